@@ -1,0 +1,256 @@
+# Hand-written.  Works in the source tree, and in a build directory in which
+# configure was run: it leaves a link to this file there.
+.DELETE_ON_ERROR:
+.SUFFIXES:
+all:
+goals := $(or $(MAKECMDGOALS),all)
+top   := $(dir $(realpath $(firstword $(MAKEFILE_LIST))))
+
+ifneq ($(filter deps,$(goals))$(if $(wildcard config.mk),,fresh),)
+# ---- not configured yet, or deps wanted: these first, then make again --------
+.NOTPARALLEL:
+rest := $(filter-out clean deps distclean help,$(goals))
+$(rest): first
+	+@$(MAKE) --no-print-directory $@
+first: $(filter deps,$(goals))
+	@test -f config.mk || $(top)configure $(CONFIGURE)
+deps:
+	@sh $(top)deps.sh
+	@! grep -qs '^have_CHECK *:= no' config.mk || ./config.status --recheck
+clean distclean: ; @:
+.PHONY: $(goals) first
+
+else
+include config.mk
+# ---- what is built: alphabetical, one per line -------------------------------
+SRCS := \
+	abi.c \
+	barrier.c \
+	device.c \
+	device_host.c \
+	host_stream.c \
+	inflight.c \
+	job.c \
+	latch.c \
+	memory.c \
+	park.c \
+	pool.c \
+	queue.c \
+	self.c \
+	setup.c \
+	stream.c \
+	submit.c \
+	worker.c \
+	# EOL
+SRCS_CUDA := \
+	device_cuda.c \
+	# EOL
+HEADERS := \
+	runnel.h \
+	runnel/cuda.h \
+	# EOL
+
+# Link the archive: internals are visible.
+UNITS := \
+	unit_faults \
+	unit_latch \
+	unit_park \
+	unit_queue \
+	# EOL
+# The same, once per device.
+DEVICES := \
+	unit_device \
+	unit_inflight \
+	# EOL
+# Link the shared library: the public ABI only.  Run once per device.
+APIS := \
+	api_after \
+	api_barrier \
+	api_close \
+	api_fork \
+	api_job \
+	api_join \
+	api_keyed \
+	api_log \
+	api_many \
+	api_misuse \
+	api_noalloc \
+	api_pool \
+	api_stats \
+	api_stream \
+	api_submit \
+	api_work \
+	# EOL
+STRESS := \
+	stress_dag \
+	stress_jobs \
+	# EOL
+# CUDA code of an application; linked with the static runtime and librunnel.so,
+# as nvcc does it when not told otherwise.
+CUDAS := \
+	cuda_dag \
+	cuda_failure \
+	cuda_overlap \
+	# EOL
+# Linked in every way: {static, shared} runtime x {librunnel.so, librunnel.a}.
+CUDAS_4WAYS := \
+	cuda_copies \
+	# EOL
+SCRIPTS := \
+	configure-current.sh \
+	headers.sh \
+	install.sh \
+	layering.sh \
+	legacy-stream.sh \
+	lists.sh \
+	mo-pairs-src.sh \
+	symbols.sh \
+	# EOL
+
+# Each is one file of its name.
+EXAMPLES := \
+	producer_consumer \
+	# EOL
+
+# ---- derived from the lists --------------------------------------------------
+ifeq ($(have_CUDA),yes)
+SRCS += $(SRCS_CUDA)
+endif
+nvcc   := $(if $(filter yes,$(have_NVCC)),$(NVCC))
+MAJOR  := $(firstword $(subst ., ,$(VERSION)))
+SONAME := librunnel.so.$(MAJOR)
+SO     := librunnel.so.$(VERSION)
+OBJS   := $(SRCS:%.c=src/%.o)
+
+ways := static_so static_a shared_so shared_a
+TESTS_SO := $(APIS:%=tests/%) $(STRESS:%=tests/%)
+TESTS_A  := $(UNITS:%=tests/%) $(DEVICES:%=tests/%)
+TESTS_CU := $(CUDAS:%=tests/%_static_so) $(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
+PROGRAMS := $(EXAMPLES:%=examples/%)
+
+# ---- how ---------------------------------------------------------------------
+V ?= 0
+Q = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' '$(1)' '$@';)
+INC     = -I. -I$(srcdir)/include
+COMPILE = $(CC) -MMD -MP $(INC) $(CPPFLAGS) $(RNL_CFLAGS) $(TEST_CFLAGS) $(CFLAGS)
+LINK    = $(CC) $(CFLAGS) $(RNL_LDFLAGS) $(LDFLAGS)
+WITH_SO = -L. -lrunnel -Wl,-rpath,'$$ORIGIN/..'
+WITH_A  = librunnel.a $(URCU_LIBS) $(CUDA_LIBS)
+# nvcc: the host compiler's flags are handed on one by one, and a comma ends one;
+# the runtime is the program's own, which the archive then shares.
+comma    := ,
+to_host   = $(foreach f,$1,$(if $(filter -I% -l% -L%,$f),$f,-Xcompiler '$(subst $(comma),\$(comma),$f)'))
+NVCOMPILE = $(NVCC) -MMD -MP -MF $(@:.o=.d) $(INC) $(call to_host,$(CPPFLAGS) $(TEST_CFLAGS)) \
+	    $(RNL_NVCCFLAGS) $(NVCCFLAGS)
+NVLINK    = $(NVCC) $(NVCCFLAGS) $(call to_host,$(RNL_LDFLAGS) $(LDFLAGS))
+NVWITH_SO = -L. -lrunnel -Xlinker -rpath,'$$ORIGIN/..'
+NVWITH_A  = librunnel.a $(call to_host,$(URCU_LIBS))
+
+vpath %.c $(srcdir)
+vpath %.cu $(srcdir)
+vpath %.in $(srcdir)
+vpath %.map $(srcdir)
+
+all: lib examples
+%.o: %.c Makefile config.mk ; @mkdir -p $(@D)
+	$(call Q,CC)$(COMPILE) -c -o $@ $<
+%.cu.o: %.cu Makefile config.mk ; @mkdir -p $(@D)
+	$(call Q,NVCC)$(NVCOMPILE) -c -o $@ $<
+
+lib: librunnel.a $(SO)
+src/%.o: INC += -I$(srcdir)/src
+src/device_cuda.o: INC += $(CUDA_CFLAGS)
+librunnel.a: $(OBJS)
+	$(call Q,AR)rm -f $@ && $(AR) rcs $@ $^
+$(SO): $(OBJS) src/runnel.map
+	$(call Q,LD)$(LINK) -shared -Wl,-soname,$(SONAME) \
+	  -Wl,--version-script=$(filter %.map,$^) $(if $(sanitizer),,-Wl,-z,defs) \
+	  -o $@ $(OBJS) $(URCU_LIBS) $(CUDA_LIBS)
+	@ln -sf $(SO) $(SONAME) && ln -sf $(SO) librunnel.so
+
+examples: $(PROGRAMS)
+$(EXAMPLES:%=examples/%): %: %.o $(SO)
+	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
+
+tests/%.o: TEST_CFLAGS = $(CHECK_CFLAGS)
+tests/api_noalloc: WRAP = -ldl
+tests/unit_faults: WRAP = $(foreach f,aligned_alloc calloc free malloc pthread_create,-Wl,--wrap=$f)
+$(TESTS_A:%=%.o): INC += -I$(srcdir)/src
+$(TESTS_SO): %: %.o $(SO)
+	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO) $(CHECK_LIBS) $(WRAP)
+$(TESTS_A): %: %.o librunnel.a
+	$(call Q,LD)$(LINK) -o $@ $< $(WITH_A) $(CHECK_LIBS) $(WRAP)
+static_so = --cudart static $(NVWITH_SO)
+static_a  = --cudart static $(NVWITH_A)
+shared_so = --cudart shared $(NVWITH_SO) -Xlinker -rpath,$(cuda_libdir)
+shared_a  = --cudart shared $(NVWITH_A) -Xlinker -rpath,$(cuda_libdir)
+$(TESTS_CU): librunnel.a $(SO)
+define link_cuda_tests
+$(filter %_$1,$(TESTS_CU)): %_$1: %.cu.o
+	$$(call Q,LD)$$(NVLINK) -o $$@ $$< $$($1) $$(call to_host,$$(CHECK_LIBS))
+endef
+$(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
+
+# ---- make check: T='unit_% api_queue' runs only these --------------------------
+T ?= %
+TIMEOUT ?= $(if $(sanitizer),900,300)
+RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
+RUNS := $(UNITS:%=tests/%) \
+	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t cuda:$t) \
+	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) $(SCRIPTS:%=$(srcdir)/tests/%)
+wanted = $(foreach r,$1,$(if $(filter $T,$(basename $(notdir $r))),$r))
+check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
+	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
+	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
+	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' UNBUILT='configure found no working nvcc' \
+	TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
+ifeq ($(have_CHECK),yes)
+check: all tests runnel.pc
+	@$(check_env) sh $(srcdir)/tests/run $(call wanted,$(RUNS))
+tests: $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU)))
+else
+check tests:
+	@echo 'The tests need Check >= 0.15: run `make deps`, then `./configure` again.' >&2; exit 1
+endif
+
+# ---- install, configure, clean -----------------------------------------------
+install: lib runnel.pc
+	install -d $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/runnel
+	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h $(DESTDIR)$(includedir)/$$h || exit; done
+	install -m 644 librunnel.a $(DESTDIR)$(libdir)
+	install -m 755 $(SO) $(DESTDIR)$(libdir)
+	ln -sf $(SO) $(DESTDIR)$(libdir)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(libdir)/librunnel.so
+	install -m 644 runnel.pc $(DESTDIR)$(libdir)/pkgconfig
+uninstall:
+	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,$(DESTDIR)$(libdir)/$f)
+	rm -f $(HEADERS:%=$(DESTDIR)$(includedir)/%)
+	! test -d $(DESTDIR)$(includedir)/runnel || rmdir $(DESTDIR)$(includedir)/runnel
+
+config.mk config.h runnel.pc: %: %.in config.status ; ./config.status $@ && touch $@
+config.status: $(srcdir)/configure ; ./config.status --recheck
+autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
+
+clean:
+	rm -f librunnel.a librunnel.so* $(foreach d,src tests examples,$d/*.o $d/*.d) \
+	  tests/*.log tests/*.tap $(TESTS_SO) $(TESTS_A) $(TESTS_CU) $(PROGRAMS)
+distclean: clean
+	rm -f config.mk config.h config.log config.status runnel.pc
+	! test -L Makefile || { rm -f Makefile && rmdir src tests examples 2>/dev/null || :; }
+.PHONY: all lib examples tests check install uninstall autoconf clean distclean
+-include $(wildcard $(foreach d,src tests examples,$d/*.d))
+endif
+
+define help
+make deps         installs what is missing to build and test (apt; elsewhere names it)
+make              the library and the examples; V=1 shows the commands
+make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds each;
+                  TESTWRAP='command' goes before each program
+make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall
+make clean        removes what was built; distclean also what configure made
+make autoconf     makes configure of configure.ac
+
+Without a config.mk, make first runs ./configure $$(CONFIGURE); see ./configure --help.
+endef
+help: ; @: $(info $(help))
+.PHONY: help

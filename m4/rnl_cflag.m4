@@ -1,0 +1,9 @@
+dnl RNL_CFLAG(FLAG): append FLAG to RNL_CFLAGS if the compiler accepts it.
+AC_DEFUN([RNL_CFLAG],
+[AS_VAR_PUSHDEF([cv], [rnl_cv_cflag_$1])dnl
+AC_CACHE_CHECK([whether $CC accepts $1], [cv],
+  [rnl_save=$CFLAGS; CFLAGS="$CFLAGS -Werror $1"
+   AC_COMPILE_IFELSE([AC_LANG_PROGRAM()], [AS_VAR_SET([cv], [yes])], [AS_VAR_SET([cv], [no])])
+   CFLAGS=$rnl_save])
+AS_VAR_IF([cv], [yes], [RNL_CFLAGS="$RNL_CFLAGS $1"])
+AS_VAR_POPDEF([cv])])

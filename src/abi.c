@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* What is constant: version, error texts, and the reading of sized structs. */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <runnel.h>
+
+#include "abi.h"
+
+uint32_t rnl_version(void)
+{
+	return RNL_VERSION_MAJOR << 16 | RNL_VERSION_MINOR << 8 | RNL_VERSION_PATCH;
+}
+
+const char *rnl_strerror(int err)
+{
+	const char *text;
+
+	/* -INT_MIN is not an int; no errno is near it. */
+	switch (err > 0 ? -err : err) {
+	case 0:			return "success";
+	case -EINVAL:		return "invalid argument";
+	case -ENOMEM:		return "out of memory";
+	case -EAGAIN:		return "the pool is full, or the system starts no more threads";
+	case -EBUSY:		return "in use, not done yet, or would wait for itself";
+	case -ESHUTDOWN:	return "the pool is closed";
+	case -ECANCELED:	return "cancelled: what it depended on failed";
+	case -ETIMEDOUT:	return "timed out";
+	case -ENODEV:		return "no such device";
+	case -ENOTSUP:		return "not supported by this device";
+	case -EIO:		return "the device failed, or a call of the job did";
+	case -E2BIG:		return "the program is newer than the library";
+	case -EOWNERDEAD:	return "belongs to the parent of this forked process";
+	}
+	/* A job's own; there is no text for a number that is none. */
+	text = err == INT_MIN ? NULL : strerrordesc_np(err < 0 ? -err : err);
+	return text ? text : "no known error";
+}
+
+int rnl__copy_in(void *dst, size_t size, const void *src, size_t min)
+{
+	const unsigned char *bytes = src;
+	uint32_t have;
+
+	memset(dst, 0, size);
+	if (!src)
+		return 0;
+	memcpy(&have, src, sizeof(have));
+	if (have < min || have > RNL__STRUCT_MAX)
+		return -EINVAL;
+	for (size_t i = size; i < have; i++) {
+		if (bytes[i])
+			return -E2BIG;
+	}
+	memcpy(dst, src, have < size ? have : size);
+	return 0;
+}
+
+int rnl__check_out(const void *dst, size_t min)
+{
+	uint32_t have;
+
+	if (!dst)
+		return -EINVAL;
+	memcpy(&have, dst, sizeof(have));
+	return have < min || have > RNL__STRUCT_MAX ? -EINVAL : 0;
+}
+
+void rnl__copy_out(void *dst, const void *src, size_t size)
+{
+	uint32_t have;
+
+	memcpy(&have, dst, sizeof(have));
+	if (have > size) {
+		memset((char *)dst + size, 0, have - size);
+	} else {
+		size = have;
+	}
+	memcpy((char *)dst + sizeof(have), (const char *)src + sizeof(have), size - sizeof(have));
+}

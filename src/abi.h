@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Structs that grow: how ones of an older or newer program are read and
+ * written.  The first field, a uint32_t, is the size that the caller compiled.
+ */
+#ifndef RNL_ABI_H
+#define RNL_ABI_H
+
+#include <stddef.h>
+
+/* No struct of ours comes near: a size that is more was never set. */
+#define RNL__STRUCT_MAX 4096
+
+/*
+ * Reads a caller's struct of any size, @min (the first release's) or more, as
+ * the kernel's copy_struct_from_user() does: fields that the caller does not
+ * know are 0.  NULL reads as all 0.  0; -EINVAL too short, or beyond all reason;
+ * -E2BIG it has fields set that we do not know.
+ */
+int rnl__copy_in(void *dst, size_t size, const void *src, size_t min);
+
+/*
+ * Whether a caller's struct can be filled in: 0; -EINVAL NULL, shorter than
+ * @min (the first release's size), or beyond all reason.
+ */
+int rnl__check_out(const void *dst, size_t min);
+
+/* Fills in as much as the caller's struct has; its size stays. */
+void rnl__copy_out(void *dst, const void *src, size_t size);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/* Barriers: the one join of jobs, on the host and on the device. */
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "barrier.h"
+#include "job.h"
+#include "latch.h"
+#include "pool.h"
+#include "self.h"
+#include "stream.h"
+
+static _Atomic uint32_t *undone(struct rnl_barrier *b)
+{
+	return rnl__atomic(&b->undone);
+}
+
+static _Atomic uint32_t *unissued(struct rnl_barrier *b)
+{
+	return rnl__atomic(&b->unissued);
+}
+
+static void note_result(struct rnl_barrier *b, int result)
+{
+	int none = 0;
+
+	if (result < 0)
+		/* relaxed: the latch that is dropped next publishes it; the first stays */
+		atomic_compare_exchange_strong_explicit(rnl__atomic(&b->result), &none, result,
+							memory_order_relaxed, memory_order_relaxed);
+}
+
+static int result_of(const struct rnl_barrier *b)
+{
+	/* relaxed: see note_result() */
+	return atomic_load_explicit(rnl__atomic((int32_t *)&b->result), memory_order_relaxed);
+}
+
+/* ---- jobs that come after ------------------------------------------------ */
+
+static struct rnl_job *take_waiting(struct rnl_barrier *b)
+{
+	/* [barrier.A2] acquire: the deferred jobs themselves; pairs with [barrier.A1] */
+	return atomic_exchange_explicit(rnl__atomic(&b->waiting), NULL, memory_order_acquire);
+}
+
+static void push_waiting(struct rnl_barrier *b, struct rnl_job *first, struct rnl_job *last)
+{
+	void *head;
+
+	/* relaxed: the exchange decides */
+	head = atomic_load_explicit(rnl__atomic(&b->waiting), memory_order_relaxed);
+	do {
+		last->link = head;
+		/* [barrier.A1] release: the jobs, to who starts them; pairs with [barrier.A2] */
+	} while (!atomic_compare_exchange_weak_explicit(rnl__atomic(&b->waiting), &head, first,
+							memory_order_release,
+							memory_order_relaxed));
+}
+
+static void start_all(struct rnl_job *job)
+{
+	struct rnl_job *next, *in_order = NULL;
+
+	for (; job; job = next) {
+		next = job->link;
+		job->link = in_order;
+		in_order = job;
+	}
+	for (job = in_order; job; job = next) {
+		next = job->link;
+		rnl__pool_start(job);
+	}
+}
+
+/*
+ * `unissued` was 0 a moment ago.  What is started must have been pushed before
+ * a moment at which it was 0: so look again after taking.  Started jobs may
+ * end the barrier's life: it is not touched after them.
+ */
+static void release_waiting(struct rnl_barrier *b)
+{
+	struct rnl_job *jobs, *last;
+
+	while ((jobs = take_waiting(b)) != NULL) {
+		if (rnl__latch_open(unissued(b))) {
+			start_all(jobs);
+			return;
+		}
+		/* A new round has begun; leave them to who ends it. */
+		for (last = jobs; last->link; last = last->link)
+			;
+		push_waiting(b, jobs, last);
+		if (rnl__latch_watch(unissued(b)))
+			return;
+	}
+}
+
+static void defer(struct rnl_barrier *b, struct rnl_job *job)
+{
+	push_waiting(b, job, job);
+	/*
+	 * [barrier.A3] The watch changes the word that [latch.D1] drops: either
+	 * the last drop comes later and finds our job, or it has been.
+	 */
+	if (!rnl__latch_watch(unissued(b)))
+		release_waiting(b);
+}
+
+/*
+ * Once pushed, the job may be run by others, and who sees it done may free the
+ * barrier that we are still at.  So until we have left, it is not seen done,
+ * neither by itself nor through the barrier that it was added to.
+ */
+void rnl__barrier_defer(struct rnl_job *job)
+{
+	struct rnl_barrier *own = job->barrier;
+
+	rnl__job_hold(job);
+	if (own)
+		rnl__latch_add(undone(own), 1);
+	defer(job->after, job);
+	rnl__job_release(job);
+	if (own)
+		(void)rnl__latch_drop(undone(own), 1);
+}
+
+/* ---- told by pool and workers -------------------------------------------- */
+
+void rnl__barrier_count(struct rnl_barrier *b)
+{
+	rnl__latch_add(undone(b), 1);
+	rnl__latch_add(unissued(b), 1);
+}
+
+void rnl__barrier_place(struct rnl_barrier *b, unsigned worker, uint64_t seq)
+{
+	/* relaxed: the drop of `unissued` publishes it */
+	atomic_store_explicit(rnl__atomic(&b->seq[worker]), seq, memory_order_relaxed);
+}
+
+void rnl__barrier_issued(struct rnl_barrier *b, int result)
+{
+	note_result(b, result);
+	/* The job is not done, so the barrier still stands after the drop. */
+	if (rnl__latch_drop(unissued(b), 1)) {
+		rnl__latch_unwatch(unissued(b));
+		release_waiting(b);
+	}
+}
+
+void rnl__barrier_done(struct rnl_barrier *b, int result)
+{
+	note_result(b, result);
+	(void)rnl__latch_drop(undone(b), 1);
+}
+
+static int join_streams(struct rnl_barrier *b)
+{
+	struct rnl_pool *pool = b->pool;
+	int ret = 0;
+
+	for (unsigned i = 0; i < pool->nr_workers && !ret; i++) {
+		struct rnl__worker *worker = &pool->workers[i];
+		/* relaxed: [latch.W1] of `unissued` made it visible */
+		uint64_t seq = atomic_load_explicit(rnl__atomic(&b->seq[i]), memory_order_relaxed);
+
+		/* A stream is in order with itself. */
+		if (seq && worker != rnl__self.worker)
+			ret = rnl__inflight_join(&worker->inflight, seq);
+	}
+	return ret;
+}
+
+int rnl__barrier_follow(struct rnl_barrier *b)
+{
+	return result_of(b) ? -ECANCELED : join_streams(b);
+}
+
+/* ---- public -------------------------------------------------------------- */
+
+int rnl_barrier_init(struct rnl_barrier *b, struct rnl_pool *pool)
+{
+	int ret = rnl__pool_check(pool);
+
+	if (!b)
+		return -EINVAL;
+	if (ret)
+		return ret;
+	memset(b, 0, sizeof(*b));
+	b->pool = pool;
+	b->generation = pool->generation;
+	return 0;
+}
+
+/* An initialised barrier, of this process.  Its pool may be gone if no job is left. */
+static int check(const struct rnl_barrier *b)
+{
+	return b && b->pool ? rnl__generation_check(b->generation) : -EINVAL;
+}
+
+/* A job that may be changed. */
+static int check_job(const struct rnl_job *job)
+{
+	if (!job || !job->fn)
+		return -EINVAL;
+	return rnl__job_active(job) ? -EBUSY : 0;
+}
+
+/* That, and an initialised barrier. */
+static int check_both(const struct rnl_barrier *b, const struct rnl_job *job)
+{
+	int ret = check(b);
+
+	return ret ? ret : check_job(job);
+}
+
+int rnl_barrier_add(struct rnl_barrier *b, struct rnl_job *job)
+{
+	int ret = check_both(b, job);
+
+	if (ret)
+		return ret;
+	if (job->after == b)
+		return -EINVAL;
+	job->barrier = b;
+	return 0;
+}
+
+int rnl_job_after(struct rnl_job *job, struct rnl_barrier *b)
+{
+	int ret;
+
+	ret = b ? check_both(b, job) : check_job(job);
+	if (ret)
+		return ret;
+	if (b && job->barrier == b)
+		return -EINVAL;
+	job->after = b;
+	return 0;
+}
+
+int rnl_barrier_wait(struct rnl_barrier *b, int64_t timeout_ns)
+{
+	int ret = check(b);
+
+	if (ret || rnl__latch_open(undone(b)))
+		return ret;
+	if (rnl__pool_worker(b->pool))
+		return -EBUSY;
+	return rnl__latch_wait(undone(b), b->pool->spin_ns, rnl__deadline(timeout_ns));
+}
+
+int rnl_barrier_join(struct rnl_barrier *b)
+{
+	int ret = check(b);
+
+	if (ret)
+		return ret;
+	ret = rnl_thread_attach(b->pool);
+	if (ret)
+		return ret == -EBUSY ? -ENODEV : ret;
+	if (!rnl__latch_open(unissued(b))) {
+		if (rnl__pool_worker(b->pool))
+			return -EBUSY;
+		rnl__latch_wait(unissued(b), b->pool->spin_ns, RNL__NEVER);
+	}
+	if (rnl__device_failed(b->pool->device))
+		return -EIO;
+	return join_streams(b);
+}
+
+int rnl_barrier_result(const struct rnl_barrier *b)
+{
+	int ret = check(b);
+
+	return ret ? ret : result_of(b);
+}

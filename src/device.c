@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* Which device a name means. */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "abi.h"
+#include "device.h"
+
+#ifndef HAVE_CUDA
+int rnl__device_cuda(int ordinal, struct rnl__device **devicep)
+{
+	(void)ordinal;
+	(void)devicep;
+	return -ENODEV;
+}
+#endif
+
+/* "cuda" or "cuda:N". */
+static int cuda_ordinal(const char *name, int *ordinal)
+{
+	char *end;
+	long n;
+
+	*ordinal = 0;
+	if (!strcmp(name, "cuda"))
+		return 0;
+	if (strncmp(name, "cuda:", 5) || name[5] < '0' || name[5] > '9')
+		return -EINVAL;
+	n = strtol(name + 5, &end, 10);
+	if (*end || n > INT_MAX)
+		return -EINVAL;
+	*ordinal = (int)n;
+	return 0;
+}
+
+int rnl__device_open(const char *name, struct rnl__device **devicep)
+{
+	int ordinal, ret;
+
+	if (!name)
+		name = "auto";
+	if (!strcmp(name, "auto")) {
+		ret = rnl__device_cuda(0, devicep);
+		if (ret != -ENODEV)
+			return ret;
+		name = "host";
+	}
+	if (!strcmp(name, "host")) {
+		*devicep = rnl__device_host();
+		return 0;
+	}
+	ret = cuda_ordinal(name, &ordinal);
+	return ret ? ret : rnl__device_cuda(ordinal, devicep);
+}
+
+bool rnl__device_failed(struct rnl__device *device)
+{
+	/* relaxed: it is set once, and whoever sees it late meets the error itself */
+	return atomic_load_explicit(&device->failed, memory_order_relaxed) != 0;
+}
+
+void rnl__device_fail(struct rnl__device *device, int code)
+{
+	int well = 0;
+
+	/* relaxed: see above */
+	atomic_compare_exchange_strong_explicit(&device->failed, &well, code, memory_order_relaxed,
+						memory_order_relaxed);
+}
+
+int rnl_device_info(const char *name, struct rnl_device_info *info)
+{
+	struct rnl__device *device;
+	int ret;
+
+	ret = rnl__check_out(info, sizeof(*info));
+	if (ret)
+		return ret;
+	ret = rnl__device_open(name, &device);
+	if (ret)
+		return ret;
+	rnl__copy_out(info, &device->info, sizeof(*info));
+	return 0;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The device seam: what a backend does for the rest of the library.
+ *
+ * DESIGN
+ *	A backend is one table of operations.  None takes a stream: an
+ *	operation always means the implicit stream of the calling thread,
+ *	rnl__self.stream, which attach made.  Everything returns 0 or a
+ *	negative errno; the backend alone translates CUDA's codes.  The code
+ *	itself is left in rnl__self.job, if a job runs.
+ *	After an operation has met an error that the device does not survive
+ *	(CUDA calls it sticky), device->failed is set and stays so.
+ *	Backends know nothing of pools, workers, jobs' states and barriers.
+ *
+ *	op		called by	may block	notes
+ *	attach		the thread	yes		owner of the stream from now on
+ *	detach		the thread	yes		waits for what was issued
+ *	copy, fill,
+ *	launch		attached	as the device	arguments are taken over at once
+ *	write		attached	as the device	word: from alloc(PINNED), device
+ *							word := value, in stream order, after
+ *							all before it is visible to the host
+ *	event_create	any		yes
+ *	event_destroy	any		yes		records and waits issued before go on
+ *	event_record	attached	no		an event belongs to one stream for good
+ *	event_wait	attached	no		the stream waits for the event's last
+ *							record; any thread's event
+ *	event_reached	any		no		1, 0, -EIO
+ *	idle		attached	no		1: all issued was reached; 0; -EIO.
+ *							On CUDA it takes the driver's lock
+ *	wait		attached	yes		until idle or the deadline
+ *	alloc, free	any		yes
+ *	errno_of	any		no		of a code that a unit's check() gave
+ */
+#ifndef RNL_DEVICE_H
+#define RNL_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+struct rnl__device;
+
+/* Backends extend it; an event is recorded by one thread only. */
+struct rnl__event;
+
+struct rnl__stream {
+	struct rnl__device *device;
+	void *native;		/* for rnl_stream() */
+	uint64_t issued;	/* operations, if device->counts */
+};
+
+enum rnl__memory { RNL__PINNED, RNL__DEVICE };
+
+struct rnl__device_ops {
+	int (*attach)(struct rnl__device *device, enum rnl_stream_kind kind,
+		      struct rnl__stream **streamp);
+	void (*detach)(struct rnl__stream *stream);
+	int (*copy)(void *dst, const void *src, size_t bytes);
+	int (*fill)(void *dst, uint8_t value, size_t bytes);
+	int (*launch)(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+		      const void *args);
+	int (*write)(uint32_t *word, uint32_t value);
+	int (*event_create)(struct rnl__device *device, struct rnl__event **eventp);
+	void (*event_destroy)(struct rnl__event *event);
+	int (*event_record)(struct rnl__event *event);
+	int (*event_wait)(struct rnl__event *event);
+	int (*event_reached)(struct rnl__event *event);
+	int (*idle)(void);
+	int (*wait)(uint64_t deadline);
+	int (*alloc)(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp);
+	void (*free)(struct rnl__device *device, enum rnl__memory kind, void *mem);
+	int (*errno_of)(struct rnl__device *device, int code);
+};
+
+struct rnl__device {
+	const struct rnl__device_ops *ops;
+	struct rnl_device_info info;
+	bool counts;		/* stream->issued tells whether a job issued anything */
+	_Atomic int failed;	/* the code of the sticky error, 0 while well */
+};
+
+/*
+ * Finds a device by name; it lives as long as the process.
+ * 0, -EINVAL unknown name, -ENODEV.
+ */
+int rnl__device_open(const char *name, struct rnl__device **devicep);
+
+bool rnl__device_failed(struct rnl__device *device);
+
+/* The device does not survive error @code; the first one stays. */
+void rnl__device_fail(struct rnl__device *device, int code);
+
+/* The backends; @info->ordinal says which.  0 or -ENODEV. */
+struct rnl__device *rnl__device_host(void);
+int rnl__device_cuda(int ordinal, struct rnl__device **devicep);
+
+#endif

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA device, on the runtime API.
+ *
+ * DESIGN
+ *	Every call names its stream, cudaStreamPerThread or the worker's own:
+ *	so no compiler flag of ours or of the application changes what it means.
+ *	Waiting looks at a word of pinned memory that the stream writes with
+ *	cuStreamWriteValue32; cudaEventQuery takes the driver's lock and slows
+ *	the launches of all other threads.  That driver function is found
+ *	through the runtime, so nothing links libcuda.
+ *	An error that is not sticky is taken off the runtime's copy of ours at
+ *	once (cudaGetLastError), so that no job is blamed for it.
+ */
+#include "config.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "device.h"
+#include "self.h"
+
+#define DEVICES_MAX 32
+#define WRITE_VALUE_VERSION 11070	/* the cuStreamWriteValue32 that all GPUs have */
+
+typedef CUresult write_value_fn(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+				unsigned int flags);
+
+struct cuda_device {
+	struct rnl__device base;
+	write_value_fn *write_value;	/* NULL: the driver has none */
+	bool known;
+};
+
+struct cuda_stream {
+	struct rnl__stream base;
+	bool own;			/* made by us, to be destroyed */
+	enum cudaStreamCaptureMode capture_mode; /* the thread's, before */
+};
+
+struct rnl__event {
+	cudaEvent_t handle;
+	struct rnl__device *device;
+};
+
+/* ---- errors -------------------------------------------------------------- */
+
+/* The one table from CUDA's codes to ours; what it lacks is -EIO. */
+static int errno_of_code(cudaError_t code)
+{
+	switch (code) {
+	case cudaSuccess:
+		return 0;
+	case cudaErrorInvalidValue:
+	case cudaErrorInvalidConfiguration:
+	case cudaErrorInvalidPitchValue:
+	case cudaErrorInvalidDevicePointer:
+	case cudaErrorInvalidMemcpyDirection:
+	case cudaErrorInvalidDeviceFunction:
+	case cudaErrorInvalidResourceHandle:
+	case cudaErrorLaunchOutOfResources:
+		return -EINVAL;
+	case cudaErrorMemoryAllocation:
+		return -ENOMEM;
+	case cudaErrorNoDevice:
+	case cudaErrorInvalidDevice:
+	case cudaErrorInsufficientDriver:
+		return -ENODEV;
+	case cudaErrorNotSupported:
+	case cudaErrorNotPermitted:
+	case cudaErrorNoKernelImageForDevice:
+	case cudaErrorUnsupportedPtxVersion:
+	case cudaErrorStreamCaptureUnsupported:
+	case cudaErrorStreamCaptureImplicit:
+	case cudaErrorStreamCaptureInvalidated:
+		return -ENOTSUP;
+	default:
+		return -EIO;
+	}
+}
+
+/* The context is lost: every later call of every thread fails. */
+static bool sticky(cudaError_t code)
+{
+	switch (code) {
+	case cudaErrorIllegalAddress:
+	case cudaErrorLaunchTimeout:
+	case cudaErrorAssert:
+	case cudaErrorHardwareStackError:
+	case cudaErrorIllegalInstruction:
+	case cudaErrorMisalignedAddress:
+	case cudaErrorInvalidAddressSpace:
+	case cudaErrorInvalidPc:
+	case cudaErrorLaunchFailure:
+	case cudaErrorECCUncorrectable:
+	case cudaErrorNvlinkUncorrectable:
+	case cudaErrorContained:
+	case cudaErrorContextIsDestroyed:
+	case cudaErrorDevicesUnavailable:
+	case cudaErrorMpsClientTerminated:
+	case cudaErrorExternalDevice:
+	case cudaErrorUnknown:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int cuda_errno_of(struct rnl__device *device, int code)
+{
+	if (sticky((cudaError_t)code))
+		rnl__device_fail(device, code);
+	return errno_of_code((cudaError_t)code);
+}
+
+/* What a failed call of ours means; leaves the code with the job that runs. */
+static int failed(struct rnl__device *device, cudaError_t code)
+{
+	(void)cudaGetLastError();
+	if (rnl__self.job)
+		rnl__self.job->device_error = (int32_t)code;
+	return cuda_errno_of(device, (int)code);
+}
+
+static struct rnl__device *self_device(void)
+{
+	return rnl__self.stream->device;
+}
+
+static cudaStream_t self_stream(void)
+{
+	return rnl__self.stream->native;
+}
+
+/* For the calls that return cudaErrorNotReady: 1, 0 or an errno. */
+static int reached(struct rnl__device *device, cudaError_t code)
+{
+	if (code == cudaSuccess)
+		return 1;
+	if (code == cudaErrorNotReady) {
+		(void)cudaGetLastError();
+		return 0;
+	}
+	return failed(device, code);
+}
+
+static int result(struct rnl__device *device, cudaError_t code)
+{
+	return code == cudaSuccess ? 0 : failed(device, code);
+}
+
+/* ---- threads and streams ------------------------------------------------- */
+
+/* Makes the device current, for calls that any thread may make. */
+static cudaError_t enter(struct rnl__device *device, int *before)
+{
+	cudaError_t code = cudaGetDevice(before);
+
+	if (code == cudaSuccess && *before != device->info.ordinal)
+		code = cudaSetDevice(device->info.ordinal);
+	return code;
+}
+
+static void leave(struct rnl__device *device, int before)
+{
+	if (before != device->info.ordinal)
+		(void)cudaSetDevice(before);
+}
+
+static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind,
+		       struct rnl__stream **streamp)
+{
+	struct cuda_stream *stream;
+	cudaStream_t handle = cudaStreamPerThread;
+	cudaError_t code;
+
+	stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return -ENOMEM;
+	code = cudaSetDevice(device->info.ordinal);
+	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
+		code = cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking);
+		stream->own = code == cudaSuccess;
+	} else if (code == cudaSuccess) {
+		/* Creates the thread's stream now, not with the first job. */
+		code = cudaStreamQuery(handle);
+		if (code == cudaErrorNotReady)
+			code = cudaSuccess;	/* it has work already */
+	}
+	if (code != cudaSuccess) {
+		free(stream);
+		return failed(device, code);
+	}
+	/* A capture in another thread must not fail our events and waits. */
+	stream->capture_mode = cudaStreamCaptureModeRelaxed;
+	(void)cudaThreadExchangeStreamCaptureMode(&stream->capture_mode);
+	(void)cudaGetLastError();
+	stream->base.device = device;
+	stream->base.native = handle;
+	*streamp = &stream->base;
+	return 0;
+}
+
+static void cuda_detach(struct rnl__stream *base)
+{
+	struct cuda_stream *stream = (struct cuda_stream *)base;
+
+	(void)result(base->device, cudaStreamSynchronize(base->native));
+	if (stream->own)
+		(void)result(base->device, cudaStreamDestroy(base->native));
+	(void)cudaThreadExchangeStreamCaptureMode(&stream->capture_mode);
+	free(stream);
+}
+
+/* ---- work ---------------------------------------------------------------- */
+
+static int cuda_copy(void *dst, const void *src, size_t bytes)
+{
+	return result(self_device(),
+		      cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, self_stream()));
+}
+
+static int cuda_fill(void *dst, uint8_t value, size_t bytes)
+{
+	return result(self_device(), cudaMemsetAsync(dst, value, bytes, self_stream()));
+}
+
+static int cuda_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+		       const void *args)
+{
+	if (!kernel->cuda)
+		return -ENOTSUP;
+	return result(self_device(),
+		      (cudaError_t)kernel->cuda(grid, block, args, self_stream()));
+}
+
+static int cuda_write(uint32_t *word, uint32_t value)
+{
+	struct cuda_device *device = (struct cuda_device *)self_device();
+	CUresult code;
+
+	if (!device->write_value)
+		return -ENOTSUP;
+	/*
+	 * The default flag orders all earlier work of the stream before the
+	 * write, system-wide (driver API, cuStreamWriteValue32).  The word is
+	 * mapped at the same address on the device (unified addressing).
+	 */
+	code = device->write_value(self_stream(), (CUdeviceptr)(uintptr_t)word, value,
+				   CU_STREAM_WRITE_VALUE_DEFAULT);
+	if (code == CUDA_SUCCESS)
+		return 0;
+	if (code == CUDA_ERROR_NOT_SUPPORTED)
+		return -ENOTSUP;
+	/* The driver's codes are the runtime's, for all that happens here. */
+	return failed(self_device(), (cudaError_t)code);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static int cuda_event_create(struct rnl__device *device, struct rnl__event **eventp)
+{
+	struct rnl__event *event = malloc(sizeof(*event));
+	cudaError_t code;
+	int before;
+
+	if (!event)
+		return -ENOMEM;
+	code = enter(device, &before);
+	if (code == cudaSuccess) {
+		code = cudaEventCreateWithFlags(&event->handle, cudaEventDisableTiming);
+		leave(device, before);
+	}
+	if (code != cudaSuccess) {
+		free(event);
+		return failed(device, code);
+	}
+	event->device = device;
+	*eventp = event;
+	return 0;
+}
+
+static void cuda_event_destroy(struct rnl__event *event)
+{
+	if (!event)
+		return;
+	(void)result(event->device, cudaEventDestroy(event->handle));
+	free(event);
+}
+
+static int cuda_event_record(struct rnl__event *event)
+{
+	return result(event->device, cudaEventRecord(event->handle, self_stream()));
+}
+
+static int cuda_event_wait(struct rnl__event *event)
+{
+	return result(self_device(), cudaStreamWaitEvent(self_stream(), event->handle, 0));
+}
+
+static int cuda_event_reached(struct rnl__event *event)
+{
+	return reached(event->device, cudaEventQuery(event->handle));
+}
+
+static int cuda_idle(void)
+{
+	return reached(self_device(), cudaStreamQuery(self_stream()));
+}
+
+static int cuda_wait(uint64_t deadline)
+{
+	uint64_t nap_ns = 2000;
+	int ret;
+
+	if (deadline == RNL__NEVER)
+		return result(self_device(), cudaStreamSynchronize(self_stream()));
+	/* CUDA has no wait with a timeout: ask, ever more slowly. */
+	while ((ret = cuda_idle()) == 0) {
+		struct timespec nap = { .tv_nsec = (long)nap_ns };
+
+		if (rnl__now() >= deadline)
+			return -ETIMEDOUT;
+		nanosleep(&nap, NULL);
+		if (nap_ns < 500000)
+			nap_ns += nap_ns / 4;
+	}
+	return ret < 0 ? ret : 0;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
+{
+	cudaError_t code;
+	void *mem = NULL;
+	int before;
+
+	code = enter(device, &before);
+	if (code != cudaSuccess)
+		return failed(device, code);
+	if (kind == RNL__PINNED)
+		code = cudaHostAlloc(&mem, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+	else
+		code = cudaMalloc(&mem, bytes);
+	leave(device, before);
+	if (code != cudaSuccess)
+		return failed(device, code);
+	*memp = mem;
+	return 0;
+}
+
+static void cuda_free(struct rnl__device *device, enum rnl__memory kind, void *mem)
+{
+	(void)result(device, kind == RNL__PINNED ? cudaFreeHost(mem) : cudaFree(mem));
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+static const struct rnl__device_ops ops = {
+	.attach = cuda_attach,
+	.detach = cuda_detach,
+	.copy = cuda_copy,
+	.fill = cuda_fill,
+	.launch = cuda_launch,
+	.write = cuda_write,
+	.event_create = cuda_event_create,
+	.event_destroy = cuda_event_destroy,
+	.event_record = cuda_event_record,
+	.event_wait = cuda_event_wait,
+	.event_reached = cuda_event_reached,
+	.idle = cuda_idle,
+	.wait = cuda_wait,
+	.alloc = cuda_alloc,
+	.free = cuda_free,
+	.errno_of = cuda_errno_of,
+};
+
+static write_value_fn *find_write_value(void)
+{
+	enum cudaDriverEntryPointQueryResult status;
+	void *fn = NULL;
+	cudaError_t code;
+
+	/* The pointer may be set though the status says that it is not usable. */
+	code = cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &fn, WRITE_VALUE_VERSION,
+						cudaEnablePerThreadDefaultStream, &status);
+	if (code != cudaSuccess || status != cudaDriverEntryPointSuccess) {
+		(void)cudaGetLastError();
+		return NULL;
+	}
+	return (write_value_fn *)fn;
+}
+
+static int describe(struct cuda_device *device, int ordinal)
+{
+	struct cudaDeviceProp prop;
+	cudaError_t code = cudaGetDeviceProperties(&prop, ordinal);
+
+	if (code != cudaSuccess) {
+		(void)cudaGetLastError();
+		return errno_of_code(code);
+	}
+	device->write_value = find_write_value();
+	device->base.ops = &ops;
+	device->base.info = (struct rnl_device_info){
+		.size = sizeof(struct rnl_device_info),
+		.cuda = 1,
+		.ordinal = ordinal,
+		.nr_multiprocessors = (uint32_t)prop.multiProcessorCount,
+		.nr_copy_engines = (uint32_t)prop.asyncEngineCount,
+		.stream_writes = device->write_value != NULL,
+		.memory_bytes = prop.totalGlobalMem,
+	};
+	snprintf(device->base.info.name, sizeof(device->base.info.name), "%.63s",
+		 prop.name);
+	return 0;
+}
+
+int rnl__device_cuda(int ordinal, struct rnl__device **devicep)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct cuda_device devices[DEVICES_MAX];
+	int nr, ret = 0;
+
+	if (cudaGetDeviceCount(&nr) != cudaSuccess) {
+		(void)cudaGetLastError();
+		return -ENODEV;
+	}
+	if (ordinal >= nr || ordinal >= DEVICES_MAX)
+		return -ENODEV;
+	pthread_mutex_lock(&lock);
+	if (!devices[ordinal].known) {
+		ret = describe(&devices[ordinal], ordinal);
+		devices[ordinal].known = !ret;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!ret)
+		*devicep = &devices[ordinal].base;
+	return ret;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The host device: CUDA's meaning without a GPU.  What programs are developed
+ * and sanitizers run on, and the reference for device_cuda.c.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "host_stream.h"
+#include "self.h"
+
+#define ALIGNMENT 64u
+
+struct host_stream {
+	struct rnl__stream base;
+	struct rnl__host_stream *queue;
+};
+
+static struct host_stream *self(void)
+{
+	return (struct host_stream *)rnl__self.stream;
+}
+
+static int issue(const struct rnl__host_op *op)
+{
+	rnl__host_stream_issue(self()->queue, op);
+	self()->base.issued++;
+	return 0;
+}
+
+static int host_attach(struct rnl__device *device, enum rnl_stream_kind kind,
+		       struct rnl__stream **streamp)
+{
+	struct host_stream *stream;
+	int ret;
+
+	(void)kind;	/* no legacy stream here, so both kinds are one */
+	stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return -ENOMEM;
+	ret = rnl__host_stream_create(&stream->queue);
+	if (ret) {
+		free(stream);
+		return ret;
+	}
+	stream->base.device = device;
+	*streamp = &stream->base;
+	return 0;
+}
+
+static void host_detach(struct rnl__stream *base)
+{
+	struct host_stream *stream = (struct host_stream *)base;
+
+	rnl__host_stream_destroy(stream->queue);
+	free(stream);
+}
+
+static int host_copy(void *dst, const void *src, size_t bytes)
+{
+	return issue(&(struct rnl__host_op){
+		.kind = RNL__HOST_COPY,
+		.move = { .dst = dst, .src = src, .bytes = bytes },
+	});
+}
+
+static int host_fill(void *dst, uint8_t value, size_t bytes)
+{
+	return issue(&(struct rnl__host_op){
+		.kind = RNL__HOST_FILL,
+		.move = { .dst = dst, .value = value, .bytes = bytes },
+	});
+}
+
+static int host_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+		       const void *args)
+{
+	struct rnl__host_op op = {
+		.kind = RNL__HOST_LAUNCH,
+		.launch = { .kernel = kernel, .grid = grid, .block = block },
+	};
+
+	if (!kernel->host)
+		return -ENOTSUP;
+	/* The limits of every GPU that CUDA 13 knows; a program meets them here too. */
+	if ((uint64_t)block.x * block.y * block.z > 1024 || block.z > 64 || grid.y > 65535 ||
+	    grid.z > 65535 || grid.x > INT32_MAX)
+		return -EINVAL;
+	op.launch.args = malloc(kernel->args_bytes ? kernel->args_bytes : 1);
+	if (!op.launch.args)
+		return -ENOMEM;
+	if (kernel->args_bytes)
+		memcpy(op.launch.args, args, kernel->args_bytes);
+	return issue(&op);
+}
+
+static int host_write(uint32_t *word, uint32_t value)
+{
+	return issue(&(struct rnl__host_op){
+		.kind = RNL__HOST_WRITE,
+		.write = { .word = (_Atomic uint32_t *)word, .value = value },
+	});
+}
+
+static int host_event_create(struct rnl__device *device, struct rnl__event **eventp)
+{
+	(void)device;
+	return rnl__host_event_create(eventp);
+}
+
+static int host_event_record(struct rnl__event *event)
+{
+	return issue(&(struct rnl__host_op){
+		.kind = RNL__HOST_RECORD,
+		.event = { .event = event, .record = rnl__host_event_next(event) },
+	});
+}
+
+static int host_event_wait(struct rnl__event *event)
+{
+	return issue(&(struct rnl__host_op){
+		.kind = RNL__HOST_WAIT,
+		.event = { .event = event, .record = rnl__host_event_last(event) },
+	});
+}
+
+static int host_event_reached(struct rnl__event *event)
+{
+	return rnl__host_event_reached(event);
+}
+
+static int host_idle(void)
+{
+	return rnl__host_stream_idle(self()->queue);
+}
+
+static int host_wait(uint64_t deadline)
+{
+	return rnl__host_stream_wait(self()->queue, deadline);
+}
+
+static int host_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
+{
+	size_t whole = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	void *mem;
+
+	(void)device;
+	(void)kind;
+	if (whole < bytes)
+		return -ENOMEM;
+	mem = aligned_alloc(ALIGNMENT, whole);
+	if (!mem)
+		return -ENOMEM;
+	*memp = mem;
+	return 0;
+}
+
+static void host_free(struct rnl__device *device, enum rnl__memory kind, void *mem)
+{
+	(void)device;
+	(void)kind;
+	free(mem);
+}
+
+static int host_errno_of(struct rnl__device *device, int code)
+{
+	(void)device;
+	return code ? -EIO : 0;
+}
+
+static const struct rnl__device_ops ops = {
+	.attach = host_attach,
+	.detach = host_detach,
+	.copy = host_copy,
+	.fill = host_fill,
+	.launch = host_launch,
+	.write = host_write,
+	.event_create = host_event_create,
+	.event_destroy = rnl__host_event_destroy,
+	.event_record = host_event_record,
+	.event_wait = host_event_wait,
+	.event_reached = host_event_reached,
+	.idle = host_idle,
+	.wait = host_wait,
+	.alloc = host_alloc,
+	.free = host_free,
+	.errno_of = host_errno_of,
+};
+
+static struct rnl__device device = {
+	.ops = &ops,
+	.info = {
+		.size = sizeof(struct rnl_device_info),
+		.stream_writes = 1,
+		.name = "host",
+	},
+	.counts = true,
+};
+
+static uint64_t sysconf_or_0(int name)
+{
+	long n = sysconf(name);
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static void init(void)
+{
+	device.info.nr_multiprocessors = (uint32_t)sysconf_or_0(_SC_NPROCESSORS_ONLN);
+	device.info.memory_bytes = sysconf_or_0(_SC_PHYS_PAGES) * sysconf_or_0(_SC_PAGESIZE);
+}
+
+struct rnl__device *rnl__device_host(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, init);
+	return &device;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs on a stream and how far it has come; inflight.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "clock.h"
+#include "inflight.h"
+
+int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit)
+{
+	const struct rnl__device_ops *ops = device->ops;
+	void *word = NULL;
+	int ret;
+
+	f->device = device;
+	f->limit = limit;
+	f->marks = calloc(limit, sizeof(*f->marks));
+	if (!f->marks)
+		return -ENOMEM;
+	/* Made now: in steady state nothing is created. */
+	for (unsigned i = 0; i < limit; i++) {
+		ret = ops->event_create(device, &f->marks[i].event);
+		if (ret)
+			return ret;
+	}
+	if (!device->info.stream_writes)
+		return 0;
+	ret = ops->alloc(device, RNL__PINNED, RNL__CACHE_LINE, &word);
+	if (ret)
+		return ret;
+	f->word = word;
+	*f->word = 0;
+	f->writes = true;
+	return 0;
+}
+
+void rnl__inflight_fini(struct rnl__inflight *f)
+{
+	const struct rnl__device_ops *ops;
+
+	if (!f->device)
+		return;
+	ops = f->device->ops;
+	if (f->word)
+		ops->free(f->device, RNL__PINNED, f->word);
+	for (unsigned i = 0; f->marks && i < f->limit; i++)
+		ops->event_destroy(f->marks[i].event);
+	free(f->marks);
+}
+
+void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job)
+{
+	job->seq = ++f->issued;
+	job->link = NULL;
+	if (f->last)
+		f->last->link = job;
+	else
+		f->first = job;
+	f->last = job;
+	rnl__count(&f->nr, 1);
+}
+
+static void reached(struct rnl__inflight *f, uint64_t seq)
+{
+	while (f->nr_marks && f->marks[f->first_mark].seq <= seq) {
+		f->first_mark = (f->first_mark + 1) % f->limit;
+		f->nr_marks--;
+	}
+	/* [inflight.R1] release: who skips a wait sees the jobs' effects; pairs with [inflight.R2] */
+	atomic_store_explicit(&f->reached, seq, memory_order_release);
+}
+
+/*
+ * Marks do not help: waits for the stream itself.  Whatever the error was, no
+ * job may be called done while the device could still be at it.
+ */
+static int wait_for_stream(struct rnl__inflight *f)
+{
+	if (f->device->ops->wait(RNL__NEVER)) {
+		rnl__device_fail(f->device, -1);
+		return -EIO;
+	}
+	reached(f, f->marked);
+	return 0;
+}
+
+/* Has the stream write the word; a device that cannot gets events from now on. */
+static int write_word(struct rnl__inflight *f, struct rnl__mark *mark, bool more)
+{
+	int ret = f->device->ops->write(f->word, (uint32_t)f->issued);
+
+	if (!ret)
+		f->written = f->issued;
+	if (ret != -ENOTSUP || f->written)
+		return ret;
+	f->writes = false;
+	if (!more || mark->recorded)
+		return 0;
+	mark->recorded = true;
+	return f->device->ops->event_record(mark->event);
+}
+
+int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
+{
+	struct rnl__mark *mark = &f->marks[(f->first_mark + f->nr_marks) % f->limit];
+	bool more = f->marked != f->issued;
+	int ret = 0;
+
+	/* The word has half a number: it must not fall behind by more than that tells. */
+	write = write || f->issued - f->written > INT32_MAX;
+
+	mark->recorded = more && (event || !write || !f->writes);
+	if (mark->recorded)
+		ret = f->device->ops->event_record(mark->event);
+	/* Where only an event stood, the word now speaks, too. */
+	if (!ret && write && f->writes && f->written != f->issued)
+		ret = write_word(f, mark, more);
+	if (ret && rnl__device_failed(f->device))
+		return -EIO;
+	f->marked = f->issued;
+	if (ret)
+		return wait_for_stream(f);
+	if (!more)
+		return 0;
+	mark->seq = f->issued;
+	f->nr_marks++;
+	if (mark->recorded)
+		/*
+		 * [inflight.J1] release: the event has been recorded before a
+		 * join can find it; pairs with [inflight.J2].
+		 */
+		atomic_store_explicit(&f->joinable, mark->event, memory_order_release);
+	return 0;
+}
+
+/* The number that the word speaks for: it holds the low half of one not above `marked`. */
+static uint64_t written(struct rnl__inflight *f)
+{
+	/*
+	 * [inflight.F1] acquire: what the device did before it wrote is
+	 * visible; pairs with [host_stream.X1], or with the GPU's write, which
+	 * CUDA orders after all earlier work of the stream.
+	 */
+	uint32_t low = atomic_load_explicit(rnl__atomic(f->word), memory_order_acquire);
+
+	return f->marked - (uint32_t)((uint32_t)f->marked - low);
+}
+
+bool rnl__inflight_passed(struct rnl__inflight *f)
+{
+	return f->writes && f->nr_marks && written(f) >= f->marks[f->first_mark].seq;
+}
+
+int rnl__inflight_poll(struct rnl__inflight *f, bool query)
+{
+	struct rnl__mark *mark;
+	int ret;
+
+	if (rnl__inflight_passed(f))
+		reached(f, written(f));
+	if (!query || !f->nr_marks)
+		return 0;
+	mark = &f->marks[f->first_mark];
+	if (!mark->recorded)
+		return 0;
+	ret = f->device->ops->event_reached(mark->event);
+	if (ret < 0)
+		return wait_for_stream(f);
+	if (ret)
+		reached(f, mark->seq);
+	return 0;
+}
+
+void rnl__inflight_forget(struct rnl__inflight *f)
+{
+	f->nr_marks = 0;
+	f->marked = f->issued;
+}
+
+struct rnl_job *rnl__inflight_drop(struct rnl__inflight *f)
+{
+	struct rnl_job *job = f->first;
+
+	if (!job)
+		return NULL;
+	f->first = job->link;
+	if (!f->first)
+		f->last = NULL;
+	/* relaxed: a figure */
+	atomic_store_explicit(&f->nr, rnl__inflight_nr(f) - 1, memory_order_relaxed);
+	return job;
+}
+
+struct rnl_job *rnl__inflight_pop(struct rnl__inflight *f)
+{
+	/* relaxed: our own store */
+	uint64_t seq = atomic_load_explicit(&f->reached, memory_order_relaxed);
+
+	return f->first && f->first->seq <= seq ? rnl__inflight_drop(f) : NULL;
+}
+
+int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq)
+{
+	struct rnl__event *event;
+
+	/* [inflight.R2] acquire: the device is past it, nothing to wait for; pairs with [inflight.R1] */
+	if (atomic_load_explicit(&f->reached, memory_order_acquire) >= seq)
+		return 0;
+	/*
+	 * [inflight.J2] acquire: recorded behind all that the caller waits for;
+	 * pairs with [inflight.J1].
+	 */
+	event = atomic_load_explicit(&f->joinable, memory_order_acquire);
+	if (event)
+		return f->device->ops->event_wait(event);
+	/*
+	 * None was ever recorded: what the caller waits for was waited for on
+	 * the host, and seq is that of a later job; or the device has failed.
+	 */
+	return rnl__device_failed(f->device) ? -EIO : 0;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Parking: how a worker sleeps until others have work for it, and they make a
+ * system call only if it does sleep.
+ *
+ * DESIGN
+ *	The sleeper says ASLEEP, then looks for work once more, then sleeps.
+ *	The waker publishes work, then looks whether the sleeper said ASLEEP.
+ *	Each side writes, then reads what the other wrote; with a full barrier
+ *	between the two on both sides, at least one sees the other (Dekker).
+ *	The waker pays nothing for its barrier: publishing is an exchange on
+ *	the queue's tail, which is one already.  While nobody sleeps a wake is
+ *	a load of a line that nobody writes.
+ *	The lot is the pool's: a bit for each worker that sleeps and has nothing
+ *	on its stream either, so that jobs find it.  A bit is set after ASLEEP
+ *	and cleared before a wake: so a worker that sleeps idle has its bit set,
+ *	or somebody is about to wake it.
+ *
+ *			prepare	sleep	leave	wake	wake_one claim
+ *	prepare		X	X	X	-	-	-
+ *	sleep		X	X	X	-	-	-
+ *	leave		X	X	X	-	-	-
+ *	wake		-	-	-	-	-	-
+ *	wake_one	-	-	-	-	-	-
+ *	claim		-	-	-	-	-	-	X: the owner alone
+ */
+#ifndef RNL_PARK_H
+#define RNL_PARK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <urcu/arch.h>
+
+#include <runnel.h>
+
+#include "atomic.h"
+
+enum { RNL__AWAKE = 0, RNL__ASLEEP = 1 };
+
+struct rnl__lot;
+
+struct rnl__park {
+	_Atomic uint32_t word;
+	unsigned index;			/* our bit in the lot */
+	struct rnl__lot *lot;
+};
+
+struct rnl__lot {
+	_Atomic uint64_t idle;
+	struct rnl__park *park[RNL_WORKERS_MAX];
+};
+
+_Static_assert(RNL_WORKERS_MAX <= 64, "a lot has a bit for each worker");
+
+/* Orders all before it against all after it; what pairs with it says why. */
+static inline void rnl__full_barrier(void)
+{
+	/* where it stands, a comment names its partner */
+	cmm_smp_mb();
+}
+
+/*
+ * A full barrier after an atomic read-modify-write.  On x86 that was one; on
+ * other machines a later load may still overtake the write's half of it.
+ */
+static inline void rnl__mb_after_rmw(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	cmm_barrier();
+#else
+	/* makes [queue.E1] the full barrier that x86's xchg is */
+	cmm_smp_mb();
+#endif
+}
+
+void rnl__park_init(struct rnl__park *park, struct rnl__lot *lot, unsigned index);
+
+/*
+ * From here on a wake finds us, and if we are @idle, who looks for such a one,
+ * too.  Then look again, then sleep or leave.
+ */
+void rnl__park_prepare(struct rnl__park *park, bool idle);
+
+/* Stays awake after all. */
+void rnl__park_leave(struct rnl__park *park);
+
+/* Sleeps until woken or until the deadline. */
+void rnl__park_sleep(struct rnl__park *park, uint64_t deadline);
+
+/*
+ * Wake the worker if it sleeps or is about to, or any one that is idle; true if
+ * one did.  A full barrier stands between what it is to see and this call.
+ */
+bool rnl__park_wake(struct rnl__park *park);
+bool rnl__lot_wake_one(struct rnl__lot *lot);
+
+/*
+ * Takes an idle worker for oneself; -1 if there is none.  The caller wakes it,
+ * with a job or without.
+ */
+int rnl__lot_claim(struct rnl__lot *lot);
+
+/* Whether a worker sleeps idle; a hint. */
+static inline bool rnl__lot_idle(struct rnl__lot *lot)
+{
+	/* relaxed: a hint */
+	return atomic_load_explicit(&lot->idle, memory_order_relaxed) != 0;
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* What the calling thread is to runnel: its implicit stream, its worker, its job. */
+#ifndef RNL_SELF_H
+#define RNL_SELF_H
+
+#include <errno.h>
+#include <stdint.h>
+
+struct rnl__stream;
+struct rnl__worker;
+struct rnl_job;
+
+struct rnl__self {
+	struct rnl__stream *stream;
+	struct rnl__worker *worker;	/* NULL: not a worker */
+	struct rnl_job *job;		/* whose function runs */
+	int error;			/* of the first call in it that failed */
+	unsigned generation;		/* rnl__generation when the stream was made */
+};
+
+/* initial-exec: every operation of every job reads it. */
+extern _Thread_local struct rnl__self rnl__self __attribute__((tls_model("initial-exec")));
+
+/*
+ * How many forks lie between this process and the first that used the library.
+ * What was made under another number belongs to a parent: its threads are not
+ * here.
+ */
+extern unsigned rnl__generation;
+
+/* 0; -EOWNERDEAD what was made under that number belongs to a parent. */
+static inline int rnl__generation_check(unsigned generation)
+{
+	return generation == rnl__generation ? 0 : -EOWNERDEAD;
+}
+
+/* Starts counting; 0 or -ENOMEM. */
+int rnl__generation_start(void);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calling thread's implicit stream: attaching threads to it, and the
+ * public operations on it.  What an operation does is the backend's.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "clock.h"
+#include "device.h"
+#include "pool.h"
+#include "self.h"
+#include "stream.h"
+
+/* Detaches threads that end attached; workers detach themselves. */
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int key_result;
+
+static void detach_at_exit(void *unused)
+{
+	(void)unused;
+	rnl__stream_detach();
+}
+
+static void make_key(void)
+{
+	key_result = -pthread_key_create(&at_exit, detach_at_exit);
+}
+
+int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind)
+{
+	int ret;
+
+	if (rnl__device_failed(device))
+		return -EIO;
+	ret = device->ops->attach(device, kind, &rnl__self.stream);
+	rnl__self.generation = rnl__generation;
+	return ret;
+}
+
+void rnl__stream_detach(void)
+{
+	struct rnl__stream *stream = rnl__self.stream;
+
+	/* In a forked child the stream's executor is gone; leave it be. */
+	if (stream && rnl__self.generation == rnl__generation)
+		stream->device->ops->detach(stream);
+	rnl__self.stream = NULL;
+}
+
+int rnl_thread_attach(struct rnl_pool *pool)
+{
+	int ret = rnl__pool_check(pool);
+
+	if (ret)
+		return ret;
+	if (rnl__self.stream && rnl__self.generation == rnl__generation)
+		return rnl__self.stream->device == pool->device ? 0 : -EBUSY;
+	pthread_once(&once, make_key);
+	if (key_result)
+		return -ENOMEM;
+	ret = rnl__stream_attach(pool->device, pool->stream);
+	if (ret)
+		return ret;
+	/* Any value but NULL has the destructor run. */
+	if (pthread_setspecific(at_exit, &at_exit)) {
+		rnl__stream_detach();
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void rnl_thread_detach(void)
+{
+	if (!rnl__self.worker)
+		rnl__stream_detach();
+}
+
+/* The operations of the calling thread's device, if it may use them. */
+static int ready(const struct rnl__device_ops **ops)
+{
+	const struct rnl__stream *stream = rnl__self.stream;
+
+	if (!stream)
+		return -ENODEV;
+	if (rnl__self.generation != rnl__generation)
+		return -EOWNERDEAD;
+	*ops = stream->device->ops;
+	return rnl__device_failed(stream->device) ? -EIO : 0;
+}
+
+/* A call that failed in a job is the job's error, should it not say so itself. */
+static int issued(int ret)
+{
+	if (ret && rnl__self.job && !rnl__self.error)
+		rnl__self.error = ret;
+	return ret;
+}
+
+static int copy(void *dst, const void *src, size_t bytes)
+{
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret || !bytes)
+		return ret;
+	return dst && src ? ops->copy(dst, src, bytes) : -EINVAL;
+}
+
+static int fill(void *dst, uint8_t value, size_t bytes)
+{
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret || !bytes)
+		return ret;
+	return dst ? ops->fill(dst, value, bytes) : -EINVAL;
+}
+
+static int launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+		  const void *args)
+{
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret)
+		return ret;
+	if (!kernel || (!args && kernel->args_bytes) || kernel->args_bytes > RNL_KERNEL_ARGS_MAX)
+		return -EINVAL;
+	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
+		return -EINVAL;
+	return ops->launch(kernel, grid, block, args);
+}
+
+int rnl_copy(void *dst, const void *src, size_t bytes)
+{
+	return issued(copy(dst, src, bytes));
+}
+
+int rnl_fill(void *dst, uint8_t value, size_t bytes)
+{
+	return issued(fill(dst, value, bytes));
+}
+
+int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+	       const void *args)
+{
+	return issued(launch(kernel, grid, block, args));
+}
+
+int rnl_stream_wait(int64_t timeout_ns)
+{
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret)
+		return ret;
+	return rnl__self.job ? -EBUSY : ops->wait(rnl__deadline(timeout_ns));
+}
+
+void *rnl_stream(void)
+{
+	return rnl__self.stream ? rnl__self.stream->native : NULL;
+}
+
+int rnl_worker_index(void)
+{
+	return rnl__self.worker ? (int)rnl__self.worker->index : -1;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs that come after a barrier: when they start, what they find, and who cancels them. */
+#include "gate.h"
+
+static void init(struct rnl_barrier *barrier, struct rnl_pool *pool)
+{
+	ck_assert_int_eq(rnl_barrier_init(barrier, pool), 0);
+}
+
+struct counted {
+	struct rnl_job job;
+	struct gate *gate;
+	_Atomic int *runs;
+	int ret;
+};
+
+static int counted_fn(struct rnl_job *job)
+{
+	struct counted *c = rnl_container_of(job, struct counted, job);
+
+	if (c->gate)
+		gate_wait(c->gate);
+	if (c->runs)
+		atomic_fetch_add(c->runs, 1);
+	return c->ret;
+}
+
+/* A job in and after those barriers, each of which may be NULL. */
+static void counted_of(struct counted *c, struct rnl_barrier *in, struct rnl_barrier *after)
+{
+	job_of(&c->job, counted_fn, NULL);
+	if (in)
+		ck_assert_int_eq(rnl_barrier_add(in, &c->job), 0);
+	if (after)
+		ck_assert_int_eq(rnl_job_after(&c->job, after), 0);
+}
+
+/* ---- when it starts ------------------------------------------------------ */
+
+START_TEST(a_job_starts_once_all_that_it_comes_after_are_issued)
+{
+	enum { NR = 4 };
+	struct rnl_pool *pool = pool_of(3);
+
+	skip_unless_done_on_return();
+	for (int keyed = 0; keyed < 2; keyed++) {
+		struct rnl_barrier barrier;
+		struct gate gates[NR] = { GATE_INIT, GATE_INIT, GATE_INIT, GATE_INIT };
+		struct counted before[NR], after;
+		_Atomic int runs = 0;
+
+		init(&barrier, pool);
+		for (int i = 0; i < NR; i++) {
+			before[i] = (struct counted){ .gate = &gates[i] };
+			counted_of(&before[i], &barrier, NULL);
+			ck_assert_int_eq(rnl_submit_keyed(pool, &before[i].job, (uint64_t)i), 0);
+		}
+		after = (struct counted){ .runs = &runs };
+		counted_of(&after, NULL, &barrier);
+		ck_assert_int_eq(keyed ? rnl_submit_keyed(pool, &after.job, 77) :
+					 rnl_submit(pool, &after.job), 0);
+		for (int i = 0; i < NR; i++) {
+			ck_assert_int_eq(rnl_job_wait(&after.job, 2 * MS), -ETIMEDOUT);
+			ck_assert_int_eq(runs, 0);
+			gate_open(&gates[i]);
+			ck_assert_int_eq(result_of(&before[i].job), 0);
+		}
+		ck_assert_int_eq(result_of(&after.job), 0);
+		ck_assert_int_eq(runs, 1);
+		ck_assert_int_eq(rnl_barrier_wait(&barrier, RNL_FOREVER), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_job_after_nothing_starts_at_once)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier barrier;
+	struct counted before = { 0 }, after = { 0 };
+
+	init(&barrier, pool);
+	counted_of(&after, NULL, &barrier);
+	ck_assert_int_eq(rnl_submit(pool, &after.job), 0);
+	ck_assert_int_eq(result_of(&after.job), 0);
+
+	/* Nor does what was done before hold it, nor what is only added. */
+	counted_of(&before, &barrier, NULL);
+	ck_assert_int_eq(rnl_submit(pool, &after.job), 0);
+	ck_assert_int_eq(result_of(&after.job), 0);
+	ck_assert_int_eq(rnl_submit(pool, &before.job), 0);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, RNL_FOREVER), 0);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &after.job, 3), 0);
+	ck_assert_int_eq(result_of(&after.job), 0);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(the_order_can_be_taken_back)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier barrier;
+	struct gate gate = GATE_INIT;
+	struct counted before = { .gate = &gate }, after = { 0 };
+
+	skip_unless_done_on_return();
+	init(&barrier, pool);
+	counted_of(&before, &barrier, NULL);
+	counted_of(&after, NULL, &barrier);
+	ck_assert_int_eq(rnl_submit(pool, &before.job), 0);
+	ck_assert_int_eq(rnl_job_after(&after.job, NULL), 0);
+	ck_assert_int_eq(rnl_submit(pool, &after.job), 0);
+	ck_assert_int_eq(result_of(&after.job), 0);
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(rounds_of_a_barrier_each_release_what_came_after)
+{
+	int rounds = (int)(2000 / test_scale());
+	struct rnl_pool *pool = pool_of(3);
+	struct rnl_barrier first, second;
+	_Atomic int runs = 0;
+	struct counted before[3] = { 0 }, after[2] = { { .runs = &runs }, { .runs = &runs } };
+
+	init(&first, pool);
+	init(&second, pool);
+	for (int i = 0; i < 3; i++)
+		counted_of(&before[i], &first, NULL);
+	for (int i = 0; i < 2; i++)
+		counted_of(&after[i], &second, &first);
+	for (int round = 1; round <= rounds; round++) {
+		for (int i = 0; i < 3; i++)
+			ck_assert_int_eq(rnl_submit(pool, &before[i].job), 0);
+		for (int i = 0; i < 2; i++)
+			ck_assert_int_eq(rnl_submit(pool, &after[i].job), 0);
+		ck_assert_int_eq(rnl_barrier_wait(&second, RNL_FOREVER), 0);
+		ck_assert_int_eq(runs, 2 * round);
+		/* They were after it, so it is done or nearly so. */
+		ck_assert_int_eq(rnl_barrier_wait(&first, RNL_FOREVER), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+/* ---- what it finds: order on the device ---------------------------------- */
+
+struct copying {
+	struct rnl_job job;
+	unsigned char *to, *from;	/* from NULL: fills with 5 */
+	size_t bytes;
+	struct gate *came;
+};
+
+static int copying_fn(struct rnl_job *job)
+{
+	struct copying *c = rnl_container_of(job, struct copying, job);
+
+	if (c->came)
+		gate_wait(c->came);
+	return c->from ? rnl_copy(c->to, c->from, c->bytes) : rnl_fill(c->to, 5, c->bytes);
+}
+
+struct storing {
+	struct rnl_job job;
+	struct gate *kernel;
+	int *word;
+};
+
+static int storing_fn(struct rnl_job *job)
+{
+	struct storing *s = rnl_container_of(job, struct storing, job);
+
+	return launch_store(s->kernel, s->word, 31);
+}
+
+START_TEST(its_stream_waits_for_theirs_and_no_thread_does)
+{
+	struct rnl_pool *pool;
+	uint64_t keys[2];
+
+	skip_unless_host();
+	pool = pool_of(2);
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	/* On the same worker and on another one; with a copy and with nothing to do. */
+	for (int variant = 0; variant < 4; variant++) {
+		struct gate kernel = GATE_INIT, came = GATE_INIT;
+		int word = 0, copy = -1;
+		struct storing slow = { .kernel = &kernel, .word = &word };
+		struct copying after = { .to = (unsigned char *)&copy, .bytes = sizeof(copy),
+					 .from = (unsigned char *)&word, .came = &came };
+		struct rnl_barrier barrier;
+
+		init(&barrier, pool);
+		gate_open(&came);
+		job_of(&slow.job, storing_fn, NULL);
+		ck_assert_int_eq(rnl_barrier_add(&barrier, &slow.job), 0);
+		ck_assert_int_eq(rnl_submit_keyed(pool, &slow.job, keys[0]), 0);
+		if (variant & 2)
+			job_of(&after.job, gated_fn, &came);
+		else
+			job_of(&after.job, copying_fn, NULL);
+		ck_assert_int_eq(rnl_job_after(&after.job, &barrier), 0);
+		ck_assert_int_eq(rnl_submit_keyed(pool, &after.job, keys[!(variant & 1)]), 0);
+		/* Its function runs, and both workers are free, while the kernel is held. */
+		gate_await(&came, 1);
+		(void)key_on(pool, 0);
+		(void)key_on(pool, 1);
+		ck_assert_int_eq(rnl_job_wait(&after.job, 10 * MS), -ETIMEDOUT);
+		ck_assert_int_eq(copy, -1);
+		gate_open(&kernel);
+		ck_assert_int_eq(result_of(&after.job), 0);
+		ck_assert_int_eq(word, 31);
+		ck_assert_int_eq(copy, variant & 2 ? -1 : 31);
+		ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_chain_of_barriers_hands_data_on)
+{
+	enum { LINKS = 24, BYTES = 1 << 20 };
+	struct rnl_pool *pool = pool_of(4);
+	struct rnl_barrier barriers[LINKS];
+	struct copying jobs[LINKS];
+	unsigned char *buffers[LINKS + 1], *host;
+	void *mem;
+
+	for (int i = 0; i <= LINKS; i++) {
+		ck_assert_int_eq(rnl_device_alloc(pool, BYTES, &mem), 0);
+		buffers[i] = mem;
+	}
+	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &mem), 0);
+	host = mem;
+	for (int round = 0; round < 5; round++) {
+		memset(host, 0, BYTES);
+		ck_assert_int_eq(rnl_thread_attach(pool), 0);
+		for (int i = 0; i <= LINKS; i++)
+			ck_assert_int_eq(rnl_fill(buffers[i], 0, BYTES), 0);
+		ck_assert_int_eq(rnl_stream_wait(RNL_FOREVER), 0);
+		for (int i = 0; i < LINKS; i++) {
+			bool last = i == LINKS - 1;
+
+			init(&barriers[i], pool);
+			jobs[i] = (struct copying){ .to = last ? host : buffers[i], .bytes = BYTES,
+						    .from = i ? buffers[i - 1] : NULL };
+			job_of(&jobs[i].job, copying_fn, NULL);
+			ck_assert_int_eq(rnl_barrier_add(&barriers[i], &jobs[i].job), 0);
+			if (i)
+				ck_assert_int_eq(rnl_job_after(&jobs[i].job, &barriers[i - 1]), 0);
+		}
+		/* All but the first are submitted too early. */
+		for (int i = 0; i < LINKS; i++)
+			ck_assert_int_eq(rnl_submit_keyed(pool, &jobs[i].job, (uint64_t)i), 0);
+		ck_assert_int_eq(rnl_barrier_wait(&barriers[LINKS - 1], RNL_FOREVER), 0);
+		ck_assert_bytes(host, BYTES, 5);
+		ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	}
+	for (int i = 0; i <= LINKS; i++)
+		rnl_device_free(pool, buffers[i]);
+	rnl_pinned_put(pool, host);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+/* ---- cancellation -------------------------------------------------------- */
+
+START_TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
+{
+	enum { LINKS = 20 };
+	struct rnl_pool *pool = pool_of(3);
+	struct rnl_barrier barriers[LINKS];
+	struct gate gate = GATE_INIT;
+	_Atomic int runs = 0;
+	struct counted links[LINKS], beside = { .runs = &runs }, late = { .runs = &runs };
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	for (int i = 0; i < LINKS; i++) {
+		init(&barriers[i], pool);
+		links[i] = (struct counted){ .runs = i ? &runs : NULL, .gate = i ? NULL : &gate,
+					     .ret = i ? 0 : -EPROTO };
+		counted_of(&links[i], &barriers[i], i ? &barriers[i - 1] : NULL);
+		ck_assert_int_eq(i % 2 ? rnl_submit_keyed(pool, &links[i].job, (uint64_t)i) :
+					 rnl_submit(pool, &links[i].job), 0);
+	}
+	/* One that did not fail does not help. */
+	counted_of(&beside, &barriers[0], NULL);
+	ck_assert_int_eq(rnl_submit(pool, &beside.job), 0);
+	gate_open(&gate);
+	ck_assert_int_eq(rnl_barrier_wait(&barriers[LINKS - 1], RNL_FOREVER), 0);
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	for (int i = 0; i < LINKS; i++) {
+		ck_assert_int_eq(rnl_job_result(&links[i].job), i ? -ECANCELED : -EPROTO);
+		ck_assert_int_eq(rnl_barrier_result(&barriers[i]), i ? -ECANCELED : -EPROTO);
+	}
+	ck_assert_int_eq(runs, 1);
+
+	/* One that is submitted later is cancelled as well; after a new init it is not. */
+	counted_of(&late, NULL, &barriers[0]);
+	ck_assert_int_eq(rnl_submit(pool, &late.job), 0);
+	ck_assert_int_eq(result_of(&late.job), -ECANCELED);
+	ck_assert_int_eq(runs, 1);
+	ck_assert_int_eq(rnl_pool_stats(pool, &stats), 0);
+	ck_assert_uint_eq(stats.failed, LINKS + 1);
+	ck_assert_uint_eq(stats.done, LINKS + 2);
+	init(&barriers[0], pool);
+	ck_assert_int_eq(rnl_submit(pool, &late.job), 0);
+	ck_assert_int_eq(result_of(&late.job), 0);
+	ck_assert_int_eq(runs, 2);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+/* ---- keyed --------------------------------------------------------------- */
+
+START_TEST(keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key)
+{
+	enum { NR = 8, WORKERS = 3 };
+	int rounds = (int)(1000 / test_scale());
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct rnl_barrier barrier;
+	struct counted before = { 0 };
+	struct rnl_job jobs[NR];
+	int worker[NR];
+
+	init(&barrier, pool);
+	counted_of(&before, &barrier, NULL);
+	for (int i = 0; i < NR; i++) {
+		job_of(&jobs[i], index_fn, NULL);
+		ck_assert_int_eq(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i), 0);
+		worker[i] = result_of(&jobs[i]);
+		ck_assert_int_eq(rnl_job_after(&jobs[i], &barrier), 0);
+	}
+	for (int round = 0; round < rounds; round++) {
+		/* Some before, some beside, some after the moment of their release. */
+		ck_assert_int_eq(rnl_submit(pool, &before.job), 0);
+		for (int i = 0; i < NR; i++)
+			ck_assert_int_eq(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i), 0);
+		for (int i = 0; i < NR; i++)
+			ck_assert_int_eq(result_of(&jobs[i]), worker[i]);
+		ck_assert_int_eq(rnl_barrier_wait(&barrier, RNL_FOREVER), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_keyed_job_that_waits_for_a_barrier_holds_no_other_of_its_key)
+{
+	struct rnl_pool *pool = pool_of(2);
+	uint64_t held = key_on(pool, 0), key = key_on(pool, 1);
+	struct rnl_barrier barrier;
+	struct gate gate = GATE_INIT;
+	struct counted before = { .gate = &gate }, waits = { 0 }, next = { 0 };
+
+	/* It takes its place when the barrier's last job is issued. */
+	init(&barrier, pool);
+	counted_of(&before, &barrier, NULL);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &before.job, held), 0);
+	counted_of(&waits, NULL, &barrier);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &waits.job, key), 0);
+	counted_of(&next, NULL, NULL);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &next.job, key), 0);
+	ck_assert_int_eq(result_of(&next.job), 0);
+	ck_assert_int_eq(rnl_job_test(&waits.job), 0);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&waits.job), 0);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("after");
+	TCase *tc = tcase_create("after");
+
+	tcase_add_test(tc, a_job_starts_once_all_that_it_comes_after_are_issued);
+	tcase_add_test(tc, a_job_after_nothing_starts_at_once);
+	tcase_add_test(tc, the_order_can_be_taken_back);
+	tcase_add_test(tc, rounds_of_a_barrier_each_release_what_came_after);
+	tcase_add_test(tc, its_stream_waits_for_theirs_and_no_thread_does);
+	tcase_add_test(tc, a_chain_of_barriers_hands_data_on);
+	tcase_add_test(tc, a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run);
+	tcase_add_test(tc, keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key);
+	tcase_add_test(tc, a_keyed_job_that_waits_for_a_barrier_holds_no_other_of_its_key);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int main(void)
+{
+	return suite_main(make_suite);
+}

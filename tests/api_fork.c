@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+/* A forked child is told that the parent's objects are not its own, and gets on with new ones. */
+#include "gate.h"
+#include "sanitizers.h"
+
+/* Children start threads and exit; what the parent's threads knew is no leak of theirs. */
+SANITIZER_OPTIONS("die_after_fork=0:detect_leaks=0");
+
+/* In a child, where Check's assertions would report as if from the parent. */
+#define CHILD_ASSERT(condition) \
+	do { \
+		if (!(condition)) { \
+			dprintf(2, "%s:%d: in the child: %s\n", __FILE__, __LINE__, #condition); \
+			_exit(1); \
+		} \
+	} while (0)
+
+/* Waits for a child, which must end of itself, with status 0. */
+static void await_child(pid_t pid)
+{
+	int status = -1;
+	pid_t got = 0;
+
+	ck_assert_int_gt(pid, 0);
+	ck_eventually((got = waitpid(pid, &status, WNOHANG)) != 0);
+	ck_assert_int_eq(got, pid);
+	ck_assert_msg(WIFEXITED(status), "the child died of signal %d", WTERMSIG(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+
+/* Forks with nothing left to be written twice. */
+static pid_t fork_clean(void)
+{
+	fflush(NULL);
+	return fork();
+}
+
+/*
+ * Uses every thread of a pool once: a thread that still starts may hold a lock
+ * of the sanitizer's allocator, which a fork would leave held in the child.
+ */
+static bool settle(struct rnl_pool *pool, int nr_workers)
+{
+	unsigned seen = 0;
+	struct rnl_job job;
+	void *mem;
+
+	if (rnl_device_alloc(pool, (size_t)(nr_workers + 1) * 64, &mem) || rnl_thread_attach(pool))
+		return false;
+	for (uint64_t key = 0; seen != (1u << nr_workers) - 1; key++) {
+		if (rnl_job_init(&job, index_fn) || rnl_submit_keyed(pool, &job, key) ||
+		    rnl_job_wait(&job, RNL_FOREVER))
+			return false;
+		seen |= 1u << rnl_job_result(&job);
+		if (rnl_job_init(&job, fill_own_fn))
+			return false;
+		job.user = mem;
+		if (rnl_submit_keyed(pool, &job, key) || rnl_job_wait(&job, RNL_FOREVER))
+			return false;
+	}
+	if (rnl_fill((char *)mem + nr_workers * 64, 0, 64) || rnl_stream_wait(RNL_FOREVER))
+		return false;
+	rnl_device_free(pool, mem);
+	return true;
+}
+
+/* Uses a pool of its own from end to end.  CUDA does not survive a fork, so it is a host's. */
+static void use_own_pool(void)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct rnl_barrier barrier;
+	struct rnl_job jobs[20];
+	char from[64], to[64];
+
+	attr.nr_workers = 2;
+	attr.device = "host";
+	CHILD_ASSERT(!rnl_pool_create(&pool, &attr));
+	CHILD_ASSERT(!rnl_barrier_init(&barrier, pool));
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		CHILD_ASSERT(!rnl_job_init(&jobs[i], noop_fn));
+		CHILD_ASSERT(!rnl_barrier_add(&barrier, &jobs[i]));
+		CHILD_ASSERT(!rnl_submit(pool, &jobs[i]));
+	}
+	CHILD_ASSERT(!rnl_barrier_wait(&barrier, RNL_FOREVER));
+	CHILD_ASSERT(!rnl_barrier_join(&barrier));
+	memset(from, 3, sizeof(from));
+	CHILD_ASSERT(!rnl_copy(to, from, sizeof(to)));
+	CHILD_ASSERT(!rnl_stream_wait(RNL_FOREVER));
+	CHILD_ASSERT(!memcmp(from, to, sizeof(to)));
+	rnl_thread_detach();
+	rnl_pool_destroy(pool);
+}
+
+struct parents {
+	struct rnl_pool *pool;
+	struct rnl_barrier barrier;
+	struct rnl_job done, running, fresh;
+	struct gate gate;
+	void *pinned, *on_device;
+};
+
+static void parents_setup(struct parents *p)
+{
+	p->pool = pool_of(2);
+	ck_assert(settle(p->pool, 2));
+	p->gate = (struct gate)GATE_INIT;
+	job_of(&p->done, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit(p->pool, &p->done), 0);
+	ck_assert_int_eq(result_of(&p->done), 0);
+	ck_assert_int_eq(rnl_barrier_init(&p->barrier, p->pool), 0);
+	job_of(&p->running, gated_fn, &p->gate);
+	ck_assert_int_eq(rnl_barrier_add(&p->barrier, &p->running), 0);
+	ck_assert_int_eq(rnl_submit(p->pool, &p->running), 0);
+	gate_await(&p->gate, 1);
+	job_of(&p->fresh, noop_fn, NULL);
+	ck_assert_int_eq(rnl_pinned_get(p->pool, 64, &p->pinned), 0);
+	ck_assert_int_eq(rnl_device_alloc(p->pool, 64, &p->on_device), 0);
+}
+
+static void parents_goes_on(struct parents *p)
+{
+	ck_assert_int_eq(rnl_job_test(&p->running), 0);
+	gate_open(&p->gate);
+	ck_assert_int_eq(rnl_barrier_wait(&p->barrier, RNL_FOREVER), 0);
+	ck_assert_int_eq(rnl_submit(p->pool, &p->fresh), 0);
+	ck_assert_int_eq(result_of(&p->fresh), 0);
+	ck_assert_int_eq(rnl_fill(p->on_device, 1, 64), 0);
+	ck_assert_int_eq(rnl_copy(p->pinned, p->on_device, 64), 0);
+	ck_assert_int_eq(rnl_stream_wait(RNL_FOREVER), 0);
+	ck_assert_bytes(p->pinned, 64, 1);
+	rnl_thread_detach();
+	rnl_pinned_put(p->pool, p->pinned);
+	rnl_device_free(p->pool, p->on_device);
+	rnl_pool_destroy(p->pool);
+}
+
+static void check_all_owner_dead(struct parents *p)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct rnl_job *list[1] = { &p->fresh };
+	struct rnl_barrier barrier;
+	void *mem;
+
+	CHILD_ASSERT(rnl_pool_close(p->pool) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_drain(p->pool, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_device(p->pool, &info) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_stats(p->pool, &stats) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit(p->pool, &p->fresh) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit_keyed(p->pool, &p->fresh, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit_many(p->pool, list, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit(p->pool, &p->running) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_wait(&p->running, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_wait(&p->done, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_test(&p->running) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_test(&p->done) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_result(&p->running) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_result(&p->done) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_after(&p->fresh, &p->barrier) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_barrier_init(&barrier, p->pool) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_barrier_add(&p->barrier, &p->fresh) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_barrier_wait(&p->barrier, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_barrier_join(&p->barrier) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_barrier_result(&p->barrier) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_thread_attach(p->pool) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_fill(p->on_device, 2, 64) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_copy(p->pinned, p->on_device, 64) == -EOWNERDEAD);
+	CHILD_ASSERT(launch_store(NULL, NULL, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_stream_wait(RNL_FOREVER) == -EOWNERDEAD);
+	mem = p;
+	CHILD_ASSERT(rnl_pinned_get(p->pool, 64, &mem) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_device_alloc(p->pool, 64, &mem) == -EOWNERDEAD);
+	CHILD_ASSERT(mem == p);
+	rnl_pinned_put(p->pool, p->pinned);
+	rnl_device_free(p->pool, p->on_device);
+	rnl_thread_detach();
+	rnl_pool_destroy(p->pool);
+}
+
+START_TEST(in_a_child_every_call_on_the_parents_objects_returns_eownerdead)
+{
+	struct parents p;
+	pid_t pid;
+
+	parents_setup(&p);
+	pid = fork_clean();
+	if (!pid) {
+		check_all_owner_dead(&p);
+		_exit(0);
+	}
+	await_child(pid);
+	parents_goes_on(&p);
+}
+END_TEST
+
+START_TEST(a_child_creates_its_own_pool_and_so_does_its_child)
+{
+	struct parents p;
+	pid_t pid;
+
+	if (NO_THREADS_AFTER_FORK)
+		test_skip("a_child_creates_its_own_pool_and_so_does_its_child: clang's sanitizer can, gcc's cannot");
+	parents_setup(&p);
+	pid = fork_clean();
+	if (!pid) {
+		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+		struct rnl_pool *own;
+		int status;
+
+		use_own_pool();
+		attr.nr_workers = 1;
+		attr.device = "host";
+		CHILD_ASSERT(!rnl_pool_create(&own, &attr));
+		CHILD_ASSERT(settle(own, 1));
+		/* Neither the parent's nor the grandparent's are the grandchild's. */
+		pid = fork_clean();
+		if (!pid) {
+			CHILD_ASSERT(rnl_pool_close(own) == -EOWNERDEAD);
+			CHILD_ASSERT(rnl_pool_close(p.pool) == -EOWNERDEAD);
+			use_own_pool();
+			_exit(0);
+		}
+		CHILD_ASSERT(waitpid(pid, &status, 0) == pid && !status);
+		CHILD_ASSERT(!rnl_job_init(&p.fresh, noop_fn));
+		CHILD_ASSERT(!rnl_submit(own, &p.fresh));
+		CHILD_ASSERT(!rnl_job_wait(&p.fresh, RNL_FOREVER));
+		rnl_pool_destroy(own);
+		_exit(0);
+	}
+	await_child(pid);
+	parents_goes_on(&p);
+}
+END_TEST
+
+struct forking {
+	struct rnl_job job;
+	struct parents *parents;
+	pid_t pid;
+};
+
+static int forking_fn(struct rnl_job *job)
+{
+	struct forking *f = rnl_container_of(job, struct forking, job);
+
+	f->pid = fork();
+	if (f->pid)
+		return 0;
+	/* The one thread of this process was a worker. */
+	CHILD_ASSERT(rnl_worker_index() == -1);
+	check_all_owner_dead(f->parents);
+	use_own_pool();
+	_exit(0);
+}
+
+START_TEST(a_job_that_forks_harms_neither_process)
+{
+	struct parents p;
+	struct forking forking = { .parents = &p };
+
+	if (NO_THREADS_AFTER_FORK)
+		test_skip("a_job_that_forks_harms_neither_process: clang's sanitizer can, gcc's cannot");
+	parents_setup(&p);
+	fflush(NULL);
+	job_of(&forking.job, forking_fn, NULL);
+	ck_assert_int_eq(rnl_submit(p.pool, &forking.job), 0);
+	ck_assert_int_eq(result_of(&forking.job), 0);
+	await_child(forking.pid);
+	parents_goes_on(&p);
+}
+END_TEST
+
+/* ---- exits --------------------------------------------------------------- */
+
+START_TEST(a_child_that_exits_does_it_cleanly)
+{
+	struct parents p;
+
+	if (NO_THREADS_AFTER_FORK)
+		test_skip("a_child_that_exits_does_it_cleanly: clang's sanitizer can, gcc's cannot");
+	parents_setup(&p);
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = fork_clean();
+
+		if (!pid) {
+			if (i == 1)
+				rnl_pool_destroy(p.pool);
+			if (i == 2)
+				use_own_pool();
+			/* CUDA's own exit handlers do not survive a fork. */
+			if (!on_host())
+				_exit(0);
+			exit(0);
+		}
+		await_child(pid);
+	}
+	parents_goes_on(&p);
+}
+END_TEST
+
+START_TEST(a_process_that_exits_under_load_does_it_cleanly)
+{
+	enum { NR = 2000, WORKERS = 3 };
+
+	for (int round = 0; round < 5; round++) {
+		pid_t pid = fork_clean();
+
+		if (!pid) {
+			struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+			struct rnl_job *jobs = calloc(NR, sizeof(*jobs));
+			static struct rnl_pool *pool;
+			void *mem;
+
+			attr.nr_workers = WORKERS;
+			attr.device = test_device();
+			CHILD_ASSERT(!rnl_pool_create(&pool, &attr));
+			CHILD_ASSERT(!rnl_device_alloc(pool, (WORKERS + 1) * 64, &mem));
+			CHILD_ASSERT(!rnl_thread_attach(pool));
+			for (int i = 0; i < NR; i++) {
+				CHILD_ASSERT(!rnl_job_init(&jobs[i], fill_own_fn));
+				jobs[i].user = mem;
+				CHILD_ASSERT(!rnl_submit(pool, &jobs[i]));
+			}
+			CHILD_ASSERT(!rnl_fill((char *)mem + WORKERS * 64, 2, 64));
+			exit(0);
+		}
+		await_child(pid);
+	}
+}
+END_TEST
+
+/* ---- rnl_setup() --------------------------------------------------------- */
+
+#define VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
+
+START_TEST(setup_leaves_a_variable_that_is_set)
+{
+	setenv(VARIABLE, "5", 1);
+	ck_assert_int_eq(rnl_setup(), 0);
+	ck_assert_str_eq(getenv(VARIABLE), "5");
+}
+END_TEST
+
+START_TEST(setup_sets_the_variable_while_there_is_one_thread)
+{
+	unsetenv(VARIABLE);
+	if (rnl_setup() == -EBUSY && SANITIZED)
+		test_skip("setup_sets_the_variable: the sanitizer runs a thread of its own");
+	ck_assert_int_eq(rnl_setup(), 0);
+	ck_assert_ptr_nonnull(getenv(VARIABLE));
+	ck_assert_str_eq(getenv(VARIABLE), "32");
+	ck_assert_int_eq(rnl_setup(), 0);
+}
+END_TEST
+
+static void *gate_thread(void *gate)
+{
+	gate_wait(gate);
+	return NULL;
+}
+
+START_TEST(setup_changes_nothing_beside_other_threads)
+{
+	struct gate gate = GATE_INIT;
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, gate_thread, &gate), 0);
+	gate_await(&gate, 1);
+	unsetenv(VARIABLE);
+	ck_assert_int_eq(rnl_setup(), -EBUSY);
+	ck_assert_ptr_null(getenv(VARIABLE));
+	setenv(VARIABLE, "9", 1);
+	ck_assert_int_eq(rnl_setup(), 0);
+	ck_assert_str_eq(getenv(VARIABLE), "9");
+	gate_open(&gate);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("fork");
+	TCase *tc = tcase_create("fork");
+
+	tcase_add_test(tc, in_a_child_every_call_on_the_parents_objects_returns_eownerdead);
+	tcase_add_test(tc, a_child_creates_its_own_pool_and_so_does_its_child);
+	tcase_add_test(tc, a_job_that_forks_harms_neither_process);
+	tcase_add_test(tc, a_child_that_exits_does_it_cleanly);
+	tcase_add_test(tc, a_process_that_exits_under_load_does_it_cleanly);
+	tcase_add_test(tc, setup_leaves_a_variable_that_is_set);
+	tcase_add_test(tc, setup_sets_the_variable_while_there_is_one_thread);
+	tcase_add_test(tc, setup_changes_nothing_beside_other_threads);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int main(void)
+{
+	return suite_main(make_suite);
+}

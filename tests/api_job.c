@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* One job: its result, the waits for it, its next run, and the end of its memory. */
+#include <limits.h>
+
+#include "gate.h"
+
+static int result_fn(struct rnl_job *job)
+{
+	return (int)(intptr_t)job->user;
+}
+
+START_TEST(a_job_has_the_result_that_its_function_returned)
+{
+	static const int results[] = { 0, 1, 42, INT_MAX, -1, -EPROTO, -ECANCELED, INT_MIN };
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_job job;
+
+	for (unsigned i = 0; i < COUNT(results); i++) {
+		job_of(&job, result_fn, (void *)(intptr_t)results[i]);
+		ck_assert_int_eq(rnl_submit(pool, &job), 0);
+		ck_assert_int_eq(result_of(&job), results[i]);
+		ck_assert_int_eq(rnl_job_device_error(&job), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_job_is_unknown_then_under_way_then_done)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+
+	job_of(&job, gated_fn, &gate);
+	ck_assert_int_eq(rnl_job_wait(&job, 0), -EINVAL);
+	ck_assert_int_eq(rnl_job_wait(&job, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_job_test(&job), -EINVAL);
+	ck_assert_int_eq(rnl_job_result(&job), -EINVAL);
+	ck_assert_int_eq(rnl_job_device_error(&job), 0);
+
+	ck_assert_int_eq(rnl_submit(pool, &job), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rnl_job_test(&job), 0);
+		ck_assert_int_eq(rnl_job_result(&job), -EBUSY);
+		ck_assert_int_eq(rnl_job_wait(&job, 0), -ETIMEDOUT);
+		gate_await(&gate, 1);	/* queued before, running now */
+	}
+	gate_open(&gate);
+	ck_assert_int_eq(rnl_job_wait(&job, RNL_FOREVER), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rnl_job_test(&job), 1);
+		ck_assert_int_eq(rnl_job_result(&job), 0);
+		ck_assert_int_eq(rnl_job_wait(&job, 0), 0);
+		ck_assert_int_eq(rnl_job_wait(&job, RNL_FOREVER), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_wait_takes_as_long_as_its_timeout)
+{
+	static const int64_t timeouts[] = { 0, 1, 1000, 2 * MS, 30 * MS };
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+
+	job_of(&job, gated_fn, &gate);
+	ck_assert_int_eq(rnl_submit(pool, &job), 0);
+	for (unsigned i = 0; i < COUNT(timeouts); i++) {
+		double start = seconds_now();
+
+		ck_assert_int_eq(rnl_job_wait(&job, timeouts[i]), -ETIMEDOUT);
+		ck_assert_double_ge(seconds_now() - start, (double)timeouts[i] * 1e-9);
+		ck_assert_double_lt(seconds_now() - start, 2 * test_scale());
+	}
+	gate_open(&gate);
+	/* So far away that now + timeout is not a time any more. */
+	ck_assert_int_eq(rnl_job_wait(&job, INT64_MAX), 0);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+static int slow_result_fn(struct rnl_job *job)
+{
+	usleep(20000);
+	return result_fn(job);
+}
+
+START_TEST(a_wait_with_a_timeout_returns_when_the_job_is_done)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+	double start;
+
+	job_of(&job, slow_result_fn, (void *)7);
+	ck_assert_int_eq(rnl_submit(pool, &job), 0);
+	start = seconds_now();
+	ck_assert_int_eq(rnl_job_wait(&job, 3600000 * MS), 0);
+	ck_assert_int_eq(rnl_job_result(&job), 7);
+	ck_assert_double_lt(seconds_now() - start, 5 * test_scale());
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+struct waiter {
+	struct rnl_job *job;
+	int *written;		/* by the job, without a lock */
+	struct gate *start;
+	int64_t timeout_ns;
+	int seen, ret;
+};
+
+static void *wait_thread(void *arg)
+{
+	struct waiter *w = arg;
+
+	gate_wait(w->start);
+	w->ret = rnl_job_wait(w->job, w->timeout_ns);
+	w->seen = w->ret ? -1 : *w->written;
+	return NULL;
+}
+
+struct writing {
+	struct rnl_job job;
+	struct gate *gate;
+	int written;
+};
+
+static int writing_fn(struct rnl_job *job)
+{
+	struct writing *w = rnl_container_of(job, struct writing, job);
+
+	gate_wait(w->gate);
+	w->written = 11;
+	return 0;
+}
+
+START_TEST(several_threads_wait_for_one_job)
+{
+	enum { NR = 6 };
+	struct rnl_pool *pool = pool_of(1);
+
+	for (int round = 0; round < 100; round++) {
+		struct gate gate = GATE_INIT, start = GATE_INIT;
+		struct writing writing = { .gate = &gate };
+		struct waiter waiters[NR];
+		pthread_t threads[NR];
+
+		job_of(&writing.job, writing_fn, NULL);
+		ck_assert_int_eq(rnl_submit(pool, &writing.job), 0);
+		for (int i = 0; i < NR; i++) {
+			waiters[i] = (struct waiter){ &writing.job, &writing.written, &start,
+						      i % 2 ? RNL_FOREVER : 3600000 * MS, 0, 0 };
+			ck_assert_int_eq(pthread_create(&threads[i], NULL, wait_thread,
+							&waiters[i]), 0);
+		}
+		gate_await(&start, NR);
+		gate_open(&start);
+		gate_open(&gate);
+		for (int i = 0; i < NR; i++) {
+			pthread_join(threads[i], NULL);
+			ck_assert_int_eq(waiters[i].ret, 0);
+			ck_assert_int_eq(waiters[i].seen, 11);
+		}
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_waiter_that_gave_up_takes_nothing_from_the_others)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT, start = GATE_INIT;
+	struct writing writing = { .gate = &gate };
+	struct waiter patient = { &writing.job, &writing.written, &start, RNL_FOREVER, 0, 0 };
+	pthread_t thread;
+
+	gate_open(&start);
+	job_of(&writing.job, writing_fn, NULL);
+	ck_assert_int_eq(rnl_submit(pool, &writing.job), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_thread, &patient), 0);
+	for (int i = 0; i < 20; i++)
+		ck_assert_int_eq(rnl_job_wait(&writing.job, MS), -ETIMEDOUT);
+	gate_open(&gate);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(patient.seen, 11);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_job_that_is_done_is_submitted_again_without_a_new_init)
+{
+	enum { NR = 3000 };
+	struct rnl_pool *pools[] = { pool_of(2), pool_of(1) };
+	struct rnl_job job;
+
+	job_of(&job, result_fn, NULL);
+	for (int i = 0; i < NR; i++) {
+		struct rnl_pool *pool = pools[i % 7 == 0];
+
+		job.user = (void *)(intptr_t)(i % 5 ? i : -i);
+		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &job) :
+					 rnl_submit_keyed(pool, &job, (uint64_t)i), 0);
+		ck_assert_int_eq(result_of(&job), i % 5 ? i : -i);
+	}
+	rnl_pool_destroy(pools[0]);
+	rnl_pool_destroy(pools[1]);
+}
+END_TEST
+
+START_TEST(a_job_under_way_is_not_submitted_again)
+{
+	struct rnl_pool *pool = pool_of(1), *other = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job job, *list[] = { &job };
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	job_of(&job, gated_fn, &gate);
+	ck_assert_int_eq(rnl_submit(pool, &job), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
+		ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EBUSY);
+		ck_assert_int_eq(rnl_submit_many(pool, list, 1), -EBUSY);
+		ck_assert_int_eq(rnl_submit(other, &job), -EBUSY);
+		gate_await(&gate, 1);
+	}
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	ck_assert_int_eq(rnl_pool_stats(pool, &stats), 0);
+	ck_assert_uint_eq(stats.accepted, 1);
+	ck_assert_uint_eq(stats.done, 1);
+	rnl_pool_destroy(other);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+/* The sanitizers tell who touches it later; without them the pattern may. */
+static void end_of(void *memory, size_t bytes)
+{
+	memset(memory, 0xa5, bytes);
+	free(memory);
+}
+
+START_TEST(the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns)
+{
+	int nr = (int)(10000 / test_scale());
+	struct rnl_pool *pool = pool_of(2);
+	void *mem;
+
+	ck_assert_int_eq(rnl_device_alloc(pool, 2 * 64, &mem), 0);
+	for (int i = 0; i < nr; i++) {
+		struct rnl_job *job = malloc(sizeof(*job));
+
+		job_of(job, i % 3 ? noop_fn : fill_own_fn, mem);
+		ck_assert_int_eq(i % 2 ? rnl_submit(pool, job) :
+					 rnl_submit_keyed(pool, job, (uint64_t)i), 0);
+		if (i % 5)
+			ck_assert_int_eq(rnl_job_wait(job, RNL_FOREVER), 0);
+		else
+			while (!rnl_job_test(job))
+				;
+		end_of(job, sizeof(*job));
+	}
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	rnl_device_free(pool, mem);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(user_is_the_callers_throughout)
+{
+	struct rnl_pool *pool = pool_of(1);
+	int mine;
+	struct rnl_job job;
+
+	job_of(&job, noop_fn, &mine);
+	ck_assert_int_eq(rnl_submit(pool, &job), 0);
+	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_ptr_eq(job.user, &mine);
+	ck_assert_uint_le(sizeof(job), 128);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("job");
+	TCase *tc = tcase_create("one");
+
+	tcase_add_test(tc, a_job_has_the_result_that_its_function_returned);
+	tcase_add_test(tc, a_job_is_unknown_then_under_way_then_done);
+	tcase_add_test(tc, a_wait_takes_as_long_as_its_timeout);
+	tcase_add_test(tc, a_wait_with_a_timeout_returns_when_the_job_is_done);
+	tcase_add_test(tc, several_threads_wait_for_one_job);
+	tcase_add_test(tc, a_waiter_that_gave_up_takes_nothing_from_the_others);
+	tcase_add_test(tc, a_job_that_is_done_is_submitted_again_without_a_new_init);
+	tcase_add_test(tc, a_job_under_way_is_not_submitted_again);
+	tcase_add_test(tc, the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns);
+	tcase_add_test(tc, user_is_the_callers_throughout);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int main(void)
+{
+	return suite_main(make_suite);
+}

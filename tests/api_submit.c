@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/* Submitting jobs without a key: stealing, and submits from jobs and from many threads. */
+#include "gate.h"
+
+/* ---- stealing ------------------------------------------------------------ */
+
+START_TEST(no_job_waits_behind_a_held_worker_while_another_is_idle)
+{
+	enum { WORKERS = 4 };
+
+	for (unsigned free_ones = 1; free_ones < WORKERS; free_ones++) {
+		struct rnl_pool *pool = pool_of(WORKERS);
+		struct gate hold = GATE_INIT, rest = GATE_INIT;
+		struct rnl_job held[WORKERS], job, gated[WORKERS];
+
+		hold_workers(pool, &hold, held, WORKERS - free_ones);
+		for (int i = 0; i < 1000; i++) {
+			job_of(&job, noop_fn, NULL);
+			ck_assert_int_eq(rnl_submit(pool, &job), 0);
+			ck_assert_int_eq(result_of(&job), 0);
+		}
+		/* Each of the free ones finds one, wherever they were put. */
+		hold_workers(pool, &rest, gated, free_ones);
+		gate_open(&rest);
+		gate_open(&hold);
+		rnl_pool_destroy(pool);
+	}
+}
+END_TEST
+
+START_TEST(what_is_put_at_once_is_taken_by_all_workers)
+{
+	enum { WORKERS = 4, ROUNDS = 200 };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.spin_us = -1;
+	for (unsigned nr = 1; nr <= WORKERS; nr++) {
+		struct rnl_pool *pool = pool_with(&attr, WORKERS);
+
+		for (int round = 0; round < ROUNDS / WORKERS; round++) {
+			struct gate gate = GATE_INIT;
+			struct rnl_job jobs[WORKERS], *list[WORKERS];
+
+			for (unsigned i = 0; i < nr; i++) {
+				job_of(&jobs[i], gated_fn, &gate);
+				list[i] = &jobs[i];
+			}
+			ck_assert_int_eq(rnl_submit_many(pool, list, nr), (int)nr);
+			gate_await(&gate, nr);
+			gate_open(&gate);
+			for (unsigned i = 0; i < nr; i++)
+				ck_assert_int_eq(result_of(&jobs[i]), 0);
+		}
+		rnl_pool_destroy(pool);
+	}
+}
+END_TEST
+
+START_TEST(what_is_queued_behind_a_held_job_is_taken_by_one_that_slept)
+{
+	enum { WORKERS = 4, NR = 5 };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+
+	attr.spin_us = -1;
+	pool = pool_with(&attr, WORKERS);
+	for (int round = 0; round < 50; round++) {
+		struct gate gate = GATE_INIT;
+		struct rnl_job jobs[NR], *list[NR];
+
+		/* Fewer chains than workers; three of four workers come to be held. */
+		for (int i = 0; i < NR; i++) {
+			job_of(&jobs[i], i % 2 ? noop_fn : gated_fn, &gate);
+			list[i] = &jobs[i];
+		}
+		ck_assert_int_eq(rnl_submit_many(pool, list, NR), NR);
+		for (int i = 1; i < NR; i += 2)
+			ck_assert_int_eq(result_of(&jobs[i]), 0);
+		gate_await(&gate, (NR + 1) / 2);
+		gate_open(&gate);
+		ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	uint64_t keys[3];
+
+	attr.spin_us = -1;
+	pool = pool_with(&attr, COUNT(keys));
+	for (int i = 0; i < (int)COUNT(keys); i++)
+		keys[i] = key_on(pool, i);
+	for (int round = 0; round < 50; round++) {
+		struct gate release = GATE_INIT, hold = GATE_INIT;
+		struct rnl_job before, after, held[2];
+		struct rnl_barrier barrier;
+
+		ck_assert_int_eq(rnl_barrier_init(&barrier, pool), 0);
+		job_of(&before, gated_fn, &release);
+		ck_assert_int_eq(rnl_barrier_add(&barrier, &before), 0);
+		ck_assert_int_eq(rnl_submit_keyed(pool, &before, keys[2]), 0);
+		gate_await(&release, 1);
+		/* Its worker is chosen now: 0 or 1, whichever sleeps. */
+		job_of(&after, noop_fn, NULL);
+		ck_assert_int_eq(rnl_job_after(&after, &barrier), 0);
+		ck_assert_int_eq(rnl_submit(pool, &after), 0);
+		/* Then one of them is held, and so is, at once, the one that releases it. */
+		for (int i = 0; i < 2; i++) {
+			job_of(&held[i], gated_fn, &hold);
+			ck_assert_int_eq(rnl_submit_keyed(pool, &held[i],
+							  keys[i ? 2 : round % 2]), 0);
+		}
+		gate_await(&hold, 1);
+		gate_open(&release);
+		ck_assert_int_eq(result_of(&after), 0);
+		gate_open(&hold);
+		ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+static int held_kernel_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
+}
+
+START_TEST(a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct gate kernel = GATE_INIT, function = GATE_INIT;
+	struct rnl_job running, held, jobs[3];
+	uint64_t keys[2];
+
+	/* While it has something on its stream it may leave a job to the other. */
+	skip_unless_host();
+	attr.spin_us = -1;
+	pool = pool_with(&attr, 2);
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	job_of(&running, held_kernel_fn, &kernel);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &running, keys[0]), 0);
+	gate_await(&kernel, 1);
+	job_of(&held, gated_fn, &function);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &held, keys[1]), 0);
+	gate_await(&function, 1);
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		job_of(&jobs[i], noop_fn, NULL);
+		ck_assert_int_eq(rnl_submit(pool, &jobs[i]), 0);
+	}
+	gate_open(&kernel);
+	for (unsigned i = 0; i < COUNT(jobs); i++)
+		ck_assert_int_eq(result_of(&jobs[i]), 0);
+	ck_assert_int_eq(rnl_job_test(&held), 0);
+	gate_open(&function);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+/* ---- from a job ---------------------------------------------------------- */
+
+struct tree {
+	struct rnl_job job;
+	struct rnl_pool *pool;
+	struct tree *all;
+	int index, nr;
+	_Atomic int *runs;
+};
+
+/* Node i submits nodes 2i + 1 and 2i + 2. */
+static int tree_fn(struct rnl_job *job)
+{
+	struct tree *t = rnl_container_of(job, struct tree, job);
+	int child = 2 * t->index + 1, ret = 0;
+
+	atomic_fetch_add(t->runs, 1);
+	if (rnl_submit(t->pool, job) != -EBUSY)
+		return -EPROTO;
+	if (child < t->nr)
+		ret = rnl_submit(t->pool, &t->all[child].job);
+	if (!ret && child + 1 < t->nr)
+		ret = rnl_submit_keyed(t->pool, &t->all[child + 1].job, (uint64_t)child);
+	return ret;
+}
+
+START_TEST(jobs_submit_jobs)
+{
+	enum { NR = 5000 };
+	struct rnl_pool *pool = pool_of(3);
+	struct tree *tree = calloc(NR, sizeof(*tree));
+	_Atomic int runs = 0;
+
+	for (int i = 0; i < NR; i++) {
+		tree[i] = (struct tree){ .pool = pool, .all = tree, .index = i, .nr = NR,
+					 .runs = &runs };
+		job_of(&tree[i].job, tree_fn, NULL);
+	}
+	ck_assert_int_eq(rnl_submit(pool, &tree[0].job), 0);
+	ck_eventually(runs == NR);
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(rnl_job_result(&tree[i].job), 0);
+	rnl_pool_destroy(pool);
+	free(tree);
+}
+END_TEST
+
+struct parent {
+	struct rnl_job job, children[3];
+	struct rnl_pool *pool;
+	struct gate *theirs;
+};
+
+/* Its worker is held until others have run what it submitted. */
+static int parent_fn(struct rnl_job *job)
+{
+	struct parent *p = rnl_container_of(job, struct parent, job);
+
+	for (unsigned i = 0; i < COUNT(p->children); i++) {
+		if (rnl_submit(p->pool, &p->children[i]))
+			return -EPROTO;
+	}
+	return gate_came(p->theirs, COUNT(p->children)) ? 0 : -ETIME;
+}
+
+START_TEST(what_a_job_submits_is_run_by_others_while_it_runs)
+{
+	struct rnl_pool *pool = pool_of(4);
+
+	for (int round = 0; round < 50; round++) {
+		struct gate theirs = GATE_INIT;
+		struct parent parent = { .pool = pool, .theirs = &theirs };
+
+		for (unsigned i = 0; i < COUNT(parent.children); i++)
+			job_of(&parent.children[i], gated_fn, &theirs);
+		job_of(&parent.job, parent_fn, NULL);
+		ck_assert_int_eq(rnl_submit(pool, &parent.job), 0);
+		ck_assert_int_eq(result_of(&parent.job), 0);
+		gate_open(&theirs);
+		ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+/* ---- from many threads --------------------------------------------------- */
+
+struct once {
+	struct rnl_job job;
+	_Atomic int runs;
+};
+
+static int once_fn(struct rnl_job *job)
+{
+	atomic_fetch_add(&rnl_container_of(job, struct once, job)->runs, 1);
+	return 0;
+}
+
+struct producer {
+	struct rnl_pool *pool;
+	struct once *jobs;
+	int nr;
+};
+
+static void *producer_thread(void *arg)
+{
+	struct producer *p = arg;
+	struct rnl_job *list[16];
+	int ret;
+
+	for (int i = 0; i < p->nr; i += ret) {
+		switch (i % 3) {
+		case 0:
+			ret = rnl_submit(p->pool, &p->jobs[i].job) ? 0 : 1;
+			break;
+		case 1:
+			ret = rnl_submit_keyed(p->pool, &p->jobs[i].job, (uint64_t)i) ? 0 : 1;
+			break;
+		default:
+			ret = p->nr - i < 16 ? p->nr - i : 16;
+			for (int k = 0; k < ret; k++)
+				list[k] = &p->jobs[i + k].job;
+			ret = rnl_submit_many(p->pool, list, (unsigned)ret);
+			ret = ret < 0 ? 0 : ret;
+		}
+	}
+	return NULL;
+}
+
+START_TEST(what_many_threads_submit_runs_exactly_once)
+{
+	enum { THREADS = 8, EACH = 10000 };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct once *jobs = calloc(THREADS * EACH, sizeof(*jobs));
+	struct producer producers[THREADS];
+	pthread_t threads[THREADS];
+
+	attr.max_queued = 1000;
+	pool = pool_with(&attr, 4);
+	for (int i = 0; i < THREADS * EACH; i++)
+		job_of(&jobs[i].job, once_fn, NULL);
+	for (int i = 0; i < THREADS; i++) {
+		producers[i] = (struct producer){ pool, jobs + i * EACH, EACH };
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, producer_thread, &producers[i]),
+				 0);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	rnl_pool_destroy(pool);
+	for (int i = 0; i < THREADS * EACH; i++)
+		ck_assert_int_eq(jobs[i].runs, 1);
+	free(jobs);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("submit");
+	TCase *tc = tcase_create("ways");
+
+	tcase_add_test(tc, no_job_waits_behind_a_held_worker_while_another_is_idle);
+	tcase_add_test(tc, what_is_put_at_once_is_taken_by_all_workers);
+	tcase_add_test(tc, what_is_queued_behind_a_held_job_is_taken_by_one_that_slept);
+	tcase_add_test(tc, a_job_released_to_a_held_worker_is_taken_by_one_that_slept);
+	tcase_add_test(tc, a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one);
+	tcase_add_test(tc, jobs_submit_jobs);
+	tcase_add_test(tc, what_a_job_submits_is_run_by_others_while_it_runs);
+	tcase_add_test(tc, what_many_threads_submit_runs_exactly_once);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int main(void)
+{
+	return suite_main(make_suite);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Gates: a test holds jobs and kernels where it wants them, so no sleep proves
+ * an order; and the few lines that every test of a pool begins with.
+ */
+#ifndef GATE_H
+#define GATE_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "suite.h"
+
+#define MS 1000000ll		/* in ns, for timeouts */
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	unsigned came;		/* threads that have come to it, ever */
+	bool is_open;
+};
+#define GATE_INIT { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false }
+
+static inline void gate_open(struct gate *gate)
+{
+	pthread_mutex_lock(&gate->lock);
+	gate->is_open = true;
+	pthread_cond_broadcast(&gate->moved);
+	pthread_mutex_unlock(&gate->lock);
+}
+
+static inline void gate_wait(struct gate *gate)
+{
+	pthread_mutex_lock(&gate->lock);
+	gate->came++;
+	pthread_cond_broadcast(&gate->moved);
+	while (!gate->is_open)
+		pthread_cond_wait(&gate->moved, &gate->lock);
+	pthread_mutex_unlock(&gate->lock);
+}
+
+/* Waits until @nr threads have come to the gate; false if they never do. */
+static inline bool gate_came(struct gate *gate, unsigned nr)
+{
+	struct timespec until;
+	bool came;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += (time_t)(10 * test_scale());
+	pthread_mutex_lock(&gate->lock);
+	while (gate->came < nr &&
+	       !pthread_cond_timedwait(&gate->moved, &gate->lock, &until))
+		;
+	came = gate->came >= nr;
+	pthread_mutex_unlock(&gate->lock);
+	return came;
+}
+#define gate_await(gate, nr) ck_assert_msg(gate_came(gate, nr), "too few came to " #gate)
+
+static inline double seconds_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* Awaits what must come, for as long as it may take on a slow machine. */
+#define ck_eventually(condition) \
+	do { \
+		double until_ = seconds_now() + 10 * test_scale(); \
+		while (!(condition)) { \
+			ck_assert_msg(seconds_now() < until_, "never came true: " #condition); \
+			usleep(100); \
+		} \
+	} while (0)
+
+/* Checks each; ck_assert for every byte would take a second for a million. */
+#define ck_assert_bytes(bytes, nr, value) \
+	do { \
+		const unsigned char *b_ = (bytes); \
+		size_t i_ = 0; \
+		while (i_ < (size_t)(nr) && b_[i_] == (value)) \
+			i_++; \
+		ck_assert_msg(i_ == (size_t)(nr), "byte %zu of " #bytes " is %d, not %d", i_, \
+			      b_[i_], (value)); \
+	} while (0)
+
+/* ---- pools and jobs ------------------------------------------------------ */
+
+static inline bool on_host(void)
+{
+	return !strcmp(test_device(), "host");
+}
+
+/* For tests whose kernels are host functions, which a gate can hold. */
+#define skip_unless_host() \
+	do { \
+		if (!on_host()) \
+			test_skip("%.*s: a gate holds kernels of the host device only", \
+				  (int)strlen(__func__) - 3, __func__); \
+	} while (0)
+
+/*
+ * For tests that wait for a job while a gate holds its worker's next function: on
+ * the host device a job that issues nothing is done by then, on others the worker
+ * tells it when the function has returned.
+ */
+#define skip_unless_done_on_return() \
+	do { \
+		if (!on_host()) \
+			test_skip("%.*s: its jobs are done on return on the host device only", \
+				  (int)strlen(__func__) - 3, __func__); \
+	} while (0)
+
+/* A pool on the device that this run is about; @attr may be NULL. */
+static inline struct rnl_pool *pool_with(const struct rnl_pool_attr *attr, unsigned nr_workers)
+{
+	struct rnl_pool_attr own = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = NULL;
+
+	if (attr)
+		own = *attr;
+	own.nr_workers = nr_workers;
+	own.device = test_device();
+	ck_assert_int_eq(rnl_pool_create(&pool, &own), 0);
+	ck_assert_ptr_nonnull(pool);
+	return pool;
+}
+
+static inline struct rnl_pool *pool_of(unsigned nr_workers)
+{
+	return pool_with(NULL, nr_workers);
+}
+
+static inline int noop_fn(struct rnl_job *job)
+{
+	(void)job;
+	return 0;
+}
+
+/* Waits in its function, on the worker, at the gate `user`. */
+static inline int gated_fn(struct rnl_job *job)
+{
+	gate_wait(job->user);
+	return 0;
+}
+
+static inline void job_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+{
+	ck_assert_int_eq(rnl_job_init(job, fn), 0);
+	job->user = user;
+}
+
+/* Holds all @nr workers of a pool at the gate, each in a job of @jobs. */
+static inline void hold_workers(struct rnl_pool *pool, struct gate *gate, struct rnl_job *jobs,
+				unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++) {
+		job_of(&jobs[i], gated_fn, gate);
+		ck_assert_int_eq(rnl_submit(pool, &jobs[i]), 0);
+	}
+	gate_await(gate, nr);
+}
+
+/* Waits for a job, which must come; its result. */
+static inline int result_of(struct rnl_job *job)
+{
+	ck_assert_int_eq(rnl_job_wait(job, RNL_FOREVER), 0);
+	ck_assert_int_eq(rnl_job_test(job), 1);
+	return rnl_job_result(job);
+}
+
+/* Fills the worker's own 64 bytes of what `user` points to. */
+static inline int fill_own_fn(struct rnl_job *job)
+{
+	return rnl_fill((char *)job->user + 64 * rnl_worker_index(), 1, 64);
+}
+
+static inline int index_fn(struct rnl_job *job)
+{
+	(void)job;
+	return rnl_worker_index();
+}
+
+/* A key whose jobs run on that worker. */
+static inline uint64_t key_on(struct rnl_pool *pool, int worker)
+{
+	struct rnl_job job;
+
+	for (uint64_t key = 0; key < 10000; key++) {
+		job_of(&job, index_fn, NULL);
+		ck_assert_int_eq(rnl_submit_keyed(pool, &job, key), 0);
+		if (result_of(&job) == worker)
+			return key;
+	}
+	ck_abort_msg("no key leads to worker %d", worker);
+	return 0;
+}
+
+/* ---- kernels of the host device ------------------------------------------ */
+
+struct gated_store {
+	struct gate *gate;	/* NULL: none */
+	int *word;		/* NULL: none */
+	int value;
+};
+
+/* Waits at the gate on the device, then stores. */
+static void gated_store_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct gated_store *a = args;
+
+	(void)grid;
+	(void)block;
+	if (a->gate)
+		gate_wait(a->gate);
+	if (a->word)
+		*a->word = a->value;
+}
+RNL_HOST_KERNEL(gated_store, gated_store_host, struct gated_store);
+
+/* Launches it on the calling thread's stream. */
+static inline int launch_store(struct gate *gate, int *word, int value)
+{
+	const struct gated_store args = { gate, word, value };
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	return rnl_launch(&gated_store, one, one, &args);
+}
+
+#endif /* GATE_H */

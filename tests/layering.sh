@@ -1,0 +1,27 @@
+#!/bin/sh
+# Who may include what, and what nobody may call or be named: src/ depends one way.
+cd "${srcdir:-.}/src" || exit
+rc=0
+
+# holds RULE BREAKERS: there are none.
+holds() {
+	[ -z "$2" ] && echo "ok - $1" && return
+	echo "not ok - $1"
+	echo "$2"
+	rc=1
+}
+# includes HEADERS [FILES]: the lines of FILES that do; both are patterns.
+includes() {
+	ls | grep -E '\.[ch]$' | grep -E "${2:-.}" |
+		xargs grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]$1" /dev/null
+}
+except() { grep -vE "^($1):"; }
+
+holds "liburcu is the queue's; parking takes its barriers" \
+	"$(includes 'urcu' | except 'queue\.[ch]' | grep -vE '^park\.[ch]:.*<urcu/arch\.h>')"
+holds "CUDA is the CUDA device's" "$(includes '(cuda|cu|driver_types|runnel/cuda|nv)[a-z_]*\.h' | except 'device_cuda\.c')"
+holds "eventfd is the completion queue's" "$(includes 'sys/eventfd' | except 'cq\.c')"
+holds 'devices do not call up' "$(includes '(pool|worker|barrier|job)\.h' '^(device_|host_stream\.)')"
+holds 'no wfcq call sleeps in poll()' "$(grep -noE 'cds_wfcq_[a-z_]*blocking' -- *.[ch] | grep -v nonblocking)"
+holds 'a file is named after its noun' "$(ls | grep -E '^(utils?|common|helpers?|misc)\.')"
+exit $rc

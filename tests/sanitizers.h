@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* What a test tells the sanitizers, where a process does what they usually do not see. */
+#ifndef SANITIZERS_H
+#define SANITIZERS_H
+
+/*
+ * Sets their options, which RNL's tests need where
+ * - malloc() is to fail as it does without them: allocator_may_return_null=1;
+ * - a child of a process with threads starts threads: die_after_fork=0;
+ * - such a child exits: what the parent's threads knew, nobody knows there, and
+ *   it would be called a leak: detect_leaks=0.
+ * Without a sanitizer nobody calls these.
+ */
+#define SANITIZER_OPTIONS(options) \
+	__attribute__((visibility("default"), used)) const char *__asan_default_options(void); \
+	__attribute__((visibility("default"), used)) const char *__tsan_default_options(void); \
+	const char *__asan_default_options(void) \
+	{ \
+		return options; \
+	} \
+	const char *__tsan_default_options(void) \
+	{ \
+		return options; \
+	} \
+	_Static_assert(1, "takes the semicolon")
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+/* GCC's ThreadSanitizer takes a thread of a forked child for one of its parent's. */
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#define NO_THREADS_AFTER_FORK 1
+#else
+#define NO_THREADS_AFTER_FORK 0
+#endif
+
+#endif /* SANITIZERS_H */

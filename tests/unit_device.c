@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Device conformance: what src/device.h says of a backend, on whichever one
+ * RNL_TEST_DEVICE names, for both kinds of stream.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "clock.h"
+#include "device.h"
+#include "sanitizers.h"
+#include "self.h"
+#include "stream.h"
+#include "suite.h"
+
+SANITIZER_OPTIONS("allocator_may_return_null=1");
+
+#define BIG (32u << 20)
+#define BUSY 24			/* big copies: some ten milliseconds on any device */
+
+static struct rnl__device *device;
+static const struct rnl__device_ops *ops;
+static unsigned char *pinned, *on_device;
+static uint32_t *word;
+
+static void attach(int kind)
+{
+	ck_assert_int_eq(rnl__device_open(test_device(), &device), 0);
+	ops = device->ops;
+	ck_assert_int_eq(rnl__stream_attach(device, (enum rnl_stream_kind)kind), 0);
+	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
+	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
+	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, 64, (void **)&word), 0);
+	memset(pinned, 1, BIG);
+	*word = 0;
+}
+
+static void detach(void)
+{
+	rnl__stream_detach();
+	ops->free(device, RNL__PINNED, word);
+	ops->free(device, RNL__DEVICE, on_device);
+	ops->free(device, RNL__PINNED, pinned);
+}
+
+/* Work that keeps the stream busy for a while; returns long before it ends. */
+static void keep_busy(void)
+{
+	for (int i = 0; i < BUSY; i++)
+		ck_assert_int_eq(ops->copy(on_device, pinned, BIG), 0);
+}
+
+static uint32_t read_word(void)
+{
+	return atomic_load_explicit((_Atomic uint32_t *)word, memory_order_acquire);
+}
+
+START_TEST(operations_run_in_order)
+{
+	unsigned char back[4096];
+
+	attach(_i);
+	memset(back, 0, sizeof(back));
+	for (unsigned i = 0; i < sizeof(back); i++)
+		pinned[i] = (unsigned char)(i * 7);
+	ck_assert_int_eq(ops->fill(on_device, 0xee, BIG), 0);
+	ck_assert_int_eq(ops->copy(on_device, pinned, 2048), 0);
+	ck_assert_int_eq(ops->copy(on_device + 2048, on_device + 1, 1024), 0);
+	ck_assert_int_eq(ops->copy(pinned + 8192, on_device, 4096), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	for (unsigned i = 0; i < 4096; i++) {
+		unsigned char want = i < 2048 ? (unsigned char)(i * 7) :
+				     i < 3072 ? (unsigned char)((i - 2047) * 7) : 0xee;
+
+		ck_assert_msg(pinned[8192 + i] == want, "byte %u is %u, not %u", i,
+			      pinned[8192 + i], want);
+	}
+	detach();
+}
+END_TEST
+
+START_TEST(operations_return_before_they_are_done)
+{
+	attach(_i);
+	ck_assert_int_eq(ops->idle(), 1);
+	keep_busy();
+	ck_assert_int_eq(ops->idle(), 0);
+	ck_assert_int_eq(ops->wait(rnl__now()), -ETIMEDOUT);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->idle(), 1);
+	ck_assert_int_eq(ops->wait(0), 0);
+	detach();
+}
+END_TEST
+
+START_TEST(a_wait_with_a_deadline_ends_when_the_stream_is_idle)
+{
+	attach(_i);
+	keep_busy();
+	ck_assert_int_eq(ops->wait(rnl__now() + 20000000000u), 0);
+	ck_assert_int_eq(ops->idle(), 1);
+	detach();
+}
+END_TEST
+
+START_TEST(a_written_word_comes_after_what_was_issued_before_it)
+{
+	attach(_i);
+	if (!device->info.stream_writes) {
+		ck_assert_int_eq(ops->write(word, 1), -ENOTSUP);
+		detach();
+		test_skip("%s cannot write words", device->info.name);
+	}
+	for (uint32_t round = 1; round <= 20; round++) {
+		memset(pinned + 65536, 0, 65536);
+		memset(pinned, (int)round, 65536);
+		ck_assert_int_eq(ops->copy(on_device, pinned, 65536), 0);
+		ck_assert_int_eq(ops->copy(pinned + 65536, on_device, 65536), 0);
+		ck_assert_int_eq(ops->write(word, round), 0);
+		while (read_word() != round)
+			rnl__pause();
+		ck_assert_uint_eq(pinned[65536], round);
+		ck_assert_uint_eq(pinned[2 * 65536 - 1], round);
+	}
+	keep_busy();
+	ck_assert_int_eq(ops->write(word, 1000), 0);
+	ck_assert_uint_eq(read_word(), 20);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_uint_eq(read_word(), 1000);
+	detach();
+}
+END_TEST
+
+START_TEST(an_event_is_reached_after_what_was_issued_before_its_last_record)
+{
+	struct rnl__event *event;
+
+	attach(_i);
+	ck_assert_int_eq(ops->event_create(device, &event), 0);
+	/* Never recorded: reached, as CUDA has it. */
+	ck_assert_int_eq(ops->event_reached(event), 1);
+	ck_assert_int_eq(ops->event_record(event), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_reached(event), 1);
+	keep_busy();
+	/* Recorded long ago: more work does not take that back. */
+	ck_assert_int_eq(ops->event_reached(event), 1);
+	ck_assert_int_eq(ops->event_record(event), 0);
+	ck_assert_int_eq(ops->event_reached(event), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_reached(event), 1);
+	ops->event_destroy(event);
+	ops->event_destroy(NULL);
+	detach();
+}
+END_TEST
+
+struct other {
+	struct rnl__event *event;
+	unsigned char *target;
+	int kind;
+	pthread_barrier_t recorded, joined;
+};
+
+/* On a stream of its own: slow work, whose last piece fills the target. */
+static void *other_thread(void *arg)
+{
+	struct other *other = arg;
+
+	ck_assert_int_eq(rnl__stream_attach(device, (enum rnl_stream_kind)other->kind), 0);
+	keep_busy();
+	ck_assert_int_eq(ops->fill(other->target, 0x5c, 4096), 0);
+	ck_assert_int_eq(ops->event_record(other->event), 0);
+	pthread_barrier_wait(&other->recorded);
+	pthread_barrier_wait(&other->joined);
+	rnl__stream_detach();
+	return NULL;
+}
+
+START_TEST(a_stream_waits_for_the_event_of_another_thread)
+{
+	struct other other = { .kind = _i };
+	pthread_t thread;
+	uint64_t start;
+
+	attach(_i);
+	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, 4096, (void **)&other.target), 0);
+	ck_assert_int_eq(ops->fill(other.target, 0, 4096), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_create(device, &other.event), 0);
+	pthread_barrier_init(&other.recorded, NULL, 2);
+	pthread_barrier_init(&other.joined, NULL, 2);
+	ck_assert_int_eq(pthread_create(&thread, NULL, other_thread, &other), 0);
+	pthread_barrier_wait(&other.recorded);
+
+	start = rnl__now();
+	ck_assert_int_eq(ops->event_wait(other.event), 0);
+	ck_assert_int_eq(ops->copy(pinned, other.target, 4096), 0);
+	/* The host went on: the other stream is still at it. */
+	ck_assert_int_eq(ops->event_reached(other.event), 0);
+	ck_assert_int_eq(ops->idle(), 0);
+	ck_assert_uint_lt(rnl__now() - start, 1000000000);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_reached(other.event), 1);
+	ck_assert_uint_eq(pinned[0], 0x5c);
+	ck_assert_uint_eq(pinned[4095], 0x5c);
+
+	pthread_barrier_wait(&other.joined);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	/* The thread is gone; what it recorded stays. */
+	ck_assert_int_eq(ops->event_wait(other.event), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ops->event_destroy(other.event);
+	ops->free(device, RNL__DEVICE, other.target);
+	detach();
+}
+END_TEST
+
+START_TEST(waiting_for_an_event_never_recorded_waits_for_nothing)
+{
+	struct rnl__event *event;
+
+	attach(_i);
+	ck_assert_int_eq(ops->event_create(device, &event), 0);
+	ck_assert_int_eq(ops->event_wait(event), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ops->event_destroy(event);
+	detach();
+}
+END_TEST
+
+START_TEST(a_stream_takes_thousands_of_operations)
+{
+	attach(_i);
+	for (uint32_t i = 0; i < 5000; i++) {
+		memcpy(pinned + 8192 + i * 4, &i, 4);
+		ck_assert_int_eq(ops->copy(on_device, pinned + 8192 + i * 4, 4), 0);
+		ck_assert_int_eq(ops->copy(pinned + 65536 + i * 4, on_device, 4), 0);
+	}
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	for (uint32_t i = 0; i < 5000; i++) {
+		uint32_t value;
+
+		memcpy(&value, pinned + 65536 + i * 4, 4);
+		ck_assert_uint_eq(value, i);
+	}
+	detach();
+}
+END_TEST
+
+START_TEST(too_much_memory_is_an_error_that_the_device_survives)
+{
+	void *mem = &mem;
+
+	attach(_i);
+	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, (size_t)1 << 50, &mem), -ENOMEM);
+	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, SIZE_MAX - 8, &mem), -ENOMEM);
+	ck_assert(!rnl__device_failed(device));
+	ck_assert_int_eq(ops->fill(on_device, 1, 64), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	detach();
+}
+END_TEST
+
+START_TEST(a_thread_may_attach_again_after_it_detached)
+{
+	for (int round = 0; round < 3; round++) {
+		attach(_i);
+		keep_busy();
+		detach();	/* waits for it: the memory goes with it */
+		ck_assert_ptr_null(rnl__self.stream);
+	}
+}
+END_TEST
+
+START_TEST(no_error_is_no_errno)
+{
+	attach(_i);
+	ck_assert_int_eq(ops->errno_of(device, 0), 0);
+	ck_assert(!rnl__device_failed(device));
+	ck_assert_uint_gt(strlen(device->info.name), 0);
+	ck_assert_uint_gt(device->info.memory_bytes, 0);
+	detach();
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("unit_device");
+	TCase *tc = tcase_create("conformance");
+
+	tcase_add_loop_test(tc, operations_run_in_order, 0, 2);
+	tcase_add_loop_test(tc, operations_return_before_they_are_done, 0, 2);
+	tcase_add_loop_test(tc, a_wait_with_a_deadline_ends_when_the_stream_is_idle, 0, 2);
+	tcase_add_loop_test(tc, a_written_word_comes_after_what_was_issued_before_it, 0, 2);
+	tcase_add_loop_test(tc, an_event_is_reached_after_what_was_issued_before_its_last_record,
+			    0, 2);
+	tcase_add_loop_test(tc, a_stream_waits_for_the_event_of_another_thread, 0, 2);
+	tcase_add_loop_test(tc, waiting_for_an_event_never_recorded_waits_for_nothing, 0, 2);
+	tcase_add_loop_test(tc, a_stream_takes_thousands_of_operations, 0, 2);
+	tcase_add_loop_test(tc, too_much_memory_is_an_error_that_the_device_survives, 0, 2);
+	tcase_add_loop_test(tc, a_thread_may_attach_again_after_it_detached, 0, 2);
+	tcase_add_loop_test(tc, no_error_is_no_errno, 0, 2);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int main(void)
+{
+	return suite_main(make_suite);
+}
