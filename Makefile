@@ -53,6 +53,7 @@ HEADERS := \
 # Link the archive: internals are visible.
 UNITS := \
 	unit_faults \
+	unit_gwc \
 	unit_latch \
 	unit_park \
 	unit_queue \
@@ -107,9 +108,23 @@ SCRIPTS := \
 	symbols.sh \
 	# EOL
 
-# Each is one file of its name.
+# Once per device.
+DEVICE_SCRIPTS := \
+	cli_gwc.sh \
+	# EOL
+
+# Each is one file of its name; gwc has more.
 EXAMPLES := \
 	producer_consumer \
+	# EOL
+GWC_SRCS := \
+	gwc.c \
+	gwc_count.c \
+	gwc_options.c \
+	gwc_pipe.c \
+	gwc_produce.c \
+	gwc_report.c \
+	gwc_source.c \
 	# EOL
 
 # ---- derived from the lists --------------------------------------------------
@@ -126,7 +141,8 @@ ways := static_so static_a shared_so shared_a
 TESTS_SO := $(APIS:%=tests/%) $(STRESS:%=tests/%)
 TESTS_A  := $(UNITS:%=tests/%) $(DEVICES:%=tests/%)
 TESTS_CU := $(CUDAS:%=tests/%_static_so) $(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
-PROGRAMS := $(EXAMPLES:%=examples/%)
+GWC_OBJS := $(GWC_SRCS:%.c=examples/%.o) examples/gwc_kernel$(if $(nvcc),.cu).o
+PROGRAMS := $(EXAMPLES:%=examples/%) examples/gwc
 
 # ---- how ---------------------------------------------------------------------
 V ?= 0
@@ -171,6 +187,8 @@ $(SO): $(OBJS) src/runnel.map
 examples: $(PROGRAMS)
 $(EXAMPLES:%=examples/%): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
+examples/gwc: $(GWC_OBJS) $(SO)
+	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(GWC_OBJS) $(NVWITH_SO),$(LINK) -o $@ $(GWC_OBJS) $(WITH_SO))
 
 tests/%.o: TEST_CFLAGS = $(CHECK_CFLAGS)
 tests/api_noalloc: WRAP = -ldl
@@ -196,7 +214,7 @@ T ?= %
 TIMEOUT ?= $(if $(sanitizer),900,300)
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
 RUNS := $(UNITS:%=tests/%) \
-	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t cuda:$t) \
+	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO) $(DEVICE_SCRIPTS:%=$(srcdir)/tests/%),host:$t cuda:$t) \
 	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) $(SCRIPTS:%=$(srcdir)/tests/%)
 wanted = $(foreach r,$1,$(if $(filter $T,$(basename $(notdir $r))),$r))
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
@@ -212,6 +230,10 @@ else
 check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps`, then `./configure` again.' >&2; exit 1
 endif
+
+DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
+demo: examples
+	@srcdir='$(srcdir)' GWC=examples/gwc DEMO_FILES='$(DEMO_FILES)' sh $(srcdir)/examples/demo.sh
 
 # ---- install, configure, clean -----------------------------------------------
 install: lib runnel.pc
@@ -237,13 +259,14 @@ clean:
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
 	! test -L Makefile || { rm -f Makefile && rmdir src tests examples 2>/dev/null || :; }
-.PHONY: all lib examples tests check install uninstall autoconf clean distclean
+.PHONY: all lib examples tests check demo install uninstall autoconf clean distclean
 -include $(wildcard $(foreach d,src tests examples,$d/*.d))
 endif
 
 define help
 make deps         installs what is missing to build and test (apt; elsewhere names it)
 make              the library and the examples; V=1 shows the commands
+make demo         counts words with examples/gwc, compares with wc; DEMO_FILES='DIR ...'
 make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds each;
                   TESTWRAP='command' goes before each program
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall

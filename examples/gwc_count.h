@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counting lines and words: what the host function, the CUDA kernel and the
+ * program that puts their answers together have in common.
+ */
+#ifndef GWC_COUNT_H
+#define GWC_COUNT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#ifdef __CUDACC__
+#define GWC_SHARED static __host__ __device__ __forceinline__
+#else
+#define GWC_SHARED static inline
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Every byte is one of these.  A word is a run of text between spaces with at
+ * least one byte of class WORD in it; a neutral byte neither makes a word nor
+ * ends one.  There are two rules for the bytes that are no space: coreutils
+ * before 9.4 takes the unprintable ones for neutral, later ones take them for
+ * part of a word.
+ */
+enum gwc_class {
+	GWC_NEUTRAL = 0,
+	GWC_SPACE = 1,
+	GWC_WORD = 2,
+};
+
+/*
+ * What there is to know of a piece of text.  Pieces are put together in order
+ * by gwc_join(), which is associative, and of which { 0 } is the neutral
+ * element: so the text may be cut anywhere, and counted by anyone.
+ */
+struct gwc_summary {
+	uint64_t lines;
+	uint64_t words;
+	uint32_t first;		/* enum gwc_class of the first byte not neutral */
+	uint32_t last;		/* ... and of the last one */
+};
+
+GWC_SHARED struct gwc_summary gwc_join(struct gwc_summary a, struct gwc_summary b)
+{
+	/* A word that goes on across the cut was counted on both sides. */
+	const int one_word = a.last == GWC_WORD && b.first == GWC_WORD;
+
+	a.lines += b.lines;
+	a.words += b.words - (uint64_t)one_word;
+	a.first = a.first ? a.first : b.first;
+	a.last = b.last ? b.last : a.last;
+	return a;
+}
+
+/*
+ * Masks have a bit per byte of text, the lowest for the first byte.
+ *
+ * Bit i of the answer says whether byte i is entered inside a word, given the
+ * bytes that are spaces, those that are of class WORD, and whether the first
+ * byte is entered inside a word.  Bit n is what follows n < 64 bytes.
+ *
+ * A byte of class WORD leaves a word behind it whatever came before, a space
+ * none, and a neutral byte what there was.  That is how the carry goes through
+ * an addition: there it is generated, absorbed and handed on.
+ */
+GWC_SHARED uint64_t gwc_entered(uint64_t spaces, uint64_t words, uint64_t inside)
+{
+	return ~spaces ^ words ^ (~spaces + words + inside);
+}
+
+/* Four flags, each the top bit of a byte, as a mask of four bits. */
+GWC_SHARED uint32_t gwc_mask4(uint32_t flags)
+{
+	return (((flags >> 7) & 0x01010101) * 0x01020408) >> 24;
+}
+
+struct gwc_flags {
+	uint32_t newlines;
+	uint32_t spaces;
+	uint32_t words;
+};
+
+/*
+ * Classifies four bytes at once; flags are in the top bits of the bytes.  To
+ * add 0x80 - n to a byte below 0x80 sets its top bit if it is n or more.
+ */
+GWC_SHARED struct gwc_flags gwc_classify4(uint32_t text, uint32_t printable)
+{
+	const uint32_t low = text & 0x7f7f7f7f;
+	const uint32_t tab = low + 0x77777777;		/* '\t' or more */
+	const uint32_t newline = low + 0x76767676;	/* '\n' or more */
+	const uint32_t above_newline = low + 0x75757575;
+	const uint32_t above_return = low + 0x72727272;
+	const uint32_t space = low + 0x60606060;	/* ' ' or more */
+	const uint32_t above_space = low + 0x5f5f5f5f;
+	const uint32_t del = low + 0x01010101;		/* 0x7f, the last one */
+	const uint32_t ascii = ~text & 0x80808080;
+	struct gwc_flags flags;
+
+	flags.newlines = newline & ~above_newline & ascii;
+	flags.spaces = ((tab & ~above_return) | (space & ~above_space)) & ascii;
+	flags.words = printable ? above_space & ~del & ascii : ~flags.spaces & 0x80808080;
+	return flags;
+}
+
+/* The kernel's text is cut into pieces; a block counts one of them. */
+#define GWC_PIECE 16384		/* bytes at most */
+#define GWC_ALIGN 16		/* a piece starts at a multiple of that */
+#define GWC_THREADS 256		/* of a block */
+
+struct gwc_piece {
+	uint32_t offset;
+	uint32_t bytes;		/* at least 1 */
+};
+
+struct gwc_args {
+	const unsigned char *text;
+	const struct gwc_piece *pieces;	/* one for each block of the grid */
+	struct gwc_summary *summaries;	/* the same */
+	uint32_t printable;		/* 1: unprintable bytes are neutral */
+	uint32_t unused;
+};
+
+extern const struct rnl_kernel gwc_kernel;
+
+/* Counts text on the CPU. */
+struct gwc_summary gwc_count(const unsigned char *text, size_t bytes, int printable);
+
+/* The kernel's function for the host device. */
+void gwc_count_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GWC_COUNT_H */
