@@ -39,9 +39,11 @@ static unsigned usual(struct rnl_pool *pool)
 		own.left--;
 		return own.home % nr;
 	}
-	/* Threads start at different workers: their stacks differ. */
-	if (!own.random)
+	/* Threads start at different workers: `own` lies elsewhere in each. */
+	if (!own.random) {
 		own.random = (uintptr_t)&own / 64 * 0x9e3779b97f4a7c15u | 1;
+		own.home = (unsigned)(own.random >> 32);
+	}
 	/* xorshift64 (Marsaglia 2003) */
 	own.random ^= own.random << 13;
 	own.random ^= own.random >> 7;
