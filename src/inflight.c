@@ -104,16 +104,19 @@ static int write_word(struct rnl__inflight *f, struct rnl__mark *mark, bool more
 
 int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 {
-	struct rnl__mark *mark = &f->marks[(f->first_mark + f->nr_marks) % f->limit];
 	bool more = f->marked != f->issued;
+	/* With nothing more to mark the ring may be full, and this the oldest. */
+	struct rnl__mark *mark = &f->marks[(f->first_mark + f->nr_marks) % f->limit];
 	int ret = 0;
 
 	/* The word has half a number: it must not fall behind by more than that tells. */
 	write = write || f->issued - f->written > INT32_MAX;
 
-	mark->recorded = more && (event || !write || !f->writes);
-	if (mark->recorded)
-		ret = f->device->ops->event_record(mark->event);
+	if (more) {
+		mark->recorded = event || !write || !f->writes;
+		if (mark->recorded)
+			ret = f->device->ops->event_record(mark->event);
+	}
 	/* Where only an event stood, the word now speaks, too. */
 	if (!ret && write && f->writes && f->written != f->issued)
 		ret = write_word(f, mark, more);

@@ -122,6 +122,26 @@ START_TEST(the_word_speaks_for_a_job_that_only_an_event_stood_behind)
 }
 END_TEST
 
+START_TEST(a_full_ring_of_marks_keeps_what_they_say)
+{
+	begin(_i);
+	keep_busy();
+	for (unsigned i = 0; i < LIMIT; i++) {
+		rnl__inflight_push(&inflight, &jobs[i]);
+		ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
+	}
+	/* The queue ran empty: there is nothing new to mark, and no mark to spare. */
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	ck_assert_uint_eq(inflight.nr_marks, LIMIT);
+	idle();
+	for (unsigned i = 0; i < LIMIT; i++) {
+		ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+		ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[i]);
+	}
+	end();
+}
+END_TEST
+
 START_TEST(jobs_leave_in_issue_order_over_many_rounds)
 {
 	unsigned issued = 0, left = 0;
@@ -222,6 +242,7 @@ static Suite *make_suite(void)
 	tcase_add_loop_test(tc, a_job_is_passed_when_the_device_is_there_and_not_before, 0, 2);
 	tcase_add_loop_test(tc, an_event_alone_is_seen_only_by_a_query, 0, 2);
 	tcase_add_test(tc, the_word_speaks_for_a_job_that_only_an_event_stood_behind);
+	tcase_add_loop_test(tc, a_full_ring_of_marks_keeps_what_they_say, 0, 2);
 	tcase_add_loop_test(tc, jobs_leave_in_issue_order_over_many_rounds, 0, 2);
 	tcase_add_loop_test(tc, a_number_beyond_32_bits_is_told_by_its_low_half, 0, 2);
 	tcase_add_loop_test(tc, a_join_of_what_was_passed_waits_for_nothing, 0, 2);
