@@ -413,6 +413,9 @@ RNL_API int rnl_barrier_init(struct rnl_barrier *barrier, struct rnl_pool *pool)
 /*
  * Adds a job: from its next accepted submit on, and at each later one, the
  * barrier counts it.  A job is in one barrier: another call replaces it.
+ * Jobs that come after the barrier and are still put off wait for this one, too.
+ * So for a next round take another barrier, or wait for this one first: a round
+ * that comes, by way of others, after itself would never start.
  * Return: 0; -EINVAL an argument is NULL, the job was not initialised, or it
  *	comes after this very barrier; -EBUSY the job was submitted and is not
  *	done; -EOWNERDEAD.
