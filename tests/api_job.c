@@ -80,23 +80,43 @@ START_TEST(a_wait_takes_as_long_as_its_timeout)
 }
 END_TEST
 
-static int slow_result_fn(struct rnl_job *job)
+struct held {
+	struct rnl_job job;
+	struct gate gate;
+	pid_t waiter;
+};
+
+static int held_fn(struct rnl_job *job)
 {
-	usleep(20000);
-	return result_fn(job);
+	gate_wait(&rnl_container_of(job, struct held, job)->gate);
+	return 7;
+}
+
+/* Lets the job end once the waiter sleeps for it. */
+static void *let_go(void *arg)
+{
+	struct held *held = arg;
+
+	while (thread_state(held->waiter) != 'S')
+		sched_yield();
+	gate_open(&held->gate);
+	return NULL;
 }
 
 START_TEST(a_wait_with_a_timeout_returns_when_the_job_is_done)
 {
 	struct rnl_pool *pool = pool_of(1);
-	struct rnl_job job;
+	struct held held = { .gate = GATE_INIT, .waiter = own_tid() };
+	pthread_t thread;
 	double start;
 
-	job_of(&job, slow_result_fn, (void *)7);
-	ck_assert_int_eq(rnl_submit(pool, &job), 0);
+	ck_assert_int_eq(rnl_job_init(&held.job, held_fn), 0);
+	ck_assert_int_eq(rnl_submit(pool, &held.job), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, let_go, &held), 0);
 	start = seconds_now();
-	ck_assert_int_eq(rnl_job_wait(&job, 3600000 * MS), 0);
-	ck_assert_int_eq(rnl_job_result(&job), 7);
+	ck_assert_int_eq(rnl_job_wait(&held.job, 3600000 * MS), 0);
+	ck_assert_int_eq(rnl_job_result(&held.job), 7);
+	pthread_join(thread, NULL);
 	ck_assert_double_lt(seconds_now() - start, 5 * test_scale());
 	rnl_pool_destroy(pool);
 }

@@ -161,6 +161,7 @@ END_TEST
 struct joiner {
 	struct rnl_barrier *barrier;
 	int ret;
+	_Atomic pid_t tid;		/* once it is about to join */
 	_Atomic bool returned;
 };
 
@@ -168,6 +169,7 @@ static void *join_thread(void *arg)
 {
 	struct joiner *j = arg;
 
+	j->tid = own_tid();
 	j->ret = rnl_barrier_join(j->barrier);
 	j->returned = true;
 	return NULL;
@@ -183,7 +185,7 @@ static bool join_returns(struct rnl_barrier *barrier, struct gate *gate)
 
 	ck_assert_int_eq(pthread_create(&thread, NULL, join_thread, &joiner), 0);
 	while (!joiner.returned && seconds_now() < until)
-		usleep(1000);
+		sched_yield();
 	returned = joiner.returned;
 	gate_open(gate);
 	pthread_join(thread, NULL);
@@ -207,7 +209,7 @@ START_TEST(a_join_waits_for_functions)
 	ck_assert_int_eq(rnl_submit(pool, &job), 0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, join_thread, &joiner), 0);
 	gate_await(&gate, 1);
-	usleep(5000);	/* time to do it wrong */
+	ck_waits(joiner.tid);
 	ck_assert(!joiner.returned);
 	gate_open(&gate);
 	pthread_join(thread, NULL);

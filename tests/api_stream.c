@@ -86,6 +86,8 @@ struct leaving {
 	unsigned char *from, *to;
 	size_t bytes;
 	bool detaches;
+	struct gate *gate;		/* of what it leaves */
+	_Atomic pid_t tid;		/* once it is about to leave */
 };
 
 static void *leaving_thread(void *arg)
@@ -131,25 +133,14 @@ START_TEST(a_thread_that_detaches_or_ends_waits_for_what_it_issued)
 }
 END_TEST
 
-static void slow_store_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
-{
-	const struct gated_store *a = args;
-
-	(void)grid;
-	(void)block;
-	usleep(20000);	/* whoever does not wait is gone by then */
-	*a->word = a->value;
-}
-RNL_HOST_KERNEL(slow_store, slow_store_host, struct gated_store);
-
-static void *slow_thread(void *arg)
+static void *held_thread(void *arg)
 {
 	struct leaving *l = arg;
-	const struct gated_store args = { NULL, (int *)(void *)l->to, 29 };
 	intptr_t ret = rnl_thread_attach(l->pool);
 
 	if (!ret)
-		ret = rnl_launch(&slow_store, one, one, &args);
+		ret = launch_store(l->gate, (int *)(void *)l->to, 29);
+	l->tid = own_tid();
 	if (l->detaches)
 		rnl_thread_detach();
 	return (void *)ret;
@@ -163,12 +154,15 @@ START_TEST(a_thread_does_not_leave_its_kernels_behind)
 	pool = pool_of(1);
 	for (int i = 0; i < 4; i++) {
 		int word = 0;
+		struct gate gate = GATE_INIT;
 		struct leaving leaving = { .pool = pool, .to = (unsigned char *)&word,
-					   .detaches = i % 2 };
+					   .detaches = i % 2, .gate = &gate };
 		pthread_t thread;
 		void *ret;
 
-		ck_assert_int_eq(pthread_create(&thread, NULL, slow_thread, &leaving), 0);
+		ck_assert_int_eq(pthread_create(&thread, NULL, held_thread, &leaving), 0);
+		ck_waits(leaving.tid);
+		gate_open(&gate);
 		pthread_join(thread, &ret);
 		ck_assert_ptr_null(ret);
 		ck_assert_int_eq(word, 29);

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "suite.h"
@@ -77,6 +78,38 @@ static inline double seconds_now(void)
 			ck_assert_msg(seconds_now() < until_, "never came true: " #condition); \
 			usleep(100); \
 		} \
+	} while (0)
+
+static inline pid_t own_tid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+/*
+ * What the kernel says of a thread of this process: 'S' it sleeps, so it waits
+ * for somebody; 'R' it runs; 0 it is gone.
+ */
+static inline char thread_state(pid_t tid)
+{
+	char path[64], line[256], *end;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	stat = fopen(path, "r");
+	if (!stat)
+		return 0;
+	/* "tid (name) state ...": a name may have blanks and brackets. */
+	end = fgets(line, sizeof(line), stat) ? strrchr(line, ')') : NULL;
+	fclose(stat);
+	return end ? end[2] : 0;
+}
+
+/* A thread that tells its tid right before a call has come to rest in it: not after. */
+#define ck_waits(tid) \
+	do { \
+		char state_ = 'R'; \
+		ck_eventually((tid) && ((state_ = thread_state(tid)) == 'S' || !state_)); \
+		ck_assert_msg(state_ == 'S', "did not wait"); \
 	} while (0)
 
 /* Checks each; ck_assert for every byte would take a second for a million. */
