@@ -251,7 +251,6 @@ struct rnl_job {
 	struct rnl_pool *pool;
 	struct rnl_barrier *barrier;
 	struct rnl_barrier *after;
-	uint64_t key;
 	uint64_t seq;
 	uint32_t state;
 	int32_t result;
@@ -259,7 +258,7 @@ struct rnl_job {
 	uint16_t worker;
 	uint16_t flags;
 	uint32_t generation;
-	uint32_t reserved[7];
+	uint32_t reserved[9];
 };
 
 /*

@@ -92,7 +92,7 @@ bool rnl__device_failed(struct rnl__device *device);
 /* The device does not survive error @code; the first one stays. */
 void rnl__device_fail(struct rnl__device *device, int code);
 
-/* The backends; @info->ordinal says which.  0 or -ENODEV. */
+/* The backends' devices; of CUDA's, 0 or -ENODEV. */
 struct rnl__device *rnl__device_host(void);
 int rnl__device_cuda(int ordinal, struct rnl__device **devicep);
 

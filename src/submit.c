@@ -166,10 +166,7 @@ int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
 {
 	int ret = claim(pool, job);
 
-	if (ret)
-		return ret;
-	job->key = key;
-	return submit(pool, job, worker_of_key(pool, key), true);
+	return ret ? ret : submit(pool, job, worker_of_key(pool, key), true);
 }
 
 /*
