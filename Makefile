@@ -26,20 +26,28 @@ include config.mk
 SRCS := \
 	abi.c \
 	barrier.c \
+	cancel.c \
+	cq.c \
 	device.c \
 	device_host.c \
+	hist.c \
 	host_stream.c \
 	inflight.c \
 	job.c \
 	latch.c \
 	memory.c \
+	metrics.c \
 	park.c \
+	place.c \
 	pool.c \
 	queue.c \
+	resize.c \
 	self.c \
 	setup.c \
+	stats.c \
 	stream.c \
 	submit.c \
+	water.c \
 	worker.c \
 	# EOL
 SRCS_CUDA := \
@@ -52,8 +60,10 @@ HEADERS := \
 
 # Link the archive: internals are visible.
 UNITS := \
+	unit_bell \
 	unit_faults \
 	unit_gwc \
+	unit_hist \
 	unit_latch \
 	unit_park \
 	unit_queue \

@@ -50,6 +50,7 @@ extern "C" {
 struct rnl_pool;
 struct rnl_job;
 struct rnl_barrier;
+struct rnl_cq;
 
 /* ---- the library --------------------------------------------------------- */
 
@@ -141,22 +142,52 @@ enum rnl_stream_kind {
 	RNL_STREAM_PRIVATE = 1
 };
 
+/*
+ * Called in a worker's own thread when it begins to serve, and when it ceases
+ * to: at the pool's end, or when a resize sends it away.  The thread's implicit
+ * stream is there, so a library's handle that is made here (cuBLAS, cuFFT, ...)
+ * can be bound to it.
+ * @arg: the attribute hook_arg; @worker: its index;
+ * @datap: receives what rnl_worker_data() gives to this worker's jobs; @data: that.
+ * Context: workers start and stop beside each other.  No waiting for the pool.
+ * Return: 0; a negative errno, with which the pool's creation or resize fails.
+ *	on_stop is called for just those workers whose on_start returned 0.
+ */
+typedef int rnl_worker_start_fn(void *arg, unsigned worker, void **datap);
+typedef void rnl_worker_stop_fn(void *arg, unsigned worker, void *data);
+
 struct rnl_pool_attr {
 	uint32_t size;		/* sizeof(struct rnl_pool_attr) */
-	uint32_t nr_workers;	/* 0: min(8, CPUs); at most RNL_WORKERS_MAX */
+	uint32_t nr_workers;	/* 0: min(8, CPUs); with nr_urgent at most RNL_WORKERS_MAX */
 	const char *device;	/* as rnl_device_info(); NULL: "auto" */
 	uint32_t stream;	/* enum rnl_stream_kind */
-	uint32_t max_queued;	/* jobs queued in the whole pool; 0: 65536 */
+	uint32_t max_queued;	/* jobs queued in the whole pool, and as many again that
+				 * wait for barriers; 0: 65536 */
 	uint32_t max_in_flight;	/* jobs a worker has on the device; 0: 64, at most 1000 */
 	int32_t spin_us;	/* a thread spins so long before it sleeps;
 				 * 0: by the number of CPUs; -1: not at all */
 	uint32_t watchdog_ms;	/* a device failure is seen within; 0: 100 */
-	uint32_t reserved;	/* 0 */
+	uint32_t nr_urgent;	/* workers for urgent jobs alone, see rnl_job_urgent() */
 	rnl_log_fn *log;	/* NULL: nothing is logged */
 	void *log_arg;
+	uint32_t high_water;	/* jobs queued, see rnl_submit_when(); 0: 3/4 of max_queued */
+	uint32_t low_water;	/* less than high_water; 0: half of it */
+	uint32_t stuck_ms;	/* a worker is stuck after, see rnl_pool_health(); 0: 1000 */
+	uint32_t time_every;	/* one job in so many is timed, at random, see rnl_pool_stats();
+				 * rounded up to a power of two; 0: 64 */
+	const char *name;	/* threads are called NAME-0, ...: 12 bytes of it are used;
+				 * NULL: "rnl-worker" */
+	const uint16_t *cpus;	/* worker i runs on CPU cpus[i % nr_cpus] alone, its host
+				 * stream's executor, too; NULL: anywhere */
+	uint32_t nr_cpus;	/* 0 if cpus is NULL */
+	uint32_t reserved;	/* 0 */
+	rnl_worker_start_fn *on_start; /* may be NULL */
+	rnl_worker_stop_fn *on_stop; /* may be NULL */
+	void *hook_arg;		/* what these two get */
 };
 #define RNL_POOL_ATTR_INIT \
-	{ sizeof(struct rnl_pool_attr), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL }
+	{ sizeof(struct rnl_pool_attr), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, \
+	  NULL, NULL, 0, 0, NULL, NULL, NULL }
 
 /*
  * Creates a pool and starts its workers.
@@ -166,17 +197,41 @@ struct rnl_pool_attr {
  *	block all signals, whatever the caller's mask.
  * Return: 0, and the pool is to be given to rnl_pool_destroy();
  *	-EINVAL poolp is NULL, an attribute is out of its range, attr is too
- *	short or its size was never set, or the device's name is unknown; -E2BIG attr is newer than the
+ *	short or its size was never set, the device's name is unknown, or a CPU
+ *	is none that this process may run on; -E2BIG attr is newer than the
  *	library and uses what that does not know; -ENODEV no such device;
  *	-ENOMEM; -EAGAIN the system would not start a thread; -EIO the device
- *	failed.  On failure nothing remains to be cleaned up.
+ *	failed; what on_start returned.  On failure nothing remains to be
+ *	cleaned up.
  * Since: 0.1
  */
 RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *attr);
 
 /*
+ * Changes how many workers serve the pool, urgent ones not counted, while
+ * others submit.  Workers that go finish what they hold, and others steal from
+ * them; their threads and streams are kept for when the pool grows again
+ * (CUDA does not return a per-thread stream's memory).  max_queued is shared
+ * out anew.
+ * Jobs with a key keep their order: those accepted after the change start once
+ * all accepted before it are done.
+ * @nr_workers: 1 or more; with the urgent ones at most RNL_WORKERS_MAX.
+ * Context: blocks until the new number of workers serves and the others have
+ *	ceased to: for as long as it takes the jobs that these hold, and all jobs
+ *	with a key that were accepted before the change.  Not on a worker of the
+ *	pool.  Resizes of several threads happen one after the other.
+ * Return: 0; -EINVAL pool is NULL or the number out of its range; -EBUSY called
+ *	on a worker of the pool; -ESHUTDOWN the pool is closed; -ENOMEM, -EAGAIN,
+ *	-EIO, what on_start returned: a worker could not start, and the pool is
+ *	as it was; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers);
+
+/*
  * Refuses further jobs: rnl_submit() gives -ESHUTDOWN from now on.  What was
- * accepted before runs and completes.  Closing twice is no error.
+ * accepted before runs and completes; notices that still wait complete with
+ * -ECANCELED (rnl_submit_when()).  Closing twice is no error.
  * Ordering: a submit that returned before this call was accepted; one that
  *	runs beside it is either accepted in full or refused.
  * Return: 0; -EINVAL pool is NULL; -EOWNERDEAD.
@@ -188,7 +243,8 @@ RNL_API int rnl_pool_close(struct rnl_pool *pool);
  * Waits until every job accepted so far is done.  On an open pool, jobs that
  * others submit meanwhile prolong the wait.
  * Context: blocks.  Not on a worker of the same pool.
- * Ordering: all that those jobs did happens before its return.
+ * Ordering: all that those jobs did happens before its return.  Those that go to
+ *	a completion queue are there, and may have to be reaped yet.
  * Return: 0; -ETIMEDOUT jobs remain; -EBUSY called on a worker of the pool;
  *	-EINVAL pool is NULL; -EOWNERDEAD.
  * Since: 0.1
@@ -197,8 +253,8 @@ RNL_API int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns);
 
 /*
  * Closes and drains the pool, ends its workers, and frees it.
- * @pool: may be NULL.  No call on the pool may run beside this one or follow
- *	it, and its barriers' jobs must not be waited for from then on.
+ * @pool: may be NULL.  No call on the pool, nor a wait for its jobs or a cancel
+ *	of them, may run beside this one or follow it.
  * Context: blocks.  On a worker of the pool itself it only closes the pool
  *	and logs an error: a thread cannot wait for its own end.
  * Since: 0.1
@@ -212,21 +268,47 @@ RNL_API void rnl_pool_destroy(struct rnl_pool *pool);
  */
 RNL_API int rnl_pool_device(struct rnl_pool *pool, struct rnl_device_info *info);
 
+/*
+ * How long something took, of the jobs that were timed.  The quantiles are
+ * those of a histogram whose buckets are a sixteenth of their value wide.
+ */
+struct rnl_latency {
+	uint64_t nr;		/* jobs timed; the rest is 0 if that is */
+	uint64_t sum_ns;
+	uint64_t p50_ns, p99_ns, p999_ns;
+	uint64_t max_ns;
+};
+#define RNL_LATENCY_INIT { 0, 0, 0, 0, 0, 0 }
+
+/*
+ * Of one worker, or of all.  Every job accepted is queued, running, in flight or
+ * done; one that waits for a barrier counts as queued in the sum of all, and for
+ * no worker.
+ */
 struct rnl_pool_stats {
 	uint32_t size;		/* sizeof(struct rnl_pool_stats) */
-	uint32_t nr_workers;
-	uint64_t accepted;	/* jobs accepted since the pool was created */
+	uint32_t nr_workers;	/* that serve now, urgent ones included */
+	uint64_t accepted;	/* jobs accepted since the pool was created; submits that
+				 * are being refused at this very moment may count, too */
 	uint64_t done;		/* jobs completed, failed and cancelled included */
 	uint64_t failed;	/* of these: with a negative result */
-	uint64_t queued;	/* now: accepted, function not yet run */
+	uint64_t cancelled;	/* of these: -ECANCELED, function not run */
+	uint64_t timed_out;	/* of these: -ETIMEDOUT, function not run */
+	uint64_t queued;	/* now: accepted, not yet taken by a worker */
 	uint64_t in_flight;	/* now: function run, device not yet there */
 	uint64_t stolen;	/* jobs run by another worker than the one chosen */
 	uint64_t slept;		/* how often a worker went to sleep idle */
+	struct rnl_latency queue_wait; /* from the submit to the function's start */
+	struct rnl_latency host; /* from there to the function's return */
+	struct rnl_latency device; /* from there until the worker saw it done */
 };
-#define RNL_POOL_STATS_INIT { sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0 }
+#define RNL_POOL_STATS_INIT \
+	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT }
 
 /*
- * Counts what the pool did.  Cheap: it reads every worker's counters once.
+ * Counts what the pool did.  It reads every worker's counters and histograms
+ * once; nobody is held up.
  * Ordering: each figure is right for some moment during the call, together
  *	they are not a snapshot.
  * Return: 0; -EINVAL pool or stats is NULL, or stats of a wrong size;
@@ -234,6 +316,58 @@ struct rnl_pool_stats {
  * Since: 0.1
  */
 RNL_API int rnl_pool_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats);
+
+/*
+ * The same, of one worker.
+ * @worker: its index, as rnl_worker_index() has it.
+ * Return: as rnl_pool_stats(); -EINVAL also if no worker ever had that index;
+ *	one that was sent away keeps its counts, and has nr_workers 0.
+ * Since: 0.1
+ */
+RNL_API int rnl_worker_stats(struct rnl_pool *pool, unsigned worker, struct rnl_pool_stats *stats);
+
+/*
+ * Writes all of it in the text format that Prometheus scrapes (exposition
+ * format 0.0.4), every sample with the label pool="NAME".
+ * @name: NULL is the attribute's name, or "rnl-worker".
+ * @buf: receives the text and a NUL; may be NULL if bytes is 0.
+ * @bytes: room at buf.
+ * Return: the length of the text without its NUL.  If that is not less than
+ *	bytes, nothing of it was written, but that buf is an empty string: call
+ *	again with more, the counts have grown meanwhile.  -EINVAL pool or buf
+ *	is NULL; -ENOMEM; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *buf, size_t bytes);
+
+enum rnl_health_state {
+	RNL_HEALTH_OK = 0,
+	RNL_HEALTH_OVERLOADED = 1,	/* as many jobs are queued as high_water, or more */
+	RNL_HEALTH_STUCK = 2,		/* a worker is at one job for longer than stuck_ms */
+	RNL_HEALTH_FAILED = 3		/* the device has failed: a new process is needed */
+};
+
+struct rnl_health {
+	uint32_t size;			/* sizeof(struct rnl_health) */
+	uint32_t state;			/* enum rnl_health_state: the worst that holds */
+	int32_t device_error;		/* FAILED: CUDA's code, or -1 if it gave none */
+	uint32_t nr_stuck;		/* workers that are stuck */
+	uint32_t stuck_worker;		/* the one that is for the longest time ... */
+	uint32_t on_device;		/* ... 1: waits for the device; 0: is in the function */
+	uint64_t stuck_ms;		/* ... for so long, to some milliseconds */
+	const struct rnl_job *stuck_job; /* ... in this: for comparing, it may be gone */
+	uint64_t queued;		/* as in rnl_pool_stats, without jobs put off */
+};
+#define RNL_HEALTH_INIT { sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0 }
+
+/*
+ * Says how the pool is: for a server's health check.
+ * Context: as rnl_pool_stats(), and cheaper.
+ * Return: 0; -EINVAL pool or health is NULL, or health of a wrong size;
+ *	-EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *health);
 
 /* ---- jobs ---------------------------------------------------------------- */
 
@@ -245,20 +379,26 @@ RNL_API int rnl_pool_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats);
  */
 struct rnl_job {
 	int (*fn)(struct rnl_job *job);
-	int (*check)(void);	/* runnel/cuda.h: the unit's cudaGetLastError */
-	void *user;		/* the caller's */
 	void *link;
 	struct rnl_pool *pool;
-	struct rnl_barrier *barrier;
-	struct rnl_barrier *after;
-	uint64_t seq;
 	uint32_t state;
+	uint32_t phase;
+	uint32_t generation;
 	int32_t result;
 	int32_t device_error;
 	uint16_t worker;
 	uint16_t flags;
-	uint32_t generation;
-	uint32_t reserved[9];
+	struct rnl_barrier *barrier;
+	struct rnl_barrier *after;
+	struct rnl_cq *cq;
+	void (*on_done)(struct rnl_job *job);
+	int (*check)(void);	/* runnel/cuda.h: the unit's cudaGetLastError */
+	uint64_t number;	/* its key; then its place on the stream */
+	void *user;		/* the caller's */
+	uint64_t deadline_ns;
+	uint64_t stamp_ns;
+	uint32_t table;
+	uint32_t reserved;
 };
 
 /*
@@ -272,8 +412,8 @@ struct rnl_job {
  *	it runs, nothing else that its worker has on its stream can be told
  *	done: so it does not wait.  It leaves the thread's current CUDA device
  *	as it found it.
- * A job that is done may be submitted again without a new init; its barriers
- * stay as they were set.
+ * A job that is done may be submitted again without a new init; its barriers,
+ * its queue, its callback, its deadline and its urgency stay as they were set.
  * Units that include runnel/cuda.h get, by a macro of the same name, a job
  * that also fails when a CUDA call or a <<<...>>> in its function failed.
  * Return: 0; -EINVAL job or fn is NULL.
@@ -301,6 +441,72 @@ RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
 RNL_API int rnl_job_after(struct rnl_job *job, struct rnl_barrier *barrier);
 
 /*
+ * Has a function called when the job is done: once per accepted submit, on a
+ * worker thread, after the device has passed the job, whatever its result.
+ * @fn: the job is its: it may submit it again or free it; it may call anything
+ *	but a blocking wait on its own pool, and what it issues to the stream
+ *	belongs to no job.  While it runs, its worker does nothing else.  NULL
+ *	takes a callback back.
+ * With a callback, rnl_job_wait() tells that the job is done, not that the
+ * callback has run: so who waits does not free the job.  Barriers and drains
+ * count the job until the callback has returned.
+ * Return: 0; -EINVAL job is NULL, was not initialised, or names a completion
+ *	queue; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job));
+
+/*
+ * Names the completion queue that the job goes to when it is finished.  It is
+ * done, and the caller's again, when it is reaped there.
+ * @cq: stays valid until the job is reaped; NULL takes it back.
+ * Return: 0; -EINVAL job is NULL, was not initialised, or has a callback;
+ *	-EBUSY the job was submitted and is not done; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq);
+
+/*
+ * Gives the job a time to start in: if its function has not been called
+ * @timeout_ns after its submit, it will not be, and the job completes with
+ * -ETIMEDOUT.  A job that was started runs to its end.
+ * It completes when a worker comes to it, which finds it late: not at the
+ * deadline itself, if all workers are at other jobs.
+ * @timeout_ns: counted anew from each submit; negative: none.
+ * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was
+ *	submitted and is not done; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns);
+
+/*
+ * Makes the job urgent.  In a pool with urgent workers (attribute nr_urgent) it
+ * goes to one of these, whose streams have the highest priority that the device
+ * knows; on the host device, which has no priorities, every worker takes it
+ * before other work.  In a pool without, it is taken before what else is in its
+ * worker's queue.  The device's priority is that of kernels, not of copies
+ * (cudaStreamCreateWithPriority()).
+ * @urgent: 0: as any other.
+ * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was
+ *	submitted and is not done; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
+
+/*
+ * Cancels a job that has not started: it completes with -ECANCELED, when a
+ * worker comes to it, and its function does not run.  Until it is done it
+ * stays the pool's.
+ * Of this call and the job's start one comes first: either this returns 0 and
+ * the function never runs, or the function runs.
+ * Return: 0 it will complete with -ECANCELED (or is to already); -EBUSY it has
+ *	started and is not done; -EALREADY it is done, or waits in its
+ *	completion queue; -EINVAL job is NULL or was never submitted; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_cancel(struct rnl_job *job);
+
+/*
  * Submits a job; any worker may run it.
  * @job: the pool's until it is done; on failure still the caller's, and its
  *	function does not run.
@@ -322,14 +528,50 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
  * As rnl_submit(); jobs with the same key run on one worker, in the order of
  * their submits, and are never stolen.
  * @key: any number: a connection, a tenant, a file.
+ * An urgent job has no key: its place is before the others.
  * Ordering: of submits by different threads, the order is that in which they
  *	happened, if one happened before the other.  A job that comes after a
  *	barrier takes its place when the barrier's last job is issued, and two
  *	such jobs have no order among them.
- * Return: as rnl_submit(); -EAGAIN when the queue of the key's worker is full.
+ * Return: as rnl_submit(); -EAGAIN when the queue of the key's worker is full;
+ *	-EINVAL also if the job is urgent.
  * Since: 0.1
  */
 RNL_API int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key);
+
+/*
+ * As rnl_submit() and rnl_submit_keyed(), but wait for room while the pool is
+ * full.
+ * Context: blocks; on a worker of the pool, and with a timeout of 0, not.
+ * Return: as those, but -ETIMEDOUT there was no room in time (the job is still
+ *	the caller's) instead of -EAGAIN; -EAGAIN on a worker of the pool, and
+ *	the pool is full; -ESHUTDOWN also if it was closed meanwhile.
+ * Since: 0.1
+ */
+RNL_API int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns);
+RNL_API int rnl_submit_keyed_wait(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
+				  int64_t timeout_ns);
+
+enum rnl_water {
+	RNL_LOW_WATER = 0,	/* so few jobs are queued as the attribute low_water, or fewer */
+	RNL_HIGH_WATER = 1	/* so many as high_water, or more; or a submit was refused, full */
+};
+
+/*
+ * Submits a job that starts once the pool is so full, or so empty: at once if
+ * it is.  It goes before what is queued.  A server that stops reading its
+ * sockets on -EAGAIN, or on a job for RNL_HIGH_WATER, starts again on one for
+ * RNL_LOW_WATER: by the job's function, its callback or its completion queue.
+ * A notice, once: submit it again for the next time.  It waits outside of the
+ * queues: neither max_queued, nor a drain, nor rnl_pool_stats counts it until
+ * it starts.  rnl_pool_close() completes those that wait with -ECANCELED.
+ * Ordering: as rnl_submit().  With several workers the marks are looked at by
+ *	each of them now and then: the notice may come some jobs late.
+ * Return: as rnl_submit(), but never -EAGAIN; -EINVAL also if the job comes
+ *	after a barrier, or the mark is none.
+ * Since: 0.1
+ */
+RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark);
 
 /*
  * Submits several jobs at the price of a few: they are spread over the workers
@@ -364,7 +606,8 @@ RNL_API int rnl_job_test(struct rnl_job *job);
 
 /*
  * The result of a job that is done: what its function returned, or
- * -ECANCELED  it came after a barrier of which a job failed;
+ * -ECANCELED  it was cancelled, or came after a barrier of which a job failed;
+ * -ETIMEDOUT  it was not started by its deadline;
  * -EIO        the device failed, or a CUDA call in the job did;
  * -ENOMEM, -EINVAL, -ENOTSUP, ... the same, where the CUDA code has an errno.
  * Return: that; -EBUSY the job is not done; -EINVAL job is NULL or was never
@@ -380,6 +623,75 @@ RNL_API int rnl_job_result(const struct rnl_job *job);
  * Since: 0.1
  */
 RNL_API int rnl_job_device_error(const struct rnl_job *job);
+
+/* ---- completion queues --------------------------------------------------- */
+
+/*
+ * Finished jobs for a thread that also waits for other things: an event loop.
+ * Jobs of any number of pools may name one queue, and jobs of one pool
+ * different ones.  The queue has no bound: each job in it was submitted by
+ * somebody.
+ *
+ * Its file descriptor is a hint that says "reap now".  It is armed when the queue
+ * is created, and when a reap has seen it empty; then it becomes readable, by
+ * one write, when the next job comes.  So with a level-triggered poll, reap once
+ * whenever it is readable; with an edge-triggered one, until a reap returns less
+ * than asked for.  Now and then it is readable and a reap returns 0.
+ *
+ *		create	reap	wait	destroy	(jobs finish)
+ *	reap		X	X	X	-
+ *	wait		X	X	X	-	X: one thread at a time
+ *	destroy		X	X	X	-
+ */
+
+/*
+ * Creates a completion queue.
+ * @cqp: receives it; untouched on failure.
+ * Return: 0; -EINVAL cqp is NULL; -ENOMEM; -EMFILE, -ENFILE no file descriptor
+ *	is left.
+ * Since: 0.1
+ */
+RNL_API int rnl_cq_create(struct rnl_cq **cqp);
+
+/*
+ * Takes jobs that are still in the queue off it, as a reap does, and frees it.
+ * @cq: may be NULL.  No job that names it is under way.
+ * Context: may wait for a worker's last write to the descriptor.
+ * Since: 0.1
+ */
+RNL_API void rnl_cq_destroy(struct rnl_cq *cq);
+
+/*
+ * The queue's file descriptor, an eventfd, non-blocking and close-on-exec, to
+ * be polled for reading.  It is the queue's: whoever polls it does not read
+ * from it, and does not close it.
+ * Return: that; -EINVAL cq is NULL; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_cq_fd(struct rnl_cq *cq);
+
+/*
+ * Takes finished jobs off the queue.  From now on they are done, and the
+ * caller's.
+ * @jobs: receives up to @max jobs, in the order in which they finished.
+ * Ordering: all that the jobs did, on host and device, happens before.
+ * Context: does not block.
+ * Return: how many, 0 if none; if less than max, the queue was seen empty, and
+ *	the descriptor is armed.  -EBUSY another thread is reaping; -EINVAL cq
+ *	or jobs is NULL, or max is 0; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max);
+
+/*
+ * As rnl_cq_reap(), but waits until there is a job.
+ * Context: blocks; signals do not end it.  On a worker of the pool whose jobs it
+ *	waits for, it might wait for ever.
+ * Return: as that, but -ETIMEDOUT instead of 0.
+ * Since: 0.1
+ */
+RNL_API int rnl_cq_wait(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max,
+			int64_t timeout_ns);
 
 /* ---- barriers ------------------------------------------------------------ */
 
@@ -429,7 +741,8 @@ RNL_API int rnl_barrier_add(struct rnl_barrier *barrier, struct rnl_job *job);
  * after it would be cancelled.
  * Context: blocks; not on a worker of the barrier's pool.
  * Ordering: all that the jobs did, on host and device, happens before.  The
- *	library no longer touches them: their memory may be reused.
+ *	library no longer touches them: their memory may be reused, but that of a
+ *	job which goes to a completion queue when it is reaped.
  * Return: 0 all are done, see rnl_barrier_result(); -ETIMEDOUT; -EBUSY called
  *	on a worker of the pool, and jobs are not done; -EINVAL barrier is NULL
  *	or was not initialised; -EOWNERDEAD.
@@ -552,9 +865,17 @@ RNL_API void *rnl_stream(void);
 
 /*
  * Which worker of its pool the calling thread is, from 0; -1 if it is none.
+ * Urgent workers come first, then the others; less than RNL_WORKERS_MAX.
  * Since: 0.1
  */
 RNL_API int rnl_worker_index(void);
+
+/*
+ * What the pool's on_start gave for the worker that the calling thread is.
+ * Return: that; NULL if the thread is no worker, or there was no on_start.
+ * Since: 0.1
+ */
+RNL_API void *rnl_worker_data(void);
 
 /*
  * Gives the calling thread an implicit stream on the pool's device, until

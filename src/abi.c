@@ -28,8 +28,9 @@ const char *rnl_strerror(int err)
 	case -ENOMEM:		return "out of memory";
 	case -EAGAIN:		return "the pool is full, or the system starts no more threads";
 	case -EBUSY:		return "in use, not done yet, or would wait for itself";
+	case -EALREADY:		return "done already";
 	case -ESHUTDOWN:	return "the pool is closed";
-	case -ECANCELED:	return "cancelled: what it depended on failed";
+	case -ECANCELED:	return "cancelled, or what it depended on failed";
 	case -ETIMEDOUT:	return "timed out";
 	case -ENODEV:		return "no such device";
 	case -ENOTSUP:		return "not supported by this device";

@@ -8,6 +8,7 @@
 #include "barrier.h"
 #include "job.h"
 #include "latch.h"
+#include "place.h"
 #include "pool.h"
 #include "self.h"
 #include "stream.h"
@@ -71,7 +72,7 @@ static void start_all(struct rnl_job *job)
 	}
 	for (job = in_order; job; job = next) {
 		next = job->link;
-		rnl__pool_start(job);
+		rnl__place_deferred(job);
 	}
 }
 
@@ -110,21 +111,30 @@ static void defer(struct rnl_barrier *b, struct rnl_job *job)
 }
 
 /*
- * Once pushed, the job may be run by others, and who sees it done may free the
- * barrier that we are still at.  So until we have left, it is not seen done,
- * neither by itself nor through the barrier that it was added to.
+ * Once pushed, the job may be run by others, be done, and free the barrier that
+ * we are still at.  So until we have left, the barrier is not seen done, nor is
+ * the pool seen drained.
  */
 void rnl__barrier_defer(struct rnl_job *job)
 {
-	struct rnl_barrier *own = job->barrier;
+	struct rnl_barrier *b = job->after;
+	struct rnl_pool *pool = job->pool;
 
-	rnl__job_hold(job);
-	if (own)
-		rnl__latch_add(undone(own), 1);
-	defer(job->after, job);
-	rnl__job_release(job);
-	if (own)
-		(void)rnl__latch_drop(undone(own), 1);
+	rnl__latch_add(undone(b), 1);
+	if (rnl__latch_open(unissued(b))) {
+		(void)rnl__latch_drop(undone(b), 1);
+		rnl__place_deferred(job);
+		return;
+	}
+	rnl__pool_hold(pool);
+	defer(b, job);
+	(void)rnl__latch_drop(undone(b), 1);
+	rnl__pool_unhold(pool);
+}
+
+bool rnl__barrier_ready(struct rnl_barrier *b)
+{
+	return rnl__latch_open(unissued(b));
 }
 
 /* ---- told by pool and workers -------------------------------------------- */
@@ -162,7 +172,7 @@ static int join_streams(struct rnl_barrier *b)
 	struct rnl_pool *pool = b->pool;
 	int ret = 0;
 
-	for (unsigned i = 0; i < pool->nr_workers && !ret; i++) {
+	for (unsigned i = 0; i < RNL_WORKERS_MAX && !ret; i++) {
 		struct rnl__worker *worker = &pool->workers[i];
 		/* relaxed: [latch.W1] of `unissued` made it visible */
 		uint64_t seq = atomic_load_explicit(rnl__atomic(&b->seq[i]), memory_order_relaxed);
@@ -201,20 +211,12 @@ static int check(const struct rnl_barrier *b)
 	return b && b->pool ? rnl__generation_check(b->generation) : -EINVAL;
 }
 
-/* A job that may be changed. */
-static int check_job(const struct rnl_job *job)
-{
-	if (!job || !job->fn)
-		return -EINVAL;
-	return rnl__job_active(job) ? -EBUSY : 0;
-}
-
-/* That, and an initialised barrier. */
+/* That, and a job that may be changed. */
 static int check_both(const struct rnl_barrier *b, const struct rnl_job *job)
 {
 	int ret = check(b);
 
-	return ret ? ret : check_job(job);
+	return ret ? ret : rnl__job_settable(job);
 }
 
 int rnl_barrier_add(struct rnl_barrier *b, struct rnl_job *job)
@@ -233,7 +235,7 @@ int rnl_job_after(struct rnl_job *job, struct rnl_barrier *b)
 {
 	int ret;
 
-	ret = b ? check_both(b, job) : check_job(job);
+	ret = b ? check_both(b, job) : rnl__job_settable(job);
 	if (ret)
 		return ret;
 	if (b && job->barrier == b)

@@ -23,10 +23,15 @@
 #ifndef RNL_BARRIER_H
 #define RNL_BARRIER_H
 
+#include <stdbool.h>
+
 #include <runnel.h>
 
 /* Counts a job that is being accepted. */
 void rnl__barrier_count(struct rnl_barrier *barrier);
+
+/* Whether a job that comes after it may start. */
+bool rnl__barrier_ready(struct rnl_barrier *barrier);
 
 /*
  * Puts off a job that comes after another barrier, until all jobs counted there

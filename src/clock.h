@@ -19,6 +19,15 @@ static inline uint64_t rnl__now(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* A tick of the kernel old, some milliseconds; a quarter of the price. */
+static inline uint64_t rnl__now_coarse(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 static inline uint64_t rnl__deadline(int64_t timeout_ns)
 {
 	uint64_t now;

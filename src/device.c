@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,17 +57,11 @@ int rnl__device_open(const char *name, struct rnl__device **devicep)
 	return ret ? ret : rnl__device_cuda(ordinal, devicep);
 }
 
-bool rnl__device_failed(struct rnl__device *device)
-{
-	/* relaxed: it is set once, and whoever sees it late meets the error itself */
-	return atomic_load_explicit(&device->failed, memory_order_relaxed) != 0;
-}
-
 void rnl__device_fail(struct rnl__device *device, int code)
 {
 	int well = 0;
 
-	/* relaxed: see above */
+	/* relaxed: see rnl__device_failed() */
 	atomic_compare_exchange_strong_explicit(&device->failed, &well, code, memory_order_relaxed,
 						memory_order_relaxed);
 }

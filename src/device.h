@@ -13,7 +13,8 @@
  *	Backends know nothing of pools, workers, jobs' states and barriers.
  *
  *	op		called by	may block	notes
- *	attach		the thread	yes		owner of the stream from now on
+ *	attach		the thread	yes		owner of the stream from now on; an
+ *							urgent one has the highest priority
  *	detach		the thread	yes		waits for what was issued
  *	copy, fill,
  *	launch		attached	as the device	arguments are taken over at once
@@ -35,6 +36,7 @@
 #ifndef RNL_DEVICE_H
 #define RNL_DEVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -54,7 +56,7 @@ struct rnl__stream {
 enum rnl__memory { RNL__PINNED, RNL__DEVICE };
 
 struct rnl__device_ops {
-	int (*attach)(struct rnl__device *device, enum rnl_stream_kind kind,
+	int (*attach)(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
 		      struct rnl__stream **streamp);
 	void (*detach)(struct rnl__stream *stream);
 	int (*copy)(void *dst, const void *src, size_t bytes);
@@ -78,6 +80,7 @@ struct rnl__device {
 	const struct rnl__device_ops *ops;
 	struct rnl_device_info info;
 	bool counts;		/* stream->issued tells whether a job issued anything */
+	bool priorities;	/* an urgent stream's kernels go before others */
 	_Atomic int failed;	/* the code of the sticky error, 0 while well */
 };
 
@@ -87,7 +90,11 @@ struct rnl__device {
  */
 int rnl__device_open(const char *name, struct rnl__device **devicep);
 
-bool rnl__device_failed(struct rnl__device *device);
+static inline bool rnl__device_failed(struct rnl__device *device)
+{
+	/* relaxed: it is set once, and whoever sees it late meets the error itself */
+	return atomic_load_explicit(&device->failed, memory_order_relaxed) != 0;
+}
 
 /* The device does not survive error @code; the first one stays. */
 void rnl__device_fail(struct rnl__device *device, int code);

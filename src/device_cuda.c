@@ -173,7 +173,37 @@ static void leave(struct rnl__device *device, int before)
 		(void)cudaSetDevice(before);
 }
 
-static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind,
+/* A non-blocking stream of the thread's own. */
+static cudaError_t make_stream(cudaStream_t *handle, bool urgent)
+{
+	int least = 0, greatest = 0;
+	cudaError_t code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+
+	if (code != cudaSuccess)
+		return code;
+	return cudaStreamCreateWithPriority(handle, cudaStreamNonBlocking,
+					    urgent ? greatest : least);
+}
+
+/* Creates the thread's default stream now, not with the first job. */
+static cudaError_t ready_stream(cudaStream_t handle, bool urgent)
+{
+	cudaStreamAttrValue value = { 0 };
+	int least = 0, greatest = 0;
+	cudaError_t code = cudaStreamQuery(handle);
+
+	if (code == cudaErrorNotReady)
+		code = cudaSuccess;	/* it has work already */
+	if (code != cudaSuccess || !urgent)
+		return code;
+	code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+	if (code != cudaSuccess)
+		return code;
+	value.priority = greatest;
+	return cudaStreamSetAttribute(handle, cudaStreamAttributePriority, &value);
+}
+
+static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
 		       struct rnl__stream **streamp)
 {
 	struct cuda_stream *stream;
@@ -185,13 +215,10 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind,
 		return -ENOMEM;
 	code = cudaSetDevice(device->info.ordinal);
 	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
-		code = cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking);
+		code = make_stream(&handle, urgent);
 		stream->own = code == cudaSuccess;
 	} else if (code == cudaSuccess) {
-		/* Creates the thread's stream now, not with the first job. */
-		code = cudaStreamQuery(handle);
-		if (code == cudaErrorNotReady)
-			code = cudaSuccess;	/* it has work already */
+		code = ready_stream(handle, urgent);
 	}
 	if (code != cudaSuccess) {
 		free(stream);
@@ -409,6 +436,7 @@ static int describe(struct cuda_device *device, int ordinal)
 	}
 	device->write_value = find_write_value();
 	device->base.ops = &ops;
+	device->base.priorities = true;
 	device->base.info = (struct rnl_device_info){
 		.size = sizeof(struct rnl_device_info),
 		.cuda = 1,

@@ -34,13 +34,14 @@ static int issue(const struct rnl__host_op *op)
 	return 0;
 }
 
-static int host_attach(struct rnl__device *device, enum rnl_stream_kind kind,
+static int host_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
 		       struct rnl__stream **streamp)
 {
 	struct host_stream *stream;
 	int ret;
 
 	(void)kind;	/* no legacy stream here, so both kinds are one */
+	(void)urgent;	/* nor priorities */
 	stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return -ENOMEM;

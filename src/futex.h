@@ -37,12 +37,14 @@ static inline int rnl__futex_wait(_Atomic uint32_t *word, uint32_t value, uint64
 	return (int)ret;
 }
 
-static inline void rnl__futex_wake(_Atomic uint32_t *word, int nr)
+/* Wakes up to @nr; how many it did. */
+static inline long rnl__futex_wake(_Atomic uint32_t *word, int nr)
 {
 	int saved = errno;
+	long woken = syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, nr, NULL, NULL, 0);
 
-	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, nr, NULL, NULL, 0);
 	errno = saved;
+	return woken > 0 ? woken : 0;
 }
 
 #endif

@@ -48,11 +48,22 @@ void rnl__inflight_fini(struct rnl__inflight *f)
 	for (unsigned i = 0; f->marks && i < f->limit; i++)
 		ops->event_destroy(f->marks[i].event);
 	free(f->marks);
+	*f = (struct rnl__inflight){ 0 };
+}
+
+/* For who looks whether the device gets on. */
+static void note_oldest(struct rnl__inflight *f)
+{
+	if (f->first)
+		/* relaxed: the store below publishes it */
+		atomic_store_explicit(&f->oldest_since, rnl__now_coarse(), memory_order_relaxed);
+	/* [inflight.H1] release: since when, to who sees the job; pairs with [stats.H2] */
+	atomic_store_explicit(&f->oldest, f->first, memory_order_release);
 }
 
 void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job)
 {
-	job->seq = ++f->issued;
+	job->number = ++f->issued;
 	job->link = NULL;
 	if (f->last)
 		f->last->link = job;
@@ -60,6 +71,8 @@ void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job)
 		f->first = job;
 	f->last = job;
 	rnl__count(&f->nr, 1);
+	if (f->first == job)
+		note_oldest(f);
 }
 
 static void reached(struct rnl__inflight *f, uint64_t seq)
@@ -191,6 +204,7 @@ struct rnl_job *rnl__inflight_drop(struct rnl__inflight *f)
 	f->first = job->link;
 	if (!f->first)
 		f->last = NULL;
+	note_oldest(f);
 	/* relaxed: a figure */
 	atomic_store_explicit(&f->nr, rnl__inflight_nr(f) - 1, memory_order_relaxed);
 	return job;
@@ -201,7 +215,7 @@ struct rnl_job *rnl__inflight_pop(struct rnl__inflight *f)
 	/* relaxed: our own store */
 	uint64_t seq = atomic_load_explicit(&f->reached, memory_order_relaxed);
 
-	return f->first && f->first->seq <= seq ? rnl__inflight_drop(f) : NULL;
+	return f->first && f->first->number <= seq ? rnl__inflight_drop(f) : NULL;
 }
 
 int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq)

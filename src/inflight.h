@@ -48,7 +48,9 @@ struct rnl__inflight {
 	unsigned limit;
 	bool writes;			/* the stream can write the word */
 	uint32_t *word;			/* pinned; the low half of a job's number */
-	_Atomic uint32_t nr;		/* jobs; others read it for statistics */
+	_Atomic uint32_t nr;		/* jobs; others read it, and these: */
+	_Atomic(struct rnl_job *) oldest; /* to be compared only; NULL: none */
+	_Atomic uint64_t oldest_since;	/* coarse: when it became that */
 
 	/* Read by threads that join. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t reached;

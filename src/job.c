@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs: making them, and learning that they are done. */
+/* Jobs: making them, saying what becomes of them, and learning that they are done. */
 #include "config.h"
 
 #include <errno.h>
@@ -9,23 +9,9 @@
 #include "pool.h"
 #include "self.h"
 
-static _Atomic uint32_t *latch_of(const struct rnl_job *job)
+int rnl__job_check(const struct rnl_job *job)
 {
-	return rnl__atomic((uint32_t *)&job->state);
-}
-
-/* The pool of the last accepted submit; NULL if there was none. */
-static struct rnl_pool *pool_of(const struct rnl_job *job)
-{
-	/* relaxed: who asks knows of the submit */
-	return atomic_load_explicit(rnl__atomic((struct rnl_pool **)&job->pool),
-				    memory_order_relaxed);
-}
-
-/* A job that was submitted, in this process.  Its pool may be gone if it is done. */
-static int check(const struct rnl_job *job)
-{
-	if (!job || !pool_of(job))
+	if (!job || !rnl__job_pool(job))
 		return -EINVAL;
 	/* relaxed: as the pool */
 	return rnl__generation_check(atomic_load_explicit(
@@ -41,80 +27,122 @@ int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job))
 	return 0;
 }
 
-bool rnl__job_active(const struct rnl_job *job)
+int rnl__job_settable(const struct rnl_job *job)
 {
-	return !rnl__latch_open(latch_of(job));
-}
-
-int rnl__job_claim(struct rnl_job *job)
-{
-	uint32_t word;
+	int ret;
 
 	if (!job || !job->fn)
 		return -EINVAL;
+	ret = rnl__job_pool(job) ? rnl__job_check(job) : 0;
+	if (ret)
+		return ret;
+	return rnl__latch_open(rnl__job_latch(job)) ? 0 : -EBUSY;
+}
+
+void rnl__job_enqueued(struct rnl_job *job)
+{
+	uint32_t phase = RNL__JOB_WAITING;
+
+	/* relaxed: one of this and a cancel is first, and either is put on a queue now */
+	atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase, RNL__JOB_QUEUED,
+						memory_order_relaxed, memory_order_relaxed);
+}
+
+static bool is(struct rnl_job *job, uint32_t phase)
+{
+	/* relaxed: who asks orders it */
+	return atomic_load_explicit(rnl__job_phase(job), memory_order_relaxed) == phase;
+}
+
+bool rnl__job_cancelled(struct rnl_job *job)
+{
+	return is(job, RNL__JOB_CANCELLED);
+}
+
+uint32_t rnl__job_cancel(struct rnl_job *job)
+{
 	/* relaxed: the exchange decides */
-	word = atomic_load_explicit(latch_of(job), memory_order_relaxed) & RNL__LATCH_SLEEPER;
-	/*
-	 * [job.S1] acquire: what the last run left in the job is ours to
-	 * overwrite; pairs with [latch.D1].  Two submits of one job meet here.
-	 */
-	while (!atomic_compare_exchange_weak_explicit(latch_of(job), &word, word | RNL__LATCH_ONE,
-						      memory_order_acquire, memory_order_relaxed)) {
-		if (word >= RNL__LATCH_ONE)
-			return -EBUSY;
-	}
+	uint32_t phase = atomic_load_explicit(rnl__job_phase(job), memory_order_relaxed);
+
+	/* [job.P2] acq_rel: see the start; pairs with [job.P1] */
+	while ((phase == RNL__JOB_QUEUED || phase == RNL__JOB_WAITING) &&
+	       !atomic_compare_exchange_weak_explicit(rnl__job_phase(job), &phase, RNL__JOB_CANCELLED,
+						      memory_order_acq_rel, memory_order_acquire))
+		;
+	return phase;
+}
+
+/* ---- public: what becomes of it ------------------------------------------ */
+
+static int set_flag(struct rnl_job *job, unsigned flag, bool on)
+{
+	int ret = rnl__job_settable(job);
+
+	if (!ret)
+		job->flags = (uint16_t)(on ? job->flags | flag : job->flags & ~flag);
+	return ret;
+}
+
+int rnl_job_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job))
+{
+	int ret = rnl__job_settable(job);
+
+	if (ret)
+		return ret;
+	if (job->cq && fn)
+		return -EINVAL;
+	job->on_done = fn;
 	return 0;
 }
 
-void rnl__job_unclaim(struct rnl_job *job)
+int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns)
 {
-	(void)rnl__latch_drop(latch_of(job), 1);
+	int ret = set_flag(job, RNL__JOB_DEADLINE, timeout_ns >= 0);
+
+	if (!ret)
+		job->deadline_ns = (uint64_t)timeout_ns;
+	return ret;
 }
 
-void rnl__job_hold(struct rnl_job *job)
+int rnl_job_urgent(struct rnl_job *job, int urgent)
 {
-	rnl__latch_add(latch_of(job), 1);
+	return set_flag(job, RNL__JOB_URGENT, urgent);
 }
 
-void rnl__job_release(struct rnl_job *job)
-{
-	(void)rnl__latch_drop(latch_of(job), 1);
-}
-
-void rnl__job_complete(struct rnl_job *job, int result)
-{
-	job->result = result;
-	(void)rnl__latch_drop(latch_of(job), 1);
-}
+/* ---- public: whether it is done ------------------------------------------ */
 
 int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 {
-	int ret = check(job);
+	int ret = rnl__job_check(job);
+	uint64_t spin_ns = 0;
 
-	if (ret || rnl__latch_open(latch_of(job)))
+	if (ret || rnl__latch_open(rnl__job_latch(job)))
 		return ret;
-	if (rnl__pool_worker(pool_of(job)))
+	if (rnl__pool_worker(rnl__job_pool(job)))
 		return -EBUSY;
-	return rnl__latch_wait(latch_of(job), pool_of(job)->spin_ns, rnl__deadline(timeout_ns));
+	/* One that waits in its completion queue may outlive its pool. */
+	if (!is(job, RNL__JOB_FINISHED))
+		spin_ns = rnl__job_pool(job)->spin_ns;
+	return rnl__latch_wait(rnl__job_latch(job), spin_ns, rnl__deadline(timeout_ns));
 }
 
 int rnl_job_test(struct rnl_job *job)
 {
-	int ret = check(job);
+	int ret = rnl__job_check(job);
 
-	return ret ? ret : rnl__latch_open(latch_of(job));
+	return ret ? ret : rnl__latch_open(rnl__job_latch(job));
 }
 
 int rnl_job_result(const struct rnl_job *job)
 {
-	int ret = check(job);
+	int ret = rnl__job_check(job);
 
 	if (ret)
 		return ret;
-	return rnl__latch_open(latch_of(job)) ? job->result : -EBUSY;
+	return rnl__latch_open(rnl__job_latch(job)) ? job->result : -EBUSY;
 }
 
 int rnl_job_device_error(const struct rnl_job *job)
 {
-	return job && rnl__latch_open(latch_of(job)) ? job->device_error : 0;
+	return job && rnl__latch_open(rnl__job_latch(job)) ? job->device_error : 0;
 }

@@ -59,13 +59,10 @@ void rnl__park_sleep(struct rnl__park *park, uint64_t deadline)
 	rnl__park_leave(park);
 }
 
-bool rnl__park_wake(struct rnl__park *park)
+bool rnl__park_wake_asleep(struct rnl__park *park)
 {
 	uint32_t word = RNL__ASLEEP;
 
-	/* relaxed: the full barrier [queue.E1] of the caller stands before it */
-	if (atomic_load_explicit(&park->word, memory_order_relaxed) != RNL__ASLEEP)
-		return false;
 	/*
 	 * The bit goes before the wake: after it, it could be that of the
 	 * worker's next sleep, which nobody would find then.
@@ -88,7 +85,7 @@ static uint64_t idle(struct rnl__lot *lot)
 	return atomic_load_explicit(&lot->idle, memory_order_acquire);
 }
 
-bool rnl__lot_wake_one(struct rnl__lot *lot)
+bool rnl__lot_wake_idle(struct rnl__lot *lot)
 {
 	for (uint64_t bits = idle(lot); bits; bits &= bits - 1) {
 		if (rnl__park_wake(lot->park[__builtin_ctzll(bits)]))

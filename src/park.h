@@ -29,11 +29,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <urcu/arch.h>
 
 #include <runnel.h>
 
 #include "atomic.h"
+#include "fence.h"
 
 enum { RNL__AWAKE = 0, RNL__ASLEEP = 1 };
 
@@ -52,27 +52,6 @@ struct rnl__lot {
 
 _Static_assert(RNL_WORKERS_MAX <= 64, "a lot has a bit for each worker");
 
-/* Orders all before it against all after it; what pairs with it says why. */
-static inline void rnl__full_barrier(void)
-{
-	/* where it stands, a comment names its partner */
-	cmm_smp_mb();
-}
-
-/*
- * A full barrier after an atomic read-modify-write.  On x86 that was one; on
- * other machines a later load may still overtake the write's half of it.
- */
-static inline void rnl__mb_after_rmw(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	cmm_barrier();
-#else
-	/* makes [queue.E1] the full barrier that x86's xchg is */
-	cmm_smp_mb();
-#endif
-}
-
 void rnl__park_init(struct rnl__park *park, struct rnl__lot *lot, unsigned index);
 
 /*
@@ -87,12 +66,26 @@ void rnl__park_leave(struct rnl__park *park);
 /* Sleeps until woken or until the deadline. */
 void rnl__park_sleep(struct rnl__park *park, uint64_t deadline);
 
+/* What the two below do once they have seen somebody asleep. */
+bool rnl__park_wake_asleep(struct rnl__park *park);
+bool rnl__lot_wake_idle(struct rnl__lot *lot);
+
 /*
  * Wake the worker if it sleeps or is about to, or any one that is idle; true if
  * one did.  A full barrier stands between what it is to see and this call.
  */
-bool rnl__park_wake(struct rnl__park *park);
-bool rnl__lot_wake_one(struct rnl__lot *lot);
+static inline bool rnl__park_wake(struct rnl__park *park)
+{
+	/* relaxed: the full barrier [queue.E1] of the caller stands before it */
+	return atomic_load_explicit(&park->word, memory_order_relaxed) == RNL__ASLEEP &&
+	       rnl__park_wake_asleep(park);
+}
+
+static inline bool rnl__lot_wake_one(struct rnl__lot *lot)
+{
+	/* relaxed: who looks acquires */
+	return atomic_load_explicit(&lot->idle, memory_order_relaxed) && rnl__lot_wake_idle(lot);
+}
 
 /*
  * Takes an idle worker for oneself; -1 if there is none.  The caller wakes it,

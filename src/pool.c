@@ -3,17 +3,16 @@
  * Pools: their life.
  *
  * DESIGN
- *	A pool is one block of memory with its workers in it, constant from the
- *	end of its creation on but for queues, counters and who sleeps.
+ *	A pool is one block of memory with all its workers in it, those that may
+ *	never serve, too: so no pointer to a worker is ever stale.
  *	Draining compares what the queues accepted with what the workers have
- *	let go of; a worker that falls idle has the drainers look again.
+ *	let go of; a worker that falls idle, or leaves, has the drainers look
+ *	again.
  */
 #include "config.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +21,10 @@
 
 #include "abi.h"
 #include "clock.h"
-#include "futex.h"
-#include "latch.h"
 #include "pool.h"
+#include "resize.h"
 #include "self.h"
+#include "water.h"
 
 #define WORKERS_DEFAULT 8
 #define QUEUED_DEFAULT 65536
@@ -33,26 +32,18 @@
 #define IN_FLIGHT_MAX 1000	/* a CUDA stream holds its caller at 1021 launches */
 #define SPIN_DEFAULT_NS 20000
 #define WATCHDOG_DEFAULT_MS 100
+#define STUCK_DEFAULT_MS 1000
+#define TIME_EVERY_DEFAULT 64
 /*
  * Submits until the usual worker is chosen anew.  A job that is nothing but its
  * function takes less time than the choice; one for a GPU takes microseconds,
  * and streams that are not evenly loaded cost more.
  */
 #define HOME_FOR 15
-#define FIRST_ATTR_SIZE 56	/* of struct rnl_pool_attr in 0.1 */
+#define FIRST_ATTR_SIZE 120	/* of struct rnl_pool_attr in 0.1 */
 
 _Static_assert(sizeof(struct rnl_pool_attr) >= FIRST_ATTR_SIZE, "attributes only grow");
 _Static_assert(sizeof(struct rnl_job) <= 128, "a job is two cache lines");
-
-int rnl__pool_check(const struct rnl_pool *pool)
-{
-	return pool ? rnl__generation_check(pool->generation) : -EINVAL;
-}
-
-bool rnl__pool_worker(const struct rnl_pool *pool)
-{
-	return rnl__self.worker && rnl__self.worker->pool == pool;
-}
 
 void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...)
 {
@@ -81,100 +72,118 @@ static unsigned nr_cpus(void)
 	return online > 0 ? (unsigned)online : 1;
 }
 
+/* What is 0 in the attributes stands for this. */
+static void fill_in(struct rnl_pool_attr *attr)
+{
+	const unsigned cpus = nr_cpus();
+
+	if (!attr->nr_workers)
+		attr->nr_workers = cpus < WORKERS_DEFAULT ? cpus : WORKERS_DEFAULT;
+	if (!attr->max_queued)
+		attr->max_queued = QUEUED_DEFAULT;
+	if (!attr->max_in_flight)
+		attr->max_in_flight = IN_FLIGHT_DEFAULT;
+	if (!attr->watchdog_ms)
+		attr->watchdog_ms = WATCHDOG_DEFAULT_MS;
+	if (!attr->high_water)
+		attr->high_water = attr->max_queued - attr->max_queued / 4;
+	if (!attr->low_water)
+		attr->low_water = attr->high_water / 2;
+	if (!attr->stuck_ms)
+		attr->stuck_ms = STUCK_DEFAULT_MS;
+	if (!attr->time_every)
+		attr->time_every = TIME_EVERY_DEFAULT;
+	if (!attr->name)
+		attr->name = "rnl-worker";
+}
+
 static int check_attr(const struct rnl_pool_attr *attr)
 {
-	if (attr->nr_workers > RNL_WORKERS_MAX || attr->stream > RNL_STREAM_PRIVATE ||
-	    attr->max_in_flight > IN_FLIGHT_MAX || attr->spin_us < -1 || attr->reserved)
+	if (attr->nr_urgent >= RNL_WORKERS_MAX ||
+	    attr->nr_workers > RNL_WORKERS_MAX - attr->nr_urgent ||
+	    attr->stream > RNL_STREAM_PRIVATE || attr->max_in_flight > IN_FLIGHT_MAX ||
+	    attr->spin_us < -1 || attr->low_water >= attr->high_water ||
+	    !attr->cpus != !attr->nr_cpus || attr->reserved)
 		return -EINVAL;
+	for (unsigned i = 0; i < attr->nr_cpus; i++) {
+		if (attr->cpus[i] >= CPU_SETSIZE)
+			return -EINVAL;
+	}
 	return 0;
 }
 
-static struct rnl_pool *allocate(unsigned nr_workers)
+static struct rnl_pool *allocate(void)
 {
-	size_t bytes = sizeof(struct rnl_pool) + nr_workers * sizeof(struct rnl__worker);
-	struct rnl_pool *pool = aligned_alloc(RNL__CACHE_LINE, bytes);
+	struct rnl_pool *pool = aligned_alloc(RNL__CACHE_LINE, sizeof(*pool));
 
 	if (pool)
-		memset(pool, 0, bytes);
+		memset(pool, 0, sizeof(*pool));
 	return pool;
+}
+
+static int copy_cpus(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
+{
+	if (!attr->nr_cpus)
+		return 0;
+	pool->cpus = malloc(attr->nr_cpus * sizeof(*pool->cpus));
+	if (!pool->cpus)
+		return -ENOMEM;
+	memcpy(pool->cpus, attr->cpus, attr->nr_cpus * sizeof(*pool->cpus));
+	pool->nr_cpus = attr->nr_cpus;
+	return 0;
 }
 
 static void apply(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
-	uint64_t queued = attr->max_queued ? attr->max_queued : QUEUED_DEFAULT;
-
 	pool->generation = rnl__generation;
 	pool->stream = attr->stream;
+	pool->nr_urgent = attr->nr_urgent;
 	pool->home_for = pool->device->counts ? HOME_FOR : 0;
-	pool->max_in_flight = attr->max_in_flight ? attr->max_in_flight : IN_FLIGHT_DEFAULT;
-	pool->watchdog_ns = 1000000ull *
-			    (attr->watchdog_ms ? attr->watchdog_ms : WATCHDOG_DEFAULT_MS);
+	/* Up to a power of two. */
+	while (pool->time_mask < attr->time_every - 1 && pool->time_mask < UINT32_MAX)
+		pool->time_mask = pool->time_mask << 1 | 1;
+	pool->max_queued = attr->max_queued;
+	pool->high_water = attr->high_water;
+	pool->low_water = attr->low_water;
+	pool->max_in_flight = attr->max_in_flight;
+	pool->watchdog_ns = 1000000ull * attr->watchdog_ms;
+	pool->stuck_ns = 1000000ull * attr->stuck_ms;
 	pool->log = attr->log;
 	pool->log_arg = attr->log_arg;
+	pool->on_start = attr->on_start;
+	pool->on_stop = attr->on_stop;
+	pool->hook_arg = attr->hook_arg;
+	snprintf(pool->name, sizeof(pool->name), "%s", attr->name);
 	/* A thread that spins on a CPU that another one needs makes both late. */
 	if (attr->spin_us > 0)
 		pool->spin_ns = (uint64_t)attr->spin_us * 1000;
 	else if (!attr->spin_us)
-		pool->spin_ns = nr_cpus() > pool->nr_workers ? SPIN_DEFAULT_NS : SPIN_DEFAULT_NS / 10;
-	for (unsigned i = 0; i < pool->nr_workers; i++) {
+		pool->spin_ns = nr_cpus() > attr->nr_urgent + attr->nr_workers ?
+				SPIN_DEFAULT_NS : SPIN_DEFAULT_NS / 10;
+	pthread_mutex_init(&pool->resizing, NULL);
+	rnl__queue_init(&pool->put_off);
+	rnl__queue_serve(&pool->put_off);
+	rnl__queue_bound(&pool->put_off, attr->max_queued, attr->max_queued);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		struct rnl__worker *w = &pool->workers[i];
 
-		rnl__queue_init(&w->queue, (queued + pool->nr_workers - 1) / pool->nr_workers);
-		rnl__park_init(&w->park, &pool->lot, i);
 		w->pool = pool;
 		w->index = i;
+		w->urgent = i < pool->nr_urgent;
+		rnl__queue_init(&w->queue);
+		rnl__park_init(&w->park, w->urgent ? &pool->urgent_lot : &pool->lot, i);
 	}
 }
 
-/* Workers take no signal: handlers are the application's, on its threads. */
-static int start_workers(struct rnl_pool *pool, unsigned *nr_started)
+static void release(struct rnl_pool *pool)
 {
-	sigset_t all, before;
-	unsigned i;
-	int ret = 0;
-
-	rnl__latch_add(&pool->starting, pool->nr_workers);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	for (i = 0; i < pool->nr_workers && !ret; i++) {
-		ret = -pthread_create(&pool->workers[i].thread, NULL, rnl__worker_main,
-				      &pool->workers[i]);
-		if (ret)
-			break;
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		rnl__inflight_fini(&pool->workers[i].inflight);
+		free(pool->workers[i].timing);
 	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	*nr_started = i;
-	if (i < pool->nr_workers)
-		rnl__latch_drop(&pool->starting, pool->nr_workers - i);
-	rnl__latch_wait(&pool->starting, 0, RNL__NEVER);
-	if (ret)
-		return ret;
-	/* relaxed: the latch has published it */
-	return atomic_load_explicit(&pool->start_error, memory_order_relaxed);
-}
-
-static void stop_workers(struct rnl_pool *pool, unsigned nr_started)
-{
-	/* relaxed: the barrier below orders it */
-	atomic_store_explicit(&pool->stop, true, memory_order_relaxed);
-	/* [pool.S1] full barrier: stop is set before we look who sleeps; pairs with [park.S1] */
-	rnl__full_barrier();
-	for (unsigned i = 0; i < nr_started; i++)
-		rnl__park_wake(&pool->workers[i].park);
-	for (unsigned i = 0; i < nr_started; i++)
-		pthread_join(pool->workers[i].thread, NULL);
-}
-
-static void warn_of_connections(struct rnl_pool *pool)
-{
-	const char *value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-	int connections = value ? atoi(value) : 8;
-
-	if (pool->device->info.cuda && connections > 0 && pool->nr_workers > (unsigned)connections)
-		rnl__pool_log(pool, RNL_LOG_WARNING,
-			      "%u workers share %d hardware queues: call rnl_setup() first in "
-			      "main(), or set CUDA_DEVICE_MAX_CONNECTIONS=32",
-			      pool->nr_workers, connections);
+	pthread_mutex_destroy(&pool->resizing);
+	free(pool->cpus);
+	free(pool);
 }
 
 int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_attr)
@@ -182,35 +191,33 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 	struct rnl_pool_attr attr;
 	struct rnl__device *device;
 	struct rnl_pool *pool;
-	unsigned nr_started;
 	int ret;
 
 	if (!poolp)
 		return -EINVAL;
 	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, FIRST_ATTR_SIZE);
-	if (!ret)
-		ret = check_attr(&attr);
+	if (ret)
+		return ret;
+	fill_in(&attr);
+	ret = check_attr(&attr);
 	if (!ret)
 		ret = rnl__generation_start();
 	if (!ret)
 		ret = rnl__device_open(attr.device, &device);
 	if (ret)
 		return ret;
-	if (!attr.nr_workers)
-		attr.nr_workers = nr_cpus() < WORKERS_DEFAULT ? nr_cpus() : WORKERS_DEFAULT;
-	pool = allocate(attr.nr_workers);
+	pool = allocate();
 	if (!pool)
 		return -ENOMEM;
 	pool->device = device;
-	pool->nr_workers = attr.nr_workers;
 	apply(pool, &attr);
-	ret = start_workers(pool, &nr_started);
+	ret = copy_cpus(pool, &attr);
+	if (!ret)
+		ret = rnl__pool_staff(pool, attr.nr_workers);
 	if (ret) {
-		stop_workers(pool, nr_started);
-		free(pool);
+		release(pool);
 		return ret;
 	}
-	warn_of_connections(pool);
 	*poolp = pool;
 	return 0;
 }
@@ -221,9 +228,16 @@ int rnl_pool_close(struct rnl_pool *pool)
 {
 	int ret = rnl__pool_check(pool);
 
-	for (unsigned i = 0; !ret && i < pool->nr_workers; i++)
+	if (ret)
+		return ret;
+	/* Those that do not serve, too: a resize beside us may bring them in. */
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__queue_close(&pool->workers[i].queue);
-	return ret;
+	rnl__queue_close(&pool->put_off);
+	rnl__water_close(pool);
+	/* [pool.C1] a full barrier stands in there: closed before the ring; pairs with [bell.L2] */
+	rnl__pool_ring_rooms(pool);
+	return 0;
 }
 
 /*
@@ -232,25 +246,20 @@ int rnl_pool_close(struct rnl_pool *pool)
  */
 static bool settled(struct rnl_pool *pool)
 {
-	uint64_t accepted = 0, done = 0;
+	uint64_t accepted = 0, done = 0, started;
 
-	for (unsigned i = 0; i < pool->nr_workers; i++)
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		/* [pool.D1] acquire: what is counted is let go of; pairs with [worker.D1] */
 		done += atomic_load_explicit(&pool->workers[i].settled, memory_order_acquire);
-	/* Counted after: a job that came in between makes the sums differ. */
-	for (unsigned i = 0; i < pool->nr_workers; i++)
+	/*
+	 * Counted after: a job that came in between makes the sums differ.  A job
+	 * that was put off is counted where it was moved in before it is no
+	 * longer counted here.
+	 */
+	started = rnl__queue_taken(&pool->put_off);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		accepted += rnl__queue_accepted(&pool->workers[i].queue);
-	return accepted == done;
-}
-
-void rnl__pool_settle(struct rnl_pool *pool)
-{
-	/* relaxed: the caller's full barrier stands before it; pairs with [pool.D2] */
-	if (!atomic_load_explicit(&pool->drainers, memory_order_relaxed))
-		return;
-	/* [pool.D3] release: our counts, to who sees the turn; pairs with [pool.D4] */
-	atomic_fetch_add_explicit(&pool->idle_turn, 1, memory_order_release);
-	rnl__futex_wake(&pool->idle_turn, INT_MAX);
+	return accepted + rnl__queue_accepted(&pool->put_off) - started == done;
 }
 
 int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
@@ -262,29 +271,18 @@ int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
 		return ret;
 	if (rnl__pool_worker(pool))
 		return -EBUSY;
-	/* relaxed: the barrier below orders it */
-	atomic_fetch_add_explicit(&pool->drainers, 1, memory_order_relaxed);
-	/*
-	 * [pool.D2] full barrier: we are counted before we look at the
-	 * counts; workers that fall idle, and submits that take back what they
-	 * reserved, count, then look for us, with [worker.D2], [pool.D5]
-	 * between.  So the last of them is seen, or sees us.
-	 */
-	rnl__full_barrier();
 	for (;;) {
-		/* [pool.D4] acquire: counts as of that turn; pairs with [pool.D3] */
-		uint32_t turn = atomic_load_explicit(&pool->idle_turn, memory_order_acquire);
+		/*
+		 * Workers that fall idle, and submits that take back what they
+		 * reserved, change the counts, then ring: [worker.D2], [place.D1].
+		 */
+		uint32_t listened = rnl__bell_listen(&pool->settled);
 
 		if (settled(pool))
-			break;
-		ret = rnl__futex_wait(&pool->idle_turn, turn, deadline);
-		if (ret && !settled(pool))
-			break;
-		ret = 0;
+			return 0;
+		if (rnl__bell_wait(&pool->settled, listened, deadline))
+			return settled(pool) ? 0 : -ETIMEDOUT;
 	}
-	/* relaxed: nobody acts on its end */
-	atomic_fetch_sub_explicit(&pool->drainers, 1, memory_order_relaxed);
-	return ret;
 }
 
 void rnl_pool_destroy(struct rnl_pool *pool)
@@ -296,22 +294,32 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 			      "rnl_pool_destroy() on a worker of the pool: it is closed, not freed");
 		return;
 	}
-	stop_workers(pool, pool->nr_workers);
-	free(pool);
+	rnl__pool_dismiss(pool);
+	release(pool);
 }
 
-/* ---- told by submits and barriers ------------------------------------------ */
+/* ---- told by others ------------------------------------------------------ */
 
-void rnl__pool_start(struct rnl_job *job)
+void rnl__pool_hold(struct rnl_pool *pool)
 {
-	struct rnl_pool *pool = job->pool;
-	struct rnl__worker *w = &pool->workers[job->worker];
-	bool keyed = job->flags & RNL__JOB_KEYED;
+	(void)rnl__queue_move_in(&pool->put_off);
+}
 
-	rnl__queue_put(&w->queue, job);
-	/* From here on the job may be done, and gone. */
-	if (!rnl__park_wake(&w->park) && !keyed)
-		rnl__lot_wake_one(&pool->lot);
+void rnl__pool_unhold(struct rnl_pool *pool)
+{
+	rnl__queue_move_out(&pool->put_off);
+	/* [pool.H1] full barrier: let go of before the look who drains; pairs with [bell.L2] */
+	rnl__mb_after_rmw();
+	rnl__bell_ring(&pool->settled);
+}
+
+void rnl__pool_ring_rooms(struct rnl_pool *pool)
+{
+	rnl__bell_ring(&pool->room[0]);
+	rnl__bell_ring(&pool->room[1]);
+	rnl__bell_ring(&pool->room_put_off);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		rnl__bell_ring(&pool->workers[i].room);
 }
 
 /* ---- looking at it ------------------------------------------------------- */
@@ -327,31 +335,12 @@ int rnl_pool_device(struct rnl_pool *pool, struct rnl_device_info *info)
 	return ret;
 }
 
-int rnl_pool_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats)
+uint64_t rnl__pool_queued(struct rnl_pool *pool)
 {
-	struct rnl_pool_stats sum = { .size = sizeof(sum) };
-	int ret = rnl__pool_check(pool);
+	unsigned nr = rnl__pool_nr_workers(pool);
+	uint64_t queued = 0;
 
-	if (!ret)
-		ret = rnl__check_out(stats, sizeof(sum));
-	if (ret)
-		return ret;
-	sum.nr_workers = pool->nr_workers;
-	for (unsigned i = 0; i < pool->nr_workers; i++) {
-		struct rnl__worker *w = &pool->workers[i];
-
-		/* relaxed, all of them: figures */
-		sum.done += atomic_load_explicit(&w->completed, memory_order_relaxed);
-		/* relaxed */
-		sum.failed += atomic_load_explicit(&w->failed, memory_order_relaxed);
-		/* relaxed */
-		sum.stolen += atomic_load_explicit(&w->stolen, memory_order_relaxed);
-		/* relaxed */
-		sum.slept += atomic_load_explicit(&w->slept, memory_order_relaxed);
-		sum.in_flight += rnl__inflight_nr(&w->inflight);
-		sum.queued += rnl__queue_length(&w->queue);
-		sum.accepted += rnl__queue_accepted(&w->queue);
-	}
-	rnl__copy_out(stats, &sum, sizeof(sum));
-	return 0;
+	for (unsigned i = 0; i < nr; i++)
+		queued += rnl__queue_length(&pool->workers[i].queue);
+	return queued;
 }

@@ -1,58 +1,127 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool: workers and their queues on a device, and how jobs get to them. */
+/* A pool: what its workers and its callers share. */
 #ifndef RNL_POOL_H
 #define RNL_POOL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <runnel.h>
 
+#include "bell.h"
 #include "device.h"
+#include "self.h"
 #include "worker.h"
+
+/* Which workers serve: a generation, and how many they are beside the urgent ones. */
+struct rnl__table {
+	uint32_t generation;
+	uint32_t nr;
+};
 
 struct rnl_pool {
 	/* Constant once created. */
 	struct rnl__device *device;
 	enum rnl_stream_kind stream;
-	unsigned nr_workers;
 	unsigned generation;		/* rnl__generation of the process that made it */
+	unsigned nr_urgent;		/* the first of the workers */
 	unsigned max_in_flight;
-	unsigned home_for;		/* submits to the usual worker, see pool.c */
+	unsigned home_for;		/* submits to the usual worker, see place.c */
+	uint32_t time_mask;		/* one job in this + 1 is timed */
+	uint64_t max_queued, high_water, low_water;
 	uint64_t spin_ns;
 	uint64_t watchdog_ns;
+	uint64_t stuck_ns;
 	rnl_log_fn *log;
 	void *log_arg;
+	rnl_worker_start_fn *on_start;
+	rnl_worker_stop_fn *on_stop;
+	void *hook_arg;
+	uint16_t *cpus;			/* ours; NULL: anywhere */
+	unsigned nr_cpus;
+	char name[64];
 
-	_Alignas(RNL__CACHE_LINE) struct rnl__lot lot;
+	struct rnl__lot lot;		/* of the workers that are not urgent */
+	struct rnl__lot urgent_lot;
 
-	/* Touched when workers start, fall idle and end. */
-	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t starting; /* latch */
-	_Atomic int start_error;
-	_Atomic bool stop;
-	_Atomic uint32_t drainers;	/* threads in rnl_pool_drain() */
-	_Atomic uint32_t idle_turn;	/* futex: moves when a worker falls idle for them */
+	/* Changed by resizes: resize.c. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t table; /* generation << 32 | nr */
+	_Atomic uint32_t serving;	/* the generation whose keyed jobs run */
+	_Atomic uint32_t nr_workers;	/* that were ever started, and have streams */
+
+	/* Looked at with every job, changed when somebody waits. */
+	_Alignas(RNL__CACHE_LINE) struct rnl__bell room[2]; /* submits without key wait; [1]: urgent */
+	struct rnl__bell room_put_off;	/* those that come after a barrier */
+	_Atomic(struct rnl_job *) notices[2]; /* by enum rnl_water */
+	_Atomic uint32_t cancels;	/* of notices, ever */
+	struct rnl__bell settled;	/* for all to be done */
 	_Atomic bool failure_logged;
 
-	struct rnl__worker workers[];
+	/* Of resizes alone. */
+	_Alignas(RNL__CACHE_LINE) pthread_mutex_t resizing;
+	_Atomic uint32_t moving;	/* latch: workers that have an order to follow */
+	_Atomic int start_error;	/* of the first that could not start */
+
+	struct rnl__queue put_off;	/* counts jobs that wait for barriers, holds none */
+	struct rnl__worker workers[RNL_WORKERS_MAX];
 };
 
 /* 0; -EINVAL no pool; -EOWNERDEAD it is a parent's. */
-int rnl__pool_check(const struct rnl_pool *pool);
+static inline int rnl__pool_check(const struct rnl_pool *pool)
+{
+	return pool ? rnl__generation_check(pool->generation) : -EINVAL;
+}
 
 /* Whether the calling thread is one of its workers. */
-bool rnl__pool_worker(const struct rnl_pool *pool);
-
-/* Puts an accepted job on its worker's queue and sees that somebody runs it. */
-void rnl__pool_start(struct rnl_job *job);
+static inline bool rnl__pool_worker(const struct rnl_pool *pool)
+{
+	return rnl__self.worker && rnl__self.worker->pool == pool;
+}
 
 /*
- * A count that drains compare has changed: they look again.  A full barrier
- * stands between the change and this call.
+ * Keeps the pool from being seen drained, for a moment in which a job that was
+ * not counted yet, or a barrier, is in our hands.
  */
-void rnl__pool_settle(struct rnl_pool *pool);
+void rnl__pool_hold(struct rnl_pool *pool);
+void rnl__pool_unhold(struct rnl_pool *pool);
+
+/* Has all who wait for room look again. */
+void rnl__pool_ring_rooms(struct rnl_pool *pool);
+
+/* Jobs on all queues, about. */
+uint64_t rnl__pool_queued(struct rnl_pool *pool);
 
 __attribute__((format(printf, 3, 4)))
 void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...);
+
+static inline struct rnl__table rnl__pool_table(struct rnl_pool *pool)
+{
+	/* [pool.T1] acquire: the workers that it leads to serve; pairs with [pool.T2] */
+	uint64_t word = atomic_load_explicit(&pool->table, memory_order_acquire);
+
+	return (struct rnl__table){ .generation = (uint32_t)(word >> 32), .nr = (uint32_t)word };
+}
+
+/* The generation whose keyed jobs workers take. */
+static inline uint32_t rnl__pool_serving(struct rnl_pool *pool)
+{
+	/* [pool.T3] acquire: the keyed jobs of the generation before are done; pairs with [pool.T4] */
+	return atomic_load_explicit(&pool->serving, memory_order_acquire);
+}
+
+/* Whether a notice waits for a mark; a full barrier stands before it, see water.h. */
+static inline bool rnl__pool_noticed(struct rnl_pool *pool, enum rnl_water mark)
+{
+	/* relaxed: as said */
+	return atomic_load_explicit(&pool->notices[mark], memory_order_relaxed) != NULL;
+}
+
+/* Workers that were ever started: [0, this). */
+static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
+{
+	/* [pool.N1] acquire: their streams are there; pairs with [pool.N2] */
+	return atomic_load_explicit(&pool->nr_workers, memory_order_acquire);
+}
 
 #endif

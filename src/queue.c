@@ -4,10 +4,14 @@
 
 #include <errno.h>
 
-#include "park.h"
+#include "fence.h"
 #include "queue.h"
 
+/* In `accepted` ... */
 #define CLOSED (UINT64_C(1) << 63)
+#define AWAY (UINT64_C(1) << 62)
+/* ... and in `promised`. */
+#define SHUT (UINT64_C(1) << 63)
 
 /*
  * liburcu is called out of line, where ThreadSanitizer does not see the
@@ -51,8 +55,10 @@ static struct rnl_job *job_of(struct cds_wfcq_node *node)
 static void lane_init(struct rnl__lane *lane)
 {
 	__cds_wfcq_init(&lane->head, &lane->tail);
+	atomic_init(&lane->promised, SHUT);
 	atomic_init(&lane->busy, 0);
 	atomic_init(&lane->taken, 0);
+	atomic_init(&lane->done, 0);
 }
 
 /* The tail leaves the head with a put's exchange, before the link is there. */
@@ -91,38 +97,57 @@ static struct rnl_job *lane_try_take(struct rnl__lane *lane)
 	return job;
 }
 
-static uint64_t taken(struct rnl__queue *q)
+static uint64_t lane_taken(struct rnl__lane *lane)
 {
 	/* relaxed: it bounds the queue, what was taken is not looked at */
-	return atomic_load_explicit(&q->keyed.taken, memory_order_relaxed) +
-	       /* relaxed: the same */
-	       atomic_load_explicit(&q->open.taken, memory_order_relaxed);
+	return atomic_load_explicit(&lane->taken, memory_order_relaxed);
 }
 
-void rnl__queue_init(struct rnl__queue *q, uint64_t limit)
+void rnl__queue_init(struct rnl__queue *q)
 {
-	lane_init(&q->keyed);
+	lane_init(&q->keyed[0]);
+	lane_init(&q->keyed[1]);
+	lane_init(&q->urgent);
 	lane_init(&q->open);
-	atomic_init(&q->accepted, 0);
+	atomic_init(&q->accepted, AWAY);
 	atomic_init(&q->taken_seen, 0);
-	q->limit = limit;
+	atomic_init(&q->limit, 0);
+	atomic_init(&q->look, 0);
 	q->keyed_next = false;
 }
 
-int rnl__queue_reserve(struct rnl__queue *q, unsigned nr)
+void rnl__queue_bound(struct rnl__queue *q, uint64_t limit, uint64_t look)
 {
+	/* relaxed, both: a submit beside it takes the old or the new one */
+	atomic_store_explicit(&q->limit, limit, memory_order_relaxed);
+	/* relaxed */
+	atomic_store_explicit(&q->look, look, memory_order_relaxed);
+}
+
+/* ---- reserving ----------------------------------------------------------- */
+
+void rnl__queue_unreserve(struct rnl__queue *q, unsigned nr)
+{
+	/* relaxed: takes back what nobody acted on */
+	atomic_fetch_sub_explicit(&q->accepted, nr, memory_order_relaxed);
+}
+
+int rnl__queue_reserve(struct rnl__queue *q, unsigned nr, bool *high)
+{
+	/* relaxed: see rnl__queue_bound() */
+	uint64_t limit = atomic_load_explicit(&q->limit, memory_order_relaxed);
 	uint64_t old, used;
 	unsigned room;
 
 	/*
-	 * [queue.R1] acq_rel: on one word with [queue.C1], so that a submit
-	 * beside a close is either counted before it or refused.
+	 * [queue.R1] acq_rel: on one word with [queue.C1] and [queue.A1], so
+	 * that a submit beside these is either counted before or refused; and
+	 * who is refused for AWAY sees the table that was made before.
 	 */
 	old = atomic_fetch_add_explicit(&q->accepted, nr, memory_order_acq_rel);
-	if (old & CLOSED) {
-		/* relaxed: takes back what nobody acted on */
-		atomic_fetch_sub_explicit(&q->accepted, nr, memory_order_relaxed);
-		return -ESHUTDOWN;
+	if (old & (CLOSED | AWAY)) {
+		rnl__queue_unreserve(q, nr);
+		return old & CLOSED ? -ESHUTDOWN : -ESTALE;
 	}
 	/*
 	 * The takers' lines move with every job; look at them only when the
@@ -130,25 +155,54 @@ int rnl__queue_reserve(struct rnl__queue *q, unsigned nr)
 	 */
 	/* relaxed: old news makes the queue look fuller, and we look again */
 	used = old - atomic_load_explicit(&q->taken_seen, memory_order_relaxed);
-	if (used + nr > q->limit) {
-		uint64_t now = taken(q);
+	/* relaxed: as the limit */
+	if (used + nr > atomic_load_explicit(&q->look, memory_order_relaxed)) {
+		uint64_t now = rnl__queue_taken(q);
 
 		/* relaxed: see above; another producer's older value is as good */
 		atomic_store_explicit(&q->taken_seen, now, memory_order_relaxed);
 		/* Reservations that came and went beside us may count too much. */
 		used = old > now ? old - now : 0;
+		/* relaxed: as before */
+		*high = used + nr > atomic_load_explicit(&q->look, memory_order_relaxed);
 	}
-	if (used + nr <= q->limit)
+	if (used + nr <= limit)
 		return (int)nr;
-	room = used < q->limit ? (unsigned)(q->limit - used) : 0;
-	/* relaxed: takes back what nobody acted on */
-	atomic_fetch_sub_explicit(&q->accepted, nr - room, memory_order_relaxed);
+	room = used < limit ? (unsigned)(limit - used) : 0;
+	rnl__queue_unreserve(q, nr - room);
 	return room ? (int)room : -EAGAIN;
+}
+
+bool rnl__queue_move_in(struct rnl__queue *q)
+{
+	/* [queue.R2] acq_rel: as [queue.R1]; pairs with [queue.A1] */
+	if (!(atomic_fetch_add_explicit(&q->accepted, 1, memory_order_acq_rel) & AWAY))
+		return true;
+	rnl__queue_unreserve(q, 1);
+	return false;
+}
+
+void rnl__queue_move_out(struct rnl__queue *q)
+{
+	/*
+	 * [queue.M1] release: moved in elsewhere before, so that a drain counts
+	 * it there or here; pairs with [queue.M2].
+	 */
+	atomic_fetch_add_explicit(&q->open.taken, 1, memory_order_release);
+}
+
+/* ---- putting ------------------------------------------------------------- */
+
+static struct rnl__lane *lane_of(struct rnl__queue *q, const struct rnl_job *job)
+{
+	if (job->flags & RNL__JOB_KEYED)
+		return &q->keyed[rnl__keyed_lane(job->table)];
+	return job->flags & RNL__JOB_FIRST ? &q->urgent : &q->open;
 }
 
 void rnl__queue_put(struct rnl__queue *q, struct rnl_job *job)
 {
-	struct rnl__lane *lane = job->flags & RNL__JOB_KEYED ? &q->keyed : &q->open;
+	struct rnl__lane *lane = lane_of(q, job);
 
 	job->link = NULL;
 	handed_over(job);
@@ -177,35 +231,72 @@ void rnl__queue_put_chain(struct rnl__queue *q, struct rnl_job *const *jobs, uns
 	rnl__mb_after_rmw();
 }
 
-struct rnl_job *rnl__queue_take(struct rnl__queue *q)
-{
-	struct rnl_job *job = NULL;
+/* ---- taking -------------------------------------------------------------- */
 
+struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q)
+{
+	return lane_try_take(&q->urgent);
+}
+
+/*
+ * Owner: a keyed job of that generation.  The lane may be one of two generations
+ * later, if these have passed since the owner looked which is served: so look
+ * whose the job is.
+ */
+static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
+{
+	struct rnl__lane *lane = &q->keyed[rnl__keyed_lane(generation)];
+	struct cds_wfcq_node *node;
+
+	if (!lane_holds(lane))
+		return NULL;
+	node = __cds_wfcq_first_nonblocking(&lane->head, &lane->tail);
+	if (!node || node == CDS_WFCQ_WOULDBLOCK)
+		return NULL;
+	taken_over(job_of(node));
+	return job_of(node)->table == generation ? lane_take(lane) : NULL;
+}
+
+struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
+{
+	struct rnl_job *job = lane_try_take(&q->urgent);
+
+	if (job)
+		return job;
 	/* In turn, so that neither lane starves the other. */
 	q->keyed_next = !q->keyed_next;
-	if (q->keyed_next && lane_holds(&q->keyed))
-		job = lane_take(&q->keyed);
+	if (q->keyed_next)
+		job = take_keyed(q, generation);
 	if (!job)
 		job = lane_try_take(&q->open);
-	if (!job && !q->keyed_next && lane_holds(&q->keyed))
-		job = lane_take(&q->keyed);
+	if (!job && !q->keyed_next)
+		job = take_keyed(q, generation);
 	return job;
 }
 
 struct rnl_job *rnl__queue_steal(struct rnl__queue *q)
 {
-	return lane_try_take(&q->open);
+	struct rnl_job *job = lane_try_take(&q->urgent);
+
+	return job ? job : lane_try_take(&q->open);
 }
 
-bool rnl__queue_holds(struct rnl__queue *q)
+bool rnl__queue_holds_urgent(struct rnl__queue *q)
 {
-	return lane_holds(&q->keyed) || lane_holds(&q->open);
+	return lane_holds(&q->urgent);
 }
 
 bool rnl__queue_stealable(struct rnl__queue *q)
 {
-	return lane_holds(&q->open);
+	return lane_holds(&q->open) || lane_holds(&q->urgent);
 }
+
+bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation)
+{
+	return lane_holds(&q->keyed[rnl__keyed_lane(generation)]) || rnl__queue_stealable(q);
+}
+
+/* ---- the end of reserving ------------------------------------------------ */
 
 void rnl__queue_close(struct rnl__queue *q)
 {
@@ -213,15 +304,115 @@ void rnl__queue_close(struct rnl__queue *q)
 	atomic_fetch_or_explicit(&q->accepted, CLOSED, memory_order_acq_rel);
 }
 
+bool rnl__queue_closed(struct rnl__queue *q)
+{
+	/* relaxed: a submit beside the close is before or after it */
+	return atomic_load_explicit(&q->accepted, memory_order_relaxed) & CLOSED;
+}
+
+bool rnl__queue_away(struct rnl__queue *q)
+{
+	/* relaxed: the worker is woken when that changes */
+	return atomic_load_explicit(&q->accepted, memory_order_relaxed) & AWAY;
+}
+
+void rnl__queue_serve(struct rnl__queue *q)
+{
+	/* relaxed: the table that leads submits here is published after it */
+	atomic_fetch_and_explicit(&q->accepted, ~AWAY, memory_order_relaxed);
+}
+
+void rnl__queue_leave(struct rnl__queue *q)
+{
+	/*
+	 * [queue.A1] acq_rel: on one word with the reservations, after the table
+	 * that no longer leads here; pairs with [queue.R1], [queue.R2].
+	 */
+	atomic_fetch_or_explicit(&q->accepted, AWAY, memory_order_acq_rel);
+}
+
+/* ---- keyed lanes --------------------------------------------------------- */
+
+bool rnl__queue_promise(struct rnl__queue *q, uint32_t generation)
+{
+	_Atomic uint64_t *promised = &q->keyed[rnl__keyed_lane(generation)].promised;
+
+	/*
+	 * [queue.K1] acq_rel: on one word with [queue.K2]: counted before the
+	 * lane was shut, or refused, and then the new table is seen.
+	 */
+	if (!(atomic_fetch_add_explicit(promised, 1, memory_order_acq_rel) & SHUT))
+		return true;
+	rnl__queue_unpromise(q, generation);
+	return false;
+}
+
+void rnl__queue_unpromise(struct rnl__queue *q, uint32_t generation)
+{
+	/* relaxed: takes back what nobody acted on */
+	atomic_fetch_sub_explicit(&q->keyed[rnl__keyed_lane(generation)].promised, 1, memory_order_relaxed);
+}
+
+void rnl__queue_open_lane(struct rnl__queue *q, uint32_t generation)
+{
+	/* relaxed: the table that leads submits here is published after it */
+	atomic_fetch_and_explicit(&q->keyed[rnl__keyed_lane(generation)].promised, ~SHUT, memory_order_relaxed);
+}
+
+void rnl__queue_shut_lane(struct rnl__queue *q, uint32_t generation)
+{
+	/* [queue.K2] acq_rel: on one word with the promises; pairs with [queue.K1] */
+	atomic_fetch_or_explicit(&q->keyed[rnl__keyed_lane(generation)].promised, SHUT, memory_order_acq_rel);
+}
+
+void rnl__queue_keyed_done(struct rnl__queue *q, uint32_t generation)
+{
+	_Atomic uint64_t *done = &q->keyed[rnl__keyed_lane(generation)].done;
+
+	/*
+	 * [queue.K3] release: what the job did, to who lets its key's next one
+	 * start elsewhere; pairs with [queue.K4].
+	 */
+	atomic_store_explicit(done,
+			      /* relaxed: our own counter */
+			      atomic_load_explicit(done, memory_order_relaxed) + 1,
+			      memory_order_release);
+}
+
+bool rnl__queue_lane_done(struct rnl__queue *q, uint32_t generation)
+{
+	struct rnl__lane *lane = &q->keyed[rnl__keyed_lane(generation)];
+	/* [queue.K4] acquire: what these jobs did; pairs with [queue.K3] */
+	uint64_t done = atomic_load_explicit(&lane->done, memory_order_acquire);
+
+	/* relaxed: one that is being taken back may count too much, and is told */
+	return (atomic_load_explicit(&lane->promised, memory_order_relaxed) & ~SHUT) == done;
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
 uint64_t rnl__queue_accepted(struct rnl__queue *q)
 {
 	/* relaxed: the caller's barrier orders it, see rnl_pool_drain() */
-	return atomic_load_explicit(&q->accepted, memory_order_relaxed) & ~CLOSED;
+	return atomic_load_explicit(&q->accepted, memory_order_relaxed) & ~(CLOSED | AWAY);
+}
+
+uint64_t rnl__queue_taken(struct rnl__queue *q)
+{
+	/* [queue.M2] acquire: what moved out was moved in before; pairs with [queue.M1] */
+	return atomic_load_explicit(&q->open.taken, memory_order_acquire) +
+	       lane_taken(&q->urgent) + lane_taken(&q->keyed[0]) + lane_taken(&q->keyed[1]);
 }
 
 uint64_t rnl__queue_length(struct rnl__queue *q)
 {
-	uint64_t now = taken(q), accepted = rnl__queue_accepted(q);
+	uint64_t now = rnl__queue_taken(q), accepted = rnl__queue_accepted(q);
 
 	return accepted > now ? accepted - now : 0;
+}
+
+bool rnl__queue_roomy(struct rnl__queue *q)
+{
+	/* relaxed: see rnl__queue_bound() */
+	return rnl__queue_length(q) < atomic_load_explicit(&q->limit, memory_order_relaxed);
 }

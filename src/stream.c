@@ -30,13 +30,13 @@ static void make_key(void)
 	key_result = -pthread_key_create(&at_exit, detach_at_exit);
 }
 
-int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind)
+int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent)
 {
 	int ret;
 
 	if (rnl__device_failed(device))
 		return -EIO;
-	ret = device->ops->attach(device, kind, &rnl__self.stream);
+	ret = device->ops->attach(device, kind, urgent, &rnl__self.stream);
 	rnl__self.generation = rnl__generation;
 	return ret;
 }
@@ -62,7 +62,7 @@ int rnl_thread_attach(struct rnl_pool *pool)
 	pthread_once(&once, make_key);
 	if (key_result)
 		return -ENOMEM;
-	ret = rnl__stream_attach(pool->device, pool->stream);
+	ret = rnl__stream_attach(pool->device, pool->stream, false);
 	if (ret)
 		return ret;
 	/* Any value but NULL has the destructor run. */
@@ -164,6 +164,11 @@ int rnl_stream_wait(int64_t timeout_ns)
 void *rnl_stream(void)
 {
 	return rnl__self.stream ? rnl__self.stream->native : NULL;
+}
+
+void *rnl_worker_data(void)
+{
+	return rnl__self.worker ? rnl__self.worker->data : NULL;
 }
 
 int rnl_worker_index(void)

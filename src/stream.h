@@ -6,7 +6,7 @@
 #include "device.h"
 
 /* Attaches the calling thread, which is not attached; 0 or the device's error. */
-int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind);
+int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent);
 void rnl__stream_detach(void);
 
 #endif

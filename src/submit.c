@@ -5,10 +5,10 @@
  * DESIGN
  *	A submit claims the job, reserves room in a queue, puts the job there,
  *	and looks who sleeps: four words changed, no lock, no allocation.
- *	An unkeyed job goes to an idle worker, if one sleeps, else to the
- *	submitter's usual one, which now and then becomes the less loaded of
- *	two.  If its worker is busy and another idle, that one is woken, and
- *	steals it.
+ *	A job that comes after a barrier has no worker until that lets it go: it
+ *	is counted in `put_off`, which bounds these jobs and closes as a queue
+ *	does.  So no worker that leaves has to wait for it.  Once let go it is
+ *	queued, full or not; so none is accepted while its queue is full.
  */
 #include "config.h"
 
@@ -16,59 +16,12 @@
 #include <limits.h>
 
 #include "barrier.h"
+#include "clock.h"
 #include "job.h"
-#include "park.h"
+#include "place.h"
 #include "pool.h"
 #include "queue.h"
-
-static uint64_t load(struct rnl__worker *w)
-{
-	return rnl__queue_length(&w->queue) + rnl__inflight_nr(&w->inflight);
-}
-
-/* The submitter's usual worker; now and then that becomes the less loaded of two. */
-static unsigned usual(struct rnl_pool *pool)
-{
-	static _Thread_local struct {
-		uint64_t random;
-		unsigned home, left;
-	} own __attribute__((tls_model("initial-exec")));
-	unsigned nr = pool->nr_workers, other;
-
-	if (own.left) {
-		own.left--;
-		return own.home % nr;
-	}
-	/* Threads start at different workers: `own` lies elsewhere in each. */
-	if (!own.random) {
-		own.random = (uintptr_t)&own / 64 * 0x9e3779b97f4a7c15u | 1;
-		own.home = (unsigned)(own.random >> 32);
-	}
-	/* xorshift64 (Marsaglia 2003) */
-	own.random ^= own.random << 13;
-	own.random ^= own.random >> 7;
-	own.random ^= own.random << 17;
-	own.home %= nr;
-	other = (own.home + 1 + (unsigned)(own.random >> 32) % (nr > 1 ? nr - 1 : 1)) % nr;
-	if (load(&pool->workers[other]) < load(&pool->workers[own.home]))
-		own.home = other;
-	own.left = pool->home_for;
-	return own.home;
-}
-
-/* A worker for an unkeyed job: an idle one, taken for it, or the usual one. */
-static unsigned pick(struct rnl_pool *pool)
-{
-	int index = rnl__lot_idle(&pool->lot) ? rnl__lot_claim(&pool->lot) : -1;
-
-	return index >= 0 ? (unsigned)index : usual(pool);
-}
-
-static unsigned worker_of_key(const struct rnl_pool *pool, uint64_t key)
-{
-	/* Fibonacci hashing (Knuth, TAOCP 6.4): neighbouring keys spread. */
-	return (unsigned)((key * 0x9e3779b97f4a7c15u) >> 32) % pool->nr_workers;
-}
+#include "water.h"
 
 /* Whether its barriers are of this pool, too. */
 static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
@@ -77,21 +30,8 @@ static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 	       (!job->after || job->after->pool == pool);
 }
 
-/* Everything that is written in a job between its claim and its start. */
-static void accept(struct rnl_pool *pool, struct rnl_job *job, unsigned worker, bool keyed)
-{
-	/* relaxed: a second waiter may read it, the value is the same */
-	atomic_store_explicit(rnl__atomic(&job->pool), pool, memory_order_relaxed);
-	/* relaxed: the same */
-	atomic_store_explicit(rnl__atomic(&job->generation), pool->generation,
-			      memory_order_relaxed);
-	job->worker = (uint16_t)worker;
-	job->flags = keyed ? RNL__JOB_KEYED : 0;
-	if (job->barrier)
-		rnl__barrier_count(job->barrier);
-}
-
-static int claim(struct rnl_pool *pool, struct rnl_job *job)
+/* Claims a job for its caller, and sets which lane it will take. */
+static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 {
 	int ret = rnl__pool_check(pool);
 
@@ -100,113 +40,209 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job)
 	ret = rnl__job_claim(job);
 	if (ret)
 		return ret;
-	if (!belongs(pool, job))
+	job->flags &= RNL__JOB_LASTING;
+	if (!belongs(pool, job) || (lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT))
 		ret = -EINVAL;
 	else if (rnl__device_failed(pool->device))
 		ret = -EIO;
-	if (ret)
-		rnl__job_unclaim(job);
-	return ret;
-}
-
-/*
- * A reservation was taken back: a drain may have counted it and sleep now, and
- * the worker may have been taken for the job: wake it, so that others find it.
- */
-static void took_back(struct rnl_pool *pool, unsigned worker)
-{
-	/* [pool.D5] full barrier: taken back before we look for drains; pairs with [pool.D2] */
-	rnl__full_barrier();
-	rnl__pool_settle(pool);
-	rnl__park_wake(&pool->workers[worker].park);
-}
-
-/* Room in that queue, or, for a job that any worker may run, in another. */
-static int reserve(struct rnl_pool *pool, unsigned *worker, bool keyed)
-{
-	unsigned first = *worker;
-	int ret = rnl__queue_reserve(&pool->workers[first].queue, 1);
-
-	for (unsigned i = 1; ret == -EAGAIN && !keyed && i < pool->nr_workers; i++) {
-		*worker = (first + i) % pool->nr_workers;
-		ret = rnl__queue_reserve(&pool->workers[*worker].queue, 1);
-	}
-	if (*worker != first || ret < 0)
-		took_back(pool, first);
-	return ret < 0 ? ret : 0;
-}
-
-static int submit(struct rnl_pool *pool, struct rnl_job *job, unsigned worker, bool keyed)
-{
-	int ret = reserve(pool, &worker, keyed);
-
 	if (ret) {
-		rnl__job_unclaim(job);
+		rnl__job_drop(job);
 		return ret;
 	}
-	accept(pool, job, worker, keyed);
-	if (job->after)
+	job->flags |= (uint16_t)(job->flags & RNL__JOB_URGENT ? RNL__JOB_FIRST : lane);
+	return 0;
+}
+
+/* One job in so many has its times taken, at random; one with a deadline needs the first of them. */
+static void stamp(struct rnl_pool *pool, struct rnl_job *job)
+{
+	static _Thread_local uint64_t random __attribute__((tls_model("initial-exec")));
+
+	/* A linear congruence (Knuth, MMIX); its high bits are the random ones. */
+	random = random * 6364136223846793005u + 1442695040888963407u;
+	if (!(random >> 32 & pool->time_mask))
+		job->flags |= RNL__JOB_TIMED;
+	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))
+		job->stamp_ns = rnl__now();
+}
+
+/* Everything else that is written in a job between its claim and its start. */
+static void accept(struct rnl_pool *pool, struct rnl_job *job, uint32_t phase)
+{
+	/* relaxed: a second waiter may read it, the value is the same */
+	atomic_store_explicit(rnl__atomic(&job->pool), pool, memory_order_relaxed);
+	/* relaxed: the same */
+	atomic_store_explicit(rnl__atomic(&job->generation), pool->generation,
+			      memory_order_relaxed);
+	stamp(pool, job);
+	rnl__job_accepted(job, phase);
+	if (job->barrier)
+		rnl__barrier_count(job->barrier);
+}
+
+/* What a reservation told of the queues, to notices that wait for high water. */
+static void tell_water(struct rnl_pool *pool, int ret, bool high)
+{
+	if (high)
+		rnl__water_rose(pool);
+	if (ret == -EAGAIN)
+		rnl__water_refused(pool);
+}
+
+/* Submits a claimed job, or gives it back. */
+static int submit(struct rnl_pool *pool, struct rnl_job *job)
+{
+	bool put_off = job->after && !rnl__barrier_ready(job->after);
+	bool high = false;
+	int ret = put_off ? rnl__place_put_off(pool, job) : rnl__place_reserve(pool, job, &high);
+
+	tell_water(pool, ret, high);
+	if (ret) {
+		rnl__job_drop(job);
+		return ret;
+	}
+	accept(pool, job, RNL__JOB_QUEUED);
+	if (put_off)
 		rnl__barrier_defer(job);
 	else
-		rnl__pool_start(job);
+		rnl__place_put(job);
 	return 0;
 }
 
 int rnl_submit(struct rnl_pool *pool, struct rnl_job *job)
 {
-	int ret = claim(pool, job);
+	int ret = claim(pool, job, 0);
 
-	if (ret)
-		return ret;
-	/* One that is put off finds an idle worker when it starts. */
-	return submit(pool, job, job->after ? usual(pool) : pick(pool), false);
+	return ret ? ret : submit(pool, job);
 }
 
 int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
 {
-	int ret = claim(pool, job);
+	int ret = claim(pool, job, RNL__JOB_KEYED);
 
-	return ret ? ret : submit(pool, job, worker_of_key(pool, key), true);
+	if (ret)
+		return ret;
+	job->number = key;
+	return submit(pool, job);
 }
 
-/*
- * Submits a chain to one worker, jobs that wait for a barrier apart; how many
- * it took, or why not the first.
- */
+/* ---- waiting for room ---------------------------------------------------- */
+
+static int try(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key)
+{
+	return keyed ? rnl_submit_keyed(pool, job, key) : rnl_submit(pool, job);
+}
+
+static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key,
+		       int64_t timeout_ns)
+{
+	int ret = try(pool, job, keyed, key);
+	struct rnl__wish wish;
+	uint64_t deadline;
+	bool late = false;
+
+	if (ret != -EAGAIN || rnl__pool_worker(pool))
+		return ret;
+	deadline = rnl__deadline(timeout_ns);
+	wish = (struct rnl__wish){
+		.put_off = job->after, .keyed = keyed, .key = key,
+		.urgent = job->flags & RNL__JOB_URGENT,
+	};
+	for (;;) {
+		uint32_t listened;
+		struct rnl__bell *bell = rnl__place_listen(pool, &wish, &listened);
+
+		ret = try(pool, job, keyed, key);
+		if (ret != -EAGAIN) {
+			/* Room that we were woken for, and do not take, is another's. */
+			if (ret)
+				rnl__bell_ring_once(bell);
+			return ret;
+		}
+		if (late)
+			return -ETIMEDOUT;
+		late = rnl__bell_wait(bell, listened, deadline) == -ETIMEDOUT;
+	}
+}
+
+int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
+{
+	return submit_wait(pool, job, false, 0, timeout_ns);
+}
+
+int rnl_submit_keyed_wait(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
+			  int64_t timeout_ns)
+{
+	return submit_wait(pool, job, true, key, timeout_ns);
+}
+
+/* ---- notices ------------------------------------------------------------- */
+
+int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
+{
+	uint32_t cancels;
+	int ret;
+
+	if (mark != RNL_LOW_WATER && mark != RNL_HIGH_WATER)
+		return -EINVAL;
+	ret = claim(pool, job, 0);
+	if (ret)
+		return ret;
+	if (job->after)
+		ret = -EINVAL;
+	else if (rnl__queue_closed(&pool->put_off))
+		ret = -ESHUTDOWN;
+	if (ret) {
+		rnl__job_drop(job);
+		return ret;
+	}
+	cancels = rnl__water_cancels(pool);
+	accept(pool, job, RNL__JOB_WAITING);
+	job->flags &= (uint16_t)~RNL__JOB_TIMED;	/* it waits by intention */
+	rnl__water_wait(pool, job, mark, cancels);
+	return 0;
+}
+
+/* ---- many ---------------------------------------------------------------- */
+
+/* A chain takes jobs that any worker may run, and knows nothing of room elsewhere. */
+static bool chains(const struct rnl_job *job)
+{
+	return job && job->fn && !job->after && !(job->flags & RNL__JOB_URGENT);
+}
+
+/* Submits a chain to one worker; how many it took, or why not the first. */
 static int submit_chain(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr)
 {
-	unsigned index, nr_claimed = 0;
-	struct rnl__worker *w;
+	unsigned worker, nr_claimed = 0;
+	bool high = false;
 	int ret = 0, room;
 
-	while (nr_claimed < nr && jobs[nr_claimed] && !jobs[nr_claimed]->after) {
-		ret = claim(pool, jobs[nr_claimed]);
+	while (nr_claimed < nr && chains(jobs[nr_claimed])) {
+		ret = claim(pool, jobs[nr_claimed], 0);
 		if (ret)
 			break;
 		nr_claimed++;
 	}
 	if (!nr_claimed)
 		return ret;
-	index = pick(pool);
-	w = &pool->workers[index];
-	room = rnl__queue_reserve(&w->queue, nr_claimed);
-	if (room < (int)nr_claimed)
-		took_back(pool, index);
+	room = rnl__place_reserve_chain(pool, nr_claimed, &worker, &high);
+	tell_water(pool, 0, high);
 	for (unsigned i = room < 0 ? 0 : (unsigned)room; i < nr_claimed; i++)
-		rnl__job_unclaim(jobs[i]);
+		rnl__job_drop(jobs[i]);
 	if (room < 0)
 		return room;
-	for (unsigned i = 0; i < (unsigned)room; i++)
-		accept(pool, jobs[i], index, false);
-	rnl__queue_put_chain(&w->queue, jobs, (unsigned)room);
-	if (!rnl__park_wake(&w->park))
-		rnl__lot_wake_one(&pool->lot);
+	for (unsigned i = 0; i < (unsigned)room; i++) {
+		jobs[i]->worker = (uint16_t)worker;
+		accept(pool, jobs[i], RNL__JOB_QUEUED);
+	}
+	rnl__place_put_chain(pool, worker, jobs, (unsigned)room);
 	return room;
 }
 
 int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr)
 {
-	unsigned share, done = 0;
+	unsigned share, done = 0, nr_workers;
 	int ret = rnl__pool_check(pool);
 
 	if (ret)
@@ -215,16 +251,15 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 		return -EINVAL;
 	if (nr > INT_MAX)
 		nr = INT_MAX;
-	share = (nr + pool->nr_workers - 1) / pool->nr_workers;
+	nr_workers = rnl__pool_table(pool).nr;
+	share = (nr + nr_workers - 1) / nr_workers;
 	while (done < nr) {
-		struct rnl_job *job = jobs[done];
-
-		/* What a chain cannot take goes alone: a barrier, a full queue. */
-		ret = job && job->fn && !job->after ?
+		ret = chains(jobs[done]) ?
 		      submit_chain(pool, jobs + done, share < nr - done ? share : nr - done) :
 		      -EAGAIN;
-		if (ret == -EAGAIN) {
-			ret = rnl_submit(pool, job);
+		/* What a chain cannot take goes alone. */
+		if (ret == -EAGAIN || ret == -ESTALE) {
+			ret = rnl_submit(pool, jobs[done]);
 			ret = ret ? ret : 1;
 		}
 		if (ret < 0)

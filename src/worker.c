@@ -13,6 +13,8 @@
  *	Waiting for the device: spin, then sleep in steps that grow with the
  *	time waited, so that the last step is late by a fraction of the wait.
  *	A submit ends such a sleep, as it does that of an idle worker.
+ *	An urgent worker takes and steals urgent jobs alone.  Where the device
+ *	has no priorities, the others take them, too, before all else.
  *	A device that failed never writes: once in a watchdog period the worker
  *	asks it, and then every job gets -EIO.
  */
@@ -21,15 +23,17 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 
 #include "barrier.h"
 #include "clock.h"
+#include "cq.h"
 #include "job.h"
 #include "pool.h"
 #include "self.h"
 #include "stream.h"
+#include "water.h"
 #include "worker.h"
 
 #define MARK_EVERY 8		/* jobs that one event stands for under backlog */
@@ -44,16 +48,48 @@
 
 /* ---- completing ---------------------------------------------------------- */
 
+/* For who looks whether the worker gets on: what of the caller's runs on it. */
+static void note_running(struct rnl__worker *w, struct rnl_job *job)
+{
+	if (job)
+		/* relaxed: the store below publishes it */
+		atomic_store_explicit(&w->running_since, rnl__now_coarse(), memory_order_relaxed);
+	/* [worker.H1] release: since when, to who sees the job; pairs with [stats.H1] */
+	atomic_store_explicit(&w->running, job, memory_order_release);
+}
+
+/* Lets go of a finished job, which is its caller's then: nobody else touches it. */
+static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	void (*on_done)(struct rnl_job *job) = job->on_done;
+	struct rnl_cq *cq = job->cq;
+
+	rnl__job_finish(job, result);
+	if (cq)
+		rnl__cq_push(cq, job);
+	else
+		rnl__job_drop(job);
+	if (!on_done)
+		return;
+	note_running(w, job);
+	on_done(job);
+	note_running(w, NULL);
+}
+
 static void complete(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	struct rnl_barrier *barrier = job->barrier;
+	unsigned flags = job->flags;
+	uint32_t table = job->table;
 
 	rnl__count(&w->completed, 1);
 	if (result < 0)
 		rnl__count(&w->failed, 1);
-	rnl__job_complete(job, result);
+	let_go(w, job, result);
 	if (barrier)
 		rnl__barrier_done(barrier, result);
+	if (flags & RNL__JOB_KEYED)
+		rnl__queue_keyed_done(&w->queue, table);
 	/*
 	 * [worker.D1] release: the job and its barrier are let go before a
 	 * drain counts them; pairs with [pool.D1].
@@ -70,6 +106,25 @@ static void complete_now(struct rnl__worker *w, struct rnl_job *job, int result)
 	if (job->barrier)
 		rnl__barrier_issued(job->barrier, result);
 	complete(w, job, result);
+}
+
+/* A job whose function does not run. */
+static void complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	job->device_error = 0;
+	if (result == -ECANCELED)
+		rnl__count(&w->cancelled, 1);
+	if (result == -ETIMEDOUT)
+		rnl__count(&w->timed_out, 1);
+	complete_now(w, job, result);
+}
+
+/* A job that the device has passed. */
+static void complete_passed(struct rnl__worker *w, struct rnl_job *job)
+{
+	if (job->flags & RNL__JOB_TIMED)
+		rnl__hist_count(&w->timing->device, rnl__now() - job->stamp_ns);
+	complete(w, job, job->result);
 }
 
 /* The device has failed: every job that it has gets that for a result. */
@@ -108,7 +163,7 @@ static bool retire(struct rnl__worker *w, bool query)
 		return false;
 	ret = rnl__inflight_poll(f, query);
 	while ((job = rnl__inflight_pop(f)) != NULL) {
-		complete(w, job, job->result);
+		complete_passed(w, job);
 		any = true;
 	}
 	if ((ret || rnl__device_failed(w->pool->device)) && f->first) {
@@ -172,27 +227,94 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
  */
 static void share(struct rnl__worker *w)
 {
-	if (rnl__lot_idle(&w->pool->lot) && rnl__queue_stealable(&w->queue))
-		rnl__lot_wake_one(&w->pool->lot);
+	struct rnl__lot *lot = w->urgent ? &w->pool->urgent_lot : &w->pool->lot;
+
+	if (rnl__lot_idle(lot) && rnl__queue_stealable(&w->queue))
+		rnl__lot_wake_one(lot);
 }
 
-static void run(struct rnl__worker *w, struct rnl_job *job)
+static void look_at_mark(struct rnl__worker *w)
+{
+	w->look_in = rnl__pool_noticed(w->pool, RNL_LOW_WATER) ? rnl__water_fell(w->pool) : 0;
+}
+
+void rnl__worker_made_room(struct rnl__worker *w)
+{
+	struct rnl__bell *room = &w->pool->room[w->urgent], *put_off = &w->pool->room_put_off;
+
+	if (!rnl__bell_heard(room) && !rnl__bell_heard(&w->room) && !rnl__bell_heard(put_off))
+		return;
+	if (!rnl__queue_roomy(&w->queue))
+		return;
+	rnl__bell_ring_once(room);
+	rnl__bell_ring_once(&w->room);
+	rnl__bell_ring_once(put_off);
+}
+
+/*
+ * A job was taken off a worker's queue: who waits for that?  A full barrier
+ * stands between the taking and this.
+ */
+static void tell_taken(struct rnl__worker *w, struct rnl__worker *from)
+{
+	rnl__worker_made_room(from);
+	if (from != w)
+		/* It may be about to leave, and have seen the job counted. */
+		(void)rnl__park_wake(&from->park);
+	if (w->look_in)
+		w->look_in--;
+	else
+		look_at_mark(w);
+}
+
+/* Why the job's function is not to run, or 0. */
+static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
+{
+	if (rnl__device_failed(w->pool->device))
+		return -EIO;
+	if (job->flags & RNL__JOB_DEADLINE && now - job->stamp_ns > job->deadline_ns)
+		return -ETIMEDOUT;
+	return job->after ? rnl__barrier_follow(job->after) : 0;
+}
+
+/* As call(), for who looks at the worker or asks for times; @now: when a timed job started. */
+static int call_watched(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
+{
+	bool timed = job->flags & RNL__JOB_TIMED;
+	int ret;
+
+	if (timed)
+		rnl__hist_count(&w->timing->queue_wait, now - job->stamp_ns);
+	note_running(w, job);
+	ret = call(w, job);
+	note_running(w, NULL);
+	if (timed) {
+		job->stamp_ns = rnl__now();
+		rnl__hist_count(&w->timing->host, job->stamp_ns - now);
+	}
+	return ret;
+}
+
+/* Runs a job that was taken from a queue. */
+static void run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
 {
 	struct rnl__inflight *f = &w->inflight;
 	struct rnl__stream *stream = rnl__self.stream;
-	uint64_t issued = stream->issued;
+	uint64_t issued = stream->issued, now = 0;
+	bool start = rnl__job_start(job);
 	int ret;
 
 	w->wait_since = 0;
+	tell_taken(w, from);
 	share(w);
-	ret = rnl__device_failed(w->pool->device) ? -EIO : 0;
-	if (!ret && job->after)
-		ret = rnl__barrier_follow(job->after);
+	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))
+		now = rnl__now();
+	ret = start ? refuse(w, job, now) : -ECANCELED;
 	if (ret) {
-		complete_now(w, job, ret);
+		complete_unrun(w, job, ret);
 		return;
 	}
-	ret = call(w, job);
+	ret = call_watched(w, job, now);
 	/* One that came after others is not done before them, issue what it may. */
 	if (stream->device->counts && stream->issued == issued && !(job->after && f->first)) {
 		complete_now(w, job, ret);
@@ -201,9 +323,23 @@ static void run(struct rnl__worker *w, struct rnl_job *job)
 	job->result = ret;
 	rnl__inflight_push(f, job);
 	if (job->barrier)
-		rnl__barrier_place(job->barrier, w->index, job->seq);
+		rnl__barrier_place(job->barrier, w->index, job->number);
 	if (job->barrier || f->issued - f->marked >= MARK_EVERY)
 		mark_event(w, job);
+}
+
+/* ---- taking -------------------------------------------------------------- */
+
+static uint32_t orders(struct rnl__worker *w)
+{
+	/* [worker.O1] acquire: what was made ready for the order; pairs with [worker.O2] */
+	return atomic_load_explicit(&w->orders, memory_order_acquire);
+}
+
+/* Whether a worker may take the other's jobs. */
+static bool may_help(struct rnl__worker *w, struct rnl__worker *other)
+{
+	return w->urgent == other->urgent || (!w->urgent && !w->pool->device->priorities);
 }
 
 /*
@@ -214,23 +350,61 @@ static void run(struct rnl__worker *w, struct rnl_job *job)
 static struct rnl__worker *victim(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
-	unsigned nr = rnl__inflight_nr(&w->inflight);
+	unsigned nr = rnl__pool_nr_workers(pool), load = rnl__inflight_nr(&w->inflight);
 
-	for (unsigned i = 1; i < pool->nr_workers; i++) {
-		struct rnl__worker *other = &pool->workers[(w->index + i) % pool->nr_workers];
+	/* One that leaves helps nobody, nor does one that is not yet counted with. */
+	if (orders(w) & (RNL__LEAVE | RNL__END) || w->index >= nr)
+		return NULL;
+	for (unsigned i = 1; i < nr; i++) {
+		struct rnl__worker *other = &pool->workers[(w->index + i) % nr];
 
-		if (rnl__queue_stealable(&other->queue) &&
-		    (!nr || rnl__queue_length(&other->queue) > nr))
+		if (rnl__queue_stealable(&other->queue) && may_help(w, other) &&
+		    (!load || rnl__queue_length(&other->queue) > load))
 			return other;
 	}
 	return NULL;
 }
 
-static struct rnl_job *steal(struct rnl__worker *w)
+/* A job that came to an urgent worker, and is to go before all others here, too. */
+static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **from)
 {
-	struct rnl__worker *other = victim(w);
-	struct rnl_job *job = other ? rnl__queue_steal(&other->queue) : NULL;
+	struct rnl_pool *pool = w->pool;
 
+	for (unsigned i = 0; i < pool->nr_urgent; i++) {
+		struct rnl_job *job = NULL;
+
+		*from = &pool->workers[i];
+		if (rnl__queue_holds_urgent(&(*from)->queue))
+			job = rnl__queue_take_urgent(&(*from)->queue);
+		if (job) {
+			rnl__count(&w->stolen, 1);
+			return job;
+		}
+	}
+	return NULL;
+}
+
+/* A job of our own queue, but urgent ones first; @from: where it was. */
+static struct rnl_job *take(struct rnl__worker *w, struct rnl__worker **from)
+{
+	struct rnl_pool *pool = w->pool;
+	struct rnl_job *job = NULL;
+
+	/* Not behind what is on our stream. */
+	if (pool->nr_urgent && !w->urgent && !pool->device->priorities && !w->inflight.first)
+		job = take_urgent(w, from);
+	if (job)
+		return job;
+	*from = w;
+	return rnl__queue_take(&w->queue, rnl__pool_serving(pool));
+}
+
+static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
+{
+	struct rnl_job *job;
+
+	*from = victim(w);
+	job = *from ? rnl__queue_steal(&(*from)->queue) : NULL;
 	if (job)
 		rnl__count(&w->stolen, 1);
 	return job;
@@ -238,17 +412,30 @@ static struct rnl_job *steal(struct rnl__worker *w)
 
 /* ---- waiting ------------------------------------------------------------- */
 
-static bool stopping(struct rnl__worker *w)
+/* Whether it is to cease, and holds nothing: not even room that a submit may fill yet. */
+static bool may_leave(struct rnl__worker *w)
 {
-	/* relaxed: the pool was drained before, there is nothing more to see */
-	return atomic_load_explicit(&w->pool->stop, memory_order_relaxed);
+	return orders(w) & (RNL__LEAVE | RNL__END) && !w->inflight.first &&
+	       !rnl__queue_length(&w->queue);
+}
+
+/* Whether it is to tell that its old keyed lane is done, and can. */
+static bool may_hand_over(struct rnl__worker *w)
+{
+	return orders(w) & RNL__HAND_OVER &&
+	       rnl__queue_lane_done(&w->queue, rnl__pool_serving(w->pool));
+}
+
+static bool holds(struct rnl__worker *w)
+{
+	return rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool));
 }
 
 /* Whether there is something to do but wait. */
 static bool busy(struct rnl__worker *w)
 {
-	return rnl__queue_holds(&w->queue) || rnl__inflight_passed(&w->inflight) || victim(w) ||
-	       stopping(w);
+	return holds(w) || rnl__inflight_passed(&w->inflight) || victim(w) || may_leave(w) ||
+	       may_hand_over(w);
 }
 
 /* Once in a watchdog period: has the device failed under us? */
@@ -280,7 +467,7 @@ static bool spin(struct rnl__worker *w, uint64_t until)
 {
 	do {
 		for (int i = 0; i < 16; i++) {
-			if (rnl__queue_holds(&w->queue) || rnl__inflight_passed(&w->inflight))
+			if (holds(w) || rnl__inflight_passed(&w->inflight))
 				return true;
 			rnl__pause();
 		}
@@ -288,6 +475,18 @@ static bool spin(struct rnl__worker *w, uint64_t until)
 			return true;
 	} while (rnl__now() < until);
 	return false;
+}
+
+/* Perhaps ours was the last job that somebody waits for. */
+static void tell_idle(struct rnl__worker *w)
+{
+	/*
+	 * [worker.D2] full barrier: our counts before we look for drains and
+	 * notices; pairs with [bell.L2], [water.W1].
+	 */
+	rnl__full_barrier();
+	rnl__bell_ring(&w->pool->settled);
+	look_at_mark(w);
 }
 
 /* Nothing queued, nothing passed: waits for a job, or for the device. */
@@ -299,9 +498,7 @@ static void idle(struct rnl__worker *w)
 
 	if (!w->wait_since) {
 		w->wait_since = w->last_check = now;
-		/* [worker.D2] full barrier: our counts before we look for drains; pairs with [pool.D2] */
-		rnl__full_barrier();
-		rnl__pool_settle(pool);
+		tell_idle(w);
 		if (pool->spin_ns && (f->writes || !f->first) && spin(w, now + pool->spin_ns))
 			return;
 		now = rnl__now();
@@ -313,7 +510,7 @@ static void idle(struct rnl__worker *w)
 			return;
 		deadline = now + nap(w, now);
 	}
-	rnl__park_prepare(&w->park, !f->first);
+	rnl__park_prepare(&w->park, !f->first && !rnl__queue_away(&w->queue));
 	if (busy(w)) {
 		rnl__park_leave(&w->park);
 		/* Perhaps a job is half put, or its taker was preempted: let them run. */
@@ -355,62 +552,144 @@ static void make_room(struct rnl__worker *w)
 
 /* ---- the thread ---------------------------------------------------------- */
 
+static int set_affinity(struct rnl__worker *w)
+{
+	struct rnl_pool *pool = w->pool;
+	cpu_set_t set;
+
+	if (!pool->nr_cpus)
+		return 0;
+	CPU_ZERO(&set);
+	CPU_SET(pool->cpus[w->index % pool->nr_cpus], &set);
+	return -pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+/* Before the worker first serves; what its slot had from a thread before stays in use. */
 static int start(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
 	char name[16];
 	int ret;
 
-	snprintf(name, sizeof(name), "rnl-worker-%u", w->index);
+	snprintf(name, sizeof(name), "%.12s-%u", pool->name, w->index);
 	pthread_setname_np(pthread_self(), name);
 	/* Short sleeps: the default lets the kernel be 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1000UL);
-	ret = rnl__stream_attach(pool->device, pool->stream);
+	ret = set_affinity(w);
+	if (!ret)
+		ret = rnl__stream_attach(pool->device, pool->stream, w->urgent);
 	if (ret)
 		return ret;
 	rnl__self.worker = w;
-	return rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight);
+	if (!w->timing)
+		w->timing = calloc(1, sizeof(*w->timing));
+	if (!w->timing)
+		return -ENOMEM;
+	if (w->inflight.marks)
+		return 0;
+	ret = rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight);
+	if (ret)
+		rnl__inflight_fini(&w->inflight);
+	return ret;
+}
+
+void rnl__worker_order(struct rnl__worker *w, uint32_t what)
+{
+	/* [worker.O2] release: what was made ready for the order; pairs with [worker.O1] */
+	atomic_fetch_or_explicit(&w->orders, what, memory_order_release);
+	/* [worker.O3] full barrier: the order is given before we look who sleeps; pairs with [park.S1] */
+	rnl__full_barrier();
+	(void)rnl__park_wake(&w->park);
+}
+
+/* Takes an order off, which was followed; @error: it could not be. */
+static void followed(struct rnl__worker *w, uint32_t what, int error)
+{
+	struct rnl_pool *pool = w->pool;
+	int none = 0;
+
+	if (error)
+		/* relaxed: the latch publishes it */
+		atomic_compare_exchange_strong_explicit(&pool->start_error, &none, error,
+							memory_order_relaxed, memory_order_relaxed);
+	/* relaxed: the latch publishes it */
+	atomic_fetch_and_explicit(&w->orders, ~what, memory_order_relaxed);
+	(void)rnl__latch_drop(&pool->moving, 1);
 }
 
 static void loop(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
+	struct rnl__worker *from;
 	struct rnl_job *job;
 
 	for (;;) {
 		if (rnl__inflight_nr(f) == f->limit)
 			make_room(w);
-		job = rnl__queue_take(&w->queue);
+		if (may_hand_over(w))
+			followed(w, RNL__HAND_OVER, 0);
+		job = take(w, &from);
 		if (!job) {
 			mark_last(w);
 			if (retire(w, false))
 				continue;
-			job = steal(w);
+			job = steal(w, &from);
 		}
 		if (job)
-			run(w, job);
-		else if (stopping(w) && !f->first && !rnl__queue_holds(&w->queue))
+			run(w, job, from);
+		else if (may_leave(w))
 			break;
 		else
 			idle(w);
 	}
 }
 
+/* From one order to begin to the next to cease; 0, or why it could not begin. */
+static int serve(struct rnl__worker *w)
+{
+	struct rnl_pool *pool = w->pool;
+	int ret = pool->on_start ? pool->on_start(pool->hook_arg, w->index, &w->data) : 0;
+
+	if (ret > 0)
+		ret = -EINVAL;
+	w->serves = !ret;
+	followed(w, RNL__SERVE, ret);
+	if (ret)
+		return ret;
+	loop(w);
+	tell_idle(w);
+	if (pool->on_stop)
+		pool->on_stop(pool->hook_arg, w->index, w->data);
+	w->data = NULL;
+	w->serves = false;
+	if (orders(w) & RNL__LEAVE)
+		followed(w, RNL__LEAVE, 0);
+	return 0;
+}
+
+/* Away: sleeps until there is an order. */
+static void await_order(struct rnl__worker *w)
+{
+	rnl__park_prepare(&w->park, false);
+	if (orders(w))
+		rnl__park_leave(&w->park);
+	else
+		rnl__park_sleep(&w->park, RNL__NEVER);
+}
+
 void *rnl__worker_main(void *arg)
 {
 	struct rnl__worker *w = arg;
-	struct rnl_pool *pool = w->pool;
-	int none = 0, ret;
+	int ret = start(w);
 
-	ret = start(w);
 	if (ret)
-		/* relaxed: the latch publishes it */
-		atomic_compare_exchange_strong_explicit(&pool->start_error, &none, ret,
-							memory_order_relaxed, memory_order_relaxed);
-	rnl__latch_drop(&pool->starting, 1);
-	if (!ret)
-		loop(w);
-	rnl__inflight_fini(&w->inflight);
+		followed(w, RNL__SERVE, ret);
+	while (!ret && !(orders(w) & RNL__END)) {
+		if (orders(w) & RNL__SERVE)
+			(void)serve(w);
+		else
+			await_order(w);
+	}
 	rnl__stream_detach();
 	return NULL;
 }

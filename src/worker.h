@@ -6,32 +6,72 @@
 #define RNL_WORKER_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <runnel.h>
 
+#include "bell.h"
+#include "hist.h"
 #include "inflight.h"
 #include "park.h"
 #include "queue.h"
 
+/*
+ * Orders to a worker; it is woken for one.  It takes an order off when it has
+ * followed it, and then drops the pool's latch `moving`, but for END.
+ */
+enum {
+	RNL__SERVE = 1,		/* begin to */
+	RNL__HAND_OVER = 2,	/* say when all jobs of the keyed lane that was shut are done */
+	RNL__LEAVE = 4,		/* cease to serve when the queue is empty and all is done */
+	RNL__END = 8,		/* the same, and end */
+};
+
+/* How long jobs took. */
+struct rnl__timing {
+	struct rnl__hist queue_wait, host, device;
+};
+
 struct rnl__worker {
 	struct rnl__queue queue;
-	_Alignas(RNL__CACHE_LINE) struct rnl__park park;
 
-	/* The owner's alone, but for the counters, which others may read. */
-	_Alignas(RNL__CACHE_LINE) struct rnl_pool *pool;
+	/* Read by who puts jobs on the queue, seldom written. */
+	_Alignas(RNL__CACHE_LINE) struct rnl__park park;
+	struct rnl__bell room;		/* keyed submits wait for it in this queue */
+	struct rnl_pool *pool;
 	unsigned index;
+	bool urgent;
+	bool started;			/* there is a thread; the resizer's */
+	bool serves;			/* read by the resizer when there are no orders */
+	_Atomic uint32_t orders;
 	pthread_t thread;
+
+	/* The owner's alone, but for atomics, which others may read. */
+	_Alignas(RNL__CACHE_LINE) void *data; /* of the pool's hooks */
 	uint64_t wait_since;		/* in flight and nothing to do since; 0: not */
 	uint64_t last_check;		/* of the device's health */
+	uint64_t look_in;		/* jobs until it looks at the low water mark */
+	_Atomic(struct rnl_job *) running; /* whose function runs; to be compared only */
+	_Atomic uint64_t running_since;	/* coarse */
 	_Atomic uint64_t completed;	/* counted before the job can be seen done */
 	_Atomic uint64_t settled;	/* counted when it will not be touched again */
-	_Atomic uint64_t failed, stolen, slept;
+	_Atomic uint64_t failed, cancelled, timed_out, stolen, slept;
+	struct rnl__timing *timing;
 
 	struct rnl__inflight inflight;
 };
 
 /* The thread's function; @arg is its worker. */
 void *rnl__worker_main(void *arg);
+
+/*
+ * There may be more room in its queue: has who waits for that look.  A full
+ * barrier stands before this call.
+ */
+void rnl__worker_made_room(struct rnl__worker *w);
+
+/* Gives orders, and wakes it. */
+void rnl__worker_order(struct rnl__worker *w, uint32_t orders);
 
 #endif

@@ -295,23 +295,30 @@ START_TEST(a_refused_submit_leaves_no_count_behind)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct rnl_pool *pool;
-	struct rnl_barrier barrier;
+	struct rnl_barrier barrier, busy;
 	struct gate gate = GATE_INIT;
-	struct rnl_job held, queued, job, *list[1] = { &job };
+	struct rnl_job held, queued, put_off, job, *list[1] = { &job };
 
 	attr.max_queued = 1;
 	pool = pool_with(&attr, 1);
-	hold_workers(pool, &gate, &held, 1);
+	init(&barrier, pool);
+	init(&busy, pool);
+	job_in(&busy, &held, gated_fn, &gate);
+	ck_assert_int_eq(rnl_submit(pool, &held), 0);
+	gate_await(&gate, 1);
+	/* Jobs that wait for barriers are counted apart, but not taken while the queue is full. */
+	job_of(&put_off, noop_fn, NULL);
+	ck_assert_int_eq(rnl_job_after(&put_off, &busy), 0);
+	ck_assert_int_eq(rnl_submit(pool, &put_off), 0);
 	job_of(&queued, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &queued), 0);
 
-	init(&barrier, pool);
 	job_in(&barrier, &job, noop_fn, NULL);
-	for (int after = 0; after < 2; after++) {
-		struct rnl_barrier empty;
+	for (int after = 0; after < 3; after++) {
+		struct rnl_barrier empty, *const barriers[] = { NULL, &busy, &empty };
 
 		init(&empty, pool);
-		ck_assert_int_eq(rnl_job_after(&job, after ? &empty : NULL), 0);
+		ck_assert_int_eq(rnl_job_after(&job, barriers[after]), 0);
 		ck_assert_int_eq(rnl_submit(pool, &job), -EAGAIN);
 		ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EAGAIN);
 		ck_assert_int_eq(rnl_submit_many(pool, list, 1), -EAGAIN);
@@ -321,8 +328,11 @@ START_TEST(a_refused_submit_leaves_no_count_behind)
 	ck_assert_int_eq(rnl_job_after(&job, NULL), 0);
 	rnl_pool_close(pool);
 	ck_assert_int_eq(rnl_submit(pool, &job), -ESHUTDOWN);
+	ck_assert_int_eq(rnl_job_after(&job, &busy), 0);
+	ck_assert_int_eq(rnl_submit(pool, &job), -ESHUTDOWN);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), 0);
 	gate_open(&gate);
+	ck_assert_int_eq(result_of(&put_off), 0);
 	rnl_pool_destroy(pool);
 }
 END_TEST

@@ -120,6 +120,7 @@ static struct rnl_pool *host_pool(void)
 	struct rnl_pool *pool;
 
 	attr.nr_workers = 1;
+	attr.max_in_flight = 8;
 	attr.device = "host";
 	ck_assert_int_eq(rnl_pool_create(&pool, &attr), 0);
 	return pool;
@@ -252,6 +253,72 @@ START_TEST(a_launch_or_memory_that_fails_can_be_asked_for_again)
 }
 END_TEST
 
+START_TEST(a_pool_that_cannot_grow_is_as_it_was)
+{
+	struct rnl_pool *pool = host_pool();
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	unsigned threads = nr_threads();
+	long n, nr_memory = 0, nr_threads_refused = 0;
+
+	for (n = 1;; n++) {
+		struct rnl_job job;
+		int ret;
+
+		begin(n, n % 2);
+		ret = rnl_pool_resize(pool, 4);
+		end();
+		job_of(&job, noop_fn, NULL);
+		ck_assert_int_eq(rnl_submit(pool, &job), 0);
+		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_int_eq(rnl_pool_stats(pool, &stats), 0);
+		if (!failed) {
+			ck_assert_int_eq(ret, 0);
+			ck_assert_uint_eq(stats.nr_workers, 4);
+			break;
+		}
+		ck_assert_msg(ret == -ENOMEM || ret == -EAGAIN, "fault %ld gave %d", n, ret);
+		ck_assert_uint_eq(stats.nr_workers, 1);
+		nr_memory += ret == -ENOMEM;
+		nr_threads_refused += ret == -EAGAIN;
+		ck_eventually(nr_threads() == threads);
+	}
+	printf("grow: %ld faults tried, %ld x ENOMEM, %ld x EAGAIN\n", n - 1, nr_memory,
+	       nr_threads_refused);
+	ck_assert_int_gt(nr_memory, 0);
+	ck_assert_int_gt(nr_threads_refused, 0);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_completion_queue_or_a_text_that_cannot_be_made_says_so)
+{
+	struct rnl_pool *pool = host_pool();
+	struct rnl_cq *cq = (struct rnl_cq *)pool;
+	long before = living, n;
+	int ret;
+
+	begin(1, false);
+	ret = rnl_cq_create(&cq);
+	end();
+	ck_assert_int_eq(ret, -ENOMEM);
+	ck_assert_ptr_eq(cq, pool);
+	for (n = 1;; n++) {
+		char text[20000];
+
+		begin(n, true);
+		ret = rnl_pool_stats_text(pool, NULL, text, sizeof(text));
+		end();
+		if (!failed)
+			break;
+		ck_assert_int_eq(ret, -ENOMEM);
+		ck_assert_int_eq(living, before);
+	}
+	ck_assert_int_gt(n, 2);
+	ck_assert_int_gt(ret, 1000);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static int launch_fn(struct rnl_job *job)
 {
 	return launch_store(NULL, job->user, 1);
@@ -300,6 +367,8 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, a_pool_of_defaults_that_cannot_be_created_leaves_nothing_behind);
 	tcase_add_test(tc, a_thread_that_cannot_be_attached_stays_as_it_was);
 	tcase_add_test(tc, a_launch_or_memory_that_fails_can_be_asked_for_again);
+	tcase_add_test(tc, a_pool_that_cannot_grow_is_as_it_was);
+	tcase_add_test(tc, a_completion_queue_or_a_text_that_cannot_be_made_says_so);
 	tcase_add_test(tc, a_pool_at_work_has_all_that_it_needs);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -26,7 +26,7 @@ static void begin(bool writes)
 	ck_assert_int_eq(rnl__device_open(test_device(), &device), 0);
 	if (!writes)
 		device->info.stream_writes = 0;
-	ck_assert_int_eq(rnl__stream_attach(device, RNL_STREAM_PER_THREAD), 0);
+	ck_assert_int_eq(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false), 0);
 	memset(&inflight, 0, sizeof(inflight));
 	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT), 0);
 	ck_assert_int_eq(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
@@ -184,7 +184,7 @@ START_TEST(a_number_beyond_32_bits_is_told_by_its_low_half)
 		ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
 		ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[i]);
 	}
-	ck_assert_uint_eq(jobs[4].seq, UINT64_C(0x100000002));
+	ck_assert_uint_eq(jobs[4].number, UINT64_C(0x100000002));
 	end();
 }
 END_TEST

@@ -10,11 +10,21 @@
 
 static struct rnl__queue q;
 static struct rnl_job jobs[64];
+static _Thread_local bool above;	/* what a reservation said of the queue */
+
+/* A serving worker's queue that holds so many. */
+static void queue_of(uint64_t limit)
+{
+	rnl__queue_init(&q);
+	rnl__queue_bound(&q, limit, limit);
+	rnl__queue_open_lane(&q, 0);
+	rnl__queue_serve(&q);
+}
 
 /* As a submit does it. */
 static int put(struct rnl_job *job, bool keyed)
 {
-	int ret = rnl__queue_reserve(&q, 1);
+	int ret = rnl__queue_reserve(&q, 1, &above);
 
 	job->flags = keyed ? RNL__JOB_KEYED : 0;
 	if (ret == 1)
@@ -24,14 +34,14 @@ static int put(struct rnl_job *job, bool keyed)
 
 START_TEST(each_lane_is_first_in_first_out)
 {
-	rnl__queue_init(&q, 64);
-	ck_assert_ptr_null(rnl__queue_take(&q));
+	queue_of(64);
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
 	for (unsigned i = 0; i < 32; i++)
 		ck_assert_int_eq(put(&jobs[i], i & 1), 1);
-	ck_assert(rnl__queue_holds(&q));
+	ck_assert(rnl__queue_holds(&q, 0));
 	ck_assert_uint_eq(rnl__queue_length(&q), 32);
 	for (unsigned next[2] = { 0, 1 }, i = 0; i < 32; i++) {
-		struct rnl_job *job = rnl__queue_take(&q);
+		struct rnl_job *job = rnl__queue_take(&q, 0);
 		unsigned lane;
 
 		ck_assert_ptr_nonnull(job);
@@ -39,8 +49,8 @@ START_TEST(each_lane_is_first_in_first_out)
 		ck_assert_ptr_eq(job, &jobs[next[lane]]);
 		next[lane] += 2;
 	}
-	ck_assert(!rnl__queue_holds(&q));
-	ck_assert_ptr_null(rnl__queue_take(&q));
+	ck_assert(!rnl__queue_holds(&q, 0));
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
 	ck_assert_uint_eq(rnl__queue_length(&q), 0);
 }
 END_TEST
@@ -49,42 +59,42 @@ START_TEST(neither_lane_starves_the_other)
 {
 	unsigned keyed = 0;
 
-	rnl__queue_init(&q, 64);
+	queue_of(64);
 	for (unsigned i = 0; i < 40; i++)
 		ck_assert_int_eq(put(&jobs[i], i < 20), 1);
 	for (unsigned i = 0; i < 20; i++)
-		keyed += rnl__queue_take(&q) < &jobs[20];
+		keyed += rnl__queue_take(&q, 0) < &jobs[20];
 	ck_assert_uint_eq(keyed, 10);
 }
 END_TEST
 
 START_TEST(only_the_open_lane_is_stolen_from)
 {
-	rnl__queue_init(&q, 64);
+	queue_of(64);
 	ck_assert_int_eq(put(&jobs[0], true), 1);
-	ck_assert(rnl__queue_holds(&q));
+	ck_assert(rnl__queue_holds(&q, 0));
 	ck_assert(!rnl__queue_stealable(&q));
 	ck_assert_ptr_null(rnl__queue_steal(&q));
 	ck_assert_int_eq(put(&jobs[1], false), 1);
 	ck_assert(rnl__queue_stealable(&q));
 	ck_assert_ptr_eq(rnl__queue_steal(&q), &jobs[1]);
 	ck_assert_ptr_null(rnl__queue_steal(&q));
-	ck_assert_ptr_eq(rnl__queue_take(&q), &jobs[0]);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
 }
 END_TEST
 
 START_TEST(the_bound_is_exact_and_moves_with_what_is_taken)
 {
-	rnl__queue_init(&q, 8);
+	queue_of(8);
 	for (unsigned i = 0; i < 8; i++)
 		ck_assert_int_eq(put(&jobs[i], i & 1), 1);
 	for (unsigned i = 0; i < 3; i++)
-		ck_assert_int_eq(rnl__queue_reserve(&q, 1), -EAGAIN);
-	ck_assert_ptr_nonnull(rnl__queue_take(&q));
-	ck_assert_ptr_nonnull(rnl__queue_take(&q));
+		ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -EAGAIN);
+	ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
+	ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
 	ck_assert_int_eq(put(&jobs[8], false), 1);
 	ck_assert_int_eq(put(&jobs[9], false), 1);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -EAGAIN);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -EAGAIN);
 	ck_assert_uint_eq(rnl__queue_accepted(&q), 10);
 }
 END_TEST
@@ -95,28 +105,159 @@ START_TEST(a_chain_takes_the_room_there_is_and_keeps_its_order)
 
 	for (unsigned i = 0; i < 16; i++)
 		chain[i] = &jobs[i];
-	rnl__queue_init(&q, 10);
+	queue_of(10);
 	ck_assert_int_eq(put(&jobs[20], false), 1);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 16), 9);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 16, &above), 9);
 	rnl__queue_put_chain(&q, chain, 9);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 4), -EAGAIN);
-	ck_assert_ptr_eq(rnl__queue_take(&q), &jobs[20]);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 4, &above), -EAGAIN);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[20]);
 	for (unsigned i = 0; i < 9; i++)
-		ck_assert_ptr_eq(rnl__queue_take(&q), &jobs[i]);
-	ck_assert(!rnl__queue_holds(&q));
+		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
+	ck_assert(!rnl__queue_holds(&q, 0));
 }
 END_TEST
 
 START_TEST(a_closed_queue_refuses_and_gives_what_it_has)
 {
-	rnl__queue_init(&q, 8);
+	queue_of(8);
 	ck_assert_int_eq(put(&jobs[0], false), 1);
 	rnl__queue_close(&q);
 	rnl__queue_close(&q);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -ESHUTDOWN);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 5), -ESHUTDOWN);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -ESHUTDOWN);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 5, &above), -ESHUTDOWN);
 	ck_assert_uint_eq(rnl__queue_accepted(&q), 1);
-	ck_assert_ptr_eq(rnl__queue_take(&q), &jobs[0]);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+}
+END_TEST
+
+START_TEST(the_urgent_lane_goes_first_and_is_stolen_from)
+{
+	queue_of(8);
+	ck_assert_int_eq(put(&jobs[0], false), 1);
+	ck_assert_int_eq(put(&jobs[1], true), 1);
+	for (unsigned i = 2; i < 6; i++) {
+		ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+		jobs[i].flags = RNL__JOB_FIRST;
+		rnl__queue_put(&q, &jobs[i]);
+	}
+	ck_assert(rnl__queue_holds_urgent(&q));
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[2]);
+	ck_assert_ptr_eq(rnl__queue_steal(&q), &jobs[3]);
+	ck_assert_ptr_eq(rnl__queue_take_urgent(&q), &jobs[4]);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[5]);
+	ck_assert(!rnl__queue_holds_urgent(&q));
+	ck_assert_ptr_null(rnl__queue_take_urgent(&q));
+	ck_assert_ptr_eq(rnl__queue_steal(&q), &jobs[0]);
+	ck_assert(!rnl__queue_stealable(&q));
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[1]);
+}
+END_TEST
+
+START_TEST(more_than_its_share_is_told)
+{
+	queue_of(8);
+	rnl__queue_bound(&q, 8, 3);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 8; i++) {
+			above = false;
+			ck_assert_int_eq(put(&jobs[i], false), 1);
+			ck_assert_msg(above == (i >= 3), "job %u of round %u", i, round);
+		}
+		while (rnl__queue_take(&q, 0))
+			;
+	}
+}
+END_TEST
+
+START_TEST(a_worker_that_is_away_refuses_but_gives_what_it_has)
+{
+	queue_of(8);
+	ck_assert_int_eq(put(&jobs[0], false), 1);
+	rnl__queue_leave(&q);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -ESTALE);
+	ck_assert(!rnl__queue_move_in(&q));
+	ck_assert_uint_eq(rnl__queue_length(&q), 1);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+	ck_assert_uint_eq(rnl__queue_length(&q), 0);
+	rnl__queue_serve(&q);
+	ck_assert_int_eq(put(&jobs[1], false), 1);
+	rnl__queue_leave(&q);
+	rnl__queue_close(&q);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -ESHUTDOWN);
+	ck_assert_uint_eq(rnl__queue_accepted(&q), 2);
+}
+END_TEST
+
+START_TEST(what_was_accepted_elsewhere_moves_in_full_or_closed)
+{
+	static struct rnl__queue elsewhere;
+
+	rnl__queue_init(&elsewhere);
+	rnl__queue_serve(&elsewhere);
+	rnl__queue_bound(&elsewhere, 4, 4);
+	queue_of(1);
+	ck_assert_int_eq(put(&jobs[0], false), 1);
+	for (unsigned i = 1; i < 4; i++) {
+		ck_assert_int_eq(rnl__queue_reserve(&elsewhere, 1, &above), 1);
+		ck_assert(rnl__queue_move_in(&q));
+		rnl__queue_move_out(&elsewhere);
+		rnl__queue_put(&q, &jobs[i]);
+		if (i == 2)
+			rnl__queue_close(&q);
+	}
+	ck_assert_uint_eq(rnl__queue_length(&elsewhere), 0);
+	ck_assert_uint_eq(rnl__queue_length(&q), 4);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
+	ck_assert_uint_eq(rnl__queue_length(&q), 0);
+}
+END_TEST
+
+static int put_keyed(struct rnl_job *job, unsigned lane)
+{
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+	if (!rnl__queue_promise(&q, lane)) {
+		rnl__queue_unreserve(&q, 1);
+		return -ESTALE;
+	}
+	job->flags = RNL__JOB_KEYED;
+	job->table = lane;
+	rnl__queue_put(&q, job);
+	return 0;
+}
+
+START_TEST(a_keyed_lane_is_done_when_all_that_was_promised_is)
+{
+	queue_of(8);
+	ck_assert_int_eq(put_keyed(&jobs[9], 1), -ESTALE);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(put_keyed(&jobs[i], 0), 0);
+	rnl__queue_open_lane(&q, 1);
+	ck_assert_int_eq(put_keyed(&jobs[3], 1), 0);
+	rnl__queue_shut_lane(&q, 0);
+	ck_assert_int_eq(put_keyed(&jobs[4], 0), -ESTALE);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert(!rnl__queue_lane_done(&q, 0));
+		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
+		/* Taken is not done. */
+		ck_assert(!rnl__queue_lane_done(&q, 0));
+		rnl__queue_keyed_done(&q, 0);
+	}
+	ck_assert(rnl__queue_lane_done(&q, 0));
+	/* The other lane's is not there for who takes from this one. */
+	ck_assert(!rnl__queue_holds(&q, 0));
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_assert_uint_eq(rnl__queue_length(&q), 1);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 1), &jobs[3]);
+	rnl__queue_keyed_done(&q, 1);
+	/* And round again: the lane is the same, but not for who is two generations late. */
+	rnl__queue_open_lane(&q, 2);
+	ck_assert_int_eq(put_keyed(&jobs[5], 2), 0);
+	rnl__queue_shut_lane(&q, 1);
+	ck_assert(rnl__queue_lane_done(&q, 1));
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_assert_ptr_eq(rnl__queue_take(&q, 2), &jobs[5]);
 }
 END_TEST
 
@@ -146,7 +287,7 @@ static void *putter_main(void *arg)
 
 		item->putter = putter;
 		item->number = i;
-		while ((ret = rnl__queue_reserve(&q, 1)) == -EAGAIN)
+		while ((ret = rnl__queue_reserve(&q, 1, &above)) == -EAGAIN)
 			sched_yield();
 		if (ret != 1)
 			break;
@@ -164,7 +305,7 @@ static void *taker_main(void *arg)
 
 	/* Closed and counted: what was accepted must come, to the last one. */
 	while (!atomic_load(&closed) || atomic_load(&nr_taken) < rnl__queue_accepted(&q)) {
-		struct rnl_job *job = owner ? rnl__queue_take(&q) : rnl__queue_steal(&q);
+		struct rnl_job *job = owner ? rnl__queue_take(&q, 0) : rnl__queue_steal(&q);
 		struct item *item;
 
 		if (!job) {
@@ -189,7 +330,7 @@ static void many_threads(unsigned nr, bool close_early)
 	pthread_t putters[NR_PUTTERS], takers[NR_TAKERS];
 	unsigned total = 0;
 
-	rnl__queue_init(&q, 256);
+	queue_of(256);
 	nr_items = nr;
 	atomic_store(&nr_taken, 0);
 	atomic_store(&nr_put, 0);
@@ -250,6 +391,11 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, the_bound_is_exact_and_moves_with_what_is_taken);
 	tcase_add_test(tc, a_chain_takes_the_room_there_is_and_keeps_its_order);
 	tcase_add_test(tc, a_closed_queue_refuses_and_gives_what_it_has);
+	tcase_add_test(tc, the_urgent_lane_goes_first_and_is_stolen_from);
+	tcase_add_test(tc, more_than_its_share_is_told);
+	tcase_add_test(tc, a_worker_that_is_away_refuses_but_gives_what_it_has);
+	tcase_add_test(tc, what_was_accepted_elsewhere_moves_in_full_or_closed);
+	tcase_add_test(tc, a_keyed_lane_is_done_when_all_that_was_promised_is);
 	tcase_add_test(tc, what_many_put_many_take_once);
 	tcase_add_test(tc, what_is_accepted_beside_a_close_is_taken);
 	suite_add_tcase(suite, tc);
