@@ -16,7 +16,7 @@ first: $(filter deps,$(goals))
 	@test -f config.mk || $(top)configure $(CONFIGURE)
 deps:
 	@sh $(top)deps.sh
-	@! grep -qs '^have_CHECK *:= no' config.mk || ./config.status --recheck
+	@! grep -Eqs '^have_(CHECK|HTTP) *:= no' config.mk || ./config.status --recheck
 clean distclean: ; @:
 .PHONY: $(goals) first
 
@@ -121,6 +121,7 @@ SCRIPTS := \
 # Once per device.
 DEVICE_SCRIPTS := \
 	cli_gwc.sh \
+	cli_http.sh \
 	# EOL
 
 # Each is one file of its name; gwc has more.
@@ -135,6 +136,22 @@ GWC_SRCS := \
 	gwc_produce.c \
 	gwc_report.c \
 	gwc_source.c \
+	# EOL
+# In examples/http_server; the counting kernel is gwc's.
+HTTP_SRCS := \
+	async.c \
+	edges.c \
+	image.c \
+	listener.c \
+	loop.c \
+	main.c \
+	metrics.c \
+	options.c \
+	routes.c \
+	slot.c \
+	sobel.c \
+	sync.c \
+	wc.c \
 	# EOL
 
 # ---- derived from the lists --------------------------------------------------
@@ -151,8 +168,12 @@ ways := static_so static_a shared_so shared_a
 TESTS_SO := $(APIS:%=tests/%) $(STRESS:%=tests/%)
 TESTS_A  := $(UNITS:%=tests/%) $(DEVICES:%=tests/%)
 TESTS_CU := $(CUDAS:%=tests/%_static_so) $(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
-GWC_OBJS := $(GWC_SRCS:%.c=examples/%.o) examples/gwc_kernel$(if $(nvcc),.cu).o
-PROGRAMS := $(EXAMPLES:%=examples/%) examples/gwc
+kernel_o := $(if $(nvcc),.cu).o
+GWC_OBJS := $(GWC_SRCS:%.c=examples/%.o) examples/gwc_kernel$(kernel_o)
+http      := examples/http_server
+HTTP_OBJS := $(HTTP_SRCS:%.c=$(http)/%.o) $(http)/sobel_kernel$(kernel_o) \
+	     examples/gwc_count.o examples/gwc_kernel$(kernel_o)
+PROGRAMS := $(EXAMPLES:%=examples/%) examples/gwc $(if $(filter yes,$(have_HTTP)),$(http)/http_server)
 
 # ---- how ---------------------------------------------------------------------
 V ?= 0
@@ -199,8 +220,15 @@ $(EXAMPLES:%=examples/%): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
 examples/gwc: $(GWC_OBJS) $(SO)
 	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(GWC_OBJS) $(NVWITH_SO),$(LINK) -o $@ $(GWC_OBJS) $(WITH_SO))
+$(http)/%.o: INC += -I$(srcdir)/examples $(HTTP_CFLAGS)
+$(http)/http_server: $(HTTP_OBJS) $(SO)
+	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(HTTP_OBJS) $(NVWITH_SO)/.. $(call to_host,$(HTTP_LIBS)),\
+	  $(LINK) -o $@ $(HTTP_OBJS) $(WITH_SO)/.. $(HTTP_LIBS))
 
 tests/%.o: TEST_CFLAGS = $(CHECK_CFLAGS)
+tests/api_loops.o: TEST_CFLAGS += $(foreach l,LIBEVENT LIBUV,\
+	$(if $(filter yes,$(have_$l)),-DHAVE_$l=1 $($l_CFLAGS)))
+tests/api_loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
 tests/api_noalloc: WRAP = -ldl
 tests/unit_faults: WRAP = $(foreach f,aligned_alloc calloc free malloc pthread_create,-Wl,--wrap=$f)
 $(TESTS_A:%=%.o): INC += -I$(srcdir)/src
@@ -230,7 +258,7 @@ wanted = $(foreach r,$1,$(if $(filter $T,$(basename $(notdir $r))),$r))
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
-	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' UNBUILT='configure found no working nvcc' \
+	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' UNBUILT='configure found no working nvcc' \
 	TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
@@ -244,6 +272,18 @@ endif
 DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
 demo: examples
 	@srcdir='$(srcdir)' GWC=examples/gwc DEMO_FILES='$(DEMO_FILES)' sh $(srcdir)/examples/demo.sh
+
+HTTP_SECONDS ?= 20
+ifeq ($(have_HTTP),yes)
+serve: examples
+	$(http)/http_server $(SERVE)
+check-http: examples
+	@$(check_env) HTTP_SECONDS='$(HTTP_SECONDS)' HTTP_SERVER=$(http)/http_server \
+	  python3 -B $(srcdir)/tests/check_http.py
+else
+serve check-http:
+	@echo 'examples/http_server is not built: run `make deps`, then `./configure` again.' >&2; exit 1
+endif
 
 # ---- install, configure, clean -----------------------------------------------
 install: lib runnel.pc
@@ -264,13 +304,13 @@ config.status: $(srcdir)/configure ; ./config.status --recheck
 autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
 clean:
-	rm -f librunnel.a librunnel.so* $(foreach d,src tests examples,$d/*.o $d/*.d) \
+	rm -f librunnel.a librunnel.so* $(foreach d,src tests examples $(http),$d/*.o $d/*.d) \
 	  tests/*.log tests/*.tap $(TESTS_SO) $(TESTS_A) $(TESTS_CU) $(PROGRAMS)
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
-	! test -L Makefile || { rm -f Makefile && rmdir src tests examples 2>/dev/null || :; }
-.PHONY: all lib examples tests check demo install uninstall autoconf clean distclean
--include $(wildcard $(foreach d,src tests examples,$d/*.d))
+	! test -L Makefile || { rm -f Makefile && rmdir src tests $(http) examples 2>/dev/null || :; }
+.PHONY: all lib examples tests check check-http demo serve install uninstall autoconf clean distclean
+-include $(wildcard $(foreach d,src tests examples $(http),$d/*.d))
 endif
 
 define help
@@ -279,6 +319,8 @@ make              the library and the examples; V=1 shows the commands
 make demo         counts words with examples/gwc, compares with wc; DEMO_FILES='DIR ...'
 make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds each;
                   TESTWRAP='command' goes before each program
+make serve        starts examples/http_server; SERVE='--device=host ...'
+make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall
 make clean        removes what was built; distclean also what configure made
 make autoconf     makes configure of configure.ac

@@ -4,39 +4,53 @@
 #
 # usage: deps.sh [PACKAGE ...]		Debian's packages that are wanted as well
 set -u
-missing=
+missing= wanted=
 need() { missing="$missing $*"; }
+want() { wanted="$wanted $*"; }		# for examples/http_server and tests/api_loops, which may be left out
 echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
 command -v make >/dev/null || need make
 command -v pkg-config >/dev/null || need pkg-config
 pkg-config --exists liburcu-cds 2>/dev/null || need liburcu-dev
 pkg-config --exists 'check >= 0.15' 2>/dev/null || need check
+pkg-config --exists 'libevent >= 2.1.9' 2>/dev/null || want libevent-dev
+pkg-config --exists 'jansson >= 2.10' 2>/dev/null || want libjansson-dev
+pkg-config --exists 'libpng >= 1.6' 2>/dev/null || want libpng-dev
+pkg-config --exists libuv 2>/dev/null || want libuv1-dev
+command -v wrk >/dev/null || want wrk
+command -v python3 >/dev/null || want python3
 for p; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q ' installed$' || need "$p"
 done
-[ "$missing" ] || { echo 'deps: nothing is missing'; exit 0; }
+[ "$missing$wanted" ] || { echo 'deps: nothing is missing'; exit 0; }
 
 if ! command -v apt-get >/dev/null; then
 	cat >&2 <<-IN
-	deps: missing, by Debian's names:$missing
+	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server and a test:${wanted:- nothing}
 	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
+	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
 	  openSUSE  zypper install gcc make pkg-config liburcu-devel check-devel
-	  Arch      pacman -S gcc make pkgconf liburcu check
-	  Alpine    apk add gcc musl-dev make pkgconf userspace-rcu-dev check-dev
+	            libevent-devel libjansson-devel libpng16-devel libuv-devel wrk python3
+	  Arch      pacman -S gcc make pkgconf liburcu check libevent jansson libpng libuv wrk python
+	  Alpine    apk add gcc musl-dev make pkgconf userspace-rcu-dev check-dev libevent-dev
+	            jansson-dev libpng-dev libuv-dev wrk python3
 	IN
-	exit 1
+	[ -z "$missing" ]
+	exit
 fi
 
 root=
 if [ "$(id -u)" != 0 ]; then
 	root=sudo
 	command -v sudo >/dev/null || {
-		echo "deps: run this as root: apt-get install$missing" >&2
-		exit 1
+		echo "deps: run this as root: apt-get install$missing$wanted" >&2
+		[ -z "$missing" ]
+		exit
 	}
 fi
-echo "deps: installing$missing"
+echo "deps: installing$missing$wanted"
 apt() { $root env DEBIAN_FRONTEND=noninteractive apt-get -q "$@"; }
-get() { apt install -y --no-install-recommends --no-upgrade $missing; }
+get() { apt install -y --no-install-recommends --no-upgrade "$@"; }
 # Without package lists, or with stale ones, apt knows too little: update, and again.
-apt-get -qq -s install $missing >/dev/null 2>&1 && get || { apt update && get; }
+fetch() { apt-get -qq -s install "$@" >/dev/null 2>&1 && get "$@" || { apt update && get "$@"; }; }
+[ -z "$missing" ] || fetch $missing || exit
+[ -z "$wanted" ] || fetch $wanted || echo "deps: going on without$wanted" >&2

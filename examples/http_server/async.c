@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A request's work on the workers of the pool: the handler to start from.
+ *
+ * DESIGN
+ * The loop submits the slot's job and goes on with its other connections.  The job
+ * names the loop's completion queue, so when the device is done with it, it comes
+ * back to this very loop: loop.c reaps it and calls async_reaped().  A slot is the
+ * loop's, or, between submit and reap, the worker's; nothing is locked.
+ *
+ * A pool that is full refuses the job, and the client is told at once.  The
+ * deadline is for the start: a job that a worker has begun is finished, and so is
+ * the second one of a task that has two, which goes before what is queued.
+ *
+ * evhttp does not read from a connection whose request it handed out, so it cannot
+ * see the client leave before there is an answer to send: the request stays good
+ * until then.
+ */
+#include "config.h"
+
+#include "server.h"
+
+#include <errno.h>
+
+static int issue(struct rnl_job *job)
+{
+	struct slot *slot = rnl_container_of(job, struct slot, job);
+
+	slot->result = slot->task->issue(slot);
+	/* A bad body is no failure of the job's: it would look as if the device was ill. */
+	if (slot->result == -EBADMSG || slot->result == -EFBIG)
+		return 0;
+	return slot->result;
+}
+
+static int finish(struct rnl_job *job)
+{
+	struct slot *slot = rnl_container_of(job, struct slot, job);
+
+	slot->result = slot->task->finish(slot);
+	return slot->result;
+}
+
+static int submit(struct slot *slot, int (*fn)(struct rnl_job *job))
+{
+	struct loop *loop = slot->endpoint->loop;
+	struct server *server = loop->server;
+	const int64_t deadline_ns = (int64_t)server->opt.deadline_ms * 1000000;
+	int ret;
+
+	slot->finishing = fn == finish;
+	ret = rnl_job_init(&slot->job, fn);
+	if (!ret)
+		ret = rnl_job_cq(&slot->job, loop->cq);
+	if (!ret && slot->finishing)
+		ret = rnl_job_urgent(&slot->job, 1);
+	if (!ret && !slot->finishing && deadline_ns)
+		ret = rnl_job_deadline(&slot->job, deadline_ns);
+	return ret ? ret : rnl_submit(server->pool, &slot->job);
+}
+
+void async_start(struct slot *slot)
+{
+	const int ret = submit(slot, issue);
+
+	if (ret)
+		slot_answer(slot, ret);
+}
+
+void async_reaped(struct rnl_job *job)
+{
+	struct slot *slot = rnl_container_of(job, struct slot, job);
+	int ret = rnl_job_result(job);
+
+	if (!ret)
+		ret = slot->result;
+	if (!ret && slot->task->finish && !slot->finishing) {
+		ret = submit(slot, finish);
+		if (!ret)
+			return;
+	}
+	slot_answer(slot, ret);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which path does what, and how it is answered.
+ *
+ * DESIGN
+ * evhttp reads a request in full, head and body, before it calls on_request().  A
+ * body longer than --max-body it refuses itself, and never holds.  From there on
+ * the request is open until evhttp has sent the last byte of its answer, or the
+ * client is gone; a loop that stops waits for those that are open.
+ *
+ * Errors are JSON, too: { "error": "what is wrong" }.
+ */
+#include "config.h"
+
+#include "server.h"
+
+#include <errno.h>
+
+#include <event2/buffer.h>
+#include <jansson.h>
+
+#define GET_OR_HEAD (EVHTTP_REQ_GET | EVHTTP_REQ_HEAD)
+
+struct route {
+	const char *path;		/* NULL: any other */
+	unsigned methods;		/* enum evhttp_cmd_type */
+	const char *allow;		/* the same, as a header */
+	void (*handle)(const struct endpoint *endpoint, struct evhttp_request *req);
+	const struct task *task;
+};
+
+static int index_of(const struct endpoint *endpoint)
+{
+	return (int)(endpoint - endpoint->loop->endpoints);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static void open_ended(struct loop *loop)
+{
+	atomic_fetch_sub_explicit(&loop->metrics.nr_open, 1, memory_order_relaxed);
+}
+
+static void on_sent(struct evhttp_request *req, void *loop)
+{
+	evhttp_connection_set_closecb(evhttp_request_get_connection(req), NULL, NULL);
+	open_ended(loop);
+}
+
+static void on_closed(struct evhttp_connection *connection, void *loop)
+{
+	(void)connection;
+	open_ended(loop);
+}
+
+/* One of the two will be called, once. */
+static void open_begins(struct loop *loop, struct evhttp_request *req)
+{
+	atomic_fetch_add_explicit(&loop->metrics.nr_open, 1, memory_order_relaxed);
+	evhttp_request_set_on_complete_cb(req, on_sent, loop);
+	evhttp_connection_set_closecb(evhttp_request_get_connection(req), on_closed, loop);
+}
+
+/* The body is in the request's output buffer; who asks for a HEAD gets none. */
+static void answer(const struct endpoint *endpoint, struct evhttp_request *req, int code,
+		   const char *type)
+{
+	struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
+	struct evbuffer *out = evhttp_request_get_output_buffer(req);
+
+	if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD)
+		evbuffer_drain(out, evbuffer_get_length(out));
+	evhttp_add_header(headers, "Content-Type", type);
+	if (endpoint->loop->stopping)
+		evhttp_add_header(headers, "Connection", "close");
+	metrics_count_answer(&endpoint->loop->metrics, index_of(endpoint), code);
+	evhttp_send_reply(req, code, NULL, NULL);
+}
+
+static int append(const char *text, size_t bytes, void *out)
+{
+	return evbuffer_add(out, text, bytes);
+}
+
+const char *answer_json(struct json_t *json, struct evbuffer *out)
+{
+	const int ret = json ? json_dump_callback(json, append, out, JSON_COMPACT) : -1;
+
+	json_decref(json);
+	return ret || evbuffer_add(out, "\n", 1) ? NULL : "application/json";
+}
+
+static void answer_error(const struct endpoint *endpoint, struct evhttp_request *req, int code,
+			 const char *text)
+{
+	struct evbuffer *out = evhttp_request_get_output_buffer(req);
+	const char *type;
+
+	if (code == HTTP_SERVUNAVAIL)
+		evhttp_add_header(evhttp_request_get_output_headers(req), "Retry-After", "1");
+	evbuffer_drain(out, evbuffer_get_length(out));
+	type = answer_json(json_pack("{s:s}", "error", text), out);
+	answer(endpoint, req, code, type ? type : "text/plain");
+}
+
+static void answer_result(const struct endpoint *endpoint, struct evhttp_request *req, int result)
+{
+	switch (result) {
+	case -EBADMSG:
+		answer_error(endpoint, req, HTTP_BADREQUEST,
+			     "this is no PNG, PGM or PPM, or a broken one");
+		break;
+	case -EFBIG:
+		answer_error(endpoint, req, HTTP_ENTITYTOOLARGE, "too many pixels");
+		break;
+	case -EAGAIN:		/* from rnl_submit(): as many jobs are queued as may be */
+		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "too many requests at a time");
+		break;
+	case -ETIMEDOUT:	/* the job's: it was not started by its deadline */
+		answer_error(endpoint, req, 504, "no worker was free in time");
+		break;
+	default:
+		answer_error(endpoint, req, HTTP_INTERNAL, rnl_strerror(result));
+	}
+}
+
+void slot_answer(struct slot *slot, int result)
+{
+	const struct endpoint *endpoint = slot->endpoint;
+	struct evhttp_request *req = slot->req;
+	const char *type = NULL;
+
+	if (!result) {
+		type = slot->task->write(slot, evhttp_request_get_output_buffer(req));
+		if (!type)
+			result = -ENOMEM;
+	}
+	slot_put(endpoint->loop, slot);
+	if (result)
+		answer_result(endpoint, req, result);
+	else
+		answer(endpoint, req, HTTP_OK, type);
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+static void handle_task(const struct endpoint *endpoint, struct evhttp_request *req)
+{
+	struct evbuffer *body = evhttp_request_get_input_buffer(req);
+	const size_t bytes = evbuffer_get_length(body);
+	struct loop *loop = endpoint->loop;
+	struct slot *slot;
+
+	if (bytes > loop->server->opt.max_body) {	/* evhttp saw to it */
+		answer_error(endpoint, req, HTTP_ENTITYTOOLARGE, "too many bytes");
+		return;
+	}
+	slot = slot_get(loop);
+	if (!slot) {
+		answer_result(endpoint, req, -EAGAIN);
+		return;
+	}
+	slot->endpoint = endpoint;
+	slot->task = endpoint->route->task;
+	slot->req = req;
+	slot->bytes = bytes;
+	evbuffer_remove(body, slot->in, bytes);
+	if (loop->server->opt.sync)
+		sync_start(slot);
+	else
+		async_start(slot);
+}
+
+static void handle_metrics(const struct endpoint *endpoint, struct evhttp_request *req)
+{
+	const int ret = metrics_write(endpoint->loop->server,
+				      evhttp_request_get_output_buffer(req));
+
+	if (ret)
+		answer_result(endpoint, req, ret);
+	else
+		answer(endpoint, req, HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
+}
+
+static void handle_healthz(const struct endpoint *endpoint, struct evhttp_request *req)
+{
+	static const char *const states[] = {
+		[RNL_HEALTH_OK] = "ok",
+		[RNL_HEALTH_OVERLOADED] = "overloaded",
+		[RNL_HEALTH_STUCK] = "stuck",
+		[RNL_HEALTH_FAILED] = "failed",
+	};
+	struct rnl_health health = RNL_HEALTH_INIT;
+	const int ret = rnl_pool_health(endpoint->loop->server->pool, &health);
+	const bool well = health.state <= RNL_HEALTH_OVERLOADED;
+	json_t *json;
+
+	if (ret) {
+		answer_result(endpoint, req, ret);
+		return;
+	}
+	json = json_pack("{s:s, s:I, s:I, s:I, s:i}", "state", states[health.state],
+			 "queued", (json_int_t)health.queued,
+			 "stuck_workers", (json_int_t)health.nr_stuck,
+			 "stuck_ms", (json_int_t)health.stuck_ms,
+			 "device_error", (int)health.device_error);
+	if (answer_json(json, evhttp_request_get_output_buffer(req)))
+		answer(endpoint, req, well ? HTTP_OK : HTTP_SERVUNAVAIL, "application/json");
+	else
+		answer_result(endpoint, req, -ENOMEM);
+}
+
+static void handle_other(const struct endpoint *endpoint, struct evhttp_request *req)
+{
+	answer_error(endpoint, req, HTTP_NOTFOUND, "there is no such path");
+}
+
+static const struct route routes[NR_ROUTES] = {
+	[ROUTE_WC] = { "/wc", EVHTTP_REQ_POST, "POST", handle_task, &wc_task },
+	[ROUTE_SOBEL] = { "/sobel", EVHTTP_REQ_POST, "POST", handle_task, &edges_task },
+	[ROUTE_METRICS] = { "/metrics", GET_OR_HEAD, "GET, HEAD", handle_metrics, NULL },
+	[ROUTE_HEALTHZ] = { "/healthz", GET_OR_HEAD, "GET, HEAD", handle_healthz, NULL },
+	[ROUTE_OTHER] = { NULL, 0, NULL, handle_other, NULL },
+};
+
+static void on_request(struct evhttp_request *req, void *arg)
+{
+	const struct endpoint *endpoint = arg;
+	const struct route *route = endpoint->route;
+
+	open_begins(endpoint->loop, req);
+	if (route->path && !(evhttp_request_get_command(req) & route->methods)) {
+		evhttp_add_header(evhttp_request_get_output_headers(req), "Allow", route->allow);
+		answer_error(endpoint, req, HTTP_BADMETHOD, "this path has another method");
+		return;
+	}
+	route->handle(endpoint, req);
+}
+
+int routes_set(struct loop *loop)
+{
+	/* All that evhttp knows: which one a path takes is decided here. */
+	evhttp_set_allowed_methods(loop->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST |
+				   EVHTTP_REQ_HEAD | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
+				   EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH);
+	for (int i = 0; i < NR_ROUTES; i++) {
+		struct endpoint *endpoint = &loop->endpoints[i];
+
+		endpoint->loop = loop;
+		endpoint->route = &routes[i];
+		if (!routes[i].path)
+			evhttp_set_gencb(loop->http, on_request, endpoint);
+		else if (evhttp_set_cb(loop->http, routes[i].path, on_request, endpoint))
+			return -ENOMEM;
+	}
+	return 0;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel of edges for CUDA, and beside it, in the same object, its host
+ * function.
+ *
+ * DESIGN
+ * A thread computes a pixel from the nine around it.  Neighbours read the same
+ * bytes, and the caches hold them: the image comes from memory about once, over a
+ * bus that took much longer to bring it there.
+ */
+#include <runnel/cuda.h>
+
+#include "sobel.h"
+
+static __global__ void __launch_bounds__(SOBEL_BLOCK_X * SOBEL_BLOCK_Y)
+sobel_pixel(const struct sobel_args args)
+{
+	const uint32_t x = blockIdx.x * SOBEL_BLOCK_X + threadIdx.x;
+	const uint32_t y = blockIdx.y * SOBEL_BLOCK_Y + threadIdx.y;
+	const unsigned char *row;
+
+	if (x >= args.width || y >= args.height)
+		return;
+	row = args.pixels + (size_t)y * args.width;
+	args.edges[(size_t)y * args.width + x] =
+		sobel_edge(y ? row - args.width : row, row,
+			   y + 1 < args.height ? row + args.width : row,
+			   x ? x - 1 : 0, x, x + 1 < args.width ? x + 1 : x);
+}
+
+RNL_KERNEL(sobel_kernel, sobel_grid, sobel_pixel, struct sobel_args);

@@ -1,0 +1,15 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# examples/http_server from outside: check_http.py in a few seconds, without load by wrk.
+#
+# env: HTTP_SERVER  the program (examples/http_server/http_server)
+#      RNL_TEST_DEVICE  where it works (host)
+HTTP_SERVER=${HTTP_SERVER:-examples/http_server/http_server}
+export HTTP_SERVER PYTHONDONTWRITEBYTECODE=1
+if [ "${have_HTTP:-yes}" != yes ]; then
+	echo 'SKIP: examples/http_server is not built: configure says what is missing'
+	exit 77
+fi
+command -v python3 >/dev/null || { echo 'SKIP: there is no python3'; exit 77; }
+[ -x "$HTTP_SERVER" ] || { echo "there is no $HTTP_SERVER"; exit 1; }
+python3 "$(dirname "$0")/check_http.py" --short

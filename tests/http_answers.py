@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""What examples/http_server answers when all is well: for check_http.py."""
+import random
+import threading
+
+import http_images as images
+from http_checks import (BODIES, RANDOM, SEED, SHORT, check, in_threads, is_code, noise, picture,
+                         same, server, stops)
+from http_client import Connection, ask, chunked, request_bytes
+
+# ---- counts ------------------------------------------------------------------
+
+def counts_all(running):
+    def work(index):
+        mine = BODIES[:]
+        random.Random(SEED + index).shuffle(mine)
+        connection = Connection(running.port)
+        for body, want in mine:
+            answer = connection.ask('/wc', body)
+            is_code(answer, 200)
+            same(answer.body, want, 'counts of %d bytes' % len(body))
+            same(answer.headers['content-type'], 'application/json', 'type')
+        connection.close()
+
+    in_threads(work, 4)
+
+
+@check
+def counts_are_those_of_wc_for_many_bodies_at_a_time():
+    with server() as running:
+        counts_all(running)
+        stops(running)
+
+
+@check
+def the_sync_handler_answers_the_same():
+    with server('--handler=sync') as running:
+        counts_all(running)
+        edges_all(running)
+        stops(running)
+
+
+@check
+def private_streams_answer_the_same():
+    with server('--stream=private', '--loops=1', '--workers=3') as running:
+        counts_all(running)
+        stops(running)
+
+
+@check
+def bodies_in_chunks_and_on_request_are_counted():
+    with server() as running:
+        body, want = max(BODIES[:5])
+        connection = Connection(running.port)
+        for size in (1000, 16384, 1 << 20):
+            connection.send(request_bytes('/wc', b'', headers=['Transfer-Encoding: chunked'])
+                            + chunked(body, size))
+            same(connection.answer().body, want, 'counts')
+        connection.send(request_bytes('/wc', body, headers=['Expect: 100-continue'])[:-len(body)])
+        same(connection.socket.recv(100), b'HTTP/1.1 100 Continue\r\n\r\n', 'first answer')
+        connection.send(body)
+        same(connection.answer().body, want, 'counts')
+        stops(running)
+
+
+@check
+def requests_sent_at_once_are_answered_in_their_order():
+    with server() as running:
+        connection = Connection(running.port)
+        mine = [pair for pair in BODIES if len(pair[0]) < 40000][:40]
+        sender = threading.Thread(target=connection.send, args=(
+            b''.join(request_bytes('/wc', body) for body, _ in mine),))
+        sender.start()
+        for body, want in mine:
+            same(connection.answer().body, want, 'counts of %d bytes' % len(body))
+        sender.join()
+        stops(running)
+
+
+# ---- edges -------------------------------------------------------------------
+
+def edges_of(running, file):
+    answer = ask(running.port, '/sobel', file)
+    is_code(answer, 200)
+    same(answer.headers['content-type'], 'image/png', 'type')
+    return images.decode_png(answer.body)
+
+
+def edges_all(running):
+    sizes = [(1, 1), (1, 9), (9, 1), (2, 2), (3, 3), (31, 8), (32, 8), (33, 9), (97, 61)]
+    for width, height in sizes:
+        for pixels in (noise(width * height), picture(width, height)):
+            want = (width, height, images.sobel(width, height, pixels))
+            for file in (images.png(width, height, pixels), images.pnm(5, width, height, pixels)):
+                same(edges_of(running, file), want, 'edges of %d x %d' % (width, height))
+    rgb = noise(3 * 64 * 40)
+    want = (64, 40, images.sobel(64, 40, images.grey_of_rgb(rgb)))
+    same(edges_of(running, images.pnm(6, 64, 40, rgb)), want, 'edges of a PPM')
+
+
+@check
+def edges_are_those_computed_here():
+    with server() as running:
+        in_threads(lambda index: edges_all(running), 1 if SHORT else 4)
+        stops(running)
+
+
+@check
+def every_kind_of_png_is_read():
+    """Grey ones in other clothes have the same edges."""
+    width, height = 40, 30
+    grey = picture(width, height)
+    want = (width, height, images.sobel(width, height, grey))
+    triple = bytes(sample for sample in grey for _ in range(3))
+    opaque = bytes(sample for g in grey for sample in (g, g, g, 255))
+    kinds = {
+        'RGB': images.png(width, height, triple, 2),
+        'RGBA': images.png(width, height, opaque, 6),
+        'grey with alpha': images.png(width, height, bytes(s for g in grey for s in (g, 255)), 4),
+        'palette': images.png(width, height, grey, 3, palette=bytes(
+            sample for index in range(256) for sample in (index,) * 3)),
+        '16 bits': images.png(width, height, bytes(s for g in grey for s in (g, g)), 0, 16),
+    }
+    with server() as running:
+        for name, file in kinds.items():
+            same(edges_of(running, file), want, name)
+        stops(running)
+
+
+@check
+def what_is_transparent_is_black_and_nobody_elses_image():
+    clear = images.png(64, 48, bytes(4 * 64 * 48), 6)
+    with server('--slots=1', '--loops=1') as running:
+        edges_of(running, images.pnm(5, 64, 48, noise(64 * 48)))
+        same(edges_of(running, clear), (64, 48, bytes(64 * 48)), 'edges of nothing')
+        stops(running)
+
+
+# ---- its own figures ---------------------------------------------------------
+
+@check
+def metrics_count_what_was_answered():
+    with server() as running:
+        for _ in range(3):
+            ask(running.port, '/wc', b'one')
+        ask(running.port, '/sobel', b'no image')
+        ask(running.port, '/nope')
+        ask(running.port, '/wc')
+        is_code(ask(running.port, '/healthz'), 200)
+        metrics = running.settled()
+        answers = 'http_server_answers_total{route="%s",code="%d"}'
+        for route, code, want in (('/wc', 200, 3), ('/sobel', 400, 1), ('other', 404, 1),
+                                  ('/wc', 405, 1), ('/healthz', 200, 1)):
+            same(metrics.get(answers % (route, code)), want, '%s %d' % (route, code))
+        same(metrics['http_server_slots'], 128, 'slots')
+        assert any('pool="http"' in name for name in metrics), metrics
+        stops(running)
+
+
+@check
+def healthz_says_how_the_pool_is():
+    with server() as running:
+        answer = ask(running.port, '/healthz')
+        is_code(answer, 200)
+        assert answer.body.startswith(b'{"state":"ok",'), answer.body
+        stops(running)

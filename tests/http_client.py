@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""A strict HTTP client, and examples/http_server as a child process: for check_http.py."""
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+SANITIZER = os.environ.get('sanitizer', '')
+# Sanitizers, and machines that are busy with other things, take their time.
+PATIENCE = 120 if SANITIZER else 30
+
+
+class Unanswered(Exception):
+    """The connection ended before the first byte of an answer."""
+
+
+class Broken(Exception):
+    """What came is not one whole HTTP/1.1 answer."""
+
+
+class Answer:
+    def __init__(self, code, headers, body):
+        self.code, self.headers, self.body = code, headers, body
+
+    @property
+    def closes(self):
+        return self.headers.get('connection', '').lower() == 'close'
+
+
+def request_bytes(path, body=None, method=None, headers=()):
+    lines = ['%s %s HTTP/1.1' % (method or ('GET' if body is None else 'POST'), path), 'Host: test']
+    if body is not None and not any(h.lower().startswith('transfer-encoding') for h in headers):
+        lines.append('Content-Length: %d' % len(body))
+    lines += headers
+    return ('\r\n'.join(lines) + '\r\n\r\n').encode() + (body or b'')
+
+
+def chunked(body, size):
+    out = b''
+    for at in range(0, len(body), size):
+        part = body[at:at + size]
+        out += b'%x\r\n%s\r\n' % (len(part), part)
+    return out + b'0\r\n\r\n'
+
+
+class Connection:
+    """One connection; requests one after the other."""
+
+    def __init__(self, port, timeout=PATIENCE):
+        self.socket = socket.create_connection(('127.0.0.1', port), timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.rest = b''
+
+    def close(self):
+        self.socket.close()
+
+    def reset(self):
+        """Closes the connection with a reset."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
+        self.socket.close()
+
+    def send(self, data):
+        """A server may answer, and close, before it has read everything."""
+        try:
+            self.socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def ask(self, path, body=None, method=None, headers=()):
+        self.send(request_bytes(path, body, method, headers))
+        return self.answer(method != 'HEAD')
+
+    def more(self):
+        try:
+            data = self.socket.recv(1 << 16)
+        except ConnectionResetError:
+            data = b''
+        self.rest += data
+        return bool(data)
+
+    def ended(self):
+        """Whether the server closes the connection, with nothing more to say."""
+        try:
+            return not self.more() and not self.rest
+        except socket.timeout:
+            return False
+
+    def answer(self, has_body=True):
+        while b'\r\n\r\n' not in self.rest:
+            if not self.more():
+                if not self.rest:
+                    raise Unanswered()
+                raise Broken('ended in the head: %r' % self.rest)
+        head, self.rest = self.rest.split(b'\r\n\r\n', 1)
+        lines = head.decode('latin-1').split('\r\n')
+        status = re.fullmatch(r'HTTP/1\.1 (\d\d\d) \S.*', lines[0])
+        if not status:
+            raise Broken('status line: %r' % lines[0])
+        headers = {}
+        for line in lines[1:]:
+            name, colon, value = line.partition(': ')
+            if not colon or name.lower() in headers:
+                raise Broken('header: %r' % line)
+            headers[name.lower()] = value
+        if status[1] == '100':
+            return self.answer(has_body)
+        if not has_body:
+            return Answer(int(status[1]), headers, b'')
+        if 'content-length' not in headers:
+            raise Broken('no Content-Length')
+        length = int(headers['content-length'])
+        while len(self.rest) < length:
+            if not self.more():
+                raise Broken('ended in the body')
+        body, self.rest = self.rest[:length], self.rest[length:]
+        return Answer(int(status[1]), headers, body)
+
+
+def ask(port, path, body=None, **more):
+    """One request on a connection of its own."""
+    connection = Connection(port)
+    try:
+        return connection.ask(path, body, **more)
+    finally:
+        connection.close()
+
+
+class Server:
+    """The program, from its start until stop()."""
+
+    PROGRAM = os.environ.get('HTTP_SERVER', 'examples/http_server/http_server')
+
+    def __init__(self, *options, device='host'):
+        self.process = subprocess.Popen(
+            [self.PROGRAM, '--listen=127.0.0.1:0', '--device=' + device, *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.errors = b''
+        self.reader = threading.Thread(target=self._read_errors, daemon=True)
+        self.reader.start()
+        self.says = self.process.stdout.readline().decode()
+        found = re.fullmatch(r'listening on http://127\.0\.0\.1:(\d+) \(device .+, '
+                             r'\d+ loops, \d+ workers\)\n', self.says)
+        if not found:
+            self.process.kill()
+            self.process.wait()
+            self.reader.join()
+            raise RuntimeError('the server does not start: %r %r' % (self.says, self.errors))
+        self.port = int(found[1])
+        self.pid = self.process.pid
+
+    def _read_errors(self):
+        for line in self.process.stderr:
+            self.errors += line
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def signal(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+
+    def wait(self, timeout=PATIENCE):
+        """Return: the exit status, and what it wrote to standard error."""
+        status = self.process.wait(timeout)
+        self.reader.join()
+        return status, self.errors.decode(errors='replace')
+
+    def stop(self):
+        self.signal()
+        return self.wait()
+
+    def rss_kb(self):
+        with open('/proc/%d/status' % self.pid) as status:
+            return int(re.search(r'VmRSS:\s+(\d+) kB', status.read())[1])
+
+    def cpu_seconds(self):
+        with open('/proc/%d/stat' % self.pid) as stat:
+            fields = stat.read().rsplit(')', 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+    def metrics(self):
+        """Return: { 'name{labels}': value }, of a text whose every line is well formed."""
+        answer = ask(self.port, '/metrics')
+        values = {}
+        for line in answer.body.decode().splitlines():
+            if re.fullmatch(r'# (HELP|TYPE) [a-z_]+ .+', line):
+                continue
+            sample = re.fullmatch(r'([a-zA-Z_:]+(?:\{[a-z_]+="[^"]*"(?:,[a-z_]+="[^"]*")*\})?) '
+                                  r'([-+.e0-9]+|[+-]Inf|NaN)', line)
+            if not sample or sample[1] in values:
+                raise Broken('metrics: %r' % line)
+            values[sample[1]] = float(sample[2])
+        return values
+
+    def settled(self):
+        """Waits until nothing is under way but the question itself.  Return: the metrics."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            metrics = self.metrics()
+            if metrics['http_server_open'] == 1 and metrics['http_server_slots_used'] == 0:
+                return metrics
+            if time.monotonic() > end:
+                raise Broken('requests stay open: %r' % metrics)
+            time.sleep(0.02)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""How examples/http_server ends: for check_http.py."""
+import os
+import signal
+import time
+
+import http_images as images
+from http_checks import BODIES, LINGER, SEED, SHORT, check, is_code, noise, same, server, stops
+from http_client import Connection, ask, request_bytes
+from http_load import Load
+from http_stop import StopUnderLoad
+
+@check
+def sigint_and_a_second_signal_end_it_too():
+    with server(LINGER) as running:
+        ask(running.port, '/wc', b'one')
+        running.signal(signal.SIGINT)
+        running.signal()
+        running.signal(signal.SIGINT)
+        same(running.wait(), (0, ''), 'exit status and standard error')
+
+
+@check
+def connections_not_yet_accepted_are_answered_before_it_ends():
+    with server(LINGER) as running:
+        body, want = BODIES[3]
+        running.signal(signal.SIGSTOP)
+        waiting = [Connection(running.port) for _ in range(40)]
+        for connection in waiting:
+            connection.send(request_bytes('/wc', body))
+        running.signal()
+        running.signal(signal.SIGCONT)
+        for connection in waiting:
+            answer = connection.answer()
+            is_code(answer, 200)
+            same(answer.body, want, 'counts')
+            assert connection.ended(), answer.headers
+        same(running.wait(), (0, ''), 'exit status and standard error')
+
+
+@check
+def answers_that_take_long_are_waited_for():
+    image = images.pnm(5, 900, 900, noise(810000))
+    with server('--linger=1', '--workers=1', '--deadline=0') as running:
+        waiting = [Connection(running.port) for _ in range(8)]
+        for connection in waiting:
+            connection.send(request_bytes('/sobel', image))
+        while running.metrics()['http_server_open'] <= len(waiting):
+            pass
+        running.signal()
+        for connection in waiting:
+            answer = connection.answer()
+            is_code(answer, 200)
+            same(images.decode_size(answer.body), (900, 900), 'size')
+        same(running.wait(), (0, ''), 'exit status and standard error')
+
+
+@check
+def a_request_that_comes_slowly_is_answered_before_it_ends():
+    with server(LINGER) as running:
+        body, want = BODIES[3]
+        data = request_bytes('/wc', body)
+        slow, idle = Connection(running.port), Connection(running.port)
+        is_code(idle.ask('/wc', b'one'), 200)
+        slow.send(data[:20])
+        time.sleep(0.1)
+        running.signal()
+        for at in range(20, len(data), len(data) // 6 + 1):
+            time.sleep(0.2)
+            slow.send(data[at:at + len(data) // 6 + 1])
+        same(slow.answer().body, want, 'counts')
+        assert idle.ended(), 'the idle connection is not closed'
+        same(running.wait(), (0, ''), 'exit status and standard error')
+
+
+@check
+def after_its_grace_it_says_what_was_left_and_fails():
+    with server(LINGER, '--grace=1') as running:
+        slow = Connection(running.port)
+        slow.send(request_bytes('/wc', b'x' * 100)[:-50])
+        running.signal()
+        while running.process.poll() is None:
+            slow.send(b'x' if SHORT else b'')
+            time.sleep(0.05)
+            if not SHORT:
+                slow.send(b'x')
+        status, errors = running.wait()
+        same(status, 1, 'exit status')
+        assert 'the grace of 1 s is over: 0 requests' in errors, errors
+
+
+@check
+def under_load_every_request_is_answered_before_it_ends():
+    for number in range(1 if SHORT else 10):
+        with server(LINGER, '--workers=2') as running:
+            load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED + number)
+            load.run(0.5)
+            same(running.wait(), (0, ''), 'exit status and standard error')
+            load.judge()
+            print('# %s' % load)
+
+
+@check
+def under_load_sync_ends_in_the_same_way():
+    with server(LINGER, '--handler=sync') as running:
+        load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED)
+        load.run(0.5)
+        same(running.wait(), (0, ''), 'exit status and standard error')
+        load.judge()
+
+
+def under_the_load_of_wrk_all_is_right_and_memory_flat():
+    with server(LINGER) as running:
+        load = Load(running, BODIES)
+        load.run(float(os.environ.get('HTTP_SECONDS', 20)))
+        print('# %s' % load)
+        load.judge()
+        running.settled()
+        stops(running)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Images and their edges, computed slowly and plainly: for check_http.py."""
+import struct
+import zlib
+
+SIGNATURE = b'\x89PNG\r\n\x1a\n'
+
+
+def _chunk(kind, data):
+    return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+
+
+def png(width, height, samples, color=0, depth=8, palette=None):
+    """A PNG of bytes of samples; color: 0 grey, 2 RGB, 3 palette, 4 grey + alpha, 6 RGBA."""
+    row = len(samples) // height if height else 0
+    data = b''.join(b'\0' + samples[at:at + row] for at in range(0, len(samples), row or 1))
+    head = struct.pack('>IIBBBBB', width, height, depth, color, 0, 0, 0)
+    return (SIGNATURE + _chunk(b'IHDR', head) + (_chunk(b'PLTE', palette) if palette else b'') +
+            _chunk(b'IDAT', zlib.compress(data)) + _chunk(b'IEND', b''))
+
+
+def pnm(kind, width, height, samples, header='P%d\n# a comment\n%d %d\n255\n'):
+    return (header % (kind, width, height)).encode() + samples
+
+
+def decode_size(file):
+    """Return: width and height, of a PNG that is all there."""
+    if file[:8] != SIGNATURE or file[-12:] != _chunk(b'IEND', b''):
+        raise ValueError('no whole PNG')
+    return struct.unpack_from('>II', file, 16)
+
+
+def decode_png(file):
+    """Return: width, height, and the bytes, of a PNG with 8 bits of grey; else ValueError."""
+    if file[:8] != SIGNATURE:
+        raise ValueError('no PNG')
+    at, data, head = 8, b'', None
+    while at < len(file):
+        length, = struct.unpack_from('>I', file, at)
+        kind, part = file[at + 4:at + 8], file[at + 8:at + 8 + length]
+        if struct.unpack_from('>I', file, at + 8 + length)[0] != zlib.crc32(kind + part):
+            raise ValueError('checksum')
+        if kind == b'IHDR':
+            head = struct.unpack('>IIBBBBB', part)
+        if kind == b'IDAT':
+            data += part
+        at += 12 + length
+    width, height, depth, color, _, _, interlaced = head
+    if kind != b'IEND' or (depth, color, interlaced) != (8, 0, 0):
+        raise ValueError('not 8 bits of grey')
+    data, pixels, above = zlib.decompress(data), bytearray(), bytearray(width)
+    if len(data) != height * (width + 1):
+        raise ValueError('size')
+    for y in range(height):
+        rule, row = data[y * (width + 1)], bytearray(data[y * (width + 1) + 1:][:width])
+        for x in range(width):
+            left, up = (row[x - 1] if x else 0), above[x]
+            corner = above[x - 1] if x else 0
+            if rule == 4:
+                p = left + up - corner
+                _, _, add = min((abs(p - left), 0, left), (abs(p - up), 1, up),
+                                (abs(p - corner), 2, corner))
+            else:
+                add = (0, left, up, (left + up) // 2)[rule]
+            row[x] = (row[x] + add) & 255
+        pixels += row
+        above = row
+    return width, height, bytes(pixels)
+
+
+def sobel(width, height, pixels):
+    def at(x, y):
+        x, y = min(max(x, 0), width - 1), min(max(y, 0), height - 1)
+        return pixels[y * width + x]
+
+    weights = ((-1, 1), (0, 2), (1, 1))
+    edges = bytearray()
+    for y in range(height):
+        for x in range(width):
+            across = sum(w * (at(x + 1, y + d) - at(x - 1, y + d)) for d, w in weights)
+            down = sum(w * (at(x + d, y + 1) - at(x + d, y - 1)) for d, w in weights)
+            edges.append(min(255, abs(across) + abs(down)))
+    return bytes(edges)
+
+
+def grey_of_rgb(samples):
+    """As ppmtopgm has it."""
+    return bytes((299 * samples[i] + 587 * samples[i + 1] + 114 * samples[i + 2] + 500) // 1000
+                 for i in range(0, len(samples), 3))

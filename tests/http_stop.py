@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""
+Load on examples/http_server until it is gone: for check_http.py.
+
+What has to hold, for each client and to the end:
+
+  - a connection that was made is served: it may be refused, never lost;
+  - a request that was sent whole gets one whole answer, 200, and the right one;
+  - an answer that says "Connection: close" is the last one, and then the connection ends;
+  - a connection without that word may be closed only when it was idle for a while (IDLE_S; the
+    server says --linger): what is sent on it then may get nothing, as HTTP has it.
+"""
+import threading
+import time
+
+from http_client import PATIENCE, Broken, Connection, Unanswered, request_bytes
+
+CLIENTS = 24
+IDLE_S = 0.25
+
+
+class StopUnderLoad:
+    def __init__(self, running, bodies, image, seed):
+        self.running = running
+        self.bodies = [pair for pair in bodies if len(pair[0]) <= 200000]
+        self.image, self.seed = image, seed
+        self.wrong = []
+        self.answers = self.late_answers = self.refused = self.idle = 0
+        self.stopping = False
+        self.lock = threading.Lock()
+
+    def __str__(self):
+        return ('%d answers, %d of them after the signal; %d clients refused, %d closed idle'
+                % (self.answers, self.late_answers, self.refused, self.idle))
+
+    def count(self, name):
+        with self.lock:
+            setattr(self, name, getattr(self, name) + 1)
+
+    def one(self, connection, index, turn):
+        """One request.  Return: whether the connection goes on."""
+        if (index + turn) % 7 == 0:
+            path, body, want = '/sobel', self.image, None
+        else:
+            body, want = self.bodies[(self.seed + index * 31 + turn) % len(self.bodies)]
+            path = '/wc'
+        connection.send(request_bytes(path, body))
+        answer = connection.answer()
+        if answer.code != 200 or (want and answer.body != want):
+            raise Broken('%d %.100r' % (answer.code, answer.body))
+        self.count('answers')
+        if self.stopping:
+            self.count('late_answers')
+        if answer.closes:
+            if not connection.ended():
+                raise Broken('not closed')
+        return not answer.closes
+
+    def client(self, index):
+        """Half of the clients keep their connections, the others make one for each request."""
+        connection, turn, answered_at = None, 0, 0
+        while True:
+            if not connection:
+                try:
+                    connection, answered_at = Connection(self.running.port), None
+                except ConnectionRefusedError:
+                    if not self.stopping:
+                        raise
+                    self.count('refused')
+                    return
+            idle = answered_at and time.monotonic() - answered_at
+            try:
+                goes_on = self.one(connection, index, turn)
+            except Unanswered:
+                if not (idle and idle > IDLE_S and self.stopping):
+                    raise
+                self.count('idle')
+                goes_on = False
+            answered_at = time.monotonic()
+            turn += 1
+            if not goes_on or index % 2:
+                connection.close()
+                connection = None
+
+    def guarded(self, index):
+        try:
+            self.client(index)
+        except Exception as error:          # pylint: disable=broad-except
+            self.wrong.append('client %d: %s %s%s' % (
+                index, type(error).__name__, error, ', stopping' if self.stopping else ''))
+
+    def run(self, seconds):
+        clients = [threading.Thread(target=self.guarded, args=(i,)) for i in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        time.sleep(seconds)
+        self.stopping = True
+        self.running.signal()
+        for client in clients:
+            client.join(PATIENCE)
+        if any(client.is_alive() for client in clients):
+            self.wrong.append('clients hang')
+
+    def judge(self):
+        if self.wrong:
+            raise AssertionError('%d clients: %s' % (len(self.wrong), '; '.join(self.wrong[:5])))
+        if not self.late_answers or self.refused != CLIENTS:
+            raise AssertionError('there was no load: %s' % self)
