@@ -77,24 +77,51 @@ DEVICES := \
 APIS := \
 	api_after \
 	api_barrier \
+	api_callback \
+	api_cancel \
 	api_close \
+	api_cq \
+	api_cq_fd \
+	api_cq_wait \
+	api_deadline \
+	api_exit \
 	api_fork \
+	api_health \
+	api_hooks \
 	api_job \
 	api_join \
 	api_keyed \
+	api_latency \
 	api_log \
+	api_loops \
 	api_many \
+	api_metrics \
 	api_misuse \
 	api_noalloc \
+	api_placing \
 	api_pool \
+	api_pressure \
+	api_races \
+	api_resize \
+	api_resize_keys \
+	api_room \
 	api_stats \
 	api_stream \
 	api_submit \
+	api_urgent \
+	api_water \
 	api_work \
 	# EOL
 STRESS := \
+	stress_cancel \
+	stress_cq \
 	stress_dag \
 	stress_jobs \
+	stress_notice \
+	stress_resize \
+	stress_storm \
+	stress_submit \
+	stress_wake \
 	# EOL
 # CUDA code of an application; linked with the static runtime and librunnel.so,
 # as nvcc does it when not told otherwise.
@@ -102,6 +129,7 @@ CUDAS := \
 	cuda_dag \
 	cuda_failure \
 	cuda_overlap \
+	cuda_urgent \
 	# EOL
 # Linked in every way: {static, shared} runtime x {librunnel.so, librunnel.a}.
 CUDAS_4WAYS := \

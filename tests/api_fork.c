@@ -377,6 +377,149 @@ START_TEST(setup_changes_nothing_beside_other_threads)
 }
 END_TEST
 
+/* ---- queues, resizes, figures -------------------------------------------- */
+
+struct more {
+	struct rnl_pool *pool;
+	struct rnl_cq *cq;
+	struct gate gate;
+	struct rnl_job running, done, finished, fresh;	/* finished: in the queue */
+	int fd;
+};
+
+static void never(struct rnl_job *job)
+{
+	(void)job;
+	_exit(1);
+}
+
+static void more_setup(struct more *m)
+{
+	m->pool = pool_of(2);
+	ck_assert(settle(m->pool, 2));
+	m->gate = (struct gate)GATE_INIT;
+	ck_assert_int_eq(rnl_cq_create(&m->cq), 0);
+	m->fd = rnl_cq_fd(m->cq);
+	job_of(&m->done, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit(m->pool, &m->done), 0);
+	ck_assert_int_eq(result_of(&m->done), 0);
+	job_of(&m->finished, index_fn, NULL);
+	ck_assert_int_eq(rnl_job_cq(&m->finished, m->cq), 0);
+	ck_assert_int_eq(rnl_submit(m->pool, &m->finished), 0);
+	ck_assert_int_eq(rnl_pool_drain(m->pool, RNL_FOREVER), 0);
+	job_of(&m->running, gated_fn, &m->gate);
+	ck_assert_int_eq(rnl_submit(m->pool, &m->running), 0);
+	gate_await(&m->gate, 1);
+	job_of(&m->fresh, noop_fn, NULL);
+}
+
+static void check_more_owner_dead(struct more *m)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct rnl_health health = RNL_HEALTH_INIT;
+	struct rnl_job *list[1] = { NULL };
+	char text[10] = "untouched";
+
+	CHILD_ASSERT(rnl_pool_resize(m->pool, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_worker_stats(m->pool, 0, &stats) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_health(m->pool, &health) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_stats_text(m->pool, NULL, text, sizeof(text)) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_stats_text(m->pool, NULL, NULL, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit_wait(m->pool, &m->fresh, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit_keyed_wait(m->pool, &m->fresh, 1, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit_when(m->pool, &m->fresh, RNL_LOW_WATER) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_cq_fd(m->cq) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_cq_reap(m->cq, list, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_cq_wait(m->cq, list, 1, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(!list[0]);
+	CHILD_ASSERT(rnl_job_cq(&m->fresh, m->cq) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_cancel(&m->running) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_cancel(&m->done) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_cq(&m->done, NULL) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_on_done(&m->done, never) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_deadline(&m->done, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_urgent(&m->done, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(!rnl_worker_data());
+	rnl_cq_destroy(m->cq);
+}
+
+/* A queue and callbacks of the child's own, from end to end. */
+static void use_own_queue(void)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct rnl_cq *cq;
+	struct rnl_job jobs[20], *list[20];
+
+	attr.nr_workers = 2;
+	attr.device = "host";
+	CHILD_ASSERT(!rnl_pool_create(&pool, &attr));
+	CHILD_ASSERT(!rnl_cq_create(&cq));
+	CHILD_ASSERT(!rnl_pool_resize(pool, 3));
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		CHILD_ASSERT(!rnl_job_init(&jobs[i], noop_fn));
+		CHILD_ASSERT(!rnl_job_cq(&jobs[i], cq));
+		CHILD_ASSERT(!rnl_submit_wait(pool, &jobs[i], RNL_FOREVER));
+	}
+	for (int left = COUNT(jobs), ret; left; left -= ret) {
+		ret = rnl_cq_wait(cq, list, COUNT(list), RNL_FOREVER);
+		CHILD_ASSERT(ret > 0);
+	}
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+START_TEST(in_a_child_the_parents_queues_and_jobs_are_left_alone)
+{
+	struct rnl_job *list[2];
+	struct more m;
+	pid_t pid;
+
+	more_setup(&m);
+	pid = fork_clean();
+	if (!pid) {
+		check_more_owner_dead(&m);
+		_exit(0);
+	}
+	await_child(pid);
+	/* The child has neither reaped, nor read what they share: the descriptor. */
+	ck_assert_int_eq(rnl_cq_fd(m.cq), m.fd);
+	ck_assert_int_eq(rnl_cq_reap(m.cq, list, 2), 1);
+	ck_assert_ptr_eq(list[0], &m.finished);
+	ck_assert_int_eq(rnl_submit(m.pool, &m.finished), 0);
+	ck_assert_int_eq(rnl_cq_wait(m.cq, list, 2, RNL_FOREVER), 1);
+	gate_open(&m.gate);
+	ck_assert_int_eq(result_of(&m.running), 0);
+	ck_assert_int_eq(rnl_submit(m.pool, &m.done), 0);
+	ck_assert_int_eq(result_of(&m.done), 0);
+	rnl_thread_detach();
+	rnl_pool_destroy(m.pool);
+	rnl_cq_destroy(m.cq);
+}
+END_TEST
+
+START_TEST(a_child_has_queues_and_resizes_of_its_own)
+{
+	struct more m;
+	pid_t pid;
+
+	if (NO_THREADS_AFTER_FORK)
+		test_skip("a_child_has_queues_and_resizes_of_its_own: clang's sanitizer can, gcc's cannot");
+	more_setup(&m);
+	pid = fork_clean();
+	if (!pid) {
+		use_own_queue();
+		check_more_owner_dead(&m);
+		_exit(0);
+	}
+	await_child(pid);
+	gate_open(&m.gate);
+	rnl_thread_detach();
+	rnl_pool_destroy(m.pool);
+	rnl_cq_destroy(m.cq);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("fork");
@@ -390,6 +533,8 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, setup_leaves_a_variable_that_is_set);
 	tcase_add_test(tc, setup_sets_the_variable_while_there_is_one_thread);
 	tcase_add_test(tc, setup_changes_nothing_beside_other_threads);
+	tcase_add_test(tc, in_a_child_the_parents_queues_and_jobs_are_left_alone);
+	tcase_add_test(tc, a_child_has_queues_and_resizes_of_its_own);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

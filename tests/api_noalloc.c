@@ -207,11 +207,73 @@ END_TEST
 
 enum { BATCH = 500 };
 
-enum kind { PLAIN, KEYED, MANY, IN_BARRIER, AFTER, KINDS };
-static const char *const names[KINDS] = { "plain", "keyed", "many", "in a barrier", "after one" };
+enum kind {
+	PLAIN, KEYED, MANY, CALLED, QUEUED, URGENT, LATE, WAITING, KEYED_WAITING, IN_BARRIER, AFTER,
+	KINDS
+};
+static const char *const names[KINDS] = {
+	"plain", "keyed", "many", "with a callback", "to a completion queue", "urgent",
+	"with a deadline", "that may wait", "keyed, that may wait", "in a barrier", "after one",
+};
 
 static struct rnl_job jobs[BATCH], *list[BATCH], first;
 static struct rnl_barrier barrier, before;
+static struct rnl_cq *cq;
+
+static void callback(struct rnl_job *job)
+{
+	(void)job;
+}
+
+/* Makes a job one of that kind; what its submit needs beside. */
+static int set_kind(struct rnl_job *job, enum kind kind)
+{
+	switch (kind) {
+	case CALLED:
+		return rnl_job_on_done(job, callback);
+	case QUEUED:
+		return rnl_job_cq(job, cq);
+	case URGENT:
+		return rnl_job_urgent(job, 1);
+	case LATE:
+		return rnl_job_deadline(job, 3600000 * MS);
+	case AFTER:
+		return rnl_barrier_add(&barrier, job) || rnl_job_after(job, &before);
+	case IN_BARRIER:
+		return rnl_barrier_add(&barrier, job);
+	default:
+		return 0;
+	}
+}
+
+static int submit_one(struct rnl_pool *pool, enum kind kind, unsigned i)
+{
+	switch (kind) {
+	case KEYED:
+		return rnl_submit_keyed(pool, &jobs[i], i);
+	case WAITING:
+		return rnl_submit_wait(pool, &jobs[i], RNL_FOREVER);
+	case KEYED_WAITING:
+		return rnl_submit_keyed_wait(pool, &jobs[i], i, RNL_FOREVER);
+	default:
+		return rnl_submit(pool, &jobs[i]);
+	}
+}
+
+/* Takes a batch off the queue as it finishes; false if something else came. */
+static bool reap_batch(void)
+{
+	struct rnl_job *reaped[BATCH];
+	int nr = 0, ret;
+
+	while (nr < BATCH) {
+		ret = rnl_cq_reap(cq, reaped, BATCH);
+		if (ret < 0)
+			return false;
+		nr += ret;
+	}
+	return nr == BATCH;
+}
 
 /* One batch, all of which the pool has room for; what was accepted. */
 static int submit_batch(struct rnl_pool *pool, enum kind kind)
@@ -224,8 +286,9 @@ static int submit_batch(struct rnl_pool *pool, enum kind kind)
 	if (kind == AFTER && rnl_submit(pool, &first))
 		return -1;
 	for (unsigned i = 0; i < BATCH; i++)
-		nr += !(kind == KEYED ? rnl_submit_keyed(pool, &jobs[i], i) :
-					rnl_submit(pool, &jobs[i]));
+		nr += !submit_one(pool, kind, i);
+	if (kind == QUEUED && !reap_batch())
+		return -1;
 	return nr;
 }
 
@@ -235,6 +298,7 @@ START_TEST(submits_allocate_nothing_and_take_no_lock)
 	struct rnl_pool *pool = pool_of(2);
 	struct rnl_barrier all;
 
+	ck_assert_int_eq(rnl_cq_create(&cq), 0);
 	ck_assert_int_eq(rnl_barrier_init(&all, pool), 0);
 	for (enum kind kind = 0; kind < KINDS; kind++) {
 		struct count from, sum = { 0, 0 };
@@ -246,10 +310,7 @@ START_TEST(submits_allocate_nothing_and_take_no_lock)
 		for (int i = 0; i < BATCH; i++) {
 			list[i] = &jobs[i];
 			job_of(&jobs[i], noop_fn, NULL);
-			if (kind >= IN_BARRIER)
-				ck_assert_int_eq(rnl_barrier_add(&barrier, &jobs[i]), 0);
-			if (kind == AFTER)
-				ck_assert_int_eq(rnl_job_after(&jobs[i], &before), 0);
+			ck_assert_int_eq(set_kind(&jobs[i], kind), 0);
 		}
 		for (int round = 0; round < rounds; round++) {
 			int nr;
@@ -265,6 +326,7 @@ START_TEST(submits_allocate_nothing_and_take_no_lock)
 		ck_assert_uint_eq(sum.memory, 0);
 		ck_assert_uint_eq(sum.locks, 0);
 	}
+	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
 }
 END_TEST
@@ -293,6 +355,7 @@ START_TEST(refused_submits_allocate_nothing_and_take_no_lock)
 		wrong += rnl_submit(pool, &first) != -EAGAIN;
 		wrong += rnl_submit_keyed(pool, &first, (uint64_t)i) != -EAGAIN;
 		wrong += rnl_submit_many(pool, one, 1) != -EAGAIN;
+		wrong += rnl_submit_wait(pool, &first, 0) != -ETIMEDOUT;
 		wrong += rnl_submit(pool, &queued) != -EBUSY;
 		wrong += rnl_submit(pool, NULL) != -EINVAL;
 	}
@@ -310,6 +373,8 @@ END_TEST
 
 START_TEST(a_pool_that_runs_jobs_allocates_nothing)
 {
+	enum { EMPTY, FILLING, CALLING, REAPED, WAYS };
+	static const char *const ways[WAYS] = { "empty", "filling", "calling back", "reaped" };
 	int rounds = (int)(100000 / BATCH / test_scale());
 	struct rnl_pool *pool;
 	unsigned long before_it, used;
@@ -319,12 +384,16 @@ START_TEST(a_pool_that_runs_jobs_allocates_nothing)
 	if (!on_host())
 		test_skip("a_pool_that_runs_jobs_allocates_nothing: CUDA's driver is not ours");
 	pool = pool_of(2);
+	ck_assert_int_eq(rnl_cq_create(&cq), 0);
 	ck_assert_int_eq(rnl_device_alloc(pool, 2 * 64, &mem), 0);
-	for (int fills = 0; fills < 2; fills++) {
+	for (int way = 0; way < WAYS; way++) {
 		ck_assert_int_eq(rnl_barrier_init(&barrier, pool), 0);
 		for (int i = 0; i < BATCH; i++) {
-			job_of(&jobs[i], fills ? fill_own_fn : noop_fn, mem);
+			job_of(&jobs[i], way == EMPTY ? noop_fn : fill_own_fn, mem);
 			ck_assert_int_eq(rnl_barrier_add(&barrier, &jobs[i]), 0);
+			if (way == CALLING || way == REAPED)
+				ck_assert_int_eq(set_kind(&jobs[i], way == CALLING ? CALLED :
+									QUEUED), 0);
 		}
 		before_it = 0;
 		for (int round = -10; round < rounds && !ret; round++) {
@@ -332,16 +401,19 @@ START_TEST(a_pool_that_runs_jobs_allocates_nothing)
 				before_it = all_memory;
 			for (int i = 0; i < BATCH && !ret; i++)
 				ret = rnl_submit(pool, &jobs[i]);
+			if (!ret && way == REAPED)
+				ret = reap_batch() ? 0 : -EPROTO;
 			ret = ret ? ret : rnl_barrier_wait(&barrier, RNL_FOREVER);
 		}
 		used = all_memory - before_it;
 		ck_assert_int_eq(ret, 0);
-		printf("%d %s jobs: %lu calls of the allocator in the process\n", rounds * BATCH,
-		       fills ? "filling" : "empty", used);
+		printf("%d jobs, %s: %lu calls of the allocator in the process\n", rounds * BATCH,
+		       ways[way], used);
 		ck_assert_uint_eq(used, 0);
 	}
 	rnl_device_free(pool, mem);
 	rnl_pool_destroy(pool);
+	rnl_cq_destroy(cq);
 }
 END_TEST
 

@@ -112,6 +112,39 @@ static inline char thread_state(pid_t tid)
 		ck_assert_msg(state_ == 'S', "did not wait"); \
 	} while (0)
 
+/* A call that blocks, made by a thread of its own; ck_waits(call.tid) until it does. */
+struct call {
+	int (*fn)(void *arg);
+	void *arg;
+	_Atomic pid_t tid;
+	_Atomic bool returned;
+	int ret;
+	pthread_t thread;
+};
+
+static inline void *call_main(void *arg)
+{
+	struct call *call = arg;
+
+	call->tid = own_tid();
+	call->ret = call->fn(call->arg);
+	call->returned = true;
+	return NULL;
+}
+
+static inline void call_start(struct call *call, int (*fn)(void *arg), void *arg)
+{
+	*call = (struct call){ .fn = fn, .arg = arg };
+	ck_assert_int_eq(pthread_create(&call->thread, NULL, call_main, call), 0);
+}
+
+/* What it returned, once it has. */
+static inline int call_end(struct call *call)
+{
+	ck_assert_int_eq(pthread_join(call->thread, NULL), 0);
+	return call->ret;
+}
+
 /* Checks each; ck_assert for every byte would take a second for a million. */
 #define ck_assert_bytes(bytes, nr, value) \
 	do { \
@@ -233,6 +266,78 @@ static inline uint64_t key_on(struct rnl_pool *pool, int worker)
 	}
 	ck_abort_msg("no key leads to worker %d", worker);
 	return 0;
+}
+
+static inline struct rnl_pool_stats figures_of(struct rnl_pool *pool)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	ck_assert_int_eq(rnl_pool_stats(pool, &stats), 0);
+	return stats;
+}
+
+/* A submit that waits for room; submit_waiting() is for a call of another thread. */
+struct submitting {
+	struct rnl_pool *pool;
+	struct rnl_job *job;
+	int64_t timeout_ns;
+	uint64_t key;
+	bool keyed;
+};
+
+static inline int submit_waiting(void *arg)
+{
+	struct submitting *s = arg;
+
+	return s->keyed ? rnl_submit_keyed_wait(s->pool, s->job, s->key, s->timeout_ns) :
+			  rnl_submit_wait(s->pool, s->job, s->timeout_ns);
+}
+
+/* ---- the order in which jobs ran ----------------------------------------- */
+
+struct record {
+	_Atomic unsigned nr;
+	int ids[1024];
+};
+
+struct noted {
+	struct rnl_job job;
+	struct record *record;
+	int id;
+};
+
+/* To be called once by each job; more than fit are counted, not kept. */
+static inline void note(struct record *record, int id)
+{
+	unsigned i = atomic_fetch_add(&record->nr, 1);
+
+	if (i < COUNT(record->ids))
+		record->ids[i] = id;
+}
+
+static inline int note_fn(struct rnl_job *job)
+{
+	struct noted *n = rnl_container_of(job, struct noted, job);
+
+	note(n->record, n->id);
+	return 0;
+}
+
+static inline void noted_of(struct noted *n, struct record *record, int id)
+{
+	n->record = record;
+	n->id = id;
+	job_of(&n->job, note_fn, NULL);
+}
+
+/* Its place in the order, from 0; -1 it did not run. */
+static inline int place_of(const struct record *record, int id)
+{
+	for (unsigned i = 0; i < record->nr && i < COUNT(record->ids); i++) {
+		if (record->ids[i] == id)
+			return (int)i;
+	}
+	return -1;
 }
 
 /* ---- kernels of the host device ------------------------------------------ */
