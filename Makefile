@@ -30,25 +30,37 @@ SRCS := \
 	cq.c \
 	device.c \
 	device_host.c \
+	extents.c \
 	hist.c \
+	host_memory.c \
 	host_stream.c \
 	inflight.c \
 	job.c \
 	latch.c \
+	loop.c \
+	map.c \
+	map_end.c \
+	map_job.c \
 	memory.c \
 	metrics.c \
 	park.c \
+	pinned.c \
 	place.c \
 	pool.c \
+	pool_life.c \
 	queue.c \
 	resize.c \
+	run.c \
+	scratch.c \
 	self.c \
 	setup.c \
+	spans.c \
+	staging.c \
 	stats.c \
 	stream.c \
 	submit.c \
+	timers.c \
 	water.c \
-	worker.c \
 	# EOL
 SRCS_CUDA := \
 	device_cuda.c \
@@ -65,8 +77,13 @@ UNITS := \
 	unit_gwc \
 	unit_hist \
 	unit_latch \
+	unit_map_faults \
 	unit_park \
+	unit_pinned \
+	unit_pinned_faults \
+	unit_pinned_wait \
 	unit_queue \
+	unit_spans \
 	# EOL
 # The same, once per device.
 DEVICES := \
@@ -80,6 +97,9 @@ APIS := \
 	api_callback \
 	api_cancel \
 	api_close \
+	api_copy \
+	api_copy_2d \
+	api_copy_order \
 	api_cq \
 	api_cq_fd \
 	api_cq_wait \
@@ -95,6 +115,8 @@ APIS := \
 	api_log \
 	api_loops \
 	api_many \
+	api_map \
+	api_map_order \
 	api_metrics \
 	api_misuse \
 	api_noalloc \
@@ -105,6 +127,7 @@ APIS := \
 	api_resize \
 	api_resize_keys \
 	api_room \
+	api_scratch \
 	api_stats \
 	api_stream \
 	api_submit \
@@ -117,7 +140,10 @@ STRESS := \
 	stress_cq \
 	stress_dag \
 	stress_jobs \
+	stress_map \
+	stress_memory \
 	stress_notice \
+	stress_pinned \
 	stress_resize \
 	stress_storm \
 	stress_submit \
@@ -135,6 +161,11 @@ CUDAS := \
 CUDAS_4WAYS := \
 	cuda_copies \
 	# EOL
+# tests/bench: link the shared library; run by hand, see docs/measurements.md.
+BENCHES := \
+	feed \
+	memory \
+	# EOL
 SCRIPTS := \
 	configure-current.sh \
 	headers.sh \
@@ -148,13 +179,19 @@ SCRIPTS := \
 
 # Once per device.
 DEVICE_SCRIPTS := \
+	cli_allocator.sh \
 	cli_gwc.sh \
 	cli_http.sh \
+	cli_overlap.sh \
 	# EOL
 
-# Each is one file of its name; gwc has more.
+# Each is one file of its name; those below have more.
 EXAMPLES := \
 	producer_consumer \
+	# EOL
+ALLOCATOR_SRCS := \
+	allocator.c \
+	allocator_options.c \
 	# EOL
 GWC_SRCS := \
 	gwc.c \
@@ -164,6 +201,12 @@ GWC_SRCS := \
 	gwc_produce.c \
 	gwc_report.c \
 	gwc_source.c \
+	# EOL
+OVERLAP_SRCS := \
+	overlap.c \
+	overlap_array.c \
+	overlap_options.c \
+	overlap_ways.c \
 	# EOL
 # In examples/http_server; the counting kernel is gwc's.
 HTTP_SRCS := \
@@ -197,11 +240,14 @@ TESTS_SO := $(APIS:%=tests/%) $(STRESS:%=tests/%)
 TESTS_A  := $(UNITS:%=tests/%) $(DEVICES:%=tests/%)
 TESTS_CU := $(CUDAS:%=tests/%_static_so) $(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
 kernel_o := $(if $(nvcc),.cu).o
+ALLOCATOR_OBJS := $(ALLOCATOR_SRCS:%.c=examples/%.o) examples/allocator_cuda$(kernel_o)
 GWC_OBJS := $(GWC_SRCS:%.c=examples/%.o) examples/gwc_kernel$(kernel_o)
+OVERLAP_OBJS := $(OVERLAP_SRCS:%.c=examples/%.o) examples/overlap_kernel$(kernel_o)
 http      := examples/http_server
 HTTP_OBJS := $(HTTP_SRCS:%.c=$(http)/%.o) $(http)/sobel_kernel$(kernel_o) \
 	     examples/gwc_count.o examples/gwc_kernel$(kernel_o)
-PROGRAMS := $(EXAMPLES:%=examples/%) examples/gwc $(if $(filter yes,$(have_HTTP)),$(http)/http_server)
+KERNEL_EXAMPLES := examples/allocator examples/gwc examples/overlap
+PROGRAMS := $(EXAMPLES:%=examples/%) $(KERNEL_EXAMPLES) $(if $(filter yes,$(have_HTTP)),$(http)/http_server)
 
 # ---- how ---------------------------------------------------------------------
 V ?= 0
@@ -246,8 +292,11 @@ $(SO): $(OBJS) src/runnel.map
 examples: $(PROGRAMS)
 $(EXAMPLES:%=examples/%): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
-examples/gwc: $(GWC_OBJS) $(SO)
-	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(GWC_OBJS) $(NVWITH_SO),$(LINK) -o $@ $(GWC_OBJS) $(WITH_SO))
+examples/allocator: $(ALLOCATOR_OBJS)
+examples/gwc: $(GWC_OBJS)
+examples/overlap: $(OVERLAP_OBJS)
+$(KERNEL_EXAMPLES): $(SO)
+	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_SO),$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO))
 $(http)/%.o: INC += -I$(srcdir)/examples $(HTTP_CFLAGS)
 $(http)/http_server: $(HTTP_OBJS) $(SO)
 	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(HTTP_OBJS) $(NVWITH_SO)/.. $(call to_host,$(HTTP_LIBS)),\
@@ -258,7 +307,8 @@ tests/api_loops.o: TEST_CFLAGS += $(foreach l,LIBEVENT LIBUV,\
 	$(if $(filter yes,$(have_$l)),-DHAVE_$l=1 $($l_CFLAGS)))
 tests/api_loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
 tests/api_noalloc: WRAP = -ldl
-tests/unit_faults: WRAP = $(foreach f,aligned_alloc calloc free malloc pthread_create,-Wl,--wrap=$f)
+tests/unit_faults tests/unit_map_faults: WRAP = \
+	$(foreach f,aligned_alloc calloc free malloc pthread_create realloc,-Wl,--wrap=$f)
 $(TESTS_A:%=%.o): INC += -I$(srcdir)/src
 $(TESTS_SO): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO) $(CHECK_LIBS) $(WRAP)
@@ -275,12 +325,17 @@ $(filter %_$1,$(TESTS_CU)): %_$1: %.cu.o
 endef
 $(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
 
+benches: $(BENCHES:%=tests/bench/%)
+$(BENCHES:%=tests/bench/%): %: %.o $(SO)
+	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)/..
+tests/bench/%.o: TEST_CFLAGS =
 # ---- make check: T='unit_% api_queue' runs only these --------------------------
 T ?= %
 TIMEOUT ?= $(if $(sanitizer),900,300)
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
 RUNS := $(UNITS:%=tests/%) \
-	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO) $(DEVICE_SCRIPTS:%=$(srcdir)/tests/%),host:$t cuda:$t) \
+	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t cuda:$t) \
+	$(foreach t,$(DEVICE_SCRIPTS:%=$(srcdir)/tests/%),host:$t cuda:$t) \
 	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) $(SCRIPTS:%=$(srcdir)/tests/%)
 wanted = $(foreach r,$1,$(if $(filter $T,$(basename $(notdir $r))),$r))
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
@@ -332,13 +387,13 @@ config.status: $(srcdir)/configure ; ./config.status --recheck
 autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
 clean:
-	rm -f librunnel.a librunnel.so* $(foreach d,src tests examples $(http),$d/*.o $d/*.d) \
-	  tests/*.log tests/*.tap $(TESTS_SO) $(TESTS_A) $(TESTS_CU) $(PROGRAMS)
+	rm -f librunnel.a librunnel.so* $(foreach d,src tests tests/bench examples $(http),$d/*.o $d/*.d) \
+	  tests/*.log tests/*.tap $(TESTS_SO) $(TESTS_A) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%)
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
-	! test -L Makefile || { rm -f Makefile && rmdir src tests $(http) examples 2>/dev/null || :; }
-.PHONY: all lib examples tests check check-http demo serve install uninstall autoconf clean distclean
--include $(wildcard $(foreach d,src tests examples $(http),$d/*.d))
+	! test -L Makefile || { rm -f Makefile && rmdir src tests/bench tests $(http) examples 2>/dev/null || :; }
+.PHONY: all lib benches examples tests check check-http demo serve install uninstall autoconf clean distclean
+-include $(wildcard $(foreach d,src tests tests/bench examples $(http),$d/*.d))
 endif
 
 define help
@@ -347,6 +402,7 @@ make              the library and the examples; V=1 shows the commands
 make demo         counts words with examples/gwc, compares with wc; DEMO_FILES='DIR ...'
 make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds each;
                   TESTWRAP='command' goes before each program
+make benches      programs of tests/bench that measure; docs/measurements.md runs them
 make serve        starts examples/http_server; SERVE='--device=host ...'
 make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall

@@ -194,7 +194,9 @@ static void check_device(const char *arg)
 static unsigned default_producers(void)
 {
 	/* Reading from the page cache is a copy: it takes CPUs to feed a GPU. */
-	return sysconf(_SC_NPROCESSORS_ONLN) >= 8 ? 4 : 2;
+	const long half = sysconf(_SC_NPROCESSORS_ONLN) / 2;
+
+	return half < 2 ? 2 : half > 8 ? 8 : (unsigned)half;
 }
 
 void gwc_options_parse(struct gwc_options *opt, int argc, char **argv)

@@ -17,8 +17,7 @@
  * producer has lots of its own, so the one whose lot is first in the list never
  * lacks one for long, however far the others are ahead.
  *
- * Jobs of one worker run on its stream one after the other, so a worker has one
- * piece of device memory, and every job on it uses that.
+ * Device memory is the job's scratch, laid out as its chunk's buffer.
  *
  * What is shared: fields of a lot belong to its producer until `ready`, then to
  * the consumer until `taken` is false again; both flags, the list and the
@@ -152,10 +151,7 @@ static void free_memory(struct gwc_pipe *pipe)
 				rnl_pinned_put(pipe->pool, lots[j].chunks[k].text);
 		free(lots);
 	}
-	for (unsigned i = 0; pipe->device_mem && i < pipe->nr_workers; i++)
-		rnl_device_free(pipe->pool, pipe->device_mem[i]);
 	free(pipe->producers);
-	free(pipe->device_mem);
 	pthread_cond_destroy(&pipe->moved);
 	pthread_cond_destroy(&pipe->ready);
 	pthread_mutex_destroy(&pipe->lock);
@@ -196,17 +192,10 @@ static int get_memory(struct gwc_pipe *pipe)
 	int ret = 0;
 
 	pipe->producers = calloc(pipe->nr_producers, sizeof(*pipe->producers));
-	pipe->device_mem = calloc(pipe->nr_workers, sizeof(*pipe->device_mem));
-	if (!pipe->producers || !pipe->device_mem)
+	if (!pipe->producers)
 		return -ENOMEM;
 	for (unsigned i = 0; !ret && i < pipe->nr_producers; i++)
 		ret = init_producer(pipe, &pipe->producers[i]);
-	for (unsigned i = 0; !ret && i < pipe->nr_workers; i++) {
-		void *mem = NULL;
-
-		ret = rnl_device_alloc(pipe->pool, pipe->buffer_bytes, &mem);
-		pipe->device_mem[i] = mem;
-	}
 	return ret;
 }
 
@@ -252,10 +241,9 @@ int gwc_pipe_start(struct gwc_pipe **pipep, struct rnl_pool *pool, struct gwc_so
 	pipe->buffer_bytes = pipe->summaries_at + pieces_max(pipe) * sizeof(struct gwc_summary);
 	pipe->only_sizes = gwc_options_only_sizes(opt);
 	pipe->printable = opt->printable;
-	pipe->nr_workers = stats.nr_workers;
 	pipe->nr_producers = opt->producers;
 	/* Four chunks for each worker, and two lots at least for each producer. */
-	nr_lots = pipe->nr_workers / pipe->nr_producers + 1;
+	nr_lots = stats.nr_workers / pipe->nr_producers + 1;
 	pipe->nr_lots = nr_lots < 2 ? 2 : nr_lots;
 	pipe->tail = &pipe->head;
 	ret = get_memory(pipe);

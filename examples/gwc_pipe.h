@@ -65,8 +65,6 @@ struct gwc_pipe {
 	unsigned nr_producers;
 	unsigned nr_lots;	/* of each producer */
 	struct gwc_producer *producers;
-	unsigned nr_workers;
-	unsigned char **device_mem;	/* of each worker: laid out as a buffer */
 
 	pthread_mutex_t turn;
 

@@ -23,17 +23,20 @@ int gwc_count_chunk(struct rnl_job *job)
 {
 	struct gwc_chunk *chunk = rnl_container_of(job, struct gwc_chunk, job);
 	struct gwc_pipe *pipe = chunk->pipe;
-	unsigned char *mem = pipe->device_mem[rnl_worker_index()];
-	const struct gwc_args args = {
-		.text = mem,
-		.pieces = (const struct gwc_piece *)(void *)(mem + chunk->used),
-		.summaries = gwc_summaries(pipe, mem),
-		.printable = pipe->printable,
-	};
+	struct gwc_args args = { .printable = pipe->printable };
 	const struct rnl_dim grid = { chunk->nr_pieces, 1, 1 };
 	const struct rnl_dim block = { GWC_THREADS, 1, 1 };
+	unsigned char *mem;
+	void *scratch;
 	int ret;
 
+	ret = rnl_scratch(pipe->buffer_bytes, &scratch);
+	if (ret)
+		return ret;
+	mem = scratch;
+	args.text = mem;
+	args.pieces = (const struct gwc_piece *)(void *)(mem + chunk->used);
+	args.summaries = gwc_summaries(pipe, mem);
 	ret = rnl_copy(mem, chunk->text,
 		       chunk->used + chunk->nr_pieces * sizeof(struct gwc_piece));
 	if (!ret)

@@ -18,7 +18,6 @@ struct request {
 static struct rnl_pool *pool;
 static struct rnl_barrier all_done;
 static struct request *requests;	/* REQUESTS of each producer */
-static void *scratch[WORKERS];		/* device memory of each worker */
 
 static void must(int ret, const char *what)
 {
@@ -45,14 +44,18 @@ RNL_HOST_KERNEL(square, square_on_host, struct square_args);
 static int square_request(struct rnl_job *job)
 {
 	struct request *r = rnl_container_of(job, struct request, job);
-	struct square_args args = { (uint32_t *)scratch[rnl_worker_index()] };
 	struct rnl_dim grid = { 1, 1, 1 }, block = { NUMBERS, 1, 1 };
-	int ret = rnl_copy(args.numbers, r->numbers, sizeof(r->numbers));
+	struct square_args args;
+	void *mem = NULL;
+	int ret = rnl_scratch(sizeof(r->numbers), &mem);	/* the job's own, on the device */
 
+	args.numbers = (uint32_t *)mem;
+	if (!ret)
+		ret = rnl_copy(mem, r->numbers, sizeof(r->numbers));
 	if (!ret)
 		ret = rnl_launch(&square, grid, block, &args);
 	/* What it returns becomes the job's result. */
-	return ret ? ret : rnl_copy(r->numbers, args.numbers, sizeof(r->numbers));
+	return ret ? ret : rnl_copy(r->numbers, mem, sizeof(r->numbers));
 }
 
 static void *produce(void *first)
@@ -80,8 +83,6 @@ int main(void)
 	must(rnl_barrier_init(&all_done, pool), "rnl_barrier_init");
 	must(rnl_pinned_get(pool, PRODUCERS * REQUESTS * sizeof(*requests), &pinned), "pinned");
 	requests = (struct request *)pinned;
-	for (int i = 0; i < WORKERS; i++)
-		must(rnl_device_alloc(pool, sizeof(requests->numbers), &scratch[i]), "device");
 	for (int i = 0; i < PRODUCERS; i++)
 		must(-pthread_create(&producers[i], NULL, produce, requests + i * REQUESTS), "thread");
 	for (int i = 0; i < PRODUCERS; i++)
@@ -92,8 +93,6 @@ int main(void)
 		for (uint32_t i = 0; i < NUMBERS; i++)
 			wrong += requests[r].numbers[i] != (i + r) * (i + r);
 	printf("%d requests of %d numbers each, %u wrong\n", PRODUCERS * REQUESTS, NUMBERS, wrong);
-	for (int i = 0; i < WORKERS; i++)
-		rnl_device_free(pool, scratch[i]);
 	rnl_pinned_put(pool, pinned);
 	rnl_pool_destroy(pool);
 	return wrong ? EXIT_FAILURE : EXIT_SUCCESS;

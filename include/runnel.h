@@ -184,10 +184,17 @@ struct rnl_pool_attr {
 	rnl_worker_start_fn *on_start; /* may be NULL */
 	rnl_worker_stop_fn *on_stop; /* may be NULL */
 	void *hook_arg;		/* what these two get */
+	uint64_t pinned_max;	/* bytes that rnl_pinned_get() page-locks at most, what the
+				 * pool itself stages included; 0: a quarter of the memory */
+	uint64_t pinned_preload; /* bytes of these that are page-locked at the start */
+	uint64_t staging_max;	/* bytes of pageable copies that a worker has under way
+				 * before rnl_copy() holds it; 0: 32 MiB */
+	uint64_t scratch_keep;	/* bytes of scratch that a worker keeps for its next job;
+				 * 0: 64 MiB */
 };
 #define RNL_POOL_ATTR_INIT \
 	{ sizeof(struct rnl_pool_attr), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, \
-	  NULL, NULL, 0, 0, NULL, NULL, NULL }
+	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0 }
 
 /*
  * Creates a pool and starts its workers.
@@ -301,10 +308,17 @@ struct rnl_pool_stats {
 	struct rnl_latency queue_wait; /* from the submit to the function's start */
 	struct rnl_latency host; /* from there to the function's return */
 	struct rnl_latency device; /* from there until the worker saw it done */
+	uint64_t staged_bytes;	/* copied by a CPU, since their memory was pageable: what
+				 * rnl_pinned_get() would save */
+	/* In the sum of all alone, 0 for a worker: */
+	uint64_t pinned_locked;	/* bytes page-locked now for rnl_pinned_get() */
+	uint64_t pinned_used;	/* bytes of these that are in buffers given out */
+	uint64_t device_calls;	/* by the process, ever, that had the device allocate or free
+				 * memory, scratch not counted, or make an event: slow ones */
 };
 #define RNL_POOL_STATS_INIT \
 	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT }
+	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0 }
 
 /*
  * Counts what the pool did.  It reads every worker's counters and histograms
@@ -424,7 +438,8 @@ RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
 /*
  * Makes the job start after a barrier: once every job that the barrier counts
  * has been issued, this one is started, and its stream waits for theirs on
- * the device.  No host thread blocks for it.  If by then a job of the barrier
+ * the device.  No host thread blocks for it.  (A job that copies to pageable
+ * memory counts as issued when it is done: the last step is a CPU's.)  If by then a job of the barrier
  * has failed, this one completes with -ECANCELED and its function does not run.
  * That this job is done, above all with -ECANCELED, does NOT say that the
  * barrier's jobs are: rnl_barrier_wait() before their memory, or the barrier's,
@@ -755,9 +770,9 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
  * job counted so far; the host goes on.  What the thread issues next runs
  * after those jobs.  A thread that is not attached to a device is attached to
  * the pool's: see rnl_thread_attach().
- * Context: blocks until the jobs' functions have returned, never for the
- *	device: a stream that waited for work not yet issued could hold the
- *	hardware queue which that work needs.  On a worker of the barrier's own
+ * Context: blocks until the jobs' functions have returned, and maps, and jobs
+ *	that copy to pageable memory, are done; else never for the device: a stream that waited for work not yet issued
+ *	could hold the hardware queue which that work needs.  On a worker of the barrier's own
  *	pool it does not block.
  * Return: 0; -EBUSY on a worker of the pool, and jobs are not issued; -EINVAL
  *	barrier is NULL or was not initialised; -EIO the device has failed;
@@ -790,11 +805,23 @@ struct rnl_dim {
 };
 
 /*
- * Copies bytes, to or from the device or within it; the direction is found
- * from the pointers.
- * @dst, @src: @bytes bytes each, valid until the device has passed the copy
- *	(for a job: until it is done).  Host memory should come from
- *	rnl_pinned_get(): from pageable memory CUDA makes the caller wait.
+ * Copies bytes: to, from, within or between devices, or from host to host; the
+ * direction is found from the pointers.
+ * @dst, @src: @bytes bytes each, which do not overlap.
+ * How long they must last: until the device has passed the copy, that is, for a
+ * job, until it is done.  Do not write to @src, nor look at @dst, before.
+ * Between the device and memory of rnl_pinned_get(), or other page-locked
+ * memory, the copy is the device's own.  Pageable memory (malloc, the stack, a
+ * mapped file) goes through page-locked memory of the pool, in pieces, by a CPU:
+ * in a job, @src is read before the call returns, and @dst is written by the
+ * worker before the job is done.  The call returns at once, however much is
+ * queued on the stream, until the worker has staging_max bytes under way, or
+ * some 1000 copies; then it waits for the oldest of these, as it does for one
+ * that has yet to write what this one reads.  Copies from host to host, and
+ * outside of a job those of pageable memory, CUDA does while the caller waits,
+ * behind all that is on the stream.
+ * Ordering: with all that this thread issues; kernels that reach pageable memory
+ *	by themselves, where they can, are in no order with copies of it.
  * Return: 0; -EINVAL a pointer is NULL and bytes is not 0, or CUDA refused
  *	it; -ENODEV the thread is attached to no device; -EIO; -ENOMEM.
  * Since: 0.1
@@ -802,8 +829,20 @@ struct rnl_dim {
 RNL_API int rnl_copy(void *dst, const void *src, size_t bytes);
 
 /*
+ * As rnl_copy(), for a rectangle: row i of it is at dst + i * dst_pitch, and
+ * comes from src + i * src_pitch.
+ * @width: bytes of a row; @dst_pitch, @src_pitch: bytes from one row to the next,
+ * not less than width, and less than 2 GiB.
+ * Return: as rnl_copy(); -EINVAL also if a pitch is not as said.
+ * Since: 0.1
+ */
+RNL_API int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+			size_t width, size_t rows);
+
+/*
  * Sets @bytes bytes at @dst to @value.
- * Return: as rnl_copy().
+ * @dst: the device's memory, or page-locked; valid until the device has passed it.
+ * Return: as rnl_copy(); -EINVAL also for pageable memory.
  * Since: 0.1
  */
 RNL_API int rnl_fill(void *dst, uint8_t value, size_t bytes);
@@ -899,29 +938,47 @@ RNL_API void rnl_thread_detach(void);
 /* ---- memory -------------------------------------------------------------- */
 
 /*
- * Host memory that the pool's device copies from and to without holding the
- * caller (page-locked), 64-byte aligned.
- * @bufp: receives the buffer, which is given back by rnl_pinned_put().
- * Context: may block: page-locking a megabyte takes a millisecond.  Get
- *	buffers at start and use them again.
- * Return: 0; -EINVAL an argument is NULL or bytes is 0; -ENOMEM; -EIO;
- *	-EOWNERDEAD.
+ * A buffer of host memory that the pool's device copies from and to without
+ * holding the caller, and that kernels can reach (page-locked, portable, mapped):
+ * 64-byte aligned, from 64 KiB on to a page.  On the host device plain memory.
+ * Buffers are cut from large pieces, which the pool keeps: once it has enough of
+ * a size, to get one and to put it back takes neither a lock nor CUDA.
+ * @bytes: rounded up, above 256 by less than a quarter; and a buffer needs 64 bytes
+ *	more, or a page from 64 KiB on.
+ * @bufp: receives the buffer, to be given back by rnl_pinned_put() or with the
+ *	pool.
+ * Context: lock-free; blocks when more is to be page-locked, which takes a
+ *	millisecond for each megabyte (attribute pinned_preload).
+ * Return: 0; -EINVAL an argument is NULL or bytes is 0; -ENOMEM it would be more
+ *	than pinned_max, or than there is; -EIO; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp);
 
 /*
+ * As rnl_pinned_get(), but while that would be more than pinned_max, waits for
+ * others to put buffers back.
+ * Context: blocks; on a worker of the pool not: there it is as that.
+ * Return: as that, but -ETIMEDOUT; -ENOMEM only if so many bytes can never be had.
+ * Since: 0.1
+ */
+RNL_API int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp,
+				int64_t timeout_ns);
+
+/*
  * Gives a pinned buffer back; nothing may be using it any more.
- * @buf: NULL does nothing.
- * Context: may block.
+ * @buf: as rnl_pinned_get() gave it; NULL does nothing.  One that was put back
+ *	already, or was written to in front of its start, is noticed: an error is
+ *	logged, and nothing else is done.
+ * Context: lock-free.
  * Since: 0.1
  */
 RNL_API void rnl_pinned_put(struct rnl_pool *pool, void *buf);
 
 /*
- * Memory of the pool's device; on the host device plain memory, 64-byte
- * aligned.
- * Context: may block.
+ * Memory of the pool's device for what outlives a job; on the host device plain
+ * memory, 64-byte aligned.
+ * Context: may block, but not for what is on the device's streams.
  * Return: 0; -EINVAL an argument is NULL or bytes is 0; -ENOMEM; -EIO;
  *	-EOWNERDEAD.
  * Since: 0.1
@@ -931,10 +988,128 @@ RNL_API int rnl_device_alloc(struct rnl_pool *pool, size_t bytes, void **memp);
 /*
  * Frees it; no job that uses it may be unfinished.
  * @mem: NULL does nothing.
- * Context: may block.
+ * Context: may block, but not for what is on the device's streams.
  * Since: 0.1
  */
 RNL_API void rnl_device_free(struct rnl_pool *pool, void *mem);
+
+/*
+ * Device memory for the job that runs: for what it issues, from here on, to its
+ * worker's stream.  It is gone when the job is done, whatever its result, and
+ * needs no free.  A worker keeps what its jobs used (attribute scratch_keep),
+ * and then this takes some nanoseconds; more comes from the device, in stream
+ * order, without a wait.  What was there before is not defined.
+ * @memp: receives it, 256-byte aligned; may be called several times in a job.
+ * Return: 0; -EINVAL called outside of a job, or memp is NULL, or bytes is 0;
+ *	-ENOMEM; -EIO.  As with rnl_copy(), an error becomes the job's.
+ * Since: 0.1
+ */
+RNL_API int rnl_scratch(size_t bytes, void **memp);
+
+/* ---- large arrays -------------------------------------------------------- */
+
+/*
+ * What the function of a map gets: one chunk, on the device.
+ */
+struct rnl_chunk {
+	uint64_t index;		/* of the chunk, from 0 */
+	uint64_t first;		/* number of its first element in the array */
+	uint64_t nr;		/* elements; fewer in the last chunk alone */
+	uint64_t before, after;	/* elements there are beside them: the halos, or fewer at the
+				 * array's ends */
+	const void *in;		/* element `first`; halos lie before it and behind the last */
+	void *out;		/* room for nr elements; the same as `in` in place without halo */
+	void *arg;		/* as in struct rnl_map */
+};
+
+enum rnl_map_flags {
+	/*
+	 * A job takes two chunks, and issues both their copies in, then both
+	 * kernels, then both copies out; without it, each job issues copy, kernel
+	 * and copy of one chunk.
+	 */
+	RNL_MAP_COPIES_FIRST = 1,
+	/*
+	 * read() gets the chunks in order, one at a time, and so does write(): for
+	 * pipes and the like.  Their turn is waited for by jobs, not by workers.
+	 */
+	RNL_MAP_IN_ORDER = 2,
+	/* The report has the times of the stages; to take them costs some 6 % (H200). */
+	RNL_MAP_TIMED = 4
+};
+
+#define RNL_MAP_AUTO UINT64_MAX	/* chunk: so large as runnel thinks right */
+
+/* What became of a map. */
+struct rnl_map_report {
+	uint32_t size;		/* sizeof(struct rnl_map_report) */
+	uint32_t nr_jobs;	/* that took turns in it */
+	uint64_t chunks;	/* done */
+	uint64_t bytes_in, bytes_out; /* copied to the device and from it */
+	uint64_t wall_ns;	/* from the call until all was done */
+	uint64_t read_ns;	/* of CPUs, all together: in read(), or to stage pageable memory */
+	uint64_t write_ns;	/* the same, out */
+	/* With RNL_MAP_TIMED; for how long the device had some chunk in this stage: */
+	uint64_t in_ns, kernel_ns, out_ns;
+	uint32_t overlap_percent; /* these three to wall_ns: 100 one after the other, 300 at best */
+	uint32_t limit_percent;	/* the longest of these to wall_ns: 100 is as fast as can be */
+};
+#define RNL_MAP_REPORT_INIT { sizeof(struct rnl_map_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+struct rnl_map {
+	uint32_t size;		/* sizeof(struct rnl_map) */
+	uint32_t flags;		/* enum rnl_map_flags */
+	/* Issues what is to be done with a chunk, as a job's function does; 0 or an error. */
+	int (*fn)(const struct rnl_chunk *chunk);
+	void *arg;		/* for the callbacks */
+	uint64_t nr;		/* elements of the array */
+	uint64_t chunk;		/* elements of a chunk, or RNL_MAP_AUTO */
+	uint64_t halo_before, halo_after; /* elements that a chunk gets of its neighbours; not
+				 * more than a chunk */
+	size_t in_bytes, out_bytes; /* of an element; out_bytes 0: nothing comes out */
+	const void *in;		/* the array, in the host's memory; NULL: read() has it */
+	void *out;		/* may be `in` (in place), else does not overlap it; NULL: write() */
+	/* Puts elements first, ... first + nr - 1 at @buf, which is pinned; halos are read, too. */
+	int (*read)(void *arg, void *buf, uint64_t first, uint64_t nr);
+	/* Takes what came out. */
+	int (*write)(void *arg, const void *buf, uint64_t first, uint64_t nr);
+	struct rnl_map_report *report; /* filled in at the end; NULL: not wanted */
+	int (*check)(void);	/* the library's: runnel/cuda.h sets it */
+};
+#define RNL_MAP_INIT \
+	{ sizeof(struct rnl_map), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, \
+	  NULL }
+
+/*
+ * Streams a large array through the workers: chunks in, a function for each
+ * chunk, chunks out, all at the same time.  Two jobs for each worker take turns
+ * at the chunks, among what else is queued; the device has one chunk's memory
+ * for each worker (scratch), two with RNL_MAP_COPIES_FIRST.
+ * Arrays should be page-locked; if not, the workers copy them to and from
+ * page-locked memory, two chunks for each worker.  What is not in memory comes
+ * from read() and goes to write(): any worker calls them, several at once and
+ * in any order, unless RNL_MAP_IN_ORDER is set.  A worker in a callback does
+ * nothing else meanwhile.
+ * @map: copied; what it points to, the report too, stays valid until the
+ *	barrier tells that all is done.
+ * @barrier: of the pool; it counts the map as one job, from this call until the
+ *	last chunk is out.  Jobs after it start then.
+ * Context: allocates; starts the first chunks.  Once it has returned 0, a close
+ *	does not stop the map, and a drain waits for it.
+ * Ordering: chunks have none among them.
+ * Return: 0; -EINVAL an argument is NULL, or map of a wrong size or with unknown
+ *	flags; no fn; an element of 0 bytes in; a chunk of 0; a halo larger than a
+ *	chunk; neither in nor read, or both; out or write missing, or both, or
+ *	there though out_bytes is 0; in and out overlap and are not the same; in
+ *	place with elements that become larger or smaller; an array in the device's
+ *	memory; sizes that overflow; the barrier is of another pool.  -EAGAIN the pool is full; -ESHUTDOWN; -ENOMEM;
+ *	-EIO; -EOWNERDEAD.  Unless it is 0, nothing was started.
+ * The first error of fn(), read(), write() or the device ends the map: no
+ * further chunk is begun, and the barrier has it for its result.  What is in `out`
+ * then is not defined.
+ * Since: 0.1
+ */
+RNL_API int rnl_map(struct rnl_pool *pool, const struct rnl_map *map, struct rnl_barrier *barrier);
 
 #ifdef __cplusplus
 }

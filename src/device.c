@@ -57,15 +57,6 @@ int rnl__device_open(const char *name, struct rnl__device **devicep)
 	return ret ? ret : rnl__device_cuda(ordinal, devicep);
 }
 
-void rnl__device_fail(struct rnl__device *device, int code)
-{
-	int well = 0;
-
-	/* relaxed: see rnl__device_failed() */
-	atomic_compare_exchange_strong_explicit(&device->failed, &well, code, memory_order_relaxed,
-						memory_order_relaxed);
-}
-
 int rnl_device_info(const char *name, struct rnl_device_info *info)
 {
 	struct rnl__device *device;

@@ -9,6 +9,9 @@
  *	cuStreamWriteValue32; cudaEventQuery takes the driver's lock and slows
  *	the launches of all other threads.  That driver function is found
  *	through the runtime, so nothing links libcuda.
+ *	Device memory comes from a memory pool of ours, in stream order: cudaMalloc
+ *	and cudaFree would wait for the whole device.  It keeps what is freed, and
+ *	never has one stream wait for another's free to use that again.
  *	An error that is not sticky is taken off the runtime's copy of ours at
  *	once (cudaGetLastError), so that no job is blamed for it.
  */
@@ -36,6 +39,11 @@ struct cuda_device {
 	struct rnl__device base;
 	write_value_fn *write_value;	/* NULL: the driver has none */
 	bool known;
+
+	/* Made when the first thread attaches, and kept. */
+	pthread_mutex_t lock;
+	cudaMemPool_t memory;		/* all device memory comes from it */
+	cudaStream_t memory_stream;	/* for what belongs to no thread's */
 };
 
 struct cuda_stream {
@@ -203,6 +211,49 @@ static cudaError_t ready_stream(cudaStream_t handle, bool urgent)
 	return cudaStreamSetAttribute(handle, cudaStreamAttributePriority, &value);
 }
 
+static cudaError_t make_memory(struct cuda_device *device)
+{
+	const struct cudaMemPoolProps props = {
+		.allocType = cudaMemAllocationTypePinned,
+		.location = { .type = cudaMemLocationTypeDevice, .id = device->base.info.ordinal },
+	};
+	uint64_t keep = UINT64_MAX;
+	int no = 0;
+	cudaError_t code;
+
+	code = cudaStreamCreateWithFlags(&device->memory_stream, cudaStreamNonBlocking);
+	if (code != cudaSuccess)
+		return code;
+	code = cudaMemPoolCreate(&device->memory, &props);
+	/* By default whatever is free goes back to the system at each synchronisation. */
+	if (code == cudaSuccess)
+		code = cudaMemPoolSetAttribute(device->memory, cudaMemPoolAttrReleaseThreshold,
+					       &keep);
+	/* This one would add waits between workers' streams. */
+	if (code == cudaSuccess)
+		code = cudaMemPoolSetAttribute(device->memory,
+					       cudaMemPoolReuseAllowInternalDependencies, &no);
+	if (code == cudaSuccess)
+		return code;
+	if (device->memory)
+		(void)cudaMemPoolDestroy(device->memory);
+	(void)cudaStreamDestroy(device->memory_stream);
+	device->memory = NULL;
+	return code;
+}
+
+/* Called with the device current. */
+static cudaError_t ready_memory(struct cuda_device *device)
+{
+	cudaError_t code = cudaSuccess;
+
+	pthread_mutex_lock(&device->lock);
+	if (!device->memory)
+		code = make_memory(device);
+	pthread_mutex_unlock(&device->lock);
+	return code;
+}
+
 static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
 		       struct rnl__stream **streamp)
 {
@@ -214,6 +265,8 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	if (!stream)
 		return -ENOMEM;
 	code = cudaSetDevice(device->info.ordinal);
+	if (code == cudaSuccess)
+		code = ready_memory((struct cuda_device *)device);
 	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
 		code = make_stream(&handle, urgent);
 		stream->own = code == cudaSuccess;
@@ -241,16 +294,22 @@ static void cuda_detach(struct rnl__stream *base)
 	(void)result(base->device, cudaStreamSynchronize(base->native));
 	if (stream->own)
 		(void)result(base->device, cudaStreamDestroy(base->native));
-	(void)cudaThreadExchangeStreamCaptureMode(&stream->capture_mode);
+	(void)result(base->device, cudaThreadExchangeStreamCaptureMode(&stream->capture_mode));
 	free(stream);
 }
 
 /* ---- work ---------------------------------------------------------------- */
 
-static int cuda_copy(void *dst, const void *src, size_t bytes)
+static int cuda_copy(const struct rnl__copy *c)
 {
-	return result(self_device(),
-		      cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, self_stream()));
+	cudaError_t code;
+
+	if (c->rows == 1)
+		code = cudaMemcpyAsync(c->dst, c->src, c->width, cudaMemcpyDefault, self_stream());
+	else
+		code = cudaMemcpy2DAsync(c->dst, c->dst_pitch, c->src, c->src_pitch, c->width,
+					 c->rows, cudaMemcpyDefault, self_stream());
+	return result(self_device(), code);
 }
 
 static int cuda_fill(void *dst, uint8_t value, size_t bytes)
@@ -291,7 +350,7 @@ static int cuda_write(uint32_t *word, uint32_t value)
 
 /* ---- events -------------------------------------------------------------- */
 
-static int cuda_event_create(struct rnl__device *device, struct rnl__event **eventp)
+static int cuda_event_create(struct rnl__device *device, bool timed, struct rnl__event **eventp)
 {
 	struct rnl__event *event = malloc(sizeof(*event));
 	cudaError_t code;
@@ -301,7 +360,8 @@ static int cuda_event_create(struct rnl__device *device, struct rnl__event **eve
 		return -ENOMEM;
 	code = enter(device, &before);
 	if (code == cudaSuccess) {
-		code = cudaEventCreateWithFlags(&event->handle, cudaEventDisableTiming);
+		code = cudaEventCreateWithFlags(&event->handle,
+						timed ? cudaEventDefault : cudaEventDisableTiming);
 		leave(device, before);
 	}
 	if (code != cudaSuccess) {
@@ -336,6 +396,15 @@ static int cuda_event_reached(struct rnl__event *event)
 	return reached(event->device, cudaEventQuery(event->handle));
 }
 
+static int cuda_event_elapsed(struct rnl__event *from, struct rnl__event *to, int64_t *ns)
+{
+	float ms = 0;
+	int ret = result(from->device, cudaEventElapsedTime(&ms, from->handle, to->handle));
+
+	*ns = (int64_t)((double)ms * 1e6);
+	return ret;
+}
+
 static int cuda_idle(void)
 {
 	return reached(self_device(), cudaStreamQuery(self_stream()));
@@ -363,19 +432,52 @@ static int cuda_wait(uint64_t deadline)
 
 /* ---- memory -------------------------------------------------------------- */
 
+/* Device memory, in the order of a stream. */
+static cudaError_t alloc_ordered(struct cuda_device *device, size_t bytes, cudaStream_t stream,
+				 void **memp)
+{
+	cudaError_t code = cudaMallocFromPoolAsync(memp, bytes, device->memory, stream);
+
+	if (code != cudaErrorMemoryAllocation)
+		return code;
+	/* What is free may be in pieces that do not fit: once more without them. */
+	(void)cudaGetLastError();
+	(void)cudaMemPoolTrimTo(device->memory, 0);
+	return cudaMallocFromPoolAsync(memp, bytes, device->memory, stream);
+}
+
+static cudaError_t alloc_kind(struct cuda_device *device, enum rnl__memory kind, size_t bytes,
+			      void **memp)
+{
+	cudaError_t code;
+
+	if (kind == RNL__PINNED)
+		return cudaHostAlloc(memp, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+	if (kind == RNL__SCRATCH)
+		return alloc_ordered(device, bytes, self_stream(), memp);
+	code = alloc_ordered(device, bytes, device->memory_stream, memp);
+	if (code != cudaSuccess)
+		return code;
+	/* For any stream from here on; nothing but allocations is on this one. */
+	code = cudaStreamSynchronize(device->memory_stream);
+	if (code != cudaSuccess)
+		(void)cudaFreeAsync(*memp, device->memory_stream);
+	return code;
+}
+
 static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
 {
 	cudaError_t code;
 	void *mem = NULL;
 	int before;
 
+	/* CUDA would first give all back that is kept for others. */
+	if (kind != RNL__PINNED && bytes > device->info.memory_bytes)
+		return -ENOMEM;
 	code = enter(device, &before);
 	if (code != cudaSuccess)
 		return failed(device, code);
-	if (kind == RNL__PINNED)
-		code = cudaHostAlloc(&mem, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
-	else
-		code = cudaMalloc(&mem, bytes);
+	code = alloc_kind((struct cuda_device *)device, kind, bytes, &mem);
 	leave(device, before);
 	if (code != cudaSuccess)
 		return failed(device, code);
@@ -383,9 +485,48 @@ static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	return 0;
 }
 
-static void cuda_free(struct rnl__device *device, enum rnl__memory kind, void *mem)
+static void cuda_free(struct rnl__device *base, enum rnl__memory kind, void *mem)
 {
-	(void)result(device, kind == RNL__PINNED ? cudaFreeHost(mem) : cudaFree(mem));
+	struct cuda_device *device = (struct cuda_device *)base;
+	cudaError_t code;
+
+	if (kind == RNL__PINNED)
+		code = cudaFreeHost(mem);
+	else if (kind == RNL__SCRATCH)
+		code = cudaFreeAsync(mem, self_stream());
+	else
+		code = cudaFreeAsync(mem, device->memory_stream);
+	(void)result(base, code);
+}
+
+static enum rnl__memory cuda_kind_of(struct rnl__device *device, const void *mem)
+{
+	struct cudaPointerAttributes attributes;
+	cudaError_t code = cudaPointerGetAttributes(&attributes, mem);
+
+	(void)device;
+	if (code != cudaSuccess) {
+		(void)cudaGetLastError();
+		return RNL__PINNED;	/* whoever uses it will be told */
+	}
+	switch (attributes.type) {
+	case cudaMemoryTypeUnregistered:
+		return RNL__PAGEABLE;
+	case cudaMemoryTypeDevice:
+		return RNL__DEVICE;
+	default:
+		return RNL__PINNED;	/* managed memory, too: CUDA does not stage it */
+	}
+}
+
+static void cuda_trim(struct rnl__device *base)
+{
+	struct cuda_device *device = (struct cuda_device *)base;
+
+	if (!device->memory)
+		return;
+	(void)result(base, cudaStreamSynchronize(device->memory_stream));
+	(void)result(base, cudaMemPoolTrimTo(device->memory, 0));
 }
 
 /* ---- the device ---------------------------------------------------------- */
@@ -402,10 +543,13 @@ static const struct rnl__device_ops ops = {
 	.event_record = cuda_event_record,
 	.event_wait = cuda_event_wait,
 	.event_reached = cuda_event_reached,
+	.event_elapsed = cuda_event_elapsed,
 	.idle = cuda_idle,
 	.wait = cuda_wait,
 	.alloc = cuda_alloc,
 	.free = cuda_free,
+	.kind_of = cuda_kind_of,
+	.trim = cuda_trim,
 	.errno_of = cuda_errno_of,
 };
 
@@ -434,6 +578,7 @@ static int describe(struct cuda_device *device, int ordinal)
 		(void)cudaGetLastError();
 		return errno_of_code(code);
 	}
+	pthread_mutex_init(&device->lock, NULL);
 	device->write_value = find_write_value();
 	device->base.ops = &ops;
 	device->base.priorities = true;

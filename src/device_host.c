@@ -12,10 +12,9 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "host_memory.h"
 #include "host_stream.h"
 #include "self.h"
-
-#define ALIGNMENT 64u
 
 struct host_stream {
 	struct rnl__stream base;
@@ -63,19 +62,19 @@ static void host_detach(struct rnl__stream *base)
 	free(stream);
 }
 
-static int host_copy(void *dst, const void *src, size_t bytes)
+static int host_copy(const struct rnl__copy *copy)
 {
-	return issue(&(struct rnl__host_op){
-		.kind = RNL__HOST_COPY,
-		.move = { .dst = dst, .src = src, .bytes = bytes },
-	});
+	return issue(&(struct rnl__host_op){ .kind = RNL__HOST_COPY, .copy = *copy });
 }
 
 static int host_fill(void *dst, uint8_t value, size_t bytes)
 {
+	/* As CUDA's memset, which knows no pageable memory. */
+	if (rnl__host_memory_kind(dst) == RNL__PAGEABLE)
+		return -EINVAL;
 	return issue(&(struct rnl__host_op){
 		.kind = RNL__HOST_FILL,
-		.move = { .dst = dst, .value = value, .bytes = bytes },
+		.fill = { .dst = dst, .value = value, .bytes = bytes },
 	});
 }
 
@@ -109,9 +108,10 @@ static int host_write(uint32_t *word, uint32_t value)
 	});
 }
 
-static int host_event_create(struct rnl__device *device, struct rnl__event **eventp)
+static int host_event_create(struct rnl__device *device, bool timed, struct rnl__event **eventp)
 {
 	(void)device;
+	(void)timed;	/* all of them are */
 	return rnl__host_event_create(eventp);
 }
 
@@ -136,6 +136,12 @@ static int host_event_reached(struct rnl__event *event)
 	return rnl__host_event_reached(event);
 }
 
+static int host_event_elapsed(struct rnl__event *from, struct rnl__event *to, int64_t *ns)
+{
+	*ns = (int64_t)(rnl__host_event_time(to) - rnl__host_event_time(from));
+	return 0;
+}
+
 static int host_idle(void)
 {
 	return rnl__host_stream_idle(self()->queue);
@@ -148,25 +154,31 @@ static int host_wait(uint64_t deadline)
 
 static int host_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
 {
-	size_t whole = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-	void *mem;
-
-	(void)device;
-	(void)kind;
-	if (whole < bytes)
+	/* As a device says it: whether the kernel would only promise it does not matter. */
+	if (bytes > device->info.memory_bytes)
 		return -ENOMEM;
-	mem = aligned_alloc(ALIGNMENT, whole);
-	if (!mem)
-		return -ENOMEM;
-	*memp = mem;
-	return 0;
+	return rnl__host_memory_alloc(kind, bytes, memp);
 }
 
 static void host_free(struct rnl__device *device, enum rnl__memory kind, void *mem)
 {
 	(void)device;
-	(void)kind;
-	free(mem);
+	rnl__host_memory_forget(mem);
+	if (kind == RNL__SCRATCH)
+		(void)issue(&(struct rnl__host_op){ .kind = RNL__HOST_FREE, .mem = mem });
+	else
+		rnl__host_memory_free(mem);
+}
+
+static enum rnl__memory host_kind_of(struct rnl__device *device, const void *mem)
+{
+	(void)device;
+	return rnl__host_memory_kind(mem);
+}
+
+static void host_trim(struct rnl__device *device)
+{
+	(void)device;	/* keeps nothing */
 }
 
 static int host_errno_of(struct rnl__device *device, int code)
@@ -187,10 +199,13 @@ static const struct rnl__device_ops ops = {
 	.event_record = host_event_record,
 	.event_wait = host_event_wait,
 	.event_reached = host_event_reached,
+	.event_elapsed = host_event_elapsed,
 	.idle = host_idle,
 	.wait = host_wait,
 	.alloc = host_alloc,
 	.free = host_free,
+	.kind_of = host_kind_of,
+	.trim = host_trim,
 	.errno_of = host_errno_of,
 };
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "host_memory.h"
 #include "host_stream.h"
 
 #define DEPTH 1024u		/* what CUDA's streams take before they hold the caller */
@@ -27,6 +28,7 @@ struct rnl__event {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	uint64_t recorded, reached;
+	uint64_t reached_at;
 	unsigned users;			/* the owner, and operations issued */
 };
 
@@ -84,6 +86,7 @@ static void event_reach(struct rnl__event *event, uint64_t record)
 {
 	pthread_mutex_lock(&event->lock);
 	event->reached = record;
+	event->reached_at = rnl__now();
 	pthread_cond_broadcast(&event->more);
 	event_put(event);
 }
@@ -104,6 +107,16 @@ bool rnl__host_event_reached(struct rnl__event *event)
 	reached = event->reached == event->recorded;
 	pthread_mutex_unlock(&event->lock);
 	return reached;
+}
+
+uint64_t rnl__host_event_time(struct rnl__event *event)
+{
+	uint64_t time;
+
+	pthread_mutex_lock(&event->lock);
+	time = event->reached_at;
+	pthread_mutex_unlock(&event->lock);
+	return time;
 }
 
 uint64_t rnl__host_event_next(struct rnl__event *event)
@@ -130,15 +143,27 @@ uint64_t rnl__host_event_last(struct rnl__event *event)
 
 /* ---- the executor -------------------------------------------------------- */
 
+static void copy(const struct rnl__copy *c)
+{
+	const char *src = c->src;
+	char *dst = c->dst;
+
+	for (size_t i = 0; i < c->rows; i++)
+		/* As on a device, source and destination may be the same. */
+		memmove(dst + i * c->dst_pitch, src + i * c->src_pitch, c->width);
+}
+
 static void execute(const struct rnl__host_op *op)
 {
 	switch (op->kind) {
 	case RNL__HOST_COPY:
-		/* As on a device, source and destination may be the same. */
-		memmove(op->move.dst, op->move.src, op->move.bytes);
+		copy(&op->copy);
 		break;
 	case RNL__HOST_FILL:
-		memset(op->move.dst, op->move.value, op->move.bytes);
+		memset(op->fill.dst, op->fill.value, op->fill.bytes);
+		break;
+	case RNL__HOST_FREE:
+		rnl__host_memory_free(op->mem);
 		break;
 	case RNL__HOST_LAUNCH:
 		op->launch.kernel->host(op->launch.grid, op->launch.block, op->launch.args);

@@ -28,18 +28,20 @@ enum rnl__host_op_kind {
 	RNL__HOST_WRITE,
 	RNL__HOST_RECORD,
 	RNL__HOST_WAIT,
+	RNL__HOST_FREE,
 	RNL__HOST_STOP,
 };
 
 struct rnl__host_op {
 	enum rnl__host_op_kind kind;
 	union {
+		struct rnl__copy copy;
 		struct {
 			void *dst;
-			const void *src;
 			size_t bytes;
 			uint8_t value;
-		} move;			/* COPY, FILL */
+		} fill;
+		void *mem;		/* FREE: of rnl__host_memory_alloc() */
 		struct {
 			const struct rnl_kernel *kernel;
 			struct rnl_dim grid, block;
@@ -72,6 +74,9 @@ int rnl__host_stream_wait(struct rnl__host_stream *stream, uint64_t deadline);
 
 int rnl__host_event_create(struct rnl__event **eventp);
 bool rnl__host_event_reached(struct rnl__event *event);
+
+/* When its last record was reached. */
+uint64_t rnl__host_event_time(struct rnl__event *event);
 
 /* Operations that were issued with it go on. */
 void rnl__host_event_destroy(struct rnl__event *event);

@@ -10,7 +10,6 @@
 
 int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit)
 {
-	const struct rnl__device_ops *ops = device->ops;
 	void *word = NULL;
 	int ret;
 
@@ -21,13 +20,13 @@ int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsi
 		return -ENOMEM;
 	/* Made now: in steady state nothing is created. */
 	for (unsigned i = 0; i < limit; i++) {
-		ret = ops->event_create(device, &f->marks[i].event);
+		ret = rnl__device_event(device, false, &f->marks[i].event);
 		if (ret)
 			return ret;
 	}
 	if (!device->info.stream_writes)
 		return 0;
-	ret = ops->alloc(device, RNL__PINNED, RNL__CACHE_LINE, &word);
+	ret = rnl__device_alloc(device, RNL__PINNED, RNL__CACHE_LINE, &word);
 	if (ret)
 		return ret;
 	f->word = word;
@@ -43,8 +42,7 @@ void rnl__inflight_fini(struct rnl__inflight *f)
 	if (!f->device)
 		return;
 	ops = f->device->ops;
-	if (f->word)
-		ops->free(f->device, RNL__PINNED, f->word);
+	rnl__device_free(f->device, RNL__PINNED, f->word);
 	for (unsigned i = 0; f->marks && i < f->limit; i++)
 		ops->event_destroy(f->marks[i].event);
 	free(f->marks);

@@ -43,6 +43,7 @@ struct rnl__inflight {
 	uint64_t issued;		/* number of the last job */
 	uint64_t marked;		/* that the last mark speaks for */
 	uint64_t written;		/* that the last write will put in the word */
+	uint64_t asked;			/* up to here no word is wanted: see rnl__inflight_ask() */
 	struct rnl__mark *marks;	/* ring of `limit`, each with its event */
 	unsigned first_mark, nr_marks;
 	unsigned limit;
@@ -64,11 +65,38 @@ void rnl__inflight_fini(struct rnl__inflight *f);
 /* Takes a job that was just issued; there is room. */
 void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job);
 
+/* The number that the next job gets. */
+static inline uint64_t rnl__inflight_next(const struct rnl__inflight *f)
+{
+	return f->issued + 1;
+}
+
 /*
  * Marks the end of what was issued: @event for joins and backlog, @write for
  * who waits.  0, or -EIO: the device has failed, and nothing is marked.
  */
 int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write);
+
+/*
+ * The last job, marked by an event, gets no word behind it, but is asked for: writing
+ * words holds up streams of large copies, by a sixth on an H200.
+ */
+static inline void rnl__inflight_ask(struct rnl__inflight *f)
+{
+	f->asked = f->issued;
+}
+
+/* Whether it is so with the last job. */
+static inline bool rnl__inflight_asks(const struct rnl__inflight *f)
+{
+	return f->asked == f->issued;
+}
+
+/* Whether the oldest mark has to be asked for: no word will tell. */
+static inline bool rnl__inflight_silent(const struct rnl__inflight *f)
+{
+	return f->nr_marks && f->written < f->marks[f->first_mark].seq;
+}
 
 /*
  * Looks how far the device is; @query asks the driver if the word does not

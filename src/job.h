@@ -24,9 +24,11 @@
 /* In a job's flags, beside the lanes of queue.h: what stays from submit to submit ... */
 #define RNL__JOB_URGENT 8u
 #define RNL__JOB_DEADLINE 16u
-#define RNL__JOB_LASTING (RNL__JOB_URGENT | RNL__JOB_DEADLINE)
+#define RNL__JOB_LARGE 128u	/* takes the device long: it is marked for itself */
+#define RNL__JOB_LASTING (RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE)
 /* ... and what does not. */
 #define RNL__JOB_TIMED 32u
+#define RNL__JOB_OWES 64u	/* its worker has yet to write what it copied out */
 
 enum {
 	RNL__JOB_WAITING = 1,	/* a notice, for its water mark */

@@ -4,10 +4,13 @@
 
 #include <errno.h>
 
+#include "clock.h"
 #include "device.h"
+#include "pinned.h"
 #include "pool.h"
 
-static int alloc(struct rnl_pool *pool, enum rnl__memory kind, size_t bytes, void **memp)
+/* Whether the pool may be asked for so much. */
+static int check(struct rnl_pool *pool, size_t bytes, void *const *memp)
 {
 	int ret = rnl__pool_check(pool);
 
@@ -15,33 +18,46 @@ static int alloc(struct rnl_pool *pool, enum rnl__memory kind, size_t bytes, voi
 		return ret;
 	if (!bytes || !memp)
 		return -EINVAL;
-	if (rnl__device_failed(pool->device))
-		return -EIO;
-	return pool->device->ops->alloc(pool->device, kind, bytes, memp);
-}
-
-static void release(struct rnl_pool *pool, enum rnl__memory kind, void *mem)
-{
-	if (mem && !rnl__pool_check(pool))
-		pool->device->ops->free(pool->device, kind, mem);
+	return rnl__device_failed(pool->device) ? -EIO : 0;
 }
 
 int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp)
 {
-	return alloc(pool, RNL__PINNED, bytes, bufp);
+	int ret = check(pool, bytes, bufp);
+
+	return ret ? ret : rnl__pinned_get(pool->pinned, bytes, bufp);
+}
+
+int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp, int64_t timeout_ns)
+{
+	int ret = check(pool, bytes, bufp);
+
+	if (ret)
+		return ret;
+	if (rnl__pool_worker(pool))
+		return rnl__pinned_get(pool->pinned, bytes, bufp);
+	return rnl__pinned_get_wait(pool->pinned, bytes, bufp, rnl__deadline(timeout_ns));
 }
 
 void rnl_pinned_put(struct rnl_pool *pool, void *buf)
 {
-	release(pool, RNL__PINNED, buf);
+	if (!buf || rnl__pool_check(pool))
+		return;
+	if (rnl__pinned_put(pool->pinned, buf))
+		rnl__pool_log(pool, RNL_LOG_ERROR,
+			      "rnl_pinned_put(%p): no buffer of this pool, or put back already, "
+			      "or overwritten in front of its start: left alone", buf);
 }
 
 int rnl_device_alloc(struct rnl_pool *pool, size_t bytes, void **memp)
 {
-	return alloc(pool, RNL__DEVICE, bytes, memp);
+	int ret = check(pool, bytes, memp);
+
+	return ret ? ret : rnl__device_alloc(pool->device, RNL__DEVICE, bytes, memp);
 }
 
 void rnl_device_free(struct rnl_pool *pool, void *mem)
 {
-	release(pool, RNL__DEVICE, mem);
+	if (!rnl__pool_check(pool))
+		rnl__device_free(pool->device, RNL__DEVICE, mem);
 }

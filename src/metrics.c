@@ -125,6 +125,8 @@ static const struct {
 	{ "jobs_timed_out_total", "counter", "Jobs past their deadline, not run.", FIELD(timed_out) },
 	{ "jobs_stolen_total", "counter", "Jobs run by another worker.", FIELD(stolen) },
 	{ "worker_sleeps_total", "counter", "Times that a worker fell asleep idle.", FIELD(slept) },
+	{ "staged_bytes_total", "counter", "Bytes of pageable copies, which a CPU copied.",
+	  FIELD(staged_bytes) },
 	{ "jobs_queued", "gauge", "Jobs on the worker's queue.", FIELD(queued) },
 	{ "jobs_in_flight", "gauge", "Jobs on the worker's stream.", FIELD(in_flight) },
 };
@@ -135,6 +137,13 @@ static void put_all(const struct page *p, struct rnl_pool *pool)
 	put_head(p, "jobs_unfinished", "gauge", "Jobs accepted and not done.");
 	put_one(p, "jobs_unfinished", p->all.stats.accepted > p->all.stats.done ?
 				      p->all.stats.accepted - p->all.stats.done : 0);
+	put_head(p, "pinned_locked_bytes", "gauge", "Bytes page-locked for pinned buffers.");
+	put_one(p, "pinned_locked_bytes", p->all.stats.pinned_locked);
+	put_head(p, "pinned_used_bytes", "gauge", "Bytes in pinned buffers given out.");
+	put_one(p, "pinned_used_bytes", p->all.stats.pinned_used);
+	put_head(p, "device_calls_total", "counter",
+		 "Calls of the process that had the device allocate, free, or make an event.");
+	put_one(p, "device_calls_total", p->all.stats.device_calls);
 	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
 		put_head(p, figures[i].name, figures[i].type, figures[i].help);
 		put_each(p, figures[i].name, figures[i].field);

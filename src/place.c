@@ -91,7 +91,7 @@ static void took_back(struct rnl_pool *pool, unsigned worker)
 	/* [place.D1] full barrier: taken back before we look who waits; pairs with [bell.L2], [park.S1] */
 	rnl__full_barrier();
 	rnl__bell_ring(&pool->settled);
-	rnl__worker_made_room(w);
+	rnl__pool_made_room(w);
 	rnl__park_wake(&w->park);
 }
 
@@ -280,6 +280,20 @@ void rnl__place_deferred(struct rnl_job *job)
 	/* [place.B1] full barrier: room was made before we look who waits; pairs with [bell.L2] */
 	rnl__mb_after_rmw();
 	rnl__bell_ring_once(&pool->room_put_off);
+	rnl__place_put(job);
+}
+
+void rnl__place_at(struct rnl_job *job, unsigned home)
+{
+	struct rnl_pool *pool = job->pool;
+	unsigned worker;
+
+	do {
+		struct crew crew = crew_of(pool, rnl__pool_table(pool), false);
+
+		worker = crew.first + home % crew.nr;
+	} while (reserve_one(pool, worker, NULL));
+	job->worker = (uint16_t)worker;
 	rnl__place_put(job);
 }
 

@@ -44,6 +44,9 @@ void rnl__place_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_job
 /* Starts a job that was put off for its barrier, full or closed. */
 void rnl__place_deferred(struct rnl_job *job);
 
+/* Starts a job that is accepted just now, full or closed, at the @home-th worker, round them. */
+void rnl__place_at(struct rnl_job *job, unsigned home);
+
 /* Starts a job that is accepted just now, full or closed, before all others. */
 void rnl__place_first(struct rnl_job *job);
 

@@ -1,49 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Pools: their life.
- *
- * DESIGN
- *	A pool is one block of memory with all its workers in it, those that may
- *	never serve, too: so no pointer to a worker is ever stale.
- *	Draining compares what the queues accepted with what the workers have
- *	let go of; a worker that falls idle, or leaves, has the drainers look
- *	again.
- */
+/* What a pool's workers and its callers do with what they share. */
 #include "config.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "abi.h"
-#include "clock.h"
+#include "fence.h"
 #include "pool.h"
-#include "resize.h"
-#include "self.h"
-#include "water.h"
-
-#define WORKERS_DEFAULT 8
-#define QUEUED_DEFAULT 65536
-#define IN_FLIGHT_DEFAULT 64
-#define IN_FLIGHT_MAX 1000	/* a CUDA stream holds its caller at 1021 launches */
-#define SPIN_DEFAULT_NS 20000
-#define WATCHDOG_DEFAULT_MS 100
-#define STUCK_DEFAULT_MS 1000
-#define TIME_EVERY_DEFAULT 64
-/*
- * Submits until the usual worker is chosen anew.  A job that is nothing but its
- * function takes less time than the choice; one for a GPU takes microseconds,
- * and streams that are not evenly loaded cost more.
- */
-#define HOME_FOR 15
-#define FIRST_ATTR_SIZE 120	/* of struct rnl_pool_attr in 0.1 */
-
-_Static_assert(sizeof(struct rnl_pool_attr) >= FIRST_ATTR_SIZE, "attributes only grow");
-_Static_assert(sizeof(struct rnl_job) <= 128, "a job is two cache lines");
 
 void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...)
 {
@@ -58,256 +22,14 @@ void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *
 	pool->log(pool->log_arg, level, line);
 }
 
-/* ---- creating ------------------------------------------------------------ */
-
-static unsigned nr_cpus(void)
-{
-	cpu_set_t set;
-	long online;
-
-	if (!sched_getaffinity(0, sizeof(set), &set))
-		return (unsigned)CPU_COUNT(&set);
-	/* More CPUs than such a set can hold. */
-	online = sysconf(_SC_NPROCESSORS_ONLN);
-	return online > 0 ? (unsigned)online : 1;
-}
-
-/* What is 0 in the attributes stands for this. */
-static void fill_in(struct rnl_pool_attr *attr)
-{
-	const unsigned cpus = nr_cpus();
-
-	if (!attr->nr_workers)
-		attr->nr_workers = cpus < WORKERS_DEFAULT ? cpus : WORKERS_DEFAULT;
-	if (!attr->max_queued)
-		attr->max_queued = QUEUED_DEFAULT;
-	if (!attr->max_in_flight)
-		attr->max_in_flight = IN_FLIGHT_DEFAULT;
-	if (!attr->watchdog_ms)
-		attr->watchdog_ms = WATCHDOG_DEFAULT_MS;
-	if (!attr->high_water)
-		attr->high_water = attr->max_queued - attr->max_queued / 4;
-	if (!attr->low_water)
-		attr->low_water = attr->high_water / 2;
-	if (!attr->stuck_ms)
-		attr->stuck_ms = STUCK_DEFAULT_MS;
-	if (!attr->time_every)
-		attr->time_every = TIME_EVERY_DEFAULT;
-	if (!attr->name)
-		attr->name = "rnl-worker";
-}
-
-static int check_attr(const struct rnl_pool_attr *attr)
-{
-	if (attr->nr_urgent >= RNL_WORKERS_MAX ||
-	    attr->nr_workers > RNL_WORKERS_MAX - attr->nr_urgent ||
-	    attr->stream > RNL_STREAM_PRIVATE || attr->max_in_flight > IN_FLIGHT_MAX ||
-	    attr->spin_us < -1 || attr->low_water >= attr->high_water ||
-	    !attr->cpus != !attr->nr_cpus || attr->reserved)
-		return -EINVAL;
-	for (unsigned i = 0; i < attr->nr_cpus; i++) {
-		if (attr->cpus[i] >= CPU_SETSIZE)
-			return -EINVAL;
-	}
-	return 0;
-}
-
-static struct rnl_pool *allocate(void)
-{
-	struct rnl_pool *pool = aligned_alloc(RNL__CACHE_LINE, sizeof(*pool));
-
-	if (pool)
-		memset(pool, 0, sizeof(*pool));
-	return pool;
-}
-
-static int copy_cpus(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
-{
-	if (!attr->nr_cpus)
-		return 0;
-	pool->cpus = malloc(attr->nr_cpus * sizeof(*pool->cpus));
-	if (!pool->cpus)
-		return -ENOMEM;
-	memcpy(pool->cpus, attr->cpus, attr->nr_cpus * sizeof(*pool->cpus));
-	pool->nr_cpus = attr->nr_cpus;
-	return 0;
-}
-
-static void apply(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
-{
-	pool->generation = rnl__generation;
-	pool->stream = attr->stream;
-	pool->nr_urgent = attr->nr_urgent;
-	pool->home_for = pool->device->counts ? HOME_FOR : 0;
-	/* Up to a power of two. */
-	while (pool->time_mask < attr->time_every - 1 && pool->time_mask < UINT32_MAX)
-		pool->time_mask = pool->time_mask << 1 | 1;
-	pool->max_queued = attr->max_queued;
-	pool->high_water = attr->high_water;
-	pool->low_water = attr->low_water;
-	pool->max_in_flight = attr->max_in_flight;
-	pool->watchdog_ns = 1000000ull * attr->watchdog_ms;
-	pool->stuck_ns = 1000000ull * attr->stuck_ms;
-	pool->log = attr->log;
-	pool->log_arg = attr->log_arg;
-	pool->on_start = attr->on_start;
-	pool->on_stop = attr->on_stop;
-	pool->hook_arg = attr->hook_arg;
-	snprintf(pool->name, sizeof(pool->name), "%s", attr->name);
-	/* A thread that spins on a CPU that another one needs makes both late. */
-	if (attr->spin_us > 0)
-		pool->spin_ns = (uint64_t)attr->spin_us * 1000;
-	else if (!attr->spin_us)
-		pool->spin_ns = nr_cpus() > attr->nr_urgent + attr->nr_workers ?
-				SPIN_DEFAULT_NS : SPIN_DEFAULT_NS / 10;
-	pthread_mutex_init(&pool->resizing, NULL);
-	rnl__queue_init(&pool->put_off);
-	rnl__queue_serve(&pool->put_off);
-	rnl__queue_bound(&pool->put_off, attr->max_queued, attr->max_queued);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		struct rnl__worker *w = &pool->workers[i];
-
-		w->pool = pool;
-		w->index = i;
-		w->urgent = i < pool->nr_urgent;
-		rnl__queue_init(&w->queue);
-		rnl__park_init(&w->park, w->urgent ? &pool->urgent_lot : &pool->lot, i);
-	}
-}
-
-static void release(struct rnl_pool *pool)
-{
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		rnl__inflight_fini(&pool->workers[i].inflight);
-		free(pool->workers[i].timing);
-	}
-	pthread_mutex_destroy(&pool->resizing);
-	free(pool->cpus);
-	free(pool);
-}
-
-int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_attr)
-{
-	struct rnl_pool_attr attr;
-	struct rnl__device *device;
-	struct rnl_pool *pool;
-	int ret;
-
-	if (!poolp)
-		return -EINVAL;
-	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, FIRST_ATTR_SIZE);
-	if (ret)
-		return ret;
-	fill_in(&attr);
-	ret = check_attr(&attr);
-	if (!ret)
-		ret = rnl__generation_start();
-	if (!ret)
-		ret = rnl__device_open(attr.device, &device);
-	if (ret)
-		return ret;
-	pool = allocate();
-	if (!pool)
-		return -ENOMEM;
-	pool->device = device;
-	apply(pool, &attr);
-	ret = copy_cpus(pool, &attr);
-	if (!ret)
-		ret = rnl__pool_staff(pool, attr.nr_workers);
-	if (ret) {
-		release(pool);
-		return ret;
-	}
-	*poolp = pool;
-	return 0;
-}
-
-/* ---- ending -------------------------------------------------------------- */
-
-int rnl_pool_close(struct rnl_pool *pool)
-{
-	int ret = rnl__pool_check(pool);
-
-	if (ret)
-		return ret;
-	/* Those that do not serve, too: a resize beside us may bring them in. */
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		rnl__queue_close(&pool->workers[i].queue);
-	rnl__queue_close(&pool->put_off);
-	rnl__water_close(pool);
-	/* [pool.C1] a full barrier stands in there: closed before the ring; pairs with [bell.L2] */
-	rnl__pool_ring_rooms(pool);
-	return 0;
-}
-
-/*
- * True if at some moment during the call every job accepted was let go of.
- * False may be for a reservation that is being taken back: its submit tells.
- */
-static bool settled(struct rnl_pool *pool)
-{
-	uint64_t accepted = 0, done = 0, started;
-
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		/* [pool.D1] acquire: what is counted is let go of; pairs with [worker.D1] */
-		done += atomic_load_explicit(&pool->workers[i].settled, memory_order_acquire);
-	/*
-	 * Counted after: a job that came in between makes the sums differ.  A job
-	 * that was put off is counted where it was moved in before it is no
-	 * longer counted here.
-	 */
-	started = rnl__queue_taken(&pool->put_off);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		accepted += rnl__queue_accepted(&pool->workers[i].queue);
-	return accepted + rnl__queue_accepted(&pool->put_off) - started == done;
-}
-
-int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
-{
-	uint64_t deadline = rnl__deadline(timeout_ns);
-	int ret = rnl__pool_check(pool);
-
-	if (ret)
-		return ret;
-	if (rnl__pool_worker(pool))
-		return -EBUSY;
-	for (;;) {
-		/*
-		 * Workers that fall idle, and submits that take back what they
-		 * reserved, change the counts, then ring: [worker.D2], [place.D1].
-		 */
-		uint32_t listened = rnl__bell_listen(&pool->settled);
-
-		if (settled(pool))
-			return 0;
-		if (rnl__bell_wait(&pool->settled, listened, deadline))
-			return settled(pool) ? 0 : -ETIMEDOUT;
-	}
-}
-
-void rnl_pool_destroy(struct rnl_pool *pool)
-{
-	if (rnl_pool_close(pool))
-		return;		/* none, or a parent's: its workers are not here */
-	if (rnl_pool_drain(pool, RNL_FOREVER)) {
-		rnl__pool_log(pool, RNL_LOG_ERROR,
-			      "rnl_pool_destroy() on a worker of the pool: it is closed, not freed");
-		return;
-	}
-	rnl__pool_dismiss(pool);
-	release(pool);
-}
-
-/* ---- told by others ------------------------------------------------------ */
-
 void rnl__pool_hold(struct rnl_pool *pool)
 {
-	(void)rnl__queue_move_in(&pool->put_off);
+	(void)rnl__queue_move_in(&pool->held);
 }
 
 void rnl__pool_unhold(struct rnl_pool *pool)
 {
-	rnl__queue_move_out(&pool->put_off);
+	rnl__queue_move_out(&pool->held);
 	/* [pool.H1] full barrier: let go of before the look who drains; pairs with [bell.L2] */
 	rnl__mb_after_rmw();
 	rnl__bell_ring(&pool->settled);
@@ -321,8 +43,6 @@ void rnl__pool_ring_rooms(struct rnl_pool *pool)
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__bell_ring(&pool->workers[i].room);
 }
-
-/* ---- looking at it ------------------------------------------------------- */
 
 int rnl_pool_device(struct rnl_pool *pool, struct rnl_device_info *info)
 {
@@ -343,4 +63,28 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool)
 	for (unsigned i = 0; i < nr; i++)
 		queued += rnl__queue_length(&pool->workers[i].queue);
 	return queued;
+}
+
+/* ---- to its workers ------------------------------------------------------ */
+
+void rnl__pool_order(struct rnl__worker *w, uint32_t what)
+{
+	/* [worker.O2] release: what was made ready for the order; pairs with [worker.O1] */
+	atomic_fetch_or_explicit(&w->orders, what, memory_order_release);
+	/* [worker.O3] full barrier: the order is given before we look who sleeps; pairs with [park.S1] */
+	rnl__full_barrier();
+	(void)rnl__park_wake(&w->park);
+}
+
+void rnl__pool_made_room(struct rnl__worker *w)
+{
+	struct rnl__bell *room = &w->pool->room[w->urgent], *put_off = &w->pool->room_put_off;
+
+	if (!rnl__bell_heard(room) && !rnl__bell_heard(&w->room) && !rnl__bell_heard(put_off))
+		return;
+	if (!rnl__queue_roomy(&w->queue))
+		return;
+	rnl__bell_ring_once(room);
+	rnl__bell_ring_once(&w->room);
+	rnl__bell_ring_once(put_off);
 }

@@ -11,7 +11,9 @@
 
 #include "bell.h"
 #include "device.h"
+#include "pinned.h"
 #include "self.h"
+#include "timers.h"
 #include "worker.h"
 
 /* Which workers serve: a generation, and how many they are beside the urgent ones. */
@@ -41,6 +43,8 @@ struct rnl_pool {
 	uint16_t *cpus;			/* ours; NULL: anywhere */
 	unsigned nr_cpus;
 	char name[64];
+	uint64_t scratch_keep, staging_max;
+	struct rnl__pinned *pinned;
 
 	struct rnl__lot lot;		/* of the workers that are not urgent */
 	struct rnl__lot urgent_lot;
@@ -63,6 +67,9 @@ struct rnl_pool {
 	_Atomic uint32_t moving;	/* latch: workers that have an order to follow */
 	_Atomic int start_error;	/* of the first that could not start */
 
+	struct rnl__timers timers;	/* of maps */
+
+	struct rnl__queue held;		/* counts who holds the pool, holds no jobs */
 	struct rnl__queue put_off;	/* counts jobs that wait for barriers, holds none */
 	struct rnl__worker workers[RNL_WORKERS_MAX];
 };
@@ -88,6 +95,15 @@ void rnl__pool_unhold(struct rnl_pool *pool);
 
 /* Has all who wait for room look again. */
 void rnl__pool_ring_rooms(struct rnl_pool *pool);
+
+/*
+ * There may be more room in a worker's queue: has who waits for that look.  A full
+ * barrier stands before this call.
+ */
+void rnl__pool_made_room(struct rnl__worker *w);
+
+/* Gives a worker orders, and wakes it. */
+void rnl__pool_order(struct rnl__worker *w, uint32_t orders);
 
 /* Jobs on all queues, about. */
 uint64_t rnl__pool_queued(struct rnl_pool *pool);

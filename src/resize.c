@@ -9,13 +9,14 @@
 #include "clock.h"
 #include "fence.h"
 #include "latch.h"
+#include "loop.h"
 #include "pool.h"
 #include "resize.h"
 
 static void order(struct rnl_pool *pool, struct rnl__worker *w, uint32_t what)
 {
 	rnl__latch_add(&pool->moving, 1);
-	rnl__worker_order(w, what);
+	rnl__pool_order(w, what);
 }
 
 static void await_orders(struct rnl_pool *pool)
@@ -33,7 +34,7 @@ static int start_thread(struct rnl__worker *w)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = -pthread_create(&w->thread, NULL, rnl__worker_main, w);
+	ret = -pthread_create(&w->thread, NULL, rnl__loop_main, w);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	w->started = !ret;
 	return ret;
@@ -42,7 +43,7 @@ static int start_thread(struct rnl__worker *w)
 /* Ends the thread of a worker that serves no more. */
 static void end_thread(struct rnl__worker *w)
 {
-	rnl__worker_order(w, RNL__END);
+	rnl__pool_order(w, RNL__END);
 	pthread_join(w->thread, NULL);
 	w->started = false;
 	/* relaxed: its thread is gone; the next one has not heard of that order */
@@ -237,7 +238,7 @@ void rnl__pool_dismiss(struct rnl_pool *pool)
 	/* A thread that was sent away is still there. */
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		if (pool->workers[i].started)
-			rnl__worker_order(&pool->workers[i], RNL__END);
+			rnl__pool_order(&pool->workers[i], RNL__END);
 	}
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		if (pool->workers[i].started)

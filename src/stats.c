@@ -33,6 +33,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl_pool *pool, unsigned wo
 	stats->timed_out += read_count(&w->timed_out);
 	stats->stolen += read_count(&w->stolen);
 	stats->slept += read_count(&w->slept);
+	stats->staged_bytes += read_count(&w->staging.staged);
 	stats->in_flight += rnl__inflight_nr(&w->inflight);
 	stats->queued += rnl__queue_length(&w->queue);
 	stats->accepted += rnl__queue_accepted(&w->queue);
@@ -44,6 +45,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl_pool *pool, unsigned wo
 void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 {
 	unsigned nr = rnl__pool_nr_workers(pool);
+	struct rnl__pinned_figures pinned;
 	uint64_t started;
 
 	for (unsigned i = 0; i < nr; i++)
@@ -52,6 +54,10 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 	started = rnl__queue_taken(&pool->put_off);
 	sum->stats.accepted += rnl__queue_accepted(&pool->put_off) - started;
 	sum->stats.queued += rnl__queue_accepted(&pool->put_off) - started;
+	rnl__pinned_figures(pool->pinned, &pinned);
+	sum->stats.pinned_locked = pinned.locked;
+	sum->stats.pinned_used = pinned.used;
+	sum->stats.device_calls = read_count(&pool->device->nr_slow);
 }
 
 static void write_out(struct rnl__figures *sum, struct rnl_pool_stats *stats)

@@ -14,6 +14,8 @@
 #include "self.h"
 #include "stream.h"
 
+#define PITCH_MAX ((size_t)INT32_MAX)	/* CUDA's cudaDeviceProp.memPitch */
+
 /* Detaches threads that end attached; workers detach themselves. */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -100,14 +102,45 @@ static int issued(int ret)
 	return ret;
 }
 
+/* Issues a copy; on a worker, its job does not wait for pageable memory. */
+static int issue_copy(const struct rnl__device_ops *ops, const struct rnl__copy *c)
+{
+	struct rnl__worker *worker = rnl__self.job ? rnl__self.worker : NULL;
+
+	if (!worker)
+		return ops->copy(c);
+	worker->moved += c->width * c->rows;
+	return rnl__staging_copy(&worker->staging, rnl__inflight_next(&worker->inflight), c);
+}
+
 static int copy(void *dst, const void *src, size_t bytes)
 {
+	const struct rnl__copy c = { .dst = dst, .src = src, .width = bytes, .rows = 1 };
 	const struct rnl__device_ops *ops;
 	int ret = ready(&ops);
 
 	if (ret || !bytes)
 		return ret;
-	return dst && src ? ops->copy(dst, src, bytes) : -EINVAL;
+	return dst && src ? issue_copy(ops, &c) : -EINVAL;
+}
+
+/* Whether rows that lie so apart are rows, and within what CUDA can address. */
+static bool pitched(size_t pitch, size_t width, size_t rows)
+{
+	return pitch >= width && pitch <= PITCH_MAX && rows <= SIZE_MAX / 2 / PITCH_MAX;
+}
+
+static int copy_2d(const struct rnl__copy *c)
+{
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret || !c->width || !c->rows)
+		return ret;
+	if (!c->dst || !c->src || !pitched(c->dst_pitch, c->width, c->rows) ||
+	    !pitched(c->src_pitch, c->width, c->rows))
+		return -EINVAL;
+	return issue_copy(ops, c);
 }
 
 static int fill(void *dst, uint8_t value, size_t bytes)
@@ -140,6 +173,17 @@ int rnl_copy(void *dst, const void *src, size_t bytes)
 	return issued(copy(dst, src, bytes));
 }
 
+int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
+		size_t rows)
+{
+	const struct rnl__copy c = {
+		.dst = dst, .src = src, .dst_pitch = dst_pitch, .src_pitch = src_pitch,
+		.width = width, .rows = rows,
+	};
+
+	return issued(copy_2d(&c));
+}
+
 int rnl_fill(void *dst, uint8_t value, size_t bytes)
 {
 	return issued(fill(dst, value, bytes));
@@ -159,6 +203,19 @@ int rnl_stream_wait(int64_t timeout_ns)
 	if (ret)
 		return ret;
 	return rnl__self.job ? -EBUSY : ops->wait(rnl__deadline(timeout_ns));
+}
+
+int rnl_scratch(size_t bytes, void **memp)
+{
+	struct rnl__worker *worker = rnl__self.job ? rnl__self.worker : NULL;
+	int ret;
+
+	if (!worker)
+		return -EINVAL;
+	ret = rnl__device_failed(worker->pool->device) ? -EIO : 0;
+	if (!ret && (!memp || !bytes))
+		ret = -EINVAL;
+	return issued(ret ? ret : rnl__scratch_get(&worker->scratch, bytes, memp));
 }
 
 void *rnl_stream(void)

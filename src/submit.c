@@ -21,6 +21,7 @@
 #include "place.h"
 #include "pool.h"
 #include "queue.h"
+#include "submit.h"
 #include "water.h"
 
 /* Whether its barriers are of this pool, too. */
@@ -124,6 +125,17 @@ int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
 		return ret;
 	job->number = key;
 	return submit(pool, job);
+}
+
+int rnl__submit_held(struct rnl_pool *pool, struct rnl_job *job, unsigned home)
+{
+	int ret = claim(pool, job, 0);
+
+	if (ret)
+		return ret;
+	accept(pool, job, RNL__JOB_QUEUED);
+	rnl__place_at(job, home);
+	return 0;
 }
 
 /* ---- waiting for room ---------------------------------------------------- */

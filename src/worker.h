@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker: a thread with a queue, an implicit stream, and what is on it.
+ * A worker: a thread with a queue, an implicit stream, and what is on it.  What it
+ * does is in loop.c and run.c.
  */
 #ifndef RNL_WORKER_H
 #define RNL_WORKER_H
@@ -16,6 +17,8 @@
 #include "inflight.h"
 #include "park.h"
 #include "queue.h"
+#include "scratch.h"
+#include "staging.h"
 
 /*
  * Orders to a worker; it is woken for one.  It takes an order off when it has
@@ -51,6 +54,7 @@ struct rnl__worker {
 	_Alignas(RNL__CACHE_LINE) void *data; /* of the pool's hooks */
 	uint64_t wait_since;		/* in flight and nothing to do since; 0: not */
 	uint64_t last_check;		/* of the device's health */
+	uint64_t moved;			/* bytes that the job which runs has copied */
 	uint64_t look_in;		/* jobs until it looks at the low water mark */
 	_Atomic(struct rnl_job *) running; /* whose function runs; to be compared only */
 	_Atomic uint64_t running_since;	/* coarse */
@@ -60,18 +64,8 @@ struct rnl__worker {
 	struct rnl__timing *timing;
 
 	struct rnl__inflight inflight;
+	struct rnl__scratch scratch;
+	struct rnl__staging staging;
 };
-
-/* The thread's function; @arg is its worker. */
-void *rnl__worker_main(void *arg);
-
-/*
- * There may be more room in its queue: has who waits for that look.  A full
- * barrier stands before this call.
- */
-void rnl__worker_made_room(struct rnl__worker *w);
-
-/* Gives orders, and wakes it. */
-void rnl__worker_order(struct rnl__worker *w, uint32_t orders);
 
 #endif

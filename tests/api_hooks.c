@@ -7,7 +7,7 @@ struct seen {
 	_Atomic unsigned starts, started, stops;	/* calls; of these with 0; calls */
 	pid_t start_tid, stop_tid;
 	int index;		/* rnl_worker_index() in on_start */
-	int fill;		/* rnl_fill() in it */
+	int copy;		/* rnl_copy() in it */
 	void *data_in_stop;
 	unsigned char own[64];
 	int token;		/* its address is what the worker's jobs get */
@@ -18,6 +18,11 @@ struct hooks {
 	_Atomic unsigned fails_from;	/* this worker's start and those after fail ... */
 	int error;			/* ... so */
 	_Atomic unsigned bad;		/* calls that should not be */
+};
+
+static const unsigned char sevens[64] = {
+	7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+	7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
 };
 
 static int on_start(void *arg, unsigned worker, void **datap)
@@ -38,7 +43,7 @@ static int on_start(void *arg, unsigned worker, void **datap)
 	s->start_tid = own_tid();
 	s->index = rnl_worker_index();
 	if (on_host())
-		s->fill = rnl_fill(s->own, 7, sizeof(s->own));
+		s->copy = rnl_copy(s->own, sevens, sizeof(s->own));
 	*datap = &s->token;
 	s->started++;
 	return 0;
@@ -84,7 +89,7 @@ static void check_seen(struct hooks *h, unsigned serving, unsigned nr, unsigned 
 		if (!s->started)
 			continue;
 		ck_assert_int_eq(s->index, (int)i);
-		ck_assert_int_eq(s->fill, 0);
+		ck_assert_int_eq(s->copy, 0);
 		if (s->stops) {
 			ck_assert_int_eq(s->start_tid, s->stop_tid);
 			ck_assert_ptr_eq(s->data_in_stop, &s->token);

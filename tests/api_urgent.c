@@ -195,7 +195,7 @@ START_TEST(on_the_host_device_a_free_worker_takes_urgent_jobs_of_a_held_one)
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job held[2], urgent;
 
-	skip_unless_host();
+	skip_on_cuda("urgent workers take urgent jobs alone");
 	pool = pool_with_urgent(1, 1);
 	hold_workers(pool, &gates[0], &held[0], 1);
 	hold_urgent(pool, &gates[1], &held[1], 1);
@@ -220,7 +220,7 @@ START_TEST(on_the_host_device_every_worker_takes_urgent_jobs_first)
 	struct rnl_job held[2];
 	struct noted noted[OTHERS], urgent;
 
-	skip_unless_host();
+	skip_on_cuda("urgent workers take urgent jobs alone");
 	pool = pool_with_urgent(1, 1);
 	hold_workers(pool, &gates[0], &held[0], 1);
 	hold_urgent(pool, &gates[1], &held[1], 1);

@@ -111,7 +111,7 @@ START_TEST(a_job_that_issues_nothing_is_done_when_it_returns)
 	struct storing slow = { .kernel = &kernel };
 	struct rnl_job idle;
 
-	skip_unless_host();
+	skip_unless_done_on_return();
 	pool = pool_of(1);
 	job_of(&slow.job, storing_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &slow.job), 0);

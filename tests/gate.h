@@ -163,10 +163,17 @@ static inline bool on_host(void)
 	return !strcmp(test_device(), "host");
 }
 
-/* For tests whose kernels are host functions, which a gate can hold. */
-#define skip_unless_host() \
+/* For tests of what CUDA does otherwise, on a GPU as well as on the double of its runtime. */
+#define skip_on_cuda(why) \
 	do { \
 		if (!on_host()) \
+			test_skip("%.*s: " why, (int)strlen(__func__) - 3, __func__); \
+	} while (0)
+
+/* For tests whose kernels are host functions, which a gate can hold; the double's are, too. */
+#define skip_unless_host() \
+	do { \
+		if (!on_host() && !test_fake()) \
 			test_skip("%.*s: a gate holds kernels of the host device only", \
 				  (int)strlen(__func__) - 3, __func__); \
 	} while (0)
@@ -340,7 +347,30 @@ static inline int place_of(const struct record *record, int id)
 	return -1;
 }
 
-/* ---- kernels of the host device ------------------------------------------ */
+/* ---- kernels that are host functions -------------------------------------- */
+
+/* The double of the CUDA runtime has it: tests/fake_cudart/fake_cudart.h. */
+#ifndef __CUDACC__
+__attribute__((weak))
+int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void *args),
+		struct rnl_dim grid, struct rnl_dim block, const void *args, size_t bytes,
+		void *stream);
+
+/* As the library's, and with the double on the CUDA device too. */
+#undef RNL_HOST_KERNEL
+#define RNL_HOST_KERNEL(kernel_name, host_fn, args_type) \
+	static int kernel_name##__fake(struct rnl_dim grid, struct rnl_dim block, \
+				       const void *args, void *stream) \
+	{ \
+		enum { NOT_SUPPORTED = 801 };	/* cudaError_t */ \
+		return !fake_launch ? NOT_SUPPORTED : \
+		       fake_launch(host_fn, grid, block, args, sizeof(args_type), stream); \
+	} \
+	extern const struct rnl_kernel kernel_name; \
+	const struct rnl_kernel kernel_name = { \
+		#kernel_name, sizeof(args_type), host_fn, kernel_name##__fake \
+	}
+#endif
 
 struct gated_store {
 	struct gate *gate;	/* NULL: none */

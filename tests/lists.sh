@@ -3,16 +3,17 @@
 rc=0
 # listed FILE NAME ...: one of the names is on a line of its own.
 cd "$srcdir" || exit
-for f in src/*.c examples/*.c examples/http_server/*.c tests/unit_*.c tests/api_*.c tests/stress_*.c tests/*.cu \
+for f in src/*.c examples/*.c examples/http_server/*.c tests/unit_*.c tests/api_*.c tests/stress_*.c tests/fake_cudart/*.c tests/*.cu \
 	tests/*.sh include/*.h include/*/*.h; do
 	[ -e "$f" ] || continue
 	case $f in
 	examples/http_server/*) name=${f#*/*/} ;;
-	src/* | examples/gwc* | *.sh) name=${f#*/} ;;
+	src/* | examples/allocator* | examples/gwc* | examples/overlap* | *.sh) name=${f#*/} ;;
 	include/*) name=${f#include/} ;;
+	tests/fake_cudart/*) name=${f#tests/} ;;
 	*) name=${f#*/} name=${name%.*} ;;
 	esac
-	case $name in gwc_kernel.c | sobel_kernel.c | mo-pairs.sh) continue ;; esac
+	case $name in allocator_cuda.c | gwc_kernel.c | overlap_kernel.c | sobel_kernel.c | mo-pairs.sh) continue ;; esac
 	grep -qxF "	$name \\" Makefile && continue
 	echo "$f: $name is in no list of the Makefile"
 	rc=1

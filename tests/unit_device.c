@@ -46,11 +46,16 @@ static void detach(void)
 	ops->free(device, RNL__PINNED, pinned);
 }
 
+static int copy(void *dst, const void *src, size_t bytes)
+{
+	return ops->copy(&(struct rnl__copy){ .dst = dst, .src = src, .width = bytes, .rows = 1 });
+}
+
 /* Work that keeps the stream busy for a while; returns long before it ends. */
 static void keep_busy(void)
 {
 	for (int i = 0; i < BUSY; i++)
-		ck_assert_int_eq(ops->copy(on_device, pinned, BIG), 0);
+		ck_assert_int_eq(copy(on_device, pinned, BIG), 0);
 }
 
 static uint32_t read_word(void)
@@ -67,9 +72,9 @@ START_TEST(operations_run_in_order)
 	for (unsigned i = 0; i < sizeof(back); i++)
 		pinned[i] = (unsigned char)(i * 7);
 	ck_assert_int_eq(ops->fill(on_device, 0xee, BIG), 0);
-	ck_assert_int_eq(ops->copy(on_device, pinned, 2048), 0);
-	ck_assert_int_eq(ops->copy(on_device + 2048, on_device + 1, 1024), 0);
-	ck_assert_int_eq(ops->copy(pinned + 8192, on_device, 4096), 0);
+	ck_assert_int_eq(copy(on_device, pinned, 2048), 0);
+	ck_assert_int_eq(copy(on_device + 2048, on_device + 1, 1024), 0);
+	ck_assert_int_eq(copy(pinned + 8192, on_device, 4096), 0);
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	for (unsigned i = 0; i < 4096; i++) {
 		unsigned char want = i < 2048 ? (unsigned char)(i * 7) :
@@ -117,8 +122,8 @@ START_TEST(a_written_word_comes_after_what_was_issued_before_it)
 	for (uint32_t round = 1; round <= 20; round++) {
 		memset(pinned + 65536, 0, 65536);
 		memset(pinned, (int)round, 65536);
-		ck_assert_int_eq(ops->copy(on_device, pinned, 65536), 0);
-		ck_assert_int_eq(ops->copy(pinned + 65536, on_device, 65536), 0);
+		ck_assert_int_eq(copy(on_device, pinned, 65536), 0);
+		ck_assert_int_eq(copy(pinned + 65536, on_device, 65536), 0);
 		ck_assert_int_eq(ops->write(word, round), 0);
 		while (read_word() != round)
 			rnl__pause();
@@ -139,7 +144,7 @@ START_TEST(an_event_is_reached_after_what_was_issued_before_its_last_record)
 	struct rnl__event *event;
 
 	attach(_i);
-	ck_assert_int_eq(ops->event_create(device, &event), 0);
+	ck_assert_int_eq(ops->event_create(device, false, &event), 0);
 	/* Never recorded: reached, as CUDA has it. */
 	ck_assert_int_eq(ops->event_reached(event), 1);
 	ck_assert_int_eq(ops->event_record(event), 0);
@@ -190,7 +195,7 @@ START_TEST(a_stream_waits_for_the_event_of_another_thread)
 	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, 4096, (void **)&other.target), 0);
 	ck_assert_int_eq(ops->fill(other.target, 0, 4096), 0);
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
-	ck_assert_int_eq(ops->event_create(device, &other.event), 0);
+	ck_assert_int_eq(ops->event_create(device, false, &other.event), 0);
 	pthread_barrier_init(&other.recorded, NULL, 2);
 	pthread_barrier_init(&other.joined, NULL, 2);
 	ck_assert_int_eq(pthread_create(&thread, NULL, other_thread, &other), 0);
@@ -198,7 +203,7 @@ START_TEST(a_stream_waits_for_the_event_of_another_thread)
 
 	start = rnl__now();
 	ck_assert_int_eq(ops->event_wait(other.event), 0);
-	ck_assert_int_eq(ops->copy(pinned, other.target, 4096), 0);
+	ck_assert_int_eq(copy(pinned, other.target, 4096), 0);
 	/* The host went on: the other stream is still at it. */
 	ck_assert_int_eq(ops->event_reached(other.event), 0);
 	ck_assert_int_eq(ops->idle(), 0);
@@ -224,10 +229,133 @@ START_TEST(waiting_for_an_event_never_recorded_waits_for_nothing)
 	struct rnl__event *event;
 
 	attach(_i);
-	ck_assert_int_eq(ops->event_create(device, &event), 0);
+	ck_assert_int_eq(ops->event_create(device, false, &event), 0);
 	ck_assert_int_eq(ops->event_wait(event), 0);
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	ops->event_destroy(event);
+	detach();
+}
+END_TEST
+
+START_TEST(a_copy_may_have_rows_that_lie_apart)
+{
+	enum { ROWS = 37, WIDTH = 100, WIDE = 256, CLOSE = 128 };
+	struct rnl__copy in = {
+		.dst = NULL, .src = NULL, .dst_pitch = WIDE, .src_pitch = CLOSE, .width = WIDTH,
+		.rows = ROWS,
+	}, out = in;
+
+	attach(_i);
+	for (unsigned i = 0; i < ROWS * CLOSE; i++)
+		pinned[i] = (unsigned char)(i * 11 + i / CLOSE);
+	in.src = pinned;
+	in.dst = on_device;
+	out.src = on_device;
+	out.dst = pinned + 65536;
+	out.src_pitch = WIDE;
+	out.dst_pitch = CLOSE;
+	memset(pinned + 65536, 0xee, ROWS * CLOSE);
+	ck_assert_int_eq(ops->fill(on_device, 0x11, ROWS * WIDE), 0);
+	ck_assert_int_eq(ops->copy(&in), 0);
+	ck_assert_int_eq(ops->copy(&out), 0);
+	/* What lies between the rows stays. */
+	ck_assert_int_eq(copy(pinned + 131072, on_device, ROWS * WIDE), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	for (unsigned row = 0; row < ROWS; row++) {
+		for (unsigned i = 0; i < WIDE; i++) {
+			unsigned char want = i < WIDTH ? pinned[row * CLOSE + i] : 0x11;
+
+			ck_assert_uint_eq(pinned[131072 + row * WIDE + i], want);
+			if (i < CLOSE)
+				ck_assert_uint_eq(pinned[65536 + row * CLOSE + i],
+						  i < WIDTH ? want : 0xee);
+		}
+	}
+	detach();
+}
+END_TEST
+
+START_TEST(scratch_is_used_between_its_alloc_and_its_free)
+{
+	enum { BYTES = 1 << 20, ROUNDS = 20 };
+	void *mem[ROUNDS];
+
+	attach(_i);
+	/* All of it is issued at once, behind other work. */
+	keep_busy();
+	for (int i = 0; i < ROUNDS; i++) {
+		ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, BYTES, &mem[i]), 0);
+		ck_assert_uint_eq((uintptr_t)mem[i] % 256, 0);
+		ck_assert_int_eq(ops->fill(mem[i], (uint8_t)(i + 1), BYTES), 0);
+		ck_assert_int_eq(copy(pinned + i * BYTES, mem[i], BYTES), 0);
+		/* Two at a time. */
+		if (i)
+			ops->free(device, RNL__SCRATCH, mem[i - 1]);
+	}
+	ops->free(device, RNL__SCRATCH, mem[ROUNDS - 1]);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		ck_assert_uint_eq(pinned[i * BYTES], i + 1);
+		ck_assert_uint_eq(pinned[(i + 1) * BYTES - 1], i + 1);
+	}
+	detach();
+}
+END_TEST
+
+START_TEST(an_address_tells_whose_memory_it_is)
+{
+	static unsigned char own[64];
+	unsigned char stack, *heap = malloc(64), *freed;
+	void *scratch;
+
+	attach(_i);
+	ck_assert_int_eq(ops->kind_of(device, pinned), RNL__PINNED);
+	ck_assert_int_eq(ops->kind_of(device, pinned + BIG - 1), RNL__PINNED);
+	ck_assert_int_eq(ops->kind_of(device, on_device), RNL__DEVICE);
+	ck_assert_int_eq(ops->kind_of(device, on_device + BIG / 2 + 1), RNL__DEVICE);
+	ck_assert_int_eq(ops->kind_of(device, on_device + BIG - 1), RNL__DEVICE);
+	ck_assert_int_eq(ops->kind_of(device, own), RNL__PAGEABLE);
+	ck_assert_int_eq(ops->kind_of(device, &stack), RNL__PAGEABLE);
+	ck_assert_int_eq(ops->kind_of(device, heap), RNL__PAGEABLE);
+	ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, 100, &scratch), 0);
+	ck_assert_int_eq(ops->kind_of(device, scratch), RNL__DEVICE);
+	ops->free(device, RNL__SCRATCH, scratch);
+	/* On the host device anybody may have the address again. */
+	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, 64, (void **)&freed), 0);
+	ops->free(device, RNL__PINNED, freed);
+	if (!device->info.cuda)
+		ck_assert_int_eq(ops->kind_of(device, freed), RNL__PAGEABLE);
+	ck_assert(!rnl__device_failed(device));
+	free(heap);
+	detach();
+	ops->trim(device);
+}
+END_TEST
+
+START_TEST(timed_events_tell_how_long_the_work_between_them_took)
+{
+	struct rnl__event *from, *to;
+	int64_t idle_ns, busy_ns, back_ns;
+
+	attach(_i);
+	ck_assert_int_eq(ops->event_create(device, true, &from), 0);
+	ck_assert_int_eq(ops->event_create(device, true, &to), 0);
+	ck_assert_int_eq(ops->event_record(from), 0);
+	ck_assert_int_eq(ops->event_record(to), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_elapsed(from, to, &idle_ns), 0);
+	ck_assert_int_ge(idle_ns, 0);
+	ck_assert_int_eq(ops->event_record(from), 0);
+	keep_busy();
+	ck_assert_int_eq(ops->event_record(to), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_elapsed(from, to, &busy_ns), 0);
+	ck_assert_int_eq(ops->event_elapsed(to, from, &back_ns), 0);
+	/* 768 MB: no device copies a terabyte in a second. */
+	ck_assert_int_gt(busy_ns, 700000);
+	ck_assert_int_lt(back_ns, 0);
+	ops->event_destroy(from);
+	ops->event_destroy(to);
 	detach();
 }
 END_TEST
@@ -237,8 +365,8 @@ START_TEST(a_stream_takes_thousands_of_operations)
 	attach(_i);
 	for (uint32_t i = 0; i < 5000; i++) {
 		memcpy(pinned + 8192 + i * 4, &i, 4);
-		ck_assert_int_eq(ops->copy(on_device, pinned + 8192 + i * 4, 4), 0);
-		ck_assert_int_eq(ops->copy(pinned + 65536 + i * 4, on_device, 4), 0);
+		ck_assert_int_eq(copy(on_device, pinned + 8192 + i * 4, 4), 0);
+		ck_assert_int_eq(copy(pinned + 65536 + i * 4, on_device, 4), 0);
 	}
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	for (uint32_t i = 0; i < 5000; i++) {
@@ -258,6 +386,10 @@ START_TEST(too_much_memory_is_an_error_that_the_device_survives)
 	attach(_i);
 	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, (size_t)1 << 50, &mem), -ENOMEM);
 	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, SIZE_MAX - 8, &mem), -ENOMEM);
+	ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, (size_t)1 << 50, &mem), -ENOMEM);
+	ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, 2 * device->info.memory_bytes, &mem),
+			 -ENOMEM);
+	ck_assert_ptr_eq(mem, &mem);
 	ck_assert(!rnl__device_failed(device));
 	ck_assert_int_eq(ops->fill(on_device, 1, 64), 0);
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
@@ -300,6 +432,10 @@ static Suite *make_suite(void)
 			    0, 4);
 	tcase_add_loop_test(tc, a_stream_waits_for_the_event_of_another_thread, 0, 4);
 	tcase_add_loop_test(tc, waiting_for_an_event_never_recorded_waits_for_nothing, 0, 4);
+	tcase_add_loop_test(tc, a_copy_may_have_rows_that_lie_apart, 0, 4);
+	tcase_add_loop_test(tc, scratch_is_used_between_its_alloc_and_its_free, 0, 4);
+	tcase_add_loop_test(tc, an_address_tells_whose_memory_it_is, 0, 4);
+	tcase_add_loop_test(tc, timed_events_tell_how_long_the_work_between_them_took, 0, 4);
 	tcase_add_loop_test(tc, a_stream_takes_thousands_of_operations, 0, 4);
 	tcase_add_loop_test(tc, too_much_memory_is_an_error_that_the_device_survives, 0, 4);
 	tcase_add_loop_test(tc, a_thread_may_attach_again_after_it_detached, 0, 4);

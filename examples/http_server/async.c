@@ -22,11 +22,29 @@
 
 #include <errno.h>
 
+/* Memory on the device for this job alone; there is nothing to be freed. */
+static int get_scratch(struct slot *slot)
+{
+	const size_t bytes = slot_buffer_bytes(&slot->endpoint->loop->server->opt);
+	void *in, *out;
+	int ret = rnl_scratch(bytes, &in);
+
+	if (!ret)
+		ret = rnl_scratch(bytes, &out);
+	if (ret)
+		return ret;
+	slot->device_in = in;
+	slot->device_out = out;
+	return 0;
+}
+
 static int issue(struct rnl_job *job)
 {
 	struct slot *slot = rnl_container_of(job, struct slot, job);
 
-	slot->result = slot->task->issue(slot);
+	slot->result = get_scratch(slot);
+	if (!slot->result)
+		slot->result = slot->task->issue(slot);
 	/* A bad body is no failure of the job's: it would look as if the device was ill. */
 	if (slot->result == -EBADMSG || slot->result == -EFBIG)
 		return 0;

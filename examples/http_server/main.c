@@ -33,6 +33,8 @@
 
 #include <jansson.h>
 
+#define PINNED_SPARE (64u << 20)	/* bytes, for what is cut off the ends */
+
 static _Noreturn __attribute__((format(printf, 1, 2))) void die(const char *format, ...)
 {
 	va_list args;
@@ -95,6 +97,8 @@ static void create_pool(struct server *server)
 	attr.stream = opt->stream;
 	attr.max_queued = opt->queue;
 	attr.name = "http";
+	/* All slots' buffers, which are rounded up by a fifth at most. */
+	attr.pinned_max = (uint64_t)opt->slots * 2 * slot_buffer_bytes(opt) / 4 * 5 + PINNED_SPARE;
 	attr.log = log_message;
 	ret = rnl_pool_create(&server->pool, &attr);
 	if (ret == -ENODEV)

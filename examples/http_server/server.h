@@ -166,7 +166,7 @@ struct slot {
 	/* Each has room for what any task puts there: see slot.c. */
 	unsigned char *in;		/* pinned: the body, to begin with */
 	unsigned char *out;		/* pinned: the answer, in the end */
-	unsigned char *device_in;
+	unsigned char *device_in;	/* scratch of the job that runs; with sync.c the slot's */
 	unsigned char *device_out;
 
 	struct {			/* edges.c */
@@ -174,6 +174,9 @@ struct slot {
 		size_t png_bytes;
 	} image;
 };
+
+/* Bytes of each of a slot's buffers. */
+size_t slot_buffer_bytes(const struct options *opt);
 
 int slots_create(struct loop *loop, unsigned nr);
 void slots_destroy(struct loop *loop);

@@ -3,10 +3,11 @@
  * Slots: what a request needs besides its connection, made at the start.
  *
  * DESIGN
- * Every slot has two pinned buffers and two of the device, all of one size: what
- * the hungriest task needs.  Nothing is page-locked under load, which would take a
- * millisecond each time, and however many clients come, memory has a bound that
- * is known at the start.
+ * Every slot has two pinned buffers of one size: what the hungriest task needs.
+ * Nothing is page-locked under load, which would take a millisecond each time, and
+ * however many clients come, memory has a bound that is known at the start.  On
+ * the device a job has its worker's scratch; only who does without jobs, sync.c,
+ * needs memory of the slot's own there.
  *
  * A loop has slots of its own, so taking one needs no lock.  They take turns: soon
  * all of them have been used, and the memory that the process has is what it will
@@ -19,7 +20,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static size_t buffer_bytes(const struct options *opt)
+size_t slot_buffer_bytes(const struct options *opt)
 {
 	const size_t wc = wc_buffer_bytes(opt);
 	const size_t edges = edges_buffer_bytes(opt);
@@ -27,17 +28,18 @@ static size_t buffer_bytes(const struct options *opt)
 	return slot_align(wc > edges ? wc : edges);
 }
 
-static int get_memory(struct rnl_pool *pool, size_t bytes, struct slot *slot)
+static int get_memory(const struct server *server, size_t bytes, struct slot *slot)
 {
+	struct rnl_pool *pool = server->pool;
 	void *mem[4] = { NULL };
 	int ret;
 
 	ret = rnl_pinned_get(pool, bytes, &mem[0]);
 	if (!ret)
 		ret = rnl_pinned_get(pool, bytes, &mem[1]);
-	if (!ret)
+	if (!ret && server->opt.sync)
 		ret = rnl_device_alloc(pool, bytes, &mem[2]);
-	if (!ret)
+	if (!ret && server->opt.sync)
 		ret = rnl_device_alloc(pool, bytes, &mem[3]);
 	slot->in = mem[0];
 	slot->out = mem[1];
@@ -56,7 +58,7 @@ static void put(struct loop *loop, struct slot *slot)
 int slots_create(struct loop *loop, unsigned nr)
 {
 	struct server *server = loop->server;
-	const size_t bytes = buffer_bytes(&server->opt);
+	const size_t bytes = slot_buffer_bytes(&server->opt);
 	int ret = 0;
 
 	/* One more: its NULL `in` ends the array. */
@@ -67,7 +69,7 @@ int slots_create(struct loop *loop, unsigned nr)
 	for (unsigned i = 0; !ret && i < nr; i++) {
 		struct slot *slot = &loop->slots[i];
 
-		ret = get_memory(server->pool, bytes, slot);
+		ret = get_memory(server, bytes, slot);
 		put(loop, slot);
 	}
 	return ret;
@@ -80,6 +82,8 @@ void slots_destroy(struct loop *loop)
 	for (struct slot *slot = loop->slots; slot && slot->in; slot++) {
 		rnl_pinned_put(pool, slot->in);
 		rnl_pinned_put(pool, slot->out);
+		if (!loop->server->opt.sync)
+			continue;
 		rnl_device_free(pool, slot->device_in);
 		rnl_device_free(pool, slot->device_out);
 	}

@@ -50,6 +50,24 @@ static inline int rnl_cuda_job_init(struct rnl_job *job, int (*fn)(struct rnl_jo
 }
 #define rnl_job_init(job, fn) rnl_cuda_job_init(job, fn)
 
+/*
+ * As rnl_map(), which it replaces in this unit, in the same way: a CUDA call or a
+ * <<<...>>> of the map's function that failed ends the map.
+ * Since: 0.1
+ */
+static inline int rnl_cuda_map(struct rnl_pool *pool, const struct rnl_map *map,
+			       struct rnl_barrier *barrier)
+{
+	struct rnl_map checked;
+
+	if (!map || map->size != sizeof(checked))
+		return rnl_map(pool, map, barrier);
+	checked = *map;
+	checked.check = rnl_cuda_check;
+	return rnl_map(pool, &checked, barrier);
+}
+#define rnl_map(pool, map, barrier) rnl_cuda_map(pool, map, barrier)
+
 #ifdef __CUDACC__
 #ifdef __cplusplus
 #define RNL__C_LINKAGE extern "C"

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The worker's loop: take a job, run it, mark its end on the stream, complete
- * what the device has passed, and sleep when there is nothing to do.
+ * The worker's loop: take a job or steal one, run it, complete what the device
+ * has passed, and sleep when there is nothing to do.
  *
  * DESIGN
- *	With jobs queued behind, one event stands for MARK_EVERY jobs, and the
- *	driver is asked only when the stream is full.  With none queued, the
- *	stream writes a word, and the worker looks at that.
- *	A job that was added to a barrier gets an event of its own, at once:
- *	jobs that come after it, and streams that join it, wait for no function
- *	but those of the barrier's own jobs.
  *	Waiting for the device: spin, then sleep in steps that grow with the
  *	time waited, so that the last step is late by a fraction of the wait.
  *	A submit ends such a sleep, as it does that of an idle worker.
  *	An urgent worker takes and steals urgent jobs alone.  Where the device
  *	has no priorities, the others take them, too, before all else.
  *	A device that failed never writes: once in a watchdog period the worker
- *	asks it, and then every job gets -EIO.
+ *	asks it.
  */
 #include "config.h"
 
@@ -26,17 +20,15 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-#include "barrier.h"
 #include "clock.h"
-#include "cq.h"
-#include "job.h"
+#include "latch.h"
+#include "loop.h"
 #include "pool.h"
+#include "run.h"
 #include "self.h"
 #include "stream.h"
-#include "water.h"
 #include "worker.h"
 
-#define MARK_EVERY 8		/* jobs that one event stands for under backlog */
 /*
  * A nap while the device works: an eighth of the time waited so far, so it ends
  * late by no more than that; from 0.1 ms on, which costs some 4 % of a CPU,
@@ -45,288 +37,6 @@
 #define NAP_MIN_NS 4000u
 #define NAP_MID_NS 100000u
 #define NAP_MAX_NS 1000000u
-
-/* ---- completing ---------------------------------------------------------- */
-
-/* For who looks whether the worker gets on: what of the caller's runs on it. */
-static void note_running(struct rnl__worker *w, struct rnl_job *job)
-{
-	if (job)
-		/* relaxed: the store below publishes it */
-		atomic_store_explicit(&w->running_since, rnl__now_coarse(), memory_order_relaxed);
-	/* [worker.H1] release: since when, to who sees the job; pairs with [stats.H1] */
-	atomic_store_explicit(&w->running, job, memory_order_release);
-}
-
-/* Lets go of a finished job, which is its caller's then: nobody else touches it. */
-static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
-{
-	void (*on_done)(struct rnl_job *job) = job->on_done;
-	struct rnl_cq *cq = job->cq;
-
-	rnl__job_finish(job, result);
-	if (cq)
-		rnl__cq_push(cq, job);
-	else
-		rnl__job_drop(job);
-	if (!on_done)
-		return;
-	note_running(w, job);
-	on_done(job);
-	note_running(w, NULL);
-}
-
-static void complete(struct rnl__worker *w, struct rnl_job *job, int result)
-{
-	struct rnl_barrier *barrier = job->barrier;
-	unsigned flags = job->flags;
-	uint32_t table = job->table;
-
-	rnl__count(&w->completed, 1);
-	if (result < 0)
-		rnl__count(&w->failed, 1);
-	let_go(w, job, result);
-	if (barrier)
-		rnl__barrier_done(barrier, result);
-	if (flags & RNL__JOB_KEYED)
-		rnl__queue_keyed_done(&w->queue, table);
-	/*
-	 * [worker.D1] release: the job and its barrier are let go before a
-	 * drain counts them; pairs with [pool.D1].
-	 */
-	atomic_store_explicit(&w->settled,
-			      /* relaxed: our own counter */
-			      atomic_load_explicit(&w->settled, memory_order_relaxed) + 1,
-			      memory_order_release);
-}
-
-/* A job that left nothing on the stream. */
-static void complete_now(struct rnl__worker *w, struct rnl_job *job, int result)
-{
-	if (job->barrier)
-		rnl__barrier_issued(job->barrier, result);
-	complete(w, job, result);
-}
-
-/* A job whose function does not run. */
-static void complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
-{
-	job->device_error = 0;
-	if (result == -ECANCELED)
-		rnl__count(&w->cancelled, 1);
-	if (result == -ETIMEDOUT)
-		rnl__count(&w->timed_out, 1);
-	complete_now(w, job, result);
-}
-
-/* A job that the device has passed. */
-static void complete_passed(struct rnl__worker *w, struct rnl_job *job)
-{
-	if (job->flags & RNL__JOB_TIMED)
-		rnl__hist_count(&w->timing->device, rnl__now() - job->stamp_ns);
-	complete(w, job, job->result);
-}
-
-/* The device has failed: every job that it has gets that for a result. */
-static void fail_all(struct rnl__worker *w)
-{
-	struct rnl__inflight *f = &w->inflight;
-	struct rnl_pool *pool = w->pool;
-	struct rnl_job *job;
-
-	/* A stream of a failed device is at its end at once; a well one is not done before. */
-	(void)pool->device->ops->wait(RNL__NEVER);
-	/* relaxed: which of the workers says it does not matter */
-	if (!atomic_exchange_explicit(&pool->failure_logged, true, memory_order_relaxed))
-		rnl__pool_log(pool, RNL_LOG_ERROR,
-			      "device %s failed (CUDA error %d): every job gets -EIO, "
-			      "start a new process",
-			      pool->device->info.name,
-			      /* relaxed: a figure */
-			      atomic_load_explicit(&pool->device->failed, memory_order_relaxed));
-	for (job = f->first; job; job = job->link)
-		job->result = job->result < 0 ? job->result : -EIO;
-	rnl__inflight_forget(f);
-	while ((job = rnl__inflight_drop(f)) != NULL)
-		complete(w, job, job->result);
-}
-
-/* Completes what the device has passed; true if that was any. */
-static bool retire(struct rnl__worker *w, bool query)
-{
-	struct rnl__inflight *f = &w->inflight;
-	struct rnl_job *job;
-	bool any = false;
-	int ret;
-
-	if (!f->first)
-		return false;
-	ret = rnl__inflight_poll(f, query);
-	while ((job = rnl__inflight_pop(f)) != NULL) {
-		complete_passed(w, job);
-		any = true;
-	}
-	if ((ret || rnl__device_failed(w->pool->device)) && f->first) {
-		fail_all(w);
-		any = true;
-	}
-	if (any)
-		w->wait_since = 0;
-	return any;
-}
-
-/* Nothing is queued behind: somebody may wait for what was issued last. */
-static void mark_last(struct rnl__worker *w)
-{
-	if (w->inflight.first && rnl__inflight_mark(&w->inflight, false, true))
-		(void)retire(w, false);
-}
-
-/* Several jobs are behind the last mark, or one that streams may join. */
-static void mark_event(struct rnl__worker *w, struct rnl_job *job)
-{
-	int ret = rnl__inflight_mark(&w->inflight, true, false);
-
-	if (job->barrier)
-		rnl__barrier_issued(job->barrier, ret ? ret : job->result);
-	if (ret)
-		(void)retire(w, false);
-}
-
-/* ---- running ------------------------------------------------------------- */
-
-/* Calls the job's function; its result, or the error of a call in it. */
-static int call(struct rnl__worker *w, struct rnl_job *job)
-{
-	struct rnl__device *device = w->pool->device;
-	int (*check)(void) = device->info.cuda ? job->check : NULL;
-	int code, ret;
-
-	if (check)
-		(void)check();	/* what others left on this thread is not the job's */
-	job->device_error = 0;
-	rnl__self.job = job;
-	rnl__self.error = 0;
-	ret = job->fn(job);
-	rnl__self.job = NULL;
-	code = check ? check() : 0;
-	if (code) {
-		job->device_error = code;
-		code = device->ops->errno_of(device, code);
-	}
-	if (ret < 0)
-		return ret;
-	if (rnl__self.error)
-		return rnl__self.error;
-	return code ? code : ret;
-}
-
-/*
- * We are about to be busy: what else is in our queue, somebody who sleeps can
- * have.  Whoever put it there woke us, and left the others asleep.
- */
-static void share(struct rnl__worker *w)
-{
-	struct rnl__lot *lot = w->urgent ? &w->pool->urgent_lot : &w->pool->lot;
-
-	if (rnl__lot_idle(lot) && rnl__queue_stealable(&w->queue))
-		rnl__lot_wake_one(lot);
-}
-
-static void look_at_mark(struct rnl__worker *w)
-{
-	w->look_in = rnl__pool_noticed(w->pool, RNL_LOW_WATER) ? rnl__water_fell(w->pool) : 0;
-}
-
-void rnl__worker_made_room(struct rnl__worker *w)
-{
-	struct rnl__bell *room = &w->pool->room[w->urgent], *put_off = &w->pool->room_put_off;
-
-	if (!rnl__bell_heard(room) && !rnl__bell_heard(&w->room) && !rnl__bell_heard(put_off))
-		return;
-	if (!rnl__queue_roomy(&w->queue))
-		return;
-	rnl__bell_ring_once(room);
-	rnl__bell_ring_once(&w->room);
-	rnl__bell_ring_once(put_off);
-}
-
-/*
- * A job was taken off a worker's queue: who waits for that?  A full barrier
- * stands between the taking and this.
- */
-static void tell_taken(struct rnl__worker *w, struct rnl__worker *from)
-{
-	rnl__worker_made_room(from);
-	if (from != w)
-		/* It may be about to leave, and have seen the job counted. */
-		(void)rnl__park_wake(&from->park);
-	if (w->look_in)
-		w->look_in--;
-	else
-		look_at_mark(w);
-}
-
-/* Why the job's function is not to run, or 0. */
-static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
-{
-	if (rnl__device_failed(w->pool->device))
-		return -EIO;
-	if (job->flags & RNL__JOB_DEADLINE && now - job->stamp_ns > job->deadline_ns)
-		return -ETIMEDOUT;
-	return job->after ? rnl__barrier_follow(job->after) : 0;
-}
-
-/* As call(), for who looks at the worker or asks for times; @now: when a timed job started. */
-static int call_watched(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
-{
-	bool timed = job->flags & RNL__JOB_TIMED;
-	int ret;
-
-	if (timed)
-		rnl__hist_count(&w->timing->queue_wait, now - job->stamp_ns);
-	note_running(w, job);
-	ret = call(w, job);
-	note_running(w, NULL);
-	if (timed) {
-		job->stamp_ns = rnl__now();
-		rnl__hist_count(&w->timing->host, job->stamp_ns - now);
-	}
-	return ret;
-}
-
-/* Runs a job that was taken from a queue. */
-static void run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
-{
-	struct rnl__inflight *f = &w->inflight;
-	struct rnl__stream *stream = rnl__self.stream;
-	uint64_t issued = stream->issued, now = 0;
-	bool start = rnl__job_start(job);
-	int ret;
-
-	w->wait_since = 0;
-	tell_taken(w, from);
-	share(w);
-	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))
-		now = rnl__now();
-	ret = start ? refuse(w, job, now) : -ECANCELED;
-	if (ret) {
-		complete_unrun(w, job, ret);
-		return;
-	}
-	ret = call_watched(w, job, now);
-	/* One that came after others is not done before them, issue what it may. */
-	if (stream->device->counts && stream->issued == issued && !(job->after && f->first)) {
-		complete_now(w, job, ret);
-		return;
-	}
-	job->result = ret;
-	rnl__inflight_push(f, job);
-	if (job->barrier)
-		rnl__barrier_place(job->barrier, w->index, job->number);
-	if (job->barrier || f->issued - f->marked >= MARK_EVERY)
-		mark_event(w, job);
-}
 
 /* ---- taking -------------------------------------------------------------- */
 
@@ -445,7 +155,7 @@ static void check_device(struct rnl__worker *w, uint64_t now)
 		return;
 	w->last_check = now;
 	if (w->pool->device->ops->idle() < 0)
-		(void)retire(w, false);
+		(void)rnl__run_retire(w, false);
 }
 
 /* How long to sleep for the device, having waited until @now. */
@@ -486,7 +196,7 @@ static void tell_idle(struct rnl__worker *w)
 	 */
 	rnl__full_barrier();
 	rnl__bell_ring(&w->pool->settled);
-	look_at_mark(w);
+	rnl__run_look_at_mark(w);
 }
 
 /* Nothing queued, nothing passed: waits for a job, or for the device. */
@@ -506,7 +216,7 @@ static void idle(struct rnl__worker *w)
 	if (f->first) {
 		check_device(w, now);
 		/* Without words to look at, ask; each nap is longer than the last. */
-		if (retire(w, !f->writes))
+		if (rnl__run_retire(w, rnl__inflight_silent(f)))
 			return;
 		deadline = now + nap(w, now);
 	}
@@ -531,9 +241,9 @@ static void make_room(struct rnl__worker *w)
 	uint64_t start = rnl__now(), now = start;
 
 	if (!f->nr_marks)
-		mark_last(w);
+		rnl__run_mark_last(w);
 	w->wait_since = w->last_check = start;
-	while (!retire(w, true)) {
+	while (!rnl__run_retire(w, true)) {
 		struct timespec ts;
 
 		now = rnl__now();
@@ -585,21 +295,14 @@ static int start(struct rnl__worker *w)
 		w->timing = calloc(1, sizeof(*w->timing));
 	if (!w->timing)
 		return -ENOMEM;
+	rnl__scratch_init(&w->scratch, pool->device, pool->scratch_keep);
 	if (w->inflight.marks)
 		return 0;
+	rnl__staging_init(&w->staging, pool->device, pool->pinned, pool->staging_max);
 	ret = rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight);
 	if (ret)
 		rnl__inflight_fini(&w->inflight);
 	return ret;
-}
-
-void rnl__worker_order(struct rnl__worker *w, uint32_t what)
-{
-	/* [worker.O2] release: what was made ready for the order; pairs with [worker.O1] */
-	atomic_fetch_or_explicit(&w->orders, what, memory_order_release);
-	/* [worker.O3] full barrier: the order is given before we look who sleeps; pairs with [park.S1] */
-	rnl__full_barrier();
-	(void)rnl__park_wake(&w->park);
 }
 
 /* Takes an order off, which was followed; @error: it could not be. */
@@ -630,13 +333,13 @@ static void loop(struct rnl__worker *w)
 			followed(w, RNL__HAND_OVER, 0);
 		job = take(w, &from);
 		if (!job) {
-			mark_last(w);
-			if (retire(w, false))
+			rnl__run_mark_last(w);
+			if (rnl__run_retire(w, false))
 				continue;
 			job = steal(w, &from);
 		}
 		if (job)
-			run(w, job, from);
+			rnl__run(w, job, from);
 		else if (may_leave(w))
 			break;
 		else
@@ -677,7 +380,7 @@ static void await_order(struct rnl__worker *w)
 		rnl__park_sleep(&w->park, RNL__NEVER);
 }
 
-void *rnl__worker_main(void *arg)
+void *rnl__loop_main(void *arg)
 {
 	struct rnl__worker *w = arg;
 	int ret = start(w);
@@ -690,6 +393,7 @@ void *rnl__worker_main(void *arg)
 		else
 			await_order(w);
 	}
+	rnl__scratch_fini(&w->scratch);
 	rnl__stream_detach();
 	return NULL;
 }

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ways in which overlap does its work: on one stream, on the legacy default
+ * stream, and with rnl_map().
+ *
+ * DESIGN
+ * Each way begins with the input in memory and returns when all of the output is
+ * there.  The first two issue what rnl_map() issues, chunk by chunk, in their own
+ * threads; they get the device's memory beforehand, one buffer for each thread.
+ */
+#include "overlap.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+static int launch(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds)
+{
+	const struct overlap_args args = { in, out, nr, rounds, 0 };
+	const struct rnl_dim block = { OVERLAP_THREADS, 1, 1 };
+
+	return rnl_launch(&overlap_kernel, overlap_grid(nr), block, &args);
+}
+
+int overlap_one_stream(const struct overlap_work *work, unsigned stages,
+		       struct rnl_map_report *report)
+{
+	const struct overlap_buffer *buffer = &work->buffers[0];
+	const size_t bytes = work->chunk * sizeof(uint32_t);
+	int ret = 0;
+
+	(void)report;
+	for (uint64_t i = 0; i < work->nr_chunks && !ret; i++) {
+		const uint64_t first = i * work->chunk;
+
+		if (stages & OVERLAP_IN)
+			ret = rnl_copy(buffer->in, work->in + first, bytes);
+		if (!ret && (stages & OVERLAP_KERNEL))
+			ret = launch(buffer->in, buffer->out, work->chunk, work->rounds);
+		if (!ret && (stages & OVERLAP_OUT))
+			ret = rnl_copy(work->out + first, buffer->out, bytes);
+	}
+	return ret ? ret : rnl_stream_wait(RNL_FOREVER);
+}
+
+static void *copy_out(void *arg)
+{
+	const struct overlap_work *work = arg;
+	int ret = rnl_thread_attach(work->pool);
+
+	if (!ret)
+		ret = overlap_one_stream(work, OVERLAP_OUT, NULL);
+	rnl_thread_detach();
+	return (void *)(intptr_t)ret;
+}
+
+int overlap_both_copies(const struct overlap_work *work, unsigned unused,
+			struct rnl_map_report *report)
+{
+	void *out_ret;
+	pthread_t out;
+	int ret = -pthread_create(&out, NULL, copy_out, (void *)work);
+
+	(void)unused;
+	if (ret)
+		return ret;
+	ret = overlap_one_stream(work, OVERLAP_IN, report);
+	pthread_join(out, &out_ret);
+	return ret ? ret : (int)(intptr_t)out_ret;
+}
+
+/* ---- the legacy default stream ------------------------------------------- */
+
+struct thread {
+	pthread_t id;
+	const struct overlap_work *work;
+	unsigned number;
+	int ret;
+};
+
+static void *do_share(void *arg)
+{
+	struct thread *thread = arg;
+
+	thread->ret = overlap_legacy_share(thread->work, thread->number);
+	return NULL;
+}
+
+int overlap_legacy(const struct overlap_work *work, unsigned unused, struct rnl_map_report *report)
+{
+	struct thread threads[RNL_WORKERS_MAX];
+	unsigned nr = 0;
+	int ret = 0;
+
+	(void)unused;
+	(void)report;
+	while (nr < work->nr_threads) {
+		threads[nr] = (struct thread){ .work = work, .number = nr };
+		ret = -pthread_create(&threads[nr].id, NULL, do_share, &threads[nr]);
+		if (ret)
+			break;
+		nr++;
+	}
+	while (nr--) {
+		pthread_join(threads[nr].id, NULL);
+		ret = ret ? ret : threads[nr].ret;
+	}
+	return ret;
+}
+
+/* ---- rnl_map() ----------------------------------------------------------- */
+
+/* Called by a worker for each chunk, which is on the device by then. */
+static int map_chunk(const struct rnl_chunk *chunk)
+{
+	const struct overlap_work *work = chunk->arg;
+
+	return launch(chunk->in, chunk->out, chunk->nr, work->rounds);
+}
+
+/* Without an array, as if it came from a file, and went to another one. */
+static int read_words(void *arg, void *buf, uint64_t first, uint64_t nr)
+{
+	(void)arg;
+	overlap_words_make(buf, first, nr);
+	return 0;
+}
+
+static int write_words(void *arg, const void *buf, uint64_t first, uint64_t nr)
+{
+	return overlap_words_wrong(arg, buf, first, nr) ? -EILSEQ : 0;
+}
+
+int overlap_map(const struct overlap_work *work, unsigned flags, struct rnl_map_report *report)
+{
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_barrier done;
+	int ret;
+
+	map.flags = flags;
+	map.fn = map_chunk;
+	map.arg = (void *)work;
+	map.nr = work->nr_chunks * work->chunk;
+	map.chunk = work->chunk;
+	map.in_bytes = map.out_bytes = sizeof(uint32_t);
+	map.halo_before = map.halo_after = work->halo;
+	if (work->callbacks) {
+		map.read = read_words;
+		map.write = write_words;
+	} else {
+		map.in = work->in;
+		map.out = work->out;
+	}
+	map.report = report;
+	ret = rnl_barrier_init(&done, work->pool);
+	if (!ret)
+		ret = rnl_map(work->pool, &map, &done);
+	if (!ret)
+		ret = rnl_barrier_wait(&done, RNL_FOREVER);
+	return ret ? ret : rnl_barrier_result(&done);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* A job on its worker, from its start to its end; run.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+
+#include "barrier.h"
+#include "clock.h"
+#include "cq.h"
+#include "job.h"
+#include "pool.h"
+#include "run.h"
+#include "self.h"
+#include "water.h"
+#include "worker.h"
+
+#define MARK_EVERY 8		/* jobs that one event stands for under backlog */
+#define LARGE_MOVE (4u << 20)	/* bytes copied by one that is marked for itself */
+
+/* ---- completing ---------------------------------------------------------- */
+
+/* For who looks whether the worker gets on: what of the caller's runs on it. */
+static void note_running(struct rnl__worker *w, struct rnl_job *job)
+{
+	if (job)
+		/* relaxed: the store below publishes it */
+		atomic_store_explicit(&w->running_since, rnl__now_coarse(), memory_order_relaxed);
+	/* [worker.H1] release: since when, to who sees the job; pairs with [stats.H1] */
+	atomic_store_explicit(&w->running, job, memory_order_release);
+}
+
+/* Lets go of a finished job, which is its caller's then: nobody else touches it. */
+static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	void (*on_done)(struct rnl_job *job) = job->on_done;
+	struct rnl_cq *cq = job->cq;
+
+	rnl__job_finish(job, result);
+	if (cq)
+		rnl__cq_push(cq, job);
+	else
+		rnl__job_drop(job);
+	if (!on_done)
+		return;
+	note_running(w, job);
+	on_done(job);
+	note_running(w, NULL);
+}
+
+static void complete(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	struct rnl_barrier *barrier = job->barrier;
+	unsigned flags = job->flags;
+	uint32_t table = job->table;
+
+	rnl__count(&w->completed, 1);
+	if (result < 0)
+		rnl__count(&w->failed, 1);
+	let_go(w, job, result);
+	if (barrier)
+		rnl__barrier_done(barrier, result);
+	if (flags & RNL__JOB_KEYED)
+		rnl__queue_keyed_done(&w->queue, table);
+	/*
+	 * [worker.D1] release: the job and its barrier are let go before a
+	 * drain counts them; pairs with [pool.D1].
+	 */
+	atomic_store_explicit(&w->settled,
+			      /* relaxed: our own counter */
+			      atomic_load_explicit(&w->settled, memory_order_relaxed) + 1,
+			      memory_order_release);
+}
+
+/* A job that left nothing on the stream. */
+static void complete_now(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	if (job->barrier)
+		rnl__barrier_issued(job->barrier, result);
+	complete(w, job, result);
+}
+
+/* A job that left something there, of which nothing is left to do. */
+static void complete_issued(struct rnl__worker *w, struct rnl_job *job)
+{
+	if (job->flags & RNL__JOB_OWES)
+		rnl__barrier_issued(job->barrier, job->result);
+	complete(w, job, job->result);
+}
+
+/* A job whose function does not run. */
+static void complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	job->device_error = 0;
+	if (result == -ECANCELED)
+		rnl__count(&w->cancelled, 1);
+	if (result == -ETIMEDOUT)
+		rnl__count(&w->timed_out, 1);
+	complete_now(w, job, result);
+}
+
+/* A job that the device has passed. */
+static void complete_passed(struct rnl__worker *w, struct rnl_job *job)
+{
+	rnl__staging_passed(&w->staging, job->number);
+	if (job->flags & RNL__JOB_TIMED)
+		rnl__hist_count(&w->timing->device, rnl__now() - job->stamp_ns);
+	complete_issued(w, job);
+}
+
+/* The device has failed: every job that it has gets that for a result. */
+static void fail_all(struct rnl__worker *w)
+{
+	struct rnl__inflight *f = &w->inflight;
+	struct rnl_pool *pool = w->pool;
+	struct rnl_job *job;
+
+	/* A stream of a failed device is at its end at once; a well one is not done before. */
+	(void)pool->device->ops->wait(RNL__NEVER);
+	/* relaxed: which of the workers says it does not matter */
+	if (!atomic_exchange_explicit(&pool->failure_logged, true, memory_order_relaxed))
+		rnl__pool_log(pool, RNL_LOG_ERROR,
+			      "device %s failed (CUDA error %d): every job gets -EIO, "
+			      "start a new process",
+			      pool->device->info.name,
+			      /* relaxed: a figure */
+			      atomic_load_explicit(&pool->device->failed, memory_order_relaxed));
+	for (job = f->first; job; job = job->link)
+		job->result = job->result < 0 ? job->result : -EIO;
+	rnl__staging_forget(&w->staging);
+	rnl__inflight_forget(f);
+	while ((job = rnl__inflight_drop(f)) != NULL)
+		complete_issued(w, job);
+}
+
+bool rnl__run_retire(struct rnl__worker *w, bool query)
+{
+	struct rnl__inflight *f = &w->inflight;
+	struct rnl_job *job;
+	bool any = false;
+	int ret;
+
+	if (!f->first)
+		return false;
+	ret = rnl__inflight_poll(f, query);
+	while ((job = rnl__inflight_pop(f)) != NULL) {
+		complete_passed(w, job);
+		any = true;
+	}
+	if ((ret || rnl__device_failed(w->pool->device)) && f->first) {
+		fail_all(w);
+		any = true;
+	}
+	if (any)
+		w->wait_since = 0;
+	return any;
+}
+
+void rnl__run_mark_last(struct rnl__worker *w)
+{
+	if (w->inflight.first && !rnl__inflight_asks(&w->inflight) &&
+	    rnl__inflight_mark(&w->inflight, false, true))
+		(void)rnl__run_retire(w, false);
+}
+
+/* Several jobs are behind the last mark, or one that streams may join. */
+static void mark_event(struct rnl__worker *w, struct rnl_job *job)
+{
+	int ret = rnl__inflight_mark(&w->inflight, true, false);
+
+	if (job->barrier && !(job->flags & RNL__JOB_OWES))
+		rnl__barrier_issued(job->barrier, ret ? ret : job->result);
+	if (ret)
+		(void)rnl__run_retire(w, false);
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+/* Calls the job's function; its result, or the error of a call in it. */
+static int call(struct rnl__worker *w, struct rnl_job *job)
+{
+	struct rnl__device *device = w->pool->device;
+	int (*check)(void) = device->info.cuda ? job->check : NULL;
+	int code, ret;
+
+	if (check)
+		(void)check();	/* what others left on this thread is not the job's */
+	job->device_error = 0;
+	rnl__self.job = job;
+	rnl__self.error = 0;
+	ret = job->fn(job);
+	rnl__self.job = NULL;
+	code = check ? check() : 0;
+	if (code) {
+		job->device_error = code;
+		code = device->ops->errno_of(device, code);
+	}
+	if (ret < 0)
+		return ret;
+	if (rnl__self.error)
+		return rnl__self.error;
+	return code ? code : ret;
+}
+
+/*
+ * We are about to be busy: what else is in our queue, somebody who sleeps can
+ * have.  Whoever put it there woke us, and left the others asleep.
+ */
+static void share(struct rnl__worker *w)
+{
+	struct rnl__lot *lot = w->urgent ? &w->pool->urgent_lot : &w->pool->lot;
+
+	if (rnl__lot_idle(lot) && rnl__queue_stealable(&w->queue))
+		rnl__lot_wake_one(lot);
+}
+
+void rnl__run_look_at_mark(struct rnl__worker *w)
+{
+	w->look_in = rnl__pool_noticed(w->pool, RNL_LOW_WATER) ? rnl__water_fell(w->pool) : 0;
+}
+
+/*
+ * A job was taken off a worker's queue: who waits for that?  A full barrier
+ * stands between the taking and this.
+ */
+static void tell_taken(struct rnl__worker *w, struct rnl__worker *from)
+{
+	rnl__pool_made_room(from);
+	if (from != w)
+		/* It may be about to leave, and have seen the job counted. */
+		(void)rnl__park_wake(&from->park);
+	if (w->look_in)
+		w->look_in--;
+	else
+		rnl__run_look_at_mark(w);
+}
+
+/* Why the job's function is not to run, or 0. */
+static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
+{
+	if (rnl__device_failed(w->pool->device))
+		return -EIO;
+	if (job->flags & RNL__JOB_DEADLINE && now - job->stamp_ns > job->deadline_ns)
+		return -ETIMEDOUT;
+	return job->after ? rnl__barrier_follow(job->after) : 0;
+}
+
+/* As call(), for who looks at the worker or asks for times; @now: when a timed job started. */
+static int call_watched(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
+{
+	bool timed = job->flags & RNL__JOB_TIMED;
+	int ret;
+
+	if (timed)
+		rnl__hist_count(&w->timing->queue_wait, now - job->stamp_ns);
+	note_running(w, job);
+	ret = call(w, job);
+	note_running(w, NULL);
+	if (timed) {
+		job->stamp_ns = rnl__now();
+		rnl__hist_count(&w->timing->host, job->stamp_ns - now);
+	}
+	return ret;
+}
+
+void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
+{
+	struct rnl__inflight *f = &w->inflight;
+	struct rnl__stream *stream = rnl__self.stream;
+	uint64_t issued = stream->issued, now = 0;
+	bool start = rnl__job_start(job), large;
+	int ret;
+
+	w->wait_since = 0;
+	tell_taken(w, from);
+	share(w);
+	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))
+		now = rnl__now();
+	ret = start ? refuse(w, job, now) : -ECANCELED;
+	if (ret) {
+		complete_unrun(w, job, ret);
+		return;
+	}
+	/* What is small, and before it, is not to wait for its end. */
+	if (job->flags & RNL__JOB_LARGE && f->marked != f->issued &&
+	    rnl__inflight_mark(f, true, false))
+		(void)rnl__run_retire(w, false);
+	w->moved = 0;
+	ret = call_watched(w, job, now);
+	rnl__scratch_end(&w->scratch);
+	/* One that came after others is not done before them, issue what it may. */
+	if (stream->device->counts && stream->issued == issued && !(job->after && f->first)) {
+		complete_now(w, job, ret);
+		return;
+	}
+	job->result = ret;
+	rnl__inflight_push(f, job);
+	if (job->barrier) {
+		rnl__barrier_place(job->barrier, w->index, job->number);
+		/* Streams that are past the event would not find it yet. */
+		if (rnl__staging_owes(&w->staging, job->number))
+			job->flags |= RNL__JOB_OWES;
+	}
+	large = job->flags & RNL__JOB_LARGE || w->moved >= LARGE_MOVE;
+	if (large)
+		rnl__inflight_ask(f);
+	if (large || job->barrier || f->issued - f->marked >= MARK_EVERY)
+		mark_event(w, job);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A job on its worker: its function is called, its end marked on the stream, and
+ * it is completed when the device has passed it.
+ *
+ * DESIGN
+ *	With jobs queued behind, one event stands for several jobs, and the
+ *	driver is asked only when the stream is full.  With none queued, the
+ *	stream writes a word, and the worker looks at that.
+ *	A job that copied much gets an event alone, and is asked for: a word that
+ *	the stream writes would hold up other streams' copies.
+ *	A job that was added to a barrier gets an event of its own, at once:
+ *	jobs that come after it, and streams that join it, wait for no function
+ *	but those of the barrier's own jobs.
+ *	A device that failed gives every job -EIO.
+ *	All of it is the worker's own thread's.
+ */
+#ifndef RNL_RUN_H
+#define RNL_RUN_H
+
+#include <stdbool.h>
+
+#include "worker.h"
+
+/* Runs a job that was taken from the queue of @from. */
+void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from);
+
+/*
+ * Completes what the device has passed; @query asks the driver, if nothing else
+ * tells.  True if that was any.
+ */
+bool rnl__run_retire(struct rnl__worker *w, bool query);
+
+/* Nothing is queued behind: somebody may wait for what was issued last. */
+void rnl__run_mark_last(struct rnl__worker *w);
+
+/* Whether the pool has fallen to its low water mark, if somebody waits for that. */
+void rnl__run_look_at_mark(struct rnl__worker *w);
+
+#endif

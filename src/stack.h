@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stacks of numbered nodes, on which any threads push and pop without a lock.
+ *
+ * DESIGN
+ *	Treiber's: the head names the first node, each the one below it.  The
+ *	head also carries a tag that changes with each push and pop: a pop that
+ *	was held up between its look at the first node and its exchange does not
+ *	mistake the same node, come back with others below it, for what it saw.
+ *	Such a pop may look at a node that is long gone.  So nodes stand in rows,
+ *	and rows stay: one that is too short gets a longer one in its place, and
+ *	is freed with the last.  A node's id is its row and its number there; 0
+ *	is none, so it is one more.
+ *
+ *		push	pop	take	extend	fini
+ *	push	-	-	-	-	X	X: needs outside synchronisation
+ *	pop	-	-	-	-	X
+ *	take	-	-	-	-	X
+ *	extend	-	-	-	X	X
+ */
+#ifndef RNL_STACK_H
+#define RNL_STACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "atomic.h"
+
+#define RNL__NR_ROWS 4096u
+#define RNL__ROW_BITS 20	/* so many nodes, but for one, are in a row */
+
+struct rnl__node {
+	_Atomic uint32_t next;	/* id of the one below, or 0 */
+	_Atomic uint32_t state;	/* the owner's */
+};
+
+struct rnl__row {
+	struct rnl__row *shorter; /* that was there before */
+	uint32_t nr;
+	struct rnl__node nodes[];
+};
+
+struct rnl__rows {
+	_Atomic(struct rnl__row *) rows[RNL__NR_ROWS];
+};
+
+struct rnl__stack {
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t head; /* tag << 32 | id */
+};
+
+/* ---- nodes ---------------------------------------------------------------- */
+
+static inline uint32_t rnl__node_id(uint32_t row, uint32_t index)
+{
+	return (row << RNL__ROW_BITS | index) + 1;
+}
+
+static inline uint32_t rnl__node_row(uint32_t id)
+{
+	return (id - 1) >> RNL__ROW_BITS;
+}
+
+static inline uint32_t rnl__node_index(uint32_t id)
+{
+	return (id - 1) & ((1u << RNL__ROW_BITS) - 1);
+}
+
+static inline struct rnl__node *rnl__node(struct rnl__rows *rows, uint32_t id)
+{
+	/* [stack.R1] acquire: the nodes of a longer row; pairs with [stack.R2] */
+	struct rnl__row *row = atomic_load_explicit(&rows->rows[rnl__node_row(id)],
+						    memory_order_acquire);
+
+	return &row->nodes[rnl__node_index(id)];
+}
+
+/* The next one, of a chain that is the caller's alone. */
+static inline uint32_t rnl__node_next(struct rnl__rows *rows, uint32_t id)
+{
+	/* relaxed: who has been held up may look at it, nobody else writes */
+	return atomic_load_explicit(&rnl__node(rows, id)->next, memory_order_relaxed);
+}
+
+static inline void rnl__node_link(struct rnl__rows *rows, uint32_t id, uint32_t next)
+{
+	/* relaxed: who has been held up may look at it; the push publishes it */
+	atomic_store_explicit(&rnl__node(rows, id)->next, next, memory_order_relaxed);
+}
+
+/* How many a row has. */
+static inline uint32_t rnl__row_nr(struct rnl__rows *rows, uint32_t row)
+{
+	/* relaxed: the caller alone extends it */
+	struct rnl__row *is = atomic_load_explicit(&rows->rows[row], memory_order_relaxed);
+
+	return is ? is->nr : 0;
+}
+
+/* Makes a row, none of whose nodes is in use, at least so long; false: no memory. */
+static inline bool rnl__row_extend(struct rnl__rows *rows, uint32_t row, uint32_t nr)
+{
+	/* relaxed: the caller alone extends it */
+	struct rnl__row *is = atomic_load_explicit(&rows->rows[row], memory_order_relaxed);
+	struct rnl__row *longer;
+
+	if (is && is->nr >= nr)
+		return true;
+	longer = calloc(1, sizeof(*longer) + nr * sizeof(longer->nodes[0]));
+	if (!longer)
+		return false;
+	longer->shorter = is;
+	longer->nr = nr;
+	/* [stack.R2] release: its nodes, to a pop that still has an id; pairs with [stack.R1] */
+	atomic_store_explicit(&rows->rows[row], longer, memory_order_release);
+	return true;
+}
+
+static inline void rnl__rows_fini(struct rnl__rows *rows)
+{
+	for (uint32_t i = 0; i < RNL__NR_ROWS; i++) {
+		/* relaxed: nobody else is there */
+		struct rnl__row *row = atomic_load_explicit(&rows->rows[i], memory_order_relaxed);
+
+		while (row) {
+			struct rnl__row *shorter = row->shorter;
+
+			free(row);
+			row = shorter;
+		}
+	}
+}
+
+/* ---- stacks --------------------------------------------------------------- */
+
+/* What a head becomes: never what it was. */
+static inline uint64_t rnl__stack_head(uint64_t old, uint32_t id)
+{
+	return ((old >> 32) + 1) << 32 | id;
+}
+
+/* Pushes a chain; the last one's link is made here. */
+static inline void rnl__stack_push(struct rnl__stack *stack, struct rnl__rows *rows, uint32_t first,
+				   uint32_t last)
+{
+	/* relaxed: the exchange decides */
+	uint64_t head = atomic_load_explicit(&stack->head, memory_order_relaxed);
+
+	do {
+		rnl__node_link(rows, last, (uint32_t)head);
+		/*
+		 * [stack.P1] release: the links, and all that was done with what
+		 * the nodes stand for; pairs with [stack.G1], [stack.T1].
+		 */
+	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head,
+							rnl__stack_head(head, first),
+							memory_order_release,
+							memory_order_relaxed));
+}
+
+/* Pops one; 0: there is none. */
+static inline uint32_t rnl__stack_pop(struct rnl__stack *stack, struct rnl__rows *rows)
+{
+	/* [stack.G1] acquire: the link; and what it stands for is ours; pairs with [stack.P1] */
+	uint64_t head = atomic_load_explicit(&stack->head, memory_order_acquire);
+	uint32_t next;
+
+	do {
+		if (!(uint32_t)head)
+			return 0;
+		/* If the node is another's by now, so is the link, and the tag has changed. */
+		next = rnl__node_next(rows, (uint32_t)head);
+		/* [stack.G2] acquire: as [stack.G1]; pairs with [stack.P1] */
+	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head,
+							rnl__stack_head(head, next),
+							memory_order_acquire,
+							memory_order_acquire));
+	return (uint32_t)head;
+}
+
+/* Takes all; the head as it was. */
+static inline uint64_t rnl__stack_take(struct rnl__stack *stack)
+{
+	/* relaxed: the exchange decides */
+	uint64_t head = atomic_load_explicit(&stack->head, memory_order_relaxed);
+
+	while ((uint32_t)head) {
+		/* [stack.T1] acquire: as [stack.G1]; pairs with [stack.P1] */
+		if (atomic_compare_exchange_weak_explicit(&stack->head, &head,
+							  rnl__stack_head(head, 0),
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			break;
+	}
+	return head;
+}
+
+/* How often it was changed, up to now. */
+static inline uint32_t rnl__stack_tag(struct rnl__stack *stack)
+{
+	/* relaxed: a look */
+	return (uint32_t)(atomic_load_explicit(&stack->head, memory_order_relaxed) >> 32);
+}
+
+#endif

@@ -1,0 +1,41 @@
+#!/bin/sh
+# gwc over a large set of files in the page cache, beside what feeds it at best, and wc.
+#
+#	sh tests/bench/gwc_set.sh [DEVICE [GB]]		cuda, 20; after make and make benches
+#
+# The set is made in ${TMPDIR:-/tmp} of copies of the source tree's text, 64 files
+# per GB; each is read once before, so that it is in the page cache.
+set -eu
+device=${1:-cuda} gb=${2:-20} GWC=${GWC:-examples/gwc} FEED=${FEED:-tests/bench/feed}
+src=$(dirname "$0")/../..
+[ -x "$GWC" ] && [ -x "$FEED" ] || { echo 'first: make && make benches' >&2; exit 1; }
+dir=$(mktemp -d "${TMPDIR:-/tmp}/gwc_set.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+# 16 MB of text, then as many copies.
+while [ "$(cat "$dir/text" 2>/dev/null | wc -c)" -lt 16000000 ]; do
+	cat "$src"/src/*.[ch] "$src"/docs/*.md "$src"/include/*.h >>"$dir/text"
+done
+head -c 15625000 "$dir/text" >"$dir/0" && rm "$dir/text"
+n=$((gb * 64)) i=1
+while [ "$i" -lt "$n" ]; do
+	cp "$dir/0" "$dir/$i"
+	i=$((i + 1))
+done
+cat "$dir"/* >/dev/null
+cpus=$(nproc)
+"$FEED" "$device" "$((cpus > 1 ? cpus / 2 : 1))" "$dir"/*
+"$FEED" "$device" "$cpus" "$dir"/*
+for producers in '' 4 8 12; do
+	for run in 1 2 3; do
+		printf 'gwc%s: ' "${producers:+ --producers=$producers}"
+		"$GWC" --device="$device" ${producers:+--producers=$producers} --stats --total=only \
+			"$dir"/* 2>&1 | grep counted:
+	done
+done
+# wc alone, of a sixteenth.
+set -- "$dir"/1*
+printf 'wc -lw of %d files: ' $#
+start=$(date +%s%N)
+wc -lw "$@" | tail -n 1
+echo "$# files of 15.625 MB in $((($(date +%s%N) - start) / 1000000)) ms: $((15625 * $# / (($(date +%s%N) - start) / 1000000))) MB/s"
