@@ -90,6 +90,25 @@ DEVICES := \
 	unit_device \
 	unit_inflight \
 	# EOL
+# In tests: the double of the CUDA runtime, with which those of DEVICES, APIS and STRESS
+# run on a third "device", the CUDA one without a GPU; and tests of it.
+FAKE_SRCS := \
+	fake_cudart/call.c \
+	fake_cudart/device.c \
+	fake_cudart/event.c \
+	fake_cudart/memory.c \
+	fake_cudart/op.c \
+	fake_cudart/plan.c \
+	fake_cudart/pool.c \
+	fake_cudart/queue.c \
+	fake_cudart/registry.c \
+	fake_cudart/stream.c \
+	# EOL
+FAKES := \
+	unit_fake \
+	unit_fake_faults \
+	unit_fake_memory \
+	# EOL
 # Link the shared library: the public ABI only.  Run once per device.
 APIS := \
 	api_after \
@@ -238,6 +257,8 @@ OBJS   := $(SRCS:%.c=src/%.o)
 ways := static_so static_a shared_so shared_a
 TESTS_SO := $(APIS:%=tests/%) $(STRESS:%=tests/%)
 TESTS_A  := $(UNITS:%=tests/%) $(DEVICES:%=tests/%)
+fakes := $(if $(filter yes,$(have_CUDA)),$(FAKES))
+TESTS_FAKE := $(fakes:%=tests/%)
 TESTS_CU := $(CUDAS:%=tests/%_static_so) $(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
 kernel_o := $(if $(nvcc),.cu).o
 ALLOCATOR_OBJS := $(ALLOCATOR_SRCS:%.c=examples/%.o) examples/allocator_cuda$(kernel_o)
@@ -314,6 +335,18 @@ $(TESTS_SO): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO) $(CHECK_LIBS) $(WRAP)
 $(TESTS_A): %: %.o librunnel.a
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_A) $(CHECK_LIBS) $(WRAP)
+# Of the soname and the version that CUDA's own has, to be found in its place.
+fake_cudart := tests/fake_cudart/libcudart.so
+FAKE_OBJS   := $(FAKE_SRCS:%.c=tests/%.o)
+tests/fake_cudart/%.o: TEST_CFLAGS = -fvisibility=default $(CUDA_CFLAGS)
+$(TESTS_FAKE:%=%.o): INC += $(CUDA_CFLAGS)
+$(fake_cudart): $(FAKE_OBJS)
+	$(call Q,LD)v=$$(echo CUDART_VERSION | $(CC) $(CUDA_CFLAGS) -E -P -include cuda_runtime_api.h -x c - | \
+	  tail -n 1) && so=libcudart.so.$$((v / 1000)) && \
+	  echo "$$so { global: cuda*; fake_*; local: *; };" >$@.map && \
+	  $(LINK) -shared -Wl,-soname,$$so -Wl,--version-script=$@.map -o $@ $^ && ln -sf $(@F) $(@D)/$$so
+$(TESTS_FAKE): %: %.o $(SO) $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $< $(fake_cudart) -Wl,-rpath,'$$ORIGIN/fake_cudart' $(WITH_SO) $(CHECK_LIBS)
 static_so = --cudart static $(NVWITH_SO)
 static_a  = --cudart static $(NVWITH_A)
 shared_so = --cudart shared $(NVWITH_SO) -Xlinker -rpath,$(cuda_libdir)
@@ -334,7 +367,8 @@ T ?= %
 TIMEOUT ?= $(if $(sanitizer),900,300)
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
 RUNS := $(UNITS:%=tests/%) \
-	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t cuda:$t) \
+	$(if $(fakes),$(TESTS_FAKE:%=fake:%),no-cuda:fake_cudart) \
+	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t $(if $(fakes),fake:$t) cuda:$t) \
 	$(foreach t,$(DEVICE_SCRIPTS:%=$(srcdir)/tests/%),host:$t cuda:$t) \
 	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) $(SCRIPTS:%=$(srcdir)/tests/%)
 wanted = $(foreach r,$1,$(if $(filter $T,$(basename $(notdir $r))),$r))
@@ -346,7 +380,7 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) sh $(srcdir)/tests/run $(call wanted,$(RUNS))
-tests: $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU)))
+tests: $(if $(fakes),$(fake_cudart)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU)))
 else
 check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps`, then `./configure` again.' >&2; exit 1
@@ -387,13 +421,13 @@ config.status: $(srcdir)/configure ; ./config.status --recheck
 autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
 clean:
-	rm -f librunnel.a librunnel.so* $(foreach d,src tests tests/bench examples $(http),$d/*.o $d/*.d) \
-	  tests/*.log tests/*.tap $(TESTS_SO) $(TESTS_A) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%)
+	rm -f librunnel.a librunnel.so* $(foreach d,src tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
+	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%)
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
-	! test -L Makefile || { rm -f Makefile && rmdir src tests/bench tests $(http) examples 2>/dev/null || :; }
+	! test -L Makefile || { rm -f Makefile && rmdir src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
 .PHONY: all lib benches examples tests check check-http demo serve install uninstall autoconf clean distclean
--include $(wildcard $(foreach d,src tests tests/bench examples $(http),$d/*.d))
+-include $(wildcard $(foreach d,src tests tests/bench tests/fake_cudart examples $(http),$d/*.d))
 endif
 
 define help

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What every call of the double has in common: the lock, the last error of the
+ * thread, the error that the device did not survive, forks, misuses.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic bool forked;		/* after CUDA had started: it does not survive that */
+static _Atomic int sticky;
+static _Thread_local cudaError_t last;
+
+static uint64_t nr_misuses;
+static char last_misuse[200];
+
+void fake__lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void fake__unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void fake__wait(pthread_cond_t *cond)
+{
+	pthread_cond_wait(cond, &lock);
+}
+
+uint64_t fake__now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- errors -------------------------------------------------------------- */
+
+cudaError_t fake__failed(void)
+{
+	return (cudaError_t)sticky;
+}
+
+void fake__fail(cudaError_t code)
+{
+	if (sticky)
+		return;
+	sticky = (int)code;
+	fake__wake_all();
+}
+
+void fake_fail_sticky(int code)
+{
+	fake__lock();
+	fake__fail((cudaError_t)code);
+	fake__unlock();
+}
+
+/* That something is not ready is no error (measured). */
+cudaError_t fake__said(cudaError_t code)
+{
+	if (code != cudaSuccess && code != cudaErrorNotReady)
+		last = code;
+	return code;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	cudaError_t code = last;
+
+	last = cudaSuccess;
+	return code;
+}
+
+/* ---- misuses ------------------------------------------------------------- */
+
+void fake__misuse(const char *format, ...)
+{
+	va_list args;
+
+	nr_misuses++;
+	va_start(args, format);
+	vsnprintf(last_misuse, sizeof(last_misuse), format, args);
+	va_end(args);
+	if (!fake__settings.abort_on_misuse)
+		return;
+	fprintf(stderr, "fake_cudart: %s\n", last_misuse);
+	abort();
+}
+
+uint64_t fake_misuses(void)
+{
+	uint64_t nr;
+
+	fake__lock();
+	nr = nr_misuses;
+	fake__unlock();
+	return nr;
+}
+
+const char *fake_last_misuse(void)
+{
+	return last_misuse;
+}
+
+/* ---- a call -------------------------------------------------------------- */
+
+static void in_child(void)
+{
+	forked = true;
+}
+
+/* What touches no context goes on after the device has failed (measured). */
+static bool survives(enum fake_function function)
+{
+	switch (function) {
+	case FAKE_cudaGetDevice:
+	case FAKE_cudaGetDeviceCount:
+	case FAKE_cudaGetDeviceProperties:
+	case FAKE_cudaGetDriverEntryPointByVersion:
+	case FAKE_cudaMemPoolDestroy:
+	case FAKE_cudaMemPoolSetAttribute:
+	case FAKE_cudaMemPoolTrimTo:
+	case FAKE_cudaPointerGetAttributes:
+	case FAKE_cudaSetDevice:
+	case FAKE_cudaThreadExchangeStreamCaptureMode:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void init(void)
+{
+	fake__streams_init();
+	pthread_atfork(NULL, NULL, in_child);
+	fake__plan_init();
+}
+
+void fake__init(void)
+{
+	pthread_once(&once, init);
+}
+
+cudaError_t fake__call(enum fake_function function)
+{
+	bool lasting = false;
+	cudaError_t code;
+
+	/* First: the lock may be that of a thread that the child does not have. */
+	if (forked)
+		return cudaErrorInitializationError;
+	fake__init();
+	fake__delay(fake__settings.delay_calls_us);
+	fake__lock();
+	code = fake__planned(function, &lasting);
+	if (code != cudaSuccess && lasting)
+		fake__fail(code);
+	if (sticky && !survives(function))
+		code = fake__failed();
+	fake__unlock();
+	return code;
+}
+
+void fake_alive(struct fake_alive *alive)
+{
+	const struct fake_stream *s;
+
+	fake__lock();
+	*alive = (struct fake_alive){
+		.device_bytes = fake__bytes(FAKE_DEVICE),
+		.kept_bytes = fake__kept_bytes(),
+		.pinned_bytes = fake__bytes(FAKE_PINNED),
+		.streams = fake__nr(FAKE_STREAM),
+		.events = fake__nr(FAKE_EVENT),
+		.pools = fake__nr(FAKE_POOL),
+	};
+	for (s = fake__streams; s; s = s->next) {
+		alive->executors += s->running;
+		alive->thread_streams += s->of_thread && !s->ending;
+	}
+	fake__unlock();
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The device: one, small; what a thread has chosen; and kernels, which are host
+ * functions that the test hands over.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* The limits of every GPU that CUDA 13 knows. */
+#define THREADS_MAX 1024u
+#define BLOCK_Z_MAX 64u
+#define GRID_YZ_MAX 65535u
+
+static _Thread_local enum cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+
+cudaError_t cudaGetDeviceCount(int *nr)
+{
+	CALL(cudaGetDeviceCount);
+	if (!nr)
+		return fake__said(cudaErrorInvalidValue);
+	*nr = 1;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+	CALL(cudaGetDevice);
+	if (!device)
+		return fake__said(cudaErrorInvalidValue);
+	*device = 0;
+	return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+	CALL(cudaSetDevice);
+	return device ? fake__said(cudaErrorInvalidDevice) : cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
+{
+	CALL(cudaGetDeviceProperties);
+	if (!prop)
+		return fake__said(cudaErrorInvalidValue);
+	if (device)
+		return fake__said(cudaErrorInvalidDevice);
+	*prop = (struct cudaDeviceProp){
+		.totalGlobalMem = fake__settings.memory_bytes,
+		.maxThreadsPerBlock = (int)THREADS_MAX,
+		.major = 9,
+		.multiProcessorCount = 2,
+		.asyncEngineCount = 2,
+		.unifiedAddressing = 1,
+		.memoryPoolsSupported = 1,
+		.streamPrioritiesSupported = 1,
+		.concurrentKernels = 1,
+	};
+	snprintf(prop->name, sizeof(prop->name), "a double of the CUDA runtime");
+	return cudaSuccess;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	enum cudaStreamCaptureMode before = capture_mode;
+
+	CALL(cudaThreadExchangeStreamCaptureMode);
+	if (!mode)
+		return fake__said(cudaErrorInvalidValue);
+	capture_mode = *mode;
+	*mode = before;
+	return cudaSuccess;
+}
+
+/* ---- kernels ------------------------------------------------------------------ */
+
+static bool fits(struct rnl_dim grid, struct rnl_dim block)
+{
+	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
+		return false;
+	return block.x <= THREADS_MAX && block.y <= THREADS_MAX && block.z <= BLOCK_Z_MAX &&
+	       (uint64_t)block.x * block.y * block.z <= THREADS_MAX && grid.x <= INT32_MAX &&
+	       grid.y <= GRID_YZ_MAX && grid.z <= GRID_YZ_MAX;
+}
+
+static cudaError_t launch(struct fake_op *op, cudaStream_t handle)
+{
+	struct fake_stream *stream;
+	cudaError_t code = fake__room(handle, &stream);
+
+	return code == cudaSuccess ? fake__issue(stream, op) : code;
+}
+
+static cudaError_t launch_copy(struct fake_op *op, cudaStream_t stream)
+{
+	CALL(cudaLaunchKernel);
+	if (!fits(op->launch.grid, op->launch.block))
+		return fake__said(cudaErrorInvalidConfiguration);
+	SAID(launch(op, stream));
+}
+
+int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void *args),
+		struct rnl_dim grid, struct rnl_dim block, const void *args, size_t bytes,
+		void *stream)
+{
+	struct fake_op op = { .kind = FAKE_OP_LAUNCH, .launch = { fn, grid, block, NULL } };
+	cudaError_t code;
+
+	op.launch.args = malloc(bytes ? bytes : 1);
+	if (!op.launch.args)
+		return (int)cudaErrorMemoryAllocation;
+	if (bytes)
+		memcpy(op.launch.args, args, bytes);
+	code = launch_copy(&op, stream);
+	if (code != cudaSuccess)
+		free(op.launch.args);
+	return (int)code;
+}

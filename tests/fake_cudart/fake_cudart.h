@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A double of the CUDA runtime, for tests: exactly the calls that
+ * src/device_cuda.c makes, on the host, so that its own code runs without a GPU.
+ *
+ * DESIGN
+ *	A shared object with the soname and the symbol version of libcudart, found
+ *	in its place by LD_LIBRARY_PATH: the library and the tests are those that
+ *	meet a GPU, and a call that is not here is missed aloud.  (Preloaded by
+ *	another name it would let such a call through to the real runtime.)
+ *	One lock, as the driver's.  A stream is a ring of operations with a thread
+ *	of its own, the executor; an operation may first wait until other streams
+ *	have come to some point.  Device memory is one mapping, cut into blocks,
+ *	so an address tells whose it is, and whether it is nobody's any more.
+ *	What CUDA leaves undefined is refused where it can be seen, and counted:
+ *	fake_misuses().  Where a GPU does something else than this, this is wrong.
+ *
+ *	The plan, which FAKE_CUDART has at the start, fields separated by commas:
+ *	fail=FUNCTION:N:CODE[:sticky]	the N-th call from here of FUNCTION, or of
+ *					`any`, fails with that cudaError_t
+ *	nofail				forgets the failures so far
+ *	seed=N				of the delays; 0: by the clock, and printed
+ *	delay_calls=US, delay_ops=US	calls, operations take up to so much longer
+ *	memory=BYTES[K|M|G]		the device's; before its first use (256M)
+ *	pinned=BYTES[K|M|G]		how much may be page-locked
+ *	nowrite				no cuStreamWriteValue32
+ *	junk				freed device memory is filled with 0xdb
+ *	misuse=abort			a misuse ends the process, and says what it was
+ */
+#ifndef FAKE_CUDART_H
+#define FAKE_CUDART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <runnel.h>
+
+#define FAKE_ENV "FAKE_CUDART"
+
+/* Adds to the plan.  0, or -1: not understood from some field on. */
+int fake_plan(const char *text);
+
+/* One field of it: @function NULL or "any" is any.  0, -1 there is no such function. */
+int fake_fail(const char *function, unsigned nth, int code, bool sticky);
+
+/* What of the plan is still to come, as fake_plan() takes it. */
+void fake_plan_print(FILE *to);
+
+/* The device fails now: every call returns @code, no stream goes on, no word is written. */
+void fake_fail_sticky(int code);
+
+/* Calls made of it so far, by all threads; of all functions if NULL. */
+uint64_t fake_calls(const char *function);
+
+struct fake_alive {
+	uint64_t device_bytes;		/* allocated */
+	uint64_t kept_bytes;		/* free, and kept by memory pools */
+	uint64_t pinned_bytes;
+	unsigned streams;		/* made by cudaStreamCreate...() */
+	unsigned thread_streams;	/* per-thread default streams of threads that live */
+	unsigned executors;
+	unsigned events, pools;
+};
+void fake_alive(struct fake_alive *alive);
+
+/* What CUDA would not have forgiven, counted; the last one in words, "" if none. */
+uint64_t fake_misuses(void);
+const char *fake_last_misuse(void);
+
+/* What a stream (a cudaStream_t) was given. */
+int fake_stream_priority(void *stream);
+uint64_t fake_stream_id(void *stream);
+
+/*
+ * A kernel on the double: a host function that an executor calls.  The arguments
+ * are copied before the call returns.  Return: a cudaError_t.
+ */
+int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void *args),
+		struct rnl_dim grid, struct rnl_dim block, const void *args, size_t bytes,
+		void *stream);
+
+#endif

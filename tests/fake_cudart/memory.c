@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whose memory an address is in; and page-locked memory, which is plain memory
+ * that is known.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define ALIGNMENT 512u
+
+/* ---- whose it is ----------------------------------------------------------- */
+
+static enum cudaMemoryType type_at(const void *address)
+{
+	const struct fake_thing *thing = fake__find(address);
+
+	return !thing ? cudaMemoryTypeUnregistered :
+	       thing->kind == FAKE_DEVICE ? cudaMemoryTypeDevice :
+	       thing->kind == FAKE_PINNED ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+}
+
+cudaError_t fake__memory_of(struct fake_area area, enum cudaMemoryType *type)
+{
+	const struct fake_thing *thing = fake__find(area.begin);
+
+	*type = type_at(area.begin);
+	if (!area.begin || area.begin + area.bytes < area.begin)
+		return cudaErrorInvalidValue;
+	if (*type != cudaMemoryTypeUnregistered) {
+		if ((uintptr_t)area.begin + area.bytes <= thing->begin + thing->bytes)
+			return cudaSuccess;
+		fake__misuse("%zu bytes at %p reach over the end of what was allocated",
+			     area.bytes, (const void *)area.begin);
+		return cudaErrorInvalidValue;
+	}
+	if (!fake__is_device(area.begin))
+		return cudaSuccess;
+	fake__misuse("device memory at %p is nobody's, or nobody's any more",
+		     (const void *)area.begin);
+	return cudaErrorInvalidValue;
+}
+
+static cudaError_t attributes_of(struct cudaPointerAttributes *attributes, const void *address)
+{
+	enum cudaMemoryType type;
+
+	if (!attributes)
+		return cudaErrorInvalidValue;
+	/* Of what is nobody's any more it is no misuse to ask. */
+	type = type_at(address);
+	*attributes = (struct cudaPointerAttributes){
+		.type = type,
+		.device = type == cudaMemoryTypeUnregistered ? cudaInvalidDeviceId : 0,
+		.devicePointer = type == cudaMemoryTypeUnregistered ? NULL : (void *)address,
+		.hostPointer = type == cudaMemoryTypeDevice ? NULL : (void *)address,
+	};
+	return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *address)
+{
+	CALL(cudaPointerGetAttributes);
+	SAID(attributes_of(attributes, address));
+}
+
+/* ---- page-locked ------------------------------------------------------------ */
+
+static cudaError_t host_alloc(void **memp, size_t bytes, unsigned flags)
+{
+	const unsigned known = cudaHostAllocPortable | cudaHostAllocMapped |
+			       cudaHostAllocWriteCombined;
+	void *mem;
+
+	if (!memp || flags & ~known)
+		return cudaErrorInvalidValue;
+	*memp = NULL;
+	if (!bytes)
+		return cudaSuccess;
+	if (bytes > fake__settings.pinned_bytes ||
+	    fake__bytes(FAKE_PINNED) > fake__settings.pinned_bytes - bytes)
+		return cudaErrorMemoryAllocation;
+	mem = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+	if (!mem || fake__enter(mem, bytes, FAKE_PINNED, mem)) {
+		free(mem);
+		return cudaErrorMemoryAllocation;
+	}
+	*memp = mem;
+	return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **memp, size_t bytes, unsigned flags)
+{
+	CALL(cudaHostAlloc);
+	SAID(host_alloc(memp, bytes, flags));
+}
+
+static cudaError_t free_host(void *mem)
+{
+	cudaError_t code;
+
+	if (!mem)
+		return cudaSuccess;
+	if (!fake__handle(mem, FAKE_PINNED))
+		return cudaErrorInvalidValue;
+	fake__remove(mem);
+	/* For all that is on any stream (measured). */
+	code = fake__sync_all();
+	if (code == cudaSuccess)
+		free(mem);
+	return code;
+}
+
+cudaError_t cudaFreeHost(void *mem)
+{
+	CALL(cudaFreeHost);
+	SAID(free_host(mem));
+}

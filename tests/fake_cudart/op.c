@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations: what an executor does for each, and the calls that issue those
+ * that move memory: copies, fills, words.
+ *
+ * DESIGN
+ *	A copy to pageable memory, or from one host memory to another, holds its caller
+ *	until the stream has done it; one from pageable memory to the device does
+ *	if it is large, else the driver has taken the source over (measured).
+ *	Device memory is touched by executors alone, but nothing here could
+ *	tell if the host did it too.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define STAGED_MAX (2u << 20)	/* of 2 MiB a GPU does it, of 4 it does not */
+
+/* ---- the executor's side -------------------------------------------------- */
+
+static void copy_rows(const struct fake_op *op)
+{
+	for (size_t i = 0; i < op->copy.rows; i++)
+		memmove(op->copy.dst + i * op->copy.dst_pitch,
+			op->copy.src + i * op->copy.src_pitch, op->copy.width);
+}
+
+void fake__execute(struct fake_op *op)
+{
+	switch (op->kind) {
+	case FAKE_OP_COPY:
+		copy_rows(op);
+		free(op->copy.staged);
+		break;
+	case FAKE_OP_FILL:
+		memset(op->fill.dst, op->fill.value, op->fill.bytes);
+		break;
+	case FAKE_OP_LAUNCH:
+		op->launch.fn(op->launch.grid, op->launch.block, op->launch.args);
+		free(op->launch.args);
+		break;
+	case FAKE_OP_WRITE:
+		if (fake__failed() == cudaSuccess)
+			atomic_store_explicit(op->write.word, op->write.value,
+					      memory_order_release);
+		break;
+	case FAKE_OP_FREE:
+		if (fake__settings.junk)
+			memset((char *)op->freed.begin, 0xdb, op->freed.bytes);
+		break;
+	case FAKE_OP_ALLOC:
+	case FAKE_OP_RECORD:
+	case FAKE_OP_WAIT:
+		break;
+	}
+}
+
+void fake__finish(struct fake_op *op)
+{
+	if (op->kind == FAKE_OP_RECORD)
+		fake__record_reached(op->record);
+	if (op->kind == FAKE_OP_FREE && fake__in_use(op->freed, op->serial))
+		fake__misuse("device memory at %p was freed before its last use",
+			     (const void *)op->freed.begin);
+}
+
+/* ---- copies and fills ------------------------------------------------------ */
+
+/* Takes the source over, if that is what the driver does; else it stays as it is. */
+static void stage(struct fake_op *op)
+{
+	const size_t bytes = op->uses[1].bytes;
+
+	op->copy.staged = bytes <= STAGED_MAX ? malloc(bytes) : NULL;
+	if (!op->copy.staged)
+		return;
+	memcpy(op->copy.staged, op->copy.src, bytes);
+	op->copy.src = op->copy.staged;
+	op->uses[1] = (struct fake_area){ 0 };
+}
+
+static cudaError_t copy(struct fake_op *op, enum cudaMemcpyKind kind, cudaStream_t handle)
+{
+	enum cudaMemoryType to, from;
+	bool waits;
+	struct fake_stream *stream;
+	cudaError_t code;
+
+	op->kind = FAKE_OP_COPY;
+	op->uses[0] = (struct fake_area){
+		op->copy.dst, (op->copy.rows - 1) * op->copy.dst_pitch + op->copy.width
+	};
+	op->uses[1] = (struct fake_area){
+		op->copy.src, (op->copy.rows - 1) * op->copy.src_pitch + op->copy.width
+	};
+	code = fake__room(handle, &stream);
+	if (code == cudaSuccess)
+		code = fake__memory_of(op->uses[0], &to);
+	if (code == cudaSuccess)
+		code = fake__memory_of(op->uses[1], &from);
+	/* That it is one is all that is asked of it: addresses tell the direction. */
+	if (code == cudaSuccess && (unsigned)kind > cudaMemcpyDefault)
+		code = cudaErrorInvalidMemcpyDirection;
+	if (code != cudaSuccess)
+		return code;
+	if (to == cudaMemoryTypeDevice && from == cudaMemoryTypeUnregistered)
+		stage(op);
+	waits = to == cudaMemoryTypeDevice ?
+		from == cudaMemoryTypeUnregistered && !op->copy.staged :
+		to == cudaMemoryTypeUnregistered || from != cudaMemoryTypeDevice;
+	code = fake__issue(stream, op);
+	if (code != cudaSuccess)
+		free(op->copy.staged);
+	return code == cudaSuccess && waits ? fake__sync(stream) : code;
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
+			    cudaStream_t stream)
+{
+	struct fake_op op = { .copy = { dst, src, bytes, bytes, bytes, 1, NULL } };
+
+	CALL(cudaMemcpyAsync);
+	if (!bytes)
+		return cudaSuccess;
+	SAID(copy(&op, kind, stream));
+}
+
+cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+			      size_t width, size_t rows, enum cudaMemcpyKind kind,
+			      cudaStream_t stream)
+{
+	struct fake_op op = { .copy = { dst, src, dst_pitch, src_pitch, width, rows, NULL } };
+
+	CALL(cudaMemcpy2DAsync);
+	if (width > dst_pitch || width > src_pitch)
+		return fake__said(cudaErrorInvalidPitchValue);
+	if (!width || !rows)
+		return cudaSuccess;
+	SAID(copy(&op, kind, stream));
+}
+
+static cudaError_t fill(void *dst, int value, size_t bytes, cudaStream_t handle)
+{
+	struct fake_op op = {
+		.kind = FAKE_OP_FILL, .uses = { { dst, bytes } }, .fill = { dst, value, bytes },
+	};
+	enum cudaMemoryType type;
+	struct fake_stream *stream;
+	cudaError_t code = fake__room(handle, &stream);
+
+	if (code == cudaSuccess)
+		code = fake__memory_of(op.uses[0], &type);
+	if (code == cudaSuccess && type == cudaMemoryTypeUnregistered)
+		code = cudaErrorInvalidValue;
+	return code == cudaSuccess ? fake__issue(stream, &op) : code;
+}
+
+cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t stream)
+{
+	CALL(cudaMemsetAsync);
+	if (!bytes)
+		return cudaSuccess;
+	SAID(fill(dst, value, bytes, stream));
+}
+
+/* ---- words ----------------------------------------------------------------- */
+
+static CUresult write_word(CUstream handle, CUdeviceptr address, cuuint32_t value, unsigned flags)
+{
+	struct fake_op op = {
+		.kind = FAKE_OP_WRITE,
+		.uses = { { (const char *)(uintptr_t)address, sizeof(value) } },
+		.write = { (_Atomic uint32_t *)(uintptr_t)address, value },
+	};
+	enum cudaMemoryType type;
+	struct fake_stream *stream;
+	cudaError_t code;
+
+	if (flags & ~(unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER || address % sizeof(value))
+		return CUDA_ERROR_INVALID_VALUE;
+	code = fake__room(handle, &stream);
+	if (code == cudaSuccess)
+		code = fake__memory_of(op.uses[0], &type);
+	/* Not into a memory pool's memory (measured), nor anybody's. */
+	if (code == cudaSuccess && type != cudaMemoryTypeHost)
+		code = cudaErrorInvalidValue;
+	if (code == cudaSuccess)
+		code = fake__issue(stream, &op);
+	return (CUresult)code;
+}
+
+/* The driver's: it leaves the runtime's last error alone. */
+static CUresult stream_write(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
+{
+	CUresult code = (CUresult)fake__call(FAKE_cuStreamWriteValue32);
+
+	if (code != CUDA_SUCCESS)
+		return code;
+	fake__lock();
+	code = write_word(stream, address, value, flags);
+	fake__unlock();
+	return code;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **fn, unsigned version,
+					     unsigned long long flags,
+					     enum cudaDriverEntryPointQueryResult *status)
+{
+	bool known;
+
+	CALL(cudaGetDriverEntryPointByVersion);
+	(void)flags;
+	if (!symbol || !fn || !version)
+		return fake__said(cudaErrorInvalidValue);
+	known = !strcmp(symbol, "cuStreamWriteValue32") && !fake__settings.no_writes;
+	*fn = known ? (void *)stream_write : NULL;
+	if (status)
+		*status = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+	return cudaSuccess;
+}

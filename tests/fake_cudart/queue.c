@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A stream's queue and its executor, a thread that does one operation after the
+ * other; and the rules of what waits for what.
+ *
+ * DESIGN
+ *	A stream is a ring and two counts, issued and done.  An operation may
+ *	have points in other streams that must be reached before it begins: that
+ *	is all there is to events, and to the legacy stream.  Points lie in the
+ *	past, so no two streams wait for each other.
+ *	When the device has failed, executors end where they are.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define SLOTS_MIN 64u
+
+static uint64_t last_serial;
+
+void fake__wake_all(void)
+{
+	for (struct fake_stream *s = fake__streams; s; s = s->next) {
+		pthread_cond_broadcast(&s->more);
+		pthread_cond_broadcast(&s->progress);
+	}
+}
+
+/* ---- the executor -------------------------------------------------------- */
+
+/* False if the device has failed meanwhile. */
+static bool points_reached(const struct fake_op *op)
+{
+	for (unsigned i = 0; i < op->nr_points; i++) {
+		const struct fake_point *point = &op->points[i];
+
+		while (!fake__reached(point) && fake__failed() == cudaSuccess)
+			fake__wait(&point->stream->progress);
+	}
+	return fake__failed() == cudaSuccess;
+}
+
+static void drop_points(struct fake_op *op)
+{
+	for (unsigned i = 0; i < op->nr_points; i++)
+		fake__stream_put(op->points[i].stream);
+	free(op->points);
+}
+
+static struct fake_op *slot_of(struct fake_stream *s, uint64_t nr)
+{
+	return &s->ops[nr % s->nr_slots];
+}
+
+static bool takes_place(const struct fake_op *op)
+{
+	return op->kind == FAKE_OP_COPY || op->kind == FAKE_OP_FILL ||
+	       op->kind == FAKE_OP_LAUNCH || op->kind == FAKE_OP_WRITE;
+}
+
+/* False when nothing is to be done, ever. */
+static bool next_op(struct fake_stream *s)
+{
+	while (s->done == s->issued && !s->ending && fake__failed() == cudaSuccess)
+		fake__wait(&s->more);
+	return s->done != s->issued && fake__failed() == cudaSuccess;
+}
+
+static void *executor_main(void *arg)
+{
+	struct fake_stream *s = arg;
+
+	fake__lock();
+	while (next_op(s)) {
+		struct fake_op op = *slot_of(s, s->done);
+
+		if (!points_reached(&op))
+			break;
+		for (unsigned i = 0; i < 2; i++)
+			fake__check_use(op.uses[i], op.serial);
+		fake__unlock();
+		fake__delay(fake__settings.delay_ops_us);
+		fake__execute(&op);
+		fake__lock();
+		if (fake__failed() != cudaSuccess)
+			break;
+		fake__finish(&op);
+		drop_points(&op);
+		s->in_places -= takes_place(&op);
+		s->done++;
+		pthread_cond_broadcast(&s->progress);
+	}
+	s->running = false;
+	fake__stream_put(s);
+	fake__unlock();
+	return NULL;
+}
+
+/* Signals are the application's. */
+static int start(struct fake_stream *s)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	pthread_t thread;
+	int ret;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret = pthread_create(&thread, &attr, executor_main, fake__stream_get(s));
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	if (ret)
+		fake__stream_put(s);
+	else
+		pthread_setname_np(thread, "fake-stream");
+	s->running = !ret;
+	return ret;
+}
+
+/* ---- issuing ------------------------------------------------------------- */
+
+static bool is_full(const struct fake_stream *s)
+{
+	/* One is being done; the others wait behind it. */
+	return s->in_places > FAKE_DEPTH;
+}
+
+/* False: there is no memory for one more operation. */
+static bool grow(struct fake_stream *s)
+{
+	uint64_t nr = s->nr_slots ? 2 * s->nr_slots : SLOTS_MIN;
+	struct fake_op *ops;
+
+	if (s->issued - s->done < s->nr_slots)
+		return true;
+	ops = calloc(nr, sizeof(*ops));
+	if (!ops)
+		return false;
+	for (uint64_t i = s->done; i < s->issued; i++)
+		ops[i % nr] = *slot_of(s, i);
+	free(s->ops);
+	s->ops = ops;
+	s->nr_slots = nr;
+	return true;
+}
+
+cudaError_t fake__room(cudaStream_t handle, struct fake_stream **streamp)
+{
+	cudaError_t code = fake__stream_of(handle, streamp);
+	struct fake_stream *s = *streamp;
+
+	if (code != cudaSuccess)
+		return code;
+	fake__stream_get(s);
+	while (is_full(s) && fake__failed() == cudaSuccess)
+		fake__wait(&s->progress);
+	fake__stream_put(s);
+	return fake__failed();
+}
+
+static void add_point(struct fake_op *op, struct fake_stream *stream)
+{
+	if (stream->done != stream->issued)
+		op->points[op->nr_points++] = (struct fake_point){
+			fake__stream_get(stream), stream->issued
+		};
+}
+
+/* The legacy stream waits for all blocking ones, and they for it. */
+static cudaError_t join(struct fake_stream *stream, struct fake_op *op)
+{
+	struct fake_stream *legacy = fake__legacy(), *s;
+	unsigned nr = op->nr_points + 1;
+	struct fake_point *points;
+
+	if (!legacy || !stream->blocking)
+		return cudaSuccess;
+	for (s = fake__streams; s; s = s->next)
+		nr++;
+	points = realloc(op->points, nr * sizeof(*points));
+	if (!points)
+		return cudaErrorMemoryAllocation;
+	op->points = points;
+	if (stream != legacy)
+		add_point(op, legacy);
+	for (s = stream == legacy ? fake__streams : NULL; s; s = s->next) {
+		if (s->blocking && s != legacy)
+			add_point(op, s);
+	}
+	return cudaSuccess;
+}
+
+cudaError_t fake__issue(struct fake_stream *stream, const struct fake_op *op)
+{
+	struct fake_op new = *op;
+	cudaError_t code = join(stream, &new);
+
+	if (code == cudaSuccess && !grow(stream))
+		code = cudaErrorMemoryAllocation;
+	if (code == cudaSuccess && !stream->running && start(stream))
+		code = cudaErrorOperatingSystem;
+	if (code != cudaSuccess) {
+		drop_points(&new);
+		return code;
+	}
+	new.serial = ++last_serial;
+	*slot_of(stream, stream->issued++) = new;
+	stream->in_places += takes_place(&new);
+	pthread_cond_signal(&stream->more);
+	return cudaSuccess;
+}
+
+uint64_t fake__last_serial(void)
+{
+	return last_serial;
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+cudaError_t fake__sync(struct fake_stream *stream)
+{
+	uint64_t until = stream->issued;
+
+	fake__stream_get(stream);
+	while (stream->done < until && fake__failed() == cudaSuccess)
+		fake__wait(&stream->progress);
+	fake__stream_put(stream);
+	return fake__failed();
+}
+
+cudaError_t fake__sync_all(void)
+{
+	const uint64_t until = last_serial;
+	struct fake_stream *s = fake__streams;
+
+	/* From the start again after each wait: streams may have gone meanwhile. */
+	while (s && fake__failed() == cudaSuccess) {
+		if (s->done == s->issued || slot_of(s, s->done)->serial > until) {
+			s = s->next;
+			continue;
+		}
+		fake__stream_get(s);
+		fake__wait(&s->progress);
+		fake__stream_put(s);
+		s = fake__streams;
+	}
+	return fake__failed();
+}
+
+bool fake__in_use(struct fake_area area, uint64_t before)
+{
+	for (struct fake_stream *s = fake__streams; s; s = s->next) {
+		for (uint64_t i = s->done; i < s->issued; i++) {
+			const struct fake_op *op = slot_of(s, i);
+
+			for (unsigned u = 0; u < 2 && op->serial < before; u++) {
+				if (op->uses[u].bytes &&
+				    op->uses[u].begin < area.begin + area.bytes &&
+				    area.begin < op->uses[u].begin + op->uses[u].bytes)
+					return true;
+			}
+		}
+	}
+	return false;
+}
