@@ -185,7 +185,27 @@ BENCHES := \
 	feed \
 	memory \
 	# EOL
+# tests/bench/rates, of make bench; and those of its peers that need a library.
+RATES_SRCS := \
+	peer_mutex.c \
+	peer_runnel.c \
+	peer_wfcq.c \
+	rates.c \
+	rates_child.c \
+	rates_json.c \
+	rates_measure.c \
+	rates_options.c \
+	rates_plan.c \
+	rates_samples.c \
+	rates_table.c \
+	rates_throughput.c \
+	# EOL
+PEER_SRCS_GLIB := peer_glib.c
+PEER_SRCS_LIBUV := peer_uv.c
+PEER_SRCS_OPENMP := peer_openmp.c
+PEER_SRCS_TBB := peer_tbb.cpp
 SCRIPTS := \
+	bench_quick.sh \
 	configure-current.sh \
 	headers.sh \
 	install.sh \
@@ -289,6 +309,7 @@ NVWITH_SO = -L. -lrunnel -Xlinker -rpath,'$$ORIGIN/..'
 NVWITH_A  = librunnel.a $(call to_host,$(URCU_LIBS))
 
 vpath %.c $(srcdir)
+vpath %.cpp $(srcdir)
 vpath %.cu $(srcdir)
 vpath %.in $(srcdir)
 vpath %.map $(srcdir)
@@ -296,6 +317,8 @@ vpath %.map $(srcdir)
 all: lib examples
 %.o: %.c Makefile config.mk ; @mkdir -p $(@D)
 	$(call Q,CC)$(COMPILE) -c -o $@ $<
+%.o: %.cpp Makefile config.mk ; @mkdir -p $(@D)
+	$(call Q,CXX)$(CXX) -MMD -MP $(INC) $(CPPFLAGS) $(RNL_CXXFLAGS) $(TEST_CFLAGS) $(CXXFLAGS) -c -o $@ $<
 %.cu.o: %.cu Makefile config.mk ; @mkdir -p $(@D)
 	$(call Q,NVCC)$(NVCOMPILE) -c -o $@ $<
 
@@ -358,10 +381,23 @@ $(filter %_$1,$(TESTS_CU)): %_$1: %.cu.o
 endef
 $(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
 
-benches: $(BENCHES:%=tests/bench/%)
+benches: $(BENCHES:%=tests/bench/%) tests/bench/rates
 $(BENCHES:%=tests/bench/%): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)/..
 tests/bench/%.o: TEST_CFLAGS =
+peers := $(foreach p,GLIB LIBUV OPENMP TBB,$(if $(filter yes,$(have_$p)),$p))
+rates_uses := $(peers) $(if $(filter yes,$(have_JANSSON)),JANSSON)
+RATES_OBJS := $(patsubst %,tests/bench/%.o,$(basename $(RATES_SRCS) $(foreach p,$(peers),$(PEER_SRCS_$p))))
+tests/bench/peer_glib.o: TEST_CFLAGS = $(GLIB_CFLAGS)
+tests/bench/peer_openmp.o: TEST_CFLAGS = $(OPENMP_CFLAGS)
+tests/bench/peer_tbb.o: TEST_CFLAGS = $(TBB_CFLAGS)
+tests/bench/peer_uv.o: TEST_CFLAGS = $(LIBUV_CFLAGS)
+tests/bench/rates_json.o tests/bench/rates_plan.o: TEST_CFLAGS = $(rates_uses:%=-DHAVE_%=1) $(JANSSON_CFLAGS)
+tests/bench/rates: $(RATES_OBJS) $(SO)
+	$(call Q,LD)$(LINK) -o $@ $(RATES_OBJS) $(WITH_SO)/.. $(foreach u,$(rates_uses),$($u_LIBS)) $(URCU_LIBS) -lm
+bench: tests/bench/rates
+	tests/bench/rates $(BENCH)
+
 # ---- make check: T='unit_% api_queue' runs only these --------------------------
 T ?= %
 TIMEOUT ?= $(if $(sanitizer),900,300)
@@ -380,7 +416,8 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) sh $(srcdir)/tests/run $(call wanted,$(RUNS))
-tests: $(if $(fakes),$(fake_cudart)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU)))
+tests: $(if $(fakes),$(fake_cudart)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
+	$(if $(call wanted,tests/bench_quick),tests/bench/rates)
 else
 check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps`, then `./configure` again.' >&2; exit 1
@@ -422,11 +459,11 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
 clean:
 	rm -f librunnel.a librunnel.so* $(foreach d,src tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
-	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%)
+	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
 	! test -L Makefile || { rm -f Makefile && rmdir src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
-.PHONY: all lib benches examples tests check check-http demo serve install uninstall autoconf clean distclean
+.PHONY: all lib bench benches examples tests check check-http demo serve install uninstall autoconf clean distclean
 -include $(wildcard $(foreach d,src tests tests/bench tests/fake_cudart examples $(http),$d/*.d))
 endif
 
@@ -437,6 +474,7 @@ make demo         counts words with examples/gwc, compares with wc; DEMO_FILES='
 make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds each;
                   TESTWRAP='command' goes before each program
 make benches      programs of tests/bench that measure; docs/measurements.md runs them
+make bench        what an empty job costs, beside other systems' pools; BENCH='--help'
 make serve        starts examples/http_server; SERVE='--device=host ...'
 make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall

@@ -6,7 +6,7 @@
 set -u
 missing= wanted=
 need() { missing="$missing $*"; }
-want() { wanted="$wanted $*"; }		# for examples/http_server and tests/api_loops, which may be left out
+want() { wanted="$wanted $*"; }		# for examples/http_server, make bench and tests/api_loops, which may be left out
 echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
 command -v make >/dev/null || need make
 command -v pkg-config >/dev/null || need pkg-config
@@ -16,6 +16,9 @@ pkg-config --exists 'libevent >= 2.1.9' 2>/dev/null || want libevent-dev
 pkg-config --exists 'jansson >= 2.10' 2>/dev/null || want libjansson-dev
 pkg-config --exists 'libpng >= 1.6' 2>/dev/null || want libpng-dev
 pkg-config --exists libuv 2>/dev/null || want libuv1-dev
+pkg-config --exists 'glib-2.0 >= 2.36' 2>/dev/null || want libglib2.0-dev
+pkg-config --exists 'tbb >= 2021.1' 2>/dev/null || want libtbb-dev
+command -v "${CXX:-c++}" >/dev/null || want g++
 command -v wrk >/dev/null || want wrk
 command -v python3 >/dev/null || want python3
 for p; do
@@ -25,14 +28,17 @@ done
 
 if ! command -v apt-get >/dev/null; then
 	cat >&2 <<-IN
-	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server and a test:${wanted:- nothing}
+	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, make bench and a test:${wanted:- nothing}
 	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
 	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
+	            glib2-devel tbb-devel gcc-c++
 	  openSUSE  zypper install gcc make pkg-config liburcu-devel check-devel
 	            libevent-devel libjansson-devel libpng16-devel libuv-devel wrk python3
+	            glib2-devel tbb-devel gcc-c++
 	  Arch      pacman -S gcc make pkgconf liburcu check libevent jansson libpng libuv wrk python
+	            glib2 onetbb
 	  Alpine    apk add gcc musl-dev make pkgconf userspace-rcu-dev check-dev libevent-dev
-	            jansson-dev libpng-dev libuv-dev wrk python3
+	            jansson-dev libpng-dev libuv-dev wrk python3 glib-dev onetbb-dev g++
 	IN
 	[ -z "$missing" ]
 	exit
