@@ -37,6 +37,7 @@
 #define NAP_MIN_NS 4000u
 #define NAP_MID_NS 100000u
 #define NAP_MAX_NS 1000000u
+#define NAP_ASK_NS 20000u	/* at least, if the driver has to be asked: that holds up launches */
 
 /* ---- taking -------------------------------------------------------------- */
 
@@ -162,9 +163,10 @@ static void check_device(struct rnl__worker *w, uint64_t now)
 static uint64_t nap(struct rnl__worker *w, uint64_t now)
 {
 	uint64_t waited = now - w->wait_since;
+	uint64_t least = rnl__inflight_silent(&w->inflight) ? NAP_ASK_NS : NAP_MIN_NS;
 
-	if (waited / 8 < NAP_MIN_NS)
-		return NAP_MIN_NS;
+	if (waited / 8 < least)
+		return least;
 	if (waited / 8 < NAP_MID_NS)
 		return waited / 8;
 	if (waited / 64 < NAP_MID_NS)
@@ -209,7 +211,8 @@ static void idle(struct rnl__worker *w)
 	if (!w->wait_since) {
 		w->wait_since = w->last_check = now;
 		tell_idle(w);
-		if (pool->spin_ns && (f->writes || !f->first) && spin(w, now + pool->spin_ns))
+		/* What has to be asked for, a look does not see. */
+		if (pool->spin_ns && !rnl__inflight_silent(f) && spin(w, now + pool->spin_ns))
 			return;
 		now = rnl__now();
 	}

@@ -286,7 +286,8 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		(void)rnl__run_retire(w, false);
 	w->moved = 0;
 	ret = call_watched(w, job, now);
-	rnl__scratch_end(&w->scratch);
+	if (w->scratch.wanted)
+		rnl__scratch_end(&w->scratch);
 	/* One that came after others is not done before them, issue what it may. */
 	if (stream->device->counts && stream->issued == issued && !(job->after && f->first)) {
 		complete_now(w, job, ret);

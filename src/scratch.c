@@ -90,8 +90,6 @@ void rnl__scratch_end(struct rnl__scratch *s)
 {
 	size_t wanted = s->wanted;
 
-	if (!wanted)
-		return;
 	while (s->nr_extra)
 		s->device->ops->free(s->device, RNL__SCRATCH, s->extra[--s->nr_extra]);
 	s->used = s->wanted = 0;

@@ -37,7 +37,7 @@ void rnl__scratch_fini(struct rnl__scratch *s);
 /* @bytes for the job that runs; 0, -ENOMEM, -EIO. */
 int rnl__scratch_get(struct rnl__scratch *s, size_t bytes, void **memp);
 
-/* The job has issued all it will. */
+/* The job, which wanted some, has issued all it will. */
 void rnl__scratch_end(struct rnl__scratch *s);
 
 #endif

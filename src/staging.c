@@ -231,11 +231,11 @@ static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c
 	void *buf;
 	int ret = get_buffer(s, bytes, &buf);
 
-	rnl__count(&s->staged, bytes);
-	if (ret == -ENOMEM)
-		return copy_held(s, c);
-	if (ret)
+	if (ret && ret != -ENOMEM)
 		return ret;
+	rnl__count(&s->staged, bytes);
+	if (ret)
+		return copy_held(s, c);
 	/* One side of each is the buffer, whose rows lie close. */
 	if (in) {
 		host.dst = buf;

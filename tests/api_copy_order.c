@@ -246,14 +246,11 @@ START_TEST(a_stream_that_joins_finds_what_was_copied_to_pageable_memory)
 {
 	struct call call;
 	struct joined j;
-	double until;
 
 	joined_init(&j, &out);
 	call_start(&call, join_and_copy, &j);
 	/* It may have to wait for that worker; then it does until the gate is open. */
-	until = seconds_now() + 0.1 * test_scale();
-	while (!call.returned && seconds_now() < until)
-		usleep(100);
+	ck_eventually(call.returned || (call.tid && thread_state(call.tid) == 'S'));
 	gate_open(&j.after);
 	ck_assert_int_eq(call_end(&call), 0);
 	joined_fini(&j);
