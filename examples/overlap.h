@@ -72,6 +72,9 @@ struct overlap_work {
 	uint64_t halo;			/* of rnl_map()'s chunks, which the kernel leaves alone */
 	bool callbacks;			/* rnl_map() reads and writes by them, and not in memory */
 	struct overlap_buffer buffers[RNL_WORKERS_MAX]; /* of each thread */
+	/* For the copies out beside copies in: not where those come from and go to. */
+	uint32_t *beside;
+	uint32_t *beside_buffer;
 };
 
 struct overlap_args {

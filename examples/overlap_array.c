@@ -102,6 +102,7 @@ void overlap_array_get(struct overlap_work *work, const struct overlap_options *
 		.callbacks = opt->callbacks,
 	};
 	work->out = get_array(opt, pool);
+	work->beside = opt->in_place ? get_array(opt, pool) : work->out;
 	work->in = opt->in_place ? work->out : get_array(opt, pool);
 	overlap_words_make(work->in, 0, work->nr_chunks * work->chunk);
 	for (unsigned i = 0; i < work->nr_threads; i++) {
@@ -110,10 +111,15 @@ void overlap_array_get(struct overlap_work *work, const struct overlap_options *
 		buffer->out = get_chunk(opt, pool);
 		buffer->in = opt->in_place ? buffer->out : get_chunk(opt, pool);
 	}
+	work->beside_buffer = opt->in_place ? get_chunk(opt, pool) : work->buffers[0].out;
 }
 
 void overlap_array_put(struct overlap_work *work, const struct overlap_options *opt)
 {
+	uint32_t *const other = opt->in_place ? work->beside : work->in;
+
+	if (opt->in_place)
+		rnl_device_free(work->pool, work->beside_buffer);
 	for (unsigned i = 0; i < work->nr_threads; i++) {
 		rnl_device_free(work->pool, work->buffers[i].out);
 		if (!opt->in_place)
@@ -121,9 +127,9 @@ void overlap_array_put(struct overlap_work *work, const struct overlap_options *
 	}
 	if (opt->pageable) {
 		free(work->out);
-		free(opt->in_place ? NULL : work->in);
+		free(other);
 	} else {
 		rnl_pinned_put(work->pool, work->out);
-		rnl_pinned_put(work->pool, opt->in_place ? NULL : work->in);
+		rnl_pinned_put(work->pool, other);
 	}
 }

@@ -44,11 +44,13 @@ int overlap_one_stream(const struct overlap_work *work, unsigned stages,
 
 static void *copy_out(void *arg)
 {
-	const struct overlap_work *work = arg;
-	int ret = rnl_thread_attach(work->pool);
+	struct overlap_work work = *(const struct overlap_work *)arg;
+	int ret = rnl_thread_attach(work.pool);
 
+	work.out = work.beside;
+	work.buffers[0].out = work.beside_buffer;
 	if (!ret)
-		ret = overlap_one_stream(work, OVERLAP_OUT, NULL);
+		ret = overlap_one_stream(&work, OVERLAP_OUT, NULL);
 	rnl_thread_detach();
 	return (void *)(intptr_t)ret;
 }
