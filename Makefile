@@ -43,6 +43,7 @@ SRCS := \
 	map_job.c \
 	memory.c \
 	metrics.c \
+	nontemporal.c \
 	park.c \
 	pinned.c \
 	place.c \
@@ -79,6 +80,7 @@ UNITS := \
 	unit_latch \
 	unit_map_faults \
 	unit_park \
+	unit_nontemporal \
 	unit_pinned \
 	unit_pinned_faults \
 	unit_pinned_wait \

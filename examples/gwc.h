@@ -38,7 +38,7 @@ struct gwc_options {
 	char **names;
 	unsigned nr_names;
 	const char *device;
-	unsigned workers;		/* 0: as many as the library thinks right */
+	unsigned workers;		/* 0: as many as the library thinks right for CPUs */
 	unsigned producers;
 	size_t chunk;			/* bytes that one job counts */
 	bool printable;			/* the rule for words: see gwc_count.h */

@@ -24,6 +24,7 @@
 #define CHUNK_DEFAULT (1 << 20)
 #define CHUNK_MAX (1 << 30)
 #define PRODUCERS_MAX 16
+#define GPU_WORKERS 4
 
 enum {
 	OPT_FILES0_FROM = 256,
@@ -79,7 +80,8 @@ static const char help[] =
 "\n"
 "Where and how it is counted:\n"
 "      --device=D         auto (a GPU if there is one), cuda, cuda:N, host\n"
-"      --workers=N        threads that run jobs, each with its own stream\n"
+"      --workers=N        threads that run jobs, each with its own stream; 4 with a\n"
+"                         GPU, else as many as CPUs, up to 8\n"
 "      --producers=N      threads that read files\n"
 "      --chunk=N[K|M|G]   bytes that one job counts; 1M if nothing is said\n"
 "      --word-rule=RULE   printable: a word has a printable byte in it (wc before\n"
@@ -170,13 +172,14 @@ static bool parse_word_rule(const char *arg)
 	try_help();
 }
 
-static void check_device(const char *arg)
+/* Return: whether it is a GPU. */
+static bool check_device(const char *arg)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	const int ret = rnl_device_info(arg, &info);
 
 	if (!ret)
-		return;
+		return info.cuda;
 	if (ret == -EINVAL) {
 		gwc_report_error(0, "%s is not good for --device: give auto, cuda, cuda:N or host",
 				 gwc_report_name(arg, true));
@@ -286,7 +289,9 @@ void gwc_options_parse(struct gwc_options *opt, int argc, char **argv)
 		fputs("file operands cannot be combined with --files0-from\n", stderr);
 		try_help();
 	}
-	check_device(opt->device);
+	/* More streams than keep a GPU's copy engine busy take turns at it, and its driver. */
+	if (check_device(opt->device) && !opt->workers)
+		opt->workers = GPU_WORKERS;
 }
 
 bool gwc_options_only_sizes(const struct gwc_options *opt)

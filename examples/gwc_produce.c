@@ -76,7 +76,6 @@ static void cut(struct gwc_chunk *chunk)
 
 static int submit(struct gwc_producer *p)
 {
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct gwc_chunk *chunk = p->chunk;
 	int ret;
 
@@ -87,10 +86,17 @@ static int submit(struct gwc_producer *p)
 	if (ret)
 		return fail(p, ret, "submitting a job");
 	p->stats.jobs++;
+	return 0;
+}
+
+/* Once for each lot: the pool sums up what all workers have counted. */
+static void sample(struct gwc_producer *p)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
 	if (!rnl_pool_stats(p->pipe->pool, &stats) &&
 	    stats.queued + stats.in_flight > p->stats.max_in_flight)
 		p->stats.max_in_flight = stats.queued + stats.in_flight;
-	return 0;
 }
 
 /* Waits until the consumer has given one back. */
@@ -121,6 +127,7 @@ static void hand_over(struct gwc_producer *p, int err)
 {
 	struct gwc_pipe *pipe = p->pipe;
 
+	sample(p);
 	p->lot->err = err;
 	p->lot->what = p->what;
 	pthread_mutex_lock(&pipe->lock);

@@ -175,7 +175,9 @@ static void print_work(const struct overlap_work *work, const struct overlap_opt
 	printf("work:    %" PRIu64 " chunks of %zu %s, %s%s%s; kernel of %" PRIu32 " rounds\n",
 	       opt->nr_chunks, whole_mb ? opt->chunk_bytes >> 20 : opt->chunk_bytes,
 	       whole_mb ? "MB" : "bytes", opt->pageable ? "pageable" : "page-locked",
-	       opt->in_place ? ", in place" : "", opt->callbacks ? ", by callbacks" : "",
+	       opt->in_place ? ", in place" : "",
+	       !opt->callbacks ? "" :
+	       opt->callback_step > 1 ? ", by sparse callbacks" : ", by callbacks",
 	       work->rounds);
 	printf("times:   medians of %u runs, every result checked; GB/s in each direction\n\n",
 	       opt->repeat);

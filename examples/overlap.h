@@ -47,11 +47,13 @@ struct overlap_options {
 	uint64_t halo;			/* words, on both sides */
 	uint32_t rounds;		/* of the kernel; 0: to be found */
 	bool pageable, in_place, callbacks;
+	unsigned callback_step;		/* they look at one word in so many */
 };
 
 /* Exits after --help, and when something is wrong. */
 void overlap_options_parse(struct overlap_options *opt, int argc, char **argv);
 
+#define OVERLAP_SPARSE 1024
 #define OVERLAP_ROUNDS_MAX (1 << 24)
 
 /* ---- the work ------------------------------------------------------------ */
@@ -70,7 +72,8 @@ struct overlap_work {
 	uint32_t *in, *out;		/* the same array if it is done in place */
 	uint32_t rounds;		/* of the kernel */
 	uint64_t halo;			/* of rnl_map()'s chunks, which the kernel leaves alone */
-	bool callbacks;			/* rnl_map() reads and writes by them, and not in memory */
+	bool callbacks;			/* rnl_map() reads and writes by them, and not in memory, */
+	unsigned callback_step;		/* one word in so many */
 	struct overlap_buffer buffers[RNL_WORKERS_MAX]; /* of each thread */
 	/* For the copies out beside copies in: not where those come from and go to. */
 	uint32_t *beside;
@@ -122,10 +125,13 @@ void overlap_array_begin(const struct overlap_work *work);
 /* How many words of the output are wrong. */
 uint64_t overlap_array_wrong(const struct overlap_work *work);
 
-/* The same without an array: makes some words of the input, looks at some of the output. */
-void overlap_words_make(uint32_t *words, uint64_t first, uint64_t nr);
+/*
+ * The same without an array: makes some words of the input, looks at some of the output;
+ * at those alone whose place in the array is a multiple of @step.
+ */
+void overlap_words_make(uint32_t *words, uint64_t first, uint64_t nr, unsigned step);
 uint64_t overlap_words_wrong(const struct overlap_work *work, const uint32_t *words,
-			     uint64_t first, uint64_t nr);
+			     uint64_t first, uint64_t nr, unsigned step);
 
 /* ---- overlap_ways.c ------------------------------------------------------ */
 

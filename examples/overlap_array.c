@@ -20,14 +20,20 @@ static uint32_t input(uint64_t i)
 	return (uint32_t)i * 2654435761u;
 }
 
-void overlap_words_make(uint32_t *words, uint64_t first, uint64_t nr)
+/* From there to the first multiple of @step. */
+static uint64_t lead(uint64_t first, unsigned step)
 {
-	for (uint64_t i = 0; i < nr; i++)
+	return (step - first % step) % step;
+}
+
+void overlap_words_make(uint32_t *words, uint64_t first, uint64_t nr, unsigned step)
+{
+	for (uint64_t i = lead(first, step); i < nr; i += step)
 		words[i] = input(first + i);
 }
 
 uint64_t overlap_words_wrong(const struct overlap_work *work, const uint32_t *words,
-			     uint64_t first, uint64_t nr)
+			     uint64_t first, uint64_t nr, unsigned step)
 {
 	uint32_t a = 1, c = 0, wrong = 0;
 
@@ -35,7 +41,7 @@ uint64_t overlap_words_wrong(const struct overlap_work *work, const uint32_t *wo
 		a *= OVERLAP_A;
 		c = c * OVERLAP_A + OVERLAP_C;
 	}
-	for (uint64_t i = 0; i < nr; i++)
+	for (uint64_t i = lead(first, step); i < nr; i += step)
 		wrong += words[i] != input(first + i) * a + c;
 	return wrong;
 }
@@ -43,7 +49,7 @@ uint64_t overlap_words_wrong(const struct overlap_work *work, const uint32_t *wo
 void overlap_array_begin(const struct overlap_work *work)
 {
 	/* In place or not: it is not the output. */
-	overlap_words_make(work->out, 0, work->nr_chunks * work->chunk);
+	overlap_words_make(work->out, 0, work->nr_chunks * work->chunk, 1);
 }
 
 uint64_t overlap_array_wrong(const struct overlap_work *work)
@@ -52,7 +58,7 @@ uint64_t overlap_array_wrong(const struct overlap_work *work)
 
 	for (uint64_t i = 0; i < work->nr_chunks; i++)
 		wrong += overlap_words_wrong(work, work->out + i * work->chunk, i * work->chunk,
-					     work->chunk);
+					     work->chunk, 1);
 	return wrong;
 }
 
@@ -100,11 +106,12 @@ void overlap_array_get(struct overlap_work *work, const struct overlap_options *
 		.rounds = opt->rounds ? opt->rounds : 1,
 		.halo = opt->halo,
 		.callbacks = opt->callbacks,
+		.callback_step = opt->callback_step,
 	};
 	work->out = get_array(opt, pool);
 	work->beside = opt->in_place ? get_array(opt, pool) : work->out;
 	work->in = opt->in_place ? work->out : get_array(opt, pool);
-	overlap_words_make(work->in, 0, work->nr_chunks * work->chunk);
+	overlap_words_make(work->in, 0, work->nr_chunks * work->chunk, 1);
 	for (unsigned i = 0; i < work->nr_threads; i++) {
 		struct overlap_buffer *buffer = &work->buffers[i];
 

@@ -122,14 +122,17 @@ static int map_chunk(const struct rnl_chunk *chunk)
 /* Without an array, as if it came from a file, and went to another one. */
 static int read_words(void *arg, void *buf, uint64_t first, uint64_t nr)
 {
-	(void)arg;
-	overlap_words_make(buf, first, nr);
+	const struct overlap_work *work = arg;
+
+	overlap_words_make(buf, first, nr, work->callback_step);
 	return 0;
 }
 
 static int write_words(void *arg, const void *buf, uint64_t first, uint64_t nr)
 {
-	return overlap_words_wrong(arg, buf, first, nr) ? -EILSEQ : 0;
+	const struct overlap_work *work = arg;
+
+	return overlap_words_wrong(work, buf, first, nr, work->callback_step) ? -EILSEQ : 0;
 }
 
 int overlap_map(const struct overlap_work *work, unsigned flags, struct rnl_map_report *report)

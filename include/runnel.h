@@ -1082,12 +1082,12 @@ struct rnl_map {
 
 /*
  * Streams a large array through the workers: chunks in, a function for each
- * chunk, chunks out, all at the same time.  Two jobs for each worker take turns
- * at the chunks, among what else is queued; the device has one chunk's memory
- * for each worker (scratch), two with RNL_MAP_COPIES_FIRST.
+ * chunk, chunks out, all at the same time.  A few jobs, at most two for each
+ * worker, take turns at the chunks, among what else is queued; the device has one
+ * chunk's memory for each worker (scratch), two with RNL_MAP_COPIES_FIRST.
  * Arrays should be page-locked; if not, the workers copy them to and from
- * page-locked memory, two chunks for each worker.  What is not in memory comes
- * from read() and goes to write(): any worker calls them, several at once and
+ * page-locked memory, at most two chunks for each worker, past their caches.
+ * What is not in memory comes from read() and goes to write(): any worker calls them, several at once and
  * in any order, unless RNL_MAP_IN_ORDER is set.  A worker in a callback does
  * nothing else meanwhile.
  * @map: copied; what it points to, the report too, stays valid until the

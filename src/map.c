@@ -18,6 +18,10 @@
 #define CHUNK_BYTES_MIN (256u << 10)
 #define CHUNKS_EACH 4		/* for each worker, before chunks become smaller */
 
+#define IN_FLIGHT_MIN 4		/* jobs, for a GPU alone: a chunk in each stage, and the next */
+#define IN_FLIGHT_BYTES (32u << 20) /* and so many while chunks are small */
+#define STAGED_BYTES (256u << 20) /* of page-locked memory that CPUs fill and empty */
+
 #define FLAGS (RNL_MAP_COPIES_FIRST | RNL_MAP_IN_ORDER | RNL_MAP_TIMED)
 #define FIRST_SIZE 120		/* of struct rnl_map in 0.1 */
 
@@ -213,11 +217,30 @@ static int look_at_arrays(struct rnl__map *map)
 	return in == RNL__DEVICE || out == RNL__DEVICE ? -EINVAL : 0;
 }
 
+/*
+ * How many jobs take turns.  Where CPUs copy, all workers do: with two jobs each, one is
+ * on the device while the other is copied, but no more memory is used than caches keep.
+ * A GPU that needs no CPU has one engine for each direction: a few chunks keep it busy,
+ * and more wait for each other.
+ */
+static uint64_t enough_jobs(const struct rnl__map *map, unsigned nr_workers)
+{
+	const uint64_t in = map->is.chunk * map->is.in_bytes, out = map->is.chunk * map->is.out_bytes;
+	const uint64_t staged = (map->stages_in ? in : 0) + (map->stages_out ? out : 0);
+
+	if (staged)
+		return larger(nr_workers, STAGED_BYTES / (staged * map->per_job));
+	if (!map->pool->device->info.cuda)
+		return 2 * nr_workers;
+	return larger(IN_FLIGHT_MIN, IN_FLIGHT_BYTES / (larger(in, out) * map->per_job));
+}
+
 static unsigned nr_jobs_for(const struct rnl__map *map, unsigned nr_workers)
 {
 	const uint64_t turns = (map->nr_chunks + map->per_job - 1) / map->per_job;
+	const uint64_t jobs = smaller(2 * nr_workers, enough_jobs(map, nr_workers));
 
-	return (unsigned)smaller(turns, 2 * nr_workers);
+	return (unsigned)smaller(turns, jobs);
 }
 
 static int make_map(struct rnl__map **mapp, struct rnl_pool *pool, const struct rnl_map *is,

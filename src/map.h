@@ -3,7 +3,7 @@
  * A map: a large array on its way through the workers.
  *
  * DESIGN
- *	A few jobs, two for each worker, take turns at the chunks: a job takes
+ *	A few jobs, at most two for each worker, take turns at the chunks: a job takes
  *	the next chunk when it runs, reads it if need be, and issues its copies
  *	and its kernel; when it is done its callback writes the result, if need
  *	be, and submits it again.  So while one chunk of a worker is on the

@@ -3,10 +3,10 @@
 #include "config.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "clock.h"
 #include "map.h"
+#include "nontemporal.h"
 #include "pool.h"
 #include "submit.h"
 
@@ -112,7 +112,7 @@ static int load(struct rnl__map *map, struct rnl__map_slot *slot)
 		const unsigned nr = sources_of(map, c, sources);
 
 		for (unsigned i = 0; i < nr; i++) {
-			memcpy(to, sources[i].mem, sources[i].bytes);
+			rnl__nontemporal_copy(to, sources[i].mem, sources[i].bytes);
 			to += sources[i].bytes;
 			count_staged(sources[i].bytes);
 		}
@@ -290,8 +290,8 @@ static int store(struct rnl__map *map, struct rnl__map_slot *slot)
 	if (map->is.write) {
 		ret = success_or_errno(map->is.write(map->is.arg, slot->out, c->first, c->nr));
 	} else {
-		memcpy((char *)map->is.out + c->first * map->is.out_bytes, slot->out,
-		       c->nr * map->is.out_bytes);
+		rnl__nontemporal_copy((char *)map->is.out + c->first * map->is.out_bytes, slot->out,
+				      c->nr * map->is.out_bytes);
 		count_staged(c->nr * map->is.out_bytes);
 	}
 	add(&map->write_ns, rnl__now() - start);

@@ -342,6 +342,21 @@ START_TEST(a_report_tells_how_long_it_took)
 }
 END_TEST
 
+/* More chunks under way than keep its engines busy only wait for each other. */
+START_TEST(a_gpu_alone_gets_few_jobs)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	struct rnl_pool *pool = pool_of(8);
+	struct task t = { .in = PINNED, .out = PINNED, .nr = 5 * 2048 - 7, .chunk = 2048,
+			  .in_bytes = 4096, .out_bytes = 4096, .reports = true };
+
+	ck_assert_int_eq(rnl_pool_device(pool, &info), 0);
+	task_run(&t, pool);
+	ck_assert_uint_eq(t.report.nr_jobs, info.cuda ? 4 : 5);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(a_map_of_nothing_is_done_at_once)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -600,6 +615,7 @@ static Suite *make_suite(void)
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("figures");
 	tcase_add_test(tc, a_report_tells_how_long_it_took);
+	tcase_add_test(tc, a_gpu_alone_gets_few_jobs);
 	tcase_add_test(tc, a_map_of_nothing_is_done_at_once);
 	tcase_add_test(tc, what_the_cpu_copies_is_counted);
 	tcase_add_test(tc, maps_in_steady_state_have_the_device_make_nothing);

@@ -88,6 +88,8 @@ prints "^rnl_map, chunk by chunk, timed: 0\.1 MB in, 0\.0 MB out, "
 works --chunks=7 --chunk=100K --callbacks
 prints ', page-locked, by callbacks;'
 prints "^    CPUs took $n ms to fill page-locked memory, $n ms to empty it\$"
+works --chunks=7 --chunk=100K --callbacks=sparse --halo=1000
+prints ', page-locked, by sparse callbacks;'
 works --chunks=7 --chunk=100K --rounds=17
 prints 'kernel of 17 rounds$'
 works --chunks=7 --chunk=100K --stream=private
@@ -130,6 +132,7 @@ refuses "--halo=1025 is more than a chunk has" --halo=1025 --chunk=4K
 refuses "'both' is not good for --order: give chunk or copies" --order=both
 refuses "'gpu' is not good for --device: give auto, cuda, cuda:N or host" --device=gpu
 refuses "'cuda:' is not good for --device: give auto, cuda, cuda:N or host" --device=cuda:
+refuses "'dense' is not good for --callbacks: give sparse, or nothing" --callbacks=dense
 refuses "'file' is too much: all arguments are options" file
 refuses "overlap: unrecognized option '--what'" --what
 refuses "overlap: option '--chunks' requires an argument" --chunks
@@ -150,7 +153,7 @@ ends 'says what failed'
 
 gives 0 --help
 for option in chunks chunk workers stream device order pageable in-place halo callbacks rounds repeat help; do
-	prints "^ +--${option}[ =]"
+	prints "^ +--${option}[[ =]"
 done
 [ "$(grep -c '^ *--' "$dir/out")" = 13 ] || complain 'options that this test does not know'
 ends 'helps'

@@ -31,6 +31,6 @@ for form in --in-place --halo=4096 '--in-place --halo=4096'; do
 done
 # Pageable copies last longer: with the kernel of the others, so that the times compare.
 rounds=$("$OVERLAP" --device="$device" --repeat=1 | sed -n 's/.*kernel of \([0-9]*\) rounds.*/\1/p')
-for form in --callbacks --pageable; do
+for form in --callbacks --callbacks=sparse --pageable; do
 	for workers in 4 8 16; do show --workers=$workers $form --rounds="$rounds"; done
 done
