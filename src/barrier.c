@@ -23,19 +23,9 @@ static _Atomic uint32_t *unissued(struct rnl_barrier *b)
 	return rnl__atomic(&b->unissued);
 }
 
-static void note_result(struct rnl_barrier *b, int result)
-{
-	int none = 0;
-
-	if (result < 0)
-		/* relaxed: the latch that is dropped next publishes it; the first stays */
-		atomic_compare_exchange_strong_explicit(rnl__atomic(&b->result), &none, result,
-							memory_order_relaxed, memory_order_relaxed);
-}
-
 static int result_of(const struct rnl_barrier *b)
 {
-	/* relaxed: see note_result() */
+	/* relaxed: see rnl__barrier_note() */
 	return atomic_load_explicit(rnl__atomic((int32_t *)&b->result), memory_order_relaxed);
 }
 
@@ -151,20 +141,28 @@ void rnl__barrier_place(struct rnl_barrier *b, unsigned worker, uint64_t seq)
 	atomic_store_explicit(rnl__atomic(&b->seq[worker]), seq, memory_order_relaxed);
 }
 
-void rnl__barrier_issued(struct rnl_barrier *b, int result)
+void rnl__barrier_note(struct rnl_barrier *b, int result)
 {
-	note_result(b, result);
-	/* The job is not done, so the barrier still stands after the drop. */
-	if (rnl__latch_drop(unissued(b), 1)) {
+	int none = 0;
+
+	if (result < 0)
+		/* relaxed: the latches that are dropped next publish it; the first stays */
+		atomic_compare_exchange_strong_explicit(rnl__atomic(&b->result), &none, result,
+							memory_order_relaxed, memory_order_relaxed);
+}
+
+void rnl__barrier_issued(struct rnl_barrier *b, uint32_t nr)
+{
+	/* These jobs are not done, so the barrier still stands after the drop. */
+	if (rnl__latch_drop(unissued(b), nr)) {
 		rnl__latch_unwatch(unissued(b));
 		release_waiting(b);
 	}
 }
 
-void rnl__barrier_done(struct rnl_barrier *b, int result)
+void rnl__barrier_done(struct rnl_barrier *b, uint32_t nr)
 {
-	note_result(b, result);
-	(void)rnl__latch_drop(undone(b), 1);
+	(void)rnl__latch_drop(undone(b), nr);
 }
 
 static int join_streams(struct rnl_barrier *b)

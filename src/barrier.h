@@ -24,6 +24,7 @@
 #define RNL_BARRIER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <runnel.h>
 
@@ -42,11 +43,14 @@ void rnl__barrier_defer(struct rnl_job *job);
 /* The worker's own: where on its stream a job of the barrier ends. */
 void rnl__barrier_place(struct rnl_barrier *barrier, unsigned worker, uint64_t seq);
 
-/* A job was marked on its stream, or will not run; with what it returned. */
-void rnl__barrier_issued(struct rnl_barrier *barrier, int result);
+/* How a job ended, before it is issued or done: the first error stays. */
+void rnl__barrier_note(struct rnl_barrier *barrier, int result);
 
-/* A job is done; the barrier may be gone on return. */
-void rnl__barrier_done(struct rnl_barrier *barrier, int result);
+/* So many jobs were marked on their streams, or will not run. */
+void rnl__barrier_issued(struct rnl_barrier *barrier, uint32_t nr);
+
+/* So many are done; the barrier may be gone on return. */
+void rnl__barrier_done(struct rnl_barrier *barrier, uint32_t nr);
 
 /*
  * Makes the calling thread's stream wait for the barrier's jobs, all issued.

@@ -330,12 +330,15 @@ static void loop(struct rnl__worker *w)
 	struct rnl_job *job;
 
 	for (;;) {
-		if (rnl__inflight_nr(f) == f->limit)
+		if (rnl__inflight_nr(f) == f->limit) {
+			rnl__run_tell_barrier(w);
 			make_room(w);
+		}
 		if (may_hand_over(w))
 			followed(w, RNL__HAND_OVER, 0);
 		job = take(w, &from);
 		if (!job) {
+			rnl__run_tell_barrier(w);
 			rnl__run_mark_last(w);
 			if (rnl__run_retire(w, false))
 				continue;

@@ -295,8 +295,8 @@ static int begin(struct rnl__map *map)
 	rnl__barrier_count(map->barrier);
 	ret = rnl_submit(map->pool, &map->jobs[0].job);
 	if (ret) {
-		rnl__barrier_issued(map->barrier, 0);
-		rnl__barrier_done(map->barrier, 0);
+		rnl__barrier_issued(map->barrier, 1);
+		rnl__barrier_done(map->barrier, 1);
 		rnl__pool_unhold(map->pool);
 		rnl__map_free(map);
 		return ret;

@@ -88,8 +88,9 @@ static void end(struct rnl__map *map)
 
 	report(map);
 	rnl__map_free(map);
-	rnl__barrier_issued(barrier, error);
-	rnl__barrier_done(barrier, error);
+	rnl__barrier_note(barrier, error);
+	rnl__barrier_issued(barrier, 1);
+	rnl__barrier_done(barrier, 1);
 	rnl__pool_unhold(pool);
 }
 

@@ -47,44 +47,68 @@ static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
 	note_running(w, NULL);
 }
 
-static void complete(struct rnl__worker *w, struct rnl_job *job, int result)
+/* So many jobs, and their barrier, will not be touched again. */
+static void settle(struct rnl__worker *w, uint32_t nr)
 {
-	struct rnl_barrier *barrier = job->barrier;
-	unsigned flags = job->flags;
-	uint32_t table = job->table;
-
-	rnl__count(&w->completed, 1);
-	if (result < 0)
-		rnl__count(&w->failed, 1);
-	let_go(w, job, result);
-	if (barrier)
-		rnl__barrier_done(barrier, result);
-	if (flags & RNL__JOB_KEYED)
-		rnl__queue_keyed_done(&w->queue, table);
 	/*
 	 * [worker.D1] release: the job and its barrier are let go before a
 	 * drain counts them; pairs with [pool.D1].
 	 */
 	atomic_store_explicit(&w->settled,
 			      /* relaxed: our own counter */
-			      atomic_load_explicit(&w->settled, memory_order_relaxed) + 1,
+			      atomic_load_explicit(&w->settled, memory_order_relaxed) + nr,
 			      memory_order_release);
+}
+
+void rnl__run_tell_barrier(struct rnl__worker *w)
+{
+	const struct rnl__owed owed = w->owed;
+
+	if (!owed.barrier)
+		return;
+	w->owed = (struct rnl__owed){ 0 };
+	if (owed.nr_issued)
+		rnl__barrier_issued(owed.barrier, owed.nr_issued);
+	rnl__barrier_done(owed.barrier, owed.nr_done);
+	settle(w, owed.nr_done);
+}
+
+/* @issued: its barrier has not been told that it is, either. */
+static void complete(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
+{
+	struct rnl_barrier *barrier = job->barrier;
+	unsigned flags = job->flags;
+	uint32_t table = job->table;
+
+	if (w->owed.barrier != barrier)
+		rnl__run_tell_barrier(w);
+	rnl__count(&w->completed, 1);
+	if (result < 0)
+		rnl__count(&w->failed, 1);
+	if (barrier)
+		rnl__barrier_note(barrier, result);
+	let_go(w, job, result);
+	if (flags & RNL__JOB_KEYED)
+		rnl__queue_keyed_done(&w->queue, table);
+	if (!barrier) {
+		settle(w, 1);
+		return;
+	}
+	w->owed.barrier = barrier;
+	w->owed.nr_issued += issued;
+	w->owed.nr_done++;
 }
 
 /* A job that left nothing on the stream. */
 static void complete_now(struct rnl__worker *w, struct rnl_job *job, int result)
 {
-	if (job->barrier)
-		rnl__barrier_issued(job->barrier, result);
-	complete(w, job, result);
+	complete(w, job, result, true);
 }
 
 /* A job that left something there, of which nothing is left to do. */
 static void complete_issued(struct rnl__worker *w, struct rnl_job *job)
 {
-	if (job->flags & RNL__JOB_OWES)
-		rnl__barrier_issued(job->barrier, job->result);
-	complete(w, job, job->result);
+	complete(w, job, job->result, job->flags & RNL__JOB_OWES);
 }
 
 /* A job whose function does not run. */
@@ -150,8 +174,10 @@ bool rnl__run_retire(struct rnl__worker *w, bool query)
 		fail_all(w);
 		any = true;
 	}
-	if (any)
+	if (any) {
 		w->wait_since = 0;
+		rnl__run_tell_barrier(w);
+	}
 	return any;
 }
 
@@ -167,8 +193,10 @@ static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 {
 	int ret = rnl__inflight_mark(&w->inflight, true, false);
 
-	if (job->barrier && !(job->flags & RNL__JOB_OWES))
-		rnl__barrier_issued(job->barrier, ret ? ret : job->result);
+	if (job->barrier && !(job->flags & RNL__JOB_OWES)) {
+		rnl__barrier_note(job->barrier, ret ? ret : job->result);
+		rnl__barrier_issued(job->barrier, 1);
+	}
 	if (ret)
 		(void)rnl__run_retire(w, false);
 }
@@ -271,6 +299,8 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	int ret;
 
 	w->wait_since = 0;
+	if (w->owed.barrier != job->barrier)
+		rnl__run_tell_barrier(w);
 	tell_taken(w, from);
 	share(w);
 	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))

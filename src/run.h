@@ -12,6 +12,9 @@
  *	A job that was added to a barrier gets an event of its own, at once:
  *	jobs that come after it, and streams that join it, wait for no function
  *	but those of the barrier's own jobs.
+ *	A barrier is told of several jobs at once: as long as the worker has yet
+ *	to run one of the same barrier, that cannot be done, and nobody sees
+ *	that it was not told of those before.
  *	A device that failed gives every job -EIO.
  *	All of it is the worker's own thread's.
  */
@@ -30,6 +33,12 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
  * tells.  True if that was any.
  */
 bool rnl__run_retire(struct rnl__worker *w, bool query);
+
+/*
+ * Tells the barrier of the jobs that were completed last; due before the worker does
+ * anything but to run another one of them.
+ */
+void rnl__run_tell_barrier(struct rnl__worker *w);
 
 /* Nothing is queued behind: somebody may wait for what was issued last. */
 void rnl__run_mark_last(struct rnl__worker *w);

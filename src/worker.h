@@ -36,6 +36,12 @@ struct rnl__timing {
 	struct rnl__hist queue_wait, host, device;
 };
 
+/* Jobs of one barrier that were completed, which the barrier has yet to be told. */
+struct rnl__owed {
+	struct rnl_barrier *barrier;	/* NULL: nothing is owed */
+	uint32_t nr_issued, nr_done;
+};
+
 struct rnl__worker {
 	struct rnl__queue queue;
 
@@ -56,6 +62,7 @@ struct rnl__worker {
 	uint64_t last_check;		/* of the device's health */
 	uint64_t moved;			/* bytes that the job which runs has copied */
 	uint64_t look_in;		/* jobs until it looks at the low water mark */
+	struct rnl__owed owed;
 	_Atomic(struct rnl_job *) running; /* whose function runs; to be compared only */
 	_Atomic uint64_t running_since;	/* coarse */
 	_Atomic uint64_t completed;	/* counted before the job can be seen done */

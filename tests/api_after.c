@@ -228,6 +228,50 @@ START_TEST(its_stream_waits_for_theirs_and_no_thread_does)
 }
 END_TEST
 
+START_TEST(a_full_stream_does_not_hold_what_comes_after)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct gate plug = GATE_INIT, kernel = GATE_INIT, came = GATE_INIT;
+	struct rnl_job held, nothing, after;
+	struct storing slow;
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+	uint64_t keys[2];
+	void *word;
+
+	skip_unless_done_on_return();
+	attr.max_in_flight = 1;
+	pool = pool_with(&attr, 2);
+	ck_assert_int_eq(rnl_pinned_get(pool, sizeof(int), &word), 0);
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	init(&barrier, pool);
+	/* One that is done at once, and right behind it one that fills the stream. */
+	job_of(&held, gated_fn, &plug);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &held, keys[0]), 0);
+	gate_await(&plug, 1);
+	job_of(&nothing, noop_fn, NULL);
+	ck_assert_int_eq(rnl_barrier_add(&barrier, &nothing), 0);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &nothing, keys[0]), 0);
+	slow = (struct storing){ .kernel = &kernel, .word = word };
+	job_of(&slow.job, storing_fn, NULL);
+	ck_assert_int_eq(rnl_barrier_add(&barrier, &slow.job), 0);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &slow.job, keys[0]), 0);
+	job_of(&after, gated_fn, &came);
+	ck_assert_int_eq(rnl_job_after(&after, &barrier), 0);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &after, keys[1]), 0);
+	gate_open(&plug);
+	gate_await(&came, 1);
+	gate_open(&came);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&after), 0);
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	ck_assert_int_eq(*(int *)word, 31);
+	rnl_pinned_put(pool, word);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(a_chain_of_barriers_hands_data_on)
 {
 	enum { LINKS = 24, BYTES = 1 << 20 };
@@ -389,6 +433,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, the_order_can_be_taken_back);
 	tcase_add_test(tc, rounds_of_a_barrier_each_release_what_came_after);
 	tcase_add_test(tc, its_stream_waits_for_theirs_and_no_thread_does);
+	tcase_add_test(tc, a_full_stream_does_not_hold_what_comes_after);
 	tcase_add_test(tc, a_chain_of_barriers_hands_data_on);
 	tcase_add_test(tc, a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run);
 	tcase_add_test(tc, keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key);

@@ -99,6 +99,43 @@ START_TEST(other_jobs_do_not_hold_a_barrier)
 }
 END_TEST
 
+/*
+ * A worker tells a barrier of several jobs at once: it must not go on to what is not
+ * the barrier's before it has.
+ */
+START_TEST(a_barrier_is_told_before_its_worker_does_something_else)
+{
+	enum { NR = 5 };
+	struct rnl_pool *pool = pool_of(1);
+
+	skip_unless_done_on_return();
+	for (int variant = 0; variant < 3; variant++) {
+		struct rnl_barrier barrier, other;
+		struct gate first = GATE_INIT, last = GATE_INIT;
+		struct rnl_job plug, jobs[NR], next;
+
+		init(&barrier, pool);
+		init(&other, pool);
+		hold_workers(pool, &first, &plug, 1);
+		for (int i = 0; i < NR; i++) {
+			job_in(&barrier, &jobs[i], result_fn, (void *)(intptr_t)(i == 2 ? -EBADF : 0));
+			ck_assert_int_eq(rnl_submit(pool, &jobs[i]), 0);
+		}
+		job_of(&next, gated_fn, &last);
+		if (variant)
+			ck_assert_int_eq(rnl_barrier_add(&other, &next), 0);
+		if (variant < 2)
+			ck_assert_int_eq(rnl_submit(pool, &next), 0);
+		gate_open(&first);
+		ck_assert_int_eq(rnl_barrier_wait(&barrier, RNL_FOREVER), 0);
+		ck_assert_int_eq(rnl_barrier_result(&barrier), -EBADF);
+		gate_open(&last);
+		ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(a_barrier_serves_round_after_round)
 {
 	enum { NR = 20 };
@@ -366,6 +403,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, an_empty_barrier_holds_nobody);
 	tcase_add_test(tc, a_barrier_waits_for_each_of_its_jobs);
 	tcase_add_test(tc, other_jobs_do_not_hold_a_barrier);
+	tcase_add_test(tc, a_barrier_is_told_before_its_worker_does_something_else);
 	tcase_add_test(tc, a_barrier_serves_round_after_round);
 	tcase_add_test(tc, several_threads_wait_on_one_barrier);
 	tcase_add_test(tc, a_barrier_has_the_result_of_the_first_job_that_failed);
