@@ -26,6 +26,12 @@ include config.mk
 SRCS := \
 	abi.c \
 	barrier.c \
+	batch_job.c \
+	batch_request.c \
+	batch_slab.c \
+	batch_take.c \
+	batch_turns.c \
+	batcher.c \
 	cancel.c \
 	cq.c \
 	device.c \
@@ -115,6 +121,10 @@ FAKES := \
 APIS := \
 	api_after \
 	api_barrier \
+	api_batch \
+	api_batch_close \
+	api_batch_ends \
+	api_batch_errors \
 	api_callback \
 	api_cancel \
 	api_close \
@@ -157,6 +167,7 @@ APIS := \
 	api_work \
 	# EOL
 STRESS := \
+	stress_batch \
 	stress_cancel \
 	stress_cq \
 	stress_dag \
@@ -186,6 +197,10 @@ CUDAS_4WAYS := \
 BENCHES := \
 	feed \
 	memory \
+	# EOL
+# tests/bench/batch, which has a kernel, too.
+BATCH_SRCS := \
+	batch.c \
 	# EOL
 # tests/bench/rates, of make bench; and those of its peers that need a library.
 RATES_SRCS := \
@@ -383,10 +398,13 @@ $(filter %_$1,$(TESTS_CU)): %_$1: %.cu.o
 endef
 $(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
 
-benches: $(BENCHES:%=tests/bench/%) tests/bench/rates
+benches: $(BENCHES:%=tests/bench/%) tests/bench/batch tests/bench/rates
 $(BENCHES:%=tests/bench/%): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)/..
 tests/bench/%.o: TEST_CFLAGS =
+BATCH_OBJS := $(BATCH_SRCS:%.c=tests/bench/%.o) tests/bench/batch_kernel$(kernel_o)
+tests/bench/batch: $(BATCH_OBJS) $(SO)
+	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(BATCH_OBJS) $(NVWITH_SO)/..,$(LINK) -o $@ $(BATCH_OBJS) $(WITH_SO)/..)
 peers := $(foreach p,GLIB LIBUV OPENMP TBB,$(if $(filter yes,$(have_$p)),$p))
 rates_uses := $(peers) $(if $(filter yes,$(have_JANSSON)),JANSSON)
 RATES_OBJS := $(patsubst %,tests/bench/%.o,$(basename $(RATES_SRCS) $(foreach p,$(peers),$(PEER_SRCS_$p))))
@@ -461,7 +479,7 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
 clean:
 	rm -f librunnel.a librunnel.so* $(foreach d,src tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
-	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) tests/bench/rates
+	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) tests/bench/batch tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
 	! test -L Makefile || { rm -f Makefile && rmdir src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }

@@ -1111,6 +1111,228 @@ struct rnl_map {
  */
 RNL_API int rnl_map(struct rnl_pool *pool, const struct rnl_map *map, struct rnl_barrier *barrier);
 
+/* ---- small requests ------------------------------------------------------ */
+
+/*
+ * A batcher has many small requests of one kind moved and run together.  A producer
+ * reserves a slot, a pointer straight into page-locked memory, fills it, and commits
+ * it.  A worker that is free takes all that is committed, copies it to the device at
+ * once, and calls one function for all of it.  So a lone request goes at once, and
+ * batches grow under load, as far as workers, or max_in_flight, hold them up: that is
+ * the only delay.  A request waits for the batches before it, no longer; above all not
+ * for other producers: what they have reserved and not committed goes with a later batch.
+ *
+ *	rnl_request_init(&r->request);
+ *	rnl_job_cq(&r->request.job, cq);		or a callback, a barrier, a wait
+ *
+ *	rnl_batcher_reserve(batcher, &r->request, bytes);
+ *	fill(r->request.in, bytes);
+ *	rnl_request_commit(&r->request);
+ *	... rnl_cq_reap() ...
+ *	use(r->request.out);
+ *	rnl_request_release(&r->request);
+ */
+struct rnl_batcher;
+
+/* Where the input of one request is, if they are of different sizes. */
+struct rnl_span {
+	uint32_t offset;	/* from `in` of the batch; a multiple of 16 */
+	uint32_t bytes;
+};
+
+/* What the function of a batcher gets: some requests, on the device. */
+struct rnl_batch {
+	void *arg;		/* as in struct rnl_batcher_attr */
+	uint32_t nr;		/* requests, 1 or more */
+	uint32_t reserved;
+	size_t in_bytes;	/* at `in`, of all of them */
+	const void *in;		/* request i: at in + i * attr.in_bytes, or in + spans[i].offset */
+	void *out;		/* its output: at out + i * attr.out_bytes; NULL if that is 0 */
+	const struct rnl_span *spans; /* on the device; NULL without RNL_BATCHER_VARIABLE */
+	int32_t *status;	/* on the device, nr times 0; NULL without RNL_BATCHER_STATUS.
+				 * What is left in status[i] is the result of request i: 0 or a
+				 * number of its own, or a negative errno: it has failed */
+};
+
+enum rnl_batcher_flags {
+	/* Requests are of up to in_bytes; the function is told where they lie. */
+	RNL_BATCHER_VARIABLE = 1,
+	/* The kernel sets results of its own: struct rnl_batch, status. */
+	RNL_BATCHER_STATUS = 2
+};
+
+struct rnl_batcher_attr {
+	uint32_t size;		/* sizeof(struct rnl_batcher_attr) */
+	uint32_t flags;		/* enum rnl_batcher_flags */
+	/*
+	 * Issues what is to be done with a batch, as a job's function does, on a worker;
+	 * 0, or a negative errno, with which all its requests fail.
+	 */
+	int (*fn)(const struct rnl_batch *batch);
+	void *arg;
+	size_t in_bytes;	/* of a request's input, or with RNL_BATCHER_VARIABLE at most */
+	size_t out_bytes;	/* of its output; may be 0 */
+	uint32_t max_batch;	/* requests in one batch at most; 0: 256, not more than 32768 */
+	uint32_t max_in_flight;	/* batches under way at once; 0: 4, not more than 32 */
+	size_t slab_bytes;	/* input of one slab; 0: four of the largest batches, or 16 MiB */
+	uint32_t nr_slabs;	/* to begin with; 0: 4 */
+	uint32_t max_slabs;	/* made when none has room; 0: twice nr_slabs, not more than 32 */
+	int (*check)(void);	/* the library's: runnel/cuda.h sets it */
+	uint64_t reserved;	/* 0 */
+};
+#define RNL_BATCHER_ATTR_INIT \
+	{ sizeof(struct rnl_batcher_attr), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0 }
+
+/*
+ * A request.  It lives in the caller's memory, and ends as a job does: by
+ * rnl_job_wait(), rnl_job_on_done(), rnl_job_cq() or rnl_barrier_add() of its `job`,
+ * and with rnl_job_result().  `job.user` is the caller's from rnl_request_init() on;
+ * all else belongs to the library.
+ */
+struct rnl_request {
+	struct rnl_job job;
+	void *in;		/* to be filled, from the reserve to the commit */
+	const void *out;	/* from when it is done until its release; NULL if out_bytes is 0,
+				 * or its whole batch failed */
+	size_t in_bytes;	/* at `in` */
+	struct rnl_batcher *batcher;
+	uint64_t turn;
+	uint32_t slab;
+	uint32_t slot;
+	uint32_t state;
+	uint32_t reserved[3];
+};
+
+/*
+ * Creates a batcher, which takes its memory from the pool's pinned buffers.
+ * @batcherp: receives it; untouched on failure.
+ * @pool: outlives the batcher.
+ * @attr: copied.
+ * Context: blocks while memory is page-locked.
+ * Return: 0; -EINVAL an argument is NULL, attr is of a wrong size, has unknown flags, no
+ *	fn, in_bytes of 0, or a number out of its range: a request or a slab of 1 GiB or
+ *	more, a slab smaller than a request, max_slabs less than nr_slabs; -E2BIG attr is
+ *	newer than the library and uses what that does not know; -ENOMEM; -ESHUTDOWN the
+ *	pool is closed; -EIO the device failed; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_batcher_create(struct rnl_batcher **batcherp, struct rnl_pool *pool,
+			       const struct rnl_batcher_attr *attr);
+
+/*
+ * Refuses further requests, waits until those that were committed are done, and frees
+ * the batcher.
+ * @batcher: may be NULL.  No other call on it, nor on a request that was reserved there,
+ *	may run beside this one or follow it, but that callbacks of requests may still
+ *	call all but this, and are told -ESHUTDOWN.  Slots that were not committed, and
+ *	outputs that were not released, are gone.
+ * Context: blocks.  On a worker of the pool it only closes the batcher, and logs an
+ *	error: a thread cannot wait for its own end.
+ * Since: 0.1
+ */
+RNL_API void rnl_batcher_destroy(struct rnl_batcher *batcher);
+
+/*
+ * Makes a request of caller's memory, not while that is a request that is reserved, under
+ * way or not released; `job.user` is NULL afterwards.  How it is to end is set by the
+ * functions for jobs, any time that it is not under way, and stays as it was set.
+ * Return: 0; -EINVAL request is NULL.
+ * Since: 0.1
+ */
+RNL_API int rnl_request_init(struct rnl_request *request);
+
+/*
+ * Reserves a slot for a request: `in` points to it then.
+ * The slot is the caller's until it commits or cancels it, however long that takes: others
+ * do not wait for it, but its slab is not used again meanwhile.  A producer that dies in
+ * between costs that slab's memory, in place of which another one is made, up to max_slabs.
+ * @request: initialised, and not in use.
+ * @bytes: in_bytes of the attributes; with RNL_BATCHER_VARIABLE, 1 to that.
+ * Context: lock-free; allocates nothing.
+ * Ordering: what was in the slot before is not defined, and nobody uses it any more.
+ * Return: 0, and the request is to be committed or cancelled; -EAGAIN all slabs are in use:
+ *	requests are under way, or not released; -ESHUTDOWN the batcher or the pool was
+ *	closed; -EIO the device has failed; -EBUSY the request is reserved, under way or
+ *	not released; -EINVAL an argument is NULL, bytes is not as said, or the request was
+ *	not initialised; -EOWNERDEAD.  Unless it is 0, the request is as it was.
+ * Since: 0.1
+ */
+RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request *request,
+				size_t bytes);
+
+/*
+ * As rnl_batcher_reserve(), but waits for room.
+ * Context: blocks; on a worker of the pool, and with a timeout of 0, not.
+ * Return: as that, but -ETIMEDOUT instead of -EAGAIN; -EAGAIN on a worker of the pool, and
+ *	there is no room; -ESHUTDOWN also if the pool was closed meanwhile.
+ * Since: 0.1
+ */
+RNL_API int rnl_batcher_reserve_wait(struct rnl_batcher *batcher, struct rnl_request *request,
+				     size_t bytes, int64_t timeout_ns);
+
+/*
+ * Hands a request that was reserved, and filled, to the workers.
+ * From here on it is under way, as a job that was submitted and has started: so
+ * rnl_job_cancel() gives -EBUSY.  It is done when the device has passed its batch.
+ * A barrier counts it from here on, and as issued when it is done.
+ * Context: lock-free up to the wake of a sleeping worker; allocates nothing.
+ * Ordering: what the caller wrote before is visible to the device, and what that wrote
+ *	to whoever sees the request done.  Requests have no order among them.
+ *	rnl_pool_drain() waits for those whose commit has returned.
+ * Return: 0; else the slot is still the caller's: -ESHUTDOWN the batcher or the pool was
+ *	closed; -EIO the device has failed; -EBUSY it was committed before, and not
+ *	released; -EINVAL request is NULL, or not reserved, or its barrier is of another
+ *	pool, or it has what only jobs may have: a barrier that it comes after, a
+ *	deadline, urgency; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_request_commit(struct rnl_request *request);
+
+/*
+ * Gives the slot of a request back that was reserved and not committed: it goes nowhere, and
+ * may be reserved again.
+ * Context: as rnl_request_commit().
+ * Return: 0; -EBUSY it was committed, and not released; -EINVAL request is NULL or not
+ *	reserved; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_request_cancel(struct rnl_request *request);
+
+/*
+ * Gives the memory of a request back that is done, whatever its result: `out` is gone, and it
+ * may be reserved again.
+ * Context: lock-free.
+ * Return: 0; -EBUSY it is not done; -EINVAL request is NULL, or was not committed, or was
+ *	released already; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_request_release(struct rnl_request *request);
+
+struct rnl_batcher_stats {
+	uint32_t size;		/* sizeof(struct rnl_batcher_stats) */
+	uint32_t nr_slabs;	/* there are now */
+	uint64_t requests;	/* done, failed ones included */
+	uint64_t failed;	/* of these: with a negative result */
+	uint64_t batches;	/* they were done in */
+	uint64_t copies;	/* of inputs: more than batches, where slots lay between that were
+				 * not committed */
+	uint64_t late;		/* committed after a batch had gone without them */
+	uint64_t cancelled;
+	uint64_t refused;	/* reservations, for want of room */
+	uint32_t largest;	/* requests in a batch, up to now */
+	uint32_t reserved;
+};
+#define RNL_BATCHER_STATS_INIT \
+	{ sizeof(struct rnl_batcher_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/*
+ * Counts what a batcher did.  In rnl_pool_stats() its batches are jobs, and requests are not.
+ * Ordering: as rnl_pool_stats().
+ * Return: 0; -EINVAL an argument is NULL, or stats of a wrong size; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_batcher_stats(struct rnl_batcher *batcher, struct rnl_batcher_stats *stats);
+
 #ifdef __cplusplus
 }
 #endif

@@ -52,19 +52,19 @@ static void make_readable(struct rnl_cq *cq)
 		errno = saved;
 }
 
-void rnl__cq_push(struct rnl_cq *cq, struct rnl_job *job)
+void rnl__cq_push_chain(struct rnl_cq *cq, struct rnl_job *oldest, struct rnl_job *newest)
 {
 	/* relaxed: the exchange decides */
 	struct rnl_job *head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 
 	do {
-		job->link = head == ARMED ? NULL : head;
+		oldest->link = head == ARMED ? NULL : head;
 		/*
-		 * [cq.P1] release: the job, and what it did, to who reaps it;
+		 * [cq.P1] release: the jobs, and what they did, to who reaps them;
 		 * pairs with [cq.T1].  acquire: the reader counted `writing`
 		 * before it armed; pairs with [cq.A1].
 		 */
-	} while (!atomic_compare_exchange_weak_explicit(&cq->head, &head, job,
+	} while (!atomic_compare_exchange_weak_explicit(&cq->head, &head, newest,
 							memory_order_acq_rel,
 							memory_order_relaxed));
 	if (head != ARMED)
@@ -72,6 +72,11 @@ void rnl__cq_push(struct rnl_cq *cq, struct rnl_job *job)
 	make_readable(cq);
 	/* [cq.W1] The drop: the queue may be gone from now on; pairs with [latch.W1] */
 	(void)rnl__latch_drop(&cq->writing, 1);
+}
+
+void rnl__cq_push(struct rnl_cq *cq, struct rnl_job *job)
+{
+	rnl__cq_push_chain(cq, job, job);
 }
 
 /* ---- the reader's side --------------------------------------------------- */

@@ -30,4 +30,7 @@
 /* Puts a finished job on its queue; both may be gone on return. */
 void rnl__cq_push(struct rnl_cq *cq, struct rnl_job *job);
 
+/* Puts several, from the first that finished, each the link of the next, to the last. */
+void rnl__cq_push_chain(struct rnl_cq *cq, struct rnl_job *oldest, struct rnl_job *newest);
+
 #endif

@@ -40,6 +40,7 @@ void rnl__pool_ring_rooms(struct rnl_pool *pool)
 	rnl__bell_ring(&pool->room[0]);
 	rnl__bell_ring(&pool->room[1]);
 	rnl__bell_ring(&pool->room_put_off);
+	rnl__bell_ring(&pool->room_batch);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__bell_ring(&pool->workers[i].room);
 }

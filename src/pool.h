@@ -57,6 +57,7 @@ struct rnl_pool {
 	/* Looked at with every job, changed when somebody waits. */
 	_Alignas(RNL__CACHE_LINE) struct rnl__bell room[2]; /* submits without key wait; [1]: urgent */
 	struct rnl__bell room_put_off;	/* those that come after a barrier */
+	struct rnl__bell room_batch;	/* reservations of batchers */
 	_Atomic(struct rnl_job *) notices[2]; /* by enum rnl_water */
 	_Atomic uint32_t cancels;	/* of notices, ever */
 	struct rnl__bell settled;	/* for all to be done */

@@ -70,33 +70,47 @@ void rnl__run_tell_barrier(struct rnl__worker *w)
 	if (owed.nr_issued)
 		rnl__barrier_issued(owed.barrier, owed.nr_issued);
 	rnl__barrier_done(owed.barrier, owed.nr_done);
-	settle(w, owed.nr_done);
+	settle(w, owed.nr_settled);
 }
 
-/* @issued: its barrier has not been told that it is, either. */
-static void complete(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
+/* Lets go of a job, and owes it to its barrier; @issued: that does not know that it is, either. */
+static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
 	struct rnl_barrier *barrier = job->barrier;
-	unsigned flags = job->flags;
-	uint32_t table = job->table;
 
 	if (w->owed.barrier != barrier)
 		rnl__run_tell_barrier(w);
-	rnl__count(&w->completed, 1);
-	if (result < 0)
-		rnl__count(&w->failed, 1);
 	if (barrier)
 		rnl__barrier_note(barrier, result);
 	let_go(w, job, result);
-	if (flags & RNL__JOB_KEYED)
-		rnl__queue_keyed_done(&w->queue, table);
-	if (!barrier) {
-		settle(w, 1);
+	if (!barrier)
 		return;
-	}
 	w->owed.barrier = barrier;
 	w->owed.nr_issued += issued;
 	w->owed.nr_done++;
+}
+
+void rnl__run_finish(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	finish(w, job, result, true);
+}
+
+static void complete(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
+{
+	bool told_later = job->barrier;
+	unsigned flags = job->flags;
+	uint32_t table = job->table;
+
+	rnl__count(&w->completed, 1);
+	if (result < 0)
+		rnl__count(&w->failed, 1);
+	finish(w, job, result, issued);
+	if (flags & RNL__JOB_KEYED)
+		rnl__queue_keyed_done(&w->queue, table);
+	if (told_later)
+		w->owed.nr_settled++;
+	else
+		settle(w, 1);
 }
 
 /* A job that left nothing on the stream. */

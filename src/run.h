@@ -40,6 +40,12 @@ bool rnl__run_retire(struct rnl__worker *w, bool query);
  */
 void rnl__run_tell_barrier(struct rnl__worker *w);
 
+/*
+ * Completes, on the worker, what was accepted as a job, but never was on a queue: a
+ * request of a batch.  It is its caller's then; its barrier is told by the call above.
+ */
+void rnl__run_finish(struct rnl__worker *w, struct rnl_job *job, int result);
+
 /* Nothing is queued behind: somebody may wait for what was issued last. */
 void rnl__run_mark_last(struct rnl__worker *w);
 

@@ -138,6 +138,14 @@ int rnl__submit_held(struct rnl_pool *pool, struct rnl_job *job, unsigned home)
 	return 0;
 }
 
+void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned home)
+{
+	(void)rnl__job_claim(job);
+	job->flags &= RNL__JOB_LASTING;
+	accept(pool, job, RNL__JOB_QUEUED);
+	rnl__place_at(job, home);
+}
+
 /* ---- waiting for room ---------------------------------------------------- */
 
 static int try(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key)

@@ -12,4 +12,11 @@
  */
 int rnl__submit_held(struct rnl_pool *pool, struct rnl_job *job, unsigned home);
 
+/*
+ * Submits a job of something that was accepted already, and that is not under way: full,
+ * closed or failed, it is taken, and a failed pool completes it with -EIO.  @home: as
+ * above.
+ */
+void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned home);
+
 #endif

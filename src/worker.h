@@ -39,7 +39,7 @@ struct rnl__timing {
 /* Jobs of one barrier that were completed, which the barrier has yet to be told. */
 struct rnl__owed {
 	struct rnl_barrier *barrier;	/* NULL: nothing is owed */
-	uint32_t nr_issued, nr_done;
+	uint32_t nr_issued, nr_done, nr_settled;
 };
 
 struct rnl__worker {

@@ -68,6 +68,24 @@ static inline int rnl_cuda_map(struct rnl_pool *pool, const struct rnl_map *map,
 }
 #define rnl_map(pool, map, barrier) rnl_cuda_map(pool, map, barrier)
 
+/*
+ * As rnl_batcher_create(), which it replaces in this unit, in the same way: a CUDA call
+ * or a <<<...>>> of the batcher's function that failed is its requests' result.
+ * Since: 0.1
+ */
+static inline int rnl_cuda_batcher_create(struct rnl_batcher **batcherp, struct rnl_pool *pool,
+					  const struct rnl_batcher_attr *attr)
+{
+	struct rnl_batcher_attr checked;
+
+	if (!attr || attr->size != sizeof(checked))
+		return rnl_batcher_create(batcherp, pool, attr);
+	checked = *attr;
+	checked.check = rnl_cuda_check;
+	return rnl_batcher_create(batcherp, pool, &checked);
+}
+#define rnl_batcher_create(batcherp, pool, attr) rnl_cuda_batcher_create(batcherp, pool, attr)
+
 #ifdef __CUDACC__
 #ifdef __cplusplus
 #define RNL__C_LINKAGE extern "C"
