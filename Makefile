@@ -202,6 +202,13 @@ BENCHES := \
 BATCH_SRCS := \
 	batch.c \
 	# EOL
+# What tests/bench/rates and tests/bench/gpu have in common.
+BENCH_SRCS := \
+	bench_child.c \
+	bench_json.c \
+	bench_options.c \
+	bench_values.c \
+	# EOL
 # tests/bench/rates, of make bench; and those of its peers that need a library.
 RATES_SRCS := \
 	peer_mutex.c \
@@ -407,12 +414,12 @@ tests/bench/batch: $(BATCH_OBJS) $(SO)
 	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(BATCH_OBJS) $(NVWITH_SO)/..,$(LINK) -o $@ $(BATCH_OBJS) $(WITH_SO)/..)
 peers := $(foreach p,GLIB LIBUV OPENMP TBB,$(if $(filter yes,$(have_$p)),$p))
 rates_uses := $(peers) $(if $(filter yes,$(have_JANSSON)),JANSSON)
-RATES_OBJS := $(patsubst %,tests/bench/%.o,$(basename $(RATES_SRCS) $(foreach p,$(peers),$(PEER_SRCS_$p))))
+RATES_OBJS := $(patsubst %,tests/bench/%.o,$(basename $(BENCH_SRCS) $(RATES_SRCS) $(foreach p,$(peers),$(PEER_SRCS_$p))))
 tests/bench/peer_glib.o: TEST_CFLAGS = $(GLIB_CFLAGS)
 tests/bench/peer_openmp.o: TEST_CFLAGS = $(OPENMP_CFLAGS)
 tests/bench/peer_tbb.o: TEST_CFLAGS = $(TBB_CFLAGS)
 tests/bench/peer_uv.o: TEST_CFLAGS = $(LIBUV_CFLAGS)
-tests/bench/rates_json.o tests/bench/rates_plan.o: TEST_CFLAGS = $(rates_uses:%=-DHAVE_%=1) $(JANSSON_CFLAGS)
+tests/bench/bench_json.o tests/bench/rates_json.o tests/bench/rates_plan.o: TEST_CFLAGS = $(rates_uses:%=-DHAVE_%=1) $(JANSSON_CFLAGS)
 tests/bench/rates: $(RATES_OBJS) $(SO)
 	$(call Q,LD)$(LINK) -o $@ $(RATES_OBJS) $(WITH_SO)/.. $(foreach u,$(rates_uses),$($u_LIBS)) $(URCU_LIBS) -lm
 bench: tests/bench/rates

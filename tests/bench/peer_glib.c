@@ -35,14 +35,14 @@ static void run(gpointer data, gpointer user_data)
 
 static void *glib_open(const struct rates_setup *setup)
 {
-	struct glib_pool *pool = rates_alloc(sizeof(*pool));
+	struct glib_pool *pool = bench_alloc(sizeof(*pool));
 
 	pool->nr_latches = setup->producers;
-	pool->latches = rates_alloc(setup->producers * sizeof(*pool->latches));
+	pool->latches = bench_alloc(setup->producers * sizeof(*pool->latches));
 	for (unsigned i = 0; i < setup->producers; i++)
 		rates_latch_init(&pool->latches[i]);
 	pool->pool = g_thread_pool_new(run, pool, (gint)setup->workers, TRUE, NULL);
-	rates_must(pool->pool && g_thread_pool_get_num_threads(pool->pool) == setup->workers,
+	bench_must(pool->pool && g_thread_pool_get_num_threads(pool->pool) == setup->workers,
 		   "g_thread_pool_new");
 	return pool;
 }

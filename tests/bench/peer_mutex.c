@@ -61,19 +61,19 @@ static void *serve(void *arg)
 
 static void *mutex_open(const struct rates_setup *setup)
 {
-	struct mutex_pool *pool = rates_alloc(sizeof(*pool));
+	struct mutex_pool *pool = bench_alloc(sizeof(*pool));
 
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->some, NULL);
 	pool->end = &pool->first;
 	pool->nr_latches = setup->producers;
-	pool->latches = rates_alloc(setup->producers * sizeof(*pool->latches));
+	pool->latches = bench_alloc(setup->producers * sizeof(*pool->latches));
 	for (unsigned i = 0; i < setup->producers; i++)
 		rates_latch_init(&pool->latches[i]);
 	pool->nr_workers = setup->workers;
-	pool->workers = rates_alloc(setup->workers * sizeof(*pool->workers));
+	pool->workers = bench_alloc(setup->workers * sizeof(*pool->workers));
 	for (unsigned i = 0; i < setup->workers; i++)
-		rates_must(!pthread_create(&pool->workers[i], NULL, serve, pool), "pthread_create");
+		bench_must(!pthread_create(&pool->workers[i], NULL, serve, pool), "pthread_create");
 	return pool;
 }
 

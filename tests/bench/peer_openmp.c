@@ -24,7 +24,7 @@ struct openmp_pool {
 
 static void *openmp_open(const struct rates_setup *setup)
 {
-	struct openmp_pool *pool = rates_alloc(sizeof(*pool));
+	struct openmp_pool *pool = bench_alloc(sizeof(*pool));
 
 	pool->workers = setup->workers;
 	omp_set_dynamic(0);
@@ -39,7 +39,7 @@ static void openmp_produce(void *arg, unsigned nr, rates_body *body, void *body_
 	{
 		const unsigned i = (unsigned)omp_get_thread_num();
 
-		rates_must((unsigned)omp_get_num_threads() == nr + pool->workers, "omp parallel");
+		bench_must((unsigned)omp_get_num_threads() == nr + pool->workers, "omp parallel");
 		if (i < nr)
 			body(body_arg, i);
 	}

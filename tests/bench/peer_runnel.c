@@ -39,14 +39,14 @@ static int run(struct rnl_job *job)
 static void *runnel_open(const struct rates_setup *setup)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct runnel_pool *pool = rates_alloc(sizeof(*pool));
+	struct runnel_pool *pool = bench_alloc(sizeof(*pool));
 
 	attr.device = "host";
 	attr.nr_workers = setup->workers;
-	rates_must(!rnl_pool_create(&pool->pool, &attr), "rnl_pool_create");
-	pool->producers = rates_alloc(setup->producers * sizeof(*pool->producers));
+	bench_must(!rnl_pool_create(&pool->pool, &attr), "rnl_pool_create");
+	pool->producers = bench_alloc(setup->producers * sizeof(*pool->producers));
 	for (unsigned i = 0; i < setup->producers; i++)
-		rates_must(!rnl_barrier_init(&pool->producers[i].barrier, pool->pool),
+		bench_must(!rnl_barrier_init(&pool->producers[i].barrier, pool->pool),
 			   "rnl_barrier_init");
 	pool->join = setup->join;
 	return pool;
@@ -58,9 +58,9 @@ static void runnel_prepare(void *arg, unsigned producer, void *jobs, size_t nr)
 	struct runnel_job *job = jobs;
 
 	for (size_t i = 0; i < nr; i++) {
-		rates_must(!rnl_job_init(&job[i].rnl, run), "rnl_job_init");
+		bench_must(!rnl_job_init(&job[i].rnl, run), "rnl_job_init");
 		if (pool->join > 1)
-			rates_must(!rnl_barrier_add(&pool->producers[producer].barrier,
+			bench_must(!rnl_barrier_add(&pool->producers[producer].barrier,
 						    &job[i].rnl),
 				   "rnl_barrier_add");
 	}
@@ -72,7 +72,7 @@ static void submit(struct rnl_pool *pool, struct rnl_job *job)
 
 	if (ret == -EAGAIN)
 		ret = rnl_submit_wait(pool, job, RNL_FOREVER);
-	rates_must(!ret, "rnl_submit");
+	bench_must(!ret, "rnl_submit");
 }
 
 static void runnel_submit(void *arg, unsigned producer, void *jobs, size_t nr)
@@ -103,7 +103,7 @@ static void runnel_submit_many(void *arg, unsigned producer, void *jobs, size_t 
 			submit(pool->pool, chain[0]);
 			ret = 1;
 		}
-		rates_must(ret > 0, "rnl_submit_many");
+		bench_must(ret > 0, "rnl_submit_many");
 		job += ret;
 		nr -= (size_t)ret;
 	}
@@ -117,12 +117,12 @@ static void runnel_wait(void *arg, unsigned producer, void *jobs, size_t nr)
 	if (pool->join > 1) {
 		struct rnl_barrier *barrier = &pool->producers[producer].barrier;
 
-		rates_must(!rnl_barrier_wait(barrier, RNL_FOREVER) && !rnl_barrier_result(barrier),
+		bench_must(!rnl_barrier_wait(barrier, RNL_FOREVER) && !rnl_barrier_result(barrier),
 			   "rnl_barrier_wait");
 		return;
 	}
 	for (size_t i = 0; i < nr; i++)
-		rates_must(!rnl_job_wait(&job[i].rnl, RNL_FOREVER), "rnl_job_wait");
+		bench_must(!rnl_job_wait(&job[i].rnl, RNL_FOREVER), "rnl_job_wait");
 }
 
 static void runnel_close(void *arg)

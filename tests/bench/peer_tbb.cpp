@@ -77,7 +77,7 @@ void tbb_submit(void *arg, unsigned producer, void *jobs, size_t nr)
 
 void tbb_wait(void *arg, unsigned producer, void *, size_t)
 {
-	rates_must(static_cast<pool *>(arg)->groups[producer]->wait() == tbb::complete,
+	bench_must(static_cast<pool *>(arg)->groups[producer]->wait() == tbb::complete,
 		   "task_group::wait");
 }
 

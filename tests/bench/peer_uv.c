@@ -39,22 +39,22 @@ static void after(uv_work_t *work, int status)
 {
 	struct uv_producer *producer = work->loop->data;
 
-	rates_must(!status, "uv_queue_work: the work");
+	bench_must(!status, "uv_queue_work: the work");
 	producer->done++;
 }
 
 static void *uv_open(const struct rates_setup *setup)
 {
-	struct uv_pool *pool = rates_alloc(sizeof(*pool));
+	struct uv_pool *pool = bench_alloc(sizeof(*pool));
 	char threads[16];
 
 	/* Read when the first work is queued. */
 	snprintf(threads, sizeof(threads), "%u", setup->workers);
 	setenv("UV_THREADPOOL_SIZE", threads, 1);
 	pool->nr_producers = setup->producers;
-	pool->producers = rates_alloc(setup->producers * sizeof(*pool->producers));
+	pool->producers = bench_alloc(setup->producers * sizeof(*pool->producers));
 	for (unsigned i = 0; i < setup->producers; i++) {
-		rates_must(!uv_loop_init(&pool->producers[i].loop), "uv_loop_init");
+		bench_must(!uv_loop_init(&pool->producers[i].loop), "uv_loop_init");
 		pool->producers[i].loop.data = &pool->producers[i];
 	}
 	return pool;
@@ -77,7 +77,7 @@ static void uv_submit(void *arg, unsigned p, void *jobs, size_t nr)
 
 	producer->submitted += nr;
 	for (size_t i = 0; i < nr; i++)
-		rates_must(!uv_queue_work(&producer->loop, &job[i].work, run, after),
+		bench_must(!uv_queue_work(&producer->loop, &job[i].work, run, after),
 			   "uv_queue_work");
 }
 
@@ -87,7 +87,7 @@ static void uv_wait(void *arg, unsigned p, void *jobs, size_t nr)
 
 	(void)jobs;
 	(void)nr;
-	rates_must(!uv_run(&producer->loop, UV_RUN_DEFAULT) &&
+	bench_must(!uv_run(&producer->loop, UV_RUN_DEFAULT) &&
 		   producer->done == producer->submitted, "uv_run");
 }
 
@@ -97,7 +97,7 @@ static void uv_shut(void *arg)
 	struct uv_pool *pool = arg;
 
 	for (unsigned i = 0; i < pool->nr_producers; i++)
-		rates_must(!uv_loop_close(&pool->producers[i].loop), "uv_loop_close");
+		bench_must(!uv_loop_close(&pool->producers[i].loop), "uv_loop_close");
 	free(pool->producers);
 	free(pool);
 }

@@ -68,7 +68,7 @@ static bool idle(struct wfcq_worker *w)
 
 static bool spin(struct wfcq_worker *w)
 {
-	const uint64_t until = rates_now() + w->spin_ns;
+	const uint64_t until = bench_now() + w->spin_ns;
 
 	do {
 		for (int i = 0; i < 16; i++) {
@@ -76,7 +76,7 @@ static bool spin(struct wfcq_worker *w)
 				return true;
 			caa_cpu_relax();
 		}
-	} while (rates_now() < until);
+	} while (bench_now() < until);
 	return false;
 }
 
@@ -111,18 +111,18 @@ static void *serve(void *arg)
 
 static void *wfcq_open(const struct rates_setup *setup)
 {
-	struct wfcq_pool *pool = rates_alloc(sizeof(*pool));
+	struct wfcq_pool *pool = bench_alloc(sizeof(*pool));
 	const bool room = sysconf(_SC_NPROCESSORS_ONLN) > (long)setup->workers;
 
-	pool->turns = rates_alloc(setup->producers * sizeof(*pool->turns));
+	pool->turns = bench_alloc(setup->producers * sizeof(*pool->turns));
 	pool->nr_workers = setup->workers;
-	pool->workers = rates_alloc(setup->workers * sizeof(*pool->workers));
+	pool->workers = bench_alloc(setup->workers * sizeof(*pool->workers));
 	for (unsigned i = 0; i < setup->workers; i++) {
 		struct wfcq_worker *w = &pool->workers[i];
 
 		__cds_wfcq_init(&w->head, &w->tail);
 		w->spin_ns = room ? SPIN_NS : SPIN_NS / 10;
-		rates_must(!pthread_create(&w->thread, NULL, serve, w), "pthread_create");
+		bench_must(!pthread_create(&w->thread, NULL, serve, w), "pthread_create");
 	}
 	return pool;
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *const bench_name = "rates";
 uint64_t rates_work_rounds;
 
 /* One line that comes and goes, for who sits and waits. */

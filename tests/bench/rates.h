@@ -18,7 +18,6 @@
 
 #include "rates_peer.h"
 
-#define RATES_EXIT_USAGE 2
 #define RATES_THREADS_MAX 64	/* workers, and producers; runnel has no more */
 #define RATES_CONFIGS_MAX 16
 #define RATES_CELLS_MAX (RATES_CONFIGS_MAX + 6)
@@ -80,10 +79,6 @@ struct rates_results {
 	double values[];
 };
 
-struct rates_summary {
-	double median, min, max;
-};
-
 /* Ends with a NULL; in the order of the table. */
 extern const struct rates_peer *const rates_peers[RATES_PEERS_MAX + 1];
 
@@ -93,7 +88,7 @@ void rates_options_parse(struct rates_options *opt, int argc, char **argv);
 /* Which cells, and of whom: peers that are not built are left out. */
 struct rates_results *rates_plan(const struct rates_options *opt);
 double *rates_value(struct rates_results *res, unsigned cell, unsigned peer, unsigned round);
-struct rates_summary rates_summary(struct rates_results *res, unsigned cell, unsigned peer,
+struct bench_summary rates_summary(struct rates_results *res, unsigned cell, unsigned peer,
 				   unsigned figure);
 
 /* How many rounds of rates_work() take RATES_WORK_NS. */

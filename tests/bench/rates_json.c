@@ -2,8 +2,7 @@
 /* All figures of rates as JSON: what was measured, the median, and every round. */
 #include "rates.h"
 
-#include <sys/utsname.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #ifndef HAVE_JANSSON
 bool rates_has_json(void)
@@ -20,8 +19,7 @@ bool rates_json(struct rates_results *res, const struct rates_options *opt, doub
 	return false;
 }
 #else
-#include <jansson.h>
-#include <runnel.h>
+#include "bench_json.h"
 
 static const struct {
 	const char *measure, *figures[RATES_FIGURES];
@@ -36,25 +34,6 @@ static const struct {
 bool rates_has_json(void)
 {
 	return true;
-}
-
-static json_t *machine(double load)
-{
-	struct utsname name;
-
-	if (uname(&name))
-		return NULL;
-	return json_pack("{s:s, s:s, s:I, s:f}", "machine", name.machine, "kernel", name.release,
-			 "cpus", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "load", load);
-}
-
-/* Of the library that runs. */
-static const char *version(char *text, size_t bytes)
-{
-	const uint32_t v = rnl_version();
-
-	snprintf(text, bytes, "%u.%u.%u", v >> 16 & 255, v >> 8 & 255, v & 255);
-	return text;
 }
 
 static json_t *peers(const struct rates_options *opt)
@@ -75,13 +54,14 @@ static json_t *peers(const struct rates_options *opt)
 
 static json_t *figure(struct rates_results *res, unsigned cell, unsigned peer, unsigned nr)
 {
-	const struct rates_summary sum = rates_summary(res, cell, peer, nr);
-	json_t *rounds = json_array();
+	double *values = bench_alloc(res->rounds * sizeof(*values));
+	json_t *one;
 
 	for (unsigned i = 0; i < res->rounds; i++)
-		json_array_append_new(rounds, json_real(rates_value(res, cell, peer, i)[nr]));
-	return json_pack("{s:f, s:f, s:f, s:o}", "median", sum.median, "min", sum.min, "max",
-			 sum.max, "rounds", rounds);
+		values[i] = rates_value(res, cell, peer, i)[nr];
+	one = bench_json_values(values, res->rounds);
+	free(values);
+	return one;
 }
 
 static json_t *result(struct rates_results *res, unsigned nr, unsigned peer)
@@ -102,21 +82,16 @@ static json_t *result(struct rates_results *res, unsigned nr, unsigned peer)
 
 bool rates_json(struct rates_results *res, const struct rates_options *opt, double load, FILE *out)
 {
-	json_t *results = json_array(), *all;
-	char text[16];
-	bool good;
+	json_t *results = json_array();
 
 	for (unsigned cell = 0; cell < res->nr_cells; cell++)
 		for (unsigned peer = 0; peer < res->nr_peers; peer++)
 			if (!isnan(rates_value(res, cell, peer, 0)[0]))
 				json_array_append_new(results, result(res, cell, peer));
-	all = json_pack("{s:i, s:s, s:o, s:i, s:I, s:o, s:o}", "version", 1, "runnel",
-			version(text, sizeof(text)), "machine", machine(load), "rounds",
-			(int)res->rounds, "jobs", (json_int_t)opt->jobs, "peers", peers(opt),
-			"results", results);
-	good = all && !json_dumpf(all, out, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) &&
-	       fputc('\n', out) != EOF;
-	json_decref(all);
-	return good;
+	return bench_json_write(
+		json_pack("{s:i, s:o, s:o, s:i, s:I, s:o, s:o}", "version", 1, "runnel",
+			  bench_json_runnel(), "machine", bench_json_machine(load), "rounds",
+			  (int)res->rounds, "jobs", (json_int_t)opt->jobs, "peers", peers(opt),
+			  "results", results), out);
 }
 #endif

@@ -32,7 +32,7 @@ void rates_produce(unsigned nr, rates_body *body, void *arg)
 
 	for (unsigned i = 0; i < nr; i++) {
 		producers[i] = (struct producer){ .index = i, .body = body, .arg = arg };
-		rates_must(!pthread_create(&producers[i].thread, NULL, run_body, &producers[i]),
+		bench_must(!pthread_create(&producers[i].thread, NULL, run_body, &producers[i]),
 			   "pthread_create");
 	}
 	for (unsigned i = 0; i < nr; i++)
@@ -117,8 +117,8 @@ void rates_measure(const struct rates_peer *peer, const struct rates_cell *cell,
 		figures[i] = RATES_NONE;
 	if (!peer->wait && cell->measure != RATES_THROUGHPUT && cell->measure != RATES_HANDOFF)
 		return;
-	m.jobs = rates_alloc(m.nr_jobs * peer->job_bytes);
-	m.warm = rates_alloc(cell->config.producers * WARM_UP_JOBS * peer->job_bytes);
+	m.jobs = bench_alloc(m.nr_jobs * peer->job_bytes);
+	m.warm = bench_alloc(cell->config.producers * WARM_UP_JOBS * peer->job_bytes);
 	m.pool = peer->open(&setup);
 	if (cell->measure == RATES_THROUGHPUT)
 		throughput(&m, figures);

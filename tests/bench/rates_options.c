@@ -9,9 +9,7 @@
  */
 #include "rates.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,47 +69,6 @@ static const char help[] =
 "                           this one change that\n"
 "      --help               print this and exit\n";
 
-static _Noreturn void try_help(void)
-{
-	fputs("Try 'rates --help' for more information.\n", stderr);
-	exit(RATES_EXIT_USAGE);
-}
-
-static _Noreturn __attribute__((format(printf, 1, 2))) void usage(const char *format, ...)
-{
-	va_list args;
-
-	fputs("rates: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	try_help();
-}
-
-/* Return: the number that arg begins with, from 1 to max, or 0; *end is behind it. */
-static unsigned long number_at(const char *arg, unsigned long max, char **end)
-{
-	unsigned long number;
-
-	*end = (char *)arg;
-	if (*arg < '0' || *arg > '9')
-		return 0;
-	errno = 0;
-	number = strtoul(arg, end, 10);
-	return errno || number > max ? 0 : number;
-}
-
-static unsigned long parse_number(const char *name, const char *arg, unsigned long max)
-{
-	char *end;
-	unsigned long number = number_at(arg, max, &end);
-
-	if (!number || *end)
-		usage("'%s' is not good for --%s: give a number from 1 to %lu", arg, name, max);
-	return number;
-}
-
 static void parse_configs(struct rates_options *opt, const char *arg)
 {
 	const char *at = arg;
@@ -121,15 +78,15 @@ static void parse_configs(struct rates_options *opt, const char *arg)
 		struct rates_config c = { 0, 0 };
 		char *end;
 
-		c.workers = (unsigned)number_at(at, RATES_THREADS_MAX, &end);
+		c.workers = (unsigned)bench_number_at(at, RATES_THREADS_MAX, &end);
 		if (c.workers && *end == 'x')
-			c.producers = (unsigned)number_at(end + 1, RATES_THREADS_MAX, &end);
+			c.producers = (unsigned)bench_number_at(end + 1, RATES_THREADS_MAX, &end);
 		if (!c.producers || (*end && *end != ','))
-			usage("'%s' is not good for --configs: give workers x producers, from 1 to "
+			bench_usage("'%s' is not good for --configs: give workers x producers, from 1 to "
 			      "%d each, such as 1x1,4x2",
 			      arg, RATES_THREADS_MAX);
 		if (opt->nr_configs == RATES_CONFIGS_MAX)
-			usage("'%s' is not good for --configs: %d at most", arg, RATES_CONFIGS_MAX);
+			bench_usage("'%s' is not good for --configs: %d at most", arg, RATES_CONFIGS_MAX);
 		opt->configs[opt->nr_configs++] = c;
 		if (!*end)
 			return;
@@ -147,28 +104,6 @@ static const char *measure_name(unsigned i)
 	return i < RATES_MEASURES ? measure_names[i] : NULL;
 }
 
-/* Sets those of the names that the list has. */
-static void parse_names(const char *option, const char *arg, bool *set,
-			const char *(*name)(unsigned))
-{
-	for (unsigned i = 0; name(i); i++)
-		set[i] = false;
-	for (const char *at = arg;; at++) {
-		const size_t length = strcspn(at, ",");
-		unsigned i = 0;
-
-		while (name(i) && (strlen(name(i)) != length || memcmp(name(i), at, length)))
-			i++;
-		if (!name(i))
-			usage("'%.*s' is not good for --%s: see --help for its names", (int)length,
-			      at, option);
-		set[i] = true;
-		at += length;
-		if (!*at)
-			return;
-	}
-}
-
 static void be_quick(struct rates_options *opt)
 {
 	opt->rounds = 3;
@@ -184,31 +119,31 @@ static void parse(struct rates_options *opt, int option, const char *arg)
 {
 	switch (option) {
 	case OPT_ROUNDS:
-		opt->rounds = (unsigned)parse_number("rounds", arg, 1000);
+		opt->rounds = (unsigned)bench_number("rounds", arg, 1000);
 		break;
 	case OPT_JOBS:
 		/* A producer has one at least. */
-		opt->jobs = parse_number("jobs", arg, 100000000);
+		opt->jobs = bench_number("jobs", arg, 100000000);
 		break;
 	case OPT_CONFIGS:
 		parse_configs(opt, arg);
 		break;
 	case OPT_WORKERS:
-		opt->workers = (unsigned)parse_number("workers", arg, RATES_THREADS_MAX);
+		opt->workers = (unsigned)bench_number("workers", arg, RATES_THREADS_MAX);
 		break;
 	case OPT_LATENCY_WORKERS:
 		opt->latency_workers =
-			(unsigned)parse_number("latency-workers", arg, RATES_THREADS_MAX);
+			(unsigned)bench_number("latency-workers", arg, RATES_THREADS_MAX);
 		break;
 	case OPT_ONLY:
-		parse_names("only", arg, opt->peers, peer_name);
+		bench_names("only", arg, opt->peers, peer_name);
 		break;
 	case OPT_MEASURES:
-		parse_names("measures", arg, opt->measures, measure_name);
+		bench_names("measures", arg, opt->measures, measure_name);
 		break;
 	case OPT_JSON:
 		if (!rates_has_json())
-			usage("--json needs jansson, and this was built without: install "
+			bench_usage("--json needs jansson, and this was built without: install "
 			      "libjansson-dev, then ./configure again");
 		opt->json = arg;
 		break;
@@ -217,14 +152,13 @@ static void parse(struct rates_options *opt, int option, const char *arg)
 		break;
 	case OPT_WRONG:
 		if (strcmp(arg, "twice") && strcmp(arg, "lost"))
-			usage("'%s' is not good for --wrong: give twice or lost", arg);
+			bench_usage("'%s' is not good for --wrong: give twice or lost", arg);
 		opt->wrong = strcmp(arg, "twice") ? RATES_LOST : RATES_TWICE;
 		break;
 	case OPT_HELP:
-		fputs(help, stdout);
-		exit(fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS);
+		bench_help(help);
 	default:		/* getopt_long() has said what is wrong */
-		try_help();
+		bench_try_help();
 	}
 }
 
@@ -253,8 +187,8 @@ void rates_options_parse(struct rates_options *opt, int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		parse(opt, option, optarg);
 	if (optind < argc)
-		usage("'%s' is too much: all arguments are options", argv[optind]);
+		bench_usage("'%s' is too much: all arguments are options", argv[optind]);
 	if (opt->jobs < RATES_THREADS_MAX)
-		usage("'%zu' is not good for --jobs: give %d at least", opt->jobs,
+		bench_usage("'%zu' is not good for --jobs: give %d at least", opt->jobs,
 		      RATES_THREADS_MAX);
 }

@@ -16,7 +16,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "bench.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,14 +67,8 @@ struct rates_peer {
 extern const struct rates_peer rates_glib, rates_mutex, rates_openmp, rates_runnel,
 	rates_runnel_many, rates_tbb, rates_uv, rates_wfcq;
 
-/* Ends the process when a peer's call did not do what it was to do. */
-void rates_must(int good, const char *what);
-
 /* Runs the bodies on plain threads of their own. */
 void rates_produce(unsigned nr, rates_body *body, void *arg);
-
-/* Zeroed memory that begins on a cache line; for free(). */
-void *rates_alloc(size_t bytes);
 
 /* ThreadSanitizer does not see what libraries do that it was not compiled into. */
 #if defined(__SANITIZE_THREAD__)
@@ -92,14 +87,6 @@ void __tsan_release(void *addr);
 #define rates_handed_over(p) ((void)(p))
 #define rates_taken_over(p) ((void)(p))
 #endif
-
-static inline uint64_t rates_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 extern uint64_t rates_work_rounds;	/* that take RATES_WORK_NS */
 
@@ -120,7 +107,7 @@ static inline void rates_run(struct rates_job *job)
 		rates_work(rates_work_rounds);
 		job->runs++;
 	} else {
-		uint64_t now = rates_now();
+		uint64_t now = bench_now();
 
 		job->runs++;
 		/* release: the last touch of a job that nobody waits for otherwise */

@@ -49,7 +49,7 @@ struct rates_results *rates_plan(const struct rates_options *opt)
 		(size_t)RATES_CELLS_MAX * RATES_PEERS_MAX * opt->rounds * RATES_FIGURES;
 	struct rates_results *res = calloc(1, sizeof(*res) + nr_values * sizeof(res->values[0]));
 
-	rates_must(res != NULL, "calloc");
+	bench_must(res != NULL, "calloc");
 	res->rounds = opt->rounds;
 	for (unsigned i = 0; rates_peers[i]; i++)
 		if (opt->peers[i] && !rates_peers[i]->missing)
@@ -71,28 +71,16 @@ double *rates_value(struct rates_results *res, unsigned cell, unsigned peer, uns
 			    RATES_FIGURES];
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-struct rates_summary rates_summary(struct rates_results *res, unsigned cell, unsigned peer,
+struct bench_summary rates_summary(struct rates_results *res, unsigned cell, unsigned peer,
 				   unsigned figure)
 {
-	struct rates_summary sum = { RATES_NONE, RATES_NONE, RATES_NONE };
-	double *values = rates_alloc(res->rounds * sizeof(*values));
-	const unsigned nr = res->rounds;
+	struct bench_summary sum = { RATES_NONE, RATES_NONE, RATES_NONE };
+	double *values = bench_alloc(res->rounds * sizeof(*values));
 
-	for (unsigned round = 0; round < nr; round++)
+	for (unsigned round = 0; round < res->rounds; round++)
 		values[round] = rates_value(res, cell, peer, round)[figure];
-	if (!isnan(values[0])) {
-		qsort(values, nr, sizeof(*values), by_value);
-		sum.median = nr % 2 ? values[nr / 2] : (values[nr / 2 - 1] + values[nr / 2]) / 2;
-		sum.min = values[0];
-		sum.max = values[nr - 1];
-	}
+	if (!isnan(values[0]))
+		sum = bench_summary(values, res->rounds);
 	free(values);
 	return sum;
 }

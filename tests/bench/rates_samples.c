@@ -19,15 +19,6 @@ struct series {
 	uint64_t *ns;			/* of each sample */
 };
 
-static void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ __volatile__("yield" ::: "memory");
-#endif
-}
-
 static uint64_t sample(const struct measuring *m)
 {
 	const struct timespec pause = { .tv_nsec = RATES_PAUSE_NS };
@@ -37,15 +28,15 @@ static uint64_t sample(const struct measuring *m)
 	if (m->cell->paused)
 		nanosleep(&pause, NULL);
 	first->started = 0;
-	start = rates_now();
+	start = bench_now();
 	submit(m, 0, m->jobs, m->nr_jobs);
 	if (m->cell->measure != RATES_HANDOFF) {
 		await(m, 0, m->jobs, m->nr_jobs);
-		return rates_now() - start;
+		return bench_now() - start;
 	}
 	/* acquire: the job is ours again, even if nobody can wait for it */
 	while (!(started = __atomic_load_n(&first->started, __ATOMIC_ACQUIRE)))
-		relax();
+		bench_relax();
 	await(m, 0, m->jobs, m->nr_jobs);
 	return started - start;
 }
@@ -82,7 +73,7 @@ void samples(struct measuring *m, double *figures)
 {
 	const double ideal = (double)RATES_BURST_JOBS * RATES_WORK_NS / m->cell->config.workers;
 	const size_t nr = m->cell->nr;
-	struct series s = { .m = m, .ns = rates_alloc(nr * sizeof(*s.ns)) };
+	struct series s = { .m = m, .ns = bench_alloc(nr * sizeof(*s.ns)) };
 	double sum = 0;
 
 	make_jobs(m, 0, m->jobs, m->nr_jobs, kind_of(m->cell));
@@ -108,10 +99,10 @@ uint64_t rates_calibrate(void)
 
 	/* The fastest of many: what the others lost was somebody else's. */
 	for (int i = 0; i < 50; i++) {
-		uint64_t start = rates_now(), ns;
+		uint64_t start = bench_now(), ns;
 
 		rates_work(rounds);
-		ns = rates_now() - start;
+		ns = bench_now() - start;
 		best = ns < best ? ns : best;
 	}
 	return rounds * RATES_WORK_NS / best;

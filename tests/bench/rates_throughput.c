@@ -42,7 +42,7 @@ static long switches(void)
 {
 	struct rusage usage;
 
-	rates_must(!getrusage(RUSAGE_SELF, &usage), "getrusage");
+	bench_must(!getrusage(RUSAGE_SELF, &usage), "getrusage");
 	return usage.ru_nvcsw;
 }
 
@@ -57,21 +57,21 @@ static void run(void *arg, unsigned producer)
 	pthread_barrier_wait(&r->start);
 	if (!producer)
 		r->switches = switches();
-	r->began[producer] = rates_now();
+	r->began[producer] = bench_now();
 	submit(m, producer, jobs, nr - (!producer && m->wrong == RATES_LOST));
 	await(m, producer, jobs, nr);
 	if (!producer && m->wrong == RATES_TWICE) {
 		submit(m, producer, jobs, 1);
 		await(m, producer, jobs, 1);
 	}
-	r->ended[producer] = rates_now();
+	r->ended[producer] = bench_now();
 	pthread_barrier_wait(&r->end);
 	if (producer)
 		return;
 	if (!m->peer->wait) {
 		m->peer->close(m->pool);
 		m->pool = NULL;
-		r->ended[producer] = rates_now();
+		r->ended[producer] = bench_now();
 	}
 	r->switches = switches() - r->switches;
 }
