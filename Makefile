@@ -228,7 +228,30 @@ PEER_SRCS_GLIB := peer_glib.c
 PEER_SRCS_LIBUV := peer_uv.c
 PEER_SRCS_OPENMP := peer_openmp.c
 PEER_SRCS_TBB := peer_tbb.cpp
+# tests/bench/gpu, of make bench-gpu; the kernels, and what stands in for them on the double.
+GPU_SRCS := \
+	gpu.c \
+	gpu_chunks.c \
+	gpu_cpu.c \
+	gpu_cuda.c \
+	gpu_feed.c \
+	gpu_hand.c \
+	gpu_inflight.c \
+	gpu_jobs.c \
+	gpu_join.c \
+	gpu_json.c \
+	gpu_latency.c \
+	gpu_mutex.c \
+	gpu_options.c \
+	gpu_pool.c \
+	gpu_rows.c \
+	gpu_submit.c \
+	gpu_urgent.c \
+	# EOL
+GPU_KERNELS := gpu_kernels.cu
+GPU_DOUBLE  := gpu_double.c
 SCRIPTS := \
+	bench_gpu_quick.sh \
 	bench_quick.sh \
 	configure-current.sh \
 	headers.sh \
@@ -302,6 +325,7 @@ ways := static_so static_a shared_so shared_a
 TESTS_SO := $(APIS:%=tests/%) $(STRESS:%=tests/%)
 TESTS_A  := $(UNITS:%=tests/%) $(DEVICES:%=tests/%)
 fakes := $(if $(filter yes,$(have_CUDA)),$(FAKES))
+gpu_benches := $(if $(nvcc),tests/bench/gpu) $(if $(fakes),tests/bench/gpu_double)
 TESTS_FAKE := $(fakes:%=tests/%)
 TESTS_CU := $(CUDAS:%=tests/%_static_so) $(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
 kernel_o := $(if $(nvcc),.cu).o
@@ -405,7 +429,7 @@ $(filter %_$1,$(TESTS_CU)): %_$1: %.cu.o
 endef
 $(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
 
-benches: $(BENCHES:%=tests/bench/%) tests/bench/batch tests/bench/rates
+benches: $(BENCHES:%=tests/bench/%) tests/bench/batch tests/bench/rates $(gpu_benches)
 $(BENCHES:%=tests/bench/%): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)/..
 tests/bench/%.o: TEST_CFLAGS =
@@ -424,6 +448,24 @@ tests/bench/rates: $(RATES_OBJS) $(SO)
 	$(call Q,LD)$(LINK) -o $@ $(RATES_OBJS) $(WITH_SO)/.. $(foreach u,$(rates_uses),$($u_LIBS)) $(URCU_LIBS) -lm
 bench: tests/bench/rates
 	tests/bench/rates $(BENCH)
+
+# The double's runs on any machine with a toolkit, and tells nothing of a GPU.
+GPU_OBJS := $(patsubst %.c,tests/bench/%.o,$(BENCH_SRCS) $(GPU_SRCS))
+gpu_libs := $(if $(filter yes,$(have_JANSSON)),$(JANSSON_LIBS)) -lm
+$(GPU_SRCS:%.c=tests/bench/%.o) $(GPU_DOUBLE:%.c=tests/bench/%.o): TEST_CFLAGS = $(CUDA_CFLAGS)
+tests/bench/gpu_json.o: TEST_CFLAGS = $(rates_uses:%=-DHAVE_%=1) $(JANSSON_CFLAGS)
+tests/bench/gpu: $(GPU_OBJS) $(GPU_KERNELS:%=tests/bench/%.o) $(SO)
+	$(call Q,LD)$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_SO)/.. $(call to_host,$(gpu_libs))
+tests/bench/gpu_double: $(GPU_OBJS) $(GPU_DOUBLE:%.c=tests/bench/%.o) $(SO) $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(fake_cudart) -Wl,-rpath,'$$ORIGIN/../fake_cudart' \
+	  $(WITH_SO)/.. $(gpu_libs)
+ifeq ($(nvcc),)
+bench-gpu:
+	@echo 'make bench-gpu is skipped: configured without CUDA, or configure found no working nvcc'
+else
+bench-gpu: tests/bench/gpu
+	@tests/bench/gpu $(BENCH) || { rc=$$?; [ $$rc = 77 ] && echo 'make bench-gpu is skipped'; }
+endif
 
 # ---- make check: T='unit_% api_queue' runs only these --------------------------
 T ?= %
@@ -444,7 +486,8 @@ ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) sh $(srcdir)/tests/run $(call wanted,$(RUNS))
 tests: $(if $(fakes),$(fake_cudart)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
-	$(if $(call wanted,tests/bench_quick),tests/bench/rates)
+	$(if $(call wanted,tests/bench_quick),tests/bench/rates) \
+	$(if $(call wanted,tests/bench_gpu_quick),$(gpu_benches))
 else
 check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps`, then `./configure` again.' >&2; exit 1
@@ -486,11 +529,12 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
 clean:
 	rm -f librunnel.a librunnel.so* $(foreach d,src tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
-	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) tests/bench/batch tests/bench/rates
+	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
+	  tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
 	! test -L Makefile || { rm -f Makefile && rmdir src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
-.PHONY: all lib bench benches examples tests check check-http demo serve install uninstall autoconf clean distclean
+.PHONY: all lib bench bench-gpu benches examples tests check check-http demo serve install uninstall autoconf clean distclean
 -include $(wildcard $(foreach d,src tests tests/bench tests/fake_cudart examples $(http),$d/*.d))
 endif
 
@@ -502,6 +546,7 @@ make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds eac
                   TESTWRAP='command' goes before each program
 make benches      programs of tests/bench that measure; docs/measurements.md runs them
 make bench        what an empty job costs, beside other systems' pools; BENCH='--help'
+make bench-gpu    runnel beside hand-written code on a GPU; BENCH='--help'
 make serve        starts examples/http_server; SERVE='--device=host ...'
 make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall

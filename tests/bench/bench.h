@@ -19,6 +19,14 @@ extern "C" {
 
 #define BENCH_EXIT_USAGE 2
 
+#if defined(__SANITIZE_THREAD__)
+#define BENCH_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BENCH_TSAN 1
+#endif
+#endif
+
 /* The program's, in front of what it has to say. */
 extern const char *const bench_name;
 

@@ -47,7 +47,7 @@ struct wfcq_pool {
 static void took(struct wfcq_job *job)
 {
 	rates_taken_over(job);
-#ifndef RATES_TSAN
+#ifndef BENCH_TSAN
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 #endif
 }

@@ -71,14 +71,7 @@ extern const struct rates_peer rates_glib, rates_mutex, rates_openmp, rates_runn
 void rates_produce(unsigned nr, rates_body *body, void *arg);
 
 /* ThreadSanitizer does not see what libraries do that it was not compiled into. */
-#if defined(__SANITIZE_THREAD__)
-#define RATES_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define RATES_TSAN 1
-#endif
-#endif
-#ifdef RATES_TSAN
+#ifdef BENCH_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
 #define rates_handed_over(p) __tsan_release(p)

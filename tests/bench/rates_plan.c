@@ -6,7 +6,7 @@
 
 #define NOT_BUILT(var, n, l, why) \
 	static const struct rates_peer var = { .name = n, .label = l, .missing = why }
-#ifdef RATES_TSAN
+#ifdef BENCH_TSAN
 #define WITHOUT_TSAN(why) "ThreadSanitizer cannot follow its runtime"
 #else
 #define WITHOUT_TSAN(why) why

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The line chunks: 96 chunks of 8 MB to the device, through a kernel, and back.
+ *
+ * DESIGN
+ *	The kernel takes as long as a copy.  The ceiling is the longer of: all kernels,
+ *	and all copies in and out at the same time.  By hand: one stream; chunks in
+ *	turn on streams of one thread; a thread for each stream, which issues all of
+ *	its chunks at once.  What comes out is looked at in every page, after each
+ *	run, and spoilt before it.
+ */
+#include "gpu.h"
+#include "gpu_work.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNKS 96
+#define CHUNK_BYTES (8u << 20)
+#define QUICK_CHUNKS 12
+#define QUICK_CHUNK_BYTES (64u << 10)
+#define STREAMS 4
+#define PAGE_WORDS 1024
+#define ROUNDS_MAX (1u << 20)
+#define PART 0.97
+#define TIMES_ONE 2.6
+
+enum stages {
+	IN = 1,
+	KERNEL = 2,
+	OUT = 4,
+	ALL = IN | KERNEL | OUT
+};
+
+struct bench {
+	const struct gpu_options *opt;
+	unsigned nr_chunks;
+	size_t bytes;			/* of a chunk */
+	uint64_t words;			/* of a chunk */
+	uint32_t *in, *out;		/* the arrays, page-locked */
+	uint32_t *dev_in[STREAMS], *dev_out[STREAMS];
+	cudaStream_t streams[STREAMS];	/* this thread's */
+	uint32_t rounds;
+	uint32_t a, c;			/* what so many rounds do to a word */
+	struct rnl_pool *pool;
+	pthread_barrier_t start, end;
+};
+
+struct hand {
+	struct bench *b;
+	unsigned index;
+};
+
+static void issue(const struct bench *b, unsigned chunk, unsigned on, cudaStream_t stream,
+		  unsigned stages)
+{
+	const uint64_t first = chunk * b->words;
+
+	if (stages & IN)
+		gpu_ok(cudaMemcpyAsync(b->dev_in[on], b->in + first, b->bytes,
+				       cudaMemcpyHostToDevice, stream), "a copy in");
+	if (stages & KERNEL)
+		gpu_ok(gpu_issue_rounds(b->dev_in[on], b->dev_out[on], b->words, b->rounds, stream),
+		       "a kernel");
+	if (stages & OUT)
+		gpu_ok(cudaMemcpyAsync(b->out + first, b->dev_out[on], b->bytes,
+				       cudaMemcpyDeviceToHost, stream), "a copy out");
+}
+
+/* ---- what is there, and what comes out ----------------------------------- */
+
+static void set_rounds(struct bench *b, uint32_t rounds)
+{
+	b->rounds = rounds;
+	b->a = 1;
+	b->c = 0;
+	for (uint32_t i = 0; i < rounds; i++) {
+		b->a *= GPU_A;
+		b->c = b->c * GPU_A + GPU_C;
+	}
+}
+
+static void spoil(const struct bench *b)
+{
+	for (uint64_t i = 0; i < b->nr_chunks * b->words; i += PAGE_WORDS)
+		b->out[i + i / PAGE_WORDS % PAGE_WORDS] = ~(b->in[i] * b->a + b->c);
+}
+
+static void look(const struct bench *b)
+{
+	for (uint64_t page = 0; page < b->nr_chunks * b->words; page += PAGE_WORDS) {
+		const uint64_t i = page + page / PAGE_WORDS % PAGE_WORDS;
+
+		bench_must(b->out[i] == b->in[i] * b->a + b->c, "chunks: the right words");
+	}
+}
+
+/* ---- the ways ------------------------------------------------------------ */
+
+static void on_streams(const struct bench *b, unsigned nr_streams, unsigned stages)
+{
+	for (unsigned i = 0; i < b->nr_chunks; i++)
+		issue(b, i, i % nr_streams, b->streams[i % nr_streams], stages);
+	for (unsigned i = 0; i < nr_streams; i++)
+		gpu_ok(cudaStreamSynchronize(b->streams[i]), "cudaStreamSynchronize");
+}
+
+static void one_stream(struct bench *b)
+{
+	on_streams(b, 1, ALL);
+}
+
+static void copies_in(struct bench *b)
+{
+	on_streams(b, 1, IN);
+}
+
+static void kernels(struct bench *b)
+{
+	on_streams(b, 1, KERNEL);
+}
+
+static void both_copies(struct bench *b)
+{
+	for (unsigned i = 0; i < b->nr_chunks; i++) {
+		issue(b, i, 0, b->streams[0], IN);
+		issue(b, i, 1, b->streams[1], OUT);
+	}
+	gpu_ok(cudaStreamSynchronize(b->streams[0]), "cudaStreamSynchronize");
+	gpu_ok(cudaStreamSynchronize(b->streams[1]), "cudaStreamSynchronize");
+}
+
+static void in_turn(struct bench *b)
+{
+	on_streams(b, STREAMS, ALL);
+}
+
+static void *serve(void *arg)
+{
+	struct hand *h = arg;
+	struct bench *b = h->b;
+	cudaStream_t stream;
+
+	gpu_enter(b->opt->ordinal);
+	stream = gpu_stream(RNL_STREAM_PER_THREAD, false);
+	pthread_barrier_wait(&b->end);
+	for (;;) {
+		pthread_barrier_wait(&b->start);
+		for (unsigned i = h->index; i < b->nr_chunks; i += STREAMS)
+			issue(b, i, h->index, stream, ALL);
+		gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+		pthread_barrier_wait(&b->end);
+	}
+	return NULL;
+}
+
+static void threads(struct bench *b)
+{
+	pthread_barrier_wait(&b->start);
+	pthread_barrier_wait(&b->end);
+}
+
+static int do_chunk(const struct rnl_chunk *chunk)
+{
+	const struct bench *b = chunk->arg;
+
+	return gpu_issue_rounds(chunk->in, chunk->out, chunk->nr, b->rounds,
+				(cudaStream_t)rnl_stream()) ? -1 : 0;
+}
+
+static void map(struct bench *b)
+{
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_barrier done;
+
+	map.fn = do_chunk;
+	map.arg = b;
+	map.nr = b->nr_chunks * b->words;
+	map.chunk = b->words;
+	map.in_bytes = map.out_bytes = sizeof(uint32_t);
+	map.in = b->in;
+	map.out = b->out;
+	gpu_rnl(rnl_barrier_init(&done, b->pool), "rnl_barrier_init");
+	gpu_rnl(rnl_map(b->pool, &map, &done), "rnl_map");
+	gpu_rnl(rnl_barrier_wait(&done, RNL_FOREVER), "rnl_barrier_wait");
+	gpu_rnl(rnl_barrier_result(&done), "rnl_map");
+}
+
+/* ---- the line ------------------------------------------------------------ */
+
+static double ms_of(struct bench *b, void (*way)(struct bench *b))
+{
+	const uint64_t start = bench_now();
+
+	way(b);
+	return (double)(bench_now() - start) * 1e-6;
+}
+
+static double checked_ms(struct bench *b, void (*way)(struct bench *b))
+{
+	double ms;
+
+	spoil(b);
+	ms = ms_of(b, way);
+	look(b);
+	return ms;
+}
+
+/* So many rounds that a kernel takes as long as a copy. */
+static void calibrate(struct bench *b)
+{
+	double copy, rounds = 64;
+
+	(void)ms_of(b, copies_in);
+	copy = ms_of(b, copies_in);
+	for (int i = 0; i < 4; i++) {
+		b->rounds = (uint32_t)rounds;
+		rounds *= copy / ms_of(b, kernels);
+		rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
+	}
+	set_rounds(b, (uint32_t)rounds);
+}
+
+static void start(struct bench *b)
+{
+	static struct hand hands[STREAMS];
+	pthread_t thread;
+	void *mem;
+
+	b->nr_chunks = b->opt->quick ? QUICK_CHUNKS : CHUNKS;
+	b->bytes = b->opt->quick ? QUICK_CHUNK_BYTES : CHUNK_BYTES;
+	b->words = b->bytes / sizeof(uint32_t);
+	b->pool = gpu_pool(b->opt->device, RNL_STREAM_PER_THREAD, STREAMS, NULL);
+	gpu_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem), "rnl_pinned_get");
+	b->in = mem;
+	gpu_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem), "rnl_pinned_get");
+	b->out = mem;
+	for (uint64_t i = 0; i < b->nr_chunks * b->words; i++)
+		b->in[i] = (uint32_t)i * 2654435761u;
+	memset(b->out, 0, b->nr_chunks * b->bytes);
+	pthread_barrier_init(&b->start, NULL, STREAMS + 1);
+	pthread_barrier_init(&b->end, NULL, STREAMS + 1);
+	for (unsigned i = 0; i < STREAMS; i++) {
+		b->dev_in[i] = gpu_memory(b->bytes);
+		b->dev_out[i] = gpu_memory(b->bytes);
+		b->streams[i] = gpu_stream(RNL_STREAM_PRIVATE, false);
+		hands[i] = (struct hand){ b, i };
+		bench_must(!pthread_create(&thread, NULL, serve, &hands[i]), "pthread_create");
+	}
+	pthread_barrier_wait(&b->end);
+	calibrate(b);
+}
+
+static void line(const struct gpu_run *run)
+{
+	static const struct {
+		const char *name;
+		enum gpu_side side;
+		void (*way)(struct bench *b);
+	} ways[] = {
+		{ "one stream", GPU_HAND, one_stream },
+		{ "4 streams in turn", GPU_HAND, in_turn },
+		{ "4 threads", GPU_HAND, threads },
+		{ "rnl_map()", GPU_RUNNEL, map },
+	};
+	enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
+	struct bench *b = bench_alloc(sizeof(*b));
+	struct gpu_row *row, *times;
+	struct gpu_figure *figures[WAYS], *ceiling, *by_hand, *by_map;
+
+	gpu_setup();
+	gpu_begin(run->opt->ordinal);
+	b->opt = run->opt;
+	start(b);
+	row = gpu_row_new("chunks", "ms", false, GPU_OF_CEILING, PART,
+			  "%u chunks of %zu KB in, kernel, out; 4 workers", b->nr_chunks,
+			  b->bytes >> 10);
+	times = gpu_row_new("chunks", "x", true, GPU_ABSOLUTE, TIMES_ONE,
+			    "the same, times as fast as one stream");
+	for (unsigned i = 0; i < WAYS; i++) {
+		figures[i] = gpu_row_figure(row, ways[i].side, ways[i].name);
+		(void)checked_ms(b, ways[i].way);
+	}
+	ceiling = gpu_row_figure(row, GPU_CEILING, "copies, or kernels");
+	by_hand = gpu_row_figure(times, GPU_HAND, "4 threads");
+	by_map = gpu_row_figure(times, GPU_RUNNEL, "rnl_map()");
+	for (unsigned turn = 0; turn < run->opt->runs; turn++) {
+		double ms[WAYS];
+
+		for (unsigned i = 0; i < WAYS; i++) {
+			ms[i] = checked_ms(b, ways[i].way);
+			gpu_figure_add(figures[i], ms[i]);
+		}
+		gpu_figure_add(ceiling, fmax(ms_of(b, kernels), ms_of(b, both_copies)));
+		gpu_figure_add(by_hand, ms[0] / ms[2]);
+		gpu_figure_add(by_map, ms[0] / ms[3]);
+	}
+	rnl_pinned_put(b->pool, b->in);
+	rnl_pinned_put(b->pool, b->out);
+	rnl_pool_destroy(b->pool);
+	gpu_row_tell(run, row);
+	gpu_row_tell(run, times);
+}
+
+const struct gpu_line gpu_chunks = { .name = "chunks", .patience_s = 60, .measure = line };
