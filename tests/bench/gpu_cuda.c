@@ -174,6 +174,9 @@ void gpu_check_all(const struct gpu_slot *slot)
 
 void gpu_warm_up(void)
 {
+	const struct rnl_dim grid = { GPU_WORDS / GPU_WORK_THREADS, 1, 1 };
+	const struct rnl_dim block = { GPU_WORK_THREADS, 1, 1 };
+	struct gpu_work_args args;
 	struct gpu_slot slot;
 	cudaStream_t stream;
 
@@ -184,6 +187,8 @@ void gpu_warm_up(void)
 	gpu_ok(gpu_issue_j(&slot, stream), "J");
 	gpu_ok(cudaStreamSynchronize(stream), "J");
 	gpu_check_all(&slot);
+	args.words = slot.dev;
+	gpu_ok((cudaError_t)gpu_work.cuda(grid, block, &args, stream), "J's kernel");
 	gpu_ok(gpu_issue_empty(&slot, stream), "an empty kernel");
 	gpu_ok(gpu_issue_spin(1, 1, 1, NULL, stream), "a kernel that spins");
 	gpu_ok(gpu_issue_rounds(slot.dev, slot.dev, GPU_WORDS, 1, stream), "a kernel");

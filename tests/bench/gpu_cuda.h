@@ -65,6 +65,13 @@ cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint6
 cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds,
 			     cudaStream_t stream);
 
+/* J's kernel for rnl_launch(). */
+struct gpu_work_args {
+	uint32_t *words;
+};
+extern const struct rnl_kernel gpu_work;
+#define GPU_WORK_THREADS 256
+
 cudaError_t gpu_device_get(void **memp, size_t bytes);
 cudaError_t gpu_event_sync(cudaEvent_t event);
 const char *gpu_error_text(cudaError_t code);

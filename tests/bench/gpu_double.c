@@ -33,6 +33,15 @@ static void work(struct rnl_dim grid, struct rnl_dim block, const void *args)
 		words[i] = gpu_word(words[i], i);
 }
 
+static int launch_work(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
+{
+	return fake_launch(work, grid, block, args, sizeof(struct gpu_work_args), stream);
+}
+
+const struct rnl_kernel gpu_work = {
+	"gpu_work", sizeof(struct gpu_work_args), NULL, launch_work
+};
+
 static void empty(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	(void)grid;

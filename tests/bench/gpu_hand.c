@@ -12,6 +12,7 @@
  */
 #include "gpu_work.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 #include "bench.h"
 
 #define PAUSES 32		/* between two queries, which slow others' launches */
+#define LOOKS 1024		/* then there may be more threads than CPUs */
 
 struct hand {
 	struct gpu_team *team;
@@ -85,17 +87,30 @@ static void mark(struct hand *h, unsigned place)
 
 static void query_until_passed(cudaEvent_t event)
 {
+	unsigned looks = 0;
 	cudaError_t code;
-	bool waited = false;
 
 	while ((code = cudaEventQuery(event)) == cudaErrorNotReady) {
-		waited = true;
 		for (int i = 0; i < PAUSES; i++)
 			bench_relax();
+		if (++looks % (LOOKS / PAUSES) == 0)
+			sched_yield();
 	}
 	gpu_ok(code, "cudaEventQuery");
-	if (waited)
+	if (looks)
 		(void)cudaGetLastError();	/* "not ready" is no launch's error */
+}
+
+static void look_until_written(const uint32_t *word, uint32_t value)
+{
+	unsigned looks = 0;
+
+	/* acquire: what the stream did before it wrote the word */
+	while ((int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) < 0) {
+		bench_relax();
+		if (++looks % LOOKS == 0)
+			sched_yield();
+	}
 }
 
 /* @value: what the mark was to write. */
@@ -103,15 +118,12 @@ static void await(struct hand *h, unsigned place, uint32_t value)
 {
 	const enum gpu_mark mark = h->team->variant.mark;
 
-	if (mark == GPU_EVENT) {
+	if (mark == GPU_EVENT)
 		query_until_passed(h->events[place]);
-	} else if (mark == GPU_EVENT_SYNC) {
+	else if (mark == GPU_EVENT_SYNC)
 		gpu_ok(gpu_event_sync(h->events[place]), "cudaEventSynchronize");
-	} else {
-		/* acquire: what the stream did before it wrote the word */
-		while ((int32_t)(__atomic_load_n(h->word, __ATOMIC_ACQUIRE) - value) < 0)
-			bench_relax();
-	}
+	else
+		look_until_written(h->word, value);
 }
 
 static void run_ring(struct hand *h)

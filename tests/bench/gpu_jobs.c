@@ -4,8 +4,8 @@
  *
  * DESIGN
  *	A part is a number of threads and a kind of streams.  Hand-written code has
- *	some fifty variants, a pool some ten (of producers, and of how they learn that a
- *	job is done): one short run of each tells which are worth several long ones.
+ *	some fifty variants, a pool up to 25 (producers P, requests q for each worker, how
+ *	one learns that a job is done): one short run of each tells which are worth several long ones.
  *	Those take turns.  Hand-written threads issue their work themselves; a
  *	pool's workers get it from others, whose cost is in the figure, too.
  */
@@ -16,8 +16,8 @@
 #include <string.h>
 
 #define CANDIDATES_MAX (GPU_FIGURES_MAX - 2)
-#define REQUESTS 128		/* for each worker */
-#define REQUESTS_MIN 512
+#define REQUESTS_MAX 128	/* for each worker */
+#define PRODUCERS_MAX 8
 
 struct bench {
 	const struct gpu_options *opt;
@@ -25,14 +25,14 @@ struct bench {
 	struct gpu_mutex *mutex;
 	struct rnl_pool *pool;
 	struct gpu_request *requests;
-	unsigned nr_requests;
+	unsigned threads;
 };
 
 struct candidate {
 	enum gpu_side side;
 	struct gpu_hand_variant hand;
 	enum gpu_done done;
-	unsigned producers;
+	unsigned producers, requests;	/* requests: for each worker */
 	bool always;		/* whatever the screening says */
 	double screened;
 	bool kept;
@@ -48,15 +48,15 @@ struct candidates {
 /* Return: thousands of J a second. */
 static double measure(const struct bench *b, const struct candidate *c, unsigned ms)
 {
+	const unsigned nr = c->requests * b->threads;
 	double rate;
 
 	if (c->side == GPU_HAND)
 		rate = gpu_team_rate(b->team, &c->hand, ms);
 	else if (c->side == GPU_PEER)
-		rate = gpu_mutex_rate(b->mutex, b->requests, b->nr_requests, c->producers, ms);
+		rate = gpu_mutex_rate(b->mutex, b->requests, nr, c->producers, ms);
 	else
-		rate = gpu_pool_rate(b->pool, b->requests, b->nr_requests, c->done, c->producers,
-				     ms);
+		rate = gpu_pool_rate(b->pool, b->requests, nr, c->done, c->producers, ms);
 	return rate * 1e-3;
 }
 
@@ -83,17 +83,20 @@ static void add_hand(struct candidates *list, enum gpu_mark mark, unsigned jobs,
 }
 
 static void add_pool(struct candidates *list, enum gpu_side side, enum gpu_done done,
-		     unsigned producers)
+		     unsigned producers, unsigned requests)
 {
 	static const char *const names[] = {
-		[GPU_WAIT] = "wait", [GPU_CQ] = "cq", [GPU_CQ_MANY] = "cq, submit_many"
+		[GPU_WAIT] = "wait", [GPU_CQ] = "cq", [GPU_CQ_MANY] = "cq, submit_many",
+		[GPU_CQ_COPY] = "cq, rnl_copy"
 	};
 	struct candidate *c = add(list, side);
 
 	c->done = done;
 	c->producers = producers;
-	snprintf(c->name, sizeof(c->name), "%s P%u",
-		 side == GPU_PEER ? "mutex pool, sync" : names[done], producers);
+	c->requests = requests;
+	c->always = done == GPU_CQ_COPY;
+	snprintf(c->name, sizeof(c->name), "%s P%u q%u",
+		 side == GPU_PEER ? "mutex pool, sync" : names[done], producers, requests);
 }
 
 static void list_all(struct candidates *list, unsigned threads)
@@ -108,12 +111,15 @@ static void list_all(struct candidates *list, unsigned threads)
 				if (jobs[j] == 1 || depths[d] >= 2 * jobs[j])
 					add_hand(list, marks[mark], jobs[j], depths[d]);
 	add_hand(list, GPU_SYNC, 1, 1);
-	for (unsigned producers = 1; producers <= threads; producers *= 2) {
+	for (unsigned producers = 1; producers <= threads && producers <= PRODUCERS_MAX;
+	     producers *= 2) {
 		for (unsigned done = GPU_WAIT; done <= GPU_CQ_MANY; done++)
-			add_pool(list, GPU_RUNNEL, (enum gpu_done)done, producers);
+			for (unsigned requests = 64; requests <= REQUESTS_MAX; requests *= 2)
+				add_pool(list, GPU_RUNNEL, (enum gpu_done)done, producers, requests);
 		if (producers <= 4)
-			add_pool(list, GPU_PEER, GPU_WAIT, producers);
+			add_pool(list, GPU_PEER, GPU_WAIT, producers, 64);
 	}
+	add_pool(list, GPU_RUNNEL, GPU_CQ_COPY, threads < 4 ? 1 : 4, REQUESTS_MAX);
 }
 
 /* ---- screening ----------------------------------------------------------- */
@@ -201,8 +207,8 @@ static void line(const struct gpu_run *run)
 	b.team = gpu_team_start(opt->ordinal, kind, threads, gpu_issue_j, true);
 	b.mutex = gpu_mutex_start(opt->ordinal, kind, threads);
 	b.pool = gpu_pool(opt->device, kind, threads, NULL);
-	b.nr_requests = threads * REQUESTS < REQUESTS_MIN ? REQUESTS_MIN : threads * REQUESTS;
-	b.requests = gpu_requests(b.nr_requests);
+	b.threads = threads;
+	b.requests = gpu_requests(REQUESTS_MAX * threads);
 	list_all(list, threads);
 	screen(&b, list);
 	row = gpu_row_new("jobs", "kJ/s", true, GPU_OF_HAND, 0.97, "J per second, %u, %s", threads,

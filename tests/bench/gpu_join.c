@@ -3,8 +3,8 @@
  * The line join: a stream waits for the work of 16 threads, or workers, on the device.
  *
  * DESIGN
- *	A kernel on each of 16 streams, long enough for the join to be issued behind
- *	all of them; then, behind the join, another kernel.  Two figures: what the
+ *	A kernel on each of 16 streams, long enough for the join to be issued when
+ *	all of them are there; then, behind the join, another kernel.  Two figures: what the
  *	join costs its caller, and how long after the end of the last of the 16 the one
  *	behind it starts, by the device's own clock.  By hand: an event of each
  *	thread's, and as many waits.
@@ -17,7 +17,7 @@
 
 #define NR 16
 #define KERNEL_NS 1000000
-#define ISSUED_US 400		/* after which all of them are on their streams */
+#define MARKED_US 100		/* after its function a job's end is marked, long before */
 #define SAMPLES_PART 16
 #define KEYS_MAX 100000
 
@@ -33,14 +33,16 @@ struct bench {
 	cudaStream_t stream;
 	/* runnel: */
 	struct rnl_pool *pool;
+	atomic_uint ran;		/* functions */
 	struct item {
 		struct rnl_job job;
+		struct bench *b;
 		uint64_t key, *stamps;
 		int worker;
 	} items[NR];
 };
 
-static void sleep_us(unsigned us)
+static void spin_us(unsigned us)
 {
 	const uint64_t end = bench_now() + us * 1000ull;
 
@@ -103,9 +105,12 @@ static double join_by_hand(struct bench *b)
 static int run_item(struct rnl_job *job)
 {
 	struct item *item = rnl_container_of(job, struct item, job);
+	const cudaError_t code = gpu_issue_spin(1, 1, KERNEL_NS, item->stamps,
+						(cudaStream_t)rnl_stream());
 
-	item->worker = rnl_worker_index();
-	return gpu_issue_spin(1, 1, KERNEL_NS, item->stamps, (cudaStream_t)rnl_stream()) ? -1 : 0;
+	/* relaxed: a hint; the barrier tells */
+	atomic_fetch_add_explicit(&item->b->ran, 1, memory_order_relaxed);
+	return code ? -1 : 0;
 }
 
 static int tell_worker(struct rnl_job *job)
@@ -132,6 +137,7 @@ static void find_keys(struct bench *b)
 		b->items[found++].key = key;
 	}
 	for (unsigned i = 0; i < NR; i++) {
+		b->items[i].b = b;
 		b->items[i].stamps = b->stamps[i];
 		gpu_rnl(gpu_job_init(&b->items[i].job, run_item), "rnl_job_init");
 	}
@@ -143,6 +149,7 @@ static double join_by_pool(struct bench *b)
 	uint64_t start;
 	double us;
 
+	atomic_store(&b->ran, 0);
 	gpu_rnl(rnl_barrier_init(&barrier, b->pool), "rnl_barrier_init");
 	for (unsigned i = 0; i < NR; i++) {
 		struct item *item = &b->items[i];
@@ -150,7 +157,9 @@ static double join_by_pool(struct bench *b)
 		gpu_rnl(rnl_barrier_add(&barrier, &item->job), "rnl_barrier_add");
 		gpu_rnl(rnl_submit_keyed(b->pool, &item->job, item->key), "rnl_submit_keyed");
 	}
-	sleep_us(ISSUED_US);
+	while (atomic_load_explicit(&b->ran, memory_order_relaxed) < NR)
+		bench_relax();
+	spin_us(MARKED_US);
 	start = bench_now();
 	gpu_rnl(rnl_barrier_join(&barrier), "rnl_barrier_join");
 	us = (double)(bench_now() - start) * 1e-3;

@@ -4,7 +4,7 @@
 
 #include "gpu_cuda.h"
 
-#define THREADS 256
+#define THREADS GPU_WORK_THREADS
 #define BLOCKS_MAX 4096
 
 static __global__ void work(uint32_t *words)
@@ -13,6 +13,15 @@ static __global__ void work(uint32_t *words)
 
 	words[i] = gpu_word(words[i], i);
 }
+
+static __global__ void work_of(struct gpu_work_args args)
+{
+	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	args.words[i] = gpu_word(args.words[i], i);
+}
+
+RNL_KERNEL(gpu_work, NULL, work_of, struct gpu_work_args);
 
 static __global__ void empty(void)
 {

@@ -22,6 +22,21 @@ int gpu_run_j(struct rnl_job *job)
 	return gpu_issue_j(&r->slot, (cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -EIO;
 }
 
+/* The same without CUDA. */
+static int run_copies(struct rnl_job *job)
+{
+	const struct gpu_slot *slot = &rnl_container_of(job, struct gpu_request, job)->slot;
+	const struct rnl_dim grid = { GPU_WORDS / GPU_WORK_THREADS, 1, 1 };
+	const struct rnl_dim block = { GPU_WORK_THREADS, 1, 1 };
+	const struct gpu_work_args args = { slot->dev };
+	const size_t bytes = GPU_WORDS * sizeof(uint32_t);
+	int ret = rnl_copy(slot->dev, slot->in, bytes);
+
+	if (!ret)
+		ret = rnl_launch(&gpu_work, grid, block, &args);
+	return ret ? ret : rnl_copy(slot->out, slot->dev, bytes);
+}
+
 static void submit(struct gpu_producer *p, struct gpu_request *request)
 {
 	gpu_rnl(rnl_submit(p->feed->arg, &request->job), "rnl_submit");
@@ -78,42 +93,45 @@ static void reap_and_submit(struct gpu_producer *p, bool many)
 	}
 }
 
-static void make_jobs(struct gpu_producer *p, bool queue)
-{
-	if (queue)
-		gpu_rnl(rnl_cq_create(&p->cq), "rnl_cq_create");
-	for (unsigned i = 0; i < p->nr; i++) {
-		gpu_rnl(gpu_job_init(&p->requests[i].job, gpu_run_j), "rnl_job_init");
-		if (queue)
-			gpu_rnl(rnl_job_cq(&p->requests[i].job, p->cq), "rnl_job_cq");
-	}
-}
-
 static void produce_wait(struct gpu_producer *p)
 {
-	make_jobs(p, false);
+	for (unsigned i = 0; i < p->nr; i++)
+		gpu_rnl(gpu_job_init(&p->requests[i].job, gpu_run_j), "rnl_job_init");
 	gpu_produce_ring(p);
+}
+
+static void produce_queued(struct gpu_producer *p, int (*fn)(struct rnl_job *job), bool many)
+{
+	gpu_rnl(rnl_cq_create(&p->cq), "rnl_cq_create");
+	for (unsigned i = 0; i < p->nr; i++) {
+		gpu_rnl(gpu_job_init(&p->requests[i].job, fn), "rnl_job_init");
+		gpu_rnl(rnl_job_cq(&p->requests[i].job, p->cq), "rnl_job_cq");
+	}
+	reap_and_submit(p, many);
+	rnl_cq_destroy(p->cq);
 }
 
 static void produce_cq(struct gpu_producer *p)
 {
-	make_jobs(p, true);
-	reap_and_submit(p, false);
-	rnl_cq_destroy(p->cq);
+	produce_queued(p, gpu_run_j, false);
 }
 
 static void produce_cq_many(struct gpu_producer *p)
 {
-	make_jobs(p, true);
-	reap_and_submit(p, true);
-	rnl_cq_destroy(p->cq);
+	produce_queued(p, gpu_run_j, true);
+}
+
+static void produce_cq_copy(struct gpu_producer *p)
+{
+	produce_queued(p, run_copies, false);
 }
 
 double gpu_pool_rate(struct rnl_pool *pool, struct gpu_request *requests, unsigned nr_requests,
 		     enum gpu_done done, unsigned nr_producers, unsigned ms)
 {
 	static gpu_produce_fn *const produce[] = {
-		[GPU_WAIT] = produce_wait, [GPU_CQ] = produce_cq, [GPU_CQ_MANY] = produce_cq_many
+		[GPU_WAIT] = produce_wait, [GPU_CQ] = produce_cq,
+		[GPU_CQ_MANY] = produce_cq_many, [GPU_CQ_COPY] = produce_cq_copy
 	};
 	struct gpu_feed feed = {
 		.produce = produce[done], .arg = pool, .requests = requests,

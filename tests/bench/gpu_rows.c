@@ -142,7 +142,7 @@ void gpu_rows_head(const struct gpu_options *opt, double load)
 	       "start\n\n",
 	       v >> 16 & 255, v >> 8 & 255, v & 255, opt->info.name, opt->device, opt->runs,
 	       sysconf(_SC_NPROCESSORS_ONLN), load);
-	printf("| %-47s | %-8s | %-30s | %-24s | %-30s | %-9s | met |\n", "what", "unit",
+	printf("| %-47s | %-8s | %-32s | %-26s | %-32s | %-9s | met |\n", "what", "unit",
 	       "hand-written, the best of it", "ceiling", "runnel", "target");
 	puts("|---|---|---|---|---|---|---|");
 	fflush(stdout);
@@ -181,9 +181,9 @@ void gpu_row_print(const struct gpu_options *opt, const struct gpu_row *row)
 		snprintf(target, sizeof(target), "%s %.*f", row->more_is_better ? ">=" : "<=",
 			 digits(goal), goal);
 	printf("| %-47s | %-8s |", row->what, row->unit);
-	print_best(row, beside, 30);
-	print_best(row, GPU_CEILING, 24);
-	print_best(row, GPU_RUNNEL, 30);
+	print_best(row, beside, 32);
+	print_best(row, GPU_CEILING, 26);
+	print_best(row, GPU_RUNNEL, 32);
 	printf(" %-9s | %-3s |\n", target, met < 0 ? "-" : met ? "yes" : "no");
 	if (opt->all)
 		print_figures(row);

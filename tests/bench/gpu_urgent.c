@@ -147,7 +147,7 @@ static void line(const struct gpu_run *run)
 	struct bench b = { .opt = run->opt };
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct gpu_figure *p50s[3], *p99s[3];
-	struct gpu_row *p50, *p99;
+	struct gpu_row *p50, *p99, *usual;
 
 	b.kind = run->part ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
 	b.nr = run->opt->samples / SAMPLES_PART + 1;
@@ -163,10 +163,12 @@ static void line(const struct gpu_run *run)
 			  "urgent 10 us under a flood, p50, %s", gpu_kind_name(b.kind));
 	p99 = gpu_row_new("urgent", "us", false, GPU_NO_GOAL, 0, "the same, p99, %s",
 			  gpu_kind_name(b.kind));
+	usual = gpu_row_new("urgent", "us", false, GPU_NO_GOAL, 0, "the same without priority, p50, %s",
+			    gpu_kind_name(b.kind));
 	for (unsigned i = 0; i < 3; i++) {
 		const enum gpu_side side = i == 2 ? GPU_RUNNEL : GPU_HAND;
 
-		p50s[i] = gpu_row_figure(p50, side, names[i]);
+		p50s[i] = gpu_row_figure(i ? p50 : usual, side, names[i]);
 		p99s[i] = gpu_row_figure(p99, side, names[i]);
 	}
 	for (unsigned turn = 0; turn < run->opt->runs; turn++) {
@@ -182,6 +184,7 @@ static void line(const struct gpu_run *run)
 	free(b.us);
 	gpu_row_tell(run, p50);
 	gpu_row_tell(run, p99);
+	gpu_row_tell(run, usual);
 }
 
 const struct gpu_line gpu_urgent = {

@@ -106,7 +106,8 @@ static inline bool gpu_feed_stops(struct gpu_feed *feed)
 enum gpu_done {
 	GPU_WAIT,		/* rnl_job_wait() for the oldest one */
 	GPU_CQ,			/* a completion queue for each producer */
-	GPU_CQ_MANY		/* what is reaped from it is submitted by rnl_submit_many() */
+	GPU_CQ_MANY,		/* what is reaped from it is submitted by rnl_submit_many() */
+	GPU_CQ_COPY		/* as GPU_CQ, but J is rnl_copy() and rnl_launch() */
 };
 
 double gpu_pool_rate(struct rnl_pool *pool, struct gpu_request *requests, unsigned nr_requests,
