@@ -111,6 +111,16 @@ says 'gpu: latency, part 1 of 2: it ended with status 1'
 rows 1 '^\| join of 16 workers: what it costs its caller '
 ends 'a line that fails is told, and the others are measured'
 
+# Hand-written code looks first in the one, runnel's producers in the other.
+for line in jobs submit; do
+	double 1 --quick --wrong --threads=2 --lines=$line
+	says 'gpu: J number 1 in its memory: word 0 came out as 0x'
+	rows 0 '(J per second|submits)'
+done
+double 1 --quick --seconds=1
+says 'not begun, its seconds are over: 0'
+ends 'a wrong result is an error and no figure; it comes to an end'
+
 for bad in '' 0 16 x; do
 	refuses "'$bad' is not good for --runs: give a number from 1 to 15" --runs="$bad"
 done

@@ -17,6 +17,8 @@ typedef CUresult write_value_fn(CUstream stream, CUdeviceptr addr, cuuint32_t va
 
 static write_value_fn *write_value;
 
+uint32_t gpu_wrong;
+
 static _Noreturn void fail(const char *what, const char *why, int code)
 {
 	fprintf(stderr, "gpu: %s: %s (%d)\n", what, why, code);
@@ -152,15 +154,15 @@ void gpu_slots(struct gpu_slot *slots, size_t nr, size_t stride)
 
 static _Noreturn void wrong(const struct gpu_slot *slot, uint32_t word)
 {
-	fprintf(stderr, "gpu: J number %u of its memory: word %u is 0x%x, and not what the kernel "
-		"was to make of 0x%x\n", slot->seq, word, slot->out[word], slot->in[word]);
+	fprintf(stderr, "gpu: J number %u in its memory: word %u came out as 0x%x, which is wrong\n",
+		slot->seq, word, slot->out[word]);
 	_exit(EXIT_FAILURE);
 }
 
 void gpu_check(const struct gpu_slot *slot)
 {
 	if (!gpu_right(slot))
-		wrong(slot, slot->out[0] == gpu_word(slot->in[0], 0) ? GPU_WORDS - 1 : 0);
+		wrong(slot, slot->out[0] == gpu_word(slot->seq, 0) ? GPU_WORDS - 1 : 0);
 }
 
 void gpu_check_all(const struct gpu_slot *slot)

@@ -117,11 +117,13 @@ static inline const char *gpu_kind_name(enum rnl_stream_kind kind)
 	return kind == RNL_STREAM_PRIVATE ? "private" : "per-thread";
 }
 
+extern uint32_t gpu_wrong;	/* --wrong: 1, else 0 */
+
 /* Gives the J that comes something new to work on; tells whether the right thing came out. */
 static inline void gpu_prepare(struct gpu_slot *slot)
 {
 	slot->seq++;
-	slot->in[0] = slot->seq;
+	slot->in[0] = slot->seq + gpu_wrong;
 	slot->in[GPU_WORDS - 1] = ~slot->seq;
 }
 

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line of gpu. */
+/*
+ * The command line of gpu.
+ *
+ * DESIGN
+ *	--wrong is not in the help: it has every J work on something else than its
+ *	result is compared with, for the test that a wrong result is found.
+ */
 #include "gpu.h"
+#include "gpu_cuda.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -19,6 +26,7 @@ enum {
 	OPT_ALL,
 	OPT_JSON,
 	OPT_QUICK,
+	OPT_WRONG,
 	OPT_HELP,
 };
 
@@ -32,15 +40,17 @@ static const struct option long_options[] = {
 	{ "all", no_argument, NULL, OPT_ALL },
 	{ "json", required_argument, NULL, OPT_JSON },
 	{ "quick", no_argument, NULL, OPT_QUICK },
+	{ "wrong", no_argument, NULL, OPT_WRONG },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
 };
 
 static const char help[] =
 "Usage: gpu [OPTION]...\n"
-"Measures runnel on a GPU beside hand-written code and what the hardware lets one do:\n"
-"the table \"Targets\" of docs/design.md, in one run.  J is a job of 4 KB to the device,\n"
-"a kernel, and 4 KB back; its result is looked at before its memory is used again.\n"
+"Measures runnel on a GPU beside hand-written code, and beside what the hardware lets\n"
+"one do, and tells which targets it meets; docs/measurements.md says what is in a row.\n"
+"J is a job of 4 KB to the device, a kernel, and 4 KB back; its result is looked at\n"
+"before its memory is used again.\n"
 "Exit status: 0 all was measured, met or not; 1 something failed; 77 there is no GPU.\n"
 "\n"
 "      --lines=LINE,...     of: jobs latency inflight urgent join submit cpu chunks\n"
@@ -137,6 +147,9 @@ static void parse(struct gpu_options *opt, int option, const char *arg)
 		break;
 	case OPT_QUICK:
 		be_quick(opt);
+		break;
+	case OPT_WRONG:
+		gpu_wrong = 1;
 		break;
 	case OPT_HELP:
 		bench_help(help);
