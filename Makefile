@@ -231,6 +231,7 @@ PEER_SRCS_TBB := peer_tbb.cpp
 # tests/bench/gpu, of make bench-gpu; the kernels, and what stands in for them on the double.
 GPU_SRCS := \
 	gpu.c \
+	gpu_batch.c \
 	gpu_chunks.c \
 	gpu_cpu.c \
 	gpu_cuda.c \

@@ -55,6 +55,8 @@ n='- +\|'
 all() {		# all J: every row is there, with figures of those whom it is about
 	rows "$1" "^\| J per second, [0-9]+, (per-thread|private) +\| kJ/s +\| $v $n $v >= [0-9.]+ +\| (yes|no ) \|$"
 	rows $(($1 / 2)) "^\| J per second, [0-9]+, private; a mutex pool +\| kJ/s +\| mutex pool|^\| J per second, .*; a mutex pool .*\(mutex pool, sync P[0-9]+ q64\)"
+	rows 2 "^\| requests of 4 KB, [48] producers +\| k/s +\| $v $v $v >= 3000 +\|"
+	rows 1 "^\| a lone request, p50, beside a plain job +\| us +\| $v $n $v <= [0-9.]+ +\|"
 	rows 12 "^\| J, (one by one|1 ms later), .* \| us +\| $v $n $v <= [0-9.]+ +\| (yes|no ) \|$"
 	rows 1 "^\| kernels of 5 ms in flight, 32 workers, mean +\| kernels +\| $v $v $v >= 27.0 +\|"
 	rows 1 "^\| the same as CUDA is by default, mean +\| kernels +\| $v $n $n - +\| -   \|$"

@@ -26,9 +26,8 @@
 
 const char *const bench_name = "gpu";
 
-/* The line of small jobs through a batcher goes behind jobs. */
 const struct gpu_line *const gpu_lines[GPU_LINES + 1] = {
-	&gpu_jobs, &gpu_latency, &gpu_inflight, &gpu_urgent, &gpu_join, &gpu_submit, &gpu_cpu,
+	&gpu_jobs, &gpu_batch, &gpu_latency, &gpu_inflight, &gpu_urgent, &gpu_join, &gpu_submit, &gpu_cpu,
 	&gpu_chunks, NULL,
 };
 

@@ -5,6 +5,7 @@
  *	gpu.c, gpu_options.c	main(); the command line
  *	gpu_rows.c, gpu_json.c	what a row says; the table; JSON
  *	gpu_jobs.c		line: J, many of them (the work is in gpu_work.h)
+ *	gpu_batch.c		line: small requests through a batcher
  *	gpu_latency.c		line: J, one at a time
  *	gpu_inflight.c		line: kernels in flight
  *	gpu_urgent.c		line: an urgent kernel under a flood
@@ -34,7 +35,7 @@
 #define GPU_RUNS_MAX 15
 #define GPU_FIGURES_MAX 80
 #define GPU_THREADS_MAX 32
-#define GPU_LINES 8
+#define GPU_LINES 9
 
 enum gpu_side {
 	GPU_HAND,			/* hand-written */
@@ -104,7 +105,7 @@ struct gpu_line {
 
 /* Ends with a NULL, in the order of the table. */
 extern const struct gpu_line *const gpu_lines[GPU_LINES + 1];
-extern const struct gpu_line gpu_jobs, gpu_latency, gpu_inflight, gpu_urgent, gpu_join,
+extern const struct gpu_line gpu_jobs, gpu_batch, gpu_latency, gpu_inflight, gpu_urgent, gpu_join,
 	gpu_submit, gpu_cpu, gpu_chunks;
 
 /* Ends the process when the command line is wrong, or asks for help. */

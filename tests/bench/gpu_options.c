@@ -53,7 +53,7 @@ static const char help[] =
 "before its memory is used again.\n"
 "Exit status: 0 all was measured, met or not; 1 something failed; 77 there is no GPU.\n"
 "\n"
-"      --lines=LINE,...     of: jobs latency inflight urgent join submit cpu chunks\n"
+"      --lines=LINE,...     of: jobs batch latency inflight urgent join submit cpu chunks\n"
 "      --runs=N             of which the medians are told; 5, at most 15\n"
 "      --run-ms=N           of a run that goes for some time; 120\n"
 "      --seconds=N          ends what goes on for longer, all together; 300\n"
