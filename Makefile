@@ -79,6 +79,7 @@ HEADERS := \
 
 # Link the archive: internals are visible.
 UNITS := \
+	unit_batch_faults \
 	unit_bell \
 	unit_faults \
 	unit_gwc \
@@ -400,7 +401,7 @@ tests/api_loops.o: TEST_CFLAGS += $(foreach l,LIBEVENT LIBUV,\
 	$(if $(filter yes,$(have_$l)),-DHAVE_$l=1 $($l_CFLAGS)))
 tests/api_loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
 tests/api_noalloc: WRAP = -ldl
-tests/unit_faults tests/unit_map_faults: WRAP = \
+tests/unit_batch_faults tests/unit_faults tests/unit_map_faults: WRAP = \
 	$(foreach f,aligned_alloc calloc free malloc pthread_create realloc,-Wl,--wrap=$f)
 $(TESTS_A:%=%.o): INC += -I$(srcdir)/src
 $(TESTS_SO): %: %.o $(SO)

@@ -76,8 +76,7 @@ int rnl_request_init(struct rnl_request *request)
 	if (!request)
 		return -EINVAL;
 	memset(request, 0, sizeof(*request));
-	/* In parentheses: runnel/cuda.h's macro is not for us. */
-	return (rnl_job_init)(&request->job, not_a_job);
+	return rnl_job_init(&request->job, not_a_job);
 }
 
 /* None of the slabs is free: a worker may make another one. */

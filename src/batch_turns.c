@@ -5,6 +5,7 @@
 #include "batcher.h"
 #include "fence.h"
 #include "latch.h"
+#include "pool.h"
 #include "submit.h"
 
 #define ASKED RNL__BATCHER_ASKED
@@ -36,11 +37,16 @@ void rnl__batch_ask(struct rnl_batcher *b)
 	 * takes it off sees our commit; pairs with [batch.A2].
 	 */
 	uint64_t word = atomic_load_explicit(&b->word, memory_order_relaxed), next;
+	struct rnl_pool *pool = b->pool;
 	struct rnl__batch *batch;
 
 	if (word & ASKED)
 		return;
-	/* Before the batch can end: a destroy waits for this latch. */
+	/*
+	 * Who sees ASKED relies on us: so a drain waits from before that until the job
+	 * counts.  And before the batch can end: a destroy waits for this latch.
+	 */
+	rnl__pool_hold(pool);
 	rnl__latch_add(&b->busy, 1);
 	do {
 		batch = NULL;
@@ -56,6 +62,7 @@ void rnl__batch_ask(struct rnl_batcher *b)
 		submit(batch);
 	else
 		(void)rnl__latch_drop(&b->busy, 1);
+	rnl__pool_unhold(pool);
 }
 
 void rnl__batch_heed(struct rnl_batcher *b)

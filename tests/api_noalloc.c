@@ -417,6 +417,71 @@ START_TEST(a_pool_that_runs_jobs_allocates_nothing)
 }
 END_TEST
 
+/* ---- requests ------------------------------------------------------------ */
+
+#define REQUESTS 200
+
+static int nothing(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
+/* Reserves and commits, or cancels, as many as it gets; how many were committed. */
+static int send_some(struct rnl_batcher *batcher, struct rnl_request *requests)
+{
+	int nr = 0;
+
+	for (int i = 0; i < REQUESTS; i++) {
+		if (rnl_batcher_reserve(batcher, &requests[i], 64))
+			break;
+		if (i % 8)
+			nr += !rnl_request_commit(&requests[i]);
+		else
+			(void)rnl_request_cancel(&requests[i]);
+	}
+	return nr;
+}
+
+START_TEST(requests_allocate_nothing_and_take_no_lock)
+{
+	static struct rnl_request requests[REQUESTS];
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	int rounds = (int)(500 / test_scale()), nr_sent = 0;
+	struct rnl_pool *pool = pool_of(2);
+	struct count from, sum = { 0, 0 };
+	struct rnl_batcher *batcher;
+	int wrong = 0;
+
+	attr.fn = nothing;
+	attr.in_bytes = 64;
+	attr.slab_bytes = 64 * 50;
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &attr), 0);
+	for (int i = 0; i < REQUESTS; i++)
+		ck_assert_int_eq(rnl_request_init(&requests[i]), 0);
+	for (int round = 0; round < rounds; round++) {
+		count_from(&from);
+		nr_sent += send_some(batcher, requests);
+		count_to(&sum, &from);
+		ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+		count_from(&from);
+		for (int i = 0; i < REQUESTS; i++) {
+			int ret = rnl_request_release(&requests[i]);
+
+			wrong += ret && ret != -EINVAL;
+		}
+		count_to(&sum, &from);
+	}
+	printf("%d requests: %lu calls of the allocator, %lu locks\n", nr_sent, sum.memory, sum.locks);
+	ck_assert_int_ge(nr_sent, rounds * 50);
+	ck_assert_int_eq(wrong, 0);
+	ck_assert_uint_eq(sum.memory, 0);
+	ck_assert_uint_eq(sum.locks, 0);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("noalloc");
@@ -426,6 +491,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, submits_allocate_nothing_and_take_no_lock);
 	tcase_add_test(tc, refused_submits_allocate_nothing_and_take_no_lock);
 	tcase_add_test(tc, a_pool_that_runs_jobs_allocates_nothing);
+	tcase_add_test(tc, requests_allocate_nothing_and_take_no_lock);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

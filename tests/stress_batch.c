@@ -103,7 +103,7 @@ static void reserve_item(struct producer *p, struct item *item)
 	int ret;
 
 	set_means(item, draw(&p->random, NR_MEANS));
-	if (draw(&p->random, 4))
+	if (draw(&p->random, 32))
 		ret = rnl_batcher_reserve(p->batcher, &item->request, bytes);
 	else
 		ret = rnl_batcher_reserve_wait(p->batcher, &item->request, bytes, MS);
