@@ -1264,7 +1264,8 @@ RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request 
  * As rnl_batcher_reserve(), but waits for room.
  * Context: blocks; on a worker of the pool, and with a timeout of 0, not.
  * Return: as that, but -ETIMEDOUT instead of -EAGAIN; -EAGAIN on a worker of the pool, and
- *	there is no room; -ESHUTDOWN also if the pool was closed meanwhile.
+ *	there is no room; -ESHUTDOWN, -EIO also if the pool was closed, or the device has
+ *	failed with requests under way, meanwhile.
  * Since: 0.1
  */
 RNL_API int rnl_batcher_reserve_wait(struct rnl_batcher *batcher, struct rnl_request *request,

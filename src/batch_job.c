@@ -87,7 +87,8 @@ static void take(struct rnl__batch *batch)
 
 static int copy(const struct rnl__batch *batch, void *dst, const void *src, size_t bytes)
 {
-	/* Page-locked on its host side. */
+	/* Page-locked on its host side.  Much of it is marked for itself, see run.h. */
+	rnl__self.worker->moved += bytes;
 	return batch->batcher->pool->device->ops->copy(&(struct rnl__copy){
 		.dst = dst, .src = src, .width = bytes, .rows = 1,
 	});
@@ -337,9 +338,14 @@ static void fail_all(struct rnl__batch *batch, int error)
 		finish_all(batch, error);
 	} while (more);
 	rnl__batch_took(batch->batcher, false);
+}
+
+/* There will be no room any more. */
+static void tell_failed(struct rnl_pool *pool)
+{
 	/* [batch.B4] full barrier: failed before we look who waits; pairs with [bell.L2] */
 	rnl__full_barrier();
-	rnl__bell_ring(&batch->batcher->pool->room_batch);
+	rnl__bell_ring(&pool->room_batch);
 }
 
 void rnl__batch_turned(struct rnl_job *job)
@@ -351,6 +357,8 @@ void rnl__batch_turned(struct rnl_job *job)
 		finish_all(batch, error);
 	else
 		fail_all(batch, error);
+	if (rnl__device_failed(batch->batcher->pool->device))
+		tell_failed(batch->batcher->pool);
 	batch->ran = false;
 	rnl__batch_ended(batch);
 }

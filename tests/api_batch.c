@@ -412,8 +412,10 @@ END_TEST
 START_TEST(who_waits_for_room_gets_what_is_cancelled)
 {
 	struct rnl_request requests[FULL];
-	struct rnl_pool *pool = pool_of(2);
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
 	struct reserving r;
+	struct rnl_job job;
 	struct call call;
 	struct kind kind;
 	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
@@ -422,9 +424,15 @@ START_TEST(who_waits_for_room_gets_what_is_cancelled)
 	request_of(&r.request, NULL);
 	call_start(&call, reserve_waiting, &r);
 	ck_waits(call.tid);
+	/* Held, so that none of them is passed over. */
+	hold_workers(pool, &gate, &job, 1);
 	for (unsigned i = 0; i < FULL; i++)
 		ck_assert_int_eq(rnl_request_cancel(&requests[i]), 0);
+	gate_open(&gate);
 	ck_assert_int_eq(call_end(&call), 0);
+	for (unsigned i = 1; i < FULL; i++)
+		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &requests[i], 64,
+							  RNL_FOREVER), 0);
 	ck_assert_int_eq(rnl_request_cancel(&r.request), 0);
 	ck_assert_uint_eq(counts_of(batcher).cancelled, FULL + 1);
 	ck_assert_uint_eq(counts_of(batcher).requests, 0);

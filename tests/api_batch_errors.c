@@ -134,6 +134,49 @@ START_TEST(a_device_that_fails_fails_all_that_is_committed)
 }
 END_TEST
 
+struct reserving {
+	struct rnl_batcher *batcher;
+	struct rnl_request request;
+};
+
+static int reserve_waiting(void *arg)
+{
+	struct reserving *r = arg;
+
+	return rnl_batcher_reserve_wait(r->batcher, &r->request, ALL_BYTES, RNL_FOREVER);
+}
+
+START_TEST(who_waits_for_room_is_told_of_a_device_that_fails)
+{
+	struct gate gate = GATE_INIT;
+	struct reserving r;
+	struct rnl_job job;
+	struct call call;
+	struct all all;
+
+	if (!test_fake())
+		test_skip("who_waits_for_room...: the double of the CUDA runtime fails on demand");
+	all_begin(&all, 1, 0);
+	rnl_batcher_destroy(all.batcher);
+	all.kind.attr.slab_bytes = NR_ALL * ALL_BYTES;
+	all.kind.attr.nr_slabs = all.kind.attr.max_slabs = 1;
+	all.batcher = batcher_of(all.pool, &all.kind);
+	for (unsigned i = 0; i < NR_ALL; i++)
+		reserve(all.batcher, &all.requests[i], ALL_BYTES);
+	r.batcher = all.batcher;
+	request_of(&r.request, NULL);
+	call_start(&call, reserve_waiting, &r);
+	ck_waits(call.tid);
+	hold_workers(all.pool, &gate, &job, 1);
+	ck_assert_int_eq(rnl_request_commit(&all.requests[0]), 0);
+	fake_fail_sticky(700);
+	gate_open(&gate);
+	ck_assert_int_eq(call_end(&call), -EIO);
+	ck_assert_int_eq(result_of(&all.requests[0].job), -EIO);
+	all_end(&all);
+}
+END_TEST
+
 /* ---- wrong use ------------------------------------------------------------- */
 
 START_TEST(wrong_use_of_a_request_is_named)
@@ -289,6 +332,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, the_kernel_gives_requests_results_of_their_own);
 	tcase_add_test(tc, results_of_their_own_need_no_output);
 	tcase_add_test(tc, a_device_that_fails_fails_all_that_is_committed);
+	tcase_add_test(tc, who_waits_for_room_is_told_of_a_device_that_fails);
 	tcase_add_test(tc, wrong_use_of_a_request_is_named);
 	tcase_add_test(tc, committed_twice_or_released_too_early_is_named);
 	tcase_add_test(tc, wrong_attributes_are_named);

@@ -280,6 +280,72 @@ START_TEST(every_request_ends_once_and_right)
 }
 END_TEST
 
+/* ---- commits that nobody comes to the help of ------------------------------ */
+
+#define PAIR 2
+#define NR_LONE 4000
+
+struct lone {
+	struct rnl_batcher *batcher;
+	_Atomic unsigned *nr_there;	/* of all rounds */
+	uint64_t random;
+	int wrong;
+	pthread_t thread;
+};
+
+/* Each of the pair commits one, at about the same time, and both wait. */
+static void *send_lone(void *arg)
+{
+	struct lone *l = arg;
+	const unsigned nr = (unsigned)(NR_LONE / test_scale());
+	struct rnl_request request;
+
+	(void)rnl_request_init(&request);
+	for (unsigned i = 1; i <= nr && !l->wrong; i++) {
+		l->wrong = rnl_batcher_reserve(l->batcher, &request, 64);
+		++*l->nr_there;
+		while (*l->nr_there < PAIR * i)
+			sched_yield();
+		for (volatile unsigned k = draw(&l->random, 3000); k; k--)
+			;
+		if (!l->wrong)
+			l->wrong = rnl_request_commit(&request);
+		if (!l->wrong)
+			l->wrong = rnl_job_wait(&request.job, (int64_t)(5000 * test_scale()) * MS);
+		if (!l->wrong)
+			l->wrong = rnl_request_release(&request);
+	}
+	/* The other one is not to wait for us. */
+	*l->nr_there += PAIR * nr;
+	return NULL;
+}
+
+START_TEST(no_commit_goes_unheard)
+{
+	uint64_t seed = test_seed();
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct kind kind = kind_of(0, 64, 64);
+	struct lone pair[PAIR];
+
+	for (kind.attr.max_in_flight = 1; kind.attr.max_in_flight <= 4; kind.attr.max_in_flight++) {
+		struct rnl_batcher *batcher = batcher_of(pool, &kind);
+		_Atomic unsigned nr_there = 0;
+
+		for (unsigned i = 0; i < PAIR; i++) {
+			pair[i] = (struct lone){ .batcher = batcher, .nr_there = &nr_there,
+						 .random = draws_of(seed, i) };
+			ck_assert_int_eq(pthread_create(&pair[i].thread, NULL, send_lone, &pair[i]), 0);
+		}
+		for (unsigned i = 0; i < PAIR; i++) {
+			pthread_join(pair[i].thread, NULL);
+			ck_assert_int_eq(pair[i].wrong, 0);
+		}
+		rnl_batcher_destroy(batcher);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("stress_batch");
@@ -287,6 +353,7 @@ static Suite *make_suite(void)
 
 	tcase_set_timeout(tc, 30 + seconds());
 	tcase_add_test(tc, every_request_ends_once_and_right);
+	tcase_add_test(tc, no_commit_goes_unheard);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
