@@ -289,6 +289,8 @@ GWC_SRCS := \
 	gwc_produce.c \
 	gwc_report.c \
 	gwc_source.c \
+	quote.c \
+	std_fd.c \
 	# EOL
 OVERLAP_SRCS := \
 	overlap.c \

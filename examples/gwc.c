@@ -14,9 +14,10 @@
 #include "config.h"
 
 #include "gwc.h"
+#include "quote.h"
+#include "std_fd.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -32,20 +33,6 @@ struct tally {
 	bool read_stdin;
 	bool failed;
 };
-
-/*
- * A standard descriptor that is closed would be given to the next file that is
- * opened, and what is meant for one would go to the other.  /dev/null, opened
- * the wrong way round, fails as the closed one would.
- */
-static bool keep_descriptor(int fd)
-{
-	if (fcntl(fd, F_GETFD) != -1 || errno != EBADF)
-		return true;
-	if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
-		_exit(EXIT_FAILURE);
-	return false;
-}
 
 /*
  * Ends the process at once, with its producers, which may be waiting for a pipe
@@ -90,17 +77,17 @@ static void complain(struct tally *tally, const struct gwc_input *in, int err)
 	tally->failed = true;
 	if (in->kind == GWC_INPUT_EMPTY_NAME && list)
 		gwc_report_error(0, "%s:%lu: invalid zero-length file name",
-				 gwc_report_name(list, false), in->number);
+				 quote_name(list, false), in->number);
 	else if (in->kind == GWC_INPUT_EMPTY_NAME)
 		gwc_report_error(0, "invalid zero-length file name");
 	else if (in->kind == GWC_INPUT_DASH)
 		gwc_report_error(0, "when reading file names from stdin, no file name of '-' "
 				 "allowed");
 	else if (in->kind == GWC_INPUT_BAD_LIST)
-		gwc_report_error(err, "%s: read error", gwc_report_name(list, false));
+		gwc_report_error(err, "%s: read error", quote_name(list, false));
 	else
-		gwc_report_error(err, "%s", gwc_report_name(in->name ? in->name : "standard input",
-							    false));
+		gwc_report_error(err, "%s", quote_name(in->name ? in->name : "standard input",
+						       false));
 }
 
 /* Adds a part to its input; prints the input's line when it is the last. */
@@ -171,8 +158,8 @@ static void print_total(const struct tally *tally)
 
 int main(int argc, char **argv)
 {
-	const bool no_stdin = !keep_descriptor(STDIN_FILENO);
-	const bool no_stdout = !keep_descriptor(STDOUT_FILENO);
+	const bool no_stdin = !std_fd_keep(STDIN_FILENO);
+	const bool no_stdout = !std_fd_keep(STDOUT_FILENO);
 	struct gwc_pipe_stats stats;
 	struct gwc_options opt;
 	struct gwc_source src;
@@ -183,7 +170,7 @@ int main(int argc, char **argv)
 	const char *what;
 	int ret;
 
-	keep_descriptor(STDERR_FILENO);
+	std_fd_keep(STDERR_FILENO);
 	rnl_setup();	/* without it there may be fewer streams at once, no more */
 	gwc_report_begin(no_stdout);
 	gwc_options_parse(&opt, argc, argv);

@@ -212,12 +212,6 @@ void gwc_report_counts(const struct gwc_options *opt, int width, const struct gw
 /* "gwc: message: what @err means"; without the last part if @err is 0. */
 __attribute__((format(printf, 2, 3))) void gwc_report_error(int err, const char *format, ...);
 
-/*
- * A name as a shell would read it back, in quotes if it needs them or if they
- * are wanted in any case.  Valid until the next call.
- */
-const char *gwc_report_name(const char *name, bool always);
-
 /* Tells a terminal, now and then, that the work goes on. */
 void gwc_report_progress(uint64_t bytes, uint64_t since_ns);
 

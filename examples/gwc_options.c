@@ -13,6 +13,7 @@
 #include "config.h"
 
 #include "gwc.h"
+#include "quote.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -130,7 +131,7 @@ static enum gwc_total parse_total(const char *arg)
 	if (nr_found == 1)
 		return (enum gwc_total)found;
 	gwc_report_error(0, "%s argument %s for '--total'", nr_found ? "ambiguous" : "invalid",
-			 gwc_report_name(arg, true));
+			 quote_name(arg, true));
 	fputs("Valid arguments are:\n", stderr);
 	for (int i = 0; i < 4; i++)
 		fprintf(stderr, "  - '%s'\n", names[i]);
@@ -156,7 +157,7 @@ static uint64_t parse_number(const char *option, const char *arg, uint64_t max, 
 			return number;
 	}
 	gwc_report_error(0, "%s is not good for --%s: give a number from 1 to %llu%s",
-			 gwc_report_name(arg, true), option, (unsigned long long)max,
+			 quote_name(arg, true), option, (unsigned long long)max,
 			 units ? ", or one with K, M or G behind it" : "");
 	try_help();
 }
@@ -168,7 +169,7 @@ static bool parse_word_rule(const char *arg)
 	if (strcmp(arg, "nonspace") == 0)
 		return false;
 	gwc_report_error(0, "%s is not good for --word-rule: give printable or nonspace",
-			 gwc_report_name(arg, true));
+			 quote_name(arg, true));
 	try_help();
 }
 
@@ -182,14 +183,14 @@ static bool check_device(const char *arg)
 		return info.cuda;
 	if (ret == -EINVAL) {
 		gwc_report_error(0, "%s is not good for --device: give auto, cuda, cuda:N or host",
-				 gwc_report_name(arg, true));
+				 quote_name(arg, true));
 		try_help();
 	}
 	if (ret == -ENODEV)
 		gwc_report_error(0, "no GPU answers as %s: use --device=host, or --device=auto to "
-				 "take a GPU where there is one", gwc_report_name(arg, true));
+				 "take a GPU where there is one", quote_name(arg, true));
 	else
-		gwc_report_error(0, "device %s: %s", gwc_report_name(arg, true),
+		gwc_report_error(0, "device %s: %s", quote_name(arg, true),
 				 rnl_strerror(ret));
 	exit(gwc_report_end(true));
 }
@@ -285,7 +286,7 @@ void gwc_options_parse(struct gwc_options *opt, int argc, char **argv)
 	if (!opt->producers)
 		opt->producers = default_producers();
 	if (opt->files0_from && opt->nr_names) {
-		gwc_report_error(0, "extra operand %s", gwc_report_name(opt->names[0], true));
+		gwc_report_error(0, "extra operand %s", quote_name(opt->names[0], true));
 		fputs("file operands cannot be combined with --files0-from\n", stderr);
 		try_help();
 	}

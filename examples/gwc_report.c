@@ -7,16 +7,13 @@
  * where both go to the same place, so standard output is flushed before
  * anything is written to standard error.
  *
- * Names are quoted as coreutils quote them: so that a shell in the C locale
- * would read them back.  'a b' in general, "it's" where that is shorter, and
- * $'\n' for bytes that do not print; nothing at all where none is needed.
- *
  * The line of progress is on standard error, only if that is a terminal, only
  * while nothing else is printed, and gone at the end.
  */
 #include "config.h"
 
 #include "gwc.h"
+#include "quote.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,8 +33,6 @@ static struct {
 	bool progress;		/* there is a line of it */
 	uint64_t progress_ns;	/* when it was written, and ... */
 	uint64_t progress_bytes;	/* ... what was counted then */
-	char *name;
-	size_t name_used, name_size;
 } report;
 
 uint64_t gwc_now_ns(void)
@@ -66,145 +61,6 @@ void gwc_report_begin(bool no_stdout)
 	report.no_stdout = no_stdout;
 }
 
-/* ---- names --------------------------------------------------------------- */
-
-static void add(char c)
-{
-	if (report.name_used == report.name_size) {
-		report.name_size = 2 * report.name_size + 64;
-		report.name = realloc(report.name, report.name_size);
-		if (!report.name) {
-			fputs("gwc: memory exhausted\n", stderr);
-			_exit(EXIT_FAILURE);
-		}
-	}
-	report.name[report.name_used++] = c;
-}
-
-static void add_all(const char *string)
-{
-	while (*string)
-		add(*string++);
-}
-
-static bool prints(char c)
-{
-	return c >= ' ' && c <= '~';
-}
-
-/* A brace means something to a shell only on its own, # and ~ only in front. */
-static bool is_special(const char *name, const char *c)
-{
-	switch (*c) {
-	case '{':
-	case '}':
-		return !name[1];
-	case '#':
-	case '~':
-		return c == name;
-	default:
-		return !prints(*c) || strchr(" !\"$&'()*;<=>?[\\^`|:", *c);
-	}
-}
-
-static bool needs_quotes(const char *name)
-{
-	for (const char *c = name; *c; c++)
-		if (is_special(name, c))
-			return true;
-	return !*name;
-}
-
-/*
- * There is an apostrophe, and nothing that coreutils would not put between double
- * quotes: what means something there, and some that do not.
- */
-static bool suits_double_quotes(const char *name)
-{
-	if (!strchr(name, '\''))
-		return false;
-	for (const char *c = name; *c; c++) {
-		switch (*c) {
-		case '\'':
-		case ' ':
-		case ':':
-			break;
-		case '#':
-		case '~':
-			if (c != name)
-				return false;
-			break;
-		case '{':
-		case '}':
-			return false;
-		default:
-			if (is_special(name, c))
-				return false;
-		}
-	}
-	return true;
-}
-
-/* As the inside of $'...'. */
-static void add_escaped(char c)
-{
-	static const char letters[] = "abtnvfr";
-	const unsigned char byte = (unsigned char)c;
-
-	add('\\');
-	if (c >= '\a' && c <= '\r') {
-		add(letters[c - '\a']);
-	} else {
-		add((char)('0' + (byte >> 6)));
-		add((char)('0' + (byte >> 3 & 7)));
-		add((char)('0' + (byte & 7)));
-	}
-}
-
-/*
- * wc 9.1 garbles a name that has an apostrophe and ends with a byte that does not
- * print.  Here it is quoted by the rules.
- */
-static void add_quoted(const char *name)
-{
-	bool escaping = false;
-
-	add('\'');
-	for (const char *c = name; *c; c++) {
-		if (!prints(*c)) {
-			if (!escaping)
-				add_all("'$'");
-			escaping = true;
-			add_escaped(*c);
-		} else if (*c == '\'') {
-			add_all("'\\''");
-			escaping = false;
-		} else {
-			if (escaping)
-				add_all("''");
-			escaping = false;
-			add(*c);
-		}
-	}
-	add('\'');
-}
-
-const char *gwc_report_name(const char *name, bool always)
-{
-	report.name_used = 0;
-	if (!always && !needs_quotes(name)) {
-		add_all(name);
-	} else if (suits_double_quotes(name)) {
-		add('"');
-		add_all(name);
-		add('"');
-	} else {
-		add_quoted(name);
-	}
-	add('\0');
-	return report.name;
-}
-
 /* ---- lines --------------------------------------------------------------- */
 
 void gwc_report_counts(const struct gwc_options *opt, int width, const struct gwc_counts *counts,
@@ -229,7 +85,7 @@ void gwc_report_counts(const struct gwc_options *opt, int width, const struct gw
 		space = " ";
 	}
 	if (name)
-		printf(" %s", strchr(name, '\n') ? gwc_report_name(name, false) : name);
+		printf(" %s", strchr(name, '\n') ? quote_name(name, false) : name);
 	putchar('\n');
 }
 

@@ -21,6 +21,7 @@
 #include "config.h"
 
 #include "gwc.h"
+#include "quote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -144,7 +145,7 @@ static void open_list(struct gwc_source *src)
 	if (strcmp(name, "-") != 0)
 		src->list_fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (src->list_fd < 0) {
-		gwc_report_error(errno, "cannot open %s for reading", gwc_report_name(name, true));
+		gwc_report_error(errno, "cannot open %s for reading", quote_name(name, true));
 		exit(gwc_report_end(true));
 	}
 	if (fstat(src->list_fd, &st) || !S_ISREG(st.st_mode) || st.st_size > LIST_MAX)
@@ -152,7 +153,7 @@ static void open_list(struct gwc_source *src)
 	while (src->list_fd >= 0) {
 		if (!read_names(src))
 			continue;
-		gwc_report_error(0, "cannot read file names from %s", gwc_report_name(name, true));
+		gwc_report_error(0, "cannot read file names from %s", quote_name(name, true));
 		exit(gwc_report_end(true));
 	}
 }

@@ -8,7 +8,7 @@ for f in src/*.c examples/*.c examples/http_server/*.c tests/unit_*.c tests/api_
 	[ -e "$f" ] || continue
 	case $f in
 	examples/http_server/*) name=${f#*/*/} ;;
-	src/* | examples/allocator* | examples/gwc* | examples/overlap* | *.sh) name=${f#*/} ;;
+	src/* | examples/allocator* | examples/gwc* | examples/overlap* | examples/quote.c | examples/std_fd.c | *.sh) name=${f#*/} ;;
 	include/*) name=${f#include/} ;;
 	tests/fake_cudart/*) name=${f#tests/} ;;
 	*) name=${f#*/} name=${name%.*} ;;
