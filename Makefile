@@ -92,6 +92,7 @@ UNITS := \
 	unit_pinned_faults \
 	unit_pinned_wait \
 	unit_queue \
+	unit_sha256 \
 	unit_spans \
 	# EOL
 # The same, once per device.
@@ -268,6 +269,7 @@ SCRIPTS := \
 # Once per device.
 DEVICE_SCRIPTS := \
 	cli_allocator.sh \
+	cli_batch_sha256.sh \
 	cli_gwc.sh \
 	cli_http.sh \
 	cli_overlap.sh \
@@ -280,6 +282,17 @@ EXAMPLES := \
 ALLOCATOR_SRCS := \
 	allocator.c \
 	allocator_options.c \
+	# EOL
+BATCH_SHA256_SRCS := \
+	batch_sha256.c \
+	batch_sha256_hash.c \
+	batch_sha256_input.c \
+	batch_sha256_lines.c \
+	batch_sha256_options.c \
+	batch_sha256_report.c \
+	batch_sha256_slots.c \
+	quote.c \
+	std_fd.c \
 	# EOL
 GWC_SRCS := \
 	gwc.c \
@@ -334,12 +347,13 @@ TESTS_FAKE := $(fakes:%=tests/%)
 TESTS_CU := $(CUDAS:%=tests/%_static_so) $(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
 kernel_o := $(if $(nvcc),.cu).o
 ALLOCATOR_OBJS := $(ALLOCATOR_SRCS:%.c=examples/%.o) examples/allocator_cuda$(kernel_o)
+BATCH_SHA256_OBJS := $(BATCH_SHA256_SRCS:%.c=examples/%.o) examples/batch_sha256_kernel$(kernel_o)
 GWC_OBJS := $(GWC_SRCS:%.c=examples/%.o) examples/gwc_kernel$(kernel_o)
 OVERLAP_OBJS := $(OVERLAP_SRCS:%.c=examples/%.o) examples/overlap_kernel$(kernel_o)
 http      := examples/http_server
 HTTP_OBJS := $(HTTP_SRCS:%.c=$(http)/%.o) $(http)/sobel_kernel$(kernel_o) \
 	     examples/gwc_count.o examples/gwc_kernel$(kernel_o)
-KERNEL_EXAMPLES := examples/allocator examples/gwc examples/overlap
+KERNEL_EXAMPLES := examples/allocator examples/batch_sha256 examples/gwc examples/overlap
 PROGRAMS := $(EXAMPLES:%=examples/%) $(KERNEL_EXAMPLES) $(if $(filter yes,$(have_HTTP)),$(http)/http_server)
 
 # ---- how ---------------------------------------------------------------------
@@ -389,6 +403,7 @@ examples: $(PROGRAMS)
 $(EXAMPLES:%=examples/%): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
 examples/allocator: $(ALLOCATOR_OBJS)
+examples/batch_sha256: $(BATCH_SHA256_OBJS)
 examples/gwc: $(GWC_OBJS)
 examples/overlap: $(OVERLAP_OBJS)
 $(KERNEL_EXAMPLES): $(SO)
