@@ -200,7 +200,7 @@ int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t
 		uint64_t word = atomic_load_explicit(&slab->word, memory_order_relaxed);
 
 		while (rnl__slab_is(word, RNL__SLAB_OPEN, turn) && fits(b, word, units)) {
-			/* [batch.R1] acquire: it is as its last turn left it; pairs with [batch.S2] */
+			/* [batch.R1] acquire: as its last turn left it; pairs with [batch.S2] */
 			if (atomic_compare_exchange_weak_explicit(&slab->word, &word,
 								  word + RNL__SLAB_ONE + units,
 								  memory_order_acquire,

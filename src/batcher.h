@@ -39,7 +39,8 @@
  *	reserve		-	-	-	-	-	X
  *	commit, cancel	-	-	-	-	-	X
  *	release		-	-	-	-	-	X
- *	take		-	-	-	-	X	-	X: needs outside synchronisation
+ *	take		-	-	-	-	X	-
+ *	destroy		X	X	X	X	-	X	X: needs outside synchronisation
  *	One request is one thread's at a time, from its reserve to its commit.
  */
 #ifndef RNL_BATCHER_H

@@ -334,7 +334,8 @@ START_TEST(no_commit_goes_unheard)
 		for (unsigned i = 0; i < PAIR; i++) {
 			pair[i] = (struct lone){ .batcher = batcher, .nr_there = &nr_there,
 						 .random = draws_of(seed, i) };
-			ck_assert_int_eq(pthread_create(&pair[i].thread, NULL, send_lone, &pair[i]), 0);
+			ck_assert_int_eq(pthread_create(&pair[i].thread, NULL, send_lone,
+							&pair[i]), 0);
 		}
 		for (unsigned i = 0; i < PAIR; i++) {
 			pthread_join(pair[i].thread, NULL);
