@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Model of a completion queue: rnl__cq_push(), take_all(), arm(), reap() and
+ * rnl_cq_destroy() of src/cq.c ([cq.P1], T1, A1, W1), and the latch `writing`.
+ *
+ * Two workers push a job each, and push it again once it was reaped, so that its
+ * address comes back (ABA).  The reader is an event loop: it sleeps until the
+ * descriptor is readable, then reaps once, up to one job or to all.  The list is a
+ * real one, its links in the jobs' own memory.  When every job is reaped, or the
+ * last one is there, the reader destroys the queue.
+ *
+ * Left out: store buffers.  Both sides read-modify-write `head`, and the read and
+ * write of the descriptor are system calls that take its lock: no plain store is
+ * looked at by another.  The descriptor's count is a flag.  rnl_cq_wait() is the
+ * same loop, which reaps before it sleeps; that order is tried, too.
+ *
+ * Asserted: each push is reaped once; a job is not touched once it is its caller's
+ * again, nor the queue once it is freed.  Nobody is stuck: a reader that sleeps
+ * while a job is in the queue is an invalid end state.
+ *
+ * Broken: BREAK_LOOK arm() does not look again after it emptied the descriptor of
+ * an armed queue; BREAK_ORDER it empties it after it armed; BREAK_STORE it arms by
+ * a load and a store; BREAK_TOLD a reap that stops early does not write;
+ * BREAK_CLEAR who empties the descriptor does not note that; BREAK_WAIT destroy does
+ * not wait for who is about to write; BREAK_DROP a reap drops the job before it read
+ * its link; BREAK_PUSH a push writes by the head that it saw first.
+ */
+#define NONE 0
+#define ARMED 9
+#define NJ 2			/* jobs 1 and 2 */
+#define PUSHES 4		/* each of them twice */
+
+byte head = ARMED;
+byte link[NJ + 1];
+bool users[NJ + 1];		/* the job is its caller's: not to be touched */
+byte writing = 1;
+bool readable;
+bool freed;
+byte reaped;
+
+#define touch_job(j) assert(!users[j])
+#define touch_queue() assert(!freed)
+
+/* ---- rnl__cq_push() ---- */
+
+inline push(j)
+{
+	touch_queue();
+	h = head;
+	do
+	::	touch_job(j);
+		link[j] = (h == ARMED -> NONE : h);
+#ifdef BREAK_PUSH
+		seen = (seen == NONE -> h : seen);
+#endif
+		atomic {				/* [cq.P1] */
+			touch_queue();
+			if
+			:: head == h -> head = j; break
+			:: else -> h = head
+			fi
+		}
+	od;
+#ifdef BREAK_PUSH
+	h = seen;
+#endif
+	if
+	:: h == ARMED ->
+		d_step { touch_queue(); readable = true };	/* make_readable() */
+		d_step { touch_queue(); assert(writing > 0); writing-- }	/* [cq.W1] */
+	:: else
+	fi;
+	h = NONE
+}
+
+proctype worker(byte j)
+{
+	byte h;
+#ifdef BREAK_PUSH
+	byte seen;
+#endif
+
+	push(j);
+	atomic { users[j] -> users[j] = false };	/* its caller submits it again */
+#ifdef BREAK_PUSH
+	seen = NONE;
+#endif
+	push(j)
+}
+
+/* ---- the reader ---- */
+
+byte first;			/* taken off the list, in order */
+bool armed = true, told;
+byte max = 1, nr;
+
+inline drop(j)			/* rnl__job_drop() */
+{
+	d_step { touch_job(j); users[j] = true; reaped++ }
+}
+
+inline take_all()
+{
+	atomic { job = head; head = NONE };		/* [cq.T1] */
+	if
+	:: job == ARMED -> writing--; job = NONE
+	:: else
+	fi;
+	d_step {					/* turns it round; the jobs are ours */
+		first = NONE;
+		do
+		:: job != NONE ->
+			touch_job(job);
+			next = link[job]; link[job] = first; first = job; job = next
+		:: else -> break
+		od;
+		next = NONE
+	}
+}
+
+#define pushed() (head != NONE && head != ARMED)
+
+inline arm()
+{
+#ifndef BREAK_ORDER
+	readable = false;				/* make_unreadable() */
+#ifndef BREAK_CLEAR
+	told = false;
+#endif
+#endif
+	if
+	:: armed ->
+#ifndef BREAK_LOOK
+		armed = !pushed()
+#endif
+	:: else ->
+		writing++;				/* rnl__latch_add() */
+#ifdef BREAK_STORE
+		armed = (head == NONE);
+		if
+		:: armed -> head = ARMED
+		:: else -> writing--
+		fi
+#else
+		atomic {				/* [cq.A1] */
+			if
+			:: head == NONE -> head = ARMED; armed = true
+			:: else
+			fi
+		};
+		if
+		:: armed
+		:: else -> writing--
+		fi
+#endif
+	fi;
+#ifdef BREAK_ORDER
+	d_step { readable = false; told = false };
+#endif
+}
+
+inline reap()
+{
+	nr = 0;
+	do
+	::	do
+		:: first != NONE && nr < max ->
+#ifdef BREAK_DROP
+			job = first;
+			drop(job);
+			touch_job(job);
+			first = link[job];
+#else
+			d_step { touch_job(first); job = first; first = link[first] };
+			drop(job);
+#endif
+			job = NONE;
+			nr++
+		:: else -> break
+		od;
+		if
+		:: nr == max ->				/* we did not see it empty */
+			if
+			:: !told ->
+#ifndef BREAK_TOLD
+				readable = true
+#endif
+			:: else
+			fi;
+			told = true;
+			break
+		:: else
+		fi;
+		if
+		:: pushed() ->
+			take_all();
+			told = told || armed;		/* who replaced ARMED writes */
+			armed = false
+		:: else ->
+			arm();
+			if
+			:: armed -> break
+			:: else
+			fi
+		fi
+	od
+}
+
+active proctype reader()
+{
+	byte job, next;
+	bool wait_first;
+
+	if
+	:: wait_first = true
+	:: wait_first = false
+	fi;
+	do
+	:: reaped == PUSHES -> break
+	:: reaped == PUSHES - 1 && pushed() -> break	/* the last one is left to destroy */
+	:: else ->
+		if
+		:: wait_first -> readable		/* poll() */
+		:: else -> wait_first = true
+		fi;
+		if
+		:: max = 1
+		:: max = NJ + 1
+		fi;
+		reap()
+	od;
+
+	/* rnl_cq_destroy() */
+	max = NJ + 1;
+	do
+	:: reap();
+		if
+		:: nr == 0 -> break
+		:: else
+		fi
+	od;
+	take_all();					/* disarms */
+	assert(first == NONE);
+#ifndef BREAK_WAIT
+	writing == 0;					/* rnl__latch_wait() */
+#endif
+	freed = true;
+	assert(reaped == PUSHES)
+}
+
+init { atomic { run worker(1); run worker(2) } }

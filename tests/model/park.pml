@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Model of sleeping and waking: src/park.[ch] ([park.S1], W1, B1..B3), idle() and
+ * loop() of src/loop.c, share() of src/run.c, pick() and wake() of src/place.c, and
+ * of src/queue.c the order of a put ([queue.E1]) and lane_holds().
+ *
+ * Two workers and two submitters.  Job 0's function returns once 1 is done, so that
+ * has to be run by the other worker.  One of four plans: a chain of 2 and 3, then 0,
+ * then 1, to workers that sleep; a chain of 0 and 1; 0 and 1 by two submitters; or
+ * 1 by one, and a keyed job, worker 1's alone, by the other.
+ *
+ * Promela is sequentially consistent, the protocol is Dekker's: so what may be
+ * delayed goes through a store buffer, which memory() empties in order.  A
+ * worker's buffer holds its plain stores of `word`, and the fetch_or of its bit,
+ * since that is a release alone: a later load may overtake it, if not on x86.  A
+ * submitter's holds the store of a job's link, behind the exchange of the tail.  A
+ * full barrier waits until the buffer is empty.
+ *
+ * Left out: work in flight and naps, which end by themselves; the taker's `busy`
+ * word (a take is one step); bells; closing and resizing (resize.pml).
+ *
+ * Asserted: a job is run once.  Nobody is stuck: a state in which a job is left,
+ * and nobody moves, is an invalid end state.  That is no lost wake-up, and no
+ * worker asleep while another's queue holds a job that it may run.
+ *
+ * Broken: BREAK_LOOK no second look; BREAK_S1 no full barrier before it; BREAK_E1
+ * the put is none; BREAK_LINK the look wants the link, not the tail; BREAK_BIT it clears the bit after the wake;
+ * BREAK_SHARE a worker with more in its queue wakes nobody; BREAK_P1 the start of
+ * a job is no full barrier before it looks whether there is more.
+ */
+#define NONE 255
+#define NJ 4
+
+mtype = { awake, asleep, set_bit };
+
+mtype word[2] = awake;
+bool bits[2];			/* the lot */
+chan open_lane[2] = [NJ] of { byte };
+chan keyed_lane = [1] of { byte };	/* worker 1's */
+bool linked[NJ];		/* the link is there */
+byte ran[NJ];
+bool done[NJ];
+
+chan buffer[2] = [4] of { mtype };	/* a worker's stores */
+bool unput, unlinked;		/* a submitter's, of job 1 */
+byte put_to;
+byte plan;			/* what is submitted */
+
+#define all_done ((plan == 0 && done[0] && done[1] && done[2] && done[3]) || \
+		  ((plan == 1 || plan == 2) && done[0] && done[1]) || (plan == 3 && done[1] && done[2]))
+#define drained(w) (len(buffer[w]) == 0)
+
+inline apply(w, m)
+{
+	d_step {
+		buffer[w]?m;
+		if
+		:: m == set_bit -> bits[w] = true
+		:: else -> word[w] = m
+		fi;
+		m = awake
+	}
+}
+
+active proctype memory()
+{
+	mtype m = awake;
+end:	do
+	:: len(buffer[0]) -> apply(0, m)
+	:: len(buffer[1]) -> apply(1, m)
+	:: d_step { unlinked -> unlinked = false; linked[1] = true }
+#ifdef BREAK_E1
+	:: d_step { unput -> unput = false; open_lane[put_to]!1; unlinked = true }
+#endif
+	od
+}
+
+/* ---- the wakers ---- */
+
+/* rnl__park_wake(): the look, then rnl__park_wake_asleep() */
+inline park_wake(i, woke)
+{
+	if
+	:: word[i] == asleep ->
+#ifndef BREAK_BIT
+		bits[i] = false;			/* clear_bit() */
+#endif
+		atomic {				/* [park.W1], and the futex call */
+			if
+			:: word[i] == asleep -> word[i] = awake; woke = true
+			:: else
+			fi
+		}
+#ifdef BREAK_BIT
+		bits[i] = false
+#endif
+	:: else
+	fi
+}
+
+/* rnl__lot_wake_one(): the bits as they were, one by one */
+inline lot_wake_one(seen, woke)
+{
+	seen = bits[0] + 2 * bits[1];			/* [park.B2] */
+	if
+	:: seen & 1 -> park_wake(0, woke)
+	:: else
+	fi;
+	if
+	:: seen & 2 && !woke -> park_wake(1, woke)
+	:: else
+	fi;
+	seen = 0
+}
+
+/* pick(): rnl__lot_claim(), or the usual one */
+inline pick(w)
+{
+	if
+	:: d_step { bits[0] -> bits[0] = false; w = 0 }
+	:: d_step { bits[1] -> bits[1] = false; w = 1 }
+	:: !bits[0] || !bits[1] -> w = 0
+	fi
+}
+
+/* wake() of place.c */
+inline wake(w, keyed)
+{
+	park_wake(w, woke);
+	if
+	:: woke || keyed
+	:: else -> lot_wake_one(seen, woke)
+	fi;
+	d_step { woke = false; w = 0 }
+}
+
+inline put(a)
+{
+	d_step { open_lane[w]!a; linked[a] = true }	/* [queue.E1] */
+}
+
+inline put_chain(a, b)
+{
+	d_step { open_lane[w]!a; open_lane[w]!b; linked[a] = true; linked[b] = true }	/* [queue.E2] */
+}
+
+/* The link comes later. */
+inline put_late(a)
+{
+#ifdef BREAK_E1
+	d_step { put_to = w; unput = true }
+#else
+	d_step { open_lane[w]!a; unlinked = true }
+#endif
+}
+
+proctype submitter_0()
+{
+	byte w, seen;
+	bool woke;
+
+	if
+	:: plan == 2 -> pick(w); put(0); wake(w, false)
+	:: plan == 3 -> d_step { keyed_lane!2; linked[2] = true; w = 1 }; wake(w, true)
+	:: else
+	fi
+}
+
+proctype submitter_1()
+{
+	byte w, seen;
+	bool woke;
+
+	pick(w);
+	if
+	:: plan == 0 -> put_chain(2, 3); wake(w, false); pick(w); put(0); wake(w, false); pick(w); put(1)
+	:: plan == 1 -> put_chain(0, 1)
+	:: else -> put_late(1)
+	fi;
+	wake(w, false);
+	all_done
+}
+
+/* ---- the workers ---- */
+
+/* __cds_wfcq_dequeue_nonblocking(): a job that is half put is not there yet */
+inline take(lane)
+{
+	if
+	:: len(lane) > 0 ->
+		lane?<j>;
+		if
+		:: linked[j] -> lane?j
+		:: else -> j = NONE
+		fi
+	:: else
+	fi
+}
+
+#ifdef BREAK_LINK
+#define holds(lane) (len(lane) > 0 && !(lane?[1] && !linked[1]))
+#else
+#define holds(lane) (len(lane) > 0)			/* lane_holds() */
+#endif
+
+/* rnl__park_leave() */
+inline leave()
+{
+	buffer[w]!awake;
+	bits[w] = false
+}
+
+proctype worker(byte w)
+{
+	byte j = NONE;
+	byte seen;
+	bool woke;
+
+	if
+	:: word[w] == asleep -> goto end
+	:: else
+	fi;
+next:	atomic {					/* take(), steal() */
+		take(open_lane[w]);
+		if
+		:: j == NONE && w == 1 -> take(keyed_lane)
+		:: else
+		fi;
+		if
+		:: j == NONE -> take(open_lane[1 - w])
+		:: else
+		fi
+	};
+	if
+	:: j == NONE -> goto idle
+	:: else
+	fi;
+
+	/* rnl__run() */
+#ifndef BREAK_P1
+	drained(w);					/* [job.P1] a full barrier */
+#endif
+#ifndef BREAK_SHARE
+	if						/* share() */
+	:: (bits[0] || bits[1]) && holds(open_lane[w]) -> lot_wake_one(seen, woke);
+		woke = false
+	:: else
+	fi;
+#endif
+	if
+	:: j == 0 -> done[1]
+	:: else
+	fi;
+	d_step { ran[j]++; assert(ran[j] == 1); done[j] = true; j = NONE };
+	goto next;
+
+idle:	atomic { buffer[w]!asleep; buffer[w]!set_bit };	/* rnl__park_prepare(), [park.B1] */
+#ifndef BREAK_S1
+	drained(w);					/* [park.S1] */
+#endif
+#ifndef BREAK_LOOK
+	if						/* busy() */
+	:: holds(open_lane[w]) || (w == 1 && holds(keyed_lane)) -> leave(); goto next
+	:: else
+	fi;
+	if
+	:: holds(open_lane[1 - w]) -> leave(); goto next
+	:: else
+	fi;
+#endif
+	drained(w);					/* rnl__park_sleep(): a system call */
+end:	word[w] == awake;				/* [park.S2] */
+	leave();
+	goto next
+}
+
+init
+{
+	atomic {
+		if
+		:: plan = 0 -> bits[0] = true; bits[1] = true; word[0] = asleep; word[1] = asleep
+		:: plan = 1
+		:: plan = 2 -> bits[0] = true; word[0] = asleep
+		:: plan = 3 -> bits[0] = true; word[0] = asleep
+		fi;
+		run submitter_0();
+		run submitter_1();
+		run worker(0);
+		run worker(1)
+	}
+}
