@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Model of a job's life: rnl__job_claim(), _accepted(), _start() [job.P1], _finish(),
+ * _drop() of src/job.h, rnl__job_cancel() [job.P2] of src/job.c, rnl__run() and
+ * let_go() of src/run.c as far as they touch these words, and the latch `state`:
+ * rnl__latch_drop(), _watch(), _unwatch() ([latch.D1], W2) and rnl__latch_wait().
+ *
+ * A caller submits a job, waits for it, and submits it again.  Two threads cancel
+ * it at any time, in either round or between; another one waits for it, and a
+ * fourth submits the same job, and its submit is refused.  One worker starts and
+ * completes it.
+ *
+ * Left out: store buffers.  Start and cancel change one word, drop and watch
+ * another, and a plain store of `phase` is followed by a release (the exchange of
+ * the queue's tail, the drop) before another thread may rely on it.  That [job.P1]
+ * is a full barrier as well, park.pml has.  The end on a completion queue: cq.pml.
+ * Notices, which have a list and one more phase.
+ *
+ * Asserted: in each round the function runs or a cancel said that it will not, and
+ * not both; a job that nobody cancelled runs; it ends once, with the result of
+ * that; no -EBUSY for a job that has ended; nobody but its caller touches a job
+ * once it was seen done.  Nobody is stuck: a lost wake-up is an invalid end state.
+ *
+ * Broken: BREAK_START the start is a load and a store; BREAK_CANCEL the cancel is;
+ * BREAK_CLAIM the claim is; BREAK_FINISH the phase is stored behind the drop;
+ * BREAK_TOUCH the worker reads a flag of the job behind the drop; BREAK_WATCH a
+ * waiter sleeps without its mark; BREAK_WAKE the drop reads the mark before it
+ * subtracts; BREAK_UNWATCH a waiter stores 0 to take the mark off.
+ */
+#define ROUNDS 2
+#define SLEEPER 1
+#define ONE 2			/* state: count * 2 | SLEEPER */
+
+mtype = { none, queued, started, cancelled, finished, ok, ecanceled };
+
+mtype phase = none, result = none;
+byte state;
+chan queue = [1] of { bit };
+bool in_futex[2];
+bool claimants;			/* somebody has claimed it, and it was not dropped */
+byte round, ended;
+bool ran, was_cancelled;	/* in this round */
+
+#define touch() assert(claimants)
+
+/* ---- latch.h ---- */
+
+inline drop()
+{
+#ifdef BREAK_WAKE
+	mark = state & SLEEPER;
+	d_step { state = state - ONE; claimants = false };
+#else
+	d_step { mark = state & SLEEPER; state = state - ONE; claimants = false };	/* [latch.D1] */
+#endif
+	if
+	:: mark -> mark = 0; d_step { in_futex[0] = false; in_futex[1] = false }	/* by its address alone */
+	:: else
+	fi
+}
+
+inline latch_wait(i)
+{
+	do
+	:: state < ONE -> break				/* rnl__latch_open() */
+	:: else ->
+#ifndef BREAK_WATCH
+		d_step { word = state; state = state | SLEEPER };	/* [latch.W2] */
+		if
+		:: word < ONE -> break
+		:: else
+		fi;
+#endif
+		word = state;
+		if
+#ifndef BREAK_WATCH
+		:: word < ONE || !(word & SLEEPER)	/* look again */
+#endif
+		:: else ->
+			atomic {			/* the kernel compares */
+				if
+				:: state == word -> in_futex[i] = true
+				:: else
+				fi
+			};
+			!in_futex[i]
+		fi
+	od;
+	word = 0;
+#ifdef BREAK_UNWATCH
+	if
+	:: state == SLEEPER -> state = 0
+	:: else
+	fi
+#else
+	d_step {					/* rnl__latch_unwatch() */
+		if
+		:: state == SLEEPER -> state = 0
+		:: else
+		fi
+	}
+#endif
+}
+
+/* rnl__job_claim(): the compare-exchange alone */
+inline claim()
+{
+#ifdef BREAK_CLAIM
+	claimed = (state < ONE);
+	if
+	:: claimed -> state = state + ONE
+	:: else
+	fi
+#else
+	atomic {					/* [job.S1] */
+		claimed = (state < ONE);
+		if
+		:: claimed -> state = state + ONE
+		:: else
+		fi
+	}
+#endif
+}
+
+/* ---- the threads ---- */
+
+active proctype caller()
+{
+	byte word;
+	bool claimed;
+
+	do
+	:: round < ROUNDS ->
+		do
+		:: claim();
+			if
+			:: claimed -> break
+			:: else -> state < ONE		/* -EBUSY: the other submit has it */
+			fi
+		od;
+		claimed = false;
+		d_step { assert(!claimants); claimants = true; round++;
+			 ran = false; was_cancelled = false };
+		phase = queued;				/* rnl__job_accepted() */
+		queue!1;				/* rnl__queue_put() */
+		latch_wait(0);
+		d_step {
+			assert(ended == round && (ran ^ was_cancelled));
+			assert(result == (ran -> ok : ecanceled) && phase == finished)
+		}
+	:: else -> break
+	od
+}
+
+active proctype refused_submit()
+{
+	bool claimed;
+	bit mark;
+
+	claim();
+	if
+	:: claimed ->
+		d_step { assert(!claimants); claimants = true };	/* it writes the job's flags */
+		drop()
+	:: else
+	fi
+}
+
+active proctype other_waiter()
+{
+	byte word;
+
+	latch_wait(1)
+}
+
+active proctype worker()
+{
+	bit mark;
+	bool start;
+
+end:	do
+	:: queue?1 ->
+		/* rnl__job_start() */
+#ifdef BREAK_START
+		touch();
+		start = (phase == queued);
+		if
+		:: start -> phase = started
+		:: else
+		fi;
+#else
+		d_step {				/* [job.P1] */
+			touch();
+			start = (phase == queued);
+			if
+			:: start -> phase = started
+			:: else
+			fi
+		};
+#endif
+		if
+		:: start -> d_step { touch(); assert(!ran); ran = true; result = ok }
+		:: else -> d_step { touch(); result = ecanceled }
+		fi;
+		start = false;
+		d_step { touch(); ended++; assert(ended == round) };
+		/* rnl__job_finish(), rnl__job_drop() */
+#ifdef BREAK_FINISH
+		drop();
+		phase = finished
+#else
+		d_step { touch(); phase = finished };
+		drop()
+#endif
+#ifdef BREAK_TOUCH
+		;
+		touch()
+#endif
+	od
+}
+
+proctype canceller()
+{
+	mtype p = none;
+
+	p = phase;
+	do
+	:: p == queued ->
+#ifdef BREAK_CANCEL
+		if
+		:: phase == queued -> phase = cancelled; was_cancelled = true; break
+		:: else -> p = phase
+		fi
+#else
+		atomic {				/* [job.P2] */
+			if
+			:: phase == queued -> phase = cancelled; was_cancelled = true; break
+			:: else -> p = phase
+			fi
+		}
+#endif
+	:: else -> break				/* 0, -EBUSY or -EALREADY */
+	od
+}
+
+init { atomic { run canceller(); run canceller() } }
