@@ -263,6 +263,7 @@ SCRIPTS := \
 	legacy-stream.sh \
 	lists.sh \
 	mo-pairs-src.sh \
+	model.sh \
 	symbols.sh \
 	# EOL
 

@@ -6,7 +6,7 @@
 set -u
 missing= wanted=
 need() { missing="$missing $*"; }
-want() { wanted="$wanted $*"; }		# for examples/http_server, make bench and tests/api_loops, which may be left out
+want() { wanted="$wanted $*"; }		# for examples/http_server, make bench, tests/api_loops and tests/model.sh, which may be left out
 echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
 command -v make >/dev/null || need make
 command -v pkg-config >/dev/null || need pkg-config
@@ -21,6 +21,7 @@ pkg-config --exists 'tbb >= 2021.1' 2>/dev/null || want libtbb-dev
 command -v "${CXX:-c++}" >/dev/null || want g++
 command -v wrk >/dev/null || want wrk
 command -v python3 >/dev/null || want python3
+command -v spin >/dev/null || want spin
 for p; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q ' installed$' || need "$p"
 done
@@ -28,7 +29,7 @@ done
 
 if ! command -v apt-get >/dev/null; then
 	cat >&2 <<-IN
-	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, make bench and a test:${wanted:- nothing}
+	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, make bench and two tests:${wanted:- nothing}
 	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
 	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
 	            glib2-devel tbb-devel gcc-c++

@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The models of tests/model, gone through by spin: each is without an error, and each
+# with one thing broken has one.  docs/models.md has what they are.
+#
+# usage: model.sh [MODEL ...]		park, cq, ...: only these
+dir=$(cd "${srcdir:-.}/tests/model" && pwd) || exit
+[ -z "${sanitizer:-}" ] || { echo 'SKIP: a model is the same under a sanitizer'; exit 77; }
+command -v spin >/dev/null || { echo 'SKIP: there is no spin: make deps installs it'; exit 77; }
+work=$(mktemp -d "${TMPDIR:-/tmp}/model.XXXXXX") && trap 'rm -rf "$work"' EXIT || exit
+trap 'exit 1' HUP INT TERM
+cd "$work" || exit
+nr=0 rc=0
+
+ends() {	# ends STATUS NAME
+	nr=$((nr + 1))
+	if [ "$1" = 0 ]; then echo "ok $nr - $2"; else echo "not ok $nr - $2"; rc=1; fi
+}
+# goes MODEL [-DBREAK_x [-Ox]]: leaves in states, seconds, errors and found what spin says; fails if that is nothing.
+goes() {
+	rm -f pan* ./*.trail
+	# shellcheck disable=SC2086  # no second argument is none
+	spin -a ${2:-} "$dir/$1.pml" >log 2>&1 &&
+		${CC:-cc} ${3:--O2} -w -DSAFETY -DMEMLIM=2000 -o pan pan.c >>log 2>&1 &&
+		./pan -m100000 -w22 >>log 2>&1 || return
+	! grep -qE 'max search depth too small|reached -DMEMLIM' log || return
+	states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' log)
+	seconds=$(sed -n 's/^pan: elapsed time \([0-9.]*\) .*/\1/p' log)
+	errors=$(sed -n 's/.*, errors: \([0-9]*\)$/\1/p' log)
+	found=$(sed -n 's/^pan:1: \(.*\) (at depth.*/\1/p' log)
+	[ "$states" ] && [ "$errors" ]
+}
+
+[ $# != 0 ] || set -- "$dir"/*.pml
+for model; do
+	model=$(basename "$model" .pml)
+	goes "$model" && [ "$errors" = 0 ]
+	ends $? "$model: ${states:-no} states, ${errors:-no answer,} errors, $seconds s"
+	[ "$errors" = 0 ] || sed 's/^/# /' log
+	for broken in $(grep -oE '^#(ifn?def|elif) BREAK_[A-Z0-9]+' "$dir/$model.pml" | sed 's/.* //' | sort -u); do
+		goes "$model" "-D$broken" -O1 && [ "$errors" != 0 ]
+		ends $? "$model, $broken: ${found:-nothing} found in ${states:-no} states"
+	done
+done
+exit $rc

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Model of resizing beside submits: change_table(), bring_in(), send_away() of
+ * src/resize.c; reserve_keyed(), reserve_open(), took_back() of src/place.c;
+ * rnl__queue_reserve() [queue.R1], _leave() [queue.A1], _promise() [queue.K1],
+ * _shut_lane() [queue.K2], _keyed_done(), _lane_done(), take_keyed() of src/queue.c;
+ * loop(), idle(), may_leave(), may_hand_over(), await_order() of src/loop.c.
+ *
+ * Two workers serve by the table of generation 0; the pool is resized to one worker,
+ * and back to two.  A thread submits two jobs of one key, which is worker 0's by each
+ * table, or worker 1's where there is one; or an unkeyed job, to any worker, as
+ * after a look at an old table or at the lot, and a free worker steals it.
+ *
+ * Left out: store buffers; each decision is one word's, read and changed at once, and
+ * sleeping, which has full barriers, is in park.pml.  The counters `accepted` less
+ * `taken` and `promised` less `done` are one number each, `room` and `owed`; a queue
+ * is never full.  Closing; urgent workers; jobs put off; work on the stream, but that
+ * a job that was taken is done later.
+ *
+ * Asserted: each job is run once; the second of the key starts when the first is
+ * done; a job is put only where a worker serves, and a worker that leaves leaves none
+ * behind.  Nobody is stuck: a job that stays, a resize that waits for ever, a worker
+ * not woken for an order are invalid end states.
+ *
+ * Broken: BREAK_AWAY a worker leaves without that bit; BREAK_SHUT lanes are not
+ * shut, so that a promise and the look at the table behind it have no order;
+ * BREAK_TABLE a keyed submit does not look at the table again after its promise;
+ * BREAK_TAG workers take keyed jobs of any generation; BREAK_WAIT the new lanes are
+ * served before the old are done; BREAK_BACK a submit that takes its reservation back
+ * wakes nobody; BREAK_THIEF a thief does not wake whom it took from; BREAK_SERVE nobody
+ * is woken when a new generation is served; BREAK_ORDER nor for an order.
+ */
+#define NONE 255
+#define SERVE 1
+#define HAND_OVER 2
+#define LEAVE 4
+#define OPEN 2				/* the unkeyed job; 0 and 1 are keyed */
+
+byte table_gen, table_nr = 2, serving;
+byte room[2];				/* reserved and not taken */
+bool away[2];
+byte owed[4];				/* of a keyed lane: promised and not done */
+bool shut[4];
+chan keyed[4] = [2] of { byte };
+chan open_lane[2] = [1] of { byte };
+byte tag[3];				/* a keyed job's generation */
+byte orders[2], moving;
+bool asleep[2], serves[2] = true;
+bool done[3], taken[3];
+bit key;
+
+#define lane(w, gen) (2 * (w) + (gen) % 2)
+#define wake(w) asleep[w] = false	/* rnl__park_wake() */
+
+/* ---- src/place.c ---- */
+
+inline took_back(w)
+{
+	room[w]--;				/* rnl__queue_unreserve() */
+#ifndef BREAK_BACK
+	wake(w)
+#endif
+}
+
+inline submit_keyed(j)
+{
+	do
+	::	atomic { gen = table_gen; w = (table_nr == 2 -> key : 0) };	/* rnl__pool_table() */
+		d_step { room[w]++; refused = away[w] };	/* [queue.R1] */
+		if
+		:: refused -> refused = false; took_back(w)
+		:: else ->
+#ifdef BREAK_SHUT
+			refused = (table_gen != gen);	/* no word orders it behind the promise then */
+			owed[lane(w, gen)]++;
+			if
+			:: !refused -> break
+			:: else
+			fi;
+#else
+			d_step { owed[lane(w, gen)]++; refused = shut[lane(w, gen)] };	/* [queue.K1] */
+			if
+			:: !refused ->
+#ifdef BREAK_TABLE
+				break
+#else
+				if
+				:: table_gen == gen -> break
+				:: else
+				fi
+#endif
+			:: else
+			fi;
+#endif
+			refused = false;
+			owed[lane(w, gen)]--;		/* rnl__queue_unpromise() */
+			took_back(w)
+		fi
+	od;
+	atomic { assert(serves[w]); tag[j] = gen; keyed[lane(w, gen)]!j };	/* [queue.E1] */
+	wake(w);
+	d_step { w = 0; gen = 0 }
+}
+
+inline submit_open(j)
+{
+	do
+	::	if
+		:: w = 0
+		:: w = 1
+		fi;
+		d_step { room[w]++; refused = away[w] };
+		if
+		:: refused -> refused = false; took_back(w)
+		:: else -> break
+		fi
+	od;
+	atomic { assert(serves[w]); open_lane[w]!j };
+	if						/* rnl__lot_wake_one() */
+	:: asleep[w] -> wake(w)
+	:: else -> wake(1 - w)
+	fi;
+	w = 0
+}
+
+proctype submitter_keyed()
+{
+	byte w, gen;
+	bool refused;
+
+	submit_keyed(0);
+	submit_keyed(1);
+	(done[0] && done[1])
+}
+
+proctype submitter_open()
+{
+	byte w;
+	bool refused;
+
+	submit_open(OPEN);
+	done[OPEN]
+}
+
+/* ---- src/resize.c ---- */
+
+inline order(w, what)
+{
+	d_step { moving++; orders[w] = orders[w] | what };	/* [worker.O2] */
+#ifndef BREAK_ORDER
+	wake(w)
+#endif
+}
+
+/* change_table(), to generation g of nr workers */
+inline change_table(g, nr, old_nr)
+{
+	shut[lane(0, g)] = false;			/* rnl__queue_open_lane(), _serve() */
+	away[0] = false;
+	if
+	:: nr == 2 -> shut[lane(1, g)] = false; away[1] = false
+	:: else
+	fi;
+	d_step { table_gen = g; table_nr = nr };	/* publish() */
+#ifndef BREAK_AWAY
+	if
+	:: nr == 1 -> away[1] = true			/* [queue.A1] */
+	:: else
+	fi;
+#endif
+#ifndef BREAK_SHUT
+	shut[lane(0, g - 1)] = true;			/* [queue.K2] */
+	if
+	:: old_nr == 2 -> shut[lane(1, g - 1)] = true
+	:: else
+	fi;
+#endif
+	if
+	:: nr == 2 -> wake(1)				/* those that came */
+	:: else
+	fi;
+#ifndef BREAK_WAIT
+	if
+	:: owed[lane(0, g - 1)] -> order(0, HAND_OVER)
+	:: else
+	fi;
+	if
+	:: old_nr == 2 && owed[lane(1, g - 1)] -> order(1, HAND_OVER)
+	:: else
+	fi;
+	moving == 0;					/* await_orders() */
+#endif
+	serving = g;					/* serve_generation() */
+#ifndef BREAK_SERVE
+	wake(0);
+	if
+	:: nr == 2 -> wake(1)
+	:: else
+	fi
+#endif
+}
+
+active proctype resizer()
+{
+	change_table(1, 1, 2);
+	order(1, LEAVE);				/* send_away() */
+	moving == 0;
+	order(1, SERVE);				/* bring_in() */
+	moving == 0;
+	change_table(2, 2, 1)
+}
+
+/* ---- src/loop.c ---- */
+
+#define may_leave (orders[w] & LEAVE && room[w] == 0)
+#define may_hand_over (orders[w] & HAND_OVER && owed[lane(w, serving)] == 0)
+#define victim (!(orders[w] & LEAVE) && len(open_lane[1 - w]))
+#define holds (len(keyed[lane(w, serving)]) || len(open_lane[w]))
+
+inline followed(what)
+{
+	d_step { orders[w] = orders[w] & ~what; assert(moving > 0); moving-- }
+}
+
+inline sleep_unless(cond)
+{
+	asleep[w] = true;				/* rnl__park_prepare() */
+	if
+	:: cond -> asleep[w] = false			/* rnl__park_leave() */
+	:: else
+	fi
+}
+
+inline take_keyed()
+{
+	gen = serving;					/* rnl__pool_serving() */
+	d_step {
+		if
+		:: len(keyed[lane(w, gen)]) ->
+			keyed[lane(w, gen)]?<j>;
+			if
+#ifndef BREAK_TAG
+			:: tag[j] != gen -> j = NONE
+#endif
+			:: else -> keyed[lane(w, gen)]?j
+			fi
+		:: else
+		fi;
+		gen = 0
+	}
+}
+
+proctype worker(byte w)
+{
+	byte j = NONE, gen, from;
+
+next:	if
+	:: !serves[w] ->				/* rnl__loop_main() */
+		if
+		:: orders[w] & SERVE -> serves[w] = true; followed(SERVE)
+		:: else -> sleep_unless(orders[w]); goto end
+		fi
+	:: else
+	fi;
+	if
+	:: may_hand_over -> followed(HAND_OVER)
+	:: else
+	fi;
+	from = w;
+	take_keyed();
+	if
+	:: atomic { j == NONE && len(open_lane[w]) -> open_lane[w]?j }
+	:: atomic { j == NONE && !len(open_lane[w]) && victim -> open_lane[1 - w]?j; from = 1 - w }	/* steal() */
+	:: else
+	fi;
+	if
+	:: j != NONE ->
+		room[from]--;				/* `taken` is counted after the link is cut */
+#ifndef BREAK_THIEF
+		if					/* tell_taken() */
+		:: from != w -> wake(from)
+		:: else
+		fi;
+#endif
+		d_step { from = 0; assert(!taken[j] && (j != 1 || done[0])); taken[j] = true };
+		done[j] = true;
+		if
+		:: j != OPEN -> owed[lane(w, tag[j])]--	/* [queue.K3] */
+		:: else
+		fi;
+		j = NONE;
+		goto next
+	:: may_leave ->
+		d_step {
+			from = 0;
+			assert(!len(open_lane[w]) && !len(keyed[2 * w]) && !len(keyed[2 * w + 1]));
+			serves[w] = false
+		};
+		followed(LEAVE);
+		goto next
+	:: else
+	fi;
+	from = 0;
+	sleep_unless(holds || victim || may_leave || may_hand_over);	/* busy() */
+end:	!asleep[w];
+	goto next
+}
+
+init
+{
+	atomic {
+		shut[1] = true; shut[3] = true;
+		if
+		:: key = 0; run submitter_keyed()
+		:: key = 1; run submitter_keyed()
+		:: run submitter_open()
+		fi;
+		run worker(0);
+		run worker(1)
+	}
+}
