@@ -13,6 +13,7 @@
  *	`unissued`; who brings that to 0 looks at `waiting`.  Both change the
  *	same word, so one of them sees the other, and starts it.
  *	The last touch of a barrier is the drop of `undone` for its last job.
+ *	Model: tests/model/barrier.pml.
  *
  *			count	defer	issued	done	follow
  *	count		-	-	-	-	-

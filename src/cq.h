@@ -16,6 +16,7 @@
  *	seen the list empty leaves the descriptor readable.
  *	A job's last touch by its worker is the push; the queue's is the drop
  *	of `writing`, which destroy waits for.
+ *	Model: tests/model/cq.pml.
  *
  *		push	reap	destroy
  *	push	-	-	X

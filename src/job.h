@@ -9,6 +9,7 @@
  *	queue is dropped by who reaps it there.
  *	`phase` says whether it may still be cancelled.  Its start and its
  *	cancel both exchange it, so one of them is first.
+ *	Model: tests/model/cancel.pml.
  */
 #ifndef RNL_JOB_H
 #define RNL_JOB_H
@@ -105,7 +106,9 @@ static inline bool rnl__job_start(struct rnl_job *job)
 	/*
 	 * [job.P1] acq_rel: of this and a cancel one changes the word first;
 	 * pairs with [job.P2].  And a full barrier, with M1: the job was taken
-	 * before we look who waits for room; pairs with [bell.L2].
+	 * before we look who waits for room; pairs with [bell.L2].  And a worker
+	 * that left its sleep says so before share() looks whether its queue has
+	 * more: else a submitter thinks it woken for that; pairs with [queue.E1].
 	 */
 	started = atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase,
 							  RNL__JOB_STARTED, memory_order_acq_rel,

@@ -9,6 +9,7 @@
  *	for the address of a futex wake.  So a waiter may free the latch as
  *	soon as it has seen 0.
  *	SLEEPER may outlive its sleeper: that costs one futex call for nothing.
+ *	Model: tests/model/cancel.pml.
  *
  *		add	drop	wait	- no outside synchronisation needed;
  *	add	-	-	-	an add beside a wait may or may not be

@@ -15,6 +15,7 @@
  *	on its stream either, so that jobs find it.  A bit is set after ASLEEP
  *	and cleared before a wake: so a worker that sleeps idle has its bit set,
  *	or somebody is about to wake it.
+ *	Model: tests/model/park.pml.
  *
  *			prepare	sleep	leave	wake	wake_one claim
  *	prepare		X	X	X	-	-	-

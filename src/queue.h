@@ -21,6 +21,7 @@
  *	end is known.  resize.c has the rest.
  *	The _blocking calls of cds_wfcq sleep for 10 ms when they meet a job
  *	that is half put: only the _nonblocking ones are used here.
+ *	Models: tests/model/park.pml, of a put; tests/model/resize.pml, of the bits.
  *
  *			reserve	put	take	steal	close	length
  *	reserve		-	-	-	-	-	-

@@ -17,6 +17,7 @@
  *	preempted while two resizes passed: its lane is in use again then.
  *	A worker that leaves keeps its thread, its stream and its events, for
  *	when the pool grows again.
+ *	Model: tests/model/resize.pml.
  */
 #ifndef RNL_RESIZE_H
 #define RNL_RESIZE_H

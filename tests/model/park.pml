@@ -16,8 +16,9 @@
  * submitter's holds the store of a job's link, behind the exchange of the tail.  A
  * full barrier waits until the buffer is empty.
  *
- * Left out: work in flight and naps, which end by themselves; the taker's `busy`
- * word (a take is one step); bells; closing and resizing (resize.pml).
+ * Left out: work in flight and naps, which end by themselves; that a taker may find
+ * another one at the head (a take is one step): then a wake may be spent on a worker
+ * that leaves its sleep anyway, see docs/models.md; bells; closing and resizing.
  *
  * Asserted: a job is run once.  Nobody is stuck: a state in which a job is left,
  * and nobody moves, is an invalid end state.  That is no lost wake-up, and no
