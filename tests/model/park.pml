@@ -25,9 +25,10 @@
  * worker asleep while another's queue holds a job that it may run.
  *
  * Broken: BREAK_LOOK no second look; BREAK_S1 no full barrier before it; BREAK_E1
- * the put is none; BREAK_LINK the look wants the link, not the tail; BREAK_BIT it clears the bit after the wake;
- * BREAK_SHARE a worker with more in its queue wakes nobody; BREAK_P1 the start of
- * a job is no full barrier before it looks whether there is more.
+ * the put is none; BREAK_LINK the look wants the link, not the tail; BREAK_BIT the
+ * waker clears the bit after the wake; BREAK_SHARE a worker with more in its queue
+ * wakes nobody; BREAK_P1 the start of a job is no full barrier before it looks
+ * whether there is more.
  */
 #define NONE 255
 #define NJ 4
