@@ -225,7 +225,9 @@ static void idle(struct rnl__worker *w)
 	}
 	rnl__park_prepare(&w->park, !f->first && !rnl__queue_away(&w->queue));
 	if (busy(w)) {
-		rnl__park_leave(&w->park);
+		/* A wake that we did not need was for a job that somebody else may have. */
+		if (rnl__park_leave(&w->park))
+			(void)rnl__lot_wake_one(w->park.lot);
 		/* Perhaps a job is half put, or its taker was preempted: let them run. */
 		sched_yield();
 		return;
@@ -381,7 +383,7 @@ static void await_order(struct rnl__worker *w)
 {
 	rnl__park_prepare(&w->park, false);
 	if (orders(w))
-		rnl__park_leave(&w->park);
+		(void)rnl__park_leave(&w->park);
 	else
 		rnl__park_sleep(&w->park, RNL__NEVER);
 }

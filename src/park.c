@@ -42,11 +42,16 @@ void rnl__park_prepare(struct rnl__park *park, bool idle)
 	rnl__full_barrier();
 }
 
-void rnl__park_leave(struct rnl__park *park)
+bool rnl__park_leave(struct rnl__park *park)
 {
-	/* relaxed: a waker that still sees ASLEEP makes one futex call for nothing */
-	atomic_store_explicit(&park->word, RNL__AWAKE, memory_order_relaxed);
+	/*
+	 * [park.S3] acq_rel: on one word with the wakers' exchange, so that we know of each
+	 * wake that met us, and see what it was for; pairs with [park.W1].
+	 */
+	uint32_t word = atomic_exchange_explicit(&park->word, RNL__AWAKE, memory_order_acq_rel);
+
 	(void)clear_bit(park);
+	return word == RNL__AWAKE;
 }
 
 void rnl__park_sleep(struct rnl__park *park, uint64_t deadline)
@@ -56,7 +61,7 @@ void rnl__park_sleep(struct rnl__park *park, uint64_t deadline)
 		if (rnl__futex_wait(&park->word, RNL__ASLEEP, deadline) == -ETIMEDOUT)
 			break;
 	}
-	rnl__park_leave(park);
+	(void)rnl__park_leave(park);
 }
 
 bool rnl__park_wake_asleep(struct rnl__park *park)

@@ -15,7 +15,7 @@
  *	on its stream either, so that jobs find it.  A bit is set after ASLEEP
  *	and cleared before a wake: so a worker that sleeps idle has its bit set,
  *	or somebody is about to wake it.
- *	Model: tests/model/park.pml.
+ *	Models: tests/model/park.pml, and steal.pml.
  *
  *			prepare	sleep	leave	wake	wake_one claim
  *	prepare		X	X	X	-	-	-
@@ -61,8 +61,11 @@ void rnl__park_init(struct rnl__park *park, struct rnl__lot *lot, unsigned index
  */
 void rnl__park_prepare(struct rnl__park *park, bool idle);
 
-/* Stays awake after all. */
-void rnl__park_leave(struct rnl__park *park);
+/*
+ * Stays awake after all.  True if somebody woke us meanwhile, for something that we may
+ * not have come for: who stays awake passes it on, by rnl__lot_wake_one().
+ */
+bool rnl__park_leave(struct rnl__park *park);
 
 /* Sleeps until woken or until the deadline. */
 void rnl__park_sleep(struct rnl__park *park, uint64_t deadline);
