@@ -2,9 +2,17 @@
 /* Waiting for a latch; latch.h has the protocol. */
 #include "config.h"
 
+#include <sched.h>
+
 #include "latch.h"
 
-static bool spin(_Atomic uint32_t *latch, uint64_t until)
+#define YIELD_FROM_NS 10000u	/* a spin of that length, or more, leaves the CPU to others */
+
+/*
+ * Whom we wait for may have been put on this very CPU: then it should run now, and not
+ * when we are through.  A short spin is over before that matters.
+ */
+static bool spin(_Atomic uint32_t *latch, uint64_t until, bool yields)
 {
 	do {
 		for (int i = 0; i < 16; i++) {
@@ -12,6 +20,8 @@ static bool spin(_Atomic uint32_t *latch, uint64_t until)
 				return true;
 			rnl__pause();
 		}
+		if (yields)
+			sched_yield();
 	} while (rnl__now() < until);
 	return false;
 }
@@ -26,7 +36,8 @@ int rnl__latch_wait(_Atomic uint32_t *latch, uint64_t spin_ns, uint64_t deadline
 	now = rnl__now();
 	if (deadline <= now)
 		return -ETIMEDOUT;
-	if (spin_ns && spin(latch, deadline - now < spin_ns ? deadline : now + spin_ns))
+	if (spin_ns && spin(latch, deadline - now < spin_ns ? deadline : now + spin_ns,
+			    spin_ns >= YIELD_FROM_NS))
 		return 0;
 	for (;;) {
 		if (!rnl__latch_watch(latch))

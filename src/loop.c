@@ -206,13 +206,14 @@ static void idle(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
 	struct rnl__inflight *f = &w->inflight;
-	uint64_t now = rnl__now(), deadline = RNL__NEVER;
+	uint64_t now = rnl__now(), deadline = RNL__NEVER, spin_ns;
 
 	if (!w->wait_since) {
 		w->wait_since = w->last_check = now;
 		tell_idle(w);
+		spin_ns = f->first ? pool->spin_ns : pool->idle_spin_ns;
 		/* What has to be asked for, a look does not see. */
-		if (pool->spin_ns && !rnl__inflight_silent(f) && spin(w, now + pool->spin_ns))
+		if (spin_ns && !rnl__inflight_silent(f) && spin(w, now + spin_ns))
 			return;
 		now = rnl__now();
 	}

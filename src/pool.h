@@ -32,7 +32,8 @@ struct rnl_pool {
 	unsigned home_for;		/* submits to the usual worker, see place.c */
 	uint32_t time_mask;		/* one job in this + 1 is timed */
 	uint64_t max_queued, high_water, low_water;
-	uint64_t spin_ns;
+	uint64_t spin_ns;		/* before a sleep */
+	uint64_t idle_spin_ns;		/* the same, of a worker with nothing on its stream */
 	uint64_t watchdog_ns;
 	uint64_t stuck_ns;
 	rnl_log_fn *log;

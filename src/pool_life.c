@@ -30,6 +30,8 @@
 #define IN_FLIGHT_DEFAULT 64
 #define IN_FLIGHT_MAX 1000	/* a CUDA stream holds its caller at 1021 launches */
 #define SPIN_DEFAULT_NS 20000
+#define SPIN_CROWDED_NS 2000	/* with no CPU to spare */
+#define SPIN_IDLE_NS 5000	/* with one, of a worker that may be on it */
 #define WATCHDOG_DEFAULT_MS 100
 #define STUCK_DEFAULT_MS 1000
 #define TIME_EVERY_DEFAULT 64
@@ -58,6 +60,23 @@ static unsigned nr_cpus(void)
 	/* More CPUs than such a set can hold. */
 	online = sysconf(_SC_NPROCESSORS_ONLN);
 	return online > 0 ? (unsigned)online : 1;
+}
+
+/*
+ * A thread that spins on a CPU that another one needs makes both late: so does an idle
+ * worker whose waiter, just told that its job is done, is to run there.
+ */
+static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
+{
+	const unsigned nr_workers = attr->nr_urgent + attr->nr_workers, cpus = nr_cpus();
+
+	if (attr->spin_us)
+		pool->spin_ns = attr->spin_us > 0 ? (uint64_t)attr->spin_us * 1000 : 0;
+	else
+		pool->spin_ns = cpus > nr_workers ? SPIN_DEFAULT_NS : SPIN_CROWDED_NS;
+	pool->idle_spin_ns = pool->spin_ns;
+	if (!attr->spin_us && cpus == nr_workers + 1)
+		pool->idle_spin_ns = SPIN_IDLE_NS;
 }
 
 static uint64_t memory_bytes(void)
@@ -157,12 +176,7 @@ static void apply(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	pool->scratch_keep = attr->scratch_keep;
 	pool->staging_max = attr->staging_max;
 	snprintf(pool->name, sizeof(pool->name), "%s", attr->name);
-	/* A thread that spins on a CPU that another one needs makes both late. */
-	if (attr->spin_us > 0)
-		pool->spin_ns = (uint64_t)attr->spin_us * 1000;
-	else if (!attr->spin_us)
-		pool->spin_ns = nr_cpus() > attr->nr_urgent + attr->nr_workers ?
-				SPIN_DEFAULT_NS : SPIN_DEFAULT_NS / 10;
+	set_spins(pool, attr);
 	pthread_mutex_init(&pool->resizing, NULL);
 	rnl__timers_init(&pool->timers, pool->device);
 	rnl__queue_init(&pool->held);
