@@ -86,8 +86,8 @@ UNITS := \
 	unit_hist \
 	unit_latch \
 	unit_map_faults \
-	unit_park \
 	unit_nontemporal \
+	unit_park \
 	unit_pinned \
 	unit_pinned_faults \
 	unit_pinned_wait \

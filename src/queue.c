@@ -74,6 +74,8 @@ static bool lane_holds(struct rnl__lane *lane)
 /* A job's first two lines come while the one before it runs. */
 static void fetch(const struct cds_wfcq_node *next)
 {
+	if (!next)
+		return;
 	__builtin_prefetch(next, 1);
 	__builtin_prefetch((const char *)next + RNL__CACHE_LINE);
 }
