@@ -110,6 +110,20 @@ static struct rnl_job *take(struct rnl__worker *w, struct rnl__worker **from)
 	return rnl__queue_take(&w->queue, rnl__pool_serving(pool));
 }
 
+/*
+ * One more job of the barrier that is owed, if such a one is next.  Before any other is
+ * taken the barrier is told: what that lets go may have to go first.
+ */
+static struct rnl_job *take_of_owed(struct rnl__worker *w, struct rnl__worker **from)
+{
+	struct rnl_pool *pool = w->pool;
+
+	*from = w;
+	if (!w->owed.barrier || pool->nr_urgent)
+		return NULL;
+	return rnl__queue_take_of(&w->queue, w->owed.barrier, rnl__pool_serving(pool));
+}
+
 static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
 {
 	struct rnl_job *job;
@@ -339,9 +353,12 @@ static void loop(struct rnl__worker *w)
 		}
 		if (may_hand_over(w))
 			followed(w, RNL__HAND_OVER, 0);
-		job = take(w, &from);
+		job = take_of_owed(w, &from);
 		if (!job) {
 			rnl__run_tell_barrier(w);
+			job = take(w, &from);
+		}
+		if (!job) {
 			rnl__run_mark_last(w);
 			if (rnl__run_retire(w, false))
 				continue;

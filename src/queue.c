@@ -96,19 +96,40 @@ static struct rnl_job *lane_take(struct rnl__lane *lane)
 	return job;
 }
 
+/* Becomes the one taker of a lane that holds something; false: it does not, or another is. */
+static bool lane_begin(struct rnl__lane *lane)
+{
+	/* [queue.T1] acquire: the head as the last taker left it; pairs with [queue.T2] */
+	return lane_holds(lane) &&
+	       !atomic_exchange_explicit(&lane->busy, 1, memory_order_acquire);
+}
+
+static void lane_end(struct rnl__lane *lane)
+{
+	/* [queue.T2] release: hands the head on; pairs with [queue.T1] */
+	atomic_store_explicit(&lane->busy, 0, memory_order_release);
+}
+
 static struct rnl_job *lane_try_take(struct rnl__lane *lane)
 {
 	struct rnl_job *job;
 
-	if (!lane_holds(lane))
-		return NULL;
-	/* [queue.T1] acquire: the head as the last taker left it; pairs with [queue.T2] */
-	if (atomic_exchange_explicit(&lane->busy, 1, memory_order_acquire))
+	if (!lane_begin(lane))
 		return NULL;
 	job = lane_take(lane);
-	/* [queue.T2] release: hands the head on; pairs with [queue.T1] */
-	atomic_store_explicit(&lane->busy, 0, memory_order_release);
+	lane_end(lane);
 	return job;
+}
+
+/* The taker: the first job, which stays there; or NULL. */
+static struct rnl_job *lane_first(struct rnl__lane *lane)
+{
+	struct cds_wfcq_node *node = __cds_wfcq_first_nonblocking(&lane->head, &lane->tail);
+
+	if (!node || node == CDS_WFCQ_WOULDBLOCK)
+		return NULL;
+	taken_over(job_of(node));
+	return job_of(node);
 }
 
 static uint64_t lane_taken(struct rnl__lane *lane)
@@ -260,15 +281,9 @@ struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q)
 static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 {
 	struct rnl__lane *lane = &q->keyed[rnl__keyed_lane(generation)];
-	struct cds_wfcq_node *node;
+	struct rnl_job *first = lane_holds(lane) ? lane_first(lane) : NULL;
 
-	if (!lane_holds(lane))
-		return NULL;
-	node = __cds_wfcq_first_nonblocking(&lane->head, &lane->tail);
-	if (!node || node == CDS_WFCQ_WOULDBLOCK)
-		return NULL;
-	taken_over(job_of(node));
-	return job_of(node)->table == generation ? lane_take(lane) : NULL;
+	return first && first->table == generation ? lane_take(lane) : NULL;
 }
 
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
@@ -285,6 +300,21 @@ struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 		job = lane_try_take(&q->open);
 	if (!job && !q->keyed_next)
 		job = take_keyed(q, generation);
+	return job;
+}
+
+struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrier *barrier,
+				   uint32_t generation)
+{
+	struct rnl_job *first, *job = NULL;
+
+	if (lane_holds(&q->urgent) || lane_holds(&q->keyed[rnl__keyed_lane(generation)]) ||
+	    !lane_begin(&q->open))
+		return NULL;
+	first = lane_first(&q->open);
+	if (first && first->barrier == barrier)
+		job = lane_take(&q->open);
+	lane_end(&q->open);
 	return job;
 }
 

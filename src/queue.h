@@ -109,6 +109,13 @@ void rnl__queue_put_chain(struct rnl__queue *q, struct rnl_job *const *jobs, uns
  */
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation);
 
+/*
+ * Owner: the next job if nothing is to go before the open lane's first, and that is of the
+ * barrier; or NULL.
+ */
+struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrier *barrier,
+				   uint32_t generation);
+
 /* Any thread: a job off the urgent lane, or off that or the open lane, or NULL. */
 struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q);
 struct rnl_job *rnl__queue_steal(struct rnl__queue *q);

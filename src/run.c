@@ -313,8 +313,6 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	int ret;
 
 	w->wait_since = 0;
-	if (w->owed.barrier != job->barrier)
-		rnl__run_tell_barrier(w);
 	tell_taken(w, from);
 	share(w);
 	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))
