@@ -1302,6 +1302,7 @@ RNL_API int rnl_request_cancel(struct rnl_request *request);
 /*
  * Gives the memory of a request back that is done, whatever its result: `out` is gone, and it
  * may be reserved again.
+ * @request: of one thread at a time.
  * Context: lock-free.
  * Return: 0; -EBUSY it is not done; -EINVAL request is NULL, or was not committed, or was
  *	released already; -EOWNERDEAD.

@@ -318,7 +318,7 @@ static void finish_all(struct rnl__batch *batch, int error)
 		if (i + AHEAD < batch->nr)
 			fetch(batch, i + AHEAD);
 		request->out = !error && b->out_bytes ? batch->out + i * b->out_bytes : NULL;
-		request->job.device_error = batch->job.device_error;
+		request->job.device_error = error ? batch->job.device_error : 0;
 		finish(chains, &request->job, error ? error : status ? status[i] : 0);
 	}
 	flush_all(chains);

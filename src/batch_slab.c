@@ -10,6 +10,21 @@
 #include "bell.h"
 #include "pool.h"
 
+static uint64_t open_turn(struct rnl_batcher *b)
+{
+	/* [batch.O2] acquire: the slab was opened, those before it closed; pairs with [batch.O1] */
+	return atomic_load_explicit(&b->open, memory_order_acquire);
+}
+
+/*
+ * What is free says when it became so: turns up to that one it may have had, and who still
+ * thinks that one of them is open must not meet it again.
+ */
+static uint64_t free_word(struct rnl_batcher *b)
+{
+	return rnl__slab_word(RNL__SLAB_FREE, open_turn(b));
+}
+
 /* ---- memory --------------------------------------------------------------- */
 
 static size_t round_up(size_t bytes, size_t unit)
@@ -55,7 +70,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 	/* relaxed: as said */
 	atomic_store_explicit(&b->nr_slabs, nr + 1, memory_order_relaxed);
 	/* [batch.S1] release: its memory, to who opens it; pairs with [batch.S2] */
-	atomic_store_explicit(&slab->word, rnl__slab_word(RNL__SLAB_FREE, 0), memory_order_release);
+	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
 	/* [batch.B1] full barrier: it is free before we look who waits; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__bell_ring(&b->pool->room_batch);
@@ -81,7 +96,7 @@ static void recycle(struct rnl_batcher *b, struct rnl__slab *slab)
 	slab->out_used = 0;
 	slab->spans_used = 0;
 	/* [batch.S3] release: all that was done with it, to its next turn; pairs with [batch.S2] */
-	atomic_store_explicit(&slab->word, rnl__slab_word(RNL__SLAB_FREE, 0), memory_order_release);
+	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
 	/* [batch.B2] full barrier: it is free before we look who waits; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__bell_ring(&b->pool->room_batch);
@@ -114,19 +129,13 @@ static bool close_slab(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t w
 	return true;
 }
 
-static uint64_t open_turn(struct rnl_batcher *b)
-{
-	/* [batch.O2] acquire: the slab was opened, those before it closed; pairs with [batch.O1] */
-	return atomic_load_explicit(&b->open, memory_order_acquire);
-}
-
 /* Opens that slab for a turn; false: it is not free. */
 static bool open_slab(struct rnl__slab *slab, uint64_t turn)
 {
 	/* relaxed: the exchange decides */
 	uint64_t word = atomic_load_explicit(&slab->word, memory_order_relaxed);
 
-	if (rnl__slab_state(word) != RNL__SLAB_FREE)
+	if (rnl__slab_state(word) != RNL__SLAB_FREE || !rnl__slab_before(word, turn))
 		return false;
 	/*
 	 * [batch.S2] acquire: its memory, which nobody uses any more; release: the same, to
@@ -151,8 +160,7 @@ static int open_next(struct rnl_batcher *b, uint64_t turn)
 							     memory_order_release,
 							     memory_order_relaxed))
 			/* [batch.S4] release: as we found it; pairs with [batch.S2] */
-			atomic_store_explicit(&slab->word, rnl__slab_word(RNL__SLAB_FREE, 0),
-					      memory_order_release);
+			atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
 		/* Who found none free beside us. */
 		/* [batch.B3] full barrier: opened before we look who waits; pairs with [bell.L2] */
 		rnl__full_barrier();

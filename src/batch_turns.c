@@ -55,8 +55,11 @@ void rnl__batch_ask(struct rnl_batcher *b)
 			batch = idle_of(b, word);
 		if (batch)
 			next = (next & ~bit_of(batch->index)) | TAKER;
-		/* [batch.W1] acquire: the batch as its last run left it; pairs with [batch.W2] */
-	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acquire,
+		/*
+		 * [batch.W1] acquire: the batch as its last run left it; pairs with [batch.W2].
+		 * release: who sees ASKED drains behind our hold; pairs with [batch.A1].
+		 */
+	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
 	if (batch)
 		submit(batch);

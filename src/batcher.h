@@ -5,7 +5,9 @@
  * DESIGN
  *	Requests are written straight into slabs, pinned arrays of slots.  One slab
  *	is open: to reserve a slot is one exchange of its word, which has its turn,
- *	its state, and how many slots and bytes are given out.  Who finds it full
+ *	its state, and how many slots and bytes are given out.  A free slab's has
+ *	the turn that was open when it became free: it opens for later ones only,
+ *	so that nobody who is late meets a turn again.  Who finds it full
  *	closes it and opens the next free one; turn t is slab t % max_slabs's, and
  *	slabs that are not free have no turn.
  *	A commit exchanges its slot's state, then looks at the batcher's word: if
@@ -85,6 +87,15 @@ static inline bool rnl__slab_is(uint64_t word, enum rnl__slab_state state, uint6
 	return (word ^ rnl__slab_word(state, turn)) >> RNL__SLAB_TURN_SHIFT == 0;
 }
 
+/* Whether a turn is later than that of a word; turns that are compared are near each other. */
+static inline bool rnl__slab_before(uint64_t word, uint64_t turn)
+{
+	const uint64_t mask = (1u << RNL__SLAB_TURN_BITS) - 1;
+	const uint64_t ahead = (turn - (word >> RNL__SLAB_TURN_SHIFT)) & mask;
+
+	return ahead && ahead <= mask / 2;
+}
+
 static inline enum rnl__slab_state rnl__slab_state(uint64_t word)
 {
 	return (enum rnl__slab_state)(word >> (RNL__SLAB_TURN_SHIFT + RNL__SLAB_TURN_BITS));
@@ -101,7 +112,7 @@ static inline uint32_t rnl__slab_units(uint64_t word)
 }
 
 /* A slot's state: the turn that it is of, and what became of it there. */
-enum { RNL__SLOT_PASSED, RNL__SLOT_COMMITTED, RNL__SLOT_CANCELLED };
+enum { RNL__SLOT_PASSED = 1, RNL__SLOT_COMMITTED, RNL__SLOT_CANCELLED };
 
 static inline uint32_t rnl__slot_state(uint64_t turn, unsigned what)
 {

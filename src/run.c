@@ -82,6 +82,12 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 		rnl__run_tell_barrier(w);
 	if (barrier)
 		rnl__barrier_note(barrier, result);
+	/* That it is issued does not wait for its callback, nor for another's. */
+	if (barrier && job->on_done && w->owed.nr_issued + issued) {
+		rnl__barrier_issued(barrier, w->owed.nr_issued + issued);
+		w->owed.nr_issued = 0;
+		issued = false;
+	}
 	let_go(w, job, result);
 	if (!barrier)
 		return;

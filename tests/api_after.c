@@ -228,6 +228,41 @@ START_TEST(its_stream_waits_for_theirs_and_no_thread_does)
 }
 END_TEST
 
+static void gated_done(struct rnl_job *job)
+{
+	gate_wait(job->user);
+}
+
+START_TEST(callbacks_do_not_hold_what_comes_after)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job before[2], after;
+	uint64_t keys[2];
+
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	init(&barrier, pool);
+	for (int i = 0; i < 2; i++) {
+		job_of(&before[i], noop_fn, &gate);
+		ck_assert_int_eq(rnl_barrier_add(&barrier, &before[i]), 0);
+	}
+	ck_assert_int_eq(rnl_job_on_done(&before[1], gated_done), 0);
+	job_of(&after, noop_fn, NULL);
+	ck_assert_int_eq(rnl_job_after(&after, &barrier), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(rnl_submit_keyed(pool, &before[i], keys[0]), 0);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &after, keys[1]), 0);
+	gate_await(&gate, 1);
+	ck_assert_int_eq(result_of(&after), 0);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), -ETIMEDOUT);
+	gate_open(&gate);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, RNL_FOREVER), 0);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(a_full_stream_does_not_hold_what_comes_after)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -433,6 +468,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, the_order_can_be_taken_back);
 	tcase_add_test(tc, rounds_of_a_barrier_each_release_what_came_after);
 	tcase_add_test(tc, its_stream_waits_for_theirs_and_no_thread_does);
+	tcase_add_test(tc, callbacks_do_not_hold_what_comes_after);
 	tcase_add_test(tc, a_full_stream_does_not_hold_what_comes_after);
 	tcase_add_test(tc, a_chain_of_barriers_hands_data_on);
 	tcase_add_test(tc, a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run);
