@@ -88,6 +88,7 @@ static void use(struct rnl_pool *pool)
 	void *device = NULL;
 	int ret;
 
+	memset(jobs, 0, sizeof(jobs));	/* those that nothing came of are no jobs */
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(rnl_barrier_init(&barriers[i], pool), 0);
 	for (int i = 0; i < NR; i++) {
