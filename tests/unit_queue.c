@@ -68,6 +68,37 @@ START_TEST(neither_lane_starves_the_other)
 }
 END_TEST
 
+START_TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it)
+{
+	struct rnl_barrier ours, other;
+
+	queue_of(64);
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
+	for (unsigned i = 0; i < 3; i++) {
+		jobs[i].barrier = i == 2 ? &other : &ours;
+		ck_assert_int_eq(put(&jobs[i], false), 1);
+	}
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &other, 0));
+	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0), &jobs[0]);
+	/* A keyed job has its turn, whoever's it is. */
+	jobs[3].barrier = &ours;
+	ck_assert_int_eq(put(&jobs[3], true), 1);
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
+	while (rnl__queue_holds(&q, 0))
+		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
+	/* An urgent one goes first. */
+	ck_assert_int_eq(put(&jobs[0], false), 1);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+	jobs[4].flags = RNL__JOB_FIRST;
+	jobs[4].barrier = &ours;
+	rnl__queue_put(&q, &jobs[4]);
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[4]);
+	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0), &jobs[0]);
+	ck_assert_uint_eq(rnl__queue_length(&q), 0);
+}
+END_TEST
+
 START_TEST(only_the_open_lane_is_stolen_from)
 {
 	queue_of(64);
@@ -387,6 +418,7 @@ static Suite *make_suite(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, each_lane_is_first_in_first_out);
 	tcase_add_test(tc, neither_lane_starves_the_other);
+	tcase_add_test(tc, a_barriers_next_job_is_taken_if_nothing_goes_before_it);
 	tcase_add_test(tc, only_the_open_lane_is_stolen_from);
 	tcase_add_test(tc, the_bound_is_exact_and_moves_with_what_is_taken);
 	tcase_add_test(tc, a_chain_takes_the_room_there_is_and_keeps_its_order);
