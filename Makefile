@@ -175,6 +175,7 @@ STRESS := \
 	stress_dag \
 	stress_jobs \
 	stress_map \
+	stress_meet \
 	stress_memory \
 	stress_notice \
 	stress_pinned \

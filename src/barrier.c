@@ -170,6 +170,11 @@ static int join_streams(struct rnl_barrier *b)
 	struct rnl_pool *pool = b->pool;
 	int ret = 0;
 
+	/* Lines that other CPUs wrote: all of them come at once. */
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		/* relaxed: as below */
+		if (atomic_load_explicit(rnl__atomic(&b->seq[i]), memory_order_relaxed))
+			__builtin_prefetch(&pool->workers[i].inflight.reached);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX && !ret; i++) {
 		struct rnl__worker *worker = &pool->workers[i];
 		/* relaxed: [latch.W1] of `unissued` made it visible */

@@ -39,18 +39,15 @@
 #define NAP_MAX_NS 1000000u
 #define NAP_ASK_NS 20000u	/* at least, if the driver has to be asked: that holds up launches */
 
+#define SPIN_IDLE_NS 20000u
+#define SPIN_IDLE_LAST_NS 5000u
+
 /* ---- taking -------------------------------------------------------------- */
 
 static uint32_t orders(struct rnl__worker *w)
 {
 	/* [worker.O1] acquire: what was made ready for the order; pairs with [worker.O2] */
 	return atomic_load_explicit(&w->orders, memory_order_acquire);
-}
-
-/* Whether a worker may take the other's jobs. */
-static bool may_help(struct rnl__worker *w, struct rnl__worker *other)
-{
-	return w->urgent == other->urgent || (!w->urgent && !w->pool->device->priorities);
 }
 
 /*
@@ -69,7 +66,7 @@ static struct rnl__worker *victim(struct rnl__worker *w)
 	for (unsigned i = 1; i < nr; i++) {
 		struct rnl__worker *other = &pool->workers[(w->index + i) % nr];
 
-		if (rnl__queue_stealable(&other->queue) && may_help(w, other) &&
+		if (rnl__run_may_have(w, other) &&
 		    (!load || rnl__queue_length(&other->queue) > load))
 			return other;
 	}
@@ -188,6 +185,23 @@ static uint64_t nap(struct rnl__worker *w, uint64_t now)
 	return waited / 64 < NAP_MAX_NS ? waited / 64 : NAP_MAX_NS;
 }
 
+/*
+ * How long to spin with nothing on the stream: by the CPUs that workers who are awake
+ * leave.  With one left, we may be where a waiter, just told that its job is done, is to run.
+ */
+static uint64_t idle_spin(struct rnl_pool *pool)
+{
+	unsigned awake = pool->nr_urgent + rnl__pool_table(pool).nr, asleep;
+
+	if (!pool->spin_cpus)
+		return pool->spin_ns;
+	asleep = rnl__lot_nr(&pool->lot) + rnl__lot_nr(&pool->urgent_lot);
+	awake = awake > asleep ? awake - asleep : 0;
+	if (pool->spin_cpus > awake + 1)
+		return SPIN_IDLE_NS;
+	return pool->spin_cpus > awake ? SPIN_IDLE_LAST_NS : RNL__SPIN_CROWDED_NS;
+}
+
 /* Spins until there is something to do; false if the time is up. */
 static bool spin(struct rnl__worker *w, uint64_t until)
 {
@@ -225,7 +239,7 @@ static void idle(struct rnl__worker *w)
 	if (!w->wait_since) {
 		w->wait_since = w->last_check = now;
 		tell_idle(w);
-		spin_ns = f->first ? pool->spin_ns : pool->idle_spin_ns;
+		spin_ns = f->first ? pool->spin_ns : idle_spin(pool);
 		/* What has to be asked for, a look does not see. */
 		if (spin_ns && !rnl__inflight_silent(f) && spin(w, now + spin_ns))
 			return;
@@ -240,9 +254,7 @@ static void idle(struct rnl__worker *w)
 	}
 	rnl__park_prepare(&w->park, !f->first && !rnl__queue_away(&w->queue));
 	if (busy(w)) {
-		/* A wake that we did not need was for a job that somebody else may have. */
-		if (rnl__park_leave(&w->park))
-			(void)rnl__lot_wake_one(w->park.lot);
+		w->woken |= rnl__park_leave(&w->park);
 		/* Perhaps a job is half put, or its taker was preempted: let them run. */
 		sched_yield();
 		return;
@@ -251,7 +263,7 @@ static void idle(struct rnl__worker *w)
 		rnl__count(&w->slept, 1);
 		w->wait_since = 0;
 	}
-	rnl__park_sleep(&w->park, deadline);
+	w->woken |= rnl__park_sleep(&w->park, deadline);
 }
 
 /* The stream is full: waits until the device has passed some of it. */
@@ -349,7 +361,9 @@ static void loop(struct rnl__worker *w)
 	for (;;) {
 		if (rnl__inflight_nr(f) == f->limit) {
 			rnl__run_tell_barrier(w);
+			rnl__run_occupy(w);
 			make_room(w);
+			rnl__run_attend(w);
 		}
 		if (may_hand_over(w))
 			followed(w, RNL__HAND_OVER, 0);
@@ -371,6 +385,8 @@ static void loop(struct rnl__worker *w)
 		else
 			idle(w);
 	}
+	/* What it was woken for it does not come for. */
+	rnl__run_occupy(w);
 }
 
 /* From one order to begin to the next to cease; 0, or why it could not begin. */
@@ -382,6 +398,7 @@ static int serve(struct rnl__worker *w)
 	if (ret > 0)
 		ret = -EINVAL;
 	w->serves = !ret;
+	rnl__run_attend(w);
 	followed(w, RNL__SERVE, ret);
 	if (ret)
 		return ret;
@@ -403,7 +420,7 @@ static void await_order(struct rnl__worker *w)
 	if (orders(w))
 		(void)rnl__park_leave(&w->park);
 	else
-		rnl__park_sleep(&w->park, RNL__NEVER);
+		(void)rnl__park_sleep(&w->park, RNL__NEVER);
 }
 
 void *rnl__loop_main(void *arg)

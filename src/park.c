@@ -54,14 +54,14 @@ bool rnl__park_leave(struct rnl__park *park)
 	return word == RNL__AWAKE;
 }
 
-void rnl__park_sleep(struct rnl__park *park, uint64_t deadline)
+bool rnl__park_sleep(struct rnl__park *park, uint64_t deadline)
 {
 	/* [park.S2] acquire: we see what the waker published; pairs with [park.W1] */
 	while (atomic_load_explicit(&park->word, memory_order_acquire) == RNL__ASLEEP) {
 		if (rnl__futex_wait(&park->word, RNL__ASLEEP, deadline) == -ETIMEDOUT)
 			break;
 	}
-	(void)rnl__park_leave(park);
+	return rnl__park_leave(park);
 }
 
 bool rnl__park_wake_asleep(struct rnl__park *park)
@@ -99,9 +99,13 @@ bool rnl__lot_wake_idle(struct rnl__lot *lot)
 	return false;
 }
 
-int rnl__lot_claim(struct rnl__lot *lot)
+int rnl__lot_claim(struct rnl__lot *lot, unsigned first)
 {
-	for (uint64_t bits = idle(lot); bits; bits &= bits - 1) {
+	uint64_t bits = idle(lot);
+
+	if (bits >> first & 1 && clear_bit(lot->park[first]))
+		return (int)first;
+	for (; bits; bits &= bits - 1) {
 		int index = __builtin_ctzll(bits);
 
 		if (clear_bit(lot->park[index]))

@@ -63,12 +63,12 @@ void rnl__park_prepare(struct rnl__park *park, bool idle);
 
 /*
  * Stays awake after all.  True if somebody woke us meanwhile, for something that we may
- * not have come for: who stays awake passes it on, by rnl__lot_wake_one().
+ * not have come for.
  */
 bool rnl__park_leave(struct rnl__park *park);
 
-/* Sleeps until woken or until the deadline. */
-void rnl__park_sleep(struct rnl__park *park, uint64_t deadline);
+/* Sleeps until woken or until the deadline; true if woken. */
+bool rnl__park_sleep(struct rnl__park *park, uint64_t deadline);
 
 /* What the two below do once they have seen somebody asleep. */
 bool rnl__park_wake_asleep(struct rnl__park *park);
@@ -91,11 +91,25 @@ static inline bool rnl__lot_wake_one(struct rnl__lot *lot)
 	return atomic_load_explicit(&lot->idle, memory_order_relaxed) && rnl__lot_wake_idle(lot);
 }
 
+/* How many workers sleep idle; a hint. */
+static inline unsigned rnl__lot_nr(struct rnl__lot *lot)
+{
+	/* relaxed: a hint */
+	return (unsigned)__builtin_popcountll(atomic_load_explicit(&lot->idle, memory_order_relaxed));
+}
+
+/* Whether it did not sleep a moment ago; a hint. */
+static inline bool rnl__park_awake(struct rnl__park *park)
+{
+	/* relaxed: a hint */
+	return atomic_load_explicit(&park->word, memory_order_relaxed) == RNL__AWAKE;
+}
+
 /*
- * Takes an idle worker for oneself; -1 if there is none.  The caller wakes it,
- * with a job or without.
+ * Takes an idle worker for oneself, @first if that is one; -1 if there is none.  The
+ * caller wakes it, with a job or without.
  */
-int rnl__lot_claim(struct rnl__lot *lot);
+int rnl__lot_claim(struct rnl__lot *lot, unsigned first);
 
 /* Whether a worker sleeps idle; a hint. */
 static inline bool rnl__lot_idle(struct rnl__lot *lot)

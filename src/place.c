@@ -32,43 +32,73 @@ static uint64_t load(struct rnl_pool *pool, unsigned worker)
 	return rnl__queue_length(&w->queue) + rnl__inflight_nr(&w->inflight);
 }
 
-/* The submitter's usual worker; now and then that becomes the less loaded of two. */
-static unsigned usual(struct rnl_pool *pool, struct crew crew)
-{
-	static _Thread_local struct {
-		uint64_t random;
-		unsigned home, left;
-	} own __attribute__((tls_model("initial-exec")));
-	unsigned other;
+/* A submitter's usual worker. */
+struct home {
+	uint64_t random;
+	unsigned index, left;		/* left: submits before it looks at another one */
+};
 
-	if (own.left) {
-		own.left--;
-		return crew.first + own.home % crew.nr;
-	}
+static struct home *own_home(void)
+{
+	static _Thread_local struct home own __attribute__((tls_model("initial-exec")));
+
 	/* Threads start at different workers: `own` lies elsewhere in each. */
 	if (!own.random) {
 		own.random = (uintptr_t)&own / 64 * 0x9e3779b97f4a7c15u | 1;
-		own.home = (unsigned)(own.random >> 32);
+		own.index = (unsigned)(own.random >> 32);
 	}
-	/* xorshift64 (Marsaglia 2003) */
-	own.random ^= own.random << 13;
-	own.random ^= own.random >> 7;
-	own.random ^= own.random << 17;
-	own.home %= crew.nr;
-	other = (own.home + 1 + (unsigned)(own.random >> 32) % (crew.nr > 1 ? crew.nr - 1 : 1)) %
-		crew.nr;
-	if (load(pool, crew.first + other) < load(pool, crew.first + own.home))
-		own.home = other;
-	own.left = pool->home_for;
-	return crew.first + own.home;
+	return &own;
 }
 
-/* A worker for an unkeyed job: an idle one, taken for it, or the usual one. */
+/* The usual worker; now and then that becomes the less loaded of two. */
+static unsigned usual(struct rnl_pool *pool, struct crew crew, struct home *home)
+{
+	unsigned other;
+
+	if (home->left) {
+		home->left--;
+		return crew.first + home->index % crew.nr;
+	}
+	/* xorshift64 (Marsaglia 2003) */
+	home->random ^= home->random << 13;
+	home->random ^= home->random >> 7;
+	home->random ^= home->random << 17;
+	home->index %= crew.nr;
+	other = (home->index + 1 +
+		 (unsigned)(home->random >> 32) % (crew.nr > 1 ? crew.nr - 1 : 1)) % crew.nr;
+	if (load(pool, crew.first + other) < load(pool, crew.first + home->index))
+		home->index = other;
+	home->left = pool->home_for;
+	return crew.first + home->index;
+}
+
+/* Whether a worker that is awake comes to look at its queue, and has nothing else to do. */
+static bool attends(struct rnl__worker *w)
+{
+	/* relaxed: a hint; or as wake() says */
+	return !atomic_load_explicit(&w->occupied, memory_order_relaxed) &&
+	       !rnl__inflight_nr(&w->inflight);
+}
+
+/*
+ * A worker for an unkeyed job.  With some that sleep: the usual one, if it is awake and
+ * has nothing to do, since nobody has to be woken for that; else one of those, and the
+ * usual one first: its stream, and the driver's part of it, are in a cache.  With none
+ * asleep: the usual one.
+ */
 static unsigned pick(struct rnl_pool *pool, struct crew crew)
 {
-	int index = rnl__lot_idle(crew.lot) ? rnl__lot_claim(crew.lot) : -1;
+	struct home *home = own_home();
+	unsigned first = crew.first + home->index % crew.nr;
+	struct rnl__worker *w = &pool->workers[first];
+	int index;
 
-	return index >= 0 ? (unsigned)index : usual(pool, crew);
+	if (!rnl__lot_idle(crew.lot))
+		return usual(pool, crew, home);
+	if (rnl__park_awake(&w->park) && attends(w) && !rnl__queue_length(&w->queue))
+		return first;
+	index = rnl__lot_claim(crew.lot, first);
+	return index >= 0 ? (unsigned)index : usual(pool, crew, home);
 }
 
 static unsigned worker_of_key(struct crew crew, uint64_t key)
@@ -190,7 +220,7 @@ static struct rnl__queue *queue_for(struct rnl_pool *pool, const struct rnl_job 
 	if (job->flags & RNL__JOB_KEYED)
 		worker = worker_of_key(crew_of(pool, table, false), job->number);
 	else
-		worker = usual(pool, crew_of(pool, table, job->flags & RNL__JOB_URGENT));
+		worker = usual(pool, crew_of(pool, table, job->flags & RNL__JOB_URGENT), own_home());
 	return &pool->workers[worker].queue;
 }
 
@@ -244,10 +274,20 @@ struct rnl__bell *rnl__place_listen(struct rnl_pool *pool, const struct rnl__wis
 /* A job was put on its queue, and may be gone by now. */
 static void wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed)
 {
+	struct rnl__lot *lot = w->urgent ? &pool->urgent_lot : &pool->lot;
+
 	if (rnl__park_wake(&w->park) || keyed)
 		return;
+	if (!rnl__lot_idle(&pool->lot) && !rnl__lot_idle(lot))
+		return;
+	/*
+	 * [place.W1] It is awake.  The put's full barrier [queue.E1] stands before this look:
+	 * if it attends, it has yet to see our job, or to share it; pairs with [run.O1].
+	 */
+	if (attends(w))
+		return;
 	/* It is busy: somebody who sleeps may have the job. */
-	if (w->urgent && (rnl__lot_wake_one(&pool->urgent_lot) || pool->device->priorities))
+	if (w->urgent && (rnl__lot_wake_one(lot) || pool->device->priorities))
 		return;
 	rnl__lot_wake_one(&pool->lot);
 }

@@ -16,6 +16,8 @@
 #include "timers.h"
 #include "worker.h"
 
+#define RNL__SPIN_CROWDED_NS 2000	/* a spin with no CPU to spare */
+
 /* Which workers serve: a generation, and how many they are beside the urgent ones. */
 struct rnl__table {
 	uint32_t generation;
@@ -33,7 +35,7 @@ struct rnl_pool {
 	uint32_t time_mask;		/* one job in this + 1 is timed */
 	uint64_t max_queued, high_water, low_water;
 	uint64_t spin_ns;		/* before a sleep */
-	uint64_t idle_spin_ns;		/* the same, of a worker with nothing on its stream */
+	unsigned spin_cpus;		/* an idle worker's spin goes by these; 0: by the above */
 	uint64_t watchdog_ns;
 	uint64_t stuck_ns;
 	rnl_log_fn *log;

@@ -29,9 +29,7 @@
 #define QUEUED_DEFAULT 65536
 #define IN_FLIGHT_DEFAULT 64
 #define IN_FLIGHT_MAX 1000	/* a CUDA stream holds its caller at 1021 launches */
-#define SPIN_DEFAULT_NS 20000
-#define SPIN_CROWDED_NS 2000	/* with no CPU to spare */
-#define SPIN_IDLE_NS 5000	/* with one, of a worker that may be on it */
+#define SPIN_DEFAULT_NS 50000	/* a small job's time on a GPU and as long as a wake takes */
 #define WATCHDOG_DEFAULT_MS 100
 #define STUCK_DEFAULT_MS 1000
 #define TIME_EVERY_DEFAULT 64
@@ -62,21 +60,18 @@ static unsigned nr_cpus(void)
 	return online > 0 ? (unsigned)online : 1;
 }
 
-/*
- * A thread that spins on a CPU that another one needs makes both late: so does an idle
- * worker whose waiter, just told that its job is done, is to run there.
- */
+/* A thread that spins on a CPU that another one needs makes both late. */
 static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
-	const unsigned nr_workers = attr->nr_urgent + attr->nr_workers, cpus = nr_cpus();
+	const unsigned cpus = nr_cpus();
 
-	if (attr->spin_us)
+	if (attr->spin_us) {
 		pool->spin_ns = attr->spin_us > 0 ? (uint64_t)attr->spin_us * 1000 : 0;
-	else
-		pool->spin_ns = cpus > nr_workers ? SPIN_DEFAULT_NS : SPIN_CROWDED_NS;
-	pool->idle_spin_ns = pool->spin_ns;
-	if (!attr->spin_us && cpus == nr_workers + 1)
-		pool->idle_spin_ns = SPIN_IDLE_NS;
+		return;
+	}
+	pool->spin_ns = cpus > attr->nr_urgent + attr->nr_workers ? SPIN_DEFAULT_NS :
+								    RNL__SPIN_CROWDED_NS;
+	pool->spin_cpus = cpus;
 }
 
 static uint64_t memory_bytes(void)

@@ -17,6 +17,58 @@
 #define MARK_EVERY 8		/* jobs that one event stands for under backlog */
 #define LARGE_MOVE (4u << 20)	/* bytes copied by one that is marked for itself */
 
+/* ---- what comes to the queue meanwhile ----------------------------------- */
+
+/* A full barrier has to stand between this and share(). */
+static void occupy(struct rnl__worker *w)
+{
+	/*
+	 * [run.O1] relaxed: a full barrier follows, then we look at our queue; who puts a job
+	 * there looks at this after [queue.E1]: one of us sees the other.
+	 */
+	atomic_store_explicit(&w->occupied, true, memory_order_relaxed);
+}
+
+bool rnl__run_may_have(struct rnl__worker *w, struct rnl__worker *other)
+{
+	return rnl__queue_stealable(&other->queue) &&
+	       (w->urgent == other->urgent || (!w->urgent && !w->pool->device->priorities));
+}
+
+static bool others_have(struct rnl__worker *w)
+{
+	struct rnl_pool *pool = w->pool;
+	unsigned nr = rnl__pool_nr_workers(pool);
+
+	for (unsigned i = 0; i < nr; i++)
+		if (rnl__run_may_have(w, &pool->workers[i]))
+			return true;
+	return false;
+}
+
+/*
+ * What is in our queue, somebody who sleeps can have.  Whoever put it there woke us,
+ * or saw that we attend, and left the others asleep.  And whoever woke us did it for a
+ * job in any queue, which need not be the one that we took: somebody is to come for that.
+ */
+static void share(struct rnl__worker *w)
+{
+	struct rnl__lot *lot = w->urgent ? &w->pool->urgent_lot : &w->pool->lot;
+	bool woken = w->woken;
+
+	w->woken = false;
+	if (rnl__lot_idle(lot) && (rnl__queue_stealable(&w->queue) || (woken && others_have(w))))
+		rnl__lot_wake_one(lot);
+}
+
+void rnl__run_occupy(struct rnl__worker *w)
+{
+	occupy(w);
+	/* [run.O2] full barrier: as [job.P1] for [run.O1]; pairs with [queue.E1] */
+	rnl__full_barrier();
+	share(w);
+}
+
 /* ---- completing ---------------------------------------------------------- */
 
 /* For who looks whether the worker gets on: what of the caller's runs on it. */
@@ -43,7 +95,9 @@ static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
 	if (!on_done)
 		return;
 	note_running(w, job);
+	rnl__run_occupy(w);
 	on_done(job);
+	rnl__run_attend(w);
 	note_running(w, NULL);
 }
 
@@ -145,7 +199,11 @@ static void complete_unrun(struct rnl__worker *w, struct rnl_job *job, int resul
 /* A job that the device has passed. */
 static void complete_passed(struct rnl__worker *w, struct rnl_job *job)
 {
-	rnl__staging_passed(&w->staging, job->number);
+	if (w->staging.nr) {
+		rnl__run_occupy(w);
+		rnl__staging_passed(&w->staging, job->number);
+		rnl__run_attend(w);
+	}
 	if (job->flags & RNL__JOB_TIMED)
 		rnl__hist_count(&w->timing->device, rnl__now() - job->stamp_ns);
 	complete_issued(w, job);
@@ -249,18 +307,6 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	return code ? code : ret;
 }
 
-/*
- * We are about to be busy: what else is in our queue, somebody who sleeps can
- * have.  Whoever put it there woke us, and left the others asleep.
- */
-static void share(struct rnl__worker *w)
-{
-	struct rnl__lot *lot = w->urgent ? &w->pool->urgent_lot : &w->pool->lot;
-
-	if (rnl__lot_idle(lot) && rnl__queue_stealable(&w->queue))
-		rnl__lot_wake_one(lot);
-}
-
 void rnl__run_look_at_mark(struct rnl__worker *w)
 {
 	w->look_in = rnl__pool_noticed(w->pool, RNL_LOW_WATER) ? rnl__water_fell(w->pool) : 0;
@@ -315,9 +361,11 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	struct rnl__inflight *f = &w->inflight;
 	struct rnl__stream *stream = rnl__self.stream;
 	uint64_t issued = stream->issued, now = 0;
-	bool start = rnl__job_start(job), large;
+	bool start, large;
 	int ret;
 
+	occupy(w);
+	start = rnl__job_start(job);
 	w->wait_since = 0;
 	tell_taken(w, from);
 	share(w);
@@ -325,6 +373,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		now = rnl__now();
 	ret = start ? refuse(w, job, now) : -ECANCELED;
 	if (ret) {
+		rnl__run_attend(w);
 		complete_unrun(w, job, ret);
 		return;
 	}
@@ -334,6 +383,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		(void)rnl__run_retire(w, false);
 	w->moved = 0;
 	ret = call_watched(w, job, now);
+	rnl__run_attend(w);
 	if (w->scratch.wanted)
 		rnl__scratch_end(&w->scratch);
 	/* One that came after others is not done before them, issue what it may. */

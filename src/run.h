@@ -46,6 +46,21 @@ void rnl__run_tell_barrier(struct rnl__worker *w);
  */
 void rnl__run_finish(struct rnl__worker *w, struct rnl_job *job, int result);
 
+/* Whether the other's queue holds a job that a worker may take. */
+bool rnl__run_may_have(struct rnl__worker *w, struct rnl__worker *other);
+
+/*
+ * The worker does not look at its queue for a while: what is there, and what comes, is
+ * to be run by others; until it attends again.  A worker that sleeps attends: a job wakes it.
+ */
+void rnl__run_occupy(struct rnl__worker *w);
+
+static inline void rnl__run_attend(struct rnl__worker *w)
+{
+	/* relaxed: seen late it costs a wake that was not needed */
+	atomic_store_explicit(&w->occupied, false, memory_order_relaxed);
+}
+
 /* Nothing is queued behind: somebody may wait for what was issued last. */
 void rnl__run_mark_last(struct rnl__worker *w);
 

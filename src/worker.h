@@ -62,7 +62,9 @@ struct rnl__worker {
 	uint64_t last_check;		/* of the device's health */
 	uint64_t moved;			/* bytes that the job which runs has copied */
 	uint64_t look_in;		/* jobs until it looks at the low water mark */
+	bool woken;			/* for a job that it may not have come for: share() */
 	struct rnl__owed owed;
+	_Atomic bool occupied;		/* does not look at its queue soon: rnl__run_occupy() */
 	_Atomic(struct rnl_job *) running; /* whose function runs; to be compared only */
 	_Atomic uint64_t running_since;	/* coarse */
 	_Atomic uint64_t completed;	/* counted before the job can be seen done */

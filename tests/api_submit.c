@@ -320,6 +320,48 @@ START_TEST(what_many_threads_submit_runs_exactly_once)
 }
 END_TEST
 
+static int where_fn(struct rnl_job *job)
+{
+	*(int *)job->user = rnl_worker_index();
+	return 0;
+}
+
+static unsigned nr_asleep(struct rnl_pool *pool, unsigned nr_workers)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < nr_workers; i++) {
+		struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+		ck_assert_int_eq(rnl_worker_stats(pool, i, &stats), 0);
+		nr += stats.slept != 0;
+	}
+	return nr;
+}
+
+START_TEST(jobs_one_by_one_stay_on_one_worker)
+{
+	enum { WORKERS = 4, FIRST = 10, NR = 500 };
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct rnl_job job;
+	int worker = -1, usual = -1;
+	unsigned nr_usual = 0;
+
+	/* Who is awake may steal, so may who is about to sleep when the first jobs come. */
+	ck_eventually(nr_asleep(pool, WORKERS) == WORKERS);
+	job_of(&job, where_fn, &worker);
+	for (int i = 0; i < NR; i++) {
+		ck_assert_int_eq(rnl_submit(pool, &job), 0);
+		ck_assert_int_eq(result_of(&job), 0);
+		if (i <= FIRST)
+			usual = worker;
+		nr_usual += worker == usual;
+	}
+	ck_assert_msg(nr_usual >= NR - FIRST, "%u of %d on worker %d", nr_usual, NR, usual);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("submit");
@@ -330,6 +372,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, what_is_queued_behind_a_held_job_is_taken_by_one_that_slept);
 	tcase_add_test(tc, a_job_released_to_a_held_worker_is_taken_by_one_that_slept);
 	tcase_add_test(tc, a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one);
+	tcase_add_test(tc, jobs_one_by_one_stay_on_one_worker);
 	tcase_add_test(tc, jobs_submit_jobs);
 	tcase_add_test(tc, what_a_job_submits_is_run_by_others_while_it_runs);
 	tcase_add_test(tc, what_many_threads_submit_runs_exactly_once);

@@ -45,15 +45,15 @@ START_TEST(only_an_idle_worker_is_found_by_who_looks_for_one)
 	rnl__park_prepare(&parks[0], false);
 	ck_assert(!rnl__lot_idle(&lot));
 	ck_assert(!rnl__lot_wake_one(&lot));
-	ck_assert_int_eq(rnl__lot_claim(&lot), -1);
+	ck_assert_int_eq(rnl__lot_claim(&lot, 0), -1);
 	/* Its own jobs still wake it. */
 	ck_assert(rnl__park_wake(&parks[0]));
 	rnl__park_prepare(&parks[0], false);
 	rnl__park_prepare(&parks[1], true);
 	ck_assert(rnl__lot_idle(&lot));
-	ck_assert_int_eq(rnl__lot_claim(&lot), 1);
+	ck_assert_int_eq(rnl__lot_claim(&lot, 0), 1);
 	/* Claimed once: who did wakes it, nobody else does. */
-	ck_assert_int_eq(rnl__lot_claim(&lot), -1);
+	ck_assert_int_eq(rnl__lot_claim(&lot, 0), -1);
 	ck_assert(!rnl__lot_wake_one(&lot));
 	ck_assert(rnl__park_wake(&parks[1]));
 	ck_assert(!rnl__park_wake(&parks[1]));

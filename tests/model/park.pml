@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of sleeping and waking: src/park.[ch] ([park.S1], W1, B1..B3), idle() and
- * loop() of src/loop.c, share() of src/run.c, pick() and wake() of src/place.c, and
- * of src/queue.c the order of a put ([queue.E1]) and lane_holds().
+ * loop() of src/loop.c, occupy() and share() of src/run.c, pick() and wake() of
+ * src/place.c, and of src/queue.c the order of a put ([queue.E1]) and lane_holds().
  *
  * Two workers and two submitters.  Job 0's function returns once 1 is done, so that
  * has to be run by the other worker.  One of four plans: a chain of 2 and 3, then 0,
@@ -11,7 +11,7 @@
  *
  * Promela is sequentially consistent, the protocol is Dekker's: so what may be
  * delayed goes through a store buffer, which memory() empties in order.  A
- * worker's buffer holds its plain stores of `word`, and the fetch_or of its bit,
+ * worker's buffer holds its plain stores of `word` and `occupied`, and the fetch_or of its bit,
  * since that is a release alone: a later load may overtake it, if not on x86.  A
  * submitter's holds the store of a job's link, behind the exchange of the tail.  A
  * full barrier waits until the buffer is empty.
@@ -28,15 +28,17 @@
  * the put is none; BREAK_LINK the look wants the link, not the tail; BREAK_BIT the
  * waker clears the bit after the wake; BREAK_SHARE a worker with more in its queue
  * wakes nobody; BREAK_P1 the start of a job is no full barrier before it looks
- * whether there is more.
+ * whether there is more; BREAK_OCCUPY a worker is occupied only after that look;
+ * BREAK_ATTEND the submitter does not look whether it is.
  */
 #define NONE 255
 #define NJ 4
 
-mtype = { awake, asleep, set_bit };
+mtype = { awake, asleep, set_bit, occupy, attend };
 
 mtype word[2] = awake;
 bool bits[2];			/* the lot */
+bool occupied[2];
 chan open_lane[2] = [NJ] of { byte };
 chan keyed_lane = [1] of { byte };	/* worker 1's */
 bool linked[NJ];		/* the link is there */
@@ -58,6 +60,8 @@ inline apply(w, m)
 		buffer[w]?m;
 		if
 		:: m == set_bit -> bits[w] = true
+		:: m == occupy -> occupied[w] = true
+		:: m == attend -> occupied[w] = false
 		:: else -> word[w] = m
 		fi;
 		m = awake
@@ -115,13 +119,14 @@ inline lot_wake_one(seen, woke)
 	seen = 0
 }
 
-/* pick(): rnl__lot_claim(), or the usual one */
+/* pick(): rnl__lot_claim(), or the usual one; here, whatever that does */
 inline pick(w)
 {
 	if
 	:: d_step { bits[0] -> bits[0] = false; w = 0 }
 	:: d_step { bits[1] -> bits[1] = false; w = 1 }
 	:: !bits[0] || !bits[1] -> w = 0
+	:: word[1] == awake -> w = 1
 	fi
 }
 
@@ -130,7 +135,11 @@ inline wake(w, keyed)
 {
 	park_wake(w, woke);
 	if
-	:: woke || keyed
+#ifdef BREAK_ATTEND
+	:: true
+#else
+	:: woke || keyed || !occupied[w]			/* attends(): [place.W1] */
+#endif
 	:: else -> lot_wake_one(seen, woke)
 	fi;
 	d_step { woke = false; w = 0 }
@@ -239,6 +248,9 @@ next:	atomic {					/* take(), steal() */
 	fi;
 
 	/* rnl__run() */
+#ifndef BREAK_OCCUPY
+	buffer[w]!occupy;				/* [run.O1] */
+#endif
 #ifndef BREAK_P1
 	drained(w);					/* [job.P1] a full barrier */
 #endif
@@ -249,11 +261,15 @@ next:	atomic {					/* take(), steal() */
 	:: else
 	fi;
 #endif
+#ifdef BREAK_OCCUPY
+	buffer[w]!occupy;
+#endif
 	if
 	:: j == 0 -> done[1]
 	:: else
 	fi;
 	d_step { ran[j]++; assert(ran[j] == 1); done[j] = true; j = NONE };
+	buffer[w]!attend;
 	goto next;
 
 idle:	atomic { buffer[w]!asleep; buffer[w]!set_bit };	/* rnl__park_prepare(), [park.B1] */

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of thieves and their wakes: lane_try_take() of src/queue.c ([queue.T1], T2),
- * steal(), idle() of src/loop.c, and src/park.[ch], of which park.pml has the barriers.
+ * steal(), idle() of src/loop.c, occupy() and share() of src/run.c, pick() and wake() of
+ * src/place.c, and src/park.[ch], of which park.pml has the barriers.
  *
  * A queue, of a worker that is busy with a long job and so is not modelled, gets three
  * jobs, one by one, each with a wake; or the submitter claims a sleeper and puts the
- * job there.  Three idle workers steal.  A job's function returns when all three have
- * begun, so each needs a worker of its own.
+ * job there; or puts it at one that is awake and attends, and wakes nobody.  Three
+ * idle workers steal.  A job's function returns when all three have begun, so each needs
+ * a worker of its own.
  *
  * A worker that was woken for a job finds `busy` held, says ASLEEP again, and sees the
  * job in its second look.  A wake that exchanges its word now is spent on a worker
- * that is awake: so it has to pass it on when it leaves.
+ * that is awake.  And one that was woken for a job may take another one first.  So who was
+ * woken owes a look: before it runs a job it looks whether there are more, in any queue,
+ * and passes the wake on.
  *
  * Left out: store buffers; spinning, which makes this rarer; the owner of the queue.
  *
  * Asserted: nobody is stuck: a job that lies there while a worker sleeps is an
  * invalid end state.
  *
- * Broken: BREAK_LEAVE the wake is not passed on.
+ * Broken: BREAK_LEAVE who leaves does not know that it was woken; BREAK_WOKEN who was
+ * woken does not look; BREAK_SHARE a worker with more in its queue wakes nobody;
+ * BREAK_OCCUPIED the submitter does not look whether the worker attends.
  */
 #define NONE 255
 #define NJ 3
@@ -26,6 +32,7 @@ mtype = { awake, asleep };
 
 mtype word[3] = asleep;
 bool bits[3] = true;
+bool occupied[3];
 chan lane = [NJ] of { byte };		/* of the busy worker */
 chan own[3] = [NJ] of { byte };
 bool busy;
@@ -65,7 +72,7 @@ inline lot_wake_one()
 	woke = false
 }
 
-active proctype submitter()
+proctype submitter()
 {
 	byte j, i, seen;
 	bool woke;
@@ -76,12 +83,27 @@ active proctype submitter()
 		:: lane!j; lot_wake_one()			/* rnl__park_wake() of the busy one says no */
 		:: atomic { bits[0] -> bits[0] = false; i = 0 }; goto claimed	/* rnl__lot_claim() */
 		:: atomic { bits[1] -> bits[1] = false; i = 1 }; goto claimed
+		:: word[0] == awake -> i = 0; goto attends	/* attends() in pick(): a hint */
+		:: word[1] == awake -> i = 1; goto attends
+		:: word[2] == awake -> i = 2;
+attends:		own[i]!j;
+			park_wake(i);
+			if
+			:: woke -> woke = false
+#ifdef BREAK_OCCUPIED
+			:: else
+#else
+			:: !woke && occupied[i] -> lot_wake_one()
+			:: !woke && !occupied[i]
+#endif
+			fi
 		:: atomic { bits[2] -> bits[2] = false; i = 2 };
 claimed:		own[i]!j;
 			park_wake(i);
 			if
 			:: woke -> woke = false
-			:: else -> lot_wake_one()
+			:: !woke && occupied[i] -> lot_wake_one()
+			:: !woke && !occupied[i]
 			fi
 		fi;
 		j++
@@ -90,17 +112,21 @@ claimed:		own[i]!j;
 	begun == NJ
 }
 
-proctype worker(byte w)
+proctype worker(byte w; bool sleeps)
 {
 	byte j = NONE, seen;
-	bool woke, held;
+	bool woke, held, woken;
 
-	goto end;
+	if
+	:: sleeps -> goto end
+	:: else
+	fi;
 next:	if
 	:: atomic { len(own[w]) -> own[w]?j }			/* take() */
 	:: atomic { !len(own[w]) && len(own[(w + 1) % 3]) -> own[(w + 1) % 3]?j }	/* steal() */
 	:: atomic { !len(own[w]) && !len(own[(w + 1) % 3]) && len(own[(w + 2) % 3]) ->
 		    own[(w + 2) % 3]?j }
+	:: !len(own[0]) && !len(own[1]) && !len(own[2]) && !len(lane)
 	:: !len(own[0]) && !len(own[1]) && !len(own[2]) && len(lane) ->	/* lane_try_take() */
 		atomic { held = busy; busy = true };		/* [queue.T1] */
 		if
@@ -112,12 +138,24 @@ next:	if
 			fi;
 			busy = false				/* [queue.T2] */
 		fi
-	:: else
 	fi;
 	if
 	:: j != NONE ->
+		occupied[w] = true;				/* [run.O1] */
+		if						/* share() */
+#ifndef BREAK_SHARE
+		:: len(own[w]) -> lot_wake_one()
+#endif
+#ifndef BREAK_WOKEN
+		:: !len(own[w]) && woken && (len(lane) || len(own[0]) || len(own[1]) || len(own[2])) ->
+			lot_wake_one()
+#endif
+		:: else
+		fi;
+		woken = false;
 		begun++;
 		begun == NJ;
+		occupied[w] = false;
 		j = NONE
 	:: else ->						/* idle() */
 		word[w] = asleep;
@@ -128,19 +166,29 @@ next:	if
 			word[w] = awake;
 			bits[w] = false
 #else
-			atomic { woke = (word[w] == awake); word[w] = awake };
-			bits[w] = false;
-			if
-			:: woke -> woke = false; lot_wake_one()
-			:: else
-			fi
+			atomic { woken = woken || (word[w] == awake); word[w] = awake };	/* [park.S3] */
+			bits[w] = false
 #endif
 		:: else ->
 end:			word[w] == awake;
-			bits[w] = false
+			bits[w] = false;
+			woken = true
 		fi
 	fi;
 	goto next
 }
 
-init { atomic { run worker(0); run worker(1); run worker(2) } }
+init
+{
+	atomic {
+		if						/* none, one or two just ran out of jobs */
+		:: true
+		:: word[0] = awake; bits[0] = false
+		:: word[0] = awake; bits[0] = false; word[1] = awake; bits[1] = false
+		fi;
+		run submitter();
+		run worker(0, word[0] == asleep);
+		run worker(1, word[1] == asleep);
+		run worker(2, word[2] == asleep)
+	}
+}
