@@ -6,8 +6,9 @@
  *	Each kernel writes down the device's time at its start and its end.  How many
  *	were in flight is what they took, all together, by what it took until all of
  *	them were done, from the first one's start; and how many were at the most.
- *	How many connections there are is decided when the context is created: so
- *	hand-written code as CUDA is by default has a process of its own.
+ *	How many connections there are is decided when the context is created, and
+ *	streams share them in the order in which they were made: so each side, and
+ *	each run, has a process of its own.
  */
 #include "gpu.h"
 #include "gpu_work.h"
@@ -142,47 +143,53 @@ static struct found by_pool(struct bench *b)
 
 /* ---- the line ------------------------------------------------------------ */
 
-static void start(struct bench *b)
-{
-	gpu_begin(b->opt->ordinal);
-	b->stamps = gpu_pinned(NR * sizeof(*b->stamps));
-	start_hands(b);
-	(void)by_hand(b);
-}
-
-struct figures {
+/* A side, alone in its process. */
+struct side {
 	struct bench *bench;
+	bool setup, pool;
 	struct gpu_figure *mean, *most;
 };
 
-static void by_default(void *arg, int out)
+static void measure(void *arg, int out)
 {
-	struct bench *b = ((const struct figures *)arg)->bench;
+	const struct side *side = arg;
+	struct bench *b = side->bench;
+	struct found found;
 
-	start(b);
-	for (unsigned run = 0; run < b->opt->runs; run++) {
-		const struct found found = by_hand(b);
-
-		bench_tell(out, &found, sizeof(found));
+	if (side->setup)
+		gpu_setup();
+	gpu_begin(b->opt->ordinal);
+	b->stamps = gpu_pinned(NR * sizeof(*b->stamps));
+	if (side->pool) {
+		b->pool = gpu_pool(b->opt->device, RNL_STREAM_PER_THREAD, NR, NULL);
+		make_items(b);
+	} else {
+		start_hands(b);
 	}
+	(void)(side->pool ? by_pool(b) : by_hand(b));
+	found = side->pool ? by_pool(b) : by_hand(b);
+	bench_tell(out, &found, sizeof(found));
 	fflush(NULL);
 	_exit(EXIT_SUCCESS);
 }
 
 static void found(void *arg, void *piece)
 {
-	const struct figures *to = arg;
+	const struct side *to = arg;
 	const struct found *one = piece;
 
 	gpu_figure_add(to->mean, one->mean);
 	gpu_figure_add(to->most, one->most);
 }
 
-static struct figures figures_of(struct bench *b, struct gpu_row *mean, struct gpu_row *most,
-				 enum gpu_side side, const char *variant)
+static void run_side(struct side *side, const char *what)
 {
-	return (struct figures){ b, gpu_row_figure(mean, side, variant),
-				 gpu_row_figure(most, side, variant) };
+	int nr = 0;
+	const char *error = bench_child(measure, found, side, sizeof(struct found), 30, &nr);
+
+	if (error)
+		fprintf(stderr, "gpu: inflight, %s: %s %d\n", what, error, nr);
+	bench_must(!error, "kernels in flight");
 }
 
 static void line(const struct gpu_run *run)
@@ -194,34 +201,27 @@ static void line(const struct gpu_run *run)
 					   "the same, at the most");
 	struct gpu_row *alone = gpu_row_new("inflight", "kernels", true, GPU_NO_GOAL, 0,
 					    "the same as CUDA is by default, mean");
-	struct figures usual = figures_of(b, alone, most, GPU_HAND, "8 connections");
-	struct figures many = figures_of(b, mean, most, GPU_HAND, "32 connections");
-	struct figures pool = figures_of(b, mean, most, GPU_RUNNEL, "rnl_setup()");
-	struct figures limit = figures_of(b, mean, most, GPU_CEILING, "one each");
-	int nr = 0;
-	const char *what;
+	struct {
+		const char *name;
+		struct side side;
+	} sides[] = {
+		{ "8 connections", { b, false, false,
+				     gpu_row_figure(alone, GPU_HAND, "8 connections"),
+				     gpu_row_figure(most, GPU_HAND, "8 connections") } },
+		{ "32 connections", { b, true, false,
+				      gpu_row_figure(mean, GPU_HAND, "32 connections"),
+				      gpu_row_figure(most, GPU_HAND, "32 connections") } },
+		{ "rnl_setup()", { b, true, true,
+				   gpu_row_figure(mean, GPU_RUNNEL, "rnl_setup()"),
+				   gpu_row_figure(most, GPU_RUNNEL, "rnl_setup()") } },
+	};
 
 	b->opt = run->opt;
-	/* Before this process touches CUDA. */
-	what = bench_child(by_default, found, &usual, sizeof(struct found), 30, &nr);
-	if (what)
-		fprintf(stderr, "gpu: inflight, with CUDA's default: %s %d\n", what, nr);
-	bench_must(!what, "hand-written kernels with CUDA's default");
-	gpu_setup();
-	start(b);
-	b->pool = gpu_pool(run->opt->device, RNL_STREAM_PER_THREAD, NR, NULL);
-	make_items(b);
-	(void)by_pool(b);
-	for (unsigned i = 0; i < run->opt->runs; i++) {
-		struct found one = by_hand(b);
-
-		found(&many, &one);
-		one = by_pool(b);
-		found(&pool, &one);
-		one = (struct found){ NR, NR };
-		found(&limit, &one);
-	}
-	rnl_pool_destroy(b->pool);
+	for (unsigned i = 0; i < run->opt->runs; i++)
+		for (unsigned j = 0; j < sizeof(sides) / sizeof(sides[0]); j++)
+			run_side(&sides[j].side, sides[j].name);
+	gpu_figure_add(gpu_row_figure(mean, GPU_CEILING, "one each"), NR);
+	gpu_figure_add(gpu_row_figure(most, GPU_CEILING, "one each"), NR);
 	gpu_row_tell(run, mean);
 	gpu_row_tell(run, alone);
 	gpu_row_tell(run, most);
