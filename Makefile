@@ -72,6 +72,12 @@ SRCS := \
 SRCS_CUDA := \
 	device_cuda.c \
 	# EOL
+# In src/tool: the program runnel, which links the archive.
+TOOL_SRCS := \
+	lint.c \
+	report.c \
+	tool.c \
+	# EOL
 HEADERS := \
 	runnel.h \
 	runnel/cuda.h \
@@ -356,6 +362,7 @@ http      := examples/http_server
 HTTP_OBJS := $(HTTP_SRCS:%.c=$(http)/%.o) $(http)/sobel_kernel$(kernel_o) \
 	     examples/gwc_count.o examples/gwc_kernel$(kernel_o)
 KERNEL_EXAMPLES := examples/allocator examples/batch_sha256 examples/gwc examples/overlap
+TOOL_OBJS := $(TOOL_SRCS:%.c=src/tool/%.o)
 PROGRAMS := $(EXAMPLES:%=examples/%) $(KERNEL_EXAMPLES) $(if $(filter yes,$(have_HTTP)),$(http)/http_server)
 
 # ---- how ---------------------------------------------------------------------
@@ -382,7 +389,7 @@ vpath %.cu $(srcdir)
 vpath %.in $(srcdir)
 vpath %.map $(srcdir)
 
-all: lib examples
+all: lib tool examples
 %.o: %.c Makefile config.mk ; @mkdir -p $(@D)
 	$(call Q,CC)$(COMPILE) -c -o $@ $<
 %.o: %.cpp Makefile config.mk ; @mkdir -p $(@D)
@@ -400,6 +407,12 @@ $(SO): $(OBJS) src/runnel.map
 	  -Wl,--version-script=$(filter %.map,$^) $(if $(sanitizer),,-Wl,-z,defs) \
 	  -o $@ $(OBJS) $(URCU_LIBS) $(CUDA_LIBS)
 	@ln -sf $(SO) $(SONAME) && ln -sf $(SO) librunnel.so
+
+tool: runnel
+tool_uses := $(foreach l,JANSSON LIBELF,$(if $(filter yes,$(have_$l)),$l))
+src/tool/%.o: INC += $(foreach l,$(tool_uses),-DHAVE_$l=1 $($l_CFLAGS))
+runnel: $(TOOL_OBJS) librunnel.a
+	$(call Q,LD)$(LINK) -o $@ $(TOOL_OBJS) $(WITH_A) $(foreach l,$(tool_uses),$($l_LIBS))
 
 examples: $(PROGRAMS)
 $(EXAMPLES:%=examples/%): %: %.o $(SO)
@@ -531,15 +544,17 @@ serve check-http:
 endif
 
 # ---- install, configure, clean -----------------------------------------------
-install: lib runnel.pc
-	install -d $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/runnel
+install: lib tool runnel.pc
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/runnel
 	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h $(DESTDIR)$(includedir)/$$h || exit; done
+	install -m 755 runnel $(DESTDIR)$(bindir)
 	install -m 644 librunnel.a $(DESTDIR)$(libdir)
 	install -m 755 $(SO) $(DESTDIR)$(libdir)
 	ln -sf $(SO) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/librunnel.so
 	install -m 644 runnel.pc $(DESTDIR)$(libdir)/pkgconfig
 uninstall:
+	rm -f $(DESTDIR)$(bindir)/runnel
 	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,$(DESTDIR)$(libdir)/$f)
 	rm -f $(HEADERS:%=$(DESTDIR)$(includedir)/%)
 	! test -d $(DESTDIR)$(includedir)/runnel || rmdir $(DESTDIR)$(includedir)/runnel
@@ -549,19 +564,19 @@ config.status: $(srcdir)/configure ; ./config.status --recheck
 autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
 clean:
-	rm -f librunnel.a librunnel.so* $(foreach d,src tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
+	rm -f runnel librunnel.a librunnel.so* $(foreach d,src src/tool tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
 	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
 	  tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
-	! test -L Makefile || { rm -f Makefile && rmdir src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
-.PHONY: all lib bench bench-gpu benches examples tests check check-http demo serve install uninstall autoconf clean distclean
--include $(wildcard $(foreach d,src tests tests/bench tests/fake_cudart examples $(http),$d/*.d))
+	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
+.PHONY: all lib tool bench bench-gpu benches examples tests check check-http demo serve install uninstall autoconf clean distclean
+-include $(wildcard $(foreach d,src src/tool tests tests/bench tests/fake_cudart examples $(http),$d/*.d))
 endif
 
 define help
 make deps         installs what is missing to build and test (apt; elsewhere names it)
-make              the library and the examples; V=1 shows the commands
+make              the library, the tool and the examples; V=1 shows the commands
 make demo         counts words with examples/gwc, compares with wc; DEMO_FILES='DIR ...'
 make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds each;
                   TESTWRAP='command' goes before each program

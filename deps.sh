@@ -6,7 +6,7 @@
 set -u
 missing= wanted=
 need() { missing="$missing $*"; }
-want() { wanted="$wanted $*"; }		# for examples/http_server, make bench, tests/api_loops and tests/model.sh, which may be left out
+want() { wanted="$wanted $*"; }		# for examples/http_server, the tool, make bench, tests/api_loops and tests/model.sh, which may be left out
 echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
 command -v make >/dev/null || need make
 command -v pkg-config >/dev/null || need pkg-config
@@ -14,6 +14,7 @@ pkg-config --exists liburcu-cds 2>/dev/null || need liburcu-dev
 pkg-config --exists 'check >= 0.15' 2>/dev/null || need check
 pkg-config --exists 'libevent >= 2.1.9' 2>/dev/null || want libevent-dev
 pkg-config --exists 'jansson >= 2.10' 2>/dev/null || want libjansson-dev
+pkg-config --exists 'libelf >= 0.170' 2>/dev/null || want libelf-dev
 pkg-config --exists 'libpng >= 1.6' 2>/dev/null || want libpng-dev
 pkg-config --exists libuv 2>/dev/null || want libuv1-dev
 pkg-config --exists 'glib-2.0 >= 2.36' 2>/dev/null || want libglib2.0-dev
@@ -29,17 +30,18 @@ done
 
 if ! command -v apt-get >/dev/null; then
 	cat >&2 <<-IN
-	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, make bench and two tests:${wanted:- nothing}
+	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, the tool, make bench and two tests:${wanted:- nothing}
 	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
 	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
-	            glib2-devel tbb-devel gcc-c++
+	            glib2-devel tbb-devel gcc-c++ elfutils-libelf-devel
 	  openSUSE  zypper install gcc make pkg-config liburcu-devel check-devel
 	            libevent-devel libjansson-devel libpng16-devel libuv-devel wrk python3
-	            glib2-devel tbb-devel gcc-c++
+	            glib2-devel tbb-devel gcc-c++ libelf-devel
 	  Arch      pacman -S gcc make pkgconf liburcu check libevent jansson libpng libuv wrk python
-	            glib2 onetbb
+	            glib2 onetbb libelf
 	  Alpine    apk add gcc musl-dev make pkgconf userspace-rcu-dev check-dev libevent-dev
 	            jansson-dev libpng-dev libuv-dev wrk python3 glib-dev onetbb-dev g++
+	            elfutils-dev
 	IN
 	[ -z "$missing" ]
 	exit

@@ -40,6 +40,7 @@ int main(void)
 	return answer != 42 || rnl_version() >> 16 != RNL_VERSION_MAJOR;
 }
 IN
+[ "$("$(find "$dir/root" -path '*/bin/runnel')" --version)" = "runnel $VERSION" ] && ok 'the tool' || bad 'the tool'
 [ "$(pkg --modversion runnel)" = "$VERSION" ] && ok 'the version' || bad 'the version'
 
 $CC $CFLAGS ${sanitizer:+-fsanitize=$sanitizer} -o "$dir/shared" "$dir/app.c" $(pkg --cflags --libs runnel) &&

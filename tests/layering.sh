@@ -33,4 +33,8 @@ holds 'no file calls one that calls it' "$(circles)"
 holds 'devices do not call up' "$(includes '(pool|worker|barrier|job)\.h' '^(device_|host_stream\.)')"
 holds 'no wfcq call sleeps in poll()' "$(grep -noE 'cds_wfcq_[a-z_]*blocking' -- *.[ch] | grep -v nonblocking)"
 holds 'a file is named after its noun' "$(ls | grep -E '^(utils?|common|helpers?|misc)\.')"
+holds 'the library knows nothing of the tool' "$(includes '(.*/)?tool')"
+cd tool || exit
+holds 'of the library, the tool has what its users have' \
+	"$(includes '"' | grep -vE "\"(config|$(ls | sed -n 's/\.h$//p' | paste -sd '|'))\.h\"")"
 exit $rc

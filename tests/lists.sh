@@ -3,11 +3,11 @@
 rc=0
 # listed FILE NAME ...: one of the names is on a line of its own.
 cd "$srcdir" || exit
-for f in src/*.c examples/*.c examples/http_server/*.c tests/unit_*.c tests/api_*.c tests/stress_*.c tests/fake_cudart/*.c tests/*.cu \
+for f in src/*.c src/tool/*.c examples/*.c examples/http_server/*.c tests/unit_*.c tests/api_*.c tests/stress_*.c tests/fake_cudart/*.c tests/*.cu \
 	tests/*.sh include/*.h include/*/*.h; do
 	[ -e "$f" ] || continue
 	case $f in
-	examples/http_server/*) name=${f#*/*/} ;;
+	src/tool/* | examples/http_server/*) name=${f#*/*/} ;;
 	src/* | examples/allocator* | examples/batch_sha256* | examples/gwc* | examples/overlap* | examples/quote.c | examples/std_fd.c | *.sh) name=${f#*/} ;;
 	include/*) name=${f#include/} ;;
 	tests/fake_cudart/*) name=${f#tests/} ;;
