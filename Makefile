@@ -72,8 +72,12 @@ SRCS := \
 SRCS_CUDA := \
 	device_cuda.c \
 	# EOL
-# In src/tool: the program runnel, which links the archive.
+# In src/tool: the program runnel, which links the archive; with its kernels.
 TOOL_SRCS := \
+	facts.c \
+	info.c \
+	json.c \
+	kernels_host.c \
 	lint.c \
 	report.c \
 	tool.c \
@@ -363,6 +367,7 @@ HTTP_OBJS := $(HTTP_SRCS:%.c=$(http)/%.o) $(http)/sobel_kernel$(kernel_o) \
 	     examples/gwc_count.o examples/gwc_kernel$(kernel_o)
 KERNEL_EXAMPLES := examples/allocator examples/batch_sha256 examples/gwc examples/overlap
 TOOL_OBJS := $(TOOL_SRCS:%.c=src/tool/%.o)
+tool_double := $(if $(fakes),tests/tool_double)
 PROGRAMS := $(EXAMPLES:%=examples/%) $(KERNEL_EXAMPLES) $(if $(filter yes,$(have_HTTP)),$(http)/http_server)
 
 # ---- how ---------------------------------------------------------------------
@@ -411,8 +416,11 @@ $(SO): $(OBJS) src/runnel.map
 tool: runnel
 tool_uses := $(foreach l,JANSSON LIBELF,$(if $(filter yes,$(have_$l)),$l))
 src/tool/%.o: INC += $(foreach l,$(tool_uses),-DHAVE_$l=1 $($l_CFLAGS))
-runnel: $(TOOL_OBJS) librunnel.a
-	$(call Q,LD)$(LINK) -o $@ $(TOOL_OBJS) $(WITH_A) $(foreach l,$(tool_uses),$($l_LIBS))
+src/tool/facts.o: INC += $(CUDA_CFLAGS)
+tool_libs := $(foreach l,$(tool_uses),$($l_LIBS))
+runnel: $(TOOL_OBJS) src/tool/kernels$(kernel_o) librunnel.a
+	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_A) $(call to_host,$(tool_libs)),\
+	  $(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(tool_libs))
 
 examples: $(PROGRAMS)
 $(EXAMPLES:%=examples/%): %: %.o $(SO)
@@ -450,6 +458,11 @@ $(fake_cudart): $(FAKE_OBJS)
 	  tail -n 1) && so=libcudart.so.$$((v / 1000)) && \
 	  echo "$$so { global: cuda*; fake_*; local: *; };" >$@.map && \
 	  $(LINK) -shared -Wl,-soname,$$so -Wl,--version-script=$@.map -o $@ $^ && ln -sf $(@F) $(@D)/$$so
+# The tool, on the double.
+tests/tool_double.o: TEST_CFLAGS = $(CUDA_CFLAGS)
+tests/tool_double: $(TOOL_OBJS) tests/tool_double.o librunnel.a $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) librunnel.a $(fake_cudart) -Wl,-rpath,'$$ORIGIN/fake_cudart' \
+	  $(URCU_LIBS) $(tool_libs)
 $(TESTS_FAKE): %: %.o $(SO) $(fake_cudart)
 	$(call Q,LD)$(LINK) -o $@ $< $(fake_cudart) -Wl,-rpath,'$$ORIGIN/fake_cudart' $(WITH_SO) $(CHECK_LIBS)
 static_so = --cudart static $(NVWITH_SO)
@@ -519,7 +532,7 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) sh $(srcdir)/tests/run $(call wanted,$(RUNS))
-tests: $(if $(fakes),$(fake_cudart)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
+tests: $(if $(fakes),$(fake_cudart)) $(if $(call wanted,tests/cli_tool),$(tool_double)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
 	$(if $(call wanted,tests/bench_quick),tests/bench/rates) \
 	$(if $(call wanted,tests/bench_gpu_quick),$(gpu_benches))
 else
@@ -566,7 +579,7 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 clean:
 	rm -f runnel librunnel.a librunnel.so* $(foreach d,src src/tool tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
 	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
-	  tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
+	  tests/tool_double tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
 	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }

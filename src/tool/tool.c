@@ -24,6 +24,7 @@ static const struct command {
 	const char *name;
 	tool_command_fn *run;
 } commands[] = {
+	{ "info", tool_info },
 	{ "lint", tool_lint },
 	{ "report", tool_report },
 };
@@ -32,6 +33,7 @@ static const char help[] =
 "Usage: runnel COMMAND [ARGUMENT]...\n"
 "Tells what CUDA's streams do, here and in a program that uses runnel.\n"
 "\n"
+"  info      devices, what they have, and what of it works\n"
 "  lint      names objects and libraries that use the legacy default stream\n"
 "  report    tells from a trace what ran at the same time, and what did not\n"
 "\n"

@@ -124,6 +124,7 @@ static void in_child(void)
 static bool survives(enum fake_function function)
 {
 	switch (function) {
+	case FAKE_cudaDriverGetVersion:
 	case FAKE_cudaGetDevice:
 	case FAKE_cudaGetDeviceCount:
 	case FAKE_cudaGetDeviceProperties:

@@ -25,6 +25,26 @@ cudaError_t cudaGetDeviceCount(int *nr)
 	return cudaSuccess;
 }
 
+static cudaError_t version(int *version)
+{
+	if (!version)
+		return cudaErrorInvalidValue;
+	*version = CUDART_VERSION;
+	return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *driver)
+{
+	CALL(cudaDriverGetVersion);
+	return fake__said(version(driver));
+}
+
+cudaError_t cudaRuntimeGetVersion(int *runtime)
+{
+	CALL(cudaRuntimeGetVersion);
+	return fake__said(version(runtime));
+}
+
 cudaError_t cudaGetDevice(int *device)
 {
 	CALL(cudaGetDevice);

@@ -18,6 +18,7 @@
 #define FAKE_FUNCTIONS(X) \
 	X(cuStreamWriteValue32) \
 	X(cudaDeviceGetStreamPriorityRange) \
+	X(cudaDriverGetVersion) \
 	X(cudaEventCreateWithFlags) \
 	X(cudaEventDestroy) \
 	X(cudaEventElapsedTime) \
@@ -40,6 +41,7 @@
 	X(cudaMemcpyAsync) \
 	X(cudaMemsetAsync) \
 	X(cudaPointerGetAttributes) \
+	X(cudaRuntimeGetVersion) \
 	X(cudaSetDevice) \
 	X(cudaStreamCreateWithFlags) \
 	X(cudaStreamCreateWithPriority) \

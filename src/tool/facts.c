@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What CUDA and the system say of this machine.
+ *
+ * DESIGN
+ * Attributes alone: nothing is launched, and no stream is made.  The tool links
+ * the library's archive, so this is the copy of the runtime that the pool uses.
+ */
+#include "config.h"
+
+#include "facts.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#ifdef HAVE_CUDA
+#include <cuda_runtime_api.h>
+
+static void explain(struct tool_cuda *cuda, cudaError_t code)
+{
+	const int toolkit = cuda->toolkit;
+
+	if (code == cudaSuccess || code == cudaErrorNoDevice)
+		snprintf(cuda->why_none, sizeof(cuda->why_none), "the driver shows no GPU%s",
+			 getenv("CUDA_VISIBLE_DEVICES") ? " (CUDA_VISIBLE_DEVICES is set)" : "");
+	else if (code == cudaErrorInsufficientDriver && !cuda->driver)
+		snprintf(cuda->why_none, sizeof(cuda->why_none), "there is no NVIDIA driver");
+	else if (code == cudaErrorInsufficientDriver)
+		snprintf(cuda->why_none, sizeof(cuda->why_none),
+			 "the NVIDIA driver is for CUDA %d.%d, and this was built with %d.%d",
+			 cuda->driver / 1000, cuda->driver % 1000 / 10, toolkit / 1000,
+			 toolkit % 1000 / 10);
+	else
+		snprintf(cuda->why_none, sizeof(cuda->why_none), "CUDA does not start: error %d",
+			 (int)code);
+}
+
+void tool_cuda_look(struct tool_cuda *cuda)
+{
+	cudaError_t code;
+
+	*cuda = (struct tool_cuda){ .built = true, .toolkit = CUDART_VERSION };
+	if (cudaRuntimeGetVersion(&cuda->runtime) != cudaSuccess)
+		cuda->runtime = 0;
+	if (cudaDriverGetVersion(&cuda->driver) != cudaSuccess)
+		cuda->driver = 0;
+	code = cudaGetDeviceCount(&cuda->nr_devices);
+	(void)cudaGetLastError();
+	if (code != cudaSuccess)
+		cuda->nr_devices = 0;
+	if (!cuda->nr_devices)
+		explain(cuda, code);
+}
+
+int tool_gpu_look(int ordinal, struct tool_gpu *gpu)
+{
+	struct cudaDeviceProp prop;
+	cudaError_t code = cudaGetDeviceProperties(&prop, ordinal);
+
+	if (code == cudaSuccess)
+		code = cudaSetDevice(ordinal);
+	if (code != cudaSuccess)
+		return (int)code;
+	*gpu = (struct tool_gpu){
+		.major = prop.major,
+		.minor = prop.minor,
+		.concurrent_kernels = prop.concurrentKernels,
+		.memory_pools = prop.memoryPoolsSupported,
+		.unified_addressing = prop.unifiedAddressing,
+		.pageable_access = prop.pageableMemoryAccess,
+		.ecc = prop.ECCEnabled,
+		.pci_domain = (unsigned)prop.pciDomainID,
+		.pci_bus = (unsigned)prop.pciBusID,
+		.pci_device = (unsigned)prop.pciDeviceID,
+	};
+	return (int)cudaDeviceGetStreamPriorityRange(&gpu->least_priority,
+						     &gpu->greatest_priority);
+}
+#else
+void tool_cuda_look(struct tool_cuda *cuda)
+{
+	*cuda = (struct tool_cuda){ .built = false };
+	snprintf(cuda->why_none, sizeof(cuda->why_none), "this was built without CUDA");
+}
+
+int tool_gpu_look(int ordinal, struct tool_gpu *gpu)
+{
+	(void)ordinal;
+	*gpu = (struct tool_gpu){ .major = 0 };
+	return -1;
+}
+#endif
+
+unsigned tool_connections(const char *setting)
+{
+	const long nr = setting ? strtol(setting, NULL, 10) : 0;
+
+	if (nr < 1)	/* CUDA does not take it */
+		return TOOL_CONNECTIONS_DEFAULT;
+	return nr > TOOL_CONNECTIONS_MAX ? TOOL_CONNECTIONS_MAX : (unsigned)nr;
+}
+
+unsigned tool_cpus(void)
+{
+	cpu_set_t set;
+
+	if (!sched_getaffinity(0, sizeof(set), &set))
+		return (unsigned)CPU_COUNT(&set);
+	return (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* What CUDA and the system say of this machine, without a pool. */
+#ifndef TOOL_FACTS_H
+#define TOOL_FACTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#define TOOL_CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
+#define TOOL_CONNECTIONS_DEFAULT 8	/* what CUDA takes if that is not set, */
+#define TOOL_CONNECTIONS_MAX 32		/* and the most that it takes */
+
+/* CUDA, whatever the device. */
+struct tool_cuda {
+	bool built;			/* into this program */
+	int toolkit, runtime, driver;	/* as 1000 * major + 10 * minor; driver 0: there is none */
+	int nr_devices;
+	char why_none[160];		/* if there are no devices: why */
+};
+void tool_cuda_look(struct tool_cuda *cuda);
+
+/* One of its devices, beyond what rnl_device_info() tells. */
+struct tool_gpu {
+	int major, minor;		/* compute capability */
+	int least_priority, greatest_priority; /* of streams; the same: there are none */
+	bool concurrent_kernels, memory_pools, unified_addressing, pageable_access, ecc;
+	unsigned pci_domain, pci_bus, pci_device;
+};
+
+/* Return: 0 or a cudaError_t. */
+int tool_gpu_look(int ordinal, struct tool_gpu *gpu);
+
+/*
+ * How many hardware queues a CUDA context of this process has, or will have.
+ * @setting: what the variable is set to, NULL if it is not.
+ */
+unsigned tool_connections(const char *setting);
+
+/* CPUs that this process may use. */
+unsigned tool_cpus(void);
+
+#endif /* TOOL_FACTS_H */

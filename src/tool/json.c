@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON on standard output, member by member.
+ *
+ * DESIGN
+ * What is open is a stack of closing brackets; a value puts a comma in front of
+ * itself unless it is the first.  Values of the outermost object and what is in
+ * its arrays have lines of their own, so that people can read it, too.
+ */
+#include "json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#define DEPTH_MAX 8
+#define LINES 2		/* levels whose members have lines */
+
+static struct {
+	char closing[DEPTH_MAX];
+	bool empty[DEPTH_MAX];
+	unsigned depth;
+} state;
+
+static void line(void)
+{
+	printf("\n%*s", 2 * (int)state.depth, "");
+}
+
+static void put_text(const char *text)
+{
+	putchar('"');
+	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			printf("\\%c", *c);
+		else if (*c < ' ' || *c == 0x7f)
+			printf("\\u%04x", (unsigned)*c);
+		else
+			putchar(*c);
+	}
+	putchar('"');
+}
+
+static void begin(const char *name)
+{
+	if (state.depth) {
+		bool *const empty = &state.empty[state.depth - 1];
+
+		if (!*empty)
+			putchar(',');
+		if (state.depth <= LINES)
+			line();
+		else if (!*empty)
+			putchar(' ');
+		*empty = false;
+	}
+	if (name) {
+		put_text(name);
+		fputs(": ", stdout);
+	}
+}
+
+static void push(const char *name, char opening, char closing)
+{
+	begin(name);
+	putchar(opening);
+	state.closing[state.depth] = closing;
+	state.empty[state.depth++] = true;
+}
+
+void tool_json_object(const char *name)
+{
+	push(name, '{', '}');
+}
+
+void tool_json_array(const char *name)
+{
+	push(name, '[', ']');
+}
+
+void tool_json_close(void)
+{
+	state.depth--;
+	if (state.depth < LINES && !state.empty[state.depth])
+		line();
+	putchar(state.closing[state.depth]);
+	if (!state.depth)
+		putchar('\n');
+}
+
+void tool_json_text(const char *name, const char *text)
+{
+	begin(name);
+	if (text)
+		put_text(text);
+	else
+		fputs("null", stdout);
+}
+
+void tool_json_integer(const char *name, int64_t value)
+{
+	begin(name);
+	printf("%" PRId64, value);
+}
+
+void tool_json_number(const char *name, double value)
+{
+	begin(name);
+	if (isfinite(value))
+		printf("%.6g", value);
+	else
+		fputs("null", stdout);
+}
+
+void tool_json_bool(const char *name, bool value)
+{
+	begin(name);
+	fputs(value ? "true" : "false", stdout);
+}

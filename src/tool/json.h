@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* JSON on standard output, member by member. */
+#ifndef TOOL_JSON_H
+#define TOOL_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The name is that of a member; NULL in an array, and of the outermost object.
+ * Who opens closes; the outermost close ends the line.
+ */
+void tool_json_object(const char *name);
+void tool_json_array(const char *name);
+void tool_json_close(void);
+
+void tool_json_text(const char *name, const char *text);	/* NULL: null */
+void tool_json_integer(const char *name, int64_t value);
+void tool_json_number(const char *name, double value);		/* six digits; not finite: null */
+void tool_json_bool(const char *name, bool value);
+
+#endif /* TOOL_JSON_H */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernels of check and bench for CUDA, beside their host functions.
+ *
+ * DESIGN
+ * Time is the device's: globaltimer, in ns, of all multiprocessors the same, though on
+ * some GPUs it goes by steps of a microsecond.  A word that the host looks at is written
+ * behind a fence for the whole system; one that the host sets is read past the caches.
+ */
+#include <runnel/cuda.h>
+
+#include "kernels.h"
+
+static __device__ __forceinline__ uint64_t now(void)
+{
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+static __device__ __forceinline__ bool first(void)
+{
+	return !blockIdx.x && !threadIdx.x;
+}
+
+static __device__ __forceinline__ void set(uint32_t *word, uint32_t value)
+{
+	__threadfence_system();
+	*(volatile uint32_t *)word = value;
+	__threadfence_system();
+}
+
+static __device__ __forceinline__ uint32_t get(const uint32_t *word)
+{
+	return *(const volatile uint32_t *)word;
+}
+
+static __global__ void hold(const struct tool_hold_args args)
+{
+	const uint64_t start = now();
+	uint32_t let_go;
+
+	if (!first())
+		return;
+	set(&args.words[TOOL_HOLD_RUNS], 1);
+	do {
+		let_go = get(&args.words[TOOL_HOLD_LET_GO]);
+	} while (!let_go && now() - start < args.patience_ns);
+	set(&args.words[TOOL_HOLD_ENDED], let_go ? TOOL_WAS_LET_GO : TOOL_RAN_OUT);
+}
+
+static __global__ void meet(const struct tool_meet_args args)
+{
+	const uint64_t start = now();
+
+	if (!first())
+		return;
+	atomicAdd(args.come, 1);
+	while (get(args.come) < args.wanted && now() - start < args.patience_ns)
+		;
+	args.stamps[0] = start;
+	args.stamps[1] = now();
+}
+
+static __global__ void stamp(const struct tool_stamp_args args)
+{
+	if (first())
+		*args.stamp = now();
+}
+
+static __global__ void fill(const struct tool_fill_args args)
+{
+	const uint64_t start = now();
+
+	if (args.runs && first())
+		set(args.runs, 1);
+	while (now() - start < args.ns)
+		;
+}
+
+static __global__ void words(const struct tool_words_args args)
+{
+	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	args.words[i] = args.words[i] * TOOL_WORDS_A + TOOL_WORDS_C;
+}
+
+RNL_KERNEL(tool_hold, tool_hold_host, hold, struct tool_hold_args);
+RNL_KERNEL(tool_meet, tool_meet_host, meet, struct tool_meet_args);
+RNL_KERNEL(tool_stamp, tool_stamp_host, stamp, struct tool_stamp_args);
+RNL_KERNEL(tool_fill, tool_fill_host, fill, struct tool_fill_args);
+RNL_KERNEL(tool_words, tool_words_host, words, struct tool_words_args);
+
+extern const bool tool_has_cuda_kernels = true;
+
+/* In the C sense of a job's unit: compiled for per-thread default streams, as this one. */
+int tool_stream_ids(void *stream, uint64_t *id, uint64_t *id_of_0)
+{
+	unsigned long long ids[2];
+	cudaError_t code = cudaStreamGetId((cudaStream_t)stream, &ids[0]);
+
+	if (code == cudaSuccess)
+		code = cudaStreamGetId((cudaStream_t)0, &ids[1]);
+	if (code != cudaSuccess)
+		return (int)cudaGetLastError();
+	*id = ids[0];
+	*id_of_0 = ids[1];
+	return 0;
+}
+
+int tool_page_locked(const void *mem)
+{
+	struct cudaPointerAttributes attributes;
+
+	if (cudaPointerGetAttributes(&attributes, mem) != cudaSuccess) {
+		(void)cudaGetLastError();
+		return -1;
+	}
+	return attributes.type == cudaMemoryTypeHost;
+}

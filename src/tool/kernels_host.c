@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernels of check and bench for the host device.
+ *
+ * DESIGN
+ * A kernel that waits naps, so that more of them than there are CPUs can be
+ * there at the same time.
+ */
+#include "kernels.h"
+
+#include <time.h>
+
+#define NAP_NS 20000
+
+static uint64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void nap(void)
+{
+	const struct timespec ts = { .tv_nsec = NAP_NS };
+
+	nanosleep(&ts, NULL);
+}
+
+/* release and acquire: what was done before such a word is set is seen by who sees it */
+static void set(uint32_t *word, uint32_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static uint32_t get(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+void tool_hold_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
+{
+	const struct tool_hold_args *args = arg;
+	const uint64_t end = now() + args->patience_ns;
+	bool let_go;
+
+	(void)grid;
+	(void)block;
+	set(&args->words[TOOL_HOLD_RUNS], 1);
+	while (!(let_go = get(&args->words[TOOL_HOLD_LET_GO])) && now() < end)
+		nap();
+	set(&args->words[TOOL_HOLD_ENDED], let_go ? TOOL_WAS_LET_GO : TOOL_RAN_OUT);
+}
+
+void tool_meet_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
+{
+	const struct tool_meet_args *args = arg;
+	const uint64_t start = now();
+
+	(void)grid;
+	(void)block;
+	__atomic_fetch_add(args->come, 1, __ATOMIC_ACQ_REL);
+	while (get(args->come) < args->wanted && now() < start + args->patience_ns)
+		nap();
+	args->stamps[0] = start;
+	args->stamps[1] = now();
+}
+
+void tool_stamp_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
+{
+	(void)grid;
+	(void)block;
+	*((const struct tool_stamp_args *)arg)->stamp = now();
+}
+
+void tool_fill_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
+{
+	const struct tool_fill_args *args = arg;
+	const uint64_t end = now() + args->ns;
+
+	(void)grid;
+	(void)block;
+	if (args->runs)
+		set(args->runs, 1);
+	while (now() < end)
+		nap();
+}
+
+void tool_words_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
+{
+	uint32_t *words = ((const struct tool_words_args *)arg)->words;
+
+	for (uint32_t i = 0; i < grid.x * block.x; i++)
+		words[i] = words[i] * TOOL_WORDS_A + TOOL_WORDS_C;
+}
