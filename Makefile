@@ -74,11 +74,18 @@ SRCS_CUDA := \
 	# EOL
 # In src/tool: the program runnel, which links the archive; with its kernels.
 TOOL_SRCS := \
+	check.c \
+	check_beside.c \
+	check_both.c \
+	check_meet.c \
+	check_tools.c \
+	check_urgent.c \
 	facts.c \
 	info.c \
 	json.c \
 	kernels_host.c \
 	lint.c \
+	options.c \
 	report.c \
 	tool.c \
 	# EOL

@@ -53,11 +53,15 @@ static __global__ void hold(const struct tool_hold_args args)
 static __global__ void meet(const struct tool_meet_args args)
 {
 	const uint64_t start = now();
+	uint64_t met;
 
 	if (!first())
 		return;
 	atomicAdd(args.come, 1);
 	while (get(args.come) < args.wanted && now() - start < args.patience_ns)
+		;
+	met = now();
+	while (now() - met < TOOL_MEET_STAYS_NS)
 		;
 	args.stamps[0] = start;
 	args.stamps[1] = now();

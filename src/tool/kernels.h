@@ -34,7 +34,11 @@ enum tool_hold_word {
 enum tool_hold_end { TOOL_HELD = 0, TOOL_WAS_LET_GO, TOOL_RAN_OUT };
 extern const struct rnl_kernel tool_hold;
 
-/* Waits until as many kernels as wanted have come, and notes when it began and ended. */
+/*
+ * Waits until as many kernels as wanted have come, stays a little, and notes when it
+ * began and ended.
+ */
+#define TOOL_MEET_STAYS_NS 200000	/* more than a step of the coarsest clock */
 struct tool_meet_args {
 	uint32_t *come;			/* the device's memory: 0, counted up */
 	uint64_t *stamps;		/* two, in ns of the device's clock */

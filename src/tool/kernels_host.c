@@ -56,11 +56,15 @@ void tool_meet_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 {
 	const struct tool_meet_args *args = arg;
 	const uint64_t start = now();
+	uint64_t met;
 
 	(void)grid;
 	(void)block;
 	__atomic_fetch_add(args->come, 1, __ATOMIC_ACQ_REL);
 	while (get(args->come) < args->wanted && now() < start + args->patience_ns)
+		nap();
+	met = now();
+	while (now() < met + TOOL_MEET_STAYS_NS)
 		nap();
 	args->stamps[0] = start;
 	args->stamps[1] = now();

@@ -24,6 +24,7 @@ static const struct command {
 	const char *name;
 	tool_command_fn *run;
 } commands[] = {
+	{ "check", tool_check },
 	{ "info", tool_info },
 	{ "lint", tool_lint },
 	{ "report", tool_report },
@@ -33,6 +34,7 @@ static const char help[] =
 "Usage: runnel COMMAND [ARGUMENT]...\n"
 "Tells what CUDA's streams do, here and in a program that uses runnel.\n"
 "\n"
+"  check     tries whether streams overlap here; says why where they do not\n"
 "  info      devices, what they have, and what of it works\n"
 "  lint      names objects and libraries that use the legacy default stream\n"
 "  report    tells from a trace what ran at the same time, and what did not\n"

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runnel check: small experiments.  What its parts know of each other:
+ *
+ *	check.c			the command line, which experiments, printing
+ *	check_meet.c		workers' kernels meet: streams, kernels, hardware queues
+ *	check_beside.c		copies beside a kernel that is held; pinned memory
+ *	check_both.c		copies in and out at the same time
+ *	check_urgent.c		priorities
+ *	check_tools.c		words, waits, jobs that start together
+ */
+#ifndef TOOL_CHECK_H
+#define TOOL_CHECK_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "facts.h"
+#include "kernels.h"
+
+enum check_answer {
+	CHECK_NOT_HERE,		/* no question for this device */
+	CHECK_YES,
+	CHECK_NO,
+	CHECK_UNKNOWN,		/* could not be found out */
+};
+
+/* The machine that is looked at. */
+struct check_machine {
+	const char *device;		/* as rnl_device_info() takes it */
+	struct rnl_device_info info;	/* of that */
+	struct tool_cuda cuda;
+	struct tool_gpu gpu;		/* info.cuda */
+	unsigned nr_workers;
+	const char *setting;		/* the user's, of CUDA_DEVICE_MAX_CONNECTIONS; or NULL */
+	unsigned connections;		/* with rnl_setup() */
+	uint64_t patience_ns;		/* of kernels that wait */
+	struct rnl_pool *pool;		/* with the workers; of all but check_urgent() */
+};
+
+struct check {
+	const char *name, *question;
+	enum check_answer answer;
+	char says[200];			/* what was seen */
+	char cause[400];		/* of a no, and what to do; or "" */
+	struct check_figure {
+		const char *name;	/* of the unit, too; NULL: no more */
+		double value;
+	} figures[4];
+};
+
+/* Experiments fill in answers, what they saw, and figures. */
+void check_meet(const struct check_machine *m, struct check *streams, struct check *kernels,
+		struct check *queues);
+void check_beside(const struct check_machine *m, struct check *in, struct check *out,
+		  struct check *pinned);
+void check_both(const struct check_machine *m, struct check *both);
+void check_urgent(const struct check_machine *m, struct check *urgent);
+
+/* ---- check_tools.c ------------------------------------------------------- */
+
+#define CHECK_RUNS 5		/* of each experiment, at most */
+#define CHECK_MAJORITY 3
+
+#define CHECK_WAIT_NS 20000000000	/* for what cannot take so long */
+
+void check_says(struct check *check, enum check_answer answer, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void check_figure(struct check *check, const char *name, double value);
+
+/*
+ * Why streams of this many workers wait for each other, if that is to be seen in
+ * the settings; else @otherwise.
+ */
+void check_blame(struct check *check, const struct check_machine *m, unsigned nr_streams,
+		 const char *otherwise);
+
+double check_median(double *values, unsigned nr);
+
+/* If @ret is an error: says what went wrong, and exits with status 2. */
+void check_must(int ret, const char *what);
+
+/* Jobs: init, submit, wait until done; each must go well. */
+void check_submit(struct rnl_pool *pool, struct rnl_job *job, int (*fn)(struct rnl_job *job));
+void check_done(struct rnl_job *job, const char *what);
+
+/* Words that threads and devices set for each other. */
+uint32_t check_get(const uint32_t *word);
+void check_set(uint32_t *word, uint32_t value);
+void check_nap(void);
+
+/* Whether the word was set to something else than 0 in that time. */
+bool check_await(const uint32_t *word, uint64_t timeout_ns);
+
+uint64_t check_now(void);
+
+/*
+ * Job functions that wait for each other before they go on: so each is on a worker of
+ * its own, and what they issue is issued at the same time.
+ */
+struct check_party {
+	uint32_t come, wanted;
+};
+/* Called by each function.  0; -ETIMEDOUT: the others did not come. */
+int check_party(struct check_party *party);
+
+/* Pinned memory, zeroed, as long as the pool is there; and the device's. */
+void *check_pinned(const struct check_machine *m, size_t bytes);
+void *check_device(const struct check_machine *m, size_t bytes);
+
+#endif /* TOOL_CHECK_H */

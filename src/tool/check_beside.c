@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A copy that is done while a kernel of another worker is held runs beside kernels.
+ *
+ * DESIGN
+ * One worker's kernel says that it runs, and waits to be let go; then another worker
+ * copies; when that copy is done, the kernel is let go.  If it was still there, the
+ * copy passed it: that needs no clock, and is as true on a busy machine.  A kernel
+ * whose patience ends before is one that the copy had to wait for.
+ *
+ * Pinned memory: a copy is issued behind a held kernel on the same stream.  From
+ * page-locked memory the call returns at once; from other memory CUDA would keep the
+ * caller.  So it returned if the kernel was still there then; and runnel counted nothing
+ * that a CPU had to copy.
+ */
+#include "check.h"
+
+#include <stdio.h>
+
+#define COPY_BYTES (16u << 20)
+#define START_NS 2000000000u	/* until a kernel must run: it is the first on its stream */
+
+struct trial {
+	const struct check_machine *m;
+	struct check_party party;
+	uint32_t *words;		/* enum tool_hold_word */
+	void *to;
+	const void *from;
+	uint32_t issued;
+	uint64_t issue_ns;
+	struct rnl_job holder, copier;
+};
+
+static const struct rnl_dim one = { 1, 1, 1 };
+
+static int launch_hold(struct trial *trial)
+{
+	const struct tool_hold_args args = { trial->words, trial->m->patience_ns };
+
+	return rnl_launch(&tool_hold, one, one, &args);
+}
+
+static int hold(struct rnl_job *job)
+{
+	struct trial *trial = rnl_container_of(job, struct trial, holder);
+	const int ret = check_party(&trial->party);
+
+	return ret ? ret : launch_hold(trial);
+}
+
+static int copy(struct rnl_job *job)
+{
+	struct trial *trial = rnl_container_of(job, struct trial, copier);
+	const int ret = check_party(&trial->party);
+
+	(void)check_await(&trial->words[TOOL_HOLD_RUNS], START_NS);
+	return ret ? ret : rnl_copy(trial->to, trial->from, COPY_BYTES);
+}
+
+static int hold_and_copy(struct rnl_job *job)
+{
+	struct trial *trial = rnl_container_of(job, struct trial, holder);
+	int ret = launch_hold(trial);
+	const uint64_t start = check_now();
+
+	if (!ret)
+		ret = rnl_copy(trial->to, trial->from, COPY_BYTES);
+	trial->issue_ns = check_now() - start;
+	check_set(&trial->issued, 1);
+	return ret;
+}
+
+static void begin(struct trial *trial)
+{
+	for (unsigned i = 0; i < TOOL_HOLD_WORDS; i++)
+		trial->words[i] = 0;
+	trial->party = (struct check_party){ 0, 2 };
+	trial->issued = 0;
+}
+
+/* Return: whether the kernel was still there. */
+static bool let_go(struct trial *trial)
+{
+	check_set(&trial->words[TOOL_HOLD_LET_GO], 1);
+	check_done(&trial->holder, "a kernel that is held");
+	return trial->words[TOOL_HOLD_ENDED] == TOOL_WAS_LET_GO;
+}
+
+static bool copy_passes(struct trial *trial)
+{
+	begin(trial);
+	check_submit(trial->m->pool, &trial->holder, hold);
+	check_submit(trial->m->pool, &trial->copier, copy);
+	check_done(&trial->copier, "a copy beside a kernel");
+	return let_go(trial);
+}
+
+static bool call_returns(struct trial *trial)
+{
+	begin(trial);
+	check_submit(trial->m->pool, &trial->holder, hold_and_copy);
+	(void)check_await(&trial->issued, CHECK_WAIT_NS);
+	return let_go(trial);
+}
+
+/* Runs until most say the same.  Return: how many said yes; of @nrp. */
+static unsigned vote(struct trial *trial, bool (*try_it)(struct trial *trial), unsigned *nrp)
+{
+	unsigned yes = 0, no = 0;
+
+	while (yes < CHECK_MAJORITY && no < CHECK_MAJORITY) {
+		if (try_it(trial))
+			yes++;
+		else
+			no++;
+	}
+	*nrp = yes + no;
+	return yes;
+}
+
+static void try_copies(struct trial *trial, struct check *check, void *to, const void *from,
+		       const char *what)
+{
+	const struct check_machine *m = trial->m;
+	unsigned yes, nr;
+
+	trial->to = to;
+	trial->from = from;
+	yes = vote(trial, copy_passes, &nr);
+	if (yes >= CHECK_MAJORITY) {
+		check_says(check, CHECK_YES,
+			   "%s were done while another worker's kernel ran (%u of %u times)", what,
+			   yes, nr);
+		return;
+	}
+	check_says(check, CHECK_NO, "%s waited for another worker's kernel (%u of %u times)", what,
+		   nr - yes, nr);
+	check_blame(check, m, 2, m->info.cuda && !m->info.nr_copy_engines ?
+		    "this GPU has no copy engine" : "a debugger or a profiler that serialises, or "
+		    "another process that keeps the device busy");
+}
+
+static uint64_t staged(const struct check_machine *m)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	check_must(rnl_pool_stats(m->pool, &stats), "the pool's counters");
+	return stats.staged_bytes;
+}
+
+static void try_pinned(struct trial *trial, struct check *check, void *device, void *host,
+		       double lock_ms)
+{
+	const int locked = trial->m->info.cuda ? tool_page_locked(host) : 1;
+	const uint64_t before = staged(trial->m);
+	unsigned yes, nr;
+	uint64_t by_cpu;
+
+	trial->to = device;
+	trial->from = host;
+	yes = vote(trial, call_returns, &nr);
+	by_cpu = staged(trial->m) - before;
+	check_figure(check, "page_lock_ms_per_mb", lock_ms / (COPY_BYTES >> 20));
+	check_figure(check, "issue_us", (double)trial->issue_ns / 1e3);
+	if (locked < 0) {
+		check_says(check, CHECK_UNKNOWN, "CUDA does not tell whose the memory is");
+	} else if (locked && !by_cpu && yes >= CHECK_MAJORITY) {
+		check_says(check, CHECK_YES, "a copy behind a running kernel was issued in %.0f us%s",
+			   (double)trial->issue_ns / 1e3, trial->m->info.cuda ?
+			   ", and CUDA knows the memory as page-locked" :
+			   "; plain memory on the host device");
+	} else {
+		check_says(check, CHECK_NO, "%s; %.1f MB went through a CPU; of %u copies, %u held "
+			   "their worker", locked ? "the memory is page-locked" :
+			   "CUDA does not know the memory as page-locked", (double)by_cpu / 1e6, nr,
+			   nr - yes);
+		check_blame(check, trial->m, 1, "the driver does not page-lock memory: look at "
+			    "what the system has left, and at the limits of the container");
+	}
+}
+
+void check_beside(const struct check_machine *m, struct check *in, struct check *out,
+		  struct check *pinned)
+{
+	static struct trial trial;
+	void *device = check_device(m, COPY_BYTES), *host;
+	uint64_t start = check_now();
+	double lock_ms;
+
+	host = check_pinned(m, COPY_BYTES);
+	lock_ms = (double)(check_now() - start) / 1e6;
+	trial.m = m;
+	trial.words = check_pinned(m, sizeof(uint32_t) * TOOL_HOLD_WORDS);
+	trial.to = device;
+	trial.from = host;
+	(void)copy_passes(&trial);	/* CUDA loads a kernel when it is first launched */
+	try_copies(&trial, in, device, host, "copies to the device");
+	try_copies(&trial, out, host, device, "copies from the device");
+	try_pinned(&trial, pinned, device, host, lock_ms);
+	rnl_pinned_put(m->pool, trial.words);
+	rnl_pinned_put(m->pool, host);
+	rnl_device_free(m->pool, device);
+}

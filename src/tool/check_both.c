@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies in and out at the same time: how long both take together, and each alone.
+ *
+ * DESIGN
+ * Two workers issue everything behind a kernel that holds their streams: a stamp of the
+ * device's clock, the copies, and another stamp.  Then both are let go, so that no host
+ * thread has a part in the time.  One way alone is the same with one of the two.
+ * Copies that only take turns need as long as both together; ones at the same time
+ * less, though not half: they share the bus, and the memory.
+ */
+#include "check.h"
+
+#include <stdio.h>
+
+#define COPY_BYTES (16u << 20)
+#define COPIES 4
+#define GAIN 1.25		/* of two that have a way each: 1.7 (H200) */
+
+enum { IN, OUT, WAYS };
+
+struct way {
+	struct rnl_job job;
+	struct both *both;
+	uint32_t *words;		/* enum tool_hold_word */
+	uint64_t *stamps;		/* begin and end */
+	void *to;
+	const void *from;
+	uint32_t issued;
+};
+
+struct both {
+	const struct check_machine *m;
+	struct check_party party;
+	struct way ways[WAYS];
+};
+
+static const struct rnl_dim one = { 1, 1, 1 };
+
+static int stamp(uint64_t *at)
+{
+	const struct tool_stamp_args args = { at };
+
+	return rnl_launch(&tool_stamp, one, one, &args);
+}
+
+static int issue(struct rnl_job *job)
+{
+	struct way *way = rnl_container_of(job, struct way, job);
+	const struct tool_hold_args args = { way->words, way->both->m->patience_ns };
+	int ret = check_party(&way->both->party);
+
+	if (!ret)
+		ret = rnl_launch(&tool_hold, one, one, &args);
+	if (!ret)
+		ret = stamp(&way->stamps[0]);
+	for (unsigned i = 0; i < COPIES && !ret; i++)
+		ret = rnl_copy(way->to, way->from, COPY_BYTES);
+	if (!ret)
+		ret = stamp(&way->stamps[1]);
+	check_set(&way->issued, 1);
+	return ret;
+}
+
+/* @ways: bits.  Return: ms of the device, from the first stamp to the last. */
+static double run(struct both *both, unsigned ways)
+{
+	uint64_t begin = UINT64_MAX, end = 0;
+
+	both->party = (struct check_party){ 0, ways == (1 << IN | 1 << OUT) ? 2 : 1 };
+	for (unsigned i = 0; i < WAYS; i++) {
+		struct way *way = &both->ways[i];
+
+		way->issued = 0;
+		way->words[TOOL_HOLD_LET_GO] = 0;
+		if (ways & 1 << i)
+			check_submit(both->m->pool, &way->job, issue);
+	}
+	for (unsigned i = 0; i < WAYS; i++)
+		if (ways & 1 << i)
+			(void)check_await(&both->ways[i].issued, CHECK_WAIT_NS);
+	for (unsigned i = 0; i < WAYS; i++)
+		check_set(&both->ways[i].words[TOOL_HOLD_LET_GO], 1);
+	for (unsigned i = 0; i < WAYS; i++) {
+		const struct way *way = &both->ways[i];
+
+		if (!(ways & 1 << i))
+			continue;
+		check_done(&both->ways[i].job, "copies");
+		begin = way->stamps[0] < begin ? way->stamps[0] : begin;
+		end = way->stamps[1] > end ? way->stamps[1] : end;
+	}
+	return (double)(end - begin) / 1e6;
+}
+
+static void tell(const struct check_machine *m, struct check *check, double in, double out,
+		 double both)
+{
+	const double gb = (double)COPIES * COPY_BYTES / 1e6;	/* per ms: GB/s */
+	const double gain = both > 0 ? (in + out) / both : 0;
+
+	check_figure(check, "in_gb_per_s", gb / in);
+	check_figure(check, "out_gb_per_s", gb / out);
+	check_figure(check, "both_gb_per_s", 2 * gb / both);
+	check_figure(check, "times_as_fast_as_one_after_the_other", gain);
+	check_says(check, gain >= GAIN ? CHECK_YES : CHECK_NO,
+		   "in %.1f GB/s, out %.1f, both together %.1f: %.2f times as fast as one after the "
+		   "other", gb / in, gb / out, 2 * gb / both, gain);
+	if (check->answer == CHECK_NO)
+		check_blame(check, m, 2, m->info.nr_copy_engines < 2 ?
+			    "this GPU has but one copy engine" :
+			    "another process that copies, or a bus that is shared");
+}
+
+void check_both(const struct check_machine *m, struct check *check)
+{
+	static struct both both;
+	double ms[1 << WAYS][CHECK_RUNS];
+
+	if (!m->info.cuda)
+		return check_says(check, CHECK_NOT_HERE, "copies are CPUs' work on the host device; "
+				  "this process may use %u", tool_cpus());
+	both.m = m;
+	for (unsigned i = 0; i < WAYS; i++) {
+		struct way *way = &both.ways[i];
+		void *host = check_pinned(m, COPY_BYTES), *device = check_device(m, COPY_BYTES);
+
+		way->both = &both;
+		way->words = check_pinned(m, sizeof(uint32_t) * TOOL_HOLD_WORDS);
+		way->stamps = check_pinned(m, sizeof(uint64_t) * 2);
+		way->to = i == IN ? device : host;
+		way->from = i == IN ? host : device;
+	}
+	run(&both, 1 << IN | 1 << OUT);		/* warms up */
+	for (unsigned i = 0; i < CHECK_RUNS; i++)
+		for (unsigned ways = 1; ways < 1 << WAYS; ways++)
+			ms[ways][i] = run(&both, ways);
+	tell(m, check, check_median(ms[1 << IN], CHECK_RUNS), check_median(ms[1 << OUT], CHECK_RUNS),
+	     check_median(ms[1 << IN | 1 << OUT], CHECK_RUNS));
+	for (unsigned i = 0; i < WAYS; i++) {
+		const struct way *way = &both.ways[i];
+
+		rnl_pinned_put(m->pool, i == IN ? (void *)way->from : way->to);
+		rnl_device_free(m->pool, i == IN ? way->to : (void *)way->from);
+		rnl_pinned_put(m->pool, way->words);
+		rnl_pinned_put(m->pool, way->stamps);
+	}
+}

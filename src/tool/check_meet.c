@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels of all workers meet on the device: who comes, and how many are there at once.
+ *
+ * DESIGN
+ * A job on each worker launches a kernel that ends when all of them have come, or when
+ * its patience does: so if the device can have all at once, it has, however long the
+ * host's threads take to launch them.  How many were there at the same time is read
+ * off the kernels' own stamps of the device's clock.
+ */
+#include "check.h"
+
+#include <stdio.h>
+
+#define TOGETHER 8		/* so many one by one may take as long as so many patiences */
+#define BUDGET_NS 1500000000u	/* no further run after that: kernels one by one take long */
+
+struct meeting {
+	const struct check_machine *m;
+	struct check_party party;
+	uint32_t *come;			/* the device's */
+	uint64_t *stamps;		/* two of each worker */
+	struct guest {
+		struct rnl_job job;
+		struct meeting *meeting;
+		unsigned number;
+		int worker;
+		int ids_ret;
+		uint64_t id, id_of_0;
+	} guests[RNL_WORKERS_MAX];
+};
+
+static const struct rnl_dim one = { 1, 1, 1 };
+
+static int clear(struct rnl_job *job)
+{
+	return rnl_fill(((struct meeting *)job->user)->come, 0, sizeof(uint32_t));
+}
+
+static int come(struct rnl_job *job)
+{
+	struct guest *guest = rnl_container_of(job, struct guest, job);
+	struct meeting *meeting = guest->meeting;
+	const struct tool_meet_args args = {
+		meeting->come, &meeting->stamps[2 * guest->number],
+		meeting->m->patience_ns * TOGETHER / meeting->m->nr_workers,
+		meeting->m->nr_workers, 0
+	};
+	const int ret = check_party(&meeting->party);
+
+	guest->worker = rnl_worker_index();
+	guest->ids_ret = tool_stream_ids(rnl_stream(), &guest->id, &guest->id_of_0);
+	return ret ? ret : rnl_launch(&tool_meet, one, one, &args);
+}
+
+/* The most kernels that were there at the same time, by their stamps. */
+static unsigned peak(const struct meeting *meeting)
+{
+	const unsigned nr = meeting->m->nr_workers;
+	unsigned most = 0;
+
+	for (unsigned i = 0; i < nr; i++) {	/* when i began */
+		const uint64_t at = meeting->stamps[2 * i];
+		unsigned there = 0;
+
+		for (unsigned j = 0; j < nr; j++)
+			there += meeting->stamps[2 * j] <= at && at < meeting->stamps[2 * j + 1];
+		most = there > most ? there : most;
+	}
+	return most;
+}
+
+static unsigned meet(struct meeting *meeting)
+{
+	const unsigned nr = meeting->m->nr_workers;
+	struct rnl_job clearing;
+
+	check_must(rnl_job_init(&clearing, clear), "a job");
+	clearing.user = meeting;
+	check_must(rnl_submit(meeting->m->pool, &clearing), "submitting a job");
+	check_done(&clearing, "clearing a word");
+	meeting->party = (struct check_party){ 0, nr };
+	for (unsigned i = 0; i < nr; i++) {
+		struct guest *guest = &meeting->guests[i];
+
+		guest->meeting = meeting;
+		guest->number = i;
+		check_submit(meeting->m->pool, &guest->job, come);
+	}
+	for (unsigned i = 0; i < nr; i++)
+		check_done(&meeting->guests[i].job, "a kernel on each worker");
+	return peak(meeting);
+}
+
+static void tell_streams(const struct meeting *meeting, struct check *streams, double together)
+{
+	const struct guest *guests = meeting->guests;
+	const unsigned nr = meeting->m->nr_workers;
+	unsigned same = 0, others = 0;
+
+	if (!meeting->m->info.cuda) {
+		if (together >= 2)
+			check_says(streams, CHECK_YES, "each worker's stream is a thread of its own");
+		else
+			check_says(streams, CHECK_UNKNOWN, "no two streams were seen to go on at once");
+		return;
+	}
+	for (unsigned i = 0; i < nr; i++) {
+		if (guests[i].ids_ret) {
+			check_says(streams, CHECK_UNKNOWN, "CUDA does not tell: error %d",
+				   guests[i].ids_ret);
+			return;
+		}
+		others += guests[i].id != guests[i].id_of_0;
+		for (unsigned j = 0; j < i; j++)
+			same += guests[i].id == guests[j].id;
+	}
+	if (!same && !others) {
+		check_says(streams, CHECK_YES,
+			   "%u workers, %u streams; and stream 0 in a job is its worker's", nr, nr);
+		return;
+	}
+	check_says(streams, CHECK_NO, "of %u workers' streams, %u pairs are one, and %u are not "
+		   "stream 0 of their jobs", nr, same, others);
+	snprintf(streams->cause, sizeof(streams->cause), "stream 0 is the legacy default stream "
+		 "here: this program was not built with nvcc --default-stream per-thread");
+}
+
+static void tell_kernels(const struct check_machine *m, struct check *kernels, double together)
+{
+	check_figure(kernels, "kernels_at_once", together);
+	if (together >= 2) {
+		check_says(kernels, CHECK_YES, "%.0f kernels of %u workers ran at the same time",
+			   together, m->nr_workers);
+		return;
+	}
+	check_says(kernels, CHECK_NO, "kernels of %u workers ran one after the other",
+		   m->nr_workers);
+	check_blame(kernels, m, 2, !m->info.cuda ? "the system gave no two threads time" :
+		    m->gpu.concurrent_kernels ? "a debugger or a profiler that serialises, or another "
+		    "process that keeps the GPU busy" : "this GPU runs one kernel at a time");
+}
+
+static void tell_queues(const struct check_machine *m, struct check *queues, double together)
+{
+	const unsigned nr = m->nr_workers;
+	char set[64];
+
+	if (!m->info.cuda)
+		return check_says(queues, CHECK_NOT_HERE, "the host device has no hardware queues");
+	if (m->setting)
+		snprintf(set, sizeof(set), TOOL_CONNECTIONS "=%.12s", m->setting);
+	else
+		snprintf(set, sizeof(set), "rnl_setup(); without it there are %u",
+			 TOOL_CONNECTIONS_DEFAULT);
+	check_figure(queues, "hardware_queues", m->connections);
+	check_figure(queues, "kernels_at_once", together);
+	/* With room: of 32 workers with 32 queues, some 27 are seen at once. */
+	check_says(queues, together >= nr - nr / 4 ? CHECK_YES : CHECK_NO,
+		   "%u hardware queues (%s); %.0f of %u workers at once", m->connections, set,
+		   together, nr);
+	if (queues->answer == CHECK_NO)
+		check_blame(queues, m, nr, "another process that keeps the GPU busy");
+}
+
+void check_meet(const struct check_machine *m, struct check *streams, struct check *kernels,
+		struct check *queues)
+{
+	static struct meeting meeting;
+	double peaks[CHECK_RUNS], together;
+	unsigned nr = 0;
+	uint64_t start;
+
+	meeting.m = m;
+	meeting.come = check_device(m, sizeof(uint32_t));
+	meeting.stamps = check_pinned(m, sizeof(uint64_t) * 2 * m->nr_workers);
+	meet(&meeting);		/* CUDA loads a kernel when it is first launched */
+	start = check_now();
+	while (nr < CHECK_RUNS && (!nr || check_now() - start < BUDGET_NS))
+		peaks[nr++] = meet(&meeting);
+	together = check_median(peaks, nr);
+	tell_streams(&meeting, streams, together);
+	tell_kernels(m, kernels, together);
+	tell_queues(m, queues, together);
+	rnl_device_free(m->pool, meeting.come);
+	rnl_pinned_put(m->pool, meeting.stamps);
+}

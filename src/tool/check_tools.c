@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* What the experiments of runnel check are made of: words, waits, jobs that start together. */
+#include "check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tool.h"
+
+#define NAP_NS 50000
+#define PARTY_NS 5000000000	/* for workers to come: they are idle */
+
+void check_says(struct check *check, enum check_answer answer, const char *format, ...)
+{
+	va_list args;
+
+	check->answer = answer;
+	va_start(args, format);
+	vsnprintf(check->says, sizeof(check->says), format, args);
+	va_end(args);
+}
+
+void check_figure(struct check *check, const char *name, double value)
+{
+	struct check_figure *figure = check->figures;
+
+	while (figure->name)
+		figure++;
+	*figure = (struct check_figure){ name, value };
+}
+
+void check_blame(struct check *check, const struct check_machine *m, unsigned nr_streams,
+		 const char *otherwise)
+{
+	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+
+	if (!m->info.cuda)
+		snprintf(check->cause, sizeof(check->cause), "%s", otherwise);
+	else if (m->connections < nr_streams && m->connections < TOOL_CONNECTIONS_MAX)
+		snprintf(check->cause, sizeof(check->cause),
+			 "connections: " TOOL_CONNECTIONS " is %s, so %u workers share %u hardware "
+			 "queue%s: unset it and call rnl_setup(), or set it to %u before the program "
+			 "starts", m->setting ? m->setting : "not set", nr_streams, m->connections,
+			 m->connections == 1 ? "" : "s",
+			 nr_streams < TOOL_CONNECTIONS_MAX ? nr_streams : TOOL_CONNECTIONS_MAX);
+	else if (m->connections < nr_streams)
+		snprintf(check->cause, sizeof(check->cause),
+			 "connections: CUDA has %u hardware queues at most, so some of %u workers "
+			 "share one: take %u workers or fewer", TOOL_CONNECTIONS_MAX, nr_streams,
+			 TOOL_CONNECTIONS_MAX);
+	else if (blocking && strcmp(blocking, "0"))
+		snprintf(check->cause, sizeof(check->cause),
+			 "CUDA_LAUNCH_BLOCKING is %s, which has every launch wait for its kernel: "
+			 "unset it", blocking);
+	else
+		snprintf(check->cause, sizeof(check->cause), "%s", otherwise);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double check_median(double *values, unsigned nr)
+{
+	qsort(values, nr, sizeof(*values), by_value);
+	return nr % 2 ? values[nr / 2] : (values[nr / 2 - 1] + values[nr / 2]) / 2;
+}
+
+void check_must(int ret, const char *what)
+{
+	if (ret < 0)
+		exit(tool_trouble("%s: %s", what, rnl_strerror(ret)));
+}
+
+void check_submit(struct rnl_pool *pool, struct rnl_job *job, int (*fn)(struct rnl_job *job))
+{
+	check_must(rnl_job_init(job, fn), "a job");
+	check_must(rnl_submit(pool, job), "submitting a job");
+}
+
+void check_done(struct rnl_job *job, const char *what)
+{
+	check_must(rnl_job_wait(job, CHECK_WAIT_NS), what);
+	check_must(rnl_job_result(job), what);
+}
+
+uint32_t check_get(const uint32_t *word)
+{
+	/* acquire: what was done before the word was set is seen, too */
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+void check_set(uint32_t *word, uint32_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);	/* release: see check_get() */
+}
+
+void check_nap(void)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+
+	nanosleep(&nap, NULL);
+}
+
+uint64_t check_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+bool check_await(const uint32_t *word, uint64_t timeout_ns)
+{
+	const uint64_t end = check_now() + timeout_ns;
+
+	while (!check_get(word)) {
+		if (check_now() > end)
+			return false;
+		check_nap();
+	}
+	return true;
+}
+
+int check_party(struct check_party *party)
+{
+	const uint64_t end = check_now() + PARTY_NS;
+
+	__atomic_fetch_add(&party->come, 1, __ATOMIC_ACQ_REL);	/* as check_get(), check_set() */
+	while (check_get(&party->come) < party->wanted) {
+		if (check_now() > end)
+			return -ETIMEDOUT;
+		check_nap();
+	}
+	return 0;
+}
+
+void *check_pinned(const struct check_machine *m, size_t bytes)
+{
+	void *mem = NULL;
+
+	check_must(rnl_pinned_get(m->pool, bytes, &mem), "page-locked memory");
+	return memset(mem, 0, bytes);
+}
+
+void *check_device(const struct check_machine *m, size_t bytes)
+{
+	void *mem = NULL;
+
+	check_must(rnl_device_alloc(m->pool, bytes, &mem), "the device's memory");
+	return mem;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Urgent jobs go before others.
+ *
+ * DESIGN
+ * On a GPU: kernels of four workers, each of which fills the device twice, keep it busy
+ * for some 30 ms; meanwhile a small kernel comes from a worker that has nothing else on
+ * its stream, an urgent one's or a usual one's, by turns.  The times are the host's,
+ * for they differ by far (0.13 ms and 5 ms on an H200).
+ * On the host device, which has no priorities, the one worker of a pool is kept while
+ * jobs queue up behind it, the urgent one last; it has to run first.
+ */
+#include "check.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define FLOODERS 4
+#define FLOOD_KERNELS 32	/* of each */
+#define FLOOD_NS 100000		/* how long a block keeps its place */
+#define FLOOD_THREADS 1024
+#define FLOOD_BLOCKS 4		/* for each multiprocessor: twice what it holds */
+#define SETTLE_NS 1000000	/* until all flooders have issued */
+#define HELD_UP_US 300		/* what a flood costs a usual kernel, at least */
+#define GAIN 2
+
+#define QUEUED 8
+
+static const struct rnl_dim one = { 1, 1, 1 };
+
+static struct rnl_pool *make_pool(const struct check_machine *m, unsigned workers, unsigned urgent)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = NULL;
+
+	attr.device = m->device;
+	attr.nr_workers = workers;
+	attr.nr_urgent = urgent;
+	check_must(rnl_pool_create(&pool, &attr), "workers, one of them urgent");
+	return pool;
+}
+
+/* ---- on a GPU ------------------------------------------------------------ */
+
+struct flood {
+	const struct check_machine *m;
+	struct check_party party;
+	uint32_t *runs;
+	uint64_t *stamp;
+	uint32_t go;
+	struct probe {
+		struct rnl_job job;
+		bool urgent;
+		uint64_t issued_at;
+	} probe;
+	struct rnl_job flooders[FLOODERS];
+};
+
+static int do_flood(struct rnl_job *job)
+{
+	struct flood *flood = job->user;
+	const struct rnl_dim grid = { FLOOD_BLOCKS * flood->m->info.nr_multiprocessors, 1, 1 };
+	const struct rnl_dim block = { FLOOD_THREADS, 1, 1 };
+	const struct tool_fill_args args = { flood->runs, FLOOD_NS };
+	int ret = check_party(&flood->party);
+
+	for (unsigned i = 0; i < FLOOD_KERNELS && !ret; i++)
+		ret = rnl_launch(&tool_fill, grid, block, &args);
+	return ret;
+}
+
+static int do_probe(struct rnl_job *job)
+{
+	struct flood *flood = job->user;
+	const struct tool_stamp_args args = { flood->stamp };
+	const int ret = flood->probe.urgent ? 0 : check_party(&flood->party);
+
+	(void)check_await(&flood->go, CHECK_WAIT_NS);
+	flood->probe.issued_at = check_now();
+	return ret ? ret : rnl_launch(&tool_stamp, one, one, &args);
+}
+
+/* Return: us from the launch until the job was seen to be done. */
+static double sample(struct flood *flood, struct rnl_pool *pool, bool urgent)
+{
+	uint64_t end;
+
+	*flood->runs = 0;
+	flood->go = 0;
+	flood->party = (struct check_party){ 0, FLOODERS + !urgent };
+	flood->probe.urgent = urgent;
+	check_must(rnl_job_init(&flood->probe.job, do_probe), "a job");
+	check_must(rnl_job_urgent(&flood->probe.job, urgent), "an urgent job");
+	flood->probe.job.user = flood;
+	check_must(rnl_submit(pool, &flood->probe.job), "submitting a job");
+	for (unsigned i = 0; i < FLOODERS; i++) {
+		check_must(rnl_job_init(&flood->flooders[i], do_flood), "a job");
+		flood->flooders[i].user = flood;
+		check_must(rnl_submit(pool, &flood->flooders[i]), "submitting a job");
+	}
+	(void)check_await(flood->runs, CHECK_WAIT_NS);
+	end = check_now() + SETTLE_NS;
+	while (check_now() < end)
+		check_nap();
+	check_set(&flood->go, 1);
+	check_done(&flood->probe.job, "a small kernel");
+	end = check_now();
+	for (unsigned i = 0; i < FLOODERS; i++)
+		check_done(&flood->flooders[i], "kernels that fill the device");
+	return (double)(end - flood->probe.issued_at) / 1e3;
+}
+
+static void on_gpu(const struct check_machine *m, struct check *check)
+{
+	static struct flood flood;
+	struct rnl_pool *pool = make_pool(m, FLOODERS + 1, 1);
+	double urgent[CHECK_RUNS], usual[CHECK_RUNS], urgent_us, usual_us;
+
+	flood.m = m;
+	flood.runs = check_pinned(m, sizeof(uint32_t));
+	flood.stamp = check_pinned(m, sizeof(uint64_t));
+	sample(&flood, pool, true);		/* warms up */
+	for (unsigned i = 0; i < CHECK_RUNS; i++) {
+		urgent[i] = sample(&flood, pool, true);
+		usual[i] = sample(&flood, pool, false);
+	}
+	rnl_pool_destroy(pool);
+	rnl_pinned_put(m->pool, flood.runs);
+	rnl_pinned_put(m->pool, flood.stamp);
+	urgent_us = check_median(urgent, CHECK_RUNS);
+	usual_us = check_median(usual, CHECK_RUNS);
+	check_figure(check, "urgent_us", urgent_us);
+	check_figure(check, "usual_us", usual_us);
+	check_says(check, urgent_us * GAIN <= usual_us ? CHECK_YES : CHECK_NO,
+		   "among kernels that fill the device, an urgent one took %.0f us, a usual one %.0f",
+		   urgent_us, usual_us);
+	if (check->answer == CHECK_NO && usual_us < HELD_UP_US)
+		check_says(check, CHECK_UNKNOWN, "kernels that fill the device held no other one up "
+			   "(urgent %.0f us, usual %.0f)", urgent_us, usual_us);
+	if (check->answer == CHECK_NO)
+		check_blame(check, m, FLOODERS + 2, m->gpu.greatest_priority < m->gpu.least_priority ?
+			    "another process that keeps the GPU busy" :
+			    "this GPU's streams have no priorities");
+}
+
+/* ---- on the host device -------------------------------------------------- */
+
+struct queue {
+	uint32_t runs, let_go;
+	unsigned nr_run, urgent_place;	/* of what was queued, from 1 */
+	struct rnl_job first, urgent, others[QUEUED];
+};
+
+static int keep_worker(struct rnl_job *job)
+{
+	struct queue *queue = job->user;
+
+	check_set(&queue->runs, 1);
+	return check_await(&queue->let_go, CHECK_WAIT_NS) ? 0 : -ETIMEDOUT;
+}
+
+static int take_place(struct rnl_job *job)
+{
+	struct queue *queue = job->user;
+
+	queue->nr_run++;
+	if (job == &queue->urgent)
+		queue->urgent_place = queue->nr_run;
+	return 0;
+}
+
+static void queue_job(struct rnl_pool *pool, struct queue *queue, struct rnl_job *job,
+		      int (*fn)(struct rnl_job *job))
+{
+	check_must(rnl_job_init(job, fn), "a job");
+	check_must(rnl_job_urgent(job, job == &queue->urgent), "an urgent job");
+	job->user = queue;
+	check_must(rnl_submit(pool, job), "submitting a job");
+}
+
+static void on_host(const struct check_machine *m, struct check *check)
+{
+	static struct queue queue;
+	struct rnl_pool *pool = make_pool(m, 1, 0);
+
+	queue_job(pool, &queue, &queue.first, keep_worker);
+	(void)check_await(&queue.runs, CHECK_WAIT_NS);
+	for (unsigned i = 0; i < QUEUED; i++)
+		queue_job(pool, &queue, &queue.others[i], take_place);
+	queue_job(pool, &queue, &queue.urgent, take_place);
+	check_set(&queue.let_go, 1);
+	check_must(rnl_pool_drain(pool, CHECK_WAIT_NS), "jobs of one worker");
+	rnl_pool_destroy(pool);
+	check_figure(check, "urgent_place", queue.urgent_place);
+	check_says(check, queue.urgent_place == 1 ? CHECK_YES : CHECK_NO,
+		   "of %u queued jobs, the urgent one was taken as number %u", QUEUED + 1,
+		   queue.urgent_place);
+}
+
+void check_urgent(const struct check_machine *m, struct check *check)
+{
+	if (m->info.cuda)
+		on_gpu(m, check);
+	else
+		on_host(m, check);
+}
