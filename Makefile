@@ -74,6 +74,8 @@ SRCS_CUDA := \
 	# EOL
 # In src/tool: the program runnel, which links the archive; with its kernels.
 TOOL_SRCS := \
+	bench.c \
+	bench_runs.c \
 	check.c \
 	check_beside.c \
 	check_both.c \

@@ -36,9 +36,9 @@ int tool_device(const char *arg, struct rnl_device_info *info)
 				    arg);
 	if (ret == -ENODEV) {
 		tool_cuda_look(&cuda);
-		return tool_trouble("no GPU answers as '%s'%s%s: use --device=host", arg,
-				    cuda.nr_devices ? "" : ", for ",
-				    cuda.nr_devices ? "" : cuda.why_none);
+		return tool_trouble("no GPU answers as '%s'%s%s%s: use --device=host", arg,
+				    cuda.nr_devices ? "" : " (",
+				    cuda.nr_devices ? "" : cuda.why_none, cuda.nr_devices ? "" : ")");
 	}
 	if (ret)
 		return tool_trouble("device '%s': %s", arg, rnl_strerror(ret));

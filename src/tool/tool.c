@@ -24,6 +24,7 @@ static const struct command {
 	const char *name;
 	tool_command_fn *run;
 } commands[] = {
+	{ "bench", tool_bench },
 	{ "check", tool_check },
 	{ "info", tool_info },
 	{ "lint", tool_lint },
@@ -34,6 +35,7 @@ static const char help[] =
 "Usage: runnel COMMAND [ARGUMENT]...\n"
 "Tells what CUDA's streams do, here and in a program that uses runnel.\n"
 "\n"
+"  bench     jobs per second, and how long one takes, on this machine\n"
 "  check     tries whether streams overlap here; says why where they do not\n"
 "  info      devices, what they have, and what of it works\n"
 "  lint      names objects and libraries that use the legacy default stream\n"

@@ -20,6 +20,7 @@ enum tool_status {
 
 typedef int tool_command_fn(int argc, char **argv);
 
+tool_command_fn tool_bench;	/* bench.c */
 tool_command_fn tool_check;	/* check.c */
 tool_command_fn tool_info;	/* info.c */
 tool_command_fn tool_lint;	/* lint.c */

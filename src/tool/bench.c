@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runnel bench: what this machine does through a pool, shortly.
+ *
+ * DESIGN
+ * One thread submits and waits, as a simple program does.  Empty jobs, one after the
+ * other and many at once, are the pool's own cost; J is 4 KB to the device, a kernel, and
+ * 4 KB back, of which every word is looked at before its memory is used again.  What was
+ * submitted is compared with what the jobs and the pool counted.  Peers, and more of
+ * everything, have `make bench` and `make bench-gpu` of the source tree.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <runnel.h>
+
+#include "bench.h"
+#include "json.h"
+#include "options.h"
+#include "tool.h"
+
+#define WORKERS 8
+#define WORKERS_MAX 62
+#define RUN_MS 100
+#define RUN_MS_MAX 10000
+#define LEVELS_MAX 8		/* 1, 2, 4, ... workers, and all */
+
+static const struct option options[] = {
+	{ "workers", required_argument, NULL, 'w' },
+	{ "device", required_argument, NULL, 'd' },
+	{ "run-ms", required_argument, NULL, 'r' },
+	{ "json", no_argument, NULL, 'j' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const char help[] =
+"Usage: runnel bench [OPTION]...\n"
+"Measures this machine through a pool: empty jobs per second, the time from a submit\n"
+"until its waiter has returned, and how many times per second 4 KB go to the device,\n"
+"through a kernel, and back, with 1, 2, 4, ... workers.  Every result is looked at.\n"
+"\n"
+"      --workers=N  up to so many, 1 to 62; 8\n"
+"      --device=D   auto (a GPU if there is one, if nothing is said), cuda, cuda:N, host\n"
+"      --run-ms=N   how long a run lasts, of which the medians of 5 are told; 100\n"
+"      --json       print it as JSON\n"
+"      --help       print this and exit\n"
+"\n"
+"For other systems beside it: `make bench` and `make bench-gpu` in the source tree.\n"
+"The exit status is 0; 2 if something failed, or a result was wrong.\n";
+
+struct level {
+	unsigned workers;
+	double per_second;
+};
+
+struct figures {
+	double empty_per_second;
+	struct bench_times empty, kernel;	/* of one job, from submit to wait */
+	struct level levels[LEVELS_MAX];
+	unsigned nr_levels;
+};
+
+static void measure(const struct bench_machine *m, unsigned workers, struct figures *f)
+{
+	struct rnl_pool *pool = bench_pool(m, workers);
+
+	f->empty_per_second = bench_empty(m, pool);
+	f->empty = bench_one(m, pool, false);
+	f->kernel = bench_one(m, pool, true);
+	rnl_pool_destroy(pool);
+	for (unsigned w = 1; f->nr_levels < LEVELS_MAX; w = 2 * w < workers ? 2 * w : workers) {
+		pool = bench_pool(m, w);
+		f->levels[f->nr_levels++] = (struct level){ w, bench_j(m, pool, w) };
+		rnl_pool_destroy(pool);
+		if (w == workers)
+			break;
+	}
+}
+
+static void print(const struct bench_machine *m, unsigned workers, const struct figures *f)
+{
+	printf("device:   %s; this process may use %u CPUs\n",
+	       m->info.cuda ? m->info.name : "host (no GPU)", tool_cpus());
+	printf("times:    medians of %d runs of %u ms, every result checked\n\n", BENCH_RUNS, m->run_ms);
+	printf("empty jobs, %2u workers     %10.0f per second\n", workers, f->empty_per_second);
+	printf("submit to wait, empty job  %10.1f us   p99 %.1f us\n", f->empty.p50_us,
+	       f->empty.p99_us);
+	printf("submit to wait, a kernel   %10.1f us   p99 %.1f us\n", f->kernel.p50_us,
+	       f->kernel.p99_us);
+	for (unsigned i = 0; i < f->nr_levels; i++)
+		printf("J, %2u worker%s             %10.0f per second\n", f->levels[i].workers,
+		       f->levels[i].workers == 1 ? " " : "s", f->levels[i].per_second);
+	puts("\nJ: 4 KB to the device, a kernel, 4 KB back.  `make bench` and `make bench-gpu` in the\n"
+	     "source tree measure other systems beside runnel.");
+}
+
+static void json_times(const char *name, const struct bench_times *times)
+{
+	tool_json_object(name);
+	tool_json_number("p50_us", times->p50_us);
+	tool_json_number("p99_us", times->p99_us);
+	tool_json_close();
+}
+
+static void json(const struct bench_machine *m, unsigned workers, const struct figures *f)
+{
+	tool_json_object(NULL);
+	tool_json_text("device", m->info.cuda ? "cuda" : "host");
+	tool_json_text("name", m->info.name);
+	tool_json_integer("cpus", tool_cpus());
+	tool_json_integer("run_ms", m->run_ms);
+	tool_json_integer("runs", BENCH_RUNS);
+	tool_json_integer("workers", workers);
+	tool_json_number("empty_jobs_per_second", f->empty_per_second);
+	json_times("empty_job", &f->empty);
+	json_times("kernel", &f->kernel);
+	tool_json_array("j");
+	for (unsigned i = 0; i < f->nr_levels; i++) {
+		tool_json_object(NULL);
+		tool_json_integer("workers", f->levels[i].workers);
+		tool_json_number("per_second", f->levels[i].per_second);
+		tool_json_close();
+	}
+	tool_json_close();
+	tool_json_close();
+}
+
+int tool_bench(int argc, char **argv)
+{
+	struct bench_machine m = { .device = "auto", .run_ms = RUN_MS };
+	struct figures figures = { .nr_levels = 0 };
+	unsigned workers = WORKERS;
+	bool as_json = false;
+	int option, ret = 0;
+
+	while (!ret && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'w':
+			ret = tool_number("workers", optarg, 1, WORKERS_MAX, &workers);
+			break;
+		case 'd':
+			m.device = optarg;
+			break;
+		case 'r':
+			ret = tool_number("run-ms", optarg, 1, RUN_MS_MAX, &m.run_ms);
+			break;
+		case 'j':
+			as_json = true;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			return TOOL_YES;
+		default:
+			return tool_misused_said();
+		}
+	}
+	if (!ret && optind < argc)
+		ret = tool_misused("'%s' is too much: all arguments are options", argv[optind]);
+	if (!ret)
+		bench_must(rnl_setup(), "preparing the process");
+	if (!ret)
+		ret = tool_device(m.device, &m.info);
+	if (ret)
+		return ret;
+	measure(&m, workers, &figures);
+	if (as_json)
+		json(&m, workers, &figures);
+	else
+		print(&m, workers, &figures);
+	return TOOL_YES;
+}

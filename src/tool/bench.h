@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* runnel bench: what is measured, in bench_runs.c, and printed, in bench.c. */
+#ifndef TOOL_BENCH_H
+#define TOOL_BENCH_H
+
+#include <stdbool.h>
+
+#include <runnel.h>
+
+#include "facts.h"
+
+#define BENCH_RUNS 5
+
+struct bench_machine {
+	const char *device;		/* as rnl_device_info() takes it */
+	struct rnl_device_info info;	/* of that */
+	unsigned run_ms;
+};
+
+struct bench_times {
+	double p50_us, p99_us;
+};
+
+/* What fails, or comes out wrong, ends the process with status 2. */
+void bench_must(int ret, const char *what);
+
+struct rnl_pool *bench_pool(const struct bench_machine *m, unsigned workers);
+
+/* Jobs that do nothing, as many as can be: per second. */
+double bench_empty(const struct bench_machine *m, struct rnl_pool *pool);
+
+/* One job after the other, from its submit until its waiter has returned. */
+struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *pool, bool kernel);
+
+/* J per second. */
+double bench_j(const struct bench_machine *m, struct rnl_pool *pool, unsigned workers);
+
+#endif /* TOOL_BENCH_H */
