@@ -566,17 +566,20 @@ serve check-http:
 endif
 
 # ---- install, configure, clean -----------------------------------------------
+completions := $(datadir)/bash-completion/completions
 install: lib tool runnel.pc
-	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/runnel
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(completions) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/runnel
 	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h $(DESTDIR)$(includedir)/$$h || exit; done
 	install -m 755 runnel $(DESTDIR)$(bindir)
+	install -m 644 $(srcdir)/docs/runnel.1 $(DESTDIR)$(mandir)/man1
+	install -m 644 $(srcdir)/src/tool/completion.bash $(DESTDIR)$(completions)/runnel
 	install -m 644 librunnel.a $(DESTDIR)$(libdir)
 	install -m 755 $(SO) $(DESTDIR)$(libdir)
 	ln -sf $(SO) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/librunnel.so
 	install -m 644 runnel.pc $(DESTDIR)$(libdir)/pkgconfig
 uninstall:
-	rm -f $(DESTDIR)$(bindir)/runnel
+	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel,$(DESTDIR)$f)
 	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,$(DESTDIR)$(libdir)/$f)
 	rm -f $(HEADERS:%=$(DESTDIR)$(includedir)/%)
 	! test -d $(DESTDIR)$(includedir)/runnel || rmdir $(DESTDIR)$(includedir)/runnel

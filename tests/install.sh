@@ -41,6 +41,9 @@ int main(void)
 }
 IN
 [ "$("$(find "$dir/root" -path '*/bin/runnel')" --version)" = "runnel $VERSION" ] && ok 'the tool' || bad 'the tool'
+cmp -s "$srcdir/docs/runnel.1" "$(find "$dir/root" -path '*/man1/runnel.1')" && ok 'the manual' || bad 'the manual'
+cmp -s "$srcdir/src/tool/completion.bash" "$(find "$dir/root" -path '*/bash-completion/completions/runnel')" &&
+	ok 'the completion' || bad 'the completion'
 [ "$(pkg --modversion runnel)" = "$VERSION" ] && ok 'the version' || bad 'the version'
 
 $CC $CFLAGS ${sanitizer:+-fsanitize=$sanitizer} -o "$dir/shared" "$dir/app.c" $(pkg --cflags --libs runnel) &&
