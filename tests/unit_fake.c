@@ -32,6 +32,28 @@ START_TEST(a_stream_does_later_and_in_order_what_it_was_given)
 }
 END_TEST
 
+START_TEST(streams_that_share_a_hardware_queue_go_in_the_order_of_issue)
+{
+	static struct gate gate = GATE_INIT;
+	cudaStream_t streams[3];
+	int words[3] = { 0 };
+
+	ck_assert_int_eq(fake_plan("queues=2"), 0);
+	for (int i = 0; i < 3; i++) {
+		streams[i] = stream_of(cudaStreamNonBlocking);
+		ck_cuda(hold(streams[i], i ? NULL : &gate, &words[i], 1 + i));
+	}
+	ck_cuda(cudaStreamSynchronize(streams[1]));	/* has the other queue */
+	ck_assert_int_eq(words[1], 2);
+	ck_not_ready(cudaStreamQuery(streams[2]));
+	ck_assert_int_eq(words[2], 0);
+	gate_open(&gate);
+	ck_cuda(cudaStreamSynchronize(streams[2]));
+	ck_assert_int_eq(words[0], 1);
+	ck_assert_int_eq(words[2], 3);
+}
+END_TEST
+
 static struct gate leaving = GATE_INIT;
 static int left_words[2];
 
@@ -422,7 +444,7 @@ START_TEST(a_plan_that_makes_no_sense_is_refused)
 {
 	static const char *const wrong[] = {
 		"fail=cudaMalloc:1:2", "fail=any:0:2", "fail=any:1", "fail=any:1:2:twice",
-		"memory=12Q", "memory=", "tomorrow", "seed",
+		"memory=12Q", "memory=", "queues=33", "tomorrow", "seed",
 	};
 
 	for (unsigned i = 0; i < COUNT(wrong); i++)
@@ -458,6 +480,7 @@ static Suite *make_suite(void)
 	TCase *tc = tcase_create("streams");
 
 	tcase_add_loop_test(tc, a_stream_does_later_and_in_order_what_it_was_given, 0, 3);
+	tcase_add_test(tc, streams_that_share_a_hardware_queue_go_in_the_order_of_issue);
 	tcase_add_test(tc, each_thread_has_its_stream_and_leaves_its_work_behind);
 	tcase_add_loop_test(tc, the_legacy_stream_and_blocking_ones_wait_for_each_other, 0, 2);
 	tcase_add_test(tc, a_non_blocking_stream_and_the_legacy_one_do_not_wait);

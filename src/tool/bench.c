@@ -82,11 +82,16 @@ static void measure(const struct bench_machine *m, unsigned workers, struct figu
 	}
 }
 
-static void print(const struct bench_machine *m, unsigned workers, const struct figures *f)
+static void print_machine(const struct bench_machine *m)
 {
 	printf("device:   %s; this process may use %u CPUs\n",
 	       m->info.cuda ? m->info.name : "host (no GPU)", tool_cpus());
 	printf("times:    medians of %d runs of %u ms, every result checked\n\n", BENCH_RUNS, m->run_ms);
+	fflush(stdout);		/* the rest takes some time */
+}
+
+static void print(unsigned workers, const struct figures *f)
+{
 	printf("empty jobs, %2u workers     %10.0f per second\n", workers, f->empty_per_second);
 	printf("submit to wait, empty job  %10.1f us   p99 %.1f us\n", f->empty.p50_us,
 	       f->empty.p99_us);
@@ -167,10 +172,12 @@ int tool_bench(int argc, char **argv)
 		ret = tool_device(m.device, &m.info);
 	if (ret)
 		return ret;
+	if (!as_json)
+		print_machine(&m);
 	measure(&m, workers, &figures);
 	if (as_json)
 		json(&m, workers, &figures);
 	else
-		print(&m, workers, &figures);
+		print(workers, &figures);
 	return TOOL_YES;
 }

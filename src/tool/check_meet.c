@@ -157,8 +157,8 @@ static void tell_queues(const struct check_machine *m, struct check *queues, dou
 	check_figure(queues, "kernels_at_once", together);
 	/* With room: of 32 workers with 32 queues, some 27 are seen at once. */
 	check_says(queues, together >= nr - nr / 4 ? CHECK_YES : CHECK_NO,
-		   "%u hardware queues (%s); %.0f of %u workers at once", m->connections, set,
-		   together, nr);
+		   "%u hardware queue%s (%s); %.0f of %u workers at once", m->connections,
+		   m->connections == 1 ? "" : "s", set, together, nr);
 	if (queues->answer == CHECK_NO)
 		check_blame(queues, m, nr, "another process that keeps the GPU busy");
 }

@@ -35,6 +35,7 @@ void check_figure(struct check *check, const char *name, double value)
 void check_blame(struct check *check, const struct check_machine *m, unsigned nr_streams,
 		 const char *otherwise)
 {
+	const unsigned nr = nr_streams > m->nr_workers ? nr_streams : m->nr_workers;
 	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
 
 	if (!m->info.cuda)
@@ -43,13 +44,13 @@ void check_blame(struct check *check, const struct check_machine *m, unsigned nr
 		snprintf(check->cause, sizeof(check->cause),
 			 "connections: " TOOL_CONNECTIONS " is %s, so %u workers share %u hardware "
 			 "queue%s: unset it and call rnl_setup(), or set it to %u before the program "
-			 "starts", m->setting ? m->setting : "not set", nr_streams, m->connections,
+			 "starts", m->setting ? m->setting : "not set", nr, m->connections,
 			 m->connections == 1 ? "" : "s",
-			 nr_streams < TOOL_CONNECTIONS_MAX ? nr_streams : TOOL_CONNECTIONS_MAX);
+			 nr < TOOL_CONNECTIONS_MAX ? nr : TOOL_CONNECTIONS_MAX);
 	else if (m->connections < nr_streams)
 		snprintf(check->cause, sizeof(check->cause),
 			 "connections: CUDA has %u hardware queues at most, so some of %u workers "
-			 "share one: take %u workers or fewer", TOOL_CONNECTIONS_MAX, nr_streams,
+			 "share one: take %u workers or fewer", TOOL_CONNECTIONS_MAX, nr,
 			 TOOL_CONNECTIONS_MAX);
 	else if (blocking && strcmp(blocking, "0"))
 		snprintf(check->cause, sizeof(check->cause),

@@ -24,6 +24,8 @@
  *	memory=BYTES[K|M|G]		the device's; before its first use (256M)
  *	pinned=BYTES[K|M|G]		how much may be page-locked
  *	nowrite				no cuStreamWriteValue32
+ *	queues=N			hardware queues, which streams share, in the order of
+ *					issue; before its first use (0: one for each)
  *	junk				freed device memory is filled with 0xdb
  *	misuse=abort			a misuse ends the process, and says what it was
  */

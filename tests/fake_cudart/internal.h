@@ -94,10 +94,12 @@ uint64_t fake__now(void);		/* ns */
 
 /* ---- the plan (plan.c) --------------------------------------------------- */
 
+#define FAKE_QUEUES_MAX 32u
+
 struct fake_settings {
 	uint64_t seed;
 	unsigned delay_calls_us, delay_ops_us;
-	uint64_t memory_bytes, pinned_bytes;
+	uint64_t memory_bytes, pinned_bytes, nr_queues;
 	bool no_writes, junk, abort_on_misuse;
 };
 extern struct fake_settings fake__settings;

@@ -129,6 +129,8 @@ static int read_field(char *field)
 		s->memory_bytes = number;
 	else if (!strcmp(field, "pinned"))
 		s->pinned_bytes = number;
+	else if (!strcmp(field, "queues") && number <= FAKE_QUEUES_MAX)
+		s->nr_queues = number;
 	else
 		return -1;
 	if (!strcmp(field, "seed") && !number)
@@ -175,9 +177,10 @@ void fake_plan_print(FILE *to)
 	const struct fake_settings *s = &fake__settings;
 
 	fake__lock();
-	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu%s%s%s",
+	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu%s%s%s",
 		(unsigned long long)s->seed, s->delay_calls_us, s->delay_ops_us,
 		(unsigned long long)s->memory_bytes, (unsigned long long)s->pinned_bytes,
+		(unsigned long long)s->nr_queues,
 		s->no_writes ? ",nowrite" : "", s->junk ? ",junk" : "",
 		s->abort_on_misuse ? ",misuse=abort" : "");
 	for (unsigned i = 0; i < FAILS_MAX; i++) {

@@ -7,7 +7,8 @@
  *	A stream is a ring and two counts, issued and done.  An operation may
  *	have points in other streams that must be reached before it begins: that
  *	is all there is to events, and to the legacy stream.  Points lie in the
- *	past, so no two streams wait for each other.
+ *	past, so no two streams wait for each other.  Streams that share a hardware
+ *	queue have one at whatever was issued there last.
  *	When the device has failed, executors end where they are.
  */
 #define _GNU_SOURCE
@@ -19,6 +20,7 @@
 #define SLOTS_MIN 64u
 
 static uint64_t last_serial;
+static struct fake_stream *last_in_queue[FAKE_QUEUES_MAX];	/* who issued there last */
 
 void fake__wake_all(void)
 {
@@ -194,11 +196,36 @@ static cudaError_t join(struct fake_stream *stream, struct fake_op *op)
 	return cudaSuccess;
 }
 
+/* What was issued last to the hardware queue has to be done before. */
+static cudaError_t share_queue(struct fake_stream *stream, struct fake_op *op)
+{
+	struct fake_stream **last;
+	struct fake_point *points;
+
+	if (!fake__settings.nr_queues)
+		return cudaSuccess;
+	last = &last_in_queue[stream->id % fake__settings.nr_queues];
+	if (*last == stream)
+		return cudaSuccess;
+	points = realloc(op->points, (op->nr_points + 1) * sizeof(*points));
+	if (!points)
+		return cudaErrorMemoryAllocation;
+	op->points = points;
+	if (*last) {
+		add_point(op, *last);
+		fake__stream_put(*last);
+	}
+	*last = fake__stream_get(stream);
+	return cudaSuccess;
+}
+
 cudaError_t fake__issue(struct fake_stream *stream, const struct fake_op *op)
 {
 	struct fake_op new = *op;
 	cudaError_t code = join(stream, &new);
 
+	if (code == cudaSuccess)
+		code = share_queue(stream, &new);
 	if (code == cudaSuccess && !grow(stream))
 		code = cudaErrorMemoryAllocation;
 	if (code == cudaSuccess && !stream->running && start(stream))
