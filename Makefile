@@ -294,6 +294,7 @@ DEVICE_SCRIPTS := \
 	cli_gwc.sh \
 	cli_http.sh \
 	cli_overlap.sh \
+	cli_tool.sh \
 	# EOL
 
 # Each is one file of its name; those below have more.
@@ -531,6 +532,7 @@ RUNS := $(UNITS:%=tests/%) \
 	$(if $(fakes),$(TESTS_FAKE:%=fake:%),no-cuda:fake_cudart) \
 	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t $(if $(fakes),fake:$t) cuda:$t) \
 	$(foreach t,$(DEVICE_SCRIPTS:%=$(srcdir)/tests/%),host:$t cuda:$t) \
+	$(if $(fakes),fake:$(srcdir)/tests/cli_tool.sh) \
 	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) $(SCRIPTS:%=$(srcdir)/tests/%)
 wanted = $(foreach r,$1,$(if $(filter $T,$(basename $(notdir $r))),$r))
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \

@@ -1,0 +1,291 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The tool, runnel: its commands, their options and exit statuses, the manual, the completion.
+#
+# env: TOOL     the program (./runnel; on the double of the CUDA runtime tests/tool_double)
+#      RNL_TEST_DEVICE  where it works (host)
+set -u
+export LC_ALL=C
+device=${RNL_TEST_DEVICE:-host} fake=${RNL_TEST_FAKE:-}
+srcdir=${srcdir:-$(dirname "$0")/..}
+TOOL=${TOOL:-$([ "$fake" ] && echo tests/tool_double || echo ./runnel)}
+[ -x "$TOOL" ] || { echo "there is no $TOOL"; exit 1; }
+case $TOOL in /*) ;; *) TOOL=$PWD/$TOOL ;; esac
+unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING
+dir=$(mktemp -d "${TMPDIR:-/tmp}/tool.XXXXXX") || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+if [ "$device" != host ] && ! "$TOOL" bench --device="$device" --run-ms=1 --workers=1 >"$dir/out" 2>"$dir/err" &&
+	grep -qE 'no GPU answers|without kernels for CUDA' "$dir/err"; then
+	[ -z "$fake" ] || { cat "$dir/err"; exit 1; }	# the double is always there
+	echo "SKIP: runnel has no device $device here"
+	exit 77
+fi
+python=$(command -v python3) || echo 'SKIP: no python3 to read JSON, and to interrupt'
+
+# ---- the harness -------------------------------------------------------------
+nr=0
+wrong=0		# of the checks since the last test ended
+ends() {	# ends NAME: all checks since the last one were the test NAME
+	nr=$((nr + 1))
+	if [ $wrong = 0 ]; then echo "ok $nr - $1"; else echo "not ok $nr - $1"; fi
+	wrong=0
+}
+complain() {	# complain TEXT: and what the program said
+	wrong=$((wrong + 1))
+	echo "# $1"
+	sed 's/^/#   /' "$dir/out" "$dir/err"
+}
+gives() {	# gives STATUS ARG...
+	want=$1
+	shift
+	"$TOOL" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	got=$?
+	[ $got = "$want" ] || complain "status of $*: $got, not $want"
+}
+prints() {	# prints REGEX: in a line
+	grep -qE -- "$1" "$dir/out" || complain "there is no line of: $1"
+}
+silent() { [ ! -s "$dir/err" ] || complain "$* has something to say"; }
+says() { grep -qF -- "$1" "$dir/err" || complain "it does not say: $1"; }
+refuses() {	# refuses TEXT COMMAND ARG...
+	text=$1
+	shift
+	gives 2 "$@"
+	says "$text"
+	[ ! -s "$dir/out" ] || complain "$* prints nevertheless"
+}
+misused() {	# the same, and it names --help
+	refuses "$@"
+	shift
+	says "Try 'runnel $1 --help' for more information."
+}
+json() {	# json EXPRESSION: of the output d, is true
+	[ "$python" ] || return 0
+	"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert eval(sys.argv[2]), d' \
+		"$dir/out" "$1" 2>>"$dir/err" || complain "JSON, or: $1"
+}
+answers() {	# answers ANSWER CHECK...: in JSON
+	answer=$1
+	shift
+	for name; do
+		json "[c['answer'] for c in d['checks'] if c['name'] == '$name'] == ['$answer']"
+	done
+}
+
+# ---- the commands ------------------------------------------------------------
+gives 0 info
+silent info
+prints '^runnel +[0-9]+\.[0-9]+\.[0-9]+, with'
+prints '^queues +8; 32 in a program that calls rnl_setup\(\)'
+prints '^host +the host device'
+[ "$device" = host ] || prints '^cuda:0 +'
+gives 0 info --json
+json "d['devices'][-1]['device'] == 'host' and d['queues'] == {'now': 8, 'setting': None}"
+if [ "$device" != host ]; then
+	json "d['devices'][0]['device'] == 'cuda:0' and d['devices'][0]['works']['memory_pools'] and d['cuda']['driver']"
+	CUDA_DEVICE_MAX_CONNECTIONS=1 gives 0 info
+	prints '^queues +1, as CUDA_DEVICE_MAX_CONNECTIONS=1 says$'
+	prints '^  no   a hardware queue for each of 8 workers: workers share queues'
+fi
+ends 'info tells of devices'
+
+# Two answers of the double are the machine's, whose CPUs copy and compute.
+all="streams kernels copies-in copies-out pinned"
+[ "$device" = host ] || all="$all connections"
+[ "$device" = host ] || [ "$fake" ] || all="$all copies-both"
+[ "$fake" ] || all="$all priorities"
+if [ "$fake" ]; then
+	"$TOOL" check --device="$device" --json >"$dir/out" 2>"$dir/err"
+	got=$?
+	[ $got != 0 ] || json "d['answer'] == 'yes'"
+	[ $got != 1 ] || json "d['answer'] == 'no'"
+	[ $got != 2 ] || json "d['answer'] == 'unknown'"
+	[ $got -lt 3 ] || complain "status of check: $got"
+else
+	gives 0 check --device="$device"
+	prints '^workers: +8$'
+	silent check
+	for name in $all; do prints "^yes +$name "; done
+	gives 0 check --device="$device" --json
+	json "d['answer'] == 'yes' and len(d['checks']) == 8"
+fi
+answers yes $all
+if [ "$device" = host ]; then
+	prints '"copies are CPUs'\'' work on the host device; this process may use [1-9][0-9]*"'
+	json "[c['name'] for c in d['checks'] if not c['answer']] == ['connections', 'copies-both']"
+	gives 0 check --device=host --workers=2 --json
+	json "d['workers'] == 2"
+	gives 0 check --device=host --workers=62 --json
+	json "d['workers'] == 62"
+fi
+ends 'check says yes to what is so'
+
+if [ "$device" != host ]; then
+	# What CUDA makes of the variable, the double is told.
+	export CUDA_DEVICE_MAX_CONNECTIONS=1
+	fake_before=${FAKE_CUDART:-}
+	[ -z "$fake" ] || export FAKE_CUDART="queues=1${FAKE_CUDART:+,$FAKE_CUDART}"
+	gives 1 check --device="$device"
+	prints '^no +kernels '
+	prints '^no +connections '
+	prints 'likely cause: connections: CUDA_DEVICE_MAX_CONNECTIONS is 1, so 8 workers share 1 hardware queue: unset it'
+	gives 1 check --device="$device" --json
+	json "d['answer'] == 'no'"
+	answers no kernels connections copies-in copies-out
+	json "all('CUDA_DEVICE_MAX_CONNECTIONS is 1' in c['cause'] for c in d['checks'] if c['answer'] == 'no' and c['name'] in ('kernels', 'connections', 'copies-in', 'copies-out'))"
+	answers yes streams pinned
+	ends 'check says no where workers share a hardware queue, and names it'
+	unset CUDA_DEVICE_MAX_CONNECTIONS
+	[ -z "$fake" ] || export FAKE_CUDART="$fake_before"
+fi
+if [ "$fake" ]; then
+	FAKE_CUDART=fail=cudaHostAlloc:1:2 gives 2 check --device=cuda
+	says 'runnel check: '
+	says 'out of memory'
+	FAKE_CUDART=fail=cudaLaunchKernel:3:719:sticky gives 2 check --device=cuda
+	says 'runnel check: '
+	FAKE_CUDART=fail=cudaLaunchKernel:30:719:sticky gives 2 bench --device=cuda --run-ms=5
+	says 'runnel bench: '
+	ends 'a device that fails is trouble'
+fi
+
+if [ -z "$fake" ] && [ "$device" = host ]; then
+	CUDA_VISIBLE_DEVICES='' gives 0 check --workers=2
+	prints '^No GPU answers here: .*\.  This is about the host device\.$'
+	prints '^device: +host, of which this process may use [1-9][0-9]* CPUs$'
+	CUDA_VISIBLE_DEVICES='' gives 0 info --json
+	json "d['cuda']['no_gpu'] and len(d['devices']) == 1"
+	CUDA_VISIBLE_DEVICES='' refuses "no GPU answers as 'cuda' (" check --device=cuda
+	says 'use --device=host'
+	ends 'without a GPU they say so, and go on with the host device'
+fi
+
+gives 0 bench --device="$device" --run-ms=2 --workers=3
+silent bench
+prints '^empty jobs, +3 workers +[1-9][0-9]* per second$'
+prints '^submit to wait, empty job +[0-9.]+ us +p99 [0-9.]+ us$'
+for n in '1 worker ' '2 workers' '3 workers'; do prints "^J, +$n +[1-9][0-9]* per second$"; done
+gives 0 bench --device="$device" --run-ms=2 --workers=4 --json
+json "[l['workers'] for l in d['j']] == [1, 2, 4] and all(l['per_second'] > 0 for l in d['j'])"
+json "d['empty_jobs_per_second'] > 0 and 0 < d['kernel']['p50_us'] <= d['kernel']['p99_us']"
+ends 'bench measures'
+
+refuses "no GPU answers as 'cuda:999'" check --device=cuda:999
+refuses "no GPU answers as 'cuda:999'" bench --device=cuda:999
+ends 'a GPU that is not there is trouble'
+
+# ---- what is wrong: the same on all devices ------------------------------------
+if [ "$device" = host ]; then
+	for bad in '' 0 1 63 -2 2x ' 2' 99999999999999999999; do
+		misused "'$bad' is not good for --workers: give a number from 2 to 62" check --workers="$bad"
+	done
+	misused "'63' is not good for --workers: give a number from 1 to 62" bench --workers=63
+	misused "'0' is not good for --run-ms: give a number from 1 to 10000" bench --run-ms=0
+	misused "'gpu' is not good for --device: give auto, cuda, cuda:N or host" check --device=gpu
+	misused "'gpu' is not good for --device: give auto, cuda, cuda:N or host" bench --device=gpu
+	for command in bench check info; do
+		misused "runnel $command: 'file' is too much: all arguments are options" $command file
+	done
+	for command in bench check info lint report; do
+		misused "runnel $command: unrecognized option '--what'" $command --what
+		misused "runnel $command: option '--help' doesn't allow an argument" $command --help=1
+	done
+	misused "runnel bench: option '--workers' requires an argument" bench --workers
+	misused 'runnel lint: ' lint
+	misused 'runnel report: ' report
+	refuses "runnel: 'frobnicate' is no command" frobnicate
+	says "Try 'runnel --help' for more information."
+	refuses 'runnel: there is no command'
+	refuses "runnel: '--what' is no command" --what
+	ends 'refuses what is wrong, by its name'
+
+	for args in --help --version info 'info --json' 'check --device=host --workers=2' \
+		'check --device=host --workers=2 --json' 'bench --device=host --run-ms=1 --workers=1' 'bench --help'; do
+		if [ -w /dev/full ]; then
+			"$TOOL" $args >/dev/full 2>"$dir/err"
+			[ $? = 2 ] || complain "status of $args when the disk is full"
+			says 'standard output: No space left on device'
+		fi
+		"$TOOL" $args >&- 2>"$dir/err"
+		[ $? = 2 ] || complain "status of $args when standard output is closed"
+	done
+	ends 'an output that cannot be written is trouble'
+
+	if [ "$python" ]; then
+		"$python" - "$TOOL" 2>"$dir/err" <<-'IN' || complain 'interrupted'
+		import signal, subprocess, sys
+		p = subprocess.Popen([sys.argv[1], "bench", "--device=host", "--run-ms=10000"],
+		                     stdout=subprocess.PIPE, text=True)
+		assert p.stdout.readline().startswith("device:")
+		p.send_signal(signal.SIGINT)
+		assert p.wait(10) == -signal.SIGINT, p.returncode
+		IN
+		ends 'an interrupt ends it at once'
+	fi
+fi
+
+# ---- help, manual, completion ------------------------------------------------
+[ "$device" = host ] || { echo "1..$nr"; exit 0; }
+man=$srcdir/docs/runnel.1
+sed 's/\\-/-/g; s/Fl Fl /--/g' "$man" >"$dir/man"
+commands=$("$TOOL" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+[ "$(echo $commands)" = 'bench check info lint report' ] || complain "commands: $commands"
+gives 0 --help
+prints '^Usage: runnel COMMAND '
+gives 0 --version
+[ -z "${VERSION:-}" ] || prints "^runnel $VERSION$"
+for command in $commands; do
+	gives 0 "$command" --help
+	silent "$command --help"
+	prints "^Usage: runnel $command "
+	prints '^ +--help +print this and exit'
+	grep -q "^.Cm $command\$" "$dir/man" || complain "the manual's synopsis has no $command"
+	grep -q "^.It Cm $command\$" "$dir/man" || complain "the manual does not tell of $command"
+	for option in $(sed -n 's/^ *\(--[a-z-]*\).*/\1/p' "$dir/out"); do
+		grep -q -- "$option" "$dir/man" || complain "the manual does not know $command $option"
+	done
+done
+ends 'each command helps, and the manual knows its options'
+
+if command -v mandoc >/dev/null; then
+	mandoc -Tlint -Wwarning "$man" >"$dir/out" 2>"$dir/err" || complain 'mandoc -Tlint'
+	[ ! -s "$dir/out" ] || complain 'mandoc -Tlint'
+	mandoc -Tascii "$man" 2>&1 | sed "s/.$(printf '\b')//g" >"$dir/out"
+	prints '^ +runnel check \[--workers=n\] \[--device=device\] \[--json\]$'
+	ends 'the manual is without fault'
+else
+	echo 'SKIP: no mandoc to look at the manual'
+fi
+
+if command -v bash >/dev/null; then
+	completes() {	# completes LINE WORD...: to just these
+		PATH="$dir/bin:$PATH" bash -c '. "$1"
+			COMP_LINE=$2 COMP_POINT=${#2}
+			read -ra COMP_WORDS <<<"${2//=/ = }"
+			[[ $2 != *" " ]] || COMP_WORDS+=("")
+			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+			_runnel
+			printf "%s\n" "${COMPREPLY[@]}"' - "$srcdir/src/tool/completion.bash" "$1" >"$dir/out" 2>"$dir/err"
+		line=$1
+		shift
+		[ "$(sort "$dir/out" | xargs)" = "$*" ] || complain "completion of: $line"
+		silent "completion of $line"
+	}
+	mkdir "$dir/bin" && ln -s "$TOOL" "$dir/bin/runnel"
+	(cd "$dir" && : >trace.json && : >trace.txt)
+	completes 'runnel ' --help --version bench check info lint report
+	completes 'runnel ch' check
+	completes 'runnel check --' --device= --help --json --workers=
+	completes 'runnel bench --r' --run-ms=
+	completes 'runnel check --device=' auto cuda host
+	completes 'runnel check --workers=4 --device=h' host
+	completes "runnel report $dir/tra" "$dir/trace.json" "$dir/trace.txt"
+	completes "runnel lint x $dir/trace.j" "$dir/trace.json"
+	completes 'runnel frobnicate --'
+	completes 'runnel check x'
+	ends 'bash completes commands, options, values and files'
+else
+	echo 'SKIP: no bash to complete in'
+fi
+echo "1..$nr"
