@@ -123,6 +123,7 @@ DEVICES := \
 # run on a third "device", the CUDA one without a GPU; and tests of it.
 FAKE_SRCS := \
 	fake_cudart/call.c \
+	fake_cudart/capture.c \
 	fake_cudart/device.c \
 	fake_cudart/event.c \
 	fake_cudart/memory.c \
@@ -135,6 +136,7 @@ FAKE_SRCS := \
 	# EOL
 FAKES := \
 	unit_fake \
+	unit_fake_capture \
 	unit_fake_faults \
 	unit_fake_memory \
 	# EOL

@@ -443,7 +443,7 @@ END_TEST
 START_TEST(a_plan_that_makes_no_sense_is_refused)
 {
 	static const char *const wrong[] = {
-		"fail=cudaMalloc:1:2", "fail=any:0:2", "fail=any:1", "fail=any:1:2:twice",
+		"fail=cudaMallocManaged:1:2", "fail=any:0:2", "fail=any:1", "fail=any:1:2:twice",
 		"memory=12Q", "memory=", "queues=33", "tomorrow", "seed",
 	};
 

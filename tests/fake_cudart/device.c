@@ -14,8 +14,6 @@
 #define BLOCK_Z_MAX 64u
 #define GRID_YZ_MAX 65535u
 
-static _Thread_local enum cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
-
 cudaError_t cudaGetDeviceCount(int *nr)
 {
 	CALL(cudaGetDeviceCount);
@@ -84,14 +82,24 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
-	enum cudaStreamCaptureMode before = capture_mode;
-
 	CALL(cudaThreadExchangeStreamCaptureMode);
 	if (!mode)
 		return fake__said(cudaErrorInvalidValue);
-	capture_mode = *mode;
-	*mode = before;
+	*mode = fake__exchange_mode(*mode);
 	return cudaSuccess;
+}
+
+static cudaError_t synchronize(void)
+{
+	cudaError_t code = fake__capture_wait(NULL);
+
+	return code == cudaSuccess ? fake__sync_all() : code;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+	CALL(cudaDeviceSynchronize);
+	SAID(synchronize());
 }
 
 /* ---- kernels ------------------------------------------------------------------ */
@@ -125,7 +133,7 @@ int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void
 		struct rnl_dim grid, struct rnl_dim block, const void *args, size_t bytes,
 		void *stream)
 {
-	struct fake_op op = { .kind = FAKE_OP_LAUNCH, .launch = { fn, grid, block, NULL } };
+	struct fake_op op = { .kind = FAKE_OP_LAUNCH, .launch = { fn, grid, block, NULL, bytes } };
 	cudaError_t code;
 
 	op.launch.args = malloc(bytes ? bytes : 1);

@@ -20,6 +20,7 @@ struct fake_record {
 struct event {
 	struct fake_record *last;	/* NULL: never */
 	bool timed;
+	uint64_t captured;		/* the capture it was recorded in; 0: none */
 };
 
 void fake__record_put(struct fake_record *record)
@@ -98,6 +99,9 @@ static cudaError_t record(cudaEvent_t handle, cudaStream_t stream_handle)
 	event = fake__handle(handle, FAKE_EVENT);
 	if (!event)
 		return cudaErrorInvalidResourceHandle;
+	event->captured = stream->capture ? fake__capture_id(stream->capture) : 0;
+	if (stream->capture)
+		return fake__capture_record(stream->capture);
 	new = calloc(1, sizeof(*new));
 	if (!new)
 		return cudaErrorMemoryAllocation;
@@ -124,9 +128,14 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream)
 static cudaError_t query(cudaEvent_t handle)
 {
 	struct event *event = fake__handle(handle, FAKE_EVENT);
+	cudaError_t code = fake__capture_unsafe();
 
+	if (code != cudaSuccess)
+		return code;
 	if (!event)
 		return cudaErrorInvalidResourceHandle;
+	if (event->captured)
+		return cudaErrorCapturedEvent;
 	return reached(event) ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -172,6 +181,8 @@ static cudaError_t wait_event(cudaStream_t stream_handle, cudaEvent_t handle, un
 	event = fake__handle(handle, FAKE_EVENT);
 	if (!event)
 		return cudaErrorInvalidResourceHandle;
+	if (event->captured || stream->capture)
+		return fake__capture_wait_event(stream, event->captured);
 	if (!reached(event)) {
 		op.points = malloc(sizeof(*op.points));
 		if (!op.points)

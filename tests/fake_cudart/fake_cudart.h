@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A double of the CUDA runtime, for tests: exactly the calls that
- * src/device_cuda.c makes, on the host, so that its own code runs without a GPU.
+ * A double of the CUDA runtime, for tests: the calls that
+ * src/device_cuda*.c make, and three that jobs should not (cudaMalloc(), cudaFree(),
+ * cudaDeviceSynchronize()), on the host, so that its own code runs without a GPU.
  *
  * DESIGN
  *	A shared object with the soname and the symbol version of libcudart, found

@@ -18,20 +18,30 @@
 #define FAKE_FUNCTIONS(X) \
 	X(cuStreamWriteValue32) \
 	X(cudaDeviceGetStreamPriorityRange) \
+	X(cudaDeviceSynchronize) \
 	X(cudaDriverGetVersion) \
 	X(cudaEventCreateWithFlags) \
 	X(cudaEventDestroy) \
 	X(cudaEventElapsedTime) \
 	X(cudaEventQuery) \
 	X(cudaEventRecord) \
+	X(cudaFree) \
 	X(cudaFreeAsync) \
 	X(cudaFreeHost) \
 	X(cudaGetDevice) \
 	X(cudaGetDeviceCount) \
 	X(cudaGetDeviceProperties) \
 	X(cudaGetDriverEntryPointByVersion) \
+	X(cudaGraphDestroy) \
+	X(cudaGraphExecDestroy) \
+	X(cudaGraphGetNodes) \
+	X(cudaGraphInstantiate) \
+	X(cudaGraphLaunch) \
+	X(cudaGraphMemcpyNodeGetParams) \
+	X(cudaGraphNodeGetType) \
 	X(cudaHostAlloc) \
 	X(cudaLaunchKernel) \
+	X(cudaMalloc) \
 	X(cudaMallocFromPoolAsync) \
 	X(cudaMemPoolCreate) \
 	X(cudaMemPoolDestroy) \
@@ -43,9 +53,11 @@
 	X(cudaPointerGetAttributes) \
 	X(cudaRuntimeGetVersion) \
 	X(cudaSetDevice) \
+	X(cudaStreamBeginCapture) \
 	X(cudaStreamCreateWithFlags) \
 	X(cudaStreamCreateWithPriority) \
 	X(cudaStreamDestroy) \
+	X(cudaStreamEndCapture) \
 	X(cudaStreamQuery) \
 	X(cudaStreamSetAttribute) \
 	X(cudaStreamSynchronize) \
@@ -112,7 +124,8 @@ void fake__delay(unsigned up_to_us);	/* without the lock */
 
 /* ---- what is alive, by address (registry.c) ------------------------------- */
 
-enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_STREAM, FAKE_EVENT, FAKE_POOL, FAKE_NR_KINDS };
+enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_STREAM, FAKE_EVENT, FAKE_POOL, FAKE_GRAPH, FAKE_GRAPH_EXEC,
+		 FAKE_NR_KINDS };
 
 struct fake_thing {
 	uintptr_t begin;
@@ -136,6 +149,7 @@ uint64_t fake__bytes(enum fake_kind kind);
  */
 #define FAKE_DEPTH 1021u
 
+struct fake_capture;
 struct fake_stream;
 struct fake_record;
 
@@ -183,6 +197,7 @@ struct fake_op {
 			void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void *args);
 			struct rnl_dim grid, block;
 			void *args;
+			size_t bytes;	/* of args */
 		} launch;
 		struct {
 			_Atomic uint32_t *word;
@@ -205,6 +220,7 @@ struct fake_stream {
 	uint64_t issued, done;
 	uint64_t in_places;		/* of these, operations that take one */
 	pthread_cond_t more, progress;
+	struct fake_capture *capture;	/* NULL: it does what it is given */
 	struct fake_op *ops;		/* a ring */
 	uint64_t nr_slots;
 };
@@ -236,6 +252,19 @@ void fake__execute(struct fake_op *op);
 void fake__finish(struct fake_op *op);
 /* Whether an operation issued before that one, and not done yet, uses that memory. */
 bool fake__in_use(struct fake_area area, uint64_t before);
+
+/* ---- captures (capture.c) --------------------------------------------------- */
+
+/* What a call gets that uses the legacy stream; waits for a stream, or, NULL, for all; allocates. */
+cudaError_t fake__capture_legacy(void);
+cudaError_t fake__capture_wait(struct fake_stream *stream);
+cudaError_t fake__capture_unsafe(void);
+/* An operation, an event's record, a wait for an event (@id: of its capture, 0: none). */
+cudaError_t fake__capture_op(struct fake_capture *capture, const struct fake_op *op);
+cudaError_t fake__capture_record(struct fake_capture *capture);
+cudaError_t fake__capture_wait_event(struct fake_stream *stream, uint64_t id);
+uint64_t fake__capture_id(const struct fake_capture *capture);
+enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode);
 
 /* ---- events (event.c) ------------------------------------------------------ */
 

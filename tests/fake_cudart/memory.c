@@ -70,10 +70,14 @@ static cudaError_t host_alloc(void **memp, size_t bytes, unsigned flags)
 {
 	const unsigned known = cudaHostAllocPortable | cudaHostAllocMapped |
 			       cudaHostAllocWriteCombined;
+	cudaError_t code;
 	void *mem;
 
 	if (!memp || flags & ~known)
 		return cudaErrorInvalidValue;
+	code = fake__capture_unsafe();
+	if (code != cudaSuccess)
+		return code;
 	*memp = NULL;
 	if (!bytes)
 		return cudaSuccess;
@@ -101,6 +105,9 @@ static cudaError_t free_host(void *mem)
 
 	if (!mem)
 		return cudaSuccess;
+	code = fake__capture_unsafe();
+	if (code != cudaSuccess)
+		return code;
 	if (!fake__handle(mem, FAKE_PINNED))
 		return cudaErrorInvalidValue;
 	fake__remove(mem);

@@ -104,7 +104,8 @@ static cudaError_t copy(struct fake_op *op, enum cudaMemcpyKind kind, cudaStream
 		code = cudaErrorInvalidMemcpyDirection;
 	if (code != cudaSuccess)
 		return code;
-	if (to == cudaMemoryTypeDevice && from == cudaMemoryTypeUnregistered)
+	/* A graph reads it when it runs. */
+	if (to == cudaMemoryTypeDevice && from == cudaMemoryTypeUnregistered && !stream->capture)
 		stage(op);
 	waits = to == cudaMemoryTypeDevice ?
 		from == cudaMemoryTypeUnregistered && !op->copy.staged :
@@ -112,7 +113,7 @@ static cudaError_t copy(struct fake_op *op, enum cudaMemcpyKind kind, cudaStream
 	code = fake__issue(stream, op);
 	if (code != cudaSuccess)
 		free(op->copy.staged);
-	return code == cudaSuccess && waits ? fake__sync(stream) : code;
+	return code == cudaSuccess && waits && !stream->capture ? fake__sync(stream) : code;
 }
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,

@@ -241,6 +241,48 @@ cudaError_t cudaFreeAsync(void *mem, cudaStream_t stream)
 	SAID(free_async(mem, stream));
 }
 
+/* ---- by itself ---------------------------------------------------------------- */
+
+static cudaError_t alloc(void **memp, size_t bytes)
+{
+	static struct fake_pool *own;
+	struct fake_stream *stream;
+	cudaError_t code = fake__capture_unsafe();
+
+	if (code != cudaSuccess)
+		return code;
+	if (!own)
+		own = calloc(1, sizeof(*own));
+	if (!own || (!fake__find(own) && fake__enter(own, sizeof(*own), FAKE_POOL, own)))
+		return cudaErrorMemoryAllocation;
+	code = fake__stream_of(cudaStreamPerThread, &stream);
+	if (code == cudaSuccess)
+		code = pool_alloc(memp, bytes, (cudaMemPool_t)own, cudaStreamPerThread);
+	return code == cudaSuccess ? fake__sync(stream) : code;
+}
+
+cudaError_t cudaMalloc(void **memp, size_t bytes)
+{
+	CALL(cudaMalloc);
+	SAID(alloc(memp, bytes));
+}
+
+/* As CUDA's, it is behind all that is on the device. */
+static cudaError_t free_now(void *mem)
+{
+	cudaError_t code = fake__capture_unsafe();
+
+	if (code == cudaSuccess && mem)
+		code = fake__sync_all();
+	return code == cudaSuccess ? free_async(mem, cudaStreamPerThread) : code;
+}
+
+cudaError_t cudaFree(void *mem)
+{
+	CALL(cudaFree);
+	SAID(free_now(mem));
+}
+
 /* ---- pools -------------------------------------------------------------------- */
 
 /* What of it is live, and what it keeps. */

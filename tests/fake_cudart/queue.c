@@ -158,7 +158,7 @@ cudaError_t fake__room(cudaStream_t handle, struct fake_stream **streamp)
 	if (code != cudaSuccess)
 		return code;
 	fake__stream_get(s);
-	while (is_full(s) && fake__failed() == cudaSuccess)
+	while (!s->capture && is_full(s) && fake__failed() == cudaSuccess)
 		fake__wait(&s->progress);
 	fake__stream_put(s);
 	return fake__failed();
@@ -222,8 +222,15 @@ static cudaError_t share_queue(struct fake_stream *stream, struct fake_op *op)
 cudaError_t fake__issue(struct fake_stream *stream, const struct fake_op *op)
 {
 	struct fake_op new = *op;
-	cudaError_t code = join(stream, &new);
+	cudaError_t code;
 
+	if (stream->capture) {
+		drop_points(&new);
+		new.points = NULL;
+		new.nr_points = 0;
+		return fake__capture_op(stream->capture, &new);
+	}
+	code = join(stream, &new);
 	if (code == cudaSuccess)
 		code = share_queue(stream, &new);
 	if (code == cudaSuccess && !grow(stream))

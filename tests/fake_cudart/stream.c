@@ -120,6 +120,10 @@ cudaError_t fake__stream_of(cudaStream_t handle, struct fake_stream **streamp)
 	if (handle == cudaStreamPerThread) {
 		*streamp = per_thread();
 	} else if (!handle || handle == cudaStreamLegacy) {
+		cudaError_t code = fake__capture_legacy();
+
+		if (code != cudaSuccess)
+			return code;
 		if (!legacy)
 			legacy = make(true, LEAST_PRIORITY);
 		*streamp = legacy;
@@ -204,6 +208,8 @@ static cudaError_t query(cudaStream_t handle)
 	struct fake_stream *stream, *s;
 	cudaError_t code = fake__stream_of(handle, &stream);
 
+	if (code == cudaSuccess)
+		code = fake__capture_wait(stream);
 	if (code != cudaSuccess)
 		return code;
 	if (stream->done != stream->issued)
@@ -226,6 +232,8 @@ static cudaError_t synchronize(cudaStream_t handle)
 	struct fake_stream *stream;
 	cudaError_t code = joined(handle, &stream);
 
+	if (code == cudaSuccess)
+		code = fake__capture_wait(stream);
 	if (code == cudaSuccess)
 		code = fake__sync(stream);
 	if (code == cudaSuccess)

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stream capture, and the graphs that come of it.
+ *
+ * DESIGN
+ *	A capture is a list of the operations that its streams were given, in that
+ *	order: so a graph is one chain, where a GPU would see branches.  Launched, they are
+ *	issued to the stream one after the other.
+ *	What is refused during a capture breaks it: then all is refused that meets it,
+ *	until its end, which gives no graph.  The legacy stream is refused to every
+ *	thread while a blocking stream is captured, waits and page-locking to the
+ *	capturing one, unless its mode is relaxed (measured).
+ *	There are no nodes that allocate or free here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+struct fake_capture {
+	struct fake_capture *next;
+	uint64_t id;
+	pthread_t thread;
+	struct fake_stream *origin;
+	enum cudaStreamCaptureMode mode;
+	bool broken;
+	struct fake_op *ops;
+	size_t nr, room;
+};
+
+struct graph {
+	struct fake_op *ops;
+	size_t nr;
+};
+
+static struct fake_capture *captures;
+static uint64_t last_id;
+static _Thread_local enum cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
+
+enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode)
+{
+	enum cudaStreamCaptureMode before = thread_mode;
+
+	thread_mode = mode;
+	return before;
+}
+
+/* ---- what is refused --------------------------------------------------------- */
+
+static cudaError_t refuse(struct fake_capture *capture, cudaError_t code)
+{
+	if (capture->broken)
+		return cudaErrorStreamCaptureInvalidated;
+	capture->broken = true;
+	return code;
+}
+
+cudaError_t fake__capture_legacy(void)
+{
+	cudaError_t code = cudaSuccess;
+
+	for (struct fake_capture *c = captures; c; c = c->next) {
+		if (!c->origin->blocking)
+			continue;
+		c->broken = true;
+		code = cudaErrorStreamCaptureImplicit;
+	}
+	return code;
+}
+
+cudaError_t fake__capture_unsafe(void)
+{
+	if (thread_mode == cudaStreamCaptureModeRelaxed)
+		return cudaSuccess;
+	for (struct fake_capture *c = captures; c; c = c->next) {
+		const bool mine = pthread_equal(c->thread, pthread_self());
+
+		if (mine ? c->mode != cudaStreamCaptureModeRelaxed :
+			   c->mode == cudaStreamCaptureModeGlobal &&
+			   thread_mode == cudaStreamCaptureModeGlobal)
+			return refuse(c, cudaErrorStreamCaptureUnsupported);
+	}
+	return cudaSuccess;
+}
+
+cudaError_t fake__capture_wait(struct fake_stream *stream)
+{
+	for (struct fake_capture *c = captures; c; c = c->next) {
+		if (stream ? stream->capture == c : pthread_equal(c->thread, pthread_self()))
+			return refuse(c, cudaErrorStreamCaptureUnsupported);
+	}
+	return cudaSuccess;
+}
+
+/* ---- what is captured --------------------------------------------------------- */
+
+static void free_ops(struct fake_op *ops, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		if (ops[i].kind == FAKE_OP_LAUNCH)
+			free(ops[i].launch.args);
+	}
+	free(ops);
+}
+
+cudaError_t fake__capture_op(struct fake_capture *c, const struct fake_op *op)
+{
+	if (c->broken)
+		return cudaErrorStreamCaptureInvalidated;
+	if (op->kind == FAKE_OP_ALLOC)
+		return refuse(c, cudaErrorNotSupported);
+	if (op->kind == FAKE_OP_FREE)
+		/* Of what was allocated outside (documented). */
+		return cudaErrorInvalidValue;
+	if (c->nr == c->room) {
+		size_t room = c->room ? 2 * c->room : 16;
+		struct fake_op *ops = realloc(c->ops, room * sizeof(*ops));
+
+		if (!ops)
+			return cudaErrorMemoryAllocation;
+		c->ops = ops;
+		c->room = room;
+	}
+	c->ops[c->nr++] = *op;
+	return cudaSuccess;
+}
+
+uint64_t fake__capture_id(const struct fake_capture *c)
+{
+	return c->id;
+}
+
+cudaError_t fake__capture_record(struct fake_capture *c)
+{
+	return c->broken ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+}
+
+cudaError_t fake__capture_wait_event(struct fake_stream *stream, uint64_t id)
+{
+	struct fake_capture *c = captures;
+
+	if (!id)
+		return refuse(stream->capture, cudaErrorStreamCaptureIsolation);
+	while (c && c->id != id)
+		c = c->next;
+	if (!c)
+		return cudaErrorCapturedEvent;
+	if (c->broken)
+		return cudaErrorStreamCaptureInvalidated;
+	if (stream->capture && stream->capture != c)
+		return refuse(c, cudaErrorStreamCaptureMerge);
+	stream->capture = c;
+	return cudaSuccess;
+}
+
+/* ---- begin, end ------------------------------------------------------------------ */
+
+static cudaError_t begin(cudaStream_t handle, enum cudaStreamCaptureMode mode)
+{
+	struct fake_capture *c;
+	struct fake_stream *stream;
+	cudaError_t code;
+
+	if (!handle || handle == cudaStreamLegacy)
+		return cudaErrorStreamCaptureUnsupported;
+	code = fake__stream_of(handle, &stream);
+	if (code != cudaSuccess)
+		return code;
+	if (stream->capture)
+		return cudaErrorIllegalState;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return cudaErrorMemoryAllocation;
+	c->id = ++last_id;
+	c->thread = pthread_self();
+	c->origin = fake__stream_get(stream);
+	c->mode = mode;
+	c->next = captures;
+	captures = c;
+	stream->capture = c;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+	CALL(cudaStreamBeginCapture);
+	SAID(begin(stream, mode));
+}
+
+static cudaError_t make_graph(struct fake_capture *c, cudaGraph_t *handle)
+{
+	struct graph *graph = calloc(1, sizeof(*graph));
+
+	if (!graph || fake__enter(graph, sizeof(*graph), FAKE_GRAPH, graph)) {
+		free(graph);
+		return cudaErrorMemoryAllocation;
+	}
+	graph->ops = c->ops;
+	graph->nr = c->nr;
+	c->ops = NULL;
+	c->nr = 0;
+	*handle = (cudaGraph_t)graph;
+	return cudaSuccess;
+}
+
+static cudaError_t end(cudaStream_t handle, cudaGraph_t *graph)
+{
+	struct fake_capture *c, **at = &captures;
+	struct fake_stream *stream;
+	cudaError_t code;
+
+	if (!graph)
+		return cudaErrorInvalidValue;
+	*graph = NULL;
+	if (!handle || handle == cudaStreamLegacy)
+		return cudaErrorIllegalState;
+	code = fake__stream_of(handle, &stream);
+	if (code != cudaSuccess)
+		return code;
+	c = stream->capture;
+	if (!c)
+		return cudaErrorIllegalState;
+	if (c->origin != stream)
+		return cudaErrorStreamCaptureUnmatched;
+	if (c->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(c->thread, pthread_self()))
+		return cudaErrorStreamCaptureWrongThread;
+	code = c->broken ? cudaErrorStreamCaptureInvalidated : make_graph(c, graph);
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	for (struct fake_stream *s = fake__streams; s; s = s->next)
+		s->capture = s->capture == c ? NULL : s->capture;
+	fake__stream_put(c->origin);
+	free_ops(c->ops, c->nr);
+	free(c);
+	return code;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+	CALL(cudaStreamEndCapture);
+	SAID(end(stream, graph));
+}
+
+/* ---- graphs ----------------------------------------------------------------------- */
+
+static cudaError_t get_nodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *nr)
+{
+	struct graph *graph = fake__handle(handle, FAKE_GRAPH);
+
+	if (!graph || !nr)
+		return cudaErrorInvalidValue;
+	for (size_t i = 0; nodes && i < *nr; i++)
+		nodes[i] = i < graph->nr ? (cudaGraphNode_t)&graph->ops[i] : NULL;
+	if (!nodes || *nr > graph->nr)
+		*nr = graph->nr;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *nr)
+{
+	CALL(cudaGraphGetNodes);
+	SAID(get_nodes(graph, nodes, nr));
+}
+
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
+{
+	const struct fake_op *op = (const struct fake_op *)(const void *)node;
+
+	CALL(cudaGraphNodeGetType);
+	if (!op || !type)
+		return fake__said(cudaErrorInvalidValue);
+	*type = op->kind == FAKE_OP_COPY ? cudaGraphNodeTypeMemcpy :
+		op->kind == FAKE_OP_FILL ? cudaGraphNodeTypeMemset : cudaGraphNodeTypeKernel;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, struct cudaMemcpy3DParms *parms)
+{
+	const struct fake_op *op = (const struct fake_op *)(const void *)node;
+
+	CALL(cudaGraphMemcpyNodeGetParams);
+	if (!op || op->kind != FAKE_OP_COPY || !parms)
+		return fake__said(cudaErrorInvalidValue);
+	*parms = (struct cudaMemcpy3DParms){ .kind = cudaMemcpyDefault };
+	parms->srcPtr.ptr = (void *)(uintptr_t)op->copy.src;
+	parms->dstPtr.ptr = op->copy.dst;
+	return cudaSuccess;
+}
+
+/* A copy of its own, with arguments of its own; NULL: no memory. */
+static struct fake_op *copy_ops(const struct fake_op *from, size_t nr)
+{
+	struct fake_op *ops = calloc(nr ? nr : 1, sizeof(*ops));
+
+	for (size_t i = 0; ops && i < nr; i++) {
+		ops[i] = from[i];
+		if (ops[i].kind != FAKE_OP_LAUNCH)
+			continue;
+		ops[i].launch.args = malloc(from[i].launch.bytes ? from[i].launch.bytes : 1);
+		if (!ops[i].launch.args) {
+			free_ops(ops, i);
+			return NULL;
+		}
+		memcpy(ops[i].launch.args, from[i].launch.args, from[i].launch.bytes);
+	}
+	return ops;
+}
+
+static cudaError_t instantiate(cudaGraphExec_t *handle, cudaGraph_t graph_handle)
+{
+	struct graph *graph = fake__handle(graph_handle, FAKE_GRAPH), *exec;
+
+	if (!graph || !handle)
+		return cudaErrorInvalidValue;
+	exec = calloc(1, sizeof(*exec));
+	if (exec)
+		exec->ops = copy_ops(graph->ops, graph->nr);
+	if (!exec || !exec->ops || fake__enter(exec, sizeof(*exec), FAKE_GRAPH_EXEC, exec)) {
+		if (exec && exec->ops)
+			free_ops(exec->ops, graph->nr);
+		free(exec);
+		return cudaErrorMemoryAllocation;
+	}
+	exec->nr = graph->nr;
+	*handle = (cudaGraphExec_t)exec;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+{
+	CALL(cudaGraphInstantiate);
+	if (flags)
+		return fake__said(cudaErrorInvalidValue);
+	SAID(instantiate(exec, graph));
+}
+
+static cudaError_t launch(cudaGraphExec_t handle, cudaStream_t stream_handle)
+{
+	struct graph *exec = fake__handle(handle, FAKE_GRAPH_EXEC);
+	struct fake_stream *stream;
+	struct fake_op *ops;
+	cudaError_t code = cudaSuccess;
+	size_t i = 0;
+
+	if (!exec)
+		return cudaErrorInvalidValue;
+	ops = copy_ops(exec->ops, exec->nr);
+	if (!ops)
+		return cudaErrorMemoryAllocation;
+	for (; i < exec->nr && code == cudaSuccess; i += code == cudaSuccess) {
+		code = fake__room(stream_handle, &stream);
+		if (code == cudaSuccess)
+			code = fake__issue(stream, &ops[i]);
+	}
+	for (; i < exec->nr; i++) {
+		if (ops[i].kind == FAKE_OP_LAUNCH)
+			free(ops[i].launch.args);
+	}
+	free(ops);
+	return code;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	CALL(cudaGraphLaunch);
+	SAID(launch(exec, stream));
+}
+
+static cudaError_t destroy(void *handle, enum fake_kind kind)
+{
+	struct graph *graph = fake__handle(handle, kind);
+
+	if (!graph)
+		return cudaErrorInvalidValue;
+	fake__remove(graph);
+	free_ops(graph->ops, graph->nr);
+	free(graph);
+	return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+	CALL(cudaGraphExecDestroy);
+	SAID(destroy(exec, FAKE_GRAPH_EXEC));
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+	CALL(cudaGraphDestroy);
+	SAID(destroy(graph, FAKE_GRAPH));
+}
