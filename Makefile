@@ -37,6 +37,8 @@ SRCS := \
 	device.c \
 	device_host.c \
 	extents.c \
+	guard.c \
+	guard_report.c \
 	hist.c \
 	host_memory.c \
 	host_stream.c \
@@ -71,6 +73,7 @@ SRCS := \
 	# EOL
 SRCS_CUDA := \
 	device_cuda.c \
+	device_cuda_guard.c \
 	# EOL
 # In src/tool: the program runnel, which links the archive; with its kernels.
 TOOL_SRCS := \
@@ -160,6 +163,8 @@ APIS := \
 	api_deadline \
 	api_exit \
 	api_fork \
+	api_guard \
+	api_guard_quiet \
 	api_health \
 	api_hooks \
 	api_job \
@@ -452,6 +457,7 @@ tests/%.o: TEST_CFLAGS = $(CHECK_CFLAGS)
 tests/api_loops.o: TEST_CFLAGS += $(foreach l,LIBEVENT LIBUV,\
 	$(if $(filter yes,$(have_$l)),-DHAVE_$l=1 $($l_CFLAGS)))
 tests/api_loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
+tests/api_guard: WRAP = -rdynamic
 tests/api_noalloc: WRAP = -ldl
 tests/unit_batch_faults tests/unit_faults tests/unit_map_faults: WRAP = \
 	$(foreach f,aligned_alloc calloc free malloc pthread_create realloc,-Wl,--wrap=$f)

@@ -143,6 +143,49 @@ enum rnl_stream_kind {
 };
 
 /*
+ * Guard finds what keeps streams from running beside each other.  Each distinct
+ * function (of jobs, maps and batchers) is watched when it first runs: what it
+ * issues is captured, and then issued, once, in its place, so that the job is as
+ * ever, only slower.  What it should not have done is logged, with the function's
+ * name (of dladdr(): of an executable's own functions it knows those that are not
+ * static, and only if that is linked with -rdynamic; else file and offset are
+ * named), what it costs, and what to write instead; and counted in rnl_pool_stats():
+ *	- it used the legacy default stream;
+ *	- it waited for a stream or the device (cudaDeviceSynchronize(), ...);
+ *	- it made or freed memory with cudaMalloc(), cudaFree() and the like, or had
+ *	  rnl_pinned_get() page-lock more;
+ *	- it copied pageable memory, with rnl_copy() or by itself.
+ * CUDA has one error for the second and the third; where the driver does not tell
+ * which call it was (its log, since CUDA 12.9), both are named.
+ *
+ * A function of which something was found has had no effect on the device then, and
+ * is CALLED A SECOND TIME, unwatched; the second call's result is the job's, and what it
+ * did on the host (counters, submits, ...) is done twice.  So is one that cannot be
+ * captured though nothing is wrong with it: it waits for an event of another stream, or
+ * joins a barrier, or frees with cudaFreeAsync() what another job has allocated, or some
+ * call of it failed.  What it issues to a stream of its own that is not joined with
+ * the job's by events is not captured, and done twice, too.  Events that it records
+ * (not with cudaEventRecordExternal) belong to the capture: to ask for one of these
+ * later, outside of the function, fails with cudaErrorCapturedEvent, after that one run.
+ *
+ * While a function is watched the pool's other workers are held before they go
+ * into a caller's code.  If they are not all out of it within 10 ms, it runs unwatched, and
+ * is tried again at its 2nd, 4th, 8th ... run; and who was held for 200 ms goes in,
+ * should the watched one wait for it.  Other threads of the process cannot be held:
+ * if one uses the legacy stream just then, that call of it fails with
+ * cudaErrorStreamCaptureImplicit.  So guard is for tests and for looking, not for service.
+ */
+enum rnl_guard {
+	RNL_GUARD_OFF = 0,
+	RNL_GUARD_REPORT = 1,
+	/*
+	 * Such a job fails with -ENOTSUP, and all later ones of the function do, without a
+	 * call; nothing of them is done on the device.
+	 */
+	RNL_GUARD_STRICT = 2
+};
+
+/*
  * Called in a worker's own thread when it begins to serve, and when it ceases
  * to: at the pool's end, or when a resize sends it away.  The thread's implicit
  * stream is there, so a library's handle that is made here (cuBLAS, cuFFT, ...)
@@ -180,7 +223,7 @@ struct rnl_pool_attr {
 	const uint16_t *cpus;	/* worker i runs on CPU cpus[i % nr_cpus] alone, its host
 				 * stream's executor, too; NULL: anywhere */
 	uint32_t nr_cpus;	/* 0 if cpus is NULL */
-	uint32_t reserved;	/* 0 */
+	uint32_t guard;		/* enum rnl_guard */
 	rnl_worker_start_fn *on_start; /* may be NULL */
 	rnl_worker_stop_fn *on_stop; /* may be NULL */
 	void *hook_arg;		/* what these two get */
@@ -315,10 +358,22 @@ struct rnl_pool_stats {
 	uint64_t pinned_used;	/* bytes of these that are in buffers given out */
 	uint64_t device_calls;	/* by the process, ever, that had the device allocate or free
 				 * memory, scratch not counted, or make an event: slow ones */
+	uint64_t guard_functions; /* that enum rnl_guard has watched, and of these, that ... */
+	uint64_t guard_legacy;	/* ... used the legacy default stream */
+	uint64_t guard_waits;	/* ... waited for a stream, or the device */
+	uint64_t guard_memory;	/* ... made memory, or freed it, other than in stream order */
+	uint64_t guard_waits_or_memory; /* ... did one of these two: CUDA did not say which */
+	uint64_t guard_pageable; /* ... copied pageable memory */
+	uint64_t guard_unclear;	/* ... did one of all these, or another thread used the legacy
+				 * stream at that time */
+	uint64_t guard_twice;	/* calls that were made again */
+	uint64_t guard_postponed; /* runs of functions yet to be watched: the pool was not quiet */
+	uint64_t guard_beyond;	/* runs of functions not watched, since there are more than 256 */
 };
 #define RNL_POOL_STATS_INIT \
 	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0 }
+	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0, \
+	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Counts what the pool did.  It reads every worker's counters and histograms
@@ -624,7 +679,8 @@ RNL_API int rnl_job_test(struct rnl_job *job);
  * -ECANCELED  it was cancelled, or came after a barrier of which a job failed;
  * -ETIMEDOUT  it was not started by its deadline;
  * -EIO        the device failed, or a CUDA call in the job did;
- * -ENOMEM, -EINVAL, -ENOTSUP, ... the same, where the CUDA code has an errno.
+ * -ENOMEM, -EINVAL, -ENOTSUP, ... the same, where the CUDA code has an errno;
+ * -ENOTSUP    its function does what the strict guard forbids (enum rnl_guard).
  * Return: that; -EBUSY the job is not done; -EINVAL job is NULL or was never
  *	submitted; -EOWNERDEAD.
  * Since: 0.1

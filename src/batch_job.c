@@ -7,6 +7,7 @@
 #include "barrier.h"
 #include "batcher.h"
 #include "cq.h"
+#include "guard.h"
 #include "pool.h"
 #include "run.h"
 #include "self.h"
@@ -147,11 +148,30 @@ static int copy_in(struct rnl__batch *batch, unsigned char *to)
 	return ret;
 }
 
-static int call(struct rnl__batch *batch, struct rnl_batch *is)
+/* What guard calls. */
+struct handed {
+	const struct rnl_batcher *batcher;
+	const struct rnl_batch *is;
+};
+
+static int call_fn(void *arg)
 {
-	int ret = batch->batcher->fn(is);
+	const struct handed *handed = arg;
+	int ret = handed->batcher->fn(handed->is);
 
 	return ret > 0 ? -EINVAL : ret;
+}
+
+static int call(struct rnl__batch *batch, const struct rnl_batch *is)
+{
+	const struct rnl_pool *pool = batch->batcher->pool;
+	struct handed handed = { batch->batcher, is };
+	const struct rnl__guard_call guarded = {
+		(rnl__function *)batch->batcher->fn, call_fn, &handed,
+		pool->device->info.cuda ? batch->job.check : NULL,
+	};
+
+	return pool->guard ? rnl__guard_call(rnl__self.worker, &guarded) : call_fn(&handed);
 }
 
 static int issue(struct rnl__batch *batch)

@@ -109,6 +109,7 @@ static int make_batches(struct rnl_batcher *b, int (*check)(void))
 		(void)rnl_job_init(&batch->job, rnl__batch_turn);
 		(void)rnl_job_on_done(&batch->job, rnl__batch_turned);
 		batch->job.check = check;
+		batch->job.flags |= RNL__JOB_OWN;
 		batch->batcher = b;
 		batch->index = i;
 		batch->slots = malloc(b->max_batch * sizeof(*batch->slots));

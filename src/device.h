@@ -36,6 +36,8 @@
  *			attached	no		SCRATCH: in stream order
  *	kind_of		any		no		whose memory an address is in
  *	trim		any		yes		gives back what is kept to be allocated again
+ *	guard_begin	attached	no		what the thread issues is kept from here on
+ *	guard_end	attached	as the device	1: it is issued now; 0: it was thrown away
  *	errno_of	any		no		of a code that a unit's check() gave
  *
  *	Memory.  Of what alloc makes, PINNED and DEVICE memory is ready when it
@@ -43,6 +45,10 @@
  *	waits for the whole device, but that to free PINNED memory CUDA does.  SCRATCH is device memory for the stream of
  *	the calling thread alone: what is issued after its alloc may use it, and
  *	it is freed behind what was issued before its free.
+ *
+ *	Guard.  Between its begin and its end, rnl__self.guard is set, and operations
+ *	that are in no stream's order work as ever; waits, events and words are not
+ *	issued by the library meanwhile.  SCRATCH of that time is ready at once.
  */
 #ifndef RNL_DEVICE_H
 #define RNL_DEVICE_H
@@ -52,6 +58,8 @@
 #include <stdint.h>
 
 #include <runnel.h>
+
+#include "self.h"
 
 struct rnl__device;
 
@@ -79,6 +87,28 @@ struct rnl__copy {
 	size_t width, rows;
 };
 
+/* What a job's function did that it should not; bits. */
+enum {
+	RNL__LEGACY_STREAM = 1,		/* used the legacy default stream */
+	RNL__WAITED = 2,		/* for a stream, or the device */
+	RNL__MADE_MEMORY = 4,		/* or freed it, other than in stream order */
+	RNL__WAITED_OR_MADE = 8,	/* one of these two: CUDA has one code for both */
+	RNL__PAGEABLE_COPY = 16,
+	RNL__UNCLEAR = 32,		/* one of these, or another thread's use of the legacy stream */
+	RNL__NR_FINDINGS = 6,
+};
+
+/* A function under guard. */
+struct rnl__guarded {
+	bool strict;			/* what it issued is to be thrown away if anything is found */
+	bool again;			/* not all was issued: thrown away, to be called again */
+	bool disturbed;			/* by another thread: nothing is known */
+	bool checked;			/* its job has a check(): the unit's errors are in `unit_code` */
+	unsigned found;
+	int code, unit_code;		/* the first error of our calls, and, as far as it is known, of the unit's */
+	char call[48];			/* of the driver, that was refused first; "": not known */
+};
+
 struct rnl__device_ops {
 	int (*attach)(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
 		      struct rnl__stream **streamp);
@@ -100,6 +130,8 @@ struct rnl__device_ops {
 	void (*free)(struct rnl__device *device, enum rnl__memory kind, void *mem);
 	enum rnl__memory (*kind_of)(struct rnl__device *device, const void *mem);
 	void (*trim)(struct rnl__device *device);
+	int (*guard_begin)(struct rnl__guarded *guarded);
+	int (*guard_end)(struct rnl__guarded *guarded);
 	int (*errno_of)(struct rnl__device *device, int code);
 };
 
@@ -144,10 +176,18 @@ static inline void rnl__device_count_slow(struct rnl__device *device)
 	atomic_fetch_add_explicit(&device->nr_slow, 1, memory_order_relaxed);
 }
 
+/* A guarded function has memory page-locked, or freed. */
+static inline void rnl__device_note_slow(enum rnl__memory kind)
+{
+	if (rnl__self.guard && kind == RNL__PINNED)
+		rnl__self.guard->found |= RNL__MADE_MEMORY;
+}
+
 static inline int rnl__device_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes,
 				    void **memp)
 {
 	rnl__device_count_slow(device);
+	rnl__device_note_slow(kind);
 	return device->ops->alloc(device, kind, bytes, memp);
 }
 
@@ -156,6 +196,7 @@ static inline void rnl__device_free(struct rnl__device *device, enum rnl__memory
 	if (!mem)
 		return;
 	rnl__device_count_slow(device);
+	rnl__device_note_slow(kind);
 	device->ops->free(device, kind, mem);
 }
 

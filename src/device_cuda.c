@@ -27,6 +27,7 @@
 
 #include "clock.h"
 #include "device.h"
+#include "device_cuda_guard.h"
 #include "self.h"
 
 #define DEVICES_MAX 32
@@ -133,6 +134,8 @@ static int failed(struct rnl__device *device, cudaError_t code)
 	(void)cudaGetLastError();
 	if (rnl__self.job)
 		rnl__self.job->device_error = (int32_t)code;
+	if (rnl__self.guard && !rnl__self.guard->code)
+		rnl__self.guard->code = (int)code;
 	return cuda_errno_of(device, (int)code);
 }
 
@@ -453,7 +456,8 @@ static cudaError_t alloc_kind(struct cuda_device *device, enum rnl__memory kind,
 
 	if (kind == RNL__PINNED)
 		return cudaHostAlloc(memp, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
-	if (kind == RNL__SCRATCH)
+	/* A capture would make it the graph's; what is ready at once is as good. */
+	if (kind == RNL__SCRATCH && !rnl__self.guard)
 		return alloc_ordered(device, bytes, self_stream(), memp);
 	code = alloc_ordered(device, bytes, device->memory_stream, memp);
 	if (code != cudaSuccess)
@@ -467,6 +471,7 @@ static cudaError_t alloc_kind(struct cuda_device *device, enum rnl__memory kind,
 
 static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
 {
+	enum cudaStreamCaptureMode relaxed;
 	cudaError_t code;
 	void *mem = NULL;
 	int before;
@@ -477,7 +482,9 @@ static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	code = enter(device, &before);
 	if (code != cudaSuccess)
 		return failed(device, code);
+	relaxed = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
 	code = alloc_kind((struct cuda_device *)device, kind, bytes, &mem);
+	(void)rnl__cuda_guard_relax(relaxed);
 	leave(device, before);
 	if (code != cudaSuccess)
 		return failed(device, code);
@@ -488,6 +495,7 @@ static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 static void cuda_free(struct rnl__device *base, enum rnl__memory kind, void *mem)
 {
 	struct cuda_device *device = (struct cuda_device *)base;
+	enum cudaStreamCaptureMode before = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
 	cudaError_t code;
 
 	if (kind == RNL__PINNED)
@@ -496,6 +504,7 @@ static void cuda_free(struct rnl__device *base, enum rnl__memory kind, void *mem
 		code = cudaFreeAsync(mem, self_stream());
 	else
 		code = cudaFreeAsync(mem, device->memory_stream);
+	(void)rnl__cuda_guard_relax(before);
 	(void)result(base, code);
 }
 
@@ -529,6 +538,22 @@ static void cuda_trim(struct rnl__device *base)
 	(void)result(base, cudaMemPoolTrimTo(device->memory, 0));
 }
 
+/* ---- guard --------------------------------------------------------------- */
+
+static int cuda_guard_begin(struct rnl__guarded *guarded)
+{
+	return result(self_device(), rnl__cuda_guard_begin(guarded, self_stream()));
+}
+
+static int cuda_guard_end(struct rnl__guarded *guarded)
+{
+	cudaError_t code = rnl__cuda_guard_end(guarded, self_stream());
+
+	if (code != cudaSuccess)
+		return failed(self_device(), code);
+	return !guarded->again && !(guarded->strict && guarded->found);
+}
+
 /* ---- the device ---------------------------------------------------------- */
 
 static const struct rnl__device_ops ops = {
@@ -550,6 +575,8 @@ static const struct rnl__device_ops ops = {
 	.free = cuda_free,
 	.kind_of = cuda_kind_of,
 	.trim = cuda_trim,
+	.guard_begin = cuda_guard_begin,
+	.guard_end = cuda_guard_end,
 	.errno_of = cuda_errno_of,
 };
 
@@ -580,6 +607,7 @@ static int describe(struct cuda_device *device, int ordinal)
 	}
 	pthread_mutex_init(&device->lock, NULL);
 	device->write_value = find_write_value();
+	rnl__cuda_guard_init();
 	device->base.ops = &ops;
 	device->base.priorities = true;
 	device->base.info = (struct rnl_device_info){

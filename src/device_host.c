@@ -19,6 +19,10 @@
 struct host_stream {
 	struct rnl__stream base;
 	struct rnl__host_stream *queue;
+
+	/* Under guard: what is to be issued at its end, if it is. */
+	struct rnl__host_op *kept;
+	size_t nr_kept, room;
 };
 
 static struct host_stream *self(void)
@@ -26,8 +30,25 @@ static struct host_stream *self(void)
 	return (struct host_stream *)rnl__self.stream;
 }
 
+static int keep(struct host_stream *stream, const struct rnl__host_op *op)
+{
+	if (stream->nr_kept == stream->room) {
+		size_t room = stream->room ? 2 * stream->room : 16;
+		struct rnl__host_op *kept = realloc(stream->kept, room * sizeof(*kept));
+
+		if (!kept)
+			return -ENOMEM;
+		stream->kept = kept;
+		stream->room = room;
+	}
+	stream->kept[stream->nr_kept++] = *op;
+	return 0;
+}
+
 static int issue(const struct rnl__host_op *op)
 {
+	if (rnl__self.guard)
+		return keep(self(), op);
 	rnl__host_stream_issue(self()->queue, op);
 	self()->base.issued++;
 	return 0;
@@ -59,6 +80,7 @@ static void host_detach(struct rnl__stream *base)
 	struct host_stream *stream = (struct host_stream *)base;
 
 	rnl__host_stream_destroy(stream->queue);
+	free(stream->kept);
 	free(stream);
 }
 
@@ -85,6 +107,7 @@ static int host_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 		.kind = RNL__HOST_LAUNCH,
 		.launch = { .kernel = kernel, .grid = grid, .block = block },
 	};
+	int ret;
 
 	if (!kernel->host)
 		return -ENOTSUP;
@@ -97,7 +120,10 @@ static int host_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 		return -ENOMEM;
 	if (kernel->args_bytes)
 		memcpy(op.launch.args, args, kernel->args_bytes);
-	return issue(&op);
+	ret = issue(&op);
+	if (ret)
+		free(op.launch.args);
+	return ret;
 }
 
 static int host_write(uint32_t *word, uint32_t value)
@@ -181,6 +207,27 @@ static void host_trim(struct rnl__device *device)
 	(void)device;	/* keeps nothing */
 }
 
+static int host_guard_begin(struct rnl__guarded *guarded)
+{
+	(void)guarded;
+	self()->nr_kept = 0;
+	return 0;
+}
+
+static int host_guard_end(struct rnl__guarded *guarded)
+{
+	struct host_stream *stream = self();
+	const bool go = !guarded->again && !(guarded->strict && guarded->found);
+
+	for (size_t i = 0; i < stream->nr_kept; i++) {
+		if (go)
+			(void)issue(&stream->kept[i]);
+		else if (stream->kept[i].kind == RNL__HOST_LAUNCH)
+			free(stream->kept[i].launch.args);
+	}
+	return go;
+}
+
 static int host_errno_of(struct rnl__device *device, int code)
 {
 	(void)device;
@@ -206,6 +253,8 @@ static const struct rnl__device_ops ops = {
 	.free = host_free,
 	.kind_of = host_kind_of,
 	.trim = host_trim,
+	.guard_begin = host_guard_begin,
+	.guard_end = host_guard_end,
 	.errno_of = host_errno_of,
 };
 

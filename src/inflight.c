@@ -228,6 +228,11 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq)
 	 * pairs with [inflight.J1].
 	 */
 	event = atomic_load_explicit(&f->joinable, memory_order_acquire);
+	if (event && rnl__self.guard) {
+		/* It was recorded outside of the capture, which could not wait for it. */
+		rnl__self.guard->again = true;
+		return 0;
+	}
 	if (event)
 		return f->device->ops->event_wait(event);
 	/*

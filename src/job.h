@@ -26,7 +26,8 @@
 #define RNL__JOB_URGENT 8u
 #define RNL__JOB_DEADLINE 16u
 #define RNL__JOB_LARGE 128u	/* takes the device long: it is marked for itself */
-#define RNL__JOB_LASTING (RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE)
+#define RNL__JOB_OWN 256u	/* its function is the library's: guard looks at what that calls */
+#define RNL__JOB_LASTING (RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_OWN)
 /* ... and what does not. */
 #define RNL__JOB_TIMED 32u
 #define RNL__JOB_OWES 64u	/* its worker has yet to write what it copied out */

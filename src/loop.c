@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 
 #include "clock.h"
+#include "guard.h"
 #include "latch.h"
 #include "loop.h"
 #include "pool.h"
@@ -389,11 +390,38 @@ static void loop(struct rnl__worker *w)
 	rnl__run_occupy(w);
 }
 
+static int call_on_start(struct rnl__worker *w)
+{
+	struct rnl_pool *pool = w->pool;
+	int ret;
+
+	if (!pool->on_start)
+		return 0;
+	if (pool->guard)
+		rnl__guard_enter(w);
+	ret = pool->on_start(pool->hook_arg, w->index, &w->data);
+	if (pool->guard)
+		rnl__guard_leave(w);
+	return ret;
+}
+
+static void call_on_stop(struct rnl__worker *w)
+{
+	struct rnl_pool *pool = w->pool;
+
+	if (!pool->on_stop)
+		return;
+	if (pool->guard)
+		rnl__guard_enter(w);
+	pool->on_stop(pool->hook_arg, w->index, w->data);
+	if (pool->guard)
+		rnl__guard_leave(w);
+}
+
 /* From one order to begin to the next to cease; 0, or why it could not begin. */
 static int serve(struct rnl__worker *w)
 {
-	struct rnl_pool *pool = w->pool;
-	int ret = pool->on_start ? pool->on_start(pool->hook_arg, w->index, &w->data) : 0;
+	int ret = call_on_start(w);
 
 	if (ret > 0)
 		ret = -EINVAL;
@@ -404,8 +432,7 @@ static int serve(struct rnl__worker *w)
 		return ret;
 	loop(w);
 	tell_idle(w);
-	if (pool->on_stop)
-		pool->on_stop(pool->hook_arg, w->index, w->data);
+	call_on_stop(w);
 	w->data = NULL;
 	w->serves = false;
 	if (orders(w) & RNL__LEAVE)

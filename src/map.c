@@ -139,7 +139,7 @@ static int make_job(struct rnl__map *map, struct rnl__map_job *job)
 		ret = rnl_job_on_done(&job->job, rnl__map_turned);
 	job->job.check = map->is.check;
 	/* Behind it is the worker's other one: it must not wait for that. */
-	job->job.flags |= RNL__JOB_LARGE;
+	job->job.flags |= RNL__JOB_LARGE | RNL__JOB_OWN;
 	for (unsigned i = 0; !ret && i < map->per_job; i++)
 		ret = make_slot(map, &job->slots[i]);
 	if (ret)

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "clock.h"
+#include "guard.h"
 #include "map.h"
 #include "nontemporal.h"
 #include "pool.h"
@@ -191,9 +192,29 @@ static int copy_in(struct rnl__map *map, struct rnl__map_slot *slot)
 	return ret;
 }
 
+/* What guard calls. */
+struct handed {
+	const struct rnl__map *map;
+	const struct rnl_chunk *chunk;
+};
+
+static int call_fn(void *arg)
+{
+	const struct handed *handed = arg;
+
+	return success_or_errno(handed->map->is.fn(handed->chunk));
+}
+
 static int call(struct rnl__map *map, struct rnl__map_slot *slot)
 {
-	return success_or_errno(map->is.fn(&slot->chunk));
+	const struct rnl_pool *pool = map->pool;
+	struct handed handed = { map, &slot->chunk };
+	const struct rnl__guard_call guarded = {
+		(rnl__function *)map->is.fn, call_fn, &handed,
+		pool->device->info.cuda ? map->is.check : NULL,
+	};
+
+	return pool->guard ? rnl__guard_call(rnl__self.worker, &guarded) : call_fn(&handed);
 }
 
 static int copy_out(struct rnl__map *map, struct rnl__map_slot *slot)

@@ -131,6 +131,43 @@ static const struct {
 	{ "jobs_in_flight", "gauge", "Jobs on the worker's stream.", FIELD(in_flight) },
 };
 
+static void put_labelled(const struct page *p, const char *name, const char *label,
+			 const char *value, uint64_t figure)
+{
+	fprintf(p->out, "rnl_%s{", name);
+	put_label(p);
+	fprintf(p->out, ",%s=\"%s\"} %" PRIu64 "\n", label, value, figure);
+}
+
+/* Nothing is said of a guard that is off. */
+static void put_guard(const struct page *p)
+{
+	const struct rnl_pool_stats *stats = &p->all.stats;
+	const struct {
+		const char *kind;
+		uint64_t nr;
+	} found[] = {
+		{ "legacy_stream", stats->guard_legacy },
+		{ "wait", stats->guard_waits },
+		{ "memory", stats->guard_memory },
+		{ "wait_or_memory", stats->guard_waits_or_memory },
+		{ "pageable_copy", stats->guard_pageable },
+		{ "unclear", stats->guard_unclear },
+	};
+
+	put_head(p, "guard_functions_total", "counter", "Functions of jobs that guard has watched.");
+	put_one(p, "guard_functions_total", stats->guard_functions);
+	put_head(p, "guard_findings_total", "counter", "Functions in which guard has found something.");
+	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
+		put_labelled(p, "guard_findings_total", "kind", found[i].kind, found[i].nr);
+	put_head(p, "guard_called_again_total", "counter", "Calls that guard had to make twice.");
+	put_one(p, "guard_called_again_total", stats->guard_twice);
+	put_head(p, "guard_unwatched_total", "counter",
+		 "Runs of functions not watched yet: the pool was not quiet, or they are too many.");
+	put_labelled(p, "guard_unwatched_total", "reason", "not_quiet", stats->guard_postponed);
+	put_labelled(p, "guard_unwatched_total", "reason", "too_many", stats->guard_beyond);
+}
+
 static void put_all(const struct page *p, struct rnl_pool *pool)
 {
 	put_health(p, pool);
@@ -144,6 +181,8 @@ static void put_all(const struct page *p, struct rnl_pool *pool)
 	put_head(p, "device_calls_total", "counter",
 		 "Calls of the process that had the device allocate, free, or make an event.");
 	put_one(p, "device_calls_total", p->all.stats.device_calls);
+	if (pool->guard)
+		put_guard(p);
 	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
 		put_head(p, figures[i].name, figures[i].type, figures[i].help);
 		put_each(p, figures[i].name, figures[i].field);

@@ -11,7 +11,7 @@
 
 void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...)
 {
-	char line[256];
+	char line[640];
 	va_list ap;
 
 	if (!pool->log)

@@ -24,9 +24,12 @@ struct rnl__table {
 	uint32_t nr;
 };
 
+struct rnl__guard;
+
 struct rnl_pool {
 	/* Constant once created. */
 	struct rnl__device *device;
+	struct rnl__guard *guard;	/* NULL: off */
 	enum rnl_stream_kind stream;
 	unsigned generation;		/* rnl__generation of the process that made it */
 	unsigned nr_urgent;		/* the first of the workers */

@@ -20,6 +20,7 @@
 
 #include "abi.h"
 #include "clock.h"
+#include "guard.h"
 #include "pool.h"
 #include "resize.h"
 #include "self.h"
@@ -118,7 +119,8 @@ static int check_attr(const struct rnl_pool_attr *attr)
 	    attr->nr_workers > RNL_WORKERS_MAX - attr->nr_urgent ||
 	    attr->stream > RNL_STREAM_PRIVATE || attr->max_in_flight > IN_FLIGHT_MAX ||
 	    attr->spin_us < -1 || attr->low_water >= attr->high_water ||
-	    !attr->cpus != !attr->nr_cpus || attr->pinned_preload > attr->pinned_max || attr->reserved)
+	    !attr->cpus != !attr->nr_cpus || attr->pinned_preload > attr->pinned_max ||
+	    attr->guard > RNL_GUARD_STRICT)
 		return -EINVAL;
 	for (unsigned i = 0; i < attr->nr_cpus; i++) {
 		if (attr->cpus[i] >= CPU_SETSIZE)
@@ -199,6 +201,7 @@ static void release(struct rnl_pool *pool)
 	}
 	rnl__timers_fini(&pool->timers);
 	rnl__pinned_destroy(pool->pinned);
+	rnl__guard_destroy(pool->guard);
 	pool->device->ops->trim(pool->device);
 	pthread_mutex_destroy(&pool->resizing);
 	free(pool->cpus);
@@ -231,6 +234,8 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 	pool->device = device;
 	apply(pool, &attr);
 	ret = copy_cpus(pool, &attr);
+	if (!ret && attr.guard)
+		ret = rnl__guard_create(&pool->guard, attr.guard);
 	if (!ret)
 		ret = rnl__pinned_create(&pool->pinned, device, attr.pinned_max, attr.pinned_preload);
 	if (!ret)

@@ -7,6 +7,7 @@
 #include "barrier.h"
 #include "clock.h"
 #include "cq.h"
+#include "guard.h"
 #include "job.h"
 #include "pool.h"
 #include "run.h"
@@ -94,11 +95,15 @@ static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
 		rnl__job_drop(job);
 	if (!on_done)
 		return;
+	if (w->pool->guard)
+		rnl__guard_enter(w);
 	note_running(w, job);
 	rnl__run_occupy(w);
 	on_done(job);
 	rnl__run_attend(w);
 	note_running(w, NULL);
+	if (w->pool->guard)
+		rnl__guard_leave(w);
 }
 
 /* So many jobs, and their barrier, will not be touched again. */
@@ -281,6 +286,23 @@ static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 
 /* ---- running ------------------------------------------------------------- */
 
+static int call_fn(void *job)
+{
+	return ((struct rnl_job *)job)->fn(job);
+}
+
+/* What the library calls for a job of its own, it has guarded there. */
+static int call_guarded(struct rnl__worker *w, struct rnl_job *job, int (*check)(void))
+{
+	const struct rnl__guard_call is = { (rnl__function *)job->fn, call_fn, job, check };
+	int ret;
+
+	rnl__guard_enter(w);
+	ret = job->flags & RNL__JOB_OWN ? job->fn(job) : rnl__guard_call(w, &is);
+	rnl__guard_leave(w);
+	return ret;
+}
+
 /* Calls the job's function; its result, or the error of a call in it. */
 static int call(struct rnl__worker *w, struct rnl_job *job)
 {
@@ -293,7 +315,7 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	job->device_error = 0;
 	rnl__self.job = job;
 	rnl__self.error = 0;
-	ret = job->fn(job);
+	ret = w->pool->guard ? call_guarded(w, job, check) : job->fn(job);
 	rnl__self.job = NULL;
 	code = check ? check() : 0;
 	if (code) {

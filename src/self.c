@@ -20,6 +20,7 @@ static void in_child(void)
 	/* Forked inside a job: this thread is no worker any more. */
 	rnl__self.worker = NULL;
 	rnl__self.job = NULL;
+	rnl__self.guard = NULL;
 }
 
 static void start(void)

@@ -9,12 +9,14 @@
 struct rnl__stream;
 struct rnl__worker;
 struct rnl_job;
+struct rnl__guarded;
 
 struct rnl__self {
 	struct rnl__stream *stream;
 	struct rnl__worker *worker;	/* NULL: not a worker */
 	struct rnl_job *job;		/* whose function runs */
 	int error;			/* of the first call in it that failed */
+	struct rnl__guarded *guard;	/* a function of it is under guard; else NULL */
 	unsigned generation;		/* rnl__generation when the stream was made */
 };
 

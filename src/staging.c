@@ -118,6 +118,15 @@ static int complete(struct rnl__staging *s, unsigned nr)
 	return 0;
 }
 
+int rnl__staging_settle(struct rnl__staging *s, uint64_t deadline)
+{
+	int ret = s->nr ? s->device->ops->wait(deadline) : 0;
+
+	while (!ret && s->nr)
+		pop(s, true);
+	return ret;
+}
+
 /* ---- room ---------------------------------------------------------------- */
 
 static int ready(struct rnl__staging *s)
@@ -309,6 +318,11 @@ static enum way way_of(struct rnl__staging *s, const struct rnl__copy *c)
 	if (src == RNL__DEVICE && dst == RNL__PAGEABLE)
 		return OUT;
 	return src == RNL__PAGEABLE || dst == RNL__PAGEABLE ? HELD : DIRECT;
+}
+
+bool rnl__staging_pageable(struct rnl__staging *s, const struct rnl__copy *c)
+{
+	return way_of(s, c) != DIRECT;
 }
 
 /* Completes the pieces that have yet to write to that memory. */

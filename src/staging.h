@@ -52,6 +52,12 @@ void rnl__staging_fini(struct rnl__staging *s);
  */
 int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *copy);
 
+/* Whether one of a copy's sides is pageable memory. */
+bool rnl__staging_pageable(struct rnl__staging *s, const struct rnl__copy *copy);
+
+/* Completes all pieces, which waits for the stream; 0, -ETIMEDOUT, or the device's error. */
+int rnl__staging_settle(struct rnl__staging *s, uint64_t deadline);
+
 /*
  * Whether job @seq, the last one issued, has copies to pageable memory under way: no
  * event tells others of these, that it is done does.

@@ -7,6 +7,7 @@
 
 #include "abi.h"
 #include "clock.h"
+#include "guard.h"
 #include "pool.h"
 #include "stats.h"
 
@@ -57,6 +58,8 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 	rnl__pinned_figures(pool->pinned, &pinned);
 	sum->stats.pinned_locked = pinned.locked;
 	sum->stats.pinned_used = pinned.used;
+	if (pool->guard)
+		rnl__guard_figures(pool->guard, &sum->stats);
 	sum->stats.device_calls = read_count(&pool->device->nr_slow);
 }
 

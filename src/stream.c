@@ -81,6 +81,15 @@ void rnl_thread_detach(void)
 		rnl__stream_detach();
 }
 
+/* What the unit's last own call came to: our next one, refused for that, would hide it. */
+static void note_unit_error(const struct rnl__stream *stream)
+{
+	struct rnl__guarded *guard = rnl__self.guard;
+
+	if (guard->checked && stream->device->info.cuda && !guard->unit_code)
+		guard->unit_code = rnl__self.job->check();
+}
+
 /* The operations of the calling thread's device, if it may use them. */
 static int ready(const struct rnl__device_ops **ops)
 {
@@ -88,6 +97,8 @@ static int ready(const struct rnl__device_ops **ops)
 
 	if (!stream)
 		return -ENODEV;
+	if (rnl__self.guard)
+		note_unit_error(stream);
 	if (rnl__self.generation != rnl__generation)
 		return -EOWNERDEAD;
 	*ops = stream->device->ops;
@@ -109,6 +120,12 @@ static int issue_copy(const struct rnl__device_ops *ops, const struct rnl__copy 
 
 	if (!worker)
 		return ops->copy(c);
+	if (rnl__self.guard && rnl__staging_pageable(&worker->staging, c)) {
+		/* A CPU's steps cannot be captured: it will be issued when all is called again. */
+		rnl__self.guard->found |= RNL__PAGEABLE_COPY;
+		rnl__self.guard->again = true;
+		return 0;
+	}
 	worker->moved += c->width * c->rows;
 	return rnl__staging_copy(&worker->staging, rnl__inflight_next(&worker->inflight), c);
 }
@@ -202,6 +219,8 @@ int rnl_stream_wait(int64_t timeout_ns)
 
 	if (ret)
 		return ret;
+	if (rnl__self.guard)
+		rnl__self.guard->found |= RNL__WAITED;
 	return rnl__self.job ? -EBUSY : ops->wait(rnl__deadline(timeout_ns));
 }
 

@@ -61,6 +61,7 @@ struct rnl__worker {
 	uint64_t wait_since;		/* in flight and nothing to do since; 0: not */
 	uint64_t last_check;		/* of the device's health */
 	uint64_t moved;			/* bytes that the job which runs has copied */
+	unsigned inside;		/* callers' code, if there is a guard; how deep */
 	uint64_t look_in;		/* jobs until it looks at the low water mark */
 	bool woken;			/* for a job that it may not have come for: share() */
 	struct rnl__owed owed;

@@ -69,7 +69,7 @@ END_TEST
 START_TEST(attributes_out_of_their_range_are_refused)
 {
 	static const struct {
-		uint32_t nr_workers, stream, max_in_flight, reserved;
+		uint32_t nr_workers, stream, max_in_flight, guard;
 		int32_t spin_us;
 	} bad[] = {
 		{ .nr_workers = RNL_WORKERS_MAX + 1 },
@@ -78,7 +78,8 @@ START_TEST(attributes_out_of_their_range_are_refused)
 		{ .stream = UINT32_MAX },
 		{ .max_in_flight = 1001 },
 		{ .max_in_flight = UINT32_MAX },
-		{ .reserved = 1 },
+		{ .guard = RNL_GUARD_STRICT + 1 },
+		{ .guard = UINT32_MAX },
 		{ .spin_us = -2 },
 		{ .spin_us = INT32_MIN },
 	};
@@ -89,7 +90,7 @@ START_TEST(attributes_out_of_their_range_are_refused)
 		attr.nr_workers = bad[i].nr_workers;
 		attr.stream = bad[i].stream;
 		attr.max_in_flight = bad[i].max_in_flight;
-		attr.reserved = bad[i].reserved;
+		attr.guard = bad[i].guard;
 		attr.spin_us = bad[i].spin_us;
 		ck_assert_msg(create(attr) == -EINVAL, "row %u of the table", i);
 	}

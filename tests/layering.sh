@@ -27,7 +27,7 @@ except() { grep -vE "^($1):"; }
 
 holds "liburcu is the queue's; its barriers are fence.h's" \
 	"$(includes 'urcu' | except 'queue\.[ch]' | grep -vE '^fence\.h:.*<urcu/arch\.h>')"
-holds "CUDA is the CUDA device's" "$(includes '(cuda|cu|driver_types|runnel/cuda|nv)[a-z_]*\.h' | except 'device_cuda\.c')"
+holds "CUDA is the CUDA device's" "$(includes '(cuda|cu|driver_types|runnel/cuda|nv)[a-z_]*\.h' | except 'device_cuda\.c|device_cuda_guard\.[ch]')"
 holds "eventfd is the completion queue's" "$(includes 'sys/eventfd' | except 'cq\.c')"
 holds 'no file calls one that calls it' "$(circles)"
 holds 'devices do not call up' "$(includes '(pool|worker|barrier|job)\.h' '^(device_|host_stream\.)')"
