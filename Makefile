@@ -215,6 +215,7 @@ STRESS := \
 CUDAS := \
 	cuda_dag \
 	cuda_failure \
+	cuda_guard \
 	cuda_overlap \
 	cuda_urgent \
 	# EOL
@@ -458,6 +459,7 @@ tests/api_loops.o: TEST_CFLAGS += $(foreach l,LIBEVENT LIBUV,\
 	$(if $(filter yes,$(have_$l)),-DHAVE_$l=1 $($l_CFLAGS)))
 tests/api_loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
 tests/api_guard: WRAP = -rdynamic
+$(ways:%=tests/cuda_guard_%): NVWRAP = -Xlinker --export-dynamic
 tests/api_noalloc: WRAP = -ldl
 tests/unit_batch_faults tests/unit_faults tests/unit_map_faults: WRAP = \
 	$(foreach f,aligned_alloc calloc free malloc pthread_create realloc,-Wl,--wrap=$f)
@@ -490,7 +492,7 @@ shared_a  = --cudart shared $(NVWITH_A) -Xlinker -rpath,$(cuda_libdir)
 $(TESTS_CU): librunnel.a $(SO)
 define link_cuda_tests
 $(filter %_$1,$(TESTS_CU)): %_$1: %.cu.o
-	$$(call Q,LD)$$(NVLINK) -o $$@ $$< $$($1) $$(call to_host,$$(CHECK_LIBS))
+	$$(call Q,LD)$$(NVLINK) -o $$@ $$< $$($1) $$(call to_host,$$(CHECK_LIBS)) $$(NVWRAP)
 endef
 $(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
 

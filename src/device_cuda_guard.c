@@ -108,7 +108,7 @@ static bool names_one_of(const char *call, const char *const *parts, size_t nr)
 static unsigned refused(const struct rnl__guarded *guarded)
 {
 	static const char *const waits[] = { "Synchronize", "Query", "ElapsedTime", "Memcpy", "Memset" };
-	static const char *const memory[] = { "Alloc", "Free", "HostRegister", "HostUnregister",
+	static const char *const memory[] = { "lloc", "Free", "HostRegister", "HostUnregister",
 					      "MemGetInfo" };
 
 	if (names_one_of(guarded->call, waits, sizeof(waits) / sizeof(waits[0])))
@@ -138,13 +138,10 @@ static void judge(struct rnl__guarded *guarded, cudaError_t end)
 
 	if (end != cudaSuccess || guarded->code || guarded->unit_code)
 		guarded->again = true;
+	/* It has gone on after the first call that was refused, or taken that one's error off. */
 	if (!found && end == cudaErrorStreamCaptureInvalidated) {
-		/* None of its own calls was refused: somebody else's was. */
-		guarded->disturbed = guarded->checked && !guarded->code && !guarded->unit_code;
-		/* Else it may have gone on after the first that was. */
-		if (!guarded->disturbed)
-			found = guarded->call[0] ? refused(guarded) & ~RNL__WAITED_OR_MADE : 0;
-		if (!guarded->disturbed && !found)
+		found = guarded->call[0] ? refused(guarded) & ~(unsigned)RNL__WAITED_OR_MADE : 0;
+		if (!found)
 			found = RNL__UNCLEAR;
 	}
 	guarded->found |= found;

@@ -449,7 +449,7 @@ START_TEST(a_plan_that_makes_no_sense_is_refused)
 
 	for (unsigned i = 0; i < COUNT(wrong); i++)
 		ck_assert_msg(fake_plan(wrong[i]) == -1, "%s", wrong[i]);
-	ck_assert_int_eq(fake_fail("cudaMalloc", 1, 2, false), -1);
+	ck_assert_int_eq(fake_fail("cudaMallocManaged", 1, 2, false), -1);
 }
 END_TEST
 

@@ -18,6 +18,8 @@ static _Atomic bool forked;		/* after CUDA had started: it does not survive that
 static _Atomic int sticky;
 static _Thread_local cudaError_t last;
 
+_Thread_local enum fake_function fake__function;
+
 static uint64_t nr_misuses;
 static char last_misuse[200];
 
@@ -161,6 +163,7 @@ cudaError_t fake__call(enum fake_function function)
 	/* First: the lock may be that of a thread that the child does not have. */
 	if (forked)
 		return cudaErrorInitializationError;
+	fake__function = function;
 	fake__init();
 	fake__delay(fake__settings.delay_calls_us);
 	fake__lock();

@@ -27,6 +27,7 @@
  *	nowrite				no cuStreamWriteValue32
  *	queues=N			hardware queues, which streams share, in the order of
  *					issue; before its first use (0: one for each)
+ *	logs				the driver's log of refused calls, as since 12.9
  *	junk				freed device memory is filled with 0xdb
  *	misuse=abort			a misuse ends the process, and says what it was
  */

@@ -112,7 +112,7 @@ struct fake_settings {
 	uint64_t seed;
 	unsigned delay_calls_us, delay_ops_us;
 	uint64_t memory_bytes, pinned_bytes, nr_queues;
-	bool no_writes, junk, abort_on_misuse;
+	bool no_writes, logs, junk, abort_on_misuse;
 };
 extern struct fake_settings fake__settings;
 extern const char *const fake__names[FAKE_NR_FUNCTIONS];
@@ -264,6 +264,10 @@ cudaError_t fake__capture_op(struct fake_capture *capture, const struct fake_op 
 cudaError_t fake__capture_record(struct fake_capture *capture);
 cudaError_t fake__capture_wait_event(struct fake_stream *stream, uint64_t id);
 uint64_t fake__capture_id(const struct fake_capture *capture);
+/* The driver's functions for its log, by name; NULL: it has none. */
+void *fake__log_function(const char *name);
+/* The function that the thread calls now, for the log. */
+extern _Thread_local enum fake_function fake__function;
 enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode);
 
 /* ---- events (event.c) ------------------------------------------------------ */

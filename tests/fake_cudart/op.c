@@ -208,15 +208,18 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **fn, unsi
 					     unsigned long long flags,
 					     enum cudaDriverEntryPointQueryResult *status)
 {
-	bool known;
+	void *found = NULL;
 
 	CALL(cudaGetDriverEntryPointByVersion);
 	(void)flags;
 	if (!symbol || !fn || !version)
 		return fake__said(cudaErrorInvalidValue);
-	known = !strcmp(symbol, "cuStreamWriteValue32") && !fake__settings.no_writes;
-	*fn = known ? (void *)stream_write : NULL;
+	if (!strcmp(symbol, "cuStreamWriteValue32"))
+		found = fake__settings.no_writes ? NULL : (void *)stream_write;
+	else
+		found = fake__log_function(symbol);
+	*fn = found;
 	if (status)
-		*status = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+		*status = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
 	return cudaSuccess;
 }
