@@ -302,6 +302,13 @@ DEVICE_SCRIPTS := \
 	cli_gwc.sh \
 	cli_http.sh \
 	cli_overlap.sh \
+	cli_stream_kinds.sh \
+	cli_tool.sh \
+	# EOL
+
+# Of these, on the double of the CUDA runtime, too.
+FAKE_SCRIPTS := \
+	cli_stream_kinds.sh \
 	cli_tool.sh \
 	# EOL
 
@@ -340,6 +347,12 @@ OVERLAP_SRCS := \
 	overlap_array.c \
 	overlap_options.c \
 	overlap_ways.c \
+	# EOL
+STREAM_KINDS_SRCS := \
+	stream_kinds.c \
+	stream_kinds_options.c \
+	stream_kinds_picture.c \
+	stream_kinds_ways.c \
 	# EOL
 # In examples/http_server; the counting kernel is gwc's.
 HTTP_SRCS := \
@@ -380,12 +393,14 @@ ALLOCATOR_OBJS := $(ALLOCATOR_SRCS:%.c=examples/%.o) examples/allocator_cuda$(ke
 BATCH_SHA256_OBJS := $(BATCH_SHA256_SRCS:%.c=examples/%.o) examples/batch_sha256_kernel$(kernel_o)
 GWC_OBJS := $(GWC_SRCS:%.c=examples/%.o) examples/gwc_kernel$(kernel_o)
 OVERLAP_OBJS := $(OVERLAP_SRCS:%.c=examples/%.o) examples/overlap_kernel$(kernel_o)
+STREAM_KINDS_OBJS := $(STREAM_KINDS_SRCS:%.c=examples/%.o) examples/stream_kinds_kernel$(kernel_o)
 http      := examples/http_server
 HTTP_OBJS := $(HTTP_SRCS:%.c=$(http)/%.o) $(http)/sobel_kernel$(kernel_o) \
 	     examples/gwc_count.o examples/gwc_kernel$(kernel_o)
-KERNEL_EXAMPLES := examples/allocator examples/batch_sha256 examples/gwc examples/overlap
+KERNEL_EXAMPLES := examples/allocator examples/batch_sha256 examples/gwc examples/overlap examples/stream_kinds
 TOOL_OBJS := $(TOOL_SRCS:%.c=src/tool/%.o)
 tool_double := $(if $(fakes),tests/tool_double)
+kinds_double := $(if $(fakes),tests/stream_kinds_double)
 PROGRAMS := $(EXAMPLES:%=examples/%) $(KERNEL_EXAMPLES) $(if $(filter yes,$(have_HTTP)),$(http)/http_server)
 
 # ---- how ---------------------------------------------------------------------
@@ -447,6 +462,7 @@ examples/allocator: $(ALLOCATOR_OBJS)
 examples/batch_sha256: $(BATCH_SHA256_OBJS)
 examples/gwc: $(GWC_OBJS)
 examples/overlap: $(OVERLAP_OBJS)
+examples/stream_kinds: $(STREAM_KINDS_OBJS)
 $(KERNEL_EXAMPLES): $(SO)
 	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_SO),$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO))
 $(http)/%.o: INC += -I$(srcdir)/examples $(HTTP_CFLAGS)
@@ -478,8 +494,10 @@ $(fake_cudart): $(FAKE_OBJS)
 	  tail -n 1) && so=libcudart.so.$$((v / 1000)) && \
 	  echo "$$so { global: cuda*; fake_*; local: *; };" >$@.map && \
 	  $(LINK) -shared -Wl,-soname,$$so -Wl,--version-script=$@.map -o $@ $^ && ln -sf $(@F) $(@D)/$$so
-# The tool, on the double.
-tests/tool_double.o: TEST_CFLAGS = $(CUDA_CFLAGS)
+# The tool, and an example, on the double.
+tests/tool_double.o tests/stream_kinds_double.o: TEST_CFLAGS = $(CUDA_CFLAGS)
+tests/stream_kinds_double: $(STREAM_KINDS_SRCS:%.c=examples/%.o) tests/stream_kinds_double.o $(SO) $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(fake_cudart) -Wl,-rpath,'$$ORIGIN/fake_cudart' $(WITH_SO)
 tests/tool_double: $(TOOL_OBJS) tests/tool_double.o librunnel.a $(fake_cudart)
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) librunnel.a $(fake_cudart) -Wl,-rpath,'$$ORIGIN/fake_cudart' \
 	  $(URCU_LIBS) $(tool_libs)
@@ -542,7 +560,7 @@ RUNS := $(UNITS:%=tests/%) \
 	$(if $(fakes),$(TESTS_FAKE:%=fake:%),no-cuda:fake_cudart) \
 	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t $(if $(fakes),fake:$t) cuda:$t) \
 	$(foreach t,$(DEVICE_SCRIPTS:%=$(srcdir)/tests/%),host:$t cuda:$t) \
-	$(if $(fakes),fake:$(srcdir)/tests/cli_tool.sh) \
+	$(if $(fakes),$(FAKE_SCRIPTS:%=fake:$(srcdir)/tests/%)) \
 	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) $(SCRIPTS:%=$(srcdir)/tests/%)
 wanted = $(foreach r,$1,$(if $(filter $T,$(basename $(notdir $r))),$r))
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
@@ -553,7 +571,8 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) sh $(srcdir)/tests/run $(call wanted,$(RUNS))
-tests: $(if $(fakes),$(fake_cudart)) $(if $(call wanted,tests/cli_tool),$(tool_double)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
+tests: $(if $(fakes),$(fake_cudart)) $(if $(call wanted,tests/cli_tool),$(tool_double)) \
+	$(if $(call wanted,tests/cli_stream_kinds),$(kinds_double)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
 	$(if $(call wanted,tests/bench_quick),tests/bench/rates) \
 	$(if $(call wanted,tests/bench_gpu_quick),$(gpu_benches))
 else
@@ -603,7 +622,7 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 clean:
 	rm -f runnel librunnel.a librunnel.so* $(foreach d,src src/tool tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
 	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
-	  tests/tool_double tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
+	  tests/tool_double tests/stream_kinds_double tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
 	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
