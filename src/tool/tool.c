@@ -49,6 +49,7 @@ static const char help[] =
 
 static char name[32] = "runnel";	/* "runnel COMMAND" */
 
+__attribute__((format(printf, 1, 0)))
 static void say(const char *format, va_list args)
 {
 	fprintf(stderr, "%s: ", name);
