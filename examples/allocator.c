@@ -11,6 +11,7 @@
  * from there on no job of rnl_scratch() is to call the device's allocator.
  */
 #include "allocator.h"
+#include "guard.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -41,7 +42,7 @@ static void must(int ret, const char *what)
 static void log_error(void *arg, enum rnl_log_level level, const char *msg)
 {
 	(void)arg;
-	if (level == RNL_LOG_ERROR)
+	if (guard_shows(level))
 		fprintf(stderr, "allocator: %s\n", msg);
 }
 
@@ -229,6 +230,7 @@ static void begin(void)
 	attr.nr_workers = bench.opt.workers;
 	attr.device = bench.opt.device;
 	attr.scratch_keep = bench.opt.max + 256;	/* no job needs more */
+	attr.guard = guard_wanted();
 	attr.log = log_error;
 	must(rnl_pool_create(&bench.pool, &attr), "creating the workers");
 	must(rnl_cq_create(&bench.cq), "a completion queue");

@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "batch_sha256.h"
+#include "guard.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -63,7 +64,7 @@ static void log_message(void *arg, enum rnl_log_level level, const char *msg)
 {
 	const struct sha256_options *opt = arg;
 
-	if (level == RNL_LOG_ERROR || opt->stats)
+	if (opt->stats || guard_shows(level))
 		fprintf(stderr, "batch_sha256: %s\n", msg);
 }
 
@@ -93,6 +94,7 @@ void sha256_slots_open(struct sha256_slots *slots, struct sha256_options *opt)
 	*slots = (struct sha256_slots){ 0 };
 	attr.nr_workers = opt->workers;
 	attr.device = opt->device;
+	attr.guard = guard_wanted();
 	attr.log = log_message;
 	attr.log_arg = opt;
 	ret = rnl_pool_create(&slots->pool, &attr);

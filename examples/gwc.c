@@ -13,6 +13,7 @@
  */
 #include "config.h"
 
+#include "guard.h"
 #include "gwc.h"
 #include "quote.h"
 #include "std_fd.h"
@@ -49,7 +50,7 @@ static void log_message(void *arg, enum rnl_log_level level, const char *msg)
 {
 	const struct gwc_options *opt = arg;
 
-	if (level == RNL_LOG_ERROR || opt->stats)
+	if (opt->stats || guard_shows(level))
 		fprintf(stderr, "gwc: %s\n", msg);
 }
 
@@ -61,6 +62,7 @@ static struct rnl_pool *create_pool(struct gwc_options *opt)
 
 	attr.nr_workers = opt->workers;
 	attr.device = opt->device;
+	attr.guard = guard_wanted();
 	attr.log = log_message;
 	attr.log_arg = opt;
 	ret = rnl_pool_create(&pool, &attr);

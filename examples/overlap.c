@@ -14,6 +14,7 @@
  * there is as much to be won as can be.  Stages and ways take turns, run by run:
  * whatever else the machine does meets all of them.  A first turn warms up.
  */
+#include "guard.h"
 #include "overlap.h"
 
 #include <errno.h>
@@ -57,7 +58,7 @@ static void must(int ret, const char *what)
 static void log_error(void *arg, enum rnl_log_level level, const char *msg)
 {
 	(void)arg;
-	if (level == RNL_LOG_ERROR)
+	if (guard_shows(level))
 		fprintf(stderr, "overlap: %s\n", msg);
 }
 
@@ -70,6 +71,7 @@ static struct rnl_pool *create_pool(const struct overlap_options *opt)
 	attr.nr_workers = opt->workers;
 	attr.device = opt->device;
 	attr.stream = opt->stream;
+	attr.guard = guard_wanted();
 	attr.log = log_error;
 	if (!opt->pageable)	/* both arrays, and what they are rounded up by */
 		attr.pinned_max = 2 * bytes + bytes / 2 + (64 << 20);

@@ -11,6 +11,7 @@
  * call, and what behind it, is the same each time.  After an error they go on meeting
  * each other, and do nothing else.
  */
+#include "guard.h"
 #include "stream_kinds.h"
 
 #include <errno.h>
@@ -235,6 +236,13 @@ static void run_by_pool(const struct kinds_options *opt, struct rnl_pool *pool,
 	must(rnl_barrier_result(&done), "the jobs");
 }
 
+static void log_error(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)arg;
+	if (guard_shows(level))
+		fprintf(stderr, "stream_kinds: %s\n", msg);
+}
+
 static void run_pool(const struct kinds_options *opt, struct kinds_way *way)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -242,6 +250,8 @@ static void run_pool(const struct kinds_options *opt, struct kinds_way *way)
 
 	attr.device = opt->device;
 	attr.nr_workers = opt->threads;
+	attr.guard = guard_wanted();
+	attr.log = log_error;
 	must(rnl_pool_create(&pool, &attr), "creating the workers");
 	for (unsigned run = 0; run <= opt->repeat; run++)
 		run_by_pool(opt, pool, kinds_spans(way, opt, run));

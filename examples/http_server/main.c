@@ -15,6 +15,7 @@
  */
 #include "config.h"
 
+#include "guard.h"
 #include "server.h"
 
 #include <errno.h>
@@ -99,6 +100,7 @@ static void create_pool(struct server *server)
 	attr.name = "http";
 	/* All slots' buffers, which are rounded up by a fifth at most. */
 	attr.pinned_max = (uint64_t)opt->slots * 2 * slot_buffer_bytes(opt) / 4 * 5 + PINNED_SPARE;
+	attr.guard = guard_wanted();
 	attr.log = log_message;
 	ret = rnl_pool_create(&server->pool, &attr);
 	if (ret == -ENODEV)
