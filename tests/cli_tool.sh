@@ -11,7 +11,7 @@ srcdir=${srcdir:-$(dirname "$0")/..}
 TOOL=${TOOL:-$([ "$fake" ] && echo tests/tool_double || echo ./runnel)}
 [ -x "$TOOL" ] || { echo "there is no $TOOL"; exit 1; }
 case $TOOL in /*) ;; *) TOOL=$PWD/$TOOL ;; esac
-unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING
+unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING RUNNEL_GUARD
 dir=$(mktemp -d "${TMPDIR:-/tmp}/tool.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -170,6 +170,18 @@ gives 0 bench --device="$device" --run-ms=2 --workers=4 --json
 json "[l['workers'] for l in d['j']] == [1, 2, 4] and all(l['per_second'] > 0 for l in d['j'])"
 json "d['empty_jobs_per_second'] > 0 and 0 < d['kernel']['p50_us'] <= d['kernel']['p99_us']"
 ends 'bench measures'
+
+for guard in 1 2; do
+	RUNNEL_GUARD=$guard gives 0 bench --device="$device" --run-ms=2 --workers=2
+	silent bench
+	RUNNEL_GUARD=$guard "$TOOL" check --device="$device" --workers=3 --json >"$dir/out" 2>"$dir/err"
+	[ "$fake" ] || json "d['answer'] == 'yes'"
+	answers yes $all
+	silent check
+done
+RUNNEL_GUARD=yes refuses "RUNNEL_GUARD is 'yes': set it to 1" check --device="$device"
+RUNNEL_GUARD=yes refuses "RUNNEL_GUARD is 'yes': set it to 1" bench --device="$device"
+ends 'a guard that the environment asks for finds nothing wrong with them'
 
 refuses "no GPU answers as 'cuda:999'" check --device=cuda:999
 refuses "no GPU answers as 'cuda:999'" bench --device=cuda:999

@@ -167,6 +167,8 @@ int tool_bench(int argc, char **argv)
 	if (!ret && optind < argc)
 		ret = tool_misused("'%s' is too much: all arguments are options", argv[optind]);
 	if (!ret)
+		ret = tool_guard(&m.guard);
+	if (!ret)
 		bench_must(rnl_setup(), "preparing the process");
 	if (!ret)
 		ret = tool_device(m.device, &m.info);

@@ -15,6 +15,7 @@ struct bench_machine {
 	const char *device;		/* as rnl_device_info() takes it */
 	struct rnl_device_info info;	/* of that */
 	unsigned run_ms;
+	uint32_t guard;			/* enum rnl_guard, of the pools */
 };
 
 struct bench_times {

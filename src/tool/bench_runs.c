@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "kernels.h"
+#include "options.h"
 #include "tool.h"
 
 #define EMPTY_RING 4096
@@ -31,13 +32,6 @@ void bench_must(int ret, const char *what)
 		exit(tool_trouble("%s: %s", what, rnl_strerror(ret)));
 }
 
-static void log_error(void *arg, enum rnl_log_level level, const char *msg)
-{
-	(void)arg;
-	if (level == RNL_LOG_ERROR)
-		fprintf(stderr, "runnel bench: %s\n", msg);
-}
-
 struct rnl_pool *bench_pool(const struct bench_machine *m, unsigned workers)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -45,7 +39,8 @@ struct rnl_pool *bench_pool(const struct bench_machine *m, unsigned workers)
 
 	attr.device = m->device;
 	attr.nr_workers = workers;
-	attr.log = log_error;
+	attr.guard = m->guard;
+	attr.log = tool_log;
 	bench_must(rnl_pool_create(&pool, &attr), "creating the workers");
 	return pool;
 }

@@ -126,13 +126,6 @@ static void json_all(const struct check_machine *m, enum check_answer answer)
 
 /* ---- the command --------------------------------------------------------- */
 
-static void log_error(void *arg, enum rnl_log_level level, const char *msg)
-{
-	(void)arg;
-	if (level == RNL_LOG_ERROR)
-		fprintf(stderr, "runnel check: %s\n", msg);
-}
-
 static int look(struct check_machine *m)
 {
 	int ret = tool_device(m->device, &m->info);
@@ -152,7 +145,8 @@ static void experiment(struct check_machine *m)
 
 	attr.device = m->device;
 	attr.nr_workers = m->nr_workers;
-	attr.log = log_error;
+	attr.guard = m->guard;
+	attr.log = tool_log;
 	check_must(rnl_pool_create(&m->pool, &attr), "creating the workers");
 	check_meet(m, &checks[STREAMS], &checks[KERNELS], &checks[QUEUES]);
 	check_beside(m, &checks[COPIES_IN], &checks[COPIES_OUT], &checks[PINNED]);
@@ -203,6 +197,8 @@ int tool_check(int argc, char **argv)
 	}
 	if (!ret && optind < argc)
 		ret = tool_misused("'%s' is too much: all arguments are options", argv[optind]);
+	if (!ret)
+		ret = tool_guard(&m.guard);
 	if (!ret)
 		check_must(rnl_setup(), "preparing the process");
 	if (!ret)

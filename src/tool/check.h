@@ -36,6 +36,7 @@ struct check_machine {
 	struct tool_cuda cuda;
 	struct tool_gpu gpu;		/* info.cuda */
 	unsigned nr_workers;
+	uint32_t guard;			/* enum rnl_guard, of the pools */
 	const char *setting;		/* the user's, of CUDA_DEVICE_MAX_CONNECTIONS; or NULL */
 	unsigned connections;		/* with rnl_setup() */
 	uint64_t patience_ns;		/* of kernels that wait */

@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "options.h"
+
 #define FLOODERS 4
 #define FLOOD_KERNELS 32	/* of each */
 #define FLOOD_NS 100000		/* how long a block keeps its place */
@@ -36,6 +38,8 @@ static struct rnl_pool *make_pool(const struct check_machine *m, unsigned worker
 	attr.device = m->device;
 	attr.nr_workers = workers;
 	attr.nr_urgent = urgent;
+	attr.guard = m->guard;
+	attr.log = tool_log;
 	check_must(rnl_pool_create(&pool, &attr), "workers, one of them urgent");
 	return pool;
 }

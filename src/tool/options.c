@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of options that several commands have. */
+/* Values of options, and of the environment, that several commands have. */
 #include "options.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "facts.h"
 #include "kernels.h"
@@ -46,4 +47,27 @@ int tool_device(const char *arg, struct rnl_device_info *info)
 		return tool_trouble("this was built without kernels for CUDA: install nvcc, "
 				    "./configure and make again, or use --device=host");
 	return 0;
+}
+
+static uint32_t guarding;	/* as tool_guard() said */
+
+int tool_guard(uint32_t *guard)
+{
+	const char *text = getenv("RUNNEL_GUARD");
+
+	if (text && strcmp(text, "") && strcmp(text, "0") && strcmp(text, "1") && strcmp(text, "2"))
+		return tool_trouble("RUNNEL_GUARD is '%s': set it to 1, to have job functions "
+				    "watched, to 2, to have those fail that do wrong, or not at all",
+				    text);
+	guarding = !text ? RNL_GUARD_OFF : *text == '1' ? RNL_GUARD_REPORT :
+		   *text == '2' ? RNL_GUARD_STRICT : RNL_GUARD_OFF;
+	*guard = guarding;
+	return 0;
+}
+
+void tool_log(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)arg;
+	if (level == RNL_LOG_ERROR || (level == RNL_LOG_WARNING && guarding))
+		(void)tool_trouble("%s", msg);
 }
