@@ -7,9 +7,14 @@
  * its patience does: so if the device can have all at once, it has, however long the
  * host's threads take to launch them.  How many were there at the same time is read
  * off the kernels' own stamps of the device's clock.
+ *
+ * Behind it each job launches another kernel, and no other job comes in between.  In a
+ * hardware queue that streams share, that one waits at the head for the first, and
+ * with it whatever comes after: so sharing shows, however the threads take turns.
  */
 #include "check.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 #define TOGETHER 8		/* so many one by one may take as long as so many patiences */
@@ -19,12 +24,12 @@ struct meeting {
 	const struct check_machine *m;
 	struct check_party party;
 	uint32_t *come;			/* the device's */
-	uint64_t *stamps;		/* two of each worker */
+	uint64_t *stamps;		/* two of each worker; then those of the kernels behind */
+	pthread_mutex_t issuing;
 	struct guest {
 		struct rnl_job job;
 		struct meeting *meeting;
 		unsigned number;
-		int worker;
 		int ids_ret;
 		uint64_t id, id_of_0;
 	} guests[RNL_WORKERS_MAX];
@@ -46,11 +51,19 @@ static int come(struct rnl_job *job)
 		meeting->m->patience_ns * TOGETHER / meeting->m->nr_workers,
 		meeting->m->nr_workers, 0
 	};
-	const int ret = check_party(&meeting->party);
+	const struct tool_stamp_args behind = {
+		&meeting->stamps[2 * meeting->m->nr_workers + guest->number]
+	};
+	int ret = check_party(&meeting->party);
 
-	guest->worker = rnl_worker_index();
 	guest->ids_ret = tool_stream_ids(rnl_stream(), &guest->id, &guest->id_of_0);
-	return ret ? ret : rnl_launch(&tool_meet, one, one, &args);
+	pthread_mutex_lock(&meeting->issuing);
+	if (!ret)
+		ret = rnl_launch(&tool_meet, one, one, &args);
+	if (!ret)
+		ret = rnl_launch(&tool_stamp, one, one, &behind);
+	pthread_mutex_unlock(&meeting->issuing);
+	return ret;
 }
 
 /* The most kernels that were there at the same time, by their stamps. */
@@ -166,14 +179,14 @@ static void tell_queues(const struct check_machine *m, struct check *queues, dou
 void check_meet(const struct check_machine *m, struct check *streams, struct check *kernels,
 		struct check *queues)
 {
-	static struct meeting meeting;
+	static struct meeting meeting = { .issuing = PTHREAD_MUTEX_INITIALIZER };
 	double peaks[CHECK_RUNS], together;
 	unsigned nr = 0;
 	uint64_t start;
 
 	meeting.m = m;
 	meeting.come = check_device(m, sizeof(uint32_t));
-	meeting.stamps = check_pinned(m, sizeof(uint64_t) * 2 * m->nr_workers);
+	meeting.stamps = check_pinned(m, sizeof(uint64_t) * 3 * m->nr_workers);
 	meet(&meeting);		/* CUDA loads a kernel when it is first launched */
 	start = check_now();
 	while (nr < CHECK_RUNS && (!nr || check_now() - start < BUDGET_NS))
