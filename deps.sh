@@ -6,7 +6,7 @@
 set -u
 missing= wanted=
 need() { missing="$missing $*"; }
-want() { wanted="$wanted $*"; }		# for examples/http_server, the tool, make bench, tests/api_loops and tests/model.sh, which may be left out
+want() { wanted="$wanted $*"; }		# for examples/http_server, the tool and its manual's test, make bench, tests/api_loops and tests/model.sh, which may be left out
 echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
 command -v make >/dev/null || need make
 command -v pkg-config >/dev/null || need pkg-config
@@ -23,6 +23,7 @@ command -v "${CXX:-c++}" >/dev/null || want g++
 command -v wrk >/dev/null || want wrk
 command -v python3 >/dev/null || want python3
 command -v spin >/dev/null || want spin
+command -v mandoc >/dev/null || want mandoc
 for p; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q ' installed$' || need "$p"
 done
@@ -33,15 +34,15 @@ if ! command -v apt-get >/dev/null; then
 	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, the tool, make bench and two tests:${wanted:- nothing}
 	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
 	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
-	            glib2-devel tbb-devel gcc-c++ elfutils-libelf-devel
+	            glib2-devel tbb-devel gcc-c++ elfutils-libelf-devel mandoc
 	  openSUSE  zypper install gcc make pkg-config liburcu-devel check-devel
 	            libevent-devel libjansson-devel libpng16-devel libuv-devel wrk python3
-	            glib2-devel tbb-devel gcc-c++ libelf-devel
+	            glib2-devel tbb-devel gcc-c++ libelf-devel mandoc
 	  Arch      pacman -S gcc make pkgconf liburcu check libevent jansson libpng libuv wrk python
-	            glib2 onetbb libelf
+	            glib2 onetbb libelf mandoc
 	  Alpine    apk add gcc musl-dev make pkgconf userspace-rcu-dev check-dev libevent-dev
 	            jansson-dev libpng-dev libuv-dev wrk python3 glib-dev onetbb-dev g++
-	            elfutils-dev
+	            elfutils-dev mandoc
 	IN
 	[ -z "$missing" ]
 	exit
