@@ -64,7 +64,7 @@ struct kinds_way {
 	const char *name, *means;
 	enum kinds_by by;
 	enum kinds_stream stream;	/* KINDS_BY_CUDA */
-	bool one_legacy;		/* the first thread's second kernel is on the legacy stream */
+	bool one_legacy;		/* the first thread's second kernel is on that one */
 	struct kinds_span *spans;	/* of each run, thread and kernel; page-locked */
 	unsigned median;		/* the run that is told of */
 };

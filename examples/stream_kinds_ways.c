@@ -134,12 +134,13 @@ static void run_by_threads(struct member *me, const struct kinds_way *way, struc
 {
 	const struct kinds_options *opt = me->crew->opt;
 	const bool one = way->by == KINDS_BY_ONE;
+	const unsigned end = one ? opt->threads : me->number + 1;
 	int ret = 0;
 
 	if (one && me->number)
 		return;
 	for (unsigned kernel = 0; kernel < opt->kernels; kernel++)
-		for (unsigned t = one ? 0 : me->number; t < (one ? opt->threads : me->number + 1) && !ret; t++)
+		for (unsigned t = me->number; t < end && !ret; t++)
 			ret = launch(opt, spans, t, kernel);
 	keep(me->crew, ret ? ret : rnl_stream_wait(RNL_FOREVER));
 }

@@ -12,7 +12,8 @@
 	static int kernel_name##_launch(struct rnl_dim grid, struct rnl_dim block, \
 					const void *args, void *stream) \
 	{ \
-		return fake_launch(kernel_name##_host, grid, block, args, sizeof(args_type), stream); \
+		return fake_launch(kernel_name##_host, grid, block, args, sizeof(args_type), \
+				   stream); \
 	} \
 	const struct rnl_kernel kernel_name = { \
 		#kernel_name, sizeof(args_type), kernel_name##_host, kernel_name##_launch \

@@ -86,7 +86,8 @@ static void print_machine(const struct bench_machine *m)
 {
 	printf("device:   %s; this process may use %u CPUs\n",
 	       m->info.cuda ? m->info.name : "host (no GPU)", tool_cpus());
-	printf("times:    medians of %d runs of %u ms, every result checked\n\n", BENCH_RUNS, m->run_ms);
+	printf("times:    medians of %d runs of %u ms, every result checked\n\n", BENCH_RUNS,
+	       m->run_ms);
 	fflush(stdout);		/* the rest takes some time */
 }
 

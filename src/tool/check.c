@@ -23,17 +23,21 @@
 #define PATIENCE_CUDA_NS 150000000u	/* what waits for a GPU takes a millisecond */
 #define PATIENCE_HOST_NS 1500000000u	/* CPUs may have other things to do */
 
-enum { STREAMS, KERNELS, QUEUES, COPIES_IN, COPIES_OUT, COPIES_BOTH, PINNED, PRIORITIES, NR_CHECKS };
+enum {
+	STREAMS, KERNELS, QUEUES, COPIES_IN, COPIES_OUT, COPIES_BOTH, PINNED, PRIORITIES, NR_CHECKS
+};
+
+#define CHECK(called, asks) { .name = (called), .question = (asks) }
 
 static struct check checks[NR_CHECKS] = {
-	[STREAMS] = { .name = "streams", .question = "each worker has a stream of its own" },
-	[KERNELS] = { .name = "kernels", .question = "kernels of different workers run at the same time" },
-	[QUEUES] = { .name = "connections", .question = "there are hardware queues for all workers" },
-	[COPIES_IN] = { .name = "copies-in", .question = "copies to the device run beside kernels" },
-	[COPIES_OUT] = { .name = "copies-out", .question = "copies from the device run beside kernels" },
-	[COPIES_BOTH] = { .name = "copies-both", .question = "copies in and out run at the same time" },
-	[PINNED] = { .name = "pinned", .question = "pinned memory is page-locked" },
-	[PRIORITIES] = { .name = "priorities", .question = "urgent jobs go before others" },
+	[STREAMS] = CHECK("streams", "each worker has a stream of its own"),
+	[KERNELS] = CHECK("kernels", "kernels of different workers run at the same time"),
+	[QUEUES] = CHECK("connections", "there are hardware queues for all workers"),
+	[COPIES_IN] = CHECK("copies-in", "copies to the device run beside kernels"),
+	[COPIES_OUT] = CHECK("copies-out", "copies from the device run beside kernels"),
+	[COPIES_BOTH] = CHECK("copies-both", "copies in and out run at the same time"),
+	[PINNED] = CHECK("pinned", "pinned memory is page-locked"),
+	[PRIORITIES] = CHECK("priorities", "urgent jobs go before others"),
 };
 
 static const char *const answers[] = {

@@ -135,7 +135,8 @@ void check_both(const struct check_machine *m, struct check *check)
 	for (unsigned i = 0; i < CHECK_RUNS; i++)
 		for (unsigned ways = 1; ways < 1 << WAYS; ways++)
 			ms[ways][i] = run(&both, ways);
-	tell(m, check, check_median(ms[1 << IN], CHECK_RUNS), check_median(ms[1 << OUT], CHECK_RUNS),
+	tell(m, check, check_median(ms[1 << IN], CHECK_RUNS),
+	     check_median(ms[1 << OUT], CHECK_RUNS),
 	     check_median(ms[1 << IN | 1 << OUT], CHECK_RUNS));
 	for (unsigned i = 0; i < WAYS; i++) {
 		const struct way *way = &both.ways[i];
