@@ -90,6 +90,8 @@ TOOL_SRCS := \
 	json.c \
 	kernels_host.c \
 	lint.c \
+	lint_calls.c \
+	lint_elf.c \
 	options.c \
 	report.c \
 	tool.c \
@@ -284,11 +286,13 @@ GPU_DOUBLE  := gpu_double.c
 SCRIPTS := \
 	bench_gpu_quick.sh \
 	bench_quick.sh \
+	cli_lint.sh \
 	configure-current.sh \
 	headers.sh \
 	install.sh \
 	layering.sh \
 	legacy-stream.sh \
+	lint-calls.sh \
 	lists.sh \
 	mo-pairs-src.sh \
 	model.sh \

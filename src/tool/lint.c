@@ -2,31 +2,205 @@
 /* runnel lint: objects and libraries that use the legacy default stream. */
 #include "tool.h"
 
+#include <fnmatch.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "lint.h"
+
+enum { OPTION_HELP = 'h', OPTION_JSON = 'j', OPTION_IGNORE = 'i' };
 
 static const struct option options[] = {
-	{ "help", no_argument, NULL, 'h' },
+	{ "help", no_argument, NULL, OPTION_HELP },
+	{ "ignore", required_argument, NULL, OPTION_IGNORE },
+	{ "json", no_argument, NULL, OPTION_JSON },
 	{ NULL, 0, NULL, 0 },
 };
 
 static const char help[] =
 "Usage: runnel lint [OPTION]... OBJECT...\n"
-"Names objects and libraries that use the legacy default stream.\n"
+"Names objects and libraries that use the legacy default stream: those that import\n"
+"calls of the CUDA runtime by their plain names, beside those that import the ones for\n"
+"per-thread default streams (..._ptsz, ..._ptds).  An OBJECT is an object file, an\n"
+"archive, an executable or a shared object.\n"
 "\n"
-"      --help  print this and exit\n";
+"      --ignore=PATTERN  finds nothing in files, or archive members, of such a name: they\n"
+"                        pass a stream of their own in each call; may be given more than once\n"
+"      --json            prints JSON\n"
+"      --help            print this and exit\n"
+"\n"
+"Where the runtime is linked in statically, as nvcc does it when not told otherwise, an\n"
+"executable or library does not tell which calls it uses: look at its objects.  Calls by\n"
+"way of the driver's interface (cu...) or of pointers (dlsym()) are not seen either.\n"
+"\n"
+"The exit status is 0 if there was nothing to find, 1 if there was, and 2 if a file\n"
+"could not be read; the others have been looked at then.\n";
+
+static const struct {
+	const char *member, *text;
+} kinds[LINT_USES] = {
+	[LINT_ALWAYS] = { "legacy", "legacy stream" },
+	[LINT_STREAM_0] = { "legacy_if_stream_0", "legacy stream, where a call's stream is 0" },
+	[LINT_NO_FORM] = { "no_per_thread_form",
+			   "legacy stream, where a call's stream is 0, whatever the flags" },
+	[LINT_PER_THREAD] = { "per_thread", "per-thread streams" },
+};
+
+struct linting {
+	bool json;
+	const char **ignored;
+	unsigned nr_ignored;
+	unsigned nr_looked_at, nr_found, nr_per_thread;
+	bool no_form, plain;		/* of these something was found */
+};
+
+/* ---- one object ------------------------------------------------------------------ */
+
+static bool has(const struct lint_object *object, enum lint_use use)
+{
+	return object->uses[use].nr;
+}
+
+static bool matches(const char *pattern, const char *path)
+{
+	const char *name = path ? strrchr(path, '/') : NULL;
+
+	if (!path)
+		return false;
+	return !fnmatch(pattern, path, 0) || (name && !fnmatch(pattern, name + 1, 0));
+}
+
+static bool is_ignored(const struct linting *l, const struct lint_object *object)
+{
+	for (unsigned i = 0; i < l->nr_ignored; i++) {
+		if (matches(l->ignored[i], object->file) || matches(l->ignored[i], object->member))
+			return true;
+	}
+	return false;
+}
+
+static void print_text(const struct lint_object *object, bool ignored)
+{
+	for (unsigned use = 0; use < LINT_USES; use++) {
+		const struct lint_names *n = &object->uses[use];
+
+		if (!n->nr)
+			continue;
+		printf("%s", object->file);
+		if (object->member)
+			printf("(%s)", object->member);
+		printf(": %s%s:", kinds[use].text, ignored && use != LINT_PER_THREAD ? " (ignored)" : "");
+		for (size_t i = 0; i < n->nr; i++)
+			printf(" %s", n->names[i]);
+		putchar('\n');
+	}
+}
+
+static void print_json(const struct lint_object *object, bool found)
+{
+	tool_json_object(NULL);
+	tool_json_text("file", object->file);
+	tool_json_text("member", object->member);
+	tool_json_bool("found", found);
+	for (unsigned use = 0; use < LINT_USES; use++) {
+		tool_json_array(kinds[use].member);
+		for (size_t i = 0; i < object->uses[use].nr; i++)
+			tool_json_text(NULL, object->uses[use].names[i]);
+		tool_json_close();
+	}
+	tool_json_close();
+}
+
+static void look_at(struct lint_object *object, void *arg)
+{
+	struct linting *l = arg;
+	const bool ignored = is_ignored(l, object);
+	const bool plain = has(object, LINT_ALWAYS) || has(object, LINT_STREAM_0);
+	const bool found = !ignored && (plain || has(object, LINT_NO_FORM));
+
+	l->nr_looked_at++;
+	l->nr_found += found;
+	l->nr_per_thread += has(object, LINT_PER_THREAD);
+	l->plain |= found && plain;
+	l->no_form |= found && has(object, LINT_NO_FORM);
+	if (l->json)
+		print_json(object, found);
+	else
+		print_text(object, ignored);
+	lint_object_free(object);
+}
+
+/* ---- all of them ------------------------------------------------------------------- */
+
+static void print_end(const struct linting *l)
+{
+	printf("%u of %u object%s found to use the legacy stream, %u to use per-thread streams\n",
+	       l->nr_found, l->nr_looked_at, l->nr_looked_at == 1 ? "" : "s", l->nr_per_thread);
+	if (l->plain)
+		puts("One call on the legacy stream joins the streams of all threads. Compile with nvcc "
+		     "--default-stream per-thread,\nor gcc -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1; or name "
+		     "a stream in each call, and --ignore the object.");
+	if (l->no_form)
+		puts("cudaMemcpyPeerAsync, cudaGraphicsMapResources and cudaGraphicsUnmapResources have no "
+		     "per-thread form:\npass cudaStreamPerThread, or use cudaMemcpyAsync; then --ignore the object.");
+}
+
+static int lint(struct linting *l, char **paths, unsigned nr)
+{
+	bool good = true;
+
+	if (l->json) {
+		tool_json_object(NULL);
+		tool_json_array("objects");
+	}
+	for (unsigned i = 0; i < nr; i++)
+		good = lint_read(paths[i], look_at, l) && good;
+	if (l->json) {
+		tool_json_close();
+		tool_json_integer("looked_at", l->nr_looked_at);
+		tool_json_integer("found", l->nr_found);
+		tool_json_bool("all_read", good);
+		tool_json_close();
+	} else if (l->nr_looked_at) {
+		print_end(l);
+	}
+	if (!good)
+		return TOOL_TROUBLE;
+	return l->nr_found ? TOOL_NO : TOOL_YES;
+}
 
 int tool_lint(int argc, char **argv)
 {
-	int option;
+	struct linting l = { .json = false };
+	int option, status;
 
+	l.ignored = calloc((size_t)argc, sizeof(*l.ignored));
+	if (!l.ignored)
+		return tool_trouble("out of memory");
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (option != 'h')
+		switch (option) {
+		case OPTION_JSON:
+			l.json = true;
+			break;
+		case OPTION_IGNORE:
+			l.ignored[l.nr_ignored++] = optarg;
+			break;
+		case OPTION_HELP:
+			fputs(help, stdout);
+			free(l.ignored);
+			return TOOL_YES;
+		default:
+			free(l.ignored);
 			return tool_misused_said();
-		fputs(help, stdout);
-		return TOOL_YES;
+		}
 	}
 	if (optind == argc)
-		return tool_misused("there is no object to look at");
-	return tool_trouble("this is not built in yet");
+		status = tool_misused("there is no object to look at");
+	else
+		status = lint(&l, argv + optind, (unsigned)(argc - optind));
+	free(l.ignored);
+	return status;
 }

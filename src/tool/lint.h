@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an object's symbols say of the default stream that it uses.
+ *
+ * DESIGN
+ * An object that was compiled for per-thread default streams imports the runtime's
+ * calls by names with _ptsz or _ptds, any other by the plain ones.  That is all there is
+ * to see: whether a plain call is given a stream of its own, the symbols do not tell, and
+ * where the runtime was linked in statically its names are no imports any more.
+ */
+#ifndef LINT_H
+#define LINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum lint_use {
+	LINT_ALWAYS,		/* uses the legacy stream each time */
+	LINT_STREAM_0,		/* ... where its stream is 0 */
+	LINT_NO_FORM,		/* the same, and has no per-thread form */
+	LINT_PER_THREAD,
+	LINT_OTHER,		/* no stream's */
+};
+#define LINT_USES LINT_OTHER	/* of which names are kept */
+
+/* lint_calls.c: what the import of a name means. */
+enum lint_use lint_use_of(const char *name);
+
+struct lint_names {
+	char **names;		/* sorted, each once */
+	size_t nr, room;
+};
+
+/* An object, or a member of an archive. */
+struct lint_object {
+	char *file, *member;	/* member: NULL: it is the file */
+	struct lint_names uses[LINT_USES];
+};
+
+/*
+ * lint_elf.c: hands each object of a file over, which is the receiver's then.
+ * What could not be read is said on standard error, by @path and member.
+ * Return: false if anything could not.
+ */
+bool lint_read(const char *path, void (*take)(struct lint_object *object, void *arg), void *arg);
+
+void lint_object_free(struct lint_object *object);
+
+#endif /* LINT_H */

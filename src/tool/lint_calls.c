@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The runtime's calls that have a per-thread form: cuda_runtime_api.h of CUDA 13.0 maps
+ * each to its name with _ptds, or _ptsz, when per-thread default streams are asked for.
+ *
+ * DESIGN
+ * Those with _ptds have no stream: without the suffix they use the legacy stream each time.
+ * Those with _ptsz take one, and without it stream 0 is the legacy one.
+ * tests/lint-calls.sh holds this against the header of the toolkit that is installed.
+ */
+#include "lint.h"
+
+#include <string.h>
+
+#define PTDS LINT_ALWAYS
+#define PTSZ LINT_STREAM_0
+#define NONE LINT_NO_FORM
+
+static const struct {
+	const char *name;
+	enum lint_use use;
+} calls[] = {
+	/* What a <<<...>>> comes to since CUDA 13: crt/device_functions.h */
+	{ "__cudaLaunchKernel", PTSZ },
+	{ "cudaEventRecord", PTSZ },
+	{ "cudaEventRecordWithFlags", PTSZ },
+	{ "cudaFreeAsync", PTSZ },
+	{ "cudaGetDriverEntryPoint", PTSZ },
+	{ "cudaGetDriverEntryPointByVersion", PTSZ },
+	{ "cudaGraphInstantiateWithParams", PTSZ },
+	{ "cudaGraphLaunch", PTSZ },
+	{ "cudaGraphUpload", PTSZ },
+	{ "cudaLaunchCooperativeKernel", PTSZ },
+	{ "cudaLaunchHostFunc", PTSZ },
+	{ "cudaLaunchKernel", PTSZ },
+	{ "cudaLaunchKernelExC", PTSZ },
+	{ "cudaMallocAsync", PTSZ },
+	{ "cudaMallocFromPoolAsync", PTSZ },
+	{ "cudaMemDiscardAndPrefetchBatchAsync", PTSZ },
+	{ "cudaMemDiscardBatchAsync", PTSZ },
+	{ "cudaMemPrefetchAsync", PTSZ },
+	{ "cudaMemPrefetchBatchAsync", PTSZ },
+	{ "cudaMemcpy", PTDS },
+	{ "cudaMemcpy2D", PTDS },
+	{ "cudaMemcpy2DArrayToArray", PTDS },
+	{ "cudaMemcpy2DAsync", PTSZ },
+	{ "cudaMemcpy2DFromArray", PTDS },
+	{ "cudaMemcpy2DFromArrayAsync", PTSZ },
+	{ "cudaMemcpy2DToArray", PTDS },
+	{ "cudaMemcpy2DToArrayAsync", PTSZ },
+	{ "cudaMemcpy3D", PTDS },
+	{ "cudaMemcpy3DAsync", PTSZ },
+	{ "cudaMemcpy3DBatchAsync", PTSZ },
+	{ "cudaMemcpy3DPeer", PTDS },
+	{ "cudaMemcpy3DPeerAsync", PTSZ },
+	{ "cudaMemcpyArrayToArray", PTDS },
+	{ "cudaMemcpyAsync", PTSZ },
+	{ "cudaMemcpyBatchAsync", PTSZ },
+	{ "cudaMemcpyFromArray", PTDS },
+	{ "cudaMemcpyFromArrayAsync", PTSZ },
+	{ "cudaMemcpyFromSymbol", PTDS },
+	{ "cudaMemcpyFromSymbolAsync", PTSZ },
+	{ "cudaMemcpyToArray", PTDS },
+	{ "cudaMemcpyToArrayAsync", PTSZ },
+	{ "cudaMemcpyToSymbol", PTDS },
+	{ "cudaMemcpyToSymbolAsync", PTSZ },
+	{ "cudaMemset", PTDS },
+	{ "cudaMemset2D", PTDS },
+	{ "cudaMemset2DAsync", PTSZ },
+	{ "cudaMemset3D", PTDS },
+	{ "cudaMemset3DAsync", PTSZ },
+	{ "cudaMemsetAsync", PTSZ },
+	{ "cudaSignalExternalSemaphoresAsync", PTSZ },
+	{ "cudaStreamAddCallback", PTSZ },
+	{ "cudaStreamAttachMemAsync", PTSZ },
+	{ "cudaStreamBeginCapture", PTSZ },
+	{ "cudaStreamBeginCaptureToGraph", PTSZ },
+	{ "cudaStreamCopyAttributes", PTSZ },
+	{ "cudaStreamEndCapture", PTSZ },
+	{ "cudaStreamGetAttribute", PTSZ },
+	{ "cudaStreamGetCaptureInfo", PTSZ },
+	{ "cudaStreamGetDevice", PTSZ },
+	{ "cudaStreamGetFlags", PTSZ },
+	{ "cudaStreamGetId", PTSZ },
+	{ "cudaStreamGetPriority", PTSZ },
+	{ "cudaStreamIsCapturing", PTSZ },
+	{ "cudaStreamQuery", PTSZ },
+	{ "cudaStreamSetAttribute", PTSZ },
+	{ "cudaStreamSynchronize", PTSZ },
+	{ "cudaStreamUpdateCaptureDependencies", PTSZ },
+	{ "cudaStreamWaitEvent", PTSZ },
+	{ "cudaWaitExternalSemaphoresAsync", PTSZ },
+	/* These take a stream, and the header maps them to nothing. */
+	{ "cudaGraphicsMapResources", NONE },
+	{ "cudaGraphicsUnmapResources", NONE },
+	{ "cudaMemcpyPeerAsync", NONE },
+};
+
+static bool has_suffix(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > 5 &&
+	       (!strcmp(name + length - 5, "_ptds") || !strcmp(name + length - 5, "_ptsz"));
+}
+
+enum lint_use lint_use_of(const char *name)
+{
+	if (strncmp(name, "cuda", 4) && strncmp(name, "__cuda", 6))
+		return LINT_OTHER;
+	if (has_suffix(name))
+		return LINT_PER_THREAD;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (!strcmp(name, calls[i].name))
+			return calls[i].use;
+	}
+	return LINT_OTHER;
+}
