@@ -272,5 +272,6 @@ static Suite *make_suite(void)
 
 int main(void)
 {
+	unsetenv(FAKE_ENV);	/* misuses are made here, and counted */
 	return suite_main(make_suite);
 }
