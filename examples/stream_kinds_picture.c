@@ -6,7 +6,8 @@
  * One panel for each way, one row in it for each thread, all on one scale of time, so
  * that a panel's length is what the way costs.  `runnel report` draws traces of pools;
  * these threads are of no pool, and the ways are to be compared: hence a drawing of its
- * own.  It needs nothing but a browser, and a kernel's times are its tooltip.
+ * own.  It needs nothing but a browser, and a kernel's times are its tooltip.  A kernel
+ * beside the one before it has half of the row.
  */
 #include "stream_kinds.h"
 
@@ -66,11 +67,13 @@ static void draw_panel(FILE *to, const struct kinds_options *opt, const struct k
 		for (unsigned k = 0; k < opt->kernels; k++) {
 			const struct kinds_span *span = &spans[t * opt->kernels + k];
 			const double x = x_of(scale, f.begin, span->begin);
+			const bool beside = k && span->begin < span[-1].end;
+			const double height = beside ? BAR / 2 : BAR;
 
 			fprintf(to, "<rect x=\"%.1f\" y=\"%g\" width=\"%.1f\" height=\"%g\" "
 				"fill=\"%s\"><title>thread %u, kernel %u: %.2f to %.2f ms</title>"
-				"</rect>\n", x, y,
-				x_of(scale, f.begin, span->end) - x - 0.5, BAR,
+				"</rect>\n", x, y + BAR - height,
+				x_of(scale, f.begin, span->end) - x - 0.5, height,
 				colour_of(way, t, k), t + 1, k + 1,
 				(double)(span->begin - f.begin) / 1e6,
 				(double)(span->end - f.begin) / 1e6);
