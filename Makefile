@@ -52,6 +52,7 @@ SRCS := \
 	memory.c \
 	metrics.c \
 	nontemporal.c \
+	overlap.c \
 	park.c \
 	pinned.c \
 	place.c \
@@ -68,7 +69,15 @@ SRCS := \
 	stats.c \
 	stream.c \
 	submit.c \
+	symbol.c \
 	timers.c \
+	trace.c \
+	trace_arrows.c \
+	trace_file.c \
+	trace_json.c \
+	trace_overlap.c \
+	trace_wait.c \
+	track.c \
 	water.c \
 	# EOL
 SRCS_CUDA := \

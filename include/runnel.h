@@ -353,6 +353,7 @@ struct rnl_pool_stats {
 	struct rnl_latency device; /* from there until the worker saw it done */
 	uint64_t staged_bytes;	/* copied by a CPU, since their memory was pageable: what
 				 * rnl_pinned_get() would save */
+	uint64_t untraced;	/* records of jobs that a trace had no room for: rnl_trace_start() */
 	/* In the sum of all alone, 0 for a worker: */
 	uint64_t pinned_locked;	/* bytes page-locked now for rnl_pinned_get() */
 	uint64_t pinned_used;	/* bytes of these that are in buffers given out */
@@ -373,7 +374,7 @@ struct rnl_pool_stats {
 #define RNL_POOL_STATS_INIT \
 	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
 	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0, \
-	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Counts what the pool did.  It reads every worker's counters and histograms
@@ -467,7 +468,7 @@ struct rnl_job {
 	uint64_t deadline_ns;
 	uint64_t stamp_ns;
 	uint32_t table;
-	uint32_t reserved;
+	uint32_t producer;
 };
 
 /*
@@ -1166,6 +1167,100 @@ struct rnl_map {
  * Since: 0.1
  */
 RNL_API int rnl_map(struct rnl_pool *pool, const struct rnl_map *map, struct rnl_barrier *barrier);
+
+/* ---- traces -------------------------------------------------------------- */
+
+enum rnl_trace_timing {
+	/*
+	 * On the device, as many jobs as a twentieth of a worker's time allows: all
+	 * that take it long, some of those that do not.
+	 */
+	RNL_TRACE_SOME = 0,
+	RNL_TRACE_EVERY = 1,	/* every job, whatever that costs */
+	RNL_TRACE_HOST = 2	/* none: only what the host did */
+};
+
+struct rnl_trace_attr {
+	uint32_t size;		/* sizeof(struct rnl_trace_attr) */
+	uint32_t timing;	/* enum rnl_trace_timing */
+	uint64_t buffer_bytes;	/* of each worker; 0: 4 MiB; at least 64 KiB, at most 1 GiB */
+	uint64_t file_max;	/* bytes that the file has at most, and as much memory as a fifth
+				 * of that; 0: 256 MiB; at least 64 KiB */
+};
+#define RNL_TRACE_ATTR_INIT { sizeof(struct rnl_trace_attr), 0, 0, 0 }
+
+/*
+ * Begins to write what the pool's jobs do to a file, in the trace-event format
+ * of Chrome and Perfetto (https://ui.perfetto.dev opens it): for each worker a
+ * track of its thread and one of its device, with the times at which each job was
+ * submitted, taken by the worker, issued, on the device and done; what
+ * rnl_copy(), rnl_fill(), rnl_launch() and rnl_map() issue, by its kind; and
+ * arrows from the thread that submitted a job, to the job, to the thread that
+ * waited for it.  `runnel report` makes a report of it.
+ * Workers note jobs in buffers of their own, and take no lock for it; a thread
+ * of the trace writes them to the file.  What neither has room for is dropped, and
+ * counted in the file and in rnl_pool_stats().
+ * @path: is made, or emptied; a regular file.
+ * @attr: copied; NULL is all defaults.
+ * Context: blocks until every worker has come by: for as long as the functions
+ *	take that run now.  Not on a worker of the pool.
+ * Return: 0, and the trace runs until rnl_trace_stop(), or the pool's end;
+ *	-EALREADY one runs already; -EBUSY called on a worker of the pool;
+ *	-EINVAL pool or path is NULL, an attribute is out of its range, or the
+ *	path is of no regular file; -E2BIG attr is newer than the library and uses
+ *	what that does not know; -ENOMEM; -EAGAIN the system would not start a
+ *	thread; -EIO the device failed; -EOWNERDEAD; or what open(2) says: -EACCES,
+ *	-ENOENT, ...
+ * Since: 0.1
+ */
+RNL_API int rnl_trace_start(struct rnl_pool *pool, const char *path,
+			    const struct rnl_trace_attr *attr);
+
+/*
+ * Ends the trace and closes its file.  Jobs that are not done yet are in it, as
+ * unfinished.
+ * Context: as rnl_trace_start(); and it writes to the file.
+ * Return: 0 the file is whole; what write(2) said when it failed (-ENOSPC, -EDQUOT,
+ *	-EFBIG, -EIO, ...): the file opens, and ends at that time, while jobs went
+ *	on; -EALREADY no trace runs; -EBUSY called on a worker of the pool;
+ *	-EINVAL pool is NULL; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_trace_stop(struct rnl_pool *pool);
+
+#define RNL_OVERLAP_DEPTH 16
+
+/* What was on the device at the same time, of the jobs that were timed there. */
+struct rnl_overlap {
+	uint32_t size;		/* sizeof(struct rnl_overlap) */
+	uint32_t nr_workers;	/* that had jobs there */
+	uint64_t nr_jobs;	/* that it is about: of the latest 65536 spans, each of a job or of
+				 * an operation in it */
+	uint64_t nr_untimed;	/* jobs of the trace, ever, of which nothing is known there */
+	uint64_t elapsed_ns;	/* from the first job's begin to the last one's end */
+	uint64_t busy_ns;	/* with at least one job on the device */
+	uint64_t sum_ns;	/* what they would have taken one after another */
+	uint64_t in_ns, kernel_ns, out_ns; /* with at least one copy in, kernel, copy out */
+	uint64_t copies_ns;	/* with copies in and copies out at once */
+	uint64_t all_ns;	/* with copies in, kernels and copies out at once */
+	uint64_t longest_gap_ns; /* without any job */
+	uint32_t speedup_percent; /* sum_ns to busy_ns: 100 one after another */
+	uint32_t nr_apart;	/* pairs of workers that never had jobs there at once */
+	uint64_t at_once_ns[RNL_OVERLAP_DEPTH + 1]; /* with so many jobs there; the last: or more */
+};
+#define RNL_OVERLAP_INIT \
+	{ sizeof(struct rnl_overlap), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 } }
+
+/*
+ * Says how much of what the jobs have on the device was there at the same time, by
+ * the trace that runs.
+ * @overlap: filled in; its size must be set.
+ * Context: may wait for the trace's writer, and for a start or a stop of the trace.
+ * Return: 0; -EALREADY no trace runs; -EINVAL an argument is NULL, or overlap of
+ *	a wrong size; -ENOMEM; -EBUSY called on a worker of the pool; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_trace_overlap(struct rnl_pool *pool, struct rnl_overlap *overlap);
 
 /* ---- small requests ------------------------------------------------------ */
 

@@ -12,6 +12,7 @@
 #include "pool.h"
 #include "self.h"
 #include "stream.h"
+#include "trace.h"
 
 static _Atomic uint32_t *undone(struct rnl_barrier *b)
 {
@@ -249,13 +250,19 @@ int rnl_job_after(struct rnl_job *job, struct rnl_barrier *b)
 
 int rnl_barrier_wait(struct rnl_barrier *b, int64_t timeout_ns)
 {
+	struct rnl_pool *pool;
 	int ret = check(b);
+	uint64_t begin;
 
 	if (ret || rnl__latch_open(undone(b)))
 		return ret;
 	if (rnl__pool_worker(b->pool))
 		return -EBUSY;
-	return rnl__latch_wait(undone(b), b->pool->spin_ns, rnl__deadline(timeout_ns));
+	pool = b->pool;
+	begin = rnl__trace_wait_begin(pool);
+	ret = rnl__latch_wait(undone(b), pool->spin_ns, rnl__deadline(timeout_ns));
+	rnl__trace_wait_end(pool, begin, b);
+	return ret;
 }
 
 int rnl_barrier_join(struct rnl_barrier *b)

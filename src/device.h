@@ -28,7 +28,9 @@
  *	event_wait	attached	no		the stream waits for the event's last
  *							record; any thread's event
  *	event_reached	any		no		1, 0, -EIO
- *	event_elapsed	any		no		nanoseconds between two timed ones, reached
+ *	event_elapsed	any		no		nanoseconds between two timed ones, reached;
+ *							from NULL: by the host's clock, or -ENOTSUP
+ *							if the device has another
  *	idle		attached	no		1: all issued was reached; 0; -EIO.
  *							On CUDA it takes the driver's lock
  *	wait		attached	yes		until idle or the deadline

@@ -402,8 +402,11 @@ static int cuda_event_reached(struct rnl__event *event)
 static int cuda_event_elapsed(struct rnl__event *from, struct rnl__event *to, int64_t *ns)
 {
 	float ms = 0;
-	int ret = result(from->device, cudaEventElapsedTime(&ms, from->handle, to->handle));
+	int ret;
 
+	if (!from)
+		return -ENOTSUP;
+	ret = result(from->device, cudaEventElapsedTime(&ms, from->handle, to->handle));
 	*ns = (int64_t)((double)ms * 1e6);
 	return ret;
 }

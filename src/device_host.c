@@ -164,7 +164,7 @@ static int host_event_reached(struct rnl__event *event)
 
 static int host_event_elapsed(struct rnl__event *from, struct rnl__event *to, int64_t *ns)
 {
-	*ns = (int64_t)(rnl__host_event_time(to) - rnl__host_event_time(from));
+	*ns = (int64_t)(rnl__host_event_time(to) - (from ? rnl__host_event_time(from) : 0));
 	return 0;
 }
 

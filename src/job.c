@@ -8,6 +8,7 @@
 #include "job.h"
 #include "pool.h"
 #include "self.h"
+#include "trace.h"
 
 int rnl__job_check(const struct rnl_job *job)
 {
@@ -114,16 +115,22 @@ int rnl_job_urgent(struct rnl_job *job, int urgent)
 int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 {
 	int ret = rnl__job_check(job);
-	uint64_t spin_ns = 0;
+	uint64_t deadline, begin;
+	struct rnl_pool *pool;
 
 	if (ret || rnl__latch_open(rnl__job_latch(job)))
 		return ret;
 	if (rnl__pool_worker(rnl__job_pool(job)))
 		return -EBUSY;
+	deadline = rnl__deadline(timeout_ns);
 	/* One that waits in its completion queue may outlive its pool. */
-	if (!is(job, RNL__JOB_FINISHED))
-		spin_ns = rnl__job_pool(job)->spin_ns;
-	return rnl__latch_wait(rnl__job_latch(job), spin_ns, rnl__deadline(timeout_ns));
+	if (is(job, RNL__JOB_FINISHED))
+		return rnl__latch_wait(rnl__job_latch(job), 0, deadline);
+	pool = rnl__job_pool(job);
+	begin = rnl__trace_wait_begin(pool);
+	ret = rnl__latch_wait(rnl__job_latch(job), pool->spin_ns, deadline);
+	rnl__trace_wait_end(pool, begin, job);
+	return ret;
 }
 
 int rnl_job_test(struct rnl_job *job)

@@ -31,6 +31,7 @@
 /* ... and what does not. */
 #define RNL__JOB_TIMED 32u
 #define RNL__JOB_OWES 64u	/* its worker has yet to write what it copied out */
+#define RNL__JOB_TRACED 256u	/* a trace ran at its submit, which is stamped */
 
 enum {
 	RNL__JOB_WAITING = 1,	/* a notice, for its water mark */

@@ -28,6 +28,7 @@
 #include "run.h"
 #include "self.h"
 #include "stream.h"
+#include "trace.h"
 #include "worker.h"
 
 /*
@@ -142,11 +143,14 @@ static bool may_leave(struct rnl__worker *w)
 	       !rnl__queue_length(&w->queue);
 }
 
-/* Whether it is to tell that its old keyed lane is done, and can. */
-static bool may_hand_over(struct rnl__worker *w)
+/* Whether there is an order that it can follow in between jobs: its old keyed lane is done, too. */
+static bool may_follow(struct rnl__worker *w)
 {
-	return orders(w) & RNL__HAND_OVER &&
-	       rnl__queue_lane_done(&w->queue, rnl__pool_serving(w->pool));
+	uint32_t what = orders(w);
+
+	return what & RNL__TRACE ||
+	       (what & RNL__HAND_OVER &&
+		rnl__queue_lane_done(&w->queue, rnl__pool_serving(w->pool)));
 }
 
 static bool holds(struct rnl__worker *w)
@@ -158,7 +162,7 @@ static bool holds(struct rnl__worker *w)
 static bool busy(struct rnl__worker *w)
 {
 	return holds(w) || rnl__inflight_passed(&w->inflight) || victim(w) || may_leave(w) ||
-	       may_hand_over(w);
+	       may_follow(w);
 }
 
 /* Once in a watchdog period: has the device failed under us? */
@@ -240,6 +244,8 @@ static void idle(struct rnl__worker *w)
 	if (!w->wait_since) {
 		w->wait_since = w->last_check = now;
 		tell_idle(w);
+		if (w->track && !f->first)
+			rnl__track_idle(w->track, now);
 		spin_ns = f->first ? pool->spin_ns : idle_spin(pool);
 		/* What has to be asked for, a look does not see. */
 		if (spin_ns && !rnl__inflight_silent(f) && spin(w, now + spin_ns))
@@ -353,6 +359,36 @@ static void followed(struct rnl__worker *w, uint32_t what, int error)
 	(void)rnl__latch_drop(&pool->moving, 1);
 }
 
+/* Begins to note jobs in the pool's trace, or ceases to. */
+static void follow_trace(struct rnl__worker *w)
+{
+	/* relaxed: the order, or our thread's start, has published it */
+	struct rnl__trace *trace = atomic_load_explicit(&w->pool->trace, memory_order_relaxed);
+
+	if (trace && !w->track) {
+		w->track = rnl__trace_track(trace, w->index);
+		/* A thread that could not begin to serve may have had it. */
+		if (!w->track->tid)
+			rnl__track_start(w->track);
+		else
+			w->track = NULL;
+	} else if (!trace && w->track) {
+		rnl__track_stop(w->track, w->inflight.first);
+		w->track = NULL;
+	}
+}
+
+/* There is an order that it can follow at once. */
+static void follow(struct rnl__worker *w)
+{
+	if (orders(w) & RNL__TRACE) {
+		follow_trace(w);
+		followed(w, RNL__TRACE, 0);
+	} else {
+		followed(w, RNL__HAND_OVER, 0);
+	}
+}
+
 static void loop(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
@@ -366,8 +402,8 @@ static void loop(struct rnl__worker *w)
 			make_room(w);
 			rnl__run_attend(w);
 		}
-		if (may_hand_over(w))
-			followed(w, RNL__HAND_OVER, 0);
+		if (may_follow(w))
+			follow(w);
 		job = take_of_owed(w, &from);
 		if (!job) {
 			rnl__run_tell_barrier(w);
@@ -448,6 +484,8 @@ static void await_order(struct rnl__worker *w)
 		(void)rnl__park_leave(&w->park);
 	else
 		(void)rnl__park_sleep(&w->park, RNL__NEVER);
+	if (orders(w) & RNL__TRACE)
+		follow(w);
 }
 
 void *rnl__loop_main(void *arg)
@@ -457,12 +495,15 @@ void *rnl__loop_main(void *arg)
 
 	if (ret)
 		followed(w, RNL__SERVE, ret);
+	else
+		follow_trace(w);
 	while (!ret && !(orders(w) & RNL__END)) {
 		if (orders(w) & RNL__SERVE)
 			(void)serve(w);
 		else
 			await_order(w);
 	}
+	w->track = NULL;
 	rnl__scratch_fini(&w->scratch);
 	rnl__stream_detach();
 	return NULL;

@@ -243,6 +243,10 @@ static int issue(struct rnl__map *map, struct rnl__map_slot *slot, unsigned stag
 		ret = stages[stage](map, slot);
 	if (!ret && rnl__map_measured(map))
 		ret = ops_of(map)->event_record(slot->end[stage]);
+	/* What the callback launches is noted there. */
+	if (!ret && stage != RNL__MAP_KERNEL && rnl__self.worker->track)
+		rnl__track_op(rnl__self.worker->track,
+			      stage == RNL__MAP_IN ? RNL__TRACK_IN : RNL__TRACK_OUT);
 	return ret;
 }
 

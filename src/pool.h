@@ -36,6 +36,7 @@ struct rnl_pool {
 	unsigned max_in_flight;
 	unsigned home_for;		/* submits to the usual worker, see place.c */
 	uint32_t time_mask;		/* one job in this + 1 is timed */
+	_Atomic(struct rnl__trace *) trace; /* changed by resize.c alone; NULL: none runs */
 	uint64_t max_queued, high_water, low_water;
 	uint64_t spin_ns;		/* before a sleep */
 	unsigned spin_cpus;		/* an idle worker's spin goes by these; 0: by the above */
@@ -76,6 +77,10 @@ struct rnl_pool {
 
 	struct rnl__timers timers;	/* of maps */
 
+	pthread_mutex_t tracing;	/* who starts, stops or reads a trace */
+	pthread_mutex_t joining;	/* who waited, and notes it in the trace */
+	struct rnl__trace *joins;	/* in which; NULL: in none; under `joining` */
+
 	struct rnl__queue held;		/* counts who holds the pool, holds no jobs */
 	struct rnl__queue put_off;	/* counts jobs that wait for barriers, holds none */
 	struct rnl__worker workers[RNL_WORKERS_MAX];
@@ -85,6 +90,13 @@ struct rnl_pool {
 static inline int rnl__pool_check(const struct rnl_pool *pool)
 {
 	return pool ? rnl__generation_check(pool->generation) : -EINVAL;
+}
+
+/* Whether a trace runs, or has just begun, or ended. */
+static inline bool rnl__pool_traced(struct rnl_pool *pool)
+{
+	/* relaxed: a job more or less in the trace; who uses it has it from elsewhere */
+	return atomic_load_explicit(&pool->trace, memory_order_relaxed) != NULL;
 }
 
 /* Whether the calling thread is one of its workers. */

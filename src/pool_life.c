@@ -24,6 +24,7 @@
 #include "pool.h"
 #include "resize.h"
 #include "self.h"
+#include "trace.h"
 #include "water.h"
 
 #define WORKERS_DEFAULT 8
@@ -175,6 +176,8 @@ static void apply(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	snprintf(pool->name, sizeof(pool->name), "%s", attr->name);
 	set_spins(pool, attr);
 	pthread_mutex_init(&pool->resizing, NULL);
+	pthread_mutex_init(&pool->tracing, NULL);
+	pthread_mutex_init(&pool->joining, NULL);
 	rnl__timers_init(&pool->timers, pool->device);
 	rnl__queue_init(&pool->held);
 	rnl__queue_serve(&pool->held);
@@ -204,6 +207,8 @@ static void release(struct rnl_pool *pool)
 	rnl__guard_destroy(pool->guard);
 	pool->device->ops->trim(pool->device);
 	pthread_mutex_destroy(&pool->resizing);
+	pthread_mutex_destroy(&pool->tracing);
+	pthread_mutex_destroy(&pool->joining);
 	free(pool->cpus);
 	free(pool);
 }
@@ -321,6 +326,7 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 			      "rnl_pool_destroy() on a worker of the pool: it is closed, not freed");
 		return;
 	}
+	(void)rnl__trace_end(pool);
 	rnl__pool_dismiss(pool);
 	release(pool);
 }

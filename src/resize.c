@@ -109,6 +109,21 @@ static int bring_in(struct rnl_pool *pool, unsigned from, unsigned to)
 	return ret;
 }
 
+/* ---- the trace ----------------------------------------------------------- */
+
+void rnl__pool_set_trace(struct rnl_pool *pool, struct rnl__trace *trace)
+{
+	pthread_mutex_lock(&pool->resizing);
+	/* relaxed: the orders publish it, and a thread's start */
+	atomic_store_explicit(&pool->trace, trace, memory_order_relaxed);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		if (pool->workers[i].started)
+			order(pool, &pool->workers[i], RNL__TRACE);
+	}
+	await_orders(pool);
+	pthread_mutex_unlock(&pool->resizing);
+}
+
 /* ---- the table ----------------------------------------------------------- */
 
 static uint64_t share(uint64_t whole, unsigned nr)

@@ -27,6 +27,12 @@
 /* Staffs a new pool; 0, or why a worker could not start: then none serves. */
 int rnl__pool_staff(struct rnl_pool *pool, unsigned nr_workers);
 
+/*
+ * Has all workers note jobs in a trace, or, NULL, cease to; those that start later,
+ * too.  Blocks until each of them has come by; not on a worker.
+ */
+void rnl__pool_set_trace(struct rnl_pool *pool, struct rnl__trace *trace);
+
 /* Ends all workers.  No job is left. */
 void rnl__pool_dismiss(struct rnl_pool *pool);
 

@@ -194,6 +194,8 @@ static void complete_issued(struct rnl__worker *w, struct rnl_job *job)
 static void complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	job->device_error = 0;
+	if (w->track)
+		rnl__track_unrun(w->track, job, result);
 	if (result == -ECANCELED)
 		rnl__count(&w->cancelled, 1);
 	if (result == -ETIMEDOUT)
@@ -209,6 +211,8 @@ static void complete_passed(struct rnl__worker *w, struct rnl_job *job)
 		rnl__staging_passed(&w->staging, job->number);
 		rnl__run_attend(w);
 	}
+	if (w->track)
+		rnl__track_done(w->track, job->number, true);
 	if (job->flags & RNL__JOB_TIMED)
 		rnl__hist_count(&w->timing->device, rnl__now() - job->stamp_ns);
 	complete_issued(w, job);
@@ -235,8 +239,11 @@ static void fail_all(struct rnl__worker *w)
 		job->result = job->result < 0 ? job->result : -EIO;
 	rnl__staging_forget(&w->staging);
 	rnl__inflight_forget(f);
-	while ((job = rnl__inflight_drop(f)) != NULL)
+	while ((job = rnl__inflight_drop(f)) != NULL) {
+		if (w->track)
+			rnl__track_done(w->track, job->number, false);
 		complete_issued(w, job);
+	}
 }
 
 bool rnl__run_retire(struct rnl__worker *w, bool query)
@@ -378,12 +385,18 @@ static int call_watched(struct rnl__worker *w, struct rnl_job *job, uint64_t now
 	return ret;
 }
 
+static uint64_t staged_by(struct rnl__worker *w)
+{
+	/* relaxed: our own counter */
+	return atomic_load_explicit(&w->staging.staged, memory_order_relaxed);
+}
+
 void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
 {
 	struct rnl__inflight *f = &w->inflight;
 	struct rnl__stream *stream = rnl__self.stream;
 	uint64_t issued = stream->issued, now = 0;
-	bool start, large;
+	bool start, large, empty;
 	int ret;
 
 	occupy(w);
@@ -404,12 +417,22 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	    rnl__inflight_mark(f, true, false))
 		(void)rnl__run_retire(w, false);
 	w->moved = 0;
+	if (w->track) {
+		/* What that issues is not the job's. */
+		issued -= stream->issued;
+		rnl__track_begin(w->track, job, rnl__inflight_next(f), staged_by(w), f->first);
+		issued += stream->issued;
+	}
 	ret = call_watched(w, job, now);
 	rnl__run_attend(w);
 	if (w->scratch.wanted)
 		rnl__scratch_end(&w->scratch);
 	/* One that came after others is not done before them, issue what it may. */
-	if (stream->device->counts && stream->issued == issued && !(job->after && f->first)) {
+	empty = stream->device->counts && stream->issued == issued && !(job->after && f->first);
+	if (w->track)
+		rnl__track_called(w->track, job, empty ? 0 : rnl__inflight_next(f), staged_by(w),
+				  ret);
+	if (empty) {
 		complete_now(w, job, ret);
 		return;
 	}

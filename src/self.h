@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 struct rnl__stream;
 struct rnl__worker;
@@ -18,6 +20,8 @@ struct rnl__self {
 	int error;			/* of the first call in it that failed */
 	struct rnl__guarded *guard;	/* a function of it is under guard; else NULL */
 	unsigned generation;		/* rnl__generation when the stream was made */
+	uint32_t tid;			/* the kernel's number of the thread, 0: not asked yet ... */
+	unsigned tid_generation;	/* ... in this process */
 };
 
 /* initial-exec: every operation of every job reads it. */
@@ -34,6 +38,16 @@ extern unsigned rnl__generation;
 static inline int rnl__generation_check(unsigned generation)
 {
 	return generation == rnl__generation ? 0 : -EOWNERDEAD;
+}
+
+/* The kernel's number of the calling thread. */
+static inline uint32_t rnl__self_tid(void)
+{
+	if (!rnl__self.tid || rnl__self.tid_generation != rnl__generation) {
+		rnl__self.tid = (uint32_t)syscall(SYS_gettid);
+		rnl__self.tid_generation = rnl__generation;
+	}
+	return rnl__self.tid;
 }
 
 /* Starts counting; 0 or -ENOMEM. */

@@ -35,6 +35,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl_pool *pool, unsigned wo
 	stats->stolen += read_count(&w->stolen);
 	stats->slept += read_count(&w->slept);
 	stats->staged_bytes += read_count(&w->staging.staged);
+	stats->untraced += read_count(&w->untraced);
 	stats->in_flight += rnl__inflight_nr(&w->inflight);
 	stats->queued += rnl__queue_length(&w->queue);
 	stats->accepted += rnl__queue_accepted(&w->queue);

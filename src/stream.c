@@ -113,10 +113,25 @@ static int issued(int ret)
 	return ret;
 }
 
+/* The track that a trace has of the job which runs here, or NULL. */
+static struct rnl__track *track(void)
+{
+	return rnl__self.job && rnl__self.worker ? rnl__self.worker->track : NULL;
+}
+
+/* What was issued is a kernel, or a fill. */
+static int noted(int ret)
+{
+	if (!ret && track())
+		rnl__track_op(track(), RNL__TRACK_KERNEL);
+	return ret;
+}
+
 /* Issues a copy; on a worker, its job does not wait for pageable memory. */
 static int issue_copy(const struct rnl__device_ops *ops, const struct rnl__copy *c)
 {
 	struct rnl__worker *worker = rnl__self.job ? rnl__self.worker : NULL;
+	int ret;
 
 	if (!worker)
 		return ops->copy(c);
@@ -127,7 +142,10 @@ static int issue_copy(const struct rnl__device_ops *ops, const struct rnl__copy 
 		return 0;
 	}
 	worker->moved += c->width * c->rows;
-	return rnl__staging_copy(&worker->staging, rnl__inflight_next(&worker->inflight), c);
+	ret = rnl__staging_copy(&worker->staging, rnl__inflight_next(&worker->inflight), c);
+	if (!ret && worker->track)
+		rnl__track_copy(worker->track, c);
+	return ret;
 }
 
 static int copy(void *dst, const void *src, size_t bytes)
@@ -203,13 +221,13 @@ int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, 
 
 int rnl_fill(void *dst, uint8_t value, size_t bytes)
 {
-	return issued(fill(dst, value, bytes));
+	return issued(noted(fill(dst, value, bytes)));
 }
 
 int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 	       const void *args)
 {
-	return issued(launch(kernel, grid, block, args));
+	return issued(noted(launch(kernel, grid, block, args)));
 }
 
 int rnl_stream_wait(int64_t timeout_ns)

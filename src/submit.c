@@ -54,7 +54,10 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	return 0;
 }
 
-/* One job in so many has its times taken, at random; one with a deadline needs the first of them. */
+/*
+ * One job in so many has its times taken, at random, and all in a trace; one with a
+ * deadline needs the first of them.
+ */
 static void stamp(struct rnl_pool *pool, struct rnl_job *job)
 {
 	static _Thread_local uint64_t random __attribute__((tls_model("initial-exec")));
@@ -63,7 +66,11 @@ static void stamp(struct rnl_pool *pool, struct rnl_job *job)
 	random = random * 6364136223846793005u + 1442695040888963407u;
 	if (!(random >> 32 & pool->time_mask))
 		job->flags |= RNL__JOB_TIMED;
-	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))
+	if (rnl__pool_traced(pool)) {
+		job->flags |= RNL__JOB_TRACED;
+		job->producer = rnl__self_tid();
+	}
+	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE | RNL__JOB_TRACED))
 		job->stamp_ns = rnl__now();
 }
 

@@ -19,6 +19,7 @@
 #include "queue.h"
 #include "scratch.h"
 #include "staging.h"
+#include "track.h"
 
 /*
  * Orders to a worker; it is woken for one.  It takes an order off when it has
@@ -29,6 +30,7 @@ enum {
 	RNL__HAND_OVER = 2,	/* say when all jobs of the keyed lane that was shut are done */
 	RNL__LEAVE = 4,		/* cease to serve when the queue is empty and all is done */
 	RNL__END = 8,		/* the same, and end */
+	RNL__TRACE = 16,	/* begin to note jobs in the pool's trace, or cease to */
 };
 
 /* How long jobs took. */
@@ -64,6 +66,7 @@ struct rnl__worker {
 	unsigned inside;		/* callers' code, if there is a guard; how deep */
 	uint64_t look_in;		/* jobs until it looks at the low water mark */
 	bool woken;			/* for a job that it may not have come for: share() */
+	struct rnl__track *track;	/* NULL: no trace runs */
 	struct rnl__owed owed;
 	_Atomic bool occupied;		/* does not look at its queue soon: rnl__run_occupy() */
 	_Atomic(struct rnl_job *) running; /* whose function runs; to be compared only */
@@ -71,6 +74,7 @@ struct rnl__worker {
 	_Atomic uint64_t completed;	/* counted before the job can be seen done */
 	_Atomic uint64_t settled;	/* counted when it will not be touched again */
 	_Atomic uint64_t failed, cancelled, timed_out, stolen, slept;
+	_Atomic uint64_t untraced;	/* records that did not fit into a trace */
 	struct rnl__timing *timing;
 
 	struct rnl__inflight inflight;

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A trace's events, in the trace-event format: what a record becomes.
+ *
+ * DESIGN
+ *	Spans are complete events (ph X), so each has its end; those of a track
+ *	come in the order of time.  A worker's thread is the thread that it is,
+ *	its device a thread with a number that no thread has.  A job that is in
+ *	flight is an asynchronous event as well (ph b, e), since several are.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pool.h"
+#include "symbol.h"
+#include "trace.h"
+
+/* No event is longer; nor what a job gets at the end. */
+#define EVENT_MAX 640
+#define ARROWS_MAX 560
+
+static uint64_t since(const struct rnl__trace *t, uint64_t ns)
+{
+	return ns > t->start ? ns - t->start : 0;
+}
+
+/* As a string of JSON may have it: what cannot be in it is left out. */
+static void quote(char *to, size_t bytes, const char *from)
+{
+	size_t n = 0;
+
+	for (; *from && n + 2 < bytes; from++) {
+		if (*from == '"' || *from == '\\')
+			to[n++] = '\\';
+		if ((unsigned char)*from >= ' ' && (unsigned char)*from < 127)
+			to[n++] = *from;
+	}
+	to[n] = 0;
+}
+
+static const char *name_of(struct rnl__trace *t, const void *fn)
+{
+	unsigned nr = sizeof(t->names) / sizeof(t->names[0]);
+	struct rnl__trace_name *name = &t->names[((uintptr_t)fn >> 4) % nr];
+	char text[100];
+
+	if (name->fn == fn)
+		return name->text;
+	rnl__symbol(fn, text, sizeof(text));
+	quote(name->text, sizeof(name->text), text);
+	name->fn = fn;
+	return name->text;
+}
+
+/* ---- what it is about ---------------------------------------------------- */
+
+static void put_meta(struct rnl__trace *t, const char *what, uint32_t tid, const char *value)
+{
+	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%" PRIu32
+			 ",\"args\":{\"name\":\"%s\"}}", what, (int)getpid(), tid, value);
+	rnl__trace_mark(&t->file);
+}
+
+static void put_order(struct rnl__trace *t, uint32_t tid, unsigned order)
+{
+	rnl__trace_print(&t->file, ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%d,"
+			 "\"tid\":%" PRIu32 ",\"args\":{\"sort_index\":%u}}", (int)getpid(), tid,
+			 order);
+	rnl__trace_mark(&t->file);
+}
+
+void rnl__trace_header(struct rnl__trace *t)
+{
+	const struct rnl_pool *pool = t->pool;
+	const struct rnl_device_info *info = &pool->device->info;
+	const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	char name[128], device[128];
+
+	quote(name, sizeof(name), program_invocation_short_name);
+	quote(device, sizeof(device), info->name);
+	rnl__trace_print(&t->file, "{\"name\":\"runnel\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"args\":"
+			 "{\"format\":1,\"version\":\"%d.%d.%d\",\"device\":\"%s\",\"cuda\":%" PRIu32
+			 ",\"copy_engines\":%" PRIu32 ",\"connections\":%d,\"timing\":%d,"
+			 "\"urgent\":%u}}", (int)getpid(), RNL_VERSION_MAJOR, RNL_VERSION_MINOR,
+			 RNL_VERSION_PATCH, device, info->cuda, info->nr_copy_engines,
+			 connections ? atoi(connections) : 8, (int)t->timing, pool->nr_urgent);
+	rnl__trace_mark(&t->file);
+	put_meta(t, "process_name", 0, name);
+}
+
+void rnl__trace_name_track(struct rnl__trace *t, const struct rnl__track *track)
+{
+	char pool[160], name[224];
+
+	if (!rnl__trace_room(&t->file, 4 * EVENT_MAX, 0))
+		return;
+	quote(pool, sizeof(pool), t->pool->name);
+	snprintf(name, sizeof(name), "%s-%u%s", pool, track->index,
+		 track->urgent ? " (urgent)" : "");
+	put_meta(t, "thread_name", track->tid, name);
+	put_order(t, track->tid, 2 * track->index + 1000);
+	snprintf(name, sizeof(name), "%s-%u%s device", pool, track->index,
+		 track->urgent ? " (urgent)" : "");
+	put_meta(t, "thread_name", RNL__TRACE_DEVICE_TID + track->index, name);
+	put_order(t, RNL__TRACE_DEVICE_TID + track->index, 2 * track->index + 1001);
+}
+
+void rnl__trace_name_thread(struct rnl__trace *t, uint32_t tid)
+{
+	char path[64], text[64], name[128];
+	FILE *comm;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%" PRIu32 "/comm", tid);
+	snprintf(text, sizeof(text), "thread %" PRIu32, tid);
+	comm = fopen(path, "re");
+	if (comm) {
+		if (fgets(text, sizeof(text), comm))
+			text[strcspn(text, "\n")] = 0;
+		fclose(comm);
+	}
+	quote(name, sizeof(name), text);
+	put_meta(t, "thread_name", tid, name);
+}
+
+void rnl__trace_footer(struct rnl__trace *t)
+{
+	uint64_t dropped = 0;
+
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		/* relaxed: a figure */
+		dropped += atomic_load_explicit(&t->tracks[i].dropped, memory_order_relaxed);
+	rnl__trace_print(&t->file, ",\n{\"name\":\"runnel_end\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
+			 "\"args\":{\"jobs\":%" PRIu64 ",\"timed\":%" PRIu64 ",\"unfinished\":%" PRIu64
+			 ",\"dropped\":%" PRIu64 ",\"too_much\":%" PRIu64 ",\"arrows_lost\":%" PRIu64
+			 "}}", (int)getpid(), t->nr_jobs, t->nr_timed, t->nr_cut, dropped,
+			 t->too_much, t->arrows.lost);
+	rnl__trace_mark(&t->file);
+}
+
+/* ---- records ------------------------------------------------------------- */
+
+static void begin_span(struct rnl__trace *t, const char *name, const char *category, uint32_t tid,
+		       uint64_t begin, uint64_t end)
+{
+	begin = since(t, begin);
+	end = since(t, end);
+	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,"
+			 "\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME ",\"dur\":" RNL__TRACE_TIME,
+			 name, category, (int)getpid(), tid, rnl__trace_time(begin),
+			 rnl__trace_time(end - begin));
+}
+
+static void put_call(struct rnl__trace *t, const struct rnl__track *track,
+		     const struct rnl__record *r)
+{
+	begin_span(t, name_of(t, (const void *)(uintptr_t)r->call.fn), "job", track->tid,
+		   r->call.picked, r->call.issued);
+	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 ",\"result\":%" PRId32, r->id,
+			 r->call.result);
+	if (r->call.queued)
+		rnl__trace_print(&t->file, ",\"queued\":" RNL__TRACE_TIME,
+				 rnl__trace_time(since(t, r->call.queued)));
+	if (r->call.staged)
+		rnl__trace_print(&t->file, ",\"staged\":%" PRIu64, r->call.staged);
+	rnl__trace_print(&t->file, "}}");
+	rnl__trace_mark(&t->file);
+}
+
+static void put_flight(struct rnl__trace *t, const struct rnl__track *track, uint64_t id, char ph,
+		       uint64_t at)
+{
+	rnl__trace_print(&t->file, ",\n{\"name\":\"in flight\",\"cat\":\"inflight\",\"ph\":\"%c\","
+			 "\"id\":%" PRIu64 ",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME
+			 "}", ph, id, (int)getpid(), track->tid, rnl__trace_time(since(t, at)));
+}
+
+static void put_done(struct rnl__trace *t, const struct rnl__track *track,
+		     const struct rnl__record *r)
+{
+	put_flight(t, track, r->id, 'b', r->done.issued);
+	put_flight(t, track, r->id, 'e', r->done.done);
+	rnl__trace_mark(&t->file);
+	if (!r->done.end)
+		return;
+	begin_span(t, name_of(t, (const void *)(uintptr_t)r->done.fn), "device",
+		   RNL__TRACE_DEVICE_TID + track->index, r->done.begin, r->done.end);
+	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 "}}", r->id);
+	rnl__trace_mark(&t->file);
+}
+
+static void put_op(struct rnl__trace *t, const struct rnl__track *track,
+		   const struct rnl__record *r)
+{
+	const char *name = r->kind == RNL__TRACK_IN ? "copy in" :
+			   r->kind == RNL__TRACK_OUT ? "copy out" : "kernel";
+
+	begin_span(t, name, name, RNL__TRACE_DEVICE_TID + track->index, r->op.begin, r->op.end);
+	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 "}}", r->id);
+	rnl__trace_mark(&t->file);
+}
+
+static void keep_span(struct rnl__trace *t, const struct rnl__track *track, uint32_t kind,
+		      uint64_t begin, uint64_t end)
+{
+	t->spans[t->nr_spans++ % RNL__TRACE_SPANS] = (struct rnl__overlap_span){
+		.begin = begin, .end = end, .worker = track->index, .kind = kind,
+	};
+}
+
+/* What is counted, and kept for live figures, whether or not the file has room. */
+static void count(struct rnl__trace *t, const struct rnl__track *track,
+		  const struct rnl__record *r)
+{
+	static const uint32_t kinds[] = {
+		[RNL__TRACK_IN] = RNL__OVERLAP_IN, [RNL__TRACK_KERNEL] = RNL__OVERLAP_KERNEL,
+		[RNL__TRACK_OUT] = RNL__OVERLAP_OUT,
+	};
+
+	if (r->kind == RNL__TRACK_CALL) {
+		t->nr_jobs++;
+	} else if (r->kind == RNL__TRACK_CUT) {
+		t->nr_cut++;
+	} else if (r->kind != RNL__TRACK_DONE) {
+		keep_span(t, track, kinds[r->kind], r->op.begin, r->op.end);
+	} else if (r->done.end) {
+		t->nr_timed++;
+		keep_span(t, track, RNL__OVERLAP_JOB, r->done.begin, r->done.end);
+	}
+}
+
+void rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
+		       const struct rnl__record *r)
+{
+	const bool call = r->kind == RNL__TRACK_CALL;
+
+	count(t, track, r);
+	if (r->kind == RNL__TRACK_CUT)
+		return;
+	if (!rnl__trace_room(&t->file, EVENT_MAX, call ? ARROWS_MAX : 0)) {
+		t->too_much += call;
+		return;
+	}
+	if (call) {
+		put_call(t, track, r);
+		rnl__trace_note(t, track, r);
+	} else if (r->kind == RNL__TRACK_DONE) {
+		put_done(t, track, r);
+	} else {
+		put_op(t, track, r);
+	}
+}
