@@ -215,6 +215,7 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 		destroy(t);
 		return ret;
 	}
+	t->file.reserved = RNL__TRACE_FOOTER_MAX;
 	t->start = rnl__now();
 	rnl__trace_header(t);
 	ret = start_writer(t);

@@ -137,6 +137,11 @@ int rnl__trace_close(struct rnl__trace_file *f);
 
 /* ---- events -------------------------------------------------------------- */
 
+/* Nothing that a record becomes is longer; nor what a job gets at the end; nor the footer. */
+#define RNL__TRACE_EVENT_MAX 640
+#define RNL__TRACE_ARROWS_MAX 560
+#define RNL__TRACE_FOOTER_MAX 1024
+
 /* Where a worker's device is a track: no thread has such a number. */
 #define RNL__TRACE_DEVICE_TID 0x40000000u
 

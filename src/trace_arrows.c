@@ -227,6 +227,15 @@ static void put_span(struct rnl__trace *t, const char *name, uint32_t tid, uint6
 	rnl__trace_mark(&t->file);
 }
 
+/* Nothing was put by for these. */
+static void put_wait(struct rnl__trace *t, uint32_t tid, uint64_t begin, uint64_t end)
+{
+	if (rnl__trace_room(&t->file, RNL__TRACE_EVENT_MAX, 0))
+		put_span(t, "wait", tid, begin, end);
+	else
+		t->arrows.lost++;
+}
+
 static void put_item(struct rnl__trace *t, const struct item *item, const struct item *next,
 		     bool worker)
 {
@@ -235,9 +244,10 @@ static void put_item(struct rnl__trace *t, const struct item *item, const struct
 	uint64_t end = item->at + SUBMIT_NS;
 
 	if (item->of >= a->nr_jobs) {
-		put_span(t, "wait", item->tid, item->at, a->joins[item->of - a->nr_jobs].end);
+		put_wait(t, item->tid, item->at, a->joins[item->of - a->nr_jobs].end);
 		return;
 	}
+	t->file.reserved -= RNL__TRACE_ARROWS_MAX;
 	job = &a->jobs[item->of];
 	if (next && next->tid == item->tid && next->at < end)
 		end = next->at;
@@ -254,7 +264,7 @@ static void put_items(struct rnl__trace *t, const struct item *items, size_t nr)
 	for (size_t i = 0; i < nr; i++) {
 		if (!i || items[i].tid != items[i - 1].tid) {
 			worker = is_worker(t, items[i].tid);
-			if (!worker)
+			if (!worker && rnl__trace_room(&t->file, RNL__TRACE_EVENT_MAX, 0))
 				rnl__trace_name_thread(t, items[i].tid);
 		}
 		put_item(t, &items[i], i + 1 < nr ? &items[i + 1] : NULL, worker);

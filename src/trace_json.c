@@ -21,10 +21,6 @@
 #include "symbol.h"
 #include "trace.h"
 
-/* No event is longer; nor what a job gets at the end. */
-#define EVENT_MAX 640
-#define ARROWS_MAX 560
-
 static uint64_t since(const struct rnl__trace *t, uint64_t ns)
 {
 	return ns > t->start ? ns - t->start : 0;
@@ -98,7 +94,7 @@ void rnl__trace_name_track(struct rnl__trace *t, const struct rnl__track *track)
 {
 	char pool[160], name[224];
 
-	if (!rnl__trace_room(&t->file, 4 * EVENT_MAX, 0))
+	if (!rnl__trace_room(&t->file, 4 * RNL__TRACE_EVENT_MAX, 0))
 		return;
 	quote(pool, sizeof(pool), t->pool->name);
 	snprintf(name, sizeof(name), "%s-%u%s", pool, track->index,
@@ -242,7 +238,7 @@ void rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 	count(t, track, r);
 	if (r->kind == RNL__TRACK_CUT)
 		return;
-	if (!rnl__trace_room(&t->file, EVENT_MAX, call ? ARROWS_MAX : 0)) {
+	if (!rnl__trace_room(&t->file, RNL__TRACE_EVENT_MAX, call ? RNL__TRACE_ARROWS_MAX : 0)) {
 		t->too_much += call;
 		return;
 	}
