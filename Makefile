@@ -103,6 +103,11 @@ TOOL_SRCS := \
 	lint_elf.c \
 	options.c \
 	report.c \
+	report_causes.c \
+	report_json.c \
+	report_picture.c \
+	report_read.c \
+	report_shapes.c \
 	tool.c \
 	# EOL
 HEADERS := \

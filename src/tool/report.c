@@ -1,32 +1,203 @@
 /* SPDX-License-Identifier: MIT */
-/* runnel report: what a trace tells of the overlap. */
-#include "tool.h"
+/*
+ * runnel report: what a trace tells of the overlap.
+ *
+ * DESIGN
+ * The figures are overlap.c's, which the library has for a running trace as well.  Text
+ * is for people, JSON has the same for programs, and the picture shows it.
+ */
+#include "report.h"
 
 #include <getopt.h>
-#include <stdio.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "tool.h"
 
 static const struct option options[] = {
+	{ "json", no_argument, NULL, 'j' },
+	{ "html", required_argument, NULL, 'p' },
+	{ "svg", required_argument, NULL, 's' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
 
 static const char help[] =
 "Usage: runnel report [OPTION]... TRACE\n"
-"Tells from a trace what ran at the same time, and what did not.\n"
+"Tells from a trace what ran at the same time, what did not, and likely causes.\n"
 "\n"
-"      --help  print this and exit\n";
+"      --json       print it as JSON\n"
+"      --html=FILE  write a timeline, too, as a page that needs no network\n"
+"      --svg=FILE   write it as a picture\n"
+"      --help       print this and exit\n"
+"\n"
+"A trace is written by a program that uses runnel: rnl_trace_start().  Those of other\n"
+"programs are not read.\n";
+
+const char *report_time(char text[32], uint64_t ns)
+{
+	if (ns < 10000)
+		snprintf(text, 32, "%.2f us", (double)ns / 1e3);
+	else if (ns < 10000000)
+		snprintf(text, 32, "%.3f ms", (double)ns / 1e6);
+	else if (ns < 10000000000)
+		snprintf(text, 32, "%.1f ms", (double)ns / 1e6);
+	else
+		snprintf(text, 32, "%.2f s", (double)ns / 1e9);
+	return text;
+}
+
+/* ---- text ---------------------------------------------------------------- */
+
+static double percent(uint64_t part, uint64_t of)
+{
+	return of ? 100.0 * (double)part / (double)of : 0;
+}
+
+static void print_line(const char *what, uint64_t ns, uint64_t of)
+{
+	char time[32];
+
+	printf("  %-34s %12s %6.1f %%\n", what, report_time(time, ns), percent(ns, of));
+}
+
+static void print_depth(const struct rnl__overlap *o, uint64_t elapsed)
+{
+	int last = RNL_OVERLAP_DEPTH;
+
+	while (last && !o->at_once_ns[last])
+		last--;
+	printf("\nJobs on the device at once\n");
+	for (int i = 0; i <= last; i++) {
+		char what[32];
+
+		snprintf(what, sizeof(what), "%d%s", i, i == RNL_OVERLAP_DEPTH ? " or more" : "");
+		print_line(what, o->at_once_ns[i], elapsed);
+	}
+}
+
+static void print_overlap(const struct rnl__overlap *o)
+{
+	const uint64_t elapsed = o->end - o->begin, busy = o->kind_ns[RNL__OVERLAP_JOB];
+	char time[32];
+
+	printf("\nOn the device, of %s\n", report_time(time, elapsed));
+	print_line("busy", busy, elapsed);
+	if (o->kind_ns[RNL__OVERLAP_IN] || o->kind_ns[RNL__OVERLAP_KERNEL] ||
+	    o->kind_ns[RNL__OVERLAP_OUT]) {
+		print_line("copies in", o->kind_ns[RNL__OVERLAP_IN], elapsed);
+		print_line("kernels", o->kind_ns[RNL__OVERLAP_KERNEL], elapsed);
+		print_line("copies out", o->kind_ns[RNL__OVERLAP_OUT], elapsed);
+		print_line("copies in and kernels at once", o->in_kernel_ns, elapsed);
+		print_line("copies out and kernels at once", o->out_kernel_ns, elapsed);
+		print_line("copies in and out at once", o->copies_ns, elapsed);
+		print_line("all three at once", o->all_ns, elapsed);
+	}
+	printf("  One after another its jobs take %s: ", report_time(time, o->sum_ns));
+	printf("%.2f times as long as it was busy.\n", busy ? (double)o->sum_ns / (double)busy : 0);
+	print_depth(o, elapsed);
+}
+
+static void print_workers(const struct report *r)
+{
+	printf("\nWorkers%30s %12s %8s\n", "jobs timed", "busy", "");
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		char time[32];
+
+		if (r->workers >> i & 1)
+			printf("  %-24s %10" PRIu64 " %12s %6.1f %%\n", r->worker_names[i].text,
+			       r->overlap.worker_jobs[i],
+			       report_time(time, r->overlap.worker_ns[i]),
+			       percent(r->overlap.worker_ns[i], r->overlap.end - r->overlap.begin));
+	}
+}
+
+static void print_gaps(const struct rnl__overlap *o)
+{
+	char length[32], at[32];
+
+	if (o->gaps[0].end == o->gaps[0].begin)
+		return;
+	printf("\nLongest gaps on the device\n");
+	for (int i = 0; i < RNL__OVERLAP_GAPS && o->gaps[i].end > o->gaps[i].begin; i++)
+		printf("  %12s at %s\n", report_time(length, o->gaps[i].end - o->gaps[i].begin),
+		       report_time(at, o->gaps[i].begin));
+}
+
+static void print_text(const struct report *r)
+{
+	char time[32];
+
+	printf("%s: %s on %s, %d workers, %" PRIu64 " jobs (%" PRIu64 " timed on the device), %s\n",
+	       r->path, r->program, r->device, __builtin_popcountll(r->workers), r->nr_calls,
+	       r->overlap.nr_jobs, report_time(time, r->end - r->begin));
+	if (report_timed(r)) {
+		print_overlap(&r->overlap);
+		print_workers(r);
+		print_gaps(&r->overlap);
+	}
+	if (r->nr_causes)
+		printf("\nLikely causes, and what to do\n");
+	for (unsigned i = 0; i < r->nr_causes; i++)
+		printf("  - %s.\n", r->causes[i].text);
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+struct wishes {
+	bool json;
+	const char *html, *svg;
+};
+
+static int report(const char *path, const struct wishes *wishes)
+{
+	struct report *r = calloc(1, sizeof(*r));
+	int status;
+
+	if (!r)
+		return tool_trouble("out of memory");
+	status = report_read(r, path);
+	if (!status)
+		report_find_causes(r);
+	if (!status && wishes->html)
+		status = report_picture(r, wishes->html, true);
+	if (!status && wishes->svg)
+		status = report_picture(r, wishes->svg, false);
+	if (!status && wishes->json)
+		report_print_json(r);
+	else if (!status)
+		print_text(r);
+	report_free(r);
+	free(r);
+	return status;
+}
 
 int tool_report(int argc, char **argv)
 {
+	struct wishes wishes = { 0 };
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (option != 'h')
+		switch (option) {
+		case 'j':
+			wishes.json = true;
+			break;
+		case 'p':
+			wishes.html = optarg;
+			break;
+		case 's':
+			wishes.svg = optarg;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			return TOOL_YES;
+		default:
 			return tool_misused_said();
-		fputs(help, stdout);
-		return TOOL_YES;
+		}
 	}
 	if (optind == argc)
 		return tool_misused("there is no trace to look at");
-	return tool_trouble("this is not built in yet");
+	if (optind + 1 < argc)
+		return tool_misused("'%s' is too much: one trace at a time", argv[optind + 1]);
+	return report(argv[optind], &wishes);
 }

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runnel report: what a trace tells.  What its parts know of each other:
+ *
+ *	report.c		the command line, the text
+ *	report_read.c		the trace, event by event
+ *	report_causes.c		why there was no more overlap
+ *	report_json.c		the same as the text, for programs
+ *	report_picture.c	the timeline, as SVG, alone or in a page
+ *	report_shapes.c		spans as shapes, no more of them than can be seen
+ */
+#ifndef TOOL_REPORT_H
+#define TOOL_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <runnel.h>
+
+#include "../overlap.h"
+
+#define REPORT_NAMES 256	/* of job functions; others share the last */
+#define REPORT_THREADS 64	/* that submit or wait; others are not shown */
+#define REPORT_CAUSES 32
+
+/* What a lane of the picture shows. */
+enum report_lane { REPORT_DEVICE, REPORT_HOST, REPORT_THREAD };
+
+enum report_kind {
+	REPORT_JOB,		/* on the device */
+	REPORT_IN,
+	REPORT_KERNEL,
+	REPORT_OUT,
+	REPORT_CALL,		/* a job's function */
+	REPORT_SUBMIT,
+	REPORT_WAIT,
+	REPORT_NR_KINDS,
+};
+
+/* All times are nanoseconds since the trace began. */
+struct report_span {
+	uint64_t begin, end;
+	uint64_t id;		/* of the job; 0: none */
+	uint64_t queued;	/* CALL: when it was submitted; UINT64_MAX: not known */
+	uint64_t staged;	/* CALL: bytes of pageable memory that a CPU copied */
+	uint16_t of;		/* worker, or the number of the thread */
+	uint16_t name;
+	uint8_t kind;		/* enum report_kind */
+};
+
+struct report_name {
+	char text[104];
+};
+
+struct report_cause {
+	char text[400];
+};
+
+struct report {
+	const char *path;
+
+	/* What the trace says of itself. */
+	char program[100], device[100];
+	bool cuda, whole;		/* whole: it was stopped, and knows its end */
+	int64_t connections, timing;
+	int64_t dropped, too_much, unfinished, arrows_lost;
+
+	struct report_span *spans;
+	size_t nr, room;
+	struct report_name names[REPORT_NAMES];
+	unsigned nr_names;
+	uint64_t workers;		/* bits */
+	struct report_name worker_names[RNL_WORKERS_MAX];
+	unsigned nr_threads;
+	int64_t threads[REPORT_THREADS];
+	struct report_name thread_names[REPORT_THREADS];
+	unsigned nr_findings;		/* of the guard */
+	struct report_name findings[REPORT_CAUSES];
+
+	/* Found out. */
+	uint64_t begin, end;
+	uint64_t nr_calls;
+	struct rnl__overlap overlap;
+	struct report_cause causes[REPORT_CAUSES];
+	unsigned nr_causes;
+};
+
+/* Reads a trace; 0, or TOOL_TROUBLE, and what is wrong was said. */
+int report_read(struct report *r, const char *path);
+void report_free(struct report *r);
+
+/* Finds likely causes. */
+void report_find_causes(struct report *r);
+
+void report_print_json(const struct report *r);
+
+/* Writes the timeline to a file; page: as HTML.  0 or TOOL_TROUBLE. */
+int report_picture(const struct report *r, const char *path, bool page);
+
+/* Whether there is at least one device time. */
+static inline bool report_timed(const struct report *r)
+{
+	return r->overlap.nr_jobs;
+}
+
+/* "12.3 ms", in one of @text's 32 bytes. */
+const char *report_time(char text[32], uint64_t ns);
+
+/* ---- report_shapes.c ----------------------------------------------------- */
+
+/* A row of the picture. */
+struct report_row {
+	double top, height;
+	enum report_lane lane;
+	unsigned of;		/* worker or thread */
+};
+
+/* From nanoseconds to the picture's units. */
+struct report_scale {
+	uint64_t begin, end;
+	double left, width;
+	double least;		/* what is narrower is drawn together */
+};
+
+/* Writes a row's spans. */
+void report_shapes(FILE *to, const struct report *r, const struct report_row *row,
+		   const struct report_scale *scale);
+
+/* Writes how many jobs were on the device at once, over time. */
+void report_depth(FILE *to, const struct report *r, double top, double height,
+		  const struct report_scale *scale, unsigned *most);
+
+/* As text in XML. */
+void report_escape(FILE *to, const char *text);
+
+#endif /* TOOL_REPORT_H */

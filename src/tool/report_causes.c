@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runnel report: why there was no more overlap.
+ *
+ * DESIGN
+ * Each cause has a sign in the trace, and is named only with it: so these are likely,
+ * and not all that there may be.  A cause says what to do.
+ */
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITS_MIN_NS 50000u	/* a function that waits for the device takes longer */
+#define LOADS_MIN_NS 1000000u	/* loading a kernel takes longer */
+#define LOADS_TIMES 5
+#define STARVED 4		/* a worker with so many times fewer jobs than its share is starved */
+#define MB 1000000.0
+
+__attribute__((format(printf, 2, 3)))
+static void add(struct report *r, const char *format, ...)
+{
+	va_list args;
+
+	if (r->nr_causes == REPORT_CAUSES)
+		return;
+	va_start(args, format);
+	vsnprintf(r->causes[r->nr_causes++].text, sizeof(r->causes[0].text), format, args);
+	va_end(args);
+}
+
+static bool is_call(const struct report_span *s)
+{
+	return s->kind == REPORT_CALL;
+}
+
+/* ---- signs --------------------------------------------------------------- */
+
+static void look_at_guard(struct report *r)
+{
+	for (unsigned i = 0; i < r->nr_findings; i++)
+		add(r, "the guard found: %s", r->findings[i].text);
+}
+
+static void look_at_connections(struct report *r)
+{
+	int nr = __builtin_popcountll(r->workers);
+
+	if (r->cuda && nr > r->connections)
+		add(r, "%d workers share %" PRId64 " hardware queues, and streams that share one "
+		    "wait for each other: call rnl_setup() first in main(), or set "
+		    "CUDA_DEVICE_MAX_CONNECTIONS=32", nr, r->connections);
+}
+
+static void look_at_staging(struct report *r)
+{
+	uint64_t bytes = 0, jobs = 0;
+
+	for (size_t i = 0; i < r->nr; i++) {
+		bytes += is_call(&r->spans[i]) ? r->spans[i].staged : 0;
+		jobs += is_call(&r->spans[i]) && r->spans[i].staged;
+	}
+	if (bytes)
+		add(r, "%" PRIu64 " jobs copied %.1f MB from or to pageable memory, through a CPU: "
+		    "take the memory from rnl_pinned_get()", jobs, (double)bytes / MB);
+}
+
+/* By job, the function before what it has on the device. */
+static int by_id(const void *a, const void *b)
+{
+	const struct report_span *x = *(struct report_span *const *)a;
+	const struct report_span *y = *(struct report_span *const *)b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return (is_call(y) - is_call(x));
+}
+
+/* Functions that return only when the device has done what they issued. */
+static void look_at_waits(struct report *r)
+{
+	const struct report_span **spans = malloc((r->nr + 1) * sizeof(*spans));
+	uint64_t nr = 0, nr_both = 0, name = 0, ns = 0;
+	size_t n = 0;
+
+	if (!spans)
+		return;
+	for (size_t i = 0; i < r->nr; i++) {
+		if (is_call(&r->spans[i]) || r->spans[i].kind == REPORT_JOB)
+			spans[n++] = &r->spans[i];
+	}
+	qsort(spans, n, sizeof(*spans), by_id);
+	for (size_t i = 0; i + 1 < n; i++) {
+		const struct report_span *call = spans[i], *job = spans[i + 1];
+
+		if (call->id != job->id || !is_call(call) || is_call(job) ||
+		    job->end - job->begin < WAITS_MIN_NS)
+			continue;
+		nr_both++;
+		if (call->end < job->end - (job->end - job->begin) / 10)
+			continue;
+		nr++;
+		name = call->name;
+		ns += call->end - call->begin;
+	}
+	free(spans);
+	if (nr && nr * 2 >= nr_both)
+		add(r, "%" PRIu64 " functions, as %s, returned only when the device was done, and "
+		    "took %.1f ms for that: a wait in them (cudaStreamSynchronize, cudaMalloc, "
+		    "cudaMemcpy), or cudaMemcpyAsync with pageable memory, holds their worker",
+		    nr, r->names[name].text, (double)ns / 1e6);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The first call of a function against what is usual for it. */
+static void look_at_first(struct report *r, unsigned name, uint64_t *values)
+{
+	const struct report_span *first = NULL;
+	uint64_t median, took;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct report_span *s = &r->spans[i];
+
+		if (!is_call(s) || s->name != name)
+			continue;
+		if (!first || s->begin < first->begin)
+			first = s;
+		values[nr++] = s->end - s->begin;
+	}
+	if (nr < 4)
+		return;
+	qsort(values, nr, sizeof(*values), by_value);
+	median = values[nr / 2];
+	took = first->end - first->begin;
+	if (took > LOADS_MIN_NS && took > LOADS_TIMES * median)
+		add(r, "the first call of %s took %.2f ms, others %.3f ms: CUDA loads a kernel when "
+		    "it is launched first, and holds up other threads' launches meanwhile: launch "
+		    "each once at the start, or set CUDA_MODULE_LOADING=EAGER", r->names[name].text,
+		    (double)took / 1e6, (double)median / 1e6);
+}
+
+static void look_at_loading(struct report *r)
+{
+	uint64_t *values = malloc((r->nr + 1) * sizeof(*values));
+
+	for (unsigned name = 0; values && r->cuda && name < r->nr_names; name++)
+		look_at_first(r, name, values);
+	free(values);
+}
+
+static void look_at_shares(struct report *r)
+{
+	uint64_t jobs[RNL_WORKERS_MAX] = { 0 };
+	int nr = __builtin_popcountll(r->workers);
+
+	for (size_t i = 0; i < r->nr; i++)
+		jobs[r->spans[i].of % RNL_WORKERS_MAX] += is_call(&r->spans[i]);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		if (r->workers >> i & 1 && nr > 1 && r->nr_calls > 16u * (unsigned)nr &&
+		    jobs[i] * STARVED * (uint64_t)nr < r->nr_calls)
+			add(r, "%s starved: it had %" PRIu64 " of %" PRIu64 " jobs, %d workers share "
+			    "them: keys or a barrier may lead them elsewhere, or there are more "
+			    "workers than the jobs keep busy", r->worker_names[i].text, jobs[i],
+			    r->nr_calls, nr);
+	}
+}
+
+/* ---- gaps ---------------------------------------------------------------- */
+
+/* What the host did while the device had nothing to do. */
+static void look_at_gap(struct report *r, const struct rnl__overlap_gap *gap)
+{
+	const uint64_t ns = gap->end - gap->begin, middle = gap->begin + ns / 2;
+	const struct report_span *runs = NULL;
+	uint64_t nr_queued = 0;
+
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct report_span *s = &r->spans[i];
+
+		if (!is_call(s))
+			continue;
+		if (s->begin <= middle && s->end > middle)
+			runs = s;
+		nr_queued += s->queued < middle && s->begin > middle;
+	}
+	if (runs)
+		add(r, "the gap of %.3f ms at %.3f ms: the function %s ran then, for %.3f ms, and had "
+		    "not issued anything%s", (double)ns / 1e6, (double)gap->begin / 1e6,
+		    r->names[runs->name].text, (double)(runs->end - runs->begin) / 1e6,
+		    nr_queued ? "; jobs were queued behind it" : "");
+	else if (nr_queued)
+		add(r, "the gap of %.3f ms at %.3f ms: %" PRIu64 " jobs were queued, and no worker "
+		    "took one: they came after a barrier or a key, or the machine had no CPU for "
+		    "the workers", (double)ns / 1e6, (double)gap->begin / 1e6, nr_queued);
+	else
+		add(r, "the gap of %.3f ms at %.3f ms: no job was there: whoever submits did "
+		    "something else, or waited", (double)ns / 1e6, (double)gap->begin / 1e6);
+}
+
+/* Only such as matter. */
+static void look_at_gaps(struct report *r)
+{
+	const uint64_t elapsed = r->overlap.end - r->overlap.begin;
+
+	for (int i = 0; i < RNL__OVERLAP_GAPS; i++) {
+		const struct rnl__overlap_gap *gap = &r->overlap.gaps[i];
+
+		if (gap->end > gap->begin && gap->end - gap->begin > elapsed / 50)
+			look_at_gap(r, gap);
+	}
+}
+
+/* ---- pairs --------------------------------------------------------------- */
+
+static void look_at_pairs(struct report *r)
+{
+	unsigned nr = 0, of = 0, first = 0, second = 0;
+	int workers = __builtin_popcountll(r->overlap.workers);
+
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		for (unsigned j = i + 1; j < RNL_WORKERS_MAX; j++) {
+			if (!rnl__overlap_apart(&r->overlap, i, j))
+				continue;
+			if (!nr++) {
+				first = i;
+				second = j;
+			}
+		}
+	}
+	of = (unsigned)(workers * (workers - 1) / 2);
+	if (!nr)
+		return;
+	if (nr == of)
+		add(r, "no two workers ever had jobs on the device at once: %s", r->nr_causes ?
+		    "see above" : r->overlap.at_once_ns[0] > r->overlap.kind_ns[RNL__OVERLAP_JOB] ?
+		    "there was little for them to do: submit more before you wait" :
+		    "does something use the legacy default stream? runnel lint and the guard tell");
+	else
+		add(r, "%u of %u pairs of workers never had jobs on the device at once, as %s and %s: "
+		    "they may share a hardware queue, or had too few jobs to meet", nr, of,
+		    r->worker_names[first].text, r->worker_names[second].text);
+}
+
+/* ---- the trace itself ---------------------------------------------------- */
+
+static void look_at_trace(struct report *r)
+{
+	const uint64_t timed = r->overlap.nr_jobs;
+
+	if (!r->whole)
+		add(r, "the trace was not ended by rnl_trace_stop(), or its disk was full: it tells of "
+		    "its beginning");
+	if (r->dropped || r->too_much)
+		add(r, "%" PRId64 " records were dropped, since a buffer was full, and %" PRId64
+		    " jobs, since the file was: figures are of the rest (attributes buffer_bytes "
+		    "and file_max)", r->dropped, r->too_much);
+	if (r->timing == 2)
+		add(r, "device times were not asked for (RNL_TRACE_HOST)");
+	else if (r->nr_calls && timed * 10 < r->nr_calls * 9)
+		add(r, "the device's figures are of %" PRIu64 " of %" PRIu64 " jobs: for all of them, at "
+		    "some cost, trace with RNL_TRACE_EVERY", timed, r->nr_calls);
+}
+
+void report_find_causes(struct report *r)
+{
+	look_at_trace(r);
+	look_at_guard(r);
+	look_at_connections(r);
+	look_at_staging(r);
+	look_at_waits(r);
+	look_at_loading(r);
+	look_at_shares(r);
+	if (report_timed(r)) {
+		look_at_gaps(r);
+		look_at_pairs(r);
+	}
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* runnel report: figures for programs.  Times are in nanoseconds. */
+#include "report.h"
+
+#include "json.h"
+
+static void put_trace(const struct report *r)
+{
+	tool_json_object("trace");
+	tool_json_text("path", r->path);
+	tool_json_text("program", r->program);
+	tool_json_text("device", r->device);
+	tool_json_bool("whole", r->whole);
+	tool_json_integer("workers", __builtin_popcountll(r->workers));
+	tool_json_integer("jobs", (int64_t)r->nr_calls);
+	tool_json_integer("timed", (int64_t)r->overlap.nr_jobs);
+	tool_json_integer("unfinished", r->unfinished);
+	tool_json_integer("dropped", r->dropped);
+	tool_json_integer("too_much", r->too_much);
+	tool_json_close();
+}
+
+static void put_overlap(const struct rnl__overlap *o)
+{
+	const uint64_t busy = o->kind_ns[RNL__OVERLAP_JOB];
+
+	tool_json_object("overlap");
+	tool_json_integer("elapsed_ns", (int64_t)(o->end - o->begin));
+	tool_json_integer("busy_ns", (int64_t)busy);
+	tool_json_integer("sum_ns", (int64_t)o->sum_ns);
+	tool_json_number("speedup", busy ? (double)o->sum_ns / (double)busy : 0);
+	tool_json_integer("copies_in_ns", (int64_t)o->kind_ns[RNL__OVERLAP_IN]);
+	tool_json_integer("kernels_ns", (int64_t)o->kind_ns[RNL__OVERLAP_KERNEL]);
+	tool_json_integer("copies_out_ns", (int64_t)o->kind_ns[RNL__OVERLAP_OUT]);
+	tool_json_integer("copies_both_ways_ns", (int64_t)o->copies_ns);
+	tool_json_integer("copies_in_and_kernels_ns", (int64_t)o->in_kernel_ns);
+	tool_json_integer("copies_out_and_kernels_ns", (int64_t)o->out_kernel_ns);
+	tool_json_integer("all_three_ns", (int64_t)o->all_ns);
+	tool_json_array("at_once_ns");
+	for (int i = 0; i <= RNL_OVERLAP_DEPTH; i++)
+		tool_json_integer(NULL, (int64_t)o->at_once_ns[i]);
+	tool_json_close();
+	tool_json_close();
+}
+
+static void put_workers(const struct report *r)
+{
+	tool_json_array("workers");
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		if (!(r->workers >> i & 1))
+			continue;
+		tool_json_object(NULL);
+		tool_json_integer("worker", i);
+		tool_json_text("name", r->worker_names[i].text);
+		tool_json_integer("timed", (int64_t)r->overlap.worker_jobs[i]);
+		tool_json_integer("busy_ns", (int64_t)r->overlap.worker_ns[i]);
+		tool_json_close();
+	}
+	tool_json_close();
+}
+
+static void put_gaps(const struct rnl__overlap *o)
+{
+	tool_json_array("gaps");
+	for (int i = 0; i < RNL__OVERLAP_GAPS && o->gaps[i].end > o->gaps[i].begin; i++) {
+		tool_json_object(NULL);
+		tool_json_integer("begin_ns", (int64_t)o->gaps[i].begin);
+		tool_json_integer("end_ns", (int64_t)o->gaps[i].end);
+		tool_json_close();
+	}
+	tool_json_close();
+}
+
+static void put_pairs(const struct rnl__overlap *o)
+{
+	tool_json_array("pairs_apart");
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		for (unsigned j = i + 1; j < RNL_WORKERS_MAX; j++) {
+			if (!rnl__overlap_apart(o, i, j))
+				continue;
+			tool_json_array(NULL);
+			tool_json_integer(NULL, i);
+			tool_json_integer(NULL, j);
+			tool_json_close();
+		}
+	}
+	tool_json_close();
+}
+
+void report_print_json(const struct report *r)
+{
+	tool_json_object(NULL);
+	put_trace(r);
+	put_overlap(&r->overlap);
+	put_workers(r);
+	put_gaps(&r->overlap);
+	put_pairs(&r->overlap);
+	tool_json_array("causes");
+	for (unsigned i = 0; i < r->nr_causes; i++)
+		tool_json_text(NULL, r->causes[i].text);
+	tool_json_close();
+	tool_json_close();
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runnel report: reads a trace.
+ *
+ * DESIGN
+ * A trace may be hundreds of megabytes, so it is not read as one value, but event by
+ * event: jansson reads each, and what stands between them, a bracket and commas, is all
+ * that is looked at here.  Nothing in it is trusted.
+ */
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tool.h"
+
+#ifdef HAVE_JANSSON
+#include <jansson.h>
+
+#define DEVICE_TID 0x40000000
+#define TIME_MAX 1e13		/* microseconds: a third of a year */
+
+struct reader {
+	struct report *r;
+	uint64_t event;		/* its number, from 1 */
+	int64_t host_tid[RNL_WORKERS_MAX];
+	bool begun;		/* the trace has said what it is */
+};
+
+__attribute__((format(printf, 2, 3)))
+static int wrong(const struct reader *in, const char *format, ...)
+{
+	char text[200];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return tool_trouble("%s: event %" PRIu64 ": %s", in->r->path, in->event, text);
+}
+
+/* ---- members ------------------------------------------------------------- */
+
+static int get_text(struct reader *in, const json_t *of, const char *name, const char **text)
+{
+	const json_t *value = json_object_get(of, name);
+
+	*text = "";
+	if (!json_is_string(value))
+		return wrong(in, "\"%s\" is %s", name, value ? "no text" : "missing");
+	*text = json_string_value(value);
+	return 0;
+}
+
+static int get_integer(struct reader *in, const json_t *of, const char *name, int64_t least,
+		       int64_t *number)
+{
+	const json_t *value = json_object_get(of, name);
+
+	if (!json_is_integer(value))
+		return wrong(in, "\"%s\" is %s", name, value ? "no whole number" : "missing");
+	*number = json_integer_value(value);
+	if (*number < least)
+		return wrong(in, "\"%s\" is %" PRId64 ", less than %" PRId64, name, *number, least);
+	return 0;
+}
+
+/* Microseconds, as nanoseconds. */
+static int get_time(struct reader *in, const json_t *of, const char *name, uint64_t *ns)
+{
+	const json_t *value = json_object_get(of, name);
+	double us;
+
+	if (!json_is_number(value))
+		return wrong(in, "\"%s\" is %s", name, value ? "no number" : "missing");
+	us = json_number_value(value);
+	if (us < 0)
+		return wrong(in, "\"%s\" is negative: %g", name, us);
+	if (!(us < TIME_MAX))
+		return wrong(in, "\"%s\" is beyond all reason: %g", name, us);
+	*ns = (uint64_t)(us * 1000 + 0.5);
+	return 0;
+}
+
+/* The optional ones: 0 if they are not there. */
+static int64_t integer_or(const json_t *of, const char *name, int64_t otherwise)
+{
+	const json_t *value = json_object_get(of, name);
+
+	return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+static void copy_text(char *to, size_t bytes, const json_t *value)
+{
+	const char *text = json_string_value(value);
+
+	snprintf(to, bytes, "%s", text ? text : "?");
+}
+
+/* ---- what it is about ---------------------------------------------------- */
+
+static int read_header(struct reader *in, const json_t *args)
+{
+	struct report *r = in->r;
+	int64_t format;
+
+	if (get_integer(in, args, "format", 1, &format))
+		return TOOL_TROUBLE;
+	if (format != 1)
+		return wrong(in, "it is of format %" PRId64 ", which a newer runnel report reads",
+			     format);
+	copy_text(r->device, sizeof(r->device), json_object_get(args, "device"));
+	r->cuda = integer_or(args, "cuda", 0);
+	r->connections = integer_or(args, "connections", 8);
+	r->timing = integer_or(args, "timing", 0);
+	in->begun = true;
+	return 0;
+}
+
+static void read_end(struct report *r, const json_t *args)
+{
+	r->whole = true;
+	r->dropped = integer_or(args, "dropped", 0);
+	r->too_much = integer_or(args, "too_much", 0);
+	r->unfinished = integer_or(args, "unfinished", 0);
+	r->arrows_lost = integer_or(args, "arrows_lost", 0);
+}
+
+/* The thread's number in the report, or -1. */
+static int thread_of(struct report *r, int64_t tid)
+{
+	for (unsigned i = 0; i < r->nr_threads; i++) {
+		if (r->threads[i] == tid)
+			return (int)i;
+	}
+	if (r->nr_threads == REPORT_THREADS)
+		return -1;
+	r->threads[r->nr_threads] = tid;
+	snprintf(r->thread_names[r->nr_threads].text, sizeof(r->thread_names[0].text),
+		 "thread %" PRId64, tid);
+	return (int)r->nr_threads++;
+}
+
+static int worker_of(const struct reader *in, int64_t tid)
+{
+	if (tid >= DEVICE_TID && tid < DEVICE_TID + RNL_WORKERS_MAX)
+		return (int)(tid - DEVICE_TID);
+	for (int i = 0; i < RNL_WORKERS_MAX; i++) {
+		if (in->host_tid[i] == tid && tid)
+			return i;
+	}
+	return -1;
+}
+
+/* A worker's thread is the one whose name comes right before its device's. */
+static int read_thread_name(struct reader *in, int64_t tid, const json_t *args)
+{
+	static const char device[] = " device";
+	struct report *r = in->r;
+	const char *name;
+	int n;
+
+	if (get_text(in, args, "name", &name))
+		return TOOL_TROUBLE;
+	if (tid >= DEVICE_TID && tid < DEVICE_TID + RNL_WORKERS_MAX) {
+		n = (int)(tid - DEVICE_TID);
+		snprintf(r->worker_names[n].text, sizeof(r->worker_names[n].text), "%.*s",
+			 (int)(strlen(name) < sizeof(device) ? strlen(name) :
+			       strlen(name) - sizeof(device) + 1), name);
+		r->workers |= 1ull << n;
+		return 0;
+	}
+	n = worker_of(in, tid) < 0 ? thread_of(r, tid) : -1;
+	if (n >= 0)
+		snprintf(r->thread_names[n].text, sizeof(r->thread_names[n].text), "%s", name);
+	return 0;
+}
+
+/* It tells of which worker the thread is: see trace_json.c. */
+static int read_order(struct reader *in, int64_t tid, const json_t *args)
+{
+	struct report *r = in->r;
+	int64_t order;
+
+	if (get_integer(in, args, "sort_index", 0, &order))
+		return TOOL_TROUBLE;
+	if (tid >= DEVICE_TID || order < 1000 || order >= 1000 + 2 * RNL_WORKERS_MAX)
+		return 0;
+	in->host_tid[(order - 1000) / 2] = tid;
+	/* Its name came first, and was taken for a thread's. */
+	if (r->nr_threads && r->threads[r->nr_threads - 1] == tid)
+		r->nr_threads--;
+	return 0;
+}
+
+static int read_meta(struct reader *in, const char *name, int64_t tid, const json_t *args)
+{
+	if (!json_is_object(args))
+		return wrong(in, "\"args\" is %s", args ? "no object" : "missing");
+	if (!strcmp(name, "runnel"))
+		return read_header(in, args);
+	if (!strcmp(name, "runnel_end"))
+		read_end(in->r, args);
+	else if (!strcmp(name, "process_name"))
+		copy_text(in->r->program, sizeof(in->r->program), json_object_get(args, "name"));
+	else if (!strcmp(name, "thread_name"))
+		return read_thread_name(in, tid, args);
+	else if (!strcmp(name, "thread_sort_index"))
+		return read_order(in, tid, args);
+	return 0;
+}
+
+/* ---- spans --------------------------------------------------------------- */
+
+static uint16_t name_of(struct report *r, const char *text)
+{
+	unsigned i = 0;
+
+	while (i < r->nr_names && strncmp(r->names[i].text, text, sizeof(r->names[i].text) - 1))
+		i++;
+	if (i < r->nr_names)
+		return (uint16_t)i;
+	if (r->nr_names == REPORT_NAMES)
+		return REPORT_NAMES - 1;
+	snprintf(r->names[i].text, sizeof(r->names[i].text), "%s",
+		 i == REPORT_NAMES - 1 ? "others" : text);
+	return (uint16_t)r->nr_names++;
+}
+
+static const struct {
+	const char *category;
+	uint8_t kind;
+	bool device;
+} kinds[] = {
+	{ "device", REPORT_JOB, true }, { "copy in", REPORT_IN, true },
+	{ "kernel", REPORT_KERNEL, true }, { "copy out", REPORT_OUT, true },
+	{ "job", REPORT_CALL, false }, { "submit", REPORT_SUBMIT, false },
+	{ "wait", REPORT_WAIT, false },
+};
+
+static int add_span(struct report *r, const struct report_span *span)
+{
+	if (r->nr == r->room) {
+		size_t room = r->room ? 2 * r->room : 4096;
+		void *more = realloc(r->spans, room * sizeof(*r->spans));
+
+		if (!more)
+			return tool_trouble("%s: out of memory for its %zu spans", r->path, room);
+		r->spans = more;
+		r->room = room;
+	}
+	r->spans[r->nr++] = *span;
+	return 0;
+}
+
+static int read_args(struct reader *in, const json_t *args, struct report_span *s)
+{
+	int64_t id;
+
+	s->queued = UINT64_MAX;
+	if (s->kind == REPORT_SUBMIT || s->kind == REPORT_WAIT)
+		return 0;
+	if (!json_is_object(args))
+		return wrong(in, "\"args\" is %s", args ? "no object" : "missing");
+	if (get_integer(in, args, "id", 1, &id))
+		return TOOL_TROUBLE;
+	s->id = (uint64_t)id;
+	if (s->kind != REPORT_CALL)
+		return 0;
+	s->staged = (uint64_t)integer_or(args, "staged", 0);
+	return json_object_get(args, "queued") ? get_time(in, args, "queued", &s->queued) : 0;
+}
+
+/* Whose it is; -1: of a thread too many, which is left out. */
+static int owner(struct reader *in, const char *category, bool device, bool thread, int64_t tid)
+{
+	int worker = worker_of(in, tid);
+
+	if (thread)
+		return thread_of(in->r, tid);
+	if (worker < 0 || device != (tid >= DEVICE_TID)) {
+		(void)wrong(in, "a span of \"%s\" on track %" PRId64 ", which is no worker's",
+			    category, tid);
+		return -2;
+	}
+	return worker;
+}
+
+static int read_span(struct reader *in, const json_t *event, const char *name, int64_t tid)
+{
+	struct report_span s = { 0 };
+	const char *category;
+	uint64_t duration;
+	unsigned i = 0;
+	int of;
+
+	if (get_text(in, event, "cat", &category))
+		return TOOL_TROUBLE;
+	while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i].category, category))
+		i++;
+	if (i == sizeof(kinds) / sizeof(kinds[0]))
+		return 0;	/* a newer library's */
+	if (get_time(in, event, "ts", &s.begin) || get_time(in, event, "dur", &duration))
+		return TOOL_TROUBLE;
+	s.kind = kinds[i].kind;
+	s.end = s.begin + duration;
+	of = owner(in, category, kinds[i].device, s.kind == REPORT_SUBMIT || s.kind == REPORT_WAIT,
+		   tid);
+	if (of == -2 || read_args(in, json_object_get(event, "args"), &s))
+		return TOOL_TROUBLE;
+	if (of < 0)
+		return 0;
+	s.of = (uint16_t)of;
+	s.name = name_of(in->r, name);
+	if (s.kind <= REPORT_CALL)
+		in->r->workers |= 1ull << of;
+	in->r->nr_calls += s.kind == REPORT_CALL;
+	return add_span(in->r, &s);
+}
+
+/* What the guard has to say is shown as it is. */
+static void read_instant(struct report *r, const json_t *event, const char *name)
+{
+	const char *category = json_string_value(json_object_get(event, "cat"));
+
+	if (!category || strcmp(category, "guard") || r->nr_findings == REPORT_CAUSES)
+		return;
+	for (unsigned i = 0; i < r->nr_findings; i++) {
+		if (!strcmp(r->findings[i].text, name))
+			return;
+	}
+	snprintf(r->findings[r->nr_findings++].text, sizeof(r->findings[0].text), "%s", name);
+}
+
+static int read_event(struct reader *in, const json_t *event)
+{
+	const char *name, *phase;
+	int64_t tid;
+
+	if (!json_is_object(event))
+		return wrong(in, "it is no object");
+	if (get_text(in, event, "name", &name) || get_text(in, event, "ph", &phase) ||
+	    get_integer(in, event, "tid", 0, &tid))
+		return TOOL_TROUBLE;
+	if (!in->begun && strcmp(name, "runnel"))
+		return tool_trouble("%s: is JSON, but no trace that runnel wrote: those of other "
+				    "programs are not read", in->r->path);
+	if (!strcmp(phase, "M"))
+		return read_meta(in, name, tid, json_object_get(event, "args"));
+	if (!strcmp(phase, "X"))
+		return read_span(in, event, name, tid);
+	if (!strcmp(phase, "i"))
+		read_instant(in->r, event, name);
+	return 0;		/* arrows, and jobs in flight */
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+static int next_char(FILE *file)
+{
+	int c;
+
+	do
+		c = getc(file);
+	while (c == ' ' || c == '\t' || c == '\n' || c == '\r');
+	return c;
+}
+
+static int cut_off(const struct reader *in)
+{
+	return tool_trouble("%s: ends after event %" PRIu64 ", in the middle: it was cut off",
+			    in->r->path, in->event);
+}
+
+static int read_events(struct reader *in, FILE *file)
+{
+	int c = next_char(file);
+
+	if (c == EOF)
+		return tool_trouble("%s: %s", in->r->path, ferror(file) ? strerror(errno) :
+				    "is empty: a trace was to be there");
+	if (c == '{')
+		return tool_trouble("%s: is no trace that runnel wrote: those are an array of "
+				    "events, and those of other programs are not read", in->r->path);
+	if (c != '[')
+		return tool_trouble("%s: is no trace: it does not begin as JSON", in->r->path);
+	do {
+		json_error_t error;
+		json_t *event = json_loadf(file, JSON_DISABLE_EOF_CHECK, &error);
+		int ret;
+
+		if (!event && feof(file))
+			return cut_off(in);
+		in->event++;
+		if (!event)
+			return wrong(in, "is no JSON: %s", error.text);
+		ret = read_event(in, event);
+		json_decref(event);
+		if (ret)
+			return ret;
+		c = next_char(file);
+	} while (c == ',');
+	if (c == EOF)
+		return cut_off(in);
+	if (c != ']' || next_char(file) != EOF)
+		return tool_trouble("%s: after event %" PRIu64 " comes what is no JSON",
+				    in->r->path, in->event);
+	return 0;
+}
+
+static FILE *open_trace(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	struct stat st;
+
+	if (!file) {
+		(void)tool_trouble("%s: %s", path, strerror(errno));
+		return NULL;
+	}
+	if (!fstat(fileno(file), &st) && S_ISDIR(st.st_mode)) {
+		(void)tool_trouble("%s: is a directory, not a trace", path);
+		fclose(file);
+		return NULL;
+	}
+	return file;
+}
+
+/* The spans of the device, as overlap.h wants them. */
+static int find_overlap(struct report *r)
+{
+	struct rnl__overlap_span *spans = malloc((r->nr + 1) * sizeof(*spans));
+	size_t nr = 0;
+	int ret;
+
+	r->begin = r->nr ? UINT64_MAX : 0;
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct report_span *s = &r->spans[i];
+
+		r->begin = s->begin < r->begin ? s->begin : r->begin;
+		r->end = s->end > r->end ? s->end : r->end;
+		/* Both count the kinds of the device in the same way. */
+		if (spans && s->kind <= REPORT_OUT)
+			spans[nr++] = (struct rnl__overlap_span){ s->begin, s->end, s->of, s->kind };
+	}
+	ret = spans ? rnl__overlap_find(spans, nr, &r->overlap) : -ENOMEM;
+	free(spans);
+	return ret ? tool_trouble("%s: out of memory for its figures", r->path) : 0;
+}
+
+int report_read(struct report *r, const char *path)
+{
+	struct reader in = { .r = r };
+	FILE *file = open_trace(path);
+	int ret;
+
+	r->path = path;
+	if (!file)
+		return TOOL_TROUBLE;
+	ret = read_events(&in, file);
+	if (!ret && ferror(file))
+		ret = tool_trouble("%s: %s", path, strerror(errno));
+	fclose(file);
+	return ret ? ret : find_overlap(r);
+}
+
+#else
+
+int report_read(struct report *r, const char *path)
+{
+	(void)r;
+	return tool_trouble("%s: traces cannot be read: this was built without jansson "
+			    "(install libjansson-dev, configure again)", path);
+}
+
+#endif
+
+void report_free(struct report *r)
+{
+	free(r->spans);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runnel report: spans as shapes.
+ *
+ * DESIGN
+ * What is wide enough to be pointed at is a rectangle of its own, with a title that the
+ * browser shows.  The rest goes into one path for each row and kind; spans with less
+ * between them than can be seen become one piece of it.  So a picture's size is that of
+ * what can be seen in it, not that of the trace.
+ * A worker's device row has a band for each kind, one below the other: what overlaps in
+ * time does not hide.
+ */
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define POINTED 5.0	/* units: wider ones have titles */
+#define NARROWEST 0.5
+#define BINS 1000
+
+static const struct {
+	const char *class;
+	enum report_lane lane;
+	double top, height;	/* of the row's */
+} kinds[REPORT_NR_KINDS] = {
+	[REPORT_JOB] = { "job", REPORT_DEVICE, 0, 1 },
+	[REPORT_IN] = { "in", REPORT_DEVICE, 0.08, 0.28 },
+	[REPORT_KERNEL] = { "kernel", REPORT_DEVICE, 0.36, 0.28 },
+	[REPORT_OUT] = { "out", REPORT_DEVICE, 0.64, 0.28 },
+	[REPORT_CALL] = { "call", REPORT_HOST, 0, 1 },
+	[REPORT_SUBMIT] = { "submit", REPORT_THREAD, 0, 1 },
+	[REPORT_WAIT] = { "wait", REPORT_THREAD, 0.25, 0.5 },
+};
+
+void report_escape(FILE *to, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '<')
+			fputs("&lt;", to);
+		else if (*text == '&')
+			fputs("&amp;", to);
+		else if (*text == '"')
+			fputs("&quot;", to);
+		else if ((unsigned char)*text >= ' ')
+			fputc(*text, to);
+	}
+}
+
+static double x_of(const struct report_scale *s, uint64_t ns)
+{
+	if (s->end <= s->begin)
+		return s->left;
+	return s->left + s->width * (double)(ns - s->begin) / (double)(s->end - s->begin);
+}
+
+/* Pieces that were drawn together so far. */
+struct run {
+	double from, to;
+	const struct report_span *only;	/* NULL: it is several */
+	bool any, open;			/* there is a run; a path has begun */
+};
+
+struct pen {
+	FILE *to;
+	const struct report *r;
+	const struct report_row *row;
+	unsigned kind;
+	FILE *rects;
+};
+
+static void put_title(struct pen *pen, const struct report_span *s)
+{
+	char took[32], at[32];
+
+	fputs("<title>", pen->rects);
+	report_escape(pen->rects, pen->r->names[s->name].text);
+	fprintf(pen->rects, ": %s at %s", report_time(took, s->end - s->begin),
+		report_time(at, s->begin));
+	if (s->id)
+		fprintf(pen->rects, ", job %" PRIu64, s->id);
+	if (s->kind == REPORT_CALL && s->queued < s->begin)
+		fprintf(pen->rects, ", queued for %s", report_time(took, s->begin - s->queued));
+	fputs("</title>", pen->rects);
+}
+
+static void end_run(struct pen *pen, struct run *run)
+{
+	const double top = pen->row->top + pen->row->height * kinds[pen->kind].top;
+	const double height = pen->row->height * kinds[pen->kind].height;
+	double width = run->to - run->from;
+
+	if (!run->any)
+		return;
+	width = width > NARROWEST ? width : NARROWEST;
+	if (run->only && width >= POINTED) {
+		fprintf(pen->rects, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\">",
+			kinds[pen->kind].class, run->from, top, width, height);
+		put_title(pen, run->only);
+		fputs("</rect>\n", pen->rects);
+	} else {
+		if (!run->open)
+			fprintf(pen->to, "<path class=\"%s\" d=\"", kinds[pen->kind].class);
+		run->open = true;
+		fprintf(pen->to, "M%.1f %.1fh%.1fv%.1fh-%.1fz", run->from, top, width, height, width);
+	}
+	run->any = false;
+}
+
+static void put_kind(struct pen *pen, const struct report_scale *scale)
+{
+	struct run run = { 0 };
+
+	for (size_t i = 0; i < pen->r->nr; i++) {
+		const struct report_span *s = &pen->r->spans[i];
+		double from, to;
+
+		if (s->kind != pen->kind || s->of != pen->row->of)
+			continue;
+		from = x_of(scale, s->begin);
+		to = x_of(scale, s->end);
+		if (run.any && from < run.to + scale->least && to >= run.from &&
+		    (to - from < POINTED || run.to - run.from < POINTED)) {
+			run.to = to > run.to ? to : run.to;
+			run.only = NULL;
+			continue;
+		}
+		end_run(pen, &run);
+		run = (struct run){ from, to, s, true, run.open };
+	}
+	end_run(pen, &run);
+	if (run.open)
+		fputs("\"/>\n", pen->to);
+}
+
+void report_shapes(FILE *to, const struct report *r, const struct report_row *row,
+		   const struct report_scale *scale)
+{
+	struct pen pen = { .to = to, .r = r, .row = row };
+	char *rects = NULL;
+	size_t bytes = 0;
+
+	for (pen.kind = 0; pen.kind < REPORT_NR_KINDS; pen.kind++) {
+		if (kinds[pen.kind].lane != row->lane)
+			continue;
+		/* They come behind the path that they would interrupt. */
+		pen.rects = open_memstream(&rects, &bytes);
+		if (!pen.rects)
+			return;
+		put_kind(&pen, scale);
+		fclose(pen.rects);
+		fwrite(rects, 1, bytes, to);
+		free(rects);
+		rects = NULL;
+	}
+}
+
+/* ---- how many at once ---------------------------------------------------- */
+
+/* Adds what a span has in each of the bins. */
+static void add_to_bins(double *bins, double from, double to)
+{
+	for (int i = (int)from; i < BINS && (double)i < to; i++) {
+		const double begin = from > i ? from : i, end = to < i + 1 ? to : i + 1;
+
+		bins[i] += end - begin;
+	}
+}
+
+void report_depth(FILE *to, const struct report *r, double top, double height,
+		  const struct report_scale *scale, unsigned *most)
+{
+	double bins[BINS] = { 0 }, highest = 1;
+	const struct report_scale own = { scale->begin, scale->end, 0, BINS, 0 };
+
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct report_span *s = &r->spans[i];
+
+		if (s->kind == REPORT_JOB)
+			add_to_bins(bins, x_of(&own, s->begin), x_of(&own, s->end));
+	}
+	for (int i = 0; i < BINS; i++)
+		highest = bins[i] > highest ? bins[i] : highest;
+	*most = (unsigned)(highest + 0.999);
+	fprintf(to, "<path class=\"depth\" d=\"M%.1f %.1f", scale->left, top + height);
+	for (int i = 0; i < BINS; i++) {
+		const double y = top + height * (1 - bins[i] / *most);
+
+		if (!i || bins[i] != bins[i - 1])
+			fprintf(to, "V%.1f", y);
+		if (i + 1 == BINS || bins[i] != bins[i + 1])
+			fprintf(to, "H%.1f", scale->left + scale->width * (i + 1) / BINS);
+	}
+	fprintf(to, "V%.1fz\"/>\n", top + height);
+}
