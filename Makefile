@@ -206,6 +206,7 @@ APIS := \
 	api_stats \
 	api_stream \
 	api_submit \
+	api_trace \
 	api_urgent \
 	api_water \
 	api_work \

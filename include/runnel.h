@@ -1236,7 +1236,7 @@ struct rnl_overlap {
 	uint32_t nr_workers;	/* that had jobs there */
 	uint64_t nr_jobs;	/* that it is about: of the latest 65536 spans, each of a job or of
 				 * an operation in it */
-	uint64_t nr_untimed;	/* jobs of the trace, ever, of which nothing is known there */
+	uint64_t nr_untimed;	/* jobs of the trace, ever, that were there, but not timed, or are */
 	uint64_t elapsed_ns;	/* from the first job's begin to the last one's end */
 	uint64_t busy_ns;	/* with at least one job on the device */
 	uint64_t sum_ns;	/* what they would have taken one after another */

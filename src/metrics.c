@@ -127,6 +127,8 @@ static const struct {
 	{ "worker_sleeps_total", "counter", "Times that a worker fell asleep idle.", FIELD(slept) },
 	{ "staged_bytes_total", "counter", "Bytes of pageable copies, which a CPU copied.",
 	  FIELD(staged_bytes) },
+	{ "untraced_total", "counter", "Records of jobs that a trace had no room for.",
+	  FIELD(untraced) },
 	{ "jobs_queued", "gauge", "Jobs on the worker's queue.", FIELD(queued) },
 	{ "jobs_in_flight", "gauge", "Jobs on the worker's stream.", FIELD(in_flight) },
 };

@@ -41,8 +41,10 @@ bool rnl__trace_drain(struct rnl__trace *t)
 		if (!(t->named >> i & 1))
 			rnl__trace_name_track(t, track);
 		t->named |= 1ull << i;
-		for (uint64_t n = 0; n < nr; n++)
-			rnl__trace_record(t, track, &records[n]);
+		for (uint64_t n = 0; n < nr; n++) {
+			if (rnl__trace_record(t, track, &records[n]))
+				rnl__trace_note(t, track, &records[n]);
+		}
 		rnl__track_skip(track, nr);
 		much = much || nr >= track->nr_records / 8;
 	}
@@ -53,6 +55,22 @@ static bool stops(struct rnl__trace *t)
 {
 	/* [trace.S2] acquire: all that the workers noted; pairs with [trace.S1] */
 	return atomic_load_explicit(&t->stops, memory_order_acquire);
+}
+
+static void note_joins(struct rnl_pool *pool, struct rnl__trace *t)
+{
+	pthread_mutex_lock(&pool->joining);
+	pool->joins = t;
+	pthread_mutex_unlock(&pool->joining);
+}
+
+/* Not the caller of rnl_trace_stop(): that one may take signals, as SIGXFSZ is. */
+static void write_end(struct rnl__trace *t)
+{
+	note_joins(t->pool, NULL);
+	rnl__trace_arrows(t);
+	rnl__trace_footer(t);
+	rnl__trace_flush(&t->file);
 }
 
 static void *writer_main(void *arg)
@@ -73,6 +91,7 @@ static void *writer_main(void *arg)
 		if (!much && !last)
 			(void)rnl__futex_wait(&t->stops, 0, rnl__now() + PERIOD_NS);
 	} while (!last || much);
+	write_end(t);
 	return NULL;
 }
 
@@ -165,13 +184,6 @@ static int create(struct rnl_pool *pool, const struct rnl_trace_attr *attr,
 
 /* ---- its beginning and its end ------------------------------------------- */
 
-static void note_joins(struct rnl_pool *pool, struct rnl__trace *t)
-{
-	pthread_mutex_lock(&pool->joining);
-	pool->joins = t;
-	pthread_mutex_unlock(&pool->joining);
-}
-
 /* The workers cease to note; the rest is written. */
 static int end(struct rnl_pool *pool)
 {
@@ -180,9 +192,6 @@ static int end(struct rnl_pool *pool)
 
 	rnl__pool_set_trace(pool, NULL);
 	stop_writer(t);
-	note_joins(pool, NULL);
-	rnl__trace_arrows(t);
-	rnl__trace_footer(t);
 	ret = rnl__trace_close(&t->file);
 	if (ret)
 		rnl__pool_log(pool, RNL_LOG_WARNING, "the trace is not complete: %s",

@@ -93,7 +93,7 @@ struct rnl__trace {
 	struct rnl__trace_arrows arrows;
 	struct rnl__trace_name names[64];
 	uint64_t named;			/* bits: tracks that the file knows */
-	uint64_t nr_jobs, nr_timed, nr_cut;
+	uint64_t nr_jobs, nr_flown, nr_timed, nr_cut; /* flown: left something on the stream */
 	uint64_t too_much;		/* jobs for which the file had no room */
 	uint64_t nr_spans;		/* ever */
 	struct rnl__overlap_span *spans; /* ring of the last RNL__TRACE_SPANS */
@@ -148,7 +148,9 @@ int rnl__trace_close(struct rnl__trace_file *f);
 void rnl__trace_header(struct rnl__trace *t);
 void rnl__trace_name_track(struct rnl__trace *t, const struct rnl__track *track);
 void rnl__trace_name_thread(struct rnl__trace *t, uint32_t tid);
-void rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
+
+/* True: the file has the job now, and room for its arrows. */
+bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		       const struct rnl__record *record);
 void rnl__trace_footer(struct rnl__trace *t);
 

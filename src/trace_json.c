@@ -132,9 +132,9 @@ void rnl__trace_footer(struct rnl__trace *t)
 		/* relaxed: a figure */
 		dropped += atomic_load_explicit(&t->tracks[i].dropped, memory_order_relaxed);
 	rnl__trace_print(&t->file, ",\n{\"name\":\"runnel_end\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
-			 "\"args\":{\"jobs\":%" PRIu64 ",\"timed\":%" PRIu64 ",\"unfinished\":%" PRIu64
+			 "\"args\":{\"jobs\":%" PRIu64 ",\"flown\":%" PRIu64 ",\"timed\":%" PRIu64 ",\"unfinished\":%" PRIu64
 			 ",\"dropped\":%" PRIu64 ",\"too_much\":%" PRIu64 ",\"arrows_lost\":%" PRIu64
-			 "}}", (int)getpid(), t->nr_jobs, t->nr_timed, t->nr_cut, dropped,
+			 "}}", (int)getpid(), t->nr_jobs, t->nr_flown, t->nr_timed, t->nr_cut, dropped,
 			 t->too_much, t->arrows.lost);
 	rnl__trace_mark(&t->file);
 }
@@ -220,6 +220,7 @@ static void count(struct rnl__trace *t, const struct rnl__track *track,
 
 	if (r->kind == RNL__TRACK_CALL) {
 		t->nr_jobs++;
+		t->nr_flown += r->call.in_flight;
 	} else if (r->kind == RNL__TRACK_CUT) {
 		t->nr_cut++;
 	} else if (r->kind != RNL__TRACK_DONE) {
@@ -230,24 +231,23 @@ static void count(struct rnl__trace *t, const struct rnl__track *track,
 	}
 }
 
-void rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
+bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		       const struct rnl__record *r)
 {
 	const bool call = r->kind == RNL__TRACK_CALL;
 
 	count(t, track, r);
 	if (r->kind == RNL__TRACK_CUT)
-		return;
+		return false;
 	if (!rnl__trace_room(&t->file, RNL__TRACE_EVENT_MAX, call ? RNL__TRACE_ARROWS_MAX : 0)) {
 		t->too_much += call;
-		return;
+		return false;
 	}
-	if (call) {
+	if (call)
 		put_call(t, track, r);
-		rnl__trace_note(t, track, r);
-	} else if (r->kind == RNL__TRACK_DONE) {
+	else if (r->kind == RNL__TRACK_DONE)
 		put_done(t, track, r);
-	} else {
+	else
 		put_op(t, track, r);
-	}
+	return call;
 }

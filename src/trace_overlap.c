@@ -49,7 +49,7 @@ static int copy_spans(struct rnl__trace *t, struct rnl__overlap_span **spans, si
 	while (rnl__trace_drain(t))
 		;
 	*nr = t->nr_spans < RNL__TRACE_SPANS ? (size_t)t->nr_spans : RNL__TRACE_SPANS;
-	*nr_untimed = t->nr_jobs - t->nr_timed;
+	*nr_untimed = t->nr_flown - t->nr_timed;
 	*spans = malloc((*nr + 1) * sizeof(**spans));
 	if (*spans)
 		memcpy(*spans, t->spans, *nr * sizeof(**spans));

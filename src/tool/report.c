@@ -134,7 +134,8 @@ static void print_text(const struct report *r)
 	if (report_timed(r)) {
 		print_overlap(&r->overlap);
 		print_workers(r);
-		print_gaps(&r->overlap);
+		if (report_mostly_timed(r))
+			print_gaps(&r->overlap);
 	}
 	if (r->nr_causes)
 		printf("\nLikely causes, and what to do\n");

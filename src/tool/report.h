@@ -81,7 +81,7 @@ struct report {
 
 	/* Found out. */
 	uint64_t begin, end;
-	uint64_t nr_calls;
+	uint64_t nr_calls, nr_flights; /* jobs; those that had something on the device */
 	struct rnl__overlap overlap;
 	struct report_cause causes[REPORT_CAUSES];
 	unsigned nr_causes;
@@ -103,6 +103,12 @@ int report_picture(const struct report *r, const char *path, bool page);
 static inline bool report_timed(const struct report *r)
 {
 	return r->overlap.nr_jobs;
+}
+
+/* Whether the figures of the device are those of nearly all jobs. */
+static inline bool report_mostly_timed(const struct report *r)
+{
+	return r->overlap.nr_jobs && r->overlap.nr_jobs * 10 >= r->nr_flights * 9;
 }
 
 /* "12.3 ms", in one of @text's 32 bytes. */

@@ -254,8 +254,6 @@ static void look_at_pairs(struct report *r)
 
 static void look_at_trace(struct report *r)
 {
-	const uint64_t timed = r->overlap.nr_jobs;
-
 	if (!r->whole)
 		add(r, "the trace was not ended by rnl_trace_stop(), or its disk was full: it tells of "
 		    "its beginning");
@@ -265,9 +263,10 @@ static void look_at_trace(struct report *r)
 		    "and file_max)", r->dropped, r->too_much);
 	if (r->timing == 2)
 		add(r, "device times were not asked for (RNL_TRACE_HOST)");
-	else if (r->nr_calls && timed * 10 < r->nr_calls * 9)
-		add(r, "the device's figures are of %" PRIu64 " of %" PRIu64 " jobs: for all of them, at "
-		    "some cost, trace with RNL_TRACE_EVERY", timed, r->nr_calls);
+	else if (r->nr_flights && !report_mostly_timed(r))
+		add(r, "the device's figures are those of %" PRIu64 " of %" PRIu64 " jobs, and gaps "
+		    "between them may be others: for all, at some cost, trace with "
+		    "RNL_TRACE_EVERY", r->overlap.nr_jobs, r->nr_flights);
 }
 
 void report_find_causes(struct report *r)
@@ -279,7 +278,7 @@ void report_find_causes(struct report *r)
 	look_at_waits(r);
 	look_at_loading(r);
 	look_at_shares(r);
-	if (report_timed(r)) {
+	if (report_mostly_timed(r)) {
 		look_at_gaps(r);
 		look_at_pairs(r);
 	}

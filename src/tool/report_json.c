@@ -13,6 +13,7 @@ static void put_trace(const struct report *r)
 	tool_json_bool("whole", r->whole);
 	tool_json_integer("workers", __builtin_popcountll(r->workers));
 	tool_json_integer("jobs", (int64_t)r->nr_calls);
+	tool_json_integer("on_device", (int64_t)r->nr_flights);
 	tool_json_integer("timed", (int64_t)r->overlap.nr_jobs);
 	tool_json_integer("unfinished", r->unfinished);
 	tool_json_integer("dropped", r->dropped);

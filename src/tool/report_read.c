@@ -355,7 +355,8 @@ static int read_event(struct reader *in, const json_t *event)
 		return read_span(in, event, name, tid);
 	if (!strcmp(phase, "i"))
 		read_instant(in->r, event, name);
-	return 0;		/* arrows, and jobs in flight */
+	in->r->nr_flights += !strcmp(phase, "b");
+	return 0;		/* arrows, and the ends of flights */
 }
 
 /* ---- the file ------------------------------------------------------------ */
