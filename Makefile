@@ -125,6 +125,7 @@ UNITS := \
 	unit_latch \
 	unit_map_faults \
 	unit_nontemporal \
+	unit_overlap \
 	unit_park \
 	unit_pinned \
 	unit_pinned_faults \
@@ -132,6 +133,7 @@ UNITS := \
 	unit_queue \
 	unit_sha256 \
 	unit_spans \
+	unit_trace_faults \
 	# EOL
 # The same, once per device.
 DEVICES := \
@@ -225,6 +227,7 @@ STRESS := \
 	stress_resize \
 	stress_storm \
 	stress_submit \
+	stress_trace \
 	stress_wake \
 	# EOL
 # CUDA code of an application; linked with the static runtime and librunnel.so,
@@ -496,8 +499,9 @@ tests/api_loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
 tests/api_guard: WRAP = -rdynamic
 $(ways:%=tests/cuda_guard_%): NVWRAP = -Xlinker --export-dynamic
 tests/api_noalloc: WRAP = -ldl
-tests/unit_batch_faults tests/unit_faults tests/unit_map_faults: WRAP = \
+tests/unit_batch_faults tests/unit_faults tests/unit_map_faults tests/unit_trace_faults: WRAP = \
 	$(foreach f,aligned_alloc calloc free malloc pthread_create realloc,-Wl,--wrap=$f)
+tests/unit_trace_faults: WRAP += -Wl,--wrap=mmap -Wl,--wrap=pwrite
 $(TESTS_A:%=%.o): INC += -I$(srcdir)/src
 $(TESTS_SO): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO) $(CHECK_LIBS) $(WRAP)

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Traces begin and end, and are asked for figures, while jobs run and the pool is
+ * resized: each job runs once, and each trace opens.
+ *
+ * env: RNL_TEST_SEED repeats the draws.
+ */
+#include "gate.h"
+#include "seed.h"
+
+#define NR_SUBMITTERS 3
+#define NR_TRACERS 2
+#define NR_TRACES 60
+#define WINDOW 64
+
+struct test {
+	struct rnl_pool *pool;
+	_Atomic bool stop;
+	_Atomic unsigned nr_traces;
+	char *memory;
+};
+
+struct item {
+	struct rnl_job job;
+	struct test *test;
+	unsigned ran;
+	bool fills;
+};
+
+struct submitter {
+	pthread_t thread;
+	struct test *test;
+	uint64_t random, nr;
+	const char *wrong;
+	struct item items[WINDOW];
+};
+
+struct tracer {
+	pthread_t thread;
+	struct test *test;
+	uint64_t random;
+	unsigned number;
+	const char *wrong;
+};
+
+static int run(struct rnl_job *job)
+{
+	struct item *item = rnl_container_of(job, struct item, job);
+
+	item->ran++;
+	return item->fills ? rnl_fill(item->test->memory + 64 * rnl_worker_index(), 1, 64) : 0;
+}
+
+static void *submit_main(void *arg)
+{
+	struct submitter *s = arg;
+	struct rnl_barrier barrier;
+
+	(void)rnl_barrier_init(&barrier, s->test->pool);
+	while (!s->test->stop && !s->wrong) {
+		unsigned nr = 1 + draw(&s->random, WINDOW);
+
+		for (unsigned i = 0; i < nr; i++) {
+			struct item *item = &s->items[i];
+
+			(void)rnl_job_init(&item->job, run);
+			item->test = s->test;
+			item->ran = 0;
+			item->fills = draw(&s->random, 3);
+			if (draw(&s->random, 2))
+				(void)rnl_barrier_add(&barrier, &item->job);
+			if (rnl_submit_wait(s->test->pool, &item->job, RNL_FOREVER))
+				s->wrong = "a submit was refused";
+		}
+		if (draw(&s->random, 2) && rnl_barrier_wait(&barrier, RNL_FOREVER))
+			s->wrong = "a barrier's wait failed";
+		for (unsigned i = 0; i < nr; i++) {
+			if (rnl_job_wait(&s->items[i].job, RNL_FOREVER))
+				s->wrong = "a wait failed";
+			else if (s->items[i].ran != 1 || rnl_job_result(&s->items[i].job))
+				s->wrong = "a job did not run once, and well";
+		}
+		s->nr += nr;
+	}
+	return NULL;
+}
+
+/* Whether the file begins and ends as JSON. */
+static bool opens(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	char end[4] = "";
+	bool ok;
+
+	if (!file)
+		return false;
+	ok = getc(file) == '[' && !fseek(file, -3, SEEK_END) && fread(end, 1, 3, file) == 3 &&
+	     !strcmp(end, "\n]\n");
+	fclose(file);
+	return ok;
+}
+
+/* Several threads start and stop the one trace: that of the pool. */
+static void *trace_main(void *arg)
+{
+	struct tracer *t = arg;
+	char path[80];
+
+	snprintf(path, sizeof(path), "/tmp/stress_trace.%d.%u.json", (int)getpid(), t->number);
+	while (t->test->nr_traces < NR_TRACES && !t->wrong) {
+		struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+		struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+		int ret;
+
+		attr.timing = draw(&t->random, 3);
+		attr.buffer_bytes = draw(&t->random, 2) ? 65536 : 0;
+		attr.file_max = 1 << 20;
+		ret = rnl_trace_start(t->test->pool, path, &attr);
+		if (ret && ret != -EALREADY)
+			t->wrong = rnl_strerror(ret);
+		if (ret)
+			continue;
+		t->test->nr_traces++;
+		if (draw(&t->random, 2))
+			usleep(draw(&t->random, 5000));
+		ret = rnl_trace_overlap(t->test->pool, &overlap);
+		if (ret && ret != -EALREADY)
+			t->wrong = "its overlap was refused";
+		ret = rnl_trace_stop(t->test->pool);
+		if (ret)
+			t->wrong = "it did not stop";
+		else if (!opens(path))
+			t->wrong = "its file does not open";
+	}
+	unlink(path);
+	return NULL;
+}
+
+START_TEST(test_traces_come_and_go_while_jobs_run)
+{
+	struct submitter *submitters = calloc(NR_SUBMITTERS, sizeof(*submitters));
+	struct tracer tracers[NR_TRACERS];
+	struct test test = { .pool = pool_of(3) };
+	uint64_t seed = test_seed(), random = draws_of(seed, 200);
+	void *memory;
+
+	ck_assert_int_eq(rnl_device_alloc(test.pool, 64 * RNL_WORKERS_MAX, &memory), 0);
+	test.memory = memory;
+	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {
+		submitters[i].test = &test;
+		submitters[i].random = draws_of(seed, i);
+		ck_assert_int_eq(pthread_create(&submitters[i].thread, NULL, submit_main,
+						&submitters[i]), 0);
+	}
+	for (unsigned i = 0; i < NR_TRACERS; i++) {
+		tracers[i] = (struct tracer){ .test = &test, .random = draws_of(seed, 100 + i),
+					      .number = i };
+		ck_assert_int_eq(pthread_create(&tracers[i].thread, NULL, trace_main, &tracers[i]),
+				 0);
+	}
+	while (test.nr_traces < NR_TRACES) {
+		bool wrong = false;
+
+		ck_assert_int_eq(rnl_pool_resize(test.pool, 1 + draw(&random, 6)), 0);
+		for (unsigned i = 0; i < NR_TRACERS; i++)
+			wrong = wrong || tracers[i].wrong;
+		if (wrong)
+			break;
+	}
+	for (unsigned i = 0; i < NR_TRACERS; i++)
+		pthread_join(tracers[i].thread, NULL);
+	test.stop = true;
+	for (unsigned i = 0; i < NR_SUBMITTERS; i++)
+		pthread_join(submitters[i].thread, NULL);
+	for (unsigned i = 0; i < NR_TRACERS; i++)
+		ck_assert_msg(!tracers[i].wrong, "a trace: %s", tracers[i].wrong);
+	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {
+		ck_assert_msg(!submitters[i].wrong, "%s", submitters[i].wrong);
+		ck_assert_uint_gt(submitters[i].nr, 0);
+	}
+	rnl_device_free(test.pool, memory);
+	rnl_pool_destroy(test.pool);
+	free(submitters);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("stress_trace");
+	TCase *tc = tcase_create("storm");
+
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, test_traces_come_and_go_while_jobs_run);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int main(void)
+{
+	return suite_main(make_suite);
+}
