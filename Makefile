@@ -305,6 +305,7 @@ SCRIPTS := \
 	bench_gpu_quick.sh \
 	bench_quick.sh \
 	cli_lint.sh \
+	cli_report.sh \
 	configure-current.sh \
 	headers.sh \
 	install.sh \
@@ -326,6 +327,7 @@ DEVICE_SCRIPTS := \
 	cli_overlap.sh \
 	cli_stream_kinds.sh \
 	cli_tool.sh \
+	cli_trace.sh \
 	# EOL
 
 # Of these, on the double of the CUDA runtime, too.

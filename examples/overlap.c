@@ -151,6 +151,34 @@ static void time_stages(const struct overlap_work *work)
 	}
 }
 
+/* Once more, traced: the same stages, as rnl_map() has timed them and as the trace has. */
+static void trace_stages(const struct overlap_work *work, const char *file)
+{
+	const struct way *way = &ways[ways[BY_CHUNK].run ? BY_CHUNK : COPIES_FIRST];
+	struct rnl_map_report own = RNL_MAP_REPORT_INIT;
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	struct rnl_overlap seen = RNL_OVERLAP_INIT;
+	double wall;
+
+	attr.timing = RNL_TRACE_EVERY;
+	must(rnl_trace_start(work->pool, file, &attr), file);
+	must(way->run(work, way->how | RNL_MAP_TIMED, &own), way->name);
+	/* The barrier is told before the worker's last job is. */
+	must(rnl_pool_drain(work->pool, RNL_FOREVER), "waiting for the workers");
+	must(rnl_trace_overlap(work->pool, &seen), "the trace's overlap");
+	must(rnl_trace_stop(work->pool), file);
+	wall = (double)own.wall_ns;
+	printf("\n%s, traced to %s:\n", way->name, file);
+	printf("    by rnl_map: in %.2f ms, kernels %.2f ms, out %.2f ms: together %.1f %% of the time\n",
+	       (double)own.in_ns / 1e6, (double)own.kernel_ns / 1e6, (double)own.out_ns / 1e6,
+	       100 * (double)(own.in_ns + own.kernel_ns + own.out_ns) / wall);
+	printf("    by the trace: in %.2f ms, kernels %.2f ms, out %.2f ms: together %.1f %% of the time\n",
+	       (double)seen.in_ns / 1e6, (double)seen.kernel_ns / 1e6, (double)seen.out_ns / 1e6,
+	       100 * (double)(seen.in_ns + seen.kernel_ns + seen.out_ns) / wall);
+	printf("    all three at once for %.2f ms, %.2f times as fast as one job after another\n",
+	       (double)seen.all_ns / 1e6, seen.speedup_percent / 100.0);
+}
+
 static void measure_all(const struct overlap_work *work, unsigned repeat)
 {
 	for (int i = 0; i < NR_WAYS; i++) {
@@ -264,6 +292,8 @@ int main(int argc, char **argv)
 	measure_all(&work, opt.repeat);
 	time_stages(&work);
 	print_all(&opt);
+	if (opt.trace)
+		trace_stages(&work, opt.trace);
 
 	for (int i = 0; i < NR_WAYS; i++)
 		free(ways[i].samples);

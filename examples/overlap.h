@@ -48,6 +48,7 @@ struct overlap_options {
 	uint32_t rounds;		/* of the kernel; 0: to be found */
 	bool pageable, in_place, callbacks;
 	unsigned callback_step;		/* they look at one word in so many */
+	const char *trace;		/* file; NULL: none is wanted */
 };
 
 /* Exits after --help, and when something is wrong. */

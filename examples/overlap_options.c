@@ -35,6 +35,7 @@ enum {
 	OPT_CALLBACKS,
 	OPT_ROUNDS,
 	OPT_REPEAT,
+	OPT_TRACE,
 	OPT_HELP,
 };
 
@@ -51,6 +52,7 @@ static const struct option long_options[] = {
 	{ "callbacks", optional_argument, NULL, OPT_CALLBACKS },
 	{ "rounds", required_argument, NULL, OPT_ROUNDS },
 	{ "repeat", required_argument, NULL, OPT_REPEAT },
+	{ "trace", required_argument, NULL, OPT_TRACE },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
 };
@@ -77,6 +79,8 @@ static const char help[] =
 "                         which takes them no time\n"
 "      --rounds=N         of the kernel, not so many as last as long as a copy\n"
 "      --repeat=N         timed runs, of which the median is told; 5\n"
+"      --trace=FILE       a trace of one run more of rnl_map(), for runnel report and\n"
+"                         Perfetto; and how much of its overlap the trace sees\n"
 "      --help             print this and exit\n";
 
 static _Noreturn void try_help(void)
@@ -190,6 +194,9 @@ static void parse(struct overlap_options *opt, int option, const char *arg)
 		break;
 	case OPT_REPEAT:
 		opt->repeat = (unsigned)parse_number("repeat", arg, REPEAT_MAX, 1);
+		break;
+	case OPT_TRACE:
+		opt->trace = arg;
 		break;
 	case OPT_HELP:
 		fputs(help, stdout);

@@ -239,6 +239,8 @@ static int issue(struct rnl__map *map, struct rnl__map_slot *slot, unsigned stag
 
 	if (rnl__map_measured(map) && begins)
 		ret = ops_of(map)->event_record(slot->begin[stage]);
+	if (rnl__self.worker->track && stage != RNL__MAP_KERNEL)
+		rnl__track_issue(rnl__self.worker->track);
 	if (!ret)
 		ret = stages[stage](map, slot);
 	if (!ret && rnl__map_measured(map))

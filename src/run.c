@@ -87,6 +87,7 @@ static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	void (*on_done)(struct rnl_job *job) = job->on_done;
 	struct rnl_cq *cq = job->cq;
+	uint64_t begin;
 
 	rnl__job_finish(job, result);
 	if (cq)
@@ -95,15 +96,18 @@ static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
 		rnl__job_drop(job);
 	if (!on_done)
 		return;
+	rnl__run_occupy(w);
 	if (w->pool->guard)
 		rnl__guard_enter(w);
 	note_running(w, job);
-	rnl__run_occupy(w);
+	begin = w->track ? rnl__now() : 0;
 	on_done(job);
-	rnl__run_attend(w);
+	if (w->track)
+		rnl__track_back(w->track, on_done, begin);
 	note_running(w, NULL);
 	if (w->pool->guard)
 		rnl__guard_leave(w);
+	rnl__run_attend(w);
 }
 
 /* So many jobs, and their barrier, will not be touched again. */

@@ -119,6 +119,13 @@ static struct rnl__track *track(void)
 	return rnl__self.job && rnl__self.worker ? rnl__self.worker->track : NULL;
 }
 
+/* Something is about to be issued. */
+static void note_issue(void)
+{
+	if (track())
+		rnl__track_issue(track());
+}
+
 /* What was issued is a kernel, or a fill. */
 static int noted(int ret)
 {
@@ -142,6 +149,8 @@ static int issue_copy(const struct rnl__device_ops *ops, const struct rnl__copy 
 		return 0;
 	}
 	worker->moved += c->width * c->rows;
+	if (worker->track)
+		rnl__track_issue(worker->track);
 	ret = rnl__staging_copy(&worker->staging, rnl__inflight_next(&worker->inflight), c);
 	if (!ret && worker->track)
 		rnl__track_copy(worker->track, c);
@@ -221,12 +230,14 @@ int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, 
 
 int rnl_fill(void *dst, uint8_t value, size_t bytes)
 {
+	note_issue();
 	return issued(noted(fill(dst, value, bytes)));
 }
 
 int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 	       const void *args)
 {
+	note_issue();
 	return issued(noted(launch(kernel, grid, block, args)));
 }
 

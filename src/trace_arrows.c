@@ -6,7 +6,8 @@
  *	Kept until the trace ends, then sorted by thread and time: so these
  *	tracks, too, are in order.  An arrow (a flow event) has to begin and to end
  *	in a span; a submit is given one, as short as what comes next on its
- *	thread demands.  A worker submits in a job, which is a span already.
+ *	thread demands.  A worker submits in a job's function or in its callback,
+ *	which are spans already.
  *	A wait is for the jobs that were taken since the wait before for the same
  *	job or barrier ended, and before it did itself.
  */

@@ -190,6 +190,15 @@ static void put_done(struct rnl__trace *t, const struct rnl__track *track,
 	rnl__trace_mark(&t->file);
 }
 
+static void put_back(struct rnl__trace *t, const struct rnl__track *track,
+		     const struct rnl__record *r)
+{
+	begin_span(t, name_of(t, (const void *)(uintptr_t)r->back.fn), "callback", track->tid,
+		   r->back.begin, r->back.end);
+	rnl__trace_print(&t->file, "}");
+	rnl__trace_mark(&t->file);
+}
+
 static void put_op(struct rnl__trace *t, const struct rnl__track *track,
 		   const struct rnl__record *r)
 {
@@ -223,6 +232,8 @@ static void count(struct rnl__trace *t, const struct rnl__track *track,
 		t->nr_flown += r->call.in_flight;
 	} else if (r->kind == RNL__TRACK_CUT) {
 		t->nr_cut++;
+	} else if (r->kind == RNL__TRACK_BACK) {
+		return;
 	} else if (r->kind != RNL__TRACK_DONE) {
 		keep_span(t, track, kinds[r->kind], r->op.begin, r->op.end);
 	} else if (r->done.end) {
@@ -247,6 +258,8 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		put_call(t, track, r);
 	else if (r->kind == RNL__TRACK_DONE)
 		put_done(t, track, r);
+	else if (r->kind == RNL__TRACK_BACK)
+		put_back(t, track, r);
 	else
 		put_op(t, track, r);
 	return call;

@@ -125,6 +125,12 @@ static void let_go(struct rnl__track *t, struct rnl__event *event)
 		t->events[t->nr_free++] = event;
 }
 
+static void let_go_begin(struct rnl__track *t, struct rnl__track_job *j)
+{
+	let_go(t, j->begin);
+	j->begin = NULL;
+}
+
 static void let_all_go(struct rnl__track *t, struct rnl__track_job *j)
 {
 	let_go(t, j->begin);
@@ -254,12 +260,30 @@ void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t 
 	if (!wants_time(t, j->picked))
 		return;
 	/* What is right before it on the stream may tell when it begins. */
-	if (!behind || t->last_number + 1 != number) {
+	if (!t->tells && (!behind || t->last_number + 1 != number)) {
 		j->begin = record(t);
 		if (!j->begin)
 			return;
 	}
+	j->at[0] = 0;
 	j->timed = true;
+}
+
+void rnl__track_issue(struct rnl__track *t)
+{
+	struct rnl__track_job *j = t->now;
+
+	if (!j || !j->timed || j->nr_ops == RNL__TRACK_OPS)
+		return;
+	if (j->at[0] || j->nr_ops) {
+		j->at[j->nr_ops] = rnl__now();
+		return;
+	}
+	if (!j->begin)
+		j->begin = record(t);
+	else if (t->device->ops->event_record(j->begin))
+		let_go_begin(t, j);
+	j->at[0] = rnl__now();
 }
 
 void rnl__track_op(struct rnl__track *t, enum rnl__track_kind kind)
@@ -318,6 +342,7 @@ void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t
 	j->issued = issued;
 	if (!j->timed)
 		return;
+	t->tells = j->at[0];
 	if (number)
 		j->end = record(t);
 	if (j->end)
@@ -339,6 +364,13 @@ void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int resul
 	r.call.queued = queued(job);
 	r.call.picked = r.call.issued = rnl__now();
 	put(t, &r);
+}
+
+void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint64_t begin)
+{
+	put(t, &(struct rnl__record){
+		.kind = RNL__TRACK_BACK, .back = { fn, begin, rnl__now() },
+	});
 }
 
 /* Where the clocks say what cannot be, it is the device's that is moved. */
@@ -366,6 +398,7 @@ static void put_ops(struct rnl__track *t, struct rnl__track_job *j, uint64_t beg
 
 		if (!when(t, j->ops[i], &until))
 			continue;
+		begin = between(begin, j->at[i], end);
 		until = between(until, begin, end);
 		put(t, &(struct rnl__record){
 			.id = j->id, .kind = j->kinds[i], .op = { begin, until },
@@ -384,6 +417,8 @@ static void read_times(struct rnl__track *t, struct rnl__track_job *j, uint64_t 
 	fit(t, j->begin ? from : j->picked, to, j->picked, done);
 	if (!when(t, j->end, &to) || (j->begin && !when(t, j->begin, &from)))
 		return;
+	if (j->at[0])
+		earliest = j->at[0];
 	/* A stream does one after the other. */
 	if (earliest < t->last_end)
 		earliest = t->last_end;

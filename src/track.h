@@ -14,6 +14,11 @@
  *	lock: so by default a worker times as many jobs as take a twentieth of
  *	its time, which are all of those that are worth it and some of the small
  *	ones.  Behind a timed job that is still under way, its end is the begin.
+ *	A stream that has nothing to do reaches an event at once, and what comes
+ *	behind it would seem to begin too early.  So of jobs that issue by functions
+ *	of this library the begin is recorded right before the first of them, and
+ *	nothing begins before it was issued; of others, when their function is
+ *	called.  Which of the two the next job is, is taken from the last one.
  *	Where the device's clock is another than the host's, an event whose time
  *	on the host is known is what the others are counted from.  It is made
  *	anew when the worker is idle, and moved on once in a second, since
@@ -39,6 +44,7 @@ enum rnl__track_kind {
 	RNL__TRACK_CALL,	/* a job's function has returned */
 	RNL__TRACK_DONE,	/* a job that was in flight is done */
 	RNL__TRACK_CUT,		/* ... is not, but the trace ends */
+	RNL__TRACK_BACK,	/* a callback has returned */
 	RNL__TRACK_IN,		/* an operation: a copy to the device, */
 	RNL__TRACK_KERNEL,	/* a kernel, or a fill, */
 	RNL__TRACK_OUT,		/* a copy from it */
@@ -65,6 +71,10 @@ struct rnl__record {
 			uint64_t begin, end;	/* on the device; 0: it was not timed */
 		} done;
 		struct {
+			void (*fn)(struct rnl_job *job);
+			uint64_t begin, end;
+		} back;
+		struct {
 			uint64_t begin, end;
 		} op;
 	};
@@ -77,6 +87,7 @@ struct rnl__track_job {
 	uint64_t id, queued, picked, issued, staged;
 	struct rnl__event *begin, *end;	/* begin NULL, end not: at the end of the one before */
 	struct rnl__event *ops[RNL__TRACK_OPS];
+	uint64_t at[RNL__TRACK_OPS];	/* when each was issued: none begins before */
 	uint8_t kinds[RNL__TRACK_OPS];
 	unsigned nr_ops;
 	bool timed;
@@ -100,6 +111,7 @@ struct rnl__track {
 	unsigned nr_events, nr_free;
 	uint64_t next_timed;		/* not before, by default */
 	uint64_t last_number, last_end;	/* of the last timed job */
+	bool tells;			/* that one told of its operations */
 
 	/* The clock. */
 	bool exact;			/* the device's is the host's */
@@ -145,10 +157,16 @@ void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int resul
 /* The job is done; @passed: by the device, and not by its failure. */
 void rnl__track_done(struct rnl__track *t, uint64_t number, bool passed);
 
+/* A job's callback was called at @begin, and has returned. */
+void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint64_t begin);
+
 /* The worker has nothing on its stream, and nothing to do. */
 void rnl__track_idle(struct rnl__track *t, uint64_t now);
 
-/* The job that runs has issued such an operation. */
+/* The job that runs is about to issue an operation. */
+void rnl__track_issue(struct rnl__track *t);
+
+/* It has issued such an operation. */
 void rnl__track_op(struct rnl__track *t, enum rnl__track_kind kind);
 
 /* The same of a copy, whose direction is to be found out. */

@@ -116,6 +116,22 @@ for workers in 1 3 8; do
 done
 ends 'takes chunks of any size, by any number of workers'
 
+# What the trace sees is what rnl_map() measures, at events next to the trace's: within 3 %,
+# unless a stream's thread is interrupted between the two, which is not so five times.
+agrees() {
+	awk '/^    by rnl_map: / { own = $(NF - 4) } /^    by the trace: / { seen = $(NF - 4) }
+		END { exit !(own > 0 && (own > seen ? own - seen : seen - own) <= 0.03 * own) }' "$dir/out"
+}
+for try in 1 2 3 4 5; do
+	works --chunks=24 --chunk=1M --workers=3 --trace="$dir/trace.json"
+	agrees && break
+done
+agrees || complain 'the trace does not agree with rnl_map()'
+prints "^    all three at once for $n ms, $n times as fast as one job after another\$"
+works --chunks=9 --chunk=1M --order=copies --trace="$dir/trace.json"
+prints "^rnl_map, copies first, traced to .*trace\.json:\$"
+ends 'traces a run, and finds the overlap in it that the program measures itself'
+
 # ---- what is wrong -----------------------------------------------------------
 for bad in '' 0 -1 x 1x 1K 1048577 99999999999999999999 ' 1'; do
 	refuses "'$bad' is not good for --chunks: give a number from 1 to 1048576" --chunks="$bad"
@@ -133,6 +149,8 @@ refuses "'both' is not good for --order: give chunk or copies" --order=both
 refuses "'gpu' is not good for --device: give auto, cuda, cuda:N or host" --device=gpu
 refuses "'cuda:' is not good for --device: give auto, cuda, cuda:N or host" --device=cuda:
 refuses "'dense' is not good for --callbacks: give sparse, or nothing" --callbacks=dense
+gives 1 --device="$device" --chunks=1 --chunk=4K --repeat=1 --trace=/no/such/directory/t.json
+grep -qF 'overlap: /no/such/directory/t.json: ' "$dir/err" || complain 'which trace?'
 refuses "'file' is too much: all arguments are options" file
 refuses "overlap: unrecognized option '--what'" --what
 refuses "overlap: option '--chunks' requires an argument" --chunks
@@ -152,9 +170,9 @@ fi
 ends 'says what failed'
 
 gives 0 --help
-for option in chunks chunk workers stream device order pageable in-place halo callbacks rounds repeat help; do
+for option in chunks chunk workers stream device order pageable in-place halo callbacks rounds repeat trace help; do
 	prints "^ +--${option}[[ =]"
 done
-[ "$(grep -c '^ *--' "$dir/out")" = 13 ] || complain 'options that this test does not know'
+[ "$(grep -c '^ *--' "$dir/out")" = 14 ] || complain 'options that this test does not know'
 ends 'helps'
 echo "1..$nr"

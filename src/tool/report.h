@@ -34,6 +34,7 @@ enum report_kind {
 	REPORT_KERNEL,
 	REPORT_OUT,
 	REPORT_CALL,		/* a job's function */
+	REPORT_BACK,		/* its callback */
 	REPORT_SUBMIT,
 	REPORT_WAIT,
 	REPORT_NR_KINDS,

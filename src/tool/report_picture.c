@@ -45,6 +45,7 @@ static const char style[] =
 ".kernel{fill:#f59e0b}"
 ".out{fill:#059669}"
 ".call{fill:#7c3aed}"
+".back{fill:#c084fc}"
 ".submit{fill:#374151}"
 ".wait{fill:#f87171}"
 "rect:hover{stroke:#111827;stroke-width:1}"
@@ -82,7 +83,8 @@ static void put_legend(FILE *to)
 	} entries[] = {
 		{ "job", "job on the device", 130 }, { "in", "copy in", 75 },
 		{ "kernel", "kernel", 72 }, { "out", "copy out", 85 },
-		{ "call", "job's function", 110 }, { "submit", "submit", 70 },
+		{ "call", "its function", 95 },
+		{ "back", "its callback", 95 }, { "submit", "submit", 70 },
 		{ "wait", "wait", 60 },
 	};
 	double x = LEFT;

@@ -238,7 +238,8 @@ static const struct {
 } kinds[] = {
 	{ "device", REPORT_JOB, true }, { "copy in", REPORT_IN, true },
 	{ "kernel", REPORT_KERNEL, true }, { "copy out", REPORT_OUT, true },
-	{ "job", REPORT_CALL, false }, { "submit", REPORT_SUBMIT, false },
+	{ "job", REPORT_CALL, false }, { "callback", REPORT_BACK, false },
+	{ "submit", REPORT_SUBMIT, false },
 	{ "wait", REPORT_WAIT, false },
 };
 
@@ -262,7 +263,7 @@ static int read_args(struct reader *in, const json_t *args, struct report_span *
 	int64_t id;
 
 	s->queued = UINT64_MAX;
-	if (s->kind == REPORT_SUBMIT || s->kind == REPORT_WAIT)
+	if (s->kind >= REPORT_BACK)
 		return 0;
 	if (!json_is_object(args))
 		return wrong(in, "\"args\" is %s", args ? "no object" : "missing");
@@ -308,8 +309,7 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 		return TOOL_TROUBLE;
 	s.kind = kinds[i].kind;
 	s.end = s.begin + duration;
-	of = owner(in, category, kinds[i].device, s.kind == REPORT_SUBMIT || s.kind == REPORT_WAIT,
-		   tid);
+	of = owner(in, category, kinds[i].device, s.kind >= REPORT_SUBMIT, tid);
 	if (of == -2 || read_args(in, json_object_get(event, "args"), &s))
 		return TOOL_TROUBLE;
 	if (of < 0)

@@ -29,6 +29,7 @@ static const struct {
 	[REPORT_KERNEL] = { "kernel", REPORT_DEVICE, 0.36, 0.28 },
 	[REPORT_OUT] = { "out", REPORT_DEVICE, 0.64, 0.28 },
 	[REPORT_CALL] = { "call", REPORT_HOST, 0, 1 },
+	[REPORT_BACK] = { "back", REPORT_HOST, 0, 1 },
 	[REPORT_SUBMIT] = { "submit", REPORT_THREAD, 0, 1 },
 	[REPORT_WAIT] = { "wait", REPORT_THREAD, 0.25, 0.5 },
 };
