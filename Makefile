@@ -297,6 +297,7 @@ GPU_SRCS := \
 	gpu_pool.c \
 	gpu_rows.c \
 	gpu_submit.c \
+	gpu_trace.c \
 	gpu_urgent.c \
 	# EOL
 GPU_KERNELS := gpu_kernels.cu

@@ -67,6 +67,9 @@ all() {		# all J: every row is there, with figures of those whom it is about
 	rows 1 "^\| CPU of an idle pool of 8 workers +\| % core +\| $v $n $v <= [0-9.]+ +\|"
 	rows 1 "^\| CPU for each of 8 workers that wait +\| % core +\| $v $n $v <= 10.0 +\|"
 	rows 1 "^\| [0-9]+ chunks of [0-9]+ KB in, kernel, out; 4 workers +\| ms +\| $v $v $v <= [0-9.]+ +\|"
+	rows $(($1 / 2)) "^\| J per second, [0-9]+, traced, timing off +\| kJ/s +\| $n $v $v >= [0-9.]+ +\|"
+	rows $(($1 / 2)) "^\| J per second, [0-9]+, traced, timing on +\| kJ/s +\| $n $v $v >= [0-9.]+ +\|"
+	rows $(($1 / 2)) "^\| J per second, [0-9]+, traced, every job timed +\| kJ/s +\| $n $v $v - +\|"
 	rows 1 '^gpu: [0-9]+ rows in [0-9]+ s$'
 }
 

@@ -28,7 +28,7 @@ const char *const bench_name = "gpu";
 
 const struct gpu_line *const gpu_lines[GPU_LINES + 1] = {
 	&gpu_jobs, &gpu_batch, &gpu_latency, &gpu_inflight, &gpu_urgent, &gpu_join, &gpu_submit, &gpu_cpu,
-	&gpu_chunks, NULL,
+	&gpu_chunks, &gpu_trace, NULL,
 };
 
 struct table {

@@ -13,6 +13,7 @@
  *	gpu_submit.c		line: submits with many workers
  *	gpu_cpu.c		line: what waiting costs
  *	gpu_chunks.c		line: a large array in chunks
+ *	gpu_trace.c		line: what a trace costs
  *
  * DESIGN
  *	A line is one or several rows of the table, and a process of its own for
@@ -35,7 +36,7 @@
 #define GPU_RUNS_MAX 15
 #define GPU_FIGURES_MAX 80
 #define GPU_THREADS_MAX 32
-#define GPU_LINES 9
+#define GPU_LINES 10
 
 enum gpu_side {
 	GPU_HAND,			/* hand-written */
@@ -106,7 +107,7 @@ struct gpu_line {
 /* Ends with a NULL, in the order of the table. */
 extern const struct gpu_line *const gpu_lines[GPU_LINES + 1];
 extern const struct gpu_line gpu_jobs, gpu_batch, gpu_latency, gpu_inflight, gpu_urgent, gpu_join,
-	gpu_submit, gpu_cpu, gpu_chunks;
+	gpu_submit, gpu_cpu, gpu_chunks, gpu_trace;
 
 /* Ends the process when the command line is wrong, or asks for help. */
 void gpu_options_parse(struct gpu_options *opt, int argc, char **argv);
