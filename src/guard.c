@@ -297,6 +297,8 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 	let_in(g);
 	if (!guarded.disturbed && (guarded.found || guarded.again))
 		rnl__guard_report(w->pool, c->fn, &guarded);
+	if (!guarded.disturbed && guarded.found && w->track)
+		rnl__track_found(w->track, c->fn, guarded.found);
 	if (had_effect)
 		return result;
 	if (state_of(e) == REFUSED)

@@ -31,7 +31,8 @@
 /* ... and what does not. */
 #define RNL__JOB_TIMED 32u
 #define RNL__JOB_OWES 64u	/* its worker has yet to write what it copied out */
-#define RNL__JOB_TRACED 256u	/* a trace ran at its submit, which is stamped */
+#define RNL__JOB_TRACED 512u	/* a trace ran at its submit, which is stamped */
+_Static_assert(!(RNL__JOB_TRACED & (RNL__JOB_LASTING | RNL__JOB_TIMED | RNL__JOB_OWES)), "one bit for each");
 
 enum {
 	RNL__JOB_WAITING = 1,	/* a notice, for its water mark */

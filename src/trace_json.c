@@ -199,6 +199,38 @@ static void put_back(struct rnl__trace *t, const struct rnl__track *track,
 	rnl__trace_mark(&t->file);
 }
 
+/* In few words: the log has all of them. */
+static const char *text_of(unsigned finding)
+{
+	switch (finding) {
+	case RNL__LEGACY_STREAM:
+		return "uses the legacy default stream, which joins all workers' streams";
+	case RNL__WAITED:
+		return "waits for a stream or the device";
+	case RNL__MADE_MEMORY:
+		return "makes or frees memory";
+	case RNL__WAITED_OR_MADE:
+		return "waits for a stream or the device, or makes or frees memory";
+	case RNL__PAGEABLE_COPY:
+		return "copies pageable memory";
+	default:
+		return "does what CUDA refuses under capture";
+	}
+}
+
+static void put_found(struct rnl__trace *t, const struct rnl__track *track,
+		      const struct rnl__record *r)
+{
+	for (unsigned left = r->found.what; left; left &= left - 1) {
+		rnl__trace_print(&t->file, ",\n{\"name\":\"%s %s\",\"cat\":\"guard\",\"ph\":\"i\","
+				 "\"s\":\"t\",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME
+				 "}", name_of(t, (const void *)(uintptr_t)r->found.fn),
+				 text_of(left & -left), (int)getpid(), track->tid,
+				 rnl__trace_time(since(t, r->found.at)));
+		rnl__trace_mark(&t->file);
+	}
+}
+
 static void put_op(struct rnl__trace *t, const struct rnl__track *track,
 		   const struct rnl__record *r)
 {
@@ -232,7 +264,7 @@ static void count(struct rnl__trace *t, const struct rnl__track *track,
 		t->nr_flown += r->call.in_flight;
 	} else if (r->kind == RNL__TRACK_CUT) {
 		t->nr_cut++;
-	} else if (r->kind == RNL__TRACK_BACK) {
+	} else if (r->kind == RNL__TRACK_BACK || r->kind == RNL__TRACK_FOUND) {
 		return;
 	} else if (r->kind != RNL__TRACK_DONE) {
 		keep_span(t, track, kinds[r->kind], r->op.begin, r->op.end);
@@ -250,7 +282,7 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 	count(t, track, r);
 	if (r->kind == RNL__TRACK_CUT)
 		return false;
-	if (!rnl__trace_room(&t->file, RNL__TRACE_EVENT_MAX, call ? RNL__TRACE_ARROWS_MAX : 0)) {
+	if (!rnl__trace_room(&t->file, (r->kind == RNL__TRACK_FOUND ? 8 : 1) * RNL__TRACE_EVENT_MAX, call ? RNL__TRACE_ARROWS_MAX : 0)) {
 		t->too_much += call;
 		return false;
 	}
@@ -260,6 +292,8 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		put_done(t, track, r);
 	else if (r->kind == RNL__TRACK_BACK)
 		put_back(t, track, r);
+	else if (r->kind == RNL__TRACK_FOUND)
+		put_found(t, track, r);
 	else
 		put_op(t, track, r);
 	return call;

@@ -273,7 +273,7 @@ void rnl__track_issue(struct rnl__track *t)
 {
 	struct rnl__track_job *j = t->now;
 
-	if (!j || !j->timed || j->nr_ops == RNL__TRACK_OPS)
+	if (!j || !j->timed || j->nr_ops == RNL__TRACK_OPS || rnl__self.guard)
 		return;
 	if (j->at[0] || j->nr_ops) {
 		j->at[j->nr_ops] = rnl__now();
@@ -292,7 +292,7 @@ void rnl__track_op(struct rnl__track *t, enum rnl__track_kind kind)
 	struct rnl__event *event;
 
 	/* Those of two jobs are kept for what follows. */
-	if (!j || !j->timed || j->nr_ops == RNL__TRACK_OPS || t->nr_free < 4)
+	if (!j || !j->timed || j->nr_ops == RNL__TRACK_OPS || t->nr_free < 4 || rnl__self.guard)
 		return;
 	event = record(t);
 	if (!event)
@@ -305,7 +305,7 @@ void rnl__track_copy(struct rnl__track *t, const struct rnl__copy *c)
 {
 	const struct rnl__device *device = t->device;
 
-	if (t->now && t->now->timed)
+	if (t->now && t->now->timed && !rnl__self.guard)
 		rnl__track_op(t, device->ops->kind_of(t->device, c->dst) == RNL__DEVICE ?
 			      RNL__TRACK_IN : RNL__TRACK_OUT);
 }
@@ -370,6 +370,13 @@ void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint
 {
 	put(t, &(struct rnl__record){
 		.kind = RNL__TRACK_BACK, .back = { fn, begin, rnl__now() },
+	});
+}
+
+void rnl__track_found(struct rnl__track *t, void (*fn)(void), unsigned what)
+{
+	put(t, &(struct rnl__record){
+		.kind = RNL__TRACK_FOUND, .found = { fn, rnl__now(), what },
 	});
 }
 

@@ -25,6 +25,8 @@
  *	clocks drift and CUDA counts in floats; and no job begins before its
  *	function, or ends after the worker saw it done: what says so is moved.
  *
+ *	What the guard has captured is not on the stream yet: it has no times of its own.
+ *
  *	All but the ring's reader are the worker's own thread.
  */
 #ifndef RNL_TRACK_H
@@ -45,6 +47,7 @@ enum rnl__track_kind {
 	RNL__TRACK_DONE,	/* a job that was in flight is done */
 	RNL__TRACK_CUT,		/* ... is not, but the trace ends */
 	RNL__TRACK_BACK,	/* a callback has returned */
+	RNL__TRACK_FOUND,	/* the guard has found something in a function */
 	RNL__TRACK_IN,		/* an operation: a copy to the device, */
 	RNL__TRACK_KERNEL,	/* a kernel, or a fill, */
 	RNL__TRACK_OUT,		/* a copy from it */
@@ -74,6 +77,11 @@ struct rnl__record {
 			void (*fn)(struct rnl_job *job);
 			uint64_t begin, end;
 		} back;
+		struct {
+			void (*fn)(void);
+			uint64_t at;
+			unsigned what;		/* bits, see device.h */
+		} found;
 		struct {
 			uint64_t begin, end;
 		} op;
@@ -159,6 +167,9 @@ void rnl__track_done(struct rnl__track *t, uint64_t number, bool passed);
 
 /* A job's callback was called at @begin, and has returned. */
 void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint64_t begin);
+
+/* The guard has found that in a function. */
+void rnl__track_found(struct rnl__track *t, void (*fn)(void), unsigned what);
 
 /* The worker has nothing on its stream, and nothing to do. */
 void rnl__track_idle(struct rnl__track *t, uint64_t now);

@@ -508,6 +508,45 @@ START_TEST(test_overlap_of_a_running_trace_adds_up)
 }
 END_TEST
 
+/* From pageable memory, which the guard does not like. */
+static int copy_pageable_fn(struct rnl_job *job)
+{
+	static char pageable[64];
+
+	return rnl_copy(job->user, pageable, sizeof(pageable));
+}
+
+START_TEST(test_has_what_the_guard_found_and_times_what_it_has_watched)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_trace_attr trace = RNL_TRACE_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct rnl_job job;
+	char *memory, *text;
+
+	attr.guard = RNL_GUARD_REPORT;
+	trace.timing = RNL_TRACE_EVERY;
+	pool = pool_with(&attr, 2);
+	memory = device_memory(pool);
+	ck_assert_int_eq(rnl_trace_start(pool, path, &trace), 0);
+	for (int i = 0; i < 5; i++) {
+		job_of(&job, copy_pageable_fn, memory);
+		ck_assert_int_eq(rnl_submit(pool, &job), 0);
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	run_jobs(pool, NR, memory);
+	ck_assert_int_eq(rnl_trace_stop(pool), 0);
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_uint_eq(count(text, "copy_pageable_fn copies pageable memory\",\"cat\":\"guard\""), 1);
+	ck_assert_uint_eq(count(text, "\"staged\":64"), 5);
+	ck_assert_int_eq(figure(text, "timed"), figure(text, "flown"));
+	free(text);
+	rnl_device_free(pool, memory);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("api_trace");
@@ -527,6 +566,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, test_keeps_to_the_files_bound_and_counts_what_that_leaves_out);
 	tcase_add_test(tc, test_a_disk_that_is_full_is_told_at_the_end_and_the_file_opens);
 	tcase_add_test(tc, test_overlap_of_a_running_trace_adds_up);
+	tcase_add_test(tc, test_has_what_the_guard_found_and_times_what_it_has_watched);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

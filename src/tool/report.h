@@ -56,7 +56,7 @@ struct report_name {
 };
 
 struct report_cause {
-	char text[400];
+	char text[500];
 };
 
 struct report {
@@ -78,7 +78,7 @@ struct report {
 	int64_t threads[REPORT_THREADS];
 	struct report_name thread_names[REPORT_THREADS];
 	unsigned nr_findings;		/* of the guard */
-	struct report_name findings[REPORT_CAUSES];
+	struct report_cause findings[REPORT_CAUSES];
 
 	/* Found out. */
 	uint64_t begin, end;

@@ -41,7 +41,7 @@ static bool is_call(const struct report_span *s)
 static void look_at_guard(struct report *r)
 {
 	for (unsigned i = 0; i < r->nr_findings; i++)
-		add(r, "the guard found: %s", r->findings[i].text);
+		add(r, "the guard found that %s", r->findings[i].text);
 }
 
 static void look_at_connections(struct report *r)
