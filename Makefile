@@ -59,6 +59,7 @@ SRCS := \
 	pool.c \
 	pool_life.c \
 	queue.c \
+	ranges.c \
 	resize.c \
 	run.c \
 	scratch.c \
@@ -316,6 +317,7 @@ SCRIPTS := \
 	lists.sh \
 	mo-pairs-src.sh \
 	model.sh \
+	nvtx.sh \
 	symbols.sh \
 	# EOL
 
@@ -462,7 +464,7 @@ all: lib tool examples
 
 lib: librunnel.a $(SO)
 src/%.o: INC += -I$(srcdir)/src
-src/device_cuda.o: INC += $(CUDA_CFLAGS)
+src/device_cuda.o src/ranges.o: INC += $(CUDA_CFLAGS)
 librunnel.a: $(OBJS)
 	$(call Q,AR)rm -f $@ && $(AR) rcs $@ $^
 $(SO): $(OBJS) src/runnel.map

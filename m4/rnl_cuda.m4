@@ -37,6 +37,7 @@ AS_IF([test $have_CUDA = yes],
 AS_IF([test $have_CUDA = yes],
   [cuda_says="yes: $cuda_dir"
    AC_DEFINE([HAVE_CUDA], [1])
+   AS_IF([test -r "$cuda_incdir/nvtx3/nvToolsExt.h"], [AC_DEFINE([HAVE_NVTX], [1])])
    AS_CASE([$cuda_incdir], [/usr/include], [], [CUDA_CFLAGS="-isystem $cuda_incdir"])
    AS_CASE([$cuda_libdir], [/usr/lib|/usr/lib64|/usr/lib/*-linux-gnu], [CUDA_LIBS=-lcudart],
      [CUDA_LIBS="-L$cuda_libdir -Wl,-rpath,$cuda_libdir -lcudart"])])

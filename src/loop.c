@@ -25,6 +25,7 @@
 #include "latch.h"
 #include "loop.h"
 #include "pool.h"
+#include "ranges.h"
 #include "run.h"
 #include "self.h"
 #include "stream.h"
@@ -330,6 +331,8 @@ static int start(struct rnl__worker *w)
 	if (ret)
 		return ret;
 	rnl__self.worker = w;
+	if (!w->ranges)
+		w->ranges = rnl__ranges_create();
 	if (!w->timing)
 		w->timing = calloc(1, sizeof(*w->timing));
 	if (!w->timing)

@@ -22,6 +22,7 @@
 #include "clock.h"
 #include "guard.h"
 #include "pool.h"
+#include "ranges.h"
 #include "resize.h"
 #include "self.h"
 #include "trace.h"
@@ -200,6 +201,7 @@ static void release(struct rnl_pool *pool)
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		rnl__inflight_fini(&pool->workers[i].inflight);
 		rnl__staging_fini(&pool->workers[i].staging);
+		rnl__ranges_destroy(pool->workers[i].ranges);
 		free(pool->workers[i].timing);
 	}
 	rnl__timers_fini(&pool->timers);

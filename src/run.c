@@ -10,6 +10,7 @@
 #include "guard.h"
 #include "job.h"
 #include "pool.h"
+#include "ranges.h"
 #include "run.h"
 #include "self.h"
 #include "water.h"
@@ -326,7 +327,11 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	job->device_error = 0;
 	rnl__self.job = job;
 	rnl__self.error = 0;
+	if (w->ranges)
+		rnl__ranges_begin(w->ranges, (const void *)(uintptr_t)job->fn);
 	ret = w->pool->guard ? call_guarded(w, job, check) : job->fn(job);
+	if (w->ranges)
+		rnl__ranges_end();
 	rnl__self.job = NULL;
 	code = check ? check() : 0;
 	if (code) {

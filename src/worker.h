@@ -67,6 +67,7 @@ struct rnl__worker {
 	uint64_t look_in;		/* jobs until it looks at the low water mark */
 	bool woken;			/* for a job that it may not have come for: share() */
 	struct rnl__track *track;	/* NULL: no trace runs */
+	struct rnl__ranges *ranges;	/* NULL: no tool for them is attached */
 	struct rnl__owed owed;
 	_Atomic bool occupied;		/* does not look at its queue soon: rnl__run_occupy() */
 	_Atomic(struct rnl_job *) running; /* whose function runs; to be compared only */

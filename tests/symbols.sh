@@ -1,6 +1,6 @@
 #!/bin/sh
 # The exported set is exactly the map, the map exactly the header, and the
-# archive defines nothing global outside our prefix.
+# archive defines nothing global outside our prefix, but what NVTX's header does, hidden.
 header=$srcdir/include/runnel.h map=$srcdir/src/runnel.map rc=0
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit
 
@@ -10,7 +10,7 @@ awk '/global:/ { g = 1; next } /local:/ || /}/ { g = 0 }
 $NM -D --defined-only "librunnel.so.$VERSION" |
 	awk '$2 ~ /[TDBRWV]/ { sub(/@.*/, "", $3); print $3 }' |
 	grep -vE '^(__?(asan|ubsan|tsan|odr_asan|sanitizer)|_(init|fini)$)' | sort >"$dir/so"
-$NM --defined-only librunnel.a | awk '$2 ~ /[TDBRWVC]/ && $3 !~ /^(rnl_|__odr_asan)/ { print $3 }' |
+$NM --defined-only librunnel.a | awk '$2 ~ /[TDBRWVC]/ && $3 !~ /^(rnl_|__odr_asan|nvtx|InitializeInjectionNvtx)/ { print $3 }' |
 	sort >"$dir/a"
 
 # same NAME WANT HAVE
