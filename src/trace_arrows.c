@@ -283,7 +283,8 @@ void rnl__trace_arrows(struct rnl__trace *t)
 	} else {
 		for (size_t i = 0; i < a->nr_jobs; i++)
 			jobs[i] = &a->jobs[i];
-		qsort(a->joins, a->nr_joins, sizeof(*a->joins), by_what);
+		if (a->nr_joins)
+			qsort(a->joins, a->nr_joins, sizeof(*a->joins), by_what);
 		join(t, jobs, true);
 		join(t, jobs, false);
 		put_items(t, items, find_items(t, items));
