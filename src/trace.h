@@ -140,7 +140,8 @@ int rnl__trace_close(struct rnl__trace_file *f);
 /* Nothing that a record becomes is longer; nor what a job gets at the end; nor the footer. */
 #define RNL__TRACE_EVENT_MAX 640
 #define RNL__TRACE_ARROWS_MAX 560
-#define RNL__TRACE_FOOTER_MAX 1024
+#define RNL__TRACE_FOOTER_MAX (1024 + RNL__TRACE_NAMES_MAX * 256)
+#define RNL__TRACE_NAMES_MAX 64u	/* of threads that submit or wait, in any case */
 
 /* Where a worker's device is a track: no thread has such a number. */
 #define RNL__TRACE_DEVICE_TID 0x40000000u

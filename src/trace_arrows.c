@@ -228,13 +228,13 @@ static void put_span(struct rnl__trace *t, const char *name, uint32_t tid, uint6
 	rnl__trace_mark(&t->file);
 }
 
-/* Nothing was put by for these. */
-static void put_wait(struct rnl__trace *t, uint32_t tid, uint64_t begin, uint64_t end)
+/* Nothing was put by for waits: all of them have room, or none, and then no arrow leads there. */
+static void make_room_for_waits(struct rnl__trace *t)
 {
-	if (rnl__trace_room(&t->file, RNL__TRACE_EVENT_MAX, 0))
-		put_span(t, "wait", tid, begin, end);
-	else
-		t->arrows.lost++;
+	if (rnl__trace_room(&t->file, 0, t->arrows.nr_joins * RNL__TRACE_EVENT_MAX))
+		return;
+	t->arrows.lost += t->arrows.nr_joins;
+	t->arrows.nr_joins = 0;
 }
 
 static void put_item(struct rnl__trace *t, const struct item *item, const struct item *next,
@@ -245,7 +245,7 @@ static void put_item(struct rnl__trace *t, const struct item *item, const struct
 	uint64_t end = item->at + SUBMIT_NS;
 
 	if (item->of >= a->nr_jobs) {
-		put_wait(t, item->tid, item->at, a->joins[item->of - a->nr_jobs].end);
+		put_span(t, "wait", item->tid, item->at, a->joins[item->of - a->nr_jobs].end);
 		return;
 	}
 	t->file.reserved -= RNL__TRACE_ARROWS_MAX;
@@ -261,11 +261,13 @@ static void put_item(struct rnl__trace *t, const struct item *item, const struct
 static void put_items(struct rnl__trace *t, const struct item *items, size_t nr)
 {
 	bool worker = false;
+	unsigned nr_names = 0;
 
 	for (size_t i = 0; i < nr; i++) {
 		if (!i || items[i].tid != items[i - 1].tid) {
 			worker = is_worker(t, items[i].tid);
-			if (!worker && rnl__trace_room(&t->file, RNL__TRACE_EVENT_MAX, 0))
+			if (!worker && (nr_names++ < RNL__TRACE_NAMES_MAX ||
+					rnl__trace_room(&t->file, RNL__TRACE_EVENT_MAX, 0)))
 				rnl__trace_name_thread(t, items[i].tid);
 		}
 		put_item(t, &items[i], i + 1 < nr ? &items[i + 1] : NULL, worker);
@@ -283,6 +285,7 @@ void rnl__trace_arrows(struct rnl__trace *t)
 	} else {
 		for (size_t i = 0; i < a->nr_jobs; i++)
 			jobs[i] = &a->jobs[i];
+		make_room_for_waits(t);
 		if (a->nr_joins)
 			qsort(a->joins, a->nr_joins, sizeof(*a->joins), by_what);
 		join(t, jobs, true);
