@@ -1209,8 +1209,8 @@ struct rnl_trace_attr {
  *	-EINVAL pool or path is NULL, an attribute is out of its range, or the
  *	path is of no regular file; -E2BIG attr is newer than the library and uses
  *	what that does not know; -ENOMEM; -EAGAIN the system would not start a
- *	thread; -EIO the device failed; -EOWNERDEAD; or what open(2) says: -EACCES,
- *	-ENOENT, ...
+ *	thread; -EIO the device failed; -EOWNERDEAD; or what open(2) or write(2) says:
+ *	-EACCES, -ENOENT, -ENOSPC, ...
  * Since: 0.1
  */
 RNL_API int rnl_trace_start(struct rnl_pool *pool, const char *path,

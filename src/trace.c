@@ -226,8 +226,10 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 	}
 	t->file.reserved = RNL__TRACE_FOOTER_MAX;
 	t->start = rnl__now();
+	/* So that a file says what it is, whatever comes. */
 	rnl__trace_header(t);
-	ret = start_writer(t);
+	rnl__trace_flush(&t->file);
+	ret = t->file.error ? t->file.error : start_writer(t);
 	if (ret) {
 		(void)rnl__trace_close(&t->file);
 		destroy(t);
