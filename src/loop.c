@@ -40,6 +40,7 @@
 #define NAP_MIN_NS 4000u
 #define NAP_MID_NS 100000u
 #define NAP_MAX_NS 1000000u
+#define ASK_NS 20000u		/* so long a full stream's marks are asked for without a nap */
 #define NAP_ASK_NS 20000u	/* at least, if the driver has to be asked: that holds up launches */
 
 #define SPIN_IDLE_NS 20000u
@@ -249,8 +250,17 @@ static void idle(struct rnl__worker *w)
 			rnl__track_idle(w->track, now);
 		spin_ns = f->first ? pool->spin_ns : idle_spin(pool);
 		/* What has to be asked for, a look does not see. */
-		if (spin_ns && !rnl__inflight_silent(f) && spin(w, now + spin_ns))
-			return;
+		if (spin_ns && !rnl__inflight_silent(f)) {
+			bool tell = !f->first && !pool->home_for, found;
+
+			if (tell)
+				rnl__park_spins(&w->park, true);
+			found = spin(w, now + spin_ns);
+			if (tell)
+				rnl__park_spins(&w->park, false);
+			if (found)
+				return;
+		}
 		now = rnl__now();
 	}
 	if (f->first) {
@@ -290,7 +300,7 @@ static void make_room(struct rnl__worker *w)
 		check_device(w, now);
 		if (!f->first)
 			break;
-		if (now - start < w->pool->spin_ns) {
+		if (now - start < w->pool->spin_ns && now - start < ASK_NS) {
 			for (uint64_t until = now + 500 + (now - start) / 4; rnl__now() < until;)
 				rnl__pause();
 			continue;
@@ -401,9 +411,9 @@ static void loop(struct rnl__worker *w)
 	for (;;) {
 		if (rnl__inflight_nr(f) == f->limit) {
 			rnl__run_tell_barrier(w);
-			rnl__run_occupy(w);
+			(void)rnl__run_occupy(w);
 			make_room(w);
-			rnl__run_attend(w);
+			rnl__run_attend(w, false);
 		}
 		if (may_follow(w))
 			follow(w);
@@ -426,7 +436,7 @@ static void loop(struct rnl__worker *w)
 			idle(w);
 	}
 	/* What it was woken for it does not come for. */
-	rnl__run_occupy(w);
+	(void)rnl__run_occupy(w);
 }
 
 static int call_on_start(struct rnl__worker *w)
@@ -465,7 +475,7 @@ static int serve(struct rnl__worker *w)
 	if (ret > 0)
 		ret = -EINVAL;
 	w->serves = !ret;
-	rnl__run_attend(w);
+	rnl__run_attend(w, false);
 	followed(w, RNL__SERVE, ret);
 	if (ret)
 		return ret;

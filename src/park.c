@@ -113,3 +113,30 @@ int rnl__lot_claim(struct rnl__lot *lot, unsigned first)
 	}
 	return -1;
 }
+
+void rnl__park_spins(struct rnl__park *park, bool spins)
+{
+	uint64_t bit = UINT64_C(1) << park->index;
+
+	if (spins)
+		/* relaxed: a hint */
+		atomic_fetch_or_explicit(&park->lot->spinning, bit, memory_order_relaxed);
+	else
+		/* relaxed: a hint */
+		atomic_fetch_and_explicit(&park->lot->spinning, ~bit, memory_order_relaxed);
+}
+
+int rnl__lot_claim_spinning(struct rnl__lot *lot)
+{
+	/* relaxed: a hint; each is given to one */
+	uint64_t bits = atomic_load_explicit(&lot->spinning, memory_order_relaxed);
+
+	for (; bits; bits &= bits - 1) {
+		uint64_t bit = bits & -bits;
+
+		/* relaxed: as said */
+		if (atomic_fetch_and_explicit(&lot->spinning, ~bit, memory_order_relaxed) & bit)
+			return __builtin_ctzll(bit);
+	}
+	return -1;
+}

@@ -47,8 +47,9 @@ struct rnl__park {
 };
 
 struct rnl__lot {
-	_Atomic uint64_t idle;
+	_Atomic uint64_t idle;		/* they sleep */
 	struct rnl__park *park[RNL_WORKERS_MAX];
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t spinning; /* idle, but awake: a hint */
 };
 
 _Static_assert(RNL_WORKERS_MAX <= 64, "a lot has a bit for each worker");
@@ -110,6 +111,12 @@ static inline bool rnl__park_awake(struct rnl__park *park)
  * caller wakes it, with a job or without.
  */
 int rnl__lot_claim(struct rnl__lot *lot, unsigned first);
+
+/* Whether we spin with nothing to do; then who looks for an idle worker may claim us. */
+void rnl__park_spins(struct rnl__park *park, bool spins);
+
+/* Takes one that does, without any promise; -1 if there is none.  Nobody has to wake it. */
+int rnl__lot_claim_spinning(struct rnl__lot *lot);
 
 /* Whether a worker sleeps idle; a hint. */
 static inline bool rnl__lot_idle(struct rnl__lot *lot)

@@ -81,10 +81,10 @@ static bool attends(struct rnl__worker *w)
 }
 
 /*
- * A worker for an unkeyed job.  With some that sleep: the usual one, if it is awake and
- * has nothing to do, since nobody has to be woken for that; else one of those, and the
- * usual one first: its stream, and the driver's part of it, are in a cache.  With none
- * asleep: the usual one.
+ * A worker for an unkeyed job.  The usual one, if it is awake and has nothing to do: nobody
+ * has to be woken for that, and its stream, and the driver's part of it, are in a cache.
+ * Else one that spins, else one that sleeps, and the usual one first.  Else the usual
+ * one; at once, if nobody sleeps, where a job may be less work than the choice.
  */
 static unsigned pick(struct rnl_pool *pool, struct crew crew)
 {
@@ -93,11 +93,13 @@ static unsigned pick(struct rnl_pool *pool, struct crew crew)
 	struct rnl__worker *w = &pool->workers[first];
 	int index;
 
-	if (!rnl__lot_idle(crew.lot))
+	if (pool->home_for && !rnl__lot_idle(crew.lot))
 		return usual(pool, crew, home);
 	if (rnl__park_awake(&w->park) && attends(w) && !rnl__queue_length(&w->queue))
 		return first;
-	index = rnl__lot_claim(crew.lot, first);
+	index = rnl__lot_claim_spinning(crew.lot);
+	if (index < 0)
+		index = rnl__lot_claim(crew.lot, first);
 	return index >= 0 ? (unsigned)index : usual(pool, crew, home);
 }
 

@@ -63,12 +63,16 @@ static void share(struct rnl__worker *w)
 		rnl__lot_wake_one(lot);
 }
 
-void rnl__run_occupy(struct rnl__worker *w)
+bool rnl__run_occupy(struct rnl__worker *w)
 {
+	/* relaxed: our own store */
+	bool was = atomic_load_explicit(&w->occupied, memory_order_relaxed);
+
 	occupy(w);
 	/* [run.O2] full barrier: as [job.P1] for [run.O1]; pairs with [queue.E1] */
 	rnl__full_barrier();
 	share(w);
+	return was;
 }
 
 /* ---- completing ---------------------------------------------------------- */
@@ -89,6 +93,7 @@ static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
 	void (*on_done)(struct rnl_job *job) = job->on_done;
 	struct rnl_cq *cq = job->cq;
 	uint64_t begin;
+	bool was;
 
 	rnl__job_finish(job, result);
 	if (cq)
@@ -97,7 +102,7 @@ static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
 		rnl__job_drop(job);
 	if (!on_done)
 		return;
-	rnl__run_occupy(w);
+	was = rnl__run_occupy(w);
 	if (w->pool->guard)
 		rnl__guard_enter(w);
 	note_running(w, job);
@@ -108,7 +113,7 @@ static void let_go(struct rnl__worker *w, struct rnl_job *job, int result)
 	note_running(w, NULL);
 	if (w->pool->guard)
 		rnl__guard_leave(w);
-	rnl__run_attend(w);
+	rnl__run_attend(w, was);
 }
 
 /* So many jobs, and their barrier, will not be touched again. */
@@ -212,9 +217,10 @@ static void complete_unrun(struct rnl__worker *w, struct rnl_job *job, int resul
 static void complete_passed(struct rnl__worker *w, struct rnl_job *job)
 {
 	if (w->staging.nr) {
-		rnl__run_occupy(w);
+		bool was = rnl__run_occupy(w);
+
 		rnl__staging_passed(&w->staging, job->number);
-		rnl__run_attend(w);
+		rnl__run_attend(w, was);
 	}
 	if (w->track)
 		rnl__track_done(w->track, job->number, true);
@@ -417,7 +423,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		now = rnl__now();
 	ret = start ? refuse(w, job, now) : -ECANCELED;
 	if (ret) {
-		rnl__run_attend(w);
+		rnl__run_attend(w, false);
 		complete_unrun(w, job, ret);
 		return;
 	}
@@ -433,7 +439,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		issued += stream->issued;
 	}
 	ret = call_watched(w, job, now);
-	rnl__run_attend(w);
+	rnl__run_attend(w, false);
 	if (w->scratch.wanted)
 		rnl__scratch_end(&w->scratch);
 	/* One that came after others is not done before them, issue what it may. */

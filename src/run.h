@@ -52,13 +52,14 @@ bool rnl__run_may_have(struct rnl__worker *w, struct rnl__worker *other);
 /*
  * The worker does not look at its queue for a while: what is there, and what comes, is
  * to be run by others; until it attends again.  A worker that sleeps attends: a job wakes it.
+ * Return: whether it was so before; then it stays so.
  */
-void rnl__run_occupy(struct rnl__worker *w);
+bool rnl__run_occupy(struct rnl__worker *w);
 
-static inline void rnl__run_attend(struct rnl__worker *w)
+static inline void rnl__run_attend(struct rnl__worker *w, bool was_occupied)
 {
 	/* relaxed: seen late it costs a wake that was not needed */
-	atomic_store_explicit(&w->occupied, false, memory_order_relaxed);
+	atomic_store_explicit(&w->occupied, was_occupied, memory_order_relaxed);
 }
 
 /* Nothing is queued behind: somebody may wait for what was issued last. */
