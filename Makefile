@@ -464,7 +464,7 @@ all: lib tool examples
 
 lib: librunnel.a $(SO)
 src/%.o: INC += -I$(srcdir)/src
-src/device_cuda.o src/ranges.o: INC += $(CUDA_CFLAGS)
+$(SRCS_CUDA:%.c=src/%.o) src/ranges.o: INC += $(CUDA_CFLAGS)
 librunnel.a: $(OBJS)
 	$(call Q,AR)rm -f $@ && $(AR) rcs $@ $^
 $(SO): $(OBJS) src/runnel.map
