@@ -173,7 +173,11 @@ static bool copies_pageable(cudaGraphNode_t node)
 		(void)cudaGetLastError();
 		return false;
 	}
-	return is_pageable(parms.srcPtr.ptr) || is_pageable(parms.dstPtr.ptr);
+	/* What the capture itself allocates has no attributes yet, and is none of the host's. */
+	return (parms.kind != cudaMemcpyDeviceToHost && parms.kind != cudaMemcpyDeviceToDevice &&
+		is_pageable(parms.srcPtr.ptr)) ||
+	       (parms.kind != cudaMemcpyHostToDevice && parms.kind != cudaMemcpyDeviceToDevice &&
+		is_pageable(parms.dstPtr.ptr));
 }
 
 /* How many nodes it has; notes copies of pageable memory. */

@@ -75,9 +75,9 @@ static unsigned usual(struct rnl_pool *pool, struct crew crew, struct home *home
 /* Whether a worker that is awake comes to look at its queue, and has nothing else to do. */
 static bool attends(struct rnl__worker *w)
 {
-	/* relaxed: a hint; or as wake() says */
-	return !atomic_load_explicit(&w->occupied, memory_order_relaxed) &&
-	       !rnl__inflight_nr(&w->inflight);
+	/* relaxed: a hint; or as wake() says; and it lies where its owner writes, so it is last */
+	return !rnl__inflight_nr(&w->inflight) &&
+	       !atomic_load_explicit(&w->occupied, memory_order_relaxed);
 }
 
 /*
@@ -95,7 +95,7 @@ static unsigned pick(struct rnl_pool *pool, struct crew crew)
 
 	if (pool->home_for && !rnl__lot_idle(crew.lot))
 		return usual(pool, crew, home);
-	if (rnl__park_awake(&w->park) && attends(w) && !rnl__queue_length(&w->queue))
+	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && attends(w))
 		return first;
 	index = rnl__lot_claim_spinning(crew.lot);
 	if (index < 0)

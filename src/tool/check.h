@@ -30,6 +30,12 @@ enum check_answer {
 };
 
 /* The machine that is looked at. */
+/* A worker's stream, and what stream 0 is in its thread, as cudaStreamGetId() has it. */
+struct check_stream {
+	int ret;
+	uint64_t id, id_of_0;
+};
+
 struct check_machine {
 	const char *device;		/* as rnl_device_info() takes it */
 	struct rnl_device_info info;	/* of that */
@@ -41,6 +47,7 @@ struct check_machine {
 	unsigned connections;		/* with rnl_setup() */
 	uint64_t patience_ns;		/* of kernels that wait */
 	struct rnl_pool *pool;		/* with the workers; of all but check_urgent() */
+	struct check_stream streams[RNL_WORKERS_MAX]; /* of the pool's workers */
 };
 
 struct check {

@@ -30,8 +30,6 @@ struct meeting {
 		struct rnl_job job;
 		struct meeting *meeting;
 		unsigned number;
-		int ids_ret;
-		uint64_t id, id_of_0;
 	} guests[RNL_WORKERS_MAX];
 };
 
@@ -56,7 +54,6 @@ static int come(struct rnl_job *job)
 	};
 	int ret = check_party(&meeting->party);
 
-	guest->ids_ret = tool_stream_ids(rnl_stream(), &guest->id, &guest->id_of_0);
 	pthread_mutex_lock(&meeting->issuing);
 	if (!ret)
 		ret = rnl_launch(&tool_meet, one, one, &args);
@@ -107,7 +104,7 @@ static unsigned meet(struct meeting *meeting)
 
 static void tell_streams(const struct meeting *meeting, struct check *streams, double together)
 {
-	const struct guest *guests = meeting->guests;
+	const struct check_stream *ids = meeting->m->streams;
 	const unsigned nr = meeting->m->nr_workers;
 	unsigned same = 0, others = 0;
 
@@ -119,14 +116,14 @@ static void tell_streams(const struct meeting *meeting, struct check *streams, d
 		return;
 	}
 	for (unsigned i = 0; i < nr; i++) {
-		if (guests[i].ids_ret) {
+		if (ids[i].ret) {
 			check_says(streams, CHECK_UNKNOWN, "CUDA does not tell: error %d",
-				   guests[i].ids_ret);
+				   ids[i].ret);
 			return;
 		}
-		others += guests[i].id != guests[i].id_of_0;
+		others += ids[i].id != ids[i].id_of_0;
 		for (unsigned j = 0; j < i; j++)
-			same += guests[i].id == guests[j].id;
+			same += ids[i].id == ids[j].id;
 	}
 	if (!same && !others) {
 		check_says(streams, CHECK_YES,
