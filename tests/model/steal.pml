@@ -37,6 +37,9 @@ chan lane = [NJ] of { byte };		/* of the busy worker */
 chan own[3] = [NJ] of { byte };
 bool busy;
 byte begun;
+bool gpu;				/* on one, an idle worker's only job is its own to take */
+
+#define has(i) (len(own[i]) && (!gpu || occupied[i] || len(own[i]) > 1))	/* comes_for_it() */
 
 inline park_wake(i)
 {
@@ -123,11 +126,10 @@ proctype worker(byte w; bool sleeps)
 	fi;
 next:	if
 	:: atomic { len(own[w]) -> own[w]?j }			/* take() */
-	:: atomic { !len(own[w]) && len(own[(w + 1) % 3]) -> own[(w + 1) % 3]?j }	/* steal() */
-	:: atomic { !len(own[w]) && !len(own[(w + 1) % 3]) && len(own[(w + 2) % 3]) ->
-		    own[(w + 2) % 3]?j }
-	:: !len(own[0]) && !len(own[1]) && !len(own[2]) && !len(lane)
-	:: !len(own[0]) && !len(own[1]) && !len(own[2]) && len(lane) ->	/* lane_try_take() */
+	:: atomic { !len(own[w]) && has((w + 1) % 3) -> own[(w + 1) % 3]?j }	/* steal() */
+	:: atomic { !len(own[w]) && !has((w + 1) % 3) && has((w + 2) % 3) -> own[(w + 2) % 3]?j }
+	:: !len(own[w]) && !has((w + 1) % 3) && !has((w + 2) % 3) && !len(lane)
+	:: !len(own[w]) && !has((w + 1) % 3) && !has((w + 2) % 3) && len(lane) ->	/* lane_try_take() */
 		atomic { held = busy; busy = true };		/* [queue.T1] */
 		if
 		:: held -> held = false
@@ -161,7 +163,7 @@ next:	if
 		word[w] = asleep;
 		bits[w] = true;
 		if
-		:: len(lane) || len(own[0]) || len(own[1]) || len(own[2]) ->
+		:: len(lane) || len(own[w]) || has((w + 1) % 3) || has((w + 2) % 3) ->
 #ifdef BREAK_LEAVE
 			word[w] = awake;
 			bits[w] = false
@@ -181,10 +183,13 @@ end:			word[w] == awake;
 init
 {
 	atomic {
-		if						/* none, one or two just ran out of jobs */
+		if
+		:: gpu = true
+		:: true
+		fi;
+		if						/* none, or one just ran out of jobs */
 		:: true
 		:: word[0] = awake; bits[0] = false
-		:: word[0] = awake; bits[0] = false; word[1] = awake; bits[1] = false
 		fi;
 		run submitter();
 		run worker(0, word[0] == asleep);
