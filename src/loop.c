@@ -54,21 +54,10 @@ static uint32_t orders(struct rnl__worker *w)
 	return atomic_load_explicit(&w->orders, memory_order_acquire);
 }
 
-/* Whether one job is all that a worker has, and it is about to take it. */
-static bool comes_for_it(struct rnl__worker *w)
-{
-	/* relaxed: a hint: if it is occupied after this, it looks at its queue and wakes us */
-	return !w->pool->home_for && rnl__queue_length(&w->queue) <= 1 &&
-	       !rnl__inflight_nr(&w->inflight) &&
-	       !atomic_load_explicit(&w->occupied, memory_order_relaxed);
-}
-
 /*
- * Whom to steal from, or NULL.  With nothing on our stream, anybody; but on a GPU who
- * has nothing else to do, and wakes or comes for its job itself: else we would have two
- * when ours comes, behind each other, and it none.  With something on it, only who has
- * more queued than we have in flight: a job that waits for its waking worker comes to
- * run beside ours, taken to our stream it would run behind.
+ * Whom to steal from, or NULL.  With nothing on our stream, anybody.  Else only
+ * who has more queued than we have in flight: a job that waits for its waking
+ * worker comes to run beside ours, taken to our stream it would run behind.
  */
 static struct rnl__worker *victim(struct rnl__worker *w)
 {
@@ -81,7 +70,7 @@ static struct rnl__worker *victim(struct rnl__worker *w)
 	for (unsigned i = 1; i < nr; i++) {
 		struct rnl__worker *other = &pool->workers[(w->index + i) % nr];
 
-		if (rnl__run_may_have(w, other) && !comes_for_it(other) &&
+		if (rnl__run_may_have(w, other) &&
 		    (!load || rnl__queue_length(&other->queue) > load))
 			return other;
 	}

@@ -115,6 +115,14 @@ int rnl__lot_claim(struct rnl__lot *lot, unsigned first);
 /* Whether we spin with nothing to do; then who looks for an idle worker may claim us. */
 void rnl__park_spins(struct rnl__park *park, bool spins);
 
+/* One that spins, perhaps, was chosen by who did not look who does. */
+static inline void rnl__park_claimed(struct rnl__park *park)
+{
+	/* relaxed: a hint */
+	if (atomic_load_explicit(&park->lot->spinning, memory_order_relaxed) >> park->index & 1)
+		rnl__park_spins(park, false);
+}
+
 /* Takes one that does, without any promise; -1 if there is none.  Nobody has to wake it. */
 int rnl__lot_claim_spinning(struct rnl__lot *lot);
 

@@ -95,8 +95,10 @@ static unsigned pick(struct rnl_pool *pool, struct crew crew)
 
 	if (pool->home_for && !rnl__lot_idle(crew.lot))
 		return usual(pool, crew, home);
-	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && attends(w))
+	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && attends(w)) {
+		rnl__park_claimed(&w->park);
 		return first;
+	}
 	index = rnl__lot_claim_spinning(crew.lot);
 	if (index < 0)
 		index = rnl__lot_claim(crew.lot, first);

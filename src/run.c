@@ -31,10 +31,23 @@ static void occupy(struct rnl__worker *w)
 	atomic_store_explicit(&w->occupied, true, memory_order_relaxed);
 }
 
+/*
+ * Whether one job is all that a worker has, and it is about to take it.  On a GPU: who stole
+ * it would have two when its own comes, behind each other, and the worker none.
+ */
+static bool comes_for_it(struct rnl__worker *w)
+{
+	/* relaxed: a hint: if it is occupied after this, it looks at its queue and wakes us */
+	return !w->pool->home_for && rnl__queue_length(&w->queue) <= 1 &&
+	       !rnl__inflight_nr(&w->inflight) &&
+	       !atomic_load_explicit(&w->occupied, memory_order_relaxed);
+}
+
 bool rnl__run_may_have(struct rnl__worker *w, struct rnl__worker *other)
 {
 	return rnl__queue_stealable(&other->queue) &&
-	       (w->urgent == other->urgent || (!w->urgent && !w->pool->device->priorities));
+	       (w->urgent == other->urgent || (!w->urgent && !w->pool->device->priorities)) &&
+	       !comes_for_it(other);
 }
 
 static bool others_have(struct rnl__worker *w)
@@ -43,7 +56,7 @@ static bool others_have(struct rnl__worker *w)
 	unsigned nr = rnl__pool_nr_workers(pool);
 
 	for (unsigned i = 0; i < nr; i++)
-		if (rnl__run_may_have(w, &pool->workers[i]))
+		if (i != w->index && rnl__run_may_have(w, &pool->workers[i]))
 			return true;
 	return false;
 }

@@ -46,7 +46,7 @@ void rnl__run_tell_barrier(struct rnl__worker *w);
  */
 void rnl__run_finish(struct rnl__worker *w, struct rnl_job *job, int result);
 
-/* Whether the other's queue holds a job that a worker may take. */
+/* Whether another's queue holds a job that a worker may take. */
 bool rnl__run_may_have(struct rnl__worker *w, struct rnl__worker *other);
 
 /*

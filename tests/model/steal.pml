@@ -149,7 +149,7 @@ next:	if
 		:: len(own[w]) -> lot_wake_one()
 #endif
 #ifndef BREAK_WOKEN
-		:: !len(own[w]) && woken && (len(lane) || len(own[0]) || len(own[1]) || len(own[2])) ->
+		:: !len(own[w]) && woken && (len(lane) || has((w + 1) % 3) || has((w + 2) % 3)) ->
 			lot_wake_one()
 #endif
 		:: else
