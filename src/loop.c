@@ -242,6 +242,7 @@ static void idle(struct rnl__worker *w)
 	struct rnl_pool *pool = w->pool;
 	struct rnl__inflight *f = &w->inflight;
 	uint64_t now = rnl__now(), deadline = RNL__NEVER, spin_ns;
+	bool away;
 
 	if (!w->wait_since) {
 		w->wait_since = w->last_check = now;
@@ -270,8 +271,13 @@ static void idle(struct rnl__worker *w)
 			return;
 		deadline = now + nap(w, now);
 	}
-	rnl__park_prepare(&w->park, !f->first && !rnl__queue_away(&w->queue));
-	if (busy(w)) {
+	away = rnl__queue_away(&w->queue);
+	rnl__park_prepare(&w->park, !f->first && !away);
+	/*
+	 * Brought in since we looked, we would sleep without a bit, and who looks for an idle
+	 * worker would not find us.  The resizer looks who sleeps after it: [resize.S1].
+	 */
+	if (busy(w) || (away && !rnl__queue_away(&w->queue))) {
 		w->woken |= rnl__park_leave(&w->park);
 		/* Perhaps a job is half put, or its taker was preempted: let them run. */
 		sched_yield();
@@ -395,7 +401,9 @@ static void follow_trace(struct rnl__worker *w)
 static void follow(struct rnl__worker *w)
 {
 	if (orders(w) & RNL__TRACE) {
+		(void)rnl__run_occupy(w);	/* it makes events */
 		follow_trace(w);
+		rnl__run_attend(w, false);
 		followed(w, RNL__TRACE, 0);
 	} else {
 		followed(w, RNL__HAND_OVER, 0);

@@ -72,14 +72,6 @@ static unsigned usual(struct rnl_pool *pool, struct crew crew, struct home *home
 	return crew.first + home->index;
 }
 
-/* Whether a worker that is awake comes to look at its queue, and has nothing else to do. */
-static bool attends(struct rnl__worker *w)
-{
-	/* relaxed: a hint; or as wake() says; and it lies where its owner writes, so it is last */
-	return !rnl__inflight_nr(&w->inflight) &&
-	       !atomic_load_explicit(&w->occupied, memory_order_relaxed);
-}
-
 /*
  * A worker for an unkeyed job.  The usual one, if it is awake and has nothing to do: nobody
  * has to be woken for that, and its stream, and the driver's part of it, are in a cache.
@@ -95,7 +87,7 @@ static unsigned pick(struct rnl_pool *pool, struct crew crew)
 
 	if (pool->home_for && !rnl__lot_idle(crew.lot))
 		return usual(pool, crew, home);
-	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && attends(w)) {
+	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && rnl__worker_attends(w)) {
 		rnl__park_claimed(&w->park);
 		return first;
 	}
@@ -288,7 +280,7 @@ static void wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed)
 	 * [place.W1] It is awake.  The put's full barrier [queue.E1] stands before this look:
 	 * if it attends, it has yet to see our job, or to share it; pairs with [run.O1].
 	 */
-	if (attends(w))
+	if (rnl__worker_attends(w))
 		return;
 	/* It is busy: somebody who sleeps may have the job. */
 	if (w->urgent && (rnl__lot_wake_one(lot) || pool->device->priorities))

@@ -356,7 +356,7 @@ bool rnl__queue_closed(struct rnl__queue *q)
 
 bool rnl__queue_away(struct rnl__queue *q)
 {
-	/* relaxed: the worker is woken when that changes */
+	/* relaxed: the worker is woken when that changes, or looks again: idle() of loop.c */
 	return atomic_load_explicit(&q->accepted, memory_order_relaxed) & AWAY;
 }
 

@@ -37,10 +37,8 @@ static void occupy(struct rnl__worker *w)
  */
 static bool comes_for_it(struct rnl__worker *w)
 {
-	/* relaxed: a hint: if it is occupied after this, it looks at its queue and wakes us */
-	return !w->pool->home_for && rnl__queue_length(&w->queue) <= 1 &&
-	       !rnl__inflight_nr(&w->inflight) &&
-	       !atomic_load_explicit(&w->occupied, memory_order_relaxed);
+	/* If it is occupied after this, it looks at its queue and wakes us. */
+	return !w->pool->home_for && rnl__queue_length(&w->queue) <= 1 && rnl__worker_attends(w);
 }
 
 bool rnl__run_may_have(struct rnl__worker *w, struct rnl__worker *other)
@@ -68,12 +66,19 @@ static bool others_have(struct rnl__worker *w)
  */
 static void share(struct rnl__worker *w)
 {
-	struct rnl__lot *lot = w->urgent ? &w->pool->urgent_lot : &w->pool->lot;
+	struct rnl_pool *pool = w->pool;
+	struct rnl__lot *lot = w->urgent ? &pool->urgent_lot : &pool->lot;
+	/* Without priorities the others take urgent jobs, too. */
+	struct rnl__lot *also = pool->device->priorities ? lot : &pool->lot;
 	bool woken = w->woken;
 
 	w->woken = false;
-	if (rnl__lot_idle(lot) && (rnl__queue_stealable(&w->queue) || (woken && others_have(w))))
-		rnl__lot_wake_one(lot);
+	if (!rnl__lot_idle(lot) && !rnl__lot_idle(also))
+		return;
+	if (!rnl__queue_stealable(&w->queue) && !(woken && others_have(w)))
+		return;
+	if (!rnl__lot_wake_one(lot) && also != lot)
+		rnl__lot_wake_one(also);
 }
 
 bool rnl__run_occupy(struct rnl__worker *w)
@@ -452,7 +457,6 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		issued += stream->issued;
 	}
 	ret = call_watched(w, job, now);
-	rnl__run_attend(w, false);
 	if (w->scratch.wanted)
 		rnl__scratch_end(&w->scratch);
 	/* One that came after others is not done before them, issue what it may. */
@@ -461,11 +465,13 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		rnl__track_called(w->track, job, empty ? 0 : rnl__inflight_next(f), staged_by(w),
 				  ret);
 	if (empty) {
+		rnl__run_attend(w, false);
 		complete_now(w, job, ret);
 		return;
 	}
 	job->result = ret;
 	rnl__inflight_push(f, job);
+	rnl__run_attend(w, false);
 	if (job->barrier) {
 		rnl__barrier_place(job->barrier, w->index, job->number);
 		/* Streams that are past the event would not find it yet. */

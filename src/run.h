@@ -58,8 +58,11 @@ bool rnl__run_occupy(struct rnl__worker *w);
 
 static inline void rnl__run_attend(struct rnl__worker *w, bool was_occupied)
 {
-	/* relaxed: seen late it costs a wake that was not needed */
-	atomic_store_explicit(&w->occupied, was_occupied, memory_order_relaxed);
+	/*
+	 * [run.O3] release: what the function left on the stream is counted before; pairs
+	 * with [worker.O4].
+	 */
+	atomic_store_explicit(&w->occupied, was_occupied, memory_order_release);
 }
 
 /* Nothing is queued behind: somebody may wait for what was issued last. */

@@ -83,4 +83,15 @@ struct rnl__worker {
 	struct rnl__staging staging;
 };
 
+/* Whether a worker that is awake comes to look at its queue, and has nothing else to do. */
+static inline bool rnl__worker_attends(struct rnl__worker *w)
+{
+	/* The line that its owner writes for each job is looked at last. */
+	if (rnl__inflight_nr(&w->inflight))
+		return false;
+	/* [worker.O4] acquire: what was put on its stream since is counted; pairs with [run.O3] */
+	return !atomic_load_explicit(&w->occupied, memory_order_acquire) &&
+	       !rnl__inflight_nr(&w->inflight);
+}
+
 #endif

@@ -28,6 +28,29 @@ START_TEST(no_job_waits_behind_a_held_worker_while_another_is_idle)
 }
 END_TEST
 
+START_TEST(a_worker_that_sleeps_since_its_pool_was_made_is_found)
+{
+	enum { WORKERS = 4, POOLS = 400 };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	/* It goes to sleep while it is brought in. */
+	attr.spin_us = -1;
+	for (int i = 0; i < (int)(POOLS / test_scale()) + 1; i++) {
+		struct rnl_pool *pool = pool_with(&attr, WORKERS);
+		struct gate hold = GATE_INIT;
+		struct rnl_job held[WORKERS], job;
+
+		hold_workers(pool, &hold, held, WORKERS - 1);
+		job_of(&job, noop_fn, NULL);
+		ck_assert_int_eq(rnl_submit(pool, &job), 0);
+		ck_assert_msg(!rnl_job_wait(&job, (int64_t)(5000 * test_scale()) * MS),
+			      "pool %d: a job lies there, and a worker sleeps", i);
+		gate_open(&hold);
+		rnl_pool_destroy(pool);
+	}
+}
+END_TEST
+
 START_TEST(what_is_put_at_once_is_taken_by_all_workers)
 {
 	enum { WORKERS = 4, ROUNDS = 200 };
@@ -367,6 +390,7 @@ static Suite *make_suite(void)
 	TCase *tc = tcase_create("ways");
 
 	tcase_add_test(tc, no_job_waits_behind_a_held_worker_while_another_is_idle);
+	tcase_add_test(tc, a_worker_that_sleeps_since_its_pool_was_made_is_found);
 	tcase_add_test(tc, what_is_put_at_once_is_taken_by_all_workers);
 	tcase_add_test(tc, what_is_queued_behind_a_held_job_is_taken_by_one_that_slept);
 	tcase_add_test(tc, a_job_released_to_a_held_worker_is_taken_by_one_that_slept);
