@@ -252,7 +252,7 @@ static void idle(struct rnl__worker *w)
 		spin_ns = f->first ? pool->spin_ns : idle_spin(pool);
 		/* What has to be asked for, a look does not see. */
 		if (spin_ns && !rnl__inflight_silent(f)) {
-			bool tell = !f->first && !pool->home_for, found;
+			bool tell = !f->first && rnl__pool_chooses(pool), found;
 
 			if (tell)
 				rnl__park_spins(&w->park, true);

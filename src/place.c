@@ -85,7 +85,7 @@ static unsigned pick(struct rnl_pool *pool, struct crew crew)
 	struct rnl__worker *w = &pool->workers[first];
 	int index;
 
-	if (pool->home_for && !rnl__lot_idle(crew.lot))
+	if (!rnl__pool_chooses(pool) && !rnl__lot_idle(crew.lot))
 		return usual(pool, crew, home);
 	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && rnl__worker_attends(w)) {
 		rnl__park_claimed(&w->park);

@@ -92,6 +92,15 @@ static inline int rnl__pool_check(const struct rnl_pool *pool)
 	return pool ? rnl__generation_check(pool->generation) : -EINVAL;
 }
 
+/*
+ * Whether a job is more work than the choice of its worker, so that it pays to choose
+ * well: on a device that does not say at once what a job left there.
+ */
+static inline bool rnl__pool_chooses(const struct rnl_pool *pool)
+{
+	return !pool->home_for;
+}
+
 /* Whether a trace runs, or has just begun, or ended. */
 static inline bool rnl__pool_traced(struct rnl_pool *pool)
 {

@@ -38,7 +38,8 @@ static void occupy(struct rnl__worker *w)
 static bool comes_for_it(struct rnl__worker *w)
 {
 	/* If it is occupied after this, it looks at its queue and wakes us. */
-	return !w->pool->home_for && rnl__queue_length(&w->queue) <= 1 && rnl__worker_attends(w);
+	return rnl__pool_chooses(w->pool) && rnl__queue_length(&w->queue) <= 1 &&
+	       rnl__worker_attends(w);
 }
 
 bool rnl__run_may_have(struct rnl__worker *w, struct rnl__worker *other)
