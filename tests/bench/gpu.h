@@ -34,7 +34,7 @@
 
 #define GPU_EXIT_SKIP 77
 #define GPU_RUNS_MAX 15
-#define GPU_FIGURES_MAX 80
+#define GPU_FIGURES_MAX 96
 #define GPU_THREADS_MAX 32
 #define GPU_LINES 10
 

@@ -4,10 +4,11 @@
  *
  * DESIGN
  *	A part is a number of threads and a kind of streams.  Hand-written code has
- *	some fifty variants, a pool up to 25 (producers P, requests q for each worker, how
- *	one learns that a job is done): one short run of each tells which are worth several long ones.
- *	Those take turns.  Hand-written threads issue their work themselves; a
- *	pool's workers get it from others, whose cost is in the figure, too.
+ *	some fifty variants, a pool up to 33 (producers P, requests q for each worker, how
+ *	one learns that a job is done, jobs in flight d): one short run of each tells which
+ *	are worth several long ones.  Those take turns.  Hand-written threads issue their work
+ *	themselves; a pool's workers get it from others, whose cost is in the figure, too.
+ *	There is one pool at a time, so that no idle stream shares a hardware queue.
  */
 #include "gpu.h"
 #include "gpu_work.h"
@@ -23,9 +24,11 @@ struct bench {
 	const struct gpu_options *opt;
 	struct gpu_team *team;
 	struct gpu_mutex *mutex;
-	struct rnl_pool *pool;
 	struct gpu_request *requests;
 	unsigned threads;
+	enum rnl_stream_kind kind;
+	struct rnl_pool *pool;
+	unsigned in_flight;	/* of that pool */
 };
 
 struct candidate {
@@ -33,6 +36,7 @@ struct candidate {
 	struct gpu_hand_variant hand;
 	enum gpu_done done;
 	unsigned producers, requests;	/* requests: for each worker */
+	unsigned in_flight;	/* for each worker; 0: as the library has it */
 	bool always;		/* whatever the screening says */
 	double screened;
 	bool kept;
@@ -45,8 +49,20 @@ struct candidates {
 	unsigned nr;
 };
 
+static void use_pool(struct bench *b, unsigned in_flight)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	if (b->pool && b->in_flight == in_flight)
+		return;
+	rnl_pool_destroy(b->pool);
+	attr.max_in_flight = in_flight;
+	b->pool = gpu_pool(b->opt->device, b->kind, b->threads, &attr);
+	b->in_flight = in_flight;
+}
+
 /* Return: thousands of J a second. */
-static double measure(const struct bench *b, const struct candidate *c, unsigned ms)
+static double measure(struct bench *b, const struct candidate *c, unsigned ms)
 {
 	const unsigned nr = c->requests * b->threads;
 	double rate;
@@ -55,8 +71,10 @@ static double measure(const struct bench *b, const struct candidate *c, unsigned
 		rate = gpu_team_rate(b->team, &c->hand, ms);
 	else if (c->side == GPU_PEER)
 		rate = gpu_mutex_rate(b->mutex, b->requests, nr, c->producers, ms);
-	else
+	else {
+		use_pool(b, c->in_flight);
 		rate = gpu_pool_rate(b->pool, b->requests, nr, c->done, c->producers, ms);
+	}
 	return rate * 1e-3;
 }
 
@@ -83,20 +101,24 @@ static void add_hand(struct candidates *list, enum gpu_mark mark, unsigned jobs,
 }
 
 static void add_pool(struct candidates *list, enum gpu_side side, enum gpu_done done,
-		     unsigned producers, unsigned requests)
+		     unsigned producers, unsigned requests, unsigned in_flight)
 {
 	static const char *const names[] = {
 		[GPU_WAIT] = "wait", [GPU_CQ] = "cq", [GPU_CQ_MANY] = "cq, submit_many",
 		[GPU_CQ_COPY] = "cq, rnl_copy"
 	};
 	struct candidate *c = add(list, side);
+	int nr;
 
 	c->done = done;
 	c->producers = producers;
 	c->requests = requests;
+	c->in_flight = in_flight;
 	c->always = done == GPU_CQ_COPY;
-	snprintf(c->name, sizeof(c->name), "%s P%u q%u",
-		 side == GPU_PEER ? "mutex pool, sync" : names[done], producers, requests);
+	nr = snprintf(c->name, sizeof(c->name), "%s P%u q%u",
+		      side == GPU_PEER ? "mutex pool, sync" : names[done], producers, requests);
+	if (in_flight)
+		snprintf(c->name + nr, sizeof(c->name) - (size_t)nr, " d%u", in_flight);
 }
 
 static void list_all(struct candidates *list, unsigned threads)
@@ -115,11 +137,13 @@ static void list_all(struct candidates *list, unsigned threads)
 	     producers *= 2) {
 		for (unsigned done = GPU_WAIT; done <= GPU_CQ_MANY; done++)
 			for (unsigned requests = 64; requests <= REQUESTS_MAX; requests *= 2)
-				add_pool(list, GPU_RUNNEL, (enum gpu_done)done, producers, requests);
+				add_pool(list, GPU_RUNNEL, (enum gpu_done)done, producers, requests, 0);
+		for (unsigned in_flight = 8; in_flight <= 16; in_flight *= 2)
+			add_pool(list, GPU_RUNNEL, GPU_CQ, producers, 64, in_flight);
 		if (producers <= 4)
-			add_pool(list, GPU_PEER, GPU_WAIT, producers, 64);
+			add_pool(list, GPU_PEER, GPU_WAIT, producers, 64, 0);
 	}
-	add_pool(list, GPU_RUNNEL, GPU_CQ_COPY, threads < 4 ? 1 : 4, REQUESTS_MAX);
+	add_pool(list, GPU_RUNNEL, GPU_CQ_COPY, threads < 4 ? 1 : 4, REQUESTS_MAX, 0);
 }
 
 /* ---- screening ----------------------------------------------------------- */
@@ -140,7 +164,7 @@ static void keep_best(struct candidates *list, enum gpu_side side, unsigned nr)
 	}
 }
 
-static void screen(const struct bench *b, struct candidates *list)
+static void screen(struct bench *b, struct candidates *list)
 {
 	/* A clock that is to rise, and memory that is to be touched. */
 	for (unsigned i = 0; i < list->nr; i++)
@@ -157,7 +181,7 @@ static void screen(const struct bench *b, struct candidates *list)
 	keep_best(list, GPU_RUNNEL, 3);
 }
 
-static void run_kept(const struct bench *b, struct candidates *list)
+static void run_kept(struct bench *b, struct candidates *list)
 {
 	for (unsigned run = 0; run < b->opt->runs; run++) {
 		for (unsigned i = 0; i < list->nr; i++) {
@@ -199,15 +223,13 @@ static void line(const struct gpu_run *run)
 									RNL_STREAM_PRIVATE;
 	const unsigned threads = opt->threads[run->part % opt->nr_threads];
 	struct candidates *list = bench_alloc(sizeof(*list));
-	struct bench b = { .opt = opt };
+	struct bench b = { .opt = opt, .threads = threads, .kind = kind };
 	struct gpu_row *row;
 
 	gpu_setup();
 	gpu_begin(opt->ordinal);
 	b.team = gpu_team_start(opt->ordinal, kind, threads, gpu_issue_j, true);
 	b.mutex = gpu_mutex_start(opt->ordinal, kind, threads);
-	b.pool = gpu_pool(opt->device, kind, threads, NULL);
-	b.threads = threads;
 	b.requests = gpu_requests(REQUESTS_MAX * threads);
 	list_all(list, threads);
 	screen(&b, list);
