@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* An error that the GPU does not survive: every job ends, the process answers. */
+/*
+ * An error that the GPU does not survive: every job ends, within two watchdog periods,
+ * and never with a result that it does not have; the process answers, and ends.
+ * (Check runs each test in a process of its own, and sees that it exits cleanly.)
+ */
 #include <errno.h>
+#include <sched.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -10,15 +15,39 @@
 
 #define NR 4000
 #define NR_WORKERS 8
+#define NR_BEHIND 1000
+#define NOWHERE ((uint32_t *)16)
+#define DEFINITE_MS (200 * test_scale())
 
-static __global__ void spin(uint64_t ns)
+static __device__ uint64_t now_ns(void)
 {
-	uint64_t start, now;
+	uint64_t now;
 
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-	do {
-		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-	} while (now - start < ns);
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+	return now;
+}
+
+/* Writes after a while. */
+static __global__ void spin(uint64_t ns, uint32_t *out, uint32_t value)
+{
+	const uint64_t start = now_ns();
+
+	while (now_ns() - start < ns)
+		;
+	*out = value;
+}
+
+/* Says that it runs, and is held; let go, it writes to where nothing is. */
+static __global__ void hold(volatile uint32_t *runs, const volatile uint32_t *go)
+{
+	const uint64_t start = now_ns();
+
+	*runs = 1;
+	__threadfence_system();
+	while (!*go)
+		if (now_ns() - start > UINT64_C(15000000000))
+			return;
+	*(volatile uint32_t *)NOWHERE = 1;
 }
 
 static __global__ void write_to(uint32_t *where)
@@ -26,66 +55,183 @@ static __global__ void write_to(uint32_t *where)
 	*where = 1;
 }
 
-static int run_spin(struct rnl_job *job)
+struct written {
+	struct rnl_job job;
+	uint32_t *out;		/* pinned, 0: its kernel has not run */
+	uint64_t ns;
+};
+
+static struct written jobs[NR];
+static struct rnl_job bad, late, held[NR_WORKERS];
+static volatile uint32_t *runs, *go;
+static unsigned nr_in_function;
+
+static int run_written(struct rnl_job *job)
 {
-	(void)job;
-	spin<<<1, 1, 0, (cudaStream_t)rnl_stream()>>>(50000);
+	struct written *w = rnl_container_of(job, struct written, job);
+
+	spin<<<1, 1, 0, (cudaStream_t)rnl_stream()>>>(w->ns, w->out, (uint32_t)(w - jobs) + 1);
 	return 0;
 }
 
 static int run_bad(struct rnl_job *job)
 {
 	(void)job;
-	write_to<<<1, 1, 0, (cudaStream_t)rnl_stream()>>>((uint32_t *)16);
+	write_to<<<1, 1, 0, (cudaStream_t)rnl_stream()>>>(NOWHERE);
 	return 0;
 }
 
-static struct rnl_job jobs[NR], bad, late;
+/* Not before each worker has one of these. */
+static int run_held(struct rnl_job *job)
+{
+	const unsigned i = (unsigned)(job - held);
 
-START_TEST(every_job_ends_when_the_device_fails)
+	__atomic_add_fetch(&nr_in_function, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&nr_in_function, __ATOMIC_RELAXED) < NR_WORKERS)
+		sched_yield();
+	hold<<<1, 1, 0, (cudaStream_t)rnl_stream()>>>(&runs[i], &go[i]);
+	return 0;
+}
+
+static double ms_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static struct rnl_pool *pool_of_kind(int kind)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool;
-	struct timespec start, now;
-	unsigned done = 0, failed = 0;
-	void *mem;
+	struct rnl_pool *pool = NULL;
 
 	attr.nr_workers = NR_WORKERS;
 	attr.device = "cuda";
-	attr.stream = _i;
+	attr.stream = kind;
 	ck_assert_int_eq(rnl_pool_create(&pool, &attr), 0);
+	return pool;
+}
+
+static uint32_t *words(struct rnl_pool *pool, unsigned nr)
+{
+	void *mem = NULL;
+
+	ck_assert_int_eq(rnl_pinned_get(pool, nr * sizeof(uint32_t), &mem), 0);
+	memset(mem, 0, nr * sizeof(uint32_t));
+	return (uint32_t *)mem;
+}
+
+static void submit_written(struct rnl_pool *pool, struct written *w, uint32_t *out, uint64_t ns)
+{
+	w->out = out;
+	w->ns = ns;
+	ck_assert_int_eq(rnl_job_init(&w->job, run_written), 0);
+	ck_assert_int_eq(rnl_submit(pool, &w->job), 0);
+}
+
+static int result_of(struct rnl_job *job)
+{
+	ck_assert_int_eq(rnl_job_wait(job, 10000000000), 0);
+	return rnl_job_result(job);
+}
+
+/* The pool answers, refuses, and can be taken down. */
+static void check_failed(struct rnl_pool *pool, int kind)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_health health = RNL_HEALTH_INIT;
+	void *mem;
+
+	ck_assert_int_eq(rnl_pool_health(pool, &health), 0);
+	ck_assert_uint_eq(health.state, RNL_HEALTH_FAILED);
+	ck_assert_int_eq(health.device_error, cudaErrorIllegalAddress);
+	ck_assert_int_eq(rnl_job_init(&late, run_bad), 0);
+	ck_assert_int_eq(rnl_submit(pool, &late), -EIO);
+	ck_assert_int_eq(rnl_device_alloc(pool, 64, &mem), -EIO);
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	rnl_pool_destroy(pool);
+	attr.device = "cuda";
+	attr.stream = kind;
+	ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EIO);
+}
+
+START_TEST(under_a_stream_of_jobs_each_ends_and_those_that_are_done_were_done)
+{
+	struct rnl_pool *pool = pool_of_kind(_i);
+	uint32_t *out = words(pool, NR);
+	unsigned done = 0, failed = 0;
+	double start, took;
+
 	for (unsigned i = 0; i < NR; i++) {
-		ck_assert_int_eq(rnl_job_init(&jobs[i], run_spin), 0);
-		ck_assert_int_eq(rnl_submit(pool, &jobs[i]), 0);
+		submit_written(pool, &jobs[i], &out[i], 50000);
 		if (i != NR / 2)
 			continue;
 		ck_assert_int_eq(rnl_job_init(&bad, run_bad), 0);
 		ck_assert_int_eq(rnl_submit(pool, &bad), 0);
 	}
-	ck_assert_int_eq(rnl_job_wait(&bad, RNL_FOREVER), 0);
-	ck_assert_int_eq(rnl_job_result(&bad), -EIO);
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	ck_assert_int_eq(result_of(&bad), -EIO);
+	start = ms_now();
 	for (unsigned i = 0; i < NR; i++) {
-		ck_assert_int_eq(rnl_job_wait(&jobs[i], 10000000000), 0);
-		if (rnl_job_result(&jobs[i]) == 0)
-			done++;
-		else if (rnl_job_result(&jobs[i]) == -EIO)
-			failed++;
-	}
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	printf("%u jobs done, %u failed, the last %.0f ms after the bad one\n", done, failed,
-	       (double)(now.tv_sec - start.tv_sec) * 1e3 +
-	       (double)(now.tv_nsec - start.tv_nsec) * 1e-6);
-	fflush(stdout);
-	ck_assert_uint_eq(done + failed, NR);
-	ck_assert_uint_gt(failed, 0);
+		const int result = result_of(&jobs[i].job);
 
-	ck_assert_int_eq(rnl_job_init(&late, run_spin), 0);
-	ck_assert_int_eq(rnl_submit(pool, &late), -EIO);
-	ck_assert_int_eq(rnl_device_alloc(pool, 64, &mem), -EIO);
-	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
-	rnl_pool_destroy(pool);
-	ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EIO);
+		ck_assert(result == 0 || result == -EIO);
+		if (result)
+			failed++;
+		else
+			done++;
+	}
+	took = ms_now() - start;
+	printf("%u jobs done, %u failed, the last %.0f ms after the bad one\n", done, failed, took);
+	fflush(stdout);
+	ck_assert_uint_gt(failed, 0);
+	ck_assert_double_lt(took, DEFINITE_MS);
+	for (unsigned i = 0; i < NR; i++)
+		ck_assert(rnl_job_result(&jobs[i].job) || out[i] == i + 1);
+	rnl_pinned_put(pool, out);
+	check_failed(pool, _i);
+}
+END_TEST
+
+/* Every worker has a kernel that would run for seconds, and a queue: one of these fails. */
+START_TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms)
+{
+	struct rnl_pool *pool = pool_of_kind(_i);
+	uint32_t *out = words(pool, NR_BEHIND), *flags = words(pool, 2 * NR_WORKERS);
+	unsigned nr_running = 0;
+	double start, took;
+
+	runs = flags;
+	go = flags + NR_WORKERS;
+	for (unsigned i = 0; i < NR_WORKERS; i++) {
+		ck_assert_int_eq(rnl_job_init(&held[i], run_held), 0);
+		ck_assert_int_eq(rnl_submit(pool, &held[i]), 0);
+	}
+	for (start = ms_now(); nr_running < NR_WORKERS && ms_now() < start + 5000;) {
+		nr_running = 0;
+		for (unsigned i = 0; i < NR_WORKERS; i++)
+			nr_running += runs[i];
+	}
+	for (unsigned i = 0; i < NR_BEHIND; i++)
+		submit_written(pool, &jobs[i], &out[i], 0);
+	ck_assert_uint_eq(nr_running, NR_WORKERS);
+
+	start = ms_now();
+	go[NR_WORKERS / 2] = 1;
+	for (unsigned i = 0; i < NR_WORKERS; i++)
+		ck_assert_int_eq(result_of(&held[i]), -EIO);
+	for (unsigned i = 0; i < NR_BEHIND; i++)
+		ck_assert_int_eq(result_of(&jobs[i].job), -EIO);
+	took = ms_now() - start;
+	printf("the last of %u jobs ended %.0f ms after the illegal address\n",
+	       NR_WORKERS + NR_BEHIND, took);
+	fflush(stdout);
+	ck_assert_double_lt(took, DEFINITE_MS);
+	for (unsigned i = 0; i < NR_BEHIND; i++)
+		ck_assert_uint_eq(out[i], 0);
+	rnl_pinned_put(pool, flags);
+	rnl_pinned_put(pool, out);
+	check_failed(pool, _i);
 }
 END_TEST
 
@@ -94,12 +240,15 @@ static Suite *make_suite(void)
 	Suite *suite = suite_create("cuda_failure");
 	TCase *tc = tcase_create("sticky errors");
 
-	tcase_add_loop_test(tc, every_job_ends_when_the_device_fails, 0, 2);
+	tcase_add_loop_test(tc, under_a_stream_of_jobs_each_ends_and_those_that_are_done_were_done,
+			    0, 2);
+	tcase_add_loop_test(tc, eight_busy_workers_and_what_is_queued_end_within_200_ms, 0, 2);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
 
 int main(void)
 {
+	rnl_setup();		/* a hardware queue for each of the kernels that are held */
 	return suite_main(make_suite);
 }

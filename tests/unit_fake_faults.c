@@ -264,6 +264,64 @@ START_TEST(a_device_that_fails_later_does_so_too)
 }
 END_TEST
 
+struct busy {
+	struct rnl_job job;
+	struct gate *in_function, *in_kernel;	/* NULL: none */
+	int word;
+};
+
+static int busy_fn(struct rnl_job *job)
+{
+	struct busy *b = rnl_container_of(job, struct busy, job);
+
+	if (b->in_function)
+		gate_wait(b->in_function);
+	return launch_store(b->in_kernel, &b->word, 1);
+}
+
+/* What tests/cuda_failure.cu sees on a GPU. */
+START_TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms)
+{
+	enum { BUSY = 8, QUEUED = 1000 };
+	static struct busy jobs[BUSY + QUEUED];
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct gate in_functions = GATE_INIT, kernels = GATE_INIT;
+	struct rnl_pool *pool;
+	struct rnl_job late;
+	double start, took;
+
+	attr.stream = (enum rnl_stream_kind)_i;
+	attr.watchdog_ms = 25;	/* of 100: the rest is for machines that are busy */
+	pool = pool_with(&attr, BUSY);
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		jobs[i].in_function = i < BUSY ? &in_functions : NULL;
+		jobs[i].in_kernel = i < BUSY ? &kernels : NULL;
+		job_of(&jobs[i].job, busy_fn, NULL);
+		ck_assert_int_eq(rnl_submit(pool, &jobs[i].job), 0);
+		if (i != BUSY - 1)
+			continue;
+		/* Each has one: its kernel runs, and all that comes now is behind it. */
+		gate_await(&in_functions, BUSY);
+		gate_open(&in_functions);
+		gate_await(&kernels, BUSY);
+	}
+	start = seconds_now();
+	fake_fail_sticky(cudaErrorIllegalAddress);
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		ck_assert_int_eq(result_of(&jobs[i].job), -EIO);
+		ck_assert_int_eq(jobs[i].word, 0);
+	}
+	took = seconds_now() - start;
+	printf("the last of %zu jobs ended after %.0f ms\n", COUNT(jobs), took * 1e3);
+	ck_assert_double_lt(took, 0.2 * test_scale());
+	job_of(&late, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit(pool, &late), -EIO);
+	/* A GPU's kernels are gone by now; those of the double are functions. */
+	gate_open(&kernels);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("fake faults");
@@ -277,6 +335,7 @@ static Suite *make_suite(void)
 	tc = tcase_create("for good");
 	tcase_add_loop_test(tc, a_device_that_fails_fails_every_job_and_holds_nobody, 0, 60);
 	tcase_add_loop_test(tc, a_device_that_fails_later_does_so_too, 0, 2);
+	tcase_add_loop_test(tc, eight_busy_workers_and_what_is_queued_end_within_200_ms, 0, 2);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
