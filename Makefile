@@ -335,6 +335,7 @@ DEVICE_SCRIPTS := \
 
 # Of these, on the double of the CUDA runtime, too.
 FAKE_SCRIPTS := \
+	cli_http.sh \
 	cli_stream_kinds.sh \
 	cli_tool.sh \
 	# EOL
@@ -384,6 +385,7 @@ STREAM_KINDS_SRCS := \
 # In examples/http_server; the counting kernel is gwc's.
 HTTP_SRCS := \
 	async.c \
+	crash.c \
 	edges.c \
 	image.c \
 	listener.c \
@@ -394,6 +396,7 @@ HTTP_SRCS := \
 	routes.c \
 	slot.c \
 	sobel.c \
+	supervise.c \
 	sync.c \
 	wc.c \
 	# EOL
@@ -422,12 +425,13 @@ GWC_OBJS := $(GWC_SRCS:%.c=examples/%.o) examples/gwc_kernel$(kernel_o)
 OVERLAP_OBJS := $(OVERLAP_SRCS:%.c=examples/%.o) examples/overlap_kernel$(kernel_o)
 STREAM_KINDS_OBJS := $(STREAM_KINDS_SRCS:%.c=examples/%.o) examples/stream_kinds_kernel$(kernel_o)
 http      := examples/http_server
-HTTP_OBJS := $(HTTP_SRCS:%.c=$(http)/%.o) $(http)/sobel_kernel$(kernel_o) \
-	     examples/gwc_count.o examples/gwc_kernel$(kernel_o)
+HTTP_CPU  := $(HTTP_SRCS:%.c=$(http)/%.o) examples/gwc_count.o
+HTTP_OBJS := $(HTTP_CPU) $(http)/crash_kernel$(kernel_o) $(http)/sobel_kernel$(kernel_o) examples/gwc_kernel$(kernel_o)
 KERNEL_EXAMPLES := examples/allocator examples/batch_sha256 examples/gwc examples/overlap examples/stream_kinds
 TOOL_OBJS := $(TOOL_SRCS:%.c=src/tool/%.o)
 tool_double := $(if $(fakes),tests/tool_double)
 kinds_double := $(if $(fakes),tests/stream_kinds_double)
+http_double := $(if $(fakes),$(if $(filter yes,$(have_HTTP)),tests/http_double))
 PROGRAMS := $(EXAMPLES:%=examples/%) $(KERNEL_EXAMPLES) $(if $(filter yes,$(have_HTTP)),$(http)/http_server)
 
 # ---- how ---------------------------------------------------------------------
@@ -522,8 +526,10 @@ $(fake_cudart): $(FAKE_OBJS)
 	  tail -n 1) && so=libcudart.so.$$((v / 1000)) && \
 	  echo "$$so { global: cuda*; fake_*; local: *; };" >$@.map && \
 	  $(LINK) -shared -Wl,-soname,$$so -Wl,--version-script=$@.map -o $@ $^ && ln -sf $(@F) $(@D)/$$so
-# The tool, and an example, on the double.
-tests/tool_double.o tests/stream_kinds_double.o: TEST_CFLAGS = $(CUDA_CFLAGS)
+# The tool, and two examples, on the double.
+tests/http_double.o tests/stream_kinds_double.o tests/tool_double.o: TEST_CFLAGS = $(CUDA_CFLAGS)
+tests/http_double: $(HTTP_CPU) tests/http_double.o $(SO) $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(fake_cudart) -Wl,-rpath,'$$ORIGIN/fake_cudart' $(WITH_SO) $(HTTP_LIBS)
 tests/stream_kinds_double: $(STREAM_KINDS_SRCS:%.c=examples/%.o) tests/stream_kinds_double.o $(SO) $(fake_cudart)
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(fake_cudart) -Wl,-rpath,'$$ORIGIN/fake_cudart' $(WITH_SO)
 tests/tool_double: $(TOOL_OBJS) tests/tool_double.o librunnel.a $(fake_cudart)
@@ -600,6 +606,7 @@ ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) sh $(srcdir)/tests/run $(call wanted,$(RUNS))
 tests: $(if $(fakes),$(fake_cudart)) $(if $(call wanted,tests/cli_tool),$(tool_double)) \
+	$(if $(call wanted,tests/cli_http),$(http_double)) \
 	$(if $(call wanted,tests/cli_stream_kinds),$(kinds_double)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
 	$(if $(call wanted,tests/bench_quick),tests/bench/rates) \
 	$(if $(call wanted,tests/bench_gpu_quick),$(gpu_benches))
@@ -650,7 +657,7 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 clean:
 	rm -f runnel librunnel.a librunnel.so* $(foreach d,src src/tool tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
 	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
-	  tests/tool_double tests/stream_kinds_double tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
+	  tests/http_double tests/stream_kinds_double tests/tool_double tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
 	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }

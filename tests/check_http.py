@@ -4,8 +4,8 @@ Checks examples/http_server from outside: `make check-http`, and, short, tests/c
 
 usage, where runnel was built: python3 check_http.py [--short] [NAME-PART ...]
 
-A line for each check, "ok - NAME" or "not ok - NAME" with the reason behind it; at the end
-"N passed, N failed".  env: HTTP_SERVER the program; HTTP_SECONDS how long wrk loads it (20);
+A line for each check, "ok - NAME", with "# SKIP" behind it where it says nothing, or "not ok -
+NAME" with the reason below; at the end "N passed, N failed, N skipped".  env: HTTP_SERVER the program; HTTP_SECONDS how long wrk loads it (20);
 HTTP_SEED of all that is random; RNL_TEST_DEVICE where it counts (host); sanitizer is
 configure's: no word about memory and speed then, but each report of it is a failure.
 """
@@ -16,12 +16,14 @@ import traceback
 import http_answers                     # pylint: disable=unused-import
 import http_refusals                    # pylint: disable=unused-import
 import http_ends
-from http_checks import BODIES, CHECKS, DEVICE, SEED, SHORT, real_bodies, server
+import http_failure                     # pylint: disable=unused-import
+import http_supervise                   # pylint: disable=unused-import
+from http_checks import BODIES, CHECKS, DEVICE, SEED, SHORT, Skip, real_bodies, server
 
 
 def main():
     wanted = [part for part in sys.argv[1:] if not part.startswith('--')]
-    passed = failed = 0
+    passed = failed = skipped = 0
     try:
         with server() as running:
             running.stop()
@@ -42,13 +44,16 @@ def main():
             function()
             passed += 1
             print('ok - %s' % name, flush=True)
+        except Skip as why:
+            skipped += 1
+            print('ok - %s # SKIP %s' % (name, why), flush=True)
         except Exception as error:          # pylint: disable=broad-except
             failed += 1
             print('not ok - %s\n# %s: %s' % (name, type(error).__name__, error))
             where = traceback.extract_tb(error.__traceback__)
             print('# in %s' % ', '.join('%s:%d' % (os.path.basename(f.filename), f.lineno)
                                         for f in where), flush=True)
-    print('%d passed, %d failed' % (passed, failed))
+    print('%d passed, %d failed, %d skipped' % (passed, failed, skipped))
     return failed != 0
 
 

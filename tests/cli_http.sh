@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: MIT
 # examples/http_server from outside: check_http.py in a few seconds, without load by wrk.
 #
-# env: HTTP_SERVER  the program (examples/http_server/http_server)
+# env: HTTP_SERVER  the program (examples/http_server/http_server; on the double of the CUDA
+#                   runtime tests/http_double)
 #      RNL_TEST_DEVICE  where it works (host)
-HTTP_SERVER=${HTTP_SERVER:-examples/http_server/http_server}
+HTTP_SERVER=${HTTP_SERVER:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/http_double || echo examples/http_server/http_server)}
 export HTTP_SERVER PYTHONDONTWRITEBYTECODE=1
+# For the slots of the sync handler, which are device memory, too.
+[ -z "${RNL_TEST_FAKE:-}" ] || export FAKE_CUDART="${FAKE_CUDART:+$FAKE_CUDART,}memory=2G"
 if [ "${have_HTTP:-yes}" != yes ]; then
 	echo 'SKIP: examples/http_server is not built: configure says what is missing'
 	exit 77

@@ -176,6 +176,19 @@ class Server:
         self.signal()
         return self.wait()
 
+    def children(self):
+        """Return: the pids of processes whose parent it is, and that are not dead."""
+        pids = []
+        for name in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                with open('/proc/%s/stat' % name) as stat:
+                    state, parent = stat.read().rsplit(')', 1)[1].split()[:2]
+            except OSError:             # gone meanwhile
+                continue
+            if int(parent) == self.pid and state != 'Z':
+                pids.append(int(name))
+        return pids
+
     def rss_kb(self):
         with open('/proc/%d/status' % self.pid) as status:
             return int(re.search(r'VmRSS:\s+(\d+) kB', status.read())[1])

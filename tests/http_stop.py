@@ -20,11 +20,13 @@ IDLE_S = 0.25
 
 
 class StopUnderLoad:
+    failed = False          # whether the server has said that its device has
+
     def __init__(self, running, bodies, image, seed):
         self.running = running
         self.bodies = [pair for pair in bodies if len(pair[0]) <= 200000]
-        self.image, self.seed = image, seed
-        self.wrong = []
+        self.image, self.edges, self.seed = image, None, seed
+        self.wrong, self.clients = [], []
         self.answers = self.late_answers = self.refused = self.idle = 0
         self.stopping = False
         self.lock = threading.Lock()
@@ -37,17 +39,25 @@ class StopUnderLoad:
         with self.lock:
             setattr(self, name, getattr(self, name) + 1)
 
+    def judge_answer(self, answer, want, failed):
+        """@failed: as it was when the request was not yet sent."""
+        if failed or answer.code != 200 or (want and answer.body != want):
+            raise Broken('%d %.100r' % (answer.code, answer.body))
+
+    def may_close_idle(self):
+        return self.stopping
+
     def one(self, connection, index, turn):
         """One request.  Return: whether the connection goes on."""
+        failed = self.failed
         if (index + turn) % 7 == 0:
-            path, body, want = '/sobel', self.image, None
+            path, body, want = '/sobel', self.image, self.edges
         else:
             body, want = self.bodies[(self.seed + index * 31 + turn) % len(self.bodies)]
             path = '/wc'
         connection.send(request_bytes(path, body))
         answer = connection.answer()
-        if answer.code != 200 or (want and answer.body != want):
-            raise Broken('%d %.100r' % (answer.code, answer.body))
+        self.judge_answer(answer, want, failed)
         self.count('answers')
         if self.stopping:
             self.count('late_answers')
@@ -72,7 +82,7 @@ class StopUnderLoad:
             try:
                 goes_on = self.one(connection, index, turn)
             except Unanswered:
-                if not (idle and idle > IDLE_S and self.stopping):
+                if not (idle and idle > IDLE_S and self.may_close_idle()):
                     raise
                 self.count('idle')
                 goes_on = False
@@ -90,15 +100,21 @@ class StopUnderLoad:
                 index, type(error).__name__, error, ', stopping' if self.stopping else ''))
 
     def run(self, seconds):
-        clients = [threading.Thread(target=self.guarded, args=(i,)) for i in range(CLIENTS)]
-        for client in clients:
-            client.start()
+        self.start()
         time.sleep(seconds)
+        self.stop()
+
+    def start(self):
+        self.clients = [threading.Thread(target=self.guarded, args=(i,)) for i in range(CLIENTS)]
+        for client in self.clients:
+            client.start()
+
+    def stop(self):
         self.stopping = True
         self.running.signal()
-        for client in clients:
+        for client in self.clients:
             client.join(PATIENCE)
-        if any(client.is_alive() for client in clients):
+        if any(client.is_alive() for client in self.clients):
             self.wrong.append('clients hang')
 
     def judge(self):

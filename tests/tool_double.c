@@ -6,24 +6,13 @@
 #include <cuda_runtime_api.h>
 
 #include "../src/tool/kernels.h"
-#include "fake_cudart/fake_cudart.h"
+#include "double_kernel.h"
 
-#define DOUBLE_KERNEL(kernel_name, args_type) \
-	static int kernel_name##_launch(struct rnl_dim grid, struct rnl_dim block, \
-					const void *args, void *stream) \
-	{ \
-		return fake_launch(kernel_name##_host, grid, block, args, sizeof(args_type), \
-				   stream); \
-	} \
-	const struct rnl_kernel kernel_name = { \
-		#kernel_name, sizeof(args_type), kernel_name##_host, kernel_name##_launch \
-	}
-
-DOUBLE_KERNEL(tool_hold, struct tool_hold_args);
-DOUBLE_KERNEL(tool_meet, struct tool_meet_args);
-DOUBLE_KERNEL(tool_stamp, struct tool_stamp_args);
-DOUBLE_KERNEL(tool_fill, struct tool_fill_args);
-DOUBLE_KERNEL(tool_words, struct tool_words_args);
+DOUBLE_KERNEL(tool_hold, tool_hold_host, tool_hold_host, struct tool_hold_args);
+DOUBLE_KERNEL(tool_meet, tool_meet_host, tool_meet_host, struct tool_meet_args);
+DOUBLE_KERNEL(tool_stamp, tool_stamp_host, tool_stamp_host, struct tool_stamp_args);
+DOUBLE_KERNEL(tool_fill, tool_fill_host, tool_fill_host, struct tool_fill_args);
+DOUBLE_KERNEL(tool_words, tool_words_host, tool_words_host, struct tool_words_args);
 
 const bool tool_has_cuda_kernels = true;
 

@@ -13,7 +13,9 @@
  * server stops, it first deafens the socket: a filter drops the packets that ask for
  * a connection, and no others.  What was begun is completed, and accepted; after a
  * while nothing more can come, and the socket is closed.  A client whose packet was
- * dropped tries again after a second, and is refused.
+ * dropped tries again after a second, and is refused.  Where another process goes on
+ * with the socket, because its parent keeps it, none of that is needed: what waits
+ * there is the next one's.
  */
 #include "config.h"
 
@@ -86,6 +88,13 @@ void listener_deafen(int fd)
 
 	/* Where there are no filters, connections made in the last moments are lost. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
+void listener_hear(int fd)
+{
+	const int unused = 0;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused));
 }
 
 bool listener_pending(int fd)

@@ -11,7 +11,8 @@
  * the connection ends.  It ends itself when no connection waits to be accepted, no
  * request is open, and for a while, --linger, not a byte came in: HTTP cannot tell a
  * client whose connection is idle that it will be closed, and its next request may
- * be on its way.  Connections that are idle then are closed.
+ * be on its way.  Connections that are idle then are closed.  If the device has
+ * failed and a parent keeps the listening sockets, it accepts no more at once.
  */
 #include "config.h"
 
@@ -112,6 +113,12 @@ static void tick(struct loop *loop)
 	event_add(loop->tick, &time);
 }
 
+static void close_listener(struct loop *loop)
+{
+	evhttp_del_accept_socket(loop->http, loop->listener);
+	loop->listener = NULL;
+}
+
 static void on_stop(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
@@ -119,7 +126,10 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	loop->stopping = true;
-	listener_deafen(evhttp_bound_socket_get_fd(loop->listener));
+	if (atomic_load_explicit(&loop->server->leaves_listeners, memory_order_relaxed))
+		close_listener(loop);
+	else
+		listener_deafen(evhttp_bound_socket_get_fd(loop->listener));
 	loop->received_before = loop->received;
 	tick(loop);
 }
@@ -136,10 +146,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (loop->listener && !listener_pending(evhttp_bound_socket_get_fd(loop->listener))) {
-		evhttp_del_accept_socket(loop->http, loop->listener);
-		loop->listener = NULL;
-	}
+	if (loop->listener && !listener_pending(evhttp_bound_socket_get_fd(loop->listener)))
+		close_listener(loop);
 	if (!loop->listener && all_answered(loop) && loop->received == loop->received_before) {
 		event_base_loopbreak(loop->base);
 		return;

@@ -10,8 +10,13 @@
  * is ever interrupted.  A signal that comes again changes nothing: the time to
  * finish in has a bound anyway, --grace.
  *
+ * A process whose GPU has failed cannot have it back.  It stays, and answers 503,
+ * until somebody ends it; told so, --exit-on-failure, it ends by itself, in the same
+ * way as by a signal.  Sockets are opened before all else, so that --supervise has
+ * them when it forks, before CUDA starts.
+ *
  * Exit status: 0 all that was accepted is answered; 1 it is not, or the server
- * could not start; 2 wrong arguments.
+ * could not start; 2 wrong arguments; EXIT_DEVICE_FAILED.
  */
 #include "config.h"
 
@@ -35,6 +40,7 @@
 #include <jansson.h>
 
 #define PINNED_SPARE (64u << 20)	/* bytes, for what is cut off the ends */
+#define FAILED_GRACE_S 2u		/* nobody's request is worth more, if all are 503 */
 
 static _Noreturn __attribute__((format(printf, 1, 2))) void die(const char *format, ...)
 {
@@ -121,29 +127,38 @@ static void print_address(const struct options *opt, char *text, size_t bytes)
 	snprintf(text, bytes, colons ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-static void create_loops(struct server *server)
+static void open_listeners(struct server *server)
 {
 	struct options *opt = &server->opt;
-	int *listeners = calloc(opt->loops, sizeof(*listeners));
 	char address[NI_MAXHOST + NI_MAXSERV];
-	int ret;
+	int ret = -ENOMEM;
 
-	server->loops = calloc(opt->loops, sizeof(*server->loops));
-	server->ended_fd = eventfd(0, EFD_CLOEXEC);
-	if (!listeners || !server->loops || server->ended_fd < 0)
-		die("starting: %s", strerror(errno));
-	ret = listener_open((struct sockaddr *)&opt->addr, opt->addr_len, listeners, opt->loops);
+	server->listeners = calloc(opt->loops, sizeof(*server->listeners));
+	if (server->listeners)
+		ret = listener_open((struct sockaddr *)&opt->addr, opt->addr_len,
+				    server->listeners, opt->loops);
 	if (ret) {
 		print_address(opt, address, sizeof(address));
 		die("listening on %s: %s", address, strerror(-ret));
 	}
+}
+
+static void create_loops(struct server *server)
+{
+	const struct options *opt = &server->opt;
+	int ret;
+
+	server->loops = calloc(opt->loops, sizeof(*server->loops));
+	server->ended_fd = eventfd(0, EFD_CLOEXEC);
+	server->failed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!server->loops || server->ended_fd < 0 || server->failed_fd < 0)
+		die("starting: %s", strerror(errno));
 	for (unsigned i = 0; i < opt->loops; i++) {
-		ret = loop_init(&server->loops[i], server, listeners[i]);
+		ret = loop_init(&server->loops[i], server, server->listeners[i]);
 		if (ret)
 			die("creating an event loop: %s%s", rnl_strerror(ret), ret == -ENOMEM ?
 			    " (less --slots, --max-body or --max-pixels need less)" : "");
 	}
-	free(listeners);
 	for (unsigned i = 0; i < opt->loops; i++) {
 		ret = loop_start(&server->loops[i]);
 		if (ret)
@@ -177,17 +192,21 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void wait_for_signal(const struct server *server, int signals)
+/* Return: whether it is to end because the device has failed; else by a signal. */
+static bool wait_for_end(const struct server *server, int signals)
 {
 	struct pollfd fds[] = {
 		{ .fd = signals, .events = POLLIN },
 		{ .fd = server->ended_fd, .events = POLLIN },
+		/* poll() passes over a negative one. */
+		{ .fd = server->opt.exit_on_failure ? server->failed_fd : -1, .events = POLLIN },
 	};
 
-	while (poll(fds, 2, -1) < 0)
+	while (poll(fds, 3, -1) < 0)
 		;
 	if (fds[1].revents)
 		die("an event loop ended by itself");
+	return !fds[0].revents;
 }
 
 static unsigned nr_open(const struct server *server)
@@ -201,9 +220,9 @@ static unsigned nr_open(const struct server *server)
 }
 
 /* Has the loops finish, and waits for them. */
-static void stop_loops(struct server *server)
+static void stop_loops(struct server *server, unsigned grace_s)
 {
-	const int64_t end_ms = now_ms() + (int64_t)server->opt.grace_s * 1000;
+	const int64_t end_ms = now_ms() + (int64_t)grace_s * 1000;
 	struct pollfd ended = { .fd = server->ended_fd, .events = POLLIN };
 	unsigned left = server->opt.loops;
 
@@ -216,7 +235,7 @@ static void stop_loops(struct server *server)
 
 		if (ready == 0)
 			die("the grace of %u s is over: %u requests are not answered, and in %u "
-			    "of %u loops clients are still busy", server->opt.grace_s,
+			    "of %u loops clients are still busy", grace_s,
 			    nr_open(server), left, server->opt.loops);
 		if (ready > 0 && eventfd_read(server->ended_fd, &nr) == 0)
 			left -= (unsigned)nr;
@@ -227,26 +246,40 @@ static void stop_loops(struct server *server)
 
 int main(int argc, char **argv)
 {
-	struct server server = { .pool = NULL };
+	struct server server = { .serving_fd = -1 };
+	unsigned grace_s;
+	bool failed;
 	int signals;
 
 	rnl_setup();		/* without it there may be fewer streams at once, no more */
 	options_parse(&server.opt, argc, argv);
 	signals = take_signals();
+	open_listeners(&server);
+	if (server.opt.supervise)
+		supervise(&server);
 	raise_descriptor_limit();
 	json_object_seed(0);
 	create_pool(&server);
 	create_loops(&server);
 	announce(&server);
+	if (server.serving_fd >= 0)
+		eventfd_write(server.serving_fd, 1);
 
-	wait_for_signal(&server, signals);
-	stop_loops(&server);
+	failed = wait_for_end(&server, signals);
+	grace_s = server.opt.grace_s;
+	if (failed && grace_s > FAILED_GRACE_S)
+		grace_s = FAILED_GRACE_S;
+	atomic_store_explicit(&server.leaves_listeners, failed && server.opt.supervise,
+			      memory_order_relaxed);
+	stop_loops(&server, grace_s);
 	for (unsigned i = 0; i < server.opt.loops; i++)
 		loop_fini(&server.loops[i]);
 	rnl_pool_destroy(server.pool);
 	free(server.loops);
+	free(server.listeners);
 	close(server.ended_fd);
+	close(server.failed_fd);
 	close(signals);
 	libevent_global_shutdown();
-	return EXIT_SUCCESS;
+	return failed ? EXIT_DEVICE_FAILED : EXIT_SUCCESS;
 }

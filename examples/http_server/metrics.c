@@ -23,6 +23,7 @@ static const char *const routes[NR_ROUTES] = {
 	[ROUTE_SOBEL] = "/sobel",
 	[ROUTE_METRICS] = "/metrics",
 	[ROUTE_HEALTHZ] = "/healthz",
+	[ROUTE_CRASH] = "/crash",
 	[ROUTE_OTHER] = "other",
 };
 

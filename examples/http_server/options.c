@@ -36,6 +36,9 @@ enum {
 	OPT_GRACE,
 	OPT_LINGER,
 	OPT_HANDLER,
+	OPT_EXIT_ON_FAILURE,
+	OPT_SUPERVISE,
+	OPT_ALLOW_CRASH,
 };
 
 static const struct option long_options[] = {
@@ -53,6 +56,9 @@ static const struct option long_options[] = {
 	{ "grace", required_argument, NULL, OPT_GRACE },
 	{ "linger", required_argument, NULL, OPT_LINGER },
 	{ "handler", required_argument, NULL, OPT_HANDLER },
+	{ "exit-on-failure", no_argument, NULL, OPT_EXIT_ON_FAILURE },
+	{ "supervise", no_argument, NULL, OPT_SUPERVISE },
+	{ "allow-crash", no_argument, NULL, OPT_ALLOW_CRASH },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -63,7 +69,7 @@ static const char help[] =
 "  POST /wc       answers the body's lines, words and bytes, as JSON\n"
 "  POST /sobel    answers the edges of an image (PNG, PGM, PPM), as PNG\n"
 "  GET /metrics   figures for Prometheus\n"
-"  GET /healthz   200 while the pool is well, 503 when it is not\n"
+"  GET /healthz   200 while the pool is well; 503, and why, when it is not\n"
 "\n"
 "      --listen=ADDR:PORT   127.0.0.1:8080; port 0 is any, and is printed\n"
 "      --device=D           auto (a GPU if there is one), cuda, cuda:N, host\n"
@@ -79,7 +85,16 @@ static const char help[] =
 "      --grace=S            seconds to finish in after SIGTERM or SIGINT; 10\n"
 "      --linger=MS          silence after which it then closes idle connections; 500\n"
 "      --handler=H          async, or sync: what async replaces, for comparing\n"
-"      --help               print this and exit\n";
+"      --exit-on-failure    when the GPU has failed, answer what is under way, in 2 s\n"
+"                           at most, and exit with 75: for who starts another process;\n"
+"                           without it the server stays, and answers 503\n"
+"      --supervise          a parent does that, and keeps the address: it starts a fresh\n"
+"                           server when one exits so, or dies\n"
+"      --allow-crash        for tests: POST /crash has the GPU fail\n"
+"      --help               print this and exit\n"
+"\n"
+"Exit status: 0 all that was accepted is answered; 1 it is not, or the server could\n"
+"not start; 2 wrong arguments; 75 as 0, but the GPU has failed.\n";
 
 static _Noreturn __attribute__((format(printf, 1, 2))) void usage(const char *format, ...)
 {
@@ -210,6 +225,16 @@ static void parse(struct options *opt, int option, const char *arg)
 		break;
 	case OPT_HANDLER:
 		opt->sync = parse_choice("handler", arg, handlers) == 1;
+		break;
+	case OPT_EXIT_ON_FAILURE:
+		opt->exit_on_failure = true;
+		break;
+	case OPT_SUPERVISE:
+		opt->exit_on_failure = true;
+		opt->supervise = true;
+		break;
+	case OPT_ALLOW_CRASH:
+		opt->allow_crash = true;
 		break;
 	default:		/* getopt_long() has said what is wrong */
 		fputs("Try 'http_server --help' for more information.\n", stderr);

@@ -9,12 +9,18 @@
  * client is gone; a loop that stops waits for those that are open.
  *
  * Errors are JSON, too: { "error": "what is wrong" }.
+ *
+ * When the device has failed, whatever needs it is answered 503: the library ends
+ * each job with an error, and no buffer is looked at then.  Who answers that first
+ * tells main(), which leaves if it shall.
  */
 #include "config.h"
 
 #include "server.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
 
 #include <event2/buffer.h>
 #include <jansson.h>
@@ -103,8 +109,32 @@ static void answer_error(const struct endpoint *endpoint, struct evhttp_request 
 	answer(endpoint, req, code, type ? type : "text/plain");
 }
 
+/* Return: whether it has; main() knows then.  @health: may have been any. */
+static bool device_failed(const struct server *server, struct rnl_health *health)
+{
+	*health = (struct rnl_health)RNL_HEALTH_INIT;
+	if (rnl_pool_health(server->pool, health) || health->state != RNL_HEALTH_FAILED)
+		return false;
+	eventfd_write(server->failed_fd, 1);
+	return true;
+}
+
+static const char *reason(const struct rnl_health *health, char *text, size_t bytes)
+{
+	if (health->state == RNL_HEALTH_FAILED)
+		snprintf(text, bytes, "the device has failed (CUDA error %d): this process has to "
+			 "be replaced", (int)health->device_error);
+	else
+		snprintf(text, bytes, "%u workers are stuck, one at the same job for %llu ms",
+			 health->nr_stuck, (unsigned long long)health->stuck_ms);
+	return text;
+}
+
 static void answer_result(const struct endpoint *endpoint, struct evhttp_request *req, int result)
 {
+	struct rnl_health health;
+	char text[128];
+
 	switch (result) {
 	case -EBADMSG:
 		answer_error(endpoint, req, HTTP_BADREQUEST,
@@ -120,7 +150,11 @@ static void answer_result(const struct endpoint *endpoint, struct evhttp_request
 		answer_error(endpoint, req, 504, "no worker was free in time");
 		break;
 	default:
-		answer_error(endpoint, req, HTTP_INTERNAL, rnl_strerror(result));
+		if (device_failed(endpoint->loop->server, &health))
+			answer_error(endpoint, req, HTTP_SERVUNAVAIL,
+				     reason(&health, text, sizeof(text)));
+		else
+			answer_error(endpoint, req, HTTP_INTERNAL, rnl_strerror(result));
 	}
 }
 
@@ -190,20 +224,19 @@ static void handle_healthz(const struct endpoint *endpoint, struct evhttp_reques
 		[RNL_HEALTH_STUCK] = "stuck",
 		[RNL_HEALTH_FAILED] = "failed",
 	};
-	struct rnl_health health = RNL_HEALTH_INIT;
-	const int ret = rnl_pool_health(endpoint->loop->server->pool, &health);
-	const bool well = health.state <= RNL_HEALTH_OVERLOADED;
+	struct rnl_health health;
+	char text[128];
 	json_t *json;
+	bool well;
 
-	if (ret) {
-		answer_result(endpoint, req, ret);
-		return;
-	}
-	json = json_pack("{s:s, s:I, s:I, s:I, s:i}", "state", states[health.state],
+	(void)device_failed(endpoint->loop->server, &health);
+	well = health.state <= RNL_HEALTH_OVERLOADED;
+	json = json_pack("{s:s, s:I, s:I, s:I, s:i, s:s*}", "state", states[health.state],
 			 "queued", (json_int_t)health.queued,
 			 "stuck_workers", (json_int_t)health.nr_stuck,
 			 "stuck_ms", (json_int_t)health.stuck_ms,
-			 "device_error", (int)health.device_error);
+			 "device_error", (int)health.device_error,
+			 "reason", well ? NULL : reason(&health, text, sizeof(text)));
 	if (answer_json(json, evhttp_request_get_output_buffer(req)))
 		answer(endpoint, req, well ? HTTP_OK : HTTP_SERVUNAVAIL, "application/json");
 	else
@@ -220,6 +253,7 @@ static const struct route routes[NR_ROUTES] = {
 	[ROUTE_SOBEL] = { "/sobel", EVHTTP_REQ_POST, "POST", handle_task, &edges_task },
 	[ROUTE_METRICS] = { "/metrics", GET_OR_HEAD, "GET, HEAD", handle_metrics, NULL },
 	[ROUTE_HEALTHZ] = { "/healthz", GET_OR_HEAD, "GET, HEAD", handle_healthz, NULL },
+	[ROUTE_CRASH] = { "/crash", EVHTTP_REQ_POST, "POST", handle_task, &crash_task },
 	[ROUTE_OTHER] = { NULL, 0, NULL, handle_other, NULL },
 };
 
@@ -248,6 +282,8 @@ int routes_set(struct loop *loop)
 
 		endpoint->loop = loop;
 		endpoint->route = &routes[i];
+		if (i == ROUTE_CRASH && !loop->server->opt.allow_crash)
+			continue;	/* no such path */
 		if (!routes[i].path)
 			evhttp_set_gencb(loop->http, on_request, endpoint);
 		else if (evhttp_set_cb(loop->http, routes[i].path, on_request, endpoint))

@@ -4,6 +4,7 @@
  * a runnel pool.  What its parts know of each other:
  *
  *	main.c		main(): starts it, waits for a signal, ends it
+ *	supervise.c	the parent that starts a fresh one when one is lost
  *	options.c	the command line
  *	listener.c	sockets that accept connections
  *	loop.c		an event loop: a thread, its evhttp, its completion queue
@@ -13,8 +14,10 @@
  *	sync.c		the same in the loop's own thread: what this replaces
  *	slot.c		the memory of requests
  *	wc.c, edges.c	the two tasks
+ *	crash.c		one for tests: it has the device fail
  *	image.c		PNG and PNM
  *	sobel.c		edges on the CPU; sobel_kernel.cu: on the GPU
+ *	crash_kernel.cu	a write to an illegal address, there
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -48,6 +51,9 @@ struct options {
 	unsigned grace_s;
 	unsigned linger_ms;
 	bool sync;			/* the handler: sync.c instead of async.c */
+	bool exit_on_failure;		/* of the device */
+	bool supervise;			/* implies it */
+	bool allow_crash;
 };
 
 /* Exits after --help, and when something is wrong. */
@@ -60,6 +66,7 @@ enum {
 	ROUTE_SOBEL,
 	ROUTE_METRICS,
 	ROUTE_HEALTHZ,
+	ROUTE_CRASH,
 	ROUTE_OTHER,
 	NR_ROUTES,
 };
@@ -82,11 +89,18 @@ int metrics_write(const struct server *server, struct evbuffer *out);
 
 /* ---- main.c, loop.c ------------------------------------------------------ */
 
+/* Exit status: the device has failed, all is answered, and a fresh process may do better. */
+#define EXIT_DEVICE_FAILED 75		/* EX_TEMPFAIL of sysexits.h */
+
 struct server {
 	struct options opt;
+	int *listeners;			/* one for each loop */
 	struct rnl_pool *pool;
 	struct loop *loops;
 	int ended_fd;			/* an eventfd: loops that have ended */
+	int failed_fd;			/* an eventfd: the device has failed */
+	int serving_fd;			/* an eventfd: tells the parent; -1: there is none */
+	atomic_bool leaves_listeners;	/* to the next process, with all who wait in them */
 };
 
 struct route;
@@ -143,8 +157,21 @@ int listener_open(struct sockaddr *addr, socklen_t addr_len, int *fds, unsigned 
 /* From now on no connection is begun; those that were are still to be accepted. */
 void listener_deafen(int fd);
 
+/* Undoes that: by who goes on with the socket of a process that is gone. */
+void listener_hear(int fd);
+
 /* Whether a connection waits to be accepted. */
 bool listener_pending(int fd);
+
+/* ---- supervise.c --------------------------------------------------------- */
+
+/*
+ * Starts a child, and another one whenever one is lost.  Returns in each child,
+ * which is to serve; the parent stays in here, and exits.
+ * Context: before any call of CUDA, which does not survive a fork; before threads;
+ *	SIGTERM and SIGINT blocked.
+ */
+void supervise(struct server *server);
 
 /* ---- slot.c -------------------------------------------------------------- */
 
@@ -191,7 +218,7 @@ static inline size_t slot_align(size_t bytes)
 	return (bytes + 63) & ~(size_t)63;
 }
 
-/* ---- wc.c, edges.c ------------------------------------------------------- */
+/* ---- wc.c, edges.c, crash.c ---------------------------------------------- */
 
 /*
  * What is done with a body.  Steps return 0, or
@@ -210,6 +237,7 @@ struct task {
 
 extern const struct task wc_task;
 extern const struct task edges_task;
+extern const struct task crash_task;
 
 size_t wc_buffer_bytes(const struct options *opt);
 size_t edges_buffer_bytes(const struct options *opt);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * --supervise: a parent that starts a fresh server when one is lost.
+ *
+ * DESIGN
+ * A process whose GPU has failed does not get it back, so another one has to serve.
+ * The parent opens the listening sockets, forks, and waits; it never calls CUDA.
+ * Each child serves on the same sockets: who connects while there is none waits
+ * there, and is the next one's.  The child ends when the parent does, however that is.
+ *
+ * A child that exits with EXIT_DEVICE_FAILED, dies by a signal, or fails otherwise
+ * once one has served is replaced: at once, if it lasted a while, and after a pause
+ * that doubles, if not.  After more than QUICK_MAX of these in a row the parent gives
+ * up: by then a fresh process is no remedy.  Before one has served, a child that exits by
+ * itself has said why, and the parent exits as it did; as it does with 0, which is
+ * what a child has that was told to end.
+ *
+ * SIGTERM and SIGINT are handed on, and the parent then exits as the child does.
+ */
+#include "config.h"
+
+#include "server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define QUICK_S 10
+#define QUICK_MAX 5
+#define PAUSE_MS 100
+
+static sigset_t watched;
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* What the parent waits for: blocked, so nothing comes while it does not. */
+static void watch_signals(void)
+{
+	sigset_t only_ours;
+
+	sigemptyset(&only_ours);
+	sigaddset(&only_ours, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &only_ours, NULL);
+	signal(SIGCHLD, SIG_DFL);	/* ignored, as it may be, it would take the status away */
+	watched = only_ours;
+	sigaddset(&watched, SIGTERM);
+	sigaddset(&watched, SIGINT);
+}
+
+static void begin_child(pid_t parent)
+{
+	sigset_t only_parents;
+
+	sigemptyset(&only_parents);
+	sigaddset(&only_parents, SIGCHLD);
+	sigprocmask(SIG_UNBLOCK, &only_parents, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)	/* gone before that */
+		_exit(EXIT_FAILURE);
+}
+
+/* Nobody will be the next. */
+static void close_listeners(struct server *server)
+{
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		close(server->listeners[i]);
+}
+
+/* Waits for the child's end and hands signals on; return: whether there was one. */
+static bool await_end(struct server *server, pid_t child, int *status)
+{
+	bool told = false;
+
+	while (waitpid(child, status, WNOHANG) != child) {
+		const int number = sigwaitinfo(&watched, NULL);
+
+		if (number != SIGTERM && number != SIGINT)
+			continue;
+		if (!told)
+			close_listeners(server);
+		told = true;
+		kill(child, number);
+	}
+	return told;
+}
+
+/* Return: how the child ended, as an exit status. */
+static int exit_status(pid_t child, int status)
+{
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	fprintf(stderr, "http_server: process %d was killed by signal %d, %s\n", (int)child,
+		WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return EXIT_FAILURE;
+}
+
+/* Return: false if the parent was told to end meanwhile. */
+static bool pause_before(unsigned nr_quick)
+{
+	const long ms = nr_quick ? PAUSE_MS << (nr_quick - 1) : 0;
+	const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
+	int number;
+
+	do
+		number = sigtimedwait(&watched, NULL, &time);
+	while (number == SIGCHLD || (number < 0 && errno == EINTR));
+	return number < 0;
+}
+
+void supervise(struct server *server)
+{
+	const pid_t parent = getpid();
+	unsigned nr_quick = 0;
+	bool served = false;
+
+	watch_signals();
+	server->serving_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	for (;;) {
+		const double began = seconds();
+		const pid_t child = server->serving_fd < 0 ? -1 : fork();
+		int status, code;
+		eventfd_t nr;
+
+		if (!child) {
+			begin_child(parent);
+			for (unsigned i = 0; i < server->opt.loops; i++)
+				listener_hear(server->listeners[i]);
+			return;
+		}
+		if (child < 0) {
+			fprintf(stderr, "http_server: starting a process: %s\n", strerror(errno));
+			exit(EXIT_FAILURE);
+		}
+		if (await_end(server, child, &status)) {
+			code = exit_status(child, status);
+			/* It had just failed: what it had is answered, and no other one is needed. */
+			exit(code == EXIT_DEVICE_FAILED ? EXIT_SUCCESS : code);
+		}
+		served |= eventfd_read(server->serving_fd, &nr) == 0;
+		code = exit_status(child, status);
+		if (code == EXIT_SUCCESS || (!served && WIFEXITED(status)))
+			exit(code);
+		nr_quick = seconds() - began < QUICK_S ? nr_quick + 1 : 0;
+		if (nr_quick > QUICK_MAX) {
+			fprintf(stderr, "http_server: gives up: %u processes in a row lasted less "
+				"than %d s\n", nr_quick, QUICK_S);
+			exit(EXIT_FAILURE);
+		}
+		fprintf(stderr, code == EXIT_DEVICE_FAILED ?
+			"http_server: process %d leaves a device that has failed: starting another\n" :
+			"http_server: process %d is lost: starting another\n", (int)child);
+		if (!pause_before(nr_quick))
+			exit(EXIT_SUCCESS);
+	}
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels of programs that are linked for the double of the CUDA runtime. */
+#ifndef DOUBLE_KERNEL_H
+#define DOUBLE_KERNEL_H
+
+#include "fake_cudart/fake_cudart.h"
+
+/* As RNL_KERNEL(), with a host function that the double's streams call in the kernel's place. */
+#define DOUBLE_KERNEL(kernel_name, host_fn, double_fn, args_type) \
+	static int kernel_name##_launch(struct rnl_dim grid, struct rnl_dim block, \
+					const void *args, void *stream) \
+	{ \
+		return fake_launch(double_fn, grid, block, args, sizeof(args_type), stream); \
+	} \
+	const struct rnl_kernel kernel_name = { \
+		#kernel_name, sizeof(args_type), host_fn, kernel_name##_launch \
+	}
+
+#endif /* DOUBLE_KERNEL_H */
