@@ -319,6 +319,7 @@ SCRIPTS := \
 	model.sh \
 	nvtx.sh \
 	symbols.sh \
+	systemd-unit.sh \
 	# EOL
 
 # Once per device.
