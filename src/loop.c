@@ -298,6 +298,9 @@ static void make_room(struct rnl__worker *w)
 
 	if (!f->nr_marks)
 		rnl__run_mark_last(w);
+	/* The device has failed, and they are all done: we wait for nothing. */
+	if (!f->first)
+		return;
 	w->wait_since = w->last_check = start;
 	while (!rnl__run_retire(w, true)) {
 		struct timespec ts;

@@ -322,6 +322,37 @@ START_TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms)
 }
 END_TEST
 
+static int drain(void *pool)
+{
+	return rnl_pool_drain(pool, RNL_FOREVER);
+}
+
+START_TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct gate gate = GATE_INIT;
+	struct rnl_job jobs[NR];
+	struct rnl_pool *pool;
+	struct call call;
+
+	/* Full with the last job, and no mark yet. */
+	attr.max_in_flight = NR;
+	pool = pool_with(&attr, 1);
+	for (int i = 0; i < NR; i++) {
+		job_of(&jobs[i], gated_fn, &gate);
+		ck_assert_int_eq(rnl_submit(pool, &jobs[i]), 0);
+	}
+	call_start(&call, drain, pool);
+	ck_waits(call.tid);
+	ck_assert_int_eq(fake_fail("cuStreamWriteValue32", 1, cudaErrorIllegalAddress, true), 0);
+	gate_open(&gate);
+	ck_assert_int_eq(call_end(&call), 0);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&jobs[i]), -EIO);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("fake faults");
@@ -336,6 +367,7 @@ static Suite *make_suite(void)
 	tcase_add_loop_test(tc, a_device_that_fails_fails_every_job_and_holds_nobody, 0, 60);
 	tcase_add_loop_test(tc, a_device_that_fails_later_does_so_too, 0, 2);
 	tcase_add_loop_test(tc, eight_busy_workers_and_what_is_queued_end_within_200_ms, 0, 2);
+	tcase_add_test(tc, a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
