@@ -207,6 +207,13 @@ static size_t look_at(struct rnl__guarded *guarded, cudaGraph_t graph)
 	return nr;
 }
 
+/* That one could not be destroyed is nobody's error, above all not the job's. */
+static void destroy(cudaGraph_t graph)
+{
+	if (graph && cudaGraphDestroy(graph) != cudaSuccess)
+		(void)cudaGetLastError();
+}
+
 static cudaError_t launch(cudaGraph_t graph, cudaStream_t stream)
 {
 	cudaGraphExec_t exec;
@@ -216,7 +223,8 @@ static cudaError_t launch(cudaGraph_t graph, cudaStream_t stream)
 		return code;
 	code = cudaGraphLaunch(exec, stream);
 	/* What runs is freed when it has run. */
-	(void)cudaGraphExecDestroy(exec);
+	if (cudaGraphExecDestroy(exec) != cudaSuccess)
+		(void)cudaGetLastError();
 	return code;
 }
 
@@ -241,7 +249,7 @@ cudaError_t rnl__cuda_guard_begin(struct rnl__guarded *guarded, cudaStream_t str
 		code = cudaStreamBeginCapture(cudaStreamPerThread, mode);
 		if (code != cudaSuccess) {
 			(void)cudaStreamEndCapture(stream, &graph);
-			(void)(graph && cudaGraphDestroy(graph));
+			destroy(graph);
 			return code;
 		}
 	}
@@ -280,8 +288,7 @@ cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t strea
 		if (code == cudaSuccess && nodes[i] && !guarded->again &&
 		    !(guarded->strict && guarded->found))
 			code = launch(graphs[i], streams[i]);
-		if (graphs[i])
-			(void)cudaGraphDestroy(graphs[i]);
+		destroy(graphs[i]);
 	}
 	return code;
 }

@@ -225,6 +225,44 @@ START_TEST(the_first_pool_of_all_may_be_refused)
 }
 END_TEST
 
+static _Atomic int left = -1;	/* CUDA's last error, after a job */
+
+static int filling_fn(struct rnl_job *job)
+{
+	void *mem = NULL;
+	int ret = rnl_scratch(BYTES, &mem);
+
+	(void)job;
+	return ret ? ret : rnl_fill(mem, 1, BYTES);
+}
+
+static void note_left(struct rnl_job *job)
+{
+	(void)job;
+	left = (int)cudaGetLastError();
+}
+
+START_TEST(what_the_guard_cannot_destroy_is_nobodys_error)
+{
+	const char *const ends[] = { "cudaGraphDestroy", "cudaGraphExecDestroy" };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct rnl_job job;
+
+	attr.guard = RNL_GUARD_REPORT;
+	pool = pool_with(&attr, 1);
+	job_of(&job, filling_fn, NULL);
+	ck_assert_int_eq(rnl_job_on_done(&job, note_left), 0);
+	ck_assert_int_eq(fake_fail(ends[_i], 1, cudaErrorMemoryAllocation, false), 0);
+	ck_assert_int_eq(rnl_submit(pool, &job), 0);
+	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	ck_assert_uint_eq(fake_calls(ends[_i]), 1);
+	ck_assert_int_eq(left, 0);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 /* ---- for good ------------------------------------------------------------------- */
 
 START_TEST(a_device_that_fails_fails_every_job_and_holds_nobody)
@@ -362,6 +400,7 @@ static Suite *make_suite(void)
 	tcase_add_loop_test(tc, a_call_that_fails_once_harms_only_what_needed_it, 0,
 			    2 * (int)COUNT(functions));
 	tcase_add_loop_test(tc, the_first_pool_of_all_may_be_refused, 0, COUNT(functions));
+	tcase_add_loop_test(tc, what_the_guard_cannot_destroy_is_nobodys_error, 0, 2);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("for good");
 	tcase_add_loop_test(tc, a_device_that_fails_fails_every_job_and_holds_nobody, 0, 60);
