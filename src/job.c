@@ -151,5 +151,8 @@ int rnl_job_result(const struct rnl_job *job)
 
 int rnl_job_device_error(const struct rnl_job *job)
 {
-	return job && rnl__latch_open(rnl__job_latch(job)) ? job->device_error : 0;
+	if (!job || !rnl__latch_open(rnl__job_latch(job)))
+		return 0;
+	/* One that went well has got over what CUDA refused it. */
+	return job->result < 0 ? job->device_error : 0;
 }

@@ -263,6 +263,30 @@ START_TEST(what_the_guard_cannot_destroy_is_nobodys_error)
 }
 END_TEST
 
+/* Has more page-locked, and does without. */
+static int optional_fn(struct rnl_job *job)
+{
+	void *mem = NULL;
+	int ret = rnl_pinned_get(job->pool, BYTES, &mem);
+
+	rnl_pinned_put(job->pool, mem);
+	return job->user ? ret : 0;
+}
+
+START_TEST(a_code_of_cudas_stands_behind_a_failure_alone)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+
+	job_of(&job, optional_fn, _i ? pool : NULL);
+	ck_assert_int_eq(fake_fail("cudaHostAlloc", 1, cudaErrorNotSupported, false), 0);
+	ck_assert_int_eq(rnl_submit(pool, &job), 0);
+	ck_assert_int_eq(result_of(&job), _i ? -ENOTSUP : 0);
+	ck_assert_int_eq(rnl_job_device_error(&job), _i ? cudaErrorNotSupported : 0);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 /* ---- for good ------------------------------------------------------------------- */
 
 START_TEST(a_device_that_fails_fails_every_job_and_holds_nobody)
@@ -401,6 +425,7 @@ static Suite *make_suite(void)
 			    2 * (int)COUNT(functions));
 	tcase_add_loop_test(tc, the_first_pool_of_all_may_be_refused, 0, COUNT(functions));
 	tcase_add_loop_test(tc, what_the_guard_cannot_destroy_is_nobodys_error, 0, 2);
+	tcase_add_loop_test(tc, a_code_of_cudas_stands_behind_a_failure_alone, 0, 2);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("for good");
 	tcase_add_loop_test(tc, a_device_that_fails_fails_every_job_and_holds_nobody, 0, 60);
