@@ -121,7 +121,8 @@ struct rnl_device_info {
  * Context: blocks while CUDA initialises, on the first call of a process.
  * Return: 0; -EINVAL the name is not one of these, or info is NULL or of a
  *	wrong size; -ENODEV no such device answers, or the library was built
- *	without CUDA.  Fields that a newer program has are set to 0.
+ *	without CUDA; -ENOMEM, -EIO it answers, but CUDA cannot describe it.
+ *	Fields that a newer program has are set to 0.
  * Since: 0.1
  */
 RNL_API int rnl_device_info(const char *device, struct rnl_device_info *info);
