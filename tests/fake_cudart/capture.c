@@ -248,7 +248,8 @@ static cudaError_t make_graph(struct fake_capture *c, cudaGraph_t *handle)
 	return cudaSuccess;
 }
 
-static cudaError_t end(cudaStream_t handle, cudaGraph_t *graph)
+/* @planned: what it is to fail with; it is ended nonetheless, as one that is broken. */
+static cudaError_t end(cudaStream_t handle, cudaGraph_t *graph, cudaError_t planned)
 {
 	struct fake_capture *c, **at = &captures;
 	struct fake_stream *stream;
@@ -269,7 +270,8 @@ static cudaError_t end(cudaStream_t handle, cudaGraph_t *graph)
 		return cudaErrorStreamCaptureUnmatched;
 	if (c->mode != cudaStreamCaptureModeRelaxed && !pthread_equal(c->thread, pthread_self()))
 		return cudaErrorStreamCaptureWrongThread;
-	code = c->broken ? cudaErrorStreamCaptureInvalidated : make_graph(c, graph);
+	code = planned != cudaSuccess ? planned :
+	       c->broken ? cudaErrorStreamCaptureInvalidated : make_graph(c, graph);
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
@@ -283,8 +285,12 @@ static cudaError_t end(cudaStream_t handle, cudaGraph_t *graph)
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
-	CALL(cudaStreamEndCapture);
-	SAID(end(stream, graph));
+	cudaError_t planned = fake__call(FAKE_cudaStreamEndCapture);
+
+	/* A child, whose lock may be held; or nothing goes on. */
+	if (planned == cudaErrorInitializationError || fake__failed() != cudaSuccess)
+		return fake__said(planned);
+	SAID(end(stream, graph, planned));
 }
 
 /* ---- graphs ----------------------------------------------------------------------- */

@@ -55,6 +55,9 @@ void fake_plan_print(FILE *to);
 /* The device fails now: every call returns @code, no stream goes on, no word is written. */
 void fake_fail_sticky(int code);
 
+/* The functions that there are, from 0; NULL: no more. */
+const char *fake_function(unsigned i);
+
 /* Calls made of it so far, by all threads; of all functions if NULL. */
 uint64_t fake_calls(const char *function);
 
@@ -65,7 +68,7 @@ struct fake_alive {
 	unsigned streams;		/* made by cudaStreamCreate...() */
 	unsigned thread_streams;	/* per-thread default streams of threads that live */
 	unsigned executors;
-	unsigned events, pools;
+	unsigned events, pools, graphs;	/* executable ones, too */
 };
 void fake_alive(struct fake_alive *alive);
 

@@ -219,6 +219,11 @@ cudaError_t fake__planned(enum fake_function function, bool *sticky)
 	return code;
 }
 
+const char *fake_function(unsigned i)
+{
+	return i < FAKE_NR_FUNCTIONS ? fake__names[i] : NULL;
+}
+
 uint64_t fake_calls(const char *function)
 {
 	int which = function_of(function);
