@@ -118,13 +118,10 @@ HEADERS := \
 
 # Link the archive: internals are visible.
 UNITS := \
-	unit_batch_faults \
 	unit_bell \
-	unit_faults \
 	unit_gwc \
 	unit_hist \
 	unit_latch \
-	unit_map_faults \
 	unit_nontemporal \
 	unit_overlap \
 	unit_park \
@@ -135,6 +132,23 @@ UNITS := \
 	unit_sha256 \
 	unit_spans \
 	unit_trace_faults \
+	# EOL
+# The same, on the host device and on the double of CUDA's runtime alone; and what, in tests, they are made of.
+COUNTDOWNS := \
+	unit_countdown \
+	# EOL
+COUNTDOWN_SRCS := \
+	countdown/batches.c \
+	countdown/calls.c \
+	countdown/driver.c \
+	countdown/jobs.c \
+	countdown/joins.c \
+	countdown/maps.c \
+	countdown/memories.c \
+	countdown/pools.c \
+	countdown/traces.c \
+	countdown/watched.c \
+	countdown/work.c \
 	# EOL
 # The same, once per device.
 DEVICES := \
@@ -414,7 +428,7 @@ OBJS   := $(SRCS:%.c=src/%.o)
 
 ways := static_so static_a shared_so shared_a
 TESTS_SO := $(APIS:%=tests/%) $(STRESS:%=tests/%)
-TESTS_A  := $(UNITS:%=tests/%) $(DEVICES:%=tests/%)
+TESTS_A  := $(UNITS:%=tests/%) $(DEVICES:%=tests/%) $(COUNTDOWNS:%=tests/%)
 fakes := $(if $(filter yes,$(have_CUDA)),$(FAKES))
 gpu_benches := $(if $(nvcc),tests/bench/gpu) $(if $(fakes),tests/bench/gpu_double)
 TESTS_FAKE := $(fakes:%=tests/%)
@@ -509,14 +523,15 @@ tests/api_loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
 tests/api_guard: WRAP = -rdynamic
 $(ways:%=tests/cuda_guard_%): NVWRAP = -Xlinker --export-dynamic
 tests/api_noalloc: WRAP = -ldl
-tests/unit_batch_faults tests/unit_faults tests/unit_map_faults tests/unit_trace_faults: WRAP = \
-	$(foreach f,aligned_alloc calloc free malloc pthread_create realloc,-Wl,--wrap=$f)
-tests/unit_trace_faults: WRAP += -Wl,--wrap=mmap -Wl,--wrap=pwrite
+tests/unit_trace_faults: WRAP = -Wl,--wrap=pwrite
+tests/unit_countdown: $(COUNTDOWN_SRCS:%.c=tests/%.o)
+tests/unit_countdown: WRAP = $(foreach f,aligned_alloc calloc eventfd fopen free fstat ftruncate malloc mmap munmap \
+	open open_memstream opendir pthread_create pthread_join pwrite realloc setenv tsearch,-Wl,--wrap=$f)
 $(TESTS_A:%=%.o): INC += -I$(srcdir)/src
 $(TESTS_SO): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO) $(CHECK_LIBS) $(WRAP)
 $(TESTS_A): %: %.o librunnel.a
-	$(call Q,LD)$(LINK) -o $@ $< $(WITH_A) $(CHECK_LIBS) $(WRAP)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS) $(WRAP)
 # Of the soname and the version that CUDA's own has, to be found in its place.
 fake_cudart := tests/fake_cudart/libcudart.so
 FAKE_OBJS   := $(FAKE_SRCS:%.c=tests/%.o)
@@ -592,6 +607,7 @@ T ?= %
 TIMEOUT ?= $(if $(sanitizer),900,300)
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
 RUNS := $(UNITS:%=tests/%) \
+	$(foreach t,$(COUNTDOWNS:%=tests/%),host:$t $(if $(fakes),fake:$t)) \
 	$(if $(fakes),$(TESTS_FAKE:%=fake:%),no-cuda:fake_cudart) \
 	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t $(if $(fakes),fake:$t) cuda:$t) \
 	$(foreach t,$(DEVICE_SCRIPTS:%=$(srcdir)/tests/%),host:$t cuda:$t) \
@@ -656,14 +672,14 @@ config.status: $(srcdir)/configure ; ./config.status --recheck
 autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
 clean:
-	rm -f runnel librunnel.a librunnel.so* $(foreach d,src src/tool tests tests/bench tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
+	rm -f runnel librunnel.a librunnel.so* $(foreach d,src src/tool tests tests/bench tests/countdown tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
 	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
 	  tests/http_double tests/stream_kinds_double tests/tool_double tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
-	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
+	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/countdown tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
 .PHONY: all lib tool bench bench-gpu benches examples tests check check-http demo serve install uninstall autoconf clean distclean
--include $(wildcard $(foreach d,src src/tool tests tests/bench tests/fake_cudart examples $(http),$d/*.d))
+-include $(wildcard $(foreach d,src src/tool tests tests/bench tests/countdown tests/fake_cudart examples $(http),$d/*.d))
 endif
 
 define help

@@ -356,7 +356,7 @@ int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void
 		struct rnl_dim grid, struct rnl_dim block, const void *args, size_t bytes,
 		void *stream);
 
-/* As the library's, and with the double on the CUDA device too. */
+/* As the library's, but the file's own, and with the double on the CUDA device too. */
 #undef RNL_HOST_KERNEL
 #define RNL_HOST_KERNEL(kernel_name, host_fn, args_type) \
 	static int kernel_name##__fake(struct rnl_dim grid, struct rnl_dim block, \
@@ -366,8 +366,7 @@ int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void
 		return !fake_launch ? NOT_SUPPORTED : \
 		       fake_launch(host_fn, grid, block, args, sizeof(args_type), stream); \
 	} \
-	extern const struct rnl_kernel kernel_name; \
-	const struct rnl_kernel kernel_name = { \
+	static const struct rnl_kernel kernel_name = { \
 		#kernel_name, sizeof(args_type), host_fn, kernel_name##__fake \
 	}
 #endif

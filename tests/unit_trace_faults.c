@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes the n-th allocation, or write, of a trace fail, for n = 1, 2, ..., until none does. */
-#include "faults.h"
-
-#include <sys/mman.h>
+/* Has a trace meet a full disk at its n-th write, for n = 1, 2, ..., until it does not. */
 #include <sys/types.h>
 
 #include "gate.h"
@@ -17,8 +14,6 @@ static _Atomic long writes_left;	/* until then */
 
 ssize_t __real_pwrite(int fd, const void *buf, size_t bytes, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *buf, size_t bytes, off_t at);
-void *__real_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
 
 /* A disk that is full takes half of what it is given first. */
 ssize_t __wrap_pwrite(int fd, const void *buf, size_t bytes, off_t at)
@@ -31,11 +26,6 @@ ssize_t __wrap_pwrite(int fd, const void *buf, size_t bytes, off_t at)
 		return __real_pwrite(fd, buf, bytes / 2, at);
 	errno = write_error;
 	return -1;
-}
-
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
-{
-	return fails() ? MAP_FAILED : __real_mmap(at, bytes, protection, flags, fd, offset);
 }
 
 static char *read_file(void)
@@ -67,50 +57,6 @@ static int run_jobs(struct rnl_pool *pool, unsigned nr)
 	}
 	return bad;
 }
-
-static long try_fault(struct rnl_pool *pool, long nth, bool from_then_on, int *nr_refused)
-{
-	int started, stopped = 0, bad;
-
-	begin(nth, from_then_on);
-	started = rnl_trace_start(pool, path, NULL);
-	bad = run_jobs(pool, 3);
-	if (!started)
-		stopped = rnl_trace_stop(pool);
-	end();
-	ck_assert_msg(!started || started == -ENOMEM || started == -EAGAIN, "start gave %d", started);
-	ck_assert_int_eq(stopped, 0);
-	ck_assert_int_eq(bad, 0);
-	*nr_refused += started != 0;
-	/* Whatever it was, it is over. */
-	ck_assert_int_eq(rnl_trace_stop(pool), -EALREADY);
-	if (!started)
-		free(read_file());
-	return failed;
-}
-
-START_TEST(test_memory_that_is_missing_is_told_or_costs_arrows)
-{
-	struct rnl_pool *pool = pool_of(2);
-	int nr_refused = 0;
-	long nth = 1, before;
-
-	/* The first trace has what stays: names of symbols are read, the clock is asked. */
-	ck_assert_int_eq(rnl_trace_start(pool, path, NULL), 0);
-	ck_assert_int_eq(run_jobs(pool, 3), 0);
-	ck_assert_int_eq(rnl_trace_stop(pool), 0);
-	before = living;
-	while (try_fault(pool, nth, _i, &nr_refused)) {
-		ck_assert_int_lt(nth, FAULTS_MOST);
-		nth++;
-	}
-	/* Its own memory, its buffers, the spans, the writer; and for each worker its jobs and events. */
-	ck_assert_int_gt(nr_refused, 8);
-	ck_assert_int_gt(nth, nr_refused);
-	ck_assert_int_eq(living, before);
-	rnl_pool_destroy(pool);
-}
-END_TEST
 
 /* The n-th write meets a full disk. */
 START_TEST(test_a_full_disk_ends_the_trace_and_leaves_it_whole)
@@ -173,7 +119,6 @@ static Suite *make_suite(void)
 
 	tcase_add_checked_fixture(tc, set_path, remove_file);
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, test_memory_that_is_missing_is_told_or_costs_arrows, 0, 2);
 	tcase_add_test(tc, test_a_full_disk_ends_the_trace_and_leaves_it_whole);
 	tcase_add_test(tc, test_a_file_that_takes_nothing_is_told_at_once);
 	suite_add_tcase(suite, tc);

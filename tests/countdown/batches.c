@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* Batchers, and requests that go through one. */
+#include "asserts.h"
+
+#include "../batch.h"
+
+enum { NR = 8, BYTES = 64 };
+
+static struct rnl_batcher *const untouched = (struct rnl_batcher *)&(char){ 0 };
+static struct rnl_batcher *batcher;
+static struct kind kind;
+static struct rnl_request requests[NR];
+static unsigned nr_committed, nr_ended[NR];
+
+static void two_workers(struct rnl_pool_attr *attr)
+{
+	attr->nr_workers = 2;
+	attr->max_in_flight = 2;
+}
+
+/* ---- batchers ---------------------------------------------------------------- */
+
+static int create_with(struct rnl_pool *pool, uint32_t flags)
+{
+	int ret;
+
+	kind = kind_of(flags, BYTES, BYTES);
+	kind.attr.fn = kind_fn;
+	kind.attr.arg = &kind;
+	kind.attr.slab_bytes = NR / 2 * BYTES;
+	kind.attr.max_batch = NR / 2;
+	kind.attr.nr_slabs = 1;
+	kind.attr.max_slabs = 2;
+	kind.attr.max_in_flight = 2;
+	batcher = untouched;
+	ret = rnl_batcher_create(&batcher, pool, &kind.attr);
+	expect((batcher == untouched) == (ret != 0));
+	if (ret)
+		batcher = NULL;
+	return ret;
+}
+
+static int create(struct rnl_pool **pool)
+{
+	return create_with(*pool, RNL_BATCHER_VARIABLE | RNL_BATCHER_STATUS);
+}
+
+static void check_pinned(struct rnl_pool *pool)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	rnl_batcher_destroy(batcher);
+	batcher = NULL;
+	expect(!rnl_pool_stats(pool, &stats) && !stats.pinned_used);
+}
+
+static void after_create(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	check_pinned(pool);
+	if (fault_lasts())
+		return;
+	expect(!create_with(pool, 0));
+	check_pinned(pool);
+}
+
+static void make(struct rnl_pool *pool)
+{
+	expect(!create_with(pool, 0));
+	for (unsigned i = 0; i < NR; i++)
+		expect(!rnl_request_init(&requests[i]));
+}
+
+/* ---- requests ------------------------------------------------------------------ */
+
+static void request_done(struct rnl_job *job)
+{
+	nr_ended[rnl_container_of(job, struct rnl_request, job) - requests]++;
+}
+
+/* A slab is made by a worker, once somebody has found that there is none. */
+static int reserve_twice(struct rnl_pool *pool, struct rnl_request *r)
+{
+	int ret = rnl_batcher_reserve(batcher, r, BYTES);
+
+	if (ret != -EAGAIN)
+		return ret;
+	expect(!rnl_pool_drain(pool, RNL_FOREVER));
+	return rnl_batcher_reserve(batcher, r, BYTES);
+}
+
+/* Half of them fill a slab, so the others need another one. */
+static int send_some(struct rnl_pool *pool, bool waits)
+{
+	for (; nr_committed < NR; nr_committed++) {
+		struct rnl_request *r = &requests[nr_committed];
+		int ret = waits ? rnl_batcher_reserve_wait(batcher, r, BYTES, 20 * MS) :
+				  reserve_twice(pool, r);
+
+		if (ret)
+			return ret;
+		request_fill(r, nr_committed);
+		expect(!rnl_job_on_done(&r->job, request_done));
+		ret = rnl_request_commit(r);
+		if (ret) {
+			expect(!rnl_request_cancel(r));
+			return ret;
+		}
+	}
+	return 0;
+}
+
+/* What came of those that were committed. */
+static void receive_some(void)
+{
+	for (unsigned i = 0; i < nr_committed; i++) {
+		struct rnl_request *r = &requests[i];
+		int result;
+
+		expect(!rnl_job_wait(&r->job, RNL_FOREVER));
+		result = rnl_job_result(&r->job);
+		expect_msg(!result || (fault() && result == fault()), "a request has %d, %s",
+			   result, rnl_strerror(result));
+		expect(result || wrong_byte(r, i, BYTES) == -1);
+		expect(!rnl_request_release(r));
+	}
+}
+
+static int send_and_receive(struct rnl_pool **pool)
+{
+	int ret = send_some(*pool, false);
+
+	receive_some();
+	return ret;
+}
+
+static int wait_and_receive(struct rnl_pool **pool)
+{
+	int ret = send_some(*pool, true);
+
+	receive_some();
+	return ret;
+}
+
+/* Each that was committed has ended once; and now there is room for all. */
+static void after_requests(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	expect(!rnl_pool_drain(pool, RNL_FOREVER));
+	for (unsigned i = 0; i < NR; i++)
+		expect_msg(nr_ended[i] == (i < nr_committed), "request %u ended %u times", i,
+			   nr_ended[i]);
+	nr_committed = 0;
+	if (!fault_lasts()) {
+		expect(!send_some(pool, true));
+		receive_some();
+	}
+	check_pinned(pool);
+}
+
+static int reserve_and_cancel(struct rnl_pool **pool)
+{
+	struct rnl_batcher_stats stats = RNL_BATCHER_STATS_INIT;
+	int ret = rnl_request_init(&requests[0]);
+
+	(void)pool;
+	if (!ret)
+		ret = rnl_batcher_reserve(batcher, &requests[0], BYTES);
+	if (!ret)
+		ret = rnl_request_cancel(&requests[0]);
+	return ret ? ret : rnl_batcher_stats(batcher, &stats);
+}
+
+/* With requests under way. */
+static int destroy(struct rnl_pool **pool)
+{
+	(void)send_some(*pool, false);
+	rnl_batcher_destroy(batcher);
+	batcher = NULL;
+	return 0;
+}
+
+static void after_destroy(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	expect(!rnl_pool_drain(pool, RNL_FOREVER));
+	for (unsigned i = 0; i < NR; i++)
+		expect(nr_ended[i] == (i < nr_committed));
+	check_pinned(pool);
+}
+
+const struct operation batch_operations[] = {
+	{ .name = "rnl_batcher_create", .functions = "rnl_batcher_create", .attr = two_workers,
+	  .run = create, .after = after_create, .errnos = { -ENOMEM, -EIO } },
+	{ .name = "rnl_batcher_destroy", .functions = "rnl_batcher_destroy",
+	  .attr = two_workers, .before = make, .run = destroy, .after = after_destroy },
+	{ .name = "rnl_batcher_reserve, rnl_request_commit, _release",
+	  .functions = "rnl_batcher_reserve rnl_request_commit rnl_request_release",
+	  .attr = two_workers, .before = make, .run = send_and_receive,
+	  .after = after_requests, .errnos = { -EAGAIN, -EIO }, .instead = { -EAGAIN } },
+	{ .name = "rnl_batcher_reserve_wait", .functions = "rnl_batcher_reserve_wait",
+	  .attr = two_workers, .before = make, .run = wait_and_receive,
+	  .after = after_requests, .errnos = { -ETIMEDOUT, -EIO }, .instead = { -ETIMEDOUT } },
+	{ .name = "rnl_request_init, _cancel, rnl_batcher_stats",
+	  .functions = "rnl_request_init rnl_request_cancel rnl_batcher_stats", .before = make,
+	  .run = reserve_and_cancel, .after = after_destroy },
+	{ 0 }
+};

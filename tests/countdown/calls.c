@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calls of the C library that the library makes, and that may fail.
+ *
+ * DESIGN
+ *	The program wraps them (-Wl,--wrap=...), so the archive's go through here, and those
+ *	of the double of the CUDA runtime, a shared object, do not.  Check is linked
+ *	statically, and wrapped as well: it does nothing while calls fail.
+ *	Not here: what cannot fail on Linux (pthread_mutex_init(), ...); read() and write()
+ *	of an eventfd, whose failures mean something; and pthread_key_create()
+ *	and pthread_setspecific(), which a sanitizer calls before anything can be counted.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../fake_cudart/fake_cudart.h"
+#include "calls.h"
+
+const struct call_names call_names[NR_CALL_KINDS] = {
+	[CALL_MEMORY] = { "memory", ENOMEM },
+	[CALL_THREAD] = { "thread", EAGAIN },
+	[CALL_DESCRIPTOR] = { "descriptor", EMFILE },
+	[CALL_MAPPING] = { "mmap", ENOMEM },
+	[CALL_DISK] = { "disk", ENOSPC },
+};
+
+static _Atomic int failing = NR_CALL_KINDS;
+static _Atomic long left;		/* to the call that fails */
+static _Atomic bool all_after;
+static _Atomic long nr_failed, memory, mappings, threads;
+
+void calls_fail(enum call_kind kind, long nth, bool all)
+{
+	nr_failed = 0;
+	left = nth;
+	all_after = all;
+	failing = (int)kind;
+}
+
+long calls_stop(void)
+{
+	failing = NR_CALL_KINDS;
+	return nr_failed;
+}
+
+static bool fails(enum call_kind kind)
+{
+	long nth;
+
+	if (failing != (int)kind)
+		return false;
+	nth = atomic_fetch_sub(&left, 1);
+	if (nth != 1 && !(nth < 1 && all_after))
+		return false;
+	nr_failed++;
+	errno = call_names[kind].error;
+	return true;
+}
+
+/* ---- memory ------------------------------------------------------------------ */
+
+#define WRAPPED(type, name, ...) \
+	type __real_##name(__VA_ARGS__); \
+	type __wrap_##name(__VA_ARGS__); \
+	type __wrap_##name(__VA_ARGS__)
+
+static void *counted(void *mem)
+{
+	memory += mem != NULL;
+	return mem;
+}
+
+WRAPPED(void *, malloc, size_t bytes)
+{
+	return fails(CALL_MEMORY) ? NULL : counted(__real_malloc(bytes));
+}
+
+WRAPPED(void *, calloc, size_t nr, size_t bytes)
+{
+	return fails(CALL_MEMORY) ? NULL : counted(__real_calloc(nr, bytes));
+}
+
+WRAPPED(void *, aligned_alloc, size_t alignment, size_t bytes)
+{
+	return fails(CALL_MEMORY) ? NULL : counted(__real_aligned_alloc(alignment, bytes));
+}
+
+WRAPPED(void *, realloc, void *mem, size_t bytes)
+{
+	void *larger = fails(CALL_MEMORY) ? NULL : __real_realloc(mem, bytes);
+
+	memory += larger && !mem;
+	return larger;
+}
+
+WRAPPED(void, free, void *mem)
+{
+	memory -= mem != NULL;
+	__real_free(mem);
+}
+
+WRAPPED(void *, tsearch, const void *key, void **root,
+	int (*compare)(const void *a, const void *b))
+{
+	return fails(CALL_MEMORY) ? NULL : __real_tsearch(key, root, compare);
+}
+
+/* The text that it makes is freed with free(). */
+WRAPPED(FILE *, open_memstream, char **text, size_t *bytes)
+{
+	FILE *file = fails(CALL_MEMORY) ? NULL : __real_open_memstream(text, bytes);
+
+	memory += file != NULL;
+	return file;
+}
+
+WRAPPED(int, setenv, const char *name, const char *value, int overwrite)
+{
+	return fails(CALL_MEMORY) ? -1 : __real_setenv(name, value, overwrite);
+}
+
+/* ---- threads, descriptors, mappings, the disk ----------------------------------- */
+
+WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
+	void *arg)
+{
+	int ret = fails(CALL_THREAD) ? EAGAIN : __real_pthread_create(thread, attr, fn, arg);
+
+	threads += !ret;
+	return ret;
+}
+
+/* None of the library's is detached. */
+WRAPPED(int, pthread_join, pthread_t thread, void **result)
+{
+	int ret = __real_pthread_join(thread, result);
+
+	threads -= !ret;
+	return ret;
+}
+
+WRAPPED(int, eventfd, unsigned initial, int flags)
+{
+	return fails(CALL_DESCRIPTOR) ? -1 : __real_eventfd(initial, flags);
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list args;
+
+	va_start(args, flags);
+	if (flags & O_CREAT)
+		mode = va_arg(args, mode_t);
+	va_end(args);
+	return fails(CALL_DESCRIPTOR) ? -1 : __real_open(path, flags, mode);
+}
+
+WRAPPED(FILE *, fopen, const char *path, const char *mode)
+{
+	return fails(CALL_DESCRIPTOR) ? NULL : __real_fopen(path, mode);
+}
+
+WRAPPED(DIR *, opendir, const char *path)
+{
+	return fails(CALL_DESCRIPTOR) ? NULL : __real_opendir(path);
+}
+
+WRAPPED(void *, mmap, void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	void *mem = fails(CALL_MAPPING) ? MAP_FAILED :
+					  __real_mmap(at, bytes, protection, flags, fd, offset);
+
+	mappings += mem != MAP_FAILED;
+	return mem;
+}
+
+WRAPPED(int, munmap, void *mem, size_t bytes)
+{
+	mappings--;
+	return __real_munmap(mem, bytes);
+}
+
+WRAPPED(int, fstat, int fd, struct stat *st)
+{
+	return fails(CALL_DISK) ? -1 : __real_fstat(fd, st);
+}
+
+WRAPPED(int, ftruncate, int fd, off_t bytes)
+{
+	return fails(CALL_DISK) ? -1 : __real_ftruncate(fd, bytes);
+}
+
+WRAPPED(ssize_t, pwrite, int fd, const void *buf, size_t bytes, off_t at)
+{
+	return fails(CALL_DISK) ? -1 : __real_pwrite(fd, buf, bytes, at);
+}
+
+/* ---- what there is --------------------------------------------------------------- */
+
+#define DESCRIPTORS_MOST 64	/* a process that has so few is given the lowest */
+
+static long nr_descriptors(void)
+{
+	long nr = 0;
+
+	for (int fd = 0; fd < DESCRIPTORS_MOST; fd++)
+		nr += fcntl(fd, F_GETFD) >= 0;
+	return nr;
+}
+
+#pragma weak fake_alive
+
+void living_now(struct living *living)
+{
+	struct fake_alive alive = { 0 };
+
+	if (getenv("RNL_TEST_FAKE"))
+		fake_alive(&alive);
+	*living = (struct living){
+		.memory = memory, .mappings = mappings,
+		.descriptors = nr_descriptors(), .threads = threads,
+		.streams = alive.streams, .events = alive.events, .pools = alive.pools,
+		.graphs = alive.graphs,
+		.device_bytes = alive.device_bytes, .pinned_bytes = alive.pinned_bytes,
+	};
+}

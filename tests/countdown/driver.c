@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* Goes through the calls of one operation; countdown.h has the design. */
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../gate.h"
+#include "../fake_cudart/fake_cudart.h"
+#include "../sanitizers.h"
+#include "calls.h"
+#include "countdown.h"
+
+#pragma weak fake_calls
+#pragma weak fake_fail
+#pragma weak fake_function
+#pragma weak fake_last_misuse
+#pragma weak fake_misuses
+#pragma weak fake_plan
+
+#define SECONDS 20		/* for one try */
+#define NTH_MOST 2000
+#define FUNCTIONS_MOST 100
+
+/* cudaError_t: of a call that fails, and of a device. */
+enum { OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700 };
+
+/* What is to fail. */
+struct fault {
+	enum { NO_FAULT, LIBC, LIBC_AND_AFTER, CUDA, CUDA_STICKY } how;
+	enum call_kind kind;		/* LIBC... */
+	unsigned function;		/* CUDA...: the double's number */
+	long nth;
+};
+
+/* What a try tells; its process and the one that waits for it have it. */
+struct told {
+	long nr_failed;
+	uint64_t calls[FUNCTIONS_MOST];
+	char said[500];
+};
+static struct told *told;
+static struct fault now;
+
+int fault(void)
+{
+	switch (now.how) {
+	case LIBC:
+	case LIBC_AND_AFTER:
+		return -call_names[now.kind].error;
+	case CUDA:
+		return -ENOMEM;
+	case CUDA_STICKY:
+		return -EIO;
+	default:
+		return 0;
+	}
+}
+
+bool fault_lasts(void)
+{
+	return now.how == CUDA_STICKY;
+}
+
+void unexpected(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(told->said, sizeof(told->said), format, args);
+	va_end(args);
+	_exit(EXIT_FAILURE);
+}
+
+/* ---- one try, in its process --------------------------------------------------------- */
+
+static void begin_to_fail(void)
+{
+	for (unsigned i = 0; test_fake() && fake_function(i); i++)
+		told->calls[i] = fake_calls(fake_function(i));
+	if (now.how == LIBC || now.how == LIBC_AND_AFTER)
+		calls_fail(now.kind, now.nth, now.how == LIBC_AND_AFTER);
+	else if (now.how != NO_FAULT)
+		expect(!fake_fail(fake_function(now.function), (unsigned)now.nth,
+				  fault_lasts() ? ILLEGAL_ADDRESS : OUT_OF_MEMORY, fault_lasts()));
+}
+
+static void cease_to_fail(void)
+{
+	told->nr_failed = calls_stop();
+	if (!test_fake())
+		return;
+	expect(!fake_plan("nofail"));
+	for (unsigned i = 0; fake_function(i); i++)
+		told->calls[i] = fake_calls(fake_function(i)) - told->calls[i];
+	if (now.how == CUDA || now.how == CUDA_STICKY)
+		told->nr_failed = told->calls[now.function] >= (uint64_t)now.nth;
+}
+
+static bool is_one_of(int ret, const int *errnos)
+{
+	for (unsigned i = 0; i < NR_ERRNOS; i++) {
+		if (errnos[i] == ret)
+			return true;
+	}
+	return false;
+}
+
+static void check_return(const struct operation *operation, int ret)
+{
+	if (ret >= 0)
+		return;
+	expect_msg(told->nr_failed, "returned %s, though nothing failed", rnl_strerror(ret));
+	expect_msg(is_one_of(ret, operation->errnos), "returned %d, %s, which is not documented",
+		   ret, rnl_strerror(ret));
+	expect_msg(ret == fault() || is_one_of(ret, operation->instead),
+		   "returned %d, %s, which is not what failed", ret, rnl_strerror(ret));
+}
+
+/* What should have been freed by a call that failed stays; of a device that failed, all does. */
+static bool may_leave(void)
+{
+	const char *name = now.how == CUDA ? fake_function(now.function) : "";
+
+	return fault_lasts() || strstr(name, "Destroy") || strstr(name, "Free");
+}
+
+static void check_left(const struct operation *operation, const struct living *before)
+{
+	struct living left;
+
+	living_now(&left);
+	expect_msg(left.threads == before->threads, "%ld threads were not joined",
+		   left.threads - before->threads);
+	expect_msg(left.descriptors == before->descriptors, "%ld descriptors were left",
+		   left.descriptors - before->descriptors);
+	expect_msg(left.mappings == before->mappings, "%ld mappings were left",
+		   left.mappings - before->mappings);
+	expect_msg(left.memory == before->memory, "%ld pieces of memory were left",
+		   left.memory - before->memory);
+	if (may_leave())
+		return;
+	expect_msg(left.events == before->events && left.graphs == before->graphs,
+		   "%u events and %u graphs were left", left.events - before->events,
+		   left.graphs - before->graphs);
+	expect_msg(left.device_bytes == before->device_bytes &&
+		   left.pinned_bytes == before->pinned_bytes, "CUDA's memory was left");
+	/* The library keeps a memory pool for each device, and its stream. */
+	if (operation->first)
+		expect_msg(left.streams == left.pools && left.pools <= 1, "a stream was left");
+	else
+		expect_msg(left.streams == before->streams && left.pools == before->pools,
+			   "%u streams were left", left.streams - before->streams);
+}
+
+static void attr_of(const struct operation *operation, struct rnl_pool_attr *attr)
+{
+	*attr = (struct rnl_pool_attr)RNL_POOL_ATTR_INIT;
+	attr->device = test_device();
+	attr->nr_workers = 1;
+	attr->max_in_flight = 4;
+	attr->spin_us = -1;
+	if (operation->attr)
+		operation->attr(attr);
+	if (attr->guard)
+		watched_twice();
+}
+
+static struct rnl_pool *pool_for(const struct operation *operation)
+{
+	struct rnl_pool_attr attr;
+	struct rnl_pool *pool = NULL;
+	int ret;
+
+	attr_of(operation, &attr);
+	ret = rnl_pool_create(&pool, &attr);
+	expect_msg(!ret, "no pool: %s", rnl_strerror(ret));
+	return pool;
+}
+
+/* What the process has from then on, the double's stream of this thread included. */
+static void warm_up(void)
+{
+	struct rnl_pool *pool = pool_for(&(struct operation){ .name = "" });
+	int word = 0;
+
+	expect(!rnl_thread_attach(pool) && !launch_word(&word, 1));
+	rnl_thread_detach();
+	expect(word == 1);
+	expect_works(pool);
+	rnl_pool_destroy(pool);
+}
+
+static void try_once(const struct operation *operation)
+{
+	struct rnl_pool *pool = NULL;
+	struct living before;
+	bool used = false;
+	int ret;
+
+	signal(SIGALRM, SIG_DFL);	/* Check's ends us all */
+	alarm((unsigned)(SECONDS * test_scale()));
+	if (!operation->first)
+		warm_up();
+	living_now(&before);
+	if (!operation->bare)
+		pool = pool_for(operation);
+	if (operation->before)
+		operation->before(pool);
+	begin_to_fail();
+	ret = operation->run(&pool);
+	cease_to_fail();
+	check_return(operation, ret);
+	if (operation->after)
+		operation->after(pool, ret);
+	if (pool)
+		expect(!rnl_pool_drain(pool, RNL_FOREVER));
+	watched_verify();
+	if (pool && !operation->closes) {
+		if (told->nr_failed && fault_lasts())
+			expect_fails(pool);
+		else
+			expect_works(pool);
+		used = true;
+	}
+	rnl_pool_destroy(pool);
+	check_left(operation, &before);
+	if (!used && !(told->nr_failed && fault_lasts())) {
+		pool = pool_for(&(struct operation){ .name = "" });
+		expect_works(pool);
+		rnl_pool_destroy(pool);
+	}
+	if (test_fake())
+		expect_msg(!fake_misuses(), "misused CUDA: %s", fake_last_misuse());
+}
+
+/* ---- all of them ----------------------------------------------------------------------- */
+
+static void describe(const struct fault *f, char *text, size_t bytes)
+{
+	static const char *const how[] = {
+		[LIBC] = "", [LIBC_AND_AFTER] = " and all after it", [CUDA] = "",
+		[CUDA_STICKY] = ", and the device",
+	};
+
+	if (f->how == NO_FAULT)
+		snprintf(text, bytes, "without a fault");
+	else
+		snprintf(text, bytes, "%s %ld%s fails", f->how == LIBC || f->how == LIBC_AND_AFTER ?
+			 call_names[f->kind].name : fake_function(f->function), f->nth, how[f->how]);
+}
+
+static void attempt(const struct operation *operation, const struct fault *f)
+{
+	char what[120];
+	int status;
+	pid_t pid;
+
+	memset(told, 0, sizeof(*told));
+	fflush(NULL);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		now = *f;
+		try_once(operation);
+		_exit(EXIT_SUCCESS);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	if (!status)
+		return;
+	describe(f, what, sizeof(what));
+	if (WIFSIGNALED(status))
+		ck_abort_msg("%s, when %s: %s %s", operation->name, what,
+			     WTERMSIG(status) == SIGALRM ? "hangs" : strsignal(WTERMSIG(status)),
+			     told->said);
+	ck_abort_msg("%s, when %s: %s", operation->name, what, told->said);
+}
+
+/* How many calls failed.  Where each try takes long, of the later ones not all are tried. */
+static unsigned try_each(const struct operation *operation, struct fault f)
+{
+	unsigned nr = 0;
+
+	for (f.nth = 1;; f.nth += SANITIZED ? 1 + f.nth / 4 : 1) {
+		ck_assert_msg(f.nth < NTH_MOST, "%s does not end", operation->name);
+		attempt(operation, &f);
+		if (!told->nr_failed)
+			return nr;
+		nr++;
+	}
+}
+
+void count_down(const struct operation *operation, struct counts *counts)
+{
+	unsigned libc[NR_CALL_KINDS], after, cuda = 0, sticky = 0, sum;
+	uint64_t calls[FUNCTIONS_MOST];
+
+	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert(told != MAP_FAILED);
+	attempt(operation, &(struct fault){ NO_FAULT, 0, 0, 0 });
+	memcpy(calls, told->calls, sizeof(calls));
+	sum = after = try_each(operation, (struct fault){ LIBC_AND_AFTER, CALL_MEMORY, 0, 0 });
+	for (unsigned kind = 0; kind < NR_CALL_KINDS; kind++) {
+		libc[kind] = try_each(operation, (struct fault){ LIBC, kind, 0, 0 });
+		sum += libc[kind];
+	}
+	for (unsigned i = 0; i < FUNCTIONS_MOST; i++) {
+		if (!calls[i])
+			continue;
+		cuda += try_each(operation, (struct fault){ CUDA, 0, i, 0 });
+		sticky += try_each(operation, (struct fault){ CUDA_STICKY, 0, i, 0 });
+	}
+	printf("%-52s", operation->name);
+	for (unsigned kind = 0; kind < NR_CALL_KINDS; kind++) {
+		if (libc[kind])
+			printf(" %s %u,", call_names[kind].name, libc[kind]);
+	}
+	if (after)
+		printf(" memory from then on %u,", after);
+	if (cuda)
+		printf(" CUDA %u, for good %u,", cuda, sticky);
+	printf(" %u failing calls\n", sum + cuda + sticky);
+	counts->operations++;
+	counts->libc += sum;
+	counts->cuda += cuda;
+	counts->sticky += sticky;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs: every way to submit one, and what there is to be said and asked of it. */
+#include "../fake_cudart/fake_cudart.h"
+#include "../gate.h"
+#include "countdown.h"
+
+static struct gate gate = GATE_INIT;
+
+/* The calls that jobs make are part of what may fail. */
+static int drained(struct rnl_pool *pool, int ret)
+{
+	expect(!rnl_pool_drain(pool, RNL_FOREVER));
+	return ret;
+}
+
+/* ---- submits ---------------------------------------------------------------- */
+
+static int submit(struct rnl_pool **pool)
+{
+	struct watched *w;
+	int ret = 0;
+
+	for (unsigned i = 0; i < 2 && !ret; i++) {
+		w = watched_next(i ? BY_WAIT : BY_CALLBACK);
+		ret = watched_submitted(w, rnl_submit(*pool, &w->job));
+	}
+	return drained(*pool, ret);
+}
+
+static int submit_keyed(struct rnl_pool **pool)
+{
+	struct watched *w;
+	int ret = 0;
+
+	for (unsigned i = 0; i < 2 && !ret; i++) {
+		w = watched_next(BY_CALLBACK);
+		ret = watched_submitted(w, rnl_submit_keyed(*pool, &w->job, 5));
+	}
+	return drained(*pool, ret);
+}
+
+/* The first fills the pool, so the others wait. */
+static void room_for_one(struct rnl_pool_attr *attr)
+{
+	attr->max_queued = 1;
+	attr->high_water = 1;
+}
+
+static int submit_wait(struct rnl_pool **pool)
+{
+	struct watched *w;
+	int ret = 0;
+
+	for (unsigned i = 0; i < 4 && !ret; i++) {
+		w = watched_next(BY_CALLBACK);
+		ret = watched_submitted(w, rnl_submit_wait(*pool, &w->job, RNL_FOREVER));
+	}
+	return drained(*pool, ret);
+}
+
+static int submit_keyed_wait(struct rnl_pool **pool)
+{
+	struct watched *w;
+	int ret = 0;
+
+	for (unsigned i = 0; i < 4 && !ret; i++) {
+		w = watched_next(BY_CALLBACK);
+		ret = watched_submitted(w, rnl_submit_keyed_wait(*pool, &w->job, 5,
+								 RNL_FOREVER));
+	}
+	return drained(*pool, ret);
+}
+
+static int submit_when(struct rnl_pool **pool)
+{
+	struct watched *w = watched_next(BY_CALLBACK);
+	int ret = watched_submitted(w, rnl_submit_when(*pool, &w->job, RNL_LOW_WATER));
+
+	if (!ret)
+		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
+	return drained(*pool, ret);
+}
+
+static int submit_many(struct rnl_pool **pool)
+{
+	struct watched *all[NR_WATCHED];
+	struct rnl_job *jobs[NR_WATCHED];
+	int ret;
+
+	for (unsigned i = 0; i < NR_WATCHED; i++) {
+		all[i] = watched_next(i % 2 ? BY_WAIT : BY_CALLBACK);
+		jobs[i] = &all[i]->job;
+	}
+	ret = rnl_submit_many(*pool, jobs, NR_WATCHED);
+	for (int i = 0; i < NR_WATCHED; i++)
+		watched_submitted(all[i], i < ret ? 0 : -EAGAIN);
+	expect(ret < 0 || ret == NR_WATCHED || fault_lasts());
+	return drained(*pool, ret);
+}
+
+static void urgent(struct rnl_pool_attr *attr)
+{
+	attr->nr_urgent = 1;
+}
+
+static int submit_urgent(struct rnl_pool **pool)
+{
+	struct watched *w = watched_next(BY_CALLBACK);
+	int ret = rnl_job_urgent(&w->job, 1);
+
+	if (!ret)
+		ret = watched_submitted(w, rnl_submit(*pool, &w->job));
+	return drained(*pool, ret);
+}
+
+static void private_streams(struct rnl_pool_attr *attr)
+{
+	attr->stream = RNL_STREAM_PRIVATE;
+}
+
+#pragma weak fake_plan
+
+/* Asked for before the device is: so in a process that has not met it yet. */
+static void without_words(struct rnl_pool_attr *attr)
+{
+	attr->nr_workers = 2;
+	if (test_fake())
+		expect(!fake_plan("nowrite"));
+}
+
+static void guarded(struct rnl_pool_attr *attr)
+{
+	attr->guard = RNL_GUARD_REPORT;
+}
+
+static void guarded_private(struct rnl_pool_attr *attr)
+{
+	attr->guard = RNL_GUARD_REPORT;
+	attr->stream = RNL_STREAM_PRIVATE;
+}
+
+/* ---- what is said of a job ---------------------------------------------------- */
+
+static int describe(struct rnl_pool **pool)
+{
+	struct watched *w = watched_with(BY_WAIT, noop_fn);
+	struct rnl_barrier barrier;
+	int ret = rnl_barrier_init(&barrier, *pool);
+
+	if (!ret)
+		ret = rnl_job_init(&w->job, noop_fn);
+	if (!ret)
+		ret = rnl_job_after(&w->job, &barrier);
+	if (!ret)
+		ret = rnl_job_after(&w->job, NULL);
+	if (!ret)
+		ret = rnl_job_on_done(&w->job, NULL);
+	if (!ret)
+		ret = rnl_job_cq(&w->job, NULL);
+	if (!ret)
+		ret = rnl_job_deadline(&w->job, 1000 * MS);
+	return ret ? ret : rnl_job_urgent(&w->job, 0);
+}
+
+static int ask(struct rnl_pool **pool)
+{
+	struct watched *w = watched_next(BY_WAIT);
+	int ret = watched_submitted(w, rnl_submit(*pool, &w->job)), result;
+
+	if (!ret)
+		ret = rnl_job_wait(&w->job, RNL_FOREVER);
+	if (!ret)
+		ret = rnl_job_test(&w->job) == 1 ? 0 : -EPROTO;
+	if (ret)
+		return drained(*pool, ret);
+	result = rnl_job_result(&w->job);
+	/* CUDA's code stands behind a failure, and only there. */
+	expect(result || !rnl_job_device_error(&w->job));
+	return drained(*pool, 0);
+}
+
+static int held_fn(struct rnl_job *job)
+{
+	rnl_container_of(job, struct watched, job)->ran++;
+	gate_wait(&gate);
+	return 0;
+}
+
+/* One is held on the only worker: so the others are queued. */
+static void hold(struct rnl_pool *pool)
+{
+	struct watched *w = watched_with(BY_WAIT, held_fn);
+
+	expect(!watched_submitted(w, rnl_submit(pool, &w->job)));
+	expect(gate_came(&gate, 1));
+}
+
+static int cancel(struct rnl_pool **pool)
+{
+	struct watched *all[2];
+	int ret = 0;
+
+	for (unsigned i = 0; i < 2 && !ret; i++) {
+		all[i] = watched_next(BY_CALLBACK);
+		all[i]->late = i;
+		ret = watched_submitted(all[i], rnl_submit(*pool, &all[i]->job));
+	}
+	if (!ret)
+		ret = rnl_job_cancel(&all[1]->job);
+	gate_open(&gate);
+	return drained(*pool, ret);
+}
+
+static int after_barrier(struct rnl_pool **pool)
+{
+	struct rnl_barrier barriers[2];
+	int ret = 0;
+
+	for (unsigned i = 0; i < 2 && !ret; i++)
+		ret = rnl_barrier_init(&barriers[i], *pool);
+	for (unsigned i = 0; i < 4 && !ret; i++) {
+		struct watched *w = watched_next(BY_CALLBACK);
+
+		w->late = i >= 2;
+		ret = rnl_barrier_add(&barriers[i / 2], &w->job);
+		if (!ret && i >= 2)
+			ret = rnl_job_after(&w->job, &barriers[0]);
+		if (!ret)
+			ret = watched_submitted(w, rnl_submit(*pool, &w->job));
+	}
+	/* The jobs go on with them. */
+	for (unsigned i = 0; i < 2; i++)
+		expect(!rnl_barrier_wait(&barriers[i], RNL_FOREVER));
+	return drained(*pool, ret);
+}
+
+static void two_workers(struct rnl_pool_attr *attr)
+{
+	attr->nr_workers = 2;
+}
+
+const struct operation job_operations[] = {
+	{ .name = "rnl_submit", .functions = "rnl_submit", .run = submit, .errnos = { -EIO } },
+	{ .name = "rnl_submit, private streams", .functions = "rnl_submit",
+	  .attr = private_streams, .run = submit, .errnos = { -EIO } },
+	{ .name = "rnl_submit, guarded", .functions = "rnl_submit", .attr = guarded,
+	  .run = submit, .errnos = { -EIO } },
+	{ .name = "rnl_submit, guarded, private streams", .functions = "rnl_submit",
+	  .attr = guarded_private, .run = submit, .errnos = { -EIO } },
+	{ .name = "rnl_submit, after a barrier", .functions = "rnl_submit rnl_job_after",
+	  .attr = two_workers, .run = after_barrier, .errnos = { -EIO } },
+	{ .name = "rnl_submit, where streams write no words", .functions = "rnl_submit",
+	  .first = true, .attr = without_words, .run = submit, .errnos = { -EIO } },
+	{ .name = "rnl_submit, after a barrier, no words", .functions = "rnl_submit",
+	  .first = true, .attr = without_words, .run = after_barrier, .errnos = { -EIO } },
+	{ .name = "rnl_submit_keyed", .functions = "rnl_submit_keyed", .attr = two_workers,
+	  .run = submit_keyed, .errnos = { -EIO } },
+	{ .name = "rnl_submit_wait", .functions = "rnl_submit_wait", .attr = room_for_one,
+	  .run = submit_wait, .errnos = { -EIO } },
+	{ .name = "rnl_submit_keyed_wait", .functions = "rnl_submit_keyed_wait",
+	  .attr = room_for_one, .run = submit_keyed_wait, .errnos = { -EIO } },
+	{ .name = "rnl_submit_when", .functions = "rnl_submit_when", .run = submit_when,
+	  .errnos = { -EIO } },
+	{ .name = "rnl_submit_many", .functions = "rnl_submit_many", .attr = two_workers,
+	  .run = submit_many, .errnos = { -EIO } },
+	{ .name = "rnl_job_urgent", .functions = "rnl_job_urgent", .attr = urgent,
+	  .run = submit_urgent, .errnos = { -EIO } },
+	{ .name = "rnl_job_init, _after, _on_done, _cq, _deadline",
+	  .functions = "rnl_job_init rnl_job_after rnl_job_on_done rnl_job_cq rnl_job_deadline",
+	  .run = describe },
+	{ .name = "rnl_job_wait, _test, _result, _device_error",
+	  .functions = "rnl_job_wait rnl_job_test rnl_job_result rnl_job_device_error",
+	  .run = ask, .errnos = { -EIO } },
+	{ .name = "rnl_job_cancel", .functions = "rnl_job_cancel", .before = hold, .run = cancel,
+	  .errnos = { -EIO } },
+	{ 0 }
+};

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Completion queues and barriers. */
+#include <poll.h>
+
+#include "../gate.h"
+#include "countdown.h"
+
+static struct rnl_cq *cq;
+static struct rnl_cq *const untouched = (struct rnl_cq *)&(char){ 0 };
+
+/* ---- completion queues ------------------------------------------------------- */
+
+static int create(struct rnl_pool **pool)
+{
+	int ret;
+
+	(void)pool;
+	cq = untouched;
+	ret = rnl_cq_create(&cq);
+	expect((cq == untouched) == (ret != 0));
+	if (ret)
+		cq = NULL;
+	return ret;
+}
+
+static void make(struct rnl_pool *pool)
+{
+	expect(!create(&pool));
+}
+
+static void end(struct rnl_pool *pool, int ret)
+{
+	(void)pool;
+	(void)ret;
+	rnl_cq_destroy(cq);
+}
+
+/* So many are to be reaped. */
+static unsigned submit_to_queue(struct rnl_pool *pool)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct watched *w = watched_next(BY_QUEUE);
+		int ret = rnl_job_cq(&w->job, cq);
+
+		expect(!ret);
+		expect_accepted(ret = watched_submitted(w, rnl_submit(pool, &w->job)));
+		nr += !ret;
+	}
+	return nr;
+}
+
+static int reap(struct rnl_pool **pool)
+{
+	unsigned nr = submit_to_queue(*pool);
+	struct rnl_job *jobs[4];
+
+	while (nr) {
+		struct pollfd fd = { rnl_cq_fd(cq), POLLIN, 0 };
+		int ret;
+
+		expect(fd.fd >= 0 && poll(&fd, 1, -1) == 1);
+		ret = rnl_cq_reap(cq, jobs, COUNT(jobs));
+		if (ret < 0)
+			return ret;
+		expect((unsigned)ret <= nr);
+		nr -= (unsigned)ret;
+		while (ret)
+			watched_reaped(jobs[--ret]);
+	}
+	return 0;
+}
+
+static int wait_for_queue(struct rnl_pool **pool)
+{
+	unsigned nr = submit_to_queue(*pool);
+	struct rnl_job *job;
+
+	while (nr--) {
+		int ret = rnl_cq_wait(cq, &job, 1, RNL_FOREVER);
+
+		if (ret < 0)
+			return ret;
+		expect(ret == 1);
+		watched_reaped(job);
+	}
+	return rnl_cq_wait(cq, &job, 1, 0) == -ETIMEDOUT ? 0 : -EPROTO;
+}
+
+/* With jobs in it. */
+static int destroy(struct rnl_pool **pool)
+{
+	(void)submit_to_queue(*pool);
+	expect(!rnl_pool_drain(*pool, RNL_FOREVER));
+	rnl_cq_destroy(cq);
+	/* It has reaped them. */
+	watched_all_reaped();
+	return 0;
+}
+
+/* ---- barriers ------------------------------------------------------------------ */
+
+static struct rnl_barrier barrier;
+
+static void submit_to_barrier(struct rnl_pool *pool)
+{
+	expect(!rnl_barrier_init(&barrier, pool));
+	for (unsigned i = 0; i < 3; i++) {
+		struct watched *w = watched_next(i ? BY_WAIT : BY_CALLBACK);
+
+		expect(!rnl_barrier_add(&barrier, &w->job));
+		expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
+	}
+}
+
+static int wait_for_barrier(struct rnl_pool **pool)
+{
+	int ret, result;
+
+	submit_to_barrier(*pool);
+	ret = rnl_barrier_wait(&barrier, RNL_FOREVER);
+	if (ret)
+		return ret;
+	result = rnl_barrier_result(&barrier);
+	expect(!result || result == fault());
+	return 0;
+}
+
+/* By a thread that has no stream yet. */
+static int join(struct rnl_pool **pool)
+{
+	int ret;
+
+	submit_to_barrier(*pool);
+	ret = rnl_barrier_join(&barrier);
+	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
+	return ret;
+}
+
+static void detach(struct rnl_pool *pool, int ret)
+{
+	(void)pool;
+	(void)ret;
+	rnl_thread_detach();
+}
+
+static int join_fn(struct rnl_job *job)
+{
+	rnl_container_of(job, struct watched, job)->ran++;
+	return rnl_barrier_join(&barrier);
+}
+
+/* By a worker, whose job it is then. */
+static int join_in_job(struct rnl_pool **pool)
+{
+	struct watched *w = watched_with(BY_CALLBACK, join_fn);
+
+	submit_to_barrier(*pool);
+	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
+	expect_accepted(watched_submitted(w, rnl_submit(*pool, &w->job)));
+	expect(!rnl_pool_drain(*pool, RNL_FOREVER));
+	return 0;
+}
+
+static void two_workers(struct rnl_pool_attr *attr)
+{
+	attr->nr_workers = 2;
+}
+
+const struct operation join_operations[] = {
+	{ .name = "rnl_cq_create", .functions = "rnl_cq_create", .run = create, .after = end,
+	  .errnos = { -ENOMEM, -EMFILE, -ENFILE } },
+	{ .name = "rnl_cq_reap, rnl_cq_fd", .functions = "rnl_cq_reap rnl_cq_fd", .before = make,
+	  .run = reap, .after = end },
+	{ .name = "rnl_cq_wait", .functions = "rnl_cq_wait", .before = make,
+	  .run = wait_for_queue, .after = end },
+	{ .name = "rnl_cq_destroy", .functions = "rnl_cq_destroy", .before = make,
+	  .run = destroy },
+	{ .name = "rnl_barrier_init, _add, _wait, _result",
+	  .functions = "rnl_barrier_init rnl_barrier_add rnl_barrier_wait rnl_barrier_result",
+	  .attr = two_workers, .run = wait_for_barrier },
+	{ .name = "rnl_barrier_join", .functions = "rnl_barrier_join", .attr = two_workers,
+	  .run = join, .after = detach, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
+	{ .name = "rnl_barrier_join, in a job", .functions = "rnl_barrier_join",
+	  .attr = two_workers, .run = join_in_job },
+	{ 0 }
+};

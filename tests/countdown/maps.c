@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Maps: memory, halos, callbacks, order and reports of all sorts. */
+#include "asserts.h"
+
+#include "../map.h"
+
+static struct task t;
+static int result;
+
+static void two_workers(struct rnl_pool_attr *attr)
+{
+	attr->nr_workers = 2;
+	attr->max_in_flight = 2;
+}
+
+static void prepare(struct rnl_pool *pool, const struct task *task)
+{
+	t = *task;
+	t.nr = 60;
+	t.chunk = 10;
+	t.in_bytes = t.out_bytes = 8;
+	task_prepare(&t, pool);
+}
+
+static void run_map(void)
+{
+	struct rnl_barrier barrier;
+	int ret;
+
+	expect(!rnl_barrier_init(&barrier, t.pool));
+	ret = rnl_map(t.pool, &t.map, &barrier);
+	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
+	result = rnl_barrier_result(&barrier);
+	/* One that was refused has counted nowhere. */
+	expect(!ret || !result);
+	if (ret)
+		result = ret;
+}
+
+/* What the call said, or the barrier. */
+static int run(struct rnl_pool **pool)
+{
+	(void)pool;
+	run_map();
+	return result;
+}
+
+static void begin_again(void)
+{
+	memset(t.seen, 0, t.nr);
+	memset(t.written, 0, t.nr);
+	memset((void *)t.read, 0, t.nr);
+	t.next_read = t.next_write = 0;
+	t.in_read = t.in_write = false;
+	if (t.from)
+		memcpy(t.from, t.original, t.nr * t.in_bytes);
+}
+
+/* The pool is as before, and memory can be asked for again. */
+static void after(struct rnl_pool *pool, int ret)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	if (ret && !fault_lasts()) {
+		begin_again();
+		run_map();
+		expect(!result);
+	}
+	if (!result)
+		task_verify(&t);
+	task_end(&t);
+	expect(!rnl_pool_drain(pool, RNL_FOREVER) && !rnl_pool_stats(pool, &stats));
+	expect(!stats.pinned_used && stats.accepted == stats.done);
+}
+
+/* ---- of all sorts -------------------------------------------------------------- */
+
+static void pinned(struct rnl_pool *pool)
+{
+	prepare(pool, &(struct task){ .in = PINNED, .out = PINNED, .before = 2, .after = 3 });
+}
+
+static void in_place(struct rnl_pool *pool)
+{
+	prepare(pool, &(struct task){ .in = PINNED, .out = IN_PLACE,
+				      .flags = RNL_MAP_COPIES_FIRST });
+}
+
+static void pageable(struct rnl_pool *pool)
+{
+	prepare(pool, &(struct task){ .in = PAGEABLE, .out = PAGEABLE, .before = 1,
+				      .flags = RNL_MAP_COPIES_FIRST });
+}
+
+static void called(struct rnl_pool *pool)
+{
+	prepare(pool, &(struct task){ .in = CALLED, .out = CALLED, .after = 3 });
+}
+
+static void in_order(struct rnl_pool *pool)
+{
+	prepare(pool, &(struct task){ .in = CALLED, .out = CALLED, .before = 1,
+				      .flags = RNL_MAP_IN_ORDER | RNL_MAP_COPIES_FIRST });
+}
+
+static void reported(struct rnl_pool *pool)
+{
+	prepare(pool, &(struct task){ .in = PAGEABLE, .out = CALLED, .reports = true });
+}
+
+#define MAP(what, begins) \
+	{ .name = "rnl_map, " what, .functions = "rnl_map", .attr = two_workers, \
+	  .before = begins, .run = run, .after = after, .errnos = { -ENOMEM, -EIO } }
+
+const struct operation map_operations[] = {
+	MAP("page-locked, with halos", pinned),
+	MAP("in place, copies first", in_place),
+	MAP("pageable, copies first", pageable),
+	MAP("read and written by callbacks", called),
+	MAP("read and written in order", in_order),
+	MAP("with a report", reported),
+	{ 0 }
+};

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory of the pool, and of its device. */
+#include <string.h>
+
+#include "../gate.h"
+#include "countdown.h"
+
+enum { BYTES = 5000, LARGE_BYTES = 3 << 20, MOST_BYTES = 4 << 20 };
+
+static void *mem;
+
+static void bounded(struct rnl_pool_attr *attr)
+{
+	attr->pinned_max = MOST_BYTES;
+}
+
+/* ---- page-locked ---------------------------------------------------------------- */
+
+/* Nothing was page-locked before but what the pool itself has. */
+static int get(struct rnl_pool **pool)
+{
+	int ret = rnl_pinned_get(*pool, BYTES, &mem);
+
+	expect(!ret == (mem != NULL));
+	return ret;
+}
+
+/* A small one is there; this one is no part of that region. */
+static int get_large(struct rnl_pool **pool)
+{
+	int ret = rnl_pinned_get(*pool, LARGE_BYTES, &mem);
+
+	expect(!ret == (mem != NULL));
+	return ret;
+}
+
+static void use_and_put(struct rnl_pool *pool, int ret)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	void *again = NULL;
+
+	if (!ret)
+		memset(mem, 1, BYTES);
+	rnl_pinned_put(pool, mem);
+	expect(!rnl_pool_stats(pool, &stats) && !stats.pinned_used);
+	if (fault_lasts())
+		return;
+	expect(!rnl_pinned_get(pool, LARGE_BYTES, &again));
+	rnl_pinned_put(pool, again);
+}
+
+static void get_small(struct rnl_pool *pool)
+{
+	void *small = NULL;
+
+	expect(!rnl_pinned_get(pool, 100, &small));
+	rnl_pinned_put(pool, small);
+}
+
+static void *taken;
+
+static void take_most(struct rnl_pool *pool)
+{
+	expect(!rnl_pinned_get(pool, LARGE_BYTES, &taken));
+}
+
+static struct call call;
+
+static int get_waiting(void *pool)
+{
+	return rnl_pinned_get_wait(pool, LARGE_BYTES, &mem, RNL_FOREVER);
+}
+
+/* Another thread waits already. */
+static void take_most_and_wait(struct rnl_pool *pool)
+{
+	take_most(pool);
+	call = (struct call){ .fn = get_waiting, .arg = pool };
+	expect(!pthread_create(&call.thread, NULL, call_main, &call));
+	while (!call.tid || thread_state(call.tid) != 'S')
+		sched_yield();
+}
+
+static int get_wait(struct rnl_pool **pool)
+{
+	rnl_pinned_put(*pool, taken);
+	expect(!pthread_join(call.thread, NULL));
+	expect(!call.ret == (mem != NULL));
+	return call.ret;
+}
+
+static int put(struct rnl_pool **pool)
+{
+	rnl_pinned_put(*pool, taken);
+	return 0;
+}
+
+/* ---- the device's ------------------------------------------------------------------ */
+
+static int alloc(struct rnl_pool **pool)
+{
+	int ret = rnl_device_alloc(*pool, LARGE_BYTES, &mem);
+
+	expect(!ret == (mem != NULL));
+	return ret;
+}
+
+static void free_device(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	rnl_device_free(pool, mem);
+}
+
+static void take_device(struct rnl_pool *pool)
+{
+	expect(!rnl_device_alloc(pool, LARGE_BYTES, &mem));
+}
+
+static int free_now(struct rnl_pool **pool)
+{
+	rnl_device_free(*pool, mem);
+	return 0;
+}
+
+const struct operation memory_operations[] = {
+	{ .name = "rnl_pinned_get, the pool's first", .functions = "rnl_pinned_get", .run = get,
+	  .after = use_and_put, .errnos = { -ENOMEM, -EIO } },
+	{ .name = "rnl_pinned_get, large", .functions = "rnl_pinned_get", .before = get_small,
+	  .run = get_large, .after = use_and_put, .errnos = { -ENOMEM, -EIO } },
+	{ .name = "rnl_pinned_get_wait", .functions = "rnl_pinned_get_wait", .attr = bounded,
+	  .before = take_most_and_wait, .run = get_wait, .after = use_and_put,
+	  .errnos = { -ENOMEM, -EIO } },
+	{ .name = "rnl_pinned_put", .functions = "rnl_pinned_put", .before = take_most,
+	  .run = put },
+	{ .name = "rnl_device_alloc", .functions = "rnl_device_alloc", .run = alloc,
+	  .after = free_device, .errnos = { -ENOMEM, -EIO } },
+	{ .name = "rnl_device_free", .functions = "rnl_device_free", .before = take_device,
+	  .run = free_now },
+	{ 0 }
+};

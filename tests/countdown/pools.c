@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* Pools: made, resized, ended, looked at; and what a process begins with. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../gate.h"
+#include "countdown.h"
+
+static struct rnl_pool *const untouched = (struct rnl_pool *)&(char){ 0 };
+
+/* ---- a process ------------------------------------------------------------------ */
+
+static bool was_alone;
+
+static void before_setup(struct rnl_pool *pool)
+{
+	struct stat tasks;
+
+	(void)pool;
+	unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	/* A sanitizer has a thread of its own. */
+	expect(!stat("/proc/self/task", &tasks));
+	was_alone = tasks.st_nlink == 3;
+}
+
+static int setup(struct rnl_pool **pool)
+{
+	int ret = rnl_setup();
+
+	(void)pool;
+	return ret == -EBUSY && !was_alone ? 0 : ret;
+}
+
+static int say(struct rnl_pool **pool)
+{
+	(void)pool;
+	return rnl_version() && rnl_strerror(-EIO) && rnl_strerror(EAGAIN) ? 0 : -EPROTO;
+}
+
+static int describe(struct rnl_pool **pool)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+
+	(void)pool;
+	return rnl_device_info(test_device(), &info);
+}
+
+/* ---- made ----------------------------------------------------------------------- */
+
+static _Atomic int nr_started;
+
+static int on_start(void *arg, unsigned worker, void **datap)
+{
+	(void)arg;
+	(void)worker;
+	(void)datap;
+	nr_started++;
+	return 0;
+}
+
+static void on_stop(void *arg, unsigned worker, void *data)
+{
+	(void)arg;
+	(void)worker;
+	(void)data;
+	nr_started--;
+}
+
+static int create_with(struct rnl_pool **pool, const struct rnl_pool_attr *attr)
+{
+	int ret;
+
+	*pool = untouched;
+	ret = rnl_pool_create(pool, attr);
+	expect((*pool == untouched) == (ret != 0));
+	if (ret)
+		*pool = NULL;
+	return ret;
+}
+
+static int create(struct rnl_pool **pool)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.device = test_device();
+	attr.nr_workers = 2;
+	attr.max_in_flight = 4;
+	return create_with(pool, &attr);
+}
+
+/* With all that takes memory, threads or calls of the device. */
+static int create_all(struct rnl_pool **pool)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	uint16_t cpus[CPU_SETSIZE];
+	cpu_set_t set;
+	int ret;
+
+	expect(!sched_getaffinity(0, sizeof(set), &set));
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (CPU_ISSET(cpu, &set))
+			cpus[attr.nr_cpus++] = (uint16_t)cpu;
+	}
+	attr.cpus = cpus;
+	attr.device = test_device();
+	attr.nr_workers = 2;
+	attr.nr_urgent = 1;
+	attr.max_in_flight = 2;
+	attr.stream = RNL_STREAM_PRIVATE;
+	attr.guard = RNL_GUARD_REPORT;
+	watched_twice();
+	attr.pinned_preload = 1 << 20;
+	attr.on_start = on_start;
+	attr.on_stop = on_stop;
+	ret = create_with(pool, &attr);
+	expect(nr_started == (ret ? 0 : 3));
+	return ret;
+}
+
+static int create_default(struct rnl_pool **pool)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.device = test_device();
+	attr.nr_workers = 1;
+	return create_with(pool, &attr);
+}
+
+/* ---- resized -------------------------------------------------------------------- */
+
+static void three_workers(struct rnl_pool_attr *attr)
+{
+	attr->nr_workers = 3;
+}
+
+static int grow(struct rnl_pool **pool)
+{
+	return rnl_pool_resize(*pool, 3);
+}
+
+static int shrink(struct rnl_pool **pool)
+{
+	return rnl_pool_resize(*pool, 1);
+}
+
+static void expect_workers(struct rnl_pool *pool, unsigned nr)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	expect(!rnl_pool_stats(pool, &stats));
+	expect_msg(stats.nr_workers == nr, "%u workers, not %u", stats.nr_workers, nr);
+}
+
+static void after_grow(struct rnl_pool *pool, int ret)
+{
+	expect_workers(pool, ret ? 1 : 3);
+	/* And once nothing fails, it can. */
+	if (fault_lasts())
+		return;
+	expect(!rnl_pool_resize(pool, 4));
+	expect_workers(pool, 4);
+}
+
+static void after_shrink(struct rnl_pool *pool, int ret)
+{
+	expect_workers(pool, ret ? 3 : 1);
+}
+
+/* ---- ended ---------------------------------------------------------------------- */
+
+static void submit_some(struct rnl_pool *pool)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		struct watched *w = watched_next(i % 2 ? BY_CALLBACK : BY_WAIT);
+
+		expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
+	}
+}
+
+/* The jobs are part of it. */
+static int close_and_drain(struct rnl_pool **pool)
+{
+	int ret;
+
+	submit_some(*pool);
+	ret = rnl_pool_close(*pool);
+	return ret ? ret : rnl_pool_drain(*pool, RNL_FOREVER);
+}
+
+static int destroy(struct rnl_pool **pool)
+{
+	submit_some(*pool);
+	rnl_pool_destroy(*pool);
+	*pool = NULL;
+	return 0;
+}
+
+/* ---- looked at ------------------------------------------------------------------ */
+
+static int look(struct rnl_pool **pool)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct rnl_health health = RNL_HEALTH_INIT;
+	int ret = rnl_pool_device(*pool, &info);
+
+	if (!ret)
+		ret = rnl_pool_stats(*pool, &stats);
+	if (!ret)
+		ret = rnl_worker_stats(*pool, 0, &stats);
+	return ret ? ret : rnl_pool_health(*pool, &health);
+}
+
+static int write_text(struct rnl_pool **pool)
+{
+	static char text[30000];
+	int ret = rnl_pool_stats_text(*pool, "one", text, sizeof(text));
+
+	expect(ret < 0 || (size_t)ret == strlen(text));
+	expect(ret < 0 || (ret > 1000 && ret < (int)sizeof(text)));
+	return ret;
+}
+
+const struct operation pool_operations[] = {
+	{ .name = "rnl_setup", .functions = "rnl_setup", .first = true, .bare = true,
+	  .before = before_setup, .run = setup, .errnos = { -EBUSY, -ENOMEM },
+	  .instead = { -EBUSY } },
+	{ .name = "rnl_version, rnl_strerror", .functions = "rnl_version rnl_strerror",
+	  .first = true, .bare = true, .run = say },
+	{ .name = "rnl_device_info, the first", .functions = "rnl_device_info", .first = true,
+	  .bare = true, .run = describe, .errnos = { -ENODEV, -ENOMEM, -EIO },
+	  .instead = { -ENODEV } },
+	{ .name = "rnl_device_info, again", .functions = "rnl_device_info", .bare = true,
+	  .run = describe, .errnos = { -ENODEV, -ENOMEM, -EIO }, .instead = { -ENODEV } },
+	{ .name = "rnl_pool_create, the first", .functions = "rnl_pool_create", .first = true,
+	  .bare = true, .run = create,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV } },
+	{ .name = "rnl_pool_create", .functions = "rnl_pool_create", .bare = true, .run = create,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV } },
+	{ .name = "rnl_pool_create, all attributes", .functions = "rnl_pool_create", .bare = true,
+	  .run = create_all,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV } },
+	{ .name = "rnl_pool_create, depth of default", .functions = "rnl_pool_create",
+	  .bare = true, .run = create_default,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV }, .instead = { -ENODEV } },
+	{ .name = "rnl_pool_resize, to more", .functions = "rnl_pool_resize", .run = grow,
+	  .after = after_grow, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
+	{ .name = "rnl_pool_resize, to fewer", .functions = "rnl_pool_resize",
+	  .attr = three_workers, .run = shrink, .after = after_shrink,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
+	{ .name = "rnl_pool_close, rnl_pool_drain", .functions = "rnl_pool_close rnl_pool_drain",
+	  .closes = true, .run = close_and_drain },
+	{ .name = "rnl_pool_destroy", .functions = "rnl_pool_destroy", .run = destroy },
+	{ .name = "rnl_pool_device, _stats, _health, rnl_worker_stats",
+	  .functions = "rnl_pool_device rnl_pool_stats rnl_pool_health rnl_worker_stats",
+	  .run = look },
+	{ .name = "rnl_pool_stats_text", .functions = "rnl_pool_stats_text", .run = write_text,
+	  .errnos = { -ENOMEM } },
+	{ 0 }
+};

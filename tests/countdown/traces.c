@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Traces, and what there is to be asked of one. */
+#include <string.h>
+#include <unistd.h>
+
+#include "../gate.h"
+#include "countdown.h"
+
+static char path[64];
+static bool runs;
+
+static void two_workers(struct rnl_pool_attr *attr)
+{
+	attr->nr_workers = 2;
+	attr->max_in_flight = 2;
+}
+
+static void name_file(struct rnl_pool *pool)
+{
+	(void)pool;
+	snprintf(path, sizeof(path), "/tmp/unit_countdown.%d.json", (int)getpid());
+}
+
+/* The smallest buffers, and the memory of the double is not to be all theirs. */
+static int begin(struct rnl_pool *pool)
+{
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	int ret;
+
+	attr.timing = RNL_TRACE_EVERY;
+	attr.buffer_bytes = 64 << 10;
+	attr.file_max = 1 << 20;
+	ret = rnl_trace_start(pool, path, &attr);
+	runs = !ret;
+	return ret;
+}
+
+static void submit_some(struct rnl_pool *pool)
+{
+	struct rnl_barrier barrier;
+
+	expect(!rnl_barrier_init(&barrier, pool));
+	for (unsigned i = 0; i < 2; i++) {
+		struct watched *w = watched_next(BY_CALLBACK);
+
+		expect(!rnl_barrier_add(&barrier, &w->job));
+		expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
+	}
+	/* An arrow to who waits. */
+	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
+	expect(!rnl_pool_drain(pool, RNL_FOREVER));
+}
+
+static int stop(struct rnl_pool *pool)
+{
+	runs = false;
+	return rnl_trace_stop(pool);
+}
+
+/* A trace from its start to its end: what fails in between, its end tells, or nobody. */
+static int whole(struct rnl_pool **pool)
+{
+	int ret = begin(*pool);
+
+	submit_some(*pool);
+	return ret ? ret : stop(*pool);
+}
+
+/* What is in the file opens, unless not even its end could be written. */
+static void check_file(void)
+{
+	static char text[1 << 20];
+	FILE *file = fopen(path, "r");
+	size_t bytes;
+
+	expect(file);
+	bytes = fread(text, 1, sizeof(text), file);
+	fclose(file);
+	if (fault() == -ENOSPC)
+		return;
+	expect(bytes > 3 && text[0] == '[' && !memcmp(text + bytes - 3, "\n]\n", 3));
+}
+
+static void after_whole(struct rnl_pool *pool, int ret)
+{
+	if (!ret)
+		check_file();
+	expect(rnl_trace_stop(pool) == -EALREADY);
+	/* Whatever it was, the next one is whole. */
+	if (!fault_lasts()) {
+		expect(!begin(pool));
+		submit_some(pool);
+		expect(!stop(pool));
+	}
+	unlink(path);
+}
+
+static void before_overlap(struct rnl_pool *pool)
+{
+	name_file(pool);
+	expect(!begin(pool));
+	submit_some(pool);
+}
+
+static int overlap(struct rnl_pool **pool)
+{
+	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+
+	return rnl_trace_overlap(*pool, &overlap);
+}
+
+static void after_overlap(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	expect(!stop(pool) || fault_lasts());
+	unlink(path);
+}
+
+static int only_stop(struct rnl_pool **pool)
+{
+	return stop(*pool);
+}
+
+static void after_stop(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	expect(rnl_trace_stop(pool) == -EALREADY);
+	unlink(path);
+}
+
+#define DISK_ERRNOS -EMFILE, -ENOSPC
+
+const struct operation trace_operations[] = {
+	{ .name = "rnl_trace_start, jobs, rnl_trace_stop",
+	  .functions = "rnl_trace_start rnl_trace_stop", .attr = two_workers,
+	  .before = name_file, .run = whole, .after = after_whole,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO, DISK_ERRNOS } },
+	{ .name = "rnl_trace_stop", .functions = "rnl_trace_stop", .attr = two_workers,
+	  .before = before_overlap, .run = only_stop, .after = after_stop,
+	  .errnos = { DISK_ERRNOS } },
+	{ .name = "rnl_trace_overlap", .functions = "rnl_trace_overlap", .attr = two_workers,
+	  .before = before_overlap, .run = overlap, .after = after_overlap,
+	  .errnos = { -ENOMEM } },
+	{ 0 }
+};

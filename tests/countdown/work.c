@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* Work on the implicit stream: each call alone in a job, and by a thread that is attached. */
+#include <string.h>
+
+#include "../gate.h"
+#include "countdown.h"
+
+enum { BYTES = 3 << 20 };	/* more than one piece of staging */
+
+static char *device, *pinned;
+static char from[BYTES], to[BYTES];
+static int word;
+
+/* ---- each call ----------------------------------------------------------------- */
+
+static int copy_pinned(void)
+{
+	int ret = rnl_copy(device, pinned, 4096);
+
+	return ret ? ret : rnl_copy(pinned, device, 4096);
+}
+
+static int copy_pageable(void)
+{
+	int ret = rnl_copy(device, from, BYTES);
+
+	return ret ? ret : rnl_copy(to, device, BYTES);
+}
+
+static int copy_2d(void)
+{
+	int ret = rnl_copy_2d(device, 128, pinned, 64, 64, 16);
+
+	if (!ret)
+		ret = rnl_copy_2d(device, 128, from, 64, 64, 16);
+	return ret ? ret : rnl_copy_2d(to, 64, device, 128, 64, 16);
+}
+
+static int fill(void)
+{
+	return rnl_fill(device, 5, 4096);
+}
+
+static int launch(void)
+{
+	return launch_word(&word, 17);
+}
+
+/* More than the worker keeps from the job before. */
+static int scratch(void)
+{
+	void *mem[3] = { NULL, NULL, NULL };
+	int ret = 0;
+
+	for (unsigned i = 0; i < COUNT(mem) && !ret; i++) {
+		ret = rnl_scratch((size_t)100000 << i, &mem[i]);
+		expect(!ret == (mem[i] != NULL));
+		if (!ret)
+			ret = rnl_fill(mem[i], 1, (size_t)100000 << i);
+	}
+	return ret;
+}
+
+/* ---- in a job --------------------------------------------------------------------- */
+
+static void make(struct rnl_pool *pool)
+{
+	void *mem[2];
+
+	expect(!rnl_device_alloc(pool, BYTES, &mem[0]));
+	expect(!rnl_pinned_get(pool, 4096, &mem[1]));
+	device = mem[0];
+	pinned = mem[1];
+	memset(pinned, 9, 4096);
+	memset(from, 9, BYTES);
+}
+
+static void end(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	rnl_device_free(pool, device);
+	rnl_pinned_put(pool, pinned);
+}
+
+static int (*the_call)(void);
+static _Atomic int returned;
+
+static int call_fn(struct rnl_job *job)
+{
+	rnl_container_of(job, struct watched, job)->ran++;
+	returned = the_call();
+	return returned;
+}
+
+/* What the call returns, or else what the job's end comes to, is what is judged. */
+static int in_job(struct rnl_pool *pool, int (*call)(void))
+{
+	struct watched *w = watched_with(BY_CALLBACK, call_fn);
+
+	the_call = call;
+	expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
+	expect(!rnl_pool_drain(pool, RNL_FOREVER));
+	if (!w->accepted)
+		return 0;
+	expect(!returned || rnl_job_result(&w->job) == returned);
+	return rnl_job_result(&w->job);
+}
+
+#define IN_JOB(call) static int job_##call(struct rnl_pool **pool) { return in_job(*pool, call); }
+
+IN_JOB(copy_pinned)
+IN_JOB(copy_pageable)
+IN_JOB(copy_2d)
+IN_JOB(fill)
+IN_JOB(launch)
+IN_JOB(scratch)
+
+static bool is_all_nine(const char *mem, size_t bytes)
+{
+	size_t i = 0;
+
+	while (i < bytes && mem[i] == 9)
+		i++;
+	return i == bytes;
+}
+
+/* A job that went well has done what it says, whatever failed. */
+static void after_copy(struct rnl_pool *pool, int ret)
+{
+	if (!ret && !fault_lasts())
+		expect(is_all_nine(to, BYTES));
+	end(pool, ret);
+}
+
+static void after_launch(struct rnl_pool *pool, int ret)
+{
+	if (!ret && !fault_lasts())
+		expect(word == 17);
+	end(pool, ret);
+}
+
+/* ---- by a thread that is attached ---------------------------------------------------- */
+
+static void make_and_attach(struct rnl_pool *pool)
+{
+	make(pool);
+	expect(!rnl_thread_attach(pool));
+}
+
+static void detach_and_end(struct rnl_pool *pool, int ret)
+{
+	rnl_thread_detach();
+	end(pool, ret);
+}
+
+static int attached(struct rnl_pool **pool)
+{
+	int ret = copy_pinned();
+
+	(void)pool;
+	if (!ret)
+		ret = copy_pageable();
+	if (!ret)
+		ret = copy_2d();
+	if (!ret)
+		ret = fill();
+	if (!ret)
+		ret = launch();
+	if (!ret)
+		ret = rnl_stream_wait(1000 * MS);
+	if (!ret)
+		ret = rnl_stream_wait(RNL_FOREVER);
+	if (!ret)
+		expect(word == 17 && is_all_nine(to + 4096, BYTES - 4096));
+	return ret;
+}
+
+static int attach(struct rnl_pool **pool)
+{
+	int ret = rnl_thread_attach(*pool);
+
+	expect(!ret || rnl_fill(device, 1, 1) == -ENODEV);
+	return ret;
+}
+
+/* With work on its stream. */
+static int detach(struct rnl_pool **pool)
+{
+	(void)pool;
+	expect(fill() <= 0);
+	rnl_thread_detach();
+	expect(rnl_fill(device, 1, 1) == -ENODEV);
+	return 0;
+}
+
+static int look(struct rnl_pool **pool)
+{
+	(void)pool;
+	expect(rnl_worker_index() == -1 && !rnl_worker_data());
+	expect(!rnl_stream() == on_host());
+	return 0;
+}
+
+#define WORK_ERRNOS { -EIO, -ENOMEM }
+
+const struct operation work_operations[] = {
+	{ .name = "rnl_copy", .functions = "rnl_copy", .before = make, .run = job_copy_pinned,
+	  .after = end, .errnos = WORK_ERRNOS },
+	{ .name = "rnl_copy, pageable", .functions = "rnl_copy", .before = make,
+	  .run = job_copy_pageable, .after = after_copy, .errnos = WORK_ERRNOS },
+	{ .name = "rnl_copy_2d", .functions = "rnl_copy_2d", .before = make, .run = job_copy_2d,
+	  .after = end, .errnos = WORK_ERRNOS },
+	{ .name = "rnl_fill", .functions = "rnl_fill", .before = make, .run = job_fill,
+	  .after = end, .errnos = WORK_ERRNOS },
+	{ .name = "rnl_launch", .functions = "rnl_launch", .before = make, .run = job_launch,
+	  .after = after_launch, .errnos = WORK_ERRNOS },
+	{ .name = "rnl_scratch", .functions = "rnl_scratch", .before = make, .run = job_scratch,
+	  .after = end, .errnos = WORK_ERRNOS },
+	{ .name = "rnl_copy, ..., rnl_stream_wait, attached",
+	  .functions = "rnl_copy rnl_copy_2d rnl_fill rnl_launch rnl_stream_wait",
+	  .before = make_and_attach, .run = attached, .after = detach_and_end,
+	  .errnos = WORK_ERRNOS },
+	{ .name = "rnl_thread_attach", .functions = "rnl_thread_attach", .before = make,
+	  .run = attach, .after = detach_and_end, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
+	{ .name = "rnl_thread_attach, the first", .functions = "rnl_thread_attach",
+	  .first = true, .before = make, .run = attach, .after = detach_and_end,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
+	{ .name = "rnl_thread_detach", .functions = "rnl_thread_detach",
+	  .before = make_and_attach, .run = detach, .after = end },
+	{ .name = "rnl_stream, rnl_worker_index, _data",
+	  .functions = "rnl_stream rnl_worker_index rnl_worker_data",
+	  .before = make_and_attach, .run = look, .after = detach_and_end },
+	{ 0 }
+};
