@@ -200,13 +200,16 @@ static int end(struct rnl_pool *pool)
 	return ret;
 }
 
-static int tracks_error(const struct rnl__trace *t)
+/* Workers that a resize brings in at this time begin their tracks by themselves. */
+static int tracks_error(struct rnl__trace *t)
 {
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (t->tracks[i].error)
-			return t->tracks[i].error;
-	}
-	return 0;
+	int error = 0;
+
+	pthread_mutex_lock(&t->pool->resizing);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX && !error; i++)
+		error = t->tracks[i].error;
+	pthread_mutex_unlock(&t->pool->resizing);
+	return error;
 }
 
 static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace_attr *attr)

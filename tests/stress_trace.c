@@ -15,7 +15,7 @@
 
 struct test {
 	struct rnl_pool *pool;
-	_Atomic bool stop;
+	_Atomic bool stop, refused;
 	_Atomic unsigned nr_traces;
 	char *memory;
 };
@@ -184,6 +184,45 @@ START_TEST(test_traces_come_and_go_while_jobs_run)
 }
 END_TEST
 
+#define NR_POOLS 20
+#define NR_NEW 24
+
+static void *trace_on(void *arg)
+{
+	struct test *test = arg;
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	char path[80];
+
+	attr.buffer_bytes = 65536;
+	snprintf(path, sizeof(path), "/tmp/stress_trace.%d.new.json", (int)getpid());
+	while (!test->stop) {
+		if (rnl_trace_start(test->pool, path, &attr) || rnl_trace_stop(test->pool))
+			test->refused = true;
+		test->nr_traces++;
+	}
+	unlink(path);
+	return NULL;
+}
+
+/* A thread is started once in a pool's life: so these are many short ones. */
+START_TEST(test_traces_come_and_go_while_workers_come_for_the_first_time)
+{
+	for (unsigned i = 0; i < NR_POOLS; i++) {
+		struct test test = { .pool = pool_of(1) };
+		pthread_t thread;
+
+		ck_assert_int_eq(pthread_create(&thread, NULL, trace_on, &test), 0);
+		for (unsigned nr = 2; nr <= NR_NEW; nr++)
+			ck_assert_int_eq(rnl_pool_resize(test.pool, nr), 0);
+		ck_eventually(test.nr_traces);
+		test.stop = true;
+		pthread_join(thread, NULL);
+		ck_assert(!test.refused);
+		rnl_pool_destroy(test.pool);
+	}
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("stress_trace");
@@ -191,6 +230,7 @@ static Suite *make_suite(void)
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_traces_come_and_go_while_jobs_run);
+	tcase_add_test(tc, test_traces_come_and_go_while_workers_come_for_the_first_time);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
