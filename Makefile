@@ -245,6 +245,28 @@ STRESS := \
 	stress_trace \
 	stress_wake \
 	# EOL
+# tests/torture, of make torture: links the shared library; and its kernels for a GPU.
+TORTURE_SRCS := \
+	torture.c \
+	torture_batch.c \
+	torture_faults.c \
+	torture_groups.c \
+	torture_jobs.c \
+	torture_kernel.c \
+	torture_map.c \
+	torture_meddle.c \
+	torture_memory.c \
+	torture_options.c \
+	torture_round.c \
+	torture_seats.c \
+	torture_slots.c \
+	torture_tally.c \
+	torture_watch.c \
+	torture_work.c \
+	# EOL
+TORTURE_KERNELS := \
+	torture_kernel.cu \
+	# EOL
 # CUDA code of an application; linked with the static runtime and librunnel.so,
 # as nvcc does it when not told otherwise.
 CUDAS := \
@@ -345,6 +367,7 @@ DEVICE_SCRIPTS := \
 	cli_overlap.sh \
 	cli_stream_kinds.sh \
 	cli_tool.sh \
+	cli_torture.sh \
 	cli_trace.sh \
 	# EOL
 
@@ -353,6 +376,7 @@ FAKE_SCRIPTS := \
 	cli_http.sh \
 	cli_stream_kinds.sh \
 	cli_tool.sh \
+	cli_torture.sh \
 	# EOL
 
 # Each is one file of its name; those below have more.
@@ -564,6 +588,23 @@ $(filter %_$1,$(TESTS_CU)): %_$1: %.cu.o
 endef
 $(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
 
+# Kernels of its own where nvcc is; the double calls host functions, the runtime being
+# the program's or not.
+TORTURE_OBJS := $(TORTURE_SRCS:%.c=tests/%.o) $(if $(nvcc),$(TORTURE_KERNELS:%=tests/%.o))
+$(TORTURE_SRCS:%.c=tests/%.o): TEST_CFLAGS =
+tests/torture: $(TORTURE_OBJS) $(SO)
+	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(TORTURE_OBJS) $(NVWITH_SO),$(LINK) -o $@ $(TORTURE_OBJS) $(WITH_SO))
+SECONDS ?= 60
+DEVICE ?= host $(if $(fakes),fake) cuda
+torture: tests/torture $(if $(fakes),$(fake_cudart))
+	@rc=0; for d in $(DEVICE); do \
+	  name=$$d path=$$LD_LIBRARY_PATH; \
+	  [ $$d != fake ] || { name=cuda path=$$PWD/tests/fake_cudart; }; \
+	  LD_LIBRARY_PATH=$$path RNL_TEST_SCALE='$(RNL_TEST_SCALE)' $(TESTWRAP) tests/torture \
+	    --device=$$name --seconds=$(SECONDS) $(if $(SEED),--seed=$(SEED)); \
+	  case $$? in 0) ;; 77) echo "make torture is skipped on $$d" ;; *) rc=1 ;; esac; \
+	done; exit $$rc
+
 benches: $(BENCHES:%=tests/bench/%) tests/bench/batch tests/bench/rates $(gpu_benches)
 $(BENCHES:%=tests/bench/%): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)/..
@@ -626,6 +667,7 @@ tests: $(if $(fakes),$(fake_cudart)) $(if $(call wanted,tests/cli_tool),$(tool_d
 	$(if $(call wanted,tests/cli_http),$(http_double)) \
 	$(if $(call wanted,tests/cli_stream_kinds),$(kinds_double)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
 	$(if $(call wanted,tests/bench_quick),tests/bench/rates) \
+	$(if $(call wanted,tests/cli_torture),tests/torture) \
 	$(if $(call wanted,tests/bench_gpu_quick),$(gpu_benches))
 else
 check tests:
@@ -674,11 +716,11 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 clean:
 	rm -f runnel librunnel.a librunnel.so* $(foreach d,src src/tool tests tests/bench tests/countdown tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
 	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
-	  tests/http_double tests/stream_kinds_double tests/tool_double tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
+	  tests/http_double tests/stream_kinds_double tests/tool_double tests/torture tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
 	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/countdown tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
-.PHONY: all lib tool bench bench-gpu benches examples tests check check-http demo serve install uninstall autoconf clean distclean
+.PHONY: all lib tool bench bench-gpu benches examples tests check check-http demo serve torture install uninstall autoconf clean distclean
 -include $(wildcard $(foreach d,src src/tool tests tests/bench tests/countdown tests/fake_cudart examples $(http),$d/*.d))
 endif
 
@@ -688,6 +730,8 @@ make              the library, the tool and the examples; V=1 shows the commands
 make demo         counts words with examples/gwc, compares with wc; DEMO_FILES='DIR ...'
 make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds each;
                   TESTWRAP='command' goes before each program
+make torture      everything at once for SECONDS=60, by a SEED= that it prints, on
+                  DEVICE='host fake cuda'; counts what was wrong
 make benches      programs of tests/bench that measure; docs/measurements.md runs them
 make bench        what an empty job costs, beside other systems' pools; BENCH='--help'
 make bench-gpu    runnel beside hand-written code on a GPU; BENCH='--help'

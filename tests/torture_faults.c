@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Faults: on the double of the CUDA runtime calls fail, dawdle, or lose the device; and
+ * what a round leaves behind, there and in the process.
+ */
+#include "torture.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "fake_cudart/fake_cudart.h"
+
+#pragma weak fake_alive
+#pragma weak fake_fail
+#pragma weak fake_fail_sticky
+#pragma weak fake_last_misuse
+#pragma weak fake_misuses
+#pragma weak fake_plan
+
+/* Those that free are not among them: what they should have freed would stay, of course. */
+static const char *const functions[] = {
+	"cuStreamWriteValue32", "cudaEventCreateWithFlags", "cudaEventRecord", "cudaHostAlloc",
+	"cudaLaunchKernel", "cudaMallocFromPoolAsync", "cudaMemcpy2DAsync", "cudaMemcpyAsync",
+	"cudaMemsetAsync", "cudaStreamWaitEvent",
+};
+
+enum { MEMORY_ALLOCATION = 2, ILLEGAL_ADDRESS = 700, LAUNCH_FAILURE = 719, UNKNOWN = 999 };
+
+static struct {
+	struct fake_alive alive;
+	uint64_t misuses;
+	unsigned files, threads;
+} expected;
+
+__attribute__((format(printf, 1, 2))) static void plan(const char *format, ...)
+{
+	char text[120];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	if (fake_plan(text))
+		tally_wrong(MISUSED, "the double does not understand '%s'", text);
+}
+
+void faults_prepare(uint64_t *random)
+{
+	const unsigned queues[] = { 0, 1, 4, 32 };
+
+	if (!options.fake)
+		return;
+	plan("junk,seed=%u,queues=%u%s", 1 + draw(random, 1 << 30),
+	     queues[draw(random, COUNT(queues))], draw(random, 4) ? "" : ",nowrite");
+}
+
+void faults_begin(struct round *r)
+{
+	const unsigned up_to_us[] = { 0, 0, 10, 100, 1000 };
+
+	if (options.fake)
+		plan("delay_calls=%u,delay_ops=%u", up_to_us[draw(&r->random, COUNT(up_to_us) - 1)],
+		     up_to_us[draw(&r->random, COUNT(up_to_us))]);
+	/* Some before there is a pool, too. */
+	if (r->faults == SOME_CALLS && !draw(&r->random, 4))
+		(void)fake_fail(functions[draw(&r->random, COUNT(functions))],
+				1 + draw(&r->random, 20), MEMORY_ALLOCATION, false);
+}
+
+void faults_end(struct round *r)
+{
+	if (!options.fake)
+		return;
+	plan("nofail,delay_calls=0,delay_ops=0");
+	if (fake_misuses() != expected.misuses)
+		tally_wrong(MISUSED, "%s", fake_last_misuse());
+	expected.misuses = fake_misuses();
+	(void)r;
+}
+
+static void lose_the_device(struct seat *seat)
+{
+	const int codes[] = { ILLEGAL_ADDRESS, LAUNCH_FAILURE, UNKNOWN };
+	const int code = codes[draw(&seat->random, COUNT(codes))];
+	struct round *r = seat->round;
+
+	nap_us(draw(&seat->random, 60000));
+	r->failed_at_ns = now_ns();
+	r->failing = true;
+	/* In some call of anybody's, or at once. */
+	if (draw(&seat->random, 2)) {
+		(void)fake_fail(NULL, 1 + draw(&seat->random, 50), code, true);
+		nap_us(draw(&seat->random, 5000));
+	}
+	fake_fail_sticky(code);
+}
+
+void faults_meddle(struct seat *seat)
+{
+	struct round *r = seat->round;
+
+	at(seat, "having calls fail");
+	if (r->faults == THE_DEVICE) {
+		lose_the_device(seat);
+		return;
+	}
+	while (!r->over) {
+		const char *function = functions[draw(&seat->random, COUNT(functions))];
+
+		/* None, if as many are planned as can be. */
+		if (!fake_fail(function, 1 + draw(&seat->random, 100), MEMORY_ALLOCATION, false))
+			tally_add(NR_FAULTS, 1);
+		nap_us(draw(&seat->random, 3000));
+	}
+}
+
+/* ---- what is left ------------------------------------------------------------------- */
+
+static unsigned entries_of(const char *path)
+{
+	DIR *dir = opendir(path);
+	unsigned nr = 0;
+
+	while (dir && readdir(dir))
+		nr++;
+	if (dir)
+		closedir(dir);
+	return nr;
+}
+
+/* Of the process, without the double's executors: it keeps some for ever. */
+static unsigned nr_threads(void)
+{
+	struct fake_alive now = { 0 };
+
+	if (options.fake)
+		fake_alive(&now);
+	return entries_of("/proc/self/task") - now.executors;
+}
+
+/* A GPU's driver may have files and threads when it likes. */
+static bool counts_files(void)
+{
+	return on_host() || options.fake;
+}
+
+void leaks_expect(void)
+{
+	if (options.fake) {
+		fake_alive(&expected.alive);
+		expected.misuses = fake_misuses();
+	}
+	expected.files = entries_of("/proc/self/fd");
+	expected.threads = nr_threads();
+}
+
+static bool is_more(const char *what, uint64_t is, uint64_t was)
+{
+	if (is > was)
+		tally_wrong(LEAKED, "%llu %s, there were %llu", (unsigned long long)is, what,
+			    (unsigned long long)was);
+	return is > was;
+}
+
+void leaks_check(struct round *r)
+{
+	const uint64_t until = now_ns() + (uint64_t)long_ns();
+
+	(void)r;
+	if (!counts_files())
+		return;
+	is_more("files", entries_of("/proc/self/fd"), expected.files);
+	if (options.fake) {
+		struct fake_alive now;
+
+		fake_alive(&now);
+		is_more("bytes on the device", now.device_bytes, expected.alive.device_bytes);
+		is_more("pinned bytes", now.pinned_bytes, expected.alive.pinned_bytes);
+		is_more("streams", now.streams, expected.alive.streams);
+		is_more("events", now.events, expected.alive.events);
+		is_more("memory pools", now.pools, expected.alive.pools);
+	}
+	/* One that was joined may be seen a little longer. */
+	while (nr_threads() > expected.threads && now_ns() < until)
+		nap_us(100);
+	is_more("threads", nr_threads(), expected.threads);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernels: host functions, which the host device and the double call; on a GPU
+ * those of torture_kernel.cu, where nvcc has built it.
+ */
+#include "torture.h"
+
+#include "fake_cudart/fake_cudart.h"
+
+#pragma weak fake_launch
+
+enum { NOT_SUPPORTED = 801 };	/* cudaError_t */
+
+static void mix_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct mix_args *a = args;
+
+	(void)grid;
+	(void)block;
+	if (a->dawdle_us)
+		nap_us(a->dawdle_us);
+	for (uint32_t i = 0; i < a->nr; i++)
+		a->bytes[i] ^= a->salt;
+}
+
+static void unpack_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct unpack_args *a = args;
+
+	(void)grid;
+	(void)block;
+	for (uint32_t i = 0; i < a->batch.nr; i++) {
+		const unsigned char *in = a->batch.in;
+		unsigned char *out = a->batch.out ?
+				     (unsigned char *)a->batch.out + i * a->out_bytes : NULL;
+		uint64_t bytes = a->batch.spans ? a->batch.spans[i].bytes : a->in_bytes;
+
+		in += a->batch.spans ? a->batch.spans[i].offset : i * a->in_bytes;
+		if (a->batch.status)
+			a->batch.status[i] = in[0];
+		for (uint64_t k = 0; out && k < a->out_bytes; k++)
+			out[k] = k < bytes ? in[k] : FILLER;
+	}
+}
+
+static int launch_mix(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
+{
+	if (fake_launch)
+		return fake_launch(mix_host, grid, block, args, sizeof(struct mix_args), stream);
+	return &mix_gpu ? mix_gpu.cuda(grid, block, args, stream) : NOT_SUPPORTED;
+}
+
+static int launch_unpack(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
+{
+	if (fake_launch)
+		return fake_launch(unpack_host, grid, block, args, sizeof(struct unpack_args),
+				   stream);
+	return &unpack_gpu ? unpack_gpu.cuda(grid, block, args, stream) : NOT_SUPPORTED;
+}
+
+const struct rnl_kernel mix = { "mix", sizeof(struct mix_args), mix_host, launch_mix };
+const struct rnl_kernel unpack = {
+	"unpack", sizeof(struct unpack_args), unpack_host, launch_unpack
+};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernels of torture, for C and for CUDA. */
+#ifndef TORTURE_KERNEL_H
+#define TORTURE_KERNEL_H
+
+#include <stdint.h>
+#include <runnel.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* After a while, bytes[i] ^= salt. */
+struct mix_args {
+	unsigned char *bytes;
+	uint32_t nr;
+	uint32_t dawdle_us;
+	uint8_t salt;
+};
+
+/*
+ * A batch's requests: each comes out as it went in, cut off, or with FILLER behind it.
+ * Where there are results, its is its first byte.
+ */
+struct unpack_args {
+	struct rnl_batch batch;
+	uint64_t in_bytes, out_bytes;
+};
+#define FILLER 0xee
+
+extern const struct rnl_kernel mix, unpack;
+
+/* Of these, the part of a GPU, where nvcc has built it. */
+extern const struct rnl_kernel mix_gpu, unpack_gpu;
+#pragma weak mix_gpu
+#pragma weak unpack_gpu
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TORTURE_KERNEL_H */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads that are no workers: they get and put pinned buffers and device memory, and have
+ * streams of their own for a while, on which they copy.
+ *
+ * DESIGN
+ *	Who has a buffer signs it all over, and looks at the signature before it goes
+ *	back: so two who had one at once notice.
+ */
+#include "torture.h"
+
+#include <string.h>
+
+#define NR_HELD 6
+#define BYTES_MAX 150000
+
+struct held {
+	unsigned char *buf;
+	size_t bytes;
+	unsigned char sign;
+};
+
+static bool is_signed(const unsigned char *buf, size_t bytes, unsigned char sign)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		if (buf[i] != sign)
+			return false;
+	}
+	return true;
+}
+
+static void put(struct seat *seat, struct held *h)
+{
+	if (!is_signed(h->buf, h->bytes, (unsigned char)(h->sign + options.wrong)))
+		tally_wrong(MEMORY_SHARED, "a pinned buffer of %zu bytes", h->bytes);
+	rnl_pinned_put(seat->round->pool, h->buf);
+	h->buf = NULL;
+}
+
+static void get(struct seat *seat, struct held *h)
+{
+	struct round *r = seat->round;
+	void *buf = NULL;
+	int ret;
+
+	h->bytes = 1 + draw(&seat->random, draw(&seat->random, 4) ? 5000 : BYTES_MAX);
+	at(seat, "rnl_pinned_get");
+	if (draw(&seat->random, 4))
+		ret = said(r, rnl_pinned_get(r->pool, h->bytes, &buf), MAY_LACK, "rnl_pinned_get");
+	else
+		ret = said(r, rnl_pinned_get_wait(r->pool, h->bytes, &buf, MS / 4),
+			   MAY_LACK | MAY_TIME_OUT, "rnl_pinned_get_wait");
+	if (ret)
+		return;
+	tally_add(NR_BUFFERS, 1);
+	h->buf = buf;
+	h->sign = (unsigned char)draw(&seat->random, 256);
+	memset(h->buf, h->sign, h->bytes);
+}
+
+/* To the device, mixed there, and back, on a stream of this thread's own. */
+static int round_trip(struct round *r, struct held *h, void *mem)
+{
+	const struct mix_args args = { mem, (uint32_t)h->bytes, 0, 0xff };
+	const struct rnl_dim grid = { 8, 1, 1 }, block = { 64, 1, 1 };
+	int ret = rnl_copy(mem, h->buf, h->bytes), waited;
+
+	ret = ret ? ret : rnl_launch(&mix, grid, block, &args);
+	ret = ret ? ret : rnl_copy(h->buf, mem, h->bytes);
+	waited = said(r, rnl_stream_wait(RNL_FOREVER), 0, "rnl_stream_wait");
+	return ret ? ret : waited;
+}
+
+static void use_stream(struct seat *seat, struct held *h)
+{
+	struct round *r = seat->round;
+	void *mem = NULL;
+	int ret;
+
+	at(seat, "rnl_thread_attach");
+	if (said(r, rnl_thread_attach(r->pool), MAY_LACK, "rnl_thread_attach"))
+		return;
+	at(seat, "a stream of its own");
+	if (!said(r, rnl_device_alloc(r->pool, h->bytes, &mem), MAY_LACK, "rnl_device_alloc")) {
+		ret = round_trip(r, h, mem);
+		if (!ret)
+			h->sign ^= 0xff;
+		else if (!may_end_so(r, ret))
+			tally_wrong(UNDOCUMENTED, "a stream of one's own: %d", ret);
+		else	/* Who knows what is there. */
+			memset(h->buf, h->sign, h->bytes);
+		rnl_device_free(r->pool, mem);
+	}
+	if (draw(&seat->random, 2))
+		rnl_thread_detach();
+}
+
+static void use_memory(struct seat *seat)
+{
+	struct held held[NR_HELD] = { 0 };
+
+	while (!seat->round->stop) {
+		struct held *h = &held[draw(&seat->random, NR_HELD)];
+
+		if (!h->buf)
+			get(seat, h);
+		else if (draw(&seat->random, 8))
+			put(seat, h);
+		else
+			use_stream(seat, h);
+		nap_us(draw(&seat->random, 100));
+	}
+	for (unsigned i = 0; i < NR_HELD; i++) {
+		if (held[i].buf)
+			put(seat, &held[i]);
+	}
+	rnl_thread_detach();
+	seat->round->nr_stopped++;
+}
+
+void memory_begin(struct round *r)
+{
+	for (unsigned i = 1 + draw(&r->random, 2); i; i--)
+		seat_take(r, "holder", MAKES, use_memory, NULL);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command line: long options alone.
+ *
+ * DESIGN
+ *	--wrong is not in the help: it has all data compared with something else, for the
+ *	test that a violation is found.
+ */
+#include "torture.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fake_cudart/fake_cudart.h"
+
+#pragma weak fake_plan
+
+#define EXIT_USAGE 2
+
+struct options options;
+
+enum { OPT_SECONDS = 256, OPT_SEED, OPT_ROUND, OPT_DEVICE, OPT_WRONG, OPT_HELP };
+
+static const struct option long_options[] = {
+	{ "seconds", required_argument, NULL, OPT_SECONDS },
+	{ "seed", required_argument, NULL, OPT_SEED },
+	{ "round", required_argument, NULL, OPT_ROUND },
+	{ "device", required_argument, NULL, OPT_DEVICE },
+	{ "wrong", no_argument, NULL, OPT_WRONG },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const char help[] =
+"Usage: torture [OPTION]...\n"
+"Has threads do everything at once that runnel can do, in rounds that are drawn, and\n"
+"counts what its header promises and did not hold: all of it should be 0.  On the double\n"
+"of the CUDA runtime (tests/fake_cudart) calls fail and dawdle, and devices are lost.\n"
+"Exit status: 0 nothing was wrong; 1 something was; 77 there is no GPU.  Ctrl-C ends it\n"
+"after the round that is on.\n"
+"\n"
+"      --seconds=N          how long; 10\n"
+"      --seed=N             of all draws; else by the clock, and printed\n"
+"      --round=N            begins with that one; 1\n"
+"      --device=NAME        host, cuda or cuda:N; host\n"
+"      --help               print this and exit\n"
+"\n"
+"env: RNL_TEST_SCALE is how many times slower than usual all is (sanitizers, wrappers).\n";
+
+static _Noreturn void usage(const char *option, const char *arg)
+{
+	if (option)
+		fprintf(stderr, "torture: '%s' is not good for --%s\n", arg, option);
+	fprintf(stderr, "Try 'torture --help' for more information.\n");
+	exit(EXIT_USAGE);
+}
+
+static uint64_t number(const char *option, const char *arg)
+{
+	unsigned long long value;
+	char *end;
+
+	errno = 0;
+	value = strtoull(arg, &end, 0);
+	if (*arg < '0' || *arg > '9' || *end || errno)
+		usage(option, arg);
+	return value;
+}
+
+static void parse(int option, const char *arg)
+{
+	switch (option) {
+	case OPT_SECONDS:
+		options.seconds = (double)number("seconds", arg);
+		break;
+	case OPT_SEED:
+		options.seed = number("seed", arg);
+		break;
+	case OPT_ROUND:
+		options.first_round = number("round", arg);
+		break;
+	case OPT_DEVICE:
+		if (strcmp(arg, "host") && strcmp(arg, "cuda") && strncmp(arg, "cuda:", 5))
+			usage("device", arg);
+		options.device = arg;
+		break;
+	case OPT_WRONG:
+		options.wrong = true;
+		break;
+	case OPT_HELP:
+		fputs(help, stdout);
+		exit(fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS);
+	default:		/* getopt_long() has said what is wrong */
+		usage(NULL, NULL);
+	}
+}
+
+void options_parse(int argc, char **argv)
+{
+	static char name[] = "torture";
+	const char *scale = getenv("RNL_TEST_SCALE");
+	struct timespec ts;
+	int option;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	options = (struct options){ .device = "host", .seconds = 10, .first_round = 1,
+				    .scale = scale && atof(scale) > 0 ? atof(scale) : 1,
+				    .seed = (uint64_t)ts.tv_nsec * 2654435761u + 1 };
+	if (argc)
+		argv[0] = name;	/* for what getopt_long() has to say */
+	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
+		parse(option, optarg);
+	if (optind < argc) {
+		fprintf(stderr, "torture: '%s' is too much: all arguments are options\n",
+			argv[optind]);
+		usage(NULL, NULL);
+	}
+	options.fake = !on_host() && fake_plan;
+}

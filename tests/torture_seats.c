@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The threads of a round: who they are, what each is at, and what halts them.
+ *
+ * DESIGN
+ *	A halt is a signal whose handler sleeps: so a thread stops in the few instructions
+ *	that matter, with two CPUs as well as with many.  Workers block all signals.
+ */
+#include "torture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+static struct {
+	pthread_t thread;
+	_Atomic bool over;
+	uint64_t random;
+	struct round *round;	/* NULL: none are on */
+} halts;
+
+static void *sit(void *arg)
+{
+	struct seat *seat = arg;
+
+	seat->fn(seat);
+	at(seat, NULL);
+	return NULL;
+}
+
+void seat_take(struct round *r, const char *name, enum role role, void (*fn)(struct seat *seat),
+	       void *arg)
+{
+	struct seat *seat = &r->seats[r->nr_seats];
+
+	if (r->nr_seats == SEATS_MAX)
+		give_up(r, "there are too few seats");
+	*seat = (struct seat){ .name = name, .fn = fn, .round = r, .arg = arg, .role = role,
+			       .random = draws_of(r->random, r->nr_seats), .doing = "beginning" };
+	if (pthread_create(&seat->thread, NULL, sit, seat))
+		give_up(r, "a thread could not be started");
+	r->nr_seats++;
+}
+
+void seats_join(struct round *r, enum role role)
+{
+	for (unsigned i = 0; i < r->nr_seats; i++) {
+		if (r->seats[i].role == role)
+			pthread_join(r->seats[i].thread, NULL);
+	}
+}
+
+unsigned seats_nr(const struct round *r, enum role role)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < r->nr_seats; i++)
+		nr += r->seats[i].role == role;
+	return nr;
+}
+
+void seats_print(const struct round *r)
+{
+	for (unsigned i = 0; i < r->nr_seats; i++) {
+		const char *doing = r->seats[i].doing;
+
+		fprintf(stderr, "torture: %s %u: %s\n", r->seats[i].name, i,
+			doing ? doing : "has gone");
+	}
+}
+
+/* ---- halts ----------------------------------------------------------------- */
+
+static void halt(int signo)
+{
+	static _Atomic unsigned nr;
+	struct timespec ts = { .tv_nsec = 1000l << nr++ % 12 };	/* 1 us to 2 ms */
+	int saved = errno;
+
+	(void)signo;
+	nanosleep(&ts, NULL);
+	errno = saved;
+}
+
+static void *halt_all(void *arg)
+{
+	struct round *r = halts.round;
+
+	(void)arg;
+	while (!halts.over) {
+		struct seat *seat = &r->seats[draw(&halts.random, r->nr_seats)];
+
+		(void)pthread_kill(seat->thread, SIGUSR1);
+		nap_us(draw(&halts.random, 400));
+	}
+	return NULL;
+}
+
+void halts_begin(struct round *r)
+{
+	struct sigaction action = { .sa_handler = halt, .sa_flags = SA_RESTART };
+
+	sigemptyset(&action.sa_mask);
+	(void)sigaction(SIGUSR1, &action, NULL);
+	halts.over = false;
+	halts.round = r;
+	halts.random = draws_of(r->random, 2000);
+	if (pthread_create(&halts.thread, NULL, halt_all, NULL))
+		give_up(r, "a thread could not be started");
+}
+
+void halts_end(void)
+{
+	if (!halts.round)
+		return;
+	halts.over = true;
+	pthread_join(halts.thread, NULL);
+	halts.round = NULL;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a job does on the device: bytes go in, are changed or not, and come out; every one
+ * of them is known beforehand.
+ */
+#include "torture.h"
+
+#include <stdlib.h>
+
+/* Most are small; some take several pieces of the pool's page-locked memory. */
+static uint32_t draw_bytes(uint64_t *random)
+{
+	if (draw(random, 400) == 0)
+		return 1 + draw(random, 1300000);
+	if (draw(random, 20) == 0)
+		return 1 + draw(random, 70000);
+	return 1 + draw(random, 600);
+}
+
+static unsigned char *buffer_get(struct round *r, uint32_t bytes, bool *pinned)
+{
+	void *buf = NULL;
+
+	if (*pinned)
+		*pinned = !said(r, rnl_pinned_get(r->pool, bytes, &buf), MAY_LACK,
+				"rnl_pinned_get");
+	if (!*pinned)
+		buf = malloc(bytes);
+	if (!buf)
+		abort();
+	return buf;
+}
+
+static void buffer_put(struct round *r, unsigned char *buf, bool pinned)
+{
+	if (pinned)
+		rnl_pinned_put(r->pool, buf);
+	else
+		free(buf);
+}
+
+void work_begin(struct work *w, struct round *r, uint64_t *random)
+{
+	*w = (struct work){ .what = (enum what)draw(random, NR_WHATS + 1), .rows = 1,
+			    .seed = 1 + draw(random, 1 << 30) };
+	/* NOTHING is as likely again. */
+	if (w->what == NR_WHATS)
+		w->what = NOTHING;
+	if (w->what < COPIES)
+		return;
+	w->bytes = draw_bytes(random);
+	if (w->what == ROWS) {
+		w->rows = 1 + draw(random, 8);
+		w->bytes = (w->bytes + w->rows - 1) / w->rows * w->rows;
+	}
+	if (w->what == MIXES && !draw(random, 8))
+		w->dawdle_us = draw(random, 300);
+	/* Pinned buffers go with the pool: what is looked at after its end is in none. */
+	w->pinned_in = !r->leaves && draw(random, 2);
+	w->pinned_out = !r->leaves && draw(random, 2);
+	w->in = buffer_get(r, w->bytes, &w->pinned_in);
+	w->out = buffer_get(r, w->bytes, &w->pinned_out);
+	for (uint32_t i = 0; i < w->bytes; i++) {
+		w->in[i] = byte_of(w->seed, i);
+		w->out[i] = 0;
+	}
+}
+
+static int change(const struct work *w, unsigned char *mem)
+{
+	const struct mix_args args = { mem, w->bytes, w->dawdle_us, (uint8_t)w->seed };
+	const struct rnl_dim grid = { 1 + w->bytes / 1024, 1, 1 }, block = { 128, 1, 1 };
+
+	if (w->what == MIXES)
+		return rnl_launch(&mix, grid, block, &args);
+	return w->what == FILLS ? rnl_fill(mem, (uint8_t)w->seed, w->bytes / 2) : 0;
+}
+
+/* On the device each row has as much room again behind it. */
+static int move_rows(const struct work *w, unsigned char *mem)
+{
+	const size_t width = w->bytes / w->rows;
+	int ret = rnl_copy_2d(mem, 2 * width, w->in, width, width, w->rows);
+
+	return ret ? ret : rnl_copy_2d(w->out, width, mem, 2 * width, width, w->rows);
+}
+
+int work_issue(const struct work *w)
+{
+	void *mem;
+	int ret;
+
+	if (w->what < COPIES)
+		return work_result(w);
+	ret = rnl_scratch(w->what == ROWS ? 2 * (size_t)w->bytes : w->bytes, &mem);
+	if (!ret && w->what == ROWS) {
+		ret = move_rows(w, mem);
+	} else if (!ret) {
+		ret = rnl_copy(mem, w->in, w->bytes);
+		ret = ret ? ret : change(w, mem);
+		ret = ret ? ret : rnl_copy(w->out, mem, w->bytes);
+	}
+	return ret ? ret : work_result(w);
+}
+
+int work_result(const struct work *w)
+{
+	return w->what == FAILS ? -EPROTO : (int)(w->seed & 0x7fff);
+}
+
+bool work_right(const struct work *w)
+{
+	const unsigned char salt = (unsigned char)(w->seed + options.wrong);
+
+	tally_add(NR_BYTES, w->bytes);
+	for (uint32_t i = 0; i < w->bytes; i++) {
+		unsigned char byte = byte_of(w->seed, i);
+
+		if (w->what == MIXES)
+			byte ^= salt;
+		else if (w->what == FILLS && i < w->bytes / 2)
+			byte = salt;
+		if (w->out[i] != byte)
+			return false;
+	}
+	return true;
+}
+
+void work_end(struct work *w, struct round *r)
+{
+	if (!w->in)
+		return;
+	buffer_put(r, w->in, w->pinned_in);
+	buffer_put(r, w->out, w->pinned_out);
+	w->in = w->out = NULL;
+}
