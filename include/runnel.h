@@ -55,8 +55,8 @@ struct rnl_cq;
 /* ---- the library --------------------------------------------------------- */
 
 /*
- * The version of the library that runs, as 0x00MMmmpp.  The macros above are
- * the version that was compiled against.
+ * The version of the library that runs, as 0x00MMmmpp.  RNL_VERSION_MAJOR,
+ * RNL_VERSION_MINOR and RNL_VERSION_PATCH are the one that was compiled against.
  * Since: 0.1
  */
 RNL_API uint32_t rnl_version(void);
@@ -92,8 +92,8 @@ enum rnl_log_level {
 
 /*
  * Receives what the library has to say; without one it says nothing.
- * @arg: the attribute log_arg; @msg: one line without newline, valid for the
- * call only.
+ * @arg: the attribute log_arg.
+ * @msg: one line without newline, valid for the call only.
  * Context: any thread that uses the pool, workers included, several at once;
  *	it must not block for long nor call back into the pool.
  */
@@ -178,7 +178,7 @@ enum rnl_stream_kind {
  */
 enum rnl_guard {
 	RNL_GUARD_OFF = 0,
-	RNL_GUARD_REPORT = 1,
+	RNL_GUARD_REPORT = 1,	/* the job is as ever: it is logged and counted */
 	/*
 	 * Such a job fails with -ENOTSUP, and all later ones of the function do, without a
 	 * call; nothing of them is done on the device.
@@ -191,8 +191,10 @@ enum rnl_guard {
  * to: at the pool's end, or when a resize sends it away.  The thread's implicit
  * stream is there, so a library's handle that is made here (cuBLAS, cuFFT, ...)
  * can be bound to it.
- * @arg: the attribute hook_arg; @worker: its index;
- * @datap: receives what rnl_worker_data() gives to this worker's jobs; @data: that.
+ * @arg: the attribute hook_arg.
+ * @worker: its index.
+ * @datap: receives what rnl_worker_data() gives to this worker's jobs.
+ * @data: that.
  * Context: workers start and stop beside each other.  No waiting for the pool.
  * Return: 0; a negative errno, with which the pool's creation or resize fails.
  *	on_stop is called for just those workers whose on_start returned 0.
@@ -246,14 +248,13 @@ struct rnl_pool_attr {
  * @attr: copied; NULL is all defaults.
  * Context: blocks until every worker is attached to its device.  Workers
  *	block all signals, whatever the caller's mask.
- * Return: 0, and the pool is to be given to rnl_pool_destroy();
- *	-EINVAL poolp is NULL, an attribute is out of its range, attr is too
- *	short or its size was never set, the device's name is unknown, or a CPU
- *	is none that this process may run on; -E2BIG attr is newer than the
- *	library and uses what that does not know; -ENODEV no such device;
+ * Return: 0, and the pool is to be given to rnl_pool_destroy(); what on_start
+ *	returned, if that failed; -EINVAL poolp is NULL, an attribute is out of its
+ *	range, attr is too short or its size was never set, the device's name is
+ *	unknown, or a CPU is none that this process may run on; -E2BIG attr is newer
+ *	than the library and uses what that does not know; -ENODEV no such device;
  *	-ENOMEM; -EAGAIN the system would not start a thread; -EIO the device
- *	failed; what on_start returned.  On failure nothing remains to be
- *	cleaned up.
+ *	failed.  On failure nothing remains to be cleaned up.
  * Since: 0.1
  */
 RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *attr);
@@ -271,10 +272,10 @@ RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr 
  *	ceased to: for as long as it takes the jobs that these hold, and all jobs
  *	with a key that were accepted before the change.  Not on a worker of the
  *	pool.  Resizes of several threads happen one after the other.
- * Return: 0; -EINVAL pool is NULL or the number out of its range; -EBUSY called
- *	on a worker of the pool; -ESHUTDOWN the pool is closed; -ENOMEM, -EAGAIN,
- *	-EIO, what on_start returned: a worker could not start, and the pool is
- *	as it was; -EOWNERDEAD.
+ * Return: 0; what on_start returned, if that failed; -EINVAL pool is NULL or the
+ *	number out of its range; -EBUSY called on a worker of the pool; -ESHUTDOWN
+ *	the pool is closed; -ENOMEM, -EAGAIN, -EIO a worker could not start;
+ *	-EOWNERDEAD.  On failure the pool is as it was.
  * Since: 0.1
  */
 RNL_API int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers);
@@ -681,7 +682,7 @@ RNL_API int rnl_job_test(struct rnl_job *job);
  * -ECANCELED  it was cancelled, or came after a barrier of which a job failed;
  * -ETIMEDOUT  it was not started by its deadline;
  * -EIO        the device failed, or a CUDA call in the job did;
- * -ENOMEM, -EINVAL, -ENOTSUP, ... the same, where the CUDA code has an errno;
+ * -ENOMEM, -EINVAL, -ENODEV, -ENOTSUP  the same, where the CUDA code has an errno;
  * -ENOTSUP    its function does what the strict guard forbids (enum rnl_guard).
  * Return: that; -EBUSY the job is not done; -EINVAL job is NULL or was never
  *	submitted; -EOWNERDEAD.
@@ -834,8 +835,8 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
  *	pool it does not block.
  * Return: 0; -EBUSY on a worker of the pool, and jobs are not issued; -EINVAL
  *	barrier is NULL or was not initialised; -EIO the device has failed;
- *	-ENODEV the calling thread is attached to another device;
- *	-ENOMEM; -EOWNERDEAD.
+ *	-ENODEV the calling thread is attached to another device; -EAGAIN the
+ *	system would not start a thread; -ENOMEM; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_barrier_join(struct rnl_barrier *barrier);
@@ -851,11 +852,10 @@ RNL_API int rnl_barrier_result(const struct rnl_barrier *barrier);
 /* ---- work on the implicit stream ----------------------------------------- */
 
 /*
- * The functions of this section issue work to the calling thread's implicit
- * stream and return; the device does it later, in order.  A worker has such a
- * stream always, any other thread after rnl_thread_attach().  All of them return
- * -EOWNERDEAD in a forked child of a thread that was attached.
- * Inside a job, the first error becomes the job's result.
+ * rnl_copy(), rnl_copy_2d(), rnl_fill() and rnl_launch() issue work to the calling
+ * thread's implicit stream and return; the device does it later, in order.  A worker
+ * has such a stream always, any other thread after rnl_thread_attach().  Inside a
+ * job, the first error becomes the job's result.
  */
 
 struct rnl_dim {
@@ -881,7 +881,8 @@ struct rnl_dim {
  * Ordering: with all that this thread issues; kernels that reach pageable memory
  *	by themselves, where they can, are in no order with copies of it.
  * Return: 0; -EINVAL a pointer is NULL and bytes is not 0, or CUDA refused
- *	it; -ENODEV the thread is attached to no device; -EIO; -ENOMEM.
+ *	it; -ENODEV the thread is attached to no device; -EIO; -ENOMEM;
+ *	-EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_copy(void *dst, const void *src, size_t bytes);
@@ -889,8 +890,9 @@ RNL_API int rnl_copy(void *dst, const void *src, size_t bytes);
 /*
  * As rnl_copy(), for a rectangle: row i of it is at dst + i * dst_pitch, and
  * comes from src + i * src_pitch.
- * @width: bytes of a row; @dst_pitch, @src_pitch: bytes from one row to the next,
- * not less than width, and less than 2 GiB.
+ * @width: bytes of a row.
+ * @dst_pitch, @src_pitch: bytes from one row to the next, not less than width, and
+ *	less than 2 GiB.
  * Return: as rnl_copy(); -EINVAL also if a pitch is not as said.
  * Since: 0.1
  */
@@ -907,7 +909,7 @@ RNL_API int rnl_fill(void *dst, uint8_t value, size_t bytes);
 
 /*
  * A kernel that runs on every device: a host function, and what launches its
- * CUDA twin.  RNL_HOST_KERNEL() below and RNL_KERNEL() in runnel/cuda.h
+ * CUDA twin.  RNL_HOST_KERNEL() and, of runnel/cuda.h, RNL_KERNEL()
  * define one.  Its arguments are one struct, which both get whole.
  */
 struct rnl_kernel {
@@ -934,7 +936,7 @@ struct rnl_kernel {
  * Return: 0; -EINVAL an argument is NULL, a dimension is 0, the argument
  *	struct is larger than RNL_KERNEL_ARGS_MAX, or CUDA refused the launch;
  *	-ENOTSUP the kernel has no function for this device; -ENODEV the thread
- *	is attached to no device; -EIO; -ENOMEM.
+ *	is attached to no device; -EIO; -ENOMEM; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid,
@@ -946,7 +948,7 @@ RNL_API int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid,
  * worker.
  * Context: blocks.
  * Return: 0; -ETIMEDOUT; -EBUSY called inside a job; -ENODEV the thread is
- *	attached to no device; -EIO the device has failed.
+ *	attached to no device; -EIO the device has failed; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_stream_wait(int64_t timeout_ns);
@@ -1017,7 +1019,8 @@ RNL_API int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp);
  * As rnl_pinned_get(), but while that would be more than pinned_max, waits for
  * others to put buffers back.
  * Context: blocks; on a worker of the pool not: there it is as that.
- * Return: as that, but -ETIMEDOUT; -ENOMEM only if so many bytes can never be had.
+ * Return: as that; -ETIMEDOUT others have not put enough back in time; -ENOMEM only
+ *	if so many bytes can never be had.
  * Since: 0.1
  */
 RNL_API int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp,
@@ -1155,13 +1158,15 @@ struct rnl_map {
  * Context: allocates; starts the first chunks.  Once it has returned 0, a close
  *	does not stop the map, and a drain waits for it.
  * Ordering: chunks have none among them.
- * Return: 0; -EINVAL an argument is NULL, or map of a wrong size or with unknown
- *	flags; no fn; an element of 0 bytes in; a chunk of 0; a halo larger than a
- *	chunk; neither in nor read, or both; out or write missing, or both, or
- *	there though out_bytes is 0; in and out overlap and are not the same; in
- *	place with elements that become larger or smaller; an array in the device's
- *	memory; sizes that overflow; the barrier is of another pool.  -EAGAIN the pool is full; -ESHUTDOWN; -ENOMEM;
- *	-EIO; -EOWNERDEAD.  Unless it is 0, nothing was started.
+ * Return: 0; -E2BIG map is newer than the library and uses what that does not know;
+ *	-EINVAL an argument is NULL, or map of a wrong size or with unknown flags;
+ *	no fn; an element of 0 bytes in; a chunk of 0; a halo larger than a chunk;
+ *	neither in nor read, or both; out or write missing, or both, or there though
+ *	out_bytes is 0; in and out overlap and are not the same; in place with
+ *	elements that become larger or smaller; an array in the device's memory;
+ *	sizes that overflow; the barrier is of another pool; -EAGAIN the pool is
+ *	full; -ESHUTDOWN; -ENOMEM; -EIO; -EOWNERDEAD.  Unless it is 0, nothing was
+ *	started.
  * The first error of fn(), read(), write() or the device ends the map: no
  * further chunk is begun, and the barrier has it for its result.  What is in `out`
  * then is not defined.
@@ -1205,13 +1210,13 @@ struct rnl_trace_attr {
  * @attr: copied; NULL is all defaults.
  * Context: blocks until every worker has come by: for as long as the functions
  *	take that run now.  Not on a worker of the pool.
- * Return: 0, and the trace runs until rnl_trace_stop(), or the pool's end;
- *	-EALREADY one runs already; -EBUSY called on a worker of the pool;
- *	-EINVAL pool or path is NULL, an attribute is out of its range, or the
- *	path is of no regular file; -E2BIG attr is newer than the library and uses
- *	what that does not know; -ENOMEM; -EAGAIN the system would not start a
- *	thread; -EIO the device failed; -EOWNERDEAD; or what open(2) or write(2) says:
- *	-EACCES, -ENOENT, -ENOSPC, ...
+ * Return: 0, and the trace runs until rnl_trace_stop(), or the pool's end; what
+ *	open(2) or write(2) says of the file (-EACCES, -ENOENT, -ENOSPC, ...);
+ *	-EALREADY one runs already; -EBUSY called on a worker of the pool; -EINVAL
+ *	pool or path is NULL, an attribute is out of its range, or the path is of no
+ *	regular file; -E2BIG attr is newer than the library and uses what that does
+ *	not know; -ENOMEM; -EAGAIN the system would not start a thread; -EIO the
+ *	device failed; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_trace_start(struct rnl_pool *pool, const char *path,
@@ -1229,7 +1234,7 @@ RNL_API int rnl_trace_start(struct rnl_pool *pool, const char *path,
  */
 RNL_API int rnl_trace_stop(struct rnl_pool *pool);
 
-#define RNL_OVERLAP_DEPTH 16
+#define RNL_OVERLAP_DEPTH 16	/* so many jobs at once are told apart */
 
 /* What was on the device at the same time, of the jobs that were timed there. */
 struct rnl_overlap {
