@@ -345,7 +345,6 @@ SCRIPTS := \
 	cli_lint.sh \
 	cli_report.sh \
 	configure-current.sh \
-	headers.sh \
 	install.sh \
 	layering.sh \
 	legacy-stream.sh \

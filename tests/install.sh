@@ -1,6 +1,6 @@
 #!/bin/sh
-# `make install` in a staging directory; a program then finds the library with
-# pkg-config alone, shared and static, and runs.
+# `make install` in a staging directory: its headers compile alone, and a program,
+# in C and in C++, finds the library with pkg-config alone, shared and static, and runs.
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit
 rc=0
 ok() { echo "ok - $1"; }
@@ -15,44 +15,54 @@ libdir=$(cd "$(dirname "$pc")/.." && pwd)
 prefix=$dir/root$(sed -n 's/^prefix=//p' "$pc")
 pkg() { PKG_CONFIG_PATH=$libdir/pkgconfig $PKG_CONFIG --define-variable=prefix="$prefix" "$@"; }
 
-cat >"$dir/app.c" <<'IN'
-#include <stdio.h>
-#include <runnel.h>
-static int fn(struct rnl_job *job)
-{
-	*(int *)job->user = 42;
-	return 0;
-}
-int main(void)
-{
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool;
-	struct rnl_job job;
-	int answer = 0;
-
-	attr.device = "host";
-	if (rnl_pool_create(&pool, &attr) || rnl_job_init(&job, fn))
-		return 1;
-	job.user = &answer;
-	if (rnl_submit(pool, &job) || rnl_job_wait(&job, RNL_FOREVER))
-		return 2;
-	rnl_pool_destroy(pool);
-	return answer != 42 || rnl_version() >> 16 != RNL_VERSION_MAJOR;
-}
-IN
+# ---- what is there -----------------------------------------------------------
 [ "$("$(find "$dir/root" -path '*/bin/runnel')" --version)" = "runnel $VERSION" ] && ok 'the tool' || bad 'the tool'
 cmp -s "$srcdir/docs/runnel.1" "$(find "$dir/root" -path '*/man1/runnel.1')" && ok 'the manual' || bad 'the manual'
 cmp -s "$srcdir/src/tool/completion.bash" "$(find "$dir/root" -path '*/bash-completion/completions/runnel')" &&
 	ok 'the completion' || bad 'the completion'
 [ "$(pkg --modversion runnel)" = "$VERSION" ] && ok 'the version' || bad 'the version'
 
-$CC $CFLAGS ${sanitizer:+-fsanitize=$sanitizer} -o "$dir/shared" "$dir/app.c" $(pkg --cflags --libs runnel) &&
-	LD_LIBRARY_PATH=$libdir "$dir/shared" && ok 'a program with the shared library' ||
-	bad 'a program with the shared library'
+# ---- the headers, alone and twice, as strict C11 and as C++17 ------------------
+include=$(pkg --variable=includedir runnel)
+# compiles HEADER LANGUAGE COMPILER FLAG ...
+compiles() {
+	name="<$1> as $2" unit="#include <$1>
+#include <$1>
+int main(void) { return 0; }"
+	shift 2
+	echo "$unit" | "$@" -I"$include" -Wall -Wextra -Wpedantic -Werror -fsyntax-only - && ok "$name" || bad "$name"
+}
+ptds=-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1
+for h in $(cd "$include" && find . -name '*.h'); do
+	h=${h#./}
+	case $h in
+	runnel.h) flags= cxxflags=-Wold-style-cast ;;
+	runnel/cuda.h) [ "$have_CUDA" != no ] || continue; flags="$CUDA_CFLAGS $ptds" cxxflags= ;;
+	*) bad "<$h> is known here"; continue ;;
+	esac
+	compiles "$h" C11 $CC -x c -std=c11 $flags
+	[ -z "$CXX" ] || compiles "$h" C++17 $CXX -x c++ -std=c++17 $cxxflags $flags
+done
+[ "$CXX" ] || echo 'SKIP: no C++ compiler'
 
+# ---- programs ------------------------------------------------------------------
+app=$srcdir/examples/producer_consumer.c
+sanitize=${sanitizer:+-fsanitize=$sanitizer}
+# runs NAME PROGRAM: with what it prints.
+runs() {
+	if out=$(LD_LIBRARY_PATH=$libdir "$2") && [ "$out" = '2000 requests of 256 numbers each, 0 wrong' ]
+	then ok "$1"; else bad "$1: $out"; fi
+}
+$CC $CFLAGS $sanitize -o "$dir/shared" "$app" $(pkg --cflags --libs runnel) || bad 'a C program compiles'
+runs 'a C program with the shared library' "$dir/shared"
+if [ "$CXX" ]; then
+	$CXX -x c++ -std=c++17 -Wall -Wextra -Werror -pthread $sanitize -o "$dir/cxx" "$app" $(pkg --cflags --libs runnel) ||
+		bad 'a C++ program compiles'
+	runs 'a C++ program with the shared library' "$dir/cxx"
+fi
 rm -f "$libdir"/librunnel.so*
-$CC $CFLAGS ${sanitizer:+-fsanitize=$sanitizer} -o "$dir/static" "$dir/app.c" $(pkg --static --cflags --libs runnel) &&
-	"$dir/static" && ok 'a program with the archive' || bad 'a program with the archive'
+$CC $CFLAGS $sanitize -o "$dir/static" "$app" $(pkg --static --cflags --libs runnel) || bad 'a C program compiles'
+runs 'a C program with the archive' "$dir/static"
 
 $MAKE -s install uninstall DESTDIR="$dir/root" >/dev/null &&
 	[ -z "$(find "$dir/root" -name '*runnel*')" ] && ok 'make uninstall' || bad 'make uninstall'
