@@ -115,6 +115,27 @@ HEADERS := \
 	runnel.h \
 	runnel/cuda.h \
 	# EOL
+# In docs/man: pages of the manual, made of what the headers say.
+MANUALS := \
+	rnl_barrier_init.3 \
+	rnl_batcher_create.3 \
+	rnl_copy.3 \
+	rnl_cq_create.3 \
+	rnl_device_info.3 \
+	rnl_guard.3 \
+	rnl_job_init.3 \
+	rnl_job_wait.3 \
+	rnl_launch.3 \
+	rnl_map.3 \
+	rnl_pinned_get.3 \
+	rnl_pool_create.3 \
+	rnl_pool_stats.3 \
+	rnl_stream.3 \
+	rnl_submit.3 \
+	rnl_trace_start.3 \
+	rnl_version.3 \
+	runnel.7 \
+	# EOL
 
 # Link the archive: internals are visible.
 UNITS := \
@@ -350,6 +371,7 @@ SCRIPTS := \
 	legacy-stream.sh \
 	lint-calls.sh \
 	lists.sh \
+	manual.sh \
 	mo-pairs-src.sh \
 	model.sh \
 	nvtx.sh \
@@ -496,7 +518,7 @@ vpath %.cu $(srcdir)
 vpath %.in $(srcdir)
 vpath %.map $(srcdir)
 
-all: lib tool examples
+all: lib tool man examples
 %.o: %.c Makefile config.mk ; @mkdir -p $(@D)
 	$(call Q,CC)$(COMPILE) -c -o $@ $<
 %.o: %.cpp Makefile config.mk ; @mkdir -p $(@D)
@@ -523,6 +545,13 @@ tool_libs := $(foreach l,$(tool_uses),$($l_LIBS))
 runnel: $(TOOL_OBJS) src/tool/kernels$(kernel_o) librunnel.a
 	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_A) $(call to_host,$(tool_libs)),\
 	  $(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(tool_libs))
+
+man: $(MANUALS:%=docs/man/%)
+man_awk   := $(foreach f,header mdoc page,$(srcdir)/docs/man/$f.awk)
+man_facts := $(srcdir)/src/abi.c $(HEADERS:%=$(srcdir)/include/%)
+$(MANUALS:%=docs/man/%): docs/man/%: $(srcdir)/docs/man/%.in $(man_awk) $(man_facts)
+	@mkdir -p $(@D)
+	$(call Q,MAN)awk $(man_awk:%=-f %) $(man_facts) $< >$@
 
 examples: $(PROGRAMS)
 $(EXAMPLES:%=examples/%): %: %.o $(SO)
@@ -691,11 +720,16 @@ endif
 
 # ---- install, configure, clean -----------------------------------------------
 completions := $(datadir)/bash-completion/completions
-install: lib tool runnel.pc
-	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(completions) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/runnel
+# For each function, "its-page.3 function.3": what `man function` is to find.
+man3_links = awk '/^@(function|macro|type) / { p = FILENAME; gsub(/.*\/|\.in$$/, "", p); \
+	for (i = 2; i <= NF; i++) if ($$i ".3" != p) print p, $$i ".3" }' $(srcdir)/docs/man/*.3.in
+install: lib tool man runnel.pc
+	install -d $(DESTDIR)$(bindir) $(foreach n,1 3 7,$(DESTDIR)$(mandir)/man$n) $(DESTDIR)$(completions) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/runnel
 	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h $(DESTDIR)$(includedir)/$$h || exit; done
 	install -m 755 runnel $(DESTDIR)$(bindir)
-	install -m 644 $(srcdir)/docs/runnel.1 $(DESTDIR)$(mandir)/man1
+	install -m 644 $(srcdir)/docs/man/runnel.1 $(DESTDIR)$(mandir)/man1
+	$(foreach n,3 7,install -m 644 $(patsubst %,docs/man/%,$(filter %.$n,$(MANUALS))) $(DESTDIR)$(mandir)/man$n &&) :
+	$(man3_links) | while read -r page name; do ln -sf $$page $(DESTDIR)$(mandir)/man3/$$name || exit; done
 	install -m 644 $(srcdir)/src/tool/completion.bash $(DESTDIR)$(completions)/runnel
 	install -m 644 librunnel.a $(DESTDIR)$(libdir)
 	install -m 755 $(SO) $(DESTDIR)$(libdir)
@@ -704,6 +738,8 @@ install: lib tool runnel.pc
 	install -m 644 runnel.pc $(DESTDIR)$(libdir)/pkgconfig
 uninstall:
 	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel,$(DESTDIR)$f)
+	rm -f $(foreach p,$(MANUALS),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $p))/$p)
+	$(man3_links) | while read -r page name; do rm -f $(DESTDIR)$(mandir)/man3/$$name || exit; done
 	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,$(DESTDIR)$(libdir)/$f)
 	rm -f $(HEADERS:%=$(DESTDIR)$(includedir)/%)
 	! test -d $(DESTDIR)$(includedir)/runnel || rmdir $(DESTDIR)$(includedir)/runnel
@@ -715,17 +751,17 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 clean:
 	rm -f runnel librunnel.a librunnel.so* $(foreach d,src src/tool tests tests/bench tests/countdown tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
 	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
-	  tests/http_double tests/stream_kinds_double tests/tool_double tests/torture tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
+	  $(MANUALS:%=docs/man/%) tests/http_double tests/stream_kinds_double tests/tool_double tests/torture tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
-	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/countdown tests/fake_cudart tests $(http) examples 2>/dev/null || :; }
-.PHONY: all lib tool bench bench-gpu benches examples tests check check-http demo serve torture install uninstall autoconf clean distclean
+	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/countdown tests/fake_cudart tests $(http) examples docs/man docs 2>/dev/null || :; }
+.PHONY: all lib tool man bench bench-gpu benches examples tests check check-http demo serve torture install uninstall autoconf clean distclean
 -include $(wildcard $(foreach d,src src/tool tests tests/bench tests/countdown tests/fake_cudart examples $(http),$d/*.d))
 endif
 
 define help
 make deps         installs what is missing to build and test (apt; elsewhere names it)
-make              the library, the tool and the examples; V=1 shows the commands
+make              the library, the tool, the manual and the examples; V=1 shows the commands
 make demo         counts words with examples/gwc, compares with wc; DEMO_FILES='DIR ...'
 make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds each;
                   TESTWRAP='command' goes before each program

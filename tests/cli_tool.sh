@@ -240,7 +240,7 @@ fi
 
 # ---- help, manual, completion ------------------------------------------------
 [ "$device" = host ] || { echo "1..$nr"; exit 0; }
-man=$srcdir/docs/runnel.1
+man=$srcdir/docs/man/runnel.1
 sed 's/\\-/-/g; s/Fl Fl /--/g' "$man" >"$dir/man"
 commands=$("$TOOL" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
 [ "$(echo $commands)" = 'bench check info lint report' ] || complain "commands: $commands"
@@ -260,16 +260,6 @@ for command in $commands; do
 	done
 done
 ends 'each command helps, and the manual knows its options'
-
-if command -v mandoc >/dev/null; then
-	mandoc -Tlint -Wwarning "$man" >"$dir/out" 2>"$dir/err" || complain 'mandoc -Tlint'
-	[ ! -s "$dir/out" ] || complain 'mandoc -Tlint'
-	mandoc -Tascii "$man" 2>&1 | sed "s/.$(printf '\b')//g" >"$dir/out"
-	prints '^ +runnel check \[--workers=n\] \[--device=device\] \[--json\]$'
-	ends 'the manual is without fault'
-else
-	echo 'SKIP: no mandoc to look at the manual'
-fi
 
 if command -v bash >/dev/null; then
 	completes() {	# completes LINE WORD...: to just these

@@ -17,7 +17,14 @@ pkg() { PKG_CONFIG_PATH=$libdir/pkgconfig $PKG_CONFIG --define-variable=prefix="
 
 # ---- what is there -----------------------------------------------------------
 [ "$("$(find "$dir/root" -path '*/bin/runnel')" --version)" = "runnel $VERSION" ] && ok 'the tool' || bad 'the tool'
-cmp -s "$srcdir/docs/runnel.1" "$(find "$dir/root" -path '*/man1/runnel.1')" && ok 'the manual' || bad 'the manual'
+man=$(dirname "$(find "$dir/root" -name man1)")
+cmp -s "$srcdir/docs/man/runnel.1" "$man/man1/runnel.1" && cmp -s docs/man/runnel.7 "$man/man7/runnel.7" &&
+	cmp -s docs/man/rnl_submit.3 "$man/man3/rnl_submit.3" && ok 'the manual' || bad 'the manual'
+missing=
+for f in $(sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' "$srcdir/include/runnel.h"); do
+	grep -q "^\.Nm $f\( ,\)*$" "$man/man3/$f.3" || missing="$missing $f"
+done
+[ -z "$missing" ] && ok 'man finds each function' || bad "man does not find$missing"
 cmp -s "$srcdir/src/tool/completion.bash" "$(find "$dir/root" -path '*/bash-completion/completions/runnel')" &&
 	ok 'the completion' || bad 'the completion'
 [ "$(pkg --modversion runnel)" = "$VERSION" ] && ok 'the version' || bad 'the version'
@@ -65,5 +72,5 @@ $CC $CFLAGS $sanitize -o "$dir/static" "$app" $(pkg --static --cflags --libs run
 runs 'a C program with the archive' "$dir/static"
 
 $MAKE -s install uninstall DESTDIR="$dir/root" >/dev/null &&
-	[ -z "$(find "$dir/root" -name '*runnel*')" ] && ok 'make uninstall' || bad 'make uninstall'
+	[ -z "$(find "$dir/root" -name '*runnel*' -o -name '*rnl_*' -o -name '*RNL_*')" ] && ok 'make uninstall' || bad 'make uninstall'
 exit $rc
