@@ -361,6 +361,7 @@ GPU_SRCS := \
 GPU_KERNELS := gpu_kernels.cu
 GPU_DOUBLE  := gpu_double.c
 SCRIPTS := \
+	abi.sh \
 	bench_gpu_quick.sh \
 	bench_quick.sh \
 	cli_lint.sh \

@@ -6,7 +6,7 @@
 set -u
 missing= wanted=
 need() { missing="$missing $*"; }
-want() { wanted="$wanted $*"; }		# for examples/http_server, the tool and its manual's test, make bench, tests/api_loops and tests/model.sh, which may be left out
+want() { wanted="$wanted $*"; }		# for examples/http_server, the tool, make bench, and the tests abi, api_loops, manual and model, which may be left out
 echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
 command -v make >/dev/null || need make
 command -v pkg-config >/dev/null || need pkg-config
@@ -24,6 +24,7 @@ command -v wrk >/dev/null || want wrk
 command -v python3 >/dev/null || want python3
 command -v spin >/dev/null || want spin
 command -v mandoc >/dev/null || want mandoc
+command -v abidiff >/dev/null || want abigail-tools
 for p; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q ' installed$' || need "$p"
 done
@@ -31,10 +32,10 @@ done
 
 if ! command -v apt-get >/dev/null; then
 	cat >&2 <<-IN
-	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, the tool, make bench and two tests:${wanted:- nothing}
+	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, the tool, make bench and some tests:${wanted:- nothing}
 	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
 	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
-	            glib2-devel tbb-devel gcc-c++ elfutils-libelf-devel mandoc
+	            glib2-devel tbb-devel gcc-c++ elfutils-libelf-devel mandoc libabigail
 	  openSUSE  zypper install gcc make pkg-config liburcu-devel check-devel
 	            libevent-devel libjansson-devel libpng16-devel libuv-devel wrk python3
 	            glib2-devel tbb-devel gcc-c++ libelf-devel mandoc

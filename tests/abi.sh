@@ -1,0 +1,54 @@
+#!/bin/sh
+# Programs that were compiled for the previous tag still run: by abidiff no function is gone
+# or takes something else, and no structure of the public header has changed, but that those
+# which begin with their size may have grown at their end; and constants are the same.
+#
+# env: RNL_GIT is the git directory, where the sources are a copy without one.
+skip() { echo "$1"; exit 77; }
+command -v abidiff >/dev/null || skip 'no abidiff'
+[ -z "$sanitizer" ] || skip 'a build without a sanitizer looks at it'
+git() { command git --git-dir="${RNL_GIT:-$srcdir/.git}" "$@"; }
+git rev-parse HEAD >/dev/null 2>&1 || skip 'the sources are no git checkout'
+# Of a release itself, the one before it.
+tag=$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null) || skip 'no tag to compare with'
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit
+
+# built SOURCES NAME: the library without CUDA, which has no part in the ABI, in $dir/NAME.
+built() {
+	mkdir "$dir/$2" && (cd "$dir/$2" && "$1/configure" -q --with-cuda=no --without-check CC="$CC" CFLAGS='-g -O0' \
+		LDFLAGS= CPPFLAGS= && $MAKE -s -j2 lib) >"$dir/log" 2>&1 || { cat "$dir/log"; echo "not ok - $2 is built"; exit 1; }
+}
+case $srcdir in /*) here=$srcdir ;; *) here=$PWD/$srcdir ;; esac
+mkdir "$dir/sources" && git archive "$tag" | tar -x -C "$dir/sources" || exit
+built "$dir/sources" old
+built "$here" new
+soname() { (cd "$dir/$1" && echo librunnel.so.?); }
+[ "$(soname old)" = "$(soname new)" ] || skip "$tag is $(soname old), this $(soname new): they need not agree"
+
+rc=0
+ok() { echo "ok - $1"; }
+bad() { echo "not ok - $1"; rc=1; }
+
+# What abidiff need not be told of: sized structures that grow at their end.
+awk '/^struct rnl_[a-z_]+ [{]$/ { name = $2; next }
+     name && /^\tuint32_t size;/ { printf "[suppress_type]\n\tname = %s\n\thas_data_member_inserted_at = end\n", name }
+     { name = "" }' "$here/include/runnel.h" >"$dir/sized"
+abidiff --headers-dir1 "$dir/sources/include" --headers-dir2 "$here/include" --drop-private-types --no-added-syms \
+	--suppressions "$dir/sized" "$dir/old/librunnel.so" "$dir/new/librunnel.so" &&
+	ok "functions and structures are those of $tag" || bad "functions and structures are those of $tag"
+
+# values SOURCES NAME: of the constants that the tag had; attributes are plain integers, so
+# abidiff does not know of the enumerations that they take their values from.
+values() {
+	{
+		printf '#include <stdio.h>\n#include <runnel.h>\nint main(void)\n{\n'
+		sed -nE 's/^	(RNL_[A-Z0-9_]+) = .*/\1/p; s/^#define (RNL_[A-Z0-9_]+)[ 	].*[0-9].*/\1/p' \
+			"$dir/sources/include/runnel.h" | grep -vE '^RNL_(VERSION|.*INIT$)' |
+			sed 's/.*/	printf("& %lld\\n", (long long)&);/'
+		echo '}'
+	} >"$dir/values.c"
+	$CC -I"$1/include" -o "$dir/values" "$dir/values.c" && "$dir/values" >"$dir/$2.values"
+}
+values "$dir/sources" old && values "$here" new && [ -s "$dir/old.values" ] && diff "$dir/old.values" "$dir/new.values" &&
+	ok "constants are those of $tag" || bad "constants are those of $tag"
+exit $rc
