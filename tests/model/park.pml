@@ -5,9 +5,11 @@
  * src/place.c, and of src/queue.c the order of a put ([queue.E1]) and lane_holds().
  *
  * Two workers and two submitters.  Job 0's function returns once 1 is done, so that
- * has to be run by the other worker.  One of four plans: a chain of 2 and 3, then 0,
- * then 1, to workers that sleep; a chain of 0 and 1; 0 and 1 by two submitters; or
- * 1 by one, and a keyed job, worker 1's alone, by the other.
+ * has to be run by the other worker.  One of five plans: a chain of 2 and 3, then 0,
+ * then 1, to workers that sleep; a chain of 0 and 1; 0 and 1 by two submitters; 1 by
+ * one, and a keyed job, worker 1's alone, by the other; or a chain of 0 and 1 to worker
+ * 0, while a resize brings worker 1 in, or a pool's creation does: it was away, and
+ * goes to sleep at any time.
  *
  * Promela is sequentially consistent, the protocol is Dekker's: so what may be
  * delayed goes through a store buffer, which memory() empties in order.  A
@@ -18,7 +20,7 @@
  *
  * Left out: work in flight and naps, which end by themselves; that a taker may find
  * another one at the head (a take is one step): then a wake may be spent on a worker
- * that leaves its sleep anyway, see docs/models.md; bells; closing and resizing.
+ * that leaves its sleep anyway, see docs/models.md; bells; closing; the rest of resizing.
  *
  * Asserted: a job is run once.  Nobody is stuck: a state in which a job is left,
  * and nobody moves, is an invalid end state.  That is no lost wake-up, and no
@@ -29,7 +31,9 @@
  * waker clears the bit after the wake; BREAK_SHARE a worker with more in its queue
  * wakes nobody; BREAK_P1 the start of a job is no full barrier before it looks
  * whether there is more; BREAK_OCCUPY a worker is occupied only after that look;
- * BREAK_ATTEND the submitter does not look whether it is.
+ * BREAK_ATTEND the submitter does not look whether it is; BREAK_AWAY a worker that was
+ * away, and so sets no bit, does not look again whether it still is; BREAK_BROUGHT who
+ * brings it in does not look whether it sleeps.
  */
 #define NONE 255
 #define NJ 4
@@ -48,10 +52,11 @@ bool done[NJ];
 chan buffer[2] = [4] of { mtype };	/* a worker's stores */
 bool unput, unlinked;		/* a submitter's, of job 1 */
 byte put_to;
+bool away;			/* worker 1 is */
 byte plan;			/* what is submitted */
 
 #define all_done ((plan == 0 && done[0] && done[1] && done[2] && done[3]) || \
-		  ((plan == 1 || plan == 2) && done[0] && done[1]) || (plan == 3 && done[1] && done[2]))
+		  ((plan == 1 || plan == 2 || plan == 4) && done[0] && done[1]) || (plan == 3 && done[1] && done[2]))
 #define drained(w) (len(buffer[w]) == 0)
 
 inline apply(w, m)
@@ -182,14 +187,28 @@ proctype submitter_1()
 	byte w, seen;
 	bool woke;
 
-	pick(w);
+	if
+	:: plan == 4					/* who reserved at worker 1 was refused */
+	:: else -> pick(w)
+	fi;
 	if
 	:: plan == 0 -> put_chain(2, 3); wake(w, false); pick(w); put(0); wake(w, false); pick(w); put(1)
-	:: plan == 1 -> put_chain(0, 1)
+	:: plan == 1 || plan == 4 -> put_chain(0, 1)
 	:: else -> put_late(1)
 	fi;
 	wake(w, false);
 	all_done
+}
+
+/* change_table() or rnl__pool_staff(), then serve_generation(), for worker 1 */
+proctype resizer()
+{
+	bool woke;
+
+	away = false;					/* rnl__queue_serve(); [resize.S1] */
+#ifndef BREAK_BROUGHT
+	park_wake(1, woke)
+#endif
 }
 
 /* ---- the workers ---- */
@@ -225,7 +244,7 @@ proctype worker(byte w)
 {
 	byte j = NONE;
 	byte seen;
-	bool woke;
+	bool woke, was_away;
 
 	if
 	:: word[w] == asleep -> goto end
@@ -272,7 +291,14 @@ next:	atomic {					/* take(), steal() */
 	buffer[w]!attend;
 	goto next;
 
-idle:	atomic { buffer[w]!asleep; buffer[w]!set_bit };	/* rnl__park_prepare(), [park.B1] */
+idle:	atomic {					/* rnl__park_prepare(), [park.B1] */
+		was_away = (w == 1 && away);		/* rnl__queue_away() */
+		buffer[w]!asleep;
+		if
+		:: !was_away -> buffer[w]!set_bit
+		:: else
+		fi
+	};
 #ifndef BREAK_S1
 	drained(w);					/* [park.S1] */
 #endif
@@ -286,6 +312,12 @@ idle:	atomic { buffer[w]!asleep; buffer[w]!set_bit };	/* rnl__park_prepare(), [p
 	:: else
 	fi;
 #endif
+	if
+#ifndef BREAK_AWAY
+	:: was_away && !away -> leave(); was_away = false; goto next
+#endif
+	:: else -> was_away = false
+	fi;
 	drained(w);					/* rnl__park_sleep(): a system call */
 end:	word[w] == awake;				/* [park.S2] */
 	leave();
@@ -300,6 +332,7 @@ init
 		:: plan = 1
 		:: plan = 2 -> bits[0] = true; word[0] = asleep
 		:: plan = 3 -> bits[0] = true; word[0] = asleep
+		:: plan = 4 -> away = true; run resizer()
 		fi;
 		run submitter_0();
 		run submitter_1();
