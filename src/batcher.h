@@ -29,6 +29,7 @@
  *	the batch; results and status come back by one copy, to the slab's output
  *	memory, in that order, too.  Batches take it from its start, as they come.
  *	A slab is free again when it is closed and all its slots were released.
+ *	Model: tests/model/batch.pml.
  *
  *	batcher.c	its life
  *	batch_slab.c	slabs: reserving, turning over

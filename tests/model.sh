@@ -3,7 +3,7 @@
 # The models of tests/model, gone through by spin: each is without an error, and each
 # with one thing broken has one.  docs/models.md has what they are.
 #
-# usage: model.sh [MODEL ...]		park, cq, ...: only these
+# usage: model.sh [MODEL[,BREAK_x] ...]	park, cq, ...: only these; or one broken variant
 dir=$(cd "${srcdir:-.}/tests/model" && pwd) || exit
 [ -z "${sanitizer:-}" ] || { echo 'SKIP: a model is the same under a sanitizer'; exit 77; }
 command -v spin >/dev/null || { echo 'SKIP: there is no spin: make deps installs it'; exit 77; }
@@ -33,11 +33,18 @@ goes() {
 
 [ $# != 0 ] || set -- "$dir"/*.pml
 for model; do
-	model=$(basename "$model" .pml)
-	goes "$model" && [ "$errors" = 0 ]
-	ends $? "$model: ${states:-no} states, ${errors:-no answer,} errors, $seconds s"
-	[ "$errors" = 0 ] || sed 's/^/# /' log
-	for broken in $(grep -oE '^#(ifn?def|elif) BREAK_[A-Z0-9]+' "$dir/$model.pml" | sed 's/.* //' | sort -u); do
+	model=$(basename "$model" .pml) one=
+	case $model in
+	*,*) one=${model#*,} model=${model%,*} ;;
+	*)
+		goes "$model" && [ "$errors" = 0 ]
+		ends $? "$model: ${states:-no} states, ${errors:-no answer,} errors, $seconds s"
+		[ "$errors" = 0 ] || sed 's/^/# /' log
+		;;
+	esac
+	broken_ones=$(grep -oE '^#(ifn?def|elif) BREAK_[A-Z0-9]+' "$dir/$model.pml" | sed 's/.* //' | grep -x "${one:-.*}" | sort -u)
+	[ "$broken_ones" ] || ends 1 "$model${one:+, $one}: there is nothing broken"
+	for broken in $broken_ones; do
 		goes "$model" "-D$broken" -O1 && [ "$errors" != 0 ]
 		ends $? "$model, $broken: ${found:-nothing} found in ${states:-no} states"
 	done

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Model of a batcher: rnl__slab_reserve(), open_next(), close_slab(), recycle() and
+ * rnl__slab_release() of src/batch_slab.c ([batch.S2], S3, S4, O1, H1, H2), commit and
+ * cancel of src/batch_request.c ([batch.C1], L1), taking in src/batch_take.c ([batch.O3],
+ * C2, C3, L2), and who takes when, in src/batch_turns.c ([batch.A1], A2, W1, W2, W3).
+ *
+ * Two producers, two requests and one, two slabs.  A producer reserves, and waits for room
+ * if there is none; commits, and releases when the request is done, or cancels.  One of
+ * three plans: slabs of one slot; of two slots, and two batches; or slabs of one slot, the
+ * first of which somebody holds as long as he likes, and nobody cancels.
+ *
+ * Left out: store buffers; the word of a slab, of a slot, of the batcher is read and
+ * changed at once, what else is looked at is published by one of them.  Making slabs,
+ * sizes, drains, destroy, the pool: a batch that was submitted runs.  Turns do not come
+ * round.  The late ones are a set, not a list.  The bell is a flag for each who listens;
+ * that it is Dekker's: park.pml.
+ *
+ * Asserted: a request that was committed is taken once, a cancelled one is not; a slab
+ * that is free, or opened, is used by nobody.  Nobody is stuck: a request that is not
+ * taken, or a producer who waits while there is room, is an invalid end state.
+ *
+ * Broken: BREAK_TURN a free slab opens for any turn, not for later ones only; BREAK_OPEN who
+ * reserves does not compare the turn; BREAK_SLOT nor does who takes, of a slot; BREAK_LATE
+ * a request that was passed over is not put on the list; BREAK_HEED who takes has himself
+ * asked anew after he looked; BREAK_ENDED a batch that ends does not look whether it was
+ * asked; BREAK_HELD a slab is free before its last release; BREAK_CLOSED who closes one that
+ * was released already does not free it; BREAK_BELL who frees one rings nobody; BREAK_SEEN a taker looks which turn is open after
+ * it looked at the slab ([batch.O3]); BREAK_GIVE it does not give a cancelled slot back.
+ */
+#define NONE 255
+#define NS 2				/* slabs */
+#define NR 4				/* requests */
+#define slab_of(turn) ((turn) % NS)
+#define slot(s, i) (2 * (s) + (i))
+
+mtype = { free, opened, closed, nothing, passed, committed, cancelled };
+
+/* A slab: its word, and what is held. */
+mtype state[NS] = free;
+byte turn_of[NS], given[NS];
+short held[NS];
+byte open_turn;				/* batcher: open */
+byte nr_slots;
+bool cancels;				/* some may */
+
+/* A slot. */
+mtype what[4] = nothing;
+byte what_turn[4], whose[4];
+
+byte late;				/* bits of requests */
+bool asked, taker, idle[2], runs[2];
+byte at, seen, late_first;		/* the taker's */
+
+bool listens[2];
+byte used[NS];				/* ghost: requests that have a slot there */
+byte slot_at[NR];			/* where a request lies */
+bool taken[NR], done[NR];
+
+#define bit(r) (1 << (r))
+
+/* ---- batch_slab.c ---- */
+
+inline ring()
+{
+#ifndef BREAK_BELL
+	d_step { listens[0] = false; listens[1] = false }
+#else
+	skip
+#endif
+}
+
+inline recycle(s)
+{
+	t = open_turn;					/* free_word() */
+	d_step { assert(used[s] == 0); state[s] = free; turn_of[s] = t; given[s] = 0; t = 0 };	/* [batch.S3] */
+	ring()
+}
+
+inline slab_release(s)
+{
+	d_step { assert(used[s] > 0); used[s]--; held[s]--; last = (held[s] == 0) };	/* [batch.H1] */
+	if
+	:: last -> last = false; recycle(s)
+	:: else
+	fi
+}
+
+/* open_next(): leaves 0 in res, or NONE for -EAGAIN */
+inline open_next()
+{
+	res = NONE;
+	next = turn + 1;
+	do
+	:: next <= turn + NS && res == NONE ->
+		s = slab_of(next);
+		atomic {				/* [batch.S2] */
+			if
+#ifdef BREAK_TURN
+			:: state[s] == free ->
+#else
+			:: state[s] == free && next > turn_of[s] ->
+#endif
+				assert(used[s] == 0);
+				state[s] = opened; turn_of[s] = next; given[s] = 0; res = 0
+			:: else
+			fi
+		};
+		if
+		:: res == 0 ->
+			atomic {			/* [batch.O1] */
+				if
+				:: open_turn == turn -> open_turn = next
+				:: else -> res = 1
+				fi
+			};
+			if
+			:: res == 1 ->			/* [batch.S4] */
+				t = open_turn;
+				d_step { assert(used[s] == 0); state[s] = free; turn_of[s] = t; t = 0 }
+			:: else
+			fi;
+			res = 0;
+			ring()
+		:: else -> next++
+		fi
+	:: else -> break
+	od;
+	if
+	:: res == NONE && open_turn != turn -> res = 0
+	:: else
+	fi;
+	next = 0
+}
+
+#ifdef BREAK_OPEN
+#define is_open(s) (state[s] == opened)
+#else
+#define is_open(s) (state[s] == opened && turn_of[s] == turn)
+#endif
+
+/* rnl__slab_reserve(): leaves the request's slot in mine, or NONE */
+inline slab_reserve()
+{
+	do
+	::	turn = open_turn;			/* [batch.O2] */
+		s = slab_of(turn);
+		nr = NONE;
+		atomic {				/* [batch.R1] */
+			if
+			:: is_open(s) && given[s] < nr_slots ->
+				mine = slot(s, given[s]);
+				given[s]++; used[s]++
+			:: is_open(s) && given[s] == nr_slots ->
+				nr = given[s];		/* the word with which it is closed */
+			:: else
+			fi
+		};
+		if
+		:: mine != NONE -> break
+		:: else
+		fi;
+		res = 1;
+		if
+		:: nr != NONE ->			/* close_slab() */
+			atomic {
+				if
+				:: is_open(s) -> state[s] = closed
+				:: else -> res = 0	/* somebody changed its word first */
+				fi
+			};
+			if
+			:: res ->
+				d_step {		/* [batch.H2] */
+					held[s] = held[s] + nr;
+#ifdef BREAK_HELD
+					last = (held[s] <= 1)
+#else
+					last = (held[s] == 0)
+#endif
+				};
+				if
+				:: last -> last = false;
+#ifndef BREAK_CLOSED
+					recycle(s)
+#endif
+				:: else
+				fi
+			:: else
+			fi
+		:: else
+		fi;
+		if
+		:: res -> open_next()
+		:: else
+		fi;
+		if
+		:: res == NONE -> break
+		:: else
+		fi
+	od;
+	atomic { s = 0; nr = 0; res = 0 }
+}
+
+/* ---- batch_turns.c ---- */
+
+inline submit_idle()
+{
+	if
+	:: idle[0] -> idle[0] = false; runs[0] = true; taker = true
+	:: !idle[0] && idle[1] -> idle[1] = false; runs[1] = true; taker = true
+	:: else
+	fi
+}
+
+inline ask()
+{
+	if
+	:: asked					/* [batch.A1] */
+	:: else ->
+		atomic {				/* [batch.W1] */
+			if
+			:: !asked && !taker -> submit_idle()
+			:: else
+			fi;
+			asked = true
+		}
+	fi
+}
+
+/* ---- batch_request.c ---- */
+
+/* settle(): true in last if a taker passed it over before */
+inline settle(w)
+{
+	d_step {					/* [batch.C1] */
+		last = (what[mine] == passed && what_turn[mine] == turn);
+		what[mine] = w;
+		what_turn[mine] = turn
+	}
+}
+
+/* Of requests [r, end). */
+proctype producer(byte p, r, end)
+{
+	byte turn, s, nr, next, t, res, mine = NONE;
+	bool last, heard;
+
+	do
+	:: r < end ->
+again:		slab_reserve();
+		if
+		:: mine == NONE && heard -> !listens[p]; listens[p] = true; goto again	/* rnl__bell_wait() */
+		:: mine == NONE && !heard -> heard = true; listens[p] = true; goto again
+		:: else -> heard = false; listens[p] = false
+		fi;
+		d_step { whose[mine] = r; slot_at[r] = mine };	/* hand_out() */
+		if
+		:: settle(committed);			/* rnl_request_commit() */
+			if
+			:: last -> last = false;
+#ifndef BREAK_LATE
+				late = late | bit(r)	/* [batch.L1] */
+#endif
+			:: else
+			fi;
+			ask();
+			done[r];			/* rnl_job_wait() */
+			slab_release(mine / 2)
+		:: cancels -> settle(cancelled);	/* rnl_request_cancel() */
+			if
+			:: last -> last = false; slab_release(mine / 2)
+			:: else -> ask()
+			fi
+		fi;
+		d_step { mine = NONE; turn = 0; r++ }
+	:: else -> break
+	od
+}
+
+/* One whose request is done: the first slab's slot is its own as long as it likes. */
+proctype holder()
+{
+	byte t;
+	bool last;
+
+	slab_release(0)
+}
+
+/* ---- batch_take.c, batch_job.c ---- */
+
+inline add(r, i)
+{
+	d_step {
+		assert(slot_at[r] == i && !taken[r] && what[i] == committed);
+		taken[r] = true;
+		batch = batch | bit(r); of_slab = i / 2
+	}
+}
+
+/* look_at(), then take_slot(): the first look may find nothing yet, the exchange does it all again */
+inline take_slot(i)
+{
+	d_step {					/* [batch.C2], [batch.C3] */
+#ifdef BREAK_SLOT
+		if
+		:: what[i] == nothing -> what[i] = passed; what_turn[i] = turn
+		:: else
+		fi;
+#else
+		if
+		:: what[i] == nothing || what_turn[i] != turn -> what[i] = passed; what_turn[i] = turn
+		:: else
+		fi;
+#endif
+		w = what[i]
+	};
+	if
+	:: w == committed -> add(whose[i], i)
+	:: w == cancelled ->
+#ifndef BREAK_GIVE
+		slab_release(i / 2)
+#endif
+	:: else
+	fi;
+	w = nothing
+}
+
+inline take_late()
+{
+	d_step { late_first = late_first | late; late = 0 };	/* [batch.L2] */
+	d_step {
+		r = 0;
+		do
+		:: r < NR ->
+			if
+			:: late_first & bit(r) && (of_slab == NONE || of_slab == slot_at[r] / 2) ->
+				late_first = late_first & ~bit(r);
+				assert(!taken[r]);
+				taken[r] = true;
+				batch = batch | bit(r); of_slab = slot_at[r] / 2
+			:: else
+			fi;
+			r++
+		:: else -> break
+		od;
+		r = 0
+	}
+}
+
+/* Leaves in more whether there is. */
+inline take_in_order()
+{
+	more = false;
+	do
+	::
+#ifndef BREAK_SEEN
+		o = open_turn;				/* [batch.O3] */
+#endif
+		d_step {
+			turn = at; s = slab_of(turn); nr = 0;
+			if
+			:: state[s] != free && turn_of[s] == turn -> nr = given[s]
+			:: else
+			fi
+		};
+#ifdef BREAK_SEEN
+		o = open_turn;
+#endif
+		if
+		:: seen < nr && of_slab != NONE && of_slab != s -> more = true; break
+		:: else
+		fi;
+		do
+		:: seen < nr -> take_slot(slot(s, seen)); seen++
+		:: else -> break
+		od;
+		if
+		:: turn == o -> break
+		:: else -> d_step { at = turn + 1; seen = 0 }
+		fi
+	od;
+	atomic { s = 0; nr = 0; o = 0; turn = 0 }
+}
+
+inline heed_and_take()
+{
+#ifndef BREAK_HEED
+	asked = false;					/* [batch.A2] */
+#endif
+	take_late();
+	take_in_order();
+	more = more || late_first;
+#ifdef BREAK_HEED
+	asked = false;
+#endif
+}
+
+proctype batch_job(byte b)
+{
+	byte r, turn, s, nr, o, t, batch, of_slab = NONE;
+	bool more, last, twice;
+	mtype w = nothing;
+
+end:	do
+	:: runs[b] ->
+		do
+		:: heed_and_take();
+			if
+			:: !more && asked && !twice -> twice = true
+			:: else -> break
+			fi
+		od;
+		twice = false;
+		atomic {				/* rnl__batch_took(), [batch.W2] */
+			taker = false;
+			asked = asked || more;
+			if
+			:: asked -> submit_idle()
+			:: else
+			fi;
+			more = false
+		};
+		d_step {				/* their ends */
+			do
+			:: r < NR ->
+				if
+				:: batch & bit(r) -> done[r] = true
+				:: else
+				fi;
+				r++
+			:: else -> break
+			od;
+			r = 0; batch = 0; of_slab = NONE
+		};
+		atomic {				/* rnl__batch_ended(), [batch.W3] */
+			if
+#ifndef BREAK_ENDED
+			:: asked && !taker -> taker = true
+#endif
+			:: else -> runs[b] = false; idle[b] = true
+			fi
+		}
+	od
+}
+
+init
+{
+	atomic {
+		state[0] = opened;			/* rnl_batcher_create() */
+		idle[0] = true;
+		if
+		:: nr_slots = 1; cancels = true
+		:: nr_slots = 2; cancels = true; idle[1] = true; run batch_job(1)
+		:: nr_slots = 1; run holder();
+			given[0] = 1; used[0] = 1; seen = 1; taken[3] = true; done[3] = true
+		fi;
+		run batch_job(0);
+		run producer(0, 0, 2);
+		run producer(1, 2, 3)
+	}
+}
