@@ -171,6 +171,16 @@ COUNTDOWN_SRCS := \
 	countdown/watched.c \
 	countdown/work.c \
 	# EOL
+# Not under a sanitizer: tests/weak takes ThreadSanitizer's place, for these of src/.
+WEAKS := \
+	unit_orders \
+	# EOL
+WEAK_SRCS := \
+	inflight.c \
+	latch.c \
+	park.c \
+	queue.c \
+	# EOL
 # The same, once per device.
 DEVICES := \
 	unit_device \
@@ -475,6 +485,7 @@ OBJS   := $(SRCS:%.c=src/%.o)
 ways := static_so static_a shared_so shared_a
 TESTS_SO := $(APIS:%=tests/%) $(STRESS:%=tests/%)
 TESTS_A  := $(UNITS:%=tests/%) $(DEVICES:%=tests/%) $(COUNTDOWNS:%=tests/%)
+weaks := $(if $(sanitizer),,$(WEAKS))
 fakes := $(if $(filter yes,$(have_CUDA)),$(FAKES))
 gpu_benches := $(if $(nvcc),tests/bench/gpu) $(if $(fakes),tests/bench/gpu_double)
 TESTS_FAKE := $(fakes:%=tests/%)
@@ -585,6 +596,14 @@ $(TESTS_SO): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO) $(CHECK_LIBS) $(WRAP)
 $(TESTS_A): %: %.o librunnel.a
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS) $(WRAP)
+WEAK_OBJS := $(WEAK_SRCS:%.c=tests/weak/src/%.o)
+$(WEAK_OBJS) $(WEAKS:%=tests/%.o): INC += -I$(srcdir)/tests/weak -I$(srcdir)/src
+$(WEAK_OBJS) $(WEAKS:%=tests/%.o): TEST_CFLAGS = $(CHECK_CFLAGS) -fsanitize=thread -U__SANITIZE_THREAD__ -D_LGPL_SOURCE \
+	$(if $(findstring clang,$(CC)),-Wno-builtin-macro-redefined,-Wno-tsan)
+$(WEAK_OBJS): tests/weak/%.o: %.c Makefile config.mk ; @mkdir -p $(@D)
+	$(call Q,CC)$(COMPILE) -c -o $@ $<
+$(WEAKS:%=tests/%): %: %.o tests/weak/weak.o $(WEAK_OBJS) librunnel.a
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS)
 # Of the soname and the version that CUDA's own has, to be found in its place.
 fake_cudart := tests/fake_cudart/libcudart.so
 FAKE_OBJS   := $(FAKE_SRCS:%.c=tests/%.o)
@@ -676,7 +695,7 @@ endif
 T ?= %
 TIMEOUT ?= $(if $(sanitizer),900,300)
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
-RUNS := $(UNITS:%=tests/%) \
+RUNS := $(UNITS:%=tests/%) $(if $(weaks),$(weaks:%=tests/%),$(WEAKS:%=sanitized:%)) \
 	$(foreach t,$(COUNTDOWNS:%=tests/%),host:$t $(if $(fakes),fake:$t)) \
 	$(if $(fakes),$(TESTS_FAKE:%=fake:%),no-cuda:fake_cudart) \
 	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t $(if $(fakes),fake:$t) cuda:$t) \
@@ -694,7 +713,7 @@ check: all tests runnel.pc
 	@$(check_env) sh $(srcdir)/tests/run $(call wanted,$(RUNS))
 tests: $(if $(fakes),$(fake_cudart)) $(if $(call wanted,tests/cli_tool),$(tool_double)) \
 	$(if $(call wanted,tests/cli_http),$(http_double)) \
-	$(if $(call wanted,tests/cli_stream_kinds),$(kinds_double)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
+	$(if $(call wanted,tests/cli_stream_kinds),$(kinds_double)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
 	$(if $(call wanted,tests/bench_quick),tests/bench/rates) \
 	$(if $(call wanted,tests/cli_torture),tests/torture) \
 	$(if $(call wanted,tests/bench_gpu_quick),$(gpu_benches))
@@ -702,6 +721,10 @@ else
 check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps`, then `./configure` again.' >&2; exit 1
 endif
+
+# By hand: a quarter of an hour, or more.
+check-orders:
+	$(srcdir)/tests/remove-orders $(ORDERS)
 
 DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
 demo: examples
@@ -749,15 +772,16 @@ config.mk config.h runnel.pc: %: %.in config.status ; ./config.status $@ && touc
 config.status: $(srcdir)/configure ; ./config.status --recheck
 autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 
+objdirs := src/tool src tests/bench tests/countdown tests/fake_cudart tests/weak/src tests/weak tests $(http) examples
 clean:
-	rm -f runnel librunnel.a librunnel.so* $(foreach d,src src/tool tests tests/bench tests/countdown tests/fake_cudart examples $(http),$d/*.o $d/*.d) \
-	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
+	rm -f runnel librunnel.a librunnel.so* $(foreach d,$(objdirs),$d/*.o $d/*.d) \
+	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
 	  $(MANUALS:%=docs/man/%) tests/http_double tests/stream_kinds_double tests/tool_double tests/torture tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
-	! test -L Makefile || { rm -f Makefile && rmdir src/tool src tests/bench tests/countdown tests/fake_cudart tests $(http) examples docs/man docs 2>/dev/null || :; }
-.PHONY: all lib tool man bench bench-gpu benches examples tests check check-http demo serve torture install uninstall autoconf clean distclean
--include $(wildcard $(foreach d,src src/tool tests tests/bench tests/countdown tests/fake_cudart examples $(http),$d/*.d))
+	! test -L Makefile || { rm -f Makefile && rmdir $(objdirs) docs/man docs 2>/dev/null || :; }
+.PHONY: all lib tool man bench bench-gpu benches examples tests check check-http check-orders demo serve torture install uninstall autoconf clean distclean
+-include $(wildcard $(foreach d,$(objdirs),$d/*.d))
 endif
 
 define help
@@ -773,6 +797,7 @@ make bench        what an empty job costs, beside other systems' pools; BENCH='-
 make bench-gpu    runnel beside hand-written code on a GPU; BENCH='--help'
 make serve        starts examples/http_server; SERVE='--device=host ...'
 make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
+make check-orders orderings, wakes and looks are taken out one by one; ORDERS='park queue.T'
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall
 make clean        removes what was built; distclean also what configure made
 make autoconf     makes configure of configure.ac

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* A machine that keeps no order but what C11's atomics ask for; weak.c has the design. */
+#ifndef RNL_TESTS_WEAK_H
+#define RNL_TESTS_WEAK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEAK_THREADS 3
+
+struct weak {
+	void (*begin)(void);			/* before the threads */
+	void (*thread[WEAK_THREADS])(void);	/* NULL: there are fewer */
+	void (*end)(void);			/* when all have returned */
+	void *memory;				/* all that they share; begins as zeros */
+	size_t bytes;
+};
+
+/* Runs it @times, each in another order; why one was wrong, or NULL. */
+const char *weak_run(const struct weak *weak, unsigned times, uint64_t seed);
+
+/* This run is wrong; does not return. */
+_Noreturn void weak_wrong(const char *why);
+
+#endif
