@@ -40,7 +40,7 @@ static struct {
 	struct rnl__mark marks[4];
 	uint32_t word;
 	int effect, recorded;
-	_Atomic bool told;
+	_Atomic uint32_t table;		/* its generation */
 } all;
 
 static void check_runs(const struct weak *weak)
@@ -229,6 +229,40 @@ static void begin_moving(void)
 START_TEST(a_job_that_moves_is_counted_in_one_queue_at_least)
 {
 	check(begin_moving, nothing, move, count_moved);
+}
+END_TEST
+
+/* As change_table() of resize.c, twice: a lane is shut, and opened again two generations later. */
+static void begin_keyed(void)
+{
+	begin_worker();
+	rnl__queue_open_lane(&all.worker.queue, 0);
+}
+
+static void resize_twice(void)
+{
+	atomic_store_explicit(&all.table, 1, memory_order_release);
+	rnl__queue_shut_lane(&all.worker.queue, 0);
+	all.parts[0] = rnl__queue_lane_done(&all.worker.queue, 0);
+	if (all.parts[0])
+		rnl__queue_open_lane(&all.worker.queue, 2);
+}
+
+/* As reserve_keyed() of place.c. */
+static void promise(void)
+{
+	all.parts[1] = rnl__queue_promise(&all.worker.queue, 0) &&
+		       !atomic_load_explicit(&all.table, memory_order_acquire);
+}
+
+static void promised_to_what_was_done(void)
+{
+	right(!all.parts[0] || !all.parts[1]);
+}
+
+START_TEST(a_keyed_job_is_waited_for_or_sees_the_new_table)
+{
+	check(begin_keyed, promised_to_what_was_done, resize_twice, promise);
 }
 END_TEST
 
@@ -492,6 +526,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, takers_have_a_lane_one_after_the_other);
 	tcase_add_test(tc, a_taker_sees_what_the_submitter_wrote);
 	tcase_add_test(tc, a_job_that_moves_is_counted_in_one_queue_at_least);
+	tcase_add_test(tc, a_keyed_job_is_waited_for_or_sees_the_new_table);
 	tcase_add_test(tc, who_waited_and_who_was_last_see_what_all_did);
 	tcase_add_test(tc, who_claims_a_job_again_may_overwrite_it);
 	tcase_add_test(tc, a_worker_sees_the_job_or_its_submitter_sees_it_occupied);
