@@ -52,7 +52,8 @@ static void check_runs(const struct weak *weak)
 }
 
 #define check(first, last, ...) check_runs(&(struct weak){ \
-		.begin = first, .thread = { __VA_ARGS__ }, .end = last, .memory = &all, .bytes = sizeof(all) })
+		.begin = first, .thread = { __VA_ARGS__ }, .end = last, \
+		.memory = &all, .bytes = sizeof(all) })
 
 static void nothing(void)
 {

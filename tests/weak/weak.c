@@ -4,9 +4,9 @@
  *
  * DESIGN
  *	The code is compiled with -fsanitize=thread, and linked with this in place of
- *	ThreadSanitizer: so each access to memory is a call of a function here, and the atomic ones
- *	say which order they want.  Threads are coroutines; before each atomic access another one
- *	may go on, by chance.
+ *	ThreadSanitizer: so each access to memory calls a function here, and the atomic ones
+ *	say which order they want.  Threads are coroutines; before each atomic access another
+ *	one may go on, by chance.
  *	Of each atomic object all values are kept that were stored.  A load takes, by chance, any of
  *	them that C11 lets it see: none before one that the thread knows of.  What it knows is a
  *	vector of clocks, which a release hands to who acquires; a seq_cst fence hands it to the
@@ -15,9 +15,9 @@
  *	that nothing orders, one of them a write, are a race.
  *	A futex sleeps and wakes; when all who are left sleep, that is wrong, too.
  *
- *	What it does not do: a store never comes before a load that stands in front of it, nor do two
- *	stores of a thread, or of two, take another order than that in which they ran; compare
- *	exchanges do not fail for nothing; and it goes by chance, not through all orders.
+ *	What it does not do: a store never comes before a load that stands in front of it, nor
+ *	do two stores take another order than that in which they ran; compare exchanges do not
+ *	fail for nothing; and it goes by chance, not through all orders.
  */
 #include <stdio.h>
 #include <errno.h>
@@ -30,6 +30,9 @@
 #include <ucontext.h>
 
 #include "weak.h"
+
+/* The compiler calls these, nobody else. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 #define MAIN WEAK_THREADS		/* a thread, too: before and after */
 #define NT (WEAK_THREADS + 1)
@@ -159,7 +162,6 @@ static void thread_main(void)
 }
 
 /* The futex of futex.h; others wake, if only by the address. */
-long syscall(long number, ...);
 long syscall(long number, ...)
 {
 	const void *address;
@@ -240,26 +242,31 @@ static void plain(const void *at, size_t size, bool write)
 }
 
 #define PLAIN(size) \
-	void __tsan_read##size(void *at); \
-	void __tsan_write##size(void *at); \
-	void __tsan_unaligned_read##size(void *at); \
-	void __tsan_unaligned_write##size(void *at); \
 	void __tsan_read##size(void *at) { plain(at, size, false); } \
 	void __tsan_write##size(void *at) { plain(at, size, true); } \
 	void __tsan_unaligned_read##size(void *at) { plain(at, size, false); } \
 	void __tsan_unaligned_write##size(void *at) { plain(at, size, true); }
 PLAIN(1) PLAIN(2) PLAIN(4) PLAIN(8) PLAIN(16)
 
-void __tsan_init(void);
-void __tsan_func_entry(void *pc);
-void __tsan_func_exit(void);
-void __tsan_read_range(void *at, size_t size);
-void __tsan_write_range(void *at, size_t size);
 void __tsan_init(void) {}
 void __tsan_func_entry(void *pc) { (void)pc; }
 void __tsan_func_exit(void) {}
 void __tsan_read_range(void *at, size_t size) { plain(at, size, false); }
 void __tsan_write_range(void *at, size_t size) { plain(at, size, true); }
+
+/* Of later compilers. */
+void *__tsan_memcpy(void *to, const void *from, size_t size)
+{
+	plain(from, size, false);
+	plain(to, size, true);
+	return memcpy(to, from, size);
+}
+
+void *__tsan_memset(void *to, int value, size_t size)
+{
+	plain(to, size, true);
+	return memset(to, value, size);
+}
 
 /* ---- atomic accesses --------------------------------------------------------- */
 
@@ -370,13 +377,11 @@ static void modify(struct place *place, struct store *was, uint64_t value, int o
 }
 
 #define ATOMIC(bits, type) \
-	type __tsan_atomic##bits##_load(const volatile type *at, int order); \
 	type __tsan_atomic##bits##_load(const volatile type *at, int order) \
 	{ \
 		go_on(false); \
 		return (type)load((const void *)at, *at, order); \
 	} \
-	void __tsan_atomic##bits##_store(volatile type *at, type value, int order); \
 	void __tsan_atomic##bits##_store(volatile type *at, type value, int order) \
 	{ \
 		struct place *place; \
@@ -385,8 +390,8 @@ static void modify(struct place *place, struct store *was, uint64_t value, int o
 		store(place, value, order, NULL); \
 		*at = value; \
 	} \
-	int __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *old, type value, int order, int other); \
-	int __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *old, type value, int order, int other) \
+	int __tsan_atomic##bits##_compare_exchange_strong(volatile type *at, type *old, \
+							  type value, int order, int other) \
 	{ \
 		struct place *place; \
 		struct store *was; \
@@ -401,34 +406,38 @@ static void modify(struct place *place, struct store *was, uint64_t value, int o
 		*at = value; \
 		return 1; \
 	} \
-	int __tsan_atomic##bits##_compare_exchange_weak(volatile type *at, type *old, type value, int order, int other); \
-	int __tsan_atomic##bits##_compare_exchange_weak(volatile type *at, type *old, type value, int order, int other) \
-	{ return __tsan_atomic##bits##_compare_exchange_strong(at, old, value, order, other); } \
-	type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type old, type value, int order, int other); \
-	type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type old, type value, int order, int other) \
+	int __tsan_atomic##bits##_compare_exchange_weak(volatile type *at, type *old, \
+							type value, int order, int other) \
 	{ \
-		(void)__tsan_atomic##bits##_compare_exchange_strong(at, &old, value, order, other); \
+		return __tsan_atomic##bits##_compare_exchange_strong(at, old, value, order, other); \
+	} \
+	type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type old, \
+							type value, int order, int other) \
+	{ \
+		(void)__tsan_atomic##bits##_compare_exchange_strong(at, &old, value, order, \
+								    other); \
 		return old; \
 	} \
-	MODIFY(bits, type, exchange, operand) MODIFY(bits, type, fetch_add, value + operand) \
-	MODIFY(bits, type, fetch_sub, value - operand) MODIFY(bits, type, fetch_or, value | operand) \
+	MODIFY(bits, type, exchange, operand) \
+	MODIFY(bits, type, fetch_add, value + operand) \
+	MODIFY(bits, type, fetch_sub, value - operand) \
+	MODIFY(bits, type, fetch_or, value | operand) \
 	MODIFY(bits, type, fetch_and, value & operand)
 #define MODIFY(bits, type, name, result) \
-	type __tsan_atomic##bits##_##name(volatile type *at, type operand, int order); \
 	type __tsan_atomic##bits##_##name(volatile type *at, type operand, int order) \
 	{ \
 		struct place *place; \
 		struct store *was; \
+		type value; \
 		go_on(false); \
 		was = last((const void *)at, *at, &place); \
-		type value = (type)was->value; \
+		value = (type)was->value; \
 		*at = (type)(result); \
 		modify(place, was, *at, order); \
 		return value; \
 	}
 ATOMIC(8, uint8_t) ATOMIC(16, uint16_t) ATOMIC(32, uint32_t) ATOMIC(64, uint64_t)
 
-void __tsan_atomic_thread_fence(int order);
 void __tsan_atomic_thread_fence(int order)
 {
 	go_on(false);
