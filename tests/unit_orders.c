@@ -12,6 +12,7 @@
 #include "job.h"
 #include "latch.h"
 #include "park.h"
+#include "place.h"
 #include "queue.h"
 #include "run.h"
 #include "worker.h"
@@ -19,6 +20,11 @@
 /* In the same file, for note_running() and busy_for(). */
 #include "run.c"
 #include "stats.c"
+/* And for defer(); what it starts is started here. */
+static void start_it(struct rnl_job *job);
+#define rnl__place_deferred start_it
+#include "barrier.c"
+#undef rnl__place_deferred
 
 #define TIMES 20000
 #define right(what) ((what) ? (void)0 : weak_wrong(#what))
@@ -41,6 +47,7 @@ static struct {
 	uint32_t word;
 	int effect, recorded;
 	_Atomic uint32_t table;		/* its generation */
+	struct rnl_barrier barrier;
 } all;
 
 static void check_runs(const struct weak *weak)
@@ -334,6 +341,40 @@ START_TEST(who_claims_a_job_again_may_overwrite_it)
 }
 END_TEST
 
+/* ---- barriers ---------------------------------------------------------------- */
+
+static void start_it(struct rnl_job *job)
+{
+	run_it(job);
+}
+
+static void begin_round(void)
+{
+	rnl__barrier_count(&all.barrier);
+}
+
+static void come_after(void)
+{
+	all.work[0].written = 1;
+	defer(&all.barrier, &all.work[0].job);
+}
+
+static void issue(void)
+{
+	rnl__barrier_issued(&all.barrier, 1);
+}
+
+static void it_was_started(void)
+{
+	right(all.work[0].taken);
+}
+
+START_TEST(a_job_after_a_barrier_is_started_and_seen)
+{
+	check(begin_round, it_was_started, come_after, issue);
+}
+END_TEST
+
 /* ---- who is seen occupied ---------------------------------------------------- */
 
 static void begin_attending(void)
@@ -530,6 +571,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, a_keyed_job_is_waited_for_or_sees_the_new_table);
 	tcase_add_test(tc, who_waited_and_who_was_last_see_what_all_did);
 	tcase_add_test(tc, who_claims_a_job_again_may_overwrite_it);
+	tcase_add_test(tc, a_job_after_a_barrier_is_started_and_seen);
 	tcase_add_test(tc, a_worker_sees_the_job_or_its_submitter_sees_it_occupied);
 	tcase_add_test(tc, a_worker_with_work_on_its_stream_is_not_seen_without);
 	tcase_add_test(tc, an_event_that_a_join_finds_was_recorded);

@@ -450,8 +450,10 @@ init
 		state[0] = opened;			/* rnl_batcher_create() */
 		idle[0] = true;
 		if
+#if !defined(BREAK_OPEN) && !defined(BREAK_TURN)	/* they are found in the last plan */
 		:: nr_slots = 1; cancels = true
 		:: nr_slots = 2; cancels = true; idle[1] = true; run batch_job(1)
+#endif
 		:: nr_slots = 1; run holder();
 			given[0] = 1; used[0] = 1; seen = 1; taken[3] = true; done[3] = true
 		fi;

@@ -328,10 +328,12 @@ init
 {
 	atomic {
 		if
+#if !defined(BREAK_AWAY) && !defined(BREAK_BROUGHT)	/* they are found in the last plan */
 		:: plan = 0 -> bits[0] = true; bits[1] = true; word[0] = asleep; word[1] = asleep
 		:: plan = 1
 		:: plan = 2 -> bits[0] = true; word[0] = asleep
 		:: plan = 3 -> bits[0] = true; word[0] = asleep
+#endif
 		:: plan = 4 -> away = true; run resizer()
 		fi;
 		run submitter_0();
