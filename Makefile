@@ -152,6 +152,7 @@ UNITS := \
 	unit_queue \
 	unit_sha256 \
 	unit_spans \
+	unit_symbol \
 	unit_trace_faults \
 	# EOL
 # The same, on the host device and on the double of CUDA's runtime alone; and what, in tests, they are made of.
