@@ -186,6 +186,7 @@ WEAK_SRCS := \
 DEVICES := \
 	unit_device \
 	unit_inflight \
+	unit_track \
 	# EOL
 # In tests: the double of the CUDA runtime, with which those of DEVICES, APIS and STRESS
 # run on a third "device", the CUDA one without a GPU; and tests of it.
