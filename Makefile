@@ -257,6 +257,7 @@ APIS := \
 	api_stream \
 	api_submit \
 	api_trace \
+	api_trace_says \
 	api_urgent \
 	api_water \
 	api_work \
