@@ -230,6 +230,7 @@ APIS := \
 	api_exit \
 	api_fork \
 	api_guard \
+	api_guard_held \
 	api_guard_quiet \
 	api_health \
 	api_hooks \
