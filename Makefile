@@ -246,6 +246,7 @@ APIS := \
 	api_metrics \
 	api_misuse \
 	api_noalloc \
+	api_pinned \
 	api_placing \
 	api_pool \
 	api_pressure \
