@@ -379,6 +379,7 @@ SCRIPTS := \
 	abi.sh \
 	bench_gpu_quick.sh \
 	bench_quick.sh \
+	cli_causes.sh \
 	cli_lint.sh \
 	cli_report.sh \
 	configure-current.sh \

@@ -1,0 +1,172 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# runnel report: each cause has a sign in the trace.  Traces that are written here have one
+# sign each; its cause is named, and without the sign it is not.
+#
+# env: RUNNEL     the program (./runnel)
+set -u
+RUNNEL=${RUNNEL:-./runnel}
+[ -x "$RUNNEL" ] || { echo "there is no $RUNNEL"; exit 1; }
+command -v python3 >/dev/null || { echo 'SKIP: there is no python3'; exit 77; }
+dir=$(mktemp -d "${TMPDIR:-/tmp}/causes.XXXXXX") || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+"$RUNNEL" report /dev/null 2>&1 | grep -q 'built without jansson' && { echo 'SKIP: runnel was built without jansson'; exit 77; }
+LC_ALL=C python3 -B - "$RUNNEL" "$dir/t" <<'PY'
+import json
+import subprocess
+import sys
+
+RUNNEL, PATH = sys.argv[1:]
+DEVICE = 0x40000000
+nr = 0
+rc = 0
+
+
+class Trace:
+    """Events of a trace, times in milliseconds."""
+
+    def __init__(self, workers, **header):
+        self.id = 0
+        self.events = []
+        self.add("runnel", "M", 0, args={"format": 1, "device": "a GPU", "cuda": 1, **header})
+        self.add("process_name", "M", 0, args={"name": "a<b>&\"c\"\t"})
+        for i in range(workers):
+            self.add("thread_name", "M", 100 + i, args={"name": f"w-{i}"})
+            self.add("thread_sort_index", "M", 100 + i, args={"sort_index": 1000 + 2 * i})
+            self.add("thread_name", "M", DEVICE + i, args={"name": f"w-{i} device"})
+
+    def add(self, name, ph, tid, **more):
+        self.events.append({"name": name, "ph": ph, "pid": 1, "tid": tid, **more})
+
+    def span(self, name, cat, tid, begin, end, **args):
+        self.add(name, "X", tid, cat=cat, ts=begin * 1e3, dur=(end - begin) * 1e3, args=args)
+
+    def job(self, worker, begin, end, name="f", on=None, timed=True, **args):
+        """Its function from begin to end; on the device in on, (begin, end)."""
+        self.id += 1
+        self.span(name, "job", 100 + worker, begin, end, id=self.id, **args)
+        if on:
+            self.add("in flight", "b", 100 + worker, cat="inflight", id=self.id, ts=end * 1e3)
+        if on and timed:
+            self.span(name, "device", DEVICE + worker, *on, id=self.id)
+        return self
+
+    def guard(self, text):
+        self.add(text, "i", 100, cat="guard", s="t", ts=1)
+        return self
+
+    def causes(self, end):
+        if end is not None:
+            self.add("runnel_end", "M", 0, args=end)
+        with open(PATH, "w") as file:
+            json.dump(self.events, file)
+        ran = subprocess.run([RUNNEL, "report", "--json", PATH], capture_output=True, text=True)
+        if ran.returncode or ran.stderr:
+            return [f"status {ran.returncode}: {ran.stderr}"]
+        return json.loads(ran.stdout)["causes"]
+
+
+def check(name, trace, *want, end=None):
+    """Each of @want is in one cause, and there is no other."""
+    global nr, rc
+    nr += 1
+    causes = trace.causes({} if end is None else end or None)
+    ok = len(causes) == len(want) and all(any(w in c for c in causes) for w in want)
+    print(("ok" if ok else "not ok"), nr, "-", name)
+    if not ok:
+        print("# wanted", want, "\n# got", causes)
+        rc = 1
+
+
+def busy(workers=2, jobs=20, **header):
+    """Nothing is wrong: the workers' jobs overlap, without a gap."""
+    t = Trace(workers, **header)
+    for i in range(jobs):
+        for w in range(workers):
+            t.job(w, i, i + 0.01, on=(i + 0.02, i + 1.02))
+    return t
+
+
+check("of what is well there is none", busy())
+check("a trace that was not ended", busy(), "was not ended by rnl_trace_stop()", end=False)
+check("records that were dropped", busy(), "7 records were dropped, since a buffer was full, and 0 jobs",
+      end={"dropped": 7})
+check("jobs that the file had no room for", busy(), "0 records were dropped, since a buffer was full, and 3 jobs",
+      end={"too_much": 3})
+check("device times that were not asked for", busy(timing=2), "RNL_TRACE_HOST")
+check("few jobs that are timed", busy().job(0, 20, 20.01, on=(20.02, 20.5), timed=False)
+      .job(0, 20, 20.01, on=(20.02, 20.5), timed=False).job(0, 20, 20.01, on=(20.02, 20.5), timed=False)
+      .job(0, 20, 20.01, on=(20.02, 20.5), timed=False).job(0, 20, 20.01, on=(20.02, 20.5), timed=False),
+      "are those of 40 of 45 jobs")
+check("what the guard found, once", busy().guard("f waits").guard("f waits").guard("g allocates"),
+      "the guard found that f waits", "the guard found that g allocates")
+check("workers that share hardware queues", busy(3, connections=2), "3 workers share 2 hardware queues")
+check("as many queues as workers", busy(3, connections=3))
+check("pageable memory", busy().job(0, 20, 20.01, on=(20.02, 21.02), staged=1500000)
+      .job(1, 20, 20.01, on=(20.02, 21.02), staged=1500000), "2 jobs copied 3.0 MB from or to pageable memory")
+
+waits = Trace(2)
+for i in range(20):
+    for w in range(2):
+        waits.job(w, i, i + 1, name="waits", on=(i + 0.01, i + 0.99))
+check("functions that wait for the device", waits, "40 functions, as waits, returned only when the device was done")
+
+loads = Trace(2)
+for w in range(2):
+    loads.job(w, 0, 6, name="kernel", on=(6, 7))
+for i in range(7, 27):
+    for w in range(2):
+        loads.job(w, i, i + 0.01, name="kernel", on=(i + 0.02, i + 1.02))
+check("a kernel that is loaded", loads, "the first call of kernel took 6.00 ms, others 0.010 ms")
+
+starved = busy(2, 40)
+starved.add("thread_name", "M", 102, args={"name": "w-2"})
+starved.add("thread_sort_index", "M", 102, args={"sort_index": 1004})
+starved.add("thread_name", "M", DEVICE + 2, args={"name": "w-2 device"})
+starved.job(2, 3, 3.01, on=(3.1, 4))
+check("a worker that starves", starved, "w-2 starved: it had 1 of 81 jobs, 3 workers share them")
+
+
+def gap(**between):
+    """The device has nothing from 20 ms to 30 ms."""
+    t = busy()
+    if between:
+        t.job(0, on=(30.02, 31.02), **between)
+    for w in range(2):
+        t.job(w, 30, 30.01, on=(30.02, 31.02))
+    return t
+
+
+check("a gap with no job", gap(), "no job was there: whoever submits did something else")
+check("a gap in which a function runs", gap(begin=21, end=30, name="slow"), "the function slow ran then, for 9.000 ms")
+check("a gap in which jobs are queued", gap(begin=29.9, end=30, queued=21e3), "1 jobs were queued, and no worker took one")
+queued = gap(begin=21, end=30, name="slow")
+queued.job(1, 30, 30.01, on=(30.02, 31.02), queued=22e3)
+check("a gap in which both is so", queued, "had not issued anything; jobs were queued behind it")
+
+turns = Trace(2)
+for i in range(20):
+    turns.job(i % 2, i, i + 0.01, on=(i + 0.02, i + 1.02))
+check("workers that take turns", turns, "no two workers ever had jobs on the device at once: does something use the legacy")
+turns.guard("f uses the legacy default stream")
+check("workers that take turns, and why", turns, "f uses the legacy", "at once: see above")
+
+apart = Trace(3)
+for i in range(20):
+    apart.job(0, i, i + 0.01, on=(i + 0.02, i + 1.02))
+    apart.job(1 + i % 2, i, i + 0.01, on=(i + 0.02, i + 1.02))
+check("two workers that never meet", apart, "1 of 3 pairs of workers never had jobs on the device at once, as w-1 and w-2")
+
+long = Trace(2)
+for w in range(2):
+    long.job(w, 0, 1, on=(1, 15000))
+check("what is long", long)
+ran = subprocess.run([RUNNEL, "report", "--html=" + PATH + ".html", PATH], capture_output=True, text=True)
+page = open(PATH + ".html").read()
+nr += 1
+ok = not ran.returncode and "15.00 s" in ran.stdout and "<title>a&lt;b>&amp;&quot;c&quot;: timeline" in page
+print("ok" if ok else "not ok", nr, "- its page has seconds, and whatever the program is called")
+rc |= not ok
+sys.exit(rc)
+PY
