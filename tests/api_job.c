@@ -303,6 +303,56 @@ START_TEST(user_is_the_callers_throughout)
 }
 END_TEST
 
+/* What runnel/cuda.h has of a unit: its cudaGetLastError(), which takes the error off. */
+static int last_error;
+
+static int check_fn(void)
+{
+	int error = last_error;
+
+	last_error = 0;
+	return error;
+}
+
+static int launch_badly_fn(struct rnl_job *job)
+{
+	last_error = 98;	/* cudaErrorInvalidDeviceFunction */
+	return *(int *)job->user;
+}
+
+START_TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+	int returns = 5;
+
+	job_of(&job, launch_badly_fn, &returns);
+	job.check = check_fn;
+	ck_assert_int_eq(rnl_submit(pool, &job), 0);
+	if (on_host()) {
+		/* Nothing there is CUDA's. */
+		ck_assert_int_eq(result_of(&job), 5);
+		ck_assert_int_eq(rnl_job_device_error(&job), 0);
+	} else {
+		ck_assert_int_eq(result_of(&job), -EINVAL);
+		ck_assert_int_eq(rnl_job_device_error(&job), 98);
+		/* An errno of its own goes before. */
+		returns = -EPROTO;
+		ck_assert_int_eq(rnl_submit(pool, &job), 0);
+		ck_assert_int_eq(result_of(&job), -EPROTO);
+		ck_assert_int_eq(rnl_job_device_error(&job), 98);
+		/* And what was left there before it is not the job's. */
+		last_error = 98;
+		job_of(&job, noop_fn, NULL);
+		job.check = check_fn;
+		ck_assert_int_eq(rnl_submit(pool, &job), 0);
+		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_int_eq(rnl_job_device_error(&job), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("job");
@@ -318,6 +368,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, a_job_under_way_is_not_submitted_again);
 	tcase_add_test(tc, the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns);
 	tcase_add_test(tc, user_is_the_callers_throughout);
+	tcase_add_test(tc, a_cuda_call_that_failed_in_its_function_fails_the_job);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

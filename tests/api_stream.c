@@ -2,6 +2,12 @@
 /* Work on the calling thread's implicit stream: copies, fills, launches, and the wait for them. */
 #include "gate.h"
 
+/* The double of the CUDA runtime has it: a kernel of the application's own. */
+__attribute__((weak)) int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block,
+						 const void *args),
+				      struct rnl_dim grid, struct rnl_dim block, const void *args,
+				      size_t bytes, void *stream);
+
 static const struct rnl_dim one = { 1, 1, 1 };
 
 /* ---- attaching ----------------------------------------------------------- */
@@ -17,6 +23,39 @@ static void check_detached(void)
 	ck_assert_ptr_null(rnl_stream());
 	ck_assert_int_eq(rnl_worker_index(), -1);
 }
+
+/* Its per-thread default stream was there before. */
+START_TEST(a_thread_attaches_with_work_of_its_own_under_way)
+{
+	void *const per_thread = (void *)2;	/* cudaStreamPerThread */
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool;
+	struct gated_store args;
+	void *mem;
+	int *word;
+
+	if (!test_fake())
+		test_skip("a_thread_attaches_with_work...: a gate holds the kernels of the double");
+	pool = pool_of(1);
+	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem), 0);
+	word = memset(mem, 0, 64);
+	args = (struct gated_store){ &gate, word, 5 };
+	ck_assert_int_eq(fake_launch(gated_store_host, one, one, &args, sizeof(args), per_thread), 0);
+	gate_await(&gate, 1);
+	ck_assert_int_eq(rnl_thread_attach(pool), 0);
+	ck_assert_ptr_eq(rnl_stream(), per_thread);
+	/* What it issues now comes behind that. */
+	ck_assert_int_eq(rnl_fill(word, 7, sizeof(int)), 0);
+	ck_assert_int_eq(rnl_stream_wait(0), -ETIMEDOUT);
+	ck_assert_int_eq(*word, 0);
+	gate_open(&gate);
+	ck_assert_int_eq(rnl_stream_wait(RNL_FOREVER), 0);
+	ck_assert_int_eq(*word, 0x07070707);
+	rnl_thread_detach();
+	rnl_pinned_put(pool, mem);
+	rnl_pool_destroy(pool);
+}
+END_TEST
 
 START_TEST(a_thread_has_a_stream_between_attach_and_detach)
 {
@@ -350,6 +389,7 @@ static Suite *make_suite(void)
 	Suite *suite = suite_create("stream");
 	TCase *tc = tcase_create("stream");
 
+	tcase_add_test(tc, a_thread_attaches_with_work_of_its_own_under_way);
 	tcase_add_test(tc, a_thread_has_a_stream_between_attach_and_detach);
 	tcase_add_test(tc, pools_of_one_device_share_a_threads_stream);
 	tcase_add_test(tc, a_thread_has_a_stream_on_one_device);

@@ -3,6 +3,7 @@
  * Device conformance: what src/device.h says of a backend, on whichever one
  * RNL_TEST_DEVICE names, for both kinds of stream, urgent or not.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -419,6 +420,53 @@ START_TEST(no_error_is_no_errno)
 }
 END_TEST
 
+/* cudaError_t, by its numbers, which are CUDA's ABI; none of these says that the device failed. */
+START_TEST(codes_of_cuda_have_their_errno)
+{
+	static const struct {
+		int code, errno_;
+	} codes[] = {
+		{ 1, -EINVAL },		/* cudaErrorInvalidValue */
+		{ 2, -ENOMEM },		/* cudaErrorMemoryAllocation */
+		{ 9, -EINVAL },		/* cudaErrorInvalidConfiguration */
+		{ 100, -ENODEV },	/* cudaErrorNoDevice */
+		{ 101, -ENODEV },	/* cudaErrorInvalidDevice */
+		{ 209, -ENOTSUP },	/* cudaErrorNoKernelImageForDevice */
+		{ 701, -EINVAL },	/* cudaErrorLaunchOutOfResources */
+		{ 801, -ENOTSUP },	/* cudaErrorNotSupported */
+		{ 900, -ENOTSUP },	/* cudaErrorStreamCaptureUnsupported */
+		{ 999999, -EIO },	/* none that is known */
+	};
+
+	attach(0);
+	if (!device->info.cuda) {
+		detach();
+		test_skip("codes_of_cuda_have_their_errno: the host device has no codes");
+	}
+	for (unsigned i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		ck_assert_msg(ops->errno_of(device, codes[i].code) == codes[i].errno_, "of %d",
+			      codes[i].code);
+	ck_assert(!rnl__device_failed(device));
+	detach();
+}
+END_TEST
+
+START_TEST(a_device_without_words_says_so)
+{
+	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
+
+	if (!test_fake())
+		test_skip("a_device_without_words_says_so: the double can be one");
+	ck_assert_int_eq(plan("nowrite"), 0);
+	attach(0);
+	ck_assert_uint_eq(device->info.stream_writes, 0);
+	ck_assert_int_eq(ops->write(word, 7), -ENOTSUP);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_uint_eq(*word, 0);
+	detach();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("unit_device");
@@ -440,6 +488,8 @@ static Suite *make_suite(void)
 	tcase_add_loop_test(tc, too_much_memory_is_an_error_that_the_device_survives, 0, 4);
 	tcase_add_loop_test(tc, a_thread_may_attach_again_after_it_detached, 0, 4);
 	tcase_add_loop_test(tc, no_error_is_no_errno, 0, 4);
+	tcase_add_test(tc, codes_of_cuda_have_their_errno);
+	tcase_add_test(tc, a_device_without_words_says_so);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

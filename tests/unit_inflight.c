@@ -3,6 +3,7 @@
  * Jobs on a stream: marks of both ways, and of a device that cannot write
  * words, retire them in order and never early.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
@@ -236,6 +237,31 @@ START_TEST(what_is_dropped_is_gone_marked_or_not)
 }
 END_TEST
 
+/* It promised to, and does not: what the word should have told, events and queries do. */
+START_TEST(a_device_that_turns_out_to_write_no_words_gets_events)
+{
+	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
+	const bool event = _i;
+
+	if (!test_fake())
+		test_skip("a_device_that_turns_out...: the double can be made to");
+	begin(true);
+	ck_assert_int_eq(plan("fail=cuStreamWriteValue32:1:801"), 0);
+	rnl__inflight_push(&inflight, &jobs[0]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, true), 0);
+	rnl__inflight_push(&inflight, &jobs[1]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, true), 0);
+	idle();
+	ck_assert(!rnl__inflight_passed(&inflight));
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[1]);
+	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	end();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("unit_inflight");
@@ -252,6 +278,7 @@ static Suite *make_suite(void)
 	tcase_add_loop_test(tc, a_join_of_what_was_passed_waits_for_nothing, 0, 2);
 	tcase_add_loop_test(tc, a_join_with_no_event_waits_for_nothing_on_a_well_device, 0, 2);
 	tcase_add_loop_test(tc, what_is_dropped_is_gone_marked_or_not, 0, 2);
+	tcase_add_loop_test(tc, a_device_that_turns_out_to_write_no_words_gets_events, 0, 2);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
