@@ -242,6 +242,39 @@ START_TEST(a_start_that_fails_fails_the_creation_and_stops_just_those_that_start
 }
 END_TEST
 
+START_TEST(a_start_returns_no_positive_number)
+{
+	struct hooks *h = hooks_of();
+	struct rnl_pool_attr attr = attr_of(h);
+	struct rnl_pool *pool = NULL;
+
+	attr.nr_workers = 2;
+	h->fails_from = 0;
+	h->error = 5;
+	ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EINVAL);
+	ck_assert_ptr_null(pool);
+	check_seen(h, 0, 1, 0);
+	free(h);
+}
+END_TEST
+
+START_TEST(a_guard_lets_them_in)
+{
+	struct hooks *h = hooks_of();
+	struct rnl_pool_attr attr = attr_of(h);
+	struct rnl_pool *pool;
+
+	attr.guard = RNL_GUARD_STRICT;
+	pool = pool_with(&attr, 2);
+	ask_all(pool, h, 2);
+	ck_assert_int_eq(rnl_pool_resize(pool, 1), 0);
+	check_seen(h, 1, 1, 2);
+	rnl_pool_destroy(pool);
+	check_seen(h, 0, 1, 2);
+	free(h);
+}
+END_TEST
+
 START_TEST(each_time_that_a_worker_serves_has_its_own_calls)
 {
 	struct hooks *h = hooks_of();
@@ -313,6 +346,8 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, without_on_start_there_is_no_data);
 	tcase_add_test(tc, one_hook_does_without_the_other);
 	tcase_add_test(tc, a_start_that_fails_fails_the_creation_and_stops_just_those_that_started);
+	tcase_add_test(tc, a_start_returns_no_positive_number);
+	tcase_add_test(tc, a_guard_lets_them_in);
 	tcase_add_test(tc, each_time_that_a_worker_serves_has_its_own_calls);
 	tcase_add_test(tc, a_pool_whose_growth_failed_is_as_it_was);
 	suite_add_tcase(suite, tc);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* rnl_submit_many(): how many it takes, from the first on, and what stops it. */
+#include <limits.h>
+
 #include "gate.h"
 
 enum { NR = 40 };
@@ -169,6 +171,18 @@ START_TEST(jobs_that_come_after_a_barrier_are_taken_among_others)
 }
 END_TEST
 
+/* More than the count that is returned could tell. */
+START_TEST(it_looks_no_further_than_where_it_stops)
+{
+	struct many m;
+
+	setup(&m, 2);
+	m.list[30] = NULL;
+	ck_assert_int_eq(rnl_submit_many(m.pool, m.list, UINT_MAX), 30);
+	ran_only(&m, 0, 30);
+}
+END_TEST
+
 START_TEST(a_barrier_counts_those_that_were_taken)
 {
 	struct rnl_barrier barrier;
@@ -203,6 +217,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tc, a_job_that_is_there_twice_is_taken_once);
 	tcase_add_test(tc, it_stops_at_a_job_whose_barrier_is_of_another_pool);
 	tcase_add_test(tc, jobs_that_come_after_a_barrier_are_taken_among_others);
+	tcase_add_test(tc, it_looks_no_further_than_where_it_stops);
 	tcase_add_test(tc, a_barrier_counts_those_that_were_taken);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -344,8 +344,9 @@ END_TEST
 
 START_TEST(every_code_has_words_of_its_own)
 {
-	static const int codes[] = { 0, EINVAL, ENOMEM, EAGAIN, EBUSY, ESHUTDOWN, ECANCELED,
-				     ETIMEDOUT, ENODEV, ENOTSUP, EIO, E2BIG, EOWNERDEAD };
+	static const int codes[] = { 0, EINVAL, ENOMEM, EAGAIN, EBUSY, EALREADY, ESHUTDOWN,
+				     ECANCELED, ETIMEDOUT, ENODEV, ENOTSUP, EIO, E2BIG,
+				     EOWNERDEAD };
 	const char *other = rnl_strerror(EPROTO);
 
 	ck_assert_ptr_nonnull(other);

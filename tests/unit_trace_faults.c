@@ -20,7 +20,8 @@ ssize_t __wrap_pwrite(int fd, const void *buf, size_t bytes, off_t at)
 {
 	long left = write_error ? atomic_fetch_sub(&writes_left, 1) : 2;
 
-	if (left > 1 || bytes < 4)	/* what ends the file has room */
+	/* What ends the file has room; and a signal does not come for ever. */
+	if (left > 1 || bytes < 4 || (write_error == EINTR && left < -3))
 		return __real_pwrite(fd, buf, bytes, at);
 	if (left == 1)
 		return __real_pwrite(fd, buf, bytes / 2, at);
@@ -102,6 +103,27 @@ START_TEST(test_a_file_that_takes_nothing_is_told_at_once)
 }
 END_TEST
 
+START_TEST(test_a_write_that_a_signal_ends_is_gone_on_with)
+{
+	struct rnl_pool *pool = pool_of(1);
+	int started, bad, stopped;
+	char *text;
+
+	writes_left = 1;
+	write_error = EINTR;
+	started = rnl_trace_start(pool, path, NULL);
+	bad = run_jobs(pool, 3);
+	stopped = rnl_trace_stop(pool);
+	ck_assert_int_lt(writes_left, -3);
+	write_error = 0;
+	ck_assert_int_eq(started | bad | stopped, 0);
+	text = read_file();
+	ck_assert_ptr_nonnull(strstr(text, "\"runnel_end\""));
+	free(text);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static void set_path(void)
 {
 	snprintf(path, sizeof(path), "/tmp/unit_trace_faults.%d.json", (int)getpid());
@@ -121,6 +143,7 @@ static Suite *make_suite(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, test_a_full_disk_ends_the_trace_and_leaves_it_whole);
 	tcase_add_test(tc, test_a_file_that_takes_nothing_is_told_at_once);
+	tcase_add_test(tc, test_a_write_that_a_signal_ends_is_gone_on_with);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
