@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Who was held for too long while a function is watched goes in: what comes of that. */
+/* What a guard holds up, calls a second time, or cannot watch: what comes of it, once. */
 #include <sys/mman.h>
 
 #include "guard.h"
 
 static struct said said;
+
+/* ---- who was held ------------------------------------------------------------ */
 
 /* Waits for the other, then issues. */
 struct waiting {
@@ -74,6 +76,107 @@ START_TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 }
 END_TEST
 
+/* ---- what is called again ------------------------------------------------- */
+
+struct add {
+	int *word;
+};
+
+static void add_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	(void)grid;
+	(void)block;
+	++*((const struct add *)args)->word;
+}
+RNL_HOST_KERNEL(add, add_host, struct add);
+
+struct adding {
+	int word;
+	unsigned nr_calls;
+	void *mem;
+};
+
+static int add_and_copy_pageable(struct rnl_job *job)
+{
+	static char pageable[64];
+	const struct rnl_dim one = { 1, 1, 1 };
+	struct adding *a = job->user;
+	int ret = rnl_launch(&add, one, one, &(struct add){ &a->word });
+
+	a->nr_calls++;
+	return ret ? ret : rnl_copy(a->mem, pageable, sizeof(pageable));
+}
+
+START_TEST(what_the_first_call_launched_was_not_done)
+{
+	struct adding adding = { 0 };
+	struct rnl_pool *pool;
+
+	skip_on_cuda("its kernel is the host device's");
+	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
+	ck_assert_int_eq(rnl_device_alloc(pool, 64, &adding.mem), 0);
+	ck_assert_int_eq(run_job(pool, add_and_copy_pageable, &adding), 0);
+	ck_assert_uint_eq(adding.nr_calls, 2);
+	ck_assert_int_eq(adding.word, 1);
+	ck_assert_int_eq(run_job(pool, add_and_copy_pageable, &adding), 0);
+	ck_assert_uint_eq(adding.nr_calls, 3);
+	ck_assert_int_eq(adding.word, 2);
+	rnl_device_free(pool, adding.mem);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+/* ---- what cannot be watched ------------------------------------------------- */
+
+struct owing {
+	struct gate gate;
+	unsigned char pageable[64];
+	void *mem;
+};
+
+/* Its worker has a copy to do once the gate is open. */
+static int hold_and_copy_out(struct rnl_job *job)
+{
+	struct owing *o = job->user;
+	int ret = rnl_fill(o->mem, 7, sizeof(o->pageable));
+
+	if (!ret)
+		ret = launch_store(&o->gate, NULL, 0);
+	return ret ? ret : rnl_copy(o->pageable, o->mem, sizeof(o->pageable));
+}
+
+static int open_fn(struct rnl_job *job)
+{
+	gate_open(&((struct owing *)job->user)->gate);
+	return 4;
+}
+
+START_TEST(behind_a_copy_that_a_cpu_owes_a_function_runs_unwatched)
+{
+	struct owing owing = { .gate = GATE_INIT };
+	struct rnl_job holds, opens;
+	struct rnl_pool *pool;
+
+	skip_unless_host();
+	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
+	ck_assert_int_eq(rnl_device_alloc(pool, 64, &owing.mem), 0);
+	job_of(&holds, hold_and_copy_out, &owing);
+	job_of(&opens, open_fn, &owing);
+	ck_assert_int_eq(rnl_submit(pool, &holds), 0);
+	gate_await(&owing.gate, 1);
+	ck_assert_int_eq(rnl_submit(pool, &opens), 0);
+	ck_assert_int_eq(result_of(&opens), 4);
+	ck_assert_int_eq(result_of(&holds), 0);
+	ck_assert_bytes(owing.pageable, sizeof(owing.pageable), 7);
+	ck_assert_uint_eq(figures_of(pool).guard_postponed, 1);
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	rnl_device_free(pool, owing.mem);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+/* ---- names ------------------------------------------------------------------ */
+
 #ifdef __x86_64__
 static int copy_pageable(struct rnl_job *job)
 {
@@ -117,6 +220,8 @@ static Suite *make_suite(void)
 	TCase *tc = tcase_create("held");
 
 	tcase_add_test(tc, what_another_has_spoilt_is_called_again_not_blamed_and_watched_later);
+	tcase_add_test(tc, what_the_first_call_launched_was_not_done);
+	tcase_add_test(tc, behind_a_copy_that_a_cpu_owes_a_function_runs_unwatched);
 	tcase_add_test(tc, a_function_that_has_no_file_is_named_by_its_address);
 	suite_add_tcase(suite, tc);
 	return suite;
