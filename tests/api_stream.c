@@ -364,6 +364,13 @@ START_TEST(a_launch_that_makes_no_sense_is_refused)
 {
 	struct rnl_pool *pool = pool_of(1);
 	const struct rnl_dim sizes[] = { { 0, 1, 1 }, { 1, 0, 1 }, { 1, 1, 0 }, { 0, 0, 0 } };
+	const struct {
+		struct rnl_dim grid, block;
+	} beyond[] = {
+		{ { 1, 1, 1 }, { 1025, 1, 1 } }, { { 1, 1, 1 }, { 32, 33, 1 } },
+		{ { 1, 1, 1 }, { 1, 1, 65 } }, { { 1, 65536, 1 }, { 1, 1, 1 } },
+		{ { 1, 1, 65536 }, { 1, 1, 1 } }, { { 1u << 31, 1, 1 }, { 1, 1, 1 } },
+	};
 	struct large args = { { 0 } };
 
 	ck_assert_int_eq(rnl_thread_attach(pool), 0);
@@ -374,6 +381,9 @@ START_TEST(a_launch_that_makes_no_sense_is_refused)
 		ck_assert_int_eq(rnl_launch(&plain, sizes[i], one, &args), -EINVAL);
 		ck_assert_int_eq(rnl_launch(&plain, one, sizes[i], &args), -EINVAL);
 	}
+	/* More than any GPU takes, the host device does not either. */
+	for (unsigned i = 0; on_host() && i < COUNT(beyond); i++)
+		ck_assert_int_eq(rnl_launch(&plain, beyond[i].grid, beyond[i].block, &args), -EINVAL);
 	ck_assert_int_eq(rnl_launch(&nowhere, one, one, &args), -ENOTSUP);
 	if (!on_host())
 		ck_assert_int_eq(rnl_launch(&plain, one, one, &args), -ENOTSUP);
