@@ -261,8 +261,6 @@ void rnl__host_stream_destroy(struct rnl__host_stream *s)
 {
 	const struct rnl__host_op stop = { .kind = RNL__HOST_STOP };
 
-	if (!s)
-		return;
 	rnl__host_stream_issue(s, &stop);
 	pthread_join(s->executor, NULL);
 	pthread_mutex_destroy(&s->lock);
