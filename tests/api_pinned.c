@@ -49,6 +49,8 @@ START_TEST(what_makes_no_sense_is_refused)
 	ck_assert_int_eq(rnl_pinned_get_wait(NULL, 1, &buf, RNL_FOREVER), -EINVAL);
 	/* More than can ever be had. */
 	ck_assert_int_eq(rnl_pinned_get_wait(pool, 3u << 20, &buf, RNL_FOREVER), -ENOMEM);
+	ck_assert_int_eq(rnl_pinned_get(pool, SIZE_MAX, &buf), -ENOMEM);
+	ck_assert_int_eq(rnl_device_alloc(pool, SIZE_MAX, &buf), -ENOMEM);
 	ck_assert_ptr_eq(buf, &nr);
 }
 END_TEST
