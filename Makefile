@@ -228,6 +228,7 @@ APIS := \
 	api_cq_wait \
 	api_deadline \
 	api_exit \
+	api_failed \
 	api_fork \
 	api_guard \
 	api_guard_held \

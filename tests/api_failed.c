@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* A pool whose device has failed: every call says so, at once, and the pool can be destroyed. */
+#include "gate.h"
+
+#define ILLEGAL_ADDRESS 700	/* cudaErrorIllegalAddress */
+
+/* The double of the CUDA runtime has it. */
+__attribute__((weak)) void fake_fail_sticky(int code);
+
+static char path[64];
+
+static int map_fn(const struct rnl_chunk *chunk)
+{
+	(void)chunk;
+	return 0;
+}
+
+static int batch_fn(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
+static void refused(struct rnl_pool *pool)
+{
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_batcher *batcher = NULL;
+	struct rnl_barrier barrier;
+	struct rnl_job job, *jobs[1] = { &job };
+	char array[64];
+	void *mem = NULL;
+
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit(pool, &job), -EIO);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EIO);
+	ck_assert_int_eq(rnl_submit_wait(pool, &job, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EIO);
+	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EIO);
+	ck_assert_int_eq(rnl_barrier_init(&barrier, pool), 0);
+	ck_assert_int_eq(rnl_barrier_join(&barrier), -EIO);
+	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem), -EIO);
+	ck_assert_int_eq(rnl_device_alloc(pool, 64, &mem), -EIO);
+	ck_assert_int_eq(rnl_thread_attach(pool), -EIO);
+	ck_assert_ptr_null(mem);
+	map.fn = map_fn;
+	map.nr = map.chunk = sizeof(array);
+	map.in_bytes = map.out_bytes = 1;
+	map.in = map.out = array;
+	ck_assert_int_eq(rnl_map(pool, &map, &barrier), -EIO);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), 0);
+	attr.fn = batch_fn;
+	attr.in_bytes = 64;
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &attr), -EIO);
+	ck_assert_ptr_null(batcher);
+	ck_assert_int_eq(rnl_trace_start(pool, path, NULL), -EIO);
+	ck_assert_int_ne(access(path, F_OK), 0);
+}
+
+START_TEST(every_call_says_that_the_device_has_failed)
+{
+	struct rnl_health health = RNL_HEALTH_INIT;
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool;
+	struct rnl_job job;
+
+	if (!test_fake())
+		test_skip("every_call_says...: the double of the CUDA runtime fails on demand");
+	snprintf(path, sizeof(path), "/tmp/api_failed.%d.json", (int)getpid());
+	pool = pool_of(2);
+	hold_workers(pool, &gate, &job, 1);
+	fake_fail_sticky(ILLEGAL_ADDRESS);
+	gate_open(&gate);
+	/* Its mark is the first call that is told. */
+	ck_assert_int_eq(result_of(&job), -EIO);
+	ck_assert_int_eq(rnl_pool_health(pool, &health), 0);
+	ck_assert_uint_eq(health.state, RNL_HEALTH_FAILED);
+	ck_assert_int_eq(health.device_error, ILLEGAL_ADDRESS);
+	refused(pool);
+	ck_assert_int_eq(rnl_pool_stats(pool, &stats), 0);
+	ck_assert_uint_eq(stats.done, 1);
+	ck_assert_uint_eq(stats.failed, 1);
+	ck_assert_uint_eq(stats.queued + stats.in_flight, 0);
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	ck_assert_int_eq(rnl_pool_close(pool), 0);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+/* What was in flight is done, though nobody knows when. */
+START_TEST(a_trace_that_runs_then_is_whole)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool;
+	char text[65536];
+	struct rnl_job jobs[3];
+	FILE *file;
+
+	if (!test_fake())
+		test_skip("a_trace_that_runs...: the double of the CUDA runtime fails on demand");
+	snprintf(path, sizeof(path), "/tmp/api_failed.%d.json", (int)getpid());
+	pool = pool_of(1);
+	ck_assert_int_eq(rnl_trace_start(pool, path, NULL), 0);
+	hold_workers(pool, &gate, jobs, 1);
+	for (unsigned i = 1; i < COUNT(jobs); i++) {
+		job_of(&jobs[i], noop_fn, NULL);
+		ck_assert_int_eq(rnl_submit(pool, &jobs[i]), 0);
+	}
+	fake_fail_sticky(ILLEGAL_ADDRESS);
+	gate_open(&gate);
+	for (unsigned i = 0; i < COUNT(jobs); i++)
+		ck_assert_int_eq(result_of(&jobs[i]), -EIO);
+	ck_assert_int_eq(rnl_trace_stop(pool), 0);
+	file = fopen(path, "r");
+	ck_assert_ptr_nonnull(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	unlink(path);
+	ck_assert_ptr_nonnull(strstr(text, "\"runnel_end\""));
+	ck_assert_ptr_nonnull(strstr(text, "\"jobs\":3,"));
+	ck_assert_ptr_nonnull(strstr(text, "\"timed\":0,\"unfinished\":0,"));
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *suite = suite_create("failed");
+	TCase *tc = tcase_create("failed");
+
+	tcase_add_test(tc, every_call_says_that_the_device_has_failed);
+	tcase_add_test(tc, a_trace_that_runs_then_is_whole);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int main(void)
+{
+	return suite_main(make_suite);
+}
