@@ -151,6 +151,31 @@ if [ "$fake" ]; then
 	ends 'a device that fails is trouble'
 fi
 
+if [ "$fake" ]; then
+	plan=${FAKE_CUDART:-}
+	without() {	# without WHY FAILURE: there is no GPU, and that is why
+		export FAKE_CUDART="$2${plan:+,$plan}"
+		gives 0 info
+		prints "^no GPU +$1"
+		export CUDA_VISIBLE_DEVICES=7
+	}
+	without 'the driver shows no GPU$' fail=cudaGetDeviceCount:1:100
+	without 'the driver shows no GPU \(CUDA_VISIBLE_DEVICES is set\)$' fail=cudaGetDeviceCount:1:100
+	unset CUDA_VISIBLE_DEVICES
+	without 'the NVIDIA driver is for CUDA [0-9.]+, and this was built with [0-9.]+$' fail=cudaGetDeviceCount:1:35
+	without 'there is no NVIDIA driver$' fail=cudaDriverGetVersion:1:999,fail=cudaGetDeviceCount:1:35
+	without 'CUDA does not start: error 3$' fail=cudaRuntimeGetVersion:1:3,fail=cudaGetDeviceCount:1:3
+	unset CUDA_VISIBLE_DEVICES
+	export FAKE_CUDART="fail=cudaGetDeviceProperties:1:2${plan:+,$plan}"
+	gives 2 info
+	says 'device cuda:0: out of memory'
+	refuses "device 'cuda': out of memory" check --device=cuda
+	export FAKE_CUDART="fail=cudaGetDeviceProperties:2:46${plan:+,$plan}"
+	gives 2 info
+	says 'device cuda:0 does not answer: CUDA error 46'
+	[ -z "$plan" ] && unset FAKE_CUDART || export FAKE_CUDART="$plan"
+	ends 'says why there is no GPU, or why one does not answer'
+fi
 if [ -z "$fake" ] && [ "$device" = host ]; then
 	CUDA_VISIBLE_DEVICES='' gives 0 check --workers=2
 	prints '^No GPU answers here: .*\.  This is about the host device\.$'
