@@ -158,6 +158,31 @@ for i in range(20):
     apart.job(1 + i % 2, i, i + 0.01, on=(i + 0.02, i + 1.02))
 check("two workers that never meet", apart, "1 of 3 pairs of workers never had jobs on the device at once, as w-1 and w-2")
 
+newer = busy()
+newer.span("f", "what a newer library has", 100, 1, 2, id=1)
+newer.add("f", "i", 100, cat="what a newer library has", s="t", ts=1)
+check("what a newer library writes is passed over", newer)
+
+threads = busy()
+for i in range(70):
+    threads.span("submit", "submit", 1000 + i, 1, 1.001)
+check("more threads than are shown", threads)
+
+named = busy()
+for i in range(300):
+    for w in range(2):
+        named.job(w, 20 + i, 21 + i, name=f"f{i}", on=(20.01 + i, 20.99 + i))
+check("of more functions than have names the others share one", named,
+      "600 functions, as others, returned only when the device was done")
+
+findings = busy()
+for i in range(40):
+    findings.guard(f"f{i} waits")
+check("of more causes than fit the first are named", findings,
+      *(f"the guard found that f{i} waits" for i in range(32)))
+findings.job(0, 20, 20.01, on=(20.02, 21.02), staged=1).job(1, 20, 20.01, on=(20.02, 21.02))
+check("and no other", findings, *(f"the guard found that f{i} waits" for i in range(32)))
+
 long = Trace(2)
 for w in range(2):
     long.job(w, 0, 1, on=(1, 15000))

@@ -154,7 +154,12 @@ wrongly 'event 3: "dur" is beyond all reason' "{$job,\"ts\":1,\"dur\":1e300}"
 wrongly 'event 3: "args" is missing' "{$job,\"ts\":1,\"dur\":1}"
 wrongly 'event 3: "id" is 0, less than 1' "{$job,\"ts\":1,\"dur\":1,\"args\":{\"id\":0}}"
 wrongly "track 9, which is no worker's" '{"name":"f","cat":"job","ph":"X","pid":1,"tid":9,"ts":1,"dur":1,"args":{"id":1}}'
+wrongly 'event 3: "cat" is missing' '{"name":"f","ph":"X","tid":7}'
+wrongly 'event 3: "name" is missing' '{"name":"thread_name","ph":"M","tid":1,"args":{}}'
+wrongly 'event 3: "sort_index" is missing' '{"name":"thread_sort_index","ph":"M","tid":1,"args":{}}'
 wrongly 'event 3: "args" is no object' '{"name":"thread_name","ph":"M","tid":1,"args":[]}'
+head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{}}'
+wrongly 'event 1: "format" is missing' "{$job}"
 head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":2}}'
 wrongly 'a newer runnel report reads' "{$job}"
 ends 'says what is wrong with a file'
