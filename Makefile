@@ -733,6 +733,20 @@ endif
 check-orders:
 	$(srcdir)/tests/remove-orders $(ORDERS)
 
+# ---- make coverage: docs/coverage.md -------------------------------------------
+# Its directory is configured without these flags, which would count configure's own programs.
+# A child of a test that ends by _exit() would take its counts with it.
+coverage_flags := CFLAGS='-O0 -g --coverage -fprofile-update=atomic' CPPFLAGS=-D_exit=exit LDFLAGS=--coverage
+coverage: T = unit_% api_% stress_% cli_% nvtx
+coverage:
+	@command -v gcovr >/dev/null || { echo 'make coverage needs gcovr: sh deps.sh gcovr' >&2; exit 1; }
+	mkdir -p build-coverage && cd build-coverage && { test -f config.mk || $(top)configure -q CC=gcc $(CONFIGURE); }
+	find build-coverage -name '*.gcda' -delete
+	$(MAKE) -C build-coverage $(coverage_flags) T='$T' check
+	gcovr -r $(top) --object-directory build-coverage --exclude-unreachable-branches \
+	  -f '$(top)src/' --json build-coverage/coverage.json build-coverage/src
+	@srcdir='$(srcdir)' python3 -B $(srcdir)/tests/coverage.py build-coverage/coverage.json $(srcdir)/docs/coverage.md
+
 DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
 demo: examples
 	@srcdir='$(srcdir)' GWC=examples/gwc DEMO_FILES='$(DEMO_FILES)' sh $(srcdir)/examples/demo.sh
@@ -784,10 +798,11 @@ clean:
 	rm -f runnel librunnel.a librunnel.so* $(foreach d,$(objdirs),$d/*.o $d/*.d) \
 	  tests/*.log tests/*.tap tests/fake_cudart/lib* $(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(TESTS_FAKE) $(TESTS_CU) $(PROGRAMS) $(BENCHES:%=tests/bench/%) \
 	  $(MANUALS:%=docs/man/%) tests/http_double tests/stream_kinds_double tests/tool_double tests/torture tests/bench/batch tests/bench/gpu tests/bench/gpu_double tests/bench/rates
+	rm -rf build-coverage
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc
 	! test -L Makefile || { rm -f Makefile && rmdir $(objdirs) docs/man docs 2>/dev/null || :; }
-.PHONY: all lib tool man bench bench-gpu benches examples tests check check-http check-orders demo serve torture install uninstall autoconf clean distclean
+.PHONY: all lib tool man bench bench-gpu benches examples tests check check-http check-orders coverage demo serve torture install uninstall autoconf clean distclean
 -include $(wildcard $(foreach d,$(objdirs),$d/*.d))
 endif
 
@@ -799,6 +814,7 @@ make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds eac
                   TESTWRAP='command' goes before each program
 make torture      everything at once for SECONDS=60, by a SEED= that it prints, on
                   DEVICE='host fake cuda'; counts what was wrong
+make coverage     which lines and branches of src/ the tests reach (docs/coverage.md); T=, as above
 make benches      programs of tests/bench that measure; docs/measurements.md runs them
 make bench        what an empty job costs, beside other systems' pools; BENCH='--help'
 make bench-gpu    runnel beside hand-written code on a GPU; BENCH='--help'

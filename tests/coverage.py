@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What of src/ the tests reach, and whether what they do not reach is explained.
+
+usage: coverage.py GCOVR_JSON COVERAGE_MD
+
+Prints lines and branches of each file, of the library and of the tool, then each line of
+them that no test runs and why.  A row of COVERAGE_MD explains some lines of one function:
+
+    | `file.c` | `function` | lines | why |
+
+Exits with 1 if a function has more such lines than that, if a row names what is not there,
+or if the library is below 95 % of lines or 85 % of branches."""
+import json
+import os
+import re
+import sys
+from bisect import bisect_right
+from collections import defaultdict
+
+LINES, BRANCHES = 95, 85	# per cent of the library
+
+rc = 0
+
+
+def wrong(what):
+    global rc
+    print("coverage: " + what)
+    rc = 1
+
+
+class Count:
+    def __init__(self):
+        self.lines = self.run = self.branches = self.taken = 0
+
+    def add(self, other):
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+    def row(self, name):
+        print(f"{name:<28} {self.run:5} of {self.lines:5}  {percent(self.run, self.lines):5.1f} %"
+              f"   {self.taken:5} of {self.branches:5}  {percent(self.taken, self.branches):5.1f} %")
+
+
+def percent(part, whole):
+    return 100 * part / whole if whole else 100
+
+
+def explanations(path):
+    """{(file, function): (lines, why)} of the rows of a Markdown file's tables."""
+    rows = {}
+    for line in open(path):
+        row = re.match(r"\| `([\w/.]+\.[ch])` \| `(\w+)` \| (\d+) \| (.+) \|$", line.rstrip())
+        if row:
+            file, function, lines, why = row.groups()
+            if (file, function) in rows:
+                wrong(f"{path} has two rows for {function} of {file}")
+            rows[file, function] = int(lines), why
+    return rows
+
+
+files = {f["file"].removeprefix("src/"): f for f in json.load(open(sys.argv[1]))["files"]}
+src = os.path.join(os.environ.get("srcdir", "."), "src")
+why = explanations(sys.argv[2])
+total = {"the library": Count(), "the tool": Count()}
+unreached = defaultdict(list)
+functions = set()
+
+print(f"{'':<28} {'lines':>14} {'':>7}   {'branches':>14}")
+for name, file in sorted(files.items(), key=lambda f: (f[0].startswith("tool/"), f[0])):
+    starts = sorted((f["lineno"], f["name"]) for f in file["functions"])
+    functions.update((name, function) for _, function in starts)
+    source = open(os.path.join(src, name)).readlines()
+    count = Count()
+    for line in file["lines"]:
+        # gcovr leaves a lone brace out if it was not run; here it is never counted.
+        if line["gcovr/noncode"] or source[line["line_number"] - 1].strip() == "}":
+            continue
+        count.lines += 1
+        count.run += line["count"] > 0
+        count.branches += len(line["branches"])
+        count.taken += sum(branch["count"] > 0 for branch in line["branches"])
+        if not line["count"]:
+            at = bisect_right(starts, (line["line_number"], chr(0x10ffff))) - 1
+            unreached[name, starts[at][1]].append(line["line_number"])
+    count.row(name)
+    total["the tool" if name.startswith("tool/") else "the library"].add(count)
+print()
+for name, count in total.items():
+    count.row(name)
+
+print("\nlines that no test runs:")
+nr_explained = 0
+for (file, function), lines in sorted(unreached.items()):
+    explained, reason = why.get((file, function), (0, ""))
+    if len(lines) > explained:
+        wrong(f"{len(lines)} lines of {function} of {file} are not run, {explained} explained")
+        source = open(os.path.join(src, file)).readlines()
+        for line in lines:
+            print(f"    {file}:{line}: {source[line - 1].strip()}")
+    else:
+        nr_explained += len(lines)
+        print(f"{file}:{','.join(map(str, lines))}: {function}: {reason}")
+for file, function in sorted(set(why) - functions):
+    if file in files or not os.path.exists(os.path.join(src, file)):
+        wrong(f"{sys.argv[2]} explains {function} of {file}, which is not there")
+    else:
+        print(f"{file}: not built here")
+for file, function in sorted(set(why) & functions - set(unreached)):
+    print(f"{file}: {function}: explained, and run this time")
+print(f"{sum(map(len, unreached.values()))} lines, {nr_explained} of them explained")
+
+library = total["the library"]
+if percent(library.run, library.lines) < LINES:
+    wrong(f"the library is below {LINES} % of lines")
+if percent(library.taken, library.branches) < BRANCHES:
+    wrong(f"the library is below {BRANCHES} % of branches")
+sys.exit(rc)
