@@ -597,7 +597,7 @@ tests/api_noalloc: WRAP = -ldl
 tests/unit_trace_faults: WRAP = -Wl,--wrap=pwrite
 tests/unit_countdown: $(COUNTDOWN_SRCS:%.c=tests/%.o)
 tests/unit_countdown: WRAP = $(foreach f,aligned_alloc calloc eventfd fopen free fstat ftruncate malloc mmap munmap \
-	open open_memstream opendir pthread_create pthread_join pwrite realloc setenv tsearch,-Wl,--wrap=$f)
+	open open_memstream opendir pthread_create pthread_detach pthread_join pwrite realloc setenv tsearch,-Wl,--wrap=$f)
 $(TESTS_A:%=%.o): INC += -I$(srcdir)/src
 $(TESTS_SO): %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO) $(CHECK_LIBS) $(WRAP)

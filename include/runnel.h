@@ -212,7 +212,7 @@ struct rnl_pool_attr {
 	uint32_t max_in_flight;	/* jobs a worker has on the device; 0: 64, at most 1000 */
 	int32_t spin_us;	/* a thread spins so long before it sleeps;
 				 * 0: by the number of CPUs; -1: not at all */
-	uint32_t watchdog_ms;	/* a device failure is seen within; 0: 100 */
+	uint32_t watchdog_ms;	/* a device failure that CUDA tells is seen within; 0: 100 */
 	uint32_t nr_urgent;	/* workers for urgent jobs alone, see rnl_job_urgent() */
 	rnl_log_fn *log;	/* NULL: nothing is logged */
 	void *log_arg;

@@ -9,8 +9,8 @@
  *	A submit ends such a sleep, as it does that of an idle worker.
  *	An urgent worker takes and steals urgent jobs alone.  Where the device
  *	has no priorities, the others take them, too, before all else.
- *	A device that failed never writes: once in a watchdog period the worker
- *	asks it.
+ *	A device that failed never writes: some times in a watchdog period the
+ *	worker asks it.
  */
 #include "config.h"
 
@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "guard.h"
@@ -43,6 +44,7 @@
 #define ASK_NS 20000u		/* so long a full stream's marks are asked for without a nap */
 #define NAP_ASK_NS 20000u	/* at least, if the driver has to be asked: that holds up launches */
 
+#define CHECKS 4u			/* of the device, in a watchdog period, by who waits for it */
 #define SPIN_IDLE_NS 20000u
 #define SPIN_IDLE_LAST_NS 5000u
 
@@ -167,10 +169,10 @@ static bool busy(struct rnl__worker *w)
 	       may_follow(w);
 }
 
-/* Once in a watchdog period: has the device failed under us? */
+/* Now and then: has the device failed under us?  A driver takes some of a period to say so. */
 static void check_device(struct rnl__worker *w, uint64_t now)
 {
-	if (now - w->last_check < w->pool->watchdog_ns)
+	if (now - w->last_check < w->pool->watchdog_ns / CHECKS)
 		return;
 	w->last_check = now;
 	if (w->pool->device->ops->idle() < 0)
@@ -512,6 +514,21 @@ static void await_order(struct rnl__worker *w)
 		follow(w);
 }
 
+/*
+ * The pool may be gone as soon as it knows.  When its device has failed the thread stays, and
+ * does nothing: CUDA, which ends the thread's own stream, may never come back from that (seen
+ * on an H200 with driver 580: a destructor of the thread's waits for another thread of CUDA's).
+ */
+static void leave(struct rnl__worker *w)
+{
+	bool stays = rnl__device_failed(w->pool->device);
+
+	w->stays = stays;
+	(void)rnl__latch_drop(&w->present, 1);
+	while (stays)
+		pause();
+}
+
 void *rnl__loop_main(void *arg)
 {
 	struct rnl__worker *w = arg;
@@ -530,5 +547,6 @@ void *rnl__loop_main(void *arg)
 	w->track = NULL;
 	rnl__scratch_fini(&w->scratch);
 	rnl__stream_detach();
+	leave(w);
 	return NULL;
 }

@@ -32,20 +32,33 @@ static int start_thread(struct rnl__worker *w)
 	sigset_t all, before;
 	int ret;
 
+	rnl__latch_add(&w->present, 1);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	ret = -pthread_create(&w->thread, NULL, rnl__loop_main, w);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (ret)
+		(void)rnl__latch_drop(&w->present, 1);
 	w->started = !ret;
 	return ret;
+}
+
+/* Its thread ends, or touches nothing any more. */
+static void await_end(struct rnl__worker *w)
+{
+	rnl__latch_wait(&w->present, 0, RNL__NEVER);
+	if (w->stays)
+		pthread_detach(w->thread);
+	else
+		pthread_join(w->thread, NULL);
+	w->started = false;
 }
 
 /* Ends the thread of a worker that serves no more. */
 static void end_thread(struct rnl__worker *w)
 {
 	rnl__pool_order(w, RNL__END);
-	pthread_join(w->thread, NULL);
-	w->started = false;
+	await_end(w);
 	/* relaxed: its thread is gone; the next one has not heard of that order */
 	atomic_store_explicit(&w->orders, 0, memory_order_relaxed);
 }
@@ -257,6 +270,6 @@ void rnl__pool_dismiss(struct rnl_pool *pool)
 	}
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		if (pool->workers[i].started)
-			pthread_join(pool->workers[i].thread, NULL);
+			await_end(&pool->workers[i]);
 	}
 }

@@ -55,6 +55,8 @@ struct rnl__worker {
 	bool urgent;
 	bool started;			/* there is a thread; the resizer's */
 	bool serves;			/* read by the resizer when there are no orders */
+	bool stays;			/* its thread does not end: the device has failed */
+	_Atomic uint32_t present;	/* a latch: its thread may touch it, or the pool */
 	_Atomic uint32_t orders;
 	pthread_t thread;
 

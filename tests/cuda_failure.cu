@@ -235,6 +235,18 @@ START_TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms)
 }
 END_TEST
 
+/* CUDA may never come back from the end of a worker's thread. */
+START_TEST(with_nothing_queued_behind_the_pool_and_the_process_end)
+{
+	struct rnl_pool *pool = pool_of_kind(_i);
+
+	ck_assert_int_eq(rnl_job_init(&bad, run_bad), 0);
+	ck_assert_int_eq(rnl_submit(pool, &bad), 0);
+	ck_assert_int_eq(result_of(&bad), -EIO);
+	check_failed(pool, _i);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("cuda_failure");
@@ -243,6 +255,7 @@ static Suite *make_suite(void)
 	tcase_add_loop_test(tc, under_a_stream_of_jobs_each_ends_and_those_that_are_done_were_done,
 			    0, 2);
 	tcase_add_loop_test(tc, eight_busy_workers_and_what_is_queued_end_within_200_ms, 0, 2);
+	tcase_add_loop_test(tc, with_nothing_queued_behind_the_pool_and_the_process_end, 0, 2);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
@@ -250,5 +263,7 @@ static Suite *make_suite(void)
 int main(void)
 {
 	rnl_setup();		/* a hardware queue for each of the kernels that are held */
+	/* CUDA may not load one beside those that are held. */
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	return suite_main(make_suite);
 }

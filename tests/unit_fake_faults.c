@@ -182,6 +182,25 @@ START_TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
 }
 END_TEST
 
+/* Seen on a GPU: CUDA did not come back from the end of a worker's thread. */
+START_TEST(a_pool_is_taken_down_whose_threads_cannot_end)
+{
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct rnl_job jobs[NR];
+
+	ck_assert_int_eq(fake_plan("stay"), 0);
+	for (int i = 0; i < NR; i++) {
+		job_of(&jobs[i], filling_fn, NULL);
+		ck_assert_int_eq(rnl_submit(pool, &jobs[i]), 0);
+	}
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	fake_fail_sticky(cudaErrorIllegalAddress);
+	ck_assert_int_eq(rnl_submit(pool, &jobs[0]), 0);
+	ck_assert_int_eq(result_of(&jobs[0]), -EIO);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("fake faults");
@@ -194,6 +213,7 @@ static Suite *make_suite(void)
 	tcase_add_loop_test(tc, a_device_that_fails_later_does_so_too, 0, 2);
 	tcase_add_loop_test(tc, eight_busy_workers_and_what_is_queued_end_within_200_ms, 0, 2);
 	tcase_add_test(tc, a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure);
+	tcase_add_test(tc, a_pool_is_taken_down_whose_threads_cannot_end);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -41,7 +41,7 @@ const struct call_names call_names[NR_CALL_KINDS] = {
 static _Atomic int failing = NR_CALL_KINDS;
 static _Atomic long left;		/* to the call that fails */
 static _Atomic bool all_after;
-static _Atomic long nr_failed, memory, mappings, threads;
+static _Atomic long nr_failed, memory, mappings, threads, detached;
 
 void calls_fail(enum call_kind kind, long nth, bool all)
 {
@@ -144,11 +144,20 @@ WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attr, void
 	return ret;
 }
 
-/* None of the library's is detached. */
 WRAPPED(int, pthread_join, pthread_t thread, void **result)
 {
 	int ret = __real_pthread_join(thread, result);
 
+	threads -= !ret;
+	return ret;
+}
+
+/* Nobody waits for a worker of a device that has failed: it does not come to its end. */
+WRAPPED(int, pthread_detach, pthread_t thread)
+{
+	int ret = __real_pthread_detach(thread);
+
+	detached += !ret;
 	threads -= !ret;
 	return ret;
 }
@@ -236,7 +245,7 @@ void living_now(struct living *living)
 		fake_alive(&alive);
 	*living = (struct living){
 		.memory = memory, .mappings = mappings,
-		.descriptors = nr_descriptors(), .threads = threads,
+		.descriptors = nr_descriptors(), .threads = threads, .detached = detached,
 		.streams = alive.streams, .events = alive.events, .pools = alive.pools,
 		.graphs = alive.graphs,
 		.device_bytes = alive.device_bytes, .pinned_bytes = alive.pinned_bytes,

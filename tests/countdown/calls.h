@@ -27,7 +27,8 @@ long calls_stop(void);
 /* What there is now of what the process may leave behind. */
 struct living {
 	long memory, mappings, descriptors;
-	long threads;		/* started and not joined */
+	long threads;		/* started, and nobody has joined or detached them */
+	long detached;
 	unsigned streams, events, pools, graphs;	/* CUDA's */
 	unsigned long long device_bytes, pinned_bytes;
 };

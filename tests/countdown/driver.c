@@ -130,8 +130,9 @@ static void check_left(const struct operation *operation, const struct living *b
 	struct living left;
 
 	living_now(&left);
-	expect_msg(left.threads == before->threads, "%ld threads were not joined",
+	expect_msg(left.threads == before->threads, "%ld threads were left",
 		   left.threads - before->threads);
+	expect_msg(left.detached == before->detached || fault_lasts(), "a thread was detached");
 	expect_msg(left.descriptors == before->descriptors, "%ld descriptors were left",
 		   left.descriptors - before->descriptors);
 	expect_msg(left.mappings == before->mappings, "%ld mappings were left",

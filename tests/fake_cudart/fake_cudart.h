@@ -29,6 +29,8 @@
  *					issue; before its first use (0: one for each)
  *	logs				the driver's log of refused calls, as since 12.9
  *	junk				freed device memory is filled with 0xdb
+ *	stay				threads that had a stream of their own never end once
+ *					the device has failed (seen, but not always)
  *	misuse=abort			a misuse ends the process, and says what it was
  */
 #ifndef FAKE_CUDART_H

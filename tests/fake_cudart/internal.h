@@ -112,7 +112,7 @@ struct fake_settings {
 	uint64_t seed;
 	unsigned delay_calls_us, delay_ops_us;
 	uint64_t memory_bytes, pinned_bytes, nr_queues;
-	bool no_writes, logs, junk, abort_on_misuse;
+	bool no_writes, logs, junk, stay, abort_on_misuse;
 };
 extern struct fake_settings fake__settings;
 extern const char *const fake__names[FAKE_NR_FUNCTIONS];

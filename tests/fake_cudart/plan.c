@@ -112,6 +112,10 @@ static int read_field(char *field)
 		s->junk = true;
 		return 0;
 	}
+	if (!strcmp(field, "stay")) {
+		s->stay = true;
+		return 0;
+	}
 	if (!strcmp(field, "misuse=abort")) {
 		s->abort_on_misuse = true;
 		return 0;
@@ -181,12 +185,12 @@ void fake_plan_print(FILE *to)
 	const struct fake_settings *s = &fake__settings;
 
 	fake__lock();
-	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu%s%s%s%s",
+	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu%s%s%s%s%s",
 		(unsigned long long)s->seed, s->delay_calls_us, s->delay_ops_us,
 		(unsigned long long)s->memory_bytes, (unsigned long long)s->pinned_bytes,
 		(unsigned long long)s->nr_queues,
 		s->no_writes ? ",nowrite" : "", s->logs ? ",logs" : "", s->junk ? ",junk" : "",
-		s->abort_on_misuse ? ",misuse=abort" : "");
+		s->stay ? ",stay" : "", s->abort_on_misuse ? ",misuse=abort" : "");
 	for (unsigned i = 0; i < FAILS_MAX; i++) {
 		const struct failure *f = &failures[i];
 

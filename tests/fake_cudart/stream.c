@@ -9,6 +9,7 @@
  *	A stream lives while its handle, its executor or a point names it.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -79,9 +80,14 @@ static void end(struct fake_stream *stream)
 
 static void thread_ends(void *stream)
 {
+	bool stays;
+
 	fake__lock();
+	stays = fake__settings.stay && fake__failed() != cudaSuccess;
 	end(stream);
 	fake__unlock();
+	while (stays)
+		pause();
 }
 
 /*
