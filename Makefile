@@ -377,23 +377,26 @@ GPU_SRCS := \
 GPU_KERNELS := gpu_kernels.cu
 GPU_DOUBLE  := gpu_double.c
 SCRIPTS := \
-	abi.sh \
 	bench_gpu_quick.sh \
 	bench_quick.sh \
 	cli_causes.sh \
 	cli_lint.sh \
 	cli_report.sh \
-	configure-current.sh \
 	install.sh \
-	layering.sh \
 	legacy-stream.sh \
-	lint-calls.sh \
-	lists.sh \
 	manual.sh \
-	mo-pairs-src.sh \
-	model.sh \
 	nvtx.sh \
 	symbols.sh \
+	# EOL
+# What they say does not depend on how the library is built.
+TREE_SCRIPTS := \
+	abi.sh \
+	configure-current.sh \
+	layering.sh \
+	lint-calls.sh \
+	lists.sh \
+	mo-pairs-src.sh \
+	model.sh \
 	systemd-unit.sh \
 	# EOL
 
@@ -698,7 +701,7 @@ bench-gpu: tests/bench/gpu
 	@tests/bench/gpu $(BENCH) || { rc=$$?; [ $$rc = 77 ] && echo 'make bench-gpu is skipped'; }
 endif
 
-# ---- make check: T='unit_% api_queue' runs only these --------------------------
+# ---- make check: T='unit_% api_queue' runs only these; TREE=no not TREE_SCRIPTS --
 T ?= %
 TIMEOUT ?= $(if $(sanitizer),900,300)
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
@@ -708,7 +711,8 @@ RUNS := $(UNITS:%=tests/%) $(if $(weaks),$(weaks:%=tests/%),$(WEAKS:%=sanitized:
 	$(foreach t,$(DEVICES:%=tests/%) $(TESTS_SO),host:$t $(if $(fakes),fake:$t) cuda:$t) \
 	$(foreach t,$(DEVICE_SCRIPTS:%=$(srcdir)/tests/%),host:$t cuda:$t) \
 	$(if $(fakes),$(FAKE_SCRIPTS:%=fake:$(srcdir)/tests/%)) \
-	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) $(SCRIPTS:%=$(srcdir)/tests/%)
+	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) $(SCRIPTS:%=$(srcdir)/tests/%) \
+	$(if $(filter no,$(TREE)),,$(TREE_SCRIPTS:%=$(srcdir)/tests/%))
 wanted = $(foreach r,$1,$(if $(filter $T,$(basename $(notdir $r))),$r))
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \

@@ -7,14 +7,18 @@
 dir=$(cd "${srcdir:-.}/tests/model" && pwd) || exit
 [ -z "${sanitizer:-}" ] || { echo 'SKIP: a model is the same under a sanitizer'; exit 77; }
 command -v spin >/dev/null || { echo 'SKIP: there is no spin: make deps installs it'; exit 77; }
+[ $# != 0 ] || set -- "$dir"/*.pml
+if [ $# != 1 ]; then	# as many at a time as there are CPUs
+	printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' sh "$0" '{}'
+	exit
+fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/model.XXXXXX") && trap 'rm -rf "$work"' EXIT || exit
 trap 'exit 1' HUP INT TERM
 cd "$work" || exit
-nr=0 rc=0
+rc=0
 
 ends() {	# ends STATUS NAME
-	nr=$((nr + 1))
-	if [ "$1" = 0 ]; then echo "ok $nr - $2"; else echo "not ok $nr - $2"; rc=1; fi
+	if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; rc=1; fi
 }
 # goes MODEL [-DBREAK_x [-Ox]]: leaves in states, seconds, errors and found what spin says; fails if that is nothing.
 goes() {
@@ -31,22 +35,19 @@ goes() {
 	[ "$states" ] && [ "$errors" ]
 }
 
-[ $# != 0 ] || set -- "$dir"/*.pml
-for model; do
-	model=$(basename "$model" .pml) one=
-	case $model in
-	*,*) one=${model#*,} model=${model%,*} ;;
-	*)
-		goes "$model" && [ "$errors" = 0 ]
-		ends $? "$model: ${states:-no} states, ${errors:-no answer,} errors, $seconds s"
-		[ "$errors" = 0 ] || sed 's/^/# /' log
-		;;
-	esac
-	broken_ones=$(grep -oE '^#(ifn?def|elif) BREAK_[A-Z0-9]+' "$dir/$model.pml" | sed 's/.* //' | grep -x "${one:-.*}" | sort -u)
-	[ "$broken_ones" ] || ends 1 "$model${one:+, $one}: there is nothing broken"
-	for broken in $broken_ones; do
-		goes "$model" "-D$broken" -O1 && [ "$errors" != 0 ]
-		ends $? "$model, $broken: ${found:-nothing} found in ${states:-no} states"
-	done
+model=$(basename "$1" .pml) one=
+case $model in
+*,*) one=${model#*,} model=${model%,*} ;;
+*)
+	goes "$model" && [ "$errors" = 0 ]
+	ends $? "$model: ${states:-no} states, ${errors:-no answer,} errors, $seconds s"
+	[ "$errors" = 0 ] || sed 's/^/# /' log
+	;;
+esac
+broken_ones=$(grep -oE '^#(ifn?def|elif) BREAK_[A-Z0-9]+' "$dir/$model.pml" | sed 's/.* //' | grep -x "${one:-.*}" | sort -u)
+[ "$broken_ones" ] || ends 1 "$model${one:+, $one}: there is nothing broken"
+for broken in $broken_ones; do
+	goes "$model" "-D$broken" -O1 && [ "$errors" != 0 ]
+	ends $? "$model, $broken: ${found:-nothing} found in ${states:-no} states"
 done
 exit $rc
