@@ -8,6 +8,20 @@
 
 #include <stddef.h>
 
+/* What programs compiled for the first release pass as a struct's size: it only grows, at its end. */
+enum {
+	RNL__FIRST_BATCHER_ATTR	= 80,
+	RNL__FIRST_BATCHER_STATS = 72,
+	RNL__FIRST_DEVICE_INFO	= 96,
+	RNL__FIRST_HEALTH	= 48,
+	RNL__FIRST_MAP		= 120,
+	RNL__FIRST_MAP_REPORT	= 88,
+	RNL__FIRST_OVERLAP	= 240,
+	RNL__FIRST_POOL_ATTR	= 152,
+	RNL__FIRST_POOL_STATS	= 344,
+	RNL__FIRST_TRACE_ATTR	= 24,
+};
+
 /* No struct of ours comes near: a size that is more was never set. */
 #define RNL__STRUCT_MAX 4096
 

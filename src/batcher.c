@@ -19,11 +19,7 @@
 #define REQUEST_MAX ((size_t)RNL__SLAB_UNITS_MAX * RNL__SLAB_UNIT)
 
 #define FLAGS (RNL_BATCHER_VARIABLE | RNL_BATCHER_STATUS)
-#define FIRST_ATTR_SIZE 80	/* of struct rnl_batcher_attr in 0.1 */
-#define FIRST_STATS_SIZE 72	/* of struct rnl_batcher_stats in 0.1 */
 
-_Static_assert(sizeof(struct rnl_batcher_attr) >= FIRST_ATTR_SIZE, "attributes only grow");
-_Static_assert(sizeof(struct rnl_batcher_stats) >= FIRST_STATS_SIZE, "statistics only grow");
 _Static_assert(RNL__SLOTS_MAX < 1u << RNL__SLAB_SLOT_BITS, "a slab's word counts its slots");
 _Static_assert(RNL__SLABS_MAX < 1u << RNL__SLAB_TURN_BITS, "slabs' turns differ");
 
@@ -155,7 +151,7 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 		return ret;
 	if (!bp || !user_attr)
 		return -EINVAL;
-	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, FIRST_ATTR_SIZE);
+	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, RNL__FIRST_BATCHER_ATTR);
 	if (!ret)
 		ret = check_attr(&attr);
 	if (!ret && rnl__device_failed(pool->device))
@@ -211,7 +207,7 @@ int rnl_batcher_stats(struct rnl_batcher *b, struct rnl_batcher_stats *stats)
 	int ret = b ? rnl__pool_check(b->pool) : -EINVAL;
 
 	if (!ret)
-		ret = rnl__check_out(stats, FIRST_STATS_SIZE);
+		ret = rnl__check_out(stats, RNL__FIRST_BATCHER_STATS);
 	if (ret)
 		return ret;
 	/* relaxed: a figure */

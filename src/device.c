@@ -62,7 +62,7 @@ int rnl_device_info(const char *name, struct rnl_device_info *info)
 	struct rnl__device *device;
 	int ret;
 
-	ret = rnl__check_out(info, sizeof(*info));
+	ret = rnl__check_out(info, RNL__FIRST_DEVICE_INFO);
 	if (ret)
 		return ret;
 	ret = rnl__device_open(name, &device);

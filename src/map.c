@@ -23,9 +23,6 @@
 #define STAGED_BYTES (256u << 20) /* of page-locked memory that CPUs fill and empty */
 
 #define FLAGS (RNL_MAP_COPIES_FIRST | RNL_MAP_IN_ORDER | RNL_MAP_TIMED)
-#define FIRST_SIZE 120		/* of struct rnl_map in 0.1 */
-
-_Static_assert(sizeof(struct rnl_map) >= FIRST_SIZE, "a map only grows");
 
 /* ---- what is asked for --------------------------------------------------- */
 
@@ -58,7 +55,7 @@ static int check(const struct rnl_map *is)
 		return -EINVAL;
 	if (is->halo_before > is->chunk || is->halo_after > is->chunk)
 		return -EINVAL;
-	if (is->report && rnl__check_out(is->report, sizeof(*is->report)))
+	if (is->report && rnl__check_out(is->report, RNL__FIRST_MAP_REPORT))
 		return -EINVAL;
 	return check_arrays(is);
 }
@@ -328,7 +325,7 @@ int rnl_map(struct rnl_pool *pool, const struct rnl_map *user_map, struct rnl_ba
 		return ret;
 	if (!user_map || !barrier || barrier->pool != pool)
 		return -EINVAL;
-	ret = rnl__copy_in(&is, sizeof(is), user_map, FIRST_SIZE);
+	ret = rnl__copy_in(&is, sizeof(is), user_map, RNL__FIRST_MAP);
 	if (!ret)
 		ret = check(&is);
 	if (!ret && rnl__device_failed(pool->device))

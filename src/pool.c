@@ -50,7 +50,7 @@ int rnl_pool_device(struct rnl_pool *pool, struct rnl_device_info *info)
 	int ret = rnl__pool_check(pool);
 
 	if (!ret)
-		ret = rnl__check_out(info, sizeof(*info));
+		ret = rnl__check_out(info, RNL__FIRST_DEVICE_INFO);
 	if (!ret)
 		rnl__copy_out(info, &pool->device->info, sizeof(*info));
 	return ret;

@@ -44,9 +44,7 @@
  * and streams that are not evenly loaded cost more.
  */
 #define HOME_FOR 15
-#define FIRST_ATTR_SIZE 152	/* of struct rnl_pool_attr in 0.1 */
 
-_Static_assert(sizeof(struct rnl_pool_attr) >= FIRST_ATTR_SIZE, "attributes only grow");
 _Static_assert(sizeof(struct rnl_job) <= 128, "a job is two cache lines");
 
 /* ---- creating ------------------------------------------------------------ */
@@ -224,7 +222,7 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 
 	if (!poolp)
 		return -EINVAL;
-	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, FIRST_ATTR_SIZE);
+	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, RNL__FIRST_POOL_ATTR);
 	if (ret)
 		return ret;
 	fill_in(&attr);

@@ -79,7 +79,7 @@ int rnl_pool_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats)
 	int ret = rnl__pool_check(pool);
 
 	if (!ret)
-		ret = rnl__check_out(stats, sizeof(*stats));
+		ret = rnl__check_out(stats, RNL__FIRST_POOL_STATS);
 	if (ret)
 		return ret;
 	rnl__stats_add_all(&sum, pool);
@@ -93,7 +93,7 @@ int rnl_worker_stats(struct rnl_pool *pool, unsigned worker, struct rnl_pool_sta
 	int ret = rnl__pool_check(pool);
 
 	if (!ret)
-		ret = rnl__check_out(stats, sizeof(*stats));
+		ret = rnl__check_out(stats, RNL__FIRST_POOL_STATS);
 	if (!ret && worker >= rnl__pool_nr_workers(pool))
 		ret = -EINVAL;
 	if (ret)
@@ -148,7 +148,7 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 	unsigned nr;
 
 	if (!ret)
-		ret = rnl__check_out(out, sizeof(*out));
+		ret = rnl__check_out(out, RNL__FIRST_HEALTH);
 	if (ret)
 		return ret;
 	nr = rnl__pool_nr_workers(pool);

@@ -16,7 +16,6 @@
 #include "resize.h"
 #include "trace.h"
 
-#define FIRST_ATTR_SIZE sizeof(struct rnl_trace_attr)
 #define BUFFER_DEFAULT (4u << 20)
 #define BUFFER_MIN (64u << 10)
 #define BUFFER_MAX (1u << 30)
@@ -266,7 +265,7 @@ int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_tr
 	if (!ret && !path)
 		ret = -EINVAL;
 	if (!ret)
-		ret = rnl__copy_in(&attr, sizeof(attr), user, FIRST_ATTR_SIZE);
+		ret = rnl__copy_in(&attr, sizeof(attr), user, RNL__FIRST_TRACE_ATTR);
 	if (!ret)
 		ret = check_attr(&attr);
 	if (!ret && rnl__device_failed(pool->device))

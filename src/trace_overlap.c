@@ -79,7 +79,7 @@ int rnl_trace_overlap(struct rnl_pool *pool, struct rnl_overlap *overlap)
 	int ret = rnl__pool_check(pool);
 
 	if (!ret)
-		ret = rnl__check_out(overlap, sizeof(*overlap));
+		ret = rnl__check_out(overlap, RNL__FIRST_OVERLAP);
 	if (!ret && rnl__pool_worker(pool))
 		ret = -EBUSY;
 	if (ret)
