@@ -957,7 +957,8 @@ RNL_API int rnl_stream_wait(int64_t timeout_ns);
  * The calling thread's implicit stream as the device knows it: a cudaStream_t
  * on CUDA, to be given to libraries that want one.  Never hand it to another
  * thread: per thread, the same handle names another stream.
- * Return: the stream; NULL on the host device, or if the thread has none.
+ * Return: the stream; NULL on the host device, or if the thread has none, as in a
+ *	forked child.
  * Since: 0.1
  */
 RNL_API void *rnl_stream(void);

@@ -268,7 +268,9 @@ int rnl_scratch(size_t bytes, void **memp)
 
 void *rnl_stream(void)
 {
-	return rnl__self.stream ? rnl__self.stream->native : NULL;
+	const struct rnl__stream *stream = rnl__self.stream;
+
+	return stream && rnl__self.generation == rnl__generation ? stream->native : NULL;
 }
 
 void *rnl_worker_data(void)

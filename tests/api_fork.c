@@ -166,6 +166,7 @@ static void check_all_owner_dead(struct parents *p)
 	CHILD_ASSERT(rnl_thread_attach(p->pool) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_fill(p->on_device, 2, 64) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_copy(p->pinned, p->on_device, 64) == -EOWNERDEAD);
+	CHILD_ASSERT(!rnl_stream());
 	CHILD_ASSERT(launch_store(NULL, NULL, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_stream_wait(RNL_FOREVER) == -EOWNERDEAD);
 	mem = p;
