@@ -21,7 +21,8 @@
  *					`any`, fails with that cudaError_t
  *	nofail				forgets the failures so far
  *	seed=N				of the delays; 0: by the clock, and printed
- *	delay_calls=US, delay_ops=US	calls, operations take up to so much longer
+ *	delay_calls=US, delay_ops=US	calls, operations take up to so much longer, so that
+ *					streams pass each other, and events come in another order
  *	memory=BYTES[K|M|G]		the device's; before its first use (256M)
  *	pinned=BYTES[K|M|G]		how much may be page-locked
  *	nowrite				no cuStreamWriteValue32
