@@ -23,7 +23,8 @@
  * a load and a store; BREAK_TOLD a reap that stops early does not write;
  * BREAK_CLEAR who empties the descriptor does not note that; BREAK_WAIT destroy does
  * not wait for who is about to write; BREAK_DROP a reap drops the job before it read
- * its link; BREAK_PUSH a push writes by the head that it saw first.
+ * its link; BREAK_PUSH a push writes by the head that it saw first; BREAK_COUNT the
+ * arming is seen before `writing` is counted, as without the release of [cq.A1].
  */
 #define NONE 0
 #define ARMED 9
@@ -134,7 +135,9 @@ inline arm()
 		armed = !pushed()
 #endif
 	:: else ->
+#ifndef BREAK_COUNT
 		writing++;				/* rnl__latch_add() */
+#endif
 #ifdef BREAK_STORE
 		armed = (head == NONE);
 		if
@@ -148,6 +151,9 @@ inline arm()
 			:: else
 			fi
 		};
+#ifdef BREAK_COUNT
+		writing++;
+#endif
 		if
 		:: armed
 		:: else -> writing--
