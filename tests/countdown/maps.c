@@ -86,6 +86,11 @@ static void in_place(struct rnl_pool *pool)
 				      .flags = RNL_MAP_COPIES_FIRST });
 }
 
+static void borders_kept(struct rnl_pool *pool)
+{
+	prepare(pool, &(struct task){ .in = PAGEABLE, .out = IN_PLACE, .before = 1, .after = 1 });
+}
+
 static void pageable(struct rnl_pool *pool)
 {
 	prepare(pool, &(struct task){ .in = PAGEABLE, .out = PAGEABLE, .before = 1,
@@ -115,6 +120,7 @@ static void reported(struct rnl_pool *pool)
 const struct operation map_operations[] = {
 	MAP("page-locked, with halos", pinned),
 	MAP("in place, copies first", in_place),
+	MAP("in place, pageable, with halos", borders_kept),
 	MAP("pageable, copies first", pageable),
 	MAP("read and written by callbacks", called),
 	MAP("read and written in order", in_order),

@@ -126,6 +126,7 @@ static int create_default(struct rnl_pool **pool)
 
 	attr.device = test_device();
 	attr.nr_workers = 1;
+	attr.nr_urgent = 1;
 	return create_with(pool, &attr);
 }
 
