@@ -9,7 +9,7 @@ them that no test runs and why.  A row of COVERAGE_MD explains some lines of one
 
     | `file.c` | `function` | lines | why |
 
-Exits with 1 if a function has more such lines than that, if a row names what is not there,
+Exits with 1 if there are some more such lines than that, if a row names what is not there,
 or if the library is below 95 % of lines or 85 % of branches."""
 import json
 import os
@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections import defaultdict
 
 LINES, BRANCHES = 95, 85	# per cent of the library
+CHANCE = 3			# lines that some runs miss
 
 rc = 0
 
@@ -90,11 +91,12 @@ for name, count in total.items():
     count.row(name)
 
 print("\nlines that no test runs:")
-nr_explained = 0
+nr_explained = nr_unexplained = 0
 for (file, function), lines in sorted(unreached.items()):
     explained, reason = why.get((file, function), (0, ""))
     if len(lines) > explained:
-        wrong(f"{len(lines)} lines of {function} of {file} are not run, {explained} explained")
+        nr_unexplained += len(lines) - explained
+        print(f"coverage: {len(lines)} lines of {function} of {file} are not run, {explained} explained")
         source = open(os.path.join(src, file)).readlines()
         for line in lines:
             print(f"    {file}:{line}: {source[line - 1].strip()}")
@@ -110,6 +112,8 @@ for file, function in sorted(set(why) & functions - set(unreached)):
     print(f"{file}: {function}: explained, and run this time")
 print(f"{sum(map(len, unreached.values()))} lines, {nr_explained} of them explained")
 
+if nr_unexplained > CHANCE:
+    wrong(f"{nr_unexplained} lines are neither run nor explained: test them, or say why in {sys.argv[2]}")
 library = total["the library"]
 if percent(library.run, library.lines) < LINES:
     wrong(f"the library is below {LINES} % of lines")
