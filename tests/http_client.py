@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A strict HTTP client, and examples/http_server as a child process: for check_http.py."""
+import glob
 import os
 import re
 import signal
@@ -126,6 +127,25 @@ def ask(port, path, body=None, **more):
         return connection.ask(path, body, **more)
     finally:
         connection.close()
+
+
+def state_of(path):
+    """Return: the letter of a process or a thread, by its stat file; Z if it is gone."""
+    try:
+        with open(path) as stat:
+            return stat.read().rsplit(')', 1)[1].split()[0]
+    except OSError:
+        return 'Z'
+
+
+def freeze(pid):
+    """Stops a process, until SIGCONT.  Its threads run on for a moment after the signal: waits
+    for each, so that none of them accepts what comes from now on."""
+    os.kill(pid, signal.SIGSTOP)
+    end = time.monotonic() + PATIENCE
+    while any(state_of(path) not in 'TZ' for path in glob.glob('/proc/%d/task/*/stat' % pid)):
+        assert time.monotonic() < end, 'process %d does not stop' % pid
+        time.sleep(0.001)
 
 
 class Server:

@@ -6,7 +6,7 @@ import time
 
 import http_images as images
 from http_checks import BODIES, LINGER, SEED, SHORT, check, is_code, noise, same, server, stops
-from http_client import Connection, ask, request_bytes
+from http_client import Connection, ask, freeze, request_bytes
 from http_load import Load
 from http_stop import StopUnderLoad
 
@@ -24,7 +24,7 @@ def sigint_and_a_second_signal_end_it_too():
 def connections_not_yet_accepted_are_answered_before_it_ends():
     with server(LINGER) as running:
         body, want = BODIES[3]
-        running.signal(signal.SIGSTOP)
+        freeze(running.pid)
         waiting = [Connection(running.port) for _ in range(40)]
         for connection in waiting:
             connection.send(request_bytes('/wc', body))

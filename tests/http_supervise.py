@@ -7,8 +7,8 @@ import time
 
 import http_images as images
 from http_checks import BODIES, DEVICE, LINGER, SEED, Skip, check, is_code, noise, same, server
-from http_client import (PATIENCE, SANITIZER, Broken, Connection, Server, Unanswered, ask,
-                         request_bytes)
+from http_client import (PATIENCE, SANITIZER, Broken, Connection, Server, Unanswered, ask, freeze,
+                         request_bytes, state_of)
 from http_failure import CRASHES, WORKERS, FailUnderLoad, crash, needs_a_device, says_why
 from http_stop import StopUnderLoad
 
@@ -23,11 +23,7 @@ def until(true, what):
 
 
 def is_gone(pid):
-    try:
-        with open('/proc/%d/stat' % pid) as stat:
-            return stat.read().rsplit(')', 1)[1].split()[0] == 'Z'
-    except OSError:
-        return True
+    return state_of('/proc/%d/stat' % pid) == 'Z'
 
 
 def the_child(running):
@@ -134,7 +130,7 @@ def clients_that_wait_to_be_accepted_are_the_next_ones():
     with server(SUPERVISE) as running:
         body, want = BODIES[3]
         lost = the_child(running)
-        os.kill(lost, signal.SIGSTOP)
+        freeze(lost)
         waiting = [Connection(running.port) for _ in range(20)]
         for connection in waiting:
             connection.send(request_bytes('/wc', body))
