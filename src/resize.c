@@ -32,6 +32,9 @@ static int start_thread(struct rnl__worker *w)
 	sigset_t all, before;
 	int ret;
 
+	/* It could not attach itself, and would stay all the same, as every thread then does. */
+	if (rnl__device_failed(w->pool->device))
+		return -EIO;
 	rnl__latch_add(&w->present, 1);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A pool whose device has failed: every call says so, at once, and the pool can be destroyed. */
+#include <dirent.h>
+
 #include "gate.h"
 
 #define ILLEGAL_ADDRESS 700	/* cudaErrorIllegalAddress */
@@ -124,6 +126,48 @@ START_TEST(a_trace_that_runs_then_is_whole)
 }
 END_TEST
 
+/* How many threads this process has. */
+static unsigned nr_threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned nr = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+		nr += entry->d_name[0] != '.';
+	closedir(dir);
+	return nr;
+}
+
+/* Those of a pool's workers stay, so each that is started in vain would, too. */
+START_TEST(no_thread_is_started_for_a_device_that_has_failed)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool, *other = NULL;
+	struct rnl_job job;
+	unsigned before;
+
+	if (!test_fake())
+		test_skip("no_thread...: the double of the CUDA runtime fails on demand");
+	pool = pool_of(2);
+	hold_workers(pool, &gate, &job, 1);
+	fake_fail_sticky(ILLEGAL_ADDRESS);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), -EIO);
+	before = nr_threads();
+	attr.device = test_device();
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(rnl_pool_resize(pool, 4), -EIO);
+		ck_assert_int_eq(rnl_pool_create(&other, &attr), -EIO);
+		ck_assert_ptr_null(other);
+	}
+	ck_assert_uint_eq(nr_threads(), before);
+	rnl_pool_destroy(pool);
+	ck_assert_uint_eq(nr_threads(), before);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("failed");
@@ -131,6 +175,7 @@ static Suite *make_suite(void)
 
 	tcase_add_test(tc, every_call_says_that_the_device_has_failed);
 	tcase_add_test(tc, a_trace_that_runs_then_is_whole);
+	tcase_add_test(tc, no_thread_is_started_for_a_device_that_has_failed);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
