@@ -7,8 +7,8 @@
 #      RNL_TEST_DEVICE  where it works (host)
 HTTP_SERVER=${HTTP_SERVER:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/http_double || echo examples/http_server/http_server)}
 export HTTP_SERVER PYTHONDONTWRITEBYTECODE=1
-# For the slots of the sync handler, which are device memory, too.
-[ -z "${RNL_TEST_FAKE:-}" ] || export FAKE_CUDART="${FAKE_CUDART:+$FAKE_CUDART,}memory=2G"
+# For the slots of the sync handler, which are device memory, too; and the worst of a failed device.
+[ -z "${RNL_TEST_FAKE:-}" ] || export FAKE_CUDART="${FAKE_CUDART:+$FAKE_CUDART,}memory=2G,stay"
 if [ "${have_HTTP:-yes}" != yes ]; then
 	echo 'SKIP: examples/http_server is not built: configure says what is missing'
 	exit 77

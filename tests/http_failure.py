@@ -173,6 +173,14 @@ def one_that_is_to_leave_exits_with_75():
 
 
 @check
+def with_sync_it_exits_with_75_too():
+    needs_a_device()
+    with server('--handler=sync', '--exit-on-failure', *CRASHES) as running:
+        crash(running)
+        same(running.wait(), (75, ''), 'exit status and standard error')
+
+
+@check
 def one_that_is_to_leave_waits_for_nobody():
     needs_a_device()
     with server('--exit-on-failure', *CRASHES) as running:

@@ -219,6 +219,24 @@ static unsigned nr_open(const struct server *server)
 	return nr;
 }
 
+/*
+ * Loops that have told their end.  With --handler=sync their threads have used the device: if
+ * that has failed, CUDA may never come back from the end of one.  Nobody waits for that.
+ */
+static void let_threads_go(struct server *server)
+{
+	struct rnl_health health = RNL_HEALTH_INIT;
+	const bool failed = !rnl_pool_health(server->pool, &health) &&
+			    health.state == RNL_HEALTH_FAILED;
+
+	for (unsigned i = 0; i < server->opt.loops; i++) {
+		if (failed)
+			pthread_detach(server->loops[i].thread);
+		else
+			pthread_join(server->loops[i].thread, NULL);
+	}
+}
+
 /* Has the loops finish, and waits for them. */
 static void stop_loops(struct server *server, unsigned grace_s)
 {
@@ -240,8 +258,7 @@ static void stop_loops(struct server *server, unsigned grace_s)
 		if (ready > 0 && eventfd_read(server->ended_fd, &nr) == 0)
 			left -= (unsigned)nr;
 	}
-	for (unsigned i = 0; i < server->opt.loops; i++)
-		pthread_join(server->loops[i].thread, NULL);
+	let_threads_go(server);
 }
 
 int main(int argc, char **argv)
