@@ -387,6 +387,7 @@ SCRIPTS := \
 	manual.sh \
 	nvtx.sh \
 	symbols.sh \
+	unload.sh \
 	# EOL
 # What they say does not depend on how the library is built.
 TREE_SCRIPTS := \
@@ -553,8 +554,10 @@ src/%.o: INC += -I$(srcdir)/src
 $(SRCS_CUDA:%.c=src/%.o) src/ranges.o: INC += $(CUDA_CFLAGS)
 librunnel.a: $(OBJS)
 	$(call Q,AR)rm -f $@ && $(AR) rcs $@ $^
+# Not unloaded: threads that ever were attached come back to it when they end, and those of
+# workers whose device has failed stay in it.
 $(SO): $(OBJS) src/runnel.map
-	$(call Q,LD)$(LINK) -shared -Wl,-soname,$(SONAME) \
+	$(call Q,LD)$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete \
 	  -Wl,--version-script=$(filter %.map,$^) $(if $(sanitizer),,-Wl,-z,defs) \
 	  -o $@ $(OBJS) $(URCU_LIBS) $(CUDA_LIBS)
 	@ln -sf $(SO) $(SONAME) && ln -sf $(SO) librunnel.so
