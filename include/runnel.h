@@ -304,7 +304,8 @@ RNL_API int rnl_pool_close(struct rnl_pool *pool);
 RNL_API int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns);
 
 /*
- * Closes and drains the pool, ends its workers, and frees it.
+ * Closes and drains the pool, ends its workers, and frees it.  If its device has
+ * failed, their threads stay, asleep: CUDA may not come back from their end.
  * @pool: may be NULL.  No call on the pool, nor a wait for its jobs or a cancel
  *	of them, may run beside this one or follow it.
  * Context: blocks.  On a worker of the pool itself it only closes the pool
@@ -981,7 +982,8 @@ RNL_API void *rnl_worker_data(void);
  * Gives the calling thread an implicit stream on the pool's device, until
  * rnl_thread_detach() or the thread's end, which on CUDA does not wait for what
  * the thread issued.  A thread that is attached to that device already, by any
- * pool, or as a worker, stays as it is.  The stream outlives the pool.
+ * pool, or as a worker, stays as it is.  The stream outlives the pool.  When the
+ * device has failed, CUDA may not come back from the thread's end: do not join it.
  * Return: 0; -EINVAL pool is NULL; -EBUSY the thread is attached to another
  *	device; -ENOMEM; -EAGAIN the system would not start a thread; -EIO;
  *	-EOWNERDEAD.

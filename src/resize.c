@@ -62,7 +62,7 @@ static void end_thread(struct rnl__worker *w)
 {
 	rnl__pool_order(w, RNL__END);
 	await_end(w);
-	/* relaxed: its thread is gone; the next one has not heard of that order */
+	/* relaxed: its thread looks no more; the next one has not heard of that order */
 	atomic_store_explicit(&w->orders, 0, memory_order_relaxed);
 }
 
