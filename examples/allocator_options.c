@@ -120,6 +120,15 @@ static void look_at_device(struct allocator_options *opt)
 	exit(EXIT_FAILURE);
 }
 
+static _Noreturn void print_help(void)
+{
+	fputs(help, stdout);
+	if (!fflush(stdout))
+		exit(EXIT_SUCCESS);
+	fputs("allocator: not all of this could be written to standard output\n", stderr);
+	exit(EXIT_FAILURE);
+}
+
 static void parse(struct allocator_options *opt, int option, const char *arg)
 {
 	switch (option) {
@@ -145,8 +154,7 @@ static void parse(struct allocator_options *opt, int option, const char *arg)
 		opt->repeat = (unsigned)parse_number("repeat", arg, 1, REPEAT_MAX, false);
 		break;
 	case OPT_HELP:
-		fputs(help, stdout);
-		exit(EXIT_SUCCESS);
+		print_help();
 	default:		/* getopt_long() has said what is wrong */
 		try_help();
 	}

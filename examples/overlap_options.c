@@ -151,6 +151,15 @@ static void look_at_device(struct overlap_options *opt)
 	exit(EXIT_FAILURE);
 }
 
+static _Noreturn void print_help(void)
+{
+	fputs(help, stdout);
+	if (!fflush(stdout))
+		exit(EXIT_SUCCESS);
+	fputs("overlap: not all of this could be written to standard output\n", stderr);
+	exit(EXIT_FAILURE);
+}
+
 static void parse(struct overlap_options *opt, int option, const char *arg)
 {
 	switch (option) {
@@ -199,8 +208,7 @@ static void parse(struct overlap_options *opt, int option, const char *arg)
 		opt->trace = arg;
 		break;
 	case OPT_HELP:
-		fputs(help, stdout);
-		exit(EXIT_SUCCESS);
+		print_help();
 	default:		/* getopt_long() has said what is wrong */
 		try_help();
 	}

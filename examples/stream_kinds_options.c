@@ -97,6 +97,15 @@ static void look_at_device(struct kinds_options *opt)
 	exit(EXIT_FAILURE);
 }
 
+static _Noreturn void print_help(void)
+{
+	fputs(help, stdout);
+	if (!fflush(stdout))
+		exit(EXIT_SUCCESS);
+	fputs("stream_kinds: not all of this could be written to standard output\n", stderr);
+	exit(EXIT_FAILURE);
+}
+
 static void parse(struct kinds_options *opt, int option, const char *arg)
 {
 	switch (option) {
@@ -121,8 +130,7 @@ static void parse(struct kinds_options *opt, int option, const char *arg)
 		opt->svg = arg;
 		break;
 	case 'h':
-		fputs(help, stdout);
-		exit(fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS);
+		print_help();
 	default:		/* getopt_long() has said what is wrong */
 		try_help();
 	}

@@ -115,6 +115,9 @@ if [ -w /dev/full ]; then
 	"$ALLOCATOR" --device="$device" --requests=1 --repeat=1 >/dev/full 2>"$dir/err"
 	[ $? = 1 ] || complain 'status when nothing can be written'
 	grep -q '^allocator: .*standard output$' "$dir/err" || complain 'nothing can be written'
+	"$ALLOCATOR" --help >/dev/full 2>"$dir/err"
+	[ $? = 1 ] || complain 'status when the help cannot be written'
+	grep -q '^allocator: .*standard output$' "$dir/err" || complain 'the help cannot be written'
 fi
 ends 'says what failed'
 

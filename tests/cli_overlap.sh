@@ -166,6 +166,9 @@ if [ -w /dev/full ]; then
 	"$OVERLAP" --device="$device" --chunks=1 --repeat=1 >/dev/full 2>"$dir/err"
 	[ $? = 1 ] || complain 'status when nothing can be written'
 	grep -q '^overlap: .*standard output$' "$dir/err" || complain 'nothing can be written'
+	"$OVERLAP" --help >/dev/full 2>"$dir/err"
+	[ $? = 1 ] || complain 'status when the help cannot be written'
+	grep -q '^overlap: .*standard output$' "$dir/err" || complain 'the help cannot be written'
 fi
 ends 'says what failed'
 

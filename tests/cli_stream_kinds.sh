@@ -130,6 +130,9 @@ if [ -w /dev/full ]; then
 	"$KINDS" --device="$device" $small >/dev/full 2>"$dir/err"
 	[ $? = 1 ] || complain 'status when nothing can be written'
 	grep -q '^stream_kinds: .*standard output$' "$dir/err" || complain 'nothing can be written'
+	"$KINDS" --help >/dev/full 2>"$dir/err"
+	[ $? = 1 ] || complain 'status when the help cannot be written'
+	grep -q '^stream_kinds: .*standard output$' "$dir/err" || complain 'the help cannot be written'
 fi
 if [ "$fake" ]; then
 	for fails in cudaStreamCreateWithFlags:5:2 cudaLaunchKernel:20:719:sticky cudaStreamSynchronize:9:719:sticky; do

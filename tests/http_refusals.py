@@ -203,8 +203,8 @@ def clients_that_never_read_are_not_kept_in_memory():
 
 # ---- options -----------------------------------------------------------------
 
-def program(*arguments):
-    return subprocess.run([Server.PROGRAM, *arguments], stdout=subprocess.PIPE,
+def program(*arguments, stdout=subprocess.PIPE):
+    return subprocess.run([Server.PROGRAM, *arguments], stdout=stdout,
                           stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
 
 
@@ -212,6 +212,11 @@ def program(*arguments):
 def options_are_checked():
     same(program('--help').returncode, 0, 'status of --help')
     assert b'--listen=' in program('--help').stdout
+    if os.access('/dev/full', os.W_OK):
+        with open('/dev/full', 'wb') as full:
+            ended = program('--help', stdout=full)
+        same(ended.returncode, 1, 'status of --help that cannot be written')
+        assert b'standard output' in ended.stderr, ended.stderr
     for arguments, says in ((['--nope'], b'nope'), (['extra'], b'extra'), (['--slots'], b'slots'),
                             (['--slots=0'], b'--slots'), (['--slots=x'], b'--slots'),
                             (['--max-body=1T'], b'--max-body'), (['--max-body=-1'], b'--max-body'),

@@ -177,6 +177,15 @@ static const char *parse_device(const char *arg)
 	return arg;
 }
 
+static _Noreturn void print_help(void)
+{
+	fputs(help, stdout);
+	if (!fflush(stdout))
+		exit(EXIT_SUCCESS);
+	fputs("http_server: not all of this could be written to standard output\n", stderr);
+	exit(EXIT_FAILURE);
+}
+
 static void parse(struct options *opt, int option, const char *arg)
 {
 	static const char *const streams[] = { "per-thread", "private", NULL };
@@ -184,8 +193,7 @@ static void parse(struct options *opt, int option, const char *arg)
 
 	switch (option) {
 	case OPT_HELP:
-		fputs(help, stdout);
-		exit(EXIT_SUCCESS);
+		print_help();
 	case OPT_LISTEN:
 		parse_address(opt, arg);
 		break;
