@@ -159,9 +159,15 @@ static void trace_stages(const struct overlap_work *work, const char *file)
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
 	struct rnl_overlap seen = RNL_OVERLAP_INIT;
 	double wall;
+	int ret;
 
 	attr.timing = RNL_TRACE_EVERY;
-	must(rnl_trace_start(work->pool, file, &attr), file);
+	ret = rnl_trace_start(work->pool, file, &attr);
+	if (ret == -EINVAL) {	/* the attributes are in their range */
+		fprintf(stderr, "overlap: %s: a trace is written to a regular file\n", file);
+		exit(EXIT_FAILURE);
+	}
+	must(ret, file);
 	must(way->run(work, way->how | RNL_MAP_TIMED, &own), way->name);
 	/* The barrier is told before the worker's last job is. */
 	must(rnl_pool_drain(work->pool, RNL_FOREVER), "waiting for the workers");

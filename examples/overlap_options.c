@@ -205,6 +205,8 @@ static void parse(struct overlap_options *opt, int option, const char *arg)
 		opt->repeat = (unsigned)parse_number("repeat", arg, REPEAT_MAX, 1);
 		break;
 	case OPT_TRACE:
+		if (!*arg)
+			usage("--trace has no name of a file");
 		opt->trace = arg;
 		break;
 	case OPT_HELP:

@@ -108,6 +108,7 @@ else
 	[ "$(grep -cE '^ +"variant": ' "$dir/json")" -ge 11 ] || complain 'variants in the JSON'
 	double 1 --quick --lines=join --json=/nonexistent/file
 	says 'gpu: /nonexistent/file could not be written'
+	refuses '--json has no name of a file' --json=
 	ends 'writes every run as JSON'
 fi
 

@@ -106,6 +106,7 @@ else
 	holds 40 '^ +"rounds": \[$'
 	gives 1 --quick --json=/nonexistent/file
 	says 'rates: /nonexistent/file: No such file or directory'
+	refuses '--json has no name of a file' --json=
 	ends 'writes every figure as JSON'
 fi
 

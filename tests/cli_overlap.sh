@@ -151,6 +151,9 @@ refuses "'cuda:' is not good for --device: give auto, cuda, cuda:N or host" --de
 refuses "'dense' is not good for --callbacks: give sparse, or nothing" --callbacks=dense
 gives 1 --device="$device" --chunks=1 --chunk=4K --repeat=1 --trace=/no/such/directory/t.json
 grep -qF 'overlap: /no/such/directory/t.json: ' "$dir/err" || complain 'which trace?'
+gives 1 --device="$device" --chunks=1 --chunk=4K --repeat=1 --trace=/dev/null
+grep -qF 'overlap: /dev/null: a trace is written to a regular file' "$dir/err" || complain 'why no trace?'
+refuses '--trace has no name of a file' --trace=
 refuses "'file' is too much: all arguments are options" file
 refuses "overlap: unrecognized option '--what'" --what
 refuses "overlap: option '--chunks' requires an argument" --chunks

@@ -177,6 +177,8 @@ refuses "'b' is too much" a b
 refuses "unrecognized option '--what'" --what "$t"
 refuses "option '--json' doesn't allow an argument" --json=1 "$t"
 refuses "option '--html' requires an argument" --html
+refuses '--html has no name of a file' --html= "$t"
+refuses '--svg has no name of a file' --svg= "$t"
 refuses '/no/such/t.html: No such file or directory' --html=/no/such/t.html "$t"
 [ ! -w /dev/full ] || refuses '/dev/full: No space left on device' --svg=/dev/full "$t"
 gives 0 --help

@@ -184,9 +184,13 @@ int tool_report(int argc, char **argv)
 			wishes.json = true;
 			break;
 		case 'p':
+			if (!*optarg)
+				return tool_misused("--html has no name of a file");
 			wishes.html = optarg;
 			break;
 		case 's':
+			if (!*optarg)
+				return tool_misused("--svg has no name of a file");
 			wishes.svg = optarg;
 			break;
 		case 'h':

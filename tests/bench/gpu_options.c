@@ -144,6 +144,8 @@ static void parse(struct gpu_options *opt, int option, const char *arg)
 		if (!gpu_has_json())
 			bench_usage("--json needs jansson, and this was built without: install "
 				    "libjansson-dev, then ./configure again");
+		if (!*arg)
+			bench_usage("--json has no name of a file");
 		opt->json = arg;
 		break;
 	case OPT_QUICK:

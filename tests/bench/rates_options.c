@@ -145,6 +145,8 @@ static void parse(struct rates_options *opt, int option, const char *arg)
 		if (!rates_has_json())
 			bench_usage("--json needs jansson, and this was built without: install "
 			      "libjansson-dev, then ./configure again");
+		if (!*arg)
+			bench_usage("--json has no name of a file");
 		opt->json = arg;
 		break;
 	case OPT_QUICK:
