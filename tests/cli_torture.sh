@@ -76,9 +76,15 @@ ends 'an interrupt ends it after the round that is on, with its histogram'
 
 # ---- the command line ---------------------------------------------------------------
 gives 2 --seconds=soon
-says "'soon' is not good for --seconds"
-gives 2 --device=none
-says "'none' is not good for --device"
+says "'soon' is not good for --seconds: give a number from 1 to 100000000"
+gives 2 --seed=-1
+says "'-1' is not good for --seed: give a number from 0 to 18446744073709551615"
+gives 2 --round=0
+says "'0' is not good for --round: give a number from 1 to 18446744073709551615"
+for bad in none '' cuda: cuda:x cuda:1x; do
+	gives 2 --device="$bad"
+	says "'$bad' is not good for --device: give host, cuda or cuda:N"
+done
 gives 2 now
 says "'now' is too much"
 gives 2 --fast
@@ -86,4 +92,13 @@ says "Try 'torture --help'"
 gives 0 --help
 rows 1 '^Usage: torture \[OPTION\]'
 ends 'a command line that is wrong is told'
+
+if [ -w /dev/full ]; then
+	for args in --help "--device=$device --seconds=1"; do
+		"$TORTURE" $args >/dev/full 2>"$dir/err"
+		[ $? = 1 ] || complain "status of $args when nothing can be written"
+		says 'standard output'
+	done
+	ends 'a report that cannot be written is no success'
+fi
 echo "1..$nr"

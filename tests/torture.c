@@ -118,5 +118,5 @@ int main(int argc, char **argv)
 	else
 		run_rounds(options.first_round, UINT64_MAX);
 	tally_print();
-	return tally_nr_wrong() ? EXIT_FAILURE : EXIT_SUCCESS;
+	return tally_nr_wrong() || !is_printed() ? EXIT_FAILURE : EXIT_SUCCESS;
 }

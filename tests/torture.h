@@ -131,6 +131,7 @@ void tally_open(void);
 __attribute__((format(printf, 2, 3))) void tally_wrong(enum wrong wrong, const char *format, ...);
 uint64_t tally_nr_wrong(void);
 void tally_print(void);			/* the histogram, and a line of totals */
+bool is_printed(void);			/* all of it; else says so on standard error */
 
 static inline void tally_add(enum count count, uint64_t nr)
 {

@@ -19,6 +19,7 @@
 #pragma weak fake_plan
 
 #define EXIT_USAGE 2
+#define SECONDS_MAX 100000000	/* three years */
 
 struct options options;
 
@@ -39,8 +40,8 @@ static const char help[] =
 "Has threads do everything at once that runnel can do, in rounds that are drawn, and\n"
 "counts what its header promises and did not hold: all of it should be 0.  On the double\n"
 "of the CUDA runtime (tests/fake_cudart) calls fail and dawdle, and devices are lost.\n"
-"Exit status: 0 nothing was wrong; 1 something was; 77 there is no GPU.  Ctrl-C ends it\n"
-"after the round that is on.\n"
+"Exit status: 0 nothing was wrong; 1 something was, or the report could not be written;\n"
+"2 wrong arguments; 77 there is no GPU.  Ctrl-C ends it after the round that is on.\n"
 "\n"
 "      --seconds=N          how long; 10\n"
 "      --seed=N             of all draws; else by the clock, and printed\n"
@@ -50,51 +51,65 @@ static const char help[] =
 "\n"
 "env: RNL_TEST_SCALE is how many times slower than usual all is (sanitizers, wrappers).\n";
 
-static _Noreturn void usage(const char *option, const char *arg)
+static _Noreturn void try_help(void)
 {
-	if (option)
-		fprintf(stderr, "torture: '%s' is not good for --%s\n", arg, option);
 	fprintf(stderr, "Try 'torture --help' for more information.\n");
 	exit(EXIT_USAGE);
 }
 
-static uint64_t number(const char *option, const char *arg)
+static uint64_t number(const char *option, const char *arg, uint64_t min, uint64_t max)
 {
 	unsigned long long value;
 	char *end;
 
 	errno = 0;
-	value = strtoull(arg, &end, 0);
-	if (*arg < '0' || *arg > '9' || *end || errno)
-		usage(option, arg);
-	return value;
+	value = strtoull(arg, &end, 10);
+	if (*arg >= '0' && *arg <= '9' && !*end && !errno && value >= min && value <= max)
+		return value;
+	fprintf(stderr, "torture: '%s' is not good for --%s: give a number from %llu to %llu\n",
+		arg, option, (unsigned long long)min, (unsigned long long)max);
+	try_help();
+}
+
+static const char *device(const char *arg)
+{
+	const char *ordinal = strncmp(arg, "cuda:", 5) ? "" : arg + 5;
+
+	if (!strcmp(arg, "host") || !strcmp(arg, "cuda") ||
+	    (*ordinal && !ordinal[strspn(ordinal, "0123456789")]))
+		return arg;
+	fprintf(stderr, "torture: '%s' is not good for --device: give host, cuda or cuda:N\n", arg);
+	try_help();
+}
+
+static _Noreturn void print_help(void)
+{
+	fputs(help, stdout);
+	exit(is_printed() ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 static void parse(int option, const char *arg)
 {
 	switch (option) {
 	case OPT_SECONDS:
-		options.seconds = (double)number("seconds", arg);
+		options.seconds = (double)number("seconds", arg, 1, SECONDS_MAX);
 		break;
 	case OPT_SEED:
-		options.seed = number("seed", arg);
+		options.seed = number("seed", arg, 0, UINT64_MAX);
 		break;
 	case OPT_ROUND:
-		options.first_round = number("round", arg);
+		options.first_round = number("round", arg, 1, UINT64_MAX);
 		break;
 	case OPT_DEVICE:
-		if (strcmp(arg, "host") && strcmp(arg, "cuda") && strncmp(arg, "cuda:", 5))
-			usage("device", arg);
-		options.device = arg;
+		options.device = device(arg);
 		break;
 	case OPT_WRONG:
 		options.wrong = true;
 		break;
 	case OPT_HELP:
-		fputs(help, stdout);
-		exit(fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS);
+		print_help();
 	default:		/* getopt_long() has said what is wrong */
-		usage(NULL, NULL);
+		try_help();
 	}
 }
 
@@ -116,7 +131,7 @@ void options_parse(int argc, char **argv)
 	if (optind < argc) {
 		fprintf(stderr, "torture: '%s' is too much: all arguments are options\n",
 			argv[optind]);
-		usage(NULL, NULL);
+		try_help();
 	}
 	options.fake = !on_host() && fake_plan;
 }

@@ -71,5 +71,12 @@ void tally_print(void)
 		printf("; all jobs of a lost device ended within %.0f ms",
 		       (double)tally->slowest_end_ns * 1e-6);
 	printf("\n");
-	fflush(stdout);
+}
+
+bool is_printed(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return true;
+	fputs("torture: not all of this could be written to standard output\n", stderr);
+	return false;
 }
