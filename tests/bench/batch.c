@@ -283,13 +283,25 @@ static void measure_lone(void)
 	rnl_pinned_put(pool, plain.out);
 }
 
+/* Return: how many, or 0 if it is no number from 1 to PRODUCERS_MAX. */
+static unsigned producers(const char *arg)
+{
+	char *end;
+	const unsigned long nr = strtoul(arg, &end, 10);
+
+	return *arg >= '0' && *arg <= '9' && !*end && nr <= PRODUCERS_MAX ? (unsigned)nr : 0;
+}
+
 int main(int argc, char **argv)
 {
+	int wrong = argc < 3;
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct rnl_batcher_attr kind = RNL_BATCHER_ATTR_INIT;
 	const double seconds = getenv("BENCH_SECONDS") ? atof(getenv("BENCH_SECONDS")) : 2;
 
-	if (argc < 3) {
+	for (int i = 2; i < argc; i++)
+		wrong |= !producers(argv[i]);
+	if (wrong) {
 		fprintf(stderr, "usage: batch DEVICE PRODUCERS..., 1 to %d each\n", PRODUCERS_MAX);
 		return 2;
 	}
@@ -303,14 +315,10 @@ int main(int argc, char **argv)
 	kind.max_batch = setting("BENCH_MAX_BATCH", 256);
 	kind.max_in_flight = setting("BENCH_IN_FLIGHT", 4);
 	must(rnl_setup(), "rnl_setup");
-	must(rnl_pool_create(&pool, &attr), "rnl_pool_create");
+	must(rnl_pool_create(&pool, &attr), argv[1]);
 	must(rnl_batcher_create(&batcher, pool, &kind), "rnl_batcher_create");
-	for (int i = 2; i < argc; i++) {
-		int nr = atoi(argv[i]);
-
-		if (nr > 0 && nr <= PRODUCERS_MAX)
-			measure((unsigned)nr, seconds);
-	}
+	for (int i = 2; i < argc; i++)
+		measure(producers(argv[i]), seconds);
 	measure_lone();
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);

@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 	nr_files = argc - 3;
 	attr.device = argv[1];
 	attr.nr_workers = 1;
-	must(rnl_pool_create(&pool, &attr), "rnl_pool_create");
+	must(rnl_pool_create(&pool, &attr), argv[1]);
 	for (int run = 0; run < 3; run++) {
 		double rate = read_all((unsigned)nr_threads);
 

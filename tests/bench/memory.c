@@ -57,7 +57,7 @@ static struct rnl_pool *make_pool(uint64_t scratch_keep)
 	attr.device = device;
 	attr.nr_workers = 1;
 	attr.scratch_keep = scratch_keep;
-	must(rnl_pool_create(&pool, &attr), "rnl_pool_create");
+	must(rnl_pool_create(&pool, &attr), device);
 	return pool;
 }
 
