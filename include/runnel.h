@@ -1081,8 +1081,10 @@ struct rnl_chunk {
 	uint64_t nr;		/* elements; fewer in the last chunk alone */
 	uint64_t before, after;	/* elements there are beside them: the halos, or fewer at the
 				 * array's ends */
-	const void *in;		/* element `first`; halos lie before it and behind the last */
-	void *out;		/* room for nr elements; the same as `in` in place without halo */
+	const void *in;		/* element `first`, 256-byte aligned; halos lie before it and behind
+				 * the last */
+	void *out;		/* room for nr elements, aligned alike; the same as `in` in place
+				 * without halo */
 	void *arg;		/* as in struct rnl_map */
 };
 
@@ -1126,7 +1128,7 @@ struct rnl_map {
 	/* Issues what is to be done with a chunk, as a job's function does; 0 or an error. */
 	int (*fn)(const struct rnl_chunk *chunk);
 	void *arg;		/* for the callbacks */
-	uint64_t nr;		/* elements of the array */
+	uint64_t nr;		/* elements of the array; 0: the map is done at once */
 	uint64_t chunk;		/* elements of a chunk, or RNL_MAP_AUTO */
 	uint64_t halo_before, halo_after; /* elements that a chunk gets of its neighbours; not
 				 * more than a chunk */
@@ -1306,8 +1308,10 @@ struct rnl_batch {
 	uint32_t nr;		/* requests, 1 or more */
 	uint32_t reserved;
 	size_t in_bytes;	/* at `in`, of all of them */
-	const void *in;		/* request i: at in + i * attr.in_bytes, or in + spans[i].offset */
-	void *out;		/* its output: at out + i * attr.out_bytes; NULL if that is 0 */
+	const void *in;		/* request i: at in + i * attr.in_bytes, or in + spans[i].offset;
+				 * the first one 256-byte aligned */
+	void *out;		/* its output: at out + i * attr.out_bytes, aligned alike; NULL if
+				 * that is 0 */
 	const struct rnl_span *spans; /* on the device; NULL without RNL_BATCHER_VARIABLE */
 	int32_t *status;	/* on the device, nr times 0; NULL without RNL_BATCHER_STATUS.
 				 * What is left in status[i] is the result of request i: 0 or a
@@ -1351,9 +1355,11 @@ struct rnl_batcher_attr {
  */
 struct rnl_request {
 	struct rnl_job job;
-	void *in;		/* to be filled, from the reserve to the commit */
-	const void *out;	/* from when it is done until its release; NULL if out_bytes is 0,
-				 * or its whole batch failed */
+	void *in;		/* to be filled, from the reserve to the commit; aligned to the power
+				 * of two that divides attr.in_bytes, 64 at most, or with
+				 * RNL_BATCHER_VARIABLE to 16 */
+	const void *out;	/* from when it is done until its release, aligned alike by
+				 * out_bytes; NULL if that is 0, or its whole batch failed */
 	size_t in_bytes;	/* at `in` */
 	struct rnl_batcher *batcher;
 	uint64_t turn;

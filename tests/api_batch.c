@@ -6,19 +6,34 @@
 
 /* ---- sizes --------------------------------------------------------------- */
 
+/* To the power of two that divides @bytes, 64 at most. */
+static void is_aligned(const void *at, size_t bytes)
+{
+	const size_t unit = bytes & -bytes;
+
+	ck_assert_uint_eq((uintptr_t)at % (unit > 64 ? 64 : unit), 0);
+}
+
 static void send_and_receive(struct rnl_pool *pool, struct kind *kind, unsigned nr)
 {
 	struct rnl_batcher *batcher = batcher_of(pool, kind);
 	struct rnl_request requests[NR];
 	const size_t in = kind->attr.in_bytes;
+	const bool variable = kind->attr.flags & RNL_BATCHER_VARIABLE;
 
 	for (unsigned i = 0; i < nr; i++) {
 		request_of(&requests[i], NULL);
-		send(batcher, &requests[i],
-		     kind->attr.flags & RNL_BATCHER_VARIABLE ? 1 + i * 37 % in : in, i);
+		reserve(batcher, &requests[i], variable ? 1 + i * 37 % in : in);
+		is_aligned(requests[i].in, variable ? 16 : in);
+		request_fill(&requests[i], i);
+		ck_assert_int_eq(rnl_request_commit(&requests[i]), 0);
 	}
-	for (unsigned i = 0; i < nr; i++)
+	for (unsigned i = 0; i < nr; i++) {
+		ck_assert_int_eq(result_of(&requests[i].job), 0);
+		if (kind->attr.out_bytes)
+			is_aligned(requests[i].out, kind->attr.out_bytes);
 		receive(&requests[i], i, kind->attr.out_bytes);
+	}
 	ck_assert_uint_eq(counts_of(batcher).requests, nr);
 	ck_assert_uint_eq(counts_of(batcher).failed, 0);
 	rnl_batcher_destroy(batcher);

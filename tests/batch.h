@@ -97,7 +97,8 @@ static inline int kind_fn(const struct rnl_batch *batch)
 		return kind->error;
 	if (!batch->nr || !batch->in || !batch->in_bytes || !batch->out != !attr->out_bytes ||
 	    !batch->spans != !(attr->flags & RNL_BATCHER_VARIABLE) ||
-	    !batch->status != !(attr->flags & RNL_BATCHER_STATUS))
+	    !batch->status != !(attr->flags & RNL_BATCHER_STATUS) ||
+	    (uintptr_t)batch->in % 256 || (uintptr_t)batch->out % 256)
 		return -EPROTO;
 	return batch->spans ? launch_unpack(batch, attr->out_bytes) : copy_all(batch, attr);
 }

@@ -120,6 +120,8 @@ static inline int look_at(const struct rnl_chunk *c, struct task *t)
 		return say("halos of a wrong size", c->first, c->nr);
 	if (!c->in || !c->out != !t->out_bytes)
 		return say("memory that is missing, or there for nothing", c->first, c->nr);
+	if ((uintptr_t)c->in % 256 || (uintptr_t)c->out % 256)
+		return say("memory that is not aligned", c->first, c->nr);
 	if (t->out == IN_PLACE && (c->in == c->out) != !(t->before || t->after))
 		return say("in place, but not so on the device", c->first, c->nr);
 	for (uint64_t i = c->first; i < c->first + c->nr; i++)
