@@ -142,6 +142,9 @@ if [ -w /dev/full ]; then
 	"$RATES" --quick --rounds=1 --only=mutex --measures=forkjoin >/dev/full 2>"$dir/err"
 	[ $? = 1 ] || complain 'status when nothing can be written'
 	says 'rates: standard output: '
+	"$RATES" --help >/dev/full 2>"$dir/err"
+	[ $? = 1 ] || complain 'status when the help cannot be written'
+	says 'rates: standard output: '
 fi
 ends 'helps; tells when nothing can be written'
 echo "1..$nr"

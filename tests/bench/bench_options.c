@@ -32,7 +32,10 @@ void bench_usage(const char *format, ...)
 void bench_help(const char *text)
 {
 	fputs(text, stdout);
-	exit(fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS);
+	if (!fflush(stdout))
+		exit(EXIT_SUCCESS);
+	fprintf(stderr, "%s: standard output: %s\n", bench_name, strerror(errno));
+	exit(EXIT_FAILURE);
 }
 
 unsigned long bench_number_at(const char *arg, unsigned long max, char **end)
