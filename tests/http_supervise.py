@@ -194,6 +194,17 @@ def a_signal_to_the_child_ends_both():
 
 
 @check
+def one_that_does_not_end_is_killed():
+    with server(SUPERVISE, '--grace=1') as running:
+        child = the_child(running)
+        freeze(child)
+        status, errors = running.stop()
+        same(status, 1, 'exit status')
+        same(errors.count('process %d does not end' % child), 1, errors)
+        assert is_gone(child), 'an orphan'
+
+
+@check
 def the_child_of_a_parent_that_is_killed_ends_too():
     with server(SUPERVISE) as running:
         child = the_child(running)

@@ -15,7 +15,8 @@
  * itself has said why, and the parent exits as it did; as it does with 0, which is
  * what a child has that was told to end.
  *
- * SIGTERM and SIGINT are handed on, and the parent then exits as the child does.
+ * SIGTERM and SIGINT are handed on, and the parent then exits as the child does.  One that
+ * is still there some time after its grace, held by its driver perhaps, is killed.
  */
 #include "config.h"
 
@@ -35,6 +36,7 @@
 #define QUICK_S 10
 #define QUICK_MAX 5
 #define PAUSE_MS 100
+#define ENDING_S 4	/* of a child, after its grace */
 
 static sigset_t watched;
 
@@ -79,20 +81,40 @@ static void close_listeners(struct server *server)
 		close(server->listeners[i]);
 }
 
+/* Return: one of the watched signals, or -1 if there was none until @end, or not yet. */
+static int next_signal(double end)
+{
+	const double left = end - seconds();
+	struct timespec time = { 0, 0 };
+
+	if (left > 0) {
+		time.tv_sec = (time_t)left;
+		time.tv_nsec = (long)((left - (double)time.tv_sec) * 1e9);
+	}
+	return sigtimedwait(&watched, NULL, &time);
+}
+
 /* Waits for the child's end and hands signals on; return: whether there was one. */
 static bool await_end(struct server *server, pid_t child, int *status)
 {
+	double end = 0;
 	bool told = false;
 
 	while (waitpid(child, status, WNOHANG) != child) {
-		const int number = sigwaitinfo(&watched, NULL);
+		const int number = told ? next_signal(end) : sigwaitinfo(&watched, NULL);
 
-		if (number != SIGTERM && number != SIGINT)
-			continue;
-		if (!told)
-			close_listeners(server);
-		told = true;
-		kill(child, number);
+		if (number == SIGTERM || number == SIGINT) {
+			if (!told) {
+				close_listeners(server);
+				end = seconds() + server->opt.grace_s + ENDING_S;
+			}
+			told = true;
+			kill(child, number);
+		} else if (told && seconds() >= end) {
+			fprintf(stderr, "http_server: process %d does not end\n", (int)child);
+			kill(child, SIGKILL);
+			end += ENDING_S;
+		}
 	}
 	return told;
 }
@@ -110,13 +132,12 @@ static int exit_status(pid_t child, int status)
 /* Return: false if the parent was told to end meanwhile. */
 static bool pause_before(unsigned nr_quick)
 {
-	const long ms = nr_quick ? PAUSE_MS << (nr_quick - 1) : 0;
-	const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
+	const double end = seconds() + (nr_quick ? PAUSE_MS << (nr_quick - 1) : 0) * 1e-3;
 	int number;
 
 	do
-		number = sigtimedwait(&watched, NULL, &time);
-	while (number == SIGCHLD || (number < 0 && errno == EINTR));
+		number = next_signal(end);
+	while (number == SIGCHLD || (number < 0 && seconds() < end));
 	return number < 0;
 }
 
