@@ -177,6 +177,8 @@ refuses "'b' is too much" a b
 refuses "unrecognized option '--what'" --what "$t"
 refuses "option '--json' doesn't allow an argument" --json=1 "$t"
 refuses "option '--html' requires an argument" --html
+refuses "'$t' is the trace: give the picture another name" --html="$t" "$t"
+refuses "'$t' is the trace: give the picture another name" --svg="$dir/./${t##*/}" "$t"
 refuses '--html has no name of a file' --html= "$t"
 refuses '--svg has no name of a file' --svg= "$t"
 refuses '/no/such/t.html: No such file or directory' --html=/no/such/t.html "$t"

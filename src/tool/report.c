@@ -11,6 +11,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "tool.h"
 
@@ -173,6 +174,15 @@ static int report(const char *path, const struct wishes *wishes)
 	return status;
 }
 
+/* A picture in the place of its own trace would be the end of that. */
+static bool is_same_file(const char *path, const char *other)
+{
+	struct stat a, b;
+
+	return path && !stat(path, &a) && !stat(other, &b) && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
 int tool_report(int argc, char **argv)
 {
 	struct wishes wishes = { 0 };
@@ -204,5 +214,8 @@ int tool_report(int argc, char **argv)
 		return tool_misused("there is no trace to look at");
 	if (optind + 1 < argc)
 		return tool_misused("'%s' is too much: one trace at a time", argv[optind + 1]);
+	if (is_same_file(wishes.html, argv[optind]) || is_same_file(wishes.svg, argv[optind]))
+		return tool_misused("'%s' is the trace: give the picture another name",
+				    argv[optind]);
 	return report(argv[optind], &wishes);
 }
