@@ -1417,10 +1417,11 @@ RNL_API int rnl_request_init(struct rnl_request *request);
  * Context: lock-free; allocates nothing.
  * Ordering: what was in the slot before is not defined, and nobody uses it any more.
  * Return: 0, and the request is to be committed or cancelled; -EAGAIN all slabs are in use:
- *	requests are under way, or not released; -ESHUTDOWN the batcher or the pool was
- *	closed; -EIO the device has failed; -EBUSY the request is reserved, under way or
- *	not released; -EINVAL an argument is NULL, bytes is not as said, or the request was
- *	not initialised; -EOWNERDEAD.  Unless it is 0, the request is as it was.
+ *	requests are under way, or not released, so try again when one was; -ESHUTDOWN the
+ *	batcher or the pool was closed; -EIO the device has failed; -EBUSY the request is
+ *	reserved, under way or not released; -EINVAL an argument is NULL, bytes is not as
+ *	said, or the request was not initialised; -EOWNERDEAD.  Unless it is 0, the request
+ *	is as it was.
  * Since: 0.1
  */
 RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request *request,
@@ -1467,7 +1468,7 @@ RNL_API int rnl_request_cancel(struct rnl_request *request);
 
 /*
  * Gives the memory of a request back that is done, whatever its result: `out` is gone, and it
- * may be reserved again.
+ * may be reserved again.  rnl_job_result() of it stays, until then.
  * @request: of one thread at a time.
  * Context: lock-free.
  * Return: 0; -EBUSY it is not done; -EINVAL request is NULL, or was not committed, or was
