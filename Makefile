@@ -175,6 +175,7 @@ COUNTDOWN_SRCS := \
 # Not under a sanitizer: tests/weak takes ThreadSanitizer's place, for these of src/.
 WEAKS := \
 	unit_orders \
+	unit_weak \
 	# EOL
 WEAK_SRCS := \
 	inflight.c \
