@@ -114,6 +114,9 @@ print(f"{sum(map(len, unreached.values()))} lines, {nr_explained} of them explai
 
 if nr_unexplained > CHANCE:
     wrong(f"{nr_unexplained} lines are neither run nor explained: test them, or say why in {sys.argv[2]}")
+for name, count in total.items():
+    if not count.lines:
+        wrong(f"{name} was not counted: there is nothing of it in {sys.argv[1]}")
 library = total["the library"]
 if percent(library.run, library.lines) < LINES:
     wrong(f"the library is below {LINES} % of lines")
