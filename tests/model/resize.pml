@@ -4,7 +4,7 @@
  * src/resize.c; reserve_keyed(), reserve_open(), took_back() of src/place.c;
  * rnl__queue_reserve() [queue.R1], _leave() [queue.A1], _promise() [queue.K1],
  * _shut_lane() [queue.K2], _keyed_done(), _lane_done(), take_keyed() of src/queue.c;
- * loop(), idle(), may_leave(), may_hand_over(), await_order() of src/loop.c.
+ * loop(), idle(), may_leave(), may_follow(), await_order() of src/loop.c.
  *
  * Two workers serve by the table of generation 0; the pool is resized to one worker,
  * and back to two.  A thread submits two jobs of one key, which is worker 0's by each
@@ -213,7 +213,7 @@ active proctype resizer()
 /* ---- src/loop.c ---- */
 
 #define may_leave (orders[w] & LEAVE && room[w] == 0)
-#define may_hand_over (orders[w] & HAND_OVER && owed[lane(w, serving)] == 0)
+#define may_follow (orders[w] & HAND_OVER && owed[lane(w, serving)] == 0)
 #define victim (!(orders[w] & LEAVE) && len(open_lane[1 - w]))
 #define holds (len(keyed[lane(w, serving)]) || len(open_lane[w]))
 
@@ -263,7 +263,7 @@ next:	if
 	:: else
 	fi;
 	if
-	:: may_hand_over -> followed(HAND_OVER)
+	:: may_follow -> followed(HAND_OVER)
 	:: else
 	fi;
 	from = w;
@@ -301,7 +301,7 @@ next:	if
 	:: else
 	fi;
 	from = 0;
-	sleep_unless(holds || victim || may_leave || may_hand_over);	/* busy() */
+	sleep_unless(holds || victim || may_leave || may_follow);	/* busy() */
 end:	!asleep[w];
 	goto next
 }
