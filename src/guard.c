@@ -17,7 +17,8 @@
 #define HELD_NS 200000000u	/* how long these wait then to come in */
 #define FUNCTIONS 256u		/* watched at most; a power of two */
 #define HELD 1u			/* of the gate: a function is being watched */
-#define INSIDE 2u		/* one worker */
+#define MET 2u			/* and somebody, held for too long, has come in meanwhile */
+#define INSIDE 4u		/* one worker */
 
 enum state { NEW, KNOWN, REFUSED };
 
@@ -98,7 +99,8 @@ static void go_in(struct rnl__guard *g)
 		 * [guard.E1] acquire: the capture that held us has ended before we call
 		 * anything; pairs with [guard.H2].
 		 */
-		if (atomic_compare_exchange_weak_explicit(&g->gate, &word, word + INSIDE,
+		if (atomic_compare_exchange_weak_explicit(&g->gate, &word,
+							  (word & HELD ? word | MET : word) + INSIDE,
 							  memory_order_acquire,
 							  memory_order_relaxed))
 			return;
@@ -129,7 +131,7 @@ void rnl__guard_leave(struct rnl__worker *w)
 static void let_in(struct rnl__guard *g)
 {
 	/* [guard.H2] release: the capture has ended; pairs with [guard.E1] */
-	atomic_fetch_and_explicit(&g->gate, ~HELD, memory_order_release);
+	atomic_fetch_and_explicit(&g->gate, ~(HELD | MET), memory_order_release);
 	(void)rnl__futex_wake(&g->gate, INT_MAX);
 }
 
@@ -155,10 +157,10 @@ static int hold(struct rnl__guard *g)
 	return -ETIMEDOUT;
 }
 
-/* Whether we are still alone; who was held for too long comes in. */
+/* Whether we have been alone; who was held for too long comes in, and may have left again. */
 static bool alone(struct rnl__guard *g)
 {
-	/* relaxed: a hint */
+	/* relaxed: what CUDA refused us for another's sake, it did after that one had come in */
 	return atomic_load_explicit(&g->gate, memory_order_relaxed) == (INSIDE | HELD);
 }
 
