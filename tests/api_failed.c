@@ -23,40 +23,92 @@ static int batch_fn(const struct rnl_batch *batch)
 	return 0;
 }
 
-static void refused(struct rnl_pool *pool)
+/*
+ * What was there before the device failed: with it the calls below could do without CUDA,
+ * so that it is not CUDA alone that refuses them.
+ */
+struct before {
+	struct rnl_batcher_attr attr;
+	struct rnl_batcher *batcher;
+	struct rnl_request request;	/* reserved */
+	char *array;			/* pinned, as are others of its size, which are free */
+};
+
+static void prepare(struct rnl_pool *pool, struct before *b)
 {
-	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	void *mem[2];
+
+	b->attr = (struct rnl_batcher_attr)RNL_BATCHER_ATTR_INIT;
+	b->attr.fn = batch_fn;
+	b->attr.in_bytes = b->attr.slab_bytes = 64;
+	b->attr.nr_slabs = 2;
+	ck_assert_int_eq(rnl_batcher_create(&b->batcher, pool, &b->attr), 0);
+	ck_assert_int_eq(rnl_request_init(&b->request), 0);
+	ck_assert_int_eq(rnl_batcher_reserve(b->batcher, &b->request, 64), 0);
+	for (unsigned i = 0; i < COUNT(mem); i++)
+		ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem[i]), 0);
+	rnl_pinned_put(pool, mem[1]);
+	b->array = mem[0];
+	ck_assert_int_eq(rnl_thread_attach(pool), 0);
+}
+
+static void stream_refused(struct rnl_pool *pool, const struct before *b)
+{
+	struct rnl_barrier barrier;
+
+	ck_assert_int_eq(rnl_barrier_init(&barrier, pool), 0);
+	ck_assert_int_eq(rnl_fill(b->array, 0, 0), -EIO);
+	ck_assert_int_eq(rnl_copy(b->array, b->array + 32, 32), -EIO);
+	ck_assert_int_eq(rnl_stream_wait(RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_barrier_join(&barrier), -EIO);
+	rnl_thread_detach();
+	ck_assert_int_eq(rnl_thread_attach(pool), -EIO);
+	ck_assert_int_eq(rnl_barrier_join(&barrier), -EIO);
+}
+
+static void refused(struct rnl_pool *pool, const struct before *b)
+{
 	struct rnl_map map = RNL_MAP_INIT;
 	struct rnl_batcher *batcher = NULL;
 	struct rnl_barrier barrier;
 	struct rnl_job job, *jobs[1] = { &job };
-	char array[64];
 	void *mem = NULL;
 
 	job_of(&job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EIO);
 	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EIO);
 	ck_assert_int_eq(rnl_submit_wait(pool, &job, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_submit_keyed_wait(pool, &job, 1, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EIO);
 	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EIO);
-	ck_assert_int_eq(rnl_barrier_init(&barrier, pool), 0);
-	ck_assert_int_eq(rnl_barrier_join(&barrier), -EIO);
 	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem), -EIO);
+	ck_assert_int_eq(rnl_pinned_get_wait(pool, 64, &mem, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_device_alloc(pool, 64, &mem), -EIO);
-	ck_assert_int_eq(rnl_thread_attach(pool), -EIO);
 	ck_assert_ptr_null(mem);
+	ck_assert_int_eq(rnl_barrier_init(&barrier, pool), 0);
 	map.fn = map_fn;
-	map.nr = map.chunk = sizeof(array);
+	map.nr = map.chunk = 64;
 	map.in_bytes = map.out_bytes = 1;
-	map.in = map.out = array;
+	map.in = map.out = b->array;
 	ck_assert_int_eq(rnl_map(pool, &map, &barrier), -EIO);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), 0);
-	attr.fn = batch_fn;
-	attr.in_bytes = 64;
-	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &attr), -EIO);
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &b->attr), -EIO);
 	ck_assert_ptr_null(batcher);
 	ck_assert_int_eq(rnl_trace_start(pool, path, NULL), -EIO);
 	ck_assert_int_ne(access(path, F_OK), 0);
+	ck_assert_int_eq(rnl_pool_resize(pool, 3), -EIO);
+}
+
+static void requests_refused(struct before *b)
+{
+	struct rnl_request request;
+
+	ck_assert_int_eq(rnl_request_init(&request), 0);
+	ck_assert_int_eq(rnl_batcher_reserve(b->batcher, &request, 64), -EIO);
+	ck_assert_int_eq(rnl_batcher_reserve_wait(b->batcher, &request, 64, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_request_commit(&b->request), -EIO);
+	ck_assert_int_eq(rnl_request_cancel(&b->request), 0);
+	rnl_batcher_destroy(b->batcher);
 }
 
 START_TEST(every_call_says_that_the_device_has_failed)
@@ -65,12 +117,14 @@ START_TEST(every_call_says_that_the_device_has_failed)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct gate gate = GATE_INIT;
 	struct rnl_pool *pool;
+	struct before before;
 	struct rnl_job job;
 
 	if (!test_fake())
 		test_skip("every_call_says...: the double of the CUDA runtime fails on demand");
 	snprintf(path, sizeof(path), "/tmp/api_failed.%d.json", (int)getpid());
 	pool = pool_of(2);
+	prepare(pool, &before);
 	hold_workers(pool, &gate, &job, 1);
 	fake_fail_sticky(ILLEGAL_ADDRESS);
 	gate_open(&gate);
@@ -79,11 +133,15 @@ START_TEST(every_call_says_that_the_device_has_failed)
 	ck_assert_int_eq(rnl_pool_health(pool, &health), 0);
 	ck_assert_uint_eq(health.state, RNL_HEALTH_FAILED);
 	ck_assert_int_eq(health.device_error, ILLEGAL_ADDRESS);
-	refused(pool);
+	refused(pool, &before);
+	stream_refused(pool, &before);
 	ck_assert_int_eq(rnl_pool_stats(pool, &stats), 0);
 	ck_assert_uint_eq(stats.done, 1);
 	ck_assert_uint_eq(stats.failed, 1);
 	ck_assert_uint_eq(stats.queued + stats.in_flight, 0);
+	ck_assert_uint_eq(stats.nr_workers, 2);
+	requests_refused(&before);
+	rnl_pinned_put(pool, before.array);
 	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
 	ck_assert_int_eq(rnl_pool_close(pool), 0);
 	rnl_pool_destroy(pool);
