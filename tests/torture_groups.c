@@ -158,17 +158,17 @@ static void wait_for_barrier(struct producer *p, struct rnl_barrier *barrier,
 static int check_result(struct producer *p, struct rnl_barrier *barrier,
 			struct slot *const *slots, unsigned nr)
 {
-	int result, first = 0;
+	int result, failed = 0;
 
 	wait_for_barrier(p, barrier, slots, nr, long_ns());
 	result = rnl_barrier_result(barrier);
 	for (unsigned i = 0; i < nr; i++) {
-		if (slots[i]->result < 0 && first != result)
-			first = slots[i]->result;
+		if (slots[i]->result < 0 && (!failed || slots[i]->result == result))
+			failed = slots[i]->result;
 	}
-	if (first != result)
+	if (failed != result)
 		tally_wrong(BARRIER_RESULT, "the result of a barrier is %d, that of a job of it %d",
-			    result, first);
+			    result, failed);
 	return result;
 }
 
