@@ -1,7 +1,7 @@
 #!/bin/sh
 # Programs that were compiled for the previous tag still run: by abidiff no function is gone
 # or takes something else, and no structure of the public header has changed, but that those
-# which begin with their size may have grown at their end; and constants are the same.
+# which begin with their size may have grown at their end; and fields and constants are what they were.
 #
 # env: RNL_GIT is the git directory, where the sources are a copy without one.
 skip() { echo "$1"; exit 77; }
@@ -37,18 +37,51 @@ abidiff --headers-dir1 "$dir/sources/include" --headers-dir2 "$here/include" --d
 	--suppressions "$dir/sized" "$dir/old/librunnel.so" "$dir/new/librunnel.so" &&
 	ok "functions and structures are those of $tag" || bad "functions and structures are those of $tag"
 
-# values SOURCES NAME: of the constants that the tag had; attributes are plain integers, so
-# abidiff does not know of the enumerations that they take their values from.
-values() {
-	{
-		printf '#include <stdio.h>\n#include <runnel.h>\nint main(void)\n{\n'
-		sed -nE 's/^	(RNL_[A-Z0-9_]+) = .*/\1/p; s/^#define (RNL_[A-Z0-9_]+)[ 	].*[0-9].*/\1/p' \
-			"$dir/sources/include/runnel.h" | grep -vE '^RNL_(VERSION|.*INIT$)' |
-			sed 's/.*/	printf("& %lld\\n", (long long)&);/'
-		echo '}'
-	} >"$dir/values.c"
-	$CC -I"$1/include" -o "$dir/values" "$dir/values.c" && "$dir/values" >"$dir/$2.values"
+# seen SOURCES NAME PROGRAM: what a program says of the headers.
+seen() { $CC -I"$1/include" -o "$dir/program" "$3" && "$dir/program" >"$dir/$2"; }
+# same WHAT PROGRAM: it says the same of both.
+same() {
+	seen "$dir/sources" old.seen "$2" && seen "$here" new.seen "$2" && [ -s "$dir/old.seen" ] &&
+		diff "$dir/old.seen" "$dir/new.seen" && ok "$1 are those of $tag" || bad "$1 are those of $tag"
 }
-values "$dir/sources" old && values "$here" new && [ -s "$dir/old.values" ] && diff "$dir/old.values" "$dir/new.values" &&
-	ok "constants are those of $tag" || bad "constants are those of $tag"
+# Of what a suppressed structure points to abidiff (2.2) says nothing, nor of its fields' types.  So each
+# field's place, size and signedness; and the size of structures without one of their own.
+{
+	printf '#include <stddef.h>\n#include <stdio.h>\n#include <runnel.h>\n'
+	printf '#define KIND(x) _Generic((x), int: 1, long: 1, unsigned: 2, unsigned long: 2, default: 3)\n'
+	printf 'int main(void)\n{\n'
+	sed -zE 's,/\*[^*]*\*+([^/*][^*]*\*+)*/,,g' "$dir/sources/include/runnel.h" | awk '
+		/^struct rnl_[a-z_]+ [{]$/ { type = $2; sized = 0; text = ""; next }
+		type && /^[}];/ { if (!sized) printf "printf(\"%s %%zu\\n\", sizeof(struct %s));\n", type, type; type = "" }
+		!type { next }
+		{ text = text $0 }
+		!/;/ { next }
+		{
+			if (match(text, /[(][*][a-z0-9_]+[)]/))
+				text = substr(text, RSTART + 2, RLENGTH - 3)
+			gsub(/\[[^]]*\]|;[ \t]*$/, "", text)
+			n = split(text, fields, ",")
+			for (i = 1; i <= n; i++) {
+				sub(/^.*[^a-z0-9_]/, "", fields[i])
+				sized = sized || fields[i] == "size"
+				if (fields[i] != "reserved")
+					printf "{ struct %s s; printf(\"%s.%s %%zu %%zu %%d\\n\", offsetof(struct %s, %s), sizeof(s.%s), KIND(s.%s)); }\n",
+						type, type, fields[i], type, fields[i], fields[i], fields[i]
+			}
+			text = ""
+		}'
+	echo '}'
+} >"$dir/fields.c"
+same fields "$dir/fields.c"
+
+# The constants that the tag had; attributes are plain integers, so abidiff does not know of the
+# enumerations that they take their values from.
+{
+	printf '#include <stdio.h>\n#include <runnel.h>\nint main(void)\n{\n'
+	sed -nE 's/^	(RNL_[A-Z0-9_]+) = .*/\1/p; s/^#define (RNL_[A-Z0-9_]+)[ 	].*[0-9].*/\1/p' \
+		"$dir/sources/include/runnel.h" | grep -vE '^RNL_(VERSION|.*INIT$)' |
+		sed 's/.*/	printf("& %lld\\n", (long long)&);/'
+	echo '}'
+} >"$dir/values.c"
+same constants "$dir/values.c"
 exit $rc
