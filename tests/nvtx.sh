@@ -2,6 +2,7 @@
 # With an NVTX tool attached, each job's function is a range of its name; without, nothing is.
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT || exit
 grep -q '^#define HAVE_NVTX' config.h || { echo 'SKIP: configure found no nvtx3/nvToolsExt.h'; exit 77; }
+[ -z "$sanitizer" ] || { echo "SKIP: a sanitizer's runtime wants to come before a tool"; exit 77; }
 $CC $CPPFLAGS $CFLAGS $CUDA_CFLAGS -std=gnu11 -shared -fPIC -o "$dir/tool.so" "$srcdir/tests/nvtx_tool.c" >"$dir/log" 2>&1 ||
 	{ echo 'not ok - the tool builds'; cat "$dir/log"; exit 1; }
 cat >"$dir/jobs.c" <<'C'
