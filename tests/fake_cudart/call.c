@@ -16,6 +16,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic bool forked;		/* after CUDA had started: it does not survive that */
 static _Atomic int sticky;
+static bool fails;			/* the same, but not told before nothing is moved any more */
+static unsigned nr_moving;
+static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static _Thread_local cudaError_t last;
 
 _Thread_local enum fake_function fake__function;
@@ -53,8 +56,23 @@ cudaError_t fake__failed(void)
 	return (cudaError_t)sticky;
 }
 
+bool fake__move(void)
+{
+	nr_moving += !fails;
+	return !fails;
+}
+
+void fake__moved(void)
+{
+	nr_moving--;
+	pthread_cond_broadcast(&moved);
+}
+
 void fake__fail(cudaError_t code)
 {
+	fails = true;
+	while (nr_moving)
+		fake__wait(&moved);
 	if (sticky)
 		return;
 	sticky = (int)code;

@@ -101,6 +101,13 @@ void fake__wait(pthread_cond_t *cond);	/* gives the lock away meanwhile */
 cudaError_t fake__failed(void);
 void fake__fail(cudaError_t code);
 
+/*
+ * Around what reads or changes memory: who hears that the device has failed may use that again.
+ * False: it is about to fail.
+ */
+bool fake__move(void);
+void fake__moved(void);
+
 __attribute__((format(printf, 1, 2))) void fake__misuse(const char *format, ...);
 uint64_t fake__now(void);		/* ns */
 

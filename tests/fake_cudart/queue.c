@@ -77,8 +77,10 @@ static void *executor_main(void *arg)
 	fake__lock();
 	while (next_op(s)) {
 		struct fake_op op = *slot_of(s, s->done);
+		/* Kernels are functions, which a failure of the device does not end. */
+		const bool moves = op.kind != FAKE_OP_LAUNCH;
 
-		if (!points_reached(&op))
+		if (!points_reached(&op) || (moves && !fake__move()))
 			break;
 		for (unsigned i = 0; i < 2; i++)
 			fake__check_use(op.uses[i], op.serial);
@@ -86,6 +88,8 @@ static void *executor_main(void *arg)
 		fake__delay(fake__settings.delay_ops_us);
 		fake__execute(&op);
 		fake__lock();
+		if (moves)
+			fake__moved();
 		if (fake__failed() != cudaSuccess)
 			break;
 		fake__finish(&op);
