@@ -282,7 +282,7 @@ static unsigned try_each(const struct operation *operation, struct fault f)
 {
 	unsigned nr = 0;
 
-	for (f.nth = 1;; f.nth += SANITIZED ? 1 + f.nth / 4 : 1) {
+	for (f.nth = 1;; f.nth += SANITIZED ? 1 + f.nth / 2 : 1) {
 		ck_assert_msg(f.nth < NTH_MOST, "%s does not end", operation->name);
 		attempt(operation, &f);
 		if (!told->nr_failed)
