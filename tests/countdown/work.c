@@ -193,6 +193,14 @@ static int detach(struct rnl_pool **pool)
 	return 0;
 }
 
+/* The wait may be what failed: what is on the stream is waited for by another one. */
+static void wait_and_end(struct rnl_pool *pool, int ret)
+{
+	if (!rnl_thread_attach(pool))
+		rnl_thread_detach();
+	end(pool, ret);
+}
+
 static int look(struct rnl_pool **pool)
 {
 	(void)pool;
@@ -226,7 +234,7 @@ const struct operation work_operations[] = {
 	  .first = true, .before = make, .run = attach, .after = detach_and_end,
 	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
 	{ .name = "rnl_thread_detach", .functions = "rnl_thread_detach",
-	  .before = make_and_attach, .run = detach, .after = end },
+	  .before = make_and_attach, .run = detach, .after = wait_and_end },
 	{ .name = "rnl_stream, rnl_worker_index, _data",
 	  .functions = "rnl_stream rnl_worker_index rnl_worker_data",
 	  .before = make_and_attach, .run = look, .after = detach_and_end },
