@@ -705,7 +705,8 @@ bench-gpu: tests/bench/gpu
 	@tests/bench/gpu $(BENCH) || { rc=$$?; [ $$rc = 77 ] && echo 'make bench-gpu is skipped'; }
 endif
 
-# ---- make check: T='unit_% api_queue' runs only these; TREE=no not TREE_SCRIPTS --
+# ---- make check: T='unit_% api_queue' runs only these, NOT='fake:api_% symbols' not these;
+# TREE=no not TREE_SCRIPTS ----
 T ?= %
 TIMEOUT ?= $(if $(sanitizer),900,300)
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
@@ -718,6 +719,9 @@ RUNS := $(UNITS:%=tests/%) $(if $(weaks),$(weaks:%=tests/%),$(WEAKS:%=sanitized:
 	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) $(SCRIPTS:%=$(srcdir)/tests/%) \
 	$(if $(filter no,$(TREE)),,$(TREE_SCRIPTS:%=$(srcdir)/tests/%))
 wanted = $(foreach r,$1,$(if $(filter $T,$(basename $(notdir $r))),$r))
+# With and without its device.
+names = $(basename $(notdir $1)) $(firstword $(subst :, ,$1)):$(basename $(notdir $1))
+runs = $(foreach r,$(call wanted,$(RUNS)),$(if $(filter $(NOT),$(call names,$r)),,$r))
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
@@ -725,7 +729,7 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 	TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
-	@$(check_env) sh $(srcdir)/tests/run $(call wanted,$(RUNS))
+	@$(check_env) sh $(srcdir)/tests/run $(runs)
 tests: $(if $(fakes),$(fake_cudart)) $(if $(call wanted,tests/cli_tool),$(tool_double)) \
 	$(if $(call wanted,tests/cli_http),$(http_double)) \
 	$(if $(call wanted,tests/cli_stream_kinds),$(kinds_double)) $(call wanted,$(TESTS_FAKE)) $(call wanted,$(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) \
@@ -818,8 +822,8 @@ define help
 make deps         installs what is missing to build and test (apt; elsewhere names it)
 make              the library, the tool, the manual and the examples; V=1 shows the commands
 make demo         counts words with examples/gwc, compares with wc; DEMO_FILES='DIR ...'
-make check        all tests; T='unit_% layering' only these; TIMEOUT=seconds each;
-                  TESTWRAP='command' goes before each program
+make check        all tests; T='unit_% layering' only these, NOT='fake:api_%' not these;
+                  TIMEOUT=seconds each; TESTWRAP='command' goes before each program
 make torture      everything at once for SECONDS=60, by a SEED= that it prints, on
                   DEVICE='host fake cuda'; counts what was wrong
 make coverage     which lines and branches of src/ the tests reach (docs/coverage.md); T=, as above
