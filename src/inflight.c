@@ -35,6 +35,16 @@ int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsi
 	return 0;
 }
 
+int rnl__inflight_begin(struct rnl__inflight *f)
+{
+	int ret = f->writes ? f->device->ops->write(f->word, (uint32_t)f->written) : 0;
+
+	if (ret != -ENOTSUP)
+		return ret;
+	f->writes = false;
+	return 0;
+}
+
 void rnl__inflight_fini(struct rnl__inflight *f)
 {
 	const struct rnl__device_ops *ops;
@@ -97,20 +107,13 @@ static int wait_for_stream(struct rnl__inflight *f)
 	return 0;
 }
 
-/* Has the stream write the word; a device that cannot gets events from now on. */
-static int write_word(struct rnl__inflight *f, struct rnl__mark *mark, bool more)
+static int write_word(struct rnl__inflight *f)
 {
 	int ret = f->device->ops->write(f->word, (uint32_t)f->issued);
 
 	if (!ret)
 		f->written = f->issued;
-	if (ret != -ENOTSUP || f->written)
-		return ret;
-	f->writes = false;
-	if (!more || mark->recorded)
-		return 0;
-	mark->recorded = true;
-	return f->device->ops->event_record(mark->event);
+	return ret;
 }
 
 int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
@@ -130,7 +133,7 @@ int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 	}
 	/* Where only an event stood, the word now speaks, too. */
 	if (!ret && write && f->writes && f->written != f->issued)
-		ret = write_word(f, mark, more);
+		ret = write_word(f);
 	if (ret && rnl__device_failed(f->device))
 		return -EIO;
 	f->marked = f->issued;

@@ -359,13 +359,13 @@ static int start(struct rnl__worker *w)
 	if (!w->timing)
 		return -ENOMEM;
 	rnl__scratch_init(&w->scratch, pool->device, pool->scratch_keep);
-	if (w->inflight.marks)
-		return 0;
-	rnl__staging_init(&w->staging, pool->device, pool->pinned, pool->staging_max);
-	ret = rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight);
+	if (!w->inflight.marks) {
+		rnl__staging_init(&w->staging, pool->device, pool->pinned, pool->staging_max);
+		ret = rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight);
+	}
 	if (ret)
 		rnl__inflight_fini(&w->inflight);
-	return ret;
+	return ret ? ret : rnl__inflight_begin(&w->inflight);
 }
 
 /* Takes an order off, which was followed; @error: it could not be. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels of different workers run at the same time on the GPU. */
+#include <sched.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "suite.h"
@@ -9,6 +12,7 @@
 
 #define KERNEL_NS 5000000
 #define RUNS 7
+#define MEETING_NS 3000000000
 
 static __global__ void spin(uint64_t ns)
 {
@@ -20,15 +24,47 @@ static __global__ void spin(uint64_t ns)
 	} while (now - start < ns);
 }
 
+/* Comes, and waits for the others; @all is how many came, when the last had. */
+static __global__ void meet(uint32_t *come, uint32_t nr, uint32_t *all)
+{
+	uint64_t start, now;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+	atomicAdd_system(come, 1);
+	do {
+		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+		*all = *(volatile uint32_t *)come;
+	} while (*all < nr && now - start < MEETING_NS);
+}
+
 struct item {
 	struct rnl_job job;
 	uint64_t ns;
+};
+
+struct guest {
+	struct rnl_job job;
+	uint32_t *come, *all;
+	unsigned nr;
 };
 
 static int run_spin(struct rnl_job *job)
 {
 	spin<<<1, 1, 0, (cudaStream_t)rnl_stream()>>>(
 		rnl_container_of(job, struct item, job)->ns);
+	return 0;
+}
+
+/* Not before each worker has one of these. */
+static int run_meet(struct rnl_job *job)
+{
+	static unsigned nr_in_function;
+	const struct guest *guest = rnl_container_of(job, struct guest, job);
+
+	__atomic_add_fetch(&nr_in_function, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&nr_in_function, __ATOMIC_RELAXED) < guest->nr)
+		sched_yield();
+	meet<<<1, 1, 0, (cudaStream_t)rnl_stream()>>>(guest->come, guest->nr, guest->all);
 	return 0;
 }
 
@@ -98,6 +134,49 @@ START_TEST(kernels_of_32_workers_overlap_after_rnl_setup)
 }
 END_TEST
 
+/* Streams whose first work is issued at the same time can hold each other up, see inflight.h. */
+static void first_kernels_meet(unsigned nr, enum rnl_stream_kind stream)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct guest guests[RNL_WORKERS_MAX];
+	struct rnl_pool *pool;
+	uint32_t *words;
+	void *mem;
+
+	attr.nr_workers = nr;
+	attr.device = "cuda";
+	attr.stream = stream;
+	ck_assert_int_eq(rnl_pool_create(&pool, &attr), 0);
+	ck_assert_int_eq(rnl_pinned_get(pool, (nr + 1) * sizeof(*words), &mem), 0);
+	words = (uint32_t *)mem;
+	memset(words, 0, (nr + 1) * sizeof(*words));
+	for (unsigned i = 0; i < nr; i++) {
+		guests[i].come = words;
+		guests[i].all = words + 1 + i;
+		guests[i].nr = nr;
+		ck_assert_int_eq(rnl_job_init(&guests[i].job, run_meet), 0);
+		ck_assert_int_eq(rnl_submit(pool, &guests[i].job), 0);
+	}
+	for (unsigned i = 0; i < nr; i++)
+		ck_assert_int_eq(rnl_job_wait(&guests[i].job, RNL_FOREVER), 0);
+	for (unsigned i = 0; i < nr; i++)
+		ck_assert_uint_eq(*guests[i].all, nr);
+	rnl_pinned_put(pool, mem);
+	rnl_pool_destroy(pool);
+}
+
+START_TEST(the_first_kernels_of_8_workers_run_at_once)
+{
+	first_kernels_meet(8, (enum rnl_stream_kind)_i);
+}
+END_TEST
+
+START_TEST(the_first_kernels_of_32_workers_run_at_once)
+{
+	first_kernels_meet(32, (enum rnl_stream_kind)_i);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("cuda_overlap");
@@ -105,6 +184,8 @@ static Suite *make_suite(void)
 
 	tcase_add_loop_test(tc, kernels_of_4_and_8_workers_overlap, 0, 2);
 	tcase_add_loop_test(tc, kernels_of_32_workers_overlap_after_rnl_setup, 0, 2);
+	tcase_add_loop_test(tc, the_first_kernels_of_8_workers_run_at_once, 0, 2);
+	tcase_add_loop_test(tc, the_first_kernels_of_32_workers_run_at_once, 0, 2);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
@@ -113,5 +194,7 @@ int main(void)
 {
 	if (rnl_setup())
 		return 1;
+	/* It may not load a kernel beside those that wait for each other. */
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	return suite_main(make_suite);
 }

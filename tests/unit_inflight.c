@@ -30,6 +30,7 @@ static void begin(bool writes)
 	ck_assert_int_eq(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false), 0);
 	memset(&inflight, 0, sizeof(inflight));
 	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT), 0);
+	ck_assert_int_eq(rnl__inflight_begin(&inflight), 0);
 	ck_assert_int_eq(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
 	ck_assert_int_eq(device->ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
 }
@@ -237,7 +238,7 @@ START_TEST(what_is_dropped_is_gone_marked_or_not)
 }
 END_TEST
 
-/* It promised to, and does not: what the word should have told, events and queries do. */
+/* It promised to, and does not: events and queries tell what the word should have told. */
 START_TEST(a_device_that_turns_out_to_write_no_words_gets_events)
 {
 	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
@@ -245,8 +246,9 @@ START_TEST(a_device_that_turns_out_to_write_no_words_gets_events)
 
 	if (!test_fake())
 		test_skip("a_device_that_turns_out...: the double can be made to");
-	begin(true);
 	ck_assert_int_eq(plan("fail=cuStreamWriteValue32:1:801"), 0);
+	begin(true);
+	ck_assert(!inflight.writes);
 	rnl__inflight_push(&inflight, &jobs[0]);
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, true), 0);
 	rnl__inflight_push(&inflight, &jobs[1]);
