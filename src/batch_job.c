@@ -13,6 +13,7 @@
 #include "self.h"
 
 #define ALIGNMENT 256u		/* of each part of a batch's device memory */
+#define STATUS_ALIGNMENT 16u
 #define NR_CHAINS 8u		/* completion queues that a batch serves at a time */
 #define AHEAD 6u		/* requests that are fetched before they are needed */
 
@@ -29,7 +30,7 @@ static size_t out_bytes_of(const struct rnl__batch *batch)
 
 static size_t status_at(const struct rnl__batch *batch)
 {
-	return round_up(out_bytes_of(batch), 16);
+	return round_up(out_bytes_of(batch), STATUS_ALIGNMENT);
 }
 
 /* All that comes back. */
@@ -174,6 +175,14 @@ static int call(struct rnl__batch *batch, const struct rnl_batch *is)
 	return pool->guard ? rnl__guard_call(rnl__self.worker, &guarded) : call_fn(&handed);
 }
 
+/* Each 0, and so is the gap before them, which comes back, too; @out: on the device. */
+static int clear_status(const struct rnl__batch *batch, unsigned char *out)
+{
+	const size_t from = out_bytes_of(batch) / STATUS_ALIGNMENT * STATUS_ALIGNMENT;
+
+	return batch->batcher->pool->device->ops->fill(out + from, 0, back_bytes_of(batch) - from);
+}
+
 static int issue(struct rnl__batch *batch)
 {
 	const struct rnl_batcher *b = batch->batcher;
@@ -200,7 +209,7 @@ static int issue(struct rnl__batch *batch)
 	if (!ret && batch->spans)
 		ret = copy(batch, mem + spans_at, batch->spans, spans_bytes);
 	if (!ret && is.status)
-		ret = b->pool->device->ops->fill(is.status, 0, batch->nr * sizeof(int32_t));
+		ret = clear_status(batch, mem + out_at);
 	if (!ret)
 		ret = call(batch, &is);
 	if (!ret && back_bytes)
