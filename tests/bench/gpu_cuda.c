@@ -16,6 +16,7 @@ typedef CUresult write_value_fn(CUstream stream, CUdeviceptr addr, cuuint32_t va
 				unsigned int flags);
 
 static write_value_fn *write_value;
+static uint32_t *first_word;	/* that streams write first of all */
 
 uint32_t gpu_wrong;
 
@@ -64,6 +65,7 @@ void gpu_begin(int ordinal)
 	       "cudaGetDriverEntryPointByVersion");
 	bench_must(status == cudaDriverEntryPointSuccess && fn, "finding cuStreamWriteValue32");
 	write_value = (write_value_fn *)fn;
+	first_word = gpu_pinned(sizeof(*first_word));
 	gpu_warm_up();
 }
 
@@ -75,18 +77,19 @@ cudaStream_t gpu_stream(enum rnl_stream_kind kind, bool urgent)
 
 	gpu_ok(cudaDeviceGetStreamPriorityRange(&least, &greatest),
 	       "cudaDeviceGetStreamPriorityRange");
-	if (kind == RNL_STREAM_PRIVATE) {
+	if (kind == RNL_STREAM_PRIVATE)
 		gpu_ok(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
 						    urgent ? greatest : least),
 		       "cudaStreamCreateWithPriority");
-		return stream;
-	}
 	gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");	/* it is there now */
 	memset(&value, 0, sizeof(value));
 	value.priority = greatest;
-	if (urgent)
+	if (urgent && kind != RNL_STREAM_PRIVATE)
 		gpu_ok(cudaStreamSetAttribute(stream, cudaStreamAttributePriority, &value),
 		       "cudaStreamSetAttribute");
+	/* As the pool does, see inflight.h: else the first kernels may wait for one another. */
+	gpu_stream_write(stream, first_word, 0);
+	gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 	return stream;
 }
 
