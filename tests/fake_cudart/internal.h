@@ -243,6 +243,8 @@ void fake__stream_put(struct fake_stream *stream);
 cudaError_t fake__room(cudaStream_t handle, struct fake_stream **streamp);
 /* Issues it; there is room.  The points are taken over, after an error too; nothing else is. */
 cudaError_t fake__issue(struct fake_stream *stream, const struct fake_op *op);
+/* Frees a stream's queue, and what was not done of it. */
+void fake__drop_ops(struct fake_stream *stream);
 uint64_t fake__last_serial(void);	/* of what was issued last, by anybody */
 /* Waits until the stream, or all of them, have done what was issued until now. */
 cudaError_t fake__sync(struct fake_stream *stream);

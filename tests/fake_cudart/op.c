@@ -31,14 +31,12 @@ void fake__execute(struct fake_op *op)
 	switch (op->kind) {
 	case FAKE_OP_COPY:
 		copy_rows(op);
-		free(op->copy.staged);
 		break;
 	case FAKE_OP_FILL:
 		memset(op->fill.dst, op->fill.value, op->fill.bytes);
 		break;
 	case FAKE_OP_LAUNCH:
 		op->launch.fn(op->launch.grid, op->launch.block, op->launch.args);
-		free(op->launch.args);
 		break;
 	case FAKE_OP_WRITE:
 		if (fake__failed() == cudaSuccess)

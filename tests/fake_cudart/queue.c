@@ -51,9 +51,26 @@ static void drop_points(struct fake_op *op)
 	free(op->points);
 }
 
+/* All that it has. */
+static void drop(struct fake_op *op)
+{
+	if (op->kind == FAKE_OP_COPY)
+		free(op->copy.staged);
+	if (op->kind == FAKE_OP_LAUNCH)
+		free(op->launch.args);
+	drop_points(op);
+}
+
 static struct fake_op *slot_of(struct fake_stream *s, uint64_t nr)
 {
 	return &s->ops[nr % s->nr_slots];
+}
+
+void fake__drop_ops(struct fake_stream *s)
+{
+	for (; s->done != s->issued; s->done++)
+		drop(slot_of(s, s->done));
+	free(s->ops);
 }
 
 static bool takes_place(const struct fake_op *op)
@@ -93,7 +110,7 @@ static void *executor_main(void *arg)
 		if (fake__failed() != cudaSuccess)
 			break;
 		fake__finish(&op);
-		drop_points(&op);
+		drop(&op);
 		s->in_places -= takes_place(&op);
 		s->done++;
 		pthread_cond_broadcast(&s->progress);

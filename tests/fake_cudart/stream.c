@@ -41,7 +41,7 @@ void fake__stream_put(struct fake_stream *stream)
 	*at = stream->next;
 	pthread_cond_destroy(&stream->more);
 	pthread_cond_destroy(&stream->progress);
-	free(stream->ops);
+	fake__drop_ops(stream);
 	free(stream);
 }
 
