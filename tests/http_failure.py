@@ -139,7 +139,7 @@ def fails_under_load(*options):
         print('# %s; %.0f ms to 503 under load, %.1f s to end' % (
             load, seconds * 1000, time.monotonic() - began))
         load.judge()
-        same(status, 0, 'exit status')
+        assert status == 0, 'exit status %s: %s' % (status, errors)
         return errors
 
 
