@@ -128,7 +128,7 @@ START_TEST(what_is_no_rectangle_is_refused)
 	ck_assert_int_eq(rnl_device_alloc(pool, BYTES, &mem), 0);
 	d = mem;
 	ck_assert_int_eq(rnl_thread_attach(pool), 0);
-	for (int in = 0; in < 2; in++) {
+	for (int in = 1; in >= 0; in--) {
 		unsigned char *a = in ? d : p, *b = in ? p : d;
 		const struct {
 			struct calling call;
