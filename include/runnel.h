@@ -615,7 +615,8 @@ RNL_API int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_
 
 /*
  * As rnl_submit() and rnl_submit_keyed(), but wait for room while the pool is
- * full.
+ * full: until some is made; and if queues are long, 3,200 jobs for each worker, not before
+ * 20 to 200 us are over, in which no more than an eighth can go.
  * Context: blocks; on a worker of the pool, and with a timeout of 0, not.
  * Return: as those, but -ETIMEDOUT there was no room in time (the job is still
  *	the caller's) instead of -EAGAIN; -EAGAIN on a worker of the pool, and

@@ -24,6 +24,10 @@
 #include "submit.h"
 #include "water.h"
 
+#define JOB_NS 50u		/* the shortest that a worker needs for one */
+#define DRAIN_MIN_NS 20000u
+#define DRAIN_MAX_NS 200000u
+
 /* Whether its barriers are of this pool, too. */
 static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 {
@@ -160,6 +164,25 @@ static int try(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t 
 	return keyed ? rnl_submit_keyed(pool, job, key) : rnl_submit(pool, job);
 }
 
+/*
+ * A large queue that is full is left alone for a while, in which no more than an eighth of it
+ * can be taken: who is woken for the first place that is free is back after one job.
+ */
+static void let_drain(struct rnl_pool *pool, uint64_t deadline)
+{
+	uint64_t ns = pool->max_queued / rnl__pool_nr_workers(pool) / 8 * JOB_NS;
+	uint64_t until;
+	struct timespec ts;
+
+	if (ns < DRAIN_MIN_NS)
+		return;
+	until = rnl__now() + (ns < DRAIN_MAX_NS ? ns : DRAIN_MAX_NS);
+	until = until < deadline ? until : deadline;
+	ts = (struct timespec){ .tv_sec = (time_t)(until / 1000000000u),
+				.tv_nsec = (long)(until % 1000000000u) };
+	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
 static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key,
 		       int64_t timeout_ns)
 {
@@ -175,6 +198,7 @@ static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, u
 		.put_off = job->after, .keyed = keyed, .key = key,
 		.urgent = job->flags & RNL__JOB_URGENT,
 	};
+	let_drain(pool, deadline);
 	for (;;) {
 		uint32_t listened;
 		struct rnl__bell *bell = rnl__place_listen(pool, &wish, &listened);

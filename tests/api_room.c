@@ -61,6 +61,45 @@ START_TEST(many_that_wait_all_get_in)
 }
 END_TEST
 
+/* In long queues: they leave them alone for a while first. */
+START_TEST(many_that_wait_for_a_long_queue_all_get_in)
+{
+	enum { PUSHERS = 4 };
+	int nr = (int)(30000 / test_scale());
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct pusher pushers[PUSHERS];
+	struct call calls[PUSHERS];
+	struct rnl_job held, late;
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool;
+	_Atomic int ran = 0;
+
+	attr.max_queued = 4096;
+	pool = pool_with(&attr, 1);
+	hold_workers(pool, &gate, &held, 1);
+	for (int p = 0; p < PUSHERS; p++) {
+		pushers[p] = (struct pusher){ pool, calloc((size_t)nr, sizeof(struct rnl_job)), nr };
+		for (int i = 0; i < nr; i++)
+			job_of(&pushers[p].jobs[i], count_fn, &ran);
+		call_start(&calls[p], push_all, &pushers[p]);
+	}
+	for (int p = 0; p < PUSHERS && nr * PUSHERS > 2 * 4096; p++)
+		ck_waits(calls[p].tid);
+	/* Nor do they wait for longer than they are to. */
+	job_of(&late, noop_fn, NULL);
+	if (nr * PUSHERS > 2 * 4096)
+		ck_assert_int_eq(rnl_submit_wait(pool, &late, 1000), -ETIMEDOUT);
+	gate_open(&gate);
+	for (int p = 0; p < PUSHERS; p++)
+		ck_assert_int_eq(call_end(&calls[p]), 0);
+	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
+	ck_assert_int_eq(ran, PUSHERS * nr);
+	for (int p = 0; p < PUSHERS; p++)
+		free(pushers[p].jobs);
+	rnl_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
 {
 	enum { EACH = 4 };
@@ -296,6 +335,7 @@ static Suite *make_suite(void)
 	TCase *tc = tcase_create("room");
 
 	tcase_add_test(tc, many_that_wait_all_get_in);
+	tcase_add_test(tc, many_that_wait_for_a_long_queue_all_get_in);
 	tcase_add_test(tc, a_keyed_submit_waits_for_room_at_the_worker_of_its_key);
 	tcase_add_test(tc, jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own);
 	tcase_add_test(tc, each_that_waits_is_told_of_the_room_that_it_can_use);

@@ -59,7 +59,7 @@ static const char help[] =
 "      --rounds=N           of which the medians are told; 7\n"
 "      --jobs=N             of the throughput; 1000000\n"
 "      --configs=WxP,...    workers and producers of the throughput;\n"
-"                           1x1,2x1,1x2,2x2,4x4\n"
+"                           1, 2 and 4 of each\n"
 "      --workers=N          of bursts, and of forks and joins; 2\n"
 "      --latency-workers=N  1\n"
 "      --only=PEER,...      of: runnel runnel_many mutex glib libuv tbb openmp wfcq\n"
@@ -179,7 +179,7 @@ void rates_options_parse(struct rates_options *opt, int argc, char **argv)
 		.latency_workers = 1,
 		.workers = 2,
 	};
-	parse_configs(opt, "1x1,2x1,1x2,2x2,4x4");
+	parse_configs(opt, "1x1,1x2,1x4,2x1,2x2,2x4,4x1,4x2,4x4");
 	for (unsigned i = 0; i < RATES_PEERS_MAX; i++)
 		opt->peers[i] = true;
 	for (unsigned i = 0; i < RATES_MEASURES; i++)
