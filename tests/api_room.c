@@ -64,8 +64,7 @@ END_TEST
 /* In long queues: they leave them alone for a while first. */
 START_TEST(many_that_wait_for_a_long_queue_all_get_in)
 {
-	enum { PUSHERS = 4 };
-	int nr = (int)(30000 / test_scale());
+	enum { PUSHERS = 4, MAX = 4096, NR = MAX + 1000 };
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct pusher pushers[PUSHERS];
 	struct call calls[PUSHERS];
@@ -74,26 +73,25 @@ START_TEST(many_that_wait_for_a_long_queue_all_get_in)
 	struct rnl_pool *pool;
 	_Atomic int ran = 0;
 
-	attr.max_queued = 4096;
+	attr.max_queued = MAX;
 	pool = pool_with(&attr, 1);
 	hold_workers(pool, &gate, &held, 1);
 	for (int p = 0; p < PUSHERS; p++) {
-		pushers[p] = (struct pusher){ pool, calloc((size_t)nr, sizeof(struct rnl_job)), nr };
-		for (int i = 0; i < nr; i++)
+		pushers[p] = (struct pusher){ pool, calloc(NR, sizeof(struct rnl_job)), NR };
+		for (int i = 0; i < NR; i++)
 			job_of(&pushers[p].jobs[i], count_fn, &ran);
 		call_start(&calls[p], push_all, &pushers[p]);
 	}
-	for (int p = 0; p < PUSHERS && nr * PUSHERS > 2 * 4096; p++)
+	for (int p = 0; p < PUSHERS; p++)
 		ck_waits(calls[p].tid);
 	/* Nor do they wait for longer than they are to. */
 	job_of(&late, noop_fn, NULL);
-	if (nr * PUSHERS > 2 * 4096)
-		ck_assert_int_eq(rnl_submit_wait(pool, &late, 1000), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_submit_wait(pool, &late, 1000), -ETIMEDOUT);
 	gate_open(&gate);
 	for (int p = 0; p < PUSHERS; p++)
 		ck_assert_int_eq(call_end(&calls[p]), 0);
 	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
-	ck_assert_int_eq(ran, PUSHERS * nr);
+	ck_assert_int_eq(ran, PUSHERS * NR);
 	for (int p = 0; p < PUSHERS; p++)
 		free(pushers[p].jobs);
 	rnl_pool_destroy(pool);

@@ -31,6 +31,7 @@ static void begin(bool writes)
 	memset(&inflight, 0, sizeof(inflight));
 	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT), 0);
 	ck_assert_int_eq(rnl__inflight_begin(&inflight), 0);
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* tests set the word, too */
 	ck_assert_int_eq(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
 	ck_assert_int_eq(device->ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
 }
