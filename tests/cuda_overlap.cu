@@ -171,7 +171,7 @@ START_TEST(the_first_kernels_of_8_workers_run_at_once)
 }
 END_TEST
 
-/* The GPU has no more than 32 queues, and the pool one more stream: in some runs one waits. */
+/* In one run of six one waited: the GPU has 32 queues at the most, and the pool one more stream. */
 START_TEST(the_first_kernels_of_32_workers_run_at_once)
 {
 	first_kernels_meet(32, 31, (enum rnl_stream_kind)_i);
