@@ -29,6 +29,30 @@ static int count_fn(struct rnl_job *job)
 	return 0;
 }
 
+/* Threads that push @nr jobs each, which count in @ran. */
+static void start_pushers(struct rnl_pool *pool, struct pusher *pushers, struct call *calls,
+			  int nr_pushers, int nr, _Atomic int *ran)
+{
+	for (int p = 0; p < nr_pushers; p++) {
+		pushers[p] = (struct pusher){ pool, calloc((size_t)nr, sizeof(struct rnl_job)), nr };
+		for (int i = 0; i < nr; i++)
+			job_of(&pushers[p].jobs[i], count_fn, ran);
+		call_start(&calls[p], push_all, &pushers[p]);
+	}
+}
+
+/* All were let in, and all their jobs ran. */
+static void end_pushers(struct pusher *pushers, struct call *calls, int nr_pushers,
+			_Atomic int *ran)
+{
+	for (int p = 0; p < nr_pushers; p++)
+		ck_assert_int_eq(call_end(&calls[p]), 0);
+	ck_assert_int_eq(rnl_pool_drain(pushers[0].pool, RNL_FOREVER), 0);
+	ck_assert_int_eq(*ran, nr_pushers * pushers[0].nr);
+	for (int p = 0; p < nr_pushers; p++)
+		free(pushers[p].jobs);
+}
+
 START_TEST(many_that_wait_all_get_in)
 {
 	enum { PUSHERS = 12 };
@@ -43,19 +67,8 @@ START_TEST(many_that_wait_all_get_in)
 
 		attr.max_queued = 2;
 		pool = pool_with(&attr, nr_workers);
-		for (int p = 0; p < PUSHERS; p++) {
-			pushers[p] = (struct pusher){ pool, calloc((size_t)nr,
-						      sizeof(struct rnl_job)), nr };
-			for (int i = 0; i < nr; i++)
-				job_of(&pushers[p].jobs[i], count_fn, &ran);
-			call_start(&calls[p], push_all, &pushers[p]);
-		}
-		for (int p = 0; p < PUSHERS; p++)
-			ck_assert_int_eq(call_end(&calls[p]), 0);
-		ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
-		ck_assert_int_eq(ran, PUSHERS * nr);
-		for (int p = 0; p < PUSHERS; p++)
-			free(pushers[p].jobs);
+		start_pushers(pool, pushers, calls, PUSHERS, nr, &ran);
+		end_pushers(pushers, calls, PUSHERS, &ran);
 		rnl_pool_destroy(pool);
 	}
 }
@@ -76,24 +89,14 @@ START_TEST(many_that_wait_for_a_long_queue_all_get_in)
 	attr.max_queued = MAX;
 	pool = pool_with(&attr, 1);
 	hold_workers(pool, &gate, &held, 1);
-	for (int p = 0; p < PUSHERS; p++) {
-		pushers[p] = (struct pusher){ pool, calloc(NR, sizeof(struct rnl_job)), NR };
-		for (int i = 0; i < NR; i++)
-			job_of(&pushers[p].jobs[i], count_fn, &ran);
-		call_start(&calls[p], push_all, &pushers[p]);
-	}
+	start_pushers(pool, pushers, calls, PUSHERS, NR, &ran);
 	for (int p = 0; p < PUSHERS; p++)
 		ck_waits(calls[p].tid);
 	/* Nor do they wait for longer than they are to. */
 	job_of(&late, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit_wait(pool, &late, 1000), -ETIMEDOUT);
 	gate_open(&gate);
-	for (int p = 0; p < PUSHERS; p++)
-		ck_assert_int_eq(call_end(&calls[p]), 0);
-	ck_assert_int_eq(rnl_pool_drain(pool, RNL_FOREVER), 0);
-	ck_assert_int_eq(ran, PUSHERS * NR);
-	for (int p = 0; p < PUSHERS; p++)
-		free(pushers[p].jobs);
+	end_pushers(pushers, calls, PUSHERS, &ran);
 	rnl_pool_destroy(pool);
 }
 END_TEST
