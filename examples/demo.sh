@@ -4,38 +4,23 @@
 #
 # env: DEMO_FILES  files and directories, separated by blanks
 #                  (the project's tree and /usr/share/common-licenses)
-#      GWC         the program (examples/gwc)
+#      GWC         the program (examples/gwc/gwc)
 #      srcdir      the project's tree (where this script is from)
 set -u
 export LC_ALL=C
 srcdir=${srcdir:-$(dirname "$0")/..}
-GWC=${GWC:-examples/gwc}
+GWC=${GWC:-examples/gwc/gwc}
 DEMO_FILES=${DEMO_FILES:-$srcdir /usr/share/common-licenses}
-case $GWC in
-*/*) ;;
-*) GWC=./$GWC ;;
-esac
-
-if [ ! -x "$GWC" ]; then
-	echo "demo: there is no program $GWC: run make first" >&2
-	exit 1
-fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/gwc-demo.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-is_project() { [ -d "$1" ] && [ "$(cd "$1" && pwd -P)" = "$(cd "$srcdir" && pwd -P)" ]; }
-
-# All regular files that can be read; of the project's tree only what is source.
+# All regular files that can be read.
 for path in $DEMO_FILES; do
-	if [ ! -e "$path" ]; then
-		echo "demo: $path is not there (see DEMO_FILES); going on without it" >&2
-	elif is_project "$path"; then
-		find "$path" -name .git -prune -o -type f -readable ! -name '*.[oad]' \
-			! -name '*.so*' ! -name '*.log' ! -name '*.tap' ! -name 'config.[hms]*' \
-			! \( -path '*/[et]*s/*' ! -name '*.*' ! -name run \) -print0
+	if [ -e "$path" ]; then
+		find "$path" -name .git -prune -o -type f -readable -print0
 	else
-		find "$path" -type f -readable -print0
+		echo "demo: $path is not there (see DEMO_FILES); going on without it" >&2
 	fi
 done >"$work/list"
 files=$(tr -dc '\0' <"$work/list" | wc -c)
@@ -47,15 +32,13 @@ fi
 echo "gwc and wc count the $files files in: $DEMO_FILES"
 wc --files0-from="$work/list" >"$work/wc"
 wc_status=$?
-# Little to count shall still be many jobs: the workers should have something to do.
+# With little to count, smaller jobs give all workers something to do.
 chunk=1M
 [ "$(tail -n 1 "$work/wc" | awk '{ print $3 }')" -ge 100000000 ] || chunk=64K
 "$GWC" --stats --chunk=$chunk --files0-from="$work/list" >"$work/gwc" 2>"$work/stats"
 gwc_status=$?
 
-if [ $gwc_status != 0 ]; then
-	cat "$work/stats" >&2
-fi
+[ $gwc_status = 0 ] || cat "$work/stats" >&2
 if [ $gwc_status != $wc_status ] || ! cmp -s "$work/wc" "$work/gwc"; then
 	echo "demo: FAILED: gwc (status $gwc_status) differs from wc (status $wc_status):" >&2
 	diff "$work/wc" "$work/gwc" | sed -n 1,20p >&2

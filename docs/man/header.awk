@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Reads the public header: what is declared there, and the comment before it.
+# Reads the public headers: what is declared there, and the comment before it.
 #
 # DESIGN
 # about[NAME] is a comment's text, shape[NAME] the prototype, or what stands between the
@@ -16,7 +16,7 @@ function die(why) {
 
 # keep NAME SHAPE: the comment before is about it; or the one before that, if there is none.
 function keep(name, what) {
-	if (about[name] != "") {	# runnel/cuda.h: a macro in a function's place
+	if (about[name] != "") {	# a macro that C++ has another definition of
 		comment = ""
 		return
 	}
@@ -84,6 +84,11 @@ FILENAME ~ /\.h$/ && !in_code && /^$/ {
 FILENAME ~ /\.h$/ && !in_code && /^(struct|enum) [a-z_]+;$/ {
 	sub(/;$/, "")
 	keep($0, "")
+	next
+}
+# runnel/cuda.h has macros in the place of functions, which runnel.h tells of.
+FILENAME ~ /\.h$/ && !in_code && /^#define rnl_[a-z_]+\(.*\) rnl_cuda_/ {
+	comment = ""
 	next
 }
 FILENAME ~ /\.h$/ && !in_code &&

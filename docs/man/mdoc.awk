@@ -85,7 +85,7 @@ function say(text,   n, i, w, word) {
 		if (token(word, "@[a-z_]+", "Fa", "@")) continue
 		if (token(word, "`[^`\001]+`", "Fa", "`")) continue
 		if (token(word, "`[^`]+`", "Ql", "`")) continue
-		if (token(word, "runnel(/cuda)?\\.h", "In")) continue
+		if (token(word, "runnel(/[a-z]+)?\\.h", "In")) continue
 		if (word in own && is_own(w, i)) {
 			flush_line()
 			print ".Fa " word

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-# Makes a manual page of its source, PAGE.in, and of the comments of the public header.
+# Makes a manual page of its source, PAGE.in, and of the comments of the public headers.
 #
-# usage: awk -f header.awk -f mdoc.awk -f page.awk src/abi.c include/runnel.h \
-#		include/runnel/cuda.h PAGE.in >PAGE
+# usage: awk -f header.awk -f mdoc.awk -f page.awk src/sys/abi.c HEADER ... PAGE.in >PAGE
 #
 # DESIGN
-# What a function does, takes and returns stands once, in the header.  A page's source is
-# mdoc(7) with lines that begin with @, in place of which comes what the header says:
+# What a function does, takes and returns stands once, in a header.  A page's source is
+# mdoc(7) with lines that begin with @, in place of which comes what a header says:
 #
 #	@page DATE: WHAT	the page's head, up to and with its SYNOPSIS
 #	@function NAME ...	one function; or several that share a comment
@@ -14,7 +13,7 @@
 #	@macro NAME		a macro with arguments
 #	@struct NAME [FIELD ...] a structure, with all its fields or only these
 #	@enum NAME		an enumeration
-#	@about NAME		the comment alone; NAME is as above, or a section of the header
+#	@about NAME		the comment alone; NAME is as above, or a section of a header
 #	@constants NAME ...	macros without arguments
 #	@error CODE		what rnl_strerror() says of it
 #	@example ... @end	C, as it is
@@ -147,7 +146,7 @@ function fields(name, only, nr_only,   n, i, j, field, note, open, wanted) {
 
 function need(name) {
 	if (!(name in about))
-		die("the header has no " name)
+		die("no header has " name)
 }
 
 # @function, @type, @macro
@@ -173,7 +172,7 @@ function structure(name, word, n,   i, only, init) {
 		print ".Pp"
 	init = toupper(word[2]) "_INIT"
 	if (n > 2)
-		say("It has, for its users:")
+		say("Its fields for programs are")
 	else if (init in initialiser)
 		say(init " initialises it. Its fields are")
 	else
@@ -226,7 +225,7 @@ function head(text,   i, page_name, date) {
 	page_name = FILENAME
 	gsub(/.*\/|\.3\.in$/, "", page_name)
 	print ".\\\" SPDX-License-Identifier: MIT"
-	print ".\\\" Made by docs/man/page.awk of the public header and of " page_name ".3.in."
+	print ".\\\" Made by docs/man/page.awk from the public headers and " page_name ".3.in."
 	print ".Dd " date
 	print ".Dt " toupper(page_name) " 3"
 	print ".Os"

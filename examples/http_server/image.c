@@ -3,15 +3,14 @@
  * Decodes and encodes images.
  *
  * DESIGN
- * PNG is libpng's, by its simplified interface; PNM is simple enough to be read
- * here.  Files come from strangers: the size that a header claims is held against
- * the limits before a pixel is written, so that a small file cannot ask for much
- * memory or time.  Colours become grey by libpng's rule (luminance in linear
- * light), in PPM by that of ppmtopgm.
+ * libpng does PNG, by its simplified interface; PNM is simple enough to be read here.  Files
+ * come from strangers: the size in the header is checked against the limits before a pixel
+ * is written, so that a small file cannot ask for much memory or time.  Colours become grey
+ * by libpng's rule (luminance in linear light), and in PPM by that of ppmtopgm.
  */
 #include "config.h"
 
-#include "image.h"
+#include "server.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -87,7 +86,7 @@ static int decode_pnm(const unsigned char *file, size_t bytes, unsigned char *pi
 	ret = check_size(*width, *height, max_pixels);
 	if (ret)
 		return ret;
-	/* One byte of white space ends the header; what follows the pixels is ignored. */
+	/* One byte of white space ends the header; bytes behind the pixels are ignored. */
 	nr = (size_t)*width * *height;
 	if (reader.at == reader.end || !is_space(*reader.at++) ||
 	    (size_t)(reader.end - reader.at) / samples < nr)
@@ -110,7 +109,7 @@ static int decode_pnm(const unsigned char *file, size_t bytes, unsigned char *pi
 static int decode_png(const unsigned char *file, size_t bytes, unsigned char *pixels,
 		      size_t max_pixels, uint32_t *width, uint32_t *height)
 {
-	/* Behind what is transparent: without it libpng would leave what is there. */
+	/* Behind transparent pixels; without it libpng would leave the old bytes there. */
 	const png_color black = { 0, 0, 0 };
 	png_image png = { .version = PNG_IMAGE_VERSION };
 	int ret;
@@ -125,13 +124,13 @@ static int decode_png(const unsigned char *file, size_t bytes, unsigned char *pi
 	*width = png.width;
 	*height = png.height;
 	png.format = PNG_FORMAT_GRAY;
-	png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;	/* as those of 8 bits, if it does not say */
+	png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;	/* as with 8 bits, unless the file differs */
 	return png_image_finish_read(&png, &black, pixels, 0, NULL) ? 0 : -EBADMSG;
 }
 
 size_t image_png_bytes_max(size_t pixels)
 {
-	/* A row has one byte more; and libpng's bound, with what is not pixels. */
+	/* A row has one more byte; then libpng's bound, and what is not pixels. */
 	return PNG_ZLIB_MAX_SIZE(pixels + IMAGE_SIDE_MAX) + 1024;
 }
 

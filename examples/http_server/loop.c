@@ -3,16 +3,15 @@
  * An event loop: a thread that has its own evhttp and its own completion queue.
  *
  * DESIGN
- * libevent and evhttp are used by one thread at a time each, so they take no locks,
- * and a request never leaves the loop that its connection came to: its job comes
- * back by the loop's completion queue, whose descriptor is one more event.
+ * One thread uses libevent and evhttp of a loop, so they take no locks, and a request never
+ * leaves the loop of its connection: its job comes back by the loop's completion queue, whose
+ * descriptor is one more event.
  *
- * A loop that stops goes on answering, and tells each client with its answer that
- * the connection ends.  It ends itself when no connection waits to be accepted, no
- * request is open, and for a while, --linger, not a byte came in: HTTP cannot tell a
- * client whose connection is idle that it will be closed, and its next request may
- * be on its way.  Connections that are idle then are closed.  If the device has
- * failed and a parent keeps the listening sockets, it accepts no more at once.
+ * A loop that stops goes on answering, and tells each client with its answer that the
+ * connection ends.  The loop ends when no connection waits to be accepted, no request is open,
+ * and no byte has come in for --linger: HTTP cannot tell a client that its idle connection
+ * will be closed, and its next request may be on its way.  If the device has failed and a
+ * parent keeps the listening sockets, the loop accepts no more at once.
  */
 #include "config.h"
 
@@ -62,7 +61,7 @@ static struct bufferevent *on_connection(struct event_base *base, void *arg)
 	loop->received++;
 	if (connection) {
 		evbuffer_add_cb(bufferevent_get_input(connection), on_received, loop);
-		/* For who sends requests and reads no answers: a request is held, no more. */
+		/* A client that reads no answers can have one request held, no more. */
 		bufferevent_setwatermark(connection, EV_READ, 0,
 					 loop->server->opt.max_body + HEADERS_MAX);
 	}
@@ -126,7 +125,7 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	loop->stopping = true;
-	if (atomic_load_explicit(&loop->server->leaves_listeners, memory_order_relaxed))
+	if (atomic_load(&loop->server->leaves_listeners))
 		close_listener(loop);
 	else
 		listener_deafen(evhttp_bound_socket_get_fd(loop->listener));
@@ -136,8 +135,8 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 
 static bool all_answered(struct loop *loop)
 {
-	return !atomic_load_explicit(&loop->metrics.nr_open, memory_order_relaxed) &&
-	       !atomic_load_explicit(&loop->metrics.nr_slots_used, memory_order_relaxed);
+	return !atomic_load(&loop->metrics.nr_open) &&
+	       !atomic_load(&loop->metrics.nr_slots_used);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -182,7 +181,7 @@ static int make_http(struct loop *loop, int listener)
 		return -ENOMEM;
 	evhttp_set_max_headers_size(loop->http, HEADERS_MAX);
 	evhttp_set_max_body_size(loop->http, (ev_ssize_t)opt->max_body);
-	/* Before it says 413, a client has sent it all, and listens. */
+	/* A client listens to a 413 only when it has sent its request. */
 	evhttp_set_flags(loop->http, EVHTTP_SERVER_LINGERING_CLOSE);
 	evhttp_set_timeout(loop->http, IDLE_S);
 	evhttp_set_bevcb(loop->http, on_connection, loop);
@@ -213,14 +212,13 @@ int loop_init(struct loop *loop, struct server *server, int listener)
 
 void loop_fini(struct loop *loop)
 {
+	struct event *const events[] = { loop->finished, loop->stop, loop->tick };
+
 	if (loop->http)
 		evhttp_free(loop->http);
-	if (loop->finished)
-		event_free(loop->finished);
-	if (loop->stop)
-		event_free(loop->stop);
-	if (loop->tick)
-		event_free(loop->tick);
+	for (unsigned i = 0; i < 3; i++)
+		if (events[i])
+			event_free(events[i]);
 	if (loop->base)
 		event_base_free(loop->base);
 	if (loop->stop_fd >= 0)

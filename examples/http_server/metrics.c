@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the server answered, in numbers, for GET /metrics.
+ * The figures of GET /metrics.
  *
  * DESIGN
- * Each loop counts for itself, in words that it alone writes.  Whichever loop is
- * asked reads those of all.  The figures order nothing, so relaxed atomics do.
- *
- * What evhttp answers without asking us is in no count: 413 for a body that is too
- * long, 400 for what is no HTTP.
+ * Each loop counts in words of its own, and the loop that is asked reads those of all.
+ * Answers of evhttp itself are in no count: 413 for a body that is too long, 400 for
+ * what is no HTTP.
  */
 #include "config.h"
 
@@ -31,8 +29,7 @@ void metrics_count_answer(struct metrics *metrics, int route, int code)
 {
 	for (int i = 0; i < METRICS_CODES; i++)
 		if (codes[i] == code)
-			atomic_fetch_add_explicit(&metrics->answers[route][i], 1,
-						  memory_order_relaxed);
+			atomic_fetch_add(&metrics->answers[route][i], 1);
 }
 
 static unsigned long long answers(const struct server *server, int route, int code)
@@ -40,14 +37,28 @@ static unsigned long long answers(const struct server *server, int route, int co
 	unsigned long long sum = 0;
 
 	for (unsigned i = 0; i < server->opt.loops; i++)
-		sum += atomic_load_explicit(&server->loops[i].metrics.answers[route][code],
-					    memory_order_relaxed);
+		sum += atomic_load(&server->loops[i].metrics.answers[route][code]);
 	return sum;
+}
+
+unsigned metrics_nr_open(const struct server *server)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		nr += atomic_load(&server->loops[i].metrics.nr_open);
+	return nr;
+}
+
+static int write_gauge(struct evbuffer *out, const char *name, const char *help, unsigned value)
+{
+	return evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s gauge\n%s %u\n", name, help, name,
+				   name, value);
 }
 
 static int write_server(const struct server *server, struct evbuffer *out)
 {
-	unsigned open = 0, used = 0;
+	unsigned used = 0;
 	int ret = 0;
 
 	ret |= evbuffer_add_printf(out, "# HELP http_server_answers_total Answers given.\n"
@@ -61,23 +72,13 @@ static int write_server(const struct server *server, struct evbuffer *out)
 							   "{route=\"%s\",code=\"%d\"} %llu\n",
 							   routes[route], codes[code], nr);
 		}
-	for (unsigned i = 0; i < server->opt.loops; i++) {
-		const struct metrics *m = &server->loops[i].metrics;
-
-		open += atomic_load_explicit(&m->nr_open, memory_order_relaxed);
-		used += atomic_load_explicit(&m->nr_slots_used, memory_order_relaxed);
-	}
-	ret |= evbuffer_add_printf(out,
-		"# HELP http_server_open Requests begun, and not all of their answer sent.\n"
-		"# TYPE http_server_open gauge\n"
-		"http_server_open %u\n"
-		"# HELP http_server_slots_used Slots that hold a request.\n"
-		"# TYPE http_server_slots_used gauge\n"
-		"http_server_slots_used %u\n"
-		"# HELP http_server_slots Slots that there are.\n"
-		"# TYPE http_server_slots gauge\n"
-		"http_server_slots %u\n",
-		open, used, server->opt.slots);
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		used += atomic_load(&server->loops[i].metrics.nr_slots_used);
+	ret |= write_gauge(out, "http_server_open",
+			   "Requests begun, and not all of their answer sent.",
+			   metrics_nr_open(server));
+	ret |= write_gauge(out, "http_server_slots_used", "Slots that hold a request.", used);
+	ret |= write_gauge(out, "http_server_slots", "Slots that there are.", server->opt.slots);
 	return ret < 0 ? -ENOMEM : 0;
 }
 

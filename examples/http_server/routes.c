@@ -44,7 +44,7 @@ static int index_of(const struct endpoint *endpoint)
 
 static void open_ended(struct loop *loop)
 {
-	atomic_fetch_sub_explicit(&loop->metrics.nr_open, 1, memory_order_relaxed);
+	atomic_fetch_sub(&loop->metrics.nr_open, 1);
 }
 
 static void on_sent(struct evhttp_request *req, void *loop)
@@ -62,7 +62,7 @@ static void on_closed(struct evhttp_connection *connection, void *loop)
 /* One of the two will be called, once. */
 static void open_begins(struct loop *loop, struct evhttp_request *req)
 {
-	atomic_fetch_add_explicit(&loop->metrics.nr_open, 1, memory_order_relaxed);
+	atomic_fetch_add(&loop->metrics.nr_open, 1);
 	evhttp_request_set_on_complete_cb(req, on_sent, loop);
 	evhttp_connection_set_closecb(evhttp_request_get_connection(req), on_closed, loop);
 }

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * http_server: counts words and finds edges for HTTP clients, on the workers of
- * a runnel pool.  What its parts know of each other:
+ * http_server: counts words and finds edges for HTTP clients, on the workers of a runnel pool.
  *
- *	main.c		main(): starts it, waits for a signal, ends it
- *	supervise.c	the parent that starts a fresh one when one is lost
+ *	main.c		starts the server, waits for a signal, ends it
+ *	supervise.c	the parent that starts a fresh server when one is lost
  *	options.c	the command line
  *	listener.c	sockets that accept connections
  *	loop.c		an event loop: a thread, its evhttp, its completion queue
- *	routes.c	which path does what, and answers
- *	metrics.c	what was answered, in numbers
- *	async.c		a request's work on the workers of the pool
- *	sync.c		the same in the loop's own thread: what this replaces
+ *	routes.c	paths, and their answers
+ *	metrics.c	the figures of GET /metrics
+ *	handler.c	a request's work on the workers; or in the loop's own thread
  *	slot.c		the memory of requests
- *	wc.c, edges.c	the two tasks
- *	crash.c		one for tests: it has the device fail
+ *	tasks.c		the work itself
  *	image.c		PNG and PNM
- *	sobel.c		edges on the CPU; sobel_kernel.cu: on the GPU
- *	crash_kernel.cu	a write to an illegal address, there
+ *	device.cu	the kernels; device.c: without nvcc
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -42,21 +38,20 @@ struct options {
 	const char *device;
 	enum rnl_stream_kind stream;
 	unsigned loops;
-	unsigned workers;		/* 0: as many as the library thinks right */
-	unsigned slots;			/* requests at a time, of all loops together */
-	unsigned queue;			/* jobs queued at most; 0: the library's bound */
+	unsigned workers;		/* 0: the library's choice */
+	unsigned slots;			/* requests at a time, in all loops together */
+	unsigned queue;			/* queued jobs at most; 0: the library's bound */
 	size_t max_body;		/* bytes */
 	size_t max_pixels;		/* of an image */
 	unsigned deadline_ms;		/* 0: none */
 	unsigned grace_s;
 	unsigned linger_ms;
-	bool sync;			/* the handler: sync.c instead of async.c */
+	bool sync;			/* the handler */
 	bool exit_on_failure;		/* of the device */
 	bool supervise;			/* implies it */
 	bool allow_crash;
 };
 
-/* Exits after --help, and when something is wrong. */
 void options_parse(struct options *opt, int argc, char **argv);
 
 /* ---- metrics.c ----------------------------------------------------------- */
@@ -73,23 +68,24 @@ enum {
 
 #define METRICS_CODES 8
 
-/* One loop's: written by its thread, read by whichever answers GET /metrics. */
+/* Of one loop: its thread writes them, and the loop that answers GET /metrics reads them. */
 struct metrics {
 	atomic_ullong answers[NR_ROUTES][METRICS_CODES];
-	atomic_uint nr_open;		/* requests begun, and not all of their answer sent */
+	atomic_uint nr_open;		/* requests whose answer is not sent in full */
 	atomic_uint nr_slots_used;
 };
 
 struct server;
 
+unsigned metrics_nr_open(const struct server *server);	/* in all loops */
 void metrics_count_answer(struct metrics *metrics, int route, int code);
 
-/* Appends the server's own figures, and the pool's, in Prometheus' text format. */
+/* Appends the figures of the server and of the pool, in Prometheus' text format. */
 int metrics_write(const struct server *server, struct evbuffer *out);
 
 /* ---- main.c, loop.c ------------------------------------------------------ */
 
-/* Exit status: the device has failed, all is answered, and a fresh process may do better. */
+/* Exit status: the device has failed, and all requests are answered. */
 #define EXIT_DEVICE_FAILED 75		/* EX_TEMPFAIL of sysexits.h */
 
 struct server {
@@ -100,12 +96,12 @@ struct server {
 	int ended_fd;			/* an eventfd: loops that have ended */
 	int failed_fd;			/* an eventfd: the device has failed */
 	int serving_fd;			/* an eventfd: tells the parent; -1: there is none */
-	atomic_bool leaves_listeners;	/* to the next process, with all who wait in them */
+	atomic_bool leaves_listeners;	/* to the next process, with waiting connections */
 };
 
 struct route;
 
-/* A route in one loop: what evhttp gives back with a request. */
+/* A route in one loop: evhttp hands it back with a request. */
 struct endpoint {
 	struct loop *loop;
 	const struct route *route;
@@ -120,9 +116,9 @@ struct loop {
 	struct endpoint endpoints[NR_ROUTES];
 
 	struct rnl_cq *cq;
-	struct event *finished;		/* jobs have, says the queue's descriptor */
-	struct event *stop;		/* the server shall, says stop_fd */
-	struct event *tick;		/* while it stops: is all done? */
+	struct event *finished;		/* on the queue's descriptor: jobs are done */
+	struct event *stop;		/* on stop_fd: the server ends */
+	struct event *tick;		/* while it ends: is all answered? */
 	int stop_fd;
 	bool stopping;
 	uint64_t received;		/* grows with each connection and each byte */
@@ -134,30 +130,30 @@ struct loop {
 };
 
 /*
- * Makes a loop that accepts from a listening socket, which is the loop's then.
- * Return: 0, or a negative errno; the loop is to be given to loop_fini() either way.
+ * Makes a loop that accepts from a listening socket, and owns the socket then.
+ * Return: 0, or a negative errno; loop_fini() follows either way.
  */
 int loop_init(struct loop *loop, struct server *server, int listener);
 void loop_fini(struct loop *loop);
 
 int loop_start(struct loop *loop);
 
-/* Has the loop answer what is under way, and end; by any thread. */
+/* Makes the loop answer what is under way, and end; from any thread. */
 void loop_stop(struct loop *loop);
 
 /* ---- listener.c ---------------------------------------------------------- */
 
 /*
- * Opens @nr sockets that listen at one address, and share its connections out.
- * @addr: its port, if that is 0, is replaced by the one that was found.
- * Return: 0, or a negative errno; then none is open.
+ * Opens @nr sockets that listen at one address, and share its connections.
+ * @addr: receives the port if it was 0.
+ * Return: 0; a negative errno, and none is open.
  */
 int listener_open(struct sockaddr *addr, socklen_t addr_len, int *fds, unsigned nr);
 
-/* From now on no connection is begun; those that were are still to be accepted. */
+/* From now on no connection begins; those that have begun are still accepted. */
 void listener_deafen(int fd);
 
-/* Undoes that: by who goes on with the socket of a process that is gone. */
+/* Undoes that, for the next process that uses the socket. */
 void listener_hear(int fd);
 
 /* Whether a connection waits to be accepted. */
@@ -166,20 +162,16 @@ bool listener_pending(int fd);
 /* ---- supervise.c --------------------------------------------------------- */
 
 /*
- * Starts a child, and another one whenever one is lost.  Returns in each child,
- * which is to serve; the parent stays in here, and exits.
- * Context: before any call of CUDA, which does not survive a fork; before threads;
- *	SIGTERM and SIGINT blocked.
+ * Starts a child, and another whenever one is lost.  Returns in each child, which serves;
+ * the parent exits inside.
+ * Context: before any call of CUDA, which does not survive a fork; before threads; SIGTERM
+ *	and SIGINT blocked.
  */
 void supervise(struct server *server);
 
 /* ---- slot.c -------------------------------------------------------------- */
 
-/*
- * One request's job and memory.  All slots are there from the start: under load
- * nothing is page-locked, and memory stays as it is.  Who finds none left answers
- * 503.
- */
+/* One request's job and memory.  Without a free slot a request is answered 503. */
 struct slot {
 	struct rnl_job job;
 	struct slot *next;		/* while it is free */
@@ -187,16 +179,16 @@ struct slot {
 	const struct task *task;
 	struct evhttp_request *req;
 	int result;			/* of the task's last step */
-	bool finishing;			/* that was its finish() */
+	bool finishing;			/* the last step was finish() */
 	size_t bytes;			/* of the body */
 
-	/* Each has room for what any task puts there: see slot.c. */
-	unsigned char *in;		/* pinned: the body, to begin with */
-	unsigned char *out;		/* pinned: the answer, in the end */
-	unsigned char *device_in;	/* scratch of the job that runs; with sync.c the slot's */
+	/* Each has space for any task: see slot.c. */
+	unsigned char *in;		/* pinned: at first the body */
+	unsigned char *out;		/* pinned: in the end the answer */
+	unsigned char *device_in;	/* scratch of the job; with sync memory of the slot */
 	unsigned char *device_out;
 
-	struct {			/* edges.c */
+	struct {
 		uint32_t width, height;
 		size_t png_bytes;
 	} image;
@@ -212,48 +204,65 @@ void slots_destroy(struct loop *loop);
 struct slot *slot_get(struct loop *loop);
 void slot_put(struct loop *loop, struct slot *slot);
 
-/* Where a table that follows a text in the same buffer starts. */
+/* The start of a table that follows a text in a buffer. */
 static inline size_t slot_align(size_t bytes)
 {
 	return (bytes + 63) & ~(size_t)63;
 }
 
-/* ---- wc.c, edges.c, crash.c ---------------------------------------------- */
+/* ---- tasks.c ------------------------------------------------------------- */
 
 /*
- * What is done with a body.  Steps return 0, or
- * -EBADMSG  the body is not what it should be;
- * -EFBIG    it is more than this server takes;
- * or another negative errno, if the server is to blame.
+ * Steps return 0; -EBADMSG the body is broken; -EFBIG it is more than this server takes; or
+ * another negative errno, for which the server is to blame.
  */
 struct task {
-	/* Issues the device work; by a worker, or, with sync.c, by the loop. */
+	/* Issues the device work; a worker calls it, or, with sync, the loop. */
 	int (*issue)(struct slot *slot);
-	/* What is to be done by a CPU after that work; the same; may be NULL. */
+	/* Work for a CPU behind the device work; the same thread calls it; may be NULL. */
 	int (*finish)(struct slot *slot);
 	/* Writes the answer; by the loop.  Return: its Content-Type, or NULL: no memory. */
 	const char *(*write)(struct slot *slot, struct evbuffer *out);
 };
 
-extern const struct task wc_task;
-extern const struct task edges_task;
-extern const struct task crash_task;
+extern const struct task wc_task, edges_task, crash_task;
 
 size_t wc_buffer_bytes(const struct options *opt);
 size_t edges_buffer_bytes(const struct options *opt);
 
-/* ---- async.c, sync.c ----------------------------------------------------- */
+/* ---- image.c ------------------------------------------------------------- */
 
-/* Does the slot's task, then calls slot_answer(); by the loop. */
+#define IMAGE_SIDE_MAX 16384	/* pixels in a row, and rows */
+
+/*
+ * Decodes a PNG of any kind, or a PGM or PPM with 8 bits a sample, to grey pixels: a byte
+ * each, row after row.
+ * @pixels: room for @max_pixels.
+ * Return: 0; -EBADMSG the file is broken or none of these; -EFBIG it has more pixels, or a side
+ *	longer than IMAGE_SIDE_MAX.
+ */
+int image_decode(const unsigned char *file, size_t bytes, unsigned char *pixels, size_t max_pixels,
+		 uint32_t *width, uint32_t *height);
+
+/* Return: the longest PNG of so many pixels. */
+size_t image_png_bytes_max(size_t pixels);
+
+/* @bytes: room at @png; receives its length.  Return: 0; -ENOMEM. */
+int image_encode(const unsigned char *pixels, uint32_t width, uint32_t height, unsigned char *png,
+		 size_t *bytes);
+
+/* ---- handler.c ----------------------------------------------------------- */
+
+/* Does the slot's task, then calls slot_answer(); the loop calls it. */
 void async_start(struct slot *slot);
 void sync_start(struct slot *slot);
 
-/* Goes on with a job that came back by the completion queue. */
+/* Goes on with a job that the completion queue gave back. */
 void async_reaped(struct rnl_job *job);
 
 /* ---- routes.c ------------------------------------------------------------ */
 
-/* Tells evhttp what to do with the loop's requests. */
+/* Routes the loop's requests. */
 int routes_set(struct loop *loop);
 
 /* Answers the slot's request, with an error if @result is one, and frees the slot. */
@@ -261,7 +270,7 @@ void slot_answer(struct slot *slot, int result);
 
 struct json_t;
 
-/* Appends a JSON object and lets go of it; return: as task.write. */
+/* Appends a JSON object, and frees it.  Return: as task.write. */
 const char *answer_json(struct json_t *json, struct evbuffer *out);
 
 #endif /* HTTP_SERVER_H */

@@ -3,15 +3,13 @@
  * Slots: what a request needs besides its connection, made at the start.
  *
  * DESIGN
- * Every slot has two pinned buffers of one size: what the hungriest task needs.
- * Nothing is page-locked under load, which would take a millisecond each time, and
- * however many clients come, memory has a bound that is known at the start.  On
- * the device a job has its worker's scratch; only who does without jobs, sync.c,
- * needs memory of the slot's own there.
+ * Every slot has two pinned buffers of one size: the largest that a task needs.  Nothing is
+ * page-locked under load, which would take a millisecond each time, and memory has a bound
+ * that is known at the start.  On the device a job has its worker's scratch; with
+ * --handler=sync there are no jobs, and a slot has memory there.
  *
- * A loop has slots of its own, so taking one needs no lock.  They take turns: soon
- * all of them have been used, and the memory that the process has is what it will
- * have.  Were the one used last taken first, it would grow with each peak.
+ * A loop has slots of its own, so taking one needs no lock.  Slots take turns, so all of them
+ * are used soon, and the memory of the process stays as it is.
  */
 #include "config.h"
 
@@ -98,7 +96,7 @@ struct slot *slot_get(struct loop *loop)
 		loop->free_slots = slot->next;
 		if (!slot->next)
 			loop->free_tail = &loop->free_slots;
-		atomic_fetch_add_explicit(&loop->metrics.nr_slots_used, 1, memory_order_relaxed);
+		atomic_fetch_add(&loop->metrics.nr_slots_used, 1);
 	}
 	return slot;
 }
@@ -106,5 +104,5 @@ struct slot *slot_get(struct loop *loop)
 void slot_put(struct loop *loop, struct slot *slot)
 {
 	put(loop, slot);
-	atomic_fetch_sub_explicit(&loop->metrics.nr_slots_used, 1, memory_order_relaxed);
+	atomic_fetch_sub(&loop->metrics.nr_slots_used, 1);
 }

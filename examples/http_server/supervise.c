@@ -3,23 +3,23 @@
  * --supervise: a parent that starts a fresh server when one is lost.
  *
  * DESIGN
- * A process whose GPU has failed does not get it back, so another one has to serve.
- * The parent opens the listening sockets, forks, and waits; it never calls CUDA.
- * Each child serves on the same sockets: who connects while there is none waits
- * there, and is the next one's.  The child ends when the parent does, however that is.
+ * A process whose GPU has failed does not get it back, so another has to serve.  The parent
+ * opens the listening sockets, forks, and waits; it never calls CUDA.  Each child serves on
+ * these sockets: a connection that comes while there is no child waits for the next one.  The
+ * child ends when the parent does, in any way.
  *
- * A child that exits with EXIT_DEVICE_FAILED, dies by a signal, or fails otherwise
- * once one has served is replaced: at once, if it lasted a while, and after a pause
- * that doubles, if not.  After more than QUICK_MAX of these in a row the parent gives
- * up: by then a fresh process is no remedy.  Before one has served, a child that exits by
- * itself has said why, and the parent exits as it did; as it does with 0, which is
- * what a child has that was told to end.
+ * A child is replaced if it exits with EXIT_DEVICE_FAILED, dies by a signal, or, once a child
+ * has served, fails in another way: at once if it lasted QUICK_S, else after a pause that
+ * doubles.  After more than QUICK_MAX short lives in a row the parent gives up, as a fresh
+ * process is no remedy then.  Before a child has served, its exit status is the parent's, and
+ * so is 0, with which a child ends that was told to.
  *
- * SIGTERM and SIGINT are handed on, and the parent then exits as the child does.  One that
- * is still there some time after its grace, held by its driver perhaps, is killed.
+ * The parent hands SIGTERM and SIGINT on, and exits as the child does.  A child that is there
+ * some time after its grace, perhaps held by its driver, is killed.
  */
 #include "config.h"
 
+#include "common/program.h"
 #include "server.h"
 
 #include <errno.h>
@@ -42,10 +42,7 @@ static sigset_t watched;
 
 static double seconds(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+	return (double)program_now_ns() * 1e-9;
 }
 
 /* What the parent waits for: blocked, so nothing comes while it does not. */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must be compiled into the application's own CUDA code.
+ * CUDA code: what must be compiled into the program's own CUDA units.
  *
- * An application usually has a copy of the CUDA runtime of its own: nvcc links
- * it statically.  A kernel can only be launched by the copy that it is
- * registered in, and a failed launch is only seen by the copy that tried it.
- * So the launcher of a kernel and the check of a job's own CUDA calls are made
- * here, in the unit that holds the kernel or the job.  Streams and events are
- * the driver's and work across copies.
+ * A program usually has a CUDA runtime of its own, because nvcc links the runtime statically. Only
+ * the runtime that a kernel is registered in can launch the kernel, and only the runtime that tried
+ * a launch knows that it failed. So this header defines two things in the unit that has the kernel
+ * or the job: the function that launches the kernel, and the check of the job's CUDA calls. Streams
+ * and events belong to the driver and work with every runtime.
  *
- * Works in .cu units and in C and C++ units that call the CUDA runtime.
+ * It is for .cu units, and for C and C++ units that call the CUDA runtime.
  */
 #ifndef RUNNEL_CUDA_H
 #define RUNNEL_CUDA_H
@@ -18,9 +17,9 @@
 #include <runnel.h>
 
 /*
- * Without per-thread default streams, stream 0 is the legacy default stream,
- * and one call on it joins the streams of all workers.  The runtime's header
- * has decided by now, so a #define in the unit would come too late.
+ * Without per-thread default streams, stream 0 is the legacy default stream, and one call on it
+ * joins the streams of all workers. The compiler must set the flag, because the runtime's header
+ * may be included before this one.
  */
 #ifndef __CUDART_API_PER_THREAD_DEFAULT_STREAM
 #error "runnel needs per-thread default streams: compile this unit with\
@@ -28,16 +27,20 @@
  with -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"
 #endif
 
-/* The last CUDA error of the calling thread in this unit's runtime; clears it. */
+/* Returns and clears the last CUDA error of the calling thread in this unit's runtime. */
 static inline int rnl_cuda_check(void)
 {
+#ifdef __cplusplus
+	return static_cast<int>(cudaGetLastError());
+#else
 	return (int)cudaGetLastError();
+#endif
 }
 
 /*
- * As rnl_job_init(), which it replaces in this unit: a job whose function made
- * a CUDA call or a <<<...>>> that failed also fails, though it returned 0.
- * The result is the errno of the CUDA code, which rnl_job_device_error() has.
+ * Replaces rnl_job_init() in this unit. If a CUDA call or a <<<...>>> in the job's function fails,
+ * the job fails, even if the function returns 0. The job's result is the errno for CUDA's code, and
+ * rnl_job_device_error() has the code.
  * Since: 0.1
  */
 static inline int rnl_cuda_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job))
@@ -51,26 +54,26 @@ static inline int rnl_cuda_job_init(struct rnl_job *job, int (*fn)(struct rnl_jo
 #define rnl_job_init(job, fn) rnl_cuda_job_init(job, fn)
 
 /*
- * As rnl_map(), which it replaces in this unit, in the same way: a CUDA call or a
- * <<<...>>> of the map's function that failed ends the map.
+ * Replaces rnl_map_start() in this unit. If a CUDA call or a <<<...>>> in the map's function fails,
+ * the map ends.
  * Since: 0.1
  */
-static inline int rnl_cuda_map(struct rnl_pool *pool, const struct rnl_map *map,
-			       struct rnl_barrier *barrier)
+static inline int rnl_cuda_map_start(struct rnl_pool *pool, const struct rnl_map *map,
+				     struct rnl_barrier *barrier)
 {
 	struct rnl_map checked;
 
 	if (!map || map->size != sizeof(checked))
-		return rnl_map(pool, map, barrier);
+		return rnl_map_start(pool, map, barrier);
 	checked = *map;
 	checked.check = rnl_cuda_check;
-	return rnl_map(pool, &checked, barrier);
+	return rnl_map_start(pool, &checked, barrier);
 }
-#define rnl_map(pool, map, barrier) rnl_cuda_map(pool, map, barrier)
+#define rnl_map_start(pool, map, barrier) rnl_cuda_map_start(pool, map, barrier)
 
 /*
- * As rnl_batcher_create(), which it replaces in this unit, in the same way: a CUDA call
- * or a <<<...>>> of the batcher's function that failed is its requests' result.
+ * Replaces rnl_batcher_create() in this unit. If a CUDA call or a <<<...>>> in the batcher's
+ * function fails, the error is the result of the batch's requests.
  * Since: 0.1
  */
 static inline int rnl_cuda_batcher_create(struct rnl_batcher **batcherp, struct rnl_pool *pool,
@@ -87,16 +90,9 @@ static inline int rnl_cuda_batcher_create(struct rnl_batcher **batcherp, struct 
 #define rnl_batcher_create(batcherp, pool, attr) rnl_cuda_batcher_create(batcherp, pool, attr)
 
 #ifdef __CUDACC__
-#ifdef __cplusplus
-#define RNL__C_LINKAGE extern "C"
-#else
-#define RNL__C_LINKAGE extern
-#endif
-
 /*
  * Defines `const struct rnl_kernel NAME` for every device, with C linkage.
- * @host_fn: void (*)(struct rnl_dim grid, struct rnl_dim block, const void *
- *	args), does the whole grid's work on the host device; may be NULL.
+ * @host_fn: the field host of struct rnl_kernel; may be NULL.
  * @cuda_fn: a __global__ function that takes one args_type by value.
  * Since: 0.1
  */
@@ -106,12 +102,12 @@ static inline int rnl_cuda_batcher_create(struct rnl_batcher **batcherp, struct 
 	{ \
 		void (*const typed)(args_type) = cuda_fn; \
 		void *argv[] = { const_cast<void *>(args) }; \
-		return (int)cudaLaunchKernel((const void *)typed, \
-					     dim3(grid.x, grid.y, grid.z), \
-					     dim3(block.x, block.y, block.z), \
-					     argv, 0, (cudaStream_t)stream); \
+		return static_cast<int>(cudaLaunchKernel( \
+			reinterpret_cast<const void *>(typed), dim3(grid.x, grid.y, grid.z), \
+			dim3(block.x, block.y, block.z), argv, 0, \
+			static_cast<cudaStream_t>(stream))); \
 	} \
-	RNL__C_LINKAGE const struct rnl_kernel kernel_name; \
+	extern "C" const struct rnl_kernel kernel_name; \
 	const struct rnl_kernel kernel_name = { \
 		#kernel_name, sizeof(args_type), host_fn, kernel_name##__launch \
 	}

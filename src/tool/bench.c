@@ -3,22 +3,18 @@
  * runnel bench: what this machine does through a pool, shortly.
  *
  * DESIGN
- * One thread submits and waits, as a simple program does.  Empty jobs, one after the
- * other and many at once, are the pool's own cost; J is 4 KB to the device, a kernel, and
- * 4 KB back, of which every word is looked at before its memory is used again.  What was
- * submitted is compared with what the jobs and the pool counted.  Peers, and more of
- * everything, have `make bench` and `make bench-gpu` of the source tree.
+ * One thread submits and waits, as a simple program does.  Empty jobs, one by one and many
+ * at once, show the pool's own cost.  J is 4 KB to the device, a kernel, and 4 KB back;
+ * every word is checked before its memory is used again.  The number of submits is
+ * compared with what the jobs and the pool counted.  `make bench` and `make bench-gpu` of
+ * the source tree measure more, and other systems.
  */
-#include <errno.h>
-#include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <runnel.h>
 
 #include "bench.h"
+#include "experiment.h"
 #include "json.h"
 #include "options.h"
 #include "tool.h"
@@ -29,29 +25,12 @@
 #define RUN_MS_MAX 10000
 #define LEVELS_MAX 8		/* 1, 2, 4, ... workers, and all */
 
-static const struct option options[] = {
-	{ "workers", required_argument, NULL, 'w' },
-	{ "device", required_argument, NULL, 'd' },
-	{ "run-ms", required_argument, NULL, 'r' },
-	{ "json", no_argument, NULL, 'j' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
-static const char help[] =
-"Usage: runnel bench [OPTION]...\n"
-"Measures this machine through a pool: empty jobs per second, the time from a submit\n"
-"until its waiter has returned, and how many times per second 4 KB go to the device,\n"
-"through a kernel, and back, with 1, 2, 4, ... workers.  Every result is looked at.\n"
-"\n"
-"      --workers=N  up to so many, 1 to 62; 8\n"
-"      --device=D   auto (a GPU if there is one, if nothing is said), cuda, cuda:N, host\n"
-"      --run-ms=N   how long a run lasts, of which the medians of 5 are told; 100\n"
-"      --json       print it as JSON\n"
-"      --help       print this and exit\n"
-"\n"
-"For other systems beside it: `make bench` and `make bench-gpu` in the source tree.\n"
-"The exit status is 0; 2 if something failed, or a result was wrong.\n";
+static const char doc[] =
+"Measures this machine through a pool: empty jobs per second, the time from a submit "
+"until its waiter has returned, and how many times per second 4 KB go to the device, "
+"through a kernel, and back, with 1, 2, 4, ... workers.  Every result is looked at.\v"
+"For other systems beside it: `make bench` and `make bench-gpu` in the source tree. "
+"The exit status is 0; 2 if something failed, or a result was wrong.";
 
 struct level {
 	unsigned workers;
@@ -65,16 +44,21 @@ struct figures {
 	unsigned nr_levels;
 };
 
+static struct rnl_pool *make_pool(const struct bench_machine *m, unsigned workers)
+{
+	return tool_pool((struct rnl_pool_attr){ .device = m->device, .nr_workers = workers });
+}
+
 static void measure(const struct bench_machine *m, unsigned workers, struct figures *f)
 {
-	struct rnl_pool *pool = bench_pool(m, workers);
+	struct rnl_pool *pool = make_pool(m, workers);
 
 	f->empty_per_second = bench_empty(m, pool);
 	f->empty = bench_one(m, pool, false);
 	f->kernel = bench_one(m, pool, true);
 	rnl_pool_destroy(pool);
 	for (unsigned w = 1; f->nr_levels < LEVELS_MAX; w = 2 * w < workers ? 2 * w : workers) {
-		pool = bench_pool(m, w);
+		pool = make_pool(m, w);
 		f->levels[f->nr_levels++] = (struct level){ w, bench_j(m, pool, w) };
 		rnl_pool_destroy(pool);
 		if (w == workers)
@@ -142,39 +126,21 @@ int tool_bench(int argc, char **argv)
 	struct figures figures = { .nr_levels = 0 };
 	unsigned workers = WORKERS;
 	bool as_json = false;
-	int option, ret = 0;
+	const struct tool_usage usage = {
+		.doc = doc, .too_many = "all arguments are options", .nr_options = 4, .options = {
+			TOOL_NUMBER("workers", &workers, 1, WORKERS_MAX, "up to this number, 1 to 62; 8"),
+			TOOL_TEXT("device", "D", &m.device, TOOL_DEVICES),
+			TOOL_NUMBER("run-ms", &m.run_ms, 1, RUN_MS_MAX,
+				    "how long a run lasts, of which the medians of 5 are told; 100"),
+			TOOL_FLAG("json", &as_json, "print it as JSON"),
+		},
+	};
+	int status = tool_options(&usage, argc, argv, NULL);
 
-	while (!ret && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 'w':
-			ret = tool_number("workers", optarg, 1, WORKERS_MAX, &workers);
-			break;
-		case 'd':
-			m.device = optarg;
-			break;
-		case 'r':
-			ret = tool_number("run-ms", optarg, 1, RUN_MS_MAX, &m.run_ms);
-			break;
-		case 'j':
-			as_json = true;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return TOOL_YES;
-		default:
-			return tool_misused_said();
-		}
-	}
-	if (!ret && optind < argc)
-		ret = tool_misused("'%s' is too much: all arguments are options", argv[optind]);
-	if (!ret)
-		ret = tool_guard(&m.guard);
-	if (!ret)
-		bench_must(rnl_setup(), "preparing the process");
-	if (!ret)
-		ret = tool_device(m.device, &m.info);
-	if (ret)
-		return ret;
+	if (status == TOOL_GO_ON)
+		status = tool_begin(m.device, &m.info);
+	if (status)
+		return status;
 	if (!as_json)
 		print_machine(&m);
 	measure(&m, workers, &figures);

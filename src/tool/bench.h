@@ -12,20 +12,14 @@
 #define BENCH_RUNS 5
 
 struct bench_machine {
-	const char *device;		/* as rnl_device_info() takes it */
+	const char *device;		/* as rnl_device_describe() takes it */
 	struct rnl_device_info info;	/* of that */
 	unsigned run_ms;
-	uint32_t guard;			/* enum rnl_guard, of the pools */
 };
 
 struct bench_times {
 	double p50_us, p99_us;
 };
-
-/* What fails, or comes out wrong, ends the process with status 2. */
-void bench_must(int ret, const char *what);
-
-struct rnl_pool *bench_pool(const struct bench_machine *m, unsigned workers);
 
 /* Jobs that do nothing, as many as can be: per second. */
 double bench_empty(const struct bench_machine *m, struct rnl_pool *pool);

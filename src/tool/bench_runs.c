@@ -3,9 +3,9 @@
  * What runnel bench measures.
  *
  * DESIGN
- * Jobs are in a ring.  The thread that submits comes back to a job after all others,
- * waits for it, which it need not any more if the pool keeps up, looks at what it
- * did, and submits it again.
+ * Jobs are in a ring.  The thread that submits comes back to a job after all others: it
+ * waits for the job, which is done already if the pool keeps up, looks at the result, and
+ * submits the job again.
  */
 #include "bench.h"
 
@@ -13,65 +13,22 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
+#include "experiment.h"
 #include "kernels.h"
-#include "options.h"
 #include "tool.h"
 
 #define EMPTY_RING 4096
 #define J_RING 64		/* for each worker */
 #define J_WORDS 1024
 #define J_THREADS 256
-#define WAIT_NS 20000000000
-
-void bench_must(int ret, const char *what)
-{
-	if (ret < 0)
-		exit(tool_trouble("%s: %s", what, rnl_strerror(ret)));
-}
-
-struct rnl_pool *bench_pool(const struct bench_machine *m, unsigned workers)
-{
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool = NULL;
-
-	attr.device = m->device;
-	attr.nr_workers = workers;
-	attr.guard = m->guard;
-	attr.log = tool_log;
-	bench_must(rnl_pool_create(&pool, &attr), "creating the workers");
-	return pool;
-}
-
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
 
 static void *get(size_t nr, size_t bytes)
 {
 	void *mem = calloc(nr, bytes);
 
-	bench_must(mem ? 0 : -ENOMEM, "memory");
+	tool_must(mem ? 0 : -ENOMEM, "memory");
 	return mem;
-}
-
-static void finish(struct rnl_job *job)
-{
-	bench_must(rnl_job_wait(job, WAIT_NS), "waiting for a job");
-	bench_must(rnl_job_result(job), "a job");
 }
 
 static void check_count(uint64_t submitted, uint64_t counted, const char *by)
@@ -84,11 +41,8 @@ static void check_count(uint64_t submitted, uint64_t counted, const char *by)
 /* Of all that the pool did so far. */
 static uint64_t done(struct rnl_pool *pool)
 {
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-
-	bench_must(rnl_pool_drain(pool, WAIT_NS), "waiting for the pool");
-	bench_must(rnl_pool_stats(pool, &stats), "the pool's counters");
-	return stats.done;
+	tool_must(rnl_pool_drain(pool, TOOL_WAIT_NS), "waiting for the pool");
+	return tool_stats(pool).done;
 }
 
 /* ---- a ring of jobs ------------------------------------------------------ */
@@ -112,16 +66,16 @@ struct ring {
 /* Return: jobs per second, from the first submit until all are done. */
 static double run(struct ring *ring, unsigned ms)
 {
-	const uint64_t start = now(), end = start + ms * 1000000ull, before = ring->submitted;
+	const uint64_t start = tool_now(), end = start + ms * 1000000ull, before = ring->submitted;
 	unsigned at = 0;
 
-	while (now() < end) {
-		for (unsigned i = 0; i < 16; i++) {	/* the clock is not the matter */
+	while (tool_now() < end) {
+		for (unsigned i = 0; i < 16; i++) {	/* reading the clock is no part of the figure */
 			struct slot *slot = &ring->slots[at];
 
 			at = at + 1 < ring->nr ? at + 1 : 0;
 			if (slot->used) {
-				finish(&slot->job);
+				tool_wait(&slot->job, "a job");
 				if (ring->look)
 					ring->look(slot);
 			}
@@ -129,7 +83,7 @@ static double run(struct ring *ring, unsigned ms)
 				ring->prepare(slot, ring->submitted);
 			slot->used = true;
 			ring->submitted++;
-			bench_must(rnl_submit_wait(ring->pool, &slot->job, WAIT_NS),
+			tool_must(rnl_submit_wait(ring->pool, &slot->job, TOOL_WAIT_NS),
 				   "submitting a job");
 		}
 	}
@@ -138,12 +92,12 @@ static double run(struct ring *ring, unsigned ms)
 
 		if (!slot->used)
 			continue;
-		finish(&slot->job);
+		tool_wait(&slot->job, "a job");
 		if (ring->look)
 			ring->look(slot);
 		slot->used = false;
 	}
-	return (double)(ring->submitted - before) * 1e9 / (double)(now() - start);
+	return (double)(ring->submitted - before) * 1e9 / (double)(tool_now() - start);
 }
 
 static double runs(struct ring *ring, unsigned ms)
@@ -159,7 +113,7 @@ static double runs(struct ring *ring, unsigned ms)
 		nr_run += ring->slots[i].nr_run;
 	check_count(ring->submitted, nr_run, "their function");
 	check_count(ring->submitted, done(ring->pool) - before, "the pool");
-	qsort(rates, BENCH_RUNS, sizeof(*rates), by_value);
+	tool_sort(rates, BENCH_RUNS);
 	return rates[BENCH_RUNS / 2];
 }
 
@@ -178,7 +132,7 @@ double bench_empty(const struct bench_machine *m, struct rnl_pool *pool)
 
 	ring.slots = get(ring.nr, sizeof(*ring.slots));
 	for (unsigned i = 0; i < ring.nr; i++)
-		bench_must(rnl_job_init(&ring.slots[i].job, nothing), "a job");
+		tool_must(rnl_job_init(&ring.slots[i].job, nothing), "a job");
 	rate = runs(&ring, m->run_ms);
 	free(ring.slots);
 	return rate;
@@ -207,32 +161,30 @@ static int do_one(struct rnl_job *job)
 struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *pool, bool kernel)
 {
 	double *us = get(SAMPLES_MAX, sizeof(*us));
-	const uint64_t end = now() + m->run_ms * 1000000ull * BENCH_RUNS;
+	const uint64_t end = tool_now() + m->run_ms * 1000000ull * BENCH_RUNS;
 	struct one one = { .stamp = NULL };
 	struct bench_times times;
 	unsigned nr = 0;
-	void *stamp = NULL;
 
 	if (kernel)
-		bench_must(rnl_pinned_get(pool, sizeof(*one.stamp), &stamp), "page-locked memory");
-	one.stamp = stamp;
-	bench_must(rnl_job_init(&one.job, do_one), "a job");
-	bench_must(rnl_submit(pool, &one.job), "submitting a job");	/* warms up */
-	finish(&one.job);
+		one.stamp = tool_pinned(pool, sizeof(*one.stamp));
+	tool_must(rnl_job_init(&one.job, do_one), "a job");
+	tool_submit(pool, &one.job);	/* warms up */
+	tool_wait(&one.job, "a job");
 	do {
-		const uint64_t start = now();
+		const uint64_t start = tool_now();
 
 		if (one.stamp)
 			*one.stamp = 0;
-		bench_must(rnl_submit(pool, &one.job), "submitting a job");
-		finish(&one.job);
-		us[nr++] = (double)(now() - start) / 1e3;
+		tool_submit(pool, &one.job);
+		tool_wait(&one.job, "a job");
+		us[nr++] = (double)(tool_now() - start) / 1e3;
 		if (one.stamp && !*one.stamp)
 			exit(tool_trouble("a job was done before its kernel was"));
-	} while (nr < SAMPLES_MAX && now() < end);
+	} while (nr < SAMPLES_MAX && tool_now() < end);
 	check_count(nr + 1, one.nr_run, "their function");
-	rnl_pinned_put(pool, stamp);
-	qsort(us, nr, sizeof(*us), by_value);
+	rnl_pinned_put(pool, one.stamp);
+	tool_sort(us, nr);
 	times = (struct bench_times){ us[nr / 2], us[nr * 99 / 100] };
 	free(us);
 	return times;
@@ -276,20 +228,18 @@ double bench_j(const struct bench_machine *m, struct rnl_pool *pool, unsigned wo
 	struct ring ring = {
 		.pool = pool, .nr = J_RING * workers, .prepare = prepare_j, .look = look_j,
 	};
-	void *in, *out, *dev;
+	uint32_t *in = tool_pinned(pool, ring.nr * bytes), *out = tool_pinned(pool, ring.nr * bytes);
+	uint32_t *dev = tool_device_memory(pool, ring.nr * bytes);
 	double rate;
 
 	ring.slots = get(ring.nr, sizeof(*ring.slots));
-	bench_must(rnl_pinned_get(pool, ring.nr * bytes, &in), "page-locked memory");
-	bench_must(rnl_pinned_get(pool, ring.nr * bytes, &out), "page-locked memory");
-	bench_must(rnl_device_alloc(pool, ring.nr * bytes, &dev), "the device's memory");
 	for (unsigned i = 0; i < ring.nr; i++) {
 		struct slot *slot = &ring.slots[i];
 
-		bench_must(rnl_job_init(&slot->job, do_j), "a job");
-		slot->in = (uint32_t *)in + (size_t)i * J_WORDS;
-		slot->out = (uint32_t *)out + (size_t)i * J_WORDS;
-		slot->dev = (uint32_t *)dev + (size_t)i * J_WORDS;
+		tool_must(rnl_job_init(&slot->job, do_j), "a job");
+		slot->in = in + (size_t)i * J_WORDS;
+		slot->out = out + (size_t)i * J_WORDS;
+		slot->dev = dev + (size_t)i * J_WORDS;
 	}
 	rate = runs(&ring, m->run_ms);
 	free(ring.slots);

@@ -3,14 +3,13 @@
  * runnel check: whether this machine does at the same time what it should.
  *
  * DESIGN
- * All goes through the library's public functions, as a user's program does it, after
- * rnl_setup(), as such a program should begin.  Experiments are made such that a busy
- * machine is not called a broken one: by what has to be done before something else
- * ends, not by how long it takes, wherever that can be; else by medians, and with room.
+ * Experiments call the library's public functions, after rnl_setup(), as a user's program
+ * should.  A busy machine must not be called a broken one.  So where it can be, an
+ * experiment asks whether one thing is done before another ends, not how long it takes;
+ * elsewhere it compares medians, with a wide margin.
  */
 #include "check.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -44,27 +43,12 @@ static const char *const answers[] = {
 	[CHECK_NOT_HERE] = "-", [CHECK_YES] = "yes", [CHECK_NO] = "no", [CHECK_UNKNOWN] = "unknown",
 };
 
-static const struct option options[] = {
-	{ "workers", required_argument, NULL, 'w' },
-	{ "device", required_argument, NULL, 'd' },
-	{ "json", no_argument, NULL, 'j' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
-static const char help[] =
-"Usage: runnel check [OPTION]...\n"
-"Tries whether on this machine kernels of different workers overlap, copies overlap\n"
-"kernels and each other, streams are per thread, pinned memory is, connections suffice,\n"
-"and priorities work; tells the likely cause where not.  It takes a few seconds.\n"
-"\n"
-"      --workers=N  threads with a stream each, 2 to 62; 8\n"
-"      --device=D   auto (a GPU if there is one, if nothing is said), cuda, cuda:N, host\n"
-"      --json       print it as JSON\n"
-"      --help       print this and exit\n"
-"\n"
-"The exit status is 0 if every answer is yes, 1 if one is no, 2 if something could not\n"
-"be found out.\n";
+static const char doc[] =
+"Tries whether on this machine kernels of different workers overlap, copies overlap "
+"kernels and each other, streams are per thread, pinned memory is, connections suffice, "
+"and priorities work; tells the likely cause where not.  It takes a few seconds.\v"
+"The exit status is 0 if every answer is yes, 1 if one is no, 2 if something could not "
+"be found out.";
 
 /* ---- printing ------------------------------------------------------------ */
 
@@ -132,10 +116,8 @@ static void json_all(const struct check_machine *m, enum check_answer answer)
 
 static int look(struct check_machine *m)
 {
-	int ret = tool_device(m->device, &m->info);
+	int ret;
 
-	if (ret)
-		return ret;
 	tool_cuda_look(&m->cuda);
 	m->connections = tool_connections(getenv(TOOL_CONNECTIONS));
 	m->patience_ns = m->info.cuda ? PATIENCE_CUDA_NS : PATIENCE_HOST_NS;
@@ -156,15 +138,9 @@ static int ask_stream(void *arg, unsigned worker, void **data)
 
 static void experiment(struct check_machine *m)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.device = m->device;
-	attr.nr_workers = m->nr_workers;
-	attr.guard = m->guard;
-	attr.log = tool_log;
-	attr.on_start = ask_stream;
-	attr.hook_arg = m;
-	check_must(rnl_pool_create(&m->pool, &attr), "creating the workers");
+	m->pool = tool_pool((struct rnl_pool_attr){
+		.device = m->device, .nr_workers = m->nr_workers, .on_start = ask_stream, .hook_arg = m,
+	});
 	check_meet(m, &checks[STREAMS], &checks[KERNELS], &checks[QUEUES]);
 	check_beside(m, &checks[COPIES_IN], &checks[COPIES_OUT], &checks[PINNED]);
 	check_both(m, &checks[COPIES_BOTH]);
@@ -192,36 +168,23 @@ int tool_check(int argc, char **argv)
 	};
 	enum check_answer answer;
 	bool json = false;
-	int option, ret = 0;
+	const struct tool_usage usage = {
+		.doc = doc, .too_many = "all arguments are options", .nr_options = 3, .options = {
+			/* The pool of check_urgent() has two more. */
+			TOOL_NUMBER("workers", &m.nr_workers, 2, RNL_WORKERS_MAX - 2,
+				    "threads with a stream each, 2 to 62; 8"),
+			TOOL_TEXT("device", "D", &m.device, TOOL_DEVICES),
+			TOOL_FLAG("json", &json, "print it as JSON"),
+		},
+	};
+	int status = tool_options(&usage, argc, argv, NULL);
 
-	while (!ret && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 'w':	/* the pools' own streams are some more */
-			ret = tool_number("workers", optarg, 2, RNL_WORKERS_MAX - 2, &m.nr_workers);
-			break;
-		case 'd':
-			m.device = optarg;
-			break;
-		case 'j':
-			json = true;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return TOOL_YES;
-		default:
-			return tool_misused_said();
-		}
-	}
-	if (!ret && optind < argc)
-		ret = tool_misused("'%s' is too much: all arguments are options", argv[optind]);
-	if (!ret)
-		ret = tool_guard(&m.guard);
-	if (!ret)
-		check_must(rnl_setup(), "preparing the process");
-	if (!ret)
-		ret = look(&m);
-	if (ret)
-		return ret;
+	if (status == TOOL_GO_ON)
+		status = tool_begin(m.device, &m.info);
+	if (!status)
+		status = look(&m);
+	if (status)
+		return status;
 	if (!json)
 		print_machine(&m);
 	experiment(&m);

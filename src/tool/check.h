@@ -19,6 +19,7 @@
 
 #include <runnel.h>
 
+#include "experiment.h"
 #include "facts.h"
 #include "kernels.h"
 
@@ -29,20 +30,19 @@ enum check_answer {
 	CHECK_UNKNOWN,		/* could not be found out */
 };
 
-/* The machine that is looked at. */
 /* A worker's stream, and what stream 0 is in its thread, as cudaStreamGetId() has it. */
 struct check_stream {
 	int ret;
 	uint64_t id, id_of_0;
 };
 
+/* The machine that is looked at. */
 struct check_machine {
-	const char *device;		/* as rnl_device_info() takes it */
+	const char *device;		/* as rnl_device_describe() takes it */
 	struct rnl_device_info info;	/* of that */
 	struct tool_cuda cuda;
 	struct tool_gpu gpu;		/* info.cuda */
 	unsigned nr_workers;
-	uint32_t guard;			/* enum rnl_guard, of the pools */
 	const char *setting;		/* the user's, of CUDA_DEVICE_MAX_CONNECTIONS; or NULL */
 	unsigned connections;		/* with rnl_setup() */
 	uint64_t patience_ns;		/* of kernels that wait */
@@ -74,8 +74,6 @@ void check_urgent(const struct check_machine *m, struct check *urgent);
 #define CHECK_RUNS 5		/* of each experiment, at most */
 #define CHECK_MAJORITY 3
 
-#define CHECK_WAIT_NS 20000000000	/* for what cannot take so long */
-
 void check_says(struct check *check, enum check_answer answer, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void check_figure(struct check *check, const char *name, double value);
@@ -89,12 +87,8 @@ void check_blame(struct check *check, const struct check_machine *m, unsigned nr
 
 double check_median(double *values, unsigned nr);
 
-/* If @ret is an error: says what went wrong, and exits with status 2. */
-void check_must(int ret, const char *what);
-
-/* Jobs: init, submit, wait until done; each must go well. */
+/* Initialises a job, and submits it. */
 void check_submit(struct rnl_pool *pool, struct rnl_job *job, int (*fn)(struct rnl_job *job));
-void check_done(struct rnl_job *job, const char *what);
 
 /* Words that threads and devices set for each other. */
 uint32_t check_get(const uint32_t *word);
@@ -103,8 +97,6 @@ void check_nap(void);
 
 /* Whether the word was set to something else than 0 in that time. */
 bool check_await(const uint32_t *word, uint64_t timeout_ns);
-
-uint64_t check_now(void);
 
 /*
  * Job functions that wait for each other before they go on: so each is on a worker of
@@ -115,9 +107,5 @@ struct check_party {
 };
 /* Called by each function.  0; -ETIMEDOUT: the others did not come. */
 int check_party(struct check_party *party);
-
-/* Pinned memory, zeroed, as long as the pool is there; and the device's. */
-void *check_pinned(const struct check_machine *m, size_t bytes);
-void *check_device(const struct check_machine *m, size_t bytes);
 
 #endif /* TOOL_CHECK_H */

@@ -3,15 +3,14 @@
  * A copy that is done while a kernel of another worker is held runs beside kernels.
  *
  * DESIGN
- * One worker's kernel says that it runs, and waits to be let go; then another worker
- * copies; when that copy is done, the kernel is let go.  If it was still there, the
- * copy passed it: that needs no clock, and is as true on a busy machine.  A kernel
- * whose patience ends before is one that the copy had to wait for.
+ * One worker's kernel says that it runs, and waits until it is let go.  Then another worker
+ * copies, and when that copy is done, the kernel is let go.  If the kernel was still
+ * there, the copy passed it: this needs no clock, and holds on a busy machine.  If the
+ * kernel's patience ended before, the copy waited for the kernel.
  *
- * Pinned memory: a copy is issued behind a held kernel on the same stream.  From
- * page-locked memory the call returns at once; from other memory CUDA would keep the
- * caller.  So it returned if the kernel was still there then; and runnel counted nothing
- * that a CPU had to copy.
+ * Pinned memory: a copy is issued behind a held kernel on the same stream.  From page-locked
+ * memory the call returns at once, while the kernel is there; from other memory CUDA would
+ * keep the caller.  And runnel must count no byte that a CPU copied.
  */
 #include "check.h"
 
@@ -61,11 +60,11 @@ static int hold_and_copy(struct rnl_job *job)
 {
 	struct trial *trial = rnl_container_of(job, struct trial, holder);
 	int ret = launch_hold(trial);
-	const uint64_t start = check_now();
+	const uint64_t start = tool_now();
 
 	if (!ret)
 		ret = rnl_copy(trial->to, trial->from, COPY_BYTES);
-	trial->issue_ns = check_now() - start;
+	trial->issue_ns = tool_now() - start;
 	check_set(&trial->issued, 1);
 	return ret;
 }
@@ -82,7 +81,7 @@ static void begin(struct trial *trial)
 static bool let_go(struct trial *trial)
 {
 	check_set(&trial->words[TOOL_HOLD_LET_GO], 1);
-	check_done(&trial->holder, "a kernel that is held");
+	tool_wait(&trial->holder, "a kernel that is held");
 	return trial->words[TOOL_HOLD_ENDED] == TOOL_WAS_LET_GO;
 }
 
@@ -91,7 +90,7 @@ static bool copy_passes(struct trial *trial)
 	begin(trial);
 	check_submit(trial->m->pool, &trial->holder, hold);
 	check_submit(trial->m->pool, &trial->copier, copy);
-	check_done(&trial->copier, "a copy beside a kernel");
+	tool_wait(&trial->copier, "a copy beside a kernel");
 	return let_go(trial);
 }
 
@@ -99,7 +98,7 @@ static bool call_returns(struct trial *trial)
 {
 	begin(trial);
 	check_submit(trial->m->pool, &trial->holder, hold_and_copy);
-	(void)check_await(&trial->issued, CHECK_WAIT_NS);
+	(void)check_await(&trial->issued, TOOL_WAIT_NS);
 	return let_go(trial);
 }
 
@@ -140,26 +139,18 @@ static void try_copies(struct trial *trial, struct check *check, void *to, const
 		    "another process that keeps the device busy");
 }
 
-static uint64_t staged(const struct check_machine *m)
-{
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-
-	check_must(rnl_pool_stats(m->pool, &stats), "the pool's counters");
-	return stats.staged_bytes;
-}
-
 static void try_pinned(struct trial *trial, struct check *check, void *device, void *host,
 		       double lock_ms)
 {
 	const int locked = trial->m->info.cuda ? tool_page_locked(host) : 1;
-	const uint64_t before = staged(trial->m);
+	const uint64_t before = tool_stats(trial->m->pool).staged_bytes;
 	unsigned yes, nr;
 	uint64_t by_cpu;
 
 	trial->to = device;
 	trial->from = host;
 	yes = vote(trial, call_returns, &nr);
-	by_cpu = staged(trial->m) - before;
+	by_cpu = tool_stats(trial->m->pool).staged_bytes - before;
 	check_figure(check, "page_lock_ms_per_mb", lock_ms / (COPY_BYTES >> 20));
 	check_figure(check, "issue_us", (double)trial->issue_ns / 1e3);
 	if (locked < 0) {
@@ -183,14 +174,14 @@ void check_beside(const struct check_machine *m, struct check *in, struct check 
 		  struct check *pinned)
 {
 	static struct trial trial;
-	void *device = check_device(m, COPY_BYTES), *host;
-	uint64_t start = check_now();
+	void *device = tool_device_memory(m->pool, COPY_BYTES), *host;
+	uint64_t start = tool_now();
 	double lock_ms;
 
-	host = check_pinned(m, COPY_BYTES);
-	lock_ms = (double)(check_now() - start) / 1e6;
+	host = tool_pinned(m->pool, COPY_BYTES);
+	lock_ms = (double)(tool_now() - start) / 1e6;
 	trial.m = m;
-	trial.words = check_pinned(m, sizeof(uint32_t) * TOOL_HOLD_WORDS);
+	trial.words = tool_pinned(m->pool, sizeof(uint32_t) * TOOL_HOLD_WORDS);
 	trial.to = device;
 	trial.from = host;
 	(void)copy_passes(&trial);	/* CUDA loads a kernel when it is first launched */

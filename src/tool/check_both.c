@@ -78,7 +78,7 @@ static double run(struct both *both, unsigned ways)
 	}
 	for (unsigned i = 0; i < WAYS; i++)
 		if (ways & 1 << i)
-			(void)check_await(&both->ways[i].issued, CHECK_WAIT_NS);
+			(void)check_await(&both->ways[i].issued, TOOL_WAIT_NS);
 	for (unsigned i = 0; i < WAYS; i++)
 		check_set(&both->ways[i].words[TOOL_HOLD_LET_GO], 1);
 	for (unsigned i = 0; i < WAYS; i++) {
@@ -86,7 +86,7 @@ static double run(struct both *both, unsigned ways)
 
 		if (!(ways & 1 << i))
 			continue;
-		check_done(&both->ways[i].job, "copies");
+		tool_wait(&both->ways[i].job, "copies");
 		begin = way->stamps[0] < begin ? way->stamps[0] : begin;
 		end = way->stamps[1] > end ? way->stamps[1] : end;
 	}
@@ -123,11 +123,11 @@ void check_both(const struct check_machine *m, struct check *check)
 	both.m = m;
 	for (unsigned i = 0; i < WAYS; i++) {
 		struct way *way = &both.ways[i];
-		void *host = check_pinned(m, COPY_BYTES), *device = check_device(m, COPY_BYTES);
+		void *host = tool_pinned(m->pool, COPY_BYTES), *device = tool_device_memory(m->pool, COPY_BYTES);
 
 		way->both = &both;
-		way->words = check_pinned(m, sizeof(uint32_t) * TOOL_HOLD_WORDS);
-		way->stamps = check_pinned(m, sizeof(uint64_t) * 2);
+		way->words = tool_pinned(m->pool, sizeof(uint32_t) * TOOL_HOLD_WORDS);
+		way->stamps = tool_pinned(m->pool, sizeof(uint64_t) * 2);
 		way->to = i == IN ? device : host;
 		way->from = i == IN ? host : device;
 	}

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels of all workers meet on the device: who comes, and how many are there at once.
+ * Kernels of all workers meet on the device: how many are there at once.
  *
  * DESIGN
- * A job on each worker launches a kernel that ends when all of them have come, or when
- * its patience does: so if the device can have all at once, it has, however long the
- * host's threads take to launch them.  How many were there at the same time is read
- * off the kernels' own stamps of the device's clock.
+ * A job on each worker launches a kernel that ends when all kernels have come, or when its
+ * patience ends.  So a device that can have all of them at once does have them, however
+ * long the host's threads take to launch.  The kernels' own stamps of the device's clock
+ * tell how many were there at the same time.
  *
- * Behind it each job launches another kernel, and no other job comes in between.  In a
- * hardware queue that streams share, that one waits at the head for the first, and
- * with it whatever comes after: so sharing shows, however the threads take turns.
+ * Each job launches a second kernel behind the first, and no other job comes in between.
+ * In a hardware queue that streams share, the second kernel waits at the head for the
+ * first, and holds up the kernels of the other streams.  So sharing shows in any order.
  */
 #include "check.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
-#define TOGETHER 8		/* so many one by one may take as long as so many patiences */
-#define BUDGET_NS 1500000000u	/* no further run after that: kernels one by one take long */
+#define TOGETHER 8		/* up to this number of workers, each kernel has the full patience */
+#define BUDGET_NS 1500000000u	/* no run begins after that: kernels one by one take long */
 
 struct meeting {
 	const struct check_machine *m;
@@ -85,10 +85,10 @@ static unsigned meet(struct meeting *meeting)
 	const unsigned nr = meeting->m->nr_workers;
 	struct rnl_job clearing;
 
-	check_must(rnl_job_init(&clearing, clear), "a job");
+	tool_must(rnl_job_init(&clearing, clear), "a job");
 	clearing.user = meeting;
-	check_must(rnl_submit(meeting->m->pool, &clearing), "submitting a job");
-	check_done(&clearing, "clearing a word");
+	tool_submit(meeting->m->pool, &clearing);
+	tool_wait(&clearing, "clearing a word");
 	meeting->party = (struct check_party){ 0, nr };
 	for (unsigned i = 0; i < nr; i++) {
 		struct guest *guest = &meeting->guests[i];
@@ -98,7 +98,7 @@ static unsigned meet(struct meeting *meeting)
 		check_submit(meeting->m->pool, &guest->job, come);
 	}
 	for (unsigned i = 0; i < nr; i++)
-		check_done(&meeting->guests[i].job, "a kernel on each worker");
+		tool_wait(&meeting->guests[i].job, "a kernel on each worker");
 	return peak(meeting);
 }
 
@@ -182,11 +182,11 @@ void check_meet(const struct check_machine *m, struct check *streams, struct che
 	uint64_t start;
 
 	meeting.m = m;
-	meeting.come = check_device(m, sizeof(uint32_t));
-	meeting.stamps = check_pinned(m, sizeof(uint64_t) * 3 * m->nr_workers);
+	meeting.come = tool_device_memory(m->pool, sizeof(uint32_t));
+	meeting.stamps = tool_pinned(m->pool, sizeof(uint64_t) * 3 * m->nr_workers);
 	meet(&meeting);		/* CUDA loads a kernel when it is first launched */
-	start = check_now();
-	while (nr < CHECK_RUNS && (!nr || check_now() - start < BUDGET_NS))
+	start = tool_now();
+	while (nr < CHECK_RUNS && (!nr || tool_now() - start < BUDGET_NS))
 		peaks[nr++] = meet(&meeting);
 	together = check_median(peaks, nr);
 	tell_streams(&meeting, streams, together);

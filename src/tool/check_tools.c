@@ -60,35 +60,16 @@ void check_blame(struct check *check, const struct check_machine *m, unsigned nr
 		snprintf(check->cause, sizeof(check->cause), "%s", otherwise);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 double check_median(double *values, unsigned nr)
 {
-	qsort(values, nr, sizeof(*values), by_value);
+	tool_sort(values, nr);
 	return nr % 2 ? values[nr / 2] : (values[nr / 2 - 1] + values[nr / 2]) / 2;
-}
-
-void check_must(int ret, const char *what)
-{
-	if (ret < 0)
-		exit(tool_trouble("%s: %s", what, rnl_strerror(ret)));
 }
 
 void check_submit(struct rnl_pool *pool, struct rnl_job *job, int (*fn)(struct rnl_job *job))
 {
-	check_must(rnl_job_init(job, fn), "a job");
-	check_must(rnl_submit(pool, job), "submitting a job");
-}
-
-void check_done(struct rnl_job *job, const char *what)
-{
-	check_must(rnl_job_wait(job, CHECK_WAIT_NS), what);
-	check_must(rnl_job_result(job), what);
+	tool_must(rnl_job_init(job, fn), "a job");
+	tool_submit(pool, job);
 }
 
 uint32_t check_get(const uint32_t *word)
@@ -109,20 +90,12 @@ void check_nap(void)
 	nanosleep(&nap, NULL);
 }
 
-uint64_t check_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 bool check_await(const uint32_t *word, uint64_t timeout_ns)
 {
-	const uint64_t end = check_now() + timeout_ns;
+	const uint64_t end = tool_now() + timeout_ns;
 
 	while (!check_get(word)) {
-		if (check_now() > end)
+		if (tool_now() > end)
 			return false;
 		check_nap();
 	}
@@ -131,29 +104,13 @@ bool check_await(const uint32_t *word, uint64_t timeout_ns)
 
 int check_party(struct check_party *party)
 {
-	const uint64_t end = check_now() + PARTY_NS;
+	const uint64_t end = tool_now() + PARTY_NS;
 
 	__atomic_fetch_add(&party->come, 1, __ATOMIC_ACQ_REL);	/* as check_get(), check_set() */
 	while (check_get(&party->come) < party->wanted) {
-		if (check_now() > end)
+		if (tool_now() > end)
 			return -ETIMEDOUT;
 		check_nap();
 	}
 	return 0;
-}
-
-void *check_pinned(const struct check_machine *m, size_t bytes)
-{
-	void *mem = NULL;
-
-	check_must(rnl_pinned_get(m->pool, bytes, &mem), "page-locked memory");
-	return memset(mem, 0, bytes);
-}
-
-void *check_device(const struct check_machine *m, size_t bytes)
-{
-	void *mem = NULL;
-
-	check_must(rnl_device_alloc(m->pool, bytes, &mem), "the device's memory");
-	return mem;
 }

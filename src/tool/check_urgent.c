@@ -4,25 +4,23 @@
  *
  * DESIGN
  * On a GPU: kernels of four workers, each of which fills the device twice, keep it busy
- * for some 30 ms; meanwhile a small kernel comes from a worker that has nothing else on
- * its stream, an urgent one's or a usual one's, by turns.  The times are the host's,
- * for they differ by far (0.13 ms and 5 ms on an H200).
+ * for about 30 ms.  Meanwhile a worker with an empty stream, an urgent and a usual one
+ * alternately, launches a small kernel.  The host's clock is good enough: the two differ
+ * by far (0.13 ms and 5 ms on an H200).
  * On the host device, which has no priorities, the one worker of a pool is kept while
- * jobs queue up behind it, the urgent one last; it has to run first.
+ * jobs queue up, the urgent job last.  The urgent job has to run first.
  */
 #include "check.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-#include "options.h"
-
 #define FLOODERS 4
 #define FLOOD_KERNELS 32	/* of each */
 #define FLOOD_NS 100000		/* how long a block keeps its place */
 #define FLOOD_THREADS 1024
 #define FLOOD_BLOCKS 4		/* for each multiprocessor: twice what it holds */
-#define SETTLE_NS 1000000	/* until all flooders have issued */
+#define ISSUE_NS 1000000	/* until all flooders have issued */
 #define HELD_UP_US 300		/* what a flood costs a usual kernel, at least */
 #define GAIN 2
 
@@ -32,16 +30,9 @@ static const struct rnl_dim one = { 1, 1, 1 };
 
 static struct rnl_pool *make_pool(const struct check_machine *m, unsigned workers, unsigned urgent)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool = NULL;
-
-	attr.device = m->device;
-	attr.nr_workers = workers;
-	attr.nr_urgent = urgent;
-	attr.guard = m->guard;
-	attr.log = tool_log;
-	check_must(rnl_pool_create(&pool, &attr), "workers, one of them urgent");
-	return pool;
+	return tool_pool((struct rnl_pool_attr){
+		.device = m->device, .nr_workers = workers, .nr_urgent = urgent,
+	});
 }
 
 /* ---- on a GPU ------------------------------------------------------------ */
@@ -79,8 +70,8 @@ static int do_probe(struct rnl_job *job)
 	const struct tool_stamp_args args = { flood->stamp };
 	const int ret = flood->probe.urgent ? 0 : check_party(&flood->party);
 
-	(void)check_await(&flood->go, CHECK_WAIT_NS);
-	flood->probe.issued_at = check_now();
+	(void)check_await(&flood->go, TOOL_WAIT_NS);
+	flood->probe.issued_at = tool_now();
 	return ret ? ret : rnl_launch(&tool_stamp, one, one, &args);
 }
 
@@ -93,24 +84,24 @@ static double sample(struct flood *flood, struct rnl_pool *pool, bool urgent)
 	flood->go = 0;
 	flood->party = (struct check_party){ 0, FLOODERS + !urgent };
 	flood->probe.urgent = urgent;
-	check_must(rnl_job_init(&flood->probe.job, do_probe), "a job");
-	check_must(rnl_job_urgent(&flood->probe.job, urgent), "an urgent job");
+	tool_must(rnl_job_init(&flood->probe.job, do_probe), "a job");
+	tool_must(rnl_job_urgent(&flood->probe.job, urgent), "an urgent job");
 	flood->probe.job.user = flood;
-	check_must(rnl_submit(pool, &flood->probe.job), "submitting a job");
+	tool_submit(pool, &flood->probe.job);
 	for (unsigned i = 0; i < FLOODERS; i++) {
-		check_must(rnl_job_init(&flood->flooders[i], do_flood), "a job");
+		tool_must(rnl_job_init(&flood->flooders[i], do_flood), "a job");
 		flood->flooders[i].user = flood;
-		check_must(rnl_submit(pool, &flood->flooders[i]), "submitting a job");
+		tool_submit(pool, &flood->flooders[i]);
 	}
-	(void)check_await(flood->runs, CHECK_WAIT_NS);
-	end = check_now() + SETTLE_NS;
-	while (check_now() < end)
+	(void)check_await(flood->runs, TOOL_WAIT_NS);
+	end = tool_now() + ISSUE_NS;
+	while (tool_now() < end)
 		check_nap();
 	check_set(&flood->go, 1);
-	check_done(&flood->probe.job, "a small kernel");
-	end = check_now();
+	tool_wait(&flood->probe.job, "a small kernel");
+	end = tool_now();
 	for (unsigned i = 0; i < FLOODERS; i++)
-		check_done(&flood->flooders[i], "kernels that fill the device");
+		tool_wait(&flood->flooders[i], "kernels that fill the device");
 	return (double)(end - flood->probe.issued_at) / 1e3;
 }
 
@@ -121,8 +112,8 @@ static void on_gpu(const struct check_machine *m, struct check *check)
 	double urgent[CHECK_RUNS], usual[CHECK_RUNS], urgent_us, usual_us;
 
 	flood.m = m;
-	flood.runs = check_pinned(m, sizeof(uint32_t));
-	flood.stamp = check_pinned(m, sizeof(uint64_t));
+	flood.runs = tool_pinned(m->pool, sizeof(uint32_t));
+	flood.stamp = tool_pinned(m->pool, sizeof(uint64_t));
 	sample(&flood, pool, true);		/* warms up */
 	for (unsigned i = 0; i < CHECK_RUNS; i++) {
 		urgent[i] = sample(&flood, pool, true);
@@ -160,7 +151,7 @@ static int keep_worker(struct rnl_job *job)
 	struct queue *queue = job->user;
 
 	check_set(&queue->runs, 1);
-	return check_await(&queue->let_go, CHECK_WAIT_NS) ? 0 : -ETIMEDOUT;
+	return check_await(&queue->let_go, TOOL_WAIT_NS) ? 0 : -ETIMEDOUT;
 }
 
 static int take_place(struct rnl_job *job)
@@ -176,10 +167,10 @@ static int take_place(struct rnl_job *job)
 static void queue_job(struct rnl_pool *pool, struct queue *queue, struct rnl_job *job,
 		      int (*fn)(struct rnl_job *job))
 {
-	check_must(rnl_job_init(job, fn), "a job");
-	check_must(rnl_job_urgent(job, job == &queue->urgent), "an urgent job");
+	tool_must(rnl_job_init(job, fn), "a job");
+	tool_must(rnl_job_urgent(job, job == &queue->urgent), "an urgent job");
 	job->user = queue;
-	check_must(rnl_submit(pool, job), "submitting a job");
+	tool_submit(pool, job);
 }
 
 static void on_host(const struct check_machine *m, struct check *check)
@@ -188,12 +179,12 @@ static void on_host(const struct check_machine *m, struct check *check)
 	struct rnl_pool *pool = make_pool(m, 1, 0);
 
 	queue_job(pool, &queue, &queue.first, keep_worker);
-	(void)check_await(&queue.runs, CHECK_WAIT_NS);
+	(void)check_await(&queue.runs, TOOL_WAIT_NS);
 	for (unsigned i = 0; i < QUEUED; i++)
 		queue_job(pool, &queue, &queue.others[i], take_place);
 	queue_job(pool, &queue, &queue.urgent, take_place);
 	check_set(&queue.let_go, 1);
-	check_must(rnl_pool_drain(pool, CHECK_WAIT_NS), "jobs of one worker");
+	tool_must(rnl_pool_drain(pool, TOOL_WAIT_NS), "jobs of one worker");
 	rnl_pool_destroy(pool);
 	check_figure(check, "urgent_place", queue.urgent_place);
 	check_says(check, queue.urgent_place == 1 ? CHECK_YES : CHECK_NO,

@@ -21,7 +21,7 @@ struct tool_cuda {
 };
 void tool_cuda_look(struct tool_cuda *cuda);
 
-/* One of its devices, beyond what rnl_device_info() tells. */
+/* One of its devices, beyond what rnl_device_describe() tells. */
 struct tool_gpu {
 	int major, minor;		/* compute capability */
 	int least_priority, greatest_priority; /* of streams; the same: there are none */

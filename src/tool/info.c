@@ -3,12 +3,11 @@
  * runnel info: what is here, and what of it runnel can use.
  *
  * DESIGN
- * Facts as CUDA and the library tell them.  Whether it is really so, that is, whether
- * kernels do run at the same time, runnel check finds out.
+ * Facts, as CUDA and the library tell them.  runnel check finds out whether they are true,
+ * for example whether kernels do run at the same time.
  */
 #include "tool.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,23 +19,11 @@
 #include "facts.h"
 #include "json.h"
 #include "kernels.h"
+#include "options.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static const struct option options[] = {
-	{ "json", no_argument, NULL, 'j' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
-static const char help[] =
-"Usage: runnel info [OPTION]...\n"
-"Tells which devices are here, what they have, and what of it runnel can use.\n"
-"\n"
-"      --json  print it as JSON\n"
-"      --help  print this and exit\n"
-"\n"
-"Nothing is tried: runnel check does that.\n";
+static const char doc[] =
+"Tells which devices are here, what they have, and what of it runnel can use.\v"
+"Nothing is tried: runnel check does that.";
 
 struct device {
 	struct rnl_device_info info;
@@ -51,75 +38,40 @@ struct machine {
 
 /* ---- what works ---------------------------------------------------------- */
 
-static bool has_kernels(const struct machine *m, const struct device *d)
-{
-	(void)m;
-	return d->gpu.concurrent_kernels;
-}
+enum { KERNELS, QUEUES, COPIES, COPIES_BOTH, PRIORITIES, WRITES, POOLS, ADDRESSING, NR_FEATURES };
 
-static bool has_queues(const struct machine *m, const struct device *d)
-{
-	(void)d;
-	return m->connections >= TOOL_CONNECTIONS_DEFAULT;
-}
-
-static bool has_copies(const struct machine *m, const struct device *d)
-{
-	(void)m;
-	return d->info.nr_copy_engines >= 1;
-}
-
-static bool has_both_copies(const struct machine *m, const struct device *d)
-{
-	(void)m;
-	return d->info.nr_copy_engines >= 2;
-}
-
-static bool has_priorities(const struct machine *m, const struct device *d)
-{
-	(void)m;
-	return d->gpu.greatest_priority < d->gpu.least_priority;
-}
-
-static bool has_writes(const struct machine *m, const struct device *d)
-{
-	(void)m;
-	return d->info.stream_writes;
-}
-
-static bool has_pools(const struct machine *m, const struct device *d)
-{
-	(void)m;
-	return d->gpu.memory_pools;
-}
-
-static bool has_addressing(const struct machine *m, const struct device *d)
-{
-	(void)m;
-	return d->gpu.unified_addressing;
-}
-
-static const struct feature {
+static const struct {
 	const char *name, *text, *without;
-	bool (*has)(const struct machine *m, const struct device *d);
-} features[] = {
-	{ "concurrent_kernels", "kernels of several streams at the same time",
-	  "kernels run one after the other", has_kernels },
-	{ "hardware_queues", "a hardware queue for each of 8 workers",
-	  "workers share queues, and wait for each other: unset " TOOL_CONNECTIONS ", or raise it",
-	  has_queues },
-	{ "copies_beside_kernels", "copies beside kernels", "copies wait for kernels", has_copies },
-	{ "copies_both_ways", "copies in and out at the same time",
-	  "copies in and out take turns", has_both_copies },
-	{ "priorities", "urgent jobs go before others on the device",
-	  "urgent jobs are first in the queues alone", has_priorities },
-	{ "stream_writes", "streams say that they are done, by a word in memory",
-	  "events are asked for instead: a later answer, and the driver's lock", has_writes },
-	{ "memory_pools", "device memory in stream order (rnl_scratch())",
-	  "no pool can be made on this device", has_pools },
-	{ "unified_addressing", "one address space, so copies know their direction",
-	  "no pool can be made on this device", has_addressing },
+} features[NR_FEATURES] = {
+	[KERNELS] = { "concurrent_kernels", "kernels of several streams at the same time",
+		      "kernels run one after the other" },
+	[QUEUES] = { "hardware_queues", "a hardware queue for each of 8 workers",
+		     "workers share queues, and wait for each other: unset " TOOL_CONNECTIONS
+		     ", or raise it" },
+	[COPIES] = { "copies_beside_kernels", "copies beside kernels", "copies wait for kernels" },
+	[COPIES_BOTH] = { "copies_both_ways", "copies in and out at the same time",
+			  "copies in and out take turns" },
+	[PRIORITIES] = { "priorities", "urgent jobs go before others on the device",
+			 "urgent jobs are first in the queues alone" },
+	[WRITES] = { "stream_writes", "streams say that they are done, by a word in memory",
+		     "events are asked for instead: a later answer, and the driver's lock" },
+	[POOLS] = { "memory_pools", "device memory in stream order (rnl_scratch())",
+		    "no pool can be made on this device" },
+	[ADDRESSING] = { "unified_addressing", "one address space, so copies know their direction",
+			 "no pool can be made on this device" },
 };
+
+static void find_features(const struct machine *m, const struct device *d, bool has[NR_FEATURES])
+{
+	has[KERNELS] = d->gpu.concurrent_kernels;
+	has[QUEUES] = m->connections >= TOOL_CONNECTIONS_DEFAULT;
+	has[COPIES] = d->info.nr_copy_engines >= 1;
+	has[COPIES_BOTH] = d->info.nr_copy_engines >= 2;
+	has[PRIORITIES] = d->gpu.greatest_priority < d->gpu.least_priority;
+	has[WRITES] = d->info.stream_writes;
+	has[POOLS] = d->gpu.memory_pools;
+	has[ADDRESSING] = d->gpu.unified_addressing;
+}
 
 /* ---- printing ------------------------------------------------------------ */
 
@@ -158,6 +110,7 @@ static void print_machine(const struct machine *m)
 static void print_gpu(const struct machine *m, const struct device *d)
 {
 	const struct tool_gpu *g = &d->gpu;
+	bool has[NR_FEATURES];
 
 	printf("\ncuda:%" PRId32 "        %s\n", d->info.ordinal, d->info.name);
 	printf("  compute capability %d.%d, %" PRIu32 " multiprocessors, %.1f GiB of memory%s\n",
@@ -166,12 +119,10 @@ static void print_gpu(const struct machine *m, const struct device *d)
 	printf("  PCI %04x:%02x:%02x, %" PRIu32 " copy engines, priorities of streams %d to %d\n",
 	       g->pci_domain, g->pci_bus, g->pci_device, d->info.nr_copy_engines,
 	       g->least_priority, g->greatest_priority);
-	for (unsigned i = 0; i < COUNT(features); i++) {
-		const bool has = features[i].has(m, d);
-
-		printf("  %-4s %s%s%s\n", has ? "yes" : "no", features[i].text, has ? "" : ": ",
-		       has ? "" : features[i].without);
-	}
+	find_features(m, d, has);
+	for (unsigned i = 0; i < NR_FEATURES; i++)
+		printf("  %-4s %s%s%s\n", has[i] ? "yes" : "no", features[i].text,
+		       has[i] ? "" : ": ", has[i] ? "" : features[i].without);
 }
 
 static void print_host(const struct device *d)
@@ -209,6 +160,7 @@ static void json_machine(const struct machine *m)
 static void json_device(const struct machine *m, const struct device *d)
 {
 	const struct tool_gpu *g = &d->gpu;
+	bool has[NR_FEATURES];
 	char text[32];
 
 	snprintf(text, sizeof(text), d->info.cuda ? "cuda:%" PRId32 : "host", d->info.ordinal);
@@ -227,8 +179,9 @@ static void json_device(const struct machine *m, const struct device *d)
 		tool_json_integer("least_priority", g->least_priority);
 		tool_json_integer("greatest_priority", g->greatest_priority);
 		tool_json_object("works");
-		for (unsigned i = 0; i < COUNT(features); i++)
-			tool_json_bool(features[i].name, features[i].has(m, d));
+		find_features(m, d, has);
+		for (unsigned i = 0; i < NR_FEATURES; i++)
+			tool_json_bool(features[i].name, has[i]);
 		tool_json_close();
 	}
 	tool_json_close();
@@ -241,7 +194,7 @@ static int look(struct device *d, const char *name)
 	int ret;
 
 	d->info = (struct rnl_device_info)RNL_DEVICE_INFO_INIT;
-	ret = rnl_device_info(name, &d->info);
+	ret = rnl_device_describe(name, &d->info);
 	if (ret)
 		return tool_trouble("device %s: %s", name, rnl_strerror(ret));
 	ret = d->info.cuda ? tool_gpu_look(d->info.ordinal, &d->gpu) : 0;
@@ -286,22 +239,14 @@ int tool_info(int argc, char **argv)
 {
 	struct machine m = { .setting = getenv(TOOL_CONNECTIONS) };
 	bool json = false;
-	int option;
+	const struct tool_usage usage = {
+		.doc = doc, .too_many = "all arguments are options", .nr_options = 1,
+		.options = { TOOL_FLAG("json", &json, "print it as JSON") },
+	};
+	int status = tool_options(&usage, argc, argv, NULL);
 
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			json = true;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return TOOL_YES;
-		default:
-			return tool_misused_said();
-		}
-	}
-	if (optind < argc)
-		return tool_misused("'%s' is too much: all arguments are options", argv[optind]);
+	if (status != TOOL_GO_ON)
+		return status;
 	m.connections = tool_connections(m.setting);
 	tool_cuda_look(&m.cuda);
 	return print_all(&m, json);

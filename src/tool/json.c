@@ -3,9 +3,9 @@
  * JSON on standard output, member by member.
  *
  * DESIGN
- * What is open is a stack of closing brackets; a value puts a comma in front of
- * itself unless it is the first.  Values of the outermost object and what is in
- * its arrays have lines of their own, so that people can read it, too.
+ * Open objects and arrays are a stack of closing brackets.  A value puts a comma in front
+ * of itself unless it is the first.  Values of the outermost object, and of its arrays,
+ * have lines of their own, so that people can read them.
  */
 #include "json.h"
 

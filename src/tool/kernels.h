@@ -87,7 +87,7 @@ extern const bool tool_has_cuda_kernels;
  */
 int tool_stream_ids(void *stream, uint64_t *id, uint64_t *id_of_0);
 
-/* 1 CUDA knows the memory as page-locked; 0 it does not; -1 there is nobody to ask. */
+/* 1 CUDA knows the memory as page-locked; 0 it does not; -1 CUDA is not there. */
 int tool_page_locked(const void *mem);
 
 #ifdef __cplusplus

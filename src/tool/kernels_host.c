@@ -27,7 +27,7 @@ static void nap(void)
 	nanosleep(&ts, NULL);
 }
 
-/* release and acquire: what was done before such a word is set is seen by who sees it */
+/* release and acquire: a thread that sees the word set sees what was done before */
 static void set(uint32_t *word, uint32_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);

@@ -3,41 +3,26 @@
 #include "tool.h"
 
 #include <fnmatch.h>
-#include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "json.h"
 #include "lint.h"
+#include "options.h"
 
-enum { OPTION_HELP = 'h', OPTION_JSON = 'j', OPTION_IGNORE = 'i' };
-
-static const struct option options[] = {
-	{ "help", no_argument, NULL, OPTION_HELP },
-	{ "ignore", required_argument, NULL, OPTION_IGNORE },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ NULL, 0, NULL, 0 },
-};
-
-static const char help[] =
-"Usage: runnel lint [OPTION]... OBJECT...\n"
-"Names objects and libraries that use the legacy default stream: those that import\n"
-"calls of the CUDA runtime by their plain names, beside those that import the ones for\n"
-"per-thread default streams (..._ptsz, ..._ptds).  An OBJECT is an object file, an\n"
-"archive, an executable or a shared object.\n"
-"\n"
-"      --ignore=PATTERN  finds nothing in files, or archive members, of such a name: they\n"
-"                        pass a stream of their own in each call; may be given more than once\n"
-"      --json            prints JSON\n"
-"      --help            print this and exit\n"
-"\n"
-"Where the runtime is linked in statically, as nvcc does it when not told otherwise, an\n"
-"executable or library does not tell which calls it uses: look at its objects.  Calls by\n"
+static const char doc[] =
+"Names objects and libraries that use the legacy default stream: those that import "
+"calls of the CUDA runtime by their plain names, beside those that import the ones for "
+"per-thread default streams (..._ptsz, ..._ptds).  An OBJECT is an object file, an "
+"archive, an executable or a shared object.\v"
+"Where the runtime is linked in statically, as nvcc does it when not told otherwise, an "
+"executable or library does not tell which calls it uses: look at its objects.  Calls by "
 "way of the driver's interface (cu...) or of pointers (dlsym()) are not seen either.\n"
 "\n"
-"The exit status is 0 if there was nothing to find, 1 if there was, and 2 if a file\n"
-"could not be read; the others have been looked at then.\n";
+"The exit status is 0 if there was nothing to find, 1 if there was, and 2 if a file "
+"could not be read; the others have been looked at then.";
 
 static const struct {
 	const char *member, *text;
@@ -172,35 +157,33 @@ static int lint(struct linting *l, char **paths, unsigned nr)
 	return l->nr_found ? TOOL_NO : TOOL_YES;
 }
 
+static int take_pattern(const struct tool_option *option, const char *arg)
+{
+	struct linting *l = option->to;
+
+	l->ignored[l->nr_ignored++] = arg;
+	return 0;
+}
+
 int tool_lint(int argc, char **argv)
 {
-	struct linting l = { .json = false };
-	int option, status;
+	struct linting l = { .ignored = calloc((size_t)argc, sizeof(*l.ignored)) };
+	const struct tool_usage usage = {
+		.doc = doc, .args = "OBJECT...", .missing = "there is no object to look at",
+		.nr_operands = UINT_MAX, .nr_options = 2, .options = {
+			{ "ignore", "PATTERN", "find nothing in files, or archive members, of such a name: "
+			  "they pass a stream of their own in each call; may be given more than once",
+			  take_pattern, &l, 0, 0 },
+			TOOL_FLAG("json", &l.json, "print it as JSON"),
+		},
+	};
+	int first, status;
 
-	l.ignored = calloc((size_t)argc, sizeof(*l.ignored));
 	if (!l.ignored)
 		return tool_trouble("out of memory");
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case OPTION_JSON:
-			l.json = true;
-			break;
-		case OPTION_IGNORE:
-			l.ignored[l.nr_ignored++] = optarg;
-			break;
-		case OPTION_HELP:
-			fputs(help, stdout);
-			free(l.ignored);
-			return TOOL_YES;
-		default:
-			free(l.ignored);
-			return tool_misused_said();
-		}
-	}
-	if (optind == argc)
-		status = tool_misused("there is no object to look at");
-	else
-		status = lint(&l, argv + optind, (unsigned)(argc - optind));
+	status = tool_options(&usage, argc, argv, &first);
+	if (status == TOOL_GO_ON)
+		status = lint(&l, argv + first, (unsigned)(argc - first));
 	free(l.ignored);
 	return status;
 }

@@ -4,9 +4,9 @@
  *
  * DESIGN
  * An object that was compiled for per-thread default streams imports the runtime's
- * calls by names with _ptsz or _ptds, any other by the plain ones.  That is all there is
- * to see: whether a plain call is given a stream of its own, the symbols do not tell, and
- * where the runtime was linked in statically its names are no imports any more.
+ * calls by names with _ptsz or _ptds, any other by the plain names.  Symbols tell no more:
+ * not whether a plain call is given a stream of its own, and nothing where the runtime was
+ * linked in statically, because its names are no imports then.
  */
 #ifndef LINT_H
 #define LINT_H

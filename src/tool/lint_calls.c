@@ -6,7 +6,7 @@
  * DESIGN
  * Those with _ptds have no stream: without the suffix they use the legacy stream each time.
  * Those with _ptsz take one, and without it stream 0 is the legacy one.
- * tests/lint-calls.sh holds this against the header of the toolkit that is installed.
+ * tests/tree/lint-calls.sh holds this against the header of the toolkit that is installed.
  */
 #include "lint.h"
 

@@ -3,9 +3,9 @@
  * Imports of an ELF object, or of each member of an archive, by libelf.
  *
  * DESIGN
- * A relocatable object imports what its symbol table has undefined; an executable
- * or a shared object what its dynamic one has.  A file is not to be trusted: offsets
- * and sizes are held against its own before libelf follows them.
+ * A relocatable object imports the undefined symbols of its symbol table; an executable or
+ * a shared object those of its dynamic symbol table.  A file is not trusted: offsets and
+ * sizes are checked against the file's size before libelf follows them.
  */
 #include "lint.h"
 #include "tool.h"

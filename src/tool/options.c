@@ -1,16 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of options, and of the environment, that several commands have. */
+/*
+ * Options of a command: one table each, read by argp.
+ *
+ * DESIGN
+ * argp prints the help, getopt says what is wrong with an option, and this file says the
+ * rest.  argp is kept from exiting: main() has yet to look at standard output.
+ */
 #include "options.h"
 
+#include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "experiment.h"
 #include "facts.h"
 #include "kernels.h"
 #include "tool.h"
 
-int tool_number(const char *option, const char *arg, unsigned min, unsigned max, unsigned *number)
+#define KEY 256		/* of the first option: no letter */
+
+int tool_take_flag(const struct tool_option *option, const char *arg)
+{
+	(void)arg;
+	*(bool *)option->to = true;
+	return 0;
+}
+
+int tool_take_number(const struct tool_option *option, const char *arg)
 {
 	unsigned long value = 0;
 	char *end = NULL;
@@ -18,20 +34,97 @@ int tool_number(const char *option, const char *arg, unsigned min, unsigned max,
 	errno = 0;
 	if (*arg >= '0' && *arg <= '9')
 		value = strtoul(arg, &end, 10);
-	if (!end || *end || errno || value < min || value > max)
+	if (!end || *end || errno || value < option->min || value > option->max)
 		return tool_misused("'%s' is not good for --%s: give a number from %u to %u", arg,
-				    option, min, max);
-	*number = (unsigned)value;
+				    option->name, option->min, option->max);
+	*(unsigned *)option->to = (unsigned)value;
 	return 0;
 }
 
-int tool_device(const char *arg, struct rnl_device_info *info)
+int tool_take_text(const struct tool_option *option, const char *arg)
+{
+	*(const char **)option->to = arg;
+	return 0;
+}
+
+int tool_take_file(const struct tool_option *option, const char *arg)
+{
+	if (!*arg)
+		return tool_misused("--%s has no name of a file", option->name);
+	return tool_take_text(option, arg);
+}
+
+/* ---- argp ---------------------------------------------------------------- */
+
+struct reading {
+	const struct tool_usage *usage;
+	int status;		/* TOOL_GO_ON: nothing but getopt has said anything */
+};
+
+static error_t read_option(int key, char *arg, struct argp_state *state)
+{
+	struct reading *reading = state->input;
+	const unsigned i = (unsigned)key - KEY;
+	int ret;
+
+	if (key == ARGP_KEY_INIT)
+		state->err_stream = NULL;	/* argp's advice names --usage, which is none here */
+	if (i > reading->usage->nr_options)
+		return ARGP_ERR_UNKNOWN;
+	if (i == reading->usage->nr_options) {
+		argp_state_help(state, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG);
+		reading->status = TOOL_YES;
+		return ECANCELED;
+	}
+	ret = reading->usage->options[i].take(&reading->usage->options[i], arg);
+	if (!ret)
+		return 0;
+	reading->status = ret;
+	return ECANCELED;
+}
+
+static int check_operands(const struct tool_usage *usage, unsigned nr, char **operands)
+{
+	if (!nr && usage->missing)
+		return tool_misused("%s", usage->missing);
+	if (nr > usage->nr_operands)
+		return tool_misused("'%s' is too much: %s", operands[usage->nr_operands],
+				    usage->too_many);
+	return TOOL_GO_ON;
+}
+
+int tool_options(const struct tool_usage *usage, int argc, char **argv, int *first)
+{
+	struct argp_option options[sizeof(usage->options) / sizeof(usage->options[0]) + 2] = { 0 };
+	const struct argp argp = { options, read_option, usage->args, usage->doc, NULL, NULL, NULL };
+	struct reading reading = { usage, TOOL_GO_ON };
+	unsigned i;
+	int index;
+
+	for (i = 0; i < usage->nr_options; i++)
+		options[i] = (struct argp_option){
+			.name = usage->options[i].name, .key = KEY + (int)i,
+			.arg = usage->options[i].arg, .doc = usage->options[i].doc,
+		};
+	options[i] = (struct argp_option){
+		.name = "help", .key = KEY + (int)i, .doc = "print this and exit", .group = 1,
+	};
+	if (argp_parse(&argp, argc, argv, ARGP_NO_HELP, &index, &reading))
+		return reading.status == TOOL_GO_ON ? tool_misused_said() : reading.status;
+	if (first)
+		*first = index;
+	return check_operands(usage, (unsigned)(argc - index), argv + index);
+}
+
+/* ---- devices ------------------------------------------------------------- */
+
+static int find_device(const char *arg, struct rnl_device_info *info)
 {
 	struct tool_cuda cuda;
 	int ret;
 
 	*info = (struct rnl_device_info)RNL_DEVICE_INFO_INIT;
-	ret = rnl_device_info(arg, info);
+	ret = rnl_device_describe(arg, info);
 	if (ret == -EINVAL)
 		return tool_misused("'%s' is not good for --device: give auto, cuda, cuda:N or host",
 				    arg);
@@ -49,25 +142,12 @@ int tool_device(const char *arg, struct rnl_device_info *info)
 	return 0;
 }
 
-static uint32_t guarding;	/* as tool_guard() said */
-
-int tool_guard(uint32_t *guard)
+int tool_begin(const char *device, struct rnl_device_info *info)
 {
-	const char *text = getenv("RUNNEL_GUARD");
+	int ret = tool_guard();
 
-	if (text && strcmp(text, "") && strcmp(text, "0") && strcmp(text, "1") && strcmp(text, "2"))
-		return tool_trouble("RUNNEL_GUARD is '%s': set it to 1, to have job functions "
-				    "watched, to 2, to have those fail that do wrong, or not at all",
-				    text);
-	guarding = !text ? RNL_GUARD_OFF : *text == '1' ? RNL_GUARD_REPORT :
-		   *text == '2' ? RNL_GUARD_STRICT : RNL_GUARD_OFF;
-	*guard = guarding;
-	return 0;
-}
-
-void tool_log(void *arg, enum rnl_log_level level, const char *msg)
-{
-	(void)arg;
-	if (level == RNL_LOG_ERROR || (level == RNL_LOG_WARNING && guarding))
-		(void)tool_trouble("%s", msg);
+	if (ret)
+		return ret;
+	tool_must(rnl_setup(), "preparing the process");
+	return find_device(device, info);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of options, and of the environment, that several commands have. */
+/* Options of a command: one table each, read by argp. */
 #ifndef TOOL_OPTIONS_H
 #define TOOL_OPTIONS_H
 
@@ -7,22 +7,49 @@
 
 #include <runnel.h>
 
-/* A number from @min to @max.  Return: 0, or the exit status, and what is wrong was said. */
-int tool_number(const char *option, const char *arg, unsigned min, unsigned max, unsigned *number);
+struct tool_option {
+	const char *name, *arg, *doc;	/* as in a struct argp_option; arg NULL: takes none */
+	/* Takes the argument.  Return: 0, or the exit status, after it has said what is wrong. */
+	int (*take)(const struct tool_option *option, const char *arg);
+	void *to;
+	unsigned min, max;
+};
+
+/* Options for one value each: bool; unsigned, from @min to @max; const char *; the same, not "". */
+#define TOOL_FLAG(name, to, doc) { name, NULL, doc, tool_take_flag, to, 0, 0 }
+#define TOOL_NUMBER(name, to, min, max, doc) { name, "N", doc, tool_take_number, to, min, max }
+#define TOOL_TEXT(name, arg, to, doc) { name, arg, doc, tool_take_text, to, 0, 0 }
+#define TOOL_FILE(name, to, doc) { name, "FILE", doc, tool_take_file, to, 0, 0 }
+int tool_take_flag(const struct tool_option *option, const char *arg);
+int tool_take_number(const struct tool_option *option, const char *arg);
+int tool_take_text(const struct tool_option *option, const char *arg);
+int tool_take_file(const struct tool_option *option, const char *arg);
+
+struct tool_usage {
+	const char *doc;		/* argp's: what stands before the options \v and behind them */
+	const char *args;		/* what operands are called; NULL: there are none */
+	const char *missing;		/* what to say if there is no operand */
+	const char *too_many;		/* what to say if there are more than nr_operands */
+	unsigned nr_operands;
+	unsigned nr_options;		/* up to 8 */
+	struct tool_option options[8];
+};
+
+#define TOOL_GO_ON (-1)
 
 /*
- * A device that answers, and that this program has kernels for.
- * Return: 0, or the exit status, and what is wrong was said.
+ * Reads the command line; operands are from argv[*first] on.
+ * Return: TOOL_GO_ON, or the exit status: help was asked for, or what is wrong was said.
  */
-int tool_device(const char *arg, struct rnl_device_info *info);
+int tool_options(const struct tool_usage *usage, int argc, char **argv, int *first);
+
+#define TOOL_DEVICES "auto (a GPU if there is one, if nothing is said), cuda, cuda:N, host"
 
 /*
- * What RUNNEL_GUARD wants of a pool's guard: nothing, 1 (reports) or 2 (has jobs fail).
+ * Prepares the process for pools: their guard, rnl_setup(), and @device, which has to answer, and
+ * which this program has to have kernels for.
  * Return: 0, or the exit status, and what is wrong was said.
  */
-int tool_guard(uint32_t *guard);
-
-/* For pools: shows errors, and what a guard finds. */
-rnl_log_fn tool_log;
+int tool_begin(const char *device, struct rnl_device_info *info);
 
 #endif /* TOOL_OPTIONS_H */

@@ -3,37 +3,22 @@
  * runnel report: what a trace tells of the overlap.
  *
  * DESIGN
- * The figures are overlap.c's, which the library has for a running trace as well.  Text
- * is for people, JSON has the same for programs, and the picture shows it.
+ * The figures are rnl_overlap_find()'s, as for a trace that runs.  Text is for people,
+ * JSON tells programs what the text tells, and the picture shows it.
  */
 #include "report.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "options.h"
 #include "tool.h"
 
-static const struct option options[] = {
-	{ "json", no_argument, NULL, 'j' },
-	{ "html", required_argument, NULL, 'p' },
-	{ "svg", required_argument, NULL, 's' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
-static const char help[] =
-"Usage: runnel report [OPTION]... TRACE\n"
-"Tells from a trace what ran at the same time, what did not, and likely causes.\n"
-"\n"
-"      --json       print it as JSON\n"
-"      --html=FILE  write a timeline, too, as a page that needs no network\n"
-"      --svg=FILE   write it as a picture\n"
-"      --help       print this and exit\n"
-"\n"
-"A trace is written by a program that uses runnel: rnl_trace_start().  Those of other\n"
-"programs are not read.\n";
+static const char doc[] =
+"Tells from a trace what ran at the same time, what did not, and likely causes.\v"
+"A trace is written by a program that uses runnel: rnl_trace_start().  Those of other "
+"programs are not read.";
 
 const char *report_time(char text[32], uint64_t ns)
 {
@@ -62,7 +47,7 @@ static void print_line(const char *what, uint64_t ns, uint64_t of)
 	printf("  %-34s %12s %6.1f %%\n", what, report_time(time, ns), percent(ns, of));
 }
 
-static void print_depth(const struct rnl__overlap *o, uint64_t elapsed)
+static void print_depth(const struct rnl_overlap *o, uint64_t elapsed)
 {
 	int last = RNL_OVERLAP_DEPTH;
 
@@ -77,18 +62,17 @@ static void print_depth(const struct rnl__overlap *o, uint64_t elapsed)
 	}
 }
 
-static void print_overlap(const struct rnl__overlap *o)
+static void print_overlap(const struct rnl_overlap *o)
 {
-	const uint64_t elapsed = o->end - o->begin, busy = o->kind_ns[RNL__OVERLAP_JOB];
+	const uint64_t elapsed = o->elapsed_ns, busy = o->busy_ns;
 	char time[32];
 
 	printf("\nOn the device, of %s\n", report_time(time, elapsed));
 	print_line("busy", busy, elapsed);
-	if (o->kind_ns[RNL__OVERLAP_IN] || o->kind_ns[RNL__OVERLAP_KERNEL] ||
-	    o->kind_ns[RNL__OVERLAP_OUT]) {
-		print_line("copies in", o->kind_ns[RNL__OVERLAP_IN], elapsed);
-		print_line("kernels", o->kind_ns[RNL__OVERLAP_KERNEL], elapsed);
-		print_line("copies out", o->kind_ns[RNL__OVERLAP_OUT], elapsed);
+	if (o->in_ns || o->kernel_ns || o->out_ns) {
+		print_line("copies in", o->in_ns, elapsed);
+		print_line("kernels", o->kernel_ns, elapsed);
+		print_line("copies out", o->out_ns, elapsed);
 		print_line("copies in and kernels at once", o->in_kernel_ns, elapsed);
 		print_line("copies out and kernels at once", o->out_kernel_ns, elapsed);
 		print_line("copies in and out at once", o->copies_ns, elapsed);
@@ -109,20 +93,20 @@ static void print_workers(const struct report *r)
 			printf("  %-24s %10" PRIu64 " %12s %6.1f %%\n", r->worker_names[i].text,
 			       r->overlap.worker_jobs[i],
 			       report_time(time, r->overlap.worker_ns[i]),
-			       percent(r->overlap.worker_ns[i], r->overlap.end - r->overlap.begin));
+			       percent(r->overlap.worker_ns[i], r->overlap.elapsed_ns));
 	}
 }
 
-static void print_gaps(const struct rnl__overlap *o)
+static void print_gaps(const struct rnl_overlap *o)
 {
 	char length[32], at[32];
 
-	if (o->gaps[0].end == o->gaps[0].begin)
+	if (o->gaps[0].end_ns == o->gaps[0].begin_ns)
 		return;
 	printf("\nLongest gaps on the device\n");
-	for (int i = 0; i < RNL__OVERLAP_GAPS && o->gaps[i].end > o->gaps[i].begin; i++)
-		printf("  %12s at %s\n", report_time(length, o->gaps[i].end - o->gaps[i].begin),
-		       report_time(at, o->gaps[i].begin));
+	for (int i = 0; i < RNL_OVERLAP_GAPS && o->gaps[i].end_ns > o->gaps[i].begin_ns; i++)
+		printf("  %12s at %s\n", report_time(length, o->gaps[i].end_ns - o->gaps[i].begin_ns),
+		       report_time(at, o->gaps[i].begin_ns));
 }
 
 static void print_text(const struct report *r)
@@ -185,37 +169,20 @@ static bool is_same_file(const char *path, const char *other)
 
 int tool_report(int argc, char **argv)
 {
-	struct wishes wishes = { 0 };
-	int option;
+	struct wishes wishes = { .json = false };
+	const struct tool_usage usage = {
+		.doc = doc, .args = "TRACE", .missing = "there is no trace to look at",
+		.too_many = "one trace at a time", .nr_operands = 1, .nr_options = 3, .options = {
+			TOOL_FLAG("json", &wishes.json, "print it as JSON"),
+			TOOL_FILE("html", &wishes.html, "write a timeline, too, as a page that needs no network"),
+			TOOL_FILE("svg", &wishes.svg, "write it as a picture"),
+		},
+	};
+	int first, status = tool_options(&usage, argc, argv, &first);
 
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 'j':
-			wishes.json = true;
-			break;
-		case 'p':
-			if (!*optarg)
-				return tool_misused("--html has no name of a file");
-			wishes.html = optarg;
-			break;
-		case 's':
-			if (!*optarg)
-				return tool_misused("--svg has no name of a file");
-			wishes.svg = optarg;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return TOOL_YES;
-		default:
-			return tool_misused_said();
-		}
-	}
-	if (optind == argc)
-		return tool_misused("there is no trace to look at");
-	if (optind + 1 < argc)
-		return tool_misused("'%s' is too much: one trace at a time", argv[optind + 1]);
-	if (is_same_file(wishes.html, argv[optind]) || is_same_file(wishes.svg, argv[optind]))
-		return tool_misused("'%s' is the trace: give the picture another name",
-				    argv[optind]);
-	return report(argv[optind], &wishes);
+	if (status != TOOL_GO_ON)
+		return status;
+	if (is_same_file(wishes.html, argv[first]) || is_same_file(wishes.svg, argv[first]))
+		return tool_misused("'%s' is the trace: give the picture another name", argv[first]);
+	return report(argv[first], &wishes);
 }

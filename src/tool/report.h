@@ -19,7 +19,6 @@
 
 #include <runnel.h>
 
-#include "../overlap.h"
 
 #define REPORT_NAMES 256	/* of job functions; others share the last */
 #define REPORT_THREADS 64	/* that submit or wait; others are not shown */
@@ -29,10 +28,10 @@
 enum report_lane { REPORT_DEVICE, REPORT_HOST, REPORT_THREAD };
 
 enum report_kind {
-	REPORT_JOB,		/* on the device */
-	REPORT_IN,
-	REPORT_KERNEL,
-	REPORT_OUT,
+	REPORT_JOB = RNL_OVERLAP_JOB, /* on the device */
+	REPORT_IN = RNL_OVERLAP_IN,
+	REPORT_KERNEL = RNL_OVERLAP_KERNEL,
+	REPORT_OUT = RNL_OVERLAP_OUT,
 	REPORT_CALL,		/* a job's function */
 	REPORT_BACK,		/* its callback */
 	REPORT_SUBMIT,
@@ -83,7 +82,7 @@ struct report {
 	/* Found out. */
 	uint64_t begin, end;
 	uint64_t nr_calls, nr_flights; /* jobs; those that had something on the device */
-	struct rnl__overlap overlap;
+	struct rnl_overlap overlap;
 	struct report_cause causes[REPORT_CAUSES];
 	unsigned nr_causes;
 };

@@ -3,8 +3,8 @@
  * runnel report: why there was no more overlap.
  *
  * DESIGN
- * Each cause has a sign in the trace, and is named only with it: so these are likely,
- * and not all that there may be.  A cause says what to do.
+ * A cause is named only if its sign is in the trace.  So each cause is likely, and there
+ * may be others.  A cause says what to do.
  */
 #include "report.h"
 
@@ -16,7 +16,7 @@
 #define WAITS_MIN_NS 50000u	/* a function that waits for the device takes longer */
 #define LOADS_MIN_NS 1000000u	/* loading a kernel takes longer */
 #define LOADS_TIMES 5
-#define STARVED 4		/* a worker with so many times fewer jobs than its share is starved */
+#define STARVED 4		/* a worker with a quarter of its share of the jobs is starved */
 #define MB 1000000.0
 
 __attribute__((format(printf, 2, 3)))
@@ -177,9 +177,9 @@ static void look_at_shares(struct report *r)
 /* ---- gaps ---------------------------------------------------------------- */
 
 /* What the host did while the device had nothing to do. */
-static void look_at_gap(struct report *r, const struct rnl__overlap_gap *gap)
+static void look_at_gap(struct report *r, const struct rnl_overlap_gap *gap)
 {
-	const uint64_t ns = gap->end - gap->begin, middle = gap->begin + ns / 2;
+	const uint64_t ns = gap->end_ns - gap->begin_ns, middle = gap->begin_ns + ns / 2;
 	const struct report_span *runs = NULL;
 	uint64_t nr_queued = 0;
 
@@ -194,27 +194,27 @@ static void look_at_gap(struct report *r, const struct rnl__overlap_gap *gap)
 	}
 	if (runs)
 		add(r, "the gap of %.3f ms at %.3f ms: the function %s ran then, for %.3f ms, and had "
-		    "not issued anything%s", (double)ns / 1e6, (double)gap->begin / 1e6,
+		    "not issued anything%s", (double)ns / 1e6, (double)gap->begin_ns / 1e6,
 		    r->names[runs->name].text, (double)(runs->end - runs->begin) / 1e6,
 		    nr_queued ? "; jobs were queued behind it" : "");
 	else if (nr_queued)
 		add(r, "the gap of %.3f ms at %.3f ms: %" PRIu64 " jobs were queued, and no worker "
 		    "took one: they came after a barrier or a key, or the machine had no CPU for "
-		    "the workers", (double)ns / 1e6, (double)gap->begin / 1e6, nr_queued);
+		    "the workers", (double)ns / 1e6, (double)gap->begin_ns / 1e6, nr_queued);
 	else
 		add(r, "the gap of %.3f ms at %.3f ms: no job was there: whoever submits did "
-		    "something else, or waited", (double)ns / 1e6, (double)gap->begin / 1e6);
+		    "something else, or waited", (double)ns / 1e6, (double)gap->begin_ns / 1e6);
 }
 
 /* Only such as matter. */
 static void look_at_gaps(struct report *r)
 {
-	const uint64_t elapsed = r->overlap.end - r->overlap.begin;
+	const uint64_t elapsed = r->overlap.elapsed_ns;
 
-	for (int i = 0; i < RNL__OVERLAP_GAPS; i++) {
-		const struct rnl__overlap_gap *gap = &r->overlap.gaps[i];
+	for (int i = 0; i < RNL_OVERLAP_GAPS; i++) {
+		const struct rnl_overlap_gap *gap = &r->overlap.gaps[i];
 
-		if (gap->end > gap->begin && gap->end - gap->begin > elapsed / 50)
+		if (gap->end_ns > gap->begin_ns && gap->end_ns - gap->begin_ns > elapsed / 50)
 			look_at_gap(r, gap);
 	}
 }
@@ -228,7 +228,7 @@ static void look_at_pairs(struct report *r)
 
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		for (unsigned j = i + 1; j < RNL_WORKERS_MAX; j++) {
-			if (!rnl__overlap_apart(&r->overlap, i, j))
+			if (!(r->overlap.apart[i] >> j & 1))
 				continue;
 			if (!nr++) {
 				first = i;
@@ -241,7 +241,7 @@ static void look_at_pairs(struct report *r)
 		return;
 	if (nr == of)
 		add(r, "no two workers ever had jobs on the device at once: %s", r->nr_causes ?
-		    "see above" : r->overlap.at_once_ns[0] > r->overlap.kind_ns[RNL__OVERLAP_JOB] ?
+		    "see above" : r->overlap.at_once_ns[0] > r->overlap.busy_ns ?
 		    "there was little for them to do: submit more before you wait" :
 		    "does something use the legacy default stream? runnel lint and the guard tell");
 	else

@@ -21,18 +21,18 @@ static void put_trace(const struct report *r)
 	tool_json_close();
 }
 
-static void put_overlap(const struct rnl__overlap *o)
+static void put_overlap(const struct rnl_overlap *o)
 {
-	const uint64_t busy = o->kind_ns[RNL__OVERLAP_JOB];
+	const uint64_t busy = o->busy_ns;
 
 	tool_json_object("overlap");
-	tool_json_integer("elapsed_ns", (int64_t)(o->end - o->begin));
+	tool_json_integer("elapsed_ns", (int64_t)o->elapsed_ns);
 	tool_json_integer("busy_ns", (int64_t)busy);
 	tool_json_integer("sum_ns", (int64_t)o->sum_ns);
 	tool_json_number("speedup", busy ? (double)o->sum_ns / (double)busy : 0);
-	tool_json_integer("copies_in_ns", (int64_t)o->kind_ns[RNL__OVERLAP_IN]);
-	tool_json_integer("kernels_ns", (int64_t)o->kind_ns[RNL__OVERLAP_KERNEL]);
-	tool_json_integer("copies_out_ns", (int64_t)o->kind_ns[RNL__OVERLAP_OUT]);
+	tool_json_integer("copies_in_ns", (int64_t)o->in_ns);
+	tool_json_integer("kernels_ns", (int64_t)o->kernel_ns);
+	tool_json_integer("copies_out_ns", (int64_t)o->out_ns);
 	tool_json_integer("copies_both_ways_ns", (int64_t)o->copies_ns);
 	tool_json_integer("copies_in_and_kernels_ns", (int64_t)o->in_kernel_ns);
 	tool_json_integer("copies_out_and_kernels_ns", (int64_t)o->out_kernel_ns);
@@ -60,24 +60,24 @@ static void put_workers(const struct report *r)
 	tool_json_close();
 }
 
-static void put_gaps(const struct rnl__overlap *o)
+static void put_gaps(const struct rnl_overlap *o)
 {
 	tool_json_array("gaps");
-	for (int i = 0; i < RNL__OVERLAP_GAPS && o->gaps[i].end > o->gaps[i].begin; i++) {
+	for (int i = 0; i < RNL_OVERLAP_GAPS && o->gaps[i].end_ns > o->gaps[i].begin_ns; i++) {
 		tool_json_object(NULL);
-		tool_json_integer("begin_ns", (int64_t)o->gaps[i].begin);
-		tool_json_integer("end_ns", (int64_t)o->gaps[i].end);
+		tool_json_integer("begin_ns", (int64_t)o->gaps[i].begin_ns);
+		tool_json_integer("end_ns", (int64_t)o->gaps[i].end_ns);
 		tool_json_close();
 	}
 	tool_json_close();
 }
 
-static void put_pairs(const struct rnl__overlap *o)
+static void put_pairs(const struct rnl_overlap *o)
 {
 	tool_json_array("pairs_apart");
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		for (unsigned j = i + 1; j < RNL_WORKERS_MAX; j++) {
-			if (!rnl__overlap_apart(o, i, j))
+			if (!(o->apart[i] >> j & 1))
 				continue;
 			tool_json_array(NULL);
 			tool_json_integer(NULL, i);

@@ -3,8 +3,8 @@
  * runnel report: the timeline, as SVG, alone or in a page.
  *
  * DESIGN
- * One file, nothing from elsewhere, no script: hovering shows titles, which is the
- * browser's doing.  It is drawn ever more coarsely until it is small enough.
+ * One file, nothing from elsewhere, no script: the browser shows titles when the mouse is
+ * over a shape.  The picture is drawn ever more coarsely until it is small enough.
  */
 #include "report.h"
 
@@ -55,8 +55,8 @@ static const char style[] =
 
 static void put_summary(FILE *to, const struct report *r)
 {
-	const struct rnl__overlap *o = &r->overlap;
-	const uint64_t busy = o->kind_ns[RNL__OVERLAP_JOB];
+	const struct rnl_overlap *o = &r->overlap;
+	const uint64_t busy = o->busy_ns;
 	char time[32];
 
 	fputs("<text class=\"title\" x=\"20\" y=\"30\">", to);

@@ -3,9 +3,9 @@
  * runnel report: reads a trace.
  *
  * DESIGN
- * A trace may be hundreds of megabytes, so it is not read as one value, but event by
- * event: jansson reads each, and what stands between them, a bracket and commas, is all
- * that is looked at here.  Nothing in it is trusted.
+ * A trace may have hundreds of megabytes, so it is read event by event, not as one value.
+ * jansson reads each event; this file reads the bracket and the commas between them.
+ * Nothing in a trace is trusted.
  */
 #include "report.h"
 
@@ -430,10 +430,10 @@ static FILE *open_trace(const char *path)
 	return file;
 }
 
-/* The spans of the device, as overlap.h wants them. */
+/* Finds the figures of the spans that are of the device. */
 static int find_overlap(struct report *r)
 {
-	struct rnl__overlap_span *spans = malloc((r->nr + 1) * sizeof(*spans));
+	struct rnl_overlap_span *spans = malloc((r->nr + 1) * sizeof(*spans));
 	size_t nr = 0;
 	int ret;
 
@@ -443,11 +443,12 @@ static int find_overlap(struct report *r)
 
 		r->begin = s->begin < r->begin ? s->begin : r->begin;
 		r->end = s->end > r->end ? s->end : r->end;
-		/* Both count the kinds of the device in the same way. */
+		/* The kinds of the device have the numbers of enum rnl_overlap_kind. */
 		if (spans && s->kind <= REPORT_OUT)
-			spans[nr++] = (struct rnl__overlap_span){ s->begin, s->end, s->of, s->kind };
+			spans[nr++] = (struct rnl_overlap_span){ s->begin, s->end, s->of, s->kind };
 	}
-	ret = spans ? rnl__overlap_find(spans, nr, &r->overlap) : -ENOMEM;
+	r->overlap = (struct rnl_overlap)RNL_OVERLAP_INIT;
+	ret = spans ? rnl_overlap_find(spans, nr, &r->overlap) : -ENOMEM;
 	free(spans);
 	return ret ? tool_trouble("%s: out of memory for its figures", r->path) : 0;
 }

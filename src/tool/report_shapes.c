@@ -3,12 +3,11 @@
  * runnel report: spans as shapes.
  *
  * DESIGN
- * What is wide enough to be pointed at is a rectangle of its own, with a title that the
- * browser shows.  The rest goes into one path for each row and kind; spans with less
- * between them than can be seen become one piece of it.  So a picture's size is that of
- * what can be seen in it, not that of the trace.
- * A worker's device row has a band for each kind, one below the other: what overlaps in
- * time does not hide.
+ * A span that is wide enough to be pointed at is a rectangle with a title.  The others go
+ * into one path for each row and kind, where spans with invisible gaps between them become
+ * one piece.  So the picture's size depends on what can be seen, not on the trace.
+ * A worker's device row has a band for each kind, one below the other, so spans that overlap
+ * in time do not hide each other.
  */
 #include "report.h"
 

@@ -4,7 +4,7 @@
  *
  * DESIGN
  * A command is a function of its own file, called with the arguments behind its
- * name; argv[0] is "runnel COMMAND", for what getopt_long() has to say.  It prints
+ * name; argv[0] is "runnel COMMAND", for getopt's messages.  It prints
  * what was asked for to standard output, all else to standard error, and returns
  * the exit status.  It need not look whether standard output took everything: main()
  * does, and makes it an error.
@@ -32,7 +32,7 @@ int tool_trouble(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, of the command line: names --help, too. */
 int tool_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same, without text of its own: getopt_long() has said what is wrong. */
+/* The same, without text of its own: getopt has said what is wrong. */
 int tool_misused_said(void);
 
 #endif /* TOOL_H */

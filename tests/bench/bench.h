@@ -1,23 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs of make bench and make bench-gpu have in common: messages, a
- * process for each measurement, medians, options, JSON.
+ * The framework of make bench and make bench-gpu.
+ *
+ *	main.c		the runner: a process for each part of a row
+ *	table.c		the table of rows, and of peers
+ *	options.c	the command line
+ *	lines.c		figures, medians, the lines that are printed
+ *	json.c		the lines as JSON
+ *	child.c		a process that tells its figures through a pipe
+ *	rows/		what measures a row: on the host, on any device, on a GPU
+ *	peers/		other pools of threads
+ *	gpu/		work on a GPU, by hand and by pools
+ *
+ * DESIGN
+ *	A row of the table has quantities.  A part of a row is one value of each
+ *	parameter, and gives a line for each quantity.  A line has figures: a
+ *	variant of one side, measured once in each run.  Of each side the variant
+ *	with the best median counts.  In a run the variants take turns.
+ *	A row is in a program if its work is linked.
  *
  * For C and C++.
  */
 #ifndef BENCH_H
 #define BENCH_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <time.h>
+
+#include <runnel.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define BENCH_EXIT_USAGE 2
+#define BENCH_EXIT_SKIP 77
+#define BENCH_RUNS_MAX 99
+#define BENCH_FIGURES_MAX 96
+#define BENCH_VALUES 3		/* that one measurement gives at most */
+#define BENCH_LINES 6		/* quantities of a row at most */
+#define BENCH_WAYS 9		/* variants of a row at most, that are in the table */
+#define BENCH_THREADS_MAX 64
+#define BENCH_LIST_MAX 16	/* values of a list option */
+#define BENCH_ROWS_MAX 24
+#define BENCH_PEERS_MAX 8
 
 #if defined(__SANITIZE_THREAD__)
 #define BENCH_TSAN 1
@@ -27,8 +57,245 @@ extern "C" {
 #endif
 #endif
 
-/* The program's, in front of what it has to say. */
-extern const char *const bench_name;
+enum bench_side {
+	BENCH_HAND,		/* hand-written code */
+	BENCH_PEER,		/* another pool of threads */
+	BENCH_CEILING,		/* what the hardware lets one do */
+	BENCH_RUNNEL,
+	BENCH_SIDES
+};
+
+enum bench_goal {		/* of runnel's best variant; the value is ... */
+	BENCH_NO_GOAL,
+	BENCH_OF_HAND,		/* ... that part of the hand-written best */
+	BENCH_OF_PEER,		/* ... that part of the peers' best */
+	BENCH_OF_CEILING,	/* ... that part of the ceiling */
+	BENCH_HAND_PLUS,	/* ... the largest excess over the hand-written best */
+	BENCH_ABSOLUTE		/* ... the goal itself */
+};
+
+/* A row's parts: one for each value of these options, or of these lists. */
+enum bench_by {
+	BENCH_BY_THREADS = 1,		/* --threads */
+	BENCH_BY_DOUBLING = 2,		/* 1, 2, 4, 8 and 16 threads */
+	BENCH_BY_CONFIG = 4,		/* --configs */
+	BENCH_BY_KIND = 8,		/* streams: per-thread, then private */
+	BENCH_BY_PAUSE = 16		/* at once, then 1 ms later, which has quantities of its own */
+};
+
+struct bench_run;
+struct bench_line;
+
+/* How a row is measured. */
+struct bench_work {
+	/* Makes what is needed, and is what the others get.  NULL: the row is left out. */
+	void *(*open)(struct bench_run *run);
+	/* Measures the row's way once; values[i] is of the quantity that its .of[i] names. */
+	void (*measure)(void *arg, unsigned way, double *values);
+	/* Before the lines are told; may set their goals and notes. */
+	void (*close)(void *arg, struct bench_line **lines);
+	/* Instead of all of them, where ways are not in the table. */
+	void (*run)(struct bench_run *run);
+};
+
+struct bench_quantity {
+	const char *what, *unit;
+	enum bench_goal goal;
+	double value;			/* of the goal */
+	bool more_is_better;
+};
+
+struct bench_side_of {
+	enum bench_side side;
+	const char *name;
+	const char *of;			/* "02": its values are of quantities 0 and 2 */
+};
+
+struct bench_row {
+	const char *name;		/* as --rows has it */
+	const char *about;		/* what it measures */
+	const struct bench_work *work;	/* NULL: not in this program */
+	unsigned by;			/* enum bench_by */
+	unsigned patience_s;		/* of a part, which takes much less */
+	unsigned shift;			/* with which way the next run begins */
+	bool gpu;			/* the part's process uses CUDA itself, from its begin on */
+	bool apart;			/* each measurement has a process of its own */
+	struct bench_quantity lines[BENCH_LINES];
+	struct bench_side_of ways[BENCH_WAYS];
+};
+
+struct bench_figure {
+	char variant[40];
+	enum bench_side side;
+	bool screened;			/* measured once, not among the best: it counts for nothing */
+	unsigned nr;
+	double runs[BENCH_RUNS_MAX];
+};
+
+/* As it goes through the pipe: both processes have the table at the same address. */
+struct bench_line {
+	const struct bench_row *row;
+	const struct bench_quantity *of;
+	char what[80];			/* with the values of its parameters */
+	char note[80];
+	enum bench_goal goal;
+	double goal_value;
+	unsigned nr;
+	struct bench_figure figures[BENCH_FIGURES_MAX];
+};
+
+struct bench_config {
+	unsigned workers, producers;
+};
+
+enum bench_wrong {			/* --wrong, for tests */
+	BENCH_RIGHT,
+	BENCH_RESULT,			/* results are compared with something else */
+	BENCH_TWICE,			/* throughput: a job is submitted once more ... */
+	BENCH_LOST			/* ... is not submitted */
+};
+
+struct bench_options {
+	char device[32];
+	struct rnl_device_info info;
+	unsigned runs, seconds;
+	unsigned run_ms, screen_ms;	/* of a measurement that goes on for some time */
+	unsigned samples;		/* of a latency on a GPU, in a run */
+	unsigned jobs, warm_samples, paused_samples, bursts, forks; /* of empty jobs */
+	unsigned workers, latency_workers;
+	unsigned threads[BENCH_LIST_MAX], nr_threads;
+	struct bench_config configs[BENCH_LIST_MAX];
+	unsigned nr_configs;
+	bool rows[BENCH_ROWS_MAX], peers[BENCH_PEERS_MAX];
+	bool quick, all;
+	enum bench_wrong wrong;
+	const char *json;		/* a file, or NULL */
+	char **files;			/* for the row feed */
+	int nr_files;
+};
+
+/* A part of a row, in its process. */
+struct bench_run {
+	const struct bench_options *opt;
+	const struct bench_row *row;
+	int out;
+	unsigned runs;
+	char at[40];			/* the part's parameters, behind a line's "what" */
+	/* Those that the row has. */
+	unsigned threads;
+	enum rnl_stream_kind kind;
+	struct bench_config config;
+	bool paused;
+};
+
+static inline const char *bench_kind_name(enum rnl_stream_kind kind)
+{
+	return kind == RNL_STREAM_PRIVATE ? "private" : "per-thread";
+}
+
+/* ---- table.c ------------------------------------------------------------- */
+
+extern const struct bench_row bench_rows[];	/* ends with a NULL name */
+
+struct bench_peer;
+struct bench_pool {
+	enum bench_side side;
+	const char *name, *label;
+	const char *missing;		/* how to have it built */
+	const struct bench_peer *peer;	/* NULL: not built */
+	const char *note;		/* what to know of its figures, or NULL */
+};
+extern const struct bench_pool bench_pools[];	/* ends with a NULL name */
+
+/* ---- rows/: what measures a row; NULL: not in this program ---------------- */
+
+extern const struct bench_work bench_throughput __attribute__((weak)),
+	bench_handoff __attribute__((weak)), bench_return __attribute__((weak)),
+	bench_burst __attribute__((weak)), bench_forkjoin __attribute__((weak)),
+	bench_jobs __attribute__((weak)), bench_batch __attribute__((weak)),
+	bench_latency __attribute__((weak)), bench_inflight __attribute__((weak)),
+	bench_urgent __attribute__((weak)), bench_join __attribute__((weak)),
+	bench_submit __attribute__((weak)), bench_cpu __attribute__((weak)),
+	bench_chunks __attribute__((weak)), bench_trace __attribute__((weak)),
+	bench_pinned __attribute__((weak)), bench_scratch __attribute__((weak)),
+	bench_feed __attribute__((weak));
+
+/* ---- gpu/gpu.c ----------------------------------------------------------- */
+
+/* A part's begin on a GPU.  NULL: the program of make bench, which knows no GPU. */
+void bench_gpu_begin(int ordinal) __attribute__((weak));
+
+/* ---- options.c ----------------------------------------------------------- */
+
+extern uint32_t bench_wrong_result;	/* 1: what is compared with is wrong by that */
+
+/* Ends the process when the command line is wrong, or asks for help. */
+void bench_options_parse(struct bench_options *opt, int argc, char **argv);
+
+/* ---- lines.c ------------------------------------------------------------- */
+
+struct bench_summary {
+	double median, min, max;
+};
+struct bench_summary bench_summary(const struct bench_figure *figure);
+
+/* The smallest value that @percent of a hundred values are not above; sorts them. */
+double bench_percentile(double *values, size_t nr, unsigned percent);
+
+/* A line of the row's quantity, on the heap; @format: more behind run->at. */
+struct bench_line *bench_line(const struct bench_run *run, unsigned quantity, const char *format,
+			      ...) __attribute__((format(printf, 3, 4)));
+struct bench_figure *bench_figure(struct bench_line *line, enum bench_side side,
+				  const char *variant);
+void bench_add(struct bench_figure *figure, double value);
+
+/* To the parent, which prints it; frees it. */
+void bench_line_tell(const struct bench_run *run, struct bench_line *line);
+
+/* The best of a side by its median; NULL: there is none. */
+const struct bench_figure *bench_best(const struct bench_line *line, enum bench_side side);
+double bench_line_goal(const struct bench_line *line);	/* NAN: none */
+int bench_line_met(const struct bench_line *line);	/* 1, 0; -1: there is no goal, or no figure */
+
+/* In Markdown, so that it can go into docs/measurements.md as it is. */
+void bench_print_head(const struct bench_options *opt, double load);
+void bench_line_print(const struct bench_options *opt, const struct bench_line *line);
+bool bench_print_rows(void);
+bool bench_flush(void);			/* standard output; tells if it cannot be written */
+void bench_print_end(const struct bench_options *opt, size_t nr, double seconds, bool good);
+
+/* ---- child.c ------------------------------------------------------------- */
+
+/* One variant: measured in each run, its i-th value is the i-th figure's. */
+struct bench_way {
+	void (*measure)(void *arg, unsigned which, double *values);
+	unsigned which;
+	struct bench_figure *figures[BENCH_VALUES];
+	bool off;
+};
+
+/* All runs of all ways, which take turns. */
+void bench_turns(const struct bench_run *run, const struct bench_way *ways, unsigned nr, void *arg);
+
+/* Ends the process when a call failed. */
+void bench_must(int good, const char *what);
+void bench_rnl(int ret, const char *what);
+
+/* Zeroed memory that begins on a cache line; for free(). */
+void *bench_alloc(size_t bytes);
+
+/*
+ * Runs fn() in a process of its own, which tells what it finds through the pipe @out.
+ * The parent has no other thread, so fork() is enough.
+ * @taken: gets what comes through the pipe, piece by piece, @bytes each.
+ * @patience_s: then the child is ended.
+ * Return: NULL it came to a good end; else what it did instead, and @nr.
+ */
+const char *bench_child(void (*fn)(void *arg, int out), void (*taken)(void *arg, void *piece),
+			void *arg, size_t bytes, unsigned patience_s, int *nr);
+void bench_tell(int out, const void *piece, size_t bytes);
+
+void bench_sleep_ms(unsigned ms);
 
 static inline uint64_t bench_now(void)
 {
@@ -38,7 +305,7 @@ static inline uint64_t bench_now(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* For who looks at a word again and again. */
+/* In a loop that looks at a word again and again. */
 static inline void bench_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -48,54 +315,14 @@ static inline void bench_relax(void)
 #endif
 }
 
-/* ---- bench_child.c ------------------------------------------------------- */
-
-/* Ends the process when a call did not do what it was to do. */
-void bench_must(int good, const char *what);
-
-/* Zeroed memory that begins on a cache line; for free(). */
-void *bench_alloc(size_t bytes);
+/* ---- json.c -------------------------------------------------------------- */
 
 /*
- * Runs fn() in a process of its own, which writes what it finds to @out, a pipe.  The
- * parent makes no thread, so fork() is enough.
- * @taken: gets what comes through the pipe, piece by piece, @bytes each.
- * @patience_s: then the child hangs, and is ended.
- * Return: NULL it came to a good end; else what it did instead, and @nr.
+ * Writes the file anew with all lines so far.  NULL: built without jansson.
+ * Return: whether it could be written.
  */
-const char *bench_child(void (*fn)(void *arg, int out), void (*taken)(void *arg, void *piece),
-			void *arg, size_t bytes, unsigned patience_s, int *nr);
-
-/* In the child: a piece for the parent. */
-void bench_tell(int out, const void *piece, size_t bytes);
-
-/* ---- bench_values.c ------------------------------------------------------ */
-
-struct bench_summary {
-	double median, min, max;
-};
-
-/* Sorts them. */
-struct bench_summary bench_summary(double *values, size_t nr);
-
-/* The smallest that so many of a hundred are not above; sorts them. */
-double bench_percentile(double *values, size_t nr, unsigned percent);
-
-/* ---- bench_options.c ----------------------------------------------------- */
-
-/* Tells what is wrong with the command line; BENCH_EXIT_USAGE. */
-__attribute__((noreturn, format(printf, 1, 2))) void bench_usage(const char *format, ...);
-__attribute__((noreturn)) void bench_try_help(void);
-
-/* Prints the help; exits. */
-__attribute__((noreturn)) void bench_help(const char *text);
-
-/* Return: the number that arg begins with, from 1 to max, or 0; *end is behind it. */
-unsigned long bench_number_at(const char *arg, unsigned long max, char **end);
-unsigned long bench_number(const char *option, const char *arg, unsigned long max);
-
-/* Sets those of the names that the list has; @name: NULL behind the last one. */
-void bench_names(const char *option, const char *arg, bool *set, const char *(*name)(unsigned));
+bool bench_json(const struct bench_options *opt, double load, struct bench_line *const *lines,
+		size_t nr) __attribute__((weak));
 
 #ifdef __cplusplus
 }

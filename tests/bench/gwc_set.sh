@@ -6,15 +6,15 @@
 # The set is made in ${TMPDIR:-/tmp} of copies of the source tree's text, 64 files
 # per GB; each is read once before, so that it is in the page cache.
 set -eu
-device=${1:-cuda} gb=${2:-20} GWC=${GWC:-examples/gwc} FEED=${FEED:-tests/bench/feed}
+device=${1:-cuda} gb=${2:-20} GWC=${GWC:-examples/gwc/gwc} BENCH=${BENCH:-tests/bench/bench}
 src=$(dirname "$0")/../..
-[ -x "$GWC" ] && [ -x "$FEED" ] || { echo 'first: make && make benches' >&2; exit 1; }
+[ -x "$GWC" ] && [ -x "$BENCH" ] || { echo 'first: make && make benches' >&2; exit 1; }
 dir=$(mktemp -d "${TMPDIR:-/tmp}/gwc_set.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
 # 16 MB of text, then as many copies.
 while [ "$(cat "$dir/text" 2>/dev/null | wc -c)" -lt 16000000 ]; do
-	cat "$src"/src/*.[ch] "$src"/docs/*.md "$src"/include/*.h >>"$dir/text"
+	cat "$src"/src/*/*.[ch] "$src"/docs/*.md "$src"/include/*.h "$src"/include/*/*.h >>"$dir/text"
 done
 head -c 15625000 "$dir/text" >"$dir/0" && rm "$dir/text"
 n=$((gb * 64)) i=1
@@ -24,8 +24,9 @@ while [ "$i" -lt "$n" ]; do
 done
 cat "$dir"/* >/dev/null
 cpus=$(nproc)
-"$FEED" "$device" "$((cpus > 1 ? cpus / 2 : 1))" "$dir"/*
-"$FEED" "$device" "$cpus" "$dir"/*
+for threads in "$((cpus > 1 ? cpus / 2 : 1))" "$cpus"; do
+	"$BENCH" --rows=feed --device="$device" --threads="$threads" --runs=3 "$dir"/*
+done
 for producers in '' 4 8 12; do
 	for run in 1 2 3; do
 		printf 'gwc%s: ' "${producers:+ --producers=$producers}"

@@ -8,7 +8,7 @@
 # env: GWC the program; TMPDIR where there is room for 3 GB.
 set -eu
 export LC_ALL=C
-gwc=${GWC:-examples/gwc} devices=$(echo "${1:-host}" | tr , ' ')
+gwc=${GWC:-examples/gwc/gwc} devices=$(echo "${1:-host}" | tr , ' ')
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- /usr/bin /usr/share/doc /usr/include
 tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT

@@ -10,13 +10,13 @@
 #      HTTP_OPTIONS  more options for it, such as --workers=8
 #      WRK           the load generator (wrk), THREADS its threads (2)
 #      CONNECTIONS   64; RUNS 3; DURATION of each, in seconds, 5
-#      FILES         the bodies, each at most a megabyte (src/*.c)
+#      FILES         the bodies, each at most a megabyte (src/*/*.c)
 set -eu
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 server=${HTTP_SERVER:-examples/http_server/http_server} wrk=${WRK:-wrk}
 threads=${THREADS:-2} connections=${CONNECTIONS:-64} runs=${RUNS:-3} duration=${DURATION:-5}
-files=${FILES:-$here/../../src/*.c}
+files=${FILES:-$here/../../src/*/*.c}
 device=${1:-host}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- 1 2 4
@@ -47,7 +47,7 @@ run() {
 		sleep 0.1
 	done
 	load() {
-		"$wrk" "-t$threads" "-c$connections" "-d$1" --timeout 30s -s "$here/../http_wc.lua" \
+		"$wrk" "-t$threads" "-c$connections" "-d$1" --timeout 30s -s "$here/../http/http_wc.lua" \
 			"$url/wc" -- "$tmp/list" ${2:+"$2"} >"$tmp/wrk" || { cat "$tmp/wrk"; exit 1; }
 	}
 	load 1s check		# are the answers right, and it is warm

@@ -3,7 +3,7 @@
 #
 #	sh tests/bench/overlap.sh [DEVICE]	cuda; after make
 set -eu
-device=${1:-cuda} OVERLAP=${OVERLAP:-examples/overlap}
+device=${1:-cuda} OVERLAP=${OVERLAP:-examples/overlap/overlap}
 [ -x "$OVERLAP" ] || { echo 'first: make' >&2; exit 1; }
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT

@@ -2,7 +2,7 @@
 /* Batchers, and requests that go through one. */
 #include "asserts.h"
 
-#include "../batch.h"
+#include "batch.h"
 
 enum { NR = 8, BYTES = 64 };
 
@@ -51,7 +51,7 @@ static void check_pinned(struct rnl_pool *pool)
 
 	rnl_batcher_destroy(batcher);
 	batcher = NULL;
-	expect(!rnl_pool_stats(pool, &stats) && !stats.pinned_used);
+	expect(!rnl_pool_read_stats(pool, &stats) && !stats.pinned_used);
 }
 
 static void after_create(struct rnl_pool *pool, int ret)
@@ -168,7 +168,7 @@ static int reserve_and_cancel(struct rnl_pool **pool)
 		ret = rnl_batcher_reserve(batcher, &requests[0], BYTES);
 	if (!ret)
 		ret = rnl_request_cancel(&requests[0]);
-	return ret ? ret : rnl_batcher_stats(batcher, &stats);
+	return ret ? ret : rnl_batcher_read_stats(batcher, &stats);
 }
 
 /* With requests under way. */
@@ -201,8 +201,8 @@ const struct operation batch_operations[] = {
 	{ .name = "rnl_batcher_reserve_wait", .functions = "rnl_batcher_reserve_wait",
 	  .attr = two_workers, .before = make, .run = wait_and_receive,
 	  .after = after_requests, .errnos = { -ETIMEDOUT, -EIO }, .instead = { -ETIMEDOUT } },
-	{ .name = "rnl_request_init, _cancel, rnl_batcher_stats",
-	  .functions = "rnl_request_init rnl_request_cancel rnl_batcher_stats", .before = make,
+	{ .name = "rnl_request_init, _cancel, rnl_batcher_read_stats",
+	  .functions = "rnl_request_init rnl_request_cancel rnl_batcher_read_stats", .before = make,
 	  .run = reserve_and_cancel, .after = after_destroy },
 	{ 0 }
 };

@@ -27,7 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../fake_cudart/fake_cudart.h"
+#include "fake_cudart/fake_cudart.h"
 #include "calls.h"
 
 const struct call_names call_names[NR_CALL_KINDS] = {

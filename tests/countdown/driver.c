@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../gate.h"
-#include "../fake_cudart/fake_cudart.h"
-#include "../sanitizers.h"
+#include "fake_cudart/fake_cudart.h"
+#include "await.h"
 #include "calls.h"
 #include "countdown.h"
+#include "sanitizers.h"
 
 #pragma weak fake_calls
 #pragma weak fake_fail

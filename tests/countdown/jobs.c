@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Jobs: every way to submit one, and what there is to be said and asked of it. */
-#include "../fake_cudart/fake_cudart.h"
-#include "../gate.h"
+#include "fake_cudart/fake_cudart.h"
 #include "countdown.h"
+#include "pool.h"
 
 static struct gate gate = GATE_INIT;
 

@@ -2,7 +2,7 @@
 /* Completion queues and barriers. */
 #include <poll.h>
 
-#include "../gate.h"
+#include "await.h"
 #include "countdown.h"
 
 static struct rnl_cq *cq;

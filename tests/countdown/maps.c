@@ -2,7 +2,7 @@
 /* Maps: memory, halos, callbacks, order and reports of all sorts. */
 #include "asserts.h"
 
-#include "../map.h"
+#include "map.h"
 
 static struct task t;
 static int result;
@@ -28,7 +28,7 @@ static void run_map(void)
 	int ret;
 
 	expect(!rnl_barrier_init(&barrier, t.pool));
-	ret = rnl_map(t.pool, &t.map, &barrier);
+	ret = rnl_map_start(t.pool, &t.map, &barrier);
 	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
 	result = rnl_barrier_result(&barrier);
 	/* One that was refused has counted nowhere. */
@@ -69,7 +69,7 @@ static void after(struct rnl_pool *pool, int ret)
 	if (!result)
 		task_verify(&t);
 	task_end(&t);
-	expect(!rnl_pool_drain(pool, RNL_FOREVER) && !rnl_pool_stats(pool, &stats));
+	expect(!rnl_pool_drain(pool, RNL_FOREVER) && !rnl_pool_read_stats(pool, &stats));
 	expect(!stats.pinned_used && stats.accepted == stats.done);
 }
 
@@ -114,7 +114,7 @@ static void reported(struct rnl_pool *pool)
 }
 
 #define MAP(what, begins) \
-	{ .name = "rnl_map, " what, .functions = "rnl_map", .attr = two_workers, \
+	{ .name = "rnl_map_start, " what, .functions = "rnl_map_start", .attr = two_workers, \
 	  .before = begins, .run = run, .after = after, .errnos = { -ENOMEM, -EIO } }
 
 const struct operation map_operations[] = {

@@ -2,7 +2,7 @@
 /* Memory of the pool, and of its device. */
 #include <string.h>
 
-#include "../gate.h"
+#include "await.h"
 #include "countdown.h"
 
 enum { BYTES = 5000, LARGE_BYTES = 3 << 20, MOST_BYTES = 4 << 20 };
@@ -42,7 +42,7 @@ static void use_and_put(struct rnl_pool *pool, int ret)
 	if (!ret)
 		memset(mem, 1, BYTES);
 	rnl_pinned_put(pool, mem);
-	expect(!rnl_pool_stats(pool, &stats) && !stats.pinned_used);
+	expect(!rnl_pool_read_stats(pool, &stats) && !stats.pinned_used);
 	if (fault_lasts())
 		return;
 	expect(!rnl_pinned_get(pool, LARGE_BYTES, &again));

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../gate.h"
+#include "await.h"
 #include "countdown.h"
 
 static struct rnl_pool *const untouched = (struct rnl_pool *)&(char){ 0 };
@@ -45,7 +45,7 @@ static int describe(struct rnl_pool **pool)
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
 	(void)pool;
-	return rnl_device_info(test_device(), &info);
+	return rnl_device_describe(test_device(), &info);
 }
 
 /* ---- made ----------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static void expect_workers(struct rnl_pool *pool, unsigned nr)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	expect(!rnl_pool_stats(pool, &stats));
+	expect(!rnl_pool_read_stats(pool, &stats));
 	expect_msg(stats.nr_workers == nr, "%u workers, not %u", stats.nr_workers, nr);
 }
 
@@ -209,9 +209,9 @@ static int look(struct rnl_pool **pool)
 	int ret = rnl_pool_device(*pool, &info);
 
 	if (!ret)
-		ret = rnl_pool_stats(*pool, &stats);
+		ret = rnl_pool_read_stats(*pool, &stats);
 	if (!ret)
-		ret = rnl_worker_stats(*pool, 0, &stats);
+		ret = rnl_worker_read_stats(*pool, 0, &stats);
 	return ret ? ret : rnl_pool_health(*pool, &health);
 }
 
@@ -231,10 +231,11 @@ const struct operation pool_operations[] = {
 	  .instead = { -EBUSY } },
 	{ .name = "rnl_version, rnl_strerror", .functions = "rnl_version rnl_strerror",
 	  .first = true, .bare = true, .run = say },
-	{ .name = "rnl_device_info, the first", .functions = "rnl_device_info", .first = true,
+	{ .name = "rnl_device_describe, the first",
+	  .functions = "rnl_device_describe", .first = true,
 	  .bare = true, .run = describe, .errnos = { -ENODEV, -ENOMEM, -EIO },
 	  .instead = { -ENODEV } },
-	{ .name = "rnl_device_info, again", .functions = "rnl_device_info", .bare = true,
+	{ .name = "rnl_device_describe, again", .functions = "rnl_device_describe", .bare = true,
 	  .run = describe, .errnos = { -ENODEV, -ENOMEM, -EIO }, .instead = { -ENODEV } },
 	{ .name = "rnl_pool_create, the first", .functions = "rnl_pool_create", .first = true,
 	  .bare = true, .run = create,
@@ -255,8 +256,8 @@ const struct operation pool_operations[] = {
 	{ .name = "rnl_pool_close, rnl_pool_drain", .functions = "rnl_pool_close rnl_pool_drain",
 	  .closes = true, .run = close_and_drain },
 	{ .name = "rnl_pool_destroy", .functions = "rnl_pool_destroy", .run = destroy },
-	{ .name = "rnl_pool_device, _stats, _health, rnl_worker_stats",
-	  .functions = "rnl_pool_device rnl_pool_stats rnl_pool_health rnl_worker_stats",
+	{ .name = "rnl_pool_device, _stats, _health, rnl_worker_read_stats",
+	  .functions = "rnl_pool_device rnl_pool_read_stats rnl_pool_health rnl_worker_read_stats",
 	  .run = look },
 	{ .name = "rnl_pool_stats_text", .functions = "rnl_pool_stats_text", .run = write_text,
 	  .errnos = { -ENOMEM } },

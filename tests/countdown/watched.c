@@ -2,8 +2,8 @@
 /* Jobs that do all that a job can, and what must have become of them. */
 #include <string.h>
 
-#include "../gate.h"
 #include "countdown.h"
+#include "host_kernel.h"
 
 /* Every unit's, the double's included; not there without CUDA. */
 int cudaGetLastError(void);

@@ -2,8 +2,9 @@
 /* Work on the implicit stream: each call alone in a job, and by a thread that is attached. */
 #include <string.h>
 
-#include "../gate.h"
+#include "await.h"
 #include "countdown.h"
+#include "skip.h"
 
 enum { BYTES = 3 << 20 };	/* more than one piece of staging */
 

@@ -57,8 +57,8 @@ static void set_since(struct block *b, struct fake_stream *stream)
 	b->since = (struct fake_point){ stream, stream ? stream->issued : 0 };
 }
 
-/* Nothing of what was before concerns anybody. */
-static bool settled(struct block *b)
+/* Its stream has passed the last use of the block. */
+static bool passed(struct block *b)
 {
 	if (b->since.stream && fake__reached(&b->since))
 		set_since(b, NULL);
@@ -90,7 +90,7 @@ static void merge(void)
 	for (struct block *b = blocks; b && b->next;) {
 		struct block *n = b->next;
 
-		if (b->live || n->live || b->pool != n->pool || !settled(b) || !settled(n)) {
+		if (b->live || n->live || b->pool != n->pool || !passed(b) || !passed(n)) {
 			b = n;
 			continue;
 		}
@@ -135,7 +135,7 @@ static struct block *find_free(size_t bytes, struct fake_pool *owner, struct fak
 	for (struct block *b = blocks; b; b = b->next) {
 		if (b->live || b->pool != owner || b->bytes < bytes)
 			continue;
-		if (settled(b) || b->since.stream == stream || (owner && pool->adds_waits))
+		if (passed(b) || b->since.stream == stream || (owner && pool->adds_waits))
 			return b;
 	}
 	return NULL;
@@ -149,7 +149,7 @@ void fake__check_use(struct fake_area area, uint64_t serial)
 		if (area.begin < b->begin || area.begin >= b->begin + b->bytes)
 			continue;
 		/* What was issued before that alloc is about who had it earlier. */
-		if (b->live && serial > b->serial && !settled(b))
+		if (b->live && serial > b->serial && !passed(b))
 			fake__misuse("device memory at %p was used before its allocation",
 				     (const void *)area.begin);
 		return;
@@ -184,7 +184,7 @@ static cudaError_t pool_alloc(void **memp, size_t bytes, cudaMemPool_t handle, c
 		b = find_free(whole, NULL, pool, stream);
 	if (!b || cut(b, whole) || fake__enter(b->begin, bytes, FAKE_DEVICE, b))
 		return cudaErrorMemoryAllocation;
-	if (!settled(b) && b->since.stream != stream) {
+	if (!passed(b) && b->since.stream != stream) {
 		op.points = malloc(sizeof(*op.points));
 		op.nr_points = op.points != NULL;
 		if (op.points) {
@@ -300,7 +300,7 @@ static void trim(const struct fake_pool *pool, uint64_t keep)
 	uint64_t reserved = reserved_by(pool);
 
 	for (struct block *b = blocks; b && reserved > keep; b = b->next) {
-		if (b->live || b->pool != pool || !settled(b))
+		if (b->live || b->pool != pool || !passed(b))
 			continue;
 		reserved -= b->bytes;
 		b->pool = NULL;

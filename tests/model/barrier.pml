@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of a barrier: rnl__barrier_count(), _defer(), _issued(), _done(),
- * release_waiting() and push_waiting() of src/barrier.c ([barrier.A1], A2, A3), the
- * latch `unissued` with its mark ([latch.D1], W2), and from src/run.c who tells a
- * barrier, and when: complete(), mark_event(), rnl__run_tell_barrier().
+ * release_waiting() and push_waiting() of src/job/barrier.c ([barrier.A1], A2, A3), the
+ * latch `unissued` with its mark ([latch.D1], W2), and from src/worker/run.c and
+ * src/worker/complete.c what tells a barrier, and when: complete(), mark_event(), rnl__owed_tell().
  *
  * A user adds jobs 0 and 1 to the barrier, submits job 3 after it, and adds job 2,
  * which begins a new round if 0 and 1 are issued by then.  Another thread submits
@@ -41,7 +41,7 @@ chan queue[2] = [5] of { byte };
 #define touch() assert(!freed)
 #define bit(j) (1 << (j))
 
-/* ---- src/barrier.c ---- */
+/* ---- src/job/barrier.c ---- */
 
 inline place_deferred(j)
 {
@@ -66,7 +66,7 @@ inline release_waiting()
 		d_step { touch(); n = unissued };
 #endif
 		if
-		:: n == 0 ->				/* start_all() */
+		:: n == 0 ->				/* queue_all() */
 			if
 			:: jobs & bit(3) -> place_deferred(3)
 			:: else
@@ -176,7 +176,7 @@ inline submit_after(j)
 	n = 0
 }
 
-/* ---- src/run.c, src/loop.c ---- */
+/* ---- src/worker/run.c, src/worker/complete.c, src/worker/loop.c ---- */
 
 inline tell_barrier()
 {
@@ -231,7 +231,7 @@ end:	do
 		fi;
 #endif
 		tell_barrier();
-		d_step { owed_done = on_stream; on_stream = 0 }	/* rnl__run_retire() */
+		d_step { owed_done = on_stream; on_stream = 0 }	/* rnl__complete_passed() */
 	od;
 #ifdef BREAK_OWED
 end2:	false

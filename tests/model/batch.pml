@@ -1,52 +1,52 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of a batcher: rnl__slab_reserve(), open_next(), close_slab(), recycle() and
- * rnl__slab_release() of src/batch_slab.c ([batch.S2], S3, S4, O1, H1, H2), commit and
- * cancel of src/batch_request.c ([batch.C1], L1), taking in src/batch_take.c ([batch.O3],
- * C2, C3, L2), and who takes when, in src/batch_turns.c ([batch.A1], A2, W1, W2, W3).
+ * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2), commit and
+ * cancel of src/batch/request.c ([batch.C1], L1), taking in src/batch/take.c ([batch.O3],
+ * C2, C3, L2), and who takes when, in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
- * Two producers, two requests and one, two slabs.  A producer reserves, and waits for room
+ * Two producers, two requests and one, two slabs.  A producer reserves, and waits for space
  * if there is none; commits, and releases when the request is done, or cancels.  One of
  * three plans: slabs of one slot; of two slots, and two batches; or slabs of one slot, the
  * first of which somebody holds as long as he likes, and nobody cancels.
  *
  * Left out: store buffers; the word of a slab, of a slot, of the batcher is read and
  * changed at once, what else is looked at is published by one of them.  Making slabs,
- * sizes, drains, destroy, the pool: a batch that was submitted runs.  Turns do not come
+ * sizes, drains, destroy, the pool: a batch that was submitted runs.  Rounds do not come
  * round.  The late ones are a set, not a list.  The bell is a flag for each who listens;
  * that it is Dekker's: park.pml.
  *
  * Asserted: a request that was committed is taken once, a cancelled one is not; a slab
  * that is free, or opened, is used by nobody.  Nobody is stuck: a request that is not
- * taken, or a producer who waits while there is room, is an invalid end state.
+ * taken, or a producer who waits while there is space, is an invalid end state.
  *
- * Broken: BREAK_TURN a free slab opens for any turn, not for later ones only; BREAK_OPEN who
- * reserves does not compare the turn; BREAK_SLOT nor does who takes, of a slot; BREAK_LATE
+ * Broken: BREAK_ROUND a free slab opens for any round, not for later ones only; BREAK_OPEN who
+ * reserves does not compare the round; BREAK_SLOT nor does who takes, of a slot; BREAK_LATE
  * a request that was passed over is not put on the list; BREAK_HEED who takes has himself
  * asked anew after he looked; BREAK_ENDED a batch that ends does not look whether it was
  * asked; BREAK_HELD a slab is free before its last release; BREAK_CLOSED who closes one that
- * was released already does not free it; BREAK_BELL who frees one rings nobody; BREAK_SEEN a taker looks which turn is open after
+ * was released already does not free it; BREAK_BELL who frees one rings nobody; BREAK_SEEN a taker looks which round is open after
  * it looked at the slab ([batch.O3]); BREAK_GIVE it does not give a cancelled slot back.
  */
 #define NONE 255
 #define NS 2				/* slabs */
 #define NR 4				/* requests */
-#define slab_of(turn) ((turn) % NS)
+#define slab_of(round) ((round) % NS)
 #define slot(s, i) (2 * (s) + (i))
 
 mtype = { free, opened, closed, nothing, passed, committed, cancelled };
 
 /* A slab: its word, and what is held. */
 mtype state[NS] = free;
-byte turn_of[NS], given[NS];
+byte round_of[NS], given[NS];
 short held[NS];
-byte open_turn;				/* batcher: open */
+byte open_round;				/* batcher: open */
 byte nr_slots;
 bool cancels;				/* some may */
 
 /* A slot. */
 mtype what[4] = nothing;
-byte what_turn[4], whose[4];
+byte what_round[4], whose[4];
 
 byte late;				/* bits of requests */
 bool asked, taker, idle[2], runs[2];
@@ -59,7 +59,7 @@ bool taken[NR], done[NR];
 
 #define bit(r) (1 << (r))
 
-/* ---- batch_slab.c ---- */
+/* ---- slab.c ---- */
 
 inline ring()
 {
@@ -72,8 +72,8 @@ inline ring()
 
 inline recycle(s)
 {
-	t = open_turn;					/* free_word() */
-	d_step { assert(used[s] == 0); state[s] = free; turn_of[s] = t; given[s] = 0; t = 0 };	/* [batch.S3] */
+	t = open_round;					/* free_word() */
+	d_step { assert(used[s] == 0); state[s] = free; round_of[s] = t; given[s] = 0; t = 0 };	/* [batch.S3] */
 	ring()
 }
 
@@ -90,19 +90,19 @@ inline slab_release(s)
 inline open_next()
 {
 	res = NONE;
-	next = turn + 1;
+	next = round + 1;
 	do
-	:: next <= turn + NS && res == NONE ->
+	:: next <= round + NS && res == NONE ->
 		s = slab_of(next);
 		atomic {				/* [batch.S2] */
 			if
-#ifdef BREAK_TURN
+#ifdef BREAK_ROUND
 			:: state[s] == free ->
 #else
-			:: state[s] == free && next > turn_of[s] ->
+			:: state[s] == free && next > round_of[s] ->
 #endif
 				assert(used[s] == 0);
-				state[s] = opened; turn_of[s] = next; given[s] = 0; res = 0
+				state[s] = opened; round_of[s] = next; given[s] = 0; res = 0
 			:: else
 			fi
 		};
@@ -110,14 +110,14 @@ inline open_next()
 		:: res == 0 ->
 			atomic {			/* [batch.O1] */
 				if
-				:: open_turn == turn -> open_turn = next
+				:: open_round == round -> open_round = next
 				:: else -> res = 1
 				fi
 			};
 			if
 			:: res == 1 ->			/* [batch.S4] */
-				t = open_turn;
-				d_step { assert(used[s] == 0); state[s] = free; turn_of[s] = t; t = 0 }
+				t = open_round;
+				d_step { assert(used[s] == 0); state[s] = free; round_of[s] = t; t = 0 }
 			:: else
 			fi;
 			res = 0;
@@ -127,7 +127,7 @@ inline open_next()
 	:: else -> break
 	od;
 	if
-	:: res == NONE && open_turn != turn -> res = 0
+	:: res == NONE && open_round != round -> res = 0
 	:: else
 	fi;
 	next = 0
@@ -136,15 +136,15 @@ inline open_next()
 #ifdef BREAK_OPEN
 #define is_open(s) (state[s] == opened)
 #else
-#define is_open(s) (state[s] == opened && turn_of[s] == turn)
+#define is_open(s) (state[s] == opened && round_of[s] == round)
 #endif
 
 /* rnl__slab_reserve(): leaves the request's slot in mine, or NONE */
 inline slab_reserve()
 {
 	do
-	::	turn = open_turn;			/* [batch.O2] */
-		s = slab_of(turn);
+	::	round = open_round;			/* [batch.O2] */
+		s = slab_of(round);
 		nr = NONE;
 		atomic {				/* [batch.R1] */
 			if
@@ -202,7 +202,7 @@ inline slab_reserve()
 	atomic { s = 0; nr = 0; res = 0 }
 }
 
-/* ---- batch_turns.c ---- */
+/* ---- schedule.c ---- */
 
 inline submit_idle()
 {
@@ -228,22 +228,22 @@ inline ask()
 	fi
 }
 
-/* ---- batch_request.c ---- */
+/* ---- request.c ---- */
 
-/* settle(): true in last if a taker passed it over before */
-inline settle(w)
+/* set_slot(): true in last if a taker passed it over before */
+inline set_slot(w)
 {
 	d_step {					/* [batch.C1] */
-		last = (what[mine] == passed && what_turn[mine] == turn);
+		last = (what[mine] == passed && what_round[mine] == round);
 		what[mine] = w;
-		what_turn[mine] = turn
+		what_round[mine] = round
 	}
 }
 
 /* Of requests [r, end). */
 proctype producer(byte p, r, end)
 {
-	byte turn, s, nr, next, t, res, mine = NONE;
+	byte round, s, nr, next, t, res, mine = NONE;
 	bool last, heard;
 
 	do
@@ -256,7 +256,7 @@ again:		slab_reserve();
 		fi;
 		d_step { whose[mine] = r; slot_at[r] = mine };	/* hand_out() */
 		if
-		:: settle(committed);			/* rnl_request_commit() */
+		:: set_slot(committed);			/* rnl_request_commit() */
 			if
 			:: last -> last = false;
 #ifndef BREAK_LATE
@@ -267,13 +267,13 @@ again:		slab_reserve();
 			ask();
 			done[r];			/* rnl_job_wait() */
 			slab_release(mine / 2)
-		:: cancels -> settle(cancelled);	/* rnl_request_cancel() */
+		:: cancels -> set_slot(cancelled);	/* rnl_request_cancel() */
 			if
 			:: last -> last = false; slab_release(mine / 2)
 			:: else -> ask()
 			fi
 		fi;
-		d_step { mine = NONE; turn = 0; r++ }
+		d_step { mine = NONE; round = 0; r++ }
 	:: else -> break
 	od
 }
@@ -287,7 +287,7 @@ proctype holder()
 	slab_release(0)
 }
 
-/* ---- batch_take.c, batch_job.c ---- */
+/* ---- take.c, batch_job.c ---- */
 
 inline add(r, i)
 {
@@ -304,12 +304,12 @@ inline take_slot(i)
 	d_step {					/* [batch.C2], [batch.C3] */
 #ifdef BREAK_SLOT
 		if
-		:: what[i] == nothing -> what[i] = passed; what_turn[i] = turn
+		:: what[i] == nothing -> what[i] = passed; what_round[i] = round
 		:: else
 		fi;
 #else
 		if
-		:: what[i] == nothing || what_turn[i] != turn -> what[i] = passed; what_turn[i] = turn
+		:: what[i] == nothing || what_round[i] != round -> what[i] = passed; what_round[i] = round
 		:: else
 		fi;
 #endif
@@ -355,17 +355,17 @@ inline take_in_order()
 	do
 	::
 #ifndef BREAK_SEEN
-		o = open_turn;				/* [batch.O3] */
+		o = open_round;				/* [batch.O3] */
 #endif
 		d_step {
-			turn = at; s = slab_of(turn); nr = 0;
+			round = at; s = slab_of(round); nr = 0;
 			if
-			:: state[s] != free && turn_of[s] == turn -> nr = given[s]
+			:: state[s] != free && round_of[s] == round -> nr = given[s]
 			:: else
 			fi
 		};
 #ifdef BREAK_SEEN
-		o = open_turn;
+		o = open_round;
 #endif
 		if
 		:: seen < nr && of_slab != NONE && of_slab != s -> more = true; break
@@ -376,11 +376,11 @@ inline take_in_order()
 		:: else -> break
 		od;
 		if
-		:: turn == o -> break
-		:: else -> d_step { at = turn + 1; seen = 0 }
+		:: round == o -> break
+		:: else -> d_step { at = round + 1; seen = 0 }
 		fi
 	od;
-	atomic { s = 0; nr = 0; o = 0; turn = 0 }
+	atomic { s = 0; nr = 0; o = 0; round = 0 }
 }
 
 inline heed_and_take()
@@ -398,7 +398,7 @@ inline heed_and_take()
 
 proctype batch_job(byte b)
 {
-	byte r, turn, s, nr, o, t, batch, of_slab = NONE;
+	byte r, round, s, nr, o, t, batch, of_slab = NONE;
 	bool more, last, twice;
 	mtype w = nothing;
 
@@ -412,7 +412,7 @@ end:	do
 			fi
 		od;
 		twice = false;
-		atomic {				/* rnl__batch_took(), [batch.W2] */
+		atomic {				/* rnl__schedule_taken(), [batch.W2] */
 			taker = false;
 			asked = asked || more;
 			if
@@ -433,7 +433,7 @@ end:	do
 			od;
 			r = 0; batch = 0; of_slab = NONE
 		};
-		atomic {				/* rnl__batch_ended(), [batch.W3] */
+		atomic {				/* rnl__schedule_ended(), [batch.W3] */
 			if
 #ifndef BREAK_ENDED
 			:: asked && !taker -> taker = true
@@ -450,7 +450,7 @@ init
 		state[0] = opened;			/* rnl_batcher_create() */
 		idle[0] = true;
 		if
-#if !defined(BREAK_OPEN) && !defined(BREAK_TURN)	/* they are found in the last plan */
+#if !defined(BREAK_OPEN) && !defined(BREAK_ROUND)	/* they are found in the last plan */
 		:: nr_slots = 1; cancels = true
 		:: nr_slots = 2; cancels = true; idle[1] = true; run batch_job(1)
 #endif

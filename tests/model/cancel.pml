@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a job's life: rnl__job_claim(), _accepted(), _start() [job.P1], _finish(),
- * _drop() of src/job.h, rnl__job_cancel() [job.P2] of src/job.c, rnl__run() and
- * let_go() of src/run.c as far as they touch these words, and the latch `state`:
+ * Model of a job's life: rnl__job_claim(), _accepted(), _start() [job.P1], _set_result(),
+ * _drop() of src/job/job.h, rnl__job_cancel() [job.P2] of src/job/job.c, rnl__run() and
+ * hand_over() of src/worker/complete.c as far as they touch these words, and the latch `state`:
  * rnl__latch_drop(), _watch(), _unwatch() ([latch.D1], W2) and rnl__latch_wait().
  *
  * A caller submits a job, waits for it, and submits it again.  Two threads cancel
@@ -31,7 +31,7 @@
 #define SLEEPER 1
 #define ONE 2			/* state: count * 2 | SLEEPER */
 
-mtype = { none, queued, started, cancelled, finished, ok, ecanceled };
+mtype = { none, queued, started, cancelled, done, ok, ecanceled };
 
 mtype phase = none, result = none;
 byte state;
@@ -146,7 +146,7 @@ active proctype caller()
 		latch_wait(0);
 		d_step {
 			assert(ended == round && (ran ^ was_cancelled));
-			assert(result == (ran -> ok : ecanceled) && phase == finished)
+			assert(result == (ran -> ok : ecanceled) && phase == done)
 		}
 	:: else -> break
 	od
@@ -204,12 +204,12 @@ end:	do
 		fi;
 		start = false;
 		d_step { touch(); ended++; assert(ended == round) };
-		/* rnl__job_finish(), rnl__job_drop() */
+		/* rnl__job_set_result(), rnl__job_drop() */
 #ifdef BREAK_FINISH
 		drop();
-		phase = finished
+		phase = done
 #else
-		d_step { touch(); phase = finished };
+		d_step { touch(); phase = done };
 		drop()
 #endif
 #ifdef BREAK_TOUCH

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of a completion queue: rnl__cq_push_chain(), of one job, take_all(), arm(), reap()
- * and rnl_cq_destroy() of src/cq.c ([cq.P1], T1, A1, W1), and the latch `writing`.
+ * and rnl_cq_destroy() of src/job/cq.c ([cq.P1], T1, A1, W1), and the latch `writing`.
  *
  * Two workers push a job each, and push it again once it was reaped, so that its
  * address comes back (ABA).  The reader is an event loop: it sleeps until the

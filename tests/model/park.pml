@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of sleeping and waking: src/park.[ch] ([park.S1], W1, B1..B3), idle() and
- * loop() of src/loop.c, occupy() and share() of src/run.c, pick() and wake() of
- * src/place.c, and of src/queue.c the order of a put ([queue.E1]) and lane_holds().
+ * Model of sleeping and waking: src/pool/park.[ch] ([park.S1], W1, B1..B3), idle() and
+ * loop() of src/worker/loop.c, rnl__share_occupied() and
+ * rnl__share_queue() of src/worker/share.[ch], pick() and wake() of src/pool/choose.c, and of src/pool/queue.c the order of a put ([queue.E1]) and lane_holds().
  *
  * Two workers and two submitters.  Job 0's function returns once 1 is done, so that
  * has to be run by the other worker.  One of five plans: a chain of 2 and 3, then 0,
@@ -135,7 +135,7 @@ inline pick(w)
 	fi
 }
 
-/* wake() of place.c */
+/* wake() of choose.c */
 inline wake(w, keyed)
 {
 	park_wake(w, woke);
@@ -143,7 +143,7 @@ inline wake(w, keyed)
 #ifdef BREAK_ATTEND
 	:: true
 #else
-	:: woke || keyed || !occupied[w]			/* attends(): [place.W1] */
+	:: woke || keyed || !occupied[w]			/* attends(): [choose.W1] */
 #endif
 	:: else -> lot_wake_one(seen, woke)
 	fi;
@@ -205,7 +205,7 @@ proctype resizer()
 {
 	bool woke;
 
-	away = false;					/* rnl__queue_serve(); [resize.S1] */
+	away = false;					/* rnl__queue_serve(); [staff.S1] */
 #ifndef BREAK_BROUGHT
 	park_wake(1, woke)
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of resizing beside submits: change_table(), bring_in(), send_away() of
- * src/resize.c; reserve_keyed(), reserve_open(), took_back() of src/place.c;
+ * src/worker/staff.c; reserve_keyed(), reserve_open(), took_back() of src/pool/choose.c;
  * rnl__queue_reserve() [queue.R1], _leave() [queue.A1], _promise() [queue.K1],
- * _shut_lane() [queue.K2], _keyed_done(), _lane_done(), take_keyed() of src/queue.c;
- * loop(), idle(), may_leave(), may_follow(), await_order() of src/loop.c.
+ * _shut_lane() [queue.K2], _keyed_done(), _lane_done(), take_keyed() of src/pool/queue.c;
+ * loop(), idle(), may_leave(), may_obey(), await_command() of src/worker/loop.c.
  *
  * Two workers serve by the table of generation 0; the pool is resized to one worker,
  * and back to two.  A thread submits two jobs of one key, which is worker 0's by each
@@ -20,7 +20,7 @@
  * Asserted: each job is run once; the second of the key starts when the first is
  * done; a job is put only where a worker serves, and a worker that leaves leaves none
  * behind.  Nobody is stuck: a job that stays, a resize that waits for ever, a worker
- * not woken for an order are invalid end states.
+ * not woken for a command are invalid end states.
  *
  * Broken: BREAK_AWAY a worker leaves without that bit; BREAK_SHUT lanes are not
  * shut, so that a promise and the look at the table behind it have no order;
@@ -28,7 +28,7 @@
  * BREAK_TAG workers take keyed jobs of any generation; BREAK_WAIT the new lanes are
  * served before the old are done; BREAK_BACK a submit that takes its reservation back
  * wakes nobody; BREAK_THIEF a thief does not wake whom it took from; BREAK_SERVE nobody
- * is woken when a new generation is served; BREAK_ORDER nor for an order.
+ * is woken when a new generation is served; BREAK_COMMAND nor for a command.
  */
 #define NONE 255
 #define SERVE 1
@@ -44,7 +44,7 @@ bool shut[4];
 chan keyed[4] = [2] of { byte };
 chan open_lane[2] = [1] of { byte };
 byte tag[3];				/* a keyed job's generation */
-byte orders[2], moving;
+byte commands[2], moving;
 bool asleep[2], serves[2] = true;
 bool done[3], taken[3];
 bit key;
@@ -52,7 +52,7 @@ bit key;
 #define lane(w, gen) (2 * (w) + (gen) % 2)
 #define wake(w) asleep[w] = false	/* rnl__park_wake() */
 
-/* ---- src/place.c ---- */
+/* ---- src/pool/choose.c ---- */
 
 inline took_back(w)
 {
@@ -142,12 +142,12 @@ proctype submitter_open()
 	done[OPEN]
 }
 
-/* ---- src/resize.c ---- */
+/* ---- src/worker/staff.c ---- */
 
-inline order(w, what)
+inline command(w, what)
 {
-	d_step { moving++; orders[w] = orders[w] | what };	/* [worker.O2] */
-#ifndef BREAK_ORDER
+	d_step { moving++; commands[w] = commands[w] | what };	/* [worker.O2] */
+#ifndef BREAK_COMMAND
 	wake(w)
 #endif
 }
@@ -181,14 +181,14 @@ inline change_table(g, nr, old_nr)
 	fi;
 #ifndef BREAK_WAIT
 	if
-	:: owed[lane(0, g - 1)] -> order(0, HAND_OVER)
+	:: owed[lane(0, g - 1)] -> command(0, HAND_OVER)
 	:: else
 	fi;
 	if
-	:: old_nr == 2 && owed[lane(1, g - 1)] -> order(1, HAND_OVER)
+	:: old_nr == 2 && owed[lane(1, g - 1)] -> command(1, HAND_OVER)
 	:: else
 	fi;
-	moving == 0;					/* await_orders() */
+	moving == 0;					/* await_commands() */
 #endif
 	serving = g;					/* serve_generation() */
 #ifndef BREAK_SERVE
@@ -203,23 +203,23 @@ inline change_table(g, nr, old_nr)
 active proctype resizer()
 {
 	change_table(1, 1, 2);
-	order(1, LEAVE);				/* send_away() */
+	command(1, LEAVE);				/* send_away() */
 	moving == 0;
-	order(1, SERVE);				/* bring_in() */
+	command(1, SERVE);				/* bring_in() */
 	moving == 0;
 	change_table(2, 2, 1)
 }
 
-/* ---- src/loop.c ---- */
+/* ---- src/worker/loop.c ---- */
 
-#define may_leave (orders[w] & LEAVE && room[w] == 0)
-#define may_follow (orders[w] & HAND_OVER && owed[lane(w, serving)] == 0)
-#define victim (!(orders[w] & LEAVE) && len(open_lane[1 - w]))
+#define may_leave (commands[w] & LEAVE && room[w] == 0)
+#define may_obey (commands[w] & HAND_OVER && owed[lane(w, serving)] == 0)
+#define victim (!(commands[w] & LEAVE) && len(open_lane[1 - w]))
 #define holds (len(keyed[lane(w, serving)]) || len(open_lane[w]))
 
-inline followed(what)
+inline obeyed(what)
 {
-	d_step { orders[w] = orders[w] & ~what; assert(moving > 0); moving-- }
+	d_step { commands[w] = commands[w] & ~what; assert(moving > 0); moving-- }
 }
 
 inline sleep_unless(cond)
@@ -257,13 +257,13 @@ proctype worker(byte w)
 next:	if
 	:: !serves[w] ->				/* rnl__loop_main() */
 		if
-		:: orders[w] & SERVE -> serves[w] = true; followed(SERVE)
-		:: else -> sleep_unless(orders[w]); goto end
+		:: commands[w] & SERVE -> serves[w] = true; obeyed(SERVE)
+		:: else -> sleep_unless(commands[w]); goto end
 		fi
 	:: else
 	fi;
 	if
-	:: may_follow -> followed(HAND_OVER)
+	:: may_obey -> obeyed(HAND_OVER)
 	:: else
 	fi;
 	from = w;
@@ -277,7 +277,7 @@ next:	if
 	:: j != NONE ->
 		room[from]--;				/* `taken` is counted after the link is cut */
 #ifndef BREAK_THIEF
-		if					/* tell_taken() */
+		if					/* rnl__share_taken() */
 		:: from != w -> wake(from)
 		:: else
 		fi;
@@ -296,12 +296,12 @@ next:	if
 			assert(!len(open_lane[w]) && !len(keyed[2 * w]) && !len(keyed[2 * w + 1]));
 			serves[w] = false
 		};
-		followed(LEAVE);
+		obeyed(LEAVE);
 		goto next
 	:: else
 	fi;
 	from = 0;
-	sleep_unless(holds || victim || may_leave || may_follow);	/* busy() */
+	sleep_unless(holds || victim || may_leave || may_obey);	/* busy() */
 end:	!asleep[w];
 	goto next
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of thieves and their wakes: lane_try_take() of src/queue.c ([queue.T1], T2),
- * steal(), idle() of src/loop.c, occupy() and share() of src/run.c, pick() and wake() of
- * src/place.c, and src/park.[ch], of which park.pml has the barriers.
+ * Model of thieves and their wakes: lane_try_take() of src/pool/queue.c ([queue.T1], T2),
+ * steal(), idle() of src/worker/loop.c, rnl__share_occupied() and rnl__share_queue() of
+ * src/worker/share.[ch], pick() and wake() of src/pool/choose.c, and src/pool/park.[ch], of
+ * which park.pml has the barriers.
  *
  * A queue, of a worker that is busy with a long job and so is not modelled, gets three
  * jobs, one by one, each with a wake; or the submitter claims a sleeper and puts the

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * allocator: what device memory for each request costs, got in three ways.
+ *
+ *	allocator.c	options, the loop of requests, the table
+ *	device.cu	requests that call CUDA themselves; device.c: without nvcc
+ */
+#ifndef ALLOCATOR_H
+#define ALLOCATOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "../common/shared.h"
+
+SHARED_BEGIN
+
+#define ALLOCATOR_REPLY 4096	/* bytes that are copied back, at most */
+
+/* Gets `bytes` of device memory, sets them to `value`, and copies the last of them back. */
+struct allocator_request {
+	struct rnl_job job;
+	size_t bytes;
+	unsigned char value;
+	unsigned char *reply;		/* pinned */
+	size_t reply_bytes;
+	void *mem;			/* memory that is freed when the job is done; or NULL */
+};
+
+static inline struct allocator_request *allocator_request_of(struct rnl_job *job)
+{
+	return rnl_container_of(job, struct allocator_request, job);
+}
+
+struct allocator_cuda {
+	/*
+	 * Make a job of a request that gets its memory from CUDA and gives it back: by
+	 * cudaMalloc() and cudaFree(), and in stream order by cudaMallocAsync() and
+	 * cudaFreeAsync().
+	 */
+	int (*init_malloc)(struct rnl_job *job);
+	int (*init_async)(struct rnl_job *job);
+
+	/* Makes cudaMallocAsync() keep what is freed, as a server would want it. */
+	int (*keep_async)(int ordinal);
+};
+extern const struct allocator_cuda *const allocator_cuda;	/* NULL: built without nvcc */
+
+SHARED_END
+#endif /* ALLOCATOR_H */

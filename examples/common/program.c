@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* The beginning, the end, and the messages of an example. */
+#include "config.h"
+
+#include "common/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static void check_output(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return;
+	program_warn("not all of this could be written to standard output");
+	_exit(EXIT_FAILURE);
+}
+
+/*
+ * A standard descriptor that is closed would be given to the next file that is opened.
+ * /dev/null takes its place, opened the wrong way round: it fails as the closed one would.
+ */
+static void keep_standard_descriptors(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+			_exit(EXIT_FAILURE);
+}
+
+void program_begin(void)
+{
+	keep_standard_descriptors();
+	atexit(check_output);
+	rnl_setup();	/* after a failure fewer streams may run at once: no reason to end */
+}
+
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
+{
+	char text[1024];
+
+	vsnprintf(text, sizeof(text), format, args);
+	fflush(stdout);		/* both may go to one place: in the order of the events */
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
+}
+
+void program_warn(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+}
+
+void program_die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+	_exit(EXIT_FAILURE);
+}
+
+void program_must(int ret, const char *what)
+{
+	if (ret < 0)
+		program_die("%s: %s", what, rnl_strerror(ret));
+}
+
+/* ---- the device and the pool --------------------------------------------- */
+
+static void check_device(int ret, const char *device)
+{
+	if (ret == -ENODEV)
+		program_die("no GPU answers as '%s': use --device=host, or --device=auto to take "
+			    "a GPU where there is one", device);
+}
+
+void program_device(const char *device, struct rnl_device_info *info)
+{
+	const int ret = rnl_device_describe(device, info);
+
+	check_device(ret, device);
+	program_must(ret, device);
+}
+
+static enum rnl_guard wanted_guard(void)
+{
+	const char *text = getenv("RUNNEL_GUARD");
+
+	if (!text || !*text || !strcmp(text, "0"))
+		return RNL_GUARD_OFF;
+	if (!strcmp(text, "1"))
+		return RNL_GUARD_REPORT;
+	if (!strcmp(text, "2"))
+		return RNL_GUARD_STRICT;
+	program_warn("RUNNEL_GUARD is '%s', and counts as 0: 1 reports, 2 makes jobs fail", text);
+	return RNL_GUARD_OFF;
+}
+
+/* Any thread calls this. */
+static void log_message(void *all, enum rnl_log_level level, const char *text)
+{
+	const char *guard = getenv("RUNNEL_GUARD");
+	const bool guarded = guard && (!strcmp(guard, "1") || !strcmp(guard, "2"));
+
+	if (all || level == RNL_LOG_ERROR || (level == RNL_LOG_WARNING && guarded))
+		fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
+}
+
+struct rnl_pool *program_pool(struct rnl_pool_attr *attr)
+{
+	struct rnl_pool *pool = NULL;
+	int ret;
+
+	attr->guard = wanted_guard();
+	if (!attr->log)
+		attr->log = log_message;
+	ret = rnl_pool_create(&pool, attr);
+	check_device(ret, attr->device);
+	program_must(ret, ret == -EAGAIN ? "starting a thread for each worker (try --workers=1)" :
+					   "creating the workers");
+	return pool;
+}
+
+/* ---- the system ---------------------------------------------------------- */
+
+void program_raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+uint64_t program_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double program_median(double *values, unsigned nr)
+{
+	qsort(values, nr, sizeof(*values), compare);
+	return values[nr / 2];
+}

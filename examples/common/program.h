@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* The beginning, the end, and the messages of an example. */
+#ifndef EXAMPLES_PROGRAM_H
+#define EXAMPLES_PROGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+/*
+ * The first call of main().  From then on the exit status is 1 if standard output could
+ * not be written in full, a full disk for instance.
+ */
+void program_begin(void);
+
+/* Prints "program: message" on standard error. */
+__attribute__((format(printf, 1, 2))) void program_warn(const char *format, ...);
+
+/* The same; then ends the process at once, whatever its threads do, with status 1. */
+__attribute__((format(printf, 1, 2))) _Noreturn void program_die(const char *format, ...);
+
+/* Dies if @ret is a negative errno: "program: @what: what @ret means". */
+void program_must(int ret, const char *what);
+
+/* Describes a device.  Dies if it does not answer. */
+void program_device(const char *device, struct rnl_device_info *info);
+
+/*
+ * Creates a pool whose messages go to standard error, and whose guard is as the variable
+ * RUNNEL_GUARD of the environment says: 1 reports job functions that use the legacy
+ * stream, wait, or get memory from CUDA; 2 makes their jobs fail.  The library itself
+ * reads no environment.
+ * @attr: without a log function of its own errors are shown, and what the guard finds; and
+ *	if its log_arg is not NULL all messages.
+ */
+struct rnl_pool *program_pool(struct rnl_pool_attr *attr);
+
+/* Raises the limit on open files as far as the system lets it. */
+void program_raise_file_limit(void);
+
+uint64_t program_now_ns(void);		/* CLOCK_MONOTONIC */
+
+/* Sorts @values.  Return: the median. */
+double program_median(double *values, unsigned nr);
+
+#endif /* EXAMPLES_PROGRAM_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* For headers that C and CUDA C++ share. */
+#ifndef EXAMPLES_SHARED_H
+#define EXAMPLES_SHARED_H
+
+#ifdef __cplusplus
+#define SHARED_BEGIN extern "C" {
+#define SHARED_END }
+#else
+#define SHARED_BEGIN
+#define SHARED_END
+#endif
+
+/* A function of the host and of the device. */
+#ifdef __CUDACC__
+#define SHARED static __host__ __device__ __forceinline__
+#else
+#define SHARED static inline
+#endif
+
+#endif /* EXAMPLES_SHARED_H */

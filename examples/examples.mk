@@ -1,0 +1,41 @@
+# The part of the Makefile for examples/.  A folder is a program of its name, but for common/.
+# device.cu is what needs nvcc, and device.c takes its place where there is none.
+ex := examples
+http := $(ex)/http_server
+example_srcs = $(patsubst $(srcdir)/%,%,$(filter-out %/device.c,$(wildcard $(srcdir)/$(ex)/$1/*.c)))
+example_objs = $(patsubst %.c,%.o,$(foreach d,common $1,$(call example_srcs,$d)))
+DEVICE_EXAMPLES := allocator batch_sha256 gwc overlap stream_kinds
+# http_server counts words as gwc does.
+HTTP_CPU  := $(call example_objs,http_server) $(ex)/gwc/count.o
+HTTP_OBJS := $(HTTP_CPU) $(http)/device$(kernel_o) $(ex)/gwc/device$(kernel_o)
+PROGRAMS := $(ex)/producer_consumer $(foreach e,$(DEVICE_EXAMPLES),$(ex)/$e/$e) \
+	$(if $(filter yes,$(have_HTTP)),$(http)/http_server)
+EXAMPLE_DIRS := $(DEVICE_EXAMPLES:%=$(ex)/%) $(http) $(ex)/common $(ex)
+
+examples: $(PROGRAMS)
+$(ex)/%.o: INC += -I$(srcdir)/$(ex)
+$(ex)/producer_consumer: $(ex)/producer_consumer.o $(SO)
+	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
+define link_example
+$(ex)/$1/$1: $(call example_objs,$1) $(ex)/$1/device$(kernel_o) $(SO)
+	$$(call Q,LD)$$(if $$(nvcc),$$(NVLINK) -o $$@ $$(filter %.o,$$^) $$(NVWITH_SO)/..,\
+	  $$(LINK) -o $$@ $$(filter %.o,$$^) $$(WITH_SO)/..)
+endef
+$(foreach e,$(DEVICE_EXAMPLES),$(eval $(call link_example,$e)))
+$(http)/%.o: INC += $(HTTP_CFLAGS)
+$(http)/http_server: $(HTTP_OBJS) $(SO)
+	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_SO)/.. $(call to_host,$(HTTP_LIBS)),\
+	  $(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/.. $(HTTP_LIBS))
+
+DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
+demo: examples
+	@srcdir='$(srcdir)' GWC=$(ex)/gwc/gwc DEMO_FILES='$(DEMO_FILES)' sh $(srcdir)/$(ex)/demo.sh
+
+ifeq ($(have_HTTP),yes)
+serve: examples
+	$(http)/http_server $(SERVE)
+else
+serve:
+	@echo 'examples/http_server is not built: run `make deps`, then `./configure` again.' >&2; exit 1
+endif
+.PHONY: demo examples serve

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counting lines and words: the arithmetic of the host function, of the CUDA kernel, and
+ * of the program that joins their answers.
+ */
+#ifndef GWC_COUNT_H
+#define GWC_COUNT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "../common/shared.h"
+
+SHARED_BEGIN
+
+/*
+ * The class of a byte.  A word is a run of text between spaces with at least one byte of
+ * class WORD in it; a neutral byte neither makes a word nor ends one.  There are two rules
+ * for the bytes that are no space: unprintable ones are neutral for coreutils before 9.4,
+ * and part of a word for later versions.
+ */
+enum gwc_class {
+	GWC_NEUTRAL = 0,
+	GWC_SPACE = 1,
+	GWC_WORD = 2,
+};
+
+/*
+ * The counts of a piece of text.  gwc_join() joins the summaries of adjacent pieces; it is
+ * associative, and { 0 } is its neutral element: so the text may be cut anywhere.
+ */
+struct gwc_summary {
+	uint64_t lines;
+	uint64_t words;
+	uint32_t first;		/* enum gwc_class of the first byte not neutral */
+	uint32_t last;		/* ... and of the last one */
+};
+
+SHARED struct gwc_summary gwc_join(struct gwc_summary a, struct gwc_summary b)
+{
+	/* A word that goes on across the cut was counted on both sides. */
+	const int one_word = a.last == GWC_WORD && b.first == GWC_WORD;
+
+	a.lines += b.lines;
+	a.words += b.words - (uint64_t)one_word;
+	a.first = a.first ? a.first : b.first;
+	a.last = b.last ? b.last : a.last;
+	return a;
+}
+
+/*
+ * Whether each byte is entered inside a word.  Masks have a bit for each byte of text, the
+ * lowest for the first.
+ * @spaces, @words: the bytes of these classes.
+ * @inside: 1 if the first byte is entered inside a word.
+ * Return: bit i for byte i; bit n, with n < 64 bytes, for what follows them.
+ *
+ * Behind a byte of class WORD the text is inside a word, behind a space it is not, and a
+ * neutral byte changes nothing.  The carry of an addition moves in the same way: a WORD
+ * generates it, a space absorbs it, and a neutral byte hands it on.
+ */
+SHARED uint64_t gwc_entered(uint64_t spaces, uint64_t words, uint64_t inside)
+{
+	return ~spaces ^ words ^ (~spaces + words + inside);
+}
+
+/* Four flags, each the top bit of a byte, as a mask of four bits. */
+SHARED uint32_t gwc_mask4(uint32_t flags)
+{
+	return (((flags >> 7) & 0x01010101) * 0x01020408) >> 24;
+}
+
+struct gwc_flags {
+	uint32_t newlines;
+	uint32_t spaces;
+	uint32_t words;
+};
+
+/*
+ * Classifies four bytes at once; flags are the top bits of the bytes.  Adding 0x80 - n to a
+ * byte below 0x80 sets its top bit if the byte is n or more.
+ */
+SHARED struct gwc_flags gwc_classify4(uint32_t text, uint32_t printable)
+{
+	const uint32_t low = text & 0x7f7f7f7f;
+	const uint32_t tab = low + 0x77777777;		/* '\t' or more */
+	const uint32_t newline = low + 0x76767676;	/* '\n' or more */
+	const uint32_t above_newline = low + 0x75757575;
+	const uint32_t above_return = low + 0x72727272;
+	const uint32_t space = low + 0x60606060;	/* ' ' or more */
+	const uint32_t above_space = low + 0x5f5f5f5f;
+	const uint32_t del = low + 0x01010101;		/* 0x7f, the last one */
+	const uint32_t ascii = ~text & 0x80808080;
+	struct gwc_flags flags;
+
+	flags.newlines = newline & ~above_newline & ascii;
+	flags.spaces = ((tab & ~above_return) | (space & ~above_space)) & ascii;
+	flags.words = printable ? above_space & ~del & ascii : ~flags.spaces & 0x80808080;
+	return flags;
+}
+
+/* The kernel's text is cut into pieces; a block counts one of them. */
+#define GWC_PIECE 16384		/* bytes at most */
+#define GWC_ALIGN 16		/* a piece starts at a multiple of it */
+#define GWC_THREADS 256		/* of a block */
+
+static inline size_t gwc_align(size_t bytes)
+{
+	return (bytes + GWC_ALIGN - 1) / GWC_ALIGN * GWC_ALIGN;
+}
+
+struct gwc_piece {
+	uint32_t offset;
+	uint32_t bytes;		/* at least 1 */
+};
+
+struct gwc_args {
+	const unsigned char *text;
+	const struct gwc_piece *pieces;	/* one for each block of the grid */
+	struct gwc_summary *summaries;	/* one for each block, too */
+	uint32_t printable;		/* 1: unprintable bytes are neutral */
+	uint32_t unused;
+};
+
+extern const struct rnl_kernel gwc_kernel;
+
+/* Counts text on the CPU. */
+struct gwc_summary gwc_count(const unsigned char *text, size_t bytes, int printable);
+
+/* The kernel's function for the host device. */
+void gwc_count_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
+
+SHARED_END
+#endif /* GWC_COUNT_H */

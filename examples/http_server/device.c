@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* http_server without nvcc: the host functions of its kernels alone. */
+#include "kernels.h"
+
+RNL_HOST_KERNEL(sobel_kernel, sobel_grid, struct sobel_args);
+RNL_HOST_KERNEL(crash_kernel, crash_grid, struct crash_args);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A request's work: on the workers of the pool, or, for comparison, in the loop's thread.
+ *
+ * DESIGN
+ * async: the loop submits the slot's job and goes on with its other connections.  The job
+ * names the loop's completion queue, so it comes back to the same loop: loop.c reaps it and
+ * calls async_reaped().  A slot belongs to the loop, or, from submit to reap, to the worker;
+ * there is no lock.  A full pool refuses the job, and the client is told at once.  The deadline
+ * is for the start: a started job is finished, and so is the second job of a task that has
+ * two, which goes before what is queued.
+ *
+ * evhttp does not read from a connection whose request it handed out, so it cannot see the
+ * client leave before there is an answer to send: until then the request stays good.
+ *
+ * sync: the handler that CUDA's documentation leads to.  The loop has a stream of its own, and
+ * on a GPU the calls are what one would write by hand (see src/device/cuda.c):
+ *
+ *	rnl_copy()			cudaMemcpyAsync(..., cudaStreamPerThread)
+ *	rnl_launch()			kernel<<<grid, block, 0, cudaStreamPerThread>>>
+ *	rnl_stream_wait(RNL_FOREVER)	cudaStreamSynchronize(cudaStreamPerThread)
+ *
+ * While the loop waits, decodes or encodes, it answers no other client, and it has neither a
+ * deadline nor a way to refuse work.
+ */
+#include "config.h"
+
+#include "server.h"
+
+#include <errno.h>
+
+/* ---- async --------------------------------------------------------------- */
+
+/* Memory on the device for this job alone; there is nothing to be freed. */
+static int get_scratch(struct slot *slot)
+{
+	const size_t bytes = slot_buffer_bytes(&slot->endpoint->loop->server->opt);
+	void *in, *out;
+	int ret = rnl_scratch(bytes, &in);
+
+	if (!ret)
+		ret = rnl_scratch(bytes, &out);
+	if (ret)
+		return ret;
+	slot->device_in = in;
+	slot->device_out = out;
+	return 0;
+}
+
+static int issue(struct rnl_job *job)
+{
+	struct slot *slot = rnl_container_of(job, struct slot, job);
+
+	slot->result = get_scratch(slot);
+	if (!slot->result)
+		slot->result = slot->task->issue(slot);
+	/* A bad body is no failure of the job: the device is well. */
+	if (slot->result == -EBADMSG || slot->result == -EFBIG)
+		return 0;
+	return slot->result;
+}
+
+static int finish(struct rnl_job *job)
+{
+	struct slot *slot = rnl_container_of(job, struct slot, job);
+
+	slot->result = slot->task->finish(slot);
+	return slot->result;
+}
+
+static int submit(struct slot *slot, int (*fn)(struct rnl_job *job))
+{
+	struct loop *loop = slot->endpoint->loop;
+	struct server *server = loop->server;
+	const int64_t deadline_ns = (int64_t)server->opt.deadline_ms * 1000000;
+	int ret;
+
+	slot->finishing = fn == finish;
+	ret = rnl_job_init(&slot->job, fn);
+	if (!ret)
+		ret = rnl_job_cq(&slot->job, loop->cq);
+	if (!ret && slot->finishing)
+		ret = rnl_job_urgent(&slot->job, 1);
+	if (!ret && !slot->finishing && deadline_ns)
+		ret = rnl_job_deadline(&slot->job, deadline_ns);
+	return ret ? ret : rnl_submit(server->pool, &slot->job);
+}
+
+void async_start(struct slot *slot)
+{
+	const int ret = submit(slot, issue);
+
+	if (ret)
+		slot_answer(slot, ret);
+}
+
+void async_reaped(struct rnl_job *job)
+{
+	struct slot *slot = rnl_container_of(job, struct slot, job);
+	int ret = rnl_job_result(job);
+
+	if (!ret)
+		ret = slot->result;
+	if (!ret && slot->task->finish && !slot->finishing) {
+		ret = submit(slot, finish);
+		if (!ret)
+			return;
+	}
+	slot_answer(slot, ret);
+}
+
+/* ---- sync ---------------------------------------------------------------- */
+
+void sync_start(struct slot *slot)
+{
+	int ret = slot->task->issue(slot);
+	/* After an error, too: what was issued before it still uses the slot. */
+	const int waited = rnl_stream_wait(RNL_FOREVER);
+
+	if (!ret)
+		ret = waited;
+	if (!ret && slot->task->finish)
+		ret = slot->task->finish(slot);
+	slot_answer(slot, ret);
+}

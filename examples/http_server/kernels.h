@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernels of http_server but for gwc's: Sobel's edges, and a crash. */
+#ifndef HTTP_KERNELS_H
+#define HTTP_KERNELS_H
+
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "../common/shared.h"
+
+SHARED_BEGIN
+
+/* A thread computes one pixel; the grid covers the image. */
+#define SOBEL_BLOCK_X 32
+#define SOBEL_BLOCK_Y 8
+
+struct sobel_args {
+	const unsigned char *pixels;	/* grey, row after row */
+	unsigned char *edges;		/* as the pixels */
+	uint32_t width;
+	uint32_t height;
+};
+
+/*
+ * The edge at column @m of three rows, with @l and @r the columns beside it: the weighed
+ * absolute differences across and down, added, and at most 255.  A pixel outside of the
+ * image is as the nearest one inside.
+ */
+SHARED unsigned char sobel_edge(const unsigned char *above, const unsigned char *row,
+				      const unsigned char *below, uint32_t l, uint32_t m,
+				      uint32_t r)
+{
+	const int across = above[r] + 2 * row[r] + below[r] - above[l] - 2 * row[l] - below[l];
+	const int down = below[l] + 2 * below[m] + below[r] - above[l] - 2 * above[m] - above[r];
+	const int edge = (across < 0 ? -across : across) + (down < 0 ? -down : down);
+
+	return (unsigned char)(edge > 255 ? 255 : edge);
+}
+
+/* Writes to an address that belongs to nobody: CUDA does not survive that. */
+struct crash_args {
+	uint32_t *where;
+};
+
+extern const struct rnl_kernel sobel_kernel, crash_kernel;
+
+/* The kernels' functions for the host device; a crash there ends the process, by SIGSEGV. */
+void sobel_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
+void crash_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
+
+SHARED_END
+#endif /* HTTP_KERNELS_H */

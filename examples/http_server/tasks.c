@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tasks: POST /wc, POST /sobel, and, with --allow-crash, POST /crash.
+ *
+ * DESIGN
+ * /wc counts the lines, words and bytes of a body by gwc's kernel: see gwc/count.h.  It counts
+ * pieces of the text, and the answer joins their summaries.  The table of pieces is right
+ * behind the text, so that one copy takes both to the device.
+ *
+ * /sobel answers the edges of an image, as a grey PNG.  Decoding and encoding takes a CPU
+ * milliseconds.  In an event loop that would keep all its connections waiting, so workers do
+ * it, in two jobs: the first decodes, and issues copy, kernel and copy; when it is done, the
+ * second encodes.  While a worker decodes, the jobs that its stream has passed are not
+ * completed: that is the price of one pool, and --max-pixels bounds it.  Other workers steal
+ * the jobs in its queue.
+ *
+ * /crash is for tests: its kernel writes to an illegal address.  A GPU is lost for the process
+ * then; on the host device, where kernels are functions, the process ends.
+ *
+ *	buffer	/wc			/sobel
+ *	in	text, pieces		the file		then the edges
+ *	out	summaries		the pixels, decoded	then the PNG
+ */
+#include "config.h"
+
+#include "server.h"
+
+#include <event2/buffer.h>
+#include <jansson.h>
+
+#include "gwc/count.h"
+#include "kernels.h"
+
+#define NOBODYS 16	/* in the first page, which no host and no device maps */
+
+/* ---- /wc ----------------------------------------------------------------- */
+
+static size_t nr_pieces(size_t bytes)
+{
+	return (bytes + GWC_PIECE - 1) / GWC_PIECE;
+}
+
+size_t wc_buffer_bytes(const struct options *opt)
+{
+	const size_t pieces = nr_pieces(opt->max_body);
+	const size_t in = slot_align(opt->max_body) + pieces * sizeof(struct gwc_piece);
+	const size_t out = pieces * sizeof(struct gwc_summary);
+
+	return in > out ? in : out;
+}
+
+static void cut(const struct slot *slot, struct gwc_piece *pieces)
+{
+	for (size_t i = 0, at = 0; at < slot->bytes; i++, at += GWC_PIECE) {
+		const size_t rest = slot->bytes - at;
+
+		pieces[i].offset = (uint32_t)at;
+		pieces[i].bytes = (uint32_t)(rest < GWC_PIECE ? rest : GWC_PIECE);
+	}
+}
+
+static int wc_issue(struct slot *slot)
+{
+	const size_t pieces_at = slot_align(slot->bytes);
+	const size_t nr = nr_pieces(slot->bytes);
+	const struct gwc_args args = {
+		.text = slot->device_in,
+		.pieces = (const struct gwc_piece *)(void *)(slot->device_in + pieces_at),
+		.summaries = (struct gwc_summary *)(void *)slot->device_out,
+		.printable = RNL_WC_WORDS_PRINTABLE,
+	};
+	const struct rnl_dim grid = { (uint32_t)nr, 1, 1 };
+	const struct rnl_dim block = { GWC_THREADS, 1, 1 };
+	int ret;
+
+	if (!nr)	/* an empty body: the job issues nothing */
+		return 0;
+	cut(slot, (struct gwc_piece *)(void *)(slot->in + pieces_at));
+	ret = rnl_copy(slot->device_in, slot->in, pieces_at + nr * sizeof(struct gwc_piece));
+	if (!ret)
+		ret = rnl_launch(&gwc_kernel, grid, block, &args);
+	if (!ret)
+		ret = rnl_copy(slot->out, slot->device_out, nr * sizeof(struct gwc_summary));
+	return ret;
+}
+
+static const char *wc_write(struct slot *slot, struct evbuffer *out)
+{
+	const struct gwc_summary *sums = (const struct gwc_summary *)(void *)slot->out;
+	const size_t nr = nr_pieces(slot->bytes);
+	struct gwc_summary sum = { 0, 0, GWC_NEUTRAL, GWC_NEUTRAL };
+	json_t *counts;
+
+	for (size_t i = 0; i < nr; i++)
+		sum = gwc_join(sum, sums[i]);
+	counts = json_pack("{s:I, s:I, s:I}", "lines", (json_int_t)sum.lines,
+			   "words", (json_int_t)sum.words, "bytes", (json_int_t)slot->bytes);
+	return answer_json(counts, out);
+}
+
+const struct task wc_task = {
+	.issue = wc_issue,
+	.write = wc_write,
+};
+
+/* ---- /sobel -------------------------------------------------------------- */
+
+/* Row by row; the ends of a row apart, so that the compiler can use vectors between them. */
+void sobel_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct sobel_args *a = (const struct sobel_args *)args;
+	const uint32_t last = a->width - 1;
+
+	(void)grid;
+	(void)block;
+	for (uint32_t y = 0; y < a->height; y++) {
+		const unsigned char *row = a->pixels + (size_t)y * a->width;
+		const unsigned char *above = y ? row - a->width : row;
+		const unsigned char *below = y + 1 < a->height ? row + a->width : row;
+		unsigned char *restrict edges = a->edges + (size_t)y * a->width;
+
+		edges[0] = sobel_edge(above, row, below, 0, 0, last ? 1 : 0);
+		for (uint32_t x = 1; x < last; x++)
+			edges[x] = sobel_edge(above, row, below, x - 1, x, x + 1);
+		if (last)
+			edges[last] = sobel_edge(above, row, below, last - 1, last, last);
+	}
+}
+
+size_t edges_buffer_bytes(const struct options *opt)
+{
+	const size_t png = image_png_bytes_max(opt->max_pixels);
+
+	return png > opt->max_body ? png : opt->max_body;
+}
+
+static int edges_issue(struct slot *slot)
+{
+	const size_t max_pixels = slot->endpoint->loop->server->opt.max_pixels;
+	struct sobel_args args = { .pixels = slot->device_in, .edges = slot->device_out };
+	const struct rnl_dim block = { SOBEL_BLOCK_X, SOBEL_BLOCK_Y, 1 };
+	struct rnl_dim grid = { 1, 1, 1 };
+	size_t bytes;
+	int ret;
+
+	ret = image_decode(slot->in, slot->bytes, slot->out, max_pixels, &args.width,
+			   &args.height);
+	if (ret)
+		return ret;
+	slot->image.width = args.width;
+	slot->image.height = args.height;
+	bytes = (size_t)args.width * args.height;
+	grid.x = (args.width + SOBEL_BLOCK_X - 1) / SOBEL_BLOCK_X;
+	grid.y = (args.height + SOBEL_BLOCK_Y - 1) / SOBEL_BLOCK_Y;
+	ret = rnl_copy(slot->device_in, slot->out, bytes);
+	if (!ret)
+		ret = rnl_launch(&sobel_kernel, grid, block, &args);
+	if (!ret)
+		ret = rnl_copy(slot->in, slot->device_out, bytes);
+	return ret;
+}
+
+static int edges_finish(struct slot *slot)
+{
+	slot->image.png_bytes =
+		image_png_bytes_max((size_t)slot->image.width * slot->image.height);
+	return image_encode(slot->in, slot->image.width, slot->image.height, slot->out,
+			    &slot->image.png_bytes);
+}
+
+static const char *edges_write(struct slot *slot, struct evbuffer *out)
+{
+	/* A copy: the slot is free at once, even if the client reads slowly. */
+	return evbuffer_add(out, slot->out, slot->image.png_bytes) ? NULL : "image/png";
+}
+
+const struct task edges_task = {
+	.issue = edges_issue,
+	.finish = edges_finish,
+	.write = edges_write,
+};
+
+/* ---- /crash -------------------------------------------------------------- */
+
+void crash_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct crash_args *a = args;
+
+	(void)grid;
+	(void)block;
+	*(volatile uint32_t *)a->where = 1;
+}
+
+static int crash_issue(struct slot *slot)
+{
+	const struct crash_args args = { .where = (uint32_t *)(uintptr_t)NOBODYS };
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	(void)slot;
+	return rnl_launch(&crash_kernel, one, one, &args);
+}
+
+/* Called only if the write was legal after all. */
+static const char *crash_write(struct slot *slot, struct evbuffer *out)
+{
+	(void)slot;
+	return answer_json(json_pack("{s:b}", "survived", 1), out);
+}
+
+const struct task crash_task = {
+	.issue = crash_issue,
+	.write = crash_write,
+};

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * overlap: the same work on one stream and on many, and how much of the copies and the
+ * kernels overlaps in time.
+ *
+ * DESIGN
+ * The work is an array in chunks: each chunk is copied in, goes through a kernel, and is
+ * copied out.  The three stages are timed alone, each on one stream, and both copies at
+ * once, since they share the bus.  The longest of these times is the limit, as a GPU
+ * does one of each at a time.  Then all of the work is done: on one stream; by several
+ * threads on the legacy default stream, which CUDA code uses that names no stream; and by
+ * rnl_map_start().
+ *
+ * At the start the kernel is made to last as long as the copy of a chunk, so that overlap
+ * can gain the most.  Stages and ways take turns, run by run, so that a disturbance of the
+ * machine meets all of them.  A first turn warms up.
+ */
+#include "config.h"
+
+#include "common/options.h"
+#include "common/program.h"
+#include "overlap.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ROUNDS_MAX (1 << 24)
+#define CHUNK_MAX (1 << 30)
+#define SPARSE 1024
+
+enum { DENSE_CALLBACKS, SPARSE_CALLBACKS, NO_CALLBACKS };
+
+static struct overlap_way ways[NR_WAYS] = {
+	[COPIES_IN] = { .name = "copies in", .run = overlap_one_stream, .how = OVERLAP_IN },
+	[COPIES_BOTH] = { .name = "copies in and out at once", .run = overlap_both_copies },
+	[KERNELS] = { .name = "kernels", .run = overlap_one_stream, .how = OVERLAP_KERNEL },
+	[COPIES_OUT] = { .name = "copies out", .run = overlap_one_stream, .how = OVERLAP_OUT },
+	[SERIAL] = { .name = "serial, one stream", .run = overlap_one_stream, .how = OVERLAP_ALL },
+	[LEGACY] = { .name = "legacy default stream", .run = overlap_legacy },
+	[BY_CHUNK] = { .name = "rnl_map, chunk by chunk", .run = overlap_map },
+	[COPIES_FIRST] = { .name = "rnl_map, copies first", .run = overlap_map,
+			   .how = RNL_MAP_COPIES_FIRST },
+};
+
+/* ---- options ------------------------------------------------------------- */
+
+static const char doc[] =
+	"Copies chunks to the device, runs a kernel on each that lasts as long as such a copy, and "
+	"copies them back: on one stream, on the legacy default stream, and with rnl_map_start().  "
+	"Checks every word, and prints how near each way comes to the limit, which is the longest "
+	"of the three stages.";
+
+static void parse_options(struct overlap *o, int argc, char **argv)
+{
+	int callbacks = NO_CALLBACKS;
+	const struct program_option table[] = {
+		{ "chunks", 0, "N", "chunks; 96", OPTION_NUMBER(&o->nr_chunks, 1, 1 << 20) },
+		{ "chunk", 0, "SIZE", "bytes of a chunk, a multiple of 4; 8M",
+		  OPTION_SIZE(&o->chunk_bytes, sizeof(uint32_t), CHUNK_MAX) },
+		{ "workers", 0, "N", "threads, each with a stream; 4",
+		  OPTION_NUMBER(&o->workers, 1, RNL_WORKERS_MAX) },
+		{ "stream", 0, "S", "the workers' streams: per-thread (the default), or private",
+		  OPTION_CHOICE(&o->stream, "per-thread|private") },
+		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
+		  OPTION_DEVICE(&o->device) },
+		{ "order", 0, "O", "rnl_map_start() in one order alone: chunk (by chunk), or copies (of "
+		  "two chunks first)", OPTION_CHOICE(&o->order, "chunk|copies") },
+		{ "pageable", 0, NULL, "arrays that are not page-locked",
+		  OPTION_FLAG(&o->pageable) },
+		{ "in-place", 0, NULL, "one array instead of two", OPTION_FLAG(&o->in_place) },
+		{ "halo", 0, "N", "rnl_map_start() gives each chunk N words of both neighbours, too",
+		  OPTION_NUMBER(&o->halo, 1, CHUNK_MAX / sizeof(uint32_t)) },
+		{ "callbacks", 0, "KIND", "rnl_map_start() has its input made, and its output checked, "
+		  "by callbacks, as if it came from files; with KIND sparse only one word in 1024, "
+		  "which takes no time; else dense",
+		  OPTION_MAY_CHOOSE(&callbacks, "dense|sparse") },
+		{ "rounds", 0, "N", "of the kernel, instead of as many as last as long as a copy",
+		  OPTION_NUMBER(&o->rounds, 1, ROUNDS_MAX) },
+		{ "repeat", 0, "N", "timed runs, of which the median is printed; 5",
+		  OPTION_NUMBER(&o->repeat, 1, 1000) },
+		{ "trace", 0, "FILE", "writes a trace of one more run of rnl_map_start(), for runnel "
+		  "report and Perfetto, and prints how much overlap the trace shows",
+		  OPTION_TEXT(&o->trace) },
+		{ .name = NULL }
+	};
+
+	*o = (struct overlap){
+		.device = "auto",
+		.info = RNL_DEVICE_INFO_INIT,
+		.stream = RNL_STREAM_PER_THREAD,
+		.order = OVERLAP_BOTH,
+		.workers = 4,
+		.repeat = 5,
+		.nr_chunks = 96,
+		.chunk_bytes = 8 << 20,
+	};
+	program_options(argc, argv, doc, table, NULL);
+	if (callbacks != NO_CALLBACKS)
+		o->callback_step = callbacks == SPARSE_CALLBACKS ? SPARSE : 1;
+	if (o->halo > o->chunk_bytes / sizeof(uint32_t))
+		program_misuse("--halo=%" PRIu64 " is more than a chunk has", o->halo);
+	o->chunk = o->chunk_bytes / sizeof(uint32_t);
+	program_device(o->device, &o->info);
+}
+
+/* ---- measuring ----------------------------------------------------------- */
+
+/* Return: ms. */
+static double measure(const struct overlap *o, const struct overlap_way *way)
+{
+	const bool by_callbacks = way->run == overlap_map && o->callback_step;
+	const bool whole = !by_callbacks && way - ways >= SERIAL;
+	const uint64_t nr = o->nr_chunks * o->chunk;
+	uint64_t start, wrong;
+	double ms;
+
+	if (whole)	/* in place this is the input, else the output is wrong with it */
+		overlap_words_make(o->out, 0, nr, 1);
+	start = program_now_ns();
+	program_must(way->run(o, way->how, NULL), way->name);
+	ms = (double)(program_now_ns() - start) / 1e6;
+	wrong = whole ? overlap_words_wrong(o, o->out, 0, nr, 1) : 0;
+	if (wrong)
+		program_die("%s: %" PRIu64 " of %" PRIu64 " words are wrong", way->name, wrong, nr);
+	return ms;
+}
+
+/* Finds how many rounds make a kernel last as long as its chunk's copy in. */
+static void calibrate(struct overlap *o)
+{
+	double copies;
+
+	measure(o, &ways[SERIAL]);	/* warms up */
+	copies = measure(o, &ways[COPIES_IN]);
+	for (int i = 0; i < 20; i++) {
+		const double factor = copies / measure(o, &ways[KERNELS]);
+		double rounds;
+
+		if (factor > 0.95 && factor < 1.05)
+			break;
+		/* In steps: while the kernel waits for memory, more rounds take no time. */
+		rounds = o->rounds * (factor < 4 ? factor : 4) + 0.5;
+		o->rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : (uint32_t)rounds;
+	}
+}
+
+/* One more run with a trace: the times of the stages by rnl_map_start() and by the trace. */
+static void trace_stages(const struct overlap *o)
+{
+	const char *file = o->trace;
+	const struct overlap_way *way = &ways[ways[BY_CHUNK].run ? BY_CHUNK : COPIES_FIRST];
+	struct rnl_map_report own = RNL_MAP_REPORT_INIT;
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	struct rnl_overlap seen = RNL_OVERLAP_INIT;
+	int ret;
+
+	attr.timing = RNL_TRACE_EVERY;
+	ret = rnl_trace_start(o->pool, file, &attr);
+	if (ret == -EINVAL)	/* the attributes are in their range */
+		program_die("%s: a trace is written to a regular file", file);
+	program_must(ret, file);
+	program_must(way->run(o, way->how | RNL_MAP_TIMED, &own), way->name);
+	/* The barrier is reached before the worker has written its last job. */
+	program_must(rnl_pool_drain(o->pool, RNL_FOREVER), "waiting for the workers");
+	program_must(rnl_trace_overlap(o->pool, &seen), "the trace's overlap");
+	program_must(rnl_trace_stop(o->pool), file);
+	overlap_print_trace(o, way, &own, &seen);
+}
+
+static void measure_all(const struct overlap *o)
+{
+	for (int i = 0; i < NR_WAYS; i++) {
+		ways[i].ms = calloc(o->repeat, sizeof(*ways[i].ms));
+		program_must(ways[i].ms ? 0 : -ENOMEM, "the times");
+	}
+	for (unsigned run = 0; run <= o->repeat; run++)	/* run 1 overwrites the warm-up */
+		for (int i = 0; i < NR_WAYS; i++)
+			if (ways[i].run)
+				ways[i].ms[run ? run - 1 : 0] = measure(o, &ways[i]);
+	for (int i = 0; i < NR_WAYS; i++) {
+		ways[i].median = program_median(ways[i].ms, o->repeat);
+		ways[i].timed = (struct rnl_map_report)RNL_MAP_REPORT_INIT;
+		free(ways[i].ms);
+	}
+	for (int i = BY_CHUNK; i < NR_WAYS; i++)	/* once more, with the times of the stages */
+		if (ways[i].run)
+			program_must(ways[i].run(o, ways[i].how | RNL_MAP_TIMED, &ways[i].timed),
+				     ways[i].name);
+}
+
+int main(int argc, char **argv)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct overlap o;
+
+	program_begin();
+	parse_options(&o, argc, argv);
+	if (!o.info.cuda || !overlap_legacy_share)
+		ways[LEGACY].run = NULL;
+	if (o.order == OVERLAP_COPIES)
+		ways[BY_CHUNK].run = NULL;
+	if (o.order == OVERLAP_CHUNK)
+		ways[COPIES_FIRST].run = NULL;
+
+	attr.nr_workers = o.workers;
+	attr.device = o.device;
+	attr.stream = o.stream;
+	if (!o.pageable)	/* both arrays, which are rounded up */
+		attr.pinned_max = o.nr_chunks * o.chunk_bytes * 5 / 2 + (64 << 20);
+	attr.scratch_keep = 4 * (o.chunk_bytes + 256);	/* in and out of two chunks */
+	o.pool = program_pool(&attr);
+	program_must(rnl_thread_attach(o.pool), "a stream for this thread");
+	overlap_array_get(&o);
+	if (!o.rounds) {
+		o.rounds = 1;
+		calibrate(&o);
+	}
+	overlap_print_work(&o);
+	measure_all(&o);
+	overlap_print_all(&o, ways);
+	if (o.trace)
+		trace_stages(&o);
+
+	overlap_array_put(&o);
+	rnl_thread_detach();
+	rnl_pool_destroy(o.pool);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+/* stream_kinds without nvcc: the host function of its kernel alone. */
+#include "stream_kinds.h"
+
+RNL_HOST_KERNEL(kinds_kernel, kinds_on_host, struct kinds_args);
+
+const struct kinds_cuda *const kinds_cuda = NULL;

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stream_kinds: the same kernels of several threads on each kind of CUDA's streams, and
+ * what ran at the same time.
+ *
+ * DESIGN
+ * Each kernel notes when it began and ended by the device's clock, so the times are the
+ * device's and independent of the host.  A way is run several times, and the run with the
+ * median time is printed and drawn.  The host device has no kinds of streams: there, a
+ * pool of one worker, and so of one stream, stands beside one with a worker for each job.
+ */
+#include "config.h"
+
+#include "common/options.h"
+#include "common/program.h"
+#include "stream_kinds.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct kinds_way on_cuda[] = {
+	{ .name = "legacy default stream", .stream = KINDS_LEGACY,
+	  .means = "one stream for the whole process: one kernel after the other" },
+	{ .name = "per-thread default streams", .stream = KINDS_PER_THREAD,
+	  .means = "each thread has one of its own: its kernels are in order, others' beside them" },
+	{ .name = "explicit blocking streams", .stream = KINDS_BLOCKING,
+	  .means = "the same, as long as nobody uses the legacy stream" },
+	{ .name = "explicit non-blocking streams", .stream = KINDS_NON_BLOCKING,
+	  .means = "the same, whatever others do" },
+	{ .name = "per-thread, one legacy call", .stream = KINDS_PER_THREAD,
+	  .one_legacy = true,
+	  .means = "the call waits for all before it, and all behind it wait: alone on the device" },
+	{ .name = "non-blocking, one legacy call", .stream = KINDS_NON_BLOCKING,
+	  .one_legacy = true,
+	  .means = "these streams are in no order with the legacy one: nobody waits" },
+	{ .name = "runnel, a job for each worker", .pool = true,
+	  .means = "workers' per-thread streams, without one being named" },
+};
+
+static struct kinds_way on_host[] = {
+	{ .name = "one stream for all", .pool = true, .one_worker = true,
+	  .means = "one kernel after the other, as on CUDA's legacy default stream" },
+	{ .name = "runnel, a job for each worker", .pool = true,
+	  .means = "a worker's kernels are in order, others' beside them" },
+};
+
+static const char doc[] =
+	"Several threads launch the same kernels on each kind of CUDA's streams: the legacy default "
+	"stream, per-thread default streams, explicit streams, blocking and not, and with one legacy "
+	"call among the others; and as jobs of runnel.  Prints how long each takes by the device's "
+	"clock, and what that means.";
+
+static void parse_options(struct kinds_options *opt, int argc, char **argv)
+{
+	const struct program_option table[] = {
+		{ "threads", 0, "N", "2 to 32; 8",
+		  OPTION_NUMBER(&opt->threads, 2, KINDS_THREADS_MAX) },
+		{ "kernels", 0, "N", "of each thread, one after the other, 2 to 8; 3",
+		  OPTION_NUMBER(&opt->kernels, 2, KINDS_KERNELS_MAX) },
+		{ "ms", 0, "N", "duration of a kernel; 3", OPTION_NUMBER(&opt->ms, 1, 1000) },
+		{ "repeat", 0, "N", "runs, of which the median is shown; 5",
+		  OPTION_NUMBER(&opt->repeat, 1, 99) },
+		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
+		  OPTION_DEVICE(&opt->device) },
+		{ "svg", 0, "FILE", "writes the timeline there", OPTION_TEXT(&opt->svg) },
+		{ .name = NULL }
+	};
+
+	*opt = (struct kinds_options){
+		.device = "auto",
+		.info = RNL_DEVICE_INFO_INIT,
+		.threads = 8,
+		.kernels = 3,
+		.ms = 3,
+		.repeat = 5,
+	};
+	program_options(argc, argv, doc, table, NULL);
+	program_device(opt->device, &opt->info);
+	if (opt->info.cuda && !kinds_cuda)
+		program_die("this was built without nvcc, and has no kernel for '%s': use "
+			    "--device=host", opt->device);
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
+struct kinds_figures kinds_figures(const struct kinds_options *opt, const struct kinds_way *way,
+				   unsigned run)
+{
+	const struct kinds_span *spans = kinds_spans(way, opt, run);
+	const unsigned nr = opt->threads * opt->kernels;
+	struct kinds_figures f = { .begin = UINT64_MAX };
+
+	for (unsigned i = 0; i < nr; i++) {
+		unsigned there = 0;
+
+		f.begin = spans[i].begin < f.begin ? spans[i].begin : f.begin;
+		f.end = spans[i].end > f.end ? spans[i].end : f.end;
+		for (unsigned j = 0; j < nr; j++)	/* when i began */
+			there += spans[j].begin <= spans[i].begin && spans[i].begin < spans[j].end;
+		f.at_once = there > f.at_once ? there : f.at_once;
+	}
+	f.ms = (double)(f.end - f.begin) / 1e6;
+	return f;
+}
+
+/* Finds the run that has as many faster runs as slower ones. */
+static void find_median(const struct kinds_options *opt, struct kinds_way *way)
+{
+	for (unsigned run = 1; run <= opt->repeat; run++) {	/* run 0 was to warm up */
+		const double ms = kinds_figures(opt, way, run).ms;
+		unsigned before = 0;
+
+		for (unsigned other = 1; other <= opt->repeat; other++) {
+			const double other_ms = kinds_figures(opt, way, other).ms;
+
+			before += other_ms < ms || (other_ms == ms && other < run);
+		}
+		if (before == opt->repeat / 2)
+			way->median = run;
+	}
+}
+
+/* Dies unless every kernel of every run lasted as long as it should. */
+static void check(const struct kinds_options *opt, const struct kinds_way *way)
+{
+	const unsigned nr = opt->threads * opt->kernels;
+
+	for (unsigned i = nr; i < (opt->repeat + 1) * nr; i++) {
+		const struct kinds_span *span = &way->spans[i];
+
+		if (span->begin && span->end - span->begin >= opt->ms * 1000000ull)
+			continue;
+		program_die("%s: kernel %u of thread %u did not run", way->name,
+			    i % opt->kernels + 1, i / opt->kernels % opt->threads + 1);
+	}
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+static void print_setup(const struct kinds_options *opt)
+{
+	const char *queues = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+
+	if (opt->info.cuda)
+		printf("device:  %s, CUDA_DEVICE_MAX_CONNECTIONS=%s\n", opt->info.name,
+		       queues ? queues : "(not set)");
+	else
+		puts("device:  host (no GPU)");
+	printf("work:    %u threads, each launches %u kernels of %u ms\n", opt->threads,
+	       opt->kernels, opt->ms);
+	printf("times:   the device's own, of the median of %u run%s\n\n", opt->repeat,
+	       opt->repeat == 1 ? "" : "s");
+	fflush(stdout);
+}
+
+static void print_table(const struct kinds_options *opt, const struct kinds_way *ways, unsigned nr)
+{
+	printf("%-30s %9s %8s  %s\n", "", "ms", "at once", "what it means");
+	for (unsigned i = 0; i < nr; i++) {
+		const struct kinds_figures f = kinds_figures(opt, &ways[i], ways[i].median);
+
+		printf("%-30s %9.2f %8u  %s\n", ways[i].name, f.ms, f.at_once, ways[i].means);
+	}
+	if (!opt->info.cuda)
+		puts("\nThe host device has one kind of stream, a thread, and no legacy default stream:\n"
+		     "the other kinds are CUDA's, and need a GPU.");
+}
+
+/* ---- the program --------------------------------------------------------- */
+
+int main(int argc, char **argv)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct kinds_options opt;
+	struct kinds_way *ways;
+	struct rnl_pool *pool;
+	size_t bytes;
+	unsigned nr;
+	void *mem;
+	int ret;
+
+	program_begin();
+	parse_options(&opt, argc, argv);
+	ways = opt.info.cuda ? on_cuda : on_host;
+	nr = opt.info.cuda ? COUNT(on_cuda) : COUNT(on_host);
+	attr.device = opt.device;	/* for memory alone */
+	attr.nr_workers = 1;
+	pool = program_pool(&attr);
+	bytes = sizeof(struct kinds_span) * (opt.repeat + 1) * opt.threads * opt.kernels;
+	program_must(rnl_pinned_get(pool, nr * bytes, &mem), "page-locked memory");
+	memset(mem, 0, nr * bytes);
+	for (unsigned i = 0; i < nr; i++)
+		ways[i].spans = (struct kinds_span *)((char *)mem + i * bytes);
+
+	print_setup(&opt);
+	kinds_run(&opt, ways, nr);
+	for (unsigned i = 0; i < nr; i++) {
+		check(&opt, &ways[i]);
+		find_median(&opt, &ways[i]);
+	}
+	print_table(&opt, ways, nr);
+	if (opt.svg) {
+		ret = kinds_picture(&opt, ways, nr);
+		if (ret)
+			program_die("%s: %s", opt.svg, strerror(-ret));
+		printf("\nThe timeline is in %s.\n", opt.svg);
+	}
+	rnl_pinned_put(pool, mem);
+	rnl_pool_destroy(pool);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ways of stream_kinds: threads that launch kernels on a kind of stream, or jobs of a
+ * pool.
+ *
+ * DESIGN
+ * The same threads run all ways, and each makes its streams once, kind by kind: so the
+ * streams of a kind have hardware queues of their own, though there may be fewer queues
+ * than streams in all.  A thread launches a kernel without waiting for the one before, but
+ * the threads launch in step: so the same kernels come before the one legacy call, and the
+ * same behind it, in each run.  After an error the threads still meet, and launch nothing.
+ */
+#include "config.h"
+
+#include "common/program.h"
+#include "stream_kinds.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define NAP_NS 50000
+
+struct crew {
+	const struct kinds_options *opt;
+	const struct kinds_way *ways;
+	unsigned nr_ways;
+	pthread_barrier_t meeting;
+	_Atomic int ret;		/* the first error */
+};
+
+struct member {
+	pthread_t thread;
+	struct crew *crew;
+	unsigned number;
+	struct kinds_streams streams;
+};
+
+/* ---- the kernel's host function ------------------------------------------ */
+
+/* It naps, so that more kernels than CPUs can run at the same time. */
+void kinds_on_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
+{
+	const struct kinds_args *args = arg;
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+	const uint64_t begin = program_now_ns();
+
+	(void)grid;
+	(void)block;
+	while (program_now_ns() - begin < args->ns)
+		nanosleep(&nap, NULL);
+	args->span->begin = begin;
+	args->span->end = program_now_ns();
+}
+
+static struct kinds_args args_of(const struct kinds_options *opt, struct kinds_span *spans,
+				 unsigned thread, unsigned kernel)
+{
+	return (struct kinds_args){ &spans[thread * opt->kernels + kernel], opt->ms * 1000000ull };
+}
+
+/* ---- threads ------------------------------------------------------------- */
+
+/* Waits for the other threads.  Return: false if one of them had an error. */
+static bool meet(struct crew *crew)
+{
+	pthread_barrier_wait(&crew->meeting);
+	return !atomic_load(&crew->ret);
+}
+
+/* Keeps the first error. */
+static void keep(struct crew *crew, int ret)
+{
+	int none = 0;
+
+	if (ret)
+		atomic_compare_exchange_strong(&crew->ret, &none, ret);
+}
+
+/* One kernel of each thread; the legacy call comes before the others of its round. */
+static void round_by_cuda(struct member *me, const struct kinds_way *way, struct kinds_span *spans,
+			  unsigned kernel)
+{
+	struct crew *crew = me->crew;
+	const struct kinds_args args = args_of(crew->opt, spans, me->number, kernel);
+	const bool legacy = way->one_legacy && !me->number && kernel == 1;
+
+	if (meet(crew) && legacy)
+		keep(crew, kinds_cuda->launch(&me->streams, KINDS_LEGACY, &args));
+	if (meet(crew) && !legacy)
+		keep(crew, kinds_cuda->launch(&me->streams, way->stream, &args));
+}
+
+static void run_by_cuda(struct member *me, const struct kinds_way *way, struct kinds_span *spans)
+{
+	for (unsigned kernel = 0; kernel < me->crew->opt->kernels; kernel++)
+		round_by_cuda(me, way, spans, kernel);
+	/* Waiting for the legacy stream is a legacy call, too. */
+	if (meet(me->crew) && way->one_legacy && !me->number)
+		keep(me->crew, kinds_cuda->wait(&me->streams, KINDS_LEGACY));
+	keep(me->crew, kinds_cuda->wait(&me->streams, way->stream));
+}
+
+static void *be_member(void *arg)
+{
+	struct member *me = arg;
+	struct crew *crew = me->crew;
+
+	for (int kind = 0; kind < KINDS_NR_STREAMS; kind++)
+		if (meet(crew))
+			keep(crew, kinds_cuda->open(&me->streams, kind, crew->opt->info.ordinal));
+	for (unsigned i = 0; i < crew->nr_ways; i++)
+		for (unsigned run = 0; run <= crew->opt->repeat && !crew->ways[i].pool; run++)
+			if (meet(crew))		/* the run before is over */
+				run_by_cuda(me, &crew->ways[i],
+					    kinds_spans(&crew->ways[i], crew->opt, run));
+	kinds_cuda->close(&me->streams);
+	return NULL;
+}
+
+static void run_threads(struct crew *crew)
+{
+	static struct member members[KINDS_THREADS_MAX];
+	const unsigned nr = crew->opt->threads;
+
+	program_must(-pthread_barrier_init(&crew->meeting, NULL, nr), "a barrier");
+	for (unsigned i = 0; i < nr; i++) {
+		members[i].crew = crew;
+		members[i].number = i;
+		program_must(-pthread_create(&members[i].thread, NULL, be_member, &members[i]),
+			     "a thread");
+	}
+	for (unsigned i = 0; i < nr; i++)
+		pthread_join(members[i].thread, NULL);
+	pthread_barrier_destroy(&crew->meeting);
+	program_must(atomic_load(&crew->ret), "kernels of threads");
+}
+
+/* ---- the pool ------------------------------------------------------------ */
+
+struct request {
+	struct rnl_job job;
+	const struct kinds_options *opt;
+	struct kinds_span *spans;
+	unsigned number;
+};
+
+static int run_request(struct rnl_job *job)
+{
+	const struct request *r = rnl_container_of(job, struct request, job);
+	const struct rnl_dim one = { 1, 1, 1 };
+	int ret = 0;
+
+	for (unsigned kernel = 0; kernel < r->opt->kernels && !ret; kernel++) {
+		const struct kinds_args args = args_of(r->opt, r->spans, r->number, kernel);
+
+		ret = rnl_launch(&kinds_kernel, one, one, &args);
+	}
+	return ret;
+}
+
+static void run_by_pool(const struct kinds_options *opt, struct rnl_pool *pool,
+			struct kinds_span *spans)
+{
+	static struct request requests[KINDS_THREADS_MAX];
+	struct rnl_barrier done;
+
+	program_must(rnl_barrier_init(&done, pool), "a barrier");
+	for (unsigned i = 0; i < opt->threads; i++) {
+		requests[i] = (struct request){ .opt = opt, .spans = spans, .number = i };
+		program_must(rnl_job_init(&requests[i].job, run_request), "a job");
+		program_must(rnl_barrier_add(&done, &requests[i].job), "a job");
+	}
+	for (unsigned i = 0; i < opt->threads; i++)
+		program_must(rnl_submit(pool, &requests[i].job), "submitting a job");
+	program_must(rnl_barrier_wait(&done, RNL_FOREVER), "waiting for the jobs");
+	program_must(rnl_barrier_result(&done), "the jobs");
+}
+
+static void run_pool(const struct kinds_options *opt, const struct kinds_way *way)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+
+	attr.device = opt->device;
+	attr.nr_workers = way->one_worker ? 1 : opt->threads;
+	pool = program_pool(&attr);
+	for (unsigned run = 0; run <= opt->repeat; run++)
+		run_by_pool(opt, pool, kinds_spans(way, opt, run));
+	rnl_pool_destroy(pool);
+}
+
+void kinds_run(const struct kinds_options *opt, const struct kinds_way *ways, unsigned nr)
+{
+	struct crew crew = { .opt = opt, .ways = ways, .nr_ways = nr };
+
+	if (opt->info.cuda)
+		run_threads(&crew);
+	for (unsigned i = 0; i < nr; i++)
+		if (ways[i].pool)
+			run_pool(opt, &ways[i]);
+}

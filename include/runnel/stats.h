@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* Figures: counters, latencies and the health of a pool. */
+#ifndef RUNNEL_STATS_H
+#define RUNNEL_STATS_H
+
+#include <runnel.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * How long something took, for the jobs that were timed. Quantiles come from a histogram whose
+ * buckets are a sixteenth of their value wide.
+ */
+struct rnl_latency {
+	uint64_t nr;		/* timed jobs; if it is 0, all is 0 */
+	uint64_t sum_ns;
+	uint64_t p50_ns, p99_ns, p999_ns;
+	uint64_t max_ns;
+};
+#define RNL_LATENCY_INIT { 0, 0, 0, 0, 0, 0 }
+
+/*
+ * Figures of a pool, or of one worker. Each accepted job is queued, running, in flight or done. A
+ * deferred job counts as queued in a pool's figures, and in no worker's.
+ */
+struct rnl_pool_stats {
+	uint32_t size;		/* sizeof(struct rnl_pool_stats) */
+	uint32_t nr_workers;	/* workers that serve now, urgent ones included */
+	uint64_t accepted;	/* jobs accepted since the pool was created; a submit that is being
+				 * refused at this moment may count, too */
+	uint64_t done;		/* jobs done, with any result */
+	uint64_t failed;	/* done jobs with a negative result */
+	uint64_t cancelled;	/* done jobs with -ECANCELED, function not called */
+	uint64_t timed_out;	/* done jobs with -ETIMEDOUT, function not called */
+	uint64_t queued;	/* now: accepted, not yet taken by a worker */
+	uint64_t in_flight;	/* now: issued, not yet passed */
+	uint64_t stolen;	/* jobs that another worker ran than the one they were queued at */
+	uint64_t slept;		/* times that a worker went to sleep without work */
+	struct rnl_latency queue_wait; /* from the submit to the function's start */
+	struct rnl_latency host; /* from the function's start to its return */
+	struct rnl_latency device; /* from the function's return until the worker saw that the
+				 * device had passed the job */
+	uint64_t staged_bytes;	/* bytes that CPUs copied because memory was pageable: what
+				 * rnl_pinned_get() would save */
+	uint64_t untraced;	/* records of jobs that a trace lost: rnl_trace_start() */
+	/* The rest is of a pool only, and 0 for a worker: */
+	uint64_t pinned_locked;	/* bytes page-locked now for rnl_pinned_get() */
+	uint64_t pinned_used;	/* bytes of pinned buffers in use now */
+	uint64_t device_calls;	/* slow calls of the process, ever: the device allocated or freed
+				 * memory, scratch not counted, or created an event */
+	uint64_t guard_functions; /* functions that the guard has watched: enum rnl_guard */
+	uint64_t guard_legacy;	/* watched functions that used the legacy default stream */
+	uint64_t guard_waits;	/* watched functions that waited for a stream or the device */
+	uint64_t guard_memory;	/* watched functions that allocated or freed memory out of stream
+				 * order */
+	uint64_t guard_waits_or_memory; /* watched functions that waited or allocated: CUDA did not
+				 * tell which */
+	uint64_t guard_pageable; /* watched functions that copied pageable memory */
+	uint64_t guard_unclear;	/* findings with an unclear cause: the function did one of the
+				 * above, or another thread used the legacy stream */
+	uint64_t guard_twice;	/* second calls of watched functions */
+	uint64_t guard_postponed; /* runs of functions that the guard could not watch yet: the other
+				 * workers had not stopped */
+	uint64_t guard_beyond;	/* runs of functions that the guard never watches: it knows 256 */
+};
+#define RNL_POOL_STATS_INIT \
+	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0, \
+	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/*
+ * Reads the figures of a pool. It reads each worker's counters and histograms once, and stops no
+ * worker.
+ * @stats: filled in; its size must be set.
+ * Ordering: each figure is right for some moment during the call. Together they are no snapshot.
+ * Return: 0; -EINVAL pool or stats is NULL, or stats has a wrong size; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats);
+
+/*
+ * Reads the figures of one worker. A worker that has left the pool keeps its counts, and has
+ * nr_workers 0.
+ * @worker: its index, from rnl_worker_index().
+ * @stats: filled in; its size must be set.
+ * Return: as rnl_pool_read_stats(); -EINVAL also if no worker ever had this index.
+ * Since: 0.1
+ */
+RNL_API int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker,
+				  struct rnl_pool_stats *stats);
+
+/*
+ * Writes the figures of a pool and of its workers as text for Prometheus (exposition format 0.0.4).
+ * Each sample has the label pool="NAME".
+ * @name: NULL is the attribute's name, or "rnl-worker".
+ * @buf: receives the text and a NUL; may be NULL if bytes is 0.
+ * @bytes: size of buf.
+ * Return: the length of the text without its NUL. If the length is not less than bytes, buf is an
+ *	empty string: call again with a larger buffer, and with some spare, because counts grow.
+ *	-EINVAL pool or buf is NULL; -ENOMEM; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *buf, size_t bytes);
+
+enum rnl_health_state {
+	RNL_HEALTH_OK = 0,
+	RNL_HEALTH_OVERLOADED = 1,	/* at least high_water jobs are queued */
+	RNL_HEALTH_STUCK = 2,		/* a worker has been at one job for longer than stuck_ms */
+	RNL_HEALTH_FAILED = 3		/* the device has failed: a new process is needed */
+};
+
+struct rnl_health {
+	uint32_t size;			/* sizeof(struct rnl_health) */
+	uint32_t state;			/* enum rnl_health_state: the worst that is true */
+	int32_t device_error;		/* CUDA's code, if the device has failed; -1: no code */
+	uint32_t nr_stuck;		/* workers that are stuck */
+	uint32_t stuck_worker;		/* the worker that has been stuck for the longest time */
+	uint32_t on_device;		/* 1: it waits for the device; 0: it is in the function */
+	uint64_t stuck_ms;		/* how long it has been stuck, to some milliseconds */
+	const struct rnl_job *stuck_job; /* its job; only to be compared: it may be done by now */
+	uint64_t queued;		/* as in struct rnl_pool_stats, without deferred jobs */
+};
+#define RNL_HEALTH_INIT { sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0 }
+
+/*
+ * Reads the health of a pool, for a server's health check.
+ * @health: filled in; its size must be set.
+ * Context: cheaper than rnl_pool_read_stats().
+ * Return: 0; -EINVAL pool or health is NULL, or health has a wrong size; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *health);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* RUNNEL_STATS_H */

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A batch on its worker, from its taking to the ends of its requests; batcher.h has the design.
+ *
+ *	rnl__batch_run()		the job's function
+ *	  take_requests()		what is committed: rnl__batch_take()
+ *	  issue_batch()			copies in, the user's function, one copy out
+ *	rnl__batch_done()		the job's callback, when the device has passed it
+ *	  complete_all()		results, completion queues, barriers
+ *	  rnl__schedule_ended()		takes again, or is idle
+ */
+#include "config.h"
+
+#include <errno.h>
+
+#include "job/barrier.h"
+#include "batch/batcher.h"
+#include "job/cq.h"
+#include "pool/guard.h"
+#include "pool/pool.h"
+#include "worker/complete.h"
+#include "sys/thread_state.h"
+
+#define ALIGNMENT 256u		/* of each part of a batch's device memory */
+#define STATUS_ALIGNMENT 16u
+#define NR_CHAINS 8u		/* completion queues that a batch serves at a time */
+#define AHEAD 6u		/* requests that are fetched before they are needed */
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* Bytes of the results. */
+static size_t out_bytes_of(const struct rnl__batch *batch)
+{
+	return batch->nr * batch->batcher->out_bytes;
+}
+
+/* Where the status lies, behind the results. */
+static size_t status_at(const struct rnl__batch *batch)
+{
+	return round_up(out_bytes_of(batch), STATUS_ALIGNMENT);
+}
+
+/* Bytes of the one copy that comes back. */
+static size_t back_bytes_of(const struct rnl__batch *batch)
+{
+	return batch->batcher->has_status ? status_at(batch) + batch->nr * sizeof(int32_t) :
+					    out_bytes_of(batch);
+}
+
+/* ---- taking ---------------------------------------------------------------- */
+
+/* The taker: gives the batch its part of the slab's output memory. */
+static void place_output(struct rnl__batch *batch)
+{
+	struct rnl__slab *slab = batch->slab;
+
+	if (!batch->nr)
+		return;
+	batch->out = slab->out + slab->out_used;
+	slab->out_used += round_up(back_bytes_of(batch), RNL__CACHE_LINE);
+	batch->spans = slab->spans ? slab->spans + slab->spans_used : NULL;
+	slab->spans_used += batch->nr;
+}
+
+/* Takes what was committed up to now.  True: there may be more. */
+static bool look_and_take(struct rnl__batch *batch)
+{
+	struct rnl_batcher *b = batch->batcher;
+
+	rnl__schedule_begin(b);
+	/* relaxed: a producer that starves sets it before it asks, see [batch.A3] */
+	if (atomic_load_explicit(&b->starved, memory_order_relaxed)) {
+		/* relaxed: a producer that starves beside us finds the new slab, or asks again */
+		atomic_store_explicit(&b->starved, false, memory_order_relaxed);
+		(void)rnl__slab_make(b);
+	}
+	return rnl__batch_take(batch);
+}
+
+static void take_requests(struct rnl__batch *batch)
+{
+	struct rnl_batcher *b = batch->batcher;
+	bool more;
+
+	batch->slab = NULL;
+	batch->nr = 0;
+	more = look_and_take(batch);
+	/* A request that asked beside us may be taken already: it needs no other batch. */
+	if (!more && batch->nr < b->max_batch && rnl__schedule_asked(b))
+		more = look_and_take(batch);
+	place_output(batch);
+	rnl__schedule_taken(b, more);
+}
+
+/* ---- on the device --------------------------------------------------------- */
+
+static int issue_copy(const struct rnl__batch *batch, void *dst, const void *src, size_t bytes)
+{
+	/* The host side is page-locked.  Large copies get a mark of their own, see run.h. */
+	rnl__thread.worker->moved += bytes;
+	return batch->batcher->pool->device->ops->copy(&(struct rnl__copy){
+		.dst = dst, .src = src, .width = bytes, .rows = 1,
+	});
+}
+
+static const struct rnl__slot *slot_of(const struct rnl__batch *batch, uint32_t i)
+{
+	return &batch->slab->slots[batch->slots[i]];
+}
+
+/* Where a request lies in its slab. */
+static size_t offset_of(const struct rnl__batch *batch, uint32_t i)
+{
+	return batch->spans ? slot_of(batch, i)->offset :
+			      batch->slots[i] * batch->batcher->in_bytes;
+}
+
+/* How far it is to the next request. */
+static size_t stride_of(const struct rnl__batch *batch, uint32_t i)
+{
+	return batch->spans ? round_up(slot_of(batch, i)->bytes, RNL__SLAB_UNIT) :
+			      batch->batcher->in_bytes;
+}
+
+/* Tells kernels where each input will lie.  Returns the bytes of all inputs. */
+static size_t lay_out(struct rnl__batch *batch)
+{
+	size_t bytes = 0;
+
+	if (!batch->spans)
+		return batch->nr * batch->batcher->in_bytes;
+	for (uint32_t i = 0; i < batch->nr; i++) {
+		batch->spans[i] = (struct rnl_span){ (uint32_t)bytes, slot_of(batch, i)->bytes };
+		bytes += stride_of(batch, i);
+	}
+	return bytes;
+}
+
+/* Neighbours in the slab are copied at once. */
+static int copy_in(struct rnl__batch *batch, unsigned char *to)
+{
+	uint64_t copies = 0;
+	int ret = 0;
+
+	for (uint32_t i = 0, next; !ret && i < batch->nr; i = next) {
+		size_t bytes = stride_of(batch, i);
+
+		for (next = i + 1; next < batch->nr &&
+				   batch->slots[next] == batch->slots[next - 1] + 1; next++)
+			bytes += stride_of(batch, next);
+		ret = issue_copy(batch, to, batch->slab->in + offset_of(batch, i), bytes);
+		to += bytes;
+		copies++;
+	}
+	rnl__figure_add_any(&batch->batcher->figures.copies, copies);
+	return ret;
+}
+
+/* What the guard hands to call_guarded(). */
+struct handed {
+	const struct rnl_batcher *batcher;
+	const struct rnl_batch *view;
+};
+
+static int call_guarded(void *arg)
+{
+	const struct handed *handed = arg;
+	int ret = handed->batcher->fn(handed->view);
+
+	return ret > 0 ? -EINVAL : ret;
+}
+
+static int call_function(struct rnl__batch *batch, const struct rnl_batch *view)
+{
+	const struct rnl_pool *pool = batch->batcher->pool;
+	struct handed handed = { batch->batcher, view };
+	const struct rnl__guard_call guarded = {
+		(rnl__function *)batch->batcher->fn, call_guarded, &handed,
+		pool->device->info.cuda ? batch->job.check : NULL,
+	};
+
+	return pool->guard ? rnl__guard_call(rnl__thread.worker, &guarded) : call_guarded(&handed);
+}
+
+/* Clears the status on the device, and the gap before it, which is copied out with it. */
+static int clear_status(const struct rnl__batch *batch, unsigned char *out)
+{
+	const size_t from = out_bytes_of(batch) / STATUS_ALIGNMENT * STATUS_ALIGNMENT;
+
+	return batch->batcher->pool->device->ops->fill(out + from, 0, back_bytes_of(batch) - from);
+}
+
+static int issue_batch(struct rnl__batch *batch)
+{
+	const struct rnl_batcher *b = batch->batcher;
+	const size_t in_bytes = lay_out(batch), back_bytes = back_bytes_of(batch);
+	const size_t spans_at = round_up(in_bytes, ALIGNMENT);
+	const size_t spans_bytes = batch->spans ? batch->nr * sizeof(*batch->spans) : 0;
+	const size_t out_at = spans_at + round_up(spans_bytes, ALIGNMENT);
+	struct rnl_batch view = { .arg = b->arg, .nr = batch->nr, .in_bytes = in_bytes };
+	unsigned char *mem;
+	void *scratch;
+	int ret = rnl_scratch(out_at + back_bytes, &scratch);
+
+	if (ret)
+		return ret;
+	mem = scratch;
+	view.in = mem;
+	if (batch->spans)
+		view.spans = (const struct rnl_span *)(void *)(mem + spans_at);
+	if (b->out_bytes)
+		view.out = mem + out_at;
+	if (b->has_status)
+		view.status = (int32_t *)(void *)(mem + out_at + status_at(batch));
+	ret = copy_in(batch, mem);
+	if (!ret && batch->spans)
+		ret = issue_copy(batch, mem + spans_at, batch->spans, spans_bytes);
+	if (!ret && view.status)
+		ret = clear_status(batch, mem + out_at);
+	if (!ret)
+		ret = call_function(batch, &view);
+	if (!ret && back_bytes)
+		ret = issue_copy(batch, batch->out, mem + out_at, back_bytes);
+	return ret;
+}
+
+int rnl__batch_run(struct rnl_job *job)
+{
+	struct rnl__batch *batch = rnl_container_of(job, struct rnl__batch, job);
+
+	batch->ran = true;
+	take_requests(batch);
+	return batch->nr ? issue_batch(batch) : 0;
+}
+
+/* ---- the ends of requests -------------------------------------------------- */
+
+/* Requests that go to one completion queue together, in the order in which they are done. */
+struct chain {
+	struct rnl_cq *cq;
+	struct rnl_job *oldest, *newest;
+};
+
+static void flush(struct chain *chain)
+{
+	if (chain->cq)
+		rnl__cq_push_chain(chain->cq, chain->oldest, chain->newest);
+	chain->cq = NULL;
+}
+
+static void flush_all(struct chain chains[NR_CHAINS])
+{
+	for (unsigned i = 0; i < NR_CHAINS; i++)
+		flush(&chains[i]);
+}
+
+/* The chain of a queue, or a free one. */
+static struct chain *chain_of(struct chain chains[NR_CHAINS], struct rnl_cq *cq)
+{
+	struct chain *spare = NULL;
+
+	for (unsigned i = 0; i < NR_CHAINS; i++) {
+		if (chains[i].cq == cq)
+			return &chains[i];
+		if (!spare && !chains[i].cq)
+			spare = &chains[i];
+	}
+	if (!spare)
+		flush(spare = &chains[(uintptr_t)cq / RNL__CACHE_LINE % NR_CHAINS]);
+	return spare;
+}
+
+static void complete_in_chain(struct chain chains[NR_CHAINS], struct rnl_job *job, int result)
+{
+	struct chain *chain = chain_of(chains, job->cq);
+
+	rnl__job_set_result(job, result);
+	if (chain->cq)
+		job->link = chain->newest;
+	else
+		*chain = (struct chain){ .cq = job->cq, .oldest = job };
+	chain->newest = job;
+}
+
+static void complete_request(struct chain chains[NR_CHAINS], struct rnl_job *job, int result)
+{
+	/* A request of a barrier is on its queue before the barrier counts it as done. */
+	if (job->cq && !job->barrier) {
+		complete_in_chain(chains, job, result);
+		return;
+	}
+	/* A callback, which may take long, must not hold up requests before it. */
+	if (job->on_done)
+		flush_all(chains);
+	rnl__complete_request(rnl__thread.worker, job, result);
+}
+
+static void fetch(const struct rnl__batch *batch, uint32_t i)
+{
+	const char *request = (const char *)slot_of(batch, i)->request;
+
+	for (size_t at = 0; at < sizeof(struct rnl_request); at += RNL__CACHE_LINE)
+		__builtin_prefetch(request + at, 1);
+}
+
+static void count_batch(struct rnl__batch *batch, uint32_t nr_failed)
+{
+	struct rnl__batch_figures *f = &batch->batcher->figures;
+	uint32_t largest = rnl__figure_read(&f->largest);
+
+	rnl__figure_add_any(&f->batches, 1);
+	rnl__figure_add_any(&f->requests, batch->nr);
+	if (nr_failed)
+		rnl__figure_add_any(&f->failed, nr_failed);
+	while (batch->nr > largest &&
+	       /* relaxed: a figure orders nothing */
+	       !atomic_compare_exchange_weak_explicit(&f->largest, &largest, batch->nr,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+static uint32_t nr_failed(const struct rnl__batch *batch, const int32_t *status, int error)
+{
+	uint32_t nr = 0;
+
+	if (error)
+		return batch->nr;
+	for (uint32_t i = 0; status && i < batch->nr; i++)
+		nr += status[i] < 0;
+	return nr;
+}
+
+/* Counts first: a thread that sees a request done finds it counted.  The last one may free the slab. */
+static void complete_all(struct rnl__batch *batch, int error)
+{
+	const struct rnl_batcher *b = batch->batcher;
+	const int32_t *status = NULL;
+	struct chain chains[NR_CHAINS] = { { 0 } };
+
+	if (!batch->nr)
+		return;
+	if (b->has_status && !error)
+		status = (const int32_t *)(const void *)(batch->out + status_at(batch));
+	count_batch(batch, nr_failed(batch, status, error));
+	for (uint32_t i = 0; i < AHEAD && i < batch->nr; i++)
+		fetch(batch, i);
+	for (uint32_t i = 0; i < batch->nr; i++) {
+		struct rnl_request *request = slot_of(batch, i)->request;
+
+		if (i + AHEAD < batch->nr)
+			fetch(batch, i + AHEAD);
+		request->out = !error && b->out_bytes ? batch->out + i * b->out_bytes : NULL;
+		request->job.device_error = error ? batch->job.device_error : 0;
+		complete_request(chains, &request->job, error ? error : status ? status[i] : 0);
+	}
+	flush_all(chains);
+	rnl__owed_tell(rnl__thread.worker);
+}
+
+/* The device has failed and runs nothing any more: takes all requests, and ends them. */
+static void fail_all(struct rnl__batch *batch, int error)
+{
+	bool more;
+
+	do {
+		batch->slab = NULL;
+		batch->nr = 0;
+		rnl__schedule_begin(batch->batcher);
+		more = rnl__batch_take(batch);
+		complete_all(batch, error);
+	} while (more);
+	rnl__schedule_taken(batch->batcher, false);
+}
+
+/* Wakes threads that wait for a slab: there will be none. */
+static void tell_failed(struct rnl_pool *pool)
+{
+	/* [batch.B4] full barrier: failed before we look for waiters; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&pool->space_batch);
+}
+
+void rnl__batch_done(struct rnl_job *job)
+{
+	struct rnl__batch *batch = rnl_container_of(job, struct rnl__batch, job);
+	const int error = job->result < 0 ? job->result : 0;
+
+	if (batch->ran)
+		complete_all(batch, error);
+	else
+		fail_all(batch, error);
+	if (rnl__device_failed(batch->batcher->pool->device))
+		tell_failed(batch->batcher->pool);
+	batch->ran = false;
+	rnl__schedule_ended(batch);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* Batchers: attributes, life, figures; batcher.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/abi.h"
+#include "batch/batcher.h"
+#include "sys/latch.h"
+#include "pool/pool.h"
+
+#define BATCH_DEFAULT 256u
+#define IN_FLIGHT_DEFAULT 4u
+#define SLABS_DEFAULT 4u
+#define BATCHES_EACH 4u		/* of the largest, in a slab ... */
+#define SLAB_DEFAULT (16u << 20) /* ... up to this number of bytes */
+#define REQUEST_MAX ((size_t)RNL__SLAB_UNITS_MAX * RNL__SLAB_UNIT)
+
+#define FLAGS (RNL_BATCHER_VARIABLE | RNL_BATCHER_STATUS)
+
+_Static_assert(RNL__SLOTS_MAX < 1u << RNL__SLAB_SLOT_BITS, "a slab's word counts its slots");
+_Static_assert(RNL__SLABS_MAX < 1u << RNL__SLAB_ROUND_BITS, "slabs' rounds differ");
+
+/* ---- creating -------------------------------------------------------------- */
+
+static int check_attr(const struct rnl_batcher_attr *attr)
+{
+	if (attr->flags & ~(uint32_t)FLAGS || !attr->fn || !attr->in_bytes || attr->reserved)
+		return -EINVAL;
+	if (attr->in_bytes > REQUEST_MAX || attr->out_bytes > REQUEST_MAX ||
+	    attr->slab_bytes > REQUEST_MAX || attr->max_batch > RNL__SLOTS_MAX)
+		return -EINVAL;
+	if (attr->slab_bytes && attr->slab_bytes < attr->in_bytes)
+		return -EINVAL;
+	if (attr->max_in_flight > RNL__BATCHES_MAX || attr->nr_slabs > RNL__SLABS_MAX ||
+	    attr->max_slabs > RNL__SLABS_MAX)
+		return -EINVAL;
+	return attr->max_slabs && attr->max_slabs < attr->nr_slabs ? -EINVAL : 0;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Replaces the attributes that are 0. */
+static void fill_in(struct rnl_batcher_attr *attr)
+{
+	if (!attr->max_batch)
+		attr->max_batch = BATCH_DEFAULT;
+	if (!attr->max_in_flight)
+		attr->max_in_flight = IN_FLIGHT_DEFAULT;
+	if (!attr->nr_slabs)
+		attr->nr_slabs = attr->max_slabs && attr->max_slabs < SLABS_DEFAULT ?
+				 attr->max_slabs : SLABS_DEFAULT;
+	if (!attr->max_slabs)
+		attr->max_slabs = (uint32_t)smaller(2 * attr->nr_slabs, RNL__SLABS_MAX);
+	if (!attr->slab_bytes) {
+		attr->slab_bytes = smaller((uint64_t)BATCHES_EACH * attr->max_batch *
+					   attr->in_bytes, SLAB_DEFAULT);
+		if (attr->slab_bytes < attr->in_bytes)
+			attr->slab_bytes = attr->in_bytes;
+	}
+}
+
+/* Slots of a slab: one for each request of in_bytes; variable requests may be smaller, and more. */
+static uint32_t nr_slots_for(const struct rnl_batcher_attr *attr)
+{
+	uint64_t nr = attr->slab_bytes / attr->in_bytes;
+
+	if (attr->flags & RNL_BATCHER_VARIABLE && nr < BATCHES_EACH * attr->max_batch)
+		nr = BATCHES_EACH * attr->max_batch;
+	return (uint32_t)smaller(nr, RNL__SLOTS_MAX);
+}
+
+static void apply(struct rnl_batcher *b, struct rnl_pool *pool,
+		  const struct rnl_batcher_attr *attr)
+{
+	b->pool = pool;
+	b->fn = attr->fn;
+	b->arg = attr->arg;
+	b->variable = attr->flags & RNL_BATCHER_VARIABLE;
+	b->has_status = attr->flags & RNL_BATCHER_STATUS;
+	b->in_bytes = attr->in_bytes;
+	b->out_bytes = attr->out_bytes;
+	b->nr_slots = nr_slots_for(attr);
+	b->max_batch = (uint32_t)smaller(attr->max_batch, b->nr_slots);
+	b->nr_units = (uint32_t)((attr->slab_bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT);
+	b->slab_bytes = b->variable ? (size_t)b->nr_units * RNL__SLAB_UNIT :
+				      b->nr_slots * b->in_bytes;
+	b->max_slabs = attr->max_slabs;
+	b->nr_batches = attr->max_in_flight;
+}
+
+static int make_batches(struct rnl_batcher *b, int (*check)(void))
+{
+	b->batches = calloc(b->nr_batches, sizeof(*b->batches));
+	if (!b->batches)
+		return -ENOMEM;
+	for (unsigned i = 0; i < b->nr_batches; i++) {
+		struct rnl__batch *batch = &b->batches[i];
+
+		(void)rnl_job_init(&batch->job, rnl__batch_run);
+		(void)rnl_job_on_done(&batch->job, rnl__batch_done);
+		batch->job.check = check;
+		batch->job.flags |= RNL__JOB_INTERNAL;
+		batch->batcher = b;
+		batch->index = i;
+		batch->slots = malloc(b->max_batch * sizeof(*batch->slots));
+		if (!batch->slots)
+			return -ENOMEM;
+	}
+	/* relaxed: the caller publishes the batcher */
+	atomic_store_explicit(&b->word, ((UINT64_C(1) << b->nr_batches) - 1) <<
+					RNL__BATCHER_IDLE_SHIFT, memory_order_relaxed);
+	return 0;
+}
+
+static int make_slabs(struct rnl_batcher *b, unsigned nr)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < nr; i++)
+		ret = rnl__slab_make(b);
+	if (!ret)
+		/* relaxed: the caller publishes the batcher */
+		atomic_store_explicit(&b->slabs[0].word, rnl__slab_word(RNL__SLAB_OPEN, 0),
+				      memory_order_relaxed);
+	return ret;
+}
+
+static void release(struct rnl_batcher *b)
+{
+	rnl__slabs_free(b);
+	for (unsigned i = 0; b->batches && i < b->nr_batches; i++)
+		free(b->batches[i].slots);
+	free(b->batches);
+	free(b);
+}
+
+int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
+		       const struct rnl_batcher_attr *user_attr)
+{
+	struct rnl_batcher_attr attr;
+	struct rnl_batcher *b;
+	int ret = rnl__pool_check(pool);
+
+	if (ret)
+		return ret;
+	if (!bp || !user_attr)
+		return -EINVAL;
+	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, RNL__FIRST_BATCHER_ATTR);
+	if (!ret)
+		ret = check_attr(&attr);
+	if (!ret && rnl__device_failed(pool->device))
+		ret = -EIO;
+	if (!ret && rnl__pool_closed(pool))
+		ret = -ESHUTDOWN;
+	if (ret)
+		return ret;
+	fill_in(&attr);
+	b = aligned_alloc(RNL__CACHE_LINE, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	memset(b, 0, sizeof(*b));
+	apply(b, pool, &attr);
+	ret = make_batches(b, attr.check);
+	if (!ret)
+		ret = make_slabs(b, attr.nr_slabs);
+	if (ret)
+		release(b);
+	else
+		*bp = b;
+	return ret;
+}
+
+/* ---- ending ---------------------------------------------------------------- */
+
+void rnl_batcher_destroy(struct rnl_batcher *b)
+{
+	if (!b || rnl__pool_check(b->pool))
+		return;		/* NULL, or of a forked child's parent: its workers are not here */
+	/* relaxed: a callback that runs now may see it late */
+	atomic_store_explicit(&b->closed, true, memory_order_relaxed);
+	if (rnl__pool_worker(b->pool)) {
+		rnl__pool_log(b->pool, RNL_LOG_ERROR,
+			      "rnl_batcher_destroy() on a worker: it is closed, not freed");
+		return;
+	}
+	(void)rnl__latch_wait(&b->busy, b->pool->spin_ns, RNL__NEVER);
+	release(b);
+}
+
+/* ---- figures --------------------------------------------------------------- */
+
+int rnl_batcher_read_stats(struct rnl_batcher *b, struct rnl_batcher_stats *stats)
+{
+	struct rnl_batcher_stats s = { .size = sizeof(s) };
+	int ret = b ? rnl__pool_check(b->pool) : -EINVAL;
+
+	if (!ret)
+		ret = rnl__check_out(stats, RNL__FIRST_BATCHER_STATS);
+	if (ret)
+		return ret;
+	s.nr_slabs = rnl__figure_read(&b->nr_slabs);
+	s.largest = rnl__figure_read(&b->figures.largest);
+	s.requests = rnl__figure_read(&b->figures.requests);
+	s.failed = rnl__figure_read(&b->figures.failed);
+	s.batches = rnl__figure_read(&b->figures.batches);
+	s.copies = rnl__figure_read(&b->figures.copies);
+	s.late = rnl__figure_read(&b->figures.late);
+	s.cancelled = rnl__figure_read(&b->figures.cancelled);
+	s.refused = rnl__figure_read(&b->refused);
+	rnl__copy_out(stats, &s, sizeof(s));
+	return 0;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A batcher: many small requests, moved and run together.
+ *
+ * DESIGN
+ *	Producers write requests straight into slabs, pinned arrays of slots.  One slab
+ *	is open.  To reserve a slot is one exchange of the slab's word: its state, its
+ *	round, and how many slots and bytes are given out.  The producer that finds
+ *	the open slab full closes it, and opens the next free one.
+ *	A commit sets its slot's state, then asks for a taker (schedule.c).  If a batch
+ *	is idle, its job is submitted, so a lone request goes at once.  The job takes
+ *	everything that is committed, on whichever worker is free: while workers or
+ *	batches are busy, a batch takes more.
+ *	The taker passes over a slot that is reserved and not committed: it marks the
+ *	slot.  The commit finds the mark and puts the request on the list of late
+ *	requests, which a later batch takes first.  So nothing waits for a slow
+ *	producer, and no clock is needed.  A producer that died costs its slab; another
+ *	slab is made in its place, up to max_slabs.  Most producers are only in the
+ *	middle of a copy, and each slot passed over is one more copy to the device, so
+ *	a taker looks again for about a microsecond first.
+ *	The slots of a batch are of one slab.  Neighbours are copied at once, so usually
+ *	there is one copy in.  On the device requests lie dense, in the order of the
+ *	batch.  Results and status come back by one copy, in that order, to the slab's
+ *	output memory, which batches take from its start.
+ *	Model: tests/model/batch.pml.
+ *
+ *	Calls go down:
+ *	batcher.c	a batcher's life
+ *	request.c	what producers do
+ *	batch_job.c	a batch on a worker, from its taking to the ends of its requests
+ *	schedule.c	which batch takes, and when: the states of the batcher's word
+ *	take.c		taking: the states of a slot
+ *	slab.c		slabs: reserving, closing, opening: the states of a slab
+ *
+ *			reserve	commit	cancel	release	take	destroy
+ *	reserve		-	-	-	-	-	X
+ *	commit, cancel	-	-	-	-	-	X
+ *	release		-	-	-	-	-	X
+ *	take		-	-	-	-	X	-
+ *	destroy		X	X	X	X	-	X	X: needs outside synchronisation
+ *	One thread at a time uses a request, from its reserve to its commit.
+ */
+#ifndef RNL_BATCHER_H
+#define RNL_BATCHER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "sys/atomic.h"
+#include "job/job.h"
+
+#define RNL__SLABS_MAX 32u
+#define RNL__SLOTS_MAX 32768u
+#define RNL__SLAB_UNIT 16u	/* variable requests begin at multiples of it */
+
+/*
+ * A slab's word: state (2 bits), round (20), slots given out (16), units of input given out
+ * (26; 0 if requests are of one size).
+ */
+enum rnl__slab_state { RNL__SLAB_NONE, RNL__SLAB_FREE, RNL__SLAB_OPEN, RNL__SLAB_CLOSED };
+
+#define RNL__SLAB_UNIT_BITS 26
+#define RNL__SLAB_SLOT_BITS 16
+#define RNL__SLAB_ROUND_BITS 20
+#define RNL__SLAB_ROUND_SHIFT (RNL__SLAB_UNIT_BITS + RNL__SLAB_SLOT_BITS)
+#define RNL__SLAB_ONE (UINT64_C(1) << RNL__SLAB_UNIT_BITS)
+#define RNL__SLAB_UNITS_MAX ((1u << RNL__SLAB_UNIT_BITS) - 1)
+
+static inline uint64_t rnl__slab_word(enum rnl__slab_state state, uint64_t round)
+{
+	round &= (1u << RNL__SLAB_ROUND_BITS) - 1;
+	return (uint64_t)state << (RNL__SLAB_ROUND_SHIFT + RNL__SLAB_ROUND_BITS) |
+	       round << RNL__SLAB_ROUND_SHIFT;
+}
+
+/* Whether the word has that state and that round. */
+static inline bool rnl__slab_is(uint64_t word, enum rnl__slab_state state, uint64_t round)
+{
+	return (word ^ rnl__slab_word(state, round)) >> RNL__SLAB_ROUND_SHIFT == 0;
+}
+
+/* Whether a round is later than the word's.  Both are less than half of all rounds apart. */
+static inline bool rnl__slab_before(uint64_t word, uint64_t round)
+{
+	const uint64_t mask = (1u << RNL__SLAB_ROUND_BITS) - 1;
+	const uint64_t ahead = (round - (word >> RNL__SLAB_ROUND_SHIFT)) & mask;
+
+	return ahead && ahead <= mask / 2;
+}
+
+static inline enum rnl__slab_state rnl__slab_state(uint64_t word)
+{
+	return (enum rnl__slab_state)(word >> (RNL__SLAB_ROUND_SHIFT + RNL__SLAB_ROUND_BITS));
+}
+
+static inline uint32_t rnl__slab_slots(uint64_t word)
+{
+	return word >> RNL__SLAB_UNIT_BITS & ((1u << RNL__SLAB_SLOT_BITS) - 1);
+}
+
+static inline uint32_t rnl__slab_units(uint64_t word)
+{
+	return word & RNL__SLAB_UNITS_MAX;
+}
+
+/* A slot's state: a round, and what became of the slot in that round. */
+enum { RNL__SLOT_PASSED = 1, RNL__SLOT_COMMITTED, RNL__SLOT_CANCELLED };
+
+static inline uint32_t rnl__slot_state(uint64_t round, unsigned what)
+{
+	/* Never 0: slots begin with 0. */
+	return ((uint32_t)round + 1) << 2 | what;
+}
+
+struct rnl__slot {
+	_Alignas(32) _Atomic uint32_t state;
+	uint32_t bytes;			/* of the request */
+	uint32_t offset;		/* of a variable request, in the slab */
+	struct rnl_request *request;
+};
+
+struct rnl__slab {
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word;
+	/* Slots that are not released; counted when the slab is closed.  At 0 it is free. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t held;
+	/* The taker's. */
+	_Alignas(RNL__CACHE_LINE) uint64_t out_used; /* bytes of output, in this round */
+	uint32_t spans_used;
+	/* Constant once the slab is made; one buffer. */
+	unsigned char *in, *out;
+	struct rnl_span *spans;		/* NULL: requests are of one size */
+	struct rnl__slot *slots;
+};
+
+/* A batch: an ordinary job of the pool, and the requests that it has taken. */
+struct rnl__batch {
+	struct rnl_job job;
+	struct rnl_batcher *batcher;
+	unsigned index;
+	bool ran;			/* the job's function ran; else the pool refused the job */
+	struct rnl__slab *slab;
+	uint32_t nr;
+	unsigned char *out;		/* in the slab: results, then status */
+	struct rnl_span *spans;		/* in the slab; NULL: requests are of one size */
+	uint16_t *slots;		/* the slots taken; space for the largest batch */
+};
+
+/* The batcher's word: two flags, and above them a bit for each idle batch; see schedule.c. */
+#define RNL__BATCHER_ASKED UINT64_C(1)	/* a request is committed; no taker has begun since */
+#define RNL__BATCHER_TAKER UINT64_C(2)	/* a batch is queued to take, or takes */
+#define RNL__BATCHER_IDLE_SHIFT 32
+#define RNL__BATCHES_MAX 32u
+
+struct rnl__batch_figures {
+	_Atomic uint64_t requests, failed, batches, late, cancelled, copies;
+	_Atomic uint32_t largest;
+};
+
+struct rnl_batcher {
+	/* Constant once created, except `closed`, which is set once. */
+	struct rnl_pool *pool;
+	int (*fn)(const struct rnl_batch *batch);
+	void *arg;
+	bool variable, has_status;
+	uint32_t max_batch, nr_slots;	/* nr_slots: of a slab */
+	uint32_t nr_units;		/* of a slab's input, if variable */
+	size_t in_bytes, out_bytes, slab_bytes;
+	unsigned max_slabs, nr_batches;
+	struct rnl__batch *batches;
+	_Atomic bool closed;
+
+	/* Read by every reserve, changed with every slab. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t open; /* the round that is open */
+
+	/* Read by every commit, changed by every batch. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word;
+	_Atomic uint32_t busy;		/* latch: batches that are not idle */
+
+	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl_request *) late;
+
+	/* The taker's. */
+	_Alignas(RNL__CACHE_LINE) uint64_t at; /* the round that takers have come to */
+	uint32_t seen;			/* slots of that round that are taken or passed over */
+	struct rnl_request *late_first;	/* taken off `late`, not yet in a batch */
+
+	_Alignas(RNL__CACHE_LINE) struct rnl__batch_figures figures;
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t refused;
+	_Atomic uint32_t nr_slabs;	/* slabs that have memory */
+	_Atomic bool starved;		/* a reserve found no free slab */
+
+	struct rnl__slab slabs[RNL__SLABS_MAX];
+};
+
+static inline struct rnl__slab *rnl__slab_of(struct rnl_batcher *b, uint64_t round)
+{
+	return &b->slabs[round % b->max_slabs];
+}
+
+/* ---- slabs ---------------------------------------------------------------- */
+
+/* Makes one more slab.  Return: 0; -EAGAIN there are max_slabs; -ENOMEM; -EIO. */
+int rnl__slab_make(struct rnl_batcher *b);
+void rnl__slabs_free(struct rnl_batcher *b);
+
+/* Gives a request of @bytes a slot.  Return: 0; -EAGAIN no slab is free. */
+int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes);
+
+/* @nr slots are not used any more; the last one frees the slab. */
+void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t nr);
+
+/* ---- schedule ------------------------------------------------------------- */
+
+/* A request was committed: a batch is to take it.  A full barrier stands before the call. */
+void rnl__schedule_ask(struct rnl_batcher *b);
+
+/* The taker, before it looks for requests: later commits ask again. */
+void rnl__schedule_begin(struct rnl_batcher *b);
+bool rnl__schedule_asked(struct rnl_batcher *b);
+
+/* The taker has taken its requests.  @more: it has left some. */
+void rnl__schedule_taken(struct rnl_batcher *b, bool more);
+
+/* A batch is done.  It takes again, or is idle; then the batcher may be gone. */
+void rnl__schedule_ended(struct rnl__batch *batch);
+
+/* ---- taking --------------------------------------------------------------- */
+
+/* The taker: puts committed requests into the batch.  True: there may be more. */
+bool rnl__batch_take(struct rnl__batch *batch);
+
+/* ---- a batch's job --------------------------------------------------------- */
+
+/* The job's function and its callback. */
+int rnl__batch_run(struct rnl_job *job);
+void rnl__batch_done(struct rnl_job *job);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* What producers do with requests; batcher.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "job/barrier.h"
+#include "batch/batcher.h"
+#include "sys/bell.h"
+#include "sys/clock.h"
+#include "pool/pool.h"
+
+enum { IDLE, RESERVED, COMMITTED };
+
+_Static_assert(sizeof(struct rnl_request) <= 192, "a request is three cache lines");
+
+/* The function of a request's job, which is never submitted: it tells requests from jobs. */
+static int not_a_job(struct rnl_job *job)
+{
+	(void)job;
+	return -EINVAL;
+}
+
+/* ---- checks ---------------------------------------------------------------- */
+
+static bool is_request(const struct rnl_request *request)
+{
+	return request && request->job.fn == not_a_job;
+}
+
+/* Return: 0 the slot can still be filled; -EINVAL there is no slot; -EBUSY it was committed. */
+static int check_reserved(const struct rnl_request *request)
+{
+	if (!is_request(request) || request->state == IDLE)
+		return -EINVAL;
+	if (rnl__pool_check(request->batcher->pool))
+		return -EOWNERDEAD;
+	return request->state == RESERVED ? 0 : -EBUSY;
+}
+
+/* Return: 0 the batcher takes requests; -ESHUTDOWN; -EIO. */
+static int check_open(struct rnl_batcher *b)
+{
+	/* relaxed: beside a close both answers are right */
+	if (atomic_load_explicit(&b->closed, memory_order_relaxed) ||
+	    rnl__pool_closed(b->pool))
+		return -ESHUTDOWN;
+	return rnl__device_failed(b->pool->device) ? -EIO : 0;
+}
+
+static int check_reserve(struct rnl_batcher *b, const struct rnl_request *request, size_t bytes)
+{
+	int ret = b ? rnl__pool_check(b->pool) : -EINVAL;
+
+	if (ret)
+		return ret;
+	if (!is_request(request) || !bytes || bytes > b->in_bytes ||
+	    (!b->variable && bytes != b->in_bytes))
+		return -EINVAL;
+	return request->state == IDLE ? check_open(b) : -EBUSY;
+}
+
+/* A request may have a barrier of the batcher's pool, and nothing else that jobs may have. */
+static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
+{
+	if (job->after || job->flags & (RNL__JOB_URGENT | RNL__JOB_DEADLINE))
+		return -EINVAL;
+	return !job->barrier || job->barrier->pool == b->pool ? 0 : -EINVAL;
+}
+
+/* ---- reserving ------------------------------------------------------------- */
+
+int rnl_request_init(struct rnl_request *request)
+{
+	if (!request)
+		return -EINVAL;
+	memset(request, 0, sizeof(*request));
+	return rnl_job_init(&request->job, not_a_job);
+}
+
+/* No slab is free: the taker may make one more. */
+static void starve(struct rnl_batcher *b)
+{
+	rnl__figure_add_any(&b->refused, 1);
+	if (rnl__figure_read(&b->nr_slabs) == b->max_slabs)
+		return;
+	/* relaxed: the barrier orders it */
+	atomic_store_explicit(&b->starved, true, memory_order_relaxed);
+	/* [batch.A3] full barrier: as a commit's, of `starved`; pairs with [batch.A2] */
+	rnl__full_barrier();
+	rnl__schedule_ask(b);
+}
+
+static int reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
+{
+	int ret = check_reserve(b, request, bytes);
+
+	if (ret)
+		return ret;
+	ret = rnl__slab_reserve(b, request, bytes);
+	if (ret) {
+		starve(b);
+		return ret;
+	}
+	request->batcher = b;
+	request->out = NULL;
+	request->state = RESERVED;
+	return 0;
+}
+
+int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
+{
+	return reserve(b, request, bytes);
+}
+
+int rnl_batcher_reserve_wait(struct rnl_batcher *b, struct rnl_request *request, size_t bytes,
+			     int64_t timeout_ns)
+{
+	int ret = reserve(b, request, bytes);
+	uint64_t deadline;
+	bool late = false;
+
+	if (ret != -EAGAIN || rnl__pool_worker(b->pool))
+		return ret;
+	deadline = rnl__deadline(timeout_ns);
+	for (;;) {
+		struct rnl__bell *bell = &b->pool->space_batch;
+		uint32_t listened = rnl__bell_listen(bell);
+
+		ret = reserve(b, request, bytes);
+		if (ret != -EAGAIN)
+			return ret;
+		if (late)
+			return -ETIMEDOUT;
+		late = rnl__bell_wait(bell, listened, deadline) == -ETIMEDOUT;
+	}
+}
+
+/* ---- committing ------------------------------------------------------------ */
+
+/* The request's job, which is claimed, is accepted and started. */
+static void accept(struct rnl_batcher *b, struct rnl_job *job)
+{
+	/* relaxed: a second waiter may read it, the value is the same */
+	atomic_store_explicit(rnl__atomic(&job->pool), b->pool, memory_order_relaxed);
+	/* relaxed: the same */
+	atomic_store_explicit(rnl__atomic(&job->generation), b->pool->generation,
+			      memory_order_relaxed);
+	/* From here on rnl_job_cancel() comes too late. */
+	rnl__job_accepted(job, RNL__JOB_STARTED);
+	if (job->barrier)
+		rnl__barrier_count(job->barrier);
+}
+
+/* Sets the state of the request's slot.  True: the taker passed the slot over before. */
+static bool set_slot(struct rnl_batcher *b, const struct rnl_request *request, unsigned what)
+{
+	const uint64_t round = request->round;
+	struct rnl__slot *slot = &b->slabs[request->slab].slots[request->slot];
+	/*
+	 * [batch.C1] release: the request, and its slot's content; acquire: what the taker
+	 * that passed it over did; pairs with [batch.C2], [batch.C3].  And a full barrier, with
+	 * rnl__mb_after_rmw(), before the look for a taker: see [batch.A1].
+	 */
+	const uint32_t state = atomic_exchange_explicit(&slot->state, rnl__slot_state(round, what),
+							memory_order_acq_rel);
+
+	rnl__mb_after_rmw();
+	return state == rnl__slot_state(round, RNL__SLOT_PASSED);
+}
+
+static void push_late(struct rnl_batcher *b, struct rnl_request *request)
+{
+	struct rnl_request *head = rnl__peek(&b->late);
+
+	rnl__figure_add_any(&b->figures.late, 1);
+	do {
+		request->job.link = head;
+		/* [batch.L1] release: the request, to its taker; pairs with [batch.L2] */
+	} while (!atomic_compare_exchange_weak_explicit(&b->late, &head, request,
+							memory_order_release,
+							memory_order_relaxed));
+	rnl__mb_after_rmw();
+}
+
+int rnl_request_commit(struct rnl_request *request)
+{
+	int ret = check_reserved(request);
+	struct rnl_batcher *b;
+
+	if (ret)
+		return ret;
+	b = request->batcher;
+	ret = check_open(b);
+	if (!ret)
+		ret = check_job(b, &request->job);
+	if (!ret)
+		ret = rnl__job_claim(&request->job);
+	if (ret)
+		return ret;
+	accept(b, &request->job);
+	request->state = COMMITTED;
+	/* From here on the request may be done, and gone, unless it was passed over. */
+	if (set_slot(b, request, RNL__SLOT_COMMITTED))
+		push_late(b, request);
+	rnl__schedule_ask(b);
+	return 0;
+}
+
+int rnl_request_cancel(struct rnl_request *request)
+{
+	int ret = check_reserved(request);
+	struct rnl_batcher *b;
+
+	if (ret)
+		return ret;
+	b = request->batcher;
+	request->in = NULL;
+	request->state = IDLE;
+	rnl__figure_add_any(&b->figures.cancelled, 1);
+	/* Otherwise a taker releases the slot when it comes to it. */
+	if (set_slot(b, request, RNL__SLOT_CANCELLED))
+		rnl__slab_release(b, &b->slabs[request->slab], 1);
+	else
+		rnl__schedule_ask(b);
+	return 0;
+}
+
+int rnl_request_release(struct rnl_request *request)
+{
+	struct rnl_batcher *b;
+
+	if (!is_request(request) || request->state != COMMITTED)
+		return -EINVAL;
+	b = request->batcher;
+	if (rnl__pool_check(b->pool))
+		return -EOWNERDEAD;
+	if (!rnl__latch_open(rnl__job_latch(&request->job)))
+		return -EBUSY;
+	request->in = NULL;
+	request->out = NULL;
+	request->state = IDLE;
+	rnl__slab_release(b, &b->slabs[request->slab], 1);
+	return 0;
+}

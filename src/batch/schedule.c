@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which batch takes what is committed, and when; batcher.h has the design.
+ *
+ * DESIGN
+ *	The batcher's word says it.  A: ASKED, a request is committed, and no taker has
+ *	begun since.  T: TAKER, one batch is queued to take, or takes.
+ *
+ *	           ask, a batch is idle: submits that batch
+ *	   - - -----------------------------------------------> A T <--------+
+ *	   ^ |                                                  | ^          |
+ *	   | | ask, no batch is idle                      begin | | ask      | taken; asked, or more
+ *	   | v                                                  v |          | is left; a batch is
+ *	   | A - <--------------------------------------------- - T ---------+ idle: submits it
+ *	   |  |     taken; asked, or more is left; none is idle   |
+ *	   |  +---> A T    ended: the batch submits itself        |
+ *	   +------------------------------------------------------+
+ *	           taken; not asked, and nothing is left
+ *
+ *	`taken` may also find A T.  TAKER is a lock that no thread waits for: its owner
+ *	looks, before it gives the lock up, whether it was asked again.
+ */
+#include "config.h"
+
+#include "batch/batcher.h"
+#include "sys/fence.h"
+#include "sys/latch.h"
+#include "pool/pool.h"
+#include "job/submit.h"
+
+#define ASKED RNL__BATCHER_ASKED
+#define TAKER RNL__BATCHER_TAKER
+
+static uint64_t bit_of(unsigned batch)
+{
+	return UINT64_C(1) << (RNL__BATCHER_IDLE_SHIFT + batch);
+}
+
+/* An idle batch, by the word; NULL: there is none. */
+static struct rnl__batch *idle_of(struct rnl_batcher *b, uint64_t word)
+{
+	uint32_t idle = (uint32_t)(word >> RNL__BATCHER_IDLE_SHIFT);
+
+	return idle ? &b->batches[__builtin_ctz(idle)] : NULL;
+}
+
+/* The pool takes the job even if it is full or closed.  If the device has failed, the job fails. */
+static void submit(struct rnl__batch *batch)
+{
+	rnl__submit_surely(batch->batcher->pool, &batch->job, batch->index);
+}
+
+void rnl__schedule_ask(struct rnl_batcher *b)
+{
+	/*
+	 * [batch.A1] relaxed, behind the caller's full barrier: if we see ASKED, the
+	 * taker that clears it sees our commit; pairs with [batch.A2].
+	 */
+	uint64_t word = atomic_load_explicit(&b->word, memory_order_relaxed), next;
+	struct rnl_pool *pool = b->pool;
+	struct rnl__batch *batch;
+
+	if (word & ASKED)
+		return;
+	/*
+	 * Before ASKED: other commits rely on us then.  A drain has to wait until the job
+	 * counts, and a destroy until the batch has ended.
+	 */
+	rnl__pool_operation_begin(pool);
+	rnl__latch_add(&b->busy, 1);
+	do {
+		batch = NULL;
+		next = word | ASKED;
+		if (!(word & (ASKED | TAKER)))
+			batch = idle_of(b, word);
+		if (batch)
+			next = (next & ~bit_of(batch->index)) | TAKER;
+		/*
+		 * [batch.W1] acquire: the batch as its last run left it; pairs with [batch.W2].
+		 * release: a drain after a commit that sees ASKED sees our pin; pairs with [batch.A1].
+		 */
+	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
+							memory_order_relaxed));
+	if (batch)
+		submit(batch);
+	else
+		(void)rnl__latch_drop(&b->busy, 1);
+	rnl__pool_operation_end(pool);
+}
+
+void rnl__schedule_begin(struct rnl_batcher *b)
+{
+	/*
+	 * [batch.A2] acquire and a full barrier: the commits that saw ASKED before this
+	 * are seen after it; pairs with [batch.A1].
+	 */
+	atomic_fetch_and_explicit(&b->word, ~ASKED, memory_order_acq_rel);
+	rnl__mb_after_rmw();
+}
+
+bool rnl__schedule_asked(struct rnl_batcher *b)
+{
+	/* relaxed: a hint; [batch.A2] orders */
+	return atomic_load_explicit(&b->word, memory_order_relaxed) & ASKED;
+}
+
+void rnl__schedule_taken(struct rnl_batcher *b, bool more)
+{
+	uint64_t word = rnl__peek(&b->word), next;
+	struct rnl__batch *batch;
+
+	rnl__latch_add(&b->busy, 1);
+	do {
+		next = more ? word | ASKED : word;
+		batch = next & ASKED ? idle_of(b, word) : NULL;
+		/* Without an idle batch, the next batch that ends takes. */
+		next = batch ? next & ~bit_of(batch->index) : next & ~TAKER;
+		/*
+		 * [batch.W2] release: how far the taking has come, to the next taker;
+		 * acquire: an idle batch; pairs with [batch.W1], [batch.W2], [batch.W3].
+		 */
+	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
+							memory_order_relaxed));
+	if (batch)
+		submit(batch);
+	else
+		(void)rnl__latch_drop(&b->busy, 1);
+}
+
+void rnl__schedule_ended(struct rnl__batch *batch)
+{
+	struct rnl_batcher *b = batch->batcher;
+	uint64_t word = rnl__peek(&b->word), next;
+	bool again;
+
+	do {
+		again = (word & (ASKED | TAKER)) == ASKED;
+		next = again ? word | TAKER : word | bit_of(batch->index);
+		/*
+		 * [batch.W3] release: the batch, to its next run; acquire: how far the taking
+		 * has come; pairs with [batch.W1], [batch.W2].
+		 */
+	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
+							memory_order_relaxed));
+	if (again)
+		submit(batch);
+	else
+		(void)rnl__latch_drop(&b->busy, 1);
+}

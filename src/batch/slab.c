@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Slabs of a batcher: slots are reserved, slabs closed and opened; batcher.h has the design.
+ *
+ * DESIGN
+ *	Slab s serves rounds s, s + max_slabs, ...  The batcher's `open` is the round that
+ *	is open.  A free slab's word has the round that was open when it became free:
+ *	the slab opens for later rounds only, so a thread that is late never finds an
+ *	old round open again.
+ *
+ *	       make              open, for a round r > f            full: close
+ *	  NONE -----> FREE, f --------------------------> OPEN, r --------------> CLOSED, r
+ *	                ^  ^                                 |                        |
+ *	                |  +--- another slab was opened -----+                        |
+ *	                +---- recycle: the last slot is released ---------------------+
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch/batcher.h"
+#include "sys/bell.h"
+#include "pool/pool.h"
+
+static uint64_t open_round(struct rnl_batcher *b)
+{
+	/* [batch.O2] acquire: the slab was opened, those before it closed; pairs with [batch.O1] */
+	return atomic_load_explicit(&b->open, memory_order_acquire);
+}
+
+/* The word of a slab that becomes free now. */
+static uint64_t free_word(struct rnl_batcher *b)
+{
+	return rnl__slab_word(RNL__SLAB_FREE, open_round(b));
+}
+
+/* ---- memory --------------------------------------------------------------- */
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* Output that a batch of one request takes.  Larger batches take no more for each request. */
+static size_t out_share(const struct rnl_batcher *b)
+{
+	size_t bytes = round_up(b->out_bytes, 16) + (b->has_status ? sizeof(int32_t) : 0);
+
+	return round_up(bytes, RNL__CACHE_LINE);
+}
+
+int rnl__slab_make(struct rnl_batcher *b)
+{
+	const size_t in = round_up(b->slab_bytes, RNL__CACHE_LINE);
+	const size_t out = out_share(b) * b->nr_slots;
+	const size_t spans = b->variable ? b->nr_slots * sizeof(struct rnl_span) : 0;
+	/* relaxed: only the taker, or the batcher's creator, makes slabs */
+	const uint32_t nr = atomic_load_explicit(&b->nr_slabs, memory_order_relaxed);
+	struct rnl__slab *slab = &b->slabs[nr];
+	void *buf;
+	int ret;
+
+	if (nr == b->max_slabs)
+		return -EAGAIN;
+	slab->slots = aligned_alloc(RNL__CACHE_LINE, round_up(b->nr_slots * sizeof(*slab->slots),
+							      RNL__CACHE_LINE));
+	if (!slab->slots)
+		return -ENOMEM;
+	memset(slab->slots, 0, b->nr_slots * sizeof(*slab->slots));
+	ret = rnl__pinned_get(b->pool->pinned, in + out + spans, &buf);
+	if (ret) {
+		free(slab->slots);
+		slab->slots = NULL;
+		return ret;
+	}
+	slab->in = buf;
+	slab->out = slab->in + in;
+	slab->spans = spans ? (struct rnl_span *)(void *)(slab->out + out) : NULL;
+	/* relaxed: as above */
+	atomic_store_explicit(&b->nr_slabs, nr + 1, memory_order_relaxed);
+	/* [batch.S1] release: its memory, to the thread that opens it; pairs with [batch.S2] */
+	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
+	/* [batch.B1] full barrier: it is free before we look for waiters; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&b->pool->space_batch);
+	return 0;
+}
+
+void rnl__slabs_free(struct rnl_batcher *b)
+{
+	/* relaxed: no other thread uses the batcher any more */
+	const uint32_t nr = atomic_load_explicit(&b->nr_slabs, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < nr; i++) {
+		free(b->slabs[i].slots);
+		(void)rnl__pinned_put(b->pool->pinned, b->slabs[i].in);
+	}
+}
+
+/* ---- closing and opening --------------------------------------------------- */
+
+/* All slots were released: the slab is free for another round. */
+static void recycle(struct rnl_batcher *b, struct rnl__slab *slab)
+{
+	slab->out_used = 0;
+	slab->spans_used = 0;
+	/* [batch.S3] release: what was done in this round, to the next; pairs with [batch.S2] */
+	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
+	/* [batch.B2] full barrier: it is free before we look for waiters; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&b->pool->space_batch);
+}
+
+void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t nr)
+{
+	/*
+	 * [batch.H1] release: we do not look at the slot any more; acquire: the last release
+	 * sees what all others did; pairs with [batch.H1], [batch.H2].
+	 */
+	if (atomic_fetch_sub_explicit(&slab->held, nr, memory_order_acq_rel) == nr)
+		recycle(b, slab);
+}
+
+/* No more slots are given out.  False: the word was changed first. */
+static bool close_slab(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t word, uint64_t round)
+{
+	const uint32_t nr = rnl__slab_slots(word);
+	const uint64_t closed = word ^ rnl__slab_word(RNL__SLAB_OPEN, round) ^
+				rnl__slab_word(RNL__SLAB_CLOSED, round);
+
+	/* relaxed: orders nothing; the open of the next slab publishes it, [batch.O1] */
+	if (!atomic_compare_exchange_strong_explicit(&slab->word, &word, closed,
+						     memory_order_relaxed, memory_order_relaxed))
+		return false;
+	/* [batch.H2] acq_rel: as a release, if all slots were released before; pairs with [batch.H1] */
+	if (atomic_fetch_add_explicit(&slab->held, nr, memory_order_acq_rel) + nr == 0)
+		recycle(b, slab);
+	return true;
+}
+
+/* Opens a slab for a round.  False: the slab is not free. */
+static bool open_slab(struct rnl__slab *slab, uint64_t round)
+{
+	uint64_t word = rnl__peek(&slab->word);
+
+	if (rnl__slab_state(word) != RNL__SLAB_FREE || !rnl__slab_before(word, round))
+		return false;
+	/*
+	 * [batch.S2] acquire: the slab's memory as its last user left it; release: to those who
+	 * reserve there; pairs with [batch.S1], [batch.S3], [batch.R1].
+	 */
+	return atomic_compare_exchange_strong_explicit(&slab->word, &word,
+						       rnl__slab_word(RNL__SLAB_OPEN, round),
+						       memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* Opens the next free slab after a round that is closed.  0: look again; -EAGAIN none is free. */
+static int open_next(struct rnl_batcher *b, uint64_t round)
+{
+	for (uint64_t next = round + 1; next <= round + b->max_slabs; next++) {
+		struct rnl__slab *slab = rnl__slab_of(b, next);
+		uint64_t open = round;
+
+		if (!open_slab(slab, next))
+			continue;
+		/* [batch.O1] release: it is open, the one before closed; pairs with [batch.O2] */
+		if (!atomic_compare_exchange_strong_explicit(&b->open, &open, next,
+							     memory_order_release,
+							     memory_order_relaxed))
+			/* [batch.S4] release: as we found it; pairs with [batch.S2] */
+			atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
+		/* A thread beside us may have found no slab free, and waits. */
+		/* [batch.B3] full barrier: opened before we look for waiters; pairs with [bell.L2] */
+		rnl__full_barrier();
+		rnl__bell_ring(&b->pool->space_batch);
+		return 0;
+	}
+	return open_round(b) == round ? -EAGAIN : 0;
+}
+
+/* ---- reserving ------------------------------------------------------------- */
+
+static bool fits(const struct rnl_batcher *b, uint64_t word, uint32_t units)
+{
+	return rnl__slab_slots(word) < b->nr_slots &&
+	       units <= b->nr_units - rnl__slab_units(word);
+}
+
+/* Gives the request the next slot of the word. */
+static void hand_out(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t round, uint64_t word,
+		     struct rnl_request *request, size_t bytes)
+{
+	const uint32_t index = rnl__slab_slots(word);
+	struct rnl__slot *slot = &slab->slots[index];
+
+	slot->request = request;
+	slot->bytes = (uint32_t)bytes;
+	slot->offset = b->variable ? rnl__slab_units(word) * RNL__SLAB_UNIT : 0;
+	request->in = slab->in + (b->variable ? slot->offset : index * b->in_bytes);
+	request->in_bytes = bytes;
+	request->slab = (uint32_t)(slab - b->slabs);
+	request->slot = index;
+	request->round = round;
+}
+
+int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
+{
+	const uint32_t units = b->variable ?
+			       (uint32_t)((bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT) : 0;
+	int ret;
+
+	do {
+		const uint64_t round = open_round(b);
+		struct rnl__slab *slab = rnl__slab_of(b, round);
+		uint64_t word = rnl__peek(&slab->word);
+
+		while (rnl__slab_is(word, RNL__SLAB_OPEN, round) && fits(b, word, units)) {
+			/* [batch.R1] acquire: the slab as its last round left it; pairs with [batch.S2] */
+			if (atomic_compare_exchange_weak_explicit(&slab->word, &word,
+								  word + RNL__SLAB_ONE + units,
+								  memory_order_acquire,
+								  memory_order_relaxed)) {
+				hand_out(b, slab, round, word, request, bytes);
+				return 0;
+			}
+		}
+		ret = 0;
+		if (!rnl__slab_is(word, RNL__SLAB_OPEN, round) || close_slab(b, slab, word, round))
+			ret = open_next(b, round);
+	} while (!ret);
+	return ret;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking: a batch gets what is committed; batcher.h has the design.
+ *
+ * DESIGN
+ *	A slot's states in a round.  The exchange of its state decides what comes first.
+ *
+ *	            commit                 the taker comes to it
+ *	  reserved ----------> COMMITTED ------------------------------> in a batch
+ *	   |     |  cancel                 the taker comes to it
+ *	   |     +-----------> CANCELLED ------------------------------> released
+ *	   | the taker comes first
+ *	   |                   commit: onto the list of late requests
+ *	   +-----------------> PASSED ---------------------------------> in a later batch
+ *	                          |        cancel
+ *	                          +------------------------------------> released
+ */
+#include "config.h"
+
+#include "batch/batcher.h"
+#include "sys/clock.h"
+
+/*
+ * Looks that a taker spends, over all slots, on those that are not committed yet: about a
+ * microsecond, in which most producers end their copy.
+ */
+#define LOOKS 24u
+
+static bool has_space(const struct rnl__batch *batch)
+{
+	return batch->nr < batch->batcher->max_batch;
+}
+
+static void add(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t slot)
+{
+	batch->slab = slab;
+	batch->slots[batch->nr++] = (uint16_t)slot;
+}
+
+/* ---- late ones ------------------------------------------------------------- */
+
+/* Appends the list of late requests to `late_first`, in the order of their commits. */
+static void collect_late(struct rnl_batcher *b)
+{
+	struct rnl_request *request, *next, *first = NULL, **end = &b->late_first;
+
+	/* relaxed: a hint; a late commit asks again */
+	if (!atomic_load_explicit(&b->late, memory_order_relaxed))
+		return;
+	/* [batch.L2] acquire: the requests; pairs with [batch.L1] */
+	request = atomic_exchange_explicit(&b->late, NULL, memory_order_acquire);
+	for (; request; request = next) {
+		next = request->job.link;
+		request->job.link = first;
+		first = request;
+	}
+	while (*end)
+		end = (struct rnl_request **)&(*end)->job.link;
+	*end = first;
+}
+
+/* Takes late requests that are in the slab of the first one. */
+static void take_late(struct rnl__batch *batch)
+{
+	struct rnl_batcher *b = batch->batcher;
+	struct rnl_request **at = &b->late_first;
+
+	collect_late(b);
+	while (*at && has_space(batch)) {
+		struct rnl_request *request = *at;
+		struct rnl__slab *slab = &b->slabs[request->slab];
+
+		if (batch->slab && batch->slab != slab) {
+			at = (struct rnl_request **)&request->job.link;
+			continue;
+		}
+		*at = request->job.link;
+		add(batch, slab, request->slot);
+	}
+}
+
+/* ---- in order -------------------------------------------------------------- */
+
+static bool of_round(uint32_t state, uint64_t round)
+{
+	return (state ^ rnl__slot_state(round, 0)) >> 2 == 0;
+}
+
+/* The state of a slot.  Marks a slot that is neither committed nor cancelled as passed over. */
+static uint32_t look_at(struct rnl__slot *slot, uint64_t round, unsigned *looks)
+{
+	uint32_t state;
+
+	for (;;) {
+		/* [batch.C2] acquire: the request, and its slot's content; pairs with [batch.C1] */
+		state = atomic_load_explicit(&slot->state, memory_order_acquire);
+		if (of_round(state, round))
+			return state;
+		if (!*looks)
+			break;
+		--*looks;
+		rnl__pause();
+	}
+	/*
+	 * [batch.C3] release: what we did with the slab, to a cancel, which then releases the
+	 * slot; acquire: as [batch.C2]; pairs with [batch.C1].
+	 */
+	if (atomic_compare_exchange_strong_explicit(&slot->state, &state,
+						    rnl__slot_state(round, RNL__SLOT_PASSED),
+						    memory_order_acq_rel, memory_order_acquire))
+		return rnl__slot_state(round, RNL__SLOT_PASSED);
+	return state;
+}
+
+/* On return the slab may be in its next round, unless the batch has slots of it. */
+static void take_slot(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t index,
+		      uint64_t round, unsigned *looks)
+{
+	const uint32_t state = look_at(&slab->slots[index], round, looks);
+
+	if (state == rnl__slot_state(round, RNL__SLOT_COMMITTED))
+		add(batch, slab, index);
+	else if (state == rnl__slot_state(round, RNL__SLOT_CANCELLED))
+		rnl__slab_release(batch->batcher, slab, 1);
+}
+
+/* Goes on where the last taker stopped.  True: there is more. */
+static bool take_in_order(struct rnl__batch *batch)
+{
+	struct rnl_batcher *b = batch->batcher;
+	unsigned looks = LOOKS;
+
+	for (;;) {
+		/* [batch.O3] acquire: slabs of earlier rounds are closed; pairs with [batch.O1] */
+		const uint64_t open = atomic_load_explicit(&b->open, memory_order_acquire);
+		const uint64_t round = b->at;
+		struct rnl__slab *slab = rnl__slab_of(b, round);
+		/* relaxed: [batch.A2] or [batch.O3] has made the word visible */
+		const uint64_t word = atomic_load_explicit(&slab->word, memory_order_relaxed);
+		uint32_t nr = 0;
+
+		/* In any other state no slab had this round, or all its slots were released. */
+		if (rnl__slab_is(word, RNL__SLAB_OPEN, round) ||
+		    rnl__slab_is(word, RNL__SLAB_CLOSED, round))
+			nr = rnl__slab_slots(word);
+		if (b->seen < nr && batch->slab && batch->slab != slab)
+			return true;
+		for (; b->seen < nr && has_space(batch); b->seen++)
+			take_slot(batch, slab, b->seen, round, &looks);
+		if (b->seen < nr)
+			return true;
+		if (round == open)
+			return false;
+		b->at = round + 1;
+		b->seen = 0;
+	}
+}
+
+bool rnl__batch_take(struct rnl__batch *batch)
+{
+	bool more = true;
+
+	take_late(batch);
+	if (has_space(batch))
+		more = take_in_order(batch);
+	return more || batch->batcher->late_first;
+}

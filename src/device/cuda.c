@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA device, on the runtime API.
+ *
+ * DESIGN
+ *	Every call names its stream, cudaStreamPerThread or the worker's own: so no compiler
+ *	flag of the library or the application changes what a call means.
+ *	A wait reads a word of pinned memory that the stream writes with
+ *	cuStreamWriteValue32; cudaEventQuery would take the driver's lock and slow the
+ *	launches of all other threads.  That driver function is found through the runtime,
+ *	so the library does not link libcuda.
+ *	Device memory comes from a memory pool of the library's own, in stream order:
+ *	cudaMalloc and cudaFree would wait for the whole device.  The pool keeps freed
+ *	memory, and makes no stream wait for another stream's free.
+ *	An error that is not sticky is cleared in the library's copy of the runtime at once
+ *	(cudaGetLastError), so that no job is blamed for it.
+ */
+#include "config.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/clock.h"
+#include "device/device.h"
+#include "device/cuda_guard.h"
+#include "sys/thread_state.h"
+
+#define DEVICES_MAX 32
+#define WRITE_VALUE_VERSION 11070	/* from here on, all GPUs have cuStreamWriteValue32 */
+
+typedef CUresult write_value_fn(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+				unsigned int flags);
+
+struct cuda_device {
+	struct rnl__device base;
+	write_value_fn *write_value;	/* NULL: the driver has none */
+	bool known;
+
+	/* The first thread that attaches makes these, and they stay. */
+	pthread_mutex_t lock;
+	cudaMemPool_t memory;		/* all device memory comes from it */
+	cudaStream_t memory_stream;	/* for memory that is not one thread's scratch */
+};
+
+struct cuda_stream {
+	struct rnl__stream base;
+	bool own;			/* a private stream, to be destroyed */
+	enum cudaStreamCaptureMode capture_mode; /* the thread's, before it attached */
+};
+
+struct rnl__event {
+	cudaEvent_t handle;
+	struct rnl__device *device;
+};
+
+/* ---- errors -------------------------------------------------------------- */
+
+/* The table from CUDA's codes to errnos; any other code is -EIO. */
+static int errno_of_code(cudaError_t code)
+{
+	switch (code) {
+	case cudaSuccess:
+		return 0;
+	case cudaErrorInvalidValue:
+	case cudaErrorInvalidConfiguration:
+	case cudaErrorInvalidPitchValue:
+	case cudaErrorInvalidDevicePointer:
+	case cudaErrorInvalidMemcpyDirection:
+	case cudaErrorInvalidDeviceFunction:
+	case cudaErrorInvalidResourceHandle:
+	case cudaErrorLaunchOutOfResources:
+		return -EINVAL;
+	case cudaErrorMemoryAllocation:
+		return -ENOMEM;
+	case cudaErrorNoDevice:
+	case cudaErrorInvalidDevice:
+	case cudaErrorInsufficientDriver:
+		return -ENODEV;
+	case cudaErrorNotSupported:
+	case cudaErrorNotPermitted:
+	case cudaErrorNoKernelImageForDevice:
+	case cudaErrorUnsupportedPtxVersion:
+	case cudaErrorStreamCaptureUnsupported:
+	case cudaErrorStreamCaptureImplicit:
+	case cudaErrorStreamCaptureInvalidated:
+		return -ENOTSUP;
+	default:
+		return -EIO;
+	}
+}
+
+/* The context is lost: every later call of every thread fails. */
+static bool sticky(cudaError_t code)
+{
+	switch (code) {
+	case cudaErrorIllegalAddress:
+	case cudaErrorLaunchTimeout:
+	case cudaErrorAssert:
+	case cudaErrorHardwareStackError:
+	case cudaErrorIllegalInstruction:
+	case cudaErrorMisalignedAddress:
+	case cudaErrorInvalidAddressSpace:
+	case cudaErrorInvalidPc:
+	case cudaErrorLaunchFailure:
+	case cudaErrorECCUncorrectable:
+	case cudaErrorNvlinkUncorrectable:
+	case cudaErrorContained:
+	case cudaErrorContextIsDestroyed:
+	case cudaErrorDevicesUnavailable:
+	case cudaErrorMpsClientTerminated:
+	case cudaErrorExternalDevice:
+	case cudaErrorUnknown:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int cuda_errno_of(struct rnl__device *device, int code)
+{
+	if (sticky((cudaError_t)code))
+		rnl__device_fail(device, code);
+	return errno_of_code((cudaError_t)code);
+}
+
+/* The errno of a failed call of the library; notes the code in the job that runs. */
+static int failed(struct rnl__device *device, cudaError_t code)
+{
+	(void)cudaGetLastError();
+	if (rnl__thread.job)
+		rnl__thread.job->device_error = (int32_t)code;
+	if (rnl__thread.guard && !rnl__thread.guard->code)
+		rnl__thread.guard->code = (int)code;
+	return cuda_errno_of(device, (int)code);
+}
+
+static struct rnl__device *own_device(void)
+{
+	return rnl__thread.stream->device;
+}
+
+static cudaStream_t own_stream(void)
+{
+	return rnl__thread.stream->native;
+}
+
+/* Of a call that may return cudaErrorNotReady: 1, 0 or an errno. */
+static int reached(struct rnl__device *device, cudaError_t code)
+{
+	if (code == cudaSuccess)
+		return 1;
+	if (code == cudaErrorNotReady) {
+		(void)cudaGetLastError();
+		return 0;
+	}
+	return failed(device, code);
+}
+
+static int result(struct rnl__device *device, cudaError_t code)
+{
+	return code == cudaSuccess ? 0 : failed(device, code);
+}
+
+/* ---- threads and streams ------------------------------------------------- */
+
+/* Makes the device current, in calls that any thread may make. */
+static cudaError_t enter(struct rnl__device *device, int *before)
+{
+	cudaError_t code = cudaGetDevice(before);
+
+	if (code == cudaSuccess && *before != device->info.ordinal)
+		code = cudaSetDevice(device->info.ordinal);
+	return code;
+}
+
+static void leave(struct rnl__device *device, int before)
+{
+	if (before != device->info.ordinal)
+		(void)cudaSetDevice(before);
+}
+
+/* Makes a non-blocking stream of the thread's own. */
+static cudaError_t make_stream(cudaStream_t *handle, bool urgent)
+{
+	int least = 0, greatest = 0;
+	cudaError_t code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+
+	if (code != cudaSuccess)
+		return code;
+	return cudaStreamCreateWithPriority(handle, cudaStreamNonBlocking,
+					    urgent ? greatest : least);
+}
+
+/* Makes CUDA create the thread's default stream now, not with the first job. */
+static cudaError_t ready_stream(cudaStream_t handle, bool urgent)
+{
+	cudaStreamAttrValue value = { 0 };
+	int least = 0, greatest = 0;
+	cudaError_t code = cudaStreamQuery(handle);
+
+	if (code == cudaErrorNotReady)
+		code = cudaSuccess;	/* it has work already */
+	if (code != cudaSuccess || !urgent)
+		return code;
+	code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+	if (code != cudaSuccess)
+		return code;
+	value.priority = greatest;
+	return cudaStreamSetAttribute(handle, cudaStreamAttributePriority, &value);
+}
+
+static cudaError_t make_memory(struct cuda_device *device)
+{
+	const struct cudaMemPoolProps props = {
+		.allocType = cudaMemAllocationTypePinned,
+		.location = { .type = cudaMemLocationTypeDevice, .id = device->base.info.ordinal },
+	};
+	uint64_t keep = UINT64_MAX;
+	int no = 0;
+	cudaError_t code;
+
+	code = cudaStreamCreateWithFlags(&device->memory_stream, cudaStreamNonBlocking);
+	if (code != cudaSuccess)
+		return code;
+	code = cudaMemPoolCreate(&device->memory, &props);
+	/* By default, free memory goes back to the system at each synchronisation. */
+	if (code == cudaSuccess)
+		code = cudaMemPoolSetAttribute(device->memory, cudaMemPoolAttrReleaseThreshold,
+					       &keep);
+	/* This kind of reuse would add waits between workers' streams. */
+	if (code == cudaSuccess)
+		code = cudaMemPoolSetAttribute(device->memory,
+					       cudaMemPoolReuseAllowInternalDependencies, &no);
+	if (code == cudaSuccess)
+		return code;
+	if (device->memory)
+		(void)cudaMemPoolDestroy(device->memory);
+	(void)cudaStreamDestroy(device->memory_stream);
+	device->memory = NULL;
+	return code;
+}
+
+/* Called with the device current. */
+static cudaError_t ready_memory(struct cuda_device *device)
+{
+	cudaError_t code = cudaSuccess;
+
+	pthread_mutex_lock(&device->lock);
+	if (!device->memory)
+		code = make_memory(device);
+	pthread_mutex_unlock(&device->lock);
+	return code;
+}
+
+static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
+		       struct rnl__stream **streamp)
+{
+	struct cuda_stream *stream;
+	cudaStream_t handle = cudaStreamPerThread;
+	cudaError_t code;
+
+	stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return -ENOMEM;
+	code = cudaSetDevice(device->info.ordinal);
+	if (code == cudaSuccess)
+		code = ready_memory((struct cuda_device *)device);
+	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
+		code = make_stream(&handle, urgent);
+		stream->own = code == cudaSuccess;
+	} else if (code == cudaSuccess) {
+		code = ready_stream(handle, urgent);
+	}
+	if (code != cudaSuccess) {
+		free(stream);
+		return failed(device, code);
+	}
+	/* In this mode, a capture in another thread does not make our events and waits fail. */
+	stream->capture_mode = cudaStreamCaptureModeRelaxed;
+	(void)cudaThreadExchangeStreamCaptureMode(&stream->capture_mode);
+	(void)cudaGetLastError();
+	stream->base.device = device;
+	stream->base.native = handle;
+	*streamp = &stream->base;
+	return 0;
+}
+
+static void cuda_detach(struct rnl__stream *base)
+{
+	struct cuda_stream *stream = (struct cuda_stream *)base;
+
+	(void)result(base->device, cudaStreamSynchronize(base->native));
+	if (stream->own)
+		(void)result(base->device, cudaStreamDestroy(base->native));
+	(void)result(base->device, cudaThreadExchangeStreamCaptureMode(&stream->capture_mode));
+	free(stream);
+}
+
+/* ---- work ---------------------------------------------------------------- */
+
+static int cuda_copy(const struct rnl__copy *c)
+{
+	cudaError_t code;
+
+	if (c->rows == 1)
+		code = cudaMemcpyAsync(c->dst, c->src, c->width, cudaMemcpyDefault, own_stream());
+	else
+		code = cudaMemcpy2DAsync(c->dst, c->dst_pitch, c->src, c->src_pitch, c->width,
+					 c->rows, cudaMemcpyDefault, own_stream());
+	return result(own_device(), code);
+}
+
+static int cuda_fill(void *dst, uint8_t value, size_t bytes)
+{
+	return result(own_device(), cudaMemsetAsync(dst, value, bytes, own_stream()));
+}
+
+static int cuda_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+		       const void *args)
+{
+	if (!kernel->cuda)
+		return -ENOTSUP;
+	return result(own_device(),
+		      (cudaError_t)kernel->cuda(grid, block, args, own_stream()));
+}
+
+static int cuda_write(uint32_t *word, uint32_t value)
+{
+	struct cuda_device *device = (struct cuda_device *)own_device();
+	CUresult code;
+
+	if (!device->write_value)
+		return -ENOTSUP;
+	/*
+	 * The default flag orders all earlier work of the stream before the
+	 * write, system-wide (driver API, cuStreamWriteValue32).  The word is
+	 * mapped at the same address on the device (unified addressing).
+	 */
+	code = device->write_value(own_stream(), (CUdeviceptr)(uintptr_t)word, value,
+				   CU_STREAM_WRITE_VALUE_DEFAULT);
+	if (code == CUDA_SUCCESS)
+		return 0;
+	if (code == CUDA_ERROR_NOT_SUPPORTED)
+		return -ENOTSUP;
+	/* The codes of this call are equal in the driver and the runtime. */
+	return failed(own_device(), (cudaError_t)code);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static int cuda_event_create(struct rnl__device *device, bool timed, struct rnl__event **eventp)
+{
+	struct rnl__event *event = malloc(sizeof(*event));
+	cudaError_t code;
+	int before;
+
+	if (!event)
+		return -ENOMEM;
+	code = enter(device, &before);
+	if (code == cudaSuccess) {
+		code = cudaEventCreateWithFlags(&event->handle,
+						timed ? cudaEventDefault : cudaEventDisableTiming);
+		leave(device, before);
+	}
+	if (code != cudaSuccess) {
+		free(event);
+		return failed(device, code);
+	}
+	event->device = device;
+	*eventp = event;
+	return 0;
+}
+
+static void cuda_event_destroy(struct rnl__event *event)
+{
+	if (!event)
+		return;
+	(void)result(event->device, cudaEventDestroy(event->handle));
+	free(event);
+}
+
+static int cuda_event_record(struct rnl__event *event)
+{
+	return result(event->device, cudaEventRecord(event->handle, own_stream()));
+}
+
+static int cuda_event_wait(struct rnl__event *event)
+{
+	return result(own_device(), cudaStreamWaitEvent(own_stream(), event->handle, 0));
+}
+
+static int cuda_event_reached(struct rnl__event *event)
+{
+	return reached(event->device, cudaEventQuery(event->handle));
+}
+
+static int cuda_event_elapsed(struct rnl__event *from, struct rnl__event *to, int64_t *ns)
+{
+	float ms = 0;
+	int ret;
+
+	if (!from)
+		return -ENOTSUP;
+	ret = result(from->device, cudaEventElapsedTime(&ms, from->handle, to->handle));
+	*ns = (int64_t)((double)ms * 1e6);
+	return ret;
+}
+
+static int cuda_idle(void)
+{
+	return reached(own_device(), cudaStreamQuery(own_stream()));
+}
+
+static int cuda_wait(uint64_t deadline)
+{
+	uint64_t nap_ns = 2000;
+	int ret;
+
+	if (deadline == RNL__NEVER)
+		return result(own_device(), cudaStreamSynchronize(own_stream()));
+	/* CUDA has no wait with a timeout: ask, less and less often. */
+	while ((ret = cuda_idle()) == 0) {
+		struct timespec nap = { .tv_nsec = (long)nap_ns };
+
+		if (rnl__now() >= deadline)
+			return -ETIMEDOUT;
+		nanosleep(&nap, NULL);
+		if (nap_ns < 500000)
+			nap_ns += nap_ns / 4;
+	}
+	return ret < 0 ? ret : 0;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+/* Device memory, in the order of a stream. */
+static cudaError_t alloc_ordered(struct cuda_device *device, size_t bytes, cudaStream_t stream,
+				 void **memp)
+{
+	cudaError_t code = cudaMallocFromPoolAsync(memp, bytes, device->memory, stream);
+
+	if (code != cudaErrorMemoryAllocation)
+		return code;
+	/* Free memory may lie in pieces that are too small: try once more without it. */
+	(void)cudaGetLastError();
+	(void)cudaMemPoolTrimTo(device->memory, 0);
+	return cudaMallocFromPoolAsync(memp, bytes, device->memory, stream);
+}
+
+static cudaError_t alloc_kind(struct cuda_device *device, enum rnl__memory kind, size_t bytes,
+			      void **memp)
+{
+	cudaError_t code;
+
+	if (kind == RNL__PINNED)
+		return cudaHostAlloc(memp, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+	/* A capture would make scratch part of the graph; memory that is ready at once will do. */
+	if (kind == RNL__SCRATCH && !rnl__thread.guard)
+		return alloc_ordered(device, bytes, own_stream(), memp);
+	code = alloc_ordered(device, bytes, device->memory_stream, memp);
+	if (code != cudaSuccess)
+		return code;
+	/* Then any stream may use the memory; this stream has nothing but allocations. */
+	code = cudaStreamSynchronize(device->memory_stream);
+	if (code != cudaSuccess)
+		(void)cudaFreeAsync(*memp, device->memory_stream);
+	return code;
+}
+
+static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
+{
+	enum cudaStreamCaptureMode relaxed;
+	cudaError_t code;
+	void *mem = NULL;
+	int before;
+
+	/* CUDA would first give back all memory that is kept for other allocations. */
+	if (kind != RNL__PINNED && bytes > device->info.memory_bytes)
+		return -ENOMEM;
+	code = enter(device, &before);
+	if (code != cudaSuccess)
+		return failed(device, code);
+	relaxed = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
+	code = alloc_kind((struct cuda_device *)device, kind, bytes, &mem);
+	(void)rnl__cuda_guard_relax(relaxed);
+	leave(device, before);
+	if (code != cudaSuccess)
+		return failed(device, code);
+	*memp = mem;
+	return 0;
+}
+
+static void cuda_free(struct rnl__device *base, enum rnl__memory kind, void *mem)
+{
+	struct cuda_device *device = (struct cuda_device *)base;
+	enum cudaStreamCaptureMode before = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
+	cudaError_t code;
+
+	if (kind == RNL__PINNED)
+		code = cudaFreeHost(mem);
+	else if (kind == RNL__SCRATCH)
+		code = cudaFreeAsync(mem, own_stream());
+	else
+		code = cudaFreeAsync(mem, device->memory_stream);
+	(void)rnl__cuda_guard_relax(before);
+	(void)result(base, code);
+}
+
+static enum rnl__memory cuda_kind_of(struct rnl__device *device, const void *mem)
+{
+	struct cudaPointerAttributes attributes;
+	cudaError_t code = cudaPointerGetAttributes(&attributes, mem);
+
+	(void)device;
+	if (code != cudaSuccess) {
+		(void)cudaGetLastError();
+		return RNL__PINNED;	/* the call that uses the address will fail */
+	}
+	switch (attributes.type) {
+	case cudaMemoryTypeUnregistered:
+		return RNL__PAGEABLE;
+	case cudaMemoryTypeDevice:
+		return RNL__DEVICE;
+	default:
+		return RNL__PINNED;	/* managed memory, too: CUDA does not stage it */
+	}
+}
+
+static void cuda_trim(struct rnl__device *base)
+{
+	struct cuda_device *device = (struct cuda_device *)base;
+
+	if (!device->memory)
+		return;
+	(void)result(base, cudaStreamSynchronize(device->memory_stream));
+	(void)result(base, cudaMemPoolTrimTo(device->memory, 0));
+}
+
+/* ---- guard --------------------------------------------------------------- */
+
+static int cuda_guard_begin(struct rnl__guarded *guarded)
+{
+	return result(own_device(), rnl__cuda_guard_begin(guarded, own_stream()));
+}
+
+static int cuda_guard_end(struct rnl__guarded *guarded)
+{
+	cudaError_t code = rnl__cuda_guard_end(guarded, own_stream());
+
+	if (code != cudaSuccess)
+		return failed(own_device(), code);
+	return !guarded->again && !(guarded->strict && guarded->found);
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+static const struct rnl__device_ops ops = {
+	.attach = cuda_attach,
+	.detach = cuda_detach,
+	.copy = cuda_copy,
+	.fill = cuda_fill,
+	.launch = cuda_launch,
+	.write = cuda_write,
+	.event_create = cuda_event_create,
+	.event_destroy = cuda_event_destroy,
+	.event_record = cuda_event_record,
+	.event_wait = cuda_event_wait,
+	.event_reached = cuda_event_reached,
+	.event_elapsed = cuda_event_elapsed,
+	.idle = cuda_idle,
+	.wait = cuda_wait,
+	.alloc = cuda_alloc,
+	.free = cuda_free,
+	.kind_of = cuda_kind_of,
+	.trim = cuda_trim,
+	.guard_begin = cuda_guard_begin,
+	.guard_end = cuda_guard_end,
+	.errno_of = cuda_errno_of,
+};
+
+static write_value_fn *find_write_value(void)
+{
+	enum cudaDriverEntryPointQueryResult status;
+	void *fn = NULL;
+	cudaError_t code;
+
+	/* The pointer may be set although the status says that it is not usable. */
+	code = cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &fn, WRITE_VALUE_VERSION,
+						cudaEnablePerThreadDefaultStream, &status);
+	if (code != cudaSuccess || status != cudaDriverEntryPointSuccess) {
+		(void)cudaGetLastError();
+		return NULL;
+	}
+	return (write_value_fn *)fn;
+}
+
+static int describe(struct cuda_device *device, int ordinal)
+{
+	struct cudaDeviceProp prop;
+	cudaError_t code = cudaGetDeviceProperties(&prop, ordinal);
+
+	if (code != cudaSuccess) {
+		(void)cudaGetLastError();
+		return errno_of_code(code);
+	}
+	pthread_mutex_init(&device->lock, NULL);
+	device->write_value = find_write_value();
+	rnl__cuda_guard_init();
+	device->base.ops = &ops;
+	device->base.priorities = true;
+	device->base.info = (struct rnl_device_info){
+		.size = sizeof(struct rnl_device_info),
+		.cuda = 1,
+		.ordinal = ordinal,
+		.nr_multiprocessors = (uint32_t)prop.multiProcessorCount,
+		.nr_copy_engines = (uint32_t)prop.asyncEngineCount,
+		.stream_writes = device->write_value != NULL,
+		.memory_bytes = prop.totalGlobalMem,
+	};
+	snprintf(device->base.info.name, sizeof(device->base.info.name), "%.63s",
+		 prop.name);
+	return 0;
+}
+
+int rnl__device_cuda(int ordinal, struct rnl__device **devicep)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct cuda_device devices[DEVICES_MAX];
+	int nr, ret = 0;
+
+	if (cudaGetDeviceCount(&nr) != cudaSuccess) {
+		(void)cudaGetLastError();
+		return -ENODEV;
+	}
+	if (ordinal >= nr || ordinal >= DEVICES_MAX)
+		return -ENODEV;
+	pthread_mutex_lock(&lock);
+	if (!devices[ordinal].known) {
+		ret = describe(&devices[ordinal], ordinal);
+		devices[ordinal].known = !ret;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!ret)
+		*devicep = &devices[ordinal].base;
+	return ret;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* A job's function under stream capture; cuda_guard.h has the design. */
+#include "config.h"
+
+#include <cuda.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda_guard.h"
+#include "sys/thread_state.h"
+
+#define LOGS_VERSION 12090	/* from here on, the driver may have cuLogsRegisterCallback() */
+
+/* cuda.h has these types since 12.9. */
+typedef void log_fn(void *data, int level, char *message, size_t length);
+typedef CUresult log_register_fn(log_fn *fn, void *data, void **handlep);
+typedef CUresult log_unregister_fn(void *handle);
+
+static struct {
+	log_register_fn *add;		/* NULL: the driver keeps no log */
+	log_unregister_fn *remove;
+} logs;
+
+/* ---- the driver's log ----------------------------------------------------- */
+
+static void *entry_point(const char *name)
+{
+	enum cudaDriverEntryPointQueryResult status;
+	void *fn = NULL;
+	cudaError_t code = cudaGetDriverEntryPointByVersion(name, &fn, LOGS_VERSION,
+							    cudaEnableDefault, &status);
+
+	if (code == cudaSuccess && status == cudaDriverEntryPointSuccess)
+		return fn;
+	(void)cudaGetLastError();
+	return NULL;
+}
+
+void rnl__cuda_guard_init(void)
+{
+	logs.add = (log_register_fn *)entry_point("cuLogsRegisterCallback");
+	logs.remove = (log_unregister_fn *)entry_point("cuLogsUnregisterCallback");
+	if (!logs.remove)
+		logs.add = NULL;
+}
+
+/*
+ * A line is [time][thread][source][severity][entry point] and a text, or the text alone: the
+ * first name of a call in it is the refused call.
+ */
+static void read_log(void *unused, int level, char *message, size_t length)
+{
+	struct rnl__guarded *guarded = rnl__thread.guard;
+	const char *end = message + length;
+	size_t n = 0;
+
+	(void)unused;
+	(void)level;
+	if (!guarded || guarded->call[0])
+		return;
+	for (const char *at = message; at + 3 < end; at++) {
+		if (at[0] != 'c' || at[1] != 'u' || (at > message && isalnum((unsigned char)at[-1])))
+			continue;
+		if (!isupper((unsigned char)at[2]) && strncmp(at, "cuda", 4))
+			continue;
+		while (at + n < end && n < sizeof(guarded->call) - 1 &&
+		       (isalnum((unsigned char)at[n]) || at[n] == '_')) {
+			guarded->call[n] = at[n];
+			n++;
+		}
+		guarded->call[n] = '\0';
+		return;
+	}
+}
+
+/* ---- the thread's mode ----------------------------------------------------- */
+
+static _Thread_local struct {
+	enum cudaStreamCaptureMode before;
+	void *log;			/* NULL: none */
+} own __attribute__((tls_model("initial-exec")));
+
+static enum cudaStreamCaptureMode exchange(enum cudaStreamCaptureMode mode)
+{
+	if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess)
+		(void)cudaGetLastError();
+	return mode;
+}
+
+enum cudaStreamCaptureMode rnl__cuda_guard_relax(enum cudaStreamCaptureMode mode)
+{
+	return rnl__thread.guard ? exchange(mode) : mode;
+}
+
+/* ---- what was found -------------------------------------------------------- */
+
+static bool names_one_of(const char *call, const char *const *parts, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		if (strstr(call, parts[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Whether cudaErrorStreamCaptureUnsupported stands for a wait or for memory. */
+static unsigned refused(const struct rnl__guarded *guarded)
+{
+	static const char *const waits[] = { "Synchronize", "Query", "ElapsedTime", "Memcpy", "Memset" };
+	static const char *const memory[] = { "lloc", "Free", "HostRegister", "HostUnregister",
+					      "MemGetInfo" };
+
+	if (names_one_of(guarded->call, waits, sizeof(waits) / sizeof(waits[0])))
+		return RNL__WAITED;
+	if (names_one_of(guarded->call, memory, sizeof(memory) / sizeof(memory[0])))
+		return RNL__MADE_MEMORY;
+	return RNL__WAITED_OR_MADE;
+}
+
+static unsigned finding_of(const struct rnl__guarded *guarded, int code)
+{
+	switch (code) {
+	case cudaErrorStreamCaptureImplicit:
+		return RNL__LEGACY_STREAM;
+	case cudaErrorStreamCaptureUnsupported:
+		return refused(guarded);
+	default:
+		return 0;
+	}
+}
+
+/* Says what was found; @end: the code of the capture's end. */
+static void judge(struct rnl__guarded *guarded, cudaError_t end)
+{
+	unsigned found = finding_of(guarded, guarded->code) |
+			 finding_of(guarded, guarded->unit_code) | finding_of(guarded, (int)end);
+
+	if (end != cudaSuccess || guarded->code || guarded->unit_code)
+		guarded->again = true;
+	/* The function went on after the first refused call, or cleared that call's error. */
+	if (!found && end == cudaErrorStreamCaptureInvalidated) {
+		found = guarded->call[0] ? refused(guarded) & ~(unsigned)RNL__WAITED_OR_MADE : 0;
+		if (!found)
+			found = RNL__UNCLEAR;
+	}
+	guarded->found |= found;
+	if (!guarded->code)
+		guarded->code = guarded->unit_code ? guarded->unit_code : (int)end;
+}
+
+/* ---- what was captured ------------------------------------------------------- */
+
+static bool is_pageable(const void *mem)
+{
+	struct cudaPointerAttributes attributes;
+
+	if (!mem)
+		return false;
+	if (cudaPointerGetAttributes(&attributes, mem) == cudaSuccess)
+		return attributes.type == cudaMemoryTypeUnregistered;
+	(void)cudaGetLastError();
+	return false;
+}
+
+static bool copies_pageable(cudaGraphNode_t node)
+{
+	enum cudaGraphNodeType type;
+	struct cudaMemcpy3DParms parms;
+
+	if (cudaGraphNodeGetType(node, &type) != cudaSuccess || type != cudaGraphNodeTypeMemcpy ||
+	    cudaGraphMemcpyNodeGetParams(node, &parms) != cudaSuccess) {
+		(void)cudaGetLastError();
+		return false;
+	}
+	/* Memory that the capture itself allocates has no attributes yet, and is the device's. */
+	return (parms.kind != cudaMemcpyDeviceToHost && parms.kind != cudaMemcpyDeviceToDevice &&
+		is_pageable(parms.srcPtr.ptr)) ||
+	       (parms.kind != cudaMemcpyHostToDevice && parms.kind != cudaMemcpyDeviceToDevice &&
+		is_pageable(parms.dstPtr.ptr));
+}
+
+/* How many nodes a graph has; notes copies of pageable memory. */
+static size_t look_at(struct rnl__guarded *guarded, cudaGraph_t graph)
+{
+	cudaGraphNode_t *nodes;
+	size_t nr = 0;
+
+	if (!graph || cudaGraphGetNodes(graph, NULL, &nr) != cudaSuccess || !nr) {
+		(void)cudaGetLastError();
+		return 0;
+	}
+	nodes = calloc(nr, sizeof(*nodes));
+	if (!nodes || cudaGraphGetNodes(graph, nodes, &nr) != cudaSuccess) {
+		(void)cudaGetLastError();
+		free(nodes);
+		return nr;
+	}
+	for (size_t i = 0; i < nr; i++) {
+		if (copies_pageable(nodes[i])) {
+			guarded->found |= RNL__PAGEABLE_COPY;
+			/*
+			 * A graph reads the memory when it runs: a stack's memory is gone by then.
+			 */
+			guarded->again = true;
+		}
+	}
+	free(nodes);
+	return nr;
+}
+
+/* Destroys a graph; a failure is no error of the job. */
+static void destroy(cudaGraph_t graph)
+{
+	if (graph && cudaGraphDestroy(graph) != cudaSuccess)
+		(void)cudaGetLastError();
+}
+
+static cudaError_t launch(cudaGraph_t graph, cudaStream_t stream)
+{
+	cudaGraphExec_t exec;
+	cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
+
+	if (code != cudaSuccess)
+		return code;
+	code = cudaGraphLaunch(exec, stream);
+	/* CUDA frees a graph that runs when it has run. */
+	if (cudaGraphExecDestroy(exec) != cudaSuccess)
+		(void)cudaGetLastError();
+	return code;
+}
+
+/* ---- begin, end ---------------------------------------------------------------- */
+
+static bool has_other(cudaStream_t stream)
+{
+	return stream != cudaStreamPerThread;
+}
+
+cudaError_t rnl__cuda_guard_begin(struct rnl__guarded *guarded, cudaStream_t stream)
+{
+	const enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+	cudaGraph_t graph = NULL;
+	cudaError_t code;
+
+	(void)guarded;
+	code = cudaStreamBeginCapture(stream, mode);
+	if (code != cudaSuccess)
+		return code;
+	if (has_other(stream)) {
+		code = cudaStreamBeginCapture(cudaStreamPerThread, mode);
+		if (code != cudaSuccess) {
+			(void)cudaStreamEndCapture(stream, &graph);
+			destroy(graph);
+			return code;
+		}
+	}
+	own.before = exchange(mode);
+	own.log = NULL;
+	if (logs.add && logs.add(read_log, NULL, &own.log) != CUDA_SUCCESS)
+		own.log = NULL;
+	return cudaSuccess;
+}
+
+cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t stream)
+{
+	const cudaStream_t streams[2] = { stream, cudaStreamPerThread };
+	const unsigned nr = has_other(stream) ? 2 : 1;
+	cudaGraph_t graphs[2] = { NULL, NULL };
+	cudaError_t end = cudaSuccess, code;
+	size_t nodes[2] = { 0, 0 };
+
+	if (own.log)
+		(void)logs.remove(own.log);
+	for (unsigned i = 0; i < nr; i++) {
+		code = cudaStreamEndCapture(streams[i], &graphs[i]);
+		if (code != cudaSuccess)
+			(void)cudaGetLastError();
+		/* Of two codes, the one that says more than "invalidated" counts. */
+		if (code != cudaSuccess &&
+		    (end == cudaSuccess || end == cudaErrorStreamCaptureInvalidated))
+			end = code;
+	}
+	(void)exchange(own.before);
+	judge(guarded, end);
+	code = cudaSuccess;
+	for (unsigned i = 0; i < nr; i++)
+		nodes[i] = look_at(guarded, graphs[i]);
+	for (unsigned i = 0; i < nr; i++) {
+		if (code == cudaSuccess && nodes[i] && !guarded->again &&
+		    !(guarded->strict && guarded->found))
+			code = launch(graphs[i], streams[i]);
+		destroy(graphs[i]);
+	}
+	return code;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA device's guard: a job's function under stream capture, and what is found of it.
+ *
+ * DESIGN
+ *	The worker's stream is captured in thread-local mode.  A private stream is
+ *	non-blocking, and a legacy call has no effect on it; so then the thread's default
+ *	stream is captured, too.  The graph is instantiated and launched, once, where its
+ *	work was issued: so the work keeps its place in the stream.
+ *	At other times a thread's mode is relaxed, in which CUDA lets cudaMalloc() pass; the
+ *	library's own allocations go back to that mode for themselves.
+ *	CUDA has one code for waits and for memory.  If the driver keeps a log of refused
+ *	calls (12.9), the log has the call's name, else the report names candidates.
+ *	A copy of pageable memory is captured like any other copy: its node has the
+ *	addresses.
+ */
+#ifndef RNL_DEVICE_CUDA_GUARD_H
+#define RNL_DEVICE_CUDA_GUARD_H
+
+#include <cuda_runtime_api.h>
+
+#include "device/device.h"
+
+/* Once, before the first guard. */
+void rnl__cuda_guard_init(void);
+
+cudaError_t rnl__cuda_guard_begin(struct rnl__guarded *guarded, cudaStream_t stream);
+
+/* Fills in what was found; cudaSuccess, or why the captured work could not be launched. */
+cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t stream);
+
+/* Sets the thread's capture mode, if a function is under guard; the mode before. */
+enum cudaStreamCaptureMode rnl__cuda_guard_relax(enum cudaStreamCaptureMode mode);
+
+#endif

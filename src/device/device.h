@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The device seam: what a backend does for the rest of the library.
+ *
+ * DESIGN
+ *	A backend is one table of operations.  None takes a stream: an operation always
+ *	means the implicit stream of the calling thread, rnl__thread.stream, which attach
+ *	made.  An operation returns 0 or a negative errno; the backend alone translates
+ *	CUDA's codes, and leaves the code in rnl__thread.job if a job runs.
+ *	When an operation meets an error that the device does not survive (CUDA calls it
+ *	sticky), device->failed is set, for good.
+ *	Backends know nothing of pools, workers, the states of jobs, and barriers.
+ *
+ *	op		called by	may block	notes
+ *	attach		the thread	yes		owner of the stream from now on; an
+ *							urgent one has the highest priority
+ *	detach		the thread	yes		waits for the stream
+ *	copy, fill,
+ *	launch		attached	as the device	arguments are copied at once; a copy from or
+ *							to pageable memory may hold the caller
+ *	write		attached	as the device	word: from alloc(PINNED), device
+ *							word := value, in stream order, when all
+ *							before it is visible to the host
+ *	event_create	any		yes		a timed event can tell when it was reached
+ *	event_destroy	any		yes		records and waits that were issued go on
+ *	event_record	attached	no		an event belongs to one stream for good
+ *	event_wait	attached	no		the stream waits for the event's last
+ *							record; any thread's event
+ *	event_reached	any		no		1, 0, -EIO
+ *	event_elapsed	any		no		nanoseconds between two timed events, both
+ *							reached; from NULL: by the host's clock,
+ *							-ENOTSUP if the device has another
+ *	idle		attached	no		1: the stream has nothing to do; 0; -EIO.
+ *							On CUDA it takes the driver's lock
+ *	wait		attached	yes		until idle or the deadline
+ *	alloc, free	any		yes		called by rnl__device_alloc(), _free()
+ *			attached	no		SCRATCH: in stream order
+ *	kind_of		any		no		the kind of memory an address is in
+ *	trim		any		yes		gives back memory that is kept for allocs
+ *	guard_begin	attached	no		from here on, what the thread issues is kept
+ *	guard_end	attached	as the device	1: that is issued now; 0: it was thrown away
+ *	errno_of	any		no		of a code that a unit's check() gave
+ *
+ *	Memory.  PINNED and DEVICE memory is ready when alloc returns; the caller frees
+ *	it when no stream uses it any more.  No alloc or free waits for the whole device,
+ *	but CUDA does to free PINNED memory.  SCRATCH is device memory for the calling
+ *	thread's stream alone: what is issued after the alloc may use it, and it is freed
+ *	behind what was issued before the free.
+ *
+ *	Guard.  Between begin and end, rnl__thread.guard is set, and operations that are in
+ *	no stream's order work as ever.  The library issues no waits, events and words
+ *	meanwhile.  SCRATCH that is allocated meanwhile is ready at once.
+ */
+#ifndef RNL_DEVICE_H
+#define RNL_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "sys/atomic.h"
+#include "sys/thread_state.h"
+
+struct rnl__device;
+
+/* Backends define it; one thread alone records an event. */
+struct rnl__event;
+
+struct rnl__stream {
+	struct rnl__device *device;
+	void *native;		/* for rnl_stream() */
+	uint64_t issued;	/* operations, if device->counts */
+};
+
+enum rnl__memory {
+	RNL__PINNED,
+	RNL__DEVICE,
+	RNL__SCRATCH,		/* for alloc and free; kind_of says DEVICE */
+	RNL__PAGEABLE,		/* from kind_of alone: any other memory of the host */
+};
+
+/* Rows of bytes, each `pitch` after the one before. */
+struct rnl__copy {
+	void *dst;
+	const void *src;
+	size_t dst_pitch, src_pitch;	/* not used if there is one row */
+	size_t width, rows;
+};
+
+/* What a job's function did that it should not; bits. */
+enum {
+	RNL__LEGACY_STREAM = 1,		/* used the legacy default stream */
+	RNL__WAITED = 2,		/* waited for a stream, or the device */
+	RNL__MADE_MEMORY = 4,		/* made or freed memory, other than in stream order */
+	RNL__WAITED_OR_MADE = 8,	/* WAITED or MADE_MEMORY: CUDA has one code for both */
+	RNL__PAGEABLE_COPY = 16,	/* copied pageable memory */
+	RNL__UNCLEAR = 32,		/* one of the above, or another thread's legacy call */
+	RNL__NR_FINDINGS = 6,
+};
+
+/* A function under guard. */
+struct rnl__guarded {
+	bool strict;			/* its work is thrown away if anything is found */
+	bool again;			/* its work is thrown away, and it is called again */
+	bool disturbed;			/* another thread came in: nothing is known */
+	bool checked;			/* its job has a check(), so `unit_code` is known */
+	unsigned found;			/* bits, see above */
+	int code, unit_code;		/* the first error: of the library's calls, the unit's */
+	char call[48];			/* the call that the driver refused first; "": not known */
+};
+
+struct rnl__device_ops {
+	int (*attach)(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
+		      struct rnl__stream **streamp);
+	void (*detach)(struct rnl__stream *stream);
+	int (*copy)(const struct rnl__copy *copy);
+	int (*fill)(void *dst, uint8_t value, size_t bytes);
+	int (*launch)(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+		      const void *args);
+	int (*write)(uint32_t *word, uint32_t value);
+	int (*event_create)(struct rnl__device *device, bool timed, struct rnl__event **eventp);
+	void (*event_destroy)(struct rnl__event *event);
+	int (*event_record)(struct rnl__event *event);
+	int (*event_wait)(struct rnl__event *event);
+	int (*event_reached)(struct rnl__event *event);
+	int (*event_elapsed)(struct rnl__event *from, struct rnl__event *to, int64_t *ns);
+	int (*idle)(void);
+	int (*wait)(uint64_t deadline);
+	int (*alloc)(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp);
+	void (*free)(struct rnl__device *device, enum rnl__memory kind, void *mem);
+	enum rnl__memory (*kind_of)(struct rnl__device *device, const void *mem);
+	void (*trim)(struct rnl__device *device);
+	int (*guard_begin)(struct rnl__guarded *guarded);
+	int (*guard_end)(struct rnl__guarded *guarded);
+	int (*errno_of)(struct rnl__device *device, int code);
+};
+
+struct rnl__device {
+	const struct rnl__device_ops *ops;
+	struct rnl_device_info info;
+	bool counts;		/* stream->issued tells whether a job issued work; not on a GPU */
+	bool priorities;	/* an urgent stream's kernels go before others */
+	_Atomic int failed;	/* the code of the sticky error, 0: there was none */
+	_Atomic uint64_t nr_slow; /* figure: calls that allocated, freed, or made an event */
+};
+
+/* Finds a device by name; it lives as long as the process.  0, -EINVAL unknown name, -ENODEV. */
+int rnl__device_open(const char *name, struct rnl__device **devicep);
+
+static inline bool rnl__device_failed(struct rnl__device *device)
+{
+	/* relaxed: the code is set once, and a thread that sees it late meets the error itself */
+	return atomic_load_explicit(&device->failed, memory_order_relaxed) != 0;
+}
+
+/* The device has failed with that code; the first code stays. */
+static inline void rnl__device_fail(struct rnl__device *device, int code)
+{
+	int well = 0;
+
+	/* relaxed: see rnl__device_failed() */
+	atomic_compare_exchange_strong_explicit(&device->failed, &well, code, memory_order_relaxed,
+						memory_order_relaxed);
+}
+
+/* Counts calls that take the driver long, so that a test can see that no job makes one. */
+static inline void rnl__device_count_slow(struct rnl__device *device)
+{
+	rnl__figure_add_any(&device->nr_slow, 1);
+}
+
+/* A function under guard makes the library allocate or free. */
+static inline void rnl__device_note_slow(enum rnl__memory kind)
+{
+	if (rnl__thread.guard && kind == RNL__PINNED)
+		rnl__thread.guard->found |= RNL__MADE_MEMORY;
+}
+
+static inline int rnl__device_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes,
+				    void **memp)
+{
+	rnl__device_count_slow(device);
+	rnl__device_note_slow(kind);
+	return device->ops->alloc(device, kind, bytes, memp);
+}
+
+static inline void rnl__device_free(struct rnl__device *device, enum rnl__memory kind, void *mem)
+{
+	if (!mem)
+		return;
+	rnl__device_count_slow(device);
+	rnl__device_note_slow(kind);
+	device->ops->free(device, kind, mem);
+}
+
+static inline int rnl__device_event(struct rnl__device *device, bool timed,
+				    struct rnl__event **eventp)
+{
+	rnl__device_count_slow(device);
+	return device->ops->event_create(device, timed, eventp);
+}
+
+/* The backends' devices; 0 or -ENODEV for CUDA's. */
+struct rnl__device *rnl__device_host(void);
+int rnl__device_cuda(int ordinal, struct rnl__device **devicep);
+
+#endif

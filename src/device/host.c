@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The host device: what CUDA means, without a GPU.  Programs are developed on it, sanitizers run
+ * on it, and it is the reference for cuda.c.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/device.h"
+#include "device/host_memory.h"
+#include "device/host_stream.h"
+#include "sys/thread_state.h"
+
+struct host_stream {
+	struct rnl__stream base;
+	struct rnl__host_stream *queue;
+
+	/* Under guard: operations that the end issues, or throws away. */
+	struct rnl__host_op *kept;
+	size_t nr_kept, space;
+};
+
+static struct host_stream *own_stream(void)
+{
+	return (struct host_stream *)rnl__thread.stream;
+}
+
+static int keep(struct host_stream *stream, const struct rnl__host_op *op)
+{
+	if (stream->nr_kept == stream->space) {
+		size_t space = stream->space ? 2 * stream->space : 16;
+		struct rnl__host_op *kept = realloc(stream->kept, space * sizeof(*kept));
+
+		if (!kept)
+			return -ENOMEM;
+		stream->kept = kept;
+		stream->space = space;
+	}
+	stream->kept[stream->nr_kept++] = *op;
+	return 0;
+}
+
+static int issue(const struct rnl__host_op *op)
+{
+	if (rnl__thread.guard)
+		return keep(own_stream(), op);
+	rnl__host_stream_issue(own_stream()->queue, op);
+	own_stream()->base.issued++;
+	return 0;
+}
+
+static int host_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
+		       struct rnl__stream **streamp)
+{
+	struct host_stream *stream;
+	int ret;
+
+	(void)kind;	/* there is no legacy stream, so both kinds are one */
+	(void)urgent;	/* there are no priorities */
+	stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return -ENOMEM;
+	ret = rnl__host_stream_create(&stream->queue);
+	if (ret) {
+		free(stream);
+		return ret;
+	}
+	stream->base.device = device;
+	*streamp = &stream->base;
+	return 0;
+}
+
+static void host_detach(struct rnl__stream *base)
+{
+	struct host_stream *stream = (struct host_stream *)base;
+
+	rnl__host_stream_destroy(stream->queue);
+	free(stream->kept);
+	free(stream);
+}
+
+static int host_copy(const struct rnl__copy *copy)
+{
+	return issue(&(struct rnl__host_op){ .kind = RNL__HOST_COPY, .copy = *copy });
+}
+
+static int host_fill(void *dst, uint8_t value, size_t bytes)
+{
+	/* As CUDA's memset, which refuses pageable memory. */
+	if (rnl__host_memory_kind(dst) == RNL__PAGEABLE)
+		return -EINVAL;
+	return issue(&(struct rnl__host_op){
+		.kind = RNL__HOST_FILL,
+		.fill = { .dst = dst, .value = value, .bytes = bytes },
+	});
+}
+
+static int host_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+		       const void *args)
+{
+	struct rnl__host_op op = {
+		.kind = RNL__HOST_LAUNCH,
+		.launch = { .kernel = kernel, .grid = grid, .block = block },
+	};
+	int ret;
+
+	if (!kernel->host)
+		return -ENOTSUP;
+	/* The limits of every GPU of CUDA 13, so that a program meets them here, too. */
+	if ((uint64_t)block.x * block.y * block.z > 1024 || block.z > 64 || grid.y > 65535 ||
+	    grid.z > 65535 || grid.x > INT32_MAX)
+		return -EINVAL;
+	op.launch.args = malloc(kernel->args_bytes ? kernel->args_bytes : 1);
+	if (!op.launch.args)
+		return -ENOMEM;
+	if (kernel->args_bytes)
+		memcpy(op.launch.args, args, kernel->args_bytes);
+	ret = issue(&op);
+	if (ret)
+		free(op.launch.args);
+	return ret;
+}
+
+static int host_write(uint32_t *word, uint32_t value)
+{
+	return issue(&(struct rnl__host_op){
+		.kind = RNL__HOST_WRITE,
+		.write = { .word = (_Atomic uint32_t *)word, .value = value },
+	});
+}
+
+static int host_event_create(struct rnl__device *device, bool timed, struct rnl__event **eventp)
+{
+	(void)device;
+	(void)timed;	/* every event is timed */
+	return rnl__host_event_create(eventp);
+}
+
+static int host_event_record(struct rnl__event *event)
+{
+	return issue(&(struct rnl__host_op){
+		.kind = RNL__HOST_RECORD,
+		.event = { .event = event, .record = rnl__host_event_next(event) },
+	});
+}
+
+static int host_event_wait(struct rnl__event *event)
+{
+	return issue(&(struct rnl__host_op){
+		.kind = RNL__HOST_WAIT,
+		.event = { .event = event, .record = rnl__host_event_last(event) },
+	});
+}
+
+static int host_event_reached(struct rnl__event *event)
+{
+	return rnl__host_event_reached(event);
+}
+
+static int host_event_elapsed(struct rnl__event *from, struct rnl__event *to, int64_t *ns)
+{
+	*ns = (int64_t)(rnl__host_event_time(to) - (from ? rnl__host_event_time(from) : 0));
+	return 0;
+}
+
+static int host_idle(void)
+{
+	return rnl__host_stream_idle(own_stream()->queue);
+}
+
+static int host_wait(uint64_t deadline)
+{
+	return rnl__host_stream_wait(own_stream()->queue, deadline);
+}
+
+static int host_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
+{
+	/* A GPU refuses more than it has; the kernel would promise it. */
+	if (bytes > device->info.memory_bytes)
+		return -ENOMEM;
+	return rnl__host_memory_alloc(kind, bytes, memp);
+}
+
+static void host_free(struct rnl__device *device, enum rnl__memory kind, void *mem)
+{
+	(void)device;
+	rnl__host_memory_forget(mem);
+	if (kind == RNL__SCRATCH)
+		(void)issue(&(struct rnl__host_op){ .kind = RNL__HOST_FREE, .mem = mem });
+	else
+		rnl__host_memory_free(mem);
+}
+
+static enum rnl__memory host_kind_of(struct rnl__device *device, const void *mem)
+{
+	(void)device;
+	return rnl__host_memory_kind(mem);
+}
+
+static void host_trim(struct rnl__device *device)
+{
+	(void)device;	/* keeps nothing */
+}
+
+static int host_guard_begin(struct rnl__guarded *guarded)
+{
+	(void)guarded;
+	own_stream()->nr_kept = 0;
+	return 0;
+}
+
+static int host_guard_end(struct rnl__guarded *guarded)
+{
+	struct host_stream *stream = own_stream();
+	const bool go = !guarded->again && !(guarded->strict && guarded->found);
+
+	for (size_t i = 0; i < stream->nr_kept; i++) {
+		if (go)
+			(void)issue(&stream->kept[i]);
+		else if (stream->kept[i].kind == RNL__HOST_LAUNCH)
+			free(stream->kept[i].launch.args);
+	}
+	return go;
+}
+
+static int host_errno_of(struct rnl__device *device, int code)
+{
+	(void)device;
+	return code ? -EIO : 0;
+}
+
+static const struct rnl__device_ops ops = {
+	.attach = host_attach,
+	.detach = host_detach,
+	.copy = host_copy,
+	.fill = host_fill,
+	.launch = host_launch,
+	.write = host_write,
+	.event_create = host_event_create,
+	.event_destroy = rnl__host_event_destroy,
+	.event_record = host_event_record,
+	.event_wait = host_event_wait,
+	.event_reached = host_event_reached,
+	.event_elapsed = host_event_elapsed,
+	.idle = host_idle,
+	.wait = host_wait,
+	.alloc = host_alloc,
+	.free = host_free,
+	.kind_of = host_kind_of,
+	.trim = host_trim,
+	.guard_begin = host_guard_begin,
+	.guard_end = host_guard_end,
+	.errno_of = host_errno_of,
+};
+
+static struct rnl__device device = {
+	.ops = &ops,
+	.info = {
+		.size = sizeof(struct rnl_device_info),
+		.stream_writes = 1,
+		.name = "host",
+	},
+	.counts = true,
+};
+
+static uint64_t sysconf_or_0(int name)
+{
+	long n = sysconf(name);
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static void init(void)
+{
+	device.info.nr_multiprocessors = (uint32_t)sysconf_or_0(_SC_NPROCESSORS_ONLN);
+	device.info.memory_bytes = sysconf_or_0(_SC_PHYS_PAGES) * sysconf_or_0(_SC_PAGESIZE);
+}
+
+struct rnl__device *rnl__device_host(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, init);
+	return &device;
+}

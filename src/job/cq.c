@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* Completion queues: completed jobs for an event loop; cq.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "sys/atomic.h"
+#include "sys/clock.h"
+#include "job/cq.h"
+#include "job/job.h"
+#include "sys/latch.h"
+#include "sys/thread_state.h"
+
+struct rnl_cq {
+	/* The workers' line ... */
+	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl_job *) head; /* newest job, NULL or ARMED */
+	/* ... and the reader's. */
+	_Alignas(RNL__CACHE_LINE) struct rnl_job *first; /* taken off the list, oldest first */
+	bool armed;			/* the reader has armed, and not seen a job since */
+	bool told;			/* the descriptor is readable, or about to be */
+	int fd;
+	unsigned generation;
+	_Atomic uint32_t reaping;	/* a thread is in reap or wait */
+	_Atomic uint32_t writing;	/* latch: an arming whose write is due */
+};
+
+/* The head of an empty list whose next push writes to the descriptor; it is no job. */
+static struct rnl_job armed_mark;
+#define ARMED (&armed_mark)
+
+static int check(const struct rnl_cq *cq)
+{
+	return cq ? rnl__generation_check(cq->generation) : -EINVAL;
+}
+
+/* ---- the workers' side --------------------------------------------------- */
+
+static void make_readable(struct rnl_cq *cq)
+{
+	const uint64_t one = 1;
+	int saved = errno;
+
+	/* It fails only after 2^64 - 2 writes: the descriptor is readable then. */
+	if (write(cq->fd, &one, sizeof(one)) < 0)
+		errno = saved;
+}
+
+void rnl__cq_push_chain(struct rnl_cq *cq, struct rnl_job *oldest, struct rnl_job *newest)
+{
+	struct rnl_job *head = rnl__peek(&cq->head);
+
+	do {
+		oldest->link = head == ARMED ? NULL : head;
+		/*
+		 * [cq.P1] release: the jobs, and what they did, to the reader; pairs with
+		 * [cq.T1].  acquire: the reader counted `writing` before it armed; pairs
+		 * with [cq.A1].
+		 */
+	} while (!atomic_compare_exchange_weak_explicit(&cq->head, &head, newest,
+							memory_order_acq_rel,
+							memory_order_relaxed));
+	if (head != ARMED)
+		return;
+	make_readable(cq);
+	/* [cq.W1] The drop: the queue may be gone afterwards; pairs with [latch.W1] */
+	(void)rnl__latch_drop(&cq->writing, 1);
+}
+
+void rnl__cq_push(struct rnl_cq *cq, struct rnl_job *job)
+{
+	rnl__cq_push_chain(cq, job, job);
+}
+
+/* ---- the reader's side --------------------------------------------------- */
+
+/* Takes all pushed jobs, the oldest first.  It disarms an empty list. */
+static struct rnl_job *take_all(struct rnl_cq *cq)
+{
+	/* [cq.T1] acquire: the jobs, and what they did; pairs with [cq.P1] */
+	struct rnl_job *job = atomic_exchange_explicit(&cq->head, NULL, memory_order_acquire);
+	struct rnl_job *next, *first = NULL;
+
+	if (job == ARMED) {
+		/* No job was pushed, so no worker writes. */
+		(void)rnl__latch_drop(&cq->writing, 1);
+		return NULL;
+	}
+	for (; job; job = next) {
+		next = job->link;
+		job->link = first;
+		first = job;
+	}
+	return first;
+}
+
+static bool pushed(struct rnl_cq *cq)
+{
+	/* relaxed: a look; take_all() acquires */
+	struct rnl_job *head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	return head && head != ARMED;
+}
+
+static void make_unreadable(struct rnl_cq *cq)
+{
+	int saved = errno;
+	uint64_t count;
+
+	if (read(cq->fd, &count, sizeof(count)) < 0)
+		errno = saved;		/* EAGAIN: it was not readable */
+	cq->told = false;
+}
+
+/* Arms an empty list.  False: jobs came meanwhile. */
+static bool arm(struct rnl_cq *cq)
+{
+	struct rnl_job *none = NULL;
+
+	/* Swallows the write for the last arming, and late ones. */
+	make_unreadable(cq);
+	if (cq->armed) {
+		/* We may have swallowed the write for a job that is there now. */
+		cq->armed = !pushed(cq);
+		return cq->armed;
+	}
+	rnl__latch_add(&cq->writing, 1);
+	/* [cq.A1] release: `writing` is counted before a push can drop it; pairs with [cq.P1] */
+	cq->armed = atomic_compare_exchange_strong_explicit(&cq->head, &none, ARMED,
+							    memory_order_release,
+							    memory_order_relaxed);
+	if (!cq->armed)
+		(void)rnl__latch_drop(&cq->writing, 1);
+	return cq->armed;
+}
+
+static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
+{
+	unsigned nr = 0;
+
+	for (;;) {
+		for (; cq->first && nr < max; nr++) {
+			jobs[nr] = cq->first;
+			cq->first = cq->first->link;
+			rnl__job_drop(jobs[nr]);
+		}
+		if (nr == max)
+			break;
+		if (pushed(cq)) {
+			cq->first = take_all(cq);
+			/* The worker that replaced ARMED writes. */
+			cq->told = cq->told || cq->armed;
+			cq->armed = false;
+		} else if (arm(cq)) {
+			return nr;
+		}
+	}
+	/* The list was not seen empty, so the reader is to come again. */
+	if (!cq->told)
+		make_readable(cq);
+	cq->told = true;
+	return nr;
+}
+
+/* There is one reader at a time. */
+static int enter(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
+{
+	int ret = check(cq);
+
+	if (ret)
+		return ret;
+	if (!jobs || !max)
+		return -EINVAL;
+	/* [cq.E1] acquire: the queue as the last reader left it; pairs with [cq.E2] */
+	return atomic_exchange_explicit(&cq->reaping, 1, memory_order_acquire) ? -EBUSY : 0;
+}
+
+static void leave(struct rnl_cq *cq)
+{
+	/* [cq.E2] release: the queue, to the next reader; pairs with [cq.E1] */
+	atomic_store_explicit(&cq->reaping, 0, memory_order_release);
+}
+
+int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
+{
+	int ret = enter(cq, jobs, max);
+
+	if (ret)
+		return ret;
+	ret = (int)reap(cq, jobs, max < INT_MAX ? max : INT_MAX);
+	leave(cq);
+	return ret;
+}
+
+/* Waits until the descriptor is readable; false: the deadline has passed. */
+static bool wait_readable(struct rnl_cq *cq, uint64_t deadline)
+{
+	struct pollfd fd = { .fd = cq->fd, .events = POLLIN };
+	uint64_t now = rnl__now(), left = deadline - now;
+	struct timespec ts = {
+		.tv_sec = (time_t)(left / 1000000000u),
+		.tv_nsec = (long)(left % 1000000000u),
+	};
+	int saved = errno;
+
+	if (now >= deadline)
+		return false;
+	(void)ppoll(&fd, 1, deadline == RNL__NEVER ? NULL : &ts, NULL);
+	errno = saved;
+	return true;
+}
+
+int rnl_cq_wait(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max, int64_t timeout_ns)
+{
+	int ret = enter(cq, jobs, max);
+	uint64_t deadline;
+
+	if (ret)
+		return ret;
+	deadline = rnl__deadline(timeout_ns);
+	max = max < INT_MAX ? max : INT_MAX;
+	while (!(ret = (int)reap(cq, jobs, max))) {
+		if (!wait_readable(cq, deadline)) {
+			ret = -ETIMEDOUT;
+			break;
+		}
+	}
+	leave(cq);
+	return ret;
+}
+
+/* ---- its life ------------------------------------------------------------ */
+
+int rnl_cq_create(struct rnl_cq **cqp)
+{
+	struct rnl_cq *cq;
+	int ret;
+
+	if (!cqp)
+		return -EINVAL;
+	ret = rnl__generation_start();
+	if (ret)
+		return ret;
+	cq = aligned_alloc(RNL__CACHE_LINE, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	*cq = (struct rnl_cq){
+		.head = ARMED, .armed = true, .writing = RNL__LATCH_ONE,
+		.generation = rnl__generation,
+	};
+	cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (cq->fd < 0) {
+		ret = -errno;
+		free(cq);
+		return ret;
+	}
+	*cqp = cq;
+	return 0;
+}
+
+void rnl_cq_destroy(struct rnl_cq *cq)
+{
+	struct rnl_job *jobs[64];
+
+	if (check(cq))
+		return;		/* no queue, or a parent's */
+	while (reap(cq, jobs, 64))
+		;
+	(void)take_all(cq);	/* disarms */
+	/* A worker whose job we took may not have written yet. */
+	rnl__latch_wait(&cq->writing, 0, RNL__NEVER);
+	close(cq->fd);
+	free(cq);
+}
+
+int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq)
+{
+	int ret = cq ? check(cq) : 0;
+
+	if (!ret)
+		ret = rnl__job_settable(job);
+	if (ret)
+		return ret;
+	if (job->on_done && cq)
+		return -EINVAL;
+	job->cq = cq;
+	return 0;
+}
+
+int rnl_cq_fd(struct rnl_cq *cq)
+{
+	int ret = check(cq);
+
+	return ret ? ret : cq->fd;
+}

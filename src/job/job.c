@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs: their init, their settings, and waits until they are done; job.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "job/job.h"
+#include "pool/pool.h"
+#include "sys/thread_state.h"
+#include "job/waits.h"
+
+int rnl__job_check(const struct rnl_job *job)
+{
+	if (!job || !rnl__job_pool(job))
+		return -EINVAL;
+	/* relaxed: as rnl__job_pool() */
+	return rnl__generation_check(atomic_load_explicit(
+		rnl__atomic((uint32_t *)&job->generation), memory_order_relaxed));
+}
+
+int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job))
+{
+	if (!job || !fn)
+		return -EINVAL;
+	memset(job, 0, sizeof(*job));
+	job->fn = fn;
+	return 0;
+}
+
+int rnl__job_settable(const struct rnl_job *job)
+{
+	int ret;
+
+	if (!job || !job->fn)
+		return -EINVAL;
+	ret = rnl__job_pool(job) ? rnl__job_check(job) : 0;
+	if (ret)
+		return ret;
+	return rnl__latch_open(rnl__job_latch(job)) ? 0 : -EBUSY;
+}
+
+void rnl__job_enqueued(struct rnl_job *job)
+{
+	uint32_t phase = RNL__JOB_NOTICE;
+
+	/* relaxed: this or a cancel is first, and in both cases the job is queued now */
+	atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase, RNL__JOB_QUEUED,
+						memory_order_relaxed, memory_order_relaxed);
+}
+
+static bool in_phase(struct rnl_job *job, uint32_t phase)
+{
+	/* relaxed: the caller orders it */
+	return atomic_load_explicit(rnl__job_phase(job), memory_order_relaxed) == phase;
+}
+
+bool rnl__job_cancelled(struct rnl_job *job)
+{
+	return in_phase(job, RNL__JOB_CANCELLED);
+}
+
+uint32_t rnl__job_cancel(struct rnl_job *job)
+{
+	uint32_t phase = rnl__peek(rnl__job_phase(job));
+
+	/* [job.P2] acq_rel: this or the start changes the word first; pairs with [job.P1] */
+	while ((phase == RNL__JOB_QUEUED || phase == RNL__JOB_NOTICE) &&
+	       !atomic_compare_exchange_weak_explicit(rnl__job_phase(job), &phase,
+						      RNL__JOB_CANCELLED,
+						      memory_order_acq_rel,
+						      memory_order_acquire))
+		;
+	return phase;
+}
+
+/* ---- public: settings ---------------------------------------------------- */
+
+static int set_flag(struct rnl_job *job, unsigned flag, bool on)
+{
+	int ret = rnl__job_settable(job);
+
+	if (!ret)
+		job->flags = (uint16_t)(on ? job->flags | flag : job->flags & ~flag);
+	return ret;
+}
+
+int rnl_job_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job))
+{
+	int ret = rnl__job_settable(job);
+
+	if (ret)
+		return ret;
+	if (job->cq && fn)
+		return -EINVAL;
+	job->on_done = fn;
+	return 0;
+}
+
+int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns)
+{
+	int ret = set_flag(job, RNL__JOB_DEADLINE, timeout_ns >= 0);
+
+	if (!ret)
+		job->deadline_ns = (uint64_t)timeout_ns;
+	return ret;
+}
+
+int rnl_job_urgent(struct rnl_job *job, int urgent)
+{
+	return set_flag(job, RNL__JOB_URGENT, urgent);
+}
+
+/* ---- public: whether it is done ------------------------------------------ */
+
+int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
+{
+	int ret = rnl__job_check(job);
+	uint64_t deadline, begin;
+	struct rnl_pool *pool;
+
+	if (ret || rnl__latch_open(rnl__job_latch(job)))
+		return ret;
+	if (rnl__pool_worker(rnl__job_pool(job)))
+		return -EBUSY;
+	deadline = rnl__deadline(timeout_ns);
+	/* A job in its completion queue may outlive its pool. */
+	if (in_phase(job, RNL__JOB_DONE))
+		return rnl__latch_wait(rnl__job_latch(job), 0, deadline);
+	pool = rnl__job_pool(job);
+	begin = rnl__waits_begin(pool);
+	ret = rnl__latch_wait(rnl__job_latch(job), pool->spin_ns, deadline);
+	rnl__waits_end(pool, begin, job);
+	return ret;
+}
+
+int rnl_job_test(struct rnl_job *job)
+{
+	int ret = rnl__job_check(job);
+
+	return ret ? ret : rnl__latch_open(rnl__job_latch(job));
+}
+
+int rnl_job_result(const struct rnl_job *job)
+{
+	int ret = rnl__job_check(job);
+
+	if (ret)
+		return ret;
+	return rnl__latch_open(rnl__job_latch(job)) ? job->result : -EBUSY;
+}
+
+int rnl_job_device_error(const struct rnl_job *job)
+{
+	if (!job || !rnl__latch_open(rnl__job_latch(job)))
+		return 0;
+	/* A job that succeeded has handled the CUDA errors in its function. */
+	return job->result < 0 ? job->device_error : 0;
+}

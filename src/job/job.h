@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A job's life.
+ *
+ * DESIGN
+ *	                         submit
+ *	                           |
+ *	                       accepted -----------+--------------------+
+ *	                           |               | after a barrier    | rnl_submit_when()
+ *	   choose.c: a worker      |            deferred              notice
+ *	                           |               | its jobs issued    | the mark, a cancel,
+ *	                           v               v                    v or a close
+ *	                        queued <-----------+--------------------+
+ *	                           |
+ *	   run.c: its worker  +----+-- cancelled, timed out, refused: not called -----+
+ *	   takes it           v                                                       |
+ *	                       started --- its function left nothing on the stream ---+
+ *	                           |                                                  |
+ *	   run.c: a mark is        v                                                  |
+ *	   behind it            issued                                                |
+ *	                           |                                                  |
+ *	   complete.c: the         v                                                  v
+ *	   device is there      passed ---------------------------------------------> done
+ *
+ *	A job that fails goes the same way; a device that fails makes all issued jobs passed,
+ *	with -EIO.
+ *	`state` is a latch that counts 1 from the accepted submit until the job is done.  The
+ *	drop of this latch is the last touch of the job by the library: so a waiter may reuse
+ *	the memory at once.  If the job names a completion queue, its reap drops the latch.
+ *	`phase` says whether the job may still be cancelled.  Its start and its cancel both
+ *	exchange the phase, so one of them is first.
+ *	Model: tests/model/cancel.pml.
+ */
+#ifndef RNL_JOB_H
+#define RNL_JOB_H
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include <runnel.h>
+
+#include "pool/job_flags.h"
+#include "sys/fence.h"
+#include "sys/latch.h"
+
+enum {
+	RNL__JOB_NOTICE = 1,	/* waits for its water mark */
+	RNL__JOB_QUEUED,
+	RNL__JOB_STARTED,
+	RNL__JOB_CANCELLED,
+	RNL__JOB_DONE,
+};
+
+static inline _Atomic uint32_t *rnl__job_latch(const struct rnl_job *job)
+{
+	return rnl__atomic((uint32_t *)&job->state);
+}
+
+static inline _Atomic uint32_t *rnl__job_phase(const struct rnl_job *job)
+{
+	return rnl__atomic((uint32_t *)&job->phase);
+}
+
+/* The pool of the last accepted submit; NULL if there was none. */
+static inline struct rnl_pool *rnl__job_pool(const struct rnl_job *job)
+{
+	/* relaxed: the caller knows of the submit */
+	return atomic_load_explicit(rnl__atomic((struct rnl_pool **)&job->pool),
+				    memory_order_relaxed);
+}
+
+/* Claims a job for a submit: 0, -EBUSY it is not done, -EINVAL no job. */
+static inline int rnl__job_claim(struct rnl_job *job)
+{
+	uint32_t word;
+
+	if (!job || !job->fn)
+		return -EINVAL;
+	word = rnl__peek(rnl__job_latch(job)) & RNL__LATCH_SLEEPER;
+	/*
+	 * [job.S1] acquire: the last run has ended, so the job may be overwritten; pairs
+	 * with [latch.D1].  Two submits of one job meet here.
+	 */
+	while (!atomic_compare_exchange_weak_explicit(rnl__job_latch(job), &word,
+						      word | RNL__LATCH_ONE,
+						      memory_order_acquire,
+						      memory_order_relaxed)) {
+		if (word >= RNL__LATCH_ONE)
+			return -EBUSY;
+	}
+	return 0;
+}
+
+/*
+ * Gives a job back to the caller: after a claim that was not accepted, or when the job is done.
+ * It may be gone on return.
+ */
+static inline void rnl__job_drop(struct rnl_job *job)
+{
+	(void)rnl__latch_drop(rnl__job_latch(job), 1);
+}
+
+/* From here on the job may be cancelled; @phase: QUEUED or NOTICE. */
+static inline void rnl__job_accepted(struct rnl_job *job, uint32_t phase)
+{
+	/* relaxed: a thread that cancels the job knows of the submit */
+	atomic_store_explicit(rnl__job_phase(job), phase, memory_order_relaxed);
+}
+
+/* Return: whether its function is to run, since it was not cancelled.  A full barrier. */
+static inline bool rnl__job_start(struct rnl_job *job)
+{
+	uint32_t phase = RNL__JOB_QUEUED;
+	bool started;
+
+	/*
+	 * [job.P1] acq_rel: this or a cancel changes the word first; pairs with
+	 * [job.P2].  And a full barrier, with rnl__mb_after_rmw(): the job was taken
+	 * before the look for submits that wait for space; pairs with [bell.L2].  And a worker that has woken says that
+	 * it is awake before rnl__share_queue() looks whether its queue has more jobs,
+	 * or a submit would leave such a job to that worker; pairs with [queue.E1].
+	 */
+	started = atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase,
+							  RNL__JOB_STARTED, memory_order_acq_rel,
+							  memory_order_acquire);
+	rnl__mb_after_rmw();
+	return started;
+}
+
+/* Sets the result; then the job is dropped, or pushed on its completion queue. */
+static inline void rnl__job_set_result(struct rnl_job *job, int result)
+{
+	job->result = result;
+	/* relaxed: a concurrent cancel returns -EBUSY or -EALREADY */
+	atomic_store_explicit(rnl__job_phase(job), RNL__JOB_DONE, memory_order_relaxed);
+}
+
+/*
+ * Whether the job was submitted, in this process: 0, -EINVAL, -EOWNERDEAD.  If the job is done,
+ * its pool may be gone.
+ */
+int rnl__job_check(const struct rnl_job *job);
+
+/* Whether the job may be changed: 0; -EINVAL no job; -EBUSY not done; -EOWNERDEAD. */
+int rnl__job_settable(const struct rnl_job *job);
+
+/* A notice is going to be queued. */
+void rnl__job_enqueued(struct rnl_job *job);
+
+/* Whether a notice was cancelled. */
+bool rnl__job_cancelled(struct rnl_job *job);
+
+/* Cancels a job that has not started.  Return: its phase before. */
+uint32_t rnl__job_cancel(struct rnl_job *job);
+
+#endif

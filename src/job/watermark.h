@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Water marks: notices that are queued once the pool is as full, or as empty, as their mark says.
+ *
+ * DESIGN
+ *	A notice is a job that waits for its mark in a list of the pool, outside of the queues.
+ *	A thread that sees the mark reached takes the whole list, and queues its jobs.  While
+ *	no notice waits, the look costs one load.
+ *	Submits look at the high mark when they find more than its share in a worker's queue.
+ *	Workers look at the low mark when they fall idle, and after as many jobs as the
+ *	distance to the mark asks for.
+ *	Both have changed a queue before they look for notices; a notice is pushed before its
+ *	submit looks at the queues.  A full barrier stands between the two steps on both sides,
+ *	so one side sees the other.
+ */
+#ifndef RNL_WATERMARK_H
+#define RNL_WATERMARK_H
+
+#include <stdint.h>
+
+#include <runnel.h>
+
+/* How many notices were ever cancelled.  Read before a notice is accepted. */
+uint32_t rnl__watermark_cancels(struct rnl_pool *pool);
+
+/*
+ * Puts an accepted notice on the list.  Queues it if its mark is reached, or if it was cancelled
+ * after @cancels was read.
+ */
+void rnl__watermark_wait(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark,
+		     uint32_t cancels);
+
+/* A submit has found more than a share of the mark in a queue, or all queues full. */
+void rnl__watermark_rose(struct rnl_pool *pool);
+void rnl__watermark_refused(struct rnl_pool *pool);
+
+/*
+ * Jobs were taken, and a notice waits for low water.  A full barrier stands between the taking
+ * and this call.  Return: how many more jobs the worker may take before it looks again.
+ */
+uint64_t rnl__watermark_fell(struct rnl_pool *pool);
+
+/* A notice was cancelled: it is queued, to be completed. */
+void rnl__watermark_cancelled(struct rnl_pool *pool);
+
+/* The pool was closed: its notices complete with -ECANCELED. */
+void rnl__watermark_close(struct rnl_pool *pool);
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* Maps: attributes, memory, the begin; map.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/abi.h"
+#include "job/barrier.h"
+#include "sys/clock.h"
+#include "job/job.h"
+#include "map/map.h"
+#include "pool/pool.h"
+#include "job/submit.h"
+
+#define CHUNK_BYTES (8u << 20)	/* enough for the bus; a launch costs little beside it */
+#define CHUNK_BYTES_MIN (256u << 10)
+#define CHUNKS_EACH 4		/* for each worker, before chunks become smaller */
+
+#define IN_FLIGHT_MIN 4		/* jobs, for a GPU alone: a chunk in each stage, and the next */
+#define IN_FLIGHT_BYTES (32u << 20) /* more jobs, up to this, while chunks are small */
+#define STAGED_BYTES (256u << 20) /* of page-locked memory that CPUs fill and empty */
+
+#define FLAGS (RNL_MAP_COPIES_FIRST | RNL_MAP_IN_ORDER | RNL_MAP_TIMED)
+
+/* ---- attributes ---------------------------------------------------------- */
+
+static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+	return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
+static int check_arrays(const struct rnl_map *spec)
+{
+	/* The bytes of a chunk with two halos must fit into 64 bits. */
+	const uint64_t element = spec->in_bytes > spec->out_bytes ? spec->in_bytes : spec->out_bytes;
+
+	if (!spec->in == !spec->read)
+		return -EINVAL;
+	if (spec->out_bytes ? !spec->out == !spec->write : spec->out || spec->write)
+		return -EINVAL;
+	if (spec->nr > UINT64_MAX / 4 / element)
+		return -EINVAL;
+	if (!spec->in || !spec->out)
+		return 0;
+	if (spec->in == spec->out)
+		return spec->in_bytes == spec->out_bytes ? 0 : -EINVAL;
+	return overlap(spec->in, spec->nr * spec->in_bytes, spec->out,
+		       spec->nr * spec->out_bytes) ? -EINVAL : 0;
+}
+
+static int check_map(const struct rnl_map *spec)
+{
+	if (spec->flags & ~(uint32_t)FLAGS || !spec->fn || !spec->in_bytes || !spec->chunk)
+		return -EINVAL;
+	if (spec->halo_before > spec->chunk || spec->halo_after > spec->chunk)
+		return -EINVAL;
+	if (spec->report && rnl__check_out(spec->report, RNL__FIRST_MAP_REPORT))
+		return -EINVAL;
+	return check_arrays(spec);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Elements of a chunk, for RNL_MAP_AUTO. */
+static uint64_t find_chunk(const struct rnl_map *spec, unsigned nr_workers)
+{
+	const uint64_t element = larger(spec->in_bytes, spec->out_bytes);
+	const uint64_t share = spec->nr / (CHUNKS_EACH * nr_workers);
+	uint64_t chunk = smaller(share, CHUNK_BYTES / element);
+
+	chunk = larger(chunk, CHUNK_BYTES_MIN / element);
+	chunk = larger(chunk, larger(spec->halo_before, spec->halo_after));
+	return larger(chunk, 1);
+}
+
+/*
+ * Whose memory an array is; if some of it is pageable, a CPU has to copy all of
+ * it, since the device would make its caller wait.
+ */
+static enum rnl__memory kind_of(struct rnl_pool *pool, const void *mem, uint64_t bytes)
+{
+	const char *last = (const char *)mem + bytes - 1;
+	enum rnl__memory kind;
+
+	if (rnl__pinned_holds(pool->pinned, mem))
+		return RNL__PINNED;
+	kind = pool->device->ops->kind_of(pool->device, mem);
+	return kind == RNL__PAGEABLE ? kind : pool->device->ops->kind_of(pool->device, last);
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static int make_slot(struct rnl__map *map, struct rnl__map_slot *slot)
+{
+	const struct rnl_map *spec = &map->spec;
+	struct rnl_pool *pool = map->pool;
+	void *buf;
+	int ret = 0;
+
+	if (map->stages_in) {
+		ret = rnl__pinned_get(pool->pinned, (spec->halo_before + spec->chunk + spec->halo_after) *
+						    spec->in_bytes, &buf);
+		if (ret)
+			return ret;
+		slot->in = buf;
+	}
+	if (map->stages_out) {
+		ret = rnl__pinned_get(pool->pinned, spec->chunk * spec->out_bytes, &buf);
+		if (ret)
+			return ret;
+		slot->out = buf;
+	}
+	for (int i = 0; !ret && rnl__map_measured(map) && i < RNL__MAP_STAGES; i++) {
+		ret = rnl__event_cache_get(&pool->timers, &slot->begin[i]);
+		if (!ret)
+			ret = rnl__event_cache_get(&pool->timers, &slot->end[i]);
+	}
+	return ret;
+}
+
+static int make_job(struct rnl__map *map, struct rnl__map_job *job)
+{
+	int ret = rnl_job_init(&job->job, rnl__map_job_run);
+
+	job->map = map;
+	if (!ret)
+		ret = rnl_job_on_done(&job->job, rnl__map_job_done);
+	job->job.check = map->spec.check;
+	/* LARGE: the worker's other job is queued behind this one, which must not wait for it. */
+	job->job.flags |= RNL__JOB_LARGE | RNL__JOB_INTERNAL;
+	for (unsigned i = 0; !ret && i < map->per_job; i++)
+		ret = make_slot(map, &job->slots[i]);
+	if (ret)
+		rnl__map_free_job(job);
+	return ret;
+}
+
+/* Makes as many jobs as there is memory for, one at least. */
+static int make_jobs(struct rnl__map *map, unsigned nr)
+{
+	int ret = 0;
+
+	while (map->nr_jobs < nr) {
+		ret = make_job(map, &map->jobs[map->nr_jobs]);
+		if (ret)
+			break;
+		map->nr_jobs++;
+	}
+	return map->nr_jobs ? 0 : ret;
+}
+
+static int make_spans(struct rnl__map *map)
+{
+	if (!map->spec.report || !(map->spec.flags & RNL_MAP_TIMED))
+		return 0;
+	map->spans = calloc(map->nr_chunks, RNL__MAP_STAGES * sizeof(*map->spans));
+	map->work = rnl__overlap_work(RNL__MAP_STAGES * map->nr_chunks);
+	if (!map->spans || !map->work)
+		return -ENOMEM;
+	return rnl__event_cache_get(&map->pool->timers, &map->base);
+}
+
+/* Copies what chunks need of their neighbours, before the neighbours are written over. */
+static int save_borders(struct rnl__map *map)
+{
+	const struct rnl_map *spec = &map->spec;
+	const uint64_t each = (spec->halo_before + spec->halo_after) * spec->in_bytes;
+	const uint64_t bytes = each * (map->nr_chunks - 1);
+	void *mem = NULL;
+	int ret = 0;
+
+	if (spec->in != spec->out || !spec->in || !bytes)
+		return 0;
+	map->borders_pinned = !map->stages_in;
+	if (map->borders_pinned)
+		ret = rnl__pinned_get(map->pool->pinned, bytes, &mem);
+	else
+		mem = malloc(bytes);
+	if (ret || !mem)
+		return ret ? ret : -ENOMEM;
+	map->borders = mem;
+	for (uint64_t i = 1; i < map->nr_chunks; i++) {
+		const uint64_t at = i * spec->chunk;
+		const uint64_t after = smaller(spec->halo_after, spec->nr - at);
+
+		memcpy(rnl__map_border(map, i),
+		       (const char *)spec->in + (at - spec->halo_before) * spec->in_bytes,
+		       (spec->halo_before + after) * spec->in_bytes);
+	}
+	return 0;
+}
+
+static int look_at_arrays(struct rnl__map *map)
+{
+	const struct rnl_map *spec = &map->spec;
+	enum rnl__memory in = RNL__PAGEABLE, out = RNL__PAGEABLE;
+
+	if (spec->in)
+		in = kind_of(map->pool, spec->in, spec->nr * spec->in_bytes);
+	if (spec->out)
+		out = kind_of(map->pool, spec->out, spec->nr * spec->out_bytes);
+	map->stages_in = in == RNL__PAGEABLE;
+	map->stages_out = spec->out_bytes && out == RNL__PAGEABLE;
+	return in == RNL__DEVICE || out == RNL__DEVICE ? -EINVAL : 0;
+}
+
+/*
+ * Jobs that keep the device busy.  Where CPUs copy, all workers do: of a worker's two jobs one
+ * is on the device while the other is copied.  Staged memory is bounded by what caches keep.
+ * A GPU that needs no CPU has one engine for each direction: a few chunks keep it busy, and
+ * more would wait for each other.
+ */
+static uint64_t enough_jobs(const struct rnl__map *map, unsigned nr_workers)
+{
+	const uint64_t in = map->spec.chunk * map->spec.in_bytes, out = map->spec.chunk * map->spec.out_bytes;
+	const uint64_t staged = (map->stages_in ? in : 0) + (map->stages_out ? out : 0);
+
+	if (staged)
+		return larger(nr_workers, STAGED_BYTES / (staged * map->per_job));
+	if (!map->pool->device->info.cuda)
+		return 2 * nr_workers;
+	return larger(IN_FLIGHT_MIN, IN_FLIGHT_BYTES / (larger(in, out) * map->per_job));
+}
+
+static unsigned nr_jobs_for(const struct rnl__map *map, unsigned nr_workers)
+{
+	const uint64_t wanted = (map->nr_chunks + map->per_job - 1) / map->per_job;
+	const uint64_t jobs = smaller(2 * nr_workers, enough_jobs(map, nr_workers));
+
+	return (unsigned)smaller(wanted, jobs);
+}
+
+static int make_map(struct rnl__map **mapp, struct rnl_pool *pool, const struct rnl_map *spec,
+		    struct rnl_barrier *barrier)
+{
+	const unsigned nr_workers = rnl__pool_table(pool).nr;
+	struct rnl__map *map = calloc(1, sizeof(*map) + 2 * nr_workers * sizeof(map->jobs[0]));
+	int ret;
+
+	if (!map)
+		return -ENOMEM;
+	map->spec = *spec;
+	map->pool = pool;
+	map->barrier = barrier;
+	map->start = rnl__now();
+	map->spec.halo_before = smaller(spec->halo_before, spec->nr);
+	map->spec.halo_after = smaller(spec->halo_after, spec->nr);
+	if (spec->chunk == RNL_MAP_AUTO)
+		map->spec.chunk = find_chunk(&map->spec, nr_workers);
+	map->spec.chunk = smaller(map->spec.chunk, spec->nr);
+	map->nr_chunks = (spec->nr + map->spec.chunk - 1) / map->spec.chunk;
+	map->per_job = spec->flags & RNL_MAP_COPIES_FIRST ? RNL__MAP_SLOTS : 1;
+	map->reads_in_order = spec->flags & RNL_MAP_IN_ORDER && spec->read;
+	map->writes_in_order = spec->flags & RNL_MAP_IN_ORDER && spec->write;
+	map->in_place = spec->in && spec->in == spec->out && !spec->halo_before && !spec->halo_after;
+	pthread_mutex_init(&map->lock, NULL);
+	ret = look_at_arrays(map);
+	if (!ret)
+		ret = make_spans(map);
+	if (!ret)
+		ret = save_borders(map);
+	if (!ret)
+		ret = make_jobs(map, nr_jobs_for(map, nr_workers));
+	if (ret)
+		rnl__map_free(map);
+	else
+		*mapp = map;
+	return ret;
+}
+
+/* ---- the begin ----------------------------------------------------------- */
+
+/* Submits the jobs.  If the first one is refused, the map has not begun. */
+static int begin_map(struct rnl__map *map)
+{
+	const unsigned nr = map->nr_jobs;
+	int ret;
+
+	/* relaxed: the submits publish it.  Each job counts until it leaves, submitted or not. */
+	atomic_store_explicit(&map->nr_running, nr, memory_order_relaxed);
+	rnl__pool_operation_begin(map->pool);
+	rnl__barrier_count(map->barrier);
+	ret = rnl_submit(map->pool, &map->jobs[0].job);
+	if (ret) {
+		rnl__barrier_issued(map->barrier, 1);
+		rnl__barrier_done(map->barrier, 1);
+		rnl__pool_operation_end(map->pool);
+		rnl__map_free(map);
+		return ret;
+	}
+	for (unsigned i = 1; i < nr; i++) {
+		/* If the device fails now, the jobs that were submitted report it. */
+		if (rnl__submit_internal(map->pool, &map->jobs[i].job, i))
+			rnl__map_leave(map);
+	}
+	return 0;
+}
+
+/* The report of an array without elements. */
+static void report_nothing(const struct rnl_map *spec)
+{
+	const struct rnl_map_report r = { .size = sizeof(r) };
+
+	if (spec->report)
+		rnl__copy_out(spec->report, &r, sizeof(r));
+}
+
+int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *user_map,
+		  struct rnl_barrier *barrier)
+{
+	struct rnl__map *map;
+	struct rnl_map spec;
+	int ret = rnl__pool_check(pool);
+
+	if (ret)
+		return ret;
+	if (!user_map || !barrier || barrier->pool != pool)
+		return -EINVAL;
+	ret = rnl__copy_in(&spec, sizeof(spec), user_map, RNL__FIRST_MAP);
+	if (!ret)
+		ret = check_map(&spec);
+	if (!ret && rnl__device_failed(pool->device))
+		ret = -EIO;
+	if (!ret && rnl__pool_closed(pool))
+		ret = -ESHUTDOWN;
+	if (ret)
+		return ret;
+	if (!spec.nr) {
+		report_nothing(&spec);
+		return 0;
+	}
+	ret = make_map(&map, pool, &spec, barrier);
+	return ret ? ret : begin_map(map);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A map: a large array on its way through the workers.
+ *
+ * DESIGN
+ *	A few jobs share the chunks, at most two jobs for each worker.  A job takes the
+ *	next chunk when it runs, reads the chunk if need be, and issues its copies and
+ *	its kernel.  When the job is done, its callback writes the result, if need be,
+ *	and submits the job again.  So while one chunk of a worker is on the device,
+ *	the next one is queued behind it, and no thread waits.  The chunks' device
+ *	memory is scratch: a stream has one chunk at a time.
+ *	The pool cannot drain, and the map's barrier counts the map, until the last job
+ *	leaves.
+ *	In order, a job waits for its chunk, and no thread does: map_job.c has the states.
+ *	No worker is in a map for longer than one callback.  After an error no job
+ *	waits: the job that notes the error resumes all others.
+ *
+ *	map.c		attributes, memory, the begin
+ *	map_job.c	a job: from taking a chunk to writing its result
+ *	map_end.c	the end
+ */
+#ifndef RNL_MAP_H
+#define RNL_MAP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "device/device.h"
+#include "trace/overlap.h"
+
+#define RNL__MAP_SLOTS 2	/* chunks of one job, at most */
+
+enum { RNL__MAP_IN, RNL__MAP_KERNEL, RNL__MAP_OUT, RNL__MAP_STAGES };
+
+/* A chunk's memory and times, while a job has it. */
+struct rnl__map_slot {
+	struct rnl_chunk chunk;
+	unsigned char *in, *out;	/* pinned: what was read, what is written; NULL: not staged */
+	unsigned char *device_in;	/* the halo before the chunk is here */
+	struct rnl__event *begin[RNL__MAP_STAGES], *end[RNL__MAP_STAGES];
+};
+
+/* What a job waits for; it is not submitted meanwhile. */
+enum { RNL__MAP_NOTHING, RNL__MAP_READ, RNL__MAP_WRITE };
+
+struct rnl__map_job {
+	struct rnl_job job;
+	struct rnl__map *map;
+	unsigned waits;			/* for that; under `lock` */
+	bool found_reader;		/* it took no chunk, because another job reads */
+	bool writes;			/* it writes its chunks when it runs next */
+	unsigned nr;			/* chunks that it has; 0: there were no more */
+	struct rnl__map_slot slots[RNL__MAP_SLOTS];
+};
+
+struct rnl__map {
+	struct rnl_map spec;		/* the caller's; `chunk` is found */
+	struct rnl_pool *pool;
+	struct rnl_barrier *barrier;
+	uint64_t nr_chunks;
+	unsigned per_job;		/* chunks that a job takes */
+	bool stages_in, stages_out;	/* slots have pinned memory for input, for output */
+	bool in_place;			/* input and output are one memory, on the device too */
+	unsigned char *borders;		/* in place: a copy of what chunks need of neighbours; or NULL */
+	bool borders_pinned;
+
+	_Atomic uint64_t next;		/* the next chunk to take */
+	_Atomic int error;		/* the first */
+	_Atomic unsigned nr_running;	/* jobs that have not left */
+
+	bool reads_in_order, writes_in_order; /* by callbacks */
+	pthread_mutex_t lock;
+	bool reading, writing;		/* in order: a job reads, a job writes; under `lock` */
+	uint64_t next_write;		/* the next chunk to write; under `lock` */
+
+	/* For the report. */
+	uint64_t start;
+	_Atomic uint64_t chunks, bytes_in, bytes_out, read_ns, write_ns;
+	struct rnl__event *base;	/* all times count from it; under `lock` */
+	bool has_base;			/* false: `base` is a spare event; under `lock` */
+	struct rnl_overlap_span *spans;	/* the stages of each chunk; NULL: not measured */
+	struct rnl__overlap_work *work;	/* to find figures of the spans */
+
+	unsigned nr_jobs;
+	struct rnl__map_job jobs[];
+};
+
+/* The function and the callback of its jobs. */
+int rnl__map_job_run(struct rnl_job *job);
+void rnl__map_job_done(struct rnl_job *job);
+
+static inline bool rnl__map_measured(const struct rnl__map *map)
+{
+	return map->spans;
+}
+
+/* The border between chunk @index - 1 and @index: halo_before elements, then halo_after. */
+static inline unsigned char *rnl__map_border(const struct rnl__map *map, uint64_t index)
+{
+	return map->borders +
+	       (index - 1) * (map->spec.halo_before + map->spec.halo_after) * map->spec.in_bytes;
+}
+
+void rnl__map_free_job(struct rnl__map_job *job);
+void rnl__map_free(struct rnl__map *map);
+
+/* A job leaves.  The last one ends the map and frees it. */
+void rnl__map_leave(struct rnl__map *map);
+
+#endif

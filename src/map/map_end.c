@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* How a map ends: its report, its memory, its barrier; map.h has the design. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "sys/abi.h"
+#include "job/barrier.h"
+#include "sys/clock.h"
+#include "map/map.h"
+#include "pool/pool.h"
+
+/* ---- memory -------------------------------------------------------------- */
+
+static void free_slot(struct rnl__map *map, struct rnl__map_slot *slot)
+{
+	struct rnl_pool *pool = map->pool;
+
+	if (slot->in)
+		(void)rnl__pinned_put(pool->pinned, slot->in);
+	if (slot->out)
+		(void)rnl__pinned_put(pool->pinned, slot->out);
+	for (int i = 0; i < RNL__MAP_STAGES; i++) {
+		rnl__event_cache_put(&pool->timers, slot->begin[i]);
+		rnl__event_cache_put(&pool->timers, slot->end[i]);
+	}
+}
+
+void rnl__map_free_job(struct rnl__map_job *job)
+{
+	for (unsigned i = 0; i < RNL__MAP_SLOTS; i++)
+		free_slot(job->map, &job->slots[i]);
+}
+
+void rnl__map_free(struct rnl__map *map)
+{
+	for (unsigned i = 0; i < map->nr_jobs; i++)
+		rnl__map_free_job(&map->jobs[i]);
+	free(map->spans);
+	free(map->work);
+	rnl__event_cache_put(&map->pool->timers, map->base);
+	if (map->borders_pinned)
+		(void)rnl__pinned_put(map->pool->pinned, map->borders);
+	else
+		free(map->borders);
+	pthread_mutex_destroy(&map->lock);
+	free(map);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void report_stages(struct rnl__map *map, struct rnl_map_report *r)
+{
+	struct rnl_overlap o;
+
+	rnl__overlap_find(map->spans, RNL__MAP_STAGES * map->nr_chunks, map->work, &o);
+	r->in_ns = o.in_ns;
+	r->kernel_ns = o.kernel_ns;
+	r->out_ns = o.out_ns;
+	r->overlap_percent = (uint32_t)(100 * (o.in_ns + o.kernel_ns + o.out_ns) / r->wall_ns);
+	r->limit_percent = (uint32_t)(100 * larger(o.in_ns, larger(o.kernel_ns, o.out_ns)) / r->wall_ns);
+}
+
+static void report(struct rnl__map *map)
+{
+	struct rnl_map_report r = { .size = sizeof(r), .nr_jobs = map->nr_jobs };
+
+	if (!map->spec.report)
+		return;
+	r.chunks = rnl__figure_read(&map->chunks);
+	r.bytes_in = rnl__figure_read(&map->bytes_in);
+	r.bytes_out = rnl__figure_read(&map->bytes_out);
+	r.read_ns = rnl__figure_read(&map->read_ns);
+	r.write_ns = rnl__figure_read(&map->write_ns);
+	r.wall_ns = rnl__now() - map->start + 1;	/* never 0 */
+	if (rnl__map_measured(map))
+		report_stages(map, &r);
+	rnl__copy_out(map->spec.report, &r, sizeof(r));
+}
+
+static void end(struct rnl__map *map)
+{
+	struct rnl_barrier *barrier = map->barrier;
+	struct rnl_pool *pool = map->pool;
+	/* relaxed: the jobs that wrote it have left, see rnl__map_leave() */
+	int error = atomic_load_explicit(&map->error, memory_order_relaxed);
+
+	report(map);
+	rnl__map_free(map);
+	rnl__barrier_note(barrier, error);
+	rnl__barrier_issued(barrier, 1);
+	rnl__barrier_done(barrier, 1);
+	rnl__pool_operation_end(pool);
+}
+
+void rnl__map_leave(struct rnl__map *map)
+{
+	/* [map.L1] acq_rel: what all jobs did comes before the end; pairs with [map.L1] */
+	if (atomic_fetch_sub_explicit(&map->nr_running, 1, memory_order_acq_rel) == 1)
+		end(map);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Timed events for maps: an event is made when none is free, and used again.  Any thread may
+ * get and put; a mutex is good enough for calls that are rare.
+ */
+#ifndef RNL_EVENT_CACHE_H
+#define RNL_EVENT_CACHE_H
+
+#include <pthread.h>
+
+#include "device/device.h"
+
+struct rnl__event_cache {
+	struct rnl__device *device;
+	pthread_mutex_t lock;
+	struct rnl__event **free;
+	unsigned nr_free;
+	unsigned nr, space;		/* events made; `free` has space for all of them */
+};
+
+void rnl__event_cache_init(struct rnl__event_cache *t, struct rnl__device *device);
+
+/* All events were put. */
+void rnl__event_cache_fini(struct rnl__event_cache *t);
+
+/* 0, or the device's error. */
+int rnl__event_cache_get(struct rnl__event_cache *t, struct rnl__event **eventp);
+void rnl__event_cache_put(struct rnl__event_cache *t, struct rnl__event *event);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* Pieces of page-locked memory; extents.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "memory/extents.h"
+
+#define REGION_MIN (UINT64_C(2) << 20)	/* bytes; a region is a multiple, if the bound allows */
+#define REGION_SHARE 8			/* a region is an eighth of what is locked, or more */
+
+struct rnl__region {
+	struct rnl__region *prev, *next;
+	void *mem;
+	uint64_t bytes;
+	struct rnl__bounds *bounds;
+	struct rnl__extent *first;
+};
+
+void rnl__extents_init(struct rnl__extents *e, struct rnl__device *device, uint64_t max)
+{
+	e->device = device;
+	e->max = max;
+}
+
+/* ---- the table of bounds -------------------------------------------------- */
+
+bool rnl__extents_holds(const struct rnl__extents *e, uintptr_t address)
+{
+	/* relaxed: a thread was given a region's memory after the region came into the table */
+	uint32_t nr = atomic_load_explicit(&e->nr_bounds, memory_order_relaxed);
+
+	/* The youngest are the largest. */
+	while (nr--) {
+		const struct rnl__bounds *b = &e->bounds[nr];
+		/* [extents.H1] acquire: no bounds of the round before; pairs with [extents.B3] */
+		uint64_t round = atomic_load_explicit(&b->round, memory_order_acquire);
+		/*
+		 * [extents.H2] acquire: we look at the round again after this;
+		 * pairs with [extents.B1]
+		 */
+		uintptr_t begin = atomic_load_explicit(&b->begin, memory_order_acquire);
+		/* [extents.H3] acquire: as [extents.H2]; pairs with [extents.B2] */
+		uintptr_t bytes = atomic_load_explicit(&b->bytes, memory_order_acquire);
+
+		if (address - begin < bytes && !(round & 1) &&
+		    /* relaxed: H2 and H3 order it */
+		    atomic_load_explicit(&b->round, memory_order_relaxed) == round)
+			return true;
+	}
+	return false;
+}
+
+static void set_bounds(struct rnl__bounds *b, uintptr_t begin, uint64_t bytes)
+{
+	uint64_t round = rnl__own_read(&b->round);
+
+	/* relaxed: the release stores below publish it */
+	atomic_store_explicit(&b->round, round + 1, memory_order_relaxed);
+	/*
+	 * [extents.B1] release: a reader that sees this sees that the round is over;
+	 * pairs with [extents.H2]
+	 */
+	atomic_store_explicit(&b->begin, begin, memory_order_release);
+	/* [extents.B2] release: as [extents.B1]; pairs with [extents.H3] */
+	atomic_store_explicit(&b->bytes, bytes, memory_order_release);
+	/*
+	 * [extents.B3] release: a reader that sees the round sees its bounds;
+	 * pairs with [extents.H1]
+	 */
+	atomic_store_explicit(&b->round, round + 2, memory_order_release);
+}
+
+static bool is_empty(struct rnl__bounds *b)
+{
+	return !rnl__own_read(&b->bytes);
+}
+
+static uint32_t nr_bounds(struct rnl__extents *e)
+{
+	return rnl__own_read(&e->nr_bounds);
+}
+
+static void set_nr_bounds(struct rnl__extents *e, uint32_t nr)
+{
+	/* relaxed: see rnl__extents_holds() */
+	atomic_store_explicit(&e->nr_bounds, nr, memory_order_relaxed);
+}
+
+/* An entry that has no region; NULL: all have one. */
+static struct rnl__bounds *empty_bounds(struct rnl__extents *e)
+{
+	for (uint32_t i = 0; i < RNL__NR_REGIONS; i++) {
+		if (is_empty(&e->bounds[i]))
+			return &e->bounds[i];
+	}
+	return NULL;
+}
+
+static void publish(struct rnl__extents *e, struct rnl__region *region)
+{
+	uint32_t index = (uint32_t)(region->bounds - e->bounds);
+
+	set_bounds(region->bounds, (uintptr_t)region->mem, region->bytes);
+	if (index >= nr_bounds(e))
+		set_nr_bounds(e, index + 1);
+}
+
+static void withdraw(struct rnl__extents *e, struct rnl__region *region)
+{
+	uint32_t nr = nr_bounds(e);
+
+	set_bounds(region->bounds, 0, 0);
+	while (nr && is_empty(&e->bounds[nr - 1]))
+		nr--;
+	set_nr_bounds(e, nr);
+}
+
+/* ---- regions -------------------------------------------------------------- */
+
+/* Makes the region's whole pages one free extent. */
+static void clear(struct rnl__region *region, struct rnl__extent *extent)
+{
+	uintptr_t mem = (uintptr_t)region->mem;
+	uintptr_t begin = (mem + RNL__PAGE - 1) & ~(uintptr_t)(RNL__PAGE - 1);
+	uintptr_t end = (mem + region->bytes) & ~(uintptr_t)(RNL__PAGE - 1);
+
+	*extent = (struct rnl__extent){
+		.region = region, .begin = (char *)region->mem + (begin - mem),
+		.bytes = end > begin ? end - begin : 0,
+	};
+	region->first = extent;
+}
+
+static int lock_region(struct rnl__extents *e, uint64_t bytes)
+{
+	struct rnl__region *region = calloc(1, sizeof(*region));
+	struct rnl__extent *extent = calloc(1, sizeof(*extent));
+	struct rnl__bounds *bounds = empty_bounds(e);
+	int ret = -ENOMEM;
+
+	if (region && extent && bounds)
+		ret = rnl__device_alloc(e->device, RNL__PINNED, bytes, &region->mem);
+	if (ret) {
+		free(region);
+		free(extent);
+		return ret;
+	}
+	region->bytes = bytes;
+	region->bounds = bounds;
+	clear(region, extent);
+	region->prev = e->youngest;
+	*(e->youngest ? &e->youngest->next : &e->oldest) = region;
+	e->youngest = region;
+	e->locked += bytes;
+	publish(e, region);
+	return 0;
+}
+
+static void unlock_region(struct rnl__extents *e, struct rnl__region *region)
+{
+	struct rnl__extent *next;
+
+	withdraw(e, region);
+	*(region->prev ? &region->prev->next : &e->oldest) = region->next;
+	*(region->next ? &region->next->prev : &e->youngest) = region->prev;
+	rnl__device_free(e->device, RNL__PINNED, region->mem);
+	e->locked -= region->bytes;
+	for (struct rnl__extent *extent = region->first; extent; extent = next) {
+		next = extent->next;
+		free(extent);
+	}
+	free(region);
+}
+
+void rnl__extents_fini(struct rnl__extents *e)
+{
+	while (e->youngest)
+		unlock_region(e, e->youngest);
+}
+
+int rnl__extents_lock(struct rnl__extents *e, size_t need, size_t want)
+{
+	uint64_t space = (e->max - e->locked) & ~(uint64_t)63, bytes = need + RNL__EXTENTS_SLOP;
+
+	if (bytes > space)
+		return -ENOMEM;
+	if (want) {
+		if (bytes < want + RNL__EXTENTS_SLOP)
+			bytes = want + RNL__EXTENTS_SLOP;
+		if (bytes < e->locked / REGION_SHARE)
+			bytes = e->locked / REGION_SHARE;
+		bytes = (bytes + REGION_MIN - 1) & ~(REGION_MIN - 1);
+		if (bytes > space)
+			bytes = space;
+	}
+	return lock_region(e, bytes);
+}
+
+int rnl__extents_preload(struct rnl__extents *e, uint64_t bytes)
+{
+	uint64_t all = bytes & ~(uint64_t)63;
+
+	if (bytes > e->max)
+		return -ENOMEM;
+	/* The region has that size; its one extent may have less. */
+	all = all > RNL__EXTENTS_SLOP ? all - RNL__EXTENTS_SLOP : 1;
+	return rnl__extents_lock(e, all, all);
+}
+
+static bool is_free(const struct rnl__region *region)
+{
+	return !region->first->taken && !region->first->next;
+}
+
+bool rnl__extents_unlock(struct rnl__extents *e, size_t need)
+{
+	uint64_t space = e->max - e->locked, bytes = need + RNL__EXTENTS_SLOP, spare = 0;
+	bool all = bytes <= space;
+	struct rnl__region *region, *prev;
+
+	for (region = e->oldest; region; region = region->next)
+		spare += is_free(region) ? region->bytes : 0;
+	if (bytes > space + spare)
+		return false;
+	for (region = e->youngest; region; region = prev) {
+		prev = region->prev;
+		if (is_free(region) && (all || bytes > e->max - e->locked))
+			unlock_region(e, region);
+	}
+	return true;
+}
+
+/* ---- extents -------------------------------------------------------------- */
+
+size_t rnl__extents_largest(const struct rnl__extents *e)
+{
+	size_t largest = 0;
+
+	for (struct rnl__region *region = e->oldest; region; region = region->next) {
+		for (struct rnl__extent *extent = region->first; extent; extent = extent->next) {
+			if (!extent->taken && extent->bytes > largest)
+				largest = extent->bytes;
+		}
+	}
+	return largest;
+}
+
+/* Cuts an extent in two, the first one @bytes long; false: no memory for the second's struct. */
+static bool cut(struct rnl__extent *extent, size_t bytes)
+{
+	struct rnl__extent *rest = malloc(sizeof(*rest));
+
+	if (!rest)
+		return false;
+	*rest = *extent;
+	rest->begin += bytes;
+	rest->bytes -= bytes;
+	rest->prev = extent;
+	if (rest->next)
+		rest->next->prev = rest;
+	extent->bytes = bytes;
+	extent->next = rest;
+	return true;
+}
+
+/* Makes an extent and its successor, which is free, one. */
+static void swallow(struct rnl__extent *extent)
+{
+	struct rnl__extent *next = extent->next;
+
+	extent->bytes += next->bytes;
+	extent->next = next->next;
+	if (next->next)
+		next->next->prev = extent;
+	free(next);
+}
+
+static struct rnl__extent *first_fit(struct rnl__extents *e, size_t bytes)
+{
+	for (struct rnl__region *region = e->oldest; region; region = region->next) {
+		for (struct rnl__extent *extent = region->first; extent; extent = extent->next) {
+			if (!extent->taken && extent->bytes >= bytes)
+				return extent;
+		}
+	}
+	return NULL;
+}
+
+struct rnl__extent *rnl__extents_take(struct rnl__extents *e, size_t bytes)
+{
+	struct rnl__extent *extent = first_fit(e, bytes);
+
+	if (!extent || (extent->bytes > bytes && !cut(extent, bytes)))
+		return NULL;
+	extent->taken = true;
+	return extent;
+}
+
+void rnl__extents_give(struct rnl__extent *extent)
+{
+	extent->taken = false;
+	if (extent->next && !extent->next->taken)
+		swallow(extent);
+	if (extent->prev && !extent->prev->taken)
+		swallow(extent->prev);
+}

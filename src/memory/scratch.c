@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Device memory for the job that runs; scratch.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "memory/scratch.h"
+
+#define ALIGNMENT 256u
+#define BLOCK_UNIT (64u << 10)	/* blocks are multiples of it */
+
+void rnl__scratch_init(struct rnl__scratch *s, struct rnl__device *device, uint64_t keep)
+{
+	*s = (struct rnl__scratch){ .device = device, .keep = keep };
+}
+
+static void drop_block(struct rnl__scratch *s)
+{
+	if (s->block)
+		s->device->ops->free(s->device, RNL__SCRATCH, s->block);
+	s->block = NULL;
+	s->block_bytes = 0;
+}
+
+void rnl__scratch_fini(struct rnl__scratch *s)
+{
+	if (!s->device)
+		return;
+	drop_block(s);
+	free(s->extra);
+	*s = (struct rnl__scratch){ 0 };
+}
+
+static int get_extra(struct rnl__scratch *s, size_t bytes, void **memp)
+{
+	int ret;
+
+	if (s->nr_extra == s->space_extra) {
+		unsigned space = s->space_extra ? 2 * s->space_extra : 8;
+		void **extra = realloc(s->extra, space * sizeof(*extra));
+
+		if (!extra)
+			return -ENOMEM;
+		s->extra = extra;
+		s->space_extra = space;
+	}
+	ret = s->device->ops->alloc(s->device, RNL__SCRATCH, bytes, memp);
+	if (!ret)
+		s->extra[s->nr_extra++] = *memp;
+	return ret;
+}
+
+int rnl__scratch_get(struct rnl__scratch *s, size_t bytes, void **memp)
+{
+	size_t whole = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	int ret;
+
+	if (whole < bytes || s->wanted + whole < whole)
+		return -ENOMEM;
+	if (whole <= s->block_bytes - s->used) {
+		*memp = (char *)s->block + s->used;
+		s->used += whole;
+		s->wanted += whole;
+		return 0;
+	}
+	ret = get_extra(s, whole, memp);
+	if (!ret)
+		s->wanted += whole;
+	return ret;
+}
+
+/* Makes the block larger, for the next job that needs so much. */
+static void grow_block(struct rnl__scratch *s, size_t bytes)
+{
+	size_t whole = (bytes + BLOCK_UNIT - 1) / BLOCK_UNIT * BLOCK_UNIT;
+	void *block;
+
+	drop_block(s);
+	if (s->device->ops->alloc(s->device, RNL__SCRATCH, whole, &block)) {
+		/* Jobs get extra memory instead, and so large a block is not tried again. */
+		s->keep = bytes - 1;
+		return;
+	}
+	s->block = block;
+	s->block_bytes = whole;
+}
+
+void rnl__scratch_end(struct rnl__scratch *s)
+{
+	size_t wanted = s->wanted;
+
+	while (s->nr_extra)
+		s->device->ops->free(s->device, RNL__SCRATCH, s->extra[--s->nr_extra]);
+	s->used = s->wanted = 0;
+	if (wanted > s->block_bytes && wanted <= s->keep)
+		grow_block(s, wanted);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies from and to pageable memory; staging.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/clock.h"
+#include "memory/staging.h"
+
+#define PIECE_MAX (1u << 20)	/* bytes; a CPU copies one in some 100 us */
+#define EVENT_MIN (256u << 10)	/* smaller pieces do not pay for an event */
+#define PIECES 1024	/* as many launches as a CUDA stream takes before it holds the caller */
+
+struct rnl__piece {
+	void *buf;
+	struct rnl__copy out;		/* from the buffer; width 0: the piece goes in */
+	size_t bytes;
+	uint64_t seq;
+	struct rnl__event *event;	/* recorded behind the piece; NULL: none */
+};
+
+void rnl__staging_init(struct rnl__staging *s, struct rnl__device *device,
+		       struct rnl__pinned *pinned, uint64_t max)
+{
+	*s = (struct rnl__staging){ .device = device, .pinned = pinned, .max = max };
+}
+
+void rnl__staging_fini(struct rnl__staging *s)
+{
+	while (s->nr_spare)
+		s->device->ops->event_destroy(s->spare[--s->nr_spare]);
+	free(s->spare);
+	free(s->pieces);
+	s->spare = NULL;
+	s->pieces = NULL;
+}
+
+/* ---- the ring ------------------------------------------------------------ */
+
+static struct rnl__piece *piece_at(struct rnl__staging *s, unsigned i)
+{
+	return &s->pieces[(s->first + i) % PIECES];
+}
+
+static void copy_rows(const struct rnl__copy *c)
+{
+	for (size_t i = 0; i < c->rows; i++)
+		memcpy((char *)c->dst + i * c->dst_pitch,
+		       (const char *)c->src + i * c->src_pitch, c->width);
+}
+
+/* Takes the oldest piece off, which the device has passed, or never will. */
+static void pop(struct rnl__staging *s, bool copy_out)
+{
+	struct rnl__piece *piece = piece_at(s, 0);
+
+	if (piece->out.width) {
+		s->nr_out--;
+		if (copy_out)
+			copy_rows(&piece->out);
+	}
+	(void)rnl__pinned_put(s->pinned, piece->buf);
+	if (piece->event)
+		s->spare[s->nr_spare++] = piece->event;
+	s->bytes -= piece->bytes;
+	s->first = (s->first + 1) % PIECES;
+	s->nr--;
+}
+
+void rnl__staging_passed(struct rnl__staging *s, uint64_t seq)
+{
+	while (s->nr && piece_at(s, 0)->seq <= seq)
+		pop(s, true);
+}
+
+void rnl__staging_forget(struct rnl__staging *s)
+{
+	while (s->nr)
+		pop(s, false);
+}
+
+/* Sleeps until an event is reached: 1, or the device's error. */
+static int await(struct rnl__staging *s, struct rnl__event *event)
+{
+	long nap_ns = 2000;
+	int ret;
+
+	while ((ret = s->device->ops->event_reached(event)) == 0) {
+		const struct timespec nap = { .tv_nsec = nap_ns };
+
+		nanosleep(&nap, NULL);
+		if (nap_ns < 200000)
+			nap_ns += nap_ns / 4;
+	}
+	return ret;
+}
+
+/* Waits until the device has passed the first @nr pieces, and perhaps more, and empties them. */
+static int empty_first(struct rnl__staging *s, unsigned nr)
+{
+	unsigned last = nr - 1;
+	int ret;
+
+	while (last < s->nr && !piece_at(s, last)->event)
+		last++;
+	if (last < s->nr) {
+		ret = await(s, piece_at(s, last)->event);
+	} else {
+		last = s->nr - 1;
+		ret = s->device->ops->wait(RNL__NEVER);
+	}
+	if (ret < 0)
+		return ret;
+	for (unsigned i = 0; i <= last; i++)
+		pop(s, true);
+	return 0;
+}
+
+int rnl__staging_empty(struct rnl__staging *s, uint64_t deadline)
+{
+	int ret = s->nr ? s->device->ops->wait(deadline) : 0;
+
+	while (!ret && s->nr)
+		pop(s, true);
+	return ret;
+}
+
+/* ---- buffers ------------------------------------------------------------- */
+
+static int make_ring(struct rnl__staging *s)
+{
+	if (!s->pieces)
+		s->pieces = calloc(PIECES, sizeof(*s->pieces));
+	if (!s->spare)
+		s->spare = calloc(PIECES, sizeof(struct rnl__event *));
+	return s->pieces && s->spare ? 0 : -ENOMEM;
+}
+
+/*
+ * Gets a buffer, and waits for older pieces if it has to; -ENOMEM: none, with no piece under way.
+ */
+static int get_buffer(struct rnl__staging *s, size_t bytes, void **bufp)
+{
+	int ret;
+
+	for (;;) {
+		ret = -ENOMEM;
+		if (s->nr < PIECES && (!s->nr || s->bytes + bytes <= s->max))
+			ret = rnl__pinned_get(s->pinned, bytes, bufp);
+		if (ret != -ENOMEM || !s->nr)
+			return ret;
+		ret = empty_first(s, 1);
+		if (ret)
+			return ret;
+	}
+}
+
+/* Records an event behind what was issued; NULL: none, a wait will be for the stream. */
+static int record(struct rnl__staging *s, struct rnl__event **eventp)
+{
+	struct rnl__event *event = s->nr_spare ? s->spare[--s->nr_spare] : NULL;
+	int ret = event ? 0 : rnl__device_event(s->device, false, &event);
+
+	if (!ret)
+		ret = s->device->ops->event_record(event);
+	if (ret && event) {
+		s->spare[s->nr_spare++] = event;
+		event = NULL;
+	}
+	*eventp = event;
+	return rnl__device_failed(s->device) ? ret : 0;
+}
+
+/* Adds a piece whose copy was issued to the ring. */
+static int push(struct rnl__staging *s, uint64_t seq, void *buf, size_t bytes,
+		const struct rnl__copy *out)
+{
+	struct rnl__piece *piece = piece_at(s, s->nr);
+
+	piece->buf = buf;
+	piece->bytes = bytes;
+	piece->seq = seq;
+	piece->event = NULL;
+	piece->out = out ? *out : (struct rnl__copy){ 0 };
+	if (out) {
+		s->nr_out++;
+		s->last_out = seq;
+	}
+	s->nr++;
+	s->bytes += bytes;
+	return bytes < EVENT_MIN ? 0 : record(s, &piece->event);
+}
+
+/* ---- which memory ---------------------------------------------------------- */
+
+static size_t extent(size_t pitch, const struct rnl__copy *c)
+{
+	return (c->rows - 1) * pitch + c->width;
+}
+
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+	return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
+/* How many pieces have to be emptied before this memory is what stream order makes it. */
+static unsigned pieces_before(struct rnl__staging *s, const void *mem, size_t bytes)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; s->nr_out && i < s->nr; i++) {
+		const struct rnl__copy *out = &piece_at(s, i)->out;
+
+		if (out->width && overlap(out->dst, extent(out->dst_pitch, out), mem, bytes))
+			nr = i + 1;
+	}
+	return nr;
+}
+
+static enum rnl__memory kind_of(struct rnl__staging *s, const void *mem)
+{
+	return s->device->ops->kind_of(s->device, mem);
+}
+
+/* ---- copies -------------------------------------------------------------- */
+
+/* The device copies pageable memory itself; the copy is over on return. */
+static int copy_held(struct rnl__staging *s, const struct rnl__copy *c)
+{
+	int ret = s->device->ops->copy(c);
+
+	return ret ? ret : s->device->ops->wait(RNL__NEVER);
+}
+
+/* Copies one piece, of rows that fit in a buffer. */
+static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c, bool in)
+{
+	const size_t bytes = c->width * c->rows;
+	struct rnl__copy host = *c, device = *c;
+	void *buf;
+	int ret = get_buffer(s, bytes, &buf);
+
+	if (ret && ret != -ENOMEM)
+		return ret;
+	rnl__figure_add(&s->staged, bytes);
+	if (ret)
+		return copy_held(s, c);
+	/* One side of each copy is the buffer, whose rows lie side by side. */
+	if (in) {
+		host.dst = buf;
+		device.src = buf;
+		host.dst_pitch = device.src_pitch = c->width;
+		copy_rows(&host);
+	} else {
+		host.src = buf;
+		device.dst = buf;
+		host.src_pitch = device.dst_pitch = c->width;
+	}
+	ret = s->device->ops->copy(&device);
+	if (ret) {
+		(void)rnl__pinned_put(s->pinned, buf);
+		return ret;
+	}
+	return push(s, seq, buf, bytes, in ? NULL : &host);
+}
+
+/* The part of a copy that begins at that row and column. */
+static struct rnl__copy part(const struct rnl__copy *c, size_t row, size_t column, size_t rows,
+			     size_t width)
+{
+	struct rnl__copy p = *c;
+
+	p.dst = (char *)c->dst + row * c->dst_pitch + column;
+	p.src = (const char *)c->src + row * c->src_pitch + column;
+	p.rows = rows;
+	p.width = width;
+	return p;
+}
+
+static int stage_all(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c, bool in)
+{
+	const size_t width = c->width < PIECE_MAX ? c->width : PIECE_MAX;
+	const size_t rows = PIECE_MAX / width;
+	int ret = make_ring(s);
+
+	for (size_t row = 0; !ret && row < c->rows; row += rows) {
+		for (size_t column = 0; !ret && column < c->width; column += width) {
+			const size_t rows_left = c->rows - row, left = c->width - column;
+			const struct rnl__copy p = part(c, row, column,
+							rows_left < rows ? rows_left : rows,
+							left < width ? left : width);
+
+			ret = stage(s, seq, &p, in);
+		}
+	}
+	return ret;
+}
+
+/* ---- which copies -------------------------------------------------------- */
+
+/* Which way a copy goes: by the device alone, or through buffers. */
+enum way { DIRECT, HELD, IN, OUT };
+
+static enum way way_of(struct rnl__staging *s, const struct rnl__copy *c)
+{
+	enum rnl__memory dst, src;
+
+	/*
+	 * A question to the driver is slow.  Our own buffers are known; CUDA itself knows the other
+	 * side.
+	 */
+	if (s->device->info.cuda &&
+	    (rnl__pinned_holds(s->pinned, c->dst) || rnl__pinned_holds(s->pinned, c->src)))
+		return DIRECT;
+	src = kind_of(s, c->src);
+	if (s->device->info.cuda && src == RNL__PINNED)
+		return DIRECT;
+	dst = kind_of(s, c->dst);
+	if (src == RNL__PAGEABLE && dst == RNL__DEVICE)
+		return IN;
+	if (src == RNL__DEVICE && dst == RNL__PAGEABLE)
+		return OUT;
+	return src == RNL__PAGEABLE || dst == RNL__PAGEABLE ? HELD : DIRECT;
+}
+
+bool rnl__staging_pageable(struct rnl__staging *s, const struct rnl__copy *c)
+{
+	return way_of(s, c) != DIRECT;
+}
+
+/* Empties the pieces that have yet to write to that memory. */
+static int await_pieces(struct rnl__staging *s, const void *mem, size_t bytes)
+{
+	const unsigned nr = s->nr_out ? pieces_before(s, mem, bytes) : 0;
+
+	return nr ? empty_first(s, nr) : 0;
+}
+
+int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c)
+{
+	const enum way way = way_of(s, c);
+	int ret = await_pieces(s, c->src, extent(c->src_pitch, c));
+
+	/* On the way out, the ring's order is enough. */
+	if (!ret && way != OUT)
+		ret = await_pieces(s, c->dst, extent(c->dst_pitch, c));
+	if (ret)
+		return ret;
+	switch (way) {
+	case DIRECT:
+		return s->device->ops->copy(c);
+	case HELD:
+		return copy_held(s, c);
+	default:
+		return stage_all(s, seq, c, way == IN);
+	}
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* Which worker a job goes to; choose.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+
+#include "pool/choose.h"
+#include "pool/job_flags.h"
+#include "pool/park.h"
+#include "pool/pool.h"
+#include "pool/queue.h"
+
+/* Workers that a job may go to. */
+struct crew {
+	struct rnl__lot *lot;
+	unsigned first, nr;
+};
+
+static struct crew crew_of(struct rnl_pool *pool, struct rnl__table table, bool urgent)
+{
+	if (urgent && pool->nr_urgent)
+		return (struct crew){ &pool->urgent_lot, 0, pool->nr_urgent };
+	return (struct crew){ &pool->lot, pool->nr_urgent, table.nr };
+}
+
+/* ---- choosing ------------------------------------------------------------ */
+
+static uint64_t load_of(struct rnl_pool *pool, unsigned worker)
+{
+	struct rnl__worker *w = &pool->workers[worker];
+
+	return rnl__queue_length(&w->queue) + rnl__inflight_nr(&w->inflight);
+}
+
+/* The usual worker of a thread that submits. */
+struct home {
+	uint64_t random;
+	unsigned index, left;		/* left: submits until it looks at another one */
+};
+
+static struct home *own_home(void)
+{
+	static _Thread_local struct home own __attribute__((tls_model("initial-exec")));
+
+	/* Threads start at different workers: `own` lies elsewhere in each. */
+	if (!own.random) {
+		own.random = (uintptr_t)&own / 64 * 0x9e3779b97f4a7c15u | 1;
+		own.index = (unsigned)(own.random >> 32);
+	}
+	return &own;
+}
+
+/* The usual worker; now and then that becomes the less loaded of two. */
+static unsigned usual_worker(struct rnl_pool *pool, struct crew crew, struct home *home)
+{
+	unsigned other;
+
+	if (home->left) {
+		home->left--;
+		return crew.first + home->index % crew.nr;
+	}
+	/* xorshift64 (Marsaglia 2003) */
+	home->random ^= home->random << 13;
+	home->random ^= home->random >> 7;
+	home->random ^= home->random << 17;
+	home->index %= crew.nr;
+	other = (home->index + 1 +
+		 (unsigned)(home->random >> 32) % (crew.nr > 1 ? crew.nr - 1 : 1)) % crew.nr;
+	if (load_of(pool, crew.first + other) < load_of(pool, crew.first + home->index))
+		home->index = other;
+	home->left = pool->home_for;
+	return crew.first + home->index;
+}
+
+/*
+ * A worker for an unkeyed job.  The usual one, if it is awake and has nothing to do: no wake is
+ * needed then, and its stream, and the driver's part of it, are in a cache.  Else one that
+ * spins, else one that sleeps, the usual one first.  Else the usual one.  Not on a GPU, where a
+ * job may be less work than the choice, and none sleeps: the usual one at once.
+ */
+static unsigned choose_open(struct rnl_pool *pool, struct crew crew)
+{
+	struct home *home = own_home();
+	unsigned first = crew.first + home->index % crew.nr;
+	struct rnl__worker *w = &pool->workers[first];
+	int index;
+
+	if (!rnl__pool_on_gpu(pool) && !rnl__lot_idle(crew.lot))
+		return usual_worker(pool, crew, home);
+	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && rnl__worker_attends(w)) {
+		rnl__park_claimed(&w->park);
+		return first;
+	}
+	index = rnl__lot_claim_spinning(crew.lot);
+	if (index < 0)
+		index = rnl__lot_claim(crew.lot, first);
+	return index >= 0 ? (unsigned)index : usual_worker(pool, crew, home);
+}
+
+static unsigned worker_of_key(struct crew crew, uint64_t key)
+{
+	/* Fibonacci hashing (Knuth, TAOCP 6.4): neighbouring keys spread. */
+	return crew.first + (unsigned)((key * 0x9e3779b97f4a7c15u) >> 32) % crew.nr;
+}
+
+/* ---- reserving ----------------------------------------------------------- */
+
+/*
+ * A reservation was taken back.  A drain may have counted it, and a submit that waits for
+ * space may have been refused for it; the worker may have been claimed for the job, or may
+ * wait for it before it leaves.
+ */
+static void took_back(struct rnl_pool *pool, unsigned worker)
+{
+	struct rnl__worker *w = &pool->workers[worker];
+
+	/*
+	 * [choose.D1] full barrier: taken back before the look for waiters;
+	 * pairs with [bell.L2], [park.S1]
+	 */
+	rnl__full_barrier();
+	rnl__bell_ring(&pool->drained);
+	rnl__worker_made_space(w);
+	rnl__park_wake(&w->park);
+}
+
+/* Space for a job that may be refused: 0, -EAGAIN, -ESHUTDOWN, -ESTALE the worker has left. */
+static int reserve_bounded(struct rnl_pool *pool, unsigned worker, bool *high)
+{
+	int ret = rnl__queue_reserve(&pool->workers[worker].queue, 1, high);
+
+	if (ret < 0)
+		took_back(pool, worker);
+	return ret < 0 ? ret : 0;
+}
+
+/* Space for a job that is accepted already; false: the worker has left. */
+static bool reserve_accepted(struct rnl_pool *pool, unsigned worker)
+{
+	if (rnl__queue_reserve_accepted(&pool->workers[worker].queue))
+		return true;
+	took_back(pool, worker);
+	return false;
+}
+
+/* Promises a keyed job, with a reservation, to its lane; false: the table has changed. */
+static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__table table,
+		    unsigned worker)
+{
+	struct rnl__queue *q = &pool->workers[worker].queue;
+
+	if (rnl__queue_promise(q, table.generation)) {
+		/*
+		 * A lane is used again after two resizes; so if there were two
+		 * since we looked, the promise went to a later generation.
+		 */
+		if (rnl__pool_table(pool).generation == table.generation) {
+			job->worker = (uint16_t)worker;
+			job->table = table.generation;
+			return true;
+		}
+		rnl__queue_unpromise(q, table.generation);
+	}
+	rnl__queue_unreserve(q, 1);
+	took_back(pool, worker);
+	return false;
+}
+
+static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__table table,
+			 bool *high)
+{
+	unsigned worker = worker_of_key(crew_of(pool, table, false), job->key);
+	int ret = reserve_bounded(pool, worker, high);
+
+	if (ret)
+		return ret;
+	return promise(pool, job, table, worker) ? 0 : -ESTALE;
+}
+
+/* Space at the worker that the job should go to, or at another one. */
+static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__table table,
+			bool *high)
+{
+	struct crew crew = crew_of(pool, table, job->flags & RNL__JOB_URGENT);
+	unsigned worker = choose_open(pool, crew);
+	int ret = reserve_bounded(pool, worker, high);
+
+	for (unsigned i = 1; ret == -EAGAIN && i < crew.nr; i++) {
+		worker = crew.first + (worker - crew.first + 1) % crew.nr;
+		ret = reserve_bounded(pool, worker, high);
+	}
+	job->worker = (uint16_t)worker;
+	return ret;
+}
+
+int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job, bool *high)
+{
+	int ret;
+
+	do {
+		struct rnl__table table = rnl__pool_table(pool);
+
+		ret = job->flags & RNL__JOB_KEYED ? reserve_keyed(pool, job, table, high) :
+						    reserve_open(pool, job, table, high);
+	} while (ret == -ESTALE);
+	return ret;
+}
+
+/* As rnl__choose_reserve(), for a job that is accepted already. */
+static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
+{
+	const bool keyed = job->flags & RNL__JOB_KEYED;
+
+	for (;;) {
+		struct rnl__table table = rnl__pool_table(pool);
+		struct crew crew = crew_of(pool, table, !keyed && job->flags & RNL__JOB_URGENT);
+		unsigned worker = keyed ? worker_of_key(crew, job->key) : choose_open(pool, crew);
+
+		if (!reserve_accepted(pool, worker))
+			continue;
+		if (!keyed)
+			job->worker = (uint16_t)worker;
+		if (!keyed || promise(pool, job, table, worker))
+			return;
+	}
+}
+
+int rnl__choose_reserve_chain(struct rnl_pool *pool, unsigned nr, unsigned *worker, bool *high)
+{
+	int space;
+
+	*worker = choose_open(pool, crew_of(pool, rnl__pool_table(pool), false));
+	space = rnl__queue_reserve(&pool->workers[*worker].queue, nr, high);
+	if (space < (int)nr)
+		took_back(pool, *worker);
+	return space;
+}
+
+/* The queue that a job would go to if it were put now. */
+static struct rnl__queue *queue_for(struct rnl_pool *pool, const struct rnl_job *job)
+{
+	struct rnl__table table = rnl__pool_table(pool);
+	unsigned worker;
+
+	if (job->flags & RNL__JOB_KEYED)
+		worker = worker_of_key(crew_of(pool, table, false), job->key);
+	else
+		worker = usual_worker(pool, crew_of(pool, table, job->flags & RNL__JOB_URGENT),
+				      own_home());
+	return &pool->workers[worker].queue;
+}
+
+int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
+{
+	int ret = rnl__tally_enter(&pool->deferred);
+
+	if (!ret) {
+		if (rnl__queue_has_space(queue_for(pool, job)))
+			return 0;
+		rnl__tally_retract(&pool->deferred);
+		ret = -EAGAIN;
+	}
+	/* [choose.D2] full barrier: as [choose.D1]; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&pool->drained);
+	if (rnl__tally_has_space(&pool->deferred) && rnl__queue_has_space(queue_for(pool, job)))
+		rnl__bell_ring_once(&pool->space_deferred);
+	return ret;
+}
+
+/* ---- waiting for space --------------------------------------------------- */
+
+static struct rnl__bell *bell_of(struct rnl_pool *pool, struct rnl__table table,
+				 const struct rnl__wish *wish)
+{
+	if (wish->deferred)
+		return &pool->space_deferred;
+	if (wish->keyed)
+		return &pool->workers[worker_of_key(crew_of(pool, table, false), wish->key)].space;
+	return &pool->space[wish->urgent && pool->nr_urgent];
+}
+
+struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const struct rnl__wish *wish,
+					       uint32_t *listened)
+{
+	for (;;) {
+		struct rnl__table table = rnl__pool_table(pool);
+		struct rnl__bell *bell = bell_of(pool, table, wish);
+
+		*listened = rnl__bell_listen(bell);
+		/*
+		 * A resize rings after it has published its table: it has yet to ring, or came
+		 * before.
+		 */
+		if (rnl__pool_table(pool).generation == table.generation)
+			return bell;
+	}
+}
+
+/* ---- putting ------------------------------------------------------------- */
+
+/* Wakes a worker for a job that was put on @w's queue, and that may be done by now. */
+static void wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed)
+{
+	struct rnl__lot *lot = w->urgent ? &pool->urgent_lot : &pool->lot;
+
+	if (rnl__park_wake(&w->park) || keyed)
+		return;
+	if (!rnl__lot_idle(&pool->lot) && !rnl__lot_idle(lot))
+		return;
+	/*
+	 * [choose.W1] It is awake.  The put's full barrier [queue.E1] stands before this look:
+	 * if it attends, it has yet to see our job, or to share it; pairs with [run.O1].
+	 */
+	if (rnl__worker_attends(w))
+		return;
+	/* It is busy: a worker that sleeps may steal the job. */
+	if (w->urgent && (rnl__lot_wake_one(lot) || pool->device->priorities))
+		return;
+	rnl__lot_wake_one(&pool->lot);
+}
+
+void rnl__choose_put(struct rnl_job *job)
+{
+	struct rnl_pool *pool = job->pool;
+	struct rnl__worker *w = &pool->workers[job->worker];
+	bool keyed = job->flags & RNL__JOB_KEYED;
+
+	rnl__queue_put(&w->queue, job);
+	wake(pool, w, keyed);
+}
+
+void rnl__choose_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
+			  unsigned nr)
+{
+	struct rnl__worker *w = &pool->workers[worker];
+
+	rnl__queue_put_chain(&w->queue, jobs, nr);
+	wake(pool, w, false);
+}
+
+void rnl__choose_start_deferred(struct rnl_job *job)
+{
+	struct rnl_pool *pool = job->pool;
+
+	reserve_always(pool, job);
+	rnl__tally_leave(&pool->deferred);
+	/*
+	 * [choose.B1] full barrier: space is made before the look for waiters; pairs with [bell.L2]
+	 */
+	rnl__mb_after_rmw();
+	rnl__bell_ring_once(&pool->space_deferred);
+	rnl__choose_put(job);
+}
+
+void rnl__choose_start_at(struct rnl_job *job, unsigned home)
+{
+	struct rnl_pool *pool = job->pool;
+	unsigned worker;
+
+	do {
+		struct crew crew = crew_of(pool, rnl__pool_table(pool), false);
+
+		worker = crew.first + home % crew.nr;
+	} while (!reserve_accepted(pool, worker));
+	job->worker = (uint16_t)worker;
+	rnl__choose_put(job);
+}
+
+void rnl__choose_start_first(struct rnl_job *job)
+{
+	job->flags |= RNL__JOB_FIRST;
+	reserve_always(job->pool, job);
+	rnl__choose_put(job);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which worker a job goes to.
+ *
+ * DESIGN
+ *	A submit claims its job, chooses a worker and reserves space in that worker's queue,
+ *	puts the job there, and wakes a worker for it.
+ *	A keyed job goes to its key's worker.  An open job goes to an idle worker, else to the
+ *	submitter's usual one, which now and then becomes the less loaded of two.  An
+ *	urgent job has the urgent workers to choose from, if there are any.
+ *	A resize may change the table of workers during the choice: then the reservation is
+ *	refused, since the worker has left, or the promise, since the keyed lane was shut.
+ *	The choice is made again, by the new table.
+ */
+#ifndef RNL_CHOOSE_H
+#define RNL_CHOOSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "sys/bell.h"
+
+/*
+ * Chooses a worker for a claimed job, by its flags and its key, and reserves space there:
+ * 0, then the job is to be put; -EAGAIN full; -ESHUTDOWN closed.  @high is set if the queue
+ * holds more than its share of the high water mark.
+ */
+int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job, bool *high);
+
+/*
+ * Chooses one worker for up to @nr open jobs: how many it has space for, from the first job
+ * on, or the error.
+ */
+int rnl__choose_reserve_chain(struct rnl_pool *pool, unsigned nr, unsigned *worker, bool *high);
+
+/* Reserves for a job that comes after a barrier: 0, -EAGAIN, -ESHUTDOWN. */
+int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job);
+
+/* Puts a job that has a reservation, and wakes a worker for it. */
+void rnl__choose_put(struct rnl_job *job);
+
+void rnl__choose_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
+			  unsigned nr);
+
+/* The rest chooses for an accepted job, and puts it, be the queue full or closed: */
+
+/* a job that was deferred; */
+void rnl__choose_start_deferred(struct rnl_job *job);
+
+/* a job for the @home-th worker, counted round the workers that serve; */
+void rnl__choose_start_at(struct rnl_job *job, unsigned home);
+
+/* a job that goes before all others. */
+void rnl__choose_start_first(struct rnl_job *job);
+
+/* The job of a submit that waits for space. */
+struct rnl__wish {
+	bool deferred, keyed, urgent;
+	uint64_t key;
+};
+
+/* Listens for space for the job; the bell to wait for. */
+struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const struct rnl__wish *wish,
+					       uint32_t *listened);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of jobs are watched when they first run; guard.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "sys/clock.h"
+#include "sys/futex.h"
+#include "pool/guard.h"
+#include "pool/pool.h"
+#include "sys/thread_state.h"
+#include "memory/staging.h"
+#include "pool/worker.h"
+
+#define HOLD_NS 10000000u	/* the longest that a watch waits for the others to come out */
+#define HELD_NS 200000000u	/* the longest that the others wait then to come in */
+#define FUNCTIONS 256u		/* watched at most; a power of two */
+/* The gate's word: */
+#define HELD 1u			/* a function is being watched */
+#define MET 2u			/* a worker that was held for too long has come in meanwhile */
+#define INSIDE 4u		/* one worker in callers' code */
+
+enum state { NEW, KNOWN, REFUSED };
+
+struct entry {
+	_Atomic(rnl__function *) fn;	/* set once */
+	_Atomic uint32_t state;
+	_Atomic uint32_t tried;
+};
+
+struct rnl__guard {
+	bool strict;
+	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t gate;
+	_Alignas(RNL__CACHE_LINE) struct entry entries[FUNCTIONS];
+	_Atomic uint64_t functions, twice, postponed, beyond;
+	_Atomic uint64_t found[RNL__NR_FINDINGS];
+};
+
+int rnl__guard_create(struct rnl__guard **guardp, uint32_t mode)
+{
+	struct rnl__guard *g = aligned_alloc(RNL__CACHE_LINE, sizeof(*g));
+
+	if (!g)
+		return -ENOMEM;
+	*g = (struct rnl__guard){ .strict = mode == RNL_GUARD_STRICT };
+	*guardp = g;
+	return 0;
+}
+
+void rnl__guard_destroy(struct rnl__guard *g)
+{
+	free(g);
+}
+
+void rnl__guard_figures(struct rnl__guard *g, struct rnl_pool_stats *stats)
+{
+	stats->guard_functions += rnl__figure_read(&g->functions);
+	stats->guard_legacy += rnl__figure_read(&g->found[0]);
+	stats->guard_waits += rnl__figure_read(&g->found[1]);
+	stats->guard_memory += rnl__figure_read(&g->found[2]);
+	stats->guard_waits_or_memory += rnl__figure_read(&g->found[3]);
+	stats->guard_pageable += rnl__figure_read(&g->found[4]);
+	stats->guard_unclear += rnl__figure_read(&g->found[5]);
+	stats->guard_twice += rnl__figure_read(&g->twice);
+	stats->guard_postponed += rnl__figure_read(&g->postponed);
+	stats->guard_beyond += rnl__figure_read(&g->beyond);
+}
+
+/* ---- the gate ------------------------------------------------------------ */
+
+static void go_in(struct rnl__guard *g)
+{
+	uint32_t word = rnl__peek(&g->gate), inside;
+	uint64_t deadline = 0;
+
+	for (;;) {
+		if (word & HELD && !deadline)
+			deadline = rnl__now() + HELD_NS;
+		if (word & HELD && rnl__now() < deadline) {
+			(void)rnl__futex_wait(&g->gate, word, deadline);
+			word = rnl__peek(&g->gate);
+			continue;
+		}
+		inside = (word & HELD ? word | MET : word) + INSIDE;
+		/*
+		 * [guard.E1] acquire: the capture that held us has ended before we make
+		 * a call; pairs with [guard.H2].
+		 */
+		if (atomic_compare_exchange_weak_explicit(&g->gate, &word, inside,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return;
+	}
+}
+
+static void go_out(struct rnl__guard *g)
+{
+	/* [guard.E2] release: our calls end before a capture begins; pairs with [guard.H1] */
+	uint32_t word = atomic_fetch_sub_explicit(&g->gate, INSIDE, memory_order_release);
+
+	if (word & HELD)
+		(void)rnl__futex_wake(&g->gate, INT_MAX);
+}
+
+void rnl__guard_enter(struct rnl__worker *w)
+{
+	if (!w->inside++)
+		go_in(w->pool->guard);
+}
+
+void rnl__guard_leave(struct rnl__worker *w)
+{
+	if (!--w->inside)
+		go_out(w->pool->guard);
+}
+
+static void let_in(struct rnl__guard *g)
+{
+	/* [guard.H2] release: the capture has ended; pairs with [guard.E1] */
+	atomic_fetch_and_explicit(&g->gate, ~(HELD | MET), memory_order_release);
+	(void)rnl__futex_wake(&g->gate, INT_MAX);
+}
+
+/* Keeps the others outside: 0; -EBUSY another worker does that; -ETIMEDOUT they do not come out. */
+static int hold(struct rnl__guard *g)
+{
+	uint64_t deadline = rnl__now() + HOLD_NS;
+	/* relaxed: HELD stops workers that come; [guard.H1] orders those that leave */
+	uint32_t word = atomic_fetch_or_explicit(&g->gate, HELD, memory_order_relaxed);
+
+	if (word & HELD)
+		return -EBUSY;
+	for (;;) {
+		/*
+		 * [guard.H1] acquire: the calls of workers that left have ended;
+		 * pairs with [guard.E2]
+		 */
+		word = atomic_load_explicit(&g->gate, memory_order_acquire);
+		if (word == (INSIDE | HELD))
+			return 0;
+		if (rnl__now() >= deadline)
+			break;
+		(void)rnl__futex_wait(&g->gate, word, deadline);
+	}
+	let_in(g);
+	return -ETIMEDOUT;
+}
+
+/* Whether no other worker came in; one that was held for too long may also have left again. */
+static bool alone(struct rnl__guard *g)
+{
+	/* relaxed: if CUDA refused us a call for another worker's sake, that worker had come in */
+	return atomic_load_explicit(&g->gate, memory_order_relaxed) == (INSIDE | HELD);
+}
+
+/* ---- functions ------------------------------------------------------------- */
+
+/* The function's entry; NULL: there are too many functions. */
+static struct entry *entry_of(struct rnl__guard *g, rnl__function *fn)
+{
+	/* Fibonacci hashing (Knuth, TAOCP 6.4) */
+	uint32_t at = (uint32_t)(((uint64_t)(uintptr_t)fn * 0x9e3779b97f4a7c15u) >> 40);
+
+	for (unsigned i = 0; i < FUNCTIONS; i++) {
+		struct entry *e = &g->entries[(at + i) % FUNCTIONS];
+		/* relaxed: the address is only compared */
+		rnl__function *known = atomic_load_explicit(&e->fn, memory_order_relaxed);
+
+		if (known == fn)
+			return e;
+		/* relaxed: the address is only compared */
+		if (!known && atomic_compare_exchange_strong_explicit(&e->fn, &known, fn,
+								      memory_order_relaxed,
+								      memory_order_relaxed))
+			return e;
+		if (known == fn)
+			return e;
+	}
+	return NULL;
+}
+
+static enum state state_of(struct entry *e)
+{
+	/* relaxed: a worker that sees it late watches once more, or waits at the gate first */
+	return (enum state)atomic_load_explicit(&e->state, memory_order_relaxed);
+}
+
+/* ---- watching -------------------------------------------------------------- */
+
+/* Whether to try a watch in this run: in the 1st, 2nd, 4th, 8th ... that was not watched. */
+static bool is_due(struct entry *e)
+{
+	/* relaxed: the count orders nothing */
+	uint32_t tried = atomic_fetch_add_explicit(&e->tried, 1, memory_order_relaxed) + 1;
+
+	return !(tried & (tried - 1));
+}
+
+/* Makes a call under capture; true: it has had its effect, false: it has to be made again. */
+static bool watch(struct rnl__worker *w, const struct rnl__guard_call *c,
+		  struct rnl__guarded *guarded, int *result)
+{
+	const struct rnl__device_ops *ops = w->pool->device->ops;
+	const int error = rnl__thread.error;
+
+	rnl__thread.guard = guarded;
+	*result = c->call(c->arg);
+	if (c->check && !guarded->unit_code)
+		guarded->unit_code = c->check();
+	rnl__thread.guard = NULL;
+	/* CUDA's error may be due to a worker that came in. */
+	if (!alone(w->pool->guard) && (guarded->code || guarded->unit_code))
+		guarded->disturbed = guarded->again = true;
+	if (ops->guard_end(guarded) > 0)
+		return true;
+	rnl__thread.error = error;
+	rnl__thread.job->device_error = guarded->strict ? guarded->code : 0;
+	return false;
+}
+
+/* Counts what a watch found, and remembers that the function was watched. */
+static void note_found(struct rnl__guard *g, struct entry *e, const struct rnl__guarded *guarded)
+{
+	uint32_t state = g->strict && guarded->found ? REFUSED : KNOWN;
+
+	if (guarded->disturbed)
+		return;
+	rnl__figure_add_any(&g->functions, 1);
+	for (unsigned i = 0; i < RNL__NR_FINDINGS; i++) {
+		if (guarded->found & 1u << i)
+			rnl__figure_add_any(&g->found[i], 1);
+	}
+	/* relaxed: see state_of() */
+	atomic_store_explicit(&e->state, state, memory_order_relaxed);
+}
+
+static int call_unwatched(struct rnl__guard *g, struct entry *e, const struct rnl__guard_call *c)
+{
+	switch (state_of(e)) {
+	case REFUSED:
+		return -ENOTSUP;
+	case NEW:
+		rnl__figure_add_any(&g->postponed, 1);
+		return c->call(c->arg);
+	default:
+		return c->call(c->arg);
+	}
+}
+
+/* True: the function is still new, and the others are kept outside; the caller lets them in. */
+static bool all_quiet(struct rnl__worker *w, struct entry *e)
+{
+	struct rnl__guard *g = w->pool->guard;
+	int ret = hold(g);
+
+	if (ret == -EBUSY) {
+		/* Wait outside until that watch ends; perhaps it is of this function. */
+		go_out(g);
+		go_in(g);
+		ret = state_of(e) == NEW ? hold(g) : -EBUSY;
+	}
+	if (ret)
+		return false;
+	/* A capture could not wait for copies that a CPU has yet to do for earlier jobs. */
+	if (state_of(e) == NEW && !rnl__staging_empty(&w->staging, rnl__now() + HOLD_NS))
+		return true;
+	let_in(g);
+	return false;
+}
+
+/* Calls a function that was not watched yet. */
+static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__guard_call *c)
+{
+	struct rnl__guarded guarded = { 0 };
+	struct rnl__guard *g = w->pool->guard;
+	bool had_effect;
+	int result = 0;
+
+	if (!all_quiet(w, e))
+		return call_unwatched(g, e, c);
+	guarded.strict = g->strict;
+	guarded.checked = c->check != NULL;
+	if (w->pool->device->ops->guard_begin(&guarded)) {
+		let_in(g);
+		return call_unwatched(g, e, c);
+	}
+	had_effect = watch(w, c, &guarded, &result);
+	note_found(g, e, &guarded);
+	let_in(g);
+	if (!guarded.disturbed && (guarded.found || guarded.again))
+		rnl__guard_report(w->pool, c->fn, &guarded);
+	if (!guarded.disturbed && guarded.found && w->track)
+		rnl__track_found(w->track, c->fn, guarded.found);
+	if (had_effect)
+		return result;
+	if (state_of(e) == REFUSED)
+		return -ENOTSUP;
+	rnl__figure_add_any(&g->twice, 1);
+	return call_unwatched(g, e, c);
+}
+
+int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *c)
+{
+	struct rnl__guard *g = w->pool->guard;
+	struct entry *e = entry_of(g, c->fn);
+
+	if (!e) {
+		rnl__figure_add_any(&g->beyond, 1);
+		return c->call(c->arg);
+	}
+	if (state_of(e) == NEW && is_due(e))
+		return call_new(w, e, c);
+	return call_unwatched(g, e, c);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the guard says of a function: what the function does, what that costs, and what to
+ * write instead.  The figures are of an NVIDIA H200; docs/measurements.md has how.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pool/guard.h"
+#include "pool/pool.h"
+#include "sys/symbol.h"
+
+#define NAME_MAX_BYTES 128
+
+/* The function's name, or its place, FILE+0xOFFSET as addr2line(1) takes it. */
+static void name_of(rnl__function *fn, char *name, size_t bytes)
+{
+	char symbol[NAME_MAX_BYTES];
+	bool named;
+
+	rnl__symbol((const void *)fn, symbol, sizeof(symbol));
+	named = !strchr(symbol, '+') && strncmp(symbol, "0x", 2) != 0;
+	snprintf(name, bytes, named ? "%s()" : "the function at %s", symbol);
+}
+
+static const char *text_of(const struct rnl_pool *pool, unsigned finding)
+{
+	switch (finding) {
+	case RNL__LEGACY_STREAM:
+		if (pool->stream == RNL_STREAM_PRIVATE)
+			return "uses the legacy default stream: that is in no order with the job's "
+			       "own stream, and the job may be done before it. Pass rnl_stream() to "
+			       "each CUDA call";
+		return "uses the legacy default stream, which joins the streams of all workers: two "
+		       "kernels of 4 ms take 8. Compile its unit with nvcc --default-stream per-thread "
+		       "(gcc: -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1), or pass rnl_stream()";
+	case RNL__WAITED:
+		return "waits for a stream or the device: its stream runs dry meanwhile (some 60000 "
+		       "small jobs a second in place of 91000), and a device-wide wait is one for "
+		       "all workers. Return instead, and go on in rnl_job_on_done() or a job after "
+		       "a barrier";
+	case RNL__MADE_MEMORY:
+		return "makes or frees memory: cudaMalloc and cudaFree of 64 MB take 163 us, to "
+		       "page-lock 1 MB takes 1110 us, and cudaFree waits for the device. Use "
+		       "rnl_scratch() or cudaMallocAsync(), or get it before (pinned_preload)";
+	case RNL__WAITED_OR_MADE:
+		return "waits for a stream or the device, or makes or frees memory (cudaMalloc, "
+		       "cudaFree, ...); CUDA does not say which. A wait lets the stream run dry, "
+		       "cudaFree waits for the device: return instead of waiting, and use "
+		       "rnl_scratch() or cudaMallocAsync()";
+	case RNL__PAGEABLE_COPY:
+		return "copies pageable memory: cudaMemcpyAsync() then holds its caller for all that "
+		       "is queued before it (200 ms behind 200 ms of work), and rnl_copy() has a CPU "
+		       "copy it once more. Use rnl_pinned_get(), or cudaHostRegister()";
+	default:
+		return "uses the legacy default stream, or waits, or makes or frees memory, unless "
+		       "another thread used the legacy stream just then: CUDA does not say which. "
+		       "Initialise its job where runnel/cuda.h is included, and have it return at "
+		       "the first CUDA call that fails";
+	}
+}
+
+void rnl__guard_report(struct rnl_pool *pool, rnl__function *fn, const struct rnl__guarded *guarded)
+{
+	const bool called = guarded->found & ~(unsigned)RNL__PAGEABLE_COPY && guarded->call[0];
+	const enum rnl_log_level level = guarded->strict ? RNL_LOG_ERROR : RNL_LOG_WARNING;
+	char name[NAME_MAX_BYTES];
+
+	name_of(fn, name, sizeof(name));
+	if (!guarded->found) {
+		rnl__pool_log(pool, RNL_LOG_INFO,
+			      "guard: %s cannot be captured (CUDA error %d): called again unwatched",
+			      name, guarded->code);
+		return;
+	}
+	for (unsigned i = 0; i < RNL__NR_FINDINGS; i++) {
+		const bool named = called && 1u << i != RNL__PAGEABLE_COPY;
+
+		if (guarded->found & 1u << i)
+			rnl__pool_log(pool, level, "guard: %s %s%s%s%s", name,
+				      text_of(pool, 1u << i), named ? " [" : "",
+				      named ? guarded->call : "", named ? "]" : "");
+	}
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* The bits of a job's `flags`. */
+#ifndef RNL_JOB_FLAGS_H
+#define RNL_JOB_FLAGS_H
+
+/* They stay from submit to submit. */
+#define RNL__JOB_URGENT 1u	/* goes to the urgent workers, before other jobs */
+#define RNL__JOB_DEADLINE 2u	/* is not started later than deadline_ns after its submit */
+#define RNL__JOB_LARGE 4u	/* takes the device long: it gets a mark of its own */
+#define RNL__JOB_INTERNAL 8u	/* map or batch: its function guards the callers' code itself */
+#define RNL__JOB_LASTING \
+	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL)
+
+/* A submit, or the run, sets them anew; with neither KEYED nor FIRST the lane is the open one. */
+#define RNL__JOB_KEYED 16u	/* its lane is the keyed one of its table's generation */
+#define RNL__JOB_FIRST 32u	/* its lane is the urgent one */
+#define RNL__JOB_TIMED 64u	/* the statistics get its times */
+#define RNL__JOB_TRACED 128u	/* a trace ran when it was submitted */
+#define RNL__JOB_OWES 256u	/* its worker has yet to write what it copied out */
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Parking: how a worker sleeps until another thread has work for it.  A waker makes a
+ * system call only if the worker does sleep.
+ *
+ * DESIGN
+ *	The sleeper writes ASLEEP, then looks for work once more, then sleeps.  The
+ *	waker publishes work, then looks whether the sleeper wrote ASLEEP.  Each side
+ *	writes, then reads what the other wrote; with a full barrier between the two on
+ *	both sides, at least one sees the other (Dekker).
+ *	The waker pays nothing for its barrier: a put is an exchange of the queue's
+ *	tail, which is a full barrier already.  While the worker is awake, a wake is a
+ *	load of a line that no thread writes.
+ *	The lot is the pool's.  It has a bit for each worker that sleeps idle, with
+ *	nothing on its stream either, so that jobs find it.  A bit is set after ASLEEP
+ *	and cleared before a wake: so a worker that sleeps idle has its bit set, or a
+ *	waker is about to wake it.
+ *	Models: tests/model/park.pml, and steal.pml.
+ *
+ *			prepare	sleep	leave	wake	wake_one claim
+ *	prepare		X	X	X	-	-	-
+ *	sleep		X	X	X	-	-	-
+ *	leave		X	X	X	-	-	-
+ *	wake		-	-	-	-	-	-
+ *	wake_one	-	-	-	-	-	-
+ *	claim		-	-	-	-	-	-	X: the owner alone
+ */
+#ifndef RNL_PARK_H
+#define RNL_PARK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "sys/atomic.h"
+#include "sys/fence.h"
+
+enum { RNL__AWAKE = 0, RNL__ASLEEP = 1 };
+
+struct rnl__lot;
+
+struct rnl__park {
+	_Atomic uint32_t word;
+	unsigned index;			/* the worker's bit in the lot */
+	struct rnl__lot *lot;
+};
+
+struct rnl__lot {
+	_Atomic uint64_t idle;		/* bits of workers that sleep idle */
+	struct rnl__park *park[RNL_WORKERS_MAX];
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t spinning; /* of idle ones, awake: a hint */
+};
+
+_Static_assert(RNL_WORKERS_MAX <= 64, "a lot has a bit for each worker");
+
+void rnl__park_init(struct rnl__park *park, struct rnl__lot *lot, unsigned index);
+
+/*
+ * The worker is about to sleep: from here on wakes find it, and claims, too, if it is @idle.
+ * It looks for work once more, then sleeps or leaves.
+ */
+void rnl__park_prepare(struct rnl__park *park, bool idle);
+
+/* The worker stays awake.  True: it was woken meanwhile, perhaps for another job than it found. */
+bool rnl__park_leave(struct rnl__park *park);
+
+/* Sleeps until it is woken, or until the deadline; true: it was woken. */
+bool rnl__park_sleep(struct rnl__park *park, uint64_t deadline);
+
+/* What the next two functions do once they have seen a sleeper. */
+bool rnl__park_wake_asleep(struct rnl__park *park);
+bool rnl__lot_wake_idle(struct rnl__lot *lot);
+
+/*
+ * Wakes the worker, if it sleeps or is about to; or any idle one.  True: one was woken.  A full
+ * barrier stands between what the worker is to see and this call.
+ */
+static inline bool rnl__park_wake(struct rnl__park *park)
+{
+	/* relaxed: the caller's full barrier orders it, as [queue.E1] */
+	return atomic_load_explicit(&park->word, memory_order_relaxed) == RNL__ASLEEP &&
+	       rnl__park_wake_asleep(park);
+}
+
+static inline bool rnl__lot_wake_one(struct rnl__lot *lot)
+{
+	/* relaxed: a hint; rnl__lot_wake_idle() acquires */
+	return atomic_load_explicit(&lot->idle, memory_order_relaxed) && rnl__lot_wake_idle(lot);
+}
+
+/* How many workers sleep idle; a hint. */
+static inline unsigned rnl__lot_nr(struct rnl__lot *lot)
+{
+	/* relaxed: a hint */
+	uint64_t bits = atomic_load_explicit(&lot->idle, memory_order_relaxed);
+
+	return (unsigned)__builtin_popcountll(bits);
+}
+
+/* Whether the worker was awake a moment ago; a hint. */
+static inline bool rnl__park_awake(struct rnl__park *park)
+{
+	/* relaxed: a hint */
+	return atomic_load_explicit(&park->word, memory_order_relaxed) == RNL__AWAKE;
+}
+
+/*
+ * Claims a worker that sleeps idle, @first if it does; -1: there is none.  The caller wakes the
+ * worker, with a job or without.
+ */
+int rnl__lot_claim(struct rnl__lot *lot, unsigned first);
+
+/* The worker spins with nothing to do, and can be claimed; or it does no more. */
+void rnl__park_spins(struct rnl__park *park, bool spins);
+
+/* A submit chose this worker, which perhaps spins, without a claim. */
+static inline void rnl__park_claimed(struct rnl__park *park)
+{
+	/* relaxed: a hint */
+	if (atomic_load_explicit(&park->lot->spinning, memory_order_relaxed) >> park->index & 1)
+		rnl__park_spins(park, false);
+}
+
+/* Claims a worker that spins, perhaps no more; -1: there is none.  It needs no wake. */
+int rnl__lot_claim_spinning(struct rnl__lot *lot);
+
+/* Whether a worker sleeps idle; a hint. */
+static inline bool rnl__lot_idle(struct rnl__lot *lot)
+{
+	/* relaxed: a hint */
+	return atomic_load_explicit(&lot->idle, memory_order_relaxed) != 0;
+}
+
+#endif

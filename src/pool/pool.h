@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* A pool: what its workers and its callers share. */
+#ifndef RNL_POOL_H
+#define RNL_POOL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "sys/bell.h"
+#include "device/device.h"
+#include "memory/pinned.h"
+#include "sys/thread_state.h"
+#include "memory/event_cache.h"
+#include "pool/tally.h"
+#include "pool/worker.h"
+
+#define RNL__SPIN_CROWDED_NS 2000	/* a spin with no CPU to spare */
+
+/* Which workers serve: a generation, and how many beside the urgent ones. */
+struct rnl__table {
+	uint32_t generation;
+	uint32_t nr;
+};
+
+struct rnl__guard;
+struct rnl__trace;
+struct rnl__waits;
+
+struct rnl_pool {
+	/* Constant once created. */
+	struct rnl__device *device;
+	struct rnl__guard *guard;	/* NULL: off */
+	enum rnl_stream_kind stream;
+	unsigned generation;		/* rnl__generation of the process that made it */
+	unsigned nr_urgent;		/* the first of the workers */
+	unsigned max_in_flight;
+	unsigned home_for;		/* submits to the usual worker in a row; 0: on a GPU */
+	uint32_t time_mask;		/* one job in this + 1 is timed */
+	/* One for each worker; staff.c alone changes the pointer; NULL: no trace runs. */
+	_Atomic(struct rnl__track *) tracks;
+	uint64_t max_queued, high_water, low_water;
+	uint64_t spin_ns;		/* before a sleep */
+	unsigned spin_cpus;		/* an idle worker's spin goes by these; 0: by the above */
+	uint64_t watchdog_ns;
+	uint64_t stuck_ns;
+	rnl_log_fn *log;
+	void *log_arg;
+	rnl_worker_start_fn *on_start;
+	rnl_worker_stop_fn *on_stop;
+	void *hook_arg;
+	uint16_t *cpus;			/* ours; NULL: anywhere */
+	unsigned nr_cpus;
+	char name[64];
+	uint64_t scratch_keep, staging_max;
+	struct rnl__pinned *pinned;
+
+	struct rnl__lot lot;		/* of the workers that are not urgent */
+	struct rnl__lot urgent_lot;
+
+	/* Changed by resizes: staff.c. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t table; /* generation << 32 | nr */
+	_Atomic uint32_t serving;	/* the generation whose keyed jobs run */
+	_Atomic uint32_t nr_workers;	/* that were ever started, and have streams */
+
+	/* Read with every job, written when a thread waits. */
+	_Alignas(RNL__CACHE_LINE) struct rnl__bell space[2]; /* open submits wait; [1]: urgent */
+	struct rnl__bell space_deferred;	/* submits of jobs after a barrier wait */
+	struct rnl__bell space_batch;	/* reservations of batchers wait */
+	_Atomic(struct rnl_job *) notices[2]; /* by enum rnl_water */
+	_Atomic uint32_t cancels;	/* of notices, ever */
+	struct rnl__bell drained;	/* drains wait */
+	_Atomic bool failure_logged;
+
+	/* Of resizes alone. */
+	_Alignas(RNL__CACHE_LINE) pthread_mutex_t resizing;
+	_Atomic uint32_t moving;	/* latch: workers that have yet to follow a command */
+	_Atomic int start_error;	/* of the first worker that could not start */
+
+	struct rnl__event_cache timers;	/* of maps */
+
+	pthread_mutex_t tracing;	/* a thread has it that starts, ends or reads a trace */
+	struct rnl__trace *trace;	/* the one that runs, or NULL; under `tracing` */
+	void (*end_trace)(struct rnl_pool *pool); /* ends one that runs; NULL: none ever ran */
+	pthread_mutex_t waiting;	/* a thread has it that notes a wait */
+	struct rnl__waits *waits;	/* the trace's list, or NULL; under `waiting` */
+
+	struct rnl__tally operations;	/* that a drain waits for: rnl__pool_operation_begin() */
+	struct rnl__tally deferred;	/* jobs that wait for barriers; closed as the queues are */
+	struct rnl__worker workers[RNL_WORKERS_MAX];
+};
+
+/* 0; -EINVAL no pool; -EOWNERDEAD it is a parent's. */
+static inline int rnl__pool_check(const struct rnl_pool *pool)
+{
+	return pool ? rnl__generation_check(pool->generation) : -EINVAL;
+}
+
+/*
+ * Whether the device is a GPU.  There a job is more work than the choice of its worker, so it
+ * pays to choose well; on the host device it may be less.
+ */
+static inline bool rnl__pool_on_gpu(const struct rnl_pool *pool)
+{
+	return !pool->home_for;
+}
+
+/* Whether a trace runs, or has just begun or ended. */
+static inline bool rnl__pool_traced(struct rnl_pool *pool)
+{
+	/* relaxed: a job more or less is in the trace; the tracks are not used here */
+	return atomic_load_explicit(&pool->tracks, memory_order_relaxed) != NULL;
+}
+
+/* Whether rnl_pool_close() was called: the pool accepts no more jobs. */
+static inline bool rnl__pool_closed(struct rnl_pool *pool)
+{
+	return rnl__tally_closed(&pool->deferred);
+}
+
+/* Whether the calling thread is a worker of the pool. */
+static inline bool rnl__pool_worker(const struct rnl_pool *pool)
+{
+	return rnl__thread.worker && rnl__thread.worker->pool == pool;
+}
+
+/*
+ * An operation of the library's own uses the pool: until its end no drain returns.  A map is
+ * one, and so is each moment in which the library has a job that no queue counts.
+ */
+void rnl__pool_operation_begin(struct rnl_pool *pool);
+void rnl__pool_operation_end(struct rnl_pool *pool);
+
+/* Rings for all submits that wait for space. */
+void rnl__pool_ring_spaces(struct rnl_pool *pool);
+
+/* Jobs on all queues, about. */
+uint64_t rnl__pool_queued(struct rnl_pool *pool);
+
+/* Calls the log that the pool was created with. */
+__attribute__((format(printf, 3, 4)))
+void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...);
+
+static inline struct rnl__table rnl__pool_table(struct rnl_pool *pool)
+{
+	/* [pool.T1] acquire: the workers that it leads to serve; pairs with [pool.T2] */
+	uint64_t word = atomic_load_explicit(&pool->table, memory_order_acquire);
+
+	return (struct rnl__table){ .generation = (uint32_t)(word >> 32), .nr = (uint32_t)word };
+}
+
+/* The generation whose keyed jobs workers take. */
+static inline uint32_t rnl__pool_serving(struct rnl_pool *pool)
+{
+	/*
+	 * [pool.T3] acquire: the keyed jobs of the generation before are done; pairs with [pool.T4]
+	 */
+	return atomic_load_explicit(&pool->serving, memory_order_acquire);
+}
+
+/* Whether a notice waits for a mark; a full barrier stands before the call, see watermark.h. */
+static inline bool rnl__pool_has_notice(struct rnl_pool *pool, enum rnl_water mark)
+{
+	/* relaxed: the caller's barrier orders it */
+	return atomic_load_explicit(&pool->notices[mark], memory_order_relaxed) != NULL;
+}
+
+/* How many workers were ever started; these are the first ones. */
+static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
+{
+	/* [pool.N1] acquire: their streams are there; pairs with [pool.N2] */
+	return atomic_load_explicit(&pool->nr_workers, memory_order_acquire);
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* A pool's device, for callers: what it is, its memory, and pinned memory of the host beside it. */
+#include "config.h"
+
+#include <errno.h>
+
+#include "device/device.h"
+#include "memory/pinned.h"
+#include "pool/pool.h"
+#include "sys/abi.h"
+#include "sys/clock.h"
+
+int rnl_pool_device(struct rnl_pool *pool, struct rnl_device_info *info)
+{
+	int ret = rnl__pool_check(pool);
+
+	if (!ret)
+		ret = rnl__check_out(info, RNL__FIRST_DEVICE_INFO);
+	if (!ret)
+		rnl__copy_out(info, &pool->device->info, sizeof(*info));
+	return ret;
+}
+
+/* Whether the pool can be asked for memory. */
+static int check_ask(struct rnl_pool *pool, size_t bytes, void *const *memp)
+{
+	int ret = rnl__pool_check(pool);
+
+	if (ret)
+		return ret;
+	if (!bytes || !memp)
+		return -EINVAL;
+	return rnl__device_failed(pool->device) ? -EIO : 0;
+}
+
+int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp)
+{
+	int ret = check_ask(pool, bytes, bufp);
+
+	return ret ? ret : rnl__pinned_get(pool->pinned, bytes, bufp);
+}
+
+int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp, int64_t timeout_ns)
+{
+	int ret = check_ask(pool, bytes, bufp);
+
+	if (ret)
+		return ret;
+	if (rnl__pool_worker(pool))
+		return rnl__pinned_get(pool->pinned, bytes, bufp);
+	return rnl__pinned_get_wait(pool->pinned, bytes, bufp, rnl__deadline(timeout_ns));
+}
+
+void rnl_pinned_put(struct rnl_pool *pool, void *buf)
+{
+	if (!buf || rnl__pool_check(pool))
+		return;
+	if (rnl__pinned_put(pool->pinned, buf))
+		rnl__pool_log(pool, RNL_LOG_ERROR,
+			      "rnl_pinned_put(%p): no buffer of this pool, or put back already, "
+			      "or overwritten in front of its start: left alone", buf);
+}
+
+int rnl_device_alloc(struct rnl_pool *pool, size_t bytes, void **memp)
+{
+	int ret = check_ask(pool, bytes, memp);
+
+	return ret ? ret : rnl__device_alloc(pool->device, RNL__DEVICE, bytes, memp);
+}
+
+void rnl_device_free(struct rnl_pool *pool, void *mem)
+{
+	if (!rnl__pool_check(pool))
+		rnl__device_free(pool->device, RNL__DEVICE, mem);
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+/* A worker's job queue, on liburcu's cds_wfcq; queue.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+
+#include "pool/job_flags.h"
+#include "pool/queue.h"
+#include "sys/fence.h"
+
+/* In `accepted` ... */
+#define CLOSED (UINT64_C(1) << 63)
+#define AWAY (UINT64_C(1) << 62)
+/* ... and in `promised`. */
+#define SHUT (UINT64_C(1) << 63)
+
+/*
+ * liburcu is called out of line, so ThreadSanitizer does not see the exchange that hands a
+ * job over; these two tell it.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TSAN 1
+#endif
+#endif
+#ifdef TSAN
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+#define handed_over(job) __tsan_release(job)
+#define taken_over(job) __tsan_acquire(job)
+#else
+#define handed_over(job) ((void)(job))
+/*
+ * [queue.T3] acquire fence: cds_wfcq orders the node alone after a dequeue, and a job's function
+ * reads what its submitter wrote anywhere; pairs with [queue.E1].  No instruction on x86.
+ */
+#define taken_over(job) atomic_thread_fence(memory_order_acquire)
+#endif
+
+_Static_assert(sizeof(struct cds_wfcq_node) == sizeof(((struct rnl_job *)NULL)->link),
+	       "a job's link is a queue node");
+
+static struct cds_wfcq_node *node_of(struct rnl_job *job)
+{
+	return (struct cds_wfcq_node *)&job->link;
+}
+
+static struct rnl_job *job_of(struct cds_wfcq_node *node)
+{
+	return rnl_container_of(node, struct rnl_job, link);
+}
+
+static void lane_init(struct rnl__lane *lane)
+{
+	__cds_wfcq_init(&lane->head, &lane->tail);
+	atomic_init(&lane->promised, SHUT);
+	atomic_init(&lane->busy, 0);
+	atomic_init(&lane->taken, 0);
+	atomic_init(&lane->done, 0);
+}
+
+/*
+ * A put's exchange moves the tail off the head before the link is there.  The tail is on the
+ * producers' line, so it is read only if there is no link.
+ */
+static bool lane_holds(struct rnl__lane *lane)
+{
+	return CMM_LOAD_SHARED(lane->head.node.next) ||
+	       CMM_LOAD_SHARED(lane->tail.p) != &lane->head.node;
+}
+
+/* Fetches the next job's first two lines while this job runs. */
+static void fetch(const struct cds_wfcq_node *next)
+{
+	if (!next)
+		return;
+	__builtin_prefetch(next, 1);
+	__builtin_prefetch((const char *)next + RNL__CACHE_LINE);
+}
+
+/* The lane's one taker takes a job. */
+static struct rnl_job *lane_take(struct rnl__lane *lane)
+{
+	struct cds_wfcq_node *node;
+	struct rnl_job *job;
+
+	node = __cds_wfcq_dequeue_nonblocking(&lane->head, &lane->tail);
+	if (!node || node == CDS_WFCQ_WOULDBLOCK)
+		return NULL;
+	rnl__figure_add(&lane->taken, 1);
+	job = job_of(node);
+	taken_over(job);
+	fetch(lane->head.node.next);
+	return job;
+}
+
+/* Becomes the lane's one taker; false: the lane is empty, or another thread is the taker. */
+static bool lane_begin(struct rnl__lane *lane)
+{
+	/* [queue.T1] acquire: the head as the last taker left it; pairs with [queue.T2] */
+	return lane_holds(lane) &&
+	       !atomic_exchange_explicit(&lane->busy, 1, memory_order_acquire);
+}
+
+static void lane_end(struct rnl__lane *lane)
+{
+	/* [queue.T2] release: hands the head on; pairs with [queue.T1] */
+	atomic_store_explicit(&lane->busy, 0, memory_order_release);
+}
+
+static struct rnl_job *lane_try_take(struct rnl__lane *lane)
+{
+	struct rnl_job *job;
+
+	if (!lane_begin(lane))
+		return NULL;
+	job = lane_take(lane);
+	lane_end(lane);
+	return job;
+}
+
+/* The lane's one taker looks at the first job, which stays there; or NULL. */
+static struct rnl_job *lane_first(struct rnl__lane *lane)
+{
+	struct cds_wfcq_node *node = __cds_wfcq_first_nonblocking(&lane->head, &lane->tail);
+
+	if (!node || node == CDS_WFCQ_WOULDBLOCK)
+		return NULL;
+	taken_over(job_of(node));
+	return job_of(node);
+}
+
+static uint64_t lane_taken(struct rnl__lane *lane)
+{
+	/* relaxed: the count bounds the queue, and orders no access to the jobs */
+	return atomic_load_explicit(&lane->taken, memory_order_relaxed);
+}
+
+void rnl__queue_init(struct rnl__queue *q)
+{
+	lane_init(&q->keyed[0]);
+	lane_init(&q->keyed[1]);
+	lane_init(&q->urgent);
+	lane_init(&q->open);
+	atomic_init(&q->accepted, AWAY);
+	atomic_init(&q->taken_seen, 0);
+	atomic_init(&q->limit, 0);
+	atomic_init(&q->look, 0);
+	q->keyed_next = false;
+}
+
+void rnl__queue_bound(struct rnl__queue *q, uint64_t limit, uint64_t look)
+{
+	/* relaxed, both: a submit beside this uses the old value or the new one */
+	atomic_store_explicit(&q->limit, limit, memory_order_relaxed);
+	/* relaxed */
+	atomic_store_explicit(&q->look, look, memory_order_relaxed);
+}
+
+/* ---- reserving ----------------------------------------------------------- */
+
+void rnl__queue_unreserve(struct rnl__queue *q, unsigned nr)
+{
+	/* relaxed: nothing was done for that reservation */
+	atomic_fetch_sub_explicit(&q->accepted, nr, memory_order_relaxed);
+}
+
+int rnl__queue_reserve(struct rnl__queue *q, unsigned nr, bool *high)
+{
+	/* relaxed: see rnl__queue_bound() */
+	uint64_t limit = atomic_load_explicit(&q->limit, memory_order_relaxed);
+	uint64_t old, used;
+	unsigned space;
+
+	/*
+	 * [queue.R1] acq_rel: on one word with [queue.C1] and [queue.A1], so a submit
+	 * beside a close or a leave is either counted before it or refused; and a
+	 * submit that is refused for AWAY sees the table that was made before.
+	 */
+	old = atomic_fetch_add_explicit(&q->accepted, nr, memory_order_acq_rel);
+	if (old & (CLOSED | AWAY)) {
+		rnl__queue_unreserve(q, nr);
+		return old & CLOSED ? -ESHUTDOWN : -ESTALE;
+	}
+	/*
+	 * Takers write their lines with every job, so a submit reads these only if the
+	 * queue seems full by the last count.
+	 */
+	/* relaxed: an old count makes the queue look fuller, and then we count anew */
+	used = old - atomic_load_explicit(&q->taken_seen, memory_order_relaxed);
+	/* relaxed: as the limit */
+	if (used + nr > atomic_load_explicit(&q->look, memory_order_relaxed)) {
+		uint64_t now = rnl__queue_taken(q);
+
+		/* relaxed: another submit's older count does no harm, see above */
+		atomic_store_explicit(&q->taken_seen, now, memory_order_relaxed);
+		/* `old` may count reservations that were taken back since. */
+		used = old > now ? old - now : 0;
+		/* relaxed: as before */
+		*high = used + nr > atomic_load_explicit(&q->look, memory_order_relaxed);
+	}
+	if (used + nr <= limit)
+		return (int)nr;
+	space = used < limit ? (unsigned)(limit - used) : 0;
+	rnl__queue_unreserve(q, nr - space);
+	return space ? (int)space : -EAGAIN;
+}
+
+bool rnl__queue_reserve_accepted(struct rnl__queue *q)
+{
+	/* [queue.R2] acq_rel: as [queue.R1]; pairs with [queue.A1] */
+	if (!(atomic_fetch_add_explicit(&q->accepted, 1, memory_order_acq_rel) & AWAY))
+		return true;
+	rnl__queue_unreserve(q, 1);
+	return false;
+}
+
+/* ---- putting ------------------------------------------------------------- */
+
+static struct rnl__lane *lane_of(struct rnl__queue *q, const struct rnl_job *job)
+{
+	if (job->flags & RNL__JOB_KEYED)
+		return &q->keyed[rnl__keyed_lane(job->table)];
+	return job->flags & RNL__JOB_FIRST ? &q->urgent : &q->open;
+}
+
+void rnl__queue_put(struct rnl__queue *q, struct rnl_job *job)
+{
+	struct rnl__lane *lane = lane_of(q, job);
+
+	job->link = NULL;
+	handed_over(job);
+	/*
+	 * [queue.E1] full barrier (the exchange in cds_wfcq_enqueue, with
+	 * rnl__mb_after_rmw()): the job is on the queue before the caller looks for
+	 * sleepers; pairs with [park.S1].
+	 */
+	cds_wfcq_enqueue(&lane->head, &lane->tail, node_of(job));
+	rnl__mb_after_rmw();
+}
+
+void rnl__queue_put_chain(struct rnl__queue *q, struct rnl_job *const *jobs, unsigned nr)
+{
+	struct __cds_wfcq_head head;
+	struct cds_wfcq_tail tail;
+
+	__cds_wfcq_init(&head, &tail);
+	for (unsigned i = 0; i < nr; i++) {
+		jobs[i]->link = NULL;
+		handed_over(jobs[i]);
+		cds_wfcq_enqueue(&head, &tail, node_of(jobs[i]));
+	}
+	/* [queue.E2] full barrier, as [queue.E1]; pairs with [park.S1] */
+	__cds_wfcq_splice_nonblocking(&q->open.head, &q->open.tail, &head, &tail);
+	rnl__mb_after_rmw();
+}
+
+/* ---- taking -------------------------------------------------------------- */
+
+struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q)
+{
+	return lane_try_take(&q->urgent);
+}
+
+/*
+ * Owner: a keyed job of that generation.  If two resizes have passed since the owner looked
+ * which generation is served, the lane has jobs of a later one: so the job's table decides.
+ */
+static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
+{
+	struct rnl__lane *lane = &q->keyed[rnl__keyed_lane(generation)];
+	struct rnl_job *first = lane_holds(lane) ? lane_first(lane) : NULL;
+
+	return first && first->table == generation ? lane_take(lane) : NULL;
+}
+
+struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
+{
+	struct rnl_job *job = lane_try_take(&q->urgent);
+
+	if (job)
+		return job;
+	/* Each lane is first every second time, so that neither starves the other. */
+	q->keyed_next = !q->keyed_next;
+	if (q->keyed_next)
+		job = take_keyed(q, generation);
+	if (!job)
+		job = lane_try_take(&q->open);
+	if (!job && !q->keyed_next)
+		job = take_keyed(q, generation);
+	return job;
+}
+
+struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrier *barrier,
+				   uint32_t generation)
+{
+	struct rnl_job *first, *job = NULL;
+
+	if (lane_holds(&q->urgent) || lane_holds(&q->keyed[rnl__keyed_lane(generation)]) ||
+	    !lane_begin(&q->open))
+		return NULL;
+	first = lane_first(&q->open);
+	if (first && first->barrier == barrier)
+		job = lane_take(&q->open);
+	lane_end(&q->open);
+	return job;
+}
+
+struct rnl_job *rnl__queue_steal(struct rnl__queue *q)
+{
+	struct rnl_job *job = lane_try_take(&q->urgent);
+
+	return job ? job : lane_try_take(&q->open);
+}
+
+bool rnl__queue_holds_urgent(struct rnl__queue *q)
+{
+	return lane_holds(&q->urgent);
+}
+
+bool rnl__queue_stealable(struct rnl__queue *q)
+{
+	return lane_holds(&q->open) || lane_holds(&q->urgent);
+}
+
+bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation)
+{
+	return lane_holds(&q->keyed[rnl__keyed_lane(generation)]) || rnl__queue_stealable(q);
+}
+
+/* ---- the end of reserving ------------------------------------------------ */
+
+void rnl__queue_close(struct rnl__queue *q)
+{
+	/* [queue.C1] acq_rel: on one word with the reservations; pairs with [queue.R1] */
+	atomic_fetch_or_explicit(&q->accepted, CLOSED, memory_order_acq_rel);
+}
+
+bool rnl__queue_away(struct rnl__queue *q)
+{
+	/* relaxed: a change is followed by a wake, or the worker looks again: idle() of loop.c */
+	return atomic_load_explicit(&q->accepted, memory_order_relaxed) & AWAY;
+}
+
+void rnl__queue_serve(struct rnl__queue *q)
+{
+	/* relaxed: the table that leads submits here is published after it */
+	atomic_fetch_and_explicit(&q->accepted, ~AWAY, memory_order_relaxed);
+}
+
+void rnl__queue_leave(struct rnl__queue *q)
+{
+	/*
+	 * [queue.A1] acq_rel: on one word with the reservations, after the table
+	 * that no longer leads here; pairs with [queue.R1], [queue.R2].
+	 */
+	atomic_fetch_or_explicit(&q->accepted, AWAY, memory_order_acq_rel);
+}
+
+/* ---- keyed lanes --------------------------------------------------------- */
+
+static _Atomic uint64_t *promised_of(struct rnl__queue *q, uint32_t generation)
+{
+	return &q->keyed[rnl__keyed_lane(generation)].promised;
+}
+
+bool rnl__queue_promise(struct rnl__queue *q, uint32_t generation)
+{
+	/*
+	 * [queue.K1] acq_rel: on one word with [queue.K2]: the promise is counted before
+	 * the lane is shut, or refused, and then the submit sees the new table.
+	 */
+	if (!(atomic_fetch_add_explicit(promised_of(q, generation), 1, memory_order_acq_rel) & SHUT))
+		return true;
+	rnl__queue_unpromise(q, generation);
+	return false;
+}
+
+void rnl__queue_unpromise(struct rnl__queue *q, uint32_t generation)
+{
+	/* relaxed: nothing was done for that promise */
+	atomic_fetch_sub_explicit(promised_of(q, generation), 1, memory_order_relaxed);
+}
+
+void rnl__queue_open_lane(struct rnl__queue *q, uint32_t generation)
+{
+	/* relaxed: the table that leads submits here is published after it */
+	atomic_fetch_and_explicit(promised_of(q, generation), ~SHUT, memory_order_relaxed);
+}
+
+void rnl__queue_shut_lane(struct rnl__queue *q, uint32_t generation)
+{
+	/* [queue.K2] acq_rel: on one word with the promises; pairs with [queue.K1] */
+	atomic_fetch_or_explicit(promised_of(q, generation), SHUT, memory_order_acq_rel);
+}
+
+void rnl__queue_keyed_done(struct rnl__queue *q, uint32_t generation)
+{
+	_Atomic uint64_t *done = &q->keyed[rnl__keyed_lane(generation)].done;
+
+	/*
+	 * [queue.K3] release: what the job did, to the resize that lets its key's next
+	 * job start elsewhere; pairs with [queue.K4].
+	 */
+	atomic_store_explicit(done, rnl__own_read(done) + 1, memory_order_release);
+}
+
+bool rnl__queue_lane_done(struct rnl__queue *q, uint32_t generation)
+{
+	struct rnl__lane *lane = &q->keyed[rnl__keyed_lane(generation)];
+	/* [queue.K4] acquire: what these jobs did; pairs with [queue.K3] */
+	uint64_t done = atomic_load_explicit(&lane->done, memory_order_acquire);
+
+	/*
+	 * relaxed: may count a promise that is being taken back; its submit wakes the worker then
+	 */
+	return (atomic_load_explicit(&lane->promised, memory_order_relaxed) & ~SHUT) == done;
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
+uint64_t rnl__queue_accepted(struct rnl__queue *q)
+{
+	/* relaxed: the caller's barrier orders it, see rnl_pool_drain() */
+	return atomic_load_explicit(&q->accepted, memory_order_relaxed) & ~(CLOSED | AWAY);
+}
+
+uint64_t rnl__queue_taken(struct rnl__queue *q)
+{
+	return lane_taken(&q->open) + lane_taken(&q->urgent) + lane_taken(&q->keyed[0]) +
+	       lane_taken(&q->keyed[1]);
+}
+
+/* An estimate: on a machine with weak order a job may be counted as taken before its put is seen. */
+uint64_t rnl__queue_length(struct rnl__queue *q)
+{
+	uint64_t now = rnl__queue_taken(q), accepted = rnl__queue_accepted(q);
+
+	return accepted > now ? accepted - now : 0;
+}
+
+bool rnl__queue_has_space(struct rnl__queue *q)
+{
+	/* relaxed: see rnl__queue_bound() */
+	return rnl__queue_length(q) < atomic_load_explicit(&q->limit, memory_order_relaxed);
+}

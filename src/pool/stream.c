@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calling thread's implicit stream: threads attach to it, and issue the public operations.
+ * The backend does what an operation means.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "sys/clock.h"
+#include "device/device.h"
+#include "pool/pool.h"
+#include "sys/thread_state.h"
+#include "pool/stream.h"
+
+#define PITCH_MAX ((size_t)INT32_MAX)	/* CUDA's cudaDeviceProp.memPitch */
+
+/* Detaches a thread that ends while it is attached; workers detach themselves. */
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int key_result;
+
+static void detach_at_exit(void *unused)
+{
+	(void)unused;
+	rnl__stream_detach();
+}
+
+static void make_key(void)
+{
+	key_result = -pthread_key_create(&at_exit, detach_at_exit);
+}
+
+int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent)
+{
+	int ret;
+
+	if (rnl__device_failed(device))
+		return -EIO;
+	ret = device->ops->attach(device, kind, urgent, &rnl__thread.stream);
+	rnl__thread.generation = rnl__generation;
+	return ret;
+}
+
+void rnl__stream_detach(void)
+{
+	struct rnl__stream *stream = rnl__thread.stream;
+
+	/* A forked child leaves the stream alone: its executor is the parent's. */
+	if (stream && rnl__thread.generation == rnl__generation)
+		stream->device->ops->detach(stream);
+	rnl__thread.stream = NULL;
+}
+
+int rnl_thread_attach(struct rnl_pool *pool)
+{
+	int ret = rnl__pool_check(pool);
+
+	if (ret)
+		return ret;
+	if (rnl__thread.stream && rnl__thread.generation == rnl__generation)
+		return rnl__thread.stream->device == pool->device ? 0 : -EBUSY;
+	pthread_once(&once, make_key);
+	if (key_result)
+		return -ENOMEM;
+	ret = rnl__stream_attach(pool->device, pool->stream, false);
+	if (ret)
+		return ret;
+	/* The destructor runs for any value but NULL. */
+	if (pthread_setspecific(at_exit, &at_exit)) {
+		rnl__stream_detach();
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void rnl_thread_detach(void)
+{
+	if (!rnl__thread.worker)
+		rnl__stream_detach();
+}
+
+/* Notes the error of the unit's own calls, which a refusal of our next call would hide. */
+static void note_unit_error(const struct rnl__stream *stream)
+{
+	struct rnl__guarded *guard = rnl__thread.guard;
+
+	if (guard->checked && stream->device->info.cuda && !guard->unit_code)
+		guard->unit_code = rnl__thread.job->check();
+}
+
+/* The operations of the calling thread's device: 0, or why the thread may not use them. */
+static int ready(const struct rnl__device_ops **ops)
+{
+	const struct rnl__stream *stream = rnl__thread.stream;
+
+	if (!stream)
+		return -ENODEV;
+	if (rnl__thread.guard)
+		note_unit_error(stream);
+	if (rnl__thread.generation != rnl__generation)
+		return -EOWNERDEAD;
+	*ops = stream->device->ops;
+	return rnl__device_failed(stream->device) ? -EIO : 0;
+}
+
+/* Notes a failed operation as its job's error, in case the function does not return it. */
+static int note_error(int ret)
+{
+	if (ret && rnl__thread.job && !rnl__thread.error)
+		rnl__thread.error = ret;
+	return ret;
+}
+
+/* The track of the job that runs on this thread; NULL: no trace runs, or no job. */
+static struct rnl__track *own_track(void)
+{
+	return rnl__thread.job && rnl__thread.worker ? rnl__thread.worker->track : NULL;
+}
+
+/* Notes in the trace that an operation is about to be issued. */
+static void note_issue(void)
+{
+	if (own_track())
+		rnl__track_issue(own_track());
+}
+
+/* Notes in the trace that a kernel, or a fill, was issued. */
+static int note_kernel(int ret)
+{
+	if (!ret && own_track())
+		rnl__track_op(own_track(), RNL__TRACK_KERNEL);
+	return ret;
+}
+
+/* Issues a copy; in a job, the copy does not wait for pageable memory. */
+static int issue_copy(const struct rnl__device_ops *ops, const struct rnl__copy *c)
+{
+	struct rnl__worker *worker = rnl__thread.job ? rnl__thread.worker : NULL;
+	int ret;
+
+	if (!worker)
+		return ops->copy(c);
+	if (rnl__thread.guard && rnl__staging_pageable(&worker->staging, c)) {
+		/* Steps of a CPU cannot be captured: the function is called again, unwatched. */
+		rnl__thread.guard->found |= RNL__PAGEABLE_COPY;
+		rnl__thread.guard->again = true;
+		return 0;
+	}
+	worker->moved += c->width * c->rows;
+	if (worker->track)
+		rnl__track_issue(worker->track);
+	ret = rnl__staging_copy(&worker->staging, rnl__inflight_next(&worker->inflight), c);
+	if (!ret && worker->track)
+		rnl__track_copy(worker->track, c);
+	return ret;
+}
+
+static int copy(void *dst, const void *src, size_t bytes)
+{
+	const struct rnl__copy c = { .dst = dst, .src = src, .width = bytes, .rows = 1 };
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret || !bytes)
+		return ret;
+	return dst && src ? issue_copy(ops, &c) : -EINVAL;
+}
+
+/* Whether rows do not overlap, and CUDA can address them. */
+static bool valid_rows(size_t pitch, size_t width, size_t rows)
+{
+	return pitch >= width && pitch <= PITCH_MAX && rows <= SIZE_MAX / 2 / PITCH_MAX;
+}
+
+static int copy_2d(const struct rnl__copy *c)
+{
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret || !c->width || !c->rows)
+		return ret;
+	if (!c->dst || !c->src || !valid_rows(c->dst_pitch, c->width, c->rows) ||
+	    !valid_rows(c->src_pitch, c->width, c->rows))
+		return -EINVAL;
+	return issue_copy(ops, c);
+}
+
+static int fill(void *dst, uint8_t value, size_t bytes)
+{
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret || !bytes)
+		return ret;
+	return dst ? ops->fill(dst, value, bytes) : -EINVAL;
+}
+
+static int launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+		  const void *args)
+{
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret)
+		return ret;
+	if (!kernel || (!args && kernel->args_bytes) || kernel->args_bytes > RNL_KERNEL_ARGS_MAX)
+		return -EINVAL;
+	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
+		return -EINVAL;
+	return ops->launch(kernel, grid, block, args);
+}
+
+int rnl_copy(void *dst, const void *src, size_t bytes)
+{
+	return note_error(copy(dst, src, bytes));
+}
+
+int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
+		size_t rows)
+{
+	const struct rnl__copy c = {
+		.dst = dst, .src = src, .dst_pitch = dst_pitch, .src_pitch = src_pitch,
+		.width = width, .rows = rows,
+	};
+
+	return note_error(copy_2d(&c));
+}
+
+int rnl_fill(void *dst, uint8_t value, size_t bytes)
+{
+	note_issue();
+	return note_error(note_kernel(fill(dst, value, bytes)));
+}
+
+int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+	       const void *args)
+{
+	note_issue();
+	return note_error(note_kernel(launch(kernel, grid, block, args)));
+}
+
+int rnl_stream_wait(int64_t timeout_ns)
+{
+	const struct rnl__device_ops *ops;
+	int ret = ready(&ops);
+
+	if (ret)
+		return ret;
+	if (rnl__thread.guard)
+		rnl__thread.guard->found |= RNL__WAITED;
+	return rnl__thread.job ? -EBUSY : ops->wait(rnl__deadline(timeout_ns));
+}
+
+int rnl_scratch(size_t bytes, void **memp)
+{
+	struct rnl__worker *worker = rnl__thread.job ? rnl__thread.worker : NULL;
+	int ret;
+
+	if (!worker)
+		return -EINVAL;
+	ret = rnl__device_failed(worker->pool->device) ? -EIO : 0;
+	if (!ret && (!memp || !bytes))
+		ret = -EINVAL;
+	return note_error(ret ? ret : rnl__scratch_get(&worker->scratch, bytes, memp));
+}
+
+void *rnl_stream(void)
+{
+	const struct rnl__stream *stream = rnl__thread.stream;
+
+	return stream && rnl__thread.generation == rnl__generation ? stream->native : NULL;
+}
+
+void *rnl_worker_data(void)
+{
+	return rnl__thread.worker ? rnl__thread.worker->data : NULL;
+}
+
+int rnl_worker_index(void)
+{
+	return rnl__thread.worker ? (int)rnl__thread.worker->index : -1;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Gives threads their implicit stream, and takes it away. */
+#ifndef RNL_STREAM_H
+#define RNL_STREAM_H
+
+#include "device/device.h"
+
+/* Attaches the calling thread, which is not attached; 0 or the device's error. */
+int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent);
+void rnl__stream_detach(void);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker's part of a trace: what the worker notes of each job, and a ring that hands that over.
+ *
+ * DESIGN
+ *	A worker has a track while a trace runs, else NULL, and reads that one word of
+ *	its own.  The worker alone writes the ring, the trace's writer alone reads it: two
+ *	counts, no lock.  A full ring drops records, and counts them.
+ *	A job gives one record when its function has returned, and more when it is done,
+ *	if it left something on the stream.
+ *	Device times are those of timed events around what the job issues.  Such an event
+ *	costs more than a microsecond, part of it under the driver's lock.  So by default
+ *	a worker times as many jobs as take a twentieth of its time: all that are worth
+ *	it, and some of the small ones.  Behind a timed job that is still in flight, the
+ *	end of that job is the begin.
+ *	An idle stream reaches an event at once, and the work behind it would seem to
+ *	begin too early.  So the begin of a job that issues by functions of this library is
+ *	recorded right before the first of them, and no operation begins before it was
+ *	issued; the begin of any other job is recorded when its function is called.  The
+ *	last job tells which kind the next one is expected to be.
+ *	If the device's clock is not the host's, times count from a base, an event whose
+ *	time on the host is known.  Clocks drift and CUDA counts in floats, so the base is
+ *	made anew when the worker is idle, and moved on once in a second.  No job begins
+ *	before its function, or ends after the worker saw it done: the base is moved if
+ *	times say that.
+ *	Work that the guard has captured is not on the stream yet: it has no times of its own.
+ *
+ *	The worker's own thread calls everything but the ring's reader.
+ */
+#ifndef RNL_TRACK_H
+#define RNL_TRACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "sys/atomic.h"
+#include "device/device.h"
+
+#define RNL__TRACK_OPS 12	/* operations of a job that have spans of their own */
+
+enum rnl__track_kind {
+	RNL__TRACK_CALL,	/* a job's function has returned */
+	RNL__TRACK_DONE,	/* a job that was in flight is done */
+	RNL__TRACK_CUT,		/* a job is still in flight when the trace ends */
+	RNL__TRACK_BACK,	/* a callback has returned */
+	RNL__TRACK_FOUND,	/* the guard has found something in a function */
+	RNL__TRACK_IN,		/* an operation: a copy to the device */
+	RNL__TRACK_KERNEL,	/* an operation: a kernel, or a fill */
+	RNL__TRACK_OUT,		/* an operation: a copy from the device */
+};
+
+/* All times are the host's nanoseconds. */
+struct rnl__record {
+	uint64_t id;			/* of the job, in the trace */
+	uint64_t kind;			/* enum rnl__track_kind */
+	union {
+		struct {
+			uint64_t queued;	/* 0: before the trace */
+			uint64_t picked, issued;
+			int (*fn)(struct rnl_job *job);
+			const void *job, *barrier, *after;
+			uint32_t producer;	/* thread that submitted it */
+			int32_t result;
+			uint64_t staged;	/* bytes of pageable memory that a CPU copied */
+			bool in_flight;		/* there will be a DONE or a CUT */
+		} call;
+		struct {
+			int (*fn)(struct rnl_job *job);
+			uint64_t issued, done;
+			uint64_t begin, end;	/* on the device; 0: the job was not timed */
+		} done;
+		struct {
+			void (*fn)(struct rnl_job *job);
+			uint64_t begin, end;
+		} back;
+		struct {
+			void (*fn)(void);
+			uint64_t at;
+			unsigned what;		/* bits, see device.h */
+		} found;
+		struct {
+			uint64_t begin, end;
+		} op;
+	};
+};
+
+/* A job from its start to its end. */
+struct rnl__track_job {
+	uint64_t seq;			/* 0: none */
+	int (*fn)(struct rnl_job *job);
+	uint64_t id, queued, picked, issued, staged;
+	struct rnl__event *begin, *end;	/* begin NULL, end not: at the end of the job before */
+	struct rnl__event *ops[RNL__TRACK_OPS];
+	uint64_t at[RNL__TRACK_OPS];	/* when each was issued */
+	uint8_t kinds[RNL__TRACK_OPS];
+	unsigned nr_ops;
+	bool timed;
+};
+
+struct rnl__track {
+	struct rnl__device *device;
+	unsigned index;			/* the worker's */
+	bool urgent;
+	uint32_t tid;			/* of its thread; 0: the thread has not come yet */
+	enum rnl_trace_timing timing;
+	int error;			/* there are no events for that */
+	_Atomic uint64_t *dropped_ever;	/* the worker's own figure */
+
+	/* The worker's alone. */
+	uint64_t nr_jobs;
+	struct rnl__track_job *now;	/* its function runs */
+	struct rnl__track_job *jobs;	/* ring of `limit`, by sequence */
+	unsigned limit;
+	struct rnl__event **events;	/* free ones */
+	unsigned nr_events, nr_free;
+	uint64_t next_timed;		/* by default, no job is timed before */
+	uint64_t last_seq, last_end;	/* of the last timed job */
+	bool tells;			/* that job issued by functions of this library */
+
+	/* The clock. */
+	bool exact;			/* the device's is the host's */
+	struct rnl__event *base;
+	uint64_t base_ns;		/* its time on the host */
+	uint64_t based;			/* when that was measured */
+
+	/* The ring. */
+	struct rnl__record *records;
+	uint64_t nr_records;		/* a power of two */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t head;
+	_Atomic uint64_t dropped;
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t tail;
+};
+
+/* Makes the events and finds the clock's base, between jobs; after an error nothing is timed. */
+void rnl__track_start(struct rnl__track *t);
+
+/* The trace ends: the jobs in flight, from @first on, are cut. */
+void rnl__track_stop(struct rnl__track *t, const struct rnl_job *first);
+
+/*
+ * A job's function is about to be called.
+ * @seq: the job's sequence number, if it leaves something on the stream; @staged: bytes that the
+ * worker has staged so far; @behind: the job before it may be in flight.
+ */
+void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t seq,
+		      uint64_t staged, bool behind);
+
+/* The function has returned.  @seq: 0: the job left nothing on the stream; @staged: now. */
+void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t seq,
+		       uint64_t staged, int result);
+
+/* A job's function is not called at all. */
+void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int result);
+
+/* A job is done; @passed: the device has passed it, and has not failed. */
+void rnl__track_done(struct rnl__track *t, uint64_t seq, bool passed);
+
+/* A job's callback, called at @begin, has returned. */
+void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint64_t begin);
+
+/* The guard has found something in a function. */
+void rnl__track_found(struct rnl__track *t, void (*fn)(void), unsigned what);
+
+/* The worker has nothing on its stream, and nothing to do. */
+void rnl__track_idle(struct rnl__track *t, uint64_t now);
+
+/* The running job is about to issue an operation. */
+void rnl__track_issue(struct rnl__track *t);
+
+/* The running job has issued an operation of that kind. */
+void rnl__track_op(struct rnl__track *t, enum rnl__track_kind kind);
+
+/* The running job has issued a copy; finds out its direction. */
+void rnl__track_copy(struct rnl__track *t, const struct rnl__copy *copy);
+
+/* For the trace's writer: the next records, @nr in a row. */
+const struct rnl__record *rnl__track_peek(struct rnl__track *t, uint64_t *nr);
+void rnl__track_skip(struct rnl__track *t, uint64_t nr);
+
+/* Frees what the track has; no thread uses it any more. */
+void rnl__track_free(struct rnl__track *t);
+
+#endif

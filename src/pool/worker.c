@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* What other threads do to a worker: command it, and tell of space in its queue. */
+#include "config.h"
+
+#include "pool/pool.h"
+#include "pool/worker.h"
+#include "sys/fence.h"
+
+void rnl__worker_command(struct rnl__worker *w, uint32_t commands)
+{
+	/* [worker.O2] release: what was made ready for the command; pairs with [worker.O1] */
+	atomic_fetch_or_explicit(&w->commands, commands, memory_order_release);
+	/*
+	 * [worker.O3] full barrier: the command is there before the look for sleepers;
+	 * pairs with [park.S1]
+	 */
+	rnl__full_barrier();
+	(void)rnl__park_wake(&w->park);
+}
+
+void rnl__worker_made_space(struct rnl__worker *w)
+{
+	struct rnl__bell *open = &w->pool->space[w->urgent], *keyed = &w->space;
+	struct rnl__bell *deferred = &w->pool->space_deferred;
+
+	if (!rnl__bell_has_listeners(open) && !rnl__bell_has_listeners(keyed) &&
+	    !rnl__bell_has_listeners(deferred))
+		return;
+	if (!rnl__queue_has_space(&w->queue))
+		return;
+	rnl__bell_ring_once(open);
+	rnl__bell_ring_once(keyed);
+	rnl__bell_ring_once(deferred);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker: a thread with a queue, an implicit stream, and what is on it.  What it
+ * does is in loop.c and run.c.
+ */
+#ifndef RNL_WORKER_H
+#define RNL_WORKER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "sys/bell.h"
+#include "sys/hist.h"
+#include "pool/inflight.h"
+#include "pool/park.h"
+#include "pool/queue.h"
+#include "memory/scratch.h"
+#include "memory/staging.h"
+#include "pool/track.h"
+
+/*
+ * Commands to a worker.  The worker clears a command's bit when it has followed the command,
+ * and then drops the pool's latch `moving`; but not for END.
+ */
+enum {
+	RNL__SERVE = 1,		/* begin to serve */
+	RNL__HAND_OVER = 2,	/* tell when all jobs of the keyed lane that was shut are done */
+	RNL__LEAVE = 4,		/* cease to serve when the queue is empty and all jobs are done */
+	RNL__END = 8,		/* as LEAVE, and end the thread */
+	RNL__TRACE = 16,	/* begin to note jobs in the pool's trace, or cease to */
+};
+
+/* How long jobs took. */
+struct rnl__timing {
+	struct rnl__hist queue_wait, host, device;
+};
+
+/* Jobs of one barrier that were completed, and that the barrier has yet to be told. */
+struct rnl__owed {
+	struct rnl_barrier *barrier;	/* NULL: nothing is owed */
+	uint32_t nr_issued, nr_done, nr_released;
+};
+
+struct rnl__worker {
+	struct rnl__queue queue;
+
+	/* Read by threads that put jobs on the queue, seldom written. */
+	_Alignas(RNL__CACHE_LINE) struct rnl__park park;
+	struct rnl__bell space;		/* keyed submits wait for it in this queue */
+	struct rnl_pool *pool;
+	unsigned index;
+	bool urgent;
+	bool started;			/* there is a thread; the resizing thread's */
+	bool serves;			/* the resizing thread reads it between commands */
+	bool stays;			/* its thread does not end: the device has failed */
+	_Atomic uint32_t present;	/* a latch: its thread may touch the worker, or the pool */
+	_Atomic uint32_t commands;
+	pthread_t thread;
+
+	/* The owner's alone; other threads may read the atomics. */
+	_Alignas(RNL__CACHE_LINE) void *data; /* of the pool's hooks */
+	uint64_t wait_since;		/* since when it has nothing to do; 0: it has */
+	uint64_t last_check;		/* of the device's health */
+	uint64_t moved;			/* bytes that the running job has copied */
+	unsigned inside;		/* callers' code, how deep, if there is a guard */
+	uint64_t look_in;		/* jobs until it looks at the low water mark */
+	bool woken;			/* perhaps for a job that it does not take: share() */
+	struct rnl__track *track;	/* NULL: no trace runs */
+	struct rnl__nvtx *ranges;	/* NULL: no tool reads NVTX */
+	struct rnl__owed owed;
+	_Atomic bool occupied;		/* does not look at its queue soon: rnl__share_occupy() */
+	_Atomic(struct rnl_job *) running; /* its function runs; to be compared only */
+	_Atomic uint64_t running_since;	/* coarse */
+	_Atomic uint64_t completed;	/* jobs, counted before they can be seen done */
+	_Atomic uint64_t released;	/* jobs, counted when they will not be touched again */
+	_Atomic uint64_t failed, cancelled, timed_out, stolen, slept;
+	_Atomic uint64_t untraced;	/* records that did not fit into a trace */
+	struct rnl__timing *timing;
+
+	struct rnl__inflight inflight;
+	struct rnl__scratch scratch;
+	struct rnl__staging staging;
+};
+
+/* Gives a worker commands, and wakes it. */
+void rnl__worker_command(struct rnl__worker *w, uint32_t commands);
+
+/*
+ * A worker's queue may have more space: rings for the submits that wait for that.  A full
+ * barrier stands before the call.
+ */
+void rnl__worker_made_space(struct rnl__worker *w);
+
+/* Whether a worker that is awake comes to look at its queue, and has nothing else to do. */
+static inline bool rnl__worker_attends(struct rnl__worker *w)
+{
+	/* The owner writes the line of `occupied` with each job, so that is read last. */
+	if (rnl__inflight_nr(&w->inflight))
+		return false;
+	/* [worker.O4] acquire: jobs put on its stream since are counted; pairs with [run.O3] */
+	return !atomic_load_explicit(&w->occupied, memory_order_acquire) &&
+	       !rnl__inflight_nr(&w->inflight);
+}
+
+#endif

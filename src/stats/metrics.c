@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Statistics as text, for Prometheus to scrape.
+ *
+ * DESIGN
+ *	The text is made in memory of its own first (open_memstream), so the caller's
+ *	buffer gets all of it or nothing.  Names and units follow Prometheus'
+ *	conventions: base units, _total for counters.  A histogram has a bucket for
+ *	each power of two from a microsecond to 17 s.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/pool.h"
+#include "stats/stats.h"
+
+#define FIRST_BITS 10		/* 2^10 ns = 1.024 us */
+#define LAST_BITS 34
+
+struct page {
+	FILE *out;
+	const char *pool;		/* the label's value */
+	unsigned nr;			/* workers */
+	struct rnl__figures *workers;	/* of each */
+	struct rnl__figures all;
+};
+
+/* A label's value: backslash, quote and newline are escaped. */
+static void put_label(const struct page *p)
+{
+	fputs("pool=\"", p->out);
+	for (const char *c = p->pool; *c; c++) {
+		if (*c == '\n')
+			fputs("\\n", p->out);
+		else
+			fprintf(p->out, *c == '\\' || *c == '"' ? "\\%c" : "%c", *c);
+	}
+	fputc('"', p->out);
+}
+
+static void put_head(const struct page *p, const char *name, const char *type, const char *help)
+{
+	fprintf(p->out, "# HELP rnl_%s %s\n# TYPE rnl_%s %s\n", name, help, name, type);
+}
+
+static void put_one(const struct page *p, const char *name, uint64_t value)
+{
+	fprintf(p->out, "rnl_%s{", name);
+	put_label(p);
+	fprintf(p->out, "} %" PRIu64 "\n", value);
+}
+
+/* A figure of each worker. */
+static void put_each(const struct page *p, const char *name, size_t field)
+{
+	for (unsigned i = 0; i < p->nr; i++) {
+		uint64_t value;
+
+		memcpy(&value, (const char *)&p->workers[i].stats + field, sizeof(value));
+		fprintf(p->out, "rnl_%s{", name);
+		put_label(p);
+		fprintf(p->out, ",worker=\"%u\"} %" PRIu64 "\n", i, value);
+	}
+}
+
+static void put_seconds(const struct page *p, uint64_t ns)
+{
+	fprintf(p->out, "%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
+}
+
+static void put_bucket(const struct page *p, const char *name, uint64_t end_ns, uint64_t nr)
+{
+	fprintf(p->out, "rnl_%s_bucket{", name);
+	put_label(p);
+	fputs(",le=\"", p->out);
+	if (end_ns)
+		put_seconds(p, end_ns);
+	else
+		fputs("+Inf", p->out);
+	fprintf(p->out, "\"} %" PRIu64 "\n", nr);
+}
+
+static void put_histogram(const struct page *p, const char *name, const struct rnl__hist_sum *sum,
+			  const char *help)
+{
+	put_head(p, name, "histogram", help);
+	for (unsigned bits = FIRST_BITS; bits <= LAST_BITS; bits++)
+		put_bucket(p, name, UINT64_C(1) << bits, rnl__hist_below(sum, bits));
+	put_bucket(p, name, 0, sum->total);
+	fprintf(p->out, "rnl_%s_sum{", name);
+	put_label(p);
+	fputs("} ", p->out);
+	put_seconds(p, sum->sum_ns);
+	fprintf(p->out, "\nrnl_%s_count{", name);
+	put_label(p);
+	fprintf(p->out, "} %" PRIu64 "\n", sum->total);
+}
+
+static void put_health(const struct page *p, struct rnl_pool *pool)
+{
+	struct rnl_health health = RNL_HEALTH_INIT;
+
+	(void)rnl_pool_health(pool, &health);
+	put_head(p, "health", "gauge", "0 ok, 1 overloaded, 2 a worker is stuck, 3 device failed.");
+	put_one(p, "health", health.state);
+	put_head(p, "workers", "gauge", "Workers that serve.");
+	put_one(p, "workers", p->all.stats.nr_workers);
+}
+
+#define FIELD(name) offsetof(struct rnl_pool_stats, name)
+
+static const struct {
+	const char *name, *type, *help;
+	size_t field;
+} figures[] = {
+	{ "jobs_done_total", "counter", "Jobs completed.", FIELD(done) },
+	{ "jobs_failed_total", "counter", "Jobs completed with a negative result.", FIELD(failed) },
+	{ "jobs_cancelled_total", "counter", "Jobs cancelled, not run.", FIELD(cancelled) },
+	{ "jobs_timed_out_total", "counter", "Jobs past their deadline, not run.", FIELD(timed_out) },
+	{ "jobs_stolen_total", "counter", "Jobs run by another worker.", FIELD(stolen) },
+	{ "worker_sleeps_total", "counter", "Times that a worker fell asleep idle.", FIELD(slept) },
+	{ "staged_bytes_total", "counter", "Bytes of pageable copies, which a CPU copied.",
+	  FIELD(staged_bytes) },
+	{ "untraced_total", "counter", "Records of jobs that a trace had no room for.",
+	  FIELD(untraced) },
+	{ "jobs_queued", "gauge", "Jobs on the worker's queue.", FIELD(queued) },
+	{ "jobs_in_flight", "gauge", "Jobs on the worker's stream.", FIELD(in_flight) },
+};
+
+static void put_labelled(const struct page *p, const char *name, const char *label,
+			 const char *value, uint64_t figure)
+{
+	fprintf(p->out, "rnl_%s{", name);
+	put_label(p);
+	fprintf(p->out, ",%s=\"%s\"} %" PRIu64 "\n", label, value, figure);
+}
+
+/* Written only if the guard is on. */
+static void put_guard(const struct page *p)
+{
+	const struct rnl_pool_stats *stats = &p->all.stats;
+	const struct {
+		const char *kind;
+		uint64_t nr;
+	} found[] = {
+		{ "legacy_stream", stats->guard_legacy },
+		{ "wait", stats->guard_waits },
+		{ "memory", stats->guard_memory },
+		{ "wait_or_memory", stats->guard_waits_or_memory },
+		{ "pageable_copy", stats->guard_pageable },
+		{ "unclear", stats->guard_unclear },
+	};
+
+	put_head(p, "guard_functions_total", "counter", "Functions of jobs that guard has watched.");
+	put_one(p, "guard_functions_total", stats->guard_functions);
+	put_head(p, "guard_findings_total", "counter", "Functions in which guard has found something.");
+	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
+		put_labelled(p, "guard_findings_total", "kind", found[i].kind, found[i].nr);
+	put_head(p, "guard_called_again_total", "counter", "Calls that guard had to make twice.");
+	put_one(p, "guard_called_again_total", stats->guard_twice);
+	put_head(p, "guard_unwatched_total", "counter",
+		 "Runs of functions not watched yet: the pool was not quiet, or they are too many.");
+	put_labelled(p, "guard_unwatched_total", "reason", "not_quiet", stats->guard_postponed);
+	put_labelled(p, "guard_unwatched_total", "reason", "too_many", stats->guard_beyond);
+}
+
+static void put_all(const struct page *p, struct rnl_pool *pool)
+{
+	put_health(p, pool);
+	put_head(p, "jobs_unfinished", "gauge", "Jobs accepted and not done.");
+	put_one(p, "jobs_unfinished", p->all.stats.accepted > p->all.stats.done ?
+				      p->all.stats.accepted - p->all.stats.done : 0);
+	put_head(p, "pinned_locked_bytes", "gauge", "Bytes page-locked for pinned buffers.");
+	put_one(p, "pinned_locked_bytes", p->all.stats.pinned_locked);
+	put_head(p, "pinned_used_bytes", "gauge", "Bytes in pinned buffers given out.");
+	put_one(p, "pinned_used_bytes", p->all.stats.pinned_used);
+	put_head(p, "device_calls_total", "counter",
+		 "Calls of the process that had the device allocate, free, or make an event.");
+	put_one(p, "device_calls_total", p->all.stats.device_calls);
+	if (pool->guard)
+		put_guard(p);
+	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+		put_head(p, figures[i].name, figures[i].type, figures[i].help);
+		put_each(p, figures[i].name, figures[i].field);
+	}
+	put_histogram(p, "queue_wait_seconds", &p->all.queue_wait,
+		      "From submit to start, of the jobs timed.");
+	put_histogram(p, "host_seconds", &p->all.host, "In the job's function, of the jobs timed.");
+	put_histogram(p, "device_seconds", &p->all.device,
+		      "From the function's return until done, of the jobs timed.");
+}
+
+/* Makes the whole text, to be freed; NULL: no memory. */
+static char *make_text(struct rnl_pool *pool, const char *name, size_t *length)
+{
+	char *text = NULL;
+	struct page *p = calloc(1, sizeof(*p));
+	int bad = 1;
+
+	if (!p)
+		return NULL;
+	p->pool = name ? name : pool->name;
+	p->nr = rnl__pool_nr_workers(pool);
+	p->workers = calloc(p->nr, sizeof(*p->workers));
+	p->out = p->workers ? open_memstream(&text, length) : NULL;
+	if (p->out) {
+		for (unsigned i = 0; i < p->nr; i++)
+			rnl__stats_add(&p->workers[i], pool, i);
+		rnl__stats_add_all(&p->all, pool);
+		put_all(p, pool);
+		bad = ferror(p->out);
+		bad = fclose(p->out) || bad;
+	}
+	free(p->workers);
+	free(p);
+	if (!bad)
+		return text;
+	free(text);
+	return NULL;
+}
+
+int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *buf, size_t bytes)
+{
+	int ret = rnl__pool_check(pool);
+	size_t length;
+	char *text;
+
+	if (ret)
+		return ret;
+	if (!buf && bytes)
+		return -EINVAL;
+	text = make_text(pool, name, &length);
+	if (!text || length > INT_MAX) {
+		free(text);
+		return -ENOMEM;
+	}
+	if (length < bytes)
+		memcpy(buf, text, length + 1);
+	else if (bytes)
+		*buf = '\0';
+	free(text);
+	return (int)length;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* What a pool did, and how it is: counters, latencies, health. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "sys/abi.h"
+#include "sys/clock.h"
+#include "pool/guard.h"
+#include "pool/pool.h"
+#include "stats/stats.h"
+
+static bool serves(struct rnl_pool *pool, unsigned worker)
+{
+	return worker < pool->nr_urgent + rnl__pool_table(pool).nr;
+}
+
+void rnl__stats_add(struct rnl__figures *sum, struct rnl_pool *pool, unsigned worker)
+{
+	struct rnl__worker *w = &pool->workers[worker];
+	struct rnl_pool_stats *stats = &sum->stats;
+
+	stats->nr_workers += serves(pool, worker);
+	stats->done += rnl__figure_read(&w->completed);
+	stats->failed += rnl__figure_read(&w->failed);
+	stats->cancelled += rnl__figure_read(&w->cancelled);
+	stats->timed_out += rnl__figure_read(&w->timed_out);
+	stats->stolen += rnl__figure_read(&w->stolen);
+	stats->slept += rnl__figure_read(&w->slept);
+	stats->staged_bytes += rnl__figure_read(&w->staging.staged);
+	stats->untraced += rnl__figure_read(&w->untraced);
+	stats->in_flight += rnl__inflight_nr(&w->inflight);
+	stats->queued += rnl__queue_length(&w->queue);
+	stats->accepted += rnl__queue_accepted(&w->queue);
+	rnl__hist_add(&sum->queue_wait, &w->timing->queue_wait);
+	rnl__hist_add(&sum->host, &w->timing->host);
+	rnl__hist_add(&sum->device, &w->timing->device);
+}
+
+void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
+{
+	unsigned nr = rnl__pool_nr_workers(pool);
+	struct rnl__pinned_figures pinned;
+	uint64_t deferred;
+
+	for (unsigned i = 0; i < nr; i++)
+		rnl__stats_add(sum, pool, i);
+	/* Jobs that were released to a queue since are counted by their workers. */
+	deferred = rnl__tally_inside(&pool->deferred);
+	sum->stats.accepted += deferred;
+	sum->stats.queued += deferred;
+	rnl__pinned_figures(pool->pinned, &pinned);
+	sum->stats.pinned_locked = pinned.locked;
+	sum->stats.pinned_used = pinned.used;
+	if (pool->guard)
+		rnl__guard_figures(pool->guard, &sum->stats);
+	sum->stats.device_calls = rnl__figure_read(&pool->device->nr_slow);
+}
+
+static void write_out(struct rnl__figures *sum, struct rnl_pool_stats *stats)
+{
+	sum->stats.size = sizeof(sum->stats);
+	rnl__hist_latency(&sum->queue_wait, &sum->stats.queue_wait);
+	rnl__hist_latency(&sum->host, &sum->stats.host);
+	rnl__hist_latency(&sum->device, &sum->stats.device);
+	rnl__copy_out(stats, &sum->stats, sizeof(sum->stats));
+}
+
+int rnl_pool_read_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats)
+{
+	struct rnl__figures sum = { 0 };
+	int ret = rnl__pool_check(pool);
+
+	if (!ret)
+		ret = rnl__check_out(stats, RNL__FIRST_POOL_STATS);
+	if (ret)
+		return ret;
+	rnl__stats_add_all(&sum, pool);
+	write_out(&sum, stats);
+	return 0;
+}
+
+int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker, struct rnl_pool_stats *stats)
+{
+	struct rnl__figures sum = { 0 };
+	int ret = rnl__pool_check(pool);
+
+	if (!ret)
+		ret = rnl__check_out(stats, RNL__FIRST_POOL_STATS);
+	if (!ret && worker >= rnl__pool_nr_workers(pool))
+		ret = -EINVAL;
+	if (ret)
+		return ret;
+	rnl__stats_add(&sum, pool, worker);
+	write_out(&sum, stats);
+	return 0;
+}
+
+/* ---- health -------------------------------------------------------------- */
+
+/* How long a worker has been at one job; 0: it has no job, or just came to it. */
+static uint64_t busy_for(struct rnl__worker *w, uint64_t now, const struct rnl_job **job,
+			 bool *on_device)
+{
+	_Atomic uint64_t *at = &w->running_since;
+	uint64_t since;
+
+	/* [stats.H1] acquire: the time of this job, or of a later one; pairs with [worker.H1] */
+	*job = atomic_load_explicit(&w->running, memory_order_acquire);
+	*on_device = !*job;
+	if (*on_device) {
+		at = &w->inflight.oldest_since;
+		/* [stats.H2] acquire: the same; pairs with [inflight.H1] */
+		*job = atomic_load_explicit(&w->inflight.oldest, memory_order_acquire);
+	}
+	since = rnl__figure_read(at);
+	return *job && now > since ? now - since : 0;
+}
+
+static void look_at(struct rnl__worker *w, uint64_t now, struct rnl_health *health)
+{
+	const struct rnl_job *job;
+	bool on_device;
+	uint64_t busy_ns = busy_for(w, now, &job, &on_device);
+
+	if (busy_ns < w->pool->stuck_ns)
+		return;
+	if (!health->nr_stuck++ || busy_ns / 1000000 > health->stuck_ms) {
+		health->stuck_worker = w->index;
+		health->on_device = on_device;
+		health->stuck_ms = busy_ns / 1000000;
+		health->stuck_job = job;
+	}
+}
+
+int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
+{
+	struct rnl_health health = { .size = sizeof(health) };
+	int ret = rnl__pool_check(pool);
+	uint64_t now = rnl__now_coarse();
+	unsigned nr;
+
+	if (!ret)
+		ret = rnl__check_out(out, RNL__FIRST_HEALTH);
+	if (ret)
+		return ret;
+	nr = rnl__pool_nr_workers(pool);
+	for (unsigned i = 0; i < nr; i++)
+		look_at(&pool->workers[i], now, &health);
+	health.queued = rnl__pool_queued(pool);
+	health.device_error = rnl__figure_read(&pool->device->failed);
+	if (health.device_error)
+		health.state = RNL_HEALTH_FAILED;
+	else if (health.nr_stuck)
+		health.state = RNL_HEALTH_STUCK;
+	else if (health.queued >= pool->high_water)
+		health.state = RNL_HEALTH_OVERLOADED;
+	rnl__copy_out(out, &health, sizeof(health));
+	return 0;
+}

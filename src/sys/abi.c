@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* What is constant: version, error texts, and the reading of sized structs. */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <runnel.h>
+
+#include "sys/abi.h"
+
+#define GROWS(name, first) _Static_assert(sizeof(struct name) >= (first), #name " only grows")
+
+GROWS(rnl_batcher_attr, RNL__FIRST_BATCHER_ATTR);
+GROWS(rnl_batcher_stats, RNL__FIRST_BATCHER_STATS);
+GROWS(rnl_device_info, RNL__FIRST_DEVICE_INFO);
+GROWS(rnl_health, RNL__FIRST_HEALTH);
+GROWS(rnl_map, RNL__FIRST_MAP);
+GROWS(rnl_map_report, RNL__FIRST_MAP_REPORT);
+GROWS(rnl_overlap, RNL__FIRST_OVERLAP);
+GROWS(rnl_pool_attr, RNL__FIRST_POOL_ATTR);
+GROWS(rnl_pool_stats, RNL__FIRST_POOL_STATS);
+GROWS(rnl_trace_attr, RNL__FIRST_TRACE_ATTR);
+
+uint32_t rnl_version(void)
+{
+	return RNL_VERSION_MAJOR << 16 | RNL_VERSION_MINOR << 8 | RNL_VERSION_PATCH;
+}
+
+const char *rnl_strerror(int err)
+{
+	const char *text;
+
+	/* -INT_MIN is not an int; no errno is near it. */
+	switch (err > 0 ? -err : err) {
+	case 0:			return "success";
+	case -EINVAL:		return "invalid argument";
+	case -ENOMEM:		return "out of memory";
+	case -EAGAIN:		return "a limit is reached: try again later";
+	case -EBUSY:		return "not possible while in use";
+	case -EALREADY:		return "already in that state";
+	case -ESHUTDOWN:	return "closed for new work";
+	case -ECANCELED:	return "cancelled before it started";
+	case -ETIMEDOUT:	return "timed out";
+	case -ENODEV:		return "no such device";
+	case -ENOTSUP:		return "not supported";
+	case -EIO:		return "the device reported an error";
+	case -E2BIG:		return "the program is newer than the library";
+	case -EOWNERDEAD:	return "belongs to the parent of this forked process";
+	}
+	/* A job's own errno; a number that is no errno has no text. */
+	text = err == INT_MIN ? NULL : strerrordesc_np(err < 0 ? -err : err);
+	return text ? text : "no known error";
+}
+
+int rnl__copy_in(void *dst, size_t size, const void *src, size_t min)
+{
+	const unsigned char *bytes = src;
+	uint32_t have;
+
+	memset(dst, 0, size);
+	if (!src)
+		return 0;
+	memcpy(&have, src, sizeof(have));
+	if (have < min || have > RNL__STRUCT_MAX)
+		return -EINVAL;
+	for (size_t i = size; i < have; i++) {
+		if (bytes[i])
+			return -E2BIG;
+	}
+	memcpy(dst, src, have < size ? have : size);
+	return 0;
+}
+
+int rnl__check_out(const void *dst, size_t min)
+{
+	uint32_t have;
+
+	if (!dst)
+		return -EINVAL;
+	memcpy(&have, dst, sizeof(have));
+	return have < min || have > RNL__STRUCT_MAX ? -EINVAL : 0;
+}
+
+void rnl__copy_out(void *dst, const void *src, size_t size)
+{
+	uint32_t have;
+
+	memcpy(&have, dst, sizeof(have));
+	if (have > size) {
+		memset((char *)dst + size, 0, have - size);
+	} else {
+		size = have;
+	}
+	memcpy((char *)dst + sizeof(have), (const char *)src + sizeof(have), size - sizeof(have));
+}

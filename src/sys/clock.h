@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Time: absolute nanoseconds of CLOCK_MONOTONIC.  A public function makes its timeout a deadline,
+ * once.
+ */
+#ifndef RNL_CLOCK_H
+#define RNL_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define RNL__NEVER UINT64_MAX
+
+static inline uint64_t rnl__now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* The time at the kernel's last tick, some milliseconds ago; for a quarter of the price. */
+static inline uint64_t rnl__now_coarse(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline uint64_t rnl__deadline(int64_t timeout_ns)
+{
+	uint64_t now;
+
+	if (timeout_ns < 0)
+		return RNL__NEVER;
+	now = rnl__now();
+	return (uint64_t)timeout_ns < RNL__NEVER - now ? now + (uint64_t)timeout_ns : RNL__NEVER;
+}
+
+/* Tells the CPU that this thread spins. */
+static inline void rnl__pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ __volatile__("yield" ::: "memory");
+#endif
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A histogram of times: one thread counts, others read at any moment.
+ *
+ * DESIGN
+ *	Buckets are a sixteenth of their value wide: one for each nanosecond below 16 ns, then
+ *	sixteen for each power of two, up to 2^41 ns (36 min).  The last bucket also counts
+ *	longer times.
+ */
+#ifndef RNL_HIST_H
+#define RNL_HIST_H
+
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "sys/atomic.h"
+
+#define RNL__HIST_BITS 41
+#define RNL__HIST_BUCKETS (16 * (RNL__HIST_BITS - 3))
+
+struct rnl__hist {
+	_Atomic uint64_t sum_ns, max_ns;
+	_Atomic uint64_t nr[RNL__HIST_BUCKETS];
+};
+
+/* The sum of one or several histograms. */
+struct rnl__hist_sum {
+	uint64_t sum_ns, max_ns, total;
+	uint64_t nr[RNL__HIST_BUCKETS];
+};
+
+void rnl__hist_count(struct rnl__hist *hist, uint64_t ns);
+
+void rnl__hist_add(struct rnl__hist_sum *sum, struct rnl__hist *hist);
+
+/* How many times are below 2^bits ns, to the width of a bucket. */
+uint64_t rnl__hist_below(const struct rnl__hist_sum *sum, unsigned bits);
+
+void rnl__hist_latency(const struct rnl__hist_sum *sum, struct rnl_latency *latency);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stacks of numbered nodes, on which any threads push and pop without a lock.
+ *
+ * DESIGN
+ *	Treiber's: the head names the first node, each node the one below it.  The head also
+ *	carries a tag that changes with each push and pop.  So a pop that was held up
+ *	between its look at the first node and its exchange notices if that node came
+ *	back with others below it.
+ *	Such a pop may look at a node that was removed long ago.  So nodes stand in rows, and
+ *	rows stay: a longer row takes the place of one that is too short, which is freed
+ *	with the last row.  A node's id is 1 + its row and its number in the row; 0 is
+ *	no node.
+ *
+ *		push	pop	take	extend	fini
+ *	push	-	-	-	-	X	X: needs outside synchronisation
+ *	pop	-	-	-	-	X
+ *	take	-	-	-	-	X
+ *	extend	-	-	-	X	X
+ */
+#ifndef RNL_STACK_H
+#define RNL_STACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "sys/atomic.h"
+
+#define RNL__NR_ROWS 4096u
+#define RNL__ROW_BITS 20	/* a row has fewer nodes than 2 to this */
+
+struct rnl__node {
+	_Atomic uint32_t next;	/* id of the node below, or 0 */
+	_Atomic uint32_t state;	/* the owner's */
+};
+
+struct rnl__row {
+	struct rnl__row *shorter; /* the row before this one */
+	uint32_t nr;
+	struct rnl__node nodes[];
+};
+
+struct rnl__rows {
+	_Atomic(struct rnl__row *) rows[RNL__NR_ROWS];
+};
+
+struct rnl__stack {
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t head; /* tag << 32 | id */
+};
+
+/* ---- nodes ---------------------------------------------------------------- */
+
+static inline uint32_t rnl__node_id(uint32_t row, uint32_t index)
+{
+	return (row << RNL__ROW_BITS | index) + 1;
+}
+
+static inline uint32_t rnl__node_row(uint32_t id)
+{
+	return (id - 1) >> RNL__ROW_BITS;
+}
+
+static inline uint32_t rnl__node_index(uint32_t id)
+{
+	return (id - 1) & ((1u << RNL__ROW_BITS) - 1);
+}
+
+static inline struct rnl__node *rnl__node(struct rnl__rows *rows, uint32_t id)
+{
+	/* [stack.R1] acquire: the nodes of a longer row; pairs with [stack.R2] */
+	struct rnl__row *row = atomic_load_explicit(&rows->rows[rnl__node_row(id)],
+						    memory_order_acquire);
+
+	return &row->nodes[rnl__node_index(id)];
+}
+
+/* The next node of a chain that is the caller's alone. */
+static inline uint32_t rnl__node_next(struct rnl__rows *rows, uint32_t id)
+{
+	/* relaxed: the caller alone writes it; a pop that was held up may read it */
+	return atomic_load_explicit(&rnl__node(rows, id)->next, memory_order_relaxed);
+}
+
+static inline void rnl__node_link(struct rnl__rows *rows, uint32_t id, uint32_t next)
+{
+	/* relaxed: the push publishes it; a pop that was held up may read it before */
+	atomic_store_explicit(&rnl__node(rows, id)->next, next, memory_order_relaxed);
+}
+
+/* How many nodes a row has. */
+static inline uint32_t rnl__row_nr(struct rnl__rows *rows, uint32_t row)
+{
+	/* relaxed: the caller alone extends it */
+	struct rnl__row *now = atomic_load_explicit(&rows->rows[row], memory_order_relaxed);
+
+	return now ? now->nr : 0;
+}
+
+/* Makes a row at least so long; none of its nodes is in use; false: no memory. */
+static inline bool rnl__row_extend(struct rnl__rows *rows, uint32_t row, uint32_t nr)
+{
+	/* relaxed: the caller alone extends it */
+	struct rnl__row *now = atomic_load_explicit(&rows->rows[row], memory_order_relaxed);
+	struct rnl__row *longer;
+
+	if (now && now->nr >= nr)
+		return true;
+	longer = calloc(1, sizeof(*longer) + nr * sizeof(longer->nodes[0]));
+	if (!longer)
+		return false;
+	longer->shorter = now;
+	longer->nr = nr;
+	/*
+	 * [stack.R2] release: the row's nodes, to a pop that still has an id; pairs with [stack.R1]
+	 */
+	atomic_store_explicit(&rows->rows[row], longer, memory_order_release);
+	return true;
+}
+
+static inline void rnl__rows_fini(struct rnl__rows *rows)
+{
+	for (uint32_t i = 0; i < RNL__NR_ROWS; i++) {
+		/* relaxed: no other thread uses the rows any more */
+		struct rnl__row *row = atomic_load_explicit(&rows->rows[i], memory_order_relaxed);
+
+		while (row) {
+			struct rnl__row *shorter = row->shorter;
+
+			free(row);
+			row = shorter;
+		}
+	}
+}
+
+/* ---- stacks --------------------------------------------------------------- */
+
+/* The head after a change: the tag differs from the old one. */
+static inline uint64_t rnl__stack_head(uint64_t old, uint32_t id)
+{
+	return ((old >> 32) + 1) << 32 | id;
+}
+
+/* Pushes a chain; this sets the last node's link. */
+static inline void rnl__stack_push(struct rnl__stack *stack, struct rnl__rows *rows, uint32_t first,
+				   uint32_t last)
+{
+	uint64_t head = rnl__peek(&stack->head);
+
+	do {
+		rnl__node_link(rows, last, (uint32_t)head);
+		/*
+		 * [stack.P1] release: the links, and what was done with the memory that
+		 * the nodes stand for; pairs with [stack.G1], [stack.T1].
+		 */
+	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head,
+							rnl__stack_head(head, first),
+							memory_order_release,
+							memory_order_relaxed));
+}
+
+/* Pops a node; 0: there is none. */
+static inline uint32_t rnl__stack_pop(struct rnl__stack *stack, struct rnl__rows *rows)
+{
+	/*
+	 * [stack.G1] acquire: the link, and the memory that the node stands for;
+	 * pairs with [stack.P1]
+	 */
+	uint64_t head = atomic_load_explicit(&stack->head, memory_order_acquire);
+	uint32_t next;
+
+	do {
+		if (!(uint32_t)head)
+			return 0;
+		/*
+		 * If another thread has the node by now, the link is wrong, and the tag has
+		 * changed.
+		 */
+		next = rnl__node_next(rows, (uint32_t)head);
+		/* [stack.G2] acquire: as [stack.G1]; pairs with [stack.P1] */
+	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head,
+							rnl__stack_head(head, next),
+							memory_order_acquire,
+							memory_order_acquire));
+	return (uint32_t)head;
+}
+
+/* Takes all nodes; the head as it was. */
+static inline uint64_t rnl__stack_take(struct rnl__stack *stack)
+{
+	uint64_t head = rnl__peek(&stack->head);
+
+	while ((uint32_t)head) {
+		/* [stack.T1] acquire: as [stack.G1]; pairs with [stack.P1] */
+		if (atomic_compare_exchange_weak_explicit(&stack->head, &head,
+							  rnl__stack_head(head, 0),
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			break;
+	}
+	return head;
+}
+
+/* How often the stack has changed. */
+static inline uint32_t rnl__stack_tag(struct rnl__stack *stack)
+{
+	/* relaxed: the caller compares it with an earlier one */
+	return (uint32_t)(atomic_load_explicit(&stack->head, memory_order_relaxed) >> 32);
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* The calling thread's state, and the number that tells a forked child from its parent. */
+#include "config.h"
+
+#include <pthread.h>
+
+#include "sys/thread_state.h"
+
+_Thread_local struct rnl__thread_state rnl__thread;
+
+/* Written only in a fresh child, while it has one thread. */
+unsigned rnl__generation;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int start_result;
+
+static void in_child(void)
+{
+	rnl__generation++;
+	/* After a fork inside a job, this thread is no worker any more. */
+	rnl__thread.worker = NULL;
+	rnl__thread.job = NULL;
+	rnl__thread.guard = NULL;
+}
+
+static void start(void)
+{
+	start_result = -pthread_atfork(NULL, NULL, in_child);
+}
+
+int rnl__generation_start(void)
+{
+	pthread_once(&once, start);
+	return start_result;
+}

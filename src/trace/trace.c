@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* Traces: start, stop, and the thread that writes; trace.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "sys/abi.h"
+#include "sys/clock.h"
+#include "sys/futex.h"
+#include "pool/pool.h"
+#include "worker/staff.h"
+#include "trace/trace.h"
+#include "trace/trace_arrows.h"
+#include "trace/trace_json.h"
+
+#define BUFFER_DEFAULT (4u << 20)
+#define BUFFER_MIN (64u << 10)
+#define BUFFER_MAX (1u << 30)
+#define FILE_DEFAULT (256ull << 20)
+#define FILE_MIN (64u << 10)
+#define PERIOD_NS 10000000u	/* of the writer */
+
+/* ---- the writer ---------------------------------------------------------- */
+
+bool rnl__trace_drain(struct rnl__trace *t)
+{
+	bool much = false;
+
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		struct rnl__track *track = &t->tracks[i];
+		const struct rnl__record *records;
+		uint64_t nr;
+
+		records = rnl__track_peek(track, &nr);
+		if (!nr)
+			continue;
+		if (!(t->named >> i & 1))
+			rnl__trace_name_track(t, track);
+		t->named |= 1ull << i;
+		for (uint64_t n = 0; n < nr; n++) {
+			if (rnl__trace_record(t, track, &records[n]))
+				rnl__trace_note(t, track, &records[n]);
+		}
+		rnl__track_skip(track, nr);
+		much = much || nr >= track->nr_records / 8;
+	}
+	return much;
+}
+
+static bool stops(struct rnl__trace *t)
+{
+	/* [trace.S2] acquire: all that the workers have noted; pairs with [trace.S1] */
+	return atomic_load_explicit(&t->stops, memory_order_acquire);
+}
+
+/* On the writer: the caller of rnl_trace_stop() may take signals, and SIGXFSZ is one. */
+static void write_end(struct rnl__trace *t)
+{
+	rnl__waits_note_in(t->pool, NULL);
+	rnl__trace_arrows(t);
+	rnl__trace_footer(t);
+	rnl__trace_flush(&t->file);
+}
+
+static void *writer_main(void *arg)
+{
+	struct rnl__trace *t = arg;
+	bool last, much;
+
+	prctl(PR_SET_NAME, "rnl-trace");
+	/* The traced work goes first.  Linux has a priority for each thread. */
+	(void)setpriority(PRIO_PROCESS, 0, 5);
+	do {
+		last = stops(t);
+		pthread_mutex_lock(&t->lock);
+		much = rnl__trace_drain(t);
+		if (!much)
+			rnl__trace_flush(&t->file);
+		pthread_mutex_unlock(&t->lock);
+		if (!much && !last)
+			(void)rnl__futex_wait(&t->stops, 0, rnl__now() + PERIOD_NS);
+	} while (!last || much);
+	write_end(t);
+	return NULL;
+}
+
+/* The writer blocks all signals, as the workers do. */
+static int start_writer(struct rnl__trace *t)
+{
+	sigset_t all, before;
+	int ret;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret = -pthread_create(&t->writer, NULL, writer_main, t);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return ret;
+}
+
+static void stop_writer(struct rnl__trace *t)
+{
+	/* [trace.S1] release: the workers note nothing any more; pairs with [trace.S2] */
+	atomic_store_explicit(&t->stops, 1, memory_order_release);
+	(void)rnl__futex_wake(&t->stops, 1);
+	pthread_join(t->writer, NULL);
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static void init_tracks(struct rnl__trace *t, uint64_t nr_records)
+{
+	struct rnl_pool *pool = t->pool;
+
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		struct rnl__track *track = &t->tracks[i];
+
+		track->device = pool->device;
+		track->index = i;
+		track->urgent = i < pool->nr_urgent;
+		track->timing = t->timing;
+		track->limit = pool->max_in_flight;
+		track->dropped_ever = &pool->workers[i].untraced;
+		track->records = t->records + i * nr_records;
+		track->nr_records = nr_records;
+	}
+}
+
+/* Reserves buffers for every possible worker: a page takes memory once it is written. */
+static int make_records(struct rnl__trace *t, uint64_t buffer_bytes)
+{
+	uint64_t nr = 1;
+
+	while (2 * nr * sizeof(struct rnl__record) <= buffer_bytes)
+		nr *= 2;
+	t->records_bytes = RNL_WORKERS_MAX * nr * sizeof(struct rnl__record);
+	t->records = mmap(NULL, t->records_bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (t->records == MAP_FAILED)
+		return -ENOMEM;
+	init_tracks(t, nr);
+	return 0;
+}
+
+static void destroy(struct rnl__trace *t)
+{
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		rnl__track_free(&t->tracks[i]);
+	if (t->records && t->records != MAP_FAILED)
+		munmap(t->records, t->records_bytes);
+	free(t->spans);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+static int create(struct rnl_pool *pool, const struct rnl_trace_attr *attr,
+		  struct rnl__trace **tracep)
+{
+	struct rnl__trace *t = aligned_alloc(RNL__CACHE_LINE, sizeof(*t));
+	int ret;
+
+	if (!t)
+		return -ENOMEM;
+	*t = (struct rnl__trace){ .pool = pool, .timing = attr->timing };
+	pthread_mutex_init(&t->lock, NULL);
+	t->spans = calloc(RNL__TRACE_SPANS, sizeof(*t->spans));
+	ret = t->spans ? make_records(t, attr->buffer_bytes) : -ENOMEM;
+	if (ret)
+		destroy(t);
+	else
+		*tracep = t;
+	return ret;
+}
+
+/* ---- start and stop ------------------------------------------------------ */
+
+/* Has the workers note nothing any more; then the writer writes the rest. */
+static int end(struct rnl_pool *pool)
+{
+	struct rnl__trace *t = pool->trace;
+	int ret;
+
+	pool->trace = NULL;
+	rnl__pool_set_tracks(pool, NULL);
+	stop_writer(t);
+	ret = rnl__trace_close(&t->file);
+	if (ret)
+		rnl__pool_log(pool, RNL_LOG_WARNING, "the trace is not complete: %s",
+			      rnl_strerror(ret));
+	destroy(t);
+	return ret;
+}
+
+static int end_running(struct rnl_pool *pool)
+{
+	int ret;
+
+	pthread_mutex_lock(&pool->tracing);
+	ret = pool->trace ? end(pool) : -EALREADY;
+	pthread_mutex_unlock(&pool->tracing);
+	return ret;
+}
+
+/* For a pool that is destroyed. */
+static void end_if_any(struct rnl_pool *pool)
+{
+	(void)end_running(pool);
+}
+
+/* Under `resizing`: a worker that a resize brings in now begins its track itself. */
+static int tracks_error(struct rnl__trace *t)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&t->pool->resizing);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX && !error; i++)
+		error = t->tracks[i].error;
+	pthread_mutex_unlock(&t->pool->resizing);
+	return error;
+}
+
+static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace_attr *attr)
+{
+	struct rnl__trace *t;
+	int ret;
+
+	if (pool->trace)
+		return -EALREADY;
+	ret = create(pool, attr, &t);
+	if (ret)
+		return ret;
+	ret = rnl__trace_open(&t->file, path, attr->file_max);
+	if (ret) {
+		destroy(t);
+		return ret;
+	}
+	t->file.reserved = RNL__TRACE_FOOTER_MAX;
+	t->start = rnl__now();
+	/* At once: the file says what it is even if nothing follows. */
+	rnl__trace_header(t);
+	rnl__trace_flush(&t->file);
+	ret = t->file.error ? t->file.error : start_writer(t);
+	if (ret) {
+		(void)rnl__trace_close(&t->file);
+		destroy(t);
+		return ret;
+	}
+	pool->trace = t;
+	pool->end_trace = end_if_any;
+	t->arrows.waits.start = t->start;
+	rnl__waits_note_in(pool, &t->arrows.waits);
+	rnl__pool_set_tracks(pool, t->tracks);
+	ret = tracks_error(t);
+	if (ret)
+		(void)end(pool);
+	return ret;
+}
+
+static int check_attr(struct rnl_trace_attr *attr)
+{
+	if (!attr->buffer_bytes)
+		attr->buffer_bytes = BUFFER_DEFAULT;
+	if (!attr->file_max)
+		attr->file_max = FILE_DEFAULT;
+	if (attr->timing > RNL_TRACE_HOST || attr->buffer_bytes < BUFFER_MIN ||
+	    attr->buffer_bytes > BUFFER_MAX || attr->file_max < FILE_MIN)
+		return -EINVAL;
+	return 0;
+}
+
+int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_trace_attr *user)
+{
+	struct rnl_trace_attr attr;
+	int ret = rnl__pool_check(pool);
+
+	if (!ret && !path)
+		ret = -EINVAL;
+	if (!ret)
+		ret = rnl__copy_in(&attr, sizeof(attr), user, RNL__FIRST_TRACE_ATTR);
+	if (!ret)
+		ret = check_attr(&attr);
+	if (!ret && rnl__device_failed(pool->device))
+		ret = -EIO;
+	if (!ret && rnl__pool_worker(pool))
+		ret = -EBUSY;
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&pool->tracing);
+	ret = start(pool, path, &attr);
+	pthread_mutex_unlock(&pool->tracing);
+	return ret;
+}
+
+int rnl_trace_stop(struct rnl_pool *pool)
+{
+	int ret = rnl__pool_check(pool);
+
+	if (ret)
+		return ret;
+	return rnl__pool_worker(pool) ? -EBUSY : end_running(pool);
+}

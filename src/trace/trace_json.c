@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* A trace's events: what a record becomes; trace_json.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pool/pool.h"
+#include "sys/symbol.h"
+#include "trace/trace.h"
+#include "trace/trace_json.h"
+
+static uint64_t since(const struct rnl__trace *t, uint64_t ns)
+{
+	return ns > t->start ? ns - t->start : 0;
+}
+
+/* Copies text into a string of JSON; characters beyond plain ASCII are left out. */
+static void quote(char *to, size_t bytes, const char *from)
+{
+	size_t n = 0;
+
+	for (; *from && n + 2 < bytes; from++) {
+		if (*from == '"' || *from == '\\')
+			to[n++] = '\\';
+		if ((unsigned char)*from >= ' ' && (unsigned char)*from < 127)
+			to[n++] = *from;
+	}
+	to[n] = 0;
+}
+
+static const char *name_of(struct rnl__trace *t, const void *fn)
+{
+	unsigned nr = sizeof(t->names) / sizeof(t->names[0]);
+	struct rnl__trace_name *name = &t->names[((uintptr_t)fn >> 4) % nr];
+	char text[100];
+
+	if (name->fn == fn)
+		return name->text;
+	rnl__symbol(fn, text, sizeof(text));
+	quote(name->text, sizeof(name->text), text);
+	name->fn = fn;
+	return name->text;
+}
+
+/* ---- names, the header, the footer --------------------------------------- */
+
+static void put_meta(struct rnl__trace *t, const char *what, uint32_t tid, const char *value)
+{
+	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%" PRIu32
+			 ",\"args\":{\"name\":\"%s\"}}", what, (int)getpid(), tid, value);
+	rnl__trace_mark(&t->file);
+}
+
+/* Where a track stands among the others. */
+static void put_place(struct rnl__trace *t, uint32_t tid, unsigned place)
+{
+	rnl__trace_print(&t->file, ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%d,"
+			 "\"tid\":%" PRIu32 ",\"args\":{\"sort_index\":%u}}", (int)getpid(), tid,
+			 place);
+	rnl__trace_mark(&t->file);
+}
+
+void rnl__trace_header(struct rnl__trace *t)
+{
+	const struct rnl_pool *pool = t->pool;
+	const struct rnl_device_info *info = &pool->device->info;
+	const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	char name[128], device[128];
+
+	quote(name, sizeof(name), program_invocation_short_name);
+	quote(device, sizeof(device), info->name);
+	rnl__trace_print(&t->file, "{\"name\":\"runnel\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"args\":"
+			 "{\"format\":1,\"version\":\"%d.%d.%d\",\"device\":\"%s\",\"cuda\":%" PRIu32
+			 ",\"copy_engines\":%" PRIu32 ",\"connections\":%d,\"timing\":%d,"
+			 "\"urgent\":%u}}", (int)getpid(), RNL_VERSION_MAJOR, RNL_VERSION_MINOR,
+			 RNL_VERSION_PATCH, device, info->cuda, info->nr_copy_engines,
+			 connections ? atoi(connections) : 8, (int)t->timing, pool->nr_urgent);
+	rnl__trace_mark(&t->file);
+	put_meta(t, "process_name", 0, name);
+}
+
+void rnl__trace_name_track(struct rnl__trace *t, const struct rnl__track *track)
+{
+	char pool[160], name[224];
+
+	if (!rnl__trace_fits(&t->file, 4 * RNL__TRACE_EVENT_MAX, 0))
+		return;
+	quote(pool, sizeof(pool), t->pool->name);
+	snprintf(name, sizeof(name), "%s-%u%s", pool, track->index,
+		 track->urgent ? " (urgent)" : "");
+	put_meta(t, "thread_name", track->tid, name);
+	put_place(t, track->tid, 2 * track->index + 1000);
+	snprintf(name, sizeof(name), "%s-%u%s device", pool, track->index,
+		 track->urgent ? " (urgent)" : "");
+	put_meta(t, "thread_name", RNL__TRACE_DEVICE_TID + track->index, name);
+	put_place(t, RNL__TRACE_DEVICE_TID + track->index, 2 * track->index + 1001);
+}
+
+void rnl__trace_name_thread(struct rnl__trace *t, uint32_t tid)
+{
+	char path[64], text[64], name[128];
+	FILE *comm;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%" PRIu32 "/comm", tid);
+	snprintf(text, sizeof(text), "thread %" PRIu32, tid);
+	comm = fopen(path, "re");
+	if (comm) {
+		if (fgets(text, sizeof(text), comm))
+			text[strcspn(text, "\n")] = 0;
+		fclose(comm);
+	}
+	quote(name, sizeof(name), text);
+	put_meta(t, "thread_name", tid, name);
+}
+
+void rnl__trace_footer(struct rnl__trace *t)
+{
+	uint64_t dropped = 0;
+
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		dropped += rnl__figure_read(&t->tracks[i].dropped);
+	rnl__trace_print(&t->file, ",\n{\"name\":\"runnel_end\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
+			 "\"args\":{\"jobs\":%" PRIu64 ",\"flown\":%" PRIu64 ",\"timed\":%" PRIu64
+			 ",\"unfinished\":%" PRIu64 ",\"dropped\":%" PRIu64
+			 ",\"too_much\":%" PRIu64 ",\"arrows_lost\":%" PRIu64
+			 "}}", (int)getpid(), t->nr_jobs, t->nr_flown, t->nr_timed, t->nr_cut, dropped,
+			 t->too_much, t->arrows.lost);
+	rnl__trace_mark(&t->file);
+}
+
+/* ---- records ------------------------------------------------------------- */
+
+void rnl__trace_begin_span(struct rnl__trace *t, const char *name, const char *category,
+			   uint32_t tid, uint64_t begin, uint64_t end)
+{
+	begin = since(t, begin);
+	end = since(t, end);
+	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,"
+			 "\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME ",\"dur\":" RNL__TRACE_TIME,
+			 name, category, (int)getpid(), tid, rnl__trace_time(begin),
+			 rnl__trace_time(end - begin));
+}
+
+static void put_call(struct rnl__trace *t, const struct rnl__track *track,
+		     const struct rnl__record *r)
+{
+	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->call.fn), "job", track->tid,
+		   r->call.picked, r->call.issued);
+	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 ",\"result\":%" PRId32, r->id,
+			 r->call.result);
+	if (r->call.queued)
+		rnl__trace_print(&t->file, ",\"queued\":" RNL__TRACE_TIME,
+				 rnl__trace_time(since(t, r->call.queued)));
+	if (r->call.staged)
+		rnl__trace_print(&t->file, ",\"staged\":%" PRIu64, r->call.staged);
+	rnl__trace_print(&t->file, "}}");
+	rnl__trace_mark(&t->file);
+}
+
+static void put_flight(struct rnl__trace *t, const struct rnl__track *track, uint64_t id, char ph,
+		       uint64_t at)
+{
+	rnl__trace_print(&t->file, ",\n{\"name\":\"in flight\",\"cat\":\"inflight\",\"ph\":\"%c\","
+			 "\"id\":%" PRIu64 ",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME
+			 "}", ph, id, (int)getpid(), track->tid, rnl__trace_time(since(t, at)));
+}
+
+static void put_done(struct rnl__trace *t, const struct rnl__track *track,
+		     const struct rnl__record *r)
+{
+	put_flight(t, track, r->id, 'b', r->done.issued);
+	put_flight(t, track, r->id, 'e', r->done.done);
+	rnl__trace_mark(&t->file);
+	if (!r->done.end)
+		return;
+	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->done.fn), "device",
+		   RNL__TRACE_DEVICE_TID + track->index, r->done.begin, r->done.end);
+	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 "}}", r->id);
+	rnl__trace_mark(&t->file);
+}
+
+static void put_back(struct rnl__trace *t, const struct rnl__track *track,
+		     const struct rnl__record *r)
+{
+	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->back.fn), "callback", track->tid,
+		   r->back.begin, r->back.end);
+	rnl__trace_print(&t->file, "}");
+	rnl__trace_mark(&t->file);
+}
+
+/* A finding in few words; the log has more. */
+static const char *text_of(unsigned finding)
+{
+	switch (finding) {
+	case RNL__LEGACY_STREAM:
+		return "uses the legacy default stream, which joins all workers' streams";
+	case RNL__WAITED:
+		return "waits for a stream or the device";
+	case RNL__MADE_MEMORY:
+		return "makes or frees memory";
+	case RNL__WAITED_OR_MADE:
+		return "waits for a stream or the device, or makes or frees memory";
+	case RNL__PAGEABLE_COPY:
+		return "copies pageable memory";
+	default:
+		return "does what CUDA refuses under capture";
+	}
+}
+
+static void put_found(struct rnl__trace *t, const struct rnl__track *track,
+		      const struct rnl__record *r)
+{
+	for (unsigned left = r->found.what; left; left &= left - 1) {
+		rnl__trace_print(&t->file, ",\n{\"name\":\"%s %s\",\"cat\":\"guard\",\"ph\":\"i\","
+				 "\"s\":\"t\",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME
+				 "}", name_of(t, (const void *)(uintptr_t)r->found.fn),
+				 text_of(left & -left), (int)getpid(), track->tid,
+				 rnl__trace_time(since(t, r->found.at)));
+		rnl__trace_mark(&t->file);
+	}
+}
+
+static void put_op(struct rnl__trace *t, const struct rnl__track *track,
+		   const struct rnl__record *r)
+{
+	const char *name = r->kind == RNL__TRACK_IN ? "copy in" :
+			   r->kind == RNL__TRACK_OUT ? "copy out" : "kernel";
+
+	rnl__trace_begin_span(t, name, name, RNL__TRACE_DEVICE_TID + track->index, r->op.begin, r->op.end);
+	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 "}}", r->id);
+	rnl__trace_mark(&t->file);
+}
+
+static void keep_span(struct rnl__trace *t, const struct rnl__track *track, uint32_t kind,
+		      uint64_t begin, uint64_t end)
+{
+	t->spans[t->nr_spans++ % RNL__TRACE_SPANS] = (struct rnl_overlap_span){
+		.begin_ns = begin, .end_ns = end, .worker = track->index, .kind = kind,
+	};
+}
+
+/* Counts a record, and keeps its spans for the figures, whether or not the file has space. */
+static void count(struct rnl__trace *t, const struct rnl__track *track,
+		  const struct rnl__record *r)
+{
+	static const uint32_t kinds[] = {
+		[RNL__TRACK_IN] = RNL_OVERLAP_IN, [RNL__TRACK_KERNEL] = RNL_OVERLAP_KERNEL,
+		[RNL__TRACK_OUT] = RNL_OVERLAP_OUT,
+	};
+
+	if (r->kind == RNL__TRACK_CALL) {
+		t->nr_jobs++;
+		t->nr_flown += r->call.in_flight;
+	} else if (r->kind == RNL__TRACK_CUT) {
+		t->nr_cut++;
+	} else if (r->kind == RNL__TRACK_BACK || r->kind == RNL__TRACK_FOUND) {
+		return;
+	} else if (r->kind != RNL__TRACK_DONE) {
+		keep_span(t, track, kinds[r->kind], r->op.begin, r->op.end);
+	} else if (r->done.end) {
+		t->nr_timed++;
+		keep_span(t, track, RNL_OVERLAP_JOB, r->done.begin, r->done.end);
+	}
+}
+
+bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
+		       const struct rnl__record *r)
+{
+	const bool call = r->kind == RNL__TRACK_CALL;
+
+	count(t, track, r);
+	if (r->kind == RNL__TRACK_CUT)
+		return false;
+	if (!rnl__trace_fits(&t->file, (r->kind == RNL__TRACK_FOUND ? 8 : 1) * RNL__TRACE_EVENT_MAX,
+			     call ? RNL__TRACE_ARROWS_MAX : 0)) {
+		t->too_much += call;
+		return false;
+	}
+	if (call)
+		put_call(t, track, r);
+	else if (r->kind == RNL__TRACK_DONE)
+		put_done(t, track, r);
+	else if (r->kind == RNL__TRACK_BACK)
+		put_back(t, track, r);
+	else if (r->kind == RNL__TRACK_FOUND)
+		put_found(t, track, r);
+	else
+		put_op(t, track, r);
+	return call;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* A job's way out of its worker; complete.h has the design.  The layers stand in reverse. */
+#include "config.h"
+
+#include <errno.h>
+
+#include "job/barrier.h"
+#include "job/cq.h"
+#include "job/job.h"
+#include "pool/guard.h"
+#include "pool/pool.h"
+#include "sys/clock.h"
+#include "worker/complete.h"
+#include "worker/share.h"
+
+/* ---- hand over ----------------------------------------------------------- */
+
+static void call_on_done(struct rnl__worker *w, struct rnl_job *job,
+			 void (*on_done)(struct rnl_job *job))
+{
+	bool was = rnl__share_occupy(w);
+	uint64_t begin;
+
+	if (w->pool->guard)
+		rnl__guard_enter(w);
+	rnl__share_running(w, job);
+	begin = w->track ? rnl__now() : 0;
+	on_done(job);
+	if (w->track)
+		rnl__track_back(w->track, on_done, begin);
+	rnl__share_running(w, NULL);
+	if (w->pool->guard)
+		rnl__guard_leave(w);
+	rnl__share_attend(w, was);
+}
+
+/* Sets the result and gives the job away: of its memory, nothing is touched after that. */
+static void hand_over(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	void (*on_done)(struct rnl_job *job) = job->on_done;
+	struct rnl_cq *cq = job->cq;
+
+	rnl__job_set_result(job, result);
+	if (cq)
+		rnl__cq_push(cq, job);
+	else
+		rnl__job_drop(job);
+	if (on_done)
+		call_on_done(w, job, on_done);
+}
+
+/* ---- what a barrier is owed ---------------------------------------------- */
+
+/* Counts jobs as released: the worker has touched them, and their barrier, for the last time. */
+static void count_released(struct rnl__worker *w, uint32_t nr)
+{
+	/*
+	 * [worker.D1] release: the job is handed over, and its barrier told, before a drain
+	 * counts the job; pairs with [pool.D1].
+	 */
+	atomic_store_explicit(&w->released, rnl__own_read(&w->released) + nr, memory_order_release);
+}
+
+void rnl__owed_tell(struct rnl__worker *w)
+{
+	const struct rnl__owed owed = w->owed;
+
+	if (!owed.barrier)
+		return;
+	w->owed = (struct rnl__owed){ 0 };
+	if (owed.nr_issued)
+		rnl__barrier_issued(owed.barrier, owed.nr_issued);
+	rnl__barrier_done(owed.barrier, owed.nr_done);
+	count_released(w, owed.nr_released);
+}
+
+/*
+ * Before a job is handed over: notes its result in its barrier.  A callback may take long, and
+ * jobs after the barrier do not wait for it: so the barrier learns of issued jobs before it.
+ * @issued: the barrier has yet to learn that the job is issued.
+ * Return: whether it still has to, after this call.
+ */
+static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
+{
+	struct rnl_barrier *barrier = job->barrier;
+
+	if (w->owed.barrier != barrier)
+		rnl__owed_tell(w);
+	if (!barrier)
+		return false;
+	rnl__barrier_note(barrier, result);
+	if (!job->on_done || !(w->owed.nr_issued + issued))
+		return issued;
+	rnl__barrier_issued(barrier, w->owed.nr_issued + issued);
+	w->owed.nr_issued = 0;
+	return false;
+}
+
+/* After a job of a barrier was handed over. */
+static void owed_after(struct rnl__worker *w, struct rnl_barrier *barrier, bool issued)
+{
+	w->owed.barrier = barrier;
+	w->owed.nr_issued += issued;
+	w->owed.nr_done++;
+}
+
+/* ---- complete ------------------------------------------------------------ */
+
+/* @issued: the job's barrier has yet to learn that the job is issued. */
+static void complete(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
+{
+	struct rnl_barrier *barrier = job->barrier;
+	const unsigned flags = job->flags;
+	const uint32_t table = job->table;
+
+	rnl__figure_add(&w->completed, 1);
+	if (result < 0)
+		rnl__figure_add(&w->failed, 1);
+	issued = owed_before(w, job, result, issued);
+	hand_over(w, job, result);
+	if (barrier)
+		owed_after(w, barrier, issued);
+	if (flags & RNL__JOB_KEYED)
+		rnl__queue_keyed_done(&w->queue, table);
+	if (barrier)
+		w->owed.nr_released++;
+	else
+		count_released(w, 1);
+}
+
+void rnl__complete(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	complete(w, job, result, true);
+}
+
+void rnl__complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	job->device_error = 0;
+	if (w->track)
+		rnl__track_unrun(w->track, job, result);
+	if (result == -ECANCELED)
+		rnl__figure_add(&w->cancelled, 1);
+	if (result == -ETIMEDOUT)
+		rnl__figure_add(&w->timed_out, 1);
+	complete(w, job, result, true);
+}
+
+void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	struct rnl_barrier *barrier = job->barrier;
+	bool issued = owed_before(w, job, result, true);
+
+	hand_over(w, job, result);
+	if (barrier)
+		owed_after(w, barrier, issued);
+}
+
+/* ---- passed -------------------------------------------------------------- */
+
+static void passed(struct rnl__worker *w, struct rnl_job *job)
+{
+	if (w->staging.nr) {
+		bool was = rnl__share_occupy(w);
+
+		rnl__staging_passed(&w->staging, job->seq);
+		rnl__share_attend(w, was);
+	}
+	if (w->track)
+		rnl__track_done(w->track, job->seq, true);
+	if (job->flags & RNL__JOB_TIMED)
+		rnl__hist_count(&w->timing->device, rnl__now() - job->return_ns);
+	complete(w, job, job->result, job->flags & RNL__JOB_OWES);
+}
+
+static void log_failure(struct rnl_pool *pool)
+{
+	/* relaxed: it does not matter which of the workers logs it */
+	if (!atomic_exchange_explicit(&pool->failure_logged, true, memory_order_relaxed))
+		rnl__pool_log(pool, RNL_LOG_ERROR,
+			      "device %s failed (CUDA error %d): every job gets -EIO, "
+			      "start a new process",
+			      pool->device->info.name, rnl__figure_read(&pool->device->failed));
+}
+
+/* The device has failed: all jobs on the stream get -EIO, but those that failed by themselves. */
+static void fail_all(struct rnl__worker *w)
+{
+	struct rnl__inflight *f = &w->inflight;
+	struct rnl_job *job;
+
+	/* The stream of a failed device is at its end at once; that of a well one is waited for. */
+	(void)w->pool->device->ops->wait(RNL__NEVER);
+	log_failure(w->pool);
+	for (job = f->first; job; job = job->link)
+		job->result = job->result < 0 ? job->result : -EIO;
+	rnl__staging_forget(&w->staging);
+	rnl__inflight_forget(f);
+	while ((job = rnl__inflight_drop(f)) != NULL) {
+		if (w->track)
+			rnl__track_done(w->track, job->seq, false);
+		complete(w, job, job->result, job->flags & RNL__JOB_OWES);
+	}
+}
+
+bool rnl__complete_passed(struct rnl__worker *w, bool query)
+{
+	struct rnl__inflight *f = &w->inflight;
+	struct rnl_job *job;
+	bool any = false;
+	int ret;
+
+	if (!f->first)
+		return false;
+	ret = rnl__inflight_poll(f, query);
+	while ((job = rnl__inflight_pop(f)) != NULL) {
+		passed(w, job);
+		any = true;
+	}
+	if ((ret || rnl__device_failed(w->pool->device)) && f->first) {
+		fail_all(w);
+		any = true;
+	}
+	if (any) {
+		w->wait_since = 0;
+		rnl__owed_tell(w);
+	}
+	return any;
+}

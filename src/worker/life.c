@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A pool's life: creating, closing, draining, destroying.
+ *
+ * DESIGN
+ *	A pool is one block of memory that contains all workers it can ever have: so no
+ *	pointer to a worker is ever stale.
+ *	A drain compares how many jobs the queues accepted with how many the workers have
+ *	released.  A worker that falls idle or leaves rings, and the drain looks again.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sys/abi.h"
+#include "sys/clock.h"
+#include "pool/guard.h"
+#include "pool/pool.h"
+#include "pool/nvtx.h"
+#include "worker/staff.h"
+#include "sys/thread_state.h"
+#include "job/watermark.h"
+
+#define WORKERS_DEFAULT 8
+#define QUEUED_DEFAULT 65536
+#define IN_FLIGHT_DEFAULT 64
+#define IN_FLIGHT_MAX 1000	/* at 1021 launches a CUDA stream blocks its caller */
+#define SPIN_DEFAULT_NS 50000	/* a small job on a GPU takes this long, and so does a wake */
+#define WATCHDOG_DEFAULT_MS 100
+#define STUCK_DEFAULT_MS 1000
+#define TIME_EVERY_DEFAULT 64
+#define STAGING_DEFAULT (32u << 20)
+#define SCRATCH_DEFAULT (64u << 20)
+/*
+ * Submits until the usual worker is chosen anew.  On the host device a job may take less time
+ * than the choice.  A job on a GPU takes microseconds, and unevenly loaded streams cost more
+ * than the choice: there each submit chooses.
+ */
+#define HOME_FOR 15
+
+_Static_assert(sizeof(struct rnl_job) <= 128, "a job is two cache lines");
+
+/* ---- creating ------------------------------------------------------------ */
+
+static unsigned nr_cpus(void)
+{
+	cpu_set_t set;
+	long online;
+
+	if (!sched_getaffinity(0, sizeof(set), &set))
+		return (unsigned)CPU_COUNT(&set);
+	/* The machine has more CPUs than a set can hold. */
+	online = sysconf(_SC_NPROCESSORS_ONLN);
+	return online > 0 ? (unsigned)online : 1;
+}
+
+/* A thread that spins on a CPU which another thread needs delays both. */
+static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
+{
+	const unsigned cpus = nr_cpus();
+
+	if (attr->spin_us) {
+		pool->spin_ns = attr->spin_us > 0 ? (uint64_t)attr->spin_us * 1000 : 0;
+		return;
+	}
+	pool->spin_ns = cpus > attr->nr_urgent + attr->nr_workers ? SPIN_DEFAULT_NS :
+								    RNL__SPIN_CROWDED_NS;
+	pool->spin_cpus = cpus;
+}
+
+static uint64_t memory_bytes(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 1u << 30;
+}
+
+/* Replaces attributes that are 0 by their defaults. */
+static void fill_in(struct rnl_pool_attr *attr)
+{
+	const unsigned cpus = nr_cpus();
+
+	if (!attr->nr_workers)
+		attr->nr_workers = cpus < WORKERS_DEFAULT ? cpus : WORKERS_DEFAULT;
+	if (!attr->max_queued)
+		attr->max_queued = QUEUED_DEFAULT;
+	if (!attr->max_in_flight)
+		attr->max_in_flight = IN_FLIGHT_DEFAULT;
+	if (!attr->watchdog_ms)
+		attr->watchdog_ms = WATCHDOG_DEFAULT_MS;
+	if (!attr->high_water)
+		attr->high_water = attr->max_queued - attr->max_queued / 4;
+	if (!attr->low_water)
+		attr->low_water = attr->high_water / 2;
+	if (!attr->stuck_ms)
+		attr->stuck_ms = STUCK_DEFAULT_MS;
+	if (!attr->time_every)
+		attr->time_every = TIME_EVERY_DEFAULT;
+	if (!attr->name)
+		attr->name = "rnl-worker";
+	if (!attr->pinned_max)
+		attr->pinned_max = memory_bytes() / 4;
+	if (!attr->staging_max)
+		attr->staging_max = STAGING_DEFAULT;
+	if (!attr->scratch_keep)
+		attr->scratch_keep = SCRATCH_DEFAULT;
+}
+
+static int check_attr(const struct rnl_pool_attr *attr)
+{
+	if (attr->nr_urgent >= RNL_WORKERS_MAX ||
+	    attr->nr_workers > RNL_WORKERS_MAX - attr->nr_urgent ||
+	    attr->stream > RNL_STREAM_PRIVATE || attr->max_in_flight > IN_FLIGHT_MAX ||
+	    attr->spin_us < -1 || attr->low_water >= attr->high_water ||
+	    !attr->cpus != !attr->nr_cpus || attr->pinned_preload > attr->pinned_max ||
+	    attr->guard > RNL_GUARD_STRICT)
+		return -EINVAL;
+	for (unsigned i = 0; i < attr->nr_cpus; i++) {
+		if (attr->cpus[i] >= CPU_SETSIZE)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static struct rnl_pool *allocate(void)
+{
+	struct rnl_pool *pool = aligned_alloc(RNL__CACHE_LINE, sizeof(*pool));
+
+	if (pool)
+		memset(pool, 0, sizeof(*pool));
+	return pool;
+}
+
+static int copy_cpus(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
+{
+	if (!attr->nr_cpus)
+		return 0;
+	pool->cpus = malloc(attr->nr_cpus * sizeof(*pool->cpus));
+	if (!pool->cpus)
+		return -ENOMEM;
+	memcpy(pool->cpus, attr->cpus, attr->nr_cpus * sizeof(*pool->cpus));
+	pool->nr_cpus = attr->nr_cpus;
+	return 0;
+}
+
+static void apply(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
+{
+	pool->generation = rnl__generation;
+	pool->stream = attr->stream;
+	pool->nr_urgent = attr->nr_urgent;
+	pool->home_for = pool->device->counts ? HOME_FOR : 0;
+	/* Rounds up to a power of two. */
+	while (pool->time_mask < attr->time_every - 1 && pool->time_mask < UINT32_MAX)
+		pool->time_mask = pool->time_mask << 1 | 1;
+	pool->max_queued = attr->max_queued;
+	pool->high_water = attr->high_water;
+	pool->low_water = attr->low_water;
+	pool->max_in_flight = attr->max_in_flight;
+	pool->watchdog_ns = 1000000ull * attr->watchdog_ms;
+	pool->stuck_ns = 1000000ull * attr->stuck_ms;
+	pool->log = attr->log;
+	pool->log_arg = attr->log_arg;
+	pool->on_start = attr->on_start;
+	pool->on_stop = attr->on_stop;
+	pool->hook_arg = attr->hook_arg;
+	pool->scratch_keep = attr->scratch_keep;
+	pool->staging_max = attr->staging_max;
+	snprintf(pool->name, sizeof(pool->name), "%s", attr->name);
+	set_spins(pool, attr);
+	pthread_mutex_init(&pool->resizing, NULL);
+	pthread_mutex_init(&pool->tracing, NULL);
+	pthread_mutex_init(&pool->waiting, NULL);
+	rnl__event_cache_init(&pool->timers, pool->device);
+	rnl__tally_init(&pool->operations, UINT64_MAX);
+	rnl__tally_init(&pool->deferred, attr->max_queued);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		struct rnl__worker *w = &pool->workers[i];
+
+		w->pool = pool;
+		w->index = i;
+		w->urgent = i < pool->nr_urgent;
+		rnl__queue_init(&w->queue);
+		rnl__park_init(&w->park, w->urgent ? &pool->urgent_lot : &pool->lot, i);
+	}
+}
+
+static void free_pool(struct rnl_pool *pool)
+{
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		rnl__inflight_fini(&pool->workers[i].inflight);
+		rnl__staging_fini(&pool->workers[i].staging);
+		rnl__nvtx_destroy(pool->workers[i].ranges);
+		free(pool->workers[i].timing);
+	}
+	rnl__event_cache_fini(&pool->timers);
+	rnl__pinned_destroy(pool->pinned);
+	rnl__guard_destroy(pool->guard);
+	pool->device->ops->trim(pool->device);
+	pthread_mutex_destroy(&pool->resizing);
+	pthread_mutex_destroy(&pool->tracing);
+	pthread_mutex_destroy(&pool->waiting);
+	free(pool->cpus);
+	free(pool);
+}
+
+int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_attr)
+{
+	struct rnl_pool_attr attr;
+	struct rnl__device *device;
+	struct rnl_pool *pool;
+	int ret;
+
+	if (!poolp)
+		return -EINVAL;
+	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, RNL__FIRST_POOL_ATTR);
+	if (ret)
+		return ret;
+	fill_in(&attr);
+	ret = check_attr(&attr);
+	if (!ret)
+		ret = rnl__generation_start();
+	if (!ret)
+		ret = rnl__device_open(attr.device, &device);
+	if (ret)
+		return ret;
+	pool = allocate();
+	if (!pool)
+		return -ENOMEM;
+	pool->device = device;
+	apply(pool, &attr);
+	ret = copy_cpus(pool, &attr);
+	if (!ret && attr.guard)
+		ret = rnl__guard_create(&pool->guard, attr.guard);
+	if (!ret)
+		ret = rnl__pinned_create(&pool->pinned, device, attr.pinned_max,
+					 attr.pinned_preload);
+	if (!ret)
+		ret = rnl__pool_staff(pool, attr.nr_workers);
+	if (ret) {
+		free_pool(pool);
+		return ret;
+	}
+	*poolp = pool;
+	return 0;
+}
+
+/* ---- ending -------------------------------------------------------------- */
+
+int rnl_pool_close(struct rnl_pool *pool)
+{
+	int ret = rnl__pool_check(pool);
+
+	if (ret)
+		return ret;
+	/* Also of workers that do not serve: a concurrent resize may bring them in. */
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		rnl__queue_close(&pool->workers[i].queue);
+	rnl__tally_close(&pool->deferred);
+	rnl__watermark_close(pool);
+	/* [pool.C1] that is a full barrier: closed before the ring; pairs with [bell.L2] */
+	rnl__pool_ring_spaces(pool);
+	return 0;
+}
+
+/*
+ * True if at some moment during the call all accepted jobs were released.  It may be false for a
+ * reservation that is being taken back: that submit rings afterwards.
+ */
+static bool all_done(struct rnl_pool *pool)
+{
+	uint64_t accepted = 0, done = 0, started;
+
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		/* [pool.D1] acquire: a counted job is handed over; pairs with [worker.D1] */
+		done += atomic_load_explicit(&pool->workers[i].released, memory_order_acquire);
+	/*
+	 * Counted after the released jobs: a job that is accepted in between makes the sums
+	 * differ.  A deferred job is counted in its worker's queue before it is no longer
+	 * counted here.
+	 */
+	started = rnl__tally_left(&pool->deferred) + rnl__tally_left(&pool->operations);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		accepted += rnl__queue_accepted(&pool->workers[i].queue);
+	accepted += rnl__tally_entered(&pool->deferred) + rnl__tally_entered(&pool->operations);
+	return accepted - started == done;
+}
+
+int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
+{
+	uint64_t deadline = rnl__deadline(timeout_ns);
+	int ret = rnl__pool_check(pool);
+
+	if (ret)
+		return ret;
+	if (rnl__pool_worker(pool))
+		return -EBUSY;
+	for (;;) {
+		/*
+		 * Workers that fall idle, and submits that take back a reservation,
+		 * change the counts, then ring: [worker.D2], [choose.D1].
+		 */
+		uint32_t listened = rnl__bell_listen(&pool->drained);
+
+		if (all_done(pool))
+			return 0;
+		if (rnl__bell_wait(&pool->drained, listened, deadline))
+			return all_done(pool) ? 0 : -ETIMEDOUT;
+	}
+}
+
+void rnl_pool_destroy(struct rnl_pool *pool)
+{
+	if (rnl_pool_close(pool))
+		return;		/* no pool, or a parent's, whose workers are not in this process */
+	if (rnl_pool_drain(pool, RNL_FOREVER)) {
+		rnl__pool_log(pool, RNL_LOG_ERROR,
+			      "rnl_pool_destroy() on a worker of the pool: it is closed, "
+			      "not freed");
+		return;
+	}
+	if (pool->end_trace)
+		pool->end_trace(pool);
+	rnl__pool_dismiss(pool);
+	free_pool(pool);
+}

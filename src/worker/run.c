@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* A job on its worker, from its start to its mark on the stream; run.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+
+#include "job/barrier.h"
+#include "job/job.h"
+#include "pool/guard.h"
+#include "pool/nvtx.h"
+#include "pool/pool.h"
+#include "sys/clock.h"
+#include "worker/complete.h"
+#include "worker/run.h"
+#include "worker/share.h"
+
+#define MARK_EVERY 8		/* jobs that one event stands for under backlog */
+#define LARGE_MOVE (4u << 20)	/* a job that copies so many bytes gets an event of its own */
+
+/* ---- the call of its function -------------------------------------------- */
+
+static int call_fn(void *job)
+{
+	return ((struct rnl_job *)job)->fn(job);
+}
+
+/* The functions of internal jobs guard the caller's code themselves: they are called directly. */
+static int call_guarded(struct rnl__worker *w, struct rnl_job *job, int (*check)(void))
+{
+	const struct rnl__guard_call guarded = { (rnl__function *)job->fn, call_fn, job, check };
+	int ret;
+
+	rnl__guard_enter(w);
+	ret = job->flags & RNL__JOB_INTERNAL ? job->fn(job) : rnl__guard_call(w, &guarded);
+	rnl__guard_leave(w);
+	return ret;
+}
+
+/* Return: the function's result, or the error of a call in it. */
+static int call(struct rnl__worker *w, struct rnl_job *job)
+{
+	struct rnl__device *device = w->pool->device;
+	int (*check)(void) = device->info.cuda ? job->check : NULL;
+	int code, ret;
+
+	if (check)
+		(void)check();	/* an error that others left on this thread is not the job's */
+	job->device_error = 0;
+	rnl__thread.job = job;
+	rnl__thread.error = 0;
+	if (w->ranges)
+		rnl__nvtx_begin(w->ranges, (const void *)(uintptr_t)job->fn);
+	ret = w->pool->guard ? call_guarded(w, job, check) : job->fn(job);
+	if (w->ranges)
+		rnl__nvtx_end();
+	rnl__thread.job = NULL;
+	code = check ? check() : 0;
+	if (code) {
+		job->device_error = code;
+		code = device->ops->errno_of(device, code);
+	}
+	if (ret < 0)
+		return ret;
+	if (rnl__thread.error)
+		return rnl__thread.error;
+	return code ? code : ret;
+}
+
+/* As call(), and notes it for health and for statistics; @now: when a timed job started. */
+static int call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
+{
+	bool timed = job->flags & RNL__JOB_TIMED;
+	int ret;
+
+	if (timed)
+		rnl__hist_count(&w->timing->queue_wait, now - job->submit_ns);
+	rnl__share_running(w, job);
+	ret = call(w, job);
+	rnl__share_running(w, NULL);
+	if (timed) {
+		job->return_ns = rnl__now();
+		rnl__hist_count(&w->timing->host, job->return_ns - now);
+	}
+	return ret;
+}
+
+/* ---- its mark on the stream ---------------------------------------------- */
+
+void rnl__run_mark_last(struct rnl__worker *w)
+{
+	if (w->inflight.first && !rnl__inflight_asks(&w->inflight) &&
+	    rnl__inflight_mark(&w->inflight, false, true))
+		(void)rnl__complete_passed(w, false);
+}
+
+/* Small jobs before a large one are marked: they are not to wait for its end. */
+static void mark_before(struct rnl__worker *w, struct rnl_job *job)
+{
+	struct rnl__inflight *f = &w->inflight;
+
+	if (job->flags & RNL__JOB_LARGE && f->marked != f->issued &&
+	    rnl__inflight_mark(f, true, false))
+		(void)rnl__complete_passed(w, false);
+}
+
+/* An event for several jobs, or for one of a barrier, which streams may join. */
+static void mark_event(struct rnl__worker *w, struct rnl_job *job)
+{
+	int ret = rnl__inflight_mark(&w->inflight, true, false);
+
+	if (job->barrier && !(job->flags & RNL__JOB_OWES)) {
+		rnl__barrier_note(job->barrier, ret ? ret : job->result);
+		rnl__barrier_issued(job->barrier, 1);
+	}
+	if (ret)
+		(void)rnl__complete_passed(w, false);
+}
+
+/* The job has left something on the stream. */
+static void issued(struct rnl__worker *w, struct rnl_job *job)
+{
+	struct rnl__inflight *f = &w->inflight;
+	bool large;
+
+	rnl__inflight_push(f, job);
+	rnl__share_attend(w, false);
+	if (job->barrier) {
+		rnl__barrier_place(job->barrier, w->index, job->seq);
+		/* A stream that has waited for the event would not find the staged copy yet. */
+		if (rnl__staging_owes(&w->staging, job->seq))
+			job->flags |= RNL__JOB_OWES;
+	}
+	large = job->flags & RNL__JOB_LARGE || w->moved >= LARGE_MOVE;
+	if (large)
+		rnl__inflight_ask(f);
+	if (large || job->barrier || f->issued - f->marked >= MARK_EVERY)
+		mark_event(w, job);
+}
+
+/* ---- its start ----------------------------------------------------------- */
+
+/* Why the job's function is not to be called, or 0. */
+static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
+{
+	if (rnl__device_failed(w->pool->device))
+		return -EIO;
+	if (job->flags & RNL__JOB_DEADLINE && now - job->submit_ns > job->deadline_ns)
+		return -ETIMEDOUT;
+	return job->after ? rnl__barrier_follow(job->after) : 0;
+}
+
+/* Return: how many operations the trace has issued, which are not the job's. */
+static uint64_t track_begin(struct rnl__worker *w, struct rnl_job *job)
+{
+	struct rnl__inflight *f = &w->inflight;
+	uint64_t before = rnl__thread.stream->issued;
+
+	rnl__track_begin(w->track, job, rnl__inflight_next(f), rnl__own_read(&w->staging.staged),
+			 f->first);
+	return rnl__thread.stream->issued - before;
+}
+
+static void track_called(struct rnl__worker *w, struct rnl_job *job, bool empty, int result)
+{
+	rnl__track_called(w->track, job, empty ? 0 : rnl__inflight_next(&w->inflight),
+			  rnl__own_read(&w->staging.staged), result);
+}
+
+void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
+{
+	const struct rnl__stream *stream = rnl__thread.stream;
+	uint64_t before = stream->issued, now = 0;
+	bool start, empty;
+	int ret;
+
+	rnl__share_occupied(w);
+	start = rnl__job_start(job);
+	w->wait_since = 0;
+	rnl__share_taken(w, from);
+	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))
+		now = rnl__now();
+	ret = start ? refuse(w, job, now) : -ECANCELED;
+	if (ret) {
+		rnl__share_attend(w, false);
+		rnl__complete_unrun(w, job, ret);
+		return;
+	}
+	mark_before(w, job);
+	w->moved = 0;
+	if (w->track)
+		before += track_begin(w, job);
+	ret = call_noted(w, job, now);
+	if (w->scratch.wanted)
+		rnl__scratch_end(&w->scratch);
+	/* A job that came after others is not done before them, even if it issued nothing. */
+	empty = stream->device->counts && stream->issued == before &&
+		!(job->after && w->inflight.first);
+	if (w->track)
+		track_called(w, job, empty, ret);
+	if (empty) {
+		rnl__share_attend(w, false);
+		rnl__complete(w, job, ret);
+		return;
+	}
+	job->result = ret;
+	issued(w, job);
+}

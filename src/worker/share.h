@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a worker tells other threads of itself, and which threads it wakes.
+ *
+ * DESIGN
+ *	A worker is occupied while it runs a function, a callback or a copy: it does not look
+ *	at its queue.  Others may steal the jobs there, and a submit that finds the worker
+ *	occupied wakes an idle worker.  A worker that sleeps is not occupied: a job wakes it.
+ *	A worker says that it is occupied, then looks at its queue.  A submit puts its job
+ *	there, then looks whether the worker is occupied.  A full barrier stands between the
+ *	two steps on both sides, so at least one side sees the other.
+ *	A wake-up is for a job in any queue.  A worker that was woken and took another job
+ *	passes the wake-up on.
+ *	All functions here run on the worker's own thread.
+ */
+#ifndef RNL_SHARE_H
+#define RNL_SHARE_H
+
+#include <stdbool.h>
+
+#include "pool/worker.h"
+#include "sys/clock.h"
+
+/* Says that the worker is occupied.  A full barrier and rnl__share_queue() have to follow. */
+static inline void rnl__share_occupied(struct rnl__worker *w)
+{
+	/*
+	 * [run.O1] relaxed: a full barrier follows, then the worker looks at its queue.  A
+	 * submit looks at this word after [queue.E1]: one of the two sees the other.
+	 */
+	atomic_store_explicit(&w->occupied, true, memory_order_relaxed);
+}
+
+/*
+ * The same, with the full barrier and rnl__share_queue().
+ * Return: whether the worker was occupied before; rnl__share_attend() takes it.
+ */
+bool rnl__share_occupy(struct rnl__worker *w);
+
+/* The worker comes to look at its queue again, unless it @was_occupied before. */
+static inline void rnl__share_attend(struct rnl__worker *w, bool was_occupied)
+{
+	/*
+	 * [run.O3] release: the jobs that the worker has put on its stream are counted
+	 * before; pairs with [worker.O4].
+	 */
+	atomic_store_explicit(&w->occupied, was_occupied, memory_order_release);
+}
+
+/* Wakes an idle worker, if one may take a job of this worker's queue. */
+void rnl__share_queue(struct rnl__worker *w);
+
+/* Whether the queue of @other holds a job that a worker may take. */
+bool rnl__share_may_have(struct rnl__worker *w, struct rnl__worker *other);
+
+/*
+ * A job was taken off the queue of @from: tells those that wait for space there, and shares
+ * the worker's queue.  A full barrier stands between the taking and this call.
+ */
+void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *from);
+
+/* Starts the pool's notices for low water, if one waits and the pool has fallen to the mark. */
+void rnl__share_look_at_mark(struct rnl__worker *w);
+
+/* Notes whose function or callback runs on the worker, for its health; @job NULL: none. */
+static inline void rnl__share_running(struct rnl__worker *w, struct rnl_job *job)
+{
+	if (job)
+		/* relaxed: the store below publishes it */
+		atomic_store_explicit(&w->running_since, rnl__now_coarse(), memory_order_relaxed);
+	/* [worker.H1] release: since when, to a thread that sees the job; pairs with [stats.H1] */
+	atomic_store_explicit(&w->running, job, memory_order_release);
+}
+
+#endif

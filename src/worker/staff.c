@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/* Workers that begin and cease to serve; staff.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "sys/clock.h"
+#include "sys/fence.h"
+#include "sys/latch.h"
+#include "worker/loop.h"
+#include "pool/pool.h"
+#include "worker/staff.h"
+
+static void command(struct rnl_pool *pool, struct rnl__worker *w, uint32_t what)
+{
+	rnl__latch_add(&pool->moving, 1);
+	rnl__worker_command(w, what);
+}
+
+static void await_commands(struct rnl_pool *pool)
+{
+	rnl__latch_wait(&pool->moving, 0, RNL__NEVER);
+}
+
+/* ---- beginning to serve -------------------------------------------------- */
+
+/* Workers block all signals: the application's handlers run on its own threads. */
+static int start_thread(struct rnl__worker *w)
+{
+	sigset_t all, before;
+	int ret;
+
+	/* The thread could not attach itself, and would stay, as all threads of a failed device. */
+	if (rnl__device_failed(w->pool->device))
+		return -EIO;
+	rnl__latch_add(&w->present, 1);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret = -pthread_create(&w->thread, NULL, rnl__loop_main, w);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (ret)
+		(void)rnl__latch_drop(&w->present, 1);
+	w->started = !ret;
+	return ret;
+}
+
+/* Waits until the thread has ended, or touches nothing any more. */
+static void await_end(struct rnl__worker *w)
+{
+	rnl__latch_wait(&w->present, 0, RNL__NEVER);
+	if (w->stays)
+		pthread_detach(w->thread);
+	else
+		pthread_join(w->thread, NULL);
+	w->started = false;
+}
+
+/* Ends the thread of a worker that does not serve. */
+static void end_thread(struct rnl__worker *w)
+{
+	rnl__worker_command(w, RNL__END);
+	await_end(w);
+	/* relaxed: the thread looks no more, and the next one is not to see the command */
+	atomic_store_explicit(&w->commands, 0, memory_order_relaxed);
+}
+
+/* Has workers [from, to) cease to serve; their jobs are done on return. */
+static void send_away(struct rnl_pool *pool, unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++) {
+		if (pool->workers[i].serves)
+			command(pool, &pool->workers[i], RNL__LEAVE);
+	}
+	await_commands(pool);
+}
+
+static void warn_of_connections(struct rnl_pool *pool)
+{
+	const char *value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	int connections = value ? atoi(value) : 8;
+	unsigned nr_workers = rnl__pool_nr_workers(pool);
+
+	if (pool->device->info.cuda && connections > 0 && nr_workers > (unsigned)connections)
+		rnl__pool_log(pool, RNL_LOG_WARNING,
+			      "%u workers share %d hardware queues: call rnl_setup() first in "
+			      "main(), or set CUDA_DEVICE_MAX_CONNECTIONS=32",
+			      nr_workers, connections);
+}
+
+/* Has workers [from, to) serve.  0, or why one of them cannot: then none of them serves. */
+static int bring_in(struct rnl_pool *pool, unsigned from, unsigned to)
+{
+	int ret = 0;
+
+	/* relaxed: `resizing` is held */
+	atomic_store_explicit(&pool->start_error, 0, memory_order_relaxed);
+	for (unsigned i = from; i < to && !ret; i++) {
+		struct rnl__worker *w = &pool->workers[i];
+
+		command(pool, w, RNL__SERVE);
+		if (!w->started)
+			ret = start_thread(w);
+		if (ret) {
+			/* relaxed: no thread reads it */
+			atomic_store_explicit(&w->commands, 0, memory_order_relaxed);
+			(void)rnl__latch_drop(&pool->moving, 1);
+		}
+	}
+	await_commands(pool);
+	if (!ret)
+		/* relaxed: the latch has published it */
+		ret = atomic_load_explicit(&pool->start_error, memory_order_relaxed);
+	if (!ret) {
+		if (to > rnl__pool_nr_workers(pool))
+			/* [pool.N2] release: their streams exist; pairs with [pool.N1] */
+			atomic_store_explicit(&pool->nr_workers, to, memory_order_release);
+		warn_of_connections(pool);
+		return 0;
+	}
+	send_away(pool, from, to);
+	for (unsigned i = from; i < to; i++) {
+		if (pool->workers[i].started)
+			end_thread(&pool->workers[i]);
+	}
+	return ret;
+}
+
+/* ---- the trace ----------------------------------------------------------- */
+
+void rnl__pool_set_tracks(struct rnl_pool *pool, struct rnl__track *tracks)
+{
+	pthread_mutex_lock(&pool->resizing);
+	/* relaxed: the commands publish it, and the start of a thread */
+	atomic_store_explicit(&pool->tracks, tracks, memory_order_relaxed);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		if (pool->workers[i].started)
+			command(pool, &pool->workers[i], RNL__TRACE);
+	}
+	await_commands(pool);
+	pthread_mutex_unlock(&pool->resizing);
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+static uint64_t part(uint64_t whole, unsigned nr)
+{
+	return (whole + nr - 1) / nr;
+}
+
+/* Divides the pool's bounds among the queues of workers [0, nr). */
+static void bound_queues(struct rnl_pool *pool, unsigned nr)
+{
+	for (unsigned i = 0; i < pool->nr_urgent + nr; i++) {
+		bool urgent = i < pool->nr_urgent;
+
+		rnl__queue_bound(&pool->workers[i].queue,
+				 part(pool->max_queued, urgent ? pool->nr_urgent : nr),
+				 part(pool->high_water, pool->nr_urgent + nr) - 1);
+	}
+}
+
+static void publish(struct rnl_pool *pool, struct rnl__table table)
+{
+	/* [pool.T2] release: the workers of the table serve; pairs with [pool.T1] */
+	atomic_store_explicit(&pool->table, (uint64_t)table.generation << 32 | table.nr,
+			      memory_order_release);
+}
+
+/* Has the workers take from the keyed lanes of this generation. */
+static void serve_generation(struct rnl_pool *pool, struct rnl__table table)
+{
+	/* [pool.T4] release: all earlier keyed jobs are done; pairs with [pool.T3] */
+	atomic_store_explicit(&pool->serving, table.generation, memory_order_release);
+	/* [staff.S1] full barrier: the lane is open before the look; pairs with [park.S1] */
+	rnl__full_barrier();
+	for (unsigned i = 0; i < pool->nr_urgent + table.nr; i++)
+		(void)rnl__park_wake(&pool->workers[i].park);
+}
+
+int rnl__pool_staff(struct rnl_pool *pool, unsigned nr)
+{
+	struct rnl__table table = { .nr = nr };
+	int ret = bring_in(pool, 0, pool->nr_urgent + nr);
+
+	if (ret)
+		return ret;
+	bound_queues(pool, nr);
+	for (unsigned i = 0; i < pool->nr_urgent + nr; i++) {
+		rnl__queue_open_lane(&pool->workers[i].queue, table.generation);
+		rnl__queue_serve(&pool->workers[i].queue);
+	}
+	publish(pool, table);
+	serve_generation(pool, table);
+	return 0;
+}
+
+/*
+ * Changes the table.  The workers that are new in it serve already; those that are no longer in
+ * it serve until their jobs are done.
+ */
+static void change_table(struct rnl_pool *pool, struct rnl__table old, unsigned nr)
+{
+	struct rnl__table table = { .generation = old.generation + 1, .nr = nr };
+	unsigned first = pool->nr_urgent;
+
+	bound_queues(pool, nr);
+	for (unsigned i = first; i < first + nr; i++) {
+		rnl__queue_open_lane(&pool->workers[i].queue, table.generation);
+		rnl__queue_serve(&pool->workers[i].queue);
+	}
+	publish(pool, table);
+	for (unsigned i = first + nr; i < first + old.nr; i++)
+		rnl__queue_leave(&pool->workers[i].queue);
+	for (unsigned i = first; i < first + old.nr; i++)
+		rnl__queue_shut_lane(&pool->workers[i].queue, old.generation);
+	/*
+	 * [staff.R1] full barrier: the table is published before the look for submits that
+	 * wait for space, which other workers may have now; pairs with [bell.L2].
+	 */
+	rnl__full_barrier();
+	rnl__pool_ring_spaces(pool);
+	/* The new workers are asleep, and no submit has seen them idle yet. */
+	for (unsigned i = first + old.nr; i < first + nr; i++)
+		(void)rnl__park_wake(&pool->workers[i].park);
+	for (unsigned i = first; i < first + old.nr; i++) {
+		if (!rnl__queue_lane_done(&pool->workers[i].queue, old.generation))
+			command(pool, &pool->workers[i], RNL__HAND_OVER);
+	}
+	await_commands(pool);
+	serve_generation(pool, table);
+}
+
+static int resize(struct rnl_pool *pool, unsigned nr)
+{
+	struct rnl__table old = rnl__pool_table(pool);
+	unsigned first = pool->nr_urgent;
+	int ret = 0;
+
+	if (rnl__pool_closed(pool))
+		return -ESHUTDOWN;
+	if (nr > old.nr)
+		ret = bring_in(pool, first + old.nr, first + nr);
+	if (ret || nr == old.nr)
+		return ret;
+	change_table(pool, old, nr);
+	if (nr < old.nr)
+		send_away(pool, first + nr, first + old.nr);
+	return 0;
+}
+
+int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers)
+{
+	int ret = rnl__pool_check(pool);
+
+	if (ret)
+		return ret;
+	if (!nr_workers || nr_workers > RNL_WORKERS_MAX - pool->nr_urgent)
+		return -EINVAL;
+	if (rnl__pool_worker(pool))
+		return -EBUSY;
+	pthread_mutex_lock(&pool->resizing);
+	ret = resize(pool, nr_workers);
+	pthread_mutex_unlock(&pool->resizing);
+	return ret;
+}
+
+void rnl__pool_dismiss(struct rnl_pool *pool)
+{
+	/* The thread of a worker that was sent away still exists. */
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		if (pool->workers[i].started)
+			rnl__worker_command(&pool->workers[i], RNL__END);
+	}
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		if (pool->workers[i].started)
+			await_end(&pool->workers[i]);
+	}
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs that come after a barrier: when they start, what they find, what cancels them. */
+#include "host_kernel.h"
+#include "pool.h"
+
+static void init(struct rnl_barrier *barrier, struct rnl_pool *pool)
+{
+	must(rnl_barrier_init(barrier, pool));
+}
+
+struct counted {
+	struct rnl_job job;
+	struct gate *gate;
+	_Atomic int *runs;
+	int ret;
+};
+
+static int counted_fn(struct rnl_job *job)
+{
+	struct counted *c = rnl_container_of(job, struct counted, job);
+
+	if (c->gate)
+		gate_wait(c->gate);
+	if (c->runs)
+		atomic_fetch_add(c->runs, 1);
+	return c->ret;
+}
+
+/* A job in and after those barriers, each of which may be NULL. */
+static void counted_of(struct counted *c, struct rnl_barrier *in, struct rnl_barrier *after)
+{
+	job_of(&c->job, counted_fn, NULL);
+	if (in)
+		must(rnl_barrier_add(in, &c->job));
+	if (after)
+		must(rnl_job_after(&c->job, after));
+}
+
+/* ---- when it starts ------------------------------------------------------ */
+
+TEST(a_job_starts_once_all_that_it_comes_after_are_issued)
+{
+	enum { NR = 4 };
+	struct rnl_pool *pool = pool_of(3);
+
+	skip_unless_done_on_return();
+	for (int keyed = 0; keyed < 2; keyed++) {
+		struct rnl_barrier barrier;
+		struct gate gates[NR] = { GATE_INIT, GATE_INIT, GATE_INIT, GATE_INIT };
+		struct counted before[NR], after;
+		_Atomic int runs = 0;
+
+		init(&barrier, pool);
+		for (int i = 0; i < NR; i++) {
+			before[i] = (struct counted){ .gate = &gates[i] };
+			counted_of(&before[i], &barrier, NULL);
+			must(rnl_submit_keyed(pool, &before[i].job, (uint64_t)i));
+		}
+		after = (struct counted){ .runs = &runs };
+		counted_of(&after, NULL, &barrier);
+		ck_assert_int_eq(keyed ? rnl_submit_keyed(pool, &after.job, 77) :
+					 rnl_submit(pool, &after.job), 0);
+		for (int i = 0; i < NR; i++) {
+			ck_assert_int_eq(rnl_job_wait(&after.job, 2 * MS), -ETIMEDOUT);
+			ck_assert_int_eq(runs, 0);
+			gate_open(&gates[i]);
+			ck_assert_int_eq(result_of(&before[i].job), 0);
+		}
+		ck_assert_int_eq(result_of(&after.job), 0);
+		ck_assert_int_eq(runs, 1);
+		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_after_nothing_starts_at_once)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier barrier;
+	struct counted before = { 0 }, after = { 0 };
+
+	init(&barrier, pool);
+	counted_of(&after, NULL, &barrier);
+	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
+
+	/* Nor does what was done before hold it, nor what is only added. */
+	counted_of(&before, &barrier, NULL);
+	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
+	must(rnl_submit(pool, &before.job));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	must(rnl_submit_keyed(pool, &after.job, 3));
+	ck_assert_int_eq(result_of(&after.job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_order_can_be_taken_back)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier barrier;
+	struct gate gate = GATE_INIT;
+	struct counted before = { .gate = &gate }, after = { 0 };
+
+	skip_unless_done_on_return();
+	init(&barrier, pool);
+	counted_of(&before, &barrier, NULL);
+	counted_of(&after, NULL, &barrier);
+	must(rnl_submit(pool, &before.job));
+	must(rnl_job_after(&after.job, NULL));
+	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}
+
+TEST(rounds_of_a_barrier_each_release_what_came_after)
+{
+	int rounds = (int)(2000 / test_scale());
+	struct rnl_pool *pool = pool_of(3);
+	struct rnl_barrier first, second;
+	_Atomic int runs = 0;
+	struct counted before[3] = { 0 }, after[2] = { { .runs = &runs }, { .runs = &runs } };
+
+	init(&first, pool);
+	init(&second, pool);
+	for (int i = 0; i < 3; i++)
+		counted_of(&before[i], &first, NULL);
+	for (int i = 0; i < 2; i++)
+		counted_of(&after[i], &second, &first);
+	for (int round = 1; round <= rounds; round++) {
+		for (int i = 0; i < 3; i++)
+			must(rnl_submit(pool, &before[i].job));
+		for (int i = 0; i < 2; i++)
+			must(rnl_submit(pool, &after[i].job));
+		must(rnl_barrier_wait(&second, RNL_FOREVER));
+		ck_assert_int_eq(runs, 2 * round);
+		/* They were after it, so it is done or nearly so. */
+		must(rnl_barrier_wait(&first, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what it finds: order on the device ---------------------------------- */
+
+struct copying {
+	struct rnl_job job;
+	unsigned char *to, *from;	/* from NULL: fills with 5 */
+	size_t bytes;
+	struct gate *came;
+};
+
+static int copying_fn(struct rnl_job *job)
+{
+	struct copying *c = rnl_container_of(job, struct copying, job);
+
+	if (c->came)
+		gate_wait(c->came);
+	return c->from ? rnl_copy(c->to, c->from, c->bytes) : rnl_fill(c->to, 5, c->bytes);
+}
+
+struct storing {
+	struct rnl_job job;
+	struct gate *kernel;
+	int *word;
+};
+
+static int storing_fn(struct rnl_job *job)
+{
+	struct storing *s = rnl_container_of(job, struct storing, job);
+
+	return launch_store(s->kernel, s->word, 31);
+}
+
+TEST(its_stream_waits_for_theirs_and_no_thread_does)
+{
+	struct rnl_pool *pool;
+	uint64_t keys[2];
+	int *words;
+	void *mem;
+
+	skip_unless_done_on_return();
+	pool = pool_of(2);
+	/* The device copies from there to there by itself. */
+	must(rnl_pinned_get(pool, 2 * sizeof(*words), &mem));
+	words = mem;
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	/* On the same worker and on another one; with a copy and with nothing to do. */
+	for (int variant = 0; variant < 4; variant++) {
+		struct gate kernel = GATE_INIT, came = GATE_INIT;
+		int *word = &words[0], *copy = &words[1];
+		struct storing slow = { .kernel = &kernel, .word = word };
+		struct copying after = { .to = (unsigned char *)copy, .bytes = sizeof(*copy),
+					 .from = (unsigned char *)word, .came = &came };
+		struct rnl_barrier barrier;
+
+		*word = 0;
+		*copy = -1;
+		init(&barrier, pool);
+		gate_open(&came);
+		job_of(&slow.job, storing_fn, NULL);
+		must(rnl_barrier_add(&barrier, &slow.job));
+		must(rnl_submit_keyed(pool, &slow.job, keys[0]));
+		if (variant & 2)
+			job_of(&after.job, gated_fn, &came);
+		else
+			job_of(&after.job, copying_fn, NULL);
+		must(rnl_job_after(&after.job, &barrier));
+		must(rnl_submit_keyed(pool, &after.job, keys[!(variant & 1)]));
+		/* Its function runs, and both workers are free, while the kernel is held. */
+		gate_await(&came, 1);
+		(void)key_on(pool, 0);
+		(void)key_on(pool, 1);
+		ck_assert_int_eq(rnl_job_wait(&after.job, 10 * MS), -ETIMEDOUT);
+		ck_assert_int_eq(*copy, -1);
+		gate_open(&kernel);
+		ck_assert_int_eq(result_of(&after.job), 0);
+		ck_assert_int_eq(*word, 31);
+		ck_assert_int_eq(*copy, variant & 2 ? -1 : 31);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	}
+	rnl_pinned_put(pool, words);
+	rnl_pool_destroy(pool);
+}
+
+static void gated_done(struct rnl_job *job)
+{
+	gate_wait(job->user);
+}
+
+TEST(callbacks_do_not_hold_what_comes_after)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job before[2], after;
+	uint64_t keys[2];
+
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	init(&barrier, pool);
+	for (int i = 0; i < 2; i++) {
+		job_of(&before[i], noop_fn, &gate);
+		must(rnl_barrier_add(&barrier, &before[i]));
+	}
+	must(rnl_job_on_done(&before[1], gated_done));
+	job_of(&after, noop_fn, NULL);
+	must(rnl_job_after(&after, &barrier));
+	for (int i = 0; i < 2; i++)
+		must(rnl_submit_keyed(pool, &before[i], keys[0]));
+	must(rnl_submit_keyed(pool, &after, keys[1]));
+	gate_await(&gate, 1);
+	ck_assert_int_eq(result_of(&after), 0);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), -ETIMEDOUT);
+	gate_open(&gate);
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_full_stream_does_not_hold_what_comes_after)
+{
+	struct gate plug = GATE_INIT, kernel = GATE_INIT, came = GATE_INIT;
+	struct rnl_job held, nothing, after;
+	struct storing slow;
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+	uint64_t keys[2];
+	void *word;
+
+	skip_unless_done_on_return();
+	pool = pool_of(2, .max_in_flight = 1);
+	must(rnl_pinned_get(pool, sizeof(int), &word));
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	init(&barrier, pool);
+	/* One that is done at once, and right behind it one that fills the stream. */
+	job_of(&held, gated_fn, &plug);
+	must(rnl_submit_keyed(pool, &held, keys[0]));
+	gate_await(&plug, 1);
+	job_of(&nothing, noop_fn, NULL);
+	must(rnl_barrier_add(&barrier, &nothing));
+	must(rnl_submit_keyed(pool, &nothing, keys[0]));
+	slow = (struct storing){ .kernel = &kernel, .word = word };
+	job_of(&slow.job, storing_fn, NULL);
+	must(rnl_barrier_add(&barrier, &slow.job));
+	must(rnl_submit_keyed(pool, &slow.job, keys[0]));
+	job_of(&after, gated_fn, &came);
+	must(rnl_job_after(&after, &barrier));
+	must(rnl_submit_keyed(pool, &after, keys[1]));
+	gate_open(&plug);
+	gate_await(&came, 1);
+	gate_open(&came);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&after), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(*(int *)word, 31);
+	rnl_pinned_put(pool, word);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_chain_of_barriers_hands_data_on)
+{
+	enum { LINKS = 24, BYTES = 1 << 20 };
+	struct rnl_pool *pool = pool_of(4);
+	struct rnl_barrier barriers[LINKS];
+	struct copying jobs[LINKS];
+	unsigned char *buffers[LINKS + 1], *host;
+	void *mem;
+
+	for (int i = 0; i <= LINKS; i++) {
+		must(rnl_device_alloc(pool, BYTES, &mem));
+		buffers[i] = mem;
+	}
+	must(rnl_pinned_get(pool, BYTES, &mem));
+	host = mem;
+	for (int round = 0; round < 5; round++) {
+		memset(host, 0, BYTES);
+		must(rnl_thread_attach(pool));
+		for (int i = 0; i <= LINKS; i++)
+			must(rnl_fill(buffers[i], 0, BYTES));
+		must(rnl_stream_wait(RNL_FOREVER));
+		for (int i = 0; i < LINKS; i++) {
+			bool last = i == LINKS - 1;
+
+			init(&barriers[i], pool);
+			jobs[i] = (struct copying){ .to = last ? host : buffers[i], .bytes = BYTES,
+						    .from = i ? buffers[i - 1] : NULL };
+			job_of(&jobs[i].job, copying_fn, NULL);
+			must(rnl_barrier_add(&barriers[i], &jobs[i].job));
+			if (i)
+				must(rnl_job_after(&jobs[i].job, &barriers[i - 1]));
+		}
+		/* All but the first are submitted too early. */
+		for (int i = 0; i < LINKS; i++)
+			must(rnl_submit_keyed(pool, &jobs[i].job, (uint64_t)i));
+		must(rnl_barrier_wait(&barriers[LINKS - 1], RNL_FOREVER));
+		ck_assert_bytes(host, BYTES, 5);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	}
+	for (int i = 0; i <= LINKS; i++)
+		rnl_device_free(pool, buffers[i]);
+	rnl_pinned_put(pool, host);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- cancellation -------------------------------------------------------- */
+
+TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
+{
+	enum { LINKS = 20 };
+	struct rnl_pool *pool = pool_of(3);
+	struct rnl_barrier barriers[LINKS];
+	struct gate gate = GATE_INIT;
+	_Atomic int runs = 0;
+	struct counted links[LINKS], beside = { .runs = &runs }, late = { .runs = &runs };
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	for (int i = 0; i < LINKS; i++) {
+		init(&barriers[i], pool);
+		links[i] = (struct counted){ .runs = i ? &runs : NULL, .gate = i ? NULL : &gate,
+					     .ret = i ? 0 : -EPROTO };
+		counted_of(&links[i], &barriers[i], i ? &barriers[i - 1] : NULL);
+		ck_assert_int_eq(i % 2 ? rnl_submit_keyed(pool, &links[i].job, (uint64_t)i) :
+					 rnl_submit(pool, &links[i].job), 0);
+	}
+	/* One that did not fail does not help. */
+	counted_of(&beside, &barriers[0], NULL);
+	must(rnl_submit(pool, &beside.job));
+	gate_open(&gate);
+	must(rnl_barrier_wait(&barriers[LINKS - 1], RNL_FOREVER));
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i < LINKS; i++) {
+		ck_assert_int_eq(rnl_job_result(&links[i].job), i ? -ECANCELED : -EPROTO);
+		ck_assert_int_eq(rnl_barrier_result(&barriers[i]), i ? -ECANCELED : -EPROTO);
+	}
+	ck_assert_int_eq(runs, 1);
+
+	/* One that is submitted later is cancelled as well; after a new init it is not. */
+	counted_of(&late, NULL, &barriers[0]);
+	ck_assert_int_eq(submit_and_wait(pool, &late.job), -ECANCELED);
+	ck_assert_int_eq(runs, 1);
+	must(rnl_pool_read_stats(pool, &stats));
+	ck_assert_uint_eq(stats.failed, LINKS + 1);
+	ck_assert_uint_eq(stats.done, LINKS + 2);
+	init(&barriers[0], pool);
+	ck_assert_int_eq(submit_and_wait(pool, &late.job), 0);
+	ck_assert_int_eq(runs, 2);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- keyed --------------------------------------------------------------- */
+
+TEST(keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key)
+{
+	enum { NR = 8, WORKERS = 3 };
+	int rounds = (int)(1000 / test_scale());
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct rnl_barrier barrier;
+	struct counted before = { 0 };
+	struct rnl_job jobs[NR];
+	int worker[NR];
+
+	init(&barrier, pool);
+	counted_of(&before, &barrier, NULL);
+	for (int i = 0; i < NR; i++) {
+		job_of(&jobs[i], index_fn, NULL);
+		must(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i));
+		worker[i] = result_of(&jobs[i]);
+		must(rnl_job_after(&jobs[i], &barrier));
+	}
+	for (int round = 0; round < rounds; round++) {
+		/* Some before, some beside, some after the moment of their release. */
+		must(rnl_submit(pool, &before.job));
+		for (int i = 0; i < NR; i++)
+			must(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i));
+		for (int i = 0; i < NR; i++)
+			ck_assert_int_eq(result_of(&jobs[i]), worker[i]);
+		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_keyed_job_that_waits_for_a_barrier_holds_no_other_of_its_key)
+{
+	struct rnl_pool *pool = pool_of(2);
+	uint64_t held = key_on(pool, 0), key = key_on(pool, 1);
+	struct rnl_barrier barrier;
+	struct gate gate = GATE_INIT;
+	struct counted before = { .gate = &gate }, waits = { 0 }, next = { 0 };
+
+	/* It takes its place when the barrier's last job is issued. */
+	init(&barrier, pool);
+	counted_of(&before, &barrier, NULL);
+	must(rnl_submit_keyed(pool, &before.job, held));
+	counted_of(&waits, NULL, &barrier);
+	must(rnl_submit_keyed(pool, &waits.job, key));
+	counted_of(&next, NULL, NULL);
+	must(rnl_submit_keyed(pool, &next.job, key));
+	ck_assert_int_eq(result_of(&next.job), 0);
+	ck_assert_int_eq(rnl_job_test(&waits.job), 0);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&waits.job), 0);
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* Barriers that a host waits on: what they count, their rounds, results and memory. */
+#include "pool.h"
+
+static void init(struct rnl_barrier *barrier, struct rnl_pool *pool)
+{
+	must(rnl_barrier_init(barrier, pool));
+}
+
+static int result_fn(struct rnl_job *job)
+{
+	return (int)(intptr_t)job->user;
+}
+
+static void job_in(struct rnl_barrier *barrier, struct rnl_job *job,
+		   int (*fn)(struct rnl_job *job), void *user)
+{
+	job_of(job, fn, user);
+	must(rnl_barrier_add(barrier, job));
+}
+
+TEST(an_empty_barrier_holds_nobody)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_barrier barrier;
+	struct rnl_job job;
+
+	init(&barrier, pool);
+	must(rnl_barrier_wait(&barrier, 0));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	/* An added job counts from its submit on. */
+	job_in(&barrier, &job, noop_fn, NULL);
+	must(rnl_barrier_wait(&barrier, 0));
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_barrier_waits_for_each_of_its_jobs)
+{
+	enum { NR = 6 };
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier barrier;
+	struct gate gates[NR];
+	struct rnl_job jobs[NR];
+	double start;
+
+	skip_unless_done_on_return();
+	for (unsigned nr = 1; nr <= NR; nr++) {
+		init(&barrier, pool);
+		for (unsigned i = 0; i < nr; i++) {
+			gates[i] = (struct gate)GATE_INIT;
+			job_in(&barrier, &jobs[i], gated_fn, &gates[i]);
+			must(rnl_submit_keyed(pool, &jobs[i], i));
+		}
+		/* Whichever comes last, it is waited for. */
+		for (unsigned i = 0; i < nr; i++) {
+			ck_assert_int_eq(rnl_barrier_wait(&barrier, i % 2 ? MS : 0), -ETIMEDOUT);
+			gate_open(&gates[i]);
+			ck_assert_int_eq(result_of(&jobs[i]), 0);
+		}
+		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+		must(rnl_barrier_wait(&barrier, 0));
+	}
+
+	init(&barrier, pool);
+	gates[0] = (struct gate)GATE_INIT;
+	job_in(&barrier, &jobs[0], gated_fn, &gates[0]);
+	must(rnl_submit(pool, &jobs[0]));
+	start = seconds_now();
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, 20 * MS), -ETIMEDOUT);
+	ck_assert_double_ge(seconds_now() - start, 0.020);
+	gate_open(&gates[0]);
+	must(rnl_barrier_wait(&barrier, INT64_MAX));
+	rnl_pool_destroy(pool);
+}
+
+TEST(other_jobs_do_not_hold_a_barrier)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier barrier, other;
+	struct gate gate = GATE_INIT;
+	struct rnl_job in_none, in_other, job;
+
+	init(&barrier, pool);
+	init(&other, pool);
+	hold_workers(pool, &gate, &in_none, 1);
+	job_in(&other, &in_other, gated_fn, &gate);
+	job_in(&barrier, &job, noop_fn, NULL);
+	must(rnl_submit(pool, &job));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	must(rnl_submit(pool, &in_other));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_wait(&other, 0), -ETIMEDOUT);
+	gate_open(&gate);
+	must(rnl_barrier_wait(&other, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+/*
+ * A worker tells a barrier of several jobs at once: it must not go on to what is not
+ * the barrier's before it has.
+ */
+TEST(a_barrier_is_told_before_its_worker_does_something_else)
+{
+	enum { NR = 5 };
+	struct rnl_pool *pool = pool_of(1);
+
+	skip_unless_done_on_return();
+	for (int variant = 0; variant < 3; variant++) {
+		struct rnl_barrier barrier, other;
+		struct gate first = GATE_INIT, last = GATE_INIT;
+		struct rnl_job plug, jobs[NR], next;
+
+		init(&barrier, pool);
+		init(&other, pool);
+		hold_workers(pool, &first, &plug, 1);
+		for (int i = 0; i < NR; i++) {
+			job_in(&barrier, &jobs[i], result_fn, (void *)(intptr_t)(i == 2 ? -EBADF : 0));
+			must(rnl_submit(pool, &jobs[i]));
+		}
+		job_of(&next, gated_fn, &last);
+		if (variant)
+			must(rnl_barrier_add(&other, &next));
+		if (variant < 2)
+			must(rnl_submit(pool, &next));
+		gate_open(&first);
+		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+		ck_assert_int_eq(rnl_barrier_result(&barrier), -EBADF);
+		gate_open(&last);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_barrier_serves_round_after_round)
+{
+	enum { NR = 20 };
+	int rounds = (int)(1000 / test_scale());
+	struct rnl_pool *pool = pool_of(3);
+	struct rnl_barrier barrier;
+	struct rnl_job jobs[NR], *list[NR];
+
+	init(&barrier, pool);
+	for (int i = 0; i < NR; i++) {
+		job_in(&barrier, &jobs[i], result_fn, (void *)(intptr_t)i);
+		list[i] = &jobs[i];
+	}
+	for (int round = 0; round < rounds; round++) {
+		unsigned nr = (unsigned)round % NR + 1;
+
+		ck_assert_int_eq(rnl_submit_many(pool, list, nr), (int)nr);
+		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+		for (unsigned i = 0; i < nr; i++)
+			ck_assert_int_eq(rnl_job_result(&jobs[i]), (int)i);
+	}
+	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	rnl_pool_destroy(pool);
+}
+
+struct waiter {
+	struct rnl_barrier *barrier;
+	const int *written;
+	struct gate *start;
+	int ret, sum;
+};
+
+static void *wait_thread(void *arg)
+{
+	struct waiter *w = arg;
+
+	gate_wait(w->start);
+	w->ret = rnl_barrier_wait(w->barrier, RNL_FOREVER);
+	w->sum = w->written[0] + w->written[1];
+	return NULL;
+}
+
+struct writing {
+	struct rnl_job job;
+	struct gate *gate;
+	int *word;
+};
+
+static int writing_fn(struct rnl_job *job)
+{
+	struct writing *w = rnl_container_of(job, struct writing, job);
+
+	gate_wait(w->gate);
+	*w->word = 21;
+	return 0;
+}
+
+TEST(several_threads_wait_on_one_barrier)
+{
+	enum { NR = 5 };
+	struct rnl_pool *pool = pool_of(2);
+
+	for (int round = 0; round < 100; round++) {
+		struct gate gate = GATE_INIT, start = GATE_INIT;
+		struct rnl_barrier barrier;
+		struct writing writing[2];
+		struct waiter waiters[NR];
+		pthread_t threads[NR];
+		int words[2] = { 0, 0 };
+
+		init(&barrier, pool);
+		for (int i = 0; i < 2; i++) {
+			writing[i] = (struct writing){ .gate = &gate, .word = &words[i] };
+			job_in(&barrier, &writing[i].job, writing_fn, NULL);
+			must(rnl_submit(pool, &writing[i].job));
+		}
+		for (int i = 0; i < NR; i++) {
+			waiters[i] = (struct waiter){ &barrier, words, &start, 0, 0 };
+			must(pthread_create(&threads[i], NULL, wait_thread, &waiters[i]));
+		}
+		gate_await(&start, NR);
+		gate_open(&start);
+		gate_open(&gate);
+		for (int i = 0; i < NR; i++) {
+			pthread_join(threads[i], NULL);
+			ck_assert_int_eq(waiters[i].ret, 0);
+			ck_assert_int_eq(waiters[i].sum, 42);
+		}
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_barrier_has_the_result_of_the_first_job_that_failed)
+{
+	struct rnl_pool *pool = pool_of(2);
+	static const int results[] = { 0, 5, -EPROTO, 0, -ENOSPC, 7, -EPROTO };
+	struct rnl_barrier barrier;
+	struct rnl_job job;
+
+	init(&barrier, pool);
+	for (unsigned i = 0; i < COUNT(results); i++) {
+		job_in(&barrier, &job, result_fn, (void *)(intptr_t)results[i]);
+		must(rnl_submit(pool, &job));
+		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+		ck_assert_int_eq(rnl_job_result(&job), results[i]);
+		ck_assert_int_eq(rnl_barrier_result(&barrier), i < 2 ? 0 : -EPROTO);
+	}
+	init(&barrier, pool);
+	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_memory_of_a_barrier_and_its_jobs_is_the_callers_after_a_wait)
+{
+	enum { JOBS = 3 };
+	int nr = (int)(4000 / test_scale());
+	struct rnl_pool *pool = pool_of(2);
+	struct {
+		struct rnl_barrier barrier;
+		struct rnl_job jobs[JOBS];
+	} *all;
+	void *mem;
+
+	must(rnl_device_alloc(pool, 2 * 64, &mem));
+	for (int i = 0; i < nr; i++) {
+		all = malloc(sizeof(*all));
+		init(&all->barrier, pool);
+		for (int k = 0; k < JOBS; k++) {
+			job_in(&all->barrier, &all->jobs[k], i % 2 ? noop_fn : fill_own_fn, mem);
+			must(rnl_submit(pool, &all->jobs[k]));
+		}
+		must(rnl_barrier_wait(&all->barrier, RNL_FOREVER));
+		memset(all, 0xa5, sizeof(*all));
+		free(all);
+	}
+	rnl_device_free(pool, mem);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_memory_of_a_barrier_is_the_callers_after_a_drain)
+{
+	int nr = (int)(4000 / test_scale());
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_job jobs[3];
+
+	for (int i = 0; i < nr; i++) {
+		struct rnl_barrier *barrier = malloc(sizeof(*barrier));
+
+		init(barrier, pool);
+		for (int k = 0; k < 3; k++) {
+			job_in(barrier, &jobs[k], noop_fn, NULL);
+			must(rnl_submit(pool, &jobs[k]));
+		}
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		memset(barrier, 0xa5, sizeof(*barrier));
+		free(barrier);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_memory_of_a_barrier_is_the_callers_after_what_comes_after_it)
+{
+	int nr = (int)(4000 / test_scale());
+	struct rnl_pool *pool = pool_of(2);
+
+	for (int i = 0; i < nr; i++) {
+		struct rnl_barrier *barrier = malloc(sizeof(*barrier));
+		struct rnl_job *before = malloc(sizeof(*before)), *after = malloc(sizeof(*after));
+
+		init(barrier, pool);
+		job_in(barrier, before, noop_fn, NULL);
+		job_of(after, noop_fn, NULL);
+		must(rnl_job_after(after, barrier));
+		must(rnl_submit(pool, before));
+		must(rnl_submit(pool, after));
+		must(rnl_job_wait(after, RNL_FOREVER));
+		free(after);
+		while (rnl_barrier_wait(barrier, 0))
+			;
+		free(barrier);
+		free(before);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_refused_submit_leaves_no_count_behind)
+{
+	struct rnl_pool *pool = pool_of(1, .max_queued = 1);
+	struct rnl_barrier barrier, busy;
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, queued, put_off, job, *list[1] = { &job };
+
+	init(&barrier, pool);
+	init(&busy, pool);
+	job_in(&busy, &held, gated_fn, &gate);
+	must(rnl_submit(pool, &held));
+	gate_await(&gate, 1);
+	/* Jobs that wait for barriers are counted apart, but not taken while the queue is full. */
+	job_of(&put_off, noop_fn, NULL);
+	must(rnl_job_after(&put_off, &busy));
+	must(rnl_submit(pool, &put_off));
+	submit_job(pool, &queued, noop_fn, NULL);
+
+	job_in(&barrier, &job, noop_fn, NULL);
+	for (int after = 0; after < 3; after++) {
+		struct rnl_barrier empty, *const barriers[] = { NULL, &busy, &empty };
+
+		init(&empty, pool);
+		must(rnl_job_after(&job, barriers[after]));
+		ck_assert_int_eq(rnl_submit(pool, &job), -EAGAIN);
+		ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EAGAIN);
+		ck_assert_int_eq(rnl_submit_many(pool, list, 1), -EAGAIN);
+		must(rnl_barrier_wait(&barrier, 0));
+		must(rnl_barrier_join(&barrier));
+	}
+	must(rnl_job_after(&job, NULL));
+	rnl_pool_close(pool);
+	ck_assert_int_eq(rnl_submit(pool, &job), -ESHUTDOWN);
+	must(rnl_job_after(&job, &busy));
+	ck_assert_int_eq(rnl_submit(pool, &job), -ESHUTDOWN);
+	must(rnl_barrier_wait(&barrier, 0));
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&put_off), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_moves_from_barrier_to_barrier)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_barrier first, second;
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+
+	init(&first, pool);
+	init(&second, pool);
+	job_in(&first, &job, gated_fn, &gate);
+	must(rnl_barrier_add(&second, &job));
+	must(rnl_submit(pool, &job));
+	must(rnl_barrier_wait(&first, 0));
+	ck_assert_int_eq(rnl_barrier_wait(&second, 0), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_barrier_add(&first, &job), -EBUSY);
+	gate_open(&gate);
+	must(rnl_barrier_wait(&second, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests of every size go in, together or alone, and nobody waits for a slow producer. */
+#include "batch.h"
+
+#define NR 300
+
+/* ---- sizes --------------------------------------------------------------- */
+
+/* To the power of two that divides @bytes, 64 at most. */
+static void is_aligned(const void *at, size_t bytes)
+{
+	const size_t unit = bytes & -bytes;
+
+	ck_assert_uint_eq((uintptr_t)at % (unit > 64 ? 64 : unit), 0);
+}
+
+static void send_and_receive(struct rnl_pool *pool, struct kind *kind, unsigned nr)
+{
+	struct rnl_batcher *batcher = batcher_of(pool, kind);
+	struct rnl_request requests[NR];
+	const size_t in = kind->attr.in_bytes;
+	const bool variable = kind->attr.flags & RNL_BATCHER_VARIABLE;
+
+	for (unsigned i = 0; i < nr; i++) {
+		request_of(&requests[i], NULL);
+		reserve(batcher, &requests[i], variable ? 1 + i * 37 % in : in);
+		is_aligned(requests[i].in, variable ? 16 : in);
+		request_fill(&requests[i], i);
+		must(rnl_request_commit(&requests[i]));
+	}
+	for (unsigned i = 0; i < nr; i++) {
+		ck_assert_int_eq(result_of(&requests[i].job), 0);
+		if (kind->attr.out_bytes)
+			is_aligned(requests[i].out, kind->attr.out_bytes);
+		receive(&requests[i], i, kind->attr.out_bytes);
+	}
+	ck_assert_uint_eq(counts_of(batcher).requests, nr);
+	ck_assert_uint_eq(counts_of(batcher).failed, 0);
+	rnl_batcher_destroy(batcher);
+}
+
+TEST(requests_of_every_size_come_out_right)
+{
+	static const size_t sizes[][2] = {
+		{ 1, 1 }, { 4, 4 }, { 3, 5 }, { 7, 0 }, { 64, 1 }, { 16, 100 }, { 4096, 4096 },
+		{ 5000, 4 },
+	};
+	static const uint32_t largest[] = { 1, 2, 7, 64, 0 };
+	struct rnl_pool *pool = pool_of(2);
+
+	for (unsigned i = 0; i < COUNT(sizes) * COUNT(largest); i++) {
+		struct kind kind = kind_of(0, sizes[i / COUNT(largest)][0],
+					   sizes[i / COUNT(largest)][1]);
+
+		kind.attr.max_batch = largest[i % COUNT(largest)];
+		/* So that all fit. */
+		kind.attr.nr_slabs = 32;
+		kind.attr.slab_bytes = kind.attr.in_bytes * (NR / 30 + 1);
+		send_and_receive(pool, &kind, NR);
+		if (kind.attr.max_batch)
+			ck_assert_uint_le(kind.largest, kind.attr.max_batch);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(requests_may_be_of_any_size_up_to_one)
+{
+	static const size_t sizes[][2] = {
+		{ 1, 1 }, { 15, 20 }, { 16, 0 }, { 17, 17 }, { 4096, 4096 },
+	};
+	struct rnl_pool *pool;
+
+	skip_unless_kernels();
+	pool = pool_of(2);
+	for (unsigned i = 0; i < COUNT(sizes); i++) {
+		struct kind kind = kind_of(RNL_BATCHER_VARIABLE, sizes[i][0], sizes[i][1]);
+
+		kind.attr.nr_slabs = 8;
+		send_and_receive(pool, &kind, NR);
+		/* A slab that has room for one large request alone, or some small ones. */
+		kind.attr.slab_bytes = sizes[i][0];
+		kind.attr.nr_slabs = 32;
+		send_and_receive(pool, &kind, 32);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_single_request_may_be_large)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct kind kind = kind_of(0, 20 << 20, OUT_MAX);
+	struct rnl_batcher *batcher;
+	struct rnl_request request;
+
+	kind.attr.nr_slabs = 1;
+	batcher = batcher_of(pool, &kind);
+	request_of(&request, NULL);
+	send(batcher, &request, 20 << 20, 1);
+	receive(&request, 1, OUT_MAX);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(slabs_are_used_again_and_again)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct kind kind = kind_of(0, 100, 100);
+	struct rnl_batcher *batcher;
+	struct rnl_request request;
+
+	kind.attr.slab_bytes = 300;
+	kind.attr.nr_slabs = 2;
+	batcher = batcher_of(pool, &kind);
+	request_of(&request, NULL);
+	for (unsigned i = 0; i < 1000; i++) {
+		send(batcher, &request, 100, i);
+		receive(&request, i, 100);
+	}
+	ck_assert_uint_eq(counts_of(batcher).requests, 1000);
+	ck_assert_uint_eq(counts_of(batcher).nr_slabs, 2);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- together, or alone -------------------------------------------------- */
+
+TEST(a_lone_request_goes_at_once)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct kind kind = kind_of(0, 64, 64);
+	struct rnl_batcher *batcher = batcher_of(pool, &kind);
+	struct rnl_request request;
+
+	request_of(&request, NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		send(batcher, &request, 64, i);
+		receive(&request, i, 64);
+		ck_assert_uint_eq(counts_of(batcher).batches, i + 1);
+	}
+	ck_assert_uint_eq(counts_of(batcher).copies, 20);
+	ck_assert_uint_eq(counts_of(batcher).largest, 1);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+/* While the only worker is held, @nr requests are committed; then it may go on. */
+static struct rnl_batcher_stats commit_while_busy(struct kind *kind, unsigned nr)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_batcher *batcher = batcher_of(pool, kind);
+	struct rnl_request requests[NR];
+	struct rnl_batcher_stats stats;
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+
+	hold_workers(pool, &gate, &job, 1);
+	for (unsigned i = 0; i < nr; i++) {
+		request_of(&requests[i], NULL);
+		send(batcher, &requests[i], 64, i);
+	}
+	gate_open(&gate);
+	for (unsigned i = 0; i < nr; i++)
+		receive(&requests[i], i, 64);
+	stats = counts_of(batcher);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+	return stats;
+}
+
+TEST(what_comes_while_workers_are_busy_goes_together)
+{
+	struct kind kind = kind_of(0, 64, 64);
+	struct rnl_batcher_stats stats = commit_while_busy(&kind, 200);
+
+	ck_assert_uint_eq(stats.requests, 200);
+	ck_assert_uint_eq(stats.batches, 1);
+	ck_assert_uint_eq(stats.copies, 1);
+	ck_assert_uint_eq(stats.largest, 200);
+}
+
+TEST(no_batch_is_larger_than_it_may)
+{
+	struct kind kind = kind_of(0, 64, 64);
+	struct rnl_batcher_stats stats;
+
+	kind.attr.max_batch = 8;
+	kind.attr.nr_slabs = 7;
+	stats = commit_while_busy(&kind, 200);
+	ck_assert_uint_eq(stats.requests, 200);
+	ck_assert_uint_eq(stats.batches, 25);
+	ck_assert_uint_eq(stats.copies, 25);
+	ck_assert_uint_eq(stats.largest, 8);
+}
+
+TEST(no_more_batches_are_under_way_than_may_be)
+{
+	struct rnl_pool *pool = pool_of(4);
+	struct gate gate = GATE_INIT;
+	struct kind kind = kind_of(0, 64, 64);
+	struct rnl_request requests[20];
+	struct rnl_batcher *batcher;
+
+	kind.gate = &gate;
+	kind.attr.max_in_flight = 2;
+	batcher = batcher_of(pool, &kind);
+	for (unsigned i = 0; i < COUNT(requests); i++) {
+		request_of(&requests[i], NULL);
+		send(batcher, &requests[i], 64, i);
+		gate_await(&gate, i < 2 ? i + 1 : 2);
+	}
+	ck_assert_uint_eq(kind.nr_calls, 2);
+	gate_open(&gate);
+	for (unsigned i = 0; i < COUNT(requests); i++)
+		receive(&requests[i], i, 64);
+	/* Two of one each; the first of them that ended took all the others. */
+	ck_assert_uint_eq(counts_of(batcher).batches, 3);
+	ck_assert_uint_eq(counts_of(batcher).largest, 18);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- slow producers ------------------------------------------------------ */
+
+TEST(nobody_waits_for_a_slow_producer)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct kind kind = kind_of(0, 64, 64);
+	struct rnl_batcher *batcher = batcher_of(pool, &kind);
+	struct rnl_request slow[3], requests[10];
+
+	for (unsigned i = 0; i < COUNT(requests); i++) {
+		if (i < COUNT(slow)) {
+			request_of(&slow[i], NULL);
+			reserve(batcher, &slow[i], 64);
+		}
+		request_of(&requests[i], NULL);
+		send(batcher, &requests[i], 64, i);
+	}
+	for (unsigned i = 0; i < COUNT(requests); i++)
+		receive(&requests[i], i, 64);
+	for (unsigned i = COUNT(slow); i--; ) {
+		request_fill(&slow[i], 100 + i);
+		must(rnl_request_commit(&slow[i]));
+	}
+	for (unsigned i = 0; i < COUNT(slow); i++)
+		receive(&slow[i], 100 + i, 64);
+	/* We may have been slow ourselves. */
+	ck_assert_uint_ge(counts_of(batcher).late, COUNT(slow));
+	ck_assert_uint_eq(counts_of(batcher).requests, COUNT(slow) + COUNT(requests));
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(late_ones_of_several_slabs_go_in_batches_of_their_slab)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct kind kind = kind_of(0, 64, 64);
+	struct rnl_request late[12], request;
+	struct gate gate = GATE_INIT;
+	struct rnl_batcher *batcher;
+	struct rnl_job job;
+
+	kind.attr.slab_bytes = 4 * 64;
+	kind.attr.nr_slabs = 5;
+	batcher = batcher_of(pool, &kind);
+	for (unsigned i = 0; i < COUNT(late); i++) {
+		request_of(&late[i], NULL);
+		reserve(batcher, &late[i], 64);
+	}
+	/* It is taken, and so they are passed over. */
+	request_of(&request, NULL);
+	send(batcher, &request, 64, 1);
+	receive(&request, 1, 64);
+	hold_workers(pool, &gate, &job, 1);
+	for (unsigned i = 0; i < COUNT(late); i++) {
+		request_fill(&late[(i * 5) % 12], (i * 5) % 12);
+		must(rnl_request_commit(&late[(i * 5) % 12]));
+	}
+	gate_open(&gate);
+	for (unsigned i = 0; i < COUNT(late); i++)
+		receive(&late[i], i, 64);
+	ck_assert_uint_eq(counts_of(batcher).late, 12);
+	ck_assert_uint_eq(counts_of(batcher).batches, 1 + 3);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_dead_producer_costs_one_slab)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct kind kind = kind_of(0, 64, 64);
+	struct rnl_request dead[2], request;
+	struct rnl_batcher *batcher;
+
+	kind.attr.slab_bytes = 4 * 64;
+	kind.attr.nr_slabs = 1;
+	kind.attr.max_slabs = 3;
+	batcher = batcher_of(pool, &kind);
+	request_of(&request, NULL);
+	for (unsigned i = 0; i < COUNT(dead); i++) {
+		request_of(&dead[i], NULL);
+		must(rnl_batcher_reserve_wait(batcher, &dead[i], 64, RNL_FOREVER));
+		for (unsigned k = 0; k < 100; k++) {
+			must(rnl_batcher_reserve_wait(batcher, &request, 64, RNL_FOREVER));
+			request_fill(&request, k);
+			must(rnl_request_commit(&request));
+			receive(&request, k, 64);
+		}
+	}
+	ck_assert_uint_eq(counts_of(batcher).nr_slabs, 3);
+	/* One comes to life again. */
+	request_fill(&dead[0], 7);
+	must(rnl_request_commit(&dead[0]));
+	receive(&dead[0], 7, 64);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(slots_that_are_cancelled_after_they_were_passed_over_are_used_again)
+{
+	enum { SLOTS = 4, SLABS = 2 };
+	struct rnl_pool *pool = pool_of(1);
+	struct kind kind = kind_of(0, 64, 64);
+	struct rnl_request slow, request;
+	struct rnl_batcher *batcher;
+
+	kind.attr.slab_bytes = SLOTS * 64;
+	kind.attr.nr_slabs = kind.attr.max_slabs = SLABS;
+	batcher = batcher_of(pool, &kind);
+	request_of(&slow, NULL);
+	request_of(&request, NULL);
+	for (unsigned i = 0; i < 2 * SLABS * SLOTS; i++) {
+		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &slow, 64, 5000 * MS), 0);
+		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &request, 64, 5000 * MS), 0);
+		request_fill(&request, i);
+		ck_assert_int_eq(rnl_request_commit(&request), 0);
+		/* It is taken, and so the slow one before it is passed over. */
+		receive(&request, i, 64);
+		ck_assert_int_eq(rnl_request_cancel(&slow), 0);
+	}
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- back-pressure ------------------------------------------------------- */
+
+#define FULL 8
+
+/* A batcher of two slabs, all of whose slots are reserved. */
+static struct rnl_batcher *full_batcher(struct rnl_pool *pool, struct kind *kind,
+					struct rnl_request *requests)
+{
+	struct rnl_batcher *batcher;
+
+	*kind = kind_of(0, 64, 64);
+	kind->attr.slab_bytes = FULL / 2 * 64;
+	kind->attr.nr_slabs = kind->attr.max_slabs = 2;
+	batcher = batcher_of(pool, kind);
+	for (unsigned i = 0; i < FULL; i++) {
+		request_of(&requests[i], NULL);
+		reserve(batcher, &requests[i], 64);
+	}
+	return batcher;
+}
+
+static void send_full(struct rnl_request *requests)
+{
+	for (unsigned i = 0; i < FULL; i++) {
+		request_fill(&requests[i], i);
+		must(rnl_request_commit(&requests[i]));
+	}
+}
+
+TEST(without_room_a_reservation_is_refused)
+{
+	struct rnl_request requests[FULL], another;
+	struct rnl_pool *pool = pool_of(2);
+	struct kind kind;
+	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
+
+	request_of(&another, NULL);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &another, 64), -EAGAIN);
+	ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &another, 64, 0), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &another, 64, 2 * MS), -ETIMEDOUT);
+	send_full(requests);
+	for (unsigned i = 0; i < FULL; i++)
+		ck_assert_int_eq(result_of(&requests[i].job), 0);
+	/* Done is not released. */
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &another, 64), -EAGAIN);
+	ck_assert_uint_ge(counts_of(batcher).refused, 4);
+	for (unsigned i = 0; i < FULL / 2; i++)
+		receive(&requests[i], i, 64);
+	send(batcher, &another, 64, 9);
+	receive(&another, 9, 64);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+struct reserving {
+	struct rnl_batcher *batcher;
+	struct rnl_request request;
+};
+
+static int reserve_waiting(void *arg)
+{
+	struct reserving *r = arg;
+
+	return rnl_batcher_reserve_wait(r->batcher, &r->request, 64, RNL_FOREVER);
+}
+
+TEST(who_waits_for_room_gets_what_is_released)
+{
+	struct rnl_request requests[FULL];
+	struct rnl_pool *pool = pool_of(2);
+	struct reserving r[2];
+	struct call calls[2];
+	struct kind kind;
+	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
+
+	for (unsigned i = 0; i < COUNT(r); i++) {
+		r[i].batcher = batcher;
+		request_of(&r[i].request, NULL);
+		call_start(&calls[i], reserve_waiting, &r[i]);
+		ck_waits(calls[i].tid);
+	}
+	send_full(requests);
+	for (unsigned i = 0; i < FULL; i++)
+		receive(&requests[i], i, 64);
+	for (unsigned i = 0; i < COUNT(r); i++) {
+		ck_assert_int_eq(call_end(&calls[i]), 0);
+		request_fill(&r[i].request, 20 + i);
+		must(rnl_request_commit(&r[i].request));
+		receive(&r[i].request, 20 + i, 64);
+	}
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(who_waits_for_room_gets_what_is_cancelled)
+{
+	struct rnl_request requests[FULL];
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct reserving r;
+	struct rnl_job job;
+	struct call call;
+	struct kind kind;
+	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
+
+	r.batcher = batcher;
+	request_of(&r.request, NULL);
+	call_start(&call, reserve_waiting, &r);
+	ck_waits(call.tid);
+	/* Held, so that none of them is passed over. */
+	hold_workers(pool, &gate, &job, 1);
+	for (unsigned i = 0; i < FULL; i++)
+		must(rnl_request_cancel(&requests[i]));
+	gate_open(&gate);
+	ck_assert_int_eq(call_end(&call), 0);
+	for (unsigned i = 1; i < FULL; i++)
+		must(rnl_batcher_reserve_wait(batcher, &requests[i], 64, RNL_FOREVER));
+	must(rnl_request_cancel(&r.request));
+	ck_assert_uint_eq(counts_of(batcher).cancelled, FULL + 1);
+	ck_assert_uint_eq(counts_of(batcher).requests, 0);
+	ck_assert_uint_eq(kind.nr_calls, 0);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(who_waits_for_room_is_told_of_a_close)
+{
+	struct rnl_request requests[FULL];
+	struct rnl_pool *pool = pool_of(2);
+	struct reserving r;
+	struct call call;
+	struct kind kind;
+	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
+
+	r.batcher = batcher;
+	request_of(&r.request, NULL);
+	call_start(&call, reserve_waiting, &r);
+	ck_waits(call.tid);
+	must(rnl_pool_close(pool));
+	ck_assert_int_eq(call_end(&call), -ESHUTDOWN);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(slabs_are_made_up_to_the_most)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct kind kind = kind_of(0, 64, 0);
+	struct rnl_request requests[9];
+	struct rnl_batcher *batcher;
+
+	kind.attr.slab_bytes = 2 * 64;
+	kind.attr.nr_slabs = 1;
+	kind.attr.max_slabs = 4;
+	batcher = batcher_of(pool, &kind);
+	for (unsigned i = 0; i < 8; i++) {
+		request_of(&requests[i], NULL);
+		must(rnl_batcher_reserve_wait(batcher, &requests[i], 64, RNL_FOREVER));
+	}
+	ck_assert_uint_eq(counts_of(batcher).nr_slabs, 4);
+	request_of(&requests[8], NULL);
+	ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &requests[8], 64, MS), -ETIMEDOUT);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}

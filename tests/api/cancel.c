@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* Cancelling jobs: of the call and the job's start one comes first, and both say which. */
+#include "cq.h"
+#include "host_kernel.h"
+#include "record.h"
+
+/* A job that tells whether its function ran. */
+struct told {
+	struct rnl_job job;
+	_Atomic int runs;
+};
+
+static int told_fn(struct rnl_job *job)
+{
+	rnl_container_of(job, struct told, job)->runs++;
+	return 0;
+}
+
+static void told_of(struct told *t)
+{
+	t->runs = 0;
+	job_of(&t->job, told_fn, NULL);
+}
+
+static void check_cancelled(struct told *t)
+{
+	ck_assert_int_eq(result_of(&t->job), -ECANCELED);
+	ck_assert_int_eq(rnl_job_device_error(&t->job), 0);
+	ck_assert_int_eq(t->runs, 0);
+	ck_assert_int_eq(rnl_job_cancel(&t->job), -EALREADY);
+}
+
+/* ---- by the state that a job is in --------------------------------------- */
+
+TEST(a_job_that_was_never_submitted_is_not_cancelled)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job zero = { 0 };
+	struct told told;
+
+	told_of(&told);
+	ck_assert_int_eq(rnl_job_cancel(NULL), -EINVAL);
+	ck_assert_int_eq(rnl_job_cancel(&zero), -EINVAL);
+	ck_assert_int_eq(rnl_job_cancel(&told.job), -EINVAL);
+	/* It did not take that for a wish. */
+	ck_assert_int_eq(submit_and_wait(pool, &told.job), 0);
+	ck_assert_int_eq(told.runs, 1);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_queued_job_is_cancelled_and_can_be_submitted_again)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	struct told told[3];
+
+	hold_workers(pool, &gate, &held, 1);
+	for (int i = 0; i < 3; i++) {
+		told_of(&told[i]);
+		must(rnl_submit(pool, &told[i].job));
+	}
+	for (int i = 0; i < 3; i++) {	/* as often as one likes */
+		must(rnl_job_cancel(&told[1].job));
+		/* Still the pool's. */
+		ck_assert_int_eq(rnl_job_result(&told[1].job), -EBUSY);
+		ck_assert_int_eq(rnl_submit(pool, &told[1].job), -EBUSY);
+	}
+	ck_assert_uint_eq(figures_of(pool).cancelled, 0);
+	gate_open(&gate);
+	check_cancelled(&told[1]);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(told[0].runs, 1);
+	ck_assert_int_eq(told[2].runs, 1);
+	ck_assert_uint_eq(figures_of(pool).cancelled, 1);
+	ck_assert_uint_eq(figures_of(pool).failed, 1);
+	ck_assert_uint_eq(figures_of(pool).timed_out, 0);
+	ck_assert_uint_eq(figures_of(pool).done, 4);
+
+	ck_assert_int_eq(submit_and_wait(pool, &told[1].job), 0);
+	ck_assert_int_eq(told[1].runs, 1);
+	ck_assert_uint_eq(figures_of(pool).cancelled, 1);
+	rnl_pool_destroy(pool);
+}
+
+static int cancel_itself_fn(struct rnl_job *job)
+{
+	return rnl_job_cancel(job);
+}
+
+TEST(a_running_job_goes_on)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, itself;
+
+	hold_workers(pool, &gate, &held, 1);
+	ck_assert_int_eq(rnl_job_cancel(&held), -EBUSY);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&held), 0);
+	ck_assert_int_eq(rnl_job_cancel(&held), -EALREADY);
+
+	submit_job(pool, &itself, cancel_itself_fn, NULL);
+	ck_assert_int_eq(result_of(&itself), -EBUSY);
+	ck_assert_uint_eq(figures_of(pool).cancelled, 0);
+	rnl_pool_destroy(pool);
+}
+
+static int kernel_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
+}
+
+TEST(a_job_that_the_device_has_goes_on)
+{
+	struct rnl_pool *pool;
+	struct gate kernel = GATE_INIT;
+	struct rnl_job job;
+
+	skip_unless_host();
+	pool = pool_of(1);
+	submit_job(pool, &job, kernel_fn, &kernel);
+	gate_await(&kernel, 1);
+	ck_eventually(figures_of(pool).in_flight == 1);
+	ck_assert_int_eq(rnl_job_cancel(&job), -EBUSY);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_int_eq(rnl_job_cancel(&job), -EALREADY);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_that_is_put_off_is_cancelled)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job held;
+	struct told told[4];
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&held, gated_fn, &gate);
+	must(rnl_barrier_add(&barrier, &held));
+	must(rnl_submit(pool, &held));
+	gate_await(&gate, 1);
+	for (int i = 0; i < 4; i++) {
+		told_of(&told[i]);
+		must(rnl_job_after(&told[i].job, &barrier));
+		ck_assert_int_eq(i < 2 ? rnl_submit(pool, &told[i].job) :
+					 rnl_submit_keyed(pool, &told[i].job, 1), 0);
+	}
+	must(rnl_job_cancel(&told[0].job));
+	must(rnl_job_cancel(&told[2].job));
+	gate_open(&gate);
+	for (int i = 0; i < 4; i++) {
+		if (i % 2)
+			ck_assert_int_eq(result_of(&told[i].job), 0);
+		else
+			check_cancelled(&told[i]);
+		ck_assert_int_eq(told[i].runs, i % 2);
+	}
+	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+/* ---- by what was wanted of it -------------------------------------------- */
+
+TEST(a_key_keeps_its_order_without_the_jobs_that_were_cancelled)
+{
+	enum { NR = 30 };
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct record record = { 0 };
+	struct rnl_job held[2];
+	struct noted noted[NR];
+
+	hold_workers(pool, &gate, held, 2);
+	for (int i = 0; i < NR; i++) {
+		noted_of(&noted[i], &record, i);
+		must(rnl_submit_keyed(pool, &noted[i].job, 7));
+	}
+	for (int i = 0; i < NR; i += 3)
+		must(rnl_job_cancel(&noted[i].job));
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(record.nr, NR - NR / 3);
+	for (int i = 0, at = 0; i < NR; i++) {
+		ck_assert_int_eq(rnl_job_result(&noted[i].job), i % 3 ? 0 : -ECANCELED);
+		ck_assert_int_eq(place_of(&record, i), i % 3 ? at++ : -1);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_barrier_of_which_a_job_was_cancelled_has_failed)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job held;
+	struct told in[3], after;
+
+	must(rnl_barrier_init(&barrier, pool));
+	hold_workers(pool, &gate, &held, 1);
+	for (int i = 0; i < 3; i++) {
+		told_of(&in[i]);
+		must(rnl_barrier_add(&barrier, &in[i].job));
+		must(rnl_submit(pool, &in[i].job));
+	}
+	told_of(&after);
+	must(rnl_job_after(&after.job, &barrier));
+	must(rnl_submit(pool, &after.job));
+	must(rnl_job_cancel(&in[1].job));
+	gate_open(&gate);
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_result(&barrier), -ECANCELED);
+	check_cancelled(&after);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(in[i].runs, i != 1);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(pool).cancelled, 2);
+	rnl_pool_destroy(pool);
+}
+
+static _Atomic int calls, result_in_call;
+
+static void callback(struct rnl_job *job)
+{
+	result_in_call = rnl_job_result(job);
+	calls++;
+}
+
+TEST(a_cancelled_job_has_its_callback_called_once)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	struct told told;
+
+	hold_workers(pool, &gate, &held, 1);
+	told_of(&told);
+	must(rnl_job_on_done(&told.job, callback));
+	must(rnl_submit(pool, &told.job));
+	must(rnl_job_cancel(&told.job));
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(calls, 1);
+	ck_assert_int_eq(result_in_call, -ECANCELED);
+	check_cancelled(&told);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_cancelled_job_comes_out_of_its_completion_queue)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_cq *cq = cq_of();
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, *list[2];
+	struct told told;
+
+	hold_workers(pool, &gate, &held, 1);
+	told_of(&told);
+	must(rnl_job_cq(&told.job, cq));
+	must(rnl_submit(pool, &told.job));
+	must(rnl_job_cancel(&told.job));
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 2), 0);
+	gate_open(&gate);
+	fence(pool);
+	ck_assert_int_eq(rnl_job_cancel(&told.job), -EALREADY);	/* it waits in the queue */
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 2), 1);
+	ck_assert_ptr_eq(list[0], &told.job);
+	check_cancelled(&told);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+TEST(an_urgent_job_is_cancelled_as_any_other)
+{
+	for (unsigned nr_urgent = 0; nr_urgent < 2; nr_urgent++) {
+		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+		struct rnl_pool *pool;
+		struct gate gate = GATE_INIT;
+		struct rnl_job held[2];
+		struct told told;
+
+		attr.nr_urgent = nr_urgent;
+		pool = pool_with(&attr, 1);
+		for (unsigned i = 0; i <= nr_urgent; i++) {
+			job_of(&held[i], gated_fn, &gate);
+			must(rnl_job_urgent(&held[i], i == 1));
+			must(rnl_submit(pool, &held[i]));
+			gate_await(&gate, i + 1);
+		}
+		told_of(&told);
+		must(rnl_job_urgent(&told.job, 1));
+		must(rnl_submit(pool, &told.job));
+		must(rnl_job_cancel(&told.job));
+		gate_open(&gate);
+		check_cancelled(&told);
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(a_closed_pool_has_its_jobs_cancelled_as_any_other)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	struct told told;
+
+	hold_workers(pool, &gate, &held, 1);
+	told_of(&told);
+	must(rnl_submit(pool, &told.job));
+	must(rnl_pool_close(pool));
+	must(rnl_job_cancel(&told.job));
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+	ck_assert_int_eq(rnl_job_result(&told.job), -ECANCELED);
+	ck_assert_int_eq(told.runs, 0);
+}
+
+/* ---- beside the workers -------------------------------------------------- */
+
+enum { CANCELLERS = 3, RACE = 20000 };
+
+struct race {
+	struct told *told;
+	int nr;
+	_Atomic int submitted;	/* how many, from the first on */
+};
+
+struct canceller {
+	struct race *race;
+	int8_t *rets;		/* of each job: 0, -EBUSY, -EALREADY */
+	int bad;
+};
+
+static int cancel_all(void *arg)
+{
+	struct canceller *c = arg;
+
+	for (int i = 0; i < c->race->nr; i++) {
+		int ret;
+
+		while (c->race->submitted <= i)
+			sched_yield();
+		ret = rnl_job_cancel(&c->race->told[i].job);
+		c->bad += ret && ret != -EBUSY && ret != -EALREADY;
+		c->rets[i] = (int8_t)ret;
+	}
+	return 0;
+}
+
+TEST(beside_the_workers_each_job_ran_or_was_cancelled_as_the_calls_said)
+{
+	struct race race = { .nr = (int)(RACE / test_scale()) };
+	struct canceller cancellers[CANCELLERS];
+	struct call threads[CANCELLERS];
+	struct rnl_pool *pool = pool_of(2);
+	int nr_cancelled = 0;
+
+	race.told = calloc((size_t)race.nr, sizeof(*race.told));
+	for (int c = 0; c < CANCELLERS; c++) {
+		cancellers[c] = (struct canceller){ &race, calloc((size_t)race.nr, 1), 0 };
+		call_start(&threads[c], cancel_all, &cancellers[c]);
+	}
+	for (int i = 0; i < race.nr; i++) {
+		told_of(&race.told[i]);
+		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &race.told[i].job) :
+					 rnl_submit_keyed(pool, &race.told[i].job, (uint64_t)i), 0);
+		race.submitted = i + 1;
+	}
+	for (int c = 0; c < CANCELLERS; c++) {
+		call_end(&threads[c]);
+		ck_assert_int_eq(cancellers[c].bad, 0);
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i < race.nr; i++) {
+		bool said = false;
+		int result = rnl_job_result(&race.told[i].job);
+
+		for (int c = 0; c < CANCELLERS; c++)
+			said = said || !cancellers[c].rets[i];
+		ck_assert_msg(result == (said ? -ECANCELED : 0) && race.told[i].runs == !said,
+			      "job %d: result %d, ran %d times, was%s cancelled", i, result,
+			      race.told[i].runs, said ? "" : " not");
+		nr_cancelled += said;
+	}
+	printf("%d of %d jobs were cancelled\n", nr_cancelled, race.nr);
+	ck_assert_uint_eq(figures_of(pool).cancelled, (uint64_t)nr_cancelled);
+	ck_assert_uint_eq(figures_of(pool).done, (uint64_t)race.nr);
+	for (int c = 0; c < CANCELLERS; c++)
+		free(cancellers[c].rets);
+	rnl_pool_destroy(pool);
+	free(race.told);
+}

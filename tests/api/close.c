@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* Ending a pool: close, drain and destroy, in every order and with work under way. */
+#include "pool.h"
+
+TEST(an_empty_pool_can_be_ended_in_any_order)
+{
+	enum { CLOSE, DRAIN, END };
+	static const int orders[][4] = {
+		{ END },
+		{ CLOSE, END },
+		{ DRAIN, END },
+		{ CLOSE, DRAIN, END },
+		{ DRAIN, CLOSE, END },
+		{ CLOSE, CLOSE, DRAIN, END },
+		{ DRAIN, DRAIN, CLOSE, END },
+	};
+
+	rnl_pool_destroy(NULL);
+	for (unsigned i = 0; i < COUNT(orders) * 2; i++) {
+		struct rnl_pool *pool = pool_of(2);
+		struct gate ran = GATE_INIT;
+		struct rnl_job job;
+
+		/* Once without, once with a job. */
+		gate_open(&ran);
+		job_of(&job, gated_fn, &ran);
+		if (i >= COUNT(orders))
+			must(rnl_submit(pool, &job));
+		for (const int *step = orders[i % COUNT(orders)]; *step != END; step++)
+			ck_assert_int_eq(*step == CLOSE ? rnl_pool_close(pool) :
+							  rnl_pool_drain(pool, RNL_FOREVER), 0);
+		rnl_pool_destroy(pool);
+		ck_assert_uint_eq(ran.came, i >= COUNT(orders));
+	}
+}
+
+TEST(a_drain_waits_for_the_last_job_or_times_out)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_job jobs[2], quick;
+	double start;
+
+	must(rnl_pool_drain(pool, 0));
+	hold_workers(pool, &gate, jobs, 1);
+	submit_job(pool, &quick, noop_fn, NULL);
+	ck_assert_int_eq(result_of(&quick), 0);
+
+	ck_assert_int_eq(rnl_pool_drain(pool, 0), -ETIMEDOUT);
+	start = seconds_now();
+	ck_assert_int_eq(rnl_pool_drain(pool, 20 * MS), -ETIMEDOUT);
+	ck_assert_double_ge(seconds_now() - start, 0.020);
+	ck_assert_int_eq(rnl_job_test(&jobs[0]), 0);
+
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, INT64_MAX));
+	ck_assert_int_eq(rnl_job_test(&jobs[0]), 1);
+	must(rnl_pool_drain(pool, 0));
+	rnl_pool_destroy(pool);
+}
+
+static void *drain_thread(void *pool)
+{
+	return (void *)(intptr_t)rnl_pool_drain(pool, RNL_FOREVER);
+}
+
+TEST(several_threads_drain_one_pool)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_job jobs[2];
+	pthread_t threads[4];
+	void *ret;
+
+	for (int round = 0; round < 50; round++) {
+		gate = (struct gate)GATE_INIT;
+		hold_workers(pool, &gate, jobs, 2);
+		for (unsigned i = 0; i < COUNT(threads); i++)
+			must(pthread_create(&threads[i], NULL, drain_thread, pool));
+		gate_open(&gate);
+		for (unsigned i = 0; i < COUNT(threads); i++) {
+			pthread_join(threads[i], &ret);
+			ck_assert_ptr_null(ret);
+		}
+		ck_assert_int_eq(rnl_job_test(&jobs[0]) + rnl_job_test(&jobs[1]), 2);
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* Adds up what its jobs did. */
+struct tally {
+	struct rnl_job job;
+	_Atomic int *runs;
+	int ret;
+};
+
+static int tally_fn(struct rnl_job *job)
+{
+	struct tally *t = rnl_container_of(job, struct tally, job);
+
+	atomic_fetch_add(t->runs, 1);
+	return t->ret;
+}
+
+TEST(a_closed_pool_refuses_jobs_and_completes_what_it_has)
+{
+	enum { NR = 100 };
+	struct rnl_pool *pool = pool_of(2), *other = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held[2], *late_jobs[1];
+	_Atomic int runs = 0, late_runs = 0;
+	struct tally *tallies = calloc(NR, sizeof(*tallies)), late = { .runs = &late_runs };
+
+	hold_workers(pool, &gate, held, 2);
+	for (int i = 0; i < NR; i++) {
+		tallies[i].runs = &runs;
+		tallies[i].ret = i;
+		job_of(&tallies[i].job, tally_fn, NULL);
+		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &tallies[i].job) :
+					 rnl_submit_keyed(pool, &tallies[i].job, (uint64_t)i), 0);
+	}
+	must(rnl_pool_close(pool));
+	must(rnl_pool_close(pool));
+
+	job_of(&late.job, tally_fn, NULL);
+	late_jobs[0] = &late.job;
+	ck_assert_int_eq(rnl_submit(pool, &late.job), -ESHUTDOWN);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &late.job, 7), -ESHUTDOWN);
+	ck_assert_int_eq(rnl_submit_many(pool, late_jobs, 1), -ESHUTDOWN);
+	ck_assert_int_eq(rnl_job_wait(&late.job, 0), -EINVAL);
+
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&tallies[i].job), i);
+	ck_assert_int_eq(runs, NR);
+	rnl_pool_destroy(pool);
+
+	/* The refused one is still the caller's. */
+	ck_assert_int_eq(late_runs, 0);
+	ck_assert_int_eq(submit_and_wait(other, &late.job), 0);
+	ck_assert_int_eq(late_runs, 1);
+	rnl_pool_destroy(other);
+	free(tallies);
+}
+
+struct submitter {
+	struct rnl_pool *pool;
+	struct tally *tallies;
+	int nr, accepted;
+	struct gate *start;
+};
+
+static void *submit_thread(void *arg)
+{
+	struct submitter *s = arg;
+	int ret;
+
+	gate_wait(s->start);
+	while (s->accepted < s->nr) {
+		ret = rnl_submit(s->pool, &s->tallies[s->accepted].job);
+		if (ret == -EAGAIN)
+			continue;
+		if (ret)
+			return (void *)(intptr_t)ret;
+		s->accepted++;
+	}
+	return NULL;
+}
+
+TEST(a_submit_beside_a_close_is_accepted_in_full_or_refused)
+{
+	enum { THREADS = 3, NR = 20000 };
+	struct tally *tallies = calloc(THREADS * NR, sizeof(*tallies));
+
+	for (int round = 0; round < 10; round++) {
+		struct rnl_pool *pool = pool_of(2);
+		struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+		struct gate start = GATE_INIT;
+		struct submitter by[THREADS];
+		pthread_t threads[THREADS];
+		_Atomic int runs = 0;
+		int accepted = 0;
+
+		for (int i = 0; i < THREADS * NR; i++) {
+			tallies[i].runs = &runs;
+			job_of(&tallies[i].job, tally_fn, NULL);
+		}
+		for (int i = 0; i < THREADS; i++) {
+			by[i] = (struct submitter){ pool, &tallies[i * NR], NR, 0, &start };
+			must(pthread_create(&threads[i], NULL, submit_thread, &by[i]));
+		}
+		gate_await(&start, THREADS);
+		gate_open(&start);
+		ck_eventually(runs > 100 * round);
+		must(rnl_pool_close(pool));
+		for (int i = 0; i < THREADS; i++) {
+			void *ret;
+
+			pthread_join(threads[i], &ret);
+			ck_assert(by[i].accepted == NR || (intptr_t)ret == -ESHUTDOWN);
+			accepted += by[i].accepted;
+		}
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		ck_assert_int_eq(runs, accepted);
+		must(rnl_pool_read_stats(pool, &stats));
+		ck_assert_uint_eq(stats.accepted, (uint64_t)accepted);
+		rnl_pool_destroy(pool);
+	}
+	free(tallies);
+}
+
+static void *refused_thread(void *arg)
+{
+	struct submitter *s = arg;
+
+	gate_wait(s->start);
+	while (s->accepted < s->nr)
+		s->accepted += rnl_submit(s->pool, &s->tallies->job) == -ESHUTDOWN;
+	atomic_fetch_add(s->tallies->runs, 1);
+	return NULL;
+}
+
+TEST(a_drain_is_not_held_by_submits_that_are_refused)
+{
+	enum { THREADS = 2 };
+	struct rnl_pool *pool = pool_of(2);
+	struct gate start = GATE_INIT;
+	struct tally tallies[THREADS];
+	struct submitter by[THREADS];
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	pthread_t threads[THREADS];
+	_Atomic int nr_ended = 0;
+
+	must(rnl_pool_close(pool));
+	for (int i = 0; i < THREADS; i++) {
+		tallies[i] = (struct tally){ .runs = &nr_ended };
+		job_of(&tallies[i].job, tally_fn, NULL);
+		by[i] = (struct submitter){ pool, &tallies[i], (int)(300000 / test_scale()), 0,
+					    &start };
+		must(pthread_create(&threads[i], NULL, refused_thread, &by[i]));
+	}
+	gate_await(&start, THREADS);
+	gate_open(&start);
+	/* All sleep that could wake it: it must not take a submit under way for a job. */
+	while (nr_ended < THREADS)
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	must(rnl_pool_drain(pool, 0));
+	must(rnl_pool_read_stats(pool, &stats));
+	ck_assert_uint_eq(stats.accepted, 0);
+	rnl_pool_destroy(pool);
+}
+
+static void *open_thread(void *gate)
+{
+	gate_open(gate);
+	return NULL;
+}
+
+TEST(destroying_a_pool_with_ten_thousand_queued_jobs_completes_each)
+{
+	enum { NR = 10000, FAILING = NR / 2 };
+	struct rnl_pool *pool = pool_of(4);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held[4];
+	struct rnl_barrier barrier;
+	struct tally *tallies = calloc(NR, sizeof(*tallies));
+	_Atomic int runs = 0;
+	pthread_t opener;
+	int done = 0, cancelled = 0;
+
+	hold_workers(pool, &gate, held, 4);
+	must(rnl_barrier_init(&barrier, pool));
+	for (int i = 0; i < NR; i++) {
+		struct rnl_job *job = &tallies[i].job;
+
+		tallies[i].runs = &runs;
+		tallies[i].ret = i == FAILING ? -EPROTO : i;
+		job_of(job, tally_fn, NULL);
+		/* One fails, and every third of the later ones comes after it. */
+		if (i == FAILING)
+			must(rnl_barrier_add(&barrier, job));
+		else if (i > FAILING && i % 3 == 0)
+			must(rnl_job_after(job, &barrier));
+		ck_assert_int_eq(i % 2 ? rnl_submit(pool, job) :
+					 rnl_submit_keyed(pool, job, (uint64_t)i), 0);
+	}
+	must(pthread_create(&opener, NULL, open_thread, &gate));
+	rnl_pool_destroy(pool);
+	pthread_join(opener, NULL);
+
+	for (int i = 0; i < NR; i++) {
+		int result = rnl_job_result(&tallies[i].job);
+		bool after = i > FAILING && i % 3 == 0;
+
+		ck_assert_int_eq(result, after ? -ECANCELED : tallies[i].ret);
+		done += !after;
+		cancelled += after;
+	}
+	ck_assert_int_eq(runs, done);
+	ck_assert_int_eq(done + cancelled, NR);
+	free(tallies);
+}
+
+TEST(the_results_of_jobs_outlive_their_pool)
+{
+	struct rnl_pool *pool = pool_of(1);
+	_Atomic int runs = 0;
+	struct tally tally = { .runs = &runs, .ret = 6 };
+
+	/* A job is the caller's memory: it tells after a destroy how it ended. */
+	submit_job(pool, &tally.job, tally_fn, NULL);
+	rnl_pool_destroy(pool);
+	ck_assert_int_eq(runs, 1);
+	ck_assert_int_eq(rnl_job_result(&tally.job), 6);
+	ck_assert_int_eq(rnl_job_device_error(&tally.job), 0);
+}
+
+struct copying {
+	struct rnl_job job;
+	unsigned char *to, *from;
+};
+
+enum { COPY_BYTES = 1 << 20 };
+
+static int copying_fn(struct rnl_job *job)
+{
+	struct copying *c = rnl_container_of(job, struct copying, job);
+
+	return rnl_copy(c->to, c->from, COPY_BYTES);
+}
+
+TEST(destroying_a_pool_waits_for_its_device)
+{
+	enum { NR = 32 };
+	struct rnl_pool *pool = pool_of(2);
+	unsigned char *from = malloc(COPY_BYTES), *to = calloc(NR, COPY_BYTES);
+	struct copying copying[NR];
+
+	memset(from, 7, COPY_BYTES);
+	for (int i = 0; i < NR; i++) {
+		copying[i] = (struct copying){ .to = to + i * COPY_BYTES, .from = from };
+		submit_job(pool, &copying[i].job, copying_fn, NULL);
+	}
+	rnl_pool_destroy(pool);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(memcmp(to + i * COPY_BYTES, from, COPY_BYTES), 0);
+	free(from);
+	free(to);
+}
+
+TEST(many_pools_live_beside_each_other)
+{
+	enum { POOLS = 12, NR = 200 };
+	struct rnl_pool *pools[POOLS];
+	struct tally *tallies = calloc(POOLS * NR, sizeof(*tallies));
+	_Atomic int runs[POOLS] = { 0 };
+
+	for (int p = 0; p < POOLS; p++)
+		pools[p] = pool_of(1 + (unsigned)p % 3);
+	for (int i = 0; i < POOLS * NR; i++) {
+		tallies[i].runs = &runs[i % POOLS];
+		submit_job(pools[i % POOLS], &tallies[i].job, tally_fn, NULL);
+	}
+	/* Not in the order in which they were made: 5 and POOLS have no common divisor. */
+	for (int p = 0; p < POOLS; p++) {
+		int which = p * 5 % POOLS;
+
+		rnl_pool_destroy(pools[which]);
+		ck_assert_int_eq(runs[which], NR);
+	}
+	free(tallies);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* A completion queue's descriptor: when it is readable, what that costs, and loops that poll it. */
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include "cq.h"
+
+/* ---- what goes through the descriptor ------------------------------------ */
+
+/* The library is linked to these: it calls them through its table of the program's symbols. */
+#define INTERPOSED __attribute__((visibility("default")))
+
+static _Atomic int watched = -1;
+static _Atomic unsigned nr_writes, nr_reads, nr_may_block;
+
+INTERPOSED ssize_t write(int fd, const void *buf, size_t bytes)
+{
+	nr_writes += fd == watched;
+	return syscall(SYS_write, fd, buf, bytes);
+}
+
+INTERPOSED ssize_t read(int fd, void *buf, size_t bytes)
+{
+	if (fd == watched) {
+		nr_reads++;
+		nr_may_block += !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+	}
+	return syscall(SYS_read, fd, buf, bytes);
+}
+
+static struct rnl_cq *watched_cq(void)
+{
+	struct rnl_cq *cq = cq_of();
+
+	watched = rnl_cq_fd(cq);
+	ck_assert_int_ge(watched, 0);
+	nr_writes = nr_reads = nr_may_block = 0;
+	return cq;
+}
+
+TEST(the_descriptor_is_an_eventfd_that_lives_as_long_as_the_queue, .timeout_s = 60)
+{
+	struct rnl_cq *cqs[2] = { cq_of(), cq_of() };
+	char path[64], target[64] = "";
+	int fds[2];
+
+	for (int i = 0; i < 2; i++) {
+		fds[i] = rnl_cq_fd(cqs[i]);
+		ck_assert_int_ge(fds[i], 0);
+		ck_assert_int_eq(rnl_cq_fd(cqs[i]), fds[i]);
+		ck_assert(fcntl(fds[i], F_GETFL) & O_NONBLOCK);
+		ck_assert(fcntl(fds[i], F_GETFD) & FD_CLOEXEC);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[i]);
+		ck_assert_int_gt(readlink(path, target, sizeof(target) - 1), 0);
+		ck_assert_ptr_nonnull(strstr(target, "eventfd"));
+		ck_assert(!readable(fds[i]));
+	}
+	ck_assert_int_ne(fds[0], fds[1]);
+	rnl_cq_destroy(cqs[0]);
+	ck_assert_int_eq(fcntl(fds[0], F_GETFD), -1);
+	ck_assert_int_ge(fcntl(fds[1], F_GETFD), 0);
+	rnl_cq_destroy(cqs[1]);
+	ck_assert_int_eq(fcntl(fds[1], F_GETFD), -1);
+}
+
+TEST(without_a_descriptor_left_there_is_no_queue, .timeout_s = 60)
+{
+	struct rnl_cq *const untouched = (struct rnl_cq *)&(char){ 0 };
+	struct rnl_cq *cq = untouched;
+	struct rlimit limit, none;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_assert_int_eq(rnl_cq_create(&cq), -EMFILE);
+	ck_assert_ptr_eq(cq, untouched);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	must(rnl_cq_create(&cq));
+	rnl_cq_destroy(cq);
+}
+
+/* ---- one write per burst ------------------------------------------------- */
+
+enum { BURST = 100 };
+
+/* Has @nr jobs finish while nobody reaps. */
+static void burst(struct rnl_pool *pool, struct rnl_job *jobs, unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++)
+		must(rnl_submit(pool, &jobs[i]));
+	fence(pool);
+}
+
+TEST(a_burst_is_told_by_one_write, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_cq *cq = watched_cq();
+	struct rnl_job jobs[BURST], *list[BURST + 1];
+	int fd = watched;
+
+	for (int i = 0; i < BURST; i++)
+		cq_job(&jobs[i], noop_fn, NULL, cq);
+	/* It is armed from its creation on, and then whenever a reap saw it empty. */
+	for (unsigned round = 1; round <= 20; round++) {
+		ck_assert(!readable(fd));
+		burst(pool, jobs, BURST);
+		ck_assert(readable(fd));
+		ck_assert_uint_eq(nr_writes, round);
+		ck_assert_int_eq(rnl_cq_reap(cq, list, BURST + 1), BURST);
+		ck_assert_uint_eq(nr_writes, round);
+	}
+	ck_assert(!readable(fd));
+	ck_assert_uint_le(nr_reads, 2 * 20);
+	ck_assert_uint_eq(nr_may_block, 0);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_descriptor_is_readable_until_a_reap_has_seen_the_queue_empty, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_cq *cq = watched_cq();
+	struct rnl_job jobs[BURST], *list[BURST];
+	int fd = watched;
+
+	for (int i = 0; i < BURST; i++)
+		cq_job(&jobs[i], noop_fn, NULL, cq);
+	burst(pool, jobs, 30);
+	for (int i = 0; i < 3; i++) {
+		ck_assert(readable(fd));
+		ck_assert_int_eq(rnl_cq_reap(cq, list, 10), 10);
+	}
+	/* It was not seen empty, so it is not armed: what comes now need not be told. */
+	ck_assert(readable(fd));
+	burst(pool, jobs, 5);
+	ck_assert_uint_eq(nr_writes, 1);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 5), 5);
+	ck_assert(readable(fd));
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 5), 0);
+	ck_assert(!readable(fd));
+	/* Armed: told by the first of them. */
+	burst(pool, jobs, 1);
+	ck_assert(readable(fd));
+	ck_assert_uint_eq(nr_writes, 2);
+	burst(pool, jobs + 1, BURST - 1);
+	ck_assert_uint_eq(nr_writes, 2);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, BURST), BURST);
+	ck_assert(readable(fd));
+	ck_assert_uint_eq(nr_may_block, 0);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_wait_leaves_the_descriptor_as_a_reap_does, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_cq *cq = watched_cq();
+	struct rnl_job jobs[3], *list[4];
+	int fd = watched;
+
+	for (int i = 0; i < 3; i++)
+		cq_job(&jobs[i], noop_fn, NULL, cq);
+	ck_assert_int_eq(rnl_cq_wait(cq, list, 4, MS), -ETIMEDOUT);
+	ck_assert(!readable(fd));
+	burst(pool, jobs, 3);
+	ck_assert(readable(fd));
+	ck_assert_int_eq(rnl_cq_wait(cq, list, 2, RNL_FOREVER), 2);
+	ck_assert(readable(fd));
+	ck_assert_int_eq(rnl_cq_wait(cq, list, 2, RNL_FOREVER), 1);
+	ck_assert(!readable(fd));
+	burst(pool, jobs, 1);
+	ck_assert(readable(fd));
+	ck_assert_uint_eq(nr_writes, 2);
+	ck_assert_int_eq(rnl_cq_wait(cq, list, 4, 0), 1);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- loops that poll ----------------------------------------------------- */
+
+enum { WINDOW = 48, LOOP_POOLS = 2 };
+
+struct loop {
+	struct rnl_cq *cq;
+	struct rnl_pool *pools[LOOP_POOLS];
+	struct rnl_job jobs[WINDOW];
+	unsigned nr, submitted, reaped, nr_reaps, nr_empty;
+};
+
+static void loop_start(struct loop *loop, unsigned nr_workers)
+{
+	*loop = (struct loop){ .cq = watched_cq(), .nr = (unsigned)(30000 / test_scale()) };
+	for (int i = 0; i < LOOP_POOLS; i++)
+		loop->pools[i] = pool_of(nr_workers);
+	for (; loop->submitted < WINDOW; loop->submitted++) {
+		struct rnl_job *job = &loop->jobs[loop->submitted];
+
+		job->user = NULL;
+		cq_job(job, noop_fn, NULL, loop->cq);
+		must(rnl_submit(loop->pools[loop->submitted % LOOP_POOLS], job));
+	}
+}
+
+static void loop_end(struct loop *loop)
+{
+	struct rnl_job *list[WINDOW];
+
+	ck_assert_uint_eq(loop->reaped, loop->nr);
+	ck_assert_uint_eq(loop->submitted, loop->nr);
+	ck_assert_int_eq(rnl_cq_reap(loop->cq, list, WINDOW), 0);
+	printf("%u jobs: %u reaps, %u of them empty; %u writes, %u reads\n", loop->nr,
+	       loop->nr_reaps, loop->nr_empty, nr_writes, nr_reads);
+	/* Each write answers an arming, and each arming is of one reap. */
+	ck_assert_uint_le(nr_writes, loop->nr_reaps + 1);
+	ck_assert_uint_eq(nr_may_block, 0);
+	for (int i = 0; i < LOOP_POOLS; i++)
+		rnl_pool_destroy(loop->pools[i]);
+	rnl_cq_destroy(loop->cq);
+}
+
+/* Reaps once, at most @max, and submits again what came; how many that were. */
+static unsigned loop_reap(struct loop *loop, unsigned max)
+{
+	struct rnl_job *list[WINDOW];
+	int ret = rnl_cq_reap(loop->cq, list, max);
+
+	ck_assert_int_ge(ret, 0);
+	loop->nr_reaps++;
+	loop->nr_empty += !ret;
+	loop->reaped += (unsigned)ret;
+	for (int i = 0; i < ret && loop->submitted < loop->nr; i++, loop->submitted++)
+		must(rnl_submit(loop->pools[loop->submitted % LOOP_POOLS], list[i]));
+	return (unsigned)ret;
+}
+
+static int patience(void)
+{
+	return (int)(10000 * test_scale());
+}
+
+static void serve_by_epoll(unsigned nr_workers, unsigned max, bool edges)
+{
+	struct epoll_event event = { .events = EPOLLIN | (edges ? EPOLLET : 0) };
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct loop loop;
+
+	ck_assert_int_ge(epoll, 0);
+	loop_start(&loop, nr_workers);
+	ck_assert_int_eq(epoll_ctl(epoll, EPOLL_CTL_ADD, rnl_cq_fd(loop.cq), &event), 0);
+	while (loop.reaped < loop.nr) {
+		ck_assert_msg(epoll_wait(epoll, &event, 1, patience()) == 1,
+			      "%u of %u jobs came", loop.reaped, loop.nr);
+		while (loop_reap(&loop, max) == max && edges)
+			;
+	}
+	loop_end(&loop);
+	close(epoll);
+}
+
+TEST(a_level_triggered_loop_reaps_once_whenever_it_is_told, .timeout_s = 60)
+{
+	serve_by_epoll(1, WINDOW, false);
+	serve_by_epoll(2, WINDOW, false);
+	serve_by_epoll(1, 7, false);
+	serve_by_epoll(2, 1, false);
+}
+
+TEST(an_edge_triggered_loop_reaps_until_it_gets_less_than_it_asked_for, .timeout_s = 60)
+{
+	serve_by_epoll(1, WINDOW, true);
+	serve_by_epoll(2, WINDOW, true);
+	serve_by_epoll(1, 7, true);
+	serve_by_epoll(2, 1, true);
+}
+
+TEST(a_loop_of_poll_gets_every_job, .timeout_s = 60)
+{
+	for (unsigned max = 1; max <= WINDOW; max += WINDOW - 1) {
+		struct loop loop;
+		struct pollfd look = { .events = POLLIN };
+
+		loop_start(&loop, 2);
+		look.fd = rnl_cq_fd(loop.cq);
+		while (loop.reaped < loop.nr) {
+			ck_assert_msg(poll(&look, 1, patience()) == 1, "%u of %u jobs came",
+				      loop.reaped, loop.nr);
+			loop_reap(&loop, max);
+		}
+		loop_end(&loop);
+	}
+}

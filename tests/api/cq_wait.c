@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for a completion queue, reading it beside others, and misusing it. */
+#include <signal.h>
+
+#include "cq.h"
+#include "sanitizers.h"
+
+TEST(a_wait_takes_as_long_as_its_timeout)
+{
+	static const int64_t timeouts[] = { 0, 1, 1000, 2 * MS, 30 * MS };
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_cq *cq = cq_of();
+	struct rnl_job job, *list[1];
+
+	for (unsigned i = 0; i < COUNT(timeouts); i++) {
+		double start = seconds_now();
+
+		ck_assert_int_eq(rnl_cq_wait(cq, list, 1, timeouts[i]), -ETIMEDOUT);
+		ck_assert_double_ge(seconds_now() - start, (double)timeouts[i] * 1e-9);
+		ck_assert_double_lt(seconds_now() - start, 2 * test_scale());
+	}
+	cq_job(&job, noop_fn, NULL, cq);
+	for (int i = 0; i < 2; i++) {
+		must(rnl_submit(pool, &job));
+		fence(pool);
+		ck_assert_int_eq(rnl_cq_wait(cq, list, 1, i ? INT64_MAX : 0), 1);
+	}
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+struct wait {
+	struct rnl_cq *cq;
+	int64_t timeout_ns;
+	struct rnl_job *list[4];
+};
+
+static int wait_for_cq(void *arg)
+{
+	struct wait *w = arg;
+
+	return rnl_cq_wait(w->cq, w->list, COUNT(w->list), w->timeout_ns);
+}
+
+TEST(a_wait_ends_when_a_job_comes_and_not_by_a_second_reader)
+{
+	struct rnl_pool *pool = pool_of(1);
+
+	for (int i = 0; i < 2; i++) {
+		struct wait wait = { .cq = cq_of(), .timeout_ns = i ? RNL_FOREVER : INT64_MAX };
+		struct gate gate = GATE_INIT;
+		struct rnl_job job, *list[1];
+		struct call call;
+
+		cq_job(&job, gated_fn, &gate, wait.cq);
+		must(rnl_submit(pool, &job));
+		call_start(&call, wait_for_cq, &wait);
+		ck_waits(call.tid);
+		ck_assert_int_eq(rnl_cq_reap(wait.cq, list, 1), -EBUSY);
+		ck_assert_int_eq(rnl_cq_wait(wait.cq, list, 1, RNL_FOREVER), -EBUSY);
+		ck_assert(!call.returned);
+		gate_open(&gate);
+		ck_assert_int_eq(call_end(&call), 1);
+		ck_assert_ptr_eq(wait.list[0], &job);
+		ck_assert_int_eq(rnl_cq_reap(wait.cq, list, 1), 0);
+		rnl_cq_destroy(wait.cq);
+	}
+	rnl_pool_destroy(pool);
+}
+
+static _Atomic int nr_signals;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	nr_signals++;
+}
+
+TEST(signals_do_not_end_a_wait)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct wait wait = { .cq = cq_of(), .timeout_ns = RNL_FOREVER };
+	struct sigaction action = { .sa_handler = on_signal };	/* no SA_RESTART */
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+	struct call call;
+
+	must(sigaction(SIGUSR1, &action, NULL));
+	cq_job(&job, gated_fn, &gate, wait.cq);
+	must(rnl_submit(pool, &job));
+	call_start(&call, wait_for_cq, &wait);
+	for (int i = 0; i < 5; i++) {
+		ck_waits(call.tid);
+		must(pthread_kill(call.thread, SIGUSR1));
+		if (!SANITIZED)		/* they put the handler off */
+			ck_eventually(nr_signals == i + 1);
+	}
+	ck_waits(call.tid);
+	ck_assert(!call.returned);
+	gate_open(&gate);
+	ck_assert_int_eq(call_end(&call), 1);
+	rnl_cq_destroy(wait.cq);
+	rnl_pool_destroy(pool);
+}
+
+struct reader {
+	struct rnl_cq *cq;
+	_Atomic int *nr_left;
+	int bad;
+};
+
+/* Reads beside another: each job is one reader's, which tells by `user`. */
+static int read_all(void *arg)
+{
+	struct reader *r = arg;
+	struct rnl_job *list[5];
+
+	while (*r->nr_left > 0) {
+		int ret = rnl_cq_reap(r->cq, list, COUNT(list));
+
+		r->bad += ret < 0 && ret != -EBUSY;
+		for (int i = 0; i < ret; i++) {
+			r->bad += list[i]->user != NULL;
+			list[i]->user = r;
+			atomic_fetch_sub(r->nr_left, 1);
+		}
+	}
+	return 0;
+}
+
+TEST(of_several_readers_one_gets_each_job_and_the_others_ebusy)
+{
+	enum { READERS = 3, NR = 5000 };
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_cq *cq = cq_of();
+	struct rnl_job *jobs = calloc(NR, sizeof(*jobs));
+	_Atomic int nr_left = NR;
+	struct reader readers[READERS];
+	struct call calls[READERS];
+
+	for (int i = 0; i < READERS; i++) {
+		readers[i] = (struct reader){ cq, &nr_left, 0 };
+		call_start(&calls[i], read_all, &readers[i]);
+	}
+	for (int i = 0; i < NR; i++) {
+		cq_job(&jobs[i], noop_fn, NULL, cq);
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	for (int i = 0; i < READERS; i++) {
+		call_end(&calls[i]);
+		ck_assert_int_eq(readers[i].bad, 0);
+	}
+	ck_assert_int_eq(nr_left, 0);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(rnl_job_test(&jobs[i]), 1);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+	free(jobs);
+}
+
+/* ---- misuse -------------------------------------------------------------- */
+
+static void callback(struct rnl_job *job)
+{
+	(void)job;
+}
+
+TEST(misuse_gets_an_errno)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_cq *cq = cq_of();
+	struct rnl_job job, zero = { 0 }, *list[1];
+
+	ck_assert_int_eq(rnl_cq_create(NULL), -EINVAL);
+	rnl_cq_destroy(NULL);
+	ck_assert_int_eq(rnl_cq_fd(NULL), -EINVAL);
+	ck_assert_int_eq(rnl_cq_reap(NULL, list, 1), -EINVAL);
+	ck_assert_int_eq(rnl_cq_reap(cq, NULL, 1), -EINVAL);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 0), -EINVAL);
+	ck_assert_int_eq(rnl_cq_wait(NULL, list, 1, 0), -EINVAL);
+	ck_assert_int_eq(rnl_cq_wait(cq, NULL, 1, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_cq_wait(cq, list, 0, RNL_FOREVER), -EINVAL);
+
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(rnl_job_cq(NULL, cq), -EINVAL);
+	ck_assert_int_eq(rnl_job_cq(&zero, cq), -EINVAL);
+	ck_assert_int_eq(rnl_job_cq(&zero, NULL), -EINVAL);
+	must(rnl_job_on_done(&job, callback));
+	ck_assert_int_eq(rnl_job_cq(&job, cq), -EINVAL);
+	must(rnl_job_on_done(&job, NULL));
+	must(rnl_job_cq(&job, cq));
+	ck_assert_int_eq(rnl_job_on_done(&job, callback), -EINVAL);
+	/* As it was before the refused calls. */
+	must(rnl_submit(pool, &job));
+	reap_all(cq, list, 1);
+	ck_assert_ptr_eq(list[0], &job);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}

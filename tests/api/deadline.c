@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* Deadlines: a job that was not started in its time is not run, one that was runs to its end. */
+#include "host_kernel.h"
+#include "record.h"
+
+#define LONG (3600000 * MS)
+
+struct told {
+	struct rnl_job job;
+	_Atomic int runs;
+};
+
+static int told_fn(struct rnl_job *job)
+{
+	rnl_container_of(job, struct told, job)->runs++;
+	return 0;
+}
+
+static void told_of(struct told *t, int64_t timeout_ns)
+{
+	t->runs = 0;
+	job_of(&t->job, told_fn, NULL);
+	must(rnl_job_deadline(&t->job, timeout_ns));
+}
+
+/* Until a deadline that began before this call has passed. */
+static void let_pass(int64_t ns)
+{
+	double end = seconds_now() + (double)ns * 1e-9;
+
+	while (seconds_now() <= end)
+		usleep(200);
+}
+
+static void check_late(struct told *t)
+{
+	ck_assert_int_eq(result_of(&t->job), -ETIMEDOUT);
+	ck_assert_int_eq(t->runs, 0);
+}
+
+static void check_ran(struct told *t)
+{
+	ck_assert_int_eq(result_of(&t->job), 0);
+	ck_assert_int_eq(t->runs, 1);
+}
+
+/* ---- in time or not ------------------------------------------------------ */
+
+TEST(a_job_that_waits_beyond_its_deadline_is_not_run)
+{
+	/* Of one pool, in one queue; negative is none. */
+	static const struct {
+		int64_t timeout_ns;
+		bool late;
+	} rows[] = {
+		{ 0, true }, { LONG, false }, { 1, true }, { INT64_MAX, false },
+		{ 2 * MS, true }, { RNL_FOREVER, false }, { MS, true }, { INT64_MIN, false },
+	};
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	struct told told[COUNT(rows)];
+
+	hold_workers(pool, &gate, &held, 1);
+	for (unsigned i = 0; i < COUNT(rows); i++) {
+		told_of(&told[i], rows[i].timeout_ns);
+		must(rnl_submit(pool, &told[i].job));
+	}
+	let_pass(2 * MS);
+	for (unsigned i = 0; i < COUNT(rows); i++)	/* until a worker comes to them */
+		ck_assert_int_eq(rnl_job_test(&told[i].job), 0);
+	gate_open(&gate);
+	for (unsigned i = 0; i < COUNT(rows); i++) {
+		if (rows[i].late)
+			check_late(&told[i]);
+		else
+			check_ran(&told[i]);
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(pool).timed_out, COUNT(rows) / 2);
+	ck_assert_uint_eq(figures_of(pool).failed, COUNT(rows) / 2);
+	ck_assert_uint_eq(figures_of(pool).cancelled, 0);
+	ck_assert_uint_eq(figures_of(pool).done, COUNT(rows) + 1);
+	rnl_pool_destroy(pool);
+}
+
+TEST(however_it_is_submitted_the_deadline_counts)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held[2], *list[3];
+	struct told told[6];
+
+	hold_workers(pool, &gate, held, 2);
+	for (int i = 0; i < 6; i++)
+		told_of(&told[i], i == 5 ? LONG : MS);
+	for (int i = 0; i < 3; i++)
+		list[i] = &told[3 + i].job;
+	must(rnl_submit(pool, &told[0].job));
+	must(rnl_submit_keyed(pool, &told[1].job, 1));
+	must(rnl_submit_wait(pool, &told[2].job, RNL_FOREVER));
+	ck_assert_int_eq(rnl_submit_many(pool, list, 3), 3);
+	let_pass(MS);
+	gate_open(&gate);
+	for (int i = 0; i < 5; i++)
+		check_late(&told[i]);
+	check_ran(&told[5]);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_deadline_is_taken_back_by_a_negative_one)
+{
+	static const int64_t none[] = { RNL_FOREVER, -2, INT64_MIN };
+	struct rnl_pool *pool = pool_of(1);
+
+	for (unsigned i = 0; i < COUNT(none); i++) {
+		struct gate gate = GATE_INIT;
+		struct rnl_job held;
+		struct told told;
+
+		hold_workers(pool, &gate, &held, 1);
+		told_of(&told, 0);
+		must(rnl_job_deadline(&told.job, none[i]));
+		must(rnl_submit(pool, &told.job));
+		let_pass(MS);
+		gate_open(&gate);
+		check_ran(&told);
+		ck_assert_int_eq(result_of(&held), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_time_is_counted_anew_from_each_submit)
+{
+	const int64_t time = 500 * MS;
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	struct told told;
+
+	told_of(&told, time);
+	let_pass(time);		/* not from when it was set */
+	must(rnl_submit(pool, &told.job));
+	check_ran(&told);
+	let_pass(time);		/* nor from the first submit */
+	ck_assert_int_eq(submit_and_wait(pool, &told.job), 0);
+	ck_assert_int_eq(told.runs, 2);
+	/* It stays set: late this time, and in time the next. */
+	hold_workers(pool, &gate, &held, 1);
+	must(rnl_submit(pool, &told.job));
+	let_pass(time);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&told.job), -ETIMEDOUT);
+	ck_assert_int_eq(submit_and_wait(pool, &told.job), 0);
+	ck_assert_int_eq(told.runs, 3);
+	ck_assert_uint_eq(figures_of(pool).timed_out, 1);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- jobs that were started ---------------------------------------------- */
+
+TEST(a_function_that_was_called_runs_to_its_end)
+{
+	const int64_t time = 300 * MS;
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+
+	job_of(&job, gated_fn, &gate);
+	must(rnl_job_deadline(&job, time));
+	must(rnl_submit(pool, &job));
+	gate_await(&gate, 1);
+	let_pass(time);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_uint_eq(figures_of(pool).timed_out, 0);
+	rnl_pool_destroy(pool);
+}
+
+static int kernel_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
+}
+
+TEST(a_job_that_the_device_has_is_not_taken_from_it)
+{
+	const int64_t time = 300 * MS;
+	struct rnl_pool *pool;
+	struct gate kernel = GATE_INIT;
+	struct rnl_job job;
+
+	skip_unless_host();
+	pool = pool_of(1);
+	job_of(&job, kernel_fn, &kernel);
+	must(rnl_job_deadline(&job, time));
+	must(rnl_submit(pool, &job));
+	gate_await(&kernel, 1);
+	let_pass(time);
+	ck_assert_int_eq(rnl_job_test(&job), 0);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&job), 0);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- together with other things ------------------------------------------ */
+
+TEST(a_key_keeps_its_order_without_the_jobs_that_were_late)
+{
+	enum { NR = 30 };
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct record record = { 0 };
+	struct rnl_job held[2];
+	struct noted noted[NR];
+
+	hold_workers(pool, &gate, held, 2);
+	for (int i = 0; i < NR; i++) {
+		noted_of(&noted[i], &record, i);
+		must(rnl_job_deadline(&noted[i].job, i % 3 ? LONG : 0));
+		must(rnl_submit_keyed(pool, &noted[i].job, 7));
+	}
+	let_pass(0);
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0, at = 0; i < NR; i++) {
+		ck_assert_int_eq(rnl_job_result(&noted[i].job), i % 3 ? 0 : -ETIMEDOUT);
+		ck_assert_int_eq(place_of(&record, i), i % 3 ? at++ : -1);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_time_that_a_job_is_put_off_counts)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job held;
+	struct told late[2], in_time;
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&held, gated_fn, &gate);
+	must(rnl_barrier_add(&barrier, &held));
+	must(rnl_submit(pool, &held));
+	gate_await(&gate, 1);
+	told_of(&late[0], MS);
+	told_of(&late[1], MS);
+	told_of(&in_time, LONG);
+	must(rnl_job_after(&late[0].job, &barrier));
+	must(rnl_job_after(&late[1].job, &barrier));
+	must(rnl_job_after(&in_time.job, &barrier));
+	must(rnl_submit(pool, &late[0].job));
+	must(rnl_submit_keyed(pool, &late[1].job, 3));
+	must(rnl_submit(pool, &in_time.job));
+	let_pass(MS);
+	gate_open(&gate);
+	check_late(&late[0]);
+	check_late(&late[1]);
+	check_ran(&in_time);
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_barrier_of_which_a_job_was_late_has_failed)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job held;
+	struct told late, after;
+
+	must(rnl_barrier_init(&barrier, pool));
+	hold_workers(pool, &gate, &held, 1);
+	told_of(&late, 0);
+	told_of(&after, RNL_FOREVER);
+	must(rnl_barrier_add(&barrier, &late.job));
+	must(rnl_job_after(&after.job, &barrier));
+	must(rnl_submit(pool, &late.job));
+	must(rnl_submit(pool, &after.job));
+	let_pass(0);
+	gate_open(&gate);
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_result(&barrier), -ETIMEDOUT);
+	ck_assert_int_eq(result_of(&after.job), -ECANCELED);
+	ck_assert_int_eq(after.runs, 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(pool).timed_out, 1);
+	ck_assert_uint_eq(figures_of(pool).cancelled, 1);
+	ck_assert_uint_eq(figures_of(pool).failed, 2);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_that_was_cancelled_first_is_cancelled_and_not_late)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	struct told told[2];
+
+	hold_workers(pool, &gate, &held, 1);
+	told_of(&told[0], MS);
+	told_of(&told[1], 0);
+	must(rnl_submit(pool, &told[0].job));
+	must(rnl_submit(pool, &told[1].job));
+	must(rnl_job_cancel(&told[0].job));
+	let_pass(MS);
+	/* Late, but no worker has come to it: it has not started. */
+	must(rnl_job_cancel(&told[1].job));
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&told[0].job), -ECANCELED);
+	ck_assert_int_eq(result_of(&told[1].job), -ECANCELED);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(pool).cancelled, 2);
+	ck_assert_uint_eq(figures_of(pool).timed_out, 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(urgent_jobs_are_late_as_any_other)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	struct told late, in_time;
+
+	hold_workers(pool, &gate, &held, 1);
+	told_of(&late, MS);
+	told_of(&in_time, LONG);
+	must(rnl_job_urgent(&late.job, 1));
+	must(rnl_job_urgent(&in_time.job, 1));
+	must(rnl_submit(pool, &late.job));
+	must(rnl_submit(pool, &in_time.job));
+	let_pass(MS);
+	gate_open(&gate);
+	check_late(&late);
+	check_ran(&in_time);
+	rnl_pool_destroy(pool);
+}
+
+TEST(misuse_gets_an_errno)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, zero = { 0 };
+	struct told queued;
+
+	ck_assert_int_eq(rnl_job_deadline(NULL, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_deadline(&zero, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_deadline(&zero, RNL_FOREVER), -EINVAL);
+	hold_workers(pool, &gate, &held, 1);
+	told_of(&queued, LONG);
+	must(rnl_submit(pool, &queued.job));
+	ck_assert_int_eq(rnl_job_deadline(&queued.job, 0), -EBUSY);
+	ck_assert_int_eq(rnl_job_deadline(&held, 0), -EBUSY);
+	gate_open(&gate);
+	check_ran(&queued);
+	must(rnl_job_deadline(&queued.job, 0));
+	rnl_pool_destroy(pool);
+}

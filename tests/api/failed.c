@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* A pool whose device has failed: every call says so, at once, and the pool can be destroyed. */
+#include <dirent.h>
+
+#include "pool.h"
+
+#define ILLEGAL_ADDRESS 700	/* cudaErrorIllegalAddress */
+
+/* The double of the CUDA runtime has it. */
+__attribute__((weak)) void fake_fail_sticky(int code);
+
+static char path[64];
+
+static int map_fn(const struct rnl_chunk *chunk)
+{
+	(void)chunk;
+	return 0;
+}
+
+static int batch_fn(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
+/*
+ * What was there before the device failed: with it the calls below could do without CUDA,
+ * so that it is not CUDA alone that refuses them.
+ */
+struct before {
+	struct rnl_batcher_attr attr;
+	struct rnl_batcher *batcher;
+	struct rnl_request request;	/* reserved */
+	char *array;			/* pinned, as are others of its size, which are free */
+};
+
+static void prepare(struct rnl_pool *pool, struct before *b)
+{
+	void *mem[2];
+
+	b->attr = (struct rnl_batcher_attr)RNL_BATCHER_ATTR_INIT;
+	b->attr.fn = batch_fn;
+	b->attr.in_bytes = b->attr.slab_bytes = 64;
+	b->attr.nr_slabs = 2;
+	must(rnl_batcher_create(&b->batcher, pool, &b->attr));
+	must(rnl_request_init(&b->request));
+	must(rnl_batcher_reserve(b->batcher, &b->request, 64));
+	for (unsigned i = 0; i < COUNT(mem); i++)
+		must(rnl_pinned_get(pool, 64, &mem[i]));
+	rnl_pinned_put(pool, mem[1]);
+	b->array = mem[0];
+	must(rnl_thread_attach(pool));
+}
+
+static void stream_refused(struct rnl_pool *pool, const struct before *b)
+{
+	struct rnl_barrier barrier;
+
+	must(rnl_barrier_init(&barrier, pool));
+	ck_assert_int_eq(rnl_fill(b->array, 0, 0), -EIO);
+	ck_assert_int_eq(rnl_copy(b->array, b->array + 32, 32), -EIO);
+	ck_assert_int_eq(rnl_stream_wait(RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_barrier_join(&barrier), -EIO);
+	rnl_thread_detach();
+	ck_assert_int_eq(rnl_thread_attach(pool), -EIO);
+	ck_assert_int_eq(rnl_barrier_join(&barrier), -EIO);
+}
+
+static void refused(struct rnl_pool *pool, const struct before *b)
+{
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_batcher *batcher = NULL;
+	struct rnl_barrier barrier;
+	struct rnl_job job, *jobs[1] = { &job };
+	void *mem = NULL;
+
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit(pool, &job), -EIO);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EIO);
+	ck_assert_int_eq(rnl_submit_wait(pool, &job, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_submit_keyed_wait(pool, &job, 1, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EIO);
+	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EIO);
+	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem), -EIO);
+	ck_assert_int_eq(rnl_pinned_get_wait(pool, 64, &mem, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_device_alloc(pool, 64, &mem), -EIO);
+	ck_assert_ptr_null(mem);
+	must(rnl_barrier_init(&barrier, pool));
+	map.fn = map_fn;
+	map.nr = map.chunk = 64;
+	map.in_bytes = map.out_bytes = 1;
+	map.in = map.out = b->array;
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EIO);
+	must(rnl_barrier_wait(&barrier, 0));
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &b->attr), -EIO);
+	ck_assert_ptr_null(batcher);
+	ck_assert_int_eq(rnl_trace_start(pool, path, NULL), -EIO);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	ck_assert_int_eq(rnl_pool_resize(pool, 3), -EIO);
+}
+
+static void requests_refused(struct before *b)
+{
+	struct rnl_request request;
+
+	must(rnl_request_init(&request));
+	ck_assert_int_eq(rnl_batcher_reserve(b->batcher, &request, 64), -EIO);
+	ck_assert_int_eq(rnl_batcher_reserve_wait(b->batcher, &request, 64, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_request_commit(&b->request), -EIO);
+	must(rnl_request_cancel(&b->request));
+	rnl_batcher_destroy(b->batcher);
+}
+
+TEST(every_call_says_that_the_device_has_failed)
+{
+	struct rnl_health health = RNL_HEALTH_INIT;
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool;
+	struct before before;
+	struct rnl_job job;
+
+	if (!test_fake())
+		test_skip("every_call_says...: the double of the CUDA runtime fails on demand");
+	snprintf(path, sizeof(path), "/tmp/api_failed.%d.json", (int)getpid());
+	pool = pool_of(2);
+	prepare(pool, &before);
+	hold_workers(pool, &gate, &job, 1);
+	fake_fail_sticky(ILLEGAL_ADDRESS);
+	gate_open(&gate);
+	/* Its mark is the first call that is told. */
+	ck_assert_int_eq(result_of(&job), -EIO);
+	ck_assert_int_eq(rnl_pool_health(pool, &health), 0);
+	ck_assert_uint_eq(health.state, RNL_HEALTH_FAILED);
+	ck_assert_int_eq(health.device_error, ILLEGAL_ADDRESS);
+	refused(pool, &before);
+	stream_refused(pool, &before);
+	must(rnl_pool_read_stats(pool, &stats));
+	ck_assert_uint_eq(stats.done, 1);
+	ck_assert_uint_eq(stats.failed, 1);
+	ck_assert_uint_eq(stats.queued + stats.in_flight, 0);
+	ck_assert_uint_eq(stats.nr_workers, 2);
+	requests_refused(&before);
+	rnl_pinned_put(pool, before.array);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	must(rnl_pool_close(pool));
+	rnl_pool_destroy(pool);
+}
+
+/* What was in flight is done, though nobody knows when. */
+TEST(a_trace_that_runs_then_is_whole)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool;
+	char text[65536];
+	struct rnl_job jobs[3];
+	FILE *file;
+
+	if (!test_fake())
+		test_skip("a_trace_that_runs...: the double of the CUDA runtime fails on demand");
+	snprintf(path, sizeof(path), "/tmp/api_failed.%d.json", (int)getpid());
+	pool = pool_of(1);
+	must(rnl_trace_start(pool, path, NULL));
+	hold_workers(pool, &gate, jobs, 1);
+	for (unsigned i = 1; i < COUNT(jobs); i++) {
+		submit_job(pool, &jobs[i], noop_fn, NULL);
+	}
+	fake_fail_sticky(ILLEGAL_ADDRESS);
+	gate_open(&gate);
+	for (unsigned i = 0; i < COUNT(jobs); i++)
+		ck_assert_int_eq(result_of(&jobs[i]), -EIO);
+	must(rnl_trace_stop(pool));
+	file = fopen(path, "r");
+	ck_assert_ptr_nonnull(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	unlink(path);
+	ck_assert_ptr_nonnull(strstr(text, "\"runnel_end\""));
+	ck_assert_ptr_nonnull(strstr(text, "\"jobs\":3,"));
+	ck_assert_ptr_nonnull(strstr(text, "\"timed\":0,\"unfinished\":0,"));
+	rnl_pool_destroy(pool);
+}
+
+/* How many workers' threads this process has; those of the double end when they like. */
+static unsigned nr_threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned nr = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+		char comm[300], name[16] = "";
+		FILE *file;
+
+		snprintf(comm, sizeof(comm), "/proc/self/task/%s/comm", entry->d_name);
+		file = entry->d_name[0] == '.' ? NULL : fopen(comm, "r");
+		nr += file && fgets(name, sizeof(name), file) && !strncmp(name, "rnl-worker", 10);
+		if (file)
+			fclose(file);
+	}
+	closedir(dir);
+	return nr;
+}
+
+/* Those of a pool's workers stay, so each that is started in vain would, too. */
+TEST(no_thread_is_started_for_a_device_that_has_failed)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool, *other = NULL;
+	struct rnl_job job;
+	unsigned before;
+
+	if (!test_fake())
+		test_skip("no_thread...: the double of the CUDA runtime fails on demand");
+	pool = pool_of(2);
+	hold_workers(pool, &gate, &job, 1);
+	fake_fail_sticky(ILLEGAL_ADDRESS);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), -EIO);
+	before = nr_threads();
+	ck_assert_uint_eq(before, 2);
+	attr.device = test_device();
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(rnl_pool_resize(pool, 4), -EIO);
+		ck_assert_int_eq(rnl_pool_create(&other, &attr), -EIO);
+		ck_assert_ptr_null(other);
+	}
+	ck_assert_uint_eq(nr_threads(), before);
+	rnl_pool_destroy(pool);
+	ck_assert_uint_eq(nr_threads(), before);
+}

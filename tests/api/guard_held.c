@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/* What a guard holds up, calls a second time, or cannot watch: what comes of it, once. */
+#include <sys/mman.h>
+
+#include "guard.h"
+#include "host_kernel.h"
+
+static struct said said;
+
+/* ---- which threads were held ---------------------------------------------------------- */
+
+/* Waits for the other, then issues. */
+struct waiting {
+	struct rnl_job job;
+	struct gate came, gate;
+	void *mem;
+	_Atomic unsigned nr_calls;
+};
+
+static int wait_and_fill(struct rnl_job *job)
+{
+	struct waiting *w = rnl_container_of(job, struct waiting, job);
+	int ret;
+
+	w->nr_calls++;
+	gate_open(&w->came);
+	gate_wait(&w->gate);
+	ret = rnl_fill(w->mem, 7, 64);
+	return ret ? ret : 3;
+}
+
+/* What nobody should do beside a capture; CUDA refuses it then. */
+static int use_legacy_and_open(struct rnl_job *job)
+{
+	struct waiting *w = job->user;
+	int ret = CUDA(memset_fn *, "cudaMemsetAsync")((char *)w->mem + 64, 1, 64, NULL);
+
+	(void)CUDA(no_args_fn *, "cudaGetLastError")();
+	gate_open(&w->gate);
+	return ret;
+}
+
+TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
+{
+	struct waiting w = { .came = GATE_INIT, .gate = GATE_INIT };
+	struct rnl_pool *pool;
+	struct rnl_job legacy;
+	void *mem;
+
+	if (on_host())
+		test_skip("what_another_has_spoilt...: the host device has no legacy stream");
+	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
+	must(rnl_pinned_get(pool, 128, &mem));
+	w.mem = mem;
+	memset(mem, 0, 128);
+	job_of(&w.job, wait_and_fill, NULL);
+	job_of(&legacy, use_legacy_and_open, &w);
+	must(rnl_submit(pool, &w.job));
+	gate_wait(&w.came);
+	must(rnl_submit(pool, &legacy));
+	ck_assert_int_eq(result_of(&w.job), 3);
+	ck_assert_int_gt(result_of(&legacy), 0);
+	/* What it issued was done once, by the second call. */
+	ck_assert_uint_eq(w.nr_calls, 2);
+	ck_assert_bytes((unsigned char *)mem, 64, 7);
+	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 0);
+	ck_assert_uint_eq(said.nr, 0);
+	/* By itself it is watched, and nothing is wrong with it. */
+	for (unsigned i = 0; i < 8; i++) {
+		ck_assert_int_eq(submit_and_wait(pool, &w.job), 3);
+	}
+	ck_assert_uint_eq(w.nr_calls, 10);
+	ck_assert_uint_eq(said.nr, 0);
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	rnl_pinned_put(pool, mem);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what is called again ------------------------------------------------- */
+
+struct add {
+	int *word;
+};
+
+static void add_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	(void)grid;
+	(void)block;
+	++*((const struct add *)args)->word;
+}
+RNL_HOST_KERNEL(add, add_host, struct add);
+
+struct adding {
+	int word;
+	unsigned nr_calls;
+	void *mem;
+};
+
+static int add_and_copy_pageable(struct rnl_job *job)
+{
+	static char pageable[64];
+	const struct rnl_dim one = { 1, 1, 1 };
+	struct adding *a = job->user;
+	int ret = rnl_launch(&add, one, one, &(struct add){ &a->word });
+
+	a->nr_calls++;
+	return ret ? ret : rnl_copy(a->mem, pageable, sizeof(pageable));
+}
+
+TEST(what_the_first_call_launched_was_not_done)
+{
+	struct adding adding = { 0 };
+	struct rnl_pool *pool;
+
+	skip_on_cuda("its kernel is the host device's");
+	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
+	must(rnl_device_alloc(pool, 64, &adding.mem));
+	ck_assert_int_eq(run_job(pool, add_and_copy_pageable, &adding), 0);
+	ck_assert_uint_eq(adding.nr_calls, 2);
+	ck_assert_int_eq(adding.word, 1);
+	ck_assert_int_eq(run_job(pool, add_and_copy_pageable, &adding), 0);
+	ck_assert_uint_eq(adding.nr_calls, 3);
+	ck_assert_int_eq(adding.word, 2);
+	rnl_device_free(pool, adding.mem);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what cannot be watched ------------------------------------------------- */
+
+struct owing {
+	struct gate gate;
+	unsigned char pageable[64];
+	void *mem;
+};
+
+/* Its worker has a copy to do once the gate is open. */
+static int hold_and_copy_out(struct rnl_job *job)
+{
+	struct owing *o = job->user;
+	int ret = rnl_fill(o->mem, 7, sizeof(o->pageable));
+
+	if (!ret)
+		ret = launch_store(&o->gate, NULL, 0);
+	return ret ? ret : rnl_copy(o->pageable, o->mem, sizeof(o->pageable));
+}
+
+static int open_fn(struct rnl_job *job)
+{
+	gate_open(&((struct owing *)job->user)->gate);
+	return 4;
+}
+
+TEST(behind_a_copy_that_a_cpu_owes_a_function_runs_unwatched)
+{
+	struct owing owing = { .gate = GATE_INIT };
+	struct rnl_job holds, opens;
+	struct rnl_pool *pool;
+
+	skip_unless_host();
+	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
+	must(rnl_device_alloc(pool, 64, &owing.mem));
+	job_of(&holds, hold_and_copy_out, &owing);
+	job_of(&opens, open_fn, &owing);
+	must(rnl_submit(pool, &holds));
+	gate_await(&owing.gate, 1);
+	ck_assert_int_eq(submit_and_wait(pool, &opens), 4);
+	ck_assert_int_eq(result_of(&holds), 0);
+	ck_assert_bytes(owing.pageable, sizeof(owing.pageable), 7);
+	ck_assert_uint_eq(figures_of(pool).guard_postponed, 1);
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	rnl_device_free(pool, owing.mem);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- names ------------------------------------------------------------------ */
+
+#ifdef __x86_64__
+static int copy_pageable(struct rnl_job *job)
+{
+	static char pageable[64];
+
+	return rnl_copy(job->user, pageable, sizeof(pageable));
+}
+#endif
+
+/* As a compiler at run time makes it: in no file. */
+TEST(a_function_that_has_no_file_is_named_by_its_address)
+{
+#ifdef __x86_64__
+	/* movabs $fn, %rax; jmp *%rax */
+	unsigned char code[] = { 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0 };
+	int (*const to)(struct rnl_job *job) = copy_pageable;
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
+	void *mem, *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char name[64];
+
+	ck_assert(page != MAP_FAILED);
+	memcpy(code + 2, &to, sizeof(to));
+	memcpy(page, code, sizeof(code));
+	ck_assert_int_eq(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
+	must(rnl_device_alloc(pool, 64, &mem));
+	ck_assert_int_eq(run_job(pool, (int (*)(struct rnl_job *))(uintptr_t)page, mem), 0);
+	snprintf(name, sizeof(name), "the function at %p", page);
+	ck_assert_msg(has_said(&said, name, "pageable"), "said: %s", said.lines[0]);
+	rnl_device_free(pool, mem);
+	rnl_pool_destroy(pool);
+	munmap(page, 4096);
+#else
+	test_skip("a_function_that_has_no_file...: it is of x86-64's code");
+#endif
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: MIT */
+/* Guard beside everything else: pools that are not quiet, jobs that wait for each other, resizes. */
+#include "guard.h"
+#include "host_kernel.h"
+
+static struct said said;
+
+struct step {
+	struct gate *waits_at, *opens;	/* NULL: none */
+	unsigned char *mem;		/* 64 bytes, filled with `value`; NULL: none */
+	unsigned char value;
+	_Atomic unsigned nr_calls;
+};
+
+static int do_step(struct rnl_job *job)
+{
+	struct step *step = job->user;
+
+	step->nr_calls++;
+	if (step->opens)
+		gate_open(step->opens);
+	if (step->waits_at)
+		gate_wait(step->waits_at);
+	return step->mem ? rnl_fill(step->mem, step->value, 64) : 0;
+}
+
+/* Functions that guard tells from each other. */
+static int step_a(struct rnl_job *job)
+{
+	return do_step(job) ? -EIO : 1;
+}
+
+static int step_b(struct rnl_job *job)
+{
+	return do_step(job) ? -EIO : 2;
+}
+
+static unsigned char *pinned_of(struct rnl_pool *pool, size_t bytes)
+{
+	void *mem;
+
+	must(rnl_pinned_get(pool, bytes, &mem));
+	memset(mem, 0, bytes);
+	return mem;
+}
+
+/* ---- a pool that is not quiet -------------------------------------------------- */
+
+TEST(beside_a_function_that_does_not_return_a_new_one_runs_unwatched_and_is_watched_later)
+{
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
+	struct gate gate = GATE_INIT;
+	struct step held = { .waits_at = &gate }, step = { .mem = pinned_of(pool, 64), .value = 1 };
+	struct rnl_job job;
+
+	submit_job(pool, &job, step_a, &held);
+	gate_await(&gate, 1);
+	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
+	ck_assert_bytes(step.mem, 64, 1);
+	ck_assert_uint_eq(figures_of(pool).guard_postponed, 1);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 1);
+	/* step_a was alone when it began. */
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+
+	step.value = 2;
+	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
+	ck_assert_bytes(step.mem, 64, 2);
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 2);
+	ck_assert_uint_eq(figures_of(pool).guard_postponed, 1);
+	ck_assert_uint_eq(findings_of(pool), 0);
+	ck_assert_uint_eq(step.nr_calls, 2);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_watched_function_may_wait_for_one_that_it_holds_up)
+{
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
+	struct gate gate = GATE_INIT;
+	struct step waits = { .waits_at = &gate, .mem = pinned_of(pool, 64), .value = 7 };
+	struct step opens = { .opens = &gate };
+	struct rnl_job first, second;
+
+	job_of(&first, step_a, &waits);
+	job_of(&second, step_b, &opens);
+	must(rnl_submit(pool, &first));
+	gate_await(&gate, 1);
+	must(rnl_submit(pool, &second));
+	ck_assert_int_eq(result_of(&first), 1);
+	ck_assert_int_eq(result_of(&second), 2);
+	ck_assert_bytes(waits.mem, 64, 7);
+	ck_assert_uint_eq(waits.nr_calls, 1);
+	ck_assert_uint_eq(findings_of(pool), 0);
+	rnl_pool_destroy(pool);
+}
+
+struct called_back {
+	struct rnl_job job;
+	struct gate gate;
+	struct step step;
+};
+
+static void wait_at_gate(struct rnl_job *job)
+{
+	gate_wait(&rnl_container_of(job, struct called_back, job)->gate);
+}
+
+TEST(a_callback_is_callers_code_too)
+{
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
+	struct called_back first = { .gate = GATE_INIT };
+	struct step step = { 0 };
+
+	job_of(&first.job, step_a, &first.step);
+	must(rnl_job_on_done(&first.job, wait_at_gate));
+	must(rnl_submit(pool, &first.job));
+	gate_await(&first.gate, 1);
+	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	ck_assert_uint_eq(figures_of(pool).guard_postponed, 1);
+	gate_open(&first.gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 2);
+	rnl_pool_destroy(pool);
+}
+
+/* How long the functions of `many` take, and what the longest did. */
+struct lingering {
+	double seconds, longest;
+};
+
+static void linger(struct lingering *l)
+{
+	const double from = seconds_now();
+	double now;
+
+	do {
+		now = seconds_now();
+	} while (l && now < from + l->seconds);
+	if (l && now - from > l->longest)
+		l->longest = now - from;
+}
+
+struct legacy {
+	struct rnl_pool *pool;
+	void *mem;
+	_Atomic bool stop;
+	_Atomic unsigned nr;
+};
+
+static int legacy_fn(struct rnl_job *job)
+{
+	const struct legacy *legacy = job->user;
+
+	return CUDA(memset_fn *, "cudaMemsetAsync")(legacy->mem, 1, 64, NULL) ? -EIO : 0;
+}
+
+static int submit_legacy(void *arg)
+{
+	struct legacy *legacy = arg;
+	int ret = 0;
+
+	while (!ret && !legacy->stop) {
+		ret = run_job(legacy->pool, legacy_fn, legacy);
+		legacy->nr++;
+	}
+	return ret;
+}
+
+static int (*const *some_functions(void))(struct rnl_job *job);
+
+TEST(a_legacy_call_of_another_worker_neither_fails_nor_is_blamed_on_who_is_watched)
+{
+	struct rnl_pool *pool;
+	struct lingering lingering = { .seconds = 0.0005 };
+	struct legacy legacy = { 0 };
+	struct call call;
+
+	if (on_host())
+		test_skip("the host device has no legacy stream");
+	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 3);
+	legacy.pool = pool;
+	must(rnl_device_alloc(pool, 64, &legacy.mem));
+	ck_assert_int_eq(run_job(pool, legacy_fn, &legacy), 0);
+	ck_assert_uint_eq(findings_of(pool), 1);
+	call_start(&call, submit_legacy, &legacy);
+	for (unsigned i = 0; i < 200; i++) {
+		unsigned before = legacy.nr;
+
+		ck_assert_int_eq(run_job(pool, some_functions()[i], &lingering), (int)i);
+		ck_eventually(legacy.nr != before || call.returned);
+	}
+	legacy.stop = true;
+	(void)call_end(&call);
+	if (lingering.longest > 0.1) {
+		rnl_pool_destroy(pool);
+		test_skip("a function of half a millisecond took so long that nobody waits for it");
+	}
+	ck_assert_int_eq(call.ret, 0);
+	ck_assert_uint_eq(findings_of(pool), 1);
+	ck_assert_uint_ge(figures_of(pool).guard_functions, 100);
+	rnl_device_free(pool, legacy.mem);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- order, and what the library issues itself ----------------------------------- */
+
+struct joining {
+	struct rnl_barrier barrier;
+	struct gate gate;
+	int *word, *copy;		/* pinned */
+	_Atomic unsigned nr_calls;
+};
+
+static int store_later(struct rnl_job *job)
+{
+	struct joining *j = job->user;
+
+	return launch_store(&j->gate, j->word, 5);
+}
+
+static int join_and_copy(struct rnl_job *job)
+{
+	struct joining *j = job->user;
+	int ret = rnl_barrier_join(&j->barrier);
+
+	j->nr_calls++;
+	return ret ? ret : rnl_copy(j->copy, j->word, sizeof(int));
+}
+
+TEST(a_function_that_joins_a_barrier_is_called_again_and_joins_it)
+{
+	struct rnl_pool *pool;
+	struct joining j = { .gate = GATE_INIT };
+	struct rnl_job stores, joins;
+	uint64_t keys[2];
+
+	skip_unless_host();
+	pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
+	keys[0] = key_on(pool, 0);
+	keys[1] = key_on(pool, 1);
+	j.word = (int *)(void *)pinned_of(pool, 64);
+	j.copy = (int *)(void *)pinned_of(pool, 64);
+	must(rnl_barrier_init(&j.barrier, pool));
+	job_of(&stores, store_later, &j);
+	must(rnl_barrier_add(&j.barrier, &stores));
+	/* It starts when the other has been issued, which the gate then holds on the device. */
+	job_of(&joins, join_and_copy, &j);
+	must(rnl_job_after(&joins, &j.barrier));
+	must(rnl_submit_keyed(pool, &stores, keys[0]));
+	must(rnl_submit_keyed(pool, &joins, keys[1]));
+	ck_eventually(j.nr_calls == 2);
+	ck_assert_int_eq(*j.copy, 0);
+	gate_open(&j.gate);
+	ck_assert_int_eq(result_of(&joins), 0);
+	ck_assert_int_eq(*j.copy, 5);
+	ck_assert_uint_eq(j.nr_calls, 2);
+	ck_assert_uint_eq(findings_of(pool), 0);
+	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
+	ck_assert(has_said(&said, "cannot be captured", "called again"));
+	must(rnl_barrier_wait(&j.barrier, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+static int map_fn(const struct rnl_chunk *chunk)
+{
+	_Atomic unsigned *nr_calls = chunk->arg;
+	int ret;
+
+	(*nr_calls)++;
+	ret = rnl_copy(chunk->out, chunk->in, chunk->nr);
+	return ret ? ret : rnl_fill(chunk->out, 9, 1);
+}
+
+TEST(a_maps_function_is_watched_and_its_chunks_come_out)
+{
+	enum { NR = 1 << 20, CHUNK = 1 << 16 };
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 3);
+	unsigned char *in = malloc(NR), *out = calloc(1, NR);
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_barrier barrier;
+	_Atomic unsigned nr_calls = 0;
+
+	ck_assert(in && out);
+	for (unsigned i = 0; i < NR; i++)
+		in[i] = (unsigned char)(i % 251);
+	map.fn = map_fn;
+	map.arg = &nr_calls;
+	map.nr = NR;
+	map.chunk = CHUNK;
+	map.in_bytes = map.out_bytes = 1;
+	map.in = in;
+	map.out = out;
+	must(rnl_barrier_init(&barrier, pool));
+	must(rnl_map_start(pool, &map, &barrier));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	for (unsigned i = 0; i < NR; i++)
+		ck_assert_uint_eq(out[i], i % CHUNK ? in[i] : 9);
+	ck_assert_uint_eq(nr_calls, NR / CHUNK);
+	/* Of the library's own functions nothing is said. */
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	ck_assert_uint_eq(findings_of(pool), 0);
+	rnl_pool_destroy(pool);
+	free(in);
+	free(out);
+}
+
+static int batch_fn(const struct rnl_batch *batch)
+{
+	_Atomic unsigned *nr_calls = batch->arg;
+
+	(*nr_calls)++;
+	return rnl_copy(batch->out, batch->in, batch->in_bytes);
+}
+
+TEST(a_batchers_function_is_watched_and_its_requests_come_out)
+{
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	struct rnl_batcher *batcher;
+	_Atomic unsigned nr_calls = 0;
+	struct rnl_request request;
+
+	attr.fn = batch_fn;
+	attr.arg = &nr_calls;
+	attr.in_bytes = attr.out_bytes = 64;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	for (unsigned i = 0; i < 10; i++) {
+		must(rnl_request_init(&request));
+		must(rnl_batcher_reserve(batcher, &request, 64));
+		memset(request.in, (int)i + 1, 64);
+		must(rnl_request_commit(&request));
+		ck_assert_int_eq(result_of(&request.job), 0);
+		ck_assert_bytes(request.out, 64, i + 1);
+		must(rnl_request_release(&request));
+	}
+	ck_assert_uint_eq(nr_calls, 10);
+	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	ck_assert_uint_eq(findings_of(pool), 0);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+static int copy_pageable_fn(struct rnl_job *job)
+{
+	unsigned char *mem = job->user;
+
+	return rnl_copy(mem + 4096, mem, 4096);
+}
+
+TEST(staged_copies_of_jobs_before_come_before)
+{
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
+	static unsigned char mem[65][4096];
+	struct rnl_job jobs[64];
+
+	/* Each writes what the next one reads. */
+	for (unsigned i = 0; i < 4096; i++)
+		mem[0][i] = (unsigned char)(i % 241);
+	for (unsigned i = 0; i < 64; i++) {
+		job_of(&jobs[i], copy_pageable_fn, mem[i]);
+		must(rnl_submit_keyed(pool, &jobs[i], 1));
+	}
+	for (unsigned i = 0; i < 64; i++)
+		ck_assert_int_eq(result_of(&jobs[i]), 0);
+	ck_assert_int_eq(memcmp(mem[64], mem[0], 4096), 0);
+	ck_assert_uint_eq(figures_of(pool).guard_pageable, 1);
+	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- many functions ------------------------------------------------------------- */
+
+#define FN(n) static int fn_##n(struct rnl_job *job) { linger(job->user); return 0x##n; }
+#define FN16(n) FN(n##0) FN(n##1) FN(n##2) FN(n##3) FN(n##4) FN(n##5) FN(n##6) FN(n##7) \
+		FN(n##8) FN(n##9) FN(n##a) FN(n##b) FN(n##c) FN(n##d) FN(n##e) FN(n##f)
+#define AT(n) fn_##n,
+#define AT16(n) AT(n##0) AT(n##1) AT(n##2) AT(n##3) AT(n##4) AT(n##5) AT(n##6) AT(n##7) \
+		AT(n##8) AT(n##9) AT(n##a) AT(n##b) AT(n##c) AT(n##d) AT(n##e) AT(n##f)
+#define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(a) X(b) X(c) X(d) X(e) X(f) X(10)
+EACH(FN16)
+static int (*const many[])(struct rnl_job *job) = { EACH(AT16) };
+
+static int (*const *some_functions(void))(struct rnl_job *job)
+{
+	return many;
+}
+
+TEST(of_more_functions_than_it_can_keep_the_first_are_watched_and_all_run)
+{
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
+	struct rnl_pool_stats stats;
+
+	ck_assert_uint_eq(COUNT(many), 272);
+	for (unsigned i = 0; i < COUNT(many); i++)
+		ck_assert_int_eq(run_job(pool, many[i], NULL), (int)i);
+	stats = figures_of(pool);
+	ck_assert_uint_eq(stats.guard_functions, 256);
+	ck_assert_uint_eq(stats.guard_beyond, 16);
+	ck_assert_int_eq(run_job(pool, many[0], NULL), 0);
+	ck_assert_uint_eq(figures_of(pool).guard_beyond, 16);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- all at once ------------------------------------------------------------------ */
+
+enum { NR_THREADS = 4, NR_JOBS = 400 };
+
+struct storm {
+	struct rnl_pool *pool;
+	unsigned char *mem;		/* NR_JOBS * 64 */
+	struct step steps[NR_JOBS];
+	struct rnl_job jobs[NR_JOBS];
+	unsigned offset;
+};
+
+static int storm_fn(struct rnl_job *job)
+{
+	return do_step(job);
+}
+
+static int submit_storm(void *arg)
+{
+	struct storm *s = arg;
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < NR_JOBS; i++) {
+		s->steps[i] = (struct step){ .mem = s->mem + (size_t)i * 64,
+					     .value = (unsigned char)(i % 255 + 1) };
+		switch ((i + s->offset) % 8) {
+		case 0:
+			job_of(&s->jobs[i], step_a, &s->steps[i]);
+			break;
+		case 1:
+			job_of(&s->jobs[i], step_b, &s->steps[i]);
+			break;
+		case 2:
+			job_of(&s->jobs[i], storm_fn, &s->steps[i]);
+			break;
+		default:
+			job_of(&s->jobs[i], many[(i * 7 + s->offset) % COUNT(many)], NULL);
+			/* They do nothing. */
+			memset(s->steps[i].mem, s->steps[i].value, 64);
+			break;
+		}
+		if (i % 3)
+			ret = rnl_submit_wait(s->pool, &s->jobs[i], RNL_FOREVER);
+		else
+			ret = rnl_submit_keyed_wait(s->pool, &s->jobs[i], i % 5, RNL_FOREVER);
+	}
+	for (unsigned i = 0; !ret && i < NR_JOBS; i++)
+		ret = rnl_job_wait(&s->jobs[i], RNL_FOREVER);
+	return ret;
+}
+
+TEST(many_threads_submit_while_the_pool_is_resized)
+{
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 3);
+	struct storm *storms = calloc(NR_THREADS, sizeof(*storms));
+	struct call calls[NR_THREADS];
+	bool all_returned = false;
+
+	ck_assert_ptr_nonnull(storms);
+	for (unsigned i = 0; i < NR_THREADS; i++) {
+		storms[i].pool = pool;
+		storms[i].mem = pinned_of(pool, NR_JOBS * 64);
+		storms[i].offset = i;
+		call_start(&calls[i], submit_storm, &storms[i]);
+	}
+	for (unsigned n = 0; !all_returned; n++) {
+		must(rnl_pool_resize(pool, n % 4 + 1));
+		all_returned = true;
+		for (unsigned i = 0; i < NR_THREADS; i++)
+			all_returned = all_returned && calls[i].returned;
+	}
+	for (unsigned i = 0; i < NR_THREADS; i++) {
+		ck_assert_int_eq(call_end(&calls[i]), 0);
+		for (unsigned k = 0; k < NR_JOBS; k++) {
+			ck_assert_int_ge(rnl_job_result(&storms[i].jobs[k]), 0);
+			ck_assert_bytes(storms[i].mem + (size_t)k * 64, 64, k % 255 + 1);
+			ck_assert_uint_le(storms[i].steps[k].nr_calls, 1);
+		}
+	}
+	ck_assert_uint_eq(findings_of(pool), 0);
+	ck_assert_uint_eq(figures_of(pool).guard_twice, 0);
+	ck_assert_uint_ge(figures_of(pool).guard_functions, 3);
+	rnl_pool_destroy(pool);
+	free(storms);
+}
+
+TEST(a_guarded_pool_is_destroyed_with_jobs_under_way)
+{
+	for (unsigned round = 0; round < 20; round++) {
+		struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 3);
+		struct rnl_job jobs[30];
+
+		for (unsigned i = 0; i < COUNT(jobs); i++) {
+			submit_job(pool, &jobs[i], many[i], NULL);
+		}
+		rnl_pool_destroy(pool);
+		for (unsigned i = 0; i < COUNT(jobs); i++)
+			ck_assert_int_eq(rnl_job_result(&jobs[i]), (int)i);
+	}
+}

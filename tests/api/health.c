@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* What a health check is told: well, overloaded, stuck, at what and for how long; well again. */
+#include "host_kernel.h"
+#include "pool.h"
+
+static struct rnl_health health_of(struct rnl_pool *pool)
+{
+	struct rnl_health health = RNL_HEALTH_INIT;
+
+	ck_assert_int_eq(rnl_pool_health(pool, &health), 0);
+	ck_assert_uint_eq(health.size, sizeof(health));
+	return health;
+}
+
+static struct rnl_pool *pool_of_marks(unsigned nr_workers, uint32_t max_queued, uint32_t high_water,
+				      uint32_t stuck_ms)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.max_queued = max_queued;
+	attr.high_water = high_water;
+	attr.stuck_ms = stuck_ms;
+	return pool_with(&attr, nr_workers);
+}
+
+#define NEVER_STUCK 3600000u
+
+static void check_ok(struct rnl_pool *pool)
+{
+	struct rnl_health health = health_of(pool);
+
+	ck_assert_uint_eq(health.state, RNL_HEALTH_OK);
+	ck_assert_int_eq(health.device_error, 0);
+	ck_assert_uint_eq(health.nr_stuck, 0);
+	ck_assert_uint_eq(health.stuck_worker, 0);
+	ck_assert_uint_eq(health.on_device, 0);
+	ck_assert_uint_eq(health.stuck_ms, 0);
+	ck_assert_ptr_null(health.stuck_job);
+}
+
+TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
+{
+	uint32_t stuck_ms = (uint32_t)(200 * test_scale());
+	double longer = 1.5e-3 * stuck_ms, end;
+	struct rnl_pool *pool = pool_of_marks(2, 0, 0, stuck_ms);
+	void *mem;
+
+	check_ok(pool);
+	ck_assert_uint_eq(health_of(pool).queued, 0);
+	usleep((useconds_t)(longer * 1e6));	/* idle for longer than a job may take */
+	check_ok(pool);
+	/* Busy for longer than a job may take, with many. */
+	must(rnl_device_alloc(pool, 2 * 64, &mem));
+	for (end = seconds_now() + longer; seconds_now() < end;) {
+		struct rnl_job jobs[20];
+
+		for (int i = 0; i < 20; i++) {
+			submit_job(pool, &jobs[i], i % 2 ? noop_fn : fill_own_fn, mem);
+		}
+		for (int i = 0; i < 20; i++)
+			ck_assert_int_eq(result_of(&jobs[i]), 0);
+	}
+	check_ok(pool);
+	rnl_device_free(pool, mem);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- overloaded ---------------------------------------------------------- */
+
+static void check_mark(uint32_t max_queued, uint32_t high_water, unsigned mark)
+{
+	struct rnl_pool *pool = pool_of_marks(1, max_queued, high_water, NEVER_STUCK);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, *jobs = calloc(mark, sizeof(*jobs));
+
+	hold_workers(pool, &gate, &held, 1);
+	for (unsigned i = 0; i < mark; i++) {
+		ck_assert_uint_eq(health_of(pool).state, RNL_HEALTH_OK);
+		ck_assert_uint_eq(health_of(pool).queued, i);
+		submit_job(pool, &jobs[i], noop_fn, NULL);
+	}
+	ck_assert_uint_eq(health_of(pool).state, RNL_HEALTH_OVERLOADED);
+	ck_assert_uint_eq(health_of(pool).queued, mark);
+	ck_assert_uint_eq(health_of(pool).nr_stuck, 0);
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	check_ok(pool);
+	rnl_pool_destroy(pool);
+	free(jobs);
+}
+
+TEST(a_pool_is_overloaded_from_its_high_water_mark_on)
+{
+	check_mark(10, 10, 10);
+	check_mark(10, 1, 1);
+	check_mark(100, 20, 20);
+	check_mark(100, 0, 75);		/* three quarters */
+}
+
+TEST(jobs_that_are_put_off_are_no_load)
+{
+	struct rnl_pool *pool = pool_of_marks(1, 10, 3, NEVER_STUCK);
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job held, queued[2], put_off[5];
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&held, gated_fn, &gate);
+	must(rnl_barrier_add(&barrier, &held));
+	must(rnl_submit(pool, &held));
+	gate_await(&gate, 1);
+	for (int i = 0; i < 5; i++) {
+		job_of(&put_off[i], noop_fn, NULL);
+		must(rnl_job_after(&put_off[i], &barrier));
+		must(rnl_submit(pool, &put_off[i]));
+	}
+	for (int i = 0; i < 2; i++) {
+		submit_job(pool, &queued[i], noop_fn, NULL);
+	}
+	ck_assert_uint_eq(figures_of(pool).queued, 7);
+	ck_assert_uint_eq(health_of(pool).queued, 2);
+	ck_assert_uint_eq(health_of(pool).state, RNL_HEALTH_OK);
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+/* ---- stuck --------------------------------------------------------------- */
+
+/* Awaits that @nr workers are stuck, the first of them at @job since @since at the latest. */
+static void await_stuck(struct rnl_pool *pool, unsigned nr, int worker, const struct rnl_job *job,
+			bool on_device, unsigned stuck_ms, double since)
+{
+	struct rnl_health health;
+
+	ck_eventually((health = health_of(pool)).nr_stuck == nr);
+	ck_assert_uint_eq(health.state, RNL_HEALTH_STUCK);
+	ck_assert_int_eq((int)health.stuck_worker, worker);
+	ck_assert_ptr_eq(health.stuck_job, job);
+	ck_assert_uint_eq(health.on_device, on_device);
+	/* "To some milliseconds": clocks that are cheap to read tick at 4 ms. */
+	ck_assert_uint_ge(health.stuck_ms + 10, stuck_ms);
+	ck_assert_double_le((double)health.stuck_ms, (seconds_now() - since) * 1e3 + 10);
+	/* And it goes on. */
+	ck_eventually(health_of(pool).stuck_ms >= health.stuck_ms + 20);
+}
+
+TEST(workers_are_stuck_in_functions_and_the_first_is_told)
+{
+	enum { STUCK_MS = 60 };
+	struct rnl_pool *pool = pool_of_marks(3, 10, 2, STUCK_MS);
+	struct gate gates[2] = { GATE_INIT, GATE_INIT };
+	struct rnl_job held[2], queued[3];
+	uint64_t keys[2];
+	double since[2];
+
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, 2 - i);
+	for (int i = 0; i < 2; i++) {
+		since[i] = seconds_now();
+		job_of(&held[i], gated_fn, &gates[i]);
+		must(rnl_submit_keyed(pool, &held[i], keys[i]));
+		gate_await(&gates[i], 1);
+		await_stuck(pool, (unsigned)i + 1, 2, &held[0], false, STUCK_MS, since[0]);
+	}
+	/* The worst that holds: overloaded, too. */
+	for (int i = 0; i < 3; i++) {
+		job_of(&queued[i], noop_fn, NULL);
+		must(rnl_submit_keyed(pool, &queued[i], keys[1]));
+	}
+	ck_assert_uint_eq(health_of(pool).state, RNL_HEALTH_STUCK);
+	ck_assert_uint_eq(health_of(pool).queued, 3);
+	gate_open(&gates[0]);
+	ck_assert_int_eq(result_of(&held[0]), 0);
+	await_stuck(pool, 1, 1, &held[1], false, STUCK_MS, since[1]);
+	gate_open(&gates[1]);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	check_ok(pool);
+	rnl_pool_destroy(pool);
+}
+
+static int kernel_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
+}
+
+TEST(a_worker_is_stuck_on_its_device_with_the_first_job_there)
+{
+	enum { STUCK_MS = 60, NR = 3 };
+	struct rnl_pool *pool;
+	struct gate kernel = GATE_INIT;
+	struct rnl_job jobs[NR];
+	uint64_t key;
+	double since;
+
+	skip_unless_host();
+	pool = pool_of_marks(2, 0, 0, STUCK_MS);
+	key = key_on(pool, 1);
+	for (int round = 0; round < 2; round++) {
+		kernel = (struct gate)GATE_INIT;
+		since = seconds_now();
+		for (int i = 0; i < NR; i++) {
+			job_of(&jobs[i], kernel_fn, &kernel);
+			must(rnl_submit_keyed(pool, &jobs[i], key));
+		}
+		await_stuck(pool, 1, 1, &jobs[0], true, STUCK_MS, since);
+		ck_assert_uint_eq(health_of(pool).queued, 0);
+		gate_open(&kernel);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		check_ok(pool);
+	}
+	rnl_pool_destroy(pool);
+}
+
+static struct gate in_callback = GATE_INIT;
+
+static void gated_callback(struct rnl_job *job)
+{
+	(void)job;
+	gate_wait(&in_callback);
+}
+
+TEST(a_worker_is_stuck_in_a_callback_as_in_a_function)
+{
+	enum { STUCK_MS = 60 };
+	struct rnl_pool *pool = pool_of_marks(2, 0, 0, STUCK_MS);
+	uint64_t key = key_on(pool, 1);
+	struct rnl_job job;
+	double since = seconds_now();
+
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_on_done(&job, gated_callback));
+	must(rnl_submit_keyed(pool, &job, key));
+	gate_await(&in_callback, 1);
+	await_stuck(pool, 1, 1, &job, false, STUCK_MS, since);
+	gate_open(&in_callback);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	check_ok(pool);
+	rnl_pool_destroy(pool);
+}
+
+TEST(without_a_time_of_its_own_a_pool_gives_a_job_a_second)
+{
+	struct rnl_pool *pool = pool_of_marks(1, 0, 0, 0);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	double since = seconds_now();
+
+	hold_workers(pool, &gate, &held, 1);
+	ck_eventually(health_of(pool).state == RNL_HEALTH_STUCK);
+	ck_assert_double_ge(seconds_now() - since, 0.95);
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	check_ok(pool);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- misuse -------------------------------------------------------------- */
+
+TEST(misuse_gets_an_errno)
+{
+	struct rnl_pool *pool = pool_of(1);
+	union {
+		struct rnl_health health;
+		unsigned char bytes[256];
+	} other;
+	uint32_t size = sizeof(struct rnl_health);
+
+	ck_assert_int_eq(rnl_pool_health(NULL, &other.health), -EINVAL);
+	ck_assert_int_eq(rnl_pool_health(pool, NULL), -EINVAL);
+	/* A newer program's fields are 0; what lies behind is not the library's. */
+	memset(&other, 0xee, sizeof(other));
+	other.health.size = size + 24;
+	ck_assert_int_eq(rnl_pool_health(pool, &other.health), 0);
+	ck_assert_uint_eq(other.health.size, size + 24);
+	ck_assert_bytes(other.bytes + size, 24, 0);
+	ck_assert_bytes(other.bytes + size + 24, sizeof(other) - size - 24, 0xee);
+	for (uint32_t shorter = 0; shorter < size; shorter++) {
+		memset(&other, 0xee, sizeof(other));
+		other.health.size = shorter;
+		ck_assert_int_eq(rnl_pool_health(pool, &other.health), -EINVAL);
+		ck_assert_bytes(other.bytes + 4, sizeof(other) - 4, 0xee);
+	}
+	rnl_pool_destroy(pool);
+}

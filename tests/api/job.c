@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* One job: its result, the waits for it, its next run, and the end of its memory. */
+#include <limits.h>
+
+#include "pool.h"
+
+static int result_fn(struct rnl_job *job)
+{
+	return (int)(intptr_t)job->user;
+}
+
+TEST(a_job_has_the_result_that_its_function_returned)
+{
+	static const int results[] = { 0, 1, 42, INT_MAX, -1, -EPROTO, -ECANCELED, INT_MIN };
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_job job;
+
+	for (unsigned i = 0; i < COUNT(results); i++) {
+		submit_job(pool, &job, result_fn, (void *)(intptr_t)results[i]);
+		ck_assert_int_eq(result_of(&job), results[i]);
+		ck_assert_int_eq(rnl_job_device_error(&job), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_is_unknown_then_under_way_then_done)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+
+	job_of(&job, gated_fn, &gate);
+	ck_assert_int_eq(rnl_job_wait(&job, 0), -EINVAL);
+	ck_assert_int_eq(rnl_job_wait(&job, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_job_test(&job), -EINVAL);
+	ck_assert_int_eq(rnl_job_result(&job), -EINVAL);
+	ck_assert_int_eq(rnl_job_device_error(&job), 0);
+
+	must(rnl_submit(pool, &job));
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rnl_job_test(&job), 0);
+		ck_assert_int_eq(rnl_job_result(&job), -EBUSY);
+		ck_assert_int_eq(rnl_job_wait(&job, 0), -ETIMEDOUT);
+		gate_await(&gate, 1);	/* queued before, running now */
+	}
+	gate_open(&gate);
+	must(rnl_job_wait(&job, RNL_FOREVER));
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rnl_job_test(&job), 1);
+		ck_assert_int_eq(rnl_job_result(&job), 0);
+		must(rnl_job_wait(&job, 0));
+		must(rnl_job_wait(&job, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_wait_takes_as_long_as_its_timeout)
+{
+	static const int64_t timeouts[] = { 0, 1, 1000, 2 * MS, 30 * MS };
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+
+	submit_job(pool, &job, gated_fn, &gate);
+	for (unsigned i = 0; i < COUNT(timeouts); i++) {
+		double start = seconds_now();
+
+		ck_assert_int_eq(rnl_job_wait(&job, timeouts[i]), -ETIMEDOUT);
+		ck_assert_double_ge(seconds_now() - start, (double)timeouts[i] * 1e-9);
+		ck_assert_double_lt(seconds_now() - start, 2 * test_scale());
+	}
+	gate_open(&gate);
+	/* So far away that now + timeout is not a time any more. */
+	must(rnl_job_wait(&job, INT64_MAX));
+	rnl_pool_destroy(pool);
+}
+
+struct held {
+	struct rnl_job job;
+	struct gate gate;
+	pid_t waiter;
+};
+
+static int held_fn(struct rnl_job *job)
+{
+	gate_wait(&rnl_container_of(job, struct held, job)->gate);
+	return 7;
+}
+
+/* Lets the job end once the waiter sleeps for it. */
+static void *let_go(void *arg)
+{
+	struct held *held = arg;
+
+	while (thread_state(held->waiter) != 'S')
+		sched_yield();
+	gate_open(&held->gate);
+	return NULL;
+}
+
+TEST(a_wait_with_a_timeout_returns_when_the_job_is_done)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct held held = { .gate = GATE_INIT, .waiter = own_tid() };
+	pthread_t thread;
+	double start;
+
+	must(rnl_job_init(&held.job, held_fn));
+	must(rnl_submit(pool, &held.job));
+	must(pthread_create(&thread, NULL, let_go, &held));
+	start = seconds_now();
+	must(rnl_job_wait(&held.job, 3600000 * MS));
+	ck_assert_int_eq(rnl_job_result(&held.job), 7);
+	pthread_join(thread, NULL);
+	ck_assert_double_lt(seconds_now() - start, 5 * test_scale());
+	rnl_pool_destroy(pool);
+}
+
+struct waiter {
+	struct rnl_job *job;
+	int *written;		/* by the job, without a lock */
+	struct gate *start;
+	int64_t timeout_ns;
+	int seen, ret;
+};
+
+static void *wait_thread(void *arg)
+{
+	struct waiter *w = arg;
+
+	gate_wait(w->start);
+	w->ret = rnl_job_wait(w->job, w->timeout_ns);
+	w->seen = w->ret ? -1 : *w->written;
+	return NULL;
+}
+
+struct writing {
+	struct rnl_job job;
+	struct gate *gate;
+	int written;
+};
+
+static int writing_fn(struct rnl_job *job)
+{
+	struct writing *w = rnl_container_of(job, struct writing, job);
+
+	gate_wait(w->gate);
+	w->written = 11;
+	return 0;
+}
+
+TEST(several_threads_wait_for_one_job)
+{
+	enum { NR = 6 };
+	struct rnl_pool *pool = pool_of(1);
+
+	for (int round = 0; round < 100; round++) {
+		struct gate gate = GATE_INIT, start = GATE_INIT;
+		struct writing writing = { .gate = &gate };
+		struct waiter waiters[NR];
+		pthread_t threads[NR];
+
+		submit_job(pool, &writing.job, writing_fn, NULL);
+		for (int i = 0; i < NR; i++) {
+			waiters[i] = (struct waiter){ &writing.job, &writing.written, &start,
+						      i % 2 ? RNL_FOREVER : 3600000 * MS, 0, 0 };
+			must(pthread_create(&threads[i], NULL, wait_thread, &waiters[i]));
+		}
+		gate_await(&start, NR);
+		gate_open(&start);
+		gate_open(&gate);
+		for (int i = 0; i < NR; i++) {
+			pthread_join(threads[i], NULL);
+			ck_assert_int_eq(waiters[i].ret, 0);
+			ck_assert_int_eq(waiters[i].seen, 11);
+		}
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_waiter_that_gave_up_takes_nothing_from_the_others)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT, start = GATE_INIT;
+	struct writing writing = { .gate = &gate };
+	struct waiter patient = { &writing.job, &writing.written, &start, RNL_FOREVER, 0, 0 };
+	pthread_t thread;
+
+	gate_open(&start);
+	submit_job(pool, &writing.job, writing_fn, NULL);
+	must(pthread_create(&thread, NULL, wait_thread, &patient));
+	for (int i = 0; i < 20; i++)
+		ck_assert_int_eq(rnl_job_wait(&writing.job, MS), -ETIMEDOUT);
+	gate_open(&gate);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(patient.seen, 11);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_that_is_done_is_submitted_again_without_a_new_init)
+{
+	enum { NR = 3000 };
+	struct rnl_pool *pools[] = { pool_of(2), pool_of(1) };
+	struct rnl_job job;
+
+	job_of(&job, result_fn, NULL);
+	for (int i = 0; i < NR; i++) {
+		struct rnl_pool *pool = pools[i % 7 == 0];
+
+		job.user = (void *)(intptr_t)(i % 5 ? i : -i);
+		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &job) :
+					 rnl_submit_keyed(pool, &job, (uint64_t)i), 0);
+		ck_assert_int_eq(result_of(&job), i % 5 ? i : -i);
+	}
+	rnl_pool_destroy(pools[0]);
+	rnl_pool_destroy(pools[1]);
+}
+
+TEST(a_job_under_way_is_not_submitted_again)
+{
+	struct rnl_pool *pool = pool_of(1), *other = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job job, *list[] = { &job };
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	submit_job(pool, &job, gated_fn, &gate);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
+		ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EBUSY);
+		ck_assert_int_eq(rnl_submit_many(pool, list, 1), -EBUSY);
+		ck_assert_int_eq(rnl_submit(other, &job), -EBUSY);
+		gate_await(&gate, 1);
+	}
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	must(rnl_pool_read_stats(pool, &stats));
+	ck_assert_uint_eq(stats.accepted, 1);
+	ck_assert_uint_eq(stats.done, 1);
+	rnl_pool_destroy(other);
+	rnl_pool_destroy(pool);
+}
+
+/* The sanitizers report a later access to it; without them the pattern may. */
+static void end_of(void *memory, size_t bytes)
+{
+	memset(memory, 0xa5, bytes);
+	free(memory);
+}
+
+TEST(the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns)
+{
+	int nr = (int)(10000 / test_scale());
+	struct rnl_pool *pool = pool_of(2);
+	void *mem;
+
+	must(rnl_device_alloc(pool, 2 * 64, &mem));
+	for (int i = 0; i < nr; i++) {
+		struct rnl_job *job = malloc(sizeof(*job));
+
+		job_of(job, i % 3 ? noop_fn : fill_own_fn, mem);
+		ck_assert_int_eq(i % 2 ? rnl_submit(pool, job) :
+					 rnl_submit_keyed(pool, job, (uint64_t)i), 0);
+		if (i % 5)
+			must(rnl_job_wait(job, RNL_FOREVER));
+		else
+			while (!rnl_job_test(job))
+				;
+		end_of(job, sizeof(*job));
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_device_free(pool, mem);
+	rnl_pool_destroy(pool);
+}
+
+TEST(user_is_the_callers_throughout)
+{
+	struct rnl_pool *pool = pool_of(1);
+	int mine;
+	struct rnl_job job;
+
+	submit_job(pool, &job, noop_fn, &mine);
+	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_ptr_eq(job.user, &mine);
+	ck_assert_uint_le(sizeof(job), 128);
+	rnl_pool_destroy(pool);
+}
+
+/* What runnel/cuda.h has of a unit: its cudaGetLastError(), which takes the error off. */
+static int last_error;
+
+static int check_fn(void)
+{
+	int error = last_error;
+
+	last_error = 0;
+	return error;
+}
+
+static int launch_badly_fn(struct rnl_job *job)
+{
+	last_error = 98;	/* cudaErrorInvalidDeviceFunction */
+	return *(int *)job->user;
+}
+
+TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+	int returns = 5;
+
+	job_of(&job, launch_badly_fn, &returns);
+	job.check = check_fn;
+	must(rnl_submit(pool, &job));
+	if (on_host()) {
+		/* Nothing there is CUDA's. */
+		ck_assert_int_eq(result_of(&job), 5);
+		ck_assert_int_eq(rnl_job_device_error(&job), 0);
+	} else {
+		ck_assert_int_eq(result_of(&job), -EINVAL);
+		ck_assert_int_eq(rnl_job_device_error(&job), 98);
+		/* An errno of its own goes before. */
+		returns = -EPROTO;
+		ck_assert_int_eq(submit_and_wait(pool, &job), -EPROTO);
+		ck_assert_int_eq(rnl_job_device_error(&job), 98);
+		/* And what was left there before it is not the job's. */
+		last_error = 98;
+		job_of(&job, noop_fn, NULL);
+		job.check = check_fn;
+		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+		ck_assert_int_eq(rnl_job_device_error(&job), 0);
+	}
+	rnl_pool_destroy(pool);
+}

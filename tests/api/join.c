@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* Barriers that a stream joins: the host goes on, and the data is there all the same. */
+#include "host_kernel.h"
+#include "pool.h"
+
+enum { NR = 6 };
+
+struct filling {
+	struct rnl_job job;
+	unsigned char *to;
+	size_t bytes;
+};
+
+static int filling_fn(struct rnl_job *job)
+{
+	struct filling *f = rnl_container_of(job, struct filling, job);
+
+	return rnl_fill(f->to, 9, f->bytes);
+}
+
+struct storing {
+	struct rnl_job job;
+	struct gate *kernel;
+	int *word, value;
+};
+
+static int storing_fn(struct rnl_job *job)
+{
+	struct storing *s = rnl_container_of(job, struct storing, job);
+
+	return launch_store(s->kernel, s->word, s->value);
+}
+
+/* Jobs of a barrier that store 1, 2, ... in @words once the kernels' gate opens. */
+static void start_storing(struct rnl_pool *pool, struct rnl_barrier *barrier,
+			  struct storing *jobs, struct gate *kernel, int *words)
+{
+	must(rnl_barrier_init(barrier, pool));
+	for (int i = 0; i < NR; i++) {
+		words[i] = 0;
+		jobs[i] = (struct storing){ .kernel = kernel, .word = &words[i], .value = i + 1 };
+		job_of(&jobs[i].job, storing_fn, NULL);
+		must(rnl_barrier_add(barrier, &jobs[i].job));
+		must(rnl_submit_keyed(pool, &jobs[i].job, (uint64_t)i));
+	}
+}
+
+TEST(a_stream_that_joins_gets_what_the_jobs_made)
+{
+	enum { BYTES = 4 << 20 };
+	struct rnl_pool *pool = pool_of(3);
+	struct rnl_barrier barrier;
+	struct filling jobs[NR];
+	unsigned char *from, *to;
+	void *mem;
+
+	must(rnl_device_alloc(pool, NR * BYTES, &mem));
+	from = mem;
+	must(rnl_pinned_get(pool, NR * BYTES, &mem));
+	to = mem;
+	for (int round = 0; round < 3; round++) {
+		must(rnl_thread_attach(pool));
+		must(rnl_fill(from, 0, NR * BYTES));
+		must(rnl_stream_wait(RNL_FOREVER));
+		if (round == 1)
+			rnl_thread_detach();	/* the join attaches again */
+		memset(to, 0, NR * BYTES);
+		must(rnl_barrier_init(&barrier, pool));
+		for (int i = 0; i < NR; i++) {
+			jobs[i] = (struct filling){ .to = from + i * BYTES, .bytes = BYTES };
+			job_of(&jobs[i].job, filling_fn, NULL);
+			must(rnl_barrier_add(&barrier, &jobs[i].job));
+			must(rnl_submit(pool, &jobs[i].job));
+		}
+		must(rnl_barrier_join(&barrier));
+		must(rnl_copy(to, from, NR * BYTES));
+		must(rnl_stream_wait(RNL_FOREVER));
+		ck_assert_bytes(to, NR * BYTES, 9);
+		/* The device is done with them, the pool perhaps not yet. */
+		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	}
+	rnl_thread_detach();
+	rnl_device_free(pool, from);
+	rnl_pinned_put(pool, to);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_join_attaches_its_thread)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_barrier barrier;
+
+	must(rnl_barrier_init(&barrier, pool));
+	ck_assert_int_eq(rnl_stream_wait(0), -ENODEV);
+	must(rnl_barrier_join(&barrier));
+	must(rnl_stream_wait(RNL_FOREVER));
+	rnl_thread_detach();
+	ck_assert_int_eq(rnl_stream_wait(0), -ENODEV);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_join_does_not_wait_for_the_device_but_the_stream_does)
+{
+	struct rnl_pool *pool;
+	struct rnl_barrier barrier;
+	struct storing jobs[NR];
+	struct gate kernel = GATE_INIT;
+	int words[NR], copy[NR];
+
+	skip_on_cuda("a copy of pageable memory holds a thread that is no worker");
+	pool = pool_of(3);
+	start_storing(pool, &barrier, jobs, &kernel, words);
+	/* Were one of these to wait for the kernels, the gate would never open. */
+	must(rnl_barrier_join(&barrier));
+	must(rnl_barrier_join(&barrier));
+	memset(copy, 0, sizeof(copy));
+	must(rnl_copy(copy, words, sizeof(copy)));
+	ck_assert_int_eq(rnl_stream_wait(20 * MS), -ETIMEDOUT);
+	ck_assert_int_eq(copy[0] + copy[NR - 1], 0);
+	gate_open(&kernel);
+	must(rnl_stream_wait(RNL_FOREVER));
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(copy[i], i + 1);
+	rnl_thread_detach();
+	rnl_pool_destroy(pool);
+}
+
+TEST(without_a_join_the_data_is_not_there)
+{
+	struct rnl_pool *pool;
+	struct rnl_barrier barrier;
+	struct storing jobs[NR];
+	struct gate kernel = GATE_INIT;
+	int words[NR], copy[NR];
+
+	/* The control of the tests above: the device would show that they forgot to join. */
+	skip_unless_host();
+	pool = pool_of(3);
+	start_storing(pool, &barrier, jobs, &kernel, words);
+	must(rnl_thread_attach(pool));
+	memset(copy, 0xff, sizeof(copy));
+	must(rnl_copy(copy, words, sizeof(copy)));
+	must(rnl_stream_wait(RNL_FOREVER));
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(copy[i], 0);
+	gate_open(&kernel);
+	must(rnl_barrier_join(&barrier));
+	must(rnl_copy(copy, words, sizeof(copy)));
+	must(rnl_stream_wait(RNL_FOREVER));
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(copy[i], i + 1);
+	rnl_thread_detach();
+	rnl_pool_destroy(pool);
+}
+
+/* ---- in a thread of its own, so that one that hangs is seen --------------- */
+
+struct joiner {
+	struct rnl_barrier *barrier;
+	int ret;
+	_Atomic pid_t tid;		/* once it is about to join */
+	_Atomic bool returned;
+};
+
+static void *join_thread(void *arg)
+{
+	struct joiner *j = arg;
+
+	j->tid = own_tid();
+	j->ret = rnl_barrier_join(j->barrier);
+	j->returned = true;
+	return NULL;
+}
+
+/* Whether a join returns though nobody opens @gate; then it is opened. */
+static bool join_returns(struct rnl_barrier *barrier, struct gate *gate)
+{
+	struct joiner joiner = { .barrier = barrier };
+	double until = seconds_now() + 2 * test_scale();
+	pthread_t thread;
+	bool returned;
+
+	must(pthread_create(&thread, NULL, join_thread, &joiner));
+	while (!joiner.returned && seconds_now() < until)
+		sched_yield();
+	returned = joiner.returned;
+	gate_open(gate);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(joiner.ret, 0);
+	return returned;
+}
+
+TEST(a_join_waits_for_functions)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct joiner joiner;
+	struct rnl_barrier barrier;
+	struct rnl_job job;
+	pthread_t thread;
+
+	must(rnl_barrier_init(&barrier, pool));
+	joiner = (struct joiner){ .barrier = &barrier };
+	job_of(&job, gated_fn, &gate);
+	must(rnl_barrier_add(&barrier, &job));
+	must(rnl_submit(pool, &job));
+	must(pthread_create(&thread, NULL, join_thread, &joiner));
+	gate_await(&gate, 1);
+	ck_waits(joiner.tid);
+	ck_assert(!joiner.returned);
+	gate_open(&gate);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(joiner.ret, 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_join_does_not_wait_for_the_device_when_a_worker_has_as_much_as_it_may)
+{
+	struct gate kernel;
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct rnl_barrier barrier;
+	struct storing jobs[NR * 3];
+	int words[NR * 3];
+
+	skip_unless_host();
+	for (unsigned limit = 1; limit <= COUNT(jobs); limit++) {
+		kernel = (struct gate)GATE_INIT;
+		attr.max_in_flight = limit;
+		pool = pool_with(&attr, 1);
+		must(rnl_barrier_init(&barrier, pool));
+		for (unsigned i = 0; i < limit; i++) {
+			jobs[i] = (struct storing){ .kernel = &kernel, .word = &words[i] };
+			job_of(&jobs[i].job, storing_fn, NULL);
+			must(rnl_barrier_add(&barrier, &jobs[i].job));
+			must(rnl_submit(pool, &jobs[i].job));
+		}
+		ck_assert_msg(join_returns(&barrier, &kernel), "max_in_flight %u", limit);
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(a_join_does_not_wait_for_functions_of_other_jobs)
+{
+	struct rnl_pool *pool;
+	struct gate hold = GATE_INIT, behind = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct storing job;
+	struct rnl_job held, blocking;
+	int word;
+
+	/* "blocks until the jobs' functions have returned" */
+	skip_unless_host();
+	pool = pool_of(1);
+	hold_workers(pool, &hold, &held, 1);
+	must(rnl_barrier_init(&barrier, pool));
+	job = (struct storing){ .word = &word };
+	job_of(&job.job, storing_fn, NULL);
+	must(rnl_barrier_add(&barrier, &job.job));
+	must(rnl_submit(pool, &job.job));
+	submit_job(pool, &blocking, gated_fn, &behind);
+	gate_open(&hold);
+	gate_await(&behind, 1);
+	ck_assert(join_returns(&barrier, &behind));
+	rnl_pool_destroy(pool);
+}
+
+/* ---- on workers ---------------------------------------------------------- */
+
+struct joining {
+	struct rnl_job job;
+	struct rnl_barrier *barrier;
+	void *to;
+	const void *from;
+	size_t bytes;
+};
+
+static int joining_fn(struct rnl_job *job)
+{
+	struct joining *j = rnl_container_of(job, struct joining, job);
+	int ret = rnl_barrier_join(j->barrier);
+
+	return ret ? ret : rnl_copy(j->to, j->from, j->bytes);
+}
+
+TEST(a_worker_joins_what_is_issued_and_is_refused_what_is_not)
+{
+	struct rnl_pool *pool;
+	struct gate function = GATE_INIT, kernel = GATE_INIT;
+	struct rnl_barrier barrier, unissued;
+	struct storing jobs[NR];
+	struct rnl_job held;
+	struct joining joining;
+	int words[NR], copy[NR];
+
+	skip_unless_host();
+	pool = pool_of(3);
+	start_storing(pool, &barrier, jobs, &kernel, words);
+	must(rnl_barrier_join(&barrier));	/* all are issued now */
+	memset(copy, 0, sizeof(copy));
+	joining = (struct joining){ .barrier = &barrier, .to = copy, .from = words,
+				    .bytes = sizeof(copy) };
+	submit_job(pool, &joining.job, joining_fn, NULL);
+	ck_assert_int_eq(rnl_job_wait(&joining.job, 10 * MS), -ETIMEDOUT);
+	ck_assert_int_eq(copy[NR - 1], 0);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&joining.job), 0);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(copy[i], i + 1);
+
+	must(rnl_barrier_init(&unissued, pool));
+	job_of(&held, gated_fn, &function);
+	must(rnl_barrier_add(&unissued, &held));
+	must(rnl_submit(pool, &held));
+	joining.barrier = &unissued;
+	ck_assert_int_eq(submit_and_wait(pool, &joining.job), -EBUSY);
+	gate_open(&function);
+	must(rnl_barrier_wait(&unissued, RNL_FOREVER));
+	ck_assert_int_eq(submit_and_wait(pool, &joining.job), 0);
+	rnl_thread_detach();
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_worker_of_another_pool_joins)
+{
+	enum { BYTES = 8 << 20 };
+	struct rnl_pool *pool = pool_of(2), *other = pool_of(1);
+	struct rnl_barrier barrier;
+	struct gate gate = GATE_INIT;
+	struct filling filling;
+	struct joining joining;
+	struct rnl_job held;
+	unsigned char *to;
+	void *from, *mem;
+
+	must(rnl_device_alloc(pool, BYTES, &from));
+	must(rnl_pinned_get(other, BYTES, &mem));
+	to = mem;
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&held, gated_fn, &gate);
+	must(rnl_barrier_add(&barrier, &held));
+	must(rnl_submit(pool, &held));
+	filling = (struct filling){ .to = from, .bytes = BYTES };
+	job_of(&filling.job, filling_fn, NULL);
+	must(rnl_barrier_add(&barrier, &filling.job));
+	must(rnl_submit(pool, &filling.job));
+
+	joining = (struct joining){ .barrier = &barrier, .to = to, .from = from, .bytes = BYTES };
+	submit_job(other, &joining.job, joining_fn, NULL);
+	ck_assert_int_eq(rnl_job_wait(&joining.job, 5 * MS), -ETIMEDOUT);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&joining.job), 0);
+	ck_assert_bytes(to, BYTES, 9);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_device_free(pool, from);
+	rnl_pinned_put(other, to);
+	rnl_pool_destroy(other);
+	rnl_pool_destroy(pool);
+}

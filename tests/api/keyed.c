@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs of one key: in the order of their submits, on one worker. */
+#include "pool.h"
+
+struct ordered {
+	struct rnl_job job;
+	int *last;		/* of this key: unprotected, the order protects it */
+	int *worker;
+	int nr;
+};
+
+static int ordered_fn(struct rnl_job *job)
+{
+	struct ordered *o = rnl_container_of(job, struct ordered, job);
+	bool in_order = *o->last == o->nr - 1;
+	bool at_home = *o->worker == -1 || *o->worker == rnl_worker_index();
+
+	*o->last = o->nr;
+	*o->worker = rnl_worker_index();
+	return !in_order ? -EPROTO : !at_home ? -EXDEV : 0;
+}
+
+static unsigned seed(void)
+{
+	const char *given = getenv("RNL_TEST_SEED");
+	unsigned value = given ? (unsigned)strtoul(given, NULL, 0) :
+				 (unsigned)time(NULL) ^ (unsigned)getpid() << 16;
+
+	printf("RNL_TEST_SEED=%u\n", value);
+	fflush(stdout);
+	return value;
+}
+
+TEST(jobs_of_one_key_run_in_order_on_one_worker)
+{
+	enum { KEYS = 7, EACH = 1500, WORKERS = 3 };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct ordered *jobs = calloc(KEYS * EACH, sizeof(*jobs));
+	struct rnl_job *noise = calloc(EACH, sizeof(*noise));
+	int last[KEYS], worker[KEYS];
+	unsigned random = seed();
+
+	attr.spin_us = -1;	/* workers park whenever they can */
+	pool = pool_with(&attr, WORKERS);
+	for (int k = 0; k < KEYS; k++)
+		last[k] = worker[k] = -1;
+	for (int i = 0; i < KEYS * EACH; i++) {
+		int k = i % KEYS;
+		uint64_t key = k < 4 ? (uint64_t)k : UINT64_MAX - (uint64_t)k;
+
+		jobs[i] = (struct ordered){ .last = &last[k], .worker = &worker[k],
+					    .nr = i / KEYS };
+		job_of(&jobs[i].job, ordered_fn, NULL);
+		must(rnl_submit_keyed(pool, &jobs[i].job, key));
+		/* Unkeyed ones between them, which are stolen. */
+		if (k == 0) {
+			submit_job(pool, &noise[i / KEYS], noop_fn, NULL);
+		}
+		if (rand_r(&random) % 64 == 0)
+			usleep((useconds_t)rand_r(&random) % 300);
+	}
+	for (int i = 0; i < KEYS * EACH; i++)
+		ck_assert_int_eq(result_of(&jobs[i].job), 0);
+	for (int k = 0; k < KEYS; k++) {
+		ck_assert_int_eq(last[k], EACH - 1);
+		ck_assert_int_ge(worker[k], 0);
+		ck_assert_int_lt(worker[k], WORKERS);
+	}
+	rnl_pool_destroy(pool);
+	free(jobs);
+	free(noise);
+}
+
+struct taker_of_turns {
+	struct rnl_pool *pool;
+	struct ordered *jobs;
+	_Atomic int *turn;	/* orders the submits of the two threads */
+	int parity, nr;
+};
+
+static void *turns_thread(void *arg)
+{
+	struct taker_of_turns *t = arg;
+
+	for (int i = t->parity; i < t->nr; i += 2) {
+		while (*t->turn != i)
+			sched_yield();
+		if (rnl_submit_keyed(t->pool, &t->jobs[i].job, 5))
+			abort();
+		*t->turn = i + 1;
+	}
+	return NULL;
+}
+
+TEST(submits_of_two_threads_keep_the_order_in_which_they_happened)
+{
+	int nr = (int)(4000 / test_scale());
+	struct rnl_pool *pool = pool_of(3);
+	struct ordered *jobs = calloc((size_t)nr, sizeof(*jobs));
+	int last = -1, worker = -1;
+	_Atomic int turn = 0;
+	struct taker_of_turns takers[2];
+	pthread_t threads[2];
+
+	for (int i = 0; i < nr; i++) {
+		jobs[i] = (struct ordered){ .last = &last, .worker = &worker, .nr = i };
+		job_of(&jobs[i].job, ordered_fn, NULL);
+	}
+	for (int i = 0; i < 2; i++) {
+		takers[i] = (struct taker_of_turns){ pool, jobs, &turn, i, nr };
+		must(pthread_create(&threads[i], NULL, turns_thread, &takers[i]));
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < nr; i++)
+		ck_assert_int_eq(result_of(&jobs[i].job), 0);
+	rnl_pool_destroy(pool);
+	free(jobs);
+}
+
+TEST(keyed_jobs_are_not_stolen_from_a_held_worker)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, behind[8], unkeyed;
+
+	job_of(&held, gated_fn, &gate);
+	must(rnl_submit_keyed(pool, &held, 9));
+	gate_await(&gate, 1);
+	for (int i = 0; i < 8; i++) {
+		job_of(&behind[i], noop_fn, NULL);
+		must(rnl_submit_keyed(pool, &behind[i], 9));
+	}
+	/* The other worker runs, and leaves them alone. */
+	for (int i = 0; i < 200; i++) {
+		submit_job(pool, &unkeyed, noop_fn, NULL);
+		ck_assert_int_eq(result_of(&unkeyed), 0);
+	}
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq(rnl_job_test(&behind[i]), 0);
+	gate_open(&gate);
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq(result_of(&behind[i]), 0);
+	rnl_pool_destroy(pool);
+}

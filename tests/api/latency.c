@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* How long jobs waited, ran and were on the device, as rnl_pool_read_stats() tells it. */
+#include <math.h>
+
+#include "host_kernel.h"
+#include "pool.h"
+
+static struct rnl_pool *timing_pool(unsigned nr_workers, uint32_t time_every)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.time_every = time_every;
+	return pool_with(&attr, nr_workers);
+}
+
+static void check_order(const struct rnl_latency *l)
+{
+	ck_assert_uint_le(l->p50_ns, l->p99_ns);
+	ck_assert_uint_le(l->p99_ns, l->p999_ns);
+	/* A quantile is told to a sixteenth. */
+	ck_assert_uint_le(l->p999_ns, l->max_ns + l->max_ns / 16 + 1);
+	ck_assert_uint_ge(l->sum_ns, l->max_ns);
+	ck_assert_uint_le(l->sum_ns, l->nr * l->max_ns);
+}
+
+static void check_none(const struct rnl_latency *l)
+{
+	static const struct rnl_latency none;
+
+	ck_assert_mem_eq(l, &none, sizeof(none));
+}
+
+/* Runs for @ns at least, by the clock. */
+static void let_pass(int64_t ns)
+{
+	double end = seconds_now() + (double)ns * 1e-9;
+
+	while (seconds_now() < end)
+		usleep(200);
+}
+
+static int sleep_fn(struct rnl_job *job)
+{
+	let_pass((int64_t)(intptr_t)job->user);
+	return 0;
+}
+
+TEST(a_pool_that_ran_nothing_has_timed_nothing)
+{
+	struct rnl_pool *pool = timing_pool(2, 1);
+	struct rnl_pool_stats stats = figures_of(pool);
+
+	check_none(&stats.queue_wait);
+	check_none(&stats.host);
+	check_none(&stats.device);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_time_in_a_function_is_told)
+{
+	enum { NR = 15 };
+	const int64_t ns = 20 * MS;
+	struct rnl_pool *pool = timing_pool(1, 1);
+	struct rnl_pool_stats stats;
+	struct rnl_job jobs[NR];
+	double start = seconds_now();
+
+	for (int i = 0; i < NR; i++) {
+		submit_job(pool, &jobs[i], sleep_fn, (void *)(intptr_t)ns);
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	stats = figures_of(pool);
+	check_order(&stats.host);
+	check_order(&stats.queue_wait);
+	ck_assert_uint_eq(stats.host.nr, NR);
+	ck_assert_uint_eq(stats.queue_wait.nr, NR);
+	ck_assert_uint_ge(stats.host.max_ns, (uint64_t)ns);
+	ck_assert_uint_ge(stats.host.sum_ns, (uint64_t)ns * NR);
+	ck_assert_double_le((double)stats.host.sum_ns * 1e-9, seconds_now() - start);
+	ck_assert_uint_ge(stats.host.p50_ns, (uint64_t)(ns - ns / 16));
+	ck_assert_double_le((double)stats.host.p50_ns, 1.5 * (double)ns * test_scale());
+	/* The last of them waited for all the others. */
+	ck_assert_uint_ge(stats.queue_wait.max_ns, (uint64_t)ns * (NR - 1));
+	ck_assert_uint_ge(stats.queue_wait.p50_ns, (uint64_t)ns * (NR / 2 - 1) / 17 * 16);
+	rnl_pool_destroy(pool);
+}
+
+TEST(quantiles_tell_the_few_from_the_many)
+{
+	enum { NR = 200 };
+	struct rnl_pool *pool = timing_pool(1, 1);
+	struct rnl_pool_stats stats;
+	struct rnl_job *jobs = calloc(NR, sizeof(*jobs));
+
+	/* One in twenty takes 5 ms, one in all of them 50. */
+	for (int i = 0; i < NR; i++) {
+		int64_t ns = i == NR / 2 ? 50 * MS : i % 20 == 7 ? 5 * MS : 0;
+
+		submit_job(pool, &jobs[i], ns ? sleep_fn : noop_fn, (void *)(intptr_t)ns);
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	stats = figures_of(pool);
+	check_order(&stats.host);
+	ck_assert_uint_eq(stats.host.nr, NR);
+	ck_assert_double_lt((double)stats.host.p50_ns, 1.0 * MS * test_scale());
+	ck_assert_uint_ge(stats.host.p99_ns, (uint64_t)(5 * MS / 17 * 16));
+	ck_assert_double_lt((double)stats.host.p99_ns, 45.0 * MS * test_scale());
+	ck_assert_uint_ge(stats.host.p999_ns, (uint64_t)(50 * MS / 17 * 16));
+	ck_assert_uint_ge(stats.host.max_ns, (uint64_t)(50 * MS));
+	rnl_pool_destroy(pool);
+	free(jobs);
+}
+
+TEST(the_time_in_a_queue_is_told)
+{
+	struct rnl_pool *pool = timing_pool(1, 1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, queued;
+	struct rnl_pool_stats stats;
+
+	hold_workers(pool, &gate, &held, 1);
+	submit_job(pool, &queued, noop_fn, NULL);
+	let_pass(30 * MS);
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	stats = figures_of(pool);
+	check_order(&stats.queue_wait);
+	ck_assert_uint_eq(stats.queue_wait.nr, 2);
+	ck_assert_uint_ge(stats.queue_wait.max_ns, 30 * MS);
+	ck_assert_uint_ge(stats.host.max_ns, 30 * MS);	/* the one that was held */
+	rnl_pool_destroy(pool);
+}
+
+static int kernel_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
+}
+
+TEST(the_time_on_the_device_is_told)
+{
+	struct rnl_pool *pool;
+	struct gate kernel = GATE_INIT;
+	struct rnl_job job;
+	struct rnl_pool_stats stats;
+
+	skip_unless_host();
+	pool = timing_pool(1, 1);
+	submit_job(pool, &job, kernel_fn, &kernel);
+	ck_eventually(figures_of(pool).in_flight == 1);
+	let_pass(30 * MS);
+	gate_open(&kernel);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	stats = figures_of(pool);
+	check_order(&stats.device);
+	ck_assert_uint_eq(stats.device.nr, 1);
+	ck_assert_uint_ge(stats.device.max_ns, 30 * MS);
+	ck_assert_uint_eq(stats.host.nr, 1);
+	ck_assert_double_lt((double)stats.host.max_ns, 25.0 * MS * test_scale());
+	rnl_pool_destroy(pool);
+}
+
+TEST(one_job_in_so_many_is_timed)
+{
+	enum { NR = 10000 };
+	/* By one thread: what one pool wants is nothing to the next. */
+	static const struct {
+		uint32_t every, rounded;
+	} rows[] = { { 1, 1 }, { 1000, 1024 }, { 1, 1 }, { 2, 2 }, { 0, 64 }, { 10, 16 } };
+	struct rnl_job *jobs = calloc(NR, sizeof(*jobs));
+
+	for (unsigned row = 0; row < COUNT(rows); row++) {
+		struct rnl_pool *pool = timing_pool(1, rows[row].every);
+		double share = 1.0 / rows[row].rounded, mean = NR * share, nr;
+
+		for (int i = 0; i < NR; i++) {
+			submit_job(pool, &jobs[i], noop_fn, NULL);
+		}
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		nr = (double)figures_of(pool).host.nr;
+		/* At random: within six standard deviations, squared. */
+		ck_assert_msg((nr - mean) * (nr - mean) <= 36 * mean * (1 - share),
+			      "%.0f of %d jobs were timed, one in %u", nr, NR, rows[row].rounded);
+		ck_assert_double_eq((double)figures_of(pool).queue_wait.nr, nr);
+		rnl_pool_destroy(pool);
+	}
+	free(jobs);
+}
+
+TEST(each_worker_has_its_own_times_and_the_pool_those_of_all)
+{
+	struct rnl_pool *pool = timing_pool(2, 1);
+	uint64_t keys[2], before[2];
+	struct rnl_pool_stats one = RNL_POOL_STATS_INIT, all;
+	struct rnl_job jobs[5];
+
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	for (unsigned i = 0; i < 2; i++) {
+		must(rnl_worker_read_stats(pool, i, &one));
+		before[i] = one.host.nr;
+	}
+	for (int i = 0; i < 5; i++) {
+		job_of(&jobs[i], sleep_fn, (void *)(intptr_t)(i < 2 ? 2 * MS : MS));
+		must(rnl_submit_keyed(pool, &jobs[i], keys[i >= 2]));
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	all = figures_of(pool);
+	for (unsigned i = 0; i < 2; i++) {
+		must(rnl_worker_read_stats(pool, i, &one));
+		check_order(&one.host);
+		ck_assert_uint_eq(one.host.nr - before[i], i ? 3 : 2);
+		ck_assert_uint_ge(one.host.max_ns, i ? MS : 2 * MS);
+		ck_assert_uint_le(one.host.max_ns, all.host.max_ns);
+		all.host.nr -= one.host.nr;
+		all.host.sum_ns -= one.host.sum_ns;
+	}
+	ck_assert_uint_eq(all.host.nr, 0);
+	ck_assert_uint_eq(all.host.sum_ns, 0);
+	rnl_pool_destroy(pool);
+}

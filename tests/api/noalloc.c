@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MIT */
+/* Submitting allocates nothing and takes no lock: counted, over 100,000 submits of each kind. */
+#define _GNU_SOURCE		/* RTLD_NEXT */
+#include <dlfcn.h>
+#include <stdint.h>
+
+#include "pool.h"
+#include "sanitizers.h"
+
+/* ---- the counters -------------------------------------------------------- */
+
+static _Thread_local unsigned long own_memory, own_locks;
+static _Atomic unsigned long all_memory;
+
+static void count_memory(void)
+{
+	own_memory++;
+	atomic_fetch_add_explicit(&all_memory, 1, memory_order_relaxed);
+}
+
+#define INTERPOSED __attribute__((visibility("default")))
+
+#if SANITIZED
+
+/* malloc() is the sanitizer's own; it tells us of each call. */
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
+					      void (*on_free)(const volatile void *));
+
+static void on_malloc(const volatile void *mem, size_t bytes)
+{
+	(void)mem;
+	(void)bytes;
+	count_memory();
+}
+
+static void on_free(const volatile void *mem)
+{
+	(void)mem;
+	count_memory();
+}
+
+__attribute__((constructor)) static void start_counting(void)
+{
+	__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+}
+
+#else
+
+/* What dlsym() itself asks for while we look for the next malloc(); never freed. */
+static _Alignas(64) char early[65536];
+static _Atomic size_t early_used;
+
+static void *early_alloc(size_t bytes)
+{
+	size_t at = atomic_fetch_add(&early_used, (bytes + 63) & ~(size_t)63);
+
+	return at + bytes <= sizeof(early) ? early + at : NULL;
+}
+
+static bool is_early(const void *mem)
+{
+	return (uintptr_t)mem - (uintptr_t)early < sizeof(early);
+}
+
+static void *(*next_malloc)(size_t bytes);
+static void *(*next_calloc)(size_t nr, size_t bytes);
+static void *(*next_realloc)(void *mem, size_t bytes);
+static void *(*next_aligned_alloc)(size_t alignment, size_t bytes);
+static int (*next_posix_memalign)(void **memp, size_t alignment, size_t bytes);
+static void (*next_free)(void *mem);
+
+static void find(void *fn, const char *name)
+{
+	void *next = dlsym(RTLD_NEXT, name);
+
+	memcpy(fn, &next, sizeof(next));
+}
+
+__attribute__((constructor)) static void find_all(void)
+{
+	find(&next_free, "free");
+	find(&next_aligned_alloc, "aligned_alloc");
+	find(&next_posix_memalign, "posix_memalign");
+	find(&next_realloc, "realloc");
+	find(&next_calloc, "calloc");
+	find(&next_malloc, "malloc");
+}
+
+INTERPOSED void *malloc(size_t bytes)
+{
+	count_memory();
+	return next_malloc ? next_malloc(bytes) : early_alloc(bytes);
+}
+
+INTERPOSED void *calloc(size_t nr, size_t bytes)
+{
+	count_memory();
+	return next_calloc ? next_calloc(nr, bytes) : early_alloc(nr * bytes);
+}
+
+INTERPOSED void *realloc(void *mem, size_t bytes)
+{
+	count_memory();
+	if (next_realloc && !is_early(mem))
+		return next_realloc(mem, bytes);
+	return mem ? NULL : malloc(bytes);
+}
+
+INTERPOSED void *aligned_alloc(size_t alignment, size_t bytes)
+{
+	count_memory();
+	return next_aligned_alloc(alignment, bytes);
+}
+
+INTERPOSED int posix_memalign(void **memp, size_t alignment, size_t bytes)
+{
+	count_memory();
+	return next_posix_memalign(memp, alignment, bytes);
+}
+
+INTERPOSED void free(void *mem)
+{
+	count_memory();
+	if (mem && !is_early(mem))
+		next_free(mem);
+}
+
+static int (*next_lock)(pthread_mutex_t *mutex);
+static int (*next_trylock)(pthread_mutex_t *mutex);
+
+INTERPOSED int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	own_locks++;
+	if (!next_lock)
+		find(&next_lock, "pthread_mutex_lock");
+	return next_lock(mutex);
+}
+
+INTERPOSED int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+	own_locks++;
+	if (!next_trylock)
+		find(&next_trylock, "pthread_mutex_trylock");
+	return next_trylock(mutex);
+}
+
+#endif
+
+/* Counts a piece of code; no assertion may stand in it: Check allocates. */
+struct count {
+	unsigned long memory, locks;
+};
+
+static void count_from(struct count *count)
+{
+	count->memory = own_memory;
+	count->locks = own_locks;
+}
+
+static void count_to(struct count *sum, const struct count *from)
+{
+	sum->memory += own_memory - from->memory;
+	sum->locks += own_locks - from->locks;
+}
+
+/* Without this the tests below could count nothing and pass. */
+TEST(the_counters_count)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	struct count from, sum = { 0, 0 };
+	unsigned long all = all_memory;
+	struct rnl_pool *pool;
+	void *volatile mem;
+	char word[8];
+
+	count_from(&from);
+	mem = malloc(10);
+	free(mem);
+	pthread_mutex_lock(&mutex);
+	pthread_mutex_unlock(&mutex);
+	count_to(&sum, &from);
+	ck_assert_uint_eq(sum.memory, 2);
+	ck_assert_uint_eq(sum.locks, !SANITIZED);
+
+	/* They count the library's calls, too. */
+	sum = (struct count){ 0, 0 };
+	count_from(&from);
+	pool = pool_of(2);
+	count_to(&sum, &from);
+	ck_assert_uint_ge(sum.memory, 1);
+	ck_assert_uint_ge(all_memory - all, sum.memory);
+	if (on_host() && !SANITIZED) {
+		must(rnl_thread_attach(pool));
+		sum = (struct count){ 0, 0 };
+		count_from(&from);
+		(void)rnl_fill(word, 0, sizeof(word));	/* the host's streams have one */
+		count_to(&sum, &from);
+		ck_assert_uint_ge(sum.locks, 1);
+		must(rnl_stream_wait(RNL_FOREVER));
+		rnl_thread_detach();
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- submits ------------------------------------------------------------- */
+
+enum { BATCH = 500 };
+
+enum kind {
+	PLAIN, KEYED, MANY, CALLED, QUEUED, URGENT, LATE, WAITING, KEYED_WAITING, IN_BARRIER, AFTER,
+	KINDS
+};
+static const char *const names[KINDS] = {
+	"plain", "keyed", "many", "with a callback", "to a completion queue", "urgent",
+	"with a deadline", "that may wait", "keyed, that may wait", "in a barrier", "after one",
+};
+
+static struct rnl_job jobs[BATCH], *list[BATCH], first;
+static struct rnl_barrier barrier, before;
+static struct rnl_cq *cq;
+
+static void callback(struct rnl_job *job)
+{
+	(void)job;
+}
+
+/* Makes a job one of that kind; what its submit needs beside. */
+static int set_kind(struct rnl_job *job, enum kind kind)
+{
+	switch (kind) {
+	case CALLED:
+		return rnl_job_on_done(job, callback);
+	case QUEUED:
+		return rnl_job_cq(job, cq);
+	case URGENT:
+		return rnl_job_urgent(job, 1);
+	case LATE:
+		return rnl_job_deadline(job, 3600000 * MS);
+	case AFTER:
+		return rnl_barrier_add(&barrier, job) || rnl_job_after(job, &before);
+	case IN_BARRIER:
+		return rnl_barrier_add(&barrier, job);
+	default:
+		return 0;
+	}
+}
+
+static int submit_one(struct rnl_pool *pool, enum kind kind, unsigned i)
+{
+	switch (kind) {
+	case KEYED:
+		return rnl_submit_keyed(pool, &jobs[i], i);
+	case WAITING:
+		return rnl_submit_wait(pool, &jobs[i], RNL_FOREVER);
+	case KEYED_WAITING:
+		return rnl_submit_keyed_wait(pool, &jobs[i], i, RNL_FOREVER);
+	default:
+		return rnl_submit(pool, &jobs[i]);
+	}
+}
+
+/* Takes a batch off the queue as it finishes; false if something else came. */
+static bool reap_batch(void)
+{
+	struct rnl_job *reaped[BATCH];
+	int nr = 0, ret;
+
+	while (nr < BATCH) {
+		ret = rnl_cq_reap(cq, reaped, BATCH);
+		if (ret < 0)
+			return false;
+		nr += ret;
+	}
+	return nr == BATCH;
+}
+
+/* One batch, all of which the pool has room for; what was accepted. */
+static int submit_batch(struct rnl_pool *pool, enum kind kind)
+{
+	int nr = 0;
+
+	if (kind == MANY)
+		return rnl_submit_many(pool, list, BATCH);
+	/* Some of the others come while it is under way. */
+	if (kind == AFTER && rnl_submit(pool, &first))
+		return -1;
+	for (unsigned i = 0; i < BATCH; i++)
+		nr += !submit_one(pool, kind, i);
+	if (kind == QUEUED && !reap_batch())
+		return -1;
+	return nr;
+}
+
+TEST(submits_allocate_nothing_and_take_no_lock)
+{
+	int rounds = (int)(100000 / BATCH / test_scale());
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier all;
+
+	must(rnl_cq_create(&cq));
+	must(rnl_barrier_init(&all, pool));
+	for (enum kind kind = 0; kind < KINDS; kind++) {
+		struct count from, sum = { 0, 0 };
+
+		must(rnl_barrier_init(&barrier, pool));
+		must(rnl_barrier_init(&before, pool));
+		job_of(&first, noop_fn, NULL);
+		must(rnl_barrier_add(&before, &first));
+		for (int i = 0; i < BATCH; i++) {
+			list[i] = &jobs[i];
+			job_of(&jobs[i], noop_fn, NULL);
+			ck_assert_int_eq(set_kind(&jobs[i], kind), 0);
+		}
+		for (int round = 0; round < rounds; round++) {
+			int nr;
+
+			count_from(&from);
+			nr = submit_batch(pool, kind);
+			count_to(&sum, &from);
+			ck_assert_int_eq(nr, BATCH);
+			must(rnl_pool_drain(pool, RNL_FOREVER));
+		}
+		printf("%d submits, %s: %lu calls of the allocator, %lu locks\n", rounds * BATCH,
+		       names[kind], sum.memory, sum.locks);
+		ck_assert_uint_eq(sum.memory, 0);
+		ck_assert_uint_eq(sum.locks, 0);
+	}
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+TEST(refused_submits_allocate_nothing_and_take_no_lock)
+{
+	int nr = (int)(100000 / test_scale());
+	struct rnl_pool *pool = pool_of(1, .max_queued = 1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, queued, *one[1] = { &first };
+	struct count from, sum = { 0, 0 };
+	unsigned long wrong = 0;
+
+	hold_workers(pool, &gate, &held, 1);
+	submit_job(pool, &queued, noop_fn, NULL);
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&first, noop_fn, NULL);
+	must(rnl_barrier_add(&barrier, &first));
+
+	count_from(&from);
+	for (int i = 0; i < nr; i++) {
+		wrong += rnl_submit(pool, &first) != -EAGAIN;
+		wrong += rnl_submit_keyed(pool, &first, (uint64_t)i) != -EAGAIN;
+		wrong += rnl_submit_many(pool, one, 1) != -EAGAIN;
+		wrong += rnl_submit_wait(pool, &first, 0) != -ETIMEDOUT;
+		wrong += rnl_submit(pool, &queued) != -EBUSY;
+		wrong += rnl_submit(pool, NULL) != -EINVAL;
+	}
+	rnl_pool_close(pool);
+	for (int i = 0; i < nr; i++)
+		wrong += rnl_submit(pool, &first) != -ESHUTDOWN;
+	count_to(&sum, &from);
+	ck_assert_uint_eq(wrong, 0);
+	ck_assert_uint_eq(sum.memory, 0);
+	ck_assert_uint_eq(sum.locks, 0);
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_pool_that_runs_jobs_allocates_nothing)
+{
+	enum { EMPTY, FILLING, CALLING, REAPED, WAYS };
+	static const char *const ways[WAYS] = { "empty", "filling", "calling back", "reaped" };
+	int rounds = (int)(100000 / BATCH / test_scale());
+	struct rnl_pool *pool;
+	unsigned long before_it, used;
+	void *mem;
+	int ret = 0;
+
+	if (!on_host())
+		test_skip("a_pool_that_runs_jobs_allocates_nothing: CUDA's driver is not ours");
+	pool = pool_of(2);
+	must(rnl_cq_create(&cq));
+	must(rnl_device_alloc(pool, 2 * 64, &mem));
+	for (int way = 0; way < WAYS; way++) {
+		must(rnl_barrier_init(&barrier, pool));
+		for (int i = 0; i < BATCH; i++) {
+			job_of(&jobs[i], way == EMPTY ? noop_fn : fill_own_fn, mem);
+			must(rnl_barrier_add(&barrier, &jobs[i]));
+			if (way == CALLING || way == REAPED)
+				ck_assert_int_eq(set_kind(&jobs[i], way == CALLING ? CALLED :
+									QUEUED), 0);
+		}
+		before_it = 0;
+		for (int round = -10; round < rounds && !ret; round++) {
+			if (!round)
+				before_it = all_memory;
+			for (int i = 0; i < BATCH && !ret; i++)
+				ret = rnl_submit(pool, &jobs[i]);
+			if (!ret && way == REAPED)
+				ret = reap_batch() ? 0 : -EPROTO;
+			ret = ret ? ret : rnl_barrier_wait(&barrier, RNL_FOREVER);
+		}
+		used = all_memory - before_it;
+		ck_assert_int_eq(ret, 0);
+		printf("%d jobs, %s: %lu calls of the allocator in the process\n", rounds * BATCH,
+		       ways[way], used);
+		ck_assert_uint_eq(used, 0);
+	}
+	rnl_device_free(pool, mem);
+	rnl_pool_destroy(pool);
+	rnl_cq_destroy(cq);
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+#define REQUESTS 200
+
+static int nothing(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
+/* Reserves and commits, or cancels, as many as it gets; how many were committed. */
+static int send_some(struct rnl_batcher *batcher, struct rnl_request *requests)
+{
+	int nr = 0;
+
+	for (int i = 0; i < REQUESTS; i++) {
+		if (rnl_batcher_reserve(batcher, &requests[i], 64))
+			break;
+		if (i % 8)
+			nr += !rnl_request_commit(&requests[i]);
+		else
+			(void)rnl_request_cancel(&requests[i]);
+	}
+	return nr;
+}
+
+TEST(requests_allocate_nothing_and_take_no_lock)
+{
+	static struct rnl_request requests[REQUESTS];
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	int rounds = (int)(500 / test_scale()), nr_sent = 0;
+	struct rnl_pool *pool = pool_of(2);
+	struct count from, sum = { 0, 0 };
+	struct rnl_batcher *batcher;
+	int wrong = 0;
+
+	attr.fn = nothing;
+	attr.in_bytes = 64;
+	attr.slab_bytes = 64 * 50;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	for (int i = 0; i < REQUESTS; i++)
+		must(rnl_request_init(&requests[i]));
+	for (int round = 0; round < rounds; round++) {
+		count_from(&from);
+		nr_sent += send_some(batcher, requests);
+		count_to(&sum, &from);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		count_from(&from);
+		for (int i = 0; i < REQUESTS; i++) {
+			int ret = rnl_request_release(&requests[i]);
+
+			wrong += ret && ret != -EINVAL;
+		}
+		count_to(&sum, &from);
+	}
+	printf("%d requests: %lu calls of the allocator, %lu locks\n", nr_sent, sum.memory, sum.locks);
+	ck_assert_int_ge(nr_sent, rounds * 50);
+	ck_assert_int_eq(wrong, 0);
+	ck_assert_uint_eq(sum.memory, 0);
+	ck_assert_uint_eq(sum.locks, 0);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Page-locked buffers: what is refused, which thread waits, and what is put back that is none. */
+#include "pool.h"
+
+#define BYTES 65536u
+#define MOST 64u
+
+static struct rnl_pool *pool;
+static void *buffers[MOST];
+static unsigned nr, nr_said;
+
+static void hear(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)arg;
+	nr_said += level == RNL_LOG_ERROR && strstr(msg, "rnl_pinned_put(");
+}
+
+/* A pool all of whose buffers are taken. */
+static void setup(void)
+{
+	int ret = 0;
+
+	pool = pool_of(1, .pinned_max = 2u << 20, .log = hear);
+	for (nr = 0; nr < MOST && !ret; nr += !ret)
+		ret = rnl_pinned_get(pool, BYTES, &buffers[nr]);
+	ck_assert_int_eq(ret, -ENOMEM);
+	ck_assert_uint_ge(nr, 2);
+}
+
+static void teardown(void)
+{
+	while (nr)
+		rnl_pinned_put(pool, buffers[--nr]);
+	rnl_pool_destroy(pool);
+}
+
+TEST(what_makes_no_sense_is_refused, .setup = setup, .teardown = teardown)
+{
+	void *buf = &nr;
+
+	ck_assert_int_eq(rnl_pinned_get(pool, 0, &buf), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get(pool, 1, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get(NULL, 1, &buf), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get_wait(pool, 0, &buf, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get_wait(pool, 1, NULL, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get_wait(NULL, 1, &buf, RNL_FOREVER), -EINVAL);
+	/* More than can ever be had. */
+	ck_assert_int_eq(rnl_pinned_get_wait(pool, 3u << 20, &buf, RNL_FOREVER), -ENOMEM);
+	ck_assert_int_eq(rnl_pinned_get(pool, SIZE_MAX, &buf), -ENOMEM);
+	ck_assert_int_eq(rnl_device_alloc(pool, SIZE_MAX, &buf), -ENOMEM);
+	ck_assert_ptr_eq(buf, &nr);
+}
+
+static int get_waiting(void *arg)
+{
+	return rnl_pinned_get_wait(pool, BYTES, arg, RNL_FOREVER);
+}
+
+TEST(who_waits_gets_what_is_put_back, .setup = setup, .teardown = teardown)
+{
+	struct call call;
+	void *buf = NULL;
+
+	ck_assert_int_eq(rnl_pinned_get_wait(pool, BYTES, &buf, 0), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_pinned_get_wait(pool, BYTES, &buf, MS), -ETIMEDOUT);
+	ck_assert_ptr_null(buf);
+	call_start(&call, get_waiting, &buf);
+	ck_waits(call.tid);
+	rnl_pinned_put(pool, buffers[--nr]);
+	ck_assert_int_eq(call_end(&call), 0);
+	ck_assert_ptr_eq(buf, buffers[nr]);
+	nr++;
+}
+
+static int get_fn(struct rnl_job *job)
+{
+	return rnl_pinned_get_wait(pool, BYTES, job->user, RNL_FOREVER);
+}
+
+/* Who would put one back may be the job behind it. */
+TEST(a_worker_does_not_wait, .setup = setup, .teardown = teardown)
+{
+	struct rnl_job job;
+	void *buf = NULL;
+
+	submit_job(pool, &job, get_fn, &buf);
+	ck_assert_int_eq(result_of(&job), -ENOMEM);
+	ck_assert_ptr_null(buf);
+	rnl_pinned_put(pool, buffers[--nr]);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	ck_assert_ptr_eq(buf, buffers[nr]);
+	nr++;
+}
+
+TEST(what_is_none_is_left_alone_and_logged, .setup = setup, .teardown = teardown)
+{
+	_Alignas(4096) static char other[4096];
+	void *buf = NULL, *one;
+	char before[64];
+
+	rnl_pinned_put(pool, NULL);
+	rnl_pinned_put(NULL, buffers[0]);
+	ck_assert_uint_eq(nr_said, 0);
+	rnl_pinned_put(pool, other);
+	rnl_pinned_put(pool, other + 1);
+	rnl_pinned_put(pool, (char *)buffers[0] + 4096);
+	ck_assert_uint_eq(nr_said, 3);
+	ck_assert_bytes((unsigned char *)other, sizeof(other), 0);
+	/* One whose front was written over is not put back until that is as it was. */
+	memcpy(before, (char *)buffers[0] - 64, 64);
+	memset((char *)buffers[0] - 64, 0xee, 64);
+	rnl_pinned_put(pool, buffers[0]);
+	ck_assert_uint_eq(nr_said, 4);
+	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf), -ENOMEM);
+	memcpy((char *)buffers[0] - 64, before, 64);
+	/* The first put counts, the second does not: it cannot be had twice. */
+	one = buffers[--nr];
+	rnl_pinned_put(pool, one);
+	rnl_pinned_put(pool, one);
+	ck_assert_uint_eq(nr_said, 5);
+	must(rnl_pinned_get(pool, BYTES, &buffers[nr++]));
+	ck_assert_ptr_eq(buffers[nr - 1], one);
+	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf), -ENOMEM);
+}

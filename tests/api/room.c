@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* Several wait for room in a full pool: all get in, each by the room that its job can use. */
+#include "record.h"
+
+struct pusher {
+	struct rnl_pool *pool;
+	struct rnl_job *jobs;
+	int nr;
+};
+
+static int push_all(void *arg)
+{
+	struct pusher *p = arg;
+
+	for (int i = 0; i < p->nr; i++) {
+		int ret = i % 3 ? rnl_submit_wait(p->pool, &p->jobs[i], RNL_FOREVER) :
+				  rnl_submit_keyed_wait(p->pool, &p->jobs[i], (uint64_t)i,
+							RNL_FOREVER);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int count_fn(struct rnl_job *job)
+{
+	atomic_fetch_add((_Atomic int *)job->user, 1);
+	return 0;
+}
+
+/* Threads that push @nr jobs each, which count in @ran. */
+static void start_pushers(struct rnl_pool *pool, struct pusher *pushers, struct call *calls,
+			  int nr_pushers, int nr, _Atomic int *ran)
+{
+	for (int p = 0; p < nr_pushers; p++) {
+		pushers[p] = (struct pusher){ pool, calloc((size_t)nr, sizeof(struct rnl_job)), nr };
+		for (int i = 0; i < nr; i++)
+			job_of(&pushers[p].jobs[i], count_fn, ran);
+		call_start(&calls[p], push_all, &pushers[p]);
+	}
+}
+
+/* All were let in, and all their jobs ran. */
+static void end_pushers(struct pusher *pushers, struct call *calls, int nr_pushers,
+			_Atomic int *ran)
+{
+	for (int p = 0; p < nr_pushers; p++)
+		ck_assert_int_eq(call_end(&calls[p]), 0);
+	must(rnl_pool_drain(pushers[0].pool, RNL_FOREVER));
+	ck_assert_int_eq(*ran, nr_pushers * pushers[0].nr);
+	for (int p = 0; p < nr_pushers; p++)
+		free(pushers[p].jobs);
+}
+
+TEST(many_that_wait_all_get_in)
+{
+	enum { PUSHERS = 12 };
+	int nr = (int)(1500 / test_scale());
+
+	for (unsigned nr_workers = 1; nr_workers <= 3; nr_workers++) {
+		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+		struct pusher pushers[PUSHERS];
+		struct call calls[PUSHERS];
+		struct rnl_pool *pool;
+		_Atomic int ran = 0;
+
+		attr.max_queued = 2;
+		pool = pool_with(&attr, nr_workers);
+		start_pushers(pool, pushers, calls, PUSHERS, nr, &ran);
+		end_pushers(pushers, calls, PUSHERS, &ran);
+		rnl_pool_destroy(pool);
+	}
+}
+
+/* In long queues: they leave them alone for a while first. */
+TEST(many_that_wait_for_a_long_queue_all_get_in)
+{
+	enum { PUSHERS = 4, MAX = 4096, NR = MAX + 1000 };
+	struct pusher pushers[PUSHERS];
+	struct call calls[PUSHERS];
+	struct rnl_job held, late;
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool = pool_of(1, .max_queued = MAX);
+	_Atomic int ran = 0;
+
+	hold_workers(pool, &gate, &held, 1);
+	start_pushers(pool, pushers, calls, PUSHERS, NR, &ran);
+	for (int p = 0; p < PUSHERS; p++)
+		ck_waits(calls[p].tid);
+	/* Nor do they wait for longer than they are to. */
+	job_of(&late, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit_wait(pool, &late, 1000), -ETIMEDOUT);
+	gate_open(&gate);
+	end_pushers(pushers, calls, PUSHERS, &ran);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
+{
+	enum { EACH = 4 };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct gate gates[2] = { GATE_INIT, GATE_INIT };
+	struct record record = { 0 };
+	struct rnl_job held[2], other;
+	struct noted noted[EACH + 1];
+	struct submitting s = { .keyed = true, .timeout_ns = RNL_FOREVER };
+	struct call call;
+	uint64_t keys[2];
+
+	attr.max_queued = 2 * EACH;
+	s.pool = pool = pool_with(&attr, 2);
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	for (int i = 0; i < 2; i++) {
+		job_of(&held[i], gated_fn, &gates[i]);
+		must(rnl_submit_keyed(pool, &held[i], keys[i]));
+		gate_await(&gates[i], 1);
+	}
+	for (int i = 0; i <= EACH; i++)
+		noted_of(&noted[i], &record, i);
+	for (int i = 0; i < EACH; i++)
+		must(rnl_submit_keyed(pool, &noted[i].job, keys[0]));
+	s.job = &noted[EACH].job;
+	s.key = keys[0];
+	ck_assert_int_eq(rnl_submit_keyed_wait(pool, s.job, s.key, 10 * MS), -ETIMEDOUT);
+	/* There is room elsewhere, for others. */
+	job_of(&other, noop_fn, NULL);
+	must(rnl_submit_keyed_wait(pool, &other, keys[1], 0));
+	call_start(&call, submit_waiting, &s);
+	ck_waits(call.tid);
+	gate_open(&gates[1]);
+	ck_assert_int_eq(result_of(&other), 0);
+	ck_assert(!call.returned);
+	gate_open(&gates[0]);
+	ck_assert_int_eq(call_end(&call), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i <= EACH; i++)
+		ck_assert_int_eq(place_of(&record, i), i);
+	rnl_pool_destroy(pool);
+}
+
+TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
+{
+	enum { MAX = 3, PUT_OFF, URGENT, KINDS };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.max_queued = MAX;
+	attr.nr_urgent = 1;
+	for (int kind = PUT_OFF; kind < KINDS; kind++) {
+		struct rnl_pool *pool = pool_with(&attr, 1);
+		struct gate gate = GATE_INIT;
+		struct rnl_job held[2], jobs[MAX + 1], other;
+		struct submitting s = { pool, &jobs[MAX], RNL_FOREVER, 0, false };
+		struct rnl_barrier barrier;
+		struct call call;
+
+		must(rnl_barrier_init(&barrier, pool));
+		for (int i = 0; i < 2; i++) {	/* the worker, and the urgent one */
+			job_of(&held[i], gated_fn, &gate);
+			must(rnl_job_urgent(&held[i], i));
+			must(rnl_barrier_add(&barrier, &held[i]));
+			must(rnl_submit(pool, &held[i]));
+			gate_await(&gate, (unsigned)i + 1);
+		}
+		for (int i = 0; i <= MAX; i++) {
+			job_of(&jobs[i], noop_fn, NULL);
+			ck_assert_int_eq(kind == URGENT ? rnl_job_urgent(&jobs[i], 1) :
+							  rnl_job_after(&jobs[i], &barrier), 0);
+			ck_assert_int_eq(rnl_submit(pool, &jobs[i]), i < MAX ? 0 : -EAGAIN);
+		}
+		ck_assert_int_eq(rnl_submit_wait(pool, &jobs[MAX], 5 * MS), -ETIMEDOUT);
+		/* Others have room. */
+		submit_job(pool, &other, noop_fn, NULL);
+		call_start(&call, submit_waiting, &s);
+		ck_waits(call.tid);
+		ck_assert(!call.returned);
+		gate_open(&gate);
+		ck_assert_int_eq(call_end(&call), 0);
+		ck_assert_int_eq(result_of(&jobs[MAX]), 0);
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(each_that_waits_is_told_of_the_room_that_it_can_use)
+{
+	enum { KEYED0, KEYED1, ANY, WAITERS };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.max_queued = 2;	/* one for each worker */
+	for (int first = 0; first < WAITERS; first++) {
+		struct rnl_pool *pool = pool_with(&attr, 2);
+		uint64_t keys[2] = { key_on(pool, 0), key_on(pool, 1) };
+		struct gate gates[2] = { GATE_INIT, GATE_INIT };
+		struct rnl_job held[2], queued[2], jobs[WAITERS];
+		struct submitting s[WAITERS];
+		struct call calls[WAITERS];
+
+		for (int i = 0; i < 2; i++) {
+			job_of(&held[i], gated_fn, &gates[i]);
+			must(rnl_submit_keyed(pool, &held[i], keys[i]));
+			gate_await(&gates[i], 1);
+			job_of(&queued[i], noop_fn, NULL);
+			must(rnl_submit_keyed(pool, &queued[i], keys[i]));
+		}
+		/* They fall asleep in three orders: the right one is woken in each. */
+		for (int i = 0; i < WAITERS; i++) {
+			int which = (first + i) % WAITERS;
+
+			job_of(&jobs[which], noop_fn, NULL);
+			s[which] = (struct submitting){ pool, &jobs[which], RNL_FOREVER,
+							keys[which == KEYED1], which != ANY };
+			call_start(&calls[which], submit_waiting, &s[which]);
+			ck_waits(calls[which].tid);
+		}
+		gate_open(&gates[1]);
+		ck_assert_int_eq(call_end(&calls[KEYED1]), 0);
+		ck_assert_int_eq(call_end(&calls[ANY]), 0);
+		ck_assert_int_eq(result_of(&jobs[KEYED1]), 0);
+		ck_assert_int_eq(result_of(&jobs[ANY]), 0);
+		ck_assert(!calls[KEYED0].returned);
+		gate_open(&gates[0]);
+		ck_assert_int_eq(call_end(&calls[KEYED0]), 0);
+		ck_assert_int_eq(result_of(&jobs[KEYED0]), 0);
+		rnl_pool_destroy(pool);
+	}
+}
+
+static int resize_to_two(void *pool)
+{
+	return rnl_pool_resize(pool, 2);
+}
+
+TEST(a_worker_that_comes_is_room_for_those_that_wait)
+{
+	enum { MAX = 4, WAITERS = 2 };
+	struct rnl_pool *pool;
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, queued[MAX], jobs[WAITERS];
+	struct submitting s[WAITERS];
+	struct call calls[WAITERS], resize;
+	uint64_t key;
+
+	/* A key that will be the second worker's. */
+	pool = pool_of(2, .max_queued = MAX);
+	key = key_on(pool, 1);
+	must(rnl_pool_resize(pool, 1));
+	hold_workers(pool, &gate, &held, 1);
+	/* Nobody can steal these: what room there will be is the new worker's. */
+	for (int i = 0; i < MAX; i++) {
+		job_of(&queued[i], noop_fn, NULL);
+		must(rnl_submit_keyed(pool, &queued[i], key + 1));
+	}
+	for (int i = 0; i < WAITERS; i++) {
+		job_of(&jobs[i], index_fn, NULL);
+		s[i] = (struct submitting){ pool, &jobs[i], RNL_FOREVER, key, i };
+		call_start(&calls[i], submit_waiting, &s[i]);
+		ck_waits(calls[i].tid);
+	}
+	call_start(&resize, resize_to_two, pool);
+	for (int i = 0; i < WAITERS; i++) {
+		ck_eventually(calls[i].returned);
+		ck_assert_int_eq(call_end(&calls[i]), 0);
+	}
+	ck_assert_int_eq(result_of(&jobs[0]), 1);	/* the other may wait for those before */
+	ck_assert_int_eq(rnl_job_test(&held), 0);
+	gate_open(&gate);
+	ck_assert_int_eq(call_end(&resize), 0);
+	ck_assert_int_eq(result_of(&jobs[1]), 1);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
+{
+	enum { EACH = 3, PUT_OFF = 2 * EACH };	/* of a worker; of the pool */
+	struct gate gates[2] = { GATE_INIT, GATE_INIT };
+	struct rnl_job held[2], put_off[PUT_OFF], job;
+	struct rnl_barrier barriers[2];
+	struct rnl_pool *pool;
+	struct submitting s;
+	struct call call;
+	uint64_t keys[2];
+
+	/* Each worker is at its barrier's job; what comes after goes to the first worker. */
+	pool = pool_of(2, .max_queued = 2 * EACH);
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	for (int i = 0; i < 2; i++) {
+		must(rnl_barrier_init(&barriers[i], pool));
+		job_of(&held[i], gated_fn, &gates[i]);
+		must(rnl_barrier_add(&barriers[i], &held[i]));
+		must(rnl_submit_keyed(pool, &held[i], keys[i]));
+		gate_await(&gates[i], 1);
+	}
+	for (int i = 0; i < PUT_OFF; i++) {
+		job_of(&put_off[i], noop_fn, NULL);
+		must(rnl_job_after(&put_off[i], &barriers[i ? 0 : 1]));
+		must(rnl_submit_keyed(pool, &put_off[i], keys[0]));
+	}
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_after(&job, &barriers[0]));
+	s = (struct submitting){ pool, &job, RNL_FOREVER, keys[0], 1 };
+	call_start(&call, submit_waiting, &s);
+	ck_waits(call.tid);
+	ck_assert(!call.returned);
+	/* One submit goes on: its job is queued behind the first worker's, and not taken. */
+	gate_open(&gates[1]);
+	ck_eventually(call.returned);
+	ck_assert_int_eq(call_end(&call), 0);
+	ck_assert_int_eq(rnl_job_test(&held[0]), 0);
+	gate_open(&gates[0]);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(rnl_job_result(&job), 0);
+	rnl_pool_destroy(pool);
+}

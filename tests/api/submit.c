@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/* Submitting jobs without a key: stealing, and submits from jobs and from many threads. */
+#include "host_kernel.h"
+#include "pool.h"
+
+/* ---- stealing ------------------------------------------------------------ */
+
+TEST(no_job_waits_behind_a_held_worker_while_another_is_idle)
+{
+	enum { WORKERS = 4 };
+
+	for (unsigned free_ones = 1; free_ones < WORKERS; free_ones++) {
+		struct rnl_pool *pool = pool_of(WORKERS);
+		struct gate hold = GATE_INIT, rest = GATE_INIT;
+		struct rnl_job held[WORKERS], job, gated[WORKERS];
+
+		hold_workers(pool, &hold, held, WORKERS - free_ones);
+		for (int i = 0; i < 1000; i++) {
+			submit_job(pool, &job, noop_fn, NULL);
+			ck_assert_int_eq(result_of(&job), 0);
+		}
+		/* Each of the free ones finds one, wherever they were put. */
+		hold_workers(pool, &rest, gated, free_ones);
+		gate_open(&rest);
+		gate_open(&hold);
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(a_worker_that_sleeps_since_its_pool_was_made_is_found)
+{
+	enum { WORKERS = 4, POOLS = 400 };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	/* It goes to sleep while it is brought in. */
+	attr.spin_us = -1;
+	for (int i = 0; i < (int)(POOLS / test_scale()) + 1; i++) {
+		struct rnl_pool *pool = pool_with(&attr, WORKERS);
+		struct gate hold = GATE_INIT;
+		struct rnl_job held[WORKERS], job;
+
+		hold_workers(pool, &hold, held, WORKERS - 1);
+		submit_job(pool, &job, noop_fn, NULL);
+		ck_assert_msg(!rnl_job_wait(&job, (int64_t)(5000 * test_scale()) * MS),
+			      "pool %d: a job lies there, and a worker sleeps", i);
+		gate_open(&hold);
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(what_is_put_at_once_is_taken_by_all_workers)
+{
+	enum { WORKERS = 4, ROUNDS = 200 };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.spin_us = -1;
+	for (unsigned nr = 1; nr <= WORKERS; nr++) {
+		struct rnl_pool *pool = pool_with(&attr, WORKERS);
+
+		for (int round = 0; round < ROUNDS / WORKERS; round++) {
+			struct gate gate = GATE_INIT;
+			struct rnl_job jobs[WORKERS], *list[WORKERS];
+
+			for (unsigned i = 0; i < nr; i++) {
+				job_of(&jobs[i], gated_fn, &gate);
+				list[i] = &jobs[i];
+			}
+			ck_assert_int_eq(rnl_submit_many(pool, list, nr), (int)nr);
+			gate_await(&gate, nr);
+			gate_open(&gate);
+			for (unsigned i = 0; i < nr; i++)
+				ck_assert_int_eq(result_of(&jobs[i]), 0);
+		}
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(what_is_queued_behind_a_held_job_is_taken_by_one_that_slept)
+{
+	enum { WORKERS = 4, NR = 5 };
+	struct rnl_pool *pool;
+
+	skip_unless_done_on_return();
+	pool = pool_of(WORKERS, .spin_us = -1);
+	for (int round = 0; round < 50; round++) {
+		struct gate gate = GATE_INIT;
+		struct rnl_job jobs[NR], *list[NR];
+
+		/* Fewer chains than workers; three of four workers come to be held. */
+		for (int i = 0; i < NR; i++) {
+			job_of(&jobs[i], i % 2 ? noop_fn : gated_fn, &gate);
+			list[i] = &jobs[i];
+		}
+		ck_assert_int_eq(rnl_submit_many(pool, list, NR), NR);
+		for (int i = 1; i < NR; i += 2)
+			ck_assert_int_eq(result_of(&jobs[i]), 0);
+		gate_await(&gate, (NR + 1) / 2);
+		gate_open(&gate);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
+{
+	struct rnl_pool *pool;
+	uint64_t keys[3];
+
+	pool = pool_of(COUNT(keys), .spin_us = -1);
+	for (int i = 0; i < (int)COUNT(keys); i++)
+		keys[i] = key_on(pool, i);
+	for (int round = 0; round < 50; round++) {
+		struct gate release = GATE_INIT, hold = GATE_INIT;
+		struct rnl_job before, after, held[2];
+		struct rnl_barrier barrier;
+
+		must(rnl_barrier_init(&barrier, pool));
+		job_of(&before, gated_fn, &release);
+		must(rnl_barrier_add(&barrier, &before));
+		must(rnl_submit_keyed(pool, &before, keys[2]));
+		gate_await(&release, 1);
+		/* Its worker is chosen now: 0 or 1, whichever sleeps. */
+		job_of(&after, noop_fn, NULL);
+		must(rnl_job_after(&after, &barrier));
+		must(rnl_submit(pool, &after));
+		/* Then one of them is held, and so is, at once, the one that releases it. */
+		for (int i = 0; i < 2; i++) {
+			job_of(&held[i], gated_fn, &hold);
+			must(rnl_submit_keyed(pool, &held[i], keys[i ? 2 : round % 2]));
+		}
+		gate_await(&hold, 1);
+		gate_open(&release);
+		ck_assert_int_eq(result_of(&after), 0);
+		gate_open(&hold);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
+static int held_kernel_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
+}
+
+TEST(a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one)
+{
+	struct rnl_pool *pool;
+	struct gate kernel = GATE_INIT, function = GATE_INIT;
+	struct rnl_job running, held, jobs[3];
+	uint64_t keys[2];
+
+	/* While it has something on its stream it may leave a job to the other. */
+	skip_unless_host();
+	pool = pool_of(2, .spin_us = -1);
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	job_of(&running, held_kernel_fn, &kernel);
+	must(rnl_submit_keyed(pool, &running, keys[0]));
+	gate_await(&kernel, 1);
+	job_of(&held, gated_fn, &function);
+	must(rnl_submit_keyed(pool, &held, keys[1]));
+	gate_await(&function, 1);
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		submit_job(pool, &jobs[i], noop_fn, NULL);
+	}
+	gate_open(&kernel);
+	for (unsigned i = 0; i < COUNT(jobs); i++)
+		ck_assert_int_eq(result_of(&jobs[i]), 0);
+	ck_assert_int_eq(rnl_job_test(&held), 0);
+	gate_open(&function);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- from a job ---------------------------------------------------------- */
+
+struct tree {
+	struct rnl_job job;
+	struct rnl_pool *pool;
+	struct tree *all;
+	int index, nr;
+	_Atomic int *runs;
+};
+
+/* Node i submits nodes 2i + 1 and 2i + 2. */
+static int tree_fn(struct rnl_job *job)
+{
+	struct tree *t = rnl_container_of(job, struct tree, job);
+	int child = 2 * t->index + 1, ret = 0;
+
+	atomic_fetch_add(t->runs, 1);
+	if (rnl_submit(t->pool, job) != -EBUSY)
+		return -EPROTO;
+	if (child < t->nr)
+		ret = rnl_submit(t->pool, &t->all[child].job);
+	if (!ret && child + 1 < t->nr)
+		ret = rnl_submit_keyed(t->pool, &t->all[child + 1].job, (uint64_t)child);
+	return ret;
+}
+
+TEST(jobs_submit_jobs)
+{
+	enum { NR = 5000 };
+	struct rnl_pool *pool = pool_of(3);
+	struct tree *tree = calloc(NR, sizeof(*tree));
+	_Atomic int runs = 0;
+
+	for (int i = 0; i < NR; i++) {
+		tree[i] = (struct tree){ .pool = pool, .all = tree, .index = i, .nr = NR,
+					 .runs = &runs };
+		job_of(&tree[i].job, tree_fn, NULL);
+	}
+	must(rnl_submit(pool, &tree[0].job));
+	ck_eventually(runs == NR);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(rnl_job_result(&tree[i].job), 0);
+	rnl_pool_destroy(pool);
+	free(tree);
+}
+
+struct parent {
+	struct rnl_job job, children[3];
+	struct rnl_pool *pool;
+	struct gate *theirs;
+};
+
+/* Its worker is held until others have run what it submitted. */
+static int parent_fn(struct rnl_job *job)
+{
+	struct parent *p = rnl_container_of(job, struct parent, job);
+
+	for (unsigned i = 0; i < COUNT(p->children); i++) {
+		if (rnl_submit(p->pool, &p->children[i]))
+			return -EPROTO;
+	}
+	return gate_came(p->theirs, COUNT(p->children)) ? 0 : -ETIME;
+}
+
+TEST(what_a_job_submits_is_run_by_others_while_it_runs)
+{
+	struct rnl_pool *pool = pool_of(4);
+
+	for (int round = 0; round < 50; round++) {
+		struct gate theirs = GATE_INIT;
+		struct parent parent = { .pool = pool, .theirs = &theirs };
+
+		for (unsigned i = 0; i < COUNT(parent.children); i++)
+			job_of(&parent.children[i], gated_fn, &theirs);
+		submit_job(pool, &parent.job, parent_fn, NULL);
+		ck_assert_int_eq(result_of(&parent.job), 0);
+		gate_open(&theirs);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- from many threads --------------------------------------------------- */
+
+struct once {
+	struct rnl_job job;
+	_Atomic int runs;
+};
+
+static int once_fn(struct rnl_job *job)
+{
+	atomic_fetch_add(&rnl_container_of(job, struct once, job)->runs, 1);
+	return 0;
+}
+
+struct producer {
+	struct rnl_pool *pool;
+	struct once *jobs;
+	int nr;
+};
+
+static void *producer_thread(void *arg)
+{
+	struct producer *p = arg;
+	struct rnl_job *list[16];
+	int ret;
+
+	for (int i = 0; i < p->nr; i += ret) {
+		switch (i % 3) {
+		case 0:
+			ret = rnl_submit(p->pool, &p->jobs[i].job) ? 0 : 1;
+			break;
+		case 1:
+			ret = rnl_submit_keyed(p->pool, &p->jobs[i].job, (uint64_t)i) ? 0 : 1;
+			break;
+		default:
+			ret = p->nr - i < 16 ? p->nr - i : 16;
+			for (int k = 0; k < ret; k++)
+				list[k] = &p->jobs[i + k].job;
+			ret = rnl_submit_many(p->pool, list, (unsigned)ret);
+			ret = ret < 0 ? 0 : ret;
+		}
+	}
+	return NULL;
+}
+
+TEST(what_many_threads_submit_runs_exactly_once)
+{
+	enum { THREADS = 8, EACH = 10000 };
+	struct rnl_pool *pool = pool_of(4, .max_queued = 1000);
+	struct once *jobs = calloc(THREADS * EACH, sizeof(*jobs));
+	struct producer producers[THREADS];
+	pthread_t threads[THREADS];
+
+	for (int i = 0; i < THREADS * EACH; i++)
+		job_of(&jobs[i].job, once_fn, NULL);
+	for (int i = 0; i < THREADS; i++) {
+		producers[i] = (struct producer){ pool, jobs + i * EACH, EACH };
+		must(pthread_create(&threads[i], NULL, producer_thread, &producers[i]));
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	rnl_pool_destroy(pool);
+	for (int i = 0; i < THREADS * EACH; i++)
+		ck_assert_int_eq(jobs[i].runs, 1);
+	free(jobs);
+}
+
+static int where_fn(struct rnl_job *job)
+{
+	*(int *)job->user = rnl_worker_index();
+	return 0;
+}
+
+static unsigned nr_asleep(struct rnl_pool *pool, unsigned nr_workers)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < nr_workers; i++) {
+		struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+		must(rnl_worker_read_stats(pool, i, &stats));
+		nr += stats.slept != 0;
+	}
+	return nr;
+}
+
+TEST(jobs_one_by_one_stay_on_one_worker)
+{
+	enum { WORKERS = 4, NR = 500 };
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct rnl_job job;
+	int worker = -1, last = -1;
+	unsigned nr_moves = 0;
+
+	/* Who is awake may steal. */
+	ck_eventually(nr_asleep(pool, WORKERS) == WORKERS);
+	job_of(&job, where_fn, &worker);
+	for (int i = 0; i < NR; i++) {
+		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+		nr_moves += worker != last;
+		last = worker;
+	}
+	ck_assert_msg(nr_moves <= NR / 10, "%u of %d jobs changed their worker", nr_moves, NR);
+	rnl_pool_destroy(pool);
+}

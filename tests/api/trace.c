@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: MIT */
+/* Traces: what they refuse, what is in them, and that jobs do not mind. */
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "host_kernel.h"
+#include "pool.h"
+
+#define NR 200
+
+static char path[64];
+
+static void set_path(void)
+{
+	snprintf(path, sizeof(path), "/tmp/api_trace.%d.json", (int)getpid());
+}
+
+static void remove_file(void)
+{
+	unlink(path);
+}
+
+/* All of the file, to be freed. */
+static char *text_of(const char *name)
+{
+	struct stat st;
+	int fd = open(name, O_RDONLY);
+	char *text;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	text = calloc(1, (size_t)st.st_size + 1);
+	ck_assert_int_eq(read(fd, text, (size_t)st.st_size), st.st_size);
+	close(fd);
+	return text;
+}
+
+static unsigned count(const char *text, const char *what)
+{
+	unsigned nr = 0;
+
+	for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
+		nr++;
+	return nr;
+}
+
+/* It begins and ends as JSON does; tests/cli/trace.sh looks at all of it. */
+static void assert_whole(const char *text)
+{
+	size_t length = strlen(text);
+
+	ck_assert_int_eq(text[0], '[');
+	ck_assert_uint_gt(length, 4);
+	ck_assert_str_eq(text + length - 4, "}\n]\n");
+	ck_assert_int_eq(count(text, "\"ph\":\"b\""), count(text, "\"ph\":\"e\""));
+}
+
+/* A number behind a name, of the last event. */
+static long figure(const char *text, const char *name)
+{
+	const char *at = strstr(text, "\"runnel_end\"");
+	char quoted[64];
+
+	snprintf(quoted, sizeof(quoted), "\"%s\":", name);
+	ck_assert_ptr_nonnull(at);
+	at = strstr(at, quoted);
+	ck_assert_ptr_nonnull(at);
+	return atol(at + strlen(quoted));
+}
+
+static void run_jobs(struct rnl_pool *pool, unsigned nr, char *memory)
+{
+	struct rnl_job jobs[NR];
+
+	ck_assert_uint_le(nr, NR);
+	for (unsigned i = 0; i < nr; i++) {
+		submit_job(pool, &jobs[i], memory && i % 2 ? fill_own_fn : noop_fn, memory);
+	}
+	for (unsigned i = 0; i < nr; i++)
+		(void)result_of(&jobs[i]);
+}
+
+static char *device_memory(struct rnl_pool *pool)
+{
+	void *memory;
+
+	must(rnl_device_alloc(pool, 64 * RNL_WORKERS_MAX, &memory));
+	return memory;
+}
+
+TEST(test_has_each_job_once, .loops = 3, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	struct rnl_pool *pool = pool_of(3);
+	char *memory = device_memory(pool), *text;
+
+	attr.timing = (uint32_t)_i;
+	must(rnl_trace_start(pool, path, &attr));
+	run_jobs(pool, NR, memory);
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_uint_eq(count(text, "\"cat\":\"job\""), NR);
+	ck_assert_uint_eq(count(text, "\"name\":\"fill_own_fn\",\"cat\":\"job\""), NR / 2);
+	ck_assert_uint_eq(count(text, "\"name\":\"submit\""), NR);
+	ck_assert_uint_eq(count(text, "\"ph\":\"s\""), NR);
+	ck_assert_uint_eq(count(text, "\"ph\":\"f\""), NR);
+	ck_assert_int_eq(figure(text, "jobs"), NR);
+	ck_assert_int_eq(figure(text, "dropped"), 0);
+	ck_assert_int_eq(figure(text, "too_much"), 0);
+	/* On the host device what issues nothing is not in flight. */
+	ck_assert_int_eq(figure(text, "flown"), on_host() ? NR / 2 : NR);
+	ck_assert_uint_eq(count(text, "\"ph\":\"b\""), (unsigned)figure(text, "flown"));
+	ck_assert_uint_eq(count(text, "\"cat\":\"device\""), (unsigned)figure(text, "timed"));
+	if (attr.timing == RNL_TRACE_EVERY)
+		ck_assert_int_eq(figure(text, "timed"), figure(text, "flown"));
+	if (attr.timing == RNL_TRACE_EVERY)
+		ck_assert_uint_eq(count(text, "\"cat\":\"kernel\""), NR / 2);
+	if (attr.timing == RNL_TRACE_HOST)
+		ck_assert_int_eq(figure(text, "timed"), 0);
+	ck_assert_uint_eq(figures_of(pool).untraced, 0);
+	free(text);
+	rnl_device_free(pool, memory);
+	rnl_pool_destroy(pool);
+}
+
+TEST(test_knows_jobs_that_did_not_run, .setup = set_path, .teardown = remove_file)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job held, cancelled, late;
+	char *text;
+
+	must(rnl_trace_start(pool, path, NULL));
+	hold_workers(pool, &gate, &held, 1);
+	job_of(&cancelled, noop_fn, NULL);
+	job_of(&late, noop_fn, NULL);
+	must(rnl_job_deadline(&late, 0));
+	must(rnl_submit(pool, &cancelled));
+	must(rnl_submit(pool, &late));
+	must(rnl_job_cancel(&cancelled));
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&cancelled), -ECANCELED);
+	ck_assert_int_eq(result_of(&late), -ETIMEDOUT);
+	(void)result_of(&held);
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_uint_eq(count(text, "\"result\":-125"), 1);
+	ck_assert_uint_eq(count(text, "\"result\":-110"), 1);
+	ck_assert_int_eq(figure(text, "jobs"), 3);
+	free(text);
+	rnl_pool_destroy(pool);
+}
+
+static int wait_for(void *job)
+{
+	return rnl_job_wait(job, RNL_FOREVER);
+}
+
+TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier barrier;
+	struct rnl_job jobs[8], after;
+	struct gate gate = GATE_INIT;
+	struct call wait;
+	char *text;
+
+	must(rnl_trace_start(pool, path, NULL));
+	must(rnl_barrier_init(&barrier, pool));
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		job_of(&jobs[i], i ? noop_fn : gated_fn, &gate);
+		must(rnl_barrier_add(&barrier, &jobs[i]));
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	job_of(&after, noop_fn, NULL);
+	must(rnl_job_after(&after, &barrier));
+	must(rnl_submit(pool, &after));
+	gate_await(&gate, 1);
+	call_start(&wait, wait_for, &jobs[0]);
+	gate_open(&gate);
+	(void)call_end(&wait);
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	(void)result_of(&after);
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	assert_whole(text);
+	/* All eight arrive at the job that came after them, by way of their own. */
+	ck_assert_uint_ge(count(text, "\"ph\":\"t\""), COUNT(jobs));
+	ck_assert_uint_eq(count(text, "\"ph\":\"s\""), COUNT(jobs) + 1);
+	free(text);
+	rnl_pool_destroy(pool);
+}
+
+TEST(test_sees_workers_that_come_later, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job jobs[6];
+	struct gate gate = GATE_INIT;
+	char *text;
+
+	must(rnl_trace_start(pool, path, NULL));
+	must(rnl_pool_resize(pool, 6));
+	hold_workers(pool, &gate, jobs, 6);
+	gate_open(&gate);
+	for (unsigned i = 0; i < 6; i++)
+		(void)result_of(&jobs[i]);
+	must(rnl_pool_resize(pool, 2));
+	run_jobs(pool, NR, NULL);
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_uint_eq(count(text, "\"thread_sort_index\""), 12);
+	ck_assert_int_eq(figure(text, "jobs"), NR + 6);
+	free(text);
+	rnl_pool_destroy(pool);
+}
+
+/* Its kernel waits at the gate `user`. */
+static int launch_gated_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
+}
+
+static int start_untimed(void *pool)
+{
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+
+	attr.timing = RNL_TRACE_HOST;	/* which does not wait for the stream */
+	return rnl_trace_start(pool, path, &attr);
+}
+
+TEST(test_a_job_in_flight_at_the_end_is_unfinished, .setup = set_path, .teardown = remove_file)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool;
+	struct rnl_job *job;
+	char *text;
+
+	skip_unless_host();
+	pool = pool_of(1);
+	job = calloc(1, sizeof(*job));
+	job_of(job, launch_gated_fn, &gate);
+	must(rnl_trace_start(pool, path, NULL));
+	must(rnl_submit(pool, job));
+	gate_await(&gate, 1);
+	must(rnl_trace_stop(pool));
+	ck_assert_int_eq(rnl_job_test(job), 0);
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_int_eq(figure(text, "unfinished"), 1);
+	free(text);
+	/* And one of a trace before is none of the next. */
+	ck_assert_int_eq(start_untimed(pool), 0);
+	gate_open(&gate);
+	(void)result_of(job);
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_int_eq(figure(text, "jobs"), 0);
+	ck_assert_uint_eq(count(text, "\"ph\":\"b\""), 0);
+	free(text);
+	free(job);
+	rnl_pool_destroy(pool);
+}
+
+TEST(test_starts_and_stops_in_turn, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+	char *text;
+
+	ck_assert_int_eq(rnl_trace_stop(pool), -EALREADY);
+	ck_assert_int_eq(rnl_trace_overlap(pool, &overlap), -EALREADY);
+	for (int i = 0; i < 5; i++) {
+		must(rnl_trace_start(pool, path, NULL));
+		ck_assert_int_eq(rnl_trace_start(pool, "/dev/null/no", NULL), -EALREADY);
+		run_jobs(pool, 20, NULL);
+		must(rnl_trace_stop(pool));
+		ck_assert_int_eq(rnl_trace_stop(pool), -EALREADY);
+	}
+	/* The pool's end is the trace's. */
+	must(rnl_trace_start(pool, path, NULL));
+	run_jobs(pool, 20, NULL);
+	rnl_pool_destroy(pool);
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_int_eq(figure(text, "jobs"), 20);
+	free(text);
+}
+
+TEST(test_two_pools_have_two_traces, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *one = pool_of(2), *two = pool_of(1);
+	char other[80], *text;
+
+	snprintf(other, sizeof(other), "%s.2", path);
+	must(rnl_trace_start(one, path, NULL));
+	must(rnl_trace_start(two, other, NULL));
+	run_jobs(one, 30, NULL);
+	run_jobs(two, 40, NULL);
+	must(rnl_trace_stop(one));
+	run_jobs(one, 30, NULL);
+	must(rnl_trace_stop(two));
+	text = text_of(path);
+	ck_assert_int_eq(figure(text, "jobs"), 30);
+	free(text);
+	text = text_of(other);
+	unlink(other);
+	ck_assert_int_eq(figure(text, "jobs"), 40);
+	free(text);
+	rnl_pool_destroy(one);
+	rnl_pool_destroy(two);
+}
+
+TEST(test_refuses_what_is_wrong, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+	char fifo[80];
+
+	ck_assert_int_eq(rnl_trace_start(NULL, path, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_trace_start(pool, NULL, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_trace_stop(NULL), -EINVAL);
+	ck_assert_int_eq(rnl_trace_overlap(NULL, &overlap), -EINVAL);
+	ck_assert_int_eq(rnl_trace_overlap(pool, NULL), -EINVAL);
+	overlap.size = 8;
+	ck_assert_int_eq(rnl_trace_overlap(pool, &overlap), -EINVAL);
+	attr.size = 4;
+	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
+	attr = (struct rnl_trace_attr)RNL_TRACE_ATTR_INIT;
+	attr.timing = 3;
+	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
+	attr.timing = 0;
+	attr.buffer_bytes = 65535;
+	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
+	attr.buffer_bytes = (1u << 30) + 1;
+	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
+	attr.buffer_bytes = 0;
+	attr.file_max = 65535;
+	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
+	ck_assert_int_eq(rnl_trace_start(pool, "/no/such/directory/t.json", NULL), -ENOENT);
+	ck_assert_int_eq(rnl_trace_start(pool, "/", NULL), -EISDIR);
+	ck_assert_int_eq(rnl_trace_start(pool, "", NULL), -ENOENT);
+	ck_assert_int_eq(rnl_trace_start(pool, "/dev/null", NULL), -EINVAL);
+	snprintf(fifo, sizeof(fifo), "%s.fifo", path);
+	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+	ck_assert_int_eq(rnl_trace_start(pool, fifo, NULL), -EINVAL);
+	unlink(fifo);
+	/* None of them left a trace behind. */
+	ck_assert_int_eq(rnl_trace_stop(pool), -EALREADY);
+	rnl_pool_destroy(pool);
+}
+
+static int trace_fn(struct rnl_job *job)
+{
+	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+	struct rnl_pool *pool = job->user;
+
+	if (rnl_trace_start(pool, path, NULL) != -EBUSY)
+		return 1;
+	if (rnl_trace_overlap(pool, &overlap) != -EBUSY)
+		return 2;
+	return rnl_trace_stop(pool) == -EBUSY ? 0 : 3;
+}
+
+TEST(test_is_not_for_the_pools_own_workers, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+
+	submit_job(pool, &job, trace_fn, pool);
+	ck_assert_int_eq(result_of(&job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(test_is_none_of_a_forked_childs, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+	struct rnl_pool *pool;
+	int status;
+	pid_t pid;
+
+	skip_on_cuda("CUDA does not survive a fork");
+	pool = pool_of(1);
+	must(rnl_trace_start(pool, path, NULL));
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		_exit(rnl_trace_start(pool, path, NULL) == -EOWNERDEAD &&
+		      rnl_trace_overlap(pool, &overlap) == -EOWNERDEAD &&
+		      rnl_trace_stop(pool) == -EOWNERDEAD ? 0 : 1);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	must(rnl_trace_stop(pool));
+	rnl_pool_destroy(pool);
+}
+
+TEST(test_keeps_to_the_files_bound_and_counts_what_that_leaves_out,
+     .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	struct rnl_pool *pool = pool_of(2);
+	struct stat st;
+	char *text;
+
+	attr.file_max = 65536;
+	must(rnl_trace_start(pool, path, &attr));
+	for (int i = 0; i < 10; i++)
+		run_jobs(pool, NR, NULL);
+	must(rnl_trace_stop(pool));
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_int_le(st.st_size, 65536);
+	ck_assert_int_gt(st.st_size, 16384);
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_int_eq(figure(text, "jobs"), 10 * NR);
+	ck_assert_int_eq(figure(text, "too_much") + count(text, "\"cat\":\"job\""), 10 * NR);
+	free(text);
+	rnl_pool_destroy(pool);
+}
+
+TEST(test_a_disk_that_is_full_is_told_at_the_end_and_the_file_opens,
+     .setup = set_path, .teardown = remove_file)
+{
+	struct rlimit before, limit;
+	struct rnl_pool *pool;
+	struct rnl_job job;
+	int started, stopped, refused = 0;
+	char *text;
+
+	/* The default of SIGXFSZ would end us, should this thread write. */
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+	pool = pool_of(2);
+	job_of(&job, noop_fn, NULL);
+	limit = before;
+	limit.rlim_cur = 20000;
+	/* No assertion in here: Check writes a file, too. */
+	setrlimit(RLIMIT_FSIZE, &limit);
+	started = rnl_trace_start(pool, path, NULL);
+	for (int i = 0; i < 1000; i++) {
+		refused += rnl_submit(pool, &job) != 0;
+		refused += rnl_job_wait(&job, RNL_FOREVER) != 0;
+	}
+	stopped = rnl_trace_stop(pool);
+	setrlimit(RLIMIT_FSIZE, &before);
+	ck_assert_int_eq(started, 0);
+	ck_assert_int_eq(refused, 0);
+	ck_assert_int_eq(stopped, -EFBIG);
+	ck_assert_uint_eq(figures_of(pool).failed, 0);
+	text = text_of(path);
+	assert_whole(text);
+	/* It does not say that it is all. */
+	ck_assert_uint_eq(count(text, "runnel_end"), 0);
+	free(text);
+	/* And the next one is as good as any. */
+	must(rnl_trace_start(pool, path, NULL));
+	run_jobs(pool, NR, NULL);
+	must(rnl_trace_stop(pool));
+	rnl_pool_destroy(pool);
+}
+
+TEST(test_overlap_of_a_running_trace_adds_up, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	struct rnl_overlap o = RNL_OVERLAP_INIT;
+	struct rnl_pool *pool = pool_of(3);
+	char *memory = device_memory(pool);
+	uint64_t sum = 0, weighted = 0;
+
+	attr.timing = RNL_TRACE_EVERY;
+	must(rnl_trace_start(pool, path, &attr));
+	must(rnl_trace_overlap(pool, &o));
+	ck_assert_uint_eq(o.nr_jobs, 0);
+	run_jobs(pool, NR, memory);
+	must(rnl_trace_overlap(pool, &o));
+	ck_assert_uint_eq(o.nr_jobs, on_host() ? NR / 2 : NR);
+	ck_assert_uint_eq(o.nr_untimed, 0);
+	ck_assert_uint_ge(o.nr_workers, 1);
+	ck_assert_uint_le(o.nr_workers, 3);
+	for (unsigned i = 0; i <= RNL_OVERLAP_DEPTH; i++) {
+		sum += o.at_once_ns[i];
+		weighted += i * o.at_once_ns[i];
+	}
+	ck_assert_uint_eq(sum, o.elapsed_ns);
+	ck_assert_uint_eq(sum - o.at_once_ns[0], o.busy_ns);
+	ck_assert_uint_eq(weighted, o.sum_ns);
+	ck_assert_uint_le(o.kernel_ns, o.busy_ns);
+	ck_assert_uint_eq(o.in_ns + o.out_ns + o.copies_ns + o.all_ns, 0);
+	ck_assert_uint_le(o.longest_gap_ns, o.at_once_ns[0]);
+	must(rnl_trace_stop(pool));
+	rnl_device_free(pool, memory);
+	rnl_pool_destroy(pool);
+}
+
+/* From pageable memory, which the guard does not like. */
+static int copy_pageable_fn(struct rnl_job *job)
+{
+	static char pageable[64];
+
+	return rnl_copy(job->user, pageable, sizeof(pageable));
+}
+
+TEST(test_has_what_the_guard_found_and_times_what_it_has_watched,
+     .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_trace_attr trace = RNL_TRACE_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct rnl_job job;
+	char *memory, *text;
+
+	attr.guard = RNL_GUARD_REPORT;
+	trace.timing = RNL_TRACE_EVERY;
+	pool = pool_with(&attr, 2);
+	memory = device_memory(pool);
+	must(rnl_trace_start(pool, path, &trace));
+	for (int i = 0; i < 5; i++) {
+		submit_job(pool, &job, copy_pageable_fn, memory);
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	run_jobs(pool, NR, memory);
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_uint_eq(count(text, "copy_pageable_fn copies pageable memory\",\"cat\":\"guard\""), 1);
+	ck_assert_uint_eq(count(text, "\"staged\":64"), 5);
+	ck_assert_int_eq(figure(text, "timed"), figure(text, "flown"));
+	free(text);
+	rnl_device_free(pool, memory);
+	rnl_pool_destroy(pool);
+}

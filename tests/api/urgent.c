@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/* Urgent jobs go before the others, in pools with workers of their own for them and without. */
+#include "record.h"
+
+static struct rnl_pool *pool_with_urgent(unsigned nr_urgent, unsigned nr_workers)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.nr_urgent = nr_urgent;
+	return pool_with(&attr, nr_workers);
+}
+
+static void urgent_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+{
+	job_of(job, fn, user);
+	must(rnl_job_urgent(job, 1));
+}
+
+/* Holds the urgent workers of a pool whose others are held: nobody else has time for these. */
+static void hold_urgent(struct rnl_pool *pool, struct gate *gate, struct rnl_job *jobs, unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++) {
+		urgent_of(&jobs[i], gated_fn, gate);
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	gate_await(gate, nr);
+}
+
+/* ---- without workers of their own ---------------------------------------- */
+
+TEST(without_urgent_workers_an_urgent_job_goes_before_what_is_queued)
+{
+	enum { OTHERS = 20 };
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct record record = { 0 };
+	struct rnl_job held;
+	struct noted noted[OTHERS], urgent[2];
+
+	for (int round = 0; round < 2; round++) {
+		gate = (struct gate)GATE_INIT;
+		record.nr = 0;
+		hold_workers(pool, &gate, &held, 1);
+		for (int i = 0; i < OTHERS; i++) {
+			noted_of(&noted[i], &record, i);
+			ck_assert_int_eq(i % 2 ? rnl_submit(pool, &noted[i].job) :
+						 rnl_submit_keyed(pool, &noted[i].job, 1), 0);
+		}
+		for (int i = 0; i < 2; i++) {
+			/* It stays urgent, run after run. */
+			if (!round) {
+				noted_of(&urgent[i], &record, 100 + i);
+				must(rnl_job_urgent(&urgent[i].job, 1));
+			}
+			must(rnl_submit(pool, &urgent[i].job));
+		}
+		gate_open(&gate);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		ck_assert_uint_eq(record.nr, OTHERS + 2);
+		ck_assert_int_lt(place_of(&record, 100), 2);
+		ck_assert_int_lt(place_of(&record, 101), 2);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_that_is_urgent_no_more_waits_for_its_turn)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct record record = { 0 };
+	struct rnl_job held;
+	struct noted first, second;
+
+	hold_workers(pool, &gate, &held, 1);
+	noted_of(&first, &record, 1);
+	noted_of(&second, &record, 2);
+	must(rnl_job_urgent(&second.job, 1));
+	must(rnl_job_urgent(&second.job, 0));
+	must(rnl_submit(pool, &first.job));
+	must(rnl_submit(pool, &second.job));
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(place_of(&record, 2), 1);
+	rnl_pool_destroy(pool);
+}
+
+TEST(an_urgent_job_that_was_put_off_goes_before_others_once_it_may)
+{
+	enum { OTHERS = 10 };
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct record record = { 0 };
+	struct rnl_barrier barrier;
+	struct rnl_job held;
+	struct noted noted[OTHERS], urgent;
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&held, gated_fn, &gate);
+	must(rnl_barrier_add(&barrier, &held));
+	must(rnl_submit(pool, &held));
+	gate_await(&gate, 1);
+	for (int i = 0; i < OTHERS; i++) {
+		noted_of(&noted[i], &record, i);
+		must(rnl_submit(pool, &noted[i].job));
+	}
+	noted_of(&urgent, &record, 100);
+	must(rnl_job_urgent(&urgent.job, 1));
+	must(rnl_job_after(&urgent.job, &barrier));
+	must(rnl_submit(pool, &urgent.job));
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(place_of(&record, 100), 0);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- with workers of their own ------------------------------------------- */
+
+TEST(urgent_workers_run_urgent_jobs_while_all_others_are_held)
+{
+	enum { URGENT = 2, WORKERS = 2, NR = 200 };
+	struct rnl_pool *pool = pool_with_urgent(URGENT, WORKERS);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held[WORKERS], queued[3], jobs[NR], *list[4];
+
+	hold_workers(pool, &gate, held, WORKERS);
+	for (int i = 0; i < 3; i++)
+		job_of(&queued[i], noop_fn, NULL);
+	must(rnl_submit(pool, &queued[0]));
+	for (int i = 0; i < NR - 2; i++) {
+		urgent_of(&jobs[i], index_fn, NULL);
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	/* And out of a list with others. */
+	list[0] = &queued[1];
+	list[1] = &jobs[NR - 2];
+	list[2] = &queued[2];
+	list[3] = &jobs[NR - 1];
+	urgent_of(list[1], index_fn, NULL);
+	urgent_of(list[3], index_fn, NULL);
+	ck_assert_int_eq(rnl_submit_many(pool, list, 4), 4);
+	for (int i = 0; i < NR; i++) {
+		int worker = result_of(&jobs[i]);
+
+		ck_assert_int_ge(worker, 0);
+		ck_assert_int_lt(worker, URGENT);
+	}
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(rnl_job_test(&queued[i]), 0);
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}
+
+TEST(urgent_workers_run_nothing_else)
+{
+	enum { URGENT = 2, WORKERS = 2, NR = 3000 };
+	struct rnl_pool *pool = pool_with_urgent(URGENT, WORKERS);
+	struct rnl_job *jobs = calloc(NR, sizeof(*jobs)), *list[NR / 3];
+	struct gate gate = GATE_INIT;
+	struct rnl_job held[WORKERS], urgent;
+
+	/* The others have more than they can do, the urgent ones nothing; and they are awake. */
+	hold_workers(pool, &gate, held, WORKERS);
+	for (int i = 0; i < NR; i++)
+		job_of(&jobs[i], index_fn, NULL);
+	for (int i = 0; i < NR / 3; i++) {
+		must(rnl_submit(pool, &jobs[i]));
+		must(rnl_submit_keyed(pool, &jobs[NR / 3 + i], (uint64_t)i));
+		list[i] = &jobs[NR / 3 * 2 + i];
+	}
+	ck_assert_int_eq(rnl_submit_many(pool, list, NR / 3), NR / 3);
+	for (int i = 0; i < 100; i++) {
+		urgent_of(&urgent, index_fn, NULL);
+		must(rnl_submit(pool, &urgent));
+		ck_assert_int_lt(result_of(&urgent), URGENT);
+	}
+	gate_open(&gate);
+	for (int i = 0; i < NR; i++) {
+		int worker = result_of(&jobs[i]);
+
+		ck_assert_int_ge(worker, URGENT);
+		ck_assert_int_lt(worker, URGENT + WORKERS);
+	}
+	rnl_pool_destroy(pool);
+	free(jobs);
+}
+
+TEST(on_the_host_device_a_free_worker_takes_urgent_jobs_of_a_held_one)
+{
+	struct rnl_pool *pool;
+	struct gate gates[2] = { GATE_INIT, GATE_INIT };
+	struct rnl_job held[2], urgent;
+
+	skip_on_cuda("urgent workers take urgent jobs alone");
+	pool = pool_with_urgent(1, 1);
+	hold_workers(pool, &gates[0], &held[0], 1);
+	hold_urgent(pool, &gates[1], &held[1], 1);
+	/* Queued before the other is free, then while it is. */
+	for (int i = 0; i < 2; i++) {
+		urgent_of(&urgent, index_fn, NULL);
+		must(rnl_submit(pool, &urgent));
+		gate_open(&gates[0]);
+		ck_assert_int_eq(result_of(&urgent), 1);
+	}
+	gate_open(&gates[1]);
+	rnl_pool_destroy(pool);
+}
+
+TEST(on_the_host_device_every_worker_takes_urgent_jobs_first)
+{
+	enum { OTHERS = 10 };
+	struct rnl_pool *pool;
+	struct gate gates[2] = { GATE_INIT, GATE_INIT };
+	struct record record = { 0 };
+	struct rnl_job held[2];
+	struct noted noted[OTHERS], urgent;
+
+	skip_on_cuda("urgent workers take urgent jobs alone");
+	pool = pool_with_urgent(1, 1);
+	hold_workers(pool, &gates[0], &held[0], 1);
+	hold_urgent(pool, &gates[1], &held[1], 1);
+	for (int i = 0; i < OTHERS; i++) {
+		noted_of(&noted[i], &record, i);
+		must(rnl_submit(pool, &noted[i].job));
+	}
+	noted_of(&urgent, &record, 100);
+	must(rnl_job_urgent(&urgent.job, 1));
+	must(rnl_submit(pool, &urgent.job));
+	gate_open(&gates[0]);
+	ck_assert_int_eq(result_of(&urgent.job), 0);
+	for (int i = 0; i < OTHERS; i++)
+		ck_assert_int_eq(result_of(&noted[i].job), 0);
+	ck_assert_int_eq(place_of(&record, 100), 0);
+	gate_open(&gates[1]);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- numbers ------------------------------------------------------------- */
+
+TEST(urgent_workers_are_counted_first_and_with_the_others)
+{
+	enum { URGENT = 3, WORKERS = 2, NR = URGENT + WORKERS };
+	struct rnl_pool *pool = pool_with_urgent(URGENT, WORKERS);
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct gate gates[2] = { GATE_INIT, GATE_INIT };
+	struct rnl_job held[NR], refused;
+
+	ck_assert_uint_eq(figures_of(pool).nr_workers, NR);
+	hold_workers(pool, &gates[0], held, WORKERS);
+	hold_urgent(pool, &gates[1], held + WORKERS, URGENT);
+	gate_open(&gates[0]);
+	gate_open(&gates[1]);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (unsigned i = 0; i < NR; i++) {
+		must(rnl_worker_read_stats(pool, i, &stats));
+		ck_assert_uint_eq(stats.nr_workers, 1);
+		ck_assert_uint_eq(stats.done, 1);
+	}
+	ck_assert_int_eq(rnl_worker_read_stats(pool, NR, &stats), -EINVAL);
+	ck_assert_int_eq(rnl_worker_read_stats(pool, UINT32_MAX, &stats), -EINVAL);
+	urgent_of(&refused, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &refused, 1), -EINVAL);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_pool_has_so_many_urgent_workers_as_there_is_room_for)
+{
+	static const struct {
+		uint32_t nr_urgent, nr_workers;
+		int ret;
+	} rows[] = {
+		{ RNL_WORKERS_MAX - 1, 1, 0 },
+		{ 1, RNL_WORKERS_MAX - 1, 0 },
+		{ RNL_WORKERS_MAX, 1, -EINVAL },
+		{ 1, RNL_WORKERS_MAX, -EINVAL },
+		{ RNL_WORKERS_MAX, 0, -EINVAL },
+		{ UINT32_MAX, 1, -EINVAL },
+		{ UINT32_MAX, UINT32_MAX, -EINVAL },
+	};
+
+	for (unsigned i = 0; i < COUNT(rows); i++) {
+		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+		struct rnl_pool *pool = NULL;
+
+		attr.device = test_device();
+		attr.nr_urgent = rows[i].nr_urgent;
+		attr.nr_workers = rows[i].nr_workers;
+		ck_assert_msg(rnl_pool_create(&pool, &attr) == rows[i].ret, "row %u", i);
+		if (pool)
+			ck_assert_uint_eq(figures_of(pool).nr_workers, RNL_WORKERS_MAX);
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(misuse_gets_an_errno)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, queued, urgent, zero = { 0 };
+
+	ck_assert_int_eq(rnl_job_urgent(NULL, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_urgent(&zero, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_urgent(&zero, 0), -EINVAL);
+	hold_workers(pool, &gate, &held, 1);
+	submit_job(pool, &queued, noop_fn, NULL);
+	ck_assert_int_eq(rnl_job_urgent(&queued, 1), -EBUSY);
+	ck_assert_int_eq(rnl_job_urgent(&held, 0), -EBUSY);
+	urgent_of(&urgent, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &urgent, 0), -EINVAL);
+	ck_assert_int_eq(rnl_submit_keyed_wait(pool, &urgent, 0, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_job_test(&urgent), -EINVAL);	/* never submitted */
+	must(rnl_submit(pool, &urgent));
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&urgent), 0);
+	ck_assert_int_eq(result_of(&queued), 0);
+	must(rnl_job_urgent(&urgent, 0));
+	must(rnl_submit_keyed(pool, &urgent, 0));
+	ck_assert_int_eq(result_of(&urgent), 0);
+	rnl_pool_destroy(pool);
+}

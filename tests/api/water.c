@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/* Notices that a pool is so full, or so empty: when they start, how they tell, how they end. */
+#include "cq.h"
+#include "record.h"
+
+enum { LOW = 3, HIGH = 8, MAX = 10 };
+
+static struct rnl_pool *pool_of_marks(unsigned nr_workers, uint32_t max, uint32_t high,
+				      uint32_t low)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.max_queued = max;
+	attr.high_water = high;
+	attr.low_water = low;
+	return pool_with(&attr, nr_workers);
+}
+
+/* A pool of one worker that is held, with @nr jobs queued, which note 0, 1, ... */
+struct tank {
+	struct rnl_pool *pool;
+	struct gate gate;
+	struct record record;
+	struct rnl_job held;
+	struct noted noted[MAX];
+};
+
+static void tank_fill(struct tank *t, int nr)
+{
+	t->gate = (struct gate)GATE_INIT;
+	t->record.nr = 0;
+	hold_workers(t->pool, &t->gate, &t->held, 1);
+	for (int i = 0; i < nr; i++) {
+		noted_of(&t->noted[i], &t->record, i);
+		must(rnl_submit(t->pool, &t->noted[i].job));
+	}
+}
+
+static void tank_empty(struct tank *t)
+{
+	gate_open(&t->gate);
+	must(rnl_pool_drain(t->pool, RNL_FOREVER));
+}
+
+/* ---- when a notice starts ------------------------------------------------ */
+
+TEST(a_notice_of_high_water_starts_at_once_if_the_pool_is_so_full)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct noted notice;
+
+	noted_of(&notice, &tank.record, 100);
+	for (int nr = HIGH; nr <= MAX; nr++) {
+		tank_fill(&tank, nr);
+		/* Not even a full pool refuses it. */
+		must(rnl_submit_when(tank.pool, &notice.job, RNL_HIGH_WATER));
+		tank_empty(&tank);
+		ck_assert_int_eq(result_of(&notice.job), 0);
+		ck_assert_int_eq(place_of(&tank.record, 100), 0);	/* before what is queued */
+		ck_assert_uint_eq(tank.record.nr, (unsigned)nr + 1);
+	}
+	rnl_pool_destroy(tank.pool);
+}
+
+TEST(a_notice_of_high_water_waits_until_the_pool_is_so_full)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct noted notice;
+
+	noted_of(&notice, &tank.record, 100);
+	for (int round = 0; round < 3; round++) {
+		must(rnl_submit_when(tank.pool, &notice.job, RNL_HIGH_WATER));
+		for (int i = 0; i < 3; i++) {
+			tank_fill(&tank, HIGH - 1);
+			tank_empty(&tank);
+			ck_assert_int_eq(rnl_job_test(&notice.job), 0);
+		}
+		tank_fill(&tank, HIGH);
+		tank_empty(&tank);
+		ck_assert_int_eq(result_of(&notice.job), 0);
+		ck_assert_int_eq(place_of(&tank.record, 100), 0);
+	}
+	rnl_pool_destroy(tank.pool);
+}
+
+TEST(a_notice_of_low_water_starts_at_once_if_the_pool_is_so_empty)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct noted notice;
+
+	noted_of(&notice, &tank.record, 100);
+	must(rnl_submit_when(tank.pool, &notice.job, RNL_LOW_WATER));
+	ck_assert_int_eq(result_of(&notice.job), 0);
+	for (int nr = 0; nr <= LOW; nr++) {
+		tank_fill(&tank, nr);
+		must(rnl_submit_when(tank.pool, &notice.job, RNL_LOW_WATER));
+		tank_empty(&tank);
+		ck_assert_int_eq(result_of(&notice.job), 0);
+		ck_assert_int_eq(place_of(&tank.record, 100), 0);
+	}
+	rnl_pool_destroy(tank.pool);
+}
+
+TEST(a_notice_of_low_water_waits_until_the_pool_is_so_empty)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct noted notice;
+
+	noted_of(&notice, &tank.record, 100);
+	for (int nr = LOW + 1; nr <= MAX; nr++) {
+		tank_fill(&tank, nr);
+		must(rnl_submit_when(tank.pool, &notice.job, RNL_LOW_WATER));
+		tank_empty(&tank);
+		ck_assert_int_eq(result_of(&notice.job), 0);
+		/* The one worker took a job after the other: no look was missed. */
+		ck_assert_int_eq(place_of(&tank.record, 100), nr - LOW);
+	}
+	rnl_pool_destroy(tank.pool);
+}
+
+TEST(a_notice_of_high_water_starts_when_a_submit_was_refused)
+{
+	enum { EACH = 4 };
+	struct rnl_pool *pool = pool_of_marks(2, 2 * EACH, 2 * EACH, 1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held[2], jobs[EACH], refused, notice;
+
+	hold_workers(pool, &gate, held, 2);
+	job_of(&notice, noop_fn, NULL);
+	must(rnl_submit_when(pool, &notice, RNL_HIGH_WATER));
+	/* The worker of the key is full, the pool is not. */
+	for (int i = 0; i < EACH; i++) {
+		job_of(&jobs[i], noop_fn, NULL);
+		must(rnl_submit_keyed(pool, &jobs[i], 1));
+	}
+	job_of(&refused, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &refused, 1), -EAGAIN);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&notice), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(with_several_workers_notices_come_too)
+{
+	enum { NR = 50 };
+	int rounds = (int)(300 / test_scale());
+	struct rnl_pool *pool = pool_of_marks(3, 60, 30, 10);
+	struct rnl_job high, low, jobs[NR];
+
+	job_of(&high, noop_fn, NULL);
+	job_of(&low, noop_fn, NULL);
+	for (int round = 0; round < rounds; round++) {
+		struct gate gate = GATE_INIT;
+		struct rnl_job held[3];
+
+		must(rnl_submit_when(pool, &high, RNL_HIGH_WATER));
+		hold_workers(pool, &gate, held, 3);
+		for (int i = 0; i < NR; i++) {
+			submit_job(pool, &jobs[i], noop_fn, NULL);
+		}
+		must(rnl_submit_when(pool, &low, RNL_LOW_WATER));
+		ck_assert_int_eq(rnl_job_test(&low), 0);
+		gate_open(&gate);
+		ck_assert_int_eq(result_of(&high), 0);
+		ck_assert_int_eq(result_of(&low), 0);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(marks_that_were_not_set_are_three_quarters_and_half_of_that)
+{
+	struct tank tank = { .pool = pool_of_marks(1, 8, 0, 0) };
+	struct noted notice;
+
+	noted_of(&notice, &tank.record, 100);
+	must(rnl_submit_when(tank.pool, &notice.job, RNL_HIGH_WATER));
+	tank_fill(&tank, 5);
+	tank_empty(&tank);
+	ck_assert_int_eq(rnl_job_test(&notice.job), 0);
+	tank_fill(&tank, 6);
+	tank_empty(&tank);
+	ck_assert_int_eq(result_of(&notice.job), 0);
+
+	tank_fill(&tank, 8);
+	must(rnl_submit_when(tank.pool, &notice.job, RNL_LOW_WATER));
+	tank_empty(&tank);
+	ck_assert_int_eq(result_of(&notice.job), 0);
+	ck_assert_int_eq(place_of(&tank.record, 100), 8 - 3);
+	rnl_pool_destroy(tank.pool);
+}
+
+/* ---- how it tells -------------------------------------------------------- */
+
+static _Atomic int nr_calls;
+
+static void callback(struct rnl_job *job)
+{
+	nr_calls += rnl_job_result(job) == 0 ? 1 : 1000;
+}
+
+TEST(a_notice_tells_by_its_callback_or_its_completion_queue)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct rnl_cq *cq = cq_of();
+	struct rnl_job called, queued, *list[2];
+
+	job_of(&called, noop_fn, NULL);
+	must(rnl_job_on_done(&called, callback));
+	cq_job(&queued, noop_fn, NULL, cq);
+	for (int round = 1; round <= 3; round++) {
+		must(rnl_submit_when(tank.pool, &called, RNL_HIGH_WATER));
+		must(rnl_submit_when(tank.pool, &queued, RNL_HIGH_WATER));
+		ck_assert_int_eq(rnl_cq_reap(cq, list, 2), 0);
+		tank_fill(&tank, HIGH);
+		tank_empty(&tank);
+		reap_all(cq, list, 1);
+		ck_assert_ptr_eq(list[0], &queued);
+		ck_assert_int_eq(rnl_job_result(&queued), 0);
+		ck_eventually(nr_calls == round);
+		must(rnl_job_wait(&called, RNL_FOREVER));
+		/* The callback's last touch: it was counted when it returned. */
+		must(rnl_pool_drain(tank.pool, RNL_FOREVER));
+	}
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(tank.pool);
+}
+
+/* ---- what counts it, and what ends it ------------------------------------ */
+
+TEST(a_notice_that_waits_is_counted_by_nobody_but_its_barrier)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct rnl_barrier barrier;
+	struct rnl_job notice;
+
+	must(rnl_barrier_init(&barrier, tank.pool));
+	job_of(&notice, noop_fn, NULL);
+	must(rnl_barrier_add(&barrier, &notice));
+	must(rnl_submit_when(tank.pool, &notice, RNL_HIGH_WATER));
+	must(rnl_pool_drain(tank.pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(tank.pool).accepted, 0);
+	ck_assert_uint_eq(figures_of(tank.pool).queued, 0);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, 5 * MS), -ETIMEDOUT);
+	tank_fill(&tank, HIGH);
+	ck_assert_uint_le(figures_of(tank.pool).queued, HIGH + 1);	/* it may have started */
+	tank_empty(&tank);
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	must(rnl_pool_drain(tank.pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(tank.pool).accepted, HIGH + 2);
+	ck_assert_uint_eq(figures_of(tank.pool).done, HIGH + 2);
+	rnl_pool_destroy(tank.pool);
+}
+
+TEST(closing_a_pool_cancels_the_notices_that_wait)
+{
+	enum { NR = 5 };
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct rnl_cq *cq = cq_of();
+	struct noted notices[NR];
+	struct rnl_barrier barrier;
+	struct rnl_job *list[2];
+
+	must(rnl_barrier_init(&barrier, tank.pool));
+	tank_fill(&tank, LOW + 1);
+	for (int i = 0; i < NR; i++)
+		noted_of(&notices[i], &tank.record, 100);
+	must(rnl_job_on_done(&notices[1].job, callback));
+	must(rnl_job_cq(&notices[2].job, cq));
+	must(rnl_barrier_add(&barrier, &notices[3].job));
+	for (int i = 0; i < NR; i++)
+		must(rnl_submit_when(tank.pool, &notices[i].job,
+				     i % 2 ? RNL_HIGH_WATER : RNL_LOW_WATER));
+	must(rnl_pool_close(tank.pool));
+	tank_empty(&tank);
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_result(&barrier), -ECANCELED);
+	reap_all(cq, list, 1);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&notices[i].job), -ECANCELED);
+	ck_eventually(nr_calls == 1000);
+	ck_assert_int_eq(rnl_submit_when(tank.pool, &notices[0].job, RNL_LOW_WATER), -ESHUTDOWN);
+	ck_assert_int_eq(place_of(&tank.record, 100), -1);
+	ck_assert_uint_eq(tank.record.nr, LOW + 1);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(tank.pool);
+}
+
+TEST(destroying_a_pool_cancels_the_notices_that_wait)
+{
+	struct rnl_pool *pool = pool_of_marks(2, MAX, HIGH, LOW);
+	struct rnl_job notices[4];
+
+	for (int i = 0; i < 4; i++) {
+		job_of(&notices[i], noop_fn, NULL);
+		must(rnl_submit_when(pool, &notices[i], RNL_HIGH_WATER));
+	}
+	rnl_pool_destroy(pool);
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(rnl_job_result(&notices[i]), -ECANCELED);
+}
+
+TEST(a_notice_that_was_cancelled_does_not_run_when_its_time_comes)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct noted notices[2];
+
+	for (int i = 0; i < 2; i++) {
+		noted_of(&notices[i], &tank.record, 100 + i);
+		must(rnl_submit_when(tank.pool, &notices[i].job, RNL_HIGH_WATER));
+	}
+	must(rnl_job_cancel(&notices[0].job));
+	tank_fill(&tank, HIGH);
+	tank_empty(&tank);
+	ck_assert_int_eq(result_of(&notices[0].job), -ECANCELED);
+	ck_assert_int_eq(result_of(&notices[1].job), 0);
+	ck_assert_int_eq(place_of(&tank.record, 100), -1);
+	ck_assert_int_eq(place_of(&tank.record, 101), 0);
+	rnl_pool_destroy(tank.pool);
+}
+
+TEST(a_notice_that_was_cancelled_completes_though_its_time_does_not_come)
+{
+	enum { NR = 6 };
+	struct tank tank = { .pool = pool_of_marks(2, MAX, HIGH, LOW) };
+	struct rnl_barrier barrier;
+	struct noted notices[NR];
+
+	must(rnl_barrier_init(&barrier, tank.pool));
+	for (int i = 0; i < NR; i++) {
+		noted_of(&notices[i], &tank.record, i);
+		must(rnl_job_on_done(&notices[i].job, callback));
+		must(rnl_barrier_add(&barrier, &notices[i].job));
+		must(rnl_submit_when(tank.pool, &notices[i].job, RNL_HIGH_WATER));
+	}
+	for (int i = 1; i < NR; i += 2) {
+		must(rnl_job_cancel(&notices[i].job));
+		ck_assert_int_eq(result_of(&notices[i].job), -ECANCELED);
+		ck_assert_int_eq(rnl_job_cancel(&notices[i].job), -EALREADY);
+	}
+	ck_eventually(nr_calls == NR / 2 * 1000);
+	/* The others wait on. */
+	for (int i = 0; i < NR; i += 2)
+		ck_assert_int_eq(rnl_job_test(&notices[i].job), 0);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, MS), -ETIMEDOUT);
+	must(rnl_pool_close(tank.pool));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(nr_calls, NR * 1000);
+	ck_assert_uint_eq(tank.record.nr, 0);
+	rnl_pool_destroy(tank.pool);
+}
+
+/* ---- misuse -------------------------------------------------------------- */
+
+TEST(misuse_gets_an_errno)
+{
+	static const struct {
+		uint32_t max, high, low;
+	} bad[] = { { 10, 5, 5 }, { 10, 5, 6 }, { 0, 1, 1 }, { 10, 5, UINT32_MAX } };
+	struct rnl_pool *pool = pool_of_marks(1, MAX, HIGH, LOW), *none = NULL;
+	struct rnl_barrier barrier;
+	struct rnl_job job, zero = { 0 };
+
+	for (unsigned i = 0; i < COUNT(bad); i++) {
+		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+		attr.device = test_device();
+		attr.nr_workers = 1;
+		attr.max_queued = bad[i].max;
+		attr.high_water = bad[i].high;
+		attr.low_water = bad[i].low;
+		ck_assert_msg(rnl_pool_create(&none, &attr) == -EINVAL, "row %u", i);
+	}
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit_when(NULL, &job, RNL_LOW_WATER), -EINVAL);
+	ck_assert_int_eq(rnl_submit_when(pool, NULL, RNL_LOW_WATER), -EINVAL);
+	ck_assert_int_eq(rnl_submit_when(pool, &zero, RNL_LOW_WATER), -EINVAL);
+	ck_assert_int_eq(rnl_submit_when(pool, &job, (enum rnl_water)2), -EINVAL);
+	ck_assert_int_eq(rnl_submit_when(pool, &job, (enum rnl_water)-1), -EINVAL);
+	must(rnl_job_after(&job, &barrier));
+	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EINVAL);
+	must(rnl_job_after(&job, NULL));
+	must(rnl_submit_when(pool, &job, RNL_HIGH_WATER));
+	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_HIGH_WATER), -EBUSY);
+	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EBUSY);
+	ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
+	ck_assert_int_eq(rnl_job_deadline(&job, 1), -EBUSY);
+	rnl_pool_destroy(pool);
+	ck_assert_int_eq(rnl_job_result(&job), -ECANCELED);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* What jobs issue, when they are done with it, and the memory that they use. */
+#include "host_kernel.h"
+#include "pool.h"
+#include "sanitizers.h"
+
+SANITIZER_OPTIONS("allocator_may_return_null=1");
+
+/* ---- when a job is done -------------------------------------------------- */
+
+struct working {
+	struct rnl_job job;
+	unsigned char *to, *from;	/* from NULL: fills with 6 */
+	size_t bytes;
+	_Atomic int index;
+};
+
+static int working_fn(struct rnl_job *job)
+{
+	struct working *w = rnl_container_of(job, struct working, job);
+
+	w->index = rnl_worker_index();
+	return w->from ? rnl_copy(w->to, w->from, w->bytes) : rnl_fill(w->to, 6, w->bytes);
+}
+
+TEST(a_job_is_done_when_its_data_is_there)
+{
+	enum { NR = 8, BYTES = 2 << 20 };
+	struct rnl_pool *pool = pool_of(2);
+	struct working fill[NR], copy[NR];
+	void *mem;
+
+	for (int i = 0; i < NR; i++) {
+		must(rnl_device_alloc(pool, BYTES, &mem));
+		fill[i] = (struct working){ .to = mem, .bytes = BYTES };
+		job_of(&fill[i].job, working_fn, NULL);
+		copy[i] = (struct working){ .from = mem, .bytes = BYTES };
+		must(rnl_pinned_get(pool, BYTES, &mem));
+		memset(mem, 0, BYTES);
+		copy[i].to = mem;
+		job_of(&copy[i].job, working_fn, NULL);
+	}
+	/* Of one key, so of one stream: the copy finds what was filled in. */
+	for (int i = 0; i < NR; i++) {
+		must(rnl_submit_keyed(pool, &fill[i].job, (uint64_t)i));
+		must(rnl_submit_keyed(pool, &copy[i].job, (uint64_t)i));
+	}
+	for (int i = NR - 1; i >= 0; i--) {
+		ck_assert_int_eq(result_of(&copy[i].job), 0);
+		ck_assert_bytes(copy[i].to, BYTES, 6);
+		ck_assert_int_eq(fill[i].index, copy[i].index);
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i < NR; i++) {
+		rnl_device_free(pool, fill[i].to);
+		rnl_pinned_put(pool, copy[i].to);
+	}
+	rnl_pool_destroy(pool);
+}
+
+struct storing {
+	struct rnl_job job;
+	struct gate *kernel;
+	int *word;
+	int ret;
+};
+
+static int storing_fn(struct rnl_job *job)
+{
+	struct storing *s = rnl_container_of(job, struct storing, job);
+	int ret = launch_store(s->kernel, s->word, 23);
+
+	return ret ? ret : s->ret;
+}
+
+TEST(a_job_is_not_done_before_the_device_has_passed_it)
+{
+	struct rnl_pool *pool;
+	struct gate kernel = GATE_INIT;
+	int word = 0;
+	/* Whatever its function returned. */
+	static const int results[] = { 0, 4, -EPROTO };
+	struct storing jobs[COUNT(results)];
+
+	skip_unless_host();
+	pool = pool_of(1);
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		jobs[i] = (struct storing){ .kernel = &kernel, .word = &word, .ret = results[i] };
+		submit_job(pool, &jobs[i].job, storing_fn, NULL);
+	}
+	gate_await(&kernel, 1);
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		ck_assert_int_eq(rnl_job_wait(&jobs[i].job, 10 * MS), -ETIMEDOUT);
+		ck_assert_int_eq(rnl_job_test(&jobs[i].job), 0);
+		ck_assert_int_eq(rnl_job_result(&jobs[i].job), -EBUSY);
+	}
+	ck_assert_int_eq(word, 0);
+	gate_open(&kernel);
+	for (unsigned i = 0; i < COUNT(jobs); i++)
+		ck_assert_int_eq(result_of(&jobs[i].job), results[i]);
+	ck_assert_int_eq(word, 23);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_that_issues_nothing_is_done_when_it_returns)
+{
+	struct rnl_pool *pool;
+	struct gate kernel = GATE_INIT;
+	struct storing slow = { .kernel = &kernel };
+	struct rnl_job idle;
+
+	skip_unless_done_on_return();
+	pool = pool_of(1);
+	submit_job(pool, &slow.job, storing_fn, NULL);
+	/* Not before its time, though the stream that it did not use is held. */
+	submit_job(pool, &idle, noop_fn, NULL);
+	ck_assert_int_eq(result_of(&idle), 0);
+	ck_assert_int_eq(rnl_job_test(&slow.job), 0);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&slow.job), 0);
+	rnl_pool_destroy(pool);
+}
+
+static int refused_fn(struct rnl_job *job)
+{
+	return rnl_copy(NULL, job, 1);
+}
+
+/* Goes on after an error, with another one, and returns what it was told. */
+static int careless_fn(struct rnl_job *job)
+{
+	static const struct rnl_kernel nowhere = { "nowhere", 0, NULL, NULL };
+	const struct rnl_dim one = { 1, 1, 1 };
+	char byte = 0;
+
+	(void)rnl_fill(&byte, 0, 0);
+	(void)rnl_copy(NULL, job, 1);
+	(void)rnl_launch(&nowhere, one, one, NULL);
+	return (int)(intptr_t)job->user;
+}
+
+TEST(the_first_error_of_an_operation_fails_the_job_whatever_it_returns)
+{
+	static const int returned[] = { 0, 5, -EPROTO };
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct rnl_job job;
+
+	for (unsigned i = 0; i < COUNT(returned); i++) {
+		submit_job(pool, &job, careless_fn, (void *)(intptr_t)returned[i]);
+		ck_assert_int_eq(result_of(&job), returned[i] < 0 ? returned[i] : -EINVAL);
+		/* It is not the next one's. */
+		submit_job(pool, &job, noop_fn, NULL);
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	must(rnl_pool_read_stats(pool, &stats));
+	ck_assert_uint_eq(stats.failed, COUNT(returned));
+	rnl_pool_destroy(pool);
+}
+
+static int wait_fn(struct rnl_job *job)
+{
+	(void)job;
+	return rnl_stream_wait(RNL_FOREVER);
+}
+
+static int attach_fn(struct rnl_job *job)
+{
+	int ret = rnl_thread_attach(job->user);
+
+	rnl_thread_detach();	/* does nothing on a worker */
+	return ret ? ret : rnl_worker_index();
+}
+
+TEST(what_an_operation_returns_becomes_the_result)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+
+	submit_job(pool, &job, refused_fn, NULL);
+	ck_assert_int_eq(result_of(&job), -EINVAL);
+	submit_job(pool, &job, wait_fn, NULL);
+	ck_assert_int_eq(result_of(&job), -EBUSY);
+	for (int i = 0; i < 2; i++) {
+		submit_job(pool, &job, attach_fn, pool);
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_worker_has_its_index)
+{
+	enum { WORKERS = 5 };
+	struct rnl_pool *pool = pool_of(WORKERS);
+
+	for (int i = 0; i < WORKERS; i++)
+		(void)key_on(pool, i);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static int get(struct rnl_pool *pool, bool pinned, size_t bytes, void **memp)
+{
+	return pinned ? rnl_pinned_get(pool, bytes, memp) : rnl_device_alloc(pool, bytes, memp);
+}
+
+static void put(struct rnl_pool *pool, bool pinned, void *mem)
+{
+	if (pinned)
+		rnl_pinned_put(pool, mem);
+	else
+		rnl_device_free(pool, mem);
+}
+
+TEST(memory_is_aligned_and_the_callers)
+{
+	static const size_t sizes[] = { 1, 7, 63, 64, 65, 4096, 100001, 8 << 20 };
+	struct rnl_pool *pool = pool_of(1);
+	void *mem[COUNT(sizes)], *check;
+
+	must(rnl_thread_attach(pool));
+	must(rnl_pinned_get(pool, 8 << 20, &check));
+	for (int pinned = 0; pinned < 2; pinned++) {
+		for (unsigned i = 0; i < COUNT(sizes); i++) {
+			ck_assert_int_eq(get(pool, pinned, sizes[i], &mem[i]), 0);
+			ck_assert_uint_eq((uintptr_t)mem[i] % 64, 0);
+			must(rnl_fill(mem[i], (uint8_t)i, sizes[i]));
+			if (pinned) {
+				must(rnl_stream_wait(RNL_FOREVER));
+				memset(mem[i], (int)i, sizes[i]);
+			}
+		}
+		/* Each has its own still. */
+		for (unsigned i = 0; i < COUNT(sizes); i++) {
+			must(rnl_copy(check, mem[i], sizes[i]));
+			must(rnl_stream_wait(RNL_FOREVER));
+			ck_assert_bytes(check, sizes[i], (int)i);
+			put(pool, pinned, mem[i]);
+		}
+	}
+	rnl_pinned_put(pool, check);
+	rnl_thread_detach();
+	rnl_pool_destroy(pool);
+}
+
+TEST(memory_that_is_not_to_be_had_is_an_error)
+{
+	static const size_t sizes[] = { SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 62, SIZE_MAX - 63,
+					SIZE_MAX / 2, SIZE_MAX / 2 + 1, (size_t)1 << 60 };
+	struct rnl_pool *pool = pool_of(1);
+	void *mem = pool;
+
+	for (int pinned = 0; pinned < 2; pinned++) {
+		for (unsigned i = 0; i < COUNT(sizes); i++)
+			ck_assert_int_eq(get(pool, pinned, sizes[i], &mem), -ENOMEM);
+		ck_assert_int_eq(get(pool, pinned, 0, &mem), -EINVAL);
+		ck_assert_int_eq(get(pool, pinned, 1, NULL), -EINVAL);
+		ck_assert_int_eq(get(NULL, pinned, 1, &mem), -EINVAL);
+		ck_assert_ptr_eq(mem, pool);
+		put(pool, pinned, NULL);
+		put(NULL, pinned, NULL);
+		/* The next one is served again. */
+		ck_assert_int_eq(get(pool, pinned, 1, &mem), 0);
+		put(pool, pinned, mem);
+		mem = pool;
+	}
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kernels.cu for the double of the CUDA runtime: kernels are host functions, which
+ * its streams call.
+ */
+#include "gpu/gpu.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "fake_cudart/fake_cudart.h"
+
+struct spin_args {
+	uint64_t ns, *stamps;
+};
+
+struct rounds_args {
+	const uint32_t *in;
+	uint32_t *out;
+	uint64_t nr;
+	uint32_t rounds;
+};
+
+static void work(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	uint32_t *words;
+
+	(void)grid;
+	(void)block;
+	memcpy(&words, args, sizeof(words));
+	for (uint32_t i = 0; i < GPU_WORDS; i++)
+		words[i] = gpu_word(words[i], i);
+}
+
+static int launch_work(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
+{
+	return fake_launch(work, grid, block, args, sizeof(struct gpu_work_args), stream);
+}
+
+const struct rnl_kernel gpu_work = {
+	"gpu_work", sizeof(struct gpu_work_args), NULL, launch_work
+};
+
+static void empty(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	(void)grid;
+	(void)block;
+	(void)args;
+}
+
+static void spin(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct spin_args *spin = args;
+	const struct timespec pause = {
+		.tv_sec = (time_t)(spin->ns / 1000000000),
+		.tv_nsec = (long)(spin->ns % 1000000000)
+	};
+	const uint64_t start = bench_now();
+
+	(void)grid;
+	(void)block;
+	nanosleep(&pause, NULL);
+	if (!spin->stamps)
+		return;
+	spin->stamps[0] = start;
+	spin->stamps[1] = bench_now();
+}
+
+static void rounds_of(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct rounds_args *a = args;
+
+	(void)grid;
+	(void)block;
+	for (uint64_t i = 0; i < a->nr; i++) {
+		uint32_t x = a->in[i];
+
+		for (uint32_t round = 0; round < a->rounds; round++)
+			x = x * GPU_A + GPU_C;
+		a->out[i] = x;
+	}
+}
+
+static cudaError_t launch(void (*fn)(struct rnl_dim, struct rnl_dim, const void *),
+			  const void *args, size_t bytes, cudaStream_t stream)
+{
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	return (cudaError_t)fake_launch(fn, one, one, args, bytes, stream);
+}
+
+cudaError_t gpu_issue_j(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	const size_t bytes = GPU_WORDS * sizeof(uint32_t);
+	cudaError_t code = cudaMemcpyAsync(slot->dev, slot->in, bytes, cudaMemcpyHostToDevice,
+					   stream);
+
+	if (code == cudaSuccess)
+		code = launch(work, &slot->dev, sizeof(slot->dev), stream);
+	if (code == cudaSuccess)
+		code = cudaMemcpyAsync(slot->out, slot->dev, bytes, cudaMemcpyDeviceToHost, stream);
+	return code;
+}
+
+cudaError_t gpu_issue_empty(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	return launch(empty, &slot, sizeof(slot), stream);
+}
+
+cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint64_t *stamps,
+			   cudaStream_t stream)
+{
+	const struct spin_args args = { ns, stamps };
+
+	(void)blocks;
+	(void)threads;
+	return launch(spin, &args, sizeof(args), stream);
+}
+
+cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds,
+			     cudaStream_t stream)
+{
+	const struct rounds_args args = { in, out, nr, rounds };
+
+	return launch(rounds_of, &args, sizeof(args), stream);
+}
+
+cudaError_t gpu_device_get(void **memp, size_t bytes)
+{
+	const struct cudaMemPoolProps props = {
+		.allocType = cudaMemAllocationTypePinned,
+		.location = { .type = cudaMemLocationTypeDevice, .id = 0 },
+	};
+	cudaMemPool_t pool;
+	cudaError_t code = cudaMemPoolCreate(&pool, &props);
+
+	if (code == cudaSuccess)
+		code = cudaMallocFromPoolAsync(memp, bytes, pool, cudaStreamPerThread);
+	return code == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : code;
+}
+
+cudaError_t gpu_event_sync(cudaEvent_t event)
+{
+	cudaError_t code;
+
+	while ((code = cudaEventQuery(event)) == cudaErrorNotReady)
+		bench_relax();
+	return code;
+}
+
+const char *gpu_error_text(cudaError_t code)
+{
+	(void)code;
+	return "an error of the double";
+}
+
+int gpu_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job))
+{
+	return rnl_job_init(job, fn);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hand-written code: threads, each with a stream, that issue their work themselves.
+ *
+ * DESIGN
+ *	As good as we know to make it.  Nothing is handed over, nothing is shared.
+ *	Events, words and memory are made beforehand.  A thread has a ring of as
+ *	many jobs as may be in flight; a mark stands for some of them, and only
+ *	when the ring is full the oldest mark is asked for: until then a thread
+ *	does nothing but launch.  What came out of each job is looked at before its
+ *	memory is used again.
+ */
+#include "gpu/work.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+
+#define PAUSES 32		/* between two queries, which slow others' launches */
+#define LOOKS 1024		/* then there may be more threads than CPUs */
+
+/* ---- a crew -------------------------------------------------------------- */
+
+static void *serve_crew(void *arg)
+{
+	struct gpu_crew *crew = arg;
+	const unsigned index = atomic_fetch_add(&crew->next, 1);
+	cudaStream_t stream;
+
+	gpu_enter(crew->ordinal);
+	stream = gpu_stream(crew->kind, false);
+	pthread_barrier_wait(&crew->end);
+	for (;;) {
+		pthread_barrier_wait(&crew->start);
+		crew->work(crew->arg, index, stream);
+		pthread_barrier_wait(&crew->end);
+	}
+	return NULL;
+}
+
+void gpu_crew_start(struct gpu_crew *crew, int ordinal, enum rnl_stream_kind kind, unsigned nr,
+		    void (*work)(void *arg, unsigned index, cudaStream_t stream), void *arg)
+{
+	pthread_t thread;
+
+	crew->ordinal = ordinal;
+	crew->kind = kind;
+	crew->work = work;
+	crew->arg = arg;
+	pthread_barrier_init(&crew->start, NULL, nr + 1);
+	pthread_barrier_init(&crew->end, NULL, nr + 1);
+	for (unsigned i = 0; i < nr; i++)
+		bench_must(!pthread_create(&thread, NULL, serve_crew, crew), "pthread_create");
+	pthread_barrier_wait(&crew->end);
+}
+
+void gpu_crew_begin(struct gpu_crew *crew)
+{
+	pthread_barrier_wait(&crew->start);
+}
+
+void gpu_crew_end(struct gpu_crew *crew)
+{
+	pthread_barrier_wait(&crew->end);
+}
+
+/* ---- a team -------------------------------------------------------------- */
+
+struct hand {
+	struct gpu_team *team;
+	cudaStream_t stream;
+	struct gpu_slot *slots;		/* GPU_DEPTH_MAX, as the events */
+	cudaEvent_t *events;
+	uint32_t *word;			/* page-locked, on a cache line of its own */
+	uint32_t written;		/* what the last mark writes there */
+	uint64_t done, began, ended;
+} __attribute__((aligned(64)));
+
+struct gpu_team {
+	struct gpu_hand_variant variant;
+	gpu_issue_fn *issue;
+	bool check;
+	unsigned nr_threads;
+	struct gpu_crew crew;
+	atomic_bool stop;
+	struct hand *hands;
+};
+
+void gpu_hand_name(const struct gpu_hand_variant *variant, char *text, size_t bytes)
+{
+	static const char *const marks[] = {
+		[GPU_EVENT] = "event", [GPU_EVENT_SYNC] = "event sync", [GPU_FLAG] = "flag"
+	};
+
+	if (variant->mark == GPU_SYNC)
+		snprintf(text, bytes, "stream sync per job");
+	else
+		snprintf(text, bytes, "%s/%u d%u", marks[variant->mark], variant->jobs,
+			 variant->depth);
+}
+
+static bool stops(const struct hand *h)
+{
+	/* relaxed: it hands nothing over */
+	return atomic_load_explicit(&h->team->stop, memory_order_relaxed);
+}
+
+static void issue(struct hand *h, struct gpu_slot *slot)
+{
+	if (h->team->check)
+		gpu_prepare(slot);
+	gpu_ok(h->team->issue(slot, h->stream), "hand-written work");
+}
+
+static void look_at(struct hand *h, const struct gpu_slot *slot)
+{
+	if (h->team->check)
+		gpu_check(slot);
+	h->done++;
+}
+
+static void mark(struct hand *h, unsigned place)
+{
+	if (h->team->variant.mark == GPU_FLAG)
+		gpu_stream_write(h->stream, h->word, ++h->written);
+	else
+		gpu_ok(cudaEventRecord(h->events[place], h->stream), "cudaEventRecord");
+}
+
+static void query_until_passed(cudaEvent_t event)
+{
+	unsigned looks = 0;
+	cudaError_t code;
+
+	while ((code = cudaEventQuery(event)) == cudaErrorNotReady) {
+		for (int i = 0; i < PAUSES; i++)
+			bench_relax();
+		if (++looks % (LOOKS / PAUSES) == 0)
+			sched_yield();
+	}
+	gpu_ok(code, "cudaEventQuery");
+	if (looks)
+		(void)cudaGetLastError();	/* "not ready" is no launch's error */
+}
+
+static void look_until_written(const uint32_t *word, uint32_t value)
+{
+	unsigned looks = 0;
+
+	/* acquire: what the stream did before it wrote the word */
+	while ((int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) < 0) {
+		bench_relax();
+		if (++looks % LOOKS == 0)
+			sched_yield();
+	}
+}
+
+/* @value: what the mark was to write. */
+static void await(struct hand *h, unsigned place, uint32_t value)
+{
+	const enum gpu_mark mark = h->team->variant.mark;
+
+	if (mark == GPU_EVENT)
+		query_until_passed(h->events[place]);
+	else if (mark == GPU_EVENT_SYNC)
+		gpu_ok(gpu_event_sync(h->events[place]), "cudaEventSynchronize");
+	else
+		look_until_written(h->word, value);
+}
+
+static void run_ring(struct hand *h)
+{
+	const unsigned jobs = h->team->variant.jobs, depth = h->team->variant.depth;
+	const unsigned marks = depth / jobs;
+	const uint32_t before = h->written;
+	uint64_t issued = 0, done = 0;
+
+	for (bool last = false; !last || done < issued;) {
+		if (last || issued == done + depth) {
+			const uint64_t group = done / jobs, end = done + jobs;
+
+			await(h, (unsigned)(group % marks), before + (uint32_t)group + 1);
+			for (; done < end && done < issued; done++)
+				look_at(h, &h->slots[done % depth]);
+			continue;
+		}
+		issue(h, &h->slots[issued % depth]);
+		issued++;
+		last = stops(h);
+		if (issued % jobs == 0 || last)
+			mark(h, (unsigned)((issued - 1) / jobs % marks));
+	}
+}
+
+static void run_synced(struct hand *h)
+{
+	while (!stops(h)) {
+		issue(h, h->slots);
+		gpu_ok(cudaStreamSynchronize(h->stream), "cudaStreamSynchronize");
+		look_at(h, h->slots);
+	}
+}
+
+static void work(void *arg, unsigned index, cudaStream_t stream)
+{
+	struct gpu_team *team = arg;
+	struct hand *h = &team->hands[index];
+
+	h->stream = stream;
+	h->done = 0;
+	h->began = bench_now();
+	if (team->variant.mark == GPU_SYNC)
+		run_synced(h);
+	else
+		run_ring(h);
+	h->ended = bench_now();
+	for (int i = 0; team->check && i < GPU_DEPTH_MAX; i++)
+		gpu_check_all(&h->slots[i]);
+}
+
+struct gpu_team *gpu_team_start(int ordinal, enum rnl_stream_kind kind, unsigned nr_threads,
+				gpu_issue_fn *issued, bool check)
+{
+	struct gpu_team *team = bench_alloc(sizeof(*team));
+
+	team->issue = issued;
+	team->check = check;
+	team->nr_threads = nr_threads;
+	team->hands = bench_alloc(nr_threads * sizeof(*team->hands));
+	for (unsigned i = 0; i < nr_threads; i++) {
+		struct hand *h = &team->hands[i];
+
+		h->team = team;
+		h->slots = bench_alloc(GPU_DEPTH_MAX * sizeof(*h->slots));
+		gpu_slots(h->slots, GPU_DEPTH_MAX, sizeof(*h->slots));
+		h->events = bench_alloc(GPU_DEPTH_MAX * sizeof(cudaEvent_t));
+		for (int k = 0; k < GPU_DEPTH_MAX; k++)
+			h->events[k] = gpu_event(cudaEventDisableTiming);
+		h->word = gpu_pinned(128);
+	}
+	gpu_crew_start(&team->crew, ordinal, kind, nr_threads, work, team);
+	return team;
+}
+
+void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *variant)
+{
+	team->variant = *variant;
+	atomic_store(&team->stop, false);
+	gpu_crew_begin(&team->crew);
+}
+
+double gpu_team_end(struct gpu_team *team)
+{
+	uint64_t began = UINT64_MAX, ended = 0, done = 0;
+
+	atomic_store(&team->stop, true);
+	gpu_crew_end(&team->crew);
+	for (unsigned i = 0; i < team->nr_threads; i++) {
+		const struct hand *h = &team->hands[i];
+
+		began = h->began < began ? h->began : began;
+		ended = h->ended > ended ? h->ended : ended;
+		done += h->done;
+	}
+	return (double)done * 1e9 / (double)(ended - began);
+}
+
+double gpu_team_rate(struct gpu_team *team, const struct gpu_hand_variant *variant, unsigned ms)
+{
+	gpu_team_begin(team, variant);
+	bench_sleep_ms(ms);
+	return gpu_team_end(team);
+}
+

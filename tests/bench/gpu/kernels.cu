@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernels of gpu, and what has to be compiled where they are. */
+#include <runnel/cuda.h>
+
+#include "gpu/gpu.h"
+
+#define THREADS GPU_WORK_THREADS
+#define BLOCKS_MAX 4096
+
+static __global__ void work(uint32_t *words)
+{
+	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	words[i] = gpu_word(words[i], i);
+}
+
+static __global__ void work_of(struct gpu_work_args args)
+{
+	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	args.words[i] = gpu_word(args.words[i], i);
+}
+
+RNL_KERNEL(gpu_work, NULL, work_of, struct gpu_work_args);
+
+static __global__ void empty(void)
+{
+}
+
+static __device__ uint64_t device_ns(void)
+{
+	uint64_t now;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+	return now;
+}
+
+static __global__ void spin(uint64_t ns, volatile uint64_t *stamps)
+{
+	const uint64_t start = device_ns();
+	uint64_t now;
+
+	do {
+		now = device_ns();
+	} while (now - start < ns);
+	if (!stamps || blockIdx.x || threadIdx.x)
+		return;
+	stamps[0] = start;
+	stamps[1] = now;
+}
+
+static __global__ void rounds_of(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds)
+{
+	const uint64_t step = (uint64_t)gridDim.x * THREADS;
+
+	for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < nr; i += step) {
+		uint32_t x = in[i];
+
+		for (uint32_t round = 0; round < rounds; round++)
+			x = x * GPU_A + GPU_C;
+		out[i] = x;
+	}
+}
+
+cudaError_t gpu_issue_j(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	const size_t bytes = GPU_WORDS * sizeof(uint32_t);
+	cudaError_t code = cudaMemcpyAsync(slot->dev, slot->in, bytes, cudaMemcpyHostToDevice,
+					   stream);
+
+	if (code != cudaSuccess)
+		return code;
+	work<<<GPU_WORDS / THREADS, THREADS, 0, stream>>>(slot->dev);
+	code = cudaGetLastError();
+	if (code != cudaSuccess)
+		return code;
+	return cudaMemcpyAsync(slot->out, slot->dev, bytes, cudaMemcpyDeviceToHost, stream);
+}
+
+cudaError_t gpu_issue_empty(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	(void)slot;
+	empty<<<1, 1, 0, stream>>>();
+	return cudaGetLastError();
+}
+
+cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint64_t *stamps,
+			   cudaStream_t stream)
+{
+	spin<<<blocks, threads, 0, stream>>>(ns, stamps);
+	return cudaGetLastError();
+}
+
+cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds,
+			     cudaStream_t stream)
+{
+	const uint64_t blocks = (nr + THREADS - 1) / THREADS;
+
+	rounds_of<<<(unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), THREADS, 0, stream>>>(
+		in, out, nr, rounds);
+	return cudaGetLastError();
+}
+
+cudaError_t gpu_device_get(void **memp, size_t bytes)
+{
+	return cudaMalloc(memp, bytes);
+}
+
+cudaError_t gpu_event_sync(cudaEvent_t event)
+{
+	return cudaEventSynchronize(event);
+}
+
+const char *gpu_error_text(cudaError_t code)
+{
+	return cudaGetErrorString(code);
+}
+
+int gpu_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job))
+{
+	return rnl_job_init(job, fn);
+}

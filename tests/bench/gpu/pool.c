@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runnel's pool, fed by producers: J is a job of CUDA calls on its worker's stream.
+ *
+ * DESIGN
+ *	A producer has a ring of requests, enough for the pool to be busy.  It learns
+ *	that they are done one by one: it waits for the oldest, or reaps them from
+ *	a completion queue of its own, as a server does.
+ */
+#include "gpu/work.h"
+
+#include <errno.h>
+
+
+#define REAP 64
+
+int gpu_run_j(struct rnl_job *job)
+{
+	const struct gpu_request *r = rnl_container_of(job, struct gpu_request, job);
+
+	return gpu_issue_j(&r->slot, (cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -EIO;
+}
+
+/* J without a call of CUDA's. */
+static int run_copies(struct rnl_job *job)
+{
+	const struct gpu_slot *slot = &rnl_container_of(job, struct gpu_request, job)->slot;
+	const struct rnl_dim grid = { GPU_WORDS / GPU_WORK_THREADS, 1, 1 };
+	const struct rnl_dim block = { GPU_WORK_THREADS, 1, 1 };
+	const struct gpu_work_args args = { slot->dev };
+	const size_t bytes = GPU_WORDS * sizeof(uint32_t);
+	int ret = rnl_copy(slot->dev, slot->in, bytes);
+
+	if (!ret)
+		ret = rnl_launch(&gpu_work, grid, block, &args);
+	return ret ? ret : rnl_copy(slot->out, slot->dev, bytes);
+}
+
+static void submit(struct gpu_producer *p, struct gpu_request *request)
+{
+	bench_rnl(rnl_submit(p->feed->arg, &request->job), "rnl_submit");
+}
+
+static void wait(struct gpu_producer *p, struct gpu_request *request)
+{
+	(void)p;
+	bench_rnl(rnl_job_wait(&request->job, RNL_FOREVER), "rnl_job_wait");
+	bench_rnl(rnl_job_result(&request->job), "J");
+}
+
+static void submit_many(struct rnl_pool *pool, struct rnl_job **jobs, unsigned nr)
+{
+	while (nr) {
+		const int taken = rnl_submit_many(pool, jobs, nr);
+
+		bench_rnl(taken, "rnl_submit_many");
+		jobs += taken;
+		nr -= (unsigned)taken;
+	}
+}
+
+static void reap_and_submit(struct gpu_producer *p, bool many)
+{
+	struct rnl_job *jobs[REAP];
+	unsigned under_way = p->nr;
+
+	for (unsigned i = 0; i < p->nr; i++) {
+		gpu_prepare(&p->requests[i].slot);
+		submit(p, &p->requests[i]);
+	}
+	while (under_way) {
+		const int nr = rnl_cq_wait(p->cq, jobs, REAP, RNL_FOREVER);
+		const bool stop = gpu_feed_stops(p->feed);
+
+		bench_rnl(nr, "rnl_cq_wait");
+		for (int i = 0; i < nr; i++) {
+			struct gpu_request *r = rnl_container_of(jobs[i], struct gpu_request, job);
+
+			bench_rnl(rnl_job_result(jobs[i]), "J");
+			gpu_check(&r->slot);
+			p->done++;
+			if (stop)
+				continue;
+			gpu_prepare(&r->slot);
+			if (!many)
+				submit(p, r);
+		}
+		if (stop)
+			under_way -= (unsigned)nr;
+		else if (many)
+			submit_many(p->feed->arg, jobs, (unsigned)nr);
+	}
+}
+
+static void produce(struct gpu_producer *p)
+{
+	const enum gpu_done done = p->feed->done;
+
+	if (done != GPU_WAIT)
+		bench_rnl(rnl_cq_create(&p->cq), "rnl_cq_create");
+	for (unsigned i = 0; i < p->nr; i++) {
+		struct rnl_job *job = &p->requests[i].job;
+
+		bench_rnl(gpu_job_init(job, done == GPU_CQ_COPY ? run_copies : gpu_run_j),
+			  "rnl_job_init");
+		if (p->cq)
+			bench_rnl(rnl_job_cq(job, p->cq), "rnl_job_cq");
+	}
+	if (done == GPU_WAIT)
+		gpu_produce_ring(p);
+	else
+		reap_and_submit(p, done == GPU_CQ_MANY);
+	rnl_cq_destroy(p->cq);
+}
+
+double gpu_pool_rate(struct rnl_pool *pool, struct gpu_request *requests, unsigned nr_requests,
+		     enum gpu_done done, unsigned nr_producers, unsigned ms)
+{
+	struct gpu_feed feed = {
+		.produce = produce, .arg = pool, .requests = requests, .nr_requests = nr_requests,
+		.submit = submit, .wait = wait, .done = done
+	};
+
+	return gpu_feed(&feed, nr_producers, ms);
+}

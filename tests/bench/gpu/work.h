@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Many jobs at a time: by threads of hand-written code, by runnel's pool, and by a pool as
+ * most programs have one.
+ *
+ *	hand.c	a thread, its stream, marks by event and by flag
+ *	producers.c	producers, which hand requests to a pool
+ *	pool.c	runnel
+ *	mutex.c	a mutex, a condition variable, a sync for each job
+ */
+#ifndef GPU_WORK_H
+#define GPU_WORK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "gpu/gpu.h"
+
+#define GPU_DEPTH_MAX 256
+
+/* ---- hand.c ---------------------------------------------------------- */
+
+/* Threads, each with a stream of its own, that all do some work between a begin and an end. */
+struct gpu_crew {
+	int ordinal;
+	enum rnl_stream_kind kind;
+	void (*work)(void *arg, unsigned index, cudaStream_t stream);
+	void *arg;
+	pthread_barrier_t start, end;
+	atomic_uint next;		/* index */
+};
+
+void gpu_crew_start(struct gpu_crew *crew, int ordinal, enum rnl_stream_kind kind, unsigned nr,
+		    void (*work)(void *arg, unsigned index, cudaStream_t stream), void *arg);
+void gpu_crew_begin(struct gpu_crew *crew);
+void gpu_crew_end(struct gpu_crew *crew);	/* waits until all have done it */
+
+enum gpu_mark {
+	GPU_SYNC,		/* a sync of the stream for each job */
+	GPU_EVENT,		/* an event, which is queried */
+	GPU_EVENT_SYNC,		/* an event, in cudaEventSynchronize() */
+	GPU_FLAG		/* a word that the stream writes */
+};
+
+struct gpu_hand_variant {
+	enum gpu_mark mark;
+	unsigned jobs;		/* that one mark stands for */
+	unsigned depth;		/* jobs in flight; a multiple of that */
+};
+
+/* "event/8 d64" */
+void gpu_hand_name(const struct gpu_hand_variant *variant, char *text, size_t bytes);
+
+struct gpu_team;
+
+/*
+ * Threads, each with a stream of its own; they sleep until there is something to do.
+ * @check: whether the work leaves something to be looked at, as J does.
+ */
+struct gpu_team *gpu_team_start(int ordinal, enum rnl_stream_kind kind, unsigned nr_threads,
+				gpu_issue_fn *issue, bool check);
+void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *variant);
+
+/* Return: jobs a second since the begin. */
+double gpu_team_end(struct gpu_team *team);
+double gpu_team_rate(struct gpu_team *team, const struct gpu_hand_variant *variant, unsigned ms);
+
+/* ---- producers.c ---------------------------------------------------------- */
+
+/* Begins on a cache line, as a request of a server would. */
+struct gpu_request {
+	struct rnl_job job;
+	struct gpu_slot slot;
+	struct gpu_request *next;	/* mutex.c */
+	struct gpu_producer *producer;
+	bool done;
+} __attribute__((aligned(64)));
+
+struct gpu_producer {
+	pthread_t thread;
+	struct gpu_feed *feed;
+	struct gpu_request *requests;
+	unsigned nr;
+	uint64_t done, began, ended;
+	struct rnl_cq *cq;		/* pool.c */
+	pthread_mutex_t lock;		/* mutex.c: of its requests' `done` */
+	pthread_cond_t some_done;
+} __attribute__((aligned(64)));
+
+enum gpu_done {
+	GPU_WAIT,		/* rnl_job_wait() for the oldest one */
+	GPU_CQ,			/* a completion queue for each producer */
+	GPU_CQ_MANY,		/* what is reaped from it is submitted by rnl_submit_many() */
+	GPU_CQ_COPY		/* as GPU_CQ, but J is rnl_copy() and rnl_launch() */
+};
+
+/* Hands requests over until it is to stop, and waits for all of them. */
+typedef void gpu_produce_fn(struct gpu_producer *producer);
+
+struct gpu_feed {
+	gpu_produce_fn *produce;
+	void *arg;			/* the pool */
+	enum gpu_done done;		/* pool.c */
+	struct gpu_request *requests;
+	unsigned nr_requests;
+	pthread_barrier_t start;
+	atomic_bool stop;
+	/* With gpu_produce_ring(): */
+	void (*submit)(struct gpu_producer *producer, struct gpu_request *request);
+	void (*wait)(struct gpu_producer *producer, struct gpu_request *request);
+};
+
+struct gpu_request *gpu_requests(unsigned nr);
+
+/* Waits for the oldest request, looks at it, and hands it over again. */
+gpu_produce_fn gpu_produce_ring;
+
+/* Return: jobs a second. */
+double gpu_feed(struct gpu_feed *feed, unsigned nr_producers, unsigned ms);
+
+static inline bool gpu_feed_stops(struct gpu_feed *feed)
+{
+	/* relaxed: it hands nothing over */
+	return atomic_load_explicit(&feed->stop, memory_order_relaxed);
+}
+
+/* ---- pool.c ---------------------------------------------------------- */
+
+double gpu_pool_rate(struct rnl_pool *pool, struct gpu_request *requests, unsigned nr_requests,
+		     enum gpu_done done, unsigned nr_producers, unsigned ms);
+
+/* A job's function: J for the request that the job lives in. */
+int gpu_run_j(struct rnl_job *job);
+
+/* ---- mutex.c --------------------------------------------------------- */
+
+struct gpu_mutex;
+
+struct gpu_mutex *gpu_mutex_start(int ordinal, enum rnl_stream_kind kind, unsigned nr_threads);
+double gpu_mutex_rate(struct gpu_mutex *pool, struct gpu_request *requests, unsigned nr_requests,
+		      unsigned nr_producers, unsigned ms);
+
+/* One J, from the submit to the wait's return. */
+void gpu_mutex_one(struct gpu_mutex *pool, struct gpu_producer *producer,
+		   struct gpu_request *request);
+void gpu_mutex_producer(struct gpu_producer *producer);
+
+#endif

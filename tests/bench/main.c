@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * make bench: what an empty job costs, in runnel and in other pools; what memory costs.
+ * make bench-gpu: runnel on a GPU, beside hand-written code and what the hardware allows.
+ *
+ *	tests/bench/bench [OPTION]...		--help names options and rows
+ *	tests/bench/bench_gpu [OPTION]...
+ *
+ * DESIGN
+ *	This process never touches CUDA and has one thread.  Each part of a row has a
+ *	process, in which the variants take turns, so that what else goes on in the
+ *	machine falls on all of them.  Every return code is looked at, and every
+ *	job's result or count of runs: a wrong one ends the part, it is never a figure.
+ *	A line is printed when it comes, so what is measured is not lost by what
+ *	fails later.  A part that hangs is ended by its alarm.
+ */
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TABLE_LINES_MAX 256
+
+struct table {
+	const struct bench_options *opt;
+	uint64_t start;
+	const struct bench_row *row;
+	unsigned part;
+	double load;
+	struct bench_line *lines[TABLE_LINES_MAX];
+	size_t nr;
+	bool good;
+};
+
+static void cannot_write(struct table *table)
+{
+	fprintf(stderr, "bench: %s could not be written\n", table->opt->json);
+	table->good = false;
+}
+
+static void taken(void *arg, void *piece)
+{
+	struct table *table = arg;
+
+	bench_line_print(table->opt, piece);
+	if (table->nr == TABLE_LINES_MAX)
+		return;
+	table->lines[table->nr] = bench_alloc(sizeof(struct bench_line));
+	memcpy(table->lines[table->nr++], piece, sizeof(struct bench_line));
+	if (table->opt->json && !bench_json(table->opt, table->load, table->lines, table->nr))
+		cannot_write(table);
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+static const unsigned doubling[] = { 1, 2, 4, 8, 16 };
+#define DOUBLINGS (sizeof(doubling) / sizeof(doubling[0]))
+
+static unsigned parts(const struct bench_row *row, const struct bench_options *opt)
+{
+	return (row->by & BENCH_BY_THREADS ? opt->nr_threads : 1) *
+	       (row->by & BENCH_BY_DOUBLING ? DOUBLINGS : 1) *
+	       (row->by & BENCH_BY_CONFIG ? opt->nr_configs : 1) *
+	       (row->by & BENCH_BY_KIND ? 2 : 1) * (row->by & BENCH_BY_PAUSE ? 2 : 1);
+}
+
+/* The part's number among the values of a parameter, which has @nr. */
+static unsigned index_of(unsigned *part, unsigned nr)
+{
+	const unsigned index = *part % nr;
+
+	*part /= nr;
+	return index;
+}
+
+static void set_parameters(struct bench_run *run, unsigned part)
+{
+	const unsigned by = run->row->by;
+
+	if (by & BENCH_BY_THREADS)
+		run->threads = run->opt->threads[index_of(&part, run->opt->nr_threads)];
+	if (by & BENCH_BY_DOUBLING)
+		run->threads = doubling[index_of(&part, DOUBLINGS)];
+	if (by & BENCH_BY_CONFIG)
+		run->config = run->opt->configs[index_of(&part, run->opt->nr_configs)];
+	if (by & BENCH_BY_PAUSE)
+		run->paused = index_of(&part, 2);
+	run->kind = part ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
+	if (run->config.workers)
+		snprintf(run->at, sizeof(run->at), ", %u x %u", run->config.workers,
+			 run->config.producers);
+	else if (by & BENCH_BY_KIND && run->threads)
+		snprintf(run->at, sizeof(run->at), ", %u, %s", run->threads,
+			 bench_kind_name(run->kind));
+	else if (by & BENCH_BY_KIND)
+		snprintf(run->at, sizeof(run->at), ", %s", bench_kind_name(run->kind));
+	else if (run->threads)
+		snprintf(run->at, sizeof(run->at), ", %u", run->threads);
+}
+
+/* The row's ways and quantities, as the table has them. */
+static void run_ways(struct bench_run *run)
+{
+	const struct bench_row *row = run->row;
+	struct bench_line *lines[BENCH_LINES];
+	struct bench_way ways[BENCH_WAYS];
+	unsigned nr_lines = 0, nr = 0;
+	void *arg = row->work->open(run);
+
+	if (!arg)
+		return;
+	while (nr_lines < BENCH_LINES && row->lines[nr_lines].what)
+		nr_lines++;
+	nr_lines /= row->by & BENCH_BY_PAUSE ? 2 : 1;
+	for (unsigned i = 0; i < nr_lines; i++)
+		lines[i] = bench_line(run, i + (run->paused ? nr_lines : 0), "%s", "");
+	for (; nr < BENCH_WAYS && row->ways[nr].name; nr++) {
+		const struct bench_side_of *way = &row->ways[nr];
+
+		ways[nr] = (struct bench_way){ .measure = row->work->measure, .which = nr };
+		for (unsigned i = 0; way->of[i]; i++)
+			ways[nr].figures[i] = bench_figure(lines[way->of[i] - '0'], way->side,
+							   way->name);
+	}
+	bench_turns(run, ways, nr, arg);
+	if (row->work->close)
+		row->work->close(arg, lines);
+	for (unsigned i = 0; i < nr_lines; i++)
+		bench_line_tell(run, lines[i]);
+}
+
+static void measure(void *arg, int out)
+{
+	const struct table *table = arg;
+	struct bench_run run = { .opt = table->opt, .row = table->row, .out = out,
+				 .runs = table->opt->runs };
+
+	set_parameters(&run, table->part);
+	if (run.row->gpu)
+		bench_gpu_begin(run.opt->info.ordinal);
+	if (run.row->work->run)
+		run.row->work->run(&run);
+	else
+		run_ways(&run);
+}
+
+static double seconds(const struct table *table)
+{
+	return (double)(bench_now() - table->start) * 1e-9;
+}
+
+static void run_row(struct table *table, const struct bench_row *row)
+{
+	const unsigned nr_parts = parts(row, table->opt);
+
+	table->row = row;
+	for (table->part = 0; table->part < nr_parts; table->part++) {
+		const double left = fmax(table->opt->seconds - seconds(table), 0);
+		const unsigned patience_s = left < row->patience_s ? (unsigned)left + 1 :
+								     row->patience_s;
+		int nr = 0;
+		const char *what = "not begun, its seconds are over:";
+
+		if (left > 0)
+			what = bench_child(measure, taken, table, sizeof(struct bench_line),
+					   patience_s, &nr);
+		if (!what)
+			continue;
+		fprintf(stderr, "bench: %s, part %u of %u: %s %d\n", row->name, table->part + 1,
+			nr_parts, what, nr);
+		table->good = false;
+	}
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+struct answer {
+	struct rnl_device_info info;
+	int ret;
+};
+
+static void ask(void *arg, int out)
+{
+	const struct bench_options *opt = arg;
+	struct answer answer = { .info = RNL_DEVICE_INFO_INIT };
+
+	answer.ret = rnl_device_describe(opt->device, &answer.info);
+	bench_tell(out, &answer, sizeof(answer));
+}
+
+static void answered(void *arg, void *piece)
+{
+	struct bench_options *opt = arg;
+	const struct answer *answer = piece;
+
+	if (answer->ret) {
+		fprintf(stderr, "bench: there is no device \"%s\" here: %s\n", opt->device,
+			rnl_strerror(answer->ret));
+		exit(BENCH_EXIT_SKIP);
+	}
+	opt->info = answer->info;
+}
+
+static void find_device(struct bench_options *opt)
+{
+	int nr = 0;
+	const char *what = bench_child(ask, answered, opt, sizeof(struct answer), 60, &nr);
+
+	if (!what)
+		return;
+	fprintf(stderr, "bench: the device \"%s\": %s %d\n", opt->device, what, nr);
+	exit(EXIT_FAILURE);
+}
+
+int main(int argc, char **argv)
+{
+	static struct bench_options opt;
+	static struct table table = { .opt = &opt, .good = true };
+
+	table.start = bench_now();
+	bench_options_parse(&opt, argc, argv);
+	find_device(&opt);
+	/* A part sets it, or leaves it alone. */
+	unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	if (getloadavg(&table.load, 1) != 1)
+		table.load = 0;
+	if (opt.json && !bench_json(&opt, table.load, NULL, 0)) {
+		cannot_write(&table);
+		return EXIT_FAILURE;
+	}
+	bench_print_head(&opt, table.load);
+	for (unsigned i = 0; bench_rows[i].name; i++)
+		if (opt.rows[i])
+			run_row(&table, &bench_rows[i]);
+	bench_print_end(&opt, table.nr, seconds(&table), table.good);
+	return bench_flush() && table.good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row cpu: what an idle pool takes of the CPUs, and one whose workers wait for the
+ * device.
+ *
+ * DESIGN
+ *	The process' own CPU time, while this thread sleeps.  A process with a CUDA
+ *	context and threads that sleep tells what CUDA itself takes: an idle pool may
+ *	take a tenth of a percent more, which is what can be told from nothing.  Waiting: on each of 8
+ *	streams a kernel that lasts longer than the measurement; by hand in a sync, or
+ *	in an event that blocks; with runnel a barrier is waited for, too.
+ */
+#include "gpu/work.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define NR 8
+#define WINDOW_MS 600
+#define SETTLE_MS 100		/* until all that will sleep does */
+#define QUICK_PART 6
+#define RUNS_MAX 3
+
+struct bench {
+	struct rnl_pool *pool;		/* the first: gpu_row_end() */
+	unsigned window_ms, settle_ms, nr_alone;
+	double alone[RUNS_MAX];
+	uint64_t kernel_ns;
+	struct gpu_crew crew;
+	cudaEvent_t events[NR];
+	bool blocking;			/* by hand: an event, else a sync */
+	struct rnl_job jobs[NR];
+};
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	bench_must(!clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts), "clock_gettime");
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Return: percent of a core, until the window is over. */
+static double percent(const struct bench *b)
+{
+	uint64_t cpu, start;
+
+	bench_sleep_ms(b->settle_ms);
+	cpu = cpu_ns();
+	start = bench_now();
+	bench_sleep_ms(b->window_ms);
+	return 100 * (double)(cpu_ns() - cpu) / (double)(bench_now() - start);
+}
+
+/* ---- waiting by hand ----------------------------------------------------- */
+
+static void wait_one(void *arg, unsigned index, cudaStream_t stream)
+{
+	struct bench *b = arg;
+
+	gpu_ok(gpu_issue_spin(1, 1, b->kernel_ns, NULL, stream), "a kernel");
+	gpu_ok(cudaEventRecord(b->events[index], stream), "cudaEventRecord");
+	if (b->blocking)
+		gpu_ok(gpu_event_sync(b->events[index]), "cudaEventSynchronize");
+	else
+		gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+static double wait_by_hand(struct bench *b, bool blocking)
+{
+	double found;
+
+	b->blocking = blocking;
+	gpu_crew_begin(&b->crew);
+	found = percent(b);
+	gpu_crew_end(&b->crew);
+	return found / NR;
+}
+
+/* ---- waiting with runnel ------------------------------------------------- */
+
+static uint64_t kernel_ns;
+
+static int run_spin(struct rnl_job *job)
+{
+	(void)job;
+	return gpu_issue_spin(1, 1, kernel_ns, NULL, (cudaStream_t)rnl_stream()) ? -1 : 0;
+}
+
+static void *await(void *barrier)
+{
+	bench_rnl(rnl_barrier_wait(barrier, RNL_FOREVER), "rnl_barrier_wait");
+	return NULL;
+}
+
+static double wait_by_pool(struct bench *b)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct rnl_barrier barrier;
+	pthread_t waiter;
+	double found;
+
+	bench_rnl(rnl_barrier_init(&barrier, b->pool), "rnl_barrier_init");
+	for (unsigned i = 0; i < NR; i++) {
+		bench_rnl(rnl_barrier_add(&barrier, &b->jobs[i]), "rnl_barrier_add");
+		bench_rnl(rnl_submit(b->pool, &b->jobs[i]), "rnl_submit");
+	}
+	bench_must(!pthread_create(&waiter, NULL, await, &barrier), "pthread_create");
+	found = percent(b);
+	bench_rnl(rnl_pool_read_stats(b->pool, &stats), "rnl_pool_read_stats");
+	bench_must(stats.in_flight == NR, "kernels in flight for as long as it was measured");
+	pthread_join(waiter, NULL);
+	bench_rnl(rnl_barrier_result(&barrier), "a kernel");
+	return found / NR;
+}
+
+/* ---- the row ------------------------------------------------------------- */
+
+enum { ALONE, IDLE, SYNC, BLOCKING, POOL };
+
+static void measure(void *arg, unsigned way, double *values)
+{
+	struct bench *b = arg;
+
+	if (way == POOL)
+		values[0] = wait_by_pool(b);
+	else if (way == IDLE)
+		values[0] = percent(b);
+	else if (way == ALONE)
+		values[0] = b->alone[b->nr_alone++];
+	else
+		values[0] = wait_by_hand(b, way == BLOCKING);
+}
+
+static void *begin_row(struct bench_run *run)
+{
+	const struct bench_options *opt = run->opt;
+	struct bench *b = bench_alloc(sizeof(*b));
+
+	run->runs = opt->runs < RUNS_MAX ? opt->runs : RUNS_MAX;
+	b->settle_ms = SETTLE_MS;
+	b->window_ms = opt->quick ? WINDOW_MS / QUICK_PART : WINDOW_MS;
+	b->kernel_ns = kernel_ns = (b->settle_ms + b->window_ms) * 1300000ull;
+	for (unsigned i = 0; i < NR; i++) {
+		b->events[i] = gpu_event(cudaEventDisableTiming | cudaEventBlockingSync);
+		bench_rnl(gpu_job_init(&b->jobs[i], run_spin), "rnl_job_init");
+	}
+	gpu_crew_start(&b->crew, opt->info.ordinal, run->kind, NR, wait_one, b);
+	/* While there is no pool. */
+	for (unsigned i = 0; i < run->runs; i++)
+		b->alone[i] = percent(b);
+	b->pool = gpu_pool(opt->device, run->kind, NR, NULL);
+	return b;
+}
+
+const struct bench_work bench_cpu = { begin_row, measure, gpu_row_end, NULL };

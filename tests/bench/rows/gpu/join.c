@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row join: a stream waits for the work of 16 threads, or workers, on the device.
+ *
+ * DESIGN
+ *	A kernel on each of 16 streams, long enough for the join to be issued when
+ *	all of them are there; then, behind the join, another kernel.  Two figures: what the
+ *	join costs its caller, and how long after the end of the last of the 16 the one
+ *	behind it starts, by the device's own clock.  By hand: an event of each
+ *	thread's, and as many waits.
+ *	runnel's jobs have keys, one for each worker.
+ */
+#include "gpu/work.h"
+
+#include <stdlib.h>
+
+#define NR 16
+#define KERNEL_NS 1000000
+#define MARKED_US 100		/* after its function a job's end is marked, long before */
+#define SAMPLES_PART 16
+#define KEYS_MAX 100000
+
+struct bench {
+	struct rnl_pool *pool;		/* the first: gpu_row_end() */
+	unsigned nr;			/* samples */
+	uint64_t (*stamps)[2];		/* of the 16, and the one behind them */
+	double *host_us, *device_us;
+	/* Hand-written: */
+	struct gpu_crew crew;
+	cudaEvent_t events[NR];
+	cudaStream_t stream;
+	/* runnel: */
+	atomic_uint ran;		/* functions */
+	struct item {
+		struct rnl_job job;
+		struct bench *b;
+		uint64_t key, *stamps;
+		int worker;
+	} items[NR];
+};
+
+static void spin_us(unsigned us)
+{
+	const uint64_t end = bench_now() + us * 1000ull;
+
+	while (bench_now() < end)
+		bench_relax();
+}
+
+static double gap_us(const struct bench *b)
+{
+	uint64_t last = 0, behind = b->stamps[NR][0];
+
+	for (unsigned i = 0; i < NR; i++) {
+		bench_must(b->stamps[i][1] != 0, "a kernel's time");
+		last = b->stamps[i][1] > last ? b->stamps[i][1] : last;
+		b->stamps[i][1] = 0;
+	}
+	bench_must(behind >= last, "a join: the kernel behind it started before the others ended");
+	return (double)(behind - last) * 1e-3;
+}
+
+/* ---- hand-written -------------------------------------------------------- */
+
+static void issue_one(void *arg, unsigned index, cudaStream_t stream)
+{
+	struct bench *b = arg;
+
+	gpu_ok(gpu_issue_spin(1, 1, KERNEL_NS, b->stamps[index], stream), "a kernel");
+	gpu_ok(cudaEventRecord(b->events[index], stream), "cudaEventRecord");
+}
+
+static double join_by_hand(struct bench *b)
+{
+	uint64_t start;
+	double us;
+
+	gpu_crew_begin(&b->crew);
+	gpu_crew_end(&b->crew);
+	start = bench_now();
+	for (unsigned i = 0; i < NR; i++)
+		gpu_ok(cudaStreamWaitEvent(b->stream, b->events[i], 0), "cudaStreamWaitEvent");
+	us = (double)(bench_now() - start) * 1e-3;
+	gpu_ok(gpu_issue_spin(1, 1, 1, b->stamps[NR], b->stream), "a kernel");
+	gpu_ok(cudaStreamSynchronize(b->stream), "cudaStreamSynchronize");
+	return us;
+}
+
+/* ---- runnel -------------------------------------------------------------- */
+
+static int run_item(struct rnl_job *job)
+{
+	struct item *item = rnl_container_of(job, struct item, job);
+	const cudaError_t code = gpu_issue_spin(1, 1, KERNEL_NS, item->stamps,
+						(cudaStream_t)rnl_stream());
+
+	/* relaxed: a hint; the barrier tells */
+	atomic_fetch_add_explicit(&item->b->ran, 1, memory_order_relaxed);
+	return code ? -1 : 0;
+}
+
+static int tell_worker(struct rnl_job *job)
+{
+	rnl_container_of(job, struct item, job)->worker = rnl_worker_index();
+	return 0;
+}
+
+/* A key for each worker, by trying. */
+static void find_keys(struct bench *b)
+{
+	bool has[NR] = { false };
+	struct item probe;
+	unsigned found = 0;
+
+	bench_rnl(gpu_job_init(&probe.job, tell_worker), "rnl_job_init");
+	for (uint64_t key = 0; found < NR; key++) {
+		bench_must(key < KEYS_MAX, "a key for each worker");
+		bench_rnl(rnl_submit_keyed(b->pool, &probe.job, key), "rnl_submit_keyed");
+		bench_rnl(rnl_job_wait(&probe.job, RNL_FOREVER), "rnl_job_wait");
+		if (has[probe.worker])
+			continue;
+		has[probe.worker] = true;
+		b->items[found++].key = key;
+	}
+	for (unsigned i = 0; i < NR; i++) {
+		b->items[i].b = b;
+		b->items[i].stamps = b->stamps[i];
+		bench_rnl(gpu_job_init(&b->items[i].job, run_item), "rnl_job_init");
+	}
+}
+
+static double join_by_pool(struct bench *b)
+{
+	struct rnl_barrier barrier;
+	uint64_t start;
+	double us;
+
+	atomic_store(&b->ran, 0);
+	bench_rnl(rnl_barrier_init(&barrier, b->pool), "rnl_barrier_init");
+	for (unsigned i = 0; i < NR; i++) {
+		struct item *item = &b->items[i];
+
+		bench_rnl(rnl_barrier_add(&barrier, &item->job), "rnl_barrier_add");
+		bench_rnl(rnl_submit_keyed(b->pool, &item->job, item->key), "rnl_submit_keyed");
+	}
+	while (atomic_load_explicit(&b->ran, memory_order_relaxed) < NR)
+		bench_relax();
+	spin_us(MARKED_US);
+	start = bench_now();
+	bench_rnl(rnl_barrier_join(&barrier), "rnl_barrier_join");
+	us = (double)(bench_now() - start) * 1e-3;
+	gpu_ok(gpu_issue_spin(1, 1, 1, b->stamps[NR], (cudaStream_t)rnl_stream()), "a kernel");
+	bench_rnl(rnl_stream_wait(RNL_FOREVER), "rnl_stream_wait");
+	bench_rnl(rnl_barrier_wait(&barrier, RNL_FOREVER), "rnl_barrier_wait");
+	bench_rnl(rnl_barrier_result(&barrier), "a kernel");
+	return us;
+}
+
+/* ---- the row ------------------------------------------------------------- */
+
+static void measure(void *arg, unsigned by_pool, double *values)
+{
+	struct bench *b = arg;
+
+	for (unsigned i = 0; i < b->nr; i++) {
+		b->host_us[i] = by_pool ? join_by_pool(b) : join_by_hand(b);
+		b->device_us[i] = gap_us(b);
+	}
+	values[0] = bench_percentile(b->host_us, b->nr, 50);
+	values[1] = bench_percentile(b->device_us, b->nr, 50);
+}
+
+static void *begin_row(struct bench_run *run)
+{
+	struct bench *b = bench_alloc(sizeof(*b));
+
+	b->nr = run->opt->samples / SAMPLES_PART + 1;
+	b->host_us = bench_alloc(b->nr * sizeof(*b->host_us));
+	b->device_us = bench_alloc(b->nr * sizeof(*b->device_us));
+	b->stamps = gpu_pinned((NR + 1) * sizeof(*b->stamps));
+	b->stream = gpu_stream(run->kind, false);
+	for (unsigned i = 0; i < NR; i++)
+		b->events[i] = gpu_event(cudaEventDisableTiming);
+	gpu_crew_start(&b->crew, run->opt->info.ordinal, run->kind, NR, issue_one, b);
+	b->pool = gpu_pool(run->opt->device, run->kind, NR, NULL);
+	find_keys(b);
+	(void)join_by_hand(b);
+	(void)gap_us(b);
+	(void)join_by_pool(b);
+	(void)gap_us(b);
+	return b;
+}
+
+const struct bench_work bench_join = { begin_row, measure, gpu_row_end, NULL };

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row latency: one J in an idle pool, from its submit until the waiter has returned.
+ *
+ * DESIGN
+ *	Hand-written code without a hand-over is one thread that issues J and looks
+ *	for its end: in a flag that the stream writes, in an event, in a sync.  With
+ *	one, another thread issues it: one that looks at a word all the time, which
+ *	no pool can beat and none would pay for, or that of a mutex pool.
+ *	J follows J, or comes a millisecond after the last one, when threads and
+ *	CPUs sleep.
+ */
+#include "gpu/work.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WARM_UPS 50
+#define LATER_PART 4		/* samples that come later are fewer */
+
+struct spinner {			/* a thread that J is handed over to */
+	int ordinal;
+	enum rnl_stream_kind kind;
+	struct gpu_slot *slot;
+	uint32_t *flag;			/* page-locked */
+	atomic_uint wanted;		/* the number of the J to issue */
+	atomic_bool asleep;
+};
+
+struct bench {
+	struct rnl_pool *pool;		/* the first: gpu_row_end() */
+	bool later;
+	unsigned nr;			/* samples */
+	double *us;
+	cudaStream_t stream;
+	cudaEvent_t event;
+	struct gpu_slot slot;
+	uint32_t *flag, written;
+	struct spinner spinner;
+	uint32_t asked;
+	struct gpu_mutex *mutex;
+	struct gpu_producer producer;
+	struct gpu_request *request;	/* of the pools */
+};
+
+static void await_flag(const uint32_t *flag, uint32_t value)
+{
+	/* acquire: what the stream did before it wrote the word */
+	while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != value)
+		bench_relax();
+}
+
+static void by_flag(struct bench *b)
+{
+	gpu_ok(gpu_issue_j(&b->slot, b->stream), "J");
+	gpu_stream_write(b->stream, b->flag, ++b->written);
+	await_flag(b->flag, b->written);
+}
+
+static void by_event(struct bench *b)
+{
+	cudaError_t code;
+
+	gpu_ok(gpu_issue_j(&b->slot, b->stream), "J");
+	gpu_ok(cudaEventRecord(b->event, b->stream), "cudaEventRecord");
+	while ((code = cudaEventQuery(b->event)) == cudaErrorNotReady)
+		bench_relax();
+	gpu_ok(code, "cudaEventQuery");
+	(void)cudaGetLastError();	/* "not ready" is no launch's error */
+}
+
+static void by_sync(struct bench *b)
+{
+	gpu_ok(gpu_issue_j(&b->slot, b->stream), "J");
+	gpu_ok(cudaStreamSynchronize(b->stream), "cudaStreamSynchronize");
+}
+
+/* ---- with a hand-over ---------------------------------------------------- */
+
+static void *spin_and_issue(void *arg)
+{
+	struct spinner *s = arg;
+	cudaStream_t stream;
+	uint32_t issued = 0;
+
+	gpu_enter(s->ordinal);
+	stream = gpu_stream(s->kind, false);
+	for (;;) {
+		/* acquire: J's memory, as the other thread left it */
+		const uint32_t wanted = atomic_load_explicit(&s->wanted, memory_order_acquire);
+
+		if (wanted == issued) {
+			/* Between its turns it takes no CPU from the others. */
+			if (atomic_load_explicit(&s->asleep, memory_order_relaxed))
+				bench_sleep_ms(1);
+			else
+				bench_relax();
+			continue;
+		}
+		gpu_ok(gpu_issue_j(s->slot, stream), "J");
+		gpu_stream_write(stream, s->flag, wanted);
+		issued = wanted;
+	}
+	return NULL;
+}
+
+static void by_spinner(struct bench *b)
+{
+	b->asked++;
+	/* release: J's memory; pairs with the spinner's acquire */
+	atomic_store_explicit(&b->spinner.wanted, b->asked, memory_order_release);
+	await_flag(b->spinner.flag, b->asked);
+}
+
+static void by_mutex(struct bench *b)
+{
+	gpu_mutex_one(b->mutex, &b->producer, b->request);
+}
+
+static void by_pool(struct bench *b)
+{
+	bench_rnl(rnl_submit(b->pool, &b->request->job), "rnl_submit");
+	bench_rnl(rnl_job_wait(&b->request->job, RNL_FOREVER), "rnl_job_wait");
+	bench_rnl(rnl_job_result(&b->request->job), "J");
+}
+
+/* ---- the row ------------------------------------------------------------- */
+
+static void (*const ways[])(struct bench *b) = {
+	by_flag, by_event, by_sync, by_spinner, by_mutex, by_pool
+};
+#define BY_SPINNER 3
+#define BY_MUTEX 4
+
+static double sample(struct bench *b, unsigned way, bool later)
+{
+	struct gpu_slot *slot = way >= BY_MUTEX ? &b->request->slot : &b->slot;
+	uint64_t start, ns;
+
+	if (later)
+		bench_sleep_ms(1);
+	gpu_prepare(slot);
+	start = bench_now();
+	ways[way](b);
+	ns = bench_now() - start;
+	gpu_check(slot);
+	return (double)ns * 1e-3;
+}
+
+static void measure(void *arg, unsigned way, double *values)
+{
+	struct bench *b = arg;
+
+	atomic_store(&b->spinner.asleep, way != BY_SPINNER);
+	for (int i = 0; i < WARM_UPS; i++)
+		(void)sample(b, way, false);
+	for (unsigned i = 0; i < b->nr; i++)
+		b->us[i] = sample(b, way, b->later);
+	values[0] = values[2] = bench_percentile(b->us, b->nr, 50);
+	values[1] = bench_percentile(b->us, b->nr, 99);
+	atomic_store(&b->spinner.asleep, true);
+}
+
+static void *begin_row(struct bench_run *run)
+{
+	const int ordinal = run->opt->info.ordinal;
+	const enum rnl_stream_kind kind = run->kind;
+	struct bench *b = bench_alloc(sizeof(*b));
+	pthread_t thread;
+
+	b->later = run->paused;
+	b->nr = run->opt->samples / (b->later ? LATER_PART : 1) + 1;
+	b->us = bench_alloc(b->nr * sizeof(*b->us));
+	b->stream = gpu_stream(kind, false);
+	b->event = gpu_event(cudaEventDisableTiming);
+	b->flag = gpu_pinned(128);
+	gpu_slots(&b->slot, 1, sizeof(b->slot));
+	b->spinner.ordinal = ordinal;
+	b->spinner.kind = kind;
+	b->spinner.slot = &b->slot;
+	b->spinner.flag = gpu_pinned(128);
+	b->spinner.asleep = true;
+	bench_must(!pthread_create(&thread, NULL, spin_and_issue, &b->spinner), "pthread_create");
+	b->mutex = gpu_mutex_start(ordinal, kind, 8);
+	gpu_mutex_producer(&b->producer);
+	b->pool = gpu_pool(run->opt->device, kind, 8, NULL);
+	b->request = gpu_requests(1);
+	bench_rnl(gpu_job_init(&b->request->job, gpu_run_j), "rnl_job_init");
+	return b;
+}
+
+const struct bench_work bench_latency = { begin_row, measure, gpu_row_end, NULL };

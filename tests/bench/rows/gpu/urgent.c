@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row urgent: a kernel of 10 us while background kernels fill the GPU.
+ *
+ * DESIGN
+ *	Eight threads, or workers, keep 64 kernels each in flight, of which every one
+ *	is twice what the GPU holds at once.  A millisecond after the last one, an
+ *	urgent kernel: by hand from a thread that issues it itself and waits in a sync,
+ *	on a stream with the highest priority or with the usual one; with runnel as an
+ *	urgent job, from its submit until the waiter has returned.
+ */
+#include "gpu/work.h"
+
+#include <stdlib.h>
+
+#define NR_FLOODS 512
+#define NR_THREADS 8
+#define BLOCK_NS 50000		/* how long a block of the flood holds its place */
+#define URGENT_NS 10000
+#define SAMPLES_PART 16		/* there are fewer than of other latencies */
+#define RAMP_MS 20		/* until the flood is there */
+
+static unsigned flood_blocks;	/* twice what the GPU holds at once */
+
+struct bench {
+	struct rnl_pool *pool;		/* the first: gpu_row_end() */
+	const struct bench_options *opt;
+	enum rnl_stream_kind kind;
+	unsigned nr;			/* samples */
+	double *us;
+	struct gpu_team *team;
+	bool urgent;			/* by hand: the stream */
+};
+
+static cudaError_t issue_flood(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	(void)slot;
+	return gpu_issue_spin(flood_blocks, 1024, BLOCK_NS, NULL, stream);
+}
+
+/* ---- hand-written -------------------------------------------------------- */
+
+static void *sample_by_hand(void *arg)
+{
+	struct bench *b = arg;
+	cudaStream_t stream;
+
+	gpu_enter(b->opt->info.ordinal);
+	stream = gpu_stream(b->kind, b->urgent);
+	for (unsigned i = 0; i < b->nr; i++) {
+		uint64_t start;
+
+		bench_sleep_ms(1);
+		start = bench_now();
+		gpu_ok(gpu_issue_spin(1, 1, URGENT_NS, NULL, stream), "an urgent kernel");
+		gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+		b->us[i] = (double)(bench_now() - start) * 1e-3;
+	}
+	gpu_stream_end(stream);
+	return NULL;
+}
+
+static void by_hand(struct bench *b, bool urgent)
+{
+	static const struct gpu_hand_variant flood = { GPU_EVENT, 8, NR_FLOODS / NR_THREADS };
+	pthread_t thread;
+
+	b->urgent = urgent;
+	gpu_team_begin(b->team, &flood);
+	bench_sleep_ms(RAMP_MS);
+	bench_must(!pthread_create(&thread, NULL, sample_by_hand, b), "pthread_create");
+	pthread_join(thread, NULL);
+	(void)gpu_team_end(b->team);
+}
+
+/* ---- runnel -------------------------------------------------------------- */
+
+static struct rnl_pool *flooded;
+static atomic_bool stopping;
+
+static int run_flood(struct rnl_job *job)
+{
+	(void)job;
+	return issue_flood(NULL, (cudaStream_t)rnl_stream()) ? -1 : 0;
+}
+
+static int run_urgent(struct rnl_job *job)
+{
+	(void)job;
+	return gpu_issue_spin(1, 1, URGENT_NS, NULL, (cudaStream_t)rnl_stream()) ? -1 : 0;
+}
+
+static void flood_again(struct rnl_job *job)
+{
+	bench_rnl(rnl_job_result(job), "a background kernel");
+	if (!atomic_load(&stopping))
+		bench_rnl(rnl_submit(flooded, job), "rnl_submit");
+}
+
+static void by_pool(struct bench *b)
+{
+	static struct rnl_job floods[NR_FLOODS];
+	struct rnl_job job;
+
+	flooded = b->pool;
+	atomic_store(&stopping, false);
+	for (unsigned i = 0; i < NR_FLOODS; i++) {
+		bench_rnl(gpu_job_init(&floods[i], run_flood), "rnl_job_init");
+		bench_rnl(rnl_job_on_done(&floods[i], flood_again), "rnl_job_on_done");
+		bench_rnl(rnl_submit(b->pool, &floods[i]), "rnl_submit");
+	}
+	bench_sleep_ms(RAMP_MS);
+	bench_rnl(gpu_job_init(&job, run_urgent), "rnl_job_init");
+	bench_rnl(rnl_job_urgent(&job, 1), "rnl_job_urgent");
+	for (unsigned i = 0; i < b->nr; i++) {
+		uint64_t start;
+
+		bench_sleep_ms(1);
+		start = bench_now();
+		bench_rnl(rnl_submit(b->pool, &job), "rnl_submit");
+		bench_rnl(rnl_job_wait(&job, RNL_FOREVER), "rnl_job_wait");
+		b->us[i] = (double)(bench_now() - start) * 1e-3;
+		bench_rnl(rnl_job_result(&job), "an urgent kernel");
+	}
+	atomic_store(&stopping, true);
+	bench_rnl(rnl_pool_drain(b->pool, RNL_FOREVER), "rnl_pool_drain");
+}
+
+/* ---- the row ------------------------------------------------------------- */
+
+enum { WITHOUT, PRIORITY, POOL };
+
+static void measure(void *arg, unsigned way, double *values)
+{
+	struct bench *b = arg;
+
+	if (way == POOL)
+		by_pool(b);
+	else
+		by_hand(b, way == PRIORITY);
+	values[0] = bench_percentile(b->us, b->nr, 50);
+	values[1] = bench_percentile(b->us, b->nr, 99);
+}
+
+static void *begin_row(struct bench_run *run)
+{
+	struct bench *b = bench_alloc(sizeof(*b));
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	b->opt = run->opt;
+	b->kind = run->kind;
+	b->nr = run->opt->samples / SAMPLES_PART + 1;
+	b->us = bench_alloc(b->nr * sizeof(*b->us));
+	flood_blocks = 2 * 2 * run->opt->info.nr_multiprocessors;
+	b->team = gpu_team_start(run->opt->info.ordinal, b->kind, NR_THREADS, issue_flood, false);
+	attr.nr_urgent = 1;
+	attr.max_in_flight = NR_FLOODS / NR_THREADS;
+	b->pool = gpu_pool(run->opt->device, b->kind, NR_THREADS, &attr);
+	return b;
+}
+
+const struct bench_work bench_urgent = { begin_row, measure, gpu_row_end, NULL };

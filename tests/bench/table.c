@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table: what is measured, beside what, and what it is to reach.
+ *
+ * DESIGN
+ *	A row is in a program if its work is linked: rows/host is in make bench,
+ *	rows/gpu in make bench-gpu, rows/device in both.  A peer is there if its
+ *	library is.  The ways of jobs and of empty jobs are many:
+ *	rows/gpu/jobs.c has them, and the table of peers below.
+ */
+#include "peers/peer.h"
+
+#define MORE true
+#define LESS false
+#define HAND BENCH_HAND
+#define PEER BENCH_PEER
+#define CEILING BENCH_CEILING
+#define RUNNEL BENCH_RUNNEL
+
+const struct bench_row bench_rows[] = {
+	/* ---- make bench: jobs that do nothing, on the host device ---- */
+	{
+		.name = "throughput", .work = &bench_throughput, .by = BENCH_BY_CONFIG,
+		.about = "an empty job from producers to workers, beside other pools",
+		.patience_s = 1800, .shift = 1, .apart = true,
+		.lines = {
+			/* rows/host/empty.c: 50 ns for 1 x 1 and 2 x 2, 60 for 4 x 4. */
+			{ "an empty job", "ns", BENCH_OF_PEER, 1, LESS },
+			{ "voluntary switches for 1000 jobs", "", BENCH_ABSOLUTE, 20, LESS },
+		},
+	},
+	{
+		.name = "handoff", .work = &bench_handoff, .by = BENCH_BY_PAUSE,
+		.about = "from the submit to the function's start, one job at a time",
+		.patience_s = 1800, .shift = 1, .apart = true,
+		.lines = {
+			{ "submit to start, p50", "us", BENCH_ABSOLUTE, 0.3, LESS },
+			{ "submit to start, p99", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "submit to start, 1 ms later, p50", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "submit to start, 1 ms later, p99", "us", BENCH_NO_GOAL, 0, LESS },
+		},
+	},
+	{
+		.name = "return", .work = &bench_return, .by = BENCH_BY_PAUSE,
+		.about = "from the submit to the wait's return, one job at a time",
+		.patience_s = 1800, .shift = 1, .apart = true,
+		.lines = {
+			{ "submit to return, p50", "us", BENCH_ABSOLUTE, 0.5, LESS },
+			{ "submit to return, p99", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "submit to return, 1 ms later, p50", "us", BENCH_ABSOLUTE, 20, LESS },
+			{ "submit to return, 1 ms later, p99", "us", BENCH_NO_GOAL, 0, LESS },
+		},
+	},
+	{
+		.name = "burst", .work = &bench_burst,
+		.about = "64 jobs of 2 us, 1 ms after the last burst",
+		.patience_s = 1800, .shift = 1, .apart = true,
+		.lines = {
+			{ "burst of 64 jobs of 2 us, p50", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the same by the ideal", "x", BENCH_ABSOLUTE, 1.15, LESS },
+		},
+	},
+	{
+		.name = "forkjoin", .work = &bench_forkjoin,
+		.about = "fork and join of 16 empty jobs, the mean",
+		.patience_s = 1800, .shift = 1, .apart = true,
+		.lines = {
+			{ "fork and join of 16 jobs", "us", BENCH_ABSOLUTE, 5, LESS },
+			{ "the same, for each job", "ns", BENCH_NO_GOAL, 0, LESS },
+		},
+	},
+	/* ---- make bench-gpu ---- */
+	{
+		.name = "jobs", .work = &bench_jobs, .by = BENCH_BY_THREADS | BENCH_BY_KIND,
+		.about = "J: 4 KB in, a kernel, 4 KB out; each J is completed one by one",
+		.patience_s = 90, .shift = 7, .gpu = true,
+		.lines = {
+			{ "J per second", "kJ/s", BENCH_OF_HAND, 0.97, MORE },
+			{ "J per second", "kJ/s", BENCH_OF_PEER, 1, MORE },
+		},
+	},
+	{
+		.name = "batch", .work = &bench_batch,
+		.about = "requests of 4 KB through a batcher, and a lone one",
+		.patience_s = 60, .gpu = true,
+		.lines = {
+			{ "requests of 4 KB, 4 producers", "k/s", BENCH_ABSOLUTE, 3000, MORE },
+			{ "requests of 4 KB, 8 producers", "k/s", BENCH_ABSOLUTE, 3000, MORE },
+			{ "a lone request, p50, beside a plain job", "us", BENCH_HAND_PLUS, 3, LESS },
+		},
+		.ways = {
+			{ RUNNEL, "rnl_batcher", "0" },
+			{ HAND, "one by one, event/8 d64", "0" },
+			{ CEILING, "slabs of 64", "0" },
+			{ RUNNEL, "rnl_batcher", "1" },
+			{ HAND, "one by one, event/8 d64", "1" },
+			{ CEILING, "slabs of 64", "1" },
+			{ HAND, "a plain job of runnel's", "2" },
+			{ RUNNEL, "rnl_batcher", "2" },
+		},
+	},
+	{
+		.name = "latency", .work = &bench_latency, .by = BENCH_BY_PAUSE | BENCH_BY_KIND,
+		.about = "one J in an idle pool of 8 workers, from its submit to the wait's return",
+		.patience_s = 60, .shift = 1, .gpu = true,
+		.lines = {
+			{ "J, one by one, p50", "us", BENCH_HAND_PLUS, 3, LESS },
+			{ "J, one by one, p99", "us", BENCH_HAND_PLUS, 3, LESS },
+			{ "J, one by one, p50; a mutex pool", "us", BENCH_OF_PEER, 1, LESS },
+			{ "J, 1 ms later, p50", "us", BENCH_HAND_PLUS, 3, LESS },
+			{ "J, 1 ms later, p99", "us", BENCH_HAND_PLUS, 3, LESS },
+			{ "J, 1 ms later, p50; a mutex pool", "us", BENCH_OF_PEER, 1, LESS },
+		},
+		.ways = {
+			{ HAND, "one thread, flag", "01" },
+			{ HAND, "one thread, event", "01" },
+			{ HAND, "one thread, stream sync", "01" },
+			{ PEER, "spinning thread, flag", "01" },
+			{ PEER, "mutex pool, sync", "012" },
+			{ RUNNEL, "rnl_job_wait()", "012" },
+		},
+	},
+	{
+		.name = "inflight", .work = &bench_inflight,
+		.about = "kernels of 5 ms, one on each of 32 threads or workers",
+		.patience_s = 60, .apart = true,
+		.lines = {
+			{ "kernels of 5 ms in flight, 32 workers, mean", "kernels", BENCH_ABSOLUTE, 27,
+			  MORE },
+			{ "the same as CUDA is by default, mean", "kernels", BENCH_NO_GOAL, 0, MORE },
+			{ "the same, at the most", "kernels", BENCH_ABSOLUTE, 27, MORE },
+		},
+		.ways = {
+			{ HAND, "8 connections", "12" },
+			{ HAND, "32 connections", "02" },
+			{ RUNNEL, "rnl_setup()", "02" },
+			{ CEILING, "one each", "02" },
+		},
+	},
+	{
+		.name = "urgent", .work = &bench_urgent, .by = BENCH_BY_KIND,
+		.about = "a kernel of 10 us while background kernels fill the GPU",
+		.patience_s = 90, .gpu = true,
+		.lines = {
+			{ "urgent 10 us under a flood, p50", "us", BENCH_ABSOLUTE, 200, LESS },
+			{ "the same, p99", "us", BENCH_NO_GOAL, 0, LESS },
+			{ "the same without priority, p50", "us", BENCH_NO_GOAL, 0, LESS },
+		},
+		.ways = {
+			{ HAND, "without priority", "21" },
+			{ HAND, "priority", "01" },
+			{ RUNNEL, "rnl_job_urgent()", "01" },
+		},
+	},
+	{
+		.name = "join", .work = &bench_join,
+		.about = "a stream waits for 16 streams' work, on the device",
+		.patience_s = 60, .gpu = true,
+		.lines = {
+			{ "join of 16 workers: what it costs its caller", "us", BENCH_ABSOLUTE, 10,
+			  LESS },
+			{ "the same: last end to next start", "us", BENCH_ABSOLUTE, 10, LESS },
+		},
+		.ways = {
+			{ HAND, "16 event waits", "01" },
+			{ RUNNEL, "rnl_barrier_join()", "01" },
+		},
+	},
+	{
+		.name = "submit", .work = &bench_submit,
+		.about = "whether more workers make submits, and J, slower",
+		.patience_s = 60, .gpu = true,
+		.lines = {
+			/* More workers are to reach 97 % of what fewer did. */
+			{ "submits, 8 workers", "M/s", BENCH_NO_GOAL, 0, MORE },
+			{ "submits, 16 workers", "M/s", BENCH_ABSOLUTE, 0.97, MORE },
+			{ "submits, 32 workers", "M/s", BENCH_ABSOLUTE, 0.97, MORE },
+			{ "J per second, 8 workers, 4 producers", "kJ/s", BENCH_NO_GOAL, 0, MORE },
+			{ "J per second, 16 workers, 4 producers", "kJ/s", BENCH_ABSOLUTE, 0.97, MORE },
+			{ "J per second, 32 workers, 4 producers", "kJ/s", BENCH_ABSOLUTE, 0.97, MORE },
+		},
+		.ways = {
+			{ RUNNEL, "rnl_submit()", "0" },
+			{ RUNNEL, "cq P4", "3" },
+			{ HAND, "event/8 d64", "3" },
+			{ RUNNEL, "rnl_submit()", "1" },
+			{ RUNNEL, "cq P4", "4" },
+			{ HAND, "event/8 d64", "4" },
+			{ RUNNEL, "rnl_submit()", "2" },
+			{ RUNNEL, "cq P4", "5" },
+			{ HAND, "event/8 d64", "5" },
+		},
+	},
+	{
+		.name = "cpu", .work = &bench_cpu,
+		.about = "CPU time of an idle pool, and of workers that wait for the device",
+		.patience_s = 60, .gpu = true,
+		.lines = {
+			{ "CPU of an idle pool of 8 workers", "% core", BENCH_HAND_PLUS, 0.1, LESS },
+			{ "CPU for each of 8 workers that wait", "% core", BENCH_ABSOLUTE, 10, LESS },
+		},
+		.ways = {
+			{ HAND, "CUDA alone", "0" },
+			{ RUNNEL, "idle", "0" },
+			{ HAND, "stream sync", "1" },
+			{ HAND, "blocking event", "1" },
+			{ RUNNEL, "rnl_barrier_wait()", "1" },
+		},
+	},
+	{
+		.name = "chunks", .work = &bench_chunks,
+		.about = "96 chunks of 8 MB to the device, through a kernel, and back",
+		.patience_s = 60, .gpu = true,
+		.lines = {
+			{ "chunks in, kernel, out; 4 workers", "ms", BENCH_OF_CEILING, 0.97, LESS },
+			{ "the same, times as fast as one stream", "x", BENCH_ABSOLUTE, 2.6, MORE },
+		},
+		.ways = {
+			{ HAND, "one stream", "0" },
+			{ HAND, "4 streams in turn", "0" },
+			{ HAND, "4 threads", "01" },
+			{ RUNNEL, "rnl_map_start()", "01" },
+			{ CEILING, "copies, or kernels", "0" },
+		},
+	},
+	{
+		.name = "trace", .work = &bench_trace, .by = BENCH_BY_THREADS,
+		.about = "J per second while a trace runs",
+		.patience_s = 90, .shift = 1, .gpu = true,
+		.lines = {
+			{ "J per second, traced, timing off", "kJ/s", BENCH_OF_CEILING, 0.97, MORE },
+			{ "J per second, traced, timing on", "kJ/s", BENCH_OF_CEILING, 0.9, MORE },
+			{ "J per second, traced, every job timed", "kJ/s", BENCH_NO_GOAL, 0, MORE },
+		},
+		.ways = {
+			{ CEILING, "no trace", "012" },
+			{ RUNNEL, "host alone", "0" },
+			{ RUNNEL, "some timed", "1" },
+			{ RUNNEL, "every job timed", "2" },
+		},
+	},
+	/* ---- both ---- */
+	{
+		.name = "pinned", .work = &bench_pinned, .by = BENCH_BY_DOUBLING,
+		.about = "rnl_pinned_get() and rnl_pinned_put(), by 1 to 16 threads",
+		.patience_s = 300,
+		.lines = {
+			/* A thread alone is to take 100 ns. */
+			{ "pinned get and put of 4 KB by threads", "ns", BENCH_ABSOLUTE, 1000, LESS },
+			{ "pinned get and put of 1 MB by threads", "ns", BENCH_ABSOLUTE, 1000, LESS },
+		},
+		.ways = {
+			{ RUNNEL, "rnl_pinned_get()", "0" },
+			{ RUNNEL, "rnl_pinned_get()", "1" },
+		},
+	},
+	{
+		.name = "scratch", .work = &bench_scratch,
+		.about = "rnl_scratch() in jobs that follow each other",
+		.patience_s = 300,
+		.lines = {
+			{ "empty jobs, one after the other", "ns", BENCH_NO_GOAL, 0, LESS },
+			{ "rnl_scratch() of 1 MB that the worker keeps", "ns", BENCH_ABSOLUTE, 2000, LESS },
+			{ "the same, the whole job", "ns", BENCH_NO_GOAL, 0, LESS },
+			{ "rnl_scratch() of 1 MB anew, in stream order", "ns", BENCH_ABSOLUTE, 2000, LESS },
+			{ "the same, the whole job", "ns", BENCH_NO_GOAL, 0, LESS },
+			{ "two looks at the clock", "ns", BENCH_NO_GOAL, 0, LESS },
+		},
+		.ways = {
+			{ RUNNEL, "no scratch", "50" },
+			{ RUNNEL, "kept", "12" },
+			{ RUNNEL, "anew", "34" },
+		},
+	},
+	{
+		.name = "feed", .work = &bench_feed,
+		.about = "FILEs into pinned memory, and that to the device; left out without FILEs",
+		.patience_s = 600,
+		.lines = {
+			{ "read into pinned memory", "GB/s", BENCH_NO_GOAL, 0, MORE },
+			{ "copy to the device", "GB/s", BENCH_NO_GOAL, 0, MORE },
+		},
+		.ways = {
+			{ CEILING, "read()", "0" },
+			{ CEILING, "one stream, rnl_copy()", "1" },
+		},
+	},
+	{ .name = NULL },
+};
+
+/* ---- peers --------------------------------------------------------------- */
+
+#ifdef BENCH_TSAN
+#define WITHOUT_TSAN(why) "ThreadSanitizer cannot follow its runtime"
+#else
+#define WITHOUT_TSAN(why) why
+#endif
+
+const struct bench_pool bench_pools[BENCH_PEERS_MAX + 1] = {
+	{ RUNNEL, "runnel", "rnl_submit", NULL, &peer_runnel, NULL },
+	{ RUNNEL, "runnel_many", "rnl_submit_many", NULL, &peer_runnel_many, "in chains of 64" },
+	{ PEER, "mutex", "mutex + condvar", NULL, &peer_mutex, NULL },
+	{ PEER, "glib", "GLib GThreadPool", "install libglib2.0-dev", &peer_glib, NULL },
+	{ PEER, "libuv", "libuv uv_queue_work", "install libuv1-dev", &peer_uv,
+	  "a job is done when its after-work callback has run on the producer's own loop" },
+	{ PEER, "tbb", "oneTBB task_group",
+	  WITHOUT_TSAN("install libtbb-dev and g++ (or see config.log)"), &peer_tbb,
+	  "a thread that waits runs jobs, too" },
+	{ PEER, "openmp", "OpenMP task",
+	  WITHOUT_TSAN("install what -fopenmp needs (clang: libomp-dev)"), &peer_openmp,
+	  "a thread that waits runs jobs, too; a producer runs them at once when very many wait; "
+	  "after 1 ms its threads may still spin" },
+	{ CEILING, "wfcq", "bare cds_wfcq + futex", NULL, &peer_wfcq,
+	  "the ceiling, no pool: no bound, no stealing, and nobody learns that a job is done" },
+	{ CEILING, NULL, NULL, NULL, NULL, NULL },
+};

@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tests/bench/bench_gpu, the program of make bench-gpu: that it works, not how fast anything is.
+# On the double of the CUDA runtime all of it runs; on a GPU a little of each row.
+[ "${have_CUDA:-yes}" = yes ] || { echo 'configured without CUDA'; exit 77; }
+GPU=tests/bench/bench_gpu DOUBLE=tests/bench/bench_gpu_double program=$DOUBLE
+. "$srcdir/tests/bench/quick.sh"
+on_double() {
+	LD_LIBRARY_PATH="$PWD/tests/fake_cudart" FAKE_CUDART="${FAKE-misuse=abort,junk}" "$DOUBLE" "$@"
+}
+program=on_double
+all() {		# every row is there, with figures of the sides that it is about
+	table 4 'J per second, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
+	table 2 'J per second, [12], private; a mutex pool' kJ/s "$v" "$n" "$v"
+	table 2 'requests of 4 KB, [48] producers' k/s "$v" "$v" "$v"
+	table 1 'a lone request, p50, beside a plain job' us "$v" "$n" "$v"
+	table 12 'J, (one by one|1 ms later), p(50|99)(; a mutex pool)?, (per-thread|private)' us "$v" "$n" "$v"
+	table 1 'kernels of 5 ms in flight, 32 workers, mean' kernels "$v" "$v" "$v"
+	table 1 'the same as CUDA is by default, mean' kernels "$v" "$n" "$n"
+	table 1 'the same, at the most' kernels "$v" "$v" "$v"
+	table 2 'urgent 10 us under a flood, p50, (per-thread|private)' us "$v" "$n" "$v"
+	table 2 'the same, p99, (per-thread|private)' us "$v" "$n" "$v"
+	table 2 'the same without priority, p50, (per-thread|private)' us "$v" "$n" "$n"
+	table 1 'join of 16 workers: what it costs its caller' us "$v" "$n" "$v"
+	table 1 'the same: last end to next start' us "$v" "$n" "$v"
+	table 3 'submits, (8|16|32) workers' M/s "$n" "$n" "$v"
+	table 3 'J per second, (8|16|32) workers, 4 producers' kJ/s "$v" "$n" "$v"
+	table 1 'CPU of an idle pool of 8 workers' '% core' "$v" "$n" "$v"
+	table 1 'CPU for each of 8 workers that wait' '% core' "$v" "$n" "$v"
+	table 1 'chunks in, kernel, out; 4 workers' ms "$v" "$v" "$v"
+	table 1 'the same, times as fast as one stream' x "$v" "$n" "$v"
+	table 6 'J per second, traced, (timing off|timing on|every job timed), [12]' kJ/s "$n" "$v" "$v"
+	table 10 'pinned get and put of (4 KB|1 MB) by threads, (1|2|4|8|16)' ns "$n" "$n" "$v"
+	table 6 '(empty jobs|rnl_scratch|the same, the whole|two looks).*' ns "$n" "$n" "$v"
+	rows 1 '^bench: 64 lines in [0-9]+ s$'
+}
+
+gives 0 --quick
+silent
+rows 1 '^bench: runnel [0-9.]+ on .*, medians of 2 runs, '
+all
+ends 'prints every row, on the double'
+
+gives 0 --quick --rows=jobs --threads=2 --all
+rows 2 '^    hand-written stream sync per job +[0-9.]+  [0-9.]+ to [0-9.]+$'
+for mark in event 'event sync' flag; do
+	rows 30 "^    hand-written $mark/(1|8|32) d[0-9]+ " 
+done
+ends 'tries every hand-written variant'
+
+"$GPU" --quick >"$dir/out" 2>"$dir/err" </dev/null
+status=$?
+if [ $status = 77 ]; then
+	says 'bench: there is no device "cuda" here: '
+	prints_nothing
+	ends 'without a GPU says so'
+elif [ -x "$GPU" ]; then
+	[ $status = 0 ] || complain "status on a GPU: $status"
+	all
+	ends 'prints every row, on the GPU'
+fi
+
+json 5 12 3 --quick --runs=3 --rows=inflight,join
+
+FAKE=fail=cudaMemcpyAsync:500:700 gives 1 --quick --rows=latency,join
+says 'bench: latency, part 1 of 4: it ended with status 1'
+rows 1 '^\| join of 16 workers: what it costs its caller '
+ends 'a row that fails is told, and the others are measured'
+
+# Hand-written code looks first in the one, runnel's producers in the other.
+for row in jobs submit; do
+	gives 1 --quick --wrong=result --threads=2 --rows=$row
+	says 'bench: J number 1 in its memory: word 0 came out as 0x'
+	rows 0 '^\| (J per second|submits)'
+done
+gives 1 --quick --seconds=1
+says 'not begun, its seconds are over: 0'
+ends 'a wrong result is an error and no figure; it comes to an end'
+
+refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
+refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
+both_refuse 16 13
+done_testing

@@ -1,0 +1,352 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# examples/gwc against the system's wc: the same counts in the same columns, and the same
+# exit status.
+#
+# env: GWC        the program (examples/gwc/gwc)
+#      RNL_TEST_DEVICE  where it counts (host); tests that do not count use the host
+#                  device, which starts at once
+#      SEED        of the random data
+#
+# devices: host cuda
+program=${GWC:-examples/gwc/gwc}
+. "$(dirname "$0")/../lib/harness.sh"
+if ! wc --version 2>/dev/null | grep -q 'GNU coreutils'; then
+	echo 'SKIP: wc is not that of GNU coreutils'
+	exit 77
+fi
+needs_device /dev/null
+seed=${SEED:-$$}
+echo "# wc: $(wc --version | sed 1q); device $device; SEED=$seed"
+mkdir "$dir/in"
+cd "$dir/in" || exit 1
+on=$device	# where gwc counts
+flags=		# more for gwc
+stdin=/dev/null
+
+gwc() {
+	# shellcheck disable=SC2086  # flags are words
+	"$program" --device=$on $flags "$@"
+}
+compare() {	# compare WHAT: outputs in $dir/want and $dir/out, and the statuses
+	cmp -s "$dir/want" "$dir/out" || complain "output of $1" "$dir/want" "$dir/out"
+	[ "$want" = "$got" ] || complain "status of $1: wc $want, gwc $got"
+	if [ "$want" = 0 ] && [ -s "$dir/err" ]; then complain "$1 has something to say"; fi
+}
+same() {	# same ARG...: gwc does what wc does, with standard input from $stdin
+	wc "$@" <"$stdin" >"$dir/want" 2>"$dir/err.wc"
+	want=$?
+	gwc "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
+	got=$?
+	compare "$flags $*"
+}
+same_piped() {	# the same, with $stdin coming through a pipe
+	# shellcheck disable=SC2002  # a pipe it shall be
+	cat "$stdin" | wc "$@" >"$dir/want" 2>"$dir/err.wc"
+	want=$?
+	# shellcheck disable=SC2002
+	cat "$stdin" | gwc "$@" >"$dir/out" 2>"$dir/err"
+	got=$?
+	compare "$flags $* in a pipe"
+}
+counts() {	# counts OUTPUT ARG...: what wc would do is known
+	want=0
+	printf '%s' "$1" >"$dir/want"
+	shift
+	gwc "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
+	got=$?
+	compare "$flags $*"
+}
+random() {	# random BYTES ALPHABET-IN-OCTAL...: of all bytes without one
+	awk -v seed="$seed" -v n="$1" -v set="$2" 'BEGIN {
+		srand(seed)
+		m = split(set, alphabet, " ")
+		while (n-- > 0) {
+			if (m)
+				printf "\\%s", alphabet[1 + int(rand() * m)]
+			else
+				printf "\\%03o", int(rand() * 256)
+		}
+	}' >"$dir/octal"
+	seed=$((seed + 1))
+	# shellcheck disable=SC2059  # the format is the data
+	printf "$(cat "$dir/octal")"
+}
+
+# ---- what is counted -----------------------------------------------------------
+printf 'one two\nthree\n' >text
+printf 'no newline at the end' >open
+: >empty
+printf '\n\n\n' >newlines
+printf '   \t \v\f\r ' >blanks
+random 3000 '' >bytes
+random 3000 '040 141 012 001 200 011 377' >mixed
+random 3000 '001 001 001 001 001 001 001 001 040 141 200' >neutral
+i=0
+while [ $i -lt 256 ]; do	# every byte alone, in a word and between spaces
+	b=$(printf '%03o' $i)
+	# shellcheck disable=SC2059
+	printf "a\\$b" >>inside
+	# shellcheck disable=SC2059
+	printf "b \\$b c" >>between
+	# shellcheck disable=SC2059
+	printf "\\$b" >"byte.$b"
+	i=$((i + 1))
+done
+for n in 16383 16384 16385 32768 40001; do random $n '040 141 012 001 142' >"piece.$n"; done
+cat bytes mixed neutral piece.* inside >"$dir/block"
+for i in 1 2 3 4 5 6 7; do cat "$dir/block" "$dir/block" "$dir/block" "$dir/block"; done >large
+cat large large text >larger
+mkdir directory
+
+
+same text open empty newlines blanks
+same bytes mixed neutral inside between
+same large larger
+ends 'counts text, blanks, empty files and binary data'
+same byte.*
+ends 'classifies all 256 bytes as the system wc does'
+for f in piece.*; do stdin=$f; same_piped; same "$f"; done
+stdin=/dev/null
+ends 'counts files around the size of a piece'
+
+for rule in printable nonspace; do
+	for f in bytes mixed neutral inside between larger blanks; do
+		if [ $rule = printable ]; then
+			tr -d '\000-\010\016-\037\177-\377' <$f
+		else
+			tr -c '\011-\015\040' a <$f
+		fi | wc -w >"$dir/count"
+		counts "$(cat "$dir/count") $f
+" --word-rule=$rule -w $f
+	done
+done
+ends 'has both rules for words'
+
+borders='1 2 3 7 15 16 17 31 33 64 100 1000 16K 1M'
+[ "$device" = host ] || borders='1 3 16 17 100 16K'
+for chunk in $borders; do	# one text, cut in each of these ways
+	flags="--chunk=$chunk --producers=1"
+	same mixed neutral text bytes open
+	flags="--chunk=$chunk --producers=3 --workers=3"
+	same mixed neutral text bytes open empty piece.16385
+	stdin=neutral
+	same_piped - text
+	stdin=/dev/null
+done
+ends 'cuts text anywhere'
+
+flags='--workers=1 --producers=4 --chunk=300'
+same byte.* text byte.* mixed byte.* larger byte.* directory missing byte.*
+flags='--workers=4 --producers=2'
+same byte.* text byte.* mixed byte.* larger byte.* directory missing byte.*
+flags=
+ends 'keeps the order of many files'
+on=host
+
+find /usr/include /usr/share/common-licenses "$OLDPWD/src" -type f -print0 2>/dev/null | head -z -n 3000 >tree
+for o in '' -lw -c --chunk=10K; do
+	wc ${o%--*} --files0-from=tree >"$dir/want" 2>/dev/null
+	want=$?
+	gwc $o --files0-from=tree >"$dir/out" 2>"$dir/err"
+	got=$?
+	compare "$o of a tree"
+done
+ends 'counts a tree of files'
+
+# ---- columns and inputs --------------------------------------------------------
+for o in '' -l -w -c -m -lw -lc -wc -cl -cml -mw -lwcm '--lines --words' --bytes '--chars -l'; do
+	# shellcheck disable=SC2086
+	for files in text 'text empty' 'large larger' 'empty empty' directory 'text directory' \
+		- '- text' '' missing 'missing text' 'text missing' '/dev/null text' 'missing directory'; do
+		same $o $files
+	done
+done
+ends 'has the columns of wc in its widths'
+
+for stdin in text large; do
+	same
+	same - -
+	same text - open -
+	same_piped
+	same_piped -l - -
+	same_piped text - open -
+done
+flags='--chunk=1000 --producers=4'
+same_piped - - -
+same - text -
+flags=
+stdin=directory
+same
+stdin=/dev/null
+rest=$({ dd bs=1 count=4 of=/dev/null 2>/dev/null; gwc; } <text | tr -s ' ')
+[ "$rest" = ' 2 2 10' ] || complain "all counts behind an offset: $rest"
+ends 'reads standard input'
+
+if [ -r /proc/self/mem ]; then
+	same /proc/version text
+	same -c /proc/version
+	same /proc/self/mem text
+	for f in /sys/kernel/mm/transparent_hugepage/enabled /sys/devices/system/cpu/online; do
+		[ ! -r $f ] || { same $f; same -c $f; same -lw $f text; }
+	done
+	ends 'reads files that do not know their size, and read errors'
+fi
+
+mkfifo fifo fifo2
+fed() {	# fed ARG...: as same, both fifos being fed
+	for run in wc gwc; do
+		cat larger >fifo &
+		cat text >fifo2 &
+		if [ $run = wc ]; then
+			wc "$@" >"$dir/want"
+			want=$?
+		else
+			gwc "$@" >"$dir/out" 2>"$dir/err"
+			got=$?
+		fi
+		wait
+	done
+	compare "$* from fifos"
+}
+fed fifo text fifo2
+fed -l fifo2 fifo
+flags='--chunk=10K --producers=4'
+fed text fifo text fifo2 text
+flags=
+ends 'reads several pipes in turn'
+
+# Both programs look at all files first, then read the fifo: so the command changes the
+# second file between the look and the reading.
+changed() {	# changed COMMAND FLAG...
+	command=$1
+	shift
+	for run in wc gwc; do
+		rm -rf changing
+		cp large changing
+		if [ $run = wc ]; then
+			wc fifo changing text >"$dir/want" 2>/dev/null &
+		else
+			gwc --producers=1 "$@" fifo changing text >"$dir/out" 2>"$dir/err" &
+		fi
+		pid=$!
+		{ eval "$command"; } >fifo
+		wait $pid
+		status=$?
+		if [ $run = wc ]; then want=$status; else got=$status; fi
+	done
+	compare "$command $*"
+}
+for flag in --chunk=1M --chunk=64K --chunk=5000; do
+	changed 'head -c 70001 larger >changing' $flag
+	changed ': >changing' $flag
+	changed 'rm changing' $flag
+	changed 'rm changing; mkdir changing' $flag
+done
+ends 'counts files that shrink or go while it reads'
+
+# ---- lists, totals ---------------------------------------------------------------
+printf 'text\0open\0larger\0' >list
+printf 'text\0open' >list.open
+printf 'a b\0a\nb\0missing\0directory\0text\0' >list.odd
+cp text 'a b'
+i=0
+while [ $i -lt 300 ]; do printf 'text\0open\0mixed\0'; i=$((i + 1)); done >list.long
+for list in list list.open list.odd list.long empty /dev/null missing directory; do
+	for o in '' -l; do
+		# shellcheck disable=SC2086
+		same $o --files0-from=$list
+		case $list in missing | directory) continue ;; esac
+		stdin=$list
+		# shellcheck disable=SC2086
+		same_piped $o --files0-from=-
+		stdin=/dev/null
+	done
+done
+refuses "'text' is too much: the names are in the file of --files0-from" --files0-from=list text
+ends 'reads lists of names'
+
+text_line=' 2  3 14 text
+' open_line=' 0  5 21 open
+' total_line=' 2  8 35 total
+'
+counts "$text_line" --total=auto text
+counts "$text_line$open_line$total_line" --total=auto text open
+counts '2 text
+2 total
+' --total=always -l text
+counts '2 8 35
+' --total=only text open
+counts '35
+' --total=only -c text open
+counts "$text_line$open_line" --total=never text open
+stdin=text
+counts '2 3 14
+' --total=only
+stdin=/dev/null
+refuses "'sometimes' is not good for --total: give auto|always|only|never" --total=sometimes text
+ends 'has totals as coreutils 9.2'
+
+# ---- what is wrong, what else ----------------------------------------------------
+gwc text missing directory open >"$dir/out" 2>&1
+wc text missing directory open 2>&1 | sed 's/^wc:/gwc:/' >"$dir/want"
+cmp -s "$dir/want" "$dir/out" || complain 'order of output and messages' "$dir/want" "$dir/out"
+chmod 000 open
+same open text
+[ "$(id -u)" = 0 ] || says 'gwc: open: Permission denied'
+chmod 644 open
+ends 'goes on behind files that cannot be read, and names them'
+
+same text -l
+same -l -- text
+counts "$text_line" --dev=host --line --words --bytes --chun=7 text
+for bad in 0 x 1T 2G 2000M 99999999999999999999M 0K K; do
+	refuses "'$bad' is not good for --chunk" --chunk=$bad text
+done
+refuses "'x' is not good for --producers: give a number from 1 to 16" --producers=x text
+refuses "'x' is not good for --word-rule: give printable|nonspace" --word-rule=x text
+gives 1 --device=cuda:777 text
+says "no GPU answers as 'cuda:777': use --device=host"
+gives 0 --device=host --stats text larger
+says 'device:  host (no GPU)'
+says 'jobs:    '
+has_options lines words chars bytes total files0-from device workers producers chunk word-rule stats
+ends 'has options, and says what is wrong with them'
+
+fails_on_full_disk --device=host text
+fails_on_full_disk --device=host -l large larger missing
+fails_on_full_disk --help
+"$program" --device=host text missing >&- 2>"$dir/err" && complain 'status without standard output'
+says 'could be written to standard output'
+"$program" --device=host - text <&- >"$dir/out" 2>"$dir/err" && complain 'status without standard input'
+says 'gwc: -: Bad file descriptor'
+prints '14 text$'
+ends 'reports a full disk, and closed descriptors'
+
+# More lines than a pipe holds, and nobody reads: the reader is gone for certain.
+status=$(
+	{
+		trap '' PIPE
+		set --
+		i=0
+		while [ $i -lt 1500 ]; do set -- "$@" ./././././././././././././././././text; i=$((i + 1)); done
+		gwc "$@" 2>"$dir/err"
+		echo $? >&3
+	} 3>"$dir/status" | :
+	cat "$dir/status"
+)
+[ "$status" = 1 ] || complain "status when nobody reads: $status"
+says 'could be written to standard output'
+ends 'reports a broken pipe'
+
+sleep 5 >fifo &
+"$program" --device=host text fifo >"$dir/out" 2>"$dir/err" &
+pid=$!
+sleep 0.3
+kill -INT $pid 2>/dev/null
+kill -TERM $pid	# a shell starts what is in the background with SIGINT ignored
+wait $pid 2>/dev/null
+[ $? = 143 ] || complain 'status after a signal'
+prints 'text$'
+ends 'ends by a signal while it waits for a pipe'
+done_testing

@@ -1,0 +1,161 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# runnel report: a trace as text, as JSON, as a picture; and what is wrong with files.
+#
+# env: RUNNEL     the program (./runnel)
+#      OVERLAP    what writes a trace (examples/overlap/overlap)
+OVERLAP=${OVERLAP:-examples/overlap/overlap} program=${RUNNEL:-./runnel}
+. "$(dirname "$0")/../lib/harness.sh"
+[ -x "$OVERLAP" ] || { echo "there is no $OVERLAP"; exit 1; }
+t=$dir/t.json
+if ! "$OVERLAP" --device=host --chunks=40 --chunk=64K --workers=3 --repeat=1 --trace="$t" >"$dir/out" 2>&1; then
+	echo "not ok - there is a trace"
+	cat "$dir/out"
+	exit 1
+fi
+"$program" report "$t" >"$dir/out" 2>"$dir/err" || true
+! grep -q 'built without jansson' "$dir/err" || skip_all 'runnel was built without jansson'
+
+reports() {	# reports STATUS ARG...
+	want=$1
+	shift
+	gives "$want" report "$@"
+}
+refuses() {	# refuses TEXT ARG...: status 2, a message, nothing printed
+	text=$1
+	shift
+	fails 2 "$text" report "$@"
+}
+
+reports 0 "$t"
+silent
+prints ': overlap on host, 3 workers, [0-9]+ jobs \([0-9]+ timed on the device\), '
+prints '^  busy  .* [0-9.]+ %$'
+for line in 'copies in' kernels 'copies out' 'copies in and kernels at once' 'all three at once'; do
+	prints "^  $line  .* %\$"
+done
+prints '^Jobs on the device at once$'
+prints '^  One after another its jobs take .*: [0-9.]+ times as long as it was busy\.$'
+prints '^  rnl-worker-2  '
+ends 'says as text what ran at the same time'
+
+reports 0 --json "$t"
+if command -v python3 >/dev/null; then
+	python3 - "$dir/out" "$t" >"$dir/says" 2>&1 <<'PY' || { complain 'the JSON'; cat "$dir/says"; }
+import json, sys
+r = json.load(open(sys.argv[1]))
+events = json.load(open(sys.argv[2]))
+spans = [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == "device"]
+def cover(spans):
+    total, seen = 0, 0
+    for begin, end in sorted(spans):
+        begin = max(begin, seen)
+        if end > begin:
+            total, seen = total + end - begin, end
+    return total * 1000
+o = r["overlap"]
+assert r["trace"]["whole"] is True and r["trace"]["timed"] == len(spans), r["trace"]
+assert abs(o["busy_ns"] - cover(spans)) < 1000, (o["busy_ns"], cover(spans))
+assert abs(o["sum_ns"] - sum(e - b for b, e in spans) * 1000) < 1000
+assert sum(o["at_once_ns"]) == o["elapsed_ns"] and o["elapsed_ns"] >= o["busy_ns"]
+for kind, name in (("copy in", "copies_in_ns"), ("kernel", "kernels_ns"), ("copy out", "copies_out_ns")):
+    of = [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == kind]
+    assert of and abs(o[name] - cover(of)) < 1000, (name, o[name], cover(of))
+assert len(r["workers"]) == 3 and isinstance(r["causes"], list)
+PY
+else
+	prints '"overlap": '
+fi
+ends 'says the same as JSON, and its figures are those of the trace'
+
+reports 0 --html="$dir/t.html" --svg="$dir/t.svg" "$t"
+for file in t.html t.svg; do
+	[ "$(wc -c <"$dir/$file")" -lt 200000 ] || complain "$file is large"
+	grep -qE '(href|src)=|url\(|<script|@import' "$dir/$file" && complain "$file needs something else"
+	grep -q '<svg xmlns="http://www.w3.org/2000/svg"' "$dir/$file" || complain "$file has no picture"
+done
+if command -v python3 >/dev/null; then
+	python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$dir/t.svg" 2>"$dir/err" ||
+		complain 'the SVG is no XML'
+fi
+"$OVERLAP" --device=host --chunks=3000 --chunk=4K --workers=8 --repeat=1 --trace="$dir/many.json" >/dev/null
+reports 0 --html="$dir/many.html" "$dir/many.json"
+[ "$(wc -c <"$dir/many.html")" -lt 200000 ] || complain 'the page of many jobs is large'
+ends 'draws a page and a picture that need nothing else'
+
+# ---- files that are none ------------------------------------------------------
+refuses "$dir/none: No such file or directory" "$dir/none"
+refuses "$dir: is a directory" "$dir"
+: >"$dir/empty"
+refuses "$dir/empty: is empty" "$dir/empty"
+bytes=$(wc -c <"$t")
+for part in 1 10 100 1000 $((bytes / 2)) $((bytes - 3)); do
+	head -c "$part" "$t" >"$dir/part"
+	reports 2 "$dir/part"
+	grep -qF "$dir/part: ends after event" "$dir/err" || complain "$part bytes of it"
+done
+echo 'hello' >"$dir/x"
+refuses 'is no trace: it does not begin as JSON' "$dir/x"
+echo '[}' >"$dir/x"
+refuses 'event 1: is no JSON' "$dir/x"
+echo '[]' >"$dir/x"
+refuses 'event 1: is no JSON' "$dir/x"
+echo '{"traceEvents":[]}' >"$dir/x"
+refuses 'is no trace that runnel wrote' "$dir/x"
+echo '[{"name":"a","ph":"X","pid":1,"tid":1,"ts":1,"dur":1}]' >"$dir/x"
+refuses 'is JSON, but no trace that runnel wrote' "$dir/x"
+cat "$t" "$t" >"$dir/x"
+refuses 'comes what is no JSON' "$dir/x"
+head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":1}}'
+track='{"name":"thread_sort_index","ph":"M","pid":1,"tid":7,"args":{"sort_index":1000}}'
+# wrongly TEXT EVENT: a trace with that event is refused, for that
+wrongly() {
+	printf '%s,\n%s,\n%s\n]\n' "$head" "$track" "$2" >"$dir/x"
+	refuses "$1" "$dir/x"
+}
+job='"name":"f","cat":"job","ph":"X","pid":1,"tid":7'
+wrongly 'event 3: it is no object' '[]'
+wrongly 'event 3: "ph" is missing' '{"name":"f"}'
+wrongly 'event 3: "name" is no text' '{"name":7,"ph":"X"}'
+wrongly 'event 3: "tid" is no whole number' '{"name":"f","ph":"X","tid":"7"}'
+wrongly 'event 3: "tid" is -7, less than 0' '{"name":"f","ph":"X","tid":-7}'
+wrongly 'event 3: "ts" is missing' "{$job}"
+wrongly 'event 3: "ts" is no number' "{$job,\"ts\":\"1\",\"dur\":1}"
+wrongly 'event 3: "dur" is negative: -1' "{$job,\"ts\":1,\"dur\":-1}"
+wrongly 'event 3: "dur" is beyond all reason' "{$job,\"ts\":1,\"dur\":1e300}"
+wrongly 'event 3: "args" is missing' "{$job,\"ts\":1,\"dur\":1}"
+wrongly 'event 3: "id" is 0, less than 1' "{$job,\"ts\":1,\"dur\":1,\"args\":{\"id\":0}}"
+wrongly "track 9, which is no worker's" '{"name":"f","cat":"job","ph":"X","pid":1,"tid":9,"ts":1,"dur":1,"args":{"id":1}}'
+wrongly 'event 3: "cat" is missing' '{"name":"f","ph":"X","tid":7}'
+wrongly 'event 3: "name" is missing' '{"name":"thread_name","ph":"M","tid":1,"args":{}}'
+wrongly 'event 3: "sort_index" is missing' '{"name":"thread_sort_index","ph":"M","tid":1,"args":{}}'
+wrongly 'event 3: "args" is no object' '{"name":"thread_name","ph":"M","tid":1,"args":[]}'
+head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{}}'
+wrongly 'event 1: "format" is missing' "{$job}"
+head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":2}}'
+wrongly 'a newer runnel report reads' "{$job}"
+ends 'says what is wrong with a file'
+
+# A trace that was killed is whole up to there, and says that it is not all.
+python3 -c 'import sys
+lines = open(sys.argv[1]).read().split(",\n")
+print(",\n".join(lines[:len(lines) // 2]) + "\n]")' "$t" >"$dir/half" 2>"$dir/err" &&
+	reports 0 "$dir/half" && prints 'was not ended by rnl_trace_stop'
+ends 'reads the half that a killed program leaves'
+
+refuses 'there is no trace to look at'
+grep -qF "Try 'runnel report --help'" "$dir/err" || complain 'no help is named'
+refuses "'b' is too much" a b
+refuses "unrecognized option '--what'" --what "$t"
+refuses "option '--json' doesn't allow an argument" --json=1 "$t"
+refuses "option '--html' requires an argument" --html
+refuses "'$t' is the trace: give the picture another name" --html="$t" "$t"
+refuses "'$t' is the trace: give the picture another name" --svg="$dir/./${t##*/}" "$t"
+refuses '--html has no name of a file' --html= "$t"
+refuses '--svg has no name of a file' --svg= "$t"
+refuses '/no/such/t.html: No such file or directory' --html=/no/such/t.html "$t"
+[ ! -w /dev/full ] || refuses '/dev/full: No space left on device' --svg=/dev/full "$t"
+reports 0 --help
+for option in json html svg help; do prints "^ +--$option[ =]"; done
+ends 'helps, and refuses what is wrong in its command line'
+done_testing

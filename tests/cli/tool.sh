@@ -1,0 +1,281 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The tool, runnel: its commands, their options and exit statuses, the manual, the completion.
+#
+# env: TOOL     the program (./runnel; on the double of the CUDA runtime tests/doubles/tool)
+#      RNL_TEST_DEVICE  where it works (host)
+#
+# devices: host fake cuda
+program=${TOOL:-$([ "${RNL_TEST_FAKE:-}" ] && echo tests/doubles/tool || echo ./runnel)}
+. "$(dirname "$0")/../lib/harness.sh"
+unset CUDA_DEVICE_MAX_CONNECTIONS CUDA_LAUNCH_BLOCKING RUNNEL_GUARD
+if [ "$device" != host ] && ! "$program" bench --device="$device" --run-ms=1 --workers=1 >"$dir/out" 2>"$dir/err" &&
+	grep -qE 'no GPU answers|without kernels for CUDA' "$dir/err"; then
+	[ -z "$fake" ] || { cat "$dir/err"; exit 1; }	# the double is always there
+	echo "SKIP: runnel has no device $device here"
+	exit 77
+fi
+python=$(command -v python3) || echo 'SKIP: no python3 to read JSON, and to interrupt'
+
+refuses_command() {	# refuses_command TEXT COMMAND ARG...: its message also names --help
+	fails 2 "$@"
+	shift
+	says "Try 'runnel $1 --help' for more information."
+}
+json() {	# json EXPRESSION: of the output d, is true
+	[ "$python" ] || return 0
+	"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert eval(sys.argv[2]), d' \
+		"$dir/out" "$1" 2>>"$dir/err" || complain "JSON, or: $1"
+}
+answers() {	# answers ANSWER CHECK...: in JSON
+	answer=$1
+	shift
+	for name; do
+		json "[c['answer'] for c in d['checks'] if c['name'] == '$name'] == ['$answer']"
+	done
+}
+
+# ---- the commands ------------------------------------------------------------
+gives 0 info
+silent info
+prints '^runnel +[0-9]+\.[0-9]+\.[0-9]+, with'
+prints '^queues +8; 32 in a program that calls rnl_setup\(\)'
+prints '^host +the host device'
+[ "$device" = host ] || prints '^cuda:0 +'
+gives 0 info --json
+json "d['devices'][-1]['device'] == 'host' and d['queues'] == {'now': 8, 'setting': None}"
+if [ "$device" != host ]; then
+	json "d['devices'][0]['device'] == 'cuda:0' and d['devices'][0]['works']['memory_pools'] and d['cuda']['driver']"
+	CUDA_DEVICE_MAX_CONNECTIONS=1 gives 0 info
+	prints '^queues +1, as CUDA_DEVICE_MAX_CONNECTIONS=1 says$'
+	prints '^  no   a hardware queue for each of 8 workers: workers share queues'
+fi
+ends 'info tells of devices'
+
+# Two answers of the double are the machine's, whose CPUs copy and compute.
+all="streams kernels copies-in copies-out pinned"
+[ "$device" = host ] || all="$all connections"
+[ "$device" = host ] || [ "$fake" ] || all="$all copies-both"
+[ "$fake" ] || all="$all priorities"
+if [ "$fake" ]; then
+	"$program" check --device="$device" --json >"$dir/out" 2>"$dir/err"
+	got=$?
+	[ $got != 0 ] || json "d['answer'] == 'yes'"
+	[ $got != 1 ] || json "d['answer'] == 'no'"
+	[ $got != 2 ] || json "d['answer'] == 'unknown'"
+	[ $got -lt 3 ] || complain "status of check: $got"
+else
+	gives 0 check --device="$device"
+	prints '^workers: +8$'
+	silent check
+	for name in $all; do prints "^yes +$name "; done
+	gives 0 check --device="$device" --json
+	json "d['answer'] == 'yes' and len(d['checks']) == 8"
+fi
+answers yes $all
+if [ "$device" = host ]; then
+	prints '"copies are CPUs'\'' work on the host device; this process may use [1-9][0-9]*"'
+	json "[c['name'] for c in d['checks'] if not c['answer']] == ['connections', 'copies-both']"
+	gives 0 check --device=host --workers=2 --json
+	json "d['workers'] == 2"
+	gives 0 check --device=host --workers=62 --json
+	json "d['workers'] == 62"
+fi
+ends 'check says yes to what is so'
+
+if [ "$device" != host ]; then
+	# What CUDA makes of the variable, the double is told.
+	export CUDA_DEVICE_MAX_CONNECTIONS=1
+	fake_before=${FAKE_CUDART:-}
+	[ -z "$fake" ] || export FAKE_CUDART="queues=1${FAKE_CUDART:+,$FAKE_CUDART}"
+	gives 1 check --device="$device"
+	prints '^no +connections '
+	prints 'likely cause: connections: CUDA_DEVICE_MAX_CONNECTIONS is 1, so 8 workers share 1 hardware queue: unset it'
+	gives 1 check --device="$device" --json
+	json "d['answer'] == 'no'"
+	answers no connections
+	# A GPU may find a way for some of these nevertheless.
+	[ -z "$fake" ] || answers no kernels connections copies-in copies-out
+	json "all('CUDA_DEVICE_MAX_CONNECTIONS is 1' in c['cause'] for c in d['checks'] if c['answer'] == 'no')"
+	answers yes streams pinned
+	ends 'check says no where workers share a hardware queue, and names it'
+	unset CUDA_DEVICE_MAX_CONNECTIONS
+	[ -z "$fake" ] || export FAKE_CUDART="$fake_before"
+fi
+if [ "$fake" ]; then
+	FAKE_CUDART=fail=cudaHostAlloc:1:2 gives 2 check --device=cuda
+	says 'runnel check: '
+	says 'out of memory'
+	FAKE_CUDART=fail=cudaLaunchKernel:3:719:sticky gives 2 check --device=cuda
+	says 'runnel check: '
+	FAKE_CUDART=fail=cudaLaunchKernel:30:719:sticky gives 2 bench --device=cuda --run-ms=5
+	says 'runnel bench: '
+	ends 'a device that fails is trouble'
+fi
+
+if [ "$fake" ]; then
+	plan=${FAKE_CUDART:-}
+	without() {	# without WHY FAILURE: there is no GPU, and that is why
+		export FAKE_CUDART="$2${plan:+,$plan}"
+		gives 0 info
+		prints "^no GPU +$1"
+		export CUDA_VISIBLE_DEVICES=7
+	}
+	without 'the driver shows no GPU$' fail=cudaGetDeviceCount:1:100
+	without 'the driver shows no GPU \(CUDA_VISIBLE_DEVICES is set\)$' fail=cudaGetDeviceCount:1:100
+	unset CUDA_VISIBLE_DEVICES
+	without 'the NVIDIA driver is for CUDA [0-9.]+, and this was built with [0-9.]+$' fail=cudaGetDeviceCount:1:35
+	without 'there is no NVIDIA driver$' fail=cudaDriverGetVersion:1:999,fail=cudaGetDeviceCount:1:35
+	without 'CUDA does not start: error 3$' fail=cudaRuntimeGetVersion:1:3,fail=cudaGetDeviceCount:1:3
+	unset CUDA_VISIBLE_DEVICES
+	export FAKE_CUDART="fail=cudaGetDeviceProperties:1:2${plan:+,$plan}"
+	gives 2 info
+	says 'device cuda:0: out of memory'
+	fails 2 "device 'cuda': out of memory" check --device=cuda
+	export FAKE_CUDART="fail=cudaGetDeviceProperties:2:46${plan:+,$plan}"
+	gives 2 info
+	says 'device cuda:0 does not answer: CUDA error 46'
+	[ -z "$plan" ] && unset FAKE_CUDART || export FAKE_CUDART="$plan"
+	ends 'says why there is no GPU, or why one does not answer'
+fi
+if [ -z "$fake" ] && [ "$device" = host ]; then
+	CUDA_VISIBLE_DEVICES='' gives 0 check --workers=2
+	prints '^No GPU answers here: .*\.  This is about the host device\.$'
+	prints '^device: +host, of which this process may use [1-9][0-9]* CPUs$'
+	CUDA_VISIBLE_DEVICES='' gives 0 info --json
+	json "d['cuda']['no_gpu'] and len(d['devices']) == 1"
+	CUDA_VISIBLE_DEVICES='' fails 2 "no GPU answers as 'cuda' (" check --device=cuda
+	says 'use --device=host'
+	ends 'without a GPU they say so, and go on with the host device'
+fi
+
+gives 0 bench --device="$device" --run-ms=2 --workers=3
+silent bench
+prints '^empty jobs, +3 workers +[1-9][0-9]* per second$'
+prints '^submit to wait, empty job +[0-9.]+ us +p99 [0-9.]+ us$'
+for n in '1 worker ' '2 workers' '3 workers'; do prints "^J, +$n +[1-9][0-9]* per second$"; done
+gives 0 bench --device="$device" --run-ms=2 --workers=4 --json
+json "[l['workers'] for l in d['j']] == [1, 2, 4] and all(l['per_second'] > 0 for l in d['j'])"
+json "d['empty_jobs_per_second'] > 0 and 0 < d['kernel']['p50_us'] <= d['kernel']['p99_us']"
+ends 'bench measures'
+
+for guard in 1 2; do
+	RUNNEL_GUARD=$guard gives 0 bench --device="$device" --run-ms=2 --workers=2
+	silent bench
+	RUNNEL_GUARD=$guard "$program" check --device="$device" --workers=3 --json >"$dir/out" 2>"$dir/err"
+	[ "$fake" ] || json "d['answer'] == 'yes'"
+	answers yes $all
+	silent check
+done
+RUNNEL_GUARD=yes fails 2 "RUNNEL_GUARD is 'yes': set it to 1" check --device="$device"
+RUNNEL_GUARD=yes fails 2 "RUNNEL_GUARD is 'yes': set it to 1" bench --device="$device"
+ends 'a guard that the environment asks for finds nothing wrong with them'
+
+fails 2 "no GPU answers as 'cuda:999'" check --device=cuda:999
+fails 2 "no GPU answers as 'cuda:999'" bench --device=cuda:999
+ends 'a GPU that is not there is trouble'
+
+# ---- what is wrong: the same on all devices ------------------------------------
+if [ "$device" = host ]; then
+	for bad in '' 0 1 63 -2 2x ' 2' 99999999999999999999; do
+		refuses_command "'$bad' is not good for --workers: give a number from 2 to 62" check --workers="$bad"
+	done
+	refuses_command "'63' is not good for --workers: give a number from 1 to 62" bench --workers=63
+	refuses_command "'0' is not good for --run-ms: give a number from 1 to 10000" bench --run-ms=0
+	refuses_command "'gpu' is not good for --device: give auto, cuda, cuda:N or host" check --device=gpu
+	refuses_command "'gpu' is not good for --device: give auto, cuda, cuda:N or host" bench --device=gpu
+	for command in bench check info; do
+		refuses_command "runnel $command: 'file' is too much: all arguments are options" $command file
+	done
+	for command in bench check info lint report; do
+		refuses_command "runnel $command: unrecognized option '--what'" $command --what
+		refuses_command "runnel $command: option '--help' doesn't allow an argument" $command --help=1
+	done
+	refuses_command "runnel bench: option '--workers' requires an argument" bench --workers
+	refuses_command 'runnel lint: ' lint
+	refuses_command 'runnel report: ' report
+	fails 2 "runnel: 'frobnicate' is no command" frobnicate
+	says "Try 'runnel --help' for more information."
+	fails 2 'runnel: there is no command'
+	fails 2 "runnel: '--what' is no command" --what
+	ends 'refuses what is wrong, by its name'
+
+	for args in --help --version info 'info --json' 'check --device=host --workers=2' \
+		'check --device=host --workers=2 --json' 'bench --device=host --run-ms=1 --workers=1' 'bench --help'; do
+		if [ -w /dev/full ]; then
+			"$program" $args >/dev/full 2>"$dir/err"
+			[ $? = 2 ] || complain "status of $args when the disk is full"
+			says 'standard output: No space left on device'
+		fi
+		"$program" $args >&- 2>"$dir/err"
+		[ $? = 2 ] || complain "status of $args when standard output is closed"
+	done
+	ends 'an output that cannot be written is trouble'
+
+	if [ "$python" ]; then
+		"$python" - "$program" 2>"$dir/err" <<-'IN' || complain 'interrupted'
+		import signal, subprocess, sys
+		p = subprocess.Popen([sys.argv[1], "bench", "--device=host", "--run-ms=10000"],
+		                     stdout=subprocess.PIPE, text=True)
+		assert p.stdout.readline().startswith("device:")
+		p.send_signal(signal.SIGINT)
+		assert p.wait(10) == -signal.SIGINT, p.returncode
+		IN
+		ends 'an interrupt ends it at once'
+	fi
+fi
+
+# ---- help, manual, completion ------------------------------------------------
+[ "$device" = host ] || { done_testing; }
+man=$srcdir/docs/man/runnel.1
+sed 's/\\-/-/g; s/Fl Fl /--/g' "$man" >"$dir/man"
+commands=$("$program" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+[ "$(echo $commands)" = 'bench check info lint report' ] || complain "commands: $commands"
+gives 0 --help
+prints '^Usage: runnel COMMAND '
+gives 0 --version
+[ -z "${VERSION:-}" ] || prints "^runnel $VERSION$"
+for command in $commands; do
+	gives 0 "$command" --help
+	silent "$command --help"
+	prints "^Usage: runnel $command "
+	prints '^ +--help +print this and exit'
+	grep -q "^.Cm $command\$" "$dir/man" || complain "the manual's synopsis has no $command"
+	grep -q "^.It Cm $command\$" "$dir/man" || complain "the manual does not tell of $command"
+	for option in $(sed -n 's/^ *\(--[a-z-]*\).*/\1/p' "$dir/out"); do
+		grep -q -- "$option" "$dir/man" || complain "the manual does not know $command $option"
+	done
+done
+ends 'each command helps, and the manual knows its options'
+
+if command -v bash >/dev/null; then
+	completes() {	# completes LINE WORD...: to just these
+		PATH="$dir/bin:$PATH" bash -c '. "$1"
+			COMP_LINE=$2 COMP_POINT=${#2}
+			read -ra COMP_WORDS <<<"${2//=/ = }"
+			[[ $2 != *" " ]] || COMP_WORDS+=("")
+			COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+			_runnel
+			printf "%s\n" "${COMPREPLY[@]}"' - "$srcdir/src/tool/completion.bash" "$1" >"$dir/out" 2>"$dir/err"
+		line=$1
+		shift
+		[ "$(sort "$dir/out" | xargs)" = "$*" ] || complain "completion of: $line"
+		silent "completion of $line"
+	}
+	mkdir "$dir/bin" && ln -s "$program" "$dir/bin/runnel"
+	(cd "$dir" && : >trace.json && : >trace.txt)
+	completes 'runnel ' --help --version bench check info lint report
+	completes 'runnel ch' check
+	completes 'runnel check --' --device= --help --json --workers=
+	completes 'runnel bench --r' --run-ms=
+	completes 'runnel check --device=' auto cuda host
+	completes 'runnel check --workers=4 --device=h' host
+	completes "runnel report $dir/tra" "$dir/trace.json" "$dir/trace.txt"
+	completes "runnel lint x $dir/trace.j" "$dir/trace.json"
+	completes 'runnel frobnicate --'
+	completes 'runnel check x'
+	ends 'bash completes commands, options, values and files'
+else
+	echo 'SKIP: no bash to complete in'
+fi
+done_testing

@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tests/torture/torture, the program of make torture: a short run finds nothing wrong, and a run
+# in which something is wrong tells it.
+#
+# env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; TORTURE  the program (tests/torture/torture)
+#
+# devices: host fake cuda
+program=${TORTURE:-tests/torture/torture}
+. "$(dirname "$0")/../lib/harness.sh"
+pid=
+trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null; rm -rf "$dir"' EXIT
+kinds=$(sed -n '/^#define WRONGS/,/^$/p' "$(dirname "$0")/../torture/torture.h" | grep -c 'X([A-Z]')
+
+# ---- a short run ---------------------------------------------------------------
+gives 0 --device="$device" --seconds=6
+[ $got != 77 ] || skip_all "$(cat "$dir/out")"
+silent
+rows "$kinds" '^ +0  '
+rows 1 "^torture: seed [0-9]+, device $device.* s: [1-9][0-9]* rounds, [1-9][0-9]* jobs, "
+sed -n 's/^torture: .* rounds, /# &/p' "$dir/out"
+ends 'in a short run all that is promised is kept'
+
+# ---- what is wrong ---------------------------------------------------------------
+# A long round first: the time may be over when a GPU has started.
+gives 1 --device="$device" --seconds=2 --seed=7 --round=3 --wrong
+rows 1 '^ +[1-9][0-9]*  jobs with wrong data$'
+rows 1 '^ +0  accepted jobs that never ended$'
+says 'torture: seed 7, round '
+ends 'what is wrong is counted and told, and the status is 1'
+
+# ---- its end ---------------------------------------------------------------------
+rm -f "$dir/out"	# the program writes its first line when it can be interrupted
+"$program" --device="$device" --seconds=3600 >"$dir/out" 2>"$dir/err" </dev/null &
+pid=$!
+until grep -qs '^torture: seed' "$dir/out"; do kill -0 "$pid" || break; sleep 0.1; done
+kill -INT "$pid"
+wait "$pid" || complain 'it did not end well'
+pid=
+rows "$kinds" '^ +0  '
+rows 1 '^torture: seed .* rounds, '
+ends 'an interrupt ends it after the round that is on, with its histogram'
+
+# ---- the command line ---------------------------------------------------------------
+fails 2 "'soon' is not good for --seconds: give a number from 1 to 100000000" --seconds=soon
+fails 2 "'-1' is not good for --seed: give a number from 0 to 18446744073709551615" --seed=-1
+fails 2 "'0' is not good for --round: give a number from 1 to 18446744073709551615" --round=0
+for bad in none '' cuda: cuda:x cuda:1x; do
+	fails 2 "'$bad' is not good for --device: give host, cuda or cuda:N" --device="$bad"
+done
+fails 2 "'now' is too much" now
+fails 2 "Try 'torture --help'" --fast
+gives 0 --help
+rows 1 '^Usage: torture \[OPTION\]'
+ends 'a command line that is wrong is told'
+
+if [ -w /dev/full ]; then
+	fails_on_full_disk --help
+	fails_on_full_disk --device="$device" --seconds=1
+	ends 'a report that cannot be written is no success'
+fi
+done_testing

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An application's kernels and CUDA calls in jobs, whichever copy of the CUDA
+ * runtime it has: linked with the static and the shared runtime, against the
+ * shared and the static library.
+ */
+#include <errno.h>
+#include <stdint.h>
+
+#include "suite.h"
+
+#include <runnel/cuda.h>
+
+#define NR 4096
+#define NR_WORKERS 4
+
+struct add_args {
+	uint32_t *data;
+	uint32_t nr, addend;
+};
+
+static __global__ void add_cuda(struct add_args args)
+{
+	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < args.nr)
+		args.data[i] += args.addend;
+}
+
+static __global__ void add_plain(uint32_t *data, uint32_t nr, uint32_t addend)
+{
+	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < nr)
+		data[i] += addend;
+}
+
+/* Lasts @ns nanoseconds, then sets the flag. */
+static __global__ void slow(uint64_t ns, volatile uint32_t *flag)
+{
+	uint64_t start, now;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+	do {
+		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+	} while (now - start < ns);
+	*flag = 1;
+}
+
+RNL_KERNEL(test_add, NULL, add_cuda, struct add_args);
+
+static struct rnl_pool *pool;
+static uint32_t *pinned, *on_device;
+
+static void begin(enum rnl_stream_kind stream)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.nr_workers = NR_WORKERS;
+	attr.device = "cuda";
+	attr.stream = stream;
+	must(rnl_pool_create(&pool, &attr));
+	must(rnl_pinned_get(pool, NR * 4, (void **)&pinned));
+	must(rnl_device_alloc(pool, NR * 4, (void **)&on_device));
+	for (uint32_t i = 0; i < NR; i++)
+		pinned[i] = i;
+}
+
+static void end(void)
+{
+	rnl_pinned_put(pool, pinned);
+	rnl_device_free(pool, on_device);
+	rnl_pool_destroy(pool);
+}
+
+static void run(struct rnl_job *job)
+{
+	must(rnl_submit(pool, job));
+	must(rnl_job_wait(job, RNL_FOREVER));
+}
+
+static void run_fn(struct rnl_job *job, int (*fn)(struct rnl_job *job))
+{
+	must(rnl_job_init(job, fn));
+	run(job);
+}
+
+static int add_through_launch(struct rnl_job *job)
+{
+	struct add_args args = { on_device, NR, 7 };
+	struct rnl_dim grid = { NR / 256, 1, 1 }, block = { 256, 1, 1 };
+	int ret = rnl_copy(on_device, pinned, NR * 4);
+
+	(void)job;
+	if (!ret)
+		ret = rnl_launch(&test_add, grid, block, &args);
+	return ret ? ret : rnl_copy(pinned, on_device, NR * 4);
+}
+
+TEST(a_kernel_runs_through_rnl_launch, .loops = 2)
+{
+	struct rnl_job job;
+
+	begin((enum rnl_stream_kind)_i);
+	run_fn(&job, add_through_launch);
+	ck_assert_int_eq(rnl_job_result(&job), 0);
+	for (uint32_t i = 0; i < NR; i++)
+		ck_assert_uint_eq(pinned[i], i + 7);
+	end();
+}
+
+static int add_through_brackets(struct rnl_job *job)
+{
+	(void)job;
+	cudaMemcpyAsync(on_device, pinned, NR * 4, cudaMemcpyHostToDevice, 0);
+	add_plain<<<NR / 256, 256>>>(on_device, NR, 9);
+	cudaMemcpyAsync(pinned, on_device, NR * 4, cudaMemcpyDeviceToHost, 0);
+	return 0;
+}
+
+TEST(a_kernel_runs_through_angle_brackets)
+{
+	struct rnl_job job;
+
+	begin(RNL_STREAM_PER_THREAD);
+	run_fn(&job, add_through_brackets);
+	ck_assert_int_eq(rnl_job_result(&job), 0);
+	for (uint32_t i = 0; i < NR; i++)
+		ck_assert_uint_eq(pinned[i], i + 9);
+	end();
+}
+
+static int bad_brackets(struct rnl_job *job)
+{
+	(void)job;
+	add_plain<<<1, 4096>>>(on_device, NR, 1);
+	return 0;
+}
+
+static int bad_launch(struct rnl_job *job)
+{
+	struct add_args args = { on_device, NR, 1 };
+	struct rnl_dim grid = { 1, 1, 1 }, block = { 4096, 1, 1 };
+
+	(void)job;
+	return rnl_launch(&test_add, grid, block, &args);
+}
+
+static int bad_launch_ignored(struct rnl_job *job)
+{
+	(void)bad_launch(job);
+	return 0;
+}
+
+static int nothing(struct rnl_job *job)
+{
+	(void)job;
+	return 0;
+}
+
+/* One error in a job is that job's, and nobody else's. */
+static void fails_alone(int (*fn)(struct rnl_job *job))
+{
+	struct rnl_job job, after;
+
+	begin(RNL_STREAM_PER_THREAD);
+	must(rnl_job_init(&job, fn));
+	must(rnl_submit_keyed(pool, &job, 1));
+	must(rnl_job_wait(&job, RNL_FOREVER));
+	ck_assert_int_eq(rnl_job_result(&job), -EINVAL);
+	/* CUDA 12 says the one, CUDA 13 the other. */
+	ck_assert(rnl_job_device_error(&job) == cudaErrorInvalidConfiguration ||
+		  rnl_job_device_error(&job) == cudaErrorInvalidValue);
+	/* On the same worker: the next job is not blamed. */
+	must(rnl_job_init(&after, nothing));
+	must(rnl_submit_keyed(pool, &after, 1));
+	must(rnl_job_wait(&after, RNL_FOREVER));
+	ck_assert_int_eq(rnl_job_result(&after), 0);
+	ck_assert_int_eq(rnl_job_device_error(&after), 0);
+	run_fn(&after, add_through_brackets);
+	ck_assert_int_eq(rnl_job_result(&after), 0);
+	end();
+}
+
+TEST(a_bad_configuration_in_brackets_is_the_jobs_error)
+{
+	fails_alone(bad_brackets);
+}
+
+TEST(a_bad_configuration_of_rnl_launch_is_the_jobs_error)
+{
+	fails_alone(bad_launch);
+	fails_alone(bad_launch_ignored);
+}
+
+TEST(what_an_unchecked_job_left_is_not_blamed_on_the_next)
+{
+	struct rnl_job job, after;
+
+	begin(RNL_STREAM_PER_THREAD);
+	/* As a unit without runnel/cuda.h makes it. */
+	ck_assert_int_eq((rnl_job_init)(&job, bad_brackets), 0);
+	must(rnl_submit_keyed(pool, &job, 1));
+	must(rnl_job_wait(&job, RNL_FOREVER));
+	must(rnl_job_init(&after, nothing));
+	must(rnl_submit_keyed(pool, &after, 1));
+	must(rnl_job_wait(&after, RNL_FOREVER));
+	ck_assert_int_eq(rnl_job_result(&after), 0);
+	end();
+}
+
+static uint32_t *flag;
+
+static int slow_brackets(struct rnl_job *job)
+{
+	(void)job;
+	slow<<<1, 1>>>(20000000, flag);
+	return 0;
+}
+
+TEST(a_job_is_done_when_its_kernel_is)
+{
+	struct rnl_job job;
+
+	begin(RNL_STREAM_PER_THREAD);
+	must(rnl_pinned_get(pool, 64, (void **)&flag));
+	for (int i = 0; i < 10; i++) {
+		*(volatile uint32_t *)flag = 0;
+		run_fn(&job, slow_brackets);
+		ck_assert_uint_eq(*(volatile uint32_t *)flag, 1);
+	}
+	rnl_pinned_put(pool, flag);
+	end();
+}
+
+static unsigned long long ids[NR_WORKERS][2];
+
+static int note_stream(struct rnl_job *job)
+{
+	int index = rnl_worker_index();
+	unsigned long long id;
+
+	(void)job;
+	if (cudaStreamGetId(cudaStreamPerThread, &id) != cudaSuccess)
+		return -EIO;
+	ids[index][0] = id;
+	if (cudaStreamGetId((cudaStream_t)rnl_stream(), &id) != cudaSuccess)
+		return -EIO;
+	ids[index][1] = id;
+	return 0;
+}
+
+TEST(each_worker_has_the_per_thread_stream_of_its_own)
+{
+	begin(RNL_STREAM_PER_THREAD);
+	for (uint64_t key = 0; key < 64; key++) {
+		struct rnl_job job;
+
+		must(rnl_job_init(&job, note_stream));
+		must(rnl_submit_keyed(pool, &job, key));
+		must(rnl_job_wait(&job, RNL_FOREVER));
+		ck_assert_int_eq(rnl_job_result(&job), 0);
+	}
+	for (int i = 0; i < NR_WORKERS; i++) {
+		ck_assert_uint_ne(ids[i][0], 0);
+		ck_assert_uint_eq(ids[i][0], ids[i][1]);
+		for (int j = 0; j < i; j++)
+			ck_assert_uint_ne(ids[i][0], ids[j][0]);
+	}
+	end();
+}

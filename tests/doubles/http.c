@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernels of examples/http_server for the double of the CUDA runtime: host functions,
+ * which its streams call; the one with the illegal address has the device fail there.
+ */
+#include <cuda_runtime_api.h>
+
+#include "examples/gwc/count.h"
+#include "examples/http_server/kernels.h"
+#include "double_kernel.h"
+
+static void crash_on_double(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	(void)grid;
+	(void)block;
+	(void)args;
+	fake_fail_sticky(cudaErrorIllegalAddress);
+}
+
+DOUBLE_KERNEL(crash_kernel, crash_grid, crash_on_double, struct crash_args);
+DOUBLE_KERNEL(gwc_kernel, gwc_count_grid, gwc_count_grid, struct gwc_args);
+DOUBLE_KERNEL(sobel_kernel, sobel_grid, sobel_grid, struct sobel_args);

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""What the checks of examples/http_server have in common: for check_http.py."""
+import glob
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+
+from http_client import Server
+
+SHORT = '--short' in sys.argv
+DEVICE = os.environ.get('RNL_TEST_DEVICE', 'host')
+SEED = int(os.environ.get('HTTP_SEED', time.time_ns() % 1000000))
+RANDOM = random.Random(SEED)
+CHECKS = []
+LINGER = '--linger=500'
+# How many times slower than usual this build is.
+SCALE = float(os.environ.get('RNL_TEST_SCALE') or 1)
+
+
+class Skip(Exception):
+    """Why a check says nothing here."""
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+def server(*options):
+    """One that ends soon; what is about its end says --linger itself."""
+    return Server('--linger=100', '--max-pixels=1M', *options, device=DEVICE)
+
+
+def same(got, want, what):
+    if got != want:
+        raise AssertionError('%s: %.200r, not %.200r' % (what, got, want))
+
+
+def stops(running):
+    same(running.stop(), (0, ''), 'exit status and standard error')
+
+
+def is_code(answer, code):
+    same(answer.code, code, 'code (%.100r)' % answer.body)
+
+
+def counts(body):
+    """What wc says, as the server should put it."""
+    words = subprocess.run(['wc', '-lwc'], input=body, stdout=subprocess.PIPE, check=True,
+                           env={**os.environ, 'LC_ALL': 'C'}).stdout.split()
+    return b'{"lines":%s,"words":%s,"bytes":%s}\n' % tuple(words)
+
+
+def real_bodies():
+    """Files and others, each at most a megabyte, the server's limit."""
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+    files = sorted(glob.glob(top + '/src/*.c') + glob.glob('/usr/share/common-licenses/*'))
+    if SHORT:
+        files = files[::6]
+    bodies = [open(name, 'rb').read(1 << 20) for name in files + ['/bin/ls', sys.executable]]
+    bodies += [b'', b' ' * 50000, b'\n' * 16385, b'x', b'x' * 16384, b'a ' * 40000]
+    for size in (1, 15, 16, 17, 16383, 16384, 16385, 32768, 100000, 1 << 20):
+        bodies.append(RANDOM.randbytes(size))
+        bodies.append(bytes(RANDOM.choices(b'ab \n\t\x01', k=min(size, 200000))))
+    return [(body, counts(body)) for body in bodies]
+
+
+BODIES = []
+
+
+def in_threads(work, nr):
+    """Calls work(index) in nr threads; the first exception is raised here."""
+    failed = []
+
+    def run(index):
+        try:
+            work(index)
+        except BaseException as error:      # pylint: disable=broad-except
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(nr)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def noise(size):
+    return RANDOM.randbytes(size)
+
+
+def picture(width, height):
+    """Something with flat areas and edges."""
+    return bytes((x * 7 ^ y * 3) & 0xf0 if x + y > width // 2 else 30
+                 for y in range(height) for x in range(width))

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""examples/http_server when its device fails for good: for check_http.py."""
+import json
+import time
+
+import http_images as images
+from http_checks import (BODIES, DEVICE, LINGER, SCALE, SEED, Skip, check, is_code, noise, same,
+                         server)
+from http_client import PATIENCE, Broken, Connection, ask, request_bytes
+from http_stop import StopUnderLoad
+
+WORKERS = '--workers=8'
+CRASHES = ('--allow-crash', '--deadline=0')
+# What is promised: one watchdog period, of 100 ms, and as much again.
+DEFINITE_S = 0.2 * SCALE
+HAS_FAILED = b'the device has failed'
+
+
+def needs_a_device():
+    if DEVICE == 'host':
+        raise Skip('the host device does not fail: its process dies')
+
+
+class FailUnderLoad(StopUnderLoad):
+    """What has to hold besides: an answer may be 503, for that reason, and no other one."""
+
+    def __init__(self, running, fresh):
+        """@fresh: another process goes on, and may answer 200 after one has failed."""
+        image = images.png(120, 90, noise(10800))
+        super().__init__(running, BODIES, image, SEED)
+        answer = ask(running.port, '/sobel', image)
+        is_code(answer, 200)
+        self.edges, self.fresh, self.unavailable = answer.body, fresh, 0
+
+    def __str__(self):
+        return '%s; %d times 503' % (super().__str__(), self.unavailable)
+
+    def judge_answer(self, answer, want, failed):
+        if answer.code != 503:
+            super().judge_answer(answer, want, failed and not self.fresh)
+        elif HAS_FAILED in answer.body:
+            self.count('unavailable')
+        else:
+            raise Broken('503 %.100r' % answer.body)
+
+    def may_close_idle(self):
+        return self.stopping or self.fresh
+
+    def judge(self):
+        super().judge()
+        assert self.unavailable, 'nobody met the failure: %s' % self
+
+
+def crash(running, health=None):
+    """Has the device fail.  @health: a connection; return: s until /healthz says so on it."""
+    began = time.monotonic()
+    connection = Connection(running.port)
+    connection.send(request_bytes('/crash', b''))
+    while health:
+        answer = health.ask('/healthz')
+        if answer.code == 503:
+            break
+        is_code(answer, 200)
+        assert time.monotonic() - began < PATIENCE, 'the device does not fail'
+    seconds = time.monotonic() - began
+    if health:
+        says = json.loads(answer.body)
+        same((says['state'], says['device_error']), ('failed', 700), 'state')
+        assert HAS_FAILED.decode() in says['reason'] and '700' in says['reason'], says
+    answer = connection.answer()
+    is_code(answer, 503)
+    assert HAS_FAILED in answer.body, answer.body
+    return seconds
+
+
+def check_failed(running):
+    """One that has failed, and stays: what it answers."""
+    connection = Connection(running.port)
+    for path, body in (('/wc', b'one'), ('/wc', b''), ('/sobel', images.pnm(5, 3, 3, noise(9))),
+                       ('/crash', b'')):
+        answer = connection.ask(path, body)
+        is_code(answer, 503)
+        assert HAS_FAILED in answer.body and 'retry-after' in answer.headers, answer.body
+    is_code(connection.ask('/healthz'), 503)
+    is_code(connection.ask('/healthz', method='HEAD'), 503)
+    is_code(connection.ask('/nope'), 404)
+    metrics = running.metrics()
+    assert 3 in (value for name, value in metrics.items() if 'health' in name), metrics
+
+
+def says_why(errors, lines):
+    """Standard error: the library's message, once in each process."""
+    reason = 'failed (CUDA error 700): every job gets -EIO'
+    same(errors.count(reason), lines, 'reasons in: ' + errors)
+
+
+@check
+def there_is_no_crash_unless_allowed():
+    with server() as running:
+        is_code(ask(running.port, '/crash', b''), 404)
+        same(running.stop(), (0, ''), 'exit status and standard error')
+    with server('--allow-crash') as running:
+        is_code(ask(running.port, '/crash'), 405)
+        same(running.stop(), (0, ''), 'exit status and standard error')
+
+
+@check
+def healthz_tells_of_a_failure_within_200_ms():
+    needs_a_device()
+    took = []
+    while len(took) < 3 and min(took, default=PATIENCE) > DEFINITE_S:
+        with server(WORKERS, *CRASHES) as running:
+            is_code(ask(running.port, '/wc', b'one'), 200)
+            health = Connection(running.port)
+            is_code(health.ask('/healthz'), 200)
+            took.append(crash(running, health))
+            check_failed(running)
+            status, errors = running.stop()
+            same(status, 0, 'exit status')
+            says_why(errors, 1)
+    print('# from the request to 503: %s ms' % ', '.join('%.0f' % (s * 1000) for s in took))
+    assert min(took) <= DEFINITE_S, 'never within %.1f s' % DEFINITE_S
+
+
+def fails_under_load(*options):
+    """Return: what standard error says."""
+    needs_a_device()
+    with server(LINGER, WORKERS, *CRASHES, *options) as running:
+        load = FailUnderLoad(running, False)
+        load.start()
+        time.sleep(0.5)
+        seconds = crash(running, Connection(running.port))
+        load.failed = True
+        check_failed(running)
+        time.sleep(0.2)
+        began = time.monotonic()
+        load.stop()
+        status, errors = running.wait()
+        print('# %s; %.0f ms to 503 under load, %.1f s to end' % (
+            load, seconds * 1000, time.monotonic() - began))
+        load.judge()
+        assert status == 0, 'exit status %s: %s' % (status, errors)
+        return errors
+
+
+@check
+def under_load_a_failure_is_503_and_nothing_is_wrong():
+    says_why(fails_under_load(), 1)
+
+
+@check
+def under_load_sync_fails_in_the_same_way():
+    # Nothing of a worker's fails, so the library has nothing to say.
+    same(fails_under_load('--handler=sync'), '', 'standard error')
+
+
+@check
+def one_that_is_to_leave_exits_with_75():
+    needs_a_device()
+    with server(LINGER, '--exit-on-failure', *CRASHES) as running:
+        idle, slow = Connection(running.port), Connection(running.port)
+        is_code(idle.ask('/wc', b'one'), 200)
+        data = request_bytes('/wc', b'x' * 100)
+        slow.send(data[:-50])
+        crash(running)
+        slow.send(data[-50:])
+        answer = slow.answer()
+        is_code(answer, 503)
+        assert slow.ended() and idle.ended(), 'connections are left open'
+        status, errors = running.wait()
+        same(status, 75, 'exit status')
+        says_why(errors, 1)
+
+
+@check
+def with_sync_it_exits_with_75_too():
+    needs_a_device()
+    with server('--handler=sync', '--exit-on-failure', *CRASHES) as running:
+        crash(running)
+        status, errors = running.wait()
+        same(status, 75, 'exit status')
+        # On a busy machine a loop may come to its stream when the device has failed.
+        late = 'http_server: a stream for a loop: the device reported an error\n'
+        assert errors in ('', late), f'standard error: {errors!r}'
+
+
+@check
+def one_that_is_to_leave_waits_for_nobody():
+    needs_a_device()
+    with server('--exit-on-failure', *CRASHES) as running:
+        slow = Connection(running.port)
+        slow.send(request_bytes('/wc', b'x' * 1000)[:-900])
+        began = time.monotonic()
+        crash(running)
+        while running.process.poll() is None:
+            slow.send(b'x')
+            time.sleep(0.05)
+            assert time.monotonic() - began < PATIENCE, 'it does not end'
+        status, errors = running.wait()
+        same(status, 1, 'exit status')
+        assert 'the grace of 2 s is over' in errors, errors

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""examples/http_server --supervise: lost processes are replaced.  For check_http.py."""
+import os
+import signal
+import subprocess
+import time
+
+import http_images as images
+from http_checks import BODIES, DEVICE, LINGER, SEED, Skip, check, is_code, noise, same, server
+from http_client import (PATIENCE, SANITIZER, Broken, Connection, Server, Unanswered, ask, freeze,
+                         request_bytes, state_of)
+from http_failure import CRASHES, WORKERS, FailUnderLoad, crash, needs_a_device, says_why
+from http_stop import StopUnderLoad
+
+SUPERVISE = '--supervise'
+
+
+def until(true, what):
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+def is_gone(pid):
+    return state_of('/proc/%d/stat' % pid) == 'Z'
+
+
+def the_child(running):
+    children = running.children()
+    same(len(children), 1, 'children')
+    return children[0]
+
+
+def serves_again(running, lost):
+    """Waits for a right answer by another process than @lost; nobody is refused meanwhile.
+    Return: after how many seconds."""
+    body, want = BODIES[3]
+    began = time.monotonic()
+    while True:
+        try:
+            answer = ask(running.port, '/wc', body)
+        except (Unanswered, Broken, ConnectionResetError):
+            answer = None       # it came to the lost one
+        if answer and answer.code == 200:
+            same(answer.body, want, 'counts')
+            if running.children() not in ([], [lost]):
+                break
+        assert time.monotonic() - began < PATIENCE, 'it does not serve again'
+    assert is_gone(lost), 'process %d is still there' % lost
+    the_child(running)
+    return time.monotonic() - began
+
+
+def stops_all(running):
+    """Ends it by a signal to the parent.  Return: what standard error says."""
+    child = the_child(running)
+    status, errors = running.stop()
+    same(status, 0, 'exit status (%s)' % errors)
+    assert is_gone(child), 'process %d is an orphan' % child
+    return errors
+
+
+# ---- the device fails ---------------------------------------------------------
+
+@check
+def one_that_failed_is_replaced_again_and_again():
+    needs_a_device()
+    with server(LINGER, SUPERVISE, WORKERS, *CRASHES) as running:
+        took = []
+        for _ in range(3):
+            lost = the_child(running)
+            crash(running)
+            took.append(serves_again(running, lost))
+        print('# served again after %s s' % ', '.join('%.2f' % s for s in took))
+        errors = stops_all(running)
+        says_why(errors, 3)
+        same(errors.count('leaves a device that has failed: starting another'), 3, errors)
+
+
+@check
+def under_load_no_client_is_lost_when_one_is_replaced():
+    needs_a_device()
+    with server(LINGER, SUPERVISE, WORKERS, *CRASHES) as running:
+        load = FailUnderLoad(running, True)
+        load.start()
+        for _ in range(2):
+            time.sleep(0.5)
+            lost = the_child(running)
+            crash(running)
+            serves_again(running, lost)
+        load.stop()
+        status, errors = running.wait()
+        print('# %s' % load)
+        load.judge()
+        same(status, 0, 'exit status')
+        says_why(errors, 2)
+
+
+@check
+def a_kernel_with_an_illegal_address_ends_a_process_of_the_host_device():
+    if DEVICE != 'host':
+        raise Skip('here it is the device that fails')
+    if SANITIZER:
+        raise Skip('it would be a report of the sanitizer\'s')
+    with server(SUPERVISE, *CRASHES) as running:
+        lost = the_child(running)
+        connection = Connection(running.port)
+        connection.send(request_bytes('/crash', b''))
+        assert connection.ended(), 'it is answered'
+        serves_again(running, lost)
+        assert 'process %d was killed by signal 11' % lost in stops_all(running)
+
+
+# ---- it is killed -------------------------------------------------------------
+
+@check
+def one_that_is_killed_is_replaced():
+    with server(SUPERVISE) as running:
+        for _ in range(2):
+            lost = the_child(running)
+            os.kill(lost, signal.SIGKILL)
+            serves_again(running, lost)
+        errors = stops_all(running)
+        same(errors.count('was killed by signal 9'), 2, errors)
+
+
+@check
+def clients_that_wait_to_be_accepted_are_the_next_ones():
+    with server(SUPERVISE) as running:
+        body, want = BODIES[3]
+        lost = the_child(running)
+        freeze(lost)
+        waiting = [Connection(running.port) for _ in range(20)]
+        for connection in waiting:
+            connection.send(request_bytes('/wc', body))
+        os.kill(lost, signal.SIGKILL)
+        for connection in waiting:
+            answer = connection.answer()
+            is_code(answer, 200)
+            same(answer.body, want, 'counts')
+        stops_all(running)
+
+
+@check
+def sockets_that_a_lost_one_had_deafened_are_heard_again():
+    with server(LINGER, SUPERVISE, '--loops=1') as running:
+        lost = the_child(running)
+        slow, other = Connection(running.port), Connection(running.port)
+        is_code(other.ask('/wc', b'one'), 200)
+        slow.send(request_bytes('/wc', b'x' * 100)[:-50])
+        os.kill(lost, signal.SIGTERM)
+        while not other.ask('/wc', b'one').closes:
+            pass
+        os.kill(lost, signal.SIGKILL)
+        serves_again(running, lost)
+        stops_all(running)
+
+
+@check
+def it_gives_up_when_fresh_processes_are_lost_too():
+    with server(SUPERVISE) as running:
+        for _ in range(6):
+            until(lambda: running.children() or running.process.poll() is not None, 'no child')
+            for child in running.children():
+                os.kill(child, signal.SIGKILL)
+                until(lambda pid=child: is_gone(pid), 'it is not killed')
+        status, errors = running.wait()
+        same(status, 1, 'exit status')
+        same(errors.count('was killed by signal 9'), 6, errors)
+        assert 'gives up: 6 processes in a row' in errors, errors
+
+
+# ---- it ends ------------------------------------------------------------------
+
+@check
+def under_load_the_parent_ends_as_its_child_does():
+    with server(LINGER, SUPERVISE, '--workers=2') as running:
+        child = the_child(running)
+        load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED)
+        load.run(0.5)
+        same(running.wait(), (0, ''), 'exit status and standard error')
+        assert is_gone(child), 'an orphan'
+        load.judge()
+
+
+@check
+def a_signal_to_the_child_ends_both():
+    with server(SUPERVISE) as running:
+        child = the_child(running)
+        os.kill(child, signal.SIGINT)
+        same(running.wait(), (0, ''), 'exit status and standard error')
+        assert is_gone(child), 'an orphan'
+
+
+@check
+def one_that_does_not_end_is_killed():
+    with server(SUPERVISE, '--grace=1') as running:
+        child = the_child(running)
+        freeze(child)
+        status, errors = running.stop()
+        same(status, 1, 'exit status')
+        same(errors.count('process %d does not end' % child), 1, errors)
+        assert is_gone(child), 'an orphan'
+
+
+@check
+def the_child_of_a_parent_that_is_killed_ends_too():
+    with server(SUPERVISE) as running:
+        child = the_child(running)
+        is_code(ask(running.port, '/wc', b'one'), 200)
+        running.signal(signal.SIGKILL)
+        try:
+            until(lambda: is_gone(child), 'an orphan')
+        except AssertionError:
+            os.kill(child, signal.SIGKILL)
+            raise
+        same(running.wait()[0], -signal.SIGKILL, 'exit status')
+
+
+@check
+def a_signal_between_two_processes_ends_it():
+    with server(SUPERVISE) as running:
+        for number in range(1, 5):
+            os.kill(the_child(running), signal.SIGKILL)
+            until(lambda nr=number: running.errors.count(b'starting another') == nr, 'no message')
+            if number < 4:
+                until(running.children, 'no child')
+        status, errors = running.stop()     # within a pause of 800 ms
+        same(status, 0, 'exit status (%s)' % errors)
+        same(running.children(), [], 'children')
+
+
+@check
+def one_that_cannot_start_is_not_started_again():
+    with server() as busy:
+        address = '127.0.0.1:%d' % busy.port
+        for options, status, says in (
+                (('--device=cuda:99',), 1, "no GPU answers as 'cuda:99'"),
+                (('--listen=' + address,), 1, 'listening on %s: ' % address),
+                (('--nope',), 2, "unrecognized option '--nope'")):
+            ended = subprocess.run(
+                [Server.PROGRAM, '--listen=127.0.0.1:0', '--device=' + DEVICE, SUPERVISE, *options],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+            same(ended.returncode, status, 'exit status')
+            same(ended.stdout, b'', 'standard output')
+            errors = ended.stderr.decode()
+            same(errors.count(says), 1, errors)
+            assert 'starting another' not in errors, errors
+        busy.stop()

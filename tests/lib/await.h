@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a test waits for: a condition that must come true, a thread that sleeps, a call
+ * that blocks.
+ */
+#ifndef AWAIT_H
+#define AWAIT_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "suite.h"
+
+static inline double seconds_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* Awaits what must come, for as long as it may take on a slow machine. */
+#define ck_eventually(condition) \
+	do { \
+		double until_ = seconds_now() + 10 * test_scale(); \
+		while (!(condition)) { \
+			ck_assert_msg(seconds_now() < until_, "never came true: " #condition); \
+			usleep(100); \
+		} \
+	} while (0)
+
+static inline pid_t own_tid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+/*
+ * What the kernel says of a thread of this process: 'S' it sleeps, so it waits
+ * for somebody; 'R' it runs; 0 it is gone.
+ */
+static inline char thread_state(pid_t tid)
+{
+	char path[64], line[256], *end;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	stat = fopen(path, "r");
+	if (!stat)
+		return 0;
+	/* "tid (name) state ...": a name may have blanks and brackets. */
+	end = fgets(line, sizeof(line), stat) ? strrchr(line, ')') : NULL;
+	fclose(stat);
+	return end ? end[2] : 0;
+}
+
+/* A thread that tells its tid right before a call has come to rest in it: not after. */
+#define ck_waits(tid) \
+	do { \
+		char state_ = 'R'; \
+		ck_eventually((tid) && ((state_ = thread_state(tid)) == 'S' || !state_)); \
+		ck_assert_msg(state_ == 'S', "did not wait"); \
+	} while (0)
+
+/* A call that blocks, made by a thread of its own; ck_waits(call.tid) until it does. */
+struct call {
+	int (*fn)(void *arg);
+	void *arg;
+	_Atomic pid_t tid;
+	_Atomic bool returned;
+	int ret;
+	pthread_t thread;
+};
+
+static inline void *call_main(void *arg)
+{
+	struct call *call = arg;
+
+	call->tid = own_tid();
+	call->ret = call->fn(call->arg);
+	call->returned = true;
+	return NULL;
+}
+
+static inline void call_start(struct call *call, int (*fn)(void *arg), void *arg)
+{
+	*call = (struct call){ .fn = fn, .arg = arg };
+	must(pthread_create(&call->thread, NULL, call_main, call));
+}
+
+/* What it returned, once it has. */
+static inline int call_end(struct call *call)
+{
+	must(pthread_join(call->thread, NULL));
+	return call->ret;
+}
+
+#endif /* AWAIT_H */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Pools with a guard, what it says, and CUDA calls that C tests make by name. */
+#ifndef GUARD_H
+#define GUARD_H
+
+#include <dlfcn.h>
+
+#include "pool.h"
+
+enum { MOST_LINES = 64 };
+
+/* CUDA's calls by name, for tests that know no header of it; NULL on the host device. */
+static inline void *cuda(const char *name)
+{
+	return on_host() ? NULL : dlsym(RTLD_DEFAULT, name);
+}
+#define CUDA(type, name) ((type)(uintptr_t)cuda(name))
+typedef int memset_fn(void *mem, int value, size_t bytes, void *stream);
+typedef int copy_fn(void *dst, const void *src, size_t bytes, int kind, void *stream);
+typedef int no_args_fn(void);
+typedef int stream_fn(void *stream);
+typedef int malloc_fn(void **memp, size_t bytes);
+typedef int free_fn(void *mem);
+
+/* What the guard said. */
+struct said {
+	pthread_mutex_t lock;
+	unsigned nr;
+	char lines[MOST_LINES][640];
+};
+
+static inline void hear_guard(void *arg, enum rnl_log_level level, const char *msg)
+{
+	struct said *said = arg;
+
+	(void)level;
+	if (strncmp(msg, "guard: ", 7))
+		return;
+	pthread_mutex_lock(&said->lock);
+	if (said->nr < MOST_LINES)
+		snprintf(said->lines[said->nr++], sizeof(said->lines[0]), "%s", msg);
+	pthread_mutex_unlock(&said->lock);
+}
+
+/* Whether one line has both. */
+static inline bool has_said(struct said *said, const char *name, const char *what)
+{
+	bool has = false;
+
+	pthread_mutex_lock(&said->lock);
+	for (unsigned i = 0; i < said->nr; i++)
+		has |= strstr(said->lines[i], name) && strstr(said->lines[i], what);
+	pthread_mutex_unlock(&said->lock);
+	return has;
+}
+
+static inline struct rnl_pool *guarded_pool(struct said *said, uint32_t guard, uint32_t stream,
+					    unsigned nr_workers)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	*said = (struct said){ .lock = PTHREAD_MUTEX_INITIALIZER };
+	attr.guard = guard;
+	attr.stream = stream;
+	attr.log = hear_guard;
+	attr.log_arg = said;
+	return pool_with(&attr, nr_workers);
+}
+
+/* All that was found. */
+static inline uint64_t findings_of(struct rnl_pool *pool)
+{
+	struct rnl_pool_stats stats = figures_of(pool);
+
+	return stats.guard_legacy + stats.guard_waits + stats.guard_memory +
+	       stats.guard_waits_or_memory + stats.guard_pageable + stats.guard_unclear;
+}
+
+static inline int run_job(struct rnl_pool *pool, int (*fn)(struct rnl_job *job), void *user)
+{
+	struct rnl_job job;
+
+	submit_job(pool, &job, fn, user);
+	return result_of(&job);
+}
+
+#endif

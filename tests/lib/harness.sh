@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+# What every test script begins with.  A script that tests a program sets `program`; then it
+# sources this file:	. "$(dirname "$0")/../lib/harness.sh"
+#
+# A test is some checks, and `ends NAME` after them; or `check NAME COMMAND ...`, `same ...`.
+# The last line of a script is `done_testing`.  $dir is a folder that goes with the script; what
+# a program printed is in $dir/out and $dir/err.  $device is where programs work, $fake is not
+# empty if that is the double of the CUDA runtime.
+set -u
+export LC_ALL=C
+device=${RNL_TEST_DEVICE:-host} fake=${RNL_TEST_FAKE:-} srcdir=${srcdir:-$(dirname "$0")/../..}
+program_name=${program:-$0} program_name=${program_name##*/} program_name=${program_name%.sh}
+case ${program:-/} in
+/*) ;;
+*) program=$PWD/$program ;;
+esac
+[ -x "${program:-/}" ] || { echo "there is no $program"; exit 1; }
+dir=$(mktemp -d "${TMPDIR:-/tmp}/$program_name.XXXXXX") || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+nr=0 nr_failed=0	# tests
+wrong=0			# checks since the last test ended that failed
+
+# ---- tests -------------------------------------------------------------------
+skip_all() {	# skip_all WHY: none of the script's tests can run
+	echo "SKIP: $1"
+	exit 77
+}
+ends() {	# ends NAME: all checks since the last one were the test NAME
+	nr=$((nr + 1))
+	if [ $wrong = 0 ]; then echo "ok - $1"; else echo "not ok - $1"; nr_failed=$((nr_failed + 1)); fi
+	wrong=0
+}
+complain() {	# complain TEXT [FILE FILE]: with the difference, or what the program printed
+	wrong=$((wrong + 1))
+	[ $wrong -le 5 ] || return 0
+	echo "# $1"
+	if [ $# = 3 ]; then diff -a "$2" "$3"; else cat "$dir/out" "$dir/err" 2>/dev/null; fi | sed 's/^/#   /;40q'
+}
+check() {	# check NAME COMMAND ...: a test of one command, which succeeds
+	check=$1
+	shift
+	"$@" >"$dir/out" 2>"$dir/err" || complain "status $?"
+	ends "$check"
+}
+same() {	# same NAME WANT HAVE: a test that two files in $dir are the same
+	cmp -s "$dir/$2" "$dir/$3" || complain 'they differ:' "$dir/$2" "$dir/$3"
+	ends "$1"
+}
+done_testing() {
+	[ $wrong = 0 ] || ends 'no check is left over'
+	echo "1..$nr"
+	[ $nr_failed = 0 ]
+	exit
+}
+
+# ---- checks of a program -------------------------------------------------------
+needs_device() {	# needs_device ARG...: a short run; skips the script without the device
+	"$program" --device="$device" "$@" >"$dir/out" 2>"$dir/err" && return
+	grep -qE 'no GPU answers|without nvcc|without kernels for CUDA' "$dir/err" || return
+	[ -z "$fake" ] || { cat "$dir/err"; exit 1; }	# the double is always there
+	skip_all "$program_name has no device $device here"
+}
+gives() {	# gives STATUS ARG...: the exit status
+	want=$1
+	shift
+	"$program" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	got=$?
+	[ $got = "$want" ] || complain "status of $*: $got, not $want"
+}
+silent() {	# silent: nothing on standard error
+	[ ! -s "$dir/err" ] || complain "it has something to say${*:+: $*}"
+}
+works() {	# works ARG...: on the device, without a message
+	gives 0 --device="$device" "$@"
+	silent "$@"
+}
+prints() {	# prints REGEX: in a line
+	grep -qE -- "$1" "$dir/out" || complain "there is no line of: $1"
+}
+prints_not() {	# prints_not REGEX: in no line
+	! grep -qE -- "$1" "$dir/out" || complain "there is a line of: $1"
+}
+rows() {	# rows NR REGEX: in so many lines
+	got=$(grep -cE -- "$2" "$dir/out")
+	[ "$got" = "$1" ] || complain "$got lines of: $2, not $1"
+}
+says() {	# says TEXT: on standard error
+	grep -qF -- "$1" "$dir/err" || complain "no message: $1"
+}
+fails() {	# fails STATUS TEXT ARG...: with that message, and prints nothing
+	text=$2 want=$1
+	shift 2
+	gives "$want" "$@"
+	says "$text"
+	[ ! -s "$dir/out" ] || complain "$* prints nevertheless"
+}
+refuses() {	# refuses TEXT ARG...: wrong arguments; the message also names --help
+	text=$1
+	shift
+	fails 2 "$text" "$@"
+	says " --help'"
+}
+has_options() {	# has_options NAME...: these are in --help, and no others
+	gives 0 --help
+	for option; do prints "^ +(-[a-z], )?--${option}([[ =]|\$)"; done
+	[ "$(grep -cE '^ +(-., )?--[a-z]' "$dir/out")" = $(($# + 3)) ] ||
+		complain 'options that this test does not know'
+	gives 0 --version
+	prints "^$program_name \(runnel\) [0-9.]+\$"
+}
+fails_on_full_disk() {	# fails_on_full_disk ARG...: status 1, with a message
+	[ -w /dev/full ] || return 0
+	"$program" "$@" >/dev/full 2>"$dir/err"
+	got=$?
+	[ $got = 1 ] || complain "status of $* on a full disk: $got"
+	says 'standard output'
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels that are host functions, on the double of the CUDA runtime, too. */
+#ifndef HOST_KERNEL_H
+#define HOST_KERNEL_H
+
+#include "gate.h"
+
+/* The double of the CUDA runtime has it: tests/fake_cudart/fake_cudart.h. */
+#ifndef __CUDACC__
+__attribute__((weak))
+int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void *args),
+		struct rnl_dim grid, struct rnl_dim block, const void *args, size_t bytes,
+		void *stream);
+
+/* As the library's, but the file's own, and with the double on the CUDA device too. */
+#undef RNL_HOST_KERNEL
+#define RNL_HOST_KERNEL(kernel_name, host_fn, args_type) \
+	static int kernel_name##__fake(struct rnl_dim grid, struct rnl_dim block, \
+				       const void *args, void *stream) \
+	{ \
+		enum { NOT_SUPPORTED = 801 };	/* cudaError_t */ \
+		return !fake_launch ? NOT_SUPPORTED : \
+		       fake_launch(host_fn, grid, block, args, sizeof(args_type), stream); \
+	} \
+	static const struct rnl_kernel kernel_name = { \
+		#kernel_name, sizeof(args_type), host_fn, kernel_name##__fake \
+	}
+#endif
+
+struct gated_store {
+	struct gate *gate;	/* NULL: none */
+	int *word;		/* NULL: none */
+	int value;
+};
+
+/* Waits at the gate on the device, then stores. */
+static void gated_store_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct gated_store *a = args;
+
+	(void)grid;
+	(void)block;
+	if (a->gate)
+		gate_wait(a->gate);
+	if (a->word)
+		*a->word = a->value;
+}
+RNL_HOST_KERNEL(gated_store, gated_store_host, struct gated_store);
+
+/* Launches it on the calling thread's stream. */
+static inline int launch_store(struct gate *gate, int *word, int value)
+{
+	const struct gated_store args = { gate, word, value };
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	return rnl_launch(&gated_store, one, one, &args);
+}
+
+#endif /* HOST_KERNEL_H */

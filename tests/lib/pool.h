@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* Pools and jobs: the few lines that every test of a pool begins with. */
+#ifndef POOL_H
+#define POOL_H
+
+#include "gate.h"
+#include "skip.h"
+
+/* A pool on the device that this run is about; @attr may be NULL. */
+static inline struct rnl_pool *pool_with(const struct rnl_pool_attr *attr, unsigned nr_workers)
+{
+	struct rnl_pool_attr chosen = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = NULL;
+
+	if (attr)
+		chosen = *attr;
+	chosen.nr_workers = nr_workers;
+	chosen.device = test_device();
+	must(rnl_pool_create(&pool, &chosen));
+	ck_assert_ptr_nonnull(pool);
+	return pool;
+}
+
+/* The same in short: pool_of(2, .max_queued = 1). */
+#define pool_of(nr_workers, ...) \
+	pool_with(&(struct rnl_pool_attr){ .size = sizeof(struct rnl_pool_attr), ##__VA_ARGS__ }, \
+		  nr_workers)
+
+static inline int noop_fn(struct rnl_job *job)
+{
+	(void)job;
+	return 0;
+}
+
+/* Waits in its function, on the worker, at the gate `user`. */
+static inline int gated_fn(struct rnl_job *job)
+{
+	gate_wait(job->user);
+	return 0;
+}
+
+static inline void job_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+{
+	must(rnl_job_init(job, fn));
+	job->user = user;
+}
+
+/* Holds all @nr workers of a pool at the gate, each in a job of @jobs. */
+static inline void hold_workers(struct rnl_pool *pool, struct gate *gate, struct rnl_job *jobs,
+				unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++) {
+		job_of(&jobs[i], gated_fn, gate);
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	gate_await(gate, nr);
+}
+
+/* Waits for a job, which must come; its result. */
+static inline int result_of(struct rnl_job *job)
+{
+	must(rnl_job_wait(job, RNL_FOREVER));
+	ck_assert_int_eq(rnl_job_test(job), 1);
+	return rnl_job_result(job);
+}
+
+/* Initialises a job and submits it. */
+static inline void submit_job(struct rnl_pool *pool, struct rnl_job *job,
+			      int (*fn)(struct rnl_job *job), void *user)
+{
+	job_of(job, fn, user);
+	must(rnl_submit(pool, job));
+}
+
+/* Submits a job and waits for it; its result. */
+static inline int submit_and_wait(struct rnl_pool *pool, struct rnl_job *job)
+{
+	must(rnl_submit(pool, job));
+	return result_of(job);
+}
+
+/* Fills the worker's own 64 bytes of what `user` points to. */
+static inline int fill_own_fn(struct rnl_job *job)
+{
+	return rnl_fill((char *)job->user + 64 * rnl_worker_index(), 1, 64);
+}
+
+static inline int index_fn(struct rnl_job *job)
+{
+	(void)job;
+	return rnl_worker_index();
+}
+
+/* A key whose jobs run on that worker. */
+static inline uint64_t key_on(struct rnl_pool *pool, int worker)
+{
+	struct rnl_job job;
+
+	for (uint64_t key = 0; key < 10000; key++) {
+		job_of(&job, index_fn, NULL);
+		must(rnl_submit_keyed(pool, &job, key));
+		if (result_of(&job) == worker)
+			return key;
+	}
+	ck_abort_msg("no key leads to worker %d", worker);
+	return 0;
+}
+
+static inline struct rnl_pool_stats figures_of(struct rnl_pool *pool)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	must(rnl_pool_read_stats(pool, &stats));
+	return stats;
+}
+
+/* A submit that waits for room; submit_waiting() is for a call of another thread. */
+struct submitting {
+	struct rnl_pool *pool;
+	struct rnl_job *job;
+	int64_t timeout_ns;
+	uint64_t key;
+	bool keyed;
+};
+
+static inline int submit_waiting(void *arg)
+{
+	struct submitting *s = arg;
+
+	return s->keyed ? rnl_submit_keyed_wait(s->pool, s->job, s->key, s->timeout_ns) :
+			  rnl_submit_wait(s->pool, s->job, s->timeout_ns);
+}
+
+#endif /* POOL_H */

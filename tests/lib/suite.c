@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* The main() of every test program: runs the tests that declared themselves. */
+#include "suite.h"
+
+
+#define TESTS_MAX 256
+
+static struct suite_test tests[TESTS_MAX];
+static unsigned nr_tests;
+
+void suite_add(const struct suite_test *test)
+{
+	if (nr_tests == TESTS_MAX) {
+		fputs("suite: more than TESTS_MAX tests in one program\n", stderr);
+		abort();
+	}
+	tests[nr_tests++] = *test;
+}
+
+/* Whether the device answers.  A child asks: the parent of later forks must not start CUDA. */
+static int device_answers(void)
+{
+	int status;
+	pid_t pid;
+
+	if (!strcmp(test_device(), "host"))
+		return 1;
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+		int ret = rnl_device_describe(test_device(), &info);
+
+		if (ret)
+			printf("no device \"%s\" here: %s\n", test_device(), rnl_strerror(ret));
+		fflush(stdout);
+		_exit(ret ? 77 : 0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return 1;	/* the tests will tell */
+	return !WIFEXITED(status) || WEXITSTATUS(status) != 77;
+}
+
+static Suite *make_suite(const char *name)
+{
+	Suite *suite = suite_create(name);
+
+	for (unsigned i = 0; i < nr_tests; i++) {
+		const struct suite_test *t = &tests[i];
+		TCase *tc;
+
+		if (t->left_out)
+			continue;
+		tc = tcase_create(t->body->name);	/* for CK_RUN_CASE */
+		if (t->timeout_s)
+			tcase_set_timeout(tc, t->timeout_s);
+		if (t->setup || t->teardown)
+			tcase_add_checked_fixture(tc, t->setup, t->teardown);
+		if (t->loops)
+			tcase_add_loop_test(tc, t->body, 0, t->loops);
+		else
+			tcase_add_test(tc, t->body);
+		suite_add_tcase(suite, tc);
+	}
+	return suite;
+}
+
+/* Results go to the runner as TAP. */
+int main(int argc, char **argv)
+{
+	const char *name = strrchr(argv[0], '/');
+	char scale[32], timeout[32];
+	SRunner *runner;
+	int status, nr_failed;
+
+	status = suite_begin ? suite_begin(argc, argv) : SUITE_GOES_ON;
+	if (status != SUITE_GOES_ON)
+		return status;
+	if (!device_answers())
+		return test_fake() ? EXIT_FAILURE : 77;	/* the double is always there */
+	snprintf(scale, sizeof(scale), "%g", test_scale());
+	setenv("CK_TIMEOUT_MULTIPLIER", scale, 0);
+	snprintf(timeout, sizeof(timeout), "%d", SUITE_TIMEOUT_S);
+	setenv("CK_DEFAULT_TIMEOUT", timeout, 0);
+
+	runner = srunner_create(make_suite(name ? name + 1 : argv[0]));
+	srunner_run_all(runner, CK_NORMAL);
+	nr_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	if (suite_end)
+		suite_end(nr_failed);
+	return nr_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What every test program shares: how a test declares itself, the device under test, a
+ * time scale.  suite.c has main().
+ *
+ *	TEST(a_key_keeps_its_worker, .timeout_s = 60)
+ *	{
+ *		...
+ *	}
+ *
+ * Check forks each test, and CUDA does not survive a fork: touch runnel only in a
+ * test's body or in its setup, never before.
+ */
+#ifndef SUITE_H
+#define SUITE_H
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <runnel.h>
+
+#ifdef __cplusplus
+/* A test names the fields that it sets. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+extern "C" {
+#endif
+
+/* What a test may say of itself, in this order; what is left out is 0. */
+struct suite_test {
+	const TTest *body;
+	int timeout_s;		/* 0: SUITE_TIMEOUT_S */
+	int loops;		/* runs it that often, with _i from 0; 0: once, in no loop */
+	void (*setup)(void), (*teardown)(void);
+	int left_out;		/* is not run */
+};
+
+/* Adds a test to the program.  TEST() calls it. */
+void suite_add(const struct suite_test *test);
+
+/* Declares a test and adds it to the program: the only place that names it. */
+#define TEST(name_, ...) \
+	static void name_##_fn(int _i); \
+	static const TTest name_##_body = { #name_, name_##_fn, __FILE__, __LINE__ }; \
+	__attribute__((constructor)) static void name_##_is_added(void) \
+	{ \
+		const struct suite_test test_ = { .body = &name_##_body, ##__VA_ARGS__ }; \
+		suite_add(&test_); \
+	} \
+	static void name_##_fn(int _i CK_ATTRIBUTE_UNUSED)
+
+/*
+ * A file may define these.  suite_begin() is called before the first test and returns
+ * SUITE_GOES_ON, or the program's exit status; suite_end() after the last test.
+ */
+#define SUITE_GOES_ON (-1)
+__attribute__((weak)) int suite_begin(int argc, char **argv);
+__attribute__((weak)) void suite_end(int nr_failed);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* Seconds for a test whose case sets none; creating a CUDA context takes some. */
+#define SUITE_TIMEOUT_S 20
+
+/* Ends the test as skipped: the runner prints the line and counts it as such. */
+#define test_skip(...) \
+	do { \
+		printf("SKIP: " __VA_ARGS__); \
+		printf("\n"); \
+		fflush(stdout); \
+		return; \
+	} while (0)
+
+#define MS 1000000ll		/* in ns, for timeouts */
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A call that has to return 0. */
+#define must(call) ck_assert_int_eq(call, 0)
+
+/* Checks each; ck_assert for every byte would take a second for a million. */
+#define ck_assert_bytes(bytes, nr, value) \
+	do { \
+		const unsigned char *b_ = (bytes); \
+		size_t i_ = 0; \
+		while (i_ < (size_t)(nr) && b_[i_] == (value)) \
+			i_++; \
+		ck_assert_msg(i_ == (size_t)(nr), "byte %zu of " #bytes " is %d, not %d", i_, \
+			      b_[i_], (value)); \
+	} while (0)
+
+/* The device that this run is about, for the pool's attribute. */
+static inline const char *test_device(void)
+{
+	const char *device = getenv("RNL_TEST_DEVICE");
+
+	return device ? device : "host";
+}
+
+/* Whether it is the double of the CUDA runtime that must answer: tests/fake_cudart. */
+static inline int test_fake(void)
+{
+	return getenv("RNL_TEST_FAKE") != NULL;
+}
+
+/* How many times slower than usual this build is: sanitizers, wrappers. */
+static inline double test_scale(void)
+{
+	const char *scale = getenv("RNL_TEST_SCALE");
+
+	return scale && atof(scale) > 0 ? atof(scale) : 1;
+}
+
+#endif /* SUITE_H */

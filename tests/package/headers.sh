@@ -1,0 +1,122 @@
+#!/bin/sh
+# The public headers are silent in a user's unit, and so is what their macros make there: each
+# header alone and twice, and one unit that uses every macro, by gcc, clang and nvcc, as C11 and as
+# C++17. The include path is a plain -I: a compiler is silent about a system header's faults.
+. "$(dirname "$0")/../lib/harness.sh"
+check_silent() {	# check_silent NAME COMMAND ...: succeeds, and prints nothing
+	check=$1
+	shift
+	"$@" >"$dir/out" 2>"$dir/err" && [ ! -s "$dir/out" ] && [ ! -s "$dir/err" ] || complain "status $?"
+	ends "$check"
+}
+warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef'
+c11="-x c -std=c11 $warnings -Wstrict-prototypes"
+cxx17="-x c++ -std=c++17 $warnings -Wold-style-cast"
+ptds="-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1 $CUDA_CFLAGS"
+
+# ---- what is compiled ----------------------------------------------------------
+headers=$(cd "$srcdir/include" && find . -name '*.h' | sed 's,^\./,,' | sort)
+for h in $headers; do
+	printf '#include <%s>\n#include <%s>\nextern int unit;\n' "$h" "$h" >"$dir/$(echo "$h" | tr / _).unit"
+done
+(cd "$srcdir/include" && cat $headers) >"$dir/headers"
+macros=$(sed -nE 's/^ *# *define ([A-Za-z_0-9]+).*/\1/p' "$dir/headers" | grep -vE '^(RNL_API|RNL__.*|RUNNEL_.*_H|RUNNEL_H)$' | sort -u)
+
+# In C++ a structure is named without `struct`; so no function may have its name.
+{
+	cat <<-'END'
+	#ifdef __cplusplus
+	#define STRUCT
+	extern "C" {
+	#else
+	#define STRUCT struct
+	#endif
+	struct numbers { int number; };
+	struct request { int number; STRUCT rnl_job job; };
+	int job_fn(STRUCT rnl_job *job);
+	int number_of(const STRUCT rnl_job *job);
+	void use(STRUCT rnl_pool *pool, STRUCT rnl_barrier *barrier, STRUCT rnl_batcher **batcher);
+	void twice_host(STRUCT rnl_dim grid, STRUCT rnl_dim block, const void *args);
+	int job_fn(STRUCT rnl_job *job)
+	{
+		return rnl_container_of(job, STRUCT request, job)->number;
+	}
+	int number_of(const STRUCT rnl_job *job)
+	{
+		return rnl_container_of(job, STRUCT request, job)->number;
+	}
+	void twice_host(STRUCT rnl_dim grid, STRUCT rnl_dim block, const void *args)
+	{
+		(void)(grid.x + block.x);
+		(void)args;
+	}
+	RNL_HOST_KERNEL(twice, twice_host, STRUCT numbers);
+	void use(STRUCT rnl_pool *pool, STRUCT rnl_barrier *barrier, STRUCT rnl_batcher **batcher)
+	{
+		STRUCT request request;
+	END
+	for m in $macros; do
+		case $m in
+		RNL_*_INIT)
+			name=$(echo "$m" | sed 's/_INIT$//' | tr 'A-Z' 'a-z')
+			printf '\tSTRUCT %s %s = %s;\n' "$name" "${name#rnl_}" "$m" ;;
+		RNL_HOST_KERNEL | RNL_KERNEL | rnl_*) ;;	# by hand
+		*) printf '\t(void)(%s);\n' "$m" ;;
+		esac
+	done
+	for m in $macros; do
+		case $m in RNL_*_INIT) echo "$m" | sed 's/^RNL_//; s/_INIT$//' | tr 'A-Z' 'a-z' | sed 's/.*/	(void)\&&;/' ;; esac
+	done
+	cat <<-'END'
+		request.number = rnl_job_init(&request.job, job_fn);
+		request.number += rnl_map_start(pool, &map, barrier);
+		request.number += rnl_batcher_create(batcher, pool, &batcher_attr);
+	}
+	#ifdef __cplusplus
+	}
+	#endif
+	END
+} >"$dir/uses"
+{ echo '#include <runnel.h>'; cat "$dir/uses"; } >"$dir/macros.unit"
+{ echo '#include <runnel/cuda.h>'; cat "$dir/uses"; } >"$dir/macros_cuda.unit"
+{
+	printf '#include <runnel/cuda.h>\n'
+	cat "$dir/uses"
+	cat <<-'END'
+	static __global__ void thrice_cuda(numbers a) { (void)a; }
+	RNL_KERNEL(thrice, twice_host, thrice_cuda, numbers);
+	END
+} >"$dir/macros.cu"
+for m in $macros; do
+	grep -qw "$m" "$dir/macros.cu" || complain "$m is used by no unit"
+done
+ends 'each macro is used by the unit of all macros'
+
+# ---- by gcc and clang ----------------------------------------------------------
+ours="-I$srcdir/include -fsyntax-only"
+# compiled COMPILER LANGUAGE FLAG ...
+compiled() {
+	cc=$1 language=$2; shift 2
+	for unit in "$dir"/*.unit; do
+		name=$(basename "$unit" .unit) more=
+		case $name in *_cuda*) [ "$have_CUDA" = yes ] || continue; more=$ptds ;; esac
+		check_silent "$name by $cc as $language" $cc $ours "$@" $more "$unit"
+	done
+}
+for cc in gcc clang; do
+	if command -v $cc >/dev/null; then compiled $cc C11 $c11; else echo "SKIP: no $cc"; fi
+done
+for cxx in g++ clang++; do
+	if command -v $cxx >/dev/null; then compiled $cxx C++17 $cxx17; else echo "SKIP: no $cxx"; fi
+done
+
+# ---- by nvcc -------------------------------------------------------------------
+[ "$NVCC" ] || { echo 'SKIP: no nvcc'; done_testing; }
+# The toolkit's headers, and what nvcc writes for its host compiler, cast in the old style: only a
+# line about a file of ours counts.
+"$NVCC" --default-stream per-thread -std=c++17 -I"$srcdir/include" \
+	-Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow,-Wold-style-cast \
+	-c -o "$dir/macros.o" "$dir/macros.cu" >"$dir/out" 2>"$dir/err" &&
+	! grep -qF -e "$dir/macros.cu" -e "$srcdir/include/" "$dir/out" "$dir/err" || complain "status $?"
+ends 'each macro by nvcc'
+done_testing

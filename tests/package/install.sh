@@ -1,0 +1,58 @@
+#!/bin/sh
+# `make install` in a staging directory: all files are there, and a program, in C and in C++,
+# finds the library with pkg-config alone, shared and static, and runs.
+. "$(dirname "$0")/../lib/harness.sh"
+
+check 'make install' $MAKE -s install DESTDIR="$dir/root"
+pc=$(find "$dir/root" -name runnel.pc)
+libdir=$(cd "$(dirname "$pc")/.." && pwd)
+# The staging directory holds runnel alone; its dependencies stay in the system.
+# So the prefix is told, rather than everything moved with a sysroot.
+prefix=$dir/root$(sed -n 's/^prefix=//p' "$pc")
+pkg() { PKG_CONFIG_PATH=$libdir/pkgconfig $PKG_CONFIG --define-variable=prefix="$prefix" "$@"; }
+
+# ---- what is there -----------------------------------------------------------
+check 'the tool' [ "$("$(find "$dir/root" -path '*/bin/runnel')" --version)" = "runnel $VERSION" ]
+man=$(dirname "$(find "$dir/root" -name man1)")
+for page in 1/runnel.1 7/runnel.7 3/rnl_submit.3; do
+	case $page in 1/*) made=$srcdir/docs/man ;; *) made=docs/man ;; esac
+	cmp -s "$made/${page#*/}" "$man/man$page" || complain "$page differs"
+done
+ends 'the manual'
+for f in $(find "$srcdir/include" -name '*.h' -exec sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' {} +); do
+	grep -q "^\.Nm $f\( ,\)*$" "$man/man3/$f.3" || complain "man does not find $f"
+done
+ends 'man finds each function'
+check 'the completion' cmp "$srcdir/src/tool/completion.bash" \
+	"$(find "$dir/root" -path '*/bash-completion/completions/runnel')"
+check 'the version' [ "$(pkg --modversion runnel)" = "$VERSION" ]
+
+# ---- the headers: those of the sources, all of them; tests/package/headers.sh compiles them --------
+check 'the headers' diff -r "$srcdir/include" "$(pkg --variable=includedir runnel)"
+
+# ---- programs ------------------------------------------------------------------
+app=$srcdir/examples/producer_consumer.c
+sanitize=${sanitizer:+-fsanitize=$sanitizer}
+# runs NAME COMPILER ...: what it compiles prints what it should.
+runs() {
+	runs=$1
+	shift
+	"$@" -o "$dir/app" >"$dir/out" 2>"$dir/err" && LD_LIBRARY_PATH=$libdir "$dir/app" >"$dir/out" 2>"$dir/err" &&
+		[ "$(cat "$dir/out")" = '2000 requests of 256 numbers each, 0 wrong' ] || complain "status $?"
+	ends "$runs"
+}
+runs 'a C program with the shared library' $CC $CFLAGS $sanitize "$app" $(pkg --cflags --libs runnel)
+if [ "$CXX" ]; then
+	runs 'a C++ program with the shared library' $CXX -x c++ -std=c++17 -Wall -Wextra -Werror -pthread $sanitize \
+		"$app" $(pkg --cflags --libs runnel)
+else
+	echo 'SKIP: no C++ compiler'
+fi
+rm -f "$libdir"/librunnel.so*
+runs 'a C program with the archive' $CC $CFLAGS $sanitize "$app" $(pkg --static --cflags --libs runnel)
+
+$MAKE -s install uninstall DESTDIR="$dir/root" >"$dir/out" 2>&1 || complain "status $?"
+find "$dir/root" -name '*runnel*' -o -name '*rnl_*' -o -name '*RNL_*' >"$dir/out"
+[ ! -s "$dir/out" ] || complain 'it leaves files'
+ends 'make uninstall'
+done_testing

@@ -1,0 +1,92 @@
+#!/bin/sh
+# The manual: every name of the public headers is on one page, as it is declared there,
+# with the same errors; mandoc finds no fault; the examples compile, as C and as C++, run
+# and are right.
+. "$(dirname "$0")/../lib/harness.sh"
+header=$dir/headers.h
+find "$srcdir/include" -name '*.h' -exec cat {} + >"$header" || exit
+same_names() {	# same_names NAME WANT HAVE: and there are some
+	[ -s "$dir/$2" ] || complain "$2: none"
+	same "$@"
+}
+
+# ---- names ---------------------------------------------------------------------
+sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p; s/^typedef .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' "$header" |
+	sort >"$dir/functions"
+# rnl_guard(3) is about an enumeration alone, rnl_container_of() is a macro.
+sed -n 's/^\.Nm \(rnl_[a-z0-9_]*\).*/\1/p' docs/man/rnl_*.3 | grep -vxE 'rnl_(guard|container_of)' | sort >"$dir/named"
+same_names 'each function, and each type of one, is on one page' functions named
+
+sed -nE 's/^((struct|enum) rnl_[a-z_]*) \{$/\1/p' "$header" | sort >"$dir/types"
+sed -nE 's/^\.Ss (struct|enum) /\1 /p' docs/man/rnl_*.3 | sort >"$dir/described"
+grep -vx 'struct rnl_barrier' "$dir/types" >"$dir/shown"	# it has no field for users
+same_names 'each structure and enumeration is on one page' shown described
+
+sed -n 's/^	\(RNL_[A-Z0-9_]*\) = .*/\1/p' "$header" | sort >"$dir/values"
+sed -n 's/^\.It Dv \(RNL_[A-Z0-9_]*\)$/\1/p' docs/man/rnl_*.3 | sort | comm -12 - "$dir/values" >"$dir/explained"
+same_names 'each value of an enumeration is explained' values explained
+
+sed -n 's/^#define \(RNL_[A-Z0-9_]*\).*/\1/p' "$header" | grep -vxE 'RNL_API|RNL__.*' | sort -u >"$dir/macros"
+grep -hE '^\.(It )?Dv |^\.Ss Fn ' docs/man/*.[37] | grep -oE 'RNL_[A-Z0-9_]+' | sort -u |
+	comm -12 - "$dir/macros" >"$dir/told"
+same_names 'each macro is on a page' macros told
+
+ls docs/man/*.3 | sed 's,.*/,,; s,\.3$,,' | sort >"$dir/pages"
+sed -n 's/^\.It Xr \(rnl_[a-z_]*\) 3$/\1/p' docs/man/runnel.7 | sort >"$dir/listed"
+same_names 'runnel(7) lists each page' pages listed
+
+# ---- declarations, errors ------------------------------------------------------
+# The compiler compares a synopsis with what the headers declare.
+{
+	echo '#include <runnel.h>'
+	awk '/^\.Ft / { gsub(/^\.Ft |"/, ""); type = $0 }
+	     /^\.Fo / { text = type " " $2 "("; type = ""; sep = "" }
+	     /^\.Fa / && text { gsub(/^\.Fa |"/, ""); text = text sep $0; sep = ", " }
+	     /^\.Fc/ { if (text !~ /^ /) print text ");"; text = "" }' docs/man/rnl_*.3
+} >"$dir/synopses.c"
+grep -o 'rnl_[a-z0-9_]*(' "$dir/synopses.c" | tr -d '(' | sort >"$dir/declared"
+same_names 'each function has a synopsis' functions declared
+check 'the synopses are what the headers declare' \
+	$CC -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$srcdir/include" "$dir/synopses.c"
+
+# "function -ECODE", from the header's comment before a prototype, and from a page's section of it.
+awk '/^\/\*/ { n = 0 } /^ \*|^\/\*/ { line[n++] = $0 }
+     match($0, /rnl_[a-z0-9_]*\(/) && /^RNL_API/ {
+	name = substr($0, RSTART, RLENGTH - 1)
+	for (i = 0; i < n; i++)
+		for (; match(line[i], /-E[A-Z0-9]+/); line[i] = substr(line[i], RSTART + RLENGTH))
+			print name, substr(line[i], RSTART, RLENGTH)
+	n = 0
+     }' "$header" | sort -u >"$dir/errors"
+awk '/^\.S[sh] / { name = /^\.Ss Fn/ ? $3 : "" }
+     name && !/^\.Bl/ { for (; match($0, /\\-E[A-Z0-9]+/); $0 = substr($0, RSTART + RLENGTH))
+	print name, substr($0, RSTART + 1, RLENGTH - 1) }' docs/man/rnl_*.3 | sort -u >"$dir/told-errors"
+same_names 'the errors are those of the headers' errors told-errors
+
+sed -n 's/.*case -\(E[A-Z0-9]*\):.*/\1/p' "$srcdir/src/sys/abi.c" | sort >"$dir/texts"
+sed -n 's/^\.It Er \\-\(E[A-Z0-9]*\)$/\1/p' docs/man/runnel.7 | sort >"$dir/meanings"
+same_names 'runnel(7) tells each code that rnl_strerror() has a text for' texts meanings
+sed -n 's/.* -\(E[A-Z0-9]*\)$/\1/p' "$dir/errors" | sort -u | comm -23 - "$dir/texts" | tr '\n' ' ' >"$dir/others"
+# Those of the system: eventfd(2), open(2), write(2).
+echo 'EACCES EDQUOT EFBIG EMFILE ENFILE ENOENT ENOSPC ' | tr -d '\n' >"$dir/system"
+same_names 'no other codes are the library'"'"'s own' system others
+
+# ---- examples ------------------------------------------------------------------
+for page in docs/man/*.[37]; do
+	awk '/^\.Sh / { here = /EXAMPLES/ } /^\.Ed/ { code = 0 } here && code
+	     /^\.Bd/ { code = here }' "$page" | sed 's/^\\&//; s/\\e/\\/g' >"$dir/example.c"
+	grep -q '^int main(' "$dir/example.c" || complain 'its example is no program'
+	$CC -std=gnu11 -Wall -Wextra -Werror $CFLAGS ${sanitizer:+-fsanitize=$sanitizer} -I"$srcdir/include" -pthread \
+		-o "$dir/example" "$dir/example.c" -L. -lrunnel -Wl,-rpath,"$PWD" &&
+		{ [ -z "$CXX" ] || $CXX -x c++ -std=c++17 -Wall -Wextra -Werror -I"$srcdir/include" -fsyntax-only "$dir/example.c"; } &&
+		(cd "$dir" && timeout 60 ./example) >"$dir/out" 2>"$dir/err" || complain "status $?"
+	ends "the example of $(basename "$page")"
+done
+
+# ---- the pages as such ---------------------------------------------------------
+command -v mandoc >/dev/null || { echo 'SKIP: no mandoc to look at the pages'; done_testing; }
+check 'mandoc finds no fault' mandoc -T lint -W warning docs/man/*.[37] "$srcdir/docs/man/runnel.1"
+mandoc -T ascii "$srcdir/docs/man/runnel.1" | sed "s/.$(printf '\b')//g" >"$dir/out"
+prints '^ +runnel check \[--workers=n\] \[--device=device\] \[--json\]$'
+ends 'runnel(1) has its options'
+done_testing

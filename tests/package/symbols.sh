@@ -1,0 +1,22 @@
+#!/bin/sh
+# The exported set is exactly the map, the map exactly the headers, and the
+# archive defines nothing global outside our prefix, but what NVTX's header does, hidden.
+. "$(dirname "$0")/../lib/harness.sh"
+map=$srcdir/src/runnel.map
+
+find "$srcdir/include" -name '*.h' -exec cat {} + >"$dir/headers"
+sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' "$dir/headers" | sort >"$dir/header"
+awk '/global:/ { g = 1; next } /local:/ || /}/ { g = 0 }
+     g { gsub(/[ \t;]/, ""); if ($0) print }' "$map" | sort >"$dir/map"
+$NM -D --defined-only "librunnel.so.$VERSION" |
+	awk '$2 ~ /[TDBRWV]/ { sub(/@.*/, "", $3); print $3 }' |
+	grep -vE '^(__?(asan|ubsan|tsan|odr_asan|sanitizer)|_(init|fini)$)' | sort >"$dir/so"
+$NM --defined-only librunnel.a | awk '$2 ~ /[TDBRWVC]/ && $3 !~ /^(rnl_|__odr_asan|nvtx|InitializeInjectionNvtx)/ { print $3 }' |
+	sort >"$dir/a"
+
+: >"$dir/none"
+[ -s "$dir/header" ] || complain 'the headers declare nothing'
+same 'the map is what the headers declare' header map
+same 'the shared library exports what the map says' map so
+same 'the archive keeps to our prefix' none a
+done_testing

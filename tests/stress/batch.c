@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Producers of requests of any size, which cancel, dawdle, or never come back, beside each other:
+ * every request that was committed ends once, by the means that it asked for, and comes out
+ * right.
+ *
+ * env: RNL_TEST_SEED repeats the draws; RNL_BATCH_SECONDS is how long it lasts.
+ */
+#include "batch.h"
+#include "seed.h"
+
+#define NR_PRODUCERS 4
+#define NR_EACH 24		/* requests of a producer */
+#define WORKERS 3
+#define ROUND_MS 60		/* a batcher lives so long, about */
+
+static double seconds(void)
+{
+	const char *given = getenv("RNL_BATCH_SECONDS");
+
+	return given ? atof(given) : 3;
+}
+
+enum means { WAIT, CALL, QUEUE, BARRIER, NR_MEANS };
+enum stage { FREE, RESERVED, COMMITTED, ENDED };
+
+struct item {
+	struct rnl_request request;
+	struct producer *producer;
+	enum means means;
+	enum stage stage;
+	uint64_t seed;
+	_Atomic unsigned nr_ends;	/* of this commit: callbacks */
+};
+
+struct producer {
+	struct rnl_pool *pool;
+	struct rnl_batcher *batcher;
+	struct kind *kind;
+	struct rnl_cq *cq;
+	struct rnl_barrier barrier;
+	uint64_t random, number, nr_sent;
+	const char *wrong;		/* what was; NULL: nothing */
+	_Atomic bool *over;
+	pthread_t thread;
+	struct item items[NR_EACH];
+};
+
+static _Atomic uint64_t nr_committed, nr_done, nr_cancelled;
+
+static void say(struct producer *p, const char *what)
+{
+	if (!p->wrong)
+		p->wrong = what;
+}
+
+/* ---- an item ------------------------------------------------------------- */
+
+static void verify(struct item *item)
+{
+	struct producer *p = item->producer;
+	struct rnl_request *request = &item->request;
+
+	if (rnl_job_test(&request->job) != 1)
+		say(p, "an end, and not done");
+	if (rnl_job_result(&request->job))
+		say(p, "a result that is none");
+	if (wrong_byte(request, item->seed, p->kind->attr.out_bytes) >= 0)
+		say(p, "an output of another, or none");
+	if (rnl_request_release(request))
+		say(p, "not released");
+	item->stage = FREE;
+	nr_done++;
+}
+
+/* On a worker: so the producer looks at it, later. */
+static void on_done(struct rnl_job *job)
+{
+	rnl_container_of(job, struct item, request.job)->nr_ends++;
+}
+
+static void set_means(struct item *item, enum means means)
+{
+	struct rnl_job *job = &item->request.job;
+	struct producer *p = item->producer;
+
+	(void)rnl_request_init(&item->request);
+	item->means = means;
+	item->nr_ends = 0;
+	if (means == CALL && rnl_job_on_done(job, on_done))
+		say(p, "no callback");
+	if (means == QUEUE && rnl_job_cq(job, p->cq))
+		say(p, "no queue");
+	if (means == BARRIER && rnl_barrier_add(&p->barrier, job))
+		say(p, "no barrier");
+}
+
+static void reserve_item(struct producer *p, struct item *item)
+{
+	const size_t most = p->kind->attr.in_bytes;
+	const size_t bytes = p->kind->attr.flags & RNL_BATCHER_VARIABLE ?
+			     1 + draw(&p->random, (unsigned)most) : most;
+	int ret;
+
+	set_means(item, draw(&p->random, NR_MEANS));
+	if (draw(&p->random, 32))
+		ret = rnl_batcher_reserve(p->batcher, &item->request, bytes);
+	else
+		ret = rnl_batcher_reserve_wait(p->batcher, &item->request, bytes, MS);
+	if (ret == -EAGAIN || ret == -ETIMEDOUT)
+		return;
+	if (ret) {
+		say(p, "not reserved");
+		return;
+	}
+	item->seed = p->number << 32 | p->nr_sent++;
+	request_fill(&item->request, item->seed);
+	item->stage = RESERVED;
+}
+
+static void commit_item(struct producer *p, struct item *item)
+{
+	if (!draw(&p->random, 10)) {
+		if (rnl_request_cancel(&item->request))
+			say(p, "not cancelled");
+		item->stage = FREE;
+		nr_cancelled++;
+		return;
+	}
+	item->stage = COMMITTED;
+	if (rnl_request_commit(&item->request))
+		say(p, "not committed");
+	nr_committed++;
+}
+
+/* ---- ends ---------------------------------------------------------------- */
+
+static void reap(struct producer *p)
+{
+	struct rnl_job *jobs[NR_EACH];
+	int nr = rnl_cq_reap(p->cq, jobs, NR_EACH);
+
+	if (nr < 0)
+		say(p, "not reaped");
+	for (int i = 0; i < nr; i++) {
+		struct item *item = rnl_container_of(jobs[i], struct item, request.job);
+
+		if (item->means != QUEUE || item->stage != COMMITTED) {
+			say(p, "reaped what was not committed for that");
+			return;
+		}
+		verify(item);
+	}
+}
+
+static void look_at(struct producer *p, struct item *item, bool wait)
+{
+	if (item->means == QUEUE) {
+		reap(p);
+		return;
+	}
+	if (item->means == WAIT && wait && rnl_job_wait(&item->request.job, RNL_FOREVER))
+		say(p, "not waited for");
+	if (item->means == BARRIER && wait && rnl_barrier_wait(&p->barrier, RNL_FOREVER))
+		say(p, "no barrier to wait for");
+	if (item->means == CALL) {
+		if (item->nr_ends > 1)
+			say(p, "called twice");
+		if (!item->nr_ends)
+			return;
+	} else if (!rnl_job_test(&item->request.job)) {
+		return;
+	}
+	verify(item);
+}
+
+/* ---- a producer ---------------------------------------------------------- */
+
+static void *produce(void *arg)
+{
+	struct producer *p = arg;
+	unsigned left = NR_EACH;
+
+	while (!*p->over && !p->wrong) {
+		struct item *item = &p->items[draw(&p->random, NR_EACH)];
+
+		/* Those that stay reserved are slow; the last one never comes back. */
+		if (item->stage == FREE)
+			reserve_item(p, item);
+		if (item->stage == RESERVED && item != &p->items[NR_EACH - 1] &&
+		    draw(&p->random, 4))
+			commit_item(p, item);
+		else if (item->stage == COMMITTED)
+			look_at(p, item, draw(&p->random, 2));
+		if (!draw(&p->random, 64))
+			sched_yield();
+	}
+	/* What is under way ends. */
+	while (left && !p->wrong) {
+		left = 0;
+		for (unsigned i = 0; i < NR_EACH; i++) {
+			if (p->items[i].stage == COMMITTED) {
+				look_at(p, &p->items[i], true);
+				left++;
+			}
+		}
+	}
+	return NULL;
+}
+
+static struct kind draw_kind(uint64_t *random)
+{
+	static const size_t sizes[] = { 1, 4, 60, 64, 500, 4096 };
+	const bool variable = (on_host() || test_fake()) && draw(random, 2);
+	struct kind kind = kind_of(variable ? RNL_BATCHER_VARIABLE : 0, sizes[draw(random, 6)],
+				   draw(random, 5) ? sizes[draw(random, 6)] : 0);
+
+	kind.attr.max_batch = 1 + draw(random, draw(random, 2) ? 64 : 5);
+	kind.attr.max_in_flight = 1 + draw(random, 6);
+	kind.attr.slab_bytes = kind.attr.in_bytes * (1 + draw(random, 40));
+	kind.attr.nr_slabs = 1 + draw(random, 6);
+	/* One for each of those that never come back, and one. */
+	kind.attr.max_slabs = kind.attr.nr_slabs + NR_PRODUCERS + 1;
+	return kind;
+}
+
+static void round_of(struct rnl_pool *pool, uint64_t seed, uint64_t *random)
+{
+	static struct producer producers[NR_PRODUCERS];
+	const unsigned lasts_ms = (unsigned)(ROUND_MS * test_scale());
+	struct kind kind = draw_kind(random);
+	struct rnl_batcher *batcher = batcher_of(pool, &kind);
+	_Atomic bool over = false;
+
+	for (unsigned i = 0; i < NR_PRODUCERS; i++) {
+		struct producer *p = &producers[i];
+
+		*p = (struct producer){ .pool = pool, .batcher = batcher, .kind = &kind,
+					.number = i, .random = draws_of(seed ^ *random, i),
+					.over = &over };
+		must(rnl_cq_create(&p->cq));
+		must(rnl_barrier_init(&p->barrier, pool));
+		for (unsigned k = 0; k < NR_EACH; k++)
+			p->items[k].producer = p;
+		must(pthread_create(&p->thread, NULL, produce, p));
+	}
+	usleep(1000 * (1 + draw(random, lasts_ms)));
+	over = true;
+	for (unsigned i = 0; i < NR_PRODUCERS; i++) {
+		struct producer *p = &producers[i];
+
+		pthread_join(p->thread, NULL);
+		ck_assert_msg(!p->wrong, "producer %u: %s", i, p->wrong);
+	}
+	rnl_batcher_destroy(batcher);
+	/* Callbacks have returned by then, so none came twice. */
+	for (unsigned i = 0; i < NR_PRODUCERS; i++) {
+		for (unsigned k = 0; k < NR_EACH; k++)
+			ck_assert_uint_le(producers[i].items[k].nr_ends, 1);
+		rnl_cq_destroy(producers[i].cq);
+	}
+	ck_assert_uint_eq(nr_committed, nr_done);
+}
+
+TEST(every_request_ends_once_and_right, .timeout_s = 30 + seconds())
+{
+	uint64_t seed = test_seed(), random = draws_of(seed, 99);
+	const double until = seconds_now() + seconds();
+	struct rnl_pool *pool = pool_of(WORKERS);
+	unsigned nr_rounds = 0;
+
+	while (seconds_now() < until) {
+		round_of(pool, seed, &random);
+		nr_rounds++;
+	}
+	printf("%u batchers, %llu requests done, %llu cancelled\n", nr_rounds,
+	       (unsigned long long)nr_done, (unsigned long long)nr_cancelled);
+	ck_assert_uint_eq(figures_of(pool).pinned_used, 0);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- commits that nobody comes to the help of ------------------------------ */
+
+#define PAIR 2
+#define NR_LONE 4000
+
+struct lone {
+	struct rnl_batcher *batcher;
+	_Atomic unsigned *nr_there;	/* of all rounds */
+	uint64_t random;
+	int wrong;
+	pthread_t thread;
+};
+
+/* Each of the pair commits one, at about the same time, and both wait. */
+static void *send_lone(void *arg)
+{
+	struct lone *l = arg;
+	const unsigned nr = (unsigned)(NR_LONE / test_scale());
+	struct rnl_request request;
+
+	(void)rnl_request_init(&request);
+	for (unsigned i = 1; i <= nr && !l->wrong; i++) {
+		l->wrong = rnl_batcher_reserve(l->batcher, &request, 64);
+		++*l->nr_there;
+		while (*l->nr_there < PAIR * i)
+			sched_yield();
+		for (volatile unsigned k = draw(&l->random, 3000); k; k--)
+			;
+		if (!l->wrong)
+			l->wrong = rnl_request_commit(&request);
+		if (!l->wrong)
+			l->wrong = rnl_job_wait(&request.job, (int64_t)(5000 * test_scale()) * MS);
+		if (!l->wrong)
+			l->wrong = rnl_request_release(&request);
+	}
+	/* The other one is not to wait for us. */
+	*l->nr_there += PAIR * nr;
+	return NULL;
+}
+
+TEST(no_commit_goes_unheard, .timeout_s = 30 + seconds())
+{
+	uint64_t seed = test_seed();
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct kind kind = kind_of(0, 64, 64);
+	struct lone pair[PAIR];
+
+	for (kind.attr.max_in_flight = 1; kind.attr.max_in_flight <= 4; kind.attr.max_in_flight++) {
+		struct rnl_batcher *batcher = batcher_of(pool, &kind);
+		_Atomic unsigned nr_there = 0;
+
+		for (unsigned i = 0; i < PAIR; i++) {
+			pair[i] = (struct lone){ .batcher = batcher, .nr_there = &nr_there,
+						 .random = draws_of(seed, i) };
+			must(pthread_create(&pair[i].thread, NULL, send_lone, &pair[i]));
+		}
+		for (unsigned i = 0; i < PAIR; i++) {
+			pthread_join(pair[i].thread, NULL);
+			ck_assert_int_eq(pair[i].wrong, 0);
+		}
+		rnl_batcher_destroy(batcher);
+	}
+	rnl_pool_destroy(pool);
+}

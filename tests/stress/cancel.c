@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A cancel against the start of the same job, again and again: each time one of
+ * them comes first, and call, result and function agree on which.
+ *
+ * The canceller waits for some turns of a loop before it begins: for more after
+ * a cancel that came first, for fewer after a start that did.  So the two meet.
+ */
+#include "pool.h"
+#include "seed.h"
+
+#define NR_ROUNDS 200000
+#define MAX_TURNS 10000
+
+struct race {
+	struct rnl_job job;
+	_Atomic unsigned begun, ended, left;	/* the last round that ... */
+	unsigned runs;				/* plain: so that TSan looks */
+	/* The canceller's, in the round. */
+	unsigned nr_cancelled, nr_busy, nr_other;
+	uint64_t random;
+};
+
+static unsigned nr_rounds(void)
+{
+	return (unsigned)(NR_ROUNDS / test_scale());
+}
+
+static int run(struct rnl_job *job)
+{
+	struct race *race = rnl_container_of(job, struct race, job);
+
+	race->runs++;
+	return (int)(race->begun & 0x7fff);
+}
+
+/* Waits for a round; spins, as to be at once there, but lets others run, too. */
+static void await(_Atomic unsigned *word, unsigned round)
+{
+	for (unsigned i = 1; *word != round; i++) {
+		if (i % 64 == 0)
+			sched_yield();
+	}
+}
+
+static int cancel_all(void *arg)
+{
+	struct race *race = arg;
+	unsigned nr = nr_rounds();
+	unsigned wait = 0;
+
+	for (unsigned round = 1; round <= nr; round++) {
+		unsigned turns;
+
+		await(&race->begun, round);
+		race->nr_cancelled = race->nr_busy = race->nr_other = 0;
+		turns = wait + draw(&race->random, 8);
+		for (unsigned volatile i = 0; i < turns; i++)
+			;
+		do {
+			/* -EALREADY, too: from before the submit, or after the end. */
+			int ret = rnl_job_cancel(&race->job);
+
+			race->nr_cancelled += !ret;
+			race->nr_busy += ret == -EBUSY;
+			race->nr_other += ret && ret != -EBUSY && ret != -EALREADY;
+		} while (race->ended != round);
+		if (race->nr_cancelled)
+			wait = (wait + 1) % MAX_TURNS;
+		else if (wait)
+			wait--;
+		race->left = round;
+	}
+	return 0;
+}
+
+TEST(of_a_cancel_and_a_start_that_meet_one_comes_first, .timeout_s = 120)
+{
+	unsigned nr = nr_rounds(), nr_ran = 0, nr_cancelled = 0;
+	struct race race = { .random = draws_of(test_seed(), 0) };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct call canceller;
+
+	attr.spin_us = -1;	/* two that spin are enough */
+	pool = pool_with(&attr, 1);
+	job_of(&race.job, run, NULL);
+	/* From now on a cancel before the submit returns -EALREADY. */
+	ck_assert_int_eq(submit_and_wait(pool, &race.job), 0);
+	race.runs = 0;
+	call_start(&canceller, cancel_all, &race);
+	for (unsigned round = 1; round <= nr; round++) {
+		bool ran, cancelled;
+		int result;
+
+		race.begun = round;
+		must(rnl_submit(pool, &race.job));
+		result = result_of(&race.job);
+		ck_assert_int_eq(rnl_job_cancel(&race.job), -EALREADY);
+		race.ended = round;
+		await(&race.left, round);
+		ran = race.runs > nr_ran;
+		cancelled = race.nr_cancelled;
+		ck_assert_msg(ran != cancelled && race.runs <= nr_ran + 1 && !race.nr_other &&
+			      !(race.nr_busy && cancelled) &&
+			      result == (cancelled ? -ECANCELED : (int)(round & 0x7fff)),
+			      "round %u: ran %u times, result %d; of the cancels %u returned 0, "
+			      "%u -EBUSY, %u what they never do", round, race.runs - nr_ran,
+			      result, race.nr_cancelled, race.nr_busy, race.nr_other);
+		nr_ran += ran;
+		nr_cancelled += cancelled;
+	}
+	call_end(&canceller);
+	printf("%u ran, %u were cancelled\n", nr_ran, nr_cancelled);
+	ck_assert_uint_eq(nr_ran + nr_cancelled, nr);
+	ck_assert_uint_gt(nr_ran, 0);
+	ck_assert_uint_gt(nr_cancelled, 0);
+	ck_assert_uint_eq(figures_of(pool).cancelled, nr_cancelled);
+	ck_assert_uint_eq(figures_of(pool).done, nr + 1);
+	rnl_pool_destroy(pool);
+}

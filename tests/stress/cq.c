@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ten million completions through a queue whose descriptor is polled, with
+ * reader and workers held up at the worst places: each job comes once, and no
+ * wake-up is lost.
+ *
+ * DESIGN
+ *	Who submits has few jobs under way for a while, then many: so the queue
+ *	is empty often, and often not.  A wake-up is lost if all jobs have been
+ *	pushed, some were not reaped, and the descriptor does not become
+ *	readable: nobody else would write then.  Now and then the reader lets
+ *	the pools finish all they have before it polls, to look at just that.
+ *
+ * env: RNL_TEST_SEED repeats the draws.
+ */
+#define _GNU_SOURCE		/* ppoll */
+#include <sys/epoll.h>
+
+#include "cq.h"
+#include "dawdle.h"
+
+#define NR_ITEMS 512		/* jobs under way at most */
+#define NR_POOLS 2
+#define NR_FEEDERS 2
+
+/* ---- jobs, and the threads that submit ------------------------------------ */
+
+struct item {
+	struct rnl_job job;
+	unsigned runs, reaps;	/* plain: the queue hands them over */
+	unsigned feeder;
+};
+
+/* How somebody submits: with few jobs under way for a while, so that the queue is empty often. */
+struct pace {
+	uint64_t random, left, until; /* jobs to submit; left when the pace changes */
+	unsigned depth;
+};
+
+/* Submits what the reader gives back to it. */
+struct feeder {
+	pthread_t thread;
+	struct load *load;
+	struct pace pace;
+	struct rnl_job *ring[NR_ITEMS];
+	_Atomic unsigned put, taken;
+};
+
+struct load {
+	struct rnl_cq *cq;
+	int fd, epoll;
+	unsigned max;		/* jobs that are asked for */
+	bool edges;
+	struct rnl_pool *pools[NR_POOLS];
+	uint64_t random, nr, reaped;
+	_Atomic uint64_t submitted;
+	unsigned nr_reaps, nr_empty;
+	struct pace pace;	/* the reader's, if it submits */
+	unsigned nr_idle;
+	struct rnl_job *idle[NR_ITEMS];
+	unsigned nr_feeders;
+	struct feeder feeders[NR_FEEDERS];
+	struct item items[NR_ITEMS];
+};
+
+static int run(struct rnl_job *job)
+{
+	rnl_container_of(job, struct item, job)->runs++;
+	nr_events++;
+	return 0;
+}
+
+static int patience_ms(void)
+{
+	return (int)(5000 * test_scale());
+}
+
+/* How many to submit now, of @nr that there are. */
+static unsigned batch_of(struct pace *p, unsigned nr, unsigned nr_idle)
+{
+	static const unsigned depths[] = { 1, 4, 16, 64, NR_ITEMS };
+	unsigned under_way = nr - nr_idle, batch;
+
+	if (p->left <= p->until) {
+		unsigned depth = depths[draw(&p->random, COUNT(depths))];
+		unsigned length = depth * 16 < 512 ? 512 : depth * 16;
+
+		p->depth = depth < nr ? depth : nr;
+		p->until = p->left > length ? p->left - length : 0;
+	}
+	if (under_way > p->depth / 2)
+		return 0;
+	batch = p->depth - under_way;
+	if (batch > p->left)
+		batch = (unsigned)p->left;
+	p->left -= batch;
+	return batch;
+}
+
+/* No check of libcheck where nothing is wrong: each writes to a file. */
+static void submit_many(struct load *load, struct pace *pace, struct rnl_job **jobs, unsigned nr)
+{
+	int ret;
+
+	load->submitted += nr;
+	ret = rnl_submit_many(load->pools[draw(&pace->random, NR_POOLS)], jobs, nr);
+	if (ret != (int)nr)
+		ck_abort_msg("of %u jobs, %d were accepted", nr, ret);
+}
+
+static void *feed(void *arg)
+{
+	struct feeder *f = arg;
+	struct rnl_job *jobs[NR_ITEMS];
+
+	while (f->pace.left) {
+		unsigned nr = batch_of(&f->pace, NR_ITEMS / NR_FEEDERS, f->put - f->taken);
+
+		for (unsigned i = 0; i < nr; i++)
+			jobs[i] = f->ring[(f->taken + i) % NR_ITEMS];
+		f->taken += nr;
+		if (nr)
+			submit_many(f->load, &f->pace, jobs, nr);
+		else
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void give_back(struct load *load, struct item *item)
+{
+	struct feeder *f = &load->feeders[item->feeder];
+
+	if (!load->nr_feeders) {
+		load->idle[load->nr_idle++] = &item->job;
+		return;
+	}
+	f->ring[f->put % NR_ITEMS] = &item->job;
+	f->put++;
+}
+
+static void submit_again(struct load *load)
+{
+	unsigned nr = batch_of(&load->pace, NR_ITEMS, load->nr_idle);
+
+	load->nr_idle -= nr;
+	if (nr)
+		submit_many(load, &load->pace, load->idle + load->nr_idle, nr);
+}
+
+/* ---- the reader ----------------------------------------------------------- */
+
+/* Takes what a reap returned; true if the queue was seen empty. */
+static bool got(struct load *load, struct rnl_job **jobs, int nr)
+{
+	if (nr < 0 || nr > (int)load->max)
+		ck_abort_msg("a reap of %u returned %d", load->max, nr);
+	load->nr_reaps++;
+	load->nr_empty += !nr;
+	load->reaped += (unsigned)nr;
+	for (int i = 0; i < nr; i++) {
+		struct item *item = rnl_container_of(jobs[i], struct item, job);
+
+		if (item->runs != ++item->reaps || rnl_job_test(jobs[i]) != 1)
+			ck_abort_msg("a job came %u times and ran %u times", item->reaps,
+				     item->runs);
+		give_back(load, item);
+	}
+	if (!load->nr_feeders)
+		submit_again(load);
+	return nr < (int)load->max;
+}
+
+static bool reap(struct load *load)
+{
+	struct rnl_job *jobs[NR_ITEMS];
+
+	return got(load, jobs, rnl_cq_reap(load->cq, jobs, load->max));
+}
+
+static bool all_finished(struct load *load, int64_t timeout_ns)
+{
+	for (int i = 0; i < NR_POOLS; i++) {
+		if (rnl_pool_drain(load->pools[i], timeout_ns))
+			return false;
+	}
+	return true;
+}
+
+/* Whether it became readable; by poll() or by epoll. */
+static bool poll_for(struct load *load, int ms)
+{
+	struct pollfd look = { .fd = load->fd, .events = POLLIN };
+	struct epoll_event event;
+
+	return (load->edges ? epoll_wait(load->epoll, &event, 1, ms) : poll(&look, 1, ms)) == 1;
+}
+
+/* Jobs are under way, and the queue is armed or was not seen empty: it must become readable. */
+static void await_readable(struct load *load)
+{
+	/* All in the queue that is to come: so this look, or nothing, has to find it. */
+	if (!load->nr_feeders && !draw(&load->random, 64) && !all_finished(load, RNL_FOREVER))
+		ck_abort_msg("a drain failed");
+	for (int tries = 0; !poll_for(load, patience_ms()); tries++) {
+		bool finished = load->submitted > load->reaped && all_finished(load, 0);
+
+		/* If nobody pushes any more, it is readable by now. */
+		if ((finished && !poll_for(load, patience_ms())) || tries == 20)
+			ck_abort_msg("a wake-up was lost: %s with %llu jobs under way, all %llu "
+				     "reaped before; %u writes, %u reads",
+				     finished ? "idle" : "workers are busy",
+				     (unsigned long long)(load->submitted - load->reaped),
+				     (unsigned long long)load->reaped, nr_writes, nr_reads);
+		if (finished)
+			return;
+	}
+}
+
+static void serve_by_poll(struct load *load)
+{
+	while (load->reaped < load->nr) {
+		await_readable(load);
+		while (!reap(load) && load->edges)
+			;
+	}
+}
+
+static void serve_by_wait(struct load *load)
+{
+	const int64_t timeouts[] = { 0, 20000, patience_ms() * MS, patience_ms() * MS };
+	struct rnl_job *jobs[NR_ITEMS];
+
+	while (load->reaped < load->nr) {
+		int64_t timeout = timeouts[draw(&load->random, COUNT(timeouts))];
+		double since = seconds_now();
+		int ret = rnl_cq_wait(load->cq, jobs, load->max, timeout);
+
+		/* At its end it may look again, and return what it was not told of. */
+		if (timeout > MS && seconds_now() - since >= patience_ms() * 1e-3 &&
+		    all_finished(load, 0))
+			ck_abort_msg("a wake-up was lost: a wait returned %d at its end", ret);
+		(void)got(load, jobs, ret == -ETIMEDOUT ? 0 : ret);
+	}
+}
+
+static struct load *load_of(uint64_t nr, unsigned max, unsigned nr_feeders)
+{
+	struct load *load = calloc(1, sizeof(*load));
+
+	ck_assert_ptr_nonnull(load);
+	seed = test_seed();
+	load->random = draws_of(seed, 0);
+	/* On a GPU each of them goes through a stream. */
+	load->nr = (uint64_t)((double)nr / (on_host() ? 1 : 20) / test_scale());
+	load->pace.random = draws_of(seed, 1);
+	load->pace.left = load->pace.until = load->nr;
+	load->max = max;
+	load->nr_feeders = nr_feeders;
+	load->cq = cq_of();
+	load->fd = rnl_cq_fd(load->cq);
+	watched = load->fd;
+	for (int i = 0; i < NR_POOLS; i++)
+		load->pools[i] = pool_of(1);
+	for (unsigned i = 0; i < NR_ITEMS; i++) {
+		cq_job(&load->items[i].job, run, NULL, load->cq);
+		load->items[i].feeder = i % NR_FEEDERS;
+		give_back(load, &load->items[i]);
+	}
+	if (!nr_feeders)
+		submit_again(load);
+	for (unsigned i = 0; i < nr_feeders; i++) {
+		struct feeder *f = &load->feeders[i];
+
+		f->load = load;
+		f->pace.random = draws_of(seed, 2 + i);
+		f->pace.left = f->pace.until =
+			load->nr / nr_feeders + (i < load->nr % nr_feeders);
+		must(pthread_create(&f->thread, NULL, feed, f));
+	}
+	return load;
+}
+
+static void end(struct load *load)
+{
+	struct rnl_job *jobs[1];
+
+	for (unsigned i = 0; i < load->nr_feeders; i++)
+		must(pthread_join(load->feeders[i].thread, NULL));
+	ck_assert_uint_eq(load->reaped, load->nr);
+	ck_assert_uint_eq(load->submitted, load->nr);
+	ck_assert_int_eq(rnl_cq_reap(load->cq, jobs, 1), 0);
+	printf("%llu jobs: %u reaps, %u of them empty; %u writes, %u reads, %u polls\n",
+	       (unsigned long long)load->nr, load->nr_reaps, load->nr_empty, nr_writes, nr_reads,
+	       nr_polls);
+	/* They go through us. */
+	ck_assert_uint_gt(nr_reads, 0);
+	ck_assert_uint_gt(nr_writes, 0);
+	for (unsigned i = 0; i < NR_POOLS; i++)
+		rnl_pool_destroy(load->pools[i]);
+	rnl_cq_destroy(load->cq);
+	free(load);
+}
+
+static void by_poll(uint64_t nr, unsigned max, unsigned nr_feeders)
+{
+	struct load *load = load_of(nr, max, nr_feeders);
+
+	serve_by_poll(load);
+	/* Each that was empty answered a write of its own. */
+	ck_assert_uint_le(load->nr_empty, nr_writes);
+	end(load);
+}
+
+static void by_edges(uint64_t nr, unsigned max, unsigned nr_feeders)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	struct load *load = load_of(nr, max, nr_feeders);
+
+	load->edges = true;
+	load->epoll = epoll_create1(EPOLL_CLOEXEC);
+	ck_assert_int_eq(epoll_ctl(load->epoll, EPOLL_CTL_ADD, load->fd, &event), 0);
+	serve_by_poll(load);
+	close(load->epoll);
+	end(load);
+}
+
+TEST(no_wake_up_is_lost_to_a_poll_that_reaps_one, .timeout_s = 60)
+{
+	by_poll(1000000, 1, 0);
+}
+
+TEST(no_wake_up_is_lost_to_a_poll_that_reaps_three, .timeout_s = 60)
+{
+	by_poll(1500000, 3, 0);
+}
+
+TEST(no_wake_up_is_lost_to_a_poll_that_reaps_many, .timeout_s = 60)
+{
+	by_poll(2000000, 64, 0);
+}
+
+TEST(no_wake_up_is_lost_to_a_poll_while_others_submit, .timeout_s = 60)
+{
+	by_poll(1000000, 64, NR_FEEDERS);
+	nr_reads = nr_writes = 0;
+	by_poll(500000, 3, NR_FEEDERS);
+}
+
+TEST(no_wake_up_is_lost_to_edges, .timeout_s = 60)
+{
+	by_edges(1500000, 64, 0);
+	by_edges(500000, 3, 0);
+}
+
+TEST(no_wake_up_is_lost_to_edges_while_others_submit, .timeout_s = 60)
+{
+	by_edges(500000, 3, NR_FEEDERS);
+}
+
+TEST(no_wake_up_is_lost_to_a_wait, .timeout_s = 60)
+{
+	struct load *load = load_of(1000000, 64, 0);
+
+	serve_by_wait(load);
+	end(load);
+}
+
+TEST(no_wake_up_is_lost_to_a_wait_while_others_submit, .timeout_s = 60)
+{
+	struct load *load = load_of(500000, 3, NR_FEEDERS);
+
+	serve_by_wait(load);
+	end(load);
+}
+
+TEST(a_queue_outlives_the_last_write_to_it, .timeout_s = 60)
+{
+	unsigned nr = (unsigned)(20000 / test_scale());
+	struct rnl_pool *pool = pool_of(2);
+	struct item item = { .runs = 0 };
+	struct rnl_job *jobs[1];
+
+	seed = test_seed();
+	for (unsigned i = 0; i < nr; i++) {
+		struct rnl_cq *cq = cq_of();
+
+		watched = rnl_cq_fd(cq);
+		cq_job(&item.job, run, NULL, cq);
+		must(rnl_submit(pool, &item.job));
+		while (rnl_cq_reap(cq, jobs, 1) < 1)
+			sched_yield();
+		rnl_cq_destroy(cq);
+		watched = -1;
+		nr_destroyed++;
+	}
+	ck_assert_uint_eq(item.runs, nr);
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Many producers, keyed and unkeyed jobs, stealing and parking: every accepted
+ * job runs once, keys keep their order, nothing is lost at a close.
+ *
+ * env: RNL_TEST_SEED repeats a run; RNL_STRESS_JOBS is how many jobs in all.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "suite.h"
+
+#define NR_PRODUCERS 8
+#define NR_WORKERS 4
+#define NR_KEYS 16		/* of each producer */
+#define WINDOW 512		/* jobs that a producer has under way at most */
+
+struct item {
+	struct rnl_job job;
+	struct producer *producer;
+	unsigned runs;		/* since the last submit: the job's, plain, so that TSan looks */
+	int key;		/* -1: none */
+	uint64_t number;	/* of its key, from 1 */
+};
+
+struct producer {
+	pthread_t thread;
+	struct rnl_pool *pool;
+	uint64_t random;
+	uint64_t nr;		/* to submit; UINT64_MAX: until refused */
+	uint64_t accepted;
+	_Atomic uint64_t ran;
+	uint64_t submitted[NR_KEYS];
+	uint64_t seen[NR_KEYS];	/* plain: a key's jobs run one after the other */
+	int worker[NR_KEYS];
+	const char *wrong;
+	struct item items[WINDOW];
+};
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static uint64_t seed(void)
+{
+	const char *given = getenv("RNL_TEST_SEED");
+	struct timespec ts;
+	uint64_t value;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	value = given ? strtoull(given, NULL, 0) : (uint64_t)ts.tv_nsec * 2654435761u + 1;
+	printf("RNL_TEST_SEED=%llu\n", (unsigned long long)value);
+	fflush(stdout);
+	return value;
+}
+
+static uint64_t nr_jobs(void)
+{
+	const char *given = getenv("RNL_STRESS_JOBS");
+
+	return given ? strtoull(given, NULL, 0) : 2000000;
+}
+
+static int run(struct rnl_job *job)
+{
+	struct item *item = rnl_container_of(job, struct item, job);
+	struct producer *p = item->producer;
+
+	item->runs++;
+	if (item->key >= 0) {
+		if (p->seen[item->key] + 1 != item->number)
+			p->wrong = "a key's jobs ran out of order";
+		p->seen[item->key] = item->number;
+		if (p->worker[item->key] >= 0 && p->worker[item->key] != rnl_worker_index())
+			p->wrong = "a key's jobs ran on two workers";
+		p->worker[item->key] = rnl_worker_index();
+	}
+	atomic_fetch_add_explicit(&p->ran, 1, memory_order_relaxed);
+	return (int)(item->number & 0x7fff);
+}
+
+/* Pauses now and then, so that workers park at every moment there is. */
+static void dawdle(struct producer *p)
+{
+	uint64_t r = next_random(&p->random);
+
+	if (r % 1021 == 0) {
+		struct timespec ts = { .tv_nsec = (long)(r >> 32) % 100000 };
+
+		nanosleep(&ts, NULL);
+	}
+}
+
+static int submit(struct producer *p, struct item *item)
+{
+	uint64_t r = next_random(&p->random);
+	int ret;
+
+	item->runs = 0;
+	item->key = r & 1 ? (int)(r >> 8) % NR_KEYS : -1;
+	item->number = item->key < 0 ? r & 0xff : p->submitted[item->key] + 1;
+	do {
+		if (item->key < 0)
+			ret = rnl_submit(p->pool, &item->job);
+		else
+			ret = rnl_submit_keyed(p->pool, &item->job,
+					       (uintptr_t)p + (unsigned)item->key);
+	} while (ret == -EAGAIN);
+	if (!ret && item->key >= 0)
+		p->submitted[item->key]++;
+	return ret;
+}
+
+static void collect(struct producer *p, struct item *item)
+{
+	int ret = rnl_job_wait(&item->job, 60000000000);
+
+	if (ret)
+		p->wrong = ret == -ETIMEDOUT ? "a job was lost" : "a wait failed";
+	else if (item->runs != 1)
+		p->wrong = item->runs ? "a job ran twice" : "a job did not run";
+	else if (rnl_job_result(&item->job) != (int)(item->number & 0x7fff))
+		p->wrong = "a job has another's result";
+}
+
+static void *produce(void *arg)
+{
+	struct producer *p = arg;
+	uint64_t nr = 0;
+	int ret = 0;
+
+	for (unsigned i = 0; i < WINDOW; i++) {
+		rnl_job_init(&p->items[i].job, run);
+		p->items[i].producer = p;
+	}
+	for (unsigned k = 0; k < NR_KEYS; k++)
+		p->worker[k] = -1;
+	for (; nr < p->nr && !p->wrong; nr++) {
+		struct item *item = &p->items[nr % WINDOW];
+
+		if (nr >= WINDOW)
+			collect(p, item);
+		ret = submit(p, item);
+		if (ret)
+			break;
+		dawdle(p);
+	}
+	p->accepted = nr;
+	if (ret && ret != -ESHUTDOWN)
+		p->wrong = "a submit failed";
+	/* The slot of a refused submit was collected before it. */
+	for (uint64_t i = nr < WINDOW ? 0 : nr - WINDOW + (ret != 0); i < nr && !p->wrong; i++)
+		collect(p, &p->items[i % WINDOW]);
+	return NULL;
+}
+
+static struct rnl_pool *make_pool(int spin_us)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+
+	attr.nr_workers = NR_WORKERS;
+	attr.device = test_device();
+	attr.spin_us = spin_us;
+	must(rnl_pool_create(&pool, &attr));
+	return pool;
+}
+
+static struct producer *start_producers(struct rnl_pool *pool, uint64_t nr)
+{
+	struct producer *all = calloc(NR_PRODUCERS, sizeof(*all));
+	uint64_t random = seed();
+
+	ck_assert_ptr_nonnull(all);
+	for (unsigned i = 0; i < NR_PRODUCERS; i++) {
+		all[i].pool = pool;
+		all[i].nr = nr;
+		all[i].random = random * (i + 1) | 1;
+		must(pthread_create(&all[i].thread, NULL, produce, &all[i]));
+	}
+	return all;
+}
+
+static uint64_t join_producers(struct producer *all)
+{
+	uint64_t accepted = 0;
+
+	for (unsigned i = 0; i < NR_PRODUCERS; i++)
+		must(pthread_join(all[i].thread, NULL));
+	for (unsigned i = 0; i < NR_PRODUCERS; i++) {
+		ck_assert_msg(!all[i].wrong, "producer %u: %s", i, all[i].wrong);
+		ck_assert_uint_eq(all[i].ran, all[i].accepted);
+		accepted += all[i].accepted;
+	}
+	free(all);
+	return accepted;
+}
+
+static void every_job_once(int spin_us)
+{
+	struct rnl_pool *pool = make_pool(spin_us);
+	struct producer *all = start_producers(pool, nr_jobs() / NR_PRODUCERS);
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	uint64_t accepted = join_producers(all);
+
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	must(rnl_pool_read_stats(pool, &stats));
+	ck_assert_uint_eq(accepted, nr_jobs() / NR_PRODUCERS * NR_PRODUCERS);
+	ck_assert_uint_eq(stats.accepted, accepted);
+	ck_assert_uint_eq(stats.done, accepted);
+	ck_assert_uint_eq(stats.failed, 0);
+	printf("%llu jobs, %llu stolen, %llu sleeps\n", (unsigned long long)stats.done,
+	       (unsigned long long)stats.stolen, (unsigned long long)stats.slept);
+	rnl_pool_destroy(pool);
+}
+
+TEST(every_job_runs_once_and_keys_keep_their_order, .timeout_s = 120)
+{
+	every_job_once(0);
+}
+
+TEST(every_job_runs_once_when_workers_park_at_once, .timeout_s = 120)
+{
+	every_job_once(-1);
+}
+
+TEST(nothing_accepted_is_lost_when_the_pool_is_closed_mid_stream, .timeout_s = 120)
+{
+	unsigned rounds = test_scale() > 1 ? 10 : 50;
+	uint64_t accepted = 0, random = seed() | 1;
+
+	for (unsigned i = 0; i < rounds; i++) {
+		struct rnl_pool *pool = make_pool(i & 1 ? -1 : 0);
+		struct producer *all = start_producers(pool, UINT64_MAX);
+		struct timespec ts = { .tv_nsec = (long)(next_random(&random) % 3000000) };
+
+		nanosleep(&ts, NULL);
+		must(rnl_pool_close(pool));
+		/* Beside producers that are just being refused. */
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		accepted += join_producers(all);
+		rnl_pool_destroy(pool);
+	}
+	printf("%llu jobs over %u closes\n", (unsigned long long)accepted, rounds);
+	ck_assert_uint_gt(accepted, 0);
+}
+
+/* ---- one job, submitted as soon as it is taken ---------------------------- */
+
+struct again {
+	struct rnl_job job;
+	unsigned runs;		/* plain: each run sees the one before */
+};
+
+static int count_run(struct rnl_job *job)
+{
+	rnl_container_of(job, struct again, job)->runs++;
+	return 0;
+}
+
+TEST(a_job_may_be_submitted_again_without_a_wait_between, .timeout_s = 120)
+{
+	struct rnl_pool *pool = make_pool(0);
+	struct again again = { .runs = 0 };
+	unsigned nr = test_scale() > 1 ? 20000 : 200000;
+
+	must(rnl_job_init(&again.job, count_run));
+	for (unsigned i = 0; i < nr; i++) {
+		int ret;
+
+		/* -EBUSY until the last run is done: then its memory is ours to change. */
+		while ((ret = rnl_submit(pool, &again.job)) == -EBUSY)
+			sched_yield();
+		ck_assert_int_eq(ret, 0);
+	}
+	must(rnl_job_wait(&again.job, RNL_FOREVER));
+	ck_assert_uint_eq(again.runs, nr);
+	rnl_pool_destroy(pool);
+}
+
+static _Atomic bool refused_enough;
+
+static void *be_refused(void *arg)
+{
+	struct rnl_job job;
+
+	rnl_job_init(&job, count_run);
+	while (!refused_enough) {
+		if (rnl_submit((struct rnl_pool *)arg, &job) != -ESHUTDOWN)
+			abort();
+	}
+	return NULL;
+}
+
+/* A submit that is refused counts for an instant; a drain that saw it is told. */
+TEST(no_drain_is_left_waiting_for_a_submit_that_was_refused, .timeout_s = 120)
+{
+	struct rnl_pool *pool = make_pool(-1);
+	unsigned nr = test_scale() > 1 ? 20000 : 500000;
+	pthread_t thread;
+
+	must(rnl_pool_close(pool));
+	must(pthread_create(&thread, NULL, be_refused, pool));
+	for (unsigned i = 0; i < nr; i++)
+		must(rnl_pool_drain(pool, 10000000000));
+	refused_enough = true;
+	must(pthread_join(thread, NULL));
+	rnl_pool_destroy(pool);
+}

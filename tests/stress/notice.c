@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Notices for a mark that is never reached, cancelled or closed while they are
+ * submitted: none is forgotten.
+ *
+ * env: RNL_TEST_SEED repeats the draws.
+ */
+#include "halts.h"
+#include "pool.h"
+
+enum { NR_CANCELS = 5000, NR_CLOSES = 300, NR_NOTICES = 1000 };
+
+static int64_t patience_ns(void)
+{
+	return (int64_t)(10000 * test_scale()) * MS;
+}
+
+/* ---- cancelled ------------------------------------------------------------ */
+
+struct notice {
+	struct rnl_job job;
+	pthread_t submitter;
+	uint64_t random;
+	_Atomic unsigned begun, ended, left;	/* the last round that ... */
+	unsigned nr, nr_bad;
+};
+
+static int cancel_all(void *arg)
+{
+	struct notice *n = arg;
+
+	for (unsigned round = 1; round <= n->nr; round++) {
+		while (n->begun != round)
+			;
+		halts_one(n->submitter, draw(&n->random, 300));
+		do {
+			int ret = rnl_job_cancel(&n->job);
+
+			/* The latter: from before it is accepted, or when it is done. */
+			n->nr_bad += ret && ret != -EALREADY;
+			sched_yield();
+		} while (n->ended != round);
+		n->left = round;
+	}
+	return 0;
+}
+
+TEST(a_notice_that_is_cancelled_beside_its_submit_completes, .timeout_s = 60)
+{
+	struct notice n = {
+		.nr = (unsigned)(NR_CANCELS / test_scale()), .submitter = pthread_self(),
+		.random = draws_of(test_seed(), 0),
+	};
+	struct rnl_pool *pool = pool_of(1);
+	struct call canceller;
+
+	submit_job(pool, &n.job, noop_fn, NULL);
+	ck_assert_int_eq(result_of(&n.job), 0);
+	halts_init();
+	call_start(&canceller, cancel_all, &n);
+	for (unsigned round = 1; round <= n.nr; round++) {
+		n.begun = round;
+		must(rnl_submit_when(pool, &n.job, RNL_HIGH_WATER));
+		ck_assert_msg(!rnl_job_wait(&n.job, patience_ns()),
+			      "round %u: a notice was cancelled and is not done", round);
+		ck_assert_int_eq(rnl_job_result(&n.job), -ECANCELED);
+		n.ended = round;
+		while (n.left != round)
+			sched_yield();
+	}
+	call_end(&canceller);
+	ck_assert_uint_eq(n.nr_bad, 0);
+	ck_assert_uint_eq(figures_of(pool).cancelled, n.nr);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- closed --------------------------------------------------------------- */
+
+struct crowd {
+	struct rnl_pool *pool;
+	struct rnl_job jobs[NR_NOTICES];
+	_Atomic unsigned nr;	/* accepted */
+	const char *wrong;
+};
+
+static int submit_all(void *arg)
+{
+	struct crowd *crowd = arg;
+	int ret = 0;
+
+	for (unsigned i = 0; i < NR_NOTICES && !ret; i++) {
+		ret = rnl_submit_when(crowd->pool, &crowd->jobs[i], RNL_HIGH_WATER);
+		crowd->nr += !ret;
+	}
+	if (ret && ret != -ESHUTDOWN)
+		crowd->wrong = "a submit failed";
+	return 0;
+}
+
+TEST(a_notice_that_is_submitted_beside_a_close_completes, .timeout_s = 60)
+{
+	unsigned nr = (unsigned)(NR_CLOSES / test_scale());
+	uint64_t random = draws_of(test_seed(), 0);
+	struct crowd *crowd = calloc(1, sizeof(*crowd));
+
+	ck_assert_ptr_nonnull(crowd);
+	halts_init();
+	for (unsigned round = 0; round < nr; round++) {
+		struct call submitter;
+		unsigned some = draw(&random, NR_NOTICES / 2);
+
+		crowd->pool = pool_of(1);
+		crowd->nr = 0;
+		for (unsigned i = 0; i < NR_NOTICES; i++)
+			job_of(&crowd->jobs[i], noop_fn, NULL);
+		call_start(&submitter, submit_all, crowd);
+		while (crowd->nr < some)
+			;
+		halts_one(submitter.thread, draw(&random, 100));
+		must(rnl_pool_close(crowd->pool));
+		call_end(&submitter);
+		ck_assert_msg(!crowd->wrong, "%s", crowd->wrong);
+		for (unsigned i = 0; i < crowd->nr; i++) {
+			int ret = rnl_job_wait(&crowd->jobs[i], patience_ns());
+
+			if (ret || rnl_job_result(&crowd->jobs[i]) != -ECANCELED)
+				ck_abort_msg("round %u: of %u notices number %u: wait %d, result "
+					     "%d", round, crowd->nr, i, ret,
+					     rnl_job_result(&crowd->jobs[i]));
+		}
+		must(rnl_pool_drain(crowd->pool, RNL_FOREVER));
+		ck_assert_uint_eq(figures_of(crowd->pool).cancelled, crowd->nr);
+		rnl_pool_destroy(crowd->pool);
+	}
+	free(crowd);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Submits that are stopped after each of their instructions while the pool is
+ * resized or closed, or the job cancelled, or done: none is lost, and none is
+ * touched when it is its caller's again.
+ *
+ * env: RNL_STEP_STRIDE=1 takes each instruction, not one in some.
+ */
+#define _GNU_SOURCE		/* REG_EFL */
+#include "cq.h"
+#include "steps.h"
+
+#define POISON 0x5a
+
+static int other_ret;	/* of the other's call */
+
+/* ---- submits of every kind ------------------------------------------------ */
+
+enum way { PLAIN, KEYED, MANY, URGENT, AT_LOW, AT_HIGH, AFTER, KEYED_AFTER, NR_WAYS };
+
+static enum way way;
+
+static void prepare_way(struct told *t)
+{
+	told_of(t);
+	if (way == URGENT)
+		must(rnl_job_urgent(&t->job, 1));
+	if (way >= AFTER)
+		must(rnl_job_after(&t->job, &barrier));
+}
+
+static int submit_way(struct told *t)
+{
+	struct rnl_job *job = &t->job;
+
+	switch (way) {
+	case KEYED:
+	case KEYED_AFTER:
+		return rnl_submit_keyed(pool, job, round_nr);
+	case MANY:
+		ret = rnl_submit_many(pool, &job, 1);
+		return ret == 1 ? 0 : ret;
+	case AT_LOW:
+	case AT_HIGH:
+		return rnl_submit_when(pool, job, way == AT_LOW ? RNL_LOW_WATER : RNL_HIGH_WATER);
+	default:
+		return rnl_submit(pool, job);
+	}
+}
+
+static void call_submit(void)
+{
+	ret = submit_way(&a);
+}
+
+/* ---- ... beside resizes --------------------------------------------------- */
+
+/* Between the look at the table and the promise, which two resizes may come between. */
+#define KEYED_STRIDE (SANITIZED ? 21 : 7)
+
+static unsigned nr_resizes;
+
+static void prepare_resized(void)
+{
+	round_nr++;
+	prepare_way(&a);
+	told_of(&b);
+}
+
+static void other_resize(void)
+{
+	static unsigned nr;
+
+	for (unsigned i = 0; i < nr_resizes; i++)
+		must(rnl_pool_resize(pool, ++nr % 2 ? 1 : 4));
+}
+
+static void check_resized(void)
+{
+	ck_assert_int_eq(ret, 0);
+	if (way == KEYED)
+		must(rnl_submit_keyed(pool, &b.job, round_nr));
+	ck_done(&a, 0);
+	if (way != KEYED)
+		return;
+	ck_done(&b, 0);
+	ck_assert_msg(a.place < b.place, "round %u: a key's jobs ran out of order", round_nr);
+}
+
+static void submit_beside_resizes(unsigned nr)
+{
+	nr_resizes = nr;
+	for (way = PLAIN; way < NR_WAYS; way++) {
+		if (way == AT_HIGH)
+			continue;
+		pool = sleepy_pool(4, 0);
+		make_barrier();
+		gate_open(&gate);
+		ck_assert_int_eq(result_of(&first), 0);
+		steps_through_some(way == KEYED ? KEYED_STRIDE : STEPS_STRIDE, prepare_resized,
+				   call_submit, other_resize, check_resized);
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(a_submit_beside_a_resize_loses_no_job, .timeout_s = 120)
+{
+	skip_without_steps();
+	submit_beside_resizes(1);
+}
+
+TEST(a_submit_beside_two_resizes_loses_no_job, .timeout_s = 120)
+{
+	skip_without_steps();
+	submit_beside_resizes(2);
+}
+
+/* ---- ... beside a close --------------------------------------------------- */
+
+static void prepare_closed(void)
+{
+	round_nr++;
+	pool = sleepy_pool(1, 0);
+	make_barrier();
+	if (way < AFTER)
+		gate_open(&gate);
+	prepare_way(&a);
+}
+
+static void other_close(void)
+{
+	other_ret = rnl_pool_close(pool);
+	gate_open(&gate);
+}
+
+static void check_closed(void)
+{
+	ck_assert_int_eq(other_ret, 0);
+	ck_assert(!ret || ret == -ESHUTDOWN);
+	if (!ret)
+		ck_assert_msg(!rnl_job_wait(&a.job, PATIENCE_NS),
+			      "way %d: an accepted job was lost (instruction %u)", way, steps.nr);
+	if (ret || way == AT_HIGH)
+		ck_assert_int_eq(a.runs, 0);
+	/* One for a mark that is reached may have been on its way already. */
+	if (!ret)
+		ck_done(&a, way == AT_HIGH || (way == AT_LOW && !a.runs) ? -ECANCELED : 0);
+	must(rnl_pool_drain(pool, PATIENCE_NS));
+	ck_assert_uint_eq(figures_of(pool).done, ret ? 1 : 2);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_submit_beside_a_close_is_accepted_in_full_or_refused, .timeout_s = 120)
+{
+	skip_without_steps();
+	for (way = PLAIN; way < NR_WAYS; way++)
+		steps_through(prepare_closed, call_submit, other_close, check_closed);
+}
+
+/* ---- ... beside a cancel -------------------------------------------------- */
+
+static void prepare_cancelled(void)
+{
+	round_nr++;
+	/* One that was submitted before, so that it may be cancelled at any time. */
+	told_of(&a);
+	ck_assert_int_eq(submit_and_wait(pool, &a.job), 0);
+	a.runs = 0;
+}
+
+static void other_cancel(void)
+{
+	other_ret = rnl_job_cancel(&a.job);
+}
+
+static void check_cancelled(void)
+{
+	ck_assert_int_eq(ret, 0);
+	if (way == AT_HIGH && other_ret) {
+		ck_assert_int_eq(other_ret, -EALREADY);
+		other_ret = rnl_job_cancel(&a.job);
+	}
+	ck_assert(!other_ret || other_ret == -EALREADY || other_ret == -EBUSY);
+	ck_done(&a, other_ret ? 0 : -ECANCELED);
+}
+
+TEST(a_submit_beside_a_cancel_is_not_forgotten, .timeout_s = 120)
+{
+	static const enum way ways[] = { PLAIN, KEYED, AT_LOW, AT_HIGH };
+
+	skip_without_steps();
+	pool = sleepy_pool(1, 0);
+	for (unsigned i = 0; i < COUNT(ways); i++) {
+		way = ways[i];
+		steps_through(prepare_cancelled, call_submit, other_cancel, check_cancelled);
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- ... refused, beside a wait for the space that it took meanwhile -------- */
+
+/* The reservation is there for about 30 instructions: some of the stops are among these. */
+#define REFUSED_STRIDE (SANITIZED ? 21 : 7)
+
+static bool waits_keyed;
+static struct told late;
+static double other_took;
+
+static void prepare_refused(void)
+{
+	round_nr++;
+	make_barrier();
+	gate_await(&gate, 1);
+	prepare_way(&a);
+	told_of(&b);
+	told_of(&late);
+	/* The queue is full then. */
+	ck_assert_int_eq(rnl_submit(pool, &b.job), 0);
+}
+
+/* No other job is left that could make room, so the refused submit alone can wake this one. */
+static void other_wait(void)
+{
+	double since;
+
+	gate_open(&gate);
+	ck_done(&b, 0);
+	since = seconds_now();
+	other_ret = waits_keyed ? rnl_submit_keyed_wait(pool, &late.job, 1, PATIENCE_NS) :
+				  rnl_submit_wait(pool, &late.job, PATIENCE_NS);
+	other_took = seconds_now() - since;
+}
+
+static void check_refused(void)
+{
+	ck_assert(!ret || ret == -EAGAIN);
+	/* At its end a wait looks again, and gets what nobody told it of. */
+	ck_assert_msg(!other_ret && other_took < 1e-9 * (double)PATIENCE_NS,
+		      "round %u: a submit took its reservation back and told nobody (instruction %u)",
+		      round_nr, steps.nr);
+	if (!ret)
+		ck_done(&a, 0);
+	ck_done(&late, 0);
+	ck_assert_int_eq(rnl_pool_drain(pool, PATIENCE_NS), 0);
+}
+
+TEST(a_submit_that_is_refused_tells_who_waits_of_the_room_it_had, .timeout_s = 120)
+{
+	static const enum way ways[] = { PLAIN, MANY };
+
+	skip_without_steps();
+	pool = sleepy_pool(1, 1);
+	for (unsigned i = 0; i < 2 * COUNT(ways); i++) {
+		way = ways[i / 2];
+		waits_keyed = i % 2;
+		steps_through_some(REFUSED_STRIDE, prepare_refused, call_submit, other_wait,
+				   check_refused);
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- ... of a job that comes after, and is done before its submit returns --- */
+
+enum end { BY_TEST, BY_CQ, BY_CALLBACK, NR_ENDS };
+
+static enum end how;
+static bool drains, inherited, inherited_barrier;
+static struct rnl_cq *cq;
+static _Atomic bool called;
+
+static void inherit(struct rnl_job *job)
+{
+	memset(job, POISON, sizeof(*job));
+	inherited = true;
+}
+
+static void inherit_called(struct rnl_job *job)
+{
+	memset(job, POISON, sizeof(*job));
+	called = true;
+}
+
+static void prepare_inherited(void)
+{
+	round_nr++;
+	inherited = inherited_barrier = false;
+	called = false;
+	make_barrier();
+	gate_await(&gate, 1);
+	told_of(&a);
+	must(rnl_job_after(&a.job, &barrier));
+	if (how == BY_CQ)
+		must(rnl_job_cq(&a.job, cq));
+	if (how == BY_CALLBACK)
+		must(rnl_job_on_done(&a.job, inherit_called));
+}
+
+static bool inherit_if_done(void)
+{
+	struct rnl_job *job;
+
+	if (how == BY_TEST && rnl_job_test(&a.job) == 1)
+		inherit(&a.job);
+	if (how == BY_CQ && rnl_cq_reap(cq, &job, 1) == 1)
+		inherit(job);
+	inherited = inherited || called;
+	return inherited;
+}
+
+/* It may be that the job was not submitted yet; then what can be told is told later. */
+static void other_inherit(void)
+{
+	double until = seconds_now() + 2e-3;
+
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&first), 0);
+	while (!inherit_if_done() && seconds_now() < until)
+		sched_yield();
+	if (!inherited || (drains ? rnl_pool_drain(pool, MS) : rnl_barrier_wait(&barrier, MS)))
+		return;
+	memset(&barrier, POISON, sizeof(barrier));
+	inherited_barrier = true;
+}
+
+static void check_inherited(void)
+{
+	ck_assert_int_eq(ret, 0);
+	if (inherited_barrier)
+		ck_assert_bytes((unsigned char *)&barrier, sizeof(barrier), POISON);
+	else
+		must(rnl_barrier_wait(&barrier, PATIENCE_NS));
+	ck_eventually(inherit_if_done());
+	ck_assert_bytes((unsigned char *)&a.job, sizeof(a.job), POISON);
+	must(rnl_pool_drain(pool, PATIENCE_NS));
+}
+
+TEST(a_submit_beside_the_jobs_end_touches_nothing_afterwards, .timeout_s = 120)
+{
+	skip_without_steps();
+	pool = sleepy_pool(2, 0);
+	cq = cq_of();
+	way = AFTER;
+	for (int i = 0; i < 2 * NR_ENDS; i++) {
+		drains = i % 2;
+		how = (enum end)(i / 2);
+		steps_through(prepare_inherited, call_submit, other_inherit, check_inherited);
+	}
+	rnl_pool_destroy(pool);
+	rnl_cq_destroy(cq);
+}

@@ -1,0 +1,189 @@
+# The tests.  What stands in a folder of tests/ is a test: nothing is listed.
+#
+#	unit	links the archive, and so sees internals
+#	api	links the shared library alone, and runs on each device
+#	stress	the same, for longer, by a seed
+#	cuda	an application in CUDA C, as nvcc links it when not told otherwise
+#	cli	scripts: the programs from outside
+#	package	scripts: what is built and installed
+#	tree	scripts: what does not depend on how the library is built
+#
+# A unit test or a script that runs on several devices says so in a comment of its own:
+# "devices: host fake cuda"; fake is the CUDA device on the double of CUDA's runtime.
+tests_in = $(patsubst $(srcdir)/tests/%.$2,%,$(sort $(wildcard $(srcdir)/tests/$1/*.$2)))
+
+# Linked against the double: tests of it, and of what only it can make fail.
+FAKES := $(filter unit/fake%,$(call tests_in,unit,c))
+# On a machine of their own, tests/weak, which takes ThreadSanitizer's place; with these of src/.
+WEAKS := unit/orders unit/weak
+WEAK_SRCS := pool/inflight.c pool/park.c pool/queue.c sys/latch.c
+UNITS := $(filter-out $(FAKES) $(WEAKS),$(call tests_in,unit,c))
+APIS  := $(call tests_in,api,c) $(call tests_in,stress,c)
+CUDAS := $(call tests_in,cuda,cu)
+# Linked in every way: {static, shared} runtime x {librunnel.so, librunnel.a}; the others in the first.
+CUDAS_4WAYS := cuda/copies
+
+ways := static_so static_a shared_so shared_a
+weaks := $(if $(sanitizer),,$(WEAKS))
+fakes := $(if $(filter yes,$(have_CUDA)),$(FAKES))
+TESTS_SO := $(APIS:%=tests/%)
+TESTS_A  := $(UNITS:%=tests/%)
+TESTS_FAKE := $(fakes:%=tests/%)
+TESTS_CU := $(patsubst %,tests/%_static_so,$(filter-out $(CUDAS_4WAYS),$(CUDAS))) \
+	$(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
+# Programs of the tree on the double.
+tool_double := $(if $(fakes),tests/doubles/tool)
+kinds_double := $(if $(fakes),tests/doubles/stream_kinds)
+http_double := $(if $(fakes),$(if $(filter yes,$(have_HTTP)),tests/doubles/http))
+
+# ---- how they are built --------------------------------------------------------
+tests/%.o: TEST_CFLAGS = $(CHECK_CFLAGS)
+tests/%.o: INC += -I$(srcdir)/tests -I$(srcdir)/tests/lib -I$(srcdir)
+suite := tests/lib/suite.o
+tests/api/loops.o: TEST_CFLAGS += $(foreach l,LIBEVENT LIBUV,\
+	$(if $(filter yes,$(have_$l)),-DHAVE_$l=1 $($l_CFLAGS)))
+tests/api/loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
+tests/api/guard: WRAP = -rdynamic
+$(ways:%=tests/cuda/guard_%): NVWRAP = -Xlinker --export-dynamic
+tests/api/noalloc: WRAP = -ldl
+tests/unit/trace_faults: WRAP = -Wl,--wrap=pwrite
+tests/unit/countdown: $(patsubst $(srcdir)/%.c,%.o,$(wildcard $(srcdir)/tests/countdown/*.c))
+tests/unit/countdown: WRAP = $(foreach f,aligned_alloc calloc eventfd fopen free fstat ftruncate malloc mmap munmap \
+	open open_memstream opendir pthread_create pthread_detach pthread_join pwrite realloc setenv tsearch,-Wl,--wrap=$f)
+tests/unit/%.o: INC += -I$(srcdir)/src
+$(TESTS_SO): %: %.o $(suite) $(SO)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/.. $(CHECK_LIBS) $(WRAP)
+$(TESTS_A): %: %.o $(suite) librunnel.a
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS) $(WRAP)
+WEAK_OBJS := $(WEAK_SRCS:%.c=tests/weak/src/%.o)
+$(WEAK_OBJS) $(WEAKS:%=tests/%.o): INC += -I$(srcdir)/tests/weak -I$(srcdir)/src
+$(WEAK_OBJS) $(WEAKS:%=tests/%.o): TEST_CFLAGS = $(CHECK_CFLAGS) -fsanitize=thread -U__SANITIZE_THREAD__ -D_LGPL_SOURCE \
+	$(if $(findstring clang,$(CC)),-Wno-builtin-macro-redefined,-Wno-tsan)
+$(WEAK_OBJS): tests/weak/%.o: %.c Makefile config.mk ; @mkdir -p $(@D)
+	$(call Q,CC)$(COMPILE) -c -o $@ $<
+$(WEAKS:%=tests/%): %: %.o tests/weak/weak.o $(suite) $(WEAK_OBJS) librunnel.a
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS)
+# Of the soname and the version that CUDA's own has, to be found in its place.
+fake_cudart := tests/fake_cudart/libcudart.so
+FAKE_OBJS   := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/fake_cudart/*.c)))
+tests/fake_cudart/%.o: TEST_CFLAGS = -fvisibility=default $(CUDA_CFLAGS)
+$(TESTS_FAKE:%=%.o): INC += $(CUDA_CFLAGS)
+$(fake_cudart): $(FAKE_OBJS)
+	$(call Q,LD)v=$$(echo CUDART_VERSION | $(CC) $(CUDA_CFLAGS) -E -P -include cuda_runtime_api.h -x c - | \
+	  tail -n 1) && so=libcudart.so.$$((v / 1000)) && \
+	  echo "$$so { global: cuda*; fake_*; local: *; };" >$@.map && \
+	  $(LINK) -shared -Wl,-soname,$$so -Wl,--version-script=$@.map -o $@ $^ && ln -sf $(@F) $(@D)/$$so
+with_fake := $(fake_cudart) -Wl,-rpath,'$$ORIGIN/../fake_cudart'
+$(TESTS_FAKE): %: %.o $(suite) $(SO) $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(with_fake) $(WITH_SO)/.. $(CHECK_LIBS)
+tests/doubles/%.o: TEST_CFLAGS = $(CUDA_CFLAGS)
+tests/doubles/http: $(HTTP_CPU) tests/doubles/http.o $(SO) $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(with_fake) $(WITH_SO)/.. $(HTTP_LIBS)
+tests/doubles/stream_kinds: $(call example_objs,stream_kinds) tests/doubles/stream_kinds.o $(SO) $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(with_fake) $(WITH_SO)/..
+tests/doubles/tool: $(TOOL_OBJS) tests/doubles/tool.o librunnel.a $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) librunnel.a $(with_fake) $(URCU_LIBS) $(tool_libs)
+static_so = --cudart static $(NVWITH_SO)/..
+static_a  = --cudart static $(NVWITH_A)
+shared_so = --cudart shared $(NVWITH_SO)/.. -Xlinker -rpath,$(cuda_libdir)
+shared_a  = --cudart shared $(NVWITH_A) -Xlinker -rpath,$(cuda_libdir)
+$(TESTS_CU): librunnel.a $(SO)
+define link_cuda_tests
+$(filter %_$1,$(TESTS_CU)): %_$1: %.cu.o $(suite)
+	$$(call Q,LD)$$(NVLINK) -o $$@ $$(filter %.o,$$^) $$($1) $$(call to_host,$$(CHECK_LIBS)) $$(NVWRAP)
+endef
+$(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
+
+# ---- make torture: links the shared library, has kernels of its own where nvcc is ----
+TORTURE_OBJS := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/torture/*.c)))
+$(TORTURE_OBJS): TEST_CFLAGS =
+TORTURE_OBJS += $(if $(nvcc),tests/torture/kernel.cu.o)
+tests/torture/torture: $(TORTURE_OBJS) $(SO)
+	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(TORTURE_OBJS) $(NVWITH_SO)/..,$(LINK) -o $@ $(TORTURE_OBJS) $(WITH_SO)/..)
+SECONDS ?= 60
+DEVICE ?= host $(if $(fakes),fake) cuda
+torture: tests/torture/torture $(if $(fakes),$(fake_cudart))
+	@rc=0; for d in $(DEVICE); do \
+	  name=$$d path=$$LD_LIBRARY_PATH; \
+	  [ $$d != fake ] || { name=cuda path=$$PWD/tests/fake_cudart; }; \
+	  LD_LIBRARY_PATH=$$path RNL_TEST_SCALE='$(RNL_TEST_SCALE)' $(TESTWRAP) tests/torture/torture \
+	    --device=$$name --seconds=$(SECONDS) $(if $(SEED),--seed=$(SEED)); \
+	  case $$? in 0) ;; 77) echo "make torture is skipped on $$d" ;; *) rc=1 ;; esac; \
+	done; exit $$rc
+
+# ---- make check: T='unit/% api/queue' runs only these, NOT='fake:api/% package/symbols' all
+# but these; TREE=no nothing of tests/tree ----
+T ?= %
+TIMEOUT ?= $(if $(sanitizer),900,300)
+RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
+# FILE:DEVICE,DEVICE of those that say their devices.
+declared := $(shell cd $(srcdir)/tests && awk '/^(.| .) devices: / { \
+	sub(/^.*devices: /, ""); gsub(/ /, ","); print FILENAME ":" $$0 }' unit/*.c cli/*.sh)
+says = $(firstword $(subst :, ,$1))
+devices = $(filter-out $(if $(fakes),,fake),$(subst $(comma), ,$(lastword $(subst :, ,$1))))
+on_devices = $(foreach d,$(declared),$(if $(filter $1,$(suffix $(call says,$d))),\
+	$(foreach v,$(call devices,$d),$v:$2tests/$(if $(filter .c,$1),$(basename $(call says,$d)),$(call says,$d)))))
+scripts_in = $(filter-out $(foreach d,$(declared),$(srcdir)/tests/$(call says,$d)),$(sort $(wildcard $(srcdir)/tests/$1/*.sh)))
+RUNS := $(filter-out $(foreach d,$(declared),tests/$(basename $(call says,$d))),$(TESTS_A)) \
+	$(if $(weaks),$(weaks:%=tests/%),$(WEAKS:%=sanitized:%)) \
+	$(call on_devices,.c) \
+	$(if $(fakes),$(TESTS_FAKE:%=fake:%),no-cuda:fake_cudart) \
+	$(foreach t,$(TESTS_SO),host:$t $(if $(fakes),fake:$t) cuda:$t) \
+	$(call on_devices,.sh,$(srcdir)/) \
+	$(TESTS_CU:%=$(if $(nvcc),cuda,unbuilt):%) \
+	$(call scripts_in,cli) $(call scripts_in,package) $(if $(filter no,$(TREE)),,$(call scripts_in,tree))
+# unit/park of tests/unit/park, cli/tool of host:SRCDIR/tests/cli/tool.sh.
+name_of = $(basename $(patsubst tests/%,%,$(patsubst $(srcdir)/tests/%,%,$(lastword $(subst :, ,$1)))))
+wanted = $(foreach r,$1,$(if $(filter $T,$(call name_of,$r)),$r))
+# With and without its device.
+names = $(call name_of,$1) $(firstword $(subst :, ,$1)):$(call name_of,$1)
+runs = $(foreach r,$(call wanted,$(RUNS)),$(if $(filter $(NOT),$(call names,$r)),,$r))
+check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
+	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
+	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
+	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' UNBUILT='configure found no working nvcc' \
+	TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
+if_wanted = $(if $(call wanted,tests/$1),$2)
+ifeq ($(have_CHECK),yes)
+check: all tests runnel.pc
+	@$(check_env) sh $(srcdir)/tests/lib/run $(runs)
+tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
+	$(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
+	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture)
+else
+check tests:
+	@echo 'The tests need Check >= 0.15: run `make deps`, then `./configure` again.' >&2; exit 1
+endif
+
+# By hand: a quarter of an hour, or more.
+check-mutants:
+	$(srcdir)/tests/tree/mutants $(MUTANTS)
+
+# ---- make coverage: docs/coverage.md -------------------------------------------
+# Its directory is configured without these flags, which would count configure's own programs.
+# A child of a test that ends by _exit() would take its counts with it.
+coverage_flags := CFLAGS='-O0 -g --coverage -fprofile-update=atomic' CPPFLAGS=-D_exit=exit LDFLAGS=--coverage
+coverage: T = unit/% api/% stress/% cli/% package/nvtx
+coverage:
+	@command -v gcovr >/dev/null || { echo 'make coverage needs gcovr: sh deps.sh gcovr' >&2; exit 1; }
+	mkdir -p build-coverage && cd build-coverage && { test -f config.mk || $(top)configure -q CC=gcc $(CONFIGURE); }
+	find build-coverage -name '*.gcda' -delete
+	$(MAKE) -C build-coverage $(coverage_flags) T='$T' NOT='$(NOT) cli/bench_%' check
+	gcovr -r $(top) --object-directory build-coverage --exclude-unreachable-branches \
+	  -f '$(top)src/' --json build-coverage/coverage.json build-coverage/src
+	@srcdir='$(srcdir)' python3 -B $(srcdir)/tests/tree/coverage.py build-coverage/coverage.json $(srcdir)/docs/coverage.md
+
+HTTP_SECONDS ?= 20
+ifeq ($(have_HTTP),yes)
+check-http: examples
+	@$(check_env) HTTP_SECONDS='$(HTTP_SECONDS)' HTTP_SERVER=$(http)/http_server \
+	  python3 -B $(srcdir)/tests/http/check_http.py
+else
+check-http: serve
+endif
+.PHONY: check check-http check-mutants coverage tests torture
+
+tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
+clean_tests = rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
+	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
+	tests/doubles/tool tests/doubles/http tests/doubles/stream_kinds tests/torture/torture && rm -rf build-coverage

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Groups: some jobs of a barrier, and some jobs after it; and a stream that joins it.
+ *
+ * DESIGN
+ *	Each job of the barrier sets a word on the device, and each after it copies all
+ *	of these words: so one that comes early, on the host or on the device, sees it.
+ *	Words have the byte of the group's turn: nobody clears them in between.
+ */
+#include "slots.h"
+
+#include <string.h>
+
+#define WORDS_BYTES (IN_GROUP * sizeof(uint64_t))
+#define SEEN_BYTES ((IN_GROUP + 1) * WORDS_BYTES)	/* the last: by a join */
+
+/* ---- on workers ------------------------------------------------------------- */
+
+int group_issue(const struct slot *slot)
+{
+	struct group *g = slot->group ? slot->group : slot->after;
+
+	if (!g || !g->words)
+		return 0;
+	if (slot->group)
+		return rnl_fill(&g->words[slot->place], g->turn, sizeof(uint64_t));
+	return rnl_copy(g->seen[slot->place], g->words, WORDS_BYTES);
+}
+
+/* The functions of all of the barrier have run. */
+void group_check_before(const struct slot *slot)
+{
+	const struct group *g = slot->after;
+
+	for (unsigned i = 0; i < g->nr_in; i++) {
+		if (!g->in[i]->runs)
+			tally_wrong(AFTER_EARLY, "its function ran before one of its barrier's");
+	}
+}
+
+/* What somebody saw on the device, if all of the barrier succeeded. */
+static void check_seen(const struct group *g, unsigned place, enum wrong wrong, const char *who)
+{
+	const unsigned char *seen = (const unsigned char *)g->seen[place];
+
+	for (unsigned i = 0; i < g->nr_in * sizeof(uint64_t); i++) {
+		if (seen[i] != (uint8_t)(g->turn + options.wrong)) {
+			tally_wrong(wrong, "%s saw %d in word %zu of %u, not %d", who, seen[i],
+				    i / sizeof(uint64_t), g->nr_in, g->turn);
+			return;
+		}
+	}
+}
+
+/* ---- a producer's memory ------------------------------------------------------ */
+
+/* Whoever reads a word may, compute-sanitizer finds: it was written. */
+static int clear(struct round *r, void *words)
+{
+	int ret = said(r, rnl_thread_attach(r->pool), MAY_LACK, "rnl_thread_attach");
+
+	ret = ret ? ret : said(r, rnl_fill(words, 0, NR_GROUPS * WORDS_BYTES), MAY_LACK, "rnl_fill");
+	return ret ? ret : said(r, rnl_stream_wait(RNL_FOREVER), 0, "rnl_stream_wait");
+}
+
+/* Without it, in a round that has little, or leaves its jobs, only functions are looked at. */
+void groups_begin(struct producer *p)
+{
+	struct round *r = p->round;
+
+	if (r->leaves ||
+	    said(r, rnl_device_alloc(r->pool, NR_GROUPS * WORDS_BYTES, &p->words), MAY_LACK,
+		 "rnl_device_alloc") ||
+	    clear(r, p->words))
+		return;
+	if (said(r, rnl_pinned_get(r->pool, NR_GROUPS * SEEN_BYTES, &p->seen), MAY_LACK,
+		 "rnl_pinned_get"))
+		return;
+	for (unsigned i = 0; i < NR_GROUPS; i++) {
+		p->groups[i].words = (uint64_t *)p->words + (size_t)i * IN_GROUP;
+		p->groups[i].seen = (uint64_t (*)[IN_GROUP])((char *)p->seen + i * SEEN_BYTES);
+	}
+}
+
+void groups_free(struct producer *p)
+{
+	rnl_device_free(p->round->pool, p->words);
+	rnl_pinned_put(p->round->pool, p->seen);
+}
+
+/* ---- a group's life ------------------------------------------------------------ */
+
+/* This thread's stream waits for the jobs, then copies what they wrote. */
+static void join(struct producer *p, struct group *g)
+{
+	struct round *r = p->round;
+	int ret;
+
+	at(p->seat, "rnl_barrier_join");
+	ret = said(r, rnl_barrier_join(&g->barrier), MAY_LACK, "rnl_barrier_join");
+	if (ret)
+		return;
+	tally_add(NR_JOINS, 1);
+	ret = said(r, rnl_copy(g->seen[IN_GROUP], g->words, WORDS_BYTES), MAY_LACK, "rnl_copy");
+	at(p->seat, "rnl_stream_wait");
+	if (!said(r, rnl_stream_wait(RNL_FOREVER), 0, "rnl_stream_wait") && !ret)
+		g->joined = true;
+}
+
+void group_open(struct producer *p, struct group *g)
+{
+	struct round *r = p->round;
+	unsigned nr_in = 1 + draw(p->random, IN_GROUP), nr_after = 1 + draw(p->random, IN_GROUP);
+	struct slot *slot;
+
+	at(p->seat, "submitting to a barrier");
+	if (rnl_barrier_init(&g->barrier, r->pool) || rnl_barrier_init(&g->tail, r->pool))
+		tally_wrong(UNDOCUMENTED, "a barrier could not be made");
+	g->turn = g->turn == 255 ? 1 : g->turn + 1;
+	g->joined = false;
+	if (g->seen)
+		memset(g->seen, 0, SEEN_BYTES);
+	tally_add(NR_BARRIERS, 2);
+	for (; nr_in && (slot = producer_free_slot(p)); nr_in--) {
+		slot_begin(slot, p->keys, g, NULL, g->nr_in);
+		if (slot_submit(slot))
+			g->in[g->nr_in++] = slot;
+	}
+	for (; nr_after && (slot = producer_free_slot(p)); nr_after--) {
+		slot_begin(slot, p->keys, NULL, g, g->nr_after);
+		if (slot_submit(slot))
+			g->after[g->nr_after++] = slot;
+	}
+	if (g->words && !draw(p->random, 4))
+		join(p, g);
+}
+
+/* Waits, or just looks; if the barrier is done, so are these, which are its jobs. */
+static void wait_for_barrier(struct producer *p, struct rnl_barrier *barrier,
+			     struct slot *const *slots, unsigned nr, int64_t timeout_ns)
+{
+	const uint64_t since = now_ns();
+	int ret;
+
+	at(p->seat, "rnl_barrier_wait");
+	ret = rnl_barrier_wait(barrier, timeout_ns);
+	if (said(p->round, ret, timeout_ns ? 0 : MAY_TIME_OUT, "rnl_barrier_wait"))
+		return;
+	if (timeout_ns && now_ns() - since >= (uint64_t)timeout_ns)
+		tally_wrong(TOO_LATE, "a wait for a barrier was not woken");
+	for (unsigned i = 0; i < nr; i++) {
+		if (is_waited_for(slots[i]->state) && rnl_job_test(&slots[i]->shot->job) != 1)
+			tally_wrong(BARRIER_EARLY, "a wait for it ended before a job of it");
+	}
+}
+
+/* Of a barrier all of whose jobs have ended; its result. */
+static int check_result(struct producer *p, struct rnl_barrier *barrier,
+			struct slot *const *slots, unsigned nr)
+{
+	int result, failed = 0;
+
+	wait_for_barrier(p, barrier, slots, nr, long_ns());
+	result = rnl_barrier_result(barrier);
+	for (unsigned i = 0; i < nr; i++) {
+		if (slots[i]->result < 0 && (!failed || slots[i]->result == result))
+			failed = slots[i]->result;
+	}
+	if (failed != result)
+		tally_wrong(BARRIER_RESULT, "the result of a barrier is %d, that of a job of it %d",
+			    result, failed);
+	return result;
+}
+
+static bool all_ended(struct producer *p, struct slot *const *slots, unsigned nr)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < nr; i++) {
+		if (is_waited_for(slots[i]->state))
+			producer_wait_for(p, slots[i], 0);
+		all = all && phase_of(slots[i]->state) == ENDED;
+	}
+	return all;
+}
+
+static void free_all(struct slot **slots, unsigned *nr)
+{
+	for (; *nr; --*nr) {
+		struct slot *slot = slots[*nr - 1];
+
+		slot->group = slot->after = NULL;
+		slot->state = in_phase(slot->state, FREE);
+	}
+}
+
+/* A job may fail when it was issued already only where calls or the device fail. */
+static void check_after(const struct group *g, const struct slot *slot, int result)
+{
+	const bool faulty = slot->round->faults != NO_FAULTS;
+
+	if (result ? slot->runs && !faulty : slot->result == -ECANCELED && !slot->nr_cancelled)
+		tally_wrong(WRONG_END, "a job after a barrier with result %d has result %d, and "
+			    "ran %u times", result, slot->result, slot->runs);
+	if (!result && g->words && slot->runs && slot->result >= 0)
+		check_seen(g, slot->place, AFTER_EARLY, "a job after it");
+}
+
+void group_close(struct producer *p, struct group *g)
+{
+	int64_t timeout_ns = draw(p->random, 2) ? 0 : long_ns();
+	int result;
+
+	if (!g->nr_in && !g->nr_after)
+		return;
+	if (!draw(p->random, 8))
+		wait_for_barrier(p, &g->tail, g->after, g->nr_after, timeout_ns);
+	else if (!draw(p->random, 4))
+		wait_for_barrier(p, &g->barrier, g->in, g->nr_in, timeout_ns);
+	if (!all_ended(p, g->in, g->nr_in) || !all_ended(p, g->after, g->nr_after))
+		return;
+	(void)check_result(p, &g->tail, g->after, g->nr_after);
+	result = check_result(p, &g->barrier, g->in, g->nr_in);
+	for (unsigned i = 0; i < g->nr_after; i++)
+		check_after(g, g->after[i], result);
+	if (g->joined && !result)
+		check_seen(g, IN_GROUP, BARRIER_EARLY, "a stream that joined it");
+	free_all(g->in, &g->nr_in);
+	free_all(g->after, &g->nr_after);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* Producers of jobs of every kind, the reaper of those that go to a queue, and cancellers. */
+#include "slots.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* ---- producers --------------------------------------------------------------- */
+
+struct slot *producer_free_slot(struct producer *p)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		struct slot *slot = &p->slots[draw(p->random, NR_SLOTS)];
+
+		if (phase_of(slot->state) == FREE)
+			return slot;
+	}
+	return NULL;
+}
+
+void producer_wait_for(struct producer *p, struct slot *slot, int64_t timeout_ns)
+{
+	const uint64_t since = now_ns();
+	int ret;
+
+	at(p->seat, "rnl_job_wait");
+	ret = rnl_job_wait(&slot->shot->job, timeout_ns);
+	/* At its end it looks again, so it may return 0 all the same. */
+	if (timeout_ns == long_ns() && now_ns() - since >= (uint64_t)timeout_ns)
+		tally_wrong(TOO_LATE, "a wait for a job was not woken, and returned %d", ret);
+	if (!said(p->round, ret, MAY_TIME_OUT, "rnl_job_wait"))
+		slot_end(slot);
+}
+
+/* A notice may wait for long. */
+static int64_t draw_patience(struct producer *p, const struct slot *slot)
+{
+	const int64_t patience[] = { 0, 0, 0, 50000, slot->way < AT_LOW ? long_ns() : 0 };
+
+	return patience[draw(p->random, COUNT(patience))];
+}
+
+/* Submits what was begun to go together. */
+static void flush(struct producer *p)
+{
+	struct rnl_job *jobs[NR_MANY];
+	uint64_t states[NR_MANY];
+	int ret;
+
+	at(p->seat, "rnl_submit_many");
+	for (unsigned i = 0; i < p->nr_many; i++) {
+		jobs[i] = &p->many[i]->shot->job;
+		states[i] = p->many[i]->state;
+	}
+	ret = rnl_submit_many(p->round->pool, jobs, p->nr_many);
+	if (ret > (int)p->nr_many)
+		tally_wrong(UNDOCUMENTED, "of %u jobs, %d were accepted", p->nr_many, ret);
+	/* Of what was refused behind others, the error is not told. */
+	for (int i = 0; i < (int)p->nr_many; i++)
+		(void)slot_submitted(p->many[i], states[i], i < ret ? 0 : ret < 0 ? ret : -EAGAIN);
+	p->nr_many = 0;
+}
+
+/* Does for a slot what is to be done. */
+static void tend(struct producer *p, struct slot *slot, bool anew)
+{
+	uint64_t state = slot->state;
+
+	if (is_waited_for(state))
+		producer_wait_for(p, slot, draw_patience(p, slot));
+	if (phase_of(state) == ENDED && !slot->group && !slot->after)
+		slot->state = in_phase(state, FREE);
+	if (phase_of(state) != FREE || !anew)
+		return;
+	at(p->seat, "a submit");
+	slot_begin(slot, p->keys, NULL, NULL, 0);
+	if (slot->way != MANY) {
+		/* In calm rounds it may be all that there is: its worker is to be woken. */
+		if (slot_submit(slot) && p->round->calm && is_waited_for(slot->state) &&
+		    slot->way < AT_LOW && draw(p->random, 2))
+			producer_wait_for(p, slot, long_ns());
+		return;
+	}
+	p->many[p->nr_many++] = slot;
+	if (p->nr_many == NR_MANY)
+		flush(p);
+}
+
+/* Of a slot that is not free, though its job must have ended by now. */
+static void tell_lost(struct slot *slot)
+{
+	if (phase_of(slot->state) == FREE || phase_of(slot->state) == ENDED)
+		return;
+	tally_wrong(slot->end == BY_CQ ? CQ_WRONG : NEVER_ENDED, "phase %d, end %d, way %d, test %d",
+		    phase_of(slot->state), slot->end, slot->way, rnl_job_test(&slot->shot->job));
+}
+
+static void finish(struct producer *p)
+{
+	const uint64_t until = now_ns() + (uint64_t)long_ns();
+	bool left;
+
+	at(p->seat, "finishing");
+	do {
+		left = false;
+		for (unsigned i = 0; i < NR_GROUPS; i++)
+			group_close(p, &p->groups[i]);
+		for (unsigned i = 0; i < NR_SLOTS; i++) {
+			tend(p, &p->slots[i], false);
+			left = left || phase_of(p->slots[i].state) != FREE;
+		}
+		if (now_ns() > until) {
+			for (unsigned i = 0; i < NR_SLOTS; i++)
+				tell_lost(&p->slots[i]);
+			give_up(p->round, "jobs have not ended");
+		}
+		nap_us(100);
+	} while (left);
+	groups_free(p);
+}
+
+static void produce(struct seat *seat)
+{
+	struct producer *p = seat->arg;
+	struct round *r = seat->round;
+
+	p->seat = seat;
+	p->random = &seat->random;
+	groups_begin(p);
+	while (!r->stop) {
+		struct group *g = &p->groups[draw(p->random, NR_GROUPS)];
+
+		tend(p, &p->slots[draw(p->random, NR_SLOTS)], true);
+		if (r->calm)
+			nap_us(draw(p->random, 60));
+		else if (!draw(p->random, 32))
+			sched_yield();
+		if (!draw(p->random, 16))
+			flush(p);
+		if (!draw(p->random, 16) && !g->nr_in && !g->nr_after)
+			group_open(p, g);
+		else if (!draw(p->random, 4))
+			group_close(p, g);
+	}
+	flush(p);
+	r->nr_stopped++;
+	if (!r->leaves)
+		finish(p);
+	/* What joined a barrier has a stream. */
+	rnl_thread_detach();
+}
+
+/* ---- the reaper ---------------------------------------------------------------- */
+
+static int reap(struct seat *seat, int epoll)
+{
+	struct round *r = seat->round;
+	struct rnl_job *jobs[16];
+	const unsigned max = 1 + draw(&seat->random, 16);
+	struct epoll_event event;
+	int ret = 0;
+
+	if (epoll < 0) {
+		at(seat, "rnl_cq_wait");
+		ret = said(r, rnl_cq_wait(r->cq, jobs, max, 20 * MS), MAY_TIME_OUT, "rnl_cq_wait");
+	} else {
+		at(seat, "epoll_wait");
+		if (epoll_wait(epoll, &event, 1, 20) > 0)
+			ret = said(r, rnl_cq_reap(r->cq, jobs, max), 0, "rnl_cq_reap");
+	}
+	for (int i = 0; i < ret; i++)
+		slot_end(rnl_container_of(jobs[i], struct shot, job)->slot);
+	return ret;
+}
+
+/* By its descriptor it reaps once whenever that is readable, and not else. */
+static void reap_all(struct seat *seat)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int epoll = draw(&seat->random, 2) ? epoll_create1(EPOLL_CLOEXEC) : -1;
+
+	if (epoll >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, rnl_cq_fd(seat->round->cq), &event))
+		tally_wrong(CQ_WRONG, "its descriptor cannot be polled");
+	while (!seat->round->reaped)
+		(void)reap(seat, epoll);
+	while (reap(seat, epoll) > 0)
+		;
+	if (epoll >= 0)
+		close(epoll);
+}
+
+/* ---- cancellers ------------------------------------------------------------------ */
+
+void jobs_cancel_some(struct round *r, uint64_t *random)
+{
+	struct producer *p = &r->jobs->producers[draw(random, r->jobs->nr)];
+
+	slot_cancel(&p->slots[draw(random, NR_SLOTS)]);
+}
+
+static void cancel(struct seat *seat)
+{
+	at(seat, "cancelling");
+	while (!seat->round->over) {
+		jobs_cancel_some(seat->round, &seat->random);
+		if (!draw(&seat->random, 32))
+			nap_us(draw(&seat->random, 100));
+	}
+}
+
+/* ---- all of them ----------------------------------------------------------------- */
+
+void jobs_begin(struct round *r)
+{
+	r->jobs = calloc(1, sizeof(*r->jobs));
+	if (!r->jobs)
+		abort();
+	r->jobs->nr = 1 + draw(&r->random, r->calm ? 2 : NR_PRODUCERS_MAX);
+	for (unsigned i = 0; i < r->jobs->nr; i++) {
+		struct producer *p = &r->jobs->producers[i];
+
+		p->round = r;
+		for (unsigned k = 0; k < NR_SLOTS; k++) {
+			p->slots[k].round = r;
+			p->slots[k].random = draws_of(r->random, (i + 1) * 10000 + k);
+		}
+	}
+	seat_take(r, "reaper", REAPS, reap_all, NULL);
+	for (unsigned i = 0; i < r->jobs->nr; i++)
+		seat_take(r, "producer", MAKES, produce, &r->jobs->producers[i]);
+	for (unsigned i = draw(&r->random, 3); i; i--)
+		seat_take(r, "canceller", MEDDLES, cancel, NULL);
+}
+
+/* The pool and the reaper are gone, and so must be every job. */
+void jobs_end(struct round *r)
+{
+	for (unsigned i = 0; i < r->jobs->nr; i++) {
+		struct producer *p = &r->jobs->producers[i];
+
+		for (unsigned k = 0; k < NR_SLOTS; k++) {
+			struct slot *slot = &p->slots[k];
+
+			if (is_waited_for(slot->state) && rnl_job_test(&slot->shot->job) == 1)
+				slot_end(slot);
+			tell_lost(slot);
+			free(slot->shot);
+		}
+	}
+	free(r->jobs);
+}

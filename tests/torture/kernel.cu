@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernels of torture for a GPU: the same as their host functions in torture_kernel.c. */
+#include <runnel/cuda.h>
+
+#include "kernel.h"
+
+static __device__ uint64_t now(void)
+{
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+static __global__ void mix_cuda(struct mix_args args)
+{
+	const uint64_t start = now();
+
+	while (args.dawdle_us && now() - start < args.dawdle_us * UINT64_C(1000))
+		;
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < args.nr;
+	     i += gridDim.x * blockDim.x)
+		args.bytes[i] ^= args.salt;
+}
+
+/* A block for each request. */
+static __global__ void unpack_cuda(struct unpack_args args)
+{
+	const struct rnl_batch batch = args.batch;
+	const uint32_t i = blockIdx.x;
+	const unsigned char *in = (const unsigned char *)batch.in +
+		(batch.spans ? batch.spans[i].offset : i * args.in_bytes);
+	const uint64_t bytes = batch.spans ? batch.spans[i].bytes : args.in_bytes;
+
+	if (batch.status && !threadIdx.x)
+		batch.status[i] = in[0];
+	for (uint64_t k = threadIdx.x; batch.out && k < args.out_bytes; k += blockDim.x)
+		((unsigned char *)batch.out)[i * args.out_bytes + k] = k < bytes ? in[k] : FILLER;
+}
+
+RNL_KERNEL(mix_gpu, NULL, mix_cuda, struct mix_args);
+RNL_KERNEL(unpack_gpu, NULL, unpack_cuda, struct unpack_args);

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* A round: a pool, its makers and its meddlers, and what must hold at its end. */
+#include "torture.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORKERS_MAX 8
+#define LOST_S 2		/* the watchdog's 100 ms, and a busy machine */
+
+uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void nap_us(unsigned us)
+{
+	const struct timespec ts = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000l };
+
+	nanosleep(&ts, NULL);
+}
+
+/* ---- what calls may say -------------------------------------------------------- */
+
+static bool may_say(const struct round *r, int ret, unsigned may)
+{
+	switch (ret) {
+	case -EAGAIN:
+		return may & MAY_AGAIN;
+	case -ETIMEDOUT:
+		return may & MAY_TIME_OUT;
+	case -ESHUTDOWN:
+		return may & MAY_SHUT && r->shut;
+	case -ENOMEM:
+		return may & MAY_LACK;
+	case -EBUSY:
+		return may & MAY_BUSY;
+	case -EIO:
+		return r->failing;
+	default:
+		return false;
+	}
+}
+
+int said(struct round *r, int ret, unsigned may, const char *call)
+{
+	if (ret < 0 && !may_say(r, ret, may))
+		tally_wrong(UNDOCUMENTED, "%s returned %d (%s)", call, ret, rnl_strerror(ret));
+	return ret;
+}
+
+bool may_end_so(const struct round *r, int result)
+{
+	if (r->faults == SOME_CALLS && (result == -ENOMEM || result == -EINVAL))
+		return true;
+	return r->failing && result == -EIO;
+}
+
+/* ---- the pool ------------------------------------------------------------------- */
+
+static int on_start(void *arg, unsigned worker, void **datap)
+{
+	struct round *r = arg;
+
+	(void)worker;
+	*datap = r;
+	r->nr_hooked++;
+	return 0;
+}
+
+static void on_stop(void *arg, unsigned worker, void *data)
+{
+	struct round *r = arg;
+
+	(void)worker;
+	if (data != r)
+		tally_wrong(UNDOCUMENTED, "on_stop was given another's data");
+	r->nr_hooked--;
+}
+
+static int create_pool(struct round *r)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	uint64_t *random = &r->random;
+
+	attr.device = options.device;
+	attr.nr_workers = 1 + draw(random, WORKERS_MAX);
+	attr.stream = draw(random, 2) ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
+	attr.max_queued = 8u << draw(random, 8);
+	attr.max_in_flight = 1 + draw(random, draw(random, 2) ? 64 : 4);
+	attr.spin_us = draw(random, 2) ? -1 : 0;
+	attr.watchdog_ms = draw(random, 2) ? 0 : 10 + draw(random, 100);
+	attr.nr_urgent = draw(random, 3);
+	if (draw(random, 2)) {
+		attr.high_water = 2 + draw(random, attr.max_queued - 2);
+		attr.low_water = 1 + draw(random, attr.high_water - 1);
+	}
+	attr.stuck_ms = draw(random, 2) ? 0 : 1 + draw(random, 20);
+	attr.time_every = 1u << draw(random, 7);
+	attr.pinned_max = draw(random, 3) ? 0 : UINT64_C(4) << 20;
+	attr.pinned_preload = draw(random, 3) ? 0 : 1 + draw(random, 1 << 20);
+	attr.staging_max = draw(random, 3) ? 0 : 1 + draw(random, 1 << 18);
+	attr.scratch_keep = draw(random, 3) ? 0 : 1 + draw(random, 1 << 18);
+	attr.guard = r->guarded ? RNL_GUARD_REPORT : RNL_GUARD_OFF;
+	attr.on_start = on_start;
+	attr.on_stop = on_stop;
+	attr.hook_arg = r;
+	return rnl_pool_create(&r->pool, &attr);
+}
+
+/* ---- its course ------------------------------------------------------------------ */
+
+static void begin(struct round *r)
+{
+	jobs_begin(r);
+	if (!draw(&r->random, 2))
+		batch_begin(r);
+	if (!draw(&r->random, 2))
+		map_begin(r);
+	if (!draw(&r->random, 2))
+		memory_begin(r);
+	meddle_begin(r);
+	if (r->faults != NO_FAULTS)
+		seat_take(r, "faults", MEDDLES, faults_meddle, NULL);
+}
+
+static void go_on(struct round *r)
+{
+	unsigned left_ms = 10 + draw(&r->random, draw(&r->random, 4) ? 80 : 400);
+
+	left_ms *= options.scale > 4 ? 4 : 1;
+	for (; left_ms && !r->failing; left_ms--)
+		nap_us(1000);
+	if (draw(&r->random, 4))
+		return;
+	r->shut = true;
+	(void)said(r, rnl_pool_close(r->pool), 0, "rnl_pool_close");
+	tally_add(NR_CLOSES, 1);
+	nap_us(draw(&r->random, 3000));
+}
+
+/* Later submits say so, but to a pool that is closed. */
+static void check_lost(struct round *r)
+{
+	const uint64_t until = now_ns() + (uint64_t)long_ns();
+	int ret;
+
+	do {
+		void *mem = NULL;
+
+		ret = rnl_device_alloc(r->pool, 64, &mem);
+		if (!ret)
+			rnl_device_free(r->pool, mem);
+	} while (ret != -EIO && now_ns() < until);
+	if (ret != -EIO)
+		tally_wrong(TOO_LATE, "the device is lost, and calls return %d", ret);
+	tally_add(NR_DEVICES_LOST, 1);
+}
+
+static void drain(struct round *r)
+{
+	const uint64_t since = now_ns();
+	uint64_t slowest = tally->slowest_end_ns, took;
+
+	if (said(r, rnl_pool_drain(r->pool, long_ns()), 0, "rnl_pool_drain"))
+		give_up(r, "the pool did not drain");
+	if (now_ns() - since >= (uint64_t)long_ns())
+		tally_wrong(TOO_LATE, "a drain was not woken");
+	took = r->failing ? now_ns() - r->failed_at_ns : 0;
+	if (took > (uint64_t)(LOST_S * 1e9 * options.scale))
+		tally_wrong(TOO_LATE, "the jobs of a lost device ended after %.0f ms",
+			    (double)took * 1e-6);
+	if (took > slowest)
+		tally->slowest_end_ns = took;
+}
+
+/* All is done: its figures must tell so. */
+static void check_figures(struct round *r)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	const uint64_t accepted = r->accepted, ended = r->ended;
+
+	(void)said(r, rnl_pool_read_stats(r->pool, &stats), 0, "rnl_pool_read_stats");
+	if (accepted != ended)
+		tally_wrong(COUNTS, "%llu jobs were accepted, %llu ended",
+			    (unsigned long long)accepted, (unsigned long long)ended);
+	if (stats.done != stats.accepted || stats.queued || stats.in_flight ||
+	    stats.accepted < accepted || (!r->others && stats.accepted != accepted))
+		tally_wrong(COUNTS, "%llu accepted, %llu done, %llu queued, %llu in flight; ours "
+			    "are %llu", (unsigned long long)stats.accepted,
+			    (unsigned long long)stats.done, (unsigned long long)stats.queued,
+			    (unsigned long long)stats.in_flight, (unsigned long long)accepted);
+	if (!r->others && (stats.cancelled != r->cancelled || stats.timed_out != r->timed_out))
+		tally_wrong(COUNTS, "%llu cancelled, %llu timed out; ours are %llu, %llu",
+			    (unsigned long long)stats.cancelled,
+			    (unsigned long long)stats.timed_out, (unsigned long long)r->cancelled,
+			    (unsigned long long)r->timed_out);
+	if (stats.pinned_used)
+		tally_wrong(LEAKED, "%llu bytes of pinned buffers",
+			    (unsigned long long)stats.pinned_used);
+}
+
+static void finish(struct round *r)
+{
+	struct rnl_job *job;
+
+	r->stop = true;
+	while (r->nr_stopped < seats_nr(r, MAKES))
+		nap_us(100);
+	if (!r->leaves) {
+		drain(r);
+		/* Notices that still wait are cancelled by that. */
+		r->shut = true;
+		(void)said(r, rnl_pool_close(r->pool), 0, "rnl_pool_close");
+	}
+	halts_end();
+	seats_join(r, MAKES);
+	batch_end(r);
+	r->over = true;
+	seats_join(r, MEDDLES);
+	if (r->failing)
+		check_lost(r);
+	if (!r->leaves) {
+		(void)said(r, rnl_pool_drain(r->pool, long_ns()), 0, "rnl_pool_drain");
+		check_figures(r);
+	}
+	r->shut = true;
+	tally_add(NR_LEAVES, r->leaves);
+	rnl_pool_destroy(r->pool);
+	r->reaped = true;
+	seats_join(r, REAPS);
+	jobs_end(r);
+	if (r->nr_hooked)
+		tally_wrong(LEAKED, "on_stop was not called for %d workers", r->nr_hooked);
+	if (rnl_cq_reap(r->cq, &job, 1))
+		tally_wrong(CQ_WRONG, "it has a job when all are reaped");
+	rnl_cq_destroy(r->cq);
+}
+
+static enum faults draw_faults(struct round *r)
+{
+	const unsigned drawn = draw(&r->random, 10);
+
+	if (!options.fake || drawn >= 5)
+		return NO_FAULTS;
+	return drawn ? SOME_CALLS : THE_DEVICE;
+}
+
+bool round_run(uint64_t number)
+{
+	struct round *r = calloc(1, sizeof(*r));
+	bool lost;
+
+	if (!r)
+		abort();
+	tally->round = r->number = number;
+	r->random = draws_of(options.seed, number);
+	r->faults = draw_faults(r);
+	r->guarded = !draw(&r->random, 8);
+	r->leaves = !draw(&r->random, 4);
+	r->calm = !draw(&r->random, 3);
+	watch(r, 6 * long_ns());
+	faults_begin(r);
+	if (said(r, rnl_cq_create(&r->cq), 0, "rnl_cq_create"))
+		give_up(r, "there is no completion queue");
+	if (!said(r, create_pool(r), MAY_LACK, "rnl_pool_create")) {
+		begin(r);
+		/* A signal has a waiter look again: so it would not be seen that nobody woke it. */
+		if (draw(&r->random, 2))
+			halts_begin(r);
+		go_on(r);
+		finish(r);
+	} else {
+		rnl_cq_destroy(r->cq);
+	}
+	faults_end(r);
+	if (!r->failing)
+		leaks_check(r);
+	watch(NULL, 0);
+	tally_add(NR_ROUNDS, 1);
+	tally_add(NR_GUARDED, r->guarded);
+	lost = r->failing;
+	free(r);
+	return !lost;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/* A job's life, from its draw to its end; torture_slots.h has the DESIGN. */
+#include "slots.h"
+
+#include <sched.h>
+
+/* ---- what a job does ------------------------------------------------------- */
+
+/* With guard a function may be called again. */
+static void check_order(struct slot *slot)
+{
+	uint64_t *ran = &slot->key->ran;
+
+	if (*ran > slot->number || (*ran == slot->number && slot->runs == 1))
+		tally_wrong(KEY_ORDER, "number %llu ran after %llu",
+			    (unsigned long long)slot->number, (unsigned long long)*ran);
+	*ran = slot->number;
+}
+
+static int run(struct rnl_job *job)
+{
+	struct slot *slot = rnl_container_of(job, struct shot, job)->slot;
+	int ret, issued;
+
+	slot->runs++;
+	if (slot->after)
+		group_check_before(slot);
+	if (slot->key)
+		check_order(slot);
+	if (slot->number % 16 == 0 && rnl_job_cancel(job) != -EBUSY)
+		tally_wrong(RAN_CANCELLED, "a job could be cancelled by its own function");
+	ret = work_issue(&slot->work);
+	issued = group_issue(slot);
+	return issued ? issued : ret;
+}
+
+/* ---- its end ---------------------------------------------------------------- */
+
+static bool may_be_cancelled(const struct slot *slot)
+{
+	return slot->nr_cancelled || slot->after || (slot->way >= AT_LOW && slot->round->shut);
+}
+
+static bool is_allowed(const struct slot *slot, uint64_t now)
+{
+	const int result = slot->result;
+	const bool failed = may_end_so(slot->round, result);
+
+	/* One that is to start within no time at all is late. */
+	if (slot->runs)
+		return (result == work_result(&slot->work) || failed) && slot->deadline;
+	if (result == -ECANCELED)
+		return may_be_cancelled(slot);
+	if (slot->nr_cancelled)
+		return false;
+	return failed || (result == -ETIMEDOUT && slot->deadline >= 0 &&
+			  now - slot->begun > (uint64_t)slot->deadline);
+}
+
+/* What may have become of it, all cancels known. */
+static void check_end(const struct slot *slot, uint64_t now)
+{
+	const unsigned nr_cancelled = slot->nr_cancelled, nr_busy = slot->nr_busy;
+	/* With guard the function may have been called again. */
+	const unsigned runs_max = slot->round->guarded ? 2 : 1;
+	enum wrong wrong = WRONG_END;
+
+	if (slot->runs > runs_max)
+		wrong = RAN_TWICE;
+	else if (nr_cancelled && (slot->runs || nr_busy))
+		wrong = RAN_CANCELLED;
+	else if (is_allowed(slot, now))
+		wrong = NR_WRONGS;
+	if (wrong != NR_WRONGS)
+		tally_wrong(wrong, "it ran %u times, its result is %d, its work's %d; %u cancels "
+			    "returned 0, %u -EBUSY; deadline %lld ns, ended after %llu; way %d, "
+			    "end %d, work %d, %s a barrier", slot->runs, slot->result,
+			    work_result(&slot->work), nr_cancelled, nr_busy,
+			    (long long)slot->deadline, (unsigned long long)(now - slot->begun),
+			    slot->way, slot->end, slot->work.what,
+			    slot->after ? "after" : "not after");
+	if (slot->runs && slot->result >= 0 && !work_right(&slot->work))
+		tally_wrong(WRONG_DATA, "%u bytes in %u rows, work %d, in %s, out %s",
+			    slot->work.bytes, slot->work.rows, slot->work.what,
+			    slot->work.pinned_in ? "pinned" : "pageable",
+			    slot->work.pinned_out ? "pinned" : "pageable");
+}
+
+static void count(const struct slot *slot)
+{
+	struct round *r = slot->round;
+
+	r->cancelled += slot->result == -ECANCELED;
+	r->timed_out += slot->result == -ETIMEDOUT;
+	tally_add(NR_RAN, slot->runs != 0);
+	tally_add(NR_CANCELLED, slot->result == -ECANCELED);
+	tally_add(NR_TIMED_OUT, slot->result == -ETIMEDOUT);
+	tally_add(NR_FAILED, slot->result < 0);
+	tally_add(NR_KEYED, slot->key != NULL);
+	tally_add(NR_URGENT, slot->urgent);
+	tally_add(NR_NOTICES, slot->way >= AT_LOW);
+	tally_add(NR_AFTER, slot->after != NULL);
+	tally_add(NR_REAPED, slot->end == BY_CQ);
+	tally_add(NR_CALLBACKS, slot->end == BY_CALLBACK);
+	/* The last one: who sees all ended may look at the rest. */
+	r->ended++;
+}
+
+/* The slot is ENDING afterwards, and the caller's; false: somebody has ended this life before. */
+static bool end(struct slot *slot)
+{
+	uint64_t state = slot->state, now = now_ns();
+	struct rnl_job *job = &slot->shot->job;
+
+	do {
+		if (phase_of(state) != SUBMITTING && phase_of(state) != ACCEPTED) {
+			tally_wrong(slot->end == BY_CQ ? CQ_WRONG : ENDED_TWICE,
+				    "phase %d, end %d", phase_of(state), slot->end);
+			return false;
+		}
+	} while (!atomic_compare_exchange_weak(&slot->state, &state, in_phase(state, ENDING)));
+	while (slot->pins)
+		sched_yield();
+	slot->result = rnl_job_result(job);
+	if (rnl_job_test(job) != 1)
+		tally_wrong(WRONG_END, "a job has ended and is not done: test %d, result %d; end %d",
+			    rnl_job_test(job), slot->result, slot->end);
+	check_end(slot, now);
+	count(slot);
+	work_end(&slot->work, slot->round);
+	if (slot->group || slot->after || draw(&slot->random, 2)) {
+		free(slot->shot);
+		slot->shot = NULL;
+	}
+	return true;
+}
+
+void slot_end(struct slot *slot)
+{
+	if (end(slot))
+		slot->state = in_phase(slot->state, ENDED);
+}
+
+static void callback(struct rnl_job *job)
+{
+	struct slot *slot = rnl_container_of(job, struct shot, job)->slot;
+	struct round *r = slot->round;
+	bool again = !slot->group && !slot->after && !r->stop && draw(&slot->random, 2);
+
+	if (rnl_worker_index() < 0)
+		tally_wrong(UNDOCUMENTED, "a callback was called by a thread that is no worker");
+	if (!draw(&slot->random, 4))
+		jobs_cancel_some(r, &slot->random);
+	if (!again) {
+		slot_end(slot);
+	} else if (end(slot)) {
+		slot_begin(slot, &slot->own_key, NULL, NULL, 0);
+		(void)slot_submit(slot);
+	}
+}
+
+/* ---- its begin --------------------------------------------------------------- */
+
+static void draw_job(struct slot *slot, struct key *keys, bool alone)
+{
+	const int64_t deadlines[] = { -1, -1, -1, -1, -1, 0, 50000, 10 * long_ns() };
+	uint64_t *random = &slot->random;
+
+	slot->end = (enum end)draw(random, NR_ENDS);
+	/* Notices come after no barrier, and one that waits for them would wait for long. */
+	slot->way = (enum way)draw(random, alone && !draw(random, 4) ? NR_WAYS : AT_LOW);
+	slot->urgent = !draw(random, 8);
+	if (slot->urgent && (slot->way == KEYED || slot->way == KEYED_WAITS))
+		slot->way = PLAIN;
+	slot->deadline = deadlines[draw(random, COUNT(deadlines))];
+	slot->key = &keys[draw(random, keys == &slot->own_key ? 1 : NR_KEYS)];
+	/* Jobs after a barrier have no order among them. */
+	if (slot->after || (slot->way != KEYED && slot->way != KEYED_WAITS))
+		slot->key = NULL;
+	slot->number = slot->key ? ++slot->key->submitted : 1 + draw(random, 1000);
+	slot->runs = 0;
+	slot->nr_cancelled = slot->nr_busy = 0;
+	work_begin(&slot->work, slot->round, random);
+}
+
+void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct group *after,
+		unsigned place)
+{
+	struct rnl_job *job;
+	uint64_t state;
+
+	if (!slot->shot) {
+		slot->shot = malloc(sizeof(*slot->shot));
+		if (!slot->shot)
+			abort();
+		(void)rnl_job_init(&slot->shot->job, run);
+		slot->shot->slot = slot;
+	}
+	job = &slot->shot->job;
+	slot->group = group;
+	slot->after = after;
+	slot->place = place;
+	draw_job(slot, keys, !group && !after);
+	if (rnl_job_on_done(job, NULL) ||
+	    rnl_job_cq(job, slot->end == BY_CQ ? slot->round->cq : NULL) ||
+	    rnl_job_on_done(job, slot->end == BY_CALLBACK ? callback : NULL) ||
+	    rnl_job_deadline(job, slot->deadline) || rnl_job_urgent(job, slot->urgent) ||
+	    rnl_job_after(job, after ? &after->barrier : NULL) ||
+	    (group && rnl_barrier_add(&group->barrier, job)) ||
+	    (after && rnl_barrier_add(&after->tail, job)))
+		tally_wrong(UNDOCUMENTED, "a job that is done could not be changed");
+	slot->begun = now_ns();
+	state = (slot->state / LIFE + 1) * LIFE | (slot->end == BY_WAIT ? MINE : 0);
+	slot->state = in_phase(state, SUBMITTING);
+}
+
+/* The slot may be another life's when it returns. */
+static int submit_waiting(struct slot *slot, uint64_t key)
+{
+	const int64_t patience[] = { 0, 0, 100000, 100000, long_ns() };
+	const int64_t timeout = patience[draw(&slot->random, COUNT(patience))];
+	struct rnl_pool *pool = slot->round->pool;
+	struct rnl_job *job = &slot->shot->job;
+	const uint64_t since = now_ns();
+	int ret;
+
+	if (slot->way == KEYED_WAITS)
+		ret = rnl_submit_keyed_wait(pool, job, key, timeout);
+	else
+		ret = rnl_submit_wait(pool, job, timeout);
+	if (timeout == long_ns() && now_ns() - since >= (uint64_t)timeout)
+		tally_wrong(TOO_LATE, "a submit that waited was not woken, and returned %d", ret);
+	return ret;
+}
+
+static int submit(struct slot *slot)
+{
+	struct rnl_pool *pool = slot->round->pool;
+	struct rnl_job *job = &slot->shot->job;
+	uint64_t key = slot->key ? (uintptr_t)slot->key : slot->number;
+
+	switch (slot->way) {
+	case KEYED:
+		return rnl_submit_keyed(pool, job, key);
+	case KEYED_WAITS:
+	case WAITS:
+		return submit_waiting(slot, key);
+	case AT_LOW:
+	case AT_HIGH:
+		return rnl_submit_when(pool, job,
+				       slot->way == AT_LOW ? RNL_LOW_WATER : RNL_HIGH_WATER);
+	default:
+		return rnl_submit(pool, job);
+	}
+}
+
+bool slot_submitted(struct slot *slot, uint64_t state, int ret)
+{
+	struct round *r = slot->round;
+	bool waits;
+
+	if (!ret) {
+		/* Unless it has ended since, or was begun anew even. */
+		atomic_compare_exchange_strong(&slot->state, &state, in_phase(state, ACCEPTED));
+		r->accepted++;
+		tally_add(NR_JOBS, 1);
+		return true;
+	}
+	waits = slot->way == WAITS || slot->way == KEYED_WAITS;
+	(void)said(r, ret, (slot->way >= AT_LOW ? 0 : MAY_AGAIN) | (waits ? MAY_TIME_OUT : 0) |
+		   MAY_SHUT, "a submit");
+	tally_add(NR_REFUSED, 1);
+	if (!atomic_compare_exchange_strong(&slot->state, &state, in_phase(state, ENDING))) {
+		tally_wrong(RAN_REFUSED, "a submit returned %d, and the job has ended", ret);
+		return false;
+	}
+	while (slot->pins)
+		sched_yield();
+	if (slot->runs || slot->nr_cancelled || slot->nr_busy)
+		tally_wrong(RAN_REFUSED, "a submit returned %d; it ran %u times, %u cancels "
+			    "returned 0, %u -EBUSY", ret, slot->runs, slot->nr_cancelled,
+			    slot->nr_busy);
+	work_end(&slot->work, r);
+	free(slot->shot);
+	slot->shot = NULL;
+	slot->group = slot->after = NULL;
+	slot->state = in_phase(slot->state, FREE);
+	return false;
+}
+
+bool slot_submit(struct slot *slot)
+{
+	uint64_t state = slot->state;
+
+	return slot_submitted(slot, state, submit(slot));
+}
+
+/* ---- cancels ----------------------------------------------------------------- */
+
+void slot_cancel(struct slot *slot)
+{
+	uint64_t state;
+	int ret;
+
+	atomic_fetch_add(&slot->pins, 1);
+	state = slot->state;
+	if (phase_of(state) == SUBMITTING || phase_of(state) == ACCEPTED) {
+		ret = rnl_job_cancel(&slot->shot->job);
+		if (!ret)
+			slot->nr_cancelled++;
+		else if (ret == -EBUSY)
+			slot->nr_busy++;
+		else if (ret != -EALREADY && !(ret == -EINVAL && phase_of(state) == SUBMITTING))
+			tally_wrong(UNDOCUMENTED, "a cancel returned %d", ret);
+	}
+	atomic_fetch_sub(&slot->pins, 1);
+}

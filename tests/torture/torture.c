@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Torture: round after round, for so long, and then the histogram of what was wrong.
+ *
+ * DESIGN
+ *	On the double, a child has some rounds and the parent never touches a device: the
+ *	next child begins anew, when one has lost its device.  Elsewhere there is one
+ *	process, which is as easily looked at by a debugger or compute-sanitizer.
+ */
+#include "torture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHILD_ROUNDS 12
+
+static void interrupt(int signo)
+{
+	(void)signo;
+	tally->interrupted = true;
+}
+
+static bool is_time_left(void)
+{
+	return !tally->interrupted &&
+	       (double)now_ns() * 1e-9 - tally->began < options.seconds;
+}
+
+/* A pool's life, so that what a device keeps for ever is there. */
+static void warm_up(enum rnl_stream_kind stream)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	int ret;
+
+	attr.device = options.device;
+	attr.nr_workers = 1;
+	attr.stream = stream;
+	ret = rnl_pool_create(&pool, &attr);
+	if (ret)
+		tally_wrong(UNDOCUMENTED, "a first pool: %d (%s)", ret, rnl_strerror(ret));
+	else
+		rnl_pool_destroy(pool);
+}
+
+/* Some rounds, or as many as there is time for; the next one. */
+static void run_rounds(uint64_t number, uint64_t nr)
+{
+	uint64_t random = draws_of(~options.seed, number);
+
+	faults_prepare(&random);
+	watch(NULL, 2 * long_ns());
+	warm_up(RNL_STREAM_PER_THREAD);
+	warm_up(RNL_STREAM_PRIVATE);
+	leaks_expect();
+	do {
+		if (!round_run(number))
+			return;
+	} while (++number && --nr && is_time_left());
+}
+
+static void run_children(void)
+{
+	uint64_t number = options.first_round;
+
+	while (is_time_left()) {
+		int status = 0;
+		pid_t pid;
+
+		fflush(NULL);
+		pid = fork();
+		if (!pid) {
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+			run_rounds(number, CHILD_ROUNDS);
+			exit(EXIT_SUCCESS);
+		}
+		while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+		if (pid < 0 || status)
+			tally_wrong(CRASHED, "a child ended with status 0x%x", status);
+		if (pid < 0 || status)
+			return;
+		number = tally->round + 1;
+	}
+}
+
+static int look_for_device(void)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	int ret = rnl_device_describe(options.device, &info);
+
+	if (ret)
+		printf("torture: no device \"%s\" here: %s\n", options.device, rnl_strerror(ret));
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
+
+	options_parse(argc, argv);
+	tally_open();
+	(void)rnl_setup();
+	if (!options.fake && look_for_device())
+		return 77;
+	sigemptyset(&action.sa_mask);
+	(void)sigaction(SIGINT, &action, NULL);
+	(void)sigaction(SIGTERM, &action, NULL);
+	printf("torture: seed %llu, device %s, %.0f s\n", (unsigned long long)options.seed,
+	       options.device, options.seconds);
+	fflush(stdout);
+	if (options.fake)
+		run_children();
+	else
+		run_rounds(options.first_round, UINT64_MAX);
+	tally_print();
+	return tally_nr_wrong() || !is_printed() ? EXIT_FAILURE : EXIT_SUCCESS;
+}

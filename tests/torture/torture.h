@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Torture: everything that runnel has, at once, by a seed, and what it promises counted.
+ *
+ * DESIGN
+ *	A round is a pool with attributes that are drawn, and threads, each of which has a
+ *	seat.  Makers begin work of one kind, know how it may end, and look at how it did;
+ *	meddlers cancel, resize, drain, trace, count and wait meanwhile.  After a while the
+ *	makers finish what they have begun, or leave it to the pool's end.
+ *	What went wrong is counted by its kind, and goes on: the tally is memory that a
+ *	child shares with its parent, so that a crash, or a hang that the watch ended, is
+ *	one more kind.  On the double of the CUDA runtime calls fail and dawdle; there a
+ *	child has some rounds, up to one in which the device fails for good.
+ *	What is promised to be ordered is plain memory: so ThreadSanitizer looks, too.
+ *
+ *	options: torture.c, torture_options.c; a round: round, seats, watch, faults;
+ *	makers: jobs (with slots, ends, groups, work), batch, map; meddlers: meddle, memory.
+ */
+#ifndef TORTURE_H
+#define TORTURE_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <runnel.h>
+
+#include "seed.h"
+#include "kernel.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define MS INT64_C(1000000)	/* in ns */
+#define SECOND (1000 * MS)
+
+/* ---- what was asked for (torture_options.c) -------------------------------- */
+
+struct options {
+	const char *device;
+	double seconds, scale;	/* @scale: how many times slower than usual all is */
+	uint64_t seed, first_round;
+	bool fake;		/* the double of the CUDA runtime answers */
+	bool wrong;		/* all data is compared with what it should not be */
+};
+extern struct options options;
+
+void options_parse(int argc, char **argv);
+
+static inline bool on_host(void)
+{
+	return options.device[0] == 'h';
+}
+
+/* Nothing that ends takes so long. */
+static inline int64_t long_ns(void)
+{
+	return (int64_t)(20e9 * options.scale);
+}
+
+/* ---- the tally (torture_tally.c) ------------------------------------------- */
+
+#define WRONGS(X) \
+	X(NEVER_ENDED, "accepted jobs that never ended") \
+	X(ENDED_TWICE, "jobs that ended more than once") \
+	X(RAN_TWICE, "functions that ran more than once") \
+	X(RAN_CANCELLED, "jobs that ran, or did not end so, after a cancel that succeeded") \
+	X(RAN_REFUSED, "refused jobs that ran, or ended") \
+	X(WRONG_END, "results that a job's history does not allow") \
+	X(WRONG_DATA, "jobs with wrong data") \
+	X(KEY_ORDER, "jobs out of their key's order") \
+	X(BARRIER_EARLY, "barriers that were done, or joined, before a job of theirs") \
+	X(BARRIER_RESULT, "barriers with a result that none of their jobs has") \
+	X(AFTER_EARLY, "jobs that came before the barrier that they are after") \
+	X(UNDOCUMENTED, "calls that returned what the header does not have") \
+	X(CQ_WRONG, "completion queues that lost a job, or had one twice") \
+	X(REQUEST_ENDS, "requests that did not end once") \
+	X(REQUEST_WRONG, "requests with a wrong result or output") \
+	X(MAP_WRONG, "maps with a wrong result, chunk or output") \
+	X(MEMORY_SHARED, "buffers that two had at once") \
+	X(COUNTS, "figures of a pool that do not add up") \
+	X(LEAKED, "rounds that left something behind") \
+	X(MISUSED, "calls that CUDA would not have forgiven") \
+	X(TOO_LATE, "waits that were not woken, rounds that did not end") \
+	X(CRASHED, "crashes")
+
+#define COUNTS_OF(X) \
+	X(ROUNDS, "rounds") \
+	X(JOBS, "jobs") \
+	X(RAN, "ran") \
+	X(REFUSED, "refused") \
+	X(CANCELLED, "cancelled") \
+	X(TIMED_OUT, "timed out") \
+	X(FAILED, "failed") \
+	X(KEYED, "keyed") \
+	X(URGENT, "urgent") \
+	X(NOTICES, "notices") \
+	X(AFTER, "after a barrier") \
+	X(REAPED, "reaped") \
+	X(CALLBACKS, "callbacks") \
+	X(BYTES, "bytes compared") \
+	X(BARRIERS, "barriers") \
+	X(JOINS, "joins") \
+	X(REQUESTS, "requests") \
+	X(MAPS, "maps") \
+	X(BUFFERS, "buffers") \
+	X(RESIZES, "resizes") \
+	X(DRAINS, "drains") \
+	X(TRACES, "traces") \
+	X(CLOSES, "closed midway") \
+	X(LEAVES, "destroyed midway") \
+	X(GUARDED, "guarded") \
+	X(FAULTS, "faults") \
+	X(DEVICES_LOST, "devices lost")
+
+#define WRONG_NAME(name, text) name,
+enum wrong { WRONGS(WRONG_NAME) NR_WRONGS };
+#define COUNT_NAME(name, text) NR_##name,
+enum count { COUNTS_OF(COUNT_NAME) NR_COUNTS };
+
+struct tally {
+	_Atomic uint64_t wrongs[NR_WRONGS], counts[NR_COUNTS];
+	_Atomic uint64_t round;		/* the one that is on */
+	_Atomic uint64_t slowest_end_ns; /* after a device was lost, until all its jobs had ended */
+	_Atomic bool interrupted;
+	double began;
+};
+extern struct tally *tally;
+
+void tally_open(void);
+__attribute__((format(printf, 2, 3))) void tally_wrong(enum wrong wrong, const char *format, ...);
+uint64_t tally_nr_wrong(void);
+void tally_print(void);			/* the histogram, and a line of totals */
+bool is_printed(void);			/* all of it; else says so on standard error */
+
+static inline void tally_add(enum count count, uint64_t nr)
+{
+	atomic_fetch_add_explicit(&tally->counts[count], nr, memory_order_relaxed);
+}
+
+/* ---- seats (torture_seats.c) ----------------------------------------------- */
+
+struct round;
+
+/* The reaper stays until the makers' jobs have ended, be it by the pool's end. */
+enum role { MAKES, MEDDLES, REAPS };
+
+/* A thread of a round, and what it is at. */
+struct seat {
+	const char *name;
+	void (*fn)(struct seat *seat);
+	struct round *round;
+	void *arg;
+	enum role role;
+	uint64_t random;
+	_Atomic(const char *) doing;
+	pthread_t thread;
+};
+
+#define SEATS_MAX 32
+
+static inline void at(struct seat *seat, const char *doing)
+{
+	atomic_store_explicit(&seat->doing, doing, memory_order_relaxed);
+}
+
+void seat_take(struct round *r, const char *name, enum role role, void (*fn)(struct seat *seat),
+	       void *arg);
+void seats_join(struct round *r, enum role role);
+unsigned seats_nr(const struct round *r, enum role role);
+void seats_print(const struct round *r);
+
+/* Halts threads that have a seat, as if they had been preempted just there. */
+void halts_begin(struct round *r);
+void halts_end(void);			/* if they are on */
+
+/* ---- a round (torture_round.c, torture_watch.c) ----------------------------- */
+
+enum faults { NO_FAULTS, SOME_CALLS, THE_DEVICE };
+
+struct round {
+	struct rnl_pool *pool;
+	struct rnl_cq *cq;
+	uint64_t number, random;
+	enum faults faults;
+	bool guarded;
+	bool calm;			/* producers pause: workers go to sleep, and are woken */
+	bool leaves;			/* makers go, and the pool is destroyed with their jobs */
+	_Atomic int nr_hooked;		/* workers whose on_start has returned, and on_stop not */
+	_Atomic bool stop;		/* makers: begin nothing more */
+	_Atomic bool shut;		/* closed, or about to be */
+	_Atomic bool failing;		/* the device has failed, or is about to */
+	_Atomic bool over;		/* meddlers: go */
+	_Atomic bool reaped;		/* reaper: go */
+	_Atomic unsigned nr_stopped;	/* makers that begin nothing more */
+	_Atomic uint64_t accepted, ended, cancelled, timed_out;
+	_Atomic uint64_t failed_at_ns;	/* the device; 0: it has not */
+	struct rnl_batcher *batcher;
+	struct batch *batch;
+	bool others;			/* maps, batches: the pool has jobs of its own */
+	struct jobs *jobs;
+	_Atomic unsigned nr_seats;
+	struct seat seats[SEATS_MAX];
+};
+
+enum may { MAY_AGAIN = 1, MAY_TIME_OUT = 2, MAY_SHUT = 4, MAY_LACK = 8, MAY_BUSY = 16 };
+
+/* What a call returned, which is counted as wrong if it must not: @may: enum may. */
+int said(struct round *r, int ret, unsigned may, const char *call);
+/* Whether a job's function, a batch or a map may have met that error without asking for it. */
+bool may_end_so(const struct round *r, int result);
+
+/* One from beginning to end; false: this process can have no other. */
+bool round_run(uint64_t number);
+
+uint64_t now_ns(void);
+void nap_us(unsigned us);
+/* What is on may last so long from now, 0: as long as it takes; @r may be NULL. */
+void watch(struct round *r, int64_t ns);
+/* Ends the process: something did not end. */
+_Noreturn void give_up(struct round *r, const char *why);
+
+/* ---- faults of the double (torture_faults.c) -------------------------------- */
+
+void faults_prepare(uint64_t *random);	/* before the first call of CUDA in this process */
+void faults_begin(struct round *r);	/* may dawdle from here on */
+void faults_end(struct round *r);
+void faults_meddle(struct seat *seat);
+void leaks_expect(void);		/* what is there now may stay */
+void leaks_check(struct round *r);
+
+/* ---- what a job does on the device (torture_work.c) --------------------------- */
+
+struct work {
+	enum what { NOTHING, FAILS, COPIES, ROWS, FILLS, MIXES, NR_WHATS } what;
+	uint32_t bytes, rows, dawdle_us;
+	uint64_t seed;
+	bool pinned_in, pinned_out;
+	unsigned char *in, *out;
+};
+
+void work_begin(struct work *w, struct round *r, uint64_t *random);
+int work_issue(const struct work *w);
+int work_result(const struct work *w);	/* of its function, if no call failed */
+bool work_right(const struct work *w);	/* what came out of one that succeeded */
+void work_end(struct work *w, struct round *r);
+
+static inline unsigned char byte_of(uint64_t seed, size_t i)
+{
+	return (unsigned char)((seed * 8191 + i + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 40);
+}
+
+/* ---- makers and meddlers ----------------------------------------------------- */
+
+/* Each takes seats; *_end() comes when these are free, the pool being there or not. */
+void jobs_begin(struct round *r);
+void jobs_end(struct round *r);
+void jobs_cancel_some(struct round *r, uint64_t *random);
+void batch_begin(struct round *r);
+void batch_end(struct round *r);	/* before the pool's */
+void map_begin(struct round *r);
+void memory_begin(struct round *r);
+void meddle_begin(struct round *r);
+
+#endif /* TORTURE_H */

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Device conformance: what src/device/device.h says of a backend, on whichever one
+ * RNL_TEST_DEVICE names, for both kinds of stream, urgent or not.
+ *
+ * devices: host fake cuda
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "sys/clock.h"
+#include "device/device.h"
+#include "sanitizers.h"
+#include "sys/thread_state.h"
+#include "pool/stream.h"
+#include "suite.h"
+
+SANITIZER_OPTIONS("allocator_may_return_null=1");
+
+#define BIG (32u << 20)
+#define BUSY 24			/* big copies: some ten milliseconds on any device */
+
+static struct rnl__device *device;
+static const struct rnl__device_ops *ops;
+static unsigned char *pinned, *on_device;
+static uint32_t *word;
+
+/* @kind: of the stream, 2 more if it is urgent. */
+static void attach(int kind)
+{
+	ck_assert_int_eq(rnl__device_open(test_device(), &device), 0);
+	ops = device->ops;
+	ck_assert_int_eq(rnl__stream_attach(device, (enum rnl_stream_kind)(kind % 2), kind >= 2), 0);
+	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
+	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
+	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, 64, (void **)&word), 0);
+	memset(pinned, 1, BIG);
+	*word = 0;
+}
+
+static void detach(void)
+{
+	rnl__stream_detach();
+	ops->free(device, RNL__PINNED, word);
+	ops->free(device, RNL__DEVICE, on_device);
+	ops->free(device, RNL__PINNED, pinned);
+}
+
+static int copy(void *dst, const void *src, size_t bytes)
+{
+	return ops->copy(&(struct rnl__copy){ .dst = dst, .src = src, .width = bytes, .rows = 1 });
+}
+
+/* Work that keeps the stream busy for a while; returns long before it ends. */
+static void keep_busy(void)
+{
+	for (int i = 0; i < BUSY; i++)
+		ck_assert_int_eq(copy(on_device, pinned, BIG), 0);
+}
+
+static uint32_t read_word(void)
+{
+	return atomic_load_explicit((_Atomic uint32_t *)word, memory_order_acquire);
+}
+
+TEST(operations_run_in_order, .loops = 4)
+{
+	unsigned char back[4096];
+
+	attach(_i);
+	memset(back, 0, sizeof(back));
+	for (unsigned i = 0; i < sizeof(back); i++)
+		pinned[i] = (unsigned char)(i * 7);
+	ck_assert_int_eq(ops->fill(on_device, 0xee, BIG), 0);
+	ck_assert_int_eq(copy(on_device, pinned, 2048), 0);
+	ck_assert_int_eq(copy(on_device + 2048, on_device + 1, 1024), 0);
+	ck_assert_int_eq(copy(pinned + 8192, on_device, 4096), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	for (unsigned i = 0; i < 4096; i++) {
+		unsigned char want = i < 2048 ? (unsigned char)(i * 7) :
+				     i < 3072 ? (unsigned char)((i - 2047) * 7) : 0xee;
+
+		ck_assert_msg(pinned[8192 + i] == want, "byte %u is %u, not %u", i,
+			      pinned[8192 + i], want);
+	}
+	detach();
+}
+
+TEST(operations_return_before_they_are_done, .loops = 4)
+{
+	attach(_i);
+	ck_assert_int_eq(ops->idle(), 1);
+	keep_busy();
+	ck_assert_int_eq(ops->idle(), 0);
+	ck_assert_int_eq(ops->wait(rnl__now()), -ETIMEDOUT);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->idle(), 1);
+	ck_assert_int_eq(ops->wait(0), 0);
+	detach();
+}
+
+TEST(a_wait_with_a_deadline_ends_when_the_stream_is_idle, .loops = 4)
+{
+	attach(_i);
+	keep_busy();
+	ck_assert_int_eq(ops->wait(rnl__now() + 20000000000u), 0);
+	ck_assert_int_eq(ops->idle(), 1);
+	detach();
+}
+
+TEST(a_written_word_comes_after_what_was_issued_before_it, .loops = 4)
+{
+	attach(_i);
+	if (!device->info.stream_writes) {
+		ck_assert_int_eq(ops->write(word, 1), -ENOTSUP);
+		detach();
+		test_skip("%s cannot write words", device->info.name);
+	}
+	for (uint32_t round = 1; round <= 20; round++) {
+		memset(pinned + 65536, 0, 65536);
+		memset(pinned, (int)round, 65536);
+		ck_assert_int_eq(copy(on_device, pinned, 65536), 0);
+		ck_assert_int_eq(copy(pinned + 65536, on_device, 65536), 0);
+		ck_assert_int_eq(ops->write(word, round), 0);
+		while (read_word() != round)
+			rnl__pause();
+		ck_assert_uint_eq(pinned[65536], round);
+		ck_assert_uint_eq(pinned[2 * 65536 - 1], round);
+	}
+	keep_busy();
+	ck_assert_int_eq(ops->write(word, 1000), 0);
+	ck_assert_uint_eq(read_word(), 20);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_uint_eq(read_word(), 1000);
+	detach();
+}
+
+TEST(an_event_is_reached_after_what_was_issued_before_its_last_record, .loops = 4)
+{
+	struct rnl__event *event;
+
+	attach(_i);
+	ck_assert_int_eq(ops->event_create(device, false, &event), 0);
+	/* Never recorded: reached, as CUDA has it. */
+	ck_assert_int_eq(ops->event_reached(event), 1);
+	ck_assert_int_eq(ops->event_record(event), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_reached(event), 1);
+	keep_busy();
+	/* Recorded long ago: more work does not take that back. */
+	ck_assert_int_eq(ops->event_reached(event), 1);
+	ck_assert_int_eq(ops->event_record(event), 0);
+	ck_assert_int_eq(ops->event_reached(event), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_reached(event), 1);
+	ops->event_destroy(event);
+	ops->event_destroy(NULL);
+	detach();
+}
+
+struct other {
+	struct rnl__event *event;
+	unsigned char *target;
+	int kind;
+	pthread_barrier_t recorded, joined;
+};
+
+/* On a stream of its own: slow work, whose last piece fills the target. */
+static void *other_thread(void *arg)
+{
+	struct other *other = arg;
+
+	ck_assert_int_eq(rnl__stream_attach(device, (enum rnl_stream_kind)(other->kind % 2), other->kind < 2), 0);
+	keep_busy();
+	ck_assert_int_eq(ops->fill(other->target, 0x5c, 4096), 0);
+	ck_assert_int_eq(ops->event_record(other->event), 0);
+	pthread_barrier_wait(&other->recorded);
+	pthread_barrier_wait(&other->joined);
+	rnl__stream_detach();
+	return NULL;
+}
+
+TEST(a_stream_waits_for_the_event_of_another_thread, .loops = 4)
+{
+	struct other other = { .kind = _i };
+	pthread_t thread;
+	uint64_t start;
+
+	attach(_i);
+	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, 4096, (void **)&other.target), 0);
+	ck_assert_int_eq(ops->fill(other.target, 0, 4096), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_create(device, false, &other.event), 0);
+	pthread_barrier_init(&other.recorded, NULL, 2);
+	pthread_barrier_init(&other.joined, NULL, 2);
+	must(pthread_create(&thread, NULL, other_thread, &other));
+	pthread_barrier_wait(&other.recorded);
+
+	start = rnl__now();
+	ck_assert_int_eq(ops->event_wait(other.event), 0);
+	ck_assert_int_eq(copy(pinned, other.target, 4096), 0);
+	/* The host went on: the other stream is still at it. */
+	ck_assert_int_eq(ops->event_reached(other.event), 0);
+	ck_assert_int_eq(ops->idle(), 0);
+	ck_assert_uint_lt(rnl__now() - start, 1000000000);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_reached(other.event), 1);
+	ck_assert_uint_eq(pinned[0], 0x5c);
+	ck_assert_uint_eq(pinned[4095], 0x5c);
+
+	pthread_barrier_wait(&other.joined);
+	must(pthread_join(thread, NULL));
+	/* The thread is gone; what it recorded stays. */
+	ck_assert_int_eq(ops->event_wait(other.event), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ops->event_destroy(other.event);
+	ops->free(device, RNL__DEVICE, other.target);
+	detach();
+}
+
+TEST(waiting_for_an_event_never_recorded_waits_for_nothing, .loops = 4)
+{
+	struct rnl__event *event;
+
+	attach(_i);
+	ck_assert_int_eq(ops->event_create(device, false, &event), 0);
+	ck_assert_int_eq(ops->event_wait(event), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ops->event_destroy(event);
+	detach();
+}
+
+TEST(a_copy_may_have_rows_that_lie_apart, .loops = 4)
+{
+	enum { ROWS = 37, WIDTH = 100, WIDE = 256, CLOSE = 128 };
+	struct rnl__copy in = {
+		.dst = NULL, .src = NULL, .dst_pitch = WIDE, .src_pitch = CLOSE, .width = WIDTH,
+		.rows = ROWS,
+	}, out = in;
+
+	attach(_i);
+	for (unsigned i = 0; i < ROWS * CLOSE; i++)
+		pinned[i] = (unsigned char)(i * 11 + i / CLOSE);
+	in.src = pinned;
+	in.dst = on_device;
+	out.src = on_device;
+	out.dst = pinned + 65536;
+	out.src_pitch = WIDE;
+	out.dst_pitch = CLOSE;
+	memset(pinned + 65536, 0xee, ROWS * CLOSE);
+	ck_assert_int_eq(ops->fill(on_device, 0x11, ROWS * WIDE), 0);
+	ck_assert_int_eq(ops->copy(&in), 0);
+	ck_assert_int_eq(ops->copy(&out), 0);
+	/* What lies between the rows stays. */
+	ck_assert_int_eq(copy(pinned + 131072, on_device, ROWS * WIDE), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	for (unsigned row = 0; row < ROWS; row++) {
+		for (unsigned i = 0; i < WIDE; i++) {
+			unsigned char want = i < WIDTH ? pinned[row * CLOSE + i] : 0x11;
+
+			ck_assert_uint_eq(pinned[131072 + row * WIDE + i], want);
+			if (i < CLOSE)
+				ck_assert_uint_eq(pinned[65536 + row * CLOSE + i],
+						  i < WIDTH ? want : 0xee);
+		}
+	}
+	detach();
+}
+
+TEST(scratch_is_used_between_its_alloc_and_its_free, .loops = 4)
+{
+	enum { BYTES = 1 << 20, ROUNDS = 20 };
+	void *mem[ROUNDS];
+
+	attach(_i);
+	/* All of it is issued at once, behind other work. */
+	keep_busy();
+	for (int i = 0; i < ROUNDS; i++) {
+		ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, BYTES, &mem[i]), 0);
+		ck_assert_uint_eq((uintptr_t)mem[i] % 256, 0);
+		ck_assert_int_eq(ops->fill(mem[i], (uint8_t)(i + 1), BYTES), 0);
+		ck_assert_int_eq(copy(pinned + i * BYTES, mem[i], BYTES), 0);
+		/* Two at a time. */
+		if (i)
+			ops->free(device, RNL__SCRATCH, mem[i - 1]);
+	}
+	ops->free(device, RNL__SCRATCH, mem[ROUNDS - 1]);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		ck_assert_uint_eq(pinned[i * BYTES], i + 1);
+		ck_assert_uint_eq(pinned[(i + 1) * BYTES - 1], i + 1);
+	}
+	detach();
+}
+
+TEST(an_address_tells_whose_memory_it_is, .loops = 4)
+{
+	static unsigned char own[64];
+	unsigned char stack, *heap = malloc(64), *freed;
+	void *scratch;
+
+	attach(_i);
+	ck_assert_int_eq(ops->kind_of(device, pinned), RNL__PINNED);
+	ck_assert_int_eq(ops->kind_of(device, pinned + BIG - 1), RNL__PINNED);
+	ck_assert_int_eq(ops->kind_of(device, on_device), RNL__DEVICE);
+	ck_assert_int_eq(ops->kind_of(device, on_device + BIG / 2 + 1), RNL__DEVICE);
+	ck_assert_int_eq(ops->kind_of(device, on_device + BIG - 1), RNL__DEVICE);
+	ck_assert_int_eq(ops->kind_of(device, own), RNL__PAGEABLE);
+	ck_assert_int_eq(ops->kind_of(device, &stack), RNL__PAGEABLE);
+	ck_assert_int_eq(ops->kind_of(device, heap), RNL__PAGEABLE);
+	ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, 100, &scratch), 0);
+	ck_assert_int_eq(ops->kind_of(device, scratch), RNL__DEVICE);
+	ops->free(device, RNL__SCRATCH, scratch);
+	/* On the host device anybody may have the address again. */
+	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, 64, (void **)&freed), 0);
+	ops->free(device, RNL__PINNED, freed);
+	if (!device->info.cuda)
+		ck_assert_int_eq(ops->kind_of(device, freed), RNL__PAGEABLE);
+	ck_assert(!rnl__device_failed(device));
+	free(heap);
+	detach();
+	ops->trim(device);
+}
+
+TEST(timed_events_tell_how_long_the_work_between_them_took, .loops = 4)
+{
+	struct rnl__event *from, *to;
+	int64_t idle_ns, busy_ns, back_ns;
+
+	attach(_i);
+	ck_assert_int_eq(ops->event_create(device, true, &from), 0);
+	ck_assert_int_eq(ops->event_create(device, true, &to), 0);
+	ck_assert_int_eq(ops->event_record(from), 0);
+	ck_assert_int_eq(ops->event_record(to), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_elapsed(from, to, &idle_ns), 0);
+	ck_assert_int_ge(idle_ns, 0);
+	ck_assert_int_eq(ops->event_record(from), 0);
+	keep_busy();
+	ck_assert_int_eq(ops->event_record(to), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_int_eq(ops->event_elapsed(from, to, &busy_ns), 0);
+	ck_assert_int_eq(ops->event_elapsed(to, from, &back_ns), 0);
+	/* 768 MB: no device copies a terabyte in a second. */
+	ck_assert_int_gt(busy_ns, 700000);
+	ck_assert_int_lt(back_ns, 0);
+	ops->event_destroy(from);
+	ops->event_destroy(to);
+	detach();
+}
+
+TEST(a_stream_takes_thousands_of_operations, .loops = 4)
+{
+	attach(_i);
+	for (uint32_t i = 0; i < 5000; i++) {
+		memcpy(pinned + 8192 + i * 4, &i, 4);
+		ck_assert_int_eq(copy(on_device, pinned + 8192 + i * 4, 4), 0);
+		ck_assert_int_eq(copy(pinned + 65536 + i * 4, on_device, 4), 0);
+	}
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	for (uint32_t i = 0; i < 5000; i++) {
+		uint32_t value;
+
+		memcpy(&value, pinned + 65536 + i * 4, 4);
+		ck_assert_uint_eq(value, i);
+	}
+	detach();
+}
+
+TEST(too_much_memory_is_an_error_that_the_device_survives, .loops = 4)
+{
+	void *mem = &mem;
+
+	attach(_i);
+	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, (size_t)1 << 50, &mem), -ENOMEM);
+	ck_assert_int_eq(ops->alloc(device, RNL__DEVICE, SIZE_MAX - 8, &mem), -ENOMEM);
+	ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, (size_t)1 << 50, &mem), -ENOMEM);
+	ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, 2 * device->info.memory_bytes, &mem),
+			 -ENOMEM);
+	ck_assert_ptr_eq(mem, &mem);
+	ck_assert(!rnl__device_failed(device));
+	ck_assert_int_eq(ops->fill(on_device, 1, 64), 0);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	detach();
+}
+
+TEST(a_thread_may_attach_again_after_it_detached, .loops = 4)
+{
+	for (int round = 0; round < 3; round++) {
+		attach(_i);
+		keep_busy();
+		detach();	/* waits for it: the memory goes with it */
+		ck_assert_ptr_null(rnl__thread.stream);
+	}
+}
+
+TEST(no_error_is_no_errno, .loops = 4)
+{
+	attach(_i);
+	ck_assert_int_eq(ops->errno_of(device, 0), 0);
+	ck_assert(!rnl__device_failed(device));
+	ck_assert_uint_gt(strlen(device->info.name), 0);
+	ck_assert_uint_gt(device->info.memory_bytes, 0);
+	detach();
+}
+
+/* cudaError_t, by its numbers, which are CUDA's ABI; none of these says that the device failed. */
+TEST(codes_of_cuda_have_their_errno)
+{
+	static const struct {
+		int code, errno_;
+	} codes[] = {
+		{ 1, -EINVAL },		/* cudaErrorInvalidValue */
+		{ 2, -ENOMEM },		/* cudaErrorMemoryAllocation */
+		{ 9, -EINVAL },		/* cudaErrorInvalidConfiguration */
+		{ 100, -ENODEV },	/* cudaErrorNoDevice */
+		{ 101, -ENODEV },	/* cudaErrorInvalidDevice */
+		{ 209, -ENOTSUP },	/* cudaErrorNoKernelImageForDevice */
+		{ 701, -EINVAL },	/* cudaErrorLaunchOutOfResources */
+		{ 801, -ENOTSUP },	/* cudaErrorNotSupported */
+		{ 900, -ENOTSUP },	/* cudaErrorStreamCaptureUnsupported */
+		{ 999999, -EIO },	/* none that is known */
+	};
+
+	attach(0);
+	if (!device->info.cuda) {
+		detach();
+		test_skip("codes_of_cuda_have_their_errno: the host device has no codes");
+	}
+	for (unsigned i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		ck_assert_msg(ops->errno_of(device, codes[i].code) == codes[i].errno_, "of %d",
+			      codes[i].code);
+	ck_assert(!rnl__device_failed(device));
+	detach();
+}
+
+TEST(a_device_without_words_says_so)
+{
+	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
+
+	if (!test_fake())
+		test_skip("a_device_without_words_says_so: the double can be one");
+	ck_assert_int_eq(plan("nowrite"), 0);
+	attach(0);
+	ck_assert_uint_eq(device->info.stream_writes, 0);
+	ck_assert_int_eq(ops->write(word, 7), -ENOTSUP);
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	ck_assert_uint_eq(*word, 0);
+	detach();
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* What a call of the CUDA runtime that fails leaves to others; unit_countdown has all of them. */
+#include "fake.h"
+#include "pool.h"
+
+enum { WORKERS = 2, NR = 4, BYTES = (1 << 20) + 4096 };
+
+/* ---- once ---------------------------------------------------------------------- */
+
+static _Atomic int left = -1;	/* CUDA's last error, after a job */
+
+static int filling_fn(struct rnl_job *job)
+{
+	void *mem = NULL;
+	int ret = rnl_scratch(BYTES, &mem);
+
+	(void)job;
+	return ret ? ret : rnl_fill(mem, 1, BYTES);
+}
+
+static void note_left(struct rnl_job *job)
+{
+	(void)job;
+	left = (int)cudaGetLastError();
+}
+
+TEST(what_the_guard_cannot_destroy_is_nobodys_error, .loops = 2)
+{
+	const char *const ends[] = { "cudaGraphDestroy", "cudaGraphExecDestroy" };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct rnl_job job;
+
+	attr.guard = RNL_GUARD_REPORT;
+	pool = pool_with(&attr, 1);
+	job_of(&job, filling_fn, NULL);
+	must(rnl_job_on_done(&job, note_left));
+	ck_assert_int_eq(fake_fail(ends[_i], 1, cudaErrorMemoryAllocation, false), 0);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(fake_calls(ends[_i]), 1);
+	ck_assert_int_eq(left, 0);
+	rnl_pool_destroy(pool);
+}
+
+/* Has more page-locked, and does without. */
+static int optional_fn(struct rnl_job *job)
+{
+	void *mem = NULL;
+	int ret = rnl_pinned_get(job->pool, BYTES, &mem);
+
+	rnl_pinned_put(job->pool, mem);
+	return job->user ? ret : 0;
+}
+
+TEST(a_code_of_cudas_stands_behind_a_failure_alone, .loops = 2)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+
+	job_of(&job, optional_fn, _i ? pool : NULL);
+	ck_assert_int_eq(fake_fail("cudaHostAlloc", 1, cudaErrorNotSupported, false), 0);
+	ck_assert_int_eq(submit_and_wait(pool, &job), _i ? -ENOTSUP : 0);
+	ck_assert_int_eq(rnl_job_device_error(&job), _i ? cudaErrorNotSupported : 0);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- for good ------------------------------------------------------------------- */
+
+TEST(a_device_that_fails_later_does_so_too, .loops = 2)
+{
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct gate gate = GATE_INIT;
+	struct rnl_job jobs[NR];
+
+	for (int i = 0; i < NR; i++) {
+		submit_job(pool, &jobs[i], _i ? noop_fn : gated_fn, &gate);
+	}
+	gate_await(&gate, _i ? 0 : WORKERS);
+	fake_fail_sticky(cudaErrorIllegalAddress);
+	gate_open(&gate);
+	for (int i = 0; i < NR; i++) {
+		int ret = result_of(&jobs[i]);
+
+		ck_assert(ret == -EIO || (_i && !ret));
+	}
+	ck_eventually(rnl_submit(pool, &jobs[0]) == -EIO);
+	rnl_pool_destroy(pool);
+}
+
+struct busy {
+	struct rnl_job job;
+	struct gate *in_function, *in_kernel;	/* NULL: none */
+	int word;
+};
+
+static int busy_fn(struct rnl_job *job)
+{
+	struct busy *b = rnl_container_of(job, struct busy, job);
+
+	if (b->in_function)
+		gate_wait(b->in_function);
+	return launch_store(b->in_kernel, &b->word, 1);
+}
+
+/* What tests/cuda/failure.cu sees on a GPU. */
+TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
+{
+	enum { BUSY = 8, QUEUED = 1000 };
+	static struct busy jobs[BUSY + QUEUED];
+	/* Nobody waits for kernels of a lost device: they leave it when they like. */
+	static struct gate gates[] = { GATE_INIT, GATE_INIT };
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct gate in_functions = GATE_INIT, *kernels = &gates[_i];
+	struct rnl_pool *pool;
+	struct rnl_job late;
+	double start, took;
+
+	attr.stream = (enum rnl_stream_kind)_i;
+	attr.watchdog_ms = 25;	/* of 100: the rest is for machines that are busy */
+	pool = pool_with(&attr, BUSY);
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		jobs[i].in_function = i < BUSY ? &in_functions : NULL;
+		jobs[i].in_kernel = i < BUSY ? kernels : NULL;
+		submit_job(pool, &jobs[i].job, busy_fn, NULL);
+		if (i != BUSY - 1)
+			continue;
+		/* Each has one: its kernel runs, and all that comes now is behind it. */
+		gate_await(&in_functions, BUSY);
+		gate_open(&in_functions);
+		gate_await(kernels, BUSY);
+	}
+	start = seconds_now();
+	fake_fail_sticky(cudaErrorIllegalAddress);
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		ck_assert_int_eq(result_of(&jobs[i].job), -EIO);
+		ck_assert_int_eq(jobs[i].word, 0);
+	}
+	took = seconds_now() - start;
+	printf("the last of %zu jobs ended after %.0f ms\n", COUNT(jobs), took * 1e3);
+	ck_assert_double_lt(took, 0.2 * test_scale());
+	job_of(&late, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit(pool, &late), -EIO);
+	/* A GPU's kernels are gone by now; those of the double are functions. */
+	gate_open(kernels);
+	rnl_pool_destroy(pool);
+}
+
+static int drain(void *pool)
+{
+	return rnl_pool_drain(pool, RNL_FOREVER);
+}
+
+TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct gate gate = GATE_INIT;
+	struct rnl_job jobs[NR];
+	struct rnl_pool *pool;
+	struct call call;
+
+	/* Full with the last job, and no mark yet. */
+	attr.max_in_flight = NR;
+	pool = pool_with(&attr, 1);
+	for (int i = 0; i < NR; i++) {
+		submit_job(pool, &jobs[i], gated_fn, &gate);
+	}
+	call_start(&call, drain, pool);
+	ck_waits(call.tid);
+	ck_assert_int_eq(fake_fail("cuStreamWriteValue32", 1, cudaErrorIllegalAddress, true), 0);
+	gate_open(&gate);
+	ck_assert_int_eq(call_end(&call), 0);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&jobs[i]), -EIO);
+	rnl_pool_destroy(pool);
+}
+
+/* Seen on a GPU: CUDA did not come back from the end of a worker's thread. */
+TEST(a_pool_is_taken_down_whose_threads_cannot_end)
+{
+	struct rnl_pool *pool = pool_of(WORKERS);
+	struct rnl_job jobs[NR];
+
+	ck_assert_int_eq(fake_plan("stay"), 0);
+	for (int i = 0; i < NR; i++) {
+		submit_job(pool, &jobs[i], filling_fn, NULL);
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	fake_fail_sticky(cudaErrorIllegalAddress);
+	ck_assert_int_eq(submit_and_wait(pool, &jobs[0]), -EIO);
+	rnl_pool_destroy(pool);
+}

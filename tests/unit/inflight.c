@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Jobs on a stream: marks of both ways, and of a device that cannot write
+ * words, complete them in order and never early.
+ *
+ * devices: host fake cuda
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "sys/clock.h"
+#include "pool/inflight.h"
+#include "sys/thread_state.h"
+#include "pool/stream.h"
+#include "suite.h"
+
+#define LIMIT 6
+#define BIG (32u << 20)
+
+static struct rnl__device *device;
+static struct rnl__inflight inflight;
+static struct rnl_job jobs[64];
+static unsigned char *pinned, *on_device;
+
+/* @writes: whether the device lets streams write words. */
+static void begin(bool writes)
+{
+	ck_assert_int_eq(rnl__device_open(test_device(), &device), 0);
+	if (!writes)
+		device->info.stream_writes = 0;
+	ck_assert_int_eq(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false), 0);
+	memset(&inflight, 0, sizeof(inflight));
+	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT), 0);
+	ck_assert_int_eq(rnl__inflight_begin(&inflight), 0);
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* tests set the word, too */
+	ck_assert_int_eq(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
+	ck_assert_int_eq(device->ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
+}
+
+static void end(void)
+{
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	rnl__inflight_fini(&inflight);
+	rnl__stream_detach();
+	device->ops->free(device, RNL__DEVICE, on_device);
+	device->ops->free(device, RNL__PINNED, pinned);
+}
+
+static void keep_busy(void)
+{
+	const struct rnl__copy copy = {
+		.dst = on_device, .src = pinned, .width = BIG, .rows = 1,
+	};
+
+	for (int i = 0; i < 16; i++)
+		ck_assert_int_eq(device->ops->copy(&copy), 0);
+}
+
+static void idle(void)
+{
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+}
+
+TEST(an_unmarked_job_is_never_passed, .loops = 2)
+{
+	begin(_i);
+	rnl__inflight_push(&inflight, &jobs[0]);
+	idle();
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	ck_assert_uint_eq(rnl__inflight_nr(&inflight), 1);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	idle();
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
+	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	ck_assert_uint_eq(rnl__inflight_nr(&inflight), 0);
+	end();
+}
+
+TEST(a_job_is_passed_when_the_device_is_there_and_not_before, .loops = 2)
+{
+	begin(_i);
+	keep_busy();
+	rnl__inflight_push(&inflight, &jobs[0]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	ck_assert(!rnl__inflight_passed(&inflight));
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	idle();
+	ck_assert_int_eq(rnl__inflight_passed(&inflight), _i);
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, !_i), 0);
+	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
+	end();
+}
+
+TEST(an_event_alone_is_seen_only_by_a_query, .loops = 2)
+{
+	begin(_i);
+	rnl__inflight_push(&inflight, &jobs[0]);
+	rnl__inflight_push(&inflight, &jobs[1]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
+	idle();
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, false), 0);
+	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
+	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[1]);
+	end();
+}
+
+TEST(the_word_speaks_for_a_job_that_only_an_event_stood_behind)
+{
+	begin(true);
+	if (!inflight.writes) {
+		end();
+		test_skip("%s cannot write words", device->info.name);
+	}
+	rnl__inflight_push(&inflight, &jobs[0]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
+	/* Then the queue ran empty: nothing new to mark, but somebody waits. */
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	idle();
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, false), 0);
+	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
+	end();
+}
+
+TEST(a_full_ring_of_marks_keeps_what_they_say, .loops = 2)
+{
+	begin(_i);
+	keep_busy();
+	for (unsigned i = 0; i < LIMIT; i++) {
+		rnl__inflight_push(&inflight, &jobs[i]);
+		ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
+	}
+	/* The queue ran empty: there is nothing new to mark, and no mark to spare. */
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	ck_assert_uint_eq(inflight.nr_marks, LIMIT);
+	idle();
+	for (unsigned i = 0; i < LIMIT; i++) {
+		ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+		ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[i]);
+	}
+	end();
+}
+
+TEST(jobs_leave_in_issue_order_over_many_rounds, .loops = 2)
+{
+	unsigned issued = 0, left = 0;
+
+	begin(_i);
+	while (left < 6000) {
+		/* Every mix of marks, at every fill, round and round the ring. */
+		while (issued < 6000 && rnl__inflight_nr(&inflight) < LIMIT) {
+			rnl__inflight_push(&inflight, &jobs[issued++ % 64]);
+			if (issued % 3 == 0 || rnl__inflight_nr(&inflight) == LIMIT ||
+			    issued == 6000)
+				ck_assert_int_eq(rnl__inflight_mark(&inflight, issued % 5 < 2,
+								    issued % 7 < 3), 0);
+			if (issued % 11 == 0)
+				break;
+		}
+		ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+		for (struct rnl_job *job; (job = rnl__inflight_pop(&inflight)) != NULL; left++)
+			ck_assert_ptr_eq(job, &jobs[left % 64]);
+	}
+	ck_assert_uint_eq(left, issued);
+	ck_assert_uint_eq(inflight.nr_marks, 0);
+	end();
+}
+
+TEST(a_number_beyond_32_bits_is_told_by_its_low_half, .loops = 2)
+{
+	begin(_i);
+	inflight.issued = inflight.marked = inflight.written = UINT32_MAX - 2;
+	atomic_store(&inflight.reached, UINT32_MAX - 2);
+	if (inflight.word)
+		*inflight.word = UINT32_MAX - 2;
+	for (unsigned i = 0; i < 5; i++) {
+		rnl__inflight_push(&inflight, &jobs[i]);
+		ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	}
+	idle();
+	for (unsigned i = 0; i < 5; i++) {
+		ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+		ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[i]);
+	}
+	ck_assert_uint_eq(jobs[4].seq, UINT64_C(0x100000002));
+	end();
+}
+
+TEST(a_join_of_what_was_passed_waits_for_nothing, .loops = 2)
+{
+	begin(_i);
+	rnl__inflight_push(&inflight, &jobs[0]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, true, true), 0);
+	idle();
+	ck_assert_int_eq(rnl__inflight_join(&inflight, 1), 0);
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+	ck_assert_int_eq(rnl__inflight_join(&inflight, 1), 0);
+	end();
+}
+
+TEST(a_join_with_no_event_waits_for_nothing_on_a_well_device, .loops = 2)
+{
+	struct rnl__inflight fresh = { .device = NULL };
+
+	begin(_i);
+	fresh.device = device;
+	ck_assert_int_eq(rnl__inflight_join(&fresh, 1), 0);
+	rnl__device_fail(device, 1);
+	ck_assert_int_eq(rnl__inflight_join(&fresh, 1), -EIO);
+}
+
+TEST(what_is_dropped_is_gone_marked_or_not, .loops = 2)
+{
+	begin(_i);
+	for (unsigned i = 0; i < 4; i++)
+		rnl__inflight_push(&inflight, &jobs[i]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
+	rnl__inflight_push(&inflight, &jobs[4]);
+	rnl__inflight_forget(&inflight);
+	idle();
+	ck_assert(!rnl__inflight_passed(&inflight));
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_ptr_eq(rnl__inflight_drop(&inflight), &jobs[i]);
+	ck_assert_ptr_null(rnl__inflight_drop(&inflight));
+	ck_assert_uint_eq(rnl__inflight_nr(&inflight), 0);
+	end();
+}
+
+/* It promised to, and does not: events and queries tell what the word should have told. */
+TEST(a_device_that_turns_out_to_write_no_words_gets_events, .loops = 2)
+{
+	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
+	const bool event = _i;
+
+	if (!test_fake())
+		test_skip("a_device_that_turns_out...: the double can be made to");
+	ck_assert_int_eq(plan("fail=cuStreamWriteValue32:1:801"), 0);
+	begin(true);
+	ck_assert(!inflight.writes);
+	rnl__inflight_push(&inflight, &jobs[0]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, true), 0);
+	rnl__inflight_push(&inflight, &jobs[1]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, true), 0);
+	idle();
+	ck_assert(!rnl__inflight_passed(&inflight));
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[0]);
+	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+	ck_assert_ptr_eq(rnl__inflight_pop(&inflight), &jobs[1]);
+	ck_assert_ptr_null(rnl__inflight_pop(&inflight));
+	end();
+}

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The library's own code between threads, on a machine that keeps no order but what it asks for:
+ * what x86 hides, and ThreadSanitizer does not see where both sides are atomic.  weak/weak.c is it.
+ */
+#include "seed.h"
+#include "suite.h"
+
+#include "weak/weak.h"
+
+#include "sys/clock.h"
+#include "job/job.h"
+#include "sys/latch.h"
+#include "pool/park.h"
+#include "pool/choose.h"
+#include "pool/queue.h"
+#include "pool/tally.h"
+#include "worker/share.h"
+#include "pool/worker.h"
+
+/* In the same file, for busy_for(). */
+#include "stats/stats.c"
+/* And for defer(); what it starts is started here. */
+static void start_it(struct rnl_job *job);
+#define rnl__choose_start_deferred start_it
+#include "job/barrier.c"
+#undef rnl__choose_start_deferred
+
+#define TIMES 20000
+#define right(what) ((what) ? (void)0 : weak_wrong(#what))
+
+/* What a job's submitter wrote, and nobody else. */
+struct work {
+	struct rnl_job job;
+	int written;
+	bool taken;
+};
+
+static struct {
+	struct rnl__lot lot;
+	struct rnl__worker worker;
+	struct rnl__tally deferred;
+	struct work work[3];
+	_Atomic uint32_t latch;
+	int parts[2];
+	struct rnl__mark marks[4];
+	uint32_t word;
+	int effect, recorded;
+	_Atomic uint32_t table;		/* its generation */
+	struct rnl_barrier barrier;
+} all;
+
+static void check_runs(const struct weak *weak)
+{
+	const char *wrong;
+
+	wrong = weak_run(weak, (unsigned)(TIMES * test_scale()), test_seed());
+	ck_assert_msg(!wrong, "%s", wrong);
+}
+
+#define check(first, last, ...) check_runs(&(struct weak){ \
+		.begin = first, .thread = { __VA_ARGS__ }, .end = last, \
+		.memory = &all, .bytes = sizeof(all) })
+
+static void nothing(void)
+{
+}
+
+/* ---- sleeping and waking ----------------------------------------------------- */
+
+static void begin_worker(void)
+{
+	rnl__park_init(&all.worker.park, &all.lot, 0);
+	rnl__queue_init(&all.worker.queue);
+	all.worker.inflight.marks = all.marks;
+	all.worker.inflight.limit = 4;
+}
+
+static void put(unsigned i)
+{
+	all.work[i].written = 1;
+	rnl__queue_put(&all.worker.queue, &all.work[i].job);
+}
+
+static void put_and_wake(void)
+{
+	put(0);
+	(void)rnl__park_wake(&all.worker.park);
+}
+
+static void put_and_wake_one(void)
+{
+	put(0);
+	(void)rnl__lot_wake_one(&all.lot);
+}
+
+static void run_it(struct rnl_job *job)
+{
+	struct work *work = rnl_container_of(job, struct work, job);
+
+	right(work->written == 1);
+	right(!work->taken);
+	work->taken = true;
+}
+
+/* As idle() of loop.c. */
+static void sleep_or_take(bool idle)
+{
+	struct rnl_job *job;
+
+	while (!(job = rnl__queue_take(&all.worker.queue, 0))) {
+		rnl__park_prepare(&all.worker.park, idle);
+		if (rnl__queue_holds(&all.worker.queue, 0))
+			(void)rnl__park_leave(&all.worker.park);
+		else
+			(void)rnl__park_sleep(&all.worker.park, RNL__NEVER);
+	}
+	run_it(job);
+}
+
+static void sleep_idle(void)
+{
+	sleep_or_take(true);
+}
+
+static void sleep_with_work_in_flight(void)
+{
+	sleep_or_take(false);
+}
+
+TEST(a_job_that_is_put_wakes_its_worker_which_sees_all_of_it, .timeout_s = 60)
+{
+	check(begin_worker, nothing, put_and_wake, sleep_with_work_in_flight);
+}
+
+TEST(a_job_that_is_put_wakes_a_worker_of_the_lot, .timeout_s = 60)
+{
+	check(begin_worker, nothing, put_and_wake_one, sleep_idle);
+}
+
+static void wake_for_a_word(void)
+{
+	all.work[0].written = 1;
+	rnl__full_barrier();
+	(void)rnl__park_wake(&all.worker.park);
+}
+
+static void sleep_for_a_word(void)
+{
+	right(rnl__park_sleep(&all.worker.park, RNL__NEVER));
+	right(all.work[0].written == 1);
+}
+
+static void begin_asleep(void)
+{
+	begin_worker();
+	rnl__park_prepare(&all.worker.park, false);
+}
+
+TEST(who_was_woken_sees_what_the_waker_did, .timeout_s = 60)
+{
+	check(begin_asleep, nothing, wake_for_a_word, sleep_for_a_word);
+}
+
+static void stay_awake(void)
+{
+	rnl__park_prepare(&all.worker.park, false);
+	if (rnl__park_leave(&all.worker.park))
+		right(all.work[0].written == 1);
+}
+
+TEST(who_stays_awake_and_was_woken_sees_what_the_waker_did, .timeout_s = 60)
+{
+	check(begin_worker, nothing, wake_for_a_word, stay_awake);
+}
+
+/* ---- queues ------------------------------------------------------------------ */
+
+static void begin_three_jobs(void)
+{
+	begin_worker();
+	for (unsigned i = 0; i < 3; i++)
+		put(i);
+}
+
+static void steal_two(void)
+{
+	for (int i = 0; i < 2; i++) {
+		struct rnl_job *job = rnl__queue_steal(&all.worker.queue);
+
+		if (job)
+			run_it(job);
+	}
+}
+
+TEST(takers_have_a_lane_one_after_the_other, .timeout_s = 60)
+{
+	check(begin_three_jobs, nothing, steal_two, steal_two);
+}
+
+static void put_two(void)
+{
+	put(0);
+	put(1);
+}
+
+TEST(a_taker_sees_what_the_submitter_wrote, .timeout_s = 60)
+{
+	check(begin_worker, nothing, put_two, steal_two, steal_two);
+}
+
+static void move(void)
+{
+	right(rnl__queue_reserve_accepted(&all.worker.queue));
+	rnl__tally_leave(&all.deferred);
+}
+
+static void count_moved(void)
+{
+	if (rnl__tally_left(&all.deferred))
+		right(rnl__queue_accepted(&all.worker.queue) == 1);
+}
+
+static void begin_moving(void)
+{
+	begin_worker();
+	rnl__tally_init(&all.deferred, 1);
+	(void)rnl__tally_enter(&all.deferred);
+	rnl__queue_serve(&all.worker.queue);
+}
+
+TEST(a_job_that_moves_from_a_tally_to_a_queue_is_counted_in_one_at_least, .timeout_s = 60)
+{
+	check(begin_moving, nothing, move, count_moved);
+}
+
+/* As change_table() of staff.c, twice: a lane is shut, and opened again two generations later. */
+static void begin_keyed(void)
+{
+	begin_worker();
+	rnl__queue_open_lane(&all.worker.queue, 0);
+}
+
+static void resize_twice(void)
+{
+	atomic_store_explicit(&all.table, 1, memory_order_release);
+	rnl__queue_shut_lane(&all.worker.queue, 0);
+	all.parts[0] = rnl__queue_lane_done(&all.worker.queue, 0);
+	if (all.parts[0])
+		rnl__queue_open_lane(&all.worker.queue, 2);
+}
+
+/* As reserve_keyed() of choose.c. */
+static void promise(void)
+{
+	all.parts[1] = rnl__queue_promise(&all.worker.queue, 0) &&
+		       !atomic_load_explicit(&all.table, memory_order_acquire);
+}
+
+static void promised_to_what_was_done(void)
+{
+	right(!all.parts[0] || !all.parts[1]);
+}
+
+TEST(a_keyed_job_is_waited_for_or_sees_the_new_table, .timeout_s = 60)
+{
+	check(begin_keyed, promised_to_what_was_done, resize_twice, promise);
+}
+
+/* ---- latches and jobs -------------------------------------------------------- */
+
+static void begin_latch(void)
+{
+	rnl__latch_add(&all.latch, 2);
+}
+
+static void drop(unsigned part)
+{
+	all.parts[part] = 1;
+	if (rnl__latch_drop(&all.latch, 1))
+		right(all.parts[0] + all.parts[1] == 2);
+}
+
+static void drop_first(void)
+{
+	drop(0);
+}
+
+static void drop_second(void)
+{
+	drop(1);
+}
+
+static void wait_for_both(void)
+{
+	right(!rnl__latch_wait(&all.latch, 0, RNL__NEVER));
+	right(all.parts[0] + all.parts[1] == 2);
+}
+
+TEST(who_waited_and_who_was_last_see_what_all_did, .timeout_s = 60)
+{
+	check(begin_latch, nothing, drop_first, drop_second, wait_for_both);
+}
+
+static int never(struct rnl_job *job)
+{
+	(void)job;
+	return 0;
+}
+
+static void begin_claimed(void)
+{
+	(void)rnl_job_init(&all.work[0].job, never);
+	right(!rnl__job_claim(&all.work[0].job));
+	rnl__job_accepted(&all.work[0].job, RNL__JOB_STARTED);
+}
+
+static void end_it(void)
+{
+	rnl__job_set_result(&all.work[0].job, 0);
+	rnl__job_drop(&all.work[0].job);
+}
+
+static void claim(void)
+{
+	if (!rnl__job_claim(&all.work[0].job))
+		all.work[0].job.result = 1;
+}
+
+TEST(who_claims_a_job_again_may_overwrite_it, .timeout_s = 60)
+{
+	check(begin_claimed, nothing, end_it, claim, claim);
+}
+
+/* ---- barriers ---------------------------------------------------------------- */
+
+static void start_it(struct rnl_job *job)
+{
+	run_it(job);
+}
+
+static void begin_round(void)
+{
+	rnl__barrier_count(&all.barrier);
+}
+
+static void come_after(void)
+{
+	all.work[0].written = 1;
+	defer(&all.barrier, &all.work[0].job);
+}
+
+static void issue(void)
+{
+	rnl__barrier_issued(&all.barrier, 1);
+}
+
+static void it_was_started(void)
+{
+	right(all.work[0].taken);
+}
+
+TEST(a_job_after_a_barrier_is_started_and_seen, .timeout_s = 60)
+{
+	check(begin_round, it_was_started, come_after, issue);
+}
+
+/* The round in which the submit saw jobs has ended; another begins, and ends. */
+static void begin_and_end_round(void)
+{
+	rnl__barrier_count(&all.barrier);
+	rnl__barrier_issued(&all.barrier, 1);
+}
+
+TEST(a_job_that_is_put_back_for_a_new_round_is_started_when_that_ends, .timeout_s = 60)
+{
+	check(nothing, it_was_started, come_after, begin_and_end_round);
+}
+
+/* ---- who is seen occupied ---------------------------------------------------- */
+
+static void begin_attending(void)
+{
+	begin_worker();
+	(void)rnl_job_init(&all.work[1].job, never);
+	rnl__job_accepted(&all.work[1].job, RNL__JOB_QUEUED);
+}
+
+/* As rnl__run(): occupied, started, and then a look at what rnl__share_queue() looks at. */
+static void start_and_look(void)
+{
+	atomic_store_explicit(&all.worker.occupied, true, memory_order_relaxed);
+	right(rnl__job_start(&all.work[1].job));
+	all.parts[0] = rnl__queue_stealable(&all.worker.queue);
+}
+
+static void put_and_look(void)
+{
+	put(0);
+	all.parts[1] = !rnl__worker_attends(&all.worker);
+}
+
+static void one_saw_the_other(void)
+{
+	right(all.parts[0] || all.parts[1]);
+}
+
+TEST(a_worker_sees_the_job_or_its_submitter_sees_it_occupied, .timeout_s = 60)
+{
+	check(begin_attending, one_saw_the_other, start_and_look, put_and_look);
+}
+
+static void begin_occupied(void)
+{
+	begin_worker();
+	atomic_store_explicit(&all.worker.occupied, true, memory_order_relaxed);
+}
+
+static void leave_on_stream(void)
+{
+	rnl__inflight_push(&all.worker.inflight, &all.work[0].job);
+	rnl__share_attend(&all.worker, false);
+}
+
+static void look_whether_it_attends(void)
+{
+	right(!rnl__worker_attends(&all.worker));
+}
+
+TEST(a_worker_with_work_on_its_stream_is_not_seen_without, .timeout_s = 60)
+{
+	check(begin_occupied, nothing, leave_on_stream, look_whether_it_attends);
+}
+
+/* ---- what is in flight ------------------------------------------------------- */
+
+static int record(struct rnl__event *event)
+{
+	*(int *)event = 1;
+	return 0;
+}
+
+static int wait_for(struct rnl__event *event)
+{
+	right(*(int *)event == 1);
+	return 0;
+}
+
+static const struct rnl__device_ops ops = { .event_record = record, .event_wait = wait_for };
+static struct rnl__device device = { .ops = &ops };
+
+static void begin_in_flight(void)
+{
+	begin_worker();
+	all.worker.inflight.device = &device;
+	all.worker.inflight.word = &all.word;
+	all.marks[0].event = (struct rnl__event *)&all.recorded;
+}
+
+static void mark(void)
+{
+	rnl__inflight_push(&all.worker.inflight, &all.work[0].job);
+	right(!rnl__inflight_mark(&all.worker.inflight, true, false));
+}
+
+static void join(void)
+{
+	right(!rnl__inflight_join(&all.worker.inflight, 1));
+}
+
+TEST(an_event_that_a_join_finds_was_recorded, .timeout_s = 60)
+{
+	check(begin_in_flight, nothing, mark, join);
+}
+
+static void begin_marked(void)
+{
+	struct rnl__inflight *f = &all.worker.inflight;
+
+	begin_in_flight();
+	rnl__inflight_push(f, &all.work[0].job);
+	f->writes = true;
+	f->marked = f->written = f->nr_marks = 1;
+	f->marks[0].seq = 1;
+	atomic_store_explicit(&f->joinable, f->marks[0].event, memory_order_relaxed);
+	all.recorded = 1;
+}
+
+/* The device: a job's effect, then the word, as host_stream.c writes it. */
+static void pass(void)
+{
+	all.effect = 1;
+	atomic_store_explicit(rnl__atomic(&all.word), 1, memory_order_release);
+}
+
+static void complete_passed(void)
+{
+	right(!rnl__inflight_poll(&all.worker.inflight, false));
+	if (rnl__inflight_pop(&all.worker.inflight))
+		right(all.effect == 1);
+}
+
+static int join_late(struct rnl__event *event)
+{
+	(void)event;
+	return 1;			/* the stream waits, not we */
+}
+
+static void join_what_passed(void)
+{
+	static const struct rnl__device_ops waits = { .event_wait = join_late };
+	static struct rnl__device late = { .ops = &waits };
+
+	all.worker.inflight.device = &late;
+	if (!rnl__inflight_join(&all.worker.inflight, 1))
+		right(all.effect == 1);
+}
+
+TEST(who_sees_a_job_passed_sees_what_it_did, .timeout_s = 60)
+{
+	check(begin_marked, nothing, pass, complete_passed, join_what_passed);
+}
+
+static void push_oldest(void)
+{
+	rnl__inflight_push(&all.worker.inflight, &all.work[0].job);
+}
+
+static void ask_since_when(void)
+{
+	const struct rnl_job *job;
+	bool on_device;
+	uint64_t busy_ns = busy_for(&all.worker, UINT64_MAX, &job, &on_device);
+
+	/* Without the time it would have been since the clock began. */
+	right(!job || busy_ns < UINT64_MAX);
+}
+
+static void begin_to_run(void)
+{
+	rnl__share_running(&all.worker, &all.work[0].job);
+}
+
+TEST(who_sees_a_job_run_sees_since_when_it_does, .timeout_s = 60)
+{
+	check(begin_worker, nothing, begin_to_run, ask_since_when);
+}
+
+TEST(who_sees_the_oldest_job_sees_since_when_it_is, .timeout_s = 60)
+{
+	check(begin_worker, nothing, push_oldest, ask_since_when);
+}

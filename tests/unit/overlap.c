@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* Known spans have known figures. */
+#include <stdint.h>
+
+#include "await.h"
+#include "seed.h"
+
+static struct rnl_overlap found;
+
+static void find(const struct rnl_overlap_span *spans, size_t nr)
+{
+	found = (struct rnl_overlap)RNL_OVERLAP_INIT;
+	ck_assert_int_eq(rnl_overlap_find(spans, nr, &found), 0);
+}
+
+static bool apart(unsigned i, unsigned j)
+{
+	ck_assert_uint_eq(found.apart[i] >> j & 1, found.apart[j] >> i & 1);
+	return found.apart[i] >> j & 1;
+}
+
+TEST(nothing_has_no_overlap)
+{
+	find(NULL, 0);
+	ck_assert_uint_eq(found.nr_jobs, 0);
+	ck_assert_uint_eq(found.elapsed_ns, 0);
+	ck_assert_uint_eq(found.gaps[0].end_ns, 0);
+	ck_assert_int_eq(apart(0, 1), 0);
+}
+
+TEST(one_job_is_busy_and_no_more)
+{
+	static const struct rnl_overlap_span spans[] = { { 100, 350, 7, RNL_OVERLAP_JOB } };
+
+	find(spans, 1);
+	ck_assert_uint_eq(found.elapsed_ns, 250);
+	ck_assert_uint_eq(found.nr_workers, 1);
+	ck_assert_uint_eq(found.speedup_percent, 100);
+	ck_assert_uint_eq(found.sum_ns, 250);
+	ck_assert_uint_eq(found.busy_ns, 250);
+	ck_assert_uint_eq(found.at_once_ns[0], 0);
+	ck_assert_uint_eq(found.at_once_ns[1], 250);
+	ck_assert_uint_eq(found.workers, 1u << 7);
+	ck_assert_uint_eq(found.worker_ns[7], 250);
+}
+
+/*
+ *	0    10   20   30   40   50   60
+ *	0: in---kernel----out--
+ *	1:      in---kernel----out--          (from 10)
+ *	2:                          kernel--- (from 50)
+ */
+TEST(kinds_are_counted_where_they_meet)
+{
+	static const struct rnl_overlap_span spans[] = {
+		{ 0, 40, 0, RNL_OVERLAP_JOB },
+		{ 0, 10, 0, RNL_OVERLAP_IN },
+		{ 10, 30, 0, RNL_OVERLAP_KERNEL },
+		{ 30, 40, 0, RNL_OVERLAP_OUT },
+		{ 10, 45, 1, RNL_OVERLAP_JOB },
+		{ 10, 35, 1, RNL_OVERLAP_IN },
+		{ 35, 40, 1, RNL_OVERLAP_KERNEL },
+		{ 40, 45, 1, RNL_OVERLAP_OUT },
+		{ 50, 60, 2, RNL_OVERLAP_JOB },
+		{ 50, 60, 2, RNL_OVERLAP_KERNEL },
+	};
+
+	find(spans, COUNT(spans));
+	ck_assert_uint_eq(found.nr_jobs, 3);
+	ck_assert_uint_eq(found.sum_ns, 40 + 35 + 10);
+	ck_assert_uint_eq(found.at_once_ns[0], 5);
+	ck_assert_uint_eq(found.at_once_ns[1], 10 + 5 + 10);
+	ck_assert_uint_eq(found.at_once_ns[2], 30);
+	ck_assert_uint_eq(found.busy_ns, 55);
+	ck_assert_uint_eq(found.in_ns, 35);
+	ck_assert_uint_eq(found.kernel_ns, 20 + 5 + 10);
+	ck_assert_uint_eq(found.out_ns, 15);
+	ck_assert_uint_eq(found.in_kernel_ns, 20);
+	ck_assert_uint_eq(found.copies_ns, 5);
+	ck_assert_uint_eq(found.out_kernel_ns, 5);
+	ck_assert_uint_eq(found.all_ns, 0);
+	ck_assert_uint_eq(found.gaps[0].begin_ns, 45);
+	ck_assert_uint_eq(found.gaps[0].end_ns, 50);
+	ck_assert_uint_eq(found.gaps[1].end_ns, 0);
+}
+
+TEST(three_at_once_are_all_three)
+{
+	static const struct rnl_overlap_span spans[] = {
+		{ 0, 30, 0, RNL_OVERLAP_IN },
+		{ 10, 25, 1, RNL_OVERLAP_KERNEL },
+		{ 20, 40, 2, RNL_OVERLAP_OUT },
+	};
+
+	find(spans, COUNT(spans));
+	ck_assert_uint_eq(found.all_ns, 5);
+	ck_assert_uint_eq(found.in_kernel_ns, 15);
+	ck_assert_uint_eq(found.copies_ns, 10);
+	ck_assert_uint_eq(found.out_kernel_ns, 5);
+	ck_assert_uint_eq(found.nr_jobs, 0);
+}
+
+TEST(what_only_touches_does_not_overlap)
+{
+	static const struct rnl_overlap_span spans[] = {
+		{ 20, 30, 1, RNL_OVERLAP_JOB }, { 0, 10, 0, RNL_OVERLAP_JOB },
+		{ 10, 20, 1, RNL_OVERLAP_JOB }, { 30, 40, 0, RNL_OVERLAP_JOB },
+	};
+
+	find(spans, COUNT(spans));
+	ck_assert_uint_eq(found.at_once_ns[1], 40);
+	ck_assert_uint_eq(found.at_once_ns[2], 0);
+	ck_assert_uint_eq(found.gaps[0].end_ns, 0);
+	ck_assert_int_eq(apart(0, 1), 1);
+	ck_assert_int_eq(apart(1, 0), 1);
+	ck_assert_int_eq(apart(0, 0), 0);
+	ck_assert_int_eq(apart(0, 2), 0);
+}
+
+TEST(workers_at_different_times_are_not_apart)
+{
+	static const struct rnl_overlap_span spans[] = {
+		{ 0, 10, 0, RNL_OVERLAP_JOB }, { 20, 30, 0, RNL_OVERLAP_JOB },
+		{ 40, 50, 1, RNL_OVERLAP_JOB }, { 60, 70, 1, RNL_OVERLAP_JOB },
+	};
+
+	find(spans, COUNT(spans));
+	ck_assert_int_eq(apart(0, 1), 0);
+}
+
+TEST(the_longest_gaps_come_first)
+{
+	struct rnl_overlap_span spans[8];
+	static const uint64_t begins[8] = { 0, 13, 20, 40, 48, 60, 90, 95 };
+
+	for (unsigned i = 0; i < 8; i++)
+		spans[i] = (struct rnl_overlap_span){ begins[i], begins[i] + 2, i % 3,
+						       RNL_OVERLAP_JOB };
+	find(spans, 8);
+	ck_assert_uint_eq(found.gaps[0].begin_ns, 62);
+	ck_assert_uint_eq(found.gaps[1].begin_ns, 22);
+	ck_assert_uint_eq(found.gaps[2].begin_ns, 2);
+	ck_assert_uint_eq(found.gaps[3].begin_ns, 50);
+	ck_assert_uint_eq(found.gaps[4].begin_ns, 42);
+	for (int i = 0; i + 1 < RNL_OVERLAP_GAPS; i++)
+		ck_assert_uint_ge(found.gaps[i].end_ns - found.gaps[i].begin_ns,
+				  found.gaps[i + 1].end_ns - found.gaps[i + 1].begin_ns);
+}
+
+TEST(more_than_the_depth_is_counted_as_the_last)
+{
+	struct rnl_overlap_span spans[RNL_WORKERS_MAX];
+
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		spans[i] = (struct rnl_overlap_span){ i, 1000, i, RNL_OVERLAP_JOB };
+	find(spans, RNL_WORKERS_MAX);
+	ck_assert_uint_eq(found.workers, UINT64_MAX);
+	ck_assert_uint_eq(found.at_once_ns[RNL_OVERLAP_DEPTH - 1], 1);
+	ck_assert_uint_eq(found.at_once_ns[RNL_OVERLAP_DEPTH], 1000 - (RNL_OVERLAP_DEPTH - 1));
+}
+
+TEST(what_makes_no_sense_counts_for_nothing)
+{
+	static const struct rnl_overlap_span spans[] = {
+		{ 50, 10, 0, RNL_OVERLAP_JOB }, { 0, 10, RNL_WORKERS_MAX, RNL_OVERLAP_JOB },
+		{ 0, 10, 0, RNL_OVERLAP_OUT + 1 }, { 30, 30, 0, RNL_OVERLAP_JOB },
+		{ 20, 30, 0, RNL_OVERLAP_JOB },
+	};
+
+	find(spans, COUNT(spans));
+	ck_assert_uint_eq(found.sum_ns, 10);
+	ck_assert_uint_eq(found.elapsed_ns, 10);
+	ck_assert_uint_eq(found.nr_jobs, 2);
+}
+
+TEST(a_worker_that_overlaps_itself_counts_once)
+{
+	static const struct rnl_overlap_span spans[] = {
+		{ 0, 20, 3, RNL_OVERLAP_JOB }, { 10, 30, 3, RNL_OVERLAP_JOB },
+	};
+
+	find(spans, COUNT(spans));
+	ck_assert_uint_eq(found.at_once_ns[1], 30);
+	ck_assert_uint_eq(found.at_once_ns[2], 0);
+	ck_assert_uint_eq(found.worker_ns[3], 30);
+	ck_assert_uint_eq(found.sum_ns, 40);
+}
+
+TEST(a_call_that_is_wrong_is_refused)
+{
+	static const struct rnl_overlap_span span = { 0, 10, 0, RNL_OVERLAP_JOB };
+	struct rnl_overlap small = { .size = 200 };
+
+	ck_assert_int_eq(rnl_overlap_find(NULL, 1, &found), -EINVAL);
+	ck_assert_int_eq(rnl_overlap_find(&span, 1, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_overlap_find(&span, 1, &small), -EINVAL);
+	found.size = sizeof(found);
+	ck_assert_int_eq(rnl_overlap_find(&span, SIZE_MAX / 2, &found), -ENOMEM);
+}
+
+/* A program that was compiled for the first release gets what it knows, and no more. */
+TEST(an_older_struct_is_filled_as_far_as_it_goes)
+{
+	static const struct rnl_overlap_span span = { 0, 10, 0, RNL_OVERLAP_JOB };
+	struct rnl_overlap old = { .size = offsetof(struct rnl_overlap, workers), .workers = 7 };
+
+	ck_assert_int_eq(rnl_overlap_find(&span, 1, &old), 0);
+	ck_assert_uint_eq(old.busy_ns, 10);
+	ck_assert_uint_eq(old.workers, 7);
+	ck_assert_uint_eq(old.size, offsetof(struct rnl_overlap, workers));
+}
+
+/* ---- spans of one kind: what lies in several counts once ------------------- */
+
+/* Whatever their order. */
+static void check_cover(const uint64_t (*spans)[2], size_t nr, uint64_t cover)
+{
+	struct rnl_overlap_span forward[16], backward[16];
+
+	ck_assert_uint_le(nr, COUNT(forward));
+	for (size_t i = 0; i < nr; i++) {
+		forward[i] = (struct rnl_overlap_span){ spans[i][0], spans[i][1], i % 3,
+							RNL_OVERLAP_KERNEL };
+		backward[nr - 1 - i] = forward[i];
+	}
+	find(forward, nr);
+	ck_assert_uint_eq(found.kernel_ns, cover);
+	find(backward, nr);
+	ck_assert_uint_eq(found.kernel_ns, cover);
+	ck_assert_uint_eq(found.in_ns + found.out_ns + found.busy_ns + found.nr_jobs, 0);
+}
+
+#define SPANS(...) ((const uint64_t[][2]){ __VA_ARGS__ })
+
+TEST(spans_that_are_apart_or_touch_add_up)
+{
+	check_cover(SPANS({ 0, 10 }, { 20, 25 }, { 100, 101 }), 3, 16);
+	check_cover(SPANS({ 0, 10 }, { 10, 20 }, { 20, 21 }), 3, 21);
+}
+
+TEST(what_lies_in_several_spans_counts_once)
+{
+	/* Nested, with the same begin, with the same end, equal, across. */
+	check_cover(SPANS({ 0, 100 }, { 10, 20 }, { 30, 40 }), 3, 100);
+	check_cover(SPANS({ 0, 100 }, { 0, 20 }, { 0, 50 }), 3, 100);
+	check_cover(SPANS({ 0, 100 }, { 50, 100 }, { 99, 100 }), 3, 100);
+	check_cover(SPANS({ 7, 9 }, { 7, 9 }, { 7, 9 }, { 7, 9 }), 4, 2);
+	check_cover(SPANS({ 0, 10 }, { 5, 15 }, { 12, 30 }), 3, 30);
+	/* One that ends within a long one does not shorten it. */
+	check_cover(SPANS({ 0, 100 }, { 10, 20 }, { 90, 110 }, { 30, 31 }), 4, 110);
+}
+
+TEST(spans_that_are_empty_or_end_before_they_begin_cover_nothing)
+{
+	check_cover(SPANS({ 5, 5 }, { 5, 5 }), 2, 0);
+	check_cover(SPANS({ 0, 10 }, { 5, 5 }, { 10, 10 }, { 50, 50 }), 4, 10);
+	check_cover(SPANS({ 0, 10 }, { 20, 15 }, { 30, 5 }), 3, 10);
+}
+
+TEST(the_whole_of_time_can_be_covered)
+{
+	check_cover(SPANS({ 0, 1 }), 1, 1);
+	check_cover(SPANS({ UINT64_MAX - 1, UINT64_MAX }), 1, 1);
+	check_cover(SPANS({ 0, UINT64_MAX / 2 }, { UINT64_MAX / 2, UINT64_MAX }), 2, UINT64_MAX);
+	check_cover(SPANS({ 0, UINT64_MAX }, { 100, 200 }), 2, UINT64_MAX);
+}
+
+/* ---- against a bitmap ------------------------------------------------------ */
+
+enum { MOMENTS = 200 };
+
+static uint64_t covered(const struct rnl_overlap_span *spans, unsigned nr)
+{
+	bool in[MOMENTS] = { false };
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < nr; i++) {
+		for (uint64_t t = spans[i].begin_ns; t < spans[i].end_ns; t++)
+			in[t] = true;
+	}
+	for (unsigned i = 0; i < MOMENTS; i++)
+		sum += in[i];
+	return sum;
+}
+
+TEST(any_spans_cover_what_a_bitmap_says)
+{
+	enum { ROUNDS = 20000, NR = 40 };
+	uint64_t random = draws_of(test_seed(), 0);
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		unsigned nr = draw(&random, NR), longest = 1 + draw(&random, MOMENTS);
+		struct rnl_overlap_span spans[NR];
+		uint64_t expected;
+
+		for (unsigned i = 0; i < nr; i++) {
+			unsigned begin = draw(&random, MOMENTS), length = draw(&random, longest);
+
+			if (length > MOMENTS - begin)
+				length = MOMENTS - begin;
+			spans[i] = (struct rnl_overlap_span){ begin, begin + length, i % 5, RNL_OVERLAP_OUT };
+		}
+		expected = covered(spans, nr);
+		find(spans, nr);
+		ck_assert_msg(found.out_ns == expected, "round %u: %u spans should cover %llu", round, nr,
+			      (unsigned long long)expected);
+	}
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* Parking: what sleeps, what is woken, and that no wake is lost. */
+#include "await.h"
+
+#include "sys/clock.h"
+#include "pool/park.h"
+
+static uint64_t in_ms(unsigned ms)
+{
+	return rnl__now() + ms * 1000000ull;
+}
+
+/* So far off that only a wake that was lost gets there. */
+static uint64_t too_late(void)
+{
+	return in_ms((unsigned)(8000 * test_scale()));
+}
+
+static uint64_t idle_bits(struct rnl__lot *lot)
+{
+	return atomic_load(&lot->idle);
+}
+
+TEST(nobody_is_woken_who_is_awake, .timeout_s = 60)
+{
+	struct rnl__lot lot = { 0 };
+	struct rnl__park parks[2];
+
+	rnl__park_init(&parks[0], &lot, 0);
+	rnl__park_init(&parks[1], &lot, RNL_WORKERS_MAX - 1);
+	ck_assert_uint_eq(idle_bits(&lot), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert(!rnl__park_wake(&parks[i]));
+	ck_assert(!rnl__lot_wake_one(&lot));
+}
+
+TEST(only_an_idle_worker_is_found_by_who_looks_for_one, .timeout_s = 60)
+{
+	struct rnl__lot lot = { .idle = 0 };
+	struct rnl__park parks[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		rnl__park_init(&parks[i], &lot, i);
+	rnl__park_prepare(&parks[0], false);
+	ck_assert(!rnl__lot_idle(&lot));
+	ck_assert(!rnl__lot_wake_one(&lot));
+	ck_assert_int_eq(rnl__lot_claim(&lot, 0), -1);
+	/* Its own jobs still wake it. */
+	ck_assert(rnl__park_wake(&parks[0]));
+	rnl__park_prepare(&parks[0], false);
+	rnl__park_prepare(&parks[1], true);
+	ck_assert(rnl__lot_idle(&lot));
+	ck_assert_int_eq(rnl__lot_claim(&lot, 0), 1);
+	/* Claimed once: the thread that claimed it wakes it, and no other. */
+	ck_assert_int_eq(rnl__lot_claim(&lot, 0), -1);
+	ck_assert(!rnl__lot_wake_one(&lot));
+	ck_assert(rnl__park_wake(&parks[1]));
+	ck_assert(!rnl__park_wake(&parks[1]));
+}
+
+TEST(from_prepare_on_one_wake_finds_the_worker, .timeout_s = 60)
+{
+	struct rnl__lot lot = { 0 };
+	struct rnl__park parks[RNL_WORKERS_MAX];
+
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		rnl__park_init(&parks[i], &lot, i);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		for (int by_lot = 0; by_lot < 2; by_lot++) {
+			rnl__park_prepare(&parks[i], true);
+			ck_assert_uint_eq(idle_bits(&lot), UINT64_C(1) << i);
+			ck_assert(by_lot ? rnl__lot_wake_one(&lot) : rnl__park_wake(&parks[i]));
+			ck_assert_uint_eq(idle_bits(&lot), 0);
+			ck_assert(!rnl__park_wake(&parks[i]));
+			ck_assert(!rnl__lot_wake_one(&lot));
+			/* Woken before it slept: it does not sleep any more. */
+			rnl__park_sleep(&parks[i], RNL__NEVER);
+		}
+	}
+}
+
+TEST(who_leaves_or_sleeps_too_long_is_awake_again, .timeout_s = 60)
+{
+	struct rnl__lot lot = { 0 };
+	struct rnl__park park;
+	double start;
+
+	rnl__park_init(&park, &lot, 5);
+	rnl__park_prepare(&park, true);
+	rnl__park_leave(&park);
+	ck_assert_uint_eq(idle_bits(&lot), 0);
+	ck_assert(!rnl__park_wake(&park));
+
+	for (unsigned ms = 0; ms <= 20; ms += 10) {
+		rnl__park_prepare(&park, true);
+		start = seconds_now();
+		rnl__park_sleep(&park, in_ms(ms));
+		ck_assert_double_ge(seconds_now() - start, ms * 0.001);
+		ck_assert_uint_eq(idle_bits(&lot), 0);
+		ck_assert(!rnl__park_wake(&park));
+		ck_assert(!rnl__lot_wake_one(&lot));
+	}
+	/* A deadline that is over already. */
+	rnl__park_prepare(&park, true);
+	rnl__park_sleep(&park, 1);
+	ck_assert(!rnl__park_wake(&park));
+}
+
+/* ---- a lot --------------------------------------------------------------- */
+
+enum { SLEEPERS = 5 };
+
+struct sleeper {
+	struct rnl__park park;
+	_Atomic int nr_woken;
+	_Atomic bool late;
+};
+
+static void *sleeper_thread(void *arg)
+{
+	struct sleeper *s = arg;
+	uint64_t deadline = too_late();
+
+	rnl__park_prepare(&s->park, true);
+	rnl__park_sleep(&s->park, deadline);
+	s->late = rnl__now() >= deadline;
+	s->nr_woken++;
+	return NULL;
+}
+
+TEST(a_lot_wakes_as_many_as_it_is_asked_and_only_who_sleeps, .timeout_s = 60)
+{
+	struct rnl__lot lot = { 0 };
+	struct sleeper sleepers[SLEEPERS], awake;
+
+	rnl__park_init(&awake.park, &lot, 0);
+	for (int round = 0; round < 100; round++) {
+		pthread_t threads[SLEEPERS];
+
+		for (unsigned i = 0; i < SLEEPERS; i++) {
+			sleepers[i].nr_woken = 0;
+			rnl__park_init(&sleepers[i].park, &lot, i * 15 + 3);
+			must(pthread_create(&threads[i], NULL, sleeper_thread, &sleepers[i]));
+		}
+		ck_eventually(__builtin_popcountll(idle_bits(&lot)) == SLEEPERS);
+		for (int nr = 1; nr <= SLEEPERS; nr++) {
+			int woken = 0;
+
+			ck_assert(rnl__lot_wake_one(&lot));
+			ck_assert_int_eq(__builtin_popcountll(idle_bits(&lot)),
+					 SLEEPERS - nr);
+			for (int i = 0; i < SLEEPERS; i++)
+				woken += sleepers[i].nr_woken;
+			ck_assert_int_le(woken, nr);
+			if (round % 2)
+				ck_eventually(sleepers[0].nr_woken + sleepers[1].nr_woken +
+					      sleepers[2].nr_woken + sleepers[3].nr_woken +
+					      sleepers[4].nr_woken == nr);
+		}
+		ck_assert(!rnl__lot_wake_one(&lot));
+		for (int i = 0; i < SLEEPERS; i++) {
+			pthread_join(threads[i], NULL);
+			ck_assert_int_eq(sleepers[i].nr_woken, 1);
+			ck_assert(!sleepers[i].late);
+		}
+	}
+}
+
+/* ---- ping-pong ----------------------------------------------------------- */
+
+enum { WAKERS = 3 };
+
+struct table {
+	struct rnl__lot lot;
+	struct rnl__park park;
+	_Atomic long work;		/* put by the wakers */
+	_Atomic long taken;
+	_Atomic bool end;
+	bool through_the_lot;
+	_Atomic long nr_woken;
+};
+
+struct waker {
+	struct table *table;
+	long index;
+};
+
+/* Puts unit after unit of work, each once the one before it was taken. */
+static void *waker_thread(void *arg)
+{
+	struct waker *w = arg;
+	struct table *t = w->table;
+
+	for (long next = w->index;; next += WAKERS) {
+		while (t->taken != next) {
+			if (t->end)
+				return NULL;
+			sched_yield();
+		}
+		atomic_fetch_add(&t->work, 1);
+		rnl__mb_after_rmw();
+		if (t->through_the_lot ? rnl__lot_wake_one(&t->lot) : rnl__park_wake(&t->park))
+			t->nr_woken++;
+	}
+}
+
+static long play(bool through_the_lot, long nr_rounds)
+{
+	static struct table t;
+	struct waker wakers[WAKERS];
+	pthread_t threads[WAKERS];
+	long slept = 0;
+	bool lost = false;
+
+	memset(&t, 0, sizeof(t));
+	t.through_the_lot = through_the_lot;
+	rnl__park_init(&t.park, &t.lot, 2);
+	for (int i = 0; i < WAKERS; i++) {
+		wakers[i] = (struct waker){ &t, i };
+		must(pthread_create(&threads[i], NULL, waker_thread, &wakers[i]));
+	}
+	while (t.taken < nr_rounds && !lost) {
+		while (t.work == t.taken && !lost) {
+			uint64_t deadline = too_late();
+
+			rnl__park_prepare(&t.park, true);
+			if (t.work != t.taken) {
+				rnl__park_leave(&t.park);
+				break;
+			}
+			slept++;
+			rnl__park_sleep(&t.park, deadline);
+			lost = rnl__now() >= deadline;
+		}
+		t.taken++;
+	}
+	t.end = true;
+	for (int i = 0; i < WAKERS; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_msg(!lost, "a wake was lost in round %ld", t.taken);
+	printf("%ld rounds, %d wakers%s: slept %ld times, woken %ld times\n", nr_rounds, WAKERS,
+	       through_the_lot ? " through the lot" : "", slept, t.nr_woken);
+	/* Whoever wakes is told so only if somebody slept, or was about to. */
+	ck_assert_int_le(t.nr_woken, nr_rounds + 1);
+	return slept;
+}
+
+TEST(no_wake_is_lost_between_many_wakers_and_a_sleeper, .timeout_s = 60)
+{
+	long nr = (long)(200000 / test_scale());
+
+	ck_assert_int_gt(play(false, nr), 0);
+	ck_assert_int_gt(play(true, nr / 4), 0);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/* A worker's queue: order, bound, closing, stealing, many putters and takers. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "pool/job_flags.h"
+#include "pool/queue.h"
+#include "suite.h"
+
+static struct rnl__queue q;
+static struct rnl_job jobs[64];
+static _Thread_local bool above;	/* what a reservation said of the queue */
+
+/* A serving worker's queue that holds @limit jobs. */
+static void queue_of(uint64_t limit)
+{
+	rnl__queue_init(&q);
+	rnl__queue_bound(&q, limit, limit);
+	rnl__queue_open_lane(&q, 0);
+	rnl__queue_serve(&q);
+}
+
+/* As a submit does it. */
+static int put(struct rnl_job *job, bool keyed)
+{
+	int ret = rnl__queue_reserve(&q, 1, &above);
+
+	job->flags = keyed ? RNL__JOB_KEYED : 0;
+	if (ret == 1)
+		rnl__queue_put(&q, job);
+	return ret;
+}
+
+TEST(each_lane_is_first_in_first_out, .timeout_s = 60)
+{
+	queue_of(64);
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	for (unsigned i = 0; i < 32; i++)
+		ck_assert_int_eq(put(&jobs[i], i & 1), 1);
+	ck_assert(rnl__queue_holds(&q, 0));
+	ck_assert_uint_eq(rnl__queue_length(&q), 32);
+	for (unsigned next[2] = { 0, 1 }, i = 0; i < 32; i++) {
+		struct rnl_job *job = rnl__queue_take(&q, 0);
+		unsigned lane;
+
+		ck_assert_ptr_nonnull(job);
+		lane = (unsigned)(job - jobs) & 1;
+		ck_assert_ptr_eq(job, &jobs[next[lane]]);
+		next[lane] += 2;
+	}
+	ck_assert(!rnl__queue_holds(&q, 0));
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_assert_uint_eq(rnl__queue_length(&q), 0);
+}
+
+TEST(neither_lane_starves_the_other, .timeout_s = 60)
+{
+	unsigned keyed = 0;
+
+	queue_of(64);
+	for (unsigned i = 0; i < 40; i++)
+		ck_assert_int_eq(put(&jobs[i], i < 20), 1);
+	for (unsigned i = 0; i < 20; i++)
+		keyed += rnl__queue_take(&q, 0) < &jobs[20];
+	ck_assert_uint_eq(keyed, 10);
+}
+
+TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
+{
+	struct rnl_barrier ours, other;
+
+	queue_of(64);
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
+	for (unsigned i = 0; i < 3; i++) {
+		jobs[i].barrier = i == 2 ? &other : &ours;
+		ck_assert_int_eq(put(&jobs[i], false), 1);
+	}
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &other, 0));
+	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0), &jobs[0]);
+	/* A keyed job has its turn, of whatever barrier it is. */
+	jobs[3].barrier = &ours;
+	ck_assert_int_eq(put(&jobs[3], true), 1);
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
+	while (rnl__queue_holds(&q, 0))
+		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
+	/* An urgent one goes first. */
+	ck_assert_int_eq(put(&jobs[0], false), 1);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+	jobs[4].flags = RNL__JOB_FIRST;
+	jobs[4].barrier = &ours;
+	rnl__queue_put(&q, &jobs[4]);
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[4]);
+	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0), &jobs[0]);
+	ck_assert_uint_eq(rnl__queue_length(&q), 0);
+}
+
+TEST(only_the_open_lane_is_stolen_from, .timeout_s = 60)
+{
+	queue_of(64);
+	ck_assert_int_eq(put(&jobs[0], true), 1);
+	ck_assert(rnl__queue_holds(&q, 0));
+	ck_assert(!rnl__queue_stealable(&q));
+	ck_assert_ptr_null(rnl__queue_steal(&q));
+	ck_assert_int_eq(put(&jobs[1], false), 1);
+	ck_assert(rnl__queue_stealable(&q));
+	ck_assert_ptr_eq(rnl__queue_steal(&q), &jobs[1]);
+	ck_assert_ptr_null(rnl__queue_steal(&q));
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+}
+
+TEST(the_bound_is_exact_and_moves_with_what_is_taken, .timeout_s = 60)
+{
+	queue_of(8);
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_int_eq(put(&jobs[i], i & 1), 1);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -EAGAIN);
+	ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
+	ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
+	ck_assert_int_eq(put(&jobs[8], false), 1);
+	ck_assert_int_eq(put(&jobs[9], false), 1);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -EAGAIN);
+	ck_assert_uint_eq(rnl__queue_accepted(&q), 10);
+}
+
+TEST(a_chain_takes_the_room_there_is_and_keeps_its_order, .timeout_s = 60)
+{
+	struct rnl_job *chain[16];
+
+	for (unsigned i = 0; i < 16; i++)
+		chain[i] = &jobs[i];
+	queue_of(10);
+	ck_assert_int_eq(put(&jobs[20], false), 1);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 16, &above), 9);
+	rnl__queue_put_chain(&q, chain, 9);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 4, &above), -EAGAIN);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[20]);
+	for (unsigned i = 0; i < 9; i++)
+		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
+	ck_assert(!rnl__queue_holds(&q, 0));
+}
+
+TEST(a_closed_queue_refuses_and_gives_what_it_has, .timeout_s = 60)
+{
+	queue_of(8);
+	ck_assert_int_eq(put(&jobs[0], false), 1);
+	rnl__queue_close(&q);
+	rnl__queue_close(&q);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -ESHUTDOWN);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 5, &above), -ESHUTDOWN);
+	ck_assert_uint_eq(rnl__queue_accepted(&q), 1);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+}
+
+TEST(the_urgent_lane_goes_first_and_is_stolen_from, .timeout_s = 60)
+{
+	queue_of(8);
+	ck_assert_int_eq(put(&jobs[0], false), 1);
+	ck_assert_int_eq(put(&jobs[1], true), 1);
+	for (unsigned i = 2; i < 6; i++) {
+		ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+		jobs[i].flags = RNL__JOB_FIRST;
+		rnl__queue_put(&q, &jobs[i]);
+	}
+	ck_assert(rnl__queue_holds_urgent(&q));
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[2]);
+	ck_assert_ptr_eq(rnl__queue_steal(&q), &jobs[3]);
+	ck_assert_ptr_eq(rnl__queue_take_urgent(&q), &jobs[4]);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[5]);
+	ck_assert(!rnl__queue_holds_urgent(&q));
+	ck_assert_ptr_null(rnl__queue_take_urgent(&q));
+	ck_assert_ptr_eq(rnl__queue_steal(&q), &jobs[0]);
+	ck_assert(!rnl__queue_stealable(&q));
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[1]);
+}
+
+TEST(more_than_its_share_is_told, .timeout_s = 60)
+{
+	queue_of(8);
+	rnl__queue_bound(&q, 8, 3);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 8; i++) {
+			above = false;
+			ck_assert_int_eq(put(&jobs[i], false), 1);
+			ck_assert_msg(above == (i >= 3), "job %u of round %u", i, round);
+		}
+		while (rnl__queue_take(&q, 0))
+			;
+	}
+}
+
+TEST(a_worker_that_is_away_refuses_but_gives_what_it_has, .timeout_s = 60)
+{
+	queue_of(8);
+	ck_assert_int_eq(put(&jobs[0], false), 1);
+	rnl__queue_leave(&q);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -ESTALE);
+	ck_assert(!rnl__queue_reserve_accepted(&q));
+	ck_assert_uint_eq(rnl__queue_length(&q), 1);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+	ck_assert_uint_eq(rnl__queue_length(&q), 0);
+	rnl__queue_serve(&q);
+	ck_assert_int_eq(put(&jobs[1], false), 1);
+	rnl__queue_leave(&q);
+	rnl__queue_close(&q);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -ESHUTDOWN);
+	ck_assert_uint_eq(rnl__queue_accepted(&q), 2);
+}
+
+TEST(what_is_accepted_already_has_space_full_or_closed, .timeout_s = 60)
+{
+	queue_of(1);
+	ck_assert_int_eq(put(&jobs[0], false), 1);
+	for (unsigned i = 1; i < 4; i++) {
+		ck_assert(rnl__queue_reserve_accepted(&q));
+		rnl__queue_put(&q, &jobs[i]);
+		if (i == 2)
+			rnl__queue_close(&q);
+	}
+	ck_assert_uint_eq(rnl__queue_length(&q), 4);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
+	ck_assert_uint_eq(rnl__queue_length(&q), 0);
+}
+
+static int put_keyed(struct rnl_job *job, unsigned lane)
+{
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+	if (!rnl__queue_promise(&q, lane)) {
+		rnl__queue_unreserve(&q, 1);
+		return -ESTALE;
+	}
+	job->flags = RNL__JOB_KEYED;
+	job->table = lane;
+	rnl__queue_put(&q, job);
+	return 0;
+}
+
+TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
+{
+	queue_of(8);
+	ck_assert_int_eq(put_keyed(&jobs[9], 1), -ESTALE);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(put_keyed(&jobs[i], 0), 0);
+	rnl__queue_open_lane(&q, 1);
+	ck_assert_int_eq(put_keyed(&jobs[3], 1), 0);
+	rnl__queue_shut_lane(&q, 0);
+	ck_assert_int_eq(put_keyed(&jobs[4], 0), -ESTALE);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert(!rnl__queue_lane_done(&q, 0));
+		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
+		/* Taken is not done. */
+		ck_assert(!rnl__queue_lane_done(&q, 0));
+		rnl__queue_keyed_done(&q, 0);
+	}
+	ck_assert(rnl__queue_lane_done(&q, 0));
+	/* The other lane's job is not there for a take from this lane. */
+	ck_assert(!rnl__queue_holds(&q, 0));
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_assert_uint_eq(rnl__queue_length(&q), 1);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 1), &jobs[3]);
+	rnl__queue_keyed_done(&q, 1);
+	/* And round again: the lane is as before, but not for a thief two generations late. */
+	rnl__queue_open_lane(&q, 2);
+	ck_assert_int_eq(put_keyed(&jobs[5], 2), 0);
+	rnl__queue_shut_lane(&q, 1);
+	ck_assert(rnl__queue_lane_done(&q, 1));
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_assert_ptr_null(rnl__queue_take(&q, 0));
+	ck_assert_ptr_eq(rnl__queue_take(&q, 2), &jobs[5]);
+}
+
+/* ---- many threads -------------------------------------------------------- */
+
+#define NR_PUTTERS 3
+#define NR_TAKERS 3		/* the owner, which takes, and thieves */
+
+struct item {
+	struct rnl_job job;
+	unsigned putter, number;
+	unsigned taken;		/* plain: TSan sees two takers */
+};
+
+static struct item *items[NR_PUTTERS];
+static unsigned nr_items;
+static _Atomic unsigned nr_taken, nr_put;
+static _Atomic bool closed;
+
+static void *putter_main(void *arg)
+{
+	unsigned putter = (unsigned)(uintptr_t)arg, i;
+
+	for (i = 0; i < nr_items; i++) {
+		struct item *item = &items[putter][i];
+		int ret;
+
+		item->putter = putter;
+		item->number = i;
+		while ((ret = rnl__queue_reserve(&q, 1, &above)) == -EAGAIN)
+			sched_yield();
+		if (ret != 1)
+			break;
+		item->job.flags = i % 4 == 0 ? RNL__JOB_KEYED : 0;
+		rnl__queue_put(&q, &item->job);
+		atomic_fetch_add(&nr_put, 1);
+	}
+	return NULL;
+}
+
+static void *taker_main(void *arg)
+{
+	bool owner = !arg;
+	unsigned last[NR_PUTTERS] = { 0 };
+
+	/* Closed and counted: what was accepted must come, to the last one. */
+	while (!atomic_load(&closed) || atomic_load(&nr_taken) < rnl__queue_accepted(&q)) {
+		struct rnl_job *job = owner ? rnl__queue_take(&q, 0) : rnl__queue_steal(&q);
+		struct item *item;
+
+		if (!job) {
+			sched_yield();
+			continue;
+		}
+		item = rnl_container_of(job, struct item, job);
+		item->taken++;
+		if (item->number % 4 == 0) {
+			/* Keyed: the owner's, in order. */
+			ck_assert(owner);
+			ck_assert(item->number == 0 || item->number > last[item->putter]);
+			last[item->putter] = item->number;
+		}
+		atomic_fetch_add(&nr_taken, 1);
+	}
+	return NULL;
+}
+
+static void many_threads(unsigned nr, bool close_early)
+{
+	pthread_t putters[NR_PUTTERS], takers[NR_TAKERS];
+	unsigned total = 0;
+
+	queue_of(256);
+	nr_items = nr;
+	atomic_store(&nr_taken, 0);
+	atomic_store(&nr_put, 0);
+	atomic_store(&closed, false);
+	for (uintptr_t i = 0; i < NR_PUTTERS; i++) {
+		items[i] = calloc(nr, sizeof(struct item));
+		ck_assert_ptr_nonnull(items[i]);
+		must(pthread_create(&putters[i], NULL, putter_main, (void *)i));
+	}
+	for (uintptr_t i = 0; i < NR_TAKERS; i++)
+		must(pthread_create(&takers[i], NULL, taker_main, (void *)i));
+	if (close_early) {
+		while (atomic_load(&nr_taken) < nr / 4)
+			sched_yield();
+		rnl__queue_close(&q);
+	}
+	for (unsigned i = 0; i < NR_PUTTERS; i++)
+		must(pthread_join(putters[i], NULL));
+	atomic_store(&closed, true);
+	for (unsigned i = 0; i < NR_TAKERS; i++)
+		must(pthread_join(takers[i], NULL));
+	ck_assert_uint_eq(atomic_load(&nr_put), rnl__queue_accepted(&q));
+	ck_assert_uint_eq(atomic_load(&nr_taken), atomic_load(&nr_put));
+	for (unsigned p = 0; p < NR_PUTTERS; p++) {
+		for (unsigned i = 0; i < nr; i++) {
+			ck_assert_uint_le(items[p][i].taken, 1);
+			total += items[p][i].taken;
+		}
+		free(items[p]);
+	}
+	ck_assert_uint_eq(total, atomic_load(&nr_taken));
+	if (!close_early)
+		ck_assert_uint_eq(total, NR_PUTTERS * nr);
+}
+
+TEST(what_many_put_many_take_once, .timeout_s = 60)
+{
+	many_threads(100000, false);
+}
+
+TEST(what_is_accepted_beside_a_close_is_taken, .timeout_s = 60)
+{
+	for (unsigned i = 0; i < 20; i++)
+		many_threads(4000, true);
+}

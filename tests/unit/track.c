@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker's part of a trace: its ring, what it does when events run out, and its clock.
+ *
+ * devices: host fake cuda
+ */
+#include <time.h>
+
+#include "sys/clock.h"
+#include "sys/thread_state.h"
+#include "pool/stream.h"
+#include "suite.h"
+#include "pool/track.h"
+
+#define NR_RECORDS 4096u
+
+static struct rnl__device *device;
+static struct rnl__track track;
+static struct rnl__record records[NR_RECORDS];
+static _Atomic uint64_t dropped_ever;
+
+static int some_fn(struct rnl_job *job)
+{
+	(void)job;
+	return 0;
+}
+
+static void begin(uint64_t nr_records, unsigned limit, enum rnl_trace_timing timing)
+{
+	ck_assert_int_eq(rnl__device_open(test_device(), &device), 0);
+	ck_assert_int_eq(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false), 0);
+	dropped_ever = 0;
+	track = (struct rnl__track){
+		.device = device, .limit = limit, .timing = timing, .records = records,
+		.nr_records = nr_records, .dropped_ever = &dropped_ever,
+	};
+	rnl__track_start(&track);
+	ck_assert_int_eq(track.error, 0);
+}
+
+static void end(void)
+{
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	rnl__track_free(&track);
+	rnl__stream_detach();
+}
+
+/* ---- the ring ------------------------------------------------------------ */
+
+static void found(unsigned from, unsigned nr)
+{
+	for (unsigned i = from; i < from + nr; i++)
+		rnl__track_found(&track, NULL, i);
+}
+
+/* The reader takes @nr, which must be the next in a row. */
+static void take(unsigned from, uint64_t nr)
+{
+	uint64_t row;
+	const struct rnl__record *r = rnl__track_peek(&track, &row);
+
+	ck_assert_uint_eq(row, nr);
+	for (uint64_t i = 0; i < nr; i++) {
+		ck_assert_uint_eq(r[i].kind, RNL__TRACK_FOUND);
+		ck_assert_uint_eq(r[i].found.what, from + i);
+	}
+	rnl__track_skip(&track, nr);
+}
+
+TEST(a_ring_keeps_its_order_and_counts_what_it_drops)
+{
+	begin(8, 1, RNL_TRACE_HOST);
+	take(0, 0);
+	found(0, 5);
+	take(0, 5);
+	/* Eight have room, and go around its end. */
+	found(5, 10);
+	ck_assert_uint_eq(track.dropped, 2);
+	ck_assert_uint_eq(dropped_ever, 2);
+	take(5, 3);
+	take(8, 5);
+	take(0, 0);
+	found(20, 1);
+	take(20, 1);
+	ck_assert_uint_eq(track.dropped, 2);
+	end();
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+/* A job of that number, with @nr_ops copies; the one before may be under way. */
+static void run(uint64_t number, unsigned nr_ops)
+{
+	struct rnl_job job = { .fn = some_fn };
+
+	rnl__track_begin(&track, &job, number, 0, number > 1);
+	for (unsigned i = 0; i < nr_ops; i++) {
+		rnl__track_issue(&track);
+		rnl__track_op(&track, RNL__TRACK_IN);
+	}
+	rnl__track_called(&track, &job, number, 0, 0);
+}
+
+static uint64_t count(enum rnl__track_kind kind, bool timed)
+{
+	uint64_t nr, nr_such = 0;
+	const struct rnl__record *r = rnl__track_peek(&track, &nr);
+
+	for (uint64_t i = 0; i < nr; i++) {
+		if (r[i].kind == kind)
+			nr_such += !timed || r[i].done.end;
+		if (r[i].kind == RNL__TRACK_DONE && r[i].done.end)
+			ck_assert(r[i].done.begin <= r[i].done.end && r[i].done.end <= r[i].done.done);
+	}
+	return nr_such;
+}
+
+/* More than 500 are never made. */
+TEST(jobs_for_which_no_event_is_left_are_noted_without_times)
+{
+	enum { NR = 1000 };
+	unsigned nr_free, nr_jobs;
+
+	begin(NR_RECORDS, NR, RNL_TRACE_EVERY);
+	nr_free = track.nr_free;
+	nr_jobs = nr_free - 1;
+	ck_assert_uint_lt(nr_jobs, NR);
+	for (uint64_t number = 1; number <= NR; number++)
+		run(number, 0);
+	/* The first has a begin of its own, the others that end of the one before. */
+	ck_assert_uint_eq(track.nr_free, 0);
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	for (uint64_t number = 1; number <= NR; number++)
+		rnl__track_done(&track, number, true);
+	ck_assert_uint_eq(count(RNL__TRACK_CALL, false), NR);
+	ck_assert_uint_eq(count(RNL__TRACK_DONE, false), NR);
+	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), nr_jobs);
+	ck_assert_uint_eq(track.nr_free, nr_free);
+	ck_assert_uint_eq(dropped_ever, 0);
+	end();
+}
+
+TEST(operations_leave_the_events_that_jobs_need)
+{
+	enum { NR = 4 };
+	unsigned nr_free;
+
+	begin(NR_RECORDS, NR, RNL_TRACE_EVERY);
+	nr_free = track.nr_free;
+	/* All twelve, and what comes behind them has no span. */
+	run(1, RNL__TRACK_OPS + 3);
+	ck_assert_uint_eq(nr_free - track.nr_free, RNL__TRACK_OPS + 2);
+	for (uint64_t number = 2; number <= NR; number++)
+		run(number, RNL__TRACK_OPS);
+	ck_assert_uint_lt(track.nr_free, 4);
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	for (uint64_t number = 1; number <= NR; number++)
+		rnl__track_done(&track, number, true);
+	ck_assert_uint_ge(count(RNL__TRACK_DONE, true), 2);
+	ck_assert_uint_ge(count(RNL__TRACK_IN, false), RNL__TRACK_OPS);
+	ck_assert_uint_eq(track.nr_free, nr_free);
+	end();
+}
+
+TEST(what_is_in_flight_at_the_end_is_cut_and_what_was_before_is_not_known)
+{
+	struct rnl_job before = { .seq = 1 }, known = { .seq = 2 };
+
+	before.link = &known;
+	begin(NR_RECORDS, 4, RNL_TRACE_EVERY);
+	run(2, 1);
+	rnl__track_stop(&track, &before);
+	ck_assert_uint_eq(count(RNL__TRACK_CUT, false), 1);
+	/* Once: a later end is nobody's. */
+	rnl__track_done(&track, 2, true);
+	ck_assert_uint_eq(count(RNL__TRACK_DONE, false), 0);
+	end();
+}
+
+/* ---- the clock ----------------------------------------------------------- */
+
+TEST(an_idle_worker_asks_the_clock_anew_once_in_a_second)
+{
+	uint64_t based, nr_free;
+
+	begin(NR_RECORDS, 2, RNL_TRACE_EVERY);
+	based = track.based;
+	rnl__track_idle(&track, based + 999999999);
+	ck_assert_uint_eq(track.based, based);
+	nr_free = track.nr_free;
+	track.nr_free = 0;
+	rnl__track_idle(&track, based + 1000000000);
+	ck_assert_uint_eq(track.based, based);
+	track.nr_free = (unsigned)nr_free;
+	rnl__track_idle(&track, based + 1000000000);
+	/* The host device's clock is the host's. */
+	if (track.exact)
+		ck_assert_uint_eq(track.based, based);
+	else
+		ck_assert_uint_gt(track.based, based);
+	ck_assert_uint_eq(track.nr_free, nr_free);
+	run(1, 2);
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	rnl__track_done(&track, 1, true);
+	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), 1);
+	end();
+}
+
+TEST(a_busy_workers_clock_is_moved_on_after_a_second)
+{
+	const struct timespec second = { .tv_sec = 1, .tv_nsec = 10000000 };
+	struct rnl__event *base;
+	uint64_t base_ns, from;
+
+	begin(NR_RECORDS, 2, RNL_TRACE_EVERY);
+	base = track.base;
+	base_ns = track.base_ns;
+	nanosleep(&second, NULL);
+	for (uint64_t number = 1; number <= 3; number++) {
+		from = rnl__now();
+		run(number, 1);
+		ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+		rnl__track_done(&track, number, true);
+		if (track.exact)
+			continue;
+		/* By the first job's end, once. */
+		if (number == 1)
+			ck_assert_ptr_ne(track.base, base);
+		else
+			ck_assert_ptr_eq(track.base, base);
+		base = track.base;
+		ck_assert_uint_gt(track.base_ns, base_ns + 1000000000);
+		ck_assert_uint_le(track.base_ns, rnl__now());
+		ck_assert_uint_ge(track.last_end, from);
+	}
+	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), 3);
+	end();
+}
