@@ -36,14 +36,14 @@ static struct kinds_way on_cuda[] = {
 	{ .name = "non-blocking, one legacy call", .stream = KINDS_NON_BLOCKING,
 	  .one_legacy = true,
 	  .means = "these streams are in no order with the legacy one: nobody waits" },
-	{ .name = "runnel, a job for each worker", .pool = true,
+	{ .name = "runnel, a pool of workers", .pool = true,
 	  .means = "workers' per-thread streams, without one being named" },
 };
 
 static struct kinds_way on_host[] = {
 	{ .name = "one stream for all", .pool = true, .one_worker = true,
 	  .means = "one kernel after the other, as on CUDA's legacy default stream" },
-	{ .name = "runnel, a job for each worker", .pool = true,
+	{ .name = "runnel, a pool of workers", .pool = true,
 	  .means = "a worker's kernels are in order, others' beside them" },
 };
 

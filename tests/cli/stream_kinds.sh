@@ -30,7 +30,8 @@ if [ "$device" = host ]; then
 	prints '^The host device has one kind of stream, a thread, and no legacy default stream:$'
 	row 'one stream for all' 1
 	lasts 'one stream for all' 6 40
-	row 'runnel, a job for each worker' 3
+	# The pool chooses each job's worker, so one worker may get two of the three jobs.
+	row 'runnel, a pool of workers' '[23]'
 else
 	prints '^device: .*, CUDA_DEVICE_MAX_CONNECTIONS=32$'
 	row 'legacy default stream' 1
@@ -43,7 +44,7 @@ else
 	lasts 'per-thread, one legacy call' 3 40
 	row 'non-blocking, one legacy call' '[34]'
 fi
-prints '^runnel, a job for each worker +[0-9]+\.[0-9]+ +[0-9]+ '
+prints '^runnel, a pool of workers +[0-9]+\.[0-9]+ +[0-9]+ '
 ends 'what can be at the same time is, and what cannot is not'
 
 works --threads=5 --kernels=3 --ms=1 --repeat=3 --svg="$dir/kinds.svg"
