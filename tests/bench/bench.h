@@ -88,7 +88,7 @@ struct bench_line;
 
 /* How a row is measured. */
 struct bench_work {
-	/* Makes what is needed, and is what the others get.  NULL: the row is left out. */
+	/* Returns the argument of the others, of bench_alloc(), freed after close; NULL: no row. */
 	void *(*open)(struct bench_run *run);
 	/* Measures the row's way once; values[i] is of the quantity that its .of[i] names. */
 	void (*measure)(void *arg, unsigned way, double *values);

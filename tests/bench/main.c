@@ -128,6 +128,7 @@ static void run_ways(struct bench_run *run)
 		row->work->close(arg, lines);
 	for (unsigned i = 0; i < nr_lines; i++)
 		bench_line_tell(run, lines[i]);
+	free(arg);
 }
 
 static void measure(void *arg, int out)

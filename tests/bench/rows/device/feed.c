@@ -84,10 +84,11 @@ static void measure(void *arg, unsigned copies, double *values)
 static void *begin(struct bench_run *run)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct feed *f = bench_alloc(sizeof(*f));
+	struct feed *f;
 
 	if (!run->opt->nr_files)
 		return NULL;
+	f = bench_alloc(sizeof(*f));
 	f->opt = run->opt;
 	attr.device = f->opt->device;
 	attr.nr_workers = 1;
