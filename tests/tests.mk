@@ -114,7 +114,7 @@ torture: tests/torture/torture $(if $(fakes),$(fake_cudart))
 # ---- make check: T='unit/% api/queue' runs only these, NOT='fake:api/% package/symbols' all
 # but these; TREE=no nothing of tests/tree ----
 T ?= %
-TIMEOUT ?= $(if $(sanitizer),900,300)
+TIMEOUT ?= 900
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
 # FILE:DEVICE,DEVICE of those that say their devices.
 declared := $(shell cd $(srcdir)/tests && awk '/^(.| .) devices: / { \
