@@ -223,8 +223,10 @@ struct rnl_pool_attr {
  * Creates a pool and starts its workers.
  * @poolp: receives the pool; unchanged on failure.
  * @attr: copied; NULL means all defaults.
- * Context: blocks until every worker is attached to its device. Workers block all signals,
- *	whatever the caller's mask is.
+ * Context: blocks until every worker is attached to its device. The library's threads block all
+ *	signals but SIGPROF and the synchronous ones (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
+ *	SIGSYS), whatever the caller's mask is. So the application's handler is called for a fault
+ *	in a job, on the worker.
  * Return: 0, and rnl_pool_destroy() must be called for the pool later; the error of on_start, if
  *	that failed; -EINVAL poolp is NULL, an attribute is out of its range, attr is too short or
  *	its size was not set, the device's name is unknown, or the process may not run on one of

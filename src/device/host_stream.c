@@ -4,12 +4,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sys/clock.h"
+#include "sys/thread.h"
 #include "device/host_memory.h"
 #include "device/host_stream.h"
 
@@ -209,18 +209,12 @@ static void *executor_main(void *arg)
 	return NULL;
 }
 
-/* Signals are the application's: the executor takes none. */
 static int start_executor(struct rnl__host_stream *s)
 {
-	sigset_t all, before;
-	int ret;
+	int ret = rnl__thread_create(&s->executor, executor_main, s);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&s->executor, NULL, executor_main, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (ret)
-		return -ret;
+		return ret;
 	pthread_setname_np(s->executor, "rnl-stream");
 	return 0;
 }

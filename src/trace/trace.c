@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,6 +11,7 @@
 #include "sys/abi.h"
 #include "sys/clock.h"
 #include "sys/futex.h"
+#include "sys/thread.h"
 #include "pool/pool.h"
 #include "worker/staff.h"
 #include "trace/trace.h"
@@ -87,19 +87,6 @@ static void *writer_main(void *arg)
 	} while (!last || much);
 	write_end(t);
 	return NULL;
-}
-
-/* The writer blocks all signals, as the workers do. */
-static int start_writer(struct rnl__trace *t)
-{
-	sigset_t all, before;
-	int ret;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = -pthread_create(&t->writer, NULL, writer_main, t);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return ret;
 }
 
 static void stop_writer(struct rnl__trace *t)
@@ -243,7 +230,7 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 	/* At once: the file says what it is even if nothing follows. */
 	rnl__trace_header(t);
 	rnl__trace_flush(&t->file);
-	ret = t->file.error ? t->file.error : start_writer(t);
+	ret = t->file.error ? t->file.error : rnl__thread_create(&t->writer, writer_main, t);
 	if (ret) {
 		(void)rnl__trace_close(&t->file);
 		destroy(t);

@@ -3,12 +3,12 @@
 #include "config.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "sys/clock.h"
 #include "sys/fence.h"
 #include "sys/latch.h"
+#include "sys/thread.h"
 #include "worker/loop.h"
 #include "pool/pool.h"
 #include "worker/staff.h"
@@ -26,20 +26,15 @@ static void await_commands(struct rnl_pool *pool)
 
 /* ---- beginning to serve -------------------------------------------------- */
 
-/* Workers block all signals: the application's handlers run on its own threads. */
 static int start_thread(struct rnl__worker *w)
 {
-	sigset_t all, before;
 	int ret;
 
 	/* The thread could not attach itself, and would stay, as all threads of a failed device. */
 	if (rnl__device_failed(w->pool->device))
 		return -EIO;
 	rnl__latch_add(&w->present, 1);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = -pthread_create(&w->thread, NULL, rnl__loop_main, w);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	ret = rnl__thread_create(&w->thread, rnl__loop_main, w);
 	if (ret)
 		(void)rnl__latch_drop(&w->present, 1);
 	w->started = !ret;

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Starts the library's threads: workers, a trace's writer, the host device's streams.
+ *
+ * DESIGN
+ *	Signals that are sent to the process are the application's, and its own threads take them.
+ *	A synchronous signal (POSIX.1-2017, 2.4.1) is raised by an instruction of the thread
+ *	itself. While it is blocked the kernel ends the process without calling the handler, so
+ *	these stay unblocked: a crash handler or a sanitizer sees a fault in a job. SIGPROF stays
+ *	unblocked too, so that a profiler samples the workers.
+ */
+#include <signal.h>
+
+#include "sys/thread.h"
+
+static const int unblocked[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
+
+int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg)
+{
+	sigset_t blocked, before;
+	int ret;
+
+	sigfillset(&blocked);
+	for (unsigned i = 0; i < sizeof(unblocked) / sizeof(unblocked[0]); i++)
+		sigdelset(&blocked, unblocked[i]);
+	pthread_sigmask(SIG_SETMASK, &blocked, &before);
+	ret = -pthread_create(thread, NULL, main_fn, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return ret;
+}
