@@ -761,9 +761,12 @@ struct rnl_kernel {
 	int (*cuda)(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream);
 };
 
-/* Defines `const struct rnl_kernel NAME` for the host device only. */
+/*
+ * Defines `const struct rnl_kernel NAME` for the host device only. Its name has hidden visibility:
+ * two modules of one process may each have a kernel of that name.
+ */
 #define RNL_HOST_KERNEL(kernel_name, host_fn, args_type) \
-	extern const struct rnl_kernel kernel_name; \
+	extern __attribute__((visibility("hidden"))) const struct rnl_kernel kernel_name; \
 	const struct rnl_kernel kernel_name = { \
 		#kernel_name, sizeof(args_type), host_fn, NULL \
 	}

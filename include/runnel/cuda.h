@@ -91,7 +91,7 @@ static inline int rnl_cuda_batcher_create(struct rnl_batcher **batcherp, struct 
 
 #ifdef __CUDACC__
 /*
- * Defines `const struct rnl_kernel NAME` for every device, with C linkage.
+ * Defines `const struct rnl_kernel NAME` for every device, with C linkage and hidden visibility.
  * @host_fn: the field host of struct rnl_kernel; may be NULL.
  * @cuda_fn: a __global__ function that takes one args_type by value.
  * Since: 0.1
@@ -107,7 +107,7 @@ static inline int rnl_cuda_batcher_create(struct rnl_batcher **batcherp, struct 
 			dim3(block.x, block.y, block.z), argv, 0, \
 			static_cast<cudaStream_t>(stream))); \
 	} \
-	extern "C" const struct rnl_kernel kernel_name; \
+	extern "C" __attribute__((visibility("hidden"))) const struct rnl_kernel kernel_name; \
 	const struct rnl_kernel kernel_name = { \
 		#kernel_name, sizeof(args_type), host_fn, kernel_name##__launch \
 	}
