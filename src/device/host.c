@@ -112,8 +112,9 @@ static int host_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 	if (!kernel->host)
 		return -ENOTSUP;
 	/* The limits of every GPU of CUDA 13, so that a program meets them here, too. */
-	if ((uint64_t)block.x * block.y * block.z > 1024 || block.z > 64 || grid.y > 65535 ||
-	    grid.z > 65535 || grid.x > INT32_MAX)
+	if (block.x > 1024 || block.y > 1024 || block.z > 64 ||
+	    block.x * block.y * block.z > 1024 || grid.x > INT32_MAX || grid.y > 65535 ||
+	    grid.z > 65535)
 		return -EINVAL;
 	op.launch.args = malloc(kernel->args_bytes ? kernel->args_bytes : 1);
 	if (!op.launch.args)
