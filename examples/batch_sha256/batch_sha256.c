@@ -73,25 +73,9 @@ static void parse_options(struct sha256_options *opt, struct program_operands *f
 
 /* ---- output -------------------------------------------------------------- */
 
-/* As sha256sum, which escapes what would break the line; `sha256sum -c` reads it back. */
-static void print_escaped(const char *name)
-{
-	for (; *name; name++) {
-		if (*name == '\n')
-			fputs("\\n", stdout);
-		else if (*name == '\r')
-			fputs("\\r", stdout);
-		else if (*name == '\\')
-			fputs("\\\\", stdout);
-		else
-			putchar(*name);
-	}
-}
-
 static void print_message(const struct sha256_message *m)
 {
 	static const char digits[] = "0123456789abcdef";
-	const bool escaped = strpbrk(m->name, "\\\n\r");
 	char hex[64];
 
 	if (m->err) {
@@ -100,14 +84,7 @@ static void print_message(const struct sha256_message *m)
 	}
 	for (int i = 0; i < 64; i++)
 		hex[i] = digits[m->state.word[i / 8] >> (28 - i % 8 * 4) & 15];
-	if (escaped)
-		putchar('\\');
-	fwrite(hex, 1, sizeof(hex), stdout);
-	fputs("  ", stdout);
-	if (escaped)
-		print_escaped(m->name);
-	else
-		fputs(m->name, stdout);
+	printf("%.64s  %s", hex, m->name);
 	if (m->line)
 		printf(":%" PRIu64, m->line);
 	putchar('\n');
@@ -116,19 +93,12 @@ static void print_message(const struct sha256_message *m)
 static void print_stats(const struct loop *loop, uint64_t ns)
 {
 	const struct sha256_slots *slots = &loop->slots;
+	const double messages = (double)loop->nr_printed, bytes = (double)loop->bytes;
 	struct rnl_batcher_stats batches = RNL_BATCHER_STATS_INIT;
-	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
-	struct rnl_pool_stats jobs = RNL_POOL_STATS_INIT;
 
-	if (rnl_pool_device(slots->pool, &info) || rnl_pool_read_stats(slots->pool, &jobs))
-		return;
-	fflush(stdout);
-	fprintf(stderr,
-		"device:   %s, %u workers\n"
-		"messages: %" PRIu64 ", %.1f MB, in %.3f s: %.0f MB/s, %.0f messages/s\n",
-		info.cuda ? info.name : "host (no GPU)", jobs.nr_workers, loop->nr_printed,
-		(double)loop->bytes / 1e6, (double)ns / 1e9, (double)loop->bytes * 1e3 / (double)ns,
-		(double)loop->nr_printed * 1e9 / (double)ns);
+	program_print_pool(slots->pool);
+	fprintf(stderr, "messages: %.0f, %.1f MB, in %.3f s: %.0f MB/s, %.0f messages/s\n", messages,
+		bytes / 1e6, (double)ns / 1e9, bytes * 1e3 / (double)ns, messages * 1e9 / (double)ns);
 	if (!slots->batcher || rnl_batcher_read_stats(slots->batcher, &batches))
 		fprintf(stderr, "parts:    %" PRIu64 ", a job for each\n", slots->nr_parts);
 	else

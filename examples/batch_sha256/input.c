@@ -14,6 +14,7 @@
 #include "config.h"
 
 #include "batch_sha256.h"
+#include "common/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,7 @@ static int open_next(struct sha256_input *in, bool alone, int *fd, bool *stream,
 	if (!alone && (*stream || in->nr_open == OPEN_MAX_FILES))
 		return -EAGAIN;
 	if (*stream)
-		fflush(stdout);
+		program_flush();
 	*fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (*fd < 0)
 		*fd = -errno;
@@ -80,24 +81,12 @@ static int next_file(struct sha256_input *in, struct sha256_message *m, bool alo
 	return 1;
 }
 
-static int fill_from_file(struct sha256_input *in, struct sha256_message *m, unsigned char *to,
-			  size_t room)
+static int fill_from_file(struct sha256_input *in, struct sha256_message *m, void *to, size_t room)
 {
-	size_t done = 0;
-	int err = 0;
+	int err;
+	const size_t done = program_read(m->fd, to, room, &err);
 
-	m->last = false;
-	while (done < room && !m->last) {
-		const ssize_t got = read(m->fd, to + done, room - done);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			err = errno;
-		else
-			done += (size_t)got;
-		m->last = got <= 0;
-	}
+	m->last = done < room;
 	m->bytes = (uint32_t)done;
 	m->left -= done < m->left ? done : m->left;
 	if (m->last) {
@@ -168,7 +157,7 @@ static int next_line(struct sha256_input *in, struct sha256_message *m, bool alo
 		if (would_block(in)) {
 			if (!alone)
 				return -EAGAIN;
-			fflush(stdout);
+			program_flush();
 		}
 	} while (!read_line(in, m) && !m->err);
 	return 1;

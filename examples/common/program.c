@@ -15,11 +15,21 @@
 #include <time.h>
 #include <unistd.h>
 
+static int output_err;		/* of the first flush that failed */
+
+void program_flush(void)
+{
+	if (fflush(stdout) && !output_err)
+		output_err = errno;
+}
+
 static void check_output(void)
 {
-	if (!fflush(stdout) && !ferror(stdout))
+	program_flush();
+	if (!output_err && !ferror(stdout))
 		return;
-	program_warn("not all of this could be written to standard output");
+	program_warn("standard output: %s", output_err ? strerror(output_err) :
+		     "not all of it was written");
 	_exit(EXIT_FAILURE);
 }
 
@@ -46,7 +56,7 @@ __attribute__((format(printf, 1, 0))) static void say(const char *format, va_lis
 	char text[1024];
 
 	vsnprintf(text, sizeof(text), format, args);
-	fflush(stdout);		/* both may go to one place: in the order of the events */
+	program_flush();	/* both may go to one place: in the order of the events */
 	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 }
 
@@ -131,7 +141,43 @@ struct rnl_pool *program_pool(struct rnl_pool_attr *attr)
 	return pool;
 }
 
+const char *program_device_name(const struct rnl_device_info *info)
+{
+	return info->cuda ? info->name : "host (no GPU)";
+}
+
+struct rnl_pool_stats program_print_pool(struct rnl_pool *pool)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+
+	program_must(rnl_pool_device(pool, &info), "the pool's device");
+	program_must(rnl_pool_read_stats(pool, &stats), "the pool's figures");
+	program_flush();
+	fprintf(stderr, "device:   %s, %u workers\n", program_device_name(&info), stats.nr_workers);
+	return stats;
+}
+
 /* ---- the system ---------------------------------------------------------- */
+
+size_t program_read(int fd, void *to, size_t bytes, int *err)
+{
+	size_t done = 0;
+
+	*err = 0;
+	while (done < bytes) {
+		const ssize_t got = read(fd, (char *)to + done, bytes - done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			*err = errno;
+		if (got <= 0)
+			break;
+		done += (size_t)got;
+	}
+	return done;
+}
 
 void program_raise_file_limit(void)
 {

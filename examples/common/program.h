@@ -14,6 +14,9 @@
  */
 void program_begin(void);
 
+/* Flushes standard output.  An error shows at the end of the program. */
+void program_flush(void);
+
 /* Prints "program: message" on standard error. */
 __attribute__((format(printf, 1, 2))) void program_warn(const char *format, ...);
 
@@ -35,6 +38,15 @@ void program_device(const char *device, struct rnl_device_info *info);
  *	if its log_arg is not NULL all messages.
  */
 struct rnl_pool *program_pool(struct rnl_pool_attr *attr);
+
+/* Prints the pool's device and workers on standard error.  Return: the pool's figures. */
+struct rnl_pool_stats program_print_pool(struct rnl_pool *pool);
+
+/* How the user knows the device. */
+const char *program_device_name(const struct rnl_device_info *info);
+
+/* Reads @bytes, or less at the end.  @err: receives an errno, or 0.  Return: the bytes read. */
+size_t program_read(int fd, void *to, size_t bytes, int *err);
 
 /* Raises the limit on open files as far as the system lets it. */
 void program_raise_file_limit(void);

@@ -122,6 +122,26 @@ struct gwc_summary gwc_count(const unsigned char *text, size_t bytes, int printa
 	return printable ? count(text, bytes, 1) : count(text, bytes, 0);
 }
 
+uint32_t gwc_cut(struct gwc_piece *pieces, size_t offset, size_t bytes)
+{
+	const uint32_t nr = gwc_nr_pieces(bytes);
+
+	for (uint32_t i = 0; i < nr; i++, offset += GWC_PIECE, bytes -= GWC_PIECE) {
+		pieces[i].offset = (uint32_t)offset;
+		pieces[i].bytes = bytes < GWC_PIECE ? (uint32_t)bytes : GWC_PIECE;
+	}
+	return nr;
+}
+
+struct gwc_summary gwc_join_all(const struct gwc_summary *sums, uint32_t nr)
+{
+	struct gwc_summary sum = { 0, 0, GWC_NEUTRAL, GWC_NEUTRAL };
+
+	for (uint32_t i = 0; i < nr; i++)
+		sum = gwc_join(sum, sums[i]);
+	return sum;
+}
+
 void gwc_count_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct gwc_args *a = (const struct gwc_args *)args;

@@ -126,6 +126,17 @@ struct gwc_args {
 
 extern const struct rnl_kernel gwc_kernel;
 
+static inline uint32_t gwc_nr_pieces(size_t bytes)
+{
+	return (uint32_t)((bytes + GWC_PIECE - 1) / GWC_PIECE);
+}
+
+/* Cuts the text at @offset into pieces.  Return: gwc_nr_pieces(@bytes). */
+uint32_t gwc_cut(struct gwc_piece *pieces, size_t offset, size_t bytes);
+
+/* Joins the summaries of adjacent pieces. */
+struct gwc_summary gwc_join_all(const struct gwc_summary *sums, uint32_t nr);
+
 /* Counts text on the CPU. */
 struct gwc_summary gwc_count(const unsigned char *text, size_t bytes, int printable);
 

@@ -3,8 +3,8 @@
  * gwc: counts lines, words and bytes as wc(1) does, on a GPU where there is one.
  *
  * DESIGN
- * Producers read the files into pinned memory and submit jobs; the workers of a runnel pool
- * copy the text to the device and count it there; and this thread, the consumer, takes the
+ * Producers read the files into pinned memory and submit jobs.  The workers of a runnel pool
+ * copy the text to the device and count it there.  This thread, the consumer, takes the
  * results in the order of the files, adds them up, and prints.  The counts and the format
  * are those of coreutils' wc in the C locale.
  */
@@ -22,20 +22,14 @@
 
 #define CHUNK_MAX (1 << 30)
 #define GPU_WORKERS 4		/* more streams would take turns at the GPU's copy engine */
-#define PROGRESS_FIRST_NS 500000000	/* a shorter run shows no progress */
-#define PROGRESS_EVERY_NS 100000000
-
-struct counts {
-	uint64_t lines, words, bytes;
-};
 
 /* ---- options ------------------------------------------------------------- */
 
 static const char doc[] =
 	"Print newline, word and byte counts for each FILE, and a total line if there is more than "
 	"one, as wc(1) does in the C locale.  With no FILE, or when FILE is -, read standard "
-	"input.\vThe columns are always in the order of the options above; without any of these "
-	"there are all but -m.";
+	"input.\vThe columns are always in the order of the options above; without any of the "
+	"first three there are all three.";
 
 static void parse_options(struct gwc_options *opt, struct program_operands *files, int argc,
 			  char **argv)
@@ -46,20 +40,15 @@ static void parse_options(struct gwc_options *opt, struct program_operands *file
 	const struct program_option table[] = {
 		{ "lines", 'l', NULL, "newlines", OPTION_FLAG(&opt->lines) },
 		{ "words", 'w', NULL, "words", OPTION_FLAG(&opt->words) },
-		{ "chars", 'm', NULL, "characters: bytes, in the C locale",
-		  OPTION_FLAG(&opt->chars) },
 		{ "bytes", 'c', NULL, "bytes", OPTION_FLAG(&opt->bytes) },
-		{ "total", 0, "WHEN", "the line of totals: auto (if there is more than one file), "
-		  "always, only (and no other line), or never",
-		  OPTION_CHOICE(&opt->total, "auto|always|only|never") },
-		{ "files0-from", 0, "F", "the names are in file F, each ended by a NUL; if F is -, "
-		  "they come from standard input", OPTION_TEXT(&opt->files0_from) },
+		{ "files0-from", 0, "F", "the names are in file F, each ended by a NUL",
+		  OPTION_TEXT(&opt->files0_from) },
 		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
 		  OPTION_DEVICE(&opt->device) },
 		{ "workers", 0, "N", "threads that run jobs, each with a stream; 4 with a GPU, else "
 		  "as many as CPUs, up to 8", OPTION_NUMBER(&opt->workers, 1, RNL_WORKERS_MAX) },
 		{ "producers", 0, "N", "threads that read files; half as many as CPUs, 2 to 8",
-		  OPTION_NUMBER(&opt->producers, 1, 16) },
+		  OPTION_NUMBER(&opt->producers, 1, GWC_PRODUCERS_MAX) },
 		{ "chunk", 0, "SIZE", "bytes that one job counts; 1M",
 		  OPTION_SIZE(&opt->chunk, 1, CHUNK_MAX) },
 		{ "word-rule", 0, "RULE", "printable: a word has a printable byte in it (wc before "
@@ -77,7 +66,7 @@ static void parse_options(struct gwc_options *opt, struct program_operands *file
 		.nonspace = !RNL_WC_WORDS_PRINTABLE,
 	};
 	program_options(argc, argv, doc, table, files);
-	if (!opt->lines && !opt->words && !opt->chars && !opt->bytes)
+	if (!opt->lines && !opt->words && !opt->bytes)
 		opt->lines = opt->words = opt->bytes = true;
 	if (opt->files0_from && files->nr)
 		program_misuse("'%s' is too much: the names are in the file of --files0-from",
@@ -87,89 +76,39 @@ static void parse_options(struct gwc_options *opt, struct program_operands *file
 		opt->workers = GPU_WORKERS;
 }
 
-/* ---- output -------------------------------------------------------------- */
+/* ---- the consumer and its output ----------------------------------------- */
 
-/* A line on a terminal while the work goes on; any other output erases it first. */
-static bool progress_shown;
+struct counts {
+	uint64_t lines, words, bytes;
+};
 
-static void erase_progress(void)
-{
-	if (progress_shown)
-		fputs("\r\033[K", stderr);
-	progress_shown = false;
-}
+struct tally {
+	const struct gwc_options *opt;
+	int width;
+	struct counts total;
+	bool failed;
+};
 
-static void show_progress(uint64_t bytes, uint64_t since_ns)
-{
-	static uint64_t shown_ns;
-	const uint64_t now = program_now_ns();
-
-	if (now - since_ns < PROGRESS_FIRST_NS || now - shown_ns < PROGRESS_EVERY_NS ||
-	    !isatty(STDERR_FILENO))
-		return;
-	erase_progress();
-	fflush(stdout);
-	fprintf(stderr, "gwc: %.0f MB counted, %.0f MB/s", (double)bytes / 1e6,
-		(double)bytes * 1e3 / (double)(now - since_ns));
-	progress_shown = true;
-	shown_ns = now;
-}
-
-static void print_counts(const struct gwc_options *opt, int width, const struct counts *counts,
-			 const char *name)
+static void print_counts(const struct tally *tally, const struct counts *counts, const char *name)
 {
 	const struct {
 		bool wanted;
 		uint64_t count;
 	} columns[] = {
-		{ opt->lines, counts->lines },
-		{ opt->words, counts->words },
-		{ opt->chars, counts->bytes },
-		{ opt->bytes, counts->bytes },
+		{ tally->opt->lines, counts->lines },
+		{ tally->opt->words, counts->words },
+		{ tally->opt->bytes, counts->bytes },
 	};
 	const char *space = "";
 
-	erase_progress();
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
 		if (!columns[i].wanted)
 			continue;
-		printf("%s%*" PRIu64, space, width, columns[i].count);
+		printf("%s%*" PRIu64, space, tally->width, columns[i].count);
 		space = " ";
 	}
-	if (name)
-		printf(" %s", name);
-	putchar('\n');
+	printf("%s%s\n", name ? " " : "", name ? name : "");
 }
-
-static void print_stats(struct rnl_pool *pool, const struct gwc_options *opt, unsigned files,
-			uint64_t bytes, uint64_t ns)
-{
-	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-
-	if (rnl_pool_device(pool, &info) || rnl_pool_read_stats(pool, &stats))
-		return;
-	fflush(stdout);
-	fprintf(stderr,
-		"device:  %s\n"
-		"workers: %u, fed by %u producers\n"
-		"counted: %.1f MB in %u files, %.3f s, %.0f MB/s\n"
-		"jobs:    %" PRIu64 "\n",
-		info.cuda ? info.name : "host (no GPU)", stats.nr_workers, opt->producers,
-		(double)bytes / 1e6, files, (double)ns / 1e9, (double)bytes * 1e3 / (double)ns,
-		stats.accepted);
-}
-
-/* ---- the consumer -------------------------------------------------------- */
-
-struct tally {
-	const struct gwc_options *opt;
-	int width;
-	uint64_t since_ns;
-	uint64_t bytes;
-	struct counts total;
-	bool failed;
-};
 
 /* Adds a part to its input, and prints the line of the input behind the last part. */
 static void consume(void *arg, const struct gwc_part *part)
@@ -178,13 +117,10 @@ static void consume(void *arg, const struct gwc_part *part)
 	struct tally *tally = arg;
 	struct counts counts;
 
-	tally->bytes += part->bytes;
-	show_progress(tally->bytes, tally->since_ns);
 	if (!in->failed) {
 		in->sum = gwc_join(in->sum, part->sum);
 		in->bytes += part->bytes;
 		if (part->err) {
-			erase_progress();
 			program_warn("%s: %s", in->name ? in->name : "standard input",
 				     strerror(part->err));
 			in->failed = tally->failed = true;
@@ -193,21 +129,22 @@ static void consume(void *arg, const struct gwc_part *part)
 	if (!part->last || (in->failed && !part->opened))
 		return;
 	counts = (struct counts){ in->sum.lines, in->sum.words, in->bytes };
-	if (tally->opt->total != GWC_TOTAL_ONLY)
-		print_counts(tally->opt, tally->width, &counts, in->name);
+	print_counts(tally, &counts, in->name);
 	tally->total.lines += counts.lines;
 	tally->total.words += counts.words;
 	tally->total.bytes += counts.bytes;
 }
 
-static void print_total(const struct tally *tally, unsigned nr_inputs)
+static void print_stats(struct rnl_pool *pool, const struct tally *tally, unsigned files, uint64_t ns)
 {
-	const enum gwc_total when = tally->opt->total;
+	const struct rnl_pool_stats stats = program_print_pool(pool);
+	const double bytes = (double)tally->total.bytes;
 
-	erase_progress();
-	if (when != GWC_TOTAL_NEVER && (when != GWC_TOTAL_AUTO || nr_inputs > 1))
-		print_counts(tally->opt, tally->width, &tally->total,
-			     when == GWC_TOTAL_ONLY ? NULL : "total");
+	fprintf(stderr,
+		"counted:  %.1f MB in %u files, %.3f s, %.0f MB/s\n"
+		"jobs:     %" PRIu64 ", fed by %u producers\n",
+		bytes / 1e6, files, (double)ns / 1e9, bytes * 1e3 / (double)ns, stats.accepted,
+		tally->opt->producers);
 }
 
 int main(int argc, char **argv)
@@ -218,6 +155,7 @@ int main(int argc, char **argv)
 	struct gwc_options opt;
 	struct rnl_pool *pool;
 	struct tally tally;
+	uint64_t since_ns;
 
 	program_begin();
 	parse_options(&opt, &files, argc, argv);
@@ -227,11 +165,13 @@ int main(int argc, char **argv)
 	attr.log_arg = opt.stats ? &opt : NULL;
 	pool = program_pool(&attr);
 
-	tally = (struct tally){ &opt, inputs.width, program_now_ns(), 0, { 0, 0, 0 }, false };
+	since_ns = program_now_ns();
+	tally = (struct tally){ .opt = &opt, .width = inputs.width };
 	gwc_count_all(pool, &inputs, &opt, consume, &tally);
-	print_total(&tally, inputs.nr);
+	if (inputs.nr > 1)
+		print_counts(&tally, &tally.total, "total");
 	if (opt.stats)
-		print_stats(pool, &opt, inputs.nr, tally.bytes, program_now_ns() - tally.since_ns);
+		print_stats(pool, &tally, inputs.nr, program_now_ns() - since_ns);
 	rnl_pool_destroy(pool);
 	gwc_inputs_close(&inputs);
 	return tally.failed ? EXIT_FAILURE : EXIT_SUCCESS;

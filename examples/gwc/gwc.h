@@ -3,7 +3,7 @@
  * gwc, which counts as wc(1) does:
  *
  *	gwc.c		options, the consumer, the output
- *	input.c		the files to read, and which ranges of them are read next
+ *	input.c		the files to read, and which parts of them are read next
  *	produce.c	the producers, their chunks and jobs
  *	count.c		counting on the CPU
  *	device.cu	counting on the GPU; device.c: without nvcc
@@ -14,22 +14,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include <runnel.h>
 
 #include "count.h"
 
-enum gwc_total {
-	GWC_TOTAL_AUTO,		/* a line of totals if there is more than one file */
-	GWC_TOTAL_ALWAYS,
-	GWC_TOTAL_ONLY,		/* no other line */
-	GWC_TOTAL_NEVER,
-};
+#define GWC_PRODUCERS_MAX 16
 
 struct gwc_options {
-	bool lines, words, chars, bytes;	/* the columns; a char is a byte here */
-	enum gwc_total total;
+	bool lines, words, bytes;	/* the columns */
 	const char *files0_from;	/* a file with names; NULL: names are operands */
 	const char *device;
 	unsigned workers;		/* 0: the library's choice for CPUs */
@@ -55,21 +48,24 @@ struct gwc_input {
 struct gwc_inputs {
 	struct gwc_input *list;
 	unsigned nr;
-	bool own_names;			/* they were allocated */
 	int width;			/* of the columns */
 
 	unsigned next;			/* the input to read next ... */
-	uint64_t offset;		/* ... from here on */
-	int stream_fd;			/* of a stream that was read in part */
+	uint64_t offset;		/* ... from here on; of a stream 1 if it is open */
+	int stream_fd;
 	bool stream_busy;		/* a producer reads it */
 };
 
-/* A part of an input, which a producer reads. */
-struct gwc_range {
+/* A part of an input: a producer reads it, a job counts it, the consumer adds it up. */
+struct gwc_part {
 	struct gwc_input *in;
-	uint64_t offset;
-	size_t bytes;
-	bool last;			/* of the input; of a stream it is known afterwards */
+	uint64_t offset;		/* in the input */
+	size_t bytes;			/* to be read; then those that were read */
+	size_t at;			/* offset in the chunk's text */
+	struct gwc_summary sum;
+	int err;			/* an errno: reading ended with it; or 0 */
+	bool opened;
+	bool last;			/* of its input; reading a stream finds out */
 };
 
 /* Dies if the list of names cannot be read. */
@@ -78,33 +74,19 @@ void gwc_inputs_open(struct gwc_inputs *inputs, const struct gwc_options *opt, c
 void gwc_inputs_close(struct gwc_inputs *inputs);
 
 /*
- * Gives out the next ranges: of a stream, or what fills a chunk; not while a stream is busy.
+ * Gives out the next parts: one of a stream, or files up to a chunk; not while a stream is busy.
  * Return: their number, up to @max; 0: there are no more.
  */
-unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_range *ranges,
+unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_part *parts,
 			 unsigned max);
 
-/* After the range of a stream was read. */
+/* After a part of a stream was read. */
 void gwc_inputs_streamed(struct gwc_inputs *inputs, bool ended);
 
-/*
- * Reads a range.
- * @err: receives an errno, or 0.
- * Return: the bytes that were read, or -1: it cannot be opened.
- */
-ssize_t gwc_range_read(struct gwc_inputs *inputs, const struct gwc_range *range, void *to, int *err);
+/* Reads a part. */
+void gwc_part_read(struct gwc_inputs *inputs, struct gwc_part *part, void *to);
 
 /* ---- produce.c ----------------------------------------------------------- */
-
-/* Some text of an input, counted, or the news that the input cannot be read. */
-struct gwc_part {
-	struct gwc_input *in;
-	struct gwc_summary sum;
-	uint64_t bytes;
-	int err;			/* an errno: reading ended with it; or 0 */
-	bool opened;
-	bool last;			/* of its input */
-};
 
 /* Counts all inputs.  @consume gets the parts in the order of the inputs. */
 void gwc_count_all(struct rnl_pool *pool, struct gwc_inputs *inputs, const struct gwc_options *opt,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What gwc reads: the files, and the ranges of them that a producer reads next.
+ * What gwc reads: the files, and the parts of them that a producer reads next.
  *
  * DESIGN
- * All names are known at the start, as the columns are as wide as the sum of the sizes.
- * Ranges are given out in the order of the output.  A chunk takes many small files, or a
- * part of a large one, so several producers can read a large file at the same time.  A file
- * is read up to the size that it had at the start.
+ * All names are known at the start, because the columns are as wide as the sum of the sizes.
+ * Parts are given out in the order of the output.  A chunk takes many small files, or a part
+ * of a large one, so several producers can read a large file at the same time.  A file is
+ * read up to the size that it had at the start.
  *
- * Standard input and all that does not tell its size, as pipes and files in /proc, are
- * streams: one producer at a time reads a stream, chunk by chunk, and later inputs wait.
+ * Standard input, and files that do not tell their size, such as pipes and those in /proc,
+ * are streams: one producer at a time reads a stream, chunk by chunk, and later inputs wait.
  */
 #include "config.h"
 
@@ -29,51 +29,40 @@ static bool is_stdin(const struct gwc_input *in)
 	return !in->name || strcmp(in->name, "-") == 0;
 }
 
-/* ---- names --------------------------------------------------------------- */
+/* ---- names and sizes ----------------------------------------------------- */
 
-static void append(struct gwc_inputs *inputs, char *name)
+static void append(struct gwc_inputs *inputs, const char *name)
 {
+	char *copy = name ? strdup(name) : NULL;
+
 	if (!(inputs->nr & (inputs->nr - 1))) {		/* the list doubles */
 		const size_t nr = inputs->nr ? 2 * (size_t)inputs->nr : 1;
 
 		inputs->list = realloc(inputs->list, nr * sizeof(*inputs->list));
-		program_must(inputs->list ? 0 : -ENOMEM, "the list of files");
 	}
-	inputs->list[inputs->nr++] = (struct gwc_input){ .name = name };
+	program_must(inputs->list && (copy || !name) ? 0 : -ENOMEM, "the list of files");
+	inputs->list[inputs->nr++] = (struct gwc_input){ .name = copy };
 }
 
-/* Return: whether the list is a regular file. */
-static bool read_list(struct gwc_inputs *inputs, const char *list)
+static void read_list(struct gwc_inputs *inputs, const char *list)
 {
-	FILE *from = strcmp(list, "-") ? fopen(list, "re") : stdin;
+	FILE *from = fopen(list, "re");
 	char *name = NULL;
-	struct stat st;
 	size_t size = 0;
-	bool regular;
 
 	if (!from)
 		program_die("cannot open '%s' for reading: %s", list, strerror(errno));
-	regular = fstat(fileno(from), &st) == 0 && S_ISREG(st.st_mode);
-	inputs->own_names = true;
-	while (getdelim(&name, &size, '\0', from) >= 0) {
-		char *copy = strdup(name);
-
-		program_must(copy ? 0 : -ENOMEM, "the list of files");
-		append(inputs, copy);
-	}
+	while (getdelim(&name, &size, '\0', from) >= 0)
+		append(inputs, name);
 	if (ferror(from))
 		program_die("cannot read file names from '%s': %s", list, strerror(errno));
 	free(name);
-	if (from != stdin)
-		fclose(from);
-	return regular;
+	fclose(from);
 }
 
-/* ---- sizes --------------------------------------------------------------- */
-
 /*
- * Looks at all files.  Return: the width that wc takes: what the sum of the sizes of the
- * regular files needs, and at least 7 if there is any other kind.
+ * Looks at all files.  Return: the width of the columns, which is wc's: it holds the sum of
+ * the sizes of the regular files, and is at least 7 if there is any other kind.
  */
 static int look_at_all(struct gwc_inputs *inputs)
 {
@@ -101,52 +90,49 @@ static int look_at_all(struct gwc_inputs *inputs)
 void gwc_inputs_open(struct gwc_inputs *inputs, const struct gwc_options *opt, char **names,
 		     unsigned nr)
 {
-	const int columns = opt->lines + opt->words + opt->chars + opt->bytes;
-	bool known = true;
-
 	*inputs = (struct gwc_inputs){ .nr = 0 };
 	for (unsigned i = 0; i < nr; i++)
 		append(inputs, names[i]);
 	if (opt->files0_from)
-		known = read_list(inputs, opt->files0_from);
+		read_list(inputs, opt->files0_from);
 	else if (!nr)
 		append(inputs, NULL);
 	inputs->width = look_at_all(inputs);
-	/* wc prints a list from a pipe while it comes, and a lone number as it is. */
-	if (!known || opt->total == GWC_TOTAL_ONLY || (inputs->nr == 1 && columns == 1))
-		inputs->width = 1;
+	if (inputs->nr == 1 && opt->lines + opt->words + opt->bytes == 1)
+		inputs->width = 1;	/* a lone number */
 }
 
 void gwc_inputs_close(struct gwc_inputs *inputs)
 {
-	for (unsigned i = 0; inputs->own_names && i < inputs->nr; i++)
+	for (unsigned i = 0; i < inputs->nr; i++)
 		free(inputs->list[i].name);
 	free(inputs->list);
 }
 
-/* ---- ranges -------------------------------------------------------------- */
+/* ---- parts --------------------------------------------------------------- */
 
-static struct gwc_range next_range(struct gwc_inputs *inputs, size_t room)
+/* A part of up to @space bytes. */
+static struct gwc_part next_part(struct gwc_inputs *inputs, size_t space)
 {
 	struct gwc_input *in = &inputs->list[inputs->next];
 	const uint64_t left = in->size - inputs->offset;
-	struct gwc_range range = { in, inputs->offset, room, false };
+	struct gwc_part part = { .in = in, .offset = inputs->offset, .bytes = space };
 
 	inputs->stream_busy = in->stream;
 	if (in->stream)
-		return range;
-	range.last = left <= room;
-	if (range.last) {
-		range.bytes = (size_t)left;
+		return part;
+	part.last = left <= space;
+	if (part.last) {
+		part.bytes = (size_t)left;
 		inputs->next++;
 		inputs->offset = 0;
 	} else {
-		inputs->offset += room;
+		inputs->offset += space;
 	}
-	return range;
+	return part;
 }
 
-unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_range *ranges,
+unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_part *parts,
 			 unsigned max)
 {
 	size_t used = 0;
@@ -154,8 +140,8 @@ unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_ran
 
 	while (nr < max && used < chunk && inputs->next < inputs->nr &&
 	       !(nr && inputs->list[inputs->next].stream)) {
-		ranges[nr] = next_range(inputs, chunk - used);
-		used += gwc_align(ranges[nr++].bytes);
+		parts[nr] = next_part(inputs, chunk - used);
+		used += gwc_align(parts[nr++].bytes);
 	}
 	return nr;
 }
@@ -167,42 +153,37 @@ void gwc_inputs_streamed(struct gwc_inputs *inputs, bool ended)
 	inputs->next += ended;
 }
 
-/* Return: a descriptor at the offset of the range, or -1. */
-static int open_range(struct gwc_inputs *inputs, const struct gwc_range *range)
+/* Return: a descriptor at the offset of the part, or -1. */
+static int open_part(struct gwc_inputs *inputs, const struct gwc_part *part)
 {
 	int fd;
 
-	if (is_stdin(range->in))
+	if (is_stdin(part->in))
 		return STDIN_FILENO;
-	if (range->in->stream && inputs->offset)
+	if (part->in->stream && part->offset)
 		return inputs->stream_fd;
-	fd = open(range->in->name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (range->in->stream)
+	fd = open(part->in->name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (part->in->stream)
 		inputs->stream_fd = fd;
-	else if (fd >= 0 && range->offset)
-		lseek(fd, (off_t)range->offset, SEEK_SET);
+	else if (fd >= 0 && part->offset)
+		lseek(fd, (off_t)part->offset, SEEK_SET);
 	return fd;
 }
 
-ssize_t gwc_range_read(struct gwc_inputs *inputs, const struct gwc_range *range, void *to, int *err)
+void gwc_part_read(struct gwc_inputs *inputs, struct gwc_part *part, void *to)
 {
-	const int fd = open_range(inputs, range);
-	size_t done = 0;
+	const int fd = open_part(inputs, part);
+	const size_t wanted = part->bytes;
 
-	*err = fd < 0 ? errno : 0;
-	while (!*err && done < range->bytes) {
-		const ssize_t got = read(fd, (char *)to + done, range->bytes - done);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			*err = errno;
-		if (got <= 0)
-			break;
-		done += (size_t)got;
-	}
-	/* A stream that fills its range goes on in the next one. */
-	if (fd > STDIN_FILENO && (!range->in->stream || done < range->bytes))
+	part->opened = fd >= 0;
+	part->bytes = 0;
+	if (fd < 0)
+		part->err = errno;
+	else
+		part->bytes = program_read(fd, to, wanted, &part->err);
+	if (part->in->stream)
+		part->last = part->bytes < wanted;
+	/* A stream that fills its part goes on in the next one. */
+	if (fd > STDIN_FILENO && (!part->in->stream || part->last))
 		close(fd);
-	return fd < 0 ? -1 : (ssize_t)done;
 }

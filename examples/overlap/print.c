@@ -2,6 +2,7 @@
 /* What overlap prints. */
 #include "config.h"
 
+#include "common/program.h"
 #include "overlap.h"
 
 #include <inttypes.h>
@@ -23,7 +24,7 @@ void overlap_print_work(const struct overlap *o)
 	       o->rounds);
 	printf("times:   medians of %u runs, every result checked; GB/s in each direction\n\n",
 	       o->repeat);
-	fflush(stdout);
+	program_flush();
 }
 
 static void print_row(const char *name, double ms, double bytes)

@@ -153,7 +153,7 @@ static void print_setup(const struct kinds_options *opt)
 	       opt->kernels, opt->ms);
 	printf("times:   the device's own, of the median of %u run%s\n\n", opt->repeat,
 	       opt->repeat == 1 ? "" : "s");
-	fflush(stdout);
+	program_flush();
 }
 
 static void print_table(const struct kinds_options *opt, const struct kinds_way *ways, unsigned nr)

@@ -30,7 +30,7 @@ done
 for producers in '' 4 8 12; do
 	for run in 1 2 3; do
 		printf 'gwc%s: ' "${producers:+ --producers=$producers}"
-		"$GWC" --device="$device" ${producers:+--producers=$producers} --stats --total=only \
+		"$GWC" --device="$device" ${producers:+--producers=$producers} --stats \
 			"$dir"/* 2>&1 | grep counted:
 	done
 done

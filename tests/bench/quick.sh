@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # What the tests of both bench programs have in common; they set `program` and source this.
 . "$srcdir/tests/lib/harness.sh"
+program_name=bench	# in its messages
 prints_nothing() { [ ! -s "$dir/out" ] || complain 'it prints nevertheless'; }
 refuses() {	# refuses OPTION TEXT VALUE...: each value is wrong, which TEXT tells
 	option=$1 text=$2

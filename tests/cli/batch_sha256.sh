@@ -4,67 +4,20 @@
 # the same lines, and the same exit status.
 #
 # env: BATCH_SHA256  the program (examples/batch_sha256/batch_sha256)
-#      RNL_TEST_DEVICE  where it hashes (host); tests that do not hash use the host device,
-#                  which starts at once
+#      RNL_TEST_DEVICE  where it hashes (host)
 #      SEED        of the random data
 #
 # devices: host cuda
-program=${BATCH_SHA256:-examples/batch_sha256/batch_sha256}
+program=${BATCH_SHA256:-examples/batch_sha256/batch_sha256} theirs=sha256sum small=--part=64
 . "$(dirname "$0")/../lib/harness.sh"
-if ! sha256sum --version 2>/dev/null | grep -q 'GNU coreutils'; then
-	echo 'SKIP: sha256sum is not that of GNU coreutils'
-	exit 77
-fi
-needs_device /dev/null
-seed=${SEED:-$$}
-echo "# sha256sum: $(sha256sum --version | sed 1q); device $device; SEED=$seed"
-mkdir "$dir/in"
-cd "$dir/in" || exit 1
-on=$device	# where batch_sha256 hashes
-flags=		# more for it
-stdin=/dev/null
+. "$(dirname "$0")/../lib/coreutils.sh"
 
-sha256() {
-	# shellcheck disable=SC2086  # flags are words
-	"$program" --device=$on $flags "$@"
-}
-compare() {	# compare WHAT: outputs in $dir/want and $dir/out, and the statuses
-	cmp -s "$dir/want" "$dir/out" || complain "output of $1" "$dir/want" "$dir/out"
-	[ "$want" = "$got" ] || complain "status of $1: sha256sum $want, batch_sha256 $got"
-	if [ "$want" = 0 ] && [ -s "$dir/err" ]; then complain "$1 has something to say"; fi
-}
-same() {	# same ARG...: it does what sha256sum does, with standard input from $stdin
-	sha256sum "$@" <"$stdin" >"$dir/want" 2>"$dir/err.sum"
-	want=$?
-	sha256 "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
-	got=$?
-	compare "$flags $*"
-}
-same_piped() {	# the same, with $stdin coming through a pipe
-	# shellcheck disable=SC2002  # a pipe it shall be
-	cat "$stdin" | sha256sum "$@" >"$dir/want" 2>"$dir/err.sum"
-	want=$?
-	# shellcheck disable=SC2002
-	cat "$stdin" | sha256 "$@" >"$dir/out" 2>"$dir/err"
-	got=$?
-	compare "$flags $* in a pipe"
-}
 same_in_all_ways() {	# same_in_all_ways ARG...: parts of any size, with the batcher and without
 	for flags in '' --part=64 --part=128 --part=4K --part=1M --one-by-one '--one-by-one --part=192' \
 		'--workers=1 --part=1K' --workers=3; do
 		same "$@"
 	done
 	flags=
-}
-random() {	# random BYTES: of all of them
-	seed=$((seed + 1))
-	awk -v seed="$seed" -v n="$1" 'BEGIN {
-		srand(seed)
-		while (n-- > 0)
-			printf "\\%03o", int(rand() * 256)
-	}' >"$dir/octal"
-	# shellcheck disable=SC2059  # the format is the data
-	printf "$(cat "$dir/octal")"
 }
 repeat() {	# repeat TIMES CHARACTER
 	awk -v n="$1" -v c="$2" 'BEGIN { while (n-- > 0) printf "%s", c }'
@@ -105,7 +58,7 @@ printf '\164\272\045\041' | vector b16aa56be3880d18cd41e68384cf1ec8c17680c45a02b
 on=$device
 for flags in '' --one-by-one '--part=64'; do
 	# shellcheck disable=SC2046
-	sha256 $(sed 's/.* //' vectors) >"$dir/out" 2>"$dir/err" ||
+	ours $(sed 's/.* //' vectors) >"$dir/out" 2>"$dir/err" ||
 		complain "status of the vectors, $flags"
 	cmp -s vectors "$dir/out" || complain "vectors, $flags" vectors "$dir/out"
 done
@@ -155,18 +108,7 @@ flags=
 ) || complain 'with few descriptors'
 ends 'keeps the order of many files, whatever each of them is'
 
-if [ -r /proc/self/mem ]; then
-	same /proc/version text
-	same /proc/filesystems /proc/version
-	same /proc/self/mem text
-	for f in /sys/kernel/mm/transparent_hugepage/enabled /sys/devices/system/cpu/online; do
-		[ ! -r $f ] || same $f
-	done
-	flags=--part=64
-	same /proc/filesystems /proc/self/mem text
-	flags=
-	ends 'hashes files that do not know their size, and reports read errors'
-fi
+reads_odd_files 'hashes files that do not know their size, and reports read errors'
 
 # ---- standard input and pipes ----------------------------------------------------
 for flags in '' --one-by-one --part=64; do
@@ -190,26 +132,11 @@ for flags in '' --one-by-one --part=64; do
 	same /dev/null - /dev/null
 done
 flags=
-rest=$({ dd bs=1 count=4 of=/dev/null 2>/dev/null; sha256; } <text)
+rest=$({ dd bs=1 count=4 of=/dev/null 2>/dev/null; ours; } <text)
 [ "$rest" = "$(tail -c +5 text | sha256sum)" ] || complain "behind an offset: $rest"
 ends 'reads standard input'
 
 mkfifo fifo fifo2
-fed() {	# fed ARG...: as same, both fifos being fed
-	for run in sha256sum batch_sha256; do
-		cat larger >fifo &
-		cat text >fifo2 &
-		if [ $run = sha256sum ]; then
-			sha256sum "$@" >"$dir/want" 2>"$dir/want.err"
-			want=$?
-		else
-			sha256 "$@" >"$dir/out" 2>"$dir/err"
-			got=$?
-		fi
-		wait
-	done
-	compare "$flags $* from fifos"
-}
 fed fifo text fifo2
 fed large fifo2 larger fifo large
 fed missing fifo2 fifo directory
@@ -228,7 +155,7 @@ has_lines() {
 	done
 }
 : >"$dir/out"
-sha256 large text fifo text >"$dir/out" 2>"$dir/err" &
+ours large text fifo text >"$dir/out" 2>"$dir/err" &
 has_lines 2
 cat text >fifo
 wait $!
@@ -249,7 +176,7 @@ by_lines() {	# by_lines NAME...: what --lines is to print of files
 	done
 }
 same_lines() {	# same_lines NAME...
-	sha256 --lines "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
+	ours --lines "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
 	got=$?
 	[ $got = 0 ] || complain "status of $flags --lines $*: $got"
 	[ ! -s "$dir/err" ] || complain "$flags --lines $* has something to say"
@@ -268,7 +195,7 @@ for flags in '' --one-by-one --part=64 --part=4K --part=1M '--workers=1 --part=1
 	same_lines ladder open empty one newline bytes text short long
 done
 flags=
-sha256 --lines empty >"$dir/out" || complain 'status of no line'
+ours --lines empty >"$dir/out" || complain 'status of no line'
 [ ! -s "$dir/out" ] || complain 'a line of an empty file'
 { printf 'a\000b\n'; head -c 100 /dev/zero; echo; } >nul
 {
@@ -283,16 +210,16 @@ by_lines ladder | sed 's/ladder:/-:/' >"$dir/want"
 same_lines
 same_lines -
 # shellcheck disable=SC2002
-cat ladder | sha256 --lines >"$dir/out" 2>"$dir/err" || complain 'status in a pipe'
+cat ladder | ours --lines >"$dir/out" 2>"$dir/err" || complain 'status in a pipe'
 cmp -s "$dir/want" "$dir/out" || complain 'lines in a pipe' "$dir/want" "$dir/out"
 stdin=long
 by_lines long | sed 's/long:/-:/' >"$dir/want"
 # shellcheck disable=SC2002
-cat long | sha256 --lines --part=64 >"$dir/out" || complain 'status in a pipe'
+cat long | ours --lines --part=64 >"$dir/out" || complain 'status in a pipe'
 cmp -s "$dir/want" "$dir/out" || complain 'long lines in a pipe'
 stdin=/dev/null
 awk 'BEGIN { for (i = 0; i < 40000; i++) { print i % 7 } }' >many
-sha256 --lines many >"$dir/out" || complain 'status of many lines'
+ours --lines many >"$dir/out" || complain 'status of many lines'
 i=0
 while [ $i -lt 7 ]; do printf '%d' $i | sha256sum; i=$((i + 1)); done >"$dir/seven"
 awk 'NR == FNR { hash[NR - 1] = $1; next } $1 != hash[(FNR - 1) % 7] || $2 != "many:" FNR { bad = 1 }
@@ -300,7 +227,7 @@ awk 'NR == FNR { hash[NR - 1] = $1; next } $1 != hash[(FNR - 1) % 7] || $2 != "m
 ends 'hashes lines of standard input, and many'
 
 : >"$dir/out"
-sha256 --lines text fifo text >"$dir/out" 2>"$dir/err" &
+ours --lines text fifo text >"$dir/out" 2>"$dir/err" &
 pid=$!
 exec 3>fifo
 has_lines 2
@@ -323,7 +250,7 @@ cmp -s "$dir/want" "$dir/out" || complain 'slow lines' "$dir/want" "$dir/out"
 ends 'prints the hash of each line when it comes'
 
 { by_lines text; by_lines text; } >"$dir/want"
-sha256 --lines text missing directory text >"$dir/out" 2>"$dir/err" && complain 'status of lines that are missing'
+ours --lines text missing directory text >"$dir/out" 2>"$dir/err" && complain 'status of lines that are missing'
 says 'batch_sha256: missing: No such file or directory'
 cmp -s "$dir/want" "$dir/out" || complain 'lines beside errors' "$dir/want" "$dir/out"
 says 'batch_sha256: directory: Is a directory'
@@ -331,28 +258,8 @@ on=host
 ends 'goes on behind files that have no lines'
 
 
-# ---- names, options ----------------------------------------------------------------
-nl='
-'
-for file in 'a b' "it's" "new${nl}line" 'back\slash' '%s' '*' "$(printf 'caf\303\251')"; do
-	cp text "./$file"
-	same -- "./$file" text
-	sha256 -- "./$file" | sha256sum -c --status || complain "sha256sum -c of $file"
-	rm -f "./$file"
-done
-printf 'line\n' >'back\slash'
-hash=$(printf line | sha256sum | cut -d' ' -f1)
-[ "$(sha256 --lines 'back\slash')" = "\\$hash  back\\\\slash:1" ] ||
-	complain 'a line of a file with a backslash'
-ends 'escapes names as sha256sum does'
-
-sha256sum text missing directory one 2>&1 | sed 's/^sha256sum:/batch_sha256:/' >"$dir/want"
-sha256 text missing directory one >"$dir/out" 2>&1
-cmp -s "$dir/want" "$dir/out" || complain 'order of output and messages' "$dir/want" "$dir/out"
-chmod 000 one
-same one text
-chmod 644 one
-ends 'goes on behind files that cannot be read, and names them'
+# ---- options -----------------------------------------------------------------------
+goes_on_behind_errors
 
 refuses "'65' is not good for --workers: give a number from 1 to 64" --workers=65
 for bad in 0 x '' 63 100 2M 1G 64KB 99999999999999999999M K -64; do
@@ -361,7 +268,7 @@ done
 gives 1 --device=cuda:777 text
 says "no GPU answers as 'cuda:777': use --device=host"
 gives 0 --device=host --stats text
-says 'device:   host (no GPU)'
+says 'device:   host (no GPU), '
 says 'parts:    1 in 1 batches, 1 in the largest'
 gives 0 --device=host --stats --lines text
 says 'messages: 2, 0.0 MB'
@@ -370,13 +277,5 @@ says 'parts:    3, a job for each'
 has_options lines one-by-one part device workers stats
 ends 'has options, and says what is wrong with them'
 
-fails_on_full_disk --device=host text missing open
-fails_on_full_disk --device=host large larger
-fails_on_full_disk --help
-"$program" --device=host text missing >&- 2>"$dir/err" && complain 'status without standard output'
-says 'could be written to standard output'
-"$program" --device=host - text <&- >"$dir/out" 2>"$dir/err" && complain 'status without standard input'
-says 'batch_sha256: -: Bad file descriptor'
-prints '  text$'
-ends 'reports a full disk, and closed descriptors'
+reports_bad_descriptors
 done_testing

@@ -4,73 +4,21 @@
 # exit status.
 #
 # env: GWC        the program (examples/gwc/gwc)
-#      RNL_TEST_DEVICE  where it counts (host); tests that do not count use the host
-#                  device, which starts at once
+#      RNL_TEST_DEVICE  where it counts (host)
 #      SEED        of the random data
 #
 # devices: host cuda
-program=${GWC:-examples/gwc/gwc}
+program=${GWC:-examples/gwc/gwc} theirs=wc small='--chunk=1000 --producers=4'
 . "$(dirname "$0")/../lib/harness.sh"
-if ! wc --version 2>/dev/null | grep -q 'GNU coreutils'; then
-	echo 'SKIP: wc is not that of GNU coreutils'
-	exit 77
-fi
-needs_device /dev/null
-seed=${SEED:-$$}
-echo "# wc: $(wc --version | sed 1q); device $device; SEED=$seed"
-mkdir "$dir/in"
-cd "$dir/in" || exit 1
-on=$device	# where gwc counts
-flags=		# more for gwc
-stdin=/dev/null
+. "$(dirname "$0")/../lib/coreutils.sh"
 
-gwc() {
-	# shellcheck disable=SC2086  # flags are words
-	"$program" --device=$on $flags "$@"
-}
-compare() {	# compare WHAT: outputs in $dir/want and $dir/out, and the statuses
-	cmp -s "$dir/want" "$dir/out" || complain "output of $1" "$dir/want" "$dir/out"
-	[ "$want" = "$got" ] || complain "status of $1: wc $want, gwc $got"
-	if [ "$want" = 0 ] && [ -s "$dir/err" ]; then complain "$1 has something to say"; fi
-}
-same() {	# same ARG...: gwc does what wc does, with standard input from $stdin
-	wc "$@" <"$stdin" >"$dir/want" 2>"$dir/err.wc"
-	want=$?
-	gwc "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
-	got=$?
-	compare "$flags $*"
-}
-same_piped() {	# the same, with $stdin coming through a pipe
-	# shellcheck disable=SC2002  # a pipe it shall be
-	cat "$stdin" | wc "$@" >"$dir/want" 2>"$dir/err.wc"
-	want=$?
-	# shellcheck disable=SC2002
-	cat "$stdin" | gwc "$@" >"$dir/out" 2>"$dir/err"
-	got=$?
-	compare "$flags $* in a pipe"
-}
 counts() {	# counts OUTPUT ARG...: what wc would do is known
 	want=0
 	printf '%s' "$1" >"$dir/want"
 	shift
-	gwc "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
+	ours "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
 	got=$?
 	compare "$flags $*"
-}
-random() {	# random BYTES ALPHABET-IN-OCTAL...: of all bytes without one
-	awk -v seed="$seed" -v n="$1" -v set="$2" 'BEGIN {
-		srand(seed)
-		m = split(set, alphabet, " ")
-		while (n-- > 0) {
-			if (m)
-				printf "\\%s", alphabet[1 + int(rand() * m)]
-			else
-				printf "\\%03o", int(rand() * 256)
-		}
-	}' >"$dir/octal"
-	seed=$((seed + 1))
-	# shellcheck disable=SC2059  # the format is the data
-	printf "$(cat "$dir/octal")"
 }
 
 # ---- what is counted -----------------------------------------------------------
@@ -148,14 +96,14 @@ find /usr/include /usr/share/common-licenses "$OLDPWD/src" -type f -print0 2>/de
 for o in '' -lw -c --chunk=10K; do
 	wc ${o%--*} --files0-from=tree >"$dir/want" 2>/dev/null
 	want=$?
-	gwc $o --files0-from=tree >"$dir/out" 2>"$dir/err"
+	ours $o --files0-from=tree >"$dir/out" 2>"$dir/err"
 	got=$?
 	compare "$o of a tree"
 done
 ends 'counts a tree of files'
 
 # ---- columns and inputs --------------------------------------------------------
-for o in '' -l -w -c -m -lw -lc -wc -cl -cml -mw -lwcm '--lines --words' --bytes '--chars -l'; do
+for o in '' -l -w -c -lw -lc -wc -cl -lwc '--lines --words' --bytes '--bytes -l'; do
 	# shellcheck disable=SC2086
 	for files in text 'text empty' 'large larger' 'empty empty' directory 'text directory' \
 		- '- text' '' missing 'missing text' 'text missing' '/dev/null text' 'missing directory'; do
@@ -179,36 +127,14 @@ flags=
 stdin=directory
 same
 stdin=/dev/null
-rest=$({ dd bs=1 count=4 of=/dev/null 2>/dev/null; gwc; } <text | tr -s ' ')
+rest=$({ dd bs=1 count=4 of=/dev/null 2>/dev/null; ours; } <text | tr -s ' ')
 [ "$rest" = ' 2 2 10' ] || complain "all counts behind an offset: $rest"
 ends 'reads standard input'
 
-if [ -r /proc/self/mem ]; then
-	same /proc/version text
-	same -c /proc/version
-	same /proc/self/mem text
-	for f in /sys/kernel/mm/transparent_hugepage/enabled /sys/devices/system/cpu/online; do
-		[ ! -r $f ] || { same $f; same -c $f; same -lw $f text; }
-	done
-	ends 'reads files that do not know their size, and read errors'
-fi
+[ ! -r /proc/version ] || { same -c /proc/version; same -lw /proc/version text; }
+reads_odd_files 'reads files that do not know their size, and read errors'
 
 mkfifo fifo fifo2
-fed() {	# fed ARG...: as same, both fifos being fed
-	for run in wc gwc; do
-		cat larger >fifo &
-		cat text >fifo2 &
-		if [ $run = wc ]; then
-			wc "$@" >"$dir/want"
-			want=$?
-		else
-			gwc "$@" >"$dir/out" 2>"$dir/err"
-			got=$?
-		fi
-		wait
-	done
-	compare "$* from fifos"
-}
 fed fifo text fifo2
 fed -l fifo2 fifo
 flags='--chunk=10K --producers=4'
@@ -227,7 +153,7 @@ changed() {	# changed COMMAND FLAG...
 		if [ $run = wc ]; then
 			wc fifo changing text >"$dir/want" 2>/dev/null &
 		else
-			gwc --producers=1 "$@" fifo changing text >"$dir/out" 2>"$dir/err" &
+			ours --producers=1 "$@" fifo changing text >"$dir/out" 2>"$dir/err" &
 		fi
 		pid=$!
 		{ eval "$command"; } >fifo
@@ -245,7 +171,7 @@ for flag in --chunk=1M --chunk=64K --chunk=5000; do
 done
 ends 'counts files that shrink or go while it reads'
 
-# ---- lists, totals ---------------------------------------------------------------
+# ---- lists of names ----------------------------------------------------------------
 printf 'text\0open\0larger\0' >list
 printf 'text\0open' >list.open
 printf 'a b\0a\nb\0missing\0directory\0text\0' >list.odd
@@ -256,50 +182,18 @@ for list in list list.open list.odd list.long empty /dev/null missing directory;
 	for o in '' -l; do
 		# shellcheck disable=SC2086
 		same $o --files0-from=$list
-		case $list in missing | directory) continue ;; esac
-		stdin=$list
-		# shellcheck disable=SC2086
-		same_piped $o --files0-from=-
-		stdin=/dev/null
 	done
 done
 refuses "'text' is too much: the names are in the file of --files0-from" --files0-from=list text
 ends 'reads lists of names'
 
-text_line=' 2  3 14 text
-' open_line=' 0  5 21 open
-' total_line=' 2  8 35 total
-'
-counts "$text_line" --total=auto text
-counts "$text_line$open_line$total_line" --total=auto text open
-counts '2 text
-2 total
-' --total=always -l text
-counts '2 8 35
-' --total=only text open
-counts '35
-' --total=only -c text open
-counts "$text_line$open_line" --total=never text open
-stdin=text
-counts '2 3 14
-' --total=only
-stdin=/dev/null
-refuses "'sometimes' is not good for --total: give auto|always|only|never" --total=sometimes text
-ends 'has totals as coreutils 9.2'
-
 # ---- what is wrong, what else ----------------------------------------------------
-gwc text missing directory open >"$dir/out" 2>&1
-wc text missing directory open 2>&1 | sed 's/^wc:/gwc:/' >"$dir/want"
-cmp -s "$dir/want" "$dir/out" || complain 'order of output and messages' "$dir/want" "$dir/out"
-chmod 000 open
-same open text
-[ "$(id -u)" = 0 ] || says 'gwc: open: Permission denied'
-chmod 644 open
-ends 'goes on behind files that cannot be read, and names them'
+goes_on_behind_errors
 
 same text -l
 same -l -- text
-counts "$text_line" --dev=host --line --words --bytes --chun=7 text
+counts ' 2  3 14 text
+' --dev=host --line --words --bytes --chun=7 text
 for bad in 0 x 1T 2G 2000M 99999999999999999999M 0K K; do
 	refuses "'$bad' is not good for --chunk" --chunk=$bad text
 done
@@ -308,35 +202,27 @@ refuses "'x' is not good for --word-rule: give printable|nonspace" --word-rule=x
 gives 1 --device=cuda:777 text
 says "no GPU answers as 'cuda:777': use --device=host"
 gives 0 --device=host --stats text larger
-says 'device:  host (no GPU)'
-says 'jobs:    '
-has_options lines words chars bytes total files0-from device workers producers chunk word-rule stats
+says 'device:   host (no GPU), '
+says 'jobs:     '
+has_options lines words bytes files0-from device workers producers chunk word-rule stats
 ends 'has options, and says what is wrong with them'
 
-fails_on_full_disk --device=host text
-fails_on_full_disk --device=host -l large larger missing
-fails_on_full_disk --help
-"$program" --device=host text missing >&- 2>"$dir/err" && complain 'status without standard output'
-says 'could be written to standard output'
-"$program" --device=host - text <&- >"$dir/out" 2>"$dir/err" && complain 'status without standard input'
-says 'gwc: -: Bad file descriptor'
-prints '14 text$'
-ends 'reports a full disk, and closed descriptors'
+reports_bad_descriptors
 
-# More lines than a pipe holds, and nobody reads: the reader is gone for certain.
+# More lines than a pipe holds, and no reader: it has ended by then.
 status=$(
 	{
 		trap '' PIPE
 		set --
 		i=0
 		while [ $i -lt 1500 ]; do set -- "$@" ./././././././././././././././././text; i=$((i + 1)); done
-		gwc "$@" 2>"$dir/err"
+		ours "$@" 2>"$dir/err"
 		echo $? >&3
 	} 3>"$dir/status" | :
 	cat "$dir/status"
 )
-[ "$status" = 1 ] || complain "status when nobody reads: $status"
-says 'could be written to standard output'
+[ "$status" = 1 ] || complain "status without a reader: $status"
+says 'gwc: standard output: Broken pipe'
 ends 'reports a broken pipe'
 
 sleep 5 >fifo &

@@ -81,7 +81,7 @@ prints() {	# prints REGEX: in a line
 prints_not() {	# prints_not REGEX: in no line
 	! grep -qE -- "$1" "$dir/out" || complain "there is a line of: $1"
 }
-rows() {	# rows NR REGEX: in so many lines
+rows() {	# rows NR REGEX: in NR lines
 	got=$(grep -cE -- "$2" "$dir/out")
 	[ "$got" = "$1" ] || complain "$got lines of: $2, not $1"
 }
@@ -114,5 +114,5 @@ fails_on_full_disk() {	# fails_on_full_disk ARG...: status 1, with a message
 	"$program" "$@" >/dev/full 2>"$dir/err"
 	got=$?
 	[ $got = 1 ] || complain "status of $* on a full disk: $got"
-	says 'standard output'
+	says "$program_name: standard output: No space left on device"
 }

@@ -8,6 +8,7 @@
  */
 #include "torture.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,6 +78,6 @@ bool is_printed(void)
 {
 	if (!fflush(stdout) && !ferror(stdout))
 		return true;
-	fputs("torture: not all of this could be written to standard output\n", stderr);
+	fprintf(stderr, "torture: standard output: %s\n", strerror(errno));
 	return false;
 }

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+# A program beside the one of coreutils that it copies: the same output, the same exit status.
+#
+# A script sets `program` and `theirs`, and sources harness.sh, then this file.  It is in an
+# empty folder then, $dir/in.  env: SEED of the random data.
+if ! "$theirs" --version 2>/dev/null | grep -q 'GNU coreutils'; then
+	skip_all "$theirs is not that of GNU coreutils"
+fi
+needs_device /dev/null
+seed=${SEED:-$$}
+echo "# $theirs: $("$theirs" --version | sed 1q); device $device; SEED=$seed"
+mkdir "$dir/in"
+cd "$dir/in" || exit 1
+on=$device	# where the program works; host, which starts at once, is enough for what does not compute
+flags=		# more for the program
+stdin=/dev/null
+
+ours() {
+	# shellcheck disable=SC2086  # flags are words
+	"$program" --device=$on $flags "$@"
+}
+compare() {	# compare WHAT: outputs in $dir/want and $dir/out, and the statuses
+	cmp -s "$dir/want" "$dir/out" || complain "output of $1" "$dir/want" "$dir/out"
+	[ "$want" = "$got" ] || complain "status of $1: $theirs $want, $program_name $got"
+	if [ "$want" = 0 ] && [ -s "$dir/err" ]; then complain "$1 has something to say"; fi
+}
+same() {	# same ARG...: the program does what theirs does, with standard input from $stdin
+	"$theirs" "$@" <"$stdin" >"$dir/want" 2>"$dir/err.theirs"
+	want=$?
+	ours "$@" <"$stdin" >"$dir/out" 2>"$dir/err"
+	got=$?
+	compare "$flags $*"
+}
+same_piped() {	# the same, with $stdin coming through a pipe
+	# shellcheck disable=SC2002  # a pipe it shall be
+	cat "$stdin" | "$theirs" "$@" >"$dir/want" 2>"$dir/err.theirs"
+	want=$?
+	# shellcheck disable=SC2002
+	cat "$stdin" | ours "$@" >"$dir/out" 2>"$dir/err"
+	got=$?
+	compare "$flags $* in a pipe"
+}
+fed() {	# fed ARG...: as same; a larger file comes through `fifo`, a text through `fifo2`
+	for run in "$theirs" ours; do
+		cat larger >fifo &
+		cat text >fifo2 &
+		if [ $run = ours ]; then
+			ours "$@" >"$dir/out" 2>"$dir/err"
+			got=$?
+		else
+			"$theirs" "$@" >"$dir/want" 2>"$dir/err.theirs"
+			want=$?
+		fi
+		wait
+	done
+	compare "$flags $* from fifos"
+}
+random() {	# random BYTES ALPHABET-IN-OCTAL...: of all bytes without one
+	awk -v seed="$seed" -v n="$1" -v set="${2:-}" 'BEGIN {
+		srand(seed)
+		m = split(set, alphabet, " ")
+		while (n-- > 0) {
+			if (m)
+				printf "\\%s", alphabet[1 + int(rand() * m)]
+			else
+				printf "\\%03o", int(rand() * 256)
+		}
+	}' >"$dir/octal"
+	seed=$((seed + 1))
+	# shellcheck disable=SC2059  # the format is the data
+	printf "$(cat "$dir/octal")"
+}
+
+# ---- tests of both ------------------------------------------------------------
+reads_odd_files() {	# reads_odd_files NAME: those that do not know their size, and read errors
+	[ -r /proc/self/mem ] || return 0
+	for flags in '' "$small"; do
+		same /proc/version text
+		same /proc/filesystems /proc/version
+		same /proc/self/mem text
+		for f in /sys/kernel/mm/transparent_hugepage/enabled /sys/devices/system/cpu/online; do
+			[ ! -r $f ] || same $f
+		done
+	done
+	flags=
+	ends "$1"
+}
+goes_on_behind_errors() {
+	"$theirs" text missing directory open 2>&1 | sed "s/^$theirs:/$program_name:/" >"$dir/want"
+	ours text missing directory open >"$dir/out" 2>&1
+	cmp -s "$dir/want" "$dir/out" || complain 'order of output and messages' "$dir/want" "$dir/out"
+	chmod 000 open
+	same open text
+	[ "$(id -u)" = 0 ] || says "$program_name: open: Permission denied"
+	chmod 644 open
+	ends 'goes on behind files that cannot be read, and names them'
+}
+reports_bad_descriptors() {
+	fails_on_full_disk --device=host text missing open
+	fails_on_full_disk --device=host large larger
+	fails_on_full_disk --help
+	"$program" --device=host text missing >&- 2>"$dir/err" && complain 'status without standard output'
+	says "$program_name: standard output: Bad file descriptor"
+	"$program" --device=host - text <&- >"$dir/out" 2>"$dir/err" && complain 'status without standard input'
+	says "$program_name: -: Bad file descriptor"
+	prints ' text$'
+	ends 'reports a full disk, and closed descriptors'
+}
