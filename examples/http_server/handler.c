@@ -5,16 +5,16 @@
  * DESIGN
  * async: the loop submits the slot's job and goes on with its other connections.  The job
  * names the loop's completion queue, so it comes back to the same loop: loop.c reaps it and
- * calls async_reaped().  A slot belongs to the loop, or, from submit to reap, to the worker;
- * there is no lock.  A full pool refuses the job, and the client is told at once.  The deadline
- * is for the start: a started job is finished, and so is the second job of a task that has
- * two, which goes before what is queued.
+ * calls async_reaped().  A slot belongs to the loop, or, from submit to reap, to the worker,
+ * so there is no lock.  A full pool refuses the job, and the client is told at once.  The
+ * deadline is for the start: a started job is finished.  The second job of a task that has two
+ * is urgent and has no deadline.
  *
- * evhttp does not read from a connection whose request it handed out, so it cannot see the
- * client leave before there is an answer to send: until then the request stays good.
+ * evhttp does not read from a connection while a request of it is open, so it cannot see the
+ * client leave before there is an answer to send: until then the request stays valid.
  *
  * sync: the handler that CUDA's documentation leads to.  The loop has a stream of its own, and
- * on a GPU the calls are what one would write by hand (see src/device/cuda.c):
+ * on a GPU the calls are those of hand-written code (see src/device/cuda.c):
  *
  *	rnl_copy()			cudaMemcpyAsync(..., cudaStreamPerThread)
  *	rnl_launch()			kernel<<<grid, block, 0, cudaStreamPerThread>>>
@@ -31,40 +31,28 @@
 
 /* ---- async --------------------------------------------------------------- */
 
-/* Memory on the device for this job alone; there is nothing to be freed. */
-static int get_scratch(struct slot *slot)
-{
-	const size_t bytes = slot_buffer_bytes(&slot->endpoint->loop->server->opt);
-	void *in, *out;
-	int ret = rnl_scratch(bytes, &in);
-
-	if (!ret)
-		ret = rnl_scratch(bytes, &out);
-	if (ret)
-		return ret;
-	slot->device_in = in;
-	slot->device_out = out;
-	return 0;
-}
-
 static int issue(struct rnl_job *job)
 {
 	struct slot *slot = rnl_container_of(job, struct slot, job);
+	const size_t bytes = slot_buffer_bytes(&slot->endpoint->loop->server->opt);
+	void *in = NULL, *out = NULL;
 
-	slot->result = get_scratch(slot);
+	slot->result = rnl_scratch(bytes, &in);		/* for this job alone: nothing to be freed */
 	if (!slot->result)
-		slot->result = slot->task->issue(slot);
+		slot->result = rnl_scratch(bytes, &out);
+	slot->device_in = in;
+	slot->device_out = out;
+	if (!slot->result)
+		slot->result = slot->endpoint->route->task->issue(slot);
 	/* A bad body is no failure of the job: the device is well. */
-	if (slot->result == -EBADMSG || slot->result == -EFBIG)
-		return 0;
-	return slot->result;
+	return slot->result == -EBADMSG || slot->result == -EFBIG ? 0 : slot->result;
 }
 
 static int finish(struct rnl_job *job)
 {
 	struct slot *slot = rnl_container_of(job, struct slot, job);
 
-	slot->result = slot->task->finish(slot);
+	slot->result = slot->endpoint->route->task->finish(slot);
 	return slot->result;
 }
 
@@ -101,7 +89,7 @@ void async_reaped(struct rnl_job *job)
 
 	if (!ret)
 		ret = slot->result;
-	if (!ret && slot->task->finish && !slot->finishing) {
+	if (!ret && slot->endpoint->route->task->finish && !slot->finishing) {
 		ret = submit(slot, finish);
 		if (!ret)
 			return;
@@ -113,13 +101,13 @@ void async_reaped(struct rnl_job *job)
 
 void sync_start(struct slot *slot)
 {
-	int ret = slot->task->issue(slot);
-	/* After an error, too: what was issued before it still uses the slot. */
+	int ret = slot->endpoint->route->task->issue(slot);
+	/* Also after an error: work that was issued before it still uses the slot. */
 	const int waited = rnl_stream_wait(RNL_FOREVER);
 
 	if (!ret)
 		ret = waited;
-	if (!ret && slot->task->finish)
-		ret = slot->task->finish(slot);
+	if (!ret && slot->endpoint->route->task->finish)
+		ret = slot->endpoint->route->task->finish(slot);
 	slot_answer(slot, ret);
 }

@@ -3,19 +3,17 @@
  * Listening sockets: one for each event loop, all at one address.
  *
  * DESIGN
- * With SO_REUSEPORT the kernel shares connections out, so that no loop wakes for
- * another's, and none has to hand connections over.  A second server at the same
- * port would get its share, too, if it were of the same user: so the first socket
- * is bound without that option, which fails if the port is in use.
+ * With SO_REUSEPORT the kernel shares connections out, so a connection wakes one loop, and no
+ * loop hands connections over.  A second server of the same user could bind the same port with
+ * that option, and would get its share.  So the first socket is bound without it, which fails
+ * if the port is in use.
  *
- * To close a listening socket resets the connections that wait in it, and to stop
- * accepting a moment before does not help: one more may just be coming.  So when the
- * server stops, it first deafens the socket: a filter drops the packets that ask for
- * a connection, and no others.  What was begun is completed, and accepted; after a
- * while nothing more can come, and the socket is closed.  A client whose packet was
- * dropped tries again after a second, and is refused.  Where another process goes on
- * with the socket, because its parent keeps it, none of that is needed: what waits
- * there is the next one's.
+ * Closing a listening socket resets the connections that wait in it, and another one may come
+ * between the last accept and the close.  So a server that stops first deafens the socket: a
+ * filter drops the packets that ask for a connection, and no others.  Connections that were
+ * begun are completed and accepted; after a while none can come, and the socket is closed.  A
+ * client whose packet was dropped tries again after a second, and is refused.  Nothing of that
+ * is needed where a parent keeps the socket: waiting connections are the next process's.
  */
 #include "config.h"
 
@@ -38,40 +36,25 @@ static int set_option(int fd, int name)
 static int bind_one(const struct sockaddr *addr, socklen_t addr_len, bool first)
 {
 	const int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int ret = 0;
 
-	if (fd < 0)
-		return -errno;
-	if (set_option(fd, SO_REUSEADDR) || (!first && set_option(fd, SO_REUSEPORT)) ||
+	if (fd < 0 || set_option(fd, SO_REUSEADDR) || (!first && set_option(fd, SO_REUSEPORT)) ||
 	    bind(fd, addr, addr_len) || (first && set_option(fd, SO_REUSEPORT)))
-		ret = -errno;
-	if (ret) {
-		close(fd);
-		return ret;
-	}
+		return -errno;		/* the program ends */
 	return fd;
 }
 
 int listener_open(struct sockaddr *addr, socklen_t addr_len, int *fds, unsigned nr)
 {
-	unsigned opened = 0;
-	int ret = 0;
-
-	while (!ret && opened < nr) {
-		const int fd = bind_one(addr, addr_len, opened == 0);
+	for (unsigned i = 0; i < nr; i++) {
 		socklen_t len = addr_len;
 
-		if (fd < 0) {
-			ret = fd;
-			break;
-		}
-		fds[opened++] = fd;
-		if (listen(fd, SOMAXCONN) || getsockname(fd, addr, &len))
-			ret = -errno;
+		fds[i] = bind_one(addr, addr_len, i == 0);
+		if (fds[i] < 0)
+			return fds[i];
+		if (listen(fds[i], SOMAXCONN) || getsockname(fds[i], addr, &len))
+			return -errno;
 	}
-	while (ret && opened)
-		close(fds[--opened]);
-	return ret;
+	return 0;
 }
 
 void listener_deafen(int fd)
@@ -86,7 +69,7 @@ void listener_deafen(int fd)
 	};
 	const struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
 
-	/* Where there are no filters, connections made in the last moments are lost. */
+	/* Without filters, connections of the last moments are lost. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 

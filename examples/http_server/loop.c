@@ -3,18 +3,19 @@
  * An event loop: a thread that has its own evhttp and its own completion queue.
  *
  * DESIGN
- * One thread uses libevent and evhttp of a loop, so they take no locks, and a request never
+ * Only the loop's thread uses its libevent and evhttp, so they take no locks.  A request never
  * leaves the loop of its connection: its job comes back by the loop's completion queue, whose
  * descriptor is one more event.
  *
- * A loop that stops goes on answering, and tells each client with its answer that the
- * connection ends.  The loop ends when no connection waits to be accepted, no request is open,
- * and no byte has come in for --linger: HTTP cannot tell a client that its idle connection
- * will be closed, and its next request may be on its way.  If the device has failed and a
- * parent keeps the listening sockets, the loop accepts no more at once.
+ * A loop that stops goes on answering, and each answer says that the connection ends.  The
+ * loop ends when no connection waits to be accepted, no request is open, and no byte has come
+ * in for --linger: HTTP cannot tell a client that its idle connection will be closed, and its
+ * next request may be on its way.  If the device has failed and a parent keeps the listening
+ * sockets, the loop stops accepting at once.
  */
 #include "config.h"
 
+#include "common/program.h"
 #include "server.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@
 
 #define REAP_MAX 64
 #define HEADERS_MAX 16384	/* bytes */
-#define IDLE_S 60		/* a connection may be, before it is closed */
+#define IDLE_S 60		/* until an idle connection is closed */
 
 /* ---- running ------------------------------------------------------------- */
 
@@ -61,7 +62,7 @@ static struct bufferevent *on_connection(struct event_base *base, void *arg)
 	loop->received++;
 	if (connection) {
 		evbuffer_add_cb(bufferevent_get_input(connection), on_received, loop);
-		/* A client that reads no answers can have one request held, no more. */
+		/* Of a client that reads no answers one request is held, no more. */
 		bufferevent_setwatermark(connection, EV_READ, 0,
 					 loop->server->opt.max_body + HEADERS_MAX);
 	}
@@ -80,7 +81,7 @@ static void *run(void *arg)
 	if (server->opt.sync)
 		ret = rnl_thread_attach(server->pool);
 	if (ret)
-		fprintf(stderr, "http_server: a stream for a loop: %s\n", rnl_strerror(ret));
+		program_warn("a stream for a loop: %s", rnl_strerror(ret));
 	else
 		event_base_dispatch(loop->base);
 	if (server->opt.sync)
@@ -89,25 +90,12 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int loop_start(struct loop *loop)
-{
-	return -pthread_create(&loop->thread, NULL, run, loop);
-}
-
 /* ---- stopping ------------------------------------------------------------ */
-
-void loop_stop(struct loop *loop)
-{
-	eventfd_write(loop->stop_fd, 1);
-}
 
 static void tick(struct loop *loop)
 {
 	const unsigned ms = loop->server->opt.linger_ms;
-	const struct timeval time = {
-		.tv_sec = ms / 1000,
-		.tv_usec = ms % 1000 * 1000,
-	};
+	const struct timeval time = { ms / 1000, ms % 1000 * 1000 };
 
 	event_add(loop->tick, &time);
 }
@@ -133,12 +121,6 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 	tick(loop);
 }
 
-static bool all_answered(struct loop *loop)
-{
-	return !atomic_load(&loop->metrics.nr_open) &&
-	       !atomic_load(&loop->metrics.nr_slots_used);
-}
-
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
@@ -147,7 +129,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (loop->listener && !listener_pending(evhttp_bound_socket_get_fd(loop->listener)))
 		close_listener(loop);
-	if (!loop->listener && all_answered(loop) && loop->received == loop->received_before) {
+	if (!loop->listener && !atomic_load(&loop->metrics.nr_open) &&
+	    !atomic_load(&loop->metrics.nr_slots_used) && loop->received == loop->received_before) {
 		event_base_loopbreak(loop->base);
 		return;
 	}
@@ -157,72 +140,61 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 /* ---- making -------------------------------------------------------------- */
 
-static int make_events(struct loop *loop)
+static void must(int ret)
 {
-	loop->finished = event_new(loop->base, rnl_cq_fd(loop->cq), EV_READ | EV_PERSIST,
-				   on_finished, loop);
-	loop->stop = event_new(loop->base, loop->stop_fd, EV_READ, on_stop, loop);
-	loop->tick = evtimer_new(loop->base, on_tick, loop);
-	if (!loop->finished || !loop->stop || !loop->tick || event_add(loop->finished, NULL) ||
-	    event_add(loop->stop, NULL))
-		return -ENOMEM;
-	return 0;
+	program_must(ret, ret == -ENOMEM ? "creating an event loop (less --slots, --max-body or "
+		     "--max-pixels need less)" : "creating an event loop");
 }
 
-static int make_http(struct loop *loop, int listener)
+static void *made(void *object)
 {
-	const struct options *opt = &loop->server->opt;
+	must(object ? 0 : -ENOMEM);
+	return object;
+}
 
-	loop->http = evhttp_new(loop->base);
-	if (!loop->http)
-		return -ENOMEM;
-	loop->listener = evhttp_accept_socket_with_handle(loop->http, listener);
-	if (!loop->listener)
-		return -ENOMEM;
+static void make_events(struct loop *loop)
+{
+	loop->finished = made(event_new(loop->base, rnl_cq_fd(loop->cq), EV_READ | EV_PERSIST,
+					on_finished, loop));
+	loop->stop = made(event_new(loop->base, loop->stop_fd, EV_READ, on_stop, loop));
+	loop->tick = made(evtimer_new(loop->base, on_tick, loop));
+	if (event_add(loop->finished, NULL) || event_add(loop->stop, NULL))
+		must(-ENOMEM);
+}
+
+static void make_http(struct loop *loop, int listener)
+{
+	loop->http = made(evhttp_new(loop->base));
+	loop->listener = made(evhttp_accept_socket_with_handle(loop->http, listener));
 	evhttp_set_max_headers_size(loop->http, HEADERS_MAX);
-	evhttp_set_max_body_size(loop->http, (ev_ssize_t)opt->max_body);
-	/* A client listens to a 413 only when it has sent its request. */
+	evhttp_set_max_body_size(loop->http, (ev_ssize_t)loop->server->opt.max_body);
+	/* A client reads a 413 only when it has sent its whole request. */
 	evhttp_set_flags(loop->http, EVHTTP_SERVER_LINGERING_CLOSE);
 	evhttp_set_timeout(loop->http, IDLE_S);
 	evhttp_set_bevcb(loop->http, on_connection, loop);
-	return routes_set(loop);
+	must(routes_set(loop));
 }
 
-int loop_init(struct loop *loop, struct server *server, int listener)
+void loop_start(struct loop *loop, struct server *server, int listener)
 {
-	const unsigned nr_slots = server->opt.slots / server->opt.loops;
-	int ret;
-
 	loop->server = server;
 	loop->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (loop->stop_fd < 0)
-		ret = -errno;
-	else
-		ret = rnl_cq_create(&loop->cq);
-	if (!ret) {
-		loop->base = event_base_new();
-		ret = loop->base ? make_http(loop, listener) : -ENOMEM;
-	}
-	if (!loop->listener)
-		close(listener);
-	if (!ret)
-		ret = make_events(loop);
-	return ret ? ret : slots_create(loop, nr_slots);
+	must(loop->stop_fd < 0 ? -errno : rnl_cq_create(&loop->cq));
+	loop->base = made(event_base_new());
+	make_http(loop, listener);
+	make_events(loop);
+	must(slots_create(loop));
+	must(-pthread_create(&loop->thread, NULL, run, loop));
 }
 
-void loop_fini(struct loop *loop)
+void loop_free(struct loop *loop)
 {
-	struct event *const events[] = { loop->finished, loop->stop, loop->tick };
-
-	if (loop->http)
-		evhttp_free(loop->http);
-	for (unsigned i = 0; i < 3; i++)
-		if (events[i])
-			event_free(events[i]);
-	if (loop->base)
-		event_base_free(loop->base);
-	if (loop->stop_fd >= 0)
-		close(loop->stop_fd);
+	evhttp_free(loop->http);
+	event_free(loop->finished);
+	event_free(loop->stop);
+	event_free(loop->tick);
+	event_base_free(loop->base);
+	close(loop->stop_fd);
 	rnl_cq_destroy(loop->cq);
 	slots_destroy(loop);
 }

@@ -5,11 +5,11 @@
  * DESIGN
  * All event loops share one pool.  A loop is a thread with an evhttp and a completion queue
  * of its own.  Signals are blocked in every thread, and main() reads SIGTERM and SIGINT from
- * a descriptor, so no call is ever interrupted.  A second signal changes nothing: --grace
- * bounds the end anyway.
+ * a descriptor, so no call is ever interrupted.  A second signal changes nothing, because
+ * --grace bounds the end.
  *
  * A process whose GPU has failed cannot have it back.  It stays, and answers 503; or, with
- * --exit-on-failure, it ends as by a signal.  Sockets are opened first, so that --supervise
+ * --exit-on-failure, it ends as after a signal.  Sockets are opened first, so that --supervise
  * has them when it forks, before CUDA starts.
  */
 #include "config.h"
@@ -30,20 +30,20 @@
 
 #include <jansson.h>
 
-#define PINNED_SPARE (64u << 20)	/* bytes, for what is cut off the ends */
-#define FAILED_GRACE_S 2u		/* enough, as all answers are 503 */
+#define PINNED_SPARE (64u << 20)	/* bytes that are lost at the ends of regions */
+#define FAILED_GRACE_S 2u		/* enough, because all answers are 503 */
 
-/* Shows messages of the library, warnings too; any thread calls this. */
+/* Shows the library's errors and warnings; any thread calls this. */
 static void log_message(void *arg, enum rnl_log_level level, const char *msg)
 {
 	(void)arg;
 	if (level <= RNL_LOG_WARNING)
-		fprintf(stderr, "http_server: %s\n", msg);
+		program_warn("%s", msg);
 }
 
 /* ---- starting ------------------------------------------------------------ */
 
-/* Before there are threads.  Return: a descriptor that reads SIGTERM and SIGINT. */
+/* Called before there are threads.  Return: a descriptor that reads SIGTERM and SIGINT. */
 static int take_signals(void)
 {
 	sigset_t signals;
@@ -70,7 +70,7 @@ static void create_pool(struct server *server)
 	attr.stream = opt->stream;
 	attr.max_queued = opt->queue;
 	attr.name = "http";
-	/* All slots' buffers, which are rounded up by a fifth at most. */
+	/* The buffers of all slots; each is rounded up by a fifth at most. */
 	attr.pinned_max = (uint64_t)opt->slots * 2 * slot_buffer_bytes(opt) / 4 * 5 + PINNED_SPARE;
 	attr.log = log_message;
 	server->pool = program_pool(&attr);
@@ -91,37 +91,26 @@ static void open_listeners(struct server *server)
 {
 	struct options *opt = &server->opt;
 	char address[NI_MAXHOST + NI_MAXSERV];
-	int ret = -ENOMEM;
+	int ret;
 
 	server->listeners = calloc(opt->loops, sizeof(*server->listeners));
-	if (server->listeners)
-		ret = listener_open((struct sockaddr *)&opt->addr, opt->addr_len,
-				    server->listeners, opt->loops);
+	program_must(server->listeners ? 0 : -ENOMEM, "starting");
+	ret = listener_open((struct sockaddr *)&opt->addr, opt->addr_len, server->listeners, opt->loops);
 	if (ret) {
 		print_address(opt, address, sizeof(address));
 		program_die("listening on %s: %s", address, strerror(-ret));
 	}
 }
 
-static void create_loops(struct server *server)
+static void start_loops(struct server *server)
 {
-	const struct options *opt = &server->opt;
-	int ret;
-
-	server->loops = calloc(opt->loops, sizeof(*server->loops));
+	server->loops = calloc(server->opt.loops, sizeof(*server->loops));
 	server->ended_fd = eventfd(0, EFD_CLOEXEC);
 	server->failed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!server->loops || server->ended_fd < 0 || server->failed_fd < 0)
 		program_die("starting: %s", strerror(errno));
-	for (unsigned i = 0; i < opt->loops; i++) {
-		ret = loop_init(&server->loops[i], server, server->listeners[i]);
-		if (ret)
-			program_die("creating an event loop: %s%s", rnl_strerror(ret),
-				    ret == -ENOMEM ? " (less --slots, --max-body or "
-						     "--max-pixels need less)" : "");
-	}
-	for (unsigned i = 0; i < opt->loops; i++)
-		program_must(loop_start(&server->loops[i]), "starting an event loop");
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		loop_start(&server->loops[i], server, server->listeners[i]);
 }
 
 static void announce(struct server *server)
@@ -137,7 +126,7 @@ static void announce(struct server *server)
 	print_address(&server->opt, address, sizeof(address));
 	printf("listening on http://%s (device %s%s, %u loops, %u workers)\n", address, ordinal,
 	       device.name, server->opt.loops, stats.nr_workers);
-	fflush(stdout);
+	program_flush();
 }
 
 /* ---- ending -------------------------------------------------------------- */
@@ -148,7 +137,7 @@ static bool wait_for_end(const struct server *server, int signals)
 	struct pollfd fds[] = {
 		{ .fd = signals, .events = POLLIN },
 		{ .fd = server->ended_fd, .events = POLLIN },
-		/* poll() passes over a negative one. */
+		/* poll() passes over a negative descriptor. */
 		{ .fd = server->opt.exit_on_failure ? server->failed_fd : -1, .events = POLLIN },
 	};
 
@@ -177,7 +166,7 @@ static void end_threads(struct server *server)
 	}
 }
 
-/* Makes the loops finish, and waits for them. */
+/* Makes the loops end, and waits for them. */
 static void stop_loops(struct server *server, unsigned grace_s)
 {
 	const uint64_t end_ns = program_now_ns() + grace_s * UINT64_C(1000000000);
@@ -185,7 +174,7 @@ static void stop_loops(struct server *server, unsigned grace_s)
 	unsigned left = server->opt.loops;
 
 	for (unsigned i = 0; i < server->opt.loops; i++)
-		loop_stop(&server->loops[i]);
+		eventfd_write(server->loops[i].stop_fd, 1);
 	while (left) {
 		const int64_t rest_ms = (int64_t)(end_ns - program_now_ns()) / 1000000;
 		const int ready = poll(&ended, 1, rest_ms > 0 ? (int)rest_ms : 0);
@@ -217,7 +206,7 @@ int main(int argc, char **argv)
 	program_raise_file_limit();
 	json_object_seed(0);
 	create_pool(&server);
-	create_loops(&server);
+	start_loops(&server);
 	announce(&server);
 	if (server.serving_fd >= 0)
 		eventfd_write(server.serving_fd, 1);
@@ -229,7 +218,7 @@ int main(int argc, char **argv)
 	atomic_store(&server.leaves_listeners, failed && server.opt.supervise);
 	stop_loops(&server, grace_s);
 	for (unsigned i = 0; i < server.opt.loops; i++)
-		loop_fini(&server.loops[i]);
+		loop_free(&server.loops[i]);
 	rnl_pool_destroy(server.pool);
 	free(server.loops);
 	free(server.listeners);

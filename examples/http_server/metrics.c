@@ -3,9 +3,9 @@
  * The figures of GET /metrics.
  *
  * DESIGN
- * Each loop counts in words of its own, and the loop that is asked reads those of all.
- * Answers of evhttp itself are in no count: 413 for a body that is too long, 400 for
- * what is no HTTP.
+ * Each loop counts for itself, and the loop that answers GET /metrics adds up all counts.
+ * evhttp's own answers are not counted: 413 for a body that is too long, 400 for a request
+ * that is no HTTP.
  */
 #include "config.h"
 
@@ -16,14 +16,6 @@
 #include <event2/buffer.h>
 
 static const int codes[METRICS_CODES] = { 200, 400, 404, 405, 413, 500, 503, 504 };
-static const char *const routes[NR_ROUTES] = {
-	[ROUTE_WC] = "/wc",
-	[ROUTE_SOBEL] = "/sobel",
-	[ROUTE_METRICS] = "/metrics",
-	[ROUTE_HEALTHZ] = "/healthz",
-	[ROUTE_CRASH] = "/crash",
-	[ROUTE_OTHER] = "other",
-};
 
 void metrics_count_answer(struct metrics *metrics, int route, int code)
 {
@@ -70,7 +62,8 @@ static int write_server(const struct server *server, struct evbuffer *out)
 			if (nr)
 				ret |= evbuffer_add_printf(out, "http_server_answers_total"
 							   "{route=\"%s\",code=\"%d\"} %llu\n",
-							   routes[route], codes[code], nr);
+							   routes[route].path ? routes[route].path :
+							   "other", codes[code], nr);
 		}
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		used += atomic_load(&server->loops[i].metrics.nr_slots_used);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which path does what, and how it is answered.
+ * Which path does what, and how a request is answered.
  *
  * DESIGN
- * evhttp reads a request in full, head and body, before it calls on_request().  A
- * body longer than --max-body it refuses itself, and never holds.  From there on
- * the request is open until evhttp has sent the last byte of its answer, or the
- * client is gone; a loop that stops waits for those that are open.
+ * evhttp reads a request in full, head and body, before it calls on_request().  evhttp itself
+ * refuses a body longer than --max-body, without holding it.  From on_request() on the request
+ * is open until evhttp has sent the last byte of its answer, or the client is gone.  A loop
+ * that stops waits for its open requests.
  *
  * Errors are JSON, too: { "error": "what is wrong" }.
  *
- * When the device has failed, whatever needs it is answered 503: the library ends
- * each job with an error, and no buffer is looked at then.  Who answers that first
- * tells main(), which leaves if it shall.
+ * When the device has failed, the library ends each job with an error, and the loop answers
+ * 503 without looking at a buffer.  Each such answer also tells main(), which ends the process
+ * if --exit-on-failure was given.
  */
 #include "config.h"
 
@@ -26,19 +26,6 @@
 #include <jansson.h>
 
 #define GET_OR_HEAD (EVHTTP_REQ_GET | EVHTTP_REQ_HEAD)
-
-struct route {
-	const char *path;		/* NULL: any other */
-	unsigned methods;		/* enum evhttp_cmd_type */
-	const char *allow;		/* the same, as a header */
-	void (*handle)(const struct endpoint *endpoint, struct evhttp_request *req);
-	const struct task *task;
-};
-
-static int index_of(const struct endpoint *endpoint)
-{
-	return (int)(endpoint - endpoint->loop->endpoints);
-}
 
 /* ---- answers ------------------------------------------------------------- */
 
@@ -59,7 +46,7 @@ static void on_closed(struct evhttp_connection *connection, void *loop)
 	open_ended(loop);
 }
 
-/* One of the two will be called, once. */
+/* evhttp calls on_sent() or on_closed(), once. */
 static void open_begins(struct loop *loop, struct evhttp_request *req)
 {
 	atomic_fetch_add(&loop->metrics.nr_open, 1);
@@ -67,7 +54,7 @@ static void open_begins(struct loop *loop, struct evhttp_request *req)
 	evhttp_connection_set_closecb(evhttp_request_get_connection(req), on_closed, loop);
 }
 
-/* The body is in the request's output buffer; who asks for a HEAD gets none. */
+/* The body is in the request's output buffer; the answer to a HEAD has none. */
 static void answer(const struct endpoint *endpoint, struct evhttp_request *req, int code,
 		   const char *type)
 {
@@ -79,7 +66,7 @@ static void answer(const struct endpoint *endpoint, struct evhttp_request *req, 
 	evhttp_add_header(headers, "Content-Type", type);
 	if (endpoint->loop->stopping)
 		evhttp_add_header(headers, "Connection", "close");
-	metrics_count_answer(&endpoint->loop->metrics, index_of(endpoint), code);
+	metrics_count_answer(&endpoint->loop->metrics, (int)(endpoint->route - routes), code);
 	evhttp_send_reply(req, code, NULL, NULL);
 }
 
@@ -109,7 +96,7 @@ static void answer_error(const struct endpoint *endpoint, struct evhttp_request 
 	answer(endpoint, req, code, type ? type : "text/plain");
 }
 
-/* Return: whether it has; main() knows then.  @health: may have been any. */
+/* Return: whether the device has failed; main() is told.  @health: receives the pool's. */
 static bool device_failed(const struct server *server, struct rnl_health *health)
 {
 	*health = (struct rnl_health)RNL_HEALTH_INIT;
@@ -165,7 +152,7 @@ void slot_answer(struct slot *slot, int result)
 	const char *type = NULL;
 
 	if (!result) {
-		type = slot->task->write(slot, evhttp_request_get_output_buffer(req));
+		type = endpoint->route->task->write(slot, evhttp_request_get_output_buffer(req));
 		if (!type)
 			result = -ENOMEM;
 	}
@@ -185,7 +172,7 @@ static void handle_task(const struct endpoint *endpoint, struct evhttp_request *
 	struct loop *loop = endpoint->loop;
 	struct slot *slot;
 
-	if (bytes > loop->server->opt.max_body) {	/* evhttp saw to it */
+	if (bytes > loop->server->opt.max_body) {	/* evhttp has refused it already */
 		answer_error(endpoint, req, HTTP_ENTITYTOOLARGE, "too many bytes");
 		return;
 	}
@@ -195,7 +182,6 @@ static void handle_task(const struct endpoint *endpoint, struct evhttp_request *
 		return;
 	}
 	slot->endpoint = endpoint;
-	slot->task = endpoint->route->task;
 	slot->req = req;
 	slot->bytes = bytes;
 	evbuffer_remove(body, slot->in, bytes);
@@ -243,18 +229,13 @@ static void handle_healthz(const struct endpoint *endpoint, struct evhttp_reques
 		answer_result(endpoint, req, -ENOMEM);
 }
 
-static void handle_other(const struct endpoint *endpoint, struct evhttp_request *req)
-{
-	answer_error(endpoint, req, HTTP_NOTFOUND, "there is no such path");
-}
-
-static const struct route routes[NR_ROUTES] = {
+const struct route routes[NR_ROUTES] = {
 	[ROUTE_WC] = { "/wc", EVHTTP_REQ_POST, "POST", handle_task, &wc_task },
 	[ROUTE_SOBEL] = { "/sobel", EVHTTP_REQ_POST, "POST", handle_task, &edges_task },
 	[ROUTE_METRICS] = { "/metrics", GET_OR_HEAD, "GET, HEAD", handle_metrics, NULL },
 	[ROUTE_HEALTHZ] = { "/healthz", GET_OR_HEAD, "GET, HEAD", handle_healthz, NULL },
 	[ROUTE_CRASH] = { "/crash", EVHTTP_REQ_POST, "POST", handle_task, &crash_task },
-	[ROUTE_OTHER] = { NULL, 0, NULL, handle_other, NULL },
+	[ROUTE_OTHER] = { NULL, 0, NULL, NULL, NULL },
 };
 
 static void on_request(struct evhttp_request *req, void *arg)
@@ -263,17 +244,19 @@ static void on_request(struct evhttp_request *req, void *arg)
 	const struct route *route = endpoint->route;
 
 	open_begins(endpoint->loop, req);
-	if (route->path && !(evhttp_request_get_command(req) & route->methods)) {
+	if (!route->path) {
+		answer_error(endpoint, req, HTTP_NOTFOUND, "there is no such path");
+	} else if (evhttp_request_get_command(req) & route->methods) {
+		route->handle(endpoint, req);
+	} else {
 		evhttp_add_header(evhttp_request_get_output_headers(req), "Allow", route->allow);
 		answer_error(endpoint, req, HTTP_BADMETHOD, "this path has another method");
-		return;
 	}
-	route->handle(endpoint, req);
 }
 
 int routes_set(struct loop *loop)
 {
-	/* All that evhttp knows: which one a path takes is decided here. */
+	/* All that evhttp knows; on_request() decides which one a path takes. */
 	evhttp_set_allowed_methods(loop->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST |
 				   EVHTTP_REQ_HEAD | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
 				   EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH);

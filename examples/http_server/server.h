@@ -30,6 +30,7 @@
 
 #include <runnel.h>
 
+struct json_t;
 /* ---- options.c ----------------------------------------------------------- */
 
 struct options {
@@ -48,23 +49,18 @@ struct options {
 	unsigned linger_ms;
 	bool sync;			/* the handler */
 	bool exit_on_failure;		/* of the device */
-	bool supervise;			/* implies it */
+	bool supervise;			/* implies exit_on_failure */
 	bool allow_crash;
 };
 
 void options_parse(struct options *opt, int argc, char **argv);
 
-/* ---- metrics.c ----------------------------------------------------------- */
+/* ---- main.c, loop.c ------------------------------------------------------ */
 
-enum {
-	ROUTE_WC,
-	ROUTE_SOBEL,
-	ROUTE_METRICS,
-	ROUTE_HEALTHZ,
-	ROUTE_CRASH,
-	ROUTE_OTHER,
-	NR_ROUTES,
-};
+/* Exit status: the device has failed, and all requests are answered. */
+#define EXIT_DEVICE_FAILED 75		/* EX_TEMPFAIL of sysexits.h */
+
+enum { ROUTE_WC, ROUTE_SOBEL, ROUTE_METRICS, ROUTE_HEALTHZ, ROUTE_CRASH, ROUTE_OTHER, NR_ROUTES };
 
 #define METRICS_CODES 8
 
@@ -74,19 +70,6 @@ struct metrics {
 	atomic_uint nr_open;		/* requests whose answer is not sent in full */
 	atomic_uint nr_slots_used;
 };
-
-struct server;
-
-unsigned metrics_nr_open(const struct server *server);	/* in all loops */
-void metrics_count_answer(struct metrics *metrics, int route, int code);
-
-/* Appends the figures of the server and of the pool, in Prometheus' text format. */
-int metrics_write(const struct server *server, struct evbuffer *out);
-
-/* ---- main.c, loop.c ------------------------------------------------------ */
-
-/* Exit status: the device has failed, and all requests are answered. */
-#define EXIT_DEVICE_FAILED 75		/* EX_TEMPFAIL of sysexits.h */
 
 struct server {
 	struct options opt;
@@ -98,8 +81,6 @@ struct server {
 	int serving_fd;			/* an eventfd: tells the parent; -1: there is none */
 	atomic_bool leaves_listeners;	/* to the next process, with waiting connections */
 };
-
-struct route;
 
 /* A route in one loop: evhttp hands it back with a request. */
 struct endpoint {
@@ -119,7 +100,7 @@ struct loop {
 	struct event *finished;		/* on the queue's descriptor: jobs are done */
 	struct event *stop;		/* on stop_fd: the server ends */
 	struct event *tick;		/* while it ends: is all answered? */
-	int stop_fd;
+	int stop_fd;			/* an eventfd: makes the loop answer what is open, and end */
 	bool stopping;
 	uint64_t received;		/* grows with each connection and each byte */
 	uint64_t received_before;	/* the last tick */
@@ -129,35 +110,22 @@ struct loop {
 	struct metrics metrics;
 };
 
-/*
- * Makes a loop that accepts from a listening socket, and owns the socket then.
- * Return: 0, or a negative errno; loop_fini() follows either way.
- */
-int loop_init(struct loop *loop, struct server *server, int listener);
-void loop_fini(struct loop *loop);
-
-int loop_start(struct loop *loop);
-
-/* Makes the loop answer what is under way, and end; from any thread. */
-void loop_stop(struct loop *loop);
+/* Starts a loop that accepts from a listening socket, and owns it.  Dies on an error. */
+void loop_start(struct loop *loop, struct server *server, int listener);
+void loop_free(struct loop *loop);
 
 /* ---- listener.c ---------------------------------------------------------- */
 
 /*
  * Opens @nr sockets that listen at one address, and share its connections.
  * @addr: receives the port if it was 0.
- * Return: 0; a negative errno, and none is open.
+ * Return: 0 or a negative errno.
  */
 int listener_open(struct sockaddr *addr, socklen_t addr_len, int *fds, unsigned nr);
 
-/* From now on no connection begins; those that have begun are still accepted. */
-void listener_deafen(int fd);
-
-/* Undoes that, for the next process that uses the socket. */
-void listener_hear(int fd);
-
-/* Whether a connection waits to be accepted. */
-bool listener_pending(int fd);
+void listener_deafen(int fd);		/* no connection begins; those begun are still accepted */
+void listener_hear(int fd);		/* undoes that, for the next process with the socket */
+bool listener_pending(int fd);		/* whether a connection waits to be accepted */
 
 /* ---- supervise.c --------------------------------------------------------- */
 
@@ -176,7 +144,6 @@ struct slot {
 	struct rnl_job job;
 	struct slot *next;		/* while it is free */
 	const struct endpoint *endpoint;
-	const struct task *task;
 	struct evhttp_request *req;
 	int result;			/* of the task's last step */
 	bool finishing;			/* the last step was finish() */
@@ -197,18 +164,12 @@ struct slot {
 /* Bytes of each of a slot's buffers. */
 size_t slot_buffer_bytes(const struct options *opt);
 
-int slots_create(struct loop *loop, unsigned nr);
+int slots_create(struct loop *loop);
 void slots_destroy(struct loop *loop);
 
 /* Return: a slot; NULL if all are in use. */
 struct slot *slot_get(struct loop *loop);
 void slot_put(struct loop *loop, struct slot *slot);
-
-/* The start of a table that follows a text in a buffer. */
-static inline size_t slot_align(size_t bytes)
-{
-	return (bytes + 63) & ~(size_t)63;
-}
 
 /* ---- tasks.c ------------------------------------------------------------- */
 
@@ -221,7 +182,7 @@ struct task {
 	int (*issue)(struct slot *slot);
 	/* Work for a CPU behind the device work; the same thread calls it; may be NULL. */
 	int (*finish)(struct slot *slot);
-	/* Writes the answer; by the loop.  Return: its Content-Type, or NULL: no memory. */
+	/* Writes the answer; the loop calls it.  Return: its Content-Type, or NULL: no memory. */
 	const char *(*write)(struct slot *slot, struct evbuffer *out);
 };
 
@@ -237,17 +198,17 @@ size_t edges_buffer_bytes(const struct options *opt);
 /*
  * Decodes a PNG of any kind, or a PGM or PPM with 8 bits a sample, to grey pixels: a byte
  * each, row after row.
- * @pixels: room for @max_pixels.
- * Return: 0; -EBADMSG the file is broken or none of these; -EFBIG it has more pixels, or a side
- *	longer than IMAGE_SIDE_MAX.
+ * @pixels: space for @max_pixels.
+ * Return: 0; -EBADMSG the file is broken or of another kind; -EFBIG it has more pixels, or a
+ *	side longer than IMAGE_SIDE_MAX.
  */
 int image_decode(const unsigned char *file, size_t bytes, unsigned char *pixels, size_t max_pixels,
 		 uint32_t *width, uint32_t *height);
 
-/* Return: the longest PNG of so many pixels. */
+/* Return: the most bytes that a PNG of @pixels pixels has. */
 size_t image_png_bytes_max(size_t pixels);
 
-/* @bytes: room at @png; receives its length.  Return: 0; -ENOMEM. */
+/* @bytes: space at @png; receives its length.  Return: 0; -ENOMEM. */
 int image_encode(const unsigned char *pixels, uint32_t width, uint32_t height, unsigned char *png,
 		 size_t *bytes);
 
@@ -262,15 +223,31 @@ void async_reaped(struct rnl_job *job);
 
 /* ---- routes.c ------------------------------------------------------------ */
 
+struct route {
+	const char *path;		/* NULL: any other */
+	unsigned methods;		/* enum evhttp_cmd_type */
+	const char *allow;		/* the methods, as a header */
+	void (*handle)(const struct endpoint *endpoint, struct evhttp_request *req);
+	const struct task *task;
+};
+
+extern const struct route routes[NR_ROUTES];
+
 /* Routes the loop's requests. */
 int routes_set(struct loop *loop);
 
 /* Answers the slot's request, with an error if @result is one, and frees the slot. */
 void slot_answer(struct slot *slot, int result);
 
-struct json_t;
-
 /* Appends a JSON object, and frees it.  Return: as task.write. */
 const char *answer_json(struct json_t *json, struct evbuffer *out);
+
+/* ---- metrics.c ----------------------------------------------------------- */
+
+unsigned metrics_nr_open(const struct server *server);	/* in all loops */
+void metrics_count_answer(struct metrics *metrics, int route, int code);
+
+/* Appends the figures of the server and of the pool, in Prometheus' text format. */
+int metrics_write(const struct server *server, struct evbuffer *out);
 
 #endif /* HTTP_SERVER_H */

@@ -4,12 +4,12 @@
  *
  * DESIGN
  * Every slot has two pinned buffers of one size: the largest that a task needs.  Nothing is
- * page-locked under load, which would take a millisecond each time, and memory has a bound
- * that is known at the start.  On the device a job has its worker's scratch; with
- * --handler=sync there are no jobs, and a slot has memory there.
+ * page-locked under load, which would take a millisecond each time, and the most memory is
+ * known at the start.  On the device a job has its worker's scratch; with --handler=sync there
+ * are no jobs, and a slot has memory there.
  *
- * A loop has slots of its own, so taking one needs no lock.  Slots take turns, so all of them
- * are used soon, and the memory of the process stays as it is.
+ * A loop has slots of its own, so taking one needs no lock.  The slot that has been free for
+ * longest is taken, so all of them are used soon, and the memory of the process stays as it is.
  */
 #include "config.h"
 
@@ -23,26 +23,20 @@ size_t slot_buffer_bytes(const struct options *opt)
 	const size_t wc = wc_buffer_bytes(opt);
 	const size_t edges = edges_buffer_bytes(opt);
 
-	return slot_align(wc > edges ? wc : edges);
+	return wc > edges ? wc : edges;
 }
 
 static int get_memory(const struct server *server, size_t bytes, struct slot *slot)
 {
-	struct rnl_pool *pool = server->pool;
-	void *mem[4] = { NULL };
-	int ret;
+	unsigned char **const to[] = { &slot->in, &slot->out, &slot->device_in, &slot->device_out };
+	int ret = 0;
 
-	ret = rnl_pinned_get(pool, bytes, &mem[0]);
-	if (!ret)
-		ret = rnl_pinned_get(pool, bytes, &mem[1]);
-	if (!ret && server->opt.sync)
-		ret = rnl_device_alloc(pool, bytes, &mem[2]);
-	if (!ret && server->opt.sync)
-		ret = rnl_device_alloc(pool, bytes, &mem[3]);
-	slot->in = mem[0];
-	slot->out = mem[1];
-	slot->device_in = mem[2];
-	slot->device_out = mem[3];
+	for (int i = 0; !ret && i < (server->opt.sync ? 4 : 2); i++) {
+		void *mem = NULL;
+
+		ret = (i < 2 ? rnl_pinned_get : rnl_device_alloc)(server->pool, bytes, &mem);
+		*to[i] = mem;
+	}
 	return ret;
 }
 
@@ -53,22 +47,23 @@ static void put(struct loop *loop, struct slot *slot)
 	loop->free_tail = &slot->next;
 }
 
-int slots_create(struct loop *loop, unsigned nr)
+static unsigned nr_slots(const struct loop *loop)
 {
-	struct server *server = loop->server;
-	const size_t bytes = slot_buffer_bytes(&server->opt);
+	return loop->server->opt.slots / loop->server->opt.loops;
+}
+
+int slots_create(struct loop *loop)
+{
+	const size_t bytes = slot_buffer_bytes(&loop->server->opt);
 	int ret = 0;
 
-	/* One more: its NULL `in` ends the array. */
-	loop->slots = calloc(nr + 1, sizeof(*loop->slots));
+	loop->slots = calloc(nr_slots(loop), sizeof(*loop->slots));
 	if (!loop->slots)
 		return -ENOMEM;
 	loop->free_tail = &loop->free_slots;
-	for (unsigned i = 0; !ret && i < nr; i++) {
-		struct slot *slot = &loop->slots[i];
-
-		ret = get_memory(server, bytes, slot);
-		put(loop, slot);
+	for (unsigned i = 0; !ret && i < nr_slots(loop); i++) {
+		ret = get_memory(loop->server, bytes, &loop->slots[i]);
+		put(loop, &loop->slots[i]);
 	}
 	return ret;
 }
@@ -77,13 +72,15 @@ void slots_destroy(struct loop *loop)
 {
 	struct rnl_pool *pool = loop->server->pool;
 
-	for (struct slot *slot = loop->slots; slot && slot->in; slot++) {
+	for (unsigned i = 0; i < nr_slots(loop); i++) {
+		struct slot *slot = &loop->slots[i];
+
 		rnl_pinned_put(pool, slot->in);
 		rnl_pinned_put(pool, slot->out);
-		if (!loop->server->opt.sync)
-			continue;
-		rnl_device_free(pool, slot->device_in);
-		rnl_device_free(pool, slot->device_out);
+		if (loop->server->opt.sync) {
+			rnl_device_free(pool, slot->device_in);
+			rnl_device_free(pool, slot->device_out);
+		}
 	}
 	free(loop->slots);
 }

@@ -8,14 +8,14 @@
  * these sockets: a connection that comes while there is no child waits for the next one.  The
  * child ends when the parent does, in any way.
  *
- * A child is replaced if it exits with EXIT_DEVICE_FAILED, dies by a signal, or, once a child
- * has served, fails in another way: at once if it lasted QUICK_S, else after a pause that
- * doubles.  After more than QUICK_MAX short lives in a row the parent gives up, as a fresh
- * process is no remedy then.  Before a child has served, its exit status is the parent's, and
- * so is 0, with which a child ends that was told to.
+ * A child is replaced if it exits with EXIT_DEVICE_FAILED, dies by a signal, or, once any child
+ * has served, fails in another way.  A child that lasted QUICK_S is replaced at once, another
+ * one after a pause that doubles.  After more than QUICK_MAX short lives in a row the parent
+ * gives up, because a fresh process does not help then.  The parent exits with the child's
+ * status if that is 0, which the child was told to end with, or if no child has served.
  *
- * The parent hands SIGTERM and SIGINT on, and exits as the child does.  A child that is there
- * some time after its grace, perhaps held by its driver, is killed.
+ * The parent hands SIGTERM and SIGINT on, and exits as the child does.  It kills a child that
+ * has not ended some time after its grace, perhaps because the driver holds it.
  */
 #include "config.h"
 
@@ -45,7 +45,7 @@ static double seconds(void)
 	return (double)program_now_ns() * 1e-9;
 }
 
-/* What the parent waits for: blocked, so nothing comes while it does not. */
+/* Blocks the signals that the parent waits for, so none is lost while it does not wait. */
 static void watch_signals(void)
 {
 	sigset_t only_ours;
@@ -53,7 +53,7 @@ static void watch_signals(void)
 	sigemptyset(&only_ours);
 	sigaddset(&only_ours, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &only_ours, NULL);
-	signal(SIGCHLD, SIG_DFL);	/* ignored, as it may be, it would take the status away */
+	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
 	watched = only_ours;
 	sigaddset(&watched, SIGTERM);
 	sigaddset(&watched, SIGINT);
@@ -67,18 +67,18 @@ static void begin_child(pid_t parent)
 	sigaddset(&only_parents, SIGCHLD);
 	sigprocmask(SIG_UNBLOCK, &only_parents, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent)	/* gone before that */
+	if (getppid() != parent)	/* it ended before the prctl() */
 		_exit(EXIT_FAILURE);
 }
 
-/* Nobody will be the next. */
+/* There will be no next child. */
 static void close_listeners(struct server *server)
 {
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		close(server->listeners[i]);
 }
 
-/* Return: one of the watched signals, or -1 if there was none until @end, or not yet. */
+/* Return: a watched signal, or -1 if none came until @end, or the call was interrupted. */
 static int next_signal(double end)
 {
 	const double left = end - seconds();
@@ -108,7 +108,7 @@ static bool await_end(struct server *server, pid_t child, int *status)
 			told = true;
 			kill(child, number);
 		} else if (told && seconds() >= end) {
-			fprintf(stderr, "http_server: process %d does not end\n", (int)child);
+			program_warn("process %d does not end", (int)child);
 			kill(child, SIGKILL);
 			end += ENDING_S;
 		}
@@ -121,8 +121,8 @@ static int exit_status(pid_t child, int status)
 {
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
-	fprintf(stderr, "http_server: process %d was killed by signal %d, %s\n", (int)child,
-		WTERMSIG(status), strsignal(WTERMSIG(status)));
+	program_warn("process %d was killed by signal %d, %s", (int)child, WTERMSIG(status),
+		     strsignal(WTERMSIG(status)));
 	return EXIT_FAILURE;
 }
 
@@ -158,13 +158,11 @@ void supervise(struct server *server)
 				listener_hear(server->listeners[i]);
 			return;
 		}
-		if (child < 0) {
-			fprintf(stderr, "http_server: starting a process: %s\n", strerror(errno));
-			exit(EXIT_FAILURE);
-		}
+		if (child < 0)
+			program_die("starting a process: %s", strerror(errno));
 		if (await_end(server, child, &status)) {
 			code = exit_status(child, status);
-			/* It had just failed: what it had is answered, and no other one is needed. */
+			/* If its device has just failed, its requests are answered: all is well. */
 			exit(code == EXIT_DEVICE_FAILED ? EXIT_SUCCESS : code);
 		}
 		served |= eventfd_read(server->serving_fd, &nr) == 0;
@@ -172,14 +170,11 @@ void supervise(struct server *server)
 		if (code == EXIT_SUCCESS || (!served && WIFEXITED(status)))
 			exit(code);
 		nr_quick = seconds() - began < QUICK_S ? nr_quick + 1 : 0;
-		if (nr_quick > QUICK_MAX) {
-			fprintf(stderr, "http_server: gives up: %u processes in a row lasted less "
-				"than %d s\n", nr_quick, QUICK_S);
-			exit(EXIT_FAILURE);
-		}
-		fprintf(stderr, code == EXIT_DEVICE_FAILED ?
-			"http_server: process %d leaves a device that has failed: starting another\n" :
-			"http_server: process %d is lost: starting another\n", (int)child);
+		if (nr_quick > QUICK_MAX)
+			program_die("gives up: %u processes in a row lasted less than %d s", nr_quick,
+				    QUICK_S);
+		program_warn("process %d %s: starting another", (int)child, code == EXIT_DEVICE_FAILED ?
+			     "leaves a device that has failed" : "is lost");
 		if (!pause_before(nr_quick))
 			exit(EXIT_SUCCESS);
 	}

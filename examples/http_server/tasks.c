@@ -35,47 +35,32 @@
 
 /* ---- /wc ----------------------------------------------------------------- */
 
-static size_t nr_pieces(size_t bytes)
-{
-	return (bytes + GWC_PIECE - 1) / GWC_PIECE;
-}
-
 size_t wc_buffer_bytes(const struct options *opt)
 {
-	const size_t pieces = nr_pieces(opt->max_body);
-	const size_t in = slot_align(opt->max_body) + pieces * sizeof(struct gwc_piece);
+	const size_t pieces = gwc_nr_pieces(opt->max_body);
+	const size_t in = gwc_align(opt->max_body) + pieces * sizeof(struct gwc_piece);
 	const size_t out = pieces * sizeof(struct gwc_summary);
 
 	return in > out ? in : out;
 }
 
-static void cut(const struct slot *slot, struct gwc_piece *pieces)
-{
-	for (size_t i = 0, at = 0; at < slot->bytes; i++, at += GWC_PIECE) {
-		const size_t rest = slot->bytes - at;
-
-		pieces[i].offset = (uint32_t)at;
-		pieces[i].bytes = (uint32_t)(rest < GWC_PIECE ? rest : GWC_PIECE);
-	}
-}
-
 static int wc_issue(struct slot *slot)
 {
-	const size_t pieces_at = slot_align(slot->bytes);
-	const size_t nr = nr_pieces(slot->bytes);
+	const size_t pieces_at = gwc_align(slot->bytes);
+	const uint32_t nr = gwc_nr_pieces(slot->bytes);
 	const struct gwc_args args = {
 		.text = slot->device_in,
 		.pieces = (const struct gwc_piece *)(void *)(slot->device_in + pieces_at),
 		.summaries = (struct gwc_summary *)(void *)slot->device_out,
 		.printable = RNL_WC_WORDS_PRINTABLE,
 	};
-	const struct rnl_dim grid = { (uint32_t)nr, 1, 1 };
+	const struct rnl_dim grid = { nr, 1, 1 };
 	const struct rnl_dim block = { GWC_THREADS, 1, 1 };
 	int ret;
 
 	if (!nr)	/* an empty body: the job issues nothing */
 		return 0;
-	cut(slot, (struct gwc_piece *)(void *)(slot->in + pieces_at));
+	gwc_cut((struct gwc_piece *)(void *)(slot->in + pieces_at), 0, slot->bytes);
 	ret = rnl_copy(slot->device_in, slot->in, pieces_at + nr * sizeof(struct gwc_piece));
 	if (!ret)
 		ret = rnl_launch(&gwc_kernel, grid, block, &args);
@@ -87,15 +72,11 @@ static int wc_issue(struct slot *slot)
 static const char *wc_write(struct slot *slot, struct evbuffer *out)
 {
 	const struct gwc_summary *sums = (const struct gwc_summary *)(void *)slot->out;
-	const size_t nr = nr_pieces(slot->bytes);
-	struct gwc_summary sum = { 0, 0, GWC_NEUTRAL, GWC_NEUTRAL };
-	json_t *counts;
+	const struct gwc_summary sum = gwc_join_all(sums, gwc_nr_pieces(slot->bytes));
 
-	for (size_t i = 0; i < nr; i++)
-		sum = gwc_join(sum, sums[i]);
-	counts = json_pack("{s:I, s:I, s:I}", "lines", (json_int_t)sum.lines,
-			   "words", (json_int_t)sum.words, "bytes", (json_int_t)slot->bytes);
-	return answer_json(counts, out);
+	return answer_json(json_pack("{s:I, s:I, s:I}", "lines", (json_int_t)sum.lines,
+				     "words", (json_int_t)sum.words,
+				     "bytes", (json_int_t)slot->bytes), out);
 }
 
 const struct task wc_task = {
