@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The smallest complete program: two producers, four workers that square numbers, one
- * barrier.  For a GPU: the kernel's twin, as in gwc_kernel.cu, and device "auto".
+ * barrier.  On a GPU it needs a CUDA kernel, as in gwc/device.cu, and device "auto".
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * allocator: what device memory for each request costs, got in three ways.
+ * allocator: what device memory for each request costs, in three ways.
  *
  * DESIGN
  * A server's loop: it keeps SLOTS requests under way, reaps the finished ones from a
  * completion queue, checks their replies, and submits the next request of the slot.  The
- * ways differ only in the function of the job.  The sizes are random, and all ways get
- * equal ones.  Ways take turns, run by run, so that a disturbance of the machine
- * meets all of them.  A first turn warms up: after it the workers have enough scratch,
- * and no job of rnl_scratch() should call the device's allocator any more.
+ * ways differ only in the function of the job.  The sizes are random, and equal in all ways.
+ * Each turn runs all ways, so that a disturbance of the machine meets all of them.  Turn 0
+ * warms up: after it the workers have enough scratch, and no job of rnl_scratch() should call
+ * the device's allocator any more.
  */
 #include "config.h"
 
@@ -24,6 +24,7 @@
 
 #define SLOTS 64		/* requests under way */
 #define BYTES_MAX (1 << 30)
+#define REPEAT_MAX 1000
 
 static struct {
 	/* Options. */
@@ -68,7 +69,7 @@ static void parse_options(int argc, char **argv)
 		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
 		  OPTION_DEVICE(&bench.device) },
 		{ "repeat", 0, "N", "timed runs, of which the median is printed; 5",
-		  OPTION_NUMBER(&bench.repeat, 1, 1000) },
+		  OPTION_NUMBER(&bench.repeat, 1, REPEAT_MAX) },
 		{ .name = NULL }
 	};
 
@@ -122,7 +123,7 @@ enum { MALLOC, ASYNC, SCRATCH, NR_WAYS };
 static struct way {
 	const char *name;
 	int (*init)(struct rnl_job *job);	/* NULL: not possible here */
-	double *us;				/* for each request, of each run */
+	double us[REPEAT_MAX];			/* for each request, of each run */
 	double median;
 } ways[NR_WAYS] = {
 	[MALLOC] = { .name = "cudaMalloc, cudaFree" },
@@ -132,7 +133,7 @@ static struct way {
 
 /* ---- the loop ------------------------------------------------------------ */
 
-/* Of request @i: splitmix64 of the seed. */
+/* The size of request @i: splitmix64 of the seed. */
 static size_t size_of(uint64_t i)
 {
 	const uint64_t choices = bench.max - bench.min + 1;
@@ -147,7 +148,7 @@ static void start(struct allocator_request *r, uint64_t i)
 {
 	r->bytes = size_of(i);
 	r->reply_bytes = r->bytes < ALLOCATOR_REPLY ? r->bytes : ALLOCATOR_REPLY;
-	r->value++;		/* not what is in the reply */
+	r->value++;		/* other than in the last reply */
 	program_must(rnl_submit(bench.pool, &r->job), "submitting a request");
 }
 
@@ -206,28 +207,18 @@ static uint64_t device_calls(void)
 
 static void run_all(void)
 {
-	const unsigned repeat = bench.repeat;
-
-	for (int i = 0; i < NR_WAYS; i++) {
-		ways[i].us = calloc(repeat, sizeof(*ways[i].us));
-		program_must(ways[i].us ? 0 : -ENOMEM, "the times");
-		if (ways[i].init)
-			run(&ways[i]);
-	}
-	for (unsigned r = 0; r < repeat; r++) {
+	for (unsigned turn = 0; turn <= bench.repeat; turn++) {
 		for (int i = 0; i < NR_WAYS; i++) {
 			const uint64_t before = device_calls();
 
-			if (ways[i].init)
-				ways[i].us[r] = run(&ways[i]);
-			if (i == SCRATCH)
+			if (ways[i].init)	/* turn 1 overwrites turn 0 */
+				ways[i].us[turn ? turn - 1 : 0] = run(&ways[i]);
+			if (turn && i == SCRATCH)
 				bench.device_calls += device_calls() - before;
 		}
 	}
-	for (int i = 0; i < NR_WAYS; i++) {
-		ways[i].median = program_median(ways[i].us, repeat);
-		free(ways[i].us);
-	}
+	for (int i = 0; i < NR_WAYS; i++)
+		ways[i].median = program_median(ways[i].us, bench.repeat);
 }
 
 static void begin(void)
@@ -264,8 +255,7 @@ static void print(void)
 {
 	const double scratch = ways[SCRATCH].median;
 
-	printf("device:    %s, %u workers\n", bench.info.cuda ? bench.info.name : "host (no GPU)",
-	       bench.workers);
+	printf("device:    %s, %u workers\n", program_device_name(&bench.info), bench.workers);
 	printf("requests:  %" PRIu64 ", %zu to %zu bytes each (--seed=%" PRIu64 "), %d under way\n",
 	       bench.requests, bench.min, bench.max, bench.seed, SLOTS);
 	printf("times:     medians of %u runs, every reply checked\n\n", bench.repeat);

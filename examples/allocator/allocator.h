@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * allocator: what device memory for each request costs, got in three ways.
+ * allocator: what device memory for each request costs, in three ways.
  *
  *	allocator.c	options, the loop of requests, the table
  *	device.cu	requests that call CUDA themselves; device.c: without nvcc
@@ -26,7 +26,7 @@ struct allocator_request {
 	unsigned char value;
 	unsigned char *reply;		/* pinned */
 	size_t reply_bytes;
-	void *mem;			/* memory that is freed when the job is done; or NULL */
+	void *mem;			/* to be freed when the job is done; or NULL */
 };
 
 static inline struct allocator_request *allocator_request_of(struct rnl_job *job)
@@ -35,15 +35,11 @@ static inline struct allocator_request *allocator_request_of(struct rnl_job *job
 }
 
 struct allocator_cuda {
-	/*
-	 * Make a job of a request that gets its memory from CUDA and gives it back: by
-	 * cudaMalloc() and cudaFree(), and in stream order by cudaMallocAsync() and
-	 * cudaFreeAsync().
-	 */
-	int (*init_malloc)(struct rnl_job *job);
-	int (*init_async)(struct rnl_job *job);
+	/* Initialise the job of a request that gets its memory from CUDA and gives it back. */
+	int (*init_malloc)(struct rnl_job *job);	/* by cudaMalloc(), cudaFree() */
+	int (*init_async)(struct rnl_job *job);		/* by cudaMallocAsync(), cudaFreeAsync() */
 
-	/* Makes cudaMallocAsync() keep what is freed, as a server would want it. */
+	/* Makes cudaMallocAsync() keep freed memory, as a server would. */
 	int (*keep_async)(int ordinal);
 };
 extern const struct allocator_cuda *const allocator_cuda;	/* NULL: built without nvcc */

@@ -3,9 +3,9 @@
  * allocator's requests that call CUDA themselves.
  *
  * DESIGN
- * The jobs name no stream, as most CUDA code, and so use their worker's.  They look at
- * what CUDA returns only where they could not go on: the rnl_job_init() of
- * runnel/cuda.h makes a job fail when a CUDA call in it failed.
+ * The jobs name no stream, as most CUDA code, and so use their worker's.  They check a CUDA
+ * call only where they could not go on without it: the rnl_job_init() of runnel/cuda.h makes
+ * a job fail when a CUDA call in it failed.
  */
 #include <runnel/cuda.h>
 
@@ -30,7 +30,7 @@ static int with_malloc(struct rnl_job *job)
 	if (cudaMalloc(&mem, r->bytes))
 		return 0;		/* the job fails: see above */
 	use(r, mem);
-	/* Waits until the device has done what all jobs issued. */
+	/* Waits until the device has done the work of all jobs. */
 	cudaFree(mem);
 	return 0;
 }

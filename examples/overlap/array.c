@@ -70,10 +70,9 @@ static void *get_array(const struct overlap *o)
 static uint32_t *get_chunk(const struct overlap *o)
 {
 	void *chunk = NULL;
-	const int ret = rnl_device_alloc(o->pool, o->chunk_bytes, &chunk);
 
-	program_must(ret, ret == -ENOMEM ? "a chunk on the device (try a smaller --chunk)" :
-					   "a chunk on the device");
+	program_must(rnl_device_alloc(o->pool, o->chunk_bytes, &chunk),
+		     "a chunk on the device (a smaller --chunk needs less)");
 	return chunk;
 }
 
@@ -94,7 +93,7 @@ void overlap_array_get(struct overlap *o)
 
 void overlap_array_put(struct overlap *o)
 {
-	uint32_t *const other = o->in_place ? o->beside : o->in;
+	uint32_t *const arrays[] = { o->out, o->in_place ? o->beside : o->in };
 
 	if (o->in_place)
 		rnl_device_free(o->pool, o->beside_buffer);
@@ -103,11 +102,10 @@ void overlap_array_put(struct overlap *o)
 		if (!o->in_place)
 			rnl_device_free(o->pool, o->buffers[i].in);
 	}
-	if (o->pageable) {
-		free(o->out);
-		free(other);
-	} else {
-		rnl_pinned_put(o->pool, o->out);
-		rnl_pinned_put(o->pool, other);
+	for (int i = 0; i < 2; i++) {
+		if (o->pageable)
+			free(arrays[i]);
+		else
+			rnl_pinned_put(o->pool, arrays[i]);
 	}
 }

@@ -6,14 +6,14 @@
  * DESIGN
  * The work is an array in chunks: each chunk is copied in, goes through a kernel, and is
  * copied out.  The three stages are timed alone, each on one stream, and both copies at
- * once, since they share the bus.  The longest of these times is the limit, as a GPU
+ * once, since they share the bus.  The longest of the four times is the limit, as a GPU
  * does one of each at a time.  Then all of the work is done: on one stream; by several
  * threads on the legacy default stream, which CUDA code uses that names no stream; and by
  * rnl_map_start().
  *
  * At the start the kernel is made to last as long as the copy of a chunk, so that overlap
- * can gain the most.  Stages and ways take turns, run by run, so that a disturbance of the
- * machine meets all of them.  A first turn warms up.
+ * can gain the most.  Each turn runs all stages and ways, so that a disturbance of the
+ * machine meets all of them.  The first turn warms up.
  */
 #include "config.h"
 
@@ -79,7 +79,7 @@ static void parse_options(struct overlap *o, int argc, char **argv)
 		{ "rounds", 0, "N", "of the kernel, instead of as many as last as long as a copy",
 		  OPTION_NUMBER(&o->rounds, 1, ROUNDS_MAX) },
 		{ "repeat", 0, "N", "timed runs, of which the median is printed; 5",
-		  OPTION_NUMBER(&o->repeat, 1, 1000) },
+		  OPTION_NUMBER(&o->repeat, 1, OVERLAP_REPEAT_MAX) },
 		{ "trace", 0, "FILE", "writes a trace of one more run of rnl_map_start(), for runnel "
 		  "report and Perfetto, and prints how much overlap the trace shows",
 		  OPTION_TEXT(&o->trace) },
@@ -116,7 +116,7 @@ static double measure(const struct overlap *o, const struct overlap_way *way)
 	uint64_t start, wrong;
 	double ms;
 
-	if (whole)	/* in place this is the input, else the output is wrong with it */
+	if (whole)	/* in place this is the input, else it makes the output wrong */
 		overlap_words_make(o->out, 0, nr, 1);
 	start = program_now_ns();
 	program_must(way->run(o, way->how, NULL), way->name);
@@ -146,7 +146,7 @@ static void calibrate(struct overlap *o)
 	}
 }
 
-/* One more run with a trace: the times of the stages by rnl_map_start() and by the trace. */
+/* Traces one more run: prints the times of the stages by rnl_map_start() and by the trace. */
 static void trace_stages(const struct overlap *o)
 {
 	const char *file = o->trace;
@@ -171,10 +171,6 @@ static void trace_stages(const struct overlap *o)
 
 static void measure_all(const struct overlap *o)
 {
-	for (int i = 0; i < NR_WAYS; i++) {
-		ways[i].ms = calloc(o->repeat, sizeof(*ways[i].ms));
-		program_must(ways[i].ms ? 0 : -ENOMEM, "the times");
-	}
 	for (unsigned run = 0; run <= o->repeat; run++)	/* run 1 overwrites the warm-up */
 		for (int i = 0; i < NR_WAYS; i++)
 			if (ways[i].run)
@@ -182,12 +178,10 @@ static void measure_all(const struct overlap *o)
 	for (int i = 0; i < NR_WAYS; i++) {
 		ways[i].median = program_median(ways[i].ms, o->repeat);
 		ways[i].timed = (struct rnl_map_report)RNL_MAP_REPORT_INIT;
-		free(ways[i].ms);
-	}
-	for (int i = BY_CHUNK; i < NR_WAYS; i++)	/* once more, with the times of the stages */
-		if (ways[i].run)
+		if (i >= BY_CHUNK && ways[i].run)	/* once more, with the times of the stages */
 			program_must(ways[i].run(o, ways[i].how | RNL_MAP_TIMED, &ways[i].timed),
 				     ways[i].name);
+	}
 }
 
 int main(int argc, char **argv)

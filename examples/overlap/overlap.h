@@ -28,7 +28,7 @@ enum overlap_order {		/* of the stages, in the jobs of rnl_map_start() */
 	OVERLAP_BOTH,		/* one after the other */
 };
 
-/* A chunk's memory on the device; `in` is `out` if the work is done in place. */
+/* A chunk's memory on the device; `in` equals `out` if the work is done in place. */
 struct overlap_buffer {
 	uint32_t *in, *out;
 };
@@ -54,9 +54,7 @@ struct overlap {
 	uint64_t chunk;			/* words */
 	uint32_t *in, *out;		/* one array if the work is done in place */
 	struct overlap_buffer buffers[RNL_WORKERS_MAX]; /* of each thread */
-	/* For copies out at the same time as copies in: other memory than theirs. */
-	uint32_t *beside;
-	uint32_t *beside_buffer;
+	uint32_t *beside, *beside_buffer;	/* for copies out during copies in */
 };
 
 struct overlap_args {
@@ -130,13 +128,15 @@ enum {
 	NR_WAYS,
 };
 
+#define OVERLAP_REPEAT_MAX 1000
+
 struct overlap_way {
 	const char *name;
 	overlap_way_fn *run;		/* NULL: not possible on this device, or not wanted */
 	unsigned how;
-	double *ms;			/* of each run */
+	double ms[OVERLAP_REPEAT_MAX];	/* of each run */
 	double median;
-	struct rnl_map_report timed;	/* of one more run, which is slower for that */
+	struct rnl_map_report timed;	/* of one more run; timing slows it down */
 };
 
 void overlap_print_work(const struct overlap *o);
@@ -153,14 +153,14 @@ static inline void overlap_on_host(struct rnl_dim grid, struct rnl_dim block, co
 {
 	const struct overlap_args *a = (const struct overlap_args *)args;
 
-	(void)grid;		/* one thread does the work of all */
+	(void)grid;		/* one thread does the work of the whole grid */
 	(void)block;
 	for (uint64_t i = 0; i < a->nr; i++)
 		a->out[i] = overlap_word(a->in[i], a->rounds);
 }
 
 /*
- * Does a thread's share of the chunks on the legacy default stream, and waits for it.
+ * Does a thread's share of the chunks on the legacy default stream, and waits until it is done.
  * Return: 0; -EIO after a message.  NULL: the program was built without nvcc.
  */
 extern int (*const overlap_legacy_share)(const struct overlap *o, unsigned thread);

@@ -13,7 +13,7 @@ void overlap_print_work(const struct overlap *o)
 	const bool whole_mb = o->chunk_bytes % (1 << 20) == 0;
 
 	printf("device:  %s, %u workers, %s streams\n",
-	       o->info.cuda ? o->info.name : "host (no GPU)", o->workers,
+	       program_device_name(&o->info), o->workers,
 	       o->stream == RNL_STREAM_PRIVATE ? "private" : "per-thread");
 	printf("work:    %" PRIu64 " chunks of %zu %s, %s%s%s; kernel of %" PRIu32 " rounds\n",
 	       o->nr_chunks, whole_mb ? o->chunk_bytes >> 20 : o->chunk_bytes,

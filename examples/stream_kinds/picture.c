@@ -4,10 +4,9 @@
  *
  * DESIGN
  * One panel for each way, with a row for each thread, all on one scale of time, so that
- * the length of a panel is the cost of the way.  (`runnel report` draws the trace of one
- * pool; these threads belong to none, and the ways are to be compared.)  A browser is
- * enough to see it, and the tooltip of a bar has the times of its kernel.  A kernel that
- * overlaps the one before it in its row has half the height.
+ * the length of a panel is the cost of the way.  Any browser shows it, and the tooltip of a
+ * bar has the times of its kernel.  A kernel that overlaps the one before it in its row has
+ * half the height.
  */
 #include "config.h"
 

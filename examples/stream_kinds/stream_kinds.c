@@ -4,10 +4,10 @@
  * what ran at the same time.
  *
  * DESIGN
- * Each kernel notes when it began and ended by the device's clock, so the times are the
- * device's and independent of the host.  A way is run several times, and the run with the
- * median time is printed and drawn.  The host device has no kinds of streams: there, a
- * pool of one worker, and so of one stream, stands beside one with a worker for each job.
+ * Each kernel notes its begin and end by the device's clock, so the times are independent of
+ * the host.  A way is run several times, and the run with the median time is printed and
+ * drawn.  The host device has no kinds of streams: there, a pool of one worker, and so of one
+ * stream, stands beside a pool with a worker for each job.
  */
 #include "config.h"
 
@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REPEAT_MAX 99
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static struct kinds_way on_cuda[] = {
@@ -27,7 +28,7 @@ static struct kinds_way on_cuda[] = {
 	{ .name = "per-thread default streams", .stream = KINDS_PER_THREAD,
 	  .means = "each thread has one of its own: its kernels are in order, others' beside them" },
 	{ .name = "explicit blocking streams", .stream = KINDS_BLOCKING,
-	  .means = "the same, as long as nobody uses the legacy stream" },
+	  .means = "the same, as long as no thread uses the legacy stream" },
 	{ .name = "explicit non-blocking streams", .stream = KINDS_NON_BLOCKING,
 	  .means = "the same, whatever others do" },
 	{ .name = "per-thread, one legacy call", .stream = KINDS_PER_THREAD,
@@ -35,7 +36,7 @@ static struct kinds_way on_cuda[] = {
 	  .means = "the call waits for all before it, and all behind it wait: alone on the device" },
 	{ .name = "non-blocking, one legacy call", .stream = KINDS_NON_BLOCKING,
 	  .one_legacy = true,
-	  .means = "these streams are in no order with the legacy one: nobody waits" },
+	  .means = "these streams are in no order with the legacy one: none waits" },
 	{ .name = "runnel, a pool of workers", .pool = true,
 	  .means = "workers' per-thread streams, without one being named" },
 };
@@ -62,7 +63,7 @@ static void parse_options(struct kinds_options *opt, int argc, char **argv)
 		  OPTION_NUMBER(&opt->kernels, 2, KINDS_KERNELS_MAX) },
 		{ "ms", 0, "N", "duration of a kernel; 3", OPTION_NUMBER(&opt->ms, 1, 1000) },
 		{ "repeat", 0, "N", "runs, of which the median is shown; 5",
-		  OPTION_NUMBER(&opt->repeat, 1, 99) },
+		  OPTION_NUMBER(&opt->repeat, 1, REPEAT_MAX) },
 		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
 		  OPTION_DEVICE(&opt->device) },
 		{ "svg", 0, "FILE", "writes the timeline there", OPTION_TEXT(&opt->svg) },
@@ -106,21 +107,17 @@ struct kinds_figures kinds_figures(const struct kinds_options *opt, const struct
 	return f;
 }
 
-/* Finds the run that has as many faster runs as slower ones. */
+/* Finds the run with the median time; run 0 warmed up. */
 static void find_median(const struct kinds_options *opt, struct kinds_way *way)
 {
-	for (unsigned run = 1; run <= opt->repeat; run++) {	/* run 0 was to warm up */
-		const double ms = kinds_figures(opt, way, run).ms;
-		unsigned before = 0;
+	double ms[REPEAT_MAX], median;
 
-		for (unsigned other = 1; other <= opt->repeat; other++) {
-			const double other_ms = kinds_figures(opt, way, other).ms;
-
-			before += other_ms < ms || (other_ms == ms && other < run);
-		}
-		if (before == opt->repeat / 2)
+	for (unsigned run = 1; run <= opt->repeat; run++)
+		ms[run - 1] = kinds_figures(opt, way, run).ms;
+	median = program_median(ms, opt->repeat);
+	for (unsigned run = 1; run <= opt->repeat; run++)
+		if (kinds_figures(opt, way, run).ms == median)
 			way->median = run;
-	}
 }
 
 /* Dies unless every kernel of every run lasted as long as it should. */
@@ -144,12 +141,10 @@ static void print_setup(const struct kinds_options *opt)
 {
 	const char *queues = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 
+	printf("device:  %s", program_device_name(&opt->info));
 	if (opt->info.cuda)
-		printf("device:  %s, CUDA_DEVICE_MAX_CONNECTIONS=%s\n", opt->info.name,
-		       queues ? queues : "(not set)");
-	else
-		puts("device:  host (no GPU)");
-	printf("work:    %u threads, each launches %u kernels of %u ms\n", opt->threads,
+		printf(", CUDA_DEVICE_MAX_CONNECTIONS=%s", queues ? queues : "(not set)");
+	printf("\nwork:    %u threads, each launches %u kernels of %u ms\n", opt->threads,
 	       opt->kernels, opt->ms);
 	printf("times:   the device's own, of the median of %u run%s\n\n", opt->repeat,
 	       opt->repeat == 1 ? "" : "s");

@@ -4,11 +4,11 @@
  * pool.
  *
  * DESIGN
- * The same threads run all ways, and each makes its streams once, kind by kind: so the
- * streams of a kind have hardware queues of their own, though there may be fewer queues
- * than streams in all.  A thread launches a kernel without waiting for the one before, but
- * the threads launch in step: so the same kernels come before the one legacy call, and the
- * same behind it, in each run.  After an error the threads still meet, and launch nothing.
+ * The same threads run all ways, and each makes its streams once, kind by kind.  So the
+ * streams of a kind have hardware queues of their own, though all streams together may be
+ * more than there are queues.  A thread launches a kernel without waiting for the one before,
+ * but the threads launch in step.  So in each run the same kernels come before the legacy
+ * call, and the same behind it.  After an error the threads still meet, and launch nothing.
  */
 #include "config.h"
 
