@@ -29,7 +29,7 @@ $(http)/http_server: $(HTTP_OBJS) $(SO)
 
 DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
 demo: examples
-	@srcdir='$(srcdir)' GWC=$(ex)/gwc/gwc DEMO_FILES='$(DEMO_FILES)' sh $(srcdir)/$(ex)/demo.sh
+	@GWC=$(ex)/gwc/gwc DEMO_FILES='$(DEMO_FILES)' sh $(srcdir)/$(ex)/demo.sh
 
 ifeq ($(have_HTTP),yes)
 serve: examples

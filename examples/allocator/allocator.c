@@ -66,8 +66,7 @@ static void parse_options(int argc, char **argv)
 		  OPTION_SIZE(&bench.min, 1, BYTES_MAX) },
 		{ "max", 0, "SIZE", "the most; 4M", OPTION_SIZE(&bench.max, 1, BYTES_MAX) },
 		{ "seed", 0, "N", "of the sizes; 1", OPTION_NUMBER(&bench.seed, 0, UINT64_MAX) },
-		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
-		  OPTION_DEVICE(&bench.device) },
+		OPTION_DEVICE(&bench.device),
 		{ "repeat", 0, "N", "timed runs, of which the median is printed; 5",
 		  OPTION_NUMBER(&bench.repeat, 1, REPEAT_MAX) },
 		{ .name = NULL }

@@ -5,13 +5,12 @@
  * DESIGN
  * One thread runs the loop.  Messages, which are files or lines, are in a ring in the order
  * of the input.  A message has one part under way at a time: the part is read into a slot
- * and sent; when it is back, the next part follows, with the state that the one before has
- * left.  So a message of any size needs little memory, thousands of messages are under way,
- * and nothing waits for a single one but the output: the first message of the ring is
- * printed when it is over.
+ * and sent; when it is back, the next part follows, with the state after the part before.  So
+ * a message of any size needs little memory, and thousands of messages are under way.  Only
+ * the output waits for a single one: the first message of the ring is printed when it is over.
  *
  * A message for which there is no slot waits in a list, which goes before new messages.
- * Slots belong only to parts that are under way, so some come back.
+ * Slots belong only to parts that are under way, so a slot comes back.
  */
 #include "config.h"
 
@@ -56,8 +55,7 @@ static void parse_options(struct sha256_options *opt, struct program_operands *f
 		  "part, for comparison", OPTION_FLAG(&opt->one_by_one) },
 		{ "part", 0, "SIZE", "bytes of a message in one request, a multiple of 64 up to 1M; "
 		  "64K", OPTION_SIZE(&opt->part, SHA256_BLOCK, 1 << 20) },
-		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
-		  OPTION_DEVICE(&opt->device) },
+		OPTION_DEVICE(&opt->device),
 		{ "workers", 0, "N", "threads that run batches, each with a stream",
 		  OPTION_NUMBER(&opt->workers, 1, RNL_WORKERS_MAX) },
 		{ "stats", 0, NULL, "at the end, print figures on standard error",
@@ -108,27 +106,15 @@ static void print_stats(const struct loop *loop, uint64_t ns)
 
 /* ---- one message --------------------------------------------------------- */
 
-static void end_message(struct sha256_message *m, int err)
-{
-	m->err = err;
-	m->over = true;
-}
-
 /* Reads and sends the next part.  Return: false if there is no slot for it. */
 static bool go_on(struct loop *loop, struct sha256_message *m)
 {
 	struct sha256_part *part;
-	int err;
 
 	if (!sha256_slot_get(&loop->slots, &m->slot, sha256_input_wants(&loop->in, m)))
 		return false;
 	part = m->slot.part;
-	err = sha256_input_fill(&loop->in, m, part + 1, m->slot.bytes - sizeof(*part));
-	if (err) {
-		sha256_slot_drop(&loop->slots, &m->slot);
-		end_message(m, err);
-		return true;
-	}
+	m->err = sha256_input_fill(&loop->in, m, part + 1, m->slot.bytes - sizeof(*part));
 	part->state = m->state;
 	part->before = m->before;
 	part->bytes = m->bytes;
@@ -150,9 +136,8 @@ static void come_back(struct loop *loop, struct sha256_message *m)
 	m->state = sha256_slot_take(&loop->slots, &m->slot);
 	m->before += m->bytes;
 	loop->bytes += m->bytes;
-	if (m->last)
-		end_message(m, 0);
-	else
+	m->over = m->last;
+	if (!m->over)
 		wait_for_slot(loop, m);
 }
 
@@ -176,7 +161,7 @@ static int begin_next(struct loop *loop)
 	return 1;
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all messages --------------------------------------------------------- */
 
 /* Return: whether some message went on. */
 static bool go_on_waiting(struct loop *loop)

@@ -35,7 +35,7 @@ struct sha256_options {
 struct sha256_slot {
 	union {
 		struct rnl_job job;
-		struct rnl_request request;	/* a request is a job, too */
+		struct rnl_request request;	/* it begins with a job */
 	};
 	struct sha256_part *part;	/* pinned, to be filled */
 	size_t bytes;			/* of the part with its bytes of the message */
@@ -53,30 +53,21 @@ struct sha256_slots {
 void sha256_slots_open(struct sha256_slots *slots, const struct sha256_options *opt);
 void sha256_slots_close(struct sha256_slots *slots);
 
-/* Once for each slot. */
 void sha256_slot_init(struct sha256_slots *slots, struct sha256_slot *slot);
 
-/*
- * Gets memory for a part of up to @bytes bytes.
- * Return: false if there is none before parts that are under way are done.
- */
+/* Gets memory for a part of @bytes.  Return: false if parts that are under way have all of it. */
 bool sha256_slot_get(struct sha256_slots *slots, struct sha256_slot *slot, size_t bytes);
 
-/* Gives the memory back, or sends the filled part. */
-void sha256_slot_drop(struct sha256_slots *slots, struct sha256_slot *slot);
+/* Sends the filled part. */
 void sha256_slot_send(struct sha256_slots *slots, struct sha256_slot *slot);
 
 #define SHA256_REAP_MAX 256	/* at a time */
 
-/*
- * Takes slots that have their answers.
- * @wait: until there is one.
- * Return: their number.
- */
+/* Takes slots that have their answers.  @wait: until there is one.  Return: their number. */
 unsigned sha256_slots_reap(struct sha256_slots *slots, struct sha256_slot *done[SHA256_REAP_MAX],
 			   bool wait);
 
-/* Return: the state after the part; the slot has no memory any more. */
+/* Gives the slot's memory back.  Return: the state after the part. */
 struct sha256_state sha256_slot_take(struct sha256_slots *slots, struct sha256_slot *slot);
 
 /* ---- input.c ------------------------------------------------------------- */
@@ -85,7 +76,7 @@ struct sha256_message {
 	struct sha256_slot slot;
 	struct sha256_message *next;	/* that waits for a slot */
 	bool over;			/* it has its hash, or err */
-	int err;			/* an errno: it could not be read */
+	int err;			/* an errno: it could not be opened, or read in full */
 
 	const char *name;		/* of the file */
 	uint64_t line;			/* its number; 0: the message is the whole file */
@@ -93,9 +84,9 @@ struct sha256_message {
 	const char *text;		/* the rest of the line */
 	uint64_t left;			/* bytes of the line, or of the file by its size */
 
-	struct sha256_state state;	/* after ... */
-	uint64_t before;		/* ... so many bytes; then the part follows: */
-	uint32_t bytes;
+	struct sha256_state state;	/* after `before` bytes; the part comes next */
+	uint64_t before;
+	uint32_t bytes;			/* of the part */
 	bool last;
 };
 
@@ -107,7 +98,7 @@ struct sha256_input {
 	unsigned nr_taken;		/* names */
 	unsigned nr_open;		/* files of messages */
 	FILE *file;			/* the one that lines are read from; NULL: none */
-	bool file_is_stream;
+	bool is_stream;			/* the file that was opened last */
 	uint64_t nr_lines;		/* of that file, so far */
 	char *line;
 	size_t line_size;
@@ -118,8 +109,8 @@ void sha256_input_close(struct sha256_input *in);
 
 /*
  * Begins the next message.
- * @alone: all messages before it are printed, so it does no harm to wait for input.
- * Return: 1; 0 there are no more; -EAGAIN not before others are done.
+ * @alone: all messages before it are printed, so it may wait for input.
+ * Return: 1; 0 there are no more; -EAGAIN not before other messages are over.
  */
 int sha256_input_next(struct sha256_input *in, struct sha256_message *m, bool alone);
 
@@ -128,9 +119,9 @@ size_t sha256_input_wants(const struct sha256_input *in, const struct sha256_mes
 
 /*
  * Reads the next part of a message, and sets its `bytes` and `last`.
- * @to: @room bytes: what the part wants, in whole blocks.
- * Return: 0; an errno, and the message is over.
+ * @to: @space bytes: what the part wants, in whole blocks.
+ * Return: 0; an errno, and the part is the last one.
  */
-int sha256_input_fill(struct sha256_input *in, struct sha256_message *m, void *to, size_t room);
+int sha256_input_fill(struct sha256_input *in, struct sha256_message *m, void *to, size_t space);
 
 #endif /* BATCH_SHA256_H */

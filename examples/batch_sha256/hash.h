@@ -16,7 +16,7 @@ SHARED_BEGIN
 
 #define SHA256_BLOCK 64		/* bytes */
 
-/* On the GPU the next loop is unrolled in full, so that arrays can be registers. */
+/* Unrolls the next loop on the GPU, so that arrays can be registers. */
 #ifdef __CUDA_ARCH__
 #define SHA256_UNROLL _Pragma("unroll")
 #else
@@ -31,15 +31,15 @@ struct sha256_state {
 	    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 } }
 
 /*
- * A request: the next part of a message.  The bytes of the part follow, in whole blocks;
- * what is behind the last byte does not matter.  The answer is the state after the part:
- * after the last part the hash of the message.
+ * A request: the next part of a message.  The bytes of the part follow, in whole blocks; bytes
+ * behind the part's last one do not matter.  The answer is the state after the part, which is
+ * the hash of the message after the last part.
  */
 struct sha256_part {
-	struct sha256_state state;	/* after what came before */
-	uint64_t before;		/* bytes of the message that came before */
-	uint32_t bytes;			/* a multiple of SHA256_BLOCK, unless it is the last */
-	uint32_t last;			/* 1: the message ends with it */
+	struct sha256_state state;	/* before the part */
+	uint64_t before;		/* bytes of the message before the part */
+	uint32_t bytes;			/* a multiple of SHA256_BLOCK, unless the part is the last */
+	uint32_t last;			/* 1: the message ends with the part */
 	uint32_t unused[4];
 };
 
@@ -125,14 +125,8 @@ SHARED void sha256_block(struct sha256_state *state, uint32_t w[16])
 			d = c, c = b, b = a, a = t1 + t2;
 		}
 	}
-	state->word[0] += a;
-	state->word[1] += b;
-	state->word[2] += c;
-	state->word[3] += d;
-	state->word[4] += e;
-	state->word[5] += f;
-	state->word[6] += g;
-	state->word[7] += h;
+	state->word[0] += a, state->word[1] += b, state->word[2] += c, state->word[3] += d;
+	state->word[4] += e, state->word[5] += f, state->word[6] += g, state->word[7] += h;
 }
 
 /* ---- a part -------------------------------------------------------------- */
@@ -143,10 +137,9 @@ SHARED void sha256_load(uint32_t w[16], const struct sha256_quad *from)
 	for (int i = 0; i < 4; i++) {
 		const struct sha256_quad quad = from[i];
 
-		w[4 * i] = sha256_swap(quad.word[0]);
-		w[4 * i + 1] = sha256_swap(quad.word[1]);
-		w[4 * i + 2] = sha256_swap(quad.word[2]);
-		w[4 * i + 3] = sha256_swap(quad.word[3]);
+		SHA256_UNROLL
+		for (int j = 0; j < 4; j++)
+			w[4 * i + j] = sha256_swap(quad.word[j]);
 	}
 }
 
@@ -220,8 +213,16 @@ SHARED void sha256_one(const struct sha256_args *args, uint32_t i)
 	args->out[i] = sha256_part_hash((const struct sha256_part *)(const void *)part);
 }
 
-/* The kernel's function for the host device. */
-void sha256_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
+/* The kernel's function for the host device: one part after the other. */
+static inline void sha256_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct sha256_args *a = (const struct sha256_args *)args;
+
+	(void)grid;
+	(void)block;
+	for (uint32_t i = 0; i < a->nr; i++)
+		sha256_one(a, i);
+}
 
 SHARED_END
 #endif /* SHA256_HASH_H */

@@ -4,12 +4,12 @@
  *
  * DESIGN
  * Files are read straight into the slots of their messages, many side by side.  A slot has
- * room for one byte more than the file is said to have, so reading finds the end as well.
- * Streams, which are standard input, pipes and devices, begin when all messages before them
- * are printed, as waiting for their input would hold up what is done.
+ * space for one byte more than the file's size, so reading finds the end, too.  A stream, which
+ * is standard input, a pipe or a device, begins when all messages before it are printed, because
+ * waiting for its input would keep these from being printed.
  *
  * A line is read in full.  If it is longer than a part, it stays in the buffer, and the next
- * line is not read before its last part is copied.
+ * line is not read before the last part of the line is copied.
  */
 #include "config.h"
 
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define OPEN_MAX_FILES 2048
-#define UNKNOWN_BYTES 4096	/* room for a file that does not tell its size */
+#define UNKNOWN_BYTES 4096	/* space for a file that does not tell its size */
 
 void sha256_input_close(struct sha256_input *in)
 {
@@ -34,33 +34,27 @@ void sha256_input_close(struct sha256_input *in)
 
 /* ---- files --------------------------------------------------------------- */
 
-/*
- * Opens the next file.
- * @size: receives the size of a regular file, else 0.
- * Return: 1, and @fd is a descriptor or a negative errno; else as sha256_input_next().
- */
-static int open_next(struct sha256_input *in, bool alone, int *fd, bool *stream, uint64_t *size)
+/* Opens the next file, unless @m receives an error.  Return: as sha256_input_next(). */
+static int open_next(struct sha256_input *in, struct sha256_message *m, bool alone)
 {
 	struct stat st;
-	const char *name;
 	bool is_stdin;
 
 	if (in->nr_taken == in->nr_names)
 		return 0;
-	name = in->names[in->nr_taken];
-	is_stdin = strcmp(name, "-") == 0;
-	if (is_stdin || stat(name, &st))
+	m->name = in->names[in->nr_taken];
+	is_stdin = strcmp(m->name, "-") == 0;
+	if (is_stdin || stat(m->name, &st))
 		st.st_mode = 0;
-	*stream = is_stdin || (st.st_mode && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
-	*size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-	if (!alone && (*stream || in->nr_open == OPEN_MAX_FILES))
+	in->is_stream = is_stdin || (st.st_mode && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
+	m->left = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+	if (!alone && (in->is_stream || in->nr_open == OPEN_MAX_FILES))
 		return -EAGAIN;
-	if (*stream)
+	if (in->is_stream)
 		program_flush();
-	*fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (*fd < 0)
-		*fd = -errno;
-	if (*fd == -EMFILE && !alone)
+	m->fd = is_stdin ? STDIN_FILENO : open(m->name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	m->err = m->fd < 0 ? errno : 0;
+	if (m->err == EMFILE && !alone)
 		return -EAGAIN;
 	in->nr_taken++;
 	return 1;
@@ -68,31 +62,23 @@ static int open_next(struct sha256_input *in, bool alone, int *fd, bool *stream,
 
 static int next_file(struct sha256_input *in, struct sha256_message *m, bool alone)
 {
-	bool stream;
-	const int ret = open_next(in, alone, &m->fd, &stream, &m->left);
+	const int ret = open_next(in, m, alone);
 
-	if (ret <= 0)
-		return ret;
-	m->name = in->names[in->nr_taken - 1];
-	if (m->fd < 0)
-		m->err = -m->fd;
-	else
-		in->nr_open++;
-	return 1;
+	in->nr_open += ret > 0 && !m->err;
+	return ret;
 }
 
-static int fill_from_file(struct sha256_input *in, struct sha256_message *m, void *to, size_t room)
+static int fill_from_file(struct sha256_input *in, struct sha256_message *m, void *to, size_t space)
 {
 	int err;
-	const size_t done = program_read(m->fd, to, room, &err);
+	const size_t done = program_read(m->fd, to, space, &err);
 
-	m->last = done < room;
+	m->last = done < space;
 	m->bytes = (uint32_t)done;
 	m->left -= done < m->left ? done : m->left;
 	if (m->last) {
 		if (m->fd != STDIN_FILENO)
 			close(m->fd);
-		m->fd = -1;
 		in->nr_open--;
 	}
 	return err;
@@ -105,23 +91,20 @@ static bool would_block(const struct sha256_input *in)
 {
 	struct pollfd fd = { .fd = fileno(in->file), .events = POLLIN };
 
-	return in->file_is_stream && poll(&fd, 1, 0) == 0;
+	return in->is_stream && poll(&fd, 1, 0) == 0;
 }
 
 /* Return: as sha256_input_next(); @m has an error if the file cannot be opened. */
 static int next_file_of_lines(struct sha256_input *in, struct sha256_message *m, bool alone)
 {
-	uint64_t size;
-	int fd;
-	const int ret = open_next(in, alone, &fd, &in->file_is_stream, &size);
+	const int ret = open_next(in, m, alone);
 
-	if (ret <= 0)
+	if (ret <= 0 || m->err)
 		return ret;
 	in->nr_lines = 0;
-	if (fd >= 0)
-		in->file = fd == STDIN_FILENO ? stdin : fdopen(fd, "r");
+	in->file = m->fd == STDIN_FILENO ? stdin : fdopen(m->fd, "r");
 	if (!in->file)
-		m->err = fd < 0 ? -fd : errno;
+		m->err = errno;
 	return 1;
 }
 
@@ -130,6 +113,7 @@ static bool read_line(struct sha256_input *in, struct sha256_message *m)
 {
 	const ssize_t bytes = getline(&in->line, &in->line_size, in->file);
 
+	m->name = in->names[in->nr_taken - 1];
 	if (bytes < 0) {
 		m->err = ferror(in->file) ? errno : 0;
 		if (in->file != stdin)
@@ -149,11 +133,8 @@ static int next_line(struct sha256_input *in, struct sha256_message *m, bool alo
 	do {
 		const int ret = in->file ? 1 : next_file_of_lines(in, m, alone);
 
-		if (ret <= 0)
+		if (ret <= 0 || m->err)
 			return ret;
-		m->name = in->names[in->nr_taken - 1];
-		if (m->err)
-			return 1;
 		if (would_block(in)) {
 			if (!alone)
 				return -EAGAIN;
@@ -181,10 +162,10 @@ size_t sha256_input_wants(const struct sha256_input *in, const struct sha256_mes
 	return wants < in->part ? (size_t)wants : in->part;
 }
 
-int sha256_input_fill(struct sha256_input *in, struct sha256_message *m, void *to, size_t room)
+int sha256_input_fill(struct sha256_input *in, struct sha256_message *m, void *to, size_t space)
 {
 	if (!m->line)
-		return fill_from_file(in, m, to, room);
+		return fill_from_file(in, m, to, space);
 	m->last = m->left <= in->part;
 	m->bytes = (uint32_t)(m->last ? m->left : in->part);
 	memcpy(to, m->text, m->bytes);

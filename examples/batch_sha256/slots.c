@@ -56,7 +56,7 @@ static int hash_one(struct rnl_job *job)
 	return ret;
 }
 
-/* ---- their life ---------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------- */
 
 static void create_batcher(struct sha256_slots *slots, const struct sha256_options *opt)
 {
@@ -94,7 +94,7 @@ void sha256_slots_close(struct sha256_slots *slots)
 	rnl_cq_destroy(slots->cq);
 }
 
-/* ---- one of them --------------------------------------------------------- */
+/* ---- one slot ------------------------------------------------------------ */
 
 static void must(int ret)
 {
@@ -110,12 +110,8 @@ void sha256_slot_init(struct sha256_slots *slots, struct sha256_slot *slot)
 
 static int get_request(struct sha256_slots *slots, struct sha256_slot *slot)
 {
-	int ret = rnl_batcher_reserve(slots->batcher, &slot->request, slot->bytes);
+	const int ret = rnl_batcher_reserve(slots->batcher, &slot->request, slot->bytes);
 
-	/* Memory that was dropped is free a moment later. */
-	if (ret == -EAGAIN && !slots->under_way)
-		ret = rnl_batcher_reserve_wait(slots->batcher, &slot->request, slot->bytes,
-					       RNL_FOREVER);
 	if (!ret)
 		slot->part = slot->request.in;
 	return ret;
@@ -140,14 +136,6 @@ bool sha256_slot_get(struct sha256_slots *slots, struct sha256_slot *slot, size_
 	if (ret != -EAGAIN)
 		must(ret);
 	return !ret;
-}
-
-void sha256_slot_drop(struct sha256_slots *slots, struct sha256_slot *slot)
-{
-	if (slots->batcher)
-		must(rnl_request_cancel(&slot->request));
-	else
-		rnl_pinned_put(slots->pool, slot->part);
 }
 
 void sha256_slot_send(struct sha256_slots *slots, struct sha256_slot *slot)

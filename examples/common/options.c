@@ -77,21 +77,18 @@ static void store_choice(struct argp_state *state, const struct program_option *
 	const char *name = o->choices;
 	const size_t length = strlen(arg);
 
-	for (unsigned i = 0;; i++) {
-		const size_t end = strcspn(name, "|");
-
-		if (length == end && !strncmp(name, arg, end)) {
+	for (unsigned i = 0; name; i++) {
+		if (!strncmp(name, arg, length) && (!name[length] || name[length] == '|')) {
 			store(o, i);
 			return;
 		}
-		if (!name[end])
-			break;
-		name += end + 1;
+		name = strchr(name, '|');
+		name += name ? 1 : 0;
 	}
 	argp_error(state, "'%s' is not good for --%s: give %s", arg, o->name, o->choices);
 }
 
-/* Looks at the spelling alone: a server must not start CUDA before it forks. */
+/* Checks only the spelling: a server must not start CUDA before it forks. */
 static void store_device(struct argp_state *state, const struct program_option *o, const char *arg)
 {
 	const char *ordinal = strncmp(arg, "cuda:", 5) ? "" : arg + 5;

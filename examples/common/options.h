@@ -28,13 +28,13 @@ struct program_option {
 	enum option_kind kind;
 	void *to;		/* the variable that receives the value ... */
 	size_t size;		/* ... and its size */
-	uint64_t min, max;	/* of a size: `min` is also what it has to be a multiple of */
+	uint64_t min, max;	/* a size has to be a multiple of `min` */
 	const char *choices;	/* "first|second": the variable receives 0 or 1 */
 	bool optional;		/* without an argument the choice is the first */
 	const char *(*parse)(void *to, const char *arg);	/* returns what is wrong, or NULL */
 };
 
-/* The end of a row, by what the option's argument is. */
+/* The end of a row, by the kind of the option's argument. */
 #define OPTION_TO(k, p) .kind = OPTION_IS_##k, .to = (p), .size = sizeof(*(p))
 #define OPTION_FLAG(p) OPTION_TO(FLAG, p)
 #define OPTION_NUMBER(p, least, most) OPTION_TO(NUMBER, p), .min = (least), .max = (most)
@@ -42,8 +42,11 @@ struct program_option {
 #define OPTION_TEXT(p) OPTION_TO(TEXT, p)
 #define OPTION_CHOICE(p, names) OPTION_TO(CHOICE, p), .choices = (names)
 #define OPTION_MAY_CHOOSE(p, names) OPTION_CHOICE(p, names), .optional = true
-#define OPTION_DEVICE(p) OPTION_TO(DEVICE, p)
 #define OPTION_PARSED(p, fn) OPTION_TO(PARSED, p), .parse = (fn)
+
+/* A row of its own. */
+#define OPTION_DEVICE(p) \
+	{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host", OPTION_TO(DEVICE, p) }
 
 struct program_operands {
 	char **names;
@@ -55,7 +58,7 @@ struct program_operands {
  * something is wrong.
  * @doc: what the program does, for --help; the text behind a '\v' follows the options.
  * @table: ends with a row that has no name.
- * @operands: receives the arguments that are no options; NULL: there may be none.
+ * @operands: receives the arguments that are no options; NULL: there must be none.
  */
 void program_options(int argc, char **argv, const char *doc, const struct program_option *table,
 		     struct program_operands *operands);

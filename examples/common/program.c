@@ -35,7 +35,7 @@ static void check_output(void)
 
 /*
  * A standard descriptor that is closed would be given to the next file that is opened.
- * /dev/null takes its place, opened the wrong way round: it fails as the closed one would.
+ * /dev/null takes its place, opened the wrong way round, so that using it fails.
  */
 static void keep_standard_descriptors(void)
 {
@@ -56,7 +56,7 @@ __attribute__((format(printf, 1, 0))) static void say(const char *format, va_lis
 	char text[1024];
 
 	vsnprintf(text, sizeof(text), format, args);
-	program_flush();	/* both may go to one place: in the order of the events */
+	program_flush();	/* both may go to one place, in the order of the events */
 	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 }
 
@@ -106,22 +106,19 @@ static enum rnl_guard wanted_guard(void)
 {
 	const char *text = getenv("RUNNEL_GUARD");
 
-	if (!text || !*text || !strcmp(text, "0"))
+	if (!text || !*text)
 		return RNL_GUARD_OFF;
-	if (!strcmp(text, "1"))
-		return RNL_GUARD_REPORT;
-	if (!strcmp(text, "2"))
-		return RNL_GUARD_STRICT;
+	if (*text >= '0' && *text <= '2' && !text[1])	/* the numbers of enum rnl_guard */
+		return (enum rnl_guard)(*text - '0');
 	program_warn("RUNNEL_GUARD is '%s', and counts as 0: 1 reports, 2 makes jobs fail", text);
 	return RNL_GUARD_OFF;
 }
 
+static bool guarded;
+
 /* Any thread calls this. */
 static void log_message(void *all, enum rnl_log_level level, const char *text)
 {
-	const char *guard = getenv("RUNNEL_GUARD");
-	const bool guarded = guard && (!strcmp(guard, "1") || !strcmp(guard, "2"));
-
 	if (all || level == RNL_LOG_ERROR || (level == RNL_LOG_WARNING && guarded))
 		fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 }
@@ -132,6 +129,7 @@ struct rnl_pool *program_pool(struct rnl_pool_attr *attr)
 	int ret;
 
 	attr->guard = wanted_guard();
+	guarded = attr->guard;
 	if (!attr->log)
 		attr->log = log_message;
 	ret = rnl_pool_create(&pool, attr);

@@ -10,7 +10,7 @@
 
 /*
  * The first call of main().  From then on the exit status is 1 if standard output could
- * not be written in full, a full disk for instance.
+ * not be written in full, on a full disk for instance.
  */
 void program_begin(void);
 
@@ -20,7 +20,7 @@ void program_flush(void);
 /* Prints "program: message" on standard error. */
 __attribute__((format(printf, 1, 2))) void program_warn(const char *format, ...);
 
-/* The same; then ends the process at once, whatever its threads do, with status 1. */
+/* The same; then ends the process at once with status 1, without waiting for its threads. */
 __attribute__((format(printf, 1, 2))) _Noreturn void program_die(const char *format, ...);
 
 /* Dies if @ret is a negative errno: "program: @what: what @ret means". */
@@ -30,12 +30,11 @@ void program_must(int ret, const char *what);
 void program_device(const char *device, struct rnl_device_info *info);
 
 /*
- * Creates a pool whose messages go to standard error, and whose guard is as the variable
- * RUNNEL_GUARD of the environment says: 1 reports job functions that use the legacy
- * stream, wait, or get memory from CUDA; 2 makes their jobs fail.  The library itself
- * reads no environment.
- * @attr: without a log function of its own errors are shown, and what the guard finds; and
- *	if its log_arg is not NULL all messages.
+ * Creates a pool whose messages go to standard error.  The variable RUNNEL_GUARD of the
+ * environment sets its guard: 1 reports job functions that use the legacy stream, wait, or
+ * get memory from CUDA; 2 makes their jobs fail.  The library itself reads no environment.
+ * @attr: if it has no log function, errors and the guard's findings are shown, and all
+ *	messages if its log_arg is not NULL.
  */
 struct rnl_pool *program_pool(struct rnl_pool_attr *attr);
 

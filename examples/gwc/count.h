@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Counting lines and words: the arithmetic of the host function, of the CUDA kernel, and
- * of the program that joins their answers.
- */
+/* Counting lines and words: what the host function, the CUDA kernel and the programs share. */
 #ifndef GWC_COUNT_H
 #define GWC_COUNT_H
 
@@ -17,9 +14,8 @@ SHARED_BEGIN
 
 /*
  * The class of a byte.  A word is a run of text between spaces with at least one byte of
- * class WORD in it; a neutral byte neither makes a word nor ends one.  There are two rules
- * for the bytes that are no space: unprintable ones are neutral for coreutils before 9.4,
- * and part of a word for later versions.
+ * class WORD in it; a neutral byte neither makes a word nor ends one.  There are two rules:
+ * unprintable bytes are neutral for coreutils before 9.4, and part of a word later.
  */
 enum gwc_class {
 	GWC_NEUTRAL = 0,
@@ -34,7 +30,7 @@ enum gwc_class {
 struct gwc_summary {
 	uint64_t lines;
 	uint64_t words;
-	uint32_t first;		/* enum gwc_class of the first byte not neutral */
+	uint32_t first;		/* enum gwc_class of the first byte that is not neutral */
 	uint32_t last;		/* ... and of the last one */
 };
 

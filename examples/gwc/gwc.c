@@ -43,8 +43,7 @@ static void parse_options(struct gwc_options *opt, struct program_operands *file
 		{ "bytes", 'c', NULL, "bytes", OPTION_FLAG(&opt->bytes) },
 		{ "files0-from", 0, "F", "the names are in file F, each ended by a NUL",
 		  OPTION_TEXT(&opt->files0_from) },
-		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
-		  OPTION_DEVICE(&opt->device) },
+		OPTION_DEVICE(&opt->device),
 		{ "workers", 0, "N", "threads that run jobs, each with a stream; 4 with a GPU, else "
 		  "as many as CPUs, up to 8", OPTION_NUMBER(&opt->workers, 1, RNL_WORKERS_MAX) },
 		{ "producers", 0, "N", "threads that read files; half as many as CPUs, 2 to 8",

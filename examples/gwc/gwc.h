@@ -74,13 +74,14 @@ void gwc_inputs_open(struct gwc_inputs *inputs, const struct gwc_options *opt, c
 void gwc_inputs_close(struct gwc_inputs *inputs);
 
 /*
- * Gives out the next parts: one of a stream, or files up to a chunk; not while a stream is busy.
+ * Gives out the next parts: one of a stream, or those of files that fill a chunk.
+ * Context: no stream is busy.
  * Return: their number, up to @max; 0: there are no more.
  */
 unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_part *parts,
 			 unsigned max);
 
-/* After a part of a stream was read. */
+/* Called after a part of a stream was read. */
 void gwc_inputs_streamed(struct gwc_inputs *inputs, bool ended);
 
 /* Reads a part. */

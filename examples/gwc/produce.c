@@ -7,8 +7,8 @@
  * list, which is in the order of the input, reads the parts, and submits the chunk.  The
  * consumer waits for the first chunk of the list, and frees it.
  *
- * `lock` guards the list, the free chunks, the flag of a chunk, and the inputs that are given
- * out.  From being taken until it is ready a chunk belongs to its producer, then to the consumer.
+ * `lock` guards the list, the free chunks, each chunk's `ready`, and the inputs.  A chunk belongs
+ * to its producer until it is ready, then to the consumer until it is free.
  *
  * Texts start at multiples of GWC_ALIGN.  The kernel sees pieces of text; parts say which
  * input they belong to.  Device memory is the job's scratch, laid out as the chunk's buffer.

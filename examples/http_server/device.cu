@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of http_server but for gwc's.
+ * The kernels of http_server, except gwc's.
  *
  * DESIGN
  * A thread of Sobel's kernel computes a pixel from the nine around it.  Neighbours read the

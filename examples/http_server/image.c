@@ -5,8 +5,8 @@
  * DESIGN
  * libpng does PNG, by its simplified interface; PNM is simple enough to be read here.  Files
  * come from strangers: the size in the header is checked against the limits before a pixel
- * is written, so that a small file cannot ask for much memory or time.  Colours become grey
- * by libpng's rule (luminance in linear light), and in PPM by that of ppmtopgm.
+ * is written, so that a small file cannot cost much memory or time.  Colours become grey by
+ * libpng's rule (luminance in linear light), and in PPM by ppmtopgm's.
  */
 #include "config.h"
 
@@ -31,76 +31,57 @@ static int check_size(uint32_t width, uint32_t height, size_t max_pixels)
 
 /* ---- PNM ----------------------------------------------------------------- */
 
-struct reader {
-	const unsigned char *at;
-	const unsigned char *end;
-};
-
 static bool is_space(unsigned char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static void skip_space(struct reader *reader)
-{
-	while (reader->at < reader->end) {
-		if (*reader->at == '#')		/* a comment, to the end of its line */
-			while (reader->at < reader->end && *reader->at != '\n')
-				reader->at++;
-		else if (is_space(*reader->at))
-			reader->at++;
-		else
-			break;
-	}
-}
-
-/* Return: false if there is none, or one of more than 6 digits. */
-static bool read_number(struct reader *reader, uint32_t *number)
+/*
+ * Reads a number behind white space and comments.
+ * Return: what follows it; NULL if there is no number, or one of more than 6 digits.
+ */
+static const unsigned char *read_number(const unsigned char *at, const unsigned char *end,
+					uint32_t *number)
 {
 	unsigned digits = 0;
 
 	*number = 0;
-	skip_space(reader);
-	while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9') {
-		if (++digits > 6)
-			return false;
-		*number = *number * 10 + (uint32_t)(*reader->at++ - '0');
-	}
-	return digits;
+	for (bool comment = false; at && at < end && (comment || *at == '#' || is_space(*at)); at++)
+		comment = *at != '\n' && (comment || *at == '#');
+	for (; at && at < end && *at >= '0' && *at <= '9' && digits <= 6; at++, digits++)
+		*number = *number * 10 + (uint32_t)(*at - '0');
+	return digits && digits <= 6 ? at : NULL;
 }
 
 static int decode_pnm(const unsigned char *file, size_t bytes, unsigned char *pixels,
 		      size_t max_pixels, uint32_t *width, uint32_t *height)
 {
-	struct reader reader = { file + 2, file + bytes };	/* behind "P5" or "P6" */
+	const unsigned char *end = file + bytes, *at = file + 2;	/* behind "P5" or "P6" */
 	const size_t samples = file[1] == '6' ? 3 : 1;
 	uint32_t white;
 	size_t nr;
 	int ret;
 
-	if (!is_space(file[2]) && file[2] != '#')
+	if (!is_space(*at) && *at != '#')
 		return -EBADMSG;
-	if (!read_number(&reader, width) || !read_number(&reader, height) ||
-	    !read_number(&reader, &white) || white != 255)
+	at = read_number(at, end, width);
+	at = read_number(at, end, height);
+	at = read_number(at, end, &white);
+	if (!at || white != 255)
 		return -EBADMSG;
 	ret = check_size(*width, *height, max_pixels);
 	if (ret)
 		return ret;
 	/* One byte of white space ends the header; bytes behind the pixels are ignored. */
 	nr = (size_t)*width * *height;
-	if (reader.at == reader.end || !is_space(*reader.at++) ||
-	    (size_t)(reader.end - reader.at) / samples < nr)
+	if (at == end || !is_space(*at++) || (size_t)(end - at) / samples < nr)
 		return -EBADMSG;
 	if (samples == 1) {
-		memcpy(pixels, reader.at, nr);
+		memcpy(pixels, at, nr);
 		return 0;
 	}
-	for (size_t i = 0; i < nr; i++) {
-		const unsigned char *rgb = reader.at + 3 * i;
-
-		pixels[i] = (unsigned char)((299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2] + 500) /
-					    1000);
-	}
+	for (size_t i = 0; i < nr; i++, at += 3)
+		pixels[i] = (unsigned char)((299 * at[0] + 587 * at[1] + 114 * at[2] + 500) / 1000);
 	return 0;
 }
 
@@ -109,7 +90,7 @@ static int decode_pnm(const unsigned char *file, size_t bytes, unsigned char *pi
 static int decode_png(const unsigned char *file, size_t bytes, unsigned char *pixels,
 		      size_t max_pixels, uint32_t *width, uint32_t *height)
 {
-	/* Behind transparent pixels; without it libpng would leave the old bytes there. */
+	/* The background of transparent pixels; without it libpng would leave the old bytes. */
 	const png_color black = { 0, 0, 0 };
 	png_image png = { .version = PNG_IMAGE_VERSION };
 	int ret;
@@ -130,7 +111,7 @@ static int decode_png(const unsigned char *file, size_t bytes, unsigned char *pi
 
 size_t image_png_bytes_max(size_t pixels)
 {
-	/* A row has one more byte; then libpng's bound, and what is not pixels. */
+	/* A row has one more byte.  1024 is more than the chunks beside the pixels need. */
 	return PNG_ZLIB_MAX_SIZE(pixels + IMAGE_SIDE_MAX) + 1024;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernels of http_server but for gwc's: Sobel's edges, and a crash. */
+/* The kernels of http_server, except gwc's: Sobel's edges, and a crash. */
 #ifndef HTTP_KERNELS_H
 #define HTTP_KERNELS_H
 
@@ -17,15 +17,15 @@ SHARED_BEGIN
 
 struct sobel_args {
 	const unsigned char *pixels;	/* grey, row after row */
-	unsigned char *edges;		/* as the pixels */
+	unsigned char *edges;		/* laid out as the pixels */
 	uint32_t width;
 	uint32_t height;
 };
 
 /*
- * The edge at column @m of three rows, with @l and @r the columns beside it: the weighed
- * absolute differences across and down, added, and at most 255.  A pixel outside of the
- * image is as the nearest one inside.
+ * The edge at column @m of three rows, with @l and @r the columns beside it: the sum of the
+ * weighted absolute differences across and down, at most 255.  A pixel outside of the image
+ * equals the nearest one inside.
  */
 SHARED unsigned char sobel_edge(const unsigned char *above, const unsigned char *row,
 				      const unsigned char *below, uint32_t l, uint32_t m,
@@ -38,7 +38,7 @@ SHARED unsigned char sobel_edge(const unsigned char *above, const unsigned char 
 	return (unsigned char)(edge > 255 ? 255 : edge);
 }
 
-/* Writes to an address that belongs to nobody: CUDA does not survive that. */
+/* Writes to an unmapped address: CUDA does not survive that. */
 struct crash_args {
 	uint32_t *where;
 };

@@ -23,7 +23,6 @@
 #include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <unistd.h>
 
 static int set_option(int fd, int name)
 {

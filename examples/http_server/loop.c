@@ -97,6 +97,7 @@ static void tick(struct loop *loop)
 	const unsigned ms = loop->server->opt.linger_ms;
 	const struct timeval time = { ms / 1000, ms % 1000 * 1000 };
 
+	loop->received_before = loop->received;
 	event_add(loop->tick, &time);
 }
 
@@ -117,7 +118,6 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 		close_listener(loop);
 	else
 		listener_deafen(evhttp_bound_socket_get_fd(loop->listener));
-	loop->received_before = loop->received;
 	tick(loop);
 }
 
@@ -130,12 +130,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	if (loop->listener && !listener_pending(evhttp_bound_socket_get_fd(loop->listener)))
 		close_listener(loop);
 	if (!loop->listener && !atomic_load(&loop->metrics.nr_open) &&
-	    !atomic_load(&loop->metrics.nr_slots_used) && loop->received == loop->received_before) {
+	    !atomic_load(&loop->metrics.nr_slots_used) && loop->received == loop->received_before)
 		event_base_loopbreak(loop->base);
-		return;
-	}
-	loop->received_before = loop->received;
-	tick(loop);
+	else
+		tick(loop);
 }
 
 /* ---- making -------------------------------------------------------------- */

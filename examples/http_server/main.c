@@ -26,7 +26,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
@@ -91,11 +90,9 @@ static void open_listeners(struct server *server)
 {
 	struct options *opt = &server->opt;
 	char address[NI_MAXHOST + NI_MAXSERV];
-	int ret;
+	const int ret = listener_open((struct sockaddr *)&opt->addr, opt->addr_len,
+				      server->listeners, opt->loops);
 
-	server->listeners = calloc(opt->loops, sizeof(*server->listeners));
-	program_must(server->listeners ? 0 : -ENOMEM, "starting");
-	ret = listener_open((struct sockaddr *)&opt->addr, opt->addr_len, server->listeners, opt->loops);
 	if (ret) {
 		print_address(opt, address, sizeof(address));
 		program_die("listening on %s: %s", address, strerror(-ret));
@@ -104,10 +101,9 @@ static void open_listeners(struct server *server)
 
 static void start_loops(struct server *server)
 {
-	server->loops = calloc(server->opt.loops, sizeof(*server->loops));
 	server->ended_fd = eventfd(0, EFD_CLOEXEC);
 	server->failed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!server->loops || server->ended_fd < 0 || server->failed_fd < 0)
+	if (server->ended_fd < 0 || server->failed_fd < 0)
 		program_die("starting: %s", strerror(errno));
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		loop_start(&server->loops[i], server, server->listeners[i]);
@@ -192,7 +188,7 @@ static void stop_loops(struct server *server, unsigned grace_s)
 
 int main(int argc, char **argv)
 {
-	struct server server = { .serving_fd = -1 };
+	static struct server server = { .serving_fd = -1 };
 	unsigned grace_s;
 	bool failed;
 	int signals;
@@ -220,11 +216,6 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < server.opt.loops; i++)
 		loop_free(&server.loops[i]);
 	rnl_pool_destroy(server.pool);
-	free(server.loops);
-	free(server.listeners);
-	close(server.ended_fd);
-	close(server.failed_fd);
-	close(signals);
 	libevent_global_shutdown();
 	return failed ? EXIT_DEVICE_FAILED : EXIT_SUCCESS;
 }

@@ -24,15 +24,6 @@ void metrics_count_answer(struct metrics *metrics, int route, int code)
 			atomic_fetch_add(&metrics->answers[route][i], 1);
 }
 
-static unsigned long long answers(const struct server *server, int route, int code)
-{
-	unsigned long long sum = 0;
-
-	for (unsigned i = 0; i < server->opt.loops; i++)
-		sum += atomic_load(&server->loops[i].metrics.answers[route][code]);
-	return sum;
-}
-
 unsigned metrics_nr_open(const struct server *server)
 {
 	unsigned nr = 0;
@@ -57,8 +48,10 @@ static int write_server(const struct server *server, struct evbuffer *out)
 				   "# TYPE http_server_answers_total counter\n");
 	for (int route = 0; route < NR_ROUTES; route++)
 		for (int code = 0; code < METRICS_CODES; code++) {
-			const unsigned long long nr = answers(server, route, code);
+			unsigned long long nr = 0;
 
+			for (unsigned i = 0; i < server->opt.loops; i++)
+				nr += atomic_load(&server->loops[i].metrics.answers[route][code]);
 			if (nr)
 				ret |= evbuffer_add_printf(out, "http_server_answers_total"
 							   "{route=\"%s\",code=\"%d\"} %llu\n",

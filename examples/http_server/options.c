@@ -3,7 +3,7 @@
  * The command line of http_server.
  *
  * DESIGN
- * Numbers are checked here; whether a device answers shows when it is used.
+ * Numbers are checked here; a device is looked for only when it is used.
  */
 #include "config.h"
 
@@ -58,12 +58,11 @@ void options_parse(struct options *opt, int argc, char **argv)
 	const struct program_option table[] = {
 		{ "listen", 0, "ADDR:PORT", "127.0.0.1:8080; port 0 is any, and is printed",
 		  OPTION_PARSED(opt, parse_address) },
-		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
-		  OPTION_DEVICE(&opt->device) },
+		OPTION_DEVICE(&opt->device),
 		{ "stream", 0, "S", "the workers' streams: per-thread, private",
 		  OPTION_CHOICE(&opt->stream, "per-thread|private") },
 		{ "loops", 0, "N", "threads that run an event loop; 2",
-		  OPTION_NUMBER(&opt->loops, 1, 64) },
+		  OPTION_NUMBER(&opt->loops, 1, LOOPS_MAX) },
 		{ "workers", 0, "N", "threads that run jobs, each with a stream",
 		  OPTION_NUMBER(&opt->workers, 1, RNL_WORKERS_MAX) },
 		{ "slots", 0, "N", "requests at a time; more are answered 503; 128",

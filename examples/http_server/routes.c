@@ -204,12 +204,7 @@ static void handle_metrics(const struct endpoint *endpoint, struct evhttp_reques
 
 static void handle_healthz(const struct endpoint *endpoint, struct evhttp_request *req)
 {
-	static const char *const states[] = {
-		[RNL_HEALTH_OK] = "ok",
-		[RNL_HEALTH_OVERLOADED] = "overloaded",
-		[RNL_HEALTH_STUCK] = "stuck",
-		[RNL_HEALTH_FAILED] = "failed",
-	};
+	static const char *const states[] = { "ok", "overloaded", "stuck", "failed" };
 	struct rnl_health health;
 	char text[128];
 	json_t *json;

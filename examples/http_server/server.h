@@ -31,6 +31,7 @@
 #include <runnel.h>
 
 struct json_t;
+
 /* ---- options.c ----------------------------------------------------------- */
 
 struct options {
@@ -53,6 +54,8 @@ struct options {
 	bool allow_crash;
 };
 
+#define LOOPS_MAX 64
+
 void options_parse(struct options *opt, int argc, char **argv);
 
 /* ---- main.c, loop.c ------------------------------------------------------ */
@@ -69,17 +72,6 @@ struct metrics {
 	atomic_ullong answers[NR_ROUTES][METRICS_CODES];
 	atomic_uint nr_open;		/* requests whose answer is not sent in full */
 	atomic_uint nr_slots_used;
-};
-
-struct server {
-	struct options opt;
-	int *listeners;			/* one for each loop */
-	struct rnl_pool *pool;
-	struct loop *loops;
-	int ended_fd;			/* an eventfd: loops that have ended */
-	int failed_fd;			/* an eventfd: the device has failed */
-	int serving_fd;			/* an eventfd: tells the parent; -1: there is none */
-	atomic_bool leaves_listeners;	/* to the next process, with waiting connections */
 };
 
 /* A route in one loop: evhttp hands it back with a request. */
@@ -108,6 +100,17 @@ struct loop {
 	struct slot *slots;
 	struct slot *free_slots, **free_tail;
 	struct metrics metrics;
+};
+
+struct server {
+	struct options opt;
+	int listeners[LOOPS_MAX];
+	struct rnl_pool *pool;
+	struct loop loops[LOOPS_MAX];
+	int ended_fd;			/* an eventfd: loops that have ended */
+	int failed_fd;			/* an eventfd: the device has failed */
+	int serving_fd;			/* an eventfd: tells the parent; -1: there is none */
+	atomic_bool leaves_listeners;	/* to the next process, with waiting connections */
 };
 
 /* Starts a loop that accepts from a listening socket, and owns it.  Dies on an error. */

@@ -40,13 +40,6 @@ static int get_memory(const struct server *server, size_t bytes, struct slot *sl
 	return ret;
 }
 
-static void put(struct loop *loop, struct slot *slot)
-{
-	slot->next = NULL;
-	*loop->free_tail = slot;
-	loop->free_tail = &slot->next;
-}
-
 static unsigned nr_slots(const struct loop *loop)
 {
 	return loop->server->opt.slots / loop->server->opt.loops;
@@ -61,9 +54,10 @@ int slots_create(struct loop *loop)
 	if (!loop->slots)
 		return -ENOMEM;
 	loop->free_tail = &loop->free_slots;
+	atomic_store(&loop->metrics.nr_slots_used, nr_slots(loop));
 	for (unsigned i = 0; !ret && i < nr_slots(loop); i++) {
 		ret = get_memory(loop->server, bytes, &loop->slots[i]);
-		put(loop, &loop->slots[i]);
+		slot_put(loop, &loop->slots[i]);
 	}
 	return ret;
 }
@@ -100,6 +94,8 @@ struct slot *slot_get(struct loop *loop)
 
 void slot_put(struct loop *loop, struct slot *slot)
 {
-	put(loop, slot);
+	slot->next = NULL;
+	*loop->free_tail = slot;
+	loop->free_tail = &slot->next;
 	atomic_fetch_sub(&loop->metrics.nr_slots_used, 1);
 }

@@ -24,7 +24,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -48,27 +47,21 @@ static double seconds(void)
 /* Blocks the signals that the parent waits for, so none is lost while it does not wait. */
 static void watch_signals(void)
 {
-	sigset_t only_ours;
-
-	sigemptyset(&only_ours);
-	sigaddset(&only_ours, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &only_ours, NULL);
-	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
-	watched = only_ours;
+	sigemptyset(&watched);
+	sigaddset(&watched, SIGCHLD);
 	sigaddset(&watched, SIGTERM);
 	sigaddset(&watched, SIGINT);
+	sigprocmask(SIG_BLOCK, &watched, NULL);
+	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
 }
 
-static void begin_child(pid_t parent)
+static void begin_child(const struct server *server, pid_t parent)
 {
-	sigset_t only_parents;
-
-	sigemptyset(&only_parents);
-	sigaddset(&only_parents, SIGCHLD);
-	sigprocmask(SIG_UNBLOCK, &only_parents, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)	/* it ended before the prctl() */
 		_exit(EXIT_FAILURE);
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		listener_hear(server->listeners[i]);
 }
 
 /* There will be no next child. */
@@ -153,9 +146,7 @@ void supervise(struct server *server)
 		eventfd_t nr;
 
 		if (!child) {
-			begin_child(parent);
-			for (unsigned i = 0; i < server->opt.loops; i++)
-				listener_hear(server->listeners[i]);
+			begin_child(server, parent);
 			return;
 		}
 		if (child < 0)

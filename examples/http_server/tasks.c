@@ -3,19 +3,18 @@
  * The tasks: POST /wc, POST /sobel, and, with --allow-crash, POST /crash.
  *
  * DESIGN
- * /wc counts the lines, words and bytes of a body by gwc's kernel: see gwc/count.h.  It counts
- * pieces of the text, and the answer joins their summaries.  The table of pieces is right
- * behind the text, so that one copy takes both to the device.
+ * /wc counts the lines, words and bytes of a body by gwc's kernel: see gwc/count.h.  The kernel
+ * counts pieces of the text, and the answer joins their summaries.  The table of pieces is
+ * right behind the text, so that one copy takes both to the device.
  *
- * /sobel answers the edges of an image, as a grey PNG.  Decoding and encoding takes a CPU
- * milliseconds.  In an event loop that would keep all its connections waiting, so workers do
+ * /sobel answers the edges of an image, as a grey PNG.  Decoding and encoding take a CPU
+ * milliseconds, in which an event loop would keep all its connections waiting.  So workers do
  * it, in two jobs: the first decodes, and issues copy, kernel and copy; when it is done, the
- * second encodes.  While a worker decodes, the jobs that its stream has passed are not
- * completed: that is the price of one pool, and --max-pixels bounds it.  Other workers steal
- * the jobs in its queue.
+ * second encodes.  While a worker decodes, it completes no other job of its stream, and other
+ * workers steal the jobs in its queue: --max-pixels bounds that time.
  *
- * /crash is for tests: its kernel writes to an illegal address.  A GPU is lost for the process
- * then; on the host device, where kernels are functions, the process ends.
+ * /crash is for tests: its kernel writes to an illegal address.  Then the GPU is lost for the
+ * process; on the host device, where kernels are functions, the process ends.
  *
  *	buffer	/wc			/sobel
  *	in	text, pieces		the file		then the edges
@@ -31,7 +30,7 @@
 #include "gwc/count.h"
 #include "kernels.h"
 
-#define NOBODYS 16	/* in the first page, which no host and no device maps */
+#define UNMAPPED 16	/* in the first page, which no host and no device maps */
 
 /* ---- /wc ----------------------------------------------------------------- */
 
@@ -86,7 +85,7 @@ const struct task wc_task = {
 
 /* ---- /sobel -------------------------------------------------------------- */
 
-/* Row by row; the ends of a row apart, so that the compiler can use vectors between them. */
+/* The ends of a row are apart, so that the compiler can use vectors between them. */
 void sobel_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct sobel_args *a = (const struct sobel_args *)args;
@@ -174,7 +173,7 @@ void crash_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
 
 static int crash_issue(struct slot *slot)
 {
-	const struct crash_args args = { .where = (uint32_t *)(uintptr_t)NOBODYS };
+	const struct crash_args args = { .where = (uint32_t *)(uintptr_t)UNMAPPED };
 	const struct rnl_dim one = { 1, 1, 1 };
 
 	(void)slot;

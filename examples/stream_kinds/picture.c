@@ -99,16 +99,6 @@ static void draw_axis(FILE *to, const struct scale *scale, double top, double bo
 		bottom + 14);
 }
 
-static void draw_escaped(FILE *to, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '<' || *text == '&')
-			fputs(*text == '<' ? "&lt;" : "&amp;", to);
-		else
-			fputc(*text, to);
-	}
-}
-
 static void draw(FILE *to, const struct kinds_options *opt, const struct kinds_way *ways,
 		 unsigned nr)
 {
@@ -130,11 +120,10 @@ static void draw(FILE *to, const struct kinds_options *opt, const struct kinds_w
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", WIDTH, bottom + FOOT,
 		WIDTH, bottom + FOOT);
 	fprintf(to, "<text class=\"head\" x=\"%g\" y=\"26\">%u threads, each %u kernels of %u ms, by "
-		"kind of stream</text>\n<text class=\"means\" x=\"%g\" y=\"46\">", LEFT, opt->threads,
-		opt->kernels, opt->ms, LEFT);
-	draw_escaped(to, opt->info.cuda ? opt->info.name : "host device");
-	fprintf(to, ", times of the device's own clock; a row is a thread, a bar a kernel%s"
-		"</text>\n", opt->info.cuda ? ", a red one on the legacy default stream" : "");
+		"kind of stream</text>\n<text class=\"means\" x=\"%g\" y=\"46\">%s, times of the device's own "
+		"clock; a row is a thread, a bar a kernel%s</text>\n", LEFT, opt->threads, opt->kernels,
+		opt->ms, LEFT, opt->info.cuda ? opt->info.name : "host device",
+		opt->info.cuda ? ", a red one on the legacy default stream" : "");
 	draw_axis(to, &scale, HEAD, bottom);
 	for (unsigned i = 0; i < nr; i++)
 		draw_panel(to, opt, &ways[i], &scale, HEAD + i * panel);

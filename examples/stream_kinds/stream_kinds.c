@@ -64,8 +64,7 @@ static void parse_options(struct kinds_options *opt, int argc, char **argv)
 		{ "ms", 0, "N", "duration of a kernel; 3", OPTION_NUMBER(&opt->ms, 1, 1000) },
 		{ "repeat", 0, "N", "runs, of which the median is shown; 5",
 		  OPTION_NUMBER(&opt->repeat, 1, REPEAT_MAX) },
-		{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host",
-		  OPTION_DEVICE(&opt->device) },
+		OPTION_DEVICE(&opt->device),
 		{ "svg", 0, "FILE", "writes the timeline there", OPTION_TEXT(&opt->svg) },
 		{ .name = NULL }
 	};

@@ -41,16 +41,16 @@ enum kinds_stream {
 	KINDS_NR_STREAMS,
 };
 
-/* When a kernel began and ended, by the device's clock, in ns. */
+/* A kernel's begin and end, by the device's clock, in ns. */
 struct kinds_span {
 	uint64_t begin, end;
 };
 
 struct kinds_way {
 	const char *name, *means;
-	bool pool;			/* by jobs of a pool, one for each thread */
-	bool one_worker;		/* which has one stream for all */
-	enum kinds_stream stream;	/* else by threads that call CUDA */
+	bool pool;			/* by jobs of a pool, as many as there are threads */
+	bool one_worker;		/* of the pool: one stream for all */
+	enum kinds_stream stream;	/* without a pool: of threads that call CUDA */
 	bool one_legacy;		/* the second kernel of the first thread is legacy */
 	struct kinds_span *spans;	/* of each run, thread and kernel; page-locked */
 	unsigned median;		/* the run that is shown */
@@ -81,7 +81,7 @@ struct kinds_figures kinds_figures(const struct kinds_options *opt, const struct
 
 /* ---- the kernel ---------------------------------------------------------- */
 
-/* The kernel takes `ns`, and notes when it began and ended. */
+/* The kernel takes `ns`, and notes its begin and end. */
 struct kinds_args {
 	struct kinds_span *span;
 	uint64_t ns;

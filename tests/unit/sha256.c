@@ -3,7 +3,7 @@
  * What examples/batch_sha256 hashes with: the arithmetic that its host function and its
  * CUDA kernel share, beside the standard's own words, one byte and one round at a time.
  */
-#include "examples/batch_sha256/hash.c"
+#include "examples/batch_sha256/hash.h"
 
 #include "seed.h"
 #include "suite.h"
