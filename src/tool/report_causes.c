@@ -11,7 +11,8 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "experiment.h"
 
 #define WAITS_MIN_NS 50000u	/* a function that waits for the device takes longer */
 #define LOADS_MIN_NS 1000000u	/* loading a kernel takes longer */
@@ -67,7 +68,7 @@ static void look_at_staging(struct report *r)
 		    "take the memory from rnl_pinned_get()", jobs, (double)bytes / MB);
 }
 
-/* By job, the function before what it has on the device. */
+/* By job; a job's function comes before its device work. */
 static int by_id(const void *a, const void *b)
 {
 	const struct report_span *x = *(struct report_span *const *)a;
@@ -78,7 +79,7 @@ static int by_id(const void *a, const void *b)
 	return (is_call(y) - is_call(x));
 }
 
-/* Functions that return only when the device has done what they issued. */
+/* Functions that return only when the device has done their work. */
 static void look_at_waits(struct report *r)
 {
 	const struct report_span **spans = malloc((r->nr + 1) * sizeof(*spans));
@@ -107,25 +108,18 @@ static void look_at_waits(struct report *r)
 	}
 	free(spans);
 	if (nr && nr * 2 >= nr_both)
-		add(r, "%" PRIu64 " functions, as %s, returned only when the device was done, and "
+		add(r, "%" PRIu64 " functions, such as %s, returned only when the device was done, and "
 		    "took %.1f ms for that: a wait in them (cudaStreamSynchronize, cudaMalloc, "
 		    "cudaMemcpy), or cudaMemcpyAsync with pageable memory, holds their worker",
 		    nr, r->names[name].text, (double)ns / 1e6);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The first call of a function against what is usual for it. */
-static void look_at_first(struct report *r, unsigned name, uint64_t *values)
+/* Compares the first call of a function with its median call. */
+static void look_at_first(struct report *r, unsigned name, double *values)
 {
 	const struct report_span *first = NULL;
-	uint64_t median, took;
-	size_t nr = 0;
+	double median, took;
+	unsigned nr = 0;
 
 	for (size_t i = 0; i < r->nr; i++) {
 		const struct report_span *s = &r->spans[i];
@@ -134,23 +128,23 @@ static void look_at_first(struct report *r, unsigned name, uint64_t *values)
 			continue;
 		if (!first || s->begin < first->begin)
 			first = s;
-		values[nr++] = s->end - s->begin;
+		values[nr++] = (double)(s->end - s->begin);
 	}
 	if (nr < 4)
 		return;
-	qsort(values, nr, sizeof(*values), by_value);
+	tool_sort(values, nr);
 	median = values[nr / 2];
-	took = first->end - first->begin;
+	took = (double)(first->end - first->begin);
 	if (took > LOADS_MIN_NS && took > LOADS_TIMES * median)
 		add(r, "the first call of %s took %.2f ms, others %.3f ms: CUDA loads a kernel when "
 		    "it is launched first, and holds up other threads' launches meanwhile: launch "
 		    "each once at the start, or set CUDA_MODULE_LOADING=EAGER", r->names[name].text,
-		    (double)took / 1e6, (double)median / 1e6);
+		    took / 1e6, median / 1e6);
 }
 
 static void look_at_loading(struct report *r)
 {
-	uint64_t *values = malloc((r->nr + 1) * sizeof(*values));
+	double *values = malloc((r->nr + 1) * sizeof(*values));
 
 	for (unsigned name = 0; values && r->cuda && name < r->nr_names; name++)
 		look_at_first(r, name, values);
@@ -202,11 +196,11 @@ static void look_at_gap(struct report *r, const struct rnl_overlap_gap *gap)
 		    "took one: they came after a barrier or a key, or the machine had no CPU for "
 		    "the workers", (double)ns / 1e6, (double)gap->begin_ns / 1e6, nr_queued);
 	else
-		add(r, "the gap of %.3f ms at %.3f ms: no job was there: whoever submits did "
+		add(r, "the gap of %.3f ms at %.3f ms: no job was there: the threads that submit did "
 		    "something else, or waited", (double)ns / 1e6, (double)gap->begin_ns / 1e6);
 }
 
-/* Only such as matter. */
+/* Only gaps of more than a fiftieth of the time matter. */
 static void look_at_gaps(struct report *r)
 {
 	const uint64_t elapsed = r->overlap.elapsed_ns;
@@ -245,8 +239,8 @@ static void look_at_pairs(struct report *r)
 		    "there was little for them to do: submit more before you wait" :
 		    "does something use the legacy default stream? runnel lint and the guard tell");
 	else
-		add(r, "%u of %u pairs of workers never had jobs on the device at once, as %s and %s: "
-		    "they may share a hardware queue, or had too few jobs to meet", nr, of,
+		add(r, "%u of %u pairs of workers never had jobs on the device at once, such as %s and "
+		    "%s: they may share a hardware queue, or had too few jobs to meet", nr, of,
 		    r->worker_names[first].text, r->worker_names[second].text);
 }
 

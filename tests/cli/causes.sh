@@ -1,18 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# runnel report: each cause has a sign in the trace.  Traces that are written here have one
-# sign each; its cause is named, and without the sign it is not.
+# runnel report names a cause only if its sign is in the trace.  Each trace written here has
+# one sign, and its cause alone is named.
 #
 # env: RUNNEL     the program (./runnel)
-set -u
-RUNNEL=${RUNNEL:-./runnel}
-[ -x "$RUNNEL" ] || { echo "there is no $RUNNEL"; exit 1; }
-command -v python3 >/dev/null || { echo 'SKIP: there is no python3'; exit 77; }
-dir=$(mktemp -d "${TMPDIR:-/tmp}/causes.XXXXXX") || exit 1
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-"$RUNNEL" report /dev/null 2>&1 | grep -q 'built without jansson' && { echo 'SKIP: runnel was built without jansson'; exit 77; }
-LC_ALL=C python3 -B - "$RUNNEL" "$dir/t" <<'PY'
+program=${RUNNEL:-./runnel}
+. "$(dirname "$0")/../lib/harness.sh"
+command -v python3 >/dev/null || skip_all 'there is no python3'
+"$program" report /dev/null 2>&1 | grep -q 'built without jansson' && skip_all 'runnel was built without jansson'
+python3 -B - "$program" "$dir/t" <<'PY'
 import json
 import subprocess
 import sys
@@ -43,7 +39,7 @@ class Trace:
         self.add(name, "X", tid, cat=cat, ts=begin * 1e3, dur=(end - begin) * 1e3, args=args)
 
     def job(self, worker, begin, end, name="f", on=None, timed=True, **args):
-        """Its function from begin to end; on the device in on, (begin, end)."""
+        """A job: its function from begin to end, its device work in on, (begin, end)."""
         self.id += 1
         self.span(name, "job", 100 + worker, begin, end, id=self.id, **args)
         if on:
@@ -68,7 +64,7 @@ class Trace:
 
 
 def check(name, trace, *want, end=None):
-    """Each of @want is in one cause, and there is no other."""
+    """Each text of @want is in one cause, and there is no other cause."""
     global nr, rc
     nr += 1
     causes = trace.causes({} if end is None else end or None)
@@ -88,18 +84,18 @@ def busy(workers=2, jobs=20, **header):
     return t
 
 
-check("of what is well there is none", busy())
+check("a trace without a sign has no cause", busy())
 check("a trace that was not ended", busy(), "was not ended by rnl_trace_stop()", end=False)
 check("records that were dropped", busy(), "7 records were dropped, since a buffer was full, and 0 jobs",
       end={"dropped": 7})
-check("jobs that the file had no room for", busy(), "0 records were dropped, since a buffer was full, and 3 jobs",
+check("jobs that the file had no space for", busy(), "0 records were dropped, since a buffer was full, and 3 jobs",
       end={"too_much": 3})
 check("device times that were not asked for", busy(timing=2), "RNL_TRACE_HOST")
-check("few jobs that are timed", busy().job(0, 20, 20.01, on=(20.02, 20.5), timed=False)
-      .job(0, 20, 20.01, on=(20.02, 20.5), timed=False).job(0, 20, 20.01, on=(20.02, 20.5), timed=False)
-      .job(0, 20, 20.01, on=(20.02, 20.5), timed=False).job(0, 20, 20.01, on=(20.02, 20.5), timed=False),
-      "are those of 40 of 45 jobs")
-check("what the guard found, once", busy().guard("f waits").guard("f waits").guard("g allocates"),
+few = busy()
+for i in range(5):
+    few.job(0, 20, 20.01, on=(20.02, 20.5), timed=False)
+check("few jobs that are timed", few, "are those of 40 of 45 jobs")
+check("each finding of the guard is named once", busy().guard("f waits").guard("f waits").guard("g allocates"),
       "the guard found that f waits", "the guard found that g allocates")
 check("workers that share hardware queues", busy(3, connections=2), "3 workers share 2 hardware queues")
 check("as many queues as workers", busy(3, connections=3))
@@ -110,7 +106,7 @@ waits = Trace(2)
 for i in range(20):
     for w in range(2):
         waits.job(w, i, i + 1, name="waits", on=(i + 0.01, i + 0.99))
-check("functions that wait for the device", waits, "40 functions, as waits, returned only when the device was done")
+check("functions that wait for the device", waits, "40 functions, such as waits, returned only when the device was done")
 
 loads = Trace(2)
 for w in range(2):
@@ -138,12 +134,12 @@ def gap(**between):
     return t
 
 
-check("a gap with no job", gap(), "no job was there: whoever submits did something else")
+check("a gap with no job", gap(), "no job was there: the threads that submit did something else")
 check("a gap in which a function runs", gap(begin=21, end=30, name="slow"), "the function slow ran then, for 9.000 ms")
 check("a gap in which jobs are queued", gap(begin=29.9, end=30, queued=21e3), "1 jobs were queued, and no worker took one")
 queued = gap(begin=21, end=30, name="slow")
 queued.job(1, 30, 30.01, on=(30.02, 31.02), queued=22e3)
-check("a gap in which both is so", queued, "had not issued anything; jobs were queued behind it")
+check("a gap in which a function runs and jobs are queued", queued, "had not issued anything; jobs were queued behind it")
 
 turns = Trace(2)
 for i in range(20):
@@ -156,12 +152,12 @@ apart = Trace(3)
 for i in range(20):
     apart.job(0, i, i + 0.01, on=(i + 0.02, i + 1.02))
     apart.job(1 + i % 2, i, i + 0.01, on=(i + 0.02, i + 1.02))
-check("two workers that never meet", apart, "1 of 3 pairs of workers never had jobs on the device at once, as w-1 and w-2")
+check("two workers that never meet", apart, "1 of 3 pairs of workers never had jobs on the device at once, such as w-1 and w-2")
 
 newer = busy()
-newer.span("f", "what a newer library has", 100, 1, 2, id=1)
-newer.add("f", "i", 100, cat="what a newer library has", s="t", ts=1)
-check("what a newer library writes is passed over", newer)
+newer.span("f", "a newer library's", 100, 1, 2, id=1)
+newer.add("f", "i", 100, cat="a newer library's", s="t", ts=1)
+check("events of a newer library are passed over", newer)
 
 threads = busy()
 for i in range(70):
@@ -172,26 +168,26 @@ named = busy()
 for i in range(300):
     for w in range(2):
         named.job(w, 20 + i, 21 + i, name=f"f{i}", on=(20.01 + i, 20.99 + i))
-check("of more functions than have names the others share one", named,
-      "600 functions, as others, returned only when the device was done")
+check("functions beyond the last name share that name", named,
+      "600 functions, such as others, returned only when the device was done")
 
 findings = busy()
 for i in range(40):
     findings.guard(f"f{i} waits")
-check("of more causes than fit the first are named", findings,
+check("the first causes are named if there are too many", findings,
       *(f"the guard found that f{i} waits" for i in range(32)))
 findings.job(0, 20, 20.01, on=(20.02, 21.02), staged=1).job(1, 20, 20.01, on=(20.02, 21.02))
-check("and no other", findings, *(f"the guard found that f{i} waits" for i in range(32)))
+check("causes beyond the last are left out", findings, *(f"the guard found that f{i} waits" for i in range(32)))
 
 long = Trace(2)
 for w in range(2):
     long.job(w, 0, 1, on=(1, 15000))
-check("what is long", long)
+check("a long trace", long)
 ran = subprocess.run([RUNNEL, "report", "--html=" + PATH + ".html", PATH], capture_output=True, text=True)
 page = open(PATH + ".html").read()
 nr += 1
 ok = not ran.returncode and "15.00 s" in ran.stdout and "<title>a&lt;b>&amp;&quot;c&quot;: timeline" in page
-print("ok" if ok else "not ok", nr, "- its page has seconds, and whatever the program is called")
+print("ok" if ok else "not ok", nr, "- its page has seconds, and any program's name")
 rc |= not ok
 sys.exit(rc)
 PY
