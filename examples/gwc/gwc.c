@@ -134,7 +134,8 @@ static void consume(void *arg, const struct gwc_part *part)
 	tally->total.bytes += counts.bytes;
 }
 
-static void print_stats(struct rnl_pool *pool, const struct tally *tally, unsigned files, uint64_t ns)
+static void print_stats(struct rnl_pool *pool, const struct tally *tally, unsigned files,
+			uint64_t ns)
 {
 	const struct rnl_pool_stats stats = program_print_pool(pool);
 	const double bytes = (double)tally->total.bytes;

@@ -198,8 +198,8 @@ static void free_chunk(struct pipe *pipe, struct chunk *chunk)
 	pthread_mutex_unlock(&pipe->lock);
 }
 
-static void consume_chunk(struct chunk *chunk, void (*consume)(void *arg, const struct gwc_part *part),
-			  void *arg)
+static void consume_chunk(struct chunk *chunk,
+			  void (*consume)(void *arg, const struct gwc_part *part), void *arg)
 {
 	const struct gwc_summary *sums = (const void *)(chunk->text + chunk->pipe->summaries_at);
 

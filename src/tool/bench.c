@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel bench: what this machine does through a pool, shortly.
+ * runnel bench: measures this machine through a pool, in some seconds.
  *
  * DESIGN
  * One thread submits and waits, as a simple program does.  Empty jobs, one by one and many
@@ -28,7 +28,7 @@
 static const char doc[] =
 "Measures this machine through a pool: empty jobs per second, the time from a submit "
 "until its waiter has returned, and how many times per second 4 KB go to the device, "
-"through a kernel, and back, with 1, 2, 4, ... workers.  Every result is looked at.\v"
+"through a kernel, and back, with 1, 2, 4, ... workers.  Every result is checked.\v"
 "For other systems beside it: `make bench` and `make bench-gpu` in the source tree. "
 "The exit status is 0; 2 if something failed, or a result was wrong.";
 
@@ -131,7 +131,7 @@ int tool_bench(int argc, char **argv)
 			TOOL_NUMBER("workers", &workers, 1, WORKERS_MAX, "up to this number, 1 to 62; 8"),
 			TOOL_TEXT("device", "D", &m.device, TOOL_DEVICES),
 			TOOL_NUMBER("run-ms", &m.run_ms, 1, RUN_MS_MAX,
-				    "how long a run lasts, of which the medians of 5 are told; 100"),
+				    "duration of a run; medians of 5 runs are printed; 100"),
 			TOOL_FLAG("json", &as_json, "print it as JSON"),
 		},
 	};

@@ -13,7 +13,7 @@
 
 struct bench_machine {
 	const char *device;		/* as rnl_device_describe() takes it */
-	struct rnl_device_info info;	/* of that */
+	struct rnl_device_info info;	/* of the device */
 	unsigned run_ms;
 };
 
@@ -21,7 +21,7 @@ struct bench_times {
 	double p50_us, p99_us;
 };
 
-/* Jobs that do nothing, as many as can be: per second. */
+/* Empty jobs per second. */
 double bench_empty(const struct bench_machine *m, struct rnl_pool *pool);
 
 /* One job after the other, from its submit until its waiter has returned. */

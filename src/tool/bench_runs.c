@@ -3,8 +3,8 @@
  * What runnel bench measures.
  *
  * DESIGN
- * Jobs are in a ring.  The thread that submits comes back to a job after all others: it
- * waits for the job, which is done already if the pool keeps up, looks at the result, and
+ * Jobs are in a ring.  The submitting thread comes back to a job after all other jobs: it
+ * waits for the job, which is done already if the pool keeps up, checks the result, and
  * submits the job again.
  */
 #include "bench.h"
@@ -38,7 +38,7 @@ static void check_count(uint64_t submitted, uint64_t counted, const char *by)
 				  (unsigned long long)submitted, by, (unsigned long long)counted));
 }
 
-/* Of all that the pool did so far. */
+/* Return: the jobs that the pool has done so far. */
 static uint64_t done(struct rnl_pool *pool)
 {
 	tool_must(rnl_pool_drain(pool, TOOL_WAIT_NS), "waiting for the pool");
@@ -205,7 +205,7 @@ static int do_j(struct rnl_job *job)
 	return ret ? ret : rnl_copy(slot->out, slot->dev, J_WORDS * sizeof(uint32_t));
 }
 
-/* Other words each time, so that what a job before has left is not taken for a result. */
+/* Other words each time, so that an earlier job's words are not taken for a result. */
 static void prepare_j(struct slot *slot, uint64_t number)
 {
 	for (uint32_t i = 0; i < J_WORDS; i++)

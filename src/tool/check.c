@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel check: whether this machine does at the same time what it should.
+ * runnel check: finds out whether copies and kernels overlap on this machine.
  *
  * DESIGN
  * Experiments call the library's public functions, after rnl_setup(), as a user's program
- * should.  A busy machine must not be called a broken one.  So where it can be, an
- * experiment asks whether one thing is done before another ends, not how long it takes;
- * elsewhere it compares medians, with a wide margin.
+ * should.  A busy machine must not be taken for a broken one.  So an experiment asks, if
+ * it can, whether one operation is done before another ends, not how long it takes.  Else
+ * it compares medians, with a wide margin.
  */
 #include "check.h"
 
@@ -19,8 +19,8 @@
 #include "tool.h"
 
 #define WORKERS 8
-#define PATIENCE_CUDA_NS 150000000u	/* what waits for a GPU takes a millisecond */
-#define PATIENCE_HOST_NS 1500000000u	/* CPUs may have other things to do */
+#define PATIENCE_CUDA_NS 150000000u	/* a wait for a GPU takes a millisecond */
+#define PATIENCE_HOST_NS 1500000000u	/* CPUs may be busy */
 
 enum {
 	STREAMS, KERNELS, QUEUES, COPIES_IN, COPIES_OUT, COPIES_BOTH, PINNED, PRIORITIES, NR_CHECKS
@@ -45,8 +45,8 @@ static const char *const answers[] = {
 
 static const char doc[] =
 "Tries whether on this machine kernels of different workers overlap, copies overlap "
-"kernels and each other, streams are per thread, pinned memory is, connections suffice, "
-"and priorities work; tells the likely cause where not.  It takes a few seconds.\v"
+"kernels and each other, streams are per thread, pinned memory is page-locked, connections "
+"suffice, and priorities work; if not, tells the likely cause.  It takes a few seconds.\v"
 "The exit status is 0 if every answer is yes, 1 if one is no, 2 if something could not "
 "be found out.";
 
@@ -125,7 +125,7 @@ static int look(struct check_machine *m)
 	return ret ? tool_trouble("device '%s' does not answer: CUDA error %d", m->device, ret) : 0;
 }
 
-/* In the worker's thread, and not in a job, where a guard would find it odd. */
+/* Runs in the worker's thread, outside of jobs: the guard would report it in a job. */
 static int ask_stream(void *arg, unsigned worker, void **data)
 {
 	struct check_machine *m = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel check: small experiments.  What its parts know of each other:
+ * runnel check: small experiments.  Its parts:
  *
  *	check.c			the command line, which experiments, printing
  *	check_meet.c		workers' kernels meet: streams, kernels, hardware queues
@@ -24,7 +24,7 @@
 #include "kernels.h"
 
 enum check_answer {
-	CHECK_NOT_HERE,		/* no question for this device */
+	CHECK_NOT_HERE,		/* the question makes no sense for this device */
 	CHECK_YES,
 	CHECK_NO,
 	CHECK_UNKNOWN,		/* could not be found out */
@@ -36,17 +36,17 @@ struct check_stream {
 	uint64_t id, id_of_0;
 };
 
-/* The machine that is looked at. */
+/* The machine that is checked. */
 struct check_machine {
 	const char *device;		/* as rnl_device_describe() takes it */
-	struct rnl_device_info info;	/* of that */
+	struct rnl_device_info info;	/* of the device */
 	struct tool_cuda cuda;
 	struct tool_gpu gpu;		/* info.cuda */
 	unsigned nr_workers;
 	const char *setting;		/* the user's, of CUDA_DEVICE_MAX_CONNECTIONS; or NULL */
-	unsigned connections;		/* with rnl_setup() */
+	unsigned connections;		/* after rnl_setup() */
 	uint64_t patience_ns;		/* of kernels that wait */
-	struct rnl_pool *pool;		/* with the workers; of all but check_urgent() */
+	struct rnl_pool *pool;		/* of all experiments, except check_urgent() */
 	struct check_stream streams[RNL_WORKERS_MAX]; /* of the pool's workers */
 };
 
@@ -54,14 +54,14 @@ struct check {
 	const char *name, *question;
 	enum check_answer answer;
 	char says[200];			/* what was seen */
-	char cause[400];		/* of a no, and what to do; or "" */
+	char cause[400];		/* why not, and what to do; or "" */
 	struct check_figure {
-		const char *name;	/* of the unit, too; NULL: no more */
+		const char *name;	/* with its unit; NULL: no more */
 		double value;
 	} figures[4];
 };
 
-/* Experiments fill in answers, what they saw, and figures. */
+/* Experiments fill in answers, observations, and figures. */
 void check_meet(const struct check_machine *m, struct check *streams, struct check *kernels,
 		struct check *queues);
 void check_beside(const struct check_machine *m, struct check *in, struct check *out,
@@ -79,8 +79,8 @@ void check_says(struct check *check, enum check_answer answer, const char *forma
 void check_figure(struct check *check, const char *name, double value);
 
 /*
- * Why streams of this many workers wait for each other, if that is to be seen in
- * the settings; else @otherwise.
+ * Sets the cause for which @nr_streams streams wait for each other: the one that the
+ * settings show, else @otherwise.
  */
 void check_blame(struct check *check, const struct check_machine *m, unsigned nr_streams,
 		 const char *otherwise);
@@ -95,17 +95,17 @@ uint32_t check_get(const uint32_t *word);
 void check_set(uint32_t *word, uint32_t value);
 void check_nap(void);
 
-/* Whether the word was set to something else than 0 in that time. */
+/* Whether the word becomes other than 0 in that time. */
 bool check_await(const uint32_t *word, uint64_t timeout_ns);
 
 /*
- * Job functions that wait for each other before they go on: so each is on a worker of
- * its own, and what they issue is issued at the same time.
+ * Job functions that wait for each other before they go on.  So each is on a worker of its
+ * own, and they issue their work at the same time.
  */
 struct check_party {
 	uint32_t come, wanted;
 };
-/* Called by each function.  0; -ETIMEDOUT: the others did not come. */
+/* Each function calls this.  Return: 0; -ETIMEDOUT: the other functions did not come. */
 int check_party(struct check_party *party);
 
 #endif /* TOOL_CHECK_H */

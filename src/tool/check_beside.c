@@ -5,11 +5,11 @@
  * DESIGN
  * One worker's kernel says that it runs, and waits until it is let go.  Then another worker
  * copies, and when that copy is done, the kernel is let go.  If the kernel was still
- * there, the copy passed it: this needs no clock, and holds on a busy machine.  If the
- * kernel's patience ended before, the copy waited for the kernel.
+ * waiting, the copy passed it: this needs no clock, and holds on a busy machine.  If the
+ * kernel's patience had ended, the copy waited for the kernel.
  *
  * Pinned memory: a copy is issued behind a held kernel on the same stream.  From page-locked
- * memory the call returns at once, while the kernel is there; from other memory CUDA would
+ * memory the call returns at once, while the kernel runs; from other memory CUDA would
  * keep the caller.  And runnel must count no byte that a CPU copied.
  */
 #include "check.h"
@@ -77,7 +77,7 @@ static void begin(struct trial *trial)
 	trial->issued = 0;
 }
 
-/* Return: whether the kernel was still there. */
+/* Return: whether the kernel still waited. */
 static bool let_go(struct trial *trial)
 {
 	check_set(&trial->words[TOOL_HOLD_LET_GO], 1);
@@ -102,7 +102,7 @@ static bool call_returns(struct trial *trial)
 	return let_go(trial);
 }
 
-/* Runs until most say the same.  Return: how many said yes; of @nrp. */
+/* Repeats an experiment, @nrp times, until one answer has the majority.  Return: how often yes. */
 static unsigned vote(struct trial *trial, bool (*try_it)(struct trial *trial), unsigned *nrp)
 {
 	unsigned yes = 0, no = 0;

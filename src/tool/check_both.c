@@ -5,9 +5,9 @@
  * DESIGN
  * Two workers issue everything behind a kernel that holds their streams: a stamp of the
  * device's clock, the copies, and another stamp.  Then both are let go, so that no host
- * thread has a part in the time.  One way alone is the same with one of the two.
- * Copies that only take turns need as long as both together; ones at the same time
- * less, though not half: they share the bus, and the memory.
+ * thread has a part in the time.  One direction alone is measured with one of the workers.
+ * Copies that take turns last as long as both directions alone, added.  Copies at the same
+ * time last less, though not half of it: they share the bus and the memory.
  */
 #include "check.h"
 
@@ -15,7 +15,7 @@
 
 #define COPY_BYTES (16u << 20)
 #define COPIES 4
-#define GAIN 1.25		/* of two that have a way each: 1.7 (H200) */
+#define GAIN 1.25		/* both directions at once have 1.7 on an H200 */
 
 enum { IN, OUT, WAYS };
 

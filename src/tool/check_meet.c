@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels of all workers meet on the device: how many are there at once.
+ * Kernels of all workers meet on the device: how many run at once.
  *
  * DESIGN
  * A job on each worker launches a kernel that ends when all kernels have come, or when its
- * patience ends.  So a device that can have all of them at once does have them, however
- * long the host's threads take to launch.  The kernels' own stamps of the device's clock
- * tell how many were there at the same time.
+ * patience ends.  So a device that can run all of them at once does so, however long the
+ * host's threads take to launch.  The kernels' own stamps of the device's clock tell how
+ * many ran at the same time.
  *
  * Each job launches a second kernel behind the first, and no other job comes in between.
  * In a hardware queue that streams share, the second kernel waits at the head for the
@@ -18,7 +18,7 @@
 #include <stdio.h>
 
 #define TOGETHER 8		/* up to this number of workers, each kernel has the full patience */
-#define BUDGET_NS 1500000000u	/* no run begins after that: kernels one by one take long */
+#define BUDGET_NS 1500000000u	/* no run begins later: kernels one by one take long */
 
 struct meeting {
 	const struct check_machine *m;
@@ -63,7 +63,7 @@ static int come(struct rnl_job *job)
 	return ret;
 }
 
-/* The most kernels that were there at the same time, by their stamps. */
+/* The most kernels that ran at the same time, by their stamps. */
 static unsigned peak(const struct meeting *meeting)
 {
 	const unsigned nr = meeting->m->nr_workers;

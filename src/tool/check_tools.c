@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the experiments of runnel check are made of: words, waits, jobs that start together. */
+/* What the experiments of runnel check share: words, waits, jobs that start together. */
 #include "check.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "tool.h"
 
 #define NAP_NS 50000
-#define PARTY_NS 5000000000	/* for workers to come: they are idle */
+#define PARTY_NS 5000000000	/* for idle workers to come */
 
 void check_says(struct check *check, enum check_answer answer, const char *format, ...)
 {
@@ -74,7 +74,7 @@ void check_submit(struct rnl_pool *pool, struct rnl_job *job, int (*fn)(struct r
 
 uint32_t check_get(const uint32_t *word)
 {
-	/* acquire: what was done before the word was set is seen, too */
+	/* acquire: the caller also sees what was done before the word was set */
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 

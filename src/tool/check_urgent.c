@@ -5,9 +5,9 @@
  * DESIGN
  * On a GPU: kernels of four workers, each of which fills the device twice, keep it busy
  * for about 30 ms.  Meanwhile a worker with an empty stream, an urgent and a usual one
- * alternately, launches a small kernel.  The host's clock is good enough: the two differ
- * by far (0.13 ms and 5 ms on an H200).
- * On the host device, which has no priorities, the one worker of a pool is kept while
+ * alternately, launches a small kernel.  The host's clock is good enough, because the two
+ * times differ by far (0.13 ms and 5 ms on an H200).
+ * On the host device, which has no priorities, the one worker of a pool is kept busy while
  * jobs queue up, the urgent job last.  The urgent job has to run first.
  */
 #include "check.h"
@@ -75,7 +75,7 @@ static int do_probe(struct rnl_job *job)
 	return ret ? ret : rnl_launch(&tool_stamp, one, one, &args);
 }
 
-/* Return: us from the launch until the job was seen to be done. */
+/* Return: us from the launch until the wait for the job has returned. */
 static double sample(struct flood *flood, struct rnl_pool *pool, bool urgent)
 {
 	uint64_t end;
@@ -142,7 +142,7 @@ static void on_gpu(const struct check_machine *m, struct check *check)
 
 struct queue {
 	uint32_t runs, let_go;
-	unsigned nr_run, urgent_place;	/* of what was queued, from 1 */
+	unsigned nr_run, urgent_place;	/* among the queued jobs, from 1 */
 	struct rnl_job first, urgent, others[QUEUED];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the experiments of check and bench are made of; experiment.h has the design. */
+/* What the experiments of check and bench share; experiment.h has the design. */
 #include "experiment.h"
 
 #include <stdlib.h>
@@ -21,9 +21,8 @@ int tool_guard(void)
 	const char *text = getenv("RUNNEL_GUARD");
 
 	if (text && strcmp(text, "") && strcmp(text, "0") && strcmp(text, "1") && strcmp(text, "2"))
-		return tool_trouble("RUNNEL_GUARD is '%s': set it to 1, to have job functions "
-				    "watched, to 2, to have those fail that do wrong, or not at all",
-				    text);
+		return tool_trouble("RUNNEL_GUARD is '%s': set it to 1 to report misuse in job "
+				    "functions, to 2 to make such jobs fail, or unset it", text);
 	guard = !text ? RNL_GUARD_OFF : *text == '1' ? RNL_GUARD_REPORT :
 		*text == '2' ? RNL_GUARD_STRICT : RNL_GUARD_OFF;
 	return 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the experiments of check and bench are made of: pools, jobs, memory, times.
+ * What the experiments of check and bench share: pools, jobs, memory, times.
  *
  * DESIGN
- * A call that fails ends the program with status 2 and says what @what names: there is
- * nothing else to find out then.
+ * A call that fails ends the program with status 2, and with a message that names @what.
  */
 #ifndef TOOL_EXPERIMENT_H
 #define TOOL_EXPERIMENT_H
@@ -16,23 +15,23 @@
 
 #define TOOL_WAIT_NS 20000000000	/* nothing here takes this long */
 
-/* If @ret is an error: says so, and exits with status 2. */
+/* If @ret is an error: prints it, and exits with status 2. */
 void tool_must(int ret, const char *what);
 
 /*
- * Reads what RUNNEL_GUARD wants of the pools' guard: nothing, 1 (reports) or 2 (has jobs fail).
- * Return: 0, or the exit status, and what is wrong was said.
+ * Reads RUNNEL_GUARD, which sets the guard of all pools: unset, 1 (reports) or 2 (makes jobs fail).
+ * Return: 0, or the exit status after a message.
  */
 int tool_guard(void);
 
-/* A pool with that guard, which shows errors, and what the guard finds. */
+/* A pool with that guard, which prints errors and the guard's findings. */
 struct rnl_pool *tool_pool(struct rnl_pool_attr attr);
 
-/* Submits a job; waits until it is done, and has gone well. */
+/* Submit a job; wait until it is done, without an error. */
 void tool_submit(struct rnl_pool *pool, struct rnl_job *job);
 void tool_wait(struct rnl_job *job, const char *what);
 
-/* Pinned memory, zeroed; and the device's. */
+/* Pinned memory, zeroed; device memory. */
 void *tool_pinned(struct rnl_pool *pool, size_t bytes);
 void *tool_device_memory(struct rnl_pool *pool, size_t bytes);
 

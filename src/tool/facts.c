@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What CUDA and the system say of this machine.
+ * Facts about this machine, from CUDA and the system.
  *
  * DESIGN
- * Attributes alone: nothing is launched, and no stream is made.  The tool links
+ * Only attributes are read: nothing is launched, and no stream is made.  The tool links
  * the library's archive, so this is the copy of the runtime that the pool uses.
  */
 #include "config.h"
@@ -97,7 +97,7 @@ unsigned tool_connections(const char *setting)
 {
 	const long nr = setting ? strtol(setting, NULL, 10) : 0;
 
-	if (nr < 1)	/* CUDA does not take it */
+	if (nr < 1)	/* CUDA ignores it */
 		return TOOL_CONNECTIONS_DEFAULT;
 	return nr > TOOL_CONNECTIONS_MAX ? TOOL_CONNECTIONS_MAX : (unsigned)nr;
 }

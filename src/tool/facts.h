@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What CUDA and the system say of this machine, without a pool. */
+/* Facts about this machine, from CUDA and the system, without a pool. */
 #ifndef TOOL_FACTS_H
 #define TOOL_FACTS_H
 
@@ -9,10 +9,10 @@
 #include <runnel.h>
 
 #define TOOL_CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
-#define TOOL_CONNECTIONS_DEFAULT 8	/* what CUDA takes if that is not set, */
-#define TOOL_CONNECTIONS_MAX 32		/* and the most that it takes */
+#define TOOL_CONNECTIONS_DEFAULT 8	/* what CUDA takes if the variable is not set */
+#define TOOL_CONNECTIONS_MAX 32		/* the most that CUDA takes */
 
-/* CUDA, whatever the device. */
+/* CUDA, independent of a device. */
 struct tool_cuda {
 	bool built;			/* into this program */
 	int toolkit, runtime, driver;	/* as 1000 * major + 10 * minor; driver 0: there is none */
@@ -24,7 +24,7 @@ void tool_cuda_look(struct tool_cuda *cuda);
 /* One of its devices, beyond what rnl_device_describe() tells. */
 struct tool_gpu {
 	int major, minor;		/* compute capability */
-	int least_priority, greatest_priority; /* of streams; the same: there are none */
+	int least_priority, greatest_priority; /* of streams; equal: there are none */
 	bool concurrent_kernels, memory_pools, unified_addressing, pageable_access, ecc;
 	unsigned pci_domain, pci_bus, pci_device;
 };
@@ -34,7 +34,7 @@ int tool_gpu_look(int ordinal, struct tool_gpu *gpu);
 
 /*
  * How many hardware queues a CUDA context of this process has, or will have.
- * @setting: what the variable is set to, NULL if it is not.
+ * @setting: the variable's value, NULL if it is not set.
  */
 unsigned tool_connections(const char *setting);
 

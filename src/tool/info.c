@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel info: what is here, and what of it runnel can use.
+ * runnel info: which devices are here, and which of their features runnel can use.
  *
  * DESIGN
- * Facts, as CUDA and the library tell them.  runnel check finds out whether they are true,
- * for example whether kernels do run at the same time.
+ * Facts, as CUDA and the library tell them.  runnel check tries whether they hold, for
+ * example whether kernels do run at the same time.
  */
 #include "tool.h"
 
@@ -53,8 +53,8 @@ static const struct {
 			  "copies in and out take turns" },
 	[PRIORITIES] = { "priorities", "urgent jobs go before others on the device",
 			 "urgent jobs are first in the queues alone" },
-	[WRITES] = { "stream_writes", "streams say that they are done, by a word in memory",
-		     "events are asked for instead: a later answer, and the driver's lock" },
+	[WRITES] = { "stream_writes", "streams tell by a word in memory that they are done",
+		     "events are queried instead: later, and under the driver's lock" },
 	[POOLS] = { "memory_pools", "device memory in stream order (rnl_scratch())",
 		    "no pool can be made on this device" },
 	[ADDRESSING] = { "unified_addressing", "one address space, so copies know their direction",

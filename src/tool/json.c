@@ -4,8 +4,8 @@
  *
  * DESIGN
  * Open objects and arrays are a stack of closing brackets.  A value puts a comma in front
- * of itself unless it is the first.  Values of the outermost object, and of its arrays,
- * have lines of their own, so that people can read them.
+ * of itself unless it is the first.  Each value of the outermost object, and of its arrays,
+ * has a line, so that people can read them.
  */
 #include "json.h"
 
@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #define DEPTH_MAX 8
-#define LINES 2		/* levels whose members have lines */
+#define LINES 2		/* levels whose members have a line each */
 
 static struct {
 	char closing[DEPTH_MAX];

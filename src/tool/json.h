@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * The name is that of a member; NULL in an array, and of the outermost object.
- * Who opens closes; the outermost close ends the line.
+ * The name is that of a member; NULL in an array, and for the outermost object.
+ * Each object and array has to be closed; the outermost close ends the line.
  */
 void tool_json_object(const char *name);
 void tool_json_array(const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of check and bench where there is no nvcc: their host functions alone.
+ * The kernels of check and bench without nvcc: their host functions alone.
  *
  * DESIGN
  * kernels.cu defines the same for the host device and for CUDA; a build links one of

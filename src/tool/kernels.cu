@@ -3,9 +3,9 @@
  * The kernels of check and bench for CUDA, beside their host functions.
  *
  * DESIGN
- * Time is the device's: globaltimer, in ns, of all multiprocessors the same, though on
- * some GPUs it goes by steps of a microsecond.  A word that the host looks at is written
- * behind a fence for the whole system; one that the host sets is read past the caches.
+ * Time is the device's: globaltimer, in ns, the same for all multiprocessors, though on
+ * some GPUs it goes by steps of a microsecond.  A word that the host reads is written
+ * behind a fence for the whole system; a word that the host sets is read past the caches.
  */
 #include <runnel/cuda.h>
 
@@ -98,7 +98,7 @@ RNL_KERNEL(tool_words, tool_words_host, words, struct tool_words_args);
 
 extern const bool tool_has_cuda_kernels = true;
 
-/* In the C sense of a job's unit: compiled for per-thread default streams, as this one. */
+/* This unit is compiled for per-thread default streams, as a job's unit is. */
 int tool_stream_ids(void *stream, uint64_t *id, uint64_t *id_of_0)
 {
 	unsigned long long ids[2];

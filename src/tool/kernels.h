@@ -3,10 +3,10 @@
  * The kernels with which check and bench try a device.
  *
  * DESIGN
- * Each is a host function (kernels_host.c) beside its CUDA twin (kernels.cu; kernels.c is
- * for builds without nvcc).  Their words are in pinned memory, which host and device both
- * see, unless it says otherwise.  All that wait have a patience, by the device's own
- * clock: an experiment that fails ends, too.  Of each grid, the first thread does it.
+ * Each is a host function (kernels_host.c) and a CUDA kernel (kernels.cu; kernels.c is for
+ * builds without nvcc).  Words are in pinned memory, which host and device both see, unless
+ * a comment says otherwise.  A kernel that waits has a patience, by the device's clock, so
+ * an experiment that fails ends, too.  The first thread of a grid does the work.
  */
 #ifndef TOOL_KERNELS_H
 #define TOOL_KERNELS_H
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* Says that it runs, waits until it is let go, and notes whether it was. */
+/* Tells that it runs, waits until it is let go, and notes whether it was. */
 struct tool_hold_args {
 	uint32_t *words;		/* enum tool_hold_word */
 	uint64_t patience_ns;
@@ -35,8 +35,8 @@ enum tool_hold_end { TOOL_HELD = 0, TOOL_WAS_LET_GO, TOOL_RAN_OUT };
 extern const struct rnl_kernel tool_hold;
 
 /*
- * Waits until as many kernels as wanted have come, stays a little, and notes when it
- * began and ended.
+ * Waits until as many kernels as wanted have come, stays a little, and notes its begin
+ * and end.
  */
 #define TOOL_MEET_STAYS_NS 200000	/* more than a step of the coarsest clock */
 struct tool_meet_args {
@@ -54,14 +54,14 @@ struct tool_stamp_args {
 };
 extern const struct rnl_kernel tool_stamp;
 
-/* Every block keeps its place for so long; the first one says that it runs. */
+/* Every block keeps its place for `ns`; the first one sets `runs`. */
 struct tool_fill_args {
 	uint32_t *runs;			/* may be NULL */
 	uint64_t ns;
 };
 extern const struct rnl_kernel tool_fill;
 
-/* As many words as the grid has threads, each made something else. */
+/* Changes as many words as the grid has threads. */
 struct tool_words_args {
 	uint32_t *words;		/* the device's memory */
 };
@@ -76,18 +76,18 @@ typedef void tool_host_kernel(struct rnl_dim grid, struct rnl_dim block, const v
 
 tool_host_kernel tool_hold_host, tool_meet_host, tool_stamp_host, tool_fill_host, tool_words_host;
 
-/* ---- what has to be asked where the kernels are --------------------------- */
+/* ---- what only the unit of the kernels knows ------------------------------ */
 
-/* Whether they are there for CUDA, too. */
+/* Whether the kernels are compiled for CUDA, too. */
 extern const bool tool_has_cuda_kernels;
 
 /*
- * CUDA's identities of a stream, and of stream 0 as jobs of a unit that includes
- * runnel/cuda.h have it, in the calling thread.  0, a cudaError_t, or -1: not CUDA.
+ * CUDA's ids of a stream, and of the calling thread's stream 0 in a unit that includes
+ * runnel/cuda.h.  Return: 0, a cudaError_t, or -1: built without nvcc.
  */
 int tool_stream_ids(void *stream, uint64_t *id, uint64_t *id_of_0);
 
-/* 1 CUDA knows the memory as page-locked; 0 it does not; -1 CUDA is not there. */
+/* Return: 1 CUDA knows the memory as page-locked; 0 it does not; -1 there is no CUDA. */
 int tool_page_locked(const void *mem);
 
 #ifdef __cplusplus

@@ -3,22 +3,15 @@
  * The kernels of check and bench for the host device.
  *
  * DESIGN
- * A kernel that waits naps, so that more of them than there are CPUs can be
- * there at the same time.
+ * A kernel that waits naps, so that more kernels than CPUs can run at the same time.
  */
 #include "kernels.h"
 
 #include <time.h>
 
+#include "experiment.h"
+
 #define NAP_NS 20000
-
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static void nap(void)
 {
@@ -27,7 +20,7 @@ static void nap(void)
 	nanosleep(&ts, NULL);
 }
 
-/* release and acquire: a thread that sees the word set sees what was done before */
+/* release and acquire: a thread that sees the word set also sees what was done before */
 static void set(uint32_t *word, uint32_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -41,13 +34,13 @@ static uint32_t get(const uint32_t *word)
 void tool_hold_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 {
 	const struct tool_hold_args *args = arg;
-	const uint64_t end = now() + args->patience_ns;
+	const uint64_t end = tool_now() + args->patience_ns;
 	bool let_go;
 
 	(void)grid;
 	(void)block;
 	set(&args->words[TOOL_HOLD_RUNS], 1);
-	while (!(let_go = get(&args->words[TOOL_HOLD_LET_GO])) && now() < end)
+	while (!(let_go = get(&args->words[TOOL_HOLD_LET_GO])) && tool_now() < end)
 		nap();
 	set(&args->words[TOOL_HOLD_ENDED], let_go ? TOOL_WAS_LET_GO : TOOL_RAN_OUT);
 }
@@ -55,38 +48,38 @@ void tool_hold_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 void tool_meet_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 {
 	const struct tool_meet_args *args = arg;
-	const uint64_t start = now();
+	const uint64_t start = tool_now();
 	uint64_t met;
 
 	(void)grid;
 	(void)block;
 	__atomic_fetch_add(args->come, 1, __ATOMIC_ACQ_REL);
-	while (get(args->come) < args->wanted && now() < start + args->patience_ns)
+	while (get(args->come) < args->wanted && tool_now() < start + args->patience_ns)
 		nap();
-	met = now();
-	while (now() < met + TOOL_MEET_STAYS_NS)
+	met = tool_now();
+	while (tool_now() < met + TOOL_MEET_STAYS_NS)
 		nap();
 	args->stamps[0] = start;
-	args->stamps[1] = now();
+	args->stamps[1] = tool_now();
 }
 
 void tool_stamp_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 {
 	(void)grid;
 	(void)block;
-	*((const struct tool_stamp_args *)arg)->stamp = now();
+	*((const struct tool_stamp_args *)arg)->stamp = tool_now();
 }
 
 void tool_fill_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 {
 	const struct tool_fill_args *args = arg;
-	const uint64_t end = now() + args->ns;
+	const uint64_t end = tool_now() + args->ns;
 
 	(void)grid;
 	(void)block;
 	if (args->runs)
 		set(args->runs, 1);
-	while (now() < end)
+	while (tool_now() < end)
 		nap();
 }
 

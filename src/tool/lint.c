@@ -22,7 +22,7 @@ static const char doc[] =
 "way of the driver's interface (cu...) or of pointers (dlsym()) are not seen either.\n"
 "\n"
 "The exit status is 0 if there was nothing to find, 1 if there was, and 2 if a file "
-"could not be read; the others have been looked at then.";
+"could not be read; all others are looked at even so.";
 
 static const struct {
 	const char *member, *text;
@@ -39,7 +39,7 @@ struct linting {
 	const char **ignored;
 	unsigned nr_ignored;
 	unsigned nr_looked_at, nr_found, nr_per_thread;
-	bool no_form, plain;		/* of these something was found */
+	bool no_form, plain;		/* such a use was found */
 };
 
 /* ---- one object ------------------------------------------------------------------ */
@@ -118,7 +118,7 @@ static void look_at(struct lint_object *object, void *arg)
 	lint_object_free(object);
 }
 
-/* ---- all of them ------------------------------------------------------------------- */
+/* ---- all objects ------------------------------------------------------------------- */
 
 static void print_end(const struct linting *l)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an object's symbols say of the default stream that it uses.
+ * What an object's symbols tell about the default stream that it uses.
  *
  * DESIGN
  * An object that was compiled for per-thread default streams imports the runtime's
- * calls by names with _ptsz or _ptds, any other by the plain names.  Symbols tell no more:
- * not whether a plain call is given a stream of its own, and nothing where the runtime was
+ * calls by names with _ptsz or _ptds, any other by the plain names.  Symbols do not tell
+ * whether a plain call is given a stream of its own.  They tell nothing where the runtime was
  * linked in statically, because its names are no imports then.
  */
 #ifndef LINT_H
@@ -16,12 +16,12 @@
 
 enum lint_use {
 	LINT_ALWAYS,		/* uses the legacy stream each time */
-	LINT_STREAM_0,		/* ... where its stream is 0 */
-	LINT_NO_FORM,		/* the same, and has no per-thread form */
+	LINT_STREAM_0,		/* uses it where the call's stream is 0 */
+	LINT_NO_FORM,		/* as LINT_STREAM_0, and has no per-thread form */
 	LINT_PER_THREAD,
-	LINT_OTHER,		/* no stream's */
+	LINT_OTHER,		/* uses no stream */
 };
-#define LINT_USES LINT_OTHER	/* of which names are kept */
+#define LINT_USES LINT_OTHER	/* the uses whose names are kept */
 
 /* lint_calls.c: what the import of a name means. */
 enum lint_use lint_use_of(const char *name);
@@ -38,9 +38,9 @@ struct lint_object {
 };
 
 /*
- * lint_elf.c: hands each object of a file over, which is the receiver's then.
- * What could not be read is said on standard error, by @path and member.
- * Return: false if anything could not.
+ * lint_elf.c: gives each object of a file to @take, which owns it.  Prints on standard error
+ * which files and members cannot be read, and why.
+ * Return: false if something cannot be read.
  */
 bool lint_read(const char *path, void (*take)(struct lint_object *object, void *arg), void *arg);
 

@@ -20,7 +20,7 @@ static const struct {
 	const char *name;
 	enum lint_use use;
 } calls[] = {
-	/* What a <<<...>>> comes to since CUDA 13: crt/device_functions.h */
+	/* A <<<...>>> calls this since CUDA 13: crt/device_functions.h */
 	{ "__cudaLaunchKernel", PTSZ },
 	{ "cudaEventRecord", PTSZ },
 	{ "cudaEventRecordWithFlags", PTSZ },
@@ -90,7 +90,7 @@ static const struct {
 	{ "cudaStreamUpdateCaptureDependencies", PTSZ },
 	{ "cudaStreamWaitEvent", PTSZ },
 	{ "cudaWaitExternalSemaphoresAsync", PTSZ },
-	/* These take a stream, and the header maps them to nothing. */
+	/* These take a stream, and the header does not map them. */
 	{ "cudaGraphicsMapResources", NONE },
 	{ "cudaGraphicsUnmapResources", NONE },
 	{ "cudaMemcpyPeerAsync", NONE },

@@ -29,7 +29,7 @@ struct reading {
 	void *arg;
 };
 
-/* Says why this could not be read; false. */
+/* Prints why the object cannot be read.  Return: false. */
 static bool trouble(const struct reading *r, const char *why)
 {
 	if (r->member)
@@ -89,12 +89,12 @@ void lint_object_free(struct lint_object *object)
 
 /* ---- symbols ------------------------------------------------------------------- */
 
-/* What is to be known of an object beside its imports. */
+/* What matters of an object beside its imports. */
 struct seen {
-	bool table;		/* the one that has its imports */
+	bool table;		/* the table with its imports is in it */
 	bool cuda;		/* CUDA code is in it */
-	bool runtime;		/* the runtime is, too */
-	bool bytecode;		/* it is the compiler's own, without symbols */
+	bool runtime;		/* the CUDA runtime is in it */
+	bool bytecode;		/* it is the compiler's bytecode, without symbols */
 };
 
 static bool read_table(const struct reading *r, Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
@@ -133,7 +133,7 @@ static bool lies_inside(uint64_t offset, uint64_t bytes, size_t size)
 	return offset <= size && bytes <= size - offset;
 }
 
-/* Each section, as far as it matters; imports are in tables of type @table. */
+/* Looks at each section; imports are in tables of type @table. */
 static bool read_sections(const struct reading *r, Elf *elf, Elf64_Word table, size_t size,
 			  struct seen *seen, struct lint_object *object)
 {
@@ -158,7 +158,7 @@ static bool read_sections(const struct reading *r, Elf *elf, Elf64_Word table, s
 			continue;
 		seen->table |= header.sh_type == table;
 		if (header.sh_size <= header.sh_entsize)
-			continue;	/* empty, but for the symbol that is none */
+			continue;	/* it has only the null symbol */
 		if (!read_table(r, elf, section, &header, header.sh_type == table, seen, object))
 			return false;
 	}
@@ -218,18 +218,18 @@ static bool read_elf(const struct reading *r, Elf *elf, size_t size)
 	return true;
 }
 
-/* Tables of the archive, no members. */
+/* Whether it is a table of the archive, not a member. */
 static bool is_table(const char *name)
 {
 	return !strcmp(name, "/") || !strcmp(name, "//") || !strcmp(name, "/SYM64/");
 }
 
-/* Whether each member, tables too, lies inside of the file: libelf would shorten the last one. */
+/* Whether all members and tables lie inside of the file: libelf would shorten the last one. */
 static bool is_whole(const char *raw, size_t size)
 {
 	size_t at = SARMAG;
 
-	/* A byte that makes the last one's size even may be missing. */
+	/* The padding byte behind the last member may be missing. */
 	while (at < size) {
 		struct ar_hdr header;
 		char digits[sizeof(header.ar_size) + 1] = "";
@@ -286,7 +286,7 @@ static bool read_mapped(const struct reading *r, int fd, char *raw, size_t size)
 	Elf *elf;
 
 	if (size >= strlen(thin) && !memcmp(raw, thin, strlen(thin)))
-		return trouble(r, "a thin archive: its members are files of their own, look at these");
+		return trouble(r, "a thin archive: its members are files of their own, look at them");
 	elf = elf_memory(raw, size);
 	if (!elf)
 		return trouble(r, elf_errmsg(-1));
@@ -322,7 +322,7 @@ bool lint_read(const char *path, void (*take)(struct lint_object *object, void *
 	const struct reading r = { .path = path, .take = take, .arg = arg };
 	struct stat st;
 	bool good;
-	/* A pipe is not to hold us. */
+	/* Opening a pipe must not wait. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)

@@ -3,8 +3,8 @@
  * Options of a command: one table each, read by argp.
  *
  * DESIGN
- * argp prints the help, getopt says what is wrong with an option, and this file says the
- * rest.  argp is kept from exiting: main() has yet to look at standard output.
+ * argp prints the help, getopt prints what is wrong with an option, and this file prints
+ * other messages.  argp must not exit, because main() checks standard output at the end.
  */
 #include "options.h"
 
@@ -58,7 +58,7 @@ int tool_take_file(const struct tool_option *option, const char *arg)
 
 struct reading {
 	const struct tool_usage *usage;
-	int status;		/* TOOL_GO_ON: nothing but getopt has said anything */
+	int status;		/* TOOL_GO_ON: there was no message but getopt's */
 };
 
 static error_t read_option(int key, char *arg, struct argp_state *state)
@@ -68,7 +68,7 @@ static error_t read_option(int key, char *arg, struct argp_state *state)
 	int ret;
 
 	if (key == ARGP_KEY_INIT)
-		state->err_stream = NULL;	/* argp's advice names --usage, which is none here */
+		state->err_stream = NULL;	/* argp's advice names --usage, which is no option */
 	if (i > reading->usage->nr_options)
 		return ARGP_ERR_UNKNOWN;
 	if (i == reading->usage->nr_options) {

@@ -9,13 +9,13 @@
 
 struct tool_option {
 	const char *name, *arg, *doc;	/* as in a struct argp_option; arg NULL: takes none */
-	/* Takes the argument.  Return: 0, or the exit status, after it has said what is wrong. */
+	/* Takes the argument.  Return: 0, or the exit status after a message. */
 	int (*take)(const struct tool_option *option, const char *arg);
 	void *to;
 	unsigned min, max;
 };
 
-/* Options for one value each: bool; unsigned, from @min to @max; const char *; the same, not "". */
+/* @to: a bool; an unsigned, from @min to @max; a const char *; a const char * that is not "". */
 #define TOOL_FLAG(name, to, doc) { name, NULL, doc, tool_take_flag, to, 0, 0 }
 #define TOOL_NUMBER(name, to, min, max, doc) { name, "N", doc, tool_take_number, to, min, max }
 #define TOOL_TEXT(name, arg, to, doc) { name, arg, doc, tool_take_text, to, 0, 0 }
@@ -26,10 +26,10 @@ int tool_take_text(const struct tool_option *option, const char *arg);
 int tool_take_file(const struct tool_option *option, const char *arg);
 
 struct tool_usage {
-	const char *doc;		/* argp's: what stands before the options \v and behind them */
+	const char *doc;		/* argp's: before the options, \v, behind the options */
 	const char *args;		/* what operands are called; NULL: there are none */
-	const char *missing;		/* what to say if there is no operand */
-	const char *too_many;		/* what to say if there are more than nr_operands */
+	const char *missing;		/* the message if there is no operand */
+	const char *too_many;		/* the message if there are more than nr_operands */
 	unsigned nr_operands;
 	unsigned nr_options;		/* up to 8 */
 	struct tool_option options[8];
@@ -39,16 +39,15 @@ struct tool_usage {
 
 /*
  * Reads the command line; operands are from argv[*first] on.
- * Return: TOOL_GO_ON, or the exit status: help was asked for, or what is wrong was said.
+ * Return: TOOL_GO_ON, or the exit status after the help or a message.
  */
 int tool_options(const struct tool_usage *usage, int argc, char **argv, int *first);
 
-#define TOOL_DEVICES "auto (a GPU if there is one, if nothing is said), cuda, cuda:N, host"
+#define TOOL_DEVICES "auto (a GPU if there is one; the default), cuda, cuda:N, host"
 
 /*
- * Prepares the process for pools: their guard, rnl_setup(), and @device, which has to answer, and
- * which this program has to have kernels for.
- * Return: 0, or the exit status, and what is wrong was said.
+ * Prepares the process for pools: their guard, rnl_setup(), and @device, which has to answer.
+ * Return: 0, or the exit status after a message: also if there are no kernels for the device.
  */
 int tool_begin(const char *device, struct rnl_device_info *info);
 

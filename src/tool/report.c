@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel report: what a trace tells of the overlap.
+ * runnel report: tells from a trace what overlapped.
  *
  * DESIGN
  * The figures are rnl_overlap_find()'s, as for a trace that runs.  Text is for people,
@@ -158,7 +158,7 @@ static int report(const char *path, const struct wishes *wishes)
 	return status;
 }
 
-/* A picture in the place of its own trace would be the end of that. */
+/* A picture written over its own trace would destroy the trace. */
 static bool is_same_file(const char *path, const char *other)
 {
 	struct stat a, b;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel report: what a trace tells.  What its parts know of each other:
+ * runnel report: tells from a trace what overlapped.  Its parts:
  *
  *	report.c		the command line, the text
  *	report_read.c		the trace, event by event
  *	report_causes.c		why there was no more overlap
- *	report_json.c		the same as the text, for programs
+ *	report_json.c		the content of the text, for programs
  *	report_picture.c	the timeline, as SVG, alone or in a page
- *	report_shapes.c		spans as shapes, no more of them than can be seen
+ *	report_shapes.c		spans as shapes, as many as can be seen
  */
 #ifndef TOOL_REPORT_H
 #define TOOL_REPORT_H
@@ -18,7 +18,6 @@
 #include <stdio.h>
 
 #include <runnel.h>
-
 
 #define REPORT_NAMES 256	/* of job functions; others share the last */
 #define REPORT_THREADS 64	/* that submit or wait; others are not shown */
@@ -61,7 +60,7 @@ struct report_cause {
 struct report {
 	const char *path;
 
-	/* What the trace says of itself. */
+	/* What the trace says about itself. */
 	char program[100], device[100];
 	bool cuda, whole;		/* whole: it was stopped, and knows its end */
 	int64_t connections, timing;
@@ -79,15 +78,15 @@ struct report {
 	unsigned nr_findings;		/* of the guard */
 	struct report_cause findings[REPORT_CAUSES];
 
-	/* Found out. */
+	/* Results. */
 	uint64_t begin, end;
-	uint64_t nr_calls, nr_flights; /* jobs; those that had something on the device */
+	uint64_t nr_calls, nr_flights; /* jobs; jobs with device work */
 	struct rnl_overlap overlap;
 	struct report_cause causes[REPORT_CAUSES];
 	unsigned nr_causes;
 };
 
-/* Reads a trace; 0, or TOOL_TROUBLE, and what is wrong was said. */
+/* Reads a trace.  Return: 0, or TOOL_TROUBLE after a message. */
 int report_read(struct report *r, const char *path);
 void report_free(struct report *r);
 
@@ -96,7 +95,7 @@ void report_find_causes(struct report *r);
 
 void report_print_json(const struct report *r);
 
-/* Writes the timeline to a file; page: as HTML.  0 or TOOL_TROUBLE. */
+/* Writes the timeline to a file; @page: as HTML.  Return: 0, or TOOL_TROUBLE after a message. */
 int report_picture(const struct report *r, const char *path, bool page);
 
 /* Whether there is at least one device time. */
@@ -105,13 +104,13 @@ static inline bool report_timed(const struct report *r)
 	return r->overlap.nr_jobs;
 }
 
-/* Whether the figures of the device are those of nearly all jobs. */
+/* Whether nearly all jobs have device times. */
 static inline bool report_mostly_timed(const struct report *r)
 {
 	return r->overlap.nr_jobs && r->overlap.nr_jobs * 10 >= r->nr_flights * 9;
 }
 
-/* "12.3 ms", in one of @text's 32 bytes. */
+/* Writes "12.3 ms".  Return: @text. */
 const char *report_time(char text[32], uint64_t ns);
 
 /* ---- report_shapes.c ----------------------------------------------------- */
@@ -127,7 +126,7 @@ struct report_row {
 struct report_scale {
 	uint64_t begin, end;
 	double left, width;
-	double least;		/* what is narrower is drawn together */
+	double least;		/* narrower gaps are not drawn */
 };
 
 /* Writes a row's spans. */

@@ -3,8 +3,9 @@
  * runnel report: the timeline, as SVG, alone or in a page.
  *
  * DESIGN
- * One file, nothing from elsewhere, no script: the browser shows titles when the mouse is
- * over a shape.  The picture is drawn ever more coarsely until it is small enough.
+ * One file, without a script, and without anything from elsewhere: the browser shows titles
+ * when the mouse is over a shape.  The picture is drawn more and more coarsely until it is
+ * small enough.
  */
 #include "report.h"
 
@@ -97,7 +98,7 @@ static void put_legend(FILE *to)
 	}
 }
 
-/* The least of 1, 2, 5, 10, ... that makes at most ten steps. */
+/* Return: the least of 1, 2, 5, 10, ... that makes at most ten steps. */
 static double step_of(double span)
 {
 	double step = 1;
@@ -222,7 +223,7 @@ static void put_page(FILE *to, const struct report *r, double least)
 	fputs("</body></html>\n", to);
 }
 
-/* In memory, as coarse as need be; NULL: no memory. */
+/* Return: the picture, as coarse as needed; NULL: out of memory. */
 static char *draw(const struct report *r, bool page, size_t *bytes)
 {
 	char *text = NULL;

@@ -28,7 +28,7 @@ struct reader {
 	struct report *r;
 	uint64_t event;		/* its number, from 1 */
 	int64_t host_tid[RNL_WORKERS_MAX];
-	bool begun;		/* the trace has said what it is */
+	bool begun;		/* the header was read */
 };
 
 __attribute__((format(printf, 2, 3)))
@@ -86,7 +86,7 @@ static int get_time(struct reader *in, const json_t *of, const char *name, uint6
 	return 0;
 }
 
-/* The optional ones: 0 if they are not there. */
+/* An optional member; @otherwise: its value if it is missing. */
 static int64_t integer_or(const json_t *of, const char *name, int64_t otherwise)
 {
 	const json_t *value = json_object_get(of, name);
@@ -101,7 +101,7 @@ static void copy_text(char *to, size_t bytes, const json_t *value)
 	snprintf(to, bytes, "%s", text ? text : "?");
 }
 
-/* ---- what it is about ---------------------------------------------------- */
+/* ---- header and names ---------------------------------------------------- */
 
 static int read_header(struct reader *in, const json_t *args)
 {
@@ -130,7 +130,7 @@ static void read_end(struct report *r, const json_t *args)
 	r->arrows_lost = integer_or(args, "arrows_lost", 0);
 }
 
-/* The thread's number in the report, or -1. */
+/* Return: the thread's number in the report, or -1. */
 static int thread_of(struct report *r, int64_t tid)
 {
 	for (unsigned i = 0; i < r->nr_threads; i++) {
@@ -180,7 +180,7 @@ static int read_thread_name(struct reader *in, int64_t tid, const json_t *args)
 	return 0;
 }
 
-/* It tells of which worker the thread is: see trace_json.c. */
+/* The sort index tells whose worker's thread it is: see trace/json.c. */
 static int read_order(struct reader *in, int64_t tid, const json_t *args)
 {
 	struct report *r = in->r;
@@ -191,7 +191,7 @@ static int read_order(struct reader *in, int64_t tid, const json_t *args)
 	if (tid >= DEVICE_TID || order < 1000 || order >= 1000 + 2 * RNL_WORKERS_MAX)
 		return 0;
 	in->host_tid[(order - 1000) / 2] = tid;
-	/* Its name came first, and was taken for a thread's. */
+	/* Its name came before, and it was taken for another thread. */
 	if (r->nr_threads && r->threads[r->nr_threads - 1] == tid)
 		r->nr_threads--;
 	return 0;
@@ -276,7 +276,7 @@ static int read_args(struct reader *in, const json_t *args, struct report_span *
 	return json_object_get(args, "queued") ? get_time(in, args, "queued", &s->queued) : 0;
 }
 
-/* Whose it is; -1: of a thread too many, which is left out. */
+/* Return: a worker or a thread; -1 a thread too many, which is left out; -2 after a message. */
 static int owner(struct reader *in, const char *category, bool device, bool thread, int64_t tid)
 {
 	int worker = worker_of(in, tid);
@@ -304,7 +304,7 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 	while (i < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[i].category, category))
 		i++;
 	if (i == sizeof(kinds) / sizeof(kinds[0]))
-		return 0;	/* a newer library's */
+		return 0;	/* of a newer library */
 	if (get_time(in, event, "ts", &s.begin) || get_time(in, event, "dur", &duration))
 		return TOOL_TROUBLE;
 	s.kind = kinds[i].kind;
@@ -322,7 +322,7 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 	return add_span(in->r, &s);
 }
 
-/* What the guard has to say is shown as it is. */
+/* The guard's findings are shown as they are. */
 static void read_instant(struct report *r, const json_t *event, const char *name)
 {
 	const char *category = json_string_value(json_object_get(event, "cat"));
@@ -430,7 +430,7 @@ static FILE *open_trace(const char *path)
 	return file;
 }
 
-/* Finds the figures of the spans that are of the device. */
+/* Computes the figures of the device's spans. */
 static int find_overlap(struct report *r)
 {
 	struct rnl_overlap_span *spans = malloc((r->nr + 1) * sizeof(*spans));

@@ -3,9 +3,9 @@
  * runnel report: spans as shapes.
  *
  * DESIGN
- * A span that is wide enough to be pointed at is a rectangle with a title.  The others go
+ * A span that is wide enough to be pointed at is a rectangle with a title.  Other spans go
  * into one path for each row and kind, where spans with invisible gaps between them become
- * one piece.  So the picture's size depends on what can be seen, not on the trace.
+ * one shape.  So the picture's size depends on what can be seen, not on the trace's size.
  * A worker's device row has a band for each kind, one below the other, so spans that overlap
  * in time do not hide each other.
  */
@@ -21,7 +21,7 @@
 static const struct {
 	const char *class;
 	enum report_lane lane;
-	double top, height;	/* of the row's */
+	double top, height;	/* as parts of the row's height */
 } kinds[REPORT_NR_KINDS] = {
 	[REPORT_JOB] = { "job", REPORT_DEVICE, 0, 1 },
 	[REPORT_IN] = { "in", REPORT_DEVICE, 0.08, 0.28 },
@@ -54,10 +54,10 @@ static double x_of(const struct report_scale *s, uint64_t ns)
 	return s->left + s->width * (double)(ns - s->begin) / (double)(s->end - s->begin);
 }
 
-/* Pieces that were drawn together so far. */
+/* Spans that are drawn together. */
 struct run {
 	double from, to;
-	const struct report_span *only;	/* NULL: it is several */
+	const struct report_span *only;	/* NULL: there are several */
 	bool any, open;			/* there is a run; a path has begun */
 };
 
@@ -143,7 +143,7 @@ void report_shapes(FILE *to, const struct report *r, const struct report_row *ro
 	for (pen.kind = 0; pen.kind < REPORT_NR_KINDS; pen.kind++) {
 		if (kinds[pen.kind].lane != row->lane)
 			continue;
-		/* They come behind the path that they would interrupt. */
+		/* Rectangles are written behind the path, which they would interrupt. */
 		pen.rects = open_memstream(&rects, &bytes);
 		if (!pen.rects)
 			return;
@@ -157,7 +157,7 @@ void report_shapes(FILE *to, const struct report *r, const struct report_row *ro
 
 /* ---- how many at once ---------------------------------------------------- */
 
-/* Adds what a span has in each of the bins. */
+/* Adds a span's share of each bin. */
 static void add_to_bins(double *bins, double from, double to)
 {
 	for (int i = (int)from; i < BINS && (double)i < to; i++) {

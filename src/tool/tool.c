@@ -3,8 +3,8 @@
  * runnel, the tool: finds the command, and makes sure that its output was written.
  *
  * DESIGN
- * Exit status 0, 1 and 2, as grep's and cmp's: yes, no, and trouble.  Half of a
- * report is trouble, so standard output is looked at once more at the end.
+ * Exit status 0, 1 and 2, as grep's and cmp's: yes, no, and trouble.  A report that was not
+ * written in full is trouble, so main() checks standard output at the end.
  */
 #include "tool.h"
 
@@ -84,8 +84,8 @@ int tool_misused(const char *format, ...)
 }
 
 /*
- * A standard descriptor that was closed would be given to the next file that is
- * opened.  What takes its place fails as it would have.
+ * A standard descriptor that is closed would be given to the next file that is opened.
+ * /dev/null takes its place, opened the wrong way round, so that using it fails.
  */
 static void keep_standard_descriptors(void)
 {
