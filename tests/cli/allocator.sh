@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# examples/allocator: its table, its options, its messages; and of common/options.c, which all
-# examples share, what it takes and refuses.
+# examples/allocator: its table, its options, its messages; and the command lines that
+# common/options.c, which all examples share, takes and refuses.
 #
 # env: ALLOCATOR  the program (examples/allocator/allocator)
 #      RNL_TEST_DEVICE  where it works (host)
@@ -41,11 +41,11 @@ ends 'takes any number of requests'
 allocates_nothing --requests=200 --min=1 --max=1
 allocates_nothing --requests=200 --min=1 --max=5000
 allocates_nothing --requests=200 --min=4097 --max=4097
-allocates_nothing --requests=6 --min=1M --max=80M	# more than a worker keeps if nothing is said
+allocates_nothing --requests=6 --min=1M --max=80M	# more than a worker keeps by default
 prints '^requests: +6, 1048576 to 83886080 bytes each'
 ends 'takes memory of any size'
 
-# ---- what is wrong -----------------------------------------------------------
+# ---- mistakes ---------------------------------------------------------------
 for bad in '' 0 -1 x 1x 1K 1000000001 99999999999999999999 ' 1'; do
 	refuses "'$bad' is not good for --requests: give a number from 1 to 1000000000" \
 		--requests="$bad"
@@ -64,7 +64,7 @@ done
 refuses "'file' is too much: all arguments are options" file
 refuses "allocator: unrecognized option '--what'" --what
 refuses "allocator: option '--max' requires an argument" --max
-ends 'refuses what is wrong, by its name'
+ends 'refuses mistakes, by their name'
 
 gives 1 --device=cuda:999
 says "no GPU answers as 'cuda:999': use --device=host"

@@ -100,13 +100,13 @@ same "$@"
 for flags in --one-by-one '--part=64 --workers=3'; do same "$@"; done
 flags=
 [ "$device" != host ] || (
-	# shellcheck disable=SC3045  # where it is missing, there is a limit anyhow
+	# shellcheck disable=SC3045  # a shell without it has another limit
 	ulimit -n 24
 	flags=--part=64
 	same "$@"
 	[ $wrong = 0 ]
 ) || complain 'with few descriptors'
-ends 'keeps the order of many files, whatever each of them is'
+ends 'keeps the order of many files of all kinds'
 
 reads_odd_files 'hashes files that do not know their size, and reports read errors'
 
@@ -145,8 +145,7 @@ fed text fifo larger fifo2 text
 flags=
 ends 'reads several pipes in turn'
 
-# has_lines N: N lines are printed, without anybody ending the input.
-has_lines() {
+has_lines() {	# has_lines N: N lines are printed before the input ends
 	tries=0
 	until [ "$(wc -l <"$dir/out")" -ge "$1" ]; do
 		tries=$((tries + 1))
@@ -164,10 +163,10 @@ cat text >fifo2
 wait $!
 sed 's/fifo2$/fifo/' "$dir/sum" >"$dir/want"
 cmp -s "$dir/want" "$dir/out" || complain 'files around a fifo' "$dir/want" "$dir/out"
-ends 'prints what comes before a pipe while it waits for that'
+ends 'prints the hashes before a pipe while it waits for the pipe'
 
 # ---- lines -----------------------------------------------------------------------
-by_lines() {	# by_lines NAME...: what --lines is to print of files
+by_lines() {	# by_lines NAME...: what --lines should print for files
 	for name; do
 		number=0
 		while number=$((number + 1)) && IFS= read -r line || [ "$line" ]; do
@@ -275,7 +274,7 @@ says 'messages: 2, 0.0 MB'
 gives 0 --device=host --stats --one-by-one --part=64 size.129
 says 'parts:    3, a job for each'
 has_options lines one-by-one part device workers stats
-ends 'has options, and says what is wrong with them'
+ends 'has options, and tells mistakes in them'
 
 reports_bad_descriptors
 done_testing

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/bench/bench_gpu, the program of make bench-gpu: that it works, not how fast anything is.
+# tests/bench/bench_gpu, the program of make bench-gpu: it works; how fast anything is, is not tested.
 # On the double of the CUDA runtime all of it runs; on a GPU a little of each row.
 [ "${have_CUDA:-yes}" = yes ] || { echo 'configured without CUDA'; exit 77; }
 GPU=tests/bench/bench_gpu DOUBLE=tests/bench/bench_gpu_double program=$DOUBLE
@@ -9,7 +9,7 @@ on_double() {
 	LD_LIBRARY_PATH="$PWD/tests/fake_cudart" FAKE_CUDART="${FAKE-misuse=abort,junk}" "$DOUBLE" "$@"
 }
 program=on_double
-all() {		# every row is there, with figures of the sides that it is about
+all() {		# every row is there, with the figures that it compares
 	table 4 'J per second, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
 	table 2 'J per second, [12], private; a mutex pool' kJ/s "$v" "$n" "$v"
 	table 2 'requests of 4 KB, [48] producers' k/s "$v" "$v" "$v"
@@ -67,7 +67,7 @@ says 'bench: latency, part 1 of 4: it ended with status 1'
 rows 1 '^\| join of 16 workers: what it costs its caller '
 ends 'a row that fails is told, and the others are measured'
 
-# Hand-written code looks first in the one, runnel's producers in the other.
+# In the first row hand-written code checks first, in the second runnel's producers.
 for row in jobs submit; do
 	gives 1 --quick --wrong=result --threads=2 --rows=$row
 	says 'bench: J number 1 in its memory: word 0 came out as 0x'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/bench/bench, the program of make bench: that it works, not how fast anything is.
+# tests/bench/bench, the program of make bench: it works; how fast anything is, is not tested.
 program=tests/bench/bench
 . "$srcdir/tests/bench/quick.sh"
 
@@ -33,7 +33,7 @@ if [ "$gone" ]; then
 	gives 1 --quick --rows=throughput --only="${gone#one}"
 	says 'bench: throughput: there is nothing to measure'
 fi
-ends 'measures all peers that are built, and tells what is not'
+ends 'measures all peers that are built, and names the others'
 
 gives 0 --quick --runs=2 --rows=feed --threads=2 "$srcdir/Makefile" "$srcdir/README.md"
 table 1 'read into pinned memory' GB/s "$n" "$v" "$n"

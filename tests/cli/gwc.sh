@@ -12,7 +12,7 @@ program=${GWC:-examples/gwc/gwc} theirs=wc small='--chunk=1000 --producers=4'
 . "$(dirname "$0")/../lib/harness.sh"
 . "$(dirname "$0")/../lib/coreutils.sh"
 
-counts() {	# counts OUTPUT ARG...: what wc would do is known
+counts() {	# counts OUTPUT ARG...: gwc prints OUTPUT
 	want=0
 	printf '%s' "$1" >"$dir/want"
 	shift
@@ -21,7 +21,7 @@ counts() {	# counts OUTPUT ARG...: what wc would do is known
 	compare "$flags $*"
 }
 
-# ---- what is counted -----------------------------------------------------------
+# ---- counts -------------------------------------------------------------------
 printf 'one two\nthree\n' >text
 printf 'no newline at the end' >open
 : >empty
@@ -73,7 +73,7 @@ ends 'has both rules for words'
 
 borders='1 2 3 7 15 16 17 31 33 64 100 1000 16K 1M'
 [ "$device" = host ] || borders='1 3 16 17 100 16K'
-for chunk in $borders; do	# one text, cut in each of these ways
+for chunk in $borders; do	# one text, cut in many ways
 	flags="--chunk=$chunk --producers=1"
 	same mixed neutral text bytes open
 	flags="--chunk=$chunk --producers=3 --workers=3"
@@ -142,8 +142,8 @@ fed text fifo text fifo2 text
 flags=
 ends 'reads several pipes in turn'
 
-# Both programs look at all files first, then read the fifo: so the command changes the
-# second file between the look and the reading.
+# Both programs look at all files first, then read the fifo.  So the command changes the
+# second file after the look, and before it is read.
 changed() {	# changed COMMAND FLAG...
 	command=$1
 	shift
@@ -187,7 +187,7 @@ done
 refuses "'text' is too much: the names are in the file of --files0-from" --files0-from=list text
 ends 'reads lists of names'
 
-# ---- what is wrong, what else ----------------------------------------------------
+# ---- errors, options ------------------------------------------------------------
 goes_on_behind_errors
 
 same text -l
@@ -205,7 +205,7 @@ gives 0 --device=host --stats text larger
 says 'device:   host (no GPU), '
 says 'jobs:     '
 has_options lines words bytes files0-from device workers producers chunk word-rule stats
-ends 'has options, and says what is wrong with them'
+ends 'has options, and tells mistakes in them'
 
 reports_bad_descriptors
 
@@ -230,7 +230,7 @@ sleep 5 >fifo &
 pid=$!
 sleep 0.3
 kill -INT $pid 2>/dev/null
-kill -TERM $pid	# a shell starts what is in the background with SIGINT ignored
+kill -TERM $pid	# a shell has background jobs ignore SIGINT
 wait $pid 2>/dev/null
 [ $? = 143 ] || complain 'status after a signal'
 prints 'text$'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# runnel lint: which objects use the legacy default stream, and files that are none.
+# runnel lint: objects that use the legacy default stream, and files that are no objects.
 #
 # env: TOOL  the program (./runnel)
 program=${TOOL:-./runnel} CC=${CC:-cc}
@@ -14,8 +14,8 @@ lint() {	# lint STATUS ARG...
 	shift
 	gives "$want" lint "$@"
 }
-# ---- what is looked at -------------------------------------------------------------
-object() {	# object NAME CALL...: an object that imports them
+# ---- objects ----------------------------------------------------------------------
+object() {	# object NAME CALL...: makes an object that imports the calls
 	name=$1
 	shift
 	: >"$name.c"
@@ -49,12 +49,12 @@ prints '^0 of 2 objects found to use the legacy stream, 1 to use per-thread'
 prints_not '^clean'
 prints_not 'default-stream'
 silent
-ends 'one that imports per-thread calls, or none, is not'
+ends 'an object that imports per-thread calls, or none, is not found'
 
 lint 1 both.o
 prints '^both\.o: legacy stream, .*: cudaMemsetAsync$'
 prints '^both\.o: per-thread streams: cudaMemsetAsync_ptsz$'
-ends 'one that imports both shows both'
+ends 'an object that imports both shows both'
 
 lint 1 peer.o
 prints '^peer\.o: .* whatever the flags: cudaGraphicsMapResources cudaGraphicsUnmapResources cudaMemcpyPeerAsync$'
@@ -74,7 +74,7 @@ prints '^3 of 6 objects'
 silent
 ends 'members of an archive are named'
 
-# A runtime that others link: its calls are imports of theirs.
+# With a shared runtime its calls are imports of the programs that link it.
 : >runtime.c
 for call in $plain $suffixed cudaMalloc; do echo "int $call(void); int $call(void) { return 0; }" >>runtime.c; done
 $CC -fPIC -c -o runtime.o runtime.c && $CC -shared -o libruntime.so runtime.o &&
@@ -94,7 +94,7 @@ ends 'executables and shared objects are read as well, stripped ones too'
 lint 2 static legacy.o
 says '^runnel lint: static: the CUDA runtime is linked in statically, .* look at the objects'
 prints '^legacy\.o: legacy stream: cudaMemcpy$'
-ends 'a static runtime hides its calls, which is said'
+ends 'a static runtime hides its calls, and a message tells so'
 
 lint 0 --ignore=legacy.o --ignore='lib*' legacy.o liblegacy.so
 prints '^legacy\.o: legacy stream \(ignored\): cudaMemcpy$'
@@ -102,7 +102,7 @@ prints '^0 of 2 objects'
 lint 1 --ignore=legacy.o all.a
 prints '^1 of 4 objects'
 lint 0 --ignore=all.a all.a
-ends 'what is to be ignored is shown, and nothing found in it'
+ends 'ignored objects are shown, and not found'
 
 if command -v python3 >/dev/null; then
 	lint 1 --json legacy.o all.a
@@ -124,7 +124,7 @@ else
 	echo 'SKIP: no python3 to read JSON'
 fi
 
-# ---- what cannot be read -----------------------------------------------------------
+# ---- unreadable files --------------------------------------------------------------
 mkdir subdir
 : >empty.o
 echo 'no object' >text.o
@@ -145,7 +145,7 @@ ar rc mixed.a text.o legacy.o
 lint 2 mixed.a
 says '^runnel lint: mixed\.a\(text\.o\): no ELF object'
 prints '^mixed\.a\(legacy\.o\): legacy'
-ends 'what is no object is said, and the others are looked at'
+ends 'files that are no objects have a message, and all others are looked at'
 
 if [ "$(id -u)" = 0 ]; then
 	echo 'SKIP: root may read everything'
@@ -154,7 +154,7 @@ else
 	lint 2 secret.o legacy.o
 	says '^runnel lint: secret\.o: Permission denied'
 	prints '^legacy\.o: '
-	ends 'a file that may not be read is said'
+	ends 'a file without permission to read it has a message'
 fi
 
 cut_at() { head -c "$2" "$1" >cut; }
@@ -173,9 +173,9 @@ for part in 9 30 67 70 100 200 $((bytes / 3)) $((bytes / 2)) $((bytes - 100)) $(
 	lint 2 cut
 	says '^runnel lint: cut'
 done
-ends 'truncated objects and archives are said to be'
+ends 'truncated objects and archives have a message'
 
-# Whatever is in a header: an answer, or a complaint.
+# With any byte in a header there is an answer or a message.
 for file in legacy.o program all.a; do
 	at=0
 	while [ $at -lt 160 ]; do
@@ -184,10 +184,10 @@ for file in legacy.o program all.a; do
 		"$program" lint broken >out 2>err
 		got=$?
 		[ $got -le 2 ] || complain "status of $file with byte $at broken: $got"
-		[ $got != 2 ] || [ -s err ] || complain "$file with byte $at broken: it does not say what is wrong"
+		[ $got != 2 ] || [ -s err ] || complain "$file with byte $at broken: there is no message"
 		at=$((at + 1))
 	done
-	# The section headers and tables are behind.
+	# The section headers and tables are at the end.
 	at=$(($(wc -c <$file) - 1))
 	while [ $at -gt 64 ]; do
 		cp $file broken
@@ -198,12 +198,12 @@ for file in legacy.o program all.a; do
 		at=$((at - 37))
 	done
 done
-ends 'no byte of a header has it crash'
+ends 'no byte of a header makes it crash'
 
 if $CC -flto -c -o lto.o legacy.c 2>/dev/null && $CC -flto -fno-fat-lto-objects -c -o lto.o legacy.c 2>/dev/null; then
 	lint 2 lto.o
 	says 'bytecode|neither an ELF object'
-	ends 'bytecode is said to have no symbols'
+	ends 'bytecode, which has no symbols, has a message'
 else
 	echo 'SKIP: a compiler without -flto'
 fi

@@ -72,8 +72,8 @@ for workers in 1 3 8; do
 done
 ends 'takes chunks of any size, by any number of workers'
 
-# The trace and rnl_map_start() measure the same stages, at events next to each other: within 3 %,
-# unless a thread of a stream is interrupted between the two, which does not happen five times.
+# The trace and rnl_map_start() measure the same stages, at events next to each other.  Both agree
+# within 3 %, unless a stream's thread is interrupted between the two: not five times in a row.
 agrees() {
 	awk '/^    by its report: / { own = $(NF - 4) } /^    by the trace: / { seen = $(NF - 4) }
 		END { exit !(own > 0 && (own > seen ? own - seen : seen - own) <= 0.03 * own) }' "$dir/out"
@@ -86,9 +86,9 @@ agrees || complain 'the trace does not agree with rnl_map_start()'
 prints "^    all three at once for $n ms, $n times as fast as one job after another\$"
 works --repeat=2 --chunks=9 --chunk=1M --order=copies --trace="$dir/trace.json"
 prints "^rnl_map, copies first, traced to .*trace\.json:\$"
-ends 'traces a run, and finds the overlap in it that the program measures itself'
+ends 'traces a run, whose overlap is the one that the program measures'
 
-# ---- what is wrong -----------------------------------------------------------
+# ---- mistakes ---------------------------------------------------------------
 for bad in '' 0 3 1001 x 2G 1KB -4; do
 	refuses "'$bad' is not good for --chunk: give a multiple of 4" --chunk="$bad"
 done
@@ -99,7 +99,7 @@ refuses "'both' is not good for --order: give chunk|copies" --order=both
 refuses "'some' is not good for --callbacks: give dense|sparse" --callbacks=some
 refuses '--trace has an empty argument' --trace=
 refuses "overlap: option '--pageable' doesn't allow an argument" --pageable=1
-ends 'refuses what is wrong, by its name'
+ends 'refuses mistakes, by their name'
 
 gives 1 --device=cuda:999
 says "no GPU answers as 'cuda:999': use --device=host"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# runnel report: a trace as text, as JSON, as a picture; and what is wrong with files.
+# runnel report: a trace as text, as JSON, as a picture; and files that are no traces.
 #
 # env: RUNNEL     the program (./runnel)
-#      OVERLAP    what writes a trace (examples/overlap/overlap)
+#      OVERLAP    the program that writes the trace (examples/overlap/overlap)
 OVERLAP=${OVERLAP:-examples/overlap/overlap} program=${RUNNEL:-./runnel}
 . "$(dirname "$0")/../lib/harness.sh"
 [ -x "$OVERLAP" ] || { echo "there is no $OVERLAP"; exit 1; }
@@ -37,7 +37,7 @@ done
 prints '^Jobs on the device at once$'
 prints '^  One after another its jobs take .*: [0-9.]+ times as long as it was busy\.$'
 prints '^  rnl-worker-2  '
-ends 'says as text what ran at the same time'
+ends 'tells as text what ran at the same time'
 
 reports 0 --json "$t"
 if command -v python3 >/dev/null; then
@@ -66,7 +66,7 @@ PY
 else
 	prints '"overlap": '
 fi
-ends 'says the same as JSON, and its figures are those of the trace'
+ends 'tells it as JSON, with the figures of the trace'
 
 reports 0 --html="$dir/t.html" --svg="$dir/t.svg" "$t"
 for file in t.html t.svg; do
@@ -83,7 +83,7 @@ reports 0 --html="$dir/many.html" "$dir/many.json"
 [ "$(wc -c <"$dir/many.html")" -lt 200000 ] || complain 'the page of many jobs is large'
 ends 'draws a page and a picture that need nothing else'
 
-# ---- files that are none ------------------------------------------------------
+# ---- files that are no traces ------------------------------------------------------
 refuses "$dir/none: No such file or directory" "$dir/none"
 refuses "$dir: is a directory" "$dir"
 : >"$dir/empty"
@@ -108,8 +108,7 @@ cat "$t" "$t" >"$dir/x"
 refuses 'comes what is no JSON' "$dir/x"
 head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":1}}'
 track='{"name":"thread_sort_index","ph":"M","pid":1,"tid":7,"args":{"sort_index":1000}}'
-# wrongly TEXT EVENT: a trace with that event is refused, for that
-wrongly() {
+wrongly() {	# wrongly TEXT EVENT: a trace with the event is refused with that message
 	printf '%s,\n%s,\n%s\n]\n' "$head" "$track" "$2" >"$dir/x"
 	refuses "$1" "$dir/x"
 }
@@ -134,9 +133,9 @@ head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{}}'
 wrongly 'event 1: "format" is missing' "{$job}"
 head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":2}}'
 wrongly 'a newer runnel report reads' "{$job}"
-ends 'says what is wrong with a file'
+ends 'tells mistakes in a file'
 
-# A trace that was killed is whole up to there, and says that it is not all.
+# The trace of a killed program can be read, and the report tells that it is not whole.
 python3 -c 'import sys
 lines = open(sys.argv[1]).read().split(",\n")
 print(",\n".join(lines[:len(lines) // 2]) + "\n]")' "$t" >"$dir/half" 2>"$dir/err" &&
@@ -157,5 +156,5 @@ refuses '/no/such/t.html: No such file or directory' --html=/no/such/t.html "$t"
 [ ! -w /dev/full ] || refuses '/dev/full: No space left on device' --svg=/dev/full "$t"
 reports 0 --help
 for option in json html svg help; do prints "^ +--$option[ =]"; done
-ends 'helps, and refuses what is wrong in its command line'
+ends 'helps, and refuses mistakes in its command line'
 done_testing

@@ -15,8 +15,7 @@ small='--threads=2 --kernels=2 --ms=1 --repeat=1'
 # shellcheck disable=SC2086  # words
 needs_device $small
 row() { prints "^$1 +[0-9]+\.[0-9]+ +$2  "; }	# row WAY AT-ONCE
-# lasts WAY KERNELS MS: no less than so many kernels one after the other.
-lasts() {
+lasts() {	# lasts WAY KERNELS MS: no less than KERNELS kernels one after the other
 	ms=$(sed -n "s/^$1  *\([0-9]*\)\.[0-9]* .*/\1/p" "$dir/out")
 	[ "${ms:-0}" -ge $(($2 * $3)) ] || complain "$1 lasts less than $2 kernels of $3 ms"
 }
@@ -39,13 +38,13 @@ else
 	for way in 'per-thread default streams' 'explicit blocking streams' 'explicit non-blocking streams'; do
 		row "$way" 3
 	done
-	# Before the legacy call one round, the call alone, and a round behind it; else two rounds.
+	# A round of kernels, the legacy call alone, and a round behind it; non-blocking: two rounds.
 	row 'per-thread, one legacy call' 3
 	lasts 'per-thread, one legacy call' 3 40
 	row 'non-blocking, one legacy call' '[34]'
 fi
 prints '^runnel, a pool of workers +[0-9]+\.[0-9]+ +[0-9]+ '
-ends 'what can be at the same time is, and what cannot is not'
+ends 'kernels overlap on the streams that allow it, and on no others'
 
 works --threads=5 --kernels=3 --ms=1 --repeat=3 --svg="$dir/kinds.svg"
 prints "^The timeline is in $dir/kinds\.svg\.\$"
@@ -65,13 +64,13 @@ works --threads=32 --kernels=8 --ms=1 --repeat=1
 prints '^work: +32 threads, each launches 8 kernels of 1 ms$'
 ends 'takes few threads and many'
 
-# ---- what is wrong -----------------------------------------------------------
+# ---- mistakes ---------------------------------------------------------------
 refuses "'1' is not good for --threads: give a number from 2 to 32" --threads=1
 refuses "'1' is not good for --kernels: give a number from 2 to 8" --kernels=1
 refuses "'0' is not good for --ms: give a number from 1 to 1000" --ms=0
 refuses "'100' is not good for --repeat: give a number from 1 to 99" --repeat=100
 refuses "--svg has an empty argument" --svg=
-ends 'refuses what is wrong, by its name'
+ends 'refuses mistakes, by their name'
 
 # shellcheck disable=SC2086
 {

@@ -22,7 +22,7 @@ refuses_command() {	# refuses_command TEXT COMMAND ARG...: its message also name
 	shift
 	says "Try 'runnel $1 --help' for more information."
 }
-json() {	# json EXPRESSION: of the output d, is true
+json() {	# json EXPRESSION: it is true of the output, d
 	[ "$python" ] || return 0
 	"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert eval(sys.argv[2]), d' \
 		"$dir/out" "$1" 2>>"$dir/err" || complain "JSON, or: $1"
@@ -52,7 +52,7 @@ if [ "$device" != host ]; then
 fi
 ends 'info tells of devices'
 
-# Two answers of the double are the machine's, whose CPUs copy and compute.
+# Two answers depend on the machine with the double, because its CPUs copy and compute.
 all="streams kernels copies-in copies-out pinned"
 [ "$device" = host ] || all="$all connections"
 [ "$device" = host ] || [ "$fake" ] || all="$all copies-both"
@@ -81,10 +81,10 @@ if [ "$device" = host ]; then
 	gives 0 check --device=host --workers=62 --json
 	json "d['workers'] == 62"
 fi
-ends 'check says yes to what is so'
+ends 'check answers yes on a good machine'
 
 if [ "$device" != host ]; then
-	# What CUDA makes of the variable, the double is told.
+	# The double is told how many queues the variable means.
 	export CUDA_DEVICE_MAX_CONNECTIONS=1
 	fake_before=${FAKE_CUDART:-}
 	[ -z "$fake" ] || export FAKE_CUDART="queues=1${FAKE_CUDART:+,$FAKE_CUDART}"
@@ -94,7 +94,7 @@ if [ "$device" != host ]; then
 	gives 1 check --device="$device" --json
 	json "d['answer'] == 'no'"
 	answers no connections
-	# A GPU may find a way for some of these nevertheless.
+	# A GPU may overlap some of it even so.
 	[ -z "$fake" ] || answers no kernels connections copies-in copies-out
 	json "all('CUDA_DEVICE_MAX_CONNECTIONS is 1' in c['cause'] for c in d['checks'] if c['answer'] == 'no')"
 	answers yes streams pinned
@@ -115,7 +115,7 @@ fi
 
 if [ "$fake" ]; then
 	plan=${FAKE_CUDART:-}
-	without() {	# without WHY FAILURE: there is no GPU, and that is why
+	without() {	# without WHY FAILURE: there is no GPU, for that reason
 		export FAKE_CUDART="$2${plan:+,$plan}"
 		gives 0 info
 		prints "^no GPU +$1"
@@ -169,13 +169,13 @@ for guard in 1 2; do
 done
 RUNNEL_GUARD=yes fails 2 "RUNNEL_GUARD is 'yes': set it to 1" check --device="$device"
 RUNNEL_GUARD=yes fails 2 "RUNNEL_GUARD is 'yes': set it to 1" bench --device="$device"
-ends 'a guard that the environment asks for finds nothing wrong with them'
+ends 'a guard that the environment sets finds nothing in the commands'
 
 fails 2 "no GPU answers as 'cuda:999'" check --device=cuda:999
 fails 2 "no GPU answers as 'cuda:999'" bench --device=cuda:999
 ends 'a GPU that is not there is trouble'
 
-# ---- what is wrong: the same on all devices ------------------------------------
+# ---- mistakes: the same on all devices -----------------------------------------
 if [ "$device" = host ]; then
 	for bad in '' 0 1 63 -2 2x ' 2' 99999999999999999999; do
 		refuses_command "'$bad' is not good for --workers: give a number from 2 to 62" check --workers="$bad"
@@ -198,7 +198,7 @@ if [ "$device" = host ]; then
 	says "Try 'runnel --help' for more information."
 	fails 2 'runnel: there is no command'
 	fails 2 "runnel: '--what' is no command" --what
-	ends 'refuses what is wrong, by its name'
+	ends 'refuses mistakes, by their name'
 
 	for args in --help --version info 'info --json' 'check --device=host --workers=2' \
 		'check --device=host --workers=2 --json' 'bench --device=host --run-ms=1 --workers=1' 'bench --help'; do
@@ -241,15 +241,15 @@ for command in $commands; do
 	prints "^Usage: runnel $command "
 	prints '^ +--help +print this and exit'
 	grep -q "^.Cm $command\$" "$dir/man" || complain "the manual's synopsis has no $command"
-	grep -q "^.It Cm $command\$" "$dir/man" || complain "the manual does not tell of $command"
+	grep -q "^.It Cm $command\$" "$dir/man" || complain "the manual does not explain $command"
 	for option in $(sed -n 's/^ *\(--[a-z-]*\).*/\1/p' "$dir/out"); do
-		grep -q -- "$option" "$dir/man" || complain "the manual does not know $command $option"
+		grep -q -- "$option" "$dir/man" || complain "the manual does not have $command $option"
 	done
 done
-ends 'each command helps, and the manual knows its options'
+ends 'each command helps, and the manual has its options'
 
 if command -v bash >/dev/null; then
-	completes() {	# completes LINE WORD...: to just these
+	completes() {	# completes LINE WORD...: to just the words
 		PATH="$dir/bin:$PATH" bash -c '. "$1"
 			COMP_LINE=$2 COMP_POINT=${#2}
 			read -ra COMP_WORDS <<<"${2//=/ = }"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/torture/torture, the program of make torture: a short run finds nothing wrong, and a run
-# in which something is wrong tells it.
+# tests/torture/torture, the program of make torture: a short run finds no error, and a run with
+# an error tells it.
 #
 # env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; TORTURE  the program (tests/torture/torture)
 #
@@ -19,15 +19,15 @@ silent
 rows "$kinds" '^ +0  '
 rows 1 "^torture: seed [0-9]+, device $device.* s: [1-9][0-9]* rounds, [1-9][0-9]* jobs, "
 sed -n 's/^torture: .* rounds, /# &/p' "$dir/out"
-ends 'in a short run all that is promised is kept'
+ends 'a short run finds no error'
 
-# ---- what is wrong ---------------------------------------------------------------
+# ---- an error --------------------------------------------------------------------
 # A long round first: the time may be over when a GPU has started.
 gives 1 --device="$device" --seconds=2 --seed=7 --round=3 --wrong
 rows 1 '^ +[1-9][0-9]*  jobs with wrong data$'
 rows 1 '^ +0  accepted jobs that never ended$'
 says 'torture: seed 7, round '
-ends 'what is wrong is counted and told, and the status is 1'
+ends 'an error is counted and told, and the status is 1'
 
 # ---- its end ---------------------------------------------------------------------
 rm -f "$dir/out"	# the program writes its first line when it can be interrupted
@@ -39,7 +39,7 @@ wait "$pid" || complain 'it did not end well'
 pid=
 rows "$kinds" '^ +0  '
 rows 1 '^torture: seed .* rounds, '
-ends 'an interrupt ends it after the round that is on, with its histogram'
+ends 'an interrupt ends it after the current round, with its histogram'
 
 # ---- the command line ---------------------------------------------------------------
 fails 2 "'soon' is not good for --seconds: give a number from 1 to 100000000" --seconds=soon
@@ -52,7 +52,7 @@ fails 2 "'now' is too much" now
 fails 2 "Try 'torture --help'" --fast
 gives 0 --help
 rows 1 '^Usage: torture \[OPTION\]'
-ends 'a command line that is wrong is told'
+ends 'refuses mistakes in the command line'
 
 if [ -w /dev/full ]; then
 	fails_on_full_disk --help

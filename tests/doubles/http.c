@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of examples/http_server for the double of the CUDA runtime: host functions,
- * which its streams call; the one with the illegal address has the device fail there.
+ * The kernels of examples/http_server for the double of the CUDA runtime: its streams call host
+ * functions; the kernel with the illegal address makes the device fail.
  */
 #include <cuda_runtime_api.h>
 

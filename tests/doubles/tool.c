@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * src/tool/kernels.cu for the double of the CUDA runtime: kernels are host functions,
- * which its streams call.
+ * src/tool/kernels.cu for the double of the CUDA runtime: its streams call host functions.
  */
 #include <cuda_runtime_api.h>
 

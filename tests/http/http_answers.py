@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What examples/http_server answers when all is well: for check_http.py."""
+"""The right answers of examples/http_server: for check_http.py."""
 import random
 import threading
 
@@ -107,7 +107,7 @@ def edges_are_those_computed_here():
 
 @check
 def every_kind_of_png_is_read():
-    """Grey ones in other clothes have the same edges."""
+    """Grey pictures in other formats have the same edges."""
     width, height = 40, 30
     grey = picture(width, height)
     want = (width, height, images.sobel(width, height, grey))
@@ -128,7 +128,7 @@ def every_kind_of_png_is_read():
 
 
 @check
-def what_is_transparent_is_black_and_nobody_elses_image():
+def transparent_pixels_are_black_and_not_those_of_another_image():
     clear = images.png(64, 48, bytes(4 * 64 * 48), 6)
     with server('--slots=1', '--loops=1') as running:
         edges_of(running, images.pnm(5, 64, 48, noise(64 * 48)))
@@ -139,7 +139,7 @@ def what_is_transparent_is_black_and_nobody_elses_image():
 # ---- its own figures ---------------------------------------------------------
 
 @check
-def metrics_count_what_was_answered():
+def metrics_count_the_answers():
     with server() as running:
         for _ in range(3):
             ask(running.port, '/wc', b'one')
@@ -158,7 +158,7 @@ def metrics_count_what_was_answered():
 
 
 @check
-def healthz_says_how_the_pool_is():
+def healthz_tells_the_state_of_the_pool():
     with server() as running:
         answer = ask(running.port, '/healthz')
         is_code(answer, 200)

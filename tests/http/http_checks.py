@@ -21,7 +21,7 @@ SCALE = float(os.environ.get('RNL_TEST_SCALE') or 1)
 
 
 class Skip(Exception):
-    """Why a check says nothing here."""
+    """Why a check cannot be made here."""
 
 
 def check(function):
@@ -30,7 +30,7 @@ def check(function):
 
 
 def server(*options):
-    """One that ends soon; what is about its end says --linger itself."""
+    """A server that ends soon; a check of the end passes LINGER."""
     return Server('--linger=100', '--max-pixels=1M', *options, device=DEVICE)
 
 
@@ -48,16 +48,16 @@ def is_code(answer, code):
 
 
 def counts(body):
-    """What wc says, as the server should put it."""
+    """The answer that the server should give, computed by wc."""
     words = subprocess.run(['wc', '-lwc'], input=body, stdout=subprocess.PIPE, check=True,
                            env={**os.environ, 'LC_ALL': 'C'}).stdout.split()
     return b'{"lines":%s,"words":%s,"bytes":%s}\n' % tuple(words)
 
 
 def real_bodies():
-    """Files and others, each at most a megabyte, the server's limit."""
+    """Files and made-up bodies, each at most a megabyte, the server's limit."""
     top = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
-    files = sorted(glob.glob(top + '/src/*.c') + glob.glob('/usr/share/common-licenses/*'))
+    files = sorted(glob.glob(top + '/src/*/*.c') + glob.glob('/usr/share/common-licenses/*'))
     if SHORT:
         files = files[::6]
     bodies = [open(name, 'rb').read(1 << 20) for name in files + ['/bin/ls', sys.executable]]

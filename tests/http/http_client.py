@@ -10,7 +10,7 @@ import threading
 import time
 
 SANITIZER = os.environ.get('sanitizer', '')
-# Sanitizers, and machines that are busy with other things, take their time.
+# Sanitizers and busy machines are slow.
 PATIENCE = 120 if SANITIZER else 30
 
 
@@ -19,7 +19,7 @@ class Unanswered(Exception):
 
 
 class Broken(Exception):
-    """What came is not one whole HTTP/1.1 answer."""
+    """The received bytes are not one whole HTTP/1.1 answer."""
 
 
 class Answer:
@@ -83,7 +83,7 @@ class Connection:
         return bool(data)
 
     def ended(self):
-        """Whether the server closes the connection, with nothing more to say."""
+        """Whether the server closes the connection without sending anything more."""
         try:
             return not self.more() and not self.rest
         except socket.timeout:
@@ -139,8 +139,8 @@ def state_of(path):
 
 
 def freeze(pid):
-    """Stops a process, until SIGCONT.  Its threads run on for a moment after the signal: waits
-    for each, so that none of them accepts what comes from now on."""
+    """Stops a process, until SIGCONT.  Its threads run on for a moment after the signal, so this
+    waits for each: none of them accepts a connection after the return."""
     os.kill(pid, signal.SIGSTOP)
     end = time.monotonic() + PATIENCE
     while any(state_of(path) not in 'TZ' for path in glob.glob('/proc/%d/task/*/stat' % pid)):
@@ -197,7 +197,7 @@ class Server:
         return self.wait()
 
     def children(self):
-        """Return: the pids of processes whose parent it is, and that are not dead."""
+        """Return: the pids of its children that are alive."""
         pids = []
         for name in filter(str.isdigit, os.listdir('/proc')):
             try:
@@ -219,7 +219,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
     def metrics(self):
-        """Return: { 'name{labels}': value }, of a text whose every line is well formed."""
+        """Return: { 'name{labels}': value }; every line must be well formed."""
         answer = ask(self.port, '/metrics')
         values = {}
         for line in answer.body.decode().splitlines():
@@ -233,7 +233,7 @@ class Server:
         return values
 
     def settled(self):
-        """Waits until nothing is under way but the question itself.  Return: the metrics."""
+        """Waits until the only open request is that for the metrics.  Return: the metrics."""
         end = time.monotonic() + PATIENCE
         while True:
             metrics = self.metrics()

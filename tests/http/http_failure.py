@@ -11,7 +11,7 @@ from http_stop import StopUnderLoad
 
 WORKERS = '--workers=8'
 CRASHES = ('--allow-crash', '--deadline=0')
-# What is promised: one watchdog period, of 100 ms, and as much again.
+# Promised are two periods of the watchdog, of 100 ms each.
 DEFINITE_S = 0.2 * SCALE
 HAS_FAILED = b'the device has failed'
 
@@ -22,7 +22,7 @@ def needs_a_device():
 
 
 class FailUnderLoad(StopUnderLoad):
-    """What has to hold besides: an answer may be 503, for that reason, and no other one."""
+    """As its base; besides, an answer may be 503, and only because the device has failed."""
 
     def __init__(self, running, fresh):
         """@fresh: another process goes on, and may answer 200 after one has failed."""
@@ -48,11 +48,11 @@ class FailUnderLoad(StopUnderLoad):
 
     def judge(self):
         super().judge()
-        assert self.unavailable, 'nobody met the failure: %s' % self
+        assert self.unavailable, 'no client met the failure: %s' % self
 
 
 def crash(running, health=None):
-    """Has the device fail.  @health: a connection; return: s until /healthz says so on it."""
+    """Makes the device fail.  @health: a connection; return: s until /healthz tells it there."""
     began = time.monotonic()
     connection = Connection(running.port)
     connection.send(request_bytes('/crash', b''))
@@ -74,7 +74,7 @@ def crash(running, health=None):
 
 
 def check_failed(running):
-    """One that has failed, and stays: what it answers."""
+    """Checks the answers of a server that stays after its device has failed."""
     connection = Connection(running.port)
     for path, body in (('/wc', b'one'), ('/wc', b''), ('/sobel', images.pnm(5, 3, 3, noise(9))),
                        ('/crash', b'')):
@@ -89,7 +89,7 @@ def check_failed(running):
 
 
 def says_why(errors, lines):
-    """Standard error: the library's message, once in each process."""
+    """Checks for the library's message, which each process prints once."""
     reason = 'failed (CUDA error 700): every job gets -EIO'
     same(errors.count(reason), lines, 'reasons in: ' + errors)
 
@@ -123,7 +123,7 @@ def healthz_tells_of_a_failure_within_200_ms():
 
 
 def fails_under_load(*options):
-    """Return: what standard error says."""
+    """Return: the server's standard error."""
     needs_a_device()
     with server(LINGER, WORKERS, *CRASHES, *options) as running:
         load = FailUnderLoad(running, False)
@@ -150,12 +150,12 @@ def under_load_a_failure_is_503_and_nothing_is_wrong():
 
 @check
 def under_load_sync_fails_in_the_same_way():
-    # Nothing of a worker's fails, so the library has nothing to say.
+    # No job of a worker fails, so the library prints nothing.
     same(fails_under_load('--handler=sync'), '', 'standard error')
 
 
 @check
-def one_that_is_to_leave_exits_with_75():
+def a_server_that_is_to_leave_exits_with_75():
     needs_a_device()
     with server(LINGER, '--exit-on-failure', *CRASHES) as running:
         idle, slow = Connection(running.port), Connection(running.port)
@@ -179,13 +179,13 @@ def with_sync_it_exits_with_75_too():
         crash(running)
         status, errors = running.wait()
         same(status, 75, 'exit status')
-        # On a busy machine a loop may come to its stream when the device has failed.
+        # On a busy machine a loop may create its stream after the device has failed.
         late = ': a stream for a loop: the device reported an error\n'
         assert errors in ('', 'http_server' + late, 'http' + late), f'standard error: {errors!r}'
 
 
 @check
-def one_that_is_to_leave_waits_for_nobody():
+def a_server_that_is_to_leave_does_not_wait_for_clients():
     needs_a_device()
     with server('--exit-on-failure', *CRASHES) as running:
         slow = Connection(running.port)

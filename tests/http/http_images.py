@@ -24,14 +24,14 @@ def pnm(kind, width, height, samples, header='P%d\n# a comment\n%d %d\n255\n'):
 
 
 def decode_size(file):
-    """Return: width and height, of a PNG that is all there."""
+    """Return: width and height of a whole PNG."""
     if file[:8] != SIGNATURE or file[-12:] != _chunk(b'IEND', b''):
         raise ValueError('no whole PNG')
     return struct.unpack_from('>II', file, 16)
 
 
 def decode_png(file):
-    """Return: width, height, and the bytes, of a PNG with 8 bits of grey; else ValueError."""
+    """Return: width, height, and the bytes of a PNG with 8 bits of grey; raises ValueError."""
     if file[:8] != SIGNATURE:
         raise ValueError('no PNG')
     at, data, head = 8, b'', None
@@ -84,6 +84,6 @@ def sobel(width, height, pixels):
 
 
 def grey_of_rgb(samples):
-    """As ppmtopgm has it."""
+    """By the rule of ppmtopgm."""
     return bytes((299 * samples[i] + 587 * samples[i + 1] + 114 * samples[i + 2] + 500) // 1000
                  for i in range(0, len(samples), 3))

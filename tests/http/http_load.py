@@ -2,9 +2,9 @@
 """
 wrk's load on examples/http_server, and what memory and CPU it takes: for check_http.py.
 
-wrk posts mixed bodies on 64 connections and looks each answer up among those that are right
-(http_wc.lua).  Which answer belongs to which request it cannot tell; that is what a few slower
-clients beside it do, which compare every answer with its own body's.
+wrk posts mixed bodies on 64 connections and looks each answer up among the right ones
+(http_wc.lua).  It cannot tell which answer belongs to which request.  So a few slower clients
+beside it compare every answer with that to its own body.
 """
 import os
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What examples/http_server refuses, and how it bears it: for check_http.py."""
+"""Requests that examples/http_server refuses, and pressure on it: for check_http.py."""
 import os
 import socket
 import subprocess
@@ -32,7 +32,7 @@ def broken_images_are_400():
 
 
 @check
-def what_is_too_big_is_413():
+def images_and_bodies_too_large_are_413():
     with server('--max-body=64K', '--max-pixels=10000') as running:
         is_code(ask(running.port, '/wc', b'x' * 65536), 200)
         is_code(ask(running.port, '/wc', b'x' * 65537), 413)
@@ -44,7 +44,7 @@ def what_is_too_big_is_413():
         is_code(ask(running.port, '/sobel', images.pnm(5, 100, 100, noise(10000))), 200)
         is_code(ask(running.port, '/sobel', images.pnm(5, 101, 100, noise(10100))), 413)
         is_code(ask(running.port, '/sobel', images.png(100, 101, bytes(10100))), 413)
-        # Bombs: what the head claims is enough.
+        # Bombs: the size in the header is enough to refuse them.
         is_code(ask(running.port, '/sobel', b'P5\n16000 16000\n255\n'), 413)
         is_code(ask(running.port, '/sobel', images.png(60000, 60000, b'')), 413)
         is_code(ask(running.port, '/sobel', images.png(1, 17000, bytes(17000))), 413)
@@ -72,7 +72,7 @@ def unknown_paths_are_404_and_other_methods_405():
 
 
 @check
-def what_is_no_http_does_no_harm():
+def requests_that_are_no_http_do_no_harm():
     in_chunks = b'POST /wc HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n'
     with server() as running:
         for data in (b'\r\n\r\n', b'GET\r\n\r\n', b'\0' * 1000, b'POST /wc HTTP/1.1\r\n' * 9,
@@ -113,7 +113,7 @@ def images_with_random_damage_do_no_harm():
 # ---- pressure ----------------------------------------------------------------
 
 def until_seen(running, code, headers=None):
-    """Sends a lot at a time until an answer has the code; no other one but 200 comes."""
+    """Sends many requests at a time until an answer has the code; all others must be 200."""
     image = images.pnm(5, 900, 900, noise(810000))
     seen = threading.Event()
     end = time.monotonic() + PATIENCE
@@ -156,7 +156,7 @@ def a_full_queue_is_503_with_retry_after():
 
 
 @check
-def what_is_not_begun_by_its_deadline_is_504():
+def a_job_that_is_not_started_by_its_deadline_is_504():
     with server('--deadline=1', '--workers=1') as running:
         until_seen(running, 504)
         running.settled()
@@ -183,7 +183,7 @@ def clients_that_leave_do_no_harm():
 
 @check
 def clients_that_never_read_are_not_kept_in_memory():
-    """Requests without end, whose answers nobody takes: what is held has a bound."""
+    """Requests without end, whose answers are not read: the server holds a bounded number."""
     with server('--max-body=64K') as running:
         before = running.rss_kb()
         connection = Connection(running.port, timeout=1)
@@ -196,7 +196,7 @@ def clients_that_never_read_are_not_kept_in_memory():
         grown = running.rss_kb() - before
         connection.reset()
         running.settled()
-        # Socket buffers are the kernel's; sanitizers keep what was freed.
+        # Socket buffers are the kernel's; sanitizers keep freed memory.
         assert os.environ.get('sanitizer') or grown < 20000, 'grown by %d kB' % grown
         stops(running)
 

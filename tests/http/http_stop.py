@@ -2,13 +2,13 @@
 """
 Load on examples/http_server until it is gone: for check_http.py.
 
-What has to hold, for each client and to the end:
+For each client, until the end:
 
   - a connection that was made is served: it may be refused, never lost;
   - a request that was sent whole gets one whole answer, 200, and the right one;
   - an answer that says "Connection: close" is the last one, and then the connection ends;
-  - a connection without that word may be closed only when it was idle for a while (IDLE_S; the
-    server says --linger): what is sent on it then may get nothing, as HTTP has it.
+  - another connection may be closed only when it was idle for a while (IDLE_S; the server's
+    --linger): a request that is sent on it then may get no answer, as HTTP has it.
 """
 import threading
 import time
@@ -20,7 +20,7 @@ IDLE_S = 0.25
 
 
 class StopUnderLoad:
-    failed = False          # whether the server has said that its device has
+    failed = False          # whether the server has said that its device has failed
 
     def __init__(self, running, bodies, image, seed):
         self.running = running
@@ -40,7 +40,7 @@ class StopUnderLoad:
             setattr(self, name, getattr(self, name) + 1)
 
     def judge_answer(self, answer, want, failed):
-        """@failed: as it was when the request was not yet sent."""
+        """@failed: self.failed before the request was sent."""
         if failed or answer.code != 200 or (want and answer.body != want):
             raise Broken('%d %.100r' % (answer.code, answer.body))
 

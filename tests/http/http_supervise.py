@@ -33,7 +33,7 @@ def the_child(running):
 
 
 def serves_again(running, lost):
-    """Waits for a right answer by another process than @lost; nobody is refused meanwhile.
+    """Waits for a right answer by another process than @lost; no client is refused meanwhile.
     Return: after how many seconds."""
     body, want = BODIES[3]
     began = time.monotonic()
@@ -53,7 +53,7 @@ def serves_again(running, lost):
 
 
 def stops_all(running):
-    """Ends it by a signal to the parent.  Return: what standard error says."""
+    """Ends the server by a signal to the parent.  Return: its standard error."""
     child = the_child(running)
     status, errors = running.stop()
     same(status, 0, 'exit status (%s)' % errors)
@@ -64,7 +64,7 @@ def stops_all(running):
 # ---- the device fails ---------------------------------------------------------
 
 @check
-def one_that_failed_is_replaced_again_and_again():
+def a_process_that_failed_is_replaced_again_and_again():
     needs_a_device()
     with server(LINGER, SUPERVISE, WORKERS, *CRASHES) as running:
         took = []
@@ -79,7 +79,7 @@ def one_that_failed_is_replaced_again_and_again():
 
 
 @check
-def under_load_no_client_is_lost_when_one_is_replaced():
+def under_load_no_client_is_lost_when_a_process_is_replaced():
     needs_a_device()
     with server(LINGER, SUPERVISE, WORKERS, *CRASHES) as running:
         load = FailUnderLoad(running, True)
@@ -115,7 +115,7 @@ def a_kernel_with_an_illegal_address_ends_a_process_of_the_host_device():
 # ---- it is killed -------------------------------------------------------------
 
 @check
-def one_that_is_killed_is_replaced():
+def a_process_that_is_killed_is_replaced():
     with server(SUPERVISE) as running:
         for _ in range(2):
             lost = the_child(running)
@@ -126,7 +126,7 @@ def one_that_is_killed_is_replaced():
 
 
 @check
-def clients_that_wait_to_be_accepted_are_the_next_ones():
+def clients_that_wait_to_be_accepted_are_served_by_the_next_process():
     with server(SUPERVISE) as running:
         body, want = BODIES[3]
         lost = the_child(running)
@@ -143,7 +143,7 @@ def clients_that_wait_to_be_accepted_are_the_next_ones():
 
 
 @check
-def sockets_that_a_lost_one_had_deafened_are_heard_again():
+def sockets_that_a_lost_process_had_deafened_are_heard_again():
     with server(LINGER, SUPERVISE, '--loops=1') as running:
         lost = the_child(running)
         slow, other = Connection(running.port), Connection(running.port)
@@ -194,7 +194,7 @@ def a_signal_to_the_child_ends_both():
 
 
 @check
-def one_that_does_not_end_is_killed():
+def a_process_that_does_not_end_is_killed():
     with server(SUPERVISE, '--grace=1') as running:
         child = the_child(running)
         freeze(child)
@@ -232,7 +232,7 @@ def a_signal_between_two_processes_ends_it():
 
 
 @check
-def one_that_cannot_start_is_not_started_again():
+def a_process_that_cannot_start_is_not_started_again():
     with server() as busy:
         address = '127.0.0.1:%d' % busy.port
         for options, status, says in (

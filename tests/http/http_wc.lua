@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- wrk posts mixed bodies to /wc.  usage: wrk ... -s http_wc.lua URL -- LIST [check]
 --
--- LIST has a line for each body: its file, and the answer that is right.  With "check" every
--- answer is looked up among those, which costs wrk time; without, wrk counts bad codes alone.
+-- LIST has a line for each body: its file, and the right answer.  With "check" every answer is
+-- looked up among the right ones, which costs wrk time; without, wrk counts bad codes alone.
 -- At the end a line "figure NAME VALUE" for each figure.
 local threads = {}
 

@@ -11,7 +11,7 @@ seed=${SEED:-$$}
 echo "# $theirs: $("$theirs" --version | sed 1q); device $device; SEED=$seed"
 mkdir "$dir/in"
 cd "$dir/in" || exit 1
-on=$device	# where the program works; host, which starts at once, is enough for what does not compute
+on=$device	# where the program works; host, which starts at once, for tests that do not compute
 flags=		# more for the program
 stdin=/dev/null
 
@@ -22,7 +22,7 @@ ours() {
 compare() {	# compare WHAT: outputs in $dir/want and $dir/out, and the statuses
 	cmp -s "$dir/want" "$dir/out" || complain "output of $1" "$dir/want" "$dir/out"
 	[ "$want" = "$got" ] || complain "status of $1: $theirs $want, $program_name $got"
-	if [ "$want" = 0 ] && [ -s "$dir/err" ]; then complain "$1 has something to say"; fi
+	if [ "$want" = 0 ] && [ -s "$dir/err" ]; then complain "$1 prints a message"; fi
 }
 same() {	# same ARG...: the program does what theirs does, with standard input from $stdin
 	"$theirs" "$@" <"$stdin" >"$dir/want" 2>"$dir/err.theirs"

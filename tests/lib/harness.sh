@@ -69,7 +69,7 @@ gives() {	# gives STATUS ARG...: the exit status
 	[ $got = "$want" ] || complain "status of $*: $got, not $want"
 }
 silent() {	# silent: nothing on standard error
-	[ ! -s "$dir/err" ] || complain "it has something to say${*:+: $*}"
+	[ ! -s "$dir/err" ] || complain "it prints a message${*:+: $*}"
 }
 works() {	# works ARG...: on the device, without a message
 	gives 0 --device="$device" "$@"
@@ -101,7 +101,7 @@ refuses() {	# refuses TEXT ARG...: wrong arguments; the message also names --hel
 	fails 2 "$text" "$@"
 	says " --help'"
 }
-has_options() {	# has_options NAME...: these are in --help, and no others
+has_options() {	# has_options NAME...: --help has these options, and no others
 	gives 0 --help
 	for option; do prints "^ +(-[a-z], )?--${option}([[ =]|\$)"; done
 	[ "$(grep -cE '^ +(-., )?--[a-z]' "$dir/out")" = $(($# + 3)) ] ||
