@@ -75,8 +75,7 @@ static uint32_t nr_slots_for(const struct rnl_batcher_attr *attr)
 	return (uint32_t)smaller(nr, RNL__SLOTS_MAX);
 }
 
-static void apply(struct rnl_batcher *b, struct rnl_pool *pool,
-		  const struct rnl_batcher_attr *attr)
+static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl_batcher_attr *attr)
 {
 	b->pool = pool;
 	b->fn = attr->fn;

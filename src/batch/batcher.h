@@ -11,13 +11,12 @@
  *	is idle, its job is submitted, so a lone request goes at once.  The job takes
  *	everything that is committed, on whichever worker is free: while workers or
  *	batches are busy, a batch takes more.
- *	The taker passes over a slot that is reserved and not committed: it marks the
- *	slot.  The commit finds the mark and puts the request on the list of late
- *	requests, which a later batch takes first.  So nothing waits for a slow
- *	producer, and no clock is needed.  A producer that died costs its slab; another
- *	slab is made in its place, up to max_slabs.  Most producers are only in the
- *	middle of a copy, and each slot passed over is one more copy to the device, so
- *	a taker looks again for about a microsecond first.
+ *	The taker passes over a slot that is reserved and not committed: it marks the slot.  The
+ *	commit finds the mark and puts the request on the list of late requests, which a later batch
+ *	takes first.  So nothing waits for a slow producer, and no clock is needed.  A producer that
+ *	died costs its slab; another slab is made in its place, up to max_slabs.  Most producers are
+ *	only in the middle of a copy, and each slot passed over is one more copy to the device, so a
+ *	taker looks again for about a microsecond first.
  *	The slots of a batch are of one slab.  Neighbours are copied at once, so usually
  *	there is one copy in.  On the device requests lie dense, in the order of the
  *	batch.  Results and status come back by one copy, in that order, to the slab's

@@ -43,8 +43,7 @@ static int check_reserved(const struct rnl_request *request)
 static int check_open(struct rnl_batcher *b)
 {
 	/* relaxed: beside a close both answers are right */
-	if (atomic_load_explicit(&b->closed, memory_order_relaxed) ||
-	    rnl__pool_closed(b->pool))
+	if (atomic_load_explicit(&b->closed, memory_order_relaxed) || rnl__pool_closed(b->pool))
 		return -ESHUTDOWN;
 	return rnl__device_failed(b->pool->device) ? -EIO : 0;
 }

@@ -5,10 +5,9 @@
  * DESIGN
  *	Every call names its stream, cudaStreamPerThread or the worker's own: so no compiler
  *	flag of the library or the application changes what a call means.
- *	A wait reads a word of pinned memory that the stream writes with
- *	cuStreamWriteValue32; cudaEventQuery would take the driver's lock and slow the
- *	launches of all other threads.  That driver function is found through the runtime,
- *	so the library does not link libcuda.
+ *	A wait reads a word of pinned memory that the stream writes with cuStreamWriteValue32;
+ *	cudaEventQuery would take the driver's lock and slow the launches of all other threads.
+ *	That driver function is found through the runtime, so the library does not link libcuda.
  *	Device memory comes from a memory pool of the library's own, in stream order:
  *	cudaMalloc and cudaFree would wait for the whole device.  The pool keeps freed
  *	memory, and makes no stream wait for another stream's free.
@@ -325,8 +324,7 @@ static int cuda_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 {
 	if (!kernel->cuda)
 		return -ENOTSUP;
-	return result(own_device(),
-		      (cudaError_t)kernel->cuda(grid, block, args, own_stream()));
+	return result(own_device(), (cudaError_t)kernel->cuda(grid, block, args, own_stream()));
 }
 
 static int cuda_write(uint32_t *word, uint32_t value)
@@ -622,8 +620,7 @@ static int describe(struct cuda_device *device, int ordinal)
 		.stream_writes = device->write_value != NULL,
 		.memory_bytes = prop.totalGlobalMem,
 	};
-	snprintf(device->base.info.name, sizeof(device->base.info.name), "%.63s",
-		 prop.name);
+	snprintf(device->base.info.name, sizeof(device->base.info.name), "%.63s", prop.name);
 	return 0;
 }
 

@@ -11,8 +11,7 @@
  *	library's own allocations go back to that mode for themselves.
  *	CUDA has one code for waits and for memory.  If the driver keeps a log of refused
  *	calls (12.9), the log has the call's name, else the report names candidates.
- *	A copy of pageable memory is captured like any other copy: its node has the
- *	addresses.
+ *	A copy of pageable memory is captured like any other copy: its node has the addresses.
  */
 #ifndef RNL_DEVICE_CUDA_GUARD_H
 #define RNL_DEVICE_CUDA_GUARD_H

@@ -41,11 +41,10 @@
  *	guard_end	attached	as the device	1: that is issued now; 0: it was thrown away
  *	errno_of	any		no		of a code that a unit's check() gave
  *
- *	Memory.  PINNED and DEVICE memory is ready when alloc returns; the caller frees
- *	it when no stream uses it any more.  No alloc or free waits for the whole device,
- *	but CUDA does to free PINNED memory.  SCRATCH is device memory for the calling
- *	thread's stream alone: what is issued after the alloc may use it, and it is freed
- *	behind what was issued before the free.
+ *	Memory.  PINNED and DEVICE memory is ready when alloc returns; the caller frees it when no
+ *	stream uses it any more.  No alloc or free waits for the whole device, but CUDA does to free
+ *	PINNED memory.  SCRATCH is device memory for the calling thread's stream alone: what is
+ *	issued after the alloc may use it, and it is freed behind what was issued before the free.
  *
  *	Guard.  Between begin and end, rnl__thread.guard is set, and operations that are in
  *	no stream's order work as ever.  The library issues no waits, events and words

@@ -59,9 +59,8 @@ void rnl__cq_push_chain(struct rnl_cq *cq, struct rnl_job *oldest, struct rnl_jo
 	do {
 		oldest->link = head == ARMED ? NULL : head;
 		/*
-		 * [cq.P1] release: the jobs, and what they did, to the reader; pairs with
-		 * [cq.T1].  acquire: the reader counted `writing` before it armed; pairs
-		 * with [cq.A1].
+		 * [cq.P1] release: the jobs, and what they did, to the reader; pairs with [cq.T1].
+		 * acquire: the reader counted `writing` before it armed; pairs with [cq.A1].
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&cq->head, &head, newest,
 							memory_order_acq_rel,

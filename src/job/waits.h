@@ -36,9 +36,8 @@ struct rnl__waits {
 void rnl__waits_note_in(struct rnl_pool *pool, struct rnl__waits *waits);
 
 /*
- * The calling thread begins to wait for a job or a barrier of the pool, and has ended.
- * The pool exists until the second call returns.  @begin: what the first call returned, 0
- * if no trace runs.
+ * The calling thread begins to wait for a job or a barrier of the pool, and has ended.  The pool
+ * exists until the second call returns.  @begin: what the first call returned, 0 if no trace runs.
  */
 uint64_t rnl__waits_begin(struct rnl_pool *pool);
 void rnl__waits_end(struct rnl_pool *pool, uint64_t begin, const void *what);

@@ -3,14 +3,12 @@
  * A map: a large array on its way through the workers.
  *
  * DESIGN
- *	A few jobs share the chunks, at most two jobs for each worker.  A job takes the
- *	next chunk when it runs, reads the chunk if need be, and issues its copies and
- *	its kernel.  When the job is done, its callback writes the result, if need be,
- *	and submits the job again.  So while one chunk of a worker is on the device,
- *	the next one is queued behind it, and no thread waits.  The chunks' device
- *	memory is scratch: a stream has one chunk at a time.
- *	The pool cannot drain, and the map's barrier counts the map, until the last job
- *	leaves.
+ *	A few jobs share the chunks, at most two jobs for each worker.  A job takes the next chunk
+ *	when it runs, reads the chunk if need be, and issues its copies and its kernel.  When the
+ *	job is done, its callback writes the result, if need be, and submits the job again.  So
+ *	while one chunk of a worker is on the device, the next one is queued behind it, and no
+ *	thread waits.  The chunks' device memory is scratch: a stream has one chunk at a time.
+ *	The pool cannot drain, and the map's barrier counts the map, until the last job leaves.
  *	In order, a job waits for its chunk, and no thread does: map_job.c has the states.
  *	No worker is in a map for longer than one callback.  After an error no job
  *	waits: the job that notes the error resumes all others.

@@ -8,11 +8,10 @@
  *	neighbours become one.  A take cuts the first extent that is large enough, of the
  *	oldest region that has one: so younger regions become wholly free again, and only
  *	such regions are given back to the device.
- *	The owner's lock protects everything but one question: whether an address lies in
- *	a region.  For that the regions' bounds stand in a table.  An entry is used again,
- *	so it has a round, which is odd while the entry changes.  A reader beside a change
- *	takes the entry for empty, and does not wait: a region that comes or goes has no
- *	buffer of that reader.
+ *	The owner's lock protects everything but one question: whether an address lies in a region.
+ *	For that the regions' bounds stand in a table.  An entry is used again, so it has a round,
+ *	which is odd while the entry changes.  A reader beside a change takes the entry for empty,
+ *	and does not wait: a region that comes or goes has no buffer of that reader.
  *
  *			the others	holds
  *	the others	X		-	X: the owner's lock

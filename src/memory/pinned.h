@@ -6,11 +6,10 @@
  *	Buffers have the sizes of classes, four for each power of two.  The free buffers of
  *	a class are on sixteen stacks (Treiber's): a thread puts on its own stack, and gets
  *	from that one, or from the others if it is empty.
- *	A stack has nodes, not buffers.  A pop that was held up may look at a node that is
- *	gone, so nodes stay as long as the pool.  The header right before a buffer names
- *	its node, with a check: so a put finds the node at once, and notices a buffer that
- *	was overrun.  The node knows whether its buffer is out, so a second put is
- *	noticed, too.
+ *	A stack has nodes, not buffers.  A pop that was held up may look at a node that is gone, so
+ *	nodes stay as long as the pool.  The header right before a buffer names its node, with a
+ *	check: so a put finds the node at once, and notices a buffer that was overrun.  The node
+ *	knows whether its buffer is out, so a second put is noticed, too.
  *	If the stacks are empty, a get takes the lock and grows the class: by an extent of
  *	free memory; by one of a new region; or by memory that other classes have and no
  *	thread uses.  For the last the other class's stacks are taken whole: the extents

@@ -11,10 +11,9 @@
  *	number: when a job is passed, so are its pieces.  If there are too many pieces, or
  *	bytes, the worker waits for the oldest piece: a large piece has an event for that,
  *	for a small one the worker waits for the stream.
- *	A copy that meets memory which a piece has yet to write waits for that piece, since
- *	the copy comes later in stream order.  Other copies of pageable memory are the
- *	device's own: CUDA holds the caller until they are done, and on a device that does
- *	not, this code waits.
+ *	A copy that meets memory which a piece has yet to write waits for that piece, since the copy
+ *	comes later in stream order.  Other copies of pageable memory are the device's own: CUDA
+ *	holds the caller until they are done, and on a device that does not, this code waits.
  *	The worker's own thread alone uses this; others read the figure.
  */
 #ifndef RNL_STAGING_H

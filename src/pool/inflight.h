@@ -6,20 +6,17 @@
  * DESIGN
  *	Each job gets a sequence number when it is issued.  A mark stands for all jobs
  *	up to number n.  It is placed behind them on the stream, as one or both of:
- *	- an event, which other streams can wait for, and which slows no launch until it
- *	  is queried.  One event stands for several jobs; the worker queries it only when
- *	  it may issue no more.
+ *	- an event, which other streams can wait for, and which slows no launch until it is queried.
+ *	  One event stands for several jobs; the worker queries it only when it may issue no more.
  *	- a write of n into a word of pinned memory.  It is placed when nothing is queued
  *	  behind, since a thread may wait then.  Reading the word costs no driver call.
  *	A stream reaches its marks in order, so a mark that is reached speaks for all
  *	before it.  A device that cannot write words gets events throughout.
- *	If several streams issue their first work at the same time, with writes behind
- *	it, some of that work waits until other work ends (seen on an H200 with driver
- *	580: of 8 kernels 3 to 7 ran).  So a worker's stream writes once before its first
- *	job.
- *	Other streams join on the event that was published last.  It may be recorded
- *	anew meanwhile, further along the stream: then the join waits longer than it has
- *	to, never too short.
+ *	If several streams issue their first work at the same time, with writes behind it, some of
+ *	that work waits until other work ends (seen on an H200 with driver 580: of 8 kernels 3 to 7
+ *	ran).  So a worker's stream writes once before its first job.
+ *	Other streams join on the event that was published last.  It may be recorded anew meanwhile,
+ *	further along the stream: then the join waits longer than it has to, never too short.
  *
  *		push	mark	poll	pop	join
  *	all but join: the worker that owns it

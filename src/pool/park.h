@@ -11,10 +11,9 @@
  *	The waker pays nothing for its barrier: a put is an exchange of the queue's
  *	tail, which is a full barrier already.  While the worker is awake, a wake is a
  *	load of a line that no thread writes.
- *	The lot is the pool's.  It has a bit for each worker that sleeps idle, with
- *	nothing on its stream either, so that jobs find it.  A bit is set after ASLEEP
- *	and cleared before a wake: so a worker that sleeps idle has its bit set, or a
- *	waker is about to wake it.
+ *	The lot is the pool's.  It has a bit for each worker that sleeps idle, with nothing on its
+ *	stream either, so that jobs find it.  A bit is set after ASLEEP and cleared before a wake:
+ *	so a worker that sleeps idle has its bit set, or a waker is about to wake it.
  *	Models: tests/model/park.pml, and steal.pml.
  *
  *			prepare	sleep	leave	wake	wake_one claim

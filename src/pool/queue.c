@@ -233,9 +233,8 @@ void rnl__queue_put(struct rnl__queue *q, struct rnl_job *job)
 	job->link = NULL;
 	handed_over(job);
 	/*
-	 * [queue.E1] full barrier (the exchange in cds_wfcq_enqueue, with
-	 * rnl__mb_after_rmw()): the job is on the queue before the caller looks for
-	 * sleepers; pairs with [park.S1].
+	 * [queue.E1] full barrier (the exchange in cds_wfcq_enqueue, with rnl__mb_after_rmw()): the
+	 * job is on the queue before the caller looks for sleepers; pairs with [park.S1].
 	 */
 	cds_wfcq_enqueue(&lane->head, &lane->tail, node_of(job));
 	rnl__mb_after_rmw();

@@ -3,21 +3,18 @@
  * A worker's job queue: bounded, wait-free to put on, with lanes.
  *
  * DESIGN
- *	A lane is a cds_wfcq of liburcu: a put is one exchange of the tail and one
- *	store of the link.  Keyed jobs go to a keyed lane, which the owner alone takes
- *	from, so their order holds.  Other jobs go to the urgent or the open lane, from
- *	which idle workers steal.  A taker there has the lane's `busy` word for those
- *	few instructions; a taker that finds the word set comes back, it does not wait;
- *	a put never looks at the word.
- *	A submit reserves in one word, `accepted`, before it puts.  The word carries
- *	the CLOSED and AWAY bits, so a submit beside a close, or beside the worker's
- *	leaving, is either counted or refused.  The difference between `accepted` and
- *	the jobs taken bounds the queue.
- *	There are two keyed lanes, and a table of workers uses one of them: during a
- *	resize, jobs by the new table gather in the other lane, until all by the old
- *	table are done.  A keyed job is promised to its lane, by a word like `accepted`;
- *	SHUT there ends the promises, so that the lane's end is known.  staff.h has the
- *	rest.
+ *	A lane is a cds_wfcq of liburcu: a put is one exchange of the tail and one store of the
+ *	link.  Keyed jobs go to a keyed lane, which the owner alone takes from, so their order
+ *	holds.  Other jobs go to the urgent or the open lane, from which idle workers steal.  A
+ *	taker there has the lane's `busy` word for those few instructions; a taker that finds the
+ *	word set comes back, it does not wait; a put never looks at the word.
+ *	A submit reserves in one word, `accepted`, before it puts.  The word carries the CLOSED and
+ *	AWAY bits, so a submit beside a close, or beside the worker's leaving, is either counted or
+ *	refused.  The difference between `accepted` and the jobs taken bounds the queue.
+ *	There are two keyed lanes, and a table of workers uses one of them: during a resize, jobs by
+ *	the new table gather in the other lane, until all by the old table are done.  A keyed job is
+ *	promised to its lane, by a word like `accepted`; SHUT there ends the promises, so that the
+ *	lane's end is known.  staff.h has the rest.
  *	The _blocking calls of cds_wfcq sleep for 10 ms when they meet a job that is
  *	half put: only the _nonblocking ones are used here.
  *	Models: tests/model/park.pml, of a put; tests/model/resize.pml, of the bits.

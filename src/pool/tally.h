@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tally: how many came in, and how many left; what is inside may be bounded, and the
- * way in closed.
+ * Tally: how many came in, and how many left; what is inside may be bounded, and the way in closed.
  *
  * DESIGN
- *	Two words that only grow, so a drain can compare sums of several tallies and
- *	queues: a job that moves from a tally to a queue is counted there before it leaves
- *	here.  `entered` carries the CLOSED bit, so an entry beside the close is either
- *	counted or refused.
+ *	Two words that only grow, so a drain can compare sums of several tallies and queues: a job
+ *	that moves from a tally to a queue is counted there before it leaves here.  `entered`
+ *	carries the CLOSED bit, so an entry beside the close is either counted or refused.
  *
  *			enter	leave	close	read	- no outside synchronisation needed
  *	enter		-	-	-	-

@@ -26,10 +26,9 @@ enum {
 #define RNL__STRUCT_MAX 4096
 
 /*
- * Reads a caller's struct of any size, @min (the first release's) or more, as
- * the kernel's copy_struct_from_user() does: fields that the caller does not know are 0.
- * NULL reads as all 0.  0; -EINVAL too short, or far too long; -E2BIG fields are set that
- * this library does not know.
+ * Reads a caller's struct of any size, @min (the first release's) or more, as the kernel's
+ * copy_struct_from_user() does: fields that the caller does not know are 0.  NULL reads as all 0.
+ * 0; -EINVAL too short, or far too long; -E2BIG fields are set that this library does not know.
  */
 int rnl__copy_in(void *dst, size_t size, const void *src, size_t min);
 

@@ -3,14 +3,12 @@
  * Stacks of numbered nodes, on which any threads push and pop without a lock.
  *
  * DESIGN
- *	Treiber's: the head names the first node, each node the one below it.  The head also
- *	carries a tag that changes with each push and pop.  So a pop that was held up
- *	between its look at the first node and its exchange notices if that node came
- *	back with others below it.
- *	Such a pop may look at a node that was removed long ago.  So nodes stand in rows, and
- *	rows stay: a longer row takes the place of one that is too short, which is freed
- *	with the last row.  A node's id is 1 + its row and its number in the row; 0 is
- *	no node.
+ *	Treiber's: the head names the first node, each node the one below it.  The head also carries
+ *	a tag that changes with each push and pop.  So a pop that was held up between its look at
+ *	the first node and its exchange notices if that node came back with others below it.
+ *	Such a pop may look at a node that was removed long ago.  So nodes stand in rows, and rows
+ *	stay: a longer row takes the place of one that is too short, which is freed with the last
+ *	row.  A node's id is 1 + its row and its number in the row; 0 is no node.
  *
  *		push	pop	take	extend	fini
  *	push	-	-	-	-	X	X: needs outside synchronisation

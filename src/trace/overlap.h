@@ -4,9 +4,8 @@
  * them while they run, the tool `runnel report` for a file, maps for their chunks.
  *
  * DESIGN
- *	The begins and ends of all spans, sorted by time, cut the time into pieces.
- *	Within a piece nothing begins or ends, so a piece is added to each figure
- *	that it counts for.
+ *	The begins and ends of all spans, sorted by time, cut the time into pieces.  Within a piece
+ *	nothing begins or ends, so a piece is added to each figure that it counts for.
  *	A worker's own spans do not overlap, because a stream does one thing after
  *	another.  Where clocks say that they do, the worker counts once.
  */

@@ -113,8 +113,7 @@ static size_t count_up_to(struct rnl__trace_job *const *jobs, size_t nr, bool ba
 		size_t middle = low + (high - low) / 2;
 		const void *key = key_of(jobs[middle], barrier);
 
-		if ((uintptr_t)key < (uintptr_t)what ||
-		    (key == what && jobs[middle]->picked <= at))
+		if ((uintptr_t)key < (uintptr_t)what || (key == what && jobs[middle]->picked <= at))
 			low = middle + 1;
 		else
 			high = middle;

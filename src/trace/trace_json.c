@@ -245,8 +245,7 @@ static void keep_span(struct rnl__trace *t, const struct rnl__track *track, uint
 }
 
 /* Counts a record, and keeps its spans for the figures, whether or not the file has space. */
-static void count(struct rnl__trace *t, const struct rnl__track *track,
-		  const struct rnl__record *r)
+static void count(struct rnl__trace *t, const struct rnl__track *track, const struct rnl__record *r)
 {
 	static const uint32_t kinds[] = {
 		[RNL__TRACK_IN] = RNL_OVERLAP_IN, [RNL__TRACK_KERNEL] = RNL_OVERLAP_KERNEL,

@@ -279,9 +279,8 @@ static bool all_done(struct rnl_pool *pool)
 		/* [pool.D1] acquire: a counted job is handed over; pairs with [worker.D1] */
 		done += atomic_load_explicit(&pool->workers[i].released, memory_order_acquire);
 	/*
-	 * Counted after the released jobs: a job that is accepted in between makes the sums
-	 * differ.  A deferred job is counted in its worker's queue before it is no longer
-	 * counted here.
+	 * Counted after the released jobs: a job that is accepted in between makes the sums differ.
+	 * A deferred job is counted in its worker's queue before it is no longer counted here.
 	 */
 	started = rnl__tally_left(&pool->deferred) + rnl__tally_left(&pool->operations);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)

@@ -8,14 +8,12 @@
  *	a grace period.  A submit that goes by an old table is stopped where it reserves: the
  *	queue of a worker that has left says AWAY.  A reservation made before that is counted,
  *	so the worker knows whether it may leave.
- *	Keyed jobs of a generation take one of two lanes.  A resize publishes the new table,
- *	shuts the old lanes, waits until all jobs that were promised to them are done, and then
- *	lets the workers take from the new lanes: so the jobs of a key keep their order,
- *	whichever worker the key moves to.  A worker may look which generation is served, and
- *	be preempted while two resizes pass, after which the lane is in use again: so each job
- *	carries its generation.
- *	A worker that leaves keeps its thread, its stream and its events: the pool may grow
- *	again.
+ *	Keyed jobs of a generation take one of two lanes.  A resize publishes the new table, shuts
+ *	the old lanes, waits until all jobs that were promised to them are done, and then lets the
+ *	workers take from the new lanes: so the jobs of a key keep their order, whichever worker the
+ *	key moves to.  A worker may look which generation is served, and be preempted while two
+ *	resizes pass, after which the lane is in use again: so each job carries its generation.
+ *	A worker that leaves keeps its thread, its stream and its events: the pool may grow again.
  *	Model: tests/model/resize.pml.
  */
 #ifndef RNL_STAFF_H
