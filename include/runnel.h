@@ -332,7 +332,7 @@ struct rnl_job {
 		uint64_t submit_ns; /* until the function has returned */
 		uint64_t return_ns; /* from then on */
 	};
-	uint32_t table;
+	uint32_t staff;		/* its generation, of a keyed job */
 	uint32_t producer;
 };
 

@@ -303,7 +303,7 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 		return -EINVAL;
 	if (nr > INT_MAX)
 		nr = INT_MAX;
-	nr_workers = rnl__pool_table(pool).nr;
+	nr_workers = rnl__pool_staff(pool).nr;
 	share = (nr + nr_workers - 1) / nr_workers;
 	while (done < nr) {
 		ret = chains(jobs[done]) ?

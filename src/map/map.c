@@ -243,7 +243,7 @@ static unsigned nr_jobs_for(const struct rnl__map *map, unsigned nr_workers)
 static int make_map(struct rnl__map **mapp, struct rnl_pool *pool, const struct rnl_map *spec,
 		    struct rnl_barrier *barrier)
 {
-	const unsigned nr_workers = rnl__pool_table(pool).nr;
+	const unsigned nr_workers = rnl__pool_staff(pool).nr;
 	struct rnl__map *map = calloc(1, sizeof(*map) + 2 * nr_workers * sizeof(map->jobs[0]));
 	int ret;
 

@@ -16,11 +16,11 @@ struct crew {
 	unsigned first, nr;
 };
 
-static struct crew crew_of(struct rnl_pool *pool, struct rnl__table table, bool urgent)
+static struct crew crew_of(struct rnl_pool *pool, struct rnl__staff staff, bool urgent)
 {
 	if (urgent && pool->nr_urgent)
 		return (struct crew){ &pool->urgent_lot, 0, pool->nr_urgent };
-	return (struct crew){ &pool->lot, pool->nr_urgent, table.nr };
+	return (struct crew){ &pool->lot, pool->nr_urgent, staff.nr };
 }
 
 /* ---- choosing ------------------------------------------------------------ */
@@ -143,45 +143,45 @@ static bool reserve_accepted(struct rnl_pool *pool, unsigned worker)
 	return false;
 }
 
-/* Promises a keyed job, with a reservation, to its lane; false: the table has changed. */
-static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__table table,
+/* Promises a keyed job, with a reservation, to its lane; false: the staff has changed. */
+static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
 		    unsigned worker)
 {
 	struct rnl__queue *q = &pool->workers[worker].queue;
 
-	if (rnl__queue_promise(q, table.generation)) {
+	if (rnl__queue_promise(q, staff.generation)) {
 		/*
 		 * A lane is used again after two resizes; so if there were two
 		 * since we looked, the promise went to a later generation.
 		 */
-		if (rnl__pool_table(pool).generation == table.generation) {
+		if (rnl__pool_staff(pool).generation == staff.generation) {
 			job->worker = (uint16_t)worker;
-			job->table = table.generation;
+			job->staff = staff.generation;
 			return true;
 		}
-		rnl__queue_unpromise(q, table.generation);
+		rnl__queue_unpromise(q, staff.generation);
 	}
 	rnl__queue_unreserve(q, 1);
 	took_back(pool, worker);
 	return false;
 }
 
-static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__table table,
+static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
 			 bool *high)
 {
-	unsigned worker = worker_of_key(crew_of(pool, table, false), job->key);
+	unsigned worker = worker_of_key(crew_of(pool, staff, false), job->key);
 	int ret = reserve_bounded(pool, worker, high);
 
 	if (ret)
 		return ret;
-	return promise(pool, job, table, worker) ? 0 : -ESTALE;
+	return promise(pool, job, staff, worker) ? 0 : -ESTALE;
 }
 
 /* Space at the worker that the job should go to, or at another one. */
-static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__table table,
+static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
 			bool *high)
 {
-	struct crew crew = crew_of(pool, table, job->flags & RNL__JOB_URGENT);
+	struct crew crew = crew_of(pool, staff, job->flags & RNL__JOB_URGENT);
 	unsigned worker = choose_open(pool, crew);
 	int ret = reserve_bounded(pool, worker, high);
 
@@ -198,10 +198,10 @@ int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job, bool *high)
 	int ret;
 
 	do {
-		struct rnl__table table = rnl__pool_table(pool);
+		struct rnl__staff staff = rnl__pool_staff(pool);
 
-		ret = job->flags & RNL__JOB_KEYED ? reserve_keyed(pool, job, table, high) :
-						    reserve_open(pool, job, table, high);
+		ret = job->flags & RNL__JOB_KEYED ? reserve_keyed(pool, job, staff, high) :
+						    reserve_open(pool, job, staff, high);
 	} while (ret == -ESTALE);
 	return ret;
 }
@@ -212,15 +212,15 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 	const bool keyed = job->flags & RNL__JOB_KEYED;
 
 	for (;;) {
-		struct rnl__table table = rnl__pool_table(pool);
-		struct crew crew = crew_of(pool, table, !keyed && job->flags & RNL__JOB_URGENT);
+		struct rnl__staff staff = rnl__pool_staff(pool);
+		struct crew crew = crew_of(pool, staff, !keyed && job->flags & RNL__JOB_URGENT);
 		unsigned worker = keyed ? worker_of_key(crew, job->key) : choose_open(pool, crew);
 
 		if (!reserve_accepted(pool, worker))
 			continue;
 		if (!keyed)
 			job->worker = (uint16_t)worker;
-		if (!keyed || promise(pool, job, table, worker))
+		if (!keyed || promise(pool, job, staff, worker))
 			return;
 	}
 }
@@ -229,7 +229,7 @@ int rnl__choose_reserve_chain(struct rnl_pool *pool, unsigned nr, unsigned *work
 {
 	int space;
 
-	*worker = choose_open(pool, crew_of(pool, rnl__pool_table(pool), false));
+	*worker = choose_open(pool, crew_of(pool, rnl__pool_staff(pool), false));
 	space = rnl__queue_reserve(&pool->workers[*worker].queue, nr, high);
 	if (space < (int)nr)
 		took_back(pool, *worker);
@@ -239,13 +239,13 @@ int rnl__choose_reserve_chain(struct rnl_pool *pool, unsigned nr, unsigned *work
 /* The queue that a job would go to if it were put now. */
 static struct rnl__queue *queue_for(struct rnl_pool *pool, const struct rnl_job *job)
 {
-	struct rnl__table table = rnl__pool_table(pool);
+	struct rnl__staff staff = rnl__pool_staff(pool);
 	unsigned worker;
 
 	if (job->flags & RNL__JOB_KEYED)
-		worker = worker_of_key(crew_of(pool, table, false), job->key);
+		worker = worker_of_key(crew_of(pool, staff, false), job->key);
 	else
-		worker = usual_worker(pool, crew_of(pool, table, job->flags & RNL__JOB_URGENT),
+		worker = usual_worker(pool, crew_of(pool, staff, job->flags & RNL__JOB_URGENT),
 				      own_home());
 	return &pool->workers[worker].queue;
 }
@@ -270,13 +270,13 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 
 /* ---- waiting for space --------------------------------------------------- */
 
-static struct rnl__bell *bell_of(struct rnl_pool *pool, struct rnl__table table,
+static struct rnl__bell *bell_of(struct rnl_pool *pool, struct rnl__staff staff,
 				 const struct rnl__wish *wish)
 {
 	if (wish->deferred)
 		return &pool->space_deferred;
 	if (wish->keyed)
-		return &pool->workers[worker_of_key(crew_of(pool, table, false), wish->key)].space;
+		return &pool->workers[worker_of_key(crew_of(pool, staff, false), wish->key)].space;
 	return &pool->space[wish->urgent && pool->nr_urgent];
 }
 
@@ -284,15 +284,15 @@ struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const stru
 					       uint32_t *listened)
 {
 	for (;;) {
-		struct rnl__table table = rnl__pool_table(pool);
-		struct rnl__bell *bell = bell_of(pool, table, wish);
+		struct rnl__staff staff = rnl__pool_staff(pool);
+		struct rnl__bell *bell = bell_of(pool, staff, wish);
 
 		*listened = rnl__bell_listen(bell);
 		/*
-		 * A resize rings after it has published its table: it has yet to ring, or came
+		 * A resize rings after it has published its staff: it has yet to ring, or came
 		 * before.
 		 */
-		if (rnl__pool_table(pool).generation == table.generation)
+		if (rnl__pool_staff(pool).generation == staff.generation)
 			return bell;
 	}
 }
@@ -359,7 +359,7 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home)
 	unsigned worker;
 
 	do {
-		struct crew crew = crew_of(pool, rnl__pool_table(pool), false);
+		struct crew crew = crew_of(pool, rnl__pool_staff(pool), false);
 
 		worker = crew.first + home % crew.nr;
 	} while (!reserve_accepted(pool, worker));

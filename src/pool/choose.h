@@ -8,9 +8,9 @@
  *	A keyed job goes to its key's worker.  An open job goes to an idle worker, else to the
  *	submitter's usual one, which now and then becomes the less loaded of two.  An
  *	urgent job has the urgent workers to choose from, if there are any.
- *	A resize may change the table of workers during the choice: then the reservation is
- *	refused, since the worker has left, or the promise, since the keyed lane was shut.
- *	The choice is made again, by the new table.
+ *	A resize may change the staff during the choice: then the reservation is refused, since the
+ *	worker has left, or the promise, since the keyed lane was shut.  The choice is made again,
+ *	by the new staff.
  */
 #ifndef RNL_CHOOSE_H
 #define RNL_CHOOSE_H

@@ -12,7 +12,7 @@
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL)
 
 /* A submit, or the run, sets them anew; with neither KEYED nor FIRST the lane is the open one. */
-#define RNL__JOB_KEYED 16u	/* its lane is the keyed one of its table's generation */
+#define RNL__JOB_KEYED 16u	/* its lane is the keyed one of its staff's generation */
 #define RNL__JOB_FIRST 32u	/* its lane is the urgent one */
 #define RNL__JOB_TIMED 64u	/* the statistics get its times */
 #define RNL__JOB_TRACED 128u	/* a trace ran when it was submitted */

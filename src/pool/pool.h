@@ -19,8 +19,8 @@
 
 #define RNL__SPIN_CROWDED_NS 2000	/* a spin with no CPU to spare */
 
-/* Which workers serve: a generation, and how many beside the urgent ones. */
-struct rnl__table {
+/* The staff: a generation, and how many workers serve beside the urgent ones. */
+struct rnl__staff {
 	uint32_t generation;
 	uint32_t nr;
 };
@@ -61,7 +61,7 @@ struct rnl_pool {
 	struct rnl__lot urgent_lot;
 
 	/* Changed by resizes: staff.c. */
-	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t table; /* generation << 32 | nr */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t staff; /* generation << 32 | nr */
 	_Atomic uint32_t serving;	/* the generation whose keyed jobs run */
 	_Atomic uint32_t nr_workers;	/* that were ever started, and have streams */
 
@@ -143,12 +143,12 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool);
 __attribute__((format(printf, 3, 4)))
 void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...);
 
-static inline struct rnl__table rnl__pool_table(struct rnl_pool *pool)
+static inline struct rnl__staff rnl__pool_staff(struct rnl_pool *pool)
 {
 	/* [pool.T1] acquire: the workers that it leads to serve; pairs with [pool.T2] */
-	uint64_t word = atomic_load_explicit(&pool->table, memory_order_acquire);
+	uint64_t word = atomic_load_explicit(&pool->staff, memory_order_acquire);
 
-	return (struct rnl__table){ .generation = (uint32_t)(word >> 32), .nr = (uint32_t)word };
+	return (struct rnl__staff){ .generation = (uint32_t)(word >> 32), .nr = (uint32_t)word };
 }
 
 /* The generation whose keyed jobs workers take. */

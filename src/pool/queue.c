@@ -177,7 +177,7 @@ int rnl__queue_reserve(struct rnl__queue *q, unsigned nr, bool *high)
 	/*
 	 * [queue.R1] acq_rel: on one word with [queue.C1] and [queue.A1], so a submit
 	 * beside a close or a leave is either counted before it or refused; and a
-	 * submit that is refused for AWAY sees the table that was made before.
+	 * submit that is refused for AWAY sees the staff that was published before.
 	 */
 	old = atomic_fetch_add_explicit(&q->accepted, nr, memory_order_acq_rel);
 	if (old & (CLOSED | AWAY)) {
@@ -222,7 +222,7 @@ bool rnl__queue_reserve_accepted(struct rnl__queue *q)
 static struct rnl__lane *lane_of(struct rnl__queue *q, const struct rnl_job *job)
 {
 	if (job->flags & RNL__JOB_KEYED)
-		return &q->keyed[rnl__keyed_lane(job->table)];
+		return &q->keyed[rnl__keyed_lane(job->staff)];
 	return job->flags & RNL__JOB_FIRST ? &q->urgent : &q->open;
 }
 
@@ -265,14 +265,14 @@ struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q)
 
 /*
  * Owner: a keyed job of that generation.  If two resizes have passed since the owner looked
- * which generation is served, the lane has jobs of a later one: so the job's table decides.
+ * which generation is served, the lane has jobs of a later one: so the job's own generation decides.
  */
 static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 {
 	struct rnl__lane *lane = &q->keyed[rnl__keyed_lane(generation)];
 	struct rnl_job *first = lane_holds(lane) ? lane_first(lane) : NULL;
 
-	return first && first->table == generation ? lane_take(lane) : NULL;
+	return first && first->staff == generation ? lane_take(lane) : NULL;
 }
 
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
@@ -345,14 +345,14 @@ bool rnl__queue_away(struct rnl__queue *q)
 
 void rnl__queue_serve(struct rnl__queue *q)
 {
-	/* relaxed: the table that leads submits here is published after it */
+	/* relaxed: the staff that leads submits here is published after it */
 	atomic_fetch_and_explicit(&q->accepted, ~AWAY, memory_order_relaxed);
 }
 
 void rnl__queue_leave(struct rnl__queue *q)
 {
 	/*
-	 * [queue.A1] acq_rel: on one word with the reservations, after the table
+	 * [queue.A1] acq_rel: on one word with the reservations, after the staff
 	 * that no longer leads here; pairs with [queue.R1], [queue.R2].
 	 */
 	atomic_fetch_or_explicit(&q->accepted, AWAY, memory_order_acq_rel);
@@ -369,7 +369,7 @@ bool rnl__queue_promise(struct rnl__queue *q, uint32_t generation)
 {
 	/*
 	 * [queue.K1] acq_rel: on one word with [queue.K2]: the promise is counted before
-	 * the lane is shut, or refused, and then the submit sees the new table.
+	 * the lane is shut, or refused, and then the submit sees the new staff.
 	 */
 	if (!(atomic_fetch_add_explicit(promised_of(q, generation), 1, memory_order_acq_rel) & SHUT))
 		return true;
@@ -385,7 +385,7 @@ void rnl__queue_unpromise(struct rnl__queue *q, uint32_t generation)
 
 void rnl__queue_open_lane(struct rnl__queue *q, uint32_t generation)
 {
-	/* relaxed: the table that leads submits here is published after it */
+	/* relaxed: the staff that leads submits here is published after it */
 	atomic_fetch_and_explicit(promised_of(q, generation), ~SHUT, memory_order_relaxed);
 }
 

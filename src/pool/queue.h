@@ -11,8 +11,8 @@
  *	A submit reserves in one word, `accepted`, before it puts.  The word carries the CLOSED and
  *	AWAY bits, so a submit beside a close, or beside the worker's leaving, is either counted or
  *	refused.  The difference between `accepted` and the jobs taken bounds the queue.
- *	There are two keyed lanes, and a table of workers uses one of them: during a resize, jobs by
- *	the new table gather in the other lane, until all by the old table are done.  A keyed job is
+ *	There are two keyed lanes, and a staff uses one of them: during a resize, jobs of the new
+ *	staff gather in the other lane, until all of the old staff are done.  A keyed job is
  *	promised to its lane, by a word like `accepted`; SHUT there ends the promises, so that the
  *	lane's end is known.  staff.h has the rest.
  *	The _blocking calls of cds_wfcq sleep for 10 ms when they meet a job that is
@@ -61,7 +61,7 @@ struct rnl__queue {
 	_Alignas(RNL__CACHE_LINE) bool keyed_next;
 };
 
-/* The keyed lane of a table's generation. */
+/* The keyed lane of a staff's generation. */
 static inline unsigned rnl__keyed_lane(uint32_t generation)
 {
 	return generation % 2;

@@ -13,7 +13,7 @@
 
 static bool serves(struct rnl_pool *pool, unsigned worker)
 {
-	return worker < pool->nr_urgent + rnl__pool_table(pool).nr;
+	return worker < pool->nr_urgent + rnl__pool_staff(pool).nr;
 }
 
 void rnl__stats_add(struct rnl__figures *sum, struct rnl_pool *pool, unsigned worker)

@@ -172,7 +172,7 @@ static int end(struct rnl_pool *pool)
 	int ret;
 
 	pool->trace = NULL;
-	rnl__pool_set_tracks(pool, NULL);
+	rnl__staff_set_tracks(pool, NULL);
 	stop_writer(t);
 	ret = rnl__trace_close(&t->file);
 	if (ret)
@@ -240,7 +240,7 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 	pool->end_trace = end_if_any;
 	t->arrows.waits.start = t->start;
 	rnl__waits_note_in(pool, &t->arrows.waits);
-	rnl__pool_set_tracks(pool, t->tracks);
+	rnl__staff_set_tracks(pool, t->tracks);
 	ret = tracks_error(t);
 	if (ret)
 		(void)end(pool);

@@ -111,7 +111,7 @@ static void complete(struct rnl__worker *w, struct rnl_job *job, int result, boo
 {
 	struct rnl_barrier *barrier = job->barrier;
 	const unsigned flags = job->flags;
-	const uint32_t table = job->table;
+	const uint32_t staff = job->staff;
 
 	rnl__figure_add(&w->completed, 1);
 	if (result < 0)
@@ -121,7 +121,7 @@ static void complete(struct rnl__worker *w, struct rnl_job *job, int result, boo
 	if (barrier)
 		owed_after(w, barrier, issued);
 	if (flags & RNL__JOB_KEYED)
-		rnl__queue_keyed_done(&w->queue, table);
+		rnl__queue_keyed_done(&w->queue, staff);
 	if (barrier)
 		w->owed.nr_released++;
 	else

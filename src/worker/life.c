@@ -240,7 +240,7 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 		ret = rnl__pinned_create(&pool->pinned, device, attr.pinned_max,
 					 attr.pinned_preload);
 	if (!ret)
-		ret = rnl__pool_staff(pool, attr.nr_workers);
+		ret = rnl__staff_start(pool, attr.nr_workers);
 	if (ret) {
 		free_pool(pool);
 		return ret;
@@ -324,6 +324,6 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 	}
 	if (pool->end_trace)
 		pool->end_trace(pool);
-	rnl__pool_dismiss(pool);
+	rnl__staff_dismiss(pool);
 	free_pool(pool);
 }

@@ -203,7 +203,7 @@ static uint64_t nap(struct rnl__worker *w, uint64_t now)
  */
 static uint64_t idle_spin(struct rnl_pool *pool)
 {
-	unsigned awake = pool->nr_urgent + rnl__pool_table(pool).nr, asleep;
+	unsigned awake = pool->nr_urgent + rnl__pool_staff(pool).nr, asleep;
 
 	if (!pool->spin_cpus)
 		return pool->spin_ns;

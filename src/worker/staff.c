@@ -124,7 +124,7 @@ static int bring_in(struct rnl_pool *pool, unsigned from, unsigned to)
 
 /* ---- the trace ----------------------------------------------------------- */
 
-void rnl__pool_set_tracks(struct rnl_pool *pool, struct rnl__track *tracks)
+void rnl__staff_set_tracks(struct rnl_pool *pool, struct rnl__track *tracks)
 {
 	pthread_mutex_lock(&pool->resizing);
 	/* relaxed: the commands publish it, and the start of a thread */
@@ -137,7 +137,7 @@ void rnl__pool_set_tracks(struct rnl_pool *pool, struct rnl__track *tracks)
 	pthread_mutex_unlock(&pool->resizing);
 }
 
-/* ---- the table ----------------------------------------------------------- */
+/* ---- the staff ----------------------------------------------------------- */
 
 static uint64_t part(uint64_t whole, unsigned nr)
 {
@@ -156,62 +156,62 @@ static void bound_queues(struct rnl_pool *pool, unsigned nr)
 	}
 }
 
-static void publish(struct rnl_pool *pool, struct rnl__table table)
+static void publish(struct rnl_pool *pool, struct rnl__staff staff)
 {
-	/* [pool.T2] release: the workers of the table serve; pairs with [pool.T1] */
-	atomic_store_explicit(&pool->table, (uint64_t)table.generation << 32 | table.nr,
+	/* [pool.T2] release: its workers serve; pairs with [pool.T1] */
+	atomic_store_explicit(&pool->staff, (uint64_t)staff.generation << 32 | staff.nr,
 			      memory_order_release);
 }
 
 /* Has the workers take from the keyed lanes of this generation. */
-static void serve_generation(struct rnl_pool *pool, struct rnl__table table)
+static void serve_generation(struct rnl_pool *pool, struct rnl__staff staff)
 {
 	/* [pool.T4] release: all earlier keyed jobs are done; pairs with [pool.T3] */
-	atomic_store_explicit(&pool->serving, table.generation, memory_order_release);
+	atomic_store_explicit(&pool->serving, staff.generation, memory_order_release);
 	/* [staff.S1] full barrier: the lane is open before the look; pairs with [park.S1] */
 	rnl__full_barrier();
-	for (unsigned i = 0; i < pool->nr_urgent + table.nr; i++)
+	for (unsigned i = 0; i < pool->nr_urgent + staff.nr; i++)
 		(void)rnl__park_wake(&pool->workers[i].park);
 }
 
-int rnl__pool_staff(struct rnl_pool *pool, unsigned nr)
+int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
 {
-	struct rnl__table table = { .nr = nr };
+	struct rnl__staff staff = { .nr = nr };
 	int ret = bring_in(pool, 0, pool->nr_urgent + nr);
 
 	if (ret)
 		return ret;
 	bound_queues(pool, nr);
 	for (unsigned i = 0; i < pool->nr_urgent + nr; i++) {
-		rnl__queue_open_lane(&pool->workers[i].queue, table.generation);
+		rnl__queue_open_lane(&pool->workers[i].queue, staff.generation);
 		rnl__queue_serve(&pool->workers[i].queue);
 	}
-	publish(pool, table);
-	serve_generation(pool, table);
+	publish(pool, staff);
+	serve_generation(pool, staff);
 	return 0;
 }
 
 /*
- * Changes the table.  The workers that are new in it serve already; those that are no longer in
+ * Changes the staff.  The workers that are new in it serve already; those that are no longer in
  * it serve until their jobs are done.
  */
-static void change_table(struct rnl_pool *pool, struct rnl__table old, unsigned nr)
+static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned nr)
 {
-	struct rnl__table table = { .generation = old.generation + 1, .nr = nr };
+	struct rnl__staff staff = { .generation = old.generation + 1, .nr = nr };
 	unsigned first = pool->nr_urgent;
 
 	bound_queues(pool, nr);
 	for (unsigned i = first; i < first + nr; i++) {
-		rnl__queue_open_lane(&pool->workers[i].queue, table.generation);
+		rnl__queue_open_lane(&pool->workers[i].queue, staff.generation);
 		rnl__queue_serve(&pool->workers[i].queue);
 	}
-	publish(pool, table);
+	publish(pool, staff);
 	for (unsigned i = first + nr; i < first + old.nr; i++)
 		rnl__queue_leave(&pool->workers[i].queue);
 	for (unsigned i = first; i < first + old.nr; i++)
 		rnl__queue_shut_lane(&pool->workers[i].queue, old.generation);
 	/*
-	 * [staff.R1] full barrier: the table is published before the look for submits that
+	 * [staff.R1] full barrier: the staff is published before the look for submits that
 	 * wait for space, which other workers may have now; pairs with [bell.L2].
 	 */
 	rnl__full_barrier();
@@ -224,12 +224,12 @@ static void change_table(struct rnl_pool *pool, struct rnl__table old, unsigned 
 			command(pool, &pool->workers[i], RNL__HAND_OVER);
 	}
 	await_commands(pool);
-	serve_generation(pool, table);
+	serve_generation(pool, staff);
 }
 
 static int resize(struct rnl_pool *pool, unsigned nr)
 {
-	struct rnl__table old = rnl__pool_table(pool);
+	struct rnl__staff old = rnl__pool_staff(pool);
 	unsigned first = pool->nr_urgent;
 	int ret = 0;
 
@@ -239,7 +239,7 @@ static int resize(struct rnl_pool *pool, unsigned nr)
 		ret = bring_in(pool, first + old.nr, first + nr);
 	if (ret || nr == old.nr)
 		return ret;
-	change_table(pool, old, nr);
+	change_staff(pool, old, nr);
 	if (nr < old.nr)
 		send_away(pool, first + nr, first + old.nr);
 	return 0;
@@ -261,7 +261,7 @@ int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers)
 	return ret;
 }
 
-void rnl__pool_dismiss(struct rnl_pool *pool)
+void rnl__staff_dismiss(struct rnl_pool *pool)
 {
 	/* The thread of a worker that was sent away still exists. */
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {

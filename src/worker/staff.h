@@ -3,12 +3,12 @@
  * Which workers serve a pool, and how that changes beside submits.
  *
  * DESIGN
- *	The table of workers is one word, a generation and a number.  Workers are freed with
- *	their pool, not before: so a submit reads the table without a lock, a registration or
- *	a grace period.  A submit that goes by an old table is stopped where it reserves: the
- *	queue of a worker that has left says AWAY.  A reservation made before that is counted,
- *	so the worker knows whether it may leave.
- *	Keyed jobs of a generation take one of two lanes.  A resize publishes the new table, shuts
+ *	The staff is one word, a generation and a number.  Workers are freed with their pool, not
+ *	before: so a submit reads the staff without a lock, a registration or a grace period.  A
+ *	submit that goes by an old staff is refused where it reserves: the queue of a worker that
+ *	has left says AWAY.  A reservation made before that is counted, so the worker knows whether
+ *	it may leave.
+ *	Keyed jobs of a generation take one of two lanes.  A resize publishes the new staff, shuts
  *	the old lanes, waits until all jobs that were promised to them are done, and then lets the
  *	workers take from the new lanes: so the jobs of a key keep their order, whichever worker the
  *	key moves to.  A worker may look which generation is served, and be preempted while two
@@ -24,15 +24,15 @@
 struct rnl__track;
 
 /* Starts the workers of a new pool; 0, or why one could not start: then none serves. */
-int rnl__pool_staff(struct rnl_pool *pool, unsigned nr_workers);
+int rnl__staff_start(struct rnl_pool *pool, unsigned nr_workers);
 
 /*
  * Has each worker note its jobs in its track of @tracks, or, NULL, cease to; workers that
  * start later, too.  Blocks until each worker has done so.  Not called on a worker.
  */
-void rnl__pool_set_tracks(struct rnl_pool *pool, struct rnl__track *tracks);
+void rnl__staff_set_tracks(struct rnl_pool *pool, struct rnl__track *tracks);
 
 /* Ends the threads of all workers, which have no jobs. */
-void rnl__pool_dismiss(struct rnl_pool *pool);
+void rnl__staff_dismiss(struct rnl_pool *pool);
 
 #endif

@@ -200,7 +200,7 @@ proctype submitter_1()
 	all_done
 }
 
-/* change_table() or rnl__pool_staff(), then serve_generation(), for worker 1 */
+/* change_staff() or rnl__staff_start(), then serve_generation(), for worker 1 */
 proctype resizer()
 {
 	bool woke;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of resizing beside submits: change_table(), bring_in(), send_away() of
+ * Model of resizing beside submits: change_staff(), bring_in(), send_away() of
  * src/worker/staff.c; reserve_keyed(), reserve_open(), took_back() of src/pool/choose.c;
  * rnl__queue_reserve() [queue.R1], _leave() [queue.A1], _promise() [queue.K1],
  * _shut_lane() [queue.K2], _keyed_done(), _lane_done(), take_keyed() of src/pool/queue.c;
@@ -65,7 +65,7 @@ inline took_back(w)
 inline submit_keyed(j)
 {
 	do
-	::	atomic { gen = table_gen; w = (table_nr == 2 -> key : 0) };	/* rnl__pool_table() */
+	::	atomic { gen = table_gen; w = (table_nr == 2 -> key : 0) };	/* rnl__pool_staff() */
 		d_step { room[w]++; refused = away[w] };	/* [queue.R1] */
 		if
 		:: refused -> refused = false; took_back(w)
@@ -152,8 +152,8 @@ inline command(w, what)
 #endif
 }
 
-/* change_table(), to generation g of nr workers */
-inline change_table(g, nr, old_nr)
+/* change_staff(), to generation g of nr workers */
+inline change_staff(g, nr, old_nr)
 {
 	shut[lane(0, g)] = false;			/* rnl__queue_open_lane(), _serve() */
 	away[0] = false;
@@ -202,12 +202,12 @@ inline change_table(g, nr, old_nr)
 
 active proctype resizer()
 {
-	change_table(1, 1, 2);
+	change_staff(1, 1, 2);
 	command(1, LEAVE);				/* send_away() */
 	moving == 0;
 	command(1, SERVE);				/* bring_in() */
 	moving == 0;
-	change_table(2, 2, 1)
+	change_staff(2, 2, 1)
 }
 
 /* ---- src/worker/loop.c ---- */

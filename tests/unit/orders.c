@@ -234,7 +234,7 @@ TEST(a_job_that_moves_from_a_tally_to_a_queue_is_counted_in_one_at_least, .timeo
 	check(begin_moving, nothing, move, count_moved);
 }
 
-/* As change_table() of staff.c, twice: a lane is shut, and opened again two generations later. */
+/* As change_staff() of staff.c, twice: a lane is shut, and opened again two generations later. */
 static void begin_keyed(void)
 {
 	begin_worker();

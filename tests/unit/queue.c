@@ -234,7 +234,7 @@ static int put_keyed(struct rnl_job *job, unsigned lane)
 		return -ESTALE;
 	}
 	job->flags = RNL__JOB_KEYED;
-	job->table = lane;
+	job->staff = lane;
 	rnl__queue_put(&q, job);
 	return 0;
 }
