@@ -19,17 +19,13 @@
 #include "pool/guard.h"
 #include "pool/pool.h"
 #include "worker/complete.h"
+#include "sys/sizes.h"
 #include "sys/thread_state.h"
 
 #define ALIGNMENT 256u		/* of each part of a batch's device memory */
 #define STATUS_ALIGNMENT 16u
 #define NR_CHAINS 8u		/* completion queues that a batch serves at a time */
 #define AHEAD 6u		/* requests that are fetched before they are needed */
-
-static size_t round_up(size_t bytes, size_t unit)
-{
-	return (bytes + unit - 1) / unit * unit;
-}
 
 /* Bytes of the results. */
 static size_t out_bytes_of(const struct rnl__batch *batch)
@@ -40,7 +36,7 @@ static size_t out_bytes_of(const struct rnl__batch *batch)
 /* Where the status lies, behind the results. */
 static size_t status_at(const struct rnl__batch *batch)
 {
-	return round_up(out_bytes_of(batch), STATUS_ALIGNMENT);
+	return rnl__round_up(out_bytes_of(batch), STATUS_ALIGNMENT);
 }
 
 /* Bytes of the one copy that comes back. */
@@ -60,7 +56,7 @@ static void place_output(struct rnl__batch *batch)
 	if (!batch->nr)
 		return;
 	batch->out = slab->out + slab->out_used;
-	slab->out_used += round_up(back_bytes_of(batch), RNL__CACHE_LINE);
+	slab->out_used += rnl__round_up(back_bytes_of(batch), RNL__CACHE_LINE);
 	batch->spans = slab->spans ? slab->spans + slab->spans_used : NULL;
 	slab->spans_used += batch->nr;
 }
@@ -121,7 +117,7 @@ static size_t offset_of(const struct rnl__batch *batch, uint32_t i)
 /* How far it is to the next request. */
 static size_t stride_of(const struct rnl__batch *batch, uint32_t i)
 {
-	return batch->spans ? round_up(slot_of(batch, i)->bytes, RNL__SLAB_UNIT) :
+	return batch->spans ? rnl__round_up(slot_of(batch, i)->bytes, RNL__SLAB_UNIT) :
 			      batch->batcher->in_bytes;
 }
 
@@ -159,30 +155,20 @@ static int copy_in(struct rnl__batch *batch, unsigned char *to)
 	return ret;
 }
 
-/* What the guard hands to call_guarded(). */
-struct handed {
-	const struct rnl_batcher *batcher;
-	const struct rnl_batch *view;
-};
-
-static int call_guarded(void *arg)
+static int call_fn(rnl__function *fn, const void *view)
 {
-	const struct handed *handed = arg;
-	int ret = handed->batcher->fn(handed->view);
+	int ret = ((int (*)(const struct rnl_batch *))fn)(view);
 
 	return ret > 0 ? -EINVAL : ret;
 }
 
 static int call_function(struct rnl__batch *batch, const struct rnl_batch *view)
 {
-	const struct rnl_pool *pool = batch->batcher->pool;
-	struct handed handed = { batch->batcher, view };
-	const struct rnl__guard_call guarded = {
-		(rnl__function *)batch->batcher->fn, call_guarded, &handed,
-		pool->device->info.cuda ? batch->job.check : NULL,
+	const struct rnl__guard_call call = {
+		(rnl__function *)batch->batcher->fn, call_fn, view, batch->job.check,
 	};
 
-	return pool->guard ? rnl__guard_call(rnl__thread.worker, &guarded) : call_guarded(&handed);
+	return rnl__guard_call(rnl__thread.worker, &call);
 }
 
 /* Clears the status on the device, and the gap before it, which is copied out with it. */
@@ -197,9 +183,9 @@ static int issue_batch(struct rnl__batch *batch)
 {
 	const struct rnl_batcher *b = batch->batcher;
 	const size_t in_bytes = lay_out(batch), back_bytes = back_bytes_of(batch);
-	const size_t spans_at = round_up(in_bytes, ALIGNMENT);
+	const size_t spans_at = rnl__round_up(in_bytes, ALIGNMENT);
 	const size_t spans_bytes = batch->spans ? batch->nr * sizeof(*batch->spans) : 0;
-	const size_t out_at = spans_at + round_up(spans_bytes, ALIGNMENT);
+	const size_t out_at = spans_at + rnl__round_up(spans_bytes, ALIGNMENT);
 	struct rnl_batch view = { .arg = b->arg, .nr = batch->nr, .in_bytes = in_bytes };
 	unsigned char *mem;
 	void *scratch;
@@ -333,7 +319,7 @@ static uint32_t nr_failed(const struct rnl__batch *batch, const int32_t *status,
 	return nr;
 }
 
-/* Counts first: a thread that sees a request done finds it counted.  The last one may free the slab. */
+/* Counts first: a thread that sees a request done finds it counted.  The last frees the slab. */
 static void complete_all(struct rnl__batch *batch, int error)
 {
 	const struct rnl_batcher *b = batch->batcher;

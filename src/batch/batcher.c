@@ -9,6 +9,7 @@
 #include "sys/abi.h"
 #include "batch/batcher.h"
 #include "sys/latch.h"
+#include "sys/sizes.h"
 #include "pool/pool.h"
 
 #define BATCH_DEFAULT 256u
@@ -40,11 +41,6 @@ static int check_attr(const struct rnl_batcher_attr *attr)
 	return attr->max_slabs && attr->max_slabs < attr->nr_slabs ? -EINVAL : 0;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Replaces the attributes that are 0. */
 static void fill_in(struct rnl_batcher_attr *attr)
 {
@@ -56,12 +52,12 @@ static void fill_in(struct rnl_batcher_attr *attr)
 		attr->nr_slabs = attr->max_slabs && attr->max_slabs < SLABS_DEFAULT ?
 				 attr->max_slabs : SLABS_DEFAULT;
 	if (!attr->max_slabs)
-		attr->max_slabs = (uint32_t)smaller(2 * attr->nr_slabs, RNL__SLABS_MAX);
+		attr->max_slabs = (uint32_t)rnl__smaller(2 * attr->nr_slabs, RNL__SLABS_MAX);
 	if (!attr->slab_bytes) {
-		attr->slab_bytes = smaller((uint64_t)BATCHES_EACH * attr->max_batch *
-					   attr->in_bytes, SLAB_DEFAULT);
-		if (attr->slab_bytes < attr->in_bytes)
-			attr->slab_bytes = attr->in_bytes;
+		const uint64_t batches = (uint64_t)BATCHES_EACH * attr->max_batch;
+
+		attr->slab_bytes = rnl__smaller(batches * attr->in_bytes, SLAB_DEFAULT);
+		attr->slab_bytes = rnl__larger(attr->slab_bytes, attr->in_bytes);
 	}
 }
 
@@ -72,7 +68,7 @@ static uint32_t nr_slots_for(const struct rnl_batcher_attr *attr)
 
 	if (attr->flags & RNL_BATCHER_VARIABLE && nr < BATCHES_EACH * attr->max_batch)
 		nr = BATCHES_EACH * attr->max_batch;
-	return (uint32_t)smaller(nr, RNL__SLOTS_MAX);
+	return (uint32_t)rnl__smaller(nr, RNL__SLOTS_MAX);
 }
 
 static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl_batcher_attr *attr)
@@ -85,7 +81,7 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 	b->in_bytes = attr->in_bytes;
 	b->out_bytes = attr->out_bytes;
 	b->nr_slots = nr_slots_for(attr);
-	b->max_batch = (uint32_t)smaller(attr->max_batch, b->nr_slots);
+	b->max_batch = (uint32_t)rnl__smaller(attr->max_batch, b->nr_slots);
 	b->nr_units = (uint32_t)((attr->slab_bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT);
 	b->slab_bytes = b->variable ? (size_t)b->nr_units * RNL__SLAB_UNIT :
 				      b->nr_slots * b->in_bytes;

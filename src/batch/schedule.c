@@ -44,10 +44,16 @@ static struct rnl__batch *idle_of(struct rnl_batcher *b, uint64_t word)
 	return idle ? &b->batches[__builtin_ctz(idle)] : NULL;
 }
 
-/* The pool takes the job even if it is full or closed.  If the device has failed, the job fails. */
-static void submit(struct rnl__batch *batch)
+/*
+ * Submits a batch, which `busy` counts; NULL: there is none, and the count is dropped.  The pool
+ * takes the job even if it is full or closed.  If the device has failed, the job fails.
+ */
+static void submit(struct rnl_batcher *b, struct rnl__batch *batch)
 {
-	rnl__submit_surely(batch->batcher->pool, &batch->job, batch->index);
+	if (batch)
+		rnl__submit_surely(b->pool, &batch->job, batch->index);
+	else
+		(void)rnl__latch_drop(&b->busy, 1);
 }
 
 void rnl__schedule_ask(struct rnl_batcher *b)
@@ -77,14 +83,12 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 			next = (next & ~bit_of(batch->index)) | TAKER;
 		/*
 		 * [batch.W1] acquire: the batch as its last run left it; pairs with [batch.W2].
-		 * release: a drain after a commit that sees ASKED sees our pin; pairs with [batch.A1].
+		 * release: a drain after a commit that sees ASKED sees the operation that we
+		 * began; pairs with [batch.A1].
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
-	if (batch)
-		submit(batch);
-	else
-		(void)rnl__latch_drop(&b->busy, 1);
+	submit(b, batch);
 	rnl__pool_operation_end(pool);
 }
 
@@ -121,10 +125,7 @@ void rnl__schedule_taken(struct rnl_batcher *b, bool more)
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
-	if (batch)
-		submit(batch);
-	else
-		(void)rnl__latch_drop(&b->busy, 1);
+	submit(b, batch);
 }
 
 void rnl__schedule_ended(struct rnl__batch *batch)
@@ -142,8 +143,5 @@ void rnl__schedule_ended(struct rnl__batch *batch)
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
-	if (again)
-		submit(batch);
-	else
-		(void)rnl__latch_drop(&b->busy, 1);
+	submit(b, again ? batch : NULL);
 }

@@ -22,6 +22,7 @@
 
 #include "batch/batcher.h"
 #include "sys/bell.h"
+#include "sys/sizes.h"
 #include "pool/pool.h"
 
 static uint64_t open_round(struct rnl_batcher *b)
@@ -38,22 +39,17 @@ static uint64_t free_word(struct rnl_batcher *b)
 
 /* ---- memory --------------------------------------------------------------- */
 
-static size_t round_up(size_t bytes, size_t unit)
-{
-	return (bytes + unit - 1) / unit * unit;
-}
-
 /* Output that a batch of one request takes.  Larger batches take no more for each request. */
 static size_t out_share(const struct rnl_batcher *b)
 {
-	size_t bytes = round_up(b->out_bytes, 16) + (b->has_status ? sizeof(int32_t) : 0);
+	size_t bytes = rnl__round_up(b->out_bytes, 16) + (b->has_status ? sizeof(int32_t) : 0);
 
-	return round_up(bytes, RNL__CACHE_LINE);
+	return rnl__round_up(bytes, RNL__CACHE_LINE);
 }
 
 int rnl__slab_make(struct rnl_batcher *b)
 {
-	const size_t in = round_up(b->slab_bytes, RNL__CACHE_LINE);
+	const size_t in = rnl__round_up(b->slab_bytes, RNL__CACHE_LINE);
 	const size_t out = out_share(b) * b->nr_slots;
 	const size_t spans = b->variable ? b->nr_slots * sizeof(struct rnl_span) : 0;
 	/* relaxed: only the taker, or the batcher's creator, makes slabs */
@@ -64,7 +60,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 
 	if (nr == b->max_slabs)
 		return -EAGAIN;
-	slab->slots = aligned_alloc(RNL__CACHE_LINE, round_up(b->nr_slots * sizeof(*slab->slots),
+	slab->slots = aligned_alloc(RNL__CACHE_LINE, rnl__round_up(b->nr_slots * sizeof(*slab->slots),
 							      RNL__CACHE_LINE));
 	if (!slab->slots)
 		return -ENOMEM;
@@ -134,7 +130,7 @@ static bool close_slab(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t w
 	if (!atomic_compare_exchange_strong_explicit(&slab->word, &word, closed,
 						     memory_order_relaxed, memory_order_relaxed))
 		return false;
-	/* [batch.H2] acq_rel: as a release, if all slots were released before; pairs with [batch.H1] */
+	/* [batch.H2] acq_rel: as a release, if no slot is held any more; pairs with [batch.H1] */
 	if (atomic_fetch_add_explicit(&slab->held, nr, memory_order_acq_rel) + nr == 0)
 		recycle(b, slab);
 	return true;

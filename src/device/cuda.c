@@ -423,11 +423,9 @@ static int cuda_wait(uint64_t deadline)
 		return result(own_device(), cudaStreamSynchronize(own_stream()));
 	/* CUDA has no wait with a timeout: ask, less and less often. */
 	while ((ret = cuda_idle()) == 0) {
-		struct timespec nap = { .tv_nsec = (long)nap_ns };
-
 		if (rnl__now() >= deadline)
 			return -ETIMEDOUT;
-		nanosleep(&nap, NULL);
+		rnl__nap(nap_ns);
 		if (nap_ns < 500000)
 			nap_ns += nap_ns / 4;
 	}
@@ -581,22 +579,6 @@ static const struct rnl__device_ops ops = {
 	.errno_of = cuda_errno_of,
 };
 
-static write_value_fn *find_write_value(void)
-{
-	enum cudaDriverEntryPointQueryResult status;
-	void *fn = NULL;
-	cudaError_t code;
-
-	/* The pointer may be set although the status says that it is not usable. */
-	code = cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &fn, WRITE_VALUE_VERSION,
-						cudaEnablePerThreadDefaultStream, &status);
-	if (code != cudaSuccess || status != cudaDriverEntryPointSuccess) {
-		(void)cudaGetLastError();
-		return NULL;
-	}
-	return (write_value_fn *)fn;
-}
-
 static int describe(struct cuda_device *device, int ordinal)
 {
 	struct cudaDeviceProp prop;
@@ -607,7 +589,8 @@ static int describe(struct cuda_device *device, int ordinal)
 		return errno_of_code(code);
 	}
 	pthread_mutex_init(&device->lock, NULL);
-	device->write_value = find_write_value();
+	device->write_value = (write_value_fn *)rnl__cuda_driver_function(
+		"cuStreamWriteValue32", WRITE_VALUE_VERSION, cudaEnablePerThreadDefaultStream);
 	rnl__cuda_guard_init();
 	device->base.ops = &ops;
 	device->base.priorities = true;

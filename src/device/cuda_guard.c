@@ -22,15 +22,15 @@ static struct {
 	log_unregister_fn *remove;
 } logs;
 
-/* ---- the driver's log ----------------------------------------------------- */
+/* ---- the driver ----------------------------------------------------- */
 
-static void *entry_point(const char *name)
+void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned long long flags)
 {
 	enum cudaDriverEntryPointQueryResult status;
 	void *fn = NULL;
-	cudaError_t code = cudaGetDriverEntryPointByVersion(name, &fn, LOGS_VERSION,
-							    cudaEnableDefault, &status);
+	cudaError_t code = cudaGetDriverEntryPointByVersion(name, &fn, version, flags, &status);
 
+	/* The pointer may be set although the status says that it is not usable. */
 	if (code == cudaSuccess && status == cudaDriverEntryPointSuccess)
 		return fn;
 	(void)cudaGetLastError();
@@ -39,8 +39,10 @@ static void *entry_point(const char *name)
 
 void rnl__cuda_guard_init(void)
 {
-	logs.add = (log_register_fn *)entry_point("cuLogsRegisterCallback");
-	logs.remove = (log_unregister_fn *)entry_point("cuLogsUnregisterCallback");
+	logs.add = (log_register_fn *)rnl__cuda_driver_function("cuLogsRegisterCallback",
+								LOGS_VERSION, cudaEnableDefault);
+	logs.remove = (log_unregister_fn *)rnl__cuda_driver_function(
+		"cuLogsUnregisterCallback", LOGS_VERSION, cudaEnableDefault);
 	if (!logs.remove)
 		logs.add = NULL;
 }
@@ -60,7 +62,8 @@ static void read_log(void *unused, int level, char *message, size_t length)
 	if (!guarded || guarded->call[0])
 		return;
 	for (const char *at = message; at + 3 < end; at++) {
-		if (at[0] != 'c' || at[1] != 'u' || (at > message && isalnum((unsigned char)at[-1])))
+		if (at[0] != 'c' || at[1] != 'u' ||
+		    (at > message && isalnum((unsigned char)at[-1])))
 			continue;
 		if (!isupper((unsigned char)at[2]) && strncmp(at, "cuda", 4))
 			continue;
@@ -107,7 +110,8 @@ static bool names_one_of(const char *call, const char *const *parts, size_t nr)
 /* Whether cudaErrorStreamCaptureUnsupported stands for a wait or for memory. */
 static unsigned refused(const struct rnl__guarded *guarded)
 {
-	static const char *const waits[] = { "Synchronize", "Query", "ElapsedTime", "Memcpy", "Memset" };
+	static const char *const waits[] = { "Synchronize", "Query", "ElapsedTime", "Memcpy",
+					     "Memset" };
 	static const char *const memory[] = { "lloc", "Free", "HostRegister", "HostUnregister",
 					      "MemGetInfo" };
 
@@ -199,9 +203,7 @@ static size_t look_at(struct rnl__guarded *guarded, cudaGraph_t graph)
 	for (size_t i = 0; i < nr; i++) {
 		if (copies_pageable(nodes[i])) {
 			guarded->found |= RNL__PAGEABLE_COPY;
-			/*
-			 * A graph reads the memory when it runs: a stack's memory is gone by then.
-			 */
+			/* A graph reads memory when it runs: a stack's is gone by then. */
 			guarded->again = true;
 		}
 	}

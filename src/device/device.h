@@ -164,15 +164,10 @@ static inline void rnl__device_fail(struct rnl__device *device, int code)
 						memory_order_relaxed);
 }
 
-/* Counts calls that take the driver long, so that a test can see that no job makes one. */
-static inline void rnl__device_count_slow(struct rnl__device *device)
+/* Notes a call that takes the driver long, so that a test can see that no job makes one. */
+static inline void rnl__device_note_slow(struct rnl__device *device, enum rnl__memory kind)
 {
 	rnl__figure_add_any(&device->nr_slow, 1);
-}
-
-/* A function under guard makes the library allocate or free. */
-static inline void rnl__device_note_slow(enum rnl__memory kind)
-{
 	if (rnl__thread.guard && kind == RNL__PINNED)
 		rnl__thread.guard->found |= RNL__MADE_MEMORY;
 }
@@ -180,8 +175,7 @@ static inline void rnl__device_note_slow(enum rnl__memory kind)
 static inline int rnl__device_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes,
 				    void **memp)
 {
-	rnl__device_count_slow(device);
-	rnl__device_note_slow(kind);
+	rnl__device_note_slow(device, kind);
 	return device->ops->alloc(device, kind, bytes, memp);
 }
 
@@ -189,15 +183,14 @@ static inline void rnl__device_free(struct rnl__device *device, enum rnl__memory
 {
 	if (!mem)
 		return;
-	rnl__device_count_slow(device);
-	rnl__device_note_slow(kind);
+	rnl__device_note_slow(device, kind);
 	device->ops->free(device, kind, mem);
 }
 
 static inline int rnl__device_event(struct rnl__device *device, bool timed,
 				    struct rnl__event **eventp)
 {
-	rnl__device_count_slow(device);
+	rnl__figure_add_any(&device->nr_slow, 1);
 	return device->ops->event_create(device, timed, eventp);
 }
 

@@ -14,6 +14,7 @@
 #include "device/device.h"
 #include "device/host_memory.h"
 #include "device/host_stream.h"
+#include "sys/array.h"
 #include "sys/thread_state.h"
 
 struct host_stream {
@@ -22,7 +23,7 @@ struct host_stream {
 
 	/* Under guard: operations that the end issues, or throws away. */
 	struct rnl__host_op *kept;
-	size_t nr_kept, space;
+	size_t nr_kept, space_kept;
 };
 
 static struct host_stream *own_stream(void)
@@ -32,15 +33,12 @@ static struct host_stream *own_stream(void)
 
 static int keep(struct host_stream *stream, const struct rnl__host_op *op)
 {
-	if (stream->nr_kept == stream->space) {
-		size_t space = stream->space ? 2 * stream->space : 16;
-		struct rnl__host_op *kept = realloc(stream->kept, space * sizeof(*kept));
+	struct rnl__host_op *kept = rnl__array_extend(stream->kept, stream->nr_kept,
+						      &stream->space_kept, sizeof(*kept));
 
-		if (!kept)
-			return -ENOMEM;
-		stream->kept = kept;
-		stream->space = space;
-	}
+	if (!kept)
+		return -ENOMEM;
+	stream->kept = kept;
 	stream->kept[stream->nr_kept++] = *op;
 	return 0;
 }
@@ -146,7 +144,7 @@ static int host_event_record(struct rnl__event *event)
 {
 	return issue(&(struct rnl__host_op){
 		.kind = RNL__HOST_RECORD,
-		.event = { .event = event, .record = rnl__host_event_next(event) },
+		.event = { .event = event, .record = rnl__host_event_use(event, true) },
 	});
 }
 
@@ -154,13 +152,8 @@ static int host_event_wait(struct rnl__event *event)
 {
 	return issue(&(struct rnl__host_op){
 		.kind = RNL__HOST_WAIT,
-		.event = { .event = event, .record = rnl__host_event_last(event) },
+		.event = { .event = event, .record = rnl__host_event_use(event, false) },
 	});
-}
-
-static int host_event_reached(struct rnl__event *event)
-{
-	return rnl__host_event_reached(event);
 }
 
 static int host_event_elapsed(struct rnl__event *from, struct rnl__event *to, int64_t *ns)
@@ -246,7 +239,7 @@ static const struct rnl__device_ops ops = {
 	.event_destroy = rnl__host_event_destroy,
 	.event_record = host_event_record,
 	.event_wait = host_event_wait,
-	.event_reached = host_event_reached,
+	.event_reached = rnl__host_event_reached,
 	.event_elapsed = host_event_elapsed,
 	.idle = host_idle,
 	.wait = host_wait,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "device/host_memory.h"
+#include "sys/sizes.h"
 
 #define ALIGNMENT 256u		/* as CUDA's */
 
@@ -67,7 +68,7 @@ static int remember(void *mem, size_t bytes, enum rnl__memory kind)
 
 int rnl__host_memory_alloc(enum rnl__memory kind, size_t bytes, void **memp)
 {
-	size_t whole = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	const size_t whole = rnl__round_up(bytes, ALIGNMENT);
 	void *mem;
 
 	pthread_once(&once, guard_forks);

@@ -99,9 +99,9 @@ static void event_await(struct rnl__event *event, uint64_t record)
 	event_put(event);
 }
 
-bool rnl__host_event_reached(struct rnl__event *event)
+int rnl__host_event_reached(struct rnl__event *event)
 {
-	bool reached;
+	int reached;
 
 	pthread_mutex_lock(&event->lock);
 	reached = event->reached == event->recorded;
@@ -119,22 +119,12 @@ uint64_t rnl__host_event_time(struct rnl__event *event)
 	return time;
 }
 
-uint64_t rnl__host_event_next(struct rnl__event *event)
+uint64_t rnl__host_event_use(struct rnl__event *event, bool records)
 {
 	uint64_t record;
 
 	pthread_mutex_lock(&event->lock);
-	record = ++event->recorded;
-	event->users++;
-	pthread_mutex_unlock(&event->lock);
-	return record;
-}
-
-uint64_t rnl__host_event_last(struct rnl__event *event)
-{
-	uint64_t record;
-
-	pthread_mutex_lock(&event->lock);
+	event->recorded += records;
 	record = event->recorded;
 	event->users++;
 	pthread_mutex_unlock(&event->lock);
@@ -209,16 +199,6 @@ static void *executor_main(void *arg)
 	return NULL;
 }
 
-static int start_executor(struct rnl__host_stream *s)
-{
-	int ret = rnl__thread_create(&s->executor, executor_main, s);
-
-	if (ret)
-		return ret;
-	pthread_setname_np(s->executor, "rnl-stream");
-	return 0;
-}
-
 /* ---- the owner's side ---------------------------------------------------- */
 
 int rnl__host_stream_create(struct rnl__host_stream **streamp)
@@ -235,9 +215,10 @@ int rnl__host_stream_create(struct rnl__host_stream **streamp)
 	if (ret)
 		goto destroy_cond;
 	pthread_mutex_init(&s->lock, NULL);
-	ret = start_executor(s);
+	ret = rnl__thread_create(&s->executor, executor_main, s);
 	if (ret)
 		goto destroy_lock;
+	pthread_setname_np(s->executor, "rnl-stream");
 	*streamp = s;
 	return 0;
 
@@ -285,10 +266,7 @@ bool rnl__host_stream_idle(struct rnl__host_stream *s)
 
 int rnl__host_stream_wait(struct rnl__host_stream *s, uint64_t deadline)
 {
-	struct timespec ts = {
-		.tv_sec = (time_t)(deadline / 1000000000u),
-		.tv_nsec = (long)(deadline % 1000000000u),
-	};
+	const struct timespec ts = rnl__timespec(deadline);
 	int ret = 0;
 
 	pthread_mutex_lock(&s->lock);

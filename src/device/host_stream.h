@@ -71,7 +71,7 @@ bool rnl__host_stream_idle(struct rnl__host_stream *stream);
 int rnl__host_stream_wait(struct rnl__host_stream *stream, uint64_t deadline);
 
 int rnl__host_event_create(struct rnl__event **eventp);
-bool rnl__host_event_reached(struct rnl__event *event);
+int rnl__host_event_reached(struct rnl__event *event);
 
 /* When its last record was reached. */
 uint64_t rnl__host_event_time(struct rnl__event *event);
@@ -79,8 +79,7 @@ uint64_t rnl__host_event_time(struct rnl__event *event);
 /* Operations that were issued with it go on. */
 void rnl__host_event_destroy(struct rnl__event *event);
 
-/* For one operation to be issued: the number of the next record, of the last one. */
-uint64_t rnl__host_event_next(struct rnl__event *event);
-uint64_t rnl__host_event_last(struct rnl__event *event);
+/* For an operation that is about to be issued: the number of its record, or of the last one. */
+uint64_t rnl__host_event_use(struct rnl__event *event, bool records);
 
 #endif

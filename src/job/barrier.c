@@ -11,7 +11,6 @@
 #include "pool/choose.h"
 #include "pool/pool.h"
 #include "sys/thread_state.h"
-#include "pool/stream.h"
 #include "job/waits.h"
 
 static _Atomic uint32_t *undone(struct rnl_barrier *b)

@@ -201,11 +201,8 @@ int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 static bool wait_readable(struct rnl_cq *cq, uint64_t deadline)
 {
 	struct pollfd fd = { .fd = cq->fd, .events = POLLIN };
-	uint64_t now = rnl__now(), left = deadline - now;
-	struct timespec ts = {
-		.tv_sec = (time_t)(left / 1000000000u),
-		.tv_nsec = (long)(left % 1000000000u),
-	};
+	const uint64_t now = rnl__now();
+	const struct timespec ts = rnl__timespec(deadline - now);
 	int saved = errno;
 
 	if (now >= deadline)

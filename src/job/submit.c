@@ -17,10 +17,10 @@
 
 #include "job/barrier.h"
 #include "sys/clock.h"
+#include "sys/sizes.h"
 #include "job/job.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
-#include "pool/queue.h"
 #include "job/submit.h"
 #include "job/watermark.h"
 
@@ -171,16 +171,12 @@ static int try(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t 
  */
 static void let_drain(struct rnl_pool *pool, uint64_t deadline)
 {
-	uint64_t ns = pool->max_queued / rnl__pool_nr_workers(pool) / 8 * JOB_NS;
-	uint64_t until;
+	const uint64_t ns = pool->max_queued / rnl__pool_nr_workers(pool) / 8 * JOB_NS;
 	struct timespec ts;
 
 	if (ns < DRAIN_MIN_NS)
 		return;
-	until = rnl__now() + (ns < DRAIN_MAX_NS ? ns : DRAIN_MAX_NS);
-	until = until < deadline ? until : deadline;
-	ts = (struct timespec){ .tv_sec = (time_t)(until / 1000000000u),
-				.tv_nsec = (long)(until % 1000000000u) };
+	ts = rnl__timespec(rnl__smaller(rnl__now() + rnl__smaller(ns, DRAIN_MAX_NS), deadline));
 	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 }
 

@@ -6,9 +6,10 @@
 
 #include "job/waits.h"
 #include "pool/pool.h"
+#include "sys/array.h"
 #include "sys/clock.h"
 
-#define WAITS_MAX 100000u
+#define WAITS_MAX 65536u
 
 void rnl__waits_note_in(struct rnl_pool *pool, struct rnl__waits *waits)
 {
@@ -24,17 +25,13 @@ uint64_t rnl__waits_begin(struct rnl_pool *pool)
 
 static bool make_space(struct rnl__waits *waits)
 {
-	size_t space = waits->space ? 2 * waits->space : 64;
-	struct rnl__wait *list;
+	struct rnl__wait *list = NULL;
 
-	if (waits->nr < waits->space)
-		return true;
-	list = space < WAITS_MAX ? realloc(waits->list, space * sizeof(*list)) : NULL;
-	if (!list)
-		return false;
-	waits->list = list;
-	waits->space = space;
-	return true;
+	if (waits->nr < WAITS_MAX)
+		list = rnl__array_extend(waits->list, waits->nr, &waits->space, sizeof(*list));
+	if (list)
+		waits->list = list;
+	return list;
 }
 
 void rnl__waits_add(struct rnl_pool *pool, const struct rnl__wait *wait)

@@ -9,6 +9,7 @@
 #include "sys/abi.h"
 #include "job/barrier.h"
 #include "sys/clock.h"
+#include "sys/sizes.h"
 #include "job/job.h"
 #include "map/map.h"
 #include "pool/pool.h"
@@ -26,15 +27,10 @@
 
 /* ---- attributes ---------------------------------------------------------- */
 
-static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
-{
-	return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
-}
-
 static int check_arrays(const struct rnl_map *spec)
 {
 	/* The bytes of a chunk with two halos must fit into 64 bits. */
-	const uint64_t element = spec->in_bytes > spec->out_bytes ? spec->in_bytes : spec->out_bytes;
+	const uint64_t element = rnl__larger(spec->in_bytes, spec->out_bytes);
 
 	if (!spec->in == !spec->read)
 		return -EINVAL;
@@ -46,7 +42,7 @@ static int check_arrays(const struct rnl_map *spec)
 		return 0;
 	if (spec->in == spec->out)
 		return spec->in_bytes == spec->out_bytes ? 0 : -EINVAL;
-	return overlap(spec->in, spec->nr * spec->in_bytes, spec->out,
+	return rnl__overlaps(spec->in, spec->nr * spec->in_bytes, spec->out,
 		       spec->nr * spec->out_bytes) ? -EINVAL : 0;
 }
 
@@ -61,26 +57,16 @@ static int check_map(const struct rnl_map *spec)
 	return check_arrays(spec);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* Elements of a chunk, for RNL_MAP_AUTO. */
 static uint64_t find_chunk(const struct rnl_map *spec, unsigned nr_workers)
 {
-	const uint64_t element = larger(spec->in_bytes, spec->out_bytes);
+	const uint64_t element = rnl__larger(spec->in_bytes, spec->out_bytes);
 	const uint64_t share = spec->nr / (CHUNKS_EACH * nr_workers);
-	uint64_t chunk = smaller(share, CHUNK_BYTES / element);
+	uint64_t chunk = rnl__smaller(share, CHUNK_BYTES / element);
 
-	chunk = larger(chunk, CHUNK_BYTES_MIN / element);
-	chunk = larger(chunk, larger(spec->halo_before, spec->halo_after));
-	return larger(chunk, 1);
+	chunk = rnl__larger(chunk, CHUNK_BYTES_MIN / element);
+	chunk = rnl__larger(chunk, rnl__larger(spec->halo_before, spec->halo_after));
+	return rnl__larger(chunk, 1);
 }
 
 /*
@@ -108,8 +94,8 @@ static int make_slot(struct rnl__map *map, struct rnl__map_slot *slot)
 	int ret = 0;
 
 	if (map->stages_in) {
-		ret = rnl__pinned_get(pool->pinned, (spec->halo_before + spec->chunk + spec->halo_after) *
-						    spec->in_bytes, &buf);
+		ret = rnl__pinned_get(pool->pinned, spec->in_bytes *
+				      (spec->halo_before + spec->chunk + spec->halo_after), &buf);
 		if (ret)
 			return ret;
 		slot->in = buf;
@@ -191,7 +177,7 @@ static int save_borders(struct rnl__map *map)
 	map->borders = mem;
 	for (uint64_t i = 1; i < map->nr_chunks; i++) {
 		const uint64_t at = i * spec->chunk;
-		const uint64_t after = smaller(spec->halo_after, spec->nr - at);
+		const uint64_t after = rnl__smaller(spec->halo_after, spec->nr - at);
 
 		memcpy(rnl__map_border(map, i),
 		       (const char *)spec->in + (at - spec->halo_before) * spec->in_bytes,
@@ -222,22 +208,23 @@ static int look_at_arrays(struct rnl__map *map)
  */
 static uint64_t enough_jobs(const struct rnl__map *map, unsigned nr_workers)
 {
-	const uint64_t in = map->spec.chunk * map->spec.in_bytes, out = map->spec.chunk * map->spec.out_bytes;
+	const uint64_t in = map->spec.chunk * map->spec.in_bytes;
+	const uint64_t out = map->spec.chunk * map->spec.out_bytes;
 	const uint64_t staged = (map->stages_in ? in : 0) + (map->stages_out ? out : 0);
 
 	if (staged)
-		return larger(nr_workers, STAGED_BYTES / (staged * map->per_job));
+		return rnl__larger(nr_workers, STAGED_BYTES / (staged * map->per_job));
 	if (!map->pool->device->info.cuda)
 		return 2 * nr_workers;
-	return larger(IN_FLIGHT_MIN, IN_FLIGHT_BYTES / (larger(in, out) * map->per_job));
+	return rnl__larger(IN_FLIGHT_MIN, IN_FLIGHT_BYTES / (rnl__larger(in, out) * map->per_job));
 }
 
 static unsigned nr_jobs_for(const struct rnl__map *map, unsigned nr_workers)
 {
 	const uint64_t wanted = (map->nr_chunks + map->per_job - 1) / map->per_job;
-	const uint64_t jobs = smaller(2 * nr_workers, enough_jobs(map, nr_workers));
+	const uint64_t jobs = rnl__smaller(2 * nr_workers, enough_jobs(map, nr_workers));
 
-	return (unsigned)smaller(wanted, jobs);
+	return (unsigned)rnl__smaller(wanted, jobs);
 }
 
 static int make_map(struct rnl__map **mapp, struct rnl_pool *pool, const struct rnl_map *spec,
@@ -253,16 +240,17 @@ static int make_map(struct rnl__map **mapp, struct rnl_pool *pool, const struct 
 	map->pool = pool;
 	map->barrier = barrier;
 	map->start = rnl__now();
-	map->spec.halo_before = smaller(spec->halo_before, spec->nr);
-	map->spec.halo_after = smaller(spec->halo_after, spec->nr);
+	map->spec.halo_before = rnl__smaller(spec->halo_before, spec->nr);
+	map->spec.halo_after = rnl__smaller(spec->halo_after, spec->nr);
 	if (spec->chunk == RNL_MAP_AUTO)
 		map->spec.chunk = find_chunk(&map->spec, nr_workers);
-	map->spec.chunk = smaller(map->spec.chunk, spec->nr);
+	map->spec.chunk = rnl__smaller(map->spec.chunk, spec->nr);
 	map->nr_chunks = (spec->nr + map->spec.chunk - 1) / map->spec.chunk;
 	map->per_job = spec->flags & RNL_MAP_COPIES_FIRST ? RNL__MAP_SLOTS : 1;
 	map->reads_in_order = spec->flags & RNL_MAP_IN_ORDER && spec->read;
 	map->writes_in_order = spec->flags & RNL_MAP_IN_ORDER && spec->write;
-	map->in_place = spec->in && spec->in == spec->out && !spec->halo_before && !spec->halo_after;
+	map->in_place = spec->in && spec->in == spec->out && !spec->halo_before &&
+			!spec->halo_after;
 	pthread_mutex_init(&map->lock, NULL);
 	ret = look_at_arrays(map);
 	if (!ret)

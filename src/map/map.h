@@ -37,7 +37,7 @@ enum { RNL__MAP_IN, RNL__MAP_KERNEL, RNL__MAP_OUT, RNL__MAP_STAGES };
 /* A chunk's memory and times, while a job has it. */
 struct rnl__map_slot {
 	struct rnl_chunk chunk;
-	unsigned char *in, *out;	/* pinned: what was read, what is written; NULL: not staged */
+	unsigned char *in, *out;	/* pinned: read, to be written; NULL: not staged */
 	unsigned char *device_in;	/* the halo before the chunk is here */
 	struct rnl__event *begin[RNL__MAP_STAGES], *end[RNL__MAP_STAGES];
 };
@@ -63,7 +63,7 @@ struct rnl__map {
 	unsigned per_job;		/* chunks that a job takes */
 	bool stages_in, stages_out;	/* slots have pinned memory for input, for output */
 	bool in_place;			/* input and output are one memory, on the device too */
-	unsigned char *borders;		/* in place: a copy of what chunks need of neighbours; or NULL */
+	unsigned char *borders;		/* in place: what chunks need of neighbours; or NULL */
 	bool borders_pinned;
 
 	_Atomic uint64_t next;		/* the next chunk to take */

@@ -7,6 +7,7 @@
 #include "sys/abi.h"
 #include "job/barrier.h"
 #include "sys/clock.h"
+#include "sys/sizes.h"
 #include "map/map.h"
 #include "pool/pool.h"
 
@@ -49,21 +50,18 @@ void rnl__map_free(struct rnl__map *map)
 
 /* ---- the end ------------------------------------------------------------- */
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static void report_stages(struct rnl__map *map, struct rnl_map_report *r)
 {
 	struct rnl_overlap o;
+	uint64_t longest;
 
 	rnl__overlap_find(map->spans, RNL__MAP_STAGES * map->nr_chunks, map->work, &o);
 	r->in_ns = o.in_ns;
 	r->kernel_ns = o.kernel_ns;
 	r->out_ns = o.out_ns;
 	r->overlap_percent = (uint32_t)(100 * (o.in_ns + o.kernel_ns + o.out_ns) / r->wall_ns);
-	r->limit_percent = (uint32_t)(100 * larger(o.in_ns, larger(o.kernel_ns, o.out_ns)) / r->wall_ns);
+	longest = rnl__larger(o.in_ns, rnl__larger(o.kernel_ns, o.out_ns));
+	r->limit_percent = (uint32_t)(100 * longest / r->wall_ns);
 }
 
 static void report(struct rnl__map *map)

@@ -211,29 +211,18 @@ static int copy_in(struct rnl__map *map, struct rnl__map_slot *slot)
 	return ret;
 }
 
-/* What the guard hands to call_guarded(). */
-struct handed {
-	const struct rnl__map *map;
-	const struct rnl_chunk *chunk;
-};
-
-static int call_guarded(void *arg)
+static int call_fn(rnl__function *fn, const void *chunk)
 {
-	const struct handed *handed = arg;
-
-	return success_or_errno(handed->map->spec.fn(handed->chunk));
+	return success_or_errno(((int (*)(const struct rnl_chunk *))fn)(chunk));
 }
 
 static int call_function(struct rnl__map *map, struct rnl__map_slot *slot)
 {
-	const struct rnl_pool *pool = map->pool;
-	struct handed handed = { map, &slot->chunk };
-	const struct rnl__guard_call guarded = {
-		(rnl__function *)map->spec.fn, call_guarded, &handed,
-		pool->device->info.cuda ? map->spec.check : NULL,
+	const struct rnl__guard_call call = {
+		(rnl__function *)map->spec.fn, call_fn, &slot->chunk, map->spec.check,
 	};
 
-	return pool->guard ? rnl__guard_call(rnl__thread.worker, &guarded) : call_guarded(&handed);
+	return rnl__guard_call(rnl__thread.worker, &call);
 }
 
 static int copy_out(struct rnl__map *map, struct rnl__map_slot *slot)

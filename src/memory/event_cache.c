@@ -6,58 +6,54 @@
 #include <stdlib.h>
 
 #include "memory/event_cache.h"
+#include "sys/array.h"
 
-void rnl__event_cache_init(struct rnl__event_cache *t, struct rnl__device *device)
+void rnl__event_cache_init(struct rnl__event_cache *c, struct rnl__device *device)
 {
-	*t = (struct rnl__event_cache){ .device = device };
-	pthread_mutex_init(&t->lock, NULL);
+	*c = (struct rnl__event_cache){ .device = device };
+	pthread_mutex_init(&c->lock, NULL);
 }
 
-void rnl__event_cache_fini(struct rnl__event_cache *t)
+void rnl__event_cache_fini(struct rnl__event_cache *c)
 {
-	while (t->nr_free)
-		t->device->ops->event_destroy(t->free[--t->nr_free]);
-	free(t->free);
-	pthread_mutex_destroy(&t->lock);
+	while (c->nr_free)
+		c->device->ops->event_destroy(c->free[--c->nr_free]);
+	free(c->free);
+	pthread_mutex_destroy(&c->lock);
 }
 
-static int make_space(struct rnl__event_cache *t)
+/* Makes an event, and space for it among the free ones. */
+static int make_event(struct rnl__event_cache *c, struct rnl__event **eventp)
 {
-	unsigned space = t->space ? 2 * t->space : 32;
-	struct rnl__event **all;
+	struct rnl__event **free = rnl__array_extend(c->free, c->nr, &c->space, sizeof(*free));
+	int ret;
 
-	if (t->nr < t->space)
-		return 0;
-	all = realloc(t->free, space * sizeof(*all));
-	if (!all)
+	if (!free)
 		return -ENOMEM;
-	t->free = all;
-	t->space = space;
-	return 0;
-}
-
-int rnl__event_cache_get(struct rnl__event_cache *t, struct rnl__event **eventp)
-{
-	int ret = 0;
-
-	pthread_mutex_lock(&t->lock);
-	if (t->nr_free) {
-		*eventp = t->free[--t->nr_free];
-	} else {
-		ret = make_space(t);
-		if (!ret)
-			ret = rnl__device_event(t->device, true, eventp);
-		t->nr += !ret;
-	}
-	pthread_mutex_unlock(&t->lock);
+	c->free = free;
+	ret = rnl__device_event(c->device, true, eventp);
+	c->nr += !ret;
 	return ret;
 }
 
-void rnl__event_cache_put(struct rnl__event_cache *t, struct rnl__event *event)
+int rnl__event_cache_get(struct rnl__event_cache *c, struct rnl__event **eventp)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->nr_free)
+		*eventp = c->free[--c->nr_free];
+	else
+		ret = make_event(c, eventp);
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}
+
+void rnl__event_cache_put(struct rnl__event_cache *c, struct rnl__event *event)
 {
 	if (!event)
 		return;
-	pthread_mutex_lock(&t->lock);
-	t->free[t->nr_free++] = event;
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_lock(&c->lock);
+	c->free[c->nr_free++] = event;
+	pthread_mutex_unlock(&c->lock);
 }

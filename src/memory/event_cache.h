@@ -14,17 +14,16 @@ struct rnl__event_cache {
 	struct rnl__device *device;
 	pthread_mutex_t lock;
 	struct rnl__event **free;
-	unsigned nr_free;
-	unsigned nr, space;		/* events made; `free` has space for all of them */
+	size_t nr_free, nr, space;	/* events made; `free` has space for all of them */
 };
 
-void rnl__event_cache_init(struct rnl__event_cache *t, struct rnl__device *device);
+void rnl__event_cache_init(struct rnl__event_cache *c, struct rnl__device *device);
 
 /* All events were put. */
-void rnl__event_cache_fini(struct rnl__event_cache *t);
+void rnl__event_cache_fini(struct rnl__event_cache *c);
 
 /* 0, or the device's error. */
-int rnl__event_cache_get(struct rnl__event_cache *t, struct rnl__event **eventp);
-void rnl__event_cache_put(struct rnl__event_cache *t, struct rnl__event *event);
+int rnl__event_cache_get(struct rnl__event_cache *c, struct rnl__event **eventp);
+void rnl__event_cache_put(struct rnl__event_cache *c, struct rnl__event *event);
 
 #endif

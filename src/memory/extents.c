@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "memory/extents.h"
+#include "sys/sizes.h"
 
 #define REGION_MIN (UINT64_C(2) << 20)	/* bytes; a region is a multiple, if the bound allows */
 #define REGION_SHARE 8			/* a region is an eighth of what is locked, or more */
@@ -187,13 +188,9 @@ int rnl__extents_lock(struct rnl__extents *e, size_t need, size_t want)
 	if (bytes > space)
 		return -ENOMEM;
 	if (want) {
-		if (bytes < want + RNL__EXTENTS_SLOP)
-			bytes = want + RNL__EXTENTS_SLOP;
-		if (bytes < e->locked / REGION_SHARE)
-			bytes = e->locked / REGION_SHARE;
-		bytes = (bytes + REGION_MIN - 1) & ~(REGION_MIN - 1);
-		if (bytes > space)
-			bytes = space;
+		bytes = rnl__larger(bytes, want + RNL__EXTENTS_SLOP);
+		bytes = rnl__larger(bytes, e->locked / REGION_SHARE);
+		bytes = rnl__smaller(rnl__round_up(bytes, REGION_MIN), space);
 	}
 	return lock_region(e, bytes);
 }

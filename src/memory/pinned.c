@@ -13,6 +13,7 @@
 #include "memory/extents.h"
 #include "sys/fence.h"
 #include "memory/pinned.h"
+#include "sys/sizes.h"
 #include "sys/stack.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -90,7 +91,7 @@ static size_t stride_of(unsigned class)
 
 static size_t extent_of(unsigned class, size_t nr)
 {
-	return (nr * stride_of(class) + RNL__PAGE - 1) & ~(size_t)(RNL__PAGE - 1);
+	return rnl__round_up(nr * stride_of(class), RNL__PAGE);
 }
 
 /* ---- buffers -------------------------------------------------------------- */
@@ -207,7 +208,7 @@ static uint32_t cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 	struct slot *slot;
 	uint32_t row;
 
-	nr = nr < fit ? nr : fit;
+	nr = rnl__smaller(nr, fit);
 	slot = nr ? find_slot(p, (uint32_t)nr) : NULL;
 	if (slot)
 		slot->extent = rnl__extents_take(&p->extents, extent_of(class, nr));
@@ -307,10 +308,8 @@ static uint64_t wanted(const struct rnl__pinned *p, unsigned class)
 	uint64_t stride = stride_of(class), has = p->nr_buffers[class], most = EXTENT_MAX / stride;
 	uint64_t nr = EXTENT_FIRST / stride, more = nr ? has / 2 : has / 16;
 
-	nr = nr < EXTENT_FIRST_NR ? nr : EXTENT_FIRST_NR;
-	nr = nr > more ? nr : more;
-	nr = nr < most ? nr : most;
-	return nr ? nr : 1;
+	nr = rnl__larger(rnl__smaller(nr, EXTENT_FIRST_NR), more);
+	return rnl__larger(rnl__smaller(nr, most), 1);
 }
 
 /* Takes a buffer of a class that had none free, and puts others. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "memory/scratch.h"
+#include "sys/array.h"
+#include "sys/sizes.h"
 
 #define ALIGNMENT 256u
 #define BLOCK_UNIT (64u << 10)	/* blocks are multiples of it */
@@ -34,17 +36,12 @@ void rnl__scratch_fini(struct rnl__scratch *s)
 
 static int get_extra(struct rnl__scratch *s, size_t bytes, void **memp)
 {
+	void **extra = rnl__array_extend(s->extra, s->nr_extra, &s->space_extra, sizeof(*extra));
 	int ret;
 
-	if (s->nr_extra == s->space_extra) {
-		unsigned space = s->space_extra ? 2 * s->space_extra : 8;
-		void **extra = realloc(s->extra, space * sizeof(*extra));
-
-		if (!extra)
-			return -ENOMEM;
-		s->extra = extra;
-		s->space_extra = space;
-	}
+	if (!extra)
+		return -ENOMEM;
+	s->extra = extra;
 	ret = s->device->ops->alloc(s->device, RNL__SCRATCH, bytes, memp);
 	if (!ret)
 		s->extra[s->nr_extra++] = *memp;
@@ -53,7 +50,7 @@ static int get_extra(struct rnl__scratch *s, size_t bytes, void **memp)
 
 int rnl__scratch_get(struct rnl__scratch *s, size_t bytes, void **memp)
 {
-	size_t whole = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	const size_t whole = rnl__round_up(bytes, ALIGNMENT);
 	int ret;
 
 	if (whole < bytes || s->wanted + whole < whole)
@@ -73,7 +70,7 @@ int rnl__scratch_get(struct rnl__scratch *s, size_t bytes, void **memp)
 /* Makes the block larger, for the next job that needs so much. */
 static void grow_block(struct rnl__scratch *s, size_t bytes)
 {
-	size_t whole = (bytes + BLOCK_UNIT - 1) / BLOCK_UNIT * BLOCK_UNIT;
+	const size_t whole = rnl__round_up(bytes, BLOCK_UNIT);
 	void *block;
 
 	drop_block(s);

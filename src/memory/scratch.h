@@ -25,7 +25,7 @@ struct rnl__scratch {
 	size_t used;			/* of the block, by the job that runs */
 	size_t wanted;			/* by that job in all */
 	void **extra;			/* what that job has beside the block */
-	unsigned nr_extra, space_extra;
+	size_t nr_extra, space_extra;
 };
 
 void rnl__scratch_init(struct rnl__scratch *s, struct rnl__device *device, uint64_t keep);

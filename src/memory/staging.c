@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sys/clock.h"
+#include "sys/sizes.h"
 #include "memory/staging.h"
 
 #define PIECE_MAX (1u << 20)	/* bytes; a CPU copies one in some 100 us */
@@ -84,13 +85,11 @@ void rnl__staging_forget(struct rnl__staging *s)
 /* Sleeps until an event is reached: 1, or the device's error. */
 static int await(struct rnl__staging *s, struct rnl__event *event)
 {
-	long nap_ns = 2000;
+	uint64_t nap_ns = 2000;
 	int ret;
 
 	while ((ret = s->device->ops->event_reached(event)) == 0) {
-		const struct timespec nap = { .tv_nsec = nap_ns };
-
-		nanosleep(&nap, NULL);
+		rnl__nap(nap_ns);
 		if (nap_ns < 200000)
 			nap_ns += nap_ns / 4;
 	}
@@ -200,11 +199,6 @@ static size_t extent(size_t pitch, const struct rnl__copy *c)
 	return (c->rows - 1) * pitch + c->width;
 }
 
-static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
-{
-	return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
-}
-
 /* How many pieces have to be emptied before this memory is what stream order makes it. */
 static unsigned pieces_before(struct rnl__staging *s, const void *mem, size_t bytes)
 {
@@ -213,7 +207,7 @@ static unsigned pieces_before(struct rnl__staging *s, const void *mem, size_t by
 	for (unsigned i = 0; s->nr_out && i < s->nr; i++) {
 		const struct rnl__copy *out = &piece_at(s, i)->out;
 
-		if (out->width && overlap(out->dst, extent(out->dst_pitch, out), mem, bytes))
+		if (out->width && rnl__overlaps(out->dst, extent(out->dst_pitch, out), mem, bytes))
 			nr = i + 1;
 	}
 	return nr;
@@ -281,16 +275,15 @@ static struct rnl__copy part(const struct rnl__copy *c, size_t row, size_t colum
 
 static int stage_all(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c, bool in)
 {
-	const size_t width = c->width < PIECE_MAX ? c->width : PIECE_MAX;
+	const size_t width = rnl__smaller(c->width, PIECE_MAX);
 	const size_t rows = PIECE_MAX / width;
 	int ret = make_ring(s);
 
 	for (size_t row = 0; !ret && row < c->rows; row += rows) {
 		for (size_t column = 0; !ret && column < c->width; column += width) {
-			const size_t rows_left = c->rows - row, left = c->width - column;
 			const struct rnl__copy p = part(c, row, column,
-							rows_left < rows ? rows_left : rows,
-							left < width ? left : width);
+							rnl__smaller(c->rows - row, rows),
+							rnl__smaller(c->width - column, width));
 
 			ret = stage(s, seq, &p, in);
 		}

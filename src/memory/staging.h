@@ -22,7 +22,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sys/atomic.h"
 #include "device/device.h"
 #include "memory/pinned.h"
 

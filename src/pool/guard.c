@@ -205,8 +205,8 @@ static bool watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 	const int error = rnl__thread.error;
 
 	rnl__thread.guard = guarded;
-	*result = c->call(c->arg);
-	if (c->check && !guarded->unit_code)
+	*result = c->call(c->fn, c->arg);
+	if (guarded->checked && !guarded->unit_code)
 		guarded->unit_code = c->check();
 	rnl__thread.guard = NULL;
 	/* CUDA's error may be due to a worker that came in. */
@@ -242,9 +242,9 @@ static int call_unwatched(struct rnl__guard *g, struct entry *e, const struct rn
 		return -ENOTSUP;
 	case NEW:
 		rnl__figure_add_any(&g->postponed, 1);
-		return c->call(c->arg);
+		return c->call(c->fn, c->arg);
 	default:
-		return c->call(c->arg);
+		return c->call(c->fn, c->arg);
 	}
 }
 
@@ -280,7 +280,7 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 	if (!all_quiet(w, e))
 		return call_unwatched(g, e, c);
 	guarded.strict = g->strict;
-	guarded.checked = c->check != NULL;
+	guarded.checked = c->check && w->pool->device->info.cuda;
 	if (w->pool->device->ops->guard_begin(&guarded)) {
 		let_in(g);
 		return call_unwatched(g, e, c);
@@ -303,11 +303,13 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *c)
 {
 	struct rnl__guard *g = w->pool->guard;
-	struct entry *e = entry_of(g, c->fn);
+	struct entry *e = g ? entry_of(g, c->fn) : NULL;
 
+	if (!g)
+		return c->call(c->fn, c->arg);
 	if (!e) {
 		rnl__figure_add_any(&g->beyond, 1);
-		return c->call(c->arg);
+		return c->call(c->fn, c->arg);
 	}
 	if (state_of(e) == NEW && is_due(e))
 		return call_new(w, e, c);

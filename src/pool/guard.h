@@ -16,7 +16,7 @@
  *	run is tried; a worker that was held for HELD_NS goes in, and spoils the capture.
  *	A capture covers a caller's function alone: marks and staged copies, which the
  *	library issues before and behind it, go to the stream as ever.
- *	Without a guard, a job costs one look whether there is one.
+ *	Without a guard, a job costs one look for it.
  *
  *			enter	leave	call	figures
  *	enter		-	-	-	-	- no outside synchronisation needed
@@ -40,8 +40,8 @@ typedef void rnl__function(void);
 /* A call of a caller's function. */
 struct rnl__guard_call {
 	rnl__function *fn;
-	int (*call)(void *arg);		/* calls `fn` */
-	void *arg;
+	int (*call)(rnl__function *fn, const void *arg); /* calls it, by its own type */
+	const void *arg;
 	int (*check)(void);		/* the last CUDA error of its unit; NULL: none */
 };
 
@@ -53,7 +53,10 @@ void rnl__guard_destroy(struct rnl__guard *guard);
 void rnl__guard_enter(struct rnl__worker *w);
 void rnl__guard_leave(struct rnl__worker *w);
 
-/* Makes a call, between enter and leave; its result, or -ENOTSUP by the strict guard. */
+/*
+ * Makes a call, between enter and leave; without a guard, at once.
+ * Return: its result, or -ENOTSUP by the strict guard.
+ */
 int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *call);
 
 /* Adds the guard's figures. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What all of a pool's workers and callers share: its operations, its queues together. */
+/* What a pool's workers and callers share: its operations, its queues together, its log. */
 #include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "pool/pool.h"
 #include "sys/fence.h"
@@ -39,4 +42,17 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool)
 	for (unsigned i = 0; i < nr; i++)
 		queued += rnl__queue_length(&pool->workers[i].queue);
 	return queued;
+}
+
+void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...)
+{
+	char line[640];
+	va_list ap;
+
+	if (!pool->log)
+		return;
+	va_start(ap, format);
+	vsnprintf(line, sizeof(line), format, ap);
+	va_end(ap);
+	pool->log(pool->log_arg, level, line);
 }

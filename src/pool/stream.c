@@ -157,32 +157,22 @@ static int issue_copy(const struct rnl__device_ops *ops, const struct rnl__copy 
 	return ret;
 }
 
-static int copy(void *dst, const void *src, size_t bytes)
-{
-	const struct rnl__copy c = { .dst = dst, .src = src, .width = bytes, .rows = 1 };
-	const struct rnl__device_ops *ops;
-	int ret = ready(&ops);
-
-	if (ret || !bytes)
-		return ret;
-	return dst && src ? issue_copy(ops, &c) : -EINVAL;
-}
-
 /* Whether rows do not overlap, and CUDA can address them. */
 static bool valid_rows(size_t pitch, size_t width, size_t rows)
 {
 	return pitch >= width && pitch <= PITCH_MAX && rows <= SIZE_MAX / 2 / PITCH_MAX;
 }
 
-static int copy_2d(const struct rnl__copy *c)
+static int copy(const struct rnl__copy *c, bool pitched)
 {
 	const struct rnl__device_ops *ops;
 	int ret = ready(&ops);
 
 	if (ret || !c->width || !c->rows)
 		return ret;
-	if (!c->dst || !c->src || !valid_rows(c->dst_pitch, c->width, c->rows) ||
-	    !valid_rows(c->src_pitch, c->width, c->rows))
+	if (!c->dst || !c->src ||
+	    (pitched && (!valid_rows(c->dst_pitch, c->width, c->rows) ||
+			 !valid_rows(c->src_pitch, c->width, c->rows))))
 		return -EINVAL;
 	return issue_copy(ops, c);
 }
@@ -214,7 +204,9 @@ static int launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct r
 
 int rnl_copy(void *dst, const void *src, size_t bytes)
 {
-	return note_error(copy(dst, src, bytes));
+	const struct rnl__copy c = { .dst = dst, .src = src, .width = bytes, .rows = 1 };
+
+	return note_error(copy(&c, false));
 }
 
 int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
@@ -225,7 +217,7 @@ int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, 
 		.width = width, .rows = rows,
 	};
 
-	return note_error(copy_2d(&c));
+	return note_error(copy(&c, true));
 }
 
 int rnl_fill(void *dst, uint8_t value, size_t bytes)

@@ -22,6 +22,9 @@
 #define FIRST_BITS 10		/* 2^10 ns = 1.024 us */
 #define LAST_BITS 34
 
+#define SECONDS "%" PRIu64 ".%09" PRIu64
+#define seconds(ns) (uint64_t)(ns) / 1000000000, (uint64_t)(ns) % 1000000000
+
 struct page {
 	FILE *out;
 	const char *pool;		/* the label's value */
@@ -48,57 +51,54 @@ static void put_head(const struct page *p, const char *name, const char *type, c
 	fprintf(p->out, "# HELP rnl_%s %s\n# TYPE rnl_%s %s\n", name, help, name, type);
 }
 
-static void put_one(const struct page *p, const char *name, uint64_t value)
+/* A figure; @part: behind its name; @label: a second one, or NULL. */
+static void put(const struct page *p, const char *name, const char *part, const char *label,
+		const char *value, uint64_t figure)
 {
-	fprintf(p->out, "rnl_%s{", name);
+	fprintf(p->out, "rnl_%s%s{", name, part);
 	put_label(p);
-	fprintf(p->out, "} %" PRIu64 "\n", value);
+	if (label)
+		fprintf(p->out, ",%s=\"%s\"", label, value);
+	fprintf(p->out, "} %" PRIu64 "\n", figure);
+}
+
+/* A figure of the pool, and what it is. */
+static void put_one(const struct page *p, const char *name, const char *type, const char *help,
+		    uint64_t figure)
+{
+	put_head(p, name, type, help);
+	put(p, name, "", NULL, NULL, figure);
 }
 
 /* A figure of each worker. */
 static void put_each(const struct page *p, const char *name, size_t field)
 {
+	char worker[12];
+
 	for (unsigned i = 0; i < p->nr; i++) {
 		uint64_t value;
 
 		memcpy(&value, (const char *)&p->workers[i].stats + field, sizeof(value));
-		fprintf(p->out, "rnl_%s{", name);
-		put_label(p);
-		fprintf(p->out, ",worker=\"%u\"} %" PRIu64 "\n", i, value);
+		snprintf(worker, sizeof(worker), "%u", i);
+		put(p, name, "", "worker", worker, value);
 	}
-}
-
-static void put_seconds(const struct page *p, uint64_t ns)
-{
-	fprintf(p->out, "%" PRIu64 ".%09" PRIu64, ns / 1000000000, ns % 1000000000);
-}
-
-static void put_bucket(const struct page *p, const char *name, uint64_t end_ns, uint64_t nr)
-{
-	fprintf(p->out, "rnl_%s_bucket{", name);
-	put_label(p);
-	fputs(",le=\"", p->out);
-	if (end_ns)
-		put_seconds(p, end_ns);
-	else
-		fputs("+Inf", p->out);
-	fprintf(p->out, "\"} %" PRIu64 "\n", nr);
 }
 
 static void put_histogram(const struct page *p, const char *name, const struct rnl__hist_sum *sum,
 			  const char *help)
 {
+	char end[32];
+
 	put_head(p, name, "histogram", help);
-	for (unsigned bits = FIRST_BITS; bits <= LAST_BITS; bits++)
-		put_bucket(p, name, UINT64_C(1) << bits, rnl__hist_below(sum, bits));
-	put_bucket(p, name, 0, sum->total);
+	for (unsigned bits = FIRST_BITS; bits <= LAST_BITS; bits++) {
+		snprintf(end, sizeof(end), SECONDS, seconds(UINT64_C(1) << bits));
+		put(p, name, "_bucket", "le", end, rnl__hist_below(sum, bits));
+	}
+	put(p, name, "_bucket", "le", "+Inf", sum->total);
 	fprintf(p->out, "rnl_%s_sum{", name);
 	put_label(p);
-	fputs("} ", p->out);
-	put_seconds(p, sum->sum_ns);
-	fprintf(p->out, "\nrnl_%s_count{", name);
-	put_label(p);
-	fprintf(p->out, "} %" PRIu64 "\n", sum->total);
+	fprintf(p->out, "} " SECONDS "\n", seconds(sum->sum_ns));
+	put(p, name, "_count", NULL, NULL, sum->total);
 }
 
 static void put_health(const struct page *p, struct rnl_pool *pool)
@@ -106,10 +106,9 @@ static void put_health(const struct page *p, struct rnl_pool *pool)
 	struct rnl_health health = RNL_HEALTH_INIT;
 
 	(void)rnl_pool_health(pool, &health);
-	put_head(p, "health", "gauge", "0 ok, 1 overloaded, 2 a worker is stuck, 3 device failed.");
-	put_one(p, "health", health.state);
-	put_head(p, "workers", "gauge", "Workers that serve.");
-	put_one(p, "workers", p->all.stats.nr_workers);
+	put_one(p, "health", "gauge", "0 ok, 1 overloaded, 2 a worker is stuck, 3 device failed.",
+		health.state);
+	put_one(p, "workers", "gauge", "Workers that serve.", p->all.stats.nr_workers);
 }
 
 #define FIELD(name) offsetof(struct rnl_pool_stats, name)
@@ -121,7 +120,8 @@ static const struct {
 	{ "jobs_done_total", "counter", "Jobs completed.", FIELD(done) },
 	{ "jobs_failed_total", "counter", "Jobs completed with a negative result.", FIELD(failed) },
 	{ "jobs_cancelled_total", "counter", "Jobs cancelled, not run.", FIELD(cancelled) },
-	{ "jobs_timed_out_total", "counter", "Jobs past their deadline, not run.", FIELD(timed_out) },
+	{ "jobs_timed_out_total", "counter", "Jobs past their deadline, not run.",
+	  FIELD(timed_out) },
 	{ "jobs_stolen_total", "counter", "Jobs run by another worker.", FIELD(stolen) },
 	{ "worker_sleeps_total", "counter", "Times that a worker fell asleep idle.", FIELD(slept) },
 	{ "staged_bytes_total", "counter", "Bytes of pageable copies, which a CPU copied.",
@@ -131,14 +131,6 @@ static const struct {
 	{ "jobs_queued", "gauge", "Jobs on the worker's queue.", FIELD(queued) },
 	{ "jobs_in_flight", "gauge", "Jobs on the worker's stream.", FIELD(in_flight) },
 };
-
-static void put_labelled(const struct page *p, const char *name, const char *label,
-			 const char *value, uint64_t figure)
-{
-	fprintf(p->out, "rnl_%s{", name);
-	put_label(p);
-	fprintf(p->out, ",%s=\"%s\"} %" PRIu64 "\n", label, value, figure);
-}
 
 /* Written only if the guard is on. */
 static void put_guard(const struct page *p)
@@ -156,32 +148,34 @@ static void put_guard(const struct page *p)
 		{ "unclear", stats->guard_unclear },
 	};
 
-	put_head(p, "guard_functions_total", "counter", "Functions of jobs that guard has watched.");
-	put_one(p, "guard_functions_total", stats->guard_functions);
-	put_head(p, "guard_findings_total", "counter", "Functions in which guard has found something.");
+	put_one(p, "guard_functions_total", "counter",
+		"Functions of jobs that guard has watched.", stats->guard_functions);
+	put_head(p, "guard_findings_total", "counter",
+		 "Functions in which guard has found something.");
 	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
-		put_labelled(p, "guard_findings_total", "kind", found[i].kind, found[i].nr);
-	put_head(p, "guard_called_again_total", "counter", "Calls that guard had to make twice.");
-	put_one(p, "guard_called_again_total", stats->guard_twice);
-	put_head(p, "guard_unwatched_total", "counter",
-		 "Runs of functions not watched yet: the pool was not quiet, or they are too many.");
-	put_labelled(p, "guard_unwatched_total", "reason", "not_quiet", stats->guard_postponed);
-	put_labelled(p, "guard_unwatched_total", "reason", "too_many", stats->guard_beyond);
+		put(p, "guard_findings_total", "", "kind", found[i].kind, found[i].nr);
+	put_one(p, "guard_called_again_total", "counter", "Calls that guard had to make twice.",
+		stats->guard_twice);
+	put_head(p, "guard_unwatched_total", "counter", "Runs of functions not watched yet: "
+		 "the pool was not quiet, or they are too many.");
+	put(p, "guard_unwatched_total", "", "reason", "not_quiet", stats->guard_postponed);
+	put(p, "guard_unwatched_total", "", "reason", "too_many", stats->guard_beyond);
 }
 
 static void put_all(const struct page *p, struct rnl_pool *pool)
 {
+	const struct rnl_pool_stats *all = &p->all.stats;
+
 	put_health(p, pool);
-	put_head(p, "jobs_unfinished", "gauge", "Jobs accepted and not done.");
-	put_one(p, "jobs_unfinished", p->all.stats.accepted > p->all.stats.done ?
-				      p->all.stats.accepted - p->all.stats.done : 0);
-	put_head(p, "pinned_locked_bytes", "gauge", "Bytes page-locked for pinned buffers.");
-	put_one(p, "pinned_locked_bytes", p->all.stats.pinned_locked);
-	put_head(p, "pinned_used_bytes", "gauge", "Bytes in pinned buffers given out.");
-	put_one(p, "pinned_used_bytes", p->all.stats.pinned_used);
-	put_head(p, "device_calls_total", "counter",
-		 "Calls of the process that had the device allocate, free, or make an event.");
-	put_one(p, "device_calls_total", p->all.stats.device_calls);
+	put_one(p, "jobs_unfinished", "gauge", "Jobs accepted and not done.",
+		all->accepted > all->done ? all->accepted - all->done : 0);
+	put_one(p, "pinned_locked_bytes", "gauge", "Bytes page-locked for pinned buffers.",
+		all->pinned_locked);
+	put_one(p, "pinned_used_bytes", "gauge", "Bytes in pinned buffers given out.",
+		all->pinned_used);
+	put_one(p, "device_calls_total", "counter",
+		"Calls of the process that had the device allocate, free, or make an event.",
+		all->device_calls);
 	if (pool->guard)
 		put_guard(p);
 	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "sys/abi.h"
 #include "sys/clock.h"

@@ -19,6 +19,20 @@ static inline uint64_t rnl__now(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+static inline struct timespec rnl__timespec(uint64_t ns)
+{
+	return (struct timespec){
+		.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u),
+	};
+}
+
+static inline void rnl__nap(uint64_t ns)
+{
+	const struct timespec ts = rnl__timespec(ns);
+
+	nanosleep(&ts, NULL);
+}
+
 /* The time at the kernel's last tick, some milliseconds ago; for a quarter of the price. */
 static inline uint64_t rnl__now_coarse(void)
 {

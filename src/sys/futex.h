@@ -19,20 +19,14 @@
 /* Sleeps while *word == value; 0, perhaps for no reason, or -ETIMEDOUT. */
 static inline int rnl__futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t deadline)
 {
-	struct timespec ts = {
-		.tv_sec = (time_t)(deadline / 1000000000u),
-		.tv_nsec = (long)(deadline % 1000000000u),
-	};
+	const struct timespec ts = rnl__timespec(deadline);
 	int saved = errno;
 	long ret;
 
 	/* WAIT_BITSET is the form that takes an absolute, monotonic deadline. */
 	ret = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
 		      deadline == RNL__NEVER ? NULL : &ts, NULL, FUTEX_BITSET_MATCH_ANY);
-	if (ret < 0 && errno == ETIMEDOUT)
-		ret = -ETIMEDOUT;
-	else
-		ret = 0;
+	ret = ret < 0 && errno == ETIMEDOUT ? -ETIMEDOUT : 0;
 	errno = saved;
 	return (int)ret;
 }

@@ -230,7 +230,9 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 	/* At once: the file says what it is even if nothing follows. */
 	rnl__trace_header(t);
 	rnl__trace_flush(&t->file);
-	ret = t->file.error ? t->file.error : rnl__thread_create(&t->writer, writer_main, t);
+	ret = t->file.error;
+	if (!ret)
+		ret = rnl__thread_create(&t->writer, writer_main, t);
 	if (ret) {
 		(void)rnl__trace_close(&t->file);
 		destroy(t);

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pool/pool.h"
+#include "sys/array.h"
 #include "trace/trace.h"
 #include "trace/trace_json.h"
 
 #define SUBMIT_NS 1000u		/* the longest span of a submit */
 #define JOINED_MAX 64		/* jobs that get an arrow to one wait */
-#define JOBS_MAX (UINT32_MAX / 4)
+#define JOBS_MAX (1u << 29)
 
 /* A submit or a wait. */
 struct item {
@@ -23,30 +23,18 @@ struct item {
 
 /* ---- noting -------------------------------------------------------------- */
 
-/* An array with space for one more than @nr; NULL: there is no memory, the array stays. */
-static void *extend(void *mem, size_t nr, size_t *max, size_t each, size_t bound)
-{
-	size_t wanted = *max ? 2 * *max : 512;
-	void *more;
-
-	if (nr < *max)
-		return mem;
-	more = wanted < bound ? realloc(mem, wanted * each) : NULL;
-	if (more)
-		*max = wanted;
-	return more;
-}
-
 static void note_job(struct rnl__trace_arrows *a, const struct rnl__track *track,
 		     const struct rnl__record *r)
 {
-	void *mem = extend(a->jobs, a->nr_jobs, &a->max_jobs, sizeof(*a->jobs), JOBS_MAX);
+	struct rnl__trace_job *jobs = NULL;
 
-	if (!mem) {
+	if (a->nr_jobs < JOBS_MAX)
+		jobs = rnl__array_extend(a->jobs, a->nr_jobs, &a->max_jobs, sizeof(*jobs));
+	if (!jobs) {
 		a->lost++;
 		return;
 	}
-	a->jobs = mem;
+	a->jobs = jobs;
 	a->jobs[a->nr_jobs++] = (struct rnl__trace_job){
 		.id = r->id, .queued = r->call.queued, .picked = r->call.picked,
 		.job = r->call.job, .barrier = r->call.barrier,
@@ -68,15 +56,18 @@ void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
 
 /* ---- jobs and the waits for them ----------------------------------------- */
 
-/* By barrier, then by time. */
+/* By a key, then by time. */
+static int compare(uintptr_t x, uintptr_t y, uint64_t x_at, uint64_t y_at)
+{
+	return x != y ? (x > y) - (x < y) : (x_at > y_at) - (x_at < y_at);
+}
+
 static int by_barrier(const void *a, const void *b)
 {
 	const struct rnl__trace_job *x = *(struct rnl__trace_job *const *)a;
 	const struct rnl__trace_job *y = *(struct rnl__trace_job *const *)b;
 
-	if (x->barrier != y->barrier)
-		return (uintptr_t)x->barrier < (uintptr_t)y->barrier ? -1 : 1;
-	return (x->picked > y->picked) - (x->picked < y->picked);
+	return compare((uintptr_t)x->barrier, (uintptr_t)y->barrier, x->picked, y->picked);
 }
 
 static int by_job(const void *a, const void *b)
@@ -84,18 +75,14 @@ static int by_job(const void *a, const void *b)
 	const struct rnl__trace_job *x = *(struct rnl__trace_job *const *)a;
 	const struct rnl__trace_job *y = *(struct rnl__trace_job *const *)b;
 
-	if (x->job != y->job)
-		return (uintptr_t)x->job < (uintptr_t)y->job ? -1 : 1;
-	return (x->picked > y->picked) - (x->picked < y->picked);
+	return compare((uintptr_t)x->job, (uintptr_t)y->job, x->picked, y->picked);
 }
 
 static int by_what(const void *a, const void *b)
 {
 	const struct rnl__wait *x = a, *y = b;
 
-	if (x->what != y->what)
-		return (uintptr_t)x->what < (uintptr_t)y->what ? -1 : 1;
-	return (x->end > y->end) - (x->end < y->end);
+	return compare((uintptr_t)x->what, (uintptr_t)y->what, x->end, y->end);
 }
 
 static const void *key_of(const struct rnl__trace_job *job, bool barrier)
@@ -104,8 +91,8 @@ static const void *key_of(const struct rnl__trace_job *job, bool barrier)
 }
 
 /* How many of the sorted jobs come up to the last one that is of @what and was taken by @at. */
-static size_t count_up_to(struct rnl__trace_job *const *jobs, size_t nr, bool barrier, const void *what,
-		    uint64_t at)
+static size_t count_up_to(struct rnl__trace_job *const *jobs, size_t nr, bool barrier,
+			  const void *what, uint64_t at)
 {
 	size_t low = 0, high = nr;
 
@@ -182,9 +169,7 @@ static int by_thread(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return (x->at > y->at) - (x->at < y->at);
+	return compare(x->tid, y->tid, x->at, y->at);
 }
 
 static size_t find_items(struct rnl__trace *t, struct item *items)

@@ -8,7 +8,6 @@
 
 #include "sys/abi.h"
 #include "pool/pool.h"
-#include "trace/overlap.h"
 #include "trace/trace.h"
 
 /* Copies the spans that are kept, so that the figures are found without the lock. */

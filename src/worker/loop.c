@@ -317,8 +317,6 @@ static void await_space(struct rnl__worker *w)
 		return;
 	w->wait_since = w->last_check = start;
 	while (!rnl__complete_passed(w, true)) {
-		struct timespec ts;
-
 		now = rnl__now();
 		check_device(w, now);
 		if (!f->first)
@@ -328,8 +326,7 @@ static void await_space(struct rnl__worker *w)
 				rnl__pause();
 			continue;
 		}
-		ts = (struct timespec){ .tv_nsec = (long)nap(w, now) };
-		nanosleep(&ts, NULL);
+		rnl__nap(nap(w, now));
 	}
 }
 

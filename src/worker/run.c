@@ -19,15 +19,17 @@
 
 /* ---- the call of its function -------------------------------------------- */
 
-static int call_fn(void *job)
+static int call_fn(rnl__function *fn, const void *job)
 {
-	return ((struct rnl_job *)job)->fn(job);
+	return ((int (*)(struct rnl_job *))fn)((struct rnl_job *)(uintptr_t)job);
 }
 
 /* The functions of internal jobs guard the caller's code themselves: they are called directly. */
-static int call_guarded(struct rnl__worker *w, struct rnl_job *job, int (*check)(void))
+static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 {
-	const struct rnl__guard_call guarded = { (rnl__function *)job->fn, call_fn, job, check };
+	const struct rnl__guard_call guarded = {
+		(rnl__function *)job->fn, call_fn, job, job->check,
+	};
 	int ret;
 
 	rnl__guard_enter(w);
@@ -50,7 +52,7 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	rnl__thread.error = 0;
 	if (w->ranges)
 		rnl__nvtx_begin(w->ranges, (const void *)(uintptr_t)job->fn);
-	ret = w->pool->guard ? call_guarded(w, job, check) : job->fn(job);
+	ret = w->pool->guard ? call_guarded(w, job) : job->fn(job);
 	if (w->ranges)
 		rnl__nvtx_end();
 	rnl__thread.job = NULL;
