@@ -36,8 +36,9 @@
  *	commit, cancel	-	-	-	-	-	X
  *	release		-	-	-	-	-	X
  *	take		-	-	-	-	X	-
- *	destroy		X	X	X	X	-	X	X: needs outside synchronisation
- *	One thread at a time uses a request, from its reserve to its commit.
+ *	destroy		X	X	X	X	-	X
+ *	X: needs outside synchronisation.  One thread at a time uses a request, from its reserve to
+ *	its commit.
  */
 #ifndef RNL_BATCHER_H
 #define RNL_BATCHER_H

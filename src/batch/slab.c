@@ -51,6 +51,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 {
 	const size_t in = rnl__round_up(b->slab_bytes, RNL__CACHE_LINE);
 	const size_t out = out_share(b) * b->nr_slots;
+	const size_t slots = b->nr_slots * sizeof(struct rnl__slot);
 	const size_t spans = b->variable ? b->nr_slots * sizeof(struct rnl_span) : 0;
 	/* relaxed: only the taker, or the batcher's creator, makes slabs */
 	const uint32_t nr = atomic_load_explicit(&b->nr_slabs, memory_order_relaxed);
@@ -60,11 +61,10 @@ int rnl__slab_make(struct rnl_batcher *b)
 
 	if (nr == b->max_slabs)
 		return -EAGAIN;
-	slab->slots = aligned_alloc(RNL__CACHE_LINE, rnl__round_up(b->nr_slots * sizeof(*slab->slots),
-							      RNL__CACHE_LINE));
+	slab->slots = aligned_alloc(RNL__CACHE_LINE, rnl__round_up(slots, RNL__CACHE_LINE));
 	if (!slab->slots)
 		return -ENOMEM;
-	memset(slab->slots, 0, b->nr_slots * sizeof(*slab->slots));
+	memset(slab->slots, 0, slots);
 	ret = rnl__pinned_get(b->pool->pinned, in + out + spans, &buf);
 	if (ret) {
 		free(slab->slots);
@@ -168,7 +168,7 @@ static int open_next(struct rnl_batcher *b, uint64_t round)
 			/* [batch.S4] release: as we found it; pairs with [batch.S2] */
 			atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
 		/* A thread beside us may have found no slab free, and waits. */
-		/* [batch.B3] full barrier: opened before we look for waiters; pairs with [bell.L2] */
+		/* [batch.B3] full barrier: opened before the ring; pairs with [bell.L2] */
 		rnl__full_barrier();
 		rnl__bell_ring(&b->pool->space_batch);
 		return 0;
@@ -213,7 +213,7 @@ int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t
 		uint64_t word = rnl__peek(&slab->word);
 
 		while (rnl__slab_is(word, RNL__SLAB_OPEN, round) && fits(b, word, units)) {
-			/* [batch.R1] acquire: the slab as its last round left it; pairs with [batch.S2] */
+			/* [batch.R1] acquire: the slab as it became free; pairs with [batch.S2] */
 			if (atomic_compare_exchange_weak_explicit(&slab->word, &word,
 								  word + RNL__SLAB_ONE + units,
 								  memory_order_acquire,

@@ -5,23 +5,16 @@
  * DESIGN
  *	The states of a job.  READ and WRITE are states of a job in order only.
  *
- *	            +------------------------ submitted <--------------------------+
- *	            v                                                              |
- *	  runs: takes a chunk, reads it, issues it ---> on the device ---> callback
- *	            |                                                      |  |  |  \
- *	            | another job reads                                    |  |  |   no more
- *	            v                                                      |  |  |   chunks, or
- *	     waits to READ: resumed when that read ends ---> submitted     |  |  |   an error:
- *	                                                                   |  |  |   leaves
- *	     waits to WRITE <----------------------------------------------+  |  |
- *	            |                  an earlier chunk is not written        |  |
- *	            | resumed when that write ends                            |  |
- *	            +---> submitted, `writes`: writes when it runs            |  |
- *	                                                                      |  |
- *	     writes its chunk in the callback, then is submitted again <------+--+
+ *	submitted	it runs: takes a chunk, reads it, issues it	-> on the device
+ *			another job reads				-> waits to READ
+ *	on the device	done: its callback writes the chunk		-> submitted
+ *			an earlier chunk is not written yet		-> waits to WRITE
+ *			there are no more chunks, or an error		-> leaves
+ *	waits to READ	that read ends					-> submitted
+ *	waits to WRITE	that write ends; it writes when it runs		-> submitted
  *
  *	rnl__map_job_run()	the function	write_chunks(), take_chunks(), issue_chunks()
- *	rnl__map_job_done()	the callback	measure(), write_chunks(), submit_again()
+ *	rnl__map_job_done()	the callback	measure(), write_chunks(), go_on()
  */
 #include "config.h"
 
@@ -86,6 +79,12 @@ static struct rnl_chunk chunk_at(const struct rnl__map *map, uint64_t index)
 	};
 }
 
+/* Bytes of a chunk and its halos. */
+static uint64_t in_bytes_of(const struct rnl__map *map, const struct rnl_chunk *c)
+{
+	return (c->before + c->nr + c->after) * map->spec.in_bytes;
+}
+
 /* A part of a chunk and its halos: they lie in up to three places of the host's memory. */
 struct source {
 	const unsigned char *mem;
@@ -100,8 +99,7 @@ static unsigned sources_of(const struct rnl__map *map, const struct rnl_chunk *c
 	unsigned nr = 0;
 
 	if (!map->borders) {
-		sources[0] = (struct source){ in - c->before * element,
-					      (c->before + c->nr + c->after) * element };
+		sources[0] = (struct source){ in - c->before * element, in_bytes_of(map, c) };
 		return 1;
 	}
 	if (c->before)
@@ -202,7 +200,7 @@ static int copy_in(struct rnl__map *map, struct rnl__map_slot *slot)
 	int ret = 0;
 
 	if (slot->in)
-		return issue_copy(map, to, slot->in, (c->before + c->nr + c->after) * map->spec.in_bytes);
+		return issue_copy(map, to, slot->in, in_bytes_of(map, c));
 	nr = sources_of(map, c, sources);
 	for (unsigned i = 0; !ret && i < nr; i++) {
 		ret = issue_copy(map, to, sources[i].mem, sources[i].bytes);
@@ -238,10 +236,13 @@ static int copy_out(struct rnl__map *map, struct rnl__map_slot *slot)
 }
 
 /* Issues a stage of a chunk between its events.  @begins: no event ended the stage before. */
-static int issue_stage(struct rnl__map *map, struct rnl__map_slot *slot, unsigned stage, bool begins)
+static int issue_stage(struct rnl__map *map, struct rnl__map_slot *slot, unsigned stage,
+		       bool begins)
 {
 	static int (*const stages[])(struct rnl__map *map, struct rnl__map_slot *slot) = {
-		[RNL__MAP_IN] = copy_in, [RNL__MAP_KERNEL] = call_function, [RNL__MAP_OUT] = copy_out,
+		[RNL__MAP_IN] = copy_in,
+		[RNL__MAP_KERNEL] = call_function,
+		[RNL__MAP_OUT] = copy_out,
 	};
 	int ret = 0;
 
@@ -304,20 +305,21 @@ static void measure(struct rnl__map *map, struct rnl__map_slot *slot)
 		[RNL__MAP_OUT] = RNL_OVERLAP_OUT,
 	};
 	const bool copies_first = map->spec.flags & RNL_MAP_COPIES_FIRST;
+	struct rnl_overlap_span *span = &map->spans[RNL__MAP_STAGES * slot->chunk.index];
 	struct rnl__event *begin[RNL__MAP_STAGES], *base;
 
 	for (int i = 0; i < RNL__MAP_STAGES; i++)
 		begin[i] = i && !copies_first ? slot->end[i - 1] : slot->begin[i];
 	base = base_of(map, slot);
-	for (int i = 0; i < RNL__MAP_STAGES; i++) {
+	for (int i = 0; i < RNL__MAP_STAGES; i++, span++) {
 		int64_t from, to;	/* negative: before the base */
 
-		if (!ops_of(map)->event_elapsed(base, begin[i], &from) &&
-		    !ops_of(map)->event_elapsed(base, slot->end[i], &to))
-			map->spans[RNL__MAP_STAGES * slot->chunk.index + i] = (struct rnl_overlap_span){
-				.begin_ns = BASE_NS + (uint64_t)from, .end_ns = BASE_NS + (uint64_t)to,
-				.kind = kinds[i],
-			};
+		if (ops_of(map)->event_elapsed(base, begin[i], &from) ||
+		    ops_of(map)->event_elapsed(base, slot->end[i], &to))
+			continue;
+		span->begin_ns = BASE_NS + (uint64_t)from;
+		span->end_ns = BASE_NS + (uint64_t)to;
+		span->kind = kinds[i];
 	}
 }
 
@@ -332,9 +334,11 @@ static int write_chunk(struct rnl__map *map, struct rnl__map_slot *slot)
 	if (map->spec.write) {
 		ret = success_or_errno(map->spec.write(map->spec.arg, slot->out, c->first, c->nr));
 	} else {
-		rnl__nontemporal_copy((char *)map->spec.out + c->first * map->spec.out_bytes, slot->out,
-				      c->nr * map->spec.out_bytes);
-		count_staged(c->nr * map->spec.out_bytes);
+		const uint64_t element = map->spec.out_bytes;
+
+		rnl__nontemporal_copy((char *)map->spec.out + c->first * element, slot->out,
+				      c->nr * element);
+		count_staged(c->nr * element);
 	}
 	rnl__figure_add_any(&map->write_ns, rnl__now() - start);
 	return ret;
@@ -353,15 +357,13 @@ static void write_chunks(struct rnl__map *map, struct rnl__map_job *job)
 		if (ret)
 			break;
 		rnl__figure_add_any(&map->chunks, 1);
-		rnl__figure_add_any(&map->bytes_in, (c->before + c->nr + c->after) * map->spec.in_bytes);
+		rnl__figure_add_any(&map->bytes_in, in_bytes_of(map, c));
 		rnl__figure_add_any(&map->bytes_out, c->nr * map->spec.out_bytes);
 	}
 	note_error(map, ret);
 }
 
 /* ---- in order ------------------------------------------------------------ */
-
-static bool submit_again(struct rnl__map *map, struct rnl__map_job *job);
 
 /* Finds a job that waits for @what, or for anything, and ends its wait. */
 static struct rnl__map_job *take_waiting(struct rnl__map *map, unsigned what)
@@ -378,43 +380,50 @@ static struct rnl__map_job *take_waiting(struct rnl__map *map, unsigned what)
 	return NULL;
 }
 
-/* Submits a job whose wait has ended.  If the job leaves, the next one is submitted. */
+/* Submits the job to write, or for its next chunk.  False: it has to leave. */
+static bool submit_again(struct rnl__map *map, struct rnl__map_job *job)
+{
+	int ret;
+
+	if (error_of(map))
+		return false;
+	/* relaxed: a job that finds no chunk when it runs leaves then */
+	if (!job->writes &&
+	    atomic_load_explicit(&map->next, memory_order_relaxed) >= map->nr_chunks)
+		return false;
+	ret = rnl__submit_internal(map->pool, &job->job, (unsigned)(job - map->jobs));
+	note_error(map, ret);
+	return !ret;
+}
+
+/*
+ * Submits a job whose wait has ended.  If it has to leave, the next one that waits for @what is
+ * submitted; after an error all leave.  The caller's job has not left yet, so the map exists.
+ */
 static void resume(struct rnl__map *map, struct rnl__map_job *job, unsigned what)
 {
 	while (job && !submit_again(map, job)) {
+		rnl__map_leave(map);
 		pthread_mutex_lock(&map->lock);
-		job = take_waiting(map, what);
+		job = take_waiting(map, error_of(map) ? RNL__MAP_NOTHING : what);
 		pthread_mutex_unlock(&map->lock);
 	}
 }
 
-/* After an error no job waits.  The caller's job has not left yet, so the map exists. */
-static void resume_all(struct rnl__map *map)
+/* The job is submitted again, or leaves.  The one that leaves for an error resumes all others. */
+static void go_on(struct rnl__map *map, struct rnl__map_job *job)
 {
-	struct rnl__map_job *job;
+	struct rnl__map_job *other;
 
-	pthread_mutex_lock(&map->lock);
-	job = take_waiting(map, RNL__MAP_NOTHING);
-	pthread_mutex_unlock(&map->lock);
-	resume(map, job, RNL__MAP_NOTHING);
-}
-
-/* Submits the job for its next chunk.  False: there is none, and the job has left. */
-static bool submit_again(struct rnl__map *map, struct rnl__map_job *job)
-{
-	int ret = error_of(map);
-
-	/* relaxed: a job that finds no chunk when it runs leaves then */
-	if (!ret && (job->writes ||
-		     atomic_load_explicit(&map->next, memory_order_relaxed) < map->nr_chunks)) {
-		ret = rnl__submit_internal(map->pool, &job->job, (unsigned)(job - map->jobs));
-		if (!ret)
-			return true;
-		note_error(map, ret);
-		resume_all(map);
+	if (submit_again(map, job))
+		return;
+	if (error_of(map)) {
+		pthread_mutex_lock(&map->lock);
+		other = take_waiting(map, RNL__MAP_NOTHING);
+		pthread_mutex_unlock(&map->lock);
+		resume(map, other, RNL__MAP_NOTHING);
 	}
 	rnl__map_leave(map);
-	return false;
 }
 
 static bool begin_reading(struct rnl__map *map)
@@ -450,14 +459,11 @@ static void end_writing(struct rnl__map *map)
 	if (!error_of(map))
 		job = take_waiting(map, RNL__MAP_WRITE);
 	if (job) {
-		map->writing = true;
+		map->writing = job->writes = true;
 		map->next_write += job->nr;
 	}
 	pthread_mutex_unlock(&map->lock);
-	if (!job)
-		return;
-	job->writes = true;
-	(void)submit_again(map, job);
+	resume(map, job, RNL__MAP_WRITE);
 }
 
 /* True: the job may read.  False: it waits, and another thread may resume it at once. */
@@ -546,7 +552,5 @@ void rnl__map_job_done(struct rnl_job *job)
 	} else {
 		write_chunks(map, mine);
 	}
-	if (error_of(map))
-		resume_all(map);
-	(void)submit_again(map, mine);
+	go_on(map, mine);
 }

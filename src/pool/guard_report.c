@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the guard says of a function: what the function does, what that costs, and what to
- * write instead.  The figures are of an NVIDIA H200; docs/measurements.md has how.
+ * What the guard logs about a function: what the function does, what that costs, and what to
+ * write instead.  The figures are an NVIDIA H200's; docs/measurements.md tells how they were found.
  */
 #include "config.h"
 
@@ -30,35 +30,37 @@ static const char *text_of(const struct rnl_pool *pool, unsigned finding)
 	switch (finding) {
 	case RNL__LEGACY_STREAM:
 		if (pool->stream == RNL_STREAM_PRIVATE)
-			return "uses the legacy default stream: that is in no order with the job's "
-			       "own stream, and the job may be done before it. Pass rnl_stream() to "
-			       "each CUDA call";
-		return "uses the legacy default stream, which joins the streams of all workers: two "
-		       "kernels of 4 ms take 8. Compile its unit with nvcc --default-stream per-thread "
-		       "(gcc: -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1), or pass rnl_stream()";
+			return "uses the legacy default stream, which has no order with the job's "
+			       "own stream: the job may be done first. Pass rnl_stream() to each "
+			       "CUDA call";
+		return "uses the legacy default stream, which joins the streams of all workers: "
+		       "two kernels of 4 ms take 8 ms. Compile its unit with nvcc "
+		       "--default-stream per-thread (gcc: "
+		       "-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1), or pass rnl_stream()";
 	case RNL__WAITED:
-		return "waits for a stream or the device: its stream runs dry meanwhile (some 60000 "
-		       "small jobs a second in place of 91000), and a device-wide wait is one for "
-		       "all workers. Return instead, and go on in rnl_job_on_done() or a job after "
-		       "a barrier";
+		return "waits for a stream or the device: its own stream is empty meanwhile (some "
+		       "60000 small jobs a second, not 91000), and a wait for the device waits for "
+		       "all workers. Return instead, and continue in rnl_job_on_done() or in a job "
+		       "after a barrier";
 	case RNL__MADE_MEMORY:
-		return "makes or frees memory: cudaMalloc and cudaFree of 64 MB take 163 us, to "
-		       "page-lock 1 MB takes 1110 us, and cudaFree waits for the device. Use "
+		return "makes or frees memory: cudaMalloc and cudaFree of 64 MB take 163 us, "
+		       "page-locking 1 MB takes 1110 us, and cudaFree waits for the device. Use "
 		       "rnl_scratch() or cudaMallocAsync(), or get it before (pinned_preload)";
 	case RNL__WAITED_OR_MADE:
 		return "waits for a stream or the device, or makes or frees memory (cudaMalloc, "
-		       "cudaFree, ...); CUDA does not say which. A wait lets the stream run dry, "
-		       "cudaFree waits for the device: return instead of waiting, and use "
+		       "cudaFree, ...): CUDA does not say which. A wait leaves the stream empty, "
+		       "and cudaFree waits for the device. Return instead of waiting, and use "
 		       "rnl_scratch() or cudaMallocAsync()";
 	case RNL__PAGEABLE_COPY:
-		return "copies pageable memory: cudaMemcpyAsync() then holds its caller for all that "
-		       "is queued before it (200 ms behind 200 ms of work), and rnl_copy() has a CPU "
-		       "copy it once more. Use rnl_pinned_get(), or cudaHostRegister()";
+		return "copies pageable memory: cudaMemcpyAsync() then holds its caller until all "
+		       "work queued before it is done (200 ms behind 200 ms of work), and "
+		       "rnl_copy() has a CPU copy it once more. Use rnl_pinned_get(), or "
+		       "cudaHostRegister()";
 	default:
 		return "uses the legacy default stream, or waits, or makes or frees memory, unless "
 		       "another thread used the legacy stream just then: CUDA does not say which. "
-		       "Initialise its job where runnel/cuda.h is included, and have it return at "
-		       "the first CUDA call that fails";
+		       "Initialise its job where runnel/cuda.h is included, and return at the "
+		       "first CUDA call that fails";
 	}
 }
 
@@ -70,9 +72,8 @@ void rnl__guard_report(struct rnl_pool *pool, rnl__function *fn, const struct rn
 
 	name_of(fn, name, sizeof(name));
 	if (!guarded->found) {
-		rnl__pool_log(pool, RNL_LOG_INFO,
-			      "guard: %s cannot be captured (CUDA error %d): called again unwatched",
-			      name, guarded->code);
+		rnl__pool_log(pool, RNL_LOG_INFO, "guard: %s cannot be captured (CUDA error %d): "
+			      "called again unwatched", name, guarded->code);
 		return;
 	}
 	for (unsigned i = 0; i < RNL__NR_FINDINGS; i++) {

@@ -264,8 +264,8 @@ struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q)
 }
 
 /*
- * Owner: a keyed job of that generation.  If two resizes have passed since the owner looked
- * which generation is served, the lane has jobs of a later one: so the job's own generation decides.
+ * Owner: a keyed job of that generation.  If two resizes have passed since the owner looked which
+ * generation is served, the lane has jobs of a later one: so the job's own generation decides.
  */
 static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 {
@@ -371,7 +371,10 @@ bool rnl__queue_promise(struct rnl__queue *q, uint32_t generation)
 	 * [queue.K1] acq_rel: on one word with [queue.K2]: the promise is counted before
 	 * the lane is shut, or refused, and then the submit sees the new staff.
 	 */
-	if (!(atomic_fetch_add_explicit(promised_of(q, generation), 1, memory_order_acq_rel) & SHUT))
+	uint64_t old = atomic_fetch_add_explicit(promised_of(q, generation), 1,
+						 memory_order_acq_rel);
+
+	if (!(old & SHUT))
 		return true;
 	rnl__queue_unpromise(q, generation);
 	return false;
@@ -432,7 +435,7 @@ uint64_t rnl__queue_taken(struct rnl__queue *q)
 	       lane_taken(&q->keyed[1]);
 }
 
-/* An estimate: on a machine with weak order a job may be counted as taken before its put is seen. */
+/* An estimate: with weak memory order a job may be counted as taken before its put is seen. */
 uint64_t rnl__queue_length(struct rnl__queue *q)
 {
 	uint64_t now = rnl__queue_taken(q), accepted = rnl__queue_accepted(q);

@@ -25,7 +25,8 @@ struct rnl__thread_state {
 };
 
 /* initial-exec: every operation of every job reads it. */
-extern _Thread_local struct rnl__thread_state rnl__thread __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct rnl__thread_state rnl__thread
+	__attribute__((tls_model("initial-exec")));
 
 /*
  * How many forks lie between this process and the first that used the library.  An object that

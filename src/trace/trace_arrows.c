@@ -219,7 +219,8 @@ static void put_item(struct rnl__trace *t, const struct item *item, const struct
 	uint64_t end = item->at + SUBMIT_NS;
 
 	if (item->index >= a->nr_jobs) {
-		put_span(t, "wait", item->tid, item->at, a->waits.list[item->index - a->nr_jobs].end);
+		put_span(t, "wait", item->tid, item->at,
+			 a->waits.list[item->index - a->nr_jobs].end);
 		return;
 	}
 	t->file.reserved -= RNL__TRACE_ARROWS_MAX;

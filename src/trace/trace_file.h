@@ -17,7 +17,7 @@
 
 struct rnl__trace_file {
 	int fd;
-	int error;			/* of the first write that failed: nothing more is written */
+	int error;			/* of the first write that failed; it is the last */
 	uint64_t size;			/* bytes in the file, without what ends it */
 	uint64_t max, reserved;		/* bytes: the bound; what the end will need */
 	bool full;			/* the file came to its bound */

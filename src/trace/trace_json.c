@@ -74,10 +74,10 @@ void rnl__trace_header(struct rnl__trace *t)
 
 	quote(name, sizeof(name), program_invocation_short_name);
 	quote(device, sizeof(device), info->name);
-	rnl__trace_print(&t->file, "{\"name\":\"runnel\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"args\":"
-			 "{\"format\":1,\"version\":\"%d.%d.%d\",\"device\":\"%s\",\"cuda\":%" PRIu32
-			 ",\"copy_engines\":%" PRIu32 ",\"connections\":%d,\"timing\":%d,"
-			 "\"urgent\":%u}}", (int)getpid(), RNL_VERSION_MAJOR, RNL_VERSION_MINOR,
+	rnl__trace_print(&t->file, "{\"name\":\"runnel\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
+			 "\"args\":{\"format\":1,\"version\":\"%d.%d.%d\",\"device\":\"%s\","
+			 "\"cuda\":%" PRIu32 ",\"copy_engines\":%" PRIu32
+			 ",\"connections\":%d,\"timing\":%d,\"urgent\":%u}}", (int)getpid(), RNL_VERSION_MAJOR, RNL_VERSION_MINOR,
 			 RNL_VERSION_PATCH, device, info->cuda, info->nr_copy_engines,
 			 connections ? atoi(connections) : 8, (int)t->timing, pool->nr_urgent);
 	rnl__trace_mark(&t->file);
@@ -128,8 +128,8 @@ void rnl__trace_footer(struct rnl__trace *t)
 			 "\"args\":{\"jobs\":%" PRIu64 ",\"flown\":%" PRIu64 ",\"timed\":%" PRIu64
 			 ",\"unfinished\":%" PRIu64 ",\"dropped\":%" PRIu64
 			 ",\"too_much\":%" PRIu64 ",\"arrows_lost\":%" PRIu64
-			 "}}", (int)getpid(), t->nr_jobs, t->nr_flown, t->nr_timed, t->nr_cut, dropped,
-			 t->too_much, t->arrows.lost);
+			 "}}", (int)getpid(), t->nr_jobs, t->nr_flown, t->nr_timed, t->nr_cut,
+			 dropped, t->too_much, t->arrows.lost);
 	rnl__trace_mark(&t->file);
 }
 
@@ -187,8 +187,8 @@ static void put_done(struct rnl__trace *t, const struct rnl__track *track,
 static void put_back(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__record *r)
 {
-	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->back.fn), "callback", track->tid,
-		   r->back.begin, r->back.end);
+	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->back.fn), "callback",
+			      track->tid, r->back.begin, r->back.end);
 	rnl__trace_print(&t->file, "}");
 	rnl__trace_mark(&t->file);
 }
@@ -217,8 +217,9 @@ static void put_found(struct rnl__trace *t, const struct rnl__track *track,
 {
 	for (unsigned left = r->found.what; left; left &= left - 1) {
 		rnl__trace_print(&t->file, ",\n{\"name\":\"%s %s\",\"cat\":\"guard\",\"ph\":\"i\","
-				 "\"s\":\"t\",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME
-				 "}", name_of(t, (const void *)(uintptr_t)r->found.fn),
+				 "\"s\":\"t\",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":"
+				 RNL__TRACE_TIME "}",
+				 name_of(t, (const void *)(uintptr_t)r->found.fn),
 				 text_of(left & -left), (int)getpid(), track->tid,
 				 rnl__trace_time(since(t, r->found.at)));
 		rnl__trace_mark(&t->file);
@@ -231,7 +232,8 @@ static void put_op(struct rnl__trace *t, const struct rnl__track *track,
 	const char *name = r->kind == RNL__TRACK_IN ? "copy in" :
 			   r->kind == RNL__TRACK_OUT ? "copy out" : "kernel";
 
-	rnl__trace_begin_span(t, name, name, RNL__TRACE_DEVICE_TID + track->index, r->op.begin, r->op.end);
+	rnl__trace_begin_span(t, name, name, RNL__TRACE_DEVICE_TID + track->index, r->op.begin,
+			      r->op.end);
 	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 "}}", r->id);
 	rnl__trace_mark(&t->file);
 }

@@ -127,13 +127,15 @@ static int check_attr(const struct rnl_pool_attr *attr)
 	return 0;
 }
 
-static struct rnl_pool *allocate(void)
+/* Reads the caller's attributes, with defaults for those that are 0. */
+static int read_attr(struct rnl_pool_attr *attr, const struct rnl_pool_attr *user_attr)
 {
-	struct rnl_pool *pool = aligned_alloc(RNL__CACHE_LINE, sizeof(*pool));
+	int ret = rnl__copy_in(attr, sizeof(*attr), user_attr, RNL__FIRST_POOL_ATTR);
 
-	if (pool)
-		memset(pool, 0, sizeof(*pool));
-	return pool;
+	if (ret)
+		return ret;
+	fill_in(attr);
+	return check_attr(attr);
 }
 
 static int copy_cpus(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
@@ -148,7 +150,7 @@ static int copy_cpus(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	return 0;
 }
 
-static void apply(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
+static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	pool->generation = rnl__generation;
 	pool->stream = attr->stream;
@@ -172,12 +174,16 @@ static void apply(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	pool->staging_max = attr->staging_max;
 	snprintf(pool->name, sizeof(pool->name), "%s", attr->name);
 	set_spins(pool, attr);
+}
+
+static void init_parts(struct rnl_pool *pool)
+{
 	pthread_mutex_init(&pool->resizing, NULL);
 	pthread_mutex_init(&pool->tracing, NULL);
 	pthread_mutex_init(&pool->waiting, NULL);
 	rnl__event_cache_init(&pool->timers, pool->device);
 	rnl__tally_init(&pool->operations, UINT64_MAX);
-	rnl__tally_init(&pool->deferred, attr->max_queued);
+	rnl__tally_init(&pool->deferred, pool->max_queued);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		struct rnl__worker *w = &pool->workers[i];
 
@@ -187,6 +193,19 @@ static void apply(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 		rnl__queue_init(&w->queue);
 		rnl__park_init(&w->park, w->urgent ? &pool->urgent_lot : &pool->lot, i);
 	}
+}
+
+/* Makes what may fail, the workers last. */
+static int make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
+{
+	int ret = copy_cpus(pool, attr);
+
+	if (!ret && attr->guard)
+		ret = rnl__guard_create(&pool->guard, attr->guard);
+	if (!ret)
+		ret = rnl__pinned_create(&pool->pinned, pool->device, attr->pinned_max,
+					 attr->pinned_preload);
+	return ret ? ret : rnl__staff_start(pool, attr->nr_workers);
 }
 
 static void free_pool(struct rnl_pool *pool)
@@ -217,36 +236,26 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 
 	if (!poolp)
 		return -EINVAL;
-	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, RNL__FIRST_POOL_ATTR);
-	if (ret)
-		return ret;
-	fill_in(&attr);
-	ret = check_attr(&attr);
+	ret = read_attr(&attr, user_attr);
 	if (!ret)
 		ret = rnl__generation_start();
 	if (!ret)
 		ret = rnl__device_open(attr.device, &device);
 	if (ret)
 		return ret;
-	pool = allocate();
+	pool = aligned_alloc(RNL__CACHE_LINE, sizeof(*pool));
 	if (!pool)
 		return -ENOMEM;
+	memset(pool, 0, sizeof(*pool));
 	pool->device = device;
-	apply(pool, &attr);
-	ret = copy_cpus(pool, &attr);
-	if (!ret && attr.guard)
-		ret = rnl__guard_create(&pool->guard, attr.guard);
-	if (!ret)
-		ret = rnl__pinned_create(&pool->pinned, device, attr.pinned_max,
-					 attr.pinned_preload);
-	if (!ret)
-		ret = rnl__staff_start(pool, attr.nr_workers);
-	if (ret) {
+	take_attr(pool, &attr);
+	init_parts(pool);
+	ret = make_parts(pool, &attr);
+	if (ret)
 		free_pool(pool);
-		return ret;
-	}
-	*poolp = pool;
-	return 0;
+	else
+		*poolp = pool;
+	return ret;
 }
 
 /* ---- ending -------------------------------------------------------------- */

@@ -11,11 +11,8 @@ cp -r "$src" "$copy"
 
 # ---- what is looked at: of $src, $archive and $table ------------------------------
 rooms() { sed -n 's/^\([a-z]*\):.*/\1/p' "$table"; }
-# "FROM TO ^" of each arrow in the table; without a ^ it goes down.
-allowed() {
-	awk -F '[: \t]+' '/^[a-z]+:/ { for (i = 2; i <= NF; i++) if ($i) {
-		up = sub(/\^/, "", $i) ? "^" : ""; print $1, $i, up } }' "$table"
-}
+# "FROM TO" of each arrow in the table.
+allowed() { awk -F '[: \t]+' '/^[a-z]+:/ { for (i = 2; i <= NF; i++) if ($i) print $1, $i }' "$table"; }
 # includes REGEX: "FILE:LINE:text" of what includes a header like that.
 includes() {
 	(cd "$src" && find ./*/ -name '*.[ch]' -o -name '*.cu' | sed 's,^\./,,' | sort |
@@ -46,17 +43,17 @@ except() { grep -vE "^($1):"; }
 # ---- the rules: each prints what breaks it -----------------------------------------
 not_allowed() { allowed | awk 'NR == FNR { may[$1, $2] = 1; next } !(($1, $2) in may)' - "$1"; }
 included_room() { included >"$dir/arrows"; not_allowed "$dir/arrows"; }
-# A header may bring others along: so calls also go to rooms that several arrows down lead to.
+# A header may bring others along: so calls also go to rooms that several arrows lead to.
 called_room() {
 	called >"$dir/arrows"
-	allowed | awk 'NR == FNR { may[$1, $2] = 1; if (!$3) down[$1, $2] = 1; room[$1]; room[$2]; next }
+	allowed | awk 'NR == FNR { may[$1, $2] = 1; room[$1]; room[$2]; next }
 		FNR == 1 { for (via in room) for (from in room) for (to in room)
-			if (((from, via) in down) && ((via, to) in down)) may[from, to] = down[from, to] = 1 }
+			if (((from, via) in may) && ((via, to) in may)) may[from, to] = 1 }
 		!(($1, $2) in may)' - "$dir/arrows"
 }
 unused_row() { { included; called; } | awk 'NR == FNR { used[$1, $2] = 1; next } !(($1, $2) in used)' - "$dir/allowed"; }
 upward_row() {
-	rooms | awk 'NR == FNR { floor[$1] = NR; next } !($2 in floor) || (floor[$2] < floor[$1]) != ($3 == "^")' - "$dir/allowed"
+	rooms | awk 'NR == FNR { floor[$1] = NR; next } !($2 in floor) || floor[$2] < floor[$1]' - "$dir/allowed"
 }
 room_without_row() { (cd "$src" && ls -d */ | tr -d / && rooms) | sort | uniq -u; }
 bare_include() {	# an include of the library is "room/file.h", or is in brackets and not of src/
@@ -100,7 +97,7 @@ allowed >"$dir/allowed"
 holds 'each arrow between rooms is in the table' included_room
 for from in $(rooms); do
 	for to in $(cd "$src" && ls -d */ | tr -d /); do
-		grep -qE "^$from ($to )" "$dir/allowed" || [ "$from" = "$to" ] || {
+		grep -qx "$from $to" "$dir/allowed" || [ "$from" = "$to" ] || {
 			echo "$from $to" >>"$dir/forbidden"
 			echo "#include \"$to/planted.h\"" >"$copy/$from/planted_$to.c"
 			touch "$copy/$to/planted.h" && echo " #  include <$to/planted.h>" >"$copy/$from/planted_in_brackets_$to.h"
@@ -130,12 +127,11 @@ prints 'pool'
 ends 'two files that call each other are reported'
 
 holds 'each arrow in the table is used' unused_row
-holds 'an arrow in the table goes down, or has a ^' upward_row
-for row in 'device sys' 'sys tool ^' 'batch map ^' 'sys device' 'pool sys ^' 'pool attic'; do
-	grep -v "^$row" "$dir/allowed" >"$dir/others"
-	{ cat "$dir/others"; echo "$row "; } >"$dir/planted"
+holds 'an arrow in the table goes down' upward_row
+for row in 'device sys' 'sys tool' 'batch map' 'sys device' 'pool attic'; do
+	{ grep -vx "$row" "$dir/allowed"; echo "$row"; } >"$dir/planted"
 	(mv "$dir/planted" "$dir/allowed" && { unused_row; upward_row; }) >"$dir/out"
-	case $row in 'device sys') prints_not "^$row" ;; *) prints "^$(echo "$row" | sed 's/\^/\\^/')" ;; esac
+	case $row in 'device sys') prints_not "^$row" ;; *) prints "^$row" ;; esac
 	allowed >"$dir/allowed"
 done
 ends 'a row that is not used, or goes up, is reported'
