@@ -15,7 +15,7 @@
 #include "worker/share.h"
 
 #define MARK_EVERY 8		/* jobs that one event stands for under backlog */
-#define LARGE_MOVE (4u << 20)	/* a job that copies so many bytes gets an event of its own */
+#define LARGE_MOVE (4u << 20)	/* bytes; a job that copies as much gets an event of its own */
 
 /* ---- the call of its function -------------------------------------------- */
 
