@@ -144,8 +144,8 @@ static bool open_slab(struct rnl__slab *slab, uint64_t round)
 	if (rnl__slab_state(word) != RNL__SLAB_FREE || !rnl__slab_before(word, round))
 		return false;
 	/*
-	 * [batch.S2] acquire: the slab's memory as its last user left it; release: to those who
-	 * reserve there; pairs with [batch.S1], [batch.S3], [batch.R1].
+	 * [batch.S2] acquire: the slab's memory as its last user left it; release: to
+	 * reservations in it; pairs with [batch.S1], [batch.S3], [batch.R1].
 	 */
 	return atomic_compare_exchange_strong_explicit(&slab->word, &word,
 						       rnl__slab_word(RNL__SLAB_OPEN, round),

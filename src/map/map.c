@@ -70,8 +70,8 @@ static uint64_t find_chunk(const struct rnl_map *spec, unsigned nr_workers)
 }
 
 /*
- * Whose memory an array is; if some of it is pageable, a CPU has to copy all of
- * it, since the device would make its caller wait.
+ * The kind of an array's memory.  If a part is pageable, a CPU has to copy all of it, since the
+ * device would hold its caller.
  */
 static enum rnl__memory kind_of(struct rnl_pool *pool, const void *mem, uint64_t bytes)
 {

@@ -38,9 +38,7 @@ struct slot {
 	unsigned class;
 };
 
-/*
- * The 64 bytes before a buffer.  The fields at both ends are checked: an overrun meets these first.
- */
+/* The 64 bytes before a buffer.  An overrun meets a field at an end first: both are checked. */
 struct header {
 	uint64_t check;
 	uint32_t unused[13];
@@ -234,7 +232,7 @@ static uint32_t cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 	return rnl__node_id(row, 0);
 }
 
-/* Gives an extent back that has no buffer out; nothing in it may look like a buffer's header. */
+/* Gives an extent back, which has no buffer out; no header may stay in its memory. */
 static void give_back(struct rnl__pinned *p, struct slot *slot)
 {
 	for (uint32_t i = 0; i < slot->nr; i++)
@@ -244,7 +242,7 @@ static void give_back(struct rnl__pinned *p, struct slot *slot)
 	slot->extent = NULL;
 }
 
-/* Puts the buffers of a list again whose extents are still there; whether there was one. */
+/* Puts back those buffers of a list whose extents are still there.  Return: whether one was. */
 static bool put_back(struct rnl__pinned *p, struct rnl__stack *stack, uint32_t id)
 {
 	uint32_t first = 0, last = 0, next;
@@ -274,7 +272,7 @@ static bool has_changed(struct rnl__pinned *p, unsigned class)
 	return tags != p->trimmed[class];
 }
 
-/* Gives the extents of a class back that have no buffer out; whether there was one. */
+/* Gives back the extents of a class that have no buffer out.  Return: whether one had none. */
 static bool trim(struct rnl__pinned *p, unsigned class)
 {
 	uint64_t heads[NR_SHARDS], tags = 0;
@@ -327,10 +325,7 @@ static int grow(struct rnl__pinned *p, unsigned class, uint32_t *id)
 		if (!ret)
 			*id = cut(p, class, nr);
 	}
-	/*
-	 * Memory that other classes have and do not use; large classes first, their buffers are
-	 * few.
-	 */
+	/* Memory that other classes do not use; large classes first: they have few buffers. */
 	for (unsigned other = NR_CLASSES; !*id && other--;) {
 		if (other != class && trim(p, other))
 			*id = cut(p, class, nr);

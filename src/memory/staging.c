@@ -137,9 +137,7 @@ static int make_ring(struct rnl__staging *s)
 	return s->pieces && s->spare ? 0 : -ENOMEM;
 }
 
-/*
- * Gets a buffer, and waits for older pieces if it has to; -ENOMEM: none, with no piece under way.
- */
+/* Gets a buffer, and waits for older pieces if need be; -ENOMEM: no piece is under way. */
 static int get_buffer(struct rnl__staging *s, size_t bytes, void **bufp)
 {
 	int ret;
@@ -300,10 +298,7 @@ static enum way way_of(struct rnl__staging *s, const struct rnl__copy *c)
 {
 	enum rnl__memory dst, src;
 
-	/*
-	 * A question to the driver is slow.  Our own buffers are known; CUDA itself knows the other
-	 * side.
-	 */
+	/* A question to the driver is slow, and CUDA itself knows the side that is not ours. */
 	if (s->device->info.cuda &&
 	    (rnl__pinned_holds(s->pinned, c->dst) || rnl__pinned_holds(s->pinned, c->src)))
 		return DIRECT;

@@ -73,10 +73,10 @@ static unsigned usual_worker(struct rnl_pool *pool, struct crew crew, struct hom
 }
 
 /*
- * A worker for an unkeyed job.  The usual one, if it is awake and has nothing to do: no wake is
- * needed then, and its stream, and the driver's part of it, are in a cache.  Else one that
- * spins, else one that sleeps, the usual one first.  Else the usual one.  Not on a GPU, where a
- * job may be less work than the choice, and none sleeps: the usual one at once.
+ * A worker for an unkeyed job: the usual one, if it is awake and has nothing to do, since then no
+ * wake is needed, and its stream is in a cache.  Else one that spins; else one that sleeps, the
+ * usual one first; else the usual one.  On the host device a job may be less work than the choice:
+ * there it is the usual one at once, unless a worker sleeps.
  */
 static unsigned choose_open(struct rnl_pool *pool, struct crew crew)
 {
@@ -151,8 +151,8 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 
 	if (rnl__queue_promise(q, staff.generation)) {
 		/*
-		 * A lane is used again after two resizes; so if there were two
-		 * since we looked, the promise went to a later generation.
+		 * A lane is used again after two resizes: if two came since we looked, the promise
+		 * went to a later generation.
 		 */
 		if (rnl__pool_staff(pool).generation == staff.generation) {
 			job->worker = (uint16_t)worker;
@@ -288,10 +288,7 @@ struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const stru
 		struct rnl__bell *bell = bell_of(pool, staff, wish);
 
 		*listened = rnl__bell_listen(bell);
-		/*
-		 * A resize rings after it has published its staff: it has yet to ring, or came
-		 * before.
-		 */
+		/* A resize publishes its staff, then rings: it has yet to ring, or came before. */
 		if (rnl__pool_staff(pool).generation == staff.generation)
 			return bell;
 	}

@@ -44,15 +44,13 @@ void rnl__choose_put(struct rnl_job *job);
 void rnl__choose_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
 			  unsigned nr);
 
-/* The rest chooses for an accepted job, and puts it, be the queue full or closed: */
-
-/* a job that was deferred; */
+/*
+ * Choose for an accepted job, and put it, even if the queue is full or closed.
+ * _deferred: a job that was deferred.  _at: the @home-th worker gets the job, counted around the
+ * workers that serve.  _first: the job goes before all others.
+ */
 void rnl__choose_start_deferred(struct rnl_job *job);
-
-/* a job for the @home-th worker, counted round the workers that serve; */
 void rnl__choose_start_at(struct rnl_job *job, unsigned home);
-
-/* a job that goes before all others. */
 void rnl__choose_start_first(struct rnl_job *job);
 
 /* The job of a submit that waits for space. */

@@ -122,7 +122,7 @@ static void let_in(struct rnl__guard *g)
 	(void)rnl__futex_wake(&g->gate, INT_MAX);
 }
 
-/* Keeps the others outside: 0; -EBUSY another worker does that; -ETIMEDOUT they do not come out. */
+/* Keeps the others outside: 0; -EBUSY another worker does so; -ETIMEDOUT they stay inside. */
 static int hold(struct rnl__guard *g)
 {
 	uint64_t deadline = rnl__now() + HOLD_NS;
@@ -147,7 +147,7 @@ static int hold(struct rnl__guard *g)
 	return -ETIMEDOUT;
 }
 
-/* Whether no other worker came in; one that was held for too long may also have left again. */
+/* Whether no other worker came in, even one that has left again. */
 static bool alone(struct rnl__guard *g)
 {
 	/* relaxed: if CUDA refused us a call for another worker's sake, that worker had come in */

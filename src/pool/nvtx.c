@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* NVTX ranges; ranges.h has the design. */
+/* NVTX ranges; nvtx.h has the design. */
 #include "config.h"
 
 #include <stdint.h>
@@ -10,6 +10,12 @@
 
 #ifdef HAVE_NVTX
 #include <nvtx3/nvToolsExt.h>
+#define TOOL getenv("NVTX_INJECTION64_PATH")
+#else
+#define TOOL NULL
+#define nvtxRangePushA(name) (name)
+#define nvtxRangePop() 0
+#endif
 
 #define NR_NAMES 32u
 
@@ -22,7 +28,7 @@ struct rnl__nvtx {
 
 struct rnl__nvtx *rnl__nvtx_create(void)
 {
-	const char *tool = getenv("NVTX_INJECTION64_PATH");
+	const char *tool = TOOL;
 
 	return tool && *tool ? calloc(1, sizeof(struct rnl__nvtx)) : NULL;
 }
@@ -42,25 +48,6 @@ void rnl__nvtx_end(void)
 {
 	(void)nvtxRangePop();
 }
-
-#else
-
-struct rnl__nvtx *rnl__nvtx_create(void)
-{
-	return NULL;
-}
-
-void rnl__nvtx_begin(struct rnl__nvtx *r, const void *fn)
-{
-	(void)r;
-	(void)fn;
-}
-
-void rnl__nvtx_end(void)
-{
-}
-
-#endif
 
 void rnl__nvtx_destroy(struct rnl__nvtx *r)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVTX ranges around jobs' functions, for tools as Nsight Systems.
+ * NVTX ranges around jobs' functions, for tools such as Nsight Systems.
  *
  * DESIGN
- *	A tool is attached if its library is named in NVTX_INJECTION64_PATH, which NVTX
- *	itself looks at; with none, a worker has no ranges, and that is all that a
- *	job costs.  A range is called what its function is, which is looked up when a
- *	worker meets it first.  Built without NVTX's header there are none.
+ *	A tool is attached if NVTX_INJECTION64_PATH, which NVTX itself reads, names its library.
+ *	Without a tool a worker has no ranges, and a job costs one look for them.  A range has its
+ *	function's name, which is looked up when a worker first meets the function.  A library
+ *	that was built without NVTX's header has no ranges.
  */
 #ifndef RNL_NVTX_H
 #define RNL_NVTX_H

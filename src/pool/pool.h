@@ -92,7 +92,7 @@ struct rnl_pool {
 	struct rnl__worker workers[RNL_WORKERS_MAX];
 };
 
-/* 0; -EINVAL no pool; -EOWNERDEAD it is a parent's. */
+/* 0; -EINVAL no pool; -EOWNERDEAD a parent's pool. */
 static inline int rnl__pool_check(const struct rnl_pool *pool)
 {
 	return pool ? rnl__generation_check(pool->generation) : -EINVAL;

@@ -91,10 +91,7 @@ static inline void rnl__bell_ring_once(struct rnl__bell *bell)
 		word += RNL__ROUND;
 		if (rnl__futex_wake(&bell->word, 1))
 			return;
-		/*
-		 * No thread slept: clears LISTENING, and wakes threads that fell asleep before
-		 * that.
-		 */
+		/* No thread slept: clears LISTENING, and wakes threads that fell asleep before. */
 		/* relaxed: a thread that listens now finds the word changed, and listens again */
 		if (atomic_compare_exchange_strong_explicit(&bell->word, &word,
 							    word & ~RNL__LISTENING,

@@ -95,7 +95,7 @@ static inline uint32_t rnl__row_nr(struct rnl__rows *rows, uint32_t row)
 	return now ? now->nr : 0;
 }
 
-/* Makes a row at least so long; none of its nodes is in use; false: no memory. */
+/* Makes a row of @nr nodes or more; no node of the row is in use.  False: no memory. */
 static inline bool rnl__row_extend(struct rnl__rows *rows, uint32_t row, uint32_t nr)
 {
 	/* relaxed: the caller alone extends it */
@@ -170,10 +170,7 @@ static inline uint32_t rnl__stack_pop(struct rnl__stack *stack, struct rnl__rows
 	do {
 		if (!(uint32_t)head)
 			return 0;
-		/*
-		 * If another thread has the node by now, the link is wrong, and the tag has
-		 * changed.
-		 */
+		/* If another thread has popped the node, the link is wrong, and the tag differs. */
 		next = rnl__node_next(rows, (uint32_t)head);
 		/* [stack.G2] acquire: as [stack.G1]; pairs with [stack.P1] */
 	} while (!atomic_compare_exchange_weak_explicit(&stack->head, &head,

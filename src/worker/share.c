@@ -7,8 +7,8 @@
 #include "worker/share.h"
 
 /*
- * Whether a worker has one job in its queue, and is about to take it.  On a GPU a thief
- * would have two jobs, one behind the other, when its own job comes, and the worker none.
+ * Whether a worker has one job in its queue, and is about to take it.  On a GPU a thief that got
+ * a job of its own next would have two, one behind the other, and the worker none.
  */
 static bool comes_for_it(struct rnl__worker *w)
 {
