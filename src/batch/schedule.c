@@ -3,19 +3,19 @@
  * Which batch takes what is committed, and when; batcher.h has the design.
  *
  * DESIGN
- *	The batcher's word says it.  A: ASKED, a request is committed, and no taker has
- *	begun since.  T: TAKER, one batch is queued to take, or takes.
+ *	The batcher's word has two flags.  A: ASKED, a request is committed, and no taker has begun
+ *	since.  T: TAKER, one batch is queued to take, or takes.
  *
- *	           ask, a batch is idle: submits that batch
- *	   - - -----------------------------------------------> A T <--------+
- *	   ^ |                                                  | ^          |
- *	   | | ask, no batch is idle                      begin | | ask      | taken; asked, or more
- *	   | v                                                  v |          | is left; a batch is
- *	   | A - <--------------------------------------------- - T ---------+ idle: submits it
- *	   |  |     taken; asked, or more is left; none is idle   |
- *	   |  +---> A T    ended: the batch submits itself        |
- *	   +------------------------------------------------------+
- *	           taken; not asked, and nothing is left
+ *	word	event						next
+ *	- -	ask; a batch is idle: submits that batch	A T
+ *	- -	ask; no batch is idle				A -
+ *	A -	a batch ends: it submits itself			A T
+ *	A T	the taker begins				- T
+ *	- T	ask						A T
+ *	- T	taken; not asked, and nothing is left		- -
+ *	- T	taken; asked, or more is left:
+ *		a batch is idle: submits that batch		A T
+ *		no batch is idle				A -
  *
  *	`taken` may also find A T.  TAKER is a lock that no thread waits for: its owner
  *	looks, before it gives the lock up, whether it was asked again.

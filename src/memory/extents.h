@@ -60,25 +60,25 @@ void rnl__extents_init(struct rnl__extents *e, struct rnl__device *device, uint6
 void rnl__extents_fini(struct rnl__extents *e);
 
 /*
- * The device locks a region for an extent of @need bytes, whole pages; and, as far as @max
- * allows, for @want and what may be needed soon; @want 0: for no byte more.
- * 0, -ENOMEM by @max or by the device, -EIO.
+ * Has the device lock a region with space for an extent of @need bytes, whole pages.  As far as
+ * @max allows, the region is larger: for @want bytes, and for what may be needed soon; @want 0:
+ * it is not.  0, -ENOMEM by @max or by the device, -EIO.
  */
 int rnl__extents_lock(struct rnl__extents *e, size_t need, size_t want);
 
-/* The device locks a region of that size, in advance. */
+/* Has the device lock a region of that size, in advance. */
 int rnl__extents_preload(struct rnl__extents *e, uint64_t bytes);
 
 /*
- * Gives free regions back, so that one for @need bytes can be locked; all of them, if @max
- * allows that one already.  False: even all would not be enough.
+ * Gives free regions back until one for @need bytes can be locked; if @max allows that already,
+ * all free regions.  False: even all would not be enough.
  */
 bool rnl__extents_unlock(struct rnl__extents *e, size_t need);
 
 /* The size of the largest free extent. */
 size_t rnl__extents_largest(const struct rnl__extents *e);
 
-/* Takes an extent of @bytes, whole pages, of a region that is there; or NULL. */
+/* Takes an extent of @bytes, whole pages, of a locked region; or NULL. */
 struct rnl__extent *rnl__extents_take(struct rnl__extents *e, size_t bytes);
 void rnl__extents_give(struct rnl__extent *extent);
 

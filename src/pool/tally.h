@@ -38,7 +38,7 @@ static inline void rnl__tally_init(struct rnl__tally *t, uint64_t limit)
 	t->limit = limit;
 }
 
-/* Enters, full or closed; what `entered` was. */
+/* Enters, even if full or closed.  Return: what `entered` was. */
 static inline uint64_t rnl__tally_enter_always(struct rnl__tally *t)
 {
 	/* [tally.E1] acq_rel: on one word with the close; pairs with [tally.C1] */

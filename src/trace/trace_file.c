@@ -56,7 +56,7 @@ int rnl__trace_open(struct rnl__trace_file *f, const char *path, uint64_t max)
 	f->max = max;
 	f->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
 	if (f->fd < 0)
-		return errno == ENXIO ? -EINVAL : -errno;	/* a pipe that nobody reads */
+		return errno == ENXIO ? -EINVAL : -errno;	/* a pipe without a reader */
 	ret = begin(f);
 	if (ret)
 		close(f->fd);

@@ -79,7 +79,8 @@ void rnl__trace_header(struct rnl__trace *t)
 			 "\"cuda\":%" PRIu32 ",\"copy_engines\":%" PRIu32
 			 ",\"connections\":%d,\"timing\":%d,\"urgent\":%u}}", (int)getpid(),
 			 RNL_VERSION_MAJOR, RNL_VERSION_MINOR, RNL_VERSION_PATCH, device,
-			 info->cuda, info->nr_copy_engines, connections ? atoi(connections) : 8, (int)t->timing, pool->nr_urgent);
+			 info->cuda, info->nr_copy_engines, connections ? atoi(connections) : 8,
+			 (int)t->timing, pool->nr_urgent);
 	rnl__trace_mark(&t->file);
 	put_meta(t, "process_name", 0, name);
 }

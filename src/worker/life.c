@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sys/abi.h"
 #include "sys/clock.h"
+#include "sys/sizes.h"
 #include "pool/guard.h"
 #include "pool/pool.h"
 #include "pool/nvtx.h"
@@ -36,6 +36,7 @@
 #define TIME_EVERY_DEFAULT 64
 #define STAGING_DEFAULT (32u << 20)
 #define SCRATCH_DEFAULT (64u << 20)
+#define MEMORY_UNKNOWN (1u << 30) /* bytes, if the system does not say how many it has */
 /*
  * Submits until the usual worker is chosen anew.  On the host device a job may take less time
  * than the choice.  A job on a GPU takes microseconds, and unevenly loaded streams cost more
@@ -50,13 +51,11 @@ _Static_assert(sizeof(struct rnl_job) <= 128, "a job is two cache lines");
 static unsigned nr_cpus(void)
 {
 	cpu_set_t set;
-	long online;
 
 	if (!sched_getaffinity(0, sizeof(set), &set))
 		return (unsigned)CPU_COUNT(&set);
 	/* The machine has more CPUs than a set can hold. */
-	online = sysconf(_SC_NPROCESSORS_ONLN);
-	return online > 0 ? (unsigned)online : 1;
+	return (unsigned)rnl__larger(rnl__device_host()->info.nr_multiprocessors, 1);
 }
 
 /* A thread that spins on a CPU which another thread needs delays both. */
@@ -73,20 +72,13 @@ static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	pool->spin_cpus = cpus;
 }
 
-static uint64_t memory_bytes(void)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-
-	return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 1u << 30;
-}
-
 /* Replaces attributes that are 0 by their defaults. */
 static void fill_in(struct rnl_pool_attr *attr)
 {
-	const unsigned cpus = nr_cpus();
+	const uint64_t memory = rnl__device_host()->info.memory_bytes;
 
 	if (!attr->nr_workers)
-		attr->nr_workers = cpus < WORKERS_DEFAULT ? cpus : WORKERS_DEFAULT;
+		attr->nr_workers = (uint32_t)rnl__smaller(nr_cpus(), WORKERS_DEFAULT);
 	if (!attr->max_queued)
 		attr->max_queued = QUEUED_DEFAULT;
 	if (!attr->max_in_flight)
@@ -104,7 +96,7 @@ static void fill_in(struct rnl_pool_attr *attr)
 	if (!attr->name)
 		attr->name = "rnl-worker";
 	if (!attr->pinned_max)
-		attr->pinned_max = memory_bytes() / 4;
+		attr->pinned_max = (memory ? memory : MEMORY_UNKNOWN) / 4;
 	if (!attr->staging_max)
 		attr->staging_max = STAGING_DEFAULT;
 	if (!attr->scratch_keep)

@@ -14,9 +14,6 @@
 
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
 
 #define PAUSES 32		/* between two queries, which slow others' launches */
 #define LOOKS 1024		/* then there may be more threads than CPUs */
@@ -273,4 +270,3 @@ double gpu_team_rate(struct gpu_team *team, const struct gpu_hand_variant *varia
 	bench_sleep_ms(ms);
 	return gpu_team_end(team);
 }
-

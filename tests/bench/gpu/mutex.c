@@ -10,7 +10,6 @@
  */
 #include "gpu/work.h"
 
-
 struct gpu_mutex {
 	pthread_mutex_t lock;
 	pthread_cond_t some;

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 
-
 #define REAP 64
 
 int gpu_run_j(struct rnl_job *job)

@@ -2,9 +2,6 @@
 /* Producers: threads that hand requests to a pool, and look at what came of them. */
 #include "gpu/work.h"
 
-#include <time.h>
-
-
 struct gpu_request *gpu_requests(unsigned nr)
 {
 	struct gpu_request *requests = bench_alloc(nr * sizeof(*requests));

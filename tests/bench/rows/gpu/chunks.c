@@ -11,7 +11,6 @@
  */
 #include "gpu/work.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define CHUNKS 96

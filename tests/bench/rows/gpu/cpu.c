@@ -12,7 +12,6 @@
  */
 #include "gpu/work.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 #define NR 8

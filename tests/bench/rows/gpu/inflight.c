@@ -13,7 +13,6 @@
 #include "gpu/work.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #define NR 32
 #define KERNEL_NS 5000000

@@ -12,8 +12,6 @@
  */
 #include "gpu/work.h"
 
-#include <stdlib.h>
-
 #define NR 16
 #define KERNEL_NS 1000000
 #define MARKED_US 100		/* after its function a job's end is marked, long before */

@@ -12,7 +12,6 @@
  */
 #include "gpu/work.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define WARM_UPS 50

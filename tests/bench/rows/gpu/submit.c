@@ -10,7 +10,6 @@
  */
 #include "gpu/work.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define SIZES 3

@@ -11,8 +11,6 @@
  */
 #include "gpu/work.h"
 
-#include <stdlib.h>
-
 #define NR_FLOODS 512
 #define NR_THREADS 8
 #define BLOCK_NS 50000		/* how long a block of the flood holds its place */
