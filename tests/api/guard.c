@@ -465,7 +465,7 @@ TEST(on_a_private_stream_the_legacy_one_is_found_too)
 	job_of(&job, bad_uses_legacy_alone, &bad);
 	job.check = check_fn;
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
-	ck_assert(has_said(&said, "bad_uses_legacy_alone()", "in no order"));
+	ck_assert(has_said(&said, "bad_uses_legacy_alone()", "no order"));
 	ck_assert_uint_eq(figures_of(pool).guard_legacy, 1);
 	ground_fini(&bad.ground, pool);
 	rnl_pool_destroy(pool);
