@@ -3,7 +3,8 @@
 # tests/torture/torture, the program of make torture: a short run finds no error, and a run with
 # an error tells it.
 #
-# env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; TORTURE  the program (tests/torture/torture)
+# env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; TORTURE  the program (tests/torture/torture);
+#	RNL_TORTURE_SECONDS of the run that finds nothing wrong (6)
 #
 # devices: host fake cuda
 program=${TORTURE:-tests/torture/torture}
@@ -13,7 +14,7 @@ trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null; rm -rf "$dir"' EXIT
 kinds=$(sed -n '/^#define WRONGS/,/^$/p' "$(dirname "$0")/../torture/torture.h" | grep -c 'X([A-Z]')
 
 # ---- a short run ---------------------------------------------------------------
-gives 0 --device="$device" --seconds=6
+gives 0 --device="$device" --seconds="${RNL_TORTURE_SECONDS:-6}"
 [ $got != 77 ] || skip_all "$(cat "$dir/out")"
 silent
 rows "$kinds" '^ +0  '

@@ -194,11 +194,13 @@ static void check_figures(struct round *r)
 			    "are %llu", (unsigned long long)stats.accepted,
 			    (unsigned long long)stats.done, (unsigned long long)stats.queued,
 			    (unsigned long long)stats.in_flight, (unsigned long long)accepted);
-	if (!r->others && (stats.cancelled != r->cancelled || stats.timed_out != r->timed_out))
-		tally_wrong(COUNTS, "%llu cancelled, %llu timed out; ours are %llu, %llu",
+	if (!r->others && (stats.failed != r->failed || stats.cancelled != r->cancelled ||
+			   stats.timed_out != r->timed_out))
+		tally_wrong(COUNTS, "%llu failed, %llu cancelled, %llu timed out; ours are %llu, "
+			    "%llu, %llu", (unsigned long long)stats.failed,
 			    (unsigned long long)stats.cancelled,
-			    (unsigned long long)stats.timed_out, (unsigned long long)r->cancelled,
-			    (unsigned long long)r->timed_out);
+			    (unsigned long long)stats.timed_out, (unsigned long long)r->failed,
+			    (unsigned long long)r->cancelled, (unsigned long long)r->timed_out);
 	if (stats.pinned_used)
 		tally_wrong(LEAKED, "%llu bytes of pinned buffers",
 			    (unsigned long long)stats.pinned_used);

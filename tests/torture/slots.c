@@ -6,15 +6,38 @@
 
 /* ---- what a job does ------------------------------------------------------- */
 
-/* With guard a function may be called again. */
-static void check_order(struct slot *slot)
+/* With guard a function may be called again: then @again is true. */
+static void check_order(uint64_t *last, uint64_t number, bool again, const char *where)
 {
-	uint64_t *ran = &slot->key->ran;
+	if (*last > number || (*last == number && !again))
+		tally_wrong(KEY_ORDER, "number %llu came after %llu, on the %s",
+			    (unsigned long long)number, (unsigned long long)*last, where);
+	*last = number;
+}
 
-	if (*ran > slot->number || (*ran == slot->number && slot->runs == 1))
-		tally_wrong(KEY_ORDER, "number %llu ran after %llu",
-			    (unsigned long long)slot->number, (unsigned long long)*ran);
-	*ran = slot->number;
+struct pass_args {
+	struct key *key;
+	uint64_t number;
+	bool again;
+};
+
+static void pass_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct pass_args *a = args;
+
+	(void)grid;
+	(void)block;
+	check_order(&a->key->passed, a->number, a->again, "device");
+}
+RNL_HOST_KERNEL(pass, pass_host, struct pass_args);
+
+/* The kernel is a host function, and only the host device can run it. */
+static int key_issue(const struct slot *slot)
+{
+	const struct pass_args args = { slot->key, slot->number, slot->round->guarded };
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	return slot->key && on_host() ? rnl_launch(&pass, one, one, &args) : 0;
 }
 
 static int run(struct rnl_job *job)
@@ -26,11 +49,12 @@ static int run(struct rnl_job *job)
 	if (slot->after)
 		group_check_before(slot);
 	if (slot->key)
-		check_order(slot);
+		check_order(&slot->key->ran, slot->number, slot->runs > 1, "host");
 	if (slot->number % 16 == 0 && rnl_job_cancel(job) != -EBUSY)
 		tally_wrong(RAN_CANCELLED, "a job could be cancelled by its own function");
 	ret = work_issue(&slot->work);
 	issued = group_issue(slot);
+	issued = issued ? issued : key_issue(slot);
 	return issued ? issued : ret;
 }
 
@@ -79,9 +103,9 @@ static void check_end(const struct slot *slot, uint64_t now)
 			    (long long)slot->deadline, (unsigned long long)(now - slot->begun),
 			    slot->way, slot->end, slot->work.what,
 			    slot->after ? "after" : "not after");
-	if (slot->runs && slot->result >= 0 && !work_right(&slot->work))
-		tally_wrong(WRONG_DATA, "%u bytes in %u rows, work %d, in %s, out %s",
-			    slot->work.bytes, slot->work.rows, slot->work.what,
+	if ((slot->result >= 0 || !slot->runs) && !work_right(&slot->work, slot->runs != 0))
+		tally_wrong(WRONG_DATA, "%u bytes in %u rows, work %d, ran %u times, in %s, out %s",
+			    slot->work.bytes, slot->work.rows, slot->work.what, slot->runs,
 			    slot->work.pinned_in ? "pinned" : "pageable",
 			    slot->work.pinned_out ? "pinned" : "pageable");
 }
@@ -90,6 +114,7 @@ static void count(const struct slot *slot)
 {
 	struct round *r = slot->round;
 
+	r->failed += slot->result < 0;
 	r->cancelled += slot->result == -ECANCELED;
 	r->timed_out += slot->result == -ETIMEDOUT;
 	tally_add(NR_RAN, slot->runs != 0);
@@ -122,9 +147,10 @@ static bool end(struct slot *slot)
 	while (slot->pins)
 		sched_yield();
 	slot->result = rnl_job_result(job);
-	if (rnl_job_test(job) != 1)
-		tally_wrong(WRONG_END, "a job has ended and is not done: test %d, result %d; end %d",
-			    rnl_job_test(job), slot->result, slot->end);
+	if (rnl_job_test(job) != 1 || rnl_job_cancel(job) != -EALREADY)
+		tally_wrong(WRONG_END, "a job has ended and is not done: test %d, cancel %d, "
+			    "result %d; end %d", rnl_job_test(job), rnl_job_cancel(job),
+			    slot->result, slot->end);
 	check_end(slot, now);
 	count(slot);
 	work_end(&slot->work, slot->round);

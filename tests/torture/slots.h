@@ -35,7 +35,7 @@ enum way { PLAIN, KEYED, WAITS, KEYED_WAITS, MANY, AT_LOW, AT_HIGH, NR_WAYS };
 
 struct key {
 	uint64_t submitted;
-	uint64_t ran;		/* the last one */
+	uint64_t ran, passed;	/* the last one, on the host and on the host device */
 };
 
 /* The job itself, on the heap. */

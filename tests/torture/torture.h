@@ -193,7 +193,7 @@ struct round {
 	_Atomic bool over;		/* meddlers: go */
 	_Atomic bool reaped;		/* reaper: go */
 	_Atomic unsigned nr_stopped;	/* makers that begin nothing more */
-	_Atomic uint64_t accepted, ended, cancelled, timed_out;
+	_Atomic uint64_t accepted, ended, failed, cancelled, timed_out;
 	_Atomic uint64_t failed_at_ns;	/* the device; 0: it has not */
 	struct rnl_batcher *batcher;
 	struct batch *batch;
@@ -242,7 +242,7 @@ struct work {
 void work_begin(struct work *w, struct round *r, uint64_t *random);
 int work_issue(const struct work *w);
 int work_result(const struct work *w);	/* of its function, if no call failed */
-bool work_right(const struct work *w);	/* what came out of one that succeeded */
+bool work_right(const struct work *w, bool ran); /* what came out; nothing unless it ran */
 void work_end(struct work *w, struct round *r);
 
 static inline unsigned char byte_of(uint64_t seed, size_t i)

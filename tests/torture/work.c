@@ -108,7 +108,7 @@ int work_result(const struct work *w)
 	return w->what == FAILS ? -EPROTO : (int)(w->seed & 0x7fff);
 }
 
-bool work_right(const struct work *w)
+bool work_right(const struct work *w, bool ran)
 {
 	const unsigned char salt = (unsigned char)(w->seed + options.wrong);
 
@@ -116,7 +116,9 @@ bool work_right(const struct work *w)
 	for (uint32_t i = 0; i < w->bytes; i++) {
 		unsigned char byte = byte_of(w->seed, i);
 
-		if (w->what == MIXES)
+		if (!ran)
+			byte = 0;
+		else if (w->what == MIXES)
 			byte ^= salt;
 		else if (w->what == FILLS && i < w->bytes / 2)
 			byte = salt;
