@@ -196,8 +196,7 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 		*copy = -1;
 		init(&barrier, pool);
 		gate_open(&came);
-		job_of(&slow.job, storing_fn, NULL);
-		must(rnl_barrier_add(&barrier, &slow.job));
+		job_in(&barrier, &slow.job, storing_fn, NULL);
 		must(rnl_submit_keyed(pool, &slow.job, keys[0]));
 		if (variant & 2)
 			job_of(&after.job, gated_fn, &came);
@@ -238,8 +237,7 @@ TEST(callbacks_do_not_hold_what_comes_after)
 		keys[i] = key_on(pool, i);
 	init(&barrier, pool);
 	for (int i = 0; i < 2; i++) {
-		job_of(&before[i], noop_fn, &gate);
-		must(rnl_barrier_add(&barrier, &before[i]));
+		job_in(&barrier, &before[i], noop_fn, &gate);
 	}
 	must(rnl_job_on_done(&before[1], gated_done));
 	job_of(&after, noop_fn, NULL);
@@ -275,12 +273,10 @@ TEST(a_full_stream_does_not_hold_what_comes_after)
 	job_of(&held, gated_fn, &plug);
 	must(rnl_submit_keyed(pool, &held, keys[0]));
 	gate_await(&plug, 1);
-	job_of(&nothing, noop_fn, NULL);
-	must(rnl_barrier_add(&barrier, &nothing));
+	job_in(&barrier, &nothing, noop_fn, NULL);
 	must(rnl_submit_keyed(pool, &nothing, keys[0]));
 	slow = (struct storing){ .kernel = &kernel, .word = word };
-	job_of(&slow.job, storing_fn, NULL);
-	must(rnl_barrier_add(&barrier, &slow.job));
+	job_in(&barrier, &slow.job, storing_fn, NULL);
 	must(rnl_submit_keyed(pool, &slow.job, keys[0]));
 	job_of(&after, gated_fn, &came);
 	must(rnl_job_after(&after, &barrier));
@@ -323,8 +319,7 @@ TEST(a_chain_of_barriers_hands_data_on)
 			init(&barriers[i], pool);
 			jobs[i] = (struct copying){ .to = last ? host : buffers[i], .bytes = BYTES,
 						    .from = i ? buffers[i - 1] : NULL };
-			job_of(&jobs[i].job, copying_fn, NULL);
-			must(rnl_barrier_add(&barriers[i], &jobs[i].job));
+			job_in(&barriers[i], &jobs[i].job, copying_fn, NULL);
 			if (i)
 				must(rnl_job_after(&jobs[i].job, &barriers[i - 1]));
 		}

@@ -12,13 +12,6 @@ static int result_fn(struct rnl_job *job)
 	return (int)(intptr_t)job->user;
 }
 
-static void job_in(struct rnl_barrier *barrier, struct rnl_job *job,
-		   int (*fn)(struct rnl_job *job), void *user)
-{
-	job_of(job, fn, user);
-	must(rnl_barrier_add(barrier, job));
-}
-
 TEST(an_empty_barrier_holds_nobody)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -27,8 +20,7 @@ TEST(an_empty_barrier_holds_nobody)
 
 	init(&barrier, pool);
 	must(rnl_barrier_wait(&barrier, 0));
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	/* An added job counts from its submit on. */
 	job_in(&barrier, &job, noop_fn, NULL);
 	must(rnl_barrier_wait(&barrier, 0));
@@ -64,8 +56,7 @@ TEST(a_barrier_waits_for_each_of_its_jobs)
 
 	init(&barrier, pool);
 	gates[0] = (struct gate)GATE_INIT;
-	job_in(&barrier, &jobs[0], gated_fn, &gates[0]);
-	must(rnl_submit(pool, &jobs[0]));
+	submit_in(pool, &barrier, &jobs[0], gated_fn, &gates[0]);
 	start = seconds_now();
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 20 * MS), -ETIMEDOUT);
 	ck_assert_double_ge(seconds_now() - start, 0.020);
@@ -85,8 +76,7 @@ TEST(other_jobs_do_not_hold_a_barrier)
 	init(&other, pool);
 	hold_workers(pool, &gate, &in_none, 1);
 	job_in(&other, &in_other, gated_fn, &gate);
-	job_in(&barrier, &job, noop_fn, NULL);
-	must(rnl_submit(pool, &job));
+	submit_in(pool, &barrier, &job, noop_fn, NULL);
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	must(rnl_submit(pool, &in_other));
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
@@ -115,8 +105,8 @@ TEST(a_barrier_is_told_before_its_worker_does_something_else)
 		init(&other, pool);
 		hold_workers(pool, &first, &plug, 1);
 		for (int i = 0; i < NR; i++) {
-			job_in(&barrier, &jobs[i], result_fn, (void *)(intptr_t)(i == 2 ? -EBADF : 0));
-			must(rnl_submit(pool, &jobs[i]));
+			submit_in(pool, &barrier, &jobs[i], result_fn,
+				  (void *)(intptr_t)(i == 2 ? -EBADF : 0));
 		}
 		job_of(&next, gated_fn, &last);
 		if (variant)
@@ -124,8 +114,7 @@ TEST(a_barrier_is_told_before_its_worker_does_something_else)
 		if (variant < 2)
 			must(rnl_submit(pool, &next));
 		gate_open(&first);
-		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-		ck_assert_int_eq(rnl_barrier_result(&barrier), -EBADF);
+		ck_assert_int_eq(result_of_barrier(&barrier), -EBADF);
 		gate_open(&last);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	}
@@ -205,8 +194,7 @@ TEST(several_threads_wait_on_one_barrier)
 		init(&barrier, pool);
 		for (int i = 0; i < 2; i++) {
 			writing[i] = (struct writing){ .gate = &gate, .word = &words[i] };
-			job_in(&barrier, &writing[i].job, writing_fn, NULL);
-			must(rnl_submit(pool, &writing[i].job));
+			submit_in(pool, &barrier, &writing[i].job, writing_fn, NULL);
 		}
 		for (int i = 0; i < NR; i++) {
 			waiters[i] = (struct waiter){ &barrier, words, &start, 0, 0 };
@@ -233,8 +221,7 @@ TEST(a_barrier_has_the_result_of_the_first_job_that_failed)
 
 	init(&barrier, pool);
 	for (unsigned i = 0; i < COUNT(results); i++) {
-		job_in(&barrier, &job, result_fn, (void *)(intptr_t)results[i]);
-		must(rnl_submit(pool, &job));
+		submit_in(pool, &barrier, &job, result_fn, (void *)(intptr_t)results[i]);
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 		ck_assert_int_eq(rnl_job_result(&job), results[i]);
 		ck_assert_int_eq(rnl_barrier_result(&barrier), i < 2 ? 0 : -EPROTO);
@@ -260,8 +247,8 @@ TEST(the_memory_of_a_barrier_and_its_jobs_is_the_callers_after_a_wait)
 		all = malloc(sizeof(*all));
 		init(&all->barrier, pool);
 		for (int k = 0; k < JOBS; k++) {
-			job_in(&all->barrier, &all->jobs[k], i % 2 ? noop_fn : fill_own_fn, mem);
-			must(rnl_submit(pool, &all->jobs[k]));
+			submit_in(pool, &all->barrier, &all->jobs[k],
+				  i % 2 ? noop_fn : fill_own_fn, mem);
 		}
 		must(rnl_barrier_wait(&all->barrier, RNL_FOREVER));
 		memset(all, 0xa5, sizeof(*all));
@@ -282,8 +269,7 @@ TEST(the_memory_of_a_barrier_is_the_callers_after_a_drain)
 
 		init(barrier, pool);
 		for (int k = 0; k < 3; k++) {
-			job_in(barrier, &jobs[k], noop_fn, NULL);
-			must(rnl_submit(pool, &jobs[k]));
+			submit_in(pool, barrier, &jobs[k], noop_fn, NULL);
 		}
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		memset(barrier, 0xa5, sizeof(*barrier));
@@ -326,8 +312,7 @@ TEST(a_refused_submit_leaves_no_count_behind)
 
 	init(&barrier, pool);
 	init(&busy, pool);
-	job_in(&busy, &held, gated_fn, &gate);
-	must(rnl_submit(pool, &held));
+	submit_in(pool, &busy, &held, gated_fn, &gate);
 	gate_await(&gate, 1);
 	/* Jobs that wait for barriers are counted apart, but not taken while the queue is full. */
 	job_of(&put_off, noop_fn, NULL);

@@ -2,20 +2,6 @@
 /* Batchers and pools that end with requests under way: those that were committed are done. */
 #include "batch.h"
 
-static _Atomic unsigned nr_called, nr_wrong;
-
-static void on_done(struct rnl_job *job)
-{
-	struct rnl_request *request = rnl_container_of(job, struct rnl_request, job);
-	struct all *all = job->user;
-
-	nr_wrong += rnl_worker_index() < 0;
-	nr_wrong += rnl_job_result(job) != 0;
-	nr_wrong += wrong_byte(request, (uint64_t)(request - all->requests), ALL_BYTES) >= 0;
-	nr_wrong += rnl_request_release(request) != 0;
-	nr_called++;
-}
-
 /* ---- the end --------------------------------------------------------------- */
 
 TEST(destroy_waits_for_what_is_committed)
@@ -26,13 +12,13 @@ TEST(destroy_waits_for_what_is_committed)
 
 	all_begin(&all, 1, 0);
 	for (unsigned i = 0; i < NR_ALL; i++)
-		must(rnl_job_on_done(&all.requests[i].job, on_done));
+		must(rnl_job_on_done(&all.requests[i].job, all_on_done));
 	hold_workers(all.pool, &gate, &job, 1);
 	send_all(&all);
 	gate_open(&gate);
 	rnl_batcher_destroy(all.batcher);
-	ck_assert_uint_eq(nr_called, NR_ALL);
-	ck_assert_uint_eq(nr_wrong, 0);
+	ck_assert_uint_eq(all.nr_called, NR_ALL);
+	ck_assert_uint_eq(all.nr_wrong, 0);
 	ck_assert_uint_eq(figures_of(all.pool).pinned_used, 0);
 	rnl_pool_destroy(all.pool);
 }
@@ -112,11 +98,11 @@ static void destroy_on_done(struct rnl_job *job)
 	struct rnl_request another;
 
 	rnl_batcher_destroy(all->batcher);
-	nr_wrong += rnl_request_release(request) != 0;
-	nr_wrong += rnl_request_init(&another) != 0;
-	nr_wrong += rnl_batcher_reserve_wait(all->batcher, &another, ALL_BYTES, RNL_FOREVER) !=
-		    -ESHUTDOWN;
-	nr_called++;
+	all->nr_wrong += rnl_request_release(request) != 0;
+	all->nr_wrong += rnl_request_init(&another) != 0;
+	all->nr_wrong += rnl_batcher_reserve_wait(all->batcher, &another, ALL_BYTES,
+						  RNL_FOREVER) != -ESHUTDOWN;
+	all->nr_called++;
 }
 
 TEST(on_a_worker_destroy_only_closes)
@@ -127,8 +113,8 @@ TEST(on_a_worker_destroy_only_closes)
 	must(rnl_job_on_done(&all.requests[0].job, destroy_on_done));
 	reserve(all.batcher, &all.requests[1], ALL_BYTES);
 	send(all.batcher, &all.requests[0], ALL_BYTES, 0);
-	ck_eventually(nr_called == 1);
-	ck_assert_uint_eq(nr_wrong, 0);
+	ck_eventually(all.nr_called == 1);
+	ck_assert_uint_eq(all.nr_wrong, 0);
 	ck_assert_int_eq(rnl_request_commit(&all.requests[1]), -ESHUTDOWN);
 	all_end(&all);
 }

@@ -33,34 +33,20 @@ TEST(a_request_is_done_when_its_output_is_there)
 	all_end(&all);
 }
 
-static _Atomic unsigned nr_called, nr_wrong;
-
-static void on_done(struct rnl_job *job)
-{
-	struct rnl_request *request = rnl_container_of(job, struct rnl_request, job);
-	struct all *all = job->user;
-
-	nr_wrong += rnl_worker_index() < 0;
-	nr_wrong += rnl_job_result(job) != 0;
-	nr_wrong += wrong_byte(request, (uint64_t)(request - all->requests), ALL_BYTES) >= 0;
-	nr_wrong += rnl_request_release(request) != 0;
-	nr_called++;
-}
-
 TEST(callbacks_are_called_once_for_each_on_a_worker)
 {
 	struct all all;
 
 	all_begin(&all, 2, 0);
 	for (unsigned i = 0; i < NR_ALL; i++)
-		must(rnl_job_on_done(&all.requests[i].job, on_done));
+		must(rnl_job_on_done(&all.requests[i].job, all_on_done));
 	for (unsigned round = 1; round <= 3; round++) {
 		send_all(&all);
-		ck_eventually(nr_called == round * NR_ALL);
+		ck_eventually(all.nr_called == round * NR_ALL);
 	}
 	must(rnl_pool_drain(all.pool, RNL_FOREVER));
-	ck_assert_uint_eq(nr_called, 3 * NR_ALL);
-	ck_assert_uint_eq(nr_wrong, 0);
+	ck_assert_uint_eq(all.nr_called, 3 * NR_ALL);
+	ck_assert_uint_eq(all.nr_wrong, 0);
 	all_end(&all);
 }
 
@@ -72,13 +58,13 @@ static void again(struct rnl_job *job)
 	struct rnl_request *request = rnl_container_of(job, struct rnl_request, job);
 	struct all *all = job->user;
 
-	nr_wrong += rnl_job_result(job) != 0;
-	nr_wrong += rnl_request_release(request) != 0;
-	if (nr_called++ >= ROUNDS * NR_ALL)
+	all->nr_wrong += rnl_job_result(job) != 0;
+	all->nr_wrong += rnl_request_release(request) != 0;
+	if (all->nr_called++ >= ROUNDS * NR_ALL)
 		return;
-	nr_wrong += rnl_batcher_reserve(all->batcher, request, ALL_BYTES) != 0;
-	if (!nr_wrong)
-		nr_wrong += rnl_request_commit(request) != 0;
+	all->nr_wrong += rnl_batcher_reserve(all->batcher, request, ALL_BYTES) != 0;
+	if (!all->nr_wrong)
+		all->nr_wrong += rnl_request_commit(request) != 0;
 }
 
 TEST(a_callback_may_send_the_request_again)
@@ -90,8 +76,8 @@ TEST(a_callback_may_send_the_request_again)
 		must(rnl_job_on_done(&all.requests[i].job, again));
 	send_all(&all);
 	/* Of those that are on their way then, each ends. */
-	ck_eventually(nr_called == ROUNDS * NR_ALL + NR_ALL || nr_wrong);
-	ck_assert_uint_eq(nr_wrong, 0);
+	ck_eventually(all.nr_called == ROUNDS * NR_ALL + NR_ALL || all.nr_wrong);
+	ck_assert_uint_eq(all.nr_wrong, 0);
 	all_end(&all);
 }
 
@@ -179,8 +165,7 @@ TEST(a_barrier_counts_from_the_commit)
 	must(rnl_submit(all.pool, &after));
 	ck_assert_int_eq(rnl_job_wait(&after, MS), -ETIMEDOUT);
 	gate_open(&gate);
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	ck_assert_int_eq(result_of(&after), 0);
 	reap_all(cq, jobs, NR_ALL / 2);
 	receive_all(&all);

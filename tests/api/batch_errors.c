@@ -18,8 +18,7 @@ TEST(an_error_of_the_function_is_every_requests)
 	for (unsigned i = 0; i < NR_ALL; i++)
 		must(rnl_barrier_add(&barrier, &all.requests[i].job));
 	send_all(&all);
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), -ENOSPC);
+	ck_assert_int_eq(result_of_barrier(&barrier), -ENOSPC);
 	for (unsigned i = 0; i < NR_ALL; i++) {
 		ck_assert_int_eq(rnl_job_result(&all.requests[i].job), -ENOSPC);
 		ck_assert_ptr_null(all.requests[i].out);
@@ -297,13 +296,10 @@ TEST(wrong_attributes_are_named)
 
 TEST(memory_that_is_not_there_is_told)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct kind kind = kind_of(0, 64 << 10, 64 << 10);
 	struct rnl_batcher *batcher = NULL;
-	struct rnl_pool *pool;
+	struct rnl_pool *pool = pool_of(1, .pinned_max = 4 << 20);
 
-	attr.pinned_max = 4 << 20;
-	pool = pool_with(&attr, 1);
 	kind.attr.fn = kind_fn;
 	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &kind.attr), -ENOMEM);
 	ck_assert_ptr_null(batcher);

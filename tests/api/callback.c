@@ -370,9 +370,7 @@ TEST(a_callback_does_not_wait_for_its_own_pool)
 	must(rnl_job_on_done(&nosy.job, be_nosy));
 	must(rnl_submit(nosy.pool, &nosy.job));
 	gate_await(&gate, 1);
-	job_of(&nosy.running, noop_fn, NULL);
-	must(rnl_barrier_add(&nosy.held, &nosy.running));
-	must(rnl_submit(nosy.pool, &nosy.running));
+	submit_in(nosy.pool, &nosy.held, &nosy.running, noop_fn, NULL);
 	job_of(&queued, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(nosy.pool, &queued), -EAGAIN);
 	gate_open(&gate);

@@ -4,24 +4,6 @@
 #include "host_kernel.h"
 #include "record.h"
 
-/* A job that tells whether its function ran. */
-struct told {
-	struct rnl_job job;
-	_Atomic int runs;
-};
-
-static int told_fn(struct rnl_job *job)
-{
-	rnl_container_of(job, struct told, job)->runs++;
-	return 0;
-}
-
-static void told_of(struct told *t)
-{
-	t->runs = 0;
-	job_of(&t->job, told_fn, NULL);
-}
-
 static void check_cancelled(struct told *t)
 {
 	ck_assert_int_eq(result_of(&t->job), -ECANCELED);
@@ -106,11 +88,6 @@ TEST(a_running_job_goes_on)
 	rnl_pool_destroy(pool);
 }
 
-static int kernel_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 TEST(a_job_that_the_device_has_goes_on)
 {
 	struct rnl_pool *pool;
@@ -119,7 +96,7 @@ TEST(a_job_that_the_device_has_goes_on)
 
 	skip_unless_host();
 	pool = pool_of(1);
-	submit_job(pool, &job, kernel_fn, &kernel);
+	submit_job(pool, &job, gated_kernel_fn, &kernel);
 	gate_await(&kernel, 1);
 	ck_eventually(figures_of(pool).in_flight == 1);
 	ck_assert_int_eq(rnl_job_cancel(&job), -EBUSY);
@@ -137,11 +114,7 @@ TEST(a_job_that_is_put_off_is_cancelled)
 	struct rnl_job held;
 	struct told told[4];
 
-	must(rnl_barrier_init(&barrier, pool));
-	job_of(&held, gated_fn, &gate);
-	must(rnl_barrier_add(&barrier, &held));
-	must(rnl_submit(pool, &held));
-	gate_await(&gate, 1);
+	hold_barrier(pool, &barrier, &gate, &held);
 	for (int i = 0; i < 4; i++) {
 		told_of(&told[i]);
 		must(rnl_job_after(&told[i].job, &barrier));
@@ -211,8 +184,7 @@ TEST(a_barrier_of_which_a_job_was_cancelled_has_failed)
 	must(rnl_submit(pool, &after.job));
 	must(rnl_job_cancel(&in[1].job));
 	gate_open(&gate);
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), -ECANCELED);
+	ck_assert_int_eq(result_of_barrier(&barrier), -ECANCELED);
 	check_cancelled(&after);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(in[i].runs, i != 1);
@@ -276,14 +248,11 @@ TEST(a_cancelled_job_comes_out_of_its_completion_queue)
 TEST(an_urgent_job_is_cancelled_as_any_other)
 {
 	for (unsigned nr_urgent = 0; nr_urgent < 2; nr_urgent++) {
-		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-		struct rnl_pool *pool;
+		struct rnl_pool *pool = pool_of(1, .nr_urgent = nr_urgent);
 		struct gate gate = GATE_INIT;
 		struct rnl_job held[2];
 		struct told told;
 
-		attr.nr_urgent = nr_urgent;
-		pool = pool_with(&attr, 1);
 		for (unsigned i = 0; i <= nr_urgent; i++) {
 			job_of(&held[i], gated_fn, &gate);
 			must(rnl_job_urgent(&held[i], i == 1));

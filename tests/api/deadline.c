@@ -5,21 +5,9 @@
 
 #define LONG (3600000 * MS)
 
-struct told {
-	struct rnl_job job;
-	_Atomic int runs;
-};
-
-static int told_fn(struct rnl_job *job)
+static void timed_of(struct told *t, int64_t timeout_ns)
 {
-	rnl_container_of(job, struct told, job)->runs++;
-	return 0;
-}
-
-static void told_of(struct told *t, int64_t timeout_ns)
-{
-	t->runs = 0;
-	job_of(&t->job, told_fn, NULL);
+	told_of(t);
 	must(rnl_job_deadline(&t->job, timeout_ns));
 }
 
@@ -63,7 +51,7 @@ TEST(a_job_that_waits_beyond_its_deadline_is_not_run)
 
 	hold_workers(pool, &gate, &held, 1);
 	for (unsigned i = 0; i < COUNT(rows); i++) {
-		told_of(&told[i], rows[i].timeout_ns);
+		timed_of(&told[i], rows[i].timeout_ns);
 		must(rnl_submit(pool, &told[i].job));
 	}
 	let_pass(2 * MS);
@@ -93,7 +81,7 @@ TEST(however_it_is_submitted_the_deadline_counts)
 
 	hold_workers(pool, &gate, held, 2);
 	for (int i = 0; i < 6; i++)
-		told_of(&told[i], i == 5 ? LONG : MS);
+		timed_of(&told[i], i == 5 ? LONG : MS);
 	for (int i = 0; i < 3; i++)
 		list[i] = &told[3 + i].job;
 	must(rnl_submit(pool, &told[0].job));
@@ -119,7 +107,7 @@ TEST(a_deadline_is_taken_back_by_a_negative_one)
 		struct told told;
 
 		hold_workers(pool, &gate, &held, 1);
-		told_of(&told, 0);
+		timed_of(&told, 0);
 		must(rnl_job_deadline(&told.job, none[i]));
 		must(rnl_submit(pool, &told.job));
 		let_pass(MS);
@@ -138,7 +126,7 @@ TEST(the_time_is_counted_anew_from_each_submit)
 	struct rnl_job held;
 	struct told told;
 
-	told_of(&told, time);
+	timed_of(&told, time);
 	let_pass(time);		/* not from when it was set */
 	must(rnl_submit(pool, &told.job));
 	check_ran(&told);
@@ -177,11 +165,6 @@ TEST(a_function_that_was_called_runs_to_its_end)
 	rnl_pool_destroy(pool);
 }
 
-static int kernel_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 TEST(a_job_that_the_device_has_is_not_taken_from_it)
 {
 	const int64_t time = 300 * MS;
@@ -191,7 +174,7 @@ TEST(a_job_that_the_device_has_is_not_taken_from_it)
 
 	skip_unless_host();
 	pool = pool_of(1);
-	job_of(&job, kernel_fn, &kernel);
+	job_of(&job, gated_kernel_fn, &kernel);
 	must(rnl_job_deadline(&job, time));
 	must(rnl_submit(pool, &job));
 	gate_await(&kernel, 1);
@@ -237,14 +220,10 @@ TEST(the_time_that_a_job_is_put_off_counts)
 	struct rnl_job held;
 	struct told late[2], in_time;
 
-	must(rnl_barrier_init(&barrier, pool));
-	job_of(&held, gated_fn, &gate);
-	must(rnl_barrier_add(&barrier, &held));
-	must(rnl_submit(pool, &held));
-	gate_await(&gate, 1);
-	told_of(&late[0], MS);
-	told_of(&late[1], MS);
-	told_of(&in_time, LONG);
+	hold_barrier(pool, &barrier, &gate, &held);
+	timed_of(&late[0], MS);
+	timed_of(&late[1], MS);
+	timed_of(&in_time, LONG);
 	must(rnl_job_after(&late[0].job, &barrier));
 	must(rnl_job_after(&late[1].job, &barrier));
 	must(rnl_job_after(&in_time.job, &barrier));
@@ -256,8 +235,7 @@ TEST(the_time_that_a_job_is_put_off_counts)
 	check_late(&late[0]);
 	check_late(&late[1]);
 	check_ran(&in_time);
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -271,16 +249,15 @@ TEST(a_barrier_of_which_a_job_was_late_has_failed)
 
 	must(rnl_barrier_init(&barrier, pool));
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&late, 0);
-	told_of(&after, RNL_FOREVER);
+	timed_of(&late, 0);
+	timed_of(&after, RNL_FOREVER);
 	must(rnl_barrier_add(&barrier, &late.job));
 	must(rnl_job_after(&after.job, &barrier));
 	must(rnl_submit(pool, &late.job));
 	must(rnl_submit(pool, &after.job));
 	let_pass(0);
 	gate_open(&gate);
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), -ETIMEDOUT);
+	ck_assert_int_eq(result_of_barrier(&barrier), -ETIMEDOUT);
 	ck_assert_int_eq(result_of(&after.job), -ECANCELED);
 	ck_assert_int_eq(after.runs, 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -298,8 +275,8 @@ TEST(a_job_that_was_cancelled_first_is_cancelled_and_not_late)
 	struct told told[2];
 
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&told[0], MS);
-	told_of(&told[1], 0);
+	timed_of(&told[0], MS);
+	timed_of(&told[1], 0);
 	must(rnl_submit(pool, &told[0].job));
 	must(rnl_submit(pool, &told[1].job));
 	must(rnl_job_cancel(&told[0].job));
@@ -323,8 +300,8 @@ TEST(urgent_jobs_are_late_as_any_other)
 	struct told late, in_time;
 
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&late, MS);
-	told_of(&in_time, LONG);
+	timed_of(&late, MS);
+	timed_of(&in_time, LONG);
 	must(rnl_job_urgent(&late.job, 1));
 	must(rnl_job_urgent(&in_time.job, 1));
 	must(rnl_submit(pool, &late.job));
@@ -347,7 +324,7 @@ TEST(misuse_gets_an_errno)
 	ck_assert_int_eq(rnl_job_deadline(&zero, 1), -EINVAL);
 	ck_assert_int_eq(rnl_job_deadline(&zero, RNL_FOREVER), -EINVAL);
 	hold_workers(pool, &gate, &held, 1);
-	told_of(&queued, LONG);
+	timed_of(&queued, LONG);
 	must(rnl_submit(pool, &queued.job));
 	ck_assert_int_eq(rnl_job_deadline(&queued.job, 0), -EBUSY);
 	ck_assert_int_eq(rnl_job_deadline(&held, 0), -EBUSY);

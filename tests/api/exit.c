@@ -60,16 +60,11 @@ static int while_workers_are_in_functions(void)
 	return 1;
 }
 
-static int kernel_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 static int while_jobs_are_on_the_device(void)
 {
 	create(0);
 	for (int i = 0; i < 100; i++)
-		submit(&jobs[i], kernel_fn, &gate);
+		submit(&jobs[i], gated_kernel_fn, &gate);
 	OR_END(gate_came(&gate, 1));
 	return 2;
 }

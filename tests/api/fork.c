@@ -109,9 +109,7 @@ static void parents_setup(struct parents *p)
 	submit_job(p->pool, &p->done, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&p->done), 0);
 	must(rnl_barrier_init(&p->barrier, p->pool));
-	job_of(&p->running, gated_fn, &p->gate);
-	must(rnl_barrier_add(&p->barrier, &p->running));
-	must(rnl_submit(p->pool, &p->running));
+	submit_in(p->pool, &p->barrier, &p->running, gated_fn, &p->gate);
 	gate_await(&p->gate, 1);
 	job_of(&p->fresh, noop_fn, NULL);
 	must(rnl_pinned_get(p->pool, 64, &p->pinned));

@@ -243,8 +243,7 @@ TEST(a_function_that_joins_a_barrier_is_called_again_and_joins_it)
 	j.word = (int *)(void *)pinned_of(pool, 64);
 	j.copy = (int *)(void *)pinned_of(pool, 64);
 	must(rnl_barrier_init(&j.barrier, pool));
-	job_of(&stores, store_later, &j);
-	must(rnl_barrier_add(&j.barrier, &stores));
+	job_in(&j.barrier, &stores, store_later, &j);
 	/* It starts when the other has been issued, which the gate then holds on the device. */
 	job_of(&joins, join_and_copy, &j);
 	must(rnl_job_after(&joins, &j.barrier));
@@ -294,8 +293,7 @@ TEST(a_maps_function_is_watched_and_its_chunks_come_out)
 	map.out = out;
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_map_start(pool, &map, &barrier));
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	for (unsigned i = 0; i < NR; i++)
 		ck_assert_uint_eq(out[i], i % CHUNK ? in[i] : 9);
 	ck_assert_uint_eq(nr_calls, NR / CHUNK);

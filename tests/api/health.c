@@ -15,12 +15,8 @@ static struct rnl_health health_of(struct rnl_pool *pool)
 static struct rnl_pool *pool_of_marks(unsigned nr_workers, uint32_t max_queued, uint32_t high_water,
 				      uint32_t stuck_ms)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.max_queued = max_queued;
-	attr.high_water = high_water;
-	attr.stuck_ms = stuck_ms;
-	return pool_with(&attr, nr_workers);
+	return pool_of(nr_workers, .max_queued = max_queued, .high_water = high_water,
+		       .stuck_ms = stuck_ms);
 }
 
 #define NEVER_STUCK 3600000u
@@ -104,11 +100,7 @@ TEST(jobs_that_are_put_off_are_no_load)
 	struct rnl_barrier barrier;
 	struct rnl_job held, queued[2], put_off[5];
 
-	must(rnl_barrier_init(&barrier, pool));
-	job_of(&held, gated_fn, &gate);
-	must(rnl_barrier_add(&barrier, &held));
-	must(rnl_submit(pool, &held));
-	gate_await(&gate, 1);
+	hold_barrier(pool, &barrier, &gate, &held);
 	for (int i = 0; i < 5; i++) {
 		job_of(&put_off[i], noop_fn, NULL);
 		must(rnl_job_after(&put_off[i], &barrier));
@@ -179,11 +171,6 @@ TEST(workers_are_stuck_in_functions_and_the_first_is_told)
 	rnl_pool_destroy(pool);
 }
 
-static int kernel_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 TEST(a_worker_is_stuck_on_its_device_with_the_first_job_there)
 {
 	enum { STUCK_MS = 60, NR = 3 };
@@ -200,7 +187,7 @@ TEST(a_worker_is_stuck_on_its_device_with_the_first_job_there)
 		kernel = (struct gate)GATE_INIT;
 		since = seconds_now();
 		for (int i = 0; i < NR; i++) {
-			job_of(&jobs[i], kernel_fn, &kernel);
+			job_of(&jobs[i], gated_kernel_fn, &kernel);
 			must(rnl_submit_keyed(pool, &jobs[i], key));
 		}
 		await_stuck(pool, 1, 1, &jobs[0], true, STUCK_MS, since);

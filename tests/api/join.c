@@ -39,8 +39,7 @@ static void start_storing(struct rnl_pool *pool, struct rnl_barrier *barrier,
 	for (int i = 0; i < NR; i++) {
 		words[i] = 0;
 		jobs[i] = (struct storing){ .kernel = kernel, .word = &words[i], .value = i + 1 };
-		job_of(&jobs[i].job, storing_fn, NULL);
-		must(rnl_barrier_add(barrier, &jobs[i].job));
+		job_in(barrier, &jobs[i].job, storing_fn, NULL);
 		must(rnl_submit_keyed(pool, &jobs[i].job, (uint64_t)i));
 	}
 }
@@ -68,9 +67,7 @@ TEST(a_stream_that_joins_gets_what_the_jobs_made)
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < NR; i++) {
 			jobs[i] = (struct filling){ .to = from + i * BYTES, .bytes = BYTES };
-			job_of(&jobs[i].job, filling_fn, NULL);
-			must(rnl_barrier_add(&barrier, &jobs[i].job));
-			must(rnl_submit(pool, &jobs[i].job));
+			submit_in(pool, &barrier, &jobs[i].job, filling_fn, NULL);
 		}
 		must(rnl_barrier_join(&barrier));
 		must(rnl_copy(to, from, NR * BYTES));
@@ -201,9 +198,7 @@ TEST(a_join_waits_for_functions)
 
 	must(rnl_barrier_init(&barrier, pool));
 	joiner = (struct joiner){ .barrier = &barrier };
-	job_of(&job, gated_fn, &gate);
-	must(rnl_barrier_add(&barrier, &job));
-	must(rnl_submit(pool, &job));
+	submit_in(pool, &barrier, &job, gated_fn, &gate);
 	must(pthread_create(&thread, NULL, join_thread, &joiner));
 	gate_await(&gate, 1);
 	ck_waits(joiner.tid);
@@ -217,7 +212,6 @@ TEST(a_join_waits_for_functions)
 TEST(a_join_does_not_wait_for_the_device_when_a_worker_has_as_much_as_it_may)
 {
 	struct gate kernel;
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct rnl_pool *pool;
 	struct rnl_barrier barrier;
 	struct storing jobs[NR * 3];
@@ -226,14 +220,11 @@ TEST(a_join_does_not_wait_for_the_device_when_a_worker_has_as_much_as_it_may)
 	skip_unless_host();
 	for (unsigned limit = 1; limit <= COUNT(jobs); limit++) {
 		kernel = (struct gate)GATE_INIT;
-		attr.max_in_flight = limit;
-		pool = pool_with(&attr, 1);
+		pool = pool_of(1, .max_in_flight = limit);
 		must(rnl_barrier_init(&barrier, pool));
 		for (unsigned i = 0; i < limit; i++) {
 			jobs[i] = (struct storing){ .kernel = &kernel, .word = &words[i] };
-			job_of(&jobs[i].job, storing_fn, NULL);
-			must(rnl_barrier_add(&barrier, &jobs[i].job));
-			must(rnl_submit(pool, &jobs[i].job));
+			submit_in(pool, &barrier, &jobs[i].job, storing_fn, NULL);
 		}
 		ck_assert_msg(join_returns(&barrier, &kernel), "max_in_flight %u", limit);
 		rnl_pool_destroy(pool);
@@ -255,9 +246,7 @@ TEST(a_join_does_not_wait_for_functions_of_other_jobs)
 	hold_workers(pool, &hold, &held, 1);
 	must(rnl_barrier_init(&barrier, pool));
 	job = (struct storing){ .word = &word };
-	job_of(&job.job, storing_fn, NULL);
-	must(rnl_barrier_add(&barrier, &job.job));
-	must(rnl_submit(pool, &job.job));
+	submit_in(pool, &barrier, &job.job, storing_fn, NULL);
 	submit_job(pool, &blocking, gated_fn, &behind);
 	gate_open(&hold);
 	gate_await(&behind, 1);
@@ -309,9 +298,7 @@ TEST(a_worker_joins_what_is_issued_and_is_refused_what_is_not)
 		ck_assert_int_eq(copy[i], i + 1);
 
 	must(rnl_barrier_init(&unissued, pool));
-	job_of(&held, gated_fn, &function);
-	must(rnl_barrier_add(&unissued, &held));
-	must(rnl_submit(pool, &held));
+	submit_in(pool, &unissued, &held, gated_fn, &function);
 	joining.barrier = &unissued;
 	ck_assert_int_eq(submit_and_wait(pool, &joining.job), -EBUSY);
 	gate_open(&function);
@@ -337,13 +324,9 @@ TEST(a_worker_of_another_pool_joins)
 	must(rnl_pinned_get(other, BYTES, &mem));
 	to = mem;
 	must(rnl_barrier_init(&barrier, pool));
-	job_of(&held, gated_fn, &gate);
-	must(rnl_barrier_add(&barrier, &held));
-	must(rnl_submit(pool, &held));
+	submit_in(pool, &barrier, &held, gated_fn, &gate);
 	filling = (struct filling){ .to = from, .bytes = BYTES };
-	job_of(&filling.job, filling_fn, NULL);
-	must(rnl_barrier_add(&barrier, &filling.job));
-	must(rnl_submit(pool, &filling.job));
+	submit_in(pool, &barrier, &filling.job, filling_fn, NULL);
 
 	joining = (struct joining){ .barrier = &barrier, .to = to, .from = from, .bytes = BYTES };
 	submit_job(other, &joining.job, joining_fn, NULL);

@@ -7,10 +7,7 @@
 
 static struct rnl_pool *timing_pool(unsigned nr_workers, uint32_t time_every)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.time_every = time_every;
-	return pool_with(&attr, nr_workers);
+	return pool_of(nr_workers, .time_every = time_every);
 }
 
 static void check_order(const struct rnl_latency *l)
@@ -131,11 +128,6 @@ TEST(the_time_in_a_queue_is_told)
 	rnl_pool_destroy(pool);
 }
 
-static int kernel_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 TEST(the_time_on_the_device_is_told)
 {
 	struct rnl_pool *pool;
@@ -145,7 +137,7 @@ TEST(the_time_on_the_device_is_told)
 
 	skip_unless_host();
 	pool = timing_pool(1, 1);
-	submit_job(pool, &job, kernel_fn, &kernel);
+	submit_job(pool, &job, gated_kernel_fn, &kernel);
 	ck_eventually(figures_of(pool).in_flight == 1);
 	let_pass(30 * MS);
 	gate_open(&kernel);

@@ -145,11 +145,7 @@ TEST(jobs_that_come_after_a_barrier_are_taken_among_others)
 	struct many m;
 
 	setup(&m, 3);
-	must(rnl_barrier_init(&barrier, m.pool));
-	job_of(&first, gated_fn, &gate);
-	must(rnl_barrier_add(&barrier, &first));
-	must(rnl_submit(m.pool, &first));
-	gate_await(&gate, 1);
+	hold_barrier(m.pool, &barrier, &gate, &first);
 	for (int i = 0; i < NR; i += 3)
 		must(rnl_job_after(m.list[i], &barrier));
 	ck_assert_int_eq(rnl_submit_many(m.pool, m.list, NR), NR);

@@ -8,11 +8,7 @@
 
 static struct rnl_pool *pool_on(unsigned nr_workers, enum rnl_stream_kind stream, unsigned urgent)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.stream = stream;
-	attr.nr_urgent = urgent;
-	return pool_with(&attr, nr_workers);
+	return pool_of(nr_workers, .stream = stream, .nr_urgent = urgent);
 }
 
 /* ---- sizes --------------------------------------------------------------- */

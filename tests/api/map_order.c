@@ -22,8 +22,7 @@ static void start(struct task *t, struct rnl_pool *pool, struct rnl_barrier *bar
 /* It is done, or comes to that, with all its elements. */
 static void finish(struct task *t, struct rnl_barrier *barrier)
 {
-	must(rnl_barrier_wait(barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(barrier), 0);
+	ck_assert_int_eq(result_of_barrier(barrier), 0);
 	task_verify(t);
 	task_end(t);
 }
@@ -293,8 +292,7 @@ TEST(many_maps_and_other_jobs_share_barriers, .timeout_s = 60)
 			task_prepare(t, pool);
 			must(rnl_map_start(pool, &t->map, &barriers[i % nr_barriers]));
 			for (unsigned k = i * JOBS / MAPS; k < (i + 1) * JOBS / MAPS; k++) {
-				job_of(&jobs[k], noop_fn, NULL);
-				must(rnl_barrier_add(&barriers[k % nr_barriers], &jobs[k]));
+				job_in(&barriers[k % nr_barriers], &jobs[k], noop_fn, NULL);
 				must(rnl_submit_keyed(pool, &jobs[k], k));
 			}
 		}
@@ -396,16 +394,13 @@ TEST(workers_come_and_go_during_a_map, .timeout_s = 60)
 TEST(a_map_that_a_full_pool_refuses_leaves_nothing_behind, .timeout_s = 60)
 {
 	for (uint32_t max_queued = 1; max_queued <= 4; max_queued++) {
-		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 		struct gate gate = GATE_INIT;
 		struct rnl_job held, queued[4];
 		struct rnl_barrier barrier;
-		struct rnl_pool *pool;
+		struct rnl_pool *pool = pool_of(1, .max_queued = max_queued);
 		struct task t = through_callbacks(max_queued % 4);
 		uint64_t used;
 
-		attr.max_queued = max_queued;
-		pool = pool_with(&attr, 1);
 		hold_workers(pool, &gate, &held, 1);
 		for (uint32_t i = 0; i < max_queued; i++) {
 			submit_job(pool, &queued[i], noop_fn, NULL);
@@ -464,17 +459,14 @@ TEST(a_map_takes_no_room_but_that_of_its_jobs, .timeout_s = 60)
 TEST(a_map_goes_on_while_others_fill_the_pool, .timeout_s = 60)
 {
 	for (uint32_t max_queued = 1; max_queued <= 4; max_queued++) {
-		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 		struct gate gate = GATE_INIT;
 		struct rnl_job queued[16];
 		struct rnl_barrier barrier;
-		struct rnl_pool *pool;
+		struct rnl_pool *pool = pool_of(1, .max_queued = max_queued);
 		struct task t = through_callbacks(max_queued % 4);
 		unsigned nr = 0;
 		int ret = 0;
 
-		attr.max_queued = max_queued;
-		pool = pool_with(&attr, 1);
 		t.at_fn = (struct event){ .wanted = true, .element = 3, .gate = &gate };
 		start(&t, pool, &barrier);
 		gate_await(&gate, 1);
@@ -504,8 +496,7 @@ static void run_to_error(struct rnl_pool *pool, struct task *t, int expected)
 	job_of(&after, noop_fn, NULL);
 	must(rnl_job_after(&after, &barrier));
 	must(rnl_submit(pool, &after));
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), expected);
+	ck_assert_int_eq(result_of_barrier(&barrier), expected);
 	ck_assert_int_eq(result_of(&after), -ECANCELED);
 	task_end(t);
 	ck_assert_uint_eq(figures_of(pool).pinned_used, used);
@@ -572,8 +563,7 @@ TEST(of_several_errors_the_first_counts, .timeout_s = 60)
 		gate_await(&gate, 1);
 		ck_eventually(figures_of(pool).failed > 0);
 		gate_open(&gate);
-		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-		ck_assert_int_eq(rnl_barrier_result(&barrier), -ENOSPC);
+		ck_assert_int_eq(result_of_barrier(&barrier), -ENOSPC);
 		task_end(&t);
 		rnl_pool_destroy(pool);
 		pool = pool_of(2);
@@ -598,8 +588,7 @@ TEST(in_order_an_error_frees_those_that_wait_for_their_turn, .timeout_s = 60)
 		start(&t, pool, &barrier);
 		ck_eventually(t.nr_fn == begun);
 		gate_open(&gate);
-		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-		ck_assert_int_eq(rnl_barrier_result(&barrier), -ENOSPC);
+		ck_assert_int_eq(result_of_barrier(&barrier), -ENOSPC);
 		ck_assert_uint_eq(t.nr_fn, begun);
 		ck_assert_uint_eq(t.nr_written, 0);
 		task_end(&t);
@@ -623,8 +612,7 @@ TEST(what_an_operation_of_the_function_returns_counts_too, .timeout_s = 60)
 	t.map.fn = fails_silently_fn;
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_map_start(pool, &t.map, &barrier));
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), -EINVAL);
+	ck_assert_int_eq(result_of_barrier(&barrier), -EINVAL);
 	task_end(&t);
 	rnl_pool_destroy(pool);
 }

@@ -104,8 +104,7 @@ TEST(a_barrier_is_of_one_pool)
 	struct rnl_job job;
 
 	must(rnl_barrier_init(&barrier, other));
-	job_of(&job, noop_fn, NULL);
-	must(rnl_barrier_add(&barrier, &job));
+	job_in(&barrier, &job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EINVAL);
 	must(rnl_barrier_wait(&barrier, 0));
@@ -128,8 +127,7 @@ TEST(a_job_does_not_come_after_the_barrier_that_counts_it)
 
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_barrier_init(&other, pool));
-	job_of(&job, noop_fn, NULL);
-	must(rnl_barrier_add(&barrier, &job));
+	job_in(&barrier, &job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_job_after(&job, &barrier), -EINVAL);
 	must(rnl_job_after(&job, &other));
 	ck_assert_int_eq(rnl_barrier_add(&other, &job), -EINVAL);
@@ -149,9 +147,7 @@ TEST(a_job_under_way_is_not_changed)
 
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_barrier_init(&other, pool));
-	job_of(&held, gated_fn, &gate);
-	must(rnl_barrier_add(&barrier, &held));
-	must(rnl_submit(pool, &held));
+	submit_in(pool, &barrier, &held, gated_fn, &gate);
 	job_of(&queued, noop_fn, NULL);
 	must(rnl_job_after(&queued, &barrier));
 	must(rnl_submit(pool, &queued));
@@ -239,9 +235,7 @@ TEST(a_worker_does_not_wait_for_its_own_pool)
 	must(rnl_barrier_init(&idle, pool));
 	submit_job(pool, &done, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&done), 0);
-	job_of(&running, gated_fn, &gate);
-	must(rnl_barrier_add(&unissued, &running));
-	must(rnl_submit(pool, &running));
+	submit_in(pool, &unissued, &running, gated_fn, &gate);
 	gate_await(&gate, 1);
 
 	submit_job(pool, &nosy.job, nosy_fn, NULL);

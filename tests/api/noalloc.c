@@ -304,8 +304,7 @@ TEST(submits_allocate_nothing_and_take_no_lock)
 
 		must(rnl_barrier_init(&barrier, pool));
 		must(rnl_barrier_init(&before, pool));
-		job_of(&first, noop_fn, NULL);
-		must(rnl_barrier_add(&before, &first));
+		job_in(&before, &first, noop_fn, NULL);
 		for (int i = 0; i < BATCH; i++) {
 			list[i] = &jobs[i];
 			job_of(&jobs[i], noop_fn, NULL);
@@ -341,8 +340,7 @@ TEST(refused_submits_allocate_nothing_and_take_no_lock)
 	hold_workers(pool, &gate, &held, 1);
 	submit_job(pool, &queued, noop_fn, NULL);
 	must(rnl_barrier_init(&barrier, pool));
-	job_of(&first, noop_fn, NULL);
-	must(rnl_barrier_add(&barrier, &first));
+	job_in(&barrier, &first, noop_fn, NULL);
 
 	count_from(&from);
 	for (int i = 0; i < nr; i++) {
@@ -382,8 +380,7 @@ TEST(a_pool_that_runs_jobs_allocates_nothing)
 	for (int way = 0; way < WAYS; way++) {
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < BATCH; i++) {
-			job_of(&jobs[i], way == EMPTY ? noop_fn : fill_own_fn, mem);
-			must(rnl_barrier_add(&barrier, &jobs[i]));
+			job_in(&barrier, &jobs[i], way == EMPTY ? noop_fn : fill_own_fn, mem);
 			if (way == CALLING || way == REAPED)
 				ck_assert_int_eq(set_kind(&jobs[i], way == CALLING ? CALLED :
 									QUEUED), 0);

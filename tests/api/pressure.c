@@ -36,11 +36,6 @@ static void full_end(struct full *f)
 
 /* ---- what is on the device is bounded ------------------------------------ */
 
-static int kernel_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 TEST(a_stream_that_is_full_leaves_the_rest_queued_and_then_pushes_back)
 {
 	enum { IN_FLIGHT = 3, QUEUED = 5, NR = IN_FLIGHT + QUEUED };
@@ -51,7 +46,7 @@ TEST(a_stream_that_is_full_leaves_the_rest_queued_and_then_pushes_back)
 	skip_unless_host();
 	pool = pool_of(1, .max_in_flight = IN_FLIGHT, .max_queued = QUEUED);
 	for (int i = 0; i <= NR; i++)
-		job_of(&jobs[i], kernel_fn, &kernel);
+		job_of(&jobs[i], gated_kernel_fn, &kernel);
 	for (int i = 0; i < NR; i++) {
 		if (i == IN_FLIGHT)
 			ck_eventually(figures_of(pool).in_flight == IN_FLIGHT);

@@ -59,8 +59,7 @@ TEST(a_job_after_a_barrier_is_its_owners_at_once, .timeout_s = 60)
 			/* Now and then there is something to come after. */
 			if (i % 8 == 0) {
 				must(rnl_barrier_wait(barrier, RNL_FOREVER));
-				job_of(before, noop_fn, NULL);
-				must(rnl_barrier_add(barrier, before));
+				job_in(barrier, before, noop_fn, NULL);
 				must(rnl_submit_wait(pool, before, RNL_FOREVER));
 			}
 			job_of(job, noop_fn, NULL);
@@ -236,13 +235,11 @@ static int look_at_health(void *arg)
 
 TEST(a_worker_that_gets_on_is_never_called_stuck, .timeout_s = 60)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct pusher push = { .nr = (int)(300000 / test_scale()) };
 	struct pusher look = { .nr = (int)(1000000 / test_scale()) };
 	struct call pushes, looks;
 
-	attr.stuck_ms = 60000;
-	push.pool = look.pool = pool_with(&attr, 1);
+	push.pool = look.pool = pool_of(1, .stuck_ms = 60000);
 	call_start(&pushes, push_fn, &push);
 	call_start(&looks, look_at_health, &look);
 	ck_assert_int_eq(call_end(&looks), 0);
@@ -252,15 +249,11 @@ TEST(a_worker_that_gets_on_is_never_called_stuck, .timeout_s = 60)
 
 TEST(each_pool_times_as_many_jobs_as_it_was_told_to, .timeout_s = 60)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *seldom, *always;
+	struct rnl_pool *seldom = pool_of(1, .time_every = 1000000);
+	struct rnl_pool *always = pool_of(1, .time_every = 1);
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_job job;
 
-	attr.time_every = 1000000;
-	seldom = pool_with(&attr, 1);
-	attr.time_every = 1;
-	always = pool_with(&attr, 1);
 	job_of(&job, noop_fn, NULL);
 	for (int i = 0; i < 20; i++) {
 		ck_assert_int_eq(submit_and_wait(i % 2 ? always : seldom, &job), 0);

@@ -134,11 +134,6 @@ TEST(workers_that_go_finish_what_they_hold_and_others_run_the_rest, .timeout_s =
 	free(jobs);
 }
 
-static int kernel_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 TEST(a_worker_goes_when_the_device_has_passed_its_jobs, .timeout_s = 60)
 {
 	struct rnl_pool *pool;
@@ -149,7 +144,7 @@ TEST(a_worker_goes_when_the_device_has_passed_its_jobs, .timeout_s = 60)
 
 	skip_unless_host();
 	resize.pool = pool = pool_of(2);
-	job_of(&on_device, kernel_fn, &kernel);
+	job_of(&on_device, gated_kernel_fn, &kernel);
 	must(rnl_submit_keyed(pool, &on_device, key_on(pool, 1)));
 	gate_await(&kernel, 1);
 	call_start(&call, resize_fn, &resize);
@@ -237,8 +232,7 @@ TEST(a_barrier_joins_jobs_of_workers_that_have_gone, .timeout_s = 60)
 		for (int i = 0; i < WORKERS; i++) {
 			uint64_t key = key_on(pool, i);
 
-			job_of(&fills[i], fill_own_fn, mem);
-			must(rnl_barrier_add(&barrier, &fills[i]));
+			job_in(&barrier, &fills[i], fill_own_fn, mem);
 			must(rnl_submit_keyed(pool, &fills[i], key));
 		}
 		job_of(&after, index_fn, NULL);
@@ -250,8 +244,7 @@ TEST(a_barrier_joins_jobs_of_workers_that_have_gone, .timeout_s = 60)
 		must(rnl_stream_wait(RNL_FOREVER));
 		ck_assert_bytes(copy, BYTES, 1);
 		ck_assert_int_ge(result_of(&after), 0);
-		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-		ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+		ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	}
 	rnl_thread_detach();
 	rnl_pinned_put(pool, copy);

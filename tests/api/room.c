@@ -59,14 +59,11 @@ TEST(many_that_wait_all_get_in)
 	int nr = (int)(1500 / test_scale());
 
 	for (unsigned nr_workers = 1; nr_workers <= 3; nr_workers++) {
-		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 		struct pusher pushers[PUSHERS];
 		struct call calls[PUSHERS];
-		struct rnl_pool *pool;
+		struct rnl_pool *pool = pool_of(nr_workers, .max_queued = 2);
 		_Atomic int ran = 0;
 
-		attr.max_queued = 2;
-		pool = pool_with(&attr, nr_workers);
 		start_pushers(pool, pushers, calls, PUSHERS, nr, &ran);
 		end_pushers(pushers, calls, PUSHERS, &ran);
 		rnl_pool_destroy(pool);
@@ -99,7 +96,6 @@ TEST(many_that_wait_for_a_long_queue_all_get_in)
 TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
 {
 	enum { EACH = 4 };
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct rnl_pool *pool;
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct record record = { 0 };
@@ -109,8 +105,7 @@ TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
 	struct call call;
 	uint64_t keys[2];
 
-	attr.max_queued = 2 * EACH;
-	s.pool = pool = pool_with(&attr, 2);
+	s.pool = pool = pool_of(2, .max_queued = 2 * EACH);
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
 	for (int i = 0; i < 2; i++) {
@@ -144,12 +139,9 @@ TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
 TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
 {
 	enum { MAX = 3, PUT_OFF, URGENT, KINDS };
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
-	attr.max_queued = MAX;
-	attr.nr_urgent = 1;
 	for (int kind = PUT_OFF; kind < KINDS; kind++) {
-		struct rnl_pool *pool = pool_with(&attr, 1);
+		struct rnl_pool *pool = pool_of(1, .max_queued = MAX, .nr_urgent = 1);
 		struct gate gate = GATE_INIT;
 		struct rnl_job held[2], jobs[MAX + 1], other;
 		struct submitting s = { pool, &jobs[MAX], RNL_FOREVER, 0, false };
@@ -186,11 +178,10 @@ TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
 TEST(each_that_waits_is_told_of_the_room_that_it_can_use)
 {
 	enum { KEYED0, KEYED1, ANY, WAITERS };
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
-	attr.max_queued = 2;	/* one for each worker */
 	for (int first = 0; first < WAITERS; first++) {
-		struct rnl_pool *pool = pool_with(&attr, 2);
+		/* There is room for one of each worker. */
+		struct rnl_pool *pool = pool_of(2, .max_queued = 2);
 		uint64_t keys[2] = { key_on(pool, 0), key_on(pool, 1) };
 		struct gate gates[2] = { GATE_INIT, GATE_INIT };
 		struct rnl_job held[2], queued[2], jobs[WAITERS];
@@ -288,8 +279,7 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 		keys[i] = key_on(pool, i);
 	for (int i = 0; i < 2; i++) {
 		must(rnl_barrier_init(&barriers[i], pool));
-		job_of(&held[i], gated_fn, &gates[i]);
-		must(rnl_barrier_add(&barriers[i], &held[i]));
+		job_in(&barriers[i], &held[i], gated_fn, &gates[i]);
 		must(rnl_submit_keyed(pool, &held[i], keys[i]));
 		gate_await(&gates[i], 1);
 	}

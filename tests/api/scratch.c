@@ -1,29 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Device memory for the job that runs: its own while it runs, and gone afterwards. */
-#include <malloc.h>
-
+#include "heap.h"
 #include "pool.h"
-#include "sanitizers.h"
 
 SANITIZER_OPTIONS("allocator_may_return_null=1");
 
 #define KB ((size_t)1 << 10)
 #define MB ((size_t)1 << 20)
-
-/* Bytes of the heap in use: the host device's memory is in it.  0: nobody knows. */
-size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
-
-static size_t live_bytes(void)
-{
-	struct mallinfo2 info;
-
-	if (__sanitizer_get_current_allocated_bytes)
-		return __sanitizer_get_current_allocated_bytes();
-	if (SANITIZED)
-		return 0;
-	info = mallinfo2();
-	return info.uordblks + info.hblkhd;
-}
 
 /* ---- a job that uses pieces --------------------------------------------------- */
 
@@ -98,10 +81,7 @@ static void use(struct rnl_pool *pool, struct using *u)
 
 static struct rnl_pool *keeping(unsigned nr_workers, uint64_t scratch_keep)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.scratch_keep = scratch_keep;
-	return pool_with(&attr, nr_workers);
+	return pool_of(nr_workers, .scratch_keep = scratch_keep);
 }
 
 /* ---- what a job gets ------------------------------------------------------------- */
@@ -515,12 +495,10 @@ static void run_steady(struct rnl_pool *pool, const uint64_t *keys, unsigned nr,
 			s->pool = pool;
 			s->bytes = (done / BATCH + i) % large ? STEADY_SMALL : STEADY_BYTES;
 			memset(s->in, (int)(done / BATCH + i), s->bytes);
-			job_of(&s->job, steady_fn, NULL);
-			must(rnl_barrier_add(&barrier, &s->job));
+			job_in(&barrier, &s->job, steady_fn, NULL);
 			must(rnl_submit_keyed(pool, &s->job, keys[i % STEADY_WORKERS]));
 		}
-		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-		ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+		ck_assert_int_eq(result_of_barrier(&barrier), 0);
 		for (unsigned i = 0; i < BATCH; i++) {
 			ck_assert_int_eq(memcmp(jobs[i].in, jobs[i].out, jobs[i].bytes), 0);
 			rnl_pinned_put(pool, jobs[i].buf);

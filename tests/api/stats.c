@@ -14,10 +14,7 @@ static struct rnl_pool_stats stats_of(struct rnl_pool *pool)
 
 static struct rnl_pool *bounded(unsigned nr_workers, uint32_t max_queued)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.max_queued = max_queued;
-	return pool_with(&attr, nr_workers);
+	return pool_of(nr_workers, .max_queued = max_queued);
 }
 
 static int count_fn(struct rnl_job *job)
@@ -222,11 +219,6 @@ TEST(a_job_is_queued_then_in_flight_then_done)
 	rnl_pool_destroy(pool);
 }
 
-static int store_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 TEST(jobs_on_the_device_are_in_flight)
 {
 	enum { NR = 5 };
@@ -237,7 +229,7 @@ TEST(jobs_on_the_device_are_in_flight)
 	skip_unless_host();
 	pool = pool_of(2);
 	for (int i = 0; i < NR; i++) {
-		job_of(&jobs[i], store_fn, &kernel);
+		job_of(&jobs[i], gated_kernel_fn, &kernel);
 		must(rnl_submit_keyed(pool, &jobs[i], 3));
 	}
 	gate_await(&kernel, 1);
@@ -261,7 +253,7 @@ TEST(no_more_than_max_in_flight_are_on_the_device)
 	skip_unless_host();
 	pool = pool_of(1, .max_in_flight = LIMIT);
 	for (int i = 0; i < NR; i++) {
-		submit_job(pool, &jobs[i], store_fn, &kernel);
+		submit_job(pool, &jobs[i], gated_kernel_fn, &kernel);
 	}
 	ck_eventually(stats_of(pool).in_flight == LIMIT);
 	ck_assert_int_eq(rnl_pool_drain(pool, 20 * MS), -ETIMEDOUT);

@@ -30,12 +30,10 @@ TEST(no_job_waits_behind_a_held_worker_while_another_is_idle)
 TEST(a_worker_that_sleeps_since_its_pool_was_made_is_found)
 {
 	enum { WORKERS = 4, POOLS = 400 };
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
 	/* It goes to sleep while it is brought in. */
-	attr.spin_us = -1;
 	for (int i = 0; i < (int)(POOLS / test_scale()) + 1; i++) {
-		struct rnl_pool *pool = pool_with(&attr, WORKERS);
+		struct rnl_pool *pool = pool_of(WORKERS, .spin_us = -1);
 		struct gate hold = GATE_INIT;
 		struct rnl_job held[WORKERS], job;
 
@@ -51,11 +49,9 @@ TEST(a_worker_that_sleeps_since_its_pool_was_made_is_found)
 TEST(what_is_put_at_once_is_taken_by_all_workers)
 {
 	enum { WORKERS = 4, ROUNDS = 200 };
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
-	attr.spin_us = -1;
 	for (unsigned nr = 1; nr <= WORKERS; nr++) {
-		struct rnl_pool *pool = pool_with(&attr, WORKERS);
+		struct rnl_pool *pool = pool_of(WORKERS, .spin_us = -1);
 
 		for (int round = 0; round < ROUNDS / WORKERS; round++) {
 			struct gate gate = GATE_INIT;
@@ -115,8 +111,7 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 		struct rnl_barrier barrier;
 
 		must(rnl_barrier_init(&barrier, pool));
-		job_of(&before, gated_fn, &release);
-		must(rnl_barrier_add(&barrier, &before));
+		job_in(&barrier, &before, gated_fn, &release);
 		must(rnl_submit_keyed(pool, &before, keys[2]));
 		gate_await(&release, 1);
 		/* Its worker is chosen now: 0 or 1, whichever sleeps. */
@@ -137,11 +132,6 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 	rnl_pool_destroy(pool);
 }
 
-static int held_kernel_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 TEST(a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one)
 {
 	struct rnl_pool *pool;
@@ -154,7 +144,7 @@ TEST(a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one)
 	pool = pool_of(2, .spin_us = -1);
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
-	job_of(&running, held_kernel_fn, &kernel);
+	job_of(&running, gated_kernel_fn, &kernel);
 	must(rnl_submit_keyed(pool, &running, keys[0]));
 	gate_await(&kernel, 1);
 	job_of(&held, gated_fn, &function);

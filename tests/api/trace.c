@@ -1,49 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Traces: what they refuse, what is in them, and that jobs do not mind. */
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "host_kernel.h"
 #include "pool.h"
+#include "trace.h"
 
 #define NR 200
-
-static char path[64];
-
-static void set_path(void)
-{
-	snprintf(path, sizeof(path), "/tmp/api_trace.%d.json", (int)getpid());
-}
-
-static void remove_file(void)
-{
-	unlink(path);
-}
-
-/* All of the file, to be freed. */
-static char *text_of(const char *name)
-{
-	struct stat st;
-	int fd = open(name, O_RDONLY);
-	char *text;
-
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(fstat(fd, &st), 0);
-	text = calloc(1, (size_t)st.st_size + 1);
-	ck_assert_int_eq(read(fd, text, (size_t)st.st_size), st.st_size);
-	close(fd);
-	return text;
-}
-
-static unsigned count(const char *text, const char *what)
-{
-	unsigned nr = 0;
-
-	for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
-		nr++;
-	return nr;
-}
 
 /* It begins and ends as JSON does; tests/cli/trace.sh looks at all of it. */
 static void assert_whole(const char *text)
@@ -171,9 +135,7 @@ TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown =
 	must(rnl_trace_start(pool, path, NULL));
 	must(rnl_barrier_init(&barrier, pool));
 	for (unsigned i = 0; i < COUNT(jobs); i++) {
-		job_of(&jobs[i], i ? noop_fn : gated_fn, &gate);
-		must(rnl_barrier_add(&barrier, &jobs[i]));
-		must(rnl_submit(pool, &jobs[i]));
+		submit_in(pool, &barrier, &jobs[i], i ? noop_fn : gated_fn, &gate);
 	}
 	job_of(&after, noop_fn, NULL);
 	must(rnl_job_after(&after, &barrier));
@@ -218,12 +180,6 @@ TEST(test_sees_workers_that_come_later, .setup = set_path, .teardown = remove_fi
 	rnl_pool_destroy(pool);
 }
 
-/* Its kernel waits at the gate `user`. */
-static int launch_gated_fn(struct rnl_job *job)
-{
-	return launch_store(job->user, NULL, 0);
-}
-
 static int start_untimed(void *pool)
 {
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
@@ -242,7 +198,7 @@ TEST(test_a_job_in_flight_at_the_end_is_unfinished, .setup = set_path, .teardown
 	skip_unless_host();
 	pool = pool_of(1);
 	job = calloc(1, sizeof(*job));
-	job_of(job, launch_gated_fn, &gate);
+	job_of(job, gated_kernel_fn, &gate);
 	must(rnl_trace_start(pool, path, NULL));
 	must(rnl_submit(pool, job));
 	gate_await(&gate, 1);

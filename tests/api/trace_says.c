@@ -1,42 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* What a trace says in words: what the guard found, and names, whatever is in them. */
 #include "guard.h"
+#include "trace.h"
 
-static char path[64];
 static struct said said;
 
-static void set_path(void)
-{
-	snprintf(path, sizeof(path), "/tmp/api_trace_says.%d.json", (int)getpid());
-}
-
-static void remove_file(void)
-{
-	unlink(path);
-}
-
-/* The trace, ended, to be freed. */
 static char *end_of(struct rnl_pool *pool)
 {
-	const size_t most = 1 << 20;
-	char *text = calloc(1, most);
-	FILE *file;
-
 	must(rnl_trace_stop(pool));
-	file = fopen(path, "r");
-	ck_assert_ptr_nonnull(file);
-	ck_assert_uint_lt(fread(text, 1, most - 1, file), most - 1);
-	fclose(file);
-	return text;
-}
-
-static unsigned count(const char *text, const char *what)
-{
-	unsigned nr = 0;
-
-	for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
-		nr++;
-	return nr;
+	return text_of(path);
 }
 
 /* ---- what the guard found ------------------------------------------------ */

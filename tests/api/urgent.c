@@ -4,10 +4,7 @@
 
 static struct rnl_pool *pool_with_urgent(unsigned nr_urgent, unsigned nr_workers)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.nr_urgent = nr_urgent;
-	return pool_with(&attr, nr_workers);
+	return pool_of(nr_workers, .nr_urgent = nr_urgent);
 }
 
 static void urgent_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
@@ -94,11 +91,7 @@ TEST(an_urgent_job_that_was_put_off_goes_before_others_once_it_may)
 	struct rnl_job held;
 	struct noted noted[OTHERS], urgent;
 
-	must(rnl_barrier_init(&barrier, pool));
-	job_of(&held, gated_fn, &gate);
-	must(rnl_barrier_add(&barrier, &held));
-	must(rnl_submit(pool, &held));
-	gate_await(&gate, 1);
+	hold_barrier(pool, &barrier, &gate, &held);
 	for (int i = 0; i < OTHERS; i++) {
 		noted_of(&noted[i], &record, i);
 		must(rnl_submit(pool, &noted[i].job));

@@ -8,12 +8,7 @@ enum { LOW = 3, HIGH = 8, MAX = 10 };
 static struct rnl_pool *pool_of_marks(unsigned nr_workers, uint32_t max, uint32_t high,
 				      uint32_t low)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.max_queued = max;
-	attr.high_water = high;
-	attr.low_water = low;
-	return pool_with(&attr, nr_workers);
+	return pool_of(nr_workers, .max_queued = max, .high_water = high, .low_water = low);
 }
 
 /* A pool of one worker that is held, with @nr jobs queued, which note 0, 1, ... */
@@ -235,8 +230,7 @@ TEST(a_notice_that_waits_is_counted_by_nobody_but_its_barrier)
 	struct rnl_job notice;
 
 	must(rnl_barrier_init(&barrier, tank.pool));
-	job_of(&notice, noop_fn, NULL);
-	must(rnl_barrier_add(&barrier, &notice));
+	job_in(&barrier, &notice, noop_fn, NULL);
 	must(rnl_submit_when(tank.pool, &notice, RNL_HIGH_WATER));
 	must(rnl_pool_drain(tank.pool, RNL_FOREVER));
 	ck_assert_uint_eq(figures_of(tank.pool).accepted, 0);
@@ -245,8 +239,7 @@ TEST(a_notice_that_waits_is_counted_by_nobody_but_its_barrier)
 	tank_fill(&tank, HIGH);
 	ck_assert_uint_le(figures_of(tank.pool).queued, HIGH + 1);	/* it may have started */
 	tank_empty(&tank);
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	must(rnl_pool_drain(tank.pool, RNL_FOREVER));
 	ck_assert_uint_eq(figures_of(tank.pool).accepted, HIGH + 2);
 	ck_assert_uint_eq(figures_of(tank.pool).done, HIGH + 2);
@@ -274,8 +267,7 @@ TEST(closing_a_pool_cancels_the_notices_that_wait)
 				     i % 2 ? RNL_HIGH_WATER : RNL_LOW_WATER));
 	must(rnl_pool_close(tank.pool));
 	tank_empty(&tank);
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), -ECANCELED);
+	ck_assert_int_eq(result_of_barrier(&barrier), -ECANCELED);
 	reap_all(cq, list, 1);
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(result_of(&notices[i].job), -ECANCELED);

@@ -38,10 +38,7 @@ static inline pid_t own_tid(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/*
- * What the kernel says of a thread of this process: 'S' it sleeps, so it waits
- * for somebody; 'R' it runs; 0 it is gone.
- */
+/* Asks the kernel for the state of a thread: 'S' it sleeps, 'R' it runs, 0 it has ended. */
 static inline char thread_state(pid_t tid)
 {
 	char path[64], line[256], *end;
@@ -51,13 +48,13 @@ static inline char thread_state(pid_t tid)
 	stat = fopen(path, "r");
 	if (!stat)
 		return 0;
-	/* "tid (name) state ...": a name may have blanks and brackets. */
+	/* "tid (name) state ...": a name may hold blanks and brackets */
 	end = fgets(line, sizeof(line), stat) ? strrchr(line, ')') : NULL;
 	fclose(stat);
 	return end ? end[2] : 0;
 }
 
-/* A thread that tells its tid right before a call has come to rest in it: not after. */
+/* Waits until a thread sleeps in a call. The thread stores its tid right before that call. */
 #define ck_waits(tid) \
 	do { \
 		char state_ = 'R'; \
@@ -91,7 +88,7 @@ static inline void call_start(struct call *call, int (*fn)(void *arg), void *arg
 	must(pthread_create(&call->thread, NULL, call_main, call));
 }
 
-/* What it returned, once it has. */
+/* Joins the thread; what its call returned. */
 static inline int call_end(struct call *call)
 {
 	must(pthread_join(call->thread, NULL));

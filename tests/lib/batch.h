@@ -3,10 +3,10 @@
  * Requests whose output a model on the CPU knows.
  *
  * DESIGN
- *	What comes out is what went in, cut off, or with FILLER behind it.  With
- *	RNL_BATCHER_STATUS its first four bytes are also its result.  Copies and fills
- *	do that, so it works on every device; but where a request of any size lies, only
- *	a kernel can find out, and ours is a host function.
+ *	A request comes out as it went in, cut off, or with FILLER behind it. With
+ *	RNL_BATCHER_STATUS its first four bytes are also its result. Copies and fills
+ *	do that, so it works on every device. Where requests differ in size, only a
+ *	kernel can find them, and this one is a host function.
  */
 #ifndef BATCH_H
 #define BATCH_H
@@ -17,7 +17,7 @@
 #define FILLER 0xee
 #define OUT_MAX 8192
 
-/* What a batcher's function does; one for each batcher. */
+/* What a batcher's function does. Each batcher has one. */
 struct kind {
 	struct rnl_batcher_attr attr;
 	struct gate *gate;		/* the function waits there; NULL: none */
@@ -141,7 +141,7 @@ static inline void request_of(struct rnl_request *request, void *user)
 	request->job.user = user;
 }
 
-/* A request's bytes differ from all others'; @seed: its number. */
+/* A byte of a request. Different seeds give different bytes; @seed: the request's number. */
 static inline unsigned char byte_of(uint64_t seed, size_t i)
 {
 	return (unsigned char)((seed * 8191 + i + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 40);
@@ -155,7 +155,7 @@ static inline void request_fill(struct rnl_request *request, uint64_t seed)
 		in[i] = byte_of(seed, i);
 }
 
-/* The first byte that did not come out as it should; -1: none. */
+/* The first wrong byte of the output; -1: none. */
 static inline long wrong_byte(const struct rnl_request *request, uint64_t seed, size_t out_bytes)
 {
 	const unsigned char *out = request->out;
@@ -174,7 +174,7 @@ static inline void reserve(struct rnl_batcher *batcher, struct rnl_request *requ
 	ck_assert_uint_eq(request->in_bytes, bytes);
 }
 
-/* One that is on its way. */
+/* A request that is not done yet. */
 static inline void send(struct rnl_batcher *batcher, struct rnl_request *request, size_t bytes,
 			uint64_t seed)
 {
@@ -183,7 +183,7 @@ static inline void send(struct rnl_batcher *batcher, struct rnl_request *request
 	must(rnl_request_commit(request));
 }
 
-/* One that must come, and come out right. */
+/* Waits for a request and checks its output. */
 static inline void receive(struct rnl_request *request, uint64_t seed, size_t out_bytes)
 {
 	ck_assert_int_eq(result_of(&request->job), 0);
@@ -202,11 +202,13 @@ struct all {
 	struct rnl_batcher *batcher;
 	struct kind kind;
 	struct rnl_request requests[NR_ALL];
+	_Atomic unsigned nr_called, nr_wrong;	/* callbacks, and errors that they found */
 };
 
 static inline void all_begin(struct all *all, unsigned nr_workers, uint32_t flags)
 {
 	all->pool = pool_of(nr_workers);
+	all->nr_called = all->nr_wrong = 0;
 	all->kind = kind_of(flags, ALL_BYTES, ALL_BYTES);
 	all->batcher = batcher_of(all->pool, &all->kind);
 	for (unsigned i = 0; i < NR_ALL; i++)
@@ -231,7 +233,20 @@ static inline void receive_all(struct all *all)
 		receive(&all->requests[i], i, ALL_BYTES);
 }
 
-/* For requests of any size: see above. */
+/* A callback for all requests. */
+static inline void all_on_done(struct rnl_job *job)
+{
+	struct rnl_request *request = rnl_container_of(job, struct rnl_request, job);
+	struct all *all = job->user;
+
+	all->nr_wrong += rnl_worker_index() < 0;
+	all->nr_wrong += rnl_job_result(job) != 0;
+	all->nr_wrong += wrong_byte(request, (uint64_t)(request - all->requests), ALL_BYTES) >= 0;
+	all->nr_wrong += rnl_request_release(request) != 0;
+	all->nr_called++;
+}
+
+/* For requests of different sizes, which need the kernel. */
 #define skip_unless_kernels() \
 	do { \
 		if (!on_host() && !test_fake()) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies between all kinds of memory, made by jobs; and beside them a shadow, in
- * which the same is done at once: after the jobs both must be the same.
+ * Copies between all kinds of memory, made by jobs. A shadow gets the same copies
+ * at once on the CPU. After the jobs both must be equal.
  */
 #ifndef COPIES_H
 #define COPIES_H
@@ -9,11 +9,11 @@
 #include "pool.h"
 
 #define KB ((size_t)1 << 10)
-#define MB ((size_t)1 << 20)	/* pageable memory is copied in pieces of so much */
+#define MB ((size_t)1 << 20)	/* bytes of a piece of staging */
 
 /* ---- a bench: each kind of memory, and what should be in it ---------------- */
 
-/* Two each of the device, page-locked, pageable at odd addresses. */
+/* Two memories each: on the device, page-locked, pageable at odd addresses. */
 enum { D0, D1, Q0, Q1, P0, P1, NR_MEMORIES };
 static const char *const names[] = { "D0", "D1", "Q0", "Q1", "P0", "P1" };
 
@@ -21,25 +21,25 @@ struct bench {
 	struct rnl_pool *pool;
 	size_t bytes;			/* of each */
 	unsigned char *mem[NR_MEMORIES], *shadow[NR_MEMORIES];
-	unsigned char *look;		/* pinned; what the device has comes here */
-	unsigned char *busy;		/* the device's; keeps a stream busy */
+	unsigned char *look;		/* pinned; device memory is copied here to be compared */
+	unsigned char *busy;		/* on the device; keeps a stream busy */
 };
 #define BUSY_BYTES (4 * MB)
 
-/* A copy of rows, or with rows 0 of `width` bytes in one. */
+/* A copy of `rows` rows, or of `width` bytes if rows is 0. */
 struct move {
 	int dst, src;
 	size_t width, dst_at, src_at, rows, dst_pitch, src_pitch;
 };
 
-/* A job that makes them, behind work that takes a while. */
+/* A job that makes the copies behind work that takes a while. */
 struct moving {
 	struct rnl_job job;
 	struct bench *bench;
 	const struct move *moves;
 	unsigned nr;
 	bool busy;
-	int ret;			/* what it returns if all went well */
+	int ret;			/* what it returns unless a copy fails */
 };
 
 static inline int keep_busy(struct bench *b)
@@ -115,7 +115,7 @@ static inline void copy_now(struct rnl_pool *pool, void *dst, const void *src, s
 	ck_assert_int_eq(result_of(&c.job), 0);
 }
 
-/* No two places of one memory, nor the same of two, have the same neighbourhood. */
+/* Each place of each memory has different bytes around it. */
 static inline void paint(unsigned char *mem, size_t bytes, unsigned salt)
 {
 	for (size_t i = 0; i < bytes; i++)
@@ -145,7 +145,7 @@ static inline void bench_check_one(struct bench *b, int i)
 	check_same(mem, b->shadow[i], b->bytes, names[i]);
 }
 
-/* Pageable memory first: as it was when the last job was done. */
+/* Pageable memory first: it must be right as soon as the last job is done. */
 static inline void bench_check(struct bench *b)
 {
 	for (int i = NR_MEMORIES - 1; i >= 0; i--)

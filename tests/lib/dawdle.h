@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holds up the threads that use a completion queue's descriptor, at the worst places.
+ * Delays the threads that use a completion queue's descriptor at the worst places.
  *
- * The library is linked to the read(), write() and ppoll() that are here, and
- * they dawdle before and after: so the reader is held up between emptying the
- * descriptor and arming it, and between arming and sleeping; a worker between
- * its push and its write, and before it leaves the queue.
+ * The library is linked with the read(), write() and ppoll() below, which sleep
+ * before and after the real call. So a reader is delayed between emptying the
+ * descriptor and arming it, and between arming and sleeping; a worker between its
+ * push and its write, and before it leaves the queue.
  */
 #ifndef DAWDLE_H
 #define DAWDLE_H
@@ -19,10 +19,10 @@
 
 #define INTERPOSED __attribute__((visibility("default")))
 
-static uint64_t seed;			/* of all threads' draws */
+static uint64_t seed;			/* shared by all threads */
 static _Atomic int watched = -1;	/* the descriptor */
 static _Atomic unsigned nr_reads, nr_writes, nr_polls, nr_threads;
-static _Atomic uint64_t nr_events;	/* counted by jobs: what one may wait for */
+static _Atomic uint64_t nr_events;	/* jobs count it; a test waits for it */
 static _Atomic unsigned nr_destroyed;	/* queues */
 
 static void dawdle(void)
@@ -91,7 +91,7 @@ INTERPOSED int ppoll(struct pollfd *fds, nfds_t nr, const struct timespec *timeo
 {
 	struct timespec left = timeout ? *timeout : (struct timespec){ 0 };
 
-	/* Nobody else here calls it. */
+	/* Nobody else calls it here. */
 	nr_polls++;
 	dawdle();
 	return (int)syscall(SYS_ppoll, fds, nr, timeout ? &left : NULL, mask, 8);

@@ -5,7 +5,7 @@
 
 #include "fake_cudart/fake_cudart.h"
 
-/* As RNL_KERNEL(), with a host function that the double's streams call in the kernel's place. */
+/* Like RNL_KERNEL(), but the double's streams call a host function in the kernel's place. */
 #define DOUBLE_KERNEL(kernel_name, host_fn, double_fn, args_type) \
 	static int kernel_name##_launch(struct rnl_dim grid, struct rnl_dim block, \
 					const void *args, void *stream) \

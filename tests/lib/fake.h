@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of the double of the CUDA runtime begin with. */
+/* What tests of the double of the CUDA runtime share. */
 #ifndef FAKE_H
 #define FAKE_H
 
@@ -17,13 +17,13 @@
 		ck_assert_int_eq((int)cudaGetLastError(), (int)(code)); \
 		ck_assert_int_eq((int)cudaGetLastError(), (int)cudaSuccess); \
 	} while (0)
-/* No error, so it is not the last one either. */
+/* A call without an error. The last error must be none, too. */
 #define ck_not_ready(call) \
 	do { \
 		ck_assert_int_eq((int)(call), (int)cudaErrorNotReady); \
 		ck_assert_int_eq((int)cudaGetLastError(), (int)cudaSuccess); \
 	} while (0)
-/* The same, and what was done wrong is counted. */
+/* The same, and no misuse was counted. */
 #define ck_misused(call, code) \
 	do { \
 		uint64_t misuses_ = fake_misuses(); \
@@ -49,7 +49,7 @@ static inline cudaEvent_t event_of(unsigned flags)
 	return event;
 }
 
-/* A kernel that is held at the gate, if there is one, then stores. */
+/* A kernel that waits at the gate, if it has one, then stores. */
 static inline cudaError_t hold(cudaStream_t stream, struct gate *gate, int *word, int value)
 {
 	const struct rnl_dim one = { 1, 1, 1 };

@@ -8,7 +8,7 @@
 struct gate {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
-	unsigned came;		/* threads that have come to it, ever */
+	unsigned came;		/* threads that have ever come to it */
 	bool is_open;
 };
 #define GATE_INIT { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools with a guard, what it says, and CUDA calls that C tests make by name. */
+/* Pools with a guard, its messages, and CUDA calls that C tests make by name. */
 #ifndef GUARD_H
 #define GUARD_H
 
@@ -9,7 +9,7 @@
 
 enum { MOST_LINES = 64 };
 
-/* CUDA's calls by name, for tests that know no header of it; NULL on the host device. */
+/* CUDA calls by name, for tests without CUDA's headers; NULL on the host device. */
 static inline void *cuda(const char *name)
 {
 	return on_host() ? NULL : dlsym(RTLD_DEFAULT, name);
@@ -22,7 +22,7 @@ typedef int stream_fn(void *stream);
 typedef int malloc_fn(void **memp, size_t bytes);
 typedef int free_fn(void *mem);
 
-/* What the guard said. */
+/* The guard's messages. */
 struct said {
 	pthread_mutex_t lock;
 	unsigned nr;
@@ -42,7 +42,7 @@ static inline void hear_guard(void *arg, enum rnl_log_level level, const char *m
 	pthread_mutex_unlock(&said->lock);
 }
 
-/* Whether one line has both. */
+/* Whether one line contains both. */
 static inline bool has_said(struct said *said, const char *name, const char *what)
 {
 	bool has = false;
@@ -67,7 +67,7 @@ static inline struct rnl_pool *guarded_pool(struct said *said, uint32_t guard, u
 	return pool_with(&attr, nr_workers);
 }
 
-/* All that was found. */
+/* The sum of all findings. */
 static inline uint64_t findings_of(struct rnl_pool *pool)
 {
 	struct rnl_pool_stats stats = figures_of(pool);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Halts: threads that stop for a while anywhere in the library, as if they had
- * been preempted there, in the few instructions that matter.
+ * Halts: threads stop for a while anywhere in the library, as if they were preempted.
  *
- * A signal's handler sleeps.  Workers block all signals, so this is for threads
- * that call.  They come before halts begin, and are not joined before they end.
- * ThreadSanitizer puts signals off to the next system call: there it halts less.
+ * A signal's handler sleeps. Workers block all signals, so only callers are halted.
+ * A thread comes before halts_begin(), and is not joined before halts_end().
+ * ThreadSanitizer delays signals until the next system call, so there is less effect.
  */
 #ifndef HALTS_H
 #define HALTS_H
@@ -24,7 +23,7 @@ static struct {
 	_Atomic bool over;
 	uint64_t random;
 	pthread_t thread;
-	void (*hook)(void);		/* called where a thread is halted, by it; may be NULL */
+	void (*hook)(void);		/* a halted thread calls it; may be NULL */
 } halts = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static inline void halt(int signo)
@@ -48,7 +47,7 @@ static inline void halts_init(void)
 	must(sigaction(SIGUSR1, &action, NULL));
 }
 
-/* Halts that thread, somewhere in the first @turns or so of what it begins now. */
+/* Halts a thread in about the first @turns loop rounds of what it begins now. */
 static inline void halts_one(pthread_t thread, unsigned turns)
 {
 	for (unsigned volatile i = 0; i < turns; i++)
@@ -56,7 +55,7 @@ static inline void halts_one(pthread_t thread, unsigned turns)
 	pthread_kill(thread, SIGUSR1);
 }
 
-/* The calling thread is to be halted now and then. */
+/* Adds the calling thread to those that are halted now and then. */
 static inline void halts_come(void)
 {
 	pthread_mutex_lock(&halts.lock);
@@ -86,7 +85,7 @@ static inline void *halt_all(void *arg)
 	return NULL;
 }
 
-/* Begins once @nr threads have come. */
+/* Begins when @nr threads have come. */
 static inline void halts_begin(unsigned nr, uint64_t seed)
 {
 	halts_init();

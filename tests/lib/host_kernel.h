@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that are host functions, on the double of the CUDA runtime, too. */
+/* Kernels that are host functions. They run on the double of the CUDA runtime, too. */
 #ifndef HOST_KERNEL_H
 #define HOST_KERNEL_H
 
 #include "gate.h"
 
-/* The double of the CUDA runtime has it: tests/fake_cudart/fake_cudart.h. */
+/* Defined by the double: tests/fake_cudart/fake_cudart.h. */
 #ifndef __CUDACC__
 __attribute__((weak))
 int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void *args),
 		struct rnl_dim grid, struct rnl_dim block, const void *args, size_t bytes,
 		void *stream);
 
-/* As the library's, but the file's own, and with the double on the CUDA device too. */
+/* Like the library's macro, but local to the file, and the double can run the kernel. */
 #undef RNL_HOST_KERNEL
 #define RNL_HOST_KERNEL(kernel_name, host_fn, args_type) \
 	static int kernel_name##__fake(struct rnl_dim grid, struct rnl_dim block, \
@@ -54,6 +54,12 @@ static inline int launch_store(struct gate *gate, int *word, int value)
 	const struct rnl_dim one = { 1, 1, 1 };
 
 	return rnl_launch(&gated_store, one, one, &args);
+}
+
+/* A job's function. Its kernel waits at the gate `user`. */
+static inline int gated_kernel_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
 }
 
 #endif /* HOST_KERNEL_H */

@@ -3,15 +3,14 @@
  * Maps whose output a model on the CPU knows.
  *
  * DESIGN
- *	An element that comes out is some that went in, one behind the other as
- *	often as it takes: by turns the one `before` elements to the left, and
- *	the one `after` elements to the right; beyond the array's ends there is
- *	FILLER.  In place without halos, the first byte of each chunk becomes its
- *	number.  Copies and fills do that, so it works on every device.
- *	Functions run on workers, where no assertion may stand: what they find
- *	wrong they say, and it becomes the map's error.
- *	What is promised to be one at a time is plain memory: so that
- *	ThreadSanitizer looks at it, too.
+ *	An output element is made of input elements, one behind the other, until it is
+ *	full: in turns the one `before` elements to the left, and the one `after`
+ *	elements to the right. Beyond the array's ends is FILLER. In place without halos,
+ *	the first byte of each chunk becomes the chunk's number. Copies and fills do
+ *	that, so it works on every device.
+ *	Workers run these functions, so they must not assert. They print an error and
+ *	return it, and it becomes the map's result.
+ *	What must not run at the same time uses plain memory, for ThreadSanitizer.
  */
 #ifndef MAP_H
 #define MAP_H
@@ -23,13 +22,13 @@
 #include "skip.h"
 
 #define FILLER 0xee
-#define GUARD 64	/* bytes on either side of an array, which nobody may touch */
+#define GUARD 64	/* bytes on both sides of an array that nobody may write */
 #define GUARDED 0x5a
 
-/* Where an array is: CALLED: a callback has it; NOWHERE: nothing comes out. */
+/* Where an array is. CALLED: a callback provides it. NOWHERE: there is no output. */
 enum where { PINNED, PAGEABLE, CALLED, IN_PLACE, NOWHERE };
 
-/* What happens in the call that has an element: it waits, or it fails, or both. */
+/* What happens in the call for an element: it waits, or it fails, or both. */
 struct event {
 	bool wanted;
 	uint64_t element;
@@ -38,7 +37,7 @@ struct event {
 };
 
 struct task {
-	/* As asked for. */
+	/* set by the test */
 	enum where in, out;
 	uint64_t nr, chunk, before, after;
 	size_t in_bytes, out_bytes;
@@ -46,16 +45,16 @@ struct task {
 	bool reports;
 	struct event at_fn, at_read, at_write;
 
-	/* As it goes. */
+	/* changes during the map */
 	struct rnl_pool *pool;
 	struct rnl_map map;
 	struct rnl_map_report report;
-	unsigned char *original, *from, *to; /* what went in; the arrays; NULL: none */
-	unsigned char *seen, *written;	/* by element: how often */
+	unsigned char *original, *from, *to; /* the input, and the arrays; NULL: none */
+	unsigned char *seen, *written;	/* for each element, how often */
 	_Atomic unsigned char *read;
 	_Atomic uint64_t nr_fn, nr_read, nr_written; /* calls */
-	_Atomic uint64_t found_chunk;	/* so large was the first one */
-	uint64_t next_read, next_write;	/* in order */
+	_Atomic uint64_t found_chunk;	/* the size of the first chunk */
+	uint64_t next_read, next_write;	/* for maps in order */
 	bool in_read, in_write;
 };
 
@@ -81,7 +80,7 @@ static inline int meet(const struct event *e, uint64_t first, uint64_t nr)
 
 /* ---- its callbacks ------------------------------------------------------- */
 
-/* One of the elements that an element out is made of; @at: its first byte there. */
+/* One input element of an output element; @at: where its first byte goes. */
 static inline int move_part(const struct rnl_chunk *c, const struct task *t, size_t at)
 {
 	const bool right = (at / t->in_bytes + c->index) % 2;
@@ -104,7 +103,7 @@ static inline int move_part(const struct rnl_chunk *c, const struct task *t, siz
 			   least(t->in_bytes, t->out_bytes - at), (size_t)(end - first));
 }
 
-/* Whether a chunk is as the header has it. */
+/* Whether a chunk is what the header promises. */
 static inline int look_at(const struct rnl_chunk *c, struct task *t)
 {
 	const uint64_t left = t->nr - c->first - c->nr;
@@ -148,7 +147,7 @@ static inline int task_fn(const struct rnl_chunk *c)
 	return ret;
 }
 
-/* In order, the chunk that is next, with its halos, and nobody beside us. */
+/* In order: this chunk is the next one, its halos are right, and no other call runs. */
 static inline int look_at_read(struct task *t, uint64_t first, uint64_t nr)
 {
 	const uint64_t before = least(t->before, t->next_read);
@@ -216,7 +215,7 @@ static inline int task_write(void *arg, const void *buf, uint64_t first, uint64_
 
 /* ---- its memory ---------------------------------------------------------- */
 
-/* AddressSanitizer sees the end of a malloc() itself, and reads beyond it, too. */
+/* AddressSanitizer checks the bytes behind a malloc() itself, also for reads. */
 static inline size_t guard_behind(enum where where)
 {
 	return where == PINNED || !SANITIZED ? GUARD : 0;
@@ -236,7 +235,7 @@ static inline unsigned char *array_get(struct rnl_pool *pool, enum where where, 
 	return (unsigned char *)mem + GUARD;
 }
 
-/* What is there outside of it is as it was. */
+/* The bytes around an array are unchanged. */
 static inline void array_put(struct rnl_pool *pool, enum where where, unsigned char *array,
 			     uint64_t bytes)
 {
@@ -253,7 +252,7 @@ static inline unsigned char original_byte(uint64_t i)
 	return (unsigned char)((i + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 40);
 }
 
-/* Everything but the map itself. */
+/* Everything but the start of the map. */
 static inline void task_prepare(struct task *t, struct rnl_pool *pool)
 {
 	const uint64_t in_bytes = t->nr * t->in_bytes, out_bytes = t->nr * t->out_bytes;
@@ -317,7 +316,7 @@ static inline unsigned char expected_byte(const struct task *t, uint64_t i, size
 	return t->original[i * t->in_bytes + byte % t->in_bytes];
 }
 
-/* How many chunks have an element for their own, or in their halos. */
+/* In how many chunks an element is, halos included. */
 static inline unsigned times_read(const struct task *t, uint64_t i)
 {
 	const uint64_t chunk = chunk_of(t), first = i / chunk * chunk, next = first + chunk;
@@ -325,7 +324,7 @@ static inline unsigned times_read(const struct task *t, uint64_t i)
 	return 1 + (next < t->nr && t->before >= next - i) + (first && t->after > i - first);
 }
 
-/* The first element that did not come out as it should, or nr. */
+/* The first wrong output element, or nr. */
 static inline uint64_t wrong_element(const struct task *t)
 {
 	for (uint64_t i = 0; t->to && i < t->nr; i++) {
@@ -337,7 +336,7 @@ static inline uint64_t wrong_element(const struct task *t)
 	return t->nr;
 }
 
-/* The first that callbacks got too often or not at all, or nr. */
+/* The first element that callbacks had too often or not at all, or nr. */
 static inline uint64_t wrong_times(const struct task *t)
 {
 	uint64_t i = 0;
@@ -348,7 +347,7 @@ static inline uint64_t wrong_times(const struct task *t)
 	return i;
 }
 
-/* Of a map that is done: all that came out, and how often it was asked for what. */
+/* Checks the output of a map that is done, and how often callbacks were called. */
 static inline void task_verify(const struct task *t)
 {
 	uint64_t wrong = wrong_times(t);
@@ -366,12 +365,12 @@ static inline uint64_t nr_chunks_of(const struct task *t)
 	return (t->nr + chunk_of(t) - 1) / chunk_of(t);
 }
 
-/* The report of a map that is done: what is exact in it, and what goes together. */
+/* Checks the report of a map that is done: exact figures, and figures that must agree. */
 static inline void task_check_report(const struct task *t)
 {
 	const struct rnl_map_report *r = &t->report;
 	const uint64_t staged[] = { r->in_ns, r->kernel_ns, r->out_ns };
-	/* A GPU has a clock of its own. */
+	/* A GPU's clock differs from the host's. */
 	const uint64_t wall = on_host() ? r->wall_ns : r->wall_ns + r->wall_ns / 100 + 1000;
 	uint64_t elements = 0, sum = 0, longest = 0;
 
@@ -397,7 +396,7 @@ static inline void task_check_report(const struct task *t)
 		ck_assert_uint_eq(r->write_ns, 0);
 }
 
-/* One map from beginning to end. */
+/* One map from start to end. */
 static inline void task_run(struct task *t, struct rnl_pool *pool)
 {
 	struct rnl_barrier barrier;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device for tests of pinned buffers, that counts what it gives, has a bound, and
- * fails; and the few lines that each of them begins with.
+ * A device for tests of pinned buffers. It counts what it gives, has a bound, and
+ * fails on demand. Below are the helpers that these tests share.
  */
 #ifndef PINNED_DEVICE_H
 #define PINNED_DEVICE_H
@@ -29,16 +29,16 @@ static struct {
 		char *mem;
 		size_t bytes;
 	} pieces[NR_PIECES];
-	size_t offset;		/* of its memory in a page; those to try are below */
-	char *arena;		/* where all is, small regions at its begin; NULL: anywhere */
+	size_t offset;		/* pages of its memory; the addresses to try come below */
+	char *arena;		/* where regions go, small ones at the begin; NULL: anywhere */
 	uint64_t max, locked;
 	unsigned nr_calls, nr_living;
-	unsigned fail_at;	/* the alloc that fails, from 1; 0: none */
-	bool persistent;	/* and all after it */
+	unsigned fail_at;	/* the number of the alloc that fails, from 1; 0: none */
+	bool persistent;	/* and all later ones fail */
 	int error;
 } device = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* What is huge is never written to but for a few bytes. */
+/* Huge regions: only a few bytes are ever written. */
 static inline char *map(size_t bytes)
 {
 	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -48,8 +48,8 @@ static inline char *map(size_t bytes)
 	return mem;
 }
 
-#define ARENA_SMALL (8 * MIB)	/* and below */
-#define ARENA_LARGE (32 * MIB)	/* where the others are */
+#define ARENA_SMALL (8 * MIB)	/* and the addresses below it */
+#define ARENA_LARGE (32 * MIB)	/* where the other regions are */
 #define ARENA (64 * MIB)
 
 static inline char *make_piece(size_t bytes)
@@ -125,7 +125,7 @@ static inline void device_free(struct rnl__device *of, enum rnl__memory kind, vo
 
 static const struct rnl__device_ops device_ops = { .alloc = device_alloc, .free = device_free };
 
-/* The buffers that a test is about, @max bytes of them. */
+/* The buffers of a test, at most @max bytes each. */
 static inline struct rnl__pinned *pinned_of(uint64_t max, uint64_t preload)
 {
 	struct rnl__pinned *p = NULL;
@@ -176,7 +176,7 @@ static inline struct rnl__pinned_figures figures(struct rnl__pinned *p)
 	return f;
 }
 
-/* Gets all that there are of a size; how many. */
+/* Gets all buffers of a size; their number. */
 static inline unsigned get_all(struct rnl__pinned *p, size_t bytes, void **bufs, unsigned most)
 {
 	unsigned nr = 0;
@@ -200,7 +200,7 @@ static inline uint64_t in_ms(unsigned ms)
 	return rnl__now() + ms * 1000000ull;
 }
 
-/* So far off that only a wake that was lost gets there. */
+/* So long that a waiter gets there only if a wake was lost. */
 static inline uint64_t too_late(void)
 {
 	return in_ms((unsigned)(8000 * test_scale()));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools and jobs: the few lines that every test of a pool begins with. */
+/* Pools and jobs: helpers that every test of a pool uses. */
 #ifndef POOL_H
 #define POOL_H
 
 #include "gate.h"
 #include "skip.h"
 
-/* A pool on the device that this run is about; @attr may be NULL. */
+/* A pool on the device under test; @attr may be NULL. */
 static inline struct rnl_pool *pool_with(const struct rnl_pool_attr *attr, unsigned nr_workers)
 {
 	struct rnl_pool_attr chosen = RNL_POOL_ATTR_INIT;
@@ -21,7 +21,7 @@ static inline struct rnl_pool *pool_with(const struct rnl_pool_attr *attr, unsig
 	return pool;
 }
 
-/* The same in short: pool_of(2, .max_queued = 1). */
+/* The same with attributes in the call: pool_of(2, .max_queued = 1). */
 #define pool_of(nr_workers, ...) \
 	pool_with(&(struct rnl_pool_attr){ .size = sizeof(struct rnl_pool_attr), ##__VA_ARGS__ }, \
 		  nr_workers)
@@ -32,7 +32,7 @@ static inline int noop_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* Waits in its function, on the worker, at the gate `user`. */
+/* A job's function: waits at the gate `user`. */
 static inline int gated_fn(struct rnl_job *job)
 {
 	gate_wait(job->user);
@@ -45,7 +45,7 @@ static inline void job_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), v
 	job->user = user;
 }
 
-/* Holds all @nr workers of a pool at the gate, each in a job of @jobs. */
+/* Holds all @nr workers of a pool at the gate, each with one job of @jobs. */
 static inline void hold_workers(struct rnl_pool *pool, struct gate *gate, struct rnl_job *jobs,
 				unsigned nr)
 {
@@ -56,7 +56,7 @@ static inline void hold_workers(struct rnl_pool *pool, struct gate *gate, struct
 	gate_await(gate, nr);
 }
 
-/* Waits for a job, which must come; its result. */
+/* Waits for a job; its result. */
 static inline int result_of(struct rnl_job *job)
 {
 	must(rnl_job_wait(job, RNL_FOREVER));
@@ -70,6 +70,37 @@ static inline void submit_job(struct rnl_pool *pool, struct rnl_job *job,
 {
 	job_of(job, fn, user);
 	must(rnl_submit(pool, job));
+}
+
+static inline void job_in(struct rnl_barrier *barrier, struct rnl_job *job,
+			  int (*fn)(struct rnl_job *job), void *user)
+{
+	job_of(job, fn, user);
+	must(rnl_barrier_add(barrier, job));
+}
+
+/* Initialises a job, adds it to the barrier, and submits it. */
+static inline void submit_in(struct rnl_pool *pool, struct rnl_barrier *barrier,
+			     struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+{
+	job_in(barrier, job, fn, user);
+	must(rnl_submit(pool, job));
+}
+
+/* Initialises a barrier with one job, which a worker holds at the gate. */
+static inline void hold_barrier(struct rnl_pool *pool, struct rnl_barrier *barrier,
+				struct gate *gate, struct rnl_job *job)
+{
+	must(rnl_barrier_init(barrier, pool));
+	submit_in(pool, barrier, job, gated_fn, gate);
+	gate_await(gate, 1);
+}
+
+/* Waits for a barrier; its result. */
+static inline int result_of_barrier(struct rnl_barrier *barrier)
+{
+	must(rnl_barrier_wait(barrier, RNL_FOREVER));
+	return rnl_barrier_result(barrier);
 }
 
 /* Submits a job and waits for it; its result. */
@@ -114,7 +145,7 @@ static inline struct rnl_pool_stats figures_of(struct rnl_pool *pool)
 	return stats;
 }
 
-/* A submit that waits for room; submit_waiting() is for a call of another thread. */
+/* A submit that waits for room. submit_waiting() is for a struct call. */
 struct submitting {
 	struct rnl_pool *pool;
 	struct rnl_job *job;

@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The order in which jobs ran. */
+/* Which jobs ran, and in which order. */
 #ifndef RECORD_H
 #define RECORD_H
 
 #include "pool.h"
+
+/* A job that counts its runs. */
+struct told {
+	struct rnl_job job;
+	_Atomic int runs;
+};
+
+static inline int told_fn(struct rnl_job *job)
+{
+	rnl_container_of(job, struct told, job)->runs++;
+	return 0;
+}
+
+static inline void told_of(struct told *t)
+{
+	t->runs = 0;
+	job_of(&t->job, told_fn, NULL);
+}
 
 struct record {
 	_Atomic unsigned nr;
@@ -16,7 +34,7 @@ struct noted {
 	int id;
 };
 
-/* To be called once by each job; more than fit are counted, not kept. */
+/* Each job calls it once. Entries that do not fit are counted only. */
 static inline void note(struct record *record, int id)
 {
 	unsigned i = atomic_fetch_add(&record->nr, 1);
@@ -40,7 +58,7 @@ static inline void noted_of(struct noted *n, struct record *record, int id)
 	job_of(&n->job, note_fn, NULL);
 }
 
-/* Its place in the order, from 0; -1 it did not run. */
+/* The place of a job in the order, from 0; -1: it did not run. */
 static inline int place_of(const struct record *record, int id)
 {
 	for (unsigned i = 0; i < record->nr && i < COUNT(record->ids); i++) {

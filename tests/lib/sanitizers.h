@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What a test tells the sanitizers, where a process does what they usually do not see. */
+/* Options of the sanitizers for tests that do what sanitizers do not expect. */
 #ifndef SANITIZERS_H
 #define SANITIZERS_H
 
 /*
- * Sets their options, which RNL's tests need where
- * - malloc() is to fail as it does without them: allocator_may_return_null=1;
+ * Sets options that a test needs:
+ * - malloc() returns NULL when it fails: allocator_may_return_null=1;
  * - a child of a process with threads starts threads: die_after_fork=0;
- * - such a child exits: what the parent's threads knew, nobody knows there, and
- *   it would be called a leak: detect_leaks=0.
- * Without a sanitizer nobody calls these.
+ * - such a child exits, and memory of the parent's threads looks like a leak there:
+ *  detect_leaks=0.
+ * Without a sanitizer nobody calls these functions.
  */
 #define SANITIZER_OPTIONS(options) \
 	__attribute__((visibility("default"), used)) const char *__asan_default_options(void); \
@@ -35,7 +35,7 @@
 #define SANITIZED 0
 #endif
 
-/* GCC's ThreadSanitizer takes a thread of a forked child for one of its parent's. */
+/* GCC's ThreadSanitizer takes a thread of a forked child for a thread of the parent. */
 #if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #define NO_THREADS_AFTER_FORK 1
 #else

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Steps: a call is stopped after its n-th instruction while another thread does
- * something, for all n in turn.  That takes minutes where traps are slow: so by
- * default it is one in STEPS_STRIDE of them, others in each run.
+ * Steps: a call is stopped after its n-th instruction while another thread makes a call,
+ * for n = 1, 2, ... That takes minutes where traps are slow, so by default only one n in
+ * STEPS_STRIDE is tried, others in each run.
  *
  * DESIGN
- *	The CPU traps after each instruction while its trap flag is set, and the
- *	signal's handler counts: so what needs a preemption between two certain
- *	instructions is met for sure.  The other begins when the call is stopped,
- *	and that goes on when the other has finished, or may be waiting for it.
- *	A call that waits for the other is not stopped; the other begins then.
- *	It is x86-64's; and ThreadSanitizer's own instructions hold locks.
+ *	While its trap flag is set, the CPU traps after each instruction, and the
+ *	signal's handler counts. So a race that needs a preemption between two certain
+ *	instructions is met for sure. The other call begins when the first is stopped.
+ *	The first goes on when the other has returned, or seems to wait for it. If the
+ *	first waits for the other before its stop, the other begins then.
+ *	It needs x86-64. ThreadSanitizer's own instructions hold locks, so not there.
  *
  * env: RNL_STEP_STRIDE=1 stops after each instruction.
  */
@@ -36,14 +36,14 @@
 #endif
 #endif
 
-#define STEPS_STRIDE (SANITIZED ? 127 : 31) /* with a sanitizer there are many more */
-#define STEPS_BLOCKED_MS 30	/* a call that was not stopped by then waits for the other */
-#define STEPS_OTHER_MS 20	/* the other, if it has not finished by then, waits for the call */
-#define STEPS_SHORTER 4		/* calls in a row that were not stopped: there are no more steps */
+#define STEPS_STRIDE (SANITIZED ? 127 : 31) /* sanitizers add many instructions */
+#define STEPS_BLOCKED_MS 30	/* a call that has not been stopped by then waits for the other */
+#define STEPS_OTHER_MS 20	/* if the other has not returned by then, it waits for the call */
+#define STEPS_SHORTER 4		/* calls in a row that were not stopped: the end */
 
 static struct {
 	void (*other)(void);
-	_Atomic unsigned round, go, done; /* of these rounds; begun, to be done, done */
+	_Atomic unsigned round, go, done; /* rounds: begun, other may run, has returned */
 	_Atomic bool over;
 	unsigned nr, left;	/* instructions until the stop */
 	bool stopped;
@@ -72,7 +72,7 @@ static inline void steps_trap(int signo, siginfo_t *info, void *data)
 	if (--steps.left)
 		return;
 	context->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
-	/* Behind a place where it waited for the other. */
+	/* the call waited for the other before this instruction */
 	if (steps.done == steps.round)
 		return;
 	steps.stopped = true;
@@ -80,7 +80,7 @@ static inline void steps_trap(int signo, siginfo_t *info, void *data)
 	errno = saved;
 }
 
-/* Below the red zone of the function that is stepped. */
+/* below the red zone of the function that is stepped */
 #define STEPS_FLAG(change) \
 	__asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; " change ", (%%rsp); popfq; " \
 			 "lea 128(%%rsp), %%rsp" ::: "memory", "cc")
@@ -120,8 +120,8 @@ static inline int steps_main(void *arg)
 }
 
 /*
- * Has @call stopped after its instructions, one a round and one in @stride, the other
- * begin there, and @check look when both are done; @prepare comes before.
+ * Stops @call after one instruction a round, every @stride-th. @other runs there; @check
+ * runs when both have returned, @prepare before both.
  */
 static inline void steps_through_some(unsigned stride, void (*prepare)(void), void (*call)(void),
 				      void (*other)(void), void (*check)(void))
@@ -167,18 +167,18 @@ static inline void steps_through(void (*prepare)(void), void (*call)(void), void
 
 /* ---- what is looked at: jobs of a pool that sleeps when it can ------------- */
 
-#define PATIENCE_NS ((int64_t)(3e9 * test_scale())) /* for what comes at once */
+#define PATIENCE_NS ((int64_t)(3e9 * test_scale())) /* for what must come at once */
 
 static struct rnl_pool *pool;
-static struct gate gate;		/* that `first` waits at */
+static struct gate gate;		/* `first` waits at it */
 static struct rnl_barrier barrier;
 static struct rnl_job first;		/* of the barrier */
 static unsigned round_nr;
-static int ret;			/* of the call */
+static int ret;			/* of the call that is stepped */
 
 struct told {
 	struct rnl_job job;
-	_Atomic int runs, place;	/* in the order of all */
+	_Atomic int runs, place;	/* place: in the order of all */
 };
 static struct told a, b;
 static _Atomic int nr_ran;
@@ -202,12 +202,12 @@ static inline struct rnl_pool *sleepy_pool(unsigned nr_workers, unsigned max_que
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
-	attr.spin_us = -1;	/* instructions that wait would be many */
+	attr.spin_us = -1;	/* else a wait would add many instructions */
 	attr.max_queued = max_queued;
 	return pool_with(&attr, nr_workers);
 }
 
-/* For what must come without anybody else's doing. */
+/* A job that must end without further calls. */
 static inline void ck_done(struct told *t, int result)
 {
 	ck_assert_msg(!rnl_job_wait(&t->job, PATIENCE_NS),
@@ -216,7 +216,7 @@ static inline void ck_done(struct told *t, int result)
 	ck_assert_int_eq(t->runs, !result);
 }
 
-/* A barrier with one job, that waits at the gate. */
+/* A barrier with one job that waits at the gate. */
 static inline void make_barrier(void)
 {
 	must(rnl_barrier_init(&barrier, pool));

@@ -17,7 +17,7 @@ void suite_add(const struct suite_test *test)
 	tests[nr_tests++] = *test;
 }
 
-/* Whether the device answers.  A child asks: the parent of later forks must not start CUDA. */
+/* Whether the device answers. A child asks, as the parent forks later and must not start CUDA. */
 static int device_answers(void)
 {
 	int status;
@@ -37,7 +37,7 @@ static int device_answers(void)
 		_exit(ret ? 77 : 0);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		return 1;	/* the tests will tell */
+		return 1;	/* the tests report it */
 	return !WIFEXITED(status) || WEXITSTATUS(status) != 77;
 }
 
@@ -65,7 +65,7 @@ static Suite *make_suite(const char *name)
 	return suite;
 }
 
-/* Results go to the runner as TAP. */
+/* The runner reads results as TAP. */
 int main(int argc, char **argv)
 {
 	const char *name = strrchr(argv[0], '/');

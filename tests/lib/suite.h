@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What every test program shares: how a test declares itself, the device under test, a
- * time scale.  suite.c has main().
+ * time scale. suite.c has main().
  *
  *	TEST(a_key_keeps_its_worker, .timeout_s = 60)
  *	{
  *		...
  *	}
  *
- * Check forks each test, and CUDA does not survive a fork: touch runnel only in a
- * test's body or in its setup, never before.
+ * Check forks each test, and CUDA does not survive a fork: touch runnel only in a test's
+ * body or in its setup, never before.
  */
 #ifndef SUITE_H
 #define SUITE_H
@@ -23,16 +23,16 @@
 #include <runnel.h>
 
 #ifdef __cplusplus
-/* A test names the fields that it sets. */
+/* tests set only some fields */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 extern "C" {
 #endif
 
-/* What a test may say of itself, in this order; what is left out is 0. */
+/* A test's options, in this order. */
 struct suite_test {
 	const TTest *body;
 	int timeout_s;		/* 0: SUITE_TIMEOUT_S */
-	int loops;		/* runs it that often, with _i from 0; 0: once, in no loop */
+	int loops;		/* how often it runs, with _i from 0; 0: once */
 	void (*setup)(void), (*teardown)(void);
 	int left_out;		/* is not run */
 };
@@ -63,10 +63,10 @@ __attribute__((weak)) void suite_end(int nr_failed);
 }
 #endif
 
-/* Seconds for a test whose case sets none; creating a CUDA context takes some. */
+/* Seconds for a test that sets no timeout. Creating a CUDA context takes some. */
 #define SUITE_TIMEOUT_S 20
 
-/* Ends the test as skipped: the runner prints the line and counts it as such. */
+/* Ends the test as skipped. The runner prints and counts the line. */
 #define test_skip(...) \
 	do { \
 		printf("SKIP: " __VA_ARGS__); \
@@ -81,7 +81,7 @@ __attribute__((weak)) void suite_end(int nr_failed);
 /* A call that has to return 0. */
 #define must(call) ck_assert_int_eq(call, 0)
 
-/* Checks each; ck_assert for every byte would take a second for a million. */
+/* Checks every byte; an assertion for each would take a second for a million. */
 #define ck_assert_bytes(bytes, nr, value) \
 	do { \
 		const unsigned char *b_ = (bytes); \
@@ -92,7 +92,7 @@ __attribute__((weak)) void suite_end(int nr_failed);
 			      b_[i_], (value)); \
 	} while (0)
 
-/* The device that this run is about, for the pool's attribute. */
+/* The device under test, for a pool's attributes. */
 static inline const char *test_device(void)
 {
 	const char *device = getenv("RNL_TEST_DEVICE");
@@ -100,13 +100,13 @@ static inline const char *test_device(void)
 	return device ? device : "host";
 }
 
-/* Whether it is the double of the CUDA runtime that must answer: tests/fake_cudart. */
+/* Whether the double of the CUDA runtime must answer: tests/fake_cudart. */
 static inline int test_fake(void)
 {
 	return getenv("RNL_TEST_FAKE") != NULL;
 }
 
-/* How many times slower than usual this build is: sanitizers, wrappers. */
+/* How many times slower than usual this build is, for sanitizers and wrappers. */
 static inline double test_scale(void)
 {
 	const char *scale = getenv("RNL_TEST_SCALE");

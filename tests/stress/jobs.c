@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many producers, keyed and unkeyed jobs, stealing and parking: every accepted
- * job runs once, keys keep their order, nothing is lost at a close.
+ * Many producers, keyed and unkeyed jobs, stealing and parking: every accepted job runs
+ * once, keys keep their order, nothing is lost at a close.
  *
- * env: RNL_TEST_SEED repeats a run; RNL_STRESS_JOBS is how many jobs in all.
+ * env: RNL_TEST_SEED repeats a run; RNL_STRESS_JOBS is the number of jobs.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "seed.h"
 #include "suite.h"
 
 #define NR_PRODUCERS 8
@@ -23,9 +24,9 @@
 struct item {
 	struct rnl_job job;
 	struct producer *producer;
-	unsigned runs;		/* since the last submit: the job's, plain, so that TSan looks */
+	unsigned runs;		/* since the last submit; plain, for ThreadSanitizer */
 	int key;		/* -1: none */
-	uint64_t number;	/* of its key, from 1 */
+	uint64_t number;	/* within its key, from 1 */
 };
 
 struct producer {
@@ -41,27 +42,6 @@ struct producer {
 	const char *wrong;
 	struct item items[WINDOW];
 };
-
-static uint64_t next_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
-static uint64_t seed(void)
-{
-	const char *given = getenv("RNL_TEST_SEED");
-	struct timespec ts;
-	uint64_t value;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	value = given ? strtoull(given, NULL, 0) : (uint64_t)ts.tv_nsec * 2654435761u + 1;
-	printf("RNL_TEST_SEED=%llu\n", (unsigned long long)value);
-	fflush(stdout);
-	return value;
-}
 
 static uint64_t nr_jobs(void)
 {
@@ -88,26 +68,20 @@ static int run(struct rnl_job *job)
 	return (int)(item->number & 0x7fff);
 }
 
-/* Pauses now and then, so that workers park at every moment there is. */
+/* Sleeps now and then, so that workers park at all moments. */
 static void dawdle(struct producer *p)
 {
-	uint64_t r = next_random(&p->random);
-
-	if (r % 1021 == 0) {
-		struct timespec ts = { .tv_nsec = (long)(r >> 32) % 100000 };
-
-		nanosleep(&ts, NULL);
-	}
+	if (!draw(&p->random, 1021))
+		usleep(draw(&p->random, 100));
 }
 
 static int submit(struct producer *p, struct item *item)
 {
-	uint64_t r = next_random(&p->random);
 	int ret;
 
 	item->runs = 0;
-	item->key = r & 1 ? (int)(r >> 8) % NR_KEYS : -1;
-	item->number = item->key < 0 ? r & 0xff : p->submitted[item->key] + 1;
+	item->key = draw(&p->random, 2) ? (int)draw(&p->random, NR_KEYS) : -1;
+	item->number = item->key < 0 ? draw(&p->random, 256) : p->submitted[item->key] + 1;
 	do {
 		if (item->key < 0)
 			ret = rnl_submit(p->pool, &item->job);
@@ -157,7 +131,7 @@ static void *produce(void *arg)
 	p->accepted = nr;
 	if (ret && ret != -ESHUTDOWN)
 		p->wrong = "a submit failed";
-	/* The slot of a refused submit was collected before it. */
+	/* A refused submit's slot was collected before that submit. */
 	for (uint64_t i = nr < WINDOW ? 0 : nr - WINDOW + (ret != 0); i < nr && !p->wrong; i++)
 		collect(p, &p->items[i % WINDOW]);
 	return NULL;
@@ -178,13 +152,13 @@ static struct rnl_pool *make_pool(int spin_us)
 static struct producer *start_producers(struct rnl_pool *pool, uint64_t nr)
 {
 	struct producer *all = calloc(NR_PRODUCERS, sizeof(*all));
-	uint64_t random = seed();
+	uint64_t seed = test_seed();
 
 	ck_assert_ptr_nonnull(all);
 	for (unsigned i = 0; i < NR_PRODUCERS; i++) {
 		all[i].pool = pool;
 		all[i].nr = nr;
-		all[i].random = random * (i + 1) | 1;
+		all[i].random = draws_of(seed, i);
 		must(pthread_create(&all[i].thread, NULL, produce, &all[i]));
 	}
 	return all;
@@ -236,16 +210,15 @@ TEST(every_job_runs_once_when_workers_park_at_once, .timeout_s = 120)
 TEST(nothing_accepted_is_lost_when_the_pool_is_closed_mid_stream, .timeout_s = 120)
 {
 	unsigned rounds = test_scale() > 1 ? 10 : 50;
-	uint64_t accepted = 0, random = seed() | 1;
+	uint64_t accepted = 0, random = draws_of(test_seed(), NR_PRODUCERS);
 
 	for (unsigned i = 0; i < rounds; i++) {
 		struct rnl_pool *pool = make_pool(i & 1 ? -1 : 0);
 		struct producer *all = start_producers(pool, UINT64_MAX);
-		struct timespec ts = { .tv_nsec = (long)(next_random(&random) % 3000000) };
 
-		nanosleep(&ts, NULL);
+		usleep(draw(&random, 3000));
 		must(rnl_pool_close(pool));
-		/* Beside producers that are just being refused. */
+		/* Producers are being refused meanwhile. */
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		accepted += join_producers(all);
 		rnl_pool_destroy(pool);
@@ -277,7 +250,10 @@ TEST(a_job_may_be_submitted_again_without_a_wait_between, .timeout_s = 120)
 	for (unsigned i = 0; i < nr; i++) {
 		int ret;
 
-		/* -EBUSY until the last run is done: then its memory is ours to change. */
+		/*
+		 * A submit returns -EBUSY until the last run is done. Then its memory may
+		 * change.
+		 */
 		while ((ret = rnl_submit(pool, &again.job)) == -EBUSY)
 			sched_yield();
 		ck_assert_int_eq(ret, 0);
@@ -301,7 +277,7 @@ static void *be_refused(void *arg)
 	return NULL;
 }
 
-/* A submit that is refused counts for an instant; a drain that saw it is told. */
+/* A refused submit is counted for a moment. A drain that saw it must be woken. */
 TEST(no_drain_is_left_waiting_for_a_submit_that_was_refused, .timeout_s = 120)
 {
 	struct rnl_pool *pool = make_pool(-1);

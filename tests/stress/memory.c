@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that use all kinds of memory and end at any point, beside threads that get
- * and put pinned buffers and device memory, when there is little of it: each job
- * ends once, as its history allows, with what its copies should have brought; and
- * nothing stays behind.
+ * Jobs that use all kinds of memory and end at any point, beside threads that get and put
+ * pinned buffers and device memory, while there is little of it. Each job ends once, as its
+ * history allows, its copies are right, and nothing is left.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
-#include <malloc.h>
-
+#include "heap.h"
 #include "pool.h"
-#include "sanitizers.h"
 #include "seed.h"
 
 SANITIZER_OPTIONS("allocator_may_return_null=1");
 
 enum {
 	NR_JOBS = 100000, SUBMITTERS = 3, SLOTS = 24, WORKERS = 4,
-	SMALL = 16 << 10, LARGE = 1300 << 10,	/* bytes that a slot's copies have at most */
+	SMALL = 16 << 10, LARGE = 1300 << 10,	/* most bytes of a slot's copies */
 	HELD = 6, HELD_BYTES = 200000,
 	PATIENCE_S = 60,
 };
@@ -34,14 +31,14 @@ static _Atomic uint64_t nr_failed, nr_cancelled, nr_timed_out, nr_pageable, nr_n
 struct slot {
 	struct rnl_job job;
 	uint64_t random;
-	size_t bytes;			/* of each of these */
+	size_t bytes;			/* of each memory */
 	unsigned char *in, *out, *out_should; /* pageable */
 	unsigned char *scratch, *scratch_should;
-	unsigned char *pinned, *pinned_should; /* got by the job */
+	unsigned char *pinned, *pinned_should; /* the job got it */
 	size_t pinned_bytes;
 	bool under_way, late, cancelled;
 	unsigned runs;
-	int expected;			/* what its function was to lead to, if it ran */
+	int expected;			/* what its function should return, if it ran */
 };
 
 static void *must_alloc(size_t bytes)
@@ -75,7 +72,7 @@ static void slot_fini(struct slot *s)
 	free(s->pinned_should);
 }
 
-/* A place of 1 byte or more in its memories. */
+/* A place of 1 byte or more in a slot's memories. */
 static size_t any_place(struct slot *s, size_t *bytes)
 {
 	size_t most = draw(&s->random, 4) ? 300 : s->bytes;
@@ -84,35 +81,32 @@ static size_t any_place(struct slot *s, size_t *bytes)
 	return draw(&s->random, (unsigned)(s->bytes - *bytes + 1));
 }
 
+/* Copies some bytes between two memories; @to_should, @from_should: their expected content. */
+static int copy(struct slot *s, unsigned char *to, unsigned char *to_should,
+		const unsigned char *from, const unsigned char *from_should)
+{
+	size_t bytes, at = any_place(s, &bytes);
+	size_t from_at = draw(&s->random, (unsigned)(s->bytes - bytes + 1));
+
+	memcpy(to_should + at, from_should + from_at, bytes);
+	nr_pageable += bytes;
+	return rnl_copy(to + at, from + from_at, bytes);
+}
+
 static int copy_in(struct slot *s)
 {
-	size_t bytes, to = any_place(s, &bytes);
-	size_t from = draw(&s->random, (unsigned)(s->bytes - bytes + 1));
-
-	memcpy(s->scratch_should + to, s->in + from, bytes);
-	nr_pageable += bytes;
-	return rnl_copy(s->scratch + to, s->in + from, bytes);
+	return copy(s, s->scratch, s->scratch_should, s->in, s->in);
 }
 
 static int copy_out(struct slot *s)
 {
-	size_t bytes, to = any_place(s, &bytes);
-	size_t from = draw(&s->random, (unsigned)(s->bytes - bytes + 1));
-
-	memcpy(s->out_should + to, s->scratch_should + from, bytes);
-	nr_pageable += bytes;
-	return rnl_copy(s->out + to, s->scratch + from, bytes);
+	return copy(s, s->out, s->out_should, s->scratch, s->scratch_should);
 }
 
-/* From what may just have come out. */
+/* Reads what may just have come out. */
 static int copy_back_in(struct slot *s)
 {
-	size_t bytes, to = any_place(s, &bytes);
-	size_t from = draw(&s->random, (unsigned)(s->bytes - bytes + 1));
-
-	memcpy(s->scratch_should + to, s->out_should + from, bytes);
-	nr_pageable += bytes;
-	return rnl_copy(s->scratch + to, s->out + from, bytes);
+	return copy(s, s->scratch, s->scratch_should, s->out, s->out_should);
 }
 
 static int copy_from_stack(struct slot *s)
@@ -141,7 +135,7 @@ static int copy_rectangle(struct slot *s)
 		    rnl_copy_2d(s->out, dst_pitch, s->scratch, src_pitch, width, rows);
 }
 
-/* A pinned buffer, if there is one, with what the scratch has. */
+/* Copies from the scratch to a pinned buffer, if there is one. */
 static int copy_to_pinned(struct slot *s)
 {
 	size_t bytes, from = any_place(s, &bytes);
@@ -172,7 +166,7 @@ static int take_more_scratch(struct slot *s)
 	return ret ? ret : rnl_fill(mem, 0xdd, bytes);
 }
 
-/* Goes on as if nothing had happened: the job fails nevertheless. */
+/* Ignores an error of a call. The job fails nevertheless. */
 static int do_wrong(struct slot *s)
 {
 	void *mem;
@@ -205,7 +199,7 @@ static int slot_fn(struct rnl_job *job)
 			continue;
 		ret = draw(&s->random, 2) ? -EPROTO : do_wrong(s);
 	}
-	/* A step's number is the error that it did not return. */
+	/* do_wrong() returns a positive number if a wrong call was not refused. */
 	s->expected = ret > 0 ? -ret : ret;
 	return ret;
 }
@@ -232,7 +226,7 @@ static void begin(struct slot *s)
 	ret = keyed ? rnl_submit_keyed_wait(pool, &s->job, key, RNL_FOREVER) :
 		      rnl_submit_wait(pool, &s->job, RNL_FOREVER);
 	ck_assert_int_eq(ret, 0);
-	/* The draws are the job's now. */
+	/* From here on the job draws. */
 	s->under_way = true;
 	if (cancel)
 		s->cancelled = !rnl_job_cancel(&s->job);
@@ -258,7 +252,7 @@ static void check_result(struct slot *s)
 	}
 	ck_assert_uint_eq(s->runs, 1);
 	ck_assert_int_eq(result, s->expected);
-	/* Also of a job that failed: what it issued before that was done. */
+	/* Also after a failed job: what it issued before the error is done. */
 	ck_assert_msg(!memcmp(s->out, s->out_should, s->bytes), "what came out is wrong");
 	if (!s->pinned)
 		return;
@@ -281,7 +275,7 @@ static int submit_all(void *arg)
 	for (unsigned i = 0; i < SLOTS; i++)
 		slot_init(&slots[i], number * SLOTS + i);
 	for (unsigned i = 0; i < nr_jobs; i++) {
-		/* The large ones are seldom meant. */
+		/* Large sizes are rare. */
 		struct slot *s = &slots[draw(&random, draw(&random, 16) ? SLOTS - 3 : SLOTS)];
 
 		if (s->under_way)
@@ -299,7 +293,7 @@ static int submit_all(void *arg)
 
 /* ---- others ------------------------------------------------------------------------ */
 
-/* Gets and puts pinned buffers; each keeps what was written to it. */
+/* Gets and puts pinned buffers. Each buffer keeps what was written to it. */
 static int hold_pinned(void *arg)
 {
 	uint64_t random = draws_of(seed, (uintptr_t)arg);
@@ -371,21 +365,6 @@ static int resize(void *arg)
 
 /* ---- all together -------------------------------------------------------------------- */
 
-size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
-
-/* The host device's memory is in it; 0: nobody knows. */
-static size_t live_bytes(void)
-{
-	struct mallinfo2 info;
-
-	if (__sanitizer_get_current_allocated_bytes)
-		return __sanitizer_get_current_allocated_bytes();
-	if (SANITIZED)
-		return 0;
-	info = mallinfo2();
-	return info.uordblks + info.hblkhd;
-}
-
 static void check_all(void)
 {
 	struct rnl_pool_stats stats;
@@ -445,7 +424,7 @@ TEST(jobs_end_as_their_history_allows_and_leave_no_memory_behind,
 	size_t before;
 
 	seed = draws_of(test_seed(), (uint64_t)_i);
-	/* What is made once in a process. */
+	/* A warm-up: some memory is allocated once in a process. */
 	stress(FIRST, _i);
 	before = live_bytes();
 	stress((unsigned)(NR_JOBS / 2 / test_scale()), _i);

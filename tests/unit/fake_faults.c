@@ -27,12 +27,9 @@ static void note_left(struct rnl_job *job)
 TEST(what_the_guard_cannot_destroy_is_nobodys_error, .loops = 2)
 {
 	const char *const ends[] = { "cudaGraphDestroy", "cudaGraphExecDestroy" };
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool;
+	struct rnl_pool *pool = pool_of(1, .guard = RNL_GUARD_REPORT);
 	struct rnl_job job;
 
-	attr.guard = RNL_GUARD_REPORT;
-	pool = pool_with(&attr, 1);
 	job_of(&job, filling_fn, NULL);
 	must(rnl_job_on_done(&job, note_left));
 	ck_assert_int_eq(fake_fail(ends[_i], 1, cudaErrorMemoryAllocation, false), 0);
@@ -153,15 +150,13 @@ static int drain(void *pool)
 
 TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
 {
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct gate gate = GATE_INIT;
 	struct rnl_job jobs[NR];
 	struct rnl_pool *pool;
 	struct call call;
 
 	/* Full with the last job, and no mark yet. */
-	attr.max_in_flight = NR;
-	pool = pool_with(&attr, 1);
+	pool = pool_of(1, .max_in_flight = NR);
 	for (int i = 0; i < NR; i++) {
 		submit_job(pool, &jobs[i], gated_fn, &gate);
 	}

@@ -3,10 +3,9 @@
 #include <sys/types.h>
 
 #include "pool.h"
+#include "trace.h"
 
 #define FAULTS_MOST 2000
-
-static char path[64];
 
 /* Which errno the next pwrite gives; the file's own writes alone: Check uses others. */
 static _Atomic int write_error;
@@ -31,14 +30,9 @@ ssize_t __wrap_pwrite(int fd, const void *buf, size_t bytes, off_t at)
 
 static char *read_file(void)
 {
-	FILE *file = fopen(path, "r");
-	size_t bytes;
-	char *text;
+	char *text = text_of(path);
+	size_t bytes = strlen(text);
 
-	ck_assert_ptr_nonnull(file);
-	text = calloc(1, 1 << 20);
-	bytes = fread(text, 1, (1 << 20) - 1, file);
-	fclose(file);
 	ck_assert_uint_gt(bytes, 3);
 	ck_assert_int_eq(text[0], '[');
 	ck_assert_str_eq(text + bytes - 3, "\n]\n");
@@ -60,16 +54,6 @@ static int run_jobs(struct rnl_pool *pool, unsigned nr)
 }
 
 /* The n-th write meets a full disk. */
-static void set_path(void)
-{
-	snprintf(path, sizeof(path), "/tmp/unit_trace_faults.%d.json", (int)getpid());
-}
-
-static void remove_file(void)
-{
-	unlink(path);
-}
-
 TEST(test_a_full_disk_ends_the_trace_and_leaves_it_whole,
      .timeout_s = 60, .setup = set_path, .teardown = remove_file)
 {
