@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Producers of requests of any size, which cancel, dawdle, or never come back, beside each other:
- * every request that was committed ends once, by the means that it asked for, and comes out
- * right.
+ * Producers of requests of any size, which cancel, dawdle, or never come back. Each
+ * committed request ends once, in the way that it asked for, with the right output.
  *
  * env: RNL_TEST_SEED repeats the draws; RNL_BATCH_SECONDS is how long it lasts.
  */
@@ -12,7 +11,7 @@
 #define NR_PRODUCERS 4
 #define NR_EACH 24		/* requests of a producer */
 #define WORKERS 3
-#define ROUND_MS 60		/* a batcher lives so long, about */
+#define ROUND_MS 60		/* about how long a batcher lives */
 
 static double seconds(void)
 {
@@ -30,7 +29,7 @@ struct item {
 	enum means means;
 	enum stage stage;
 	uint64_t seed;
-	_Atomic unsigned nr_ends;	/* of this commit: callbacks */
+	_Atomic unsigned nr_ends;	/* callbacks since this commit */
 };
 
 struct producer {
@@ -40,7 +39,7 @@ struct producer {
 	struct rnl_cq *cq;
 	struct rnl_barrier barrier;
 	uint64_t random, number, nr_sent;
-	const char *wrong;		/* what was; NULL: nothing */
+	const char *wrong;		/* the first error; NULL: none */
 	_Atomic bool *over;
 	pthread_t thread;
 	struct item items[NR_EACH];
@@ -73,7 +72,7 @@ static void verify(struct item *item)
 	nr_done++;
 }
 
-/* On a worker: so the producer looks at it, later. */
+/* Runs on a worker, so the producer checks the request later. */
 static void on_done(struct rnl_job *job)
 {
 	rnl_container_of(job, struct item, request.job)->nr_ends++;
@@ -184,7 +183,7 @@ static void *produce(void *arg)
 	while (!*p->over && !p->wrong) {
 		struct item *item = &p->items[draw(&p->random, NR_EACH)];
 
-		/* Those that stay reserved are slow; the last one never comes back. */
+		/* The other reserved requests are late; the last one is never committed. */
 		if (item->stage == FREE)
 			reserve_item(p, item);
 		if (item->stage == RESERVED && item != &p->items[NR_EACH - 1] &&
@@ -195,7 +194,7 @@ static void *produce(void *arg)
 		if (!draw(&p->random, 64))
 			sched_yield();
 	}
-	/* What is under way ends. */
+	/* Waits until all committed requests have ended. */
 	while (left && !p->wrong) {
 		left = 0;
 		for (unsigned i = 0; i < NR_EACH; i++) {
@@ -219,7 +218,7 @@ static struct kind draw_kind(uint64_t *random)
 	kind.attr.max_in_flight = 1 + draw(random, 6);
 	kind.attr.slab_bytes = kind.attr.in_bytes * (1 + draw(random, 40));
 	kind.attr.nr_slabs = 1 + draw(random, 6);
-	/* One for each of those that never come back, and one. */
+	/* One slab for each request that is never committed, and one more. */
 	kind.attr.max_slabs = kind.attr.nr_slabs + NR_PRODUCERS + 1;
 	return kind;
 }
@@ -253,7 +252,7 @@ static void round_of(struct rnl_pool *pool, uint64_t seed, uint64_t *random)
 		ck_assert_msg(!p->wrong, "producer %u: %s", i, p->wrong);
 	}
 	rnl_batcher_destroy(batcher);
-	/* Callbacks have returned by then, so none came twice. */
+	/* All callbacks have returned by now, so a second call would have been counted. */
 	for (unsigned i = 0; i < NR_PRODUCERS; i++) {
 		for (unsigned k = 0; k < NR_EACH; k++)
 			ck_assert_uint_le(producers[i].items[k].nr_ends, 1);
@@ -292,7 +291,7 @@ struct lone {
 	pthread_t thread;
 };
 
-/* Each of the pair commits one, at about the same time, and both wait. */
+/* Each of two threads commits one request at about the same time, and both wait. */
 static void *send_lone(void *arg)
 {
 	struct lone *l = arg;
@@ -314,7 +313,7 @@ static void *send_lone(void *arg)
 		if (!l->wrong)
 			l->wrong = rnl_request_release(&request);
 	}
-	/* The other one is not to wait for us. */
+	/* The other must not wait for this thread. */
 	*l->nr_there += PAIR * nr;
 	return NULL;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cancel against the start of the same job, again and again: each time one of
- * them comes first, and call, result and function agree on which.
+ * A cancel against the start of the same job, again and again. Each time one of them
+ * comes first, and the call, the result and the function agree on which.
  *
- * The canceller waits for some turns of a loop before it begins: for more after
- * a cancel that came first, for fewer after a start that did.  So the two meet.
+ * The canceller first spins for a number of rounds of a loop: for more if its last cancel
+ * came first, for fewer if the start did. So the two meet.
  */
 #include "pool.h"
 #include "seed.h"
@@ -15,8 +15,8 @@
 struct race {
 	struct rnl_job job;
 	_Atomic unsigned begun, ended, left;	/* the last round that ... */
-	unsigned runs;				/* plain: so that TSan looks */
-	/* The canceller's, in the round. */
+	unsigned runs;				/* plain, for ThreadSanitizer */
+	/* written by the canceller in the round */
 	unsigned nr_cancelled, nr_busy, nr_other;
 	uint64_t random;
 };
@@ -34,7 +34,7 @@ static int run(struct rnl_job *job)
 	return (int)(race->begun & 0x7fff);
 }
 
-/* Waits for a round; spins, as to be at once there, but lets others run, too. */
+/* Waits for a round. It spins to come at once, but lets others run, too. */
 static void await(_Atomic unsigned *word, unsigned round)
 {
 	for (unsigned i = 1; *word != round; i++) {
@@ -58,7 +58,7 @@ static int cancel_all(void *arg)
 		for (unsigned volatile i = 0; i < turns; i++)
 			;
 		do {
-			/* -EALREADY, too: from before the submit, or after the end. */
+			/* -EALREADY: before the submit, or after the end */
 			int ret = rnl_job_cancel(&race->job);
 
 			race->nr_cancelled += !ret;
@@ -82,10 +82,10 @@ TEST(of_a_cancel_and_a_start_that_meet_one_comes_first, .timeout_s = 120)
 	struct rnl_pool *pool;
 	struct call canceller;
 
-	attr.spin_us = -1;	/* two that spin are enough */
+	attr.spin_us = -1;	/* two spinning threads are enough */
 	pool = pool_with(&attr, 1);
 	job_of(&race.job, run, NULL);
-	/* From now on a cancel before the submit returns -EALREADY. */
+	/* A job that was done: a cancel before its next submit returns -EALREADY. */
 	ck_assert_int_eq(submit_and_wait(pool, &race.job), 0);
 	race.runs = 0;
 	call_start(&canceller, cancel_all, &race);

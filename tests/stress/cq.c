@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ten million completions through a queue whose descriptor is polled, with
- * reader and workers held up at the worst places: each job comes once, and no
- * wake-up is lost.
+ * Ten million completions through a queue whose descriptor is polled, while reader and
+ * workers are delayed at the worst places. Each job comes once, and no wake is lost.
  *
  * DESIGN
- *	Who submits has few jobs under way for a while, then many: so the queue
- *	is empty often, and often not.  A wake-up is lost if all jobs have been
- *	pushed, some were not reaped, and the descriptor does not become
- *	readable: nobody else would write then.  Now and then the reader lets
- *	the pools finish all they have before it polls, to look at just that.
+ *	A submitter has few jobs under way for a while, then many, so the queue is often
+ *	empty, and often not. A wake is lost if all jobs have been pushed, some are not
+ *	reaped, and the descriptor does not become readable, as nobody will write any more.
+ *	Now and then the reader lets the pools drain before it polls, to test just that.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -27,17 +25,17 @@
 
 struct item {
 	struct rnl_job job;
-	unsigned runs, reaps;	/* plain: the queue hands them over */
+	unsigned runs, reaps;	/* plain: the queue hands it over */
 	unsigned feeder;
 };
 
-/* How somebody submits: with few jobs under way for a while, so that the queue is empty often. */
+/* Draws how many jobs a submitter has under way: few for a while, so the queue is often empty. */
 struct pace {
-	uint64_t random, left, until; /* jobs to submit; left when the pace changes */
+	uint64_t random, left, until; /* jobs to submit; left until it draws again */
 	unsigned depth;
 };
 
-/* Submits what the reader gives back to it. */
+/* Submits the jobs that the reader gives back. */
 struct feeder {
 	pthread_t thread;
 	struct load *load;
@@ -49,13 +47,13 @@ struct feeder {
 struct load {
 	struct rnl_cq *cq;
 	int fd, epoll;
-	unsigned max;		/* jobs that are asked for */
+	unsigned max;		/* jobs that a reap asks for */
 	bool edges;
 	struct rnl_pool *pools[NR_POOLS];
 	uint64_t random, nr, reaped;
 	_Atomic uint64_t submitted;
 	unsigned nr_reaps, nr_empty;
-	struct pace pace;	/* the reader's, if it submits */
+	struct pace pace;	/* of the reader, if it submits */
 	unsigned nr_idle;
 	struct rnl_job *idle[NR_ITEMS];
 	unsigned nr_feeders;
@@ -75,7 +73,7 @@ static int patience_ms(void)
 	return (int)(5000 * test_scale());
 }
 
-/* How many to submit now, of @nr that there are. */
+/* How many of @nr jobs to submit now. */
 static unsigned batch_of(struct pace *p, unsigned nr, unsigned nr_idle)
 {
 	static const unsigned depths[] = { 1, 4, 16, 64, NR_ITEMS };
@@ -97,7 +95,7 @@ static unsigned batch_of(struct pace *p, unsigned nr, unsigned nr_idle)
 	return batch;
 }
 
-/* No check of libcheck where nothing is wrong: each writes to a file. */
+/* Asserts only on an error: each check of libcheck writes to a file. */
 static void submit_many(struct load *load, struct pace *pace, struct rnl_job **jobs, unsigned nr)
 {
 	int ret;
@@ -150,7 +148,7 @@ static void submit_again(struct load *load)
 
 /* ---- the reader ----------------------------------------------------------- */
 
-/* Takes what a reap returned; true if the queue was seen empty. */
+/* Handles the jobs of a reap; true if the reap saw the queue empty. */
 static bool got(struct load *load, struct rnl_job **jobs, int nr)
 {
 	if (nr < 0 || nr > (int)load->max)
@@ -187,7 +185,7 @@ static bool all_finished(struct load *load, int64_t timeout_ns)
 	return true;
 }
 
-/* Whether it became readable; by poll() or by epoll. */
+/* Whether the descriptor became readable, by poll() or by epoll. */
 static bool poll_for(struct load *load, int ms)
 {
 	struct pollfd look = { .fd = load->fd, .events = POLLIN };
@@ -196,16 +194,16 @@ static bool poll_for(struct load *load, int ms)
 	return (load->edges ? epoll_wait(load->epoll, &event, 1, ms) : poll(&look, 1, ms)) == 1;
 }
 
-/* Jobs are under way, and the queue is armed or was not seen empty: it must become readable. */
+/* Jobs are under way, and the queue is armed or was not seen empty, so it must become readable. */
 static void await_readable(struct load *load)
 {
-	/* All in the queue that is to come: so this look, or nothing, has to find it. */
+	/* No job is under way outside the queue: this look finds the jobs, or none does. */
 	if (!load->nr_feeders && !draw(&load->random, 64) && !all_finished(load, RNL_FOREVER))
 		ck_abort_msg("a drain failed");
 	for (int tries = 0; !poll_for(load, patience_ms()); tries++) {
 		bool finished = load->submitted > load->reaped && all_finished(load, 0);
 
-		/* If nobody pushes any more, it is readable by now. */
+		/* Nobody pushes any more, so it must be readable by now. */
 		if ((finished && !poll_for(load, patience_ms())) || tries == 20)
 			ck_abort_msg("a wake-up was lost: %s with %llu jobs under way, all %llu "
 				     "reaped before; %u writes, %u reads",
@@ -236,7 +234,7 @@ static void serve_by_wait(struct load *load)
 		double since = seconds_now();
 		int ret = rnl_cq_wait(load->cq, jobs, load->max, timeout);
 
-		/* At its end it may look again, and return what it was not told of. */
+		/* A wait that times out looks again, and returns jobs whose wake was lost. */
 		if (timeout > MS && seconds_now() - since >= patience_ms() * 1e-3 &&
 		    all_finished(load, 0))
 			ck_abort_msg("a wake-up was lost: a wait returned %d at its end", ret);
@@ -251,7 +249,7 @@ static struct load *load_of(uint64_t nr, unsigned max, unsigned nr_feeders)
 	ck_assert_ptr_nonnull(load);
 	seed = test_seed();
 	load->random = draws_of(seed, 0);
-	/* On a GPU each of them goes through a stream. */
+	/* On a GPU each job goes through a stream. */
 	load->nr = (uint64_t)((double)nr / (on_host() ? 1 : 20) / test_scale());
 	load->pace.random = draws_of(seed, 1);
 	load->pace.left = load->pace.until = load->nr;
@@ -293,7 +291,7 @@ static void end(struct load *load)
 	printf("%llu jobs: %u reaps, %u of them empty; %u writes, %u reads, %u polls\n",
 	       (unsigned long long)load->nr, load->nr_reaps, load->nr_empty, nr_writes, nr_reads,
 	       nr_polls);
-	/* They go through us. */
+	/* The counters are read by wrappers of this file. */
 	ck_assert_uint_gt(nr_reads, 0);
 	ck_assert_uint_gt(nr_writes, 0);
 	for (unsigned i = 0; i < NR_POOLS; i++)
@@ -307,7 +305,7 @@ static void by_poll(uint64_t nr, unsigned max, unsigned nr_feeders)
 	struct load *load = load_of(nr, max, nr_feeders);
 
 	serve_by_poll(load);
-	/* Each that was empty answered a write of its own. */
+	/* Each reap that saw the queue empty read one write. */
 	ck_assert_uint_le(load->nr_empty, nr_writes);
 	end(load);
 }

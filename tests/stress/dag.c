@@ -2,11 +2,10 @@
 /*
  * Random graphs of jobs and barriers give what running them in order gives.
  *
- * A graph is a list of groups.  A group has a barrier and some jobs; all of
- * them come after an earlier group, or none.  A job's kernel dawdles, then
- * stores a hash of its own number and of all values of the group before: a
- * join that is missing or too early gives another number.
- * cuda_dag.cu compiles this file again, with a kernel for the GPU.
+ * A graph is a list of groups. A group has a barrier and some jobs; all of them come after
+ * an earlier group, or after none. A job's kernel dawdles, then stores a hash of its own
+ * number and of all values of the group before. So a join that is missing or early changes
+ * the result. tests/cuda/dag.cu compiles this file again, with a kernel for the GPU.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -103,7 +102,7 @@ static int run(struct rnl_job *job)
 	return rnl_launch(&dag_mix, one, one, &node->args);
 }
 
-/* Draws a graph; its values go to @values, device memory. */
+/* Draws a graph. Its values go to @values, which is device memory. */
 static void draw(struct graph *graph, struct rnl_pool *pool, uint64_t *values)
 {
 	graph->nr = 1 + below(MAX_GROUPS);
@@ -147,7 +146,7 @@ static void run_in_order(struct graph *graph)
 	}
 }
 
-/* Groups in an order that keeps what comes after behind; jobs anyhow, keyed or not. */
+/* Submits the groups in order; their jobs in any order, keyed or not. */
 static void submit(struct graph *graph, struct rnl_pool *pool)
 {
 	for (unsigned g = 0; g < graph->nr; g++) {
@@ -162,7 +161,7 @@ static void submit(struct graph *graph, struct rnl_pool *pool)
 	}
 }
 
-/* Waits on the host for some groups, joins the others on this thread's stream. */
+/* Waits on the host for some groups, and joins the others on this thread's stream. */
 static void collect(struct graph *graph, const uint64_t *values, uint64_t *copy)
 {
 	for (unsigned g = 0; g < graph->nr; g++) {
@@ -173,7 +172,7 @@ static void collect(struct graph *graph, const uint64_t *values, uint64_t *copy)
 	}
 	must(rnl_copy(copy, values, sizeof(graph->expected)));
 	must(rnl_stream_wait(RNL_FOREVER));
-	/* The jobs live in the graph: before it goes, they are done. */
+	/* The jobs live in the graph, so they must be done before it is freed. */
 	for (unsigned g = 0; g < graph->nr; g++) {
 		struct group *group = &graph->groups[g];
 
@@ -211,7 +210,7 @@ static void run_graphs(unsigned nr, enum rnl_stream_kind stream)
 	must(rnl_device_alloc(pool, sizeof(graph->expected), &values));
 	must(rnl_pinned_get(pool, sizeof(graph->expected), &copy));
 	for (unsigned i = 0; i < nr; i++) {
-		/* What an earlier graph left must not pass for this one's. */
+		/* Values of an earlier graph must not look right in this one. */
 		must(rnl_fill(values, 0xa5, sizeof(graph->expected)));
 		must(rnl_stream_wait(RNL_FOREVER));
 		draw(graph, pool, (uint64_t *)values);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maps of every kind at once, beside other jobs, resizes and errors, give what a
- * model on the CPU gives.
+ * Maps of every kind at once, beside other jobs, resizes and errors, give what a model on
+ * the CPU gives.
  *
  * env: RNL_TEST_SEED repeats the draws; RNL_MAP_SECONDS is how long it lasts.
  */
@@ -10,8 +10,8 @@
 #include "seed.h"
 
 #define NR_MAPPERS 3
-#define NR_AT_ONCE 4		/* maps of a mapper on its barrier */
-#define WORKERS 6		/* resizes are from 1 to that */
+#define NR_AT_ONCE 4		/* maps of a mapper at a time, with one barrier */
+#define WORKERS 6		/* resizes are from 1 to this */
 #define NR_JOBS 16
 
 static double seconds(void)
@@ -41,7 +41,7 @@ static bool likely(uint64_t *random, unsigned percent)
 	return draw(random, 100) < percent;
 }
 
-/* As many halves of it as there are. */
+/* A random size: small sizes are as likely as large ones. */
 static uint64_t some(uint64_t *random, uint64_t max)
 {
 	const uint64_t most = draw(random, 3) ? max >> draw(random, 8) : max;
@@ -55,11 +55,11 @@ static void draw_sizes(struct task *t, uint64_t *random)
 
 	t->in_bytes = sizes[draw(random, COUNT(sizes))];
 	t->out_bytes = likely(random, 40) ? sizes[draw(random, COUNT(sizes))] : t->in_bytes;
-	/* An array of 100 KB at most, on either side. */
+	/* At most 100 KB on either side. */
 	t->nr = 1 + some(random, 100000 / (t->in_bytes > t->out_bytes ? t->in_bytes :
 							   t->out_bytes));
 	t->chunk = 1 + some(random, t->nr + t->nr / 4);
-	/* So many chunks take too long. */
+	/* More chunks would take too long. */
 	if (t->nr / t->chunk > 400)
 		t->chunk = t->nr / 400;
 	if (likely(random, 60))
@@ -83,7 +83,10 @@ static void draw_task(struct task *t, uint64_t *random)
 	}
 	t->flags = draw(random, 4);
 	t->reports = likely(random, 50);
-	/* Without halos in order: which part of a read is its own is not told. */
+	/*
+	 * In order without halos: the callback is not told which part of a read is the chunk's
+	 * own.
+	 */
 	if (likely(random, 10)) {
 		t->chunk = RNL_MAP_AUTO;
 		if (t->flags & RNL_MAP_IN_ORDER)
@@ -91,7 +94,7 @@ static void draw_task(struct task *t, uint64_t *random)
 	}
 }
 
-/* Now and then one of its calls fails. */
+/* Now and then a callback or a function fails. */
 static int draw_error(struct task *t, uint64_t *random)
 {
 	struct event *events[] = { &t->at_fn, &t->at_read, &t->at_write };
@@ -105,7 +108,7 @@ static int draw_error(struct task *t, uint64_t *random)
 
 /* ---- a mapper ------------------------------------------------------------ */
 
-/* Some maps at once, and what becomes of them. */
+/* Starts some maps at once and checks them. */
 static void map_some(struct mapper *m)
 {
 	struct storm *storm = m->storm;
@@ -158,7 +161,7 @@ static void *mapper_main(void *arg)
 
 /* ---- what else goes on --------------------------------------------------- */
 
-/* Other jobs, with keys and without; as many as there is room for. */
+/* Submits other jobs, with keys and without, as many as there is space for. */
 static void *submit_others(void *arg)
 {
 	struct storm *storm = arg;

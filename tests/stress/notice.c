@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notices for a mark that is never reached, cancelled or closed while they are
- * submitted: none is forgotten.
+ * Notices for a mark that is never reached are cancelled or closed while they are
+ * submitted. None is forgotten.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -36,7 +36,7 @@ static int cancel_all(void *arg)
 		do {
 			int ret = rnl_job_cancel(&n->job);
 
-			/* The latter: from before it is accepted, or when it is done. */
+			/* -EALREADY: before the notice is accepted, or when it is done */
 			n->nr_bad += ret && ret != -EALREADY;
 			sched_yield();
 		} while (n->ended != round);

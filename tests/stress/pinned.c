@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many threads get and put pinned buffers that there are too few of, and are halted
- * anywhere: each buffer is one thread's alone, and none is lost.
+ * Many threads get and put too few pinned buffers, and are halted anywhere. No two threads
+ * have one buffer, and no buffer is lost.
  *
- * What is written in the buffers is plain memory, so that ThreadSanitizer looks at
- * how they are handed on, too.
+ * The content of the buffers is plain memory, so ThreadSanitizer checks how a buffer is
+ * handed on.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -25,7 +25,7 @@ static int64_t patience_ns(void)
 
 struct held {
 	uint64_t *buf;
-	size_t nr;		/* words that are written: at its begin, and at its end */
+	size_t nr;		/* words that are written at each end of a buffer */
 	size_t bytes;
 	uint64_t mark;
 };
@@ -56,10 +56,10 @@ static bool is_marked(const struct held *h)
 static struct load {
 	struct rnl_pool *pool;
 	_Atomic unsigned nr_logged;	/* puts that were refused */
-	uint64_t seed, max, used;	/* bytes; used before */
-	unsigned nr;			/* turns of each thread */
-	size_t least, most;		/* bytes of a buffer, about; powers of two */
-	unsigned nr_held;		/* by a thread, at most */
+	uint64_t seed, max, used;	/* bytes; in use before the test */
+	unsigned nr;			/* rounds of each thread */
+	size_t least, most;		/* about the bytes of a buffer; powers of two */
+	unsigned nr_held;		/* that a thread has at most */
 	_Atomic uint64_t nr_got, nr_refused, nr_waited;
 	_Atomic unsigned nr_come, nr_running;
 	_Atomic bool go;
@@ -83,7 +83,7 @@ static size_t bytes_of(uint64_t *random)
 	return octaves ? bytes - draw(random, (unsigned)bytes / 2) : bytes;
 }
 
-/* A thread that holds a buffer does not wait for more: so each wait ends. */
+/* A thread that has a buffer does not wait for more, so each wait ends. */
 static int turn(struct held held[NR_HELD], uint64_t *random, uint64_t value)
 {
 	struct held *h = &held[draw(random, load.nr_held)];
@@ -142,7 +142,7 @@ static int take_turns(void *arg)
 			ret = -EPROTO;
 		rnl_pinned_put(load.pool, held[i].buf);
 	}
-	/* They are halted as long as any of them runs. */
+	/* Threads are halted until all of them have ended. */
 	load.nr_running--;
 	return ret;
 }
@@ -171,7 +171,7 @@ static void end(void)
 	rnl_pool_destroy(load.pool);
 }
 
-/* Threads have their stacks in turn: so one that comes now has the same as the last. */
+/* Threads reuse stacks, so a new thread has the addresses of an ended one. */
 static void pass_stacks(void)
 {
 	for (int i = 1; i < NR_STACKS; i++) {
@@ -196,7 +196,7 @@ static void run(bool one_stack)
 	halts_begin(HALTS_THREADS, load.seed);
 	load.go = true;
 	while (load.nr_running) {
-		/* Beside all, what is out is never more than there is. */
+		/* What threads have never exceeds what there is. */
 		ck_assert_uint_le(figures_of(load.pool).pinned_used, load.max);
 		usleep(1000);
 	}
@@ -212,7 +212,7 @@ static void run(bool one_stack)
 
 TEST(a_buffer_of_many_sizes_is_one_threads_alone, .timeout_s = 60)
 {
-	/* They take each other's memory all the time. */
+	/* The threads take each other's memory all the time. */
 	begin(2 * MIB, 60000, 256, 256 * KIB);
 	run(false);
 	end();
@@ -223,7 +223,7 @@ TEST(a_buffer_of_few_on_one_stack_is_one_threads_alone, .timeout_s = 60)
 	void *bufs[64];
 	unsigned nr = 0, again = 0;
 
-	/* The same few come and go: a pop that was halted meets its node again. */
+	/* Few buffers are used again and again, so a halted pop meets its node again. */
 	begin(2 * MIB, 400000, 128 * KIB, 128 * KIB);
 	load.nr_held = 2;
 	while (nr < COUNT(bufs) && !rnl_pinned_get(load.pool, load.least, &bufs[nr]))
@@ -231,7 +231,7 @@ TEST(a_buffer_of_few_on_one_stack_is_one_threads_alone, .timeout_s = 60)
 	for (unsigned i = 0; i < nr; i++)
 		rnl_pinned_put(load.pool, bufs[i]);
 	run(true);
-	/* And none was lost. */
+	/* No buffer was lost. */
 	while (again < COUNT(bufs) && !rnl_pinned_get(load.pool, load.least, &bufs[again]))
 		again++;
 	ck_assert_uint_eq(again, nr);

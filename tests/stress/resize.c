@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys keep their order through a thousand resizes, on the host and on the
- * device; and what was submitted beside a resize waits for no other one.
+ * Keys keep their order through a thousand resizes, on the host and on the device, and a
+ * job that was submitted beside a resize does not wait for another resize.
  *
- * Each key has one submitter, so its jobs have one order.  Its functions count
- * on from one another; and some issue to the stream a note of their number,
- * having taken down the one that they found: that must be the one before.
- * All of it is plain memory: so ThreadSanitizer looks at the order, too.
+ * Each key has one submitter, so its jobs have one order. Each function adds 1 to its key's
+ * count. Some also issue copies: the first reads the key's note on the device, the second
+ * writes the job's number there. The note must be that of the job before.
+ * All of it is plain memory, so ThreadSanitizer checks the order, too.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -21,9 +21,9 @@
 #define WINDOW 128		/* jobs that a submitter has under way at most */
 
 struct key {
-	uint64_t submitted, noting;	/* the last job's number; of those that note it */
-	uint64_t ran;			/* the functions' */
-	uint64_t noted;			/* the device's */
+	uint64_t submitted, noting;	/* the last job's number; the last with a note */
+	uint64_t ran;			/* written by functions */
+	uint64_t noted;			/* written on the device */
 };
 
 struct item {
@@ -43,7 +43,7 @@ struct submitter {
 	struct item items[WINDOW];
 };
 
-/* The device's to copy from and to. */
+/* Memory that the device copies from and to. */
 struct test {
 	struct rnl_pool *pool;
 	_Atomic bool stop;
@@ -94,7 +94,10 @@ static int submit(struct submitter *s, struct item *item)
 	struct key *key = k < NR_KEYS && draw(&s->random, 4) ? &s->test->keys[k] : NULL;
 	int ret;
 
-	/* The same for a while: if one of its jobs is late, others are there to be too early. */
+	/*
+	 * Keeps one key for some jobs: if one of its jobs is late, others are there to come
+	 * early.
+	 */
 	if (!draw(&s->random, 4))
 		s->key = draw(&s->random, (NR_KEYS - 1) / NR_SUBMITTERS + 1);
 	item->key = key;
@@ -147,7 +150,7 @@ static void *submit_all(void *arg)
 			collect(s, item);
 		if (!s->wrong && submit(s, item))
 			s->wrong = "a submit failed";
-		/* Sometimes there is nothing under way, sometimes much. */
+		/* Sometimes nothing is under way, sometimes much. */
 		if (!draw(&s->random, 256))
 			usleep(draw(&s->random, 500));
 	}
@@ -162,7 +165,7 @@ static void resize_often(struct rnl_pool *pool, uint64_t random, unsigned nr_wor
 	for (unsigned i = 0; i < NR_RESIZES; i++) {
 		unsigned other = 1 + draw(&random, MAX_WORKERS - 1);
 
-		/* Each is one: never to the number that it is. */
+		/* Each resize changes the number of workers. */
 		nr_workers = other + (other >= nr_workers);
 		must(rnl_pool_resize(pool, nr_workers));
 		ck_assert_uint_eq(figures_of(pool).nr_workers, nr_workers);
@@ -225,14 +228,14 @@ TEST(they_do_so_when_queues_are_full_and_workers_park_at_once, .timeout_s = 120)
 #define BURST 64
 
 /*
- * Submits some jobs, then waits for them.  The resizer halts it in the midst of
- * a submit, until it has resized, unless that waits for it, and until the pool is
- * quiet again.  That submit is the burst's last one: so nothing wakes a worker that forgot it.
+ * Submits some jobs, then waits for them. The resizer halts it during a submit. The halt
+ * lasts until the resize is done, unless the resize waits for the submit, and until the pool
+ * is quiet. It is the burst's last submit, so no later one wakes a worker.
  */
 struct lone {
 	pthread_t thread;
 	struct rnl_pool *pool;
-	struct rnl_barrier done;	/* none of its jobs is left */
+	struct rnl_barrier done;	/* all of its jobs are done */
 	uint64_t random;
 	_Atomic bool stop, halted, resizes;
 	_Atomic unsigned begun, ended;	/* bursts */
@@ -252,7 +255,7 @@ static void note_halt(void)
 	nanosleep(&ts, NULL);
 }
 
-/* Workers are busy, so most submits wake none, and are halted before what matters. */
+/* Workers are busy, so most submits wake none and are halted before the critical part. */
 static int work_fn(struct rnl_job *job)
 {
 	(void)job;
@@ -323,7 +326,7 @@ TEST(what_is_submitted_beside_a_resize_waits_for_no_other_one, .timeout_s = 120)
 			must(rnl_pool_resize(lone.pool, nr_workers));
 		}
 		lone.resizes = false;
-		/* All of that burst, without another resize. */
+		/* All jobs of the burst end without another resize. */
 		while (lone.ended == begun && !lone.wrong)
 			usleep(10);
 	}

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Submits that are stopped after each of their instructions while the pool is
- * resized or closed, or the job cancelled, or done: none is lost, and none is
- * touched when it is its caller's again.
+ * Submits that are stopped after each instruction while the pool is resized or closed, or
+ * the job is cancelled or done. No job is lost, and the library touches no job that is done.
  *
- * env: RNL_STEP_STRIDE=1 takes each instruction, not one in some.
+ * env: RNL_STEP_STRIDE=1 stops after each instruction.
  */
 #define _GNU_SOURCE		/* REG_EFL */
 #include "cq.h"
@@ -12,7 +11,7 @@
 
 #define POISON 0x5a
 
-static int other_ret;	/* of the other's call */
+static int other_ret;	/* what the other call returned */
 
 /* ---- submits of every kind ------------------------------------------------ */
 
@@ -55,7 +54,7 @@ static void call_submit(void)
 
 /* ---- ... beside resizes --------------------------------------------------- */
 
-/* Between the look at the table and the promise, which two resizes may come between. */
+/* Two resizes come between the submit's look at the table and its promise. */
 #define KEYED_STRIDE (SANITIZED ? 21 : 7)
 
 static unsigned nr_resizes;
@@ -142,7 +141,7 @@ static void check_closed(void)
 			      "way %d: an accepted job was lost (instruction %u)", way, steps.nr);
 	if (ret || way == AT_HIGH)
 		ck_assert_int_eq(a.runs, 0);
-	/* One for a mark that is reached may have been on its way already. */
+	/* If the mark was reached, the notice may have been started already. */
 	if (!ret)
 		ck_done(&a, way == AT_HIGH || (way == AT_LOW && !a.runs) ? -ECANCELED : 0);
 	must(rnl_pool_drain(pool, PATIENCE_NS));
@@ -162,7 +161,7 @@ TEST(a_submit_beside_a_close_is_accepted_in_full_or_refused, .timeout_s = 120)
 static void prepare_cancelled(void)
 {
 	round_nr++;
-	/* One that was submitted before, so that it may be cancelled at any time. */
+	/* A job that was submitted before, so it may be cancelled at any time. */
 	told_of(&a);
 	ck_assert_int_eq(submit_and_wait(pool, &a.job), 0);
 	a.runs = 0;
@@ -199,7 +198,7 @@ TEST(a_submit_beside_a_cancel_is_not_forgotten, .timeout_s = 120)
 
 /* ---- ... refused, beside a wait for the space that it took meanwhile -------- */
 
-/* The reservation is there for about 30 instructions: some of the stops are among these. */
+/* A reservation lasts about 30 instructions, so some stops meet it. */
 #define REFUSED_STRIDE (SANITIZED ? 21 : 7)
 
 static bool waits_keyed;
@@ -214,11 +213,11 @@ static void prepare_refused(void)
 	prepare_way(&a);
 	told_of(&b);
 	told_of(&late);
-	/* The queue is full then. */
+	/* The queue is full by then. */
 	ck_assert_int_eq(rnl_submit(pool, &b.job), 0);
 }
 
-/* No other job is left that could make room, so the refused submit alone can wake this one. */
+/* No other job is left that could make space, so only the refused submit can wake this waiter. */
 static void other_wait(void)
 {
 	double since;
@@ -234,7 +233,7 @@ static void other_wait(void)
 static void check_refused(void)
 {
 	ck_assert(!ret || ret == -EAGAIN);
-	/* At its end a wait looks again, and gets what nobody told it of. */
+	/* A wait that times out looks again, and finds space without a wake. */
 	ck_assert_msg(!other_ret && other_took < 1e-9 * (double)PATIENCE_NS,
 		      "round %u: a submit took its reservation back and told nobody (instruction %u)",
 		      round_nr, steps.nr);
@@ -307,7 +306,7 @@ static bool inherit_if_done(void)
 	return inherited;
 }
 
-/* It may be that the job was not submitted yet; then what can be told is told later. */
+/* The job may not be submitted yet. Then check_inherited() looks at it. */
 static void other_inherit(void)
 {
 	double until = seconds_now() + 2e-3;

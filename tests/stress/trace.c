@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces begin and end, and are asked for figures, while jobs run and the pool is
- * resized: each job runs once, and each trace opens.
+ * Traces start and stop, and give figures, while jobs run and the pool is resized. Each
+ * job runs once, and each trace is a whole file.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
@@ -100,7 +100,7 @@ static bool opens(const char *path)
 	return ok;
 }
 
-/* Several threads start and stop the one trace: that of the pool. */
+/* Several threads start and stop the pool's one trace. */
 static void *trace_main(void *arg)
 {
 	struct tracer *t = arg;
@@ -201,7 +201,7 @@ static void *trace_on(void *arg)
 	return NULL;
 }
 
-/* A thread is started once in a pool's life: so these are many short ones. */
+/* A thread is started once in a pool's life, so these are many short lives. */
 TEST(test_traces_come_and_go_while_workers_come_for_the_first_time, .timeout_s = 120)
 {
 	for (unsigned i = 0; i < NR_POOLS; i++) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits, reaps and cancels that are stopped after each of their instructions
- * while what they wait for comes: none is left asleep, or told what is not so.
+ * Waits, reaps and cancels that are stopped after each instruction while the event that they
+ * wait for happens. None sleeps on, and none returns what is not true.
  *
- * env: RNL_STEP_STRIDE=1 takes each instruction, not one in some.
+ * env: RNL_STEP_STRIDE=1 stops after each instruction.
  */
 #define _GNU_SOURCE		/* REG_EFL */
 #include "cq.h"
 #include "steps.h"
 
-static double since;		/* the call's begin */
+static double since;		/* when the call began */
 
-/* At its end a wait looks again, and returns what nobody told it of. */
+/* A wait that times out looks again, and returns 0 without a wake. */
 static void check_woken(void)
 {
 	ck_assert_msg(seconds_now() - since < 1e-9 * (double)PATIENCE_NS,
@@ -29,7 +29,7 @@ static void complete(unsigned i)
 {
 	cq_job(&jobs[i], noop_fn, NULL, cq);
 	must(rnl_submit(pool, &jobs[i]));
-	/* It is in the queue. */
+	/* The job is in the queue. */
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 }
 
@@ -65,7 +65,7 @@ static void check_reaped(void)
 		ret = rnl_cq_reap(cq, list, max);
 		ck_assert_int_gt(ret, 0);
 	}
-	/* Now and then for nothing. */
+	/* Some rounds have no event. */
 	ck_assert_int_eq(rnl_cq_reap(cq, list, max), 0);
 	ck_assert(!readable(rnl_cq_fd(cq)));
 }
@@ -86,7 +86,7 @@ TEST(a_reap_beside_a_completion_leaves_the_queue_readable, .timeout_s = 120)
 	rnl_cq_destroy(cq);
 }
 
-/* Between its look at the empty list and its arming, two jobs come, and it takes one. */
+/* Two jobs come between its look at the empty list and its arming, and it takes one. */
 TEST(a_reap_that_takes_a_part_of_what_comes_leaves_the_queue_readable, .timeout_s = 120)
 {
 	skip_without_steps();
@@ -117,7 +117,7 @@ static void prepare_wait(void)
 	gate_await(&gate, 1);
 	told_of(&a);
 	told_of(&b);
-	/* The queue is full then. */
+	/* The queue is full by then. */
 	if (what >= ROOM)
 		must(rnl_submit(pool, &b.job));
 	since = seconds_now();

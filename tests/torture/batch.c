@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Producers of small requests, who cancel, dawdle, or never come back: each request that
- * was committed ends once, by the means that it asked for, and comes out right.
+ * Producers of small requests. They cancel, dawdle, or never come back. Each committed
+ * request ends once, in the way that it asked for, with the right output.
  *
  * DESIGN
- *	The kernel tells what comes out: torture_kernel.h.  Of some batchers the function
- *	fails now and then.
+ *	kernel.h says what a request's output is. The function of some batchers fails
+ *	now and then.
  */
 #include "torture.h"
 
@@ -24,7 +24,7 @@ struct item {
 	enum means means;
 	enum stage stage;
 	uint64_t seed;
-	_Atomic unsigned nr_ends;	/* of this commit: callbacks */
+	_Atomic unsigned nr_ends;	/* callbacks since this commit */
 };
 
 struct sender {
@@ -91,7 +91,6 @@ static bool output_right(const struct item *item)
 	return true;
 }
 
-/* It has ended. */
 static void verify(struct item *item)
 {
 	struct rnl_request *request = &item->request;
@@ -112,7 +111,7 @@ static void verify(struct item *item)
 	s->batch->nr_done++;
 }
 
-/* On a worker: so the sender looks at it, later. */
+/* Runs on a worker, so the sender checks the request later. */
 static void on_done(struct rnl_job *job)
 {
 	rnl_container_of(job, struct item, request.job)->nr_ends++;
@@ -195,7 +194,7 @@ static void reap(struct sender *s)
 	}
 }
 
-/* Whether it has ended; @wait: where it can be waited for, it has. */
+/* Whether the request has ended; @wait: waits for it first, where it can be waited for. */
 static bool has_ended(struct sender *s, struct item *item, bool wait)
 {
 	at(s->seat, "waiting for a request");
@@ -252,7 +251,7 @@ static void send_all(struct seat *seat)
 	while (!r->stop) {
 		struct item *item = &s->items[draw(&seat->random, NR_EACH)];
 
-		/* Those that stay reserved are slow; the last one never comes back. */
+		/* The other reserved requests are late; the last one is never committed. */
 		if (item->stage == FREE)
 			reserve(s, item);
 		if (item->stage == RESERVED && item != &s->items[NR_EACH - 1] &&
@@ -284,7 +283,7 @@ static void draw_attr(struct batch *b, uint64_t *random)
 	attr->max_in_flight = 1 + draw(random, 6);
 	attr->slab_bytes = attr->in_bytes * (1 + draw(random, 40));
 	attr->nr_slabs = 1 + draw(random, 6);
-	/* One for each of those that never come back, and one. */
+	/* One slab for each request that is never committed, and one more. */
 	attr->max_slabs = attr->nr_slabs + NR_SENDERS_MAX + 1;
 	b->fails = !draw(random, 4);
 }
@@ -325,7 +324,7 @@ void batch_end(struct round *r)
 	if (!b)
 		return;
 	rnl_batcher_destroy(b->batcher);
-	/* Callbacks have returned by then, so none came twice. */
+	/* All callbacks have returned by now, so a second call would have been counted. */
 	for (unsigned i = 0; i < b->nr_senders; i++) {
 		for (unsigned k = 0; k < NR_EACH; k++) {
 			if (b->senders[i].items[k].nr_ends > 1)

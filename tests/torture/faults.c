@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Faults: on the double of the CUDA runtime calls fail, dawdle, or lose the device; and
- * what a round leaves behind, there and in the process.
+ * checks of what a round leaves behind, there and in the process.
  */
 #include "torture.h"
 
@@ -18,7 +18,7 @@
 #pragma weak fake_misuses
 #pragma weak fake_plan
 
-/* Those that free are not among them: what they should have freed would stay, of course. */
+/* Calls that free are not among them: what they should have freed would stay. */
 static const char *const functions[] = {
 	"cuStreamWriteValue32", "cudaEventCreateWithFlags", "cudaEventRecord", "cudaHostAlloc",
 	"cudaLaunchKernel", "cudaMallocFromPoolAsync", "cudaMemcpy2DAsync", "cudaMemcpyAsync",
@@ -62,7 +62,7 @@ void faults_begin(struct round *r)
 	if (options.fake)
 		plan("delay_calls=%u,delay_ops=%u", up_to_us[draw(&r->random, COUNT(up_to_us) - 1)],
 		     up_to_us[draw(&r->random, COUNT(up_to_us))]);
-	/* Some before there is a pool, too. */
+	/* Some faults come before there is a pool. */
 	if (r->faults == SOME_CALLS && !draw(&r->random, 4))
 		(void)fake_fail(functions[draw(&r->random, COUNT(functions))],
 				1 + draw(&r->random, 20), MEMORY_ALLOCATION, false);
@@ -88,7 +88,7 @@ static void lose_the_device(struct seat *seat)
 	nap_us(draw(&seat->random, 60000));
 	r->failed_at_ns = now_ns();
 	r->failing = true;
-	/* In some call of anybody's, or at once. */
+	/* In the next calls, or at once. */
 	if (draw(&seat->random, 2)) {
 		(void)fake_fail(NULL, 1 + draw(&seat->random, 50), code, true);
 		nap_us(draw(&seat->random, 5000));
@@ -108,7 +108,7 @@ void faults_meddle(struct seat *seat)
 	while (!r->over) {
 		const char *function = functions[draw(&seat->random, COUNT(functions))];
 
-		/* None, if as many are planned as can be. */
+		/* Plans nothing if all plans are in use. */
 		if (!fake_fail(function, 1 + draw(&seat->random, 100), MEMORY_ALLOCATION, false))
 			tally_add(NR_FAULTS, 1);
 		nap_us(draw(&seat->random, 3000));
@@ -129,7 +129,7 @@ static unsigned entries_of(const char *path)
 	return nr;
 }
 
-/* Of the process, without the double's executors: it keeps some for ever. */
+/* Threads of the process without the double's executors, which it keeps. */
 static unsigned nr_threads(void)
 {
 	struct fake_alive now = { 0 };
@@ -139,7 +139,7 @@ static unsigned nr_threads(void)
 	return entries_of("/proc/self/task") - now.executors;
 }
 
-/* A GPU's driver may have files and threads when it likes. */
+/* A GPU's driver may open files and start threads at any time. */
 static bool counts_files(void)
 {
 	return on_host() || options.fake;
@@ -181,7 +181,7 @@ void leaks_check(struct round *r)
 		is_more("events", now.events, expected.alive.events);
 		is_more("memory pools", now.pools, expected.alive.pools);
 	}
-	/* One that was joined may be seen a little longer. */
+	/* The kernel may list a thread for a moment after its join. */
 	while (nr_threads() > expected.threads && now_ns() < until)
 		nap_us(100);
 	is_more("threads", nr_threads(), expected.threads);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Groups: some jobs of a barrier, and some jobs after it; and a stream that joins it.
+ * Groups: jobs of a barrier, jobs after it, and a stream that joins it.
  *
  * DESIGN
- *	Each job of the barrier sets a word on the device, and each after it copies all
- *	of these words: so one that comes early, on the host or on the device, sees it.
- *	Words have the byte of the group's turn: nobody clears them in between.
+ *	Each job of the barrier sets a word on the device, and each job after it copies
+ *	all words of the barrier's jobs. So a job that comes early, on the host or on the
+ *	device, is noticed. The byte in a word tells the group's round, so no word is
+ *	cleared between rounds.
  */
 #include "slots.h"
 
 #include <string.h>
 
 #define WORDS_BYTES (IN_GROUP * sizeof(uint64_t))
-#define SEEN_BYTES ((IN_GROUP + 1) * WORDS_BYTES)	/* the last: by a join */
+#define SEEN_BYTES ((IN_GROUP + 1) * WORDS_BYTES)	/* the last one is the join's */
 
 /* ---- on workers ------------------------------------------------------------- */
 
@@ -27,7 +28,7 @@ int group_issue(const struct slot *slot)
 	return rnl_copy(g->seen[slot->place], g->words, WORDS_BYTES);
 }
 
-/* The functions of all of the barrier have run. */
+/* The functions of all jobs of the barrier have run. */
 void group_check_before(const struct slot *slot)
 {
 	const struct group *g = slot->after;
@@ -38,7 +39,7 @@ void group_check_before(const struct slot *slot)
 	}
 }
 
-/* What somebody saw on the device, if all of the barrier succeeded. */
+/* Checks what a job or a join saw on the device, if all jobs of the barrier succeeded. */
 static void check_seen(const struct group *g, unsigned place, enum wrong wrong, const char *who)
 {
 	const unsigned char *seen = (const unsigned char *)g->seen[place];
@@ -54,7 +55,7 @@ static void check_seen(const struct group *g, unsigned place, enum wrong wrong, 
 
 /* ---- a producer's memory ------------------------------------------------------ */
 
-/* Whoever reads a word may, compute-sanitizer finds: it was written. */
+/* compute-sanitizer reports reads of words that were never written. */
 static int clear(struct round *r, void *words)
 {
 	int ret = said(r, rnl_thread_attach(r->pool), MAY_LACK, "rnl_thread_attach");
@@ -63,7 +64,7 @@ static int clear(struct round *r, void *words)
 	return ret ? ret : said(r, rnl_stream_wait(RNL_FOREVER), 0, "rnl_stream_wait");
 }
 
-/* Without it, in a round that has little, or leaves its jobs, only functions are looked at. */
+/* Without this memory a group checks functions only. */
 void groups_begin(struct producer *p)
 {
 	struct round *r = p->round;
@@ -135,7 +136,7 @@ void group_open(struct producer *p, struct group *g)
 		join(p, g);
 }
 
-/* Waits, or just looks; if the barrier is done, so are these, which are its jobs. */
+/* Waits, or only looks. When the barrier is done, all of its jobs must be. */
 static void wait_for_barrier(struct producer *p, struct rnl_barrier *barrier,
 			     struct slot *const *slots, unsigned nr, int64_t timeout_ns)
 {
@@ -154,7 +155,7 @@ static void wait_for_barrier(struct producer *p, struct rnl_barrier *barrier,
 	}
 }
 
-/* Of a barrier all of whose jobs have ended; its result. */
+/* All jobs of the barrier have ended; its result. */
 static int check_result(struct producer *p, struct rnl_barrier *barrier,
 			struct slot *const *slots, unsigned nr)
 {
@@ -194,7 +195,7 @@ static void free_all(struct slot **slots, unsigned *nr)
 	}
 }
 
-/* A job may fail when it was issued already only where calls or the device fail. */
+/* A job after a failed barrier may have run only if calls or the device fail. */
 static void check_after(const struct group *g, const struct slot *slot, int result)
 {
 	const bool faulty = slot->round->faults != NO_FAULTS;

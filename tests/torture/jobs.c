@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Producers of jobs of every kind, the reaper of those that go to a queue, and cancellers. */
+/* Producers of jobs of every kind, the reaper of the completion queue, and cancellers. */
 #include "slots.h"
 
 #include <sched.h>
@@ -26,14 +26,14 @@ void producer_wait_for(struct producer *p, struct slot *slot, int64_t timeout_ns
 
 	at(p->seat, "rnl_job_wait");
 	ret = rnl_job_wait(&slot->shot->job, timeout_ns);
-	/* At its end it looks again, so it may return 0 all the same. */
+	/* A wait that times out looks once more, so it may return 0 all the same. */
 	if (timeout_ns == long_ns() && now_ns() - since >= (uint64_t)timeout_ns)
 		tally_wrong(TOO_LATE, "a wait for a job was not woken, and returned %d", ret);
 	if (!said(p->round, ret, MAY_TIME_OUT, "rnl_job_wait"))
 		slot_end(slot);
 }
 
-/* A notice may wait for long. */
+/* A notice may wait for a long time. */
 static int64_t draw_patience(struct producer *p, const struct slot *slot)
 {
 	const int64_t patience[] = { 0, 0, 0, 50000, slot->way < AT_LOW ? long_ns() : 0 };
@@ -41,7 +41,7 @@ static int64_t draw_patience(struct producer *p, const struct slot *slot)
 	return patience[draw(p->random, COUNT(patience))];
 }
 
-/* Submits what was begun to go together. */
+/* Submits the jobs that were begun for one call. */
 static void flush(struct producer *p)
 {
 	struct rnl_job *jobs[NR_MANY];
@@ -56,13 +56,13 @@ static void flush(struct producer *p)
 	ret = rnl_submit_many(p->round->pool, jobs, p->nr_many);
 	if (ret > (int)p->nr_many)
 		tally_wrong(UNDOCUMENTED, "of %u jobs, %d were accepted", p->nr_many, ret);
-	/* Of what was refused behind others, the error is not told. */
+	/* The call does not tell the error of a job that follows accepted ones. */
 	for (int i = 0; i < (int)p->nr_many; i++)
 		(void)slot_submitted(p->many[i], states[i], i < ret ? 0 : ret < 0 ? ret : -EAGAIN);
 	p->nr_many = 0;
 }
 
-/* Does for a slot what is to be done. */
+/* Ends a slot's life if it can, and begins the next; @anew: if it may. */
 static void tend(struct producer *p, struct slot *slot, bool anew)
 {
 	uint64_t state = slot->state;
@@ -76,7 +76,7 @@ static void tend(struct producer *p, struct slot *slot, bool anew)
 	at(p->seat, "a submit");
 	slot_begin(slot, p->keys, NULL, NULL, 0);
 	if (slot->way != MANY) {
-		/* In calm rounds it may be all that there is: its worker is to be woken. */
+		/* In calm rounds this may be the only job: its worker sleeps and must be woken. */
 		if (slot_submit(slot) && p->round->calm && is_waited_for(slot->state) &&
 		    slot->way < AT_LOW && draw(p->random, 2))
 			producer_wait_for(p, slot, long_ns());
@@ -87,7 +87,7 @@ static void tend(struct producer *p, struct slot *slot, bool anew)
 		flush(p);
 }
 
-/* Of a slot that is not free, though its job must have ended by now. */
+/* Reports a slot whose job must have ended by now. */
 static void tell_lost(struct slot *slot)
 {
 	if (phase_of(slot->state) == FREE || phase_of(slot->state) == ENDED)
@@ -147,7 +147,7 @@ static void produce(struct seat *seat)
 	r->nr_stopped++;
 	if (!r->leaves)
 		finish(p);
-	/* What joined a barrier has a stream. */
+	/* A join of a barrier gave this thread a stream. */
 	rnl_thread_detach();
 }
 
@@ -174,7 +174,7 @@ static int reap(struct seat *seat, int epoll)
 	return ret;
 }
 
-/* By its descriptor it reaps once whenever that is readable, and not else. */
+/* With a descriptor it reaps once each time that the descriptor is readable. */
 static void reap_all(struct seat *seat)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -233,7 +233,7 @@ void jobs_begin(struct round *r)
 		seat_take(r, "canceller", MEDDLES, cancel, NULL);
 }
 
-/* The pool and the reaper are gone, and so must be every job. */
+/* The pool and the reaper are gone, so every job must have ended. */
 void jobs_end(struct round *r)
 {
 	for (unsigned i = 0; i < r->jobs->nr; i++) {

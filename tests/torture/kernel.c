@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels: host functions, which the host device and the double call; on a GPU
- * those of torture_kernel.cu, where nvcc has built it.
+ * The kernels: host functions for the host device and the double. A GPU runs those of
+ * kernel.cu, where nvcc has built it.
  */
 #include "torture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernels of torture for a GPU: the same as their host functions in torture_kernel.c. */
+/* The kernels for a GPU. They do what the host functions in kernel.c do. */
 #include <runnel/cuda.h>
 
 #include "kernel.h"

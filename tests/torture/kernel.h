@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* After a while, bytes[i] ^= salt. */
+/* Sleeps, then does bytes[i] ^= salt. */
 struct mix_args {
 	unsigned char *bytes;
 	uint32_t nr;
@@ -20,7 +20,7 @@ struct mix_args {
 
 /*
  * A batch's requests: each comes out as it went in, cut off, or with FILLER behind it.
- * Where there are results, its is its first byte.
+ * With results, a request's result is its first byte.
  */
 struct unpack_args {
 	struct rnl_batch batch;
@@ -30,7 +30,7 @@ struct unpack_args {
 
 extern const struct rnl_kernel mix, unpack;
 
-/* Of these, the part of a GPU, where nvcc has built it. */
+/* The parts for a GPU, where nvcc has built them. */
 extern const struct rnl_kernel mix_gpu, unpack_gpu;
 #pragma weak mix_gpu
 #pragma weak unpack_gpu

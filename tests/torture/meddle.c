@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Meddlers: they resize, drain, trace, and read figures, while others work. */
+/* Meddlers: they resize, drain, trace, and read figures while other threads work. */
 #include "torture.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void resize(struct seat *seat)
 		int ret;
 
 		at(seat, "rnl_pool_resize");
-		/* A thread or a stream may be lacking. */
+		/* A thread or a stream may be refused. */
 		ret = said(r, rnl_pool_resize(r->pool, 1 + draw(&seat->random, 12)),
 			   MAY_SHUT | MAY_LACK, "rnl_pool_resize");
 		tally_add(NR_RESIZES, !ret);
@@ -36,7 +36,7 @@ static void drain(struct seat *seat)
 	}
 }
 
-/* The file of a trace that was written to its end begins and ends as JSON. */
+/* A finished trace is a whole JSON file. */
 static void check_file(const char *path)
 {
 	FILE *file = fopen(path, "r");
@@ -69,7 +69,7 @@ static void trace(struct seat *seat)
 		nap_us(draw(&seat->random, 20000));
 		at(seat, "rnl_trace_overlap");
 		(void)said(r, rnl_trace_overlap(r->pool, &overlap), MAY_LACK, "rnl_trace_overlap");
-		/* The pool's end ends a trace, too. */
+		/* The end of the pool ends the trace. */
 		if (r->over)
 			break;
 		at(seat, "rnl_trace_stop");

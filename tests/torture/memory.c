@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that are no workers: they get and put pinned buffers and device memory, and have
- * streams of their own for a while, on which they copy.
+ * Threads that are not workers: they get and put pinned buffers and device memory, and
+ * copy on streams of their own.
  *
  * DESIGN
- *	Who has a buffer signs it all over, and looks at the signature before it goes
- *	back: so two who had one at once notice.
+ *	A thread fills its buffer with a sign, and checks the sign before it puts the
+ *	buffer. So a buffer that two threads had at once is noticed.
  */
 #include "torture.h"
 
@@ -58,7 +58,7 @@ static void get(struct seat *seat, struct held *h)
 	memset(h->buf, h->sign, h->bytes);
 }
 
-/* To the device, mixed there, and back, on a stream of this thread's own. */
+/* To the device, through a kernel, and back, on this thread's stream. */
 static int round_trip(struct round *r, struct held *h, void *mem)
 {
 	const struct mix_args args = { mem, (uint32_t)h->bytes, 0, 0xff };
@@ -87,7 +87,7 @@ static void use_stream(struct seat *seat, struct held *h)
 			h->sign ^= 0xff;
 		else if (!may_end_so(r, ret))
 			tally_wrong(UNDOCUMENTED, "a stream of one's own: %d", ret);
-		else	/* Who knows what is there. */
+		else	/* The content is unknown. */
 			memset(h->buf, h->sign, h->bytes);
 		rnl_device_free(r->pool, mem);
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line: long options alone.
+ * The command line: long options only.
  *
  * DESIGN
- *	--wrong is not in the help: it has all data compared with something else, for the
- *	test that a violation is found.
+ *	--wrong is not in the help. It compares all data with wrong values, for the test
+ *	that violations are found.
  */
 #include "torture.h"
 
@@ -108,7 +108,7 @@ static void parse(int option, const char *arg)
 		break;
 	case OPT_HELP:
 		print_help();
-	default:		/* getopt_long() has said what is wrong */
+	default:		/* getopt_long() has printed the error */
 		try_help();
 	}
 }
@@ -125,7 +125,7 @@ void options_parse(int argc, char **argv)
 				    .scale = scale && atof(scale) > 0 ? atof(scale) : 1,
 				    .seed = (uint64_t)ts.tv_nsec * 2654435761u + 1 };
 	if (argc)
-		argv[0] = name;	/* for what getopt_long() has to say */
+		argv[0] = name;	/* getopt_long() prints it */
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		parse(option, optarg);
 	if (optind < argc) {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define WORKERS_MAX 8
-#define LOST_S 2		/* the watchdog's 100 ms, and a busy machine */
+#define LOST_S 2		/* the watchdog's 100 ms, and time for a busy machine */
 
 uint64_t now_ns(void)
 {
@@ -143,7 +143,7 @@ static void go_on(struct round *r)
 	nap_us(draw(&r->random, 3000));
 }
 
-/* Later submits say so, but to a pool that is closed. */
+/* After the failure later calls return -EIO; submits would, but the pool is closed. */
 static void check_lost(struct round *r)
 {
 	const uint64_t until = now_ns() + (uint64_t)long_ns();
@@ -178,7 +178,7 @@ static void drain(struct round *r)
 		tally->slowest_end_ns = took;
 }
 
-/* All is done: its figures must tell so. */
+/* All jobs are done: the figures must agree. */
 static void check_figures(struct round *r)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
@@ -215,7 +215,7 @@ static void finish(struct round *r)
 		nap_us(100);
 	if (!r->leaves) {
 		drain(r);
-		/* Notices that still wait are cancelled by that. */
+		/* A close cancels the notices that still wait. */
 		r->shut = true;
 		(void)said(r, rnl_pool_close(r->pool), 0, "rnl_pool_close");
 	}
@@ -271,7 +271,10 @@ bool round_run(uint64_t number)
 		give_up(r, "there is no completion queue");
 	if (!said(r, create_pool(r), MAY_LACK, "rnl_pool_create")) {
 		begin(r);
-		/* A signal has a waiter look again: so it would not be seen that nobody woke it. */
+		/*
+		 * A signal makes a waiter look again, which would hide a lost wake. So only
+		 * half of the rounds.
+		 */
 		if (draw(&r->random, 2))
 			halts_begin(r);
 		go_on(r);

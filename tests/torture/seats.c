@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The threads of a round: who they are, what each is at, and what halts them.
+ * The threads of a round: their names, what each does, and halts.
  *
  * DESIGN
- *	A halt is a signal whose handler sleeps: so a thread stops in the few instructions
- *	that matter, with two CPUs as well as with many.  Workers block all signals.
+ *	A halt is a signal whose handler sleeps. So a thread stops between any two
+ *	instructions, also with only two CPUs. Workers block all signals.
  */
 #include "torture.h"
 
@@ -16,7 +16,7 @@ static struct {
 	pthread_t thread;
 	_Atomic bool over;
 	uint64_t random;
-	struct round *round;	/* NULL: none are on */
+	struct round *round;	/* NULL: no halts */
 } halts;
 
 static void *sit(void *arg)

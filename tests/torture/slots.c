@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job's life, from its draw to its end; torture_slots.h has the DESIGN. */
+/* A job's life, from its draw to its end. slots.h has the DESIGN. */
 #include "slots.h"
 
 #include <sched.h>
@@ -31,7 +31,7 @@ static void pass_host(struct rnl_dim grid, struct rnl_dim block, const void *arg
 }
 RNL_HOST_KERNEL(pass, pass_host, struct pass_args);
 
-/* The kernel is a host function, and only the host device can run it. */
+/* The kernel is a host function, so only the host device runs it. */
 static int key_issue(const struct slot *slot)
 {
 	const struct pass_args args = { slot->key, slot->number, slot->round->guarded };
@@ -70,7 +70,7 @@ static bool is_allowed(const struct slot *slot, uint64_t now)
 	const int result = slot->result;
 	const bool failed = may_end_so(slot->round, result);
 
-	/* One that is to start within no time at all is late. */
+	/* A job with a deadline of 0 never runs. */
 	if (slot->runs)
 		return (result == work_result(&slot->work) || failed) && slot->deadline;
 	if (result == -ECANCELED)
@@ -81,7 +81,7 @@ static bool is_allowed(const struct slot *slot, uint64_t now)
 			  now - slot->begun > (uint64_t)slot->deadline);
 }
 
-/* What may have become of it, all cancels known. */
+/* Checks the end of a life. All cancels are known by now. */
 static void check_end(const struct slot *slot, uint64_t now)
 {
 	const unsigned nr_cancelled = slot->nr_cancelled, nr_busy = slot->nr_busy;
@@ -127,11 +127,11 @@ static void count(const struct slot *slot)
 	tally_add(NR_AFTER, slot->after != NULL);
 	tally_add(NR_REAPED, slot->end == BY_CQ);
 	tally_add(NR_CALLBACKS, slot->end == BY_CALLBACK);
-	/* The last one: who sees all ended may look at the rest. */
+	/* Last: a thread that sees all jobs ended may read the other counts. */
 	r->ended++;
 }
 
-/* The slot is ENDING afterwards, and the caller's; false: somebody has ended this life before. */
+/* Makes the slot ENDING, and the caller's. False: this life has ended before. */
 static bool end(struct slot *slot)
 {
 	uint64_t state = slot->state, now = now_ns();
@@ -193,14 +193,14 @@ static void draw_job(struct slot *slot, struct key *keys, bool alone)
 	uint64_t *random = &slot->random;
 
 	slot->end = (enum end)draw(random, NR_ENDS);
-	/* Notices come after no barrier, and one that waits for them would wait for long. */
+	/* Notices come after no barrier: they may wait for a long time. */
 	slot->way = (enum way)draw(random, alone && !draw(random, 4) ? NR_WAYS : AT_LOW);
 	slot->urgent = !draw(random, 8);
 	if (slot->urgent && (slot->way == KEYED || slot->way == KEYED_WAITS))
 		slot->way = PLAIN;
 	slot->deadline = deadlines[draw(random, COUNT(deadlines))];
 	slot->key = &keys[draw(random, keys == &slot->own_key ? 1 : NR_KEYS)];
-	/* Jobs after a barrier have no order among them. */
+	/* Jobs after a barrier have no order. */
 	if (slot->after || (slot->way != KEYED && slot->way != KEYED_WAITS))
 		slot->key = NULL;
 	slot->number = slot->key ? ++slot->key->submitted : 1 + draw(random, 1000);
@@ -240,7 +240,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	slot->state = in_phase(state, SUBMITTING);
 }
 
-/* The slot may be another life's when it returns. */
+/* When it returns, the slot may be in another life. */
 static int submit_waiting(struct slot *slot, uint64_t key)
 {
 	const int64_t patience[] = { 0, 0, 100000, 100000, long_ns() };
@@ -286,7 +286,7 @@ bool slot_submitted(struct slot *slot, uint64_t state, int ret)
 	bool waits;
 
 	if (!ret) {
-		/* Unless it has ended since, or was begun anew even. */
+		/* Unless the job has ended by now, or the next life has begun. */
 		atomic_compare_exchange_strong(&slot->state, &state, in_phase(state, ACCEPTED));
 		r->accepted++;
 		tally_add(NR_JOBS, 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What went wrong, by its kind, and what was done: in memory that children share.
+ * Counts of errors by kind, and of what was done, in memory that children share.
  *
  * DESIGN
- *	As rcutorture's histogram: all of it is told, and anything that is not 0 is an
- *	error.  The first few are told as they happen, with their round.
+ *	As in rcutorture's histogram every kind is printed, and every count but 0 is an
+ *	error. The first errors are printed when they happen, with their round.
  */
 #include "torture.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Torture: round after round, for so long, and then the histogram of what was wrong.
+ * Torture: round after round for some time, then a histogram of errors.
  *
  * DESIGN
- *	On the double, a child has some rounds and the parent never touches a device: the
- *	next child begins anew, when one has lost its device.  Elsewhere there is one
- *	process, which is as easily looked at by a debugger or compute-sanitizer.
+ *	On the double a child runs some rounds, and the parent never touches a device. When
+ *	a child has lost its device, the next child starts fresh. Elsewhere there is one
+ *	process, which is easier for debuggers and compute-sanitizer.
  */
 #include "torture.h"
 
@@ -30,7 +30,7 @@ static bool is_time_left(void)
 	       (double)now_ns() * 1e-9 - tally->began < options.seconds;
 }
 
-/* A pool's life, so that what a device keeps for ever is there. */
+/* Creates and destroys a pool, so that the device has what it keeps for ever. */
 static void warm_up(enum rnl_stream_kind stream)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -47,7 +47,7 @@ static void warm_up(enum rnl_stream_kind stream)
 		rnl_pool_destroy(pool);
 }
 
-/* Some rounds, or as many as there is time for; the next one. */
+/* Runs @nr rounds, or fewer if time is over; the number of the next round. */
 static void run_rounds(uint64_t number, uint64_t nr)
 {
 	uint64_t random = draws_of(~options.seed, number);

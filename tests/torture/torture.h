@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Torture: everything that runnel has, at once, by a seed, and what it promises counted.
+ * Torture: everything that runnel has, at once, by a seed; broken promises are counted.
  *
  * DESIGN
- *	A round is a pool with attributes that are drawn, and threads, each of which has a
- *	seat.  Makers begin work of one kind, know how it may end, and look at how it did;
- *	meddlers cancel, resize, drain, trace, count and wait meanwhile.  After a while the
- *	makers finish what they have begun, or leave it to the pool's end.
- *	What went wrong is counted by its kind, and goes on: the tally is memory that a
- *	child shares with its parent, so that a crash, or a hang that the watch ended, is
- *	one more kind.  On the double of the CUDA runtime calls fail and dawdle; there a
- *	child has some rounds, up to one in which the device fails for good.
- *	What is promised to be ordered is plain memory: so ThreadSanitizer looks, too.
+ *	A round has a pool with random attributes, and threads, each in a seat. Makers
+ *	begin work, know how it may end, and check how it ended. Meddlers cancel, resize,
+ *	drain, trace, count and wait meanwhile. After a while the makers wait for their
+ *	work, or leave it to the pool's end.
+ *	Errors are counted by kind, and the run goes on. A child shares the tally's memory
+ *	with its parent, so a crash, or a hang that the watch ended, is counted, too. On
+ *	the double of the CUDA runtime calls fail and dawdle; a child there runs rounds
+ *	until the device fails for good.
+ *	What runnel orders is plain memory, so ThreadSanitizer checks the order.
  *
- *	options: torture.c, torture_options.c; a round: round, seats, watch, faults;
- *	makers: jobs (with slots, ends, groups, work), batch, map; meddlers: meddle, memory.
+ *	Makers: jobs (with slots, groups, work), batch, map, memory. Meddlers: meddle.
  */
 #ifndef TORTURE_H
 #define TORTURE_H
@@ -34,14 +33,14 @@
 #define MS INT64_C(1000000)	/* in ns */
 #define SECOND (1000 * MS)
 
-/* ---- what was asked for (torture_options.c) -------------------------------- */
+/* ---- what was asked for -------------------------------- */
 
 struct options {
 	const char *device;
-	double seconds, scale;	/* @scale: how many times slower than usual all is */
+	double seconds, scale;	/* @scale: how many times slower than usual this run is */
 	uint64_t seed, first_round;
 	bool fake;		/* the double of the CUDA runtime answers */
-	bool wrong;		/* all data is compared with what it should not be */
+	bool wrong;		/* compares all data with wrong values */
 };
 extern struct options options;
 
@@ -52,13 +51,13 @@ static inline bool on_host(void)
 	return options.device[0] == 'h';
 }
 
-/* Nothing that ends takes so long. */
+/* No call and no job takes so long. */
 static inline int64_t long_ns(void)
 {
 	return (int64_t)(20e9 * options.scale);
 }
 
-/* ---- the tally (torture_tally.c) ------------------------------------------- */
+/* ---- the tally ------------------------------------------- */
 
 #define WRONGS(X) \
 	X(NEVER_ENDED, "accepted jobs that never ended") \
@@ -120,8 +119,8 @@ enum count { COUNTS_OF(COUNT_NAME) NR_COUNTS };
 
 struct tally {
 	_Atomic uint64_t wrongs[NR_WRONGS], counts[NR_COUNTS];
-	_Atomic uint64_t round;		/* the one that is on */
-	_Atomic uint64_t slowest_end_ns; /* after a device was lost, until all its jobs had ended */
+	_Atomic uint64_t round;		/* the current one */
+	_Atomic uint64_t slowest_end_ns; /* from a device's loss until all its jobs had ended */
 	_Atomic bool interrupted;
 	double began;
 };
@@ -131,21 +130,21 @@ void tally_open(void);
 __attribute__((format(printf, 2, 3))) void tally_wrong(enum wrong wrong, const char *format, ...);
 uint64_t tally_nr_wrong(void);
 void tally_print(void);			/* the histogram, and a line of totals */
-bool is_printed(void);			/* all of it; else says so on standard error */
+bool is_printed(void);			/* whether all output was written; else prints an error */
 
 static inline void tally_add(enum count count, uint64_t nr)
 {
 	atomic_fetch_add_explicit(&tally->counts[count], nr, memory_order_relaxed);
 }
 
-/* ---- seats (torture_seats.c) ----------------------------------------------- */
+/* ---- seats ----------------------------------------------- */
 
 struct round;
 
-/* The reaper stays until the makers' jobs have ended, be it by the pool's end. */
+/* The reaper stays until the makers' jobs have ended, at the latest by the pool's end. */
 enum role { MAKES, MEDDLES, REAPS };
 
-/* A thread of a round, and what it is at. */
+/* A thread of a round, and what it does. */
 struct seat {
 	const char *name;
 	void (*fn)(struct seat *seat);
@@ -170,11 +169,11 @@ void seats_join(struct round *r, enum role role);
 unsigned seats_nr(const struct round *r, enum role role);
 void seats_print(const struct round *r);
 
-/* Halts threads that have a seat, as if they had been preempted just there. */
+/* Halts threads in seats, as if they were preempted. */
 void halts_begin(struct round *r);
-void halts_end(void);			/* if they are on */
+void halts_end(void);			/* if there are halts */
 
-/* ---- a round (torture_round.c, torture_watch.c) ----------------------------- */
+/* ---- a round ----------------------------- */
 
 enum faults { NO_FAULTS, SOME_CALLS, THE_DEVICE };
 
@@ -184,20 +183,20 @@ struct round {
 	uint64_t number, random;
 	enum faults faults;
 	bool guarded;
-	bool calm;			/* producers pause: workers go to sleep, and are woken */
-	bool leaves;			/* makers go, and the pool is destroyed with their jobs */
-	_Atomic int nr_hooked;		/* workers whose on_start has returned, and on_stop not */
+	bool calm;			/* producers pause, so workers sleep and must be woken */
+	bool leaves;			/* makers end, and the pool is destroyed with their jobs */
+	_Atomic int nr_hooked;		/* workers between on_start and on_stop */
 	_Atomic bool stop;		/* makers: begin nothing more */
-	_Atomic bool shut;		/* closed, or about to be */
-	_Atomic bool failing;		/* the device has failed, or is about to */
-	_Atomic bool over;		/* meddlers: go */
-	_Atomic bool reaped;		/* reaper: go */
+	_Atomic bool shut;		/* closed, or soon */
+	_Atomic bool failing;		/* the device has failed, or soon will */
+	_Atomic bool over;		/* meddlers: end */
+	_Atomic bool reaped;		/* reaper: end */
 	_Atomic unsigned nr_stopped;	/* makers that begin nothing more */
 	_Atomic uint64_t accepted, ended, failed, cancelled, timed_out;
-	_Atomic uint64_t failed_at_ns;	/* the device; 0: it has not */
+	_Atomic uint64_t failed_at_ns;	/* when the device failed; 0: it has not */
 	struct rnl_batcher *batcher;
 	struct batch *batch;
-	bool others;			/* maps, batches: the pool has jobs of its own */
+	bool others;			/* maps or batches: the pool has other jobs, too */
 	struct jobs *jobs;
 	_Atomic unsigned nr_seats;
 	struct seat seats[SEATS_MAX];
@@ -205,31 +204,31 @@ struct round {
 
 enum may { MAY_AGAIN = 1, MAY_TIME_OUT = 2, MAY_SHUT = 4, MAY_LACK = 8, MAY_BUSY = 16 };
 
-/* What a call returned, which is counted as wrong if it must not: @may: enum may. */
+/* Counts a return value that is wrong; returns it. @may: enum may. */
 int said(struct round *r, int ret, unsigned may, const char *call);
-/* Whether a job's function, a batch or a map may have met that error without asking for it. */
+/* Whether a job's function, a batch or a map may have had that error from a fault. */
 bool may_end_so(const struct round *r, int result);
 
-/* One from beginning to end; false: this process can have no other. */
+/* Runs one round. False: this process can run no other. */
 bool round_run(uint64_t number);
 
 uint64_t now_ns(void);
 void nap_us(unsigned us);
-/* What is on may last so long from now, 0: as long as it takes; @r may be NULL. */
+/* Gives the current work @ns from now; 0: no limit. @r may be NULL. */
 void watch(struct round *r, int64_t ns);
-/* Ends the process: something did not end. */
+/* Ends the process, as something did not end. */
 _Noreturn void give_up(struct round *r, const char *why);
 
-/* ---- faults of the double (torture_faults.c) -------------------------------- */
+/* ---- faults of the double -------------------------------- */
 
 void faults_prepare(uint64_t *random);	/* before the first call of CUDA in this process */
-void faults_begin(struct round *r);	/* may dawdle from here on */
+void faults_begin(struct round *r);	/* calls may dawdle from here on */
 void faults_end(struct round *r);
 void faults_meddle(struct seat *seat);
-void leaks_expect(void);		/* what is there now may stay */
+void leaks_expect(void);		/* what exists now may stay */
 void leaks_check(struct round *r);
 
-/* ---- what a job does on the device (torture_work.c) --------------------------- */
+/* ---- what a job does on the device --------------------------- */
 
 struct work {
 	enum what { NOTHING, FAILS, COPIES, ROWS, FILLS, MIXES, NR_WHATS } what;
@@ -241,8 +240,8 @@ struct work {
 
 void work_begin(struct work *w, struct round *r, uint64_t *random);
 int work_issue(const struct work *w);
-int work_result(const struct work *w);	/* of its function, if no call failed */
-bool work_right(const struct work *w, bool ran); /* what came out; nothing unless it ran */
+int work_result(const struct work *w);	/* what its function returns, if no call failed */
+bool work_right(const struct work *w, bool ran); /* the output is right; untouched if not @ran */
 void work_end(struct work *w, struct round *r);
 
 static inline unsigned char byte_of(uint64_t seed, size_t i)
@@ -252,12 +251,12 @@ static inline unsigned char byte_of(uint64_t seed, size_t i)
 
 /* ---- makers and meddlers ----------------------------------------------------- */
 
-/* Each takes seats; *_end() comes when these are free, the pool being there or not. */
+/* *_begin() takes seats. *_end() comes when their threads have ended; the pool may be gone. */
 void jobs_begin(struct round *r);
 void jobs_end(struct round *r);
 void jobs_cancel_some(struct round *r, uint64_t *random);
 void batch_begin(struct round *r);
-void batch_end(struct round *r);	/* before the pool's */
+void batch_end(struct round *r);	/* before the pool's end */
 void map_begin(struct round *r);
 void memory_begin(struct round *r);
 void meddle_begin(struct round *r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The watch: what lasts too long is told, with what everybody is at, and ends the run. */
+/* The watch: when something lasts too long, it prints what each seat does, and ends the run. */
 #include "torture.h"
 
 #include <stdio.h>
@@ -7,12 +7,12 @@
 
 static struct {
 	pthread_mutex_t lock;
-	struct round *round;	/* NULL: there is none yet */
-	uint64_t until;		/* 0: as long as it takes */
+	struct round *round;	/* NULL: none yet */
+	uint64_t until;		/* 0: no limit */
 	bool begun;
 } on = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Where a parent waits, it tells what has been counted. */
+/* A parent prints the tally itself. */
 _Noreturn void give_up(struct round *r, const char *why)
 {
 	tally_wrong(TOO_LATE, "%s; everybody's place:", why);

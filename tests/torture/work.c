@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a job does on the device: bytes go in, are changed or not, and come out; every one
- * of them is known beforehand.
+ * What a job does on the device: bytes go in, are changed or not, and come out. The right
+ * output is known beforehand.
  */
 #include "torture.h"
 
 #include <stdlib.h>
 
-/* Most are small; some take several pieces of the pool's page-locked memory. */
+/* Most are small; some need several pieces of the pool's page-locked memory. */
 static uint32_t draw_bytes(uint64_t *random)
 {
 	if (draw(random, 400) == 0)
@@ -43,7 +43,7 @@ void work_begin(struct work *w, struct round *r, uint64_t *random)
 {
 	*w = (struct work){ .what = (enum what)draw(random, NR_WHATS + 1), .rows = 1,
 			    .seed = 1 + draw(random, 1 << 30) };
-	/* NOTHING is as likely again. */
+	/* NOTHING is twice as likely. */
 	if (w->what == NR_WHATS)
 		w->what = NOTHING;
 	if (w->what < COPIES)
@@ -55,7 +55,7 @@ void work_begin(struct work *w, struct round *r, uint64_t *random)
 	}
 	if (w->what == MIXES && !draw(random, 8))
 		w->dawdle_us = draw(random, 300);
-	/* Pinned buffers go with the pool: what is looked at after its end is in none. */
+	/* Pinned buffers end with the pool, and output may be checked after the pool's end. */
 	w->pinned_in = !r->leaves && draw(random, 2);
 	w->pinned_out = !r->leaves && draw(random, 2);
 	w->in = buffer_get(r, w->bytes, &w->pinned_in);
@@ -76,7 +76,7 @@ static int change(const struct work *w, unsigned char *mem)
 	return w->what == FILLS ? rnl_fill(mem, (uint8_t)w->seed, w->bytes / 2) : 0;
 }
 
-/* On the device each row has as much room again behind it. */
+/* On the device each row has its width again behind it. */
 static int move_rows(const struct work *w, unsigned char *mem)
 {
 	const size_t width = w->bytes / w->rows;
