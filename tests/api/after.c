@@ -26,7 +26,7 @@ static int counted_fn(struct rnl_job *job)
 	return c->ret;
 }
 
-/* A job in and after those barriers, each of which may be NULL. */
+/* A job in the barrier @in and after the barrier @after; each may be NULL. */
 static void counted_of(struct counted *c, struct rnl_barrier *in, struct rnl_barrier *after)
 {
 	job_of(&c->job, counted_fn, NULL);
@@ -83,7 +83,7 @@ TEST(a_job_after_nothing_starts_at_once)
 	counted_of(&after, NULL, &barrier);
 	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
 
-	/* Nor does what was done before hold it, nor what is only added. */
+	/* Neither jobs that are done hold it, nor a job that was only added. */
 	counted_of(&before, &barrier, NULL);
 	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
 	must(rnl_submit(pool, &before.job));
@@ -132,7 +132,7 @@ TEST(rounds_of_a_barrier_each_release_what_came_after)
 			must(rnl_submit(pool, &after[i].job));
 		must(rnl_barrier_wait(&second, RNL_FOREVER));
 		ck_assert_int_eq(runs, 2 * round);
-		/* They were after it, so it is done or nearly so. */
+		/* The second barrier came after the first, so the first is done or nearly so. */
 		must(rnl_barrier_wait(&first, RNL_FOREVER));
 	}
 	rnl_pool_destroy(pool);
@@ -178,12 +178,12 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 
 	skip_unless_done_on_return();
 	pool = pool_of(2);
-	/* The device copies from there to there by itself. */
+	/* The device itself copies from @from to @to. */
 	must(rnl_pinned_get(pool, 2 * sizeof(*words), &mem));
 	words = mem;
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
-	/* On the same worker and on another one; with a copy and with nothing to do. */
+	/* On the same worker and on another one; with a copy and without work. */
 	for (int variant = 0; variant < 4; variant++) {
 		struct gate kernel = GATE_INIT, came = GATE_INIT;
 		int *word = &words[0], *copy = &words[1];
@@ -204,7 +204,7 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 			job_of(&after.job, copying_fn, NULL);
 		must(rnl_job_after(&after.job, &barrier));
 		must(rnl_submit_keyed(pool, &after.job, keys[!(variant & 1)]));
-		/* Its function runs, and both workers are free, while the kernel is held. */
+		/* The function runs while the kernel is held; both workers are free. */
 		gate_await(&came, 1);
 		(void)key_on(pool, 0);
 		(void)key_on(pool, 1);
@@ -269,7 +269,7 @@ TEST(a_full_stream_does_not_hold_what_comes_after)
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
 	init(&barrier, pool);
-	/* One that is done at once, and right behind it one that fills the stream. */
+	/* First a job that is done at once, behind it jobs that fill the stream. */
 	job_of(&held, gated_fn, &plug);
 	must(rnl_submit_keyed(pool, &held, keys[0]));
 	gate_await(&plug, 1);
@@ -323,7 +323,7 @@ TEST(a_chain_of_barriers_hands_data_on)
 			if (i)
 				must(rnl_job_after(&jobs[i].job, &barriers[i - 1]));
 		}
-		/* All but the first are submitted too early. */
+		/* All but the first are deferred. */
 		for (int i = 0; i < LINKS; i++)
 			must(rnl_submit_keyed(pool, &jobs[i].job, (uint64_t)i));
 		must(rnl_barrier_wait(&barriers[LINKS - 1], RNL_FOREVER));
@@ -356,7 +356,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 		ck_assert_int_eq(i % 2 ? rnl_submit_keyed(pool, &links[i].job, (uint64_t)i) :
 					 rnl_submit(pool, &links[i].job), 0);
 	}
-	/* One that did not fail does not help. */
+	/* A job of the first barrier that succeeds does not help. */
 	counted_of(&beside, &barriers[0], NULL);
 	must(rnl_submit(pool, &beside.job));
 	gate_open(&gate);
@@ -368,7 +368,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 	}
 	ck_assert_int_eq(runs, 1);
 
-	/* One that is submitted later is cancelled as well; after a new init it is not. */
+	/* A job that is submitted later is cancelled as well. After a new init it is not. */
 	counted_of(&late, NULL, &barriers[0]);
 	ck_assert_int_eq(submit_and_wait(pool, &late.job), -ECANCELED);
 	ck_assert_int_eq(runs, 1);
@@ -402,7 +402,7 @@ TEST(keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key)
 		must(rnl_job_after(&jobs[i], &barrier));
 	}
 	for (int round = 0; round < rounds; round++) {
-		/* Some before, some beside, some after the moment of their release. */
+		/* Some are submitted before the release, some during it, some after. */
 		must(rnl_submit(pool, &before.job));
 		for (int i = 0; i < NR; i++)
 			must(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i));

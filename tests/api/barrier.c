@@ -44,7 +44,7 @@ TEST(a_barrier_waits_for_each_of_its_jobs)
 			job_in(&barrier, &jobs[i], gated_fn, &gates[i]);
 			must(rnl_submit_keyed(pool, &jobs[i], i));
 		}
-		/* Whichever comes last, it is waited for. */
+		/* Any job may end last; the barrier waits for it. */
 		for (unsigned i = 0; i < nr; i++) {
 			ck_assert_int_eq(rnl_barrier_wait(&barrier, i % 2 ? MS : 0), -ETIMEDOUT);
 			gate_open(&gates[i]);
@@ -87,8 +87,8 @@ TEST(other_jobs_do_not_hold_a_barrier)
 }
 
 /*
- * A worker tells a barrier of several jobs at once: it must not go on to what is not
- * the barrier's before it has.
+ * A worker completes several jobs at once. It must tell the barrier before it goes on to other
+ * jobs.
  */
 TEST(a_barrier_is_told_before_its_worker_does_something_else)
 {
@@ -314,7 +314,7 @@ TEST(a_refused_submit_leaves_no_count_behind)
 	init(&busy, pool);
 	submit_in(pool, &busy, &held, gated_fn, &gate);
 	gate_await(&gate, 1);
-	/* Jobs that wait for barriers are counted apart, but not taken while the queue is full. */
+	/* Deferred jobs are counted apart, but refused while the queue is full. */
 	job_of(&put_off, noop_fn, NULL);
 	must(rnl_job_after(&put_off, &busy));
 	must(rnl_submit(pool, &put_off));

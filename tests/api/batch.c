@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests of every size go in, together or alone, and nobody waits for a slow producer. */
+/* Requests of every size go in, together or alone; a slow producer holds up no other. */
 #include "batch.h"
 
 #define NR 300
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* To the power of two that divides @bytes, 64 at most. */
+/* Aligned to the power of two that divides @bytes, at most 64. */
 static void is_aligned(const void *at, size_t bytes)
 {
 	const size_t unit = bytes & -bytes;
@@ -77,7 +77,7 @@ TEST(requests_may_be_of_any_size_up_to_one)
 
 		kind.attr.nr_slabs = 8;
 		send_and_receive(pool, &kind, NR);
-		/* A slab that has room for one large request alone, or some small ones. */
+		/* A slab with room for one large request or for some small ones. */
 		kind.attr.slab_bytes = sizes[i][0];
 		kind.attr.nr_slabs = 32;
 		send_and_receive(pool, &kind, 32);
@@ -143,7 +143,7 @@ TEST(a_lone_request_goes_at_once)
 	rnl_pool_destroy(pool);
 }
 
-/* While the only worker is held, @nr requests are committed; then it may go on. */
+/* Commits @nr requests while the only worker is held, then lets it go on. */
 static struct rnl_batcher_stats commit_while_busy(struct kind *kind, unsigned nr)
 {
 	struct rnl_pool *pool = pool_of(1);
@@ -212,7 +212,7 @@ TEST(no_more_batches_are_under_way_than_may_be)
 	gate_open(&gate);
 	for (unsigned i = 0; i < COUNT(requests); i++)
 		receive(&requests[i], i, 64);
-	/* Two of one each; the first of them that ended took all the others. */
+	/* Two batches of one request; the first that ended took all others. */
 	ck_assert_uint_eq(counts_of(batcher).batches, 3);
 	ck_assert_uint_eq(counts_of(batcher).largest, 18);
 	rnl_batcher_destroy(batcher);
@@ -244,7 +244,7 @@ TEST(nobody_waits_for_a_slow_producer)
 	}
 	for (unsigned i = 0; i < COUNT(slow); i++)
 		receive(&slow[i], 100 + i, 64);
-	/* We may have been slow ourselves. */
+	/* On a busy machine more are late. */
 	ck_assert_uint_ge(counts_of(batcher).late, COUNT(slow));
 	ck_assert_uint_eq(counts_of(batcher).requests, COUNT(slow) + COUNT(requests));
 	rnl_batcher_destroy(batcher);
@@ -267,7 +267,7 @@ TEST(late_ones_of_several_slabs_go_in_batches_of_their_slab)
 		request_of(&late[i], NULL);
 		reserve(batcher, &late[i], 64);
 	}
-	/* It is taken, and so they are passed over. */
+	/* A worker takes this request, so the late ones are passed over. */
 	request_of(&request, NULL);
 	send(batcher, &request, 64, 1);
 	receive(&request, 1, 64);
@@ -308,7 +308,7 @@ TEST(a_dead_producer_costs_one_slab)
 		}
 	}
 	ck_assert_uint_eq(counts_of(batcher).nr_slabs, 3);
-	/* One comes to life again. */
+	/* One is committed after all. */
 	request_fill(&dead[0], 7);
 	must(rnl_request_commit(&dead[0]));
 	receive(&dead[0], 7, 64);
@@ -334,7 +334,7 @@ TEST(slots_that_are_cancelled_after_they_were_passed_over_are_used_again)
 		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &request, 64, 5000 * MS), 0);
 		request_fill(&request, i);
 		ck_assert_int_eq(rnl_request_commit(&request), 0);
-		/* It is taken, and so the slow one before it is passed over. */
+		/* A worker takes this request, so the slow one before it is passed over. */
 		receive(&request, i, 64);
 		ck_assert_int_eq(rnl_request_cancel(&slow), 0);
 	}
@@ -346,7 +346,7 @@ TEST(slots_that_are_cancelled_after_they_were_passed_over_are_used_again)
 
 #define FULL 8
 
-/* A batcher of two slabs, all of whose slots are reserved. */
+/* A batcher of two slabs. All slots are reserved. */
 static struct rnl_batcher *full_batcher(struct rnl_pool *pool, struct kind *kind,
 					struct rnl_request *requests)
 {
@@ -385,7 +385,7 @@ TEST(without_room_a_reservation_is_refused)
 	send_full(requests);
 	for (unsigned i = 0; i < FULL; i++)
 		ck_assert_int_eq(result_of(&requests[i].job), 0);
-	/* Done is not released. */
+	/* A done request is not released. */
 	ck_assert_int_eq(rnl_batcher_reserve(batcher, &another, 64), -EAGAIN);
 	ck_assert_uint_ge(counts_of(batcher).refused, 4);
 	for (unsigned i = 0; i < FULL / 2; i++)
@@ -451,7 +451,7 @@ TEST(who_waits_for_room_gets_what_is_cancelled)
 	request_of(&r.request, NULL);
 	call_start(&call, reserve_waiting, &r);
 	ck_waits(call.tid);
-	/* Held, so that none of them is passed over. */
+	/* The worker is held, so no request is passed over. */
 	hold_workers(pool, &gate, &job, 1);
 	for (unsigned i = 0; i < FULL; i++)
 		must(rnl_request_cancel(&requests[i]));

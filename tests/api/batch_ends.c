@@ -52,7 +52,7 @@ TEST(callbacks_are_called_once_for_each_on_a_worker)
 
 #define ROUNDS 20
 
-/* Releases what it has, and sends it again. */
+/* Releases the request and sends it again. */
 static void again(struct rnl_job *job)
 {
 	struct rnl_request *request = rnl_container_of(job, struct rnl_request, job);
@@ -75,7 +75,7 @@ TEST(a_callback_may_send_the_request_again)
 	for (unsigned i = 0; i < NR_ALL; i++)
 		must(rnl_job_on_done(&all.requests[i].job, again));
 	send_all(&all);
-	/* Of those that are on their way then, each ends. */
+	/* Requests that are under way then end, too. */
 	ck_eventually(all.nr_called == ROUNDS * NR_ALL + NR_ALL || all.nr_wrong);
 	ck_assert_uint_eq(all.nr_wrong, 0);
 	all_end(&all);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors of a batcher's function, of its kernel, of the device; and wrong use, which is named. */
+/* Errors of a batcher's function, of its kernel, of the device; and misuse. */
 #include "batch.h"
 
-/* The double of the CUDA runtime has it. */
+/* Defined by the double of the CUDA runtime. */
 __attribute__((weak)) void fake_fail_sticky(int code);
 
 /* ---- errors ---------------------------------------------------------------- */
@@ -25,7 +25,7 @@ TEST(an_error_of_the_function_is_every_requests)
 		must(rnl_request_release(&all.requests[i]));
 	}
 	ck_assert_uint_eq(counts_of(all.batcher).failed, NR_ALL);
-	/* The next ones are none the worse for it. */
+	/* Later requests are right. */
 	all.kind.error = 0;
 	must(rnl_barrier_init(&barrier, all.pool));
 	send_all(&all);
@@ -121,7 +121,7 @@ TEST(a_device_that_fails_fails_all_that_is_committed)
 		ck_assert_int_eq(result_of(&all.requests[i].job), -EIO);
 		must(rnl_request_release(&all.requests[i]));
 	}
-	/* Who learned of it was a worker. */
+	/* A worker learned of the failure. */
 	ck_assert_int_eq(rnl_request_commit(&all.requests[0]), -EIO);
 	must(rnl_request_cancel(&all.requests[0]));
 	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, &all.requests[0], ALL_BYTES), -EIO);
@@ -203,7 +203,7 @@ TEST(wrong_use_of_a_request_is_named)
 	request_fill(request, 3);
 	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES), -EBUSY);
 	ck_assert_int_eq(rnl_request_release(request), -EINVAL);
-	/* What only jobs may have. */
+	/* Calls for jobs only. */
 	must(rnl_job_after(&request->job, &barrier));
 	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
 	must(rnl_job_after(&request->job, NULL));
@@ -246,7 +246,7 @@ TEST(committed_twice_or_released_too_early_is_named)
 	ck_assert_int_eq(rnl_submit(all.pool, &request->job), -EBUSY);
 	gate_open(&gate);
 	receive(request, 1, ALL_BYTES);
-	/* Nor is it a job. */
+	/* A request is not a job. */
 	ck_assert_int_eq(submit_and_wait(all.pool, &request->job), -EINVAL);
 	all_end(&all);
 }

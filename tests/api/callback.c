@@ -3,11 +3,11 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-/* A job that tells what its callback saw. */
+/* A job that notes what its callback saw. */
 struct called {
 	struct rnl_job job;
 	_Atomic int calls;
-	int result, test, worker;	/* as the callback saw them */
+	int result, test, worker;	/* as seen by the callback */
 	int ret;			/* of the function */
 	struct gate *in_call;		/* NULL: none */
 };
@@ -61,7 +61,7 @@ TEST(a_callback_is_called_once_for_each_run_on_a_worker)
 			check_called(&called, round, results[i]);
 		}
 		ck_assert_int_lt(called.worker, 2);
-		/* Taken back. */
+		/* Without a callback. */
 		must(rnl_job_on_done(&called.job, NULL));
 		ck_assert_int_eq(submit_and_wait(pool, &called.job), results[i]);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -170,7 +170,7 @@ TEST(barriers_and_drains_count_a_job_until_its_callback_has_returned)
 	must(rnl_barrier_add(&barrier, &called.job));
 	must(rnl_submit(pool, &called.job));
 	gate_await(&in_call, 1);
-	/* Who waits for the job itself goes on. */
+	/* A waiter for the job goes on. */
 	ck_assert_int_eq(result_of(&called.job), 3);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 10 * MS), -ETIMEDOUT);
@@ -201,7 +201,7 @@ TEST(a_barrier_wait_returns_after_every_callback)
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 		for (int i = 0; i < NR; i++)
 			check_called(&called[i], 1, i);
-		/* From now on their memory is ours: the sanitizers would tell. */
+		/* The memory is the caller's again: sanitizers would report an access. */
 		memset(called, 0xa5, NR * sizeof(*called));
 	}
 	rnl_pool_destroy(pool);
@@ -249,7 +249,7 @@ static void submit_again(struct rnl_job *job)
 	if (!--c->left)
 		return;
 	ret = c->left % 2 ? rnl_submit(c->pool, job) : rnl_submit_keyed(c->pool, job, 1);
-	if (ret)		/* else it is the next run's */
+	if (ret)		/* else the memory is the next run's */
 		c->error = ret;
 }
 
@@ -263,7 +263,10 @@ TEST(a_callback_submits_its_job_again_ten_thousand_times)
 					   { .pool = pool, .left = nr } };
 		struct rnl_barrier barrier;
 
-		/* One in a barrier, which counts each run before the one before is off it. */
+		/*
+		 * A chain in a barrier: a callback adds its next run before its last one counts
+		 * as done.
+		 */
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < 2; i++) {
 			job_of(&chains[i].job, chain_fn, NULL);
@@ -323,7 +326,7 @@ struct nosy {
 	struct rnl_job job, running, done, fresh;
 	struct rnl_barrier held, idle;
 	struct rnl_pool *pool;
-	int line;		/* where it went wrong */
+	int line;		/* the line that failed */
 	_Atomic int calls;
 };
 
@@ -358,7 +361,7 @@ TEST(a_callback_does_not_wait_for_its_own_pool)
 	struct nosy nosy = { .line = 0 };
 	struct rnl_job queued;
 
-	/* The pool is full while the callback is at it: the one worker does nothing else. */
+	/* The pool is full during the callback, as the only worker is in it. */
 	skip_unless_done_on_return();
 	nosy.pool = pool_of(1, .max_queued = 1);
 	must(rnl_barrier_init(&nosy.held, nosy.pool));
@@ -400,7 +403,7 @@ TEST(what_a_callback_issues_is_on_the_stream_before_the_next_job)
 	must(rnl_submit(pool, &job));
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq((int)(intptr_t)job.user, 0);
-	/* It belongs to no job, and one stream passes all in order. */
+	/* The callback's work belongs to no job; the stream does it in order. */
 	submit_job(pool, &stored.job, stored_fn, NULL);
 	ck_assert_int_eq(result_of(&stored.job), 0);
 	ck_assert_int_eq(callback_word, 9);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling jobs: of the call and the job's start one comes first, and both say which. */
+/* Cancelling: either the cancel comes first or the start, and both calls say which. */
 #include "cq.h"
 #include "host_kernel.h"
 #include "record.h"
@@ -24,7 +24,7 @@ TEST(a_job_that_was_never_submitted_is_not_cancelled)
 	ck_assert_int_eq(rnl_job_cancel(NULL), -EINVAL);
 	ck_assert_int_eq(rnl_job_cancel(&zero), -EINVAL);
 	ck_assert_int_eq(rnl_job_cancel(&told.job), -EINVAL);
-	/* It did not take that for a wish. */
+	/* The refused cancels have no effect later. */
 	ck_assert_int_eq(submit_and_wait(pool, &told.job), 0);
 	ck_assert_int_eq(told.runs, 1);
 	rnl_pool_destroy(pool);
@@ -42,9 +42,9 @@ TEST(a_queued_job_is_cancelled_and_can_be_submitted_again)
 		told_of(&told[i]);
 		must(rnl_submit(pool, &told[i].job));
 	}
-	for (int i = 0; i < 3; i++) {	/* as often as one likes */
+	for (int i = 0; i < 3; i++) {	/* a cancel may be repeated */
 		must(rnl_job_cancel(&told[1].job));
-		/* Still the pool's. */
+		/* The job is still the pool's. */
 		ck_assert_int_eq(rnl_job_result(&told[1].job), -EBUSY);
 		ck_assert_int_eq(rnl_submit(pool, &told[1].job), -EBUSY);
 	}
@@ -294,12 +294,12 @@ enum { CANCELLERS = 3, RACE = 20000 };
 struct race {
 	struct told *told;
 	int nr;
-	_Atomic int submitted;	/* how many, from the first on */
+	_Atomic int submitted;	/* the number of jobs submitted */
 };
 
 struct canceller {
 	struct race *race;
-	int8_t *rets;		/* of each job: 0, -EBUSY, -EALREADY */
+	int8_t *rets;		/* for each job: 0, -EBUSY, -EALREADY */
 	int bad;
 };
 

@@ -21,7 +21,7 @@ TEST(an_empty_pool_can_be_ended_in_any_order)
 		struct gate ran = GATE_INIT;
 		struct rnl_job job;
 
-		/* Once without, once with a job. */
+		/* All orders without a job, then with one. */
 		gate_open(&ran);
 		job_of(&job, gated_fn, &ran);
 		if (i >= COUNT(orders))
@@ -87,7 +87,7 @@ TEST(several_threads_drain_one_pool)
 	rnl_pool_destroy(pool);
 }
 
-/* Adds up what its jobs did. */
+/* Sums what the jobs did. */
 struct tally {
 	struct rnl_job job;
 	_Atomic int *runs;
@@ -136,7 +136,7 @@ TEST(a_closed_pool_refuses_jobs_and_completes_what_it_has)
 	ck_assert_int_eq(runs, NR);
 	rnl_pool_destroy(pool);
 
-	/* The refused one is still the caller's. */
+	/* The refused job is still the caller's. */
 	ck_assert_int_eq(late_runs, 0);
 	ck_assert_int_eq(submit_and_wait(other, &late.job), 0);
 	ck_assert_int_eq(late_runs, 1);
@@ -242,7 +242,7 @@ TEST(a_drain_is_not_held_by_submits_that_are_refused)
 	}
 	gate_await(&start, THREADS);
 	gate_open(&start);
-	/* All sleep that could wake it: it must not take a submit under way for a job. */
+	/* No thread could wake this drain: it must not wait for a submit that will be refused. */
 	while (nr_ended < THREADS)
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < THREADS; i++)
@@ -279,7 +279,7 @@ TEST(destroying_a_pool_with_ten_thousand_queued_jobs_completes_each)
 		tallies[i].runs = &runs;
 		tallies[i].ret = i == FAILING ? -EPROTO : i;
 		job_of(job, tally_fn, NULL);
-		/* One fails, and every third of the later ones comes after it. */
+		/* One job fails, and every third of the later ones comes after it. */
 		if (i == FAILING)
 			must(rnl_barrier_add(&barrier, job));
 		else if (i > FAILING && i % 3 == 0)
@@ -310,7 +310,7 @@ TEST(the_results_of_jobs_outlive_their_pool)
 	_Atomic int runs = 0;
 	struct tally tally = { .runs = &runs, .ret = 6 };
 
-	/* A job is the caller's memory: it tells after a destroy how it ended. */
+	/* The job is the caller's memory, so its result can be read after the destroy. */
 	submit_job(pool, &tally.job, tally_fn, NULL);
 	rnl_pool_destroy(pool);
 	ck_assert_int_eq(runs, 1);
@@ -364,7 +364,7 @@ TEST(many_pools_live_beside_each_other)
 		tallies[i].runs = &runs[i % POOLS];
 		submit_job(pools[i % POOLS], &tallies[i].job, tally_fn, NULL);
 	}
-	/* Not in the order in which they were made: 5 and POOLS have no common divisor. */
+	/* Not in the order of their creation: 5 and POOLS have no common divisor. */
 	for (int p = 0; p < POOLS; p++) {
 		int which = p * 5 % POOLS;
 

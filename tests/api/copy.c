@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies from and to pageable memory: right to the byte, and the job does not wait for them. */
+/* Copies from and to pageable memory: all bytes are right, and the function does not wait. */
 #include "copies.h"
 #include "host_kernel.h"
 
@@ -19,7 +19,7 @@ static void check_sizes(struct rnl_pool *pool)
 		};
 		struct bench b;
 
-		/* What is beside it stays as it is. */
+		/* The bytes beside the memory stay. */
 		bench_init(&b, pool, n + 7);
 		run(&b, there_and_back, 2);
 		bench_check(&b);
@@ -91,7 +91,7 @@ struct reusing {
 	unsigned nr;
 };
 
-/* Many copies from the same few bytes, which are written anew after each. */
+/* Copies the same few bytes many times, and changes them after each call. */
 static int reusing_fn(struct rnl_job *job)
 {
 	struct reusing *r = rnl_container_of(job, struct reusing, job);
@@ -109,7 +109,7 @@ static int reusing_fn(struct rnl_job *job)
 	return ret;
 }
 
-/* @held: the function has returned though a kernel stands before all of it. */
+/* @held: the function has returned although a kernel holds up all copies. */
 static void check_reuse(struct rnl_pool *pool, size_t each, unsigned nr, bool held)
 {
 	struct gate kernel = GATE_INIT;
@@ -163,7 +163,7 @@ TEST(many_small_copies_are_no_reason_to_wait, .timeout_s = 60)
 
 	skip_unless_host();
 	pool = pool_of(1);
-	check_reuse(pool, 16, 600, true);	/* 10 KB, of 32 MB */
+	check_reuse(pool, 16, 600, true);	/* 10 KB of 32 MB */
 	rnl_pool_destroy(pool);
 }
 
@@ -206,7 +206,7 @@ TEST(a_copy_behind_a_held_stream_returns_at_once_and_is_done_later, .timeout_s =
 
 	skip_unless_done_on_return();
 	bench_init(&b, pool_of(1), 4 * MB);
-	/* What was under way before does not count, be it more than staging_max. */
+	/* Bytes of earlier jobs do not count, even if they are more than staging_max. */
 	for (int i = 0; i < 20; i++)
 		run(&b, moves, 2);
 	paint(b.mem[P0], b.bytes, 99);
@@ -214,7 +214,10 @@ TEST(a_copy_behind_a_held_stream_returns_at_once_and_is_done_later, .timeout_s =
 	held_of(&h, &kernel, &b, moves, 2);
 	must(rnl_submit(b.pool, &h.job));
 	ck_eventually(h.returned);
-	/* The worker goes on with others; elsewhere the next one is done behind this one. */
+	/*
+	 * The worker goes on with others. On a device with streams the next job is done after
+	 * this one.
+	 */
 	submit_job(b.pool, &idle, noop_fn, NULL);
 	if (on_host())
 		ck_assert_int_eq(result_of(&idle), 0);
@@ -359,12 +362,12 @@ TEST(a_job_that_fails_after_its_copies_gives_its_buffers_back, .timeout_s = 60)
 TEST(staged_bytes_are_the_pageable_ones, .timeout_s = 60)
 {
 	static const struct move moves[] = {
-		/* Not counted: no memory of these is pageable, or none is the device's. */
+		/* Not counted: no memory is pageable, or none is on the device. */
 		{ D0, Q0, 2 * MB, 0, 0, 0, 0, 0 }, { D1, D0, 2 * MB, 0, 0, 0, 0, 0 },
 		{ Q1, D1, 2 * MB, 0, 0, 0, 0, 0 }, { P0, Q0, 1000, 0, 0, 0, 0, 0 },
 		{ Q1, P0, 1000, 0, 0, 0, 0, 0 }, { P1, P0, 1000, 0, 0, 0, 0, 0 },
 		{ D1, Q1, 100, 0, 0, 9, 200, 300 },
-		/* In all 2 MB + 1 + 1234567 + 33 * 1001 + 7 * 3. */
+		/* In total 2 MB + 1 + 1234567 + 33 * 1001 + 7 * 3. */
 		{ D0, P0, 2 * MB + 1, 3, 4, 0, 0, 0 }, { P1, D1, 1234567, 5, 6, 0, 0, 0 },
 		{ D1, P0, 1001, 7, 8, 33, 1001, 2000 }, { P1, D0, 3, 9, 10, 7, 100, 3 },
 	};
@@ -405,7 +408,7 @@ TEST(memory_of_another_pool_is_what_it_is, .timeout_s = 60)
 	bench_init(&b, other, 2 * MB);
 	b.pool = pool;
 	run(&b, moves, COUNT(moves));
-	/* Page-locked is that, too, and nobody copies it twice. */
+	/* Memory that another pool page-locked is page-locked here, too, and not staged. */
 	ck_assert_uint_eq(figures_of(pool).staged_bytes, 4 * MB);
 	ck_assert_uint_eq(figures_of(other).staged_bytes, 0);
 	bench_check(&b);
@@ -436,7 +439,7 @@ TEST(little_page_locked_memory_does, .timeout_s = 60)
 			run(&b, moves, COUNT(moves));
 		bench_check(&b);
 		ck_assert_uint_le(figures_of(pool).pinned_locked, maxima[i]);
-		/* Somebody's CPU has copied them, be it the driver. */
+		/* A CPU has copied all bytes, the library's way or the driver's. */
 		ck_assert_uint_eq(figures_of(pool).staged_bytes, 3 * 2 * (5 * MB + 3 + 50));
 		ck_assert_uint_eq(figures_of(pool).pinned_used, 0);
 		b.pool = others;
@@ -468,7 +471,7 @@ TEST(the_caller_may_have_all_of_it, .timeout_s = 60)
 	}
 	used = figures_of(pool).pinned_used;
 	run(&b, moves, COUNT(moves));
-	/* Some of it; all. */
+	/* Some bytes; all bytes. */
 	for (int i = 0; i < 2; i++) {
 		rnl_pinned_put(pool, bufs[--nr]);
 		run(&b, moves, COUNT(moves));

@@ -5,7 +5,7 @@
 
 /* ---- rectangles --------------------------------------------------------------- */
 
-/* Widths around that of a piece, which rows are cut into or put together in. */
+/* Widths around the size of a piece: longer rows are split, shorter ones share a piece. */
 static const struct move shapes[] = {
 	/* width, dst_at, src_at, rows, dst_pitch, src_pitch */
 	{ 0, 0, 1, 0, 0, 1, 1, 1 },
@@ -45,7 +45,7 @@ static void check_shapes(struct rnl_pool *pool, struct rnl_pool *memory)
 			moves[k].dst = ways[k][0];
 			moves[k].src = ways[k][1];
 		}
-		/* Together, and each alone: what is wrong is found where it happened. */
+		/* Together, then each alone: an error shows where it happens. */
 		run(&b, moves, 2);
 		bench_check(&b);
 		run(&b, moves + 2, COUNT(ways) - 2);
@@ -84,7 +84,7 @@ TEST(columns_come_out_beside_each_other, .timeout_s = 60)
 	struct move moves[2 * PARTS];
 	struct bench b;
 
-	/* Each column's pieces reach over the rows of the others, and leave them alone. */
+	/* Each column's pieces span the rows of the other columns, and must not change them. */
 	for (int i = 0; i < PARTS; i++) {
 		const size_t at = (size_t)i * PITCH / PARTS;
 
@@ -143,12 +143,12 @@ TEST(what_is_no_rectangle_is_refused, .timeout_s = 60)
 			{ { .dst = a, .src = b, SIZE_MAX, SIZE_MAX, SIZE_MAX, 2 }, -EINVAL },
 			{ { .dst = a, .src = b, 8, 8, 8, SIZE_MAX }, -EINVAL },
 			{ { .dst = a, .src = b, 1, 1, 1, SIZE_MAX }, -EINVAL },
-			/* Nothing is to be done: whatever the rest is. */
+			/* An empty copy is right whatever its other arguments are. */
 			{ { .dst = NULL, .src = NULL, 0, 0, 0, 5 }, 0 },
 			{ { .dst = a, .src = b, 8, 8, 0, SIZE_MAX }, 0 },
 			{ { .dst = a, .src = b, 1, 1, 8, 0 }, 0 },
 			{ { .dst = NULL, .src = NULL, SIZE_MAX, SIZE_MAX, SIZE_MAX, 0 }, 0 },
-			/* So long a row may be. */
+			/* The longest row. */
 			{ { .dst = a, .src = b, longest, longest, 8, 1 }, 0 },
 		};
 
@@ -185,7 +185,7 @@ TEST(a_thread_that_is_attached_copies_rectangles_too, .timeout_s = 60)
 	must(rnl_stream_wait(RNL_FOREVER));
 	rnl_thread_detach();
 	bench_check(&b);
-	/* No job: CUDA itself staged what was pageable. */
+	/* Not in a job: CUDA stages pageable memory. */
 	ck_assert_uint_eq(figures_of(b.pool).staged_bytes, 0);
 	bench_fini(&b);
 	rnl_pool_destroy(b.pool);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies are in order, whatever memory they are of: in a job, among jobs of a key, behind a barrier. */
+/* Copies are in order, whatever memory they use: in a job, within a key, after a barrier. */
 #include "copies.h"
 #include "seed.h"
 
 /* ---- in a job, and with a key ----------------------------------------------------- */
 
-/* Each copy goes from what the one before wrote, or to what it read or wrote. */
+/* Each copy uses memory that the one before has read or written. */
 static const struct {
 	const char *name;
 	struct {
@@ -85,7 +85,7 @@ TEST(part_after_part_of_what_comes_out_goes_in_again, .timeout_s = 60)
 	struct move moves[1 + PARTS] = { { P0, D0, PARTS * MB, 0, 0, 0, 0, 0 } };
 	struct bench b;
 
-	/* Each waits for as much of the first as it needs. */
+	/* Each copy waits for the part of the first that it needs. */
 	for (size_t i = 0; i < PARTS; i++)
 		moves[1 + i] = (struct move){ D1, P0, MB - 7, i * MB, i * MB + 3, 0, 0, 0 };
 	bench_init(&b, pool_of(1), PARTS * MB);
@@ -95,7 +95,7 @@ TEST(part_after_part_of_what_comes_out_goes_in_again, .timeout_s = 60)
 	rnl_pool_destroy(b.pool);
 }
 
-/* Any rectangle, or row, from one memory to another one. */
+/* A random row or rectangle, from one memory to another. */
 static struct move any_move(uint64_t *random, size_t bytes)
 {
 	struct move m = { .dst = (int)draw(random, NR_MEMORIES) };
@@ -162,7 +162,7 @@ TEST(pageable_memory_is_not_filled, .timeout_s = 60)
 	bench_init(&b, pool, 1000);
 	submit_job(pool, &job, fill_pageable_fn, &b);
 	ret = result_of(&job);
-	/* Some machines' GPUs reach all memory. */
+	/* The GPUs of some machines can access all memory. */
 	if (!ret && !on_host())
 		memset(b.shadow[P0], 0xab, b.bytes);
 	else
@@ -175,8 +175,8 @@ TEST(pageable_memory_is_not_filled, .timeout_s = 60)
 /* ---- behind a barrier --------------------------------------------------------------- */
 
 /*
- * A job of a barrier copies to pageable memory; then its worker is in another
- * function for as long as the gate is shut, and completes nothing.
+ * A job of a barrier copies to pageable memory. Then its worker is in another function until
+ * the gate opens, and completes nothing.
  */
 struct joined {
 	struct rnl_job holding, held;
@@ -186,7 +186,7 @@ struct joined {
 	struct bench bench;
 	uint64_t keys[2];
 };
-/* By way of the worker's buffers, and by the stream itself. */
+/* Through the worker's buffers, and directly by the stream. */
 static const struct move out = { P0, D0, MB, 0, 0, 0, 0, 0 };
 static const struct move unpinned = { P0, Q1, MB, 0, 0, 0, 0, 0 };
 
@@ -243,14 +243,14 @@ TEST(a_stream_that_joins_finds_what_was_copied_to_pageable_memory, .timeout_s = 
 
 	joined_init(&j, &out);
 	call_start(&call, join_and_copy, &j);
-	/* It may have to wait for that worker; then it does until the gate is open. */
+	/* If it has to wait for that worker, it sleeps until the gate opens. */
 	ck_eventually(call.returned || (call.tid && thread_state(call.tid) == 'S'));
 	gate_open(&j.after);
 	ck_assert_int_eq(call_end(&call), 0);
 	joined_fini(&j);
 }
 
-/* A job behind the barrier, on the other worker. */
+/* A job after the barrier, on the other worker. */
 static void check_after(const struct move *first, const struct move *then)
 {
 	struct moving second;
@@ -260,7 +260,7 @@ static void check_after(const struct move *first, const struct move *then)
 	moving_of(&second, &j.bench, then, 1);
 	must(rnl_job_after(&second.job, &j.barrier));
 	must(rnl_submit_keyed(j.bench.pool, &second.job, j.keys[1]));
-	/* As above. */
+	/* As in the test before. */
 	(void)rnl_job_wait(&second.job, (int64_t)(100 * test_scale()) * MS);
 	gate_open(&j.after);
 	ck_assert_int_eq(result_of(&second.job), 0);
@@ -286,7 +286,7 @@ TEST(a_job_after_a_barrier_writes_last_to_pageable_memory, .timeout_s = 60)
 	check_after(&unpinned, &over);
 }
 
-/* Each job comes after the one before, on another worker, and passes on what that one wrote. */
+/* Each job comes after the one before, on another worker, and copies what that one wrote. */
 static void check_chain(struct rnl_pool *pool, size_t bytes)
 {
 	enum { NR = 100 };
@@ -309,7 +309,7 @@ static void check_chain(struct rnl_pool *pool, size_t bytes)
 		must(rnl_barrier_add(&barriers[i], job));
 		if (i)
 			must(rnl_job_after(job, &barriers[i - 1]));
-		/* The first takes a while: the others are there by then. */
+		/* The first job takes a while, so the others are deferred. */
 		jobs[i].busy = !i;
 		must(rnl_submit_keyed(pool, job, keys[i % 2]));
 	}

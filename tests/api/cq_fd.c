@@ -8,7 +8,7 @@
 
 /* ---- what goes through the descriptor ------------------------------------ */
 
-/* The library is linked to these: it calls them through its table of the program's symbols. */
+/* The library calls these functions, as the program defines them. */
 #define INTERPOSED __attribute__((visibility("default")))
 
 static _Atomic int watched = -1;
@@ -85,7 +85,7 @@ TEST(without_a_descriptor_left_there_is_no_queue, .timeout_s = 60)
 
 enum { BURST = 100 };
 
-/* Has @nr jobs finish while nobody reaps. */
+/* Has @nr jobs finish before a reap. */
 static void burst(struct rnl_pool *pool, struct rnl_job *jobs, unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++)
@@ -102,7 +102,7 @@ TEST(a_burst_is_told_by_one_write, .timeout_s = 60)
 
 	for (int i = 0; i < BURST; i++)
 		cq_job(&jobs[i], noop_fn, NULL, cq);
-	/* It is armed from its creation on, and then whenever a reap saw it empty. */
+	/* The queue is armed at its creation, and by each reap that sees it empty. */
 	for (unsigned round = 1; round <= 20; round++) {
 		ck_assert(!readable(fd));
 		burst(pool, jobs, BURST);
@@ -132,7 +132,7 @@ TEST(the_descriptor_is_readable_until_a_reap_has_seen_the_queue_empty, .timeout_
 		ck_assert(readable(fd));
 		ck_assert_int_eq(rnl_cq_reap(cq, list, 10), 10);
 	}
-	/* It was not seen empty, so it is not armed: what comes now need not be told. */
+	/* No reap saw the queue empty, so it is not armed, and a push writes nothing. */
 	ck_assert(readable(fd));
 	burst(pool, jobs, 5);
 	ck_assert_uint_eq(nr_writes, 1);
@@ -140,7 +140,7 @@ TEST(the_descriptor_is_readable_until_a_reap_has_seen_the_queue_empty, .timeout_
 	ck_assert(readable(fd));
 	ck_assert_int_eq(rnl_cq_reap(cq, list, 5), 0);
 	ck_assert(!readable(fd));
-	/* Armed: told by the first of them. */
+	/* Armed: the first push writes. */
 	burst(pool, jobs, 1);
 	ck_assert(readable(fd));
 	ck_assert_uint_eq(nr_writes, 2);
@@ -212,7 +212,7 @@ static void loop_end(struct loop *loop)
 	ck_assert_int_eq(rnl_cq_reap(loop->cq, list, WINDOW), 0);
 	printf("%u jobs: %u reaps, %u of them empty; %u writes, %u reads\n", loop->nr,
 	       loop->nr_reaps, loop->nr_empty, nr_writes, nr_reads);
-	/* Each write answers an arming, and each arming is of one reap. */
+	/* There is at most one write for each arming, and one arming for each reap. */
 	ck_assert_uint_le(nr_writes, loop->nr_reaps + 1);
 	ck_assert_uint_eq(nr_may_block, 0);
 	for (int i = 0; i < LOOP_POOLS; i++)
@@ -220,7 +220,7 @@ static void loop_end(struct loop *loop)
 	rnl_cq_destroy(loop->cq);
 }
 
-/* Reaps once, at most @max, and submits again what came; how many that were. */
+/* Reaps once, at most @max jobs, and submits them again; their number. */
 static unsigned loop_reap(struct loop *loop, unsigned max)
 {
 	struct rnl_job *list[WINDOW];

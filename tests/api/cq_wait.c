@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for a completion queue, reading it beside others, and misusing it. */
+/* Waiting for a completion queue, several readers, and misuse. */
 #include <signal.h>
 
 #include "cq.h"
@@ -92,7 +92,7 @@ TEST(signals_do_not_end_a_wait)
 	for (int i = 0; i < 5; i++) {
 		ck_waits(call.tid);
 		must(pthread_kill(call.thread, SIGUSR1));
-		if (!SANITIZED)		/* they put the handler off */
+		if (!SANITIZED)		/* sanitizers delay the handler */
 			ck_eventually(nr_signals == i + 1);
 	}
 	ck_waits(call.tid);
@@ -109,7 +109,7 @@ struct reader {
 	int bad;
 };
 
-/* Reads beside another: each job is one reader's, which tells by `user`. */
+/* Reads beside another thread; `user` tells which reader got a job. */
 static int read_all(void *arg)
 {
 	struct reader *r = arg;
@@ -190,7 +190,7 @@ TEST(misuse_gets_an_errno)
 	must(rnl_job_on_done(&job, NULL));
 	must(rnl_job_cq(&job, cq));
 	ck_assert_int_eq(rnl_job_on_done(&job, callback), -EINVAL);
-	/* As it was before the refused calls. */
+	/* The refused calls changed nothing. */
 	must(rnl_submit(pool, &job));
 	reap_all(cq, list, 1);
 	ck_assert_ptr_eq(list[0], &job);

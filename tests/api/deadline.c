@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Deadlines: a job that was not started in its time is not run, one that was runs to its end. */
+/* Deadlines: a job that has not started in time does not run; a started job runs to its end. */
 #include "host_kernel.h"
 #include "record.h"
 
@@ -11,7 +11,7 @@ static void timed_of(struct told *t, int64_t timeout_ns)
 	must(rnl_job_deadline(&t->job, timeout_ns));
 }
 
-/* Until a deadline that began before this call has passed. */
+/* Returns when a deadline of @ns that began before has passed. */
 static void let_pass(int64_t ns)
 {
 	double end = seconds_now() + (double)ns * 1e-9;
@@ -36,7 +36,7 @@ static void check_ran(struct told *t)
 
 TEST(a_job_that_waits_beyond_its_deadline_is_not_run)
 {
-	/* Of one pool, in one queue; negative is none. */
+	/* All in one queue; negative: no deadline. */
 	static const struct {
 		int64_t timeout_ns;
 		bool late;
@@ -55,7 +55,7 @@ TEST(a_job_that_waits_beyond_its_deadline_is_not_run)
 		must(rnl_submit(pool, &told[i].job));
 	}
 	let_pass(2 * MS);
-	for (unsigned i = 0; i < COUNT(rows); i++)	/* until a worker comes to them */
+	for (unsigned i = 0; i < COUNT(rows); i++)	/* until a worker takes it */
 		ck_assert_int_eq(rnl_job_test(&told[i].job), 0);
 	gate_open(&gate);
 	for (unsigned i = 0; i < COUNT(rows); i++) {
@@ -127,13 +127,13 @@ TEST(the_time_is_counted_anew_from_each_submit)
 	struct told told;
 
 	timed_of(&told, time);
-	let_pass(time);		/* not from when it was set */
+	let_pass(time);		/* the time does not begin when it is set */
 	must(rnl_submit(pool, &told.job));
 	check_ran(&told);
-	let_pass(time);		/* nor from the first submit */
+	let_pass(time);		/* nor with the first submit */
 	ck_assert_int_eq(submit_and_wait(pool, &told.job), 0);
 	ck_assert_int_eq(told.runs, 2);
-	/* It stays set: late this time, and in time the next. */
+	/* The deadline stays: late this time, and in time the next. */
 	hold_workers(pool, &gate, &held, 1);
 	must(rnl_submit(pool, &told.job));
 	let_pass(time);
@@ -281,7 +281,7 @@ TEST(a_job_that_was_cancelled_first_is_cancelled_and_not_late)
 	must(rnl_submit(pool, &told[1].job));
 	must(rnl_job_cancel(&told[0].job));
 	let_pass(MS);
-	/* Late, but no worker has come to it: it has not started. */
+	/* The job is late, but no worker has taken it: it has not started. */
 	must(rnl_job_cancel(&told[1].job));
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&told[0].job), -ECANCELED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A process ends when it wants to, with its own status, whatever its pools are at. */
+/* A process exits with its own status whenever it wants, whatever its pools do. */
 #define _GNU_SOURCE		/* environ */
 #include <spawn.h>
 
@@ -7,12 +7,12 @@
 #include "pool.h"
 #include "sanitizers.h"
 
-/* The programs below leave everything behind: that is what they are about. */
+/* The programs below leave everything behind on purpose. */
 SANITIZER_OPTIONS("detect_leaks=0:report_thread_leaks=0:atexit_sleep_ms=0");
 
 /* ---- programs that end: suite_begin() runs one, in a process of its own ---------- */
 
-/* No assertions here: Check is not there.  A program that goes wrong ends with 100. */
+/* No assertions, as Check is not there. A program that fails exits with 100. */
 #define OR_END(condition) \
 	do { \
 		if (!(condition)) { \
@@ -77,7 +77,7 @@ static void again(struct rnl_job *job)
 	(void)rnl_submit(pool, job);
 }
 
-/* Jobs that submit themselves again, for ever. */
+/* Jobs that submit themselves again and again. */
 static int while_jobs_run(void)
 {
 	create(0);
@@ -91,7 +91,7 @@ static int while_jobs_run(void)
 	return 3;
 }
 
-/* Threads that wait in each of the calls that wait. */
+/* Threads that wait in each kind of wait. */
 static int wait_for_cq(void *arg)
 {
 	struct rnl_job *list[1];
@@ -182,7 +182,7 @@ static int exit_fn(struct rnl_job *job)
 	exit(5);
 }
 
-/* exit() by a job: its worker runs the handlers of the process' end. */
+/* A job calls exit(), so its worker runs the exit handlers. */
 static int by_a_worker(void)
 {
 	create(0);
@@ -198,7 +198,7 @@ static void destroy_it(void)
 	rnl_pool_destroy(pool);
 }
 
-/* A handler that was there before the pool, and so runs last. */
+/* A handler from before the pool, which runs last. */
 static int with_a_destroy_in_a_handler(void)
 {
 	OR_END(!atexit(destroy_it));

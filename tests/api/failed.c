@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool whose device has failed: every call says so, at once, and the pool can be destroyed. */
+/* A pool whose device has failed: every call returns it at once, and destroy works. */
 #include <dirent.h>
 
 #include "pool.h"
 
 #define ILLEGAL_ADDRESS 700	/* cudaErrorIllegalAddress */
 
-/* The double of the CUDA runtime has it. */
+/* Defined by the double of the CUDA runtime. */
 __attribute__((weak)) void fake_fail_sticky(int code);
 
 static char path[64];
@@ -24,14 +24,14 @@ static int batch_fn(const struct rnl_batch *batch)
 }
 
 /*
- * What was there before the device failed: with it the calls below could do without CUDA,
- * so that it is not CUDA alone that refuses them.
+ * Objects from before the failure. With them the calls below need no CUDA, so the library itself
+ * refuses them.
  */
 struct before {
 	struct rnl_batcher_attr attr;
 	struct rnl_batcher *batcher;
 	struct rnl_request request;	/* reserved */
-	char *array;			/* pinned, as are others of its size, which are free */
+	char *array;			/* pinned; more of its size are free */
 };
 
 static void prepare(struct rnl_pool *pool, struct before *b)
@@ -128,7 +128,7 @@ TEST(every_call_says_that_the_device_has_failed)
 	hold_workers(pool, &gate, &job, 1);
 	fake_fail_sticky(ILLEGAL_ADDRESS);
 	gate_open(&gate);
-	/* Its mark is the first call that is told. */
+	/* The job's mark is the first call that fails. */
 	ck_assert_int_eq(result_of(&job), -EIO);
 	ck_assert_int_eq(rnl_pool_health(pool, &health), 0);
 	ck_assert_uint_eq(health.state, RNL_HEALTH_FAILED);
@@ -147,7 +147,7 @@ TEST(every_call_says_that_the_device_has_failed)
 	rnl_pool_destroy(pool);
 }
 
-/* What was in flight is done, though nobody knows when. */
+/* Jobs in flight are done; it is unknown when. */
 TEST(a_trace_that_runs_then_is_whole)
 {
 	struct gate gate = GATE_INIT;
@@ -181,7 +181,7 @@ TEST(a_trace_that_runs_then_is_whole)
 	rnl_pool_destroy(pool);
 }
 
-/* How many workers' threads this process has; those of the double end when they like. */
+/* The number of the workers' threads; those of the double may end at any time. */
 static unsigned nr_threads(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -202,7 +202,7 @@ static unsigned nr_threads(void)
 	return nr;
 }
 
-/* Those of a pool's workers stay, so each that is started in vain would, too. */
+/* On this device threads never end, so one that is started in vain would stay. */
 TEST(no_thread_is_started_for_a_device_that_has_failed)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A forked child is told that the parent's objects are not its own, and gets on with new ones. */
+/* Calls on a parent's objects fail in a forked child, and new objects work. */
 #include "host_kernel.h"
 #include "pool.h"
 #include "sanitizers.h"
 
-/* Children start threads and exit; what the parent's threads knew is no leak of theirs. */
+/* Children start threads and exit; memory of the parent's threads is no leak. */
 SANITIZER_OPTIONS("die_after_fork=0:detect_leaks=0");
 
-/* In a child, where Check's assertions would report as if from the parent. */
+/* For a child, where Check's assertions would report as if from the parent. */
 #define CHILD_ASSERT(condition) \
 	do { \
 		if (!(condition)) { \
@@ -16,7 +16,7 @@ SANITIZER_OPTIONS("die_after_fork=0:detect_leaks=0");
 		} \
 	} while (0)
 
-/* Waits for a child, which must end of itself, with status 0. */
+/* Waits for a child, which must exit by itself with status 0. */
 static void await_child(pid_t pid)
 {
 	int status = -1;
@@ -29,7 +29,7 @@ static void await_child(pid_t pid)
 	ck_assert_int_eq(WEXITSTATUS(status), 0);
 }
 
-/* Forks with nothing left to be written twice. */
+/* Flushes output, so that it is not written twice, and forks. */
 static pid_t fork_clean(void)
 {
 	fflush(NULL);
@@ -37,8 +37,8 @@ static pid_t fork_clean(void)
 }
 
 /*
- * Uses every thread of a pool once: a thread that still starts may hold a lock
- * of the sanitizer's allocator, which a fork would leave held in the child.
+ * Uses every thread of a pool once. A thread that is still starting may hold a lock of the
+ * sanitizer's allocator, which would stay locked in the child.
  */
 static bool use_threads(struct rnl_pool *pool, int nr_workers)
 {
@@ -65,7 +65,7 @@ static bool use_threads(struct rnl_pool *pool, int nr_workers)
 	return true;
 }
 
-/* Uses a pool of its own from end to end.  CUDA does not survive a fork, so it is a host's. */
+/* Creates, uses and destroys a pool of the host device, as CUDA does not survive a fork. */
 static void use_own_pool(void)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -210,7 +210,7 @@ TEST(a_child_creates_its_own_pool_and_so_does_its_child)
 		attr.device = "host";
 		CHILD_ASSERT(!rnl_pool_create(&own, &attr));
 		CHILD_ASSERT(use_threads(own, 1));
-		/* Neither the parent's nor the grandparent's are the grandchild's. */
+		/* The grandchild owns no objects of its parent or grandparent. */
 		pid = fork_clean();
 		if (!pid) {
 			CHILD_ASSERT(rnl_pool_close(own) == -EOWNERDEAD);
@@ -242,7 +242,7 @@ static int forking_fn(struct rnl_job *job)
 	f->pid = fork();
 	if (f->pid)
 		return 0;
-	/* The one thread of this process was a worker. */
+	/* The child's only thread was a worker. */
 	CHILD_ASSERT(rnl_worker_index() == -1);
 	check_all_owner_dead(f->parents);
 	use_own_pool();
@@ -430,7 +430,7 @@ static void check_more_owner_dead(struct more *m)
 	rnl_cq_destroy(m->cq);
 }
 
-/* A queue and callbacks of the child's own, from end to end. */
+/* The child has its own queue and callbacks. */
 static void use_own_queue(void)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -469,7 +469,7 @@ TEST(in_a_child_the_parents_queues_and_jobs_are_left_alone)
 		_exit(0);
 	}
 	await_child(pid);
-	/* The child has neither reaped, nor read what they share: the descriptor. */
+	/* The child has not reaped, and not read the descriptor that both share. */
 	ck_assert_int_eq(rnl_cq_fd(m.cq), m.fd);
 	ck_assert_int_eq(rnl_cq_reap(m.cq, list, 2), 1);
 	ck_assert_ptr_eq(list[0], &m.finished);

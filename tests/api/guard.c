@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What guard watches, when, how often it calls, and that results stay as they are. */
+/* What a guard checks, when, how often it calls a function; results stay the same. */
 #include "guard.h"
 
 #define BYTES 4096
@@ -8,7 +8,7 @@ static struct said said;
 
 /* ---- what jobs do ----------------------------------------------------------- */
 
-/* One for each run of a list of jobs: its memory. */
+/* Memory of one run of a list of jobs. */
 struct ground {
 	unsigned char *in, *out;	/* pinned */
 	unsigned char *device, *other;
@@ -155,7 +155,7 @@ static int (*const correct[])(struct rnl_job *job) = {
 	fails_by_itself, copies_nothing, fills_many, writes_twice, asks_about_the_pool,
 };
 
-/* Runs them one after the other, each twice; their results. */
+/* Runs each job twice, one after the other, and notes the results. */
 static void run_correct(struct rnl_pool *pool, struct ground *g, int *results)
 {
 	for (unsigned i = 0; i < 2 * COUNT(correct); i++)
@@ -183,7 +183,7 @@ static void compare_with_unguarded(uint32_t guard, uint32_t stream)
 		ck_assert_uint_eq(figures_of(guarded).guard_functions, COUNT(correct));
 		ck_assert_uint_eq(figures_of(guarded).guard_twice, 0);
 		ck_assert_uint_eq(figures_of(guarded).guard_postponed, 0);
-		/* Once each. */
+		/* Each function was called once a run. */
 		ck_assert_uint_eq(h.nr_calls, 2 * COUNT(correct));
 		ck_assert_int_eq(memcmp(plain, watched, sizeof(plain)), 0);
 		ck_assert_int_eq(memcmp(g.out, h.out, BYTES), 0);
@@ -225,7 +225,7 @@ struct bad {
 	void *mem;
 };
 
-/* dladdr() knows them by name: they are visible, and the test is linked with -rdynamic. */
+/* Visible, and linked with -rdynamic, so that dladdr() finds the names. */
 #define BAD_JOB(name) \
 	__attribute__((visibility("default"))) int name(struct rnl_job *job); \
 	int name(struct rnl_job *job) \
@@ -261,7 +261,7 @@ BAD_JOB(bad_uses_legacy)
 
 	return ret ? -EIO : rnl_copy(b->ground.out, b->ground.device, BYTES);
 END
-/* With a private stream it would be in no order with what follows. */
+/* On a private stream it would have no order with the next call. */
 BAD_JOB(bad_uses_legacy_alone)
 	int ret = CUDA(memset_fn *, "cudaMemsetAsync")(b->ground.device, 0x47, BYTES, NULL);
 
@@ -305,8 +305,8 @@ END
 static const struct {
 	int (*fn)(struct rnl_job *job);
 	const char *name, *text;
-	size_t figure;			/* of the statistics, which counts it */
-	unsigned calls;			/* in report mode, of two runs */
+	size_t figure;			/* the statistic that counts the finding */
+	unsigned calls;			/* in report mode, in two runs */
 	bool cuda;
 } bad_jobs[] = {
 #define AT(field) offsetof(struct rnl_pool_stats, field)
@@ -369,7 +369,7 @@ TEST(what_a_job_should_not_do_is_found_named_counted_and_done, .loops = COUNT(ba
 			ck_assert_msg(has_said(&said, bad_jobs[_i].name, bad_jobs[_i].text),
 				      "said %u: %s", said.nr, said.lines[0]);
 			ck_assert_uint_eq(findings_of(pool), 1);
-			/* On a GPU the driver's log may say more than its errors. */
+			/* On a GPU the driver's log may have further messages. */
 			if (!is_cuda || test_fake())
 				ck_assert_uint_eq(counted, 1);
 			ck_assert_uint_eq(bad.nr_calls, bad_jobs[_i].calls);
@@ -438,14 +438,14 @@ TEST(the_strict_guard_has_such_a_job_fail_and_nothing_of_it_done, .loops = COUNT
 	memset(bad.pageable, 0x61, BYTES);
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(run_bad(pool, (unsigned)_i, &bad), -ENOTSUP);
-	/* Later ones are refused without a call. */
+	/* Later jobs are refused without a call. */
 	ck_assert_uint_eq(bad.nr_calls, 1);
 	ck_assert_uint_eq(findings_of(pool), 1);
 	ck_assert(has_said(&said, bad_jobs[_i].name, bad_jobs[_i].text));
 	ck_assert_uint_eq(figures_of(pool).failed, 3);
 	ck_assert_bytes(bad.pageable, BYTES, 0x61);
 	ck_assert_bytes(bad.ground.out, BYTES, 0);
-	/* And the next job is as ever. */
+	/* The next job works as before. */
 	ck_assert_int_eq(run_job(pool, copies_on, &bad.ground), 0);
 	ck_assert_int_eq(run_job(pool, copies_out, &bad.ground), 0);
 	ck_assert_int_eq(memcmp(bad.ground.out, bad.ground.in, BYTES), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a guard holds up, calls a second time, or cannot watch: what comes of it, once. */
+/* What a guard holds up, calls a second time, or cannot check. */
 #include <sys/mman.h>
 
 #include "guard.h"
@@ -9,7 +9,7 @@ static struct said said;
 
 /* ---- which threads were held ---------------------------------------------------------- */
 
-/* Waits for the other, then issues. */
+/* Waits for the other job, then issues. */
 struct waiting {
 	struct rnl_job job;
 	struct gate came, gate;
@@ -29,7 +29,7 @@ static int wait_and_fill(struct rnl_job *job)
 	return ret ? ret : 3;
 }
 
-/* What nobody should do beside a capture; CUDA refuses it then. */
+/* CUDA refuses this call beside a capture. */
 static int use_legacy_and_open(struct rnl_job *job)
 {
 	struct waiting *w = job->user;
@@ -60,13 +60,13 @@ TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 	must(rnl_submit(pool, &legacy));
 	ck_assert_int_eq(result_of(&w.job), 3);
 	ck_assert_int_gt(result_of(&legacy), 0);
-	/* What it issued was done once, by the second call. */
+	/* Its work was done once, by the second call. */
 	ck_assert_uint_eq(w.nr_calls, 2);
 	ck_assert_bytes((unsigned char *)mem, 64, 7);
 	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
 	ck_assert_uint_eq(figures_of(pool).guard_functions, 0);
 	ck_assert_uint_eq(said.nr, 0);
-	/* By itself it is watched, and nothing is wrong with it. */
+	/* Alone it is checked, and there is no finding. */
 	for (unsigned i = 0; i < 8; i++) {
 		ck_assert_int_eq(submit_and_wait(pool, &w.job), 3);
 	}
@@ -134,7 +134,7 @@ struct owing {
 	void *mem;
 };
 
-/* Its worker has a copy to do once the gate is open. */
+/* Its worker has to copy when the gate opens. */
 static int hold_and_copy_out(struct rnl_job *job)
 {
 	struct owing *o = job->user;
@@ -184,7 +184,7 @@ static int copy_pageable(struct rnl_job *job)
 }
 #endif
 
-/* As a compiler at run time makes it: in no file. */
+/* Like a compiler at run time: the function is in no file. */
 TEST(a_function_that_has_no_file_is_named_by_its_address)
 {
 #ifdef __x86_64__

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Guard beside everything else: pools that are not quiet, jobs that wait for each other, resizes. */
+/* Guard beside everything else: busy pools, jobs that wait for each other, resizes. */
 #include "guard.h"
 #include "host_kernel.h"
 
@@ -24,7 +24,7 @@ static int do_step(struct rnl_job *job)
 	return step->mem ? rnl_fill(step->mem, step->value, 64) : 0;
 }
 
-/* Functions that guard tells from each other. */
+/* Separate functions: guard checks each one. */
 static int step_a(struct rnl_job *job)
 {
 	return do_step(job) ? -EIO : 1;
@@ -125,7 +125,7 @@ TEST(a_callback_is_callers_code_too)
 	rnl_pool_destroy(pool);
 }
 
-/* How long the functions of `many` take, and what the longest did. */
+/* Times of the functions of `many`, and the longest. */
 struct lingering {
 	double seconds, longest;
 };
@@ -244,7 +244,7 @@ TEST(a_function_that_joins_a_barrier_is_called_again_and_joins_it)
 	j.copy = (int *)(void *)pinned_of(pool, 64);
 	must(rnl_barrier_init(&j.barrier, pool));
 	job_in(&j.barrier, &stores, store_later, &j);
-	/* It starts when the other has been issued, which the gate then holds on the device. */
+	/* It starts when the other is issued; the gate holds the kernel. */
 	job_of(&joins, join_and_copy, &j);
 	must(rnl_job_after(&joins, &j.barrier));
 	must(rnl_submit_keyed(pool, &stores, keys[0]));
@@ -297,7 +297,7 @@ TEST(a_maps_function_is_watched_and_its_chunks_come_out)
 	for (unsigned i = 0; i < NR; i++)
 		ck_assert_uint_eq(out[i], i % CHUNK ? in[i] : 9);
 	ck_assert_uint_eq(nr_calls, NR / CHUNK);
-	/* Of the library's own functions nothing is said. */
+	/* The library's own functions have no findings. */
 	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
 	ck_assert_uint_eq(findings_of(pool), 0);
 	rnl_pool_destroy(pool);
@@ -354,7 +354,7 @@ TEST(staged_copies_of_jobs_before_come_before)
 	static unsigned char mem[65][4096];
 	struct rnl_job jobs[64];
 
-	/* Each writes what the next one reads. */
+	/* Each job writes what the next one reads. */
 	for (unsigned i = 0; i < 4096; i++)
 		mem[0][i] = (unsigned char)(i % 241);
 	for (unsigned i = 0; i < 64; i++) {
@@ -439,7 +439,7 @@ static int submit_storm(void *arg)
 			break;
 		default:
 			job_of(&s->jobs[i], many[(i * 7 + s->offset) % COUNT(many)], NULL);
-			/* They do nothing. */
+			/* A job of `many` does nothing. */
 			memset(s->steps[i].mem, s->steps[i].value, 64);
 			break;
 		}

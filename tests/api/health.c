@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a health check is told: well, overloaded, stuck, at what and for how long; well again. */
+/* Health: well, overloaded, stuck, on what and for how long, and well again. */
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -45,7 +45,7 @@ TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 	ck_assert_uint_eq(health_of(pool).queued, 0);
 	usleep((useconds_t)(longer * 1e6));	/* idle for longer than a job may take */
 	check_ok(pool);
-	/* Busy for longer than a job may take, with many. */
+	/* Busy for a long time, with many jobs. */
 	must(rnl_device_alloc(pool, 2 * 64, &mem));
 	for (end = seconds_now() + longer; seconds_now() < end;) {
 		struct rnl_job jobs[20];
@@ -119,7 +119,7 @@ TEST(jobs_that_are_put_off_are_no_load)
 
 /* ---- stuck --------------------------------------------------------------- */
 
-/* Awaits that @nr workers are stuck, the first of them at @job since @since at the latest. */
+/* Waits until @nr workers are stuck, the first of them at @job, since @since or later. */
 static void await_stuck(struct rnl_pool *pool, unsigned nr, int worker, const struct rnl_job *job,
 			bool on_device, unsigned stuck_ms, double since)
 {
@@ -130,10 +130,10 @@ static void await_stuck(struct rnl_pool *pool, unsigned nr, int worker, const st
 	ck_assert_int_eq((int)health.stuck_worker, worker);
 	ck_assert_ptr_eq(health.stuck_job, job);
 	ck_assert_uint_eq(health.on_device, on_device);
-	/* "To some milliseconds": clocks that are cheap to read tick at 4 ms. */
+	/* "To some milliseconds": cheap clocks tick every 4 ms. */
 	ck_assert_uint_ge(health.stuck_ms + 10, stuck_ms);
 	ck_assert_double_le((double)health.stuck_ms, (seconds_now() - since) * 1e3 + 10);
-	/* And it goes on. */
+	/* The time grows. */
 	ck_eventually(health_of(pool).stuck_ms >= health.stuck_ms + 20);
 }
 
@@ -155,7 +155,7 @@ TEST(workers_are_stuck_in_functions_and_the_first_is_told)
 		gate_await(&gates[i], 1);
 		await_stuck(pool, (unsigned)i + 1, 2, &held[0], false, STUCK_MS, since[0]);
 	}
-	/* The worst that holds: overloaded, too. */
+	/* The pool is overloaded, too; the worse state is reported. */
 	for (int i = 0; i < 3; i++) {
 		job_of(&queued[i], noop_fn, NULL);
 		must(rnl_submit_keyed(pool, &queued[i], keys[1]));
@@ -255,7 +255,7 @@ TEST(misuse_gets_an_errno)
 
 	ck_assert_int_eq(rnl_pool_health(NULL, &other.health), -EINVAL);
 	ck_assert_int_eq(rnl_pool_health(pool, NULL), -EINVAL);
-	/* A newer program's fields are 0; what lies behind is not the library's. */
+	/* Fields of a newer program become 0; memory behind them is not touched. */
 	memset(&other, 0xee, sizeof(other));
 	other.health.size = size + 24;
 	ck_assert_int_eq(rnl_pool_health(pool, &other.health), 0);

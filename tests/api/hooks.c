@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* What is called when workers begin and cease to serve, and what it gives to their jobs. */
+/* Hooks: functions that are called when workers begin and end to serve, and their data. */
 #include "pool.h"
 
-/* What the hooks saw, by worker; each worker's are its own thread's until it has gone. */
+/* What the hooks saw for each worker. The worker's thread writes it until it ends. */
 struct seen {
-	_Atomic unsigned starts, started, stops;	/* calls; of these with 0; calls */
+	_Atomic unsigned starts, started, stops;	/* calls; those that returned 0; calls */
 	pid_t start_tid, stop_tid;
 	int index;		/* rnl_worker_index() in on_start */
-	int copy;		/* rnl_copy() in it */
+	int copy;		/* rnl_copy() in on_start */
 	void *data_in_stop;
 	unsigned char own[64];
-	int token;		/* its address is what the worker's jobs get */
+	int token;		/* the worker's jobs get its address */
 };
 
 struct hooks {
 	struct seen seen[RNL_WORKERS_MAX];
-	_Atomic unsigned fails_from;	/* this worker's start and those after fail ... */
-	int error;			/* ... so */
-	_Atomic unsigned bad;		/* calls that should not be */
+	_Atomic unsigned fails_from;	/* from this worker on, starts fail ... */
+	int error;			/* ... with this */
+	_Atomic unsigned bad;		/* wrong calls */
 };
 
 static const unsigned char sevens[64] = {
@@ -38,7 +38,7 @@ static int on_start(void *arg, unsigned worker, void **datap)
 	s->starts++;
 	if (worker >= h->fails_from)
 		return h->error;
-	/* It serves, or it has ceased to: one after the other. */
+	/* No second start without a stop. */
 	h->bad += s->started != s->stops;
 	s->start_tid = own_tid();
 	s->index = rnl_worker_index();
@@ -78,7 +78,7 @@ static struct rnl_pool_attr attr_of(struct hooks *h)
 	return attr;
 }
 
-/* Workers below @serving serve for the @nr-th time, those behind, below @had, did so often. */
+/* Workers below @serving have served @nr times, those from there to @had did before. */
 static void check_seen(struct hooks *h, unsigned serving, unsigned nr, unsigned had)
 {
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
@@ -98,7 +98,7 @@ static void check_seen(struct hooks *h, unsigned serving, unsigned nr, unsigned 
 	ck_assert_uint_eq(h->bad, 0);
 }
 
-/* A job that tells what its worker has. */
+/* A job that notes its worker's data. */
 struct asking {
 	struct rnl_job job;
 	struct gate *gate;
@@ -116,7 +116,7 @@ static int asking_fn(struct rnl_job *job)
 	return rnl_worker_index();
 }
 
-/* On each of @nr workers at once. */
+/* Runs a job on each of @nr workers at once. */
 static void ask_all(struct rnl_pool *pool, struct hooks *h, unsigned nr)
 {
 	struct gate gate = GATE_INIT;
@@ -151,7 +151,7 @@ TEST(each_worker_has_its_hooks_called_once_in_its_own_thread)
 	ck_assert_ptr_null(rnl_worker_data());
 	rnl_pool_destroy(pool);
 	check_seen(h, 0, 1, NR);
-	/* What it issued was passed before its worker's end. */
+	/* Its work was done before its worker's end. */
 	if (on_host())
 		for (int i = 0; i < NR; i++)
 			ck_assert_bytes(h->seen[i].own, 64, 7);
@@ -184,7 +184,7 @@ TEST(without_on_start_there_is_no_data)
 static int start_only(void *arg, unsigned worker, void **datap)
 {
 	(void)worker;
-	(void)datap;		/* left as it is: NULL */
+	(void)datap;		/* datap stays NULL */
 	(*(_Atomic int *)arg)++;
 	return 0;
 }
@@ -223,7 +223,7 @@ TEST(a_start_that_fails_fails_the_creation_and_stops_just_those_that_started)
 				ck_assert_uint_eq(h->seen[i].started, 0);
 		}
 		ck_assert_uint_eq(h->bad, 0);
-		/* The same, once it may. */
+		/* The same without a failing start. */
 		memset(h, 0, sizeof(*h));
 		h->fails_from = RNL_WORKERS_MAX;
 		must(rnl_pool_create(&pool, &attr));
@@ -300,7 +300,7 @@ TEST(a_pool_whose_growth_failed_is_as_it_was)
 
 	h->error = -EPROTO;
 	for (unsigned round = 1; round <= 3; round++) {
-		/* Worker 2 may start, 3 may not; the second time their threads are there. */
+		/* Worker 2 may start, 3 may not. The second time their threads exist. */
 		h->fails_from = 3;
 		ck_assert_int_eq(rnl_pool_resize(pool, 5), -EPROTO);
 		ck_assert_uint_eq(figures_of(pool).nr_workers, 2);

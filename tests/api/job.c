@@ -70,7 +70,7 @@ TEST(a_wait_takes_as_long_as_its_timeout)
 		ck_assert_double_lt(seconds_now() - start, 2 * test_scale());
 	}
 	gate_open(&gate);
-	/* So far away that now + timeout is not a time any more. */
+	/* Now + timeout is too large for a time. */
 	must(rnl_job_wait(&job, INT64_MAX));
 	rnl_pool_destroy(pool);
 }
@@ -87,7 +87,7 @@ static int held_fn(struct rnl_job *job)
 	return 7;
 }
 
-/* Lets the job end once the waiter sleeps for it. */
+/* Lets the job end when the waiter sleeps. */
 static void *let_go(void *arg)
 {
 	struct held *held = arg;
@@ -118,7 +118,7 @@ TEST(a_wait_with_a_timeout_returns_when_the_job_is_done)
 
 struct waiter {
 	struct rnl_job *job;
-	int *written;		/* by the job, without a lock */
+	int *written;		/* written by the job, without a lock */
 	struct gate *start;
 	int64_t timeout_ns;
 	int seen, ret;
@@ -241,7 +241,7 @@ TEST(a_job_under_way_is_not_submitted_again)
 	rnl_pool_destroy(pool);
 }
 
-/* The sanitizers report a later access to it; without them the pattern may. */
+/* Sanitizers report a later access; without them the pattern may. */
 static void end_of(void *memory, size_t bytes)
 {
 	memset(memory, 0xa5, bytes);
@@ -286,7 +286,7 @@ TEST(user_is_the_callers_throughout)
 	rnl_pool_destroy(pool);
 }
 
-/* What runnel/cuda.h has of a unit: its cudaGetLastError(), which takes the error off. */
+/* What runnel/cuda.h compiles into a unit: a cudaGetLastError() that clears the error. */
 static int last_error;
 
 static int check_fn(void)
@@ -313,17 +313,17 @@ TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
 	job.check = check_fn;
 	must(rnl_submit(pool, &job));
 	if (on_host()) {
-		/* Nothing there is CUDA's. */
+		/* The host device has no CUDA errors. */
 		ck_assert_int_eq(result_of(&job), 5);
 		ck_assert_int_eq(rnl_job_device_error(&job), 0);
 	} else {
 		ck_assert_int_eq(result_of(&job), -EINVAL);
 		ck_assert_int_eq(rnl_job_device_error(&job), 98);
-		/* An errno of its own goes before. */
+		/* The function's own error counts more. */
 		returns = -EPROTO;
 		ck_assert_int_eq(submit_and_wait(pool, &job), -EPROTO);
 		ck_assert_int_eq(rnl_job_device_error(&job), 98);
-		/* And what was left there before it is not the job's. */
+		/* An error from before the job is not the job's. */
 		last_error = 98;
 		job_of(&job, noop_fn, NULL);
 		job.check = check_fn;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Barriers that a stream joins: the host goes on, and the data is there all the same. */
+/* Barriers that a stream joins: the host goes on, and the stream has the data. */
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -31,7 +31,7 @@ static int storing_fn(struct rnl_job *job)
 	return launch_store(s->kernel, s->word, s->value);
 }
 
-/* Jobs of a barrier that store 1, 2, ... in @words once the kernels' gate opens. */
+/* Jobs of a barrier that store 1, 2, ... in @words when the kernels' gate opens. */
 static void start_storing(struct rnl_pool *pool, struct rnl_barrier *barrier,
 			  struct storing *jobs, struct gate *kernel, int *words)
 {
@@ -73,7 +73,7 @@ TEST(a_stream_that_joins_gets_what_the_jobs_made)
 		must(rnl_copy(to, from, NR * BYTES));
 		must(rnl_stream_wait(RNL_FOREVER));
 		ck_assert_bytes(to, NR * BYTES, 9);
-		/* The device is done with them, the pool perhaps not yet. */
+		/* The device is done with the jobs, the pool perhaps not. */
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	}
 	rnl_thread_detach();
@@ -107,7 +107,7 @@ TEST(a_join_does_not_wait_for_the_device_but_the_stream_does)
 	skip_on_cuda("a copy of pageable memory holds a thread that is no worker");
 	pool = pool_of(3);
 	start_storing(pool, &barrier, jobs, &kernel, words);
-	/* Were one of these to wait for the kernels, the gate would never open. */
+	/* None of these calls waits for the kernels: the gate would never open. */
 	must(rnl_barrier_join(&barrier));
 	must(rnl_barrier_join(&barrier));
 	memset(copy, 0, sizeof(copy));
@@ -130,7 +130,7 @@ TEST(without_a_join_the_data_is_not_there)
 	struct gate kernel = GATE_INIT;
 	int words[NR], copy[NR];
 
-	/* The control of the tests above: the device would show that they forgot to join. */
+	/* Without a join these tests would fail. */
 	skip_unless_host();
 	pool = pool_of(3);
 	start_storing(pool, &barrier, jobs, &kernel, words);
@@ -155,7 +155,7 @@ TEST(without_a_join_the_data_is_not_there)
 struct joiner {
 	struct rnl_barrier *barrier;
 	int ret;
-	_Atomic pid_t tid;		/* once it is about to join */
+	_Atomic pid_t tid;		/* set right before the join */
 	_Atomic bool returned;
 };
 
@@ -169,7 +169,7 @@ static void *join_thread(void *arg)
 	return NULL;
 }
 
-/* Whether a join returns though nobody opens @gate; then it is opened. */
+/* Whether a join returns before @gate opens; then opens it. */
 static bool join_returns(struct rnl_barrier *barrier, struct gate *gate)
 {
 	struct joiner joiner = { .barrier = barrier };

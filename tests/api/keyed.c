@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Jobs of one key: in the order of their submits, on one worker. */
 #include "pool.h"
+#include "seed.h"
 
 struct ordered {
 	struct rnl_job job;
-	int *last;		/* of this key: unprotected, the order protects it */
+	int *last;		/* the key's last job; plain: the order protects it */
 	int *worker;
 	int nr;
 };
@@ -20,29 +21,16 @@ static int ordered_fn(struct rnl_job *job)
 	return !in_order ? -EPROTO : !at_home ? -EXDEV : 0;
 }
 
-static unsigned seed(void)
-{
-	const char *given = getenv("RNL_TEST_SEED");
-	unsigned value = given ? (unsigned)strtoul(given, NULL, 0) :
-				 (unsigned)time(NULL) ^ (unsigned)getpid() << 16;
-
-	printf("RNL_TEST_SEED=%u\n", value);
-	fflush(stdout);
-	return value;
-}
-
 TEST(jobs_of_one_key_run_in_order_on_one_worker)
 {
 	enum { KEYS = 7, EACH = 1500, WORKERS = 3 };
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool;
+	/* Workers park as soon as they can. */
+	struct rnl_pool *pool = pool_of(WORKERS, .spin_us = -1);
 	struct ordered *jobs = calloc(KEYS * EACH, sizeof(*jobs));
 	struct rnl_job *noise = calloc(EACH, sizeof(*noise));
 	int last[KEYS], worker[KEYS];
-	unsigned random = seed();
+	uint64_t random = draws_of(test_seed(), 0);
 
-	attr.spin_us = -1;	/* workers park whenever they can */
-	pool = pool_with(&attr, WORKERS);
 	for (int k = 0; k < KEYS; k++)
 		last[k] = worker[k] = -1;
 	for (int i = 0; i < KEYS * EACH; i++) {
@@ -53,12 +41,12 @@ TEST(jobs_of_one_key_run_in_order_on_one_worker)
 					    .nr = i / KEYS };
 		job_of(&jobs[i].job, ordered_fn, NULL);
 		must(rnl_submit_keyed(pool, &jobs[i].job, key));
-		/* Unkeyed ones between them, which are stolen. */
+		/* Unkeyed jobs between them, which are stolen. */
 		if (k == 0) {
 			submit_job(pool, &noise[i / KEYS], noop_fn, NULL);
 		}
-		if (rand_r(&random) % 64 == 0)
-			usleep((useconds_t)rand_r(&random) % 300);
+		if (!draw(&random, 64))
+			usleep(draw(&random, 300));
 	}
 	for (int i = 0; i < KEYS * EACH; i++)
 		ck_assert_int_eq(result_of(&jobs[i].job), 0);
@@ -132,7 +120,7 @@ TEST(keyed_jobs_are_not_stolen_from_a_held_worker)
 		job_of(&behind[i], noop_fn, NULL);
 		must(rnl_submit_keyed(pool, &behind[i], 9));
 	}
-	/* The other worker runs, and leaves them alone. */
+	/* The other worker runs unkeyed jobs, and none of these. */
 	for (int i = 0; i < 200; i++) {
 		submit_job(pool, &unkeyed, noop_fn, NULL);
 		ck_assert_int_eq(result_of(&unkeyed), 0);

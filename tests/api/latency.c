@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long jobs waited, ran and were on the device, as rnl_pool_read_stats() tells it. */
+/* How long jobs waited, ran, and were on the device, as rnl_pool_read_stats() tells it. */
 #include <math.h>
 
 #include "host_kernel.h"
@@ -14,7 +14,7 @@ static void check_order(const struct rnl_latency *l)
 {
 	ck_assert_uint_le(l->p50_ns, l->p99_ns);
 	ck_assert_uint_le(l->p99_ns, l->p999_ns);
-	/* A quantile is told to a sixteenth. */
+	/* A quantile is at most a sixteenth too large. */
 	ck_assert_uint_le(l->p999_ns, l->max_ns + l->max_ns / 16 + 1);
 	ck_assert_uint_ge(l->sum_ns, l->max_ns);
 	ck_assert_uint_le(l->sum_ns, l->nr * l->max_ns);
@@ -27,7 +27,7 @@ static void check_none(const struct rnl_latency *l)
 	ck_assert_mem_eq(l, &none, sizeof(none));
 }
 
-/* Runs for @ns at least, by the clock. */
+/* Runs for at least @ns, by the clock. */
 static void let_pass(int64_t ns)
 {
 	double end = seconds_now() + (double)ns * 1e-9;
@@ -76,7 +76,7 @@ TEST(the_time_in_a_function_is_told)
 	ck_assert_double_le((double)stats.host.sum_ns * 1e-9, seconds_now() - start);
 	ck_assert_uint_ge(stats.host.p50_ns, (uint64_t)(ns - ns / 16));
 	ck_assert_double_le((double)stats.host.p50_ns, 1.5 * (double)ns * test_scale());
-	/* The last of them waited for all the others. */
+	/* The last job waited for all the others. */
 	ck_assert_uint_ge(stats.queue_wait.max_ns, (uint64_t)ns * (NR - 1));
 	ck_assert_uint_ge(stats.queue_wait.p50_ns, (uint64_t)ns * (NR / 2 - 1) / 17 * 16);
 	rnl_pool_destroy(pool);
@@ -89,7 +89,7 @@ TEST(quantiles_tell_the_few_from_the_many)
 	struct rnl_pool_stats stats;
 	struct rnl_job *jobs = calloc(NR, sizeof(*jobs));
 
-	/* One in twenty takes 5 ms, one in all of them 50. */
+	/* One job in twenty takes 5 ms, a single one 50 ms. */
 	for (int i = 0; i < NR; i++) {
 		int64_t ns = i == NR / 2 ? 50 * MS : i % 20 == 7 ? 5 * MS : 0;
 
@@ -124,7 +124,7 @@ TEST(the_time_in_a_queue_is_told)
 	check_order(&stats.queue_wait);
 	ck_assert_uint_eq(stats.queue_wait.nr, 2);
 	ck_assert_uint_ge(stats.queue_wait.max_ns, 30 * MS);
-	ck_assert_uint_ge(stats.host.max_ns, 30 * MS);	/* the one that was held */
+	ck_assert_uint_ge(stats.host.max_ns, 30 * MS);	/* the held job */
 	rnl_pool_destroy(pool);
 }
 
@@ -154,7 +154,7 @@ TEST(the_time_on_the_device_is_told)
 TEST(one_job_in_so_many_is_timed)
 {
 	enum { NR = 10000 };
-	/* By one thread: what one pool wants is nothing to the next. */
+	/* The same thread submits to all pools: each pool counts for itself. */
 	static const struct {
 		uint32_t every, rounded;
 	} rows[] = { { 1, 1 }, { 1000, 1024 }, { 1, 1 }, { 2, 2 }, { 0, 64 }, { 10, 16 } };
@@ -169,7 +169,7 @@ TEST(one_job_in_so_many_is_timed)
 		}
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		nr = (double)figures_of(pool).host.nr;
-		/* At random: within six standard deviations, squared. */
+		/* Jobs are timed at random: the count is within six standard deviations. */
 		ck_assert_msg((nr - mean) * (nr - mean) <= 36 * mean * (1 - share),
 			      "%.0f of %d jobs were timed, one in %u", nr, NR, rows[row].rounded);
 		ck_assert_double_eq((double)figures_of(pool).queue_wait.nr, nr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a pool has to say, to its log function and to nobody else. */
+/* What a pool logs. It goes to the pool's log function only. */
 #include "pool.h"
 
 struct heard {

@@ -13,12 +13,12 @@
 
 enum { WINDOW = 32 };
 
-/* Jobs that are submitted again from the loop until there were enough. */
+/* Jobs that the loop submits again until there were enough. */
 struct served {
 	struct rnl_pool *pool;
 	struct rnl_cq *cq;
 	struct rnl_job jobs[WINDOW];
-	unsigned max;		/* at one reap */
+	unsigned max;		/* at most at one reap */
 	unsigned nr, submitted, reaped;
 	int error;
 	bool late;
@@ -44,7 +44,7 @@ static void served_end(struct served *s)
 	rnl_cq_destroy(s->cq);
 }
 
-/* To be called when the descriptor is readable, with edges until it says 0; 1: more is there. */
+/* Call it when the descriptor is readable; with edges, until it returns 0. 1: there is more. */
 static int served_reap(struct served *s)
 {
 	struct rnl_job *list[WINDOW];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rnl_submit_many(): how many it takes, from the first on, and what stops it. */
+/* rnl_submit_many(): how many jobs it takes, and what stops it. */
 #include <limits.h>
 
 #include "pool.h"
@@ -28,7 +28,7 @@ static void setup(struct many *m, unsigned nr_workers)
 	}
 }
 
-/* Ends the pool; jobs @from to @to have run once, the others never. */
+/* Destroys the pool. Jobs @from to @to have run once, the others never. */
 static void ran_only(struct many *m, int from, int to)
 {
 	rnl_pool_destroy(m->pool);
@@ -57,7 +57,7 @@ TEST(every_number_is_taken_whole)
 
 			setup(&m, nr_workers);
 			ck_assert_int_eq(rnl_submit_many(m.pool, m.list, (unsigned)nr), nr);
-			/* The array is the caller's already. */
+			/* The array is the caller's again. */
 			memset(m.list, 0, sizeof(m.list));
 			ran_only(&m, 0, nr);
 		}
@@ -159,7 +159,7 @@ TEST(jobs_that_come_after_a_barrier_are_taken_among_others)
 	ran_only(&m, 0, NR);
 }
 
-/* More than the count that is returned could tell. */
+/* A number that the return value could not hold. */
 TEST(it_looks_no_further_than_where_it_stops)
 {
 	struct many m;

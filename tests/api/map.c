@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps: every element goes in, through the function and out, whatever its size and its place. */
+/* Maps: every element goes in, through the function and out, for all sizes and memories. */
 #include "host_kernel.h"
 #include "map.h"
 #include "pool.h"
@@ -71,7 +71,7 @@ TEST(runnel_finds_a_chunk_if_it_is_to, .timeout_s = 60)
 
 		task_run(&t, pool);
 		ck_assert_uint_ge(t.found_chunk, 1);
-		/* So small an array is one chunk, so large a one gives every worker some. */
+		/* An array so small is one chunk; one so large has chunks for every worker. */
 		if (nrs[i] <= 1000)
 			ck_assert_uint_eq(t.report.chunks, 1);
 		if (nrs[i] >= 1 << 20)
@@ -190,7 +190,7 @@ TEST(halos_are_as_wide_as_a_chunk_at_most, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* Whose neighbours are written over by others at the same time. */
+/* In place: other chunks write over the neighbours meanwhile. */
 static void run_in_place(struct rnl_pool *pool, enum where in, unsigned round)
 {
 	struct task t = {
@@ -249,7 +249,7 @@ struct sum_args {
 	uint64_t nr, before, after;
 };
 
-/* Each with its neighbours, as far as there are any. */
+/* Adds its neighbours to each element, where it has them. */
 static void sum_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct sum_args *a = args;
@@ -328,7 +328,7 @@ TEST(a_report_tells_how_long_it_took)
 	rnl_pool_destroy(pool);
 }
 
-/* More chunks under way than keep its engines busy only wait for each other. */
+/* On an idle GPU few chunks keep its engines busy; more would only wait. */
 TEST(a_gpu_alone_gets_few_jobs)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
@@ -416,7 +416,7 @@ TEST(with_little_pinned_memory_fewer_jobs_take_turns)
 	ck_assert_uint_ge(t.report.nr_jobs, 1);
 	ck_assert_uint_lt(t.report.nr_jobs, 7);
 
-	/* Not even one can be had. */
+	/* There is no memory for a single chunk. */
 	t.chunk = t.nr = 9 << 20;
 	task_prepare(&t, pool);
 	must(rnl_barrier_init(&barrier, pool));
@@ -429,7 +429,7 @@ TEST(with_little_pinned_memory_fewer_jobs_take_turns)
 
 /* ---- wrong use ----------------------------------------------------------- */
 
-/* One assertion for one thing that is wrong with an otherwise good map. */
+/* One assertion for each error in a map that is right otherwise. */
 #define refused(change, error) \
 	do { \
 		struct rnl_map map = good; \
@@ -511,7 +511,7 @@ TEST(what_makes_no_sense_is_refused)
 
 TEST(sizes_that_overflow_are_refused)
 {
-	/* Three times that, for the halos, is 2. */
+	/* Three times this size, for the halos, overflows to 2. */
 	const uint64_t third = (UINT64_MAX - 2) / 3 + 2;
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_barrier barrier;

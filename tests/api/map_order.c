@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps among other things: their order, their barriers, their errors, and the pool's life. */
+/* Maps beside other things: their order, barriers and errors, and the pool's life. */
 #include "map.h"
 #include "pool.h"
 
@@ -19,7 +19,7 @@ static void start(struct task *t, struct rnl_pool *pool, struct rnl_barrier *bar
 	must(rnl_map_start(pool, &t->map, barrier));
 }
 
-/* It is done, or comes to that, with all its elements. */
+/* Waits for the map; all of its elements are right. */
 static void finish(struct task *t, struct rnl_barrier *barrier)
 {
 	ck_assert_int_eq(result_of_barrier(barrier), 0);
@@ -64,7 +64,7 @@ TEST(in_order_none_is_written_before_the_first, .timeout_s = 60)
 
 		t.at_fn = (struct event){ .wanted = true, .element = 0, .gate = &gate };
 		start(&t, pool, &barrier);
-		/* All the jobs that there are have a chunk, and wait for the first. */
+		/* Every job of the map has a chunk and waits for the first chunk. */
 		ck_eventually(t.nr_fn == JOBS);
 		ck_assert_int_eq(rnl_barrier_wait(&barrier, 2 * MS), -ETIMEDOUT);
 		ck_assert_uint_eq(t.nr_fn, JOBS);
@@ -117,7 +117,7 @@ TEST(in_order_no_job_is_forgotten_at_the_end, .timeout_s = 60)
 	const unsigned rounds = (unsigned)(4000 / test_scale());
 	struct rnl_pool *pool = pool_of(3);
 
-	/* They meet at so few chunks that nobody comes by later. */
+	/* With so few chunks no later job helps when two jobs meet. */
 	for (unsigned i = 0; i < rounds; i++) {
 		struct task t = through_callbacks(RNL_MAP_IN_ORDER);
 
@@ -128,10 +128,10 @@ TEST(in_order_no_job_is_forgotten_at_the_end, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-/* Writes as task_write() does, and lets the next chunk come. */
+/* Like task_write(), and lets the next chunk come. */
 struct slow {
 	struct task t;
-	struct rnl_job *keyed;		/* of the worker that writes; runs before its last write */
+	struct rnl_job *keyed;		/* the writing worker's; must run before its last write */
 	struct rnl_pool *pool;
 	uint64_t keys[2];
 	unsigned nr_late;		/* writes since the job was submitted */
@@ -145,7 +145,7 @@ static int slow_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
 
 	if (ret)
 		return ret;
-	/* What others have begun comes to us, if we were to write it all. */
+	/* A job that wrote all chunks would also write those that others begin. */
 	if (s->submitted) {
 		s->nr_late += !rnl_job_test(s->keyed);
 	} else if (first) {
@@ -177,7 +177,7 @@ TEST(in_order_who_writes_does_other_jobs_between, .timeout_s = 60)
 		must(rnl_map_start(pool, &s.t.map, &barrier));
 		finish(&s.t, &barrier);
 		ck_assert_int_eq(result_of(&keyed), 0);
-		/* Its worker was at the map for some chunks more, not for all. */
+		/* The job's worker wrote some more chunks, but not all. */
 		ck_assert_uint_lt(s.nr_late, CHUNKS / 2);
 	}
 	rnl_pool_destroy(pool);
@@ -434,7 +434,7 @@ TEST(a_map_takes_no_room_but_that_of_its_jobs, .timeout_s = 60)
 	struct rnl_pool *pool;
 	struct rnl_job after;
 
-	/* One chunk, so one job, which runs. */
+	/* One chunk, so the map has one job, which runs. */
 	t.nr = t.chunk;
 	t.at_fn = (struct event){ .wanted = true, .gate = &gate };
 	pool = pool_of(1, .max_queued = 1);
@@ -485,7 +485,7 @@ TEST(a_map_goes_on_while_others_fill_the_pool, .timeout_s = 60)
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* What ends a map, and what the barrier makes of it. */
+/* A map with an error; the barrier has that error. */
 static void run_to_error(struct rnl_pool *pool, struct task *t, int expected)
 {
 	const uint64_t used = figures_of(pool).pinned_used;
@@ -538,7 +538,7 @@ TEST(after_an_error_nothing_is_begun, .timeout_s = 60)
 		*events[i % 3] = (struct event){ .wanted = true, .element = AT * t.chunk,
 						 .error = -ENOSPC };
 		run_to_error(pool, &t, -ENOSPC);
-		/* Beside it are the chunks that both jobs had, and their next ones. */
+		/* Besides, both jobs had chunks, and their next ones. */
 		ck_assert_uint_le(t.nr_fn, AT + 4 * 2);
 		ck_assert_uint_le(t.nr_read, AT + 4 * 2);
 		ck_assert_uint_le(t.nr_written, AT + 1 + 2);
@@ -555,7 +555,7 @@ TEST(of_several_errors_the_first_counts, .timeout_s = 60)
 		struct task t = through_callbacks(i);
 		struct rnl_barrier barrier;
 
-		/* The one that comes to its chunk first is held, and fails when the other has. */
+		/* The first job at its chunk is held, and fails after the other has. */
 		t.at_fn = (struct event){ .wanted = true, .element = 0, .gate = &gate,
 					  .error = -EPERM };
 		t.at_read = (struct event){ .wanted = true, .element = 7 * 3, .error = -ENOSPC };
@@ -656,7 +656,7 @@ TEST(a_worker_may_start_a_map, .timeout_s = 60)
 		must(rnl_submit(pool, &s.job));
 		ck_eventually(s.ret <= 0 && s.waited);
 		ck_assert_int_eq(s.ret, 0);
-		/* There is no worker but itself. */
+		/* The pool's only worker would wait for itself. */
 		ck_assert_int_eq(s.waited, -EBUSY);
 		finish(&s.t, &s.barrier);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The statistics as text: read as Prometheus does, held against rnl_pool_read_stats(). */
+/* The statistics as text, parsed as Prometheus does, and compared with rnl_pool_read_stats(). */
 #include <ctype.h>
 
 #include "pool.h"
@@ -16,7 +16,7 @@ struct sample {
 	char name[100];
 	struct label labels[MAX_LABELS];
 	unsigned nr_labels;
-	bool counts;		/* no gauge: it never falls */
+	bool counts;		/* not a gauge: it never falls */
 	double value;
 };
 
@@ -28,7 +28,7 @@ struct page {
 	unsigned nr;
 };
 
-/* Takes a name off the text. */
+/* Takes a name from the front of the text. */
 static const char *read_name(const char *at, char *name, size_t bytes, bool colons)
 {
 	size_t nr = 0;
@@ -42,7 +42,7 @@ static const char *read_name(const char *at, char *name, size_t bytes, bool colo
 	return at;
 }
 
-/* Takes a label's value in quotes off the text, and what is escaped in it back. */
+/* Takes a quoted label value from the front of the text, and undoes its escapes. */
 static const char *read_value(const char *at, char *value, size_t bytes)
 {
 	size_t nr = 0;
@@ -63,7 +63,7 @@ static const char *read_value(const char *at, char *value, size_t bytes)
 	return at + 1;
 }
 
-/* A line "# HELP name text" or "# TYPE name type": first one, then the other, once. */
+/* Takes a line "# HELP name text", then "# TYPE name type"; each once. */
 static const char *read_comment(struct page *page, const char *at)
 {
 	bool help = !strncmp(at, "# HELP ", 7);
@@ -93,7 +93,7 @@ static const char *read_comment(struct page *page, const char *at)
 	return at + length;
 }
 
-/* Whether a sample's name belongs to the family that was opened last. */
+/* Whether a sample belongs to the current family. */
 static bool belongs(const struct page *page, const char *name)
 {
 	const char *family = page->families[page->nr_families - 1];
@@ -169,7 +169,7 @@ static const char *label_of(const struct sample *s, const char *name)
 	return "";
 }
 
-/* The one sample of that name with that label; "" is none, or without it. */
+/* The only sample with that name and label; "": without a label. */
 static double value_of(const struct page *page, const char *name, const char *label,
 		       const char *value)
 {
@@ -217,7 +217,7 @@ static int result_fn(struct rnl_job *job)
 	return (int)(intptr_t)job->user;
 }
 
-/* Jobs that ended in every way, on workers of which some have gone. */
+/* Jobs that end in every way, on workers of which some have ended. */
 static struct rnl_pool *busy_pool(void)
 {
 	enum { NR = 60 };
@@ -282,7 +282,7 @@ TEST(names_of_any_characters_are_read_back_as_they_were)
 	rnl_pool_destroy(pool);
 }
 
-/* Asks for the text with so much room; what it is then: nothing changed beside the call. */
+/* Asks for the text in a buffer of @room bytes, at a time when no figure changes. */
 static char *ask(struct rnl_pool *pool, char *buf, size_t room, int *ret)
 {
 	char *before = text_of(pool, NULL), *after;
@@ -377,7 +377,7 @@ TEST(the_figures_of_an_idle_pool_are_those_of_its_stats)
 	rnl_pool_destroy(pool);
 }
 
-/* The buckets rise to +Inf, which is the count; the sum is there. */
+/* Buckets grow to +Inf, which is the count; there is a sum. */
 static void check_histogram(const struct page *page, const char *name, const struct rnl_latency *l)
 {
 	char bucket[100], full[100];
@@ -390,7 +390,7 @@ static void check_histogram(const struct page *page, const char *name, const str
 
 		if (strcmp(s->name, bucket))
 			continue;
-		ck_assert_double_lt(last, 0);	/* nothing after +Inf */
+		ck_assert_double_lt(last, 0);	/* +Inf is the last */
 		ck_assert_double_ge(s->value, nr);
 		nr = s->value;
 		if (!strcmp(label_of(s, "le"), "+Inf")) {
@@ -400,7 +400,10 @@ static void check_histogram(const struct page *page, const char *name, const str
 		ck_assert_double_gt(strtod(label_of(s, "le"), &end), le);
 		ck_assert_int_eq(*end, '\0');
 		le = strtod(label_of(s, "le"), NULL);
-		/* None counts what is longer than it says; the last has all that is not. */
+		/*
+		 * No bucket counts a longer time than its bound; the last one has all shorter
+		 * times.
+		 */
 		if (nr >= (double)l->nr && l->nr)
 			ck_assert_double_ge(le * 1e9 * 17 / 16, (double)l->max_ns);
 	}
@@ -447,7 +450,7 @@ TEST(counters_never_fall_while_jobs_run)
 	}
 	for (int round = 0; round < 30; round++, before = page) {
 		page = page_of(pool, NULL);
-		/* The same samples, in the same order. */
+		/* The same samples in the same order. */
 		ck_assert(!before || before->nr == page->nr);
 		for (unsigned i = 0; before && i < page->nr; i++) {
 			ck_assert(same(&page->samples[i], &before->samples[i]));

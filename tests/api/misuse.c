@@ -90,7 +90,7 @@ TEST(objects_that_were_never_initialised_are_refused)
 	ck_assert_int_eq(rnl_barrier_join(&zero), -EINVAL);
 	ck_assert_int_eq(rnl_barrier_result(&zero), -EINVAL);
 
-	/* None of it reached the job, which is as good as before. */
+	/* The refused calls left the job as it was. */
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	rnl_pool_destroy(pool);
 }
@@ -131,7 +131,7 @@ TEST(a_job_does_not_come_after_the_barrier_that_counts_it)
 	ck_assert_int_eq(rnl_job_after(&job, &barrier), -EINVAL);
 	must(rnl_job_after(&job, &other));
 	ck_assert_int_eq(rnl_barrier_add(&other, &job), -EINVAL);
-	/* As it was before the refused calls. */
+	/* The refused calls changed nothing. */
 	must(rnl_submit(pool, &job));
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	ck_assert_int_eq(rnl_job_result(&job), 0);
@@ -178,7 +178,7 @@ struct nosy {
 	struct rnl_pool *pool;		/* its own */
 	struct rnl_job *running, *done;
 	struct rnl_barrier *unissued, *idle;
-	int line;			/* where it went wrong */
+	int line;			/* the line that failed */
 };
 
 #define OR_LINE(n, condition) \
@@ -240,7 +240,7 @@ TEST(a_worker_does_not_wait_for_its_own_pool)
 
 	submit_job(pool, &nosy.job, nosy_fn, NULL);
 	ck_assert_msg(!result_of(&nosy.job), "line %d", nosy.line);
-	/* A worker of another pool may: it wastes itself, and hangs nobody. */
+	/* A worker of another pool may wait, as it holds up no worker of this one. */
 	submit_job(other, &nosy.job, foreign_wait_fn, NULL);
 	ck_assert_msg(!result_of(&nosy.job), "line %d", nosy.line);
 	gate_open(&gate);
@@ -286,7 +286,7 @@ TEST(structs_are_filled_in_as_far_as_both_sides_know_them)
 		ck_assert_uint_eq(exact.size, size);
 		ck_assert_bytes(exact.bytes + size, sizeof(exact) - size, 0xee);
 
-		/* A newer program's fields are 0; what lies behind is not ours. */
+		/* Fields of a newer program become 0; memory behind them is not touched. */
 		memset(&other, 0xee, sizeof(other));
 		other.size = size + 24;
 		ck_assert_int_eq(ask(pool, which, &other), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Submitting allocates nothing and takes no lock: counted, over 100,000 submits of each kind. */
+/* Submits allocate nothing and take no lock: counted for 100,000 submits of each kind. */
 #define _GNU_SOURCE		/* RTLD_NEXT */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ static void count_memory(void)
 
 #if SANITIZED
 
-/* malloc() is the sanitizer's own; it tells us of each call. */
+/* malloc() is the sanitizer's, and calls these hooks. */
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
 					      void (*on_free)(const volatile void *));
 
@@ -46,7 +46,7 @@ __attribute__((constructor)) static void start_counting(void)
 
 #else
 
-/* What dlsym() itself asks for while we look for the next malloc(); never freed. */
+/* dlsym() allocates while we look up the next malloc(). This memory is never freed. */
 static _Alignas(64) char early[65536];
 static _Atomic size_t early_used;
 
@@ -146,7 +146,7 @@ INTERPOSED int pthread_mutex_trylock(pthread_mutex_t *mutex)
 
 #endif
 
-/* Counts a piece of code; no assertion may stand in it: Check allocates. */
+/* Counts a piece of code. It must not assert: Check allocates. */
 struct count {
 	unsigned long memory, locks;
 };
@@ -163,7 +163,7 @@ static void count_to(struct count *sum, const struct count *from)
 	sum->locks += own_locks - from->locks;
 }
 
-/* Without this the tests below could count nothing and pass. */
+/* Without this test the others could count nothing and pass. */
 TEST(the_counters_count)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -182,7 +182,7 @@ TEST(the_counters_count)
 	ck_assert_uint_eq(sum.memory, 2);
 	ck_assert_uint_eq(sum.locks, !SANITIZED);
 
-	/* They count the library's calls, too. */
+	/* The wrappers count calls of the library, too. */
 	sum = (struct count){ 0, 0 };
 	count_from(&from);
 	pool = pool_of(2);
@@ -193,7 +193,7 @@ TEST(the_counters_count)
 		must(rnl_thread_attach(pool));
 		sum = (struct count){ 0, 0 };
 		count_from(&from);
-		(void)rnl_fill(word, 0, sizeof(word));	/* the host's streams have one */
+		(void)rnl_fill(word, 0, sizeof(word));	/* a stream of the host device has a lock */
 		count_to(&sum, &from);
 		ck_assert_uint_ge(sum.locks, 1);
 		must(rnl_stream_wait(RNL_FOREVER));
@@ -224,7 +224,7 @@ static void callback(struct rnl_job *job)
 	(void)job;
 }
 
-/* Makes a job one of that kind; what its submit needs beside. */
+/* Makes a job of that kind, and what its submit needs. */
 static int set_kind(struct rnl_job *job, enum kind kind)
 {
 	switch (kind) {
@@ -259,7 +259,7 @@ static int submit_one(struct rnl_pool *pool, enum kind kind, unsigned i)
 	}
 }
 
-/* Takes a batch off the queue as it finishes; false if something else came. */
+/* Reaps a batch of done jobs; false if another job came. */
 static bool reap_batch(void)
 {
 	struct rnl_job *reaped[BATCH];
@@ -274,14 +274,14 @@ static bool reap_batch(void)
 	return nr == BATCH;
 }
 
-/* One batch, all of which the pool has room for; what was accepted. */
+/* Submits a batch that the pool has space for; the number of accepted jobs. */
 static int submit_batch(struct rnl_pool *pool, enum kind kind)
 {
 	int nr = 0;
 
 	if (kind == MANY)
 		return rnl_submit_many(pool, list, BATCH);
-	/* Some of the others come while it is under way. */
+	/* Some other jobs come while the batch is under way. */
 	if (kind == AFTER && rnl_submit(pool, &first))
 		return -1;
 	for (unsigned i = 0; i < BATCH; i++)
@@ -416,7 +416,7 @@ static int nothing(const struct rnl_batch *batch)
 	return 0;
 }
 
-/* Reserves and commits, or cancels, as many as it gets; how many were committed. */
+/* Reserves requests, then commits or cancels them; the number of commits. */
 static int send_some(struct rnl_batcher *batcher, struct rnl_request *requests)
 {
 	int nr = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Page-locked buffers: what is refused, which thread waits, and what is put back that is none. */
+/* Pinned buffers: refused sizes, which threads wait, and puts of what is not a buffer. */
 #include "pool.h"
 
 #define BYTES 65536u
@@ -44,7 +44,7 @@ TEST(what_makes_no_sense_is_refused, .setup = setup, .teardown = teardown)
 	ck_assert_int_eq(rnl_pinned_get_wait(pool, 0, &buf, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_pinned_get_wait(pool, 1, NULL, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_pinned_get_wait(NULL, 1, &buf, RNL_FOREVER), -EINVAL);
-	/* More than can ever be had. */
+	/* More than the pool's bound. */
 	ck_assert_int_eq(rnl_pinned_get_wait(pool, 3u << 20, &buf, RNL_FOREVER), -ENOMEM);
 	ck_assert_int_eq(rnl_pinned_get(pool, SIZE_MAX, &buf), -ENOMEM);
 	ck_assert_int_eq(rnl_device_alloc(pool, SIZE_MAX, &buf), -ENOMEM);
@@ -77,7 +77,7 @@ static int get_fn(struct rnl_job *job)
 	return rnl_pinned_get_wait(pool, BYTES, job->user, RNL_FOREVER);
 }
 
-/* Who would put one back may be the job behind it. */
+/* A job behind this one might be the one that puts a buffer back. */
 TEST(a_worker_does_not_wait, .setup = setup, .teardown = teardown)
 {
 	struct rnl_job job;
@@ -106,14 +106,14 @@ TEST(what_is_none_is_left_alone_and_logged, .setup = setup, .teardown = teardown
 	rnl_pinned_put(pool, (char *)buffers[0] + 4096);
 	ck_assert_uint_eq(nr_said, 3);
 	ck_assert_bytes((unsigned char *)other, sizeof(other), 0);
-	/* One whose front was written over is not put back until that is as it was. */
+	/* A put of a buffer with a damaged header is refused until the header is right again. */
 	memcpy(before, (char *)buffers[0] - 64, 64);
 	memset((char *)buffers[0] - 64, 0xee, 64);
 	rnl_pinned_put(pool, buffers[0]);
 	ck_assert_uint_eq(nr_said, 4);
 	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf), -ENOMEM);
 	memcpy((char *)buffers[0] - 64, before, 64);
-	/* The first put counts, the second does not: it cannot be had twice. */
+	/* The second put is refused, so the buffer is not given twice. */
 	one = buffers[--nr];
 	rnl_pinned_put(pool, one);
 	rnl_pinned_put(pool, one);

@@ -12,7 +12,7 @@
 
 /* ---- names --------------------------------------------------------------- */
 
-/* How many threads of this process have that name. */
+/* The number of this process' threads with that name. */
 static unsigned nr_threads_named(const char *name)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -54,7 +54,7 @@ static int naming_fn(struct rnl_job *job)
 	return rnl_worker_index();
 }
 
-/* Of a pool with @nr workers in all: each is called @prefix-INDEX, and nobody else is. */
+/* A pool with @nr workers: they are called @prefix-INDEX, and no other thread is. */
 static void check_names(struct rnl_pool *pool, const char *prefix, unsigned nr)
 {
 	struct gate gate = GATE_INIT;
@@ -108,7 +108,7 @@ TEST(threads_have_the_pools_name_of_which_twelve_bytes_are_used)
 		pool = pool_with(&attr, rows[i].nr_workers);
 		memset(name, 'z', sizeof(name));	/* it was copied */
 		check_names(pool, rows[i].prefix, rows[i].nr_workers);
-		if (rows[i].nr_workers < 4) {		/* those that come later, too */
+		if (rows[i].nr_workers < 4) {		/* also workers that start later */
 			must(rnl_pool_resize(pool, 4));
 			check_names(pool, rows[i].prefix, 4);
 		}
@@ -118,7 +118,7 @@ TEST(threads_have_the_pools_name_of_which_twelve_bytes_are_used)
 
 /* ---- CPUs ---------------------------------------------------------------- */
 
-/* The CPUs that this process may run on; how many. */
+/* The CPUs that this process may run on; their number. */
 static unsigned allowed_cpus(uint16_t *cpus, unsigned max)
 {
 	cpu_set_t set;
@@ -132,7 +132,7 @@ static unsigned allowed_cpus(uint16_t *cpus, unsigned max)
 	return nr;
 }
 
-/* The one CPU that the calling thread may run on; -1 if there are several. */
+/* The only CPU that the calling thread may run on; -1 if there are several. */
 static int only_cpu(void)
 {
 	cpu_set_t set;
@@ -200,7 +200,7 @@ TEST(workers_and_their_host_streams_run_on_the_cpus_that_they_were_given)
 	uint16_t allowed[2], cpus[6], copy[6];
 	unsigned nr = allowed_cpus(allowed, 2);
 
-	/* A list that is shorter than the workers, and one that is longer, with one CPU twice. */
+	/* A list that is shorter than the workers, and a longer one, with one CPU twice. */
 	for (unsigned nr_cpus = 1; nr_cpus <= 6; nr_cpus += 5) {
 		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 		struct rnl_pool *pool;
@@ -216,7 +216,7 @@ TEST(workers_and_their_host_streams_run_on_the_cpus_that_they_were_given)
 		must(rnl_pool_resize(pool, 5));
 		check_placed(pool, 5, cpus, nr_cpus);
 		rnl_pool_destroy(pool);
-		/* The caller stays where it was. */
+		/* The caller's CPUs are unchanged. */
 		ck_assert_int_eq(sched_getaffinity(0, sizeof(after), &after), 0);
 		ck_assert(CPU_EQUAL(&before, &after));
 	}
@@ -239,7 +239,7 @@ TEST(cpus_that_are_none_of_the_process_are_refused)
 
 		cpus[i] = UINT16_MAX;
 		ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EINVAL);
-		cpus[i] = CPU_SETSIZE - 1;	/* of a machine larger than any */
+		cpus[i] = CPU_SETSIZE - 1;	/* more CPUs than any machine has */
 		ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EINVAL);
 		cpus[i] = good;
 	}
@@ -258,7 +258,7 @@ enum { IN_START, IN_JOB, IN_CALLBACK, IN_STOP, PLACES };
 struct masks {
 	sigset_t masks[PLACES];
 	_Atomic unsigned seen;		/* bits of the places */
-	unsigned worker;		/* whose */
+	unsigned worker;		/* the worker in each place */
 };
 static struct masks masks;
 
@@ -311,7 +311,7 @@ TEST(all_signals_are_blocked_in_jobs_callbacks_and_hooks)
 		pool = pool_with(&attr, 1);
 		job_of(&job, mask_fn, NULL);
 		must(rnl_job_on_done(&job, callback));
-		/* Those that a resize starts are as the others. */
+		/* Workers that a resize starts are placed, too. */
 		if (round) {
 			must(rnl_pool_resize(pool, 2));
 			must(rnl_submit_keyed(pool, &job, key_on(pool, 1)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating a pool: its attributes, its device, and what its threads are. */
+/* Creating a pool: its attributes, its device, and its threads. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -267,7 +267,7 @@ static double cpu_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
-/* Of the process, in @seconds during which the calling thread sleeps. */
+/* CPU time of the process during @seconds in which the calling thread sleeps. */
 static double cpu_used_in(double seconds)
 {
 	double before = cpu_seconds();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool that is full pushes back at once, or has its submitters wait for room. */
+/* A full pool pushes back at once, or its submitters wait for space. */
 #include "host_kernel.h"
 #include "pool.h"
 
-/* A pool of one worker that is held, and whose queue is full. */
+/* A pool with one worker, which is held, and a full queue. */
 struct full {
 	struct rnl_pool *pool;
 	struct gate gate;
@@ -24,7 +24,7 @@ static void full_start(struct full *f, unsigned max_queued)
 	}
 }
 
-/* Opens the gate, if nobody has, and ends it all. */
+/* Opens the gate if it is shut, and destroys the pool. */
 static void full_end(struct full *f)
 {
 	gate_open(&f->gate);
@@ -199,7 +199,7 @@ TEST(on_a_worker_a_submit_does_not_wait_for_its_own_pool)
 		struct gate gate = GATE_INIT;
 		struct on_worker w = { .pool = pool, .timeout_ns = timeouts[i], .gate = &gate };
 
-		/* Full, then with room. */
+		/* First the pool is full, then it has space. */
 		job_of(&w.job, submit_on_worker_fn, NULL);
 		job_of(&w.other, noop_fn, NULL);
 		job_of(&queued, noop_fn, NULL);
@@ -213,7 +213,7 @@ TEST(on_a_worker_a_submit_does_not_wait_for_its_own_pool)
 		ck_assert_int_eq(result_of(&w.job), 0);
 		ck_assert_int_eq(result_of(&w.other), 0);
 
-		/* A worker of another pool may: it wastes itself, and hangs nobody. */
+		/* A worker of another pool may wait, as it holds up no worker of this one. */
 		gate = (struct gate)GATE_INIT;
 		must(rnl_submit(other, &w.job));
 		gate_await(&gate, 1);

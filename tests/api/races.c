@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that meet each other: what went wrong there once does not again. */
+/* Calls that meet each other in ways that were wrong once. */
 #include "cq.h"
 
 /* ---- a job that comes after a barrier is its owner's, once it is done ---- */
@@ -7,7 +7,7 @@
 struct reaper {
 	struct rnl_cq *cq;
 	int nr;
-	int not_done;		/* that said so when they were reaped */
+	int not_done;		/* jobs that were not done when they were reaped */
 };
 
 static int reap_and_free(void *arg)
@@ -56,7 +56,7 @@ TEST(a_job_after_a_barrier_is_its_owners_at_once, .timeout_s = 60)
 			struct rnl_job *job = malloc(sizeof(*job));
 			int ret;
 
-			/* Now and then there is something to come after. */
+			/* Now and then the barrier has a job to wait for. */
 			if (i % 8 == 0) {
 				must(rnl_barrier_wait(barrier, RNL_FOREVER));
 				job_in(barrier, before, noop_fn, NULL);
@@ -130,7 +130,7 @@ TEST(a_drain_hears_of_the_last_job_from_a_worker_that_leaves, .timeout_s = 60)
 	gate_open(&held[!last].gate);
 	ck_assert_int_eq(result_of(&held[!last].job), 0);
 	ck_waits(drain.tid);
-	/* The leaving worker's is the last one. */
+	/* The last job is the leaving worker's. */
 	gate_open(&held[last].gate);
 	ck_eventually(drain.returned);
 	ck_assert_int_eq(call_end(&drain), 0);
@@ -160,7 +160,7 @@ TEST(what_a_pool_could_not_grow_to_leaves_its_counts_right, .timeout_s = 60)
 	for (unsigned i = 0; i < COUNT(jobs); i++) {
 		submit_job(pool, &jobs[i], noop_fn, NULL);
 	}
-	/* Worker 1 starts, and finds jobs that it could steal; worker 2 does not. */
+	/* Worker 1 starts, and finds jobs that it could steal; worker 2 does not start. */
 	ck_assert_int_eq(rnl_pool_resize(pool, 3), -ENOSPC);
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));

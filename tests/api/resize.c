@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool grows and shrinks: how many serve, what becomes of jobs and barriers, what is refused. */
+/* A pool grows and shrinks: how many workers serve, jobs and barriers meanwhile, refusals. */
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -15,7 +15,7 @@ static int resize_fn(void *arg)
 	return rnl_pool_resize(r->pool, r->nr);
 }
 
-/* That exactly @nr workers serve: @nr jobs are held, and one more waits. */
+/* Exactly @nr workers serve: @nr jobs are held, and one more waits. */
 static void check_workers(struct rnl_pool *pool, unsigned nr)
 {
 	struct gate gate = GATE_INIT;
@@ -122,7 +122,7 @@ TEST(workers_that_go_finish_what_they_hold_and_others_run_the_rest, .timeout_s =
 	}
 	call_start(&call, resize_fn, &resize);
 	ck_waits(call.tid);
-	/* It waits for the three that are held; nobody else does. */
+	/* The resize waits for the three held workers; a submit does not wait. */
 	submit_job(pool, &late, count_fn, &ran);
 	ck_assert(!call.returned);
 	gate_open(&gate);
@@ -164,7 +164,7 @@ TEST(unkeyed_jobs_of_workers_that_stay_keep_no_resize_waiting, .timeout_s = 60)
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
 
-	/* Worker 0 is never sent away. */
+	/* Worker 0 always stays. */
 	hold_workers(pool, &gate, &held, 1);
 	for (unsigned i = 0; i < COUNT(sizes); i++) {
 		struct resize resize = { pool, sizes[i] };
@@ -194,7 +194,7 @@ TEST(a_resize_waits_for_keyed_jobs_but_nobody_else_does, .timeout_s = 60)
 	gate_await(&gate, 1);
 	call_start(&call, resize_fn, &resize);
 	ck_waits(call.tid);
-	/* Keyed jobs of the new table wait; others run, on the new workers as well. */
+	/* Keyed jobs of the new table wait. Others run, on the new workers as well. */
 	job_of(&keyed, count_fn, &ran);
 	must(rnl_submit_keyed(pool, &keyed, key));
 	for (unsigned i = 0; i < 50; i++) {
@@ -271,7 +271,7 @@ TEST(misuse_gets_an_errno, .timeout_s = 60)
 	submit_job(pool, &job, resize_in_job_fn, pool);
 	ck_assert_int_eq(result_of(&job), -EBUSY);
 	check_workers(pool, 1);
-	must(rnl_submit(other, &job));	/* of another pool it may */
+	must(rnl_submit(other, &job));	/* a job of another pool may resize this one */
 	ck_assert_int_eq(result_of(&job), 0);
 	check_workers(pool, 2);
 	must(rnl_pool_close(pool));

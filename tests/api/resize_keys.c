@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Beside resizes keys keep their order, every accepted job runs once, and the sums are right. */
+/* Beside resizes keys keep their order, every accepted job runs once, and the figures are right. */
 #include "record.h"
 
 struct resize {
@@ -36,7 +36,7 @@ TEST(a_key_keeps_its_order_when_the_pool_grows_while_its_jobs_are_held, .timeout
 			must(rnl_submit_keyed(pool, &noted[key][step].job, (uint64_t)key));
 		}
 	}
-	/* All that could wrongly run them is idle, and does run others. */
+	/* All workers that must not run the keyed jobs are idle, and run other jobs. */
 	for (int i = 0; i < 20; i++) {
 		struct rnl_job other;
 
@@ -62,7 +62,7 @@ enum { SUBMITTERS = 3, KEYS = 4, EACH_WINDOW = 64 };
 struct in_order {
 	struct rnl_job job;
 	struct submitter *by;
-	unsigned number;	/* of its key */
+	unsigned number;	/* within its key */
 	int key;		/* -1: none */
 };
 
@@ -129,7 +129,7 @@ static void check_sums(struct rnl_pool *pool, uint64_t accepted)
 	ck_assert_uint_eq(nr_workers, all.nr_workers);
 }
 
-/* Submits by several threads while @resize does what it wants. */
+/* Several threads submit while @resize runs. */
 static void beside_submitters(struct rnl_pool *pool, void (*resize)(struct rnl_pool *pool))
 {
 	struct submitter *by = calloc(SUBMITTERS, sizeof(*by));

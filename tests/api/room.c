@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Several wait for room in a full pool: all get in, each by the room that its job can use. */
+/* Several threads wait for space in a full pool: each gets in when its job can use the space. */
 #include "record.h"
 
 struct pusher {
@@ -29,7 +29,7 @@ static int count_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* Threads that push @nr jobs each, which count in @ran. */
+/* Threads that push @nr jobs each. The jobs count themselves in @ran. */
 static void start_pushers(struct rnl_pool *pool, struct pusher *pushers, struct call *calls,
 			  int nr_pushers, int nr, _Atomic int *ran)
 {
@@ -41,7 +41,7 @@ static void start_pushers(struct rnl_pool *pool, struct pusher *pushers, struct 
 	}
 }
 
-/* All were let in, and all their jobs ran. */
+/* All threads got in, and all their jobs ran. */
 static void end_pushers(struct pusher *pushers, struct call *calls, int nr_pushers,
 			_Atomic int *ran)
 {
@@ -70,7 +70,7 @@ TEST(many_that_wait_all_get_in)
 	}
 }
 
-/* In long queues: they leave them alone for a while first. */
+/* A waiter leaves a long full queue alone for a while. */
 TEST(many_that_wait_for_a_long_queue_all_get_in)
 {
 	enum { PUSHERS = 4, MAX = 4096, NR = MAX + 1000 };
@@ -85,7 +85,7 @@ TEST(many_that_wait_for_a_long_queue_all_get_in)
 	start_pushers(pool, pushers, calls, PUSHERS, NR, &ran);
 	for (int p = 0; p < PUSHERS; p++)
 		ck_waits(calls[p].tid);
-	/* Nor do they wait for longer than they are to. */
+	/* Waits end in time. */
 	job_of(&late, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit_wait(pool, &late, 1000), -ETIMEDOUT);
 	gate_open(&gate);
@@ -120,7 +120,7 @@ TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
 	s.job = &noted[EACH].job;
 	s.key = keys[0];
 	ck_assert_int_eq(rnl_submit_keyed_wait(pool, s.job, s.key, 10 * MS), -ETIMEDOUT);
-	/* There is room elsewhere, for others. */
+	/* The other queue has space for other keys. */
 	job_of(&other, noop_fn, NULL);
 	must(rnl_submit_keyed_wait(pool, &other, keys[1], 0));
 	call_start(&call, submit_waiting, &s);
@@ -149,7 +149,7 @@ TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
 		struct call call;
 
 		must(rnl_barrier_init(&barrier, pool));
-		for (int i = 0; i < 2; i++) {	/* the worker, and the urgent one */
+		for (int i = 0; i < 2; i++) {	/* one for the worker, one for the urgent worker */
 			job_of(&held[i], gated_fn, &gate);
 			must(rnl_job_urgent(&held[i], i));
 			must(rnl_barrier_add(&barrier, &held[i]));
@@ -163,7 +163,7 @@ TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
 			ck_assert_int_eq(rnl_submit(pool, &jobs[i]), i < MAX ? 0 : -EAGAIN);
 		}
 		ck_assert_int_eq(rnl_submit_wait(pool, &jobs[MAX], 5 * MS), -ETIMEDOUT);
-		/* Others have room. */
+		/* Jobs of another kind have space. */
 		submit_job(pool, &other, noop_fn, NULL);
 		call_start(&call, submit_waiting, &s);
 		ck_waits(call.tid);
@@ -180,7 +180,7 @@ TEST(each_that_waits_is_told_of_the_room_that_it_can_use)
 	enum { KEYED0, KEYED1, ANY, WAITERS };
 
 	for (int first = 0; first < WAITERS; first++) {
-		/* There is room for one of each worker. */
+		/* One place for each worker. */
 		struct rnl_pool *pool = pool_of(2, .max_queued = 2);
 		uint64_t keys[2] = { key_on(pool, 0), key_on(pool, 1) };
 		struct gate gates[2] = { GATE_INIT, GATE_INIT };
@@ -195,7 +195,7 @@ TEST(each_that_waits_is_told_of_the_room_that_it_can_use)
 			job_of(&queued[i], noop_fn, NULL);
 			must(rnl_submit_keyed(pool, &queued[i], keys[i]));
 		}
-		/* They fall asleep in three orders: the right one is woken in each. */
+		/* The threads fall asleep in three orders. In each the right one is woken. */
 		for (int i = 0; i < WAITERS; i++) {
 			int which = (first + i) % WAITERS;
 
@@ -233,12 +233,12 @@ TEST(a_worker_that_comes_is_room_for_those_that_wait)
 	struct call calls[WAITERS], resize;
 	uint64_t key;
 
-	/* A key that will be the second worker's. */
+	/* A key of the second worker. */
 	pool = pool_of(2, .max_queued = MAX);
 	key = key_on(pool, 1);
 	must(rnl_pool_resize(pool, 1));
 	hold_workers(pool, &gate, &held, 1);
-	/* Nobody can steal these: what room there will be is the new worker's. */
+	/* No worker can steal these, so only the new worker has space. */
 	for (int i = 0; i < MAX; i++) {
 		job_of(&queued[i], noop_fn, NULL);
 		must(rnl_submit_keyed(pool, &queued[i], key + 1));
@@ -254,7 +254,7 @@ TEST(a_worker_that_comes_is_room_for_those_that_wait)
 		ck_eventually(calls[i].returned);
 		ck_assert_int_eq(call_end(&calls[i]), 0);
 	}
-	ck_assert_int_eq(result_of(&jobs[0]), 1);	/* the other may wait for those before */
+	ck_assert_int_eq(result_of(&jobs[0]), 1);	/* the other may be behind older jobs */
 	ck_assert_int_eq(rnl_job_test(&held), 0);
 	gate_open(&gate);
 	ck_assert_int_eq(call_end(&resize), 0);
@@ -273,7 +273,7 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	struct call call;
 	uint64_t keys[2];
 
-	/* Each worker is at its barrier's job; what comes after goes to the first worker. */
+	/* Each worker is in a job of its barrier; jobs after the barrier go to the first worker. */
 	pool = pool_of(2, .max_queued = 2 * EACH);
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
@@ -294,7 +294,7 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	call_start(&call, submit_waiting, &s);
 	ck_waits(call.tid);
 	ck_assert(!call.returned);
-	/* One submit goes on: its job is queued behind the first worker's, and not taken. */
+	/* A deferred job is queued with the first worker, so one submit goes on. */
 	gate_open(&gates[1]);
 	ck_eventually(call.returned);
 	ck_assert_int_eq(call_end(&call), 0);

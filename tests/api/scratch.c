@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory for the job that runs: its own while it runs, and gone afterwards. */
+/* Device memory for a running job: its own while it runs, and gone afterwards. */
 #include "heap.h"
 #include "pool.h"
 
@@ -19,7 +19,7 @@ struct using {
 	unsigned char first;		/* piece i is filled with first + i */
 	unsigned char *out;		/* the pieces come here, one after the other; may be NULL */
 	unsigned char *pieces[MOST_PIECES];
-	int ret;			/* what it returns if all went well */
+	int ret;			/* what it returns unless a call fails */
 };
 
 static int using_fn(struct rnl_job *job)
@@ -29,7 +29,7 @@ static int using_fn(struct rnl_job *job)
 	void *mem;
 	int ret = 0;
 
-	/* All are there at the same time, and keep what they have. */
+	/* All pieces exist at the same time, and keep their content. */
 	for (unsigned i = 0; !ret && i < u->nr; i++) {
 		ret = rnl_scratch(u->sizes[i], &mem);
 		u->pieces[i] = mem;
@@ -66,7 +66,7 @@ static void check_pieces(const struct using *u)
 	}
 }
 
-/* Runs it, and looks at what came out. */
+/* Runs the job and checks its output. */
 static void use(struct rnl_pool *pool, struct using *u)
 {
 	void *out;
@@ -91,11 +91,11 @@ TEST(pieces_are_aligned_and_apart_and_keep_what_they_have, .timeout_s = 60)
 	static const struct using uses[] = {
 		{ .sizes = { 1 }, .nr = 1, .first = 1 },
 		{ .sizes = { 1, 255, 256, 257, 1, 4096, 100001, MB }, .nr = 8, .first = 10 },
-		/* Now the block is large enough, or just not. */
+		/* Now the block is large enough, or just too small. */
 		{ .sizes = { MB, 1, 255, 256, 257, 1, 4096, 100001 }, .nr = 8, .first = 20 },
 		{ .sizes = { MB + 120 * KB }, .nr = 1, .first = 30 },
 		{ .sizes = { 64 * KB, 64 * KB - 1, 64 * KB + 1, 3 }, .nr = 4, .first = 40 },
-		/* Pieces that fit beside those that do not. */
+		/* Pieces that fit into the block, and others. */
 		{ .sizes = { 3 * MB, 5, MB, 2 * MB, 7 }, .nr = 5, .first = 50 },
 		{ .sizes = { 5, 3 * MB, 7, MB, 2 * MB }, .nr = 5, .first = 60 },
 		{ .sizes = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, .nr = 20 },
@@ -133,12 +133,12 @@ TEST(what_is_more_than_a_worker_keeps_is_gone_with_the_job, .timeout_s = 60)
 	struct using u = { .sizes = { 20 * MB, 1000, 12 * MB }, .nr = 3 }, small = { .nr = 0 };
 	size_t before, after;
 
-	/* Once, for what is made at first use. */
+	/* A warm-up, for memory that the first use allocates. */
 	use(pool, &u);
 	before = live_bytes();
 	for (int i = 0; i < 5; i++)
 		use(pool, &u);
-	/* A free is in the order of the stream: the next job is behind it. */
+	/* A free is in the stream's order, so another job must follow it. */
 	small.sizes[0] = 1;
 	small.nr = 1;
 	use(pool, &small);
@@ -162,11 +162,11 @@ TEST(what_a_worker_keeps_is_no_more_than_said, .timeout_s = 60)
 		u.sizes[0] = (size_t)(i + 1) * MB;
 		use(pool, &u);
 	}
-	u.sizes[0] = 16 * MB;	/* and the other piece */
+	u.sizes[0] = 16 * MB;	/* and a second piece */
 	use(pool, &u);
 	u.sizes[0] = 1;
 	use(pool, &u);
-	/* The pool has locked what `use` asked for; it and the last block are left. */
+	/* The memory that the pool page-locked, and the last block, are left. */
 	after = live_bytes();
 	ck_assert_uint_le(after - figures_of(pool).pinned_locked, before + 6 * MB);
 	rnl_pool_destroy(pool);
@@ -179,7 +179,7 @@ TEST(a_worker_gives_the_next_job_what_the_last_one_had, .timeout_s = 60)
 	struct using u = { .sizes = { 100, 3 * MB, 5000 }, .nr = 3 };
 	unsigned char *pieces[3];
 
-	/* From the second on it has a block of that size. */
+	/* From the second job on the worker has a block of that size. */
 	use(pool, &u);
 	use(pool, &u);
 	memcpy(pieces, u.pieces, sizeof(pieces));
@@ -201,7 +201,7 @@ struct row {
 };
 #define ROW_BYTES 1536
 
-/* Each job has its own place for what comes out. */
+/* Each job has its own output. */
 static void row_init(struct row *row, struct rnl_pool *pool, unsigned nr, bool keyed)
 {
 	void *mem;
@@ -322,7 +322,7 @@ static int nowhere_fn(struct rnl_job *job)
 {
 	(void)job;
 	(void)rnl_scratch(64, NULL);
-	return 0;		/* it is the job's error nevertheless */
+	return 0;		/* the call's error is the job's nevertheless */
 }
 
 TEST(no_bytes_and_no_place_for_them_are_refused, .timeout_s = 60)
@@ -370,7 +370,7 @@ struct greedy {
 	void *mem;
 };
 
-/* Takes it lightly, after some that it got. */
+/* Ignores an error, after some successful calls. */
 static int greedy_fn(struct rnl_job *job)
 {
 	struct greedy *g = rnl_container_of(job, struct greedy, job);
@@ -476,7 +476,7 @@ static int steady_fn(struct rnl_job *job)
 	return ret ? ret : rnl_copy(s->out, a, s->bytes);
 }
 
-/* Jobs by turns to each worker, some at a time, joined by a barrier; one in @large is. */
+/* Jobs in turns on each worker, a window at a time, with a barrier; one in @large is large. */
 static void run_steady(struct rnl_pool *pool, const uint64_t *keys, unsigned nr, unsigned large)
 {
 	enum { BATCH = 60 };
@@ -518,9 +518,9 @@ TEST(in_steady_state_the_device_is_not_asked_for_anything, .timeout_s = 60)
 	uint64_t keys[STEADY_WORKERS], calls, locked;
 	struct rnl_pool *pool;
 
-	/* As many buffers as can be out at a time are there from the start. */
+	/* All buffers that can be out at a time are there from the start. */
 	attr.pinned_preload = 128 * MB;
-	/* So that the most that is under way soon has been. */
+	/* So the most that can be under way is soon reached. */
 	attr.staging_max = 1 * MB;
 	pool = pool_with(&attr, STEADY_WORKERS);
 	for (int i = 0; i < STEADY_WORKERS; i++)

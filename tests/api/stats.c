@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a pool counts, the bound on what is queued, and where stolen jobs go. */
+/* A pool's counts, the bound on queued jobs, and stolen jobs. */
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -25,7 +25,7 @@ static int count_fn(struct rnl_job *job)
 
 /* ---- the bound ----------------------------------------------------------- */
 
-/* Of a pool whose workers are held, so that what is accepted stays queued. */
+/* The pool's workers are held, so accepted jobs stay queued. */
 static void check_bound(unsigned nr_workers, unsigned max_queued)
 {
 	/* "the bound is kept for each worker and adds up to max_queued, rounded up" */
@@ -55,7 +55,7 @@ static void check_bound(unsigned nr_workers, unsigned max_queued)
 	ck_assert_int_eq(submit_and_wait(pool, last), 0);
 	ck_assert_int_eq(runs, (int)bound + 1);
 
-	/* Full again, and to the same bound. */
+	/* Full again, with the same bound. */
 	gate = (struct gate)GATE_INIT;
 	hold_workers(pool, &gate, held, nr_workers);
 	for (unsigned i = 0; i < bound; i++)
@@ -92,7 +92,7 @@ TEST(keyed_jobs_are_bounded_by_the_queue_of_their_worker)
 	for (int i = 0; i < EACH; i++)
 		must(rnl_submit_keyed(pool, &jobs[i], keys[0]));
 	ck_assert_int_eq(rnl_submit_keyed(pool, &jobs[EACH], keys[0]), -EAGAIN);
-	/* The other's queue is free for its keys, and for those without a key. */
+	/* The other queue has space for its keys, and for jobs without a key. */
 	must(rnl_submit_keyed(pool, &jobs[EACH], keys[1]));
 	for (int i = EACH + 1; i < 2 * EACH; i++)
 		must(rnl_submit(pool, &jobs[i]));
@@ -121,7 +121,7 @@ TEST(submit_many_takes_what_fits_and_says_how_much)
 		gate_open(&gate);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		ck_assert_int_eq(runs, BOUND);
-		/* The rest is the caller's, and goes in now. */
+		/* The other jobs are the caller's, and are accepted now. */
 		ck_assert_int_eq(rnl_submit_many(pool, list + BOUND, NR - BOUND), NR - BOUND);
 		rnl_pool_destroy(pool);
 		ck_assert_int_eq(runs, NR);
@@ -168,7 +168,7 @@ TEST(the_figures_add_up)
 	ck_assert_uint_eq(stats.accepted + stats.done + stats.failed + stats.queued +
 			  stats.in_flight + stats.stolen, 0);
 	for (int i = 0; i < NR; i++) {
-		/* A third each: 0, a number, a failure. */
+		/* Results: 0, a number, a failure; a third each. */
 		job_of(&jobs[i], result_fn, (void *)(intptr_t)(i % 3 == 2 ? -EPROTO : i % 3));
 		list[i] = &jobs[i];
 	}
@@ -210,7 +210,7 @@ TEST(a_job_is_queued_then_in_flight_then_done)
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_uint_eq(stats_of(pool).done, 3);
 
-	must(rnl_thread_attach(pool));	/* must not count as a worker's */
+	must(rnl_thread_attach(pool));	/* the work of other threads does not count */
 	ck_assert_int_eq(launch_store(&kernel, NULL, 0), 0);
 	gate_await(&kernel, 1);
 	ck_assert_uint_eq(stats_of(pool).in_flight, 0);
@@ -276,7 +276,7 @@ TEST(a_worker_that_is_held_has_its_jobs_stolen)
 
 	for (int i = 0; i < 2; i++)
 		hold_workers(pool, &gates[i], &held[i], 1);
-	/* Both queues are full now: a worker that goes on finds half of the jobs elsewhere. */
+	/* Both queues are full, so a worker that goes on steals half of the jobs. */
 	for (int i = 0; i < NR; i++) {
 		submit_job(pool, &jobs[i], count_fn, &runs);
 	}

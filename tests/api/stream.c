@@ -3,7 +3,7 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-/* The double of the CUDA runtime has it: a kernel of the application's own. */
+/* Defined by the double of the CUDA runtime; like a kernel of the application. */
 __attribute__((weak)) int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block,
 						 const void *args),
 				      struct rnl_dim grid, struct rnl_dim block, const void *args,
@@ -25,7 +25,7 @@ static void check_detached(void)
 	ck_assert_int_eq(rnl_worker_index(), -1);
 }
 
-/* Its per-thread default stream was there before. */
+/* The thread has used its per-thread default stream before. */
 TEST(a_thread_attaches_with_work_of_its_own_under_way)
 {
 	void *const per_thread = (void *)2;	/* cudaStreamPerThread */
@@ -45,7 +45,7 @@ TEST(a_thread_attaches_with_work_of_its_own_under_way)
 	gate_await(&gate, 1);
 	must(rnl_thread_attach(pool));
 	ck_assert_ptr_eq(rnl_stream(), per_thread);
-	/* What it issues now comes behind that. */
+	/* New work comes behind the older work. */
 	must(rnl_fill(word, 7, sizeof(int)));
 	ck_assert_int_eq(rnl_stream_wait(0), -ETIMEDOUT);
 	ck_assert_int_eq(*word, 0);
@@ -87,7 +87,7 @@ TEST(pools_of_one_device_share_a_threads_stream)
 	must(rnl_thread_attach(pool));
 	must(rnl_thread_attach(other));
 	rnl_pool_destroy(pool);
-	/* The stream is the device's, not the pool's. */
+	/* The stream belongs to the device, not to the pool. */
 	must(rnl_stream_wait(RNL_FOREVER));
 	rnl_thread_detach();
 	rnl_pool_destroy(other);
@@ -122,8 +122,8 @@ struct leaving {
 	unsigned char *from, *to;
 	size_t bytes;
 	bool detaches;
-	struct gate *gate;		/* of what it leaves */
-	_Atomic pid_t tid;		/* once it is about to leave */
+	struct gate *gate;		/* of the memory that it uses */
+	_Atomic pid_t tid;		/* set right before it ends */
 };
 
 static void *leaving_thread(void *arg)
@@ -156,7 +156,7 @@ TEST(a_thread_that_detaches_or_ends_waits_for_what_it_issued)
 		pthread_t thread;
 
 		memset(leaving.to, 0xff, BYTES);
-		/* On CUDA a thread's end does not wait. */
+		/* On CUDA the end of a thread does not wait for its stream. */
 		leaving.detaches = i % 2 || !on_host();
 		must(pthread_create(&thread, NULL, leaving_thread, &leaving));
 		pthread_join(thread, &ret);
@@ -222,7 +222,7 @@ TEST(a_stream_does_its_work_in_order)
 		memset(host[i], 0xff, BYTES);
 	}
 	must(rnl_thread_attach(pool));
-	/* Deeper than any queue between here and the device. */
+	/* More than any queue between here and the device can hold. */
 	for (int i = 0; i < 1500; i++)
 		must(rnl_fill(on_device, (uint8_t)i, i % 500 ? 64 : BYTES));
 	must(rnl_fill(on_device, 3, BYTES));
@@ -275,7 +275,7 @@ TEST(work_is_issued_and_done_later)
 	must(rnl_pinned_get(pool, sizeof(*word), &mem));
 	word = mem;
 	*word = 0;
-	/* Were one of these to wait for the kernel, its gate would never open. */
+	/* None of these calls waits for the kernel: its gate would never open. */
 	ck_assert_int_eq(launch_store(&gate, word, 17), 0);
 	must(rnl_copy(&copy, word, sizeof(copy)));
 	must(rnl_fill(word, 1, 1));
@@ -373,13 +373,13 @@ TEST(a_launch_that_makes_no_sense_is_refused)
 		ck_assert_int_eq(rnl_launch(&plain, sizes[i], one, &args), -EINVAL);
 		ck_assert_int_eq(rnl_launch(&plain, one, sizes[i], &args), -EINVAL);
 	}
-	/* More than any GPU takes, the host device does not either. */
+	/* Sizes that no GPU takes; the host device refuses them, too. */
 	for (unsigned i = 0; on_host() && i < COUNT(beyond); i++)
 		ck_assert_int_eq(rnl_launch(&plain, beyond[i].grid, beyond[i].block, &args), -EINVAL);
 	ck_assert_int_eq(rnl_launch(&nowhere, one, one, &args), -ENOTSUP);
 	if (!on_host())
 		ck_assert_int_eq(rnl_launch(&plain, one, one, &args), -ENOTSUP);
-	/* None of these harmed the stream. */
+	/* The refused launches did not harm the stream. */
 	must(rnl_stream_wait(RNL_FOREVER));
 	rnl_thread_detach();
 	rnl_pool_destroy(pool);

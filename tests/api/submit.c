@@ -19,7 +19,7 @@ TEST(no_job_waits_behind_a_held_worker_while_another_is_idle)
 			submit_job(pool, &job, noop_fn, NULL);
 			ck_assert_int_eq(result_of(&job), 0);
 		}
-		/* Each of the free ones finds one, wherever they were put. */
+		/* Each free worker gets a job, whichever queues they were put in. */
 		hold_workers(pool, &rest, gated, free_ones);
 		gate_open(&rest);
 		gate_open(&hold);
@@ -31,7 +31,7 @@ TEST(a_worker_that_sleeps_since_its_pool_was_made_is_found)
 {
 	enum { WORKERS = 4, POOLS = 400 };
 
-	/* It goes to sleep while it is brought in. */
+	/* A worker goes to sleep right after it starts. */
 	for (int i = 0; i < (int)(POOLS / test_scale()) + 1; i++) {
 		struct rnl_pool *pool = pool_of(WORKERS, .spin_us = -1);
 		struct gate hold = GATE_INIT;
@@ -82,7 +82,7 @@ TEST(what_is_queued_behind_a_held_job_is_taken_by_one_that_slept)
 		struct gate gate = GATE_INIT;
 		struct rnl_job jobs[NR], *list[NR];
 
-		/* Fewer chains than workers; three of four workers come to be held. */
+		/* Fewer chains of jobs than workers; three of four workers will be held. */
 		for (int i = 0; i < NR; i++) {
 			job_of(&jobs[i], i % 2 ? noop_fn : gated_fn, &gate);
 			list[i] = &jobs[i];
@@ -118,7 +118,10 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 		job_of(&after, noop_fn, NULL);
 		must(rnl_job_after(&after, &barrier));
 		must(rnl_submit(pool, &after));
-		/* Then one of them is held, and so is, at once, the one that releases it. */
+		/*
+		 * Then that worker is held, or the other; the worker that releases the job is
+		 * held, too.
+		 */
 		for (int i = 0; i < 2; i++) {
 			job_of(&held[i], gated_fn, &hold);
 			must(rnl_submit_keyed(pool, &held[i], keys[i ? 2 : round % 2]));
@@ -139,7 +142,7 @@ TEST(a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one)
 	struct rnl_job running, held, jobs[3];
 	uint64_t keys[2];
 
-	/* While it has something on its stream it may leave a job to the other. */
+	/* With work on its stream a worker may leave a job to the other worker. */
 	skip_unless_host();
 	pool = pool_of(2, .spin_us = -1);
 	for (int i = 0; i < 2; i++)
@@ -214,7 +217,7 @@ struct parent {
 	struct gate *theirs;
 };
 
-/* Its worker is held until others have run what it submitted. */
+/* Its worker is held until other workers have run what it submitted. */
 static int parent_fn(struct rnl_job *job)
 {
 	struct parent *p = rnl_container_of(job, struct parent, job);
@@ -337,7 +340,7 @@ TEST(jobs_one_by_one_stay_on_one_worker)
 	int worker = -1, last = -1;
 	unsigned nr_moves = 0;
 
-	/* Who is awake may steal. */
+	/* A worker that is awake may steal. */
 	ck_eventually(nr_asleep(pool, WORKERS) == WORKERS);
 	job_of(&job, where_fn, &worker);
 	for (int i = 0; i < NR; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces: what they refuse, what is in them, and that jobs do not mind. */
+/* Traces: what they refuse, what is in them, and that jobs run as before. */
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -9,7 +9,7 @@
 
 #define NR 200
 
-/* It begins and ends as JSON does; tests/cli/trace.sh looks at all of it. */
+/* The text begins and ends as JSON; tests/cli/trace.sh parses all of it. */
 static void assert_whole(const char *text)
 {
 	size_t length = strlen(text);
@@ -20,7 +20,7 @@ static void assert_whole(const char *text)
 	ck_assert_int_eq(count(text, "\"ph\":\"b\""), count(text, "\"ph\":\"e\""));
 }
 
-/* A number behind a name, of the last event. */
+/* A number by its name, from the last event. */
 static long figure(const char *text, const char *name)
 {
 	const char *at = strstr(text, "\"runnel_end\"");
@@ -73,7 +73,7 @@ TEST(test_has_each_job_once, .loops = 3, .setup = set_path, .teardown = remove_f
 	ck_assert_int_eq(figure(text, "jobs"), NR);
 	ck_assert_int_eq(figure(text, "dropped"), 0);
 	ck_assert_int_eq(figure(text, "too_much"), 0);
-	/* On the host device what issues nothing is not in flight. */
+	/* On the host device a job that issues nothing is never in flight. */
 	ck_assert_int_eq(figure(text, "flown"), on_host() ? NR / 2 : NR);
 	ck_assert_uint_eq(count(text, "\"ph\":\"b\""), (unsigned)figure(text, "flown"));
 	ck_assert_uint_eq(count(text, "\"cat\":\"device\""), (unsigned)figure(text, "timed"));
@@ -149,7 +149,7 @@ TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown =
 	must(rnl_trace_stop(pool));
 	text = text_of(path);
 	assert_whole(text);
-	/* All eight arrive at the job that came after them, by way of their own. */
+	/* Eight arrows lead to the job that came after them, through those jobs' own spans. */
 	ck_assert_uint_ge(count(text, "\"ph\":\"t\""), COUNT(jobs));
 	ck_assert_uint_eq(count(text, "\"ph\":\"s\""), COUNT(jobs) + 1);
 	free(text);
@@ -184,7 +184,7 @@ static int start_untimed(void *pool)
 {
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
 
-	attr.timing = RNL_TRACE_HOST;	/* which does not wait for the stream */
+	attr.timing = RNL_TRACE_HOST;	/* it does not wait for the stream */
 	return rnl_trace_start(pool, path, &attr);
 }
 
@@ -208,7 +208,7 @@ TEST(test_a_job_in_flight_at_the_end_is_unfinished, .setup = set_path, .teardown
 	assert_whole(text);
 	ck_assert_int_eq(figure(text, "unfinished"), 1);
 	free(text);
-	/* And one of a trace before is none of the next. */
+	/* A job from before a trace is not in it. */
 	ck_assert_int_eq(start_untimed(pool), 0);
 	gate_open(&gate);
 	(void)result_of(job);
@@ -237,7 +237,7 @@ TEST(test_starts_and_stops_in_turn, .setup = set_path, .teardown = remove_file)
 		must(rnl_trace_stop(pool));
 		ck_assert_int_eq(rnl_trace_stop(pool), -EALREADY);
 	}
-	/* The pool's end is the trace's. */
+	/* The end of the pool ends the trace. */
 	must(rnl_trace_start(pool, path, NULL));
 	run_jobs(pool, 20, NULL);
 	rnl_pool_destroy(pool);
@@ -306,7 +306,7 @@ TEST(test_refuses_what_is_wrong, .setup = set_path, .teardown = remove_file)
 	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
 	ck_assert_int_eq(rnl_trace_start(pool, fifo, NULL), -EINVAL);
 	unlink(fifo);
-	/* None of them left a trace behind. */
+	/* The refused starts left no trace running. */
 	ck_assert_int_eq(rnl_trace_stop(pool), -EALREADY);
 	rnl_pool_destroy(pool);
 }
@@ -388,13 +388,13 @@ TEST(test_a_disk_that_is_full_is_told_at_the_end_and_the_file_opens,
 	int started, stopped, refused = 0;
 	char *text;
 
-	/* The default of SIGXFSZ would end us, should this thread write. */
+	/* By default SIGXFSZ would end this process if this thread wrote the file. */
 	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
 	pool = pool_of(2);
 	job_of(&job, noop_fn, NULL);
 	limit = before;
 	limit.rlim_cur = 20000;
-	/* No assertion in here: Check writes a file, too. */
+	/* No assertions here: Check writes a file, too. */
 	setrlimit(RLIMIT_FSIZE, &limit);
 	started = rnl_trace_start(pool, path, NULL);
 	for (int i = 0; i < 1000; i++) {
@@ -409,10 +409,10 @@ TEST(test_a_disk_that_is_full_is_told_at_the_end_and_the_file_opens,
 	ck_assert_uint_eq(figures_of(pool).failed, 0);
 	text = text_of(path);
 	assert_whole(text);
-	/* It does not say that it is all. */
+	/* The file does not say that it is complete. */
 	ck_assert_uint_eq(count(text, "runnel_end"), 0);
 	free(text);
-	/* And the next one is as good as any. */
+	/* The next trace is complete. */
 	must(rnl_trace_start(pool, path, NULL));
 	run_jobs(pool, NR, NULL);
 	must(rnl_trace_stop(pool));
@@ -452,7 +452,7 @@ TEST(test_overlap_of_a_running_trace_adds_up, .setup = set_path, .teardown = rem
 	rnl_pool_destroy(pool);
 }
 
-/* From pageable memory, which the guard does not like. */
+/* The guard reports this pageable memory. */
 static int copy_pageable_fn(struct rnl_job *job)
 {
 	static char pageable[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a trace says in words: what the guard found, and names, whatever is in them. */
+/* Texts in a trace: the guard's findings, and names of all kinds. */
 #include "guard.h"
 #include "trace.h"
 
@@ -47,7 +47,7 @@ static int alloc_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* The driver's log has both; it is the first that is told. */
+/* The driver's log has both; the trace has the first. */
 static int wait_and_alloc_fn(struct rnl_job *job)
 {
 	(void)wait_fn(job);
@@ -92,7 +92,7 @@ TEST(what_was_found_is_in_words_with_the_functions_name,
 	text = end_of(pool);
 	ck_assert_uint_eq(count(text, "\"cat\":\"guard\""), COUNT(found));
 	for (unsigned i = 0; i < COUNT(found); i++) {
-		/* What legacy_unsaid_fn did the log would tell; a memset waits, at times. */
+		/* For legacy_unsaid_fn the log's text differs; a memset waits, at times. */
 		if (_i && found[i].fn == legacy_unsaid_fn)
 			continue;
 		snprintf(line, sizeof(line), "\"name\":\"%s\",\"cat\":\"guard\"",
@@ -127,7 +127,7 @@ TEST(names_of_any_characters_are_strings, .setup = set_path, .teardown = remove_
 	rnl_pool_destroy(pool);
 }
 
-/* The first 64 have their room in any case. */
+/* There is always room for the first 64 names. */
 TEST(every_thread_that_submits_has_its_name, .setup = set_path, .teardown = remove_file)
 {
 	enum { NR = 80 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Urgent jobs go before the others, in pools with workers of their own for them and without. */
+/* Urgent jobs go before others, in pools with urgent workers and in pools without. */
 #include "record.h"
 
 static struct rnl_pool *pool_with_urgent(unsigned nr_urgent, unsigned nr_workers)
@@ -13,7 +13,10 @@ static void urgent_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), void 
 	must(rnl_job_urgent(job, 1));
 }
 
-/* Holds the urgent workers of a pool whose others are held: nobody else has time for these. */
+/*
+ * Holds the urgent workers of a pool whose other workers are held, so only these can run the
+ * jobs.
+ */
 static void hold_urgent(struct rnl_pool *pool, struct gate *gate, struct rnl_job *jobs, unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++) {
@@ -44,7 +47,7 @@ TEST(without_urgent_workers_an_urgent_job_goes_before_what_is_queued)
 						 rnl_submit_keyed(pool, &noted[i].job, 1), 0);
 		}
 		for (int i = 0; i < 2; i++) {
-			/* It stays urgent, run after run. */
+			/* It stays urgent in each run. */
 			if (!round) {
 				noted_of(&urgent[i], &record, 100 + i);
 				must(rnl_job_urgent(&urgent[i].job, 1));
@@ -123,7 +126,7 @@ TEST(urgent_workers_run_urgent_jobs_while_all_others_are_held)
 		urgent_of(&jobs[i], index_fn, NULL);
 		must(rnl_submit(pool, &jobs[i]));
 	}
-	/* And out of a list with others. */
+	/* Also out of a list with other jobs. */
 	list[0] = &queued[1];
 	list[1] = &jobs[NR - 2];
 	list[2] = &queued[2];
@@ -151,7 +154,7 @@ TEST(urgent_workers_run_nothing_else)
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[WORKERS], urgent;
 
-	/* The others have more than they can do, the urgent ones nothing; and they are awake. */
+	/* The other workers have too much to do; the urgent workers are idle and awake. */
 	hold_workers(pool, &gate, held, WORKERS);
 	for (int i = 0; i < NR; i++)
 		job_of(&jobs[i], index_fn, NULL);
@@ -187,7 +190,7 @@ TEST(on_the_host_device_a_free_worker_takes_urgent_jobs_of_a_held_one)
 	pool = pool_with_urgent(1, 1);
 	hold_workers(pool, &gates[0], &held[0], 1);
 	hold_urgent(pool, &gates[1], &held[1], 1);
-	/* Queued before the other is free, then while it is. */
+	/* First queued before the other worker is free, then while it is. */
 	for (int i = 0; i < 2; i++) {
 		urgent_of(&urgent, index_fn, NULL);
 		must(rnl_submit(pool, &urgent));

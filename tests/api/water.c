@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Notices that a pool is so full, or so empty: when they start, how they tell, how they end. */
+/* Notices: when they start, how they end, and what they tell. */
 #include "cq.h"
 #include "record.h"
 
@@ -11,7 +11,7 @@ static struct rnl_pool *pool_of_marks(unsigned nr_workers, uint32_t max, uint32_
 	return pool_of(nr_workers, .max_queued = max, .high_water = high, .low_water = low);
 }
 
-/* A pool of one worker that is held, with @nr jobs queued, which note 0, 1, ... */
+/* A pool with one held worker and @nr queued jobs, which note 0, 1, ... */
 struct tank {
 	struct rnl_pool *pool;
 	struct gate gate;
@@ -47,11 +47,11 @@ TEST(a_notice_of_high_water_starts_at_once_if_the_pool_is_so_full)
 	noted_of(&notice, &tank.record, 100);
 	for (int nr = HIGH; nr <= MAX; nr++) {
 		tank_fill(&tank, nr);
-		/* Not even a full pool refuses it. */
+		/* A full pool accepts it, too. */
 		must(rnl_submit_when(tank.pool, &notice.job, RNL_HIGH_WATER));
 		tank_empty(&tank);
 		ck_assert_int_eq(result_of(&notice.job), 0);
-		ck_assert_int_eq(place_of(&tank.record, 100), 0);	/* before what is queued */
+		ck_assert_int_eq(place_of(&tank.record, 100), 0);	/* before the queued jobs */
 		ck_assert_uint_eq(tank.record.nr, (unsigned)nr + 1);
 	}
 	rnl_pool_destroy(tank.pool);
@@ -107,7 +107,7 @@ TEST(a_notice_of_low_water_waits_until_the_pool_is_so_empty)
 		must(rnl_submit_when(tank.pool, &notice.job, RNL_LOW_WATER));
 		tank_empty(&tank);
 		ck_assert_int_eq(result_of(&notice.job), 0);
-		/* The one worker took a job after the other: no look was missed. */
+		/* The worker took one job after the other, so it did not miss the mark. */
 		ck_assert_int_eq(place_of(&tank.record, 100), nr - LOW);
 	}
 	rnl_pool_destroy(tank.pool);
@@ -123,7 +123,7 @@ TEST(a_notice_of_high_water_starts_when_a_submit_was_refused)
 	hold_workers(pool, &gate, held, 2);
 	job_of(&notice, noop_fn, NULL);
 	must(rnl_submit_when(pool, &notice, RNL_HIGH_WATER));
-	/* The worker of the key is full, the pool is not. */
+	/* The key's worker is full, the pool is not. */
 	for (int i = 0; i < EACH; i++) {
 		job_of(&jobs[i], noop_fn, NULL);
 		must(rnl_submit_keyed(pool, &jobs[i], 1));
@@ -214,7 +214,7 @@ TEST(a_notice_tells_by_its_callback_or_its_completion_queue)
 		ck_assert_int_eq(rnl_job_result(&queued), 0);
 		ck_eventually(nr_calls == round);
 		must(rnl_job_wait(&called, RNL_FOREVER));
-		/* The callback's last touch: it was counted when it returned. */
+		/* The drain waits until the callback has returned. */
 		must(rnl_pool_drain(tank.pool, RNL_FOREVER));
 	}
 	rnl_cq_destroy(cq);
@@ -237,7 +237,7 @@ TEST(a_notice_that_waits_is_counted_by_nobody_but_its_barrier)
 	ck_assert_uint_eq(figures_of(tank.pool).queued, 0);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 5 * MS), -ETIMEDOUT);
 	tank_fill(&tank, HIGH);
-	ck_assert_uint_le(figures_of(tank.pool).queued, HIGH + 1);	/* it may have started */
+	ck_assert_uint_le(figures_of(tank.pool).queued, HIGH + 1);	/* or it started */
 	tank_empty(&tank);
 	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	must(rnl_pool_drain(tank.pool, RNL_FOREVER));
@@ -332,7 +332,7 @@ TEST(a_notice_that_was_cancelled_completes_though_its_time_does_not_come)
 		ck_assert_int_eq(rnl_job_cancel(&notices[i].job), -EALREADY);
 	}
 	ck_eventually(nr_calls == NR / 2 * 1000);
-	/* The others wait on. */
+	/* The other notices still wait. */
 	for (int i = 0; i < NR; i += 2)
 		ck_assert_int_eq(rnl_job_test(&notices[i].job), 0);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, MS), -ETIMEDOUT);

@@ -40,7 +40,7 @@ TEST(a_job_is_done_when_its_data_is_there)
 		copy[i].to = mem;
 		job_of(&copy[i].job, working_fn, NULL);
 	}
-	/* Of one key, so of one stream: the copy finds what was filled in. */
+	/* Fill and copy have one key, so they share a stream and keep their order. */
 	for (int i = 0; i < NR; i++) {
 		must(rnl_submit_keyed(pool, &fill[i].job, (uint64_t)i));
 		must(rnl_submit_keyed(pool, &copy[i].job, (uint64_t)i));
@@ -78,7 +78,7 @@ TEST(a_job_is_not_done_before_the_device_has_passed_it)
 	struct rnl_pool *pool;
 	struct gate kernel = GATE_INIT;
 	int word = 0;
-	/* Whatever its function returned. */
+	/* Whatever the function returned. */
 	static const int results[] = { 0, 4, -EPROTO };
 	struct storing jobs[COUNT(results)];
 
@@ -112,7 +112,7 @@ TEST(a_job_that_issues_nothing_is_done_when_it_returns)
 	skip_unless_done_on_return();
 	pool = pool_of(1);
 	submit_job(pool, &slow.job, storing_fn, NULL);
-	/* Not before its time, though the stream that it did not use is held. */
+	/* It is done while the stream, which it did not use, is held. */
 	submit_job(pool, &idle, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&idle), 0);
 	ck_assert_int_eq(rnl_job_test(&slow.job), 0);
@@ -126,7 +126,7 @@ static int refused_fn(struct rnl_job *job)
 	return rnl_copy(NULL, job, 1);
 }
 
-/* Goes on after an error, with another one, and returns what it was told. */
+/* Ignores an error, meets another one, and returns `user`. */
 static int careless_fn(struct rnl_job *job)
 {
 	static const struct rnl_kernel nowhere = { "nowhere", 0, NULL, NULL };
@@ -149,7 +149,7 @@ TEST(the_first_error_of_an_operation_fails_the_job_whatever_it_returns)
 	for (unsigned i = 0; i < COUNT(returned); i++) {
 		submit_job(pool, &job, careless_fn, (void *)(intptr_t)returned[i]);
 		ck_assert_int_eq(result_of(&job), returned[i] < 0 ? returned[i] : -EINVAL);
-		/* It is not the next one's. */
+		/* The next job has no error. */
 		submit_job(pool, &job, noop_fn, NULL);
 		ck_assert_int_eq(result_of(&job), 0);
 	}
@@ -231,7 +231,7 @@ TEST(memory_is_aligned_and_the_callers)
 				memset(mem[i], (int)i, sizes[i]);
 			}
 		}
-		/* Each has its own still. */
+		/* Each piece keeps its content. */
 		for (unsigned i = 0; i < COUNT(sizes); i++) {
 			must(rnl_copy(check, mem[i], sizes[i]));
 			must(rnl_stream_wait(RNL_FOREVER));
@@ -260,7 +260,7 @@ TEST(memory_that_is_not_to_be_had_is_an_error)
 		ck_assert_ptr_eq(mem, pool);
 		put(pool, pinned, NULL);
 		put(NULL, pinned, NULL);
-		/* The next one is served again. */
+		/* The next job gets memory again. */
 		ck_assert_int_eq(get(pool, pinned, 1, &mem), 0);
 		put(pool, pinned, mem);
 		mem = pool;

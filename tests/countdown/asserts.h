@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests' common headers assert, as a try has it: Check's own would tell another
- * process's test, and count as memory.
+ * Assertions of the common headers, for a try. Check's own would report to another
+ * process's test, and would count as memory.
  */
 #ifndef COUNTDOWN_ASSERTS_H
 #define COUNTDOWN_ASSERTS_H

@@ -78,7 +78,7 @@ static void request_done(struct rnl_job *job)
 	nr_ended[rnl_container_of(job, struct rnl_request, job) - requests]++;
 }
 
-/* A slab is made by a worker, once somebody has found that there is none. */
+/* A worker makes a slab after a request has found none. */
 static int reserve_twice(struct rnl_pool *pool, struct rnl_request *r)
 {
 	int ret = rnl_batcher_reserve(batcher, r, BYTES);
@@ -89,7 +89,7 @@ static int reserve_twice(struct rnl_pool *pool, struct rnl_request *r)
 	return rnl_batcher_reserve(batcher, r, BYTES);
 }
 
-/* Half of them fill a slab, so the others need another one. */
+/* Half of the requests fill a slab, so the others need a second one. */
 static int send_some(struct rnl_pool *pool, bool waits)
 {
 	for (; nr_committed < NR; nr_committed++) {
@@ -110,7 +110,7 @@ static int send_some(struct rnl_pool *pool, bool waits)
 	return 0;
 }
 
-/* What came of those that were committed. */
+/* Checks the ends of the committed requests. */
 static void receive_some(void)
 {
 	for (unsigned i = 0; i < nr_committed; i++) {
@@ -142,7 +142,7 @@ static int wait_and_receive(struct rnl_pool **pool)
 	return ret;
 }
 
-/* Each that was committed has ended once; and now there is room for all. */
+/* Each committed request has ended once, so there is space for all. */
 static void after_requests(struct rnl_pool *pool, int ret)
 {
 	(void)ret;
@@ -171,7 +171,7 @@ static int reserve_and_cancel(struct rnl_pool **pool)
 	return ret ? ret : rnl_batcher_read_stats(batcher, &stats);
 }
 
-/* With requests under way. */
+/* Some requests are under way. */
 static int destroy(struct rnl_pool **pool)
 {
 	(void)send_some(*pool, false);

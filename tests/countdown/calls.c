@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls of the C library that the library makes, and that may fail.
+ * The calls of the C library that runnel makes and that may fail.
  *
  * DESIGN
- *	The program wraps them (-Wl,--wrap=...), so the archive's go through here, and those
- *	of the double of the CUDA runtime, a shared object, do not.  Check is linked
- *	statically, and wrapped as well: it does nothing while calls fail.
- *	Not here: what cannot fail on Linux (pthread_mutex_init(), ...); read() and write()
- *	of an eventfd, whose failures mean something; and pthread_key_create()
- *	and pthread_setspecific(), which a sanitizer calls before anything can be counted.
+ *	The program wraps them (-Wl,--wrap=...). So the archive's calls come here; those of
+ *	the double, a shared object, do not. Check is linked statically and wrapped as well;
+ *	it does nothing while calls fail.
+ *	Left out: what cannot fail on Linux (pthread_mutex_init(), ...); read() and write() of
+ *	an eventfd, whose failures have a meaning; pthread_key_create() and
+ *	pthread_setspecific(), which a sanitizer calls before anything is counted.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -39,7 +39,7 @@ const struct call_names call_names[NR_CALL_KINDS] = {
 };
 
 static _Atomic int failing = NR_CALL_KINDS;
-static _Atomic long left;		/* to the call that fails */
+static _Atomic long left;		/* until a call fails */
 static _Atomic bool all_after;
 static _Atomic long nr_failed, memory, mappings, threads, detached;
 
@@ -119,7 +119,7 @@ WRAPPED(void *, tsearch, const void *key, void **root,
 	return fails(CALL_MEMORY) ? NULL : __real_tsearch(key, root, compare);
 }
 
-/* The text that it makes is freed with free(). */
+/* free() frees the text that it makes. */
 WRAPPED(FILE *, open_memstream, char **text, size_t *bytes)
 {
 	FILE *file = fails(CALL_MEMORY) ? NULL : __real_open_memstream(text, bytes);
@@ -152,7 +152,7 @@ WRAPPED(int, pthread_join, pthread_t thread, void **result)
 	return ret;
 }
 
-/* Nobody waits for a worker of a device that has failed: it does not come to its end. */
+/* Workers of a failed device are detached: they may never end. */
 WRAPPED(int, pthread_detach, pthread_t thread)
 {
 	int ret = __real_pthread_detach(thread);
@@ -224,7 +224,7 @@ WRAPPED(ssize_t, pwrite, int fd, const void *buf, size_t bytes, off_t at)
 
 /* ---- what there is --------------------------------------------------------------- */
 
-#define DESCRIPTORS_MOST 64	/* a process that has so few is given the lowest */
+#define DESCRIPTORS_MOST 64	/* a process with few descriptors gets the lowest */
 
 static long nr_descriptors(void)
 {

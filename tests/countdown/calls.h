@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 enum call_kind {
-	CALL_MEMORY,		/* malloc() and its like */
+	CALL_MEMORY,		/* malloc() and the like */
 	CALL_THREAD,		/* pthread_create() */
 	CALL_DESCRIPTOR,	/* eventfd(), open(), ... */
 	CALL_MAPPING,		/* mmap() */
@@ -16,20 +16,20 @@ enum call_kind {
 
 extern const struct call_names {
 	const char *name;
-	int error;		/* of the call that fails */
+	int error;		/* of the failing call */
 } call_names[NR_CALL_KINDS];
 
-/* The @nth call of the kind fails from here on, and, if @all, those after it. */
+/* From here on the @nth call of the kind fails, and all later ones if @all. */
 void calls_fail(enum call_kind kind, long nth, bool all);
-/* No call does any more.  How many have failed. */
+/* No call fails any more; the number of failed calls. */
 long calls_stop(void);
 
-/* What there is now of what the process may leave behind. */
+/* What exists now and may be left by the process. */
 struct living {
 	long memory, mappings, descriptors;
-	long threads;		/* started, and nobody has joined or detached them */
+	long threads;		/* started, and neither joined nor detached */
 	long detached;
-	unsigned streams, events, pools, graphs;	/* CUDA's */
+	unsigned streams, events, pools, graphs;	/* objects of CUDA */
 	unsigned long long device_bytes, pinned_bytes;
 };
 void living_now(struct living *living);

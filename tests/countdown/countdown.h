@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fault countdown: of every public operation the n-th call that may fail does, for
- * n = 1, 2, ..., until it succeeds.
+ * Fault countdown: in every public operation the n-th call that may fail does, for n = 1,
+ * 2, ..., until the operation succeeds.
  *
  * DESIGN
- *	An operation is a row of a table: what it is called, the functions of runnel.h
- *	that it is about, what is done before, what is done while calls fail, and what
- *	must hold afterwards.  driver.c goes through the kinds of calls, and for each
- *	through n.  Each try is a process of its own, that another one waits for: a CUDA
- *	device that has failed stays so, a hang or a crash is that try's, and what
- *	an operation needs may be static.  So operations assert nothing: expect().
- *	After each try: no memory, mapping, descriptor, thread or object of CUDA's is
- *	left; every job that was accepted has ended once, with a result that the failed call
- *	explains; what was returned is what runnel.h has for it; and unless the device
- *	has failed, a pool works.
+ *	An operation is a row of a table: its name, the functions of runnel.h that it tests,
+ *	what is done before, what is done while calls fail, and what must hold afterwards.
+ *	driver.c tries each kind of call, and each n. Each try is a process of its own, which
+ *	the test waits for: a failed CUDA device stays failed, a hang or a crash ends only one
+ *	try, and an operation's data may be static. So operations do not assert: expect().
+ *	After each try: no memory, mapping, descriptor, thread or CUDA object is left; every
+ *	accepted job has ended once, with a result that the failed call explains; the return
+ *	value is one that runnel.h lists; and unless the device has failed, a pool works.
  */
 #ifndef COUNTDOWN_H
 #define COUNTDOWN_H
@@ -31,22 +29,22 @@
 struct operation {
 	const char *name;
 	const char *functions;		/* of runnel.h */
-	/* The pool's, where the default is not it; NULL. */
+	/* changes the pool's attributes; NULL: nothing */
 	void (*attr)(struct rnl_pool_attr *attr);
-	bool first;			/* in a process that has not used the library yet */
-	bool bare;			/* no pool is made for it */
-	bool closes;			/* nothing is to be submitted to its pool afterwards */
-	/* Before, during and after the time in which calls fail; NULL: nothing. */
+	bool first;			/* in a process that has not used the library before */
+	bool bare;			/* without a pool */
+	bool closes;			/* its pool accepts nothing afterwards */
+	/* before, while and after calls fail; NULL: nothing */
 	void (*before)(struct rnl_pool *pool);
 	int (*run)(struct rnl_pool **pool);
 	void (*after)(struct rnl_pool *pool, int ret);
-	/* What the functions' Return has for calls that fail; ended by 0. */
+	/* the errors that the functions' Return lists for failing calls; 0 ends them */
 	int errnos[NR_ERRNOS];
-	/* Of these, what is right whatever the failed call said. */
+	/* the ones among them that are right for every failing call */
 	int instead[NR_ERRNOS];
 };
 
-/* Each ended by one without a name. */
+/* Tables. A row without a name ends each. */
 extern const struct operation batch_operations[], job_operations[], join_operations[],
 	map_operations[], memory_operations[], pool_operations[], trace_operations[],
 	work_operations[];
@@ -58,12 +56,12 @@ struct counts {
 	unsigned libc, cuda, sticky;	/* calls that failed */
 };
 
-/* Tries all calls of one operation; what was tried is printed, and added. */
+/* Tries all calls of one operation, prints and counts them. */
 void count_down(const struct operation *operation, struct counts *counts);
 
-/* What the call that fails means: -ENOMEM, ...; 0: none fails. */
+/* What the failing call means: -ENOMEM, ...; 0: none fails. */
 int fault(void);
-/* The device does not survive it. */
+/* Whether the device has failed with that call. */
 bool fault_lasts(void);
 
 noreturn __attribute__((format(printf, 1, 2))) void unexpected(const char *format, ...);
@@ -89,31 +87,31 @@ struct watched {
 	struct rnl_job job;
 	enum watched_end end;
 	bool accepted;
-	bool twice;			/* by a guard: it may run twice */
+	bool twice;			/* with guard its function may run twice */
 	bool late;			/* it comes after others, or may be cancelled */
-	_Atomic unsigned ran, ended;	/* times */
-	_Atomic int left;		/* a last error of CUDA's that is none of the job's */
+	_Atomic unsigned ran, ended;	/* how often */
+	_Atomic int left;		/* an error of CUDA that the job left behind */
 	int word;
 	char from[WATCHED_BYTES], to[WATCHED_BYTES];	/* pageable */
 };
 
-/* The next one; it copies, fills, launches, has scratch. */
+/* The next watched job. It copies, fills, launches, and has scratch. */
 struct watched *watched_next(enum watched_end end);
-/* The same, with another function; NULL: nothing is done. */
+/* The same with another function; NULL: it does nothing. */
 struct watched *watched_with(enum watched_end end, int (*fn)(struct rnl_job *job));
-/* Notes what a submit returned, and returns it. */
+/* Notes what a submit returned; returns it. */
 int watched_submitted(struct watched *w, int ret);
-/* A submit has no reason to fail but the device's failure. */
+/* Only a failed device may refuse a submit. */
 void expect_accepted(int ret);
 void watched_reaped(struct rnl_job *job);
 void watched_all_reaped(void);
-/* The guard of their pool looks at their functions. */
+/* The pool has a guard, so functions may run twice. */
 void watched_twice(void);
-/* All of them have ended as they should. */
+/* All watched jobs have ended as they should. */
 void watched_verify(void);
-/* A pool that works. */
+/* The pool works. */
 void expect_works(struct rnl_pool *pool);
-/* A pool whose device has failed, and says so. */
+/* The pool's device has failed, and calls return that. */
 void expect_fails(struct rnl_pool *pool);
 int launch_word(int *word, int value);
 

@@ -18,14 +18,14 @@
 #pragma weak fake_misuses
 #pragma weak fake_plan
 
-#define SECONDS 20		/* for one try */
+#define SECONDS 20		/* seconds for one try */
 #define NTH_MOST 2000
 #define FUNCTIONS_MOST 100
 
-/* cudaError_t: of a call that fails, and of a device. */
+/* cudaError_t of a failing call, and of a failing device */
 enum { OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700 };
 
-/* What is to fail. */
+/* what fails */
 struct fault {
 	enum { NO_FAULT, LIBC, LIBC_AND_AFTER, CUDA, CUDA_STICKY } how;
 	enum call_kind kind;		/* LIBC... */
@@ -33,7 +33,7 @@ struct fault {
 	long nth;
 };
 
-/* What a try tells; its process and the one that waits for it have it. */
+/* What a try reports, in memory shared with the process that waits for it. */
 struct told {
 	long nr_failed;
 	uint64_t calls[FUNCTIONS_MOST];
@@ -117,7 +117,7 @@ static void check_return(const struct operation *operation, int ret)
 		   "returned %d, %s, which is not what failed", ret, rnl_strerror(ret));
 }
 
-/* What should have been freed by a call that failed stays; of a device that failed, all does. */
+/* A failed call that frees leaves its object; a failed device leaves all objects. */
 static bool may_leave(void)
 {
 	const char *name = now.how == CUDA ? fake_function(now.function) : "";
@@ -146,7 +146,7 @@ static void check_left(const struct operation *operation, const struct living *b
 		   left.graphs - before->graphs);
 	expect_msg(left.device_bytes == before->device_bytes &&
 		   left.pinned_bytes == before->pinned_bytes, "CUDA's memory was left");
-	/* The library keeps a memory pool for each device, and its stream. */
+	/* The library keeps a memory pool and a stream for each device. */
 	if (operation->first)
 		expect_msg(left.streams == left.pools && left.pools <= 1, "a stream was left");
 	else
@@ -179,7 +179,7 @@ static struct rnl_pool *pool_for(const struct operation *operation)
 	return pool;
 }
 
-/* What the process has from then on, the double's stream of this thread included. */
+/* Makes what a process keeps, this thread's stream on the double included. */
 static void warm_up(void)
 {
 	struct rnl_pool *pool = pool_for(&(struct operation){ .name = "" });
@@ -199,7 +199,7 @@ static void try_once(const struct operation *operation)
 	bool used = false;
 	int ret;
 
-	signal(SIGALRM, SIG_DFL);	/* Check's ends us all */
+	signal(SIGALRM, SIG_DFL);	/* Check's handler would end all tries */
 	alarm((unsigned)(SECONDS * test_scale()));
 	if (!operation->first)
 		warm_up();
@@ -277,7 +277,7 @@ static void attempt(const struct operation *operation, const struct fault *f)
 	ck_abort_msg("%s, when %s: %s", operation->name, what, told->said);
 }
 
-/* How many calls failed.  Where each try takes long, of the later ones not all are tried. */
+/* The number of calls that failed. Where a try takes long, later calls are tried in steps. */
 static unsigned try_each(const struct operation *operation, struct fault f)
 {
 	unsigned nr = 0;

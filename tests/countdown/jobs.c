@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs: every way to submit one, and what there is to be said and asked of it. */
+/* Jobs: every way to submit one, and all calls about one. */
 #include "fake_cudart/fake_cudart.h"
 #include "countdown.h"
 #include "pool.h"
 
 static struct gate gate = GATE_INIT;
 
-/* The calls that jobs make are part of what may fail. */
+/* Calls of jobs may fail, too. */
 static int drained(struct rnl_pool *pool, int ret)
 {
 	expect(!rnl_pool_drain(pool, RNL_FOREVER));
@@ -39,7 +39,7 @@ static int submit_keyed(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
-/* The first fills the pool, so the others wait. */
+/* The first jobs fill the pool, so the others wait. */
 static void room_for_one(struct rnl_pool_attr *attr)
 {
 	attr->max_queued = 1;
@@ -120,7 +120,7 @@ static void private_streams(struct rnl_pool_attr *attr)
 
 #pragma weak fake_plan
 
-/* Asked for before the device is: so in a process that has not met it yet. */
+/* The process has not used the device yet. */
 static void without_words(struct rnl_pool_attr *attr)
 {
 	attr->nr_workers = 2;
@@ -174,7 +174,7 @@ static int ask(struct rnl_pool **pool)
 	if (ret)
 		return drained(*pool, ret);
 	result = rnl_job_result(&w->job);
-	/* CUDA's code stands behind a failure, and only there. */
+	/* CUDA's code belongs to a failure, and to nothing else. */
 	expect(result || !rnl_job_device_error(&w->job));
 	return drained(*pool, 0);
 }
@@ -186,7 +186,7 @@ static int held_fn(struct rnl_job *job)
 	return 0;
 }
 
-/* One is held on the only worker: so the others are queued. */
+/* One job holds the only worker, so the others are queued. */
 static void hold(struct rnl_pool *pool)
 {
 	struct watched *w = watched_with(BY_WAIT, held_fn);
@@ -228,7 +228,7 @@ static int after_barrier(struct rnl_pool **pool)
 		if (!ret)
 			ret = watched_submitted(w, rnl_submit(*pool, &w->job));
 	}
-	/* The jobs go on with them. */
+	/* The jobs go on meanwhile. */
 	for (unsigned i = 0; i < 2; i++)
 		expect(!rnl_barrier_wait(&barriers[i], RNL_FOREVER));
 	return drained(*pool, ret);

@@ -35,7 +35,7 @@ static void end(struct rnl_pool *pool, int ret)
 	rnl_cq_destroy(cq);
 }
 
-/* So many are to be reaped. */
+/* The number of jobs that will be reaped. */
 static unsigned submit_to_queue(struct rnl_pool *pool)
 {
 	unsigned nr = 0;
@@ -88,13 +88,13 @@ static int wait_for_queue(struct rnl_pool **pool)
 	return rnl_cq_wait(cq, &job, 1, 0) == -ETIMEDOUT ? 0 : -EPROTO;
 }
 
-/* With jobs in it. */
+/* With jobs in the queue. */
 static int destroy(struct rnl_pool **pool)
 {
 	(void)submit_to_queue(*pool);
 	expect(!rnl_pool_drain(*pool, RNL_FOREVER));
 	rnl_cq_destroy(cq);
-	/* It has reaped them. */
+	/* All jobs are reaped by now. */
 	watched_all_reaped();
 	return 0;
 }
@@ -127,7 +127,7 @@ static int wait_for_barrier(struct rnl_pool **pool)
 	return 0;
 }
 
-/* By a thread that has no stream yet. */
+/* The thread has no stream yet. */
 static int join(struct rnl_pool **pool)
 {
 	int ret;
@@ -151,7 +151,7 @@ static int join_fn(struct rnl_job *job)
 	return rnl_barrier_join(&barrier);
 }
 
-/* By a worker, whose job it is then. */
+/* A worker joins, in its job. */
 static int join_in_job(struct rnl_pool **pool)
 {
 	struct watched *w = watched_with(BY_CALLBACK, join_fn);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps: memory, halos, callbacks, order and reports of all sorts. */
+/* Maps: memory, halos, callbacks, order and reports of all kinds. */
 #include "asserts.h"
 
 #include "map.h"
@@ -31,13 +31,13 @@ static void run_map(void)
 	ret = rnl_map_start(t.pool, &t.map, &barrier);
 	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
 	result = rnl_barrier_result(&barrier);
-	/* One that was refused has counted nowhere. */
+	/* A refused map does not count in its barrier. */
 	expect(!ret || !result);
 	if (ret)
 		result = ret;
 }
 
-/* What the call said, or the barrier. */
+/* The result of the call, or else of the barrier. */
 static int run(struct rnl_pool **pool)
 {
 	(void)pool;
@@ -56,7 +56,7 @@ static void begin_again(void)
 		memcpy(t.from, t.original, t.nr * t.in_bytes);
 }
 
-/* The pool is as before, and memory can be asked for again. */
+/* The pool is as before, and gives memory. */
 static void after(struct rnl_pool *pool, int ret)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;

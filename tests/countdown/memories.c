@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of the pool, and of its device. */
+/* Memory of the pool and of its device. */
 #include <string.h>
 
 #include "await.h"
@@ -16,7 +16,7 @@ static void bounded(struct rnl_pool_attr *attr)
 
 /* ---- page-locked ---------------------------------------------------------------- */
 
-/* Nothing was page-locked before but what the pool itself has. */
+/* Only the pool's own memory is page-locked so far. */
 static int get(struct rnl_pool **pool)
 {
 	int ret = rnl_pinned_get(*pool, BYTES, &mem);
@@ -25,7 +25,7 @@ static int get(struct rnl_pool **pool)
 	return ret;
 }
 
-/* A small one is there; this one is no part of that region. */
+/* A small buffer exists; this one does not fit into its region. */
 static int get_large(struct rnl_pool **pool)
 {
 	int ret = rnl_pinned_get(*pool, LARGE_BYTES, &mem);

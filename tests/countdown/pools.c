@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools: made, resized, ended, looked at; and what a process begins with. */
+/* Pools: created, resized, destroyed, read; and the first calls of a process. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static int create(struct rnl_pool **pool)
 	return create_with(pool, &attr);
 }
 
-/* With all that takes memory, threads or calls of the device. */
+/* With all attributes that take memory, threads or calls of the device. */
 static int create_all(struct rnl_pool **pool)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -158,7 +158,7 @@ static void expect_workers(struct rnl_pool *pool, unsigned nr)
 static void after_grow(struct rnl_pool *pool, int ret)
 {
 	expect_workers(pool, ret ? 1 : 3);
-	/* And once nothing fails, it can. */
+	/* When nothing fails, it succeeds. */
 	if (fault_lasts())
 		return;
 	expect(!rnl_pool_resize(pool, 4));
@@ -181,7 +181,7 @@ static void submit_some(struct rnl_pool *pool)
 	}
 }
 
-/* The jobs are part of it. */
+/* The jobs are part of the operation. */
 static int close_and_drain(struct rnl_pool **pool)
 {
 	int ret;

@@ -21,7 +21,7 @@ static void name_file(struct rnl_pool *pool)
 	snprintf(path, sizeof(path), "/tmp/unit_countdown.%d.json", (int)getpid());
 }
 
-/* The smallest buffers, and the memory of the double is not to be all theirs. */
+/* The smallest buffers, so that they leave memory of the double. */
 static int begin(struct rnl_pool *pool)
 {
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
@@ -46,7 +46,7 @@ static void submit_some(struct rnl_pool *pool)
 		expect(!rnl_barrier_add(&barrier, &w->job));
 		expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
 	}
-	/* An arrow to who waits. */
+	/* The trace has an arrow to the waiter. */
 	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
 	expect(!rnl_pool_drain(pool, RNL_FOREVER));
 }
@@ -57,7 +57,7 @@ static int stop(struct rnl_pool *pool)
 	return rnl_trace_stop(pool);
 }
 
-/* A trace from its start to its end: what fails in between, its end tells, or nobody. */
+/* A trace from start to end. The stop reports errors in between, or no call does. */
 static int whole(struct rnl_pool **pool)
 {
 	int ret = begin(*pool);
@@ -66,7 +66,7 @@ static int whole(struct rnl_pool **pool)
 	return ret ? ret : stop(*pool);
 }
 
-/* What is in the file opens, unless not even its end could be written. */
+/* The file is whole, unless even its end could not be written. */
 static void check_file(void)
 {
 	static char text[1 << 20];
@@ -86,7 +86,7 @@ static void after_whole(struct rnl_pool *pool, int ret)
 	if (!ret)
 		check_file();
 	expect(rnl_trace_stop(pool) == -EALREADY);
-	/* Whatever it was, the next one is whole. */
+	/* The next trace is whole. */
 	if (!fault_lasts()) {
 		expect(!begin(pool));
 		submit_some(pool);
@@ -109,7 +109,7 @@ static int overlap(struct rnl_pool **pool)
 	return rnl_trace_overlap(*pool, &overlap);
 }
 
-/* The trace's thread writes meanwhile: the trace's end tells a disk that refuses it. */
+/* The trace's thread writes meanwhile. The stop reports a full disk. */
 static void after_overlap(struct rnl_pool *pool, int ret)
 {
 	(void)ret;

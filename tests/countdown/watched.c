@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that do all that a job can, and what must have become of them. */
+/* Jobs that use everything a job can, and what must have become of them. */
 #include <string.h>
 
 #include "countdown.h"
 #include "host_kernel.h"
 
-/* Every unit's, the double's included; not there without CUDA. */
+/* The CUDA runtime's, the double's included; NULL without CUDA. */
 int cudaGetLastError(void);
 #pragma weak cudaGetLastError
 
@@ -56,7 +56,7 @@ static int watched_fn(struct rnl_job *job)
 		ret = launch_word(&t->word, 31);
 	if (!ret)
 		ret = rnl_copy_2d(t->to, WATCHED_BYTES / 4, mem, WATCHED_BYTES / 4, WATCHED_BYTES / 4, 4);
-	/* What failed is the job's; who asks CUDA is not to find it. */
+	/* A failed call is the job's error. It must not stay CUDA's last error. */
 	if (test_fake() && !fault_lasts())
 		t->left |= cudaGetLastError();
 	return ret;
@@ -143,7 +143,7 @@ static void verify(const struct watched *t)
 	result = rnl_job_result(&t->job);
 	expect_msg(!result || (fault() && result == fault()) || (t->late && result == -ECANCELED),
 		   "a job has %d, %s", result, rnl_strerror(result));
-	/* Of a job that was accepted before anybody knew that the device has failed. */
+	/* A job may be accepted before the device's failure is known. */
 	if (t->ran || result != -EIO || !fault_lasts())
 		expect_msg(!t->ran == (result == -ECANCELED) && t->ran <= 1u + t->twice,
 			   "a job with %s ran %u times", rnl_strerror(result), t->ran);
@@ -180,7 +180,7 @@ void expect_fails(struct rnl_pool *pool)
 	static struct watched t;
 	int ret;
 
-	/* The first may be what finds out. */
+	/* The first call may find the failure. */
 	for (unsigned i = 0; i < 2; i++) {
 		prepare(&t, BY_CALLBACK, watched_fn);
 		ret = watched_submitted(&t, rnl_submit(pool, &t.job));

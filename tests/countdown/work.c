@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Work on the implicit stream: each call alone in a job, and by a thread that is attached. */
+/* Work on the implicit stream: each call alone, in a job, and by an attached thread. */
 #include <string.h>
 
 #include "await.h"
@@ -93,7 +93,7 @@ static int call_fn(struct rnl_job *job)
 	return returned;
 }
 
-/* What the call returns, or else what the job's end comes to, is what is judged. */
+/* The call's error counts, or else the job's. */
 static int in_job(struct rnl_pool *pool, int (*call)(void))
 {
 	struct watched *w = watched_with(BY_CALLBACK, call_fn);
@@ -125,7 +125,7 @@ static bool is_all_nine(const char *mem, size_t bytes)
 	return i == bytes;
 }
 
-/* A job that went well has done what it says, whatever failed. */
+/* A successful job has done its work, whichever call failed. */
 static void after_copy(struct rnl_pool *pool, int ret)
 {
 	if (!ret && !fault_lasts())
@@ -194,7 +194,7 @@ static int detach(struct rnl_pool **pool)
 	return 0;
 }
 
-/* The wait may be what failed: what is on the stream is waited for by another one. */
+/* The wait may be the call that failed, so another one waits for the stream. */
 static void wait_and_end(struct rnl_pool *pool, int ret)
 {
 	if (!rnl_thread_attach(pool))

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An application's kernels and CUDA calls in jobs, whichever copy of the CUDA
- * runtime it has: linked with the static and the shared runtime, against the
- * shared and the static library.
+ * An application's kernels and CUDA calls in jobs, with either copy of the CUDA runtime:
+ * linked with the static and the shared runtime, against the shared and the static library.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -158,7 +157,7 @@ static int nothing(struct rnl_job *job)
 	return 0;
 }
 
-/* One error in a job is that job's, and nobody else's. */
+/* An error in a job belongs to that job only. */
 static void fails_alone(int (*fn)(struct rnl_job *job))
 {
 	struct rnl_job job, after;
@@ -168,10 +167,10 @@ static void fails_alone(int (*fn)(struct rnl_job *job))
 	must(rnl_submit_keyed(pool, &job, 1));
 	must(rnl_job_wait(&job, RNL_FOREVER));
 	ck_assert_int_eq(rnl_job_result(&job), -EINVAL);
-	/* CUDA 12 says the one, CUDA 13 the other. */
+	/* CUDA 12 returns the first, CUDA 13 the second. */
 	ck_assert(rnl_job_device_error(&job) == cudaErrorInvalidConfiguration ||
 		  rnl_job_device_error(&job) == cudaErrorInvalidValue);
-	/* On the same worker: the next job is not blamed. */
+	/* The next job on the same worker has no error. */
 	must(rnl_job_init(&after, nothing));
 	must(rnl_submit_keyed(pool, &after, 1));
 	must(rnl_job_wait(&after, RNL_FOREVER));
@@ -198,7 +197,7 @@ TEST(what_an_unchecked_job_left_is_not_blamed_on_the_next)
 	struct rnl_job job, after;
 
 	begin(RNL_STREAM_PER_THREAD);
-	/* As a unit without runnel/cuda.h makes it. */
+	/* Like a unit without runnel/cuda.h. */
 	ck_assert_int_eq((rnl_job_init)(&job, bad_brackets), 0);
 	must(rnl_submit_keyed(pool, &job, 1));
 	must(rnl_job_wait(&job, RNL_FOREVER));

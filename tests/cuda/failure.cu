@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An error that the GPU does not survive: every job ends, within two watchdog periods,
- * and never with a result that it does not have; the process answers, and ends.
- * (Check runs each test in a process of its own, and sees that it exits cleanly.)
+ * An error that the GPU does not survive: every job ends within two watchdog periods, never
+ * with a wrong result; the process answers, and ends. (Check runs each test in a process of
+ * its own, and sees that it exits cleanly.)
  */
 #include <errno.h>
 #include <sched.h>
@@ -37,7 +37,7 @@ static __global__ void spin(uint64_t ns, uint32_t *out, uint32_t value)
 	*out = value;
 }
 
-/* Says that it runs, and is held; then it writes to where nothing is. */
+/* Tells that it runs, waits, then writes to an address without memory. */
 static __global__ void hold(volatile uint32_t *runs, const volatile uint32_t *go)
 {
 	const uint64_t start = now_ns();
@@ -81,7 +81,7 @@ static int run_bad(struct rnl_job *job)
 	return 0;
 }
 
-/* Not before each worker has one of these. */
+/* Launches its kernel when each worker has such a job. */
 static int run_held(struct rnl_job *job)
 {
 	const unsigned i = (unsigned)(job - held);
@@ -136,7 +136,7 @@ static int result_of(struct rnl_job *job)
 	return rnl_job_result(job);
 }
 
-/* The pool answers, refuses, and can be taken down. */
+/* The pool answers, refuses jobs, and can be destroyed. */
 static void check_failed(struct rnl_pool *pool, int kind)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -192,7 +192,7 @@ TEST(under_a_stream_of_jobs_each_ends_and_those_that_are_done_were_done, .loops 
 	check_failed(pool, _i);
 }
 
-/* Every worker has a kernel that would run for seconds, and a queue: one of these fails. */
+/* Every worker has a long kernel and a queue. Then one kernel fails. */
 TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 {
 	struct rnl_pool *pool = pool_of_kind(_i);
@@ -233,7 +233,7 @@ TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 	check_failed(pool, _i);
 }
 
-/* CUDA may never come back from the end of a worker's thread. */
+/* The end of a worker's thread may never return from CUDA. */
 TEST(with_nothing_queued_behind_the_pool_and_the_process_end, .loops = 2)
 {
 	struct rnl_pool *pool = pool_of_kind(_i);
@@ -248,8 +248,8 @@ int suite_begin(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	rnl_setup();		/* a hardware queue for each of the kernels that are held */
-	/* CUDA may not load one beside those that are held. */
+	rnl_setup();		/* a hardware queue for each waiting kernel */
+	/* CUDA may not load a kernel while others wait. */
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	return SUITE_GOES_ON;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Guard on a GPU: what jobs should not do is found and named, correct ones are as ever. */
+/* Guard on a GPU: what jobs should not do is found and named, and correct jobs work as before. */
 #include <errno.h>
 
 #include "suite.h"
@@ -12,7 +12,7 @@
 
 /* ---- pools, and what they say -------------------------------------------------------- */
 
-/* By workers, while the test waits for their job. */
+/* Workers write it while the test waits for their job. */
 static struct {
 	unsigned nr;
 	char lines[32][640];
@@ -77,7 +77,7 @@ struct ground {
 	int *in, *out;		/* pinned */
 	int *device, *other;
 	int *pageable;
-	int *kept;		/* what one job allocates, and another one frees */
+	int *kept;		/* one job allocates it, another one frees it */
 	cudaStream_t side;
 	cudaEvent_t forks, joins;
 	unsigned nr_calls;
@@ -123,7 +123,7 @@ static cudaStream_t own(void)
 	return (cudaStream_t)rnl_stream();
 }
 
-/* What a careful job does with a call. */
+/* A careful job checks each call's error. */
 #define TRY(call) \
 	do { \
 		if ((call) != cudaSuccess) \
@@ -242,7 +242,7 @@ static int (*const correct[])(struct rnl_job *job) = {
 	copies_out,
 };
 
-/* Correct as well, but what one allocates another one frees: that may be called twice. */
+/* Correct, but a second call of the function would free twice. */
 JOB(allocates_for_later)
 	int *mem;
 
@@ -314,7 +314,7 @@ static void run_correct(uint32_t guard, uint32_t stream, int *out, int *results)
 	struct ground g;
 
 	ground_init(&g, pool);
-	/* Each twice: watched, and not. */
+	/* Each job runs twice: guarded, and not. */
 	for (unsigned i = 0; i < 2 * COUNT(correct); i++)
 		results[i] = run_here(pool, correct[i % COUNT(correct)], &g);
 	if (guard) {
@@ -390,7 +390,7 @@ BAD_JOB(bad_legacy)
 	add<<<N / 256, 256, 0, cudaStreamLegacy>>>(g->device, N, 1);
 	TRY(cudaGetLastError());
 	TRY(cudaMemcpyAsync(g->out, g->device, BYTES, cudaMemcpyDeviceToHost, cudaStreamLegacy));
-	/* Private streams are in no order with it. */
+	/* Private streams have no order with the legacy stream. */
 	TRY(cudaStreamSynchronize(cudaStreamLegacy));
 END
 BAD_JOB(bad_legacy_unchecked)
@@ -457,7 +457,7 @@ static int run_bad(uint32_t guard, int i, int *out)
 		ck_assert_uint_eq(findings_of(pool), 1);
 	}
 	if (guard == RNL_GUARD_STRICT)
-		ck_assert_uint_eq(g.nr_calls, 2);	/* copies_in, and this once */
+		ck_assert_uint_eq(g.nr_calls, 2);	/* copies_in, and this job */
 	ck_assert_int_eq(run_here(pool, copies_on, &g), 0);
 	ck_assert_int_eq(run_here(pool, copies_out, &g), 0);
 	memcpy(out, g.out, BYTES);

@@ -24,7 +24,7 @@ static __global__ void spin(uint64_t ns)
 	} while (now - start < ns);
 }
 
-/* Comes, and waits for the others; @all is how many came, when the last had. */
+/* Counts itself, and waits for the others; @all: the count at the end. */
 static __global__ void meet(uint32_t *come, uint32_t nr, uint32_t *all)
 {
 	uint64_t start, now;
@@ -55,7 +55,7 @@ static int run_spin(struct rnl_job *job)
 	return 0;
 }
 
-/* Not before each worker has one of these. */
+/* Launches its kernel when each worker has such a job. */
 static int run_meet(struct rnl_job *job)
 {
 	static unsigned nr_in_function;
@@ -107,7 +107,7 @@ static void overlap(unsigned nr_workers, enum rnl_stream_kind stream, double bou
 	attr.device = "cuda";
 	attr.stream = stream;
 	must(rnl_pool_create(&pool, &attr));
-	/* CUDA loads a kernel when it is first launched: not part of this. */
+	/* CUDA loads a kernel at its first launch, which must not be measured. */
 	all_workers(pool, nr_workers, 1000);
 	for (int i = 0; i < RUNS; i++) {
 		double ms = all_workers(pool, nr_workers, KERNEL_NS);
@@ -168,7 +168,7 @@ TEST(the_first_kernels_of_8_workers_run_at_once, .loops = 2)
 	first_kernels_meet(8, 8, (enum rnl_stream_kind)_i);
 }
 
-/* In one run of six one waited: the GPU has 32 queues at the most, and the pool one more stream. */
+/* A GPU has at most 32 queues, and the pool has one more stream: in one of six runs one waited. */
 TEST(the_first_kernels_of_32_workers_run_at_once, .loops = 2)
 {
 	first_kernels_meet(32, 31, (enum rnl_stream_kind)_i);
@@ -180,7 +180,7 @@ int suite_begin(int argc, char **argv)
 	(void)argv;
 	if (rnl_setup())
 		return 1;
-	/* It may not load a kernel beside those that wait for each other. */
+	/* CUDA may not load a kernel while others wait for each other. */
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	return SUITE_GOES_ON;
 }

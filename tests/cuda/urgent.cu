@@ -10,7 +10,7 @@
 
 #define NR_FLOODS 512		/* jobs that are queued or on the device at any time */
 #define NR_WORKERS 8
-#define BLOCK_NS 50000		/* of a flood's kernel: how long a block holds its place */
+#define BLOCK_NS 50000		/* a flood's kernel: how long a block holds its place */
 #define URGENT_NS 10000
 #define RUNS 101
 #define BOUND_US 200.0
@@ -25,7 +25,7 @@ static __global__ void spin(uint64_t ns)
 	} while (now - start < ns);
 }
 
-static unsigned flood_blocks;	/* twice what the GPU holds at once */
+static unsigned flood_blocks;	/* twice what the GPU holds at a time */
 static struct rnl_pool *pool;
 static volatile int stopping;
 
@@ -65,7 +65,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median of submit to done, in microseconds. */
+/* The median from submit to done, in microseconds. */
 static double median_us(const char *what, int urgent)
 {
 	double us[RUNS];
@@ -106,14 +106,17 @@ TEST(an_urgent_kernel_overtakes_a_flood, .timeout_s = 60, .loops = 2)
 	must(rnl_pool_device(pool, &info));
 	flood_blocks = 2 * 2 * info.nr_multiprocessors;
 	stopping = 0;
-	/* CUDA loads a kernel when it is first launched: not part of this. */
+	/* CUDA loads a kernel at its first launch, which must not be measured. */
 	(void)median_us("idle pool, urgent", 1);
 	for (int i = 0; i < NR_FLOODS; i++) {
 		must(rnl_job_init(&floods[i], run_flood));
 		must(rnl_job_on_done(&floods[i], flood_again));
 		must(rnl_submit(pool, &floods[i]));
 	}
-	/* With a gap before each job all threads sleep: some machines wake them in 0.2 ms. */
+	/*
+	 * With a gap before each job all threads sleep, and some machines need 0.2 ms for a
+	 * wake.
+	 */
 	urgent = median_us("flood, urgent", 1);
 	for (int again = 0; again < 2 && urgent > BOUND_US; again++)
 		urgent = fmin(urgent, median_us("flood, urgent, once more", 1));
@@ -121,7 +124,7 @@ TEST(an_urgent_kernel_overtakes_a_flood, .timeout_s = 60, .loops = 2)
 	stopping = 1;
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
-	/* There was a flood, and it was overtaken. */
+	/* There was a flood, and the urgent job overtook it. */
 	ck_assert_double_gt(usual, 5 * BOUND_US);
 	ck_assert_double_le(urgent, BOUND_US * test_scale());
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every call of the double has in common: the lock, the last error of the
- * thread, the error that the device did not survive, forks, misuses.
+ * What every call of the double does: the lock, the thread's last error, the device's
+ * failure, forks, misuses.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,9 +14,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic bool forked;		/* after CUDA had started: it does not survive that */
+static _Atomic bool forked;		/* after CUDA had started, which does not survive a fork */
 static _Atomic int sticky;
-static bool fails;			/* the same, but not told before nothing is moved any more */
+static bool fails;			/* the same; calls tell it when all moves have ended */
 static unsigned nr_moving;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static _Thread_local cudaError_t last;
@@ -86,7 +86,7 @@ void fake_fail_sticky(int code)
 	fake__unlock();
 }
 
-/* That something is not ready is no error (measured). */
+/* "Not ready" is not an error (measured). */
 cudaError_t fake__said(cudaError_t code)
 {
 	if (code != cudaSuccess && code != cudaErrorNotReady)
@@ -140,7 +140,7 @@ static void in_child(void)
 	forked = true;
 }
 
-/* What touches no context goes on after the device has failed (measured). */
+/* Calls that use no context work after the device has failed (measured). */
 static bool survives(enum fake_function function)
 {
 	switch (function) {
@@ -178,7 +178,7 @@ cudaError_t fake__call(enum fake_function function)
 	bool lasting = false;
 	cudaError_t code;
 
-	/* First: the lock may be that of a thread that the child does not have. */
+	/* Before the lock: in a child a thread of the parent may hold it. */
 	if (forked)
 		return cudaErrorInitializationError;
 	fake__function = function;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream capture, and the graphs that come of it.
+ * Stream capture, and graphs.
  *
  * DESIGN
- *	A capture is a list of the operations that its streams were given, in that
- *	order: so a graph is one chain, where a GPU would see branches.  Launched, they are
- *	issued to the stream one after the other.
- *	What is refused during a capture breaks it: then all is refused that meets it,
- *	until its end, which gives no graph.  The legacy stream is refused to every
- *	thread while a blocking stream is captured, waits and page-locking to the
- *	capturing one, unless its mode is relaxed (measured).
- *	There are no nodes that allocate or free here.
+ *	A capture is a list of the operations that its streams were given, in that order. So
+ *	a graph is one chain, where a GPU would have branches. A launch issues them to the
+ *	stream one after the other.
+ *	A call that is refused during a capture breaks it: then everything that meets it is
+ *	refused until its end, which gives no graph. While a blocking stream is captured,
+ *	every thread is refused the legacy stream; the capturing thread is refused waits and
+ *	page-locking, unless its mode is relaxed (measured).
+ *	Graphs have no nodes that allocate or free.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode)
 
 /* ---- what is refused --------------------------------------------------------- */
 
-/* The driver's log: one who listens is enough. */
+/* The driver's log has one listener. */
 static void (*listener)(void *data, int level, char *message, size_t length);
 static void *listener_data;
 
@@ -77,7 +77,7 @@ void *fake__log_function(const char *name)
 	       !strcmp(name, "cuLogsUnregisterCallback") ? (void *)log_unregister : NULL;
 }
 
-/* A line as documented. */
+/* A line in the documented format. */
 static void log_refused(void)
 {
 	char line[128];
@@ -155,7 +155,7 @@ cudaError_t fake__capture_op(struct fake_capture *c, const struct fake_op *op)
 	if (op->kind == FAKE_OP_ALLOC)
 		return refuse(c, cudaErrorNotSupported);
 	if (op->kind == FAKE_OP_FREE)
-		/* Of what was allocated outside (documented). */
+		/* The memory was allocated outside of the graph (documented). */
 		return cudaErrorInvalidValue;
 	if (c->nr == c->room) {
 		size_t room = c->room ? 2 * c->room : 16;
@@ -248,7 +248,7 @@ static cudaError_t make_graph(struct fake_capture *c, cudaGraph_t *handle)
 	return cudaSuccess;
 }
 
-/* @planned: what it is to fail with; it is ended nonetheless, as one that is broken. */
+/* @planned: its error, if it must fail. It ends nonetheless, as a broken capture. */
 static cudaError_t end(cudaStream_t handle, cudaGraph_t *graph, cudaError_t planned)
 {
 	struct fake_capture *c, **at = &captures;
@@ -287,7 +287,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
 	cudaError_t planned = fake__call(FAKE_cudaStreamEndCapture);
 
-	/* A child, whose lock may be held; or nothing goes on. */
+	/* In a child the lock may be held; on a failed device nothing goes on. */
 	if (planned == cudaErrorInitializationError || fake__failed() != cudaSuccess)
 		return fake__said(planned);
 	SAID(end(stream, graph, planned));
@@ -339,7 +339,7 @@ cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, struct cudaMemcpy
 	return cudaSuccess;
 }
 
-/* A copy of its own, with arguments of its own; NULL: no memory. */
+/* A copy with its own arguments; NULL: no memory. */
 static struct fake_op *copy_ops(const struct fake_op *from, size_t nr)
 {
 	struct fake_op *ops = calloc(nr ? nr : 1, sizeof(*ops));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The device: one, small; what a thread has chosen; and kernels, which are host
- * functions that the test hands over.
+ * The device: one, small; a thread's choice of it; and kernels, which are host functions
+ * that the test gives.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "internal.h"
 
-/* The limits of every GPU that CUDA 13 knows. */
+/* Limits of every GPU that CUDA 13 supports. */
 #define THREADS_MAX 1024u
 #define BLOCK_Z_MAX 64u
 #define GRID_YZ_MAX 65535u

@@ -3,9 +3,9 @@
  * Events.
  *
  * DESIGN
- *	An event is its last record: a point in a stream, and the time when it was
- *	reached.  Recording again replaces it; who waits for the earlier one has
- *	that one's point.  So an event may go while a stream refers to it.
+ *	An event is its last record: a point in a stream, and the time when it was reached.
+ *	Recording again replaces it; a waiter for the earlier record has that record's point.
+ *	So an event may be destroyed while a stream refers to it.
  */
 #include <stdlib.h>
 
@@ -14,13 +14,13 @@
 struct fake_record {
 	struct fake_point point;
 	uint64_t reached_at;
-	unsigned users;			/* the event; the operation */
+	unsigned users;			/* users: the event, the operation */
 };
 
 struct event {
 	struct fake_record *last;	/* NULL: never */
 	bool timed;
-	uint64_t captured;		/* the capture it was recorded in; 0: none */
+	uint64_t captured;		/* the capture that it was recorded in; 0: none */
 };
 
 void fake__record_put(struct fake_record *record)

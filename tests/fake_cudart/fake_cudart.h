@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A double of the CUDA runtime, for tests: the calls that
- * src/device_cuda*.c make, and three that jobs should not (cudaMalloc(), cudaFree(),
- * cudaDeviceSynchronize()), on the host, so that its own code runs without a GPU.
+ * A double of the CUDA runtime, for tests: the calls that src/device/cuda*.c make, and
+ * three that jobs should not make (cudaMalloc(), cudaFree(), cudaDeviceSynchronize()). It
+ * runs on the host, so the CUDA device's code is tested without a GPU.
  *
  * DESIGN
- *	A shared object with the soname and the symbol version of libcudart, found
- *	in its place by LD_LIBRARY_PATH: the library and the tests are those that
- *	meet a GPU, and a call that is not here is missed aloud.  (Preloaded by
- *	another name it would let such a call through to the real runtime.)
- *	One lock, as the driver's.  A stream is a ring of operations with a thread
- *	of its own, the executor; an operation may first wait until other streams
- *	have come to some point.  Device memory is one mapping, cut into blocks,
- *	so an address tells whose it is, and whether it is nobody's any more.
- *	What CUDA leaves undefined is refused where it can be seen, and counted:
- *	fake_misuses().  Where a GPU does something else than this, this is wrong.
+ *	A shared object with the soname and the symbol version of libcudart. LD_LIBRARY_PATH
+ *	puts it in libcudart's place, so library and tests are the same as on a GPU, and a
+ *	missing call is an error. (Preloaded under another name it would let such a call go to
+ *	the real runtime.)
+ *	There is one lock, as in the driver. A stream is a ring of operations with a thread,
+ *	the executor. An operation may first wait until other streams have come to some
+ *	point. Device memory is one mapping, cut into blocks, so an address tells its block,
+ *	and whether the block is free.
+ *	What CUDA leaves undefined is refused where the double can see it, and counted:
+ *	fake_misuses(). Where a GPU behaves otherwise, the double is wrong.
  *
- *	The plan, which FAKE_CUDART has at the start, fields separated by commas:
+ *	The plan, from FAKE_CUDART at the start, fields separated by commas:
  *	fail=FUNCTION:N:CODE[:sticky]	the N-th call from here of FUNCTION, or of
  *					`any`, fails with that cudaError_t
  *	nofail				forgets the failures so far
@@ -32,7 +32,7 @@
  *	junk				freed device memory is filled with 0xdb
  *	stay				threads that had a stream of their own never end once
  *					the device has failed (seen, but not always)
- *	misuse=abort			a misuse ends the process, and says what it was
+ *	misuse=abort			a misuse prints what it was and ends the process
  */
 #ifndef FAKE_CUDART_H
 #define FAKE_CUDART_H
@@ -46,22 +46,22 @@
 
 #define FAKE_ENV "FAKE_CUDART"
 
-/* Adds to the plan.  0, or -1: not understood from some field on. */
+/* Adds to the plan. 0, or -1: a field was not understood, it and later ones are ignored. */
 int fake_plan(const char *text);
 
-/* One field of it: @function NULL or "any" is any.  0, -1 there is no such function. */
+/* Adds one failure; @function NULL or "any": any. 0, or -1: no such function. */
 int fake_fail(const char *function, unsigned nth, int code, bool sticky);
 
-/* What of the plan is still to come, as fake_plan() takes it. */
+/* The rest of the plan, in the format of fake_plan(). */
 void fake_plan_print(FILE *to);
 
 /* The device fails now: every call returns @code, no stream goes on, no word is written. */
 void fake_fail_sticky(int code);
 
-/* The functions that there are, from 0; NULL: no more. */
+/* The functions' names, from 0; NULL: no more. */
 const char *fake_function(unsigned i);
 
-/* Calls made of it so far, by all threads; of all functions if NULL. */
+/* Calls of the function so far, by all threads; NULL: of all functions. */
 uint64_t fake_calls(const char *function);
 
 struct fake_alive {
@@ -69,23 +69,23 @@ struct fake_alive {
 	uint64_t kept_bytes;		/* free, and kept by memory pools */
 	uint64_t pinned_bytes;
 	unsigned streams;		/* made by cudaStreamCreate...() */
-	unsigned thread_streams;	/* per-thread default streams of threads that live */
+	unsigned thread_streams;	/* per-thread default streams of living threads */
 	unsigned executors;
-	unsigned events, pools, graphs;	/* executable ones, too */
+	unsigned events, pools, graphs;	/* executable ones included */
 };
 void fake_alive(struct fake_alive *alive);
 
-/* What CUDA would not have forgiven, counted; the last one in words, "" if none. */
+/* The number of misuses, which CUDA leaves undefined; the last one in words, "" if none. */
 uint64_t fake_misuses(void);
 const char *fake_last_misuse(void);
 
-/* What a stream (a cudaStream_t) was given. */
+/* Operations that were issued to a stream (a cudaStream_t). */
 int fake_stream_priority(void *stream);
 uint64_t fake_stream_id(void *stream);
 
 /*
- * A kernel on the double: a host function that an executor calls.  The arguments
- * are copied before the call returns.  Return: a cudaError_t.
+ * A kernel on the double: a host function that an executor calls. The arguments are copied
+ * before the call returns. Return: a cudaError_t.
  */
 int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void *args),
 		struct rnl_dim grid, struct rnl_dim block, const void *args, size_t bytes,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of the double share.  Everything in here is under fake__lock()
- * unless it says otherwise.
+ * What the parts of the double share. The caller holds fake__lock() unless a comment says
+ * otherwise.
  */
 #ifndef FAKE_INTERNAL_H
 #define FAKE_INTERNAL_H
@@ -67,13 +67,13 @@
 #define FAKE_ENUM(name) FAKE_##name,
 enum fake_function { FAKE_FUNCTIONS(FAKE_ENUM) FAKE_NR_FUNCTIONS };
 
-/* CUDA starts, if it has not yet; fake__call() does it. */
+/* Starts CUDA unless it has started; fake__call() does it. */
 void fake__init(void);
 
-/* What a call begins with, without the lock: what the plan and the device's state say. */
+/* Begins a call, without the lock; its error by the plan and the device's state. */
 cudaError_t fake__call(enum fake_function function);
 
-/* Every return of a runtime call, without the lock: keeps the thread's last error. */
+/* Ends a runtime call, without the lock; keeps the thread's last error. */
 cudaError_t fake__said(cudaError_t code);
 
 #define CALL(name) \
@@ -83,7 +83,7 @@ cudaError_t fake__said(cudaError_t code);
 			return fake__said(code_); \
 	} while (0)
 
-/* Returns what @expression, under the lock, comes to. */
+/* Returns the value of @expression, computed under the lock. */
 #define SAID(expression) \
 	do { \
 		cudaError_t code_; \
@@ -95,15 +95,15 @@ cudaError_t fake__said(cudaError_t code);
 
 void fake__lock(void);
 void fake__unlock(void);
-void fake__wait(pthread_cond_t *cond);	/* gives the lock away meanwhile */
+void fake__wait(pthread_cond_t *cond);	/* gives up the lock meanwhile */
 
-/* cudaSuccess, or the error that the device did not survive. */
+/* The error that the device has failed with, or cudaSuccess. */
 cudaError_t fake__failed(void);
 void fake__fail(cudaError_t code);
 
 /*
- * Around what reads or changes memory: who hears that the device has failed may use that again.
- * False: it is about to fail.
+ * Around accesses to memory: a caller that learns of the device's failure may reuse memory.
+ * False: the device is about to fail.
  */
 bool fake__move(void);
 void fake__moved(void);
@@ -124,7 +124,7 @@ struct fake_settings {
 extern struct fake_settings fake__settings;
 extern const char *const fake__names[FAKE_NR_FUNCTIONS];
 
-/* That call is made now: what it fails with, and whether the device does. */
+/* Counts a call; its planned error, and whether the device fails with it. */
 cudaError_t fake__planned(enum fake_function function, bool *sticky);
 void fake__plan_init(void);
 void fake__delay(unsigned up_to_us);	/* without the lock */
@@ -151,8 +151,8 @@ uint64_t fake__bytes(enum fake_kind kind);
 /* ---- streams (stream.c, queue.c) ------------------------------------------ */
 
 /*
- * What a stream takes behind the operation that it is at; the next one holds its caller.
- * Records, waits, allocations and frees take no place (measured).
+ * Operations that a stream takes behind the current one. The next one blocks its caller.
+ * Records, waits, allocations and frees do not count (measured).
  */
 #define FAKE_DEPTH 1021u
 
@@ -160,7 +160,7 @@ struct fake_capture;
 struct fake_stream;
 struct fake_record;
 
-/* A point in a stream: reached when it has done that many operations. */
+/* A point in a stream: reached when the stream has done that many operations. */
 struct fake_point {
 	struct fake_stream *stream;
 	uint64_t nr;
@@ -173,7 +173,7 @@ enum fake_op_kind {
 	FAKE_OP_FREE,
 	FAKE_OP_LAUNCH,
 	FAKE_OP_RECORD,
-	FAKE_OP_WAIT,		/* only for its points */
+	FAKE_OP_WAIT,		/* waits for its points only */
 	FAKE_OP_WRITE,
 };
 
@@ -184,16 +184,16 @@ struct fake_area {
 
 struct fake_op {
 	enum fake_op_kind kind;
-	uint64_t serial;		/* among the operations of all streams */
+	uint64_t serial;		/* counts the operations of all streams */
 	unsigned nr_points;
-	struct fake_point *points;	/* to be waited for; the operation's own */
+	struct fake_point *points;	/* the operation waits for them, and frees them */
 	struct fake_area uses[2];
 	union {
 		struct {
 			char *dst;
 			const char *src;
 			size_t dst_pitch, src_pitch, width, rows;
-			void *staged;	/* holds the source; NULL: it is its own */
+			void *staged;	/* a copy of the source; NULL: none */
 		} copy;
 		struct {
 			char *dst;
@@ -216,37 +216,37 @@ struct fake_op {
 };
 
 struct fake_stream {
-	struct fake_stream *next;	/* of all */
+	struct fake_stream *next;	/* list of all streams */
 	uint64_t id;
-	bool blocking;			/* waits for the legacy stream, as that for it */
-	bool ending;			/* nobody can issue any more */
+	bool blocking;			/* it and the legacy stream wait for each other */
+	bool ending;			/* no thread can issue to it any more */
 	bool of_thread;			/* a per-thread default stream */
 	bool running;			/* has an executor */
 	int priority;
-	unsigned users;			/* its handle, its executor, points, who waits */
+	unsigned users;			/* its handle, its executor, points, waiters */
 	uint64_t issued, done;
-	uint64_t in_places;		/* of these, operations that take one */
+	uint64_t in_places;		/* among them operations that FAKE_DEPTH counts */
 	pthread_cond_t more, progress;
-	struct fake_capture *capture;	/* NULL: it does what it is given */
+	struct fake_capture *capture;	/* NULL: it is not captured */
 	struct fake_op *ops;		/* a ring */
 	uint64_t nr_slots;
 };
 extern struct fake_stream *fake__streams;
 
 cudaError_t fake__stream_of(cudaStream_t handle, struct fake_stream **streamp);
-void fake__streams_init(void);		/* once, before all else; without the lock */
+void fake__streams_init(void);		/* once, first of all; without the lock */
 struct fake_stream *fake__legacy(void);		/* NULL: never used */
 struct fake_stream *fake__stream_get(struct fake_stream *stream);
 void fake__stream_put(struct fake_stream *stream);
 
-/* Waits until the stream takes an operation; comes before the lookups of a call. */
+/* Waits until the stream takes an operation. Calls it before they look anything up. */
 cudaError_t fake__room(cudaStream_t handle, struct fake_stream **streamp);
-/* Issues it; there is room.  The points are taken over, after an error too; nothing else is. */
+/* Issues an operation; there is space. Takes over the points, also after an error, no more. */
 cudaError_t fake__issue(struct fake_stream *stream, const struct fake_op *op);
-/* Frees a stream's queue, and what was not done of it. */
+/* Frees a stream's ring and the operations in it. */
 void fake__drop_ops(struct fake_stream *stream);
-uint64_t fake__last_serial(void);	/* of what was issued last, by anybody */
-/* Waits until the stream, or all of them, have done what was issued until now. */
+uint64_t fake__last_serial(void);	/* of the last operation of all streams */
+/* Waits until the stream, or all of them, have done what was issued before the call. */
 cudaError_t fake__sync(struct fake_stream *stream);
 cudaError_t fake__sync_all(void);
 void fake__wake_all(void);
@@ -256,26 +256,29 @@ static inline bool fake__reached(const struct fake_point *point)
 	return point->stream->done >= point->nr;
 }
 
-/* What an executor does, without the lock; and what is left to do, with it. */
+/* An executor's part without the lock, and its part with the lock. */
 void fake__execute(struct fake_op *op);
 void fake__finish(struct fake_op *op);
-/* Whether an operation issued before that one, and not done yet, uses that memory. */
+/* Whether an operation that was issued before @before and is not done uses the memory. */
 bool fake__in_use(struct fake_area area, uint64_t before);
 
 /* ---- captures (capture.c) --------------------------------------------------- */
 
-/* What a call gets that uses the legacy stream; waits for a stream, or, NULL, for all; allocates. */
+/*
+ * The error, during captures, of a use of the legacy stream, of a wait (NULL: for all), of an
+ * alloc.
+ */
 cudaError_t fake__capture_legacy(void);
 cudaError_t fake__capture_wait(struct fake_stream *stream);
 cudaError_t fake__capture_unsafe(void);
-/* An operation, an event's record, a wait for an event (@id: of its capture, 0: none). */
+/* Captures an operation, a record, a wait for an event (@id: the event's capture, 0: none). */
 cudaError_t fake__capture_op(struct fake_capture *capture, const struct fake_op *op);
 cudaError_t fake__capture_record(struct fake_capture *capture);
 cudaError_t fake__capture_wait_event(struct fake_stream *stream, uint64_t id);
 uint64_t fake__capture_id(const struct fake_capture *capture);
-/* The driver's functions for its log, by name; NULL: it has none. */
+/* The driver's log functions by name; NULL: it has none. */
 void *fake__log_function(const char *name);
-/* The function that the thread calls now, for the log. */
+/* The function that the thread is calling, for the log. */
 extern _Thread_local enum fake_function fake__function;
 enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode);
 
@@ -286,12 +289,12 @@ void fake__record_put(struct fake_record *record);
 
 /* ---- memory (memory.c, pool.c) --------------------------------------------- */
 
-/* Whose memory that is; all of an area must be of one thing. */
+/* The type of memory; an area must lie in one thing. */
 cudaError_t fake__memory_of(struct fake_area area, enum cudaMemoryType *type);
 bool fake__is_device(const void *address);	/* whether it is allocated or not */
-/* An operation is about to use it: has it been allocated by now? */
+/* Whether the memory is allocated when the operation @serial uses it; else a misuse. */
 void fake__check_use(struct fake_area area, uint64_t serial);
-void fake__pools_release(void);			/* what they keep no longer than to a sync */
+void fake__pools_release(void);			/* memory that is kept until a synchronisation */
 uint64_t fake__kept_bytes(void);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Whose memory an address is in; and page-locked memory, which is plain memory
- * that is known.
- */
+/* Which memory an address belongs to; and page-locked memory, which is plain memory in a table. */
 #include <stdlib.h>
 
 #include "internal.h"
@@ -47,7 +44,7 @@ static cudaError_t attributes_of(struct cudaPointerAttributes *attributes, const
 
 	if (!attributes)
 		return cudaErrorInvalidValue;
-	/* Of what is nobody's any more it is no misuse to ask. */
+	/* Asking about a freed address is not a misuse. */
 	type = type_at(address);
 	*attributes = (struct cudaPointerAttributes){
 		.type = type,
@@ -111,7 +108,7 @@ static cudaError_t free_host(void *mem)
 	if (!fake__handle(mem, FAKE_PINNED))
 		return cudaErrorInvalidValue;
 	fake__remove(mem);
-	/* For all that is on any stream (measured). */
+	/* Waits for everything on all streams (measured). */
 	code = fake__sync_all();
 	if (code == cudaSuccess)
 		free(mem);

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations: what an executor does for each, and the calls that issue those
- * that move memory: copies, fills, words.
+ * Operations: what an executor does for each, and the calls that issue copies, fills and
+ * words.
  *
  * DESIGN
- *	A copy to pageable memory, or from one host memory to another, holds its caller
- *	until the stream has done it; one from pageable memory to the device does
- *	if it is large, else the driver has taken the source over (measured).
- *	Device memory is touched by executors alone, but nothing here could
- *	tell if the host did it too.
+ *	A copy to pageable memory, or between two host memories, blocks its caller until the
+ *	stream has done it. So does a large copy from pageable memory to the device; of a
+ *	small one the driver copies the source at once (measured).
+ *	Only executors touch device memory, but the double would not notice if the host did.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-#define STAGED_MAX (2u << 20)	/* of 2 MiB a GPU does it, of 4 it does not */
+#define STAGED_MAX (2u << 20)	/* a GPU waits for 4 MiB, not for 2 MiB */
 
 /* ---- the executor's side -------------------------------------------------- */
 
@@ -65,7 +64,7 @@ void fake__finish(struct fake_op *op)
 
 /* ---- copies and fills ------------------------------------------------------ */
 
-/* Takes the source over, if that is what the driver does; else it stays as it is. */
+/* Copies the source if the driver would; else leaves it. */
 static void stage(struct fake_op *op)
 {
 	const size_t bytes = op->uses[1].bytes;
@@ -97,12 +96,12 @@ static cudaError_t copy(struct fake_op *op, enum cudaMemcpyKind kind, cudaStream
 		code = fake__memory_of(op->uses[0], &to);
 	if (code == cudaSuccess)
 		code = fake__memory_of(op->uses[1], &from);
-	/* That it is one is all that is asked of it: addresses tell the direction. */
+	/* The kind must exist; the addresses tell the direction. */
 	if (code == cudaSuccess && (unsigned)kind > cudaMemcpyDefault)
 		code = cudaErrorInvalidMemcpyDirection;
 	if (code != cudaSuccess)
 		return code;
-	/* A graph reads it when it runs. */
+	/* A graph reads the source when it runs. */
 	if (to == cudaMemoryTypeDevice && from == cudaMemoryTypeUnregistered && !stream->capture)
 		stage(op);
 	waits = to == cudaMemoryTypeDevice ?
@@ -181,7 +180,7 @@ static CUresult write_word(CUstream handle, CUdeviceptr address, cuuint32_t valu
 	code = fake__room(handle, &stream);
 	if (code == cudaSuccess)
 		code = fake__memory_of(op.uses[0], &type);
-	/* Not into a memory pool's memory (measured), nor anybody's. */
+	/* Not into memory of a memory pool (measured), nor unknown memory. */
 	if (code == cudaSuccess && type != cudaMemoryTypeHost)
 		code = cudaErrorInvalidValue;
 	if (code == cudaSuccess)
@@ -189,7 +188,7 @@ static CUresult write_word(CUstream handle, CUdeviceptr address, cuuint32_t valu
 	return (CUresult)code;
 }
 
-/* The driver's: it leaves the runtime's last error alone. */
+/* A call of the driver: it does not change the runtime's last error. */
 static CUresult stream_write(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
 {
 	CUresult code = (CUresult)fake__call(FAKE_cuStreamWriteValue32);

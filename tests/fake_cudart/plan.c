@@ -3,8 +3,8 @@
  * The plan: which calls fail, and how long calls and operations dawdle.
  *
  * DESIGN
- *	Text, as fake_cudart.h has it; what is left of it can be printed and given
- *	again.  A failing call counts down the calls of its function.
+ *	Text in the format of fake_cudart.h. The rest of a plan can be printed and given again.
+ *	A failing call counts down the calls of its function.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct fake_settings fake__settings = {
 
 struct failure {
 	int function;		/* FAKE_NR_FUNCTIONS: any */
-	unsigned left;		/* calls until it fails, this one counted; 0: no entry */
+	unsigned left;		/* calls until one fails, that one included; 0: unused */
 	cudaError_t code;
 	bool sticky;
 };
@@ -240,7 +240,7 @@ uint64_t fake_calls(const char *function)
 	return nr;
 }
 
-/* Three times of four not at all: what matters is who is late, not that all are. */
+/* No delay in three of four cases: what matters is that some are late, not all. */
 void fake__delay(unsigned up_to_us)
 {
 	static _Atomic uint64_t nr_threads;

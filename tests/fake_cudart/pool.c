@@ -3,12 +3,12 @@
  * Device memory, from memory pools, in the order of streams.
  *
  * DESIGN
- *	The device's memory is one mapping, covered by a list of blocks: allocated
- *	ones, and free ones, which a pool may keep.  A freed block can be had again
- *	by the stream that freed it at once, by others when that stream has come to
- *	the free (or behind it, if the pool may add such a wait).  What a pool keeps
- *	is given back by a trim, and down to its threshold by each synchronisation.
- *	An allocation is one block: the pieces of a real GPU are larger.
+ *	The device's memory is one mapping, covered by a list of blocks: allocated ones, and
+ *	free ones, which a pool may keep. The stream that freed a block can have it again at
+ *	once; other streams can when that stream has come to the free (or wait for it there,
+ *	if the pool may add such a wait). A trim gives back what a pool keeps; each
+ *	synchronisation does so down to the pool's threshold.
+ *	An allocation is one block; a real GPU's pieces are larger.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -23,15 +23,15 @@ struct fake_pool {
 	bool adds_waits;
 };
 
-/* A piece of the device's memory; they follow each other without a gap. */
+/* A piece of the device's memory. Blocks follow each other without a gap. */
 struct block {
 	struct block *next;
 	char *begin;
 	size_t bytes;
-	struct fake_pool *pool;		/* NULL: nobody's */
+	struct fake_pool *pool;		/* NULL: none */
 	bool live;
 	uint64_t serial;		/* of its alloc */
-	struct fake_point since;	/* its alloc, or its free; no stream: long ago */
+	struct fake_point since;	/* its alloc or free; no stream: long ago */
 };
 
 static struct fake_pool *pools;
@@ -47,7 +47,7 @@ bool fake__is_device(const void *address)
 
 /* ---- blocks ----------------------------------------------------------------- */
 
-/* By the operation of that stream that was issued last; NULL: long ago. */
+/* The block was allocated or freed by the stream's last operation; NULL: long ago. */
 static void set_since(struct block *b, struct fake_stream *stream)
 {
 	if (stream)
@@ -57,7 +57,7 @@ static void set_since(struct block *b, struct fake_stream *stream)
 	b->since = (struct fake_point){ stream, stream ? stream->issued : 0 };
 }
 
-/* Its stream has passed the last use of the block. */
+/* Whether the stream has passed the block's alloc or free. */
 static bool passed(struct block *b)
 {
 	if (b->since.stream && fake__reached(&b->since))
@@ -84,7 +84,7 @@ static int init_memory(void)
 	return 0;
 }
 
-/* Free neighbours become one. */
+/* Joins free neighbours. */
 static void merge(void)
 {
 	for (struct block *b = blocks; b && b->next;) {
@@ -100,7 +100,7 @@ static void merge(void)
 	}
 }
 
-/* Cuts it, if that is worth it; both parts are as it was. */
+/* Splits a block if that pays; both parts keep its state. */
 static int cut(struct block *b, size_t bytes)
 {
 	struct block *rest;
@@ -148,7 +148,7 @@ void fake__check_use(struct fake_area area, uint64_t serial)
 	for (struct block *b = blocks; b; b = b->next) {
 		if (area.begin < b->begin || area.begin >= b->begin + b->bytes)
 			continue;
-		/* What was issued before that alloc is about who had it earlier. */
+		/* An operation from before that alloc used the block's earlier allocation. */
 		if (b->live && serial > b->serial && !passed(b))
 			fake__misuse("device memory at %p was used before its allocation",
 				     (const void *)area.begin);
@@ -267,7 +267,7 @@ cudaError_t cudaMalloc(void **memp, size_t bytes)
 	SAID(alloc(memp, bytes));
 }
 
-/* As CUDA's, it is behind all that is on the device. */
+/* Like CUDA's, it waits for everything on the device. */
 static cudaError_t free_now(void *mem)
 {
 	cudaError_t code = fake__capture_unsafe();
@@ -285,7 +285,7 @@ cudaError_t cudaFree(void *mem)
 
 /* ---- pools -------------------------------------------------------------------- */
 
-/* What of it is live, and what it keeps. */
+/* The bytes in use, and the bytes kept. */
 static uint64_t reserved_by(const struct fake_pool *pool)
 {
 	uint64_t bytes = 0;
@@ -350,7 +350,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t *handle, const struct cudaMemPoolPro
 	SAID(create(handle, props));
 }
 
-/* What was allocated from it stays; where it comes from, nobody asks any more. */
+/* Allocations from the pool stay, without a pool. */
 static cudaError_t destroy(cudaMemPool_t handle)
 {
 	struct fake_pool *pool = fake__handle(handle, FAKE_POOL), **at = &pools;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stream's queue and its executor, a thread that does one operation after the
- * other; and the rules of what waits for what.
+ * A stream's ring and its executor, a thread that does one operation after the other; and
+ * what waits for what.
  *
  * DESIGN
- *	A stream is a ring and two counts, issued and done.  An operation may
- *	have points in other streams that must be reached before it begins: that
- *	is all there is to events, and to the legacy stream.  Points lie in the
- *	past, so no two streams wait for each other.  Streams that share a hardware
- *	queue have one at whatever was issued there last.
- *	When the device has failed, executors end where they are.
+ *	A stream is a ring and two counts, issued and done. An operation may have points in
+ *	other streams that must be reached before it begins. Events and the legacy stream need
+ *	nothing else. Points lie in the past, so no two streams wait for each other. In a
+ *	shared hardware queue each operation has a point at the one issued before.
+ *	When the device has failed, executors stop where they are.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -20,7 +19,7 @@
 #define SLOTS_MIN 64u
 
 static uint64_t last_serial;
-static struct fake_stream *last_in_queue[FAKE_QUEUES_MAX];	/* who issued there last */
+static struct fake_stream *last_in_queue[FAKE_QUEUES_MAX];	/* the stream that issued last */
 
 void fake__wake_all(void)
 {
@@ -51,7 +50,7 @@ static void drop_points(struct fake_op *op)
 	free(op->points);
 }
 
-/* All that it has. */
+/* Frees an operation. */
 static void drop(struct fake_op *op)
 {
 	if (op->kind == FAKE_OP_COPY)
@@ -79,7 +78,7 @@ static bool takes_place(const struct fake_op *op)
 	       op->kind == FAKE_OP_LAUNCH || op->kind == FAKE_OP_WRITE;
 }
 
-/* False when nothing is to be done, ever. */
+/* False: the stream has no more to do, ever. */
 static bool next_op(struct fake_stream *s)
 {
 	while (s->done == s->issued && !s->ending && fake__failed() == cudaSuccess)
@@ -94,7 +93,7 @@ static void *executor_main(void *arg)
 	fake__lock();
 	while (next_op(s)) {
 		struct fake_op op = *slot_of(s, s->done);
-		/* Kernels are functions, which a failure of the device does not end. */
+		/* Kernels are functions. A failure of the device does not end them. */
 		const bool moves = op.kind != FAKE_OP_LAUNCH;
 
 		if (!points_reached(&op) || (moves && !fake__move()))
@@ -121,7 +120,7 @@ static void *executor_main(void *arg)
 	return NULL;
 }
 
-/* Signals are the application's. */
+/* Signals belong to the application. */
 static int start(struct fake_stream *s)
 {
 	pthread_attr_t attr;
@@ -148,11 +147,11 @@ static int start(struct fake_stream *s)
 
 static bool is_full(const struct fake_stream *s)
 {
-	/* One is being done; the others wait behind it. */
+	/* One operation is being done; the others wait behind it. */
 	return s->in_places > FAKE_DEPTH;
 }
 
-/* False: there is no memory for one more operation. */
+/* False: no memory for one more operation. */
 static bool grow(struct fake_stream *s)
 {
 	uint64_t nr = s->nr_slots ? 2 * s->nr_slots : SLOTS_MIN;
@@ -193,7 +192,7 @@ static void add_point(struct fake_op *op, struct fake_stream *stream)
 		};
 }
 
-/* The legacy stream waits for all blocking ones, and they for it. */
+/* The legacy stream waits for all blocking streams, and they wait for it. */
 static cudaError_t join(struct fake_stream *stream, struct fake_op *op)
 {
 	struct fake_stream *legacy = fake__legacy(), *s;
@@ -217,7 +216,7 @@ static cudaError_t join(struct fake_stream *stream, struct fake_op *op)
 	return cudaSuccess;
 }
 
-/* What was issued last to the hardware queue has to be done before. */
+/* The hardware queue's last operation must be done first. */
 static cudaError_t share_queue(struct fake_stream *stream, struct fake_op *op)
 {
 	struct fake_stream **last;
@@ -292,7 +291,7 @@ cudaError_t fake__sync_all(void)
 	const uint64_t until = last_serial;
 	struct fake_stream *s = fake__streams;
 
-	/* From the start again after each wait: streams may have gone meanwhile. */
+	/* Starts again after each wait, as streams may have been freed. */
 	while (s && fake__failed() == cudaSuccess) {
 		if (s->done == s->issued || slot_of(s, s->done)->serial > until) {
 			s = s->next;

@@ -3,9 +3,8 @@
  * What is alive, by address: memory of both kinds, streams, events, memory pools.
  *
  * DESIGN
- *	A tree of address ranges (tsearch); none overlaps another.  A handle is the
- *	address of what it names, so one that was destroyed is not found, and
- *	is never followed.
+ *	A tree of address ranges (tsearch), none of which overlap. A handle is the address of
+ *	its object, so a destroyed handle is not found, and never followed.
  */
 #include <errno.h>
 #include <search.h>
@@ -17,7 +16,7 @@ static void *things;
 static unsigned nr[FAKE_NR_KINDS];
 static uint64_t bytes_of[FAKE_NR_KINDS];
 
-/* Ranges that have a byte in common are equal. */
+/* Ranges with a common byte are equal. */
 static int compare(const void *a, const void *b)
 {
 	const struct fake_thing *x = a, *y = b;

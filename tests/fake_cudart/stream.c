@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams: which one a handle names, their making and their end.
+ * Streams: which one a handle means, their creation and their end.
  *
  * DESIGN
- *	cudaStreamPerThread is a stream of the calling thread, made when it is first
- *	used; when the thread ends, what is on it goes on.  0 and cudaStreamLegacy
- *	are the legacy stream.  Any other handle is the address of its stream.
- *	A stream lives while its handle, its executor or a point names it.
+ *	cudaStreamPerThread is a stream of the calling thread, created by its first use. When
+ *	the thread ends, the stream's operations go on. 0 and cudaStreamLegacy are the legacy
+ *	stream. Any other handle is the address of its stream. A stream lives as long as a
+ *	handle, an executor or a point refers to it.
  */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "internal.h"
 
-#define GREATEST_PRIORITY (-5)		/* as an H200 has it */
+#define GREATEST_PRIORITY (-5)		/* as on an H200 */
 #define LEAST_PRIORITY 0
 
 struct fake_stream *fake__streams;
@@ -68,7 +68,7 @@ static struct fake_stream *make(bool blocking, int priority)
 	return stream;
 }
 
-/* Nobody issues any more; what was issued goes on. */
+/* No thread issues any more; operations go on. */
 static void end(struct fake_stream *stream)
 {
 	stream->ending = true;
@@ -91,8 +91,8 @@ static void thread_ends(void *stream)
 }
 
 /*
- * As CUDA: destructors of keys that were made before its first call find the thread's
- * stream, those of later keys find another one, on which nothing is (measured).
+ * Like CUDA: destructors of keys that were created before CUDA's first call find the
+ * thread's stream; those of later keys find another, empty one (measured).
  */
 void fake__streams_init(void)
 {
@@ -198,7 +198,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
 	SAID(destroy(handle));
 }
 
-/* Has the legacy stream wait for the others as it does before each of its operations. */
+/* The legacy stream waits for the others, as before each of its operations. */
 static cudaError_t joined(cudaStream_t handle, struct fake_stream **streamp)
 {
 	const struct fake_op op = { .kind = FAKE_OP_WAIT };

@@ -78,12 +78,10 @@ TEST(of_a_cancel_and_a_start_that_meet_one_comes_first, .timeout_s = 120)
 {
 	unsigned nr = nr_rounds(), nr_ran = 0, nr_cancelled = 0;
 	struct race race = { .random = draws_of(test_seed(), 0) };
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	struct rnl_pool *pool;
+	/* Two spinning threads are enough. */
+	struct rnl_pool *pool = pool_of(1, .spin_us = -1);
 	struct call canceller;
 
-	attr.spin_us = -1;	/* two spinning threads are enough */
-	pool = pool_with(&attr, 1);
 	job_of(&race.job, run, NULL);
 	/* A job that was done: a cancel before its next submit returns -EALREADY. */
 	ck_assert_int_eq(submit_and_wait(pool, &race.job), 0);

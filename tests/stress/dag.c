@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "seed.h"
 #include "suite.h"
 
 #define NR_GRAPHS 1000
@@ -88,10 +89,7 @@ static uint64_t random_state;
 
 static unsigned below(unsigned n)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (unsigned)(random_state >> 33) % n;
+	return draw(&random_state, n);
 }
 
 static int run(struct rnl_job *job)
@@ -103,7 +101,7 @@ static int run(struct rnl_job *job)
 }
 
 /* Draws a graph. Its values go to @values, which is device memory. */
-static void draw(struct graph *graph, struct rnl_pool *pool, uint64_t *values)
+static void draw_graph(struct graph *graph, struct rnl_pool *pool, uint64_t *values)
 {
 	graph->nr = 1 + below(MAX_GROUPS);
 	for (unsigned g = 0; g < graph->nr; g++) {
@@ -193,14 +191,8 @@ static void run_graphs(unsigned nr, enum rnl_stream_kind stream)
 	struct graph *graph = (struct graph *)malloc(sizeof(*graph));
 	struct rnl_pool *pool;
 	void *values, *copy;
-	struct timespec ts;
-	const char *given = getenv("RNL_TEST_SEED");
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	random_state = (given ? strtoull(given, NULL, 0) : (uint64_t)ts.tv_nsec) | 1;
-	printf("RNL_TEST_SEED=%llu\n", (unsigned long long)random_state);
-	fflush(stdout);
-
+	random_state = draws_of(test_seed(), 0);
 	ck_assert_ptr_nonnull(graph);
 	attr.nr_workers = 4;
 	attr.device = test_device();
@@ -213,7 +205,7 @@ static void run_graphs(unsigned nr, enum rnl_stream_kind stream)
 		/* Values of an earlier graph must not look right in this one. */
 		must(rnl_fill(values, 0xa5, sizeof(graph->expected)));
 		must(rnl_stream_wait(RNL_FOREVER));
-		draw(graph, pool, (uint64_t *)values);
+		draw_graph(graph, pool, (uint64_t *)values);
 		run_in_order(graph);
 		submit(graph, pool);
 		collect(graph, (const uint64_t *)values, (uint64_t *)copy);

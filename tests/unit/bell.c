@@ -14,7 +14,7 @@ TEST(a_ring_before_the_wait_is_heard, .timeout_s = 60)
 	rnl__full_barrier();
 	rnl__bell_ring(&bell);
 	ck_assert(!rnl__bell_has_listeners(&bell));
-	/* It would sleep for ever otherwise. */
+	/* A lost ring would leave the thread asleep for ever. */
 	ck_assert_int_eq(rnl__bell_wait(&bell, listened, RNL__NEVER), 0);
 }
 
@@ -64,7 +64,7 @@ TEST(no_listener_sleeps_through_a_rise, .timeout_s = 60)
 		atomic_store_explicit(&risen, i, memory_order_release);
 		rnl__full_barrier();
 		rnl__bell_ring(&bell);
-		/* Now and then let them all fall asleep. */
+		/* Now and then all threads may fall asleep. */
 		if (i % 64 == 0)
 			usleep(i % 128 ? 50 : 1);
 	}

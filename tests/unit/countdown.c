@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes the n-th call that may fail do so, for n = 1, 2, ..., in every public operation:
- * countdown/countdown.h has the design.  Calls of CUDA on its double, all others on both devices.
- * With COUNTDOWN=text in the environment, of the operations whose names have the text.
+ * The n-th call that may fail does, for n = 1, 2, ..., in every public operation.
+ * countdown/countdown.h has the design. CUDA's calls fail on its double, all others on both
+ * devices. With COUNTDOWN=text in the environment, only operations with that text in their
+ * names.
  *
  * devices: host fake
  */
@@ -12,7 +13,7 @@
 #include "await.h"
 #include "sanitizers.h"
 
-/* The double's executors live when a try's process exits: for them it would wait a second. */
+/* The double's executors live on when a try's process exits, which would wait a second for them. */
 SANITIZER_OPTIONS("atexit_sleep_ms=0");
 
 static const struct operation *const tables[] = {
@@ -25,7 +26,7 @@ static const struct operation *operations[OPERATIONS_MOST];
 static int nr_operations;
 static struct counts *counts;	/* each test is a process */
 
-/* How many operations are wanted; they are in `operations` then. */
+/* The number of wanted operations, which are in `operations` then. */
 static int find_operations(void)
 {
 	const char *wanted = getenv("COUNTDOWN");
@@ -46,7 +47,7 @@ TEST(a_call_that_fails_is_told_and_nothing_is_left_of_it, .timeout_s = 120,
 	count_down(operations[_i], counts);
 }
 
-/* Whether @names has it: words, with blanks in between. */
+/* Whether @names has the word; blanks are between words. */
 static bool has_word(const char *names, const char *word)
 {
 	const size_t length = strlen(word);
@@ -91,7 +92,7 @@ int suite_begin(int argc, char **argv)
 	return counts == MAP_FAILED ? EXIT_FAILURE : SUITE_GOES_ON;
 }
 
-/* tests/lib/run shows it. */
+/* tests/lib/run shows this line */
 void suite_end(int nr_failed)
 {
 	printf("# %u operations x %u failing calls "

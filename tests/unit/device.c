@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device conformance: what src/device/device.h says of a backend, on whichever one
- * RNL_TEST_DEVICE names, for both kinds of stream, urgent or not.
+ * Device conformance: what src/device/device.h promises, on the backend that RNL_TEST_DEVICE
+ * names, for both kinds of stream, urgent or not.
  *
  * devices: host fake cuda
  */
@@ -28,7 +28,7 @@ static const struct rnl__device_ops *ops;
 static unsigned char *pinned, *on_device;
 static uint32_t *word;
 
-/* @kind: of the stream, 2 more if it is urgent. */
+/* @kind: the kind of stream, plus 2 if it is urgent. */
 static void attach(int kind)
 {
 	ck_assert_int_eq(rnl__device_open(test_device(), &device), 0);
@@ -54,7 +54,7 @@ static int copy(void *dst, const void *src, size_t bytes)
 	return ops->copy(&(struct rnl__copy){ .dst = dst, .src = src, .width = bytes, .rows = 1 });
 }
 
-/* Work that keeps the stream busy for a while; returns long before it ends. */
+/* Issues work that keeps the stream busy for a while. */
 static void keep_busy(void)
 {
 	for (int i = 0; i < BUSY; i++)
@@ -144,13 +144,13 @@ TEST(an_event_is_reached_after_what_was_issued_before_its_last_record, .loops = 
 
 	attach(_i);
 	ck_assert_int_eq(ops->event_create(device, false, &event), 0);
-	/* Never recorded: reached, as CUDA has it. */
+	/* An event that was never recorded counts as reached, as in CUDA. */
 	ck_assert_int_eq(ops->event_reached(event), 1);
 	ck_assert_int_eq(ops->event_record(event), 0);
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	ck_assert_int_eq(ops->event_reached(event), 1);
 	keep_busy();
-	/* Recorded long ago: more work does not take that back. */
+	/* Later work does not change an event that was reached. */
 	ck_assert_int_eq(ops->event_reached(event), 1);
 	ck_assert_int_eq(ops->event_record(event), 0);
 	ck_assert_int_eq(ops->event_reached(event), 0);
@@ -168,7 +168,7 @@ struct other {
 	pthread_barrier_t recorded, joined;
 };
 
-/* On a stream of its own: slow work, whose last piece fills the target. */
+/* Slow work on a stream of its own. Its last part fills the target. */
 static void *other_thread(void *arg)
 {
 	struct other *other = arg;
@@ -202,7 +202,7 @@ TEST(a_stream_waits_for_the_event_of_another_thread, .loops = 4)
 	start = rnl__now();
 	ck_assert_int_eq(ops->event_wait(other.event), 0);
 	ck_assert_int_eq(copy(pinned, other.target, 4096), 0);
-	/* The host went on: the other stream is still at it. */
+	/* The host did not wait: the other stream is still busy. */
 	ck_assert_int_eq(ops->event_reached(other.event), 0);
 	ck_assert_int_eq(ops->idle(), 0);
 	ck_assert_uint_lt(rnl__now() - start, 1000000000);
@@ -213,7 +213,7 @@ TEST(a_stream_waits_for_the_event_of_another_thread, .loops = 4)
 
 	pthread_barrier_wait(&other.joined);
 	must(pthread_join(thread, NULL));
-	/* The thread is gone; what it recorded stays. */
+	/* The thread has ended; its event stays. */
 	ck_assert_int_eq(ops->event_wait(other.event), 0);
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	ops->event_destroy(other.event);
@@ -254,7 +254,7 @@ TEST(a_copy_may_have_rows_that_lie_apart, .loops = 4)
 	ck_assert_int_eq(ops->fill(on_device, 0x11, ROWS * WIDE), 0);
 	ck_assert_int_eq(ops->copy(&in), 0);
 	ck_assert_int_eq(ops->copy(&out), 0);
-	/* What lies between the rows stays. */
+	/* The bytes between the rows stay. */
 	ck_assert_int_eq(copy(pinned + 131072, on_device, ROWS * WIDE), 0);
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	for (unsigned row = 0; row < ROWS; row++) {
@@ -276,7 +276,7 @@ TEST(scratch_is_used_between_its_alloc_and_its_free, .loops = 4)
 	void *mem[ROUNDS];
 
 	attach(_i);
-	/* All of it is issued at once, behind other work. */
+	/* All copies are issued at once, behind other work. */
 	keep_busy();
 	for (int i = 0; i < ROUNDS; i++) {
 		ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, BYTES, &mem[i]), 0);
@@ -314,7 +314,7 @@ TEST(an_address_tells_whose_memory_it_is, .loops = 4)
 	ck_assert_int_eq(ops->alloc(device, RNL__SCRATCH, 100, &scratch), 0);
 	ck_assert_int_eq(ops->kind_of(device, scratch), RNL__DEVICE);
 	ops->free(device, RNL__SCRATCH, scratch);
-	/* On the host device anybody may have the address again. */
+	/* On the host device the address may be in use again. */
 	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, 64, (void **)&freed), 0);
 	ops->free(device, RNL__PINNED, freed);
 	if (!device->info.cuda)
@@ -344,7 +344,7 @@ TEST(timed_events_tell_how_long_the_work_between_them_took, .loops = 4)
 	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
 	ck_assert_int_eq(ops->event_elapsed(from, to, &busy_ns), 0);
 	ck_assert_int_eq(ops->event_elapsed(to, from, &back_ns), 0);
-	/* 768 MB: no device copies a terabyte in a second. */
+	/* 768 MB: no device copies 1 TB in a second, so this takes 0.7 ms. */
 	ck_assert_int_gt(busy_ns, 700000);
 	ck_assert_int_lt(back_ns, 0);
 	ops->event_destroy(from);
@@ -392,7 +392,7 @@ TEST(a_thread_may_attach_again_after_it_detached, .loops = 4)
 	for (int round = 0; round < 3; round++) {
 		attach(_i);
 		keep_busy();
-		detach();	/* waits for it: the memory goes with it */
+		detach();	/* waits for the stream, which uses the memory */
 		ck_assert_ptr_null(rnl__thread.stream);
 	}
 }
@@ -407,7 +407,7 @@ TEST(no_error_is_no_errno, .loops = 4)
 	detach();
 }
 
-/* cudaError_t, by its numbers, which are CUDA's ABI; none of these says that the device failed. */
+/* cudaError_t by number, which is CUDA's ABI. None of these means a failed device. */
 TEST(codes_of_cuda_have_their_errno)
 {
 	static const struct {
@@ -422,7 +422,7 @@ TEST(codes_of_cuda_have_their_errno)
 		{ 701, -EINVAL },	/* cudaErrorLaunchOutOfResources */
 		{ 801, -ENOTSUP },	/* cudaErrorNotSupported */
 		{ 900, -ENOTSUP },	/* cudaErrorStreamCaptureUnsupported */
-		{ 999999, -EIO },	/* none that is known */
+		{ 999999, -EIO },	/* an unknown one */
 	};
 
 	attach(0);

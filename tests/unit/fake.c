@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The double of the CUDA runtime: that its streams, events and errors are as
- * CUDA's, as far as src/device/cuda.c can tell.
+ * The double of the CUDA runtime: its streams, events and errors are like CUDA's, as far as
+ * src/device/cuda.c can tell.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ TEST(streams_that_share_a_hardware_queue_go_in_the_order_of_issue)
 		streams[i] = stream_of(cudaStreamNonBlocking);
 		ck_cuda(hold(streams[i], i ? NULL : &gate, &words[i], 1 + i));
 	}
-	ck_cuda(cudaStreamSynchronize(streams[1]));	/* has the other queue */
+	ck_cuda(cudaStreamSynchronize(streams[1]));	/* the other hardware queue */
 	ck_assert_int_eq(words[1], 2);
 	ck_not_ready(cudaStreamQuery(streams[2]));
 	ck_assert_int_eq(words[2], 0);
@@ -78,7 +78,7 @@ TEST(each_thread_has_its_stream_and_leaves_its_work_behind)
 	ck_assert(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2]);
 	ck_assert_uint_eq(alive().thread_streams, 1);
 	ck_assert_int_eq(left_words[0] + left_words[1], 0);
-	ck_cuda(cudaStreamSynchronize(own));	/* not for theirs */
+	ck_cuda(cudaStreamSynchronize(own));	/* does not wait for the other threads' streams */
 	gate_await(&leaving, 2);
 	gate_open(&leaving);
 	ck_eventually(!alive().executors);
@@ -101,7 +101,7 @@ TEST(the_legacy_stream_and_blocking_ones_wait_for_each_other, .loops = 2)
 	gate_open(&gate);
 	ck_cuda(cudaStreamSynchronize(stream));
 	ck_assert_int_eq(word, 2);
-	/* What is on it alone holds the others, too. */
+	/* Work on the legacy stream alone holds the others, too. */
 	gate = (struct gate)GATE_INIT;
 	ck_cuda(hold(cudaStreamLegacy, &gate, NULL, 0));
 	ck_cuda(hold(blocking[!_i], NULL, &word, 3));
@@ -183,7 +183,7 @@ TEST(a_full_stream_holds_its_caller_until_there_is_room)
 	gate_await(&gate, 1);
 	for (int i = 0; i < DEPTH; i++) {
 		ck_cuda(hold(cudaStreamLegacy, NULL, NULL, 0));
-		/* These take no place. */
+		/* Records and waits take no place. */
 		ck_cuda(cudaEventRecord(event, cudaStreamLegacy));
 		ck_cuda(cudaStreamWaitEvent(cudaStreamLegacy, event, 0));
 	}
@@ -211,7 +211,7 @@ TEST(an_event_is_its_last_record)
 	ck_cuda(hold(stream, &gates[0], NULL, 0));
 	ck_cuda(cudaEventRecord(event, stream));
 	ck_not_ready(cudaEventQuery(event));
-	/* This waits for that record, whatever becomes of the event. */
+	/* This waits for that record, even if the event changes. */
 	ck_cuda(cudaStreamWaitEvent(own, event, 0));
 	ck_cuda(hold(own, NULL, &word, 1));
 	ck_cuda(hold(stream, &gates[1], NULL, 0));
@@ -287,7 +287,7 @@ TEST(the_last_error_is_the_threads_and_is_taken_off)
 	ck_assert_int_eq(cudaStreamCreateWithFlags(NULL, 0), cudaErrorInvalidValue);
 	call_start(&call, cause_error, NULL);
 	ck_assert_int_eq(call_end(&call), cudaErrorInvalidDevice);
-	ck_cuda(cudaStreamQuery(own));		/* a success leaves it */
+	ck_cuda(cudaStreamQuery(own));		/* a success does not clear it */
 	ck_assert_int_eq(cudaGetLastError(), cudaErrorInvalidValue);
 	ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
 }
@@ -315,7 +315,7 @@ TEST(after_an_error_that_stays_nothing_goes_on)
 	call_start(&call, sync_legacy, NULL);
 	ck_waits(call.tid);
 	fake_fail_sticky(cudaErrorIllegalAddress);
-	/* Who waits is told, and so is everybody else, again and again. */
+	/* Every call returns the error, again and again. */
 	ck_assert_int_eq(call_end(&call), cudaErrorIllegalAddress);
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
@@ -323,7 +323,7 @@ TEST(after_an_error_that_stays_nothing_goes_on)
 		ck_assert_int_eq(cudaEventQuery(event), cudaErrorIllegalAddress);
 		ck_assert_int_eq(hold(own, NULL, &word, 1), cudaErrorIllegalAddress);
 		ck_assert_int_eq(cudaGetLastError(), cudaErrorIllegalAddress);
-		/* What touches no context. */
+		/* Calls that use no context go on. */
 		ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
 		ck_cuda(cudaSetDevice(0));
 		ck_cuda(cudaPointerGetAttributes(&attributes, &word));
@@ -458,6 +458,6 @@ int suite_begin(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	unsetenv(FAKE_ENV);	/* misuses are made here, and counted */
+	unsetenv(FAKE_ENV);	/* these tests make misuses and count them */
 	return SUITE_GOES_ON;
 }

@@ -22,7 +22,7 @@ static cudaGraph_t end(cudaStream_t stream)
 	return graph;
 }
 
-/* A capture that something has broken. */
+/* A capture that a refused call has broken. */
 static void end_broken(cudaStream_t stream)
 {
 	cudaGraph_t graph = NULL;
@@ -215,7 +215,7 @@ TEST(events_fork_and_join_inside_and_nothing_outside_is_waited_for)
 	ck_cuda(cudaStreamSynchronize(own));
 	ck_assert_bytes((unsigned char *)pinned, 64, 3);
 	ck_cuda(cudaGraphDestroy(graph));
-	/* An event of a capture is nobody's afterwards, until it is recorded again. */
+	/* After the capture its event is of no use until it is recorded again. */
 	ck_refused(cudaEventQuery(forks), cudaErrorCapturedEvent);
 	ck_cuda(cudaEventRecord(forks, own));
 	ck_cuda(cudaStreamSynchronize(own));
@@ -249,6 +249,6 @@ int suite_begin(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	unsetenv(FAKE_ENV);	/* misuses are made here, and counted */
+	unsetenv(FAKE_ENV);	/* these tests make misuses and count them */
 	return SUITE_GOES_ON;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a call of the CUDA runtime that fails leaves to others; unit_countdown has all of them. */
+/* What a failing call of the CUDA runtime leaves behind; unit/countdown fails all of them. */
 #include "fake.h"
 #include "pool.h"
 
@@ -40,7 +40,7 @@ TEST(what_the_guard_cannot_destroy_is_nobodys_error, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
-/* Has more page-locked, and does without. */
+/* Gets more page-locked memory, and goes on without it. */
 static int optional_fn(struct rnl_job *job)
 {
 	void *mem = NULL;
@@ -100,29 +100,27 @@ static int busy_fn(struct rnl_job *job)
 	return launch_store(b->in_kernel, &b->word, 1);
 }
 
-/* What tests/cuda/failure.cu sees on a GPU. */
+/* tests/cuda/failure.cu sees the same on a GPU. */
 TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 {
 	enum { BUSY = 8, QUEUED = 1000 };
 	static struct busy jobs[BUSY + QUEUED];
-	/* Nobody waits for kernels of a lost device: they leave it when they like. */
+	/* Kernels do not end with a lost device on the double. Nothing waits for them. */
 	static struct gate gates[] = { GATE_INIT, GATE_INIT };
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct gate in_functions = GATE_INIT, *kernels = &gates[_i];
-	struct rnl_pool *pool;
+	/* 25 ms of 100; the rest is time for busy machines. */
+	struct rnl_pool *pool = pool_of(BUSY, .stream = (enum rnl_stream_kind)_i,
+					.watchdog_ms = 25);
 	struct rnl_job late;
 	double start, took;
 
-	attr.stream = (enum rnl_stream_kind)_i;
-	attr.watchdog_ms = 25;	/* of 100: the rest is for machines that are busy */
-	pool = pool_with(&attr, BUSY);
 	for (unsigned i = 0; i < COUNT(jobs); i++) {
 		jobs[i].in_function = i < BUSY ? &in_functions : NULL;
 		jobs[i].in_kernel = i < BUSY ? kernels : NULL;
 		submit_job(pool, &jobs[i].job, busy_fn, NULL);
 		if (i != BUSY - 1)
 			continue;
-		/* Each has one: its kernel runs, and all that comes now is behind it. */
+		/* Each worker's kernel runs, and all later work is behind it. */
 		gate_await(&in_functions, BUSY);
 		gate_open(&in_functions);
 		gate_await(kernels, BUSY);
@@ -138,7 +136,7 @@ TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 	ck_assert_double_lt(took, 0.2 * test_scale());
 	job_of(&late, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &late), -EIO);
-	/* A GPU's kernels are gone by now; those of the double are functions. */
+	/* On a GPU the kernels would have ended; the double's are functions. */
 	gate_open(kernels);
 	rnl_pool_destroy(pool);
 }
@@ -155,7 +153,7 @@ TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
 	struct rnl_pool *pool;
 	struct call call;
 
-	/* Full with the last job, and no mark yet. */
+	/* The stream is full with the last job, and has no mark yet. */
 	pool = pool_of(1, .max_in_flight = NR);
 	for (int i = 0; i < NR; i++) {
 		submit_job(pool, &jobs[i], gated_fn, &gate);
@@ -170,7 +168,7 @@ TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
 	rnl_pool_destroy(pool);
 }
 
-/* Seen on a GPU: CUDA did not come back from the end of a worker's thread. */
+/* Seen on a GPU: the end of a worker's thread never returned from CUDA. */
 TEST(a_pool_is_taken_down_whose_threads_cannot_end)
 {
 	struct rnl_pool *pool = pool_of(WORKERS);

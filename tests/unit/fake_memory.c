@@ -70,7 +70,7 @@ TEST(device_memory_that_is_freed_before_its_last_use_is_counted, .loops = 2)
 	ck_cuda(hold(other, &gate, NULL, 0));
 	ck_cuda(cudaMemcpyAsync(device, pinned, KB, cudaMemcpyDefault, other));
 	if (_i) {
-		/* Behind it is no misuse. */
+		/* A free behind the copy is not a misuse. */
 		ck_cuda(cudaEventRecord(event, other));
 		ck_cuda(cudaStreamWaitEvent(own, event, 0));
 		ck_cuda(cudaFreeAsync(device, own));
@@ -100,7 +100,7 @@ TEST(freeing_page_locked_memory_waits_for_every_stream, .loops = 3)
 	call_start(&call, free_pinned, pinned_of(KB));
 	ck_waits(call.tid);
 	ck_assert(!call.returned);
-	/* Taking some does not. */
+	/* Page-locking does not wait. */
 	(void)pinned_of(KB);
 	gate_open(&gate);
 	ck_assert_int_eq(call_end(&call), 0);
@@ -183,7 +183,7 @@ TEST(memory_is_bounded)
 		   cudaErrorMemoryAllocation);
 	ck_cuda(cudaFreeAsync(half, own));
 	ck_cuda(cudaStreamSynchronize(own));
-	/* What one pool keeps another cannot have. */
+	/* Memory that one pool keeps is not given to another pool. */
 	ck_refused(cudaMallocFromPoolAsync(&mem, KB * KB, pools[1], own), cudaErrorMemoryAllocation);
 	ck_cuda(cudaMemPoolTrimTo(pools[0], 0));
 	ck_assert_ptr_nonnull(device_of(pools[1], KB * KB, own));
@@ -229,7 +229,7 @@ TEST(copies_hold_their_callers_as_a_gpus_do, .loops = 10)
 	else
 		ck_eventually(call.returned);
 	ck_assert_int_eq(call.returned, !copies[_i].waits);
-	/* What was taken over is the caller's again. */
+	/* The driver has copied the source, so the caller may change it. */
 	if (!copies[_i].waits)
 		memset(pageable, 9, 64);
 	gate_open(&gate);
@@ -308,6 +308,6 @@ int suite_begin(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	unsetenv(FAKE_ENV);	/* misuses are made here, and counted */
+	unsetenv(FAKE_ENV);	/* these tests make misuses and count them */
 	return SUITE_GOES_ON;
 }

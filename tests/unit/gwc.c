@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What examples/gwc counts with: the arithmetic that its host function and its
- * CUDA kernel share, and the way of machines without SSE2, which cli_gwc.sh does
- * not meet on x86.
+ * What examples/gwc counts with: the arithmetic that its host function and its CUDA kernel
+ * share, and the code for machines without SSE2, which cli/gwc does not run on x86.
  */
 #undef __SSE2__
 #include "examples/gwc/count.c"
@@ -24,7 +23,7 @@ static enum gwc_class class_of(unsigned char c, int printable)
 	return !printable || (c > ' ' && c < 0x7f) ? GWC_WORD : GWC_NEUTRAL;
 }
 
-/* One byte after the other. */
+/* The reference: one byte after the other. */
 static struct gwc_summary count_plainly(const unsigned char *text, size_t bytes, int printable)
 {
 	struct gwc_summary sum = { 0, 0, GWC_NEUTRAL, GWC_NEUTRAL };
@@ -45,7 +44,7 @@ static struct gwc_summary count_plainly(const unsigned char *text, size_t bytes,
 	return sum;
 }
 
-/* Check notes every assertion that holds, which takes longer than counting. */
+/* Check records every assertion, which takes longer than counting. */
 #define must_hold(condition) \
 	do { \
 		if (!(condition)) \
@@ -60,7 +59,7 @@ static void assert_same(struct gwc_summary a, struct gwc_summary b)
 	must_hold(a.last == b.last);
 }
 
-/* Some text: all bytes; few words; few spaces; nearly all neutral. */
+/* Texts: all bytes; few words; few spaces; nearly all neutral. */
 static size_t make_text(unsigned char *text, size_t size)
 {
 	static const char *const alphabets[] = { "", "a \n\t\1\200", "aaaaaa\377 ", "\1\2\200\1\1\1a " };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs on a stream: marks of both ways, and of a device that cannot write
- * words, complete them in order and never early.
+ * Jobs on a stream: marks of both kinds, also on a device that cannot write words, complete
+ * them in order and never early.
  *
  * devices: host fake cuda
  */
@@ -33,7 +33,7 @@ static void begin(bool writes)
 	memset(&inflight, 0, sizeof(inflight));
 	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT), 0);
 	ck_assert_int_eq(rnl__inflight_begin(&inflight), 0);
-	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* tests set the word, too */
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* tests write the word, too */
 	ck_assert_int_eq(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
 	ck_assert_int_eq(device->ops->alloc(device, RNL__DEVICE, BIG, (void **)&on_device), 0);
 }
@@ -119,7 +119,7 @@ TEST(the_word_speaks_for_a_job_that_only_an_event_stood_behind)
 	}
 	rnl__inflight_push(&inflight, &jobs[0]);
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
-	/* Then the queue ran empty: nothing new to mark, but somebody waits. */
+	/* The queue ran empty: there is nothing new to mark, but a waiter. */
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
 	idle();
 	ck_assert_int_eq(rnl__inflight_poll(&inflight, false), 0);
@@ -135,7 +135,7 @@ TEST(a_full_ring_of_marks_keeps_what_they_say, .loops = 2)
 		rnl__inflight_push(&inflight, &jobs[i]);
 		ck_assert_int_eq(rnl__inflight_mark(&inflight, true, false), 0);
 	}
-	/* The queue ran empty: there is nothing new to mark, and no mark to spare. */
+	/* The queue ran empty: nothing is left to mark, and no mark is added. */
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, false, true), 0);
 	ck_assert_uint_eq(inflight.nr_marks, LIMIT);
 	idle();
@@ -152,7 +152,7 @@ TEST(jobs_leave_in_issue_order_over_many_rounds, .loops = 2)
 
 	begin(_i);
 	while (left < 6000) {
-		/* Every mix of marks, at every fill, round and round the ring. */
+		/* Every mix of marks, for every length, many times around the ring. */
 		while (issued < 6000 && rnl__inflight_nr(&inflight) < LIMIT) {
 			rnl__inflight_push(&inflight, &jobs[issued++ % 64]);
 			if (issued % 3 == 0 || rnl__inflight_nr(&inflight) == LIMIT ||
@@ -231,7 +231,7 @@ TEST(what_is_dropped_is_gone_marked_or_not, .loops = 2)
 	end();
 }
 
-/* It promised to, and does not: events and queries tell what the word should have told. */
+/* The device promised to write words and does not. Events and queries find the same. */
 TEST(a_device_that_turns_out_to_write_no_words_gets_events, .loops = 2)
 {
 	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");

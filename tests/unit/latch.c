@@ -10,7 +10,7 @@ static uint64_t in_ms(unsigned ms)
 	return rnl__now() + ms * 1000000ull;
 }
 
-/* So far off that only a wake that was lost gets there. */
+/* So long that a waiter gets there only if a wake was lost. */
 static uint64_t too_late(void)
 {
 	return in_ms((unsigned)(8000 * test_scale()));
@@ -52,7 +52,7 @@ TEST(a_watch_tells_the_count_and_changes_nothing_else, .timeout_s = 60)
 	ck_assert_uint_eq(rnl__latch_watch(&latch), 2);
 	ck_assert(!rnl__latch_drop(&latch, 1));
 	ck_assert(watched(&latch));
-	/* A watch is taken off a latch that counts nothing, and only there. */
+	/* A watch is taken off only where the count is 0. */
 	rnl__latch_unwatch(&latch);
 	ck_assert(watched(&latch));
 	ck_assert_uint_eq(rnl__latch_watch(&latch), 1);
@@ -95,7 +95,7 @@ TEST(a_wait_looks_or_takes_its_time, .timeout_s = 60)
 		ck_assert(rnl__latch_drop(&latch, 1));
 		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], RNL__NEVER), 0);
 	}
-	/* Whoever waited in vain left a watch behind at most. */
+	/* A waiter whose time was over has left at most a watch. */
 	ck_assert(rnl__latch_open(&latch));
 }
 
@@ -149,7 +149,7 @@ enum { WAKERS = 3 };
 
 struct table {
 	_Atomic uint32_t latch;
-	_Atomic long round;		/* the sleeper has begun it; < 0: the end */
+	_Atomic long round;		/* the sleeper has begun it; negative: the end */
 	long data[WAKERS];		/* unprotected: the latch protects it */
 	bool all;			/* all wakers drop each round, else one */
 };
@@ -178,7 +178,7 @@ static void *waker_thread(void *arg)
 	}
 }
 
-/* Returns the rounds that went well. */
+/* Returns the number of rounds without an error. */
 static long play(bool all, uint64_t spin_ns, long nr_rounds)
 {
 	struct table t = { .all = all };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies past the caches: all bytes, and no others. */
+/* Copies past the caches write all bytes, and no others. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "sys/nontemporal.h"
 #include "suite.h"
 
-#define SPARE 256		/* around what is copied, on both sides */
+#define SPARE 256		/* bytes around the copy, on both sides */
 #define LARGEST (2u << 20)
 
 static unsigned char *src, *dst, *was;

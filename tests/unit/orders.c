@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's own code between threads, on a machine that keeps no order but what it asks for:
- * what x86 hides, and ThreadSanitizer does not see where both sides are atomic.  weak/weak.c is it.
+ * The library's own code between threads, on a machine that keeps no order but what the code
+ * asks for (weak/weak.c). It finds what x86 hides, and what ThreadSanitizer does not see, as
+ * both sides are atomic.
  */
 #include "seed.h"
 #include "suite.h"
@@ -18,9 +19,9 @@
 #include "worker/share.h"
 #include "pool/worker.h"
 
-/* In the same file, for busy_for(). */
+/* for busy_for() */
 #include "stats/stats.c"
-/* And for defer(); what it starts is started here. */
+/* for defer(); start_it() starts deferred jobs here */
 static void start_it(struct rnl_job *job);
 #define rnl__choose_start_deferred start_it
 #include "job/barrier.c"
@@ -29,7 +30,7 @@ static void start_it(struct rnl_job *job);
 #define TIMES 20000
 #define right(what) ((what) ? (void)0 : weak_wrong(#what))
 
-/* What a job's submitter wrote, and nobody else. */
+/* The submitter wrote it before the submit. */
 struct work {
 	struct rnl_job job;
 	int written;
@@ -103,7 +104,7 @@ static void run_it(struct rnl_job *job)
 	work->taken = true;
 }
 
-/* As idle() of loop.c. */
+/* Like idle() of loop.c. */
 static void sleep_or_take(bool idle)
 {
 	struct rnl_job *job;
@@ -234,7 +235,7 @@ TEST(a_job_that_moves_from_a_tally_to_a_queue_is_counted_in_one_at_least, .timeo
 	check(begin_moving, nothing, move, count_moved);
 }
 
-/* As change_staff() of staff.c, twice: a lane is shut, and opened again two generations later. */
+/* Like change_staff() of staff.c, twice: a lane is shut, and opened again two generations later. */
 static void begin_keyed(void)
 {
 	begin_worker();
@@ -250,7 +251,7 @@ static void resize_twice(void)
 		rnl__queue_open_lane(&all.worker.queue, 2);
 }
 
-/* As reserve_keyed() of choose.c. */
+/* Like reserve_keyed() of choose.c. */
 static void promise(void)
 {
 	all.parts[1] = rnl__queue_promise(&all.worker.queue, 0) &&
@@ -365,7 +366,7 @@ TEST(a_job_after_a_barrier_is_started_and_seen, .timeout_s = 60)
 	check(begin_round, it_was_started, come_after, issue);
 }
 
-/* The round in which the submit saw jobs has ended; another begins, and ends. */
+/* The round in which the submit saw jobs has ended; another begins and ends. */
 static void begin_and_end_round(void)
 {
 	rnl__barrier_count(&all.barrier);
@@ -386,7 +387,7 @@ static void begin_attending(void)
 	rnl__job_accepted(&all.work[1].job, RNL__JOB_QUEUED);
 }
 
-/* As rnl__run(): occupied, started, and then a look at what rnl__share_queue() looks at. */
+/* Like rnl__run(): occupied, started, then the look that rnl__share_queue() relies on. */
 static void start_and_look(void)
 {
 	atomic_store_explicit(&all.worker.occupied, true, memory_order_relaxed);
@@ -486,7 +487,7 @@ static void begin_marked(void)
 	all.recorded = 1;
 }
 
-/* The device: a job's effect, then the word, as host_stream.c writes it. */
+/* The device: a job's effect, then the word, as in host_stream.c. */
 static void pass(void)
 {
 	all.effect = 1;
@@ -503,7 +504,7 @@ static void complete_passed(void)
 static int join_late(struct rnl__event *event)
 {
 	(void)event;
-	return 1;			/* the stream waits, not we */
+	return 1;			/* the stream waits, not the thread */
 }
 
 static void join_what_passed(void)
@@ -532,7 +533,7 @@ static void ask_since_when(void)
 	bool on_device;
 	uint64_t busy_ns = busy_for(&all.worker, UINT64_MAX, &job, &on_device);
 
-	/* Without the time it would have been since the clock began. */
+	/* Without the time, busy_ns would count from the clock's zero. */
 	right(!job || busy_ns < UINT64_MAX);
 }
 

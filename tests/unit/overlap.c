@@ -198,7 +198,7 @@ TEST(a_call_that_is_wrong_is_refused)
 	ck_assert_int_eq(rnl_overlap_find(&span, SIZE_MAX / 2, &found), -ENOMEM);
 }
 
-/* A program that was compiled for the first release gets what it knows, and no more. */
+/* A program compiled for the first release gets only the fields that it knows. */
 TEST(an_older_struct_is_filled_as_far_as_it_goes)
 {
 	static const struct rnl_overlap_span span = { 0, 10, 0, RNL_OVERLAP_JOB };
@@ -212,7 +212,7 @@ TEST(an_older_struct_is_filled_as_far_as_it_goes)
 
 /* ---- spans of one kind: what lies in several counts once ------------------- */
 
-/* Whatever their order. */
+/* In any order. */
 static void check_cover(const uint64_t (*spans)[2], size_t nr, uint64_t cover)
 {
 	struct rnl_overlap_span forward[16], backward[16];
@@ -240,13 +240,13 @@ TEST(spans_that_are_apart_or_touch_add_up)
 
 TEST(what_lies_in_several_spans_counts_once)
 {
-	/* Nested, with the same begin, with the same end, equal, across. */
+	/* Spans that are nested, begin together, end together, are equal, or cross. */
 	check_cover(SPANS({ 0, 100 }, { 10, 20 }, { 30, 40 }), 3, 100);
 	check_cover(SPANS({ 0, 100 }, { 0, 20 }, { 0, 50 }), 3, 100);
 	check_cover(SPANS({ 0, 100 }, { 50, 100 }, { 99, 100 }), 3, 100);
 	check_cover(SPANS({ 7, 9 }, { 7, 9 }, { 7, 9 }, { 7, 9 }), 4, 2);
 	check_cover(SPANS({ 0, 10 }, { 5, 15 }, { 12, 30 }), 3, 30);
-	/* One that ends within a long one does not shorten it. */
+	/* A span that ends within a longer one does not shorten it. */
 	check_cover(SPANS({ 0, 100 }, { 10, 20 }, { 90, 110 }, { 30, 31 }), 4, 110);
 }
 

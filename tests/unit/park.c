@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parking: what sleeps, what is woken, and that no wake is lost. */
+/* Parking: what sleeps, what is woken, and no wake is lost. */
 #include "await.h"
 
 #include "sys/clock.h"
@@ -10,7 +10,7 @@ static uint64_t in_ms(unsigned ms)
 	return rnl__now() + ms * 1000000ull;
 }
 
-/* So far off that only a wake that was lost gets there. */
+/* So long that a sleeper gets there only if a wake was lost. */
 static uint64_t too_late(void)
 {
 	return in_ms((unsigned)(8000 * test_scale()));
@@ -45,13 +45,13 @@ TEST(only_an_idle_worker_is_found_by_who_looks_for_one, .timeout_s = 60)
 	ck_assert(!rnl__lot_idle(&lot));
 	ck_assert(!rnl__lot_wake_one(&lot));
 	ck_assert_int_eq(rnl__lot_claim(&lot, 0), -1);
-	/* Its own jobs still wake it. */
+	/* A put to its own queue still wakes it. */
 	ck_assert(rnl__park_wake(&parks[0]));
 	rnl__park_prepare(&parks[0], false);
 	rnl__park_prepare(&parks[1], true);
 	ck_assert(rnl__lot_idle(&lot));
 	ck_assert_int_eq(rnl__lot_claim(&lot, 0), 1);
-	/* Claimed once: the thread that claimed it wakes it, and no other. */
+	/* Claimed once: only the thread that claimed it wakes it. */
 	ck_assert_int_eq(rnl__lot_claim(&lot, 0), -1);
 	ck_assert(!rnl__lot_wake_one(&lot));
 	ck_assert(rnl__park_wake(&parks[1]));
@@ -73,7 +73,7 @@ TEST(from_prepare_on_one_wake_finds_the_worker, .timeout_s = 60)
 			ck_assert_uint_eq(idle_bits(&lot), 0);
 			ck_assert(!rnl__park_wake(&parks[i]));
 			ck_assert(!rnl__lot_wake_one(&lot));
-			/* Woken before it slept: it does not sleep any more. */
+			/* Woken before it slept, so it does not sleep. */
 			rnl__park_sleep(&parks[i], RNL__NEVER);
 		}
 	}
@@ -100,7 +100,7 @@ TEST(who_leaves_or_sleeps_too_long_is_awake_again, .timeout_s = 60)
 		ck_assert(!rnl__park_wake(&park));
 		ck_assert(!rnl__lot_wake_one(&lot));
 	}
-	/* A deadline that is over already. */
+	/* The deadline is over already. */
 	rnl__park_prepare(&park, true);
 	rnl__park_sleep(&park, 1);
 	ck_assert(!rnl__park_wake(&park));
@@ -173,7 +173,7 @@ enum { WAKERS = 3 };
 struct table {
 	struct rnl__lot lot;
 	struct rnl__park park;
-	_Atomic long work;		/* put by the wakers */
+	_Atomic long work;		/* wakers put it */
 	_Atomic long taken;
 	_Atomic bool end;
 	bool through_the_lot;
@@ -185,7 +185,7 @@ struct waker {
 	long index;
 };
 
-/* Puts unit after unit of work, each once the one before it was taken. */
+/* Puts work unit by unit, each when the one before has been taken. */
 static void *waker_thread(void *arg)
 {
 	struct waker *w = arg;
@@ -240,7 +240,7 @@ static long play(bool through_the_lot, long nr_rounds)
 	ck_assert_msg(!lost, "a wake was lost in round %ld", t.taken);
 	printf("%ld rounds, %d wakers%s: slept %ld times, woken %ld times\n", nr_rounds, WAKERS,
 	       through_the_lot ? " through the lot" : "", slept, t.nr_woken);
-	/* Whoever wakes is told so only if somebody slept, or was about to. */
+	/* A wake returns true only if the worker slept or was about to. */
 	ck_assert_int_le(t.nr_woken, nr_rounds + 1);
 	return slept;
 }

@@ -10,7 +10,7 @@
 
 static const size_t offsets[] = OFFSETS;
 
-/* Both sides of each border between classes, up to @most. */
+/* Sizes on both sides of each border between classes, up to @most. */
 static void try_sizes(struct rnl__pinned *p, size_t most)
 {
 	for (size_t power = 256; power <= most; power *= 2) {
@@ -142,7 +142,7 @@ TEST(what_one_thread_put_any_other_gets, .timeout_s = 60)
 	unsigned nr = get_all(p, 1000, bufs, 100);
 	struct call call;
 
-	/* The same one, through more threads than there are stacks. */
+	/* The same buffer, through more threads than there are stacks. */
 	put(p, bufs[--nr]);
 	for (int i = 0; i < 40; i++) {
 		call_start(&call, get_and_put, p);
@@ -163,7 +163,10 @@ TEST(beyond_the_bound_there_is_nothing_until_something_is_put, .timeout_s = 60)
 		struct rnl__pinned *p = pinned_of(5 * MIB + 12345, 0);
 		unsigned nr = get_all(p, sizes[i], bufs, COUNT(bufs));
 
-		/* Little is lost: 64 bytes or a page each, and what is too small for one more. */
+		/*
+		 * Lost are at most 64 bytes or a page for each buffer, and a rest that is too
+		 * small.
+		 */
 		ck_assert_uint_ge(figures(p).used, 4 * MIB - 8 * KIB - sizes[i]);
 		ck_assert_int_eq(try_get(p, sizes[i]), -ENOMEM);
 		put(p, bufs[nr / 2]);
@@ -204,7 +207,7 @@ TEST(memory_moves_from_one_size_to_another, .timeout_s = 60)
 			unsigned now = get_all(p, sizes[i], bufs, COUNT(bufs));
 
 			ck_assert_uint_ge(now, 1);
-			/* How it was cut before makes little difference. */
+			/* How memory was cut before matters little. */
 			if (round)
 				ck_assert_uint_ge(now, nr[i] - nr[i] / 50);
 			nr[i] = now;
@@ -228,7 +231,7 @@ TEST(a_size_keeps_what_is_in_use_and_gives_the_rest, .timeout_s = 60)
 	}
 	ck_assert_int_eq(try_get(p, 1700 * KIB), -ENOMEM);
 	put(p, get(p, 400 * KIB));
-	/* What has moved away comes back as well; nothing is there twice. */
+	/* Memory that moved to another size comes back, and no buffer is given twice. */
 	again = get_all(p, 1000, bufs, COUNT(bufs));
 	ck_assert_uint_ge(again, nr - nr / 50);
 	for (unsigned i = 0; i < again; i++) {
@@ -252,11 +255,11 @@ TEST(free_regions_are_given_back_for_a_larger_one, .timeout_s = 60)
 	put_all(p, bufs, nr);
 	large = get(p, 16 * MIB);
 	ck_assert_uint_lt(device.nr_living, 3);
-	/* They are gone: to put one of them again is a mistake that is noticed. */
+	/* The buffers are gone: a put of one is a noticed mistake. */
 	for (unsigned i = 0; i < nr; i++)
 		ck_assert_int_eq(rnl__pinned_put(p, bufs[i]), -EINVAL);
 	put(p, large);
-	/* If it would not do, nothing is given back. */
+	/* If it would not suffice, nothing is given back. */
 	large = get(p, 3 * MIB);
 	nr = device.nr_calls;
 	ck_assert_int_eq(try_get(p, 20 * MIB), -ENOMEM);
@@ -289,7 +292,7 @@ TEST(preloaded_memory_is_not_asked_for_later, .timeout_s = 60)
 
 TEST(many_large_buffers_are_not_many_extents, .timeout_s = 60)
 {
-	/* More than an extent each would allow, in memory that nobody touches. */
+	/* Larger than an extent for each would allow; the memory is never touched. */
 	enum { NR = 20000 };
 	struct rnl__pinned *p = pinned_of(48 * GIB, 0);
 	static void *bufs[NR];
@@ -309,7 +312,7 @@ TEST(extents_are_only_so_many_and_serve_any_size, .timeout_s = 60)
 	static void *bufs[NR];
 	unsigned nr_calls;
 
-	/* Each has one. */
+	/* Each extent has one buffer. */
 	for (unsigned i = 0; i < NR; i++)
 		bufs[i] = get(p, 40 * MIB);
 	ck_assert_int_eq(try_get(p, 40 * MIB), -ENOMEM);

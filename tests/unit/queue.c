@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker's queue: order, bound, closing, stealing, many putters and takers. */
+/* A worker's queue: order, bound, closing, stealing, several putters and takers. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 
 static struct rnl__queue q;
 static struct rnl_job jobs[64];
-static _Thread_local bool above;	/* what a reservation said of the queue */
+static _Thread_local bool above;	/* the queue's state at a reservation */
 
 /* A serving worker's queue that holds @limit jobs. */
 static void queue_of(uint64_t limit)
@@ -22,7 +22,7 @@ static void queue_of(uint64_t limit)
 	rnl__queue_serve(&q);
 }
 
-/* As a submit does it. */
+/* Like a submit. */
 static int put(struct rnl_job *job, bool keyed)
 {
 	int ret = rnl__queue_reserve(&q, 1, &above);
@@ -79,13 +79,13 @@ TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
 	}
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &other, 0));
 	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0), &jobs[0]);
-	/* A keyed job has its turn, of whatever barrier it is. */
+	/* A keyed job keeps its place, whatever its barrier. */
 	jobs[3].barrier = &ours;
 	ck_assert_int_eq(put(&jobs[3], true), 1);
 	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
 	while (rnl__queue_holds(&q, 0))
 		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
-	/* An urgent one goes first. */
+	/* An urgent job goes first. */
 	ck_assert_int_eq(put(&jobs[0], false), 1);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
 	jobs[4].flags = RNL__JOB_FIRST;
@@ -252,18 +252,18 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert(!rnl__queue_lane_done(&q, 0));
 		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
-		/* Taken is not done. */
+		/* A job that was taken is not done. */
 		ck_assert(!rnl__queue_lane_done(&q, 0));
 		rnl__queue_keyed_done(&q, 0);
 	}
 	ck_assert(rnl__queue_lane_done(&q, 0));
-	/* The other lane's job is not there for a take from this lane. */
+	/* A take from this lane does not see the other lane's job. */
 	ck_assert(!rnl__queue_holds(&q, 0));
 	ck_assert_ptr_null(rnl__queue_take(&q, 0));
 	ck_assert_uint_eq(rnl__queue_length(&q), 1);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 1), &jobs[3]);
 	rnl__queue_keyed_done(&q, 1);
-	/* And round again: the lane is as before, but not for a thief two generations late. */
+	/* The lane is used again. A thief that is two generations late takes nothing. */
 	rnl__queue_open_lane(&q, 2);
 	ck_assert_int_eq(put_keyed(&jobs[5], 2), 0);
 	rnl__queue_shut_lane(&q, 1);
@@ -276,12 +276,12 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 /* ---- many threads -------------------------------------------------------- */
 
 #define NR_PUTTERS 3
-#define NR_TAKERS 3		/* the owner, which takes, and thieves */
+#define NR_TAKERS 3		/* takers: the owner, and thieves */
 
 struct item {
 	struct rnl_job job;
 	unsigned putter, number;
-	unsigned taken;		/* plain: TSan sees two takers */
+	unsigned taken;		/* plain: ThreadSanitizer sees two takers */
 };
 
 static struct item *items[NR_PUTTERS];
@@ -315,7 +315,7 @@ static void *taker_main(void *arg)
 	bool owner = !arg;
 	unsigned last[NR_PUTTERS] = { 0 };
 
-	/* Closed and counted: what was accepted must come, to the last one. */
+	/* Closed and counted: all accepted jobs must come. */
 	while (!atomic_load(&closed) || atomic_load(&nr_taken) < rnl__queue_accepted(&q)) {
 		struct rnl_job *job = owner ? rnl__queue_take(&q, 0) : rnl__queue_steal(&q);
 		struct item *item;
@@ -327,7 +327,7 @@ static void *taker_main(void *arg)
 		item = rnl_container_of(job, struct item, job);
 		item->taken++;
 		if (item->number % 4 == 0) {
-			/* Keyed: the owner's, in order. */
+			/* Keyed jobs come to the owner, in order. */
 			ck_assert(owner);
 			ck_assert(item->number == 0 || item->number > last[item->putter]);
 			last[item->putter] = item->number;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What examples/batch_sha256 hashes with: the arithmetic that its host function and its
- * CUDA kernel share, beside the standard's own words, one byte and one round at a time.
+ * What examples/batch_sha256 hashes with: the arithmetic that its host function and its CUDA
+ * kernel share, compared with the standard's own algorithm.
  */
 #include "examples/batch_sha256/hash.h"
 
@@ -10,7 +10,7 @@
 
 #define LONGEST 1000
 
-/* A request: room for its bytes behind it. */
+/* A request, with space for its bytes behind it. */
 struct request {
 	struct sha256_part part;
 	unsigned char bytes[LONGEST + SHA256_BLOCK];
@@ -49,7 +49,7 @@ static void plain_block(uint32_t hash[8], const unsigned char m[64])
 		hash[i] += v[i];
 }
 
-/* @before: bytes, whose state is in @hash. */
+/* @before: bytes that @hash already contains. */
 static void plain_hash(uint32_t hash[8], const unsigned char *m, size_t bytes, uint64_t before)
 {
 	unsigned char padded[LONGEST + 2 * 64] = { 0 };
@@ -66,7 +66,7 @@ static void plain_hash(uint32_t hash[8], const unsigned char *m, size_t bytes, u
 
 /* ---- ours -------------------------------------------------------------------- */
 
-/* What is behind the last byte does not matter: it is all ones. */
+/* The bytes behind the last one do not matter: they are all ones. */
 static struct sha256_state hash(struct request *r, struct sha256_state state,
 				const unsigned char *m, size_t bytes, uint64_t before, int last)
 {
@@ -85,7 +85,7 @@ static void make_message(unsigned char m[LONGEST], uint64_t *draws)
 		m[i] = (unsigned char)draw(draws, 256);
 }
 
-/* Check notes every assertion that holds, which takes longer than hashing. */
+/* Check records every assertion, which takes longer than hashing. */
 static void assert_same(const struct sha256_state *got, const uint32_t want[8], size_t bytes)
 {
 	if (memcmp(got->word, want, sizeof(got->word)))
@@ -211,7 +211,7 @@ TEST(a_grid_hashes_each_of_its_parts)
 	}
 	ck_assert_uint_eq(got[NR].word[0], 0);
 
-	/* Without spans there is one part, at the beginning. */
+	/* Without spans there is one part, at the start. */
 	args = (struct sha256_args){ (const unsigned char *)&requests[37], got, NULL, 1, 0 };
 	sha256_grid(grid, block, &args);
 	want = begin;

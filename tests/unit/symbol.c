@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a function is called: by the linker, by the file's own table, and by files that were
- * damaged after they were loaded, which must do no harm.
+ * The name of a function: from the linker, from the file's own table, and from files that
+ * were damaged after they were loaded, which must do no harm.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,22 +19,22 @@
 
 static char path[64], text[128];
 
-/* A copy of the library: what its file has, and where that was loaded. */
+/* A copy of the library: the file's bytes, and where it was loaded. */
 static struct {
 	unsigned char *bytes;
 	size_t size;
 	void *handle;
 	ElfW(Shdr) *sections, *symtab, *strings;
 	ElfW(Sym) *symbol;		/* of HIDDEN */
-	const char *fn;			/* that */
-	char place[64];			/* what it is called without its name */
+	const char *fn;			/* the address of HIDDEN */
+	char place[64];			/* HIDDEN's text when its name is unknown */
 } copy;
 
 static void write_copy(size_t size)
 {
 	int fd;
 
-	/* Not in its place: that is mapped. */
+	/* A new file, as the old one is mapped. */
 	unlink(path);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0700);
 	ck_assert_int_ge(fd, 0);
@@ -156,7 +156,7 @@ enum damage {
 	NAME_BEYOND, NAME_OPEN, NR_DAMAGES
 };
 
-/* How much of the file there is then. */
+/* Damages the copy; the size of the file afterwards. */
 static size_t damage(enum damage how)
 {
 	ElfW(Ehdr) *header = (void *)copy.bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tallies: the bound, the close, and that nothing is lost between threads. */
+/* Tallies: the bound, the close, and no count is lost between threads. */
 #include <pthread.h>
 
 #include "gate.h"

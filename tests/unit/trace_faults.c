@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Has a trace meet a full disk at its n-th write, for n = 1, 2, ..., until it does not. */
+/* A trace meets a full disk at its n-th write, for n = 1, 2, ..., until no write fails. */
 #include <sys/types.h>
 
 #include "pool.h"
@@ -7,19 +7,19 @@
 
 #define FAULTS_MOST 2000
 
-/* Which errno the next pwrite gives; the file's own writes alone: Check uses others. */
+/* The errno of the next pwrite() to the file; Check uses other calls. */
 static _Atomic int write_error;
-static _Atomic long writes_left;	/* until then */
+static _Atomic long writes_left;	/* until a write fails */
 
 ssize_t __real_pwrite(int fd, const void *buf, size_t bytes, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *buf, size_t bytes, off_t at);
 
-/* A disk that is full takes half of what it is given first. */
+/* A full disk first takes half of the bytes. */
 ssize_t __wrap_pwrite(int fd, const void *buf, size_t bytes, off_t at)
 {
 	long left = write_error ? atomic_fetch_sub(&writes_left, 1) : 2;
 
-	/* What ends the file has room; and a signal does not come for ever. */
+	/* The file's end has space; and signals do not come for ever. */
 	if (left > 1 || bytes < 4 || (write_error == EINTR && left < -3))
 		return __real_pwrite(fd, buf, bytes, at);
 	if (left == 1)
@@ -39,7 +39,7 @@ static char *read_file(void)
 	return text;
 }
 
-/* No assertions: these would be counted. */
+/* No assertions: they would be counted. */
 static int run_jobs(struct rnl_pool *pool, unsigned nr)
 {
 	struct rnl_job job;
@@ -71,7 +71,7 @@ TEST(test_a_full_disk_ends_the_trace_and_leaves_it_whole,
 		bad = run_jobs(pool, 50);
 		stopped = started ? started : rnl_trace_stop(pool);
 		write_error = 0;
-		/* The second write is that of what it is about. */
+		/* The second write belongs to the start. */
 		ck_assert_int_eq(started, nth == 2 ? -error : 0);
 		ck_assert_int_eq(bad, 0);
 		ck_assert_int_eq(stopped, writes_left <= 0 ? -error : 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker's part of a trace: its ring, what it does when events run out, and its clock.
+ * A worker's part of a trace: its ring, its events, and its clock.
  *
  * devices: host fake cuda
  */
@@ -53,7 +53,7 @@ static void found(unsigned from, unsigned nr)
 		rnl__track_found(&track, NULL, i);
 }
 
-/* The reader takes @nr, which must be the next in a row. */
+/* The reader takes @nr entries, which must be the next in order. */
 static void take(unsigned from, uint64_t nr)
 {
 	uint64_t row;
@@ -73,7 +73,7 @@ TEST(a_ring_keeps_its_order_and_counts_what_it_drops)
 	take(0, 0);
 	found(0, 5);
 	take(0, 5);
-	/* Eight have room, and go around its end. */
+	/* Eight entries fit, and go around the ring's end. */
 	found(5, 10);
 	ck_assert_uint_eq(track.dropped, 2);
 	ck_assert_uint_eq(dropped_ever, 2);
@@ -88,7 +88,7 @@ TEST(a_ring_keeps_its_order_and_counts_what_it_drops)
 
 /* ---- events -------------------------------------------------------------- */
 
-/* A job of that number, with @nr_ops copies; the one before may be under way. */
+/* Job @number, with @nr_ops copies; the one before may be under way. */
 static void run(uint64_t number, unsigned nr_ops)
 {
 	struct rnl_job job = { .fn = some_fn };
@@ -115,7 +115,7 @@ static uint64_t count(enum rnl__track_kind kind, bool timed)
 	return nr_such;
 }
 
-/* More than 500 are never made. */
+/* At most 500 events are made. */
 TEST(jobs_for_which_no_event_is_left_are_noted_without_times)
 {
 	enum { NR = 1000 };
@@ -127,7 +127,7 @@ TEST(jobs_for_which_no_event_is_left_are_noted_without_times)
 	ck_assert_uint_lt(nr_jobs, NR);
 	for (uint64_t number = 1; number <= NR; number++)
 		run(number, 0);
-	/* The first has a begin of its own, the others that end of the one before. */
+	/* The first job has a begin event of its own, the others use the end before. */
 	ck_assert_uint_eq(track.nr_free, 0);
 	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
 	for (uint64_t number = 1; number <= NR; number++)
@@ -147,7 +147,7 @@ TEST(operations_leave_the_events_that_jobs_need)
 
 	begin(NR_RECORDS, NR, RNL_TRACE_EVERY);
 	nr_free = track.nr_free;
-	/* All twelve, and what comes behind them has no span. */
+	/* All twelve have spans, the copies behind them have none. */
 	run(1, RNL__TRACK_OPS + 3);
 	ck_assert_uint_eq(nr_free - track.nr_free, RNL__TRACK_OPS + 2);
 	for (uint64_t number = 2; number <= NR; number++)
@@ -171,7 +171,7 @@ TEST(what_is_in_flight_at_the_end_is_cut_and_what_was_before_is_not_known)
 	run(2, 1);
 	rnl__track_stop(&track, &before);
 	ck_assert_uint_eq(count(RNL__TRACK_CUT, false), 1);
-	/* Once: a later end is nobody's. */
+	/* A second end counts for no job. */
 	rnl__track_done(&track, 2, true);
 	ck_assert_uint_eq(count(RNL__TRACK_DONE, false), 0);
 	end();
@@ -193,7 +193,7 @@ TEST(an_idle_worker_asks_the_clock_anew_once_in_a_second)
 	ck_assert_uint_eq(track.based, based);
 	track.nr_free = (unsigned)nr_free;
 	rnl__track_idle(&track, based + 1000000000);
-	/* The host device's clock is the host's. */
+	/* The host device uses the host's clock. */
 	if (track.exact)
 		ck_assert_uint_eq(track.based, based);
 	else
@@ -223,7 +223,7 @@ TEST(a_busy_workers_clock_is_moved_on_after_a_second)
 		rnl__track_done(&track, number, true);
 		if (track.exact)
 			continue;
-		/* By the first job's end, once. */
+		/* The first job's end sets the base, once. */
 		if (number == 1)
 			ck_assert_ptr_ne(track.base, base);
 		else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine that keeps no order (weak/weak.c): small programs that are wrong, in each way that
- * it is to find, and the same with what they lack.  Were it blind, unit_orders could not fail.
+ * The machine that keeps no order (weak/weak.c): small programs with each kind of error that
+ * it must find, and the same programs without the error. If it were blind, unit/orders could
+ * not fail.
  */
 #include "seed.h"
 #include "suite.h"
@@ -20,7 +21,7 @@ static struct {
 	uint32_t saw[2];
 } all;
 
-/* What it has to say, or a part of that; NULL: nothing is wrong. */
+/* The expected message, or part of it; NULL: no error. */
 struct program {
 	const char *finds;
 	struct weak is;
@@ -66,7 +67,7 @@ static void receive_relaxed(void)
 		right(all.plain == 1);
 }
 
-/* The same of an atomic word, of which an old value can be seen. */
+/* The same with an atomic word, of which an old value can be seen. */
 static void send_word(void)
 {
 	set(&all.other, 1, memory_order_relaxed);
@@ -100,7 +101,7 @@ static void receive_word_fenced(void)
 	right(get(&all.other, memory_order_relaxed) == 1);
 }
 
-/* By way of a third thread. */
+/* Through a third thread. */
 static void hand_on(void)
 {
 	if (get(&all.flag, memory_order_acquire))
@@ -169,7 +170,7 @@ static void two_were_added(void)
 	right(get(&all.flag, memory_order_relaxed) == 2);
 }
 
-/* What was seen once is not unseen. */
+/* A value that was seen stays seen. */
 static void look_twice(void)
 {
 	uint32_t seen = get(&all.flag, memory_order_relaxed);

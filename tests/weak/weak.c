@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A machine that keeps no order but what C11's atomics ask for, to run the library's own code on.
+ * A machine that keeps no order but what C11's atomics ask for. The library's own code runs
+ * on it.
  *
  * DESIGN
- *	The code is compiled with -fsanitize=thread, and linked with this in place of
- *	ThreadSanitizer: so each access to memory calls a function here, and the atomic ones
- *	say which order they want.  Threads are coroutines; before each atomic access another
- *	one may go on, by chance.
- *	Of each atomic object all values are kept that were stored.  A load takes, by chance, any of
- *	them that C11 lets it see: none before one that the thread knows of.  What it knows is a
- *	vector of clocks, which a release hands to who acquires; a seq_cst fence hands it to the
- *	later ones, for loads alone, as it orders no plain accesses.
- *	Of the other objects each byte remembers who wrote and who read it last; two accesses
- *	that nothing orders, one of them a write, are a race.
- *	A futex sleeps and wakes; when all who are left sleep, that is wrong, too.
+ *	The code is compiled with -fsanitize=thread and linked with this file in place of
+ *	ThreadSanitizer. So each access to memory calls a function here, and the atomic ones
+ *	tell the order that they want. Threads are coroutines; before each atomic access
+ *	another one may go on, by chance.
+ *	For each atomic object all values that were stored are kept. A load takes, by chance,
+ *	any of them that C11 lets it see: none before one that the thread knows of. A thread's
+ *	knowledge is a vector of clocks. A release gives it to the thread that acquires. A
+ *	seq_cst fence gives it to later fences, for loads only, as it orders no plain accesses.
+ *	For other objects each byte remembers its last writer and reader. Two accesses, one of
+ *	them a write, that nothing orders are a race.
+ *	A futex sleeps and wakes. When all remaining threads sleep, that is an error, too.
  *
- *	What it does not do: a store never comes before a load that stands in front of it, nor
- *	do two stores take another order than that in which they ran; compare exchanges do not
- *	fail for nothing; and it goes by chance, not through all orders.
+ *	Not simulated: a store that comes before an earlier load, two stores in another order
+ *	than they ran, compare exchanges that fail for no reason. Orders are drawn, so not all
+ *	of them are tried.
  */
 #include <stdio.h>
 #include <errno.h>
@@ -31,39 +32,39 @@
 
 #include "weak.h"
 
-/* The compiler calls these, nobody else. */
+/* Only the compiler calls these. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-#define MAIN WEAK_THREADS		/* a thread, too: before and after */
+#define MAIN WEAK_THREADS		/* number of main(), before and after the threads */
 #define NT (WEAK_THREADS + 1)
 #define STACK 65536
 #define PLACES 128
 #define STORES 64
-#define STEPS 20000			/* of one run: more is a loop without end */
+#define STEPS 20000			/* accesses of one run; more are an endless loop */
 
 struct clocks {
 	uint32_t at[NT];
 };
 
-/* What somebody knows. */
+/* What a thread knows. */
 struct view {
 	struct clocks before;		/* happened before */
-	struct clocks seen;		/* that, and what loads have to see */
+	struct clocks seen;		/* the same, and what loads must see */
 };
 
 struct store {
 	uint64_t value;
 	struct view message;
-	struct clocks seen_by;		/* at which time; 0: not */
+	struct clocks seen_by;		/* when; 0: never */
 };
 
 struct place {
 	const void *at;
-	bool plainly;			/* written since, by that one, as if it were not atomic */
+	bool plainly;			/* written later by the owner, as if it were not atomic */
 	unsigned writer;
-	uint32_t written;		/* at which time of its */
+	uint32_t written;		/* in the owner's time */
 	unsigned nr;
-	struct store stores[STORES];	/* in order */
+	struct store stores[STORES];	/* the next value in order */
 };
 
 struct byte {
@@ -73,7 +74,7 @@ struct byte {
 
 struct thread {
 	ucontext_t context;
-	struct view view, to_acquire, released;	/* released: by a fence */
+	struct view view, to_acquire, released;	/* released by a fence */
 	const void *asleep_on;
 	bool over;
 	char *stack;
@@ -83,7 +84,7 @@ static const struct weak *now;
 static struct thread threads[NT];
 static struct place places[PLACES];
 static unsigned nr_places, me, steps, switches;
-static struct clocks fenced;		/* what seq_cst fences have told */
+static struct clocks fenced;		/* knowledge of seq_cst fences */
 static struct byte *bytes;
 static const char *wrong;
 static uint64_t random_state;
@@ -129,7 +130,7 @@ _Noreturn void weak_wrong(const char *why)
 	abort();
 }
 
-/* Another one goes on, or we do; @must: not we. */
+/* Lets another thread go on, or stays; @must: does not stay. */
 static void go_on(bool must)
 {
 	unsigned can[NT], nr = 0, was = me;
@@ -161,7 +162,7 @@ static void thread_main(void)
 	go_on(true);
 }
 
-/* The futex of futex.h; others wake, if only by the address. */
+/* futex.h's futex. A wake may come for the address alone. */
 long syscall(long number, ...)
 {
 	const void *address;
@@ -221,7 +222,7 @@ static void plain(const void *at, size_t size, bool write)
 
 	if (!now || offset >= now->bytes)
 		return;
-	/* Of an atomic object it is the owner's, or a look. */
+	/* For an atomic object this is its owner's access, or a look. */
 	place = known(at);
 	if (place) {
 		if (write)
@@ -254,7 +255,7 @@ void __tsan_func_exit(void) {}
 void __tsan_read_range(void *at, size_t size) { plain(at, size, false); }
 void __tsan_write_range(void *at, size_t size) { plain(at, size, true); }
 
-/* Of later compilers. */
+/* Later compilers call it. */
 void *__tsan_memcpy(void *to, const void *from, size_t size)
 {
 	plain(from, size, false);
@@ -288,7 +289,7 @@ static void fence(int order)
 	(void)tick();
 }
 
-/* @before: the message of what a read-modify-write replaces, which goes on. */
+/* @before: a read-modify-write passes on what the replaced value released. */
 static void store(struct place *place, uint64_t value, int order, const struct view *before)
 {
 	struct store *to = &place->stores[place->nr];
@@ -300,7 +301,7 @@ static void store(struct place *place, uint64_t value, int order, const struct v
 	to->message = releases(order) ? threads[me].view : threads[me].released;
 	if (before)
 		learn(&to->message, before);
-	to->seen_by.at[me] = tick();	/* what comes behind it is of a later time */
+	to->seen_by.at[me] = tick();	/* what follows has a later time */
 }
 
 static struct place *place_of(const void *at, uint64_t value)
@@ -338,7 +339,7 @@ static void received(struct store *from, int order)
 		learn(&threads[me].to_acquire, &from->message);
 }
 
-/* Any that it may see. */
+/* Any value that the thread may see. */
 static uint64_t load(const void *at, uint64_t value, int order)
 {
 	struct place *place;
@@ -363,7 +364,7 @@ static uint64_t load(const void *at, uint64_t value, int order)
 	return from->value;
 }
 
-/* The last value; a read-modify-write is of that. */
+/* The last value, which a read-modify-write needs. */
 static struct store *last(const void *at, uint64_t value, struct place **place)
 {
 	*place = place_of(at, value);
@@ -477,7 +478,7 @@ static void run(void)
 	now->begin();
 	for (unsigned i = 0; i < WEAK_THREADS; i++)
 		learn(&threads[i].view, &threads[MAIN].view);
-	/* What main wrote is over: stores from here on are of the threads. */
+	/* What main() wrote is known to all; later stores belong to threads. */
 	(void)tick();
 	started = false;
 	getcontext(&home);

@@ -9,14 +9,14 @@
 #define WEAK_THREADS 3
 
 struct weak {
-	void (*begin)(void);			/* before the threads */
+	void (*begin)(void);			/* runs before the threads */
 	void (*thread[WEAK_THREADS])(void);	/* NULL: there are fewer */
-	void (*end)(void);			/* when all have returned */
-	void *memory;				/* all that they share; begins as zeros */
+	void (*end)(void);			/* runs when all have returned */
+	void *memory;				/* what they share; zero at the start */
 	size_t bytes;
 };
 
-/* Runs it @times, each in another order; why one was wrong, or NULL. */
+/* Runs it @times, each in another order; the first error, or NULL. */
 const char *weak_run(const struct weak *weak, unsigned times, uint64_t seed);
 
 /* This run is wrong; does not return. */
