@@ -7,11 +7,6 @@ static void init(struct rnl_barrier *barrier, struct rnl_pool *pool)
 	must(rnl_barrier_init(barrier, pool));
 }
 
-static int result_fn(struct rnl_job *job)
-{
-	return (int)(intptr_t)job->user;
-}
-
 TEST(an_empty_barrier_holds_nobody)
 {
 	struct rnl_pool *pool = pool_of(1);

@@ -36,11 +36,6 @@ TEST(destroy_does_not_wait_for_what_is_not)
 	request_of(&all.requests[0], NULL);
 }
 
-static int drain(void *pool)
-{
-	return rnl_pool_drain(pool, RNL_FOREVER);
-}
-
 TEST(a_drain_waits_for_what_is_committed)
 {
 	struct gate gate = GATE_INIT;
@@ -54,7 +49,7 @@ TEST(a_drain_waits_for_what_is_committed)
 	all.batcher = batcher_of(all.pool, &all.kind);
 	send_all(&all);
 	ck_assert_int_eq(rnl_pool_drain(all.pool, MS), -ETIMEDOUT);
-	call_start(&call, drain, all.pool);
+	call_start(&call, drain_fn, all.pool);
 	ck_waits(call.tid);
 	gate_open(&gate);
 	ck_assert_int_eq(call_end(&call), 0);

@@ -136,7 +136,7 @@ TEST(a_job_that_is_put_off_is_cancelled)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- by what was wanted of it -------------------------------------------- */
+/* ---- by the job's kind --------------------------------------------------- */
 
 TEST(a_key_keeps_its_order_without_the_jobs_that_were_cancelled)
 {

@@ -99,7 +99,7 @@ TEST(columns_come_out_beside_each_other, .timeout_s = 60)
 	rnl_pool_destroy(b.pool);
 }
 
-/* ---- what is none --------------------------------------------------------------- */
+/* ---- empty and refused copies ------------------------------------------- */
 
 struct calling {
 	struct rnl_job job;

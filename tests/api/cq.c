@@ -150,7 +150,7 @@ TEST(jobs_that_failed_or_never_ran_are_in_the_queue_with_their_results)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- whose a job is ------------------------------------------------------ */
+/* ---- the owner of a job -------------------------------------------------- */
 
 TEST(a_job_is_done_once_it_is_reaped_and_not_before)
 {

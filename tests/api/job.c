@@ -4,11 +4,6 @@
 
 #include "pool.h"
 
-static int result_fn(struct rnl_job *job)
-{
-	return (int)(intptr_t)job->user;
-}
-
 TEST(a_job_has_the_result_that_its_function_returned)
 {
 	static const int results[] = { 0, 1, 42, INT_MAX, -1, -EPROTO, -ECANCELED, INT_MIN };

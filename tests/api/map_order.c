@@ -326,11 +326,6 @@ TEST(barrier_and_pool_may_go_when_the_map_is_done, .timeout_s = 60)
 
 /* ---- a pool that ends, or changes ---------------------------------------- */
 
-static int drain_fn(void *arg)
-{
-	return rnl_pool_drain(arg, RNL_FOREVER);
-}
-
 static int destroy_fn(void *arg)
 {
 	rnl_pool_destroy(arg);

@@ -187,7 +187,7 @@ static double value_of(const struct page *page, const char *name, const char *la
 	return found;
 }
 
-/* ---- pools with something to tell ---------------------------------------- */
+/* ---- pools with figures -------------------------------------------------- */
 
 static char *text_of(struct rnl_pool *pool, const char *name)
 {
@@ -210,11 +210,6 @@ static struct page *page_of(struct rnl_pool *pool, const char *name)
 
 	free(text);
 	return page;
-}
-
-static int result_fn(struct rnl_job *job)
-{
-	return (int)(intptr_t)job->user;
 }
 
 /* Jobs that end in every way, on workers of which some have ended. */

@@ -91,11 +91,6 @@ static int shrink_fn(void *pool)
 	return rnl_pool_resize(pool, 1);
 }
 
-static int drain_fn(void *pool)
-{
-	return rnl_pool_drain(pool, RNL_FOREVER);
-}
-
 struct held {
 	struct rnl_job job;
 	struct gate gate;

@@ -3,18 +3,6 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-struct resize {
-	struct rnl_pool *pool;
-	unsigned nr;
-};
-
-static int resize_fn(void *arg)
-{
-	struct resize *r = arg;
-
-	return rnl_pool_resize(r->pool, r->nr);
-}
-
 /* Exactly @nr workers serve: @nr jobs are held, and one more waits. */
 static void check_workers(struct rnl_pool *pool, unsigned nr)
 {
@@ -97,12 +85,6 @@ TEST(the_bound_on_queued_jobs_is_shared_out_anew, .timeout_s = 60)
 }
 
 /* ---- jobs under way ------------------------------------------------------ */
-
-static int count_fn(struct rnl_job *job)
-{
-	atomic_fetch_add((_Atomic int *)job->user, 1);
-	return 0;
-}
 
 TEST(workers_that_go_finish_what_they_hold_and_others_run_the_rest, .timeout_s = 60)
 {

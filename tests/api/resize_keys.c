@@ -2,18 +2,6 @@
 /* Beside resizes keys keep their order, every accepted job runs once, and the figures are right. */
 #include "record.h"
 
-struct resize {
-	struct rnl_pool *pool;
-	unsigned nr;
-};
-
-static int resize_fn(void *arg)
-{
-	struct resize *r = arg;
-
-	return rnl_pool_resize(r->pool, r->nr);
-}
-
 TEST(a_key_keeps_its_order_when_the_pool_grows_while_its_jobs_are_held, .timeout_s = 60)
 {
 	enum { KEYS = 8, STEPS = 2 };

@@ -23,12 +23,6 @@ static int push_all(void *arg)
 	return 0;
 }
 
-static int count_fn(struct rnl_job *job)
-{
-	atomic_fetch_add((_Atomic int *)job->user, 1);
-	return 0;
-}
-
 /* Threads that push @nr jobs each. The jobs count themselves in @ran. */
 static void start_pushers(struct rnl_pool *pool, struct pusher *pushers, struct call *calls,
 			  int nr_pushers, int nr, _Atomic int *ran)

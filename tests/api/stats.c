@@ -17,12 +17,6 @@ static struct rnl_pool *bounded(unsigned nr_workers, uint32_t max_queued)
 	return pool_of(nr_workers, .max_queued = max_queued);
 }
 
-static int count_fn(struct rnl_job *job)
-{
-	atomic_fetch_add((_Atomic int *)job->user, 1);
-	return 0;
-}
-
 /* ---- the bound ----------------------------------------------------------- */
 
 /* The pool's workers are held, so accepted jobs stay queued. */
@@ -151,11 +145,6 @@ TEST(a_full_pool_that_works_takes_jobs_again)
 }
 
 /* ---- figures ------------------------------------------------------------- */
-
-static int result_fn(struct rnl_job *job)
-{
-	return (int)(intptr_t)job->user;
-}
 
 TEST(the_figures_add_up)
 {

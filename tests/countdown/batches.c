@@ -12,12 +12,6 @@ static struct kind kind;
 static struct rnl_request requests[NR];
 static unsigned nr_committed, nr_ended[NR];
 
-static void two_workers(struct rnl_pool_attr *attr)
-{
-	attr->nr_workers = 2;
-	attr->max_in_flight = 2;
-}
-
 /* ---- batchers ---------------------------------------------------------------- */
 
 static int create_with(struct rnl_pool *pool, uint32_t flags)
@@ -190,16 +184,17 @@ static void after_destroy(struct rnl_pool *pool, int ret)
 }
 
 const struct operation batch_operations[] = {
-	{ .name = "rnl_batcher_create", .functions = "rnl_batcher_create", .attr = two_workers,
-	  .run = create, .after = after_create, .errnos = { -ENOMEM, -EIO } },
+	{ .name = "rnl_batcher_create", .functions = "rnl_batcher_create",
+	  .attr = two_small_workers, .run = create, .after = after_create,
+	  .errnos = { -ENOMEM, -EIO } },
 	{ .name = "rnl_batcher_destroy", .functions = "rnl_batcher_destroy",
-	  .attr = two_workers, .before = make, .run = destroy, .after = after_destroy },
+	  .attr = two_small_workers, .before = make, .run = destroy, .after = after_destroy },
 	{ .name = "rnl_batcher_reserve, rnl_request_commit, _release",
 	  .functions = "rnl_batcher_reserve rnl_request_commit rnl_request_release",
-	  .attr = two_workers, .before = make, .run = send_and_receive,
+	  .attr = two_small_workers, .before = make, .run = send_and_receive,
 	  .after = after_requests, .errnos = { -EAGAIN, -EIO }, .instead = { -EAGAIN } },
 	{ .name = "rnl_batcher_reserve_wait", .functions = "rnl_batcher_reserve_wait",
-	  .attr = two_workers, .before = make, .run = wait_and_receive,
+	  .attr = two_small_workers, .before = make, .run = wait_and_receive,
 	  .after = after_requests, .errnos = { -ETIMEDOUT, -EIO }, .instead = { -ETIMEDOUT } },
 	{ .name = "rnl_request_init, _cancel, rnl_batcher_read_stats",
 	  .functions = "rnl_request_init rnl_request_cancel rnl_batcher_read_stats", .before = make,

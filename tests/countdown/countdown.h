@@ -115,4 +115,11 @@ void expect_works(struct rnl_pool *pool);
 void expect_fails(struct rnl_pool *pool);
 int launch_word(int *word, int value);
 
+/* An operation's .attr. */
+static inline void two_small_workers(struct rnl_pool_attr *attr)
+{
+	attr->nr_workers = 2;
+	attr->max_in_flight = 2;
+}
+
 #endif

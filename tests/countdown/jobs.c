@@ -139,7 +139,7 @@ static void guarded_private(struct rnl_pool_attr *attr)
 	attr->stream = RNL_STREAM_PRIVATE;
 }
 
-/* ---- what is said of a job ---------------------------------------------------- */
+/* ---- calls about a job -------------------------------------------------------- */
 
 static int describe(struct rnl_pool **pool)
 {

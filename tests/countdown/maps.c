@@ -7,12 +7,6 @@
 static struct task t;
 static int result;
 
-static void two_workers(struct rnl_pool_attr *attr)
-{
-	attr->nr_workers = 2;
-	attr->max_in_flight = 2;
-}
-
 static void prepare(struct rnl_pool *pool, const struct task *task)
 {
 	t = *task;
@@ -114,7 +108,7 @@ static void reported(struct rnl_pool *pool)
 }
 
 #define MAP(what, begins) \
-	{ .name = "rnl_map_start, " what, .functions = "rnl_map_start", .attr = two_workers, \
+	{ .name = "rnl_map_start, " what, .functions = "rnl_map_start", .attr = two_small_workers, \
 	  .before = begins, .run = run, .after = after, .errnos = { -ENOMEM, -EIO } }
 
 const struct operation map_operations[] = {

@@ -9,12 +9,6 @@
 static char path[64];
 static bool runs;
 
-static void two_workers(struct rnl_pool_attr *attr)
-{
-	attr->nr_workers = 2;
-	attr->max_in_flight = 2;
-}
-
 static void name_file(struct rnl_pool *pool)
 {
 	(void)pool;
@@ -145,16 +139,16 @@ static void after_stop(struct rnl_pool *pool, int ret)
 
 const struct operation trace_operations[] = {
 	{ .name = "rnl_trace_start, jobs, rnl_trace_stop",
-	  .functions = "rnl_trace_start rnl_trace_stop", .attr = two_workers,
+	  .functions = "rnl_trace_start rnl_trace_stop", .attr = two_small_workers,
 	  .before = name_file, .run = whole, .after = after_whole,
 	  .errnos = { -ENOMEM, -EAGAIN, -EIO, DISK_ERRNOS } },
-	{ .name = "rnl_trace_stop", .functions = "rnl_trace_stop", .attr = two_workers,
+	{ .name = "rnl_trace_stop", .functions = "rnl_trace_stop", .attr = two_small_workers,
 	  .before = before_overlap, .run = only_stop, .after = after_stop,
 	  .errnos = { DISK_ERRNOS } },
-	{ .name = "rnl_trace_overlap", .functions = "rnl_trace_overlap", .attr = two_workers,
+	{ .name = "rnl_trace_overlap", .functions = "rnl_trace_overlap", .attr = two_small_workers,
 	  .before = before_overlap, .run = overlap, .after = after_overlap,
 	  .errnos = { -ENOMEM } },
-	{ .name = "rnl_overlap_find", .functions = "rnl_overlap_find", .attr = two_workers,
+	{ .name = "rnl_overlap_find", .functions = "rnl_overlap_find", .attr = two_small_workers,
 	  .run = find_overlap, .errnos = { -ENOMEM } },
 	{ 0 }
 };

@@ -72,7 +72,7 @@ void watched_twice(void)
 	twice = true;
 }
 
-/* ---- their making ---------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------- */
 
 static void prepare(struct watched *t, enum watched_end end, int (*fn)(struct rnl_job *job))
 {
@@ -118,7 +118,7 @@ void watched_all_reaped(void)
 		all[i].ended += all[i].end == BY_QUEUE && all[i].accepted;
 }
 
-/* ---- what became of them ------------------------------------------------------------ */
+/* ---- the results -------------------------------------------------------------------- */
 
 static bool is_all(const char *mem, size_t bytes, char value)
 {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "spin.h"
 #include "suite.h"
 
 #include <runnel/cuda.h>
@@ -37,12 +38,7 @@ static __global__ void add_plain(uint32_t *data, uint32_t nr, uint32_t addend)
 /* Lasts @ns nanoseconds, then sets the flag. */
 static __global__ void slow(uint64_t ns, volatile uint32_t *flag)
 {
-	uint64_t start, now;
-
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-	do {
-		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-	} while (now - start < ns);
+	spin_ns(ns);
 	*flag = 1;
 }
 

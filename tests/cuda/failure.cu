@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "spin.h"
 #include "suite.h"
 
 #include <runnel/cuda.h>
@@ -19,21 +20,10 @@
 #define NOWHERE ((uint32_t *)16)
 #define DEFINITE_MS (200 * test_scale())
 
-static __device__ uint64_t now_ns(void)
-{
-	uint64_t now;
-
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-	return now;
-}
-
 /* Writes after a while. */
 static __global__ void spin(uint64_t ns, uint32_t *out, uint32_t value)
 {
-	const uint64_t start = now_ns();
-
-	while (now_ns() - start < ns)
-		;
+	spin_ns(ns);
 	*out = value;
 }
 

@@ -10,7 +10,7 @@
 #define N 4096			/* ints */
 #define BYTES (N * sizeof(int))
 
-/* ---- pools, and what they say -------------------------------------------------------- */
+/* ---- pools, and their messages ------------------------------------------------------- */
 
 /* Workers write it while the test waits for their job. */
 static struct {

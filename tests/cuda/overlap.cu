@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "spin.h"
 #include "suite.h"
 
 #include <runnel/cuda.h>
@@ -16,25 +17,18 @@
 
 static __global__ void spin(uint64_t ns)
 {
-	uint64_t start, now;
-
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-	do {
-		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-	} while (now - start < ns);
+	spin_ns(ns);
 }
 
 /* Counts itself, and waits for the others; @all: the count at the end. */
 static __global__ void meet(uint32_t *come, uint32_t nr, uint32_t *all)
 {
-	uint64_t start, now;
+	const uint64_t start = now_ns();
 
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
 	atomicAdd_system(come, 1);
 	do {
-		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
 		*all = *(volatile uint32_t *)come;
-	} while (*all < nr && now - start < MEETING_NS);
+	} while (*all < nr && now_ns() - start < MEETING_NS);
 }
 
 struct item {

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "spin.h"
 #include "suite.h"
 
 #include <runnel/cuda.h>
@@ -17,12 +18,7 @@
 
 static __global__ void spin(uint64_t ns)
 {
-	uint64_t start, now;
-
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-	do {
-		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-	} while (now - start < ns);
+	spin_ns(ns);
 }
 
 static unsigned flood_blocks;	/* twice what the GPU holds at a time */

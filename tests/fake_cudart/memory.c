@@ -6,7 +6,7 @@
 
 #define ALIGNMENT 512u
 
-/* ---- whose it is ----------------------------------------------------------- */
+/* ---- owners ---------------------------------------------------------------- */
 
 static enum cudaMemoryType type_at(const void *address)
 {

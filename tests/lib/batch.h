@@ -104,7 +104,7 @@ static inline int kind_fn(const struct rnl_batch *batch)
 	return batch->spans ? launch_unpack(batch, attr->out_bytes) : copy_all(batch, attr);
 }
 
-/* ---- making ---------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------- */
 
 static inline struct kind kind_of(uint32_t flags, size_t in_bytes, size_t out_bytes)
 {

@@ -22,7 +22,7 @@
 #include "skip.h"
 
 #define FILLER 0xee
-#define GUARD 64	/* bytes on both sides of an array that nobody may write */
+#define GUARD 64	/* bytes on both sides of an array that must stay as they are */
 #define GUARDED 0x5a
 
 /* Where an array is. CALLED: a callback provides it. NOWHERE: there is no output. */
@@ -296,7 +296,7 @@ static inline void task_end(struct task *t)
 	free((void *)t->read);
 }
 
-/* ---- what is to come of it ----------------------------------------------- */
+/* ---- the expected output ------------------------------------------------- */
 
 static inline uint64_t chunk_of(const struct task *t)
 {

@@ -39,6 +39,19 @@ static inline int gated_fn(struct rnl_job *job)
 	return 0;
 }
 
+/* Returns `user`. */
+static inline int result_fn(struct rnl_job *job)
+{
+	return (int)(intptr_t)job->user;
+}
+
+/* Adds 1 to the _Atomic int that `user` points to. */
+static inline int count_fn(struct rnl_job *job)
+{
+	atomic_fetch_add((_Atomic int *)job->user, 1);
+	return 0;
+}
+
 static inline void job_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
 {
 	must(rnl_job_init(job, fn));
@@ -143,6 +156,25 @@ static inline struct rnl_pool_stats figures_of(struct rnl_pool *pool)
 
 	must(rnl_pool_read_stats(pool, &stats));
 	return stats;
+}
+
+/* For a struct call: drains the pool @arg. */
+static inline int drain_fn(void *arg)
+{
+	return rnl_pool_drain(arg, RNL_FOREVER);
+}
+
+/* A resize; resize_fn() is for a struct call. */
+struct resize {
+	struct rnl_pool *pool;
+	unsigned nr;
+};
+
+static inline int resize_fn(void *arg)
+{
+	struct resize *r = arg;
+
+	return rnl_pool_resize(r->pool, r->nr);
 }
 
 /* A submit that waits for room. submit_waiting() is for a struct call. */

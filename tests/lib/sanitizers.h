@@ -9,7 +9,7 @@
  * - a child of a process with threads starts threads: die_after_fork=0;
  * - such a child exits, and memory of the parent's threads looks like a leak there:
  *  detect_leaks=0.
- * Without a sanitizer nobody calls these functions.
+ * Without a sanitizer these functions are not called.
  */
 #define SANITIZER_OPTIONS(options) \
 	__attribute__((visibility("default"), used)) const char *__asan_default_options(void); \

@@ -3,38 +3,38 @@
  * Model of a barrier: rnl__barrier_count(), _defer(), _issued(), _done(),
  * release_waiting() and push_waiting() of src/job/barrier.c ([barrier.A1], A2, A3), the
  * latch `unissued` with its mark ([latch.D1], W2), and from src/worker/run.c and
- * src/worker/complete.c what tells a barrier, and when: complete(), mark_event(), rnl__owed_tell().
+ * src/worker/complete.c what updates a barrier, and when: complete(), mark_event(),
+ * rnl__owed_tell().
  *
- * A user adds jobs 0 and 1 to the barrier, submits job 3 after it, and adds job 2,
- * which begins a new round if 0 and 1 are issued by then.  Another thread submits
- * job 4 after it at any time, or waits until all is issued, as a join does.
- * When the barrier and jobs 3 and 4 are done, and the join is over, the user frees
- * the barrier.  Two workers run what comes to them; a job leaves work on the stream,
- * is marked at once and done later, or leaves nothing, and then its worker owes the
- * barrier both, and tells it when it has no more of its jobs.
+ * A user adds jobs 0 and 1 to the barrier, submits job 3 after it, and adds job 2, which
+ * begins a new round if 0 and 1 are issued by then. Another thread submits job 4 after it at
+ * any time, or waits until all jobs are issued, as a join does. When the barrier and jobs 3
+ * and 4 are done, and the join is over, the user frees the barrier. Two workers run all jobs.
+ * A job either leaves work on the stream, then it is marked at once and done later; or it
+ * leaves none, then its worker owes the barrier both updates, and makes them when it has no
+ * more of the barrier's jobs.
  *
- * Left out: store buffers.  Drop and watch change one word.  That a push comes
- * before a watch is an order of that word, too: BREAK_WATCH, where it is none, has
- * its load before the push.  `waiting` is a set, not a list.  The latch `undone` is
- * waited for in one step; cancel.pml has how.  Drains, results, events.
+ * Left out: store buffers. Drop and watch change one word. The order of a push before a watch
+ * is an order of that word, too: BREAK_WATCH, which has no such order, loads before the push.
+ * `waiting` is a set, not a list. The wait for the latch `undone` is one step; cancel.pml has
+ * its steps. Drains, results, events.
  *
- * Asserted: a job after the barrier starts once, and not before all jobs that were
- * counted when its submit began are issued; nobody touches the barrier once it is
- * freed.  Nobody is stuck: a job left on `waiting` is an invalid end state.
+ * Asserted: a job after the barrier starts once, and not before all jobs are issued that were
+ * counted when its submit began; no thread touches the barrier after it is freed. No thread is
+ * stuck: a job left on `waiting` is an invalid end state.
  *
- * Broken: BREAK_WATCH a deferring submit loads the word instead of changing it;
- * BREAK_LOOK release_waiting() starts what it took without a look; BREAK_AGAIN it
- * puts jobs back and does not look again; BREAK_RELEASE who ends a round does not
- * look who waits; BREAK_HOLD a deferring submit does not hold the barrier;
- * BREAK_DONE a worker tells that jobs are done before it tells that they are issued;
- * BREAK_OWED it falls idle before it tells; BREAK_UNWATCH the mark is taken off by a
- * store of 0.
+ * Broken: BREAK_WATCH a deferring submit loads the word instead of changing it; BREAK_LOOK
+ * release_waiting() starts the jobs that it took without a look; BREAK_AGAIN it puts jobs back
+ * and does not look again; BREAK_RELEASE the end of a round does not look for waiting jobs;
+ * BREAK_HOLD a deferring submit does not hold the barrier; BREAK_DONE a worker tells that jobs
+ * are done before it tells that they are issued; BREAK_OWED it falls idle before it tells;
+ * BREAK_UNWATCH the mark is taken off by a store of 0.
  */
 byte unissued, undone;		/* counts */
 bool sleeper, in_futex;		/* of `unissued` */
 byte waiting;			/* bits of jobs */
 byte counted, issued, started, over;	/* bits of jobs */
-byte before[5];			/* of 3 and 4: what was counted */
+byte before[5];			/* for 3 and 4: the jobs counted at the submit */
 bool join_over, freed;
 chan queue[2] = [5] of { byte };
 
@@ -142,7 +142,7 @@ inline submit_after(j)
 {
 	d_step { touch(); before[j] = counted; n = unissued };	/* rnl__barrier_ready() */
 	if
-	:: n == 0 -> place_deferred(j)			/* not put off: placed the same way */
+	:: n == 0 -> place_deferred(j)			/* not deferred: placed like other jobs */
 	:: else ->					/* rnl__barrier_defer() */
 #ifndef BREAK_HOLD
 		d_step { touch(); undone++ };
@@ -212,7 +212,7 @@ end:	do
 		queue[w]?j;
 		if
 		:: j >= 3 ->
-			tell_barrier();			/* its barrier is another: none */
+			tell_barrier();			/* not in this barrier */
 			touch();			/* rnl__barrier_follow() */
 			over = over | bit(j)		/* rnl__job_drop() */
 		:: else ->

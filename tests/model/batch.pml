@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of a batcher: rnl__slab_reserve(), open_next(), close_slab(), recycle() and
- * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2), commit and
- * cancel of src/batch/request.c ([batch.C1], L1), taking in src/batch/take.c ([batch.O3],
- * C2, C3, L2), and who takes when, in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
+ * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2), commit and cancel
+ * of src/batch/request.c ([batch.C1], L1), taking in src/batch/take.c ([batch.O3], C2, C3, L2),
+ * and the choice of the taker in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
- * Two producers, two requests and one, two slabs.  A producer reserves, and waits for space
- * if there is none; commits, and releases when the request is done, or cancels.  One of
- * three plans: slabs of one slot; of two slots, and two batches; or slabs of one slot, the
- * first of which somebody holds as long as he likes, and nobody cancels.
+ * Two producers, two requests and one, two slabs. A producer reserves, and waits while there is
+ * no space; then it commits, and releases when the request is done, or it cancels. There are
+ * three plans: slabs of one slot; slabs of two slots, and two batches; slabs of one slot, where
+ * the first request keeps its slot as long as it likes, and no request is cancelled.
  *
- * Left out: store buffers; the word of a slab, of a slot, of the batcher is read and
- * changed at once, what else is looked at is published by one of them.  Making slabs,
- * sizes, drains, destroy, the pool: a batch that was submitted runs.  Rounds do not come
- * round.  The late ones are a set, not a list.  The bell is a flag for each who listens;
- * that it is Dekker's: park.pml.
+ * Left out: store buffers. The word of a slab, of a slot, of the batcher is read and changed at
+ * once, and one of them publishes all other data. Making slabs, sizes, drains, destroy, the
+ * pool: a submitted batch runs. Rounds do not overflow. The list of late requests is a set. The
+ * bell is a flag for each listener; park.pml has its barriers.
  *
- * Asserted: a request that was committed is taken once, a cancelled one is not; a slab
- * that is free, or opened, is used by nobody.  Nobody is stuck: a request that is not
- * taken, or a producer who waits while there is space, is an invalid end state.
+ * Asserted: a committed request is taken once, a cancelled one is not; a slab that is free or
+ * opened is not in use. No thread is stuck: a request that is not taken, or a producer that
+ * waits while there is space, is an invalid end state.
  *
- * Broken: BREAK_ROUND a free slab opens for any round, not for later ones only; BREAK_OPEN who
- * reserves does not compare the round; BREAK_SLOT nor does who takes, of a slot; BREAK_LATE
- * a request that was passed over is not put on the list; BREAK_HEED who takes has himself
- * asked anew after he looked; BREAK_ENDED a batch that ends does not look whether it was
- * asked; BREAK_HELD a slab is free before its last release; BREAK_CLOSED who closes one that
- * was released already does not free it; BREAK_BELL who frees one rings nobody; BREAK_SEEN a taker looks which round is open after
- * it looked at the slab ([batch.O3]); BREAK_GIVE it does not give a cancelled slot back.
+ * Broken: BREAK_ROUND a free slab opens for any round, not only for later ones; BREAK_OPEN a
+ * reservation does not compare the round; BREAK_SLOT a taker does not compare a slot's round;
+ * BREAK_LATE a request that was passed over is not put on the list; BREAK_HEED a taker clears
+ * ASKED after its look; BREAK_ENDED the end of a batch does not look at ASKED; BREAK_HELD a slab
+ * is free before its last release; BREAK_CLOSED the close of a slab that was released already
+ * does not free it; BREAK_BELL the end of a slab rings no bell; BREAK_SEEN a taker reads the
+ * open round after it looked at the slab ([batch.O3]); BREAK_GIVE it does not give back a
+ * cancelled slot.
  */
 #define NONE 255
 #define NS 2				/* slabs */
@@ -36,7 +36,7 @@
 
 mtype = { free, opened, closed, nothing, passed, committed, cancelled };
 
-/* A slab: its word, and what is held. */
+/* A slab: its word, and its slots in use. */
 mtype state[NS] = free;
 byte round_of[NS], given[NS];
 short held[NS];
@@ -53,8 +53,8 @@ bool asked, taker, idle[2], runs[2];
 byte at, seen, late_first;		/* the taker's */
 
 bool listens[2];
-byte used[NS];				/* ghost: requests that have a slot there */
-byte slot_at[NR];			/* where a request lies */
+byte used[NS];				/* ghost: requests with a slot there */
+byte slot_at[NR];			/* a request's place */
 bool taken[NR], done[NR];
 
 #define bit(r) (1 << (r))
@@ -139,7 +139,7 @@ inline open_next()
 #define is_open(s) (state[s] == opened && round_of[s] == round)
 #endif
 
-/* rnl__slab_reserve(): leaves the request's slot in mine, or NONE */
+/* rnl__slab_reserve(): leaves the request's slot in mine, or NONE. */
 inline slab_reserve()
 {
 	do
@@ -152,7 +152,7 @@ inline slab_reserve()
 				mine = slot(s, given[s]);
 				given[s]++; used[s]++
 			:: is_open(s) && given[s] == nr_slots ->
-				nr = given[s];		/* the word with which it is closed */
+				nr = given[s];		/* the word that closes it */
 			:: else
 			fi
 		};
@@ -166,7 +166,7 @@ inline slab_reserve()
 			atomic {
 				if
 				:: is_open(s) -> state[s] = closed
-				:: else -> res = 0	/* somebody changed its word first */
+				:: else -> res = 0	/* another thread changed its word first */
 				fi
 			};
 			if
@@ -230,7 +230,7 @@ inline ask()
 
 /* ---- request.c ---- */
 
-/* set_slot(): true in last if a taker passed it over before */
+/* set_slot(): true in last if a taker passed it over before. */
 inline set_slot(w)
 {
 	d_step {					/* [batch.C1] */
@@ -278,7 +278,7 @@ again:		slab_reserve();
 	od
 }
 
-/* One whose request is done: the first slab's slot is its own as long as it likes. */
+/* For a done request. The slot of the first slab is kept as long as it likes. */
 proctype holder()
 {
 	byte t;
@@ -298,7 +298,7 @@ inline add(r, i)
 	}
 }
 
-/* look_at(), then take_slot(): the first look may find nothing yet, the exchange does it all again */
+/* look_at(), then take_slot(): if the first look finds nothing, the exchange looks again. */
 inline take_slot(i)
 {
 	d_step {					/* [batch.C2], [batch.C3] */
@@ -348,7 +348,7 @@ inline take_late()
 	}
 }
 
-/* Leaves in more whether there is. */
+/* Leaves in more whether there are more requests. */
 inline take_in_order()
 {
 	more = false;

@@ -5,27 +5,24 @@
  * hand_over() of src/worker/complete.c as far as they touch these words, and the latch `state`:
  * rnl__latch_drop(), _watch(), _unwatch() ([latch.D1], W2) and rnl__latch_wait().
  *
- * A caller submits a job, waits for it, and submits it again.  Two threads cancel
- * it at any time, in either round or between; another one waits for it, and a
- * fourth submits the same job, and its submit is refused.  One worker starts and
- * completes it.
+ * A caller submits a job, waits for it, and submits it again. Two threads cancel it at any time,
+ * in either round or between; another thread waits for it, and a fourth submits the same job and
+ * is refused. One worker starts and completes it.
  *
- * Left out: store buffers.  Start and cancel change one word, drop and watch
- * another, and a plain store of `phase` is followed by a release (the exchange of
- * the queue's tail, the drop) before another thread may rely on it.  That [job.P1]
- * is a full barrier as well, park.pml has.  The end on a completion queue: cq.pml.
- * Notices, which have a list and one more phase.
+ * Left out: store buffers. Start and cancel change one word, drop and watch another, and a plain
+ * store of `phase` is followed by a release (the exchange of the queue's tail, the drop) before
+ * another thread may rely on it. park.pml has the full barrier of [job.P1], cq.pml the end on a
+ * completion queue. Notices, which have a list and one more phase.
  *
- * Asserted: in each round the function runs or a cancel said that it will not, and
- * not both; a job that nobody cancelled runs; it ends once, with the result of
- * that; no -EBUSY for a job that has ended; nobody but its caller touches a job
- * once it was seen done.  Nobody is stuck: a lost wake-up is an invalid end state.
+ * Asserted: in each round either the function runs or a cancel said that it will not; a job that
+ * no thread cancelled runs; it ends once, with the right result; no -EBUSY for a job that has
+ * ended; only its caller touches a job that was seen done. No thread is stuck: a lost wake-up is
+ * an invalid end state.
  *
- * Broken: BREAK_START the start is a load and a store; BREAK_CANCEL the cancel is;
- * BREAK_CLAIM the claim is; BREAK_FINISH the phase is stored behind the drop;
- * BREAK_TOUCH the worker reads a flag of the job behind the drop; BREAK_WATCH a
- * waiter sleeps without its mark; BREAK_WAKE the drop reads the mark before it
- * subtracts; BREAK_UNWATCH a waiter stores 0 to take the mark off.
+ * Broken: BREAK_START the start is a load and a store; BREAK_CANCEL the cancel is; BREAK_CLAIM
+ * the claim is; BREAK_FINISH the phase is stored behind the drop; BREAK_TOUCH the worker reads a
+ * flag of the job behind the drop; BREAK_WATCH a waiter sleeps without its mark; BREAK_WAKE the
+ * drop reads the mark before it subtracts; BREAK_UNWATCH a waiter stores 0 to take the mark off.
  */
 #define ROUNDS 2
 #define SLEEPER 1
@@ -37,7 +34,7 @@ mtype phase = none, result = none;
 byte state;
 chan queue = [1] of { bit };
 bool in_futex[2];
-bool claimants;			/* somebody has claimed it, and it was not dropped */
+bool claimants;			/* claimed and not dropped */
 byte round, ended;
 bool ran, was_cancelled;	/* in this round */
 
@@ -54,7 +51,7 @@ inline drop()
 	d_step { mark = state & SLEEPER; state = state - ONE; claimants = false };	/* [latch.D1] */
 #endif
 	if
-	:: mark -> mark = 0; d_step { in_futex[0] = false; in_futex[1] = false }	/* by its address alone */
+	:: mark -> mark = 0; d_step { in_futex[0] = false; in_futex[1] = false }	/* by address only */
 	:: else
 	fi
 }
@@ -102,7 +99,7 @@ inline latch_wait(i)
 #endif
 }
 
-/* rnl__job_claim(): the compare-exchange alone */
+/* rnl__job_claim(): only the compare-exchange. */
 inline claim()
 {
 #ifdef BREAK_CLAIM

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a completion queue: rnl__cq_push_chain(), of one job, take_all(), arm(), reap()
- * and rnl_cq_destroy() of src/job/cq.c ([cq.P1], T1, A1, W1), and the latch `writing`.
+ * Model of a completion queue: rnl__cq_push_chain() of one job, take_all(), arm(), reap() and
+ * rnl_cq_destroy() of src/job/cq.c ([cq.P1], T1, A1, W1), and the latch `writing`.
  *
- * Two workers push a job each, and push it again once it was reaped, so that its
- * address comes back (ABA).  The reader is an event loop: it sleeps until the
- * descriptor is readable, then reaps once, up to one job or to all.  The list is a
- * real one, its links in the jobs' own memory.  When every job is reaped, or the
- * last one is there, the reader destroys the queue.
+ * Two workers push a job each, and push it again after a reap, so its address comes back (ABA).
+ * The reader is an event loop: it sleeps until the descriptor is readable, then reaps once, up to
+ * one job or all. The list is a real one, its links in the jobs' own memory. When every job is
+ * reaped, or the last one is in the queue, the reader destroys the queue.
  *
- * Left out: store buffers.  Both sides read-modify-write `head`, and the read and
- * write of the descriptor are system calls that take its lock: no plain store is
- * looked at by another.  The descriptor's count is a flag.  rnl_cq_wait() is the
- * same loop, which reaps before it sleeps; that order is tried, too.
+ * Left out: store buffers. Both sides read-modify-write `head`, and the read and write of the
+ * descriptor are system calls that take its lock, so no thread reads a plain store of another.
+ * The descriptor's count is a flag. rnl_cq_wait() is the same loop, but reaps before it sleeps;
+ * that order is tried, too.
  *
- * Asserted: each push is reaped once; a job is not touched once it is its caller's
- * again, nor the queue once it is freed.  Nobody is stuck: a reader that sleeps
- * while a job is in the queue is an invalid end state.
+ * Asserted: each push is reaped once; a job is not touched after it is its caller's again, nor
+ * the queue after it is freed. No thread is stuck: a reader that sleeps while a job is in the
+ * queue is an invalid end state.
  *
- * Broken: BREAK_LOOK arm() does not look again after it emptied the descriptor of
- * an armed queue; BREAK_ORDER it empties it after it armed; BREAK_STORE it arms by
- * a load and a store; BREAK_TOLD a reap that stops early does not write;
- * BREAK_CLEAR who empties the descriptor does not note that; BREAK_WAIT destroy does
- * not wait for who is about to write; BREAK_DROP a reap drops the job before it read
- * its link; BREAK_PUSH a push writes by the head that it saw first; BREAK_COUNT the
- * arming is seen before `writing` is counted, as without the release of [cq.A1].
+ * Broken: BREAK_LOOK arm() does not look again after it emptied the descriptor of an armed queue;
+ * BREAK_ORDER it empties the descriptor after it armed; BREAK_STORE it arms by a load and a
+ * store; BREAK_TOLD a reap that stops early does not write; BREAK_CLEAR an emptied descriptor is
+ * not noted; BREAK_WAIT destroy does not wait for a writer; BREAK_DROP a reap drops the job
+ * before it read its link; BREAK_PUSH a push writes by the head that it saw first; BREAK_COUNT
+ * the arming is seen before `writing` is counted, as without the release of [cq.A1].
  */
 #define NONE 0
 #define ARMED 9
@@ -33,7 +31,7 @@
 
 byte head = ARMED;
 byte link[NJ + 1];
-bool users[NJ + 1];		/* the job is its caller's: not to be touched */
+bool users[NJ + 1];		/* the job is its caller's: no access */
 byte writing = 1;
 bool readable;
 bool freed;
@@ -107,7 +105,7 @@ inline take_all()
 	:: job == ARMED -> writing--; job = NONE
 	:: else
 	fi;
-	d_step {					/* turns it round; the jobs are ours */
+	d_step {					/* reverses it; the jobs are ours */
 		first = NONE;
 		do
 		:: job != NONE ->
@@ -185,7 +183,7 @@ inline reap()
 		:: else -> break
 		od;
 		if
-		:: nr == max ->				/* we did not see it empty */
+		:: nr == max ->				/* not seen empty */
 			if
 			:: !told ->
 #ifndef BREAK_TOLD
@@ -200,7 +198,7 @@ inline reap()
 		if
 		:: pushed() ->
 			take_all();
-			told = told || armed;		/* who replaced ARMED writes */
+			told = told || armed;		/* the push that replaced ARMED writes */
 			armed = false
 		:: else ->
 			arm();
@@ -223,7 +221,7 @@ active proctype reader()
 	fi;
 	do
 	:: reaped == PUSHES -> break
-	:: reaped == PUSHES - 1 && pushed() -> break	/* the last one is left to destroy */
+	:: reaped == PUSHES - 1 && pushed() -> break	/* the last job is left for destroy */
 	:: else ->
 		if
 		:: wait_first -> readable		/* poll() */

@@ -1,39 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of sleeping and waking: src/pool/park.[ch] ([park.S1], W1, B1..B3), idle() and
- * loop() of src/worker/loop.c, rnl__share_occupied() and
- * rnl__share_queue() of src/worker/share.[ch], pick() and wake() of src/pool/choose.c, and of src/pool/queue.c the order of a put ([queue.E1]) and lane_holds().
+ * Model of sleeping and waking: src/pool/park.[ch] ([park.S1], W1, B1..B3), idle() and loop() of
+ * src/worker/loop.c, rnl__share_occupied() and rnl__share_queue() of src/worker/share.[ch],
+ * pick() and wake() of src/pool/choose.c, and of src/pool/queue.c the order of a put ([queue.E1])
+ * and lane_holds().
  *
- * Two workers and two submitters.  Job 0's function returns once 1 is done, so that
- * has to be run by the other worker.  One of five plans: a chain of 2 and 3, then 0,
- * then 1, to workers that sleep; a chain of 0 and 1; 0 and 1 by two submitters; 1 by
- * one, and a keyed job, worker 1's alone, by the other; or a chain of 0 and 1 to worker
- * 0, while a resize brings worker 1 in, or a pool's creation does: it was away, and
- * goes to sleep at any time.
+ * Two workers and two submitters. Job 0's function returns after job 1 is done, so the other
+ * worker must run job 1. There are five plans: a chain of 2 and 3, then 0, then 1, to sleeping
+ * workers; a chain of 0 and 1; 0 and 1 by two submitters; 1 by one submitter, and a keyed job,
+ * which only worker 1 may run, by the other; a chain of 0 and 1 to worker 0, while a resize or
+ * the pool's creation brings in worker 1, which was away and goes to sleep at any time.
  *
- * Promela is sequentially consistent, the protocol is Dekker's: so what may be
- * delayed goes through a store buffer, which memory() empties in order.  A
- * worker's buffer holds its plain stores of `word` and `occupied`, and the fetch_or of its bit,
- * since that is a release alone: a later load may overtake it, if not on x86.  A
- * submitter's holds the store of a job's link, behind the exchange of the tail.  A
- * full barrier waits until the buffer is empty.
+ * Promela is sequentially consistent, and the protocol is Dekker's. So stores that may be delayed
+ * go through a store buffer, which memory() empties in order. A worker's buffer holds its plain
+ * stores of `word` and `occupied`, and the fetch_or of its bit, which is only a release: a later
+ * load may overtake it, though not on x86. A submitter's buffer holds the store of a job's link,
+ * behind the exchange of the tail. A full barrier waits until the buffer is empty.
  *
- * Left out: work in flight and naps, which end by themselves; that a taker may find
- * another one at the head (a take is one step): then a wake may be spent on a worker
- * that leaves its sleep anyway, see docs/models.md; bells; closing; the rest of resizing.
+ * Left out: work in flight and naps, which end by themselves; a taker that finds another one at
+ * the head (a take is one step): then a wake may be spent on a worker that leaves its sleep
+ * anyway, see docs/models.md; bells; closing; the rest of resizing.
  *
- * Asserted: a job is run once.  Nobody is stuck: a state in which a job is left,
- * and nobody moves, is an invalid end state.  That is no lost wake-up, and no
- * worker asleep while another's queue holds a job that it may run.
+ * Asserted: a job runs once. No thread is stuck: a state in which a job is left and no thread
+ * moves is an invalid end state. So there is no lost wake-up, and no worker sleeps while
+ * another's queue holds a job that it may run.
  *
- * Broken: BREAK_LOOK no second look; BREAK_S1 no full barrier before it; BREAK_E1
- * the put is none; BREAK_LINK the look wants the link, not the tail; BREAK_BIT the
- * waker clears the bit after the wake; BREAK_SHARE a worker with more in its queue
- * wakes nobody; BREAK_P1 the start of a job is no full barrier before it looks
- * whether there is more; BREAK_OCCUPY a worker is occupied only after that look;
- * BREAK_ATTEND the submitter does not look whether it is; BREAK_AWAY a worker that was
- * away, and so sets no bit, does not look again whether it still is; BREAK_BROUGHT who
- * brings it in does not look whether it sleeps.
+ * Broken: BREAK_LOOK no second look; BREAK_S1 no full barrier before it; BREAK_E1 the put is
+ * none; BREAK_LINK the look reads the link, not the tail; BREAK_BIT the waker clears the bit
+ * after the wake; BREAK_SHARE a worker with more in its queue wakes no other; BREAK_P1 the start
+ * of a job is no full barrier before the look for more jobs; BREAK_OCCUPY a worker is occupied
+ * only after that look; BREAK_ATTEND the submitter does not look whether it is; BREAK_AWAY a
+ * worker that was away, and so sets no bit, does not look again whether it still is;
+ * BREAK_BROUGHT a worker that is brought in is not woken if it sleeps.
  */
 #define NONE 255
 #define NJ 4
@@ -52,7 +50,7 @@ bool done[NJ];
 chan buffer[2] = [4] of { mtype };	/* a worker's stores */
 bool unput, unlinked;		/* a submitter's, of job 1 */
 byte put_to;
-bool away;			/* worker 1 is */
+bool away;			/* whether worker 1 is away */
 byte plan;			/* what is submitted */
 
 #define all_done ((plan == 0 && done[0] && done[1] && done[2] && done[3]) || \
@@ -88,7 +86,7 @@ end:	do
 
 /* ---- the wakers ---- */
 
-/* rnl__park_wake(): the look, then rnl__park_wake_asleep() */
+/* rnl__park_wake(): the look, then rnl__park_wake_asleep(). */
 inline park_wake(i, woke)
 {
 	if
@@ -109,7 +107,7 @@ inline park_wake(i, woke)
 	fi
 }
 
-/* rnl__lot_wake_one(): the bits as they were, one by one */
+/* rnl__lot_wake_one(): the bits as they were, one by one. */
 inline lot_wake_one(seen, woke)
 {
 	seen = bits[0] + 2 * bits[1];			/* [park.B2] */
@@ -124,7 +122,7 @@ inline lot_wake_one(seen, woke)
 	seen = 0
 }
 
-/* pick(): rnl__lot_claim(), or the usual one; here, whatever that does */
+/* pick(): rnl__lot_claim(), or the usual worker; here, any result. */
 inline pick(w)
 {
 	if
@@ -160,7 +158,7 @@ inline put_chain(a, b)
 	d_step { open_lane[w]!a; open_lane[w]!b; linked[a] = true; linked[b] = true }	/* [queue.E2] */
 }
 
-/* The link comes later. */
+/* The link is stored later. */
 inline put_late(a)
 {
 #ifdef BREAK_E1
@@ -188,7 +186,7 @@ proctype submitter_1()
 	bool woke;
 
 	if
-	:: plan == 4					/* who reserved at worker 1 was refused */
+	:: plan == 4					/* a reservation at worker 1 was refused */
 	:: else -> pick(w)
 	fi;
 	if
@@ -213,7 +211,7 @@ proctype resizer()
 
 /* ---- the workers ---- */
 
-/* __cds_wfcq_dequeue_nonblocking(): a job that is half put is not there yet */
+/* __cds_wfcq_dequeue_nonblocking(): does not see a job without its link. */
 inline take(lane)
 {
 	if

@@ -6,29 +6,28 @@
  * _shut_lane() [queue.K2], _keyed_done(), _lane_done(), take_keyed() of src/pool/queue.c;
  * loop(), idle(), may_leave(), may_obey(), await_command() of src/worker/loop.c.
  *
- * Two workers serve by the table of generation 0; the pool is resized to one worker,
- * and back to two.  A thread submits two jobs of one key, which is worker 0's by each
- * table, or worker 1's where there is one; or an unkeyed job, to any worker, as
- * after a look at an old table or at the lot, and a free worker steals it.
+ * Two workers serve by the table of generation 0; the pool is resized to one worker, and back to
+ * two. A thread submits two jobs of one key, which belongs to worker 0 in each table, or to
+ * worker 1 where it serves; or it submits an unkeyed job, to any worker, as after a look at an
+ * old table or at the lot, and a free worker steals it.
  *
- * Left out: store buffers; each decision is one word's, read and changed at once, and
- * sleeping, which has full barriers, is in park.pml.  The counters `accepted` less
- * `taken` and `promised` less `done` are one number each, `room` and `owed`; a queue
- * is never full.  Closing; urgent workers; jobs put off; work on the stream, but that
- * a job that was taken is done later.
+ * Left out: store buffers. Each decision depends on one word, read and changed at once; park.pml
+ * has sleeping, with its full barriers. The counters `accepted` less `taken` and `promised` less
+ * `done` are one number each, `room` and `owed`; a queue is never full. Closing; urgent workers;
+ * deferred jobs; work on the stream, except that a taken job is done later.
  *
- * Asserted: each job is run once; the second of the key starts when the first is
- * done; a job is put only where a worker serves, and a worker that leaves leaves none
- * behind.  Nobody is stuck: a job that stays, a resize that waits for ever, a worker
- * not woken for a command are invalid end states.
+ * Asserted: each job runs once; the second of the key starts when the first is done; a job is put
+ * only where a worker serves, and a leaving worker leaves no job behind. No thread is stuck: a
+ * job that stays, a resize that waits for ever, a worker that is not woken for a command are
+ * invalid end states.
  *
- * Broken: BREAK_AWAY a worker leaves without that bit; BREAK_SHUT lanes are not
- * shut, so that a promise and the look at the table behind it have no order;
- * BREAK_TABLE a keyed submit does not look at the table again after its promise;
- * BREAK_TAG workers take keyed jobs of any generation; BREAK_WAIT the new lanes are
- * served before the old are done; BREAK_BACK a submit that takes its reservation back
- * wakes nobody; BREAK_THIEF a thief does not wake whom it took from; BREAK_SERVE nobody
- * is woken when a new generation is served; BREAK_COMMAND nor for a command.
+ * Broken: BREAK_AWAY a worker leaves without that bit; BREAK_SHUT lanes are not shut, so a promise
+ * has no order with the look at the table behind it; BREAK_TABLE a keyed submit does not look at
+ * the table again after its promise; BREAK_TAG workers take keyed jobs of any generation;
+ * BREAK_WAIT the new lanes are served before the old ones are done; BREAK_BACK a submit that
+ * takes its reservation back wakes no worker; BREAK_THIEF a thief does not wake the worker that
+ * it took from; BREAK_SERVE no worker is woken when a new generation is served; BREAK_COMMAND no
+ * worker is woken for a command.
  */
 #define NONE 255
 #define SERVE 1
@@ -71,7 +70,7 @@ inline submit_keyed(j)
 		:: refused -> refused = false; took_back(w)
 		:: else ->
 #ifdef BREAK_SHUT
-			refused = (table_gen != gen);	/* no word orders it behind the promise then */
+			refused = (table_gen != gen);	/* no word orders it then */
 			owed[lane(w, gen)]++;
 			if
 			:: !refused -> break
@@ -152,7 +151,7 @@ inline command(w, what)
 #endif
 }
 
-/* change_staff(), to generation g of nr workers */
+/* Like change_staff(), to generation g with nr workers. */
 inline change_staff(g, nr, old_nr)
 {
 	shut[lane(0, g)] = false;			/* rnl__queue_open_lane(), _serve() */
@@ -176,7 +175,7 @@ inline change_staff(g, nr, old_nr)
 	fi;
 #endif
 	if
-	:: nr == 2 -> wake(1)				/* those that came */
+	:: nr == 2 -> wake(1)				/* workers that came */
 	:: else
 	fi;
 #ifndef BREAK_WAIT

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of thieves and their wakes: lane_try_take() of src/pool/queue.c ([queue.T1], T2),
- * steal(), idle() of src/worker/loop.c, rnl__share_occupied() and rnl__share_queue() of
- * src/worker/share.[ch], pick() and wake() of src/pool/choose.c, and src/pool/park.[ch], of
- * which park.pml has the barriers.
+ * Model of thieves and their wakes: lane_try_take() of src/pool/queue.c ([queue.T1], T2), steal(),
+ * idle() of src/worker/loop.c, rnl__share_occupied() and rnl__share_queue() of
+ * src/worker/share.[ch], pick() and wake() of src/pool/choose.c, and src/pool/park.[ch], whose
+ * barriers are in park.pml.
  *
- * A queue, of a worker that is busy with a long job and so is not modelled, gets three
- * jobs, one by one, each with a wake; or the submitter claims a sleeper and puts the
- * job there; or puts it at one that is awake and attends, and wakes nobody.  Three
- * idle workers steal.  A job's function returns when all three have begun, so each needs
- * a worker of its own.
+ * The queue of a worker that is busy with a long job, and so is not modelled, gets three jobs, one
+ * by one, each with a wake; or the submitter claims a sleeper and puts the job in that worker's
+ * queue; or it puts it in the queue of a worker that is awake and attends, and wakes none. Three
+ * idle workers steal. A job's function returns when all three have begun, so each needs a worker
+ * of its own.
  *
- * A worker that was woken for a job finds `busy` held, says ASLEEP again, and sees the
- * job in its second look.  A wake that exchanges its word now is spent on a worker
- * that is awake.  And one that was woken for a job may take another one first.  So who was
- * woken owes a look: before it runs a job it looks whether there are more, in any queue,
- * and passes the wake on.
+ * A worker that was woken for a job finds `busy` held, says ASLEEP again, and sees the job in its
+ * second look. A wake that exchanges its word now is spent on a worker that is awake. And a worker
+ * that was woken for a job may first take another one. So a woken worker owes a look: before it
+ * runs a job it looks for more jobs in any queue, and passes the wake on.
  *
  * Left out: store buffers; spinning, which makes this rarer; the owner of the queue.
  *
- * Asserted: nobody is stuck: a job that lies there while a worker sleeps is an
- * invalid end state.
+ * Asserted: no thread is stuck: a job that lies there while a worker sleeps is an invalid end
+ * state.
  *
- * Broken: BREAK_LEAVE who leaves does not know that it was woken; BREAK_WOKEN who was
- * woken does not look; BREAK_SHARE a worker with more in its queue wakes nobody;
- * BREAK_OCCUPIED the submitter does not look whether the worker attends.
+ * Broken: BREAK_LEAVE a leaving worker does not know that it was woken; BREAK_WOKEN a woken worker
+ * does not look; BREAK_SHARE a worker with more in its queue wakes no other; BREAK_OCCUPIED the
+ * submitter does not look whether the worker attends.
  */
 #define NONE 255
 #define NJ 3
@@ -38,7 +37,7 @@ chan lane = [NJ] of { byte };		/* of the busy worker */
 chan own[3] = [NJ] of { byte };
 bool busy;
 byte begun;
-bool gpu;				/* on one, an idle worker's only job is its own to take */
+bool gpu;				/* if so, an idle worker's only job is not stolen */
 
 #define has(i) (len(own[i]) && (!gpu || occupied[i] || len(own[i]) > 1))	/* comes_for_it() */
 
@@ -84,10 +83,10 @@ proctype submitter()
 	do
 	:: j < NJ ->
 		if
-		:: lane!j; lot_wake_one()			/* rnl__park_wake() of the busy one says no */
+		:: lane!j; lot_wake_one()			/* the busy one is awake */
 		:: atomic { bits[0] -> bits[0] = false; i = 0 }; goto claimed	/* rnl__lot_claim() */
 		:: atomic { bits[1] -> bits[1] = false; i = 1 }; goto claimed
-		:: word[0] == awake -> i = 0; goto attends	/* attends() in pick(): a hint */
+		:: word[0] == awake -> i = 0; goto attends	/* attends(): a hint */
 		:: word[1] == awake -> i = 1; goto attends
 		:: word[2] == awake -> i = 2;
 attends:		own[i]!j;
@@ -188,7 +187,7 @@ init
 		:: gpu = true
 		:: true
 		fi;
-		if						/* none, or one just ran out of jobs */
+		if						/* idle, or just ran out */
 		:: true
 		:: word[0] = awake; bits[0] = false
 		fi;

@@ -278,7 +278,7 @@ TEST(every_request_ends_once_and_right, .timeout_s = 30 + seconds())
 	rnl_pool_destroy(pool);
 }
 
-/* ---- commits that nobody comes to the help of ------------------------------ */
+/* ---- two commits at once --------------------------------------------------- */
 
 #define PAIR 2
 #define NR_LONE 4000

@@ -6,7 +6,7 @@
  * DESIGN
  *	A submitter has few jobs under way for a while, then many, so the queue is often
  *	empty, and often not. A wake is lost if all jobs have been pushed, some are not
- *	reaped, and the descriptor does not become readable, as nobody will write any more.
+ *	reaped, and the descriptor does not become readable, as no thread will write any more.
  *	Now and then the reader lets the pools drain before it polls, to test just that.
  *
  * env: RNL_TEST_SEED repeats the draws.

@@ -159,7 +159,7 @@ static void *mapper_main(void *arg)
 	return NULL;
 }
 
-/* ---- what else goes on --------------------------------------------------- */
+/* ---- beside other work --------------------------------------------------- */
 
 /* Submits other jobs, with keys and without, as many as there is space for. */
 static void *submit_others(void *arg)

@@ -21,7 +21,7 @@ static int64_t patience_ns(void)
 	return (int64_t)(20000 * test_scale()) * MS;
 }
 
-/* ---- a buffer, and whose it is --------------------------------------------- */
+/* ---- a buffer and its owner ------------------------------------------------ */
 
 struct held {
 	uint64_t *buf;

@@ -223,7 +223,7 @@ TEST(they_do_so_when_queues_are_full_and_workers_park_at_once, .timeout_s = 120)
 	order_is_kept(-1, 64);
 }
 
-/* ---- nobody else to help --------------------------------------------------- */
+/* ---- no later submit that helps -------------------------------------------- */
 
 #define BURST 64
 

@@ -235,7 +235,7 @@ static void check_refused(void)
 	ck_assert(!ret || ret == -EAGAIN);
 	/* A wait that times out looks again, and finds space without a wake. */
 	ck_assert_msg(!other_ret && other_took < 1e-9 * (double)PATIENCE_NS,
-		      "round %u: a submit took its reservation back and told nobody (instruction %u)",
+		      "round %u: a submit took its reservation back and woke no thread (instruction %u)",
 		      round_nr, steps.nr);
 	if (!ret)
 		ck_done(&a, 0);

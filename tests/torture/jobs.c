@@ -62,7 +62,7 @@ static void flush(struct producer *p)
 	p->nr_many = 0;
 }
 
-/* Ends a slot's life if it can, and begins the next; @anew: if it may. */
+/* Ends a slot's life if it can, and begins the next; unless @anew is false. */
 static void tend(struct producer *p, struct slot *slot, bool anew)
 {
 	uint64_t state = slot->state;

@@ -24,7 +24,7 @@ void nap_us(unsigned us)
 	nanosleep(&ts, NULL);
 }
 
-/* ---- what calls may say -------------------------------------------------------- */
+/* ---- what calls may return ----------------------------------------------------- */
 
 static bool may_say(const struct round *r, int ret, unsigned may)
 {

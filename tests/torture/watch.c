@@ -15,7 +15,7 @@ static struct {
 /* A parent prints the tally itself. */
 _Noreturn void give_up(struct round *r, const char *why)
 {
-	tally_wrong(TOO_LATE, "%s; everybody's place:", why);
+	tally_wrong(TOO_LATE, "%s; the seats:", why);
 	if (r)
 		seats_print(r);
 	if (!options.fake)

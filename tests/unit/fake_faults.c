@@ -141,11 +141,6 @@ TEST(eight_busy_workers_and_what_is_queued_end_within_200_ms, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
-static int drain(void *pool)
-{
-	return rnl_pool_drain(pool, RNL_FOREVER);
-}
-
 TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
 {
 	struct gate gate = GATE_INIT;
@@ -158,7 +153,7 @@ TEST(a_drain_ends_when_the_mark_of_a_full_stream_meets_the_failure)
 	for (int i = 0; i < NR; i++) {
 		submit_job(pool, &jobs[i], gated_fn, &gate);
 	}
-	call_start(&call, drain, pool);
+	call_start(&call, drain_fn, pool);
 	ck_waits(call.tid);
 	ck_assert_int_eq(fake_fail("cuStreamWriteValue32", 1, cudaErrorIllegalAddress, true), 0);
 	gate_open(&gate);

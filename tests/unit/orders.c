@@ -378,7 +378,7 @@ TEST(a_job_that_is_put_back_for_a_new_round_is_started_when_that_ends, .timeout_
 	check(nothing, it_was_started, come_after, begin_and_end_round);
 }
 
-/* ---- who is seen occupied ---------------------------------------------------- */
+/* ---- occupied workers -------------------------------------------------------- */
 
 static void begin_attending(void)
 {

@@ -6,7 +6,7 @@
  */
 #include "pinned_device.h"
 
-/* ---- whose an address is --------------------------------------------------- */
+/* ---- whether an address is pinned ------------------------------------------ */
 
 static const size_t offsets[] = OFFSETS;
 

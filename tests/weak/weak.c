@@ -147,7 +147,7 @@ static void go_on(bool must)
 	if (!nr) {
 		for (unsigned i = 0; i < WEAK_THREADS; i++)
 			if (!threads[i].over)
-				weak_wrong("those who are left sleep");
+				weak_wrong("all remaining threads sleep");
 		setcontext(&home);
 	}
 	me = can[any(nr)];
