@@ -3,11 +3,6 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-static void init(struct rnl_barrier *barrier, struct rnl_pool *pool)
-{
-	must(rnl_barrier_init(barrier, pool));
-}
-
 struct counted {
 	struct rnl_job job;
 	struct gate *gate;
@@ -50,7 +45,7 @@ TEST(a_job_starts_once_all_that_it_comes_after_are_issued)
 		struct counted before[NR], after;
 		_Atomic int runs = 0;
 
-		init(&barrier, pool);
+		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < NR; i++) {
 			before[i] = (struct counted){ .gate = &gates[i] };
 			counted_of(&before[i], &barrier, NULL);
@@ -79,7 +74,7 @@ TEST(a_job_after_nothing_starts_at_once)
 	struct rnl_barrier barrier;
 	struct counted before = { 0 }, after = { 0 };
 
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	counted_of(&after, NULL, &barrier);
 	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
 
@@ -101,7 +96,7 @@ TEST(the_order_can_be_taken_back)
 	struct counted before = { .gate = &gate }, after = { 0 };
 
 	skip_unless_done_on_return();
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	counted_of(&before, &barrier, NULL);
 	counted_of(&after, NULL, &barrier);
 	must(rnl_submit(pool, &before.job));
@@ -119,8 +114,8 @@ TEST(rounds_of_a_barrier_each_release_what_came_after)
 	_Atomic int runs = 0;
 	struct counted before[3] = { 0 }, after[2] = { { .runs = &runs }, { .runs = &runs } };
 
-	init(&first, pool);
-	init(&second, pool);
+	must(rnl_barrier_init(&first, pool));
+	must(rnl_barrier_init(&second, pool));
 	for (int i = 0; i < 3; i++)
 		counted_of(&before[i], &first, NULL);
 	for (int i = 0; i < 2; i++)
@@ -194,7 +189,7 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 
 		*word = 0;
 		*copy = -1;
-		init(&barrier, pool);
+		must(rnl_barrier_init(&barrier, pool));
 		gate_open(&came);
 		job_in(&barrier, &slow.job, storing_fn, NULL);
 		must(rnl_submit_keyed(pool, &slow.job, keys[0]));
@@ -235,7 +230,7 @@ TEST(callbacks_do_not_hold_what_comes_after)
 
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	for (int i = 0; i < 2; i++) {
 		job_in(&barrier, &before[i], noop_fn, &gate);
 	}
@@ -268,7 +263,7 @@ TEST(a_full_stream_does_not_hold_what_comes_after)
 	must(rnl_pinned_get(pool, sizeof(int), &word));
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	/* First a job that is done at once, behind it jobs that fill the stream. */
 	job_of(&held, gated_fn, &plug);
 	must(rnl_submit_keyed(pool, &held, keys[0]));
@@ -316,7 +311,7 @@ TEST(a_chain_of_barriers_hands_data_on)
 		for (int i = 0; i < LINKS; i++) {
 			bool last = i == LINKS - 1;
 
-			init(&barriers[i], pool);
+			must(rnl_barrier_init(&barriers[i], pool));
 			jobs[i] = (struct copying){ .to = last ? host : buffers[i], .bytes = BYTES,
 						    .from = i ? buffers[i - 1] : NULL };
 			job_in(&barriers[i], &jobs[i].job, copying_fn, NULL);
@@ -349,7 +344,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
 	for (int i = 0; i < LINKS; i++) {
-		init(&barriers[i], pool);
+		must(rnl_barrier_init(&barriers[i], pool));
 		links[i] = (struct counted){ .runs = i ? &runs : NULL, .gate = i ? NULL : &gate,
 					     .ret = i ? 0 : -EPROTO };
 		counted_of(&links[i], &barriers[i], i ? &barriers[i - 1] : NULL);
@@ -375,7 +370,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 	must(rnl_pool_read_stats(pool, &stats));
 	ck_assert_uint_eq(stats.failed, LINKS + 1);
 	ck_assert_uint_eq(stats.done, LINKS + 2);
-	init(&barriers[0], pool);
+	must(rnl_barrier_init(&barriers[0], pool));
 	ck_assert_int_eq(submit_and_wait(pool, &late.job), 0);
 	ck_assert_int_eq(runs, 2);
 	rnl_pool_destroy(pool);
@@ -393,7 +388,7 @@ TEST(keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key)
 	struct rnl_job jobs[NR];
 	int worker[NR];
 
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	counted_of(&before, &barrier, NULL);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], index_fn, NULL);
@@ -422,7 +417,7 @@ TEST(a_keyed_job_that_waits_for_a_barrier_holds_no_other_of_its_key)
 	struct counted before = { .gate = &gate }, waits = { 0 }, next = { 0 };
 
 	/* It takes its place when the barrier's last job is issued. */
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	counted_of(&before, &barrier, NULL);
 	must(rnl_submit_keyed(pool, &before.job, held));
 	counted_of(&waits, NULL, &barrier);

@@ -2,18 +2,13 @@
 /* Barriers that a host waits on: what they count, their rounds, results and memory. */
 #include "pool.h"
 
-static void init(struct rnl_barrier *barrier, struct rnl_pool *pool)
-{
-	must(rnl_barrier_init(barrier, pool));
-}
-
 TEST(an_empty_barrier_holds_nobody)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_barrier barrier;
 	struct rnl_job job;
 
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_barrier_wait(&barrier, 0));
 	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	/* An added job counts from its submit on. */
@@ -33,7 +28,7 @@ TEST(a_barrier_waits_for_each_of_its_jobs)
 
 	skip_unless_done_on_return();
 	for (unsigned nr = 1; nr <= NR; nr++) {
-		init(&barrier, pool);
+		must(rnl_barrier_init(&barrier, pool));
 		for (unsigned i = 0; i < nr; i++) {
 			gates[i] = (struct gate)GATE_INIT;
 			job_in(&barrier, &jobs[i], gated_fn, &gates[i]);
@@ -49,7 +44,7 @@ TEST(a_barrier_waits_for_each_of_its_jobs)
 		must(rnl_barrier_wait(&barrier, 0));
 	}
 
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	gates[0] = (struct gate)GATE_INIT;
 	submit_in(pool, &barrier, &jobs[0], gated_fn, &gates[0]);
 	start = seconds_now();
@@ -67,8 +62,8 @@ TEST(other_jobs_do_not_hold_a_barrier)
 	struct gate gate = GATE_INIT;
 	struct rnl_job in_none, in_other, job;
 
-	init(&barrier, pool);
-	init(&other, pool);
+	must(rnl_barrier_init(&barrier, pool));
+	must(rnl_barrier_init(&other, pool));
 	hold_workers(pool, &gate, &in_none, 1);
 	job_in(&other, &in_other, gated_fn, &gate);
 	submit_in(pool, &barrier, &job, noop_fn, NULL);
@@ -96,8 +91,8 @@ TEST(a_barrier_is_told_before_its_worker_does_something_else)
 		struct gate first = GATE_INIT, last = GATE_INIT;
 		struct rnl_job plug, jobs[NR], next;
 
-		init(&barrier, pool);
-		init(&other, pool);
+		must(rnl_barrier_init(&barrier, pool));
+		must(rnl_barrier_init(&other, pool));
 		hold_workers(pool, &first, &plug, 1);
 		for (int i = 0; i < NR; i++) {
 			submit_in(pool, &barrier, &jobs[i], result_fn,
@@ -124,7 +119,7 @@ TEST(a_barrier_serves_round_after_round)
 	struct rnl_barrier barrier;
 	struct rnl_job jobs[NR], *list[NR];
 
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	for (int i = 0; i < NR; i++) {
 		job_in(&barrier, &jobs[i], result_fn, (void *)(intptr_t)i);
 		list[i] = &jobs[i];
@@ -186,7 +181,7 @@ TEST(several_threads_wait_on_one_barrier)
 		pthread_t threads[NR];
 		int words[2] = { 0, 0 };
 
-		init(&barrier, pool);
+		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < 2; i++) {
 			writing[i] = (struct writing){ .gate = &gate, .word = &words[i] };
 			submit_in(pool, &barrier, &writing[i].job, writing_fn, NULL);
@@ -214,14 +209,14 @@ TEST(a_barrier_has_the_result_of_the_first_job_that_failed)
 	struct rnl_barrier barrier;
 	struct rnl_job job;
 
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	for (unsigned i = 0; i < COUNT(results); i++) {
 		submit_in(pool, &barrier, &job, result_fn, (void *)(intptr_t)results[i]);
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 		ck_assert_int_eq(rnl_job_result(&job), results[i]);
 		ck_assert_int_eq(rnl_barrier_result(&barrier), i < 2 ? 0 : -EPROTO);
 	}
-	init(&barrier, pool);
+	must(rnl_barrier_init(&barrier, pool));
 	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
 	rnl_pool_destroy(pool);
 }
@@ -240,7 +235,7 @@ TEST(the_memory_of_a_barrier_and_its_jobs_is_the_callers_after_a_wait)
 	must(rnl_device_alloc(pool, 2 * 64, &mem));
 	for (int i = 0; i < nr; i++) {
 		all = malloc(sizeof(*all));
-		init(&all->barrier, pool);
+		must(rnl_barrier_init(&all->barrier, pool));
 		for (int k = 0; k < JOBS; k++) {
 			submit_in(pool, &all->barrier, &all->jobs[k],
 				  i % 2 ? noop_fn : fill_own_fn, mem);
@@ -262,7 +257,7 @@ TEST(the_memory_of_a_barrier_is_the_callers_after_a_drain)
 	for (int i = 0; i < nr; i++) {
 		struct rnl_barrier *barrier = malloc(sizeof(*barrier));
 
-		init(barrier, pool);
+		must(rnl_barrier_init(barrier, pool));
 		for (int k = 0; k < 3; k++) {
 			submit_in(pool, barrier, &jobs[k], noop_fn, NULL);
 		}
@@ -282,7 +277,7 @@ TEST(the_memory_of_a_barrier_is_the_callers_after_what_comes_after_it)
 		struct rnl_barrier *barrier = malloc(sizeof(*barrier));
 		struct rnl_job *before = malloc(sizeof(*before)), *after = malloc(sizeof(*after));
 
-		init(barrier, pool);
+		must(rnl_barrier_init(barrier, pool));
 		job_in(barrier, before, noop_fn, NULL);
 		job_of(after, noop_fn, NULL);
 		must(rnl_job_after(after, barrier));
@@ -305,8 +300,8 @@ TEST(a_refused_submit_leaves_no_count_behind)
 	struct gate gate = GATE_INIT;
 	struct rnl_job held, queued, put_off, job, *list[1] = { &job };
 
-	init(&barrier, pool);
-	init(&busy, pool);
+	must(rnl_barrier_init(&barrier, pool));
+	must(rnl_barrier_init(&busy, pool));
 	submit_in(pool, &busy, &held, gated_fn, &gate);
 	gate_await(&gate, 1);
 	/* Deferred jobs are counted apart, but refused while the queue is full. */
@@ -319,7 +314,7 @@ TEST(a_refused_submit_leaves_no_count_behind)
 	for (int after = 0; after < 3; after++) {
 		struct rnl_barrier empty, *const barriers[] = { NULL, &busy, &empty };
 
-		init(&empty, pool);
+		must(rnl_barrier_init(&empty, pool));
 		must(rnl_job_after(&job, barriers[after]));
 		ck_assert_int_eq(rnl_submit(pool, &job), -EAGAIN);
 		ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EAGAIN);
@@ -345,8 +340,8 @@ TEST(a_job_moves_from_barrier_to_barrier)
 	struct gate gate = GATE_INIT;
 	struct rnl_job job;
 
-	init(&first, pool);
-	init(&second, pool);
+	must(rnl_barrier_init(&first, pool));
+	must(rnl_barrier_init(&second, pool));
 	job_in(&first, &job, gated_fn, &gate);
 	must(rnl_barrier_add(&second, &job));
 	must(rnl_submit(pool, &job));

@@ -3,20 +3,6 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-static struct rnl_pool_stats stats_of(struct rnl_pool *pool)
-{
-	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-
-	must(rnl_pool_read_stats(pool, &stats));
-	ck_assert_uint_eq(stats.size, sizeof(stats));
-	return stats;
-}
-
-static struct rnl_pool *bounded(unsigned nr_workers, uint32_t max_queued)
-{
-	return pool_of(nr_workers, .max_queued = max_queued);
-}
-
 /* ---- the bound ----------------------------------------------------------- */
 
 /* The pool's workers are held, so accepted jobs stay queued. */
@@ -24,7 +10,7 @@ static void check_bound(unsigned nr_workers, unsigned max_queued)
 {
 	/* "the bound is kept for each worker and adds up to max_queued, rounded up" */
 	unsigned bound = (max_queued + nr_workers - 1) / nr_workers * nr_workers;
-	struct rnl_pool *pool = bounded(nr_workers, max_queued);
+	struct rnl_pool *pool = pool_of(nr_workers, .max_queued = max_queued);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[4], *jobs = calloc(bound + 1, sizeof(*jobs)), *last = &jobs[bound];
 	_Atomic int runs = 0;
@@ -34,18 +20,18 @@ static void check_bound(unsigned nr_workers, unsigned max_queued)
 		job_of(&jobs[i], count_fn, &runs);
 	for (unsigned i = 0; i < bound; i++)
 		ck_assert_msg(!rnl_submit(pool, &jobs[i]), "job %u of %u was refused", i, bound);
-	ck_assert_uint_eq(stats_of(pool).queued, bound);
+	ck_assert_uint_eq(figures_of(pool).queued, bound);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(rnl_submit(pool, last), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_keyed(pool, last, 1), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_many(pool, &last, 1), -EAGAIN);
 	ck_assert_int_eq(rnl_job_result(last), -EINVAL);	/* never submitted */
-	ck_assert_uint_eq(stats_of(pool).queued, bound);
+	ck_assert_uint_eq(figures_of(pool).queued, bound);
 
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(runs, (int)bound);
-	ck_assert_uint_eq(stats_of(pool).queued, 0);
+	ck_assert_uint_eq(figures_of(pool).queued, 0);
 	ck_assert_int_eq(submit_and_wait(pool, last), 0);
 	ck_assert_int_eq(runs, (int)bound + 1);
 
@@ -75,7 +61,7 @@ TEST(a_full_pool_refuses_exactly_the_job_beyond_its_bound)
 TEST(keyed_jobs_are_bounded_by_the_queue_of_their_worker)
 {
 	enum { EACH = 5 };
-	struct rnl_pool *pool = bounded(2, 2 * EACH);
+	struct rnl_pool *pool = pool_of(2, .max_queued = 2 * EACH);
 	uint64_t keys[2] = { key_on(pool, 0), key_on(pool, 1) };
 	struct gate gate = GATE_INIT;
 	struct rnl_job held[2], jobs[2 * EACH + 1];
@@ -100,7 +86,7 @@ TEST(submit_many_takes_what_fits_and_says_how_much)
 	enum { BOUND = 12, NR = BOUND + 5 };
 
 	for (unsigned nr_workers = 1; nr_workers <= 3; nr_workers++) {
-		struct rnl_pool *pool = bounded(nr_workers, BOUND);
+		struct rnl_pool *pool = pool_of(nr_workers, .max_queued = BOUND);
 		struct gate gate = GATE_INIT;
 		struct rnl_job held[4], jobs[NR], *list[NR];
 		_Atomic int runs = 0;
@@ -125,7 +111,7 @@ TEST(submit_many_takes_what_fits_and_says_how_much)
 TEST(a_full_pool_that_works_takes_jobs_again)
 {
 	enum { NR = 20000 };
-	struct rnl_pool *pool = bounded(2, 8);
+	struct rnl_pool *pool = pool_of(2, .max_queued = 8);
 	struct rnl_job *jobs = calloc(NR, sizeof(*jobs));
 	_Atomic int runs = 0;
 	long refused = 0;
@@ -151,7 +137,7 @@ TEST(the_figures_add_up)
 	enum { NR = 300 };
 	struct rnl_pool *pool = pool_of(3);
 	struct rnl_job *jobs = calloc(NR, sizeof(*jobs)), *list[NR];
-	struct rnl_pool_stats stats = stats_of(pool);
+	struct rnl_pool_stats stats = figures_of(pool);
 
 	ck_assert_uint_eq(stats.nr_workers, 3);
 	ck_assert_uint_eq(stats.accepted + stats.done + stats.failed + stats.queued +
@@ -168,7 +154,7 @@ TEST(the_figures_add_up)
 	ck_assert_int_eq(rnl_submit_many(pool, list + NR / 3 * 2, NR / 3), NR / 3);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 
-	stats = stats_of(pool);
+	stats = figures_of(pool);
 	ck_assert_uint_eq(stats.accepted, NR);
 	ck_assert_uint_eq(stats.done, NR);
 	ck_assert_uint_eq(stats.failed, NR / 3);
@@ -189,20 +175,20 @@ TEST(a_job_is_queued_then_in_flight_then_done)
 	skip_unless_host();
 	pool = pool_of(1);
 	hold_workers(pool, &function, held, 1);
-	ck_assert_uint_eq(stats_of(pool).accepted, 1);
-	ck_assert_uint_eq(stats_of(pool).done, 0);
+	ck_assert_uint_eq(figures_of(pool).accepted, 1);
+	ck_assert_uint_eq(figures_of(pool).done, 0);
 	for (int i = 0; i < 2; i++) {
 		submit_job(pool, &after[i], noop_fn, NULL);
 	}
-	ck_assert_uint_eq(stats_of(pool).queued, 2);
+	ck_assert_uint_eq(figures_of(pool).queued, 2);
 	gate_open(&function);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_uint_eq(stats_of(pool).done, 3);
+	ck_assert_uint_eq(figures_of(pool).done, 3);
 
 	must(rnl_thread_attach(pool));	/* the work of other threads does not count */
 	ck_assert_int_eq(launch_store(&kernel, NULL, 0), 0);
 	gate_await(&kernel, 1);
-	ck_assert_uint_eq(stats_of(pool).in_flight, 0);
+	ck_assert_uint_eq(figures_of(pool).in_flight, 0);
 	gate_open(&kernel);
 	rnl_thread_detach();
 	rnl_pool_destroy(pool);
@@ -222,13 +208,13 @@ TEST(jobs_on_the_device_are_in_flight)
 		must(rnl_submit_keyed(pool, &jobs[i], 3));
 	}
 	gate_await(&kernel, 1);
-	ck_eventually(stats_of(pool).in_flight == NR);
-	ck_assert_uint_eq(stats_of(pool).queued, 0);
-	ck_assert_uint_eq(stats_of(pool).done, 0);
+	ck_eventually(figures_of(pool).in_flight == NR);
+	ck_assert_uint_eq(figures_of(pool).queued, 0);
+	ck_assert_uint_eq(figures_of(pool).done, 0);
 	gate_open(&kernel);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_uint_eq(stats_of(pool).in_flight, 0);
-	ck_assert_uint_eq(stats_of(pool).done, NR);
+	ck_assert_uint_eq(figures_of(pool).in_flight, 0);
+	ck_assert_uint_eq(figures_of(pool).done, NR);
 	rnl_pool_destroy(pool);
 }
 
@@ -244,10 +230,10 @@ TEST(no_more_than_max_in_flight_are_on_the_device)
 	for (int i = 0; i < NR; i++) {
 		submit_job(pool, &jobs[i], gated_kernel_fn, &kernel);
 	}
-	ck_eventually(stats_of(pool).in_flight == LIMIT);
+	ck_eventually(figures_of(pool).in_flight == LIMIT);
 	ck_assert_int_eq(rnl_pool_drain(pool, 20 * MS), -ETIMEDOUT);
-	ck_assert_uint_eq(stats_of(pool).in_flight, LIMIT);
-	ck_assert_uint_eq(stats_of(pool).queued, NR - LIMIT);
+	ck_assert_uint_eq(figures_of(pool).in_flight, LIMIT);
+	ck_assert_uint_eq(figures_of(pool).queued, NR - LIMIT);
 	gate_open(&kernel);
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
@@ -257,11 +243,11 @@ TEST(no_more_than_max_in_flight_are_on_the_device)
 TEST(a_worker_that_is_held_has_its_jobs_stolen)
 {
 	enum { EACH = 200, NR = 2 * EACH };
-	struct rnl_pool *pool = bounded(2, NR);
+	struct rnl_pool *pool = pool_of(2, .max_queued = NR);
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job held[2], *jobs = calloc(NR, sizeof(*jobs));
 	_Atomic int runs = 0;
-	uint64_t stolen = stats_of(pool).stolen;
+	uint64_t stolen = figures_of(pool).stolen;
 
 	for (int i = 0; i < 2; i++)
 		hold_workers(pool, &gates[i], &held[i], 1);
@@ -274,7 +260,7 @@ TEST(a_worker_that_is_held_has_its_jobs_stolen)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
 	ck_assert_int_eq(runs, NR);
 	ck_assert_int_eq(rnl_job_test(&held[0]), 0);
-	ck_assert_uint_ge(stats_of(pool).stolen - stolen, EACH);
+	ck_assert_uint_ge(figures_of(pool).stolen - stolen, EACH);
 	gate_open(&gates[0]);
 	rnl_pool_destroy(pool);
 	free(jobs);
