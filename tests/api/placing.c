@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "host_kernel.h"
 #include "pool.h"
@@ -298,12 +300,20 @@ static void callback(struct rnl_job *job)
 	keep_mask(IN_CALLBACK);
 }
 
-TEST(all_signals_are_blocked_in_jobs_callbacks_and_hooks)
+TEST(signals_to_the_process_are_blocked_in_jobs_callbacks_and_hooks)
 {
+	const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
+	sigset_t before, after, unblocked;
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	struct rnl_pool *pool;
 	struct rnl_job job;
 
+	sigemptyset(&unblocked);
+	for (unsigned i = 0; i < COUNT(open); i++)
+		sigaddset(&unblocked, open[i]);
+	sigemptyset(&before);
+	sigaddset(&before, SIGUSR1);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	attr.on_start = start;
 	attr.on_stop = stop;
 	for (unsigned round = 0; round < 2; round++) {
@@ -325,8 +335,53 @@ TEST(all_signals_are_blocked_in_jobs_callbacks_and_hooks)
 			if (sig == SIGKILL || sig == SIGSTOP || (sig >= 32 && sig < SIGRTMIN))
 				continue;
 			for (int place = 0; place < PLACES; place++)
-				ck_assert_msg(sigismember(&masks.masks[place], sig) == 1,
-					      "signal %d is open in place %d", sig, place);
+				ck_assert_msg(sigismember(&masks.masks[place], sig) ==
+					      !sigismember(&unblocked, sig),
+					      "mask of signal %d in place %d", sig, place);
 		}
 	}
+	/* The caller keeps its mask. */
+	pthread_sigmask(SIG_SETMASK, NULL, &after);
+	for (int sig = 1; sig <= SIGRTMAX; sig++)
+		ck_assert_int_eq(sigismember(&after, sig), sigismember(&before, sig));
+}
+
+static struct {
+	volatile int *page;
+	size_t bytes;
+	pthread_t thread;
+} fault;
+
+static void open_page(int sig)
+{
+	(void)sig;
+	fault.thread = pthread_self();
+	mprotect((void *)(uintptr_t)fault.page, fault.bytes, PROT_READ | PROT_WRITE);
+}
+
+static int fault_fn(struct rnl_job *job)
+{
+	*fault.page = 7;
+	*(pthread_t *)job->user = pthread_self();
+	return 0;
+}
+
+TEST(a_fault_in_a_job_calls_the_applications_handler_on_the_worker)
+{
+	struct sigaction action = { .sa_handler = open_page }, before;
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+	pthread_t worker;
+
+	fault.bytes = (size_t)sysconf(_SC_PAGESIZE);
+	fault.page = mmap(NULL, fault.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne((void *)(uintptr_t)fault.page, MAP_FAILED);
+	must(sigaction(SIGSEGV, &action, &before));
+	submit_job(pool, &job, fault_fn, &worker);
+	ck_assert_int_eq(result_of(&job), 0);
+	must(sigaction(SIGSEGV, &before, NULL));
+	ck_assert_int_eq(*fault.page, 7);
+	ck_assert(pthread_equal(fault.thread, worker));
+	munmap((void *)(uintptr_t)fault.page, fault.bytes);
+	rnl_pool_destroy(pool);
 }

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Creating a pool: its attributes, its device, and its threads. */
-#include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "host_kernel.h"
 #include "pool.h"
@@ -181,82 +178,6 @@ TEST(a_pool_tells_of_its_device)
 }
 
 /* ---- what its threads are ------------------------------------------------ */
-
-static int mask_fn(struct rnl_job *job)
-{
-	return -pthread_sigmask(SIG_SETMASK, NULL, job->user);
-}
-
-TEST(workers_block_signals_to_the_process_and_the_caller_keeps_its_mask)
-{
-	const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
-	sigset_t before, after, worker, faults;
-	struct rnl_pool *pool;
-	struct rnl_job job;
-
-	sigemptyset(&faults);
-	for (unsigned i = 0; i < sizeof(open) / sizeof(open[0]); i++)
-		sigaddset(&faults, open[i]);
-	sigemptyset(&before);
-	sigaddset(&before, SIGUSR1);
-	sigaddset(&before, SIGCHLD);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pool = pool_of(2);
-	pthread_sigmask(SIG_SETMASK, NULL, &after);
-	submit_job(pool, &job, mask_fn, &worker);
-	ck_assert_int_eq(result_of(&job), 0);
-	rnl_pool_destroy(pool);
-
-	for (int sig = 1; sig <= SIGRTMAX; sig++) {
-		bool free_for_all = sig < 32 || sig >= SIGRTMIN;
-
-		ck_assert_int_eq(sigismember(&after, sig), sigismember(&before, sig));
-		if (free_for_all && sig != SIGKILL && sig != SIGSTOP)
-			ck_assert_msg(sigismember(&worker, sig) == !sigismember(&faults, sig),
-				      "signal %d is %s", sig,
-				      sigismember(&worker, sig) ? "blocked" : "open");
-	}
-}
-
-static struct {
-	volatile int *page;
-	size_t bytes;
-	pthread_t thread;
-} fault;
-
-static void open_page(int sig)
-{
-	(void)sig;
-	fault.thread = pthread_self();
-	mprotect((void *)(uintptr_t)fault.page, fault.bytes, PROT_READ | PROT_WRITE);
-}
-
-static int fault_fn(struct rnl_job *job)
-{
-	*fault.page = 7;
-	*(pthread_t *)job->user = pthread_self();
-	return 0;
-}
-
-TEST(a_fault_in_a_job_calls_the_applications_handler_on_the_worker)
-{
-	struct sigaction action = { .sa_handler = open_page }, before;
-	struct rnl_pool *pool = pool_of(1);
-	struct rnl_job job;
-	pthread_t worker;
-
-	fault.bytes = (size_t)sysconf(_SC_PAGESIZE);
-	fault.page = mmap(NULL, fault.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne((void *)(uintptr_t)fault.page, MAP_FAILED);
-	must(sigaction(SIGSEGV, &action, &before));
-	submit_job(pool, &job, fault_fn, &worker);
-	ck_assert_int_eq(result_of(&job), 0);
-	must(sigaction(SIGSEGV, &before, NULL));
-	ck_assert_int_eq(*fault.page, 7);
-	ck_assert(pthread_equal(fault.thread, worker));
-	munmap((void *)(uintptr_t)fault.page, fault.bytes);
-	rnl_pool_destroy(pool);
-}
 
 static double cpu_seconds(void)
 {
