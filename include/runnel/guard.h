@@ -46,8 +46,8 @@ enum rnl_guard {
 	RNL_GUARD_OFF = 0,
 	RNL_GUARD_REPORT = 1,	/* findings are logged and counted; jobs work as ever */
 	/*
-	 * A job whose function has a finding fails with -ENOTSUP, and so do all later jobs of this
-	 * function, without a call of it. Nothing of these jobs is done on the device.
+	 * A job whose function has a finding fails with -ENOTSUP. Later jobs of that function fail
+	 * with it too, and the function is not called. All of them do nothing on the device.
 	 */
 	RNL_GUARD_STRICT = 2
 };

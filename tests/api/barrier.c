@@ -298,16 +298,16 @@ TEST(a_refused_submit_leaves_no_count_behind)
 	struct rnl_pool *pool = pool_of(1, .max_queued = 1);
 	struct rnl_barrier barrier, busy;
 	struct gate gate = GATE_INIT;
-	struct rnl_job held, queued, put_off, job, *list[1] = { &job };
+	struct rnl_job held, queued, deferred, job, *list[1] = { &job };
 
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_barrier_init(&busy, pool));
 	submit_in(pool, &busy, &held, gated_fn, &gate);
 	gate_await(&gate, 1);
 	/* Deferred jobs are counted apart, but refused while the queue is full. */
-	job_of(&put_off, noop_fn, NULL);
-	must(rnl_job_after(&put_off, &busy));
-	must(rnl_submit(pool, &put_off));
+	job_of(&deferred, noop_fn, NULL);
+	must(rnl_job_after(&deferred, &busy));
+	must(rnl_submit(pool, &deferred));
 	submit_job(pool, &queued, noop_fn, NULL);
 
 	job_in(&barrier, &job, noop_fn, NULL);
@@ -329,7 +329,7 @@ TEST(a_refused_submit_leaves_no_count_behind)
 	ck_assert_int_eq(rnl_submit(pool, &job), -ESHUTDOWN);
 	must(rnl_barrier_wait(&barrier, 0));
 	gate_open(&gate);
-	ck_assert_int_eq(result_of(&put_off), 0);
+	ck_assert_int_eq(result_of(&deferred), 0);
 	rnl_pool_destroy(pool);
 }
 

@@ -106,7 +106,7 @@ TEST(a_job_that_the_device_has_goes_on)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_job_that_is_put_off_is_cancelled)
+TEST(a_job_that_is_deferred_is_cancelled)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT;

@@ -212,7 +212,7 @@ TEST(a_key_keeps_its_order_without_the_jobs_that_were_late)
 	rnl_pool_destroy(pool);
 }
 
-TEST(the_time_that_a_job_is_put_off_counts)
+TEST(the_time_that_a_job_is_deferred_counts)
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT;

@@ -93,18 +93,18 @@ TEST(a_pool_is_overloaded_from_its_high_water_mark_on)
 	check_mark(100, 0, 75);		/* three quarters */
 }
 
-TEST(jobs_that_are_put_off_are_no_load)
+TEST(jobs_that_are_deferred_are_no_load)
 {
 	struct rnl_pool *pool = pool_of_marks(1, 10, 3, NEVER_STUCK);
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
-	struct rnl_job held, queued[2], put_off[5];
+	struct rnl_job held, queued[2], deferred[5];
 
 	hold_barrier(pool, &barrier, &gate, &held);
 	for (int i = 0; i < 5; i++) {
-		job_of(&put_off[i], noop_fn, NULL);
-		must(rnl_job_after(&put_off[i], &barrier));
-		must(rnl_submit(pool, &put_off[i]));
+		job_of(&deferred[i], noop_fn, NULL);
+		must(rnl_job_after(&deferred[i], &barrier));
+		must(rnl_submit(pool, &deferred[i]));
 	}
 	for (int i = 0; i < 2; i++) {
 		submit_job(pool, &queued[i], noop_fn, NULL);

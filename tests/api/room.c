@@ -132,9 +132,9 @@ TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
 
 TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
 {
-	enum { MAX = 3, PUT_OFF, URGENT, KINDS };
+	enum { MAX = 3, DEFERRED, URGENT, KINDS };
 
-	for (int kind = PUT_OFF; kind < KINDS; kind++) {
+	for (int kind = DEFERRED; kind < KINDS; kind++) {
 		struct rnl_pool *pool = pool_of(1, .max_queued = MAX, .nr_urgent = 1);
 		struct gate gate = GATE_INIT;
 		struct rnl_job held[2], jobs[MAX + 1], other;
@@ -258,9 +258,9 @@ TEST(a_worker_that_comes_is_room_for_those_that_wait)
 
 TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 {
-	enum { EACH = 3, PUT_OFF = 2 * EACH };	/* of a worker; of the pool */
+	enum { EACH = 3, DEFERRED = 2 * EACH };	/* of a worker; of the pool */
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
-	struct rnl_job held[2], put_off[PUT_OFF], job;
+	struct rnl_job held[2], deferred[DEFERRED], job;
 	struct rnl_barrier barriers[2];
 	struct rnl_pool *pool;
 	struct submitting s;
@@ -277,10 +277,10 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 		must(rnl_submit_keyed(pool, &held[i], keys[i]));
 		gate_await(&gates[i], 1);
 	}
-	for (int i = 0; i < PUT_OFF; i++) {
-		job_of(&put_off[i], noop_fn, NULL);
-		must(rnl_job_after(&put_off[i], &barriers[i ? 0 : 1]));
-		must(rnl_submit_keyed(pool, &put_off[i], keys[0]));
+	for (int i = 0; i < DEFERRED; i++) {
+		job_of(&deferred[i], noop_fn, NULL);
+		must(rnl_job_after(&deferred[i], &barriers[i ? 0 : 1]));
+		must(rnl_submit_keyed(pool, &deferred[i], keys[0]));
 	}
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_after(&job, &barriers[0]));

@@ -84,7 +84,7 @@ TEST(a_job_that_is_urgent_no_more_waits_for_its_turn)
 	rnl_pool_destroy(pool);
 }
 
-TEST(an_urgent_job_that_was_put_off_goes_before_others_once_it_may)
+TEST(an_urgent_job_that_was_deferred_goes_before_others_once_it_may)
 {
 	enum { OTHERS = 10 };
 	struct rnl_pool *pool = pool_of(1);

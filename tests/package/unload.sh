@@ -1,5 +1,5 @@
 #!/bin/sh
-# A program that loads the library, as a plugin's does, and lets go of it: threads that the
+# A program that loads the library, as a plugin's does, and unloads it: threads that the
 # library still has something to do with live on, and so the library has to.
 . "$(dirname "$0")/../lib/harness.sh"
 cat >"$dir/unload.c" <<'END'
