@@ -20,7 +20,7 @@ WEAK_SRCS := pool/inflight.c pool/park.c pool/queue.c sys/latch.c
 UNITS := $(filter-out $(FAKES) $(WEAKS),$(call tests_in,unit,c))
 APIS  := $(call tests_in,api,c) $(call tests_in,stress,c)
 CUDAS := $(call tests_in,cuda,cu)
-# Linked in every way: {static, shared} runtime x {librunnel.so, librunnel.a}; the others in the first.
+# Linked in every way, {static, shared} runtime x {librunnel.so, librunnel.a}; others in the first.
 CUDAS_4WAYS := cuda/copies
 
 ways := static_so static_a shared_so shared_a

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/bench/bench_gpu, the program of make bench-gpu: it works; how fast anything is, is not tested.
+# tests/bench/bench_gpu, the program of make bench-gpu: it works.  No speed is tested.
 # On the double of the CUDA runtime all of it runs; on a GPU a little of each row.
 [ "${have_CUDA:-yes}" = yes ] || { echo 'configured without CUDA'; exit 77; }
 GPU=tests/bench/bench_gpu DOUBLE=tests/bench/bench_gpu_double program=$DOUBLE

@@ -3,8 +3,8 @@
 # tests/torture/torture, the program of make torture: a short run finds no error, and a run with
 # an error tells it.
 #
-# env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; TORTURE  the program (tests/torture/torture);
-#	RNL_TORTURE_SECONDS of the run that finds nothing wrong (6)
+# env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; TORTURE the program
+#	(tests/torture/torture); RNL_TORTURE_SECONDS of the run without an error (6)
 #
 # devices: host fake cuda
 program=${TORTURE:-tests/torture/torture}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Programs that were compiled for the previous tag still run: by abidiff no function is gone
-# or takes something else, and no structure of the public headers has changed, but that those
-# which begin with their size may have grown at their end; and fields and constants are what they were.
+# Programs that were compiled for the previous tag still run.  abidiff finds no function that is
+# gone or takes something else, and no changed structure in the public headers; one that begins
+# with its size may grow at its end.  Fields and constants are what they were.
 #
 # env: RNL_GIT is the git directory, where the sources are a copy without one.
 . "$(dirname "$0")/../lib/harness.sh"
@@ -27,7 +27,7 @@ soname() { (cd "$dir/$1" && echo librunnel.so.?); }
 # headers SOURCES: all of them; an older one may have them in one file.
 headers() { find "$1/include" -name '*.h' -exec cat {} +; }
 
-# What abidiff need not be told of: sized structures that grow at their end.
+# Suppressed: sized structures that grow at their end.
 headers "$here" | awk '/^struct rnl_[a-z_]+ [{]$/ { name = $2; next }
      name && /^\tuint32_t size;/ { printf "[suppress_type]\n\tname = %s\n\thas_data_member_inserted_at = end\n", name }
      { name = "" }' >"$dir/sized"
@@ -42,8 +42,8 @@ sees_same() {
 		complain 'a program does not see them'
 	same "$1 are those of $tag" old.seen new.seen
 }
-# Of what a suppressed structure points to abidiff (2.2) says nothing, nor of its fields' types.  So each
-# field's place, size and signedness; and the size of structures without one of their own.
+# abidiff (2.2) does not look into a suppressed structure.  So this compares each field's place,
+# size and signedness, and the size of structures that do not begin with it.
 {
 	printf '#include <stddef.h>\n#include <stdio.h>\n#include <runnel.h>\n'
 	printf '#define KIND(x) _Generic((x), int: 1, long: 1, unsigned: 2, unsigned long: 2, default: 3)\n'

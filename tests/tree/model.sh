@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The models of tests/model, gone through by spin: each is without an error, and each
-# with one thing broken has one.  docs/models.md has what they are.
+# Spin checks the models of tests/model: it finds no error in a model, and one in each broken
+# variant.  docs/models.md describes them.
 #
 # usage: model.sh [MODEL[,BREAK_x] ...]	park, cq, ...: only these; or one broken variant
 dir=$(cd "${srcdir:-.}/tests/model" && pwd) || exit
@@ -20,7 +20,8 @@ rc=0
 ends() {	# ends STATUS NAME
 	if [ "$1" = 0 ]; then echo "ok - $2"; else echo "not ok - $2"; rc=1; fi
 }
-# goes MODEL [-DBREAK_x [-Ox]]: leaves in states, seconds, errors and found what spin says; fails if that is nothing.
+# goes MODEL [-DBREAK_x [-Ox]]: sets states, seconds, errors and found from spin's output; fails
+# if there is none.
 goes() {
 	rm -f pan* ./*.trail
 	# shellcheck disable=SC2086  # no second argument is none

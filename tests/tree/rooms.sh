@@ -74,7 +74,8 @@ bag() { (cd "$src" && ls */*) | grep -E '/(utils?|common|helpers?|misc)\.'; }
 circle() { calls | tsort 2>&1 >/dev/null; }	# one name in a line, as tsort finds them
 
 # ---- they hold, and they fire -------------------------------------------------------
-# holds NAME RULE [FILE TEXT] ...: the rule holds in the tree, and names FILE in a copy that has TEXT there.
+# holds NAME RULE [FILE TEXT] ...: the rule holds in the tree; in a copy with TEXT in FILE it
+# names FILE.
 holds() {
 	test_name=$1 rule=$2
 	shift 2

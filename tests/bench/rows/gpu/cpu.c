@@ -4,11 +4,11 @@
  * device.
  *
  * DESIGN
- *	The process' own CPU time, while this thread sleeps.  A process with a CUDA
- *	context and threads that sleep tells what CUDA itself takes: an idle pool may
- *	take a tenth of a percent more, which is what can be told from nothing.  Waiting: on each of 8
- *	streams a kernel that lasts longer than the measurement; by hand in a sync, or
- *	in an event that blocks; with runnel a barrier is waited for, too.
+ *	The process' own CPU time, while this thread sleeps.  A process with a CUDA context and
+ *	sleeping threads tells what CUDA itself takes.  An idle pool may take a tenth of a percent
+ *	more, the least that can be measured.  Waiting: each of 8 streams has a kernel that lasts
+ *	longer than the measurement; threads wait for it in a sync, in an event that blocks, or,
+ *	with runnel, in a barrier.
  */
 #include "gpu/work.h"
 

@@ -3,11 +3,11 @@
  * The row trace: J per second while a trace runs, and while none does.
  *
  * DESIGN
- *	One pool and its requests serve all ways, which take turns, run by run: without a trace, with
- *	one of what the host does, with one that times some jobs on the device, and with
- *	one that times all.  Each run has a trace of its own, begun and ended outside
- *	of its time; the file is removed.  What a trace dropped is named beside it: a
- *	figure with drops is that of a disk, or of a CPU that was missing.
+ *	One pool and its requests serve all ways, which take turns, run by run: without a trace,
+ *	with a trace of the host alone, with one that times some jobs on the device, and with one
+ *	that times all.  Each run has a trace of its own, begun and ended outside of its time; the
+ *	file is removed.  The line tells what a trace dropped: a figure with drops is that of a
+ *	disk, or of a CPU that was missing.
  */
 #include "gpu/work.h"
 
