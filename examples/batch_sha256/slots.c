@@ -4,8 +4,9 @@
  *
  * DESIGN
  * With the batcher a part is a request: it is read straight into the batcher's pinned memory,
- * and one launch hashes all parts of a batch.  One by one, for comparison, a part is a job
- * with a pinned buffer and a launch of its own.  Both end on the same completion queue.
+ * and one launch hashes all parts of a batch.  With --one-by-one, for comparison, each part is a
+ * job with its own pinned buffer and its own launch.  Requests and jobs end on the same
+ * completion queue.
  */
 #include "config.h"
 

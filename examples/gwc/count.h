@@ -49,13 +49,13 @@ SHARED struct gwc_summary gwc_join(struct gwc_summary a, struct gwc_summary b)
 /*
  * Whether each byte is entered inside a word.  Masks have a bit for each byte of text, the
  * lowest for the first.
- * @spaces, @words: the bytes of these classes.
+ * @spaces, @words: masks of the bytes of class SPACE and of class WORD.
  * @inside: 1 if the first byte is entered inside a word.
  * Return: bit i for byte i; bit n, with n < 64 bytes, for what follows them.
  *
  * Behind a byte of class WORD the text is inside a word, behind a space it is not, and a
- * neutral byte changes nothing.  The carry of an addition moves in the same way: a WORD
- * generates it, a space absorbs it, and a neutral byte hands it on.
+ * neutral byte changes nothing.  So "inside" is the carry of an addition: a WORD generates a
+ * carry, a space absorbs it, and a neutral byte propagates it.
  */
 SHARED uint64_t gwc_entered(uint64_t spaces, uint64_t words, uint64_t inside)
 {

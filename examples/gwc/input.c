@@ -5,8 +5,8 @@
  * DESIGN
  * All names are known at the start, because the columns are as wide as the sum of the sizes.
  * Parts are given out in the order of the output.  A chunk takes many small files, or a part
- * of a large one, so several producers can read a large file at the same time.  A file is
- * read up to the size that it had at the start.
+ * of a large file: several producers can read a large file at once.  A file is read up to the
+ * size that it had at the start.
  *
  * Standard input, and files that do not tell their size, such as pipes and those in /proc,
  * are streams: one producer at a time reads a stream, chunk by chunk, and later inputs wait.

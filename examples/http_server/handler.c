@@ -3,12 +3,11 @@
  * A request's work: on the workers of the pool, or, for comparison, in the loop's thread.
  *
  * DESIGN
- * async: the loop submits the slot's job and goes on with its other connections.  The job
- * names the loop's completion queue, so it comes back to the same loop: loop.c reaps it and
- * calls async_reaped().  A slot belongs to the loop, or, from submit to reap, to the worker,
- * so there is no lock.  A full pool refuses the job, and the client is told at once.  The
- * deadline is for the start: a started job is finished.  The second job of a task that has two
- * is urgent and has no deadline.
+ * async: the loop submits the slot's job and goes on with its other connections.  The job goes
+ * to the completion queue of that loop; loop.c reaps the job and calls async_reaped().  A slot
+ * belongs to the loop, or, from submit to reap, to the worker, so there is no lock.  A full pool
+ * refuses the job, and the client is told at once.  The deadline is for the start: a started job
+ * runs to its end.  A task's second job, finish(), is urgent and has no deadline.
  *
  * evhttp does not read from a connection while a request of it is open, so it cannot see the
  * client leave before there is an answer to send: until then the request stays valid.

@@ -4,9 +4,9 @@
  *
  * DESIGN
  * With SO_REUSEPORT the kernel shares connections out, so a connection wakes one loop, and no
- * loop hands connections over.  A second server of the same user could bind the same port with
- * that option, and would get its share.  So the first socket is bound without it, which fails
- * if the port is in use.
+ * loop hands connections over.  With that option a second server of this user could bind the
+ * port and would get some of the connections.  So the first socket is bound without the option:
+ * that fails if the port is in use.
  *
  * Closing a listening socket resets the connections that wait in it, and another one may come
  * between the last accept and the close.  So a server that stops first deafens the socket: a

@@ -183,7 +183,7 @@ void slot_put(struct loop *loop, struct slot *slot);
 struct task {
 	/* Issues the device work; a worker calls it, or, with sync, the loop. */
 	int (*issue)(struct slot *slot);
-	/* Work for a CPU behind the device work; the same thread calls it; may be NULL. */
+	/* CPU work after the device work, of a worker or, with sync, of the loop; may be NULL. */
 	int (*finish)(struct slot *slot);
 	/* Writes the answer; the loop calls it.  Return: its Content-Type, or NULL: no memory. */
 	const char *(*write)(struct slot *slot, struct evbuffer *out);

@@ -149,10 +149,8 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, RNL__FIRST_BATCHER_ATTR);
 	if (!ret)
 		ret = check_attr(&attr);
-	if (!ret && rnl__device_failed(pool->device))
-		ret = -EIO;
-	if (!ret && rnl__pool_closed(pool))
-		ret = -ESHUTDOWN;
+	if (!ret)
+		ret = rnl__pool_accepts(pool);
 	if (ret)
 		return ret;
 	fill_in(&attr);

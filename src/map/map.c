@@ -317,10 +317,8 @@ int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *user_map,
 	ret = rnl__copy_in(&spec, sizeof(spec), user_map, RNL__FIRST_MAP);
 	if (!ret)
 		ret = check_map(&spec);
-	if (!ret && rnl__device_failed(pool->device))
-		ret = -EIO;
-	if (!ret && rnl__pool_closed(pool))
-		ret = -ESHUTDOWN;
+	if (!ret)
+		ret = rnl__pool_accepts(pool);
 	if (ret)
 		return ret;
 	if (!spec.nr) {

@@ -3,6 +3,7 @@
 #ifndef RNL_POOL_H
 #define RNL_POOL_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -118,6 +119,14 @@ static inline bool rnl__pool_traced(struct rnl_pool *pool)
 static inline bool rnl__pool_closed(struct rnl_pool *pool)
 {
 	return rnl__tally_closed(&pool->deferred);
+}
+
+/* 0; -EIO the pool's device has failed; -ESHUTDOWN the pool is closed. */
+static inline int rnl__pool_accepts(struct rnl_pool *pool)
+{
+	if (rnl__device_failed(pool->device))
+		return -EIO;
+	return rnl__pool_closed(pool) ? -ESHUTDOWN : 0;
 }
 
 /* Whether the calling thread is a worker of the pool. */

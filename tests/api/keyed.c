@@ -45,6 +45,7 @@ TEST(jobs_of_one_key_run_in_order_on_one_worker)
 		if (k == 0) {
 			submit_job(pool, &noise[i / KEYS], noop_fn, NULL);
 		}
+		/* Varies the load, so that workers steal and park; proves no order. */
 		if (!draw(&random, 64))
 			usleep(draw(&random, 300));
 	}
