@@ -27,6 +27,8 @@
  *             number, waits as long as it takes.
  *   Context   Any thread may call any function, workers included. No function blocks unless its
  *             comment says so. No function is safe in a signal handler or in a CUDA host function.
+ *             No function is a cancellation point: a pthread_cancel() has its effect after the
+ *             call. (A thread that can be cancelled asynchronously must not call the library.)
  *   Fork      In a forked child every call on an object of the parent returns -EOWNERDEAD. A
  *             child that wants a pool creates one.
  *   Structs   A struct with `size` as its first field grows at its end in later versions. Set
@@ -35,7 +37,7 @@
  * Words: a job is accepted when its submit returned 0; queued in a worker's queue; started when
  * its function was called; issued when its function returned; passed when the device has executed
  * what it issued; done when its result is set and the library will not touch it again. A job that
- * waits for a barrier before it is queued is deferred.
+ * waits for a barrier before it is queued is deferred, and one that waits for its time is delayed.
  */
 #ifndef RUNNEL_H
 #define RUNNEL_H
@@ -111,13 +113,26 @@ enum rnl_log_level {
 };
 
 /*
- * Receives the library's messages. Without such a function the library prints nothing.
- * @arg: the attribute log_arg.
+ * Receives the library's messages. Without such a function the library prints nothing. Each
+ * -EINVAL of a create, a start and a submit is logged, with the attribute or the cause, and the
+ * value.
+ * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads at once. It must not
  *	block for long, and must not call the pool.
  */
 typedef void rnl_log_fn(void *arg, enum rnl_log_level level, const char *msg);
+
+/*
+ * Sets the log of the process: for pools that have no log of their own, and for calls that have no
+ * pool, above all an rnl_pool_create() that fails.
+ * @fn: NULL: nothing is logged, as at the start.
+ * @arg: argument of fn.
+ * Context: call it first in main(): no other thread may be in a call of the library, and no pool
+ *	without a log of its own may exist.
+ * Since: 0.1
+ */
+RNL_API void rnl_set_log(rnl_log_fn *fn, void *arg);
 
 /* ---- devices ------------------------------------------------------------- */
 
@@ -157,7 +172,14 @@ enum rnl_stream_kind {
 	/*
 	 * A non-blocking stream that the library creates for the worker. It has a higher rate of
 	 * jobs, and the legacy stream does not stall it. Its jobs use rnl_copy() and its
-	 * siblings, or pass rnl_stream() to CUDA.
+	 * siblings, or pass rnl_stream() to CUDA: work on stream 0 would not be waited for. So the
+	 * pool refuses jobs, maps and batchers of units that include runnel/cuda.h and do not say
+	 * that they pass it: RNL_NAMES_STREAM. For units that say so, and for units that do not
+	 * include the header, it looks at the first runs of each function, and then at one call in
+	 * some sixty, whether work was left on stream 0. If so, it logs the function, and from then
+	 * on the function's calls are made with the per-thread stream as rnl_stream(), in order
+	 * with the worker's own stream: slower, and right. struct rnl_pool_stats counts such
+	 * functions.
 	 */
 	RNL_STREAM_PRIVATE = 1
 };
@@ -184,13 +206,14 @@ struct rnl_pool_attr {
 	uint32_t stream;	/* enum rnl_stream_kind */
 	uint32_t max_queued;	/* queued jobs in the pool; deferred jobs have a limit of this
 				 * number to themselves; 0: 65536 */
-	uint32_t max_in_flight;	/* jobs that a worker has on the device; 0: 64; at most 1000 */
+	uint32_t max_in_flight;	/* jobs that a worker has on the device at most, see in_flight_ns;
+				 * 0: 64; at most 1000 */
 	int32_t spin_us;	/* time that a thread spins before it sleeps; 0: chosen by the
 				 * number of CPUs; -1: no spinning */
 	uint32_t watchdog_ms;	/* time in which the pool notices a failure that CUDA reports;
 				 * 0: 100 */
 	uint32_t nr_urgent;	/* workers for urgent jobs only: rnl_job_urgent() */
-	rnl_log_fn *log;	/* NULL: nothing is logged */
+	rnl_log_fn *log;	/* NULL: the log of rnl_set_log() */
 	void *log_arg;
 	uint32_t high_water;	/* queued jobs: rnl_submit_when(); 0: 3/4 of max_queued */
 	uint32_t low_water;	/* less than high_water; 0: half of it */
@@ -198,8 +221,9 @@ struct rnl_pool_attr {
 				 * 0: 1000 */
 	uint32_t time_every;	/* one job in time_every is timed, at random, for
 				 * rnl_pool_read_stats(); rounded up to a power of two; 0: 64 */
-	const char *name;	/* threads are called NAME-0, ...; its first 12 bytes are used;
-				 * NULL: "rnl-worker" */
+	const char *name;	/* workers are called NAME-0, ..., their host streams NAME:0, ..., the
+				 * keeper NAME-keep, a trace's writer NAME-trace; the first 12 (10, 9)
+				 * bytes are used; NULL: "rnl-worker" */
 	const uint16_t *cpus;	/* worker i runs on CPU cpus[i % nr_cpus] only, and so does the
 				 * thread of its host stream; NULL: on any CPU */
 	uint32_t nr_cpus;	/* 0 if cpus is NULL */
@@ -214,13 +238,18 @@ struct rnl_pool_attr {
 				 * rnl_copy() waits; 0: 32 MiB */
 	uint64_t scratch_keep;	/* bytes of scratch that a worker keeps for its next job;
 				 * 0: 64 MiB */
+	uint64_t in_flight_ns;	/* a worker that has two jobs on the device starts another one only
+				 * if those there keep the device busy for less than this, by what
+				 * jobs with their functions took before; 0: 1000000, a ms;
+				 * UINT64_MAX: only max_in_flight bounds them */
 };
 #define RNL_POOL_ATTR_INIT \
 	{ sizeof(struct rnl_pool_attr), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, \
-	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0 }
+	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
 
 /*
- * Creates a pool and starts its workers.
+ * Creates a pool and starts its workers, and one more thread, the keeper, which sleeps until a
+ * queued job is cancelled or late.
  * @poolp: receives the pool; unchanged on failure.
  * @attr: copied; NULL means all defaults.
  * Context: blocks until every worker is attached to its device. The library's threads block all
@@ -269,6 +298,20 @@ RNL_API int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers);
 RNL_API int rnl_pool_close(struct rnl_pool *pool);
 
 /*
+ * Cancels all jobs that have not started: those that are queued, that are delayed, that wait for
+ * a barrier, and notices. Each completes with -ECANCELED, as by rnl_job_cancel(). The pool goes on:
+ * a job that is submitted after this call runs. The jobs of maps go on, as do the requests of
+ * batchers.
+ * Context: takes as long however many jobs there are.
+ * Ordering: a job whose submit or start runs beside this call is cancelled or not.
+ * Return: how many jobs there were, about: exact, but for notices and the jobs of maps and batchers,
+ *	if no other thread submits, starts or cancels jobs meanwhile; INT_MAX if more; -EINVAL pool
+ *	is NULL; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_cancel(struct rnl_pool *pool);
+
+/*
  * Waits until every accepted job is done. If other threads submit jobs meanwhile, the wait takes
  * longer.
  * Context: blocks. Not on a worker of the pool.
@@ -281,10 +324,28 @@ RNL_API int rnl_pool_close(struct rnl_pool *pool);
 RNL_API int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns);
 
 /*
+ * Ends a pool's work within a time: closes it, cancels all jobs that have not started, and waits
+ * for the others. From now on rnl_job_is_cancelled() tells their functions to return early, and a
+ * map issues no more chunks: it ends with -ECANCELED. The requests of batchers go on.
+ * @timeout_ns: after it the call returns; 0: at once. The pool still exists then, and the call may
+ *	be repeated. rnl_pool_destroy() is due in any case; it waits for what is left.
+ * Context: blocks. On a worker of the pool it does not wait.
+ * Ordering: as rnl_pool_close(), rnl_pool_cancel() and rnl_pool_drain().
+ * Return: 0 all jobs are done; -ETIMEDOUT jobs remain; -EBUSY called on a worker of the pool, which
+ *	is closed and its jobs cancelled; -EINVAL pool is NULL; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns);
+
+/*
  * Closes the pool, drains it, ends its workers, and frees it. If the device has failed, the
  * workers' threads remain, asleep: CUDA may not return from the end of such a thread.
  * @pool: may be NULL. No other call on the pool, and no wait for its jobs or cancel of its jobs,
- *	may run beside this call or after it.
+ *	may run beside this call. After it these calls are legal: rnl_job_test(), rnl_job_wait(),
+ *	rnl_job_result() and rnl_job_device_error() on jobs that are done; a reap of the jobs that
+ *	are in a completion queue, which makes them done; rnl_barrier_result(); a submit of a done
+ *	job to another pool. Pinned buffers are gone. Memory of rnl_device_alloc() has to be
+ *	freed before.
  * Context: blocks. On a worker of the pool it only closes the pool and logs an error, because a
  *	thread cannot wait for its own end.
  * Since: 0.1
@@ -315,13 +376,14 @@ struct rnl_job {
 	uint32_t generation;
 	int32_t result;
 	int32_t device_error;
-	uint16_t worker;
+	uint8_t worker;
+	uint8_t rounds;		/* of its barriers */
 	uint16_t flags;
 	struct rnl_barrier *barrier;
 	struct rnl_barrier *after;
 	struct rnl_cq *cq;
 	void (*on_done)(struct rnl_job *job);
-	int (*check)(void);	/* runnel/cuda.h: the unit's cudaGetLastError */
+	int (*check)(int ask);	/* runnel/cuda.h sets it; @ask: enum rnl_unit_ask */
 	union {
 		uint64_t key;	/* until the job is issued */
 		uint64_t seq;	/* from then on: its sequence on the worker's stream */
@@ -336,6 +398,12 @@ struct rnl_job {
 	uint32_t producer;
 };
 
+/* What the library asks of a unit that includes runnel/cuda.h; a field `check` answers. */
+enum rnl_unit_ask {
+	RNL_UNIT_ERROR = 0,	/* its last CUDA error, which is cleared */
+	RNL_UNIT_NAMES_STREAM = 1 /* whether its CUDA calls name rnl_stream() */
+};
+
 /*
  * Makes a job. `user` is NULL afterwards.
  * @job: memory of the program; not a job that was submitted and is not done.
@@ -344,7 +412,10 @@ struct rnl_job {
  *	result: 0 or a positive number of its own, or a negative errno, and then the job has
  *	failed. If an rnl_copy(), rnl_fill() or rnl_launch() in it failed, the job fails, whatever
  *	the function returned. The function must not wait: while it runs, no other job of its
- *	worker can become done. It leaves the thread's current CUDA device as it was.
+ *	worker can become done. It leaves the thread's current CUDA device as it was. It returns:
+ *	if it ends its thread (pthread_exit()), its job and those behind it are never done, and
+ *	rnl_pool_health() tells of a stuck worker; a C++ exception that leaves it ends the process
+ *	(std::terminate()). A pthread_cancel() of a worker has no effect.
  * A job that is done may be submitted again without another rnl_job_init(). Its barriers, queue,
  * callback, deadline and urgency stay set.
  * In a unit that includes runnel/cuda.h, a macro of this name makes a job that also fails when a
@@ -355,16 +426,17 @@ struct rnl_job {
 RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
 
 /*
- * Makes the job come after a barrier. The job starts when every job that the barrier counts has
- * been issued, and its stream waits on the device for their streams. No host thread blocks. If a
- * job of the barrier has failed by then, this job completes with -ECANCELED, and its function is
- * not called. A job that copies to pageable memory counts as issued when it is done, because a CPU
- * does its last step.
- * When this job is done, the barrier's jobs may still run, above all if the result is -ECANCELED.
- * Call rnl_barrier_wait() before you reuse their memory or the barrier's.
+ * Makes the job come after a barrier. It waits for the jobs that the barrier counts when this job
+ * is submitted, and for no later ones. The job starts when they have been issued, and its stream
+ * waits on the device for their streams. No host thread blocks. If a job of the barrier has failed
+ * by then, this job completes with -ECANCELED, and its function is not called. A job that copies to
+ * pageable memory counts as issued when it is done, because a CPU does its last step.
+ * This job is done when the jobs that it waits for are, and not before, also if it was cancelled,
+ * or missed its deadline: so its end tells that their memory may be reused.
  * @barrier: a barrier of the pool that the job will be submitted to; valid until the job is done.
  *	It replaces an earlier one. NULL removes it.
- * Ordering: the barrier counts every job that was accepted before this job's submit.
+ * Ordering: the barrier counts every job that was accepted before this job's submit. All that
+ *	these jobs did happens before this job is done.
  * Return: 0; -EINVAL job is NULL or was not initialised, or was added to this very barrier; -EBUSY
  *	the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.1
@@ -373,7 +445,9 @@ RNL_API int rnl_job_after(struct rnl_job *job, struct rnl_barrier *barrier);
 
 /*
  * Sets a callback for when the job is done, whatever its result. A worker calls it once for each
- * accepted submit, after the device has passed the job.
+ * accepted submit, after the device has passed the job. If the job's function was not called, the
+ * pool's own thread, the keeper, may call it: there rnl_worker_index() is -1, and the thread has
+ * no implicit stream.
  * @fn: owns the job: it may submit it again or free it. It may call every function except a
  *	blocking wait on its own pool. Work that it issues to the stream belongs to no job. While it
  *	runs, its worker does nothing else. NULL removes a callback.
@@ -399,8 +473,9 @@ RNL_API int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq);
 /*
  * Sets a deadline for the job's start. If the job has not started @timeout_ns after its submit,
  * its function is not called, and the job completes with -ETIMEDOUT. A job that has started runs
- * to its end. A worker notices the deadline when it takes the job, so while all workers are busy
- * the job completes later than its deadline.
+ * to its end. A queued job is told within 10 ms of its deadline, also while all workers are busy.
+ * A job that comes after a barrier is told when a worker takes it. With tens of thousands of jobs
+ * in a queue all this takes longer, because the pool spends a ninth of a CPU at most on the search.
  * @timeout_ns: counted from each submit; negative: no deadline.
  * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
  *	done; -EOWNERDEAD.
@@ -430,9 +505,11 @@ RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
  * Ordering: what the caller wrote before is visible to the job's function. What the function and
  *	the device wrote is visible to each thread that was told that the job is done.
  * Return: 0; -EAGAIN the pool is full: each worker's queue has a part of max_queued, rounded up;
- *	-ESHUTDOWN the pool is closed; -EBUSY the job was submitted before and is not done; -EIO
- *	the device has failed; -EINVAL pool or job is NULL, the job was not initialised, or a
- *	barrier of it is of another pool; -EOWNERDEAD.
+ *	or the job's barrier counts 2^24 jobs that are not issued, or 2^30 that are not done; or the
+ *	job comes after a barrier with seven rounds under way: rnl_barrier_add(); -ESHUTDOWN the
+ *	pool is closed; -EBUSY the job was submitted before and is not done; -EIO the device has
+ *	failed; -EINVAL pool or job is NULL, the job was not initialised, or a barrier of it is of
+ *	another pool; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
@@ -467,8 +544,9 @@ RNL_API int rnl_submit_keyed_wait(struct rnl_pool *pool, struct rnl_job *job, ui
 
 enum rnl_water {
 	RNL_LOW_WATER = 0,	/* at most low_water jobs are queued */
-	RNL_HIGH_WATER = 1	/* at least high_water jobs are queued, or a submit returned
+	RNL_HIGH_WATER = 1,	/* at least high_water jobs are queued, or a submit returned
 				 * -EAGAIN */
+	RNL_EMPTY = 2		/* the pool is closed, and all other jobs are done */
 };
 
 /*
@@ -477,16 +555,46 @@ enum rnl_water {
  * backpressure: a server that gets -EAGAIN, or a notice for RNL_HIGH_WATER, stops reading its
  * sockets, and reads again after a notice for RNL_LOW_WATER. The notice's function, its callback
  * or its completion queue tells the server.
- * Each notice comes once. Submit it again for the next time. A waiting notice is in no queue:
- * max_queued, drains and rnl_pool_read_stats() do not count it until it starts.
- * rnl_pool_close() completes waiting notices with -ECANCELED.
+ * Each notice comes once. Submit it again for the next time: then it comes at once if the number
+ * has been beyond the mark since it came last, and is there again. Else it waits until the number
+ * was beyond the mark, and came back. So a notice may submit itself again.
+ * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it
+ * until it starts. rnl_pool_close() completes waiting notices with -ECANCELED.
+ * A notice for RNL_EMPTY tells an event loop that closed or stopped a pool of its end, so that the
+ * loop need not block in a drain. It may be submitted before or after the close, and then starts
+ * when all other jobs are done. Neither rnl_pool_close() nor rnl_pool_cancel() nor rnl_pool_stop()
+ * cancels it; rnl_job_cancel() does. A drain or a destroy of a closed pool waits for it, too.
  * Ordering: as rnl_submit(). Each worker looks at the marks from time to time, so a notice may
  *	start some jobs late.
- * Return: as rnl_submit(), but never -EAGAIN; -EINVAL also if the job comes after a barrier, or
- *	mark has no value of enum rnl_water.
+ * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs; -EINVAL
+ *	also if the job comes after a barrier, or mark has no value of enum rnl_water.
  * Since: 0.1
  */
 RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark);
+
+/*
+ * Submit a job that is queued at a time, not before: a delayed job. On an idle machine it starts
+ * within a millisecond of its time. For a job that starts each 10 ms, let its callback add 10 ms to
+ * its last time and submit it again. Jobs that are delayed cost the pool O(log n) each.
+ * @start_ns: nanoseconds of rnl_clock(); a time in the past is now. A deadline counts from it.
+ * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
+ * its time has come; its barrier does. rnl_job_cancel() completes it within 10 ms, and
+ * rnl_pool_close() completes delayed jobs with -ECANCELED.
+ * Ordering: as rnl_submit(). Of jobs with one key, those of different times are queued in the order
+ *	of their times.
+ * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs; -EINVAL
+ *	also if the job comes after a barrier, or is urgent and has a key.
+ * Since: 0.1
+ */
+RNL_API int rnl_submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns);
+RNL_API int rnl_submit_keyed_at(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
+				int64_t start_ns);
+
+/*
+ * The time now: CLOCK_MONOTONIC, in nanoseconds.
+ * Since: 0.1
+ */
+RNL_API int64_t rnl_clock(void);
 
 /*
  * Submits several jobs at the cost of a few. They are spread over the workers in chains.
@@ -498,15 +606,27 @@ RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl
 RNL_API int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr);
 
 /*
- * Cancels a job that has not started: its function will not be called, and a worker completes the
- * job with -ECANCELED. Until then the job belongs to the pool. A cancel and a start exclude each
+ * Cancels a job that has not started: its function will not be called, and the job completes with
+ * -ECANCELED. Until then it belongs to the pool. A queued job, or a notice, is told within 10 ms,
+ * also while all workers are busy: rnl_job_deadline() says more. A cancel and a start exclude each
  * other: either this call returns 0, or the function runs.
  * Return: 0 the job completes with -ECANCELED, also if it was cancelled before; -EBUSY the job has
- *	started and is not done; -EALREADY the job is done, or waits in its completion queue;
- *	-EINVAL job is NULL or was never submitted; -EOWNERDEAD.
+ *	started and is not done: its function may learn of the cancel by rnl_job_is_cancelled();
+ *	-EALREADY the job is done, or waits in its completion queue; -EINVAL job is NULL or was
+ *	never submitted; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_cancel(struct rnl_job *job);
+
+/*
+ * Whether a job was cancelled since its submit. A function that takes long asks from time to time,
+ * and returns early, with a result of its own choice. What it has issued to the device goes on.
+ * @job: the caller's own, or one that the caller knows to be not done.
+ * Return: 1 rnl_job_cancel() was called for the job, or rnl_pool_stop() for its pool; 0 neither, or
+ *	the job is done; -EINVAL job is NULL or was never submitted; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_is_cancelled(const struct rnl_job *job);
 
 /*
  * Waits until a job is done.
@@ -535,7 +655,8 @@ RNL_API int rnl_job_test(struct rnl_job *job);
  * -ENOMEM, -EINVAL, -ENODEV, -ENOTSUP  a CUDA call in the job failed, and CUDA's code has an errno;
  * -ENOTSUP    its function does what the strict guard forbids: enum rnl_guard.
  * Return: the result; -EBUSY the job is not done; -EINVAL job is NULL or was never submitted;
- *	-EOWNERDEAD.
+ *	-EOWNERDEAD. A job may have such a result of its own: what is returned once rnl_job_test(),
+ *	a wait, a reap or a callback has told that the job is done is the result.
  * Since: 0.1
  */
 RNL_API int rnl_job_result(const struct rnl_job *job);
@@ -620,20 +741,25 @@ RNL_API int rnl_cq_wait(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max,
  */
 struct rnl_barrier {
 	struct rnl_pool *pool;
-	uint32_t undone;	/* jobs that are not done << 1 | a waiter sleeps */
-	uint32_t unissued;	/* jobs that are not issued << 1 | a waiter sleeps */
+	uint64_t open;		/* the open round: its slot, its counts */
 	int32_t result;		/* of the first job that failed */
 	uint32_t generation;
-	void *waiting;		/* deferred jobs: they start when unissued is 0 */
-	uint64_t reserved[3];
+	uint32_t slots;		/* those in use, a bit each */
+	uint32_t reserved;
+	struct {
+		uint64_t waiting; /* jobs, and the round's state */
+		uint64_t counts; /* of a round that is no longer open */
+		uint32_t users;
+		uint32_t next;	/* the slot of the round that came then */
+	} rounds[8];
 	uint64_t seq[RNL_WORKERS_MAX]; /* the barrier's last job on each worker */
 };
 
 /*
  * Makes a barrier. It needs no destroy.
  * @barrier: memory of the program; not a barrier that counts jobs. The memory may be reused when
- *	two things have happened: a call on the barrier, or a drain of the pool, has told that all
- *	its jobs are done; and the jobs that come after the barrier are done.
+ *	the jobs that come after the barrier are done, and its own jobs, too: which a call on the
+ *	barrier tells, a drain of the pool, or the end of a job that comes after all of them.
  * Return: 0; -EINVAL barrier or pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */
@@ -642,9 +768,12 @@ RNL_API int rnl_barrier_init(struct rnl_barrier *barrier, struct rnl_pool *pool)
 /*
  * Adds a job to the barrier: the barrier counts it at its next accepted submit, and at each later
  * one. A job is in one barrier; another call replaces it.
- * Deferred jobs that come after the barrier wait for the added job, too. So use another barrier for
- * the next round, or wait for this one first. A round that comes after itself, by way of other
- * barriers, never starts.
+ * A barrier is used in rounds: the submit of a job that comes after it ends a round, and the next
+ * job that the barrier counts begins another one. A job after waits for the rounds that were begun
+ * before, so two barriers may be used in turns: stage after stage of a pipeline is submitted, each
+ * after the other barrier, and no host waits. Up to seven ended rounds of a barrier may have jobs
+ * that are not done, or jobs after that are not; then the submit of a job after is refused with
+ * -EAGAIN, and rnl_submit_wait() waits.
  * Return: 0; -EINVAL barrier or job is NULL, the job was not initialised, or it comes after this
  *	very barrier; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.1
@@ -671,9 +800,10 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
  * the thread issues next runs after those jobs. If the thread is attached to no device, it is
  * attached to the pool's: rnl_thread_attach().
  * Context: blocks until the jobs are issued; maps, and jobs that copy to pageable memory, count as
- *	issued when they are done. It does not wait for the device. A stream that waited for work
- *	not yet issued could occupy the hardware queue that this work needs. On a worker of the
- *	barrier's pool it does not block.
+ *	issued when they are done. For the device it waits only while jobs are queued behind as
+ *	much as a worker has there at once: in_flight_ns. A stream that waited for work not yet
+ *	issued could occupy the hardware queue that this work needs. On a worker of the barrier's
+ *	pool it does not block.
  * Return: 0; -EBUSY called on a worker of the pool, and jobs are not issued; -EINVAL barrier is
  *	NULL or was not initialised; -EIO the device has failed; -ENODEV the calling thread is
  *	attached to another device; -EAGAIN the system started no more threads; -ENOMEM;
@@ -685,7 +815,8 @@ RNL_API int rnl_barrier_join(struct rnl_barrier *barrier);
 /*
  * The result of the barrier's first job that failed, or 0. It stays until the next
  * rnl_barrier_init().
- * Return: the result; -EINVAL barrier is NULL or was not initialised; -EOWNERDEAD.
+ * Return: the result; -EINVAL barrier is NULL or was not initialised; -EOWNERDEAD. For a barrier
+ *	that this process has initialised, these are results of a job.
  * Since: 0.1
  */
 RNL_API int rnl_barrier_result(const struct rnl_barrier *barrier);

@@ -16,7 +16,7 @@ tests_in = $(patsubst $(srcdir)/tests/%.$2,%,$(sort $(wildcard $(srcdir)/tests/$
 FAKES := $(filter unit/fake%,$(call tests_in,unit,c))
 # On a machine of their own, tests/weak, which takes ThreadSanitizer's place; with these of src/.
 WEAKS := unit/orders unit/weak
-WEAK_SRCS := pool/inflight.c pool/park.c pool/queue.c sys/latch.c
+WEAK_SRCS := pool/inflight.c pool/pace.c pool/park.c pool/queue.c sys/latch.c
 UNITS := $(filter-out $(FAKES) $(WEAKS),$(call tests_in,unit,c))
 APIS  := $(call tests_in,api,c) $(call tests_in,stress,c)
 CUDAS := $(call tests_in,cuda,cu)
@@ -107,14 +107,15 @@ torture: tests/torture/torture $(if $(fakes),$(fake_cudart))
 	  name=$$d path=$$LD_LIBRARY_PATH; \
 	  [ $$d != fake ] || { name=cuda path=$$PWD/tests/fake_cudart; }; \
 	  LD_LIBRARY_PATH=$$path RNL_TEST_SCALE='$(RNL_TEST_SCALE)' $(TESTWRAP) tests/torture/torture \
-	    --device=$$name --seconds=$(SECONDS) $(if $(SEED),--seed=$(SEED)); \
+	    --device=$$name --seconds=$(SECONDS) $(if $(SEED),--seed=$(SEED)) \
+	    $(if $(MAKERS),--makers=$(MAKERS)); \
 	  case $$? in 0) ;; 77) echo "make torture is skipped on $$d" ;; *) rc=1 ;; esac; \
 	done; exit $$rc
 
 # ---- make check: T='unit/% api/queue' runs only these, NOT='fake:api/% package/symbols' all
 # but these; TREE=no nothing of tests/tree ----
 T ?= %
-TIMEOUT ?= 900
+TIMEOUT ?= 1800
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
 # FILE:DEVICE,DEVICE of those that say their devices.
 declared := $(shell cd $(srcdir)/tests && awk '/^(.| .) devices: / { \
@@ -137,7 +138,11 @@ name_of = $(basename $(patsubst tests/%,%,$(patsubst $(srcdir)/tests/%,%,$(lastw
 wanted = $(foreach r,$1,$(if $(filter $T,$(call name_of,$r)),$r))
 # With and without its device.
 names = $(call name_of,$1) $(firstword $(subst :, ,$1)):$(call name_of,$1)
-runs = $(foreach r,$(call wanted,$(RUNS)),$(if $(filter $(NOT),$(call names,$r)),,$r))
+chosen = $(foreach r,$(call wanted,$(RUNS)),$(if $(filter $(NOT),$(call names,$r)),,$r))
+# What takes long begins first, so that no lane is left alone with it at the end.
+LONG := tree/model unit/countdown cli/% stress/% unit/%
+each_once = $(if $1,$(firstword $1) $(call each_once,$(filter-out $(firstword $1),$1)))
+runs = $(call each_once,$(foreach l,$(LONG),$(foreach r,$(chosen),$(if $(filter $l,$(call name_of,$r)),$r))) $(chosen))
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \

@@ -6,7 +6,8 @@
  * All event loops share one pool.  A loop is a thread with an evhttp and a completion queue
  * of its own.  Signals are blocked in every thread, and main() reads SIGTERM and SIGINT from
  * a descriptor, so no call is ever interrupted.  A second signal changes nothing, because
- * --grace bounds the end.
+ * --grace bounds the end, whatever a request's function does: towards the grace's end the pool is
+ * stopped, and at its end the process goes, and says which requests were held.
  *
  * A process whose GPU has failed cannot have it back.  It stays, and answers 503; or, with
  * --exit-on-failure, it ends as after a signal.  Sockets are opened first, so that --supervise
@@ -30,6 +31,7 @@
 #include <jansson.h>
 
 #define PINNED_SPARE (64u << 20)	/* bytes that are lost at the ends of regions */
+#define STOP_PART 4u			/* of the grace, in which the pool is stopped */
 #define FAILED_GRACE_S 2u		/* enough, because all answers are 503 */
 
 /* Shows the library's errors and warnings; any thread calls this. */
@@ -162,20 +164,49 @@ static void end_threads(struct server *server)
 	}
 }
 
-/* Makes the loops end, and waits for them. */
+/* Says which requests are held, and by what. */
+static void log_held(const struct server *server)
+{
+	struct rnl_held held[RNL_WORKERS_MAX + 1];
+	const int nr = rnl_pool_held(server->pool, held, RNL_WORKERS_MAX + 1);
+
+	for (int i = 0; i < nr && i <= RNL_WORKERS_MAX; i++) {
+		const struct slot *slot = slot_find(server, held[i].job);
+
+		program_warn("%s is held by %s for %.1f s, on worker %u",
+			     slot ? slot->endpoint->route->path : "a job",
+			     held[i].on_device ? "the device" : "its function",
+			     (double)held[i].held_ns / 1e9, held[i].worker);
+	}
+}
+
+/*
+ * Makes the loops end, and waits for them.  In the last part of the grace what has not started is
+ * cancelled, and what runs is told, so that these requests are still answered.
+ */
 static void stop_loops(struct server *server, unsigned grace_s)
 {
 	const uint64_t end_ns = program_now_ns() + grace_s * UINT64_C(1000000000);
+	const uint64_t stop_ns = end_ns - grace_s * UINT64_C(1000000000) / STOP_PART;
 	struct pollfd ended = { .fd = server->ended_fd, .events = POLLIN };
 	unsigned left = server->opt.loops;
+	bool stopped = false;
 
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		eventfd_write(server->loops[i].stop_fd, 1);
 	while (left) {
-		const int64_t rest_ms = (int64_t)(end_ns - program_now_ns()) / 1000000;
+		const uint64_t until_ns = stopped ? end_ns : stop_ns;
+		const int64_t rest_ms = (int64_t)(until_ns - program_now_ns()) / 1000000;
 		const int ready = poll(&ended, 1, rest_ms > 0 ? (int)rest_ms : 0);
 		eventfd_t nr = 0;
 
+		if (ready == 0 && !stopped) {
+			(void)rnl_pool_stop(server->pool, 0);
+			stopped = true;
+			continue;
+		}
+		if (ready == 0)
+			log_held(server);
 		if (ready == 0)
 			program_die("the grace of %u s is over: %u requests are not answered, and "
 				    "in %u of %u loops clients are still busy", grace_s,

@@ -87,7 +87,7 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  OPTION_FLAG(&opt->exit_on_failure) },
 		{ "supervise", 0, NULL, "be that parent, and keep the address: a child serves, and "
 		  "a fresh one follows when it exits so, or dies", OPTION_FLAG(&opt->supervise) },
-		{ "allow-crash", 0, NULL, "for tests: POST /crash has the GPU fail",
+		{ "allow-crash", 0, NULL, "for tests: POST /crash has the GPU fail, POST /hang hangs",
 		  OPTION_FLAG(&opt->allow_crash) },
 		{ .name = NULL }
 	};

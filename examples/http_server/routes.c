@@ -136,6 +136,10 @@ static void answer_result(const struct endpoint *endpoint, struct evhttp_request
 	case -ETIMEDOUT:	/* the job's: it was not started by its deadline */
 		answer_error(endpoint, req, 504, "no worker was free in time");
 		break;
+	case -ECANCELED:	/* main() has stopped the pool */
+	case -ESHUTDOWN:
+		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "the server ends");
+		break;
 	default:
 		if (device_failed(endpoint->loop->server, &health))
 			answer_error(endpoint, req, HTTP_SERVUNAVAIL,
@@ -230,6 +234,7 @@ const struct route routes[NR_ROUTES] = {
 	[ROUTE_METRICS] = { "/metrics", GET_OR_HEAD, "GET, HEAD", handle_metrics, NULL },
 	[ROUTE_HEALTHZ] = { "/healthz", GET_OR_HEAD, "GET, HEAD", handle_healthz, NULL },
 	[ROUTE_CRASH] = { "/crash", EVHTTP_REQ_POST, "POST", handle_task, &crash_task },
+	[ROUTE_HANG] = { "/hang", EVHTTP_REQ_POST, "POST", handle_task, &hang_task },
 	[ROUTE_OTHER] = { NULL, 0, NULL, NULL, NULL },
 };
 
@@ -260,7 +265,8 @@ int routes_set(struct loop *loop)
 
 		endpoint->loop = loop;
 		endpoint->route = &routes[i];
-		if (i == ROUTE_CRASH && !loop->server->opt.allow_crash)
+		if ((i == ROUTE_CRASH || i == ROUTE_HANG) &&
+		    !loop->server->opt.allow_crash)
 			continue;	/* no such path */
 		if (!routes[i].path)
 			evhttp_set_gencb(loop->http, on_request, endpoint);

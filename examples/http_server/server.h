@@ -63,7 +63,8 @@ void options_parse(struct options *opt, int argc, char **argv);
 /* Exit status: the device has failed, and all requests are answered. */
 #define EXIT_DEVICE_FAILED 75		/* EX_TEMPFAIL of sysexits.h */
 
-enum { ROUTE_WC, ROUTE_SOBEL, ROUTE_METRICS, ROUTE_HEALTHZ, ROUTE_CRASH, ROUTE_OTHER, NR_ROUTES };
+enum { ROUTE_WC, ROUTE_SOBEL, ROUTE_METRICS, ROUTE_HEALTHZ, ROUTE_CRASH, ROUTE_HANG,
+       ROUTE_OTHER, NR_ROUTES };
 
 #define METRICS_CODES 8
 
@@ -174,6 +175,9 @@ void slots_destroy(struct loop *loop);
 struct slot *slot_get(struct loop *loop);
 void slot_put(struct loop *loop, struct slot *slot);
 
+/* The slot whose job that is; NULL: none. */
+const struct slot *slot_find(const struct server *server, const struct rnl_job *job);
+
 /* ---- tasks.c ------------------------------------------------------------- */
 
 /*
@@ -189,7 +193,7 @@ struct task {
 	const char *(*write)(struct slot *slot, struct evbuffer *out);
 };
 
-extern const struct task wc_task, edges_task, crash_task;
+extern const struct task wc_task, edges_task, crash_task, hang_task;
 
 size_t wc_buffer_bytes(const struct options *opt);
 size_t edges_buffer_bytes(const struct options *opt);

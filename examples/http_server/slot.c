@@ -99,3 +99,14 @@ void slot_put(struct loop *loop, struct slot *slot)
 	loop->free_tail = &slot->next;
 	atomic_fetch_sub(&loop->metrics.nr_slots_used, 1);
 }
+
+const struct slot *slot_find(const struct server *server, const struct rnl_job *job)
+{
+	for (unsigned i = 0; i < server->opt.loops; i++) {
+		for (unsigned at = 0; at < nr_slots(&server->loops[i]); at++) {
+			if (&server->loops[i].slots[at].job == job)
+				return &server->loops[i].slots[at];
+		}
+	}
+	return NULL;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tasks: POST /wc, POST /sobel, and, with --allow-crash, POST /crash.
+ * The tasks: POST /wc, POST /sobel, and, with --allow-crash, POST /crash and POST /hang.
  *
  * DESIGN
  * /wc counts the lines, words and bytes of a body by gwc's kernel: see gwc/count.h.  The kernel
@@ -16,6 +16,9 @@
  * /crash is for tests: its kernel writes to an illegal address.  Then the GPU is lost for the
  * process; on the host device, where kernels are functions, the process ends.
  *
+ * /hang is for tests, too: its function waits until its job is cancelled, or, if there is a body,
+ * for ever.
+ *
  *	buffer	/wc			/sobel
  *	in	text, pieces		the file		then the edges
  *	out	summaries		the pixels, decoded	then the PNG
@@ -23,6 +26,9 @@
 #include "config.h"
 
 #include "server.h"
+
+#include <errno.h>
+#include <time.h>
 
 #include <event2/buffer.h>
 #include <jansson.h>
@@ -189,5 +195,21 @@ static const char *crash_write(struct slot *slot, struct evbuffer *out)
 
 const struct task crash_task = {
 	.issue = crash_issue,
+	.write = crash_write,
+};
+
+/* ---- /hang --------------------------------------------------------------- */
+
+static int hang_issue(struct slot *slot)
+{
+	const struct timespec nap = { 0, 5000000 };
+
+	while (slot->bytes || rnl_job_is_cancelled(&slot->job) == 0)
+		nanosleep(&nap, NULL);
+	return -ECANCELED;
+}
+
+const struct task hang_task = {
+	.issue = hang_issue,
 	.write = crash_write,
 };

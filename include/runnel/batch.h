@@ -75,7 +75,7 @@ struct rnl_batcher_attr {
 	size_t slab_bytes;	/* input of one slab; 0: four of the largest batches, or 16 MiB */
 	uint32_t nr_slabs;	/* slabs at the start; 0: 4 */
 	uint32_t max_slabs;	/* slabs when all are full; 0: twice nr_slabs; at most 32 */
-	int (*check)(void);	/* the library's: runnel/cuda.h sets it */
+	int (*check)(int ask);	/* the library's: runnel/cuda.h sets it */
 	uint64_t reserved;	/* 0 */
 };
 #define RNL_BATCHER_ATTR_INIT \
@@ -181,9 +181,9 @@ RNL_API int rnl_batcher_reserve_wait(struct rnl_batcher *batcher, struct rnl_req
  * Ordering: what the caller wrote before is visible to the device. What the device wrote is visible
  *	to each thread that was told that the request is done. Requests have no order among them.
  *	rnl_pool_drain() waits for requests whose commit has returned.
- * Return: 0; -ESHUTDOWN the batcher or the pool is closed; -EIO the device has failed; -EBUSY the
- *	request was committed before and is not released; -EINVAL request is NULL or not reserved,
- *	or its barrier is of another pool, or it has what only other jobs may have: a barrier that
+ * Return: 0; -EAGAIN the request's barrier counts too many jobs, as for rnl_submit(); -ESHUTDOWN
+ *	the batcher or the pool is closed; -EIO the device has failed; -EBUSY the request was
+ *	committed before and is not released; -EINVAL request is NULL or not reserved, or its barrier is of another pool, or it has what only other jobs may have: a barrier that
  *	it comes after, a deadline, urgency; -EOWNERDEAD. On failure the slot remains the caller's.
  * Since: 0.1
  */

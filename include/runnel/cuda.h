@@ -27,9 +27,27 @@
  with -DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"
 #endif
 
+/*
+ * 1: each CUDA call and <<<...>>> of this unit that takes a stream names rnl_stream(), or the unit
+ * uses only rnl_copy() and its siblings. 0: some use stream 0. Where the pool has per-thread
+ * streams, both mean one stream. A pool of private streams refuses the jobs, maps and batchers of a
+ * unit that does not say 1, because nobody would wait for work on stream 0. Say it before the
+ * header is included:
+ *
+ *	#define RNL_NAMES_STREAM 1
+ *	#include <runnel/cuda.h>
+ *
+ * Since: 0.1
+ */
+#ifndef RNL_NAMES_STREAM
+#define RNL_NAMES_STREAM 0	/* 1: each CUDA call of this unit names rnl_stream() */
+#endif
+
 /* Returns and clears the last CUDA error of the calling thread in this unit's runtime. */
-static inline int rnl_cuda_check(void)
+static inline int rnl_cuda_check(int ask)
 {
+	if (ask == RNL_UNIT_NAMES_STREAM)
+		return RNL_NAMES_STREAM;
 #ifdef __cplusplus
 	return static_cast<int>(cudaGetLastError());
 #else

@@ -14,6 +14,7 @@ extern "C" {
  * captures what the function issues, and then issues that once, in its place: the job does the
  * work it always does, only slower. It finds that the function
  *	- used the legacy default stream;
+ *	- used stream 0 in a pool of private streams;
  *	- waited for a stream or the device (cudaDeviceSynchronize(), ...);
  *	- allocated or freed memory with cudaMalloc(), cudaFree() and their like, or made
  *	  rnl_pinned_get() page-lock more memory;

@@ -74,7 +74,7 @@ struct rnl_map {
 	/* Takes elements first to first + nr - 1 of the output. */
 	int (*write)(void *arg, const void *buf, uint64_t first, uint64_t nr);
 	struct rnl_map_report *report; /* filled in at the end; NULL: no report */
-	int (*check)(void);	/* the library's: runnel/cuda.h sets it */
+	int (*check)(int ask);	/* the library's: runnel/cuda.h sets it */
 };
 #define RNL_MAP_INIT \
 	{ sizeof(struct rnl_map), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, \
@@ -104,8 +104,9 @@ struct rnl_map {
  *	or chunk is 0; a halo is larger than a chunk; in and read are both set, or neither; out and
  *	write are both set, or neither, or one is set though out_bytes is 0; in and out overlap and
  *	are not equal; a map in place changes the size of its elements; an array is in device
- *	memory; a size overflows; the barrier is of another pool; -EAGAIN the pool is full;
- *	-ESHUTDOWN the pool is closed; -ENOMEM; -EIO; -EOWNERDEAD. On failure nothing was started.
+ *	memory; a size overflows; the barrier is of another pool; -EAGAIN the pool is full,
+ *	or the barrier counts too many jobs, as for rnl_submit(); -ESHUTDOWN the pool is closed;
+ *	-ENOMEM; -EIO; -EOWNERDEAD. On failure nothing was started.
  * Since: 0.1
  */
 RNL_API int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *map,

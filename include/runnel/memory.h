@@ -39,6 +39,8 @@ RNL_API int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp
 
 /*
  * Puts a pinned buffer back. Nothing may use it any more.
+ * @pool: the buffer's pool; or NULL, if the caller does not know it: then the bytes in front of the
+ *	buffer tell, so they must be readable, and the pool must exist.
  * @buf: from rnl_pinned_get(); NULL does nothing. If the buffer was put back before, or the bytes
  *	in front of it were overwritten, the call logs an error and does nothing else.
  * Context: lock-free.

@@ -64,11 +64,13 @@ struct rnl_pool_stats {
 	uint64_t guard_postponed; /* runs of functions that the guard could not watch yet: the other
 				 * workers had not stopped */
 	uint64_t guard_beyond;	/* runs of functions that the guard never watches: it knows 256 */
+	uint64_t guard_strays;	/* functions that used stream 0 on private streams, with a guard and
+				 * without: RNL_STREAM_PRIVATE */
 };
 #define RNL_POOL_STATS_INIT \
 	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
 	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0, \
-	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Reads the figures of a pool. It reads each worker's counters and histograms once, and stops no
@@ -81,7 +83,8 @@ struct rnl_pool_stats {
 RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats);
 
 /*
- * Reads the figures of one worker. A worker that has left the pool keeps its counts, and has
+ * Reads the figures of one worker. Jobs that the keeper completed, since they were cancelled or
+ * late, are in no worker's figures. A worker that has left the pool keeps its counts, and has
  * nr_workers 0.
  * @worker: its index, from rnl_worker_index().
  * @stats: filled in; its size must be set.
@@ -93,7 +96,8 @@ RNL_API int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker,
 
 /*
  * Writes the figures of a pool and of its workers as text for Prometheus (exposition format 0.0.4).
- * Each sample has the label pool="NAME".
+ * Each sample has the label pool="NAME". The keeper, which completes jobs that were cancelled or
+ * are late, has worker="keeper".
  * @name: NULL is the attribute's name, or "rnl-worker".
  * @buf: receives the text and a NUL; may be NULL if bytes is 0.
  * @bytes: size of buf.
@@ -116,7 +120,8 @@ struct rnl_health {
 	uint32_t state;			/* enum rnl_health_state: the worst that is true */
 	int32_t device_error;		/* CUDA's code, if the device has failed; -1: no code */
 	uint32_t nr_stuck;		/* workers that are stuck */
-	uint32_t stuck_worker;		/* the worker that has been stuck for the longest time */
+	uint32_t stuck_worker;		/* the worker that has been stuck for the longest time;
+					 * RNL_WORKERS_MAX: the keeper, in a callback */
 	uint32_t on_device;		/* 1: it waits for the device; 0: it is in the function */
 	uint64_t stuck_ms;		/* how long it has been stuck, to some milliseconds */
 	const struct rnl_job *stuck_job; /* its job; only to be compared: it may be done by now */
@@ -132,6 +137,27 @@ struct rnl_health {
  * Since: 0.1
  */
 RNL_API int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *health);
+
+/* A job that has started and is not done, or whose callback runs. */
+struct rnl_held {
+	const struct rnl_job *job;	/* to be compared only: it may be done by now */
+	uint32_t worker;		/* which has it; the keeper is RNL_WORKERS_MAX */
+	uint32_t on_device;		/* 1: its function has returned, and the device works; 0: its
+					 * function, or its callback, runs */
+	uint64_t held_ns;		/* since the function began, or returned; to some ms */
+};
+
+/*
+ * Says which jobs have started and are not done: after an rnl_pool_stop() that ran out of time,
+ * what the pool waits for. Also jobs of maps and batchers are among them.
+ * @held: array of @max entries, which receives as many; may be NULL if max is 0.
+ * Context: any thread, also while workers are stuck. A job that goes on meanwhile may be missing;
+ *	one that waits only for its barrier is not held.
+ * Return: how many jobs there are; more than max: those beyond are not in the array; -EINVAL pool
+ *	is NULL, or held is NULL and max is not 0; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_held(struct rnl_pool *pool, struct rnl_held *held, unsigned max);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@
 #define SLABS_DEFAULT 4u
 #define BATCHES_EACH 4u		/* of the largest, in a slab ... */
 #define SLAB_DEFAULT (16u << 20) /* ... up to this number of bytes */
+#define CREATE "rnl_batcher_create()"
 #define REQUEST_MAX ((size_t)RNL__SLAB_UNITS_MAX * RNL__SLAB_UNIT)
 
 #define FLAGS (RNL_BATCHER_VARIABLE | RNL_BATCHER_STATUS)
@@ -26,19 +27,30 @@ _Static_assert(RNL__SLABS_MAX < 1u << RNL__SLAB_ROUND_BITS, "slabs' rounds diffe
 
 /* ---- creating -------------------------------------------------------------- */
 
-static int check_attr(const struct rnl_batcher_attr *attr)
+static int check_attr(struct rnl_pool *pool, const struct rnl_batcher_attr *attr)
 {
-	if (attr->flags & ~(uint32_t)FLAGS || !attr->fn || !attr->in_bytes || attr->reserved)
-		return -EINVAL;
-	if (attr->in_bytes > REQUEST_MAX || attr->out_bytes > REQUEST_MAX ||
-	    attr->slab_bytes > REQUEST_MAX || attr->max_batch > RNL__SLOTS_MAX)
-		return -EINVAL;
-	if (attr->slab_bytes && attr->slab_bytes < attr->in_bytes)
-		return -EINVAL;
-	if (attr->max_in_flight > RNL__BATCHES_MAX || attr->nr_slabs > RNL__SLABS_MAX ||
-	    attr->max_slabs > RNL__SLABS_MAX)
-		return -EINVAL;
-	return attr->max_slabs && attr->max_slabs < attr->nr_slabs ? -EINVAL : 0;
+	const struct rnl__range ranges[] = {
+		{ "in_bytes", attr->in_bytes, 1, REQUEST_MAX },
+		{ "out_bytes", attr->out_bytes, 0, REQUEST_MAX },
+		{ "slab_bytes", attr->slab_bytes, attr->slab_bytes ? attr->in_bytes : 0,
+		  REQUEST_MAX },
+		{ "max_batch", attr->max_batch, 0, RNL__SLOTS_MAX },
+		{ "max_in_flight", attr->max_in_flight, 0, RNL__BATCHES_MAX },
+		{ "nr_slabs", attr->nr_slabs, 0, RNL__SLABS_MAX },
+		{ "max_slabs", attr->max_slabs, attr->max_slabs ? attr->nr_slabs : 0,
+		  RNL__SLABS_MAX },
+		{ "reserved", attr->reserved, 0, 0 },
+	};
+
+	if (!attr->fn)
+		return rnl__invalid(&pool->log, CREATE ": fn is NULL");
+	if (attr->flags & ~(uint32_t)FLAGS)
+		return rnl__invalid(&pool->log, CREATE ": flags is 0x%x; 0x%x of that is not known",
+				    (unsigned)attr->flags,
+				    (unsigned)(attr->flags & ~(uint32_t)FLAGS));
+	if (!rnl__pool_covers(pool, attr->check))
+		return rnl__pool_uncovered(pool, CREATE);
+	return rnl__check_ranges(&pool->log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
 /* Replaces the attributes that are 0. */
@@ -89,7 +101,7 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 	b->nr_batches = attr->max_in_flight;
 }
 
-static int make_batches(struct rnl_batcher *b, int (*check)(void))
+static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 {
 	b->batches = calloc(b->nr_batches, sizeof(*b->batches));
 	if (!b->batches)
@@ -145,10 +157,11 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 	if (ret)
 		return ret;
 	if (!bp || !user_attr)
-		return -EINVAL;
+		return rnl__invalid(&pool->log, CREATE ": %s is NULL", bp ? "attr" : "batcherp");
 	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, RNL__FIRST_BATCHER_ATTR);
-	if (!ret)
-		ret = check_attr(&attr);
+	if (ret)
+		return rnl__bad_struct(&pool->log, CREATE, "the attributes", user_attr, ret);
+	ret = check_attr(pool, &attr);
 	if (!ret)
 		ret = rnl__pool_accepts(pool);
 	if (ret)

@@ -106,17 +106,20 @@ static inline uint32_t rnl__slab_units(uint64_t word)
 	return word & RNL__SLAB_UNITS_MAX;
 }
 
-/* A slot's state: a round, and what became of the slot in that round. */
+/*
+ * A slot's state: a round, and what became of the slot in that round.  It has all bits of the
+ * round: a slot may lie unused for any number of rounds.
+ */
 enum { RNL__SLOT_PASSED = 1, RNL__SLOT_COMMITTED, RNL__SLOT_CANCELLED };
 
-static inline uint32_t rnl__slot_state(uint64_t round, unsigned what)
+static inline uint64_t rnl__slot_state(uint64_t round, unsigned what)
 {
-	/* Never 0: slots begin with 0. */
-	return ((uint32_t)round + 1) << 2 | what;
+	/* Of no round: slots begin with 0. */
+	return (round + 1) << 2 | what;
 }
 
 struct rnl__slot {
-	_Alignas(32) _Atomic uint32_t state;
+	_Alignas(32) _Atomic uint64_t state;
 	uint32_t bytes;			/* of the request */
 	uint32_t offset;		/* of a variable request, in the slab */
 	struct rnl_request *request;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "job/barrier.h"
+#include "job/rounds.h"
 #include "batch/batcher.h"
 #include "sys/bell.h"
 #include "sys/clock.h"
@@ -65,7 +65,11 @@ static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 {
 	if (job->after || job->flags & (RNL__JOB_URGENT | RNL__JOB_DEADLINE))
 		return -EINVAL;
-	return !job->barrier || job->barrier->pool == b->pool ? 0 : -EINVAL;
+	if (!job->barrier)
+		return 0;
+	if (job->barrier->pool != b->pool)
+		return -EINVAL;
+	return rnl__rounds_have_room(job->barrier) ? 0 : -EAGAIN;
 }
 
 /* ---- reserving ------------------------------------------------------------- */
@@ -149,7 +153,7 @@ static void accept(struct rnl_batcher *b, struct rnl_job *job)
 	/* From here on rnl_job_cancel() comes too late. */
 	rnl__job_accepted(job, RNL__JOB_STARTED);
 	if (job->barrier)
-		rnl__barrier_count(job->barrier);
+		rnl__job_set_round(job, rnl__rounds_count(job->barrier));
 }
 
 /* Sets the state of the request's slot.  True: the taker passed the slot over before. */
@@ -162,7 +166,7 @@ static bool set_slot(struct rnl_batcher *b, const struct rnl_request *request, u
 	 * that passed it over did; pairs with [batch.C2], [batch.C3].  And a full barrier, with
 	 * rnl__mb_after_rmw(), before the look for a taker: see [batch.A1].
 	 */
-	const uint32_t state = atomic_exchange_explicit(&slot->state, rnl__slot_state(round, what),
+	const uint64_t state = atomic_exchange_explicit(&slot->state, rnl__slot_state(round, what),
 							memory_order_acq_rel);
 
 	rnl__mb_after_rmw();

@@ -81,15 +81,15 @@ static void take_late(struct rnl__batch *batch)
 
 /* ---- in order -------------------------------------------------------------- */
 
-static bool of_round(uint32_t state, uint64_t round)
+static bool of_round(uint64_t state, uint64_t round)
 {
 	return (state ^ rnl__slot_state(round, 0)) >> 2 == 0;
 }
 
 /* The state of a slot.  Marks a slot that is neither committed nor cancelled as passed over. */
-static uint32_t look_at(struct rnl__slot *slot, uint64_t round, unsigned *looks)
+static uint64_t look_at(struct rnl__slot *slot, uint64_t round, unsigned *looks)
 {
-	uint32_t state;
+	uint64_t state;
 
 	for (;;) {
 		/* [batch.C2] acquire: the request, and its slot's content; pairs with [batch.C1] */
@@ -116,7 +116,7 @@ static uint32_t look_at(struct rnl__slot *slot, uint64_t round, unsigned *looks)
 static void take_slot(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t index,
 		      uint64_t round, unsigned *looks)
 {
-	const uint32_t state = look_at(&slab->slots[index], round, looks);
+	const uint64_t state = look_at(&slab->slots[index], round, looks);
 
 	if (state == rnl__slot_state(round, RNL__SLOT_COMMITTED))
 		add(batch, slab, index);

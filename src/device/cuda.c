@@ -48,7 +48,8 @@ struct cuda_device {
 
 struct cuda_stream {
 	struct rnl__stream base;
-	bool own;			/* a private stream, to be destroyed */
+	cudaStream_t own;		/* a private stream, to be destroyed; NULL: none */
+	cudaEvent_t joins;		/* of a private stream and the thread's default one */
 	enum cudaStreamCaptureMode capture_mode; /* the thread's, before it attached */
 };
 
@@ -184,15 +185,20 @@ static void leave(struct rnl__device *device, int before)
 }
 
 /* Makes a non-blocking stream of the thread's own. */
-static cudaError_t make_stream(cudaStream_t *handle, bool urgent)
+static cudaError_t make_private(struct cuda_stream *stream, bool urgent)
 {
 	int least = 0, greatest = 0;
 	cudaError_t code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
 
+	if (code == cudaSuccess)
+		code = cudaEventCreateWithFlags(&stream->joins, cudaEventDisableTiming);
 	if (code != cudaSuccess)
 		return code;
-	return cudaStreamCreateWithPriority(handle, cudaStreamNonBlocking,
+	code = cudaStreamCreateWithPriority(&stream->own, cudaStreamNonBlocking,
 					    urgent ? greatest : least);
+	if (code != cudaSuccess)
+		(void)cudaEventDestroy(stream->joins);
+	return code;
 }
 
 /* Makes CUDA create the thread's default stream now, not with the first job. */
@@ -269,11 +275,11 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	code = cudaSetDevice(device->info.ordinal);
 	if (code == cudaSuccess)
 		code = ready_memory((struct cuda_device *)device);
-	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
-		code = make_stream(&handle, urgent);
-		stream->own = code == cudaSuccess;
-	} else if (code == cudaSuccess) {
+	if (code == cudaSuccess)
 		code = ready_stream(handle, urgent);
+	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
+		code = make_private(stream, urgent);
+		handle = stream->own;
 	}
 	if (code != cudaSuccess) {
 		free(stream);
@@ -294,23 +300,65 @@ static void cuda_detach(struct rnl__stream *base)
 	struct cuda_stream *stream = (struct cuda_stream *)base;
 
 	(void)result(base->device, cudaStreamSynchronize(base->native));
-	if (stream->own)
-		(void)result(base->device, cudaStreamDestroy(base->native));
+	if (stream->own) {
+		(void)result(base->device, cudaStreamDestroy(stream->own));
+		(void)result(base->device, cudaEventDestroy(stream->joins));
+	}
 	(void)result(base->device, cudaThreadExchangeStreamCaptureMode(&stream->capture_mode));
 	free(stream);
 }
 
 /* ---- work ---------------------------------------------------------------- */
 
+static cudaError_t copy(const struct rnl__copy *c)
+{
+	if (c->rows == 1)
+		return cudaMemcpyAsync(c->dst, c->src, c->width, cudaMemcpyDefault, own_stream());
+	return cudaMemcpy2DAsync(c->dst, c->dst_pitch, c->src, c->src_pitch, c->width, c->rows,
+				 cudaMemcpyDefault, own_stream());
+}
+
+/* The device that memory is on, or -1. */
+static int owner_of(const void *mem)
+{
+	struct cudaPointerAttributes attributes;
+
+	if (cudaPointerGetAttributes(&attributes, mem) != cudaSuccess) {
+		(void)cudaGetLastError();
+		return -1;
+	}
+	return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
+}
+
+/*
+ * Copies from one device's memory to another's.  Memory of a pool may be reached by its own device
+ * alone, whether peer access is enabled or not; CUDA reaches both if it is told the devices.
+ */
+static cudaError_t copy_between(const struct rnl__copy *c)
+{
+	const int to = owner_of(c->dst), from = owner_of(c->src);
+	const struct cudaMemcpy3DPeerParms rows = {
+		.dstDevice = to, .srcDevice = from,
+		.dstPtr = { c->dst, c->dst_pitch, c->width, c->rows },
+		.srcPtr = { (void *)(uintptr_t)c->src, c->src_pitch, c->width, c->rows },
+		.extent = { c->width, c->rows, 1 },
+	};
+
+	if (to < 0 || from < 0 || to == from)
+		return cudaErrorInvalidValue;
+	if (c->rows == 1)
+		return cudaMemcpyPeerAsync(c->dst, to, c->src, from, c->width, own_stream());
+	return cudaMemcpy3DPeerAsync(&rows, own_stream());
+}
+
 static int cuda_copy(const struct rnl__copy *c)
 {
-	cudaError_t code;
+	cudaError_t code = copy(c);
 
-	if (c->rows == 1)
-		code = cudaMemcpyAsync(c->dst, c->src, c->width, cudaMemcpyDefault, own_stream());
-	else
-		code = cudaMemcpy2DAsync(c->dst, c->dst_pitch, c->src, c->src_pitch, c->width,
-					 c->rows, cudaMemcpyDefault, own_stream());
+	if (code == cudaErrorInvalidValue) {
+		(void)cudaGetLastError();
+		code = copy_between(c);
+	}
 	return result(own_device(), code);
 }
 
@@ -553,6 +601,36 @@ static int cuda_guard_end(struct rnl__guarded *guarded)
 	return !guarded->again && !(guarded->strict && guarded->found);
 }
 
+/* ---- work beside a private stream ------------------------------------------ */
+
+/* One stream waits, on the device, for what another has now. */
+static cudaError_t join(struct cuda_stream *stream, cudaStream_t waits, cudaStream_t for_this)
+{
+	cudaError_t code = cudaEventRecord(stream->joins, for_this);
+
+	return code == cudaSuccess ? cudaStreamWaitEvent(waits, stream->joins, 0) : code;
+}
+
+static int cuda_stray(void)
+{
+	struct cuda_stream *stream = (struct cuda_stream *)rnl__thread.stream;
+	int ret = reached(own_device(), cudaStreamQuery(cudaStreamPerThread));
+
+	if (ret)
+		return ret < 0 ? ret : 0;
+	ret = result(own_device(), join(stream, stream->own, cudaStreamPerThread));
+	return ret ? ret : 1;
+}
+
+static int cuda_divert(bool on)
+{
+	struct cuda_stream *stream = (struct cuda_stream *)rnl__thread.stream;
+	const cudaStream_t to = on ? cudaStreamPerThread : stream->own;
+
+	stream->base.native = to;
+	return result(own_device(), join(stream, to, on ? stream->own : cudaStreamPerThread));
+}
+
 /* ---- the device ---------------------------------------------------------- */
 
 static const struct rnl__device_ops ops = {
@@ -576,6 +654,8 @@ static const struct rnl__device_ops ops = {
 	.trim = cuda_trim,
 	.guard_begin = cuda_guard_begin,
 	.guard_end = cuda_guard_end,
+	.stray = cuda_stray,
+	.divert = cuda_divert,
 	.errno_of = cuda_errno_of,
 };
 

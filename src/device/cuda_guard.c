@@ -288,11 +288,13 @@ cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t strea
 	code = cudaSuccess;
 	for (unsigned i = 0; i < nr; i++)
 		nodes[i] = look_at(guarded, graphs[i]);
-	for (unsigned i = 0; i < nr; i++) {
-		if (code == cudaSuccess && nodes[i] && !guarded->again &&
-		    !(guarded->strict && guarded->found))
-			code = launch(graphs[i], streams[i]);
-		destroy(graphs[i]);
+	if (nodes[1]) {
+		guarded->found |= RNL__STRAY;
+		guarded->again = true;
 	}
+	if (nodes[0] && !guarded->again && !(guarded->strict && guarded->found))
+		code = launch(graphs[0], stream);
+	for (unsigned i = 0; i < nr; i++)
+		destroy(graphs[i]);
 	return code;
 }

@@ -6,7 +6,8 @@
  *	The worker's stream is captured in thread-local mode.  A private stream is
  *	non-blocking, and a legacy call has no effect on it; so then the thread's default
  *	stream is captured, too.  The graph is instantiated and launched, once, where its
- *	work was issued: so the work keeps its place in the stream.
+ *	work was issued: so the work keeps its place in the stream.  Work on a default stream that
+ *	is not the worker's is a finding.
  *	At other times a thread's mode is relaxed, in which CUDA lets cudaMalloc() pass; the
  *	library's own allocations go back to that mode for themselves.
  *	CUDA has one code for waits and for memory.  If the driver keeps a log of refused

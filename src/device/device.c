@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sys/abi.h"
+#include "sys/thread.h"
 #include "device/device.h"
 
 #ifndef HAVE_CUDA
@@ -59,6 +60,7 @@ int rnl__device_open(const char *name, struct rnl__device **devicep)
 
 int rnl_device_describe(const char *name, struct rnl_device_info *info)
 {
+	RNL__UNCANCELLED();
 	struct rnl__device *device;
 	int ret;
 

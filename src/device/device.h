@@ -39,7 +39,13 @@
  *	trim		any		yes		gives back memory that is kept for allocs
  *	guard_begin	attached	no		from here on, what the thread issues is kept
  *	guard_end	attached	as the device	1: that is issued now; 0: it was thrown away
+ *	stray		attached	no		1: the thread's default stream has work; the
+ *							attached stream waits for that now; 0
+ *	divert		attached	no		on: the thread's default stream is the
+ *							attached one, and comes after what that has;
+ *							off: the other way round
  *	errno_of	any		no		of a code that a unit's check() gave
+ *	(stray and divert: on CUDA, with RNL_STREAM_PRIVATE)
  *
  *	Memory.  PINNED and DEVICE memory is ready when alloc returns; the caller frees it when no
  *	stream uses it any more.  No alloc or free waits for the whole device, but CUDA does to free
@@ -60,6 +66,7 @@
 #include <runnel.h>
 
 #include "sys/atomic.h"
+#include "sys/thread.h"
 #include "sys/thread_state.h"
 
 struct rnl__device;
@@ -96,7 +103,8 @@ enum {
 	RNL__WAITED_OR_MADE = 8,	/* WAITED or MADE_MEMORY: CUDA has one code for both */
 	RNL__PAGEABLE_COPY = 16,	/* copied pageable memory */
 	RNL__UNCLEAR = 32,		/* one of the above, or another thread's legacy call */
-	RNL__NR_FINDINGS = 6,
+	RNL__STRAY = 64,		/* used stream 0, which is not the job's stream */
+	RNL__NR_FINDINGS = 7,
 };
 
 /* A function under guard. */
@@ -133,6 +141,8 @@ struct rnl__device_ops {
 	void (*trim)(struct rnl__device *device);
 	int (*guard_begin)(struct rnl__guarded *guarded);
 	int (*guard_end)(struct rnl__guarded *guarded);
+	int (*stray)(void);
+	int (*divert)(bool on);
 	int (*errno_of)(struct rnl__device *device, int code);
 };
 
@@ -175,12 +185,16 @@ static inline void rnl__device_note_slow(struct rnl__device *device, enum rnl__m
 static inline int rnl__device_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes,
 				    void **memp)
 {
+	RNL__UNCANCELLED();
+
 	rnl__device_note_slow(device, kind);
 	return device->ops->alloc(device, kind, bytes, memp);
 }
 
 static inline void rnl__device_free(struct rnl__device *device, enum rnl__memory kind, void *mem)
 {
+	RNL__UNCANCELLED();
+
 	if (!mem)
 		return;
 	rnl__device_note_slow(device, kind);
@@ -190,6 +204,8 @@ static inline void rnl__device_free(struct rnl__device *device, enum rnl__memory
 static inline int rnl__device_event(struct rnl__device *device, bool timed,
 				    struct rnl__event **eventp)
 {
+	RNL__UNCANCELLED();
+
 	rnl__figure_add_any(&device->nr_slow, 1);
 	return device->ops->event_create(device, timed, eventp);
 }

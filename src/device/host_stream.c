@@ -199,6 +199,18 @@ static void *executor_main(void *arg)
 	return NULL;
 }
 
+/* It is called as its owner is, with a ':' for the last '-': a worker's stream is NAME:0. */
+static void name_executor(pthread_t executor)
+{
+	char name[16] = "", *dash;
+
+	(void)pthread_getname_np(pthread_self(), name, sizeof(name));
+	dash = strrchr(name, '-');
+	if (dash)
+		*dash = ':';
+	(void)pthread_setname_np(executor, name);
+}
+
 /* ---- the owner's side ---------------------------------------------------- */
 
 int rnl__host_stream_create(struct rnl__host_stream **streamp)
@@ -218,7 +230,7 @@ int rnl__host_stream_create(struct rnl__host_stream **streamp)
 	ret = rnl__thread_create(&s->executor, executor_main, s);
 	if (ret)
 		goto destroy_lock;
-	pthread_setname_np(s->executor, "rnl-stream");
+	name_executor(s->executor);
 	*streamp = s;
 	return 0;
 

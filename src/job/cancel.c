@@ -3,16 +3,18 @@
  * Cancelling jobs.
  *
  * DESIGN
- *	A job cannot be taken out of the middle of its queue: so a cancelled job stays there,
- *	and is completed when a worker comes to it.  A notice is on a list that no worker
- *	looks at: so a cancelled notice is queued, and completed as other jobs are.
+ *	A cancel changes the job's phase.  A worker that comes to the job completes it, or the
+ *	keeper takes it out of its queue, whichever is first.  A notice is on a list that no
+ *	worker looks at: the keeper queues a notice that was cancelled.
+ *	A cancel of all jobs touches none of them: job.h.
  */
 #include "config.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #include "job/job.h"
-#include "job/watermark.h"
+#include "pool/pool.h"
 
 int rnl_job_cancel(struct rnl_job *job)
 {
@@ -24,14 +26,44 @@ int rnl_job_cancel(struct rnl_job *job)
 	pool = rnl__job_pool(job);
 	switch (rnl__job_cancel(job)) {
 	case RNL__JOB_NOTICE:
-		rnl__watermark_cancelled(pool);
-		return 0;
 	case RNL__JOB_QUEUED:
+		rnl__keeper_cancelled(pool);
+		return 0;
 	case RNL__JOB_CANCELLED:
 		return 0;
 	case RNL__JOB_STARTED:
+	case RNL__JOB_ASKED:
 		return -EBUSY;
 	default:
 		return -EALREADY;
 	}
+}
+
+int rnl_job_is_cancelled(const struct rnl_job *job)
+{
+	int ret = rnl__job_check(job);
+	uint32_t phase;
+
+	if (ret)
+		return ret;
+	phase = rnl__peek(rnl__job_phase(job));
+	if (phase == RNL__JOB_ASKED || phase == RNL__JOB_CANCELLED)
+		return 1;
+	/* Once it is done, its pool may be gone. */
+	return phase != RNL__JOB_DONE && rnl__pool_stops(rnl__job_pool(job));
+}
+
+int rnl_pool_cancel(struct rnl_pool *pool)
+{
+	int ret = rnl__pool_check(pool);
+	uint64_t nr;
+
+	if (ret)
+		return ret;
+	nr = rnl__pool_queued(pool) + rnl__tally_inside(&pool->deferred) +
+	     rnl__tally_inside(&pool->delayed);
+	/* relaxed: see rnl__job_cancelled_with_all() */
+	atomic_fetch_add_explicit(&pool->cancels, RNL__POOL_CANCEL, memory_order_relaxed);
+	rnl__keeper_cancelled(pool);
+	return nr < INT_MAX ? (int)nr : INT_MAX;
 }

@@ -13,10 +13,14 @@
 
 #include "sys/atomic.h"
 #include "sys/clock.h"
+#include "sys/sizes.h"
 #include "job/cq.h"
 #include "job/job.h"
 #include "sys/latch.h"
 #include "sys/thread_state.h"
+#include "sys/thread.h"
+
+#define NAP_NS 500000u		/* between looks, where no poll is to be had */
 
 struct rnl_cq {
 	/* The workers' line ... */
@@ -44,6 +48,7 @@ static int check(const struct rnl_cq *cq)
 
 static void make_readable(struct rnl_cq *cq)
 {
+	RNL__UNCANCELLED();
 	const uint64_t one = 1;
 	int saved = errno;
 
@@ -109,6 +114,7 @@ static bool pushed(struct rnl_cq *cq)
 
 static void make_unreadable(struct rnl_cq *cq)
 {
+	RNL__UNCANCELLED();
 	int saved = errno;
 	uint64_t count;
 
@@ -200,6 +206,7 @@ int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 /* Waits until the descriptor is readable; false: the deadline has passed. */
 static bool wait_readable(struct rnl_cq *cq, uint64_t deadline)
 {
+	RNL__UNCANCELLED();
 	struct pollfd fd = { .fd = cq->fd, .events = POLLIN };
 	const uint64_t now = rnl__now();
 	const struct timespec ts = rnl__timespec(deadline - now);
@@ -207,7 +214,9 @@ static bool wait_readable(struct rnl_cq *cq, uint64_t deadline)
 
 	if (now >= deadline)
 		return false;
-	(void)ppoll(&fd, 1, deadline == RNL__NEVER ? NULL : &ts, NULL);
+	/* With RLIMIT_NOFILE 0 a poll for one descriptor fails. */
+	if (ppoll(&fd, 1, deadline == RNL__NEVER ? NULL : &ts, NULL) < 0 && errno != EINTR)
+		rnl__nap(rnl__smaller(deadline - now, NAP_NS));
 	errno = saved;
 	return true;
 }
@@ -262,6 +271,7 @@ int rnl_cq_create(struct rnl_cq **cqp)
 
 void rnl_cq_destroy(struct rnl_cq *cq)
 {
+	RNL__UNCANCELLED();
 	struct rnl_job *jobs[64];
 
 	if (check(cq))

@@ -49,15 +49,15 @@ void rnl__job_enqueued(struct rnl_job *job)
 						memory_order_relaxed, memory_order_relaxed);
 }
 
-static bool in_phase(struct rnl_job *job, uint32_t phase)
+static bool in_phase(const struct rnl_job *job, uint32_t phase)
 {
 	/* relaxed: the caller orders it */
 	return atomic_load_explicit(rnl__job_phase(job), memory_order_relaxed) == phase;
 }
 
-bool rnl__job_cancelled(struct rnl_job *job)
+bool rnl__job_cancelled(const struct rnl_job *job)
 {
-	return in_phase(job, RNL__JOB_CANCELLED);
+	return in_phase(job, RNL__JOB_CANCELLED) || rnl__job_cancelled_with_all(job);
 }
 
 uint32_t rnl__job_cancel(struct rnl_job *job)
@@ -65,9 +65,10 @@ uint32_t rnl__job_cancel(struct rnl_job *job)
 	uint32_t phase = rnl__peek(rnl__job_phase(job));
 
 	/* [job.P2] acq_rel: this or the start changes the word first; pairs with [job.P1] */
-	while ((phase == RNL__JOB_QUEUED || phase == RNL__JOB_NOTICE) &&
+	while (phase <= RNL__JOB_STARTED && phase &&
 	       !atomic_compare_exchange_weak_explicit(rnl__job_phase(job), &phase,
-						      RNL__JOB_CANCELLED,
+						      phase == RNL__JOB_STARTED ?
+						      RNL__JOB_ASKED : RNL__JOB_CANCELLED,
 						      memory_order_acq_rel,
 						      memory_order_acquire))
 		;

@@ -22,13 +22,19 @@
  *	   complete.c: the         v                                                  v
  *	   device is there      passed ---------------------------------------------> done
  *
+ *	A delayed job, of rnl_submit_at(), is as a notice: its time has come, in place of the mark.
  *	A job that fails goes the same way; a device that fails makes all issued jobs passed,
- *	with -EIO.
+ *	with -EIO.  A job after a barrier that would be done before the jobs it waits for is held
+ *	back until they are: complete.h.
  *	`state` is a latch that counts 1 from the accepted submit until the job is done.  The
  *	drop of this latch is the last touch of the job by the library: so a waiter may reuse
  *	the memory at once.  If the job names a completion queue, its reap drops the latch.
+ *	A cancel of all jobs counts up in the pool.  A job that has not started has the count of
+ *	its submit where its device error is later: if the two differ, the job is cancelled, as is any
+ *	job of a pool that stops.  Maps and batches end their own jobs, which go on.
  *	`phase` says whether the job may still be cancelled.  Its start and its cancel both
- *	exchange the phase, so one of them is first.
+ *	exchange the phase, so one of them is first.  A cancel that comes second leaves its mark
+ *	there, which the function may ask for.
  *	Model: tests/model/cancel.pml.
  */
 #ifndef RNL_JOB_H
@@ -40,13 +46,15 @@
 #include <runnel.h>
 
 #include "pool/job_flags.h"
+#include "pool/pool.h"
 #include "sys/fence.h"
 #include "sys/latch.h"
 
 enum {
-	RNL__JOB_NOTICE = 1,	/* waits for its water mark */
+	RNL__JOB_NOTICE = 1,	/* waits for its water mark, or its time */
 	RNL__JOB_QUEUED,
 	RNL__JOB_STARTED,
+	RNL__JOB_ASKED,		/* started; it was cancelled since, so it may end early */
 	RNL__JOB_CANCELLED,
 	RNL__JOB_DONE,
 };
@@ -107,6 +115,27 @@ static inline void rnl__job_accepted(struct rnl_job *job, uint32_t phase)
 	atomic_store_explicit(rnl__job_phase(job), phase, memory_order_relaxed);
 }
 
+/* A submit notes the count of cancels of all jobs. */
+static inline void rnl__job_note_cancels(struct rnl_job *job, struct rnl_pool *pool)
+{
+	/* relaxed: as below */
+	job->device_error = (int32_t)atomic_load_explicit(&pool->cancels, memory_order_relaxed);
+}
+
+/* Whether all jobs were cancelled since the submit of this one; its function was not called yet. */
+static inline bool rnl__job_cancelled_with_all(const struct rnl_job *job)
+{
+	/*
+	 * relaxed: a job that is submitted, or started, beside the cancel may be cancelled or not;
+	 * a walk of the keeper sees the count, by [keeper.C2]
+	 */
+	uint32_t cancels = atomic_load_explicit(&rnl__job_pool(job)->cancels,
+						memory_order_relaxed);
+
+	return (cancels & RNL__POOL_STOPS || cancels != (uint32_t)job->device_error) &&
+	       !(job->flags & (RNL__JOB_INTERNAL | RNL__JOB_LAST));
+}
+
 /* Return: whether its function is to run, since it was not cancelled.  A full barrier. */
 static inline bool rnl__job_start(struct rnl_job *job)
 {
@@ -147,10 +176,10 @@ int rnl__job_settable(const struct rnl_job *job);
 /* A notice is going to be queued. */
 void rnl__job_enqueued(struct rnl_job *job);
 
-/* Whether a notice was cancelled. */
-bool rnl__job_cancelled(struct rnl_job *job);
+/* Whether a job that has not started was cancelled. */
+bool rnl__job_cancelled(const struct rnl_job *job);
 
-/* Cancels a job that has not started.  Return: its phase before. */
+/* Cancels a job that has not started, or marks one that has.  Return: its phase before. */
 uint32_t rnl__job_cancel(struct rnl_job *job);
 
 #endif

@@ -16,9 +16,12 @@
 #include <limits.h>
 
 #include "job/barrier.h"
+#include "job/delayed.h"
 #include "sys/clock.h"
 #include "sys/sizes.h"
+#include "sys/thread.h"
 #include "job/job.h"
+#include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
 #include "job/submit.h"
@@ -27,6 +30,7 @@
 #define JOB_NS 50u		/* the shortest time that a worker takes for a job */
 #define DRAIN_MIN_NS 20000u
 #define DRAIN_MAX_NS 200000u
+#define CHAIN_MAX 65536u	/* jobs that are claimed before the first of them is counted */
 
 /* Whether the job's barriers are of this pool as well. */
 static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
@@ -35,21 +39,47 @@ static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 	       (!job->after || job->after->pool == pool);
 }
 
+/* Whether the pool can take the job. */
+static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
+{
+	return belongs(pool, job) && rnl__pool_covers(pool, job->check) &&
+	       !(lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT);
+}
+
+/* Says why a job does not fit.  Return: -EINVAL. */
+static int refuse(struct rnl_pool *pool, const struct rnl_job *job)
+{
+	if (!rnl__pool_covers(pool, job->check))
+		return rnl__pool_uncovered(pool, "submit");
+	if (belongs(pool, job))
+		return rnl__invalid(&pool->log, "submit: job %p is urgent, and so cannot have a "
+				    "key", (const void *)job);
+	return rnl__invalid(&pool->log, "submit: the barrier that job %p %s is of another pool, or "
+			    "was not initialised", (const void *)job,
+			    job->barrier && job->barrier->pool != pool ? "was added to" :
+									"comes after");
+}
+
 /* Claims a job, and sets its lane. */
 static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 {
 	int ret = rnl__pool_check(pool);
 
-	if (ret)
-		return ret;
-	ret = rnl__job_claim(job);
+	if (!ret)
+		ret = rnl__job_claim(job);
+	if (ret == -EINVAL)
+		return rnl__invalid(pool ? &pool->log : NULL, "submit: %s", pool ?
+				    "job is NULL, or was not initialised" : "pool is NULL");
 	if (ret)
 		return ret;
 	job->flags &= RNL__JOB_LASTING;
-	if (!belongs(pool, job) || (lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT))
-		ret = -EINVAL;
+	rnl__job_set_after_round(job, RNL__NO_ROUND);
+	if (!fits(pool, job, lane))
+		ret = refuse(pool, job);
 	else if (rnl__device_failed(pool->device))
 		ret = -EIO;
+	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
+		ret = -EAGAIN;
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;
@@ -87,9 +117,10 @@ static void accept(struct rnl_pool *pool, struct rnl_job *job, uint32_t phase)
 	atomic_store_explicit(rnl__atomic(&job->generation), pool->generation,
 			      memory_order_relaxed);
 	stamp(pool, job);
+	rnl__job_note_cancels(job, pool);
 	rnl__job_accepted(job, phase);
 	if (job->barrier)
-		rnl__barrier_count(job->barrier);
+		rnl__job_set_round(job, rnl__rounds_count(job->barrier));
 }
 
 /* Looks for notices of high water, if the reservation found the queues that full. */
@@ -104,13 +135,19 @@ static void tell_water(struct rnl_pool *pool, int ret, bool high)
 /* Submits a claimed job, or gives it back. */
 static int submit(struct rnl_pool *pool, struct rnl_job *job)
 {
-	bool defer = job->after && !rnl__barrier_ready(job->after);
-	bool high = false;
-	int ret = defer ? rnl__choose_reserve_deferred(pool, job) :
-			  rnl__choose_reserve(pool, job, &high);
+	bool defer, high = false;
+	int ret = rnl__barrier_snapshot(job);
 
+	if (ret) {
+		rnl__job_drop(job);
+		return ret;
+	}
+	defer = !rnl__barrier_ready(job);
+	ret = defer ? rnl__choose_reserve_deferred(pool, job) :
+		      rnl__choose_reserve(pool, job, &high);
 	tell_water(pool, ret, high);
 	if (ret) {
+		rnl__barrier_forget(job);
 		rnl__job_drop(job);
 		return ret;
 	}
@@ -119,6 +156,9 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job)
 		rnl__barrier_defer(job);
 	else
 		rnl__choose_put(job);
+	/* [queue.E1] of the put stands before the look, and pairs with [watermark.W1]. */
+	if (rnl__pool_has_notice(pool, RNL_LOW_WATER))
+		rnl__watermark_put(pool);
 	return 0;
 }
 
@@ -154,6 +194,7 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 {
 	(void)rnl__job_claim(job);
 	job->flags &= RNL__JOB_LASTING;
+	rnl__job_set_after_round(job, RNL__NO_ROUND);
 	accept(pool, job, RNL__JOB_QUEUED);
 	rnl__choose_start_at(job, home);
 }
@@ -171,6 +212,7 @@ static int try(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t 
  */
 static void let_drain(struct rnl_pool *pool, uint64_t deadline)
 {
+	RNL__UNCANCELLED();
 	const uint64_t ns = pool->max_queued / rnl__pool_nr_workers(pool) / 8 * JOB_NS;
 	struct timespec ts;
 
@@ -231,24 +273,72 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 	uint32_t cancels;
 	int ret;
 
-	if (mark != RNL_LOW_WATER && mark != RNL_HIGH_WATER)
-		return -EINVAL;
+	if (mark != RNL_LOW_WATER && mark != RNL_HIGH_WATER && mark != RNL_EMPTY)
+		return rnl__invalid(pool ? &pool->log : NULL, "rnl_submit_when(): mark is %d; it "
+				    "must have a value of enum rnl_water", (int)mark);
 	ret = claim(pool, job, 0);
 	if (ret)
 		return ret;
 	if (job->after)
-		ret = -EINVAL;
-	else if (rnl__pool_closed(pool))
+		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p comes after a barrier",
+				   (void *)job);
+	else if (mark != RNL_EMPTY && rnl__pool_closed(pool))
 		ret = -ESHUTDOWN;
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;
 	}
-	cancels = rnl__watermark_cancels(pool);
+	cancels = rnl__keeper_cancels(pool);
 	accept(pool, job, RNL__JOB_NOTICE);
 	job->flags &= (uint16_t)~RNL__JOB_TIMED;	/* it waits on purpose */
-	rnl__watermark_wait(pool, job, mark, cancels);
+	if (mark == RNL_EMPTY)
+		rnl__watermark_wait_for_end(pool, job);
+	else
+		rnl__watermark_wait(pool, job, mark, cancels);
 	return 0;
+}
+
+/* ---- at a time ----------------------------------------------------------- */
+
+static int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
+{
+	int ret;
+
+	if (job->after)
+		ret = rnl__invalid(&pool->log, "submit at a time: job %p comes after a barrier",
+				   (void *)job);
+	else
+		ret = rnl__tally_enter(&pool->delayed);
+	if (ret) {
+		rnl__job_drop(job);
+		return ret;
+	}
+	accept(pool, job, RNL__JOB_NOTICE);
+	job->submit_ns = start_ns > 0 ? (uint64_t)start_ns : 0;	/* a deadline counts from then */
+	rnl__delayed_push(job);
+	return 0;
+}
+
+int rnl_submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
+{
+	int ret = claim(pool, job, 0);
+
+	return ret ? ret : submit_at(pool, job, start_ns);
+}
+
+int rnl_submit_keyed_at(struct rnl_pool *pool, struct rnl_job *job, uint64_t key, int64_t start_ns)
+{
+	int ret = claim(pool, job, RNL__JOB_KEYED);
+
+	if (ret)
+		return ret;
+	job->key = key;
+	return submit_at(pool, job, start_ns);
+}
+
+int64_t rnl_clock(void)
+{
+	return (int64_t)rnl__now();
 }
 
 /* ---- many ---------------------------------------------------------------- */
@@ -281,10 +371,12 @@ static int submit_chain(struct rnl_pool *pool, struct rnl_job *const *jobs, unsi
 	if (space < 0)
 		return space;
 	for (unsigned i = 0; i < (unsigned)space; i++) {
-		jobs[i]->worker = (uint16_t)worker;
+		jobs[i]->worker = (uint8_t)worker;
 		accept(pool, jobs[i], RNL__JOB_QUEUED);
 	}
 	rnl__choose_put_chain(pool, worker, jobs, (unsigned)space);
+	if (rnl__pool_has_notice(pool, RNL_LOW_WATER))
+		rnl__watermark_put(pool);
 	return space;
 }
 
@@ -296,11 +388,12 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 	if (ret)
 		return ret;
 	if (!jobs && nr)
-		return -EINVAL;
+		return rnl__invalid(&pool->log, "rnl_submit_many(): jobs is NULL, and nr is %u",
+				    nr);
 	if (nr > INT_MAX)
 		nr = INT_MAX;
 	nr_workers = rnl__pool_staff(pool).nr;
-	share = (nr + nr_workers - 1) / nr_workers;
+	share = (unsigned)rnl__smaller((nr + nr_workers - 1) / nr_workers, CHAIN_MAX);
 	while (done < nr) {
 		ret = chains(jobs[done]) ?
 		      submit_chain(pool, jobs + done, share < nr - done ? share : nr - done) :

@@ -10,6 +10,79 @@
 #include "pool/pool.h"
 #include "job/watermark.h"
 
+/* ---- turns --------------------------------------------------------------- */
+
+/*
+ * A turn is a number with TURN set, which no staff's generation has: a started notice keeps it in
+ * `staff`.  It is odd while the mark was not left since notices of it were started.
+ */
+#define TURN (UINT32_C(1) << 31)
+
+static uint32_t turn_of(struct rnl_pool *pool, enum rnl_water mark)
+{
+	/* relaxed: the caller's full barrier orders it, as the list */
+	return atomic_load_explicit(&pool->turns[mark], memory_order_relaxed);
+}
+
+static bool left(struct rnl_pool *pool, enum rnl_water mark)
+{
+	return !(turn_of(pool, mark) & 1);
+}
+
+/* Moves an odd turn on, or an even one; false: there is none such, or another thread did it. */
+static bool move_on(struct rnl_pool *pool, enum rnl_water mark, uint32_t odd)
+{
+	uint32_t turn = turn_of(pool, mark);
+
+	/* relaxed: as turn_of() */
+	return (turn & 1) == odd &&
+	       atomic_compare_exchange_strong_explicit(&pool->turns[mark], &turn,
+						       (turn + 1) | TURN, memory_order_relaxed,
+						       memory_order_relaxed);
+}
+
+/* The queues were seen beyond the mark. */
+static void leave(struct rnl_pool *pool, enum rnl_water mark)
+{
+	(void)move_on(pool, mark, 1);
+}
+
+/* Jobs ever put for the low mark, and ever taken for the high one: they lead away from it. */
+static uint64_t steps(struct rnl_pool *pool, enum rnl_water mark)
+{
+	unsigned nr = rnl__pool_nr_workers(pool);
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < nr; i++) {
+		struct rnl__queue *q = &pool->workers[i].queue;
+
+		sum += mark == RNL_LOW_WATER ? rnl__queue_accepted(q) : rnl__queue_taken(q);
+	}
+	return sum;
+}
+
+/* A turn begins with @nr notices: notes up to how many steps the mark is not left. */
+static void note_steps(struct rnl_pool *pool, enum rnl_water mark, uint64_t nr)
+{
+	uint64_t queued = rnl__pool_queued(pool);
+	uint64_t from = mark == RNL_LOW_WATER ? queued : pool->high_water;
+	uint64_t to = mark == RNL_LOW_WATER ? pool->low_water : queued;
+
+	nr += steps(pool, mark) + (to > from ? to - from : 0);
+	/* relaxed: an estimate, as `queued` */
+	atomic_store_explicit(&pool->stays[mark], nr, memory_order_relaxed);
+}
+
+/* While no notice waits nobody looks at the mark: then it may have been left. */
+static void guess(struct rnl_pool *pool, enum rnl_water mark)
+{
+	/* relaxed: as in note_steps() */
+	if (steps(pool, mark) > atomic_load_explicit(&pool->stays[mark], memory_order_relaxed))
+		leave(pool, mark);
+}
+
+/* ---- lists --------------------------------------------------------------- */
+
 static bool reached(struct rnl_pool *pool, enum rnl_water mark)
 {
 	uint64_t queued = rnl__pool_queued(pool);
@@ -39,27 +112,79 @@ static struct rnl_job *take_all(struct rnl_pool *pool, enum rnl_water mark)
 	return atomic_exchange_explicit(&pool->notices[mark], NULL, memory_order_acq_rel);
 }
 
-/* Queues the notices that wait for a mark; @cancel: to complete with -ECANCELED. */
-static void queue_all(struct rnl_pool *pool, enum rnl_water mark, bool cancel)
+/*
+ * Notices were in no list and no queue for a moment, since @before was read.  If one was cancelled
+ * in that moment, the keeper has not found it.
+ */
+static void tell_cancels(struct rnl_pool *pool, uint32_t before)
+{
+	if (rnl__keeper_cancels(pool) != before)
+		rnl__keeper_cancelled(pool);
+}
+
+/* A thread that saw a mark reached, or left, has found a list without the notices put back. */
+static void look_again(struct rnl_pool *pool, enum rnl_water mark);
+
+/* Queues the notices that wait for a mark, but for those that were started in this turn. */
+static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
+{
+	uint32_t cancels = rnl__keeper_cancels(pool), turn;
+	struct rnl_job *job, *next, *ready = NULL;
+	bool back = false, begins;
+	uint64_t nr = 0;
+
+	rnl__pool_operation_begin(pool);
+	job = take_all(pool, mark);
+	begins = move_on(pool, mark, 0);
+	turn = turn_of(pool, mark);
+	for (; job; job = next) {
+		next = job->link;
+		if (job->staff == turn && !rnl__job_cancelled(job)) {
+			push(pool, job, mark);
+			back = true;
+		} else {
+			job->staff = turn;
+			job->link = ready;
+			ready = job;
+			nr++;
+		}
+	}
+	if (begins)
+		note_steps(pool, mark, nr);
+	for (job = ready; job; job = next) {
+		next = job->link;
+		rnl__job_enqueued(job);
+		rnl__choose_start_first(job);
+	}
+	tell_cancels(pool, cancels);
+	if (back)
+		look_again(pool, mark);
+	rnl__pool_operation_end(pool);
+}
+
+/* Queues them to complete with -ECANCELED. */
+static void queue_to_cancel(struct rnl_pool *pool, enum rnl_water mark)
 {
 	struct rnl_job *job, *next;
 
 	rnl__pool_operation_begin(pool);
 	for (job = take_all(pool, mark); job; job = next) {
 		next = job->link;
-		if (cancel)
-			(void)rnl__job_cancel(job);
-		else
-			rnl__job_enqueued(job);
+		(void)rnl__job_cancel(job);
 		rnl__choose_start_first(job);
 	}
+	rnl__keeper_cancelled(pool);
 	rnl__pool_operation_end(pool);
 }
 
 static void look(struct rnl_pool *pool, enum rnl_water mark)
 {
-	if (rnl__pool_has_notice(pool, mark) && reached(pool, mark))
-		queue_all(pool, mark, false);
+	if (!rnl__pool_has_notice(pool, mark))
+		return;
+	if (!reached(pool, mark))
+		leave(pool, mark);
+	else if (left(pool, mark))
+		queue_ready(pool, mark);
 }
 
 /* A notice was put on the list, or put back there. */
@@ -68,7 +193,7 @@ static void look_again(struct rnl_pool *pool, enum rnl_water mark)
 	/*
 	 * [watermark.W1] full barrier: the notice is pushed before the look at the queues,
 	 * and the look whether a close has taken the list; pairs with [watermark.R1],
-	 * [job.P1], [worker.D2], [watermark.C1].
+	 * [job.P1], [worker.D2], [keep.D1], [watermark.C1].
 	 */
 	rnl__full_barrier();
 	if (rnl__pool_closed(pool))
@@ -77,7 +202,7 @@ static void look_again(struct rnl_pool *pool, enum rnl_water mark)
 		look(pool, mark);
 }
 
-/* Queues the notices that were cancelled, and puts the others back. */
+/* The keeper queues the notices that were cancelled, and puts the others back. */
 static void queue_cancelled(struct rnl_pool *pool, enum rnl_water mark)
 {
 	struct rnl_job *job, *next;
@@ -90,48 +215,70 @@ static void queue_cancelled(struct rnl_pool *pool, enum rnl_water mark)
 		else
 			push(pool, job, mark);
 	}
-	/* A thread that saw a mark reached meanwhile found an empty list. */
-	look_again(pool, mark);
+	/* A thread that saw a mark reached meanwhile found an empty list; the keeper looks anyway. */
+	if (mark != RNL_EMPTY)
+		look_again(pool, mark);
 	rnl__pool_operation_end(pool);
 }
 
-uint32_t rnl__watermark_cancels(struct rnl_pool *pool)
-{
-	/*
-	 * [watermark.X2] acquire: a cancel of a notice that we had taken off the list found
-	 * no notice there, and counted itself before that; pairs with [watermark.X1].
-	 */
-	return atomic_load_explicit(&pool->cancels, memory_order_acquire);
-}
-
-/* Queues cancelled notices, until there was no cancel since @before. */
-static void queue_until_no_cancel(struct rnl_pool *pool, uint32_t before)
-{
-	uint32_t now;
-
-	while ((now = rnl__watermark_cancels(pool)) != before) {
-		queue_cancelled(pool, RNL_LOW_WATER);
-		queue_cancelled(pool, RNL_HIGH_WATER);
-		before = now;
-	}
-}
-
 void rnl__watermark_wait(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark,
-		     uint32_t cancels)
+			 uint32_t cancels)
 {
+	uint32_t last = job->staff;
+
+	if (!rnl__pool_has_notice(pool, mark))
+		guess(pool, mark);
 	push(pool, job, mark);
 	look_again(pool, mark);
-	queue_until_no_cancel(pool, cancels);
+	/* A turn that began without this notice is none of its own. */
+	if (turn_of(pool, mark) != last && rnl__pool_has_notice(pool, mark) && reached(pool, mark))
+		queue_ready(pool, mark);
+	tell_cancels(pool, cancels);
 }
 
 void rnl__watermark_cancelled(struct rnl_pool *pool)
 {
-	/* [watermark.X1] release: cancelled before it is counted; pairs with [watermark.X2] */
-	uint32_t before = atomic_fetch_add_explicit(&pool->cancels, 1, memory_order_acq_rel);
+	for (int mark = RNL_LOW_WATER; mark <= RNL_EMPTY; mark++) {
+		if (rnl__pool_has_notice(pool, mark))
+			queue_cancelled(pool, mark);
+	}
+}
 
-	/* [watermark.X3] full barrier: counted before the take; pairs with [watermark.W1] */
-	rnl__full_barrier();
-	queue_until_no_cancel(pool, before);
+/* ---- the pool's end ------------------------------------------------------ */
+
+void rnl__watermark_wait_for_end(struct rnl_pool *pool, struct rnl_job *job)
+{
+	job->flags |= RNL__JOB_LAST;
+	push(pool, job, RNL_EMPTY);
+	/*
+	 * Rings the keeper, which looks whether the pool is empty, and whether the notice was
+	 * cancelled meanwhile.  From then on a thread that completes jobs sees the notice, and
+	 * rings.
+	 */
+	rnl__keeper_cancelled(pool);
+}
+
+bool rnl__watermark_end(struct rnl_pool *pool)
+{
+	struct rnl_job *job, *next;
+
+	if (!rnl__pool_closed(pool) || !rnl__pool_has_notice(pool, RNL_EMPTY) ||
+	    !rnl__pool_all_done(pool))
+		return false;
+	rnl__pool_operation_begin(pool);
+	for (job = take_all(pool, RNL_EMPTY); job; job = next) {
+		next = job->link;
+		rnl__job_enqueued(job);
+		rnl__choose_start_first(job);
+	}
+	rnl__pool_operation_end(pool);
+	return true;
+}
+
+void rnl__watermark_put(struct rnl_pool *pool)
+{
+	if (!left(pool, RNL_LOW_WATER) && !reached(pool, RNL_LOW_WATER))
+		leave(pool, RNL_LOW_WATER);
 }
 
 void rnl__watermark_rose(struct rnl_pool *pool)
@@ -143,21 +290,31 @@ void rnl__watermark_rose(struct rnl_pool *pool)
 
 void rnl__watermark_refused(struct rnl_pool *pool)
 {
-	if (rnl__pool_has_notice(pool, RNL_HIGH_WATER))
-		queue_all(pool, RNL_HIGH_WATER, false);
+	leave(pool, RNL_LOW_WATER);
+	look(pool, RNL_HIGH_WATER);
+	if (rnl__pool_has_notice(pool, RNL_HIGH_WATER) && left(pool, RNL_HIGH_WATER))
+		queue_ready(pool, RNL_HIGH_WATER);
 }
 
 uint64_t rnl__watermark_fell(struct rnl_pool *pool)
 {
 	uint64_t queued = rnl__pool_queued(pool), share;
+	bool low = rnl__pool_has_notice(pool, RNL_LOW_WATER);
 
-	if (queued > pool->low_water) {
-		/* Looks again after this worker has taken its share of the jobs above the mark. */
-		share = (queued - pool->low_water) / rnl__pool_nr_workers(pool);
-		return share ? share - 1 : 0;
-	}
-	queue_all(pool, RNL_LOW_WATER, false);
-	return 0;
+	if (queued < pool->high_water)
+		leave(pool, RNL_HIGH_WATER);
+	if (low && queued <= pool->low_water && left(pool, RNL_LOW_WATER))
+		queue_ready(pool, RNL_LOW_WATER);
+	if (queued <= pool->low_water)
+		return 0;
+	leave(pool, RNL_LOW_WATER);
+	/* Looks again after this worker has taken its share of the jobs above the next mark. */
+	if (queued > pool->high_water && rnl__pool_has_notice(pool, RNL_HIGH_WATER))
+		queued -= pool->high_water;
+	else if (low)
+		queued -= pool->low_water;
+	share = queued / rnl__pool_nr_workers(pool);
+	return share ? share - 1 : 0;
 }
 
 void rnl__watermark_close(struct rnl_pool *pool)
@@ -166,6 +323,6 @@ void rnl__watermark_close(struct rnl_pool *pool)
 	rnl__full_barrier();
 	for (int mark = RNL_LOW_WATER; mark <= RNL_HIGH_WATER; mark++) {
 		if (rnl__pool_has_notice(pool, mark))
-			queue_all(pool, mark, true);
+			queue_to_cancel(pool, mark);
 	}
 }

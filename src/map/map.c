@@ -7,14 +7,16 @@
 #include <string.h>
 
 #include "sys/abi.h"
-#include "job/barrier.h"
+#include "job/rounds.h"
 #include "sys/clock.h"
 #include "sys/sizes.h"
+#include "sys/thread.h"
 #include "job/job.h"
 #include "map/map.h"
 #include "pool/pool.h"
 #include "job/submit.h"
 
+#define START "rnl_map_start()"
 #define CHUNK_BYTES (8u << 20)	/* enough for the bus; a launch costs little beside it */
 #define CHUNK_BYTES_MIN (256u << 10)
 #define CHUNKS_EACH 4		/* for each worker, before chunks become smaller */
@@ -27,34 +29,51 @@
 
 /* ---- attributes ---------------------------------------------------------- */
 
-static int check_arrays(const struct rnl_map *spec)
+static int check_arrays(const struct rnl__log *log, const struct rnl_map *spec)
 {
-	/* The bytes of a chunk with two halos must fit into 64 bits. */
-	const uint64_t element = rnl__larger(spec->in_bytes, spec->out_bytes);
-
 	if (!spec->in == !spec->read)
-		return -EINVAL;
+		return rnl__invalid(log, START ": one of in and read must be set");
 	if (spec->out_bytes ? !spec->out == !spec->write : spec->out || spec->write)
-		return -EINVAL;
-	if (spec->nr > UINT64_MAX / 4 / element)
-		return -EINVAL;
+		return rnl__invalid(log, START ": out_bytes is %zu; one of out and write must be "
+				    "set, or neither if out_bytes is 0", (size_t)spec->out_bytes);
 	if (!spec->in || !spec->out)
 		return 0;
-	if (spec->in == spec->out)
-		return spec->in_bytes == spec->out_bytes ? 0 : -EINVAL;
-	return rnl__overlaps(spec->in, spec->nr * spec->in_bytes, spec->out,
-		       spec->nr * spec->out_bytes) ? -EINVAL : 0;
+	if (spec->in == spec->out && spec->in_bytes != spec->out_bytes)
+		return rnl__invalid(log, START ": in and out are one array, but in_bytes is %zu "
+				    "and out_bytes is %zu", (size_t)spec->in_bytes,
+				    (size_t)spec->out_bytes);
+	if (spec->in != spec->out && rnl__overlaps(spec->in, spec->nr * spec->in_bytes, spec->out,
+						   spec->nr * spec->out_bytes))
+		return rnl__invalid(log, START ": in and out overlap, and are not one array");
+	return 0;
 }
 
-static int check_map(const struct rnl_map *spec)
+static int check_map(struct rnl_pool *pool, const struct rnl_map *spec)
 {
-	if (spec->flags & ~(uint32_t)FLAGS || !spec->fn || !spec->in_bytes || !spec->chunk)
-		return -EINVAL;
-	if (spec->halo_before > spec->chunk || spec->halo_after > spec->chunk)
+	/* The bytes of a chunk with two halos must fit into 64 bits. */
+	const uint64_t element = rnl__larger(rnl__larger(spec->in_bytes, spec->out_bytes), 1);
+	const struct rnl__range ranges[] = {
+		{ "in_bytes", spec->in_bytes, 1, UINT64_MAX },
+		{ "nr", spec->nr, 0, UINT64_MAX / 4 / element },
+		{ "chunk", spec->chunk, 1, UINT64_MAX },
+		{ "halo_before", spec->halo_before, 0, spec->chunk },
+		{ "halo_after", spec->halo_after, 0, spec->chunk },
+	};
+	const struct rnl__log *log = &pool->log;
+
+	if (!spec->fn)
+		return rnl__invalid(log, START ": fn is NULL");
+	if (spec->flags & ~(uint32_t)FLAGS)
+		return rnl__invalid(log, START ": flags is 0x%x; 0x%x of that is not known",
+				    (unsigned)spec->flags,
+				    (unsigned)(spec->flags & ~(uint32_t)FLAGS));
+	if (rnl__check_ranges(log, START, ranges, sizeof(ranges) / sizeof(ranges[0])))
 		return -EINVAL;
 	if (spec->report && rnl__check_out(spec->report, RNL__FIRST_MAP_REPORT))
-		return -EINVAL;
-	return check_arrays(spec);
+		return rnl__bad_struct(log, START, "the report", spec->report, -EINVAL);
+	if (!rnl__pool_covers(pool, spec->check))
+		return rnl__pool_uncovered(pool, START);
+	return check_arrays(log, spec);
 }
 
 /* Elements of a chunk, for RNL_MAP_AUTO. */
@@ -197,7 +216,10 @@ static int look_at_arrays(struct rnl__map *map)
 		out = kind_of(map->pool, spec->out, spec->nr * spec->out_bytes);
 	map->stages_in = in == RNL__PAGEABLE;
 	map->stages_out = spec->out_bytes && out == RNL__PAGEABLE;
-	return in == RNL__DEVICE || out == RNL__DEVICE ? -EINVAL : 0;
+	if (in != RNL__DEVICE && out != RNL__DEVICE)
+		return 0;
+	return rnl__invalid(&map->pool->log, START ": %s is in device memory",
+			    in == RNL__DEVICE ? "in" : "out");
 }
 
 /*
@@ -277,11 +299,10 @@ static int begin_map(struct rnl__map *map)
 	/* relaxed: the submits publish it.  Each job counts until it leaves, submitted or not. */
 	atomic_store_explicit(&map->nr_running, nr, memory_order_relaxed);
 	rnl__pool_operation_begin(map->pool);
-	rnl__barrier_count(map->barrier);
+	map->round = rnl__rounds_count(map->barrier);
 	ret = rnl_submit(map->pool, &map->jobs[0].job);
 	if (ret) {
-		rnl__barrier_issued(map->barrier, 1);
-		rnl__barrier_done(map->barrier, 1);
+		rnl__rounds_drop(map->barrier, map->round, 1, 1);
 		rnl__pool_operation_end(map->pool);
 		rnl__map_free(map);
 		return ret;
@@ -306,6 +327,7 @@ static void report_nothing(const struct rnl_map *spec)
 int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *user_map,
 		  struct rnl_barrier *barrier)
 {
+	RNL__UNCANCELLED();
 	struct rnl__map *map;
 	struct rnl_map spec;
 	int ret = rnl__pool_check(pool);
@@ -313,12 +335,17 @@ int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *user_map,
 	if (ret)
 		return ret;
 	if (!user_map || !barrier || barrier->pool != pool)
-		return -EINVAL;
+		return rnl__invalid(&pool->log, START ": %s", !user_map ? "map is NULL" :
+				    !barrier ? "barrier is NULL" :
+				    "the barrier is of another pool, or was not initialised");
 	ret = rnl__copy_in(&spec, sizeof(spec), user_map, RNL__FIRST_MAP);
-	if (!ret)
-		ret = check_map(&spec);
+	if (ret)
+		return rnl__bad_struct(&pool->log, START, "the map", user_map, ret);
+	ret = check_map(pool, &spec);
 	if (!ret)
 		ret = rnl__pool_accepts(pool);
+	if (!ret && !rnl__rounds_have_room(barrier))
+		ret = -EAGAIN;
 	if (ret)
 		return ret;
 	if (!spec.nr) {

@@ -59,6 +59,7 @@ struct rnl__map {
 	struct rnl_map spec;		/* the caller's; `chunk` is found */
 	struct rnl_pool *pool;
 	struct rnl_barrier *barrier;
+	unsigned round;			/* of the barrier */
 	uint64_t nr_chunks;
 	unsigned per_job;		/* chunks that a job takes */
 	bool stages_in, stages_out;	/* slots have pinned memory for input, for output */

@@ -6,6 +6,7 @@
 
 #include "sys/abi.h"
 #include "job/barrier.h"
+#include "job/rounds.h"
 #include "sys/clock.h"
 #include "sys/sizes.h"
 #include "map/map.h"
@@ -84,6 +85,7 @@ static void report(struct rnl__map *map)
 static void end(struct rnl__map *map)
 {
 	struct rnl_barrier *barrier = map->barrier;
+	unsigned round = map->round;
 	struct rnl_pool *pool = map->pool;
 	/* relaxed: the jobs that wrote it have left, see rnl__map_leave() */
 	int error = atomic_load_explicit(&map->error, memory_order_relaxed);
@@ -91,8 +93,7 @@ static void end(struct rnl__map *map)
 	report(map);
 	rnl__map_free(map);
 	rnl__barrier_note(barrier, error);
-	rnl__barrier_issued(barrier, 1);
-	rnl__barrier_done(barrier, 1);
+	rnl__rounds_drop(barrier, round, 1, 1);
 	rnl__pool_operation_end(pool);
 }
 

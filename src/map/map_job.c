@@ -524,6 +524,8 @@ int rnl__map_job_run(struct rnl_job *job)
 		end_writing(map);
 	}
 	mine->nr = 0;
+	if (rnl__pool_stops(map->pool))
+		note_error(map, -ECANCELED);
 	if (error_of(map))
 		return 0;
 	ret = map->reads_in_order ? take_in_order(map, mine) : take_chunks(map, mine);

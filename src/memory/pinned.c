@@ -41,7 +41,8 @@ struct slot {
 /* The 64 bytes before a buffer.  An overrun meets a field at an end first: both are checked. */
 struct header {
 	uint64_t check;
-	uint32_t unused[13];
+	struct rnl__pinned *owner;
+	uint32_t unused[11];
 	uint32_t id;
 };
 _Static_assert(sizeof(struct header) == RNL__CACHE_LINE, "buffers are aligned");
@@ -56,7 +57,7 @@ struct rnl__pinned {
 	pthread_mutex_t lock;
 	uint32_t nr_slots;		/* ever used */
 	uint64_t nr_buffers[NR_CLASSES];
-	uint64_t trimmed[NR_CLASSES];	/* sum of the stacks' tags at the last trim */
+	uint32_t trimmed[NR_CLASSES];	/* sum of the stacks' tags at the last trim */
 };
 
 /* ---- classes -------------------------------------------------------------- */
@@ -169,6 +170,15 @@ int rnl__pinned_put(struct rnl__pinned *p, void *buf)
 	return 0;
 }
 
+struct rnl__pinned *rnl__pinned_of(const void *buf)
+{
+	const struct header *header = (const struct header *)buf - 1;
+
+	if ((uintptr_t)header % RNL__CACHE_LINE || header->check != check_of(header, header->id))
+		return NULL;
+	return header->owner;
+}
+
 bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem)
 {
 	return rnl__extents_holds(&p->extents, (uintptr_t)mem);
@@ -222,6 +232,7 @@ static uint32_t cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 		uint32_t id = rnl__node_id(row, i);
 
 		header->id = id;
+		header->owner = p;
 		header->check = check_of(header, id);
 		rnl__node_link(p->rows, id, id + 1);
 		/* relaxed: the push publishes it */
@@ -265,7 +276,7 @@ static bool put_back(struct rnl__pinned *p, struct rnl__stack *stack, uint32_t i
 /* Whether a buffer was put or got since a class was trimmed. */
 static bool has_changed(struct rnl__pinned *p, unsigned class)
 {
-	uint64_t tags = 0;
+	uint32_t tags = 0;
 
 	for (unsigned i = 0; i < NR_SHARDS; i++)
 		tags += rnl__stack_tag(&p->stacks[class][i]);
@@ -275,14 +286,15 @@ static bool has_changed(struct rnl__pinned *p, unsigned class)
 /* Gives back the extents of a class that have no buffer out.  Return: whether one had none. */
 static bool trim(struct rnl__pinned *p, unsigned class)
 {
-	uint64_t heads[NR_SHARDS], tags = 0;
+	uint64_t heads[NR_SHARDS];
+	uint32_t tags = 0;		/* wraps as each of them does */
 	bool given = false;
 
 	if (!p->nr_buffers[class] || !has_changed(p, class))
 		return false;
 	for (unsigned i = 0; i < NR_SHARDS; i++) {
 		heads[i] = rnl__stack_take(&p->stacks[class][i]);
-		tags += (heads[i] >> 32) + !!(uint32_t)heads[i];
+		tags += (uint32_t)(heads[i] >> 32) + !!(uint32_t)heads[i];
 		for (uint32_t id = (uint32_t)heads[i]; id; id = rnl__node_next(p->rows, id))
 			slot_of(p, id)->nr_idle++;
 	}

@@ -9,6 +9,7 @@
 #include "pool/park.h"
 #include "pool/pool.h"
 #include "pool/queue.h"
+#include "sys/sizes.h"
 
 /* Workers that a job may go to. */
 struct crew {
@@ -119,7 +120,7 @@ static void took_back(struct rnl_pool *pool, unsigned worker)
 	 * pairs with [bell.L2], [park.S1]
 	 */
 	rnl__full_barrier();
-	rnl__bell_ring(&pool->drained);
+	rnl__pool_ring_drained(pool);
 	rnl__worker_made_space(w);
 	rnl__park_wake(&w->park);
 }
@@ -155,7 +156,7 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 		 * went to a later generation.
 		 */
 		if (rnl__pool_staff(pool).generation == staff.generation) {
-			job->worker = (uint16_t)worker;
+			job->worker = (uint8_t)worker;
 			job->staff = staff.generation;
 			return true;
 		}
@@ -189,7 +190,7 @@ static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__
 		worker = crew.first + (worker - crew.first + 1) % crew.nr;
 		ret = reserve_bounded(pool, worker, high);
 	}
-	job->worker = (uint16_t)worker;
+	job->worker = (uint8_t)worker;
 	return ret;
 }
 
@@ -219,7 +220,7 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 		if (!reserve_accepted(pool, worker))
 			continue;
 		if (!keyed)
-			job->worker = (uint16_t)worker;
+			job->worker = (uint8_t)worker;
 		if (!keyed || promise(pool, job, staff, worker))
 			return;
 	}
@@ -262,9 +263,9 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 	}
 	/* [choose.D2] full barrier: as [choose.D1]; pairs with [bell.L2] */
 	rnl__full_barrier();
-	rnl__bell_ring(&pool->drained);
+	rnl__pool_ring_drained(pool);
 	if (rnl__tally_has_space(&pool->deferred) && rnl__queue_has_space(queue_for(pool, job)))
-		rnl__bell_ring_once(&pool->space_deferred);
+		rnl__bell_ring(&pool->space_deferred);
 	return ret;
 }
 
@@ -322,18 +323,32 @@ void rnl__choose_put(struct rnl_job *job)
 	struct rnl_pool *pool = job->pool;
 	struct rnl__worker *w = &pool->workers[job->worker];
 	bool keyed = job->flags & RNL__JOB_KEYED;
+	uint64_t late_at = rnl__keeper_time(job);
 
 	rnl__queue_put(&w->queue, job);
 	wake(pool, w, keyed);
+	if (late_at != RNL__NEVER)
+		rnl__keeper_expect(w, late_at);
 }
 
 void rnl__choose_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
 			  unsigned nr)
 {
 	struct rnl__worker *w = &pool->workers[worker];
+	uint64_t late_at = RNL__NEVER;
 
+	for (unsigned i = 0; i < nr; i++)
+		late_at = rnl__smaller(late_at, rnl__keeper_time(jobs[i]));
 	rnl__queue_put_chain(&w->queue, jobs, nr);
 	wake(pool, w, false);
+	if (late_at != RNL__NEVER)
+		rnl__keeper_expect(w, late_at);
+}
+
+void rnl__choose_start(struct rnl_job *job)
+{
+	reserve_always(job->pool, job);
+	rnl__choose_put(job);
 }
 
 void rnl__choose_start_deferred(struct rnl_job *job)
@@ -346,7 +361,7 @@ void rnl__choose_start_deferred(struct rnl_job *job)
 	 * [choose.B1] full barrier: space is made before the look for waiters; pairs with [bell.L2]
 	 */
 	rnl__mb_after_rmw();
-	rnl__bell_ring_once(&pool->space_deferred);
+	rnl__bell_ring(&pool->space_deferred);
 	rnl__choose_put(job);
 }
 
@@ -360,13 +375,12 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home)
 
 		worker = crew.first + home % crew.nr;
 	} while (!reserve_accepted(pool, worker));
-	job->worker = (uint16_t)worker;
+	job->worker = (uint8_t)worker;
 	rnl__choose_put(job);
 }
 
 void rnl__choose_start_first(struct rnl_job *job)
 {
 	job->flags |= RNL__JOB_FIRST;
-	reserve_always(job->pool, job);
-	rnl__choose_put(job);
+	rnl__choose_start(job);
 }

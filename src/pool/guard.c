@@ -16,6 +16,8 @@
 #define HOLD_NS 10000000u	/* the longest that a watch waits for the others to come out */
 #define HELD_NS 200000000u	/* the longest that the others wait then to come in */
 #define FUNCTIONS 256u		/* watched at most; a power of two */
+#define FIRST_RUNS 8u		/* of each function, that are looked at for strays */
+#define LOOK_EVERY 61u		/* then one call of a worker; a prime, beside callers' periods */
 /* The gate's word: */
 #define HELD 1u			/* a function is being watched */
 #define MET 2u			/* a worker that was held for too long has come in meanwhile */
@@ -27,24 +29,34 @@ struct entry {
 	_Atomic(rnl__function *) fn;	/* set once */
 	_Atomic uint32_t state;
 	_Atomic uint32_t tried;
+	_Atomic uint32_t looked;	/* runs that were looked at, up to FIRST_RUNS */
+	_Atomic uint32_t strays;	/* its calls are diverted */
 };
 
 struct rnl__guard {
-	bool strict;
+	bool watches, strict;
+	bool strays;			/* work may go to a stream that is not the worker's */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t gate;
 	_Alignas(RNL__CACHE_LINE) struct entry entries[FUNCTIONS];
 	_Atomic uint64_t functions, twice, postponed, beyond;
 	_Atomic uint64_t found[RNL__NR_FINDINGS];
 };
 
-int rnl__guard_create(struct rnl__guard **guardp, uint32_t mode)
+int rnl__guard_create(struct rnl_pool *pool, uint32_t mode)
 {
-	struct rnl__guard *g = aligned_alloc(RNL__CACHE_LINE, sizeof(*g));
+	const bool strays = pool->device->info.cuda && pool->stream == RNL_STREAM_PRIVATE;
+	struct rnl__guard *g;
 
+	if (mode == RNL_GUARD_OFF && !strays)
+		return 0;
+	g = aligned_alloc(RNL__CACHE_LINE, sizeof(*g));
 	if (!g)
 		return -ENOMEM;
-	*g = (struct rnl__guard){ .strict = mode == RNL_GUARD_STRICT };
-	*guardp = g;
+	*g = (struct rnl__guard){
+		.watches = mode != RNL_GUARD_OFF, .strict = mode == RNL_GUARD_STRICT,
+		.strays = strays,
+	};
+	pool->guard = g;
 	return 0;
 }
 
@@ -62,6 +74,7 @@ void rnl__guard_figures(struct rnl__guard *g, struct rnl_pool_stats *stats)
 	stats->guard_waits_or_memory += rnl__figure_read(&g->found[3]);
 	stats->guard_pageable += rnl__figure_read(&g->found[4]);
 	stats->guard_unclear += rnl__figure_read(&g->found[5]);
+	stats->guard_strays += rnl__figure_read(&g->found[6]);
 	stats->guard_twice += rnl__figure_read(&g->twice);
 	stats->guard_postponed += rnl__figure_read(&g->postponed);
 	stats->guard_beyond += rnl__figure_read(&g->beyond);
@@ -105,13 +118,13 @@ static void go_out(struct rnl__guard *g)
 
 void rnl__guard_enter(struct rnl__worker *w)
 {
-	if (!w->inside++)
+	if (w->pool->guard->watches && !w->inside++)
 		go_in(w->pool->guard);
 }
 
 void rnl__guard_leave(struct rnl__worker *w)
 {
-	if (!--w->inside)
+	if (w->pool->guard->watches && !--w->inside)
 		go_out(w->pool->guard);
 }
 
@@ -186,6 +199,62 @@ static enum state state_of(struct entry *e)
 	return (enum state)atomic_load_explicit(&e->state, memory_order_relaxed);
 }
 
+/* ---- strays ---------------------------------------------------------------- */
+
+static bool strays(struct entry *e)
+{
+	/* relaxed: a worker that sees it late looks for itself */
+	return e && atomic_load_explicit(&e->strays, memory_order_relaxed);
+}
+
+/* Notes that a function strays.  Return: whether this is the first time. */
+static bool note_stray(struct entry *e)
+{
+	/* relaxed: see strays() */
+	return e && !atomic_exchange_explicit(&e->strays, 1, memory_order_relaxed);
+}
+
+/* Whether to look for strays after this call. */
+static bool looks(struct rnl__worker *w, struct entry *e)
+{
+	/* relaxed: the count orders nothing, and may be passed by a few */
+	if (!e || (atomic_load_explicit(&e->looked, memory_order_relaxed) < FIRST_RUNS &&
+		   atomic_fetch_add_explicit(&e->looked, 1, memory_order_relaxed) < FIRST_RUNS))
+		return true;
+	w->unlooked = (w->unlooked + 1) % LOOK_EVERY;
+	return !w->unlooked;
+}
+
+/* As a pool of per-thread streams makes it, between the worker's jobs before and after. */
+static int call_diverted(const struct rnl__device_ops *ops, const struct rnl__guard_call *c)
+{
+	int on = ops->divert(true), result = on ? on : c->call(c->fn, c->arg);
+	int off = ops->divert(false);
+
+	return result < 0 ? result : off ? off : result;
+}
+
+/* Makes a call that is not watched. */
+static int make_call(struct rnl__worker *w, struct entry *e, const struct rnl__guard_call *c)
+{
+	const struct rnl__guarded guarded = { .found = RNL__STRAY };
+	const struct rnl__device_ops *ops = w->pool->device->ops;
+	struct rnl__guard *g = w->pool->guard;
+	int result, stray;
+
+	if (!g->strays)
+		return c->call(c->fn, c->arg);
+	if (strays(e))
+		return call_diverted(ops, c);
+	result = c->call(c->fn, c->arg);
+	stray = looks(w, e) ? ops->stray() : 0;
+	if (stray > 0 && note_stray(e)) {
+		rnl__figure_add_any(&g->found[6], 1);
+		rnl__guard_report(w->pool, c->fn, &guarded);
+	}
+	return result < 0 || stray >= 0 ? result : stray;
+}
+
 /* ---- watching -------------------------------------------------------------- */
 
 /* Whether to try a watch in this run: in the 1st, 2nd, 4th, 8th ... that was not watched. */
@@ -207,7 +276,7 @@ static bool watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 	rnl__thread.guard = guarded;
 	*result = c->call(c->fn, c->arg);
 	if (guarded->checked && !guarded->unit_code)
-		guarded->unit_code = c->check();
+		guarded->unit_code = c->check(RNL_UNIT_ERROR);
 	rnl__thread.guard = NULL;
 	/* CUDA's error may be due to a worker that came in. */
 	if (!alone(w->pool->guard) && (guarded->code || guarded->unit_code))
@@ -227,6 +296,8 @@ static void note_found(struct rnl__guard *g, struct entry *e, const struct rnl__
 	if (guarded->disturbed)
 		return;
 	rnl__figure_add_any(&g->functions, 1);
+	if (guarded->found & RNL__STRAY)
+		(void)note_stray(e);
 	for (unsigned i = 0; i < RNL__NR_FINDINGS; i++) {
 		if (guarded->found & 1u << i)
 			rnl__figure_add_any(&g->found[i], 1);
@@ -235,16 +306,16 @@ static void note_found(struct rnl__guard *g, struct entry *e, const struct rnl__
 	atomic_store_explicit(&e->state, state, memory_order_relaxed);
 }
 
-static int call_unwatched(struct rnl__guard *g, struct entry *e, const struct rnl__guard_call *c)
+static int call_unwatched(struct rnl__worker *w, struct entry *e, const struct rnl__guard_call *c)
 {
 	switch (state_of(e)) {
 	case REFUSED:
 		return -ENOTSUP;
 	case NEW:
-		rnl__figure_add_any(&g->postponed, 1);
-		return c->call(c->fn, c->arg);
+		rnl__figure_add_any(&w->pool->guard->postponed, 1);
+		return make_call(w, e, c);
 	default:
-		return c->call(c->fn, c->arg);
+		return make_call(w, e, c);
 	}
 }
 
@@ -278,12 +349,12 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 	int result = 0;
 
 	if (!all_quiet(w, e))
-		return call_unwatched(g, e, c);
+		return call_unwatched(w, e, c);
 	guarded.strict = g->strict;
 	guarded.checked = c->check && w->pool->device->info.cuda;
 	if (w->pool->device->ops->guard_begin(&guarded)) {
 		let_in(g);
-		return call_unwatched(g, e, c);
+		return call_unwatched(w, e, c);
 	}
 	had_effect = watch(w, c, &guarded, &result);
 	note_found(g, e, &guarded);
@@ -297,7 +368,7 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 	if (state_of(e) == REFUSED)
 		return -ENOTSUP;
 	rnl__figure_add_any(&g->twice, 1);
-	return call_unwatched(g, e, c);
+	return call_unwatched(w, e, c);
 }
 
 int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *c)
@@ -307,11 +378,13 @@ int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *c)
 
 	if (!g)
 		return c->call(c->fn, c->arg);
+	if (!g->watches)
+		return make_call(w, e, c);
 	if (!e) {
 		rnl__figure_add_any(&g->beyond, 1);
-		return c->call(c->fn, c->arg);
+		return make_call(w, e, c);
 	}
 	if (state_of(e) == NEW && is_due(e))
 		return call_new(w, e, c);
-	return call_unwatched(g, e, c);
+	return call_unwatched(w, e, c);
 }

@@ -18,6 +18,13 @@
  *	library issues before and behind it, go to the stream as ever.
  *	Without a guard, a job costs one look for it.
  *
+ *	A pool of private streams on CUDA always has a guard, which may watch nothing.  It looks
+ *	for strays: functions that leave work on the thread's default stream, for which nobody
+ *	waits.  It queries that stream after a function's first runs, and after one call in
+ *	LOOK_EVERY, since each query takes the driver's lock.  A function that strays is diverted
+ *	from then on: the thread's default stream is its implicit stream, and is joined with the
+ *	worker's stream on both sides.  So its own calls have their order, too.
+ *
  *			enter	leave	call	figures
  *	enter		-	-	-	-	- no outside synchronisation needed
  *	leave		-	-	-	-	X not by two threads for one worker
@@ -42,11 +49,11 @@ struct rnl__guard_call {
 	rnl__function *fn;
 	int (*call)(rnl__function *fn, const void *arg); /* calls it, by its own type */
 	const void *arg;
-	int (*check)(void);		/* the last CUDA error of its unit; NULL: none */
+	int (*check)(int ask);		/* asks its unit: enum rnl_unit_ask; NULL: cannot be asked */
 };
 
-/* 0 or -ENOMEM; @mode: enum rnl_guard, not off. */
-int rnl__guard_create(struct rnl__guard **guardp, uint32_t mode);
+/* Makes a pool's guard, if it needs one, and sets pool->guard.  0 or -ENOMEM. */
+int rnl__guard_create(struct rnl_pool *pool, uint32_t mode);
 void rnl__guard_destroy(struct rnl__guard *guard);
 
 /* A worker is about to run callers' code, and has run it; the two nest. */

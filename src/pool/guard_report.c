@@ -56,6 +56,11 @@ static const char *text_of(const struct rnl_pool *pool, unsigned finding)
 		       "work queued before it is done (200 ms behind 200 ms of work), and "
 		       "rnl_copy() has a CPU copy it once more. Use rnl_pinned_get(), or "
 		       "cudaHostRegister()";
+	case RNL__STRAY:
+		return "uses stream 0 in a pool of private streams, where it is not the job's "
+		       "stream: the job may be done before this work is. Pass rnl_stream() to each "
+		       "CUDA call and <<<...>>>. From now on the function's calls are joined, "
+		       "which makes them right, and slower";
 	default:
 		return "uses the legacy default stream, or waits, or makes or frees memory, unless "
 		       "another thread used the legacy stream just then: CUDA does not say which. "

@@ -8,7 +8,8 @@
 #include "sys/clock.h"
 #include "pool/inflight.h"
 
-int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit)
+int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit,
+		       uint64_t enough_ns)
 {
 	void *word = NULL;
 	int ret;
@@ -16,11 +17,13 @@ int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsi
 	f->device = device;
 	f->limit = limit;
 	f->marks = calloc(limit, sizeof(*f->marks));
-	if (!f->marks)
+	f->recorded = calloc(limit, sizeof(*f->recorded));
+	f->places = calloc(limit, sizeof(*f->places));
+	if (!f->marks || !f->recorded || !f->places || rnl__pace_init(&f->pace, limit, enough_ns))
 		return -ENOMEM;
 	/* Events are made here, and none while jobs run. */
 	for (unsigned i = 0; i < limit; i++) {
-		ret = rnl__device_event(device, false, &f->marks[i].event);
+		ret = rnl__device_event(device, false, &f->recorded[i].event);
 		if (ret)
 			return ret;
 	}
@@ -53,8 +56,11 @@ void rnl__inflight_fini(struct rnl__inflight *f)
 		return;
 	ops = f->device->ops;
 	rnl__device_free(f->device, RNL__PINNED, f->word);
-	for (unsigned i = 0; f->marks && i < f->limit; i++)
-		ops->event_destroy(f->marks[i].event);
+	for (unsigned i = 0; f->recorded && i < f->limit; i++)
+		ops->event_destroy(f->recorded[i].event);
+	rnl__pace_fini(&f->pace);
+	free(f->places);
+	free(f->recorded);
 	free(f->marks);
 	*f = (struct rnl__inflight){ 0 };
 }
@@ -71,9 +77,28 @@ static void note_oldest(struct rnl__inflight *f)
 	atomic_store_explicit(&f->oldest, f->first, memory_order_release);
 }
 
+/* Says that the job with this sequence is on the stream, or that it no longer is: NULL. */
+static void note_place(struct rnl__inflight *f, uint64_t seq, struct rnl_job *job)
+{
+	struct rnl__place *place = &f->places[seq % f->limit];
+
+	if (job)
+		/* relaxed: the store below publishes it */
+		atomic_store_explicit(&place->since, rnl__now_coarse(), memory_order_relaxed);
+	/* [inflight.H3] release: as [inflight.H1]; pairs with [stats.H3] */
+	atomic_store_explicit(&place->job, job, memory_order_release);
+}
+
 void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job)
 {
+	if (f->marked == f->issued) {
+		f->unmarked_since = f->now;
+		f->unmarked_ns = 0;
+	}
 	job->seq = ++f->issued;
+	note_place(f, job->seq, job);
+	rnl__pace_add(&f->pace, job, job->seq);
+	f->unmarked_ns += rnl__pace_guess(&f->pace, job);
 	job->link = NULL;
 	if (f->last)
 		f->last->link = job;
@@ -85,8 +110,33 @@ void rnl__inflight_push(struct rnl__inflight *f, struct rnl_job *job)
 		note_oldest(f);
 }
 
+/*
+ * The oldest mark is reached, and perhaps more: what the device did up to @seq, it did since it
+ * reached the mark before, or since the first of the jobs was issued.
+ */
+static void learn_reached(struct rnl__inflight *f, uint64_t seq)
+{
+	uint64_t since = f->marks[f->first_mark].since;
+
+	since = since > f->passed_at ? since : f->passed_at;
+	f->passed_at = rnl__inflight_clock(f);
+	rnl__pace_took_at_most(&f->pace, f->first->seq, seq, f->passed_at - since);
+}
+
+/* The oldest mark was not reached when the clock was last read: its jobs take as long at least. */
+static void learn_unreached(struct rnl__inflight *f)
+{
+	const struct rnl__mark *mark = &f->marks[f->first_mark];
+	uint64_t since = mark->placed > f->passed_at ? mark->placed : f->passed_at;
+
+	if (f->now > since)
+		rnl__pace_took_at_least(&f->pace, f->first->seq, mark->seq, f->now - since);
+}
+
 static void reached(struct rnl__inflight *f, uint64_t seq)
 {
+	if (f->nr_marks && f->marks[f->first_mark].seq <= seq)
+		learn_reached(f, seq);
 	while (f->nr_marks && f->marks[f->first_mark].seq <= seq) {
 		f->first_mark = (f->first_mark + 1) % f->limit;
 		f->nr_marks--;
@@ -121,6 +171,32 @@ static int write_word(struct rnl__inflight *f)
 	return ret;
 }
 
+/* The event that is recorded @nr-th. */
+static struct rnl__recorded *nth_recorded(struct rnl__inflight *f, uint64_t nr)
+{
+	return &f->recorded[nr % f->limit];
+}
+
+/* Records the next event of the ring, for the mark that is being placed. */
+static int record(struct rnl__inflight *f, struct rnl__mark *mark)
+{
+	uint64_t nr = rnl__own_read(&f->nr_recorded) + 1;
+	struct rnl__recorded *next = nth_recorded(f, nr);
+	int ret = f->device->ops->event_record(next->event);
+
+	if (ret)
+		return ret;
+	mark->event = next->event;
+	/* relaxed: the store below publishes it */
+	atomic_store_explicit(&next->seq, f->issued, memory_order_relaxed);
+	/*
+	 * [inflight.J1] release: the event is recorded, and says for which job, before a join
+	 * can find it; pairs with [inflight.J2].
+	 */
+	atomic_store_explicit(&f->nr_recorded, nr, memory_order_release);
+	return 0;
+}
+
 int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 {
 	bool more = f->marked != f->issued;
@@ -132,9 +208,9 @@ int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 	write = write || f->issued - f->written > INT32_MAX;
 
 	if (more) {
-		mark->recorded = event || !write || !f->writes;
-		if (mark->recorded)
-			ret = f->device->ops->event_record(mark->event);
+		mark->event = NULL;
+		if (event || !write || !f->writes)
+			ret = record(f, mark);
 	}
 	/* A write may follow a mark that was an event alone. */
 	if (!ret && write && f->writes && f->written != f->issued)
@@ -147,13 +223,9 @@ int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 	if (!more)
 		return 0;
 	mark->seq = f->issued;
+	mark->since = f->unmarked_since;
+	mark->placed = rnl__inflight_clock(f);
 	f->nr_marks++;
-	if (mark->recorded)
-		/*
-		 * [inflight.J1] release: the event is recorded before a join can find
-		 * it; pairs with [inflight.J2].
-		 */
-		atomic_store_explicit(&f->joinable, mark->event, memory_order_release);
 	return 0;
 }
 
@@ -175,23 +247,26 @@ bool rnl__inflight_passed(struct rnl__inflight *f)
 	return f->writes && f->nr_marks && written(f) >= f->marks[f->first_mark].seq;
 }
 
-int rnl__inflight_poll(struct rnl__inflight *f, bool query)
+int rnl__inflight_poll(struct rnl__inflight *f, unsigned query)
 {
 	struct rnl__mark *mark;
 	int ret;
 
 	if (rnl__inflight_passed(f))
 		reached(f, written(f));
-	if (!query || !f->nr_marks)
+	if (!query || query > f->nr_marks)
 		return 0;
-	mark = &f->marks[f->first_mark];
-	if (!mark->recorded)
+	f->looked = f->now;
+	mark = &f->marks[(f->first_mark + query - 1) % f->limit];
+	if (!mark->event)
 		return 0;
 	ret = f->device->ops->event_reached(mark->event);
 	if (ret < 0)
 		return wait_for_stream(f);
 	if (ret)
 		reached(f, mark->seq);
+	else if (query == 1)
+		learn_unreached(f);
 	return 0;
 }
 
@@ -210,6 +285,8 @@ struct rnl_job *rnl__inflight_drop(struct rnl__inflight *f)
 	f->first = job->link;
 	if (!f->first)
 		f->last = NULL;
+	rnl__pace_drop(&f->pace, job->seq);
+	note_place(f, job->seq, NULL);
 	note_oldest(f);
 	rnl__figure_write(&f->nr, rnl__inflight_nr(f) - 1);
 	return job;
@@ -222,6 +299,33 @@ struct rnl_job *rnl__inflight_pop(struct rnl__inflight *f)
 	return f->first && f->first->seq <= seq ? rnl__inflight_drop(f) : NULL;
 }
 
+/*
+ * The event of the earliest mark behind @seq; if no mark is there, the latest one.  NULL: none was
+ * ever recorded.
+ */
+static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq)
+{
+	/*
+	 * [inflight.J2] acquire: the events are recorded behind all that the caller waits for,
+	 * and say for which jobs; pairs with [inflight.J1].
+	 */
+	uint64_t nr = atomic_load_explicit(&f->nr_recorded, memory_order_acquire);
+	uint64_t before = UINT64_MAX;
+	struct rnl__event *found = NULL;
+
+	for (uint64_t i = nr; i && nr - i < f->limit; i--) {
+		struct rnl__recorded *it = nth_recorded(f, i);
+		/* relaxed: an event that was recorded anew says a later job than the one before */
+		uint64_t at = atomic_load_explicit(&it->seq, memory_order_relaxed);
+
+		if (found && (at < seq || at > before))
+			break;
+		found = it->event;
+		before = at;
+	}
+	return found;
+}
+
 int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq)
 {
 	struct rnl__event *event;
@@ -232,11 +336,7 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq)
 	 */
 	if (atomic_load_explicit(&f->reached, memory_order_acquire) >= seq)
 		return 0;
-	/*
-	 * [inflight.J2] acquire: the event is recorded behind all that the caller waits
-	 * for; pairs with [inflight.J1].
-	 */
-	event = atomic_load_explicit(&f->joinable, memory_order_acquire);
+	event = find_event(f, seq);
 	if (event && rnl__thread.guard) {
 		/* A capture cannot wait for an event that was recorded outside of it. */
 		rnl__thread.guard->again = true;

@@ -15,8 +15,10 @@
  *	If several streams issue their first work at the same time, with writes behind it, some of
  *	that work waits until other work ends (seen on an H200 with driver 580: of 8 kernels 3 to 7
  *	ran).  So a worker's stream writes once before its first job.
- *	Other streams join on the event that was published last.  It may be recorded anew meanwhile,
+ *	Events are recorded in turn, in a ring.  A thread that joins goes through them from the
+ *	latest back, to the earliest one behind its job.  That one may be recorded anew meanwhile,
  *	further along the stream: then the join waits longer than it has to, never too short.
+ *	Model: tests/model/join.pml.
  *
  *		push	mark	poll	pop	join
  *	all but join: the worker that owns it
@@ -29,12 +31,27 @@
 #include <stdint.h>
 
 #include "sys/atomic.h"
+#include "sys/clock.h"
 #include "device/device.h"
+#include "pool/pace.h"
 
 struct rnl__mark {
 	uint64_t seq;			/* the mark stands for all jobs up to this one */
+	uint64_t since;			/* not before that the first of its jobs was issued */
+	uint64_t placed;		/* not after that the mark was */
+	struct rnl__event *event;	/* NULL: the word alone tells */
+};
+
+/* An event, and the mark that it was last recorded for. */
+struct rnl__recorded {
+	_Atomic uint64_t seq;
 	struct rnl__event *event;
-	bool recorded;			/* the event was; else the word alone tells */
+};
+
+/* A job on the stream, for other threads. */
+struct rnl__place {
+	_Atomic(struct rnl_job *) job;	/* to be compared only; NULL: none */
+	_Atomic uint64_t since;		/* coarse: when it was issued */
 };
 
 struct rnl__inflight {
@@ -44,23 +61,35 @@ struct rnl__inflight {
 	uint64_t marked;		/* sequence that the last mark stands for */
 	uint64_t written;		/* sequence that the last write puts in the word */
 	uint64_t asked;			/* up to this one, see rnl__inflight_ask() */
-	struct rnl__mark *marks;	/* ring of `limit`, each with its event */
+	uint64_t now;			/* the clock, as the worker has last read it */
+	uint64_t looked;		/* when it last asked the driver for a mark */
+	uint64_t unmarked_since;	/* not before that the first job behind the marks was */
+	uint64_t unmarked_ns;		/* estimate of the jobs behind the marks */
+	uint64_t passed_at;		/* when it last saw a mark reached */
+	struct rnl__pace pace;
+	struct rnl__mark *marks;	/* ring of `limit` */
 	unsigned first_mark, nr_marks;
-	unsigned limit;
 	bool writes;			/* the stream can write the word */
 	uint32_t *word;			/* pinned; the low half of a sequence number */
-	/* Other threads read these three. */
+	/* Other threads read these. */
+	struct rnl__place *places;	/* ring of `limit`, by sequence */
 	_Atomic uint32_t nr;		/* jobs */
 	_Atomic(struct rnl_job *) oldest; /* to be compared only; NULL: none */
 	_Atomic uint64_t oldest_since;	/* coarse: when that job became the oldest */
 
 	/* Read by threads that join. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t reached;
-	_Atomic(struct rnl__event *) joinable;
+	_Atomic uint64_t nr_recorded;	/* events, ever */
+	struct rnl__recorded *recorded;	/* ring of `limit`: the n-th is at n % limit */
+	unsigned limit;
 };
 
-/* @limit jobs at most.  0, -ENOMEM, -EIO; after a failure fini is still due. */
-int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit);
+/*
+ * @limit jobs at most, and fewer if they keep the device busy for @enough_ns.  0, -ENOMEM, -EIO;
+ * after a failure fini is still due.
+ */
+int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit,
+		       uint64_t enough_ns);
 void rnl__inflight_fini(struct rnl__inflight *f);
 
 /* The calling thread's stream is the one from now on.  0, -ENOMEM, -EIO. */
@@ -102,8 +131,11 @@ static inline bool rnl__inflight_silent(const struct rnl__inflight *f)
 	return f->nr_marks && f->written < f->marks[f->first_mark].seq;
 }
 
-/* Looks how far the device is; @query: asks the driver if the word does not tell.  0, or -EIO. */
-int rnl__inflight_poll(struct rnl__inflight *f, bool query);
+/*
+ * Looks how far the device is; @query: asks the driver for the @query-th of the marks, counted
+ * from the oldest, if the word does not tell; 0: does not ask.  0, or -EIO.
+ */
+int rnl__inflight_poll(struct rnl__inflight *f, unsigned query);
 
 /* Takes the first job off, if the device has passed it; or NULL. */
 struct rnl_job *rnl__inflight_pop(struct rnl__inflight *f);
@@ -114,12 +146,30 @@ void rnl__inflight_forget(struct rnl__inflight *f);
 /* Takes the first job off, passed or not; or NULL. */
 struct rnl_job *rnl__inflight_drop(struct rnl__inflight *f);
 
-/* Makes the calling thread's stream wait for job @seq, which was marked by an event. */
+/*
+ * Makes the calling thread's stream wait for job @seq, which was marked by an event, and for no
+ * job behind that event.
+ */
 int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq);
+
+/* Reads the clock. */
+static inline uint64_t rnl__inflight_clock(struct rnl__inflight *f)
+{
+	f->now = rnl__now();
+	return f->now;
+}
 
 static inline unsigned rnl__inflight_nr(struct rnl__inflight *f)
 {
 	return rnl__figure_read(&f->nr);
+}
+
+/* Whether no more jobs may be issued now. */
+static inline bool rnl__inflight_enough(struct rnl__inflight *f)
+{
+	unsigned nr = rnl__inflight_nr(f);
+
+	return nr == f->limit || rnl__pace_enough(&f->pace, nr);
 }
 
 /* Whether the oldest mark is reached, by the word alone. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The bits of a job's `flags`. */
+/* The bits of a job's `flags`, and its rounds. */
 #ifndef RNL_JOB_FLAGS_H
 #define RNL_JOB_FLAGS_H
+
+#include <runnel.h>
 
 /* They stay from submit to submit. */
 #define RNL__JOB_URGENT 1u	/* goes to the urgent workers, before other jobs */
@@ -17,5 +19,30 @@
 #define RNL__JOB_TIMED 64u	/* the statistics get its times */
 #define RNL__JOB_TRACED 128u	/* a trace ran when it was submitted */
 #define RNL__JOB_OWES 256u	/* its worker has yet to write what it copied out */
+#define RNL__JOB_UNRUN 512u	/* its function was not called */
+#define RNL__JOB_LAST 1024u	/* a notice that waits for the pool's end: it is cancelled alone */
+
+/* `rounds`: the slot of its round in its barrier, and of the round in `after` << 4. */
+#define RNL__NO_ROUND 15	/* it waits for no job */
+
+static inline unsigned rnl__job_round(const struct rnl_job *job)
+{
+	return job->rounds & 15u;
+}
+
+static inline unsigned rnl__job_after_round(const struct rnl_job *job)
+{
+	return job->rounds >> 4;
+}
+
+static inline void rnl__job_set_round(struct rnl_job *job, unsigned round)
+{
+	job->rounds = (uint8_t)((job->rounds & 0xf0u) | round);
+}
+
+static inline void rnl__job_set_after_round(struct rnl_job *job, unsigned round)
+{
+	job->rounds = (uint8_t)(rnl__job_round(job) | round << 4);
+}
 
 #endif

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "pool/pool.h"
 #include "sys/fence.h"
@@ -21,7 +20,7 @@ void rnl__pool_operation_end(struct rnl_pool *pool)
 	 * pairs with [bell.L2]
 	 */
 	rnl__mb_after_rmw();
-	rnl__bell_ring(&pool->drained);
+	rnl__pool_ring_drained(pool);
 }
 
 void rnl__pool_ring_spaces(struct rnl_pool *pool)
@@ -46,13 +45,43 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool)
 
 void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...)
 {
-	char line[640];
-	va_list ap;
+	va_list list;
 
-	if (!pool->log)
-		return;
-	va_start(ap, format);
-	vsnprintf(line, sizeof(line), format, ap);
-	va_end(ap);
-	pool->log(pool->log_arg, level, line);
+	va_start(list, format);
+	rnl__log_list(&pool->log, level, format, list);
+	va_end(list);
+}
+
+int rnl__pool_uncovered(struct rnl_pool *pool, const char *call)
+{
+	return rnl__invalid(&pool->log, "%s: the pool has private streams, and this unit does not "
+			    "say that its CUDA calls name rnl_stream(). Pass rnl_stream() to each "
+			    "CUDA call and <<<...>>>, and write #define RNL_NAMES_STREAM 1 before "
+			    "#include <runnel/cuda.h>", call);
+}
+
+static uint64_t released(struct rnl__worker *w)
+{
+	/* [pool.D1] acquire: a counted job is handed over; pairs with [worker.D1] */
+	return atomic_load_explicit(&w->released, memory_order_acquire);
+}
+
+bool rnl__pool_all_done(struct rnl_pool *pool)
+{
+	uint64_t accepted = 0, done = released(&pool->keeper.self), started;
+
+	/* The keeper has yet to queue them, to be completed with -ECANCELED. */
+	if (rnl__tally_closed(&pool->delayed) && rnl__tally_inside(&pool->delayed))
+		return false;
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		done += released(&pool->workers[i]);
+	/*
+	 * Counted after the released jobs: a job that is accepted in between makes the sums differ.
+	 * A deferred job is counted in its worker's queue before it is no longer counted here.
+	 */
+	started = rnl__tally_left(&pool->deferred) + rnl__tally_left(&pool->operations);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		accepted += rnl__queue_accepted(&pool->workers[i].queue);
+	accepted += rnl__tally_entered(&pool->deferred) + rnl__tally_entered(&pool->operations);
+	return accepted - started == done;
 }

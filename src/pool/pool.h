@@ -11,10 +11,12 @@
 #include <runnel.h>
 
 #include "sys/bell.h"
+#include "sys/log.h"
 #include "device/device.h"
 #include "memory/pinned.h"
 #include "sys/thread_state.h"
 #include "memory/event_cache.h"
+#include "pool/keeper.h"
 #include "pool/tally.h"
 #include "pool/worker.h"
 
@@ -25,6 +27,10 @@ struct rnl__staff {
 	uint32_t generation;
 	uint32_t nr;
 };
+
+/* In `cancels`. */
+#define RNL__POOL_STOPS 1u	/* rnl_pool_stop() was called: no job starts */
+#define RNL__POOL_CANCEL 2u
 
 struct rnl__guard;
 struct rnl__trace;
@@ -38,6 +44,7 @@ struct rnl_pool {
 	unsigned generation;		/* rnl__generation of the process that made it */
 	unsigned nr_urgent;		/* the first of the workers */
 	unsigned max_in_flight;
+	uint64_t enough_ns;		/* jobs that a worker issues keep its stream busy for this */
 	unsigned home_for;		/* submits to the usual worker in a row; 0: on a GPU */
 	uint32_t time_mask;		/* one job in this + 1 is timed */
 	/* One for each worker; staff.c alone changes the pointer; NULL: no trace runs. */
@@ -47,8 +54,7 @@ struct rnl_pool {
 	unsigned spin_cpus;		/* an idle worker's spin goes by these; 0: by the above */
 	uint64_t watchdog_ns;
 	uint64_t stuck_ns;
-	rnl_log_fn *log;
-	void *log_arg;
+	struct rnl__log log;
 	rnl_worker_start_fn *on_start;
 	rnl_worker_stop_fn *on_stop;
 	void *hook_arg;
@@ -65,13 +71,15 @@ struct rnl_pool {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t staff; /* generation << 32 | nr */
 	_Atomic uint32_t serving;	/* the generation whose keyed jobs run */
 	_Atomic uint32_t nr_workers;	/* that were ever started, and have streams */
+	_Atomic uint32_t cancels;	/* of all jobs at once, each RNL__POOL_CANCEL; | _STOPS */
 
 	/* Read with every job, written when a thread waits. */
 	_Alignas(RNL__CACHE_LINE) struct rnl__bell space[2]; /* open submits wait; [1]: urgent */
 	struct rnl__bell space_deferred;	/* submits of jobs after a barrier wait */
 	struct rnl__bell space_batch;	/* reservations of batchers wait */
-	_Atomic(struct rnl_job *) notices[2]; /* by enum rnl_water */
-	_Atomic uint32_t cancels;	/* of notices, ever */
+	_Atomic(struct rnl_job *) notices[3]; /* by enum rnl_water */
+	_Atomic uint32_t turns[2];	/* of the marks: watermark.c */
+	_Atomic uint64_t stays[2];	/* jobs put, or taken, up to which the turn goes on */
 	struct rnl__bell drained;	/* drains wait */
 	_Atomic bool failure_logged;
 
@@ -89,7 +97,9 @@ struct rnl_pool {
 	struct rnl__waits *waits;	/* the trace's list, or NULL; under `waiting` */
 
 	struct rnl__tally operations;	/* that a drain waits for: rnl__pool_operation_begin() */
+	struct rnl__tally delayed;	/* jobs that wait for their time; closed as the queues are */
 	struct rnl__tally deferred;	/* jobs that wait for barriers; closed as the queues are */
+	struct rnl__keeper keeper;
 	struct rnl__worker workers[RNL_WORKERS_MAX];
 };
 
@@ -121,6 +131,13 @@ static inline bool rnl__pool_closed(struct rnl_pool *pool)
 	return rnl__tally_closed(&pool->deferred);
 }
 
+/* Whether rnl_pool_stop() was called. */
+static inline bool rnl__pool_stops(struct rnl_pool *pool)
+{
+	/* relaxed: a job that is beside the stop may start or not, and learns of it in time */
+	return atomic_load_explicit(&pool->cancels, memory_order_relaxed) & RNL__POOL_STOPS;
+}
+
 /* 0; -EIO the pool's device has failed; -ESHUTDOWN the pool is closed. */
 static inline int rnl__pool_accepts(struct rnl_pool *pool)
 {
@@ -129,7 +146,7 @@ static inline int rnl__pool_accepts(struct rnl_pool *pool)
 	return rnl__pool_closed(pool) ? -ESHUTDOWN : 0;
 }
 
-/* Whether the calling thread is a worker of the pool. */
+/* Whether the calling thread is a worker of the pool, or its keeper: it must not wait for jobs. */
 static inline bool rnl__pool_worker(const struct rnl_pool *pool)
 {
 	return rnl__thread.worker && rnl__thread.worker->pool == pool;
@@ -142,13 +159,31 @@ static inline bool rnl__pool_worker(const struct rnl_pool *pool)
 void rnl__pool_operation_begin(struct rnl_pool *pool);
 void rnl__pool_operation_end(struct rnl_pool *pool);
 
+/*
+ * True if at some moment during the call all accepted jobs were released.  It may be false for a
+ * reservation that is being taken back: that submit rings afterwards.
+ */
+bool rnl__pool_all_done(struct rnl_pool *pool);
+
 /* Rings for all submits that wait for space. */
 void rnl__pool_ring_spaces(struct rnl_pool *pool);
 
 /* Jobs on all queues, about. */
 uint64_t rnl__pool_queued(struct rnl_pool *pool);
 
-/* Calls the log that the pool was created with. */
+/*
+ * Whether the pool's workers wait for the work of a unit, which @check asks; NULL: it cannot be
+ * asked.
+ */
+static inline bool rnl__pool_covers(const struct rnl_pool *pool, int (*check)(int ask))
+{
+	return pool->stream != RNL_STREAM_PRIVATE || !check || check(RNL_UNIT_NAMES_STREAM);
+}
+
+/* Logs that the pool does not wait for the work of a unit.  Return: -EINVAL. */
+int rnl__pool_uncovered(struct rnl_pool *pool, const char *call);
+
+/* Calls the pool's log. */
 __attribute__((format(printf, 3, 4)))
 void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...);
 
@@ -181,6 +216,14 @@ static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
 {
 	/* [pool.N1] acquire: their streams are there; pairs with [pool.N2] */
 	return atomic_load_explicit(&pool->nr_workers, memory_order_acquire);
+}
+
+/* Jobs are done: rings for drains and, if a notice waits for the end, for the keeper. */
+static inline void rnl__pool_ring_drained(struct rnl_pool *pool)
+{
+	rnl__bell_ring(&pool->drained);
+	if (rnl__pool_has_notice(pool, RNL_EMPTY))
+		rnl__bell_ring(&pool->keeper.bell);
 }
 
 #endif

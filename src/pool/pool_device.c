@@ -53,12 +53,15 @@ int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp, int64_
 
 void rnl_pinned_put(struct rnl_pool *pool, void *buf)
 {
-	if (!buf || rnl__pool_check(pool))
+	struct rnl__pinned *pinned;
+
+	if (!buf || (pool && rnl__pool_check(pool)))
 		return;
-	if (rnl__pinned_put(pool->pinned, buf))
-		rnl__pool_log(pool, RNL_LOG_ERROR,
-			      "rnl_pinned_put(%p): no buffer of this pool, or put back already, "
-			      "or overwritten in front of its start: left alone", buf);
+	pinned = pool ? pool->pinned : rnl__pinned_of(buf);
+	if (!pinned || rnl__pinned_put(pinned, buf))
+		rnl__log(pool ? &pool->log : NULL, RNL_LOG_ERROR,
+			 "rnl_pinned_put(%p): no buffer of this pool, or put back already, or "
+			 "overwritten in front of its start: left alone", buf);
 }
 
 int rnl_device_alloc(struct rnl_pool *pool, size_t bytes, void **memp)

@@ -3,10 +3,16 @@
 #include "config.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <urcu/uatomic.h>
 
 #include "pool/job_flags.h"
 #include "pool/queue.h"
+#include "sys/clock.h"
 #include "sys/fence.h"
+
+#define WALK_PIECE 256		/* jobs that a walk looks at while it has the lane */
+#define WALK_TRIES 100		/* to get a lane that a taker has for some instructions */
 
 /* In `accepted` ... */
 #define CLOSED (UINT64_C(1) << 63)
@@ -59,6 +65,20 @@ static void lane_init(struct rnl__lane *lane)
 	atomic_init(&lane->busy, 0);
 	atomic_init(&lane->taken, 0);
 	atomic_init(&lane->done, 0);
+	atomic_init(&lane->removed, 0);
+}
+
+static struct cds_wfcq_node *next_of(struct cds_wfcq_node *node)
+{
+	/* relaxed: taken_over() orders what is behind the link */
+	return atomic_load_explicit(rnl__atomic(&node->next), memory_order_relaxed);
+}
+
+/* The lane's one taker sets a link, which no put sets now. */
+static void set_next(struct cds_wfcq_node *node, struct cds_wfcq_node *next)
+{
+	/* relaxed: the next taker gets the lane in order, [queue.T1]; a put has the tail */
+	atomic_store_explicit(rnl__atomic(&node->next), next, memory_order_relaxed);
 }
 
 /*
@@ -67,8 +87,7 @@ static void lane_init(struct rnl__lane *lane)
  */
 static bool lane_holds(struct rnl__lane *lane)
 {
-	return CMM_LOAD_SHARED(lane->head.node.next) ||
-	       CMM_LOAD_SHARED(lane->tail.p) != &lane->head.node;
+	return next_of(&lane->head.node) || CMM_LOAD_SHARED(lane->tail.p) != &lane->head.node;
 }
 
 /* Fetches the next job's first two lines while this job runs. */
@@ -138,6 +157,33 @@ static uint64_t lane_taken(struct rnl__lane *lane)
 	return atomic_load_explicit(&lane->taken, memory_order_relaxed);
 }
 
+/*
+ * The lane's one taker takes the job behind @prev, which is the head or a job that stays; false:
+ * not now, a put has yet to set its link.  cds_wfcq removes from its head in this way.  If the job
+ * is the last one, the tail goes back to @prev, unless a put has moved the tail on.
+ */
+static bool lane_remove(struct rnl__lane *lane, struct cds_wfcq_node *prev)
+{
+	struct cds_wfcq_node *node = next_of(prev), *next = next_of(node);
+	bool last = false;
+
+	if (!next) {
+		set_next(prev, NULL);
+		/*
+		 * [queue.W1] full barrier (the exchange): a put that finds @prev at the tail links
+		 * its job there after our store; pairs with [queue.E1].
+		 */
+		last = uatomic_cmpxchg(&lane->tail.p, node, prev) == node;
+		next = last ? NULL : next_of(node);
+	}
+	if (!last)
+		set_next(prev, next ? next : node);
+	if (!last && !next)
+		return false;
+	rnl__figure_add(&lane->taken, 1);
+	return true;
+}
+
 void rnl__queue_init(struct rnl__queue *q)
 {
 	lane_init(&q->keyed[0]);
@@ -148,6 +194,7 @@ void rnl__queue_init(struct rnl__queue *q)
 	atomic_init(&q->taken_seen, 0);
 	atomic_init(&q->limit, 0);
 	atomic_init(&q->look, 0);
+	atomic_init(&q->due, RNL__NEVER);
 	q->keyed_next = false;
 }
 
@@ -270,9 +317,15 @@ struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q)
 static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 {
 	struct rnl__lane *lane = &q->keyed[rnl__keyed_lane(generation)];
-	struct rnl_job *first = lane_holds(lane) ? lane_first(lane) : NULL;
+	struct rnl_job *first, *job = NULL;
 
-	return first && first->staff == generation ? lane_take(lane) : NULL;
+	if (!lane_begin(lane))
+		return NULL;
+	first = lane_first(lane);
+	if (first && first->staff == generation)
+		job = lane_take(lane);
+	lane_end(lane);
+	return job;
 }
 
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
@@ -293,7 +346,7 @@ struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 }
 
 struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrier *barrier,
-				   uint32_t generation)
+				   unsigned round, uint32_t generation)
 {
 	struct rnl_job *first, *job = NULL;
 
@@ -301,7 +354,7 @@ struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrie
 	    !lane_begin(&q->open))
 		return NULL;
 	first = lane_first(&q->open);
-	if (first && first->barrier == barrier)
+	if (first && first->barrier == barrier && rnl__job_round(first) == round)
 		job = lane_take(&q->open);
 	lane_end(&q->open);
 	return job;
@@ -327,6 +380,114 @@ bool rnl__queue_stealable(struct rnl__queue *q)
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation)
 {
 	return lane_holds(&q->keyed[rnl__keyed_lane(generation)]) || rnl__queue_stealable(q);
+}
+
+/* ---- jobs that cannot wait for a worker ---------------------------------- */
+
+bool rnl__queue_expect(struct rnl__queue *q, uint64_t at)
+{
+	uint64_t due = rnl__peek(&q->due);
+
+	while (at < due) {
+		/* relaxed: the caller's full barriers order it, see keeper.h */
+		if (atomic_compare_exchange_weak_explicit(&q->due, &due, at, memory_order_relaxed,
+							  memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+uint64_t rnl__queue_due(struct rnl__queue *q)
+{
+	/* relaxed: the keeper's full barrier orders it, see keeper.h */
+	return atomic_load_explicit(&q->due, memory_order_relaxed);
+}
+
+void rnl__queue_forget_due(struct rnl__queue *q)
+{
+	/* relaxed: the barrier below orders it */
+	atomic_store_explicit(&q->due, RNL__NEVER, memory_order_relaxed);
+	/*
+	 * [queue.W2] full barrier: a submit that puts a job behind the walk that follows finds no
+	 * time here, and sets its own; pairs with [queue.E1].
+	 */
+	rnl__full_barrier();
+}
+
+/* Where the walk goes on, with the lane held: behind a job that is still there, or at the head. */
+static struct cds_wfcq_node *walk_from(struct rnl__walk *walk, struct rnl__lane *lane)
+{
+	/* As many jobs were taken since, from the head. */
+	uint64_t taken = lane_taken(lane) - walk->taken;
+
+	walk->nr = taken < walk->nr ? walk->nr - taken : 0;
+	return walk->nr ? walk->at : &lane->head.node;
+}
+
+static void add_picked(struct rnl__walk *walk, struct rnl_job *job)
+{
+	job->link = NULL;
+	if (walk->last)
+		walk->last->link = job;
+	else
+		walk->picked = job;
+	walk->last = job;
+}
+
+/* Looks at some jobs of a lane that it has.  Return: whether that was the last of them. */
+static bool walk_lane(struct rnl__walk *walk, struct rnl__lane *lane)
+{
+	struct cds_wfcq_node *prev = walk_from(walk, lane), *node;
+	unsigned nr = 0;
+
+	while (nr < WALK_PIECE && (node = next_of(prev)) != NULL) {
+		struct rnl_job *job = job_of(node);
+
+		nr++;
+		taken_over(job);
+		if (walk->pick(walk, job)) {
+			if (lane_remove(lane, prev)) {
+				add_picked(walk, job);
+				continue;
+			}
+			walk->missed = true;
+		}
+		prev = node;
+		walk->nr++;
+	}
+	walk->at = prev;
+	walk->taken = lane_taken(lane);
+	if (nr == WALK_PIECE)
+		return false;
+	/* A put has yet to set its link: what is behind it was not seen. */
+	if (CMM_LOAD_SHARED(lane->tail.p) != prev)
+		walk->missed = true;
+	return true;
+}
+
+bool rnl__walk_on(struct rnl__walk *walk)
+{
+	struct rnl__lane *const lanes[] = {
+		&walk->queue->keyed[0], &walk->queue->keyed[1], &walk->queue->urgent,
+		&walk->queue->open,
+	};
+	struct rnl__lane *lane = lanes[walk->lane];
+	bool over = true;
+
+	if (lane_begin(lane)) {
+		walk->tries = 0;
+		over = walk_lane(walk, lane);
+		lane_end(lane);
+	} else if (lane_holds(lane)) {
+		over = ++walk->tries > WALK_TRIES;
+		walk->missed |= over;
+		sched_yield();	/* the taker may need the CPU */
+	}
+	if (over) {
+		walk->lane++;
+		walk->nr = 0;
+	}
+	return walk->lane < sizeof(lanes) / sizeof(lanes[0]);
 }
 
 /* ---- the end of reserving ------------------------------------------------ */
@@ -409,11 +570,22 @@ void rnl__queue_keyed_done(struct rnl__queue *q, uint32_t generation)
 	atomic_store_explicit(done, rnl__own_read(done) + 1, memory_order_release);
 }
 
+void rnl__queue_keyed_removed(struct rnl__queue *q, uint32_t generation)
+{
+	_Atomic uint64_t *removed = &q->keyed[rnl__keyed_lane(generation)].removed;
+
+	/* [queue.K5] release: as [queue.K3]; pairs with [queue.K6] */
+	atomic_store_explicit(removed, rnl__own_read(removed) + 1, memory_order_release);
+}
+
 bool rnl__queue_lane_done(struct rnl__queue *q, uint32_t generation)
 {
 	struct rnl__lane *lane = &q->keyed[rnl__keyed_lane(generation)];
 	/* [queue.K4] acquire: what these jobs did; pairs with [queue.K3] */
 	uint64_t done = atomic_load_explicit(&lane->done, memory_order_acquire);
+
+	/* [queue.K6] acquire: as [queue.K4]; pairs with [queue.K5] */
+	done += atomic_load_explicit(&lane->removed, memory_order_acquire);
 
 	/*
 	 * relaxed: may count a promise that is being taken back; its submit wakes the worker then

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "pool/pool.h"
 #include "sys/thread_state.h"
+#include "sys/thread.h"
 #include "pool/stream.h"
 
 #define PITCH_MAX ((size_t)INT32_MAX)	/* CUDA's cudaDeviceProp.memPitch */
@@ -55,6 +56,7 @@ void rnl__stream_detach(void)
 
 int rnl_thread_attach(struct rnl_pool *pool)
 {
+	RNL__UNCANCELLED();
 	int ret = rnl__pool_check(pool);
 
 	if (ret)
@@ -77,6 +79,8 @@ int rnl_thread_attach(struct rnl_pool *pool)
 
 void rnl_thread_detach(void)
 {
+	RNL__UNCANCELLED();
+
 	if (!rnl__thread.worker)
 		rnl__stream_detach();
 }
@@ -87,7 +91,7 @@ static void note_unit_error(const struct rnl__stream *stream)
 	struct rnl__guarded *guard = rnl__thread.guard;
 
 	if (guard->checked && stream->device->info.cuda && !guard->unit_code)
-		guard->unit_code = rnl__thread.job->check();
+		guard->unit_code = rnl__thread.job->check(RNL_UNIT_ERROR);
 }
 
 /* The operations of the calling thread's device: 0, or why the thread may not use them. */
@@ -204,6 +208,7 @@ static int launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct r
 
 int rnl_copy(void *dst, const void *src, size_t bytes)
 {
+	RNL__UNCANCELLED();
 	const struct rnl__copy c = { .dst = dst, .src = src, .width = bytes, .rows = 1 };
 
 	return note_error(copy(&c, false));
@@ -212,6 +217,7 @@ int rnl_copy(void *dst, const void *src, size_t bytes)
 int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
 		size_t rows)
 {
+	RNL__UNCANCELLED();
 	const struct rnl__copy c = {
 		.dst = dst, .src = src, .dst_pitch = dst_pitch, .src_pitch = src_pitch,
 		.width = width, .rows = rows,
@@ -222,6 +228,8 @@ int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, 
 
 int rnl_fill(void *dst, uint8_t value, size_t bytes)
 {
+	RNL__UNCANCELLED();
+
 	note_issue();
 	return note_error(note_kernel(fill(dst, value, bytes)));
 }
@@ -229,12 +237,15 @@ int rnl_fill(void *dst, uint8_t value, size_t bytes)
 int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 	       const void *args)
 {
+	RNL__UNCANCELLED();
+
 	note_issue();
 	return note_error(note_kernel(launch(kernel, grid, block, args)));
 }
 
 int rnl_stream_wait(int64_t timeout_ns)
 {
+	RNL__UNCANCELLED();
 	const struct rnl__device_ops *ops;
 	int ret = ready(&ops);
 
@@ -272,5 +283,7 @@ void *rnl_worker_data(void)
 
 int rnl_worker_index(void)
 {
-	return rnl__thread.worker ? (int)rnl__thread.worker->index : -1;
+	const struct rnl__worker *w = rnl__thread.worker;
+
+	return w && w->index != RNL__KEEPER ? (int)w->index : -1;
 }

@@ -18,6 +18,24 @@ void rnl__worker_command(struct rnl__worker *w, uint32_t commands)
 	(void)rnl__park_wake(&w->park);
 }
 
+void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job)
+{
+	struct rnl_job *head = rnl__peek(&w->returned);
+
+	do {
+		job->link = head;
+		/* [worker.B1] release: the job, and what it waited for; pairs with [worker.B2] */
+	} while (!atomic_compare_exchange_weak_explicit(&w->returned, &head, job,
+							memory_order_release,
+							memory_order_relaxed));
+	/*
+	 * [worker.B3] full barrier: the job is there before the look whether its worker sleeps;
+	 * pairs with [park.S1]
+	 */
+	rnl__mb_after_rmw();
+	(void)rnl__park_wake(&w->park);
+}
+
 void rnl__worker_made_space(struct rnl__worker *w)
 {
 	struct rnl__bell *open = &w->pool->space[w->urgent], *keyed = &w->space;
@@ -30,5 +48,5 @@ void rnl__worker_made_space(struct rnl__worker *w)
 		return;
 	rnl__bell_ring_once(open);
 	rnl__bell_ring_once(keyed);
-	rnl__bell_ring_once(deferred);
+	rnl__bell_ring(deferred);
 }

@@ -38,9 +38,10 @@ struct rnl__timing {
 	struct rnl__hist queue_wait, host, device;
 };
 
-/* Jobs of one barrier that were completed, and that the barrier has yet to be told. */
+/* Jobs of one round of a barrier that were completed, and that the barrier has yet to be told. */
 struct rnl__owed {
 	struct rnl_barrier *barrier;	/* NULL: nothing is owed */
+	unsigned round;
 	uint32_t nr_issued, nr_done, nr_released;
 };
 
@@ -58,19 +59,23 @@ struct rnl__worker {
 	bool stays;			/* its thread does not end: the device has failed */
 	_Atomic uint32_t present;	/* a latch: its thread may touch the worker, or the pool */
 	_Atomic uint32_t commands;
+	_Atomic(struct rnl_job *) returned; /* were held back, and may be told done now */
 	pthread_t thread;
 
 	/* The owner's alone; other threads may read the atomics. */
 	_Alignas(RNL__CACHE_LINE) void *data; /* of the pool's hooks */
 	uint64_t wait_since;		/* since when it has nothing to do; 0: it has */
+	uint64_t half_since;		/* since when it sees a job that it cannot take; 0: it does not */
 	uint64_t last_check;		/* of the device's health */
 	uint64_t moved;			/* bytes that the running job has copied */
-	unsigned inside;		/* callers' code, how deep, if there is a guard */
+	unsigned inside;		/* callers' code, how deep, if a guard watches */
+	unsigned unlooked;		/* calls since the guard last looked for a stray */
 	uint64_t look_in;		/* jobs until it looks at the low water mark */
 	bool woken;			/* perhaps for a job that it does not take: share() */
 	struct rnl__track *track;	/* NULL: no trace runs */
 	struct rnl__nvtx *ranges;	/* NULL: no tool reads NVTX */
 	struct rnl__owed owed;
+	uint32_t nr_held_back;		/* jobs that wait for rounds of barriers, and come back */
 	_Atomic bool occupied;		/* does not look at its queue soon: rnl__share_occupy() */
 	_Atomic(struct rnl_job *) running; /* its function runs; to be compared only */
 	_Atomic uint64_t running_since;	/* coarse */
@@ -93,6 +98,16 @@ void rnl__worker_command(struct rnl__worker *w, uint32_t commands);
  * barrier stands before the call.
  */
 void rnl__worker_made_space(struct rnl__worker *w);
+
+/* Any thread: returns a job that its worker has held back, and wakes the worker. */
+void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job);
+
+/* Whether a job was returned; rnl__park_prepare() orders it, or the owner looks again. */
+static inline bool rnl__worker_has_returned(struct rnl__worker *w)
+{
+	/* relaxed: the exchange that takes the jobs orders them */
+	return atomic_load_explicit(&w->returned, memory_order_relaxed) != NULL;
+}
 
 /* Whether a worker that is awake comes to look at its queue, and has nothing else to do. */
 static inline bool rnl__worker_attends(struct rnl__worker *w)

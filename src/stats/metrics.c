@@ -18,6 +18,7 @@
 
 #include "pool/pool.h"
 #include "stats/stats.h"
+#include "sys/thread.h"
 
 #define FIRST_BITS 10		/* 2^10 ns = 1.024 us */
 #define LAST_BITS 34
@@ -28,7 +29,7 @@
 struct page {
 	FILE *out;
 	const char *pool;		/* the label's value */
-	unsigned nr;			/* workers */
+	unsigned nr;			/* workers, and the keeper, which is the last */
 	struct rnl__figures *workers;	/* of each */
 	struct rnl__figures all;
 };
@@ -79,7 +80,7 @@ static void put_each(const struct page *p, const char *name, size_t field)
 		uint64_t value;
 
 		memcpy(&value, (const char *)&p->workers[i].stats + field, sizeof(value));
-		snprintf(worker, sizeof(worker), "%u", i);
+		snprintf(worker, sizeof(worker), i == p->nr - 1 ? "keeper" : "%u", i);
 		put(p, name, "", "worker", worker, value);
 	}
 }
@@ -132,7 +133,7 @@ static const struct {
 	{ "jobs_in_flight", "gauge", "Jobs on the worker's stream.", FIELD(in_flight) },
 };
 
-/* Written only if the guard is on. */
+/* Written only if there is a guard: it is on, or the pool has private streams on CUDA. */
 static void put_guard(const struct page *p)
 {
 	const struct rnl_pool_stats *stats = &p->all.stats;
@@ -146,6 +147,7 @@ static void put_guard(const struct page *p)
 		{ "wait_or_memory", stats->guard_waits_or_memory },
 		{ "pageable_copy", stats->guard_pageable },
 		{ "unclear", stats->guard_unclear },
+		{ "stray", stats->guard_strays },
 	};
 
 	put_one(p, "guard_functions_total", "counter",
@@ -192,6 +194,7 @@ static void put_all(const struct page *p, struct rnl_pool *pool)
 /* Makes the whole text, to be freed; NULL: no memory. */
 static char *make_text(struct rnl_pool *pool, const char *name, size_t *length)
 {
+	RNL__UNCANCELLED();
 	char *text = NULL;
 	struct page *p = calloc(1, sizeof(*p));
 	int bad = 1;
@@ -199,12 +202,13 @@ static char *make_text(struct rnl_pool *pool, const char *name, size_t *length)
 	if (!p)
 		return NULL;
 	p->pool = name ? name : pool->name;
-	p->nr = rnl__pool_nr_workers(pool);
+	p->nr = rnl__pool_nr_workers(pool) + 1;
 	p->workers = calloc(p->nr, sizeof(*p->workers));
 	p->out = p->workers ? open_memstream(&text, length) : NULL;
 	if (p->out) {
-		for (unsigned i = 0; i < p->nr; i++)
-			rnl__stats_add(&p->workers[i], pool, i);
+		for (unsigned i = 0; i < p->nr - 1; i++)
+			rnl__stats_add(&p->workers[i], &pool->workers[i]);
+		rnl__stats_add(&p->workers[p->nr - 1], &pool->keeper.self);
 		rnl__stats_add_all(&p->all, pool);
 		put_all(p, pool);
 		bad = ferror(p->out);

@@ -10,17 +10,16 @@
 #include "pool/pool.h"
 #include "stats/stats.h"
 
-static bool serves(struct rnl_pool *pool, unsigned worker)
+static bool serves(struct rnl__worker *w)
 {
-	return worker < pool->nr_urgent + rnl__pool_staff(pool).nr;
+	return w->index < w->pool->nr_urgent + rnl__pool_staff(w->pool).nr;
 }
 
-void rnl__stats_add(struct rnl__figures *sum, struct rnl_pool *pool, unsigned worker)
+void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w)
 {
-	struct rnl__worker *w = &pool->workers[worker];
 	struct rnl_pool_stats *stats = &sum->stats;
 
-	stats->nr_workers += serves(pool, worker);
+	stats->nr_workers += serves(w);
 	stats->done += rnl__figure_read(&w->completed);
 	stats->failed += rnl__figure_read(&w->failed);
 	stats->cancelled += rnl__figure_read(&w->cancelled);
@@ -32,6 +31,8 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl_pool *pool, unsigned wo
 	stats->in_flight += rnl__inflight_nr(&w->inflight);
 	stats->queued += rnl__queue_length(&w->queue);
 	stats->accepted += rnl__queue_accepted(&w->queue);
+	if (!w->timing)
+		return;		/* the keeper runs no function */
 	rnl__hist_add(&sum->queue_wait, &w->timing->queue_wait);
 	rnl__hist_add(&sum->host, &w->timing->host);
 	rnl__hist_add(&sum->device, &w->timing->device);
@@ -44,7 +45,8 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 	uint64_t deferred;
 
 	for (unsigned i = 0; i < nr; i++)
-		rnl__stats_add(sum, pool, i);
+		rnl__stats_add(sum, &pool->workers[i]);
+	rnl__stats_add(sum, &pool->keeper.self);
 	/* Jobs that were released to a queue since are counted by their workers. */
 	deferred = rnl__tally_inside(&pool->deferred);
 	sum->stats.accepted += deferred;
@@ -91,7 +93,7 @@ int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker, struct rnl_poo
 		ret = -EINVAL;
 	if (ret)
 		return ret;
-	rnl__stats_add(&sum, pool, worker);
+	rnl__stats_add(&sum, &pool->workers[worker]);
 	write_out(&sum, stats);
 	return 0;
 }
@@ -147,6 +149,7 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
 		look_at(&pool->workers[i], now, &health);
+	look_at(&pool->keeper.self, now, &health);
 	health.queued = rnl__pool_queued(pool);
 	health.device_error = rnl__figure_read(&pool->device->failed);
 	if (health.device_error)
@@ -157,4 +160,60 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 		health.state = RNL_HEALTH_OVERLOADED;
 	rnl__copy_out(out, &health, sizeof(health));
 	return 0;
+}
+
+/* ---- held ---------------------------------------------------------------- */
+
+struct held_list {
+	struct rnl_held *held;
+	unsigned nr, max;
+	uint64_t now;
+};
+
+static void add_held(struct held_list *list, struct rnl__worker *w, const struct rnl_job *job,
+		     bool on_device, uint64_t since)
+{
+	if (list->nr < list->max)
+		list->held[list->nr] = (struct rnl_held){
+			.job = job, .worker = w->index, .on_device = on_device,
+			.held_ns = list->now > since ? list->now - since : 0,
+		};
+	list->nr++;
+}
+
+/* The stream first: a job that leaves its function for the stream meanwhile is not there twice. */
+static void add_worker(struct held_list *list, struct rnl__worker *w)
+{
+	struct rnl__inflight *f = &w->inflight;
+	const struct rnl_job *job;
+
+	for (unsigned i = 0; f->places && i < f->limit; i++) {
+		struct rnl__place *place = &f->places[i];
+
+		/* [stats.H3] acquire: as [stats.H2]; pairs with [inflight.H3] */
+		job = atomic_load_explicit(&place->job, memory_order_acquire);
+		if (job)
+			add_held(list, w, job, true, rnl__figure_read(&place->since));
+	}
+	/* [stats.H4] acquire: as [stats.H1]; pairs with [worker.H1] */
+	job = atomic_load_explicit(&w->running, memory_order_acquire);
+	if (job)
+		add_held(list, w, job, false, rnl__figure_read(&w->running_since));
+}
+
+int rnl_pool_held(struct rnl_pool *pool, struct rnl_held *held, unsigned max)
+{
+	struct held_list list = { .held = held, .max = max, .now = rnl__now_coarse() };
+	int ret = rnl__pool_check(pool);
+	unsigned nr;
+
+	if (ret)
+		return ret;
+	if (!held && max)
+		return rnl__invalid(&pool->log, "rnl_pool_held(): held is NULL, and max is %u", max);
+	nr = rnl__pool_nr_workers(pool);
+	for (unsigned i = 0; i < nr; i++)
+		add_worker(&list, &pool->workers[i]);
+	add_worker(&list, &pool->keeper.self);
+	return (int)list.nr;
 }

@@ -12,10 +12,12 @@ struct rnl__figures {
 	struct rnl__hist_sum queue_wait, host, device;
 };
 
-/* Adds one worker's figures. */
-void rnl__stats_add(struct rnl__figures *sum, struct rnl_pool *pool, unsigned worker);
+struct rnl__worker;
 
-/* Adds all workers' figures, and deferred jobs. */
+/* Adds the figures of a worker, or of the keeper. */
+void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w);
+
+/* Adds the figures of all of them, and deferred jobs. */
 void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool);
 
 #endif

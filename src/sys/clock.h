@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "sys/thread.h"
+
 #define RNL__NEVER UINT64_MAX
 
 static inline uint64_t rnl__now(void)
@@ -28,6 +30,7 @@ static inline struct timespec rnl__timespec(uint64_t ns)
 
 static inline void rnl__nap(uint64_t ns)
 {
+	RNL__UNCANCELLED();
 	const struct timespec ts = rnl__timespec(ns);
 
 	nanosleep(&ts, NULL);

@@ -2,43 +2,22 @@
 /* Waiting for a latch; latch.h has the protocol. */
 #include "config.h"
 
-#include <sched.h>
-
 #include "sys/latch.h"
+#include "sys/spin.h"
 
-#define YIELD_FROM_NS 10000u	/* a spin of that length, or more, yields the CPU */
-
-/*
- * Spins, and yields: the kernel may have put the awaited thread on this CPU, and that thread
- * should run now, not after the spin.  A short spin is over before that matters.
- */
-static bool spin(_Atomic uint32_t *latch, uint64_t until, bool yields)
+static bool is_open(void *latch)
 {
-	do {
-		for (int i = 0; i < 16; i++) {
-			if (rnl__latch_open(latch))
-				return true;
-			rnl__pause();
-		}
-		if (yields)
-			sched_yield();
-	} while (rnl__now() < until);
-	return false;
+	return rnl__latch_open(latch);
 }
 
 int rnl__latch_wait(_Atomic uint32_t *latch, uint64_t spin_ns, uint64_t deadline)
 {
-	uint64_t now;
 	uint32_t word;
 
-	if (rnl__latch_open(latch))
+	if (rnl__spin(is_open, latch, spin_ns, deadline))
 		return 0;
-	now = rnl__now();
-	if (deadline <= now)
-		return -ETIMEDOUT;
-	if (spin_ns && spin(latch, deadline - now < spin_ns ? deadline : now + spin_ns,
-			    spin_ns >= YIELD_FROM_NS))
-		return 0;
+	if (deadline <= rnl__now())
+		return rnl__latch_open(latch) ? 0 : -ETIMEDOUT;
 	for (;;) {
 		if (!rnl__latch_watch(latch))
 			break;

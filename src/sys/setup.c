@@ -9,12 +9,15 @@
 
 #include <runnel.h>
 
+#include "sys/thread.h"
+
 #define CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
 #define CONNECTIONS_MAX "32"	/* the most that CUDA takes */
 
 /* Whether this thread is the only one; each is a directory.  If they cannot be seen: false. */
 static bool alone(void)
 {
+	RNL__UNCANCELLED();
 	DIR *tasks = opendir("/proc/self/task");
 	const struct dirent *entry;
 	unsigned nr = 0;

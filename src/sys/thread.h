@@ -4,11 +4,38 @@
 
 #include <pthread.h>
 
+#include "sys/thread_state.h"
+
 /*
  * Starts a thread of the library: pthread_create(), with the signals blocked that are sent to the
  * process. What a thread does wrong itself (SIGSEGV, ...) still reaches the application's handler.
  * Return: 0, or the negative error of pthread_create().
  */
 int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg);
+
+/*
+ * From here to the end of the block, the thread cannot be cancelled: pthread_cancel() has its
+ * effect later.  It stands in each function of the library that may be called on a caller's thread
+ * and makes a call that POSIX lists as a cancellation point, or any call of CUDA.
+ */
+#define RNL__UNCANCELLED() \
+	__attribute__((cleanup(rnl__thread_cancellable), unused)) \
+	int cancel_state_ = rnl__thread_uncancelled()
+
+/* Return: the thread's state before; -1: a worker, which can never be cancelled. */
+static inline int rnl__thread_uncancelled(void)
+{
+	int before = -1;
+
+	if (!rnl__thread.worker)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static inline void rnl__thread_cancellable(const int *before)
+{
+	if (*before >= 0)
+		pthread_setcancelstate(*before, NULL);
+}
 
 #endif

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -18,6 +19,7 @@
 #include "trace/trace_arrows.h"
 #include "trace/trace_json.h"
 
+#define START "rnl_trace_start()"
 #define BUFFER_DEFAULT (4u << 20)
 #define BUFFER_MIN (64u << 10)
 #define BUFFER_MAX (1u << 30)
@@ -71,8 +73,10 @@ static void *writer_main(void *arg)
 {
 	struct rnl__trace *t = arg;
 	bool last, much;
+	char name[16];
 
-	prctl(PR_SET_NAME, "rnl-trace");
+	snprintf(name, sizeof(name), "%.9s-trace", t->pool->name);
+	prctl(PR_SET_NAME, name);
 	/* The traced work goes first.  Linux has a priority for each thread. */
 	(void)setpriority(PRIO_PROCESS, 0, 5);
 	do {
@@ -223,6 +227,8 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 	ret = rnl__trace_open(&t->file, path, attr->file_max);
 	if (ret) {
 		destroy(t);
+		if (ret == -EINVAL)
+			return rnl__invalid(&pool->log, START ": %s is no regular file", path);
 		return ret;
 	}
 	t->file.reserved = RNL__TRACE_FOOTER_MAX;
@@ -249,29 +255,36 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 	return ret;
 }
 
-static int check_attr(struct rnl_trace_attr *attr)
+static int check_attr(struct rnl_pool *pool, struct rnl_trace_attr *attr)
 {
+	const struct rnl__range ranges[] = {
+		{ "timing", attr->timing, 0, RNL_TRACE_HOST },
+		{ "buffer_bytes", attr->buffer_bytes, attr->buffer_bytes ? BUFFER_MIN : 0,
+		  BUFFER_MAX },
+		{ "file_max", attr->file_max, attr->file_max ? FILE_MIN : 0, UINT64_MAX },
+	};
+
 	if (!attr->buffer_bytes)
 		attr->buffer_bytes = BUFFER_DEFAULT;
 	if (!attr->file_max)
 		attr->file_max = FILE_DEFAULT;
-	if (attr->timing > RNL_TRACE_HOST || attr->buffer_bytes < BUFFER_MIN ||
-	    attr->buffer_bytes > BUFFER_MAX || attr->file_max < FILE_MIN)
-		return -EINVAL;
-	return 0;
+	return rnl__check_ranges(&pool->log, START, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
 int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_trace_attr *user)
 {
+	RNL__UNCANCELLED();
 	struct rnl_trace_attr attr;
 	int ret = rnl__pool_check(pool);
 
-	if (!ret && !path)
-		ret = -EINVAL;
-	if (!ret)
-		ret = rnl__copy_in(&attr, sizeof(attr), user, RNL__FIRST_TRACE_ATTR);
-	if (!ret)
-		ret = check_attr(&attr);
+	if (ret)
+		return ret;
+	if (!path)
+		return rnl__invalid(&pool->log, START ": path is NULL");
+	ret = rnl__copy_in(&attr, sizeof(attr), user, RNL__FIRST_TRACE_ATTR);
+	if (ret)
+		return rnl__bad_struct(&pool->log, START, "the attributes", user, ret);
+	ret = check_attr(pool, &attr);
 	if (!ret && rnl__device_failed(pool->device))
 		ret = -EIO;
 	if (!ret && rnl__pool_worker(pool))
@@ -286,6 +299,7 @@ int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_tr
 
 int rnl_trace_stop(struct rnl_pool *pool)
 {
+	RNL__UNCANCELLED();
 	int ret = rnl__pool_check(pool);
 
 	if (ret)

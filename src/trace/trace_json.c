@@ -208,6 +208,8 @@ static const char *text_of(unsigned finding)
 		return "waits for a stream or the device, or makes or frees memory";
 	case RNL__PAGEABLE_COPY:
 		return "copies pageable memory";
+	case RNL__STRAY:
+		return "uses stream 0, which is not the job's stream";
 	default:
 		return "does what CUDA refuses under capture";
 	}

@@ -7,16 +7,17 @@
 #include <string.h>
 
 #include "sys/abi.h"
+#include "sys/thread.h"
 #include "pool/pool.h"
 #include "trace/trace.h"
 
-/* Copies the spans that are kept, so that the figures are found without the lock. */
+/* Copies the spans that are kept, so that the figures are found without a lock. */
 static int copy_spans(struct rnl__trace *t, struct rnl_overlap_span **spans, size_t *nr,
 		      uint64_t *nr_untimed)
 {
 	pthread_mutex_lock(&t->lock);
-	while (rnl__trace_drain(t))
-		;
+	/* Once: busy workers note more meanwhile, and more again. */
+	(void)rnl__trace_drain(t);
 	*nr = t->nr_spans < RNL__TRACE_SPANS ? (size_t)t->nr_spans : RNL__TRACE_SPANS;
 	*nr_untimed = t->nr_flown - t->nr_timed;
 	*spans = malloc((*nr + 1) * sizeof(**spans));
@@ -26,25 +27,14 @@ static int copy_spans(struct rnl__trace *t, struct rnl_overlap_span **spans, siz
 	return *spans ? 0 : -ENOMEM;
 }
 
-static int find(struct rnl__trace *t, struct rnl_overlap *out)
-{
-	struct rnl_overlap_span *spans;
-	uint64_t nr_untimed;
-	size_t nr;
-	int ret = copy_spans(t, &spans, &nr, &nr_untimed);
-
-	if (ret)
-		return ret;
-	ret = rnl_overlap_find(spans, nr, out);
-	out->nr_untimed = nr_untimed;
-	free(spans);
-	return ret;
-}
-
 int rnl_trace_overlap(struct rnl_pool *pool, struct rnl_overlap *overlap)
 {
+	RNL__UNCANCELLED();
 	struct rnl_overlap out = RNL_OVERLAP_INIT;
+	struct rnl_overlap_span *spans = NULL;
 	int ret = rnl__pool_check(pool);
+	uint64_t nr_untimed = 0;
+	size_t nr = 0;
 
 	if (!ret)
 		ret = rnl__check_out(overlap, RNL__FIRST_OVERLAP);
@@ -53,8 +43,12 @@ int rnl_trace_overlap(struct rnl_pool *pool, struct rnl_overlap *overlap)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&pool->tracing);
-	ret = pool->trace ? find(pool->trace, &out) : -EALREADY;
+	ret = pool->trace ? copy_spans(pool->trace, &spans, &nr, &nr_untimed) : -EALREADY;
 	pthread_mutex_unlock(&pool->tracing);
+	if (!ret)
+		ret = rnl_overlap_find(spans, nr, &out);
+	free(spans);
+	out.nr_untimed = nr_untimed;
 	if (!ret)
 		rnl__copy_out(overlap, &out, sizeof(out));
 	return ret;

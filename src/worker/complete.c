@@ -7,6 +7,7 @@
 #include "job/barrier.h"
 #include "job/cq.h"
 #include "job/job.h"
+#include "job/rounds.h"
 #include "pool/guard.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
@@ -68,9 +69,7 @@ void rnl__owed_tell(struct rnl__worker *w)
 	if (!owed.barrier)
 		return;
 	w->owed = (struct rnl__owed){ 0 };
-	if (owed.nr_issued)
-		rnl__barrier_issued(owed.barrier, owed.nr_issued);
-	rnl__barrier_done(owed.barrier, owed.nr_done);
+	rnl__rounds_drop(owed.barrier, owed.round, owed.nr_issued, owed.nr_done);
 	count_released(w, owed.nr_released);
 }
 
@@ -84,48 +83,109 @@ static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, 
 {
 	struct rnl_barrier *barrier = job->barrier;
 
-	if (w->owed.barrier != barrier)
+	if (w->owed.barrier != barrier || w->owed.round != rnl__job_round(job))
 		rnl__owed_tell(w);
 	if (!barrier)
 		return false;
 	rnl__barrier_note(barrier, result);
 	if (!job->on_done || !(w->owed.nr_issued + issued))
 		return issued;
-	rnl__barrier_issued(barrier, w->owed.nr_issued + issued);
+	rnl__rounds_drop(barrier, rnl__job_round(job), w->owed.nr_issued + issued, 0);
 	w->owed.nr_issued = 0;
 	return false;
 }
 
 /* After a job of a barrier was handed over. */
-static void owed_after(struct rnl__worker *w, struct rnl_barrier *barrier, bool issued)
+static void owed_after(struct rnl__worker *w, struct rnl_barrier *barrier, unsigned round,
+		       bool issued)
 {
 	w->owed.barrier = barrier;
+	w->owed.round = round;
 	w->owed.nr_issued += issued;
 	w->owed.nr_done++;
 }
 
 /* ---- complete ------------------------------------------------------------ */
 
+/*
+ * Holds back a job whose barrier `after` has jobs that are not done.  Its own barrier learns at
+ * once that it is issued: so jobs after that one start.
+ * @issued: the job's barrier has yet to learn that the job is issued; as rnl__complete().
+ * Return: whether the job is held back.
+ */
+static bool hold_back(struct rnl__worker *w, struct rnl_job *job, int result, bool *issued)
+{
+	struct rnl_barrier *after = job->after;
+	const unsigned round = rnl__job_after_round(job);
+
+	if (rnl__rounds_ended(after, round)) {
+		rnl__rounds_leave(after, round);
+		return false;
+	}
+	if (job->barrier && *issued) {
+		rnl__barrier_note(job->barrier, result);
+		rnl__rounds_drop(job->barrier, rnl__job_round(job), 1, 0);
+		*issued = false;
+	}
+	job->result = result;
+	job->worker = (uint8_t)w->index;
+	if (!rnl__rounds_hold(after, round, job))
+		return false;
+	w->nr_held_back++;
+	return true;
+}
+
+static void count_unrun(struct rnl__worker *w, int result)
+{
+	if (result == -ECANCELED)
+		rnl__figure_add(&w->cancelled, 1);
+	if (result == -ETIMEDOUT)
+		rnl__figure_add(&w->timed_out, 1);
+}
+
 /* @issued: the job's barrier has yet to learn that the job is issued. */
-static void complete(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
+static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
 	struct rnl_barrier *barrier = job->barrier;
-	const unsigned flags = job->flags;
+	const unsigned flags = job->flags, round = rnl__job_round(job);
 	const uint32_t staff = job->staff;
 
 	rnl__figure_add(&w->completed, 1);
 	if (result < 0)
 		rnl__figure_add(&w->failed, 1);
+	if (flags & RNL__JOB_UNRUN)
+		count_unrun(w, result);
 	issued = owed_before(w, job, result, issued);
 	hand_over(w, job, result);
 	if (barrier)
-		owed_after(w, barrier, issued);
+		owed_after(w, barrier, round, issued);
 	if (flags & RNL__JOB_KEYED)
 		rnl__queue_keyed_done(&w->queue, staff);
 	if (barrier)
 		w->owed.nr_released++;
 	else
 		count_released(w, 1);
+}
+
+static void complete(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
+{
+	if (rnl__job_after_round(job) == RNL__NO_ROUND || !hold_back(w, job, result, &issued))
+		finish(w, job, result, issued);
+}
+
+void rnl__complete_returned(struct rnl__worker *w)
+{
+	/* [worker.B2] acquire: the jobs, and what they waited for; pairs with [worker.B1] */
+	struct rnl_job *job = atomic_exchange_explicit(&w->returned, NULL, memory_order_acquire);
+	struct rnl_job *next;
+
+	for (; job; job = next) {
+		next = job->link;
+		w->nr_held_back--;
+		finish(w, job, job->result, false);
+	}
+	w->wait_since = 0;
+	rnl__owed_tell(w);
 }
 
 void rnl__complete(struct rnl__worker *w, struct rnl_job *job, int result)
@@ -138,21 +198,19 @@ void rnl__complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
 	job->device_error = 0;
 	if (w->track)
 		rnl__track_unrun(w->track, job, result);
-	if (result == -ECANCELED)
-		rnl__figure_add(&w->cancelled, 1);
-	if (result == -ETIMEDOUT)
-		rnl__figure_add(&w->timed_out, 1);
+	job->flags |= RNL__JOB_UNRUN;
 	complete(w, job, result, true);
 }
 
 void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	struct rnl_barrier *barrier = job->barrier;
+	const unsigned round = rnl__job_round(job);
 	bool issued = owed_before(w, job, result, true);
 
 	hand_over(w, job, result);
 	if (barrier)
-		owed_after(w, barrier, issued);
+		owed_after(w, barrier, round, issued);
 }
 
 /* ---- passed -------------------------------------------------------------- */
@@ -202,7 +260,7 @@ static void fail_all(struct rnl__worker *w)
 	}
 }
 
-bool rnl__complete_passed(struct rnl__worker *w, bool query)
+bool rnl__complete_passed(struct rnl__worker *w, unsigned query)
 {
 	struct rnl__inflight *f = &w->inflight;
 	struct rnl_job *job;

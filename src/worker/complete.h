@@ -15,10 +15,13 @@
  *			waiter or its callback.  The library does not touch it again.
  *
  *	A job that left nothing on the stream, or did not run, begins at `complete`.
+ *	A job after a barrier that comes to `complete` before its round has ended is held back: the
+ *	thread that ends the round pushes it on the worker's stack `returned`, and the worker
+ *	goes on with it.  So all counts stay the worker's own.
  *	A device that has failed passes every job at once, with -EIO.
- *	A barrier learns of several jobs at once: while the worker's next job is of this barrier
- *	too, the barrier cannot be done, and no thread sees that it has not been told.  What
- *	the barrier has not been told yet is `owed` to it.
+ *	A barrier learns of several jobs at once: while the worker's next job is of this round
+ *	too, the round cannot be done, and no thread sees that it has not been told.  What
+ *	the barrier has not been told yet is `owed` to it, and bounded: loop.c.
  *	All functions here run on the worker's own thread.
  */
 #ifndef RNL_COMPLETE_H
@@ -29,10 +32,13 @@
 #include "pool/worker.h"
 
 /*
- * Completes the jobs that the device has passed; @query: asks the driver, if no word tells.
+ * Completes the jobs that the device has passed; @query: rnl__inflight_poll() takes it.
  * Return: whether there was such a job.
  */
-bool rnl__complete_passed(struct rnl__worker *w, bool query);
+bool rnl__complete_passed(struct rnl__worker *w, unsigned query);
+
+/* Completes jobs that were held back for their barriers, and have been returned. */
+void rnl__complete_returned(struct rnl__worker *w);
 
 /* Completes a job that left nothing on the stream. */
 void rnl__complete(struct rnl__worker *w, struct rnl_job *job, int result);

@@ -22,13 +22,17 @@
 #include "pool/guard.h"
 #include "pool/pool.h"
 #include "pool/nvtx.h"
+#include "worker/keep.h"
 #include "worker/staff.h"
 #include "sys/thread_state.h"
+#include "sys/thread.h"
 #include "job/watermark.h"
 
+#define CREATE "rnl_pool_create()"
 #define WORKERS_DEFAULT 8
 #define QUEUED_DEFAULT 65536
 #define IN_FLIGHT_DEFAULT 64
+#define IN_FLIGHT_DEFAULT_NS 1000000
 #define IN_FLIGHT_MAX 1000	/* at 1021 launches a CUDA stream blocks its caller */
 #define SPIN_DEFAULT_NS 50000	/* a small job on a GPU takes this long, and so does a wake */
 #define WATCHDOG_DEFAULT_MS 100
@@ -83,6 +87,8 @@ static void fill_in(struct rnl_pool_attr *attr)
 		attr->max_queued = QUEUED_DEFAULT;
 	if (!attr->max_in_flight)
 		attr->max_in_flight = IN_FLIGHT_DEFAULT;
+	if (!attr->in_flight_ns)
+		attr->in_flight_ns = IN_FLIGHT_DEFAULT_NS;
 	if (!attr->watchdog_ms)
 		attr->watchdog_ms = WATCHDOG_DEFAULT_MS;
 	if (!attr->high_water)
@@ -105,18 +111,27 @@ static void fill_in(struct rnl_pool_attr *attr)
 
 static int check_attr(const struct rnl_pool_attr *attr)
 {
-	if (attr->nr_urgent >= RNL_WORKERS_MAX ||
-	    attr->nr_workers > RNL_WORKERS_MAX - attr->nr_urgent ||
-	    attr->stream > RNL_STREAM_PRIVATE || attr->max_in_flight > IN_FLIGHT_MAX ||
-	    attr->spin_us < -1 || attr->low_water >= attr->high_water ||
-	    !attr->cpus != !attr->nr_cpus || attr->pinned_preload > attr->pinned_max ||
-	    attr->guard > RNL_GUARD_STRICT)
-		return -EINVAL;
-	for (unsigned i = 0; i < attr->nr_cpus; i++) {
+	const struct rnl__log log = { attr->log, attr->log_arg };
+	const struct rnl__range ranges[] = {
+		{ "nr_urgent", attr->nr_urgent, 0, RNL_WORKERS_MAX - 1 },
+		{ "nr_workers", attr->nr_workers, 1, RNL_WORKERS_MAX - attr->nr_urgent },
+		{ "stream", attr->stream, 0, RNL_STREAM_PRIVATE },
+		{ "max_in_flight", attr->max_in_flight, 1, IN_FLIGHT_MAX },
+		{ "low_water", attr->low_water, 0, attr->high_water - 1 },
+		{ "nr_cpus", attr->nr_cpus, attr->cpus != NULL, attr->cpus ? UINT32_MAX : 0 },
+		{ "guard", attr->guard, 0, RNL_GUARD_STRICT },
+		{ "pinned_preload", attr->pinned_preload, 0, attr->pinned_max },
+	};
+
+	if (attr->spin_us < -1)
+		return rnl__invalid(&log, CREATE ": spin_us is %d; it must be -1 or more",
+				    attr->spin_us);
+	for (unsigned i = 0; attr->cpus && i < attr->nr_cpus; i++) {
 		if (attr->cpus[i] >= CPU_SETSIZE)
-			return -EINVAL;
+			return rnl__invalid(&log, CREATE ": cpus[%u] is %u; the system has CPUs "
+					    "0 to %d at most", i, attr->cpus[i], CPU_SETSIZE - 1);
 	}
-	return 0;
+	return rnl__check_ranges(&log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
 /* Reads the caller's attributes, with defaults for those that are 0. */
@@ -125,7 +140,7 @@ static int read_attr(struct rnl_pool_attr *attr, const struct rnl_pool_attr *use
 	int ret = rnl__copy_in(attr, sizeof(*attr), user_attr, RNL__FIRST_POOL_ATTR);
 
 	if (ret)
-		return ret;
+		return rnl__bad_struct(NULL, CREATE, "the attributes", user_attr, ret);
 	fill_in(attr);
 	return check_attr(attr);
 }
@@ -155,10 +170,10 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	pool->high_water = attr->high_water;
 	pool->low_water = attr->low_water;
 	pool->max_in_flight = attr->max_in_flight;
+	pool->enough_ns = attr->in_flight_ns;
 	pool->watchdog_ns = 1000000ull * attr->watchdog_ms;
 	pool->stuck_ns = 1000000ull * attr->stuck_ms;
-	pool->log = attr->log;
-	pool->log_arg = attr->log_arg;
+	pool->log = (struct rnl__log){ attr->log, attr->log_arg };
 	pool->on_start = attr->on_start;
 	pool->on_stop = attr->on_stop;
 	pool->hook_arg = attr->hook_arg;
@@ -168,23 +183,36 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	set_spins(pool, attr);
 }
 
+static void init_worker(struct rnl_pool *pool, struct rnl__worker *w, unsigned index)
+{
+	w->pool = pool;
+	w->index = index;
+	w->urgent = index < pool->nr_urgent;
+	rnl__queue_init(&w->queue);
+}
+
 static void init_parts(struct rnl_pool *pool)
 {
+	/* Another pool, and the other mark, had other turns. */
+	const uint32_t turn = (uint32_t)rnl__now() & ~1u;
+
+	atomic_init(&pool->turns[RNL_LOW_WATER], turn);
+	atomic_init(&pool->turns[RNL_HIGH_WATER], turn ^ 1u << 30);
+	pthread_mutex_init(&pool->keeper.walking, NULL);
 	pthread_mutex_init(&pool->resizing, NULL);
 	pthread_mutex_init(&pool->tracing, NULL);
 	pthread_mutex_init(&pool->waiting, NULL);
 	rnl__event_cache_init(&pool->timers, pool->device);
 	rnl__tally_init(&pool->operations, UINT64_MAX);
+	rnl__tally_init(&pool->delayed, UINT64_MAX);
 	rnl__tally_init(&pool->deferred, pool->max_queued);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		struct rnl__worker *w = &pool->workers[i];
 
-		w->pool = pool;
-		w->index = i;
-		w->urgent = i < pool->nr_urgent;
-		rnl__queue_init(&w->queue);
+		init_worker(pool, w, i);
 		rnl__park_init(&w->park, w->urgent ? &pool->urgent_lot : &pool->lot, i);
 	}
+	init_worker(pool, &pool->keeper.self, RNL__KEEPER);
 }
 
 /* Makes what may fail, the workers last. */
@@ -192,16 +220,19 @@ static int make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	int ret = copy_cpus(pool, attr);
 
-	if (!ret && attr->guard)
-		ret = rnl__guard_create(&pool->guard, attr->guard);
+	if (!ret)
+		ret = rnl__guard_create(pool, attr->guard);
 	if (!ret)
 		ret = rnl__pinned_create(&pool->pinned, pool->device, attr->pinned_max,
 					 attr->pinned_preload);
+	if (!ret)
+		ret = rnl__keep_start(pool);
 	return ret ? ret : rnl__staff_start(pool, attr->nr_workers);
 }
 
 static void free_pool(struct rnl_pool *pool)
 {
+	rnl__keep_end(pool);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		rnl__inflight_fini(&pool->workers[i].inflight);
 		rnl__staging_fini(&pool->workers[i].staging);
@@ -212,6 +243,7 @@ static void free_pool(struct rnl_pool *pool)
 	rnl__pinned_destroy(pool->pinned);
 	rnl__guard_destroy(pool->guard);
 	pool->device->ops->trim(pool->device);
+	pthread_mutex_destroy(&pool->keeper.walking);
 	pthread_mutex_destroy(&pool->resizing);
 	pthread_mutex_destroy(&pool->tracing);
 	pthread_mutex_destroy(&pool->waiting);
@@ -219,20 +251,34 @@ static void free_pool(struct rnl_pool *pool)
 	free(pool);
 }
 
+static int open_device(const struct rnl_pool_attr *attr, struct rnl__device **devicep)
+{
+	const struct rnl__log log = { attr->log, attr->log_arg };
+	int ret = rnl__device_open(attr->device, devicep);
+
+	if (ret)
+		rnl__log(&log, RNL_LOG_ERROR, CREATE ": device is \"%s\": %s",
+			 attr->device ? attr->device : "auto",
+			 ret == -EINVAL ? "no name of a device; it must be auto, cuda, cuda:N or "
+					  "host" : rnl_strerror(ret));
+	return ret;
+}
+
 int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_attr)
 {
+	RNL__UNCANCELLED();
 	struct rnl_pool_attr attr;
 	struct rnl__device *device;
 	struct rnl_pool *pool;
 	int ret;
 
 	if (!poolp)
-		return -EINVAL;
+		return rnl__invalid(NULL, CREATE ": poolp is NULL");
 	ret = read_attr(&attr, user_attr);
 	if (!ret)
 		ret = rnl__generation_start();
 	if (!ret)
-		ret = rnl__device_open(attr.device, &device);
+		ret = open_device(&attr, &device);
 	if (ret)
 		return ret;
 	pool = aligned_alloc(RNL__CACHE_LINE, sizeof(*pool));
@@ -262,32 +308,25 @@ int rnl_pool_close(struct rnl_pool *pool)
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__queue_close(&pool->workers[i].queue);
 	rnl__tally_close(&pool->deferred);
+	rnl__tally_close(&pool->delayed);
+	rnl__keeper_cancelled(pool);
 	rnl__watermark_close(pool);
 	/* [pool.C1] that is a full barrier: closed before the ring; pairs with [bell.L2] */
 	rnl__pool_ring_spaces(pool);
 	return 0;
 }
 
-/*
- * True if at some moment during the call all accepted jobs were released.  It may be false for a
- * reservation that is being taken back: that submit rings afterwards.
- */
-static bool all_done(struct rnl_pool *pool)
+/* As rnl__pool_all_done(), and no notice waits for that. */
+static bool drained(struct rnl_pool *pool)
 {
-	uint64_t accepted = 0, done = 0, started;
-
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		/* [pool.D1] acquire: a counted job is handed over; pairs with [worker.D1] */
-		done += atomic_load_explicit(&pool->workers[i].released, memory_order_acquire);
 	/*
-	 * Counted after the released jobs: a job that is accepted in between makes the sums differ.
-	 * A deferred job is counted in its worker's queue before it is no longer counted here.
+	 * [pool.E1] acquire: the keeper has begun the operation in which it queues the notices;
+	 * pairs with [watermark.N2].
 	 */
-	started = rnl__tally_left(&pool->deferred) + rnl__tally_left(&pool->operations);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		accepted += rnl__queue_accepted(&pool->workers[i].queue);
-	accepted += rnl__tally_entered(&pool->deferred) + rnl__tally_entered(&pool->operations);
-	return accepted - started == done;
+	if (rnl__pool_closed(pool) &&
+	    atomic_load_explicit(&pool->notices[RNL_EMPTY], memory_order_acquire))
+		return false;
+	return rnl__pool_all_done(pool);
 }
 
 int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
@@ -306,15 +345,29 @@ int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
 		 */
 		uint32_t listened = rnl__bell_listen(&pool->drained);
 
-		if (all_done(pool))
+		if (drained(pool))
 			return 0;
 		if (rnl__bell_wait(&pool->drained, listened, deadline))
-			return all_done(pool) ? 0 : -ETIMEDOUT;
+			return drained(pool) ? 0 : -ETIMEDOUT;
 	}
+}
+
+int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns)
+{
+	int ret = rnl_pool_close(pool);
+
+	if (ret)
+		return ret;
+	/* relaxed: see rnl__pool_stops() */
+	atomic_fetch_or_explicit(&pool->cancels, RNL__POOL_STOPS, memory_order_relaxed);
+	(void)rnl_pool_cancel(pool);
+	return rnl_pool_drain(pool, timeout_ns);
 }
 
 void rnl_pool_destroy(struct rnl_pool *pool)
 {
+	RNL__UNCANCELLED();
+
 	if (rnl_pool_close(pool))
 		return;		/* no pool, or a parent's, whose workers are not in this process */
 	if (rnl_pool_drain(pool, RNL_FOREVER)) {

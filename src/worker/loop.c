@@ -7,6 +7,10 @@
  *	To wait for the device, a worker spins, then sleeps in steps that grow with the time
  *	waited: so the last step ends late by a fraction of the wait.  A submit ends such a
  *	step, as it ends the sleep of an idle worker.
+ *	With jobs queued behind, a worker looks at its stream from time to time: so what the
+ *	device has passed is told soon, however much is queued.
+ *	A worker starts no more jobs than keep its stream busy for a while.  The others wait in
+ *	its queue, where they can be stolen, or cancelled.
  *	An urgent worker takes and steals urgent jobs alone.  Where the device has no
  *	priorities, the other workers take urgent jobs as well, before all other jobs.
  *	A device that has failed never writes the word that a worker waits for: so the worker
@@ -22,6 +26,7 @@
 #include <unistd.h>
 
 #include "sys/clock.h"
+#include "sys/sizes.h"
 #include "pool/guard.h"
 #include "sys/latch.h"
 #include "worker/loop.h"
@@ -41,9 +46,18 @@
 #define NAP_MIN_NS 4000u
 #define NAP_MID_NS 100000u
 #define NAP_MAX_NS 1000000u
+#define YIELD_NS 50000u	/* then a worker naps until a job is put as a whole */
 #define ASK_NS 20000u		/* for this long a full stream is asked without a nap */
 #define NAP_ASK_NS 20000u	/* the shortest nap between questions: they hold up launches */
 
+/*
+ * With jobs queued behind: a job has its mark after MARK_NS and a function at most, and the worker
+ * looks for that mark after LOOK_NS and a function.  A function that takes longer than either is
+ * waited for once: so a job is told within 1 ms, or one function.
+ */
+#define LOOK_NS 400000u
+
+#define OWED_MAX 256u		/* jobs of a barrier that it has not been told of */
 #define CHECKS 4u		/* of the device, in a watchdog period, by a worker that waits */
 #define SPIN_IDLE_NS 20000u
 #define SPIN_IDLE_LAST_NS 5000u
@@ -67,7 +81,8 @@ static struct rnl__worker *victim(struct rnl__worker *w)
 	unsigned nr = rnl__pool_nr_workers(pool), load = rnl__inflight_nr(&w->inflight);
 
 	/* A worker that leaves does not steal, nor one that the pool does not count yet. */
-	if (commands(w) & (RNL__LEAVE | RNL__END) || w->index >= nr)
+	if (commands(w) & (RNL__LEAVE | RNL__END) || w->index >= nr ||
+	    rnl__inflight_enough(&w->inflight))
 		return NULL;
 	for (unsigned i = 1; i < nr; i++) {
 		struct rnl__worker *other = &pool->workers[(w->index + i) % nr];
@@ -104,6 +119,8 @@ static struct rnl_job *take(struct rnl__worker *w, struct rnl__worker **from)
 	struct rnl_pool *pool = w->pool;
 	struct rnl_job *job = NULL;
 
+	if (rnl__inflight_enough(&w->inflight))
+		return NULL;
 	/* An urgent job does not go behind the jobs on our stream. */
 	if (pool->nr_urgent && !w->urgent && !pool->device->priorities && !w->inflight.first)
 		job = take_urgent(w, from);
@@ -114,7 +131,7 @@ static struct rnl_job *take(struct rnl__worker *w, struct rnl__worker **from)
 }
 
 /*
- * The next job, if it is one of the barrier that `owed` names; else NULL.  Before any other job
+ * The next job, if it is one of the round that `owed` names; else NULL.  Before any other job
  * is taken the barrier is told, since a job after it may have to go first.
  */
 static struct rnl_job *take_of_owed(struct rnl__worker *w, struct rnl__worker **from)
@@ -122,9 +139,11 @@ static struct rnl_job *take_of_owed(struct rnl__worker *w, struct rnl__worker **
 	struct rnl_pool *pool = w->pool;
 
 	*from = w;
-	if (!w->owed.barrier || pool->nr_urgent)
+	if (!w->owed.barrier || pool->nr_urgent || w->owed.nr_done >= OWED_MAX ||
+	    rnl__inflight_enough(&w->inflight))
 		return NULL;
-	return rnl__queue_take_of(&w->queue, w->owed.barrier, rnl__pool_serving(pool));
+	return rnl__queue_take_of(&w->queue, w->owed.barrier, w->owed.round,
+				  rnl__pool_serving(pool));
 }
 
 static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
@@ -144,7 +163,7 @@ static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
 static bool may_leave(struct rnl__worker *w)
 {
 	return commands(w) & (RNL__LEAVE | RNL__END) && !w->inflight.first &&
-	       !rnl__queue_length(&w->queue);
+	       !w->nr_held_back && !rnl__queue_length(&w->queue);
 }
 
 /*
@@ -169,7 +188,7 @@ static bool has_job(struct rnl__worker *w)
 static bool busy(struct rnl__worker *w)
 {
 	return has_job(w) || rnl__inflight_passed(&w->inflight) || victim(w) || may_leave(w) ||
-	       may_obey(w);
+	       may_obey(w) || rnl__worker_has_returned(w);
 }
 
 /* A few times in a watchdog period: has the device failed?  A driver takes long to say so. */
@@ -179,7 +198,7 @@ static void check_device(struct rnl__worker *w, uint64_t now)
 		return;
 	w->last_check = now;
 	if (w->pool->device->ops->idle() < 0)
-		(void)rnl__complete_passed(w, false);
+		(void)rnl__complete_passed(w, 0);
 }
 
 /* How long to sleep for the device, having waited until @now. */
@@ -237,7 +256,7 @@ static void tell_idle(struct rnl__worker *w)
 	 * notices; pairs with [bell.L2], [watermark.W1].
 	 */
 	rnl__full_barrier();
-	rnl__bell_ring(&w->pool->drained);
+	rnl__pool_ring_drained(w->pool);
 	rnl__share_look_at_mark(w);
 }
 
@@ -266,17 +285,34 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 	return found;
 }
 
+/*
+ * There is something to do, but perhaps not yet: a thread may have half put a job, or takes one.
+ * That thread may need our CPU, and a yield gives the CPU to no thread of a lower priority.
+ */
+static void await_put(struct rnl__worker *w)
+{
+	const uint64_t now = rnl__now();
+
+	if (!w->half_since)
+		w->half_since = now;
+	if (now - w->half_since < YIELD_NS)
+		sched_yield();
+	else
+		rnl__nap(rnl__smaller((now - w->half_since) / 8, NAP_MAX_NS));
+}
+
 /* Nothing is queued, nothing has passed: waits for a job, or for the device. */
 static void idle(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
-	uint64_t now = rnl__now(), deadline = RNL__NEVER;
+	uint64_t now = rnl__inflight_clock(f), deadline = RNL__NEVER;
 	bool away;
 
 	if (!w->wait_since) {
+		w->half_since = 0;
 		if (begin_wait(w, now))
 			return;
-		now = rnl__now();
+		now = rnl__inflight_clock(f);
 	}
 	if (f->first) {
 		check_device(w, now);
@@ -293,10 +329,10 @@ static void idle(struct rnl__worker *w)
 	 */
 	if (busy(w) || (away && !rnl__queue_away(&w->queue))) {
 		w->woken |= rnl__park_leave(&w->park);
-		/* A thread that has half put a job, or takes one, may need the CPU. */
-		sched_yield();
+		await_put(w);
 		return;
 	}
+	w->half_since = 0;
 	if (!f->first) {
 		rnl__figure_add(&w->slept, 1);
 		w->wait_since = 0;
@@ -304,11 +340,25 @@ static void idle(struct rnl__worker *w)
 	w->woken |= rnl__park_sleep(&w->park, deadline);
 }
 
-/* The stream is full: waits until the device has passed a job of it. */
+/*
+ * Whether the worker is to wait for its stream alone: it can have no more jobs there, or has enough
+ * for now and others queued.  With none queued it waits for a job, too.
+ */
+static bool full(struct rnl__worker *w)
+{
+	struct rnl__inflight *f = &w->inflight;
+
+	return rnl__inflight_enough(f) && (rnl__inflight_nr(f) == f->limit || has_job(w));
+}
+
+/*
+ * The stream is full: waits until the device has passed a job of it, for a command, or for a job
+ * that was held back.
+ */
 static void await_space(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
-	uint64_t start = rnl__now(), now = start;
+	uint64_t start = rnl__inflight_clock(f), now = start;
 
 	if (!f->nr_marks)
 		rnl__run_mark_last(w);
@@ -316,8 +366,8 @@ static void await_space(struct rnl__worker *w)
 	if (!f->first)
 		return;
 	w->wait_since = w->last_check = start;
-	while (!rnl__complete_passed(w, true)) {
-		now = rnl__now();
+	while (!rnl__complete_passed(w, 1) && !may_obey(w) && !rnl__worker_has_returned(w)) {
+		now = rnl__inflight_clock(f);
 		check_device(w, now);
 		if (!f->first)
 			break;
@@ -328,6 +378,23 @@ static void await_space(struct rnl__worker *w)
 		}
 		rnl__nap(nap(w, now));
 	}
+}
+
+/*
+ * Looks at the stream if the worker has not for a while: at the latest mark, which speaks for all;
+ * if it is not reached, at one after the other.
+ */
+static void look_on_time(struct rnl__worker *w)
+{
+	struct rnl__inflight *f = &w->inflight;
+	unsigned nr = f->nr_marks;
+
+	if (rnl__inflight_clock(f) - f->looked < LOOK_NS)
+		return;
+	if (rnl__complete_passed(w, nr) || nr <= 1)
+		return;
+	while (rnl__complete_passed(w, 1))
+		;
 }
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -341,7 +408,10 @@ static int set_affinity(struct rnl__worker *w)
 		return 0;
 	CPU_ZERO(&set);
 	CPU_SET(pool->cpus[w->index % pool->nr_cpus], &set);
-	return -pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+	if (!pthread_setaffinity_np(pthread_self(), sizeof(set), &set))
+		return 0;
+	return rnl__invalid(&pool->log, "worker %u: cpus[%u] is %u, where the process may not run",
+			    w->index, w->index % pool->nr_cpus, pool->cpus[w->index % pool->nr_cpus]);
 }
 
 /* Before the thread first serves.  What an earlier thread of this worker made stays in use. */
@@ -370,7 +440,8 @@ static int set_up(struct rnl__worker *w)
 	rnl__scratch_init(&w->scratch, pool->device, pool->scratch_keep);
 	if (!w->inflight.marks) {
 		rnl__staging_init(&w->staging, pool->device, pool->pinned, pool->staging_max);
-		ret = rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight);
+		ret = rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight,
+					 pool->enough_ns);
 	}
 	if (ret)
 		rnl__inflight_fini(&w->inflight);
@@ -431,14 +502,19 @@ static void loop(struct rnl__worker *w)
 	struct rnl_job *job;
 
 	for (;;) {
-		if (rnl__inflight_nr(f) == f->limit) {
+		if (f->first)
+			look_on_time(w);
+		if (may_obey(w))
+			obey(w);
+		if (rnl__worker_has_returned(w))
+			rnl__complete_returned(w);
+		if (full(w)) {
 			rnl__owed_tell(w);
 			(void)rnl__share_occupy(w);
 			await_space(w);
 			rnl__share_attend(w, false);
+			continue;
 		}
-		if (may_obey(w))
-			obey(w);
 		job = take_of_owed(w, &from);
 		if (!job) {
 			rnl__owed_tell(w);
@@ -446,7 +522,7 @@ static void loop(struct rnl__worker *w)
 		}
 		if (!job) {
 			rnl__run_mark_last(w);
-			if (rnl__complete_passed(w, false))
+			if (rnl__complete_passed(w, 0))
 				continue;
 			job = steal(w, &from);
 		}
@@ -495,7 +571,8 @@ static int serve(struct rnl__worker *w)
 	int ret = call_on_start(w);
 
 	if (ret > 0)
-		ret = -EINVAL;
+		ret = rnl__invalid(&w->pool->log, "worker %u: on_start returned %d; it must return "
+				   "0 or a negative errno", w->index, ret);
 	w->serves = !ret;
 	rnl__share_attend(w, false);
 	obeyed(w, RNL__SERVE, ret);
@@ -541,7 +618,11 @@ static void end_thread(struct rnl__worker *w)
 void *rnl__loop_main(void *arg)
 {
 	struct rnl__worker *w = arg;
-	int ret = set_up(w);
+	int ret;
+
+	/* A job that cancels its own thread would end the worker. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	ret = set_up(w);
 
 	if (ret)
 		obeyed(w, RNL__SERVE, ret);

@@ -6,6 +6,7 @@
 
 #include "job/barrier.h"
 #include "job/job.h"
+#include "job/rounds.h"
 #include "pool/guard.h"
 #include "pool/nvtx.h"
 #include "pool/pool.h"
@@ -14,7 +15,8 @@
 #include "worker/run.h"
 #include "worker/share.h"
 
-#define MARK_EVERY 8		/* jobs that one event stands for under backlog */
+#define MARK_EVERY 8		/* jobs that one event stands for under backlog ... */
+#define MARK_NS 200000u		/* ... if neither host nor device takes longer for them */
 #define LARGE_MOVE (4u << 20)	/* bytes; a job that copies as much gets an event of its own */
 
 /* ---- the call of its function -------------------------------------------- */
@@ -42,11 +44,11 @@ static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 static int call(struct rnl__worker *w, struct rnl_job *job)
 {
 	struct rnl__device *device = w->pool->device;
-	int (*check)(void) = device->info.cuda ? job->check : NULL;
+	int (*check)(int ask) = device->info.cuda ? job->check : NULL;
 	int code, ret;
 
 	if (check)
-		(void)check();	/* an error that others left on this thread is not the job's */
+		(void)check(RNL_UNIT_ERROR);	/* an error that others left on this thread is not the job's */
 	job->device_error = 0;
 	rnl__thread.job = job;
 	rnl__thread.error = 0;
@@ -56,7 +58,7 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	if (w->ranges)
 		rnl__nvtx_end();
 	rnl__thread.job = NULL;
-	code = check ? check() : 0;
+	code = check ? check(RNL_UNIT_ERROR) : 0;
 	if (code) {
 		job->device_error = code;
 		code = device->ops->errno_of(device, code);
@@ -92,30 +94,37 @@ void rnl__run_mark_last(struct rnl__worker *w)
 {
 	if (w->inflight.first && !rnl__inflight_asks(&w->inflight) &&
 	    rnl__inflight_mark(&w->inflight, false, true))
-		(void)rnl__complete_passed(w, false);
+		(void)rnl__complete_passed(w, 0);
 }
 
-/* Small jobs before a large one are marked: they are not to wait for its end. */
+/*
+ * Another job comes, so the jobs before are marked if they are many, or have waited for a while;
+ * and if the stream is going to be long at the other job, or to wait for other streams there: they
+ * are not to wait for that.
+ */
 static void mark_before(struct rnl__worker *w, struct rnl_job *job)
 {
 	struct rnl__inflight *f = &w->inflight;
+	uint64_t unmarked = f->issued - f->marked;
 
-	if (job->flags & RNL__JOB_LARGE && f->marked != f->issued &&
+	if (unmarked && (unmarked >= MARK_EVERY || job->flags & RNL__JOB_LARGE || job->after ||
+			 f->now - f->unmarked_since >= MARK_NS ||
+			 f->unmarked_ns + rnl__pace_guess(&f->pace, job) >= MARK_NS) &&
 	    rnl__inflight_mark(f, true, false))
-		(void)rnl__complete_passed(w, false);
+		(void)rnl__complete_passed(w, 0);
 }
 
-/* An event for several jobs, or for one of a barrier, which streams may join. */
+/* An event for a large job, or for one of a barrier, which streams may join. */
 static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 {
 	int ret = rnl__inflight_mark(&w->inflight, true, false);
 
 	if (job->barrier && !(job->flags & RNL__JOB_OWES)) {
 		rnl__barrier_note(job->barrier, ret ? ret : job->result);
-		rnl__barrier_issued(job->barrier, 1);
+		rnl__rounds_drop(job->barrier, rnl__job_round(job), 1, 0);
 	}
 	if (ret)
-		(void)rnl__complete_passed(w, false);
+		(void)rnl__complete_passed(w, 0);
 }
 
 /* The job has left something on the stream. */
@@ -135,7 +144,7 @@ static void issued(struct rnl__worker *w, struct rnl_job *job)
 	large = job->flags & RNL__JOB_LARGE || w->moved >= LARGE_MOVE;
 	if (large)
 		rnl__inflight_ask(f);
-	if (large || job->barrier || f->issued - f->marked >= MARK_EVERY)
+	if (large || job->barrier)
 		mark_event(w, job);
 }
 
@@ -146,6 +155,8 @@ static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 {
 	if (rnl__device_failed(w->pool->device))
 		return -EIO;
+	if (rnl__job_cancelled_with_all(job))
+		return -ECANCELED;
 	if (job->flags & RNL__JOB_DEADLINE && now - job->submit_ns > job->deadline_ns)
 		return -ETIMEDOUT;
 	return job->after ? rnl__barrier_follow(job->after) : 0;
@@ -171,7 +182,7 @@ static void track_called(struct rnl__worker *w, struct rnl_job *job, bool empty,
 void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
 {
 	const struct rnl__stream *stream = rnl__thread.stream;
-	uint64_t before = stream->issued, now = 0;
+	uint64_t before, now = 0;
 	bool start, empty;
 	int ret;
 
@@ -181,13 +192,14 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	rnl__share_taken(w, from);
 	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))
 		now = rnl__now();
+	mark_before(w, job);
+	before = stream->issued;
 	ret = start ? refuse(w, job, now) : -ECANCELED;
 	if (ret) {
 		rnl__share_attend(w, false);
 		rnl__complete_unrun(w, job, ret);
 		return;
 	}
-	mark_before(w, job);
 	w->moved = 0;
 	if (w->track)
 		before += track_begin(w, job);

@@ -71,7 +71,8 @@ bool rnl__share_occupy(struct rnl__worker *w)
 void rnl__share_look_at_mark(struct rnl__worker *w)
 {
 	w->look_in = 0;
-	if (rnl__pool_has_notice(w->pool, RNL_LOW_WATER))
+	if (rnl__pool_has_notice(w->pool, RNL_LOW_WATER) ||
+	    rnl__pool_has_notice(w->pool, RNL_HIGH_WATER))
 		w->look_in = rnl__watermark_fell(w->pool);
 }
 

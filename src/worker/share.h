@@ -59,7 +59,7 @@ bool rnl__share_may_have(struct rnl__worker *w, struct rnl__worker *other);
  */
 void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *from);
 
-/* Starts the pool's notices for low water, if one waits and the pool has fallen to the mark. */
+/* If a notice waits, looks at the marks; starts those for low water if the pool is so empty. */
 void rnl__share_look_at_mark(struct rnl__worker *w);
 
 /* Notes whose function or callback runs on the worker, for its health; @job NULL: none. */

@@ -247,11 +247,14 @@ static int resize(struct rnl_pool *pool, unsigned nr)
 
 int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers)
 {
+	RNL__UNCANCELLED();
 	int ret = rnl__pool_check(pool);
+	struct rnl__range range;
 
 	if (ret)
 		return ret;
-	if (!nr_workers || nr_workers > RNL_WORKERS_MAX - pool->nr_urgent)
+	range = (struct rnl__range){ "nr_workers", nr_workers, 1, RNL_WORKERS_MAX - pool->nr_urgent };
+	if (rnl__check_ranges(&pool->log, "rnl_pool_resize()", &range, 1))
 		return -EINVAL;
 	if (rnl__pool_worker(pool))
 		return -EBUSY;

@@ -172,7 +172,7 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 	void *mem;
 
 	skip_unless_done_on_return();
-	pool = pool_of(2);
+	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
 	/* The device itself copies from @from to @to. */
 	must(rnl_pinned_get(pool, 2 * sizeof(*words), &mem));
 	words = mem;
@@ -223,7 +223,7 @@ static void gated_done(struct rnl_job *job)
 TEST(callbacks_do_not_hold_what_comes_after)
 {
 	struct rnl_pool *pool = pool_of(2);
-	struct gate gate = GATE_INIT;
+	struct gate gate = GATE_INIT, came = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_job before[2], after;
 	uint64_t keys[2];
@@ -235,16 +235,20 @@ TEST(callbacks_do_not_hold_what_comes_after)
 		job_in(&barrier, &before[i], noop_fn, &gate);
 	}
 	must(rnl_job_on_done(&before[1], gated_done));
-	job_of(&after, noop_fn, NULL);
+	job_of(&after, gated_fn, &came);
 	must(rnl_job_after(&after, &barrier));
 	for (int i = 0; i < 2; i++)
 		must(rnl_submit_keyed(pool, &before[i], keys[0]));
 	must(rnl_submit_keyed(pool, &after, keys[1]));
 	gate_await(&gate, 1);
-	ck_assert_int_eq(result_of(&after), 0);
+	/* It runs, and is told done when the callback has returned. */
+	gate_await(&came, 1);
+	gate_open(&came);
+	ck_assert_int_eq(rnl_job_wait(&after, 2 * MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), -ETIMEDOUT);
 	gate_open(&gate);
-	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(result_of(&after), 0);
+	must(rnl_barrier_wait(&barrier, 0));
 	rnl_pool_destroy(pool);
 }
 

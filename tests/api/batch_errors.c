@@ -2,6 +2,8 @@
 /* Errors of a batcher's function, of its kernel, of the device; and misuse. */
 #include "batch.h"
 
+SUITE_FORKS
+
 /* Defined by the double of the CUDA runtime. */
 __attribute__((weak)) void fake_fail_sticky(int code);
 

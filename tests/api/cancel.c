@@ -88,6 +88,43 @@ TEST(a_running_job_goes_on)
 	rnl_pool_destroy(pool);
 }
 
+/* Waits at the gate `user`.  Return: whether its job was cancelled then. */
+static int asking_fn(struct rnl_job *job)
+{
+	int before = rnl_job_is_cancelled(job);
+
+	gate_wait(job->user);
+	return 10 * before + rnl_job_is_cancelled(job);
+}
+
+TEST(a_running_job_learns_that_it_was_cancelled)
+{
+	struct rnl_pool *pool = pool_of(1);
+
+	for (int cancel = 1; cancel >= 0; cancel--) {
+		struct gate gate = GATE_INIT;
+		struct rnl_job zero = { 0 }, job, queued;
+
+		ck_assert_int_eq(rnl_job_is_cancelled(NULL), -EINVAL);
+		ck_assert_int_eq(rnl_job_is_cancelled(&zero), -EINVAL);
+		submit_job(pool, &job, asking_fn, &gate);
+		gate_await(&gate, 1);
+		submit_job(pool, &queued, noop_fn, NULL);
+		ck_assert_int_eq(rnl_job_is_cancelled(&queued), 0);
+		/* A cancel may be repeated, and still says that the job is under way. */
+		for (int i = 0; i < 2 * cancel; i++)
+			ck_assert_int_eq(rnl_job_cancel(&job), -EBUSY);
+		ck_assert_int_eq(rnl_job_is_cancelled(&job), cancel);
+		gate_open(&gate);
+		ck_assert_int_eq(result_of(&job), cancel);
+		ck_assert_int_eq(rnl_job_is_cancelled(&job), 0);
+		ck_assert_int_eq(rnl_job_cancel(&job), -EALREADY);
+		/* The next submit of the job knows of no cancel. */
+		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
 TEST(a_job_that_the_device_has_goes_on)
 {
 	struct rnl_pool *pool;

@@ -237,7 +237,7 @@ static unsigned loop_reap(struct loop *loop, unsigned max)
 
 static int patience(void)
 {
-	return (int)(10000 * test_scale());
+	return (int)(PATIENCE_S * 1e3);
 }
 
 static void serve_by_epoll(unsigned nr_workers, unsigned max, bool edges)

@@ -4,6 +4,8 @@
 #include "pool.h"
 #include "sanitizers.h"
 
+SUITE_FORKS
+
 /* Children start threads and exit; memory of the parent's threads is no leak. */
 SANITIZER_OPTIONS("die_after_fork=0:detect_leaks=0");
 

@@ -36,7 +36,7 @@ static void check_ok(struct rnl_pool *pool)
 
 TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 {
-	uint32_t stuck_ms = (uint32_t)(200 * test_scale());
+	uint32_t stuck_ms = (uint32_t)(600 * test_scale());
 	double longer = 1.5e-3 * stuck_ms, end;
 	struct rnl_pool *pool = pool_of_marks(2, 0, 0, stuck_ms);
 	void *mem;
@@ -173,7 +173,7 @@ TEST(workers_are_stuck_in_functions_and_the_first_is_told)
 
 TEST(a_worker_is_stuck_on_its_device_with_the_first_job_there)
 {
-	enum { STUCK_MS = 60, NR = 3 };
+	enum { STUCK_MS = 60, NR = 2 };
 	struct rnl_pool *pool;
 	struct gate kernel = GATE_INIT;
 	struct rnl_job jobs[NR];
@@ -268,5 +268,47 @@ TEST(misuse_gets_an_errno)
 		ck_assert_int_eq(rnl_pool_health(pool, &other.health), -EINVAL);
 		ck_assert_bytes(other.bytes + 4, sizeof(other) - 4, 0xee);
 	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- a job that does not return ----------------------------------------------------- */
+
+static int exit_fn(struct rnl_job *job)
+{
+	(void)job;
+	pthread_exit(NULL);
+}
+
+TEST(a_worker_whose_job_ended_its_thread_is_stuck)
+{
+	struct rnl_pool *pool = pool_of(1, .stuck_ms = 1);
+	struct rnl_health health;
+	struct rnl_job job;
+
+	submit_job(pool, &job, exit_fn, NULL);
+	ck_eventually((health = health_of(pool)).state == RNL_HEALTH_STUCK);
+	ck_assert_ptr_eq(health.stuck_job, &job);
+	ck_assert_uint_eq(health.on_device, 0);
+	ck_assert_int_eq(rnl_job_test(&job), 0);
+	/* It can never be destroyed. */
+}
+
+static int cancel_fn(struct rnl_job *job)
+{
+	(void)job;
+	pthread_cancel(pthread_self());
+	pthread_testcancel();
+	return 3;
+}
+
+TEST(a_job_cannot_cancel_its_worker)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+
+	submit_job(pool, &job, cancel_fn, NULL);
+	ck_assert_int_eq(result_of(&job), 3);
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	rnl_pool_destroy(pool);
 }

@@ -105,7 +105,7 @@ TEST(a_join_does_not_wait_for_the_device_but_the_stream_does)
 	int words[NR], copy[NR];
 
 	skip_on_cuda("a copy of pageable memory holds a thread that is no worker");
-	pool = pool_of(3);
+	pool = pool_of(3, .in_flight_ns = UINT64_MAX);
 	start_storing(pool, &barrier, jobs, &kernel, words);
 	/* None of these calls waits for the kernels: the gate would never open. */
 	must(rnl_barrier_join(&barrier));
@@ -132,7 +132,7 @@ TEST(without_a_join_the_data_is_not_there)
 
 	/* Without a join these tests would fail. */
 	skip_unless_host();
-	pool = pool_of(3);
+	pool = pool_of(3, .in_flight_ns = UINT64_MAX);
 	start_storing(pool, &barrier, jobs, &kernel, words);
 	must(rnl_thread_attach(pool));
 	memset(copy, 0xff, sizeof(copy));
@@ -146,6 +146,66 @@ TEST(without_a_join_the_data_is_not_there)
 	must(rnl_stream_wait(RNL_FOREVER));
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(copy[i], i + 1);
+	rnl_thread_detach();
+	rnl_pool_destroy(pool);
+}
+
+/* ---- no longer than it has to --------------------------------------------- */
+
+/* Waits until what the worker of @key was given so far is issued. */
+static void await_issued(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
+{
+	static _Atomic int runs;
+	int before = runs;
+
+	job_of(job, count_fn, &runs);
+	must(rnl_submit_keyed(pool, job, key));
+	ck_eventually(runs > before);
+}
+
+/* 0: a job after the barrier waits for its jobs; 1: a thread's stream does. */
+TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops = 2)
+{
+	enum { LATER = 3 };
+	const int64_t patience = (int64_t)(5e9 * test_scale());
+	struct gate kernel = GATE_INIT, later = GATE_INIT;
+	struct rnl_barrier barriers[1 + LATER];
+	struct storing jobs[1 + LATER], after;
+	struct rnl_job probes[2];
+	struct rnl_pool *pool;
+	uint64_t key, other;
+	int words[3] = { 0 };
+
+	skip_unless_host();
+	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
+	key = key_on(pool, 0);
+	other = key_on(pool, 1);
+	for (int i = 0; i <= LATER; i++) {
+		jobs[i] = (struct storing){ .kernel = i ? &later : &kernel, .word = &words[i > 0],
+					    .value = 1 };
+		must(rnl_barrier_init(&barriers[i], pool));
+		job_in(&barriers[i], &jobs[i].job, storing_fn, NULL);
+		must(rnl_submit_keyed(pool, &jobs[i].job, key));
+	}
+	await_issued(pool, &probes[0], key);
+	after = (struct storing){ .word = &words[2], .value = 2 };
+	if (_i) {
+		must(rnl_barrier_join(&barriers[0]));
+		must(launch_store(NULL, &words[2], 2));
+		ck_assert_int_eq(rnl_stream_wait(0), -ETIMEDOUT);
+	} else {
+		job_of(&after.job, storing_fn, NULL);
+		must(rnl_job_after(&after.job, &barriers[0]));
+		must(rnl_submit_keyed(pool, &after.job, other));
+		await_issued(pool, &probes[1], other);
+	}
+	ck_assert_int_eq(words[2], 0);
+	gate_open(&kernel);
+	must(_i ? rnl_stream_wait(patience) : rnl_job_wait(&after.job, patience));
+	ck_assert_int_eq(words[0], 1);
+	ck_assert_int_eq(words[1], 0);
+	ck_assert_int_eq(words[2], 2);
+	gate_open(&later);
 	rnl_thread_detach();
 	rnl_pool_destroy(pool);
 }
@@ -173,7 +233,7 @@ static void *join_thread(void *arg)
 static bool join_returns(struct rnl_barrier *barrier, struct gate *gate)
 {
 	struct joiner joiner = { .barrier = barrier };
-	double until = seconds_now() + 2 * test_scale();
+	double until = seconds_now() + PATIENCE_S;
 	pthread_t thread;
 	bool returned;
 
@@ -220,7 +280,7 @@ TEST(a_join_does_not_wait_for_the_device_when_a_worker_has_as_much_as_it_may)
 	skip_unless_host();
 	for (unsigned limit = 1; limit <= COUNT(jobs); limit++) {
 		kernel = (struct gate)GATE_INIT;
-		pool = pool_of(1, .max_in_flight = limit);
+		pool = pool_of(1, .max_in_flight = limit, .in_flight_ns = UINT64_MAX);
 		must(rnl_barrier_init(&barrier, pool));
 		for (unsigned i = 0; i < limit; i++) {
 			jobs[i] = (struct storing){ .kernel = &kernel, .word = &words[i] };
@@ -283,7 +343,7 @@ TEST(a_worker_joins_what_is_issued_and_is_refused_what_is_not)
 	int words[NR], copy[NR];
 
 	skip_unless_host();
-	pool = pool_of(3);
+	pool = pool_of(3, .in_flight_ns = UINT64_MAX);
 	start_storing(pool, &barrier, jobs, &kernel, words);
 	must(rnl_barrier_join(&barrier));	/* all are issued now */
 	memset(copy, 0, sizeof(copy));

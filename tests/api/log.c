@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a pool logs. It goes to the pool's log function only. */
+/* What the library logs: to the log of the pool, or of the process. */
 #include "pool.h"
 
 struct heard {
@@ -59,6 +59,162 @@ TEST(a_pool_says_that_its_workers_share_hardware_queues)
 	/* The host device has none. */
 	ck_assert_int_eq(heard.messages, !on_host());
 	ck_assert_int_eq(heard.errors, 0);
+}
+
+/* ---- what a call refuses ------------------------------------------------------------ */
+
+static struct heard heard_last;
+
+/* Tries an attribute: one line, with its name and its value. */
+#define REFUSED(text, ...) \
+	do { \
+		struct rnl_pool_attr attr_ = { .size = sizeof(attr_), .log = hear, \
+					       .log_arg = &heard_last, __VA_ARGS__ }; \
+		struct rnl_pool *pool_ = NULL; \
+		heard_last.messages = 0; \
+		ck_assert_int_eq(rnl_pool_create(&pool_, &attr_), -EINVAL); \
+		ck_assert_ptr_null(pool_); \
+		ck_assert_int_eq(heard_last.messages, 1); \
+		ck_assert_msg(strstr(heard_last.line, "rnl_pool_create(): " text), "not \"%s\": %s", \
+			      text, heard_last.line); \
+	} while (0)
+
+TEST(a_pool_that_is_refused_says_which_attribute_and_its_value)
+{
+	const uint16_t cpus[] = { 0, 65000 };
+
+	REFUSED("nr_urgent is 64; it must be 0 to 63", .nr_urgent = 64);
+	REFUSED("nr_workers is 65; it must be 1 to 64", .nr_workers = 65);
+	REFUSED("nr_workers is 63; it must be 1 to 62", .nr_workers = 63, .nr_urgent = 2);
+	REFUSED("stream is 2; it must be 0 to 1", .stream = 2);
+	REFUSED("max_in_flight is 1001; it must be 1 to 1000", .max_in_flight = 1001);
+	REFUSED("spin_us is -2; it must be -1 or more", .spin_us = -2);
+	REFUSED("low_water is 10; it must be 0 to 9", .low_water = 10, .high_water = 10);
+	REFUSED("nr_cpus is 0; it must be 1 to", .cpus = cpus);
+	REFUSED("nr_cpus is 3; it must be 0 to 0", .nr_cpus = 3);
+	REFUSED("cpus[1] is 65000", .cpus = cpus, .nr_cpus = 2);
+	REFUSED("guard is 3; it must be 0 to 2", .guard = 3);
+	REFUSED("pinned_preload is 8192; it must be 0 to 4096", .pinned_preload = 8192,
+		.pinned_max = 4096);
+	REFUSED("device is \"gpu\"", .device = "gpu");
+}
+
+static int refuse_to_start(void *arg, unsigned worker, void **datap)
+{
+	(void)arg;
+	(void)worker;
+	(void)datap;
+	return 5;
+}
+
+TEST(the_log_of_the_process_is_for_calls_without_a_pool_and_pools_without_a_log)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = NULL;
+	struct heard own = { 0 }, heard = { 0 };
+	struct rnl_job job;
+
+	rnl_set_log(hear, &heard);
+	ck_assert_int_eq(rnl_pool_create(NULL, NULL), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(heard.line, "poolp is NULL"));
+	attr.size = 0;
+	ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(heard.line, "the size of the attributes is 0"));
+	attr = (struct rnl_pool_attr)RNL_POOL_ATTR_INIT;
+	attr.device = test_device();
+	attr.on_start = refuse_to_start;
+	ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(heard.line, "on_start returned 5"));
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit(NULL, &job), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(heard.line, "pool is NULL"));
+
+	heard.messages = 0;
+	pool = pool_of(1, .log = hear, .log_arg = &own);
+	ck_assert_int_eq(rnl_submit(pool, NULL), -EINVAL);
+	ck_assert_int_eq(own.messages, 1);
+	ck_assert_int_eq(heard.messages, 0);
+	rnl_pool_destroy(pool);
+	pool = pool_of(1);
+	ck_assert_int_eq(rnl_pool_resize(pool, 0), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(heard.line, "nr_workers is 0; it must be 1 to 64"));
+	rnl_pool_destroy(pool);
+	rnl_set_log(NULL, NULL);
+}
+
+static int chunk_fn(const struct rnl_chunk *chunk)
+{
+	(void)chunk;
+	return 0;
+}
+
+static int batch_fn(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
+/* The last message names it. */
+#define said(text) ck_assert_msg(strstr(heard.line, text), "not \"%s\": %s", text, heard.line)
+
+TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
+{
+	struct heard heard = { 0 };
+	struct rnl_pool *pool = pool_of(1, .log = hear, .log_arg = &heard), *other = pool_of(1);
+	struct rnl_batcher_attr batch = RNL_BATCHER_ATTR_INIT;
+	struct rnl_trace_attr trace = RNL_TRACE_ATTR_INIT;
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_batcher *batcher;
+	struct rnl_barrier barrier;
+	struct rnl_job job;
+
+	must(rnl_barrier_init(&barrier, other));
+	job_in(&barrier, &job, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	said("was added to is of another pool");
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_after(&job, &barrier));
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	said("comes after is of another pool");
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_urgent(&job, 1));
+	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EINVAL);
+	said("is urgent, and so cannot have a key");
+	ck_assert_int_eq(rnl_submit_when(pool, &job, (enum rnl_water)7), -EINVAL);
+	said("mark is 7");
+
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
+	said("rnl_map_start(): the barrier is of another pool");
+	must(rnl_barrier_init(&barrier, pool));
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
+	said("rnl_map_start(): fn is NULL");
+	map.fn = chunk_fn;
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
+	said("in_bytes is 0; it must be 1 to");
+	map.in_bytes = 4;
+	map.chunk = 10;
+	map.halo_after = 11;
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
+	said("halo_after is 11; it must be 0 to 10");
+	map.halo_after = 0;
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
+	said("one of in and read must be set");
+
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, NULL), -EINVAL);
+	said("rnl_batcher_create(): attr is NULL");
+	batch.fn = batch_fn;
+	batch.in_bytes = 64;
+	batch.max_in_flight = 33;
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &batch), -EINVAL);
+	said("max_in_flight is 33; it must be 0 to 32");
+
+	trace.timing = 3;
+	ck_assert_int_eq(rnl_trace_start(pool, "/dev/null", &trace), -EINVAL);
+	said("rnl_trace_start(): timing is 3; it must be 0 to 2");
+	ck_assert_int_eq(rnl_trace_start(pool, "/dev/null", NULL), -EINVAL);
+	said("/dev/null is no regular file");
+	rnl_pool_destroy(pool);
+	rnl_pool_destroy(other);
 }
 
 TEST(without_a_log_function_nothing_is_said)

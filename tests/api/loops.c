@@ -102,7 +102,7 @@ static void on_event_late(evutil_socket_t fd, short what, void *arg)
 
 static void serve_by_libevent(unsigned nr_workers, unsigned max, bool edges)
 {
-	struct timeval patience = { (time_t)(20 * test_scale()), 0 };
+	struct timeval patience = { (time_t)PATIENCE_S, 0 };
 	struct evented e = { .edges = edges };
 	struct event *jobs, *late;
 
@@ -190,7 +190,7 @@ static void serve_by_libuv(unsigned nr_workers, unsigned max)
 	ck_assert_int_eq(uv_timer_init(&u.loop, &u.late), 0);
 	u.jobs.data = u.late.data = &u;
 	ck_assert_int_eq(uv_poll_start(&u.jobs, UV_READABLE, on_poll), 0);
-	ck_assert_int_eq(uv_timer_start(&u.late, on_timer, (uint64_t)(20000 * test_scale()), 0),
+	ck_assert_int_eq(uv_timer_start(&u.late, on_timer, (uint64_t)(PATIENCE_S * 1e3), 0),
 			 0);
 	ck_assert_int_eq(uv_run(&u.loop, UV_RUN_DEFAULT), 0);
 	ck_assert_int_eq(uv_loop_close(&u.loop), 0);

@@ -20,6 +20,7 @@ static void setup(void)
 {
 	int ret = 0;
 
+	nr_said = 0;
 	pool = pool_of(1, .pinned_max = 2u << 20, .log = hear);
 	for (nr = 0; nr < MOST && !ret; nr += !ret)
 		ret = rnl_pinned_get(pool, BYTES, &buffers[nr]);
@@ -92,6 +93,22 @@ TEST(a_worker_does_not_wait, .setup = setup, .teardown = teardown)
 	nr++;
 }
 
+TEST(a_buffer_is_put_back_by_who_does_not_know_its_pool, .setup = setup, .teardown = teardown)
+{
+	static _Alignas(4096) char other[4096];
+	void *one = buffers[--nr];
+
+	rnl_pinned_put(NULL, one);
+	must(rnl_pinned_get(pool, BYTES, &buffers[nr++]));
+	ck_assert_ptr_eq(buffers[nr - 1], one);
+	rnl_set_log(hear, NULL);
+	rnl_pinned_put(NULL, other + 64);
+	rnl_pinned_put(NULL, other + 65);
+	rnl_set_log(NULL, NULL);
+	ck_assert_uint_eq(nr_said, 2);
+	ck_assert_bytes((unsigned char *)other, sizeof(other), 0);
+}
+
 TEST(what_is_none_is_left_alone_and_logged, .setup = setup, .teardown = teardown)
 {
 	_Alignas(4096) static char other[4096];
@@ -99,7 +116,6 @@ TEST(what_is_none_is_left_alone_and_logged, .setup = setup, .teardown = teardown
 	char before[64];
 
 	rnl_pinned_put(pool, NULL);
-	rnl_pinned_put(NULL, buffers[0]);
 	ck_assert_uint_eq(nr_said, 0);
 	rnl_pinned_put(pool, other);
 	rnl_pinned_put(pool, other + 1);

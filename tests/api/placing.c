@@ -72,6 +72,8 @@ static void check_names(struct rnl_pool *pool, const char *prefix, unsigned nr)
 		snprintf(name, sizeof(name), "%s-%u", prefix, i);
 		ck_assert_msg(nr_threads_named(name) == 1, "%u threads are called %s",
 			      nr_threads_named(name), name);
+		snprintf(name, sizeof(name), "%s:%u", prefix, i);
+		ck_assert_uint_eq(nr_threads_named(name), on_host());
 	}
 	snprintf(name, sizeof(name), "%s-%u", prefix, nr);
 	ck_assert_uint_eq(nr_threads_named(name), 0);

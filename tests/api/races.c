@@ -16,7 +16,7 @@ static int reap_and_free(void *arg)
 
 	for (int got = 0; got < r->nr;) {
 		struct rnl_job *jobs[16];
-		int ret = rnl_cq_wait(r->cq, jobs, 16, (int64_t)(10000 * test_scale()) * MS);
+		int ret = rnl_cq_wait(r->cq, jobs, 16, patience_ns());
 
 		if (ret < 0)
 			return ret;
@@ -190,7 +190,7 @@ static int push_fn(void *arg)
 
 		if (i >= (int)COUNT(jobs) && rnl_job_wait(job, RNL_FOREVER))
 			return -EIO;
-		ret = rnl_submit_wait(p->pool, job, (int64_t)(10000 * test_scale()) * MS);
+		ret = rnl_submit_wait(p->pool, job, patience_ns());
 		if (ret)
 			return ret;
 	}

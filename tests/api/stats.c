@@ -202,7 +202,7 @@ TEST(jobs_on_the_device_are_in_flight)
 	struct rnl_job jobs[NR];
 
 	skip_unless_host();
-	pool = pool_of(2);
+	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], gated_kernel_fn, &kernel);
 		must(rnl_submit_keyed(pool, &jobs[i], 3));
@@ -226,7 +226,7 @@ TEST(no_more_than_max_in_flight_are_on_the_device)
 	struct rnl_job jobs[NR];
 
 	skip_unless_host();
-	pool = pool_of(1, .max_in_flight = LIMIT);
+	pool = pool_of(1, .max_in_flight = LIMIT, .in_flight_ns = UINT64_MAX);
 	for (int i = 0; i < NR; i++) {
 		submit_job(pool, &jobs[i], gated_kernel_fn, &kernel);
 	}

@@ -39,7 +39,7 @@ TEST(a_worker_that_sleeps_since_its_pool_was_made_is_found)
 
 		hold_workers(pool, &hold, held, WORKERS - 1);
 		submit_job(pool, &job, noop_fn, NULL);
-		ck_assert_msg(!rnl_job_wait(&job, (int64_t)(5000 * test_scale()) * MS),
+		ck_assert_msg(!rnl_job_wait(&job, patience_ns()),
 			      "pool %d: a job lies there, and a worker sleeps", i);
 		gate_open(&hold);
 		rnl_pool_destroy(pool);
@@ -106,7 +106,7 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 	for (int i = 0; i < (int)COUNT(keys); i++)
 		keys[i] = key_on(pool, i);
 	for (int round = 0; round < 50; round++) {
-		struct gate release = GATE_INIT, hold = GATE_INIT;
+		struct gate release = GATE_INIT, hold = GATE_INIT, came = GATE_INIT;
 		struct rnl_job before, after, held[2];
 		struct rnl_barrier barrier;
 
@@ -115,7 +115,7 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 		must(rnl_submit_keyed(pool, &before, keys[2]));
 		gate_await(&release, 1);
 		/* Its worker is chosen now: 0 or 1, whichever sleeps. */
-		job_of(&after, noop_fn, NULL);
+		job_of(&after, gated_fn, &came);
 		must(rnl_job_after(&after, &barrier));
 		must(rnl_submit(pool, &after));
 		/*
@@ -128,8 +128,10 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 		}
 		gate_await(&hold, 1);
 		gate_open(&release);
-		ck_assert_int_eq(result_of(&after), 0);
+		gate_await(&came, 1);
+		gate_open(&came);
 		gate_open(&hold);
+		ck_assert_int_eq(result_of(&after), 0);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	}
 	rnl_pool_destroy(pool);

@@ -489,3 +489,36 @@ TEST(test_has_what_the_guard_found_and_times_what_it_has_watched,
 	rnl_device_free(pool, memory);
 	rnl_pool_destroy(pool);
 }
+
+/* ---- overlap of a pool that never rests ---------------------------------------------- */
+
+static _Atomic bool rests;
+
+static void again(struct rnl_job *job)
+{
+	if (!rests)
+		(void)rnl_submit(job->user, job);
+}
+
+TEST(the_overlap_of_workers_that_never_rest_is_told, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *pool = pool_of(2, .max_queued = 64);
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+	struct rnl_job jobs[32];
+
+	/* What they note is more than a drain of the buffers takes in the same time. */
+	attr.buffer_bytes = 64 << 10;
+	must(rnl_trace_start(pool, path, &attr));
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		job_of(&jobs[i], noop_fn, pool);
+		must(rnl_job_on_done(&jobs[i], again));
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	/* A drain until nothing is left takes a tenth of a second and more. */
+	for (unsigned i = 0; i < 200; i++)
+		must(rnl_trace_overlap(pool, &overlap));
+	must(rnl_trace_stop(pool));
+	rests = true;
+	rnl_pool_destroy(pool);
+}

@@ -3,6 +3,8 @@
 #include "guard.h"
 #include "trace.h"
 
+SUITE_FORKS
+
 static struct said said;
 
 static char *end_of(struct rnl_pool *pool)
@@ -13,8 +15,9 @@ static char *end_of(struct rnl_pool *pool)
 
 /* ---- what the guard found ------------------------------------------------ */
 
-static int check_fn(void)
+static int check_fn(int ask)
 {
+	(void)ask;
 	return CUDA(no_args_fn *, "cudaGetLastError")();
 }
 
@@ -26,7 +29,7 @@ static int legacy_fn(struct rnl_job *job)
 static int legacy_unsaid_fn(struct rnl_job *job)
 {
 	(void)CUDA(memset_fn *, "cudaMemsetAsync")(job->user, 1, 64, NULL);
-	(void)check_fn();
+	(void)check_fn(RNL_UNIT_ERROR);
 	return 0;
 }
 

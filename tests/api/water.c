@@ -3,6 +3,8 @@
 #include "cq.h"
 #include "record.h"
 
+SUITE_FORKS
+
 enum { LOW = 3, HIGH = 8, MAX = 10 };
 
 static struct rnl_pool *pool_of_marks(unsigned nr_workers, uint32_t max, uint32_t high,
@@ -87,6 +89,7 @@ TEST(a_notice_of_low_water_starts_at_once_if_the_pool_is_so_empty)
 	must(rnl_submit_when(tank.pool, &notice.job, RNL_LOW_WATER));
 	ck_assert_int_eq(result_of(&notice.job), 0);
 	for (int nr = 0; nr <= LOW; nr++) {
+		noted_of(&notice, &tank.record, 100);	/* a new one */
 		tank_fill(&tank, nr);
 		must(rnl_submit_when(tank.pool, &notice.job, RNL_LOW_WATER));
 		tank_empty(&tank);
@@ -133,6 +136,106 @@ TEST(a_notice_of_high_water_starts_when_a_submit_was_refused)
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&notice), 0);
 	rnl_pool_destroy(pool);
+}
+
+/* ---- submitted again ----------------------------------------------------- */
+
+struct returning {
+	struct rnl_job job;
+	struct rnl_pool *pool;
+	enum rnl_water mark;
+	_Atomic int nr, ret;
+};
+
+static void submit_itself(struct rnl_job *job)
+{
+	struct returning *r = rnl_container_of(job, struct returning, job);
+
+	if (rnl_job_result(job))
+		return;
+	r->nr++;
+	r->ret |= rnl_submit_when(r->pool, job, r->mark);
+}
+
+static void returning_of(struct returning *r, struct rnl_pool *pool, enum rnl_water mark)
+{
+	*r = (struct returning){ .pool = pool, .mark = mark };
+	job_of(&r->job, noop_fn, NULL);
+	must(rnl_job_on_done(&r->job, submit_itself));
+	must(rnl_submit_when(pool, &r->job, mark));
+}
+
+TEST(a_notice_of_low_water_that_submits_itself_lets_other_jobs_run)
+{
+	for (unsigned nr_workers = 1; nr_workers <= 2; nr_workers++) {
+		struct tank tank = { .pool = pool_of_marks(nr_workers, MAX, HIGH, LOW) };
+		struct returning returning;
+		struct rnl_job job;
+
+		returning_of(&returning, tank.pool, RNL_LOW_WATER);
+		ck_eventually(returning.nr == 1);
+		for (int i = 0; i < 50; i++) {
+			job_of(&job, noop_fn, NULL);
+			ck_assert_int_eq(submit_and_wait(tank.pool, &job), 0);
+		}
+		ck_assert_int_eq(returning.nr, 1);
+		rnl_pool_destroy(tank.pool);
+		ck_assert_int_eq(returning.ret, 0);
+		ck_assert_int_eq(result_of(&returning.job), -ECANCELED);
+	}
+}
+
+TEST(a_notice_comes_again_when_its_mark_was_left)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct returning low, high;
+
+	returning_of(&low, tank.pool, RNL_LOW_WATER);
+	ck_eventually(low.nr == 1);
+	for (int round = 0; round < 3; round++) {
+		tank_fill(&tank, LOW);
+		tank_empty(&tank);
+		ck_assert_int_eq(low.nr, round + 1);
+		tank_fill(&tank, LOW + 1);
+		tank_empty(&tank);
+		ck_eventually(low.nr == round + 2);
+	}
+	must(rnl_pool_drain(tank.pool, RNL_FOREVER));
+	returning_of(&high, tank.pool, RNL_HIGH_WATER);
+	for (int round = 0; round < 3; round++) {
+		tank_fill(&tank, HIGH + 1);
+		tank_empty(&tank);
+		ck_assert_int_eq(high.nr, round + 1);
+	}
+	rnl_pool_destroy(tank.pool);
+}
+
+TEST(a_notice_that_is_submitted_late_comes_if_its_mark_was_left_meanwhile)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct rnl_job other, refused;
+	struct noted notice;
+
+	noted_of(&notice, &tank.record, 100);
+	for (int round = 0; round < 3; round++) {
+		must(rnl_submit_when(tank.pool, &notice.job, RNL_LOW_WATER));
+		ck_assert_int_eq(result_of(&notice.job), 0);
+		/* No notice waits meanwhile, and nobody looks. */
+		tank_fill(&tank, round == 2 ? MAX : LOW + 1);
+		job_of(&refused, noop_fn, NULL);
+		if (round == 2)
+			ck_assert_int_eq(rnl_submit(tank.pool, &refused), -EAGAIN);
+		tank_empty(&tank);
+		/* Another one, which comes first, does not change that. */
+		job_of(&other, noop_fn, NULL);
+		if (round)
+			must(rnl_submit_when(tank.pool, &other, RNL_LOW_WATER));
+		if (round)
+			ck_assert_int_eq(result_of(&other), 0);
+	}
+	must(rnl_submit_when(tank.pool, &notice.job, RNL_LOW_WATER));
+	ck_assert_int_eq(result_of(&notice.job), 0);
+	rnl_pool_destroy(tank.pool);
 }
 
 TEST(with_several_workers_notices_come_too)
@@ -369,7 +472,7 @@ TEST(misuse_gets_an_errno)
 	ck_assert_int_eq(rnl_submit_when(NULL, &job, RNL_LOW_WATER), -EINVAL);
 	ck_assert_int_eq(rnl_submit_when(pool, NULL, RNL_LOW_WATER), -EINVAL);
 	ck_assert_int_eq(rnl_submit_when(pool, &zero, RNL_LOW_WATER), -EINVAL);
-	ck_assert_int_eq(rnl_submit_when(pool, &job, (enum rnl_water)2), -EINVAL);
+	ck_assert_int_eq(rnl_submit_when(pool, &job, (enum rnl_water)3), -EINVAL);
 	ck_assert_int_eq(rnl_submit_when(pool, &job, (enum rnl_water)-1), -EINVAL);
 	must(rnl_job_after(&job, &barrier));
 	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EINVAL);

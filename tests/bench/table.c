@@ -167,6 +167,18 @@ const struct bench_row bench_rows[] = {
 		},
 	},
 	{
+		.name = "stages", .work = &bench_stages,
+		.about = "16 stages of 0.2 ms on each of two streams, each after the first stream's",
+		.patience_s = 60, .gpu = true,
+		.lines = {
+			{ "16 stages of 0.2 ms on two streams", "ms", BENCH_OF_HAND, 0.97, LESS },
+		},
+		.ways = {
+			{ HAND, "an event for each stage", "0" },
+			{ RUNNEL, "rnl_job_after()", "0" },
+		},
+	},
+	{
 		.name = "submit", .work = &bench_submit,
 		.about = "whether more workers make submits, and J, slower",
 		.patience_s = 60, .gpu = true,

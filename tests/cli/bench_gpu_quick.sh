@@ -23,6 +23,7 @@ all() {		# every row is there, with the figures that it compares
 	table 2 'the same without priority, p50, (per-thread|private)' us "$v" "$n" "$n"
 	table 1 'join of 16 workers: what it costs its caller' us "$v" "$n" "$v"
 	table 1 'the same: last end to next start' us "$v" "$n" "$v"
+	table 1 '16 stages of 0.2 ms on two streams' ms "$v" "$n" "$v"
 	table 3 'submits, (8|16|32) workers' M/s "$n" "$n" "$v"
 	table 3 'J per second, (8|16|32) workers, 4 producers' kJ/s "$v" "$n" "$v"
 	table 1 'CPU of an idle pool of 8 workers' '% core' "$v" "$n" "$v"
@@ -32,7 +33,7 @@ all() {		# every row is there, with the figures that it compares
 	table 6 'J per second, traced, (timing off|timing on|every job timed), [12]' kJ/s "$n" "$v" "$v"
 	table 10 'pinned get and put of (4 KB|1 MB) by threads, (1|2|4|8|16)' ns "$n" "$n" "$v"
 	table 6 '(empty jobs|rnl_scratch|the same, the whole|two looks).*' ns "$n" "$n" "$v"
-	rows 1 '^bench: 64 lines in [0-9]+ s$'
+	rows 1 '^bench: 65 lines in [0-9]+ s$'
 }
 
 gives 0 --quick
@@ -79,5 +80,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 16 13
+both_refuse 16 14
 done_testing

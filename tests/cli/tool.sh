@@ -52,8 +52,11 @@ if [ "$device" != host ]; then
 fi
 ends 'info tells of devices'
 
-# Two answers depend on the machine with the double, because its CPUs copy and compute.
-all="streams kernels copies-in copies-out pinned"
+# Two answers depend on the machine with the double, because its CPUs copy and compute; four, if the
+# CPUs have other work as well.
+all="streams kernels pinned"
+busy=$(awk -v cpus="$(nproc)" '$1 > cpus { print "yes" }' /proc/loadavg)
+[ "$fake" ] && [ "$busy" ] || all="$all copies-in copies-out"
 [ "$device" = host ] || all="$all connections"
 [ "$device" = host ] || [ "$fake" ] || all="$all copies-both"
 [ "$fake" ] || all="$all priorities"

@@ -24,7 +24,7 @@ ends 'a short run finds no error'
 
 # ---- an error --------------------------------------------------------------------
 # A long round first: the time may be over when a GPU has started.
-gives 1 --device="$device" --seconds=2 --seed=7 --round=3 --wrong
+gives 1 --device="$device" --seconds=2 --seed=7 --round=3 --makers=jobs --wrong
 rows 1 '^ +[1-9][0-9]*  jobs with wrong data$'
 rows 1 '^ +0  accepted jobs that never ended$'
 says 'torture: seed 7, round '
@@ -48,6 +48,9 @@ fails 2 "'-1' is not good for --seed: give a number from 0 to 184467440737095516
 fails 2 "'0' is not good for --round: give a number from 1 to 18446744073709551615" --round=0
 for bad in none '' cuda: cuda:x cuda:1x; do
 	fails 2 "'$bad' is not good for --device: give host, cuda or cuda:N" --device="$bad"
+done
+for bad in none '' jobs, chains,none; do
+	fails 2 "'${bad##*,}' is not good for --makers: see --help" --makers="$bad"
 done
 fails 2 "'now' is too much" now
 fails 2 "Try 'torture --help'" --fast

@@ -83,12 +83,12 @@ static int reserve_twice(struct rnl_pool *pool, struct rnl_request *r)
 	return rnl_batcher_reserve(batcher, r, BYTES);
 }
 
-/* Half of the requests fill a slab, so the others need a second one. */
+/* Half of the requests fill a slab, so the others need a second one; if that fails, it is late. */
 static int send_some(struct rnl_pool *pool, bool waits)
 {
 	for (; nr_committed < NR; nr_committed++) {
 		struct rnl_request *r = &requests[nr_committed];
-		int ret = waits ? rnl_batcher_reserve_wait(batcher, r, BYTES, 20 * MS) :
+		int ret = waits ? rnl_batcher_reserve_wait(batcher, r, BYTES, 1000 * MS) :
 				  reserve_twice(pool, r);
 
 		if (ret)

@@ -17,6 +17,7 @@
 #define COUNTDOWN_H
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -58,6 +59,14 @@ struct counts {
 
 /* Tries all calls of one operation, prints and counts them. */
 void count_down(const struct operation *operation, struct counts *counts);
+
+/* Makes a call of the test's own that is a cancellation point: a cancel may be pending. */
+#define own_call(call) \
+	do { \
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL); \
+		call; \
+		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL); \
+	} while (0)
 
 /* What the failing call means: -ENOMEM, ...; 0: none fails. */
 int fault(void);

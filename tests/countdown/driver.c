@@ -18,16 +18,15 @@
 #pragma weak fake_misuses
 #pragma weak fake_plan
 
-#define SECONDS 20		/* seconds for one try */
 #define NTH_MOST 2000
 #define FUNCTIONS_MOST 100
 
 /* cudaError_t of a failing call, and of a failing device */
 enum { OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700 };
 
-/* what fails */
+/* what fails; CANCEL: nothing, but the thread has a cancel pending */
 struct fault {
-	enum { NO_FAULT, LIBC, LIBC_AND_AFTER, CUDA, CUDA_STICKY } how;
+	enum { NO_FAULT, CANCEL, LIBC, LIBC_AND_AFTER, CUDA, CUDA_STICKY } how;
 	enum call_kind kind;		/* LIBC... */
 	unsigned function;		/* CUDA...: the double's number */
 	long nth;
@@ -80,6 +79,8 @@ static void begin_to_fail(void)
 		told->calls[i] = fake_calls(fake_function(i));
 	if (now.how == LIBC || now.how == LIBC_AND_AFTER)
 		calls_fail(now.kind, now.nth, now.how == LIBC_AND_AFTER);
+	else if (now.how == CANCEL)
+		pthread_cancel(pthread_self());
 	else if (now.how != NO_FAULT)
 		expect(!fake_fail(fake_function(now.function), (unsigned)now.nth,
 				  fault_lasts() ? ILLEGAL_ADDRESS : OUT_OF_MEMORY, fault_lasts()));
@@ -87,6 +88,7 @@ static void begin_to_fail(void)
 
 static void cease_to_fail(void)
 {
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	told->nr_failed = calls_stop();
 	if (!test_fake())
 		return;
@@ -192,6 +194,25 @@ static void warm_up(void)
 	rnl_pool_destroy(pool);
 }
 
+/* The thread ends in a call that is a cancellation point. */
+static void was_cancelled(void *unused)
+{
+	(void)unused;
+	unexpected("it is a cancellation point");
+}
+
+static int run_failing(const struct operation *operation, struct rnl_pool **pool)
+{
+	int ret;
+
+	pthread_cleanup_push(was_cancelled, NULL);
+	begin_to_fail();
+	ret = operation->run(pool);
+	cease_to_fail();
+	pthread_cleanup_pop(0);
+	return ret;
+}
+
 static void try_once(const struct operation *operation)
 {
 	struct rnl_pool *pool = NULL;
@@ -200,7 +221,7 @@ static void try_once(const struct operation *operation)
 	int ret;
 
 	signal(SIGALRM, SIG_DFL);	/* Check's handler would end all tries */
-	alarm((unsigned)(SECONDS * test_scale()));
+	alarm((unsigned)PATIENCE_S);
 	if (!operation->first)
 		warm_up();
 	living_now(&before);
@@ -208,9 +229,7 @@ static void try_once(const struct operation *operation)
 		pool = pool_for(operation);
 	if (operation->before)
 		operation->before(pool);
-	begin_to_fail();
-	ret = operation->run(&pool);
-	cease_to_fail();
+	ret = run_failing(operation, &pool);
 	check_return(operation, ret);
 	if (operation->after)
 		operation->after(pool, ret);
@@ -240,12 +259,14 @@ static void try_once(const struct operation *operation)
 static void describe(const struct fault *f, char *text, size_t bytes)
 {
 	static const char *const how[] = {
-		[LIBC] = "", [LIBC_AND_AFTER] = " and all after it", [CUDA] = "",
+		[CANCEL] = "", [LIBC] = "", [LIBC_AND_AFTER] = " and all after it", [CUDA] = "",
 		[CUDA_STICKY] = ", and the device",
 	};
 
 	if (f->how == NO_FAULT)
 		snprintf(text, bytes, "without a fault");
+	else if (f->how == CANCEL)
+		snprintf(text, bytes, "a cancel is pending");
 	else
 		snprintf(text, bytes, "%s %ld%s fails", f->how == LIBC || f->how == LIBC_AND_AFTER ?
 			 call_names[f->kind].name : fake_function(f->function), f->nth, how[f->how]);
@@ -300,6 +321,7 @@ void count_down(const struct operation *operation, struct counts *counts)
 	ck_assert(told != MAP_FAILED);
 	attempt(operation, &(struct fault){ NO_FAULT, 0, 0, 0 });
 	memcpy(calls, told->calls, sizeof(calls));
+	attempt(operation, &(struct fault){ CANCEL, 0, 0, 0 });
 	sum = after = try_each(operation, (struct fault){ LIBC_AND_AFTER, CALL_MEMORY, 0, 0 });
 	for (unsigned kind = 0; kind < NR_CALL_KINDS; kind++) {
 		libc[kind] = try_each(operation, (struct fault){ LIBC, kind, 0, 0 });

@@ -81,6 +81,21 @@ static int submit_when(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
+static int submit_at(struct rnl_pool **pool)
+{
+	struct watched *w = watched_next(BY_CALLBACK);
+	int ret = watched_submitted(w, rnl_submit_at(*pool, &w->job, rnl_clock()));
+
+	if (!ret)
+		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
+	w = watched_next(BY_WAIT);
+	if (!ret)
+		ret = watched_submitted(w, rnl_submit_keyed_at(*pool, &w->job, 5, 0));
+	if (!ret)
+		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
+	return drained(*pool, ret);
+}
+
 static int submit_many(struct rnl_pool **pool)
 {
 	struct watched *all[NR_WATCHED];
@@ -207,8 +222,37 @@ static int cancel(struct rnl_pool **pool)
 	}
 	if (!ret)
 		ret = rnl_job_cancel(&all[1]->job);
+	/* 0, if the keeper was quick to complete it. */
+	if (!ret)
+		expect(rnl_job_is_cancelled(&all[1]->job) >= 0);
 	gate_open(&gate);
 	return drained(*pool, ret);
+}
+
+static int cancel_all(struct rnl_pool **pool)
+{
+	struct watched *w = watched_next(BY_CALLBACK);
+	int ret;
+
+	w->late = 1;
+	ret = watched_submitted(w, rnl_submit(*pool, &w->job));
+	if (!ret)
+		expect(rnl_pool_cancel(*pool) == 1);
+	gate_open(&gate);
+	return drained(*pool, ret);
+}
+
+static int stop(struct rnl_pool **pool)
+{
+	struct watched *w = watched_next(BY_CALLBACK);
+	int ret;
+
+	w->late = 1;
+	ret = watched_submitted(w, rnl_submit(*pool, &w->job));
+	expect(rnl_pool_stop(*pool, 0) == -ETIMEDOUT);
+	gate_open(&gate);
+	expect(!rnl_pool_stop(*pool, RNL_FOREVER));
+	return ret;
 }
 
 static int after_barrier(struct rnl_pool **pool)
@@ -261,6 +305,9 @@ const struct operation job_operations[] = {
 	  .attr = room_for_one, .run = submit_keyed_wait, .errnos = { -EIO } },
 	{ .name = "rnl_submit_when", .functions = "rnl_submit_when", .run = submit_when,
 	  .errnos = { -EIO } },
+	{ .name = "rnl_submit_at, _keyed_at, rnl_clock",
+	  .functions = "rnl_submit_at rnl_submit_keyed_at rnl_clock", .run = submit_at,
+	  .errnos = { -EIO } },
 	{ .name = "rnl_submit_many", .functions = "rnl_submit_many", .attr = two_workers,
 	  .run = submit_many, .errnos = { -EIO } },
 	{ .name = "rnl_job_urgent", .functions = "rnl_job_urgent", .attr = urgent,
@@ -271,7 +318,12 @@ const struct operation job_operations[] = {
 	{ .name = "rnl_job_wait, _test, _result, _device_error",
 	  .functions = "rnl_job_wait rnl_job_test rnl_job_result rnl_job_device_error",
 	  .run = ask, .errnos = { -EIO } },
-	{ .name = "rnl_job_cancel", .functions = "rnl_job_cancel", .before = hold, .run = cancel,
+	{ .name = "rnl_job_cancel, _is_cancelled",
+	  .functions = "rnl_job_cancel rnl_job_is_cancelled", .before = hold, .run = cancel,
 	  .errnos = { -EIO } },
+	{ .name = "rnl_pool_stop", .functions = "rnl_pool_stop", .closes = true,
+	  .before = hold, .run = stop, .errnos = { -EIO } },
+	{ .name = "rnl_pool_cancel", .functions = "rnl_pool_cancel", .before = hold,
+	  .run = cancel_all, .errnos = { -EIO } },
 	{ 0 }
 };

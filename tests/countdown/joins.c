@@ -60,7 +60,7 @@ static int reap(struct rnl_pool **pool)
 		struct pollfd fd = { rnl_cq_fd(cq), POLLIN, 0 };
 		int ret;
 
-		expect(fd.fd >= 0 && poll(&fd, 1, -1) == 1);
+		own_call(expect(fd.fd >= 0 && poll(&fd, 1, -1) == 1));
 		ret = rnl_cq_reap(cq, jobs, COUNT(jobs));
 		if (ret < 0)
 			return ret;

@@ -84,7 +84,7 @@ static void take_most_and_wait(struct rnl_pool *pool)
 static int get_wait(struct rnl_pool **pool)
 {
 	rnl_pinned_put(*pool, taken);
-	expect(!pthread_join(call.thread, NULL));
+	own_call(expect(!pthread_join(call.thread, NULL)));
 	expect(!call.ret == (mem != NULL));
 	return call.ret;
 }

@@ -40,6 +40,22 @@ static int say(struct rnl_pool **pool)
 	return rnl_version() && rnl_strerror(-EIO) && rnl_strerror(EAGAIN) ? 0 : -EPROTO;
 }
 
+static void hear(void *arg, enum rnl_log_level level, const char *msg)
+{
+	*(bool *)arg = level == RNL_LOG_ERROR && strstr(msg, "poolp");
+}
+
+static int set_log(struct rnl_pool **pool)
+{
+	bool heard = false;
+
+	(void)pool;
+	rnl_set_log(hear, &heard);
+	expect(rnl_pool_create(NULL, NULL) == -EINVAL && heard);
+	rnl_set_log(NULL, NULL);
+	return 0;
+}
+
 static int describe(struct rnl_pool **pool)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
@@ -206,13 +222,18 @@ static int look(struct rnl_pool **pool)
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
+	struct rnl_held held;
 	int ret = rnl_pool_device(*pool, &info);
 
 	if (!ret)
 		ret = rnl_pool_read_stats(*pool, &stats);
 	if (!ret)
 		ret = rnl_worker_read_stats(*pool, 0, &stats);
-	return ret ? ret : rnl_pool_health(*pool, &health);
+	if (!ret)
+		ret = rnl_pool_health(*pool, &health);
+	if (!ret)
+		expect(rnl_pool_held(*pool, &held, 1) == 0);
+	return ret;
 }
 
 static int write_text(struct rnl_pool **pool)
@@ -231,6 +252,8 @@ const struct operation pool_operations[] = {
 	  .instead = { -EBUSY } },
 	{ .name = "rnl_version, rnl_strerror", .functions = "rnl_version rnl_strerror",
 	  .first = true, .bare = true, .run = say },
+	{ .name = "rnl_set_log", .functions = "rnl_set_log", .first = true, .bare = true,
+	  .run = set_log },
 	{ .name = "rnl_device_describe, the first",
 	  .functions = "rnl_device_describe", .first = true,
 	  .bare = true, .run = describe, .errnos = { -ENODEV, -ENOMEM, -EIO },
@@ -256,8 +279,9 @@ const struct operation pool_operations[] = {
 	{ .name = "rnl_pool_close, rnl_pool_drain", .functions = "rnl_pool_close rnl_pool_drain",
 	  .closes = true, .run = close_and_drain },
 	{ .name = "rnl_pool_destroy", .functions = "rnl_pool_destroy", .run = destroy },
-	{ .name = "rnl_pool_device, _stats, _health, rnl_worker_read_stats",
-	  .functions = "rnl_pool_device rnl_pool_read_stats rnl_pool_health rnl_worker_read_stats",
+	{ .name = "rnl_pool_device, _stats, _health, _held, rnl_worker_read_stats",
+	  .functions = "rnl_pool_device rnl_pool_read_stats rnl_pool_health rnl_pool_held "
+		       "rnl_worker_read_stats",
 	  .run = look },
 	{ .name = "rnl_pool_stats_text", .functions = "rnl_pool_stats_text", .run = write_text,
 	  .errnos = { -ENOMEM } },

@@ -168,7 +168,7 @@ static int attached(struct rnl_pool **pool)
 	if (!ret)
 		ret = launch();
 	if (!ret)
-		ret = rnl_stream_wait(1000 * MS);
+		ret = rnl_stream_wait(patience_ns());
 	if (!ret)
 		ret = rnl_stream_wait(RNL_FOREVER);
 	if (!ret)

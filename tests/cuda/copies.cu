@@ -9,6 +9,7 @@
 #include "spin.h"
 #include "suite.h"
 
+#define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
 
 #define NR 4096

@@ -12,13 +12,16 @@
 #include "spin.h"
 #include "suite.h"
 
+#define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+
+SUITE_FORKS
 
 #define NR 4000
 #define NR_WORKERS 8
 #define NR_BEHIND 1000
 #define NOWHERE ((uint32_t *)16)
-#define DEFINITE_MS (200 * test_scale())
+#define DEFINITE_MS (1e3 * seconds_allowed(0.2))
 
 /* Writes after a while. */
 static __global__ void spin(uint64_t ns, uint32_t *out, uint32_t value)

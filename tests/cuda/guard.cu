@@ -4,7 +4,10 @@
 
 #include "suite.h"
 
+#define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+
+SUITE_FORKS
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define N 4096			/* ints */
@@ -70,7 +73,8 @@ static uint64_t findings_of(struct rnl_pool *pool)
 	struct rnl_pool_stats stats = figures_of(pool);
 
 	return stats.guard_legacy + stats.guard_waits + stats.guard_memory +
-	       stats.guard_waits_or_memory + stats.guard_pageable + stats.guard_unclear;
+	       stats.guard_waits_or_memory + stats.guard_pageable + stats.guard_unclear +
+	       stats.guard_strays;
 }
 
 struct ground {

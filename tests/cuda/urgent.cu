@@ -7,6 +7,7 @@
 #include "spin.h"
 #include "suite.h"
 
+#define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
 
 #define NR_FLOODS 512		/* jobs that are queued or on the device at any time */

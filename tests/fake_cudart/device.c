@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The device: one, small; a thread's choice of it; and kernels, which are host functions
+ * The devices: one or two, small; a thread's choice of one; and kernels, which are host functions
  * that the test gives.
  */
 #include <stdio.h>
@@ -14,12 +14,19 @@
 #define BLOCK_Z_MAX 64u
 #define GRID_YZ_MAX 65535u
 
+static _Thread_local int chosen;
+
+int fake__device(void)
+{
+	return chosen;
+}
+
 cudaError_t cudaGetDeviceCount(int *nr)
 {
 	CALL(cudaGetDeviceCount);
 	if (!nr)
 		return fake__said(cudaErrorInvalidValue);
-	*nr = 1;
+	*nr = fake__settings.nr_devices;
 	return cudaSuccess;
 }
 
@@ -48,14 +55,17 @@ cudaError_t cudaGetDevice(int *device)
 	CALL(cudaGetDevice);
 	if (!device)
 		return fake__said(cudaErrorInvalidValue);
-	*device = 0;
+	*device = chosen;
 	return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device)
 {
 	CALL(cudaSetDevice);
-	return device ? fake__said(cudaErrorInvalidDevice) : cudaSuccess;
+	if (device < 0 || device >= fake__settings.nr_devices)
+		return fake__said(cudaErrorInvalidDevice);
+	chosen = device;
+	return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
@@ -63,7 +73,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 	CALL(cudaGetDeviceProperties);
 	if (!prop)
 		return fake__said(cudaErrorInvalidValue);
-	if (device)
+	if (device < 0 || device >= fake__settings.nr_devices)
 		return fake__said(cudaErrorInvalidDevice);
 	*prop = (struct cudaDeviceProp){
 		.totalGlobalMem = fake__settings.memory_bytes,

@@ -48,7 +48,9 @@
 	X(cudaMemPoolSetAttribute) \
 	X(cudaMemPoolTrimTo) \
 	X(cudaMemcpy2DAsync) \
+	X(cudaMemcpy3DPeerAsync) \
 	X(cudaMemcpyAsync) \
+	X(cudaMemcpyPeerAsync) \
 	X(cudaMemsetAsync) \
 	X(cudaPointerGetAttributes) \
 	X(cudaRuntimeGetVersion) \
@@ -114,11 +116,13 @@ uint64_t fake__now(void);		/* ns */
 /* ---- the plan (plan.c) --------------------------------------------------- */
 
 #define FAKE_QUEUES_MAX 32u
+#define FAKE_DEVICES_MAX 2
 
 struct fake_settings {
 	uint64_t seed;
 	unsigned delay_calls_us, delay_ops_us;
 	uint64_t memory_bytes, pinned_bytes, nr_queues;
+	int nr_devices;
 	bool no_writes, logs, junk, stay, abort_on_misuse;
 };
 extern struct fake_settings fake__settings;
@@ -218,6 +222,7 @@ struct fake_op {
 struct fake_stream {
 	struct fake_stream *next;	/* list of all streams */
 	uint64_t id;
+	int device;
 	bool blocking;			/* it and the legacy stream wait for each other */
 	bool ending;			/* no thread can issue to it any more */
 	bool of_thread;			/* a per-thread default stream */
@@ -289,6 +294,8 @@ void fake__record_put(struct fake_record *record);
 
 /* ---- memory (memory.c, pool.c) --------------------------------------------- */
 
+int fake__device(void);				/* that the thread has chosen */
+int fake__owner(const void *address);		/* the device of device memory; -1: none */
 /* The type of memory; an area must lie in one thing. */
 cudaError_t fake__memory_of(struct fake_area area, enum cudaMemoryType *type);
 bool fake__is_device(const void *address);	/* whether it is allocated or not */

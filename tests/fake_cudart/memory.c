@@ -48,7 +48,8 @@ static cudaError_t attributes_of(struct cudaPointerAttributes *attributes, const
 	type = type_at(address);
 	*attributes = (struct cudaPointerAttributes){
 		.type = type,
-		.device = type == cudaMemoryTypeUnregistered ? cudaInvalidDeviceId : 0,
+		.device = type == cudaMemoryTypeUnregistered ? cudaInvalidDeviceId :
+			  type == cudaMemoryTypeDevice ? fake__owner(address) : 0,
 		.devicePointer = type == cudaMemoryTypeUnregistered ? NULL : (void *)address,
 		.hostPointer = type == cudaMemoryTypeDevice ? NULL : (void *)address,
 	};

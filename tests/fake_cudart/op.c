@@ -14,6 +14,7 @@
 
 #include "internal.h"
 
+#define BETWEEN ((enum cudaMemcpyKind)-1) /* devices that the caller names */
 #define STAGED_MAX (2u << 20)	/* a GPU waits for 4 MiB, not for 2 MiB */
 
 /* ---- the executor's side -------------------------------------------------- */
@@ -96,8 +97,12 @@ static cudaError_t copy(struct fake_op *op, enum cudaMemcpyKind kind, cudaStream
 		code = fake__memory_of(op->uses[0], &to);
 	if (code == cudaSuccess)
 		code = fake__memory_of(op->uses[1], &from);
+	/* Memory of another device's pool is not this device's to reach (measured). */
+	if (code == cudaSuccess && kind != BETWEEN && to == from && to == cudaMemoryTypeDevice &&
+	    fake__owner(op->copy.dst) != fake__owner(op->copy.src))
+		code = cudaErrorInvalidValue;
 	/* The kind must exist; the addresses tell the direction. */
-	if (code == cudaSuccess && (unsigned)kind > cudaMemcpyDefault)
+	if (code == cudaSuccess && kind != BETWEEN && (unsigned)kind > cudaMemcpyDefault)
 		code = cudaErrorInvalidMemcpyDirection;
 	if (code != cudaSuccess)
 		return code;
@@ -136,6 +141,37 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
 	if (!width || !rows)
 		return cudaSuccess;
 	SAID(copy(&op, kind, stream));
+}
+
+static cudaError_t copy_between(struct fake_op *op, int to, int from, cudaStream_t stream)
+{
+	if (fake__owner(op->copy.dst) != to || fake__owner(op->copy.src) != from)
+		return cudaErrorInvalidValue;
+	return copy(op, BETWEEN, stream);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t bytes,
+				cudaStream_t stream)
+{
+	struct fake_op op = { .copy = { dst, src, bytes, bytes, bytes, 1, NULL } };
+
+	CALL(cudaMemcpyPeerAsync);
+	if (!bytes)
+		return cudaSuccess;
+	SAID(copy_between(&op, to, from, stream));
+}
+
+cudaError_t cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream)
+{
+	struct fake_op op = {
+		.copy = { p->dstPtr.ptr, p->srcPtr.ptr, p->dstPtr.pitch, p->srcPtr.pitch,
+			  p->extent.width, p->extent.height, NULL },
+	};
+
+	CALL(cudaMemcpy3DPeerAsync);
+	if (p->extent.depth != 1 || p->dstArray || p->srcArray)
+		return fake__said(cudaErrorInvalidValue);
+	SAID(copy_between(&op, p->dstDevice, p->srcDevice, stream));
 }
 
 static cudaError_t fill(void *dst, int value, size_t bytes, cudaStream_t handle)

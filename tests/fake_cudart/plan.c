@@ -21,6 +21,7 @@ const char *const fake__names[FAKE_NR_FUNCTIONS] = { FAKE_FUNCTIONS(FAKE_NAME) }
 struct fake_settings fake__settings = {
 	.memory_bytes = 256u << 20,
 	.pinned_bytes = UINT64_C(4) << 30,
+	.nr_devices = 1,
 };
 
 struct failure {
@@ -137,6 +138,8 @@ static int read_field(char *field)
 		s->memory_bytes = number;
 	else if (!strcmp(field, "pinned"))
 		s->pinned_bytes = number;
+	else if (!strcmp(field, "devices") && number && number <= FAKE_DEVICES_MAX)
+		s->nr_devices = (int)number;
 	else if (!strcmp(field, "queues") && number <= FAKE_QUEUES_MAX)
 		s->nr_queues = number;
 	else

@@ -20,6 +20,7 @@
 struct fake_pool {
 	struct fake_pool *next;
 	uint64_t threshold;
+	int device;
 	bool adds_waits;
 };
 
@@ -29,6 +30,7 @@ struct block {
 	char *begin;
 	size_t bytes;
 	struct fake_pool *pool;		/* NULL: none */
+	int device;			/* of its last allocation */
 	bool live;
 	uint64_t serial;		/* of its alloc */
 	struct fake_point since;	/* its alloc or free; no stream: long ago */
@@ -43,6 +45,13 @@ bool fake__is_device(const void *address)
 	const char *at = address;
 
 	return memory && at >= memory && at < memory + fake__settings.memory_bytes;
+}
+
+int fake__owner(const void *address)
+{
+	const struct fake_thing *thing = fake__find(address);
+
+	return thing && thing->kind == FAKE_DEVICE ? ((struct block *)thing->what)->device : -1;
 }
 
 /* ---- blocks ----------------------------------------------------------------- */
@@ -201,6 +210,7 @@ static cudaError_t pool_alloc(void **memp, size_t bytes, cudaMemPool_t handle, c
 	b->serial = fake__last_serial();
 	b->live = true;
 	b->pool = pool;
+	b->device = pool->device;
 	*memp = b->begin;
 	return cudaSuccess;
 }
@@ -330,13 +340,15 @@ static cudaError_t create(cudaMemPool_t *handle, const struct cudaMemPoolProps *
 	struct fake_pool *pool;
 
 	if (!handle || !props || props->allocType != cudaMemAllocationTypePinned ||
-	    props->location.type != cudaMemLocationTypeDevice || props->location.id)
+	    props->location.type != cudaMemLocationTypeDevice || props->location.id < 0 ||
+	    props->location.id >= fake__settings.nr_devices)
 		return cudaErrorInvalidValue;
 	pool = calloc(1, sizeof(*pool));
 	if (!pool || fake__enter(pool, sizeof(*pool), FAKE_POOL, pool)) {
 		free(pool);
 		return cudaErrorMemoryAllocation;
 	}
+	pool->device = props->location.id;
 	pool->adds_waits = true;
 	pool->next = pools;
 	pools = pool;

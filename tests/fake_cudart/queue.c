@@ -90,6 +90,8 @@ static void *executor_main(void *arg)
 {
 	struct fake_stream *s = arg;
 
+	/* Of its own: the name of another thread goes through /proc, which a thread's end cleans. */
+	pthread_setname_np(pthread_self(), "fake-stream");
 	fake__lock();
 	while (next_op(s)) {
 		struct fake_op op = *slot_of(s, s->done);
@@ -137,8 +139,6 @@ static int start(struct fake_stream *s)
 	pthread_attr_destroy(&attr);
 	if (ret)
 		fake__stream_put(s);
-	else
-		pthread_setname_np(thread, "fake-stream");
 	s->running = !ret;
 	return ret;
 }

@@ -20,7 +20,7 @@ struct fake_stream *fake__streams;
 static struct fake_stream *legacy;
 static uint64_t last_id;
 
-static pthread_key_t of_thread;		/* ends it with the thread */
+static pthread_key_t of_thread[FAKE_DEVICES_MAX]; /* each ends a stream with the thread */
 
 /* ---- a stream's life ----------------------------------------------------- */
 
@@ -60,6 +60,7 @@ static struct fake_stream *make(bool blocking, int priority)
 	pthread_cond_init(&stream->more, NULL);
 	pthread_cond_init(&stream->progress, NULL);
 	stream->id = ++last_id;
+	stream->device = fake__device();
 	stream->blocking = blocking;
 	stream->priority = in_range(priority);
 	stream->users = 1;
@@ -96,12 +97,14 @@ static void thread_ends(void *stream)
  */
 void fake__streams_init(void)
 {
-	pthread_key_create(&of_thread, thread_ends);
+	for (int i = 0; i < FAKE_DEVICES_MAX; i++)
+		pthread_key_create(&of_thread[i], thread_ends);
 }
 
 static struct fake_stream *per_thread(void)
 {
-	struct fake_stream *stream = pthread_getspecific(of_thread);
+	const pthread_key_t key = of_thread[fake__device()];
+	struct fake_stream *stream = pthread_getspecific(key);
 
 	if (stream)
 		return stream;
@@ -109,7 +112,7 @@ static struct fake_stream *per_thread(void)
 	if (!stream)
 		return NULL;
 	stream->of_thread = true;
-	if (pthread_setspecific(of_thread, stream)) {
+	if (pthread_setspecific(key, stream)) {
 		fake__stream_put(stream);
 		return NULL;
 	}

@@ -89,6 +89,41 @@ def after_its_grace_it_says_what_was_left_and_fails():
         assert 'the grace of 1 s is over: 0 requests' in errors, errors
 
 
+def await_jobs(running, number):
+    while not any(name.startswith('rnl_jobs_unfinished') and value == number
+                  for name, value in running.metrics().items()):
+        pass
+
+
+def hangs(body):
+    """A request that holds the only worker, and one that is queued behind; then the end."""
+    with server('--linger=100', '--grace=8', '--workers=1', '--deadline=0',
+                '--allow-crash') as running:
+        held, queued = Connection(running.port), Connection(running.port)
+        held.send(request_bytes('/hang', body))
+        await_jobs(running, 1)
+        queued.send(request_bytes('/wc', b'one'))
+        await_jobs(running, 2)
+        running.signal()
+        is_code(queued.answer(), 503)
+        if not body:
+            is_code(held.answer(), 503)
+        return running.wait()
+
+
+@check
+def a_handler_that_asks_ends_before_the_grace():
+    same(hangs(b''), (0, ''), 'exit status and standard error')
+
+
+@check
+def a_handler_that_hangs_is_named_when_the_grace_is_over():
+    status, errors = hangs(b'x')
+    same(status, 1, 'exit status')
+    assert '/hang is held by its function for ' in errors, errors
+    assert 'the grace of 8 s is over: 1 requests' in errors, errors
+
+
 @check
 def under_load_every_request_is_answered_before_it_ends():
     for number in range(1 if SHORT else 10):

@@ -26,7 +26,7 @@ static inline double seconds_now(void)
 /* Awaits what must come, for as long as it may take on a slow machine. */
 #define ck_eventually(condition) \
 	do { \
-		double until_ = seconds_now() + 10 * test_scale(); \
+		double until_ = seconds_now() + PATIENCE_S; \
 		while (!(condition)) { \
 			ck_assert_msg(seconds_now() < until_, "never came true: " #condition); \
 			usleep(100); \

@@ -17,7 +17,25 @@ void suite_add(const struct suite_test *test)
 	tests[nr_tests++] = *test;
 }
 
-/* Whether the device answers. A child asks, as the parent forks later and must not start CUDA. */
+static enum fork_status fork_status(void)
+{
+	if (!strcmp(test_device(), "host") || test_fake() || (suite_forks && suite_forks()))
+		return CK_FORK_GETENV;
+	return getenv("CK_FORK") ? CK_FORK_GETENV : CK_NOFORK;
+}
+
+static int describe_device(void)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	int ret = rnl_device_describe(test_device(), &info);
+
+	if (ret)
+		printf("no device \"%s\" here: %s\n", test_device(), rnl_strerror(ret));
+	fflush(stdout);
+	return ret;
+}
+
+/* Whether the device answers. If the tests fork, a child asks: CUDA must not start before. */
 static int device_answers(void)
 {
 	int status;
@@ -25,17 +43,12 @@ static int device_answers(void)
 
 	if (!strcmp(test_device(), "host"))
 		return 1;
+	if (fork_status() == CK_NOFORK)
+		return !describe_device();
 	fflush(NULL);
 	pid = fork();
-	if (!pid) {
-		struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
-		int ret = rnl_device_describe(test_device(), &info);
-
-		if (ret)
-			printf("no device \"%s\" here: %s\n", test_device(), rnl_strerror(ret));
-		fflush(stdout);
-		_exit(ret ? 77 : 0);
-	}
+	if (!pid)
+		_exit(describe_device() ? 77 : 0);
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
 		return 1;	/* the tests report it */
 	return !WIFEXITED(status) || WEXITSTATUS(status) != 77;
@@ -78,12 +91,13 @@ int main(int argc, char **argv)
 		return status;
 	if (!device_answers())
 		return test_fake() ? EXIT_FAILURE : 77;	/* the double is always there */
-	snprintf(scale, sizeof(scale), "%g", test_scale());
+	snprintf(scale, sizeof(scale), "%g", test_scale() * SUITE_BUSY);
 	setenv("CK_TIMEOUT_MULTIPLIER", scale, 0);
 	snprintf(timeout, sizeof(timeout), "%d", SUITE_TIMEOUT_S);
 	setenv("CK_DEFAULT_TIMEOUT", timeout, 0);
 
 	runner = srunner_create(make_suite(name ? name + 1 : argv[0]));
+	srunner_set_fork_status(runner, fork_status());
 	srunner_run_all(runner, CK_NORMAL);
 	nr_failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

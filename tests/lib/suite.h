@@ -8,8 +8,8 @@
  *		...
  *	}
  *
- * Check forks each test, and CUDA does not survive a fork: touch runnel only in a test's
- * body or in its setup, never before.
+ * Check forks each test, but on a GPU, and CUDA does not survive a fork: touch runnel only in a
+ * test's body or in its setup, never before.
  */
 #ifndef SUITE_H
 #define SUITE_H
@@ -31,7 +31,7 @@ extern "C" {
 /* A test's options, in this order. */
 struct suite_test {
 	const TTest *body;
-	int timeout_s;		/* 0: SUITE_TIMEOUT_S */
+	int timeout_s;		/* on an idle machine; 0: SUITE_TIMEOUT_S */
 	int loops;		/* how often it runs, with _i from 0; 0: once */
 	void (*setup)(void), (*teardown)(void);
 	int left_out;		/* is not run */
@@ -59,12 +59,27 @@ void suite_add(const struct suite_test *test);
 __attribute__((weak)) int suite_begin(int argc, char **argv);
 __attribute__((weak)) void suite_end(int nr_failed);
 
+/*
+ * A GPU takes a second to start in each process, so the tests of a file share one there: one that
+ * dies takes the rest of its file along.  A file whose tests each need a process of their own
+ * says SUITE_FORKS.
+ */
+__attribute__((weak)) int suite_forks(void);
+#define SUITE_FORKS int suite_forks(void) { return 1; }
+
 #ifdef __cplusplus
 }
 #endif
 
-/* Seconds for a test that sets no timeout. Creating a CUDA context takes some. */
+/*
+ * Timeouts only end tests that hang. A test says the seconds that it may take on an idle machine:
+ * SUITE_TIMEOUT_S if it says nothing, since to create a CUDA context takes some. SUITE_BUSY is how
+ * many times slower a machine with other work may be, and PATIENCE_S how long what must come may
+ * take there, in seconds.
+ */
 #define SUITE_TIMEOUT_S 20
+#define SUITE_BUSY 10
+#define PATIENCE_S (60 * test_scale())
 
 /* Ends the test as skipped. The runner prints and counts the line. */
 #define test_skip(...) \
@@ -112,6 +127,22 @@ static inline double test_scale(void)
 	const char *scale = getenv("RNL_TEST_SCALE");
 
 	return scale && atof(scale) > 0 ? atof(scale) : 1;
+}
+
+/* The seconds that something may take: @idle_s, or patience, on a machine that has other work. */
+static inline double seconds_allowed(double idle_s)
+{
+	double load;
+
+	if (getloadavg(&load, 1) != 1 || load > (double)sysconf(_SC_NPROCESSORS_ONLN) / 4)
+		return PATIENCE_S;
+	return idle_s * test_scale();
+}
+
+/* For a wait that ends late only if something was lost. */
+static inline int64_t patience_ns(void)
+{
+	return (int64_t)(PATIENCE_S * 1e9);
 }
 
 #endif /* SUITE_H */

@@ -1,302 +1,680 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a barrier: rnl__barrier_count(), _defer(), _issued(), _done(),
- * release_waiting() and push_waiting() of src/job/barrier.c ([barrier.A1], A2, A3), the
- * latch `unissued` with its mark ([latch.D1], W2), and from src/worker/run.c and
- * src/worker/complete.c what updates a barrier, and when: complete(), mark_event(),
- * rnl__owed_tell().
+ * Model of the rounds of barriers: src/job/rounds.c, and who calls it: submit() of
+ * src/job/submit.c, and hold_back(), rnl__complete_returned(), rnl__owed_tell() of
+ * src/worker/complete.c.  [rounds.O1], W1, C1, U1, S1.
  *
- * A user adds jobs 0 and 1 to the barrier, submits job 3 after it, and adds job 2, which
- * begins a new round if 0 and 1 are issued by then. Another thread submits job 4 after it at
- * any time, or waits until all jobs are issued, as a join does. When the barrier and jobs 3
- * and 4 are done, and the join is over, the user frees the barrier. Two workers run all jobs.
- * A job either leaves work on the stream, then it is marked at once and done later; or it
- * leaves none, then its worker owes the barrier both updates, and makes them when it has no
- * more of the barrier's jobs.
+ * Jobs 0 and 2 are in barrier 0.  The cases: a user submits 0, 2, and 3 after them.  A user submits
+ * 0 and 3 after it; then one submits 2, beside another one that submits 4 after what there is by
+ * then.  A user submits 0, is refused 3 after it, and may submit 2, beside a host that waits until
+ * all is done.
+ * When that is over, and speaks for all jobs of the barrier, the barrier is freed.
+ * Or two users meet: one submits 2 in barrier 0 after barrier 1, the other one 3 in barrier 1
+ * after barrier 0.
+ * Two workers run all jobs.  A job either leaves work on the stream, then it is issued at once
+ * and done later; or it leaves none, then its worker owes the barrier both, and tells it before
+ * it takes anything but a job of the same round.
  *
- * Left out: store buffers. Drop and watch change one word. The order of a push before a watch
- * is an order of that word, too: BREAK_WATCH, which has no such order, loads before the push.
- * `waiting` is a set, not a list. The wait for the latch `undone` is one step; cancel.pml has
- * its steps. Drains, results, events.
+ * Left out: store buffers, since each step is a change of one word, or reads one.  A loop of
+ * compare-exchanges is one step, but for the one of seal(), between whose load and exchange other
+ * words change.  `waiting` has a set for its list.  A start or a return of jobs is one step.
  *
- * Asserted: a job after the barrier starts once, and not before all jobs are issued that were
- * counted when its submit began; no thread touches the barrier after it is freed. No thread is
- * stuck: a job left on `waiting` is an invalid end state.
+ * Asserted: a job after starts once, behind all that was counted before its submit, and is told
+ * when all of that is done; no thread touches a barrier that is freed; a slot that is freed has
+ * no jobs.  No thread is stuck: a job left on a list is an invalid end state.
  *
- * Broken: BREAK_WATCH a deferring submit loads the word instead of changing it; BREAK_LOOK
- * release_waiting() starts the jobs that it took without a look; BREAK_AGAIN it puts jobs back
- * and does not look again; BREAK_RELEASE the end of a round does not look for waiting jobs;
- * BREAK_HOLD a deferring submit does not hold the barrier; BREAK_DONE a worker tells that jobs
- * are done before it tells that they are issued; BREAK_OWED it falls idle before it tells;
- * BREAK_UNWATCH the mark is taken off by a store of 0.
+ * Broken: BREAK_COUNT a submit counts its job before it seals; BREAK_SEAL a job after does not
+ * seal; BREAK_TOLD a job after does not look whether its round has ended; BREAK_HOLD the next
+ * round does not count the one before; BREAK_FOLLOW who opens a round does not look whether the one
+ * before has ended; BREAK_PUSH a job is pushed on a round that has ended; BREAK_USER seal() does
+ * not use the slot; BREAK_TWO both counts of a sealed round are dropped at once; BREAK_WAIT a host
+ * does not wait for the end of a sealed round; BREAK_SLOT it does not use the slot meanwhile;
+ * BREAK_OWED a worker falls idle before it tells.
  */
-byte unissued, undone;		/* counts */
-bool sleeper, in_futex;		/* of `unissued` */
-byte waiting;			/* bits of jobs */
-byte counted, issued, started, over;	/* bits of jobs */
-byte before[5];			/* for 3 and 4: the jobs counted at the submit */
-bool join_over, freed;
+#define NS 3			/* slots of a barrier */
+#define ALL 7
+#define NONE 15
+#define bit(j) (1 << (j))
+#define worker_of(j) ((j) && (j) % 2 == 0)
+
+/* A slot is barrier * NS + its number. */
+byte o_slot[2], o_next[2], o_unissued[2], o_undone[2];	/* `open` */
+bool o_sleeper[2];
+short c_unissued[6], c_undone[6];			/* `counts` */
+byte w_list[6];						/* `waiting` */
+bool w_issued[6], w_followed[6], w_ended[6], w_watched[6];
+byte users[6], nxt[6], slots[2];
+
+byte in[5], after[5];		/* a job's barriers, or NONE */
+byte round_in[5], round_after[5];
+byte before[5];			/* the jobs that a job after waits for */
+byte counted[2], issued, done, started, told;	/* bits of jobs */
+byte returned[2], owner[5];
+byte refused = NONE, covers, nr_users;
+bool freed, waited;
 chan queue[2] = [5] of { byte };
 
 #define touch() assert(!freed)
-#define bit(j) (1 << (j))
 
-/* ---- src/job/barrier.c ---- */
+/* ---- src/job/rounds.c ---- */
 
-inline place_deferred(j)
+inline start_all(set)
 {
 	d_step {
-		assert(!(started & bit(j)) && (before[j] & ~issued) == 0);
-		started = started | bit(j)
-	};
-	queue[j - 3]!j
+		k = 0;
+		do
+		:: k < 5 ->
+			if
+			:: set & bit(k) ->
+				assert(!(started & bit(k)) && (before[k] & ~issued) == 0);
+				started = started | bit(k);
+				queue[worker_of(k)]!k
+			:: else
+			fi;
+			k++
+		:: else -> break
+		od;
+		set = 0; k = 0
+	}
 }
 
-inline release_waiting()
+inline return_all(set)
 {
-	do
-	::	d_step { touch(); jobs = waiting; waiting = 0 };	/* [barrier.A2] */
-		if
-		:: jobs == 0 -> break
-		:: else
-		fi;
-#ifdef BREAK_LOOK
-		n = 0;
-#else
-		d_step { touch(); n = unissued };
-#endif
-		if
-		:: n == 0 ->				/* queue_all() */
+	d_step {
+		k = 0;
+		do
+		:: k < 5 ->
 			if
-			:: jobs & bit(3) -> place_deferred(3)
+			:: set & bit(k) -> returned[owner[k]] = returned[owner[k]] | bit(k)
 			:: else
 			fi;
-			if
-			:: jobs & bit(4) -> place_deferred(4)
-			:: else
-			fi;
-			break
-		:: else ->
-			d_step { touch(); waiting = waiting | jobs; jobs = 0 };
-#ifdef BREAK_AGAIN
-			break
-#else
-			d_step { touch(); n = unissued; sleeper = true };	/* [latch.W2] */
-			if
-			:: n != 0 -> break
-			:: else
-			fi
-#endif
+			k++
+		:: else -> break
+		od;
+		set = 0; k = 0
+	}
+}
+
+inline leave(s)
+{
+	d_step { touch(); assert(users[s]); users[s] = users[s] - 1; z = (users[s] == 0) };
+	if
+	:: z ->
+		d_step {
+			touch();
+			assert(w_list[s] == 0 && w_ended[s] && c_unissued[s] == 0 && c_undone[s] == 0);
+			w_issued[s] = false; w_followed[s] = false; w_ended[s] = false;
+			slots[s / NS] = slots[s / NS] & ~bit(s % NS);
+			z = 0
+		}
+	:: else
+	fi
+}
+
+inline leave_spare(s)
+{
+	d_step { touch(); users[s] = users[s] - 1; slots[s / NS] = slots[s / NS] & ~bit(s % NS) }
+}
+
+inline push_drop(s, i, d)
+{
+	d_step { st_s[sp] = s; st_i[sp] = i; st_d[sp] = d; sp++ }
+}
+
+inline issue(s)
+{
+	d_step {
+		touch();
+		if
+		:: !w_ended[s] ->
+			q_set = q_set | w_list[s]; w_list[s] = 0; w_issued[s] = true;
+			z = w_followed[s]
+		:: else -> z = 0
 		fi
-	od;
-	jobs = 0; n = 0
-}
-
-inline barrier_count(j)
-{
-	d_step { touch(); undone++; unissued++; counted = counted | bit(j) }	/* in either order */
-}
-
-inline barrier_issued(nr)
-{
-	d_step {					/* [latch.D1] */
-		touch(); assert(unissued >= nr);
-		unissued = unissued - nr;
-		n = (unissued == 0 -> 1 + sleeper : 0)
 	};
 	if
-	:: n == 2 -> in_futex = false			/* rnl__futex_wake() */
+	:: z -> d_step { touch(); st_s[sp] = nxt[s]; st_i[sp] = 1; st_d[sp] = 0; sp++; z = 0 }
 	:: else
 	fi;
-#ifndef BREAK_RELEASE
 	if
-	:: n ->
-#ifdef BREAK_UNWATCH
-		d_step { touch(); n = (unissued == 0 && sleeper) };
+	:: q_set -> start_all(q_set)
+	:: else
+	fi
+}
+
+inline end_round(s)
+{
+	d_step {
+		touch();
 		if
-		:: n -> d_step { sleeper = false; unissued = 0 }
+		:: w_issued[s] -> r_set = r_set | w_list[s]
+		:: else -> e_set = e_set | w_list[s]
+		fi;
+		z = 1 + w_issued[s]; y = w_followed[s];
+		w_list[s] = 0; w_issued[s] = true; w_ended[s] = true; w_watched[s] = false
+	};
+	if
+	:: y ->
+		d_step { touch(); st_s[sp] = nxt[s]; st_i[sp] = (z == 1); st_d[sp] = 1; sp++; z = 0; y = 0 };
+		leave(s)
+	:: else -> d_step { z = 0; y = 0 }
+	fi
+}
+
+/* rnl__rounds_drop(), of all that is on the stack. */
+inline drop_all()
+{
+	do
+	:: sp ->
+		d_step {
+			touch();
+			sp--;
+			s = st_s[sp]; i = st_i[sp]; d = st_d[sp]; b = s / NS; x = 0;
+			if
+			:: o_slot[b] == s && o_next[b] == s ->		/* drop_open() */
+				assert(o_unissued[b] >= i && o_undone[b] >= d);
+				o_unissued[b] = o_unissued[b] - i;
+				o_undone[b] = o_undone[b] - d
+			:: else ->					/* drop_sealed() */
+#ifndef BREAK_TWO
+				if
+				:: i && d -> st_i[sp] = 0; sp++; d = 0	/* done is dropped behind */
+				:: else
+				fi;
+#endif
+				if
+				:: o_slot[b] == s ->
+					assert(o_unissued[b] >= i && o_undone[b] >= d);
+					o_unissued[b] = o_unissued[b] - i;
+					o_undone[b] = o_undone[b] - d;
+					x = (i && o_unissued[b] == 0) + 2 * (d && o_undone[b] == 0)
+				:: else ->
+					c_unissued[s] = c_unissued[s] - i;
+					c_undone[s] = c_undone[s] - d;
+					x = (i && c_unissued[s] == 0) + 2 * (d && c_undone[s] == 0)
+				fi
+			fi;
+			if
+			:: o_undone[b] == 0 -> o_sleeper[b] = false	/* and wakes it */
+			:: else
+			fi;
+			i = 0; d = 0; b = 0
+		};
+		if
+		:: x & 1 -> issue(s)
 		:: else
 		fi;
+		if
+		:: x & 2 -> end_round(s)
+		:: else
+		fi;
+		d_step { x = 0; s = 0 }
+	:: else -> break
+	od;
+	if
+	:: r_set -> return_all(r_set)
+	:: else
+	fi;
+	if
+	:: e_set -> start_all(e_set)
+	:: else
+	fi
+}
+
+inline count(j)
+{
+	d_step {
+		touch();
+		b = in[j]; s = o_slot[b]; y = o_next[b]; counted[b] = counted[b] | bit(j);
+		round_in[j] = y;
+		if
+		:: s != y ->
+			mi = o_unissued[b]; md = o_undone[b];
+			o_slot[b] = y;
+#ifdef BREAK_HOLD
+			o_unissued[b] = 1; o_undone[b] = 1
 #else
-		d_step {				/* rnl__latch_unwatch() */
+			o_unissued[b] = 2; o_undone[b] = 2
+#endif
+		:: else -> o_unissued[b] = o_unissued[b] + 1; o_undone[b] = o_undone[b] + 1
+		fi;
+		b = 0
+	};
+	if
+	:: s != y ->
+		d_step {
 			touch();
+			c_unissued[s] = c_unissued[s] + mi; c_undone[s] = c_undone[s] + md;
+			x = (mi && c_unissued[s] == 0) + 2 * (md && c_undone[s] == 0);
+			v = s; u = y; mi = 0; md = 0; s = 0; y = 0
+		};
+		if
+		:: x & 1 -> issue(v)
+		:: else
+		fi;
+		if
+		:: x & 2 -> end_round(v)
+		:: else
+		fi;
+		d_step {				/* follow() */
+			touch();
+			nxt[v] = u; w_followed[v] = true;
+			x = (w_ended[v] -> 2 : w_issued[v])
+		};
+		if
+#ifndef BREAK_FOLLOW
+		:: x == 2 -> leave(v);
+#ifndef BREAK_HOLD
+			push_drop(u, 1, 1)
+#endif
+#endif
+		:: x == 1 ->
+#ifndef BREAK_HOLD
+			push_drop(u, 1, 0)
+#else
+			skip
+#endif
+		:: else
+		fi;
+		d_step { x = 0; v = 0; u = 0 };
+		drop_all()
+	:: else -> d_step { s = 0; y = 0 }
+	fi
+}
+
+inline seal(j)
+{
+	d_step { before[j] = counted[after[j]]; spare = NONE; round_after[j] = NONE };
+	do
+	:: true ->
+		d_step {
+			touch();
+			b = after[j]; s = o_slot[b]; y = o_next[b]; mi = o_unissued[b]; md = o_undone[b]
+		};
+		if
+		:: s == y && md == 0 -> break
+		:: else
+		fi;
+#ifdef BREAK_SEAL
+		d_step { users[s] = users[s] + 1; round_after[j] = s };
+		break;
+#endif
+		if
+		:: s == y && spare == NONE ->
+			atomic {			/* or -EAGAIN, and a wait for a slot */
+				slots[b] != ALL || o_slot[b] != o_next[b];
+				d_step {
+					touch();
+					if
+					:: !(slots[b] & 1) -> spare = 0
+					:: slots[b] & 1 && !(slots[b] & 2) -> spare = 1
+					:: slots[b] & 1 && slots[b] & 2 && !(slots[b] & 4) -> spare = 2
+					:: else
+					fi;
+					if
+					:: spare != NONE ->
+						slots[b] = slots[b] | bit(spare);
+						spare = spare + NS * b; users[spare] = 1
+					:: else
+					fi
+				}
+			}
+		:: else
+		fi;
+		if
+		:: s == y && spare == NONE -> goto_again = 1
+		:: else -> goto_again = 0
+		fi;
+#ifdef BREAK_USER
+		z = !goto_again;
+#else
+		d_step {
+			touch();
+			z = (!goto_again && users[s] > 0);
 			if
-			:: unissued == 0 -> sleeper = false
+			:: z -> users[s] = users[s] + 1
 			:: else
 			fi
 		};
 #endif
-		release_waiting()
-	:: else
-	fi;
-#endif
-	n = 0
-}
-
-inline barrier_done(nr)
-{
-	d_step { touch(); assert(undone >= nr); undone = undone - nr }
-}
-
-inline submit_after(j)
-{
-	d_step { touch(); before[j] = counted; n = unissued };	/* rnl__barrier_ready() */
-	if
-	:: n == 0 -> place_deferred(j)			/* not deferred: placed like other jobs */
-	:: else ->					/* rnl__barrier_defer() */
-#ifndef BREAK_HOLD
-		d_step { touch(); undone++ };
-#endif
-		d_step { touch(); n = unissued };
 		if
-		:: n == 0 ->
-#ifndef BREAK_HOLD
-			barrier_done(1);
-#endif
-			place_deferred(j)
-		:: else ->
-#ifdef BREAK_WATCH
-			d_step { touch(); n = unissued };
-			d_step { touch(); waiting = waiting | bit(j) };
-#else
-			d_step { touch(); waiting = waiting | bit(j) };	/* [barrier.A1] */
-			d_step { touch(); n = unissued; sleeper = true };	/* [barrier.A3] */
-#endif
+		:: z ->
+			d_step {			/* [rounds.O1] */
+				touch();
+				z = (o_slot[b] == s && o_next[b] == y && o_unissued[b] == mi &&
+				     o_undone[b] == md);
+				if
+				:: z && s == y -> o_next[b] = spare; spare = NONE
+				:: else
+				fi
+			};
 			if
-			:: n == 0 -> release_waiting()
-			:: else
-			fi;
-#ifdef BREAK_HOLD
-			skip
-#else
-			barrier_done(1)
+			:: z ->
+#ifdef BREAK_USER
+				d_step { touch(); users[s] = users[s] + 1 };
 #endif
+				d_step { round_after[j] = s; v = s; z = (s == y && mi == 0); s = 0; y = 0 };
+				if
+				:: z -> d_step { z = 0; mi = 0; md = 0; b = 0 }; issue(v); drop_all()
+				:: else
+				fi;
+				d_step { v = 0; z = 0 };
+				break
+			:: else ->
+#ifdef BREAK_USER
+				skip
+#else
+				leave(s)
+#endif
+			fi
+		:: else
 		fi
+	od;
+	skip;
+	d_step { s = 0; y = 0; mi = 0; md = 0; b = 0; z = 0; goto_again = 0 };
+	if
+	:: spare != NONE -> leave_spare(spare); spare = NONE
+	:: else
 	fi;
-	n = 0
+	if
+	:: round_after[j] != NONE ->
+		d_step { touch(); z = w_ended[round_after[j]] };
+		if
+		:: z -> leave(round_after[j]); round_after[j] = NONE
+		:: else
+		fi
+	:: else
+	fi
 }
 
-/* ---- src/worker/run.c, src/worker/complete.c, src/worker/loop.c ---- */
+/* ---- src/job/submit.c ---- */
 
-inline tell_barrier()
+inline place(j)
 {
-#ifdef BREAK_DONE
+	d_step {
+		assert(!(started & bit(j)) && (before[j] & ~issued) == 0);
+		started = started | bit(j);
+		queue[worker_of(j)]!j
+	}
+}
+
+inline submit(j)
+{
+#ifdef BREAK_COUNT
 	if
-	:: owed_done -> barrier_done(owed_done)
-	:: else
-	fi;
-	if
-	:: owed_issued -> barrier_issued(owed_issued)
-	:: else
-	fi;
-#else
-	if
-	:: owed_issued -> barrier_issued(owed_issued)
-	:: else
-	fi;
-	if
-	:: owed_done -> barrier_done(owed_done)
+	:: in[j] != NONE -> count(j)
 	:: else
 	fi;
 #endif
-	d_step { owed_issued = 0; owed_done = 0 }
+	if
+	:: after[j] != NONE -> seal(j)
+	:: else
+	fi;
+#ifndef BREAK_COUNT
+	if
+	:: in[j] != NONE -> count(j)
+	:: else
+	fi;
+#endif
+	if
+	:: j == refused ->
+		if
+		:: round_after[j] != NONE -> leave(round_after[j])
+		:: else
+		fi;
+		z = 0
+	:: j != refused && after[j] != NONE && round_after[j] != NONE ->
+		d_step {				/* rnl__rounds_defer() */
+			touch();
+			z = w_issued[round_after[j]];
+			if
+			:: !z -> w_list[round_after[j]] = w_list[round_after[j]] | bit(j)
+			:: else
+			fi
+		}
+	:: else -> z = 1
+	fi;
+	if
+	:: z -> place(j)
+	:: else
+	fi;
+	z = 0
+}
+
+#define locals \
+	byte s, i, d, b, x, y, z, k, v, u, mi, md, spare = NONE, goto_again; \
+	byte q_set, r_set, e_set, sp; \
+	byte st_s[4], st_i[4], st_d[4]
+
+/* ---- src/worker ---- */
+
+inline tell(j)
+{
+	assert((before[j] & ~done) == 0);
+	told = told | bit(j)
+}
+
+inline finish(j, nr_issued)
+{
+	d_step { done = done | bit(j) };
+	if
+	:: in[j] != NONE -> push_drop(round_in[j], nr_issued, 1); drop_all()
+	:: else
+	fi;
+	tell(j)
+}
+
+inline tell_owed()
+{
+	if
+	:: owed -> push_drop(owed_round, owed, owed); d_step { owed = 0; owed_round = 0 }; drop_all()
+	:: else
+	fi
 }
 
 proctype worker(byte w)
 {
-	byte j, n, jobs, owed_issued, owed_done;
-	byte on_stream;
+	byte j, owed, owed_round;
+	locals;
 
 end:	do
-	:: len(queue[w]) ->
+	:: len(queue[w]) && !returned[w] ->
 		queue[w]?j;
 		if
-		:: j >= 3 ->
-			tell_barrier();			/* not in this barrier */
-			touch();			/* rnl__barrier_follow() */
-			over = over | bit(j)		/* rnl__job_drop() */
-		:: else ->
-			if
-			:: issued = issued | bit(j); barrier_issued(1);	/* mark_event() */
-				on_stream++
-			:: d_step { issued = issued | bit(j); owed_issued++; owed_done++ }	/* complete_now() */
-			fi
-		fi;
-		j = 0
-	:: len(queue[w]) == 0 && (owed_issued || owed_done || on_stream) ->
-#ifdef BREAK_OWED
-		if
-		:: owed_done -> goto end2
+		:: owed && (after[j] != NONE || round_in[j] != owed_round) -> tell_owed()
 		:: else
 		fi;
+		if
+		:: after[j] != NONE ->
+			d_step { issued = issued | bit(j) };
+			if
+			:: round_after[j] != NONE ->
+				d_step { touch(); z = w_ended[round_after[j]] };
+				if
+				:: z -> leave(round_after[j]); finish(j, 1)
+				:: else ->				/* hold_back() */
+					if
+					:: in[j] != NONE -> push_drop(round_in[j], 1, 0); drop_all()
+					:: else
+					fi;
+#ifdef BREAK_TOLD
+					leave(round_after[j]);
+					v = 1;
+#else
+					d_step {			/* rnl__rounds_hold() */
+						touch();
+						owner[j] = w;
+#ifdef BREAK_PUSH
+						v = 0;
+#else
+						v = w_ended[round_after[j]];
 #endif
-		tell_barrier();
-		d_step { owed_done = on_stream; on_stream = 0 }	/* rnl__complete_passed() */
-	od;
-#ifdef BREAK_OWED
-end2:	false
+						if
+						:: !v -> w_list[round_after[j]] = w_list[round_after[j]] | bit(j)
+						:: else
+						fi
+					};
+					leave(round_after[j]);
 #endif
+					if
+					:: v -> v = 0; finish(j, 0)
+					:: else
+					fi
+				fi
+			:: else -> finish(j, 1)
+			fi
+		:: else ->
+			if
+			:: d_step { issued = issued | bit(j) };	/* mark_event() */
+				push_drop(round_in[j], 1, 0); drop_all();
+				d_step { done = done | bit(j) };
+				push_drop(round_in[j], 0, 1); drop_all()
+			:: d_step {
+				issued = issued | bit(j); done = done | bit(j);
+				owed++; owed_round = round_in[j]
+			   }
+			fi
+		fi;
+		d_step { j = 0; z = 0 }
+	:: returned[w] ->				/* rnl__complete_returned() */
+		d_step {
+			j = 0;
+			do
+			:: !(returned[w] & bit(j)) -> j++
+			:: else -> break
+			od;
+			returned[w] = returned[w] & ~bit(j)
+		};
+		finish(j, 0);
+		j = 0
+#ifndef BREAK_OWED
+	:: len(queue[w]) == 0 && owed -> tell_owed()
+#endif
+	od
 }
 
 /* ---- the users ---- */
 
-active proctype user()
+proctype user(byte first; byte second; byte third)
 {
-	byte n, jobs;
+	byte j;
+	locals;
 
-	barrier_count(0);
-	queue[0]!0;
-	barrier_count(1);
-	queue[0]!1;
-	submit_after(3);
-	barrier_count(2);
-	queue[1]!2;
-	undone == 0;					/* rnl_barrier_wait() */
-	assert((issued & 7) == 7);
-	(over == (bit(3) | bit(4)) && join_over);
-	freed = true
-}
-
-proctype other()
-{
-	byte n, jobs;
-
-	submit_after(4)
-}
-
-proctype join()
-{
-	byte n;
-
-	do						/* rnl__latch_wait() */
-	:: unissued == 0 -> break
-	:: else ->
-		d_step { touch(); n = unissued; sleeper = true };
-		if
-		:: n == 0 -> break
-		:: else
-		fi;
-		atomic { n = unissued; in_futex = (n && sleeper) };	/* the kernel compares */
-		!in_futex
+	do
+	:: first != NONE ->
+		d_step { j = first; first = second; second = third; third = NONE };
+		submit(j)
+	:: first == NONE -> break
 	od;
-	atomic {
-		touch();
+	nr_users--
+}
+
+/* rnl__rounds_await_done() */
+proctype host()
+{
+	byte s, y, mi, md, z;
+
+	counted[0] & 1;
+	covers = counted[0];
+	do
+	:: true ->
+		d_step {
+			touch();
+			s = o_slot[0]; y = o_next[0]; mi = o_unissued[0]; md = o_undone[0]
+		};
 		if
-		:: unissued == 0 -> sleeper = false
-		:: else
+		:: md ->					/* sleep_open() */
+			d_step {
+				touch();
+				if
+				:: o_undone[0] -> o_sleeper[0] = true
+				:: else
+				fi
+			};
+			!o_sleeper[0]
+		:: md == 0 && s == y -> break
+		:: md == 0 && s != y ->
+#ifdef BREAK_WAIT
+			break;
+#endif
+			d_step { touch(); z = w_ended[s] };
+			if
+			:: z -> break
+			:: else
+			fi;
+#ifndef BREAK_SLOT
+			d_step {				/* sleep_ended() */
+				touch();
+				z = (users[s] > 0);
+				users[s] = users[s] + z
+			};
+#else
+			z = 1;
+#endif
+			if
+			:: z ->
+				d_step {
+					touch();
+#ifndef BREAK_SLOT
+					z = (o_slot[0] == s && o_next[0] == y &&
+					     o_unissued[0] == mi && o_undone[0] == md)
+#endif
+				};
+				if
+				:: z ->
+					d_step {
+						touch();
+						if
+						:: w_ended[s]
+						:: else -> w_watched[s] = true
+						fi
+					};
+					!w_watched[s]
+				:: else
+				fi;
+#ifndef BREAK_SLOT
+				leave(s)
+#endif
+			:: else
+			fi
 		fi
-	};
-	join_over = true
+	od;
+	assert((covers & ~done) == 0);
+	waited = true
 }
 
 init
 {
 	atomic {
+		users[0] = 1; slots[0] = 1;
+		o_slot[1] = NS; o_next[1] = NS; users[NS] = 1; slots[1] = 1;
+		in[3] = NONE; in[4] = NONE;
+		after[0] = NONE; after[1] = NONE; after[2] = NONE; after[3] = 0; after[4] = 0;
+		round_after[0] = NONE; round_after[1] = NONE; round_after[2] = NONE;
+		nr_users = 1;
 		run worker(0);
 		run worker(1);
 		if
-		:: run other(); join_over = true
-		:: run join(); over = bit(4)
+		:: nr_users = 2; in[3] = 1; after[2] = 1; run user(2, NONE, NONE); run user(3, NONE, NONE)
+		:: refused = 3; run user(0, 3, NONE); run host()
+		:: run user(0, 2, 3)
+		:: refused = 3; run user(0, 3, 2); run host()
+		:: run user(0, 3, NONE); refused = 1
 		fi
-	}
+	};
+	nr_users == 0;
+	if
+	:: refused == 1 ->
+		atomic { nr_users = 2; run user(2, NONE, NONE); run user(4, NONE, NONE) };
+		nr_users == 0
+	:: else
+	fi;
+	if
+	:: in[3] == 1 -> (told & 12) == 12
+	:: in[3] != 1 && refused == NONE -> told & bit(3); freed = true
+	:: in[3] != 1 && refused == 1 ->
+		(told & 24) == 24;
+		freed = ((before[4] & 5) == 5)
+	:: in[3] != 1 && refused == 3 -> waited; freed = (covers == counted[0])
+	fi
 }

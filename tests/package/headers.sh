@@ -60,7 +60,7 @@ macros=$(sed -nE 's/^ *# *define ([A-Za-z_0-9]+).*/\1/p' "$dir/headers" | grep -
 		RNL_*_INIT)
 			name=$(echo "$m" | sed 's/_INIT$//' | tr 'A-Z' 'a-z')
 			printf '\tSTRUCT %s %s = %s;\n' "$name" "${name#rnl_}" "$m" ;;
-		RNL_HOST_KERNEL | RNL_KERNEL | rnl_*) ;;	# by hand
+		RNL_HOST_KERNEL | RNL_KERNEL | RNL_NAMES_STREAM | rnl_*) ;;	# by hand
 		*) printf '\t(void)(%s);\n' "$m" ;;
 		esac
 	done
@@ -80,7 +80,7 @@ macros=$(sed -nE 's/^ *# *define ([A-Za-z_0-9]+).*/\1/p' "$dir/headers" | grep -
 { echo '#include <runnel.h>'; cat "$dir/uses"; } >"$dir/macros.unit"
 { echo '#include <runnel/cuda.h>'; cat "$dir/uses"; } >"$dir/macros_cuda.unit"
 {
-	printf '#include <runnel/cuda.h>\n'
+	printf '#define RNL_NAMES_STREAM 1\n#include <runnel/cuda.h>\n'
 	cat "$dir/uses"
 	cat <<-'END'
 	static __global__ void thrice_cuda(numbers a) { (void)a; }

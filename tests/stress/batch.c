@@ -309,7 +309,7 @@ static void *send_lone(void *arg)
 		if (!l->wrong)
 			l->wrong = rnl_request_commit(&request);
 		if (!l->wrong)
-			l->wrong = rnl_job_wait(&request.job, (int64_t)(5000 * test_scale()) * MS);
+			l->wrong = rnl_job_wait(&request.job, patience_ns());
 		if (!l->wrong)
 			l->wrong = rnl_request_release(&request);
 	}

@@ -9,7 +9,7 @@
 #include "pool.h"
 #include "seed.h"
 
-#define NR_ROUNDS 200000
+#define NR_ROUNDS 60000
 #define MAX_TURNS 10000
 
 struct race {

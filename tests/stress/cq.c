@@ -70,7 +70,7 @@ static int run(struct rnl_job *job)
 
 static int patience_ms(void)
 {
-	return (int)(5000 * test_scale());
+	return (int)(PATIENCE_S * 1e3);
 }
 
 /* How many of @nr jobs to submit now. */

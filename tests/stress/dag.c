@@ -54,6 +54,7 @@ static void mix_host(struct rnl_dim grid, struct rnl_dim block, const void *data
 }
 
 #ifdef __CUDACC__
+#define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
 
 static __global__ void mix_cuda(struct mix_args args)

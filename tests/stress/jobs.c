@@ -96,7 +96,7 @@ static int submit(struct producer *p, struct item *item)
 
 static void collect(struct producer *p, struct item *item)
 {
-	int ret = rnl_job_wait(&item->job, 60000000000);
+	int ret = rnl_job_wait(&item->job, patience_ns());
 
 	if (ret)
 		p->wrong = ret == -ETIMEDOUT ? "a job was lost" : "a wait failed";
@@ -287,7 +287,7 @@ TEST(no_drain_is_left_waiting_for_a_submit_that_was_refused, .timeout_s = 120)
 	must(rnl_pool_close(pool));
 	must(pthread_create(&thread, NULL, be_refused, pool));
 	for (unsigned i = 0; i < nr; i++)
-		must(rnl_pool_drain(pool, 10000000000));
+		must(rnl_pool_drain(pool, patience_ns()));
 	refused_enough = true;
 	must(pthread_join(thread, NULL));
 	rnl_pool_destroy(pool);

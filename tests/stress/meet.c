@@ -28,7 +28,7 @@ static int meet(void)
 	int ret = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += (time_t)(10 * test_scale());
+	until.tv_sec += (time_t)PATIENCE_S;
 	pthread_mutex_lock(&lock);
 	all = nr_came / NR * NR + NR;
 	if (++nr_came == all)

@@ -10,11 +10,6 @@
 
 enum { NR_CANCELS = 5000, NR_CLOSES = 300, NR_NOTICES = 1000 };
 
-static int64_t patience_ns(void)
-{
-	return (int64_t)(10000 * test_scale()) * MS;
-}
-
 /* ---- cancelled ------------------------------------------------------------ */
 
 struct notice {

@@ -16,11 +16,6 @@
 
 enum { NR_THREADS = 16, NR_HELD = 6, NR_STACKS = 16 /* of a size, see src/memory/pinned.h */ };
 
-static int64_t patience_ns(void)
-{
-	return (int64_t)(20000 * test_scale()) * MS;
-}
-
 /* ---- a buffer and its owner ------------------------------------------------ */
 
 struct held {

@@ -121,7 +121,7 @@ static int submit(struct submitter *s, struct item *item)
 
 static void collect(struct submitter *s, struct item *item)
 {
-	const double patience = 20 * test_scale(), since = seconds_now();
+	const double patience = PATIENCE_S, since = seconds_now();
 
 	if (rnl_job_wait(&item->job, (int64_t)(patience * 1e9)))
 		s->wrong = "a job was lost";
@@ -293,7 +293,7 @@ static void *submit_bursts(void *arg)
 				lone.wrong = "a submit failed";
 		}
 		for (unsigned i = 0; i < nr && !lone.wrong; i++) {
-			if (rnl_job_wait(&lone.jobs[i], (int64_t)(10e9 * test_scale())))
+			if (rnl_job_wait(&lone.jobs[i], patience_ns()))
 				lone.wrong = "a job beside a resize waits for another one";
 			else if (rnl_job_result(&lone.jobs[i]))
 				lone.wrong = "a job failed";

@@ -39,6 +39,40 @@ void group_check_before(const struct slot *slot)
 	}
 }
 
+/* @teller: how the job after it is told. A queue holds its jobs in the order of their ends. */
+static bool is_told(struct slot *slot, enum end teller)
+{
+	uint64_t state;
+	bool told;
+
+	atomic_fetch_add(&slot->pins, 1);
+	state = slot->state;
+	switch (slot->end) {
+	case BY_WAIT:
+		told = phase_of(state) >= ENDING || rnl_job_test(&slot->shot->job) == 1;
+		break;
+	case BY_CQ:
+		told = phase_of(state) == ENDED || teller != BY_CQ;
+		break;
+	default:
+		told = phase_of(state) == ENDED;
+	}
+	atomic_fetch_sub(&slot->pins, 1);
+	return told;
+}
+
+void group_check_told(const struct slot *slot)
+{
+	const struct group *g = slot->after;
+
+	for (unsigned i = 0; i < g->nr_in; i++) {
+		if (!is_told(g->in[i], slot->end) &&
+		    tally_wrong(TOLD_EARLY, "it has result %d, and ran %u times; before",
+				slot->result, slot->runs))
+			slot_print(g->in[i]);
+	}
+}
+
 /* Checks what a job or a join saw on the device, if all jobs of the barrier succeeded. */
 static void check_seen(const struct group *g, unsigned place, enum wrong wrong, const char *who)
 {
@@ -60,7 +94,8 @@ static int clear(struct round *r, void *words)
 {
 	int ret = said(r, rnl_thread_attach(r->pool), MAY_LACK, "rnl_thread_attach");
 
-	ret = ret ? ret : said(r, rnl_fill(words, 0, NR_GROUPS * WORDS_BYTES), MAY_LACK, "rnl_fill");
+	if (!ret)
+		ret = said(r, rnl_fill(words, 0, NR_GROUPS * WORDS_BYTES), MAY_LACK, "rnl_fill");
 	return ret ? ret : said(r, rnl_stream_wait(RNL_FOREVER), 0, "rnl_stream_wait");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Producers of jobs of every kind, the reaper of the completion queue, and cancellers. */
-#include "slots.h"
+#include "life.h"
 
 #include <sched.h>
 #include <sys/epoll.h>
@@ -46,6 +46,7 @@ static void flush(struct producer *p)
 {
 	struct rnl_job *jobs[NR_MANY];
 	uint64_t states[NR_MANY];
+	const bool closed = p->round->closed;
 	int ret;
 
 	at(p->seat, "rnl_submit_many");
@@ -58,7 +59,8 @@ static void flush(struct producer *p)
 		tally_wrong(UNDOCUMENTED, "of %u jobs, %d were accepted", p->nr_many, ret);
 	/* The call does not tell the error of a job that follows accepted ones. */
 	for (int i = 0; i < (int)p->nr_many; i++)
-		(void)slot_submitted(p->many[i], states[i], i < ret ? 0 : ret < 0 ? ret : -EAGAIN);
+		(void)slot_submitted(p->many[i], states[i], i < ret ? 0 : ret < 0 ? ret : -EAGAIN,
+				     closed);
 	p->nr_many = 0;
 }
 
@@ -92,8 +94,9 @@ static void tell_lost(struct slot *slot)
 {
 	if (phase_of(slot->state) == FREE || phase_of(slot->state) == ENDED)
 		return;
-	tally_wrong(slot->end == BY_CQ ? CQ_WRONG : NEVER_ENDED, "phase %d, end %d, way %d, test %d",
-		    phase_of(slot->state), slot->end, slot->way, rnl_job_test(&slot->shot->job));
+	if (tally_wrong(slot->end == BY_CQ ? CQ_WRONG : NEVER_ENDED, "its test is %d",
+			rnl_job_test(&slot->shot->job)))
+		slot_print(slot);
 }
 
 static void finish(struct producer *p)
@@ -169,8 +172,12 @@ static int reap(struct seat *seat, int epoll)
 		if (epoll_wait(epoll, &event, 1, 20) > 0)
 			ret = said(r, rnl_cq_reap(r->cq, jobs, max), 0, "rnl_cq_reap");
 	}
-	for (int i = 0; i < ret; i++)
-		slot_end(rnl_container_of(jobs[i], struct shot, job)->slot);
+	for (int i = 0; i < ret; i++) {
+		if (jobs[i]->user)
+			life_reaped(jobs[i]);
+		else
+			slot_end(rnl_container_of(jobs[i], struct shot, job)->slot);
+	}
 	return ret;
 }
 
@@ -209,6 +216,37 @@ static void cancel(struct seat *seat)
 	}
 }
 
+/* ---- looking at all of them ------------------------------------------------------ */
+
+#define EACH_SLOT(r, slot) \
+	for (struct producer *p = (r)->jobs->producers; \
+	     p < (r)->jobs->producers + (r)->jobs->nr; p++) \
+		for (struct slot *slot = p->slots; slot < p->slots + NR_SLOTS; slot++)
+
+void jobs_print(const struct round *r)
+{
+	if (!r->jobs)
+		return;
+	EACH_SLOT(r, slot) {
+		if (phase_of(slot->state) != FREE && phase_of(slot->state) != ENDED)
+			slot_print(slot);
+	}
+}
+
+/* The pool is drained, nobody submits: only notices may wait, and jobs to be reaped. */
+void jobs_check_drained(struct round *r)
+{
+	EACH_SLOT(r, slot) {
+		const enum phase phase = phase_of(slot->state);
+
+		if (phase == FREE || phase == ENDED || slot->end != BY_CALLBACK ||
+		    slot->way >= AT_LOW)
+			continue;
+		if (tally_wrong(DRAINED_EARLY, "its callback has not returned"))
+			slot_print(slot);
+	}
+}
+
 /* ---- all of them ----------------------------------------------------------------- */
 
 void jobs_begin(struct round *r)
@@ -236,17 +274,12 @@ void jobs_begin(struct round *r)
 /* The pool and the reaper are gone, so every job must have ended. */
 void jobs_end(struct round *r)
 {
-	for (unsigned i = 0; i < r->jobs->nr; i++) {
-		struct producer *p = &r->jobs->producers[i];
-
-		for (unsigned k = 0; k < NR_SLOTS; k++) {
-			struct slot *slot = &p->slots[k];
-
-			if (is_waited_for(slot->state) && rnl_job_test(&slot->shot->job) == 1)
-				slot_end(slot);
-			tell_lost(slot);
-			free(slot->shot);
-		}
+	EACH_SLOT(r, slot) {
+		if (is_waited_for(slot->state) && rnl_job_test(&slot->shot->job) == 1)
+			slot_end(slot);
+		tell_lost(slot);
+		work_forget(&slot->work);
+		free(slot->shot);
 	}
 	free(r->jobs);
 }

@@ -43,6 +43,15 @@ static void unpack_host(struct rnl_dim grid, struct rnl_dim block, const void *a
 	}
 }
 
+static void note_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct note_args *a = args;
+
+	(void)grid;
+	(void)block;
+	*a->to = a->from ? *a->from : now_ns();
+}
+
 static int launch_mix(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
 {
 	if (fake_launch)
@@ -58,7 +67,17 @@ static int launch_unpack(struct rnl_dim grid, struct rnl_dim block, const void *
 	return &unpack_gpu ? unpack_gpu.cuda(grid, block, args, stream) : NOT_SUPPORTED;
 }
 
+static int launch_note(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
+{
+	if (fake_launch)
+		return fake_launch(note_host, grid, block, args, sizeof(struct note_args), stream);
+	return NOT_SUPPORTED;
+}
+
 const struct rnl_kernel mix = { "mix", sizeof(struct mix_args), mix_host, launch_mix };
 const struct rnl_kernel unpack = {
 	"unpack", sizeof(struct unpack_args), unpack_host, launch_unpack
+};
+const struct rnl_kernel note_kernel = {
+	"note", sizeof(struct note_args), note_host, launch_note
 };

@@ -23,13 +23,14 @@
 
 struct options options;
 
-enum { OPT_SECONDS = 256, OPT_SEED, OPT_ROUND, OPT_DEVICE, OPT_WRONG, OPT_HELP };
+enum { OPT_SECONDS = 256, OPT_SEED, OPT_ROUND, OPT_DEVICE, OPT_MAKERS, OPT_WRONG, OPT_HELP };
 
 static const struct option long_options[] = {
 	{ "seconds", required_argument, NULL, OPT_SECONDS },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "round", required_argument, NULL, OPT_ROUND },
 	{ "device", required_argument, NULL, OPT_DEVICE },
+	{ "makers", required_argument, NULL, OPT_MAKERS },
 	{ "wrong", no_argument, NULL, OPT_WRONG },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
@@ -49,7 +50,9 @@ static const char help[] =
 "      --device=NAME        host, cuda or cuda:N; host\n"
 "      --help               print this and exit\n"
 "\n"
-"env: RNL_TEST_SCALE is how many times slower than usual all is (sanitizers, wrappers).\n";
+"env: RNL_TEST_SCALE is how many times slower than usual all is (sanitizers, wrappers).\n"
+"\n"
+"      --makers=NAME,...    only these makers of work, of:";
 
 static _Noreturn void try_help(void)
 {
@@ -82,9 +85,37 @@ static const char *device(const char *arg)
 	try_help();
 }
 
+static bool is_maker(const char *name, size_t len)
+{
+	unsigned i = 0;
+
+	while (maker_name(i) && (strlen(maker_name(i)) != len || strncmp(name, maker_name(i), len)))
+		i++;
+	return maker_name(i);
+}
+
+static const char *makers(const char *arg)
+{
+	for (const char *name = arg;; name++) {
+		const size_t len = strcspn(name, ",");
+
+		if (!is_maker(name, len)) {
+			fprintf(stderr, "torture: '%.*s' is not good for --makers: see --help\n",
+				(int)len, name);
+			try_help();
+		}
+		name += len;
+		if (!*name)
+			return arg;
+	}
+}
+
 static _Noreturn void print_help(void)
 {
 	fputs(help, stdout);
+	for (unsigned i = 0; maker_name(i); i++)
+		printf(" %s", maker_name(i));
+	printf("\n");
 	exit(is_printed() ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
@@ -102,6 +133,9 @@ static void parse(int option, const char *arg)
 		break;
 	case OPT_DEVICE:
 		options.device = device(arg);
+		break;
+	case OPT_MAKERS:
+		options.makers = makers(arg);
 		break;
 	case OPT_WRONG:
 		options.wrong = true;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A round: a pool, its makers and its meddlers, and what must hold at its end. */
-#include "torture.h"
+#define _GNU_SOURCE	/* sched_setaffinity() */
+#include "life.h"
 
+#include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define WORKERS_MAX 8
 #define LOST_S 2		/* the watchdog's 100 ms, and time for a busy machine */
 
 uint64_t now_ns(void)
@@ -22,6 +24,16 @@ void nap_us(unsigned us)
 	const struct timespec ts = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000l };
 
 	nanosleep(&ts, NULL);
+}
+
+void dawdle(uint64_t *random)
+{
+	const unsigned drawn = draw(random, 128);
+
+	if (drawn < 4)
+		sched_yield();
+	else if (drawn == 4)
+		nap_us(draw(random, 1000));
 }
 
 /* ---- what calls may return ----------------------------------------------------- */
@@ -66,8 +78,8 @@ static int on_start(void *arg, unsigned worker, void **datap)
 {
 	struct round *r = arg;
 
-	(void)worker;
 	*datap = r;
+	worker_comes(r, worker);
 	r->nr_hooked++;
 	return 0;
 }
@@ -76,9 +88,9 @@ static void on_stop(void *arg, unsigned worker, void *data)
 {
 	struct round *r = arg;
 
-	(void)worker;
 	if (data != r)
 		tally_wrong(UNDOCUMENTED, "on_stop was given another's data");
+	worker_goes(r, worker);
 	r->nr_hooked--;
 }
 
@@ -88,10 +100,11 @@ static int create_pool(struct round *r)
 	uint64_t *random = &r->random;
 
 	attr.device = options.device;
-	attr.nr_workers = 1 + draw(random, WORKERS_MAX);
+	attr.nr_workers = 1 + draw(random, 8);
 	attr.stream = draw(random, 2) ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
 	attr.max_queued = 8u << draw(random, 8);
 	attr.max_in_flight = 1 + draw(random, draw(random, 2) ? 64 : 4);
+	attr.in_flight_ns = draw(random, 2) ? UINT64_MAX : draw(random, 2000000);
 	attr.spin_us = draw(random, 2) ? -1 : 0;
 	attr.watchdog_ms = draw(random, 2) ? 0 : 10 + draw(random, 100);
 	attr.nr_urgent = draw(random, 3);
@@ -112,20 +125,89 @@ static int create_pool(struct round *r)
 	return rnl_pool_create(&r->pool, &attr);
 }
 
+/* ---- its memory ------------------------------------------------------------------ */
+
+struct kept {
+	struct kept *next;
+	max_align_t memory[];
+};
+
+void *round_alloc(struct round *r, size_t bytes)
+{
+	struct kept *kept = calloc(1, sizeof(*kept) + bytes);
+
+	if (!kept)
+		abort();
+	kept->next = r->kept;
+	r->kept = kept;
+	return kept->memory;
+}
+
+static void free_all(struct round *r)
+{
+	for (struct kept *kept = r->kept, *next; kept; kept = next) {
+		next = kept->next;
+		free(kept);
+	}
+	free(r);
+}
+
 /* ---- its course ------------------------------------------------------------------ */
+
+/* A maker is in one round of so many; jobs in each, since their reaper reaps for all. */
+static const struct {
+	const char *name;
+	void (*begin)(struct round *r);
+	unsigned one_in;
+} makers[] = {
+	{ "jobs", jobs_begin, 1 },
+	{ "chains", chains_begin, 2 },
+	{ "passing", passing_begin, 4 },
+	{ "turns", turns_begin, 2 },
+	{ "again", again_begin, 4 },
+	{ "late", late_begin, 4 },
+	{ "due", due_begin, 2 },
+	{ "batch", batch_begin, 2 },
+	{ "map", map_begin, 2 },
+	{ "memory", memory_begin, 2 },
+};
+
+const char *maker_name(unsigned i)
+{
+	return i < COUNT(makers) ? makers[i].name : NULL;
+}
+
+/* Whether --makers has it, or all. */
+static bool is_wanted(const char *name)
+{
+	const size_t len = strlen(name);
+
+	for (const char *at = options.makers; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, name, len) && (!at[len] || at[len] == ','))
+			return true;
+	}
+	return !options.makers;
+}
 
 static void begin(struct round *r)
 {
-	jobs_begin(r);
-	if (!draw(&r->random, 2))
-		batch_begin(r);
-	if (!draw(&r->random, 2))
-		map_begin(r);
-	if (!draw(&r->random, 2))
-		memory_begin(r);
+	for (unsigned i = 0; i < COUNT(makers); i++) {
+		/* The draws are the same for all choices of makers. */
+		const bool drawn = !draw(&r->random, makers[i].one_in);
+
+		if (!i || (drawn && is_wanted(makers[i].name)))
+			makers[i].begin(r);
+	}
 	meddle_begin(r);
 	if (r->faults != NO_FAULTS)
 		seat_take(r, "faults", MEDDLES, faults_meddle, NULL);
+}
+
+static void close_pool(struct round *r)
+{
+	r->shut = true;
+	r->closed = !said(r, rnl_pool_close(r->pool), 0, "rnl_pool_close");
 }
 
 static void go_on(struct round *r)
@@ -137,8 +219,7 @@ static void go_on(struct round *r)
 		nap_us(1000);
 	if (draw(&r->random, 4))
 		return;
-	r->shut = true;
-	(void)said(r, rnl_pool_close(r->pool), 0, "rnl_pool_close");
+	close_pool(r);
 	tally_add(NR_CLOSES, 1);
 	nap_us(draw(&r->random, 3000));
 }
@@ -215,9 +296,10 @@ static void finish(struct round *r)
 		nap_us(100);
 	if (!r->leaves) {
 		drain(r);
+		jobs_check_drained(r);
+		lives_check_drained(r);
 		/* A close cancels the notices that still wait. */
-		r->shut = true;
-		(void)said(r, rnl_pool_close(r->pool), 0, "rnl_pool_close");
+		close_pool(r);
 	}
 	halts_end();
 	seats_join(r, MAKES);
@@ -228,6 +310,7 @@ static void finish(struct round *r)
 		check_lost(r);
 	if (!r->leaves) {
 		(void)said(r, rnl_pool_drain(r->pool, long_ns()), 0, "rnl_pool_drain");
+		lives_await(r);
 		check_figures(r);
 	}
 	r->shut = true;
@@ -236,11 +319,31 @@ static void finish(struct round *r)
 	r->reaped = true;
 	seats_join(r, REAPS);
 	jobs_end(r);
+	lives_end(r);
 	if (r->nr_hooked)
 		tally_wrong(LEAKED, "on_stop was not called for %d workers", r->nr_hooked);
 	if (rnl_cq_reap(r->cq, &job, 1))
 		tally_wrong(CQ_WRONG, "it has a job when all are reaped");
 	rnl_cq_destroy(r->cq);
+}
+
+/* This thread's CPUs, and those of all threads that it starts. */
+static void use_cpus(struct round *r)
+{
+	static cpu_set_t all;
+	const unsigned drawn = draw(&r->random, 1000);
+	cpu_set_t one;
+	int nth, cpu = 0;
+
+	if (!CPU_COUNT(&all) && sched_getaffinity(0, sizeof(all), &all))
+		return;
+	nth = (int)drawn % CPU_COUNT(&all);
+	for (; nth || !CPU_ISSET(cpu, &all); cpu++)
+		nth -= CPU_ISSET(cpu, &all);
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	r->one_cpu = !draw(&r->random, 4);
+	(void)sched_setaffinity(0, sizeof(all), r->one_cpu ? &one : &all);
 }
 
 static enum faults draw_faults(struct round *r)
@@ -265,6 +368,8 @@ bool round_run(uint64_t number)
 	r->guarded = !draw(&r->random, 8);
 	r->leaves = !draw(&r->random, 4);
 	r->calm = !draw(&r->random, 3);
+	pthread_mutex_init(&r->workers.lock, NULL);
+	use_cpus(r);
 	watch(r, 6 * long_ns());
 	faults_begin(r);
 	if (said(r, rnl_cq_create(&r->cq), 0, "rnl_cq_create"))
@@ -288,7 +393,8 @@ bool round_run(uint64_t number)
 	watch(NULL, 0);
 	tally_add(NR_ROUNDS, 1);
 	tally_add(NR_GUARDED, r->guarded);
+	tally_add(NR_ONE_CPU, r->one_cpu);
 	lost = r->failing;
-	free(r);
+	free_all(r);
 	return !lost;
 }

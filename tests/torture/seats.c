@@ -4,7 +4,9 @@
  *
  * DESIGN
  *	A halt is a signal whose handler sleeps. So a thread stops between any two
- *	instructions, also with only two CPUs. Workers block all signals.
+ *	instructions, also with only two CPUs. Workers leave SIGPROF open. A worker is in
+ *	the list from its on_start to its on_stop, and the lock keeps its thread alive
+ *	while a signal is sent.
  */
 #include "torture.h"
 
@@ -82,6 +84,29 @@ static void halt(int signo)
 	errno = saved;
 }
 
+void worker_comes(struct round *r, unsigned worker)
+{
+	pthread_mutex_lock(&r->workers.lock);
+	r->workers.threads[worker] = pthread_self();
+	r->workers.serve |= UINT64_C(1) << worker;
+	pthread_mutex_unlock(&r->workers.lock);
+}
+
+void worker_goes(struct round *r, unsigned worker)
+{
+	pthread_mutex_lock(&r->workers.lock);
+	r->workers.serve &= ~(UINT64_C(1) << worker);
+	pthread_mutex_unlock(&r->workers.lock);
+}
+
+static void halt_worker(struct round *r, unsigned worker)
+{
+	pthread_mutex_lock(&r->workers.lock);
+	if (r->workers.serve >> worker & 1)
+		(void)pthread_kill(r->workers.threads[worker], SIGPROF);
+	pthread_mutex_unlock(&r->workers.lock);
+}
+
 static void *halt_all(void *arg)
 {
 	struct round *r = halts.round;
@@ -90,7 +115,10 @@ static void *halt_all(void *arg)
 	while (!halts.over) {
 		struct seat *seat = &r->seats[draw(&halts.random, r->nr_seats)];
 
-		(void)pthread_kill(seat->thread, SIGUSR1);
+		if (draw(&halts.random, 2))
+			(void)pthread_kill(seat->thread, SIGUSR1);
+		else
+			halt_worker(r, draw(&halts.random, WORKERS_MAX));
 		nap_us(draw(&halts.random, 400));
 	}
 	return NULL;
@@ -102,6 +130,7 @@ void halts_begin(struct round *r)
 
 	sigemptyset(&action.sa_mask);
 	(void)sigaction(SIGUSR1, &action, NULL);
+	(void)sigaction(SIGPROF, &action, NULL);
 	halts.over = false;
 	halts.round = r;
 	halts.random = draws_of(r->random, 2000);

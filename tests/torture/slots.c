@@ -3,6 +3,9 @@
 #include "slots.h"
 
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- what a job does ------------------------------------------------------- */
 
@@ -52,10 +55,19 @@ static int run(struct rnl_job *job)
 		check_order(&slot->key->ran, slot->number, slot->runs > 1, "host");
 	if (slot->number % 16 == 0 && rnl_job_cancel(job) != -EBUSY)
 		tally_wrong(RAN_CANCELLED, "a job could be cancelled by its own function");
+	dawdle(&slot->random);
 	ret = work_issue(&slot->work);
 	issued = group_issue(slot);
 	issued = issued ? issued : key_issue(slot);
 	return issued ? issued : ret;
+}
+
+/* The memory of a job that is done is its owner's, who uses it for other things. */
+static void shot_init(struct slot *slot)
+{
+	memset(slot->shot, 0x5a, sizeof(*slot->shot));
+	(void)rnl_job_init(&slot->shot->job, run);
+	slot->shot->slot = slot;
 }
 
 /* ---- its end ---------------------------------------------------------------- */
@@ -152,11 +164,15 @@ static bool end(struct slot *slot)
 			    "result %d; end %d", rnl_job_test(job), rnl_job_cancel(job),
 			    slot->result, slot->end);
 	check_end(slot, now);
+	if (slot->after)
+		group_check_told(slot);
 	count(slot);
 	work_end(&slot->work, slot->round);
 	if (slot->group || slot->after || draw(&slot->random, 2)) {
 		free(slot->shot);
 		slot->shot = NULL;
+	} else if (draw(&slot->random, 2)) {
+		shot_init(slot);
 	}
 	return true;
 }
@@ -173,8 +189,10 @@ static void callback(struct rnl_job *job)
 	struct round *r = slot->round;
 	bool again = !slot->group && !slot->after && !r->stop && draw(&slot->random, 2);
 
-	if (rnl_worker_index() < 0)
+	/* The keeper calls it only if the function was not called. */
+	if (rnl_worker_index() < 0 && slot->runs)
 		tally_wrong(UNDOCUMENTED, "a callback was called by a thread that is no worker");
+	dawdle(&slot->random);
 	if (!draw(&slot->random, 4))
 		jobs_cancel_some(r, &slot->random);
 	if (!again) {
@@ -219,8 +237,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 		slot->shot = malloc(sizeof(*slot->shot));
 		if (!slot->shot)
 			abort();
-		(void)rnl_job_init(&slot->shot->job, run);
-		slot->shot->slot = slot;
+		shot_init(slot);
 	}
 	job = &slot->shot->job;
 	slot->group = group;
@@ -280,11 +297,13 @@ static int submit(struct slot *slot)
 	}
 }
 
-bool slot_submitted(struct slot *slot, uint64_t state, int ret)
+bool slot_submitted(struct slot *slot, uint64_t state, int ret, bool closed)
 {
 	struct round *r = slot->round;
 	bool waits;
 
+	if (!ret && closed)
+		tally_wrong(NOT_REFUSED, "way %d, after a close had returned", slot->way);
 	if (!ret) {
 		/* Unless the job has ended by now, or the next life has begun. */
 		atomic_compare_exchange_strong(&slot->state, &state, in_phase(state, ACCEPTED));
@@ -317,8 +336,9 @@ bool slot_submitted(struct slot *slot, uint64_t state, int ret)
 bool slot_submit(struct slot *slot)
 {
 	uint64_t state = slot->state;
+	const bool closed = slot->round->closed;
 
-	return slot_submitted(slot, state, submit(slot));
+	return slot_submitted(slot, state, submit(slot), closed);
 }
 
 /* ---- cancels ----------------------------------------------------------------- */
@@ -340,4 +360,25 @@ void slot_cancel(struct slot *slot)
 			tally_wrong(UNDOCUMENTED, "a cancel returned %d", ret);
 	}
 	atomic_fetch_sub(&slot->pins, 1);
+}
+
+/* ---- its record -------------------------------------------------------------- */
+
+void slot_print(const struct slot *slot)
+{
+	static const char *const phases[] = { "free", "submitting", "accepted", "ending",
+					      "ended" };
+	static const char *const ways[] = { "plain", "keyed", "waits", "keyed, waits", "many",
+					    "low water", "high water" };
+	static const char *const ends[] = { "a wait", "the queue", "a callback" };
+
+	fprintf(stderr, "torture:   %s for %.3f s: %s, told by %s, %s %llu, life %llu, ran %u "
+		"times, cancels: %u in time, %u too late; deadline %lld ns; work %d of %u "
+		"bytes%s%s%s\n",
+		phases[phase_of(slot->state)], (double)(now_ns() - slot->begun) * 1e-9,
+		ways[slot->way], ends[slot->end], slot->key ? "key's number" : "number",
+		(unsigned long long)slot->number, (unsigned long long)(slot->state / LIFE),
+		slot->runs, slot->nr_cancelled, slot->nr_busy, (long long)slot->deadline,
+		slot->work.what, slot->work.bytes, slot->urgent ? ", urgent" : "",
+		slot->group ? ", of a barrier" : "", slot->after ? ", after a barrier" : "");
 }

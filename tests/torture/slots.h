@@ -117,16 +117,19 @@ static inline bool is_waited_for(uint64_t state)
 /* Draws a job and prepares it. The slot is SUBMITTING afterwards. */
 void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct group *after,
 		unsigned place);
-/* Handles the return value of a submit; @state: before it. True if the job was accepted. */
-bool slot_submitted(struct slot *slot, uint64_t state, int ret);
+/* Handles the return value of a submit; @state, @closed: before it. True: it was accepted. */
+bool slot_submitted(struct slot *slot, uint64_t state, int ret, bool closed);
 bool slot_submit(struct slot *slot);
 /* Ends the life of a job that is done, and gives the slot back to its owner. */
 void slot_end(struct slot *slot);
 void slot_cancel(struct slot *slot);
+void slot_print(const struct slot *slot);
 
 /* Issues the group's part of a job: sets a word, or copies all words. */
 int group_issue(const struct slot *slot);
 void group_check_before(const struct slot *slot);
+/* The thread that learns that a job is done checks that all jobs of the barrier are, too. */
+void group_check_told(const struct slot *slot);
 
 void groups_begin(struct producer *p);
 void groups_free(struct producer *p);

@@ -33,19 +33,20 @@ void tally_open(void)
 	tally->began = (double)now_ns() * 1e-9;
 }
 
-void tally_wrong(enum wrong wrong, const char *format, ...)
+bool tally_wrong(enum wrong wrong, const char *format, ...)
 {
 	char what[400];
 	va_list ap;
 
 	if (tally->wrongs[wrong]++ >= TOLD_MAX)
-		return;
+		return false;
 	va_start(ap, format);
 	vsnprintf(what, sizeof(what), format, ap);
 	va_end(ap);
 	fprintf(stderr, "torture: seed %llu, round %llu: %s: %s\n",
 		(unsigned long long)options.seed, (unsigned long long)tally->round,
 		wrong_texts[wrong], what);
+	return true;
 }
 
 uint64_t tally_nr_wrong(void)

@@ -13,7 +13,8 @@
  *	until the device fails for good.
  *	What runnel orders is plain memory, so ThreadSanitizer checks the order.
  *
- *	Makers: jobs (with slots, groups, work), batch, map, memory. Meddlers: meddle.
+ *	The table of makers is in round.c. Jobs have slots, groups and work; the makers of
+ *	jobs that begin each other have lives (life.h). Meddlers: meddle.
  */
 #ifndef TORTURE_H
 #define TORTURE_H
@@ -37,6 +38,7 @@
 
 struct options {
 	const char *device;
+	const char *makers;	/* names with commas; NULL: all */
 	double seconds, scale;	/* @scale: how many times slower than usual this run is */
 	uint64_t seed, first_round;
 	bool fake;		/* the double of the CUDA runtime answers */
@@ -65,12 +67,19 @@ static inline int64_t long_ns(void)
 	X(RAN_TWICE, "functions that ran more than once") \
 	X(RAN_CANCELLED, "jobs that ran, or did not end so, after a cancel that succeeded") \
 	X(RAN_REFUSED, "refused jobs that ran, or ended") \
+	X(NOT_REFUSED, "jobs accepted after a close") \
+	X(DRAINED_EARLY, "drains that returned before the end of a job") \
+	X(TOUCHED, "memory written after the end of its job") \
 	X(WRONG_END, "results that a job's history does not allow") \
 	X(WRONG_DATA, "jobs with wrong data") \
 	X(KEY_ORDER, "jobs out of their key's order") \
 	X(BARRIER_EARLY, "barriers that were done, or joined, before a job of theirs") \
 	X(BARRIER_RESULT, "barriers with a result that none of their jobs has") \
 	X(AFTER_EARLY, "jobs that came before the barrier that they are after") \
+	X(TOLD_LATE, "jobs that were told long after their end") \
+	X(TOLD_EARLY, "jobs that were told before a job of the barrier that they are after") \
+	X(NOTICED_AGAIN, "notices that came again, and their mark was not left") \
+	X(STARTED_EARLY, "delayed jobs that started before their time") \
 	X(UNDOCUMENTED, "calls that returned what the header does not have") \
 	X(CQ_WRONG, "completion queues that lost a job, or had one twice") \
 	X(REQUEST_ENDS, "requests that did not end once") \
@@ -94,12 +103,15 @@ static inline int64_t long_ns(void)
 	X(KEYED, "keyed") \
 	X(URGENT, "urgent") \
 	X(NOTICES, "notices") \
+	X(DELAYED, "delayed") \
 	X(AFTER, "after a barrier") \
+	X(LINKS, "links of chains") \
 	X(REAPED, "reaped") \
 	X(CALLBACKS, "callbacks") \
 	X(BYTES, "bytes compared") \
 	X(BARRIERS, "barriers") \
 	X(JOINS, "joins") \
+	X(TURNS_TAKEN, "turns") \
 	X(REQUESTS, "requests") \
 	X(MAPS, "maps") \
 	X(BUFFERS, "buffers") \
@@ -109,6 +121,7 @@ static inline int64_t long_ns(void)
 	X(CLOSES, "closed midway") \
 	X(LEAVES, "destroyed midway") \
 	X(GUARDED, "guarded") \
+	X(ONE_CPU, "on one CPU") \
 	X(FAULTS, "faults") \
 	X(DEVICES_LOST, "devices lost")
 
@@ -127,7 +140,8 @@ struct tally {
 extern struct tally *tally;
 
 void tally_open(void);
-__attribute__((format(printf, 2, 3))) void tally_wrong(enum wrong wrong, const char *format, ...);
+/* Return: whether it was printed. */
+__attribute__((format(printf, 2, 3))) bool tally_wrong(enum wrong wrong, const char *format, ...);
 uint64_t tally_nr_wrong(void);
 void tally_print(void);			/* the histogram, and a line of totals */
 bool is_printed(void);			/* whether all output was written; else prints an error */
@@ -157,6 +171,7 @@ struct seat {
 };
 
 #define SEATS_MAX 32
+#define WORKERS_MAX 12		/* by an attribute 8; a resize brings more */
 
 static inline void at(struct seat *seat, const char *doing)
 {
@@ -169,7 +184,9 @@ void seats_join(struct round *r, enum role role);
 unsigned seats_nr(const struct round *r, enum role role);
 void seats_print(const struct round *r);
 
-/* Halts threads in seats, as if they were preempted. */
+/* Halts threads in seats, and workers, as if they were preempted. */
+void worker_comes(struct round *r, unsigned worker);
+void worker_goes(struct round *r, unsigned worker);
 void halts_begin(struct round *r);
 void halts_end(void);			/* if there are halts */
 
@@ -185,9 +202,16 @@ struct round {
 	bool guarded;
 	bool calm;			/* producers pause, so workers sleep and must be woken */
 	bool leaves;			/* makers end, and the pool is destroyed with their jobs */
+	bool one_cpu;
 	_Atomic int nr_hooked;		/* workers between on_start and on_stop */
+	struct {
+		pthread_mutex_t lock;
+		uint64_t serve;		/* a bit for each worker that is hooked */
+		pthread_t threads[RNL_WORKERS_MAX];
+	} workers;
 	_Atomic bool stop;		/* makers: begin nothing more */
 	_Atomic bool shut;		/* closed, or soon */
+	_Atomic bool closed;		/* a close has returned */
 	_Atomic bool failing;		/* the device has failed, or soon will */
 	_Atomic bool over;		/* meddlers: end */
 	_Atomic bool reaped;		/* reaper: end */
@@ -196,8 +220,13 @@ struct round {
 	_Atomic uint64_t failed_at_ns;	/* when the device failed; 0: it has not */
 	struct rnl_batcher *batcher;
 	struct batch *batch;
-	bool others;			/* maps or batches: the pool has other jobs, too */
+	_Atomic bool others;		/* maps or batches: the pool has other jobs, too */
 	struct jobs *jobs;
+	struct kept *kept;
+	struct life *notices[2];	/* that come again */
+	_Atomic uint64_t nr_came, nr_noticed; /* these notices; those submitted again */
+	_Atomic(struct life *) lives;	/* all jobs with records */
+	_Atomic unsigned nr_lives;
 	_Atomic unsigned nr_seats;
 	struct seat seats[SEATS_MAX];
 };
@@ -209,11 +238,16 @@ int said(struct round *r, int ret, unsigned may, const char *call);
 /* Whether a job's function, a batch or a map may have had that error from a fault. */
 bool may_end_so(const struct round *r, int result);
 
+/* Zeroed memory until the round is over. */
+void *round_alloc(struct round *r, size_t bytes);
+const char *maker_name(unsigned i);	/* NULL: there are no more */
 /* Runs one round. False: this process can run no other. */
 bool round_run(uint64_t number);
 
 uint64_t now_ns(void);
 void nap_us(unsigned us);
+/* Now and then lets other threads go first, or sleeps: a function or a callback that is slow. */
+void dawdle(uint64_t *random);
 /* Gives the current work @ns from now; 0: no limit. @r may be NULL. */
 void watch(struct round *r, int64_t ns);
 /* Ends the process, as something did not end. */
@@ -236,6 +270,8 @@ struct work {
 	uint64_t seed;
 	bool pinned_in, pinned_out;
 	unsigned char *in, *out;
+	unsigned char *left;	/* the output of an earlier job, with other bytes since its end */
+	uint32_t left_bytes;
 };
 
 void work_begin(struct work *w, struct round *r, uint64_t *random);
@@ -243,6 +279,14 @@ int work_issue(const struct work *w);
 int work_result(const struct work *w);	/* what its function returns, if no call failed */
 bool work_right(const struct work *w, bool ran); /* the output is right; untouched if not @ran */
 void work_end(struct work *w, struct round *r);
+void work_forget(struct work *w);	/* after its end: nothing has written there since */
+
+/* A kernel for the host device and the double: notes the value of a word, or the time. */
+struct note_args {
+	_Atomic uint64_t *to;
+	const _Atomic uint64_t *from;	/* NULL: the time */
+};
+extern const struct rnl_kernel note_kernel;
 
 static inline unsigned char byte_of(uint64_t seed, size_t i)
 {
@@ -254,9 +298,17 @@ static inline unsigned char byte_of(uint64_t seed, size_t i)
 /* *_begin() takes seats. *_end() comes when their threads have ended; the pool may be gone. */
 void jobs_begin(struct round *r);
 void jobs_end(struct round *r);
+void jobs_check_drained(struct round *r);
+void jobs_print(const struct round *r);	/* the records of those that have not ended */
 void jobs_cancel_some(struct round *r, uint64_t *random);
 void batch_begin(struct round *r);
 void batch_end(struct round *r);	/* before the pool's end */
+void chains_begin(struct round *r);
+void passing_begin(struct round *r);
+void turns_begin(struct round *r);
+void again_begin(struct round *r);
+void late_begin(struct round *r);
+void due_begin(struct round *r);
 void map_begin(struct round *r);
 void memory_begin(struct round *r);
 void meddle_begin(struct round *r);

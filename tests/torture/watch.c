@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The watch: when something lasts too long, it prints what each seat does, and ends the run. */
-#include "torture.h"
+/*
+ * The watch: when something lasts too long, it prints what each seat does and the records of
+ * jobs that have not ended, and ends the run.
+ */
+#include "life.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -16,8 +19,11 @@ static struct {
 _Noreturn void give_up(struct round *r, const char *why)
 {
 	tally_wrong(TOO_LATE, "%s; the seats:", why);
-	if (r)
+	if (r) {
 		seats_print(r);
+		jobs_print(r);
+		lives_print(r);
+	}
 	if (!options.fake)
 		tally_print();
 	_exit(EXIT_FAILURE);

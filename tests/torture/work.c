@@ -6,6 +6,9 @@
 #include "torture.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define LEFT 0x5a
 
 /* Most are small; some need several pieces of the pool's page-locked memory. */
 static uint32_t draw_bytes(uint64_t *random)
@@ -41,6 +44,7 @@ static void buffer_put(struct round *r, unsigned char *buf, bool pinned)
 
 void work_begin(struct work *w, struct round *r, uint64_t *random)
 {
+	work_forget(w);
 	*w = (struct work){ .what = (enum what)draw(random, NR_WHATS + 1), .rows = 1,
 			    .seed = 1 + draw(random, 1 << 30) };
 	/* NOTHING is twice as likely. */
@@ -133,6 +137,25 @@ void work_end(struct work *w, struct round *r)
 	if (!w->in)
 		return;
 	buffer_put(r, w->in, w->pinned_in);
-	buffer_put(r, w->out, w->pinned_out);
+	if (w->pinned_out) {
+		buffer_put(r, w->out, true);
+	} else {
+		memset(w->out, LEFT, w->bytes);
+		w->left = w->out;
+		w->left_bytes = w->bytes;
+	}
 	w->in = w->out = NULL;
+}
+
+void work_forget(struct work *w)
+{
+	for (uint32_t i = 0; i < w->left_bytes; i++) {
+		if (w->left[i] != LEFT) {
+			tally_wrong(TOUCHED, "byte %u of %u", i, w->left_bytes);
+			break;
+		}
+	}
+	free(w->left);
+	w->left = NULL;
+	w->left_bytes = 0;
 }

@@ -15,6 +15,8 @@
 #include "pool/stream.h"
 #include "suite.h"
 
+SUITE_FORKS
+
 #define LIMIT 6
 #define BIG (32u << 20)
 
@@ -31,7 +33,7 @@ static void begin(bool writes)
 		device->info.stream_writes = 0;
 	ck_assert_int_eq(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false), 0);
 	memset(&inflight, 0, sizeof(inflight));
-	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT), 0);
+	ck_assert_int_eq(rnl__inflight_init(&inflight, device, LIMIT, UINT64_MAX), 0);
 	ck_assert_int_eq(rnl__inflight_begin(&inflight), 0);
 	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);	/* tests write the word, too */
 	ck_assert_int_eq(device->ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);
@@ -212,6 +214,92 @@ TEST(a_join_with_no_event_waits_for_nothing_on_a_well_device, .loops = 2)
 	ck_assert_int_eq(rnl__inflight_join(&fresh, 1), 0);
 	rnl__device_fail(device, 1);
 	ck_assert_int_eq(rnl__inflight_join(&fresh, 1), -EIO);
+}
+
+/* ---- which event a join takes, on a device that only notes that ------------- */
+
+static struct rnl__event *joined;
+
+static int create_noted(struct rnl__device *on, bool timed, struct rnl__event **eventp)
+{
+	static char events[LIMIT];
+	static unsigned nr;
+
+	(void)on;
+	(void)timed;
+	*eventp = (struct rnl__event *)&events[nr++];
+	return 0;
+}
+
+static void destroy_noted(struct rnl__event *event)
+{
+	(void)event;
+}
+
+static int succeed(struct rnl__event *event)
+{
+	(void)event;
+	return 0;
+}
+
+static int reach(struct rnl__event *event)
+{
+	(void)event;
+	return 1;
+}
+
+static int note_join(struct rnl__event *event)
+{
+	joined = event;
+	return 0;
+}
+
+/* Jobs have odd numbers here: no mark is the one of an even number. */
+static void push_and_mark(bool event)
+{
+	inflight.issued++;
+	rnl__inflight_push(&inflight, &jobs[inflight.issued % 64]);
+	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, !event), 0);
+}
+
+static struct rnl__event *event_joined(uint64_t seq)
+{
+	joined = NULL;
+	ck_assert_int_eq(rnl__inflight_join(&inflight, seq), 0);
+	return joined;
+}
+
+TEST(a_join_takes_the_earliest_event_behind_its_job)
+{
+	static const struct rnl__device_ops ops = {
+		.event_create = create_noted, .event_destroy = destroy_noted,
+		.event_record = succeed, .event_reached = reach, .event_wait = note_join,
+	};
+	static struct rnl__device noting = { .ops = &ops };
+	struct rnl__event *of[256] = { NULL };
+	uint64_t first = 1;
+
+	ck_assert_int_eq(rnl__inflight_init(&inflight, &noting, LIMIT, UINT64_MAX), 0);
+	while (inflight.issued < 200) {
+		while (rnl__inflight_nr(&inflight) < LIMIT) {
+			uint64_t nr = inflight.issued + 2;
+
+			push_and_mark(true);
+			of[nr] = of[nr - 1] = inflight.marks[(inflight.first_mark +
+							      inflight.nr_marks - 1) % LIMIT].event;
+		}
+		for (uint64_t seq = first; seq <= inflight.issued; seq++)
+			ck_assert_ptr_eq(event_joined(seq), of[seq]);
+		/* The latest for a job that has none yet; none for those that were passed. */
+		ck_assert_ptr_eq(event_joined(inflight.issued + 1), of[inflight.issued]);
+		for (int i = 0; i < 4; i++) {
+			first = inflight.first->seq + 1;
+			ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
+			ck_assert_ptr_nonnull(rnl__inflight_pop(&inflight));
+		}
+		ck_assert_ptr_null(event_joined(first - 1));
+	}
+	rnl__inflight_fini(&inflight);
 }
 
 TEST(what_is_dropped_is_gone_marked_or_not, .loops = 2)

@@ -13,7 +13,7 @@ static uint64_t in_ms(unsigned ms)
 /* So long that a waiter gets there only if a wake was lost. */
 static uint64_t too_late(void)
 {
-	return in_ms((unsigned)(8000 * test_scale()));
+	return in_ms((unsigned)(PATIENCE_S * 1e3));
 }
 
 static bool watched(_Atomic uint32_t *latch)
@@ -74,24 +74,31 @@ TEST(a_latch_counts_far, .timeout_s = 60)
 	ck_assert(rnl__latch_drop(&latch, 1));
 }
 
+/* In seconds. */
+static double time_of_a_wait(_Atomic uint32_t *latch, uint64_t spin_ns)
+{
+	double start = seconds_now();
+
+	ck_assert_int_eq(rnl__latch_wait(latch, spin_ns, in_ms(10)), -ETIMEDOUT);
+	return seconds_now() - start;
+}
+
 TEST(a_wait_looks_or_takes_its_time, .timeout_s = 60)
 {
 	static const uint64_t spins[] = { 0, 1000, 3000000, 100000000 };
 	_Atomic uint32_t latch = 0;
 
 	for (unsigned i = 0; i < COUNT(spins); i++) {
-		double start;
+		double took;
 
 		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], 0), 0);
 		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], RNL__NEVER), 0);
 		rnl__latch_add(&latch, 1);
-		start = seconds_now();
 		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], 0), -ETIMEDOUT);
 		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], rnl__now()), -ETIMEDOUT);
-		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], in_ms(10)), -ETIMEDOUT);
-		ck_assert_double_ge(seconds_now() - start, 0.010);
-		/* A long spin does not outlast the deadline. */
-		ck_assert_double_lt(seconds_now() - start, 0.090 * test_scale());
+		/* A long spin does not outlast the deadline; a busy machine may do so now and then. */
+		ck_eventually((took = time_of_a_wait(&latch, spins[i])) < 0.090 * test_scale());
+		ck_assert_double_ge(took, 0.010);
 		ck_assert(rnl__latch_drop(&latch, 1));
 		ck_assert_int_eq(rnl__latch_wait(&latch, spins[i], RNL__NEVER), 0);
 	}

@@ -21,11 +21,14 @@
 
 /* for busy_for() */
 #include "stats/stats.c"
-/* for defer(); start_it() starts deferred jobs here */
+/* start_it() starts deferred jobs here, return_it() gets what was held back */
 static void start_it(struct rnl_job *job);
+static void return_it(struct rnl__worker *w, struct rnl_job *job);
 #define rnl__choose_start_deferred start_it
-#include "job/barrier.c"
+#define rnl__worker_return return_it
+#include "job/rounds.c"
 #undef rnl__choose_start_deferred
+#undef rnl__worker_return
 
 #define TIMES 20000
 #define right(what) ((what) ? (void)0 : weak_wrong(#what))
@@ -45,8 +48,11 @@ static struct {
 	_Atomic uint32_t latch;
 	int parts[2];
 	struct rnl__mark marks[4];
+	struct rnl__recorded recorded[4];
+	struct rnl__place places[4];
+	struct rnl__pace_job paced[4];
 	uint32_t word;
-	int effect, recorded;
+	int effect, event;
 	_Atomic uint32_t table;		/* its generation */
 	struct rnl_barrier barrier;
 } all;
@@ -74,7 +80,11 @@ static void begin_worker(void)
 	rnl__park_init(&all.worker.park, &all.lot, 0);
 	rnl__queue_init(&all.worker.queue);
 	all.worker.inflight.marks = all.marks;
+	all.worker.inflight.recorded = all.recorded;
+	all.worker.inflight.places = all.places;
 	all.worker.inflight.limit = 4;
+	all.worker.inflight.pace.jobs = all.paced;
+	all.worker.inflight.pace.limit = 4;
 }
 
 static void put(unsigned i)
@@ -335,47 +345,160 @@ TEST(who_claims_a_job_again_may_overwrite_it, .timeout_s = 60)
 
 /* ---- barriers ---------------------------------------------------------------- */
 
+static struct rnl_pool barriers_pool;
+
 static void start_it(struct rnl_job *job)
 {
 	run_it(job);
 }
 
+static void return_it(struct rnl__worker *w, struct rnl_job *job)
+{
+	(void)w;
+	run_it(job);
+}
+
+/* A barrier with two jobs. */
 static void begin_round(void)
 {
-	rnl__barrier_count(&all.barrier);
+	rnl__rounds_init(&all.barrier);
+	all.barrier.pool = &barriers_pool;
+	all.work[0].job.pool = &barriers_pool;
+	(void)rnl__rounds_count(&all.barrier);
+	(void)rnl__rounds_count(&all.barrier);
+}
+
+/* ... both issued, and the round sealed. */
+static void begin_issued(void)
+{
+	begin_round();
+	rnl__rounds_drop(&all.barrier, 0, 2, 0);
+	right(rnl__rounds_seal(&all.barrier) == 0);
 }
 
 static void come_after(void)
 {
+	int round = rnl__rounds_seal(&all.barrier);
+
 	all.work[0].written = 1;
-	defer(&all.barrier, &all.work[0].job);
+	if (round == RNL__NO_ROUND ||
+	    !rnl__rounds_defer(&all.barrier, (unsigned)round, &all.work[0].job)) {
+		right(all.parts[0] == 1 && all.parts[1] == 1);
+		run_it(&all.work[0].job);
+	}
+	if (round != RNL__NO_ROUND)
+		rnl__rounds_leave(&all.barrier, (unsigned)round);
 }
 
-static void issue(void)
+static void hold_it(void)
 {
-	rnl__barrier_issued(&all.barrier, 1);
+	all.work[0].written = 1;
+	if (!rnl__rounds_hold(&all.barrier, 0, &all.work[0].job)) {
+		right(all.parts[0] == 1 && all.parts[1] == 1);
+		run_it(&all.work[0].job);
+	}
 }
 
-static void it_was_started(void)
+static void issue_one(void)
+{
+	all.parts[0] = 1;
+	rnl__rounds_drop(&all.barrier, 0, 1, 0);
+}
+
+static void issue_other(void)
+{
+	all.parts[1] = 1;
+	rnl__rounds_drop(&all.barrier, 0, 1, 0);
+}
+
+static void end_one(void)
+{
+	all.parts[0] = 1;
+	rnl__rounds_drop(&all.barrier, 0, 0, 1);
+}
+
+static void end_other(void)
+{
+	all.parts[1] = 1;
+	rnl__rounds_drop(&all.barrier, 0, 0, 1);
+}
+
+static void it_was_run(void)
 {
 	right(all.work[0].taken);
 }
 
+static void end_both(void)
+{
+	all.parts[0] = 1;
+	all.parts[1] = 1;
+	rnl__rounds_drop(&all.barrier, 0, 2, 2);
+}
+
+/* The next round is begun beside the end of the one before. */
+static void count_next(void)
+{
+	unsigned round = rnl__rounds_count(&all.barrier);
+
+	right(round != 0);
+	rnl__rounds_drop(&all.barrier, round, 1, 1);
+}
+
+static void wait_for_it(void)
+{
+	(void)rnl__rounds_await_done(&all.barrier, 0, RNL__NEVER);
+	right(all.parts[0] == 1 && all.parts[1] == 1);
+}
+
 TEST(a_job_after_a_barrier_is_started_and_seen, .timeout_s = 60)
 {
-	check(begin_round, it_was_started, come_after, issue);
+	check(begin_round, it_was_run, come_after, issue_one, issue_other);
 }
 
-/* The round in which the submit saw jobs has ended; another begins and ends. */
-static void begin_and_end_round(void)
+TEST(a_job_after_meets_the_end_of_all_jobs, .timeout_s = 60)
 {
-	rnl__barrier_count(&all.barrier);
-	rnl__barrier_issued(&all.barrier, 1);
+	check(begin_round, it_was_run, come_after, end_both);
 }
 
-TEST(a_job_that_is_put_back_for_a_new_round_is_started_when_that_ends, .timeout_s = 60)
+TEST(a_job_that_is_held_back_is_returned, .timeout_s = 60)
 {
-	check(nothing, it_was_started, come_after, begin_and_end_round);
+	check(begin_issued, it_was_run, hold_it, end_one, end_other);
+}
+
+static void hold_it_and_end_one(void)
+{
+	hold_it();
+	end_one();
+}
+
+TEST(a_round_ends_beside_the_begin_of_the_next, .timeout_s = 60)
+{
+	check(begin_issued, it_was_run, count_next, hold_it_and_end_one, end_other);
+}
+
+TEST(a_host_sees_what_all_jobs_did, .timeout_s = 60)
+{
+	check(begin_issued, nothing, wait_for_it, end_one, end_other);
+}
+
+/* A sealed round that nothing waits for: its slot is free when the next round is open. */
+static void begin_left(void)
+{
+	begin_issued();
+	rnl__rounds_leave(&all.barrier, 0);
+}
+
+static void end_both_and_count_next(void)
+{
+	all.parts[0] = 1;
+	all.parts[1] = 1;
+	rnl__rounds_drop(&all.barrier, 0, 0, 2);
+	count_next();
+}
+
+TEST(a_host_is_not_left_on_a_slot_that_is_free, .timeout_s = 60)
+{
+	check(begin_left, nothing, wait_for_it, end_both_and_count_next);
 }
 
 /* ---- occupied workers -------------------------------------------------------- */
@@ -455,7 +578,7 @@ static void begin_in_flight(void)
 	begin_worker();
 	all.worker.inflight.device = &device;
 	all.worker.inflight.word = &all.word;
-	all.marks[0].event = (struct rnl__event *)&all.recorded;
+	all.recorded[1].event = (struct rnl__event *)&all.event;
 }
 
 static void mark(void)
@@ -483,8 +606,9 @@ static void begin_marked(void)
 	f->writes = true;
 	f->marked = f->written = f->nr_marks = 1;
 	f->marks[0].seq = 1;
-	atomic_store_explicit(&f->joinable, f->marks[0].event, memory_order_relaxed);
-	all.recorded = 1;
+	f->marks[0].event = all.recorded[1].event;
+	atomic_store_explicit(&f->nr_recorded, 1, memory_order_relaxed);
+	all.event = 1;
 }
 
 /* The device: a job's effect, then the word, as in host_stream.c. */

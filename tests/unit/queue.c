@@ -72,17 +72,21 @@ TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
 	struct rnl_barrier ours, other;
 
 	queue_of(64);
-	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
 	for (unsigned i = 0; i < 3; i++) {
 		jobs[i].barrier = i == 2 ? &other : &ours;
 		ck_assert_int_eq(put(&jobs[i], false), 1);
 	}
-	ck_assert_ptr_null(rnl__queue_take_of(&q, &other, 0));
-	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0), &jobs[0]);
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &other, 0, 0));
+	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0, 0), &jobs[0]);
+	/* The next one is of the barrier's next round. */
+	rnl__job_set_round(&jobs[1], 1);
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
+	rnl__job_set_round(&jobs[1], 0);
 	/* A keyed job keeps its place, whatever its barrier. */
 	jobs[3].barrier = &ours;
 	ck_assert_int_eq(put(&jobs[3], true), 1);
-	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
 	while (rnl__queue_holds(&q, 0))
 		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
 	/* An urgent job goes first. */
@@ -91,9 +95,9 @@ TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
 	jobs[4].flags = RNL__JOB_FIRST;
 	jobs[4].barrier = &ours;
 	rnl__queue_put(&q, &jobs[4]);
-	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0));
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[4]);
-	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0), &jobs[0]);
+	ck_assert_ptr_eq(rnl__queue_take_of(&q, &ours, 0, 0), &jobs[0]);
 	ck_assert_uint_eq(rnl__queue_length(&q), 0);
 }
 
@@ -273,6 +277,121 @@ TEST(a_keyed_lane_is_done_when_all_that_was_promised_is, .timeout_s = 60)
 	ck_assert_ptr_eq(rnl__queue_take(&q, 2), &jobs[5]);
 }
 
+/* ---- walks --------------------------------------------------------------- */
+
+#define MANY 1000		/* more than a walk looks at in one piece */
+
+static struct rnl_job many[MANY];
+
+static bool pick_none(struct rnl__walk *walk, const struct rnl_job *job)
+{
+	(void)walk;
+	(void)job;
+	return false;
+}
+
+/* Picks jobs with a number in `key`. */
+static bool pick_marked(struct rnl__walk *walk, const struct rnl_job *job)
+{
+	(void)walk;
+	return job->key;
+}
+
+/* The jobs that a walk takes off. */
+static struct rnl_job *walk_all(rnl__pick *pick)
+{
+	struct rnl__walk walk = { .queue = &q, .pick = pick };
+
+	while (rnl__walk_on(&walk))
+		;
+	ck_assert(!walk.missed);
+	return walk.picked;
+}
+
+TEST(a_walk_takes_out_what_it_picks_and_the_rest_keeps_its_order, .timeout_s = 60)
+{
+	/* Bits of the jobs that are picked, of five. */
+	for (unsigned picks = 0; picks < 32; picks++) {
+		struct rnl_job *picked;
+
+		queue_of(8);
+		for (unsigned i = 0; i < 5; i++) {
+			jobs[i].key = picks >> i & 1;
+			ck_assert_int_eq(put(&jobs[i], picks & 1), 1);
+		}
+		ck_assert_ptr_null(walk_all(pick_none));
+		picked = walk_all(pick_marked);
+		ck_assert_uint_eq(rnl__queue_length(&q),
+				  5 - (unsigned)__builtin_popcount(picks));
+		ck_assert_int_eq(put(&jobs[5], picks & 1), 1);
+		for (unsigned i = 0; i < 5; i++) {
+			if (jobs[i].key) {
+				ck_assert_ptr_eq(picked, &jobs[i]);
+				picked = picked->link;
+			} else {
+				ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
+			}
+		}
+		ck_assert_ptr_null(picked);
+		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[5]);
+		ck_assert(!rnl__queue_holds(&q, 0));
+		jobs[5].key = 0;
+	}
+}
+
+TEST(a_walk_goes_on_where_it_was_while_jobs_are_taken, .timeout_s = 60)
+{
+	struct rnl__walk walk = { .queue = &q, .pick = pick_marked };
+	unsigned taken = 0;
+
+	queue_of(MANY);
+	for (unsigned i = 0; i < MANY; i++) {
+		many[i].key = i % 10 == 9;
+		ck_assert_int_eq(put(&many[i], false), 1);
+	}
+	/* First fewer jobs are taken than the walk has seen, then more. */
+	while (rnl__walk_on(&walk)) {
+		for (unsigned i = 0; i < (taken ? 400 : 200); i++)
+			taken += rnl__queue_take(&q, 0) != NULL;
+	}
+	ck_assert(!walk.missed);
+	for (; walk.picked; walk.picked = walk.picked->link)
+		taken += walk.picked->key == 1;
+	while (rnl__queue_holds(&q, 0))
+		taken += rnl__queue_take(&q, 0)->key == 0;
+	ck_assert_uint_eq(taken, MANY);
+}
+
+TEST(a_lane_is_done_with_the_jobs_that_a_walk_took, .timeout_s = 60)
+{
+	queue_of(8);
+	for (unsigned i = 0; i < 2; i++) {
+		jobs[i].key = i;
+		ck_assert_int_eq(put_keyed(&jobs[i], 0), 0);
+	}
+	rnl__queue_shut_lane(&q, 0);
+	ck_assert_ptr_eq(walk_all(pick_marked), &jobs[1]);
+	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+	rnl__queue_keyed_done(&q, 0);
+	ck_assert(!rnl__queue_lane_done(&q, 0));
+	rnl__queue_keyed_removed(&q, 0);
+	ck_assert(rnl__queue_lane_done(&q, 0));
+}
+
+TEST(the_earliest_time_is_kept, .timeout_s = 60)
+{
+	queue_of(8);
+	ck_assert_uint_eq(rnl__queue_due(&q), UINT64_MAX);
+	ck_assert(!rnl__queue_expect(&q, UINT64_MAX));
+	ck_assert(rnl__queue_expect(&q, 7));
+	ck_assert(!rnl__queue_expect(&q, 8));
+	ck_assert(!rnl__queue_expect(&q, 7));
+	ck_assert(rnl__queue_expect(&q, 3));
+	ck_assert_uint_eq(rnl__queue_due(&q), 3);
+	rnl__queue_forget_due(&q);
+	ck_assert_uint_eq(rnl__queue_due(&q), UINT64_MAX);
+}
+
 /* ---- many threads -------------------------------------------------------- */
 
 #define NR_PUTTERS 3
@@ -304,6 +423,7 @@ static void *putter_main(void *arg)
 		if (ret != 1)
 			break;
 		item->job.flags = i % 4 == 0 ? RNL__JOB_KEYED : 0;
+		item->job.key = i % 8 > 5;	/* a walk takes it out, if it comes first */
 		rnl__queue_put(&q, &item->job);
 		atomic_fetch_add(&nr_put, 1);
 	}
@@ -337,9 +457,28 @@ static void *taker_main(void *arg)
 	return NULL;
 }
 
+static void *walker_main(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&closed) || atomic_load(&nr_taken) < rnl__queue_accepted(&q)) {
+		struct rnl__walk walk = { .queue = &q, .pick = pick_marked };
+		struct rnl_job *job, *next;
+
+		while (rnl__walk_on(&walk))
+			;
+		for (job = walk.picked; job; job = next) {
+			next = job->link;
+			rnl_container_of(job, struct item, job)->taken++;
+			atomic_fetch_add(&nr_taken, 1);
+		}
+		sched_yield();
+	}
+	return NULL;
+}
+
 static void many_threads(unsigned nr, bool close_early)
 {
-	pthread_t putters[NR_PUTTERS], takers[NR_TAKERS];
+	pthread_t putters[NR_PUTTERS], takers[NR_TAKERS], walker;
 	unsigned total = 0;
 
 	queue_of(256);
@@ -354,6 +493,7 @@ static void many_threads(unsigned nr, bool close_early)
 	}
 	for (uintptr_t i = 0; i < NR_TAKERS; i++)
 		must(pthread_create(&takers[i], NULL, taker_main, (void *)i));
+	must(pthread_create(&walker, NULL, walker_main, NULL));
 	if (close_early) {
 		while (atomic_load(&nr_taken) < nr / 4)
 			sched_yield();
@@ -364,6 +504,7 @@ static void many_threads(unsigned nr, bool close_early)
 	atomic_store(&closed, true);
 	for (unsigned i = 0; i < NR_TAKERS; i++)
 		must(pthread_join(takers[i], NULL));
+	must(pthread_join(walker, NULL));
 	ck_assert_uint_eq(atomic_load(&nr_put), rnl__queue_accepted(&q));
 	ck_assert_uint_eq(atomic_load(&nr_taken), atomic_load(&nr_put));
 	for (unsigned p = 0; p < NR_PUTTERS; p++) {

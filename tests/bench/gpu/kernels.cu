@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernels of gpu, and what has to be compiled where they are. */
+#define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
 
 #include "gpu/gpu.h"

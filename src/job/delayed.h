@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Delayed jobs: they wait for their time, outside of the queues.
+ *
+ * DESIGN
+ *	A submit pushes the job on a list and wakes the keeper.  The keeper has the jobs in a
+ *	pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986), whose links are in the jobs: so
+ *	no memory is allocated, and there is no bound.  When a job's time has come, or it was
+ *	cancelled, or the pool was closed, the keeper queues it.
+ *	A tally counts the jobs, and closes as a queue does: a drain of a closed pool waits until
+ *	none is inside.
+ *
+ *			push	look
+ *	push		-	-
+ *	look		-	X	X: the keeper alone
+ */
+#ifndef RNL_DELAYED_H
+#define RNL_DELAYED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+/* Gives an accepted job, which the tally has counted, to the keeper; its time is in submit_ns. */
+void rnl__delayed_push(struct rnl_job *job);
+
+/* Whether a job was pushed that the keeper has not seen; a full barrier stands before. */
+bool rnl__delayed_came(struct rnl_pool *pool);
+
+/* The keeper: queues the jobs whose time is up; @all: also those that were cancelled, if any. */
+void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all);
+
+/* The keeper: the earliest time, of the jobs seen. */
+uint64_t rnl__delayed_time(struct rnl_pool *pool);
+
+#endif

@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: MIT */
+/* Rounds of barriers; rounds.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+
+#include "job/rounds.h"
+#include "pool/choose.h"
+#include "pool/pool.h"
+#include "sys/fence.h"
+#include "sys/futex.h"
+#include "sys/spin.h"
+
+#define NR_SLOTS (sizeof(((struct rnl_barrier *)NULL)->rounds) / \
+		  sizeof(((struct rnl_barrier *)NULL)->rounds[0]))
+
+/*
+ * `open`: in its low half jobs that are not done << 1 | SLEEPER, in its high half the slot, the
+ * next slot, JOINER, and jobs that are not issued.  Until the round is sealed, the next slot is the
+ * slot itself.  A half is the word of a futex.
+ */
+#define SLEEPER UINT64_C(1)		/* a thread sleeps until all is done */
+#define UNDONE UINT64_C(2)
+#define UNISSUED (UINT64_C(1) << 32)
+#define NR_UNISSUED ((UINT64_C(1) << 25) - 1)
+#define JOINER (UINT64_C(1) << 57)	/* a thread sleeps until all is issued */
+#define NEXT_SHIFT 58
+#define SLOT_SHIFT 61
+
+/* Half of what the count has bits for: submits that run meanwhile count more. */
+#define ROOM (UINT64_C(1) << 24)
+#define ROOM_UNDONE (UINT64_C(1) << 30)
+#define FULL (ROOM * UNISSUED | ROOM_UNDONE * UNDONE)	/* bits that are set if there is none */
+
+/* `waiting`: a pointer to a job | these.  All of it is ENDED_LIST | bits when the round is over. */
+#define ISSUED UINT64_C(1)
+#define FOLLOWED UINT64_C(2)		/* the next round is open, and counts this one */
+#define WATCHED UINT64_C(4)		/* a thread sleeps until the round has ended */
+#define BITS (ISSUED | FOLLOWED | WATCHED)
+#define ENDED_LIST UINT64_C(8)
+
+_Static_assert(NR_SLOTS == 8, "a slot has three bits");
+_Static_assert(_Alignof(struct rnl_job) >= 8, "a pointer to a job has three bits to spare");
+
+static uint64_t nr_undone(uint64_t open)
+{
+	return (uint32_t)open / UNDONE;
+}
+
+static uint64_t nr_unissued(uint64_t open)
+{
+	return open >> 32 & NR_UNISSUED;
+}
+
+static unsigned slot_of(uint64_t open)
+{
+	return (unsigned)(open >> SLOT_SHIFT);
+}
+
+static unsigned next_of(uint64_t open)
+{
+	return open >> NEXT_SHIFT & (NR_SLOTS - 1);
+}
+
+static bool is_sealed(uint64_t open)
+{
+	return slot_of(open) != next_of(open);
+}
+
+static uint64_t with_slots(uint64_t open, uint64_t slot, uint64_t next)
+{
+	return (open & ((UINT64_C(1) << NEXT_SHIFT) - 1)) | slot << SLOT_SHIFT | next << NEXT_SHIFT;
+}
+
+static _Atomic uint64_t *open_of(struct rnl_barrier *b)
+{
+	return rnl__atomic(&b->open);
+}
+
+static _Atomic uint64_t *waiting_of(struct rnl_barrier *b, unsigned slot)
+{
+	return rnl__atomic(&b->rounds[slot].waiting);
+}
+
+/* The half of a word that a futex compares. */
+static _Atomic uint32_t *half_of(_Atomic uint64_t *word, bool high)
+{
+	const bool second = high == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
+	return (_Atomic uint32_t *)(void *)word + second;
+}
+
+static uint64_t open_now(struct rnl_barrier *b)
+{
+	/* [rounds.O2] acquire: what the jobs did that were dropped; pairs with [rounds.O1] */
+	return atomic_load_explicit(open_of(b), memory_order_acquire);
+}
+
+static bool exchange_open(struct rnl_barrier *b, uint64_t *open, uint64_t now)
+{
+	/*
+	 * [rounds.O1] acq_rel: what the dropped jobs did, to the thread that finds no more of
+	 * them; and a user of a slot is counted before another thread finds the slot no longer
+	 * open; pairs with [rounds.O1], [rounds.O2].
+	 */
+	return atomic_compare_exchange_weak_explicit(open_of(b), open, now, memory_order_acq_rel,
+						     memory_order_acquire);
+}
+
+static uint64_t waiting_now(struct rnl_barrier *b, unsigned slot)
+{
+	/* [rounds.W2] acquire: what was done before the round's state changed; pairs with [rounds.W1] */
+	return atomic_load_explicit(waiting_of(b, slot), memory_order_acquire);
+}
+
+static bool exchange_waiting(struct rnl_barrier *b, unsigned slot, uint64_t *waiting, uint64_t now)
+{
+	/*
+	 * [rounds.W1] acq_rel: the jobs on the list, to the thread that takes them, and what
+	 * the round's jobs did, to a thread that finds it issued, or ended; pairs with
+	 * [rounds.W1], [rounds.W2].
+	 */
+	return atomic_compare_exchange_weak_explicit(waiting_of(b, slot), waiting, now,
+						     memory_order_acq_rel, memory_order_acquire);
+}
+
+static bool is_ended(uint64_t waiting)
+{
+	return (waiting & ~BITS) == ENDED_LIST;
+}
+
+static struct rnl_job *first_of(uint64_t waiting)
+{
+	return is_ended(waiting) ? NULL : (struct rnl_job *)(uintptr_t)(waiting & ~BITS);
+}
+
+/* ---- slots --------------------------------------------------------------- */
+
+void rnl__rounds_init(struct rnl_barrier *b)
+{
+	b->slots = 1;
+	b->rounds[0].users = 1;
+}
+
+/* A free slot, with one user; or -1. */
+static int take_slot(struct rnl_barrier *b)
+{
+	_Atomic uint32_t *slots = rnl__atomic(&b->slots);
+	uint32_t used = rnl__peek(slots);
+	unsigned slot;
+
+	do {
+		if (used == (1u << NR_SLOTS) - 1)
+			return -1;
+		slot = (unsigned)__builtin_ctz(~used);
+		/* [rounds.S2] acquire: the slot as its last user left it; pairs with [rounds.S1] */
+	} while (!atomic_compare_exchange_weak_explicit(slots, &used, used | 1u << slot,
+							memory_order_acquire,
+							memory_order_relaxed));
+	/* relaxed: [rounds.O1] publishes it; nothing else changes 0 users */
+	atomic_store_explicit(rnl__atomic(&b->rounds[slot].users), 1, memory_order_relaxed);
+	return (int)slot;
+}
+
+/* One more user of a slot; false: it had none, so the caller's view is old. */
+static bool use_slot(struct rnl_barrier *b, unsigned slot)
+{
+	_Atomic uint32_t *users = rnl__atomic(&b->rounds[slot].users);
+	uint32_t nr = rnl__peek(users);
+
+	do {
+		if (!nr)
+			return false;
+		/* relaxed: [rounds.O1] follows */
+	} while (!atomic_compare_exchange_weak_explicit(users, &nr, nr + 1, memory_order_relaxed,
+							memory_order_relaxed));
+	return true;
+}
+
+/* One user less; the last one frees the slot. */
+void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
+{
+	/* [rounds.U1] acq_rel: all uses come before the slot is free; pairs with [rounds.U1] */
+	if (atomic_fetch_sub_explicit(rnl__atomic(&b->rounds[slot].users), 1,
+				      memory_order_acq_rel) != 1)
+		return;
+	/* relaxed: the next store publishes it */
+	atomic_store_explicit(waiting_of(b, slot), 0, memory_order_relaxed);
+	/* [rounds.S1] release: the slot is as new; pairs with [rounds.S2] */
+	atomic_fetch_and_explicit(rnl__atomic(&b->slots), ~(1u << slot), memory_order_release);
+	/* [rounds.S3] full barrier: free before the look for waiters; pairs with [bell.L2] */
+	rnl__mb_after_rmw();
+	rnl__bell_ring(&b->pool->space_deferred);
+}
+
+/* ---- the jobs that wait -------------------------------------------------- */
+
+/* In the order in which they were pushed. */
+static struct rnl_job *in_order(struct rnl_job *job)
+{
+	struct rnl_job *next, *first = NULL;
+
+	for (; job; job = next) {
+		next = job->link;
+		job->link = first;
+		first = job;
+	}
+	return first;
+}
+
+static void queue_all(struct rnl_job *job)
+{
+	struct rnl_job *next;
+
+	for (job = in_order(job); job; job = next) {
+		next = job->link;
+		rnl__choose_start_deferred(job);
+	}
+}
+
+static void return_all(struct rnl_job *job)
+{
+	struct rnl_job *next;
+
+	for (job = in_order(job); job; job = next) {
+		next = job->link;
+		rnl__worker_return(&job->pool->workers[job->worker], job);
+	}
+}
+
+/* Pushes a job, unless the state has a bit of @unless, or the round has ended. */
+static bool push(struct rnl_barrier *b, unsigned slot, struct rnl_job *job, uint64_t unless)
+{
+	uint64_t waiting = waiting_now(b, slot);
+
+	do {
+		if (waiting & unless || is_ended(waiting))
+			return false;
+		job->link = first_of(waiting);
+	} while (!exchange_waiting(b, slot, &waiting,
+				   (uintptr_t)job | (waiting & BITS)));
+	return true;
+}
+
+bool rnl__rounds_issued(struct rnl_barrier *b, unsigned slot)
+{
+	return waiting_now(b, slot) & ISSUED;
+}
+
+bool rnl__rounds_ended(struct rnl_barrier *b, unsigned slot)
+{
+	return is_ended(waiting_now(b, slot));
+}
+
+bool rnl__rounds_defer(struct rnl_barrier *b, unsigned slot, struct rnl_job *job)
+{
+	return push(b, slot, job, ISSUED);
+}
+
+bool rnl__rounds_hold(struct rnl_barrier *b, unsigned slot, struct rnl_job *job)
+{
+	bool held = push(b, slot, job, 0);
+
+	/* The barrier exists: this worker has yet to complete the job. */
+	rnl__rounds_leave(b, slot);
+	return held;
+}
+
+/* ---- the state of a sealed round ----------------------------------------- */
+
+/* All jobs of a sealed round are issued.  The caller keeps the barrier from being done. */
+static void issue(struct rnl_barrier *b, unsigned slot)
+{
+	uint64_t waiting = waiting_now(b, slot);
+
+	do {
+		/* The thread that ended the round has told the next one of both. */
+		if (is_ended(waiting))
+			return;
+	} while (!exchange_waiting(b, slot, &waiting, ISSUED | (waiting & BITS)));
+	if (waiting & FOLLOWED)
+		rnl__rounds_drop(b, b->rounds[slot].next, 1, 0);
+	queue_all(first_of(waiting));
+}
+
+/*
+ * All jobs of a sealed round are done.  If no round follows it, the exchange is the last touch of
+ * the barrier; else the drop in the next round comes before that one's end.
+ */
+static void end(struct rnl_barrier *b, unsigned slot)
+{
+	uint64_t waiting = waiting_now(b, slot);
+	_Atomic uint32_t *watched = half_of(waiting_of(b, slot), false);
+
+	while (!exchange_waiting(b, slot, &waiting, ENDED_LIST | ISSUED | (waiting & FOLLOWED)))
+		;
+	if (waiting & FOLLOWED) {
+		unsigned next = b->rounds[slot].next;
+
+		rnl__rounds_leave(b, slot);
+		rnl__rounds_drop(b, next, !(waiting & ISSUED), 1);
+	}
+	if (waiting & WATCHED)
+		(void)rnl__futex_wake(watched, INT_MAX);
+	if (waiting & ISSUED)
+		return_all(first_of(waiting));
+	else
+		queue_all(first_of(waiting));
+}
+
+/* The next round is open, and counts this one: drops from it what is over already. */
+static void follow(struct rnl_barrier *b, unsigned slot, unsigned next)
+{
+	uint64_t waiting = waiting_now(b, slot);
+
+	b->rounds[slot].next = next;
+	while (!exchange_waiting(b, slot, &waiting, waiting | FOLLOWED))
+		;
+	if (is_ended(waiting)) {
+		rnl__rounds_leave(b, slot);
+		rnl__rounds_drop(b, next, 1, 1);
+	} else if (waiting & ISSUED) {
+		rnl__rounds_drop(b, next, 1, 0);
+	}
+}
+
+/* ---- counting ------------------------------------------------------------ */
+
+bool rnl__rounds_have_room(const struct rnl_barrier *b)
+{
+	uint64_t open = rnl__peek(open_of((struct rnl_barrier *)b));
+
+	return nr_unissued(open) < ROOM && nr_undone(open) < ROOM_UNDONE;
+}
+
+/*
+ * A slot's counts, unissued << 32 | undone: of a round that is no longer open.  They are negative
+ * if jobs were dropped before the counts of the round came.
+ */
+static void change_counts(struct rnl_barrier *b, unsigned slot, uint64_t unissued, uint64_t undone,
+			  bool add)
+{
+	uint64_t by = (unissued << 32) + undone, now;
+
+	by = add ? by : 0 - by;
+	/* [rounds.C1] acq_rel: as [rounds.O1]; pairs with [rounds.C1] */
+	now = atomic_fetch_add_explicit(rnl__atomic(&b->rounds[slot].counts), by,
+					memory_order_acq_rel) + by;
+	if (unissued && now == (uint64_t)(int64_t)(int32_t)now)
+		issue(b, slot);
+	if (undone && !(uint32_t)now)
+		end(b, slot);
+}
+
+/* The word without some jobs, and without the threads that need not sleep any more. */
+static uint64_t less(uint64_t open, uint64_t nr_issued, uint64_t nr_done)
+{
+	open -= nr_issued * UNISSUED + nr_done * UNDONE;
+	if (!nr_unissued(open))
+		open &= ~JOINER;
+	return nr_undone(open) ? open : open & ~SLEEPER;
+}
+
+/*
+ * Wakes threads that slept, or wait until the barrier can count more; the barrier may be gone, an
+ * address is enough.
+ */
+static void wake(struct rnl_pool *pool, _Atomic uint64_t *word, uint64_t old, uint64_t now)
+{
+	if (old & ~now & FULL) {
+		/* [rounds.R1] full barrier: room before the look for waiters; pairs with [bell.L2] */
+		rnl__mb_after_rmw();
+		rnl__pool_ring_spaces(pool);
+	}
+	if (old & ~now & JOINER)
+		(void)rnl__futex_wake(half_of(word, true), INT_MAX);
+	if (old & ~now & SLEEPER)
+		(void)rnl__futex_wake(half_of(word, false), INT_MAX);
+}
+
+unsigned rnl__rounds_count(struct rnl_barrier *b)
+{
+	uint64_t open = rnl__peek(open_of(b)), now;
+	unsigned slot, next;
+
+	do {
+		slot = slot_of(open);
+		next = next_of(open);
+		now = open + UNISSUED + UNDONE;
+		if (is_sealed(open))
+			/* The round before counts as a job, too. */
+			now = with_slots((open & (SLEEPER | JOINER)) + 2 * (UNISSUED + UNDONE),
+					 next, next);
+	} while (!exchange_open(b, &open, now));
+	if (slot == next)
+		return slot;
+	wake(b->pool, open_of(b), open, now);
+	change_counts(b, slot, nr_unissued(open), nr_undone(open), true);
+	follow(b, slot, next);
+	return next;
+}
+
+/* Drops jobs of the open round; false: it is sealed, or another round is open. */
+static bool drop_open(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done)
+{
+	struct rnl_pool *pool = b->pool;
+	_Atomic uint64_t *word = open_of(b);
+	uint64_t open = rnl__peek(word), now;
+
+	do {
+		if (slot_of(open) != slot || is_sealed(open))
+			return false;
+		now = less(open, nr_issued, nr_done);
+	} while (!exchange_open(b, &open, now));
+	wake(pool, word, open, now);
+	return true;
+}
+
+/* Drops jobs of a sealed round, all as issued or all as done. */
+static void drop_sealed(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done)
+{
+	struct rnl_pool *pool = b->pool;
+	_Atomic uint64_t *word = open_of(b);
+	uint64_t open = rnl__peek(word), now;
+
+	do {
+		if (slot_of(open) != slot) {
+			change_counts(b, slot, nr_issued, nr_done, false);
+			return;
+		}
+		now = less(open, nr_issued, nr_done);
+	} while (!exchange_open(b, &open, now));
+	if (nr_issued && !nr_unissued(now))
+		issue(b, slot);
+	if (nr_done && !nr_undone(now))
+		end(b, slot);
+	wake(pool, word, open, now);
+}
+
+/* Jobs that wait for the round are queued while its jobs, not yet dropped, keep the barrier. */
+void rnl__rounds_drop(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done)
+{
+	if (drop_open(b, slot, nr_issued, nr_done))
+		return;
+	if (nr_issued)
+		drop_sealed(b, slot, nr_issued, 0);
+	if (nr_done)
+		drop_sealed(b, slot, 0, nr_done);
+}
+
+/* ---- sealing ------------------------------------------------------------- */
+
+/* Seals, or finds sealed, what is open; @spare: a slot of ours, or -1.  As rnl__rounds_seal(). */
+static int seal(struct rnl_barrier *b, int *spare)
+{
+	uint64_t open = open_now(b);
+
+	for (;;) {
+		const unsigned slot = slot_of(open);
+		uint64_t now = open;
+
+		if (!is_sealed(open) && !nr_undone(open))
+			return RNL__NO_ROUND;
+		if (!is_sealed(open)) {
+			if (*spare < 0)
+				*spare = take_slot(b);
+			if (*spare < 0 && !is_sealed(open = open_now(b)))
+				return -EAGAIN;
+			if (*spare < 0)
+				continue;
+			now = with_slots(open, slot, (unsigned)*spare);
+		}
+		if (use_slot(b, slot)) {
+			/* The exchange shows that the slot is still the open one. */
+			if (exchange_open(b, &open, now)) {
+				if (open == now)
+					return (int)slot;
+				*spare = -1;
+				if (!nr_unissued(open))
+					issue(b, slot);
+				return (int)slot;
+			}
+			rnl__rounds_leave(b, slot);
+		}
+		open = open_now(b);
+	}
+}
+
+int rnl__rounds_seal(struct rnl_barrier *b)
+{
+	int spare = -1, slot = seal(b, &spare);
+
+	if (spare >= 0)
+		rnl__rounds_leave(b, (unsigned)spare);
+	if (slot < 0 || slot == RNL__NO_ROUND || !rnl__rounds_ended(b, (unsigned)slot))
+		return slot;
+	rnl__rounds_leave(b, (unsigned)slot);
+	return RNL__NO_ROUND;
+}
+
+/* ---- threads that wait --------------------------------------------------- */
+
+bool rnl__rounds_all_issued(struct rnl_barrier *b)
+{
+	return !nr_unissued(open_now(b));
+}
+
+bool rnl__rounds_all_done(struct rnl_barrier *b)
+{
+	uint64_t open = open_now(b);
+
+	return !nr_undone(open) && (!is_sealed(open) || rnl__rounds_ended(b, slot_of(open)));
+}
+
+static bool all_issued(void *b)
+{
+	return rnl__rounds_all_issued(b);
+}
+
+static bool all_done(void *b)
+{
+	return rnl__rounds_all_done(b);
+}
+
+/* Sleeps until the word's count may have become 0, with the bit set; 0 or -ETIMEDOUT. */
+static int sleep_open(struct rnl_barrier *b, uint64_t open, uint64_t bit, uint64_t deadline)
+{
+	const bool high = bit == JOINER;
+
+	/*
+	 * The bit is on one word with the count: the last drop sees the bit, or we see the last
+	 * drop.
+	 */
+	if (!(open & bit) && !exchange_open(b, &open, open | bit))
+		return 0;
+	open |= bit;
+	return rnl__futex_wait(half_of(open_of(b), high), (uint32_t)(high ? open >> 32 : open),
+			       deadline);
+}
+
+/*
+ * All is done, but for the end of the last round, which another thread is about to note.  The slot
+ * is used meanwhile, as in seal(): of one that is free, or another round's, nobody would wake us.
+ */
+static int sleep_ended(struct rnl_barrier *b, uint64_t open, uint64_t deadline)
+{
+	const unsigned slot = slot_of(open);
+	uint64_t waiting;
+	int ret = 0;
+
+	if (!use_slot(b, slot))
+		return 0;
+	if (exchange_open(b, &open, open)) {
+		waiting = waiting_now(b, slot);
+		if (!is_ended(waiting) && exchange_waiting(b, slot, &waiting, waiting | WATCHED))
+			ret = rnl__futex_wait(half_of(waiting_of(b, slot), false),
+					      (uint32_t)(waiting | WATCHED), deadline);
+	}
+	rnl__rounds_leave(b, slot);
+	return ret;
+}
+
+int rnl__rounds_await_issued(struct rnl_barrier *b, uint64_t spin_ns)
+{
+	uint64_t open;
+
+	if (rnl__spin(all_issued, b, spin_ns, RNL__NEVER))
+		return 0;
+	while (nr_unissued(open = open_now(b)))
+		(void)sleep_open(b, open, JOINER, RNL__NEVER);
+	return 0;
+}
+
+int rnl__rounds_await_done(struct rnl_barrier *b, uint64_t spin_ns, uint64_t deadline)
+{
+	int ret = 0;
+
+	if (rnl__spin(all_done, b, spin_ns, deadline))
+		return 0;
+	while (!rnl__rounds_all_done(b)) {
+		uint64_t open = open_now(b);
+
+		if (ret || rnl__now() >= deadline)
+			return -ETIMEDOUT;
+		ret = nr_undone(open) ? sleep_open(b, open, SLEEPER, deadline) :
+		      is_sealed(open) ? sleep_ended(b, open, deadline) : 0;
+	}
+	return 0;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What other threads tell the keeper; keeper.h has the design. */
+#include "config.h"
+
+#include "pool/pool.h"
+#include "sys/fence.h"
+
+void rnl__keeper_expect(struct rnl__worker *w, uint64_t at)
+{
+	if (!rnl__queue_expect(&w->queue, at))
+		return;
+	/* [keeper.D1] full barrier: the time is set before the look; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&w->pool->keeper.bell);
+}
+
+void rnl__keeper_cancelled(struct rnl_pool *pool)
+{
+	/* [keeper.C1] release: cancelled before it is counted; pairs with [keeper.C2] */
+	atomic_fetch_add_explicit(&pool->keeper.cancels, 1, memory_order_release);
+	/* [keeper.C3] full barrier: counted before the look; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&pool->keeper.bell);
+}
+
+uint32_t rnl__keeper_cancels(struct rnl_pool *pool)
+{
+	/* [keeper.C2] acquire: the jobs are cancelled; pairs with [keeper.C1] */
+	return atomic_load_explicit(&pool->keeper.cancels, memory_order_acquire);
+}

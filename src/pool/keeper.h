@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The keeper: a pool's thread that completes queued jobs which cannot wait for a worker, since
+ * they were cancelled or are late, and queues delayed jobs when their time has come.
+ *
+ * DESIGN
+ *	The keeper sleeps on its bell until the earliest deadline of all queued jobs.  Each queue
+ *	has the earliest of its own, `due`: a submit of a job with a deadline puts the job, then
+ *	sets `due` if the deadline is earlier, and rings.  The keeper forgets `due`, then walks
+ *	through the queue, and sets `due` anew from the jobs that stay.  A full barrier stands
+ *	between the two steps on both sides: so the walk finds the job, or the submit sets `due`.
+ *	A cancel counts itself behind the change of the job's phase, and rings.
+ *	A walk costs time, the keeper's and that of takers which find a lane held: so the keeper
+ *	rests for eight times as long as a walk took, and at least for REST_NS.
+ *	A job that the keeper has taken off its queue is completed as by a worker, with counts of
+ *	the keeper's own.  A job that comes after a barrier is left to the workers.
+ *	The thread is in worker/keep.c; job/delayed.h has delayed jobs.
+ */
+#ifndef RNL_KEEPER_H
+#define RNL_KEEPER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/job_flags.h"
+#include "pool/worker.h"
+#include "sys/bell.h"
+#include "sys/clock.h"
+
+#define RNL__KEEPER RNL_WORKERS_MAX	/* its index, where a worker has one */
+
+struct rnl__keeper {
+	struct rnl__bell bell;
+	_Atomic uint32_t cancels;	/* of jobs that had not started, ever */
+	_Atomic(struct rnl_job *) came;	/* delayed jobs that it has not seen */
+	struct rnl_job *delayed;	/* those that it has seen: the heap of job/delayed.c */
+	_Atomic bool ends;
+	bool started;			/* there is a thread */
+	pthread_t thread;
+	pthread_mutex_t walking;	/* a thread has it that walks through a queue */
+	struct rnl__worker self;	/* counts what the keeper completes; it serves no queue */
+};
+
+/* When a job that has not started is late; NEVER: the keeper leaves it to the workers. */
+static inline uint64_t rnl__keeper_time(const struct rnl_job *job)
+{
+	if (!(job->flags & RNL__JOB_DEADLINE) || job->after)
+		return RNL__NEVER;
+	return job->submit_ns + job->deadline_ns + 1;
+}
+
+/* A job was put on the worker's queue, and is late from @at on.  A full barrier stands before. */
+void rnl__keeper_expect(struct rnl__worker *w, uint64_t at);
+
+/* A job was cancelled that had not started. */
+void rnl__keeper_cancelled(struct rnl_pool *pool);
+
+/* How many such cancels there were; the jobs are seen cancelled. */
+uint32_t rnl__keeper_cancels(struct rnl_pool *pool);
+
+#endif

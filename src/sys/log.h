@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages: a pool's log, or the process's; and what a call says that refuses its arguments. */
+#ifndef RNL_LOG_H
+#define RNL_LOG_H
+
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+struct rnl__log {
+	rnl_log_fn *fn;			/* NULL: the log of rnl_set_log() */
+	void *arg;
+};
+
+/* @log: NULL is the log of rnl_set_log(). */
+__attribute__((format(printf, 3, 4)))
+void rnl__log(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...);
+__attribute__((format(printf, 3, 0)))
+void rnl__log_list(const struct rnl__log *log, enum rnl_log_level level, const char *format,
+		   va_list list);
+
+/* Logs why a call's arguments are refused.  Return: -EINVAL. */
+__attribute__((format(printf, 2, 3)))
+int rnl__invalid(const struct rnl__log *log, const char *format, ...);
+
+/* A number that a caller gave, and its least and greatest values. */
+struct rnl__range {
+	const char *name;
+	uint64_t value, least, most;
+};
+
+/* 0; -EINVAL the first one that is out of its range is logged. */
+int rnl__check_ranges(const struct rnl__log *log, const char *call,
+		      const struct rnl__range *ranges, unsigned nr);
+/*
+ * Logs why rnl__copy_in() refused a caller's struct, @what, with @ret.  Return: @ret.
+ */
+int rnl__bad_struct(const struct rnl__log *log, const char *call, const char *what,
+		    const void *from, int ret);
+
+#endif

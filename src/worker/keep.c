@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* The keeper's thread; pool/keeper.h has the design.  It is read from its end. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+
+#include "job/delayed.h"
+#include "job/job.h"
+#include "job/watermark.h"
+#include "pool/keeper.h"
+#include "pool/pool.h"
+#include "sys/clock.h"
+#include "sys/fence.h"
+#include "sys/sizes.h"
+#include "sys/thread.h"
+#include "sys/thread_state.h"
+#include "worker/complete.h"
+#include "worker/keep.h"
+#include "worker/share.h"
+
+#define REST_NS 500000u		/* between two looks, so that several cancels are one look */
+#define REST_TIMES 8		/* as long as a walk took */
+
+/* What the thread has between two looks. */
+struct keep {
+	struct rnl_pool *pool;
+	uint32_t cancels;		/* that it has seen to */
+	uint64_t rests_until;		/* it walks through no queue before */
+};
+
+/* ---- a queue ------------------------------------------------------------- */
+
+struct search {
+	struct rnl__walk walk;
+	uint64_t now;
+	uint64_t due;			/* the earliest time of the jobs that stay */
+};
+
+/* Whether the job cannot wait for a worker. */
+static bool pick(struct rnl__walk *walk, const struct rnl_job *job)
+{
+	struct search *search = rnl_container_of(walk, struct search, walk);
+	uint64_t late_at = rnl__keeper_time(job);
+
+	if (job->after)
+		return false;
+	if (late_at <= search->now || rnl__job_cancelled(job))
+		return true;
+	search->due = rnl__smaller(search->due, late_at);
+	return false;
+}
+
+/* Completes a job that was taken off the worker's queue. */
+static void complete(struct rnl__worker *self, struct rnl__worker *from, struct rnl_job *job)
+{
+	const bool keyed = job->flags & RNL__JOB_KEYED;
+	const uint32_t staff = job->staff;
+	bool late = rnl__job_start(job) && !rnl__job_cancelled_with_all(job);
+
+	rnl__worker_made_space(from);
+	/* The lane is not ours: it is told below. */
+	job->flags &= (uint16_t)~RNL__JOB_KEYED;
+	rnl__complete_unrun(self, job, late ? -ETIMEDOUT : -ECANCELED);
+	if (keyed)
+		rnl__queue_keyed_removed(&from->queue, staff);
+}
+
+/* Jobs of the worker's queue were completed without it. */
+static void tell(struct rnl_pool *pool, struct rnl__worker *from)
+{
+	rnl__owed_tell(&pool->keeper.self);
+	/*
+	 * [keep.D1] full barrier: our counts are written before the look for drains, for notices,
+	 * and for the worker, which may wait to leave, or to hand over; pairs with [bell.L2],
+	 * [watermark.W1], [park.S1].
+	 */
+	rnl__full_barrier();
+	rnl__pool_ring_drained(pool);
+	(void)rnl__park_wake(&from->park);
+	rnl__share_look_at_mark(&pool->keeper.self);
+}
+
+/* Completes the jobs of a queue that cannot wait.  Return: how long the walk took. */
+static uint64_t search_queue(struct rnl__worker *from, uint64_t now)
+{
+	struct rnl_pool *pool = from->pool;
+	struct search search = {
+		.walk = { .queue = &from->queue, .pick = pick }, .now = now, .due = RNL__NEVER,
+	};
+	struct rnl_job *job, *next;
+	uint64_t took;
+
+	pthread_mutex_lock(&pool->keeper.walking);
+	rnl__queue_forget_due(&from->queue);
+	while (rnl__walk_on(&search.walk))
+		;
+	pthread_mutex_unlock(&pool->keeper.walking);
+	took = rnl__now() - now;
+	if (search.walk.missed)
+		search.due = 0;
+	(void)rnl__queue_expect(&from->queue, search.due);
+	for (job = search.walk.picked; job; job = next) {
+		next = job->link;
+		complete(&pool->keeper.self, from, job);
+	}
+	if (search.walk.picked)
+		tell(pool, from);
+	return took;
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+/* When there is a queue to search. */
+static uint64_t search_time(struct keep *keep)
+{
+	struct rnl_pool *pool = keep->pool;
+	unsigned nr = rnl__pool_nr_workers(pool);
+	uint64_t due = RNL__NEVER;
+
+	if (rnl__keeper_cancels(pool) != keep->cancels)
+		due = 0;
+	for (unsigned i = 0; i < nr; i++)
+		due = rnl__smaller(due, rnl__queue_due(&pool->workers[i].queue));
+	return due == RNL__NEVER ? due : rnl__larger(due, keep->rests_until);
+}
+
+/* Searches the queues, and all of them if a job was cancelled anywhere. */
+static void search(struct keep *keep)
+{
+	struct rnl_pool *pool = keep->pool;
+	uint32_t cancels = rnl__keeper_cancels(pool);
+	bool all = cancels != keep->cancels;
+	uint64_t took = 0;
+	unsigned nr;
+
+	keep->cancels = cancels;
+	if (all) {
+		rnl__delayed_look(pool, 0, true);
+		rnl__watermark_cancelled(pool);
+	}
+	nr = rnl__pool_nr_workers(pool);
+	for (unsigned i = 0; i < nr; i++) {
+		struct rnl__worker *w = &pool->workers[i];
+		uint64_t now = rnl__now();
+
+		if (all || rnl__queue_due(&w->queue) <= now)
+			took += search_queue(w, now);
+	}
+	keep->rests_until = rnl__now() + rnl__larger(REST_NS, REST_TIMES * took);
+}
+
+static bool ends(struct rnl_pool *pool)
+{
+	/* [keep.E2] acquire: all use of the pool is over; pairs with [keep.E1] */
+	return atomic_load_explicit(&pool->keeper.ends, memory_order_acquire);
+}
+
+/* The keeper was woken: other cancels and submits may follow at once. */
+static void rest(struct rnl_pool *pool)
+{
+	uint64_t now = rnl__now(), starts = rnl__delayed_time(pool);
+
+	if (starts > now)
+		rnl__nap(rnl__smaller(REST_NS, starts - now));
+}
+
+static void *keep_main(void *arg)
+{
+	struct rnl_pool *pool = arg;
+	struct keep keep = { .pool = pool };
+	char name[16];
+
+	snprintf(name, sizeof(name), "%.10s-keep", pool->name);
+	pthread_setname_np(pthread_self(), name);
+	/* By default a short sleep may end 50 us late. */
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+	rnl__thread.worker = &pool->keeper.self;
+	for (;;) {
+		uint32_t listened = rnl__bell_listen(&pool->keeper.bell);
+		uint64_t searches = search_time(&keep), starts, now = rnl__now();
+
+		if (ends(pool))
+			return NULL;
+		if (rnl__watermark_end(pool))
+			continue;
+		starts = rnl__delayed_came(pool) ? 0 : rnl__delayed_time(pool);
+		if (starts <= now)
+			rnl__delayed_look(pool, now, false);
+		else if (searches <= now)
+			search(&keep);
+		else if (!rnl__bell_wait(&pool->keeper.bell, listened,
+					 rnl__smaller(starts, searches)))
+			rest(pool);
+	}
+}
+
+int rnl__keep_start(struct rnl_pool *pool)
+{
+	struct rnl__keeper *keeper = &pool->keeper;
+	int ret = rnl__thread_create(&keeper->thread, keep_main, pool);
+
+	keeper->started = !ret;
+	return ret;
+}
+
+void rnl__keep_end(struct rnl_pool *pool)
+{
+	struct rnl__keeper *keeper = &pool->keeper;
+
+	if (!keeper->started)
+		return;
+	/* [keep.E1] release: what used the pool is over; pairs with [keep.E2] */
+	atomic_store_explicit(&keeper->ends, true, memory_order_release);
+	/* [keep.E3] full barrier: the end is set before the look; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&keeper->bell);
+	pthread_join(keeper->thread, NULL);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies between two devices, by content. tests/cuda/between.cu has more, for machines with two
+ * GPUs.
+ */
+#include <dlfcn.h>
+
+#include "pool.h"
+
+enum { BYTES = 64 * 1024 };
+
+struct side {
+	struct rnl_pool *pool;
+	unsigned char *mem, *pinned;
+};
+
+/* A pool on a device of two; false: there are not two. */
+static bool side_init(struct side *s, const char *device, uint32_t stream)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT,
+									       "fake_plan");
+	void *mem, *pinned;
+	int ret;
+
+	if (test_fake())
+		must(plan("devices=2"));
+	attr.nr_workers = 1;
+	attr.device = device;
+	attr.stream = stream;
+	ret = rnl_pool_create(&s->pool, &attr);
+	if (ret == -ENODEV)
+		return false;
+	must(ret);
+	must(rnl_device_alloc(s->pool, BYTES, &mem));
+	must(rnl_pinned_get(s->pool, BYTES, &pinned));
+	*s = (struct side){ s->pool, mem, pinned };
+	return true;
+}
+
+static void side_fini(struct side *s)
+{
+	rnl_device_free(s->pool, s->mem);
+	rnl_pinned_put(s->pool, s->pinned);
+	rnl_pool_destroy(s->pool);
+}
+
+struct move {
+	struct rnl_job job;
+	void *dst;
+	const void *src;
+	size_t pitch;		/* 0: one row */
+};
+
+static int move_fn(struct rnl_job *job)
+{
+	struct move *m = rnl_container_of(job, struct move, job);
+
+	if (m->pitch)
+		return rnl_copy_2d(m->dst, m->pitch, m->src, m->pitch, m->pitch / 2,
+				   BYTES / m->pitch);
+	return rnl_copy(m->dst, m->src, BYTES);
+}
+
+static int move(struct rnl_pool *pool, void *dst, const void *src, size_t pitch)
+{
+	struct move m = { .dst = dst, .src = src, .pitch = pitch };
+
+	must(rnl_job_init(&m.job, move_fn));
+	return submit_and_wait(pool, &m.job);
+}
+
+/* From one side to the other, by a worker of @by. */
+static void from_to(struct side *from, struct side *to, struct side *by, size_t pitch)
+{
+	for (unsigned i = 0; i < BYTES; i++) {
+		from->pinned[i] = (unsigned char)(i * 7 + i / 256 + pitch);
+		to->pinned[i] = 0xee;
+	}
+	ck_assert_int_eq(move(from->pool, from->mem, from->pinned, 0), 0);
+	ck_assert_int_eq(move(to->pool, to->mem, to->pinned, 0), 0);
+	ck_assert_int_eq(move(by->pool, to->mem, from->mem, pitch), 0);
+	ck_assert_int_eq(move(to->pool, to->pinned, to->mem, 0), 0);
+	for (unsigned i = 0; i < BYTES; i++) {
+		const bool moved = !pitch || i % pitch < pitch / 2;
+
+		ck_assert_msg(to->pinned[i] == (moved ? from->pinned[i] : 0xee), "byte %u is %u", i,
+			      to->pinned[i]);
+	}
+}
+
+TEST(copies_between_two_devices_arrive_both_ways_by_workers_of_either, .loops = 2)
+{
+	const uint32_t stream = _i ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
+	struct side sides[2];
+
+	if (on_host())
+		test_skip("there is one host device");
+	if (!side_init(&sides[0], "cuda:0", stream))
+		ck_abort_msg("no device");
+	if (!side_init(&sides[1], "cuda:1", stream)) {
+		side_fini(&sides[0]);
+		test_skip("there is one GPU");
+	}
+	for (unsigned i = 0; i < 8; i++)
+		from_to(&sides[i % 2], &sides[!(i % 2)], &sides[i / 2 % 2], i / 4 ? 512 : 0);
+	side_fini(&sides[1]);
+	side_fini(&sides[0]);
+}

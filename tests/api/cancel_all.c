@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* Cancelling all jobs of a pool at once: those that have not started, and no later ones. */
+#include "record.h"
+
+#define HOUR_NS (INT64_C(3600) * 1000000000)
+
+enum { OPEN, KEYED, DELAYED, DEFERRED, NOTICE, NR };
+
+/* One job of each kind. */
+static void submit_all(struct rnl_pool *pool, struct told *told, struct rnl_barrier *after,
+		       int64_t start_ns)
+{
+	for (int i = 0; i < NR; i++)
+		told_of(&told[i]);
+	must(rnl_submit(pool, &told[OPEN].job));
+	must(rnl_submit_keyed(pool, &told[KEYED].job, 1));
+	must(rnl_submit_at(pool, &told[DELAYED].job, start_ns));
+	must(rnl_job_after(&told[DEFERRED].job, after));
+	must(rnl_submit(pool, &told[DEFERRED].job));
+	must(rnl_submit_when(pool, &told[NOTICE].job, RNL_HIGH_WATER));
+}
+
+TEST(all_jobs_that_have_not_started_are_cancelled_and_later_ones_run, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1, .high_water = 20, .low_water = 1);
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct told told[2][NR], filler[20];
+	struct rnl_job held;
+
+	ck_assert_int_eq(rnl_pool_cancel(NULL), -EINVAL);
+	ck_assert_int_eq(rnl_pool_cancel(pool), 0);
+	hold_barrier(pool, &barrier, &gate, &held);
+	submit_all(pool, told[0], &barrier, rnl_clock() + HOUR_NS);
+	ck_assert_int_eq(rnl_pool_cancel(pool), 4);
+	submit_all(pool, told[1], &barrier, rnl_clock());
+	/* The only worker is held. */
+	for (int i = 0; i < NR; i++) {
+		if (i != DEFERRED)
+			ck_assert_int_eq(result_of(&told[0][i].job), -ECANCELED);
+		ck_assert_int_eq(rnl_job_test(&told[1][i].job), 0);
+	}
+	for (int i = 0; i < 20; i++) {	/* the other notice's mark */
+		told_of(&filler[i]);
+		must(rnl_submit(pool, &filler[i].job));
+	}
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&told[0][DEFERRED].job), -ECANCELED);
+	for (int i = 0; i < NR; i++) {
+		ck_assert_int_eq(result_of(&told[1][i].job), 0);
+		ck_assert_int_eq(told[0][i].runs, 0);
+		ck_assert_int_eq(told[1][i].runs, 1);
+	}
+	ck_assert_int_eq(result_of(&held), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(pool).cancelled, NR);
+	rnl_pool_destroy(pool);
+}
+
+/* A job that was cancelled with all is one that was cancelled, to every call. */
+TEST(a_job_that_was_cancelled_with_all_can_be_cancelled_and_submitted_again, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	struct told told;
+	int ret;
+
+	hold_workers(pool, &gate, &held, 1);
+	told_of(&told);
+	must(rnl_submit(pool, &told.job));
+	ck_assert_int_eq(rnl_pool_cancel(pool), 1);
+	ret = rnl_job_cancel(&told.job);
+	ck_assert(ret == 0 || ret == -EALREADY || ret == -EBUSY);
+	ck_assert_int_eq(result_of(&told.job), -ECANCELED);
+	ck_assert_int_eq(rnl_job_device_error(&told.job), 0);
+	/* The job that runs goes on, and does not learn of it. */
+	ck_assert_int_eq(rnl_job_is_cancelled(&held), 0);
+	must(rnl_submit(pool, &told.job));
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&told.job), 0);
+	ck_assert_int_eq(told.runs, 1);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- beside submits ------------------------------------------------------ */
+
+enum { ROUNDS = 300, BURST = 40 };
+
+static void *cancel_often(void *arg)
+{
+	struct rnl_pool *pool = arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		ck_assert_int_ge(rnl_pool_cancel(pool), 0);
+		sched_yield();
+	}
+	return NULL;
+}
+
+TEST(beside_submits_each_job_runs_or_is_cancelled, .timeout_s = 120)
+{
+	struct rnl_pool *pool = pool_of(2);
+	static struct told told[BURST];
+	pthread_t thread;
+
+	must(pthread_create(&thread, NULL, cancel_often, pool));
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < BURST; i++) {
+			told_of(&told[i]);
+			if (i % 3 == 0)
+				must(rnl_submit_at(pool, &told[i].job, rnl_clock()));
+			else
+				ck_assert_int_eq(i % 3 == 1 ? rnl_submit(pool, &told[i].job) :
+						 rnl_submit_keyed(pool, &told[i].job, i), 0);
+		}
+		for (int i = 0; i < BURST; i++) {
+			int ret = result_of(&told[i].job);
+
+			ck_assert(ret == 0 || ret == -ECANCELED);
+			ck_assert_int_eq(told[i].runs, ret == 0);
+		}
+	}
+	must(pthread_join(thread, NULL));
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Delayed jobs: they start at their time and not before, and end early by a cancel or a close. */
+#include "cq.h"
+#include "record.h"
+
+#define LONG (3600000 * MS)
+
+TEST(the_clock_is_the_monotonic_one)
+{
+	struct timespec ts;
+	int64_t before = rnl_clock(), now;
+
+	must(clock_gettime(CLOCK_MONOTONIC, &ts));
+	now = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+	ck_assert_int_le(before, now);
+	ck_assert_int_le(now, rnl_clock());
+}
+
+static int clock_fn(struct rnl_job *job)
+{
+	*(_Atomic int64_t *)job->user = rnl_clock();
+	return 0;
+}
+
+TEST(a_job_does_not_start_before_its_time)
+{
+	static const int64_t delays[] = { INT64_MIN / 2, -1, 0, 1, MS / 2, 5 * MS, 50 * MS };
+	struct rnl_pool *pool = pool_of(2);
+
+	for (unsigned i = 0; i < 2 * COUNT(delays); i++) {
+		_Atomic int64_t ran = 0;
+		struct rnl_job job;
+		int64_t at = rnl_clock() + delays[i / 2];
+
+		job_of(&job, clock_fn, &ran);
+		must(i % 2 ? rnl_submit_keyed_at(pool, &job, i, at) :
+			     rnl_submit_at(pool, &job, at));
+		ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
+		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_int_ge(ran, at);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(jobs_start_in_the_order_of_their_times, .timeout_s = 60)
+{
+	enum { NR = 1000 };
+	struct rnl_pool *pool = pool_of(1);
+	struct record record = { 0 };
+	struct noted *noted = calloc(NR, sizeof(*noted));
+	int64_t start = rnl_clock() + 50 * MS;
+
+	for (int i = 0; i < NR; i++) {
+		int id = i * 617 % NR;
+
+		noted_of(&noted[i], &record, id);
+		must(rnl_submit_keyed_at(pool, &noted[i].job, 7, start + id * 1000));
+	}
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&noted[i].job), 0);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(record.ids[i], i);
+	rnl_pool_destroy(pool);
+	free(noted);
+}
+
+struct period {
+	struct rnl_job job;
+	struct rnl_pool *pool;
+	int64_t at;
+	_Atomic int nr, ret, early;
+};
+
+static int period_fn(struct rnl_job *job)
+{
+	struct period *p = rnl_container_of(job, struct period, job);
+
+	p->early += rnl_clock() < p->at;
+	return 0;
+}
+
+static void next_period(struct rnl_job *job)
+{
+	struct period *p = rnl_container_of(job, struct period, job);
+
+	p->at += 2 * MS;
+	if (++p->nr < 20)
+		p->ret |= rnl_submit_at(p->pool, job, p->at);
+}
+
+TEST(a_callback_makes_a_job_periodic)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct period period = { .pool = pool, .at = rnl_clock() };
+
+	job_of(&period.job, period_fn, NULL);
+	must(rnl_job_on_done(&period.job, next_period));
+	must(rnl_submit_at(pool, &period.job, period.at));
+	ck_eventually(period.nr == 20);
+	ck_assert_int_eq(period.ret, 0);
+	ck_assert_int_eq(period.early, 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_delayed_job_is_counted_by_nobody_but_its_barrier)
+{
+	struct rnl_pool *pool = pool_of(1, .max_queued = 1);
+	struct rnl_barrier barrier;
+	struct rnl_job jobs[3];
+
+	must(rnl_barrier_init(&barrier, pool));
+	for (int i = 0; i < 3; i++) {
+		job_in(&barrier, &jobs[i], noop_fn, NULL);
+		must(rnl_submit_at(pool, &jobs[i], rnl_clock() + LONG));
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(pool).accepted, 0);
+	ck_assert_uint_eq(figures_of(pool).queued, 0);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, MS), -ETIMEDOUT);
+	for (int i = 0; i < 3; i++)
+		must(rnl_job_cancel(&jobs[i]));
+	ck_assert_int_eq(result_of_barrier(&barrier), -ECANCELED);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(pool).accepted, 3);
+	ck_assert_uint_eq(figures_of(pool).cancelled, 3);
+	rnl_pool_destroy(pool);
+}
+
+TEST(delayed_jobs_are_cancelled_while_the_workers_are_busy, .timeout_s = 60)
+{
+	enum { NR = 10000 };
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, *jobs = calloc(NR, sizeof(*jobs));
+
+	hold_workers(pool, &gate, &held, 1);
+	for (int i = 0; i < NR; i++) {
+		int64_t at = rnl_clock() + LONG - i % 100 * MS;
+
+		job_of(&jobs[i], noop_fn, NULL);
+		must(i % 2 ? rnl_submit_at(pool, &jobs[i], at) :
+			     rnl_submit_keyed_at(pool, &jobs[i], (uint64_t)i, at));
+	}
+	for (int i = 0; i < NR; i += 3)
+		must(rnl_job_cancel(&jobs[i]));
+	for (int i = 0; i < NR; i += 3)
+		ck_assert_int_eq(result_of(&jobs[i]), -ECANCELED);
+	for (int i = 1; i < NR; i += 3)
+		ck_assert_int_eq(rnl_job_test(&jobs[i]), 0);
+	must(rnl_pool_close(pool));
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&jobs[i]), -ECANCELED);
+	ck_assert_int_eq(rnl_submit_at(pool, &jobs[0], 0), -ESHUTDOWN);
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+	free(jobs);
+}
+
+TEST(a_deadline_counts_from_the_jobs_time)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+	struct told late, in_time;
+
+	told_of(&late);
+	told_of(&in_time);
+	must(rnl_job_deadline(&in_time.job, LONG));
+	must(rnl_job_deadline(&late.job, MS));
+	must(rnl_submit_at(pool, &in_time.job, rnl_clock() + 5 * MS));
+	ck_assert_int_eq(result_of(&in_time.job), 0);
+	hold_workers(pool, &gate, &held, 1);
+	must(rnl_submit_at(pool, &late.job, rnl_clock() + 5 * MS));
+	ck_assert_int_eq(result_of(&late.job), -ETIMEDOUT);
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_pool_is_destroyed_beside_its_delayed_jobs)
+{
+	for (int round = 0; round < (int)(200 / test_scale()); round++) {
+		struct rnl_pool *pool = pool_of(1);
+		struct rnl_job jobs[4];
+
+		for (int i = 0; i < 4; i++) {
+			job_of(&jobs[i], noop_fn, NULL);
+			must(rnl_submit_at(pool, &jobs[i], rnl_clock() + i * MS / 4));
+		}
+		rnl_pool_destroy(pool);
+		for (int i = 0; i < 4; i++)
+			ck_assert_int_eq(rnl_job_test(&jobs[i]), 1);
+	}
+}
+
+TEST(misuse_gets_an_errno)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job, zero = { 0 };
+	struct rnl_barrier barrier;
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit_at(NULL, &job, 0), -EINVAL);
+	ck_assert_int_eq(rnl_submit_at(pool, NULL, 0), -EINVAL);
+	ck_assert_int_eq(rnl_submit_at(pool, &zero, 0), -EINVAL);
+	ck_assert_int_eq(rnl_submit_keyed_at(NULL, &job, 0, 0), -EINVAL);
+	must(rnl_job_urgent(&job, 1));
+	ck_assert_int_eq(rnl_submit_keyed_at(pool, &job, 0, 0), -EINVAL);
+	must(rnl_job_urgent(&job, 0));
+	must(rnl_job_after(&job, &barrier));
+	ck_assert_int_eq(rnl_submit_at(pool, &job, 0), -EINVAL);
+	must(rnl_job_after(&job, NULL));
+	must(rnl_submit_at(pool, &job, 0));
+	ck_assert_int_eq(result_of(&job), 0);
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* How many jobs a worker has on its stream: as many as keep the device busy for a while. */
+#include "host_kernel.h"
+#include "pool.h"
+#include "trace.h"
+
+struct gated {
+	struct rnl_job job;
+	struct gate *gate;	/* of its kernel; NULL: none */
+	_Atomic int *begun;
+};
+
+static int run_gated(struct rnl_job *job)
+{
+	struct gated *g = rnl_container_of(job, struct gated, job);
+
+	atomic_fetch_add(g->begun, 1);
+	return launch_store(g->gate, NULL, 0);
+}
+
+static void submit_gated(struct rnl_pool *pool, struct gated *g, struct gate *gate,
+			 _Atomic int *begun)
+{
+	*g = (struct gated){ .gate = gate, .begun = begun };
+	submit_job(pool, &g->job, run_gated, NULL);
+}
+
+TEST(long_jobs_that_wait_for_the_device_can_be_cancelled)
+{
+	enum { WORKERS = 3, NR = 20 };
+	struct gate kernel = GATE_INIT;
+	_Atomic int begun = 0;
+	struct gated jobs[NR];
+	struct rnl_pool *pool;
+	int nr_cancelled = 0;
+
+	skip_unless_host();
+	pool = pool_of(WORKERS);
+	for (int i = 0; i < NR; i++)
+		submit_gated(pool, &jobs[i], &kernel, &begun);
+	/* Two on each stream, so that the device need not wait. */
+	ck_eventually(begun == 2 * WORKERS);
+	for (int i = 0; i < NR; i++)
+		nr_cancelled += !rnl_job_cancel(&jobs[i].job);
+	ck_assert_int_eq(nr_cancelled, NR - 2 * WORKERS);
+	gate_open(&kernel);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(begun, 2 * WORKERS);
+	rnl_pool_destroy(pool);
+}
+
+TEST(long_jobs_that_wait_for_the_device_are_stolen)
+{
+	enum { NR = 20 };
+	struct gate kernel = GATE_INIT;
+	_Atomic int begun = 0;
+	struct gated held[2], jobs[NR];
+	struct rnl_pool *pool;
+	uint64_t key;
+
+	skip_unless_host();
+	pool = pool_of(2);
+	key = key_on(pool, 0);
+	for (int i = 0; i < 2; i++) {
+		held[i] = (struct gated){ .gate = &kernel, .begun = &begun };
+		job_of(&held[i].job, run_gated, NULL);
+		must(rnl_submit_keyed(pool, &held[i].job, key));
+	}
+	ck_eventually(begun == 2);
+	for (int i = 0; i < NR; i++)
+		submit_gated(pool, &jobs[i], NULL, &begun);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&jobs[i].job), 0);
+	ck_assert_int_eq(rnl_job_test(&held[0].job), 0);
+	gate_open(&kernel);
+	rnl_pool_destroy(pool);
+}
+
+TEST(long_jobs_that_wait_for_the_device_are_queued_and_bounded_as_such)
+{
+	enum { QUEUED = 5, NR = 2 + QUEUED };
+	struct gate kernel = GATE_INIT;
+	_Atomic int begun = 0;
+	struct gated jobs[NR + 1];
+	struct rnl_pool *pool;
+
+	skip_unless_host();
+	pool = pool_of(1, .max_queued = QUEUED);
+	for (int i = 0; i < NR; i++) {
+		if (i == 2)
+			ck_eventually(begun == 2);
+		submit_gated(pool, &jobs[i], &kernel, &begun);
+	}
+	jobs[NR] = (struct gated){ .begun = &begun };
+	job_of(&jobs[NR].job, run_gated, NULL);
+	ck_assert_int_eq(rnl_submit(pool, &jobs[NR].job), -EAGAIN);
+	ck_assert_uint_eq(figures_of(pool).queued, QUEUED);
+	ck_eventually(figures_of(pool).in_flight == 2);
+	gate_open(&kernel);
+	rnl_pool_destroy(pool);
+}
+
+/* A row is how many of NR jobs, whose kernels are held, are begun. */
+TEST(both_attributes_bound_what_is_on_a_stream)
+{
+	enum { NR = 8 };
+	static const struct {
+		uint32_t max_in_flight;
+		uint64_t in_flight_ns;
+		int begun;
+	} rows[] = {
+		{ 1, 0, 1 }, { 1, UINT64_MAX, 1 }, { 2, 0, 2 }, { 3, 0, 2 }, { 0, 1, 2 },
+		{ 3, UINT64_MAX, 3 }, { 0, UINT64_MAX, NR }, { 4, 60000000000, 4 },
+	};
+
+	skip_unless_host();
+	for (unsigned row = 0; row < COUNT(rows); row++) {
+		struct gate kernel = GATE_INIT;
+		_Atomic int begun = 0;
+		struct gated jobs[NR];
+		struct rnl_pool *pool;
+
+		pool = pool_of(1, .max_in_flight = rows[row].max_in_flight,
+			       .in_flight_ns = rows[row].in_flight_ns);
+		for (int i = 0; i < NR; i++)
+			submit_gated(pool, &jobs[i], &kernel, &begun);
+		ck_eventually(begun == rows[row].begun);
+		ck_assert_int_eq(rnl_pool_drain(pool, 5 * MS), -ETIMEDOUT);
+		ck_assert_msg(begun == rows[row].begun, "row %u: %d", row, begun);
+		gate_open(&kernel);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		ck_assert_int_eq(begun, NR);
+		rnl_pool_destroy(pool);
+	}
+}
+
+/* Whether quick jobs, and then one that is held, and others behind it, are all begun. */
+static bool all_begin(struct rnl_pool *pool, struct gated *jobs, int nr, int max)
+{
+	struct gate kernel = GATE_INIT;
+	_Atomic int begun = 0;
+	double until;
+
+	for (int i = 0; i < nr; i++)
+		submit_gated(pool, &jobs[i], i < nr - max ? NULL : &kernel, &begun);
+	ck_eventually(begun > nr - max);
+	until = seconds_now() + 0.1;
+	while (begun < nr && seconds_now() < until)
+		usleep(1000);
+	max = begun;
+	gate_open(&kernel);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	return max == nr;
+}
+
+TEST(after_many_quick_jobs_a_worker_has_as_many_as_it_may)
+{
+	enum { MAX = 16, NR = 200 };
+	struct gated *jobs = calloc(NR, sizeof(*jobs));
+	struct rnl_pool *pool;
+
+	skip_unless_host();
+	pool = pool_of(1, .max_in_flight = MAX, .in_flight_ns = 20000000);
+	/* The device may get no CPU for a while, and so be slow. */
+	ck_eventually(all_begin(pool, jobs, NR, MAX));
+	rnl_pool_destroy(pool);
+	free(jobs);
+}
+
+static int start_trace(void *arg)
+{
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+
+	attr.timing = RNL_TRACE_HOST;	/* times of the device begin when its stream is empty */
+	return rnl_trace_start(arg, path, &attr);
+}
+
+static int resize_up(void *arg)
+{
+	return rnl_pool_resize(arg, 2);
+}
+
+TEST(a_worker_that_waits_for_its_stream_obeys, .setup = set_path, .teardown = remove_file)
+{
+	enum { NR = 6 };
+	struct gate kernel = GATE_INIT;
+	_Atomic int begun = 0;
+	struct gated jobs[NR];
+	struct rnl_pool *pool;
+	struct call call;
+
+	skip_unless_host();
+	pool = pool_of(1);
+	for (int i = 0; i < NR; i++)
+		submit_gated(pool, &jobs[i], &kernel, &begun);
+	ck_eventually(begun == 2);
+	call_start(&call, start_trace, pool);
+	ck_eventually(call.returned);
+	ck_assert_int_eq(call_end(&call), 0);
+	call_start(&call, resize_up, pool);
+	ck_eventually(call.returned);
+	ck_assert_int_eq(call_end(&call), 0);
+	/* The new worker has two of those that wait. */
+	ck_eventually(begun == 4);
+	gate_open(&kernel);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	must(rnl_trace_stop(pool));
+	rnl_pool_destroy(pool);
+}

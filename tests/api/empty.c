@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* Notices for the end of a closed pool. */
+#include "cq.h"
+#include "record.h"
+
+TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held[2];
+	struct told queued, notices[2];
+
+	hold_workers(pool, &gate, held, 2);
+	told_of(&queued);
+	must(rnl_submit(pool, &queued.job));
+	for (int i = 0; i < 2; i++) {
+		told_of(&notices[i]);
+		must(rnl_submit_when(pool, &notices[i].job, RNL_EMPTY));
+		if (i == 0)
+			must(rnl_pool_close(pool));
+	}
+	ck_assert_int_eq(rnl_pool_drain(pool, 10 * MS), -ETIMEDOUT);
+	ck_assert_int_eq(notices[0].runs + notices[1].runs, 0);
+	gate_open(&gate);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(result_of(&notices[i].job), 0);
+	ck_assert_int_eq(queued.runs, 1);
+	ck_assert_int_eq(rnl_job_test(&held[0]) + rnl_job_test(&held[1]), 2);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	/* An empty pool notifies at once. */
+	must(rnl_submit_when(pool, &notices[0].job, RNL_EMPTY));
+	ck_assert_int_eq(result_of(&notices[0].job), 0);
+	rnl_pool_destroy(pool);
+	ck_assert_int_eq(notices[0].runs, 2);
+}
+
+TEST(an_open_pool_that_is_empty_does_not_notify, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct told notice;
+	struct rnl_job job;
+
+	told_of(&notice);
+	must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+	submit_job(pool, &job, noop_fn, NULL);
+	ck_assert_int_eq(result_of(&job), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(rnl_job_test(&notice.job), 0);
+	/* A cancel of all leaves it there, and one of its own does not. */
+	ck_assert_int_eq(rnl_pool_cancel(pool), 0);
+	submit_job(pool, &job, noop_fn, NULL);
+	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_int_eq(rnl_job_test(&notice.job), 0);
+	must(rnl_job_cancel(&notice.job));
+	ck_assert_int_eq(result_of(&notice.job), -ECANCELED);
+	/* A destroy waits for it. */
+	must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+	rnl_pool_destroy(pool);
+	ck_assert_int_eq(rnl_job_result(&notice.job), 0);
+	ck_assert_int_eq(notice.runs, 1);
+}
+
+TEST(after_a_stop_an_event_loop_learns_of_the_end_by_its_queue, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_cq *cq;
+	struct rnl_job held, *reaped;
+	struct told notice;
+
+	must(rnl_cq_create(&cq));
+	hold_workers(pool, &gate, &held, 1);
+	told_of(&notice);
+	must(rnl_job_cq(&notice.job, cq));
+	must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+	ck_assert_int_eq(rnl_pool_stop(pool, 0), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1), 0);
+	gate_open(&gate);
+	ck_assert_int_eq(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER), 1);
+	ck_assert_ptr_eq(reaped, &notice.job);
+	ck_assert_int_eq(rnl_job_result(reaped), 0);
+	ck_assert_int_eq(rnl_job_test(&held), 1);
+	must(rnl_pool_stop(pool, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+	rnl_cq_destroy(cq);
+}
+
+/* The last job and the close, side by side with the notice: it always comes, and last. */
+TEST(no_notice_is_lost_or_early, .timeout_s = 120)
+{
+	enum { NR = 20 };
+	struct told jobs[NR], notice;
+
+	for (int round = 0; round < 200; round++) {
+		struct rnl_pool *pool = pool_of(2);
+
+		told_of(&notice);
+		if (round % 2)
+			must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+		for (int i = 0; i < NR; i++) {
+			told_of(&jobs[i]);
+			must(i % 4 ? rnl_submit(pool, &jobs[i].job) :
+				     rnl_submit_at(pool, &jobs[i].job, rnl_clock()));
+		}
+		must(rnl_pool_close(pool));
+		if (round % 2 == 0)
+			must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+		ck_assert_int_eq(result_of(&notice.job), 0);
+		for (int i = 0; i < NR; i++)
+			ck_assert_int_eq(rnl_job_test(&jobs[i].job), 1);
+		rnl_pool_destroy(pool);
+	}
+}

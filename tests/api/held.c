@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Which jobs are held, and whether by their function or by the device. */
+#include "host_kernel.h"
+#include "pool.h"
+
+static int held_of(struct rnl_pool *pool, struct rnl_held *held, unsigned max)
+{
+	memset(held, 0xff, max * sizeof(*held));
+	return rnl_pool_held(pool, held, max);
+}
+
+TEST(a_function_that_runs_holds_its_job)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate gate = GATE_INIT;
+	struct rnl_job jobs[3];
+	struct rnl_held held[3];
+
+	ck_assert_int_eq(rnl_pool_held(NULL, held, 1), -EINVAL);
+	ck_assert_int_eq(rnl_pool_held(pool, NULL, 1), -EINVAL);
+	ck_assert_int_eq(held_of(pool, held, 3), 0);
+	hold_workers(pool, &gate, jobs, 2);
+	submit_job(pool, &jobs[2], noop_fn, NULL);
+	/* The queued job is not held. */
+	ck_assert_int_eq(held_of(pool, held, 3), 2);
+	for (int i = 0; i < 2; i++) {
+		ck_assert(held[i].job == &jobs[0] || held[i].job == &jobs[1]);
+		ck_assert_uint_eq(held[i].worker, (unsigned)i);
+		ck_assert_uint_eq(held[i].on_device, 0);
+		ck_assert_uint_lt(held[i].held_ns, UINT64_C(1000000000) * 600);
+	}
+	ck_assert(held[0].job != held[1].job);
+	/* More than there is space for: they are counted. */
+	ck_assert_int_eq(rnl_pool_held(pool, NULL, 0), 2);
+	held[1].worker = 77;
+	ck_assert_int_eq(rnl_pool_held(pool, held, 1), 2);
+	ck_assert_uint_eq(held[1].worker, 77);
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_eventually(rnl_pool_held(pool, NULL, 0) == 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_device_holds_the_jobs_on_a_stream_and_lets_each_go)
+{
+	enum { NR = 5 };
+	struct rnl_pool *pool;
+	struct gate gates[NR];
+	struct rnl_job jobs[NR];
+	struct rnl_held held[NR];
+
+	skip_unless_host();
+	pool = pool_of(1, .in_flight_ns = UINT64_MAX, .max_in_flight = NR);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < NR; i++) {
+			gates[i] = (struct gate)GATE_INIT;
+			submit_job(pool, &jobs[i], gated_kernel_fn, &gates[i]);
+		}
+		ck_eventually(figures_of(pool).in_flight == NR);
+		for (int done = 0; done < NR; done++) {
+			unsigned seen = 0;
+
+			ck_eventually(rnl_pool_held(pool, NULL, 0) == NR - done);
+			ck_assert_int_eq(held_of(pool, held, NR), NR - done);
+			for (int i = 0; i < NR - done; i++) {
+				ck_assert_uint_eq(held[i].on_device, 1);
+				seen |= 1u << (held[i].job - jobs);
+			}
+			ck_assert_uint_eq(seen, (1u << NR) - (1u << done));
+			gate_open(&gates[done]);
+			ck_assert_int_eq(result_of(&jobs[done]), 0);
+		}
+	}
+	rnl_pool_destroy(pool);
+}
+
+static void gated_done(struct rnl_job *job)
+{
+	gate_wait(job->user);
+}
+
+TEST(a_callback_holds_its_job_also_on_the_keeper)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT, callback = GATE_INIT;
+	struct rnl_job first, job;
+	struct rnl_held held[2];
+
+	hold_workers(pool, &gate, &first, 1);
+	job_of(&job, noop_fn, &callback);
+	must(rnl_job_on_done(&job, gated_done));
+	must(rnl_submit(pool, &job));
+	must(rnl_job_cancel(&job));
+	gate_await(&callback, 1);
+	ck_assert_int_eq(held_of(pool, held, 2), 2);
+	ck_assert_ptr_eq(held[1].job, &job);
+	ck_assert_uint_eq(held[1].worker, RNL_WORKERS_MAX);
+	gate_open(&callback);
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Jobs that were cancelled or are late are told while every worker is busy: the gate that holds
+ * the workers is closed until they were.
+ */
+#include "cq.h"
+#include "record.h"
+#include "seed.h"
+
+#define LONG (3600000 * MS)
+
+/* A pool whose workers are all held. */
+struct jam {
+	struct rnl_pool *pool;
+	struct gate gate;
+	struct rnl_job held[4];
+};
+
+static void jam_of(struct jam *jam, unsigned nr_workers)
+{
+	jam->pool = pool_of(nr_workers);
+	jam->gate = (struct gate)GATE_INIT;
+	hold_workers(jam->pool, &jam->gate, jam->held, nr_workers);
+}
+
+static void jam_end(struct jam *jam)
+{
+	gate_open(&jam->gate);
+	rnl_pool_destroy(jam->pool);
+}
+
+/* The ways of a job into a queue. */
+enum way { OPEN, KEYED, URGENT, MANY, WAYS };
+
+static void submit_by(struct rnl_pool *pool, struct rnl_job *job, enum way way)
+{
+	must(rnl_job_urgent(job, way == URGENT));
+	if (way == MANY)
+		ck_assert_int_eq(rnl_submit_many(pool, &job, 1), 1);
+	else
+		must(way == KEYED ? rnl_submit_keyed(pool, job, 7) : rnl_submit(pool, job));
+}
+
+/* Why a job is not to wait: it is cancelled, or it has a deadline. */
+struct why {
+	bool cancel;
+	int result;
+};
+static const struct why whys[] = { { true, -ECANCELED }, { false, -ETIMEDOUT } };
+
+static void submit_for(struct rnl_pool *pool, struct rnl_job *job, enum way way,
+		       const struct why *why)
+{
+	must(rnl_job_deadline(job, why->cancel ? RNL_FOREVER : 20 * MS));
+	submit_by(pool, job, way);
+	if (why->cancel)
+		must(rnl_job_cancel(job));
+}
+
+#define for_each_way(way, why) \
+	for (enum way way = 0; way < WAYS; way++) \
+		for (const struct why *why = whys; why < whys + COUNT(whys); why++)
+
+/* ---- who is told --------------------------------------------------------- */
+
+TEST(a_waiter_is_told_while_the_workers_are_busy)
+{
+	struct jam jam;
+	struct told told;
+
+	jam_of(&jam, 2);
+	for_each_way(way, why) {
+		told_of(&told);
+		submit_for(jam.pool, &told.job, way, why);
+		ck_assert_int_eq(result_of(&told.job), why->result);
+		ck_assert_int_eq(told.runs, 0);
+		/* The memory is ours. */
+		memset(&told, 0xff, sizeof(told));
+	}
+	jam_end(&jam);
+}
+
+static _Atomic int calls, result_in_call, waits_in_call, drain_in_call, index_in_call;
+static _Atomic int copy_in_call;
+static struct rnl_job *other;
+
+static void callback(struct rnl_job *job)
+{
+	char from[8] = { 0 }, to[8];
+
+	result_in_call = rnl_job_result(job);
+	waits_in_call = rnl_job_wait(other, RNL_FOREVER);
+	drain_in_call = rnl_pool_drain(job->user, RNL_FOREVER);
+	index_in_call = rnl_worker_index();
+	copy_in_call = rnl_copy(to, from, sizeof(to));
+	calls++;
+}
+
+TEST(a_callback_is_called_while_the_workers_are_busy_and_cannot_wait)
+{
+	struct jam jam;
+	struct rnl_job job;
+	int expected = 0;
+
+	jam_of(&jam, 1);
+	other = &jam.held[0];
+	for_each_way(way, why) {
+		job_of(&job, noop_fn, jam.pool);
+		must(rnl_job_on_done(&job, callback));
+		submit_for(jam.pool, &job, way, why);
+		expected++;
+		ck_eventually(calls == expected);
+		ck_assert_int_eq(result_in_call, why->result);
+		ck_assert_int_eq(waits_in_call, -EBUSY);
+		ck_assert_int_eq(drain_in_call, -EBUSY);
+		ck_assert_int_eq(index_in_call, -1);
+		ck_assert_int_eq(copy_in_call, -ENODEV);
+	}
+	jam_end(&jam);
+	ck_assert_int_eq(calls, expected);
+}
+
+TEST(a_completion_queue_is_told_while_the_workers_are_busy)
+{
+	struct rnl_cq *cq = cq_of();
+	struct rnl_job job, *list[2];
+	struct jam jam;
+
+	jam_of(&jam, 1);
+	for_each_way(way, why) {
+		cq_job(&job, noop_fn, NULL, cq);
+		submit_for(jam.pool, &job, way, why);
+		reap_all(cq, list, 1);
+		ck_assert_ptr_eq(list[0], &job);
+		ck_assert_int_eq(rnl_job_result(&job), why->result);
+	}
+	rnl_cq_destroy(cq);
+	jam_end(&jam);
+}
+
+TEST(a_barrier_is_told_while_the_workers_are_busy)
+{
+	struct jam jam;
+	struct rnl_barrier barrier;
+	struct rnl_job jobs[3];
+
+	jam_of(&jam, 2);
+	for_each_way(way, why) {
+		must(rnl_barrier_init(&barrier, jam.pool));
+		for (int i = 0; i < 3; i++) {
+			job_in(&barrier, &jobs[i], noop_fn, NULL);
+			submit_for(jam.pool, &jobs[i], way, why);
+		}
+		ck_assert_int_eq(result_of_barrier(&barrier), why->result);
+	}
+	jam_end(&jam);
+}
+
+TEST(a_notice_that_is_cancelled_is_told_while_the_workers_are_busy)
+{
+	struct jam jam;
+	struct rnl_job low, high;
+
+	jam_of(&jam, 1);
+	for (int i = 0; i < 3; i++) {
+		job_of(&high, noop_fn, NULL);
+		must(rnl_submit_when(jam.pool, &high, RNL_HIGH_WATER));
+		must(rnl_job_cancel(&high));
+		ck_assert_int_eq(result_of(&high), -ECANCELED);
+		/* This one is queued at once. */
+		job_of(&low, noop_fn, NULL);
+		must(rnl_submit_when(jam.pool, &low, RNL_LOW_WATER));
+		must(rnl_job_cancel(&low));
+		ck_assert_int_eq(result_of(&low), -ECANCELED);
+	}
+	must(rnl_submit_when(jam.pool, &high, RNL_HIGH_WATER));
+	must(rnl_pool_close(jam.pool));
+	ck_assert_int_eq(result_of(&high), -ECANCELED);
+	jam_end(&jam);
+}
+
+/* With a look at all others for each cancel this takes minutes. */
+TEST(many_notices_are_cancelled_one_by_one, .timeout_s = 30)
+{
+	enum { NR = 100000 };
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job *notices = calloc(NR, sizeof(*notices));
+
+	for (int i = 0; i < NR; i++) {
+		job_of(&notices[i], noop_fn, NULL);
+		must(rnl_submit_when(pool, &notices[i], RNL_HIGH_WATER));
+	}
+	for (int i = 0; i < NR; i++)
+		must(rnl_job_cancel(&notices[i]));
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&notices[i]), -ECANCELED);
+	rnl_pool_destroy(pool);
+	free(notices);
+}
+
+/* ---- what becomes of the others ------------------------------------------ */
+
+TEST(the_jobs_that_stay_keep_their_order, .timeout_s = 60)
+{
+	enum { NR = 10000 };
+	static const int64_t times[] = { 0, LONG, MS, RNL_FOREVER, 5 * MS, INT64_MAX, LONG, LONG };
+	struct noted *noted = calloc(NR, sizeof(*noted));
+	struct record record = { 0 };
+	int last[4] = { -1, -1, -1, -1 };
+	struct jam jam;
+
+	jam_of(&jam, 2);
+	for (int i = 0; i < NR; i++) {
+		noted_of(&noted[i], &record, i);
+		must(rnl_job_deadline(&noted[i].job, times[i % 8]));
+		must(i & 8 ? rnl_submit_keyed(jam.pool, &noted[i].job, (uint64_t)(i & 3)) :
+			     rnl_submit(jam.pool, &noted[i].job));
+		/* Of those that would stay some are cancelled. */
+		if (i % 8 == 6)
+			must(rnl_job_cancel(&noted[i].job));
+	}
+	for (int i = 0; i < NR; i++) {
+		if (i % 2 == 0)
+			ck_assert_int_eq(result_of(&noted[i].job),
+					 i % 8 == 6 ? -ECANCELED : -ETIMEDOUT);
+		else
+			ck_assert_int_eq(rnl_job_test(&noted[i].job), 0);
+	}
+	ck_assert_uint_eq(figures_of(jam.pool).queued, NR / 2);
+	ck_assert_uint_eq(figures_of(jam.pool).timed_out, NR / 2 - NR / 8);
+	ck_assert_uint_eq(figures_of(jam.pool).cancelled, NR / 8);
+	gate_open(&jam.gate);
+	must(rnl_pool_drain(jam.pool, RNL_FOREVER));
+	ck_assert_uint_eq(record.nr, NR / 2);
+	for (unsigned i = 0; i < COUNT(record.ids); i++) {
+		int id = record.ids[i];
+
+		if (!(id & 8))
+			continue;
+		ck_assert_int_gt(id, last[id & 3]);
+		last[id & 3] = id;
+	}
+	rnl_pool_destroy(jam.pool);
+	free(noted);
+}
+
+TEST(a_job_that_leaves_makes_space_while_the_workers_are_busy)
+{
+	struct rnl_pool *pool = pool_of(1, .max_queued = 2);
+	struct gate gate = GATE_INIT;
+	struct rnl_job held, queued[2], more[2];
+
+	hold_workers(pool, &gate, &held, 1);
+	for (int i = 0; i < 2; i++) {
+		job_of(&queued[i], noop_fn, NULL);
+		submit_by(pool, &queued[i], i ? KEYED : OPEN);
+	}
+	for (int i = 0; i < 2; i++) {
+		struct submitting submitting = { pool, &more[i], RNL_FOREVER, 7, i == 1 };
+		struct call call;
+
+		job_of(&more[i], noop_fn, NULL);
+		ck_assert_int_eq(rnl_submit(pool, &more[i]), -EAGAIN);
+		call_start(&call, submit_waiting, &submitting);
+		ck_waits(call.tid);
+		must(rnl_job_cancel(&queued[i]));
+		ck_assert_int_eq(call_end(&call), 0);
+		ck_assert_int_eq(result_of(&queued[i]), -ECANCELED);
+	}
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_resize_does_not_wait_for_keyed_jobs_that_left)
+{
+	struct jam jam;
+	struct rnl_job keyed[3], later;
+	struct resize resize;
+	struct call call;
+
+	jam_of(&jam, 2);
+	for (int i = 0; i < 3; i++) {
+		job_of(&keyed[i], noop_fn, NULL);
+		must(rnl_submit_keyed(jam.pool, &keyed[i], (uint64_t)i));
+	}
+	resize = (struct resize){ jam.pool, 3 };
+	call_start(&call, resize_fn, &resize);
+	/* It waits for these jobs alone: the held ones have no key. */
+	ck_waits(call.tid);
+	for (int i = 0; i < 3; i++)
+		must(rnl_job_cancel(&keyed[i]));
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(result_of(&keyed[i]), -ECANCELED);
+	gate_open(&jam.gate);
+	ck_assert_int_eq(call_end(&call), 0);
+	job_of(&later, noop_fn, NULL);
+	must(rnl_submit_keyed(jam.pool, &later, 1));
+	ck_assert_int_eq(result_of(&later), 0);
+	rnl_pool_destroy(jam.pool);
+}
+
+TEST(a_drain_ends_when_the_last_job_has_left)
+{
+	struct rnl_pool *pool = pool_of(1);
+
+	for (int round = 0; round < (int)(200 / test_scale()); round++) {
+		struct gate gate = GATE_INIT;
+		struct rnl_job held, job;
+		struct call call;
+
+		hold_workers(pool, &gate, &held, 1);
+		submit_job(pool, &job, noop_fn, NULL);
+		call_start(&call, drain_fn, pool);
+		must(rnl_job_cancel(&job));
+		gate_open(&gate);
+		ck_assert_int_eq(call_end(&call), 0);
+		ck_assert_int_eq(rnl_job_test(&job), 1);
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- beside everything else ---------------------------------------------- */
+
+enum { SUBMITTERS = 2, RING = 512, EACH = 30000 };
+
+struct entry {
+	struct rnl_job job;
+	_Atomic int runs, told;
+	bool cancelled;
+};
+
+struct submitter {
+	struct rnl_pool *pool;
+	struct entry *ring;
+	uint64_t random;
+	int nr, bad;
+};
+
+static int run_fn(struct rnl_job *job)
+{
+	rnl_container_of(job, struct entry, job)->runs++;
+	return 0;
+}
+
+static void told(struct rnl_job *job)
+{
+	rnl_container_of(job, struct entry, job)->told++;
+}
+
+/* Waits for the last run of an entry, and looks how it ended. */
+static void end_entry(struct submitter *s, struct entry *e)
+{
+	int result;
+
+	if (!e->job.user)
+		return;
+	while (!e->told)
+		sched_yield();
+	result = rnl_job_result(&e->job);
+	s->bad += e->told != 1 || e->runs != !result || (e->cancelled && result != -ECANCELED) ||
+		  (result && result != -ECANCELED && result != -ETIMEDOUT);
+	memset(e, 0, sizeof(*e));
+}
+
+static int storm(void *arg)
+{
+	struct submitter *s = arg;
+
+	for (int i = 0; i < s->nr; i++) {
+		struct entry *e = &s->ring[i % RING];
+		uint64_t r = s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+		int ret;
+
+		end_entry(s, e);
+		job_of(&e->job, run_fn, s);
+		must(rnl_job_on_done(&e->job, told));
+		if (r >> 32 & 1)
+			must(rnl_job_deadline(&e->job, (int64_t)(r >> 33 & 0xfffff)));
+		must(rnl_job_urgent(&e->job, (r >> 58) == 1));
+		do {
+			ret = r >> 58 != 1 && r >> 57 & 1 ?
+			      rnl_submit_keyed(s->pool, &e->job, r >> 50 & 3) :
+			      rnl_submit(s->pool, &e->job);
+		} while (ret == -EAGAIN);
+		if (ret == -ESHUTDOWN) {
+			memset(e, 0, sizeof(*e));
+			break;
+		}
+		s->bad += ret != 0;
+		/* A cancel of the newest job, or of an older one. */
+		if (r >> 60 & 1) {
+			e = &s->ring[(i + RING - (r >> 40 & 63)) % RING];
+			if (e->job.user)
+				e->cancelled |= !rnl_job_cancel(&e->job);
+		}
+	}
+	for (int i = 0; i < RING; i++)
+		end_entry(s, &s->ring[i]);
+	return 0;
+}
+
+TEST(each_job_ends_once_as_it_was_said_beside_steals_resizes_drains_and_a_close, .timeout_s = 120)
+{
+	struct submitter submitters[SUBMITTERS];
+	struct call threads[SUBMITTERS];
+
+	for (int round = 0; round < 2; round++) {
+		struct rnl_pool *pool = pool_of(2, .max_queued = 2048);
+
+		for (int i = 0; i < SUBMITTERS; i++) {
+			submitters[i] = (struct submitter){
+				.pool = pool, .ring = calloc(RING, sizeof(struct entry)),
+				.random = test_seed() + (uint64_t)(round * SUBMITTERS + i),
+				.nr = (int)(EACH / test_scale()),
+			};
+			call_start(&threads[i], storm, &submitters[i]);
+		}
+		for (unsigned i = 0; i < 20; i++) {
+			must(rnl_pool_resize(pool, 1 + i % 3));
+			(void)rnl_pool_drain(pool, MS);
+		}
+		if (round)
+			must(rnl_pool_close(pool));
+		for (int i = 0; i < SUBMITTERS; i++) {
+			call_end(&threads[i]);
+			ck_assert_int_eq(submitters[i].bad, 0);
+			free(submitters[i].ring);
+		}
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		rnl_pool_destroy(pool);
+	}
+}

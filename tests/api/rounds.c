@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs after a barrier and its rounds: when such a job is told done, and which jobs it waits for. */
+#include "cq.h"
+#include "host_kernel.h"
+#include "pool.h"
+
+/* ---- told done ----------------------------------------------------------- */
+
+enum how { ISSUES_NOTHING, CANCELLED, LATE, REFUSED };
+
+static int fails_fn(struct rnl_job *job)
+{
+	(void)job;
+	return -EPROTO;
+}
+
+static void count_done(struct rnl_job *job)
+{
+	atomic_fetch_add((_Atomic int *)job->user, 1);
+}
+
+/* Worker 1 has come to what was queued there before. */
+static void await_worker(struct rnl_pool *pool, uint64_t key)
+{
+	struct rnl_job job;
+
+	job_of(&job, noop_fn, NULL);
+	must(rnl_submit_keyed(pool, &job, key));
+	ck_assert_int_eq(result_of(&job), 0);
+}
+
+/* A job after a barrier whose kernel a gate holds; each way in which a job is told done. */
+static void check_not_told(enum how how, int expected)
+{
+	struct gate kernel = GATE_INIT, plug = GATE_INIT;
+	struct rnl_job before, fails, held, after[3];
+	struct rnl_barrier first, second;
+	struct rnl_pool *pool = pool_of(2);
+	_Atomic int callbacks = 0;
+	struct rnl_job *reaped;
+	uint64_t keys[2];
+	struct rnl_cq *cq;
+
+	must(rnl_cq_create(&cq));
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	must(rnl_barrier_init(&first, pool));
+	must(rnl_barrier_init(&second, pool));
+	job_in(&first, &before, gated_kernel_fn, &kernel);
+	must(rnl_submit_keyed(pool, &before, keys[0]));
+	gate_await(&kernel, 1);
+	if (how == REFUSED) {
+		job_in(&first, &fails, fails_fn, NULL);
+		must(rnl_submit_keyed(pool, &fails, keys[1]));
+		await_worker(pool, keys[1]);
+	}
+	job_of(&held, gated_fn, &plug);
+	must(rnl_submit_keyed(pool, &held, keys[1]));
+	gate_await(&plug, 1);
+	for (int i = 0; i < 3; i++) {
+		job_in(&second, &after[i], noop_fn, &callbacks);
+		must(rnl_job_after(&after[i], &first));
+		if (how == LATE)
+			must(rnl_job_deadline(&after[i], 1));
+	}
+	must(rnl_job_on_done(&after[1], count_done));
+	must(rnl_job_cq(&after[2], cq));
+	for (int i = 0; i < 3; i++) {
+		must(rnl_submit_keyed(pool, &after[i], keys[1]));
+		if (how == CANCELLED)
+			must(rnl_job_cancel(&after[i]));
+	}
+	gate_open(&plug);
+	/* On CUDA the stream itself waits, with all that is on it. */
+	if (how != ISSUES_NOTHING)
+		await_worker(pool, keys[1]);
+	ck_assert_int_eq(rnl_job_wait(&after[0], MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_barrier_wait(&second, 0), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_pool_drain(pool, 0), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1), 0);
+	ck_assert_int_eq(callbacks, 0);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&after[0]), expected);
+	must(rnl_barrier_wait(&first, 0));
+	must(rnl_barrier_wait(&second, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_result(&second), expected);
+	ck_assert_int_eq(callbacks, 1);
+	ck_assert_int_eq(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER), 1);
+	ck_assert_int_eq(rnl_job_result(&after[2]), expected);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_after_that_issues_nothing_is_told_after_the_barriers_jobs)
+{
+	skip_unless_host();
+	check_not_told(ISSUES_NOTHING, 0);
+}
+
+TEST(a_cancelled_job_after_is_told_after_the_barriers_jobs)
+{
+	skip_unless_host();
+	check_not_told(CANCELLED, -ECANCELED);
+}
+
+TEST(a_late_job_after_is_told_after_the_barriers_jobs)
+{
+	skip_unless_host();
+	check_not_told(LATE, -ETIMEDOUT);
+}
+
+TEST(a_refused_job_after_is_told_after_the_barriers_jobs)
+{
+	skip_unless_host();
+	check_not_told(REFUSED, -ECANCELED);
+}
+
+TEST(a_job_that_is_held_back_is_counted_when_it_is_done)
+{
+	struct gate kernel = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job before, after;
+	struct rnl_pool *pool;
+	uint64_t keys[2];
+
+	skip_unless_done_on_return();
+	pool = pool_of(2);
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	must(rnl_barrier_init(&barrier, pool));
+	job_in(&barrier, &before, gated_kernel_fn, &kernel);
+	must(rnl_submit_keyed(pool, &before, keys[0]));
+	gate_await(&kernel, 1);
+	await_worker(pool, keys[0]);
+	job_of(&after, noop_fn, NULL);
+	must(rnl_job_after(&after, &barrier));
+	must(rnl_job_deadline(&after, 1));
+	must(rnl_submit_keyed(pool, &after, keys[1]));
+	await_worker(pool, keys[1]);
+	ck_assert_uint_eq(figures_of(pool).timed_out, 0);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&after), -ETIMEDOUT);
+	ck_assert_uint_eq(figures_of(pool).timed_out, 1);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- memory that is used again at once ----------------------------------- */
+
+/* An item: parts that jobs copy to the device and back, and a job after them. */
+enum { PARTS = 3, BYTES = 64 };
+
+struct item {
+	unsigned char (*to)[BYTES], (*from)[BYTES];	/* pinned */
+	void *memory;					/* of the device */
+	int number;
+	struct rnl_barrier barrier;
+	struct part {
+		struct rnl_job job;
+		struct item *item;
+		int index;
+	} parts[PARTS];
+	struct rnl_job after;
+};
+
+static int part_fn(struct rnl_job *job)
+{
+	struct part *p = rnl_container_of(job, struct part, job);
+	unsigned char *memory = p->item->memory;
+	int ret;
+
+	memory += p->index * BYTES;
+	if (p->index == PARTS - 1 && p->item->number % 8 == 7)
+		return -EPROTO;
+	ret = rnl_copy(memory, p->item->from[p->index], BYTES);
+	return ret ? ret : rnl_copy(p->item->to[p->index], memory, BYTES);
+}
+
+static void submit_item(struct rnl_pool *pool, struct rnl_cq *cq, struct item *item, int number)
+{
+	item->number = number;
+	memset(item->to, 0, PARTS * BYTES);
+	memset(item->from, number, PARTS * BYTES);
+	must(rnl_barrier_init(&item->barrier, pool));
+	for (int i = 0; i < PARTS; i++) {
+		item->parts[i].item = item;
+		item->parts[i].index = i;
+		job_in(&item->barrier, &item->parts[i].job, part_fn, NULL);
+		must(rnl_submit_wait(pool, &item->parts[i].job, RNL_FOREVER));
+	}
+	job_of(&item->after, noop_fn, item);
+	must(rnl_job_after(&item->after, &item->barrier));
+	must(rnl_job_cq(&item->after, cq));
+	must(rnl_submit_wait(pool, &item->after, RNL_FOREVER));
+	if (number % 5 == 0)
+		(void)rnl_job_cancel(&item->after);
+}
+
+TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
+{
+	enum { ITEMS = 40 };
+	const int nr = (int)(10000 / test_scale());
+	struct rnl_pool *pool = pool_of(4);
+	struct rnl_job *reaped[ITEMS];
+	static struct item items[ITEMS];
+	int submitted = 0, done = 0;
+	struct rnl_cq *cq;
+
+	must(rnl_cq_create(&cq));
+	for (int i = 0; i < ITEMS; i++) {
+		void *pinned;
+
+		must(rnl_device_alloc(pool, PARTS * BYTES, &items[i].memory));
+		must(rnl_pinned_get(pool, (size_t)2 * PARTS * BYTES, &pinned));
+		items[i].to = pinned;
+		items[i].from = items[i].to + PARTS;
+		submit_item(pool, cq, &items[i], submitted++);
+	}
+	while (done < nr) {
+		int n = rnl_cq_wait(cq, reaped, ITEMS, RNL_FOREVER);
+
+		ck_assert_int_gt(n, 0);
+		for (int i = 0; i < n; i++) {
+			struct item *item = reaped[i]->user;
+			int number = item->number;
+
+			done++;
+			for (int p = 0; p < PARTS; p++) {
+				if (p == PARTS - 1 && number % 8 == 7)
+					continue;
+				ck_assert_int_eq(rnl_job_test(&item->parts[p].job), 1);
+				for (int b = 0; b < BYTES; b++)
+					ck_assert_int_eq(item->to[p][b], (unsigned char)number);
+			}
+			if (submitted < nr)
+				submit_item(pool, cq, item, submitted++);
+		}
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i < ITEMS; i++) {
+		rnl_device_free(pool, items[i].memory);
+		rnl_pinned_put(pool, items[i].to);
+	}
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- rounds -------------------------------------------------------------- */
+
+TEST(a_job_after_waits_for_no_later_job)
+{
+	struct gate early = GATE_INIT, later = GATE_INIT;
+	struct rnl_job before, after, next;
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+
+	/* On CUDA a job is told done by its worker, which a gate may hold. */
+	skip_unless_done_on_return();
+	pool = pool_of(3);
+	hold_barrier(pool, &barrier, &early, &before);
+	job_of(&after, noop_fn, NULL);
+	must(rnl_job_after(&after, &barrier));
+	must(rnl_submit(pool, &after));
+	submit_in(pool, &barrier, &next, gated_fn, &later);
+	gate_await(&later, 1);
+	gate_open(&early);
+	ck_assert_int_eq(result_of(&after), 0);
+	ck_assert_int_eq(rnl_job_test(&before), 1);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, 0), -ETIMEDOUT);
+	gate_open(&later);
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+/* A stage of a pipeline: runs behind the stage before. */
+struct stage {
+	struct rnl_job job;
+	_Atomic int *reached;
+	int number;
+	struct gate *gate;
+};
+
+static int stage_fn(struct rnl_job *job)
+{
+	struct stage *s = rnl_container_of(job, struct stage, job);
+
+	if (s->gate)
+		gate_wait(s->gate);
+	/* Stages of a pipeline run one after another. */
+	return atomic_exchange(s->reached, s->number) == s->number - 1 ? 0 : -EPROTO;
+}
+
+static void stage_of(struct stage *s, struct rnl_barrier *barriers, int number,
+		     _Atomic int *reached)
+{
+	*s = (struct stage){ .reached = reached, .number = number };
+	job_in(&barriers[number % 2], &s->job, stage_fn, NULL);
+	if (number > 1)
+		must(rnl_job_after(&s->job, &barriers[(number + 1) % 2]));
+}
+
+TEST(two_barriers_in_turns_wait_for_no_host, .timeout_s = 60)
+{
+	enum { STAGES = 100 };
+	struct stage stages[STAGES + 1];
+	struct rnl_barrier barriers[2];
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool = pool_of(3);
+	_Atomic int reached = 0;
+	int i, ret = 0;
+
+	for (i = 0; i < 2; i++)
+		must(rnl_barrier_init(&barriers[i], pool));
+	/* The first stage is held: so many rounds are under way, and no more. */
+	for (i = 1; i <= STAGES && !ret; i++) {
+		stage_of(&stages[i], barriers, i, &reached);
+		stages[i].gate = i == 1 ? &gate : NULL;
+		ret = rnl_submit(pool, &stages[i].job);
+	}
+	ck_assert_int_eq(ret, -EAGAIN);
+	ck_assert_int_ge(--i, 14);
+	/* A refused submit changes nothing, and the next one waits for a round. */
+	ck_assert_int_eq(rnl_submit_wait(pool, &stages[i].job, 2 * MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_submit(pool, &stages[i].job), -EAGAIN);
+	gate_open(&gate);
+	for (; i <= STAGES; i++) {
+		stage_of(&stages[i], barriers, i, &reached);
+		must(rnl_submit_wait(pool, &stages[i].job, RNL_FOREVER));
+	}
+	ck_assert_int_eq(result_of(&stages[STAGES].job), 0);
+	ck_assert_int_eq(reached, STAGES);
+	for (i = 1; i <= STAGES; i++)
+		ck_assert_int_eq(rnl_job_result(&stages[i].job), 0);
+	/* The last stage came after the one barrier, and is in the other. */
+	must(rnl_barrier_wait(&barriers[1], 0));
+	must(rnl_barrier_wait(&barriers[0], RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_submit_that_waits_for_a_round_is_woken, .timeout_s = 60)
+{
+	enum { STAGES = 100 };
+	struct stage stages[STAGES + 1];
+	struct rnl_barrier barriers[2];
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool = pool_of(2);
+	_Atomic int reached = 0;
+	struct submitting submitting;
+	struct call call;
+	int i = 0;
+
+	for (i = 0; i < 2; i++)
+		must(rnl_barrier_init(&barriers[i], pool));
+	i = 0;
+	do {
+		i++;
+		stage_of(&stages[i], barriers, i, &reached);
+		stages[i].gate = i == 1 ? &gate : NULL;
+	} while (!rnl_submit(pool, &stages[i].job));
+	submitting = (struct submitting){ pool, &stages[i].job, RNL_FOREVER, 0, false };
+	call_start(&call, submit_waiting, &submitting);
+	ck_waits(call.tid);
+	gate_open(&gate);
+	ck_assert_int_eq(call_end(&call), 0);
+	ck_assert_int_eq(result_of(&stages[i].job), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+TEST(jobs_after_share_a_round)
+{
+	enum { NR = 200 };
+	struct rnl_pool *pool = pool_of(3);
+	struct rnl_barrier barrier;
+	struct gate gate = GATE_INIT;
+	struct rnl_job before, after[NR];
+	_Atomic int runs = 0;
+
+	hold_barrier(pool, &barrier, &gate, &before);
+	for (int i = 0; i < NR; i++) {
+		job_of(&after[i], count_fn, &runs);
+		must(rnl_job_after(&after[i], &barrier));
+		must(rnl_submit(pool, &after[i]));
+	}
+	ck_assert_int_eq(runs, 0);
+	gate_open(&gate);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&after[i]), 0);
+	ck_assert_int_eq(runs, NR);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- threads side by side ------------------------------------------------ */
+
+struct crossing {
+	struct rnl_pool *pool;
+	struct rnl_barrier *in, *after;
+	pthread_barrier_t *both;
+	unsigned rounds;
+};
+
+/* Each of two threads submits jobs of its barrier after the other's. */
+static int cross(void *arg)
+{
+	enum { AHEAD = 32 };
+	struct crossing *c = arg;
+	struct rnl_job jobs[AHEAD];
+
+	for (int i = 0; i < AHEAD; i++) {
+		job_in(c->in, &jobs[i], noop_fn, NULL);
+		must(rnl_job_after(&jobs[i], c->after));
+	}
+	pthread_barrier_wait(c->both);
+	for (unsigned i = 0; i < c->rounds; i++) {
+		if (i >= AHEAD)
+			must(rnl_job_wait(&jobs[i % AHEAD], RNL_FOREVER));
+		must(rnl_submit_wait(c->pool, &jobs[i % AHEAD], RNL_FOREVER));
+	}
+	for (int i = 0; i < AHEAD; i++)
+		must(rnl_job_wait(&jobs[i], RNL_FOREVER));
+	return 0;
+}
+
+static int wait_often(void *arg)
+{
+	struct crossing *c = arg;
+
+	for (unsigned i = 0; i < c->rounds / 4; i++) {
+		int ret = rnl_barrier_wait(c->in, i % 2 ? RNL_FOREVER : 0);
+
+		if (ret && ret != -ETIMEDOUT)
+			return ret;
+		ret = rnl_barrier_join(c->after);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+TEST(two_threads_in_turns_wait_for_nothing_that_waits_for_them, .timeout_s = 120)
+{
+	const unsigned rounds = (unsigned)(4000 / test_scale());
+	struct rnl_pool *pool = pool_of(3);
+	struct rnl_barrier barriers[2];
+	pthread_barrier_t both;
+	struct crossing crossings[2];
+	struct call calls[4];
+
+	pthread_barrier_init(&both, NULL, 2);
+	for (int i = 0; i < 2; i++)
+		must(rnl_barrier_init(&barriers[i], pool));
+	for (int i = 0; i < 2; i++) {
+		crossings[i] = (struct crossing){ pool, &barriers[i], &barriers[!i], &both, rounds };
+		call_start(&calls[i], cross, &crossings[i]);
+		call_start(&calls[2 + i], wait_often, &crossings[i]);
+	}
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(call_end(&calls[i]), 0);
+	for (int i = 0; i < 2; i++) {
+		must(rnl_barrier_wait(&barriers[i], RNL_FOREVER));
+		ck_assert_int_eq(rnl_barrier_result(&barriers[i]), 0);
+	}
+	pthread_barrier_destroy(&both);
+	rnl_pool_destroy(pool);
+}
+
+TEST(hosts_that_wait_see_the_last_round_end, .timeout_s = 60)
+{
+	const int rounds = (int)(4000 / test_scale());
+	struct rnl_pool *pool = pool_of(2, .spin_us = -1);
+
+	for (int i = 0; i < rounds; i++) {
+		struct rnl_barrier barrier;
+		struct rnl_job before[2], after;
+
+		/* The barrier is on the stack: who touches it behind a wait is seen. */
+		must(rnl_barrier_init(&barrier, pool));
+		job_of(&after, noop_fn, NULL);
+		must(rnl_job_after(&after, &barrier));
+		submit_in(pool, &barrier, &before[0], noop_fn, NULL);
+		submit_in(pool, &barrier, &before[1], noop_fn, NULL);
+		must(rnl_submit(pool, &after));
+		if (i % 2)
+			must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+		must(rnl_job_wait(&after, RNL_FOREVER));
+		memset(&barrier, 0xa5, sizeof(barrier));
+		for (size_t b = 0; b < sizeof(barrier); b++)
+			ck_assert_int_eq(((unsigned char *)&barrier)[b], 0xa5);
+	}
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT */
+/* Work on stream 0 in a pool of private streams: refused, or found and joined, never lost. */
+#include "guard.h"
+#include "host_kernel.h"
+
+#define PER_THREAD ((void *)2)	/* cudaStreamPerThread: stream 0 of units that are compiled for it */
+#define LOOKED 8		/* first runs of a function that the library looks at */
+
+static struct said said;
+
+/* ---- units that say it, and that do not -------------------------------------------- */
+
+static int silent_unit(int ask)
+{
+	(void)ask;
+	return 0;
+}
+
+static int naming_unit(int ask)
+{
+	return ask == RNL_UNIT_NAMES_STREAM;
+}
+
+struct heard {
+	_Atomic int nr;
+	char line[640];
+};
+
+static void hear(void *arg, enum rnl_log_level level, const char *msg)
+{
+	struct heard *heard = arg;
+
+	ck_assert_int_eq(level, RNL_LOG_ERROR);
+	heard->nr++;
+	snprintf(heard->line, sizeof(heard->line), "%s", msg);
+}
+
+static int map_fn(const struct rnl_chunk *chunk)
+{
+	(void)chunk;
+	return 0;
+}
+
+static int batch_fn(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
+static int start_map(struct rnl_pool *pool, int (*unit)(int ask))
+{
+	static char array[64];
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_barrier barrier;
+	int ret;
+
+	map.fn = map_fn;
+	map.nr = sizeof(array);
+	map.chunk = RNL_MAP_AUTO;
+	map.in_bytes = 1;
+	map.in = array;
+	map.check = unit;
+	must(rnl_barrier_init(&barrier, pool));
+	ret = rnl_map_start(pool, &map, &barrier);
+	if (!ret)
+		ck_assert_int_eq(result_of_barrier(&barrier), 0);
+	return ret;
+}
+
+static int create_batcher(struct rnl_pool *pool, int (*unit)(int ask))
+{
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	struct rnl_batcher *batcher = NULL;
+	int ret;
+
+	attr.fn = batch_fn;
+	attr.in_bytes = 64;
+	attr.check = unit;
+	ret = rnl_batcher_create(&batcher, pool, &attr);
+	rnl_batcher_destroy(batcher);
+	return ret;
+}
+
+TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
+{
+	struct heard heard = { 0 };
+	struct rnl_pool *pool = pool_of(1, .stream = RNL_STREAM_PRIVATE, .log = hear,
+					.log_arg = &heard);
+	_Atomic int calls = 0;
+	struct rnl_job job, *jobs[] = { &job };
+
+	job_of(&job, count_fn, &calls);
+	job.check = silent_unit;
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	ck_assert_int_eq(heard.nr, 1);
+	ck_assert_ptr_nonnull(strstr(heard.line, "#define RNL_NAMES_STREAM 1"));
+	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EINVAL);
+	ck_assert_int_eq(rnl_submit_wait(pool, &job, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_submit_keyed_wait(pool, &job, 1, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EINVAL);
+	heard.nr = 0;
+	ck_assert_int_eq(start_map(pool, silent_unit), -EINVAL);
+	ck_assert_int_eq(heard.nr, 1);
+	ck_assert_ptr_nonnull(strstr(heard.line, "rnl_map_start(): the pool has private streams"));
+	ck_assert_int_eq(create_batcher(pool, silent_unit), -EINVAL);
+	ck_assert_int_eq(heard.nr, 2);
+	ck_assert_ptr_nonnull(strstr(heard.line, "rnl_batcher_create(): the pool has private"));
+	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EINVAL);
+	ck_assert_int_eq(calls, 0);
+
+	heard.nr = 0;
+	job.check = naming_unit;
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	ck_assert_int_eq(calls, 1);
+	must(start_map(pool, naming_unit));
+	must(create_batcher(pool, naming_unit));
+	/* A unit that does not include runnel/cuda.h cannot be asked. */
+	must(start_map(pool, NULL));
+	ck_assert_int_eq(heard.nr, 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_pool_of_per_thread_streams_takes_both)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+
+	job_of(&job, noop_fn, NULL);
+	job.check = silent_unit;
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	must(start_map(pool, silent_unit));
+	must(create_batcher(pool, silent_unit));
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what says so, and uses stream 0 ------------------------------------------------- */
+
+struct stray {
+	struct gate *gate;	/* the kernel waits there; NULL: it does not */
+	int word, value;	/* the kernel stores */
+	unsigned from, nr_calls; /* strays from that call on */
+	int between;
+};
+
+static void store_on(struct stray *s, void *stream)
+{
+	const struct gated_store args = { s->gate, &s->word, s->value };
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	(void)fake_launch(gated_store_host, one, one, &args, sizeof(args), stream);
+}
+
+static int stray_fn(struct rnl_job *job)
+{
+	struct stray *s = job->user;
+
+	if (++s->nr_calls > s->from)
+		store_on(s, PER_THREAD);
+	return 7;
+}
+
+static int straying_chunk_fn(const struct rnl_chunk *chunk)
+{
+	store_on(chunk->arg, PER_THREAD);
+	return 0;
+}
+
+static struct rnl_pool *private_pool(uint32_t guard)
+{
+	return guarded_pool(&said, guard, RNL_STREAM_PRIVATE, 1);
+}
+
+#define skip_unless_double() \
+	do { \
+		if (!test_fake()) \
+			test_skip("%.*s: it holds kernels of the double of CUDA's runtime", \
+				  (int)strlen(__func__) - 3, __func__); \
+	} while (0)
+
+/* Submits a job whose stray kernel is held: it is not done until the gate opens. */
+static void held_until_open(struct rnl_pool *pool, int (*fn)(struct rnl_job *job), struct stray *s)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+
+	s->gate = &gate;
+	s->word = 0;
+	submit_job(pool, &job, fn, s);
+	gate_await(&gate, 1);
+	ck_assert_int_eq(rnl_job_wait(&job, 20 * MS), -ETIMEDOUT);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 7);
+	ck_assert_int_eq(s->word, s->value);
+	s->gate = NULL;
+}
+
+TEST(a_job_is_not_done_before_its_work_on_stream_0_is, .loops = 2)
+{
+	const uint32_t guards[] = { RNL_GUARD_OFF, RNL_GUARD_REPORT };
+	struct stray s = { .value = 5 };
+	struct rnl_pool *pool;
+
+	skip_unless_double();
+	pool = private_pool(guards[_i]);
+	for (int i = 0; i < 3 * LOOKED; i++)
+		held_until_open(pool, stray_fn, &s);
+	/* It is counted and logged once. */
+	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	ck_assert(has_said(&said, "", "uses stream 0 in a pool of private streams"));
+	ck_assert_uint_eq(said.nr, 1);
+	/* The guard calls a function twice in whose first run it finds something. */
+	ck_assert_uint_eq(s.nr_calls, 3 * LOOKED + (unsigned)_i);
+	rnl_pool_destroy(pool);
+}
+
+TEST(what_strays_later_is_found_later)
+{
+	struct gate gate = GATE_INIT;
+	struct stray s = { .value = 5, .from = 2 * LOOKED, .gate = &gate };
+	struct rnl_pool *pool;
+	struct rnl_job job;
+
+	skip_unless_double();
+	pool = private_pool(RNL_GUARD_OFF);
+	job_of(&job, stray_fn, &s);
+	do {
+		must(rnl_submit(pool, &job));
+		while (rnl_job_wait(&job, 20 * MS) && !figures_of(pool).guard_strays)
+			;
+	} while (!figures_of(pool).guard_strays);
+	ck_assert_uint_gt(s.nr_calls, s.from);
+	ck_assert_uint_le(s.nr_calls, s.from + 64);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 7);
+	held_until_open(pool, stray_fn, &s);
+	rnl_pool_destroy(pool);
+}
+
+static void count_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	(void)grid;
+	(void)block;
+	++**(int *const *)args;
+}
+
+/* Strays once; then it stores, counts on stream 0, and stores once more. */
+static int stray_then_mixed_fn(struct rnl_job *job)
+{
+	struct stray *s = job->user;
+	const struct rnl_dim one = { 1, 1, 1 };
+	int *between = &s->between;
+	int ret;
+
+	if (!s->nr_calls)
+		return stray_fn(job);
+	ret = launch_store(s->gate, &s->word, s->value);
+	(void)fake_launch(count_host, one, one, &between, sizeof(between), PER_THREAD);
+	if (!ret)
+		ret = launch_store(NULL, &s->word, s->value + 2);
+	return ret ? ret : 7;
+}
+
+TEST(in_a_function_that_strays_all_calls_have_their_order)
+{
+	struct stray s = { .value = 1 };
+	struct rnl_pool *pool;
+	struct rnl_job job;
+
+	skip_unless_double();
+	pool = private_pool(RNL_GUARD_OFF);
+	/* From its first run on, the function is known. */
+	held_until_open(pool, stray_then_mixed_fn, &s);
+	for (int i = 0; i < 20; i++) {
+		struct gate gate = GATE_INIT;
+
+		s.gate = &gate;
+		submit_job(pool, &job, stray_then_mixed_fn, &s);
+		gate_await(&gate, 1);
+		/* Work on stream 0 would not wait for the gate. */
+		ck_assert_int_eq(rnl_job_wait(&job, 5 * MS), -ETIMEDOUT);
+		ck_assert_int_eq(s.between, i);
+		gate_open(&gate);
+		ck_assert_int_eq(result_of(&job), 7);
+		ck_assert_int_eq(s.between, i + 1);
+		ck_assert_int_eq(s.word, 3);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_strict_guard_refuses_it)
+{
+	struct stray s = { .value = 5 };
+	struct rnl_pool *pool;
+
+	skip_unless_double();
+	pool = private_pool(RNL_GUARD_STRICT);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(run_job(pool, stray_fn, &s), -ENOTSUP);
+	ck_assert_uint_eq(s.nr_calls, 1);
+	ck_assert_int_eq(s.word, 0);
+	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_maps_function_that_strays_is_joined)
+{
+	struct gate gate = GATE_INIT;
+	struct stray s = { .gate = &gate, .value = 3 };
+	static char array[64];
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+
+	skip_unless_double();
+	pool = private_pool(RNL_GUARD_OFF);
+	map.fn = straying_chunk_fn;
+	map.arg = &s;
+	map.nr = map.chunk = sizeof(array);
+	map.in_bytes = 1;
+	map.in = array;
+	must(rnl_barrier_init(&barrier, pool));
+	must(rnl_map_start(pool, &map, &barrier));
+	gate_await(&gate, 1);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, 20 * MS), -ETIMEDOUT);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
+	ck_assert_int_eq(s.word, 3);
+	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	rnl_pool_destroy(pool);
+}
+
+static int correct_fn(struct rnl_job *job)
+{
+	return rnl_fill(job->user, 1, 64);
+}
+
+TEST(a_function_that_names_its_stream_is_never_accused)
+{
+	struct rnl_pool *pool = private_pool(RNL_GUARD_OFF);
+	void *mem;
+
+	must(rnl_pinned_get(pool, 64, &mem));
+	for (int i = 0; i < 500; i++)
+		ck_assert_int_eq(run_job(pool, correct_fn, mem), 0);
+	ck_assert_uint_eq(figures_of(pool).guard_strays, 0);
+	ck_assert_uint_eq(said.nr, 0);
+	rnl_pool_destroy(pool);
+}

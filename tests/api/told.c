@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* What the device has passed is told soon, however many jobs are queued behind. */
+#include "host_kernel.h"
+#include "pool.h"
+
+/* ---- jobs that never let their worker's queue run empty --------------------- */
+
+struct ball {
+	struct rnl_job job;
+	struct rnl_pool *pool;
+	struct ball *next;
+	bool keyed;
+	_Atomic bool *over;
+	_Atomic int *in_play;
+};
+
+static int pass_ball(struct ball *ball)
+{
+	struct ball *next = ball->next;
+
+	return next->keyed ? rnl_submit_keyed(next->pool, &next->job, 1) :
+			     rnl_submit(next->pool, &next->job);
+}
+
+/* A callback: submits the next one, or itself. */
+static void pass_on(struct rnl_job *job)
+{
+	struct ball *ball = rnl_container_of(job, struct ball, job);
+
+	if (*ball->over || pass_ball(ball))
+		atomic_fetch_sub(ball->in_play, 1);
+}
+
+/* 0: two jobs submit each other, with a key; 1: one submits itself; 2: the same, with a key. */
+TEST(a_job_is_told_done_beside_jobs_that_go_on_for_ever, .loops = 3)
+{
+	const int64_t patience = (int64_t)(8e9 * test_scale());
+	_Atomic bool over = false;
+	_Atomic int in_play = 1;
+	struct gate kernel = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct ball balls[2];
+	struct rnl_job job;
+	struct rnl_pool *pool;
+
+	skip_unless_host();
+	pool = pool_of(1);
+	must(rnl_barrier_init(&barrier, pool));
+	submit_in(pool, &barrier, &job, gated_kernel_fn, &kernel);
+	gate_await(&kernel, 1);
+	for (int i = 0; i < 2; i++) {
+		balls[i] = (struct ball){ .pool = pool, .next = &balls[_i ? i : !i],
+					  .keyed = _i != 1, .over = &over, .in_play = &in_play };
+		job_of(&balls[i].job, noop_fn, NULL);
+		must(rnl_job_on_done(&balls[i].job, pass_on));
+	}
+	must(pass_ball(&balls[0]));
+	gate_open(&kernel);
+	ck_assert_int_eq(rnl_job_wait(&job, patience), 0);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, patience), 0);
+	over = true;
+	ck_eventually(!in_play);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- a backlog of slow functions --------------------------------------------- */
+
+enum { SLOW = 40, OPENER = 10, ROUNDS = 20 };
+
+static struct {
+	struct gate gate;
+	struct rnl_job kernel, slow[SLOW];
+	int word;
+	_Atomic int begun, told_at;
+} backlog;
+
+static int kernel_fn(struct rnl_job *job)
+{
+	(void)job;
+	return launch_store(&backlog.gate, &backlog.word, 1);
+}
+
+static void note_begun(struct rnl_job *job)
+{
+	(void)job;
+	backlog.told_at = backlog.begun;
+}
+
+/* One of them lets the kernel end, and gives the device time to get behind it. */
+static int slow_fn(struct rnl_job *job)
+{
+	(void)job;
+	if (++backlog.begun == OPENER)
+		gate_open(&backlog.gate);
+	usleep(3000);
+	return 0;
+}
+
+/* Return: how many functions began from the kernel's end until it was told. */
+static int functions_until_told(struct rnl_pool *pool)
+{
+	struct gate queued = GATE_INIT;
+	struct rnl_job held;
+
+	hold_workers(pool, &queued, &held, 1);
+	backlog.gate = (struct gate)GATE_INIT;
+	backlog.begun = backlog.told_at = 0;
+	job_of(&backlog.kernel, kernel_fn, NULL);
+	must(rnl_job_on_done(&backlog.kernel, note_begun));
+	must(rnl_submit(pool, &backlog.kernel));
+	for (int i = 0; i < SLOW; i++)
+		submit_job(pool, &backlog.slow[i], slow_fn, NULL);
+	gate_open(&queued);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(backlog.begun, SLOW);
+	return backlog.told_at - OPENER;
+}
+
+TEST(a_job_is_told_done_after_about_one_function_of_its_worker, .timeout_s = 60)
+{
+	int best = SLOW;
+	struct rnl_pool *pool;
+
+	skip_unless_host();
+	/* On the double, functions that return are behind the kernel. */
+	pool = pool_of(1, .in_flight_ns = UINT64_MAX);
+	/* The device may get no CPU for a while: not in each round. */
+	for (int i = 0; i < ROUNDS && best > 1; i++) {
+		int nr = functions_until_told(pool);
+
+		best = nr < best ? nr : best;
+	}
+	ck_assert_int_ge(best, 0);
+	ck_assert_int_le(best, 1);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what comes behind on the stream ------------------------------------------- */
+
+TEST(a_job_does_not_wait_for_the_barrier_of_the_next_one)
+{
+	const int64_t patience = (int64_t)(8e9 * test_scale());
+	struct gate function = GATE_INIT, kernel = GATE_INIT;
+	struct rnl_job held, first, before, after;
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+	uint64_t key, other;
+
+	skip_unless_host();
+	pool = pool_of(2);
+	must(rnl_barrier_init(&barrier, pool));
+	key = key_on(pool, 0);
+	other = key_on(pool, 1);
+	job_of(&held, gated_fn, &function);
+	must(rnl_submit_keyed(pool, &held, key));
+	gate_await(&function, 1);
+	job_in(&barrier, &first, gated_kernel_fn, &kernel);
+	must(rnl_submit_keyed(pool, &first, other));
+	gate_await(&kernel, 1);
+	job_of(&before, gated_kernel_fn, &function);
+	must(rnl_submit_keyed(pool, &before, key));
+	job_of(&after, noop_fn, NULL);
+	must(rnl_job_after(&after, &barrier));
+	must(rnl_submit_keyed(pool, &after, key));
+	gate_open(&function);
+	ck_assert_int_eq(rnl_job_wait(&before, patience), 0);
+	gate_open(&kernel);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}

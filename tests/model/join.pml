@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Model of a join: record(), rnl__inflight_mark(), reached(), find_event() and
+ * rnl__inflight_join() of src/pool/inflight.c.
+ *
+ * A worker issues six jobs, each with an event behind it, into a ring of three; it uses an event
+ * again once the device has passed the job that the event stood for. The device passes the jobs
+ * in order. A thread learns that some job has its event, and joins: it goes through the ring from
+ * the latest event back, while the worker records others.
+ *
+ * Left out: marks without an event; a job that is no mark's last; store buffers: the count is
+ * stored with release, and read with acquire.
+ *
+ * Asserted: what is joined is recorded behind the job (never too short), and is the job's own event
+ * while that event still stands for the job (not too long).
+ *
+ * Broken: BREAK_RECORD the count is stored before the event is recorded ([inflight.J1]);
+ * BREAK_SAYS it is stored before the event says for which job; BREAK_LATEST the latest event is
+ * joined; BREAK_ANEW an event that was recorded anew meanwhile is taken for an earlier one.
+ */
+#define NJ 6
+#define LIMIT 3
+
+byte recorded[LIMIT];			/* on the stream: the job that the event stands behind */
+byte says[LIMIT];			/* struct rnl__recorded: seq */
+byte nr_recorded, reached, passed;
+
+proctype worker()
+{
+	byte n;
+
+	do
+	:: n < NJ && n < reached + LIMIT ->
+		n++;
+#ifdef BREAK_RECORD
+		nr_recorded = n;
+		says[n % LIMIT] = n;
+		recorded[n % LIMIT] = n
+#else
+		recorded[n % LIMIT] = n;		/* event_record() */
+#ifdef BREAK_SAYS
+		nr_recorded = n;
+		says[n % LIMIT] = n
+#else
+		says[n % LIMIT] = n;
+		nr_recorded = n				/* [inflight.J1] */
+#endif
+#endif
+	:: reached < passed -> reached = passed		/* [inflight.R1] */
+	:: n == NJ && reached == NJ -> break
+	od
+}
+
+proctype device()
+{
+	do
+	:: passed < NJ -> (recorded[(passed + 1) % LIMIT] == passed + 1); passed++
+	:: passed == NJ -> break
+	od
+}
+
+proctype join()
+{
+	byte seq, i, at, before, found, nr;
+
+	nr_recorded > 0;
+	seq = nr_recorded;				/* the barrier told of it, some time ago */
+	do
+	:: seq > 1 -> seq--
+	:: break
+	od;
+	if
+	:: reached >= seq -> assert(passed >= seq); goto over	/* [inflight.R2] */
+	:: else
+	fi;
+	nr = nr_recorded;				/* [inflight.J2] */
+	i = nr; before = 255; found = LIMIT;
+	do
+	:: i == 0 || nr - i >= LIMIT -> break
+	:: else ->
+		at = says[i % LIMIT];
+		if
+#ifdef BREAK_ANEW
+		:: found < LIMIT && at < seq -> break
+#else
+		:: found < LIMIT && (at < seq || at > before) -> break
+#endif
+		:: else
+		fi;
+		found = i % LIMIT; before = at; i--;
+#ifdef BREAK_LATEST
+		break
+#endif
+	od;
+	atomic {					/* event_wait() */
+		assert(recorded[found] >= seq);
+		assert(recorded[seq % LIMIT] != seq || recorded[found] == seq)
+	};
+over:
+	skip
+}
+
+init
+{
+	atomic { run worker(); run device(); run join() }
+}

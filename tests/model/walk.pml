@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Model of a walk through a lane beside puts and takes: cds_wfcq_enqueue() and
+ * __cds_wfcq_dequeue_nonblocking() of liburcu, lane_remove(), walk_lane(), rnl__walk_on() and
+ * rnl__queue_expect() of src/pool/queue.c, search_queue() of src/worker/keep.c, and what
+ * rnl__choose_put() tells the keeper.
+ *
+ * Two threads put three jobs. A taker takes jobs from the head, and a walker takes some out of the
+ * middle, any of them. It walks in pieces of any length, and between two of them the taker goes on.
+ * The last job has a deadline: its submitter sets `due` behind the put. The walker forgets `due`
+ * before it begins, and sets it for a job that stays, or when a put that is half done hid the rest.
+ *
+ * Left out: store buffers, all exchanges are full barriers; lanes that are held for long; that a
+ * taker also tries when the first job is half put, and finds nothing.
+ *
+ * Asserted: a job is taken or removed once; nobody touches a job that has gone; after a walk
+ * `due` is set, if the job with the deadline was put and stays, unless the taker has it. A job that is lost is an invalid
+ * end state.
+ *
+ * Broken: BREAK_BUSY the walker does not exclude the taker; BREAK_COUNT it goes on behind a job
+ * without a look whether the job is still there; BREAK_NULL the link is not cut before the tail
+ * goes back; BREAK_CUT it is cut after that; BREAK_TAIL the tail goes back without an exchange;
+ * BREAK_FORGET `due` is forgotten after the walk; BREAK_MISSED a job that a put hid is forgotten.
+ */
+#define NJ 3
+#define HEAD NJ
+#define NIL 255
+#define DEADLINE 2			/* the job that has one */
+
+byte next[4] = NIL;
+byte tail = HEAD;
+bool busy, due, was_put;
+byte taken;
+bool gone[4];
+byte picks;				/* bits of jobs that the walker takes out */
+
+#define all_gone (gone[0] && gone[1] && gone[2])
+
+inline put(j)
+{
+	d_step { old = tail; tail = j };			/* [queue.E1] */
+	assert(!gone[old]);
+	next[old] = j;
+	if
+	:: j == DEADLINE -> atomic { due = true; was_put = true }
+	:: else
+	fi
+}
+
+/* Takes the job behind @prev; `n` is that job, or NIL: not now. */
+inline take_behind(prev)
+{
+	n = next[prev];
+	if
+	:: n == NIL
+	:: n != NIL ->
+		m = next[n];
+		last = false;
+		if
+		:: m == NIL ->
+#ifndef BREAK_NULL
+#ifndef BREAK_CUT
+			next[prev] = NIL;
+#endif
+#endif
+#ifdef BREAK_TAIL
+			tail = prev; last = true;
+#else
+			atomic {				/* [queue.W1] */
+				if
+				:: tail == n -> tail = prev; last = true
+				:: else
+				fi
+			}
+#endif
+			if
+#ifdef BREAK_CUT
+			:: last -> next[prev] = NIL
+#else
+			:: last
+#endif
+			:: !last -> m = next[n]
+			fi
+		:: else
+		fi;
+		if
+		:: !last && m == NIL -> next[prev] = n; n = NIL
+		:: !last && m != NIL -> next[prev] = m
+		:: last
+		fi;
+		if
+		:: n != NIL ->
+			d_step { assert(!gone[n]); gone[n] = true; taken++ }
+		:: else
+		fi
+	fi
+}
+
+proctype putter(byte j, k)
+{
+	byte old;
+
+	put(j);
+	if
+	:: k != NIL -> put(k)
+	:: else
+	fi
+}
+
+proctype taker()
+{
+	byte n, m;
+	bool last;
+
+	do
+	:: all_gone -> break
+	:: atomic { !busy && next[HEAD] != NIL -> busy = true };	/* [queue.T1] */
+		take_behind(HEAD);
+		busy = false					/* [queue.T2] */
+	od
+}
+
+proctype walker()
+{
+	byte n, m, at, nr, seen, passes;
+	bool last, stays, over;
+
+next_walk:
+	at = HEAD;
+	nr = 0;
+	over = false;
+	stays = false;
+#ifndef BREAK_FORGET
+	due = false;						/* [queue.W2] */
+#endif
+	do
+	:: over -> break
+	:: !over && all_gone -> goto end
+	:: !over && tail == HEAD -> over = true		/* lane_holds() */
+	:: else ->
+#ifdef BREAK_BUSY
+		skip;
+#else
+		if
+		:: all_gone -> goto end
+		:: atomic { !busy -> busy = true }
+		fi;
+#endif
+#ifndef BREAK_COUNT
+		if						/* walk_from() */
+		:: nr > taken - seen -> nr = nr - (taken - seen)
+		:: else -> nr = 0; at = HEAD
+		fi;
+#endif
+		do						/* walk_lane() */
+		:: break					/* the end of a piece */
+		:: n = next[at];
+			assert(!gone[at]);
+			if
+			:: n == NIL ->
+				over = true;
+#ifndef BREAK_MISSED
+				stays = stays || (tail != at);
+#endif
+				break
+			:: n != NIL && (picks >> n & 1) ->
+				take_behind(at);
+				if
+				:: n == NIL -> stays = true; at = next[at]; nr++
+				:: else
+				fi
+			:: else -> stays = stays || (n == DEADLINE); at = n; nr++
+			fi
+		od;
+		n = 0; m = 0; last = false;
+		seen = taken;
+#ifndef BREAK_BUSY
+		busy = false
+#endif
+	od;
+#ifdef BREAK_FORGET
+	due = false;
+#endif
+	if
+	:: stays -> due = true
+	:: else
+	fi;
+	atomic {
+		assert(busy || due || !was_put || gone[DEADLINE]);
+		passes++
+	};
+	if
+	:: passes < 2 -> goto next_walk
+	:: else
+	fi;
+end:	skip
+}
+
+init
+{
+	atomic {
+		if
+		:: picks = 0
+		:: picks = 2
+		:: picks = 4
+		:: picks = 6
+		:: picks = 7
+		fi;
+		run putter(0, 1);
+		run putter(2, NIL);
+		run taker();
+		run walker()
+	}
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs with a record of what was done to them. life.h has the DESIGN. */
+#include "life.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- its function ------------------------------------------------------------- */
+
+static int run(struct rnl_job *job)
+{
+	struct life *life = job->user;
+	const enum phase phase = phase_of(life->state);
+
+	if (life->nr_run++ >= (life->round->guarded ? 2u : 1u))
+		tally_wrong(RAN_TWICE, "%s", life->what);
+	if (phase != SUBMITTING && phase != ACCEPTED)
+		tally_wrong(RAN_REFUSED, "%s, phase %d", life->what, phase);
+	life->gives = life->run(life);
+	return life->gives;
+}
+
+/* ---- its end ------------------------------------------------------------------ */
+
+static void print(const struct life *life)
+{
+	const enum phase phase = phase_of(life->state);
+
+	fprintf(stderr, "torture:   %s %u: %s for %.3f s, told by %s, life %llu, ran %u times, %u "
+		"cancels in time, deadline %lld ns\n", life->what, life->number,
+		phase == FREE ? "free" : phase == SUBMITTING ? "submitting" :
+		phase == ACCEPTED ? "accepted" : "ending",
+		(double)(now_ns() - life->begun) * 1e-9,
+		life->end == BY_WAIT ? "a wait" : life->end == BY_CQ ? "the queue" : "a callback",
+		(unsigned long long)(life->state / LIFE), life->nr_run, life->nr_cancelled,
+		(long long)life->deadline);
+}
+
+static bool is_allowed(const struct life *life, int result)
+{
+	if (may_end_so(life->round, result))
+		return true;
+	if (life->nr_run)
+		return !life->nr_cancelled && result == life->gives;
+	if (result == -ETIMEDOUT)
+		return life->deadline >= 0 && !life->nr_cancelled &&
+		       now_ns() - life->begun > (uint64_t)life->deadline;
+	return result == -ECANCELED && (life->nr_cancelled || life->may_end_unrun ||
+					(life->waits && life->round->shut));
+}
+
+static void count(const struct life *life, int result)
+{
+	struct round *r = life->round;
+
+	r->failed += result < 0;
+	r->cancelled += result == -ECANCELED;
+	r->timed_out += result == -ETIMEDOUT;
+	tally_add(NR_RAN, life->nr_run != 0);
+	tally_add(NR_CANCELLED, result == -ECANCELED);
+	tally_add(NR_TIMED_OUT, result == -ETIMEDOUT);
+	tally_add(NR_FAILED, result < 0);
+	r->ended++;
+}
+
+static void end(struct life *life)
+{
+	uint64_t state = life->state;
+	int result;
+
+	do {
+		if (phase_of(state) != SUBMITTING && phase_of(state) != ACCEPTED) {
+			tally_wrong(ENDED_TWICE, "%s, phase %d", life->what, phase_of(state));
+			return;
+		}
+	} while (!atomic_compare_exchange_weak(&life->state, &state, in_phase(state, ENDING)));
+	while (life->pins)
+		sched_yield();
+	result = rnl_job_result(&life->job);
+	if (!is_allowed(life, result) &&
+	    tally_wrong(WRONG_END, "%s has result %d, its function's is %d", life->what, result,
+			life->gives))
+		print(life);
+	count(life, result);
+	life->nr_telling++;
+	life->state = in_phase(life->state, FREE);
+	if (life->told)
+		life->told(life, result);
+	life->nr_telling--;
+}
+
+static void callback(struct rnl_job *job)
+{
+	struct life *life = job->user;
+
+	if (rnl_worker_index() < 0 && life->nr_run)
+		tally_wrong(UNDOCUMENTED, "a callback was called by a thread that is no worker");
+	end(life);
+}
+
+void life_reaped(struct rnl_job *job)
+{
+	end(job->user);
+}
+
+bool life_wait(struct life *life, int64_t timeout_ns)
+{
+	const uint64_t since = now_ns();
+	int ret;
+
+	if (life_is_free(life))
+		return true;
+	ret = rnl_job_wait(&life->job, timeout_ns);
+	if (timeout_ns == long_ns() && now_ns() - since >= (uint64_t)timeout_ns &&
+	    tally_wrong(TOO_LATE, "a wait for %s was not woken, and returned %d", life->what, ret))
+		print(life);
+	if (said(life->round, ret, MAY_TIME_OUT, "rnl_job_wait"))
+		return false;
+	end(life);
+	return true;
+}
+
+/* ---- its begin ----------------------------------------------------------------- */
+
+struct life *life_new(struct round *r, const char *what, enum end end_by,
+		      int (*fn)(struct life *life), void (*told)(struct life *life, int result),
+		      void *arg)
+{
+	struct life *life = calloc(1, sizeof(*life));
+
+	if (!life)
+		abort();
+	*life = (struct life){ .round = r, .what = what, .end = end_by, .run = fn, .told = told,
+			       .arg = arg, .deadline = -1,
+			       .random = draws_of(r->random, 20000 + r->nr_lives++) };
+	if (rnl_job_init(&life->job, run) ||
+	    (end_by == BY_CQ && rnl_job_cq(&life->job, r->cq)) ||
+	    (end_by == BY_CALLBACK && rnl_job_on_done(&life->job, callback)))
+		tally_wrong(UNDOCUMENTED, "a job could not be made");
+	life->job.user = life;
+	life->next = r->lives;
+	while (!atomic_compare_exchange_weak(&r->lives, &life->next, life))
+		;
+	return life;
+}
+
+uint64_t life_begin(struct life *life)
+{
+	uint64_t state = life->state;
+
+	if (phase_of(state) != FREE ||
+	    !atomic_compare_exchange_strong(&life->state, &state,
+					    in_phase(state + LIFE, ENDING)))
+		return 0;
+	life->nr_run = life->nr_cancelled = 0;
+	life->begun = now_ns();
+	state = in_phase(state + LIFE, SUBMITTING);
+	life->state = state;
+	return state;
+}
+
+int life_submitted(struct life *life, uint64_t state, int ret, unsigned may, bool closed)
+{
+	struct round *r = life->round;
+
+	if (!ret) {
+		if (closed)
+			tally_wrong(NOT_REFUSED, "%s, after a close had returned", life->what);
+		/* Unless it has ended by now, or its next life has begun. */
+		atomic_compare_exchange_strong(&life->state, &state, in_phase(state, ACCEPTED));
+		r->accepted++;
+		tally_add(NR_JOBS, 1);
+		return 0;
+	}
+	(void)said(r, ret, may, "a submit");
+	tally_add(NR_REFUSED, 1);
+	if (!atomic_compare_exchange_strong(&life->state, &state, in_phase(state, ENDING))) {
+		tally_wrong(RAN_REFUSED, "%s: a submit returned %d, and it has ended", life->what,
+			    ret);
+		return ret;
+	}
+	while (life->pins)
+		sched_yield();
+	if (life->nr_run || life->nr_cancelled)
+		tally_wrong(RAN_REFUSED, "%s: a submit returned %d; it ran %u times, %u cancels "
+			    "returned 0", life->what, ret, life->nr_run, life->nr_cancelled);
+	life->state = in_phase(state, FREE);
+	return ret;
+}
+
+int life_submit(struct life *life, unsigned how, uint64_t key)
+{
+	struct rnl_pool *pool = life->round->pool;
+	const bool closed = life->round->closed;
+	const uint64_t state = life_begin(life);
+	int ret;
+
+	if (!state)
+		return -EBUSY;
+	life->waits = how & FOR_LOW_WATER;
+	if (how & FOR_LOW_WATER)
+		ret = rnl_submit_when(pool, &life->job, RNL_LOW_WATER);
+	else if (how & HAS_KEY)
+		ret = rnl_submit_keyed(pool, &life->job, key);
+	else
+		ret = rnl_submit(pool, &life->job);
+	return life_submitted(life, state, ret, MAY_SHUT | (how & FOR_LOW_WATER ? 0 : MAY_AGAIN),
+			      closed);
+}
+
+int life_cancel(struct life *life)
+{
+	enum phase phase;
+	int ret = -EALREADY;
+
+	atomic_fetch_add(&life->pins, 1);
+	phase = phase_of(life->state);
+	if (phase == SUBMITTING || phase == ACCEPTED) {
+		ret = rnl_job_cancel(&life->job);
+		if (!ret)
+			life->nr_cancelled++;
+		else if (ret != -EBUSY && ret != -EALREADY &&
+			 !(ret == -EINVAL && phase == SUBMITTING))
+			tally_wrong(UNDOCUMENTED, "a cancel returned %d", ret);
+	}
+	atomic_fetch_sub(&life->pins, 1);
+	return ret;
+}
+
+/* ---- all of them ------------------------------------------------------------------ */
+
+void lives_print(const struct round *r)
+{
+	for (const struct life *life = r->lives; life; life = life->next) {
+		if (!life_is_free(life))
+			print(life);
+	}
+}
+
+void lives_check_drained(struct round *r)
+{
+	for (struct life *life = r->lives; life; life = life->next) {
+		if (!life_is_free(life) && life->end == BY_CALLBACK && !life->waits &&
+		    tally_wrong(DRAINED_EARLY, "%s", life->what))
+			print(life);
+	}
+}
+
+/* Those that nobody waits for any more, and those that the reaper has yet to see. */
+void lives_await(struct round *r)
+{
+	const uint64_t until = now_ns() + (uint64_t)long_ns();
+
+	for (struct life *life = r->lives; life; life = life->next) {
+		while (!life_is_free(life) && now_ns() < until) {
+			if (life->end == BY_WAIT)
+				(void)life_wait(life, 0);
+			else
+				nap_us(100);
+		}
+	}
+}
+
+void lives_end(struct round *r)
+{
+	for (struct life *life = r->lives, *next; life; life = next) {
+		next = life->next;
+		if (life->end == BY_WAIT && !life_is_free(life) && rnl_job_test(&life->job) == 1)
+			end(life);
+		if (!life_is_free(life) && tally_wrong(NEVER_ENDED, "%s", life->what))
+			print(life);
+		free(life);
+	}
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* A batcher whose rounds have come far: slots that were never used, or not for long. */
+#include "batch.h"
+
+#include "batch/batcher.h"
+
+/* Has a new batcher go on at a round, as if the rounds before had used no slot. */
+static void go_on_at(struct rnl_batcher *b, uint64_t round)
+{
+	for (unsigned i = 0; i < b->nr_slabs; i++)
+		atomic_store(&b->slabs[i].word, rnl__slab_word(RNL__SLAB_FREE, round - 1));
+	atomic_store(&rnl__slab_of(b, round)->word, rnl__slab_word(RNL__SLAB_OPEN, round));
+	b->at = round;
+	atomic_store(&b->open, round);
+}
+
+static int noop_batch(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
+/* The taker passes over a slot, whose request is committed behind that. */
+static void check_round(struct rnl_pool *pool, uint64_t round)
+{
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	struct rnl_request requests[2];
+	struct rnl_batcher *b;
+
+	attr.fn = noop_batch;
+	attr.max_batch = 4;
+	attr.in_bytes = 8;
+	attr.nr_slabs = 2;
+	attr.max_slabs = 2;
+	must(rnl_batcher_create(&b, pool, &attr));
+	go_on_at(b, round);
+	for (unsigned i = 0; i < 2; i++) {
+		must(rnl_request_init(&requests[i]));
+		must(rnl_batcher_reserve(b, &requests[i], 8));
+	}
+	for (unsigned i = 2; i--;) {
+		must(rnl_request_commit(&requests[i]));
+		ck_assert_int_eq(rnl_job_wait(&requests[i].job, 5000 * MS), 0);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		must(rnl_request_release(&requests[i]));
+	rnl_batcher_destroy(b);
+}
+
+TEST(a_slot_that_was_never_used_is_of_no_round, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+
+	/* The last round that a number of so many bits has. */
+	for (unsigned bits = 16; bits < 62; bits++)
+		check_round(pool, (UINT64_C(1) << bits) - 1);
+	rnl_pool_destroy(pool);
+}
