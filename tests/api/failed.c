@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A pool whose device has failed: every call returns it at once, and destroy works. */
-#include <dirent.h>
-
 #include "pool.h"
+#include "threads.h"
 
 SUITE_FORKS
 
@@ -183,26 +182,8 @@ TEST(a_trace_that_runs_then_is_whole)
 	rnl_pool_destroy(pool);
 }
 
-/* The number of threads of pools; those of the double may end at any time. */
-static unsigned nr_threads(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	unsigned nr = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
-		char comm[300], name[16] = "";
-		FILE *file;
-
-		snprintf(comm, sizeof(comm), "/proc/self/task/%s/comm", entry->d_name);
-		file = entry->d_name[0] == '.' ? NULL : fopen(comm, "r");
-		nr += file && fgets(name, sizeof(name), file) && !strncmp(name, "rnl-worker", 10);
-		if (file)
-			fclose(file);
-	}
-	closedir(dir);
-	return nr;
-}
+/* The threads of pools; those of the double may end at any time. */
+#define POOL_THREADS "rnl-worker*"
 
 /* On this device threads never end, so one that is started in vain would stay. */
 TEST(no_thread_is_started_for_a_device_that_has_failed)
@@ -211,7 +192,6 @@ TEST(no_thread_is_started_for_a_device_that_has_failed)
 	struct gate gate = GATE_INIT;
 	struct rnl_pool *pool, *other = NULL;
 	struct rnl_job job;
-	unsigned before;
 
 	if (!test_fake())
 		test_skip("no_thread...: the double of the CUDA runtime fails on demand");
@@ -220,15 +200,14 @@ TEST(no_thread_is_started_for_a_device_that_has_failed)
 	fake_fail_sticky(ILLEGAL_ADDRESS);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), -EIO);
-	before = nr_threads();
-	ck_assert_uint_eq(before, 3);	/* two workers and the keeper */
+	ck_eventually(nr_threads_named(POOL_THREADS) == 3);	/* two workers and the keeper */
 	attr.device = test_device();
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert_int_eq(rnl_pool_resize(pool, 4), -EIO);
 		ck_assert_int_eq(rnl_pool_create(&other, &attr), -EIO);
 		ck_assert_ptr_null(other);
 	}
-	ck_assert_uint_eq(nr_threads(), before);
+	ck_eventually(nr_threads_named(POOL_THREADS) == 3);
 	rnl_pool_destroy(pool);
-	ck_assert_uint_eq(nr_threads(), 2);
+	ck_eventually(nr_threads_named(POOL_THREADS) == 2);
 }

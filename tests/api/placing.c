@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the workers' threads are: their names, their CPUs, their signals. */
 #define _GNU_SOURCE		/* cpu_set_t */
-#include <ctype.h>
-#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,35 +9,9 @@
 
 #include "host_kernel.h"
 #include "pool.h"
+#include "threads.h"
 
 /* ---- names --------------------------------------------------------------- */
-
-/* The number of this process' threads with that name. */
-static unsigned nr_threads_named(const char *name)
-{
-	DIR *dir = opendir("/proc/self/task");
-	struct dirent *entry;
-	unsigned nr = 0;
-
-	ck_assert_ptr_nonnull(dir);
-	while ((entry = readdir(dir)) != NULL) {
-		char path[64], comm[64] = "";
-		FILE *file;
-
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		snprintf(path, sizeof(path), "/proc/self/task/%d/comm", atoi(entry->d_name));
-		file = fopen(path, "r");
-		if (file && fgets(comm, sizeof(comm), file)) {
-			comm[strcspn(comm, "\n")] = '\0';
-			nr += !strcmp(comm, name);
-		}
-		if (file)
-			fclose(file);
-	}
-	closedir(dir);
-	return nr;
-}
 
 struct naming {
 	struct rnl_job job;
@@ -56,10 +28,7 @@ static int naming_fn(struct rnl_job *job)
 	return rnl_worker_index();
 }
 
-/*
- * A pool with @nr workers: they are called @prefix-INDEX, and no other thread is, but for a
- * moment: until it has named itself, a thread is called as the one that started it.
- */
+/* A pool with @nr workers: they are called @prefix-INDEX, and no other thread is. */
 static void check_names(struct rnl_pool *pool, const char *prefix, unsigned nr)
 {
 	struct gate gate = GATE_INIT;
