@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sys/abi.h"
+#include "sys/counter.h"
 #include "batch/batcher.h"
 #include "sys/latch.h"
 #include "sys/sizes.h"
@@ -127,13 +128,19 @@ static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 
 static int make_slabs(struct rnl_batcher *b, unsigned nr)
 {
+	/* The first slab's. */
+	const uint64_t round = RNL__START(RNL__SLAB_ROUND_BITS, RNL__SLABS_MAX) / b->max_slabs *
+			       b->max_slabs;
 	int ret = 0;
 
+	b->at = round;
+	/* relaxed: the caller publishes the batcher */
+	atomic_store_explicit(&b->open, round, memory_order_relaxed);
 	for (unsigned i = 0; !ret && i < nr; i++)
 		ret = rnl__slab_make(b);
 	if (!ret)
-		/* relaxed: the caller publishes the batcher */
-		atomic_store_explicit(&b->slabs[0].word, rnl__slab_word(RNL__SLAB_OPEN, 0),
+		/* relaxed: as above */
+		atomic_store_explicit(&b->slabs[0].word, rnl__slab_word(RNL__SLAB_OPEN, round),
 				      memory_order_relaxed);
 	return ret;
 }

@@ -425,6 +425,9 @@ int rnl__pinned_create(struct rnl__pinned **pinnedp, struct rnl__device *device,
 		return ret;
 	memset(p, 0, sizeof(*p));
 	pthread_mutex_init(&p->lock, NULL);
+	rnl__bell_init(&p->bell);
+	for (unsigned i = 0; i < NR_CLASSES * NR_SHARDS; i++)
+		rnl__stack_init(&p->stacks[i / NR_SHARDS][i % NR_SHARDS]);
 	rnl__extents_init(&p->extents, device, max);
 	p->rows = calloc(1, sizeof(*p->rows));
 	p->slots = calloc(NR_SLOTS, sizeof(*p->slots));

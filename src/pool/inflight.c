@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "sys/clock.h"
+#include "sys/counter.h"
 #include "pool/inflight.h"
 
 int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit,
@@ -16,6 +17,8 @@ int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsi
 
 	f->device = device;
 	f->limit = limit;
+	f->issued = f->marked = f->written = f->asked = RNL__START(32, limit);
+	atomic_init(&f->reached, f->issued);
 	f->marks = calloc(limit, sizeof(*f->marks));
 	f->recorded = calloc(limit, sizeof(*f->recorded));
 	f->places = calloc(limit, sizeof(*f->places));
@@ -33,7 +36,7 @@ int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsi
 	if (ret)
 		return ret;
 	f->word = word;
-	*f->word = 0;
+	*f->word = (uint32_t)f->written;
 	f->writes = true;
 	return 0;
 }

@@ -23,6 +23,7 @@
 #define RNL__SPIN_CROWDED_NS 2000	/* a spin with no CPU to spare */
 
 /* The staff: a generation, and how many workers serve beside the urgent ones. */
+#define RNL__GENERATION_MAX INT32_MAX	/* the other half are turns of notices: watermark.c */
 struct rnl__staff {
 	uint32_t generation;
 	uint32_t nr;

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "sys/atomic.h"
+#include "sys/counter.h"
 #include "sys/fence.h"
 #include "sys/futex.h"
 
@@ -33,6 +34,11 @@
 struct rnl__bell {
 	_Atomic uint32_t word;
 };
+
+static inline void rnl__bell_init(struct rnl__bell *bell)
+{
+	atomic_init(&bell->word, (uint32_t)(RNL__START(31, 2) * RNL__ROUND));
+}
 
 /* Listens: from here on, a ring ends the wait.  The word to wait with; look before the wait. */
 static inline uint32_t rnl__bell_listen(struct rnl__bell *bell)

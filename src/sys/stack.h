@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #include "sys/atomic.h"
+#include "sys/counter.h"
 
 #define RNL__NR_ROWS 4096u
 #define RNL__ROW_BITS 20	/* a row has fewer nodes than 2 to this */
@@ -132,6 +133,11 @@ static inline void rnl__rows_fini(struct rnl__rows *rows)
 }
 
 /* ---- stacks --------------------------------------------------------------- */
+
+static inline void rnl__stack_init(struct rnl__stack *stack)
+{
+	atomic_init(&stack->head, RNL__START(32, 8) << 32);
+}
 
 /* The head after a change: the tag differs from the old one. */
 static inline uint64_t rnl__stack_head(uint64_t old, uint32_t id)

@@ -4,12 +4,13 @@
 
 #include <pthread.h>
 
+#include "sys/counter.h"
 #include "sys/thread_state.h"
 
 _Thread_local struct rnl__thread_state rnl__thread;
 
 /* Written only in a fresh child, while it has one thread. */
-unsigned rnl__generation;
+unsigned rnl__generation = (unsigned)RNL__START(32, 1);
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int start_result;

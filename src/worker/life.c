@@ -18,6 +18,7 @@
 
 #include "sys/abi.h"
 #include "sys/clock.h"
+#include "sys/counter.h"
 #include "sys/sizes.h"
 #include "pool/guard.h"
 #include "pool/pool.h"
@@ -188,14 +189,23 @@ static void init_worker(struct rnl_pool *pool, struct rnl__worker *w, unsigned i
 	w->pool = pool;
 	w->index = index;
 	w->urgent = index < pool->nr_urgent;
+	rnl__bell_init(&w->space);
 	rnl__queue_init(&w->queue);
 }
 
 static void init_parts(struct rnl_pool *pool)
 {
+	struct rnl__bell *bells[] = {
+		&pool->space[0], &pool->space[1], &pool->space_deferred, &pool->space_batch,
+		&pool->drained, &pool->keeper.bell,
+	};
 	/* Another pool, and the other mark, had other turns. */
 	const uint32_t turn = (uint32_t)rnl__now() & ~1u;
 
+	for (unsigned i = 0; i < sizeof(bells) / sizeof(bells[0]); i++)
+		rnl__bell_init(bells[i]);
+	atomic_init(&pool->cancels, (uint32_t)(RNL__START(31, 2) * RNL__POOL_CANCEL));
+	atomic_init(&pool->keeper.cancels, (uint32_t)RNL__START(32, 2));
 	atomic_init(&pool->turns[RNL_LOW_WATER], turn);
 	atomic_init(&pool->turns[RNL_HIGH_WATER], turn ^ 1u << 30);
 	pthread_mutex_init(&pool->keeper.walking, NULL);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "sys/clock.h"
+#include "sys/counter.h"
 #include "sys/fence.h"
 #include "sys/latch.h"
 #include "sys/thread.h"
@@ -176,7 +177,7 @@ static void serve_generation(struct rnl_pool *pool, struct rnl__staff staff)
 
 int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
 {
-	struct rnl__staff staff = { .nr = nr };
+	struct rnl__staff staff = { .generation = (uint32_t)RNL__START(31, 2), .nr = nr };
 	int ret = bring_in(pool, 0, pool->nr_urgent + nr);
 
 	if (ret)
@@ -197,7 +198,10 @@ int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
  */
 static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned nr)
 {
-	struct rnl__staff staff = { .generation = old.generation + 1, .nr = nr };
+	struct rnl__staff staff = {
+		.generation = (old.generation + 1) & RNL__GENERATION_MAX,
+		.nr = nr,
+	};
 	unsigned first = pool->nr_urgent;
 
 	bound_queues(pool, nr);

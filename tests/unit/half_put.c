@@ -34,6 +34,7 @@ TEST(a_worker_does_not_spin_on_a_job_that_is_half_put)
 	ck_assert_int_eq(rnl__queue_reserve(&w->queue, 1, &high), 1);
 	job.pool = pool;
 	job.generation = pool->generation;
+	rnl__job_note_cancels(&job, pool);
 	rnl__job_set_after_round(&job, RNL__NO_ROUND);
 	rnl__job_accepted(&job, RNL__JOB_QUEUED);
 	node = (struct cds_wfcq_node *)&job.link;
