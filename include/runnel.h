@@ -557,7 +557,8 @@ enum rnl_water {
  * or its completion queue tells the server.
  * Each notice comes once. Submit it again for the next time: then it comes at once if the number
  * has been beyond the mark since it came last, and is there again. Else it waits until the number
- * was beyond the mark, and came back. So a notice may submit itself again.
+ * was beyond the mark, and came back. So a notice may submit itself again. (While no notice waits
+ * nobody looks at the mark: then as many jobs submitted, or started, as lead beyond it are enough.)
  * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it
  * until it starts. rnl_pool_close() completes waiting notices with -ECANCELED.
  * A notice for RNL_EMPTY tells an event loop that closed or stopped a pool of its end, so that the

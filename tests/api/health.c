@@ -2,6 +2,9 @@
 /* Health: well, overloaded, stuck, on what and for how long, and well again. */
 #include "host_kernel.h"
 #include "pool.h"
+#include "sanitizers.h"
+
+SANITIZER_OPTIONS("report_thread_leaks=0");	/* a job ends its thread */
 
 static struct rnl_health health_of(struct rnl_pool *pool)
 {

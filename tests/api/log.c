@@ -9,11 +9,14 @@ struct heard {
 
 static void hear(void *arg, enum rnl_log_level level, const char *msg)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* several workers log */
 	struct heard *heard = arg;
 
 	if (level == RNL_LOG_ERROR)
 		atomic_fetch_add(&heard->errors, 1);
+	pthread_mutex_lock(&lock);
 	snprintf(heard->line, sizeof(heard->line), "%s", msg);
+	pthread_mutex_unlock(&lock);
 	atomic_fetch_add(&heard->messages, 1);
 }
 

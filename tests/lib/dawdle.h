@@ -29,6 +29,7 @@ static void dawdle(void)
 {
 	static _Thread_local uint64_t random;
 	uint64_t events = nr_events;
+	double until;
 
 	if (!random)
 		random = draws_of(seed, 100 + nr_threads++);
@@ -38,8 +39,9 @@ static void dawdle(void)
 		break;
 	case 1:
 	case 2:
-	case 3:		/* until another job comes */
-		for (int i = 0; i < 50 && nr_events == events; i++)
+	case 3:		/* until another job comes; beside other programs a yield takes long */
+		until = seconds_now() + 30e-6;
+		for (int i = 0; i < 50 && nr_events == events && seconds_now() < until; i++)
 			sched_yield();
 		break;
 	case 4:

@@ -6,6 +6,7 @@
 /*
  * Sets options that a test needs:
  * - malloc() returns NULL when it fails: allocator_may_return_null=1;
+ * - a thread ends that nobody joins: report_thread_leaks=0;
  * - a child of a process with threads starts threads: die_after_fork=0;
  * - such a child exits, and memory of the parent's threads looks like a leak there:
  *  detect_leaks=0.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ten million completions through a queue whose descriptor is polled, while reader and
+ * Up to ten million completions through a queue whose descriptor is polled, while reader and
  * workers are delayed at the worst places. Each job comes once, and no wake is lost.
  *
  * DESIGN
@@ -20,6 +20,7 @@
 #define NR_ITEMS 512		/* jobs under way at most */
 #define NR_POOLS 2
 #define NR_FEEDERS 2
+#define SECONDS 10		/* of a load, at most */
 
 /* ---- jobs, and the threads that submit ------------------------------------ */
 
@@ -45,13 +46,14 @@ struct feeder {
 };
 
 struct load {
+	double until;		/* then no more are submitted: in a crowd each wake takes long */
 	struct rnl_cq *cq;
 	int fd, epoll;
 	unsigned max;		/* jobs that a reap asks for */
 	bool edges;
 	struct rnl_pool *pools[NR_POOLS];
-	uint64_t random, nr, reaped;
-	_Atomic uint64_t submitted;
+	uint64_t random, reaped;
+	_Atomic uint64_t nr, submitted;
 	unsigned nr_reaps, nr_empty;
 	struct pace pace;	/* of the reader, if it submits */
 	unsigned nr_idle;
@@ -73,12 +75,22 @@ static int patience_ms(void)
 	return (int)(PATIENCE_S * 1e3);
 }
 
+/* When the time is over, one job is left: it tells the reader, which may wait for it. */
+static void end_in_time(struct load *load, struct pace *p)
+{
+	if (p->left > 1 && seconds_now() > load->until) {
+		load->nr -= p->left - 1;
+		p->left = 1;
+	}
+}
+
 /* How many of @nr jobs to submit now. */
-static unsigned batch_of(struct pace *p, unsigned nr, unsigned nr_idle)
+static unsigned batch_of(struct load *load, struct pace *p, unsigned nr, unsigned nr_idle)
 {
 	static const unsigned depths[] = { 1, 4, 16, 64, NR_ITEMS };
 	unsigned under_way = nr - nr_idle, batch;
 
+	end_in_time(load, p);
 	if (p->left <= p->until) {
 		unsigned depth = depths[draw(&p->random, COUNT(depths))];
 		unsigned length = depth * 16 < 512 ? 512 : depth * 16;
@@ -112,7 +124,7 @@ static void *feed(void *arg)
 	struct rnl_job *jobs[NR_ITEMS];
 
 	while (f->pace.left) {
-		unsigned nr = batch_of(&f->pace, NR_ITEMS / NR_FEEDERS, f->put - f->taken);
+		unsigned nr = batch_of(f->load, &f->pace, NR_ITEMS / NR_FEEDERS, f->put - f->taken);
 
 		for (unsigned i = 0; i < nr; i++)
 			jobs[i] = f->ring[(f->taken + i) % NR_ITEMS];
@@ -139,7 +151,7 @@ static void give_back(struct load *load, struct item *item)
 
 static void submit_again(struct load *load)
 {
-	unsigned nr = batch_of(&load->pace, NR_ITEMS, load->nr_idle);
+	unsigned nr = batch_of(load, &load->pace, NR_ITEMS, load->nr_idle);
 
 	load->nr_idle -= nr;
 	if (nr)
@@ -250,9 +262,11 @@ static struct load *load_of(uint64_t nr, unsigned max, unsigned nr_feeders)
 	seed = test_seed();
 	load->random = draws_of(seed, 0);
 	/* On a GPU each job goes through a stream. */
-	load->nr = (uint64_t)((double)nr / (on_host() ? 1 : 20) / test_scale());
+	nr = (uint64_t)((double)nr / (on_host() ? 1 : 20) / test_scale());
+	load->nr = nr;
+	load->until = seconds_now() + SECONDS;
 	load->pace.random = draws_of(seed, 1);
-	load->pace.left = load->pace.until = load->nr;
+	load->pace.left = load->pace.until = nr;
 	load->max = max;
 	load->nr_feeders = nr_feeders;
 	load->cq = cq_of();
@@ -272,8 +286,7 @@ static struct load *load_of(uint64_t nr, unsigned max, unsigned nr_feeders)
 
 		f->load = load;
 		f->pace.random = draws_of(seed, 2 + i);
-		f->pace.left = f->pace.until =
-			load->nr / nr_feeders + (i < load->nr % nr_feeders);
+		f->pace.left = f->pace.until = nr / nr_feeders + (i < nr % nr_feeders);
 		must(pthread_create(&f->thread, NULL, feed, f));
 	}
 	return load;

@@ -4,6 +4,7 @@
 #include <urcu/wfcqueue.h>
 
 #include "pool.h"
+#include "sanitizers.h"
 
 #include "job/job.h"
 #include "pool/pool.h"
@@ -21,13 +22,17 @@ static double cpu_seconds(struct rnl__worker *w)
 
 TEST(a_worker_does_not_spin_on_a_job_that_is_half_put)
 {
-	struct rnl_pool *pool = pool_of(1);
-	struct rnl__worker *w = &pool->workers[0];
 	struct cds_wfcq_node *node, *last;
+	struct rnl__worker *w;
+	struct rnl_pool *pool;
 	struct rnl_job job;
 	bool high = false;
 	double start, cpu, took;
 
+	if (SANITIZED)
+		test_skip("a_worker_does_not_spin...: a sanitizer does not know what a put's halves order");
+	pool = pool_of(1);
+	w = &pool->workers[0];
 	/* As rnl_submit() does it, up to the exchange of the lane's tail. */
 	job_of(&job, noop_fn, NULL);
 	must(rnl__job_claim(&job));
