@@ -10,7 +10,7 @@ SUITE_FORKS
 
 TEST(without_a_limit_of_descriptors_to_poll_a_wait_sleeps_all_the_same)
 {
-	const struct rlimit none = { 0, 0 };
+	struct rlimit limit, none;
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_cq *cq = cq_of();
 	struct rnl_job job, *list[1];
@@ -18,6 +18,8 @@ TEST(without_a_limit_of_descriptors_to_poll_a_wait_sleeps_all_the_same)
 	double took;
 
 	cq_job(&job, noop_fn, NULL, cq);
+	must(getrlimit(RLIMIT_NOFILE, &limit));
+	none = (struct rlimit){ .rlim_max = limit.rlim_max };
 	must(setrlimit(RLIMIT_NOFILE, &none));
 	must(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before));
 	ck_assert_int_eq(rnl_cq_wait(cq, list, 1, 500 * MS), -ETIMEDOUT);
@@ -28,6 +30,7 @@ TEST(without_a_limit_of_descriptors_to_poll_a_wait_sleeps_all_the_same)
 	ck_assert_double_lt(took, 0.05 * test_scale());
 	must(rnl_submit(pool, &job));
 	ck_assert_int_eq(rnl_cq_wait(cq, list, 1, RNL_FOREVER), 1);
+	must(setrlimit(RLIMIT_NOFILE, &limit));
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
 }

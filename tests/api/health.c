@@ -284,16 +284,16 @@ static int exit_fn(struct rnl_job *job)
 
 TEST(a_worker_whose_job_ended_its_thread_is_stuck)
 {
-	struct rnl_pool *pool = pool_of(1, .stuck_ms = 1);
+	static struct rnl_pool *pool;	/* it can never be destroyed */
+	static struct rnl_job job;
 	struct rnl_health health;
-	struct rnl_job job;
 
+	pool = pool_of(1, .stuck_ms = 1);
 	submit_job(pool, &job, exit_fn, NULL);
 	ck_eventually((health = health_of(pool)).state == RNL_HEALTH_STUCK);
 	ck_assert_ptr_eq(health.stuck_job, &job);
 	ck_assert_uint_eq(health.on_device, 0);
 	ck_assert_int_eq(rnl_job_test(&job), 0);
-	/* It can never be destroyed. */
 }
 
 static int cancel_fn(struct rnl_job *job)

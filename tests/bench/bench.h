@@ -219,7 +219,7 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_submit __attribute__((weak)), bench_cpu __attribute__((weak)),
 	bench_chunks __attribute__((weak)), bench_trace __attribute__((weak)),
 	bench_pinned __attribute__((weak)), bench_scratch __attribute__((weak)),
-	bench_feed __attribute__((weak));
+	bench_promises __attribute__((weak)), bench_feed __attribute__((weak));
 
 /* ---- gpu/gpu.c ----------------------------------------------------------- */
 

@@ -285,6 +285,25 @@ const struct bench_row bench_rows[] = {
 		},
 	},
 	{
+		.name = "promises", .work = &bench_promises,
+		.about = "what comes in time, however busy the workers are; the most of ten",
+		.patience_s = 300,
+		.lines = {
+			{ "told behind functions of 5 ms, late by", "ms", BENCH_ABSOLUTE, 6, LESS },
+			{ "a cancelled job, all workers busy, late by", "ms", BENCH_ABSOLUTE, 10, LESS },
+			{ "the same, with a key", "ms", BENCH_ABSOLUTE, 10, LESS },
+			{ "a deadline, all workers busy, late by", "ms", BENCH_ABSOLUTE, 10, LESS },
+			{ "the same, with a key", "ms", BENCH_ABSOLUTE, 10, LESS },
+			{ "a delayed job, late by, p99", "us", BENCH_ABSOLUTE, 1000, LESS },
+		},
+		.ways = {
+			{ RUNNEL, "told", "0" },
+			{ RUNNEL, "cancelled", "12" },
+			{ RUNNEL, "late", "34" },
+			{ RUNNEL, "delayed", "5" },
+		},
+	},
+	{
 		.name = "feed", .work = &bench_feed,
 		.about = "FILEs into pinned memory, and that to the device; left out without FILEs",
 		.patience_s = 600,

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row promises: what must come in time, however busy the workers are.
+ *
+ * DESIGN
+ *	Told: a job copies 4 KB, and functions of 5 ms are queued behind it.  How late its callback
+ *	is, from the end of its function on.
+ *	Ended: all workers are in functions of 0.1 s.  How late a queued job's callback is, from its
+ *	cancel, or from its deadline on.
+ *	Started: the workers are idle.  How late a delayed job's function begins.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define WORKERS 2
+#define BYTES 4096
+#define SLOW_MS 5
+#define NR_SLOW 8
+#define LONG_MS 100
+#define SAMPLES 10		/* in a run, of those that take long */
+#define DELAYED 200
+#define AHEAD_NS 1500000	/* from a delayed job's submit to its time */
+
+enum { TOLD, CANCELLED, LATE, DELAYED_START };	/* the ways */
+
+struct event {
+	struct rnl_job job;
+	atomic_ullong at;	/* when its callback, or its function, was called */
+};
+
+struct bench {
+	struct rnl_pool *pool, *one;	/* of WORKERS, and of one worker */
+	void *host, *device;
+	unsigned nr, nr_delayed;
+	double *late;			/* ns */
+};
+
+static void note(struct rnl_job *job)
+{
+	rnl_container_of(job, struct event, job)->at = bench_now();
+}
+
+static int started(struct rnl_job *job)
+{
+	note(job);
+	return 0;
+}
+
+static int nothing(struct rnl_job *job)
+{
+	(void)job;
+	return 0;
+}
+
+static atomic_uint begun;	/* functions that sleep */
+
+static int sleep_fn(struct rnl_job *job)
+{
+	begun++;
+	bench_sleep_ms((unsigned)(uintptr_t)job->user);
+	return 0;
+}
+
+static void submit_sleeps(struct rnl_pool *pool, struct rnl_job *jobs, unsigned nr, unsigned ms)
+{
+	for (unsigned i = 0; i < nr; i++) {
+		bench_rnl(rnl_job_init(&jobs[i], sleep_fn), "rnl_job_init");
+		jobs[i].user = (void *)(uintptr_t)ms;
+		bench_rnl(rnl_submit(pool, &jobs[i]), "rnl_submit");
+	}
+}
+
+static struct event *event_of(struct event *e, int (*fn)(struct rnl_job *job))
+{
+	bench_rnl(rnl_job_init(&e->job, fn), "rnl_job_init");
+	bench_rnl(rnl_job_on_done(&e->job, note), "rnl_job_on_done");
+	atomic_init(&e->at, 0);
+	return e;
+}
+
+/* ---- told ---------------------------------------------------------------- */
+
+struct copying {
+	struct event event;
+	struct bench *bench;
+	uint64_t issued;
+};
+
+static int copy_fn(struct rnl_job *job)
+{
+	struct copying *c = rnl_container_of(job, struct copying, event.job);
+	int ret = rnl_copy(c->bench->device, c->bench->host, BYTES);
+
+	c->issued = bench_now();
+	return ret;
+}
+
+static double told_late(struct bench *b)
+{
+	struct copying copying = { .bench = b };
+	struct rnl_job first, slow[NR_SLOW];
+
+	submit_sleeps(b->one, &first, 1, 1);	/* the others are queued behind it */
+	event_of(&copying.event, copy_fn);
+	bench_rnl(rnl_submit(b->one, &copying.event.job), "rnl_submit");
+	submit_sleeps(b->one, slow, NR_SLOW, SLOW_MS);
+	bench_rnl(rnl_pool_drain(b->one, RNL_FOREVER), "rnl_pool_drain");
+	bench_rnl(rnl_job_result(&copying.event.job), "a copy");
+	return (double)(copying.event.at - copying.issued);
+}
+
+/* ---- ended --------------------------------------------------------------- */
+
+static double ended_late(struct bench *b, bool cancel, bool keyed)
+{
+	const int64_t timeout_ns = LONG_MS / 4 * 1000000;
+	struct rnl_job busy[WORKERS];
+	struct event e;
+	uint64_t due;
+
+	begun = 0;
+	submit_sleeps(b->pool, busy, WORKERS, LONG_MS);
+	while (begun < WORKERS)
+		bench_sleep_ms(1);
+	event_of(&e, nothing);
+	if (!cancel)
+		bench_rnl(rnl_job_deadline(&e.job, timeout_ns), "rnl_job_deadline");
+	due = bench_now() + (uint64_t)timeout_ns;
+	bench_rnl(keyed ? rnl_submit_keyed(b->pool, &e.job, 1) : rnl_submit(b->pool, &e.job),
+		  "a submit");
+	if (cancel) {
+		bench_sleep_ms(LONG_MS / 4);
+		due = bench_now();
+		bench_rnl(rnl_job_cancel(&e.job), "rnl_job_cancel");
+	}
+	bench_rnl(rnl_pool_drain(b->pool, RNL_FOREVER), "rnl_pool_drain");
+	bench_must(rnl_job_result(&e.job) == (cancel ? -ECANCELED : -ETIMEDOUT), "its result");
+	return (double)e.at - (double)due;
+}
+
+/* ---- started ------------------------------------------------------------- */
+
+static double started_late(struct bench *b)
+{
+	struct event e;
+	int64_t at;
+
+	bench_rnl(rnl_job_init(&e.job, started), "rnl_job_init");
+	at = rnl_clock() + AHEAD_NS;
+	bench_rnl(rnl_submit_at(b->pool, &e.job, at), "rnl_submit_at");
+	bench_rnl(rnl_job_wait(&e.job, RNL_FOREVER), "rnl_job_wait");
+	bench_must((int64_t)e.at >= at, "a job that does not start early");
+	return (double)e.at - (double)at;
+}
+
+/* ---- the row ------------------------------------------------------------- */
+
+static double most_ms(struct bench *b)
+{
+	return bench_percentile(b->late, b->nr, 99) * 1e-6;
+}
+
+static void measure(void *arg, unsigned way, double *values)
+{
+	struct bench *b = arg;
+
+	switch (way) {
+	case TOLD:
+		for (unsigned i = 0; i < b->nr; i++)
+			b->late[i] = told_late(b);
+		values[0] = most_ms(b);
+		break;
+	case CANCELLED:
+	case LATE:
+		for (unsigned keyed = 0; keyed < 2; keyed++) {
+			for (unsigned i = 0; i < b->nr; i++)
+				b->late[i] = ended_late(b, way == CANCELLED, keyed);
+			values[keyed] = most_ms(b);
+		}
+		break;
+	case DELAYED_START:
+		for (unsigned i = 0; i < b->nr_delayed; i++)
+			b->late[i] = started_late(b);
+		values[0] = bench_percentile(b->late, b->nr_delayed, 99) * 1e-3;
+		break;
+	}
+}
+
+static struct rnl_pool *make_pool(const struct bench_run *run, unsigned nr_workers)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+
+	attr.device = run->opt->device;
+	attr.nr_workers = nr_workers;
+	bench_rnl(rnl_pool_create(&pool, &attr), "rnl_pool_create");
+	return pool;
+}
+
+static void *begin_row(struct bench_run *run)
+{
+	struct bench *b = bench_alloc(sizeof(*b));
+
+	b->nr = run->opt->quick ? 2 : SAMPLES;
+	b->nr_delayed = run->opt->quick ? 10 : DELAYED;
+	b->late = bench_alloc(DELAYED * sizeof(*b->late));
+	b->pool = make_pool(run, WORKERS);
+	b->one = make_pool(run, 1);
+	bench_rnl(rnl_pinned_get(b->one, BYTES, &b->host), "rnl_pinned_get");
+	bench_rnl(rnl_device_alloc(b->one, BYTES, &b->device), "rnl_device_alloc");
+	return b;
+}
+
+static void end_row(void *arg, struct bench_line **lines)
+{
+	struct bench *b = arg;
+
+	(void)lines;
+	rnl_device_free(b->one, b->device);
+	rnl_pinned_put(b->one, b->host);
+	rnl_pool_destroy(b->one);
+	rnl_pool_destroy(b->pool);
+	free(b->late);
+}
+
+const struct bench_work bench_promises = { begin_row, measure, end_row, NULL };
