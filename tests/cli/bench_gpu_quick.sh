@@ -33,7 +33,11 @@ all() {		# every row is there, with the figures that it compares
 	table 6 'J per second, traced, (timing off|timing on|every job timed), [12]' kJ/s "$n" "$v" "$v"
 	table 10 'pinned get and put of (4 KB|1 MB) by threads, (1|2|4|8|16)' ns "$n" "$n" "$v"
 	table 6 '(empty jobs|rnl_scratch|the same, the whole|two looks).*' ns "$n" "$n" "$v"
-	rows 1 '^bench: 65 lines in [0-9]+ s$'
+	table 1 'told behind functions of 5 ms, late by' ms "$n" "$n" "$v"
+	table 2 'a (cancelled job|deadline), all workers busy, late by' ms "$n" "$n" "$v"
+	table 2 'the same, with a key' ms "$n" "$n" "$v"
+	table 1 'a delayed job, late by, p99' us "$n" "$n" "$v"
+	rows 1 '^bench: 71 lines in [0-9]+ s$'
 }
 
 gives 0 --quick
@@ -80,5 +84,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 16 14
+both_refuse 16 15
 done_testing
