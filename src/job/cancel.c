@@ -26,8 +26,10 @@ int rnl_job_cancel(struct rnl_job *job)
 	pool = rnl__job_pool(job);
 	switch (rnl__job_cancel(job)) {
 	case RNL__JOB_NOTICE:
+		rnl__keeper_cancelled(pool, true);
+		return 0;
 	case RNL__JOB_QUEUED:
-		rnl__keeper_cancelled(pool);
+		rnl__keeper_cancelled(pool, false);
 		return 0;
 	case RNL__JOB_CANCELLED:
 		return 0;
@@ -64,6 +66,6 @@ int rnl_pool_cancel(struct rnl_pool *pool)
 	     rnl__tally_inside(&pool->delayed);
 	/* relaxed: see rnl__job_cancelled_with_all() */
 	atomic_fetch_add_explicit(&pool->cancels, RNL__POOL_CANCEL, memory_order_relaxed);
-	rnl__keeper_cancelled(pool);
+	rnl__keeper_cancelled(pool, true);
 	return nr < INT_MAX ? (int)nr : INT_MAX;
 }

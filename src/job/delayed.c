@@ -112,7 +112,7 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
 	rnl__pool_ring_drained(pool);
 	/* It is to be found in its queue. */
 	if (cancelled)
-		rnl__keeper_cancelled(pool);
+		rnl__keeper_cancelled(pool, false);
 }
 
 static void take_in(struct rnl_pool *pool)

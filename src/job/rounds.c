@@ -274,8 +274,8 @@ static void issue(struct rnl_barrier *b, unsigned slot)
 	uint64_t waiting = waiting_now(b, slot);
 
 	do {
-		/* The thread that ended the round has told the next one of both. */
-		if (is_ended(waiting))
+		/* Another thread did it; the one that ended the round has told the next one of both. */
+		if (is_ended(waiting) || waiting & ISSUED)
 			return;
 	} while (!exchange_waiting(b, slot, &waiting, ISSUED | (waiting & BITS)));
 	if (waiting & FOLLOWED)
@@ -396,6 +396,12 @@ unsigned rnl__rounds_count(struct rnl_barrier *b)
 		return slot;
 	wake(b->pool, open_of(b), open, now);
 	change_counts(b, slot, nr_unissued(open), nr_undone(open), true);
+	/*
+	 * The thread that sealed the round may be held up before it says so; it must not be the one
+	 * that tells the next round, which nothing keeps for it.
+	 */
+	if (!nr_unissued(open))
+		issue(b, slot);
 	follow(b, slot, next);
 	return next;
 }

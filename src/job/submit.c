@@ -18,6 +18,7 @@
 #include "job/barrier.h"
 #include "job/delayed.h"
 #include "sys/clock.h"
+#include "sys/fence.h"
 #include "sys/sizes.h"
 #include "sys/thread.h"
 #include "job/job.h"
@@ -300,6 +301,22 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 
 /* ---- at a time ----------------------------------------------------------- */
 
+/* Counts a delayed job; -ESHUTDOWN: the pool was closed. */
+static int enter_delayed(struct rnl_pool *pool)
+{
+	int ret = rnl__tally_enter(&pool->delayed);
+
+	if (ret) {
+		/*
+		 * [submit.D1] full barrier: the job is no longer counted before the look for
+		 * drains, which may have found it counted; pairs with [bell.L2]
+		 */
+		rnl__full_barrier();
+		rnl__pool_ring_drained(pool);
+	}
+	return ret;
+}
+
 static int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
 {
 	int ret;
@@ -308,13 +325,14 @@ static int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_n
 		ret = rnl__invalid(&pool->log, "submit at a time: job %p comes after a barrier",
 				   (void *)job);
 	else
-		ret = rnl__tally_enter(&pool->delayed);
+		ret = enter_delayed(pool);
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;
 	}
 	accept(pool, job, RNL__JOB_NOTICE);
-	job->submit_ns = start_ns > 0 ? (uint64_t)start_ns : 0;	/* a deadline counts from then */
+	/* A deadline counts from then. */
+	job->submit_ns = rnl__larger(start_ns > 0 ? (uint64_t)start_ns : 0, rnl__now());
 	rnl__delayed_push(job);
 	return 0;
 }

@@ -119,7 +119,7 @@ static struct rnl_job *take_all(struct rnl_pool *pool, enum rnl_water mark)
 static void tell_cancels(struct rnl_pool *pool, uint32_t before)
 {
 	if (rnl__keeper_cancels(pool) != before)
-		rnl__keeper_cancelled(pool);
+		rnl__keeper_cancelled(pool, true);
 }
 
 /* A thread that saw a mark reached, or left, has found a list without the notices put back. */
@@ -130,7 +130,7 @@ static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
 {
 	uint32_t cancels = rnl__keeper_cancels(pool), turn;
 	struct rnl_job *job, *next, *ready = NULL;
-	bool back = false, begins;
+	bool back = false, cancelled = false, gone, begins;
 	uint64_t nr = 0;
 
 	rnl__pool_operation_begin(pool);
@@ -139,10 +139,12 @@ static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
 	turn = turn_of(pool, mark);
 	for (; job; job = next) {
 		next = job->link;
-		if (job->staff == turn && !rnl__job_cancelled(job)) {
+		gone = rnl__job_cancelled(job);
+		if (job->staff == turn && !gone) {
 			push(pool, job, mark);
 			back = true;
 		} else {
+			cancelled |= gone;
 			job->staff = turn;
 			job->link = ready;
 			ready = job;
@@ -156,7 +158,11 @@ static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
 		rnl__job_enqueued(job);
 		rnl__choose_start_first(job);
 	}
-	tell_cancels(pool, cancels);
+	/* The keeper may have looked for it before it was in its queue. */
+	if (cancelled)
+		rnl__keeper_cancelled(pool, false);
+	else
+		tell_cancels(pool, cancels);
 	if (back)
 		look_again(pool, mark);
 	rnl__pool_operation_end(pool);
@@ -173,7 +179,7 @@ static void queue_to_cancel(struct rnl_pool *pool, enum rnl_water mark)
 		(void)rnl__job_cancel(job);
 		rnl__choose_start_first(job);
 	}
-	rnl__keeper_cancelled(pool);
+	rnl__keeper_cancelled(pool, false);
 	rnl__pool_operation_end(pool);
 }
 
@@ -255,7 +261,7 @@ void rnl__watermark_wait_for_end(struct rnl_pool *pool, struct rnl_job *job)
 	 * cancelled meanwhile.  From then on a thread that completes jobs sees the notice, and
 	 * rings.
 	 */
-	rnl__keeper_cancelled(pool);
+	rnl__keeper_cancelled(pool, true);
 }
 
 bool rnl__watermark_end(struct rnl_pool *pool)

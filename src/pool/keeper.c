@@ -14,8 +14,11 @@ void rnl__keeper_expect(struct rnl__worker *w, uint64_t at)
 	rnl__bell_ring(&w->pool->keeper.bell);
 }
 
-void rnl__keeper_cancelled(struct rnl_pool *pool)
+void rnl__keeper_cancelled(struct rnl_pool *pool, bool outside)
 {
+	if (outside)
+		/* relaxed: the next one publishes it */
+		atomic_fetch_add_explicit(&pool->keeper.outside, 1, memory_order_relaxed);
 	/* [keeper.C1] release: cancelled before it is counted; pairs with [keeper.C2] */
 	atomic_fetch_add_explicit(&pool->keeper.cancels, 1, memory_order_release);
 	/* [keeper.C3] full barrier: counted before the look; pairs with [bell.L2] */
@@ -27,4 +30,10 @@ uint32_t rnl__keeper_cancels(struct rnl_pool *pool)
 {
 	/* [keeper.C2] acquire: the jobs are cancelled; pairs with [keeper.C1] */
 	return atomic_load_explicit(&pool->keeper.cancels, memory_order_acquire);
+}
+
+uint32_t rnl__keeper_outside(struct rnl_pool *pool)
+{
+	/* relaxed: the count of all cancels was read before */
+	return atomic_load_explicit(&pool->keeper.outside, memory_order_relaxed);
 }

@@ -9,9 +9,10 @@
  *	sets `due` if the deadline is earlier, and rings.  The keeper forgets `due`, then walks
  *	through the queue, and sets `due` anew from the jobs that stay.  A full barrier stands
  *	between the two steps on both sides: so the walk finds the job, or the submit sets `due`.
- *	A cancel counts itself behind the change of the job's phase, and rings.
+ *	A cancel counts itself behind the change of the job's phase, and rings.  Delayed jobs and
+ *	notices are in no queue: the keeper looks at all of them if one was cancelled.
  *	A walk costs time, the keeper's and that of takers which find a lane held: so the keeper
- *	rests for eight times as long as a walk took, and at least for REST_NS.
+ *	rests after it, the longer the longer it took, but no longer than jobs may wait.
  *	A job that the keeper has taken off its queue is completed as by a worker, with counts of
  *	the keeper's own.  A job that comes after a barrier is left to the workers.
  *	The thread is in worker/keep.c; job/delayed.h has delayed jobs.
@@ -33,6 +34,7 @@
 struct rnl__keeper {
 	struct rnl__bell bell;
 	_Atomic uint32_t cancels;	/* of jobs that had not started, ever */
+	_Atomic uint32_t outside;	/* of them, jobs that may be in no queue */
 	_Atomic(struct rnl_job *) came;	/* delayed jobs that it has not seen */
 	struct rnl_job *delayed;	/* those that it has seen: the heap of job/delayed.c */
 	_Atomic bool ends;
@@ -53,10 +55,11 @@ static inline uint64_t rnl__keeper_time(const struct rnl_job *job)
 /* A job was put on the worker's queue, and is late from @at on.  A full barrier stands before. */
 void rnl__keeper_expect(struct rnl__worker *w, uint64_t at);
 
-/* A job was cancelled that had not started. */
-void rnl__keeper_cancelled(struct rnl_pool *pool);
+/* A job was cancelled that had not started; @outside: it may be a notice, or delayed. */
+void rnl__keeper_cancelled(struct rnl_pool *pool, bool outside);
 
-/* How many such cancels there were; the jobs are seen cancelled. */
+/* How many such cancels there were, or of those @outside; the jobs are seen cancelled. */
 uint32_t rnl__keeper_cancels(struct rnl_pool *pool);
+uint32_t rnl__keeper_outside(struct rnl_pool *pool);
 
 #endif

@@ -21,12 +21,13 @@
 #include "worker/share.h"
 
 #define REST_NS 500000u		/* between two looks, so that several cancels are one look */
-#define REST_TIMES 8		/* as long as a walk took */
+#define REST_TIMES 8		/* as long as a walk took, ... */
+#define REST_MAX_NS 2000000u	/* ... and no longer: a job is told within some ms */
 
 /* What the thread has between two looks. */
 struct keep {
 	struct rnl_pool *pool;
-	uint32_t cancels;		/* that it has seen to */
+	uint32_t cancels, outside;	/* that it has seen to */
 	uint64_t rests_until;		/* it walks through no queue before */
 };
 
@@ -82,22 +83,20 @@ static void tell(struct rnl_pool *pool, struct rnl__worker *from)
 	rnl__share_look_at_mark(&pool->keeper.self);
 }
 
-/* Completes the jobs of a queue that cannot wait.  Return: how long the walk took. */
-static uint64_t search_queue(struct rnl__worker *from, uint64_t now)
+/* Completes the jobs of a queue that cannot wait. */
+static void search_queue(struct rnl__worker *from, uint64_t now)
 {
 	struct rnl_pool *pool = from->pool;
 	struct search search = {
 		.walk = { .queue = &from->queue, .pick = pick }, .now = now, .due = RNL__NEVER,
 	};
 	struct rnl_job *job, *next;
-	uint64_t took;
 
 	pthread_mutex_lock(&pool->keeper.walking);
 	rnl__queue_forget_due(&from->queue);
 	while (rnl__walk_on(&search.walk))
 		;
 	pthread_mutex_unlock(&pool->keeper.walking);
-	took = rnl__now() - now;
 	if (search.walk.missed)
 		search.due = 0;
 	(void)rnl__queue_expect(&from->queue, search.due);
@@ -107,7 +106,6 @@ static uint64_t search_queue(struct rnl__worker *from, uint64_t now)
 	}
 	if (search.walk.picked)
 		tell(pool, from);
-	return took;
 }
 
 /* ---- all of them --------------------------------------------------------- */
@@ -131,24 +129,27 @@ static void search(struct keep *keep)
 {
 	struct rnl_pool *pool = keep->pool;
 	uint32_t cancels = rnl__keeper_cancels(pool);
+	uint32_t outside = rnl__keeper_outside(pool);
 	bool all = cancels != keep->cancels;
-	uint64_t took = 0;
+	uint64_t began = rnl__now(), took;
 	unsigned nr;
 
 	keep->cancels = cancels;
-	if (all) {
+	if (outside != keep->outside) {
 		rnl__delayed_look(pool, 0, true);
 		rnl__watermark_cancelled(pool);
 	}
+	keep->outside = outside;
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++) {
 		struct rnl__worker *w = &pool->workers[i];
 		uint64_t now = rnl__now();
 
 		if (all || rnl__queue_due(&w->queue) <= now)
-			took += search_queue(w, now);
+			search_queue(w, now);
 	}
-	keep->rests_until = rnl__now() + rnl__larger(REST_NS, REST_TIMES * took);
+	took = REST_TIMES * (rnl__now() - began);
+	keep->rests_until = rnl__now() + rnl__smaller(rnl__larger(REST_NS, took), REST_MAX_NS);
 }
 
 static bool ends(struct rnl_pool *pool)
@@ -172,6 +173,8 @@ static void *keep_main(void *arg)
 	struct keep keep = { .pool = pool };
 	char name[16];
 
+	/* A callback that cancels its own thread would end the keeper. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	snprintf(name, sizeof(name), "%.10s-keep", pool->name);
 	pthread_setname_np(pthread_self(), name);
 	/* By default a short sleep may end 50 us late. */
@@ -188,10 +191,10 @@ static void *keep_main(void *arg)
 		starts = rnl__delayed_came(pool) ? 0 : rnl__delayed_time(pool);
 		if (starts <= now)
 			rnl__delayed_look(pool, now, false);
-		else if (searches <= now)
+		if (searches <= now)
 			search(&keep);
-		else if (!rnl__bell_wait(&pool->keeper.bell, listened,
-					 rnl__smaller(starts, searches)))
+		else if (starts > now && !rnl__bell_wait(&pool->keeper.bell, listened,
+							 rnl__smaller(starts, searches)))
 			rest(pool);
 	}
 }

@@ -206,6 +206,7 @@ static void init_parts(struct rnl_pool *pool)
 		rnl__bell_init(bells[i]);
 	atomic_init(&pool->cancels, (uint32_t)(RNL__START(31, 2) * RNL__POOL_CANCEL));
 	atomic_init(&pool->keeper.cancels, (uint32_t)RNL__START(32, 2));
+	atomic_init(&pool->keeper.outside, (uint32_t)RNL__START(32, 2));
 	atomic_init(&pool->turns[RNL_LOW_WATER], turn);
 	atomic_init(&pool->turns[RNL_HIGH_WATER], turn ^ 1u << 30);
 	pthread_mutex_init(&pool->keeper.walking, NULL);
@@ -319,7 +320,7 @@ int rnl_pool_close(struct rnl_pool *pool)
 		rnl__queue_close(&pool->workers[i].queue);
 	rnl__tally_close(&pool->deferred);
 	rnl__tally_close(&pool->delayed);
-	rnl__keeper_cancelled(pool);
+	rnl__keeper_cancelled(pool, true);
 	rnl__watermark_close(pool);
 	/* [pool.C1] that is a full barrier: closed before the ring; pairs with [bell.L2] */
 	rnl__pool_ring_spaces(pool);

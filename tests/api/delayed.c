@@ -187,6 +187,57 @@ TEST(a_deadline_counts_from_the_jobs_time)
 	rnl_pool_destroy(pool);
 }
 
+TEST(a_time_in_the_past_is_now_for_a_deadline_too)
+{
+	const int64_t past[] = { INT64_MIN, -1, 0, 1, rnl_clock() - 2 * LONG, rnl_clock() };
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_deadline(&job, LONG));
+	for (unsigned i = 0; i < COUNT(past); i++) {
+		must(rnl_submit_at(pool, &job, past[i]));
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
+struct refused {
+	struct rnl_pool *pool;
+	_Atomic bool over;
+	_Atomic int nr_wrong;
+};
+
+static void *submit_refused(void *arg)
+{
+	struct refused *r = arg;
+	struct rnl_job job;
+
+	job_of(&job, noop_fn, NULL);
+	while (!r->over)
+		r->nr_wrong += rnl_submit_at(r->pool, &job, 0) != -ESHUTDOWN;
+	return NULL;
+}
+
+/* For a moment such a submit is counted, and the drain that saw it has to be told. */
+TEST(a_drain_returns_beside_submits_that_are_refused, .timeout_s = 60)
+{
+	const double until = seconds_now() + 1;
+	struct refused refused = { .pool = pool_of(1) };
+	pthread_t thread;
+	int failed = 0;
+
+	must(rnl_pool_close(refused.pool));
+	must(pthread_create(&thread, NULL, submit_refused, &refused));
+	while (seconds_now() < until)
+		failed += rnl_pool_drain(refused.pool, RNL_FOREVER) != 0;
+	refused.over = true;
+	must(pthread_join(thread, NULL));
+	ck_assert_int_eq(failed, 0);
+	ck_assert_int_eq(refused.nr_wrong, 0);
+	rnl_pool_destroy(refused.pool);
+}
+
 TEST(a_pool_is_destroyed_beside_its_delayed_jobs)
 {
 	for (int round = 0; round < (int)(200 / test_scale()); round++) {

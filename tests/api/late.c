@@ -198,6 +198,61 @@ TEST(many_notices_are_cancelled_one_by_one, .timeout_s = 30)
 	free(notices);
 }
 
+/* The submit that reaches the mark has the notice in no list while the keeper looks for it. */
+TEST(a_notice_that_is_cancelled_just_before_its_mark_is_told, .timeout_s = 60)
+{
+	enum { NR = 20000, HIGH = 10 };
+	struct rnl_pool *pool = pool_of(1, .high_water = HIGH);
+	struct rnl_job *notices = calloc(NR, sizeof(*notices));
+
+	for (int round = 0; round < 3; round++) {
+		struct gate gate = GATE_INIT;
+		struct rnl_job held, queued[HIGH];
+
+		hold_workers(pool, &gate, &held, 1);
+		for (int i = 0; i < NR; i++) {
+			job_of(&notices[i], noop_fn, NULL);
+			must(rnl_submit_when(pool, &notices[i], RNL_HIGH_WATER));
+		}
+		for (int i = 0; i < HIGH; i++) {
+			job_of(&queued[i], noop_fn, NULL);
+			if (i == HIGH - 1)
+				must(rnl_job_cancel(&notices[NR - 1]));
+			must(rnl_submit(pool, &queued[i]));
+		}
+		ck_assert_int_eq(result_of(&notices[NR - 1]), -ECANCELED);
+		gate_open(&gate);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+	free(notices);
+}
+
+static void cancel_this_thread(struct rnl_job *job)
+{
+	(void)job;
+	pthread_cancel(pthread_self());
+}
+
+TEST(a_callback_cannot_cancel_the_thread_that_calls_it)
+{
+	struct rnl_job first, second;
+	struct jam jam;
+
+	jam_of(&jam, 1);
+	job_of(&first, noop_fn, NULL);
+	must(rnl_job_on_done(&first, cancel_this_thread));
+	job_of(&second, noop_fn, NULL);
+	for (int i = 0; i < 3; i++) {
+		struct rnl_job *job = i ? &second : &first;
+
+		must(rnl_submit(jam.pool, job));
+		must(rnl_job_cancel(job));
+		ck_assert_int_eq(result_of(job), -ECANCELED);
+	}
+	jam_end(&jam);
+}
+
 /* ---- what becomes of the others ------------------------------------------ */
 
 TEST(the_jobs_that_stay_keep_their_order, .timeout_s = 60)

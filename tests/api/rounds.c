@@ -2,7 +2,7 @@
 /* Jobs after a barrier and its rounds: when such a job is told done, and which jobs it waits for. */
 #include "cq.h"
 #include "host_kernel.h"
-#include "pool.h"
+#include "record.h"
 
 /* ---- told done ----------------------------------------------------------- */
 
@@ -114,6 +114,44 @@ TEST(a_refused_job_after_is_told_after_the_barriers_jobs)
 {
 	skip_unless_host();
 	check_not_told(REFUSED, -ECANCELED);
+}
+
+static void note_told(struct rnl_job *job)
+{
+	(void)note_fn(job);
+}
+
+TEST(jobs_of_a_key_that_are_held_back_are_told_in_their_order)
+{
+	struct gate kernel = GATE_INIT;
+	struct record record = { 0 };
+	struct noted after[8];
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+	struct rnl_job before;
+	uint64_t key;
+
+	skip_unless_host();
+	pool = pool_of(2);
+	key = key_on(pool, 1);
+	must(rnl_barrier_init(&barrier, pool));
+	job_in(&barrier, &before, gated_kernel_fn, &kernel);
+	must(rnl_submit_keyed(pool, &before, key_on(pool, 0)));
+	gate_await(&kernel, 1);
+	for (int i = 0; i < (int)COUNT(after); i++) {
+		noted_of(&after[i], &record, i);
+		must(rnl_job_on_done(&after[i].job, note_told));
+		must(rnl_job_deadline(&after[i].job, 0));
+		must(rnl_job_after(&after[i].job, &barrier));
+		must(rnl_submit_keyed(pool, &after[i].job, key));
+	}
+	await_worker(pool, key);
+	gate_open(&kernel);
+	for (int i = 0; i < (int)COUNT(after); i++)
+		ck_assert_int_eq(result_of(&after[i].job), -ETIMEDOUT);
+	for (int i = 0; i < (int)COUNT(after); i++)
+		ck_assert_int_eq(record.ids[i], i);
+	rnl_pool_destroy(pool);
 }
 
 TEST(a_job_that_is_held_back_is_counted_when_it_is_done)

@@ -11,6 +11,8 @@
  * When that is over, and speaks for all jobs of the barrier, the barrier is freed.
  * Or two users meet: one submits 2 in barrier 0 after barrier 1, the other one 3 in barrier 1
  * after barrier 0.
+ * Or a thread has sealed the round of 0, and has yet to say that it is issued, while 0 ends, and
+ * a user submits 2 and 1, in barrier 0 both, and 4 after them.
  * Two workers run all jobs.  A job either leaves work on the stream, then it is issued at once
  * and done later; or it leaves none, then its worker owes the barrier both, and tells it before
  * it takes anything but a job of the same round.
@@ -21,7 +23,7 @@
  *
  * Asserted: a job after starts once, behind all that was counted before its submit, and is told
  * when all of that is done; no thread touches a barrier that is freed; a slot that is freed has
- * no jobs.  No thread is stuck: a job left on a list is an invalid end state.
+ * no jobs; a round that ends has none that is not issued.  No thread is stuck: a job left on a list is an invalid end state.
  *
  * Broken: BREAK_COUNT a submit counts its job before it seals; BREAK_SEAL a job after does not
  * seal; BREAK_TOLD a job after does not look whether its round has ended; BREAK_HOLD the next
@@ -29,7 +31,8 @@
  * before has ended; BREAK_PUSH a job is pushed on a round that has ended; BREAK_USER seal() does
  * not use the slot; BREAK_TWO both counts of a sealed round are dropped at once; BREAK_WAIT a host
  * does not wait for the end of a sealed round; BREAK_SLOT it does not use the slot meanwhile;
- * BREAK_OWED a worker falls idle before it tells.
+ * BREAK_OWED a worker falls idle before it tells; BREAK_ISSUE who opens a round leaves it to the
+ * sealer to say that the one before is issued.
  */
 #define NS 3			/* slots of a barrier */
 #define ALL 7
@@ -51,7 +54,7 @@ byte before[5];			/* the jobs that a job after waits for */
 byte counted[2], issued, done, started, told;	/* bits of jobs */
 byte returned[2], owner[5];
 byte refused = NONE, covers, nr_users;
-bool freed, waited;
+bool freed, waited, meets;
 chan queue[2] = [5] of { byte };
 
 #define touch() assert(!freed)
@@ -126,7 +129,11 @@ inline issue(s)
 	d_step {
 		touch();
 		if
+#ifdef BREAK_ISSUE
 		:: !w_ended[s] ->
+#else
+		:: !w_ended[s] && !w_issued[s] ->
+#endif
 			q_set = q_set | w_list[s]; w_list[s] = 0; w_issued[s] = true;
 			z = w_followed[s]
 		:: else -> z = 0
@@ -146,6 +153,7 @@ inline end_round(s)
 {
 	d_step {
 		touch();
+		assert((o_slot[s / NS] == s -> o_unissued[s / NS] : c_unissued[s]) == 0);
 		if
 		:: w_issued[s] -> r_set = r_set | w_list[s]
 		:: else -> e_set = e_set | w_list[s]
@@ -246,7 +254,11 @@ inline count(j)
 			touch();
 			c_unissued[s] = c_unissued[s] + mi; c_undone[s] = c_undone[s] + md;
 			x = (mi && c_unissued[s] == 0) + 2 * (md && c_undone[s] == 0);
-			v = s; u = y; mi = 0; md = 0; s = 0; y = 0
+			v = s; u = y;
+#ifndef BREAK_ISSUE
+			x = x | (mi == 0);		/* the sealer may be held up */
+#endif
+			mi = 0; md = 0; s = 0; y = 0
 		};
 		if
 		:: x & 1 -> issue(v)
@@ -529,7 +541,7 @@ end:	do
 				push_drop(round_in[j], 1, 0); drop_all();
 				d_step { done = done | bit(j) };
 				push_drop(round_in[j], 0, 1); drop_all()
-			:: d_step {
+			:: !meets -> d_step {
 				issued = issued | bit(j); done = done | bit(j);
 				owed++; owed_round = round_in[j]
 			   }
@@ -567,6 +579,25 @@ proctype user(byte first; byte second; byte third)
 	:: first == NONE -> break
 	od;
 	nr_users--
+}
+
+/* Job 0 is issued, and done now. */
+proctype worker_of_0()
+{
+	locals;
+
+	done = done | bit(0);
+	push_drop(0, 0, 1);
+	drop_all()
+}
+
+/* It has sealed the round of job 0, and says now that the round is issued. */
+proctype sealer_of_0()
+{
+	locals;
+
+	issue(0);
+	drop_all()
 }
 
 /* rnl__rounds_await_done() */
@@ -660,6 +691,9 @@ init
 		:: run user(0, 2, 3)
 		:: refused = 3; run user(0, 3, 2); run host()
 		:: run user(0, 3, NONE); refused = 1
+		:: meets = true; counted[0] = 1; started = 1; issued = 1;
+			o_undone[0] = 1; o_next[0] = 1; users[0] = 2; users[1] = 1; slots[0] = 3;
+			run worker_of_0(); run sealer_of_0(); run user(2, 1, 4)
 		fi
 	};
 	nr_users == 0;
@@ -671,7 +705,8 @@ init
 	fi;
 	if
 	:: in[3] == 1 -> (told & 12) == 12
-	:: in[3] != 1 && refused == NONE -> told & bit(3); freed = true
+	:: meets -> told & bit(4)
+	:: in[3] != 1 && refused == NONE && !meets -> told & bit(3); freed = true
 	:: in[3] != 1 && refused == 1 ->
 		(told & 24) == 24;
 		freed = ((before[4] & 5) == 5)
