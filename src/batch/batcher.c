@@ -159,7 +159,7 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 {
 	struct rnl_batcher_attr attr;
 	struct rnl_batcher *b;
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, CREATE);
 
 	if (ret)
 		return ret;

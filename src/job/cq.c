@@ -248,7 +248,7 @@ int rnl_cq_create(struct rnl_cq **cqp)
 	int ret;
 
 	if (!cqp)
-		return -EINVAL;
+		return rnl__invalid(NULL, "rnl_cq_create(): cqp is NULL");
 	ret = rnl__generation_start();
 	if (ret)
 		return ret;

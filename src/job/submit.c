@@ -61,23 +61,24 @@ static int refuse(struct rnl_pool *pool, const struct rnl_job *job)
 									"comes after");
 }
 
-/* Claims a job, and sets its lane. */
+/* Claims a job, and sets its lane; the last jobs of a pool are accepted though it has failed. */
 static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 {
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "submit");
 
-	if (!ret)
-		ret = rnl__job_claim(job);
+	if (ret)
+		return ret;
+	ret = rnl__job_claim(job);
 	if (ret == -EINVAL)
-		return rnl__invalid(pool ? &pool->log : NULL, "submit: %s", pool ?
-				    "job is NULL, or was not initialised" : "pool is NULL");
+		return rnl__invalid(&pool->log, job ? "submit: job was not initialised" :
+						      "submit: job is NULL");
 	if (ret)
 		return ret;
 	job->flags &= RNL__JOB_LASTING;
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
 	if (!fits(pool, job, lane))
 		ret = refuse(pool, job);
-	else if (rnl__device_failed(pool->device))
+	else if (lane != RNL__JOB_LAST && rnl__device_failed(pool->device))
 		ret = -EIO;
 	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
 		ret = -EAGAIN;
@@ -277,11 +278,15 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 	if (mark != RNL_LOW_WATER && mark != RNL_HIGH_WATER && mark != RNL_EMPTY)
 		return rnl__invalid(pool ? &pool->log : NULL, "rnl_submit_when(): mark is %d; it "
 				    "must have a value of enum rnl_water", (int)mark);
-	ret = claim(pool, job, 0);
+	ret = claim(pool, job, mark == RNL_EMPTY ? RNL__JOB_LAST : 0);
 	if (ret)
 		return ret;
 	if (job->after)
 		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p comes after a barrier",
+				   (void *)job);
+	else if (mark == RNL_EMPTY && job->barrier)
+		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p is in a barrier: a job "
+				   "after it and a notice for RNL_EMPTY would wait for each other",
 				   (void *)job);
 	else if (mark != RNL_EMPTY && rnl__pool_closed(pool))
 		ret = -ESHUTDOWN;
@@ -401,7 +406,7 @@ static int submit_chain(struct rnl_pool *pool, struct rnl_job *const *jobs, unsi
 int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr)
 {
 	unsigned share, done = 0, nr_workers;
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_submit_many()");
 
 	if (ret)
 		return ret;

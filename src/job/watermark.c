@@ -153,6 +153,9 @@ static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
 	}
 	if (begins)
 		note_steps(pool, mark, nr);
+	else
+		/* Others came before in this turn.  relaxed: as in note_steps() */
+		atomic_fetch_add_explicit(&pool->stays[mark], nr, memory_order_relaxed);
 	for (job = ready; job; job = next) {
 		next = job->link;
 		rnl__job_enqueued(job);

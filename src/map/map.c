@@ -32,10 +32,15 @@
 static int check_arrays(const struct rnl__log *log, const struct rnl_map *spec)
 {
 	if (!spec->in == !spec->read)
-		return rnl__invalid(log, START ": one of in and read must be set");
-	if (spec->out_bytes ? !spec->out == !spec->write : spec->out || spec->write)
-		return rnl__invalid(log, START ": out_bytes is %zu; one of out and write must be "
-				    "set, or neither if out_bytes is 0", (size_t)spec->out_bytes);
+		return rnl__invalid(log, START ": in and read are both %s; one of them must be set",
+				    spec->in ? "set" : "NULL");
+	if (spec->out_bytes && !spec->out == !spec->write)
+		return rnl__invalid(log, START ": out_bytes is %zu, and out and write are both %s; "
+				    "one of them must be set", (size_t)spec->out_bytes,
+				    spec->out ? "set" : "NULL");
+	if (!spec->out_bytes && (spec->out || spec->write))
+		return rnl__invalid(log, START ": out_bytes is 0, and %s is set",
+				    spec->out ? "out" : "write");
 	if (!spec->in || !spec->out)
 		return 0;
 	if (spec->in == spec->out && spec->in_bytes != spec->out_bytes)
@@ -330,7 +335,7 @@ int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *user_map,
 	RNL__UNCANCELLED();
 	struct rnl__map *map;
 	struct rnl_map spec;
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, START);
 
 	if (ret)
 		return ret;

@@ -288,16 +288,17 @@ static bool watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 	return false;
 }
 
-/* Counts what a watch found, and remembers that the function was watched. */
-static void note_found(struct rnl__guard *g, struct entry *e, const struct rnl__guarded *guarded)
+/* Remembers that the function was watched, and counts what is new of what the watch found. */
+static void note_found(struct rnl__guard *g, struct entry *e, struct rnl__guarded *guarded)
 {
 	uint32_t state = g->strict && guarded->found ? REFUSED : KNOWN;
 
 	if (guarded->disturbed)
 		return;
 	rnl__figure_add_any(&g->functions, 1);
-	if (guarded->found & RNL__STRAY)
-		(void)note_stray(e);
+	/* A run that was not watched may have told it. */
+	if (guarded->found & RNL__STRAY && !note_stray(e))
+		guarded->found &= ~(unsigned)RNL__STRAY;
 	for (unsigned i = 0; i < RNL__NR_FINDINGS; i++) {
 		if (guarded->found & 1u << i)
 			rnl__figure_add_any(&g->found[i], 1);
@@ -345,7 +346,7 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 {
 	struct rnl__guarded guarded = { 0 };
 	struct rnl__guard *g = w->pool->guard;
-	bool had_effect;
+	bool had_effect, captured;
 	int result = 0;
 
 	if (!all_quiet(w, e))
@@ -357,9 +358,10 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 		return call_unwatched(w, e, c);
 	}
 	had_effect = watch(w, c, &guarded, &result);
+	captured = guarded.found || !guarded.again;
 	note_found(g, e, &guarded);
 	let_in(g);
-	if (!guarded.disturbed && (guarded.found || guarded.again))
+	if (!guarded.disturbed && (guarded.found || !captured))
 		rnl__guard_report(w->pool, c->fn, &guarded);
 	if (!guarded.disturbed && guarded.found && w->track)
 		rnl__track_found(w->track, c->fn, guarded.found);

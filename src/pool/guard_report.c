@@ -59,8 +59,7 @@ static const char *text_of(const struct rnl_pool *pool, unsigned finding)
 	case RNL__STRAY:
 		return "uses stream 0 in a pool of private streams, where it is not the job's "
 		       "stream: the job may be done before this work is. Pass rnl_stream() to each "
-		       "CUDA call and <<<...>>>. From now on the function's calls are joined, "
-		       "which makes them right, and slower";
+		       "CUDA call and <<<...>>>";
 	default:
 		return "uses the legacy default stream, or waits, or makes or frees memory, unless "
 		       "another thread used the legacy stream just then: CUDA does not say which. "
@@ -72,6 +71,8 @@ static const char *text_of(const struct rnl_pool *pool, unsigned finding)
 void rnl__guard_report(struct rnl_pool *pool, rnl__function *fn, const struct rnl__guarded *guarded)
 {
 	const bool called = guarded->found & ~(unsigned)RNL__PAGEABLE_COPY && guarded->call[0];
+	const char *joined = ". From now on the function's calls are joined with the job's stream: "
+			     "right, and slower";
 	const enum rnl_log_level level = guarded->strict ? RNL_LOG_ERROR : RNL_LOG_WARNING;
 	char name[NAME_MAX_BYTES];
 
@@ -85,8 +86,9 @@ void rnl__guard_report(struct rnl_pool *pool, rnl__function *fn, const struct rn
 		const bool named = called && 1u << i != RNL__PAGEABLE_COPY;
 
 		if (guarded->found & 1u << i)
-			rnl__pool_log(pool, level, "guard: %s %s%s%s%s", name,
+			rnl__pool_log(pool, level, "guard: %s %s%s%s%s%s", name,
 				      text_of(pool, 1u << i), named ? " [" : "",
-				      named ? guarded->call : "", named ? "]" : "");
+				      named ? guarded->call : "", named ? "]" : "",
+				      1u << i == RNL__STRAY && !guarded->strict ? joined : "");
 	}
 }

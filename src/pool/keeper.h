@@ -40,7 +40,6 @@ struct rnl__keeper {
 	_Atomic bool ends;
 	bool started;			/* there is a thread */
 	pthread_t thread;
-	pthread_mutex_t walking;	/* a thread has it that walks through a queue */
 	struct rnl__worker self;	/* counts what the keeper completes; it serves no queue */
 };
 

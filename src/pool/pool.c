@@ -2,7 +2,6 @@
 /* What a pool's workers and callers share: its operations, its queues together, its log. */
 #include "config.h"
 
-#include <stdarg.h>
 
 #include "pool/pool.h"
 #include "sys/fence.h"
@@ -43,13 +42,9 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool)
 	return queued;
 }
 
-void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...)
+int rnl__pool_given(const struct rnl_pool *pool, const char *call)
 {
-	va_list list;
-
-	va_start(list, format);
-	rnl__log_list(&pool->log, level, format, list);
-	va_end(list);
+	return pool ? rnl__pool_check(pool) : rnl__invalid(NULL, "%s: pool is NULL", call);
 }
 
 int rnl__pool_uncovered(struct rnl_pool *pool, const char *call)

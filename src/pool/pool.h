@@ -110,6 +110,9 @@ static inline int rnl__pool_check(const struct rnl_pool *pool)
 	return pool ? rnl__generation_check(pool->generation) : -EINVAL;
 }
 
+/* The same; logs that there is no pool. */
+int rnl__pool_given(const struct rnl_pool *pool, const char *call);
+
 /*
  * Whether the device is a GPU.  There a job is more work than the choice of its worker, so it
  * pays to choose well; on the host device it may be less.
@@ -185,8 +188,7 @@ static inline bool rnl__pool_covers(const struct rnl_pool *pool, int (*check)(in
 int rnl__pool_uncovered(struct rnl_pool *pool, const char *call);
 
 /* Calls the pool's log. */
-__attribute__((format(printf, 3, 4)))
-void rnl__pool_log(struct rnl_pool *pool, enum rnl_log_level level, const char *format, ...);
+#define rnl__pool_log(pool, ...) rnl__log(&(pool)->log, __VA_ARGS__)
 
 static inline struct rnl__staff rnl__pool_staff(struct rnl_pool *pool)
 {

@@ -63,6 +63,9 @@ int rnl_thread_attach(struct rnl_pool *pool)
 		return ret;
 	if (rnl__thread.stream && rnl__thread.generation == rnl__generation)
 		return rnl__thread.stream->device == pool->device ? 0 : -EBUSY;
+	/* A callback on a keeper, which never has one. */
+	if (rnl__thread.worker)
+		return -ENODEV;
 	pthread_once(&once, make_key);
 	if (key_result)
 		return -ENOMEM;

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +25,9 @@ void rnl_set_log(rnl_log_fn *fn, void *arg)
 	of_process = (struct rnl__log){ fn, arg };
 }
 
-void rnl__log_list(const struct rnl__log *log, enum rnl_log_level level, const char *format,
-		   va_list list)
+__attribute__((format(printf, 3, 0)))
+static void log_list(const struct rnl__log *log, enum rnl_log_level level, const char *format,
+		     va_list list)
 {
 	RNL__UNCANCELLED();
 	const struct rnl__log *to = log && log->fn ? log : &of_process;
@@ -42,7 +44,7 @@ void rnl__log(const struct rnl__log *log, enum rnl_log_level level, const char *
 	va_list list;
 
 	va_start(list, format);
-	rnl__log_list(log, level, format, list);
+	log_list(log, level, format, list);
 	va_end(list);
 }
 
@@ -51,7 +53,7 @@ int rnl__invalid(const struct rnl__log *log, const char *format, ...)
 	va_list list;
 
 	va_start(list, format);
-	rnl__log_list(log, RNL_LOG_ERROR, format, list);
+	log_list(log, RNL_LOG_ERROR, format, list);
 	va_end(list);
 	return -EINVAL;
 }
@@ -75,7 +77,8 @@ int rnl__bad_struct(const struct rnl__log *log, const char *call, const char *wh
 
 	memcpy(&size, from, sizeof(size));
 	rnl__log(log, RNL_LOG_ERROR, ret == -E2BIG ?
-		 "%s: %s of %" PRIu32 " bytes have a field set that is newer than the library" :
-		 "%s: the size of %s is %" PRIu32 "; set it to their sizeof", call, what, size);
+		 "%s: %s, of %" PRIu32 " bytes, have a field set that is newer than the library" :
+		 "%s: the size of %s is %" PRIu32 "; it must be the sizeof of their struct", call, what,
+		 size);
 	return ret;
 }

@@ -3,7 +3,6 @@
 #ifndef RNL_LOG_H
 #define RNL_LOG_H
 
-#include <stdarg.h>
 #include <stdint.h>
 
 #include <runnel.h>
@@ -16,9 +15,6 @@ struct rnl__log {
 /* @log: NULL is the log of rnl_set_log(). */
 __attribute__((format(printf, 3, 4)))
 void rnl__log(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...);
-__attribute__((format(printf, 3, 0)))
-void rnl__log_list(const struct rnl__log *log, enum rnl_log_level level, const char *format,
-		   va_list list);
 
 /* Logs why a call's arguments are refused.  Return: -EINVAL. */
 __attribute__((format(printf, 2, 3)))

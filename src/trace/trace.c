@@ -275,7 +275,7 @@ int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_tr
 {
 	RNL__UNCANCELLED();
 	struct rnl_trace_attr attr;
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, START);
 
 	if (ret)
 		return ret;

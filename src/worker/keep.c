@@ -92,11 +92,9 @@ static void search_queue(struct rnl__worker *from, uint64_t now)
 	};
 	struct rnl_job *job, *next;
 
-	pthread_mutex_lock(&pool->keeper.walking);
 	rnl__queue_forget_due(&from->queue);
 	while (rnl__walk_on(&search.walk))
 		;
-	pthread_mutex_unlock(&pool->keeper.walking);
 	if (search.walk.missed)
 		search.due = 0;
 	(void)rnl__queue_expect(&from->queue, search.due);

@@ -119,7 +119,6 @@ static int check_attr(const struct rnl_pool_attr *attr)
 		{ "stream", attr->stream, 0, RNL_STREAM_PRIVATE },
 		{ "max_in_flight", attr->max_in_flight, 1, IN_FLIGHT_MAX },
 		{ "low_water", attr->low_water, 0, attr->high_water - 1 },
-		{ "nr_cpus", attr->nr_cpus, attr->cpus != NULL, attr->cpus ? UINT32_MAX : 0 },
 		{ "guard", attr->guard, 0, RNL_GUARD_STRICT },
 		{ "pinned_preload", attr->pinned_preload, 0, attr->pinned_max },
 	};
@@ -127,6 +126,9 @@ static int check_attr(const struct rnl_pool_attr *attr)
 	if (attr->spin_us < -1)
 		return rnl__invalid(&log, CREATE ": spin_us is %d; it must be -1 or more",
 				    attr->spin_us);
+	if (!attr->cpus != !attr->nr_cpus)
+		return rnl__invalid(&log, CREATE ": cpus is %s, and nr_cpus is %u",
+				    attr->cpus ? "set" : "NULL", attr->nr_cpus);
 	for (unsigned i = 0; attr->cpus && i < attr->nr_cpus; i++) {
 		if (attr->cpus[i] >= CPU_SETSIZE)
 			return rnl__invalid(&log, CREATE ": cpus[%u] is %u; the system has CPUs "
@@ -209,7 +211,6 @@ static void init_parts(struct rnl_pool *pool)
 	atomic_init(&pool->keeper.outside, (uint32_t)RNL__START(32, 2));
 	atomic_init(&pool->turns[RNL_LOW_WATER], turn);
 	atomic_init(&pool->turns[RNL_HIGH_WATER], turn ^ 1u << 30);
-	pthread_mutex_init(&pool->keeper.walking, NULL);
 	pthread_mutex_init(&pool->resizing, NULL);
 	pthread_mutex_init(&pool->tracing, NULL);
 	pthread_mutex_init(&pool->waiting, NULL);
@@ -254,7 +255,6 @@ static void free_pool(struct rnl_pool *pool)
 	rnl__pinned_destroy(pool->pinned);
 	rnl__guard_destroy(pool->guard);
 	pool->device->ops->trim(pool->device);
-	pthread_mutex_destroy(&pool->keeper.walking);
 	pthread_mutex_destroy(&pool->resizing);
 	pthread_mutex_destroy(&pool->tracing);
 	pthread_mutex_destroy(&pool->waiting);

@@ -570,9 +570,11 @@ static int serve(struct rnl__worker *w)
 {
 	int ret = call_on_start(w);
 
+	if (ret)
+		rnl__pool_log(w->pool, RNL_LOG_ERROR, "worker %u: on_start returned %d%s", w->index,
+			      ret, ret > 0 ? "; it must return 0 or a negative errno" : "");
 	if (ret > 0)
-		ret = rnl__invalid(&w->pool->log, "worker %u: on_start returned %d; it must return "
-				   "0 or a negative errno", w->index, ret);
+		ret = -EINVAL;
 	w->serves = !ret;
 	rnl__share_attend(w, false);
 	obeyed(w, RNL__SERVE, ret);

@@ -34,6 +34,22 @@ TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeo
 	ck_assert_int_eq(notices[0].runs, 2);
 }
 
+/* A job after the barrier, and the notice, would wait for each other. */
+TEST(a_notice_for_the_end_is_in_no_barrier)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_barrier barrier;
+	struct rnl_job notice;
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_in(&barrier, &notice, noop_fn, NULL);
+	ck_assert_int_eq(rnl_submit_when(pool, &notice, RNL_EMPTY), -EINVAL);
+	must(rnl_barrier_wait(&barrier, 0));
+	must(rnl_submit_when(pool, &notice, RNL_LOW_WATER));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
 TEST(an_open_pool_that_is_empty_does_not_notify, .timeout_s = 60)
 {
 	struct rnl_pool *pool = pool_of(1);

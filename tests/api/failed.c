@@ -148,6 +148,30 @@ TEST(every_call_says_that_the_device_has_failed)
 	rnl_pool_destroy(pool);
 }
 
+/* An event loop need not block in a drain then either. */
+TEST(a_notice_for_the_end_comes_all_the_same)
+{
+	struct rnl_job job, notices[2];
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool;
+
+	if (!test_fake())
+		test_skip("a_notice_for...: the double of the CUDA runtime fails on demand");
+	pool = pool_of(2);
+	job_of(&notices[0], noop_fn, NULL);
+	must(rnl_submit_when(pool, &notices[0], RNL_EMPTY));
+	hold_workers(pool, &gate, &job, 1);
+	fake_fail_sticky(ILLEGAL_ADDRESS);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), -EIO);
+	must(rnl_pool_close(pool));
+	ck_assert_int_eq(result_of(&notices[0]), -EIO);
+	job_of(&notices[1], noop_fn, NULL);
+	must(rnl_submit_when(pool, &notices[1], RNL_EMPTY));
+	ck_assert_int_eq(result_of(&notices[1]), -EIO);
+	rnl_pool_destroy(pool);
+}
+
 /* Jobs in flight are done; it is unknown when. */
 TEST(a_trace_that_runs_then_is_whole)
 {

@@ -93,8 +93,8 @@ TEST(a_pool_that_is_refused_says_which_attribute_and_its_value)
 	REFUSED("max_in_flight is 1001; it must be 1 to 1000", .max_in_flight = 1001);
 	REFUSED("spin_us is -2; it must be -1 or more", .spin_us = -2);
 	REFUSED("low_water is 10; it must be 0 to 9", .low_water = 10, .high_water = 10);
-	REFUSED("nr_cpus is 0; it must be 1 to", .cpus = cpus);
-	REFUSED("nr_cpus is 3; it must be 0 to 0", .nr_cpus = 3);
+	REFUSED("cpus is set, and nr_cpus is 0", .cpus = cpus);
+	REFUSED("cpus is NULL, and nr_cpus is 3", .nr_cpus = 3);
 	REFUSED("cpus[1] is 65000", .cpus = cpus, .nr_cpus = 2);
 	REFUSED("guard is 3; it must be 0 to 2", .guard = 3);
 	REFUSED("pinned_preload is 8192; it must be 0 to 4096", .pinned_preload = 8192,
@@ -201,7 +201,15 @@ TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
 	said("halo_after is 11; it must be 0 to 10");
 	map.halo_after = 0;
 	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
-	said("one of in and read must be set");
+	said("in and read are both NULL; one of them must be set");
+	map.in = &map;
+	map.out_bytes = 4;
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
+	said("out_bytes is 4, and out and write are both NULL; one of them must be set");
+	map.out_bytes = 0;
+	map.out = &map;
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
+	said("out_bytes is 0, and out is set");
 
 	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, NULL), -EINVAL);
 	said("rnl_batcher_create(): attr is NULL");
@@ -218,6 +226,31 @@ TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
 	said("/dev/null is no regular file");
 	rnl_pool_destroy(pool);
 	rnl_pool_destroy(other);
+}
+
+TEST(a_call_without_a_pool_or_a_queue_says_so)
+{
+	struct rnl_batcher_attr batch = RNL_BATCHER_ATTR_INIT;
+	struct rnl_map map = RNL_MAP_INIT;
+	struct heard heard = { 0 };
+	struct rnl_batcher *batcher;
+	struct rnl_barrier barrier;
+	struct rnl_job job, *jobs[] = { &job };
+
+	job_of(&job, noop_fn, NULL);
+	rnl_set_log(hear, &heard);
+	ck_assert_int_eq(rnl_submit_many(NULL, jobs, 1), -EINVAL);
+	said("rnl_submit_many(): pool is NULL");
+	ck_assert_int_eq(rnl_map_start(NULL, &map, &barrier), -EINVAL);
+	said("rnl_map_start(): pool is NULL");
+	ck_assert_int_eq(rnl_batcher_create(&batcher, NULL, &batch), -EINVAL);
+	said("rnl_batcher_create(): pool is NULL");
+	ck_assert_int_eq(rnl_trace_start(NULL, "/dev/null", NULL), -EINVAL);
+	said("rnl_trace_start(): pool is NULL");
+	ck_assert_int_eq(rnl_cq_create(NULL), -EINVAL);
+	said("rnl_cq_create(): cqp is NULL");
+	ck_assert_int_eq(heard.messages, 5);
+	rnl_set_log(NULL, NULL);
 }
 
 TEST(without_a_log_function_nothing_is_said)

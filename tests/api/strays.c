@@ -213,6 +213,30 @@ TEST(a_job_is_not_done_before_its_work_on_stream_0_is, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
+/* Its first runs are not watched, since another worker is busy. */
+TEST(what_a_run_and_then_a_watch_find_is_counted_once)
+{
+	struct gate gate = GATE_INIT;
+	struct stray s = { .value = 5 };
+	struct rnl_pool *pool;
+	struct rnl_job held;
+
+	skip_unless_double();
+	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PRIVATE, 2);
+	hold_workers(pool, &gate, &held, 1);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(run_job(pool, stray_fn, &s), 7);
+	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&held), 0);
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(run_job(pool, stray_fn, &s), 7);
+	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
+	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	ck_assert_uint_eq(said.nr, 1);
+	rnl_pool_destroy(pool);
+}
+
 TEST(what_strays_later_is_found_later)
 {
 	struct gate gate = GATE_INIT;

@@ -210,6 +210,28 @@ TEST(a_notice_comes_again_when_its_mark_was_left)
 	rnl_pool_destroy(tank.pool);
 }
 
+TEST(notices_do_not_take_each_other_for_the_jobs_that_lead_beyond_the_mark)
+{
+	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
+	struct rnl_job notices[LOW + 2];
+
+	/* In one turn, one after the other. */
+	for (int i = 0; i < LOW + 2; i++) {
+		job_of(&notices[i], noop_fn, NULL);
+		must(rnl_submit_when(tank.pool, &notices[i], RNL_LOW_WATER));
+		ck_assert_int_eq(result_of(&notices[i]), 0);
+	}
+	for (int i = 0; i < LOW + 2; i++) {
+		must(rnl_submit_when(tank.pool, &notices[i], RNL_LOW_WATER));
+		ck_assert_int_eq(rnl_job_wait(&notices[i], 5 * MS), -ETIMEDOUT);
+	}
+	tank_fill(&tank, LOW + 1);
+	tank_empty(&tank);
+	for (int i = 0; i < LOW + 2; i++)
+		ck_assert_int_eq(result_of(&notices[i]), 0);
+	rnl_pool_destroy(tank.pool);
+}
+
 TEST(a_notice_that_is_submitted_late_comes_if_its_mark_was_left_meanwhile)
 {
 	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
