@@ -182,4 +182,17 @@ bool rnl__job_cancelled(const struct rnl_job *job);
 /* Cancels a job that has not started, or marks one that has.  Return: its phase before. */
 uint32_t rnl__job_cancel(struct rnl_job *job);
 
+/* Jobs that were pushed on a list, in the order in which they were pushed. */
+static inline struct rnl_job *rnl__job_in_order(struct rnl_job *job)
+{
+	struct rnl_job *next, *first = NULL;
+
+	for (; job; job = next) {
+		next = job->link;
+		job->link = first;
+		first = job;
+	}
+	return first;
+}
+
 #endif

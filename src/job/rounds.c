@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "job/job.h"
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
@@ -195,24 +196,11 @@ void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 
 /* ---- the jobs that wait -------------------------------------------------- */
 
-/* In the order in which they were pushed. */
-static struct rnl_job *in_order(struct rnl_job *job)
-{
-	struct rnl_job *next, *first = NULL;
-
-	for (; job; job = next) {
-		next = job->link;
-		job->link = first;
-		first = job;
-	}
-	return first;
-}
-
 static void queue_all(struct rnl_job *job)
 {
 	struct rnl_job *next;
 
-	for (job = in_order(job); job; job = next) {
+	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
 		rnl__choose_start_deferred(job);
 	}
@@ -222,7 +210,7 @@ static void return_all(struct rnl_job *job)
 {
 	struct rnl_job *next;
 
-	for (job = in_order(job); job; job = next) {
+	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
 		rnl__worker_return(&job->pool->workers[job->worker], job);
 	}

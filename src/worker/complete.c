@@ -177,14 +177,9 @@ void rnl__complete_returned(struct rnl__worker *w)
 {
 	/* [worker.B2] acquire: the jobs, and what they waited for; pairs with [worker.B1] */
 	struct rnl_job *job = atomic_exchange_explicit(&w->returned, NULL, memory_order_acquire);
-	struct rnl_job *next, *first = NULL;
+	struct rnl_job *next;
 
-	for (; job; job = next) {	/* in the order in which they were returned */
-		next = job->link;
-		job->link = first;
-		first = job;
-	}
-	for (job = first; job; job = next) {
+	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
 		w->nr_held_back--;
 		finish(w, job, job->result, false);
