@@ -55,7 +55,7 @@ ends 'info tells of devices'
 # Two answers depend on the machine with the double, because its CPUs copy and compute; four, if the
 # CPUs have other work as well.
 all="streams kernels pinned"
-busy=$(awk -v cpus="$(nproc)" '$1 > cpus { print "yes" }' /proc/loadavg)
+busy=$(awk -v cpus="$(nproc)" '$1 > cpus / 4 { print "yes" }' /proc/loadavg)
 [ "$fake" ] && [ "$busy" ] || all="$all copies-in copies-out"
 [ "$device" = host ] || all="$all connections"
 [ "$device" = host ] || [ "$fake" ] || all="$all copies-both"
