@@ -213,7 +213,7 @@ TEST(a_notice_comes_again_when_its_mark_was_left)
 TEST(notices_do_not_take_each_other_for_the_jobs_that_lead_beyond_the_mark)
 {
 	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
-	struct rnl_job notices[LOW + 2];
+	struct rnl_job notices[LOW + 2], late;
 
 	/* In one turn, one after the other. */
 	for (int i = 0; i < LOW + 2; i++) {
@@ -225,6 +225,12 @@ TEST(notices_do_not_take_each_other_for_the_jobs_that_lead_beyond_the_mark)
 		must(rnl_submit_when(tank.pool, &notices[i], RNL_LOW_WATER));
 		ck_assert_int_eq(rnl_job_wait(&notices[i], 5 * MS), -ETIMEDOUT);
 	}
+	/* One that comes new into the turn starts alone. */
+	job_of(&late, noop_fn, NULL);
+	must(rnl_submit_when(tank.pool, &late, RNL_LOW_WATER));
+	ck_assert_int_eq(result_of(&late), 0);
+	for (int i = 0; i < LOW + 2; i++)
+		ck_assert_int_eq(rnl_job_test(&notices[i]), 0);
 	tank_fill(&tank, LOW + 1);
 	tank_empty(&tank);
 	for (int i = 0; i < LOW + 2; i++)
