@@ -14,7 +14,8 @@
 #include "pool/worker.h"
 
 #define HOLD_NS 10000000u	/* the longest that a watch waits for the others to come out */
-#define HELD_NS 200000000u	/* the longest that the others wait then to come in */
+#define HELD_NS 200000000u	/* the longest that the others wait then to come in, ... */
+#define HELD_KEEPER_NS 2000000u	/* ... and the keeper, whose jobs are to be told soon */
 #define FUNCTIONS 256u		/* watched at most; a power of two */
 #define FIRST_RUNS 8u		/* of each function, that are looked at for strays */
 #define LOOK_EVERY 61u		/* then one call of a worker; a prime, beside callers' periods */
@@ -82,15 +83,18 @@ void rnl__guard_figures(struct rnl__guard *g, struct rnl_pool_stats *stats)
 
 /* ---- the gate ------------------------------------------------------------ */
 
-static void go_in(struct rnl__guard *g)
+/* A watch that another worker has met is spoilt: nobody waits for its end. */
+static void go_in(struct rnl__guard *g, uint64_t patience_ns)
 {
 	uint32_t word = rnl__peek(&g->gate), inside;
 	uint64_t deadline = 0;
 
 	for (;;) {
-		if (word & HELD && !deadline)
-			deadline = rnl__now() + HELD_NS;
-		if (word & HELD && rnl__now() < deadline) {
+		const bool waits = word & HELD && !(word & MET);
+
+		if (waits && !deadline)
+			deadline = rnl__now() + patience_ns;
+		if (waits && rnl__now() < deadline) {
 			(void)rnl__futex_wait(&g->gate, word, deadline);
 			word = rnl__peek(&g->gate);
 			continue;
@@ -119,7 +123,7 @@ static void go_out(struct rnl__guard *g)
 void rnl__guard_enter(struct rnl__worker *w)
 {
 	if (w->pool->guard->watches && !w->inside++)
-		go_in(w->pool->guard);
+		go_in(w->pool->guard, w->index == RNL__KEEPER ? HELD_KEEPER_NS : HELD_NS);
 }
 
 void rnl__guard_leave(struct rnl__worker *w)
@@ -329,7 +333,7 @@ static bool all_quiet(struct rnl__worker *w, struct entry *e)
 	if (ret == -EBUSY) {
 		/* Wait outside until that watch ends; perhaps it is of this function. */
 		go_out(g);
-		go_in(g);
+		go_in(g, HELD_NS);
 		ret = state_of(e) == NEW ? hold(g) : -EBUSY;
 	}
 	if (ret)

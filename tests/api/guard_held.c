@@ -40,6 +40,46 @@ static int use_legacy_and_open(struct rnl_job *job)
 	return ret;
 }
 
+static void count_told(struct rnl_job *job)
+{
+	++*(_Atomic int *)job->user;
+}
+
+/* The watched function runs, and nobody else may come in; the keeper calls these callbacks. */
+TEST(who_is_cancelled_is_told_beside_a_watched_function_that_runs_on, .timeout_s = 60)
+{
+	enum { NR = 100 };
+	struct waiting w = { .came = GATE_INIT, .gate = GATE_INIT };
+	struct rnl_pool *pool;
+	struct rnl_job jobs[NR];
+	_Atomic int told = 0;
+	double start;
+	void *mem;
+
+	if (on_host())
+		test_skip("who_is_cancelled...: the host device has nothing to watch");
+	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
+	must(rnl_pinned_get(pool, 128, &mem));
+	w.mem = mem;
+	job_of(&w.job, wait_and_fill, NULL);
+	must(rnl_submit(pool, &w.job));
+	gate_wait(&w.came);
+	start = seconds_now();
+	for (int i = 0; i < NR; i++) {
+		job_of(&jobs[i], noop_fn, (void *)&told);
+		must(rnl_job_on_done(&jobs[i], count_told));
+		must(rnl_submit(pool, &jobs[i]));
+		must(rnl_job_cancel(&jobs[i]));
+	}
+	ck_eventually(told == NR);
+	/* Not 200 ms for each of them. */
+	ck_assert_double_lt(seconds_now() - start, seconds_allowed(5));
+	gate_open(&w.gate);
+	ck_assert_int_eq(result_of(&w.job), 3);
+	rnl_pinned_put(pool, mem);
+	rnl_pool_destroy(pool);
+}
+
 TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 {
 	struct waiting w = { .came = GATE_INIT, .gate = GATE_INIT };

@@ -149,6 +149,8 @@ TEST(jobs_of_a_key_that_are_held_back_are_told_in_their_order)
 	gate_open(&kernel);
 	for (int i = 0; i < (int)COUNT(after); i++)
 		ck_assert_int_eq(result_of(&after[i].job), -ETIMEDOUT);
+	/* A callback comes behind the result. */
+	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < (int)COUNT(after); i++)
 		ck_assert_int_eq(record.ids[i], i);
 	rnl_pool_destroy(pool);
@@ -402,6 +404,46 @@ TEST(a_submit_that_waits_for_a_round_is_woken, .timeout_s = 60)
 	ck_assert_int_eq(call_end(&call), 0);
 	ck_assert_int_eq(result_of(&stages[i].job), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+/* The end of the first round is all that happens: the others' kernels are held. */
+TEST(a_submit_that_waits_for_a_round_is_woken_by_the_end_of_one, .timeout_s = 60)
+{
+	enum { MOST = 20 };
+	struct rnl_job in[MOST], after[MOST];
+	struct gate first = GATE_INIT, others = GATE_INIT;
+	struct submitting submitting;
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+	uint64_t keys[2];
+	struct call call;
+	int nr = 0, ret;
+
+	skip_unless_host();
+	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
+	must(rnl_barrier_init(&barrier, pool));
+	for (int i = 0; i < 2; i++)
+		keys[i] = key_on(pool, i);
+	do {
+		job_in(&barrier, &in[nr], gated_kernel_fn, nr ? &others : &first);
+		must(rnl_submit_keyed(pool, &in[nr], keys[nr > 0]));
+		if (nr < 2)
+			gate_await(nr ? &others : &first, 1);
+		job_of(&after[nr], noop_fn, NULL);
+		must(rnl_job_after(&after[nr], &barrier));
+		ret = rnl_submit_keyed(pool, &after[nr], keys[nr > 0]);
+	} while (!ret && ++nr < MOST);
+	ck_assert_int_eq(ret, -EAGAIN);
+	submitting = (struct submitting){ pool, &after[nr], RNL_FOREVER, 0, false };
+	call_start(&call, submit_waiting, &submitting);
+	ck_waits(call.tid);
+	gate_open(&first);
+	ck_assert_int_eq(call_end(&call), 0);
+	ck_assert_int_eq(rnl_job_test(&in[1]), 0);
+	gate_open(&others);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(rnl_job_result(&after[nr]), 0);
 	rnl_pool_destroy(pool);
 }
 
