@@ -115,7 +115,7 @@ enum rnl_log_level {
 /*
  * Receives the library's messages. Without such a function the library prints nothing. Each
  * -EINVAL of a create, a start and a submit is logged, with the attribute or the cause, and the
- * value.
+ * value; a commit of a batcher's request is none of these.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads at once. It must not
@@ -179,7 +179,8 @@ enum rnl_stream_kind {
 	 * some sixty, whether work was left on stream 0. If so, it logs the function, and from then
 	 * on the function's calls are made with the per-thread stream as rnl_stream(), in order
 	 * with the worker's own stream: slower, and right. struct rnl_pool_stats counts such
-	 * functions.
+	 * functions. With more than 256 functions, calls of the others are looked at each time,
+	 * and not logged.
 	 */
 	RNL_STREAM_PRIVATE = 1
 };
@@ -256,12 +257,13 @@ struct rnl_pool_attr {
  *	signals but SIGPROF and the synchronous ones (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
  *	SIGSYS), whatever the caller's mask is. So the application's handler is called for a fault
  *	in a job, on the worker.
- * Return: 0, and rnl_pool_destroy() must be called for the pool later; the error of on_start, if
- *	that failed; -EINVAL poolp is NULL, an attribute is out of its range, attr is too short or
- *	its size was not set, the device's name is unknown, or the process may not run on one of
- *	the CPUs; -E2BIG attr is newer than the library and has a field set that the library does
- *	not know; -ENODEV no such device; -ENOMEM; -EAGAIN the system started no more threads;
- *	-EIO the device failed. On failure there is nothing to clean up.
+ * Return: 0, and rnl_pool_destroy() must be called for the pool later; the error of on_start, which
+ *	is logged; -EINVAL on_start returned more than 0, poolp is NULL, an attribute is out of its
+ *	range, attr is too short or its size was not set, the device's name is unknown, or the
+ *	process may not run on one of the CPUs; -E2BIG attr is newer than the library and has a
+ *	field set that the library does not know; -ENODEV no such device; -ENOMEM; -EAGAIN the
+ *	system started no more threads; -EIO the device failed. On failure there is nothing to clean
+ *	up.
  * Since: 0.1
  */
 RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *attr);
@@ -279,17 +281,18 @@ RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr 
  *	long as the jobs on the leaving workers, and all jobs with a key that were accepted before
  *	the change. Not on a worker of the pool. Resizes by several threads happen one after
  *	another.
- * Return: 0; the error of on_start, if that failed; -EINVAL pool is NULL or nr_workers is out of
- *	its range; -EBUSY called on a worker of the pool; -ESHUTDOWN the pool is closed; -ENOMEM,
- *	-EAGAIN, -EIO a worker could not start; -EOWNERDEAD. On failure the pool is unchanged.
+ * Return: 0; the error of on_start, which is logged; -EINVAL on_start returned more than 0, pool is
+ *	NULL, or nr_workers is out of its range; -EBUSY called on a worker of the pool; -ESHUTDOWN
+ *	the pool is closed; -ENOMEM, -EAGAIN, -EIO a worker could not start; -EOWNERDEAD. On failure
+ *	the pool is unchanged.
  * Since: 0.1
  */
 RNL_API int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers);
 
 /*
- * Refuses further jobs: a submit returns -ESHUTDOWN from now on. Accepted jobs are not affected,
- * except that a notice which still waits completes with -ECANCELED: rnl_submit_when(). To close a
- * pool twice is no error.
+ * Refuses further jobs: a submit returns -ESHUTDOWN from now on. Jobs that are queued or started go
+ * on. Delayed jobs and waiting notices complete with -ECANCELED, but for notices for RNL_EMPTY,
+ * which are accepted after a close as well. To close a pool twice is no error.
  * Ordering: a submit that returned 0 before this call was accepted. A submit that runs beside this
  *	call is either accepted or refused.
  * Return: 0; -EINVAL pool is NULL; -EOWNERDEAD.
@@ -302,18 +305,18 @@ RNL_API int rnl_pool_close(struct rnl_pool *pool);
  * a barrier, and notices. Each completes with -ECANCELED, as by rnl_job_cancel(). The pool goes on:
  * a job that is submitted after this call runs. The jobs of maps go on, as do the requests of
  * batchers.
- * Context: takes as long however many jobs there are.
+ * Context: takes the same time for any number of jobs.
  * Ordering: a job whose submit or start runs beside this call is cancelled or not.
- * Return: how many jobs there were, about: exact, but for notices and the jobs of maps and batchers,
- *	if no other thread submits, starts or cancels jobs meanwhile; INT_MAX if more; -EINVAL pool
- *	is NULL; -EOWNERDEAD.
+ * Return: how many jobs have not started: the jobs of maps and batchers are counted, notices are
+ *	not, and jobs that were cancelled before are until they are told; about, if other threads
+ *	submit or start jobs meanwhile; INT_MAX if more; -EINVAL pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_pool_cancel(struct rnl_pool *pool);
 
 /*
- * Waits until every accepted job is done. If other threads submit jobs meanwhile, the wait takes
- * longer.
+ * Waits until every accepted job is done, but for delayed jobs and notices that still wait. If
+ * other threads submit jobs meanwhile, the wait takes longer.
  * Context: blocks. Not on a worker of the pool.
  * Ordering: all that the jobs did, on host and device, happens before the return. A job that goes
  *	to a completion queue is in the queue then, and done when it is reaped.
@@ -342,7 +345,8 @@ RNL_API int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns);
  * workers' threads remain, asleep: CUDA may not return from the end of such a thread.
  * @pool: may be NULL. No other call on the pool, and no wait for its jobs or cancel of its jobs,
  *	may run beside this call. After it these calls are legal: rnl_job_test(), rnl_job_wait(),
- *	rnl_job_result() and rnl_job_device_error() on jobs that are done; a reap of the jobs that
+ *	rnl_job_result(), rnl_job_device_error(), rnl_job_cancel() and rnl_job_is_cancelled() on
+ *	jobs that are done; a reap of the jobs that
  *	are in a completion queue, which makes them done; rnl_barrier_result(); a submit of a done
  *	job to another pool. Pinned buffers are gone. Memory of rnl_device_alloc() has to be
  *	freed before.
@@ -447,7 +451,8 @@ RNL_API int rnl_job_after(struct rnl_job *job, struct rnl_barrier *barrier);
  * Sets a callback for when the job is done, whatever its result. A worker calls it once for each
  * accepted submit, after the device has passed the job. If the job's function was not called, the
  * pool's own thread, the keeper, may call it: there rnl_worker_index() is -1, and the thread has
- * no implicit stream.
+ * no implicit stream. While the keeper calls it, no delayed job starts, and no other job is told
+ * late or cancelled. Where a comment says "on a worker of the pool", the keeper is one.
  * @fn: owns the job: it may submit it again or free it. It may call every function except a
  *	blocking wait on its own pool. Work that it issues to the stream belongs to no job. While it
  *	runs, its worker does nothing else. NULL removes a callback.
@@ -475,7 +480,7 @@ RNL_API int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq);
  * its function is not called, and the job completes with -ETIMEDOUT. A job that has started runs
  * to its end. A queued job is told within 10 ms of its deadline, also while all workers are busy.
  * A job that comes after a barrier is told when a worker takes it. With tens of thousands of jobs
- * in a queue all this takes longer, because the pool spends a ninth of a CPU at most on the search.
+ * in a queue all this takes longer.
  * @timeout_ns: counted from each submit; negative: no deadline.
  * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
  *	done; -EOWNERDEAD.
@@ -504,12 +509,12 @@ RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
  *	lock.
  * Ordering: what the caller wrote before is visible to the job's function. What the function and
  *	the device wrote is visible to each thread that was told that the job is done.
- * Return: 0; -EAGAIN the pool is full: each worker's queue has a part of max_queued, rounded up;
- *	or the job's barrier counts 2^24 jobs that are not issued, or 2^30 that are not done; or the
- *	job comes after a barrier with seven rounds under way: rnl_barrier_add(); -ESHUTDOWN the
- *	pool is closed; -EBUSY the job was submitted before and is not done; -EIO the device has
- *	failed; -EINVAL pool or job is NULL, the job was not initialised, or a barrier of it is of
- *	another pool; -EOWNERDEAD.
+ * Return: 0; -EAGAIN a limit is reached, and passes by itself: the pool is full, of whose
+ *	max_queued each worker's queue has a part, rounded up; or the job's barrier counts 2^24 jobs
+ *	that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
+ *	rounds under way: rnl_barrier_add(); -ESHUTDOWN the pool is closed; -EBUSY the job was
+ *	submitted before and is not done; -EIO the device has failed; -EINVAL pool or job is NULL,
+ *	the job was not initialised, or a barrier of it is of another pool; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
@@ -555,20 +560,23 @@ enum rnl_water {
  * backpressure: a server that gets -EAGAIN, or a notice for RNL_HIGH_WATER, stops reading its
  * sockets, and reads again after a notice for RNL_LOW_WATER. The notice's function, its callback
  * or its completion queue tells the server.
- * Each notice comes once. Submit it again for the next time: then it comes at once if the number
- * has been beyond the mark since it came last, and is there again. Else it waits until the number
- * was beyond the mark, and came back. So a notice may submit itself again. (While no notice waits
- * nobody looks at the mark: then as many jobs submitted, or started, as lead beyond it are enough.)
+ * A notice comes once for each submit. It may submit itself again: then it does not come before the
+ * mark was left, by more than low_water queued jobs, or by fewer than high_water. (While no notice
+ * waits, the pool does not look at the mark. It then takes the mark for left if enough jobs were
+ * submitted, or started, meanwhile.)
  * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it
- * until it starts. rnl_pool_close() completes waiting notices with -ECANCELED.
+ * until it starts. rnl_pool_close() completes waiting notices with -ECANCELED. A deadline counts
+ * from the submit, and is looked at when the notice starts: nobody is told of it before.
  * A notice for RNL_EMPTY tells an event loop that closed or stopped a pool of its end, so that the
- * loop need not block in a drain. It may be submitted before or after the close, and then starts
- * when all other jobs are done. Neither rnl_pool_close() nor rnl_pool_cancel() nor rnl_pool_stop()
- * cancels it; rnl_job_cancel() does. A drain or a destroy of a closed pool waits for it, too.
+ * loop need not block in a drain. It may be submitted before or after the close, also when the
+ * device has failed (then it completes with -EIO), and starts when all other jobs are done. Neither
+ * rnl_pool_close() nor rnl_pool_cancel() nor rnl_pool_stop() cancels it; rnl_job_cancel() does. A
+ * drain or a destroy of a closed pool waits for it, too.
  * Ordering: as rnl_submit(). Each worker looks at the marks from time to time, so a notice may
  *	start some jobs late.
  * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs; -EINVAL
- *	also if the job comes after a barrier, or mark has no value of enum rnl_water.
+ *	also if the job comes after a barrier, if it is in one and mark is RNL_EMPTY, or if mark
+ *	has no value of enum rnl_water.
  * Since: 0.1
  */
 RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark);
@@ -579,8 +587,8 @@ RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl
  * its last time and submit it again. Jobs that are delayed cost the pool O(log n) each.
  * @start_ns: nanoseconds of rnl_clock(); a time in the past is now. A deadline counts from it.
  * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
- * its time has come; its barrier does. rnl_job_cancel() completes it within 10 ms, and
- * rnl_pool_close() completes delayed jobs with -ECANCELED.
+ * its time has come; its barrier does. rnl_job_cancel() completes it within 10 ms (with a million
+ * delayed jobs, within some 100 ms), and rnl_pool_close() completes delayed jobs with -ECANCELED.
  * Ordering: as rnl_submit(). Of jobs with one key, those of different times are queued in the order
  *	of their times.
  * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs; -EINVAL
@@ -610,21 +618,23 @@ RNL_API int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, 
  * Cancels a job that has not started: its function will not be called, and the job completes with
  * -ECANCELED. Until then it belongs to the pool. A queued job, or a notice, is told within 10 ms,
  * also while all workers are busy: rnl_job_deadline() says more. A cancel and a start exclude each
- * other: either this call returns 0, or the function runs.
- * Return: 0 the job completes with -ECANCELED, also if it was cancelled before; -EBUSY the job has
- *	started and is not done: its function may learn of the cancel by rnl_job_is_cancelled();
- *	-EALREADY the job is done, or waits in its completion queue; -EINVAL job is NULL or was
- *	never submitted; -EOWNERDEAD.
+ * other: if this call returns 0, the function does not run.
+ * Return: 0 the job completes with -ECANCELED, also if it was cancelled before; -EBUSY the job is
+ *	not done, and has started: its function may learn of the cancel by rnl_job_is_cancelled();
+ *	or it is about to complete without a call: it is late, was cancelled with all jobs, or comes
+ *	after a barrier with a job that failed; -EALREADY the job is done, or waits in its
+ *	completion queue; -EINVAL job is NULL or was never submitted; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_cancel(struct rnl_job *job);
 
 /*
- * Whether a job was cancelled since its submit. A function that takes long asks from time to time,
- * and returns early, with a result of its own choice. What it has issued to the device goes on.
+ * Whether a job's function should return early. One that takes long asks from time to time, and
+ * then returns a result of its own choice. What it has issued to the device goes on.
  * @job: the caller's own, or one that the caller knows to be not done.
- * Return: 1 rnl_job_cancel() was called for the job, or rnl_pool_stop() for its pool; 0 neither, or
- *	the job is done; -EINVAL job is NULL or was never submitted; -EOWNERDEAD.
+ * Return: 1 rnl_job_cancel() was called for the job, or rnl_pool_stop() for its pool; 0 neither
+ *	(rnl_pool_cancel() shows in the result alone), or the job is done; -EINVAL job is NULL or
+ *	was never submitted; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_is_cancelled(const struct rnl_job *job);
@@ -954,7 +964,8 @@ RNL_API void *rnl_worker_data(void);
  * issued. If the thread is attached to that device already, by any pool or as a worker, nothing
  * changes. The stream outlives the pool. If the device has failed, do not join the thread: CUDA
  * may not return from its end.
- * Return: 0; -EINVAL pool is NULL; -EBUSY the thread is attached to another device; -ENOMEM;
+ * Return: 0; -EINVAL pool is NULL; -EBUSY the thread is attached to another device; -ENODEV it is
+ *	a pool's keeper, in a callback, which has no stream; -ENOMEM;
  *	-EAGAIN the system started no more threads; -EIO; -EOWNERDEAD.
  * Since: 0.1
  */

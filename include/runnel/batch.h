@@ -183,8 +183,9 @@ RNL_API int rnl_batcher_reserve_wait(struct rnl_batcher *batcher, struct rnl_req
  *	rnl_pool_drain() waits for requests whose commit has returned.
  * Return: 0; -EAGAIN the request's barrier counts too many jobs, as for rnl_submit(); -ESHUTDOWN
  *	the batcher or the pool is closed; -EIO the device has failed; -EBUSY the request was
- *	committed before and is not released; -EINVAL request is NULL or not reserved, or its barrier is of another pool, or it has what only other jobs may have: a barrier that
- *	it comes after, a deadline, urgency; -EOWNERDEAD. On failure the slot remains the caller's.
+ *	committed before and is not released; -EINVAL request is NULL or not reserved, or its
+ *	barrier is of another pool, or it has what only other jobs may have: a barrier that it comes
+ *	after, a deadline, urgency; -EOWNERDEAD. On failure the slot remains the caller's.
  * Since: 0.1
  */
 RNL_API int rnl_request_commit(struct rnl_request *request);

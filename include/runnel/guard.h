@@ -39,9 +39,9 @@ extern "C" {
  * While a function is watched, the pool's other workers stop before they call a function of the
  * program. If not all of them have stopped within 10 ms, the function runs unwatched, and the guard
  * tries again at its 2nd, 4th, 8th ... run. A worker that was stopped for 200 ms (the keeper: 2 ms)
- * goes on, because the watched function may wait for it. The guard cannot stop other threads of the process: if one
- * of them uses the legacy stream meanwhile, its call fails with cudaErrorStreamCaptureImplicit.
- * So use the guard in tests and for analysis, not in service.
+ * goes on, because the watched function may wait for it. The guard cannot stop other threads of the
+ * process: if one of them uses the legacy stream meanwhile, its call fails with
+ * cudaErrorStreamCaptureImplicit. So use the guard in tests and for analysis, not in service.
  */
 enum rnl_guard {
 	RNL_GUARD_OFF = 0,

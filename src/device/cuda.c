@@ -331,8 +331,8 @@ static int owner_of(const void *mem)
 }
 
 /*
- * Copies from one device's memory to another's.  Memory of a pool may be reached by its own device
- * alone, whether peer access is enabled or not; CUDA reaches both if it is told the devices.
+ * Copies from one device's memory to another's.  Memory of cudaMallocAsync() may be reached by
+ * its own device alone, whether peer access is enabled or not; CUDA reaches both if it is told the devices.
  */
 static cudaError_t copy_between(const struct rnl__copy *c)
 {
