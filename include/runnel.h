@@ -431,8 +431,9 @@ RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
 
 /*
  * Makes the job come after a barrier. It waits for the jobs that the barrier counts when this job
- * is submitted, and for no later ones. The job starts when they have been issued, and its stream
- * waits on the device for their streams. No host thread blocks. If a job of the barrier has failed
+ * is submitted. The job starts when they have been issued, and its stream waits on the device for
+ * their streams; if later jobs of the barrier are issued before it starts, its stream waits for
+ * them as well. No host thread blocks. If a job of the barrier has failed
  * by then, this job completes with -ECANCELED, and its function is not called. A job that copies to
  * pageable memory counts as issued when it is done, because a CPU does its last step.
  * This job is done when the jobs that it waits for are, and not before, also if it was cancelled,
