@@ -782,10 +782,10 @@ RNL_API int rnl_barrier_init(struct rnl_barrier *barrier, struct rnl_pool *pool)
  * one. A job is in one barrier; another call replaces it.
  * A barrier is used in rounds: the submit of a job that comes after it ends a round, and the next
  * job that the barrier counts begins another one. A job after waits for the rounds that were begun
- * before, so two barriers may be used in turns: stage after stage of a pipeline is submitted, each
- * after the other barrier, and no host waits. Up to seven ended rounds of a barrier may have jobs
- * that are not done, or jobs after that are not; then the submit of a job after is refused with
- * -EAGAIN, and rnl_submit_wait() waits.
+ * before, so two barriers may be used alternately: stage after stage of a pipeline is submitted,
+ * each after the other barrier, and no host waits. Up to seven ended rounds of a barrier may have
+ * jobs that are not done, or jobs after that are not; then the submit of a job after is refused
+ * with -EAGAIN, and rnl_submit_wait() waits.
  * Return: 0; -EINVAL barrier or job is NULL, the job was not initialised, or it comes after this
  *	very barrier; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.1

@@ -178,6 +178,8 @@ static void log_held(const struct server *server)
 			     held[i].on_device ? "the device" : "its function",
 			     (double)held[i].held_ns / 1e9, held[i].worker);
 	}
+	if (nr > RNL_WORKERS_MAX + 1)
+		program_warn("and %d more", nr - RNL_WORKERS_MAX - 1);
 }
 
 /*
@@ -205,12 +207,14 @@ static void stop_loops(struct server *server, unsigned grace_s)
 			stopped = true;
 			continue;
 		}
-		if (ready == 0)
+		if (ready == 0) {
+			/* If nobody reads standard error, SIGALRM ends the process. */
+			alarm(1);
 			log_held(server);
-		if (ready == 0)
 			program_die("the grace of %u s is over: %u requests are not answered, and "
 				    "in %u of %u loops clients are still busy", grace_s,
 				    metrics_nr_open(server), left, server->opt.loops);
+		}
 		if (ready > 0 && eventfd_read(server->ended_fd, &nr) == 0)
 			left -= (unsigned)nr;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Cancelling all jobs of a pool at once: those that have not started, and no later ones. */
+#include "map.h"
 #include "record.h"
 
 #define HOUR_NS (INT64_C(3600) * 1000000000)
@@ -122,5 +123,50 @@ TEST(beside_submits_each_job_runs_or_is_cancelled, .timeout_s = 120)
 		}
 	}
 	must(pthread_join(thread, NULL));
+	rnl_pool_destroy(pool);
+}
+
+static int noop_batch(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
+/* A request that is committed while the workers are held. */
+TEST(maps_and_requests_go_on)
+{
+	struct task t = { .in = CALLED, .out = CALLED, .nr = 50 * 7, .chunk = 7,
+			  .in_bytes = 4, .out_bytes = 4 };
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_request request;
+	struct rnl_batcher *batcher;
+	struct rnl_barrier barrier;
+	struct told queued;
+
+	attr.fn = noop_batch;
+	attr.in_bytes = 8;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	must(rnl_request_init(&request));
+	must(rnl_batcher_reserve(batcher, &request, 8));
+	t.at_fn = (struct event){ .wanted = true, .element = 0, .gate = &gate };
+	task_prepare(&t, pool);
+	must(rnl_barrier_init(&barrier, pool));
+	must(rnl_map_start(pool, &t.map, &barrier));
+	gate_await(&gate, 1);
+	must(rnl_request_commit(&request));
+	told_of(&queued);
+	must(rnl_submit(pool, &queued.job));
+	ck_assert_int_ge(rnl_pool_cancel(pool), 1);
+	gate_open(&gate);
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_uint_eq(t.nr_fn, 50);
+	ck_assert_int_eq(result_of(&request.job), 0);
+	ck_assert_int_eq(result_of(&queued.job), -ECANCELED);
+	must(rnl_request_release(&request));
+	rnl_batcher_destroy(batcher);
+	task_end(&t);
 	rnl_pool_destroy(pool);
 }

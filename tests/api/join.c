@@ -167,7 +167,7 @@ static void await_issued(struct rnl_pool *pool, struct rnl_job *job, uint64_t ke
 TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops = 2)
 {
 	enum { LATER = 3 };
-	const int64_t patience = (int64_t)(5e9 * test_scale());
+	const int64_t patience = patience_ns();
 	struct gate kernel = GATE_INIT, later = GATE_INIT;
 	struct rnl_barrier barriers[1 + LATER];
 	struct storing jobs[1 + LATER], after;

@@ -88,6 +88,37 @@ TEST(on_a_worker_a_stop_does_not_wait, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
+static int noop_batch(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
+TEST(a_request_that_was_committed_goes_on)
+{
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_request request;
+	struct rnl_batcher *batcher;
+	struct rnl_job held;
+
+	attr.fn = noop_batch;
+	attr.in_bytes = 8;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	must(rnl_request_init(&request));
+	must(rnl_batcher_reserve(batcher, &request, 8));
+	hold_workers(pool, &gate, &held, 1);
+	must(rnl_request_commit(&request));
+	ck_assert_int_eq(rnl_pool_stop(pool, 0), -ETIMEDOUT);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&request.job), 0);
+	must(rnl_request_release(&request));
+	must(rnl_pool_stop(pool, RNL_FOREVER));
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
 TEST(a_map_issues_no_more_chunks, .timeout_s = 60)
 {
 	enum { CHUNKS = 50 };
@@ -106,6 +137,7 @@ TEST(a_map_issues_no_more_chunks, .timeout_s = 60)
 	gate_open(&gate);
 	must(rnl_pool_stop(pool, RNL_FOREVER));
 	ck_assert_int_eq(rnl_barrier_result(&barrier), -ECANCELED);
+	ck_assert_uint_lt(t.nr_fn, CHUNKS);
 	task_end(&t);
 	rnl_pool_destroy(pool);
 }

@@ -34,7 +34,7 @@ static void pass_on(struct rnl_job *job)
 /* 0: two jobs submit each other, with a key; 1: one submits itself; 2: the same, with a key. */
 TEST(a_job_is_told_done_beside_jobs_that_go_on_for_ever, .loops = 3)
 {
-	const int64_t patience = (int64_t)(8e9 * test_scale());
+	const int64_t patience = patience_ns();
 	_Atomic bool over = false;
 	_Atomic int in_play = 1;
 	struct gate kernel = GATE_INIT;
@@ -139,7 +139,7 @@ TEST(a_job_is_told_done_after_about_one_function_of_its_worker, .timeout_s = 60)
 
 TEST(a_job_does_not_wait_for_the_barrier_of_the_next_one)
 {
-	const int64_t patience = (int64_t)(8e9 * test_scale());
+	const int64_t patience = patience_ns();
 	struct gate function = GATE_INIT, kernel = GATE_INIT;
 	struct rnl_job held, first, before, after;
 	struct rnl_barrier barrier;

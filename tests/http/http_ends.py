@@ -92,7 +92,7 @@ def after_its_grace_it_says_what_was_left_and_fails():
 def await_jobs(running, number):
     while not any(name.startswith('rnl_jobs_unfinished') and value == number
                   for name, value in running.metrics().items()):
-        pass
+        time.sleep(0.01)
 
 
 def hangs(body):
