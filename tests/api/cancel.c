@@ -34,12 +34,16 @@ TEST(a_queued_job_is_cancelled_and_can_be_submitted_again)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
+	struct rnl_barrier empty;
 	struct rnl_job held;
 	struct told told[3];
 
 	hold_workers(pool, &gate, &held, 1);
+	must(rnl_barrier_init(&empty, pool));
 	for (int i = 0; i < 3; i++) {
 		told_of(&told[i]);
+		/* The keeper leaves such a job to its worker, which is held. */
+		must(rnl_job_after(&told[i].job, i == 1 ? &empty : NULL));
 		must(rnl_submit(pool, &told[i].job));
 	}
 	for (int i = 0; i < 3; i++) {	/* a cancel may be repeated */
@@ -264,10 +268,14 @@ TEST(a_cancelled_job_comes_out_of_its_completion_queue)
 	struct rnl_cq *cq = cq_of();
 	struct gate gate = GATE_INIT;
 	struct rnl_job held, *list[2];
+	struct rnl_barrier empty;
 	struct told told;
 
 	hold_workers(pool, &gate, &held, 1);
 	told_of(&told);
+	/* As above: the worker puts it into the queue, not the keeper. */
+	must(rnl_barrier_init(&empty, pool));
+	must(rnl_job_after(&told.job, &empty));
 	must(rnl_job_cq(&told.job, cq));
 	must(rnl_submit(pool, &told.job));
 	must(rnl_job_cancel(&told.job));

@@ -26,6 +26,14 @@ static void check_late(struct told *t)
 	ck_assert_int_eq(t->runs, 0);
 }
 
+/* A deadline that a job on an idle worker keeps; longer on a busy machine. */
+static int64_t time_to_start(void)
+{
+	const double seconds = seconds_allowed(0.3);
+
+	return (int64_t)((seconds < 2 ? seconds : 2) * 1e9);
+}
+
 static void check_ran(struct told *t)
 {
 	ck_assert_int_eq(result_of(&t->job), 0);
@@ -118,7 +126,7 @@ TEST(a_deadline_is_taken_back_by_a_negative_one)
 
 TEST(the_time_is_counted_anew_from_each_submit)
 {
-	const int64_t time = 500 * MS;
+	const int64_t time = time_to_start();
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
@@ -147,7 +155,7 @@ TEST(the_time_is_counted_anew_from_each_submit)
 
 TEST(a_function_that_was_called_runs_to_its_end)
 {
-	const int64_t time = 300 * MS;
+	const int64_t time = time_to_start();
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_job job;
@@ -165,7 +173,7 @@ TEST(a_function_that_was_called_runs_to_its_end)
 
 TEST(a_job_that_the_device_has_is_not_taken_from_it)
 {
-	const int64_t time = 300 * MS;
+	const int64_t time = time_to_start();
 	struct rnl_pool *pool;
 	struct gate kernel = GATE_INIT;
 	struct rnl_job job;

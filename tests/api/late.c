@@ -253,6 +253,29 @@ TEST(a_callback_cannot_cancel_the_thread_that_calls_it)
 	jam_end(&jam);
 }
 
+static _Atomic int attached;
+
+static void attach(struct rnl_job *job)
+{
+	attached = rnl_thread_attach(job->user);
+}
+
+TEST(a_callback_on_the_keeper_has_no_stream)
+{
+	struct rnl_job job;
+	struct jam jam;
+
+	jam_of(&jam, 1);
+	job_of(&job, noop_fn, jam.pool);
+	must(rnl_job_on_done(&job, attach));
+	attached = 1;
+	must(rnl_submit(jam.pool, &job));
+	must(rnl_job_cancel(&job));
+	ck_eventually(attached != 1);
+	ck_assert_int_eq(attached, -ENODEV);
+	jam_end(&jam);
+}
+
 /* ---- what becomes of the others ------------------------------------------ */
 
 TEST(the_jobs_that_stay_keep_their_order, .timeout_s = 60)
