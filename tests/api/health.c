@@ -4,7 +4,8 @@
 #include "pool.h"
 #include "sanitizers.h"
 
-SANITIZER_OPTIONS("report_thread_leaks=0");	/* a job ends its thread */
+/* A job ends its thread, which leaves its stream. */
+SANITIZER_OPTIONS("report_thread_leaks=0:detect_leaks=0");
 
 static struct rnl_health health_of(struct rnl_pool *pool)
 {
