@@ -36,6 +36,17 @@
 #define SANITIZED 0
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZED 1
+#endif
+#endif
+#ifndef THREAD_SANITIZED
+#define THREAD_SANITIZED 0
+#endif
+
 /* GCC's ThreadSanitizer takes a thread of a forked child for a thread of the parent. */
 #if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #define NO_THREADS_AFTER_FORK 1

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "fake_cudart/fake_cudart.h"
+#include "lib/sanitizers.h"
 
 #pragma weak fake_alive
 #pragma weak fake_fail
@@ -129,11 +130,16 @@ static unsigned entries_of(const char *path)
 	return nr;
 }
 
-/* Threads of the process without the double's executors, which it keeps. */
+/*
+ * Threads of the process without the double's executors, which it keeps.  ThreadSanitizer starts
+ * threads of its own at any time.
+ */
 static unsigned nr_threads(void)
 {
 	struct fake_alive now = { 0 };
 
+	if (THREAD_SANITIZED)
+		return 0;
 	if (options.fake)
 		fake_alive(&now);
 	return entries_of("/proc/self/task") - now.executors;
