@@ -115,7 +115,7 @@ enum rnl_log_level {
 /*
  * Receives the library's messages. Without such a function the library prints nothing. Each
  * -EINVAL of a create, a start and a submit is logged, with the attribute or the cause, and the
- * value; a commit of a batcher's request is none of these.
+ * value. The -EINVAL of rnl_request_commit() is not.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads at once. It must not
@@ -305,7 +305,7 @@ RNL_API int rnl_pool_close(struct rnl_pool *pool);
  * a barrier, and notices. Each completes with -ECANCELED, as by rnl_job_cancel(). The pool goes on:
  * a job that is submitted after this call runs. The jobs of maps go on, as do the requests of
  * batchers.
- * Context: takes the same time for any number of jobs.
+ * Context: its time does not depend on the number of jobs.
  * Ordering: a job whose submit or start runs beside this call is cancelled or not.
  * Return: how many jobs have not started: the jobs of maps and batchers are counted, notices are
  *	not, and jobs that were cancelled before are until they are told; about, if other threads

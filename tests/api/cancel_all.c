@@ -126,12 +126,6 @@ TEST(beside_submits_each_job_runs_or_is_cancelled, .timeout_s = 120)
 	rnl_pool_destroy(pool);
 }
 
-static int noop_batch(const struct rnl_batch *batch)
-{
-	(void)batch;
-	return 0;
-}
-
 /* A request that is committed while the workers are held. */
 TEST(maps_and_requests_go_on)
 {

@@ -12,18 +12,6 @@ __attribute__((weak)) void fake_fail_sticky(int code);
 
 static char path[64];
 
-static int map_fn(const struct rnl_chunk *chunk)
-{
-	(void)chunk;
-	return 0;
-}
-
-static int batch_fn(const struct rnl_batch *batch)
-{
-	(void)batch;
-	return 0;
-}
-
 /*
  * Objects from before the failure. With them the calls below need no CUDA, so the library itself
  * refuses them.
@@ -40,7 +28,7 @@ static void prepare(struct rnl_pool *pool, struct before *b)
 	void *mem[2];
 
 	b->attr = (struct rnl_batcher_attr)RNL_BATCHER_ATTR_INIT;
-	b->attr.fn = batch_fn;
+	b->attr.fn = noop_batch;
 	b->attr.in_bytes = b->attr.slab_bytes = 64;
 	b->attr.nr_slabs = 2;
 	must(rnl_batcher_create(&b->batcher, pool, &b->attr));
@@ -87,7 +75,7 @@ static void refused(struct rnl_pool *pool, const struct before *b)
 	ck_assert_int_eq(rnl_device_alloc(pool, 64, &mem), -EIO);
 	ck_assert_ptr_null(mem);
 	must(rnl_barrier_init(&barrier, pool));
-	map.fn = map_fn;
+	map.fn = noop_chunk;
 	map.nr = map.chunk = 64;
 	map.in_bytes = map.out_bytes = 1;
 	map.in = map.out = b->array;

@@ -145,18 +145,6 @@ TEST(the_log_of_the_process_is_for_calls_without_a_pool_and_pools_without_a_log)
 	rnl_set_log(NULL, NULL);
 }
 
-static int chunk_fn(const struct rnl_chunk *chunk)
-{
-	(void)chunk;
-	return 0;
-}
-
-static int batch_fn(const struct rnl_batch *batch)
-{
-	(void)batch;
-	return 0;
-}
-
 /* The last message names it. */
 #define said(text) ck_assert_msg(strstr(heard.line, text), "not \"%s\": %s", text, heard.line)
 
@@ -191,7 +179,7 @@ TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
 	must(rnl_barrier_init(&barrier, pool));
 	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
 	said("rnl_map_start(): fn is NULL");
-	map.fn = chunk_fn;
+	map.fn = noop_chunk;
 	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
 	said("in_bytes is 0; it must be 1 to");
 	map.in_bytes = 4;
@@ -213,7 +201,7 @@ TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
 
 	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, NULL), -EINVAL);
 	said("rnl_batcher_create(): attr is NULL");
-	batch.fn = batch_fn;
+	batch.fn = noop_batch;
 	batch.in_bytes = 64;
 	batch.max_in_flight = 33;
 	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &batch), -EINVAL);

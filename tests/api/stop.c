@@ -88,12 +88,6 @@ TEST(on_a_worker_a_stop_does_not_wait, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
-static int noop_batch(const struct rnl_batch *batch)
-{
-	(void)batch;
-	return 0;
-}
-
 TEST(a_request_that_was_committed_goes_on)
 {
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;

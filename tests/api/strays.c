@@ -35,18 +35,6 @@ static void hear(void *arg, enum rnl_log_level level, const char *msg)
 	snprintf(heard->line, sizeof(heard->line), "%s", msg);
 }
 
-static int map_fn(const struct rnl_chunk *chunk)
-{
-	(void)chunk;
-	return 0;
-}
-
-static int batch_fn(const struct rnl_batch *batch)
-{
-	(void)batch;
-	return 0;
-}
-
 static int start_map(struct rnl_pool *pool, int (*unit)(int ask))
 {
 	static char array[64];
@@ -54,7 +42,7 @@ static int start_map(struct rnl_pool *pool, int (*unit)(int ask))
 	struct rnl_barrier barrier;
 	int ret;
 
-	map.fn = map_fn;
+	map.fn = noop_chunk;
 	map.nr = sizeof(array);
 	map.chunk = RNL_MAP_AUTO;
 	map.in_bytes = 1;
@@ -73,7 +61,7 @@ static int create_batcher(struct rnl_pool *pool, int (*unit)(int ask))
 	struct rnl_batcher *batcher = NULL;
 	int ret;
 
-	attr.fn = batch_fn;
+	attr.fn = noop_batch;
 	attr.in_bytes = 64;
 	attr.check = unit;
 	ret = rnl_batcher_create(&batcher, pool, &attr);

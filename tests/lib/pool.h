@@ -46,6 +46,18 @@ static inline int result_fn(struct rnl_job *job)
 }
 
 /* Adds 1 to the _Atomic int that `user` points to. */
+static inline int noop_chunk(const struct rnl_chunk *chunk)
+{
+	(void)chunk;
+	return 0;
+}
+
+static inline int noop_batch(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
+}
+
 static inline int count_fn(struct rnl_job *job)
 {
 	atomic_fetch_add((_Atomic int *)job->user, 1);

@@ -14,12 +14,6 @@ static void go_on_at(struct rnl_batcher *b, uint64_t round)
 	atomic_store(&b->open, round);
 }
 
-static int noop_batch(const struct rnl_batch *batch)
-{
-	(void)batch;
-	return 0;
-}
-
 /* The taker passes over a slot, whose request is committed behind that. */
 static void check_round(struct rnl_pool *pool, uint64_t round)
 {
