@@ -385,8 +385,8 @@ unsigned rnl__rounds_count(struct rnl_barrier *b)
 	wake(b->pool, open_of(b), open, now);
 	change_counts(b, slot, nr_unissued(open), nr_undone(open), true);
 	/*
-	 * The thread that sealed the round may be held up before it says so; it must not be the one
-	 * that tells the next round, which nothing keeps for it.
+	 * The sealer does this, too, and may be held up until the next round has ended, which counts
+	 * no job of its own.  It counts ours.
 	 */
 	if (!nr_unissued(open))
 		issue(b, slot);
