@@ -173,7 +173,7 @@ static void make_http(struct loop *loop, int listener)
 	must(routes_set(loop));
 }
 
-void loop_start(struct loop *loop, struct server *server, int listener)
+void loop_create(struct loop *loop, struct server *server, int listener)
 {
 	loop->server = server;
 	loop->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -182,6 +182,10 @@ void loop_start(struct loop *loop, struct server *server, int listener)
 	make_http(loop, listener);
 	make_events(loop);
 	must(slots_create(loop));
+}
+
+void loop_start(struct loop *loop)
+{
 	must(-pthread_create(&loop->thread, NULL, run, loop));
 }
 

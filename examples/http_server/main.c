@@ -32,7 +32,7 @@
 
 #define PINNED_SPARE (64u << 20)	/* bytes that are lost at the ends of regions */
 #define STOP_PART 4u			/* of the grace, in which the pool is stopped */
-#define FAILED_GRACE_S 2u		/* enough, because all answers are 503 */
+#define FAILED_PART 5u			/* of the grace: enough, because all answers are 503 */
 
 /* Shows the library's errors and warnings; any thread calls this. */
 static void log_message(void *arg, enum rnl_log_level level, const char *msg)
@@ -107,8 +107,11 @@ static void start_loops(struct server *server)
 	server->failed_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (server->ended_fd < 0 || server->failed_fd < 0)
 		program_die("starting: %s", strerror(errno));
+	/* A request that makes the device fail must not meet a loop that is not created yet. */
 	for (unsigned i = 0; i < server->opt.loops; i++)
-		loop_start(&server->loops[i], server, server->listeners[i]);
+		loop_create(&server->loops[i], server, server->listeners[i]);
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		loop_start(&server->loops[i]);
 }
 
 static void announce(struct server *server)
@@ -244,8 +247,8 @@ int main(int argc, char **argv)
 
 	failed = wait_for_end(&server, signals);
 	grace_s = server.opt.grace_s;
-	if (failed && grace_s > FAILED_GRACE_S)
-		grace_s = FAILED_GRACE_S;
+	if (failed)
+		grace_s = (grace_s + FAILED_PART - 1) / FAILED_PART;
 	atomic_store(&server.leaves_listeners, failed && server.opt.supervise);
 	stop_loops(&server, grace_s);
 	for (unsigned i = 0; i < server.opt.loops; i++)

@@ -76,7 +76,7 @@ void options_parse(struct options *opt, int argc, char **argv)
 		{ "deadline", 0, "MS", "a job that has not started by then is answered 504; 2000; "
 		  "0: never", OPTION_NUMBER(&opt->deadline_ms, 0, 3600000) },
 		{ "grace", 0, "S", "seconds to finish in after SIGTERM or SIGINT; in the last "
-		  "quarter what has not started is cancelled; 10",
+		  "quarter what has not started is cancelled; after a failure a fifth; 10",
 		  OPTION_NUMBER(&opt->grace_s, 0, 3600) },
 		{ "linger", 0, "MS", "silence after which the end closes idle connections; 500",
 		  OPTION_NUMBER(&opt->linger_ms, 1, 60000) },

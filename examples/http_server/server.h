@@ -114,8 +114,10 @@ struct server {
 	atomic_bool leaves_listeners;	/* to the next process, with waiting connections */
 };
 
-/* Starts a loop that accepts from a listening socket, and owns it.  Dies on an error. */
-void loop_start(struct loop *loop, struct server *server, int listener);
+/* Creates a loop that owns a listening socket.  Dies on an error. */
+void loop_create(struct loop *loop, struct server *server, int listener);
+/* Starts its thread, which accepts connections.  Dies on an error. */
+void loop_start(struct loop *loop);
 void loop_free(struct loop *loop);
 
 /* ---- listener.c ---------------------------------------------------------- */
