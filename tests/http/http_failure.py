@@ -10,8 +10,9 @@ from http_client import PATIENCE, Broken, Connection, ask, request_bytes
 from http_stop import StopUnderLoad
 
 WORKERS = '--workers=8'
-CRASHES = ('--allow-crash', '--deadline=0')
-# Promised are two periods of the watchdog, of 100 ms each.
+CRASHES = '--allow-crash'
+# Promised are two periods of the watchdog, of 100 ms each.  A busy machine may break that for it:
+# of tries for PATIENCE, one must be in time.
 DEFINITE_S = 0.2 * SCALE
 HAS_FAILED = b'the device has failed'
 
@@ -99,7 +100,7 @@ def there_is_no_crash_unless_allowed():
     with server() as running:
         is_code(ask(running.port, '/crash', b''), 404)
         same(running.stop(), (0, ''), 'exit status and standard error')
-    with server('--allow-crash') as running:
+    with server(CRASHES) as running:
         is_code(ask(running.port, '/crash'), 405)
         same(running.stop(), (0, ''), 'exit status and standard error')
 
@@ -107,9 +108,9 @@ def there_is_no_crash_unless_allowed():
 @check
 def healthz_tells_of_a_failure_within_200_ms():
     needs_a_device()
-    took = []
-    while len(took) < 3 and min(took, default=PATIENCE) > DEFINITE_S:
-        with server(WORKERS, *CRASHES) as running:
+    took, began = [], time.monotonic()
+    while min(took, default=PATIENCE) > DEFINITE_S and time.monotonic() - began < PATIENCE:
+        with server(WORKERS, CRASHES) as running:
             is_code(ask(running.port, '/wc', b'one'), 200)
             health = Connection(running.port)
             is_code(health.ask('/healthz'), 200)
@@ -125,7 +126,7 @@ def healthz_tells_of_a_failure_within_200_ms():
 def fails_under_load(*options):
     """Return: the server's standard error."""
     needs_a_device()
-    with server(LINGER, WORKERS, *CRASHES, *options) as running:
+    with server(LINGER, WORKERS, CRASHES, *options) as running:
         load = FailUnderLoad(running, False)
         load.start()
         time.sleep(0.5)
@@ -157,7 +158,7 @@ def under_load_sync_fails_in_the_same_way():
 @check
 def a_server_that_is_to_leave_exits_with_75():
     needs_a_device()
-    with server(LINGER, '--exit-on-failure', *CRASHES) as running:
+    with server(LINGER, '--exit-on-failure', CRASHES) as running:
         idle, slow = Connection(running.port), Connection(running.port)
         is_code(idle.ask('/wc', b'one'), 200)
         data = request_bytes('/wc', b'x' * 100)
@@ -175,7 +176,7 @@ def a_server_that_is_to_leave_exits_with_75():
 @check
 def with_sync_it_exits_with_75_too():
     needs_a_device()
-    with server('--handler=sync', '--exit-on-failure', *CRASHES) as running:
+    with server('--handler=sync', '--exit-on-failure', CRASHES) as running:
         crash(running)
         status, errors = running.wait()
         same(status, 75, 'exit status')
@@ -187,7 +188,7 @@ def with_sync_it_exits_with_75_too():
 @check
 def a_server_that_is_to_leave_does_not_wait_for_clients():
     needs_a_device()
-    with server('--exit-on-failure', *CRASHES) as running:
+    with server('--exit-on-failure', '--grace=10', CRASHES) as running:
         slow = Connection(running.port)
         slow.send(request_bytes('/wc', b'x' * 1000)[:-900])
         began = time.monotonic()

@@ -66,7 +66,8 @@ def stops_all(running):
 @check
 def a_process_that_failed_is_replaced_again_and_again():
     needs_a_device()
-    with server(LINGER, SUPERVISE, WORKERS, *CRASHES) as running:
+    # A crash meets a process whose loops are many, and have only just started.
+    with server(LINGER, SUPERVISE, WORKERS, '--loops=32', CRASHES) as running:
         took = []
         for _ in range(3):
             lost = the_child(running)
@@ -81,7 +82,7 @@ def a_process_that_failed_is_replaced_again_and_again():
 @check
 def under_load_no_client_is_lost_when_a_process_is_replaced():
     needs_a_device()
-    with server(LINGER, SUPERVISE, WORKERS, *CRASHES) as running:
+    with server(LINGER, SUPERVISE, WORKERS, CRASHES) as running:
         load = FailUnderLoad(running, True)
         load.start()
         for _ in range(2):
@@ -103,7 +104,7 @@ def a_kernel_with_an_illegal_address_ends_a_process_of_the_host_device():
         raise Skip('here it is the device that fails')
     if SANITIZER:
         raise Skip('it would be a report of the sanitizer\'s')
-    with server(SUPERVISE, *CRASHES) as running:
+    with server(SUPERVISE, CRASHES) as running:
         lost = the_child(running)
         connection = Connection(running.port)
         connection.send(request_bytes('/crash', b''))
