@@ -301,6 +301,7 @@ const struct bench_row bench_rows[] = {
 			{ RUNNEL, "cancelled", "12" },
 			{ RUNNEL, "late", "34" },
 			{ RUNNEL, "delayed", "5" },
+			{ HAND, "a thread that sleeps", "5" },
 		},
 	},
 	{

@@ -7,13 +7,15 @@
  *	is, from the end of its function on.
  *	Ended: all workers are in functions of 0.1 s.  How late a queued job's callback is, from its
  *	cancel, or from its deadline on.
- *	Started: the workers are idle.  How late a delayed job's function begins.
+ *	Started: the workers are idle.  How late a delayed job's function begins.  By hand: a thread
+ *	sleeps until each time.
  */
 #include "bench.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define WORKERS 2
 #define BYTES 4096
@@ -24,7 +26,7 @@
 #define DELAYED 200
 #define AHEAD_NS 1500000	/* from a delayed job's submit to its time */
 
-enum { TOLD, CANCELLED, LATE, DELAYED_START };	/* the ways */
+enum { TOLD, CANCELLED, LATE, DELAYED_START, SLEEPS };	/* the ways */
 
 struct event {
 	struct rnl_job job;
@@ -156,6 +158,17 @@ static double started_late(struct bench *b)
 	return (double)e.at - (double)at;
 }
 
+static double slept_late(void)
+{
+	const uint64_t at = bench_now() + AHEAD_NS;
+	const struct timespec until = {
+		.tv_sec = (time_t)(at / 1000000000), .tv_nsec = (long)(at % 1000000000)
+	};
+
+	bench_must(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == 0, "a sleep");
+	return (double)(bench_now() - at);
+}
+
 /* ---- the row ------------------------------------------------------------- */
 
 static double most_ms(struct bench *b)
@@ -182,8 +195,9 @@ static void measure(void *arg, unsigned way, double *values)
 		}
 		break;
 	case DELAYED_START:
+	case SLEEPS:
 		for (unsigned i = 0; i < b->nr_delayed; i++)
-			b->late[i] = started_late(b);
+			b->late[i] = way == SLEEPS ? slept_late() : started_late(b);
 		values[0] = bench_percentile(b->late, b->nr_delayed, 99) * 1e-3;
 		break;
 	}
