@@ -15,12 +15,14 @@
  * completion queue. Notices, which have a list and one more phase.
  *
  * Asserted: in each round either the function runs or a cancel said that it will not; a job that
- * no thread cancelled runs; it ends once, with the right result; no -EBUSY for a job that has
- * ended; only its caller touches a job that was seen done. No thread is stuck: a lost wake-up is
- * an invalid end state.
+ * no thread cancelled runs; a function that finds itself asked to end was cancelled in this round,
+ * and one that was asked before it looked finds it; it ends once, with the right result; no -EBUSY
+ * for a job that has ended; only its caller touches a job that was seen done. No thread is stuck: a
+ * lost wake-up is an invalid end state.
  *
- * Broken: BREAK_START the start is a load and a store; BREAK_CANCEL the cancel is; BREAK_CLAIM
- * the claim is; BREAK_FINISH the phase is stored behind the drop; BREAK_TOUCH the worker reads a
+ * Broken: BREAK_START the start is a load and a store; BREAK_CANCEL the cancel is; BREAK_ASK its
+ * mark on a job that has started is; BREAK_CLAIM the claim is; BREAK_FINISH the phase is stored
+ * behind the drop; BREAK_TOUCH the worker reads a
  * flag of the job behind the drop; BREAK_WATCH a waiter sleeps without its mark; BREAK_WAKE the
  * drop reads the mark before it subtracts; BREAK_UNWATCH a waiter stores 0 to take the mark off.
  */
@@ -28,7 +30,7 @@
 #define SLEEPER 1
 #define ONE 2			/* state: count * 2 | SLEEPER */
 
-mtype = { none, queued, started, cancelled, done, ok, ecanceled };
+mtype = { none, queued, started, asked, cancelled, done, ok, ecanceled };
 
 mtype phase = none, result = none;
 byte state;
@@ -36,7 +38,7 @@ chan queue = [1] of { bit };
 bool in_futex[2];
 bool claimants;			/* claimed and not dropped */
 byte round, ended;
-bool ran, was_cancelled;	/* in this round */
+bool ran, was_cancelled, was_asked;	/* in this round */
 
 #define touch() assert(claimants)
 
@@ -137,7 +139,7 @@ active proctype caller()
 		od;
 		claimed = false;
 		d_step { assert(!claimants); claimants = true; round++;
-			 ran = false; was_cancelled = false };
+			 ran = false; was_cancelled = false; was_asked = false };
 		phase = queued;				/* rnl__job_accepted() */
 		queue!1;				/* rnl__queue_put() */
 		latch_wait(0);
@@ -196,7 +198,10 @@ end:	do
 		};
 #endif
 		if
-		:: start -> d_step { touch(); assert(!ran); ran = true; result = ok }
+		:: start ->
+			d_step { touch(); assert(!ran); ran = true; result = ok };
+			/* rnl_job_is_cancelled(), in the function */
+			d_step { touch(); assert((phase == asked) == was_asked) }
 		:: else -> d_step { touch(); result = ecanceled }
 		fi;
 		start = false;
@@ -236,7 +241,21 @@ proctype canceller()
 			fi
 		}
 #endif
-	:: else -> break				/* 0, -EBUSY or -EALREADY */
+	:: p == started ->
+#ifdef BREAK_ASK
+		if
+		:: phase == started -> d_step { phase = asked; was_asked = true }; break
+		:: else -> p = phase
+		fi
+#else
+		atomic {				/* [job.P2] */
+			if
+			:: phase == started -> phase = asked; was_asked = true; break
+			:: else -> p = phase
+			fi
+		}
+#endif
+	:: else -> break				/* -EBUSY or -EALREADY */
 	od
 }
 
