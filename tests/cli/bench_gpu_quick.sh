@@ -36,7 +36,7 @@ all() {		# every row is there, with the figures that it compares
 	table 1 'told behind functions of 5 ms, late by' ms "$n" "$n" "$v"
 	table 2 'a (cancelled job|deadline), all workers busy, late by' ms "$n" "$n" "$v"
 	table 2 'the same, with a key' ms "$n" "$n" "$v"
-	table 1 'a delayed job, late by, p99' us "$n" "$n" "$v"
+	table 1 'a delayed job, late by, p99' us "$v" "$n" "$v"
 	rows 1 '^bench: 71 lines in [0-9]+ s$'
 }
 

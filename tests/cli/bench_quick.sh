@@ -19,7 +19,7 @@ table 6 '(empty jobs|rnl_scratch|the same, the whole|two looks).*' ns "$n" "$n" 
 table 1 'told behind functions of 5 ms, late by' ms "$n" "$n" "$v"
 table 2 'a (cancelled job|deadline), all workers busy, late by' ms "$n" "$n" "$v"
 table 2 'the same, with a key' ms "$n" "$n" "$v"
-table 1 'a delayed job, late by, p99' us "$n" "$n" "$v"
+table 1 'a delayed job, late by, p99' us "$v" "$n" "$v"
 rows 0 '(GLib|libuv|oneTBB|OpenMP|wfcq)'
 rows 1 '^bench: 38 lines in [0-9]+ s$'
 ends 'prints every row'
