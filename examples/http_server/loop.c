@@ -80,7 +80,8 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), name);
 	if (server->opt.sync)
 		ret = rnl_thread_attach(server->pool);
-	if (ret)
+	/* -EIO: the device has failed already, and each request is told so. */
+	if (ret && ret != -EIO)
 		program_warn("a stream for a loop: %s", rnl_strerror(ret));
 	else
 		event_base_dispatch(loop->base);

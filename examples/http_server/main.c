@@ -32,6 +32,7 @@
 
 #define PINNED_SPARE (64u << 20)	/* bytes that are lost at the ends of regions */
 #define STOP_PART 4u			/* of the grace, in which the pool is stopped */
+#define LAST_S 3			/* for the last words, after the grace */
 #define FAILED_PART 5u			/* of the grace: enough, because all answers are 503 */
 
 /* Shows the library's errors and warnings; any thread calls this. */
@@ -212,7 +213,7 @@ static void stop_loops(struct server *server, unsigned grace_s)
 		}
 		if (ready == 0) {
 			/* If nobody reads standard error, SIGALRM ends the process. */
-			alarm(1);
+			alarm(LAST_S);
 			log_held(server);
 			program_die("the grace of %u s is over: %u requests are not answered, and "
 				    "in %u of %u loops clients are still busy", grace_s,
