@@ -122,8 +122,7 @@ static void tell_cancels(struct rnl_pool *pool, uint32_t before)
 		rnl__keeper_cancelled(pool, true);
 }
 
-/* A thread that saw a mark reached, or left, has found a list without the notices put back. */
-static void look_again(struct rnl_pool *pool, enum rnl_water mark);
+static void look_again(struct rnl_pool *pool, enum rnl_water mark, uint32_t since);
 
 /* Queues the notices that wait for a mark, but for those that were started in this turn. */
 static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
@@ -167,7 +166,7 @@ static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
 	else
 		tell_cancels(pool, cancels);
 	if (back)
-		look_again(pool, mark);
+		look_again(pool, mark, turn);
 	rnl__pool_operation_end(pool);
 }
 
@@ -196,8 +195,11 @@ static void look(struct rnl_pool *pool, enum rnl_water mark)
 		queue_ready(pool, mark);
 }
 
-/* A notice was put on the list, or put back there. */
-static void look_again(struct rnl_pool *pool, enum rnl_water mark)
+/*
+ * Notices were put on the list, or put back there, after turn @since.  A thread that saw the mark
+ * reached, or left, meanwhile has found a list without them.
+ */
+static void look_again(struct rnl_pool *pool, enum rnl_water mark, uint32_t since)
 {
 	/*
 	 * [watermark.W1] full barrier: the notice is pushed before the look at the queues,
@@ -205,28 +207,45 @@ static void look_again(struct rnl_pool *pool, enum rnl_water mark)
 	 * [job.P1], [worker.D2], [keep.D1], [watermark.C1].
 	 */
 	rnl__full_barrier();
-	if (rnl__pool_closed(pool))
+	if (rnl__pool_closed(pool)) {
 		rnl__watermark_close(pool);
-	else
-		look(pool, mark);
+		return;
+	}
+	look(pool, mark);
+	/* A turn that began without them is one of theirs, too. */
+	if (turn_of(pool, mark) != since && rnl__pool_has_notice(pool, mark) && reached(pool, mark))
+		queue_ready(pool, mark);
+}
+
+/* A notice for the pool's end is on its list no more. */
+static void start_last(struct rnl_pool *pool, struct rnl_job *job)
+{
+	rnl__choose_start_first(job);
+	/*
+	 * [watermark.L1] release: the notice is counted as a queued job; pairs with [pool.E1].
+	 * The list itself may be empty while the keeper looks through it.
+	 */
+	atomic_fetch_sub_explicit(&pool->nr_last, 1, memory_order_release);
 }
 
 /* The keeper queues the notices that were cancelled, and puts the others back. */
 static void queue_cancelled(struct rnl_pool *pool, enum rnl_water mark)
 {
+	const uint32_t since = mark == RNL_EMPTY ? 0 : turn_of(pool, mark);
 	struct rnl_job *job, *next;
 
 	rnl__pool_operation_begin(pool);
 	for (job = take_all(pool, mark); job; job = next) {
 		next = job->link;
-		if (rnl__job_cancelled(job))
-			rnl__choose_start_first(job);
-		else
+		if (!rnl__job_cancelled(job))
 			push(pool, job, mark);
+		else if (mark == RNL_EMPTY)
+			start_last(pool, job);
+		else
+			rnl__choose_start_first(job);
 	}
-	/* A thread that saw a mark reached meanwhile found an empty list; the keeper looks anyway. */
-	if (mark != RNL_EMPTY)
-		look_again(pool, mark);
+	if (mark != RNL_EMPTY)		/* the keeper looks for that one anyway */
+		look_again(pool, mark, since);
 	rnl__pool_operation_end(pool);
 }
 
@@ -238,10 +257,7 @@ void rnl__watermark_wait(struct rnl_pool *pool, struct rnl_job *job, enum rnl_wa
 	if (!rnl__pool_has_notice(pool, mark))
 		guess(pool, mark);
 	push(pool, job, mark);
-	look_again(pool, mark);
-	/* A turn that began without this notice is none of its own. */
-	if (turn_of(pool, mark) != last && rnl__pool_has_notice(pool, mark) && reached(pool, mark))
-		queue_ready(pool, mark);
+	look_again(pool, mark, last);
 	tell_cancels(pool, cancels);
 }
 
@@ -258,6 +274,8 @@ void rnl__watermark_cancelled(struct rnl_pool *pool)
 void rnl__watermark_wait_for_end(struct rnl_pool *pool, struct rnl_job *job)
 {
 	job->flags |= RNL__JOB_LAST;
+	/* relaxed: the push publishes it; a drain that begins behind the submit sees it */
+	atomic_fetch_add_explicit(&pool->nr_last, 1, memory_order_relaxed);
 	push(pool, job, RNL_EMPTY);
 	/*
 	 * Rings the keeper, which looks whether the pool is empty, and whether the notice was
@@ -274,13 +292,14 @@ bool rnl__watermark_end(struct rnl_pool *pool)
 	if (!rnl__pool_closed(pool) || !rnl__pool_has_notice(pool, RNL_EMPTY) ||
 	    !rnl__pool_all_done(pool))
 		return false;
-	rnl__pool_operation_begin(pool);
 	for (job = take_all(pool, RNL_EMPTY); job; job = next) {
 		next = job->link;
 		rnl__job_enqueued(job);
-		rnl__choose_start_first(job);
+		start_last(pool, job);
 	}
-	rnl__pool_operation_end(pool);
+	/* [watermark.L2] full barrier: counted off before the ring; pairs with [bell.L2] */
+	rnl__mb_after_rmw();
+	rnl__pool_ring_drained(pool);
 	return true;
 }
 

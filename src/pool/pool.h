@@ -79,6 +79,7 @@ struct rnl_pool {
 	struct rnl__bell space_deferred;	/* submits of jobs after a barrier wait */
 	struct rnl__bell space_batch;	/* reservations of batchers wait */
 	_Atomic(struct rnl_job *) notices[3]; /* by enum rnl_water */
+	_Atomic uint32_t nr_last;	/* notices for RNL_EMPTY that are not queued yet */
 	_Atomic uint32_t turns[2];	/* of the marks: watermark.c */
 	_Atomic uint64_t stays[2];	/* jobs put, or taken, up to which the turn goes on */
 	struct rnl__bell drained;	/* drains wait */

@@ -330,12 +330,9 @@ int rnl_pool_close(struct rnl_pool *pool)
 /* As rnl__pool_all_done(), and no notice waits for that. */
 static bool drained(struct rnl_pool *pool)
 {
-	/*
-	 * [pool.E1] acquire: the keeper has begun the operation in which it queues the notices;
-	 * pairs with [watermark.N2].
-	 */
+	/* [pool.E1] acquire: queued notices are counted as jobs; pairs with [watermark.L1] */
 	if (rnl__pool_closed(pool) &&
-	    atomic_load_explicit(&pool->notices[RNL_EMPTY], memory_order_acquire))
+	    atomic_load_explicit(&pool->nr_last, memory_order_acquire))
 		return false;
 	return rnl__pool_all_done(pool);
 }

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Model of a notice for RNL_EMPTY: rnl__watermark_wait_for_end(), _end() and queue_cancelled() of
+ * src/job/watermark.c, rnl_pool_close() and drained() of src/worker/life.c, rnl__pool_all_done()
+ * and _ring_drained() of src/pool/pool.[ch], and keep_main() of src/worker/keep.c.
+ *
+ * One thread submits a notice, and cancels it or not; another closes the pool or not, and drains it;
+ * a third submits a job, which is refused after the close. A worker runs the job and the notice;
+ * the keeper queues the notice.
+ *
+ * Left out: store buffers: whoever rings has a full barrier before; the bells themselves: a ring
+ * ends each wait that began to listen before. The other marks; a submit that takes its reservation
+ * back.
+ *
+ * Asserted: the notice is queued once; if it was not cancelled, then when the pool is closed and
+ * the job done; a drain that begins behind the notice's submit ends when it is done. When nobody
+ * moves, a notice that was cancelled, or whose pool is closed, is done, and no drain sleeps.
+ *
+ * Broken: BREAK_SUBMIT a submit, BREAK_CLOSE a close, BREAK_CANCEL a cancel does not ring the
+ * keeper; BREAK_DONE a worker does not; BREAK_ORDER it looks for the notice before it counts;
+ * BREAK_LISTEN the keeper looks before it listens; BREAK_LIST a drain looks at the list, not at the
+ * count; BREAK_PUSH a submit pushes before it counts; BREAK_LAST the keeper takes off the count
+ * before it queues; BREAK_RING it does not ring behind that.
+ */
+mtype = { job, notice };
+
+bool closed, cancelled;
+bool waits;				/* the notice: on its list */
+byte last;				/* notices that are not queued */
+bool submitted, job_in, job_done, queued, notice_done;
+byte accepted, released, cancels;
+bool keeper_rung, drain_rung;
+chan queue = [2] of { mtype };
+
+inline ring_drained()			/* rnl__pool_ring_drained() */
+{
+	drain_rung = true;
+	if
+#ifndef BREAK_DONE
+	:: waits -> keeper_rung = true
+#endif
+	:: else
+	fi
+}
+
+/* A job is done: [worker.D1], and after a full barrier the look for drains and notices. */
+inline count()
+{
+#ifdef BREAK_ORDER
+	ring_drained();
+	released++
+#else
+	released++;
+	ring_drained()
+#endif
+}
+
+/* rnl__pool_all_done(): sums that are read one after the other. */
+inline all_done()
+{
+	sum = released;
+	is_done = (accepted == sum)
+}
+
+inline take_off()			/* [watermark.L1] */
+{
+	d_step { assert(last); last-- }
+}
+
+inline queue_notice()
+{
+#ifdef BREAK_LAST
+	take_off();
+#endif
+	d_step {
+		assert(!queued && !waits);
+		queued = true;
+		assert(cancelled || (closed && job_in == job_done));
+		accepted++
+	};
+	queue!notice;
+#ifndef BREAK_LAST
+	take_off();
+#endif
+#ifndef BREAK_RING
+	ring_drained()					/* the worker may have done it already */
+#endif
+}
+
+active proctype submits_notice()
+{
+#ifdef BREAK_PUSH
+	waits = true;
+	last++;
+#else
+	last++;
+	waits = true;					/* push() */
+#endif
+#ifndef BREAK_SUBMIT
+	d_step { cancels++; keeper_rung = true };	/* rnl__keeper_cancelled() */
+#endif
+	submitted = true;
+	if
+	:: true ->
+		cancelled = true;			/* rnl_job_cancel() */
+#ifndef BREAK_CANCEL
+		d_step { cancels++; keeper_rung = true }
+#endif
+	:: true
+	fi
+}
+
+active proctype submits_job()
+{
+	atomic {					/* a reservation in its queue */
+		if
+		:: closed -> goto refused
+		:: else -> accepted++; job_in = true
+		fi
+	};
+	queue!job;
+refused:
+}
+
+active proctype closes()
+{
+	bool is_done, knew;
+	byte sum;
+
+	if
+	:: true -> goto out				/* the pool stays open */
+	:: true
+	fi;
+	closed = true;
+#ifndef BREAK_CLOSE
+	d_step { cancels++; keeper_rung = true };
+#endif
+	knew = submitted;
+	do
+	:: drain_rung = false;				/* rnl__bell_listen() */
+		if
+#ifdef BREAK_LIST
+		:: waits -> is_done = false
+#else
+		:: last -> is_done = false		/* [pool.E1] */
+#endif
+		:: else -> all_done()
+		fi;
+		if
+		:: is_done -> break
+		:: else -> drain_rung			/* rnl__bell_wait() */
+		fi
+	od;
+	assert(!knew || notice_done);
+out:
+}
+
+active proctype worker()
+{
+end:	do
+	:: queue?job ->
+		job_done = true;
+		count()
+	:: queue?notice ->
+		notice_done = true;
+		count()
+	od
+}
+
+active proctype keeper()
+{
+	bool is_done, seen;
+	byte sum, saw;
+
+	do
+	:: notice_done -> break				/* what follows is not of the model */
+	:: else ->
+#ifndef BREAK_LISTEN
+		keeper_rung = false;			/* rnl__bell_listen() */
+#endif
+		seen = closed && waits;
+		if
+		:: seen -> all_done()
+		:: else -> is_done = false
+		fi;
+#ifdef BREAK_LISTEN
+		keeper_rung = false;
+#endif
+		if
+		:: is_done ->				/* rnl__watermark_end() */
+			waits = false;			/* [watermark.N2] */
+			queue_notice()
+		:: !is_done && saw != cancels ->	/* queue_cancelled() */
+			saw = cancels;
+			if
+			:: waits ->
+				waits = false;
+				if
+				:: cancelled -> queue_notice()
+				:: else -> waits = true
+				fi
+			:: else
+			fi
+		:: !is_done && saw == cancels ->
+end:			keeper_rung			/* rnl__bell_wait() */
+		fi
+	od
+}
+
+active proctype nobody_moves()
+{
+	timeout -> assert(!(closed || cancelled) || notice_done)
+}
