@@ -17,6 +17,7 @@
  * `staff`.  It is odd while the mark was not left since notices of it were started.
  */
 #define TURN (UINT32_C(1) << 31)
+#define NO_TURN 0u
 
 static uint32_t turn_of(struct rnl_pool *pool, enum rnl_water mark)
 {
@@ -107,7 +108,8 @@ static struct rnl_job *take_all(struct rnl_pool *pool, enum rnl_water mark)
 	/*
 	 * [watermark.N2] acquire: the notices themselves; pairs with [watermark.N1].
 	 * release: the pool is kept from being drained; pairs with [watermark.N2] of a
-	 * close, which finds the list empty, and after which a drain comes.
+	 * close, which finds the list empty, and after which a drain comes.  And a turn that the
+	 * caller began, for a thread that pushes later; pairs with [watermark.W1].
 	 */
 	return atomic_exchange_explicit(&pool->notices[mark], NULL, memory_order_acq_rel);
 }
@@ -133,8 +135,9 @@ static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
 	uint64_t nr = 0;
 
 	rnl__pool_operation_begin(pool);
-	job = take_all(pool, mark);
+	/* The turn is there before the list is taken: who puts a notice on it later sees the turn. */
 	begins = move_on(pool, mark, 0);
+	job = take_all(pool, mark);
 	turn = turn_of(pool, mark);
 	for (; job; job = next) {
 		next = job->link;
@@ -196,15 +199,16 @@ static void look(struct rnl_pool *pool, enum rnl_water mark)
 }
 
 /*
- * Notices were put on the list, or put back there, after turn @since.  A thread that saw the mark
- * reached, or left, meanwhile has found a list without them.
+ * Notices were put on the list, or put back there, that were not started in a turn after @since.
+ * A thread that saw the mark reached, or left, meanwhile has found a list without them.
+ * Model: tests/model/turns.pml.
  */
 static void look_again(struct rnl_pool *pool, enum rnl_water mark, uint32_t since)
 {
 	/*
-	 * [watermark.W1] full barrier: the notice is pushed before the look at the queues,
-	 * and the look whether a close has taken the list; pairs with [watermark.R1],
-	 * [job.P1], [worker.D2], [keep.D1], [watermark.C1].
+	 * [watermark.W1] full barrier: the notice is pushed before the look at the queues and at
+	 * the turn, and the look whether a close has taken the list; pairs with [watermark.R1],
+	 * [watermark.N2], [job.P1], [worker.D2], [keep.D1], [watermark.C1].
 	 */
 	rnl__full_barrier();
 	if (rnl__pool_closed(pool)) {
@@ -212,7 +216,7 @@ static void look_again(struct rnl_pool *pool, enum rnl_water mark, uint32_t sinc
 		return;
 	}
 	look(pool, mark);
-	/* A turn that began without them is one of theirs, too. */
+	/* A turn that began without them is theirs, too. */
 	if (turn_of(pool, mark) != since && rnl__pool_has_notice(pool, mark) && reached(pool, mark))
 		queue_ready(pool, mark);
 }
@@ -231,7 +235,6 @@ static void start_last(struct rnl_pool *pool, struct rnl_job *job)
 /* The keeper queues the notices that were cancelled, and puts the others back. */
 static void queue_cancelled(struct rnl_pool *pool, enum rnl_water mark)
 {
-	const uint32_t since = mark == RNL_EMPTY ? 0 : turn_of(pool, mark);
 	struct rnl_job *job, *next;
 
 	rnl__pool_operation_begin(pool);
@@ -245,7 +248,7 @@ static void queue_cancelled(struct rnl_pool *pool, enum rnl_water mark)
 			rnl__choose_start_first(job);
 	}
 	if (mark != RNL_EMPTY)		/* the keeper looks for that one anyway */
-		look_again(pool, mark, since);
+		look_again(pool, mark, NO_TURN);
 	rnl__pool_operation_end(pool);
 }
 
