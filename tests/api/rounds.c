@@ -19,7 +19,7 @@ static void count_done(struct rnl_job *job)
 	atomic_fetch_add((_Atomic int *)job->user, 1);
 }
 
-/* Worker 1 has come to what was queued there before. */
+/* The key's worker has come to what was queued there before. */
 static void await_worker(struct rnl_pool *pool, uint64_t key)
 {
 	struct rnl_job job;
@@ -138,6 +138,8 @@ TEST(jobs_of_a_key_that_are_held_back_are_told_in_their_order)
 	job_in(&barrier, &before, gated_kernel_fn, &kernel);
 	must(rnl_submit_keyed(pool, &before, key_on(pool, 0)));
 	gate_await(&kernel, 1);
+	/* The barrier's job is issued: those after it are queued at once. */
+	must(rnl_barrier_join(&barrier));
 	for (int i = 0; i < (int)COUNT(after); i++) {
 		noted_of(&after[i], &record, i);
 		must(rnl_job_on_done(&after[i].job, note_told));
