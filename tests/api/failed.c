@@ -136,6 +136,37 @@ TEST(every_call_says_that_the_device_has_failed)
 	rnl_pool_destroy(pool);
 }
 
+static void *filled;
+
+/* Issues something, and fails beside the device. */
+static int fails_first_fn(struct rnl_job *job)
+{
+	int ret = rnl_fill(filled, 0, 64);
+
+	(void)job;
+	fake_fail_sticky(ILLEGAL_ADDRESS);
+	return ret ? ret : -EPROTO;
+}
+
+TEST(a_barrier_has_the_result_of_its_job_that_failed_by_itself)
+{
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+	struct rnl_job job;
+
+	if (!test_fake())
+		test_skip("a_barrier_has...: the double of the CUDA runtime fails on demand");
+	pool = pool_of(1);
+	must(rnl_device_alloc(pool, 64, &filled));
+	must(rnl_barrier_init(&barrier, pool));
+	job_in(&barrier, &job, fails_first_fn, NULL);
+	must(rnl_submit(pool, &job));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	ck_assert_int_eq(rnl_job_result(&job), -EPROTO);
+	ck_assert_int_eq(rnl_barrier_result(&barrier), -EPROTO);
+	rnl_pool_destroy(pool);
+}
+
 /* An event loop need not block in a drain then either. */
 TEST(a_notice_for_the_end_comes_all_the_same)
 {
