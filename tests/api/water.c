@@ -3,8 +3,6 @@
 #include "cq.h"
 #include "record.h"
 
-SUITE_FORKS
-
 enum { LOW = 3, HIGH = 8, MAX = 10 };
 
 static struct rnl_pool *pool_of_marks(unsigned nr_workers, uint32_t max, uint32_t high,
@@ -331,6 +329,7 @@ TEST(a_notice_tells_by_its_callback_or_its_completion_queue)
 	struct rnl_cq *cq = cq_of();
 	struct rnl_job called, queued, *list[2];
 
+	nr_calls = 0;
 	job_of(&called, noop_fn, NULL);
 	must(rnl_job_on_done(&called, callback));
 	cq_job(&queued, noop_fn, NULL, cq);
@@ -386,6 +385,7 @@ TEST(closing_a_pool_cancels_the_notices_that_wait)
 	struct rnl_barrier barrier;
 	struct rnl_job *list[2];
 
+	nr_calls = 0;
 	must(rnl_barrier_init(&barrier, tank.pool));
 	tank_fill(&tank, LOW + 1);
 	for (int i = 0; i < NR; i++)
@@ -450,6 +450,7 @@ TEST(a_notice_that_was_cancelled_completes_though_its_time_does_not_come)
 	struct rnl_barrier barrier;
 	struct noted notices[NR];
 
+	nr_calls = 0;
 	must(rnl_barrier_init(&barrier, tank.pool));
 	for (int i = 0; i < NR; i++) {
 		noted_of(&notices[i], &tank.record, i);

@@ -54,12 +54,15 @@ same large larger
 ends 'counts text, blanks, empty files and binary data'
 same byte.*
 ends 'classifies all 256 bytes as the system wc does'
-for f in piece.*; do stdin=$f; same_piped; same "$f"; done
+same piece.*
+[ "$device" != host ] || for f in piece.*; do stdin=$f; same_piped; same "$f"; done
 stdin=/dev/null
 ends 'counts files around the size of a piece'
 
+texts='bytes mixed neutral inside between larger blanks'
+[ "$device" = host ] || texts='bytes larger'
 for rule in printable nonspace; do
-	for f in bytes mixed neutral inside between larger blanks; do
+	for f in $texts; do
 		if [ $rule = printable ]; then
 			tr -d '\000-\010\016-\037\177-\377' <$f
 		else
@@ -72,7 +75,7 @@ done
 ends 'has both rules for words'
 
 borders='1 2 3 7 15 16 17 31 33 64 100 1000 16K 1M'
-[ "$device" = host ] || borders='1 3 16 17 100 16K'
+[ "$device" = host ] || borders='1 17 16K'
 for chunk in $borders; do	# one text, cut in many ways
 	flags="--chunk=$chunk --producers=1"
 	same mixed neutral text bytes open
@@ -90,7 +93,7 @@ flags='--workers=4 --producers=2'
 same byte.* text byte.* mixed byte.* larger byte.* directory missing byte.*
 flags=
 ends 'keeps the order of many files'
-on=host
+does_not_compute
 
 find /usr/include /usr/share/common-licenses "$OLDPWD/src" -type f -print0 2>/dev/null | head -z -n 3000 >tree
 for o in '' -lw -c --chunk=10K; do

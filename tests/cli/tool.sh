@@ -15,6 +15,8 @@ if [ "$device" != host ] && ! "$program" bench --device="$device" --run-ms=1 --w
 	echo "SKIP: runnel has no device $device here"
 	exit 77
 fi
+# The commands look for GPUs, which take long to start, and what follows is about the host device.
+[ "$device" != host ] || export CUDA_VISIBLE_DEVICES=''
 python=$(command -v python3) || echo 'SKIP: no python3 to read JSON, and to interrupt'
 
 refuses_command() {	# refuses_command TEXT COMMAND ARG...: its message also names --help
@@ -142,12 +144,12 @@ if [ "$fake" ]; then
 	ends 'says why there is no GPU, or why one does not answer'
 fi
 if [ -z "$fake" ] && [ "$device" = host ]; then
-	CUDA_VISIBLE_DEVICES='' gives 0 check --workers=2
+	gives 0 check --workers=2
 	prints '^No GPU answers here: .*\.  This is about the host device\.$'
 	prints '^device: +host, of which this process may use [1-9][0-9]* CPUs$'
-	CUDA_VISIBLE_DEVICES='' gives 0 info --json
+	gives 0 info --json
 	json "d['cuda']['no_gpu'] and len(d['devices']) == 1"
-	CUDA_VISIBLE_DEVICES='' fails 2 "no GPU answers as 'cuda' (" check --device=cuda
+	fails 2 "no GPU answers as 'cuda' (" check --device=cuda
 	says 'use --device=host'
 	ends 'without a GPU they say so, and go on with the host device'
 fi

@@ -18,8 +18,6 @@
 #include "pool/stream.h"
 #include "suite.h"
 
-SUITE_FORKS
-
 SANITIZER_OPTIONS("allocator_may_return_null=1");
 
 #define BIG (32u << 20)
