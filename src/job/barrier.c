@@ -40,25 +40,33 @@ void rnl__barrier_note(struct rnl_barrier *b, int result)
 
 /* ---- jobs that come after ------------------------------------------------ */
 
+/* A worker whose stream has to be waited for, and the job there. */
+struct joined {
+	struct rnl__inflight *inflight;
+	uint64_t seq;
+};
+
 static int join_streams(struct rnl_barrier *b)
 {
-	struct rnl_pool *pool = b->pool;
+	struct rnl__worker *workers = b->pool->workers;
+	struct joined joined[RNL_WORKERS_MAX];
+	unsigned nr = 0;
 	int ret = 0;
 
-	/* Fetches all lines that other CPUs have written at once. */
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		/* relaxed: as below */
-		if (atomic_load_explicit(rnl__atomic(&b->seq[i]), memory_order_relaxed))
-			__builtin_prefetch(&pool->workers[i].inflight.reached);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX && !ret; i++) {
-		struct rnl__worker *worker = &pool->workers[i];
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		/* relaxed: the look whether all is issued made it visible */
 		uint64_t seq = atomic_load_explicit(rnl__atomic(&b->seq[i]), memory_order_relaxed);
 
 		/* A stream does not wait for itself. */
-		if (seq && worker != rnl__thread.worker)
-			ret = rnl__inflight_join(&worker->inflight, seq);
+		if (seq && &workers[i] != rnl__thread.worker) {
+			joined[nr++] = (struct joined){ &workers[i].inflight, seq };
+			rnl__inflight_fetch(&workers[i].inflight);
+		}
 	}
+	for (unsigned i = 0; i < nr; i++)
+		rnl__inflight_fetch_event(joined[i].inflight);
+	for (unsigned i = 0; i < nr && !ret; i++)
+		ret = rnl__inflight_join(joined[i].inflight, joined[i].seq);
 	return ret;
 }
 

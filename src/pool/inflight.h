@@ -146,6 +146,20 @@ void rnl__inflight_forget(struct rnl__inflight *f);
 /* Takes the first job off, passed or not; or NULL. */
 struct rnl_job *rnl__inflight_drop(struct rnl__inflight *f);
 
+/* Begins to fetch what a join reads, which other CPUs have written: its two lines, in turn. */
+static inline void rnl__inflight_fetch(const struct rnl__inflight *f)
+{
+	__builtin_prefetch(&f->reached);
+}
+
+static inline void rnl__inflight_fetch_event(struct rnl__inflight *f)
+{
+	/* relaxed: a guess at where the join will look */
+	uint64_t nr = atomic_load_explicit(&f->nr_recorded, memory_order_relaxed);
+
+	__builtin_prefetch(&f->recorded[nr % f->limit]);
+}
+
 /*
  * Makes the calling thread's stream wait for job @seq, which was marked by an event, and for no
  * job behind that event.
