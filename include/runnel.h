@@ -509,7 +509,10 @@ RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
  * Context: wait-free, except for the wake of a sleeping worker; allocates nothing and takes no
  *	lock.
  * Ordering: what the caller wrote before is visible to the job's function. What the function and
- *	the device wrote is visible to each thread that was told that the job is done.
+ *	the device wrote is visible to each thread that was told that the job is done. Short jobs
+ *	of one worker may be told together, when the device has passed the last of them: so a kernel
+ *	must not wait for what the program does when it is told of another job, unless
+ *	max_in_flight is 1.
  * Return: 0; -EAGAIN a limit is reached, and passes by itself: the pool is full, of whose
  *	max_queued each worker's queue has a part, rounded up; or the job's barrier counts 2^24 jobs
  *	that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
