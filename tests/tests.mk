@@ -151,7 +151,7 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 if_wanted = $(if $(call wanted,tests/$1),$2)
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
-	@$(check_env) sh $(srcdir)/tests/lib/run $(runs)
+	@$(check_env) exec sh $(srcdir)/tests/lib/run $(runs)
 tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
 	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture)
