@@ -129,35 +129,43 @@ static int check(const struct rnl_barrier *b)
 	return b && b->pool ? rnl__generation_check(b->generation) : -EINVAL;
 }
 
-/* As check(), and the job may be changed. */
-static int check_both(const struct rnl_barrier *b, const struct rnl_job *job)
+/* As check(), and the job may be changed.  A job that lost its order would run nevertheless. */
+static int check_both(const char *call, const struct rnl_barrier *b, const struct rnl_job *job)
 {
-	int ret = check(b);
+	int ret = b ? check(b) : 0;
 
-	return ret ? ret : rnl__job_settable(job);
+	if (ret == -EINVAL)
+		return rnl__invalid(NULL, "%s: the barrier was not initialised", call);
+	if (!ret)
+		ret = rnl__job_settable(job);
+	if (ret == -EINVAL)
+		return rnl__invalid(NULL, "%s: the job %s", call,
+				    job ? "was not initialised" : "is NULL");
+	return ret;
 }
 
 int rnl_barrier_add(struct rnl_barrier *b, struct rnl_job *job)
 {
-	int ret = check_both(b, job);
+	int ret = check_both("rnl_barrier_add()", b, job);
 
 	if (ret)
 		return ret;
+	if (!b)
+		return rnl__invalid(NULL, "rnl_barrier_add(): the barrier is NULL");
 	if (job->after == b)
-		return -EINVAL;
+		return rnl__invalid(NULL, "rnl_barrier_add(): the job comes after this barrier");
 	job->barrier = b;
 	return 0;
 }
 
 int rnl_job_after(struct rnl_job *job, struct rnl_barrier *b)
 {
-	int ret;
+	int ret = check_both("rnl_job_after()", b, job);
 
-	ret = b ? check_both(b, job) : rnl__job_settable(job);
 	if (ret)
 		return ret;
 	if (b && job->barrier == b)
-		return -EINVAL;
+		return rnl__invalid(NULL, "rnl_job_after(): the job is in this barrier");
 	job->after = b;
 	return 0;
 }

@@ -78,7 +78,7 @@ int rnl__bad_struct(const struct rnl__log *log, const char *call, const char *wh
 	memcpy(&size, from, sizeof(size));
 	rnl__log(log, RNL_LOG_ERROR, ret == -E2BIG ?
 		 "%s: %s, of %" PRIu32 " bytes, have a field set that is newer than the library" :
-		 "%s: the size of %s is %" PRIu32 "; it must be the sizeof of their struct", call, what,
+		 "%s: the size of %s is %" PRIu32 "; it must be the sizeof of that struct", call, what,
 		 size);
 	return ret;
 }

@@ -241,6 +241,39 @@ TEST(a_call_without_a_pool_or_a_queue_says_so)
 	rnl_set_log(NULL, NULL);
 }
 
+/* A job that lost its order, or its barrier, would run nevertheless. */
+TEST(a_barrier_or_a_job_that_is_refused_says_why)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_barrier barrier, none = { 0 };
+	struct heard heard = { 0 };
+	struct rnl_job job, raw = { 0 };
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&job, noop_fn, NULL);
+	rnl_set_log(hear, &heard);
+	ck_assert_int_eq(rnl_job_after(&job, &none), -EINVAL);
+	said("rnl_job_after(): the barrier was not initialised");
+	ck_assert_int_eq(rnl_barrier_add(&none, &job), -EINVAL);
+	said("rnl_barrier_add(): the barrier was not initialised");
+	ck_assert_int_eq(rnl_barrier_add(NULL, &job), -EINVAL);
+	said("rnl_barrier_add(): the barrier is NULL");
+	ck_assert_int_eq(rnl_barrier_add(&barrier, NULL), -EINVAL);
+	said("rnl_barrier_add(): the job is NULL");
+	ck_assert_int_eq(rnl_job_after(&raw, &barrier), -EINVAL);
+	said("rnl_job_after(): the job was not initialised");
+	must(rnl_barrier_add(&barrier, &job));
+	ck_assert_int_eq(rnl_job_after(&job, &barrier), -EINVAL);
+	said("rnl_job_after(): the job is in this barrier");
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_after(&job, &barrier));
+	ck_assert_int_eq(rnl_barrier_add(&barrier, &job), -EINVAL);
+	said("rnl_barrier_add(): the job comes after this barrier");
+	ck_assert_int_eq(heard.messages, 7);
+	rnl_set_log(NULL, NULL);
+	rnl_pool_destroy(pool);
+}
+
 TEST(without_a_log_function_nothing_is_said)
 {
 	struct rnl_pool *pool = pool_of(1);
