@@ -3,6 +3,7 @@
  * The smallest complete program: two producers, four workers that square numbers, one
  * barrier.  On a GPU it needs a CUDA kernel, as in gwc/device.cu, and device "auto".
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,7 @@ int main(void)
 		for (uint32_t i = 0; i < NUMBERS; i++)
 			wrong += requests[r].numbers[i] != (i + r) * (i + r);
 	printf("%d requests of %d numbers each, %u wrong\n", PRODUCERS * REQUESTS, NUMBERS, wrong);
+	must(fflush(stdout) ? -errno : 0, "standard output");
 	rnl_pinned_put(pool, pinned);
 	rnl_pool_destroy(pool);
 	return wrong ? EXIT_FAILURE : EXIT_SUCCESS;
