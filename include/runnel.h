@@ -479,7 +479,8 @@ RNL_API int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq);
 /*
  * Sets a deadline for the job's start. If the job has not started @timeout_ns after its submit,
  * its function is not called, and the job completes with -ETIMEDOUT. A job that has started runs
- * to its end. A queued job is told within 10 ms of its deadline, also while all workers are busy.
+ * to its end. A queued job is told within 10 ms of its deadline, also while all workers are busy: by
+ * the pool's keeper, a thread that needs a CPU for a moment.
  * A job that comes after a barrier is told when a worker takes it. With tens of thousands of jobs
  * in a queue all this takes longer.
  * @timeout_ns: counted from each submit; negative: no deadline.
@@ -560,7 +561,8 @@ enum rnl_water {
 
 /*
  * Submits a notice: a job that starts when the number of queued jobs reaches a mark, or at once if
- * it is there already. The notice starts before the jobs that are queued. Use it for
+ * it is there already. The notice starts before the jobs that are queued. It is a job: while all
+ * workers are in functions, or callbacks, it waits until one of them returns. Use it for
  * backpressure: a server that gets -EAGAIN, or a notice for RNL_HIGH_WATER, stops reading its
  * sockets, and reads again after a notice for RNL_LOW_WATER. The notice's function, its callback
  * or its completion queue tells the server.
@@ -588,7 +590,8 @@ RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl
 /*
  * Submit a job that is queued at a time, not before: a delayed job. On an idle machine it starts
  * within a millisecond of its time. For a job that starts each 10 ms, let its callback add 10 ms to
- * its last time and submit it again. Jobs that are delayed cost the pool O(log n) each.
+ * its last time and submit it again, unless a flag of the program says that this was the last time:
+ * a cancel may come while the job runs, and is forgotten by its next submit. Jobs that are delayed cost the pool O(log n) each.
  * @start_ns: nanoseconds of rnl_clock(); a time in the past is now. A deadline counts from it.
  * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
  * its time has come; its barrier does. rnl_job_cancel() completes it within 10 ms (with a million
@@ -623,10 +626,10 @@ RNL_API int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, 
  * -ECANCELED. Until then it belongs to the pool. A queued job, or a notice, is told within 10 ms,
  * also while all workers are busy: rnl_job_deadline() says more. A cancel and a start exclude each
  * other: if this call returns 0, the function does not run.
- * Return: 0 the job completes with -ECANCELED, also if it was cancelled before; -EBUSY the job is
- *	not done, and has started: its function may learn of the cancel by rnl_job_is_cancelled();
- *	or it is about to complete without a call: it is late, was cancelled with all jobs, or comes
- *	after a barrier with a job that failed; -EALREADY the job is done, or waits in its
+ * Return: 0 the job completes with -ECANCELED, also if it was cancelled before, by itself or with
+ *	all jobs; -EBUSY the job is not done, and has started: its function may learn of the cancel
+ *	by rnl_job_is_cancelled(); or a worker or the keeper is at it, and completes it without a
+ *	call, as it is late, was cancelled, or comes after a barrier with a job that failed; -EALREADY the job is done, or waits in its
  *	completion queue; -EINVAL job is NULL or was never submitted; -EOWNERDEAD.
  * Since: 0.1
  */
