@@ -114,8 +114,8 @@ enum rnl_log_level {
 
 /*
  * Receives the library's messages. Without such a function the library prints nothing. Each
- * -EINVAL of a create, a start and a submit is logged, with the attribute or the cause, and the
- * value. The -EINVAL of rnl_request_commit() is not.
+ * -EINVAL of a create, a start, a submit, rnl_barrier_add() and rnl_job_after() is logged, with the
+ * attribute or the cause, and the value. The -EINVAL of rnl_request_commit() is not.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads at once. It must not
@@ -479,8 +479,8 @@ RNL_API int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq);
 /*
  * Sets a deadline for the job's start. If the job has not started @timeout_ns after its submit,
  * its function is not called, and the job completes with -ETIMEDOUT. A job that has started runs
- * to its end. A queued job is told within 10 ms of its deadline, also while all workers are busy: by
- * the pool's keeper, a thread that needs a CPU for a moment.
+ * to its end. A queued job is told within 10 ms of its deadline, also while all workers are busy,
+ * by the pool's keeper, a thread that needs a CPU for a moment.
  * A job that comes after a barrier is told when a worker takes it. With tens of thousands of jobs
  * in a queue all this takes longer.
  * @timeout_ns: counted from each submit; negative: no deadline.
@@ -591,7 +591,8 @@ RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl
  * Submit a job that is queued at a time, not before: a delayed job. On an idle machine it starts
  * within a millisecond of its time. For a job that starts each 10 ms, let its callback add 10 ms to
  * its last time and submit it again, unless a flag of the program says that this was the last time:
- * a cancel may come while the job runs, and is forgotten by its next submit. Jobs that are delayed cost the pool O(log n) each.
+ * a cancel may come while the job runs, and is forgotten by its next submit. Jobs that are delayed
+ * cost the pool O(log n) each.
  * @start_ns: nanoseconds of rnl_clock(); a time in the past is now. A deadline counts from it.
  * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
  * its time has come; its barrier does. rnl_job_cancel() completes it within 10 ms (with a million
@@ -629,8 +630,9 @@ RNL_API int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, 
  * Return: 0 the job completes with -ECANCELED, also if it was cancelled before, by itself or with
  *	all jobs; -EBUSY the job is not done, and has started: its function may learn of the cancel
  *	by rnl_job_is_cancelled(); or a worker or the keeper is at it, and completes it without a
- *	call, as it is late, was cancelled, or comes after a barrier with a job that failed; -EALREADY the job is done, or waits in its
- *	completion queue; -EINVAL job is NULL or was never submitted; -EOWNERDEAD.
+ *	call, as it is late, was cancelled, or comes after a barrier with a job that failed;
+ *	-EALREADY the job is done, or waits in its completion queue; -EINVAL job is NULL or was never
+ *	submitted; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_cancel(struct rnl_job *job);

@@ -129,7 +129,10 @@ static int check(const struct rnl_barrier *b)
 	return b && b->pool ? rnl__generation_check(b->generation) : -EINVAL;
 }
 
-/* As check(), and the job may be changed.  A job that lost its order would run nevertheless. */
+/*
+ * As check(), but NULL is good, and the job may be changed.  What is refused is logged: a job whose
+ * program goes on nevertheless would run without its order.
+ */
 static int check_both(const char *call, const struct rnl_barrier *b, const struct rnl_job *job)
 {
 	int ret = b ? check(b) : 0;

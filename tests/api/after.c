@@ -36,9 +36,10 @@ static void counted_of(struct counted *c, struct rnl_barrier *in, struct rnl_bar
 TEST(a_job_starts_once_all_that_it_comes_after_are_issued)
 {
 	enum { NR = 4 };
-	struct rnl_pool *pool = pool_of(3);
+	struct rnl_pool *pool;
 
 	skip_unless_done_on_return();
+	pool = pool_of(3);
 	for (int keyed = 0; keyed < 2; keyed++) {
 		struct rnl_barrier barrier;
 		struct gate gates[NR] = { GATE_INIT, GATE_INIT, GATE_INIT, GATE_INIT };
@@ -90,12 +91,13 @@ TEST(a_job_after_nothing_starts_at_once)
 
 TEST(the_order_can_be_taken_back)
 {
-	struct rnl_pool *pool = pool_of(2);
+	struct rnl_pool *pool;
 	struct rnl_barrier barrier;
 	struct gate gate = GATE_INIT;
 	struct counted before = { .gate = &gate }, after = { 0 };
 
 	skip_unless_done_on_return();
+	pool = pool_of(2);
 	must(rnl_barrier_init(&barrier, pool));
 	counted_of(&before, &barrier, NULL);
 	counted_of(&after, NULL, &barrier);

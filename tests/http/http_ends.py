@@ -6,7 +6,7 @@ import time
 
 import http_images as images
 from http_checks import BODIES, LINGER, SEED, SHORT, check, is_code, noise, same, server, stops
-from http_client import Connection, Unanswered, ask, freeze, request_bytes
+from http_client import PATIENCE, Connection, Unanswered, ask, freeze, request_bytes
 from http_load import Load
 from http_stop import StopUnderLoad
 
@@ -47,8 +47,9 @@ def answers_that_take_long_are_waited_for():
         for connection in waiting:
             connection.send(request_bytes('/sobel', image))
         # On a busy machine some are answered before others have come.
-        came = 0
+        came, end = 0, time.monotonic() + PATIENCE
         while came < len(waiting):
+            assert time.monotonic() < end, 'requests that did not come: %r' % metrics
             metrics = running.metrics()
             came = metrics['http_server_open'] - 1 + metrics.get(answered, 0)
         running.signal()
