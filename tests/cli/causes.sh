@@ -75,6 +75,20 @@ def check(name, trace, *want, end=None):
         rc = 1
 
 
+def page(name, *want):
+    """The page of the trace looked at last has each text of @want."""
+    global nr, rc
+    nr += 1
+    ran = subprocess.run([RUNNEL, "report", "--html=" + PATH + ".html", PATH], capture_output=True, text=True)
+    with open(PATH + ".html") as file:
+        text = file.read()
+    ok = not ran.returncode and not ran.stderr and all(w in text for w in want)
+    print(("ok" if ok else "not ok"), nr, "-", name)
+    if not ok:
+        print("# wanted", want, "\n# got", ran.stderr, text)
+        rc = 1
+
+
 def busy(workers=2, jobs=20, **header):
     """Nothing is wrong: the workers' jobs overlap, without a gap."""
     t = Trace(workers, **header)
@@ -183,11 +197,9 @@ long = Trace(2)
 for w in range(2):
     long.job(w, 0, 1, on=(1, 15000))
 check("a long trace", long)
-ran = subprocess.run([RUNNEL, "report", "--html=" + PATH + ".html", PATH], capture_output=True, text=True)
-page = open(PATH + ".html").read()
-nr += 1
-ok = not ran.returncode and "15.00 s" in ran.stdout and "<title>a&lt;b>&amp;&quot;c&quot;: timeline" in page
-print("ok" if ok else "not ok", nr, "- its page has seconds, and any program's name")
-rc |= not ok
+page("its page has seconds, and any program's name", "15.00 s", "<title>a&lt;b>&amp;&quot;c&quot;: timeline")
+
+check("a function's name may look like markup", busy().guard("f<b> waits"), "the guard found that f<b> waits")
+page("its page lists the causes", "<li>the guard found that f&lt;b> waits")
 sys.exit(rc)
 PY
