@@ -41,6 +41,12 @@ TEST(a_barrier_is_told_though_its_jobs_never_end)
 	rnl_pool_destroy(pool);
 }
 
+static int nothing(const struct rnl_chunk *chunk)
+{
+	(void)chunk;
+	return 0;
+}
+
 TEST(a_barrier_refuses_what_it_cannot_count)
 {
 	const uint64_t many = UINT64_C(1) << 24;
@@ -48,6 +54,9 @@ TEST(a_barrier_refuses_what_it_cannot_count)
 	struct rnl_job before, job, *jobs[1] = { &job };
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
+	char in[1];
+	struct rnl_map map = { .size = sizeof(map), .fn = nothing, .nr = 1, .chunk = 1,
+			       .in_bytes = 1, .in = in };
 
 	hold_barrier(pool, &barrier, &gate, &before);
 	/* As if so many more were submitted. */
@@ -57,6 +66,7 @@ TEST(a_barrier_refuses_what_it_cannot_count)
 	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_wait(pool, &job, MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EAGAIN);
 	atomic_fetch_sub(rnl__atomic(&barrier.open), (many << 32) + many * 2);
 	must(rnl_submit(pool, &job));
 	gate_open(&gate);
