@@ -80,7 +80,8 @@ def a_request_that_comes_slowly_is_answered_before_it_ends():
 
 @check
 def after_its_grace_it_says_what_was_left_and_fails():
-    with server(LINGER, '--grace=1') as running:
+    # It may take the client for gone, if it is busy for so long.
+    with server('--linger=900', '--grace=1') as running:
         slow = Connection(running.port)
         slow.send(request_bytes('/wc', b'x' * 100)[:-50])
         running.signal()
@@ -136,7 +137,8 @@ def a_handler_that_asks_ends_before_the_grace():
 def a_handler_that_hangs_is_named_when_the_grace_is_over():
     for grace in GRACES:
         answered, (status, errors) = hangs(b'x', grace)
-        if answered:
+        # SIGALRM: its last words took too long.
+        if answered and status != -signal.SIGALRM:
             break
     assert answered, errors
     same(status, 1, 'exit status')

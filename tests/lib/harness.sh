@@ -35,7 +35,7 @@ complain() {	# complain TEXT [FILE FILE]: with the difference, or what the progr
 	wrong=$((wrong + 1))
 	[ $wrong -le 5 ] || return 0
 	echo "# $1"
-	if [ $# = 3 ]; then diff -a "$2" "$3"; else cat "$dir/out" "$dir/err" 2>/dev/null; fi | sed 's/^/#   /;40q'
+	if [ $# = 3 ]; then diff -a "$2" "$3"; else cat "$dir/err" "$dir/out" 2>/dev/null; fi | sed 's/^/#   /;40q'
 }
 check() {	# check NAME COMMAND ...: a test of one command, which succeeds
 	check=$1

@@ -5,8 +5,8 @@
  * DESIGN
  *	Told: a job copies 4 KB, and functions of 5 ms are queued behind it.  How late its callback
  *	is, from the end of its function on.
- *	Ended: all workers are in functions of 0.1 s.  How late a queued job's callback is, from its
- *	cancel, or from its deadline on.
+ *	Ended: all workers are in functions that last until it is told, or 2 s.  How late a queued
+ *	job's callback is, from its cancel, or from its deadline on.
  *	Started: the workers are idle.  How late a delayed job's function begins.  By hand: a thread
  *	sleeps until each time.
  */
@@ -21,7 +21,8 @@
 #define BYTES 4096
 #define SLOW_MS 5
 #define NR_SLOW 8
-#define LONG_MS 100
+#define SOON_MS 25		/* until a cancel, or a deadline */
+#define MOST_MS 2000
 #define SAMPLES 10		/* in a run, of those that take long */
 #define DELAYED 200
 #define AHEAD_NS 1500000	/* from a delayed job's submit to its time */
@@ -57,11 +58,8 @@ static int nothing(struct rnl_job *job)
 	return 0;
 }
 
-static atomic_uint begun;	/* functions that sleep */
-
 static int sleep_fn(struct rnl_job *job)
 {
-	begun++;
 	bench_sleep_ms((unsigned)(uintptr_t)job->user);
 	return 0;
 }
@@ -116,31 +114,45 @@ static double told_late(struct bench *b)
 
 /* ---- ended --------------------------------------------------------------- */
 
+static atomic_uint begun;	/* functions that keep the workers busy */
+static struct event ended;	/* until this is told */
+
+static int busy_fn(struct rnl_job *job)
+{
+	(void)job;
+	begun++;
+	for (unsigned ms = 0; !ended.at && ms < MOST_MS; ms++)
+		bench_sleep_ms(1);
+	return 0;
+}
+
 static double ended_late(struct bench *b, bool cancel, bool keyed)
 {
-	const int64_t timeout_ns = LONG_MS / 4 * 1000000;
+	const int64_t timeout_ns = SOON_MS * 1000000;
 	struct rnl_job busy[WORKERS];
-	struct event e;
+	struct event *e = event_of(&ended, nothing);
 	uint64_t due;
 
 	begun = 0;
-	submit_sleeps(b->pool, busy, WORKERS, LONG_MS);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		bench_rnl(rnl_job_init(&busy[i], busy_fn), "rnl_job_init");
+		bench_rnl(rnl_submit(b->pool, &busy[i]), "rnl_submit");
+	}
 	while (begun < WORKERS)
 		bench_sleep_ms(1);
-	event_of(&e, nothing);
 	if (!cancel)
-		bench_rnl(rnl_job_deadline(&e.job, timeout_ns), "rnl_job_deadline");
+		bench_rnl(rnl_job_deadline(&e->job, timeout_ns), "rnl_job_deadline");
 	due = bench_now() + (uint64_t)timeout_ns;
-	bench_rnl(keyed ? rnl_submit_keyed(b->pool, &e.job, 1) : rnl_submit(b->pool, &e.job),
+	bench_rnl(keyed ? rnl_submit_keyed(b->pool, &e->job, 1) : rnl_submit(b->pool, &e->job),
 		  "a submit");
 	if (cancel) {
-		bench_sleep_ms(LONG_MS / 4);
+		bench_sleep_ms(SOON_MS);
 		due = bench_now();
-		bench_rnl(rnl_job_cancel(&e.job), "rnl_job_cancel");
+		bench_rnl(rnl_job_cancel(&e->job), "rnl_job_cancel");
 	}
 	bench_rnl(rnl_pool_drain(b->pool, RNL_FOREVER), "rnl_pool_drain");
-	bench_must(rnl_job_result(&e.job) == (cancel ? -ECANCELED : -ETIMEDOUT), "its result");
-	return (double)e.at - (double)due;
+	bench_must(rnl_job_result(&e->job) == (cancel ? -ECANCELED : -ETIMEDOUT), "its result");
+	return (double)e->at - (double)due;
 }
 
 /* ---- started ------------------------------------------------------------- */
