@@ -30,7 +30,7 @@ both_refuse() {
 v='[0-9.]+ \([^|]+\) +\|'	# a figure and its variant
 n='- +\|'
 table() {	# table NR WHAT UNIT BESIDE CEILING RUNNEL: NR such lines of the table
-	rows "$1" "^\| $2 +\| $3 +\| $4 $5 $6 ([0-9.]+|-) +\| ([<>]= [0-9.]+|-) +\| (yes|no |-  ) \| .* \|\$"
+	rows "$1" "^\| $2 +\| $3 +\| $4 $5 $6 ([0-9.]+|inf|-) +\| ([<>]= [0-9.]+|-) +\| (yes|no |-  ) \| .* \|\$"
 }
 holds() {	# holds NR REGEX: NR lines of the JSON match; it is too long to show
 	got=$(grep -cE -- "$2" "$dir/json")

@@ -67,8 +67,8 @@ def a_request_that_comes_slowly_is_answered_before_it_ends():
         data = request_bytes('/wc', body)
         slow, idle = Connection(running.port), Connection(running.port)
         is_code(idle.ask('/wc', b'one'), 200)
-        slow.send(data[:20])
-        time.sleep(0.1)
+        slow.send(request_bytes('/wc', b'one') + data[:20])     # so the answer says that both came
+        is_code(slow.answer(), 200)
         running.signal()
         for at in range(20, len(data), len(data) // 6 + 1):
             time.sleep(0.2)
