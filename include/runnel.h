@@ -37,7 +37,8 @@
  * Words: a job is accepted when its submit returned 0; queued in a worker's queue; started when
  * its function was called; issued when its function returned; passed when the device has executed
  * what it issued; done when its result is set and the library will not touch it again. A job that
- * waits for a barrier before it is queued is deferred, and one that waits for its time is delayed.
+ * waits for a barrier before it is queued is deferred, and one that waits for its time is delayed. A
+ * hold keeps a job from being done until it is released.
  */
 #ifndef RUNNEL_H
 #define RUNNEL_H
@@ -376,17 +377,21 @@ struct rnl_job {
 	void *link;		/* the next job of the one list that the job is on */
 	struct rnl_pool *pool;
 	uint32_t state;
-	uint32_t phase;
+	uint8_t phase;
+	uint8_t worker;
+	uint8_t rounds;		/* of its barriers */
+	uint8_t reserved;
 	uint32_t generation;
 	int32_t result;
 	int32_t device_error;
-	uint8_t worker;
-	uint8_t rounds;		/* of its barriers */
-	uint16_t flags;
+	uint32_t flags;
 	struct rnl_barrier *barrier;
 	struct rnl_barrier *after;
-	struct rnl_cq *cq;
-	void (*on_done)(struct rnl_job *job);
+	union {			/* flags say which */
+		struct rnl_cq *cq;
+		void (*on_done)(struct rnl_job *job);
+	};
+	struct rnl_job *then;	/* the next job of its chain */
 	int (*check)(int ask);	/* runnel/cuda.h sets it; @ask: enum rnl_unit_ask */
 	union {
 		uint64_t key;	/* until the job is issued */
@@ -399,7 +404,10 @@ struct rnl_job {
 		uint64_t return_ns; /* from then on */
 	};
 	uint32_t staff;		/* its generation, of a keyed job */
-	uint32_t producer;
+	union {
+		uint32_t producer; /* until its function is called */
+		uint32_t holds;	/* from then on: those not released, and one of the worker's */
+	};
 };
 
 /* What the library asks of a unit that includes runnel/cuda.h; a field `check` answers. */
@@ -411,7 +419,7 @@ enum rnl_unit_ask {
 /*
  * Makes a job. `user` is NULL afterwards.
  * @job: memory of the program; not a job that was submitted and is not done.
- * @fn: a worker calls it once for each accepted submit. It issues work to the worker's implicit
+ * @fn: NULL: the job is for rnl_barrier_notify() alone. Else a worker calls it once for each accepted submit. It issues work to the worker's implicit
  *	stream and returns without waiting for that work. Its return value becomes the job's
  *	result: 0 or a positive number of its own, or a negative errno, and then the job has
  *	failed. If an rnl_copy(), rnl_fill() or rnl_launch() in it failed, the job fails, whatever
@@ -424,7 +432,7 @@ enum rnl_unit_ask {
  * callback, deadline and urgency stay set.
  * In a unit that includes runnel/cuda.h, a macro of this name makes a job that also fails when a
  * CUDA call or a <<<...>>> in its function failed.
- * Return: 0; -EINVAL job or fn is NULL.
+ * Return: 0; -EINVAL job is NULL.
  * Since: 0.1
  */
 RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
@@ -447,6 +455,26 @@ RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
  * Since: 0.1
  */
 RNL_API int rnl_job_after(struct rnl_job *job, struct rnl_barrier *barrier);
+
+/*
+ * Puts a job behind another one: a chain, of any length. A submit of the first job accepts the whole
+ * chain, or refuses it; the others are not submitted. When a job has been issued, its worker calls
+ * the next one's function at once, before the jobs of its queue, and on the same stream: so the next
+ * one works on what the job leaves on the device, and nothing waits on host or device between them.
+ * Each is a job of its own, with its own result, barrier, callback or queue, and is done after the one
+ * before it. The next one starts when the job is done, and not when it is issued, if the job has
+ * holds, copies to pageable memory, or comes after a barrier.
+ * If a job's function or a hold of it fails, or it is cancelled or late, those behind it complete
+ * with -ECANCELED. Jobs that wait for their turn count as queued. A cancel, or a deadline, of such a
+ * job is told when its turn has come; the urgency and the key are those of the first job.
+ * @job: at most one job comes behind it; another call replaces that one.
+ * @next: comes behind no other job, and after no barrier. NULL: nothing comes behind the job.
+ *	It stays set: a later submit of the job submits both again.
+ * Return: 0; -EINVAL a job is NULL or was not initialised, or both are one, which is logged; -EBUSY
+ *	one of them was submitted and is not done; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_then(struct rnl_job *job, struct rnl_job *next);
 
 /*
  * Sets a callback for when the job is done, whatever its result. A worker calls it once for each
@@ -479,7 +507,7 @@ RNL_API int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq);
 /*
  * Sets a deadline for the job's start. If the job has not started @timeout_ns after its submit,
  * its function is not called, and the job completes with -ETIMEDOUT. A job that has started runs
- * to its end. A queued job is told within 10 ms of its deadline, also while all workers are busy,
+ * to its end, but its holds do not last longer: rnl_job_hold(). A queued job is told within 10 ms of its deadline, also while all workers are busy,
  * by the pool's keeper, a thread that needs a CPU for a moment.
  * A job that comes after a barrier is told when a worker takes it. With tens of thousands of jobs
  * in a queue all this takes longer.
@@ -504,7 +532,8 @@ RNL_API int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns);
 RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
 
 /*
- * Submits a job. Any worker may run it.
+ * Submits a job. Any worker may run it. If others are behind it, by rnl_job_then(), they are submitted
+ * with it, all or none: what is true of one of them is returned for all.
  * @job: belongs to the pool until it is done. On failure it remains the caller's, and its function
  *	is not called.
  * Context: wait-free, except for the wake of a sleeping worker; allocates nothing and takes no
@@ -519,7 +548,9 @@ RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
  *	that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
  *	rounds under way: rnl_barrier_add(); -ESHUTDOWN the pool is closed; -EBUSY the job was
  *	submitted before and is not done; -EIO the device has failed; -EINVAL pool or job is NULL,
- *	the job was not initialised, or a barrier of it is of another pool; -EOWNERDEAD.
+ *	the job was not initialised, or has no function, or a barrier of it is of another pool, or a
+ *	job behind it comes after a barrier, or they make a circle, or are more than max_queued;
+ *	-EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
@@ -527,7 +558,7 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
 /*
  * Submits a job with a key. One worker runs all jobs with one key, in the order of their
  * submits. Jobs with a key are never stolen. Otherwise it is rnl_submit().
- * @key: any number: a connection, a tenant, a file.
+ * @key: any number: a connection, a tenant, a file. RNL_KEY_WORKER(i) is a key, too.
  * An urgent job cannot have a key, because it overtakes other jobs.
  * Ordering: the order of submits by different threads is the order in which they happened, if one
  *	happened before the other. A job that comes after a barrier gets its place when the last
@@ -537,6 +568,14 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
  * Since: 0.1
  */
 RNL_API int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key);
+
+/*
+ * Keys that say which worker: i from 0 to RNL_WORKERS_MAX - 1. In a pool with more than i workers,
+ * urgent ones not counted, RNL_KEY_WORKER(0) to RNL_KEY_WORKER(i) are as many different workers: so
+ * computing and communication, or the stages of a pipeline, never share a stream by chance. In a
+ * smaller pool i counts around. Other keys may lead to the same workers.
+ */
+#define RNL_KEY_WORKER(i) (UINT64_MAX - UINT64_C(1) * (i))
 
 /*
  * Submit a job as rnl_submit() and rnl_submit_keyed() do; while the pool is full, they wait for
@@ -606,6 +645,58 @@ RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl
 RNL_API int rnl_submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns);
 RNL_API int rnl_submit_keyed_at(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
 				int64_t start_ns);
+
+/*
+ * An order: jobs that start in the order of their submits though they come after different barriers;
+ * a communicator's collectives, say, must start in one order on all ranks. All fields belong to the
+ * library.
+ *
+ *		init	submit	fini
+ *	submit	X	-	X	-: no outside synchronisation needed
+ */
+struct rnl_order {
+	struct rnl_pool *pool;
+	uint64_t key;
+	uint64_t waiting;	/* jobs that came while another one waits */
+	struct rnl_job *first;	/* those that were taken off there, in their order */
+	void (*go_on)(struct rnl_job *job);	/* the job at the gate has its round issued */
+	uint32_t generation;
+	uint32_t reserved;
+};
+
+/*
+ * Makes an order.
+ * @key: all its jobs have this key, and so one worker: rnl_submit_keyed(), RNL_KEY_WORKER().
+ * Return: 0; -EINVAL order or pool is NULL; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint64_t key);
+
+/*
+ * Ends the use of an order, whose memory may be reused then.
+ * @order: may be NULL. No submit to it runs beside this call, and none follows.
+ * Context: blocks until all its jobs were queued: until their barriers' jobs are issued.
+ * Since: 0.1
+ */
+RNL_API void rnl_order_fini(struct rnl_order *order);
+
+/*
+ * Submit a job with the order's key, to start behind the jobs that were submitted to the order
+ * before. A job that comes after a barrier waits for that in no queue, and the jobs behind it in the
+ * order wait with it; jobs of the key that have no order, and above all the barrier's own, go on. So
+ * the order adds no wait that could be a circle: each is for a job submitted earlier.
+ * Context: rnl_submit_ordered() takes no lock and does not block, but may queue jobs of other threads
+ *	that wait in the order; _wait() waits for space, as rnl_submit_wait() does.
+ * Ordering: submits by different threads have the order in which they happened, if one happened
+ *	before the other. Jobs of an order are started in it; a cancelled or late one is told in its
+ *	turn.
+ * Return: as rnl_submit_keyed() and rnl_submit_keyed_wait(); -EINVAL also if order is NULL or was not
+ *	initialised. All jobs of an order count as deferred until they are queued.
+ * Since: 0.1
+ */
+RNL_API int rnl_submit_ordered(struct rnl_order *order, struct rnl_job *job);
+RNL_API int rnl_submit_ordered_wait(struct rnl_order *order, struct rnl_job *job,
+				    int64_t timeout_ns);
 
 /*
  * The time now: CLOCK_MONOTONIC, in nanoseconds.
@@ -689,6 +780,59 @@ RNL_API int rnl_job_result(const struct rnl_job *job);
  */
 RNL_API int rnl_job_device_error(const struct rnl_job *job);
 
+/* ---- jobs that are finished from outside ---------------------------------- */
+
+/*
+ * A hold keeps a job from being done until any thread releases it: a reply that comes from a
+ * network, the end of an MPI request, of a read, of a person's work. It names the job and no memory
+ * of the job, so it may be copied, and may lie in memory that outlives the job. All fields belong
+ * to the library.
+ *
+ *		hold	release	(of one job)
+ *	hold	X	-	X: in the job's function, which runs on one thread
+ *	release	-	-	-: no outside synchronisation needed
+ */
+struct rnl_hold {
+	uint64_t use;
+	uint32_t slot;
+	uint32_t generation;
+};
+
+/*
+ * Takes a hold on the job whose function calls this; any number of times. The job is done when its
+ * function has returned, the device has passed what it issued, and all its holds are released. No
+ * worker waits for that. Until then barriers, drains, queues and callbacks wait for the job, as do
+ * jobs that come after its barrier, and rnl_barrier_join(): to them it is not issued before.
+ * A deadline of the job bounds its holds, too: some ms after it the pool ends those that are not
+ * released, with -ETIMEDOUT as a result. A cancel does not: rnl_job_is_cancelled() tells the thread
+ * that has the hold. With a guard, a function that is called a second time starts with no hold: what
+ * the first call took has ended.
+ * @job: the job whose function runs on this thread.
+ * @hold: receives the hold; unchanged on failure. rnl_hold_release() is due for it, once.
+ * Context: in the job's function. It allocates memory for a thousand holds when none is free.
+ * Return: 0; -EINVAL hold is NULL, or job is not the one whose function runs on this thread, which
+ *	is logged; -ENOMEM, also with four million holds in use; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_hold(struct rnl_job *job, struct rnl_hold *hold);
+
+/*
+ * Releases a hold. With the last one the job may become done: do not touch it afterwards.
+ * @hold: the hold, or a copy of it; not used after the call.
+ * @result: a negative errno fails the job, unless it has failed already. 0, or a positive number,
+ *	changes nothing: then the function's return value is the job's result.
+ * Context: any thread; it may run beside the function. It takes no lock, and wakes the job's worker.
+ *	It may run beside rnl_pool_destroy(), which waits for the job.
+ * Ordering: what the caller wrote before is visible to each thread that is told that the job is
+ *	done, and to jobs that come after its barrier.
+ * Return: 0; -EALREADY the hold was released before, -ESTALE it was released long before, or the
+ *	job's deadline, or a second call of its function, has ended it: in both cases nothing
+ *	happens, and the job may be gone; -EINVAL hold is NULL, or is no hold, which is logged;
+ *	-EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_hold_release(const struct rnl_hold *hold, int result);
+
 /* ---- completion queues --------------------------------------------------- */
 
 /*
@@ -755,6 +899,14 @@ RNL_API int rnl_cq_wait(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max,
 
 /* ---- barriers ------------------------------------------------------------ */
 
+/* A round of a barrier. All fields belong to the library. */
+struct rnl_round {
+	uint64_t waiting;	/* jobs, and the round's state */
+	uint64_t counts;	/* of a round that is no longer open */
+	uint32_t users;
+	uint32_t next;		/* the slot of the round that came then */
+};
+
 /*
  * A barrier joins jobs of one pool. It counts a job from the submit that accepts the job until the
  * job is done; a refused submit changes nothing. All fields belong to the library.
@@ -765,15 +917,39 @@ struct rnl_barrier {
 	int32_t result;		/* of the first job that failed */
 	uint32_t generation;
 	uint32_t slots;		/* those in use, a bit each */
-	uint32_t reserved;
-	struct {
-		uint64_t waiting; /* jobs, and the round's state */
-		uint64_t counts; /* of a round that is no longer open */
-		uint32_t users;
-		uint32_t next;	/* the slot of the round that came then */
-	} rounds[8];
-	uint64_t seq[RNL_WORKERS_MAX]; /* the barrier's last job on each worker */
+	uint16_t nr_rounds, nr_places;
+	uint64_t others;	/* workers without a place, a bit each */
+	struct rnl_round rounds[8];
+	uint64_t places[RNL_WORKERS_MAX]; /* the barrier's last job on each worker */
 };
+
+/*
+ * A barrier of two cache lines, for a few jobs: one in each request, say. rnl_small() gives it to
+ * the functions that take a barrier. It is a barrier like others, with two limits. It may have
+ * one ended round at a time whose jobs, or jobs after, are not done: rnl_barrier_add() has seven.
+ * And for five workers it knows which of their jobs is its last. A stream that joins it waits for
+ * no later job of those; of other workers it waits for all that they have issued.
+ */
+struct rnl_small_barrier {
+	struct rnl_pool *pool;
+	uint64_t open;
+	int32_t result;
+	uint32_t generation;
+	uint32_t slots;
+	uint16_t nr_rounds, nr_places;
+	uint64_t others;
+	struct rnl_round rounds[2];
+	uint64_t places[5];
+};
+
+static inline struct rnl_barrier *rnl_small(struct rnl_small_barrier *small)
+{
+#ifdef __cplusplus
+	return static_cast<struct rnl_barrier *>(static_cast<void *>(small));
+#else
+	return (struct rnl_barrier *)(void *)small;
+#endif
+}
 
 /*
  * Makes a barrier. It needs no destroy.
@@ -784,6 +960,12 @@ struct rnl_barrier {
  * Since: 0.1
  */
 RNL_API int rnl_barrier_init(struct rnl_barrier *barrier, struct rnl_pool *pool);
+
+/*
+ * Makes a small barrier; otherwise as rnl_barrier_init().
+ * Since: 0.1
+ */
+RNL_API int rnl_small_barrier_init(struct rnl_small_barrier *small, struct rnl_pool *pool);
 
 /*
  * Adds a job to the barrier: the barrier counts it at its next accepted submit, and at each later
@@ -831,6 +1013,27 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
  * Since: 0.1
  */
 RNL_API int rnl_barrier_join(struct rnl_barrier *barrier);
+
+/*
+ * Has a job tell that all jobs which the barrier counts now are done: so an event loop hears of a
+ * fan-in, and no thread waits. The call ends the barrier's round, as the submit of a job after the
+ * barrier does, and the job is done when the round is over. Its function is not called: rnl_job_init()
+ * takes NULL for such a job. It goes to its completion queue, or its callback is called, once for
+ * each call; rnl_job_wait() waits for it as for any job. Its result is 0, or that of the first job of
+ * the barrier that failed. Nothing is started on a device, and no worker runs anything.
+ * @job: initialised; in no barrier, after no barrier, first of no chain. It belongs to the pool until
+ *	it is done. On failure it remains the caller's.
+ * Context: any thread. The job is counted as queued. A callback runs on the worker that ended the
+ *	round, or on the keeper. A cancel of the job returns -EBUSY, and changes nothing.
+ * Ordering: all that the counted jobs did, on host and device, happens before the job is done. The
+ *	library no longer touches them, and if it counts no others, nor the barrier.
+ * Return: 0; -EAGAIN the barrier has as many ended rounds under way as it may: rnl_barrier_add(), or
+ *	counts too many jobs, or max_queued jobs wait so; -ESHUTDOWN the pool is closed; -EBUSY the
+ *	job was submitted and is not done; -EINVAL barrier or job is NULL or was not initialised, or
+ *	the job is in a barrier, after one, or has one behind it; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_barrier_notify(struct rnl_barrier *barrier, struct rnl_job *job);
 
 /*
  * The result of the barrier's first job that failed, or 0. It stays until the next

@@ -22,8 +22,8 @@ struct rnl_latency {
 #define RNL_LATENCY_INIT { 0, 0, 0, 0, 0, 0 }
 
 /*
- * Figures of a pool, or of one worker. Each accepted job is queued, running, in flight or done. A
- * deferred job counts as queued in a pool's figures, and in no worker's.
+ * Figures of a pool, or of one worker. Each accepted job is queued, running, in flight, held or done.
+ * A deferred job counts as queued in a pool's figures, and in no worker's.
  */
 struct rnl_pool_stats {
 	uint32_t size;		/* sizeof(struct rnl_pool_stats) */
@@ -66,11 +66,13 @@ struct rnl_pool_stats {
 	uint64_t guard_beyond;	/* runs of functions that the guard never watches: it knows 256 */
 	uint64_t guard_strays;	/* functions that used stream 0 on private streams, with a guard and
 				 * without: RNL_STREAM_PRIVATE */
+	/* Of a pool, or of one worker: */
+	uint64_t held;		/* now: jobs that wait for nothing but their holds: rnl_job_hold() */
 };
 #define RNL_POOL_STATS_INIT \
 	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
 	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0, \
-	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Reads the figures of a pool. It reads each worker's counters and histograms once, and stops no
@@ -126,8 +128,10 @@ struct rnl_health {
 	uint64_t stuck_ms;		/* how long it has been stuck, to some milliseconds */
 	const struct rnl_job *stuck_job; /* its job; only to be compared: it may be done by now */
 	uint64_t queued;		/* as in struct rnl_pool_stats, without deferred jobs */
+	uint64_t held;			/* as in struct rnl_pool_stats; a held job is not stuck */
+	uint64_t held_ms;		/* how long the one that waits longest has, to some ms */
 };
-#define RNL_HEALTH_INIT { sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0 }
+#define RNL_HEALTH_INIT { sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0 }
 
 /*
  * Reads the health of a pool, for a server's health check.
@@ -138,13 +142,19 @@ struct rnl_health {
  */
 RNL_API int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *health);
 
+/* What keeps a job that has started from being done. */
+enum rnl_held_by {
+	RNL_HELD_BY_FUNCTION = 0,	/* its function, or its callback, runs */
+	RNL_HELD_BY_DEVICE = 1,		/* its function has returned, and the device works */
+	RNL_HELD_BY_HOLD = 2		/* nothing but holds: rnl_job_hold() */
+};
+
 /* A job that has started and is not done, or whose callback runs. */
 struct rnl_held {
 	const struct rnl_job *job;	/* to be compared only: it may be done by now */
 	uint32_t worker;		/* which has it; the keeper is RNL_WORKERS_MAX */
-	uint32_t on_device;		/* 1: its function has returned, and the device works; 0: its
-					 * function, or its callback, runs */
-	uint64_t held_ns;		/* since the function began, or returned; to some ms */
+	uint32_t by;			/* enum rnl_held_by */
+	uint64_t held_ns;		/* since that began; to some ms */
 };
 
 /*

@@ -261,25 +261,25 @@ static struct chain *chain_of(struct chain chains[NR_CHAINS], struct rnl_cq *cq)
 
 static void complete_in_chain(struct chain chains[NR_CHAINS], struct rnl_job *job, int result)
 {
-	struct chain *chain = chain_of(chains, job->cq);
+	struct chain *chain = chain_of(chains, rnl__job_cq_of(job));
 
 	rnl__job_set_result(job, result);
 	if (chain->cq)
 		job->link = chain->newest;
 	else
-		*chain = (struct chain){ .cq = job->cq, .oldest = job };
+		*chain = (struct chain){ .cq = rnl__job_cq_of(job), .oldest = job };
 	chain->newest = job;
 }
 
 static void complete_request(struct chain chains[NR_CHAINS], struct rnl_job *job, int result)
 {
 	/* A request of a barrier is on its queue before the barrier counts it as done. */
-	if (job->cq && !job->barrier) {
+	if (rnl__job_cq_of(job) && !job->barrier) {
 		complete_in_chain(chains, job, result);
 		return;
 	}
 	/* A callback, which may take long, must not hold up requests before it. */
-	if (job->on_done)
+	if (rnl__job_callback_of(job))
 		flush_all(chains);
 	rnl__complete_request(rnl__thread.worker, job, result);
 }

@@ -14,6 +14,8 @@
 #include "sys/thread.h"
 #include "job/waits.h"
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 static int result_of(const struct rnl_barrier *b)
 {
 	/* relaxed: see rnl__barrier_note() */
@@ -22,10 +24,53 @@ static int result_of(const struct rnl_barrier *b)
 
 /* ---- told by submits and workers ----------------------------------------- */
 
+/* A full barrier has a place for each worker; in a small one a place says whose it is. */
+#define PLACE_BITS 6
+
+_Static_assert(RNL_WORKERS_MAX == 1 << PLACE_BITS, "a place has six bits for its worker");
+_Static_assert(sizeof(struct rnl_small_barrier) <= 2 * RNL__CACHE_LINE, "two cache lines");
+
+static _Atomic uint64_t *place_at(const struct rnl_barrier *b, unsigned i)
+{
+	/* They stand behind the rounds, of which a small barrier has fewer. */
+	return rnl__atomic((uint64_t *)&b->rounds[b->nr_rounds] + i);
+}
+
+static bool is_small(const struct rnl_barrier *b)
+{
+	return b->nr_places < RNL_WORKERS_MAX;
+}
+
+static void place_small(struct rnl_barrier *b, unsigned worker, uint64_t seq)
+{
+	const uint64_t place = seq << PLACE_BITS | worker;
+
+	for (unsigned i = 0; i < b->nr_places; i++) {
+		uint64_t now = rnl__peek(place_at(b, i));
+
+		/* relaxed, both: the drop of the issued job publishes it; a place stays its worker's */
+		if (!now && atomic_compare_exchange_strong_explicit(place_at(b, i), &now, place,
+								    memory_order_relaxed,
+								    memory_order_relaxed))
+			return;
+		if (now % RNL_WORKERS_MAX == worker) {
+			/* relaxed */
+			atomic_store_explicit(place_at(b, i), place, memory_order_relaxed);
+			return;
+		}
+	}
+	/* relaxed: the same */
+	atomic_fetch_or_explicit(rnl__atomic(&b->others), UINT64_C(1) << worker,
+				 memory_order_relaxed);
+}
+
 void rnl__barrier_place(struct rnl_barrier *b, unsigned worker, uint64_t seq)
 {
-	/* relaxed: the drop of the issued job publishes it */
-	atomic_store_explicit(rnl__atomic(&b->seq[worker]), seq, memory_order_relaxed);
+	if (is_small(b))
+		place_small(b, worker, seq);
+	else
+		/* relaxed: the drop of the issued job publishes it */
+		atomic_store_explicit(place_at(b, worker), seq, memory_order_relaxed);
 }
 
 void rnl__barrier_note(struct rnl_barrier *b, int result)
@@ -40,33 +85,52 @@ void rnl__barrier_note(struct rnl_barrier *b, int result)
 
 /* ---- jobs that come after ------------------------------------------------ */
 
-/* A worker whose stream has to be waited for, and the job there. */
+/* A worker whose stream has to be waited for, and the job there; UINT64_MAX: the latest. */
 struct joined {
-	struct rnl__inflight *inflight;
+	unsigned worker;
 	uint64_t seq;
 };
+
+/* The workers that have a job of the barrier, and the last job of each; how many. */
+static unsigned list_joined(struct rnl_barrier *b, struct joined *joined)
+{
+	/* relaxed, both: the look whether all is issued made them visible */
+	uint64_t others = atomic_load_explicit(rnl__atomic(&b->others), memory_order_relaxed);
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < b->nr_places; i++) {
+		/* relaxed */
+		uint64_t place = atomic_load_explicit(place_at(b, i), memory_order_relaxed);
+		const unsigned worker = is_small(b) ? place % RNL_WORKERS_MAX : i;
+
+		if (place)
+			joined[nr++] = (struct joined){
+				worker, is_small(b) ? place >> PLACE_BITS : place,
+			};
+	}
+	for (; others; others &= others - 1)
+		joined[nr++] = (struct joined){ (unsigned)__builtin_ctzll(others), UINT64_MAX };
+	return nr;
+}
 
 static int join_streams(struct rnl_barrier *b)
 {
 	struct rnl__worker *workers = b->pool->workers;
 	struct joined joined[RNL_WORKERS_MAX];
-	unsigned nr = 0;
+	const unsigned nr = list_joined(b, joined);
 	int ret = 0;
 
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		/* relaxed: the look whether all is issued made it visible */
-		uint64_t seq = atomic_load_explicit(rnl__atomic(&b->seq[i]), memory_order_relaxed);
+	for (unsigned i = 0; i < nr; i++)
+		rnl__inflight_fetch(&workers[joined[i].worker].inflight);
+	for (unsigned i = 0; i < nr; i++)
+		rnl__inflight_fetch_event(&workers[joined[i].worker].inflight);
+	for (unsigned i = 0; i < nr && !ret; i++) {
+		struct rnl__worker *w = &workers[joined[i].worker];
 
 		/* A stream does not wait for itself. */
-		if (seq && &workers[i] != rnl__thread.worker) {
-			joined[nr++] = (struct joined){ &workers[i].inflight, seq };
-			rnl__inflight_fetch(&workers[i].inflight);
-		}
+		if (w != rnl__thread.worker)
+			ret = rnl__inflight_join(&w->inflight, joined[i].seq);
 	}
-	for (unsigned i = 0; i < nr; i++)
-		rnl__inflight_fetch_event(joined[i].inflight);
-	for (unsigned i = 0; i < nr && !ret; i++)
-		ret = rnl__inflight_join(joined[i].inflight, joined[i].seq);
 	return ret;
 }
 
@@ -105,7 +169,8 @@ void rnl__barrier_defer(struct rnl_job *job)
 
 /* ---- public -------------------------------------------------------------- */
 
-int rnl_barrier_init(struct rnl_barrier *b, struct rnl_pool *pool)
+static int init(struct rnl_barrier *b, size_t bytes, unsigned nr_rounds, unsigned nr_places,
+		struct rnl_pool *pool)
 {
 	int ret = rnl__pool_check(pool);
 
@@ -113,29 +178,38 @@ int rnl_barrier_init(struct rnl_barrier *b, struct rnl_pool *pool)
 		return -EINVAL;
 	if (ret)
 		return ret;
-	memset(b, 0, sizeof(*b));
-	rnl__rounds_init(b);
+	memset(b, 0, bytes);
+	rnl__rounds_init(b, nr_rounds);
+	b->nr_places = (uint16_t)nr_places;
 	b->pool = pool;
 	b->generation = pool->generation;
 	return 0;
 }
 
-/*
- * 0 for an initialised barrier of this process; -EINVAL, -EOWNERDEAD.  If the barrier has no job,
- * its pool may be gone.
- */
-static int check(const struct rnl_barrier *b)
+int rnl_barrier_init(struct rnl_barrier *b, struct rnl_pool *pool)
+{
+	return init(b, sizeof(*b), COUNT(b->rounds), COUNT(b->places), pool);
+}
+
+int rnl_small_barrier_init(struct rnl_small_barrier *small, struct rnl_pool *pool)
+{
+	return init(rnl_small(small), sizeof(*small), COUNT(small->rounds), COUNT(small->places),
+		    pool);
+}
+
+/* If the barrier has no job, its pool may be gone. */
+int rnl__barrier_check(const struct rnl_barrier *b)
 {
 	return b && b->pool ? rnl__generation_check(b->generation) : -EINVAL;
 }
 
 /*
- * As check(), but NULL is good, and the job may be changed.  What is refused is logged: a job whose
+ * As rnl__barrier_check(), but NULL is good, and the job may be changed.  What is refused is logged: a job whose
  * program goes on nevertheless would run without its order.
  */
 static int check_both(const char *call, const struct rnl_barrier *b, const struct rnl_job *job)
 {
-	int ret = b ? check(b) : 0;
+	int ret = b ? rnl__barrier_check(b) : 0;
 
 	if (ret == -EINVAL)
 		return rnl__invalid(NULL, "%s: the barrier was not initialised", call);
@@ -176,7 +250,7 @@ int rnl_job_after(struct rnl_job *job, struct rnl_barrier *b)
 int rnl_barrier_wait(struct rnl_barrier *b, int64_t timeout_ns)
 {
 	struct rnl_pool *pool;
-	int ret = check(b);
+	int ret = rnl__barrier_check(b);
 	uint64_t begin;
 
 	if (ret || rnl__rounds_all_done(b))
@@ -193,7 +267,7 @@ int rnl_barrier_wait(struct rnl_barrier *b, int64_t timeout_ns)
 int rnl_barrier_join(struct rnl_barrier *b)
 {
 	RNL__UNCANCELLED();
-	int ret = check(b);
+	int ret = rnl__barrier_check(b);
 
 	if (ret)
 		return ret;
@@ -212,7 +286,7 @@ int rnl_barrier_join(struct rnl_barrier *b)
 
 int rnl_barrier_result(const struct rnl_barrier *b)
 {
-	int ret = check(b);
+	int ret = rnl__barrier_check(b);
 
 	return ret ? ret : result_of(b);
 }

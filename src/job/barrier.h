@@ -6,8 +6,10 @@
  *	A barrier counts jobs until they are issued, which is until an event behind them is
  *	recorded on their stream, and until they are done.  From the first moment on other streams
  *	can wait for that event, and never for a later one.
- *	`seq` has, for each worker, the sequence of the barrier's last job there: so a join
- *	waits for at most one event per worker, and for no worker without such a job.
+ *	`places` has, for each worker, the sequence of the barrier's last job there: so a join
+ *	waits for at most one event per worker, and for no worker without such a job.  A small
+ *	barrier has a few places, for the workers that come first: for each of the others it notes
+ *	one bit, and a join waits for the worker's latest event.
  *	A job after the barrier waits for a round of it: rounds.h.  It is deferred until the
  *	round is issued, and held back by its worker until the round has ended, whatever became
  *	of it: so the end of a job after tells that the jobs before it are done.
@@ -44,6 +46,9 @@ void rnl__barrier_defer(struct rnl_job *job);
  * 0, -ECANCELED a job of the barrier has failed, or the error of the device.
  */
 int rnl__barrier_follow(struct rnl_barrier *barrier);
+
+/* 0 for an initialised barrier of this process; -EINVAL, -EOWNERDEAD. */
+int rnl__barrier_check(const struct rnl_barrier *barrier);
 
 /* ---- jobs of the barrier ------------------------------------------------- */
 

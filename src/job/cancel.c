@@ -63,7 +63,7 @@ int rnl_pool_cancel(struct rnl_pool *pool)
 	if (ret)
 		return ret;
 	nr = rnl__pool_queued(pool) + rnl__tally_inside(&pool->deferred) +
-	     rnl__tally_inside(&pool->delayed);
+	     rnl__tally_inside(&pool->chained) + rnl__tally_inside(&pool->delayed);
 	/* relaxed: see rnl__job_cancelled_with_all() */
 	atomic_fetch_add_explicit(&pool->cancels, RNL__POOL_CANCEL, memory_order_relaxed);
 	rnl__keeper_cancelled(pool, true);

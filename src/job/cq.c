@@ -293,9 +293,10 @@ int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq)
 		ret = rnl__job_settable(job);
 	if (ret)
 		return ret;
-	if (job->on_done && cq)
-		return -EINVAL;
+	if (rnl__job_callback_of(job))
+		return cq ? -EINVAL : 0;
 	job->cq = cq;
+	job->flags = cq ? job->flags | RNL__JOB_REAPED : job->flags & ~RNL__JOB_REAPED;
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "job/job.h"
 #include "pool/pool.h"
+#include "sys/log.h"
 #include "sys/thread_state.h"
 #include "job/waits.h"
 
@@ -19,12 +20,18 @@ int rnl__job_check(const struct rnl_job *job)
 		rnl__atomic((uint32_t *)&job->generation), memory_order_relaxed));
 }
 
+int rnl__job_no_function(struct rnl_job *job)
+{
+	(void)job;
+	return -EINVAL;
+}
+
 int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job))
 {
-	if (!job || !fn)
+	if (!job)
 		return -EINVAL;
 	memset(job, 0, sizeof(*job));
-	job->fn = fn;
+	job->fn = fn ? fn : rnl__job_no_function;
 	return 0;
 }
 
@@ -42,14 +49,14 @@ int rnl__job_settable(const struct rnl_job *job)
 
 void rnl__job_enqueued(struct rnl_job *job)
 {
-	uint32_t phase = RNL__JOB_NOTICE;
+	uint8_t phase = RNL__JOB_NOTICE;
 
 	/* relaxed: this or a cancel is first, and in both cases the job is queued now */
 	atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase, RNL__JOB_QUEUED,
 						memory_order_relaxed, memory_order_relaxed);
 }
 
-static bool in_phase(const struct rnl_job *job, uint32_t phase)
+static bool in_phase(const struct rnl_job *job, uint8_t phase)
 {
 	/* relaxed: the caller orders it */
 	return atomic_load_explicit(rnl__job_phase(job), memory_order_relaxed) == phase;
@@ -60,9 +67,9 @@ bool rnl__job_cancelled(const struct rnl_job *job)
 	return in_phase(job, RNL__JOB_CANCELLED) || rnl__job_cancelled_with_all(job);
 }
 
-uint32_t rnl__job_cancel(struct rnl_job *job)
+uint8_t rnl__job_cancel(struct rnl_job *job)
 {
-	uint32_t phase = rnl__peek(rnl__job_phase(job));
+	uint8_t phase = rnl__peek(rnl__job_phase(job));
 
 	/* [job.P2] acq_rel: this or the start changes the word first; pairs with [job.P1] */
 	while (phase <= RNL__JOB_STARTED && phase &&
@@ -82,7 +89,7 @@ static int set_flag(struct rnl_job *job, unsigned flag, bool on)
 	int ret = rnl__job_settable(job);
 
 	if (!ret)
-		job->flags = (uint16_t)(on ? job->flags | flag : job->flags & ~flag);
+		job->flags = on ? job->flags | flag : job->flags & ~flag;
 	return ret;
 }
 
@@ -92,8 +99,8 @@ int rnl_job_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job))
 
 	if (ret)
 		return ret;
-	if (job->cq && fn)
-		return -EINVAL;
+	if (rnl__job_cq_of(job))
+		return fn ? -EINVAL : 0;
 	job->on_done = fn;
 	return 0;
 }
@@ -110,6 +117,23 @@ int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns)
 int rnl_job_urgent(struct rnl_job *job, int urgent)
 {
 	return set_flag(job, RNL__JOB_URGENT, urgent);
+}
+
+int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
+{
+	int ret = rnl__job_settable(job);
+
+	if (!ret && next)
+		ret = rnl__job_settable(next);
+	if (ret == -EINVAL)
+		return rnl__invalid(NULL, "rnl_job_then(): a job is NULL, or was not initialised");
+	if (ret)
+		return ret;
+	if (next == job)
+		return rnl__invalid(NULL, "rnl_job_then(): job %p would come after itself",
+				    (void *)job);
+	job->then = next;
+	return 0;
 }
 
 /* ---- public: whether it is done ------------------------------------------ */

@@ -64,9 +64,9 @@ static inline _Atomic uint32_t *rnl__job_latch(const struct rnl_job *job)
 	return rnl__atomic((uint32_t *)&job->state);
 }
 
-static inline _Atomic uint32_t *rnl__job_phase(const struct rnl_job *job)
+static inline _Atomic uint8_t *rnl__job_phase(const struct rnl_job *job)
 {
-	return rnl__atomic((uint32_t *)&job->phase);
+	return rnl__atomic((uint8_t *)&job->phase);
 }
 
 /* The pool of the last accepted submit; NULL if there was none. */
@@ -108,8 +108,19 @@ static inline void rnl__job_drop(struct rnl_job *job)
 	(void)rnl__latch_drop(rnl__job_latch(job), 1);
 }
 
+/* Where the job goes when it is done: a queue, or a callback, or neither. */
+static inline struct rnl_cq *rnl__job_cq_of(const struct rnl_job *job)
+{
+	return job->flags & RNL__JOB_REAPED ? job->cq : NULL;
+}
+
+static inline void (*rnl__job_callback_of(const struct rnl_job *job))(struct rnl_job *)
+{
+	return job->flags & RNL__JOB_REAPED ? NULL : job->on_done;
+}
+
 /* From here on the job may be cancelled; @phase: QUEUED or NOTICE. */
-static inline void rnl__job_accepted(struct rnl_job *job, uint32_t phase)
+static inline void rnl__job_accepted(struct rnl_job *job, uint8_t phase)
 {
 	/* relaxed: a thread that cancels the job knows of the submit */
 	atomic_store_explicit(rnl__job_phase(job), phase, memory_order_relaxed);
@@ -139,7 +150,7 @@ static inline bool rnl__job_cancelled_with_all(const struct rnl_job *job)
 /* Return: whether its function is to run, since it was not cancelled.  A full barrier. */
 static inline bool rnl__job_start(struct rnl_job *job)
 {
-	uint32_t phase = RNL__JOB_QUEUED;
+	uint8_t phase = RNL__JOB_QUEUED;
 	bool started;
 
 	/*
@@ -164,6 +175,9 @@ static inline void rnl__job_set_result(struct rnl_job *job, int result)
 	atomic_store_explicit(rnl__job_phase(job), RNL__JOB_DONE, memory_order_relaxed);
 }
 
+/* The function of a job without one. */
+int rnl__job_no_function(struct rnl_job *job);
+
 /*
  * Whether the job was submitted, in this process: 0, -EINVAL, -EOWNERDEAD.  If the job is done,
  * its pool may be gone.
@@ -180,7 +194,7 @@ void rnl__job_enqueued(struct rnl_job *job);
 bool rnl__job_cancelled(const struct rnl_job *job);
 
 /* Cancels a job that has not started, or marks one that has.  Return: its phase before. */
-uint32_t rnl__job_cancel(struct rnl_job *job);
+uint8_t rnl__job_cancel(struct rnl_job *job);
 
 /* Jobs that were pushed on a list, in the order in which they were pushed. */
 static inline struct rnl_job *rnl__job_in_order(struct rnl_job *job)

@@ -8,12 +8,16 @@
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
+#include "sys/clock.h"
 #include "sys/fence.h"
 #include "sys/futex.h"
 #include "sys/spin.h"
+#include "sys/thread_state.h"
 
-#define NR_SLOTS (sizeof(((struct rnl_barrier *)NULL)->rounds) / \
-		  sizeof(((struct rnl_barrier *)NULL)->rounds[0]))
+#define NAP_NS 20000u
+
+#define NR_SLOTS_MAX (sizeof(((struct rnl_barrier *)NULL)->rounds) / \
+		      sizeof(((struct rnl_barrier *)NULL)->rounds[0]))
 
 /*
  * `open`: in its low half jobs that are not done << 1 | SLEEPER, in its high half the slot, the
@@ -40,7 +44,7 @@
 #define BITS (ISSUED | FOLLOWED | WATCHED)
 #define ENDED_LIST UINT64_C(8)
 
-_Static_assert(NR_SLOTS == 8, "a slot has three bits");
+_Static_assert(NR_SLOTS_MAX == 8, "a slot has three bits");
 _Static_assert(_Alignof(struct rnl_job) >= 8, "a pointer to a job has three bits to spare");
 
 static uint64_t nr_undone(uint64_t open)
@@ -60,7 +64,7 @@ static unsigned slot_of(uint64_t open)
 
 static unsigned next_of(uint64_t open)
 {
-	return open >> NEXT_SHIFT & (NR_SLOTS - 1);
+	return open >> NEXT_SHIFT & (NR_SLOTS_MAX - 1);
 }
 
 static bool is_sealed(uint64_t open)
@@ -137,8 +141,9 @@ static struct rnl_job *first_of(uint64_t waiting)
 
 /* ---- slots --------------------------------------------------------------- */
 
-void rnl__rounds_init(struct rnl_barrier *b)
+void rnl__rounds_init(struct rnl_barrier *b, unsigned nr_slots)
 {
+	b->nr_rounds = (uint16_t)nr_slots;
 	b->slots = 1;
 	b->rounds[0].users = 1;
 }
@@ -151,7 +156,7 @@ static int take_slot(struct rnl_barrier *b)
 	unsigned slot;
 
 	do {
-		if (used == (1u << NR_SLOTS) - 1)
+		if (used == (1u << b->nr_rounds) - 1)
 			return -1;
 		slot = (unsigned)__builtin_ctz(~used);
 		/* [rounds.S2] acquire: the slot as its last user left it; pairs with [rounds.S1] */
@@ -196,24 +201,48 @@ void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 
 /* ---- the jobs that wait -------------------------------------------------- */
 
-static void queue_all(struct rnl_job *job)
+/* A deferred job's round is issued. */
+static void queue(struct rnl_job *job)
+{
+	if (job->flags & RNL__JOB_ORDERED)
+		((struct rnl_order *)(uintptr_t)job->key)->go_on(job);
+	else
+		rnl__choose_start_deferred(job);
+}
+
+/*
+ * The job's round has ended, with that result: this thread's worker tells, or else the keeper.  A
+ * worker that is in its hooks comes to no more jobs.
+ */
+static void tell(struct rnl_job *job, int result)
+{
+	struct rnl_pool *pool = job->pool;
+	const bool own = rnl__pool_worker(pool) && rnl__thread.worker->serves;
+
+	job->result = result;
+	rnl__worker_return(own ? rnl__thread.worker : &pool->keeper.self, job);
+}
+
+/* The jobs on the list of a round that has ended; @deferred: it was not found issued before. */
+static void go_on(struct rnl_job *job, bool deferred, int result)
 {
 	struct rnl_job *next;
 
 	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
-		rnl__choose_start_deferred(job);
+		if (job->flags & RNL__JOB_TELLS)
+			tell(job, result);
+		else if (deferred)
+			queue(job);
+		else
+			rnl__worker_return(&job->pool->workers[job->worker], job);
 	}
 }
 
-static void return_all(struct rnl_job *job)
+static int result_of(struct rnl_barrier *b)
 {
-	struct rnl_job *next;
-
-	for (job = rnl__job_in_order(job); job; job = next) {
-		next = job->link;
-		rnl__worker_return(&job->pool->workers[job->worker], job);
-	}
+	/* relaxed: the counts have published it, see rnl__barrier_note() */
+	return atomic_load_explicit(rnl__atomic(&b->result), memory_order_relaxed);
 }
 
 /* Pushes a job, unless the state has a bit of @unless, or the round has ended. */
@@ -228,6 +257,20 @@ static bool push(struct rnl_barrier *b, unsigned slot, struct rnl_job *job, uint
 	} while (!exchange_waiting(b, slot, &waiting,
 				   (uintptr_t)job | (waiting & BITS)));
 	return true;
+}
+
+/* The jobs on the list of a round that is issued; those that tell of its end stay there. */
+static void queue_all(struct rnl_barrier *b, unsigned slot, struct rnl_job *job)
+{
+	struct rnl_job *next;
+
+	for (job = rnl__job_in_order(job); job; job = next) {
+		next = job->link;
+		if (!(job->flags & RNL__JOB_TELLS))
+			queue(job);
+		else if (!push(b, slot, job, 0))
+			tell(job, result_of(b));
+	}
 }
 
 bool rnl__rounds_issued(struct rnl_barrier *b, unsigned slot)
@@ -268,7 +311,7 @@ static void issue(struct rnl_barrier *b, unsigned slot)
 	} while (!exchange_waiting(b, slot, &waiting, ISSUED | (waiting & BITS)));
 	if (waiting & FOLLOWED)
 		rnl__rounds_drop(b, b->rounds[slot].next, 1, 0);
-	queue_all(first_of(waiting));
+	queue_all(b, slot, first_of(waiting));
 }
 
 /*
@@ -279,6 +322,7 @@ static void end(struct rnl_barrier *b, unsigned slot)
 {
 	uint64_t waiting = waiting_now(b, slot);
 	_Atomic uint32_t *watched = half_of(waiting_of(b, slot), false);
+	const int result = result_of(b);
 
 	while (!exchange_waiting(b, slot, &waiting, ENDED_LIST | ISSUED | (waiting & FOLLOWED)))
 		;
@@ -290,10 +334,7 @@ static void end(struct rnl_barrier *b, unsigned slot)
 	}
 	if (waiting & WATCHED)
 		(void)rnl__futex_wake(watched, INT_MAX);
-	if (waiting & ISSUED)
-		return_all(first_of(waiting));
-	else
-		queue_all(first_of(waiting));
+	go_on(first_of(waiting), !(waiting & ISSUED), result);
 }
 
 /* The next round is open, and counts this one: drops from it what is over already. */
@@ -490,6 +531,53 @@ int rnl__rounds_seal(struct rnl_barrier *b)
 		return slot;
 	rnl__rounds_leave(b, (unsigned)slot);
 	return RNL__NO_ROUND;
+}
+
+/*
+ * Counts a job of this thread's own, so that the round, and the barrier, stay until it is dropped: in
+ * the sealed round, or in the open one.  False: all jobs are done, and nothing more is touched.
+ * @slot, @nr_issued: what a drop takes.
+ */
+static bool keep(struct rnl_barrier *b, unsigned *slot, uint32_t *nr_issued)
+{
+	uint64_t open = open_now(b);
+
+	for (;;) {
+		const bool sealed = is_sealed(open);
+
+		*slot = slot_of(open);
+		/* A sealed round may be issued already. */
+		*nr_issued = !sealed;
+		if (nr_undone(open)) {
+			if (exchange_open(b, &open, open + UNDONE + (sealed ? 0 : UNISSUED)))
+				return true;
+			continue;
+		}
+		if (!sealed || rnl__rounds_ended(b, *slot))
+			return false;
+		/* Another thread is about to note the end: it may need our CPU. */
+		rnl__nap(NAP_NS);
+		open = open_now(b);
+	}
+}
+
+int rnl__rounds_notify(struct rnl_barrier *b, struct rnl_job *job)
+{
+	uint32_t nr_issued;
+	unsigned own;
+	int slot;
+
+	if (!keep(b, &own, &nr_issued)) {
+		tell(job, result_of(b));
+		return 0;
+	}
+	slot = rnl__rounds_seal(b);
+	if (slot >= 0) {
+		(void)push(b, (unsigned)slot, job, 0);
+		rnl__rounds_leave(b, (unsigned)slot);
+	}
+	rnl__rounds_drop(b, own, nr_issued, 1);
+	return slot < 0 ? slot : 0;
 }
 
 /* ---- threads that wait --------------------------------------------------- */

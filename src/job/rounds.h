@@ -38,8 +38,8 @@
 
 #include "pool/job_flags.h"
 
-/* Of a barrier whose memory is zero. */
-void rnl__rounds_init(struct rnl_barrier *barrier);
+/* Of a barrier whose memory is zero, with so many slots. */
+void rnl__rounds_init(struct rnl_barrier *barrier, unsigned nr_slots);
 
 /* Whether the counts have room for more jobs; else a submit is refused. */
 bool rnl__rounds_have_room(const struct rnl_barrier *barrier);
@@ -74,6 +74,12 @@ bool rnl__rounds_defer(struct rnl_barrier *barrier, unsigned round, struct rnl_j
  * has.  Leaves the round in both cases.
  */
 bool rnl__rounds_hold(struct rnl_barrier *barrier, unsigned round, struct rnl_job *job);
+
+/*
+ * Has the job returned to a worker, or to the keeper, when all jobs counted so far are done; its
+ * result is the barrier's.  0; -EAGAIN as rnl__rounds_seal().  The barrier may be gone on return.
+ */
+int rnl__rounds_notify(struct rnl_barrier *barrier, struct rnl_job *job);
 
 /* Of all rounds. */
 bool rnl__rounds_all_issued(struct rnl_barrier *barrier);

@@ -22,6 +22,7 @@
 #include "sys/sizes.h"
 #include "sys/thread.h"
 #include "job/job.h"
+#include "job/order.h"
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
@@ -44,14 +45,23 @@ static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
 	return belongs(pool, job) && rnl__pool_covers(pool, job->check) &&
-	       !(lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT);
+	       !(lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT) &&
+	       !(lane == RNL__JOB_CHAINED && job->after) &&
+	       (job->fn != rnl__job_no_function || lane == RNL__JOB_TELLS);
 }
 
 /* Says why a job does not fit.  Return: -EINVAL. */
-static int refuse(struct rnl_pool *pool, const struct rnl_job *job)
+static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
 	if (!rnl__pool_covers(pool, job->check))
 		return rnl__pool_uncovered(pool, "submit");
+	if (job->fn == rnl__job_no_function && lane != RNL__JOB_TELLS)
+		return rnl__invalid(&pool->log, "submit: job %p has no function, so it is for "
+				    "rnl_barrier_notify() alone", (const void *)job);
+	if (belongs(pool, job) && lane == RNL__JOB_CHAINED)
+		return rnl__invalid(&pool->log, "submit: job %p comes after a barrier, and after a "
+				    "job by rnl_job_then(): only the first job of a chain can come "
+				    "after a barrier", (const void *)job);
 	if (belongs(pool, job))
 		return rnl__invalid(&pool->log, "submit: job %p is urgent, and so cannot have a "
 				    "key", (const void *)job);
@@ -61,7 +71,10 @@ static int refuse(struct rnl_pool *pool, const struct rnl_job *job)
 									"comes after");
 }
 
-/* Claims a job, and sets its lane; the last jobs of a pool are accepted though it has failed. */
+/*
+ * Claims a job, and sets its lane, or what it is beside; jobs that tell of an end are accepted though
+ * the device has failed.
+ */
 static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 {
 	int ret = rnl__pool_given(pool, "submit");
@@ -77,8 +90,8 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	job->flags &= RNL__JOB_LASTING;
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
 	if (!fits(pool, job, lane))
-		ret = refuse(pool, job);
-	else if (lane != RNL__JOB_LAST && rnl__device_failed(pool->device))
+		ret = refuse(pool, job, lane);
+	else if (!(lane & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__device_failed(pool->device))
 		ret = -EIO;
 	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
 		ret = -EAGAIN;
@@ -86,7 +99,7 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		rnl__job_drop(job);
 		return ret;
 	}
-	job->flags |= (uint16_t)(job->flags & RNL__JOB_URGENT ? RNL__JOB_FIRST : lane);
+	job->flags |= job->flags & RNL__JOB_URGENT ? RNL__JOB_FIRST : lane;
 	return 0;
 }
 
@@ -111,7 +124,7 @@ static void stamp(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /* Everything else that is written in a job between its claim and its start. */
-static void accept(struct rnl_pool *pool, struct rnl_job *job, uint32_t phase)
+static void accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase)
 {
 	/* relaxed: a waiter of the last run may read it; the value does not change */
 	atomic_store_explicit(rnl__atomic(&job->pool), pool, memory_order_relaxed);
@@ -134,27 +147,136 @@ static void tell_water(struct rnl_pool *pool, int ret, bool high)
 		rnl__watermark_refused(pool);
 }
 
-/* Submits a claimed job, or gives it back. */
-static int submit(struct rnl_pool *pool, struct rnl_job *job)
-{
-	bool defer, high = false;
-	int ret = rnl__barrier_snapshot(job);
+/* ---- chains -------------------------------------------------------------- */
 
-	if (ret) {
+/* Gives @nr jobs behind the first one back. */
+static void unchain(struct rnl_job *first, unsigned nr)
+{
+	struct rnl_job *job = first->then, *next;
+
+	for (; nr && job; nr--, job = next) {
+		next = job->then;
 		rnl__job_drop(job);
-		return ret;
 	}
-	defer = !rnl__barrier_ready(job);
-	ret = defer ? rnl__choose_reserve_deferred(pool, job) :
-		      rnl__choose_reserve(pool, job, &high);
+}
+
+/* Says why a job that was met in a chain is not done, if it is for the chain itself. */
+static int busy(struct rnl_pool *pool, const struct rnl_job *first, unsigned nr,
+		const struct rnl_job *met)
+{
+	const struct rnl_job *job = first;
+
+	for (unsigned i = 0; i <= nr; i++, job = job->then) {
+		if (job == met)
+			return rnl__invalid(&pool->log, "submit: the chain of job %p comes back to job "
+					    "%p: rnl_job_then() has made a circle",
+					    (const void *)first, (const void *)met);
+	}
+	return -EBUSY;
+}
+
+/* Claims the jobs behind the first one, all or none; how many, or the error. */
+static int chain(struct rnl_pool *pool, struct rnl_job *first)
+{
+	unsigned nr = 0;
+	int ret = 0;
+
+	for (struct rnl_job *job = first->then; job; job = job->then) {
+		ret = claim(pool, job, RNL__JOB_CHAINED);
+		if (ret == -EBUSY)
+			ret = busy(pool, first, nr, job);
+		if (!ret && nr == pool->max_queued) {
+			rnl__job_drop(job);
+			ret = rnl__invalid(&pool->log, "submit: more jobs are behind job %p than "
+					   "max_queued, which is %u", (void *)first, nr);
+		}
+		if (ret) {
+			unchain(first, nr);
+			return ret;
+		}
+		nr++;
+	}
+	return (int)nr;
+}
+
+/* Accepts the first job, and the jobs behind it: they are not timed, as they wait on purpose. */
+static void accept_chain(struct rnl_pool *pool, struct rnl_job *first, uint8_t phase)
+{
+	accept(pool, first, phase);
+	for (struct rnl_job *job = first->then; job; job = job->then) {
+		accept(pool, job, RNL__JOB_QUEUED);
+		job->flags &= ~RNL__JOB_TIMED;
+	}
+}
+
+/* ---- one job ------------------------------------------------------------- */
+
+/*
+ * Claims the jobs behind a claimed one, and takes its snapshot; or gives it back.  How many are behind
+ * it, or the error.
+ */
+static int prepare(struct rnl_pool *pool, struct rnl_job *job)
+{
+	int nr = job->then ? chain(pool, job) : 0;
+	int ret = nr < 0 ? nr : rnl__barrier_snapshot(job);
+
+	if (!ret)
+		return nr;
+	if (nr > 0)
+		unchain(job, UINT_MAX);
+	rnl__job_drop(job);
+	return ret;
+}
+
+/* Gives a prepared job back. */
+static int give_back(struct rnl_job *job, int ret)
+{
+	rnl__barrier_forget(job);
+	unchain(job, UINT_MAX);
+	rnl__job_drop(job);
+	return ret;
+}
+
+/* Counts the jobs behind one. */
+static int count_behind(struct rnl_pool *pool, int nr)
+{
+	return nr ? rnl__tally_enter_many(&pool->chained, (unsigned)nr) : 0;
+}
+
+/* Reserves for a prepared job, and for @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
+static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defer)
+{
+	bool high = false;
+	int ret = defer ? rnl__choose_reserve_deferred(pool, job) :
+			  rnl__choose_reserve(pool, job, &high);
+
 	tell_water(pool, ret, high);
-	if (ret) {
-		rnl__barrier_forget(job);
-		rnl__job_drop(job);
+	if (ret)
 		return ret;
-	}
-	accept(pool, job, RNL__JOB_QUEUED);
-	if (defer)
+	ret = count_behind(pool, nr);
+	if (ret && defer)
+		rnl__choose_unreserve_deferred(pool);
+	else if (ret)
+		rnl__choose_unreserve(pool, job);
+	return ret;
+}
+
+/* Submits a claimed job, or gives it back; @order: NULL: none. */
+static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl_order *order)
+{
+	int nr = prepare(pool, job), ret;
+	bool defer;
+
+	if (nr < 0)
+		return nr;
+	defer = order || !rnl__barrier_ready(job);
+	ret = reserve(pool, job, nr, defer);
+	if (ret)
+		return give_back(job, ret);
+	accept_chain(pool, job, RNL__JOB_QUEUED);
+	if (order)
+		rnl__order_enter(order, job);
+	else if (defer)
 		rnl__barrier_defer(job);
 	else
 		rnl__choose_put(job);
@@ -168,7 +290,7 @@ int rnl_submit(struct rnl_pool *pool, struct rnl_job *job)
 {
 	int ret = claim(pool, job, 0);
 
-	return ret ? ret : submit(pool, job);
+	return ret ? ret : submit(pool, job, NULL);
 }
 
 int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
@@ -178,7 +300,19 @@ int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
 	if (ret)
 		return ret;
 	job->key = key;
-	return submit(pool, job);
+	return submit(pool, job, NULL);
+}
+
+int rnl_submit_ordered(struct rnl_order *order, struct rnl_job *job)
+{
+	int ret = rnl__order_check(order);
+
+	if (!ret)
+		ret = claim(order->pool, job, RNL__JOB_KEYED);
+	if (ret)
+		return ret;
+	job->key = order->key;
+	return submit(order->pool, job, order);
 }
 
 int rnl__submit_internal(struct rnl_pool *pool, struct rnl_job *job, unsigned home)
@@ -203,8 +337,11 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 
 /* ---- waiting for space --------------------------------------------------- */
 
-static int try(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key)
+static int try(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key,
+	       struct rnl_order *order)
 {
+	if (order)
+		return rnl_submit_ordered(order, job);
 	return keyed ? rnl_submit_keyed(pool, job, key) : rnl_submit(pool, job);
 }
 
@@ -224,10 +361,24 @@ static void let_drain(struct rnl_pool *pool, uint64_t deadline)
 	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 }
 
-static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key,
-		       int64_t timeout_ns)
+/*
+ * Whether there is space for the jobs behind one.  A submit that finds none takes its reservation back,
+ * and rings for that: so a submit that waits looks first, or it would wake itself.
+ */
+static bool may_count_behind(struct rnl_pool *pool, const struct rnl_job *job)
 {
-	int ret = try(pool, job, keyed, key);
+	uint64_t nr = 0;
+
+	for (job = job->then; job && nr <= pool->max_queued; job = job->then)
+		nr++;
+	return nr > pool->max_queued || rnl__tally_closed(&pool->chained) ||
+	       rnl__tally_inside(&pool->chained) + nr <= pool->max_queued;
+}
+
+static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key,
+		       struct rnl_order *order, int64_t timeout_ns)
+{
+	int ret = try(pool, job, keyed, key, order);
 	struct rnl__wish wish;
 	uint64_t deadline;
 	bool late = false;
@@ -236,7 +387,7 @@ static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, u
 		return ret;
 	deadline = rnl__deadline(timeout_ns);
 	wish = (struct rnl__wish){
-		.deferred = job->after, .keyed = keyed, .key = key,
+		.deferred = job->after || job->then || order, .keyed = keyed, .key = key,
 		.urgent = job->flags & RNL__JOB_URGENT,
 	};
 	let_drain(pool, deadline);
@@ -244,7 +395,7 @@ static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, u
 		uint32_t listened;
 		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
 
-		ret = try(pool, job, keyed, key);
+		ret = may_count_behind(pool, job) ? try(pool, job, keyed, key, order) : -EAGAIN;
 		if (ret != -EAGAIN) {
 			/* The wake-up was consumed without the space: wakes the next waiter. */
 			if (ret)
@@ -259,13 +410,20 @@ static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, u
 
 int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
 {
-	return submit_wait(pool, job, false, 0, timeout_ns);
+	return submit_wait(pool, job, false, 0, NULL, timeout_ns);
 }
 
 int rnl_submit_keyed_wait(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
 			  int64_t timeout_ns)
 {
-	return submit_wait(pool, job, true, key, timeout_ns);
+	return submit_wait(pool, job, true, key, NULL, timeout_ns);
+}
+
+int rnl_submit_ordered_wait(struct rnl_order *order, struct rnl_job *job, int64_t timeout_ns)
+{
+	int ret = rnl__order_check(order);
+
+	return ret ? ret : submit_wait(order->pool, job, true, order->key, order, timeout_ns);
 }
 
 /* ---- notices ------------------------------------------------------------- */
@@ -288,15 +446,24 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p is in a barrier: a job "
 				   "after it and a notice for RNL_EMPTY would wait for each other",
 				   (void *)job);
+	else if (mark == RNL_EMPTY && job->then)
+		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p has a job behind it: none "
+				   "can run behind a notice for RNL_EMPTY", (void *)job);
 	else if (mark != RNL_EMPTY && rnl__pool_closed(pool))
 		ret = -ESHUTDOWN;
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;
 	}
+	ret = prepare(pool, job);
+	if (ret < 0)
+		return ret;
+	ret = count_behind(pool, ret);
+	if (ret)
+		return give_back(job, ret);
 	cancels = rnl__keeper_cancels(pool);
-	accept(pool, job, RNL__JOB_NOTICE);
-	job->flags &= (uint16_t)~RNL__JOB_TIMED;	/* it waits on purpose */
+	accept_chain(pool, job, RNL__JOB_NOTICE);
+	job->flags &= ~RNL__JOB_TIMED;	/* it waits on purpose */
 	if (mark == RNL_EMPTY)
 		rnl__watermark_wait_for_end(pool, job);
 	else
@@ -304,38 +471,91 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 	return 0;
 }
 
+/* ---- the end of a round --------------------------------------------------- */
+
+int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
+{
+	int ret = rnl__barrier_check(b);
+
+	if (ret == -EINVAL)
+		return rnl__invalid(NULL, "rnl_barrier_notify(): the barrier was not initialised");
+	if (!ret)
+		ret = claim(b->pool, job, RNL__JOB_TELLS);
+	if (ret)
+		return ret;
+	if (job->after || job->then || job->barrier)
+		ret = rnl__invalid(&b->pool->log, "rnl_barrier_notify(): job %p is in a barrier, comes "
+				   "after one, or has a job behind it", (void *)job);
+	else if (!rnl__rounds_have_room(b))
+		ret = -EAGAIN;
+	else
+		ret = rnl__tally_enter_many(&b->pool->chained, 1);
+	if (ret) {
+		rnl__job_drop(job);
+		return ret;
+	}
+	job->flags |= RNL__JOB_TELLS;
+	accept(b->pool, job, RNL__JOB_STARTED);
+	job->flags &= ~RNL__JOB_TIMED;
+	ret = rnl__rounds_notify(b, job);
+	if (ret) {
+		rnl__tally_retract(&b->pool->chained);
+		rnl__job_set_result(job, ret);
+		rnl__job_drop(job);
+	}
+	return ret;
+}
+
 /* ---- at a time ----------------------------------------------------------- */
+
+/* An entry was taken back. */
+static void left_delayed(struct rnl_pool *pool)
+{
+	/*
+	 * [submit.D1] full barrier: the job is no longer counted before the look for drains, which
+	 * may have found it counted; pairs with [bell.L2]
+	 */
+	rnl__full_barrier();
+	rnl__pool_ring_drained(pool);
+}
 
 /* Counts a delayed job; -ESHUTDOWN: the pool was closed. */
 static int enter_delayed(struct rnl_pool *pool)
 {
 	int ret = rnl__tally_enter(&pool->delayed);
 
-	if (ret) {
-		/*
-		 * [submit.D1] full barrier: the job is no longer counted before the look for
-		 * drains, which may have found it counted; pairs with [bell.L2]
-		 */
-		rnl__full_barrier();
-		rnl__pool_ring_drained(pool);
-	}
+	if (ret)
+		left_delayed(pool);
 	return ret;
+}
+
+static void leave_delayed(struct rnl_pool *pool)
+{
+	rnl__tally_retract(&pool->delayed);
+	left_delayed(pool);
 }
 
 static int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
 {
-	int ret;
+	int nr, ret;
 
-	if (job->after)
-		ret = rnl__invalid(&pool->log, "submit at a time: job %p comes after a barrier",
-				   (void *)job);
-	else
-		ret = enter_delayed(pool);
-	if (ret) {
+	if (job->after) {
 		rnl__job_drop(job);
-		return ret;
+		return rnl__invalid(&pool->log, "submit at a time: job %p comes after a barrier",
+				    (void *)job);
 	}
-	accept(pool, job, RNL__JOB_NOTICE);
+	nr = prepare(pool, job);
+	if (nr < 0)
+		return nr;
+	ret = enter_delayed(pool);
+	if (!ret) {
+		ret = count_behind(pool, nr);
+		if (ret)
+			leave_delayed(pool);
+	}
+	if (ret)
+		return give_back(job, ret);
+	accept_chain(pool, job, RNL__JOB_NOTICE);
 	/* A deadline counts from then. */
 	job->submit_ns = rnl__larger(start_ns > 0 ? (uint64_t)start_ns : 0, rnl__now());
 	rnl__delayed_push(job);
@@ -366,10 +586,10 @@ int64_t rnl_clock(void)
 
 /* ---- many ---------------------------------------------------------------- */
 
-/* A chain consists of jobs that any worker may run, and goes to one queue. */
+/* A row consists of jobs that any worker may run, and goes to one queue. */
 static bool chains(const struct rnl_job *job)
 {
-	return job && job->fn && !job->after && !(job->flags & RNL__JOB_URGENT);
+	return job && job->fn && !job->after && !job->then && !(job->flags & RNL__JOB_URGENT);
 }
 
 /* Submits a chain to one worker.  Return: how many were accepted, or why none was. */

@@ -100,6 +100,9 @@ static unsigned choose_open(struct rnl_pool *pool, struct crew crew)
 
 static unsigned worker_of_key(struct crew crew, uint64_t key)
 {
+	/* RNL_KEY_WORKER() */
+	if (UINT64_MAX - key < RNL_WORKERS_MAX)
+		return crew.first + (unsigned)(UINT64_MAX - key) % crew.nr;
 	/* Fibonacci hashing (Knuth, TAOCP 6.4): neighbouring keys spread. */
 	return crew.first + (unsigned)((key * 0x9e3779b97f4a7c15u) >> 32) % crew.nr;
 }
@@ -267,6 +270,25 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 	if (rnl__tally_has_space(&pool->deferred) && rnl__queue_has_space(queue_for(pool, job)))
 		rnl__bell_ring(&pool->space_deferred);
 	return ret;
+}
+
+void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job)
+{
+	struct rnl__queue *q = &pool->workers[job->worker].queue;
+
+	if (job->flags & RNL__JOB_KEYED)
+		rnl__queue_unpromise(q, job->staff);
+	rnl__queue_unreserve(q, 1);
+	took_back(pool, job->worker);
+}
+
+void rnl__choose_unreserve_deferred(struct rnl_pool *pool)
+{
+	rnl__tally_retract(&pool->deferred);
+	/* [choose.D3] full barrier: as [choose.D1]; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__pool_ring_drained(pool);
+	rnl__bell_ring(&pool->space_deferred);
 }
 
 /* ---- waiting for space --------------------------------------------------- */

@@ -8,6 +8,8 @@
 #include "sys/clock.h"
 #include "sys/futex.h"
 #include "pool/guard.h"
+#include "pool/holds.h"
+#include "pool/job_flags.h"
 #include "pool/pool.h"
 #include "sys/thread_state.h"
 #include "memory/staging.h"
@@ -287,6 +289,8 @@ static bool watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 		guarded->disturbed = guarded->again = true;
 	if (ops->guard_end(guarded) > 0)
 		return true;
+	if (rnl__thread.job->flags & RNL__JOB_HELD)
+		rnl__holds_end_of(rnl__thread.job);
 	rnl__thread.error = error;
 	rnl__thread.job->device_error = guarded->strict ? guarded->code : 0;
 	return false;

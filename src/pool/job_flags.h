@@ -10,8 +10,13 @@
 #define RNL__JOB_DEADLINE 2u	/* is not started later than deadline_ns after its submit */
 #define RNL__JOB_LARGE 4u	/* takes the device long: it gets a mark of its own */
 #define RNL__JOB_INTERNAL 8u	/* map or batch: its function guards the callers' code itself */
+#define RNL__JOB_REAPED 4096u	/* it has a completion queue, and no callback */
+#define RNL__JOB_CHAINED 8192u	/* it comes by `then` of the job before it */
+#define RNL__JOB_LED 16384u	/* the job that it names by `then` was handed on */
+#define RNL__JOB_ORDERED 32768u	/* it waits in its order, to which `key` points */
+#define RNL__JOB_TELLS 65536u	/* it was given to rnl_barrier_notify() */
 #define RNL__JOB_LASTING \
-	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL)
+	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | RNL__JOB_REAPED)
 
 /* A submit, or the run, sets them anew; with neither KEYED nor FIRST the lane is the open one. */
 #define RNL__JOB_KEYED 16u	/* its lane is the keyed one of its staff's generation */
@@ -21,6 +26,7 @@
 #define RNL__JOB_OWES 256u	/* its worker has yet to write what it copied out */
 #define RNL__JOB_UNRUN 512u	/* its function was not called */
 #define RNL__JOB_LAST 1024u	/* a notice that waits for the pool's end: it is cancelled alone */
+#define RNL__JOB_HELD 2048u	/* its function took a hold: `holds` counts */
 
 /* `rounds`: the slot of its round in its barrier, and of the round in `after` << 4. */
 #define RNL__NO_ROUND 15	/* it waits for no job */

@@ -40,7 +40,8 @@ struct rnl__keeper {
 	_Atomic bool ends;
 	bool started;			/* there is a thread */
 	pthread_t thread;
-	struct rnl__worker self;	/* counts what the keeper completes; it serves no queue */
+	/* Counts what the keeper completes.  Its queue is empty; the time `due` there is of holds. */
+	struct rnl__worker self;
 };
 
 /* When a job that has not started is late; NEVER: the keeper leaves it to the workers. */

@@ -77,6 +77,7 @@ bool rnl__pool_all_done(struct rnl_pool *pool)
 	started = rnl__tally_left(&pool->deferred) + rnl__tally_left(&pool->operations);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		accepted += rnl__queue_accepted(&pool->workers[i].queue);
-	accepted += rnl__tally_entered(&pool->deferred) + rnl__tally_entered(&pool->operations);
+	accepted += rnl__tally_entered(&pool->deferred) + rnl__tally_entered(&pool->operations) +
+		    rnl__tally_entered(&pool->chained);
 	return accepted - started == done;
 }

@@ -11,6 +11,7 @@
 #include <runnel.h>
 
 #include "sys/bell.h"
+#include "sys/fence.h"
 #include "sys/log.h"
 #include "device/device.h"
 #include "memory/pinned.h"
@@ -101,6 +102,9 @@ struct rnl_pool {
 	struct rnl__tally operations;	/* that a drain waits for: rnl__pool_operation_begin() */
 	struct rnl__tally delayed;	/* jobs that wait for their time; closed as the queues are */
 	struct rnl__tally deferred;	/* jobs that wait for barriers; closed as the queues are */
+	struct rnl__tally chained;	/* jobs in no queue but on a worker's chain, or that tell of a
+					 * barrier: counted as a queue counts; closed as the queues are */
+	_Atomic uint32_t releasing;	/* threads that return a job whose last hold they released */
 	struct rnl__keeper keeper;
 	struct rnl__worker workers[RNL_WORKERS_MAX];
 };
@@ -220,6 +224,15 @@ static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
 {
 	/* [pool.N1] acquire: their streams are there; pairs with [pool.N2] */
 	return atomic_load_explicit(&pool->nr_workers, memory_order_acquire);
+}
+
+/* A job is no longer on a chain, or has told of a barrier: others have space. */
+static inline void rnl__pool_unchained(struct rnl_pool *pool)
+{
+	rnl__tally_leave(&pool->chained);
+	/* [pool.U1] full barrier: space is made before the look for waiters; pairs with [bell.L2] */
+	rnl__mb_after_rmw();
+	rnl__bell_ring(&pool->space_deferred);
 }
 
 /* Jobs are done: rings for drains and, if a notice waits for the end, for the keeper. */

@@ -99,6 +99,26 @@ static inline int rnl__tally_enter(struct rnl__tally *t)
 	return -EAGAIN;
 }
 
+/*
+ * Enters @nr at once, or none; an entry that is refused is at no moment seen by others.  0, -EAGAIN
+ * full, -ESHUTDOWN closed.
+ */
+static inline int rnl__tally_enter_many(struct rnl__tally *t, uint64_t nr)
+{
+	uint64_t old = rnl__peek(&t->entered);
+
+	do {
+		if (old & RNL__TALLY_CLOSED)
+			return -ESHUTDOWN;
+		if (old - rnl__tally_left(t) + nr > t->limit)
+			return -EAGAIN;
+		/* [tally.E2] acq_rel: on one word with the close; pairs with [tally.C1] */
+	} while (!atomic_compare_exchange_weak_explicit(&t->entered, &old, old + nr,
+							memory_order_acq_rel,
+							memory_order_relaxed));
+	return 0;
+}
+
 static inline void rnl__tally_leave(struct rnl__tally *t)
 {
 	/*

@@ -246,6 +246,11 @@ static uint64_t queued(const struct rnl_job *job)
 	return job->flags & RNL__JOB_TRACED ? job->submit_ns : 0;
 }
 
+static uint32_t producer(const struct rnl_job *job)
+{
+	return job->flags & RNL__JOB_TRACED ? job->producer : 0;
+}
+
 void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t seq,
 		      uint64_t staged, bool behind)
 {
@@ -253,7 +258,9 @@ void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t 
 
 	j->seq = 0;
 	j->fn = job->fn;
-	j->queued = queued(job);	/* return_ns takes its place in a timed job */
+	/* In a job, return_ns takes the place of the first, and `holds` that of the second. */
+	j->queued = queued(job);
+	j->producer = producer(job);
 	j->picked = rnl__now();
 	j->staged = staged;
 	j->nr_ops = 0;
@@ -312,14 +319,21 @@ void rnl__track_copy(struct rnl__track *t, const struct rnl__copy *c)
 			      RNL__TRACK_IN : RNL__TRACK_OUT);
 }
 
-static struct rnl__record called(struct rnl__track *t, const struct rnl_job *job, int result)
+/* An id that no other record of the trace has. */
+static uint64_t new_id(struct rnl__track *t)
+{
+	return t->nr_jobs++ * RNL_WORKERS_MAX + t->index + 1;
+}
+
+static struct rnl__record called(struct rnl__track *t, const struct rnl_job *job, uint32_t tid,
+				 int result)
 {
 	return (struct rnl__record){
-		.id = t->nr_jobs++ * RNL_WORKERS_MAX + t->index + 1,
+		.id = new_id(t),
 		.kind = RNL__TRACK_CALL,
 		.call = {
 			.fn = job->fn, .job = job, .barrier = job->barrier, .after = job->after,
-			.producer = job->flags & RNL__JOB_TRACED ? job->producer : 0,
+			.producer = tid,
 			.result = result,
 		},
 	};
@@ -330,7 +344,7 @@ void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t
 {
 	struct rnl__track_job *j = t->now;
 	uint64_t issued = rnl__now();
-	struct rnl__record r = called(t, job, result);
+	struct rnl__record r = called(t, job, j->producer, result);
 
 	t->now = NULL;
 	r.call.queued = j->queued;
@@ -361,7 +375,7 @@ void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t
 
 void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int result)
 {
-	struct rnl__record r = called(t, job, result);
+	struct rnl__record r = called(t, job, producer(job), result);
 
 	r.call.queued = queued(job);
 	r.call.picked = r.call.issued = rnl__now();
@@ -372,6 +386,13 @@ void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint
 {
 	put(t, &(struct rnl__record){
 		.kind = RNL__TRACK_BACK, .back = { fn, begin, rnl__now() },
+	});
+}
+
+void rnl__track_held(struct rnl__track *t, int (*fn)(struct rnl_job *job), uint64_t begin)
+{
+	put(t, &(struct rnl__record){
+		.id = new_id(t), .kind = RNL__TRACK_HELD, .held = { fn, begin, rnl__now() },
 	});
 }
 

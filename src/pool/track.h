@@ -43,6 +43,7 @@ enum rnl__track_kind {
 	RNL__TRACK_DONE,	/* a job that was in flight is done */
 	RNL__TRACK_CUT,		/* a job is still in flight when the trace ends */
 	RNL__TRACK_BACK,	/* a callback has returned */
+	RNL__TRACK_HELD,	/* a job has waited for its holds */
 	RNL__TRACK_FOUND,	/* the guard has found something in a function */
 	RNL__TRACK_IN,		/* an operation: a copy to the device */
 	RNL__TRACK_KERNEL,	/* an operation: a kernel, or a fill */
@@ -74,6 +75,10 @@ struct rnl__record {
 			uint64_t begin, end;
 		} back;
 		struct {
+			int (*fn)(struct rnl_job *job);
+			uint64_t begin, end;
+		} held;
+		struct {
 			void (*fn)(void);
 			uint64_t at;
 			unsigned what;		/* bits, see device.h */
@@ -89,6 +94,7 @@ struct rnl__track_job {
 	uint64_t seq;			/* 0: none */
 	int (*fn)(struct rnl_job *job);
 	uint64_t id, queued, picked, issued, staged;
+	uint32_t producer;
 	struct rnl__event *begin, *end;	/* begin NULL, end not: at the end of the job before */
 	struct rnl__event *ops[RNL__TRACK_OPS];
 	uint64_t at[RNL__TRACK_OPS];	/* when each was issued */
@@ -157,6 +163,9 @@ void rnl__track_done(struct rnl__track *t, uint64_t seq, bool passed);
 
 /* A job's callback, called at @begin, has returned. */
 void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint64_t begin);
+
+/* A job has waited for its holds since @begin, and is to be done now. */
+void rnl__track_held(struct rnl__track *t, int (*fn)(struct rnl_job *job), uint64_t begin);
 
 /* The guard has found something in a function. */
 void rnl__track_found(struct rnl__track *t, void (*fn)(void), unsigned what);

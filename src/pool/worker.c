@@ -30,10 +30,13 @@ void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job)
 							memory_order_relaxed));
 	/*
 	 * [worker.B3] full barrier: the job is there before the look whether its worker sleeps;
-	 * pairs with [park.S1]
+	 * pairs with [park.S1], [bell.L2]
 	 */
 	rnl__mb_after_rmw();
-	(void)rnl__park_wake(&w->park);
+	if (w->index == RNL__KEEPER)
+		rnl__bell_ring(&w->pool->keeper.bell);
+	else
+		(void)rnl__park_wake(&w->park);
 }
 
 void rnl__worker_made_space(struct rnl__worker *w)

@@ -55,11 +55,11 @@ struct rnl__worker {
 	unsigned index;
 	bool urgent;
 	bool started;			/* there is a thread; the resizing thread's */
-	bool serves;			/* the resizing thread reads it between commands */
+	bool serves;			/* not in its hooks; the resizing thread reads it, too */
 	bool stays;			/* its thread does not end: the device has failed */
 	_Atomic uint32_t present;	/* a latch: its thread may touch the worker, or the pool */
 	_Atomic uint32_t commands;
-	_Atomic(struct rnl_job *) returned; /* were held back, and may be told done now */
+	_Atomic(struct rnl_job *) returned; /* have waited for a round or for holds, and go on */
 	pthread_t thread;
 
 	/* The owner's alone; other threads may read the atomics. */
@@ -75,13 +75,15 @@ struct rnl__worker {
 	struct rnl__track *track;	/* NULL: no trace runs */
 	struct rnl__nvtx *ranges;	/* NULL: no tool reads NVTX */
 	struct rnl__owed owed;
-	uint32_t nr_held_back;		/* jobs that wait for rounds of barriers, and come back */
+	struct rnl_job *next, *next_last; /* jobs whose turn has come by a chain: worker/chain.h */
+	uint32_t nr_held_back;		/* jobs that wait for rounds or for holds, and come back */
 	_Atomic bool occupied;		/* does not look at its queue soon: rnl__share_occupy() */
 	_Atomic(struct rnl_job *) running; /* its function runs; to be compared only */
 	_Atomic uint64_t running_since;	/* coarse */
 	_Atomic uint64_t completed;	/* jobs, counted before they can be seen done */
 	_Atomic uint64_t released;	/* jobs, counted when they will not be touched again */
 	_Atomic uint64_t failed, cancelled, timed_out, stolen, slept;
+	_Atomic uint64_t held;		/* jobs that wait for holds alone, now */
 	_Atomic uint64_t untraced;	/* records that did not fit into a trace */
 	struct rnl__timing *timing;
 

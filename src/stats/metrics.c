@@ -131,6 +131,7 @@ static const struct {
 	  FIELD(untraced) },
 	{ "jobs_queued", "gauge", "Jobs on the worker's queue.", FIELD(queued) },
 	{ "jobs_in_flight", "gauge", "Jobs on the worker's stream.", FIELD(in_flight) },
+	{ "jobs_held", "gauge", "Jobs that wait for nothing but their holds.", FIELD(held) },
 };
 
 /* Written only if there is a guard: it is on, or the pool has private streams on CUDA. */

@@ -6,7 +6,9 @@
 
 #include "sys/abi.h"
 #include "sys/clock.h"
+#include "sys/sizes.h"
 #include "pool/guard.h"
+#include "pool/holds.h"
 #include "pool/pool.h"
 #include "stats/stats.h"
 
@@ -29,6 +31,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w)
 	stats->staged_bytes += rnl__figure_read(&w->staging.staged);
 	stats->untraced += rnl__figure_read(&w->untraced);
 	stats->in_flight += rnl__inflight_nr(&w->inflight);
+	stats->held += rnl__figure_read(&w->held);
 	stats->queued += rnl__queue_length(&w->queue);
 	stats->accepted += rnl__queue_accepted(&w->queue);
 	if (!w->timing)
@@ -49,8 +52,8 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 	rnl__stats_add(sum, &pool->keeper.self);
 	/* Jobs that were released to a queue since are counted by their workers. */
 	deferred = rnl__tally_inside(&pool->deferred);
-	sum->stats.accepted += deferred;
-	sum->stats.queued += deferred;
+	sum->stats.accepted += deferred + rnl__tally_entered(&pool->chained);
+	sum->stats.queued += deferred + rnl__tally_inside(&pool->chained);
 	rnl__pinned_figures(pool->pinned, &pinned);
 	sum->stats.pinned_locked = pinned.locked;
 	sum->stats.pinned_used = pinned.used;
@@ -135,9 +138,25 @@ static void look_at(struct rnl__worker *w, uint64_t now, struct rnl_health *heal
 	}
 }
 
+/* The jobs that wait for holds, and the one that has for the longest time. */
+struct waits {
+	uint64_t nr, since;
+};
+
+static void add_wait(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since)
+{
+	struct waits *waits = arg;
+
+	(void)job;
+	(void)worker;
+	waits->nr++;
+	waits->since = rnl__smaller(waits->since, since);
+}
+
 int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 {
 	struct rnl_health health = { .size = sizeof(health) };
+	struct waits waits = { .since = RNL__NEVER };
 	int ret = rnl__pool_check(pool);
 	uint64_t now = rnl__now_coarse();
 	unsigned nr;
@@ -151,6 +170,9 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 		look_at(&pool->workers[i], now, &health);
 	look_at(&pool->keeper.self, now, &health);
 	health.queued = rnl__pool_queued(pool);
+	rnl__holds_list(pool, add_wait, &waits);
+	health.held = waits.nr;
+	health.held_ms = waits.since < now ? (now - waits.since) / 1000000 : 0;
 	health.device_error = rnl__figure_read(&pool->device->failed);
 	if (health.device_error)
 		health.state = RNL_HEALTH_FAILED;
@@ -170,12 +192,12 @@ struct held_list {
 	uint64_t now;
 };
 
-static void add_held(struct held_list *list, struct rnl__worker *w, const struct rnl_job *job,
-		     bool on_device, uint64_t since)
+static void add_held(struct held_list *list, unsigned worker, const struct rnl_job *job,
+		     enum rnl_held_by by, uint64_t since)
 {
 	if (list->nr < list->max)
 		list->held[list->nr] = (struct rnl_held){
-			.job = job, .worker = w->index, .on_device = on_device,
+			.job = job, .worker = worker, .by = by,
 			.held_ns = list->now > since ? list->now - since : 0,
 		};
 	list->nr++;
@@ -193,12 +215,19 @@ static void add_worker(struct held_list *list, struct rnl__worker *w)
 		/* [stats.H3] acquire: as [stats.H2]; pairs with [inflight.H3] */
 		job = atomic_load_explicit(&place->job, memory_order_acquire);
 		if (job)
-			add_held(list, w, job, true, rnl__figure_read(&place->since));
+			add_held(list, w->index, job, RNL_HELD_BY_DEVICE,
+				 rnl__figure_read(&place->since));
 	}
 	/* [stats.H4] acquire: as [stats.H1]; pairs with [worker.H1] */
 	job = atomic_load_explicit(&w->running, memory_order_acquire);
 	if (job)
-		add_held(list, w, job, false, rnl__figure_read(&w->running_since));
+		add_held(list, w->index, job, RNL_HELD_BY_FUNCTION,
+			 rnl__figure_read(&w->running_since));
+}
+
+static void add_waiting(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since)
+{
+	add_held(arg, worker, job, RNL_HELD_BY_HOLD, since);
 }
 
 int rnl_pool_held(struct rnl_pool *pool, struct rnl_held *held, unsigned max)
@@ -211,6 +240,7 @@ int rnl_pool_held(struct rnl_pool *pool, struct rnl_held *held, unsigned max)
 		return ret;
 	if (!held && max)
 		return rnl__invalid(&pool->log, "rnl_pool_held(): held is NULL, and max is %u", max);
+	rnl__holds_list(pool, add_waiting, &list);
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
 		add_worker(&list, &pool->workers[i]);

@@ -40,6 +40,7 @@ const char *rnl_strerror(int err)
 	case -ENOMEM:		return "out of memory";
 	case -EAGAIN:		return "a limit is reached: try again later";
 	case -EBUSY:		return "not possible while in use";
+	case -ESTALE:		return "no longer valid";
 	case -EALREADY:		return "already in that state";
 	case -ESHUTDOWN:	return "closed for new work";
 	case -ECANCELED:	return "cancelled before it started";

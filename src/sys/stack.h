@@ -96,24 +96,38 @@ static inline uint32_t rnl__row_nr(struct rnl__rows *rows, uint32_t row)
 	return now ? now->nr : 0;
 }
 
-/* Makes a row of @nr nodes or more; no node of the row is in use.  False: no memory. */
-static inline bool rnl__row_extend(struct rnl__rows *rows, uint32_t row, uint32_t nr)
+/* A row of @nr nodes, which has no number yet; NULL: no memory. */
+static inline struct rnl__row *rnl__row_new(uint32_t nr)
+{
+	struct rnl__row *row = calloc(1, sizeof(*row) + nr * sizeof(row->nodes[0]));
+
+	if (row)
+		row->nr = nr;
+	return row;
+}
+
+/* Gives a row its number, in place of a shorter one, of which no node is in use. */
+static inline void rnl__row_place(struct rnl__rows *rows, uint32_t row, struct rnl__row *longer)
 {
 	/* relaxed: the caller alone extends it */
-	struct rnl__row *now = atomic_load_explicit(&rows->rows[row], memory_order_relaxed);
-	struct rnl__row *longer;
-
-	if (now && now->nr >= nr)
-		return true;
-	longer = calloc(1, sizeof(*longer) + nr * sizeof(longer->nodes[0]));
-	if (!longer)
-		return false;
-	longer->shorter = now;
-	longer->nr = nr;
+	longer->shorter = atomic_load_explicit(&rows->rows[row], memory_order_relaxed);
 	/*
 	 * [stack.R2] release: the row's nodes, to a pop that still has an id; pairs with [stack.R1]
 	 */
 	atomic_store_explicit(&rows->rows[row], longer, memory_order_release);
+}
+
+/* Makes a row of @nr nodes or more; no node of the row is in use.  False: no memory. */
+static inline bool rnl__row_extend(struct rnl__rows *rows, uint32_t row, uint32_t nr)
+{
+	struct rnl__row *longer;
+
+	if (rnl__row_nr(rows, row) >= nr)
+		return true;
+	longer = rnl__row_new(nr);
+	if (!longer)
+		return false;
+	rnl__row_place(rows, row, longer);
 	return true;
 }
 

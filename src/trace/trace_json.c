@@ -163,19 +163,31 @@ static void put_call(struct rnl__trace *t, const struct rnl__track *track,
 	rnl__trace_mark(&t->file);
 }
 
-static void put_flight(struct rnl__trace *t, const struct rnl__track *track, uint64_t id, char ph,
-		       uint64_t at)
+/* A begin or an end of what may overlap others of its worker. */
+static void put_async(struct rnl__trace *t, const struct rnl__track *track, const char *name,
+		      const char *category, uint64_t id, char ph, uint64_t at)
 {
-	rnl__trace_print(&t->file, ",\n{\"name\":\"in flight\",\"cat\":\"inflight\",\"ph\":\"%c\","
+	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"%c\","
 			 "\"id\":%" PRIu64 ",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME
-			 "}", ph, id, (int)getpid(), track->tid, rnl__trace_time(since(t, at)));
+			 "}", name, category, ph, id, (int)getpid(), track->tid,
+			 rnl__trace_time(since(t, at)));
+}
+
+static void put_held(struct rnl__trace *t, const struct rnl__track *track,
+		     const struct rnl__record *r)
+{
+	const char *name = name_of(t, (const void *)(uintptr_t)r->held.fn);
+
+	put_async(t, track, name, "held", r->id, 'b', r->held.begin);
+	put_async(t, track, name, "held", r->id, 'e', r->held.end);
+	rnl__trace_mark(&t->file);
 }
 
 static void put_done(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__record *r)
 {
-	put_flight(t, track, r->id, 'b', r->done.issued);
-	put_flight(t, track, r->id, 'e', r->done.done);
+	put_async(t, track, "in flight", "inflight", r->id, 'b', r->done.issued);
+	put_async(t, track, "in flight", "inflight", r->id, 'e', r->done.done);
 	rnl__trace_mark(&t->file);
 	if (!r->done.end)
 		return;
@@ -262,7 +274,8 @@ static void count(struct rnl__trace *t, const struct rnl__track *track, const st
 		t->nr_flown += r->call.in_flight;
 	} else if (r->kind == RNL__TRACK_CUT) {
 		t->nr_cut++;
-	} else if (r->kind == RNL__TRACK_BACK || r->kind == RNL__TRACK_FOUND) {
+	} else if (r->kind == RNL__TRACK_BACK || r->kind == RNL__TRACK_FOUND ||
+		   r->kind == RNL__TRACK_HELD) {
 		return;
 	} else if (r->kind != RNL__TRACK_DONE) {
 		keep_span(t, track, kinds[r->kind], r->op.begin, r->op.end);
@@ -280,7 +293,8 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 	count(t, track, r);
 	if (r->kind == RNL__TRACK_CUT)
 		return false;
-	if (!rnl__trace_fits(&t->file, (r->kind == RNL__TRACK_FOUND ? 8 : 1) * RNL__TRACE_EVENT_MAX,
+	if (!rnl__trace_fits(&t->file, (r->kind == RNL__TRACK_FOUND ? 8 :
+					r->kind == RNL__TRACK_HELD ? 2 : 1) * RNL__TRACE_EVENT_MAX,
 			     call ? RNL__TRACE_ARROWS_MAX : 0)) {
 		t->too_much += call;
 		return false;
@@ -291,6 +305,8 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		put_done(t, track, r);
 	else if (r->kind == RNL__TRACK_BACK)
 		put_back(t, track, r);
+	else if (r->kind == RNL__TRACK_HELD)
+		put_held(t, track, r);
 	else if (r->kind == RNL__TRACK_FOUND)
 		put_found(t, track, r);
 	else

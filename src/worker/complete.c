@@ -9,8 +9,10 @@
 #include "job/job.h"
 #include "job/rounds.h"
 #include "pool/guard.h"
+#include "pool/holds.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
+#include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/share.h"
 
@@ -38,8 +40,8 @@ static void call_on_done(struct rnl__worker *w, struct rnl_job *job,
 /* Sets the result and gives the job away: of its memory, nothing is touched after that. */
 static void hand_over(struct rnl__worker *w, struct rnl_job *job, int result)
 {
-	void (*on_done)(struct rnl_job *job) = job->on_done;
-	struct rnl_cq *cq = job->cq;
+	void (*on_done)(struct rnl_job *job) = rnl__job_callback_of(job);
+	struct rnl_cq *cq = rnl__job_cq_of(job);
 
 	rnl__job_set_result(job, result);
 	if (cq)
@@ -88,7 +90,7 @@ static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, 
 	if (!barrier)
 		return false;
 	rnl__barrier_note(barrier, result);
-	if (!job->on_done || !(w->owed.nr_issued + issued))
+	if (!rnl__job_callback_of(job) || !(w->owed.nr_issued + issued))
 		return issued;
 	rnl__rounds_drop(barrier, rnl__job_round(job), w->owed.nr_issued + issued, 0);
 	w->owed.nr_issued = 0;
@@ -147,6 +149,7 @@ static void count_unrun(struct rnl__worker *w, int result)
 static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
 	struct rnl_barrier *barrier = job->barrier;
+	struct rnl_job *then = job->flags & RNL__JOB_LED ? NULL : job->then;
 	const unsigned flags = job->flags, round = rnl__job_round(job);
 	const uint32_t staff = job->staff;
 
@@ -165,12 +168,42 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 		w->owed.nr_released++;
 	else
 		count_released(w, 1);
+	if (then)
+		rnl__chain_push(w, then, result < 0);
+}
+
+/* Whether a job with holds waits for them.  If it does not, @result is what came of all of them. */
+static bool await_holds(struct rnl__worker *w, struct rnl_job *job, int *result)
+{
+	rnl__holds_note(job, *result);
+	if (rnl__holds_await(w, job)) {
+		w->nr_held_back++;
+		rnl__figure_add(&w->held, 1);
+		return true;
+	}
+	job->flags &= ~RNL__JOB_HELD;
+	*result = rnl__holds_result(job);
+	return false;
 }
 
 static void complete(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
+	if (job->flags & RNL__JOB_HELD && await_holds(w, job, &result))
+		return;
 	if (rnl__job_after_round(job) == RNL__NO_ROUND || !hold_back(w, job, result, &issued))
 		finish(w, job, result, issued);
+}
+
+/* A job's last hold was released.  Its barrier has not been told that it is issued. */
+static void go_on(struct rnl__worker *w, struct rnl_job *job)
+{
+	uint64_t since = rnl__holds_over(job);
+
+	rnl__figure_write(&w->held, rnl__figure_read(&w->held) - 1);
+	job->flags &= ~RNL__JOB_HELD;
+	if (w->track && since)
+		rnl__track_held(w->track, job->fn, since);
+	complete(w, job, rnl__holds_result(job), true);
 }
 
 void rnl__complete_returned(struct rnl__worker *w)
@@ -181,8 +214,16 @@ void rnl__complete_returned(struct rnl__worker *w)
 
 	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
+		if (job->flags & RNL__JOB_TELLS) {
+			rnl__pool_unchained(w->pool);
+			finish(w, job, job->result, true);
+			continue;
+		}
 		w->nr_held_back--;
-		finish(w, job, job->result, false);
+		if (job->flags & RNL__JOB_HELD)
+			go_on(w, job);
+		else
+			finish(w, job, job->result, false);
 	}
 	w->wait_since = 0;
 	rnl__owed_tell(w);
@@ -193,12 +234,17 @@ void rnl__complete(struct rnl__worker *w, struct rnl_job *job, int result)
 	complete(w, job, result, true);
 }
 
-void rnl__complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
+void rnl__complete_note_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	job->device_error = 0;
 	if (w->track)
 		rnl__track_unrun(w->track, job, result);
 	job->flags |= RNL__JOB_UNRUN;
+}
+
+void rnl__complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	rnl__complete_note_unrun(w, job, result);
 	complete(w, job, result, true);
 }
 
@@ -227,7 +273,7 @@ static void passed(struct rnl__worker *w, struct rnl_job *job)
 		rnl__track_done(w->track, job->seq, true);
 	if (job->flags & RNL__JOB_TIMED)
 		rnl__hist_count(&w->timing->device, rnl__now() - job->return_ns);
-	complete(w, job, job->result, job->flags & RNL__JOB_OWES);
+	complete(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
 }
 
 static void log_failure(struct rnl_pool *pool)
@@ -250,13 +296,13 @@ static void fail_all(struct rnl__worker *w)
 	(void)w->pool->device->ops->wait(RNL__NEVER);
 	log_failure(w->pool);
 	for (job = f->first; job; job = job->link)
-		job->result = job->result < 0 ? job->result : -EIO;
+		rnl__holds_note(job, -EIO);
 	rnl__staging_forget(&w->staging);
 	rnl__inflight_forget(f);
 	while ((job = rnl__inflight_drop(f)) != NULL) {
 		if (w->track)
 			rnl__track_done(w->track, job->seq, false);
-		complete(w, job, job->result, job->flags & RNL__JOB_OWES);
+		complete(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
 	}
 }
 

@@ -43,6 +43,9 @@ void rnl__complete_returned(struct rnl__worker *w);
 /* Completes a job that left nothing on the stream. */
 void rnl__complete(struct rnl__worker *w, struct rnl_job *job, int result);
 
+/* Notes that a job's function is not called, for figures and a trace; the job is completed later. */
+void rnl__complete_note_unrun(struct rnl__worker *w, struct rnl_job *job, int result);
+
 /* Completes a job whose function was not called. */
 void rnl__complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result);
 

@@ -9,6 +9,7 @@
 #include "job/delayed.h"
 #include "job/job.h"
 #include "job/watermark.h"
+#include "pool/holds.h"
 #include "pool/keeper.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
@@ -16,6 +17,7 @@
 #include "sys/sizes.h"
 #include "sys/thread.h"
 #include "sys/thread_state.h"
+#include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/keep.h"
 #include "worker/share.h"
@@ -62,10 +64,15 @@ static void complete(struct rnl__worker *self, struct rnl__worker *from, struct 
 
 	rnl__worker_made_space(from);
 	/* The lane is not ours: it is told below. */
-	job->flags &= (uint16_t)~RNL__JOB_KEYED;
+	job->flags &= ~RNL__JOB_KEYED;
 	rnl__complete_unrun(self, job, late ? -ETIMEDOUT : -ECANCELED);
 	if (keyed)
 		rnl__queue_keyed_removed(&from->queue, staff);
+	/* The jobs of its chain were cancelled with it. */
+	while ((job = rnl__chain_take(self)) != NULL) {
+		(void)rnl__job_start(job);
+		rnl__complete_unrun(self, job, -ECANCELED);
+	}
 }
 
 /* Jobs of the worker's queue were completed without it. */
@@ -119,6 +126,7 @@ static uint64_t search_time(struct keep *keep)
 		due = 0;
 	for (unsigned i = 0; i < nr; i++)
 		due = rnl__smaller(due, rnl__queue_due(&pool->workers[i].queue));
+	due = rnl__smaller(due, rnl__queue_due(&pool->keeper.self.queue));
 	return due == RNL__NEVER ? due : rnl__larger(due, keep->rests_until);
 }
 
@@ -146,6 +154,8 @@ static void search(struct keep *keep)
 		if (all || rnl__queue_due(&w->queue) <= now)
 			search_queue(w, now);
 	}
+	if (rnl__queue_due(&pool->keeper.self.queue) <= rnl__now())
+		rnl__holds_end_late(pool, rnl__now());
 	took = REST_TIMES * (rnl__now() - began);
 	keep->rests_until = rnl__now() + rnl__smaller(rnl__larger(REST_NS, took), REST_MAX_NS);
 }
@@ -156,12 +166,21 @@ static bool ends(struct rnl_pool *pool)
 	return atomic_load_explicit(&pool->keeper.ends, memory_order_acquire);
 }
 
+/* Barriers that no worker could tell of are over. */
+static void tell_barriers(struct rnl_pool *pool)
+{
+	rnl__complete_returned(&pool->keeper.self);
+	/* [keep.D2] full barrier: our counts are written before the look; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__pool_ring_drained(pool);
+}
+
 /* The keeper was woken: other cancels and submits may follow at once. */
 static void rest(struct rnl_pool *pool)
 {
 	uint64_t now = rnl__now(), starts = rnl__delayed_time(pool);
 
-	if (starts > now)
+	if (starts > now && !rnl__worker_has_returned(&pool->keeper.self))
 		rnl__nap(rnl__smaller(REST_NS, starts - now));
 }
 
@@ -186,6 +205,10 @@ static void *keep_main(void *arg)
 			return NULL;
 		if (rnl__watermark_end(pool))
 			continue;
+		if (rnl__worker_has_returned(&pool->keeper.self)) {
+			tell_barriers(pool);
+			continue;
+		}
 		starts = rnl__delayed_came(pool) ? 0 : rnl__delayed_time(pool);
 		if (starts <= now)
 			rnl__delayed_look(pool, now, false);

@@ -21,6 +21,7 @@
 #include "sys/counter.h"
 #include "sys/sizes.h"
 #include "pool/guard.h"
+#include "pool/holds.h"
 #include "pool/pool.h"
 #include "pool/nvtx.h"
 #include "worker/keep.h"
@@ -218,6 +219,7 @@ static void init_parts(struct rnl_pool *pool)
 	rnl__tally_init(&pool->operations, UINT64_MAX);
 	rnl__tally_init(&pool->delayed, UINT64_MAX);
 	rnl__tally_init(&pool->deferred, pool->max_queued);
+	rnl__tally_init(&pool->chained, pool->max_queued);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		struct rnl__worker *w = &pool->workers[i];
 
@@ -319,6 +321,7 @@ int rnl_pool_close(struct rnl_pool *pool)
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__queue_close(&pool->workers[i].queue);
 	rnl__tally_close(&pool->deferred);
+	rnl__tally_close(&pool->chained);
 	rnl__tally_close(&pool->delayed);
 	rnl__keeper_cancelled(pool, true);
 	rnl__watermark_close(pool);
@@ -384,6 +387,7 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 			      "not freed");
 		return;
 	}
+	rnl__holds_fini(pool);
 	if (pool->end_trace)
 		pool->end_trace(pool);
 	rnl__staff_dismiss(pool);

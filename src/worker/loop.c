@@ -32,6 +32,7 @@
 #include "worker/loop.h"
 #include "pool/pool.h"
 #include "pool/nvtx.h"
+#include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/run.h"
 #include "worker/share.h"
@@ -121,6 +122,10 @@ static struct rnl_job *take(struct rnl__worker *w, struct rnl__worker **from)
 
 	if (rnl__inflight_enough(&w->inflight))
 		return NULL;
+	*from = w;
+	job = rnl__chain_take(w);
+	if (job)
+		return job;
 	/* An urgent job does not go behind the jobs on our stream. */
 	if (pool->nr_urgent && !w->urgent && !pool->device->priorities && !w->inflight.first)
 		job = take_urgent(w, from);
@@ -139,7 +144,7 @@ static struct rnl_job *take_of_owed(struct rnl__worker *w, struct rnl__worker **
 	struct rnl_pool *pool = w->pool;
 
 	*from = w;
-	if (!w->owed.barrier || pool->nr_urgent || w->owed.nr_done >= OWED_MAX ||
+	if (!w->owed.barrier || w->next || pool->nr_urgent || w->owed.nr_done >= OWED_MAX ||
 	    rnl__inflight_enough(&w->inflight))
 		return NULL;
 	return rnl__queue_take_of(&w->queue, w->owed.barrier, w->owed.round,
@@ -159,11 +164,15 @@ static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
 
 /* ---- waiting ------------------------------------------------------------- */
 
-/* Whether the worker is to cease, and has no job, and no reservation that a submit may fill. */
+/*
+ * Whether the worker is to cease, and has no job, and no reservation that a submit may fill.  The
+ * barrier that it has just told may have given it a notice to tell.
+ */
 static bool may_leave(struct rnl__worker *w)
 {
 	return commands(w) & (RNL__LEAVE | RNL__END) && !w->inflight.first &&
-	       !w->nr_held_back && !rnl__queue_length(&w->queue);
+	       !w->nr_held_back && !w->next && !rnl__worker_has_returned(w) &&
+	       !rnl__queue_length(&w->queue);
 }
 
 /*
@@ -181,7 +190,7 @@ static bool may_obey(struct rnl__worker *w)
 
 static bool has_job(struct rnl__worker *w)
 {
-	return rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool));
+	return w->next || rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool));
 }
 
 /* Whether there is something to do. */
@@ -582,9 +591,9 @@ static int serve(struct rnl__worker *w)
 		return ret;
 	loop(w);
 	tell_idle(w);
+	w->serves = false;
 	call_on_stop(w);
 	w->data = NULL;
-	w->serves = false;
 	if (commands(w) & RNL__LEAVE)
 		obeyed(w, RNL__LEAVE, 0);
 	return 0;

@@ -8,9 +8,11 @@
 #include "job/job.h"
 #include "job/rounds.h"
 #include "pool/guard.h"
+#include "pool/holds.h"
 #include "pool/nvtx.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
+#include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/run.h"
 #include "worker/share.h"
@@ -137,8 +139,11 @@ static void issued(struct rnl__worker *w, struct rnl_job *job)
 	rnl__share_attend(w, false);
 	if (job->barrier) {
 		rnl__barrier_place(job->barrier, w->index, job->seq);
-		/* A stream that has waited for the event would not find the staged copy yet. */
-		if (rnl__staging_owes(&w->staging, job->seq))
+		/*
+		 * A stream that has waited for the event would not find the staged copy yet, nor
+		 * what a hold stands for.
+		 */
+		if (rnl__staging_owes(&w->staging, job->seq) || job->flags & RNL__JOB_HELD)
 			job->flags |= RNL__JOB_OWES;
 	}
 	large = job->flags & RNL__JOB_LARGE || w->moved >= LARGE_MOVE;
@@ -179,6 +184,23 @@ static void track_called(struct rnl__worker *w, struct rnl_job *job, bool empty,
 			  rnl__own_read(&w->staging.staged), result);
 }
 
+/*
+ * A job's function is not called.  A job of a chain is done after the one before it, which may be on
+ * the stream: then the job goes there as well, with nothing of its own.
+ */
+static void leave_out(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	if (!(job->flags & RNL__JOB_CHAINED) || !w->inflight.first) {
+		rnl__share_attend(w, false);
+		rnl__complete_unrun(w, job, result);
+		return;
+	}
+	rnl__complete_note_unrun(w, job, result);
+	job->result = result;
+	w->moved = 0;
+	issued(w, job);
+}
+
 void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
 {
 	const struct rnl__stream *stream = rnl__thread.stream;
@@ -196,8 +218,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	before = stream->issued;
 	ret = start ? refuse(w, job, now) : -ECANCELED;
 	if (ret) {
-		rnl__share_attend(w, false);
-		rnl__complete_unrun(w, job, ret);
+		leave_out(w, job, ret);
 		return;
 	}
 	w->moved = 0;
@@ -208,7 +229,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		rnl__scratch_end(&w->scratch);
 	/* A job that came after others is not done before them, even if it issued nothing. */
 	empty = stream->device->counts && stream->issued == before &&
-		!(job->after && w->inflight.first);
+		!((job->after || job->flags & RNL__JOB_CHAINED) && w->inflight.first);
 	if (w->track)
 		track_called(w, job, empty, ret);
 	if (empty) {
@@ -216,6 +237,11 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		rnl__complete(w, job, ret);
 		return;
 	}
-	job->result = ret;
+	if (job->flags & RNL__JOB_HELD)
+		rnl__holds_note(job, ret);
+	else
+		job->result = ret;
 	issued(w, job);
+	if (job->then && rnl__chain_leads(w, job, ret))
+		rnl__chain_push(w, job->then, false);
 }

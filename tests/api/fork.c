@@ -375,8 +375,17 @@ struct more {
 	struct rnl_cq *cq;
 	struct gate gate;
 	struct rnl_job running, done, finished, fresh;	/* finished: in the queue */
+	struct rnl_job held, notice;
+	struct rnl_hold hold;
+	struct rnl_order order;
+	struct rnl_barrier barrier;
 	int fd;
 };
+
+static int take_hold_fn(struct rnl_job *job)
+{
+	return rnl_job_hold(job, &rnl_container_of(job, struct more, held)->hold);
+}
 
 static void never(struct rnl_job *job)
 {
@@ -397,6 +406,11 @@ static void more_setup(struct more *m)
 	must(rnl_job_cq(&m->finished, m->cq));
 	must(rnl_submit(m->pool, &m->finished));
 	must(rnl_pool_drain(m->pool, RNL_FOREVER));
+	submit_job(m->pool, &m->held, take_hold_fn, NULL);
+	ck_eventually(figures_of(m->pool).held == 1);
+	must(rnl_order_init(&m->order, m->pool, 1));
+	must(rnl_barrier_init(&m->barrier, m->pool));
+	job_of(&m->notice, NULL, NULL);
 	submit_job(m->pool, &m->running, gated_fn, &m->gate);
 	gate_await(&m->gate, 1);
 	job_of(&m->fresh, noop_fn, NULL);
@@ -417,6 +431,13 @@ static void check_more_owner_dead(struct more *m)
 	CHILD_ASSERT(rnl_submit_wait(m->pool, &m->fresh, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit_keyed_wait(m->pool, &m->fresh, 1, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit_when(m->pool, &m->fresh, RNL_LOW_WATER) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_hold(&m->held, &m->hold) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_hold_release(&m->hold, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_then(&m->held, &m->fresh) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit_ordered(&m->order, &m->fresh) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_submit_ordered_wait(&m->order, &m->fresh, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_barrier_notify(&m->barrier, &m->notice) == -EOWNERDEAD);
+	rnl_order_fini(&m->order);
 	CHILD_ASSERT(rnl_cq_fd(m->cq) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_cq_reap(m->cq, list, 1) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_cq_wait(m->cq, list, 1, RNL_FOREVER) == -EOWNERDEAD);
@@ -478,6 +499,7 @@ TEST(in_a_child_the_parents_queues_and_jobs_are_left_alone)
 	must(rnl_submit(m.pool, &m.finished));
 	ck_assert_int_eq(rnl_cq_wait(m.cq, list, 2, RNL_FOREVER), 1);
 	gate_open(&m.gate);
+	must(rnl_hold_release(&m.hold, 0));
 	ck_assert_int_eq(result_of(&m.running), 0);
 	ck_assert_int_eq(submit_and_wait(m.pool, &m.done), 0);
 	rnl_thread_detach();
@@ -501,6 +523,7 @@ TEST(a_child_has_queues_and_resizes_of_its_own)
 	}
 	await_child(pid);
 	gate_open(&m.gate);
+	must(rnl_hold_release(&m.hold, 0));
 	rnl_thread_detach();
 	rnl_pool_destroy(m.pool);
 	rnl_cq_destroy(m.cq);

@@ -26,7 +26,7 @@ TEST(a_function_that_runs_holds_its_job)
 	for (int i = 0; i < 2; i++) {
 		ck_assert(held[i].job == &jobs[0] || held[i].job == &jobs[1]);
 		ck_assert_uint_eq(held[i].worker, (unsigned)i);
-		ck_assert_uint_eq(held[i].on_device, 0);
+		ck_assert_uint_eq(held[i].by, RNL_HELD_BY_FUNCTION);
 		ck_assert_uint_lt(held[i].held_ns, UINT64_C(1000000000) * 600);
 	}
 	ck_assert(held[0].job != held[1].job);
@@ -64,7 +64,7 @@ TEST(the_device_holds_the_jobs_on_a_stream_and_lets_each_go)
 			ck_eventually(rnl_pool_held(pool, NULL, 0) == NR - done);
 			ck_assert_int_eq(held_of(pool, held, NR), NR - done);
 			for (int i = 0; i < NR - done; i++) {
-				ck_assert_uint_eq(held[i].on_device, 1);
+				ck_assert_uint_eq(held[i].by, RNL_HELD_BY_DEVICE);
 				seen |= 1u << (held[i].job - jobs);
 			}
 			ck_assert_uint_eq(seen, (1u << NR) - (1u << done));

@@ -35,6 +35,7 @@ struct operation {
 	bool first;			/* in a process that has not used the library before */
 	bool bare;			/* without a pool */
 	bool closes;			/* its pool accepts nothing afterwards */
+	unsigned keeps;			/* pieces of memory that the process may keep from it */
 	/* before, while and after calls fail; NULL: nothing */
 	void (*before)(struct rnl_pool *pool);
 	int (*run)(struct rnl_pool **pool);
@@ -46,8 +47,8 @@ struct operation {
 };
 
 /* Tables. A row without a name ends each. */
-extern const struct operation batch_operations[], job_operations[], join_operations[],
-	map_operations[], memory_operations[], pool_operations[], trace_operations[],
+extern const struct operation batch_operations[], hold_operations[], job_operations[],
+	join_operations[], map_operations[], memory_operations[], pool_operations[], trace_operations[],
 	work_operations[];
 
 /* ---- driver.c ---------------------------------------------------------------- */
@@ -118,6 +119,8 @@ void watched_all_reaped(void);
 void watched_twice(void);
 /* All watched jobs have ended as they should. */
 void watched_verify(void);
+/* The process gets its first slots of holds, which it keeps. */
+void hold_once(struct rnl_pool *pool);
 /* The pool works. */
 void expect_works(struct rnl_pool *pool);
 /* The pool's device has failed, and calls return that. */

@@ -278,6 +278,24 @@ static int after_barrier(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
+/* A submit of the first job accepts those behind it, or none. */
+static int chain(struct rnl_pool **pool)
+{
+	struct watched *all[3];
+	int ret;
+
+	for (unsigned i = 0; i < 3; i++) {
+		all[i] = watched_next(i == 1 ? BY_WAIT : BY_CALLBACK);
+		all[i]->late = i;
+		if (i)
+			expect(!rnl_job_then(&all[i - 1]->job, &all[i]->job));
+	}
+	ret = rnl_submit(*pool, &all[0]->job);
+	for (unsigned i = 0; i < 3; i++)
+		watched_submitted(all[i], ret);
+	return drained(*pool, ret);
+}
+
 static void two_workers(struct rnl_pool_attr *attr)
 {
 	attr->nr_workers = 2;
@@ -297,6 +315,8 @@ const struct operation job_operations[] = {
 	  .first = true, .attr = without_words, .run = submit, .errnos = { -EIO } },
 	{ .name = "rnl_submit, after a barrier, no words", .functions = "rnl_submit",
 	  .first = true, .attr = without_words, .run = after_barrier, .errnos = { -EIO } },
+	{ .name = "rnl_submit, of a chain", .functions = "rnl_submit rnl_job_then",
+	  .attr = two_workers, .run = chain, .errnos = { -EIO } },
 	{ .name = "rnl_submit_keyed", .functions = "rnl_submit_keyed", .attr = two_workers,
 	  .run = submit_keyed, .errnos = { -EIO } },
 	{ .name = "rnl_submit_wait", .functions = "rnl_submit_wait", .attr = room_for_one,

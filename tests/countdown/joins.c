@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Completion queues and barriers. */
+/* Completion queues, barriers of both sizes, what a barrier notifies, and orders. */
 #include <poll.h>
 
 #include "await.h"
@@ -102,16 +102,22 @@ static int destroy(struct rnl_pool **pool)
 /* ---- barriers ------------------------------------------------------------------ */
 
 static struct rnl_barrier barrier;
+static struct rnl_small_barrier small;
+
+static void submit_in(struct rnl_pool *pool, struct rnl_barrier *b)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		struct watched *w = watched_next(i ? BY_WAIT : BY_CALLBACK);
+
+		expect(!rnl_barrier_add(b, &w->job));
+		expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
+	}
+}
 
 static void submit_to_barrier(struct rnl_pool *pool)
 {
 	expect(!rnl_barrier_init(&barrier, pool));
-	for (unsigned i = 0; i < 3; i++) {
-		struct watched *w = watched_next(i ? BY_WAIT : BY_CALLBACK);
-
-		expect(!rnl_barrier_add(&barrier, &w->job));
-		expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
-	}
+	submit_in(pool, &barrier);
 }
 
 static int wait_for_barrier(struct rnl_pool **pool)
@@ -135,6 +141,17 @@ static int join(struct rnl_pool **pool)
 	submit_to_barrier(*pool);
 	ret = rnl_barrier_join(&barrier);
 	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
+	return ret;
+}
+
+static int join_small(struct rnl_pool **pool)
+{
+	int ret;
+
+	expect(!rnl_small_barrier_init(&small, *pool));
+	submit_in(*pool, rnl_small(&small));
+	ret = rnl_barrier_join(rnl_small(&small));
+	expect(!rnl_barrier_wait(rnl_small(&small), RNL_FOREVER));
 	return ret;
 }
 
@@ -163,6 +180,72 @@ static int join_in_job(struct rnl_pool **pool)
 	return 0;
 }
 
+/* ---- barriers that notify -------------------------------------------------------- */
+
+static _Atomic unsigned nr_notified;
+
+static void notified(struct rnl_job *job)
+{
+	(void)job;
+	nr_notified++;
+}
+
+/* The notice has the result of a job that failed, or 0. */
+static void expect_told(struct rnl_job *notice)
+{
+	int result = rnl_job_result(notice);
+
+	expect(rnl_job_test(notice) == 1 && result == rnl_barrier_result(&barrier));
+	expect(!result || result == fault());
+}
+
+/* A barrier counts jobs, and has one job told by a callback, then another one by the queue. */
+static int notify(struct rnl_pool **pool)
+{
+	static struct rnl_job notices[2];
+	struct rnl_job *reaped;
+	int ret = 0;
+
+	nr_notified = 0;
+	for (unsigned i = 0; i < 2; i++)
+		expect(!rnl_job_init(&notices[i], NULL));
+	expect(!rnl_job_on_done(&notices[0], notified) && !rnl_job_cq(&notices[1], cq));
+	submit_to_barrier(*pool);
+	for (unsigned i = 0; i < 2 && !ret; i++)
+		ret = rnl_barrier_notify(&barrier, &notices[i]);
+	if (ret)
+		return ret;
+	expect(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &notices[1]);
+	expect(!rnl_pool_drain(*pool, RNL_FOREVER) && nr_notified == 1);
+	for (unsigned i = 0; i < 2; i++)
+		expect_told(&notices[i]);
+	return 0;
+}
+
+/* ---- orders ---------------------------------------------------------------------- */
+
+/* Jobs in an order, some of them after a barrier. */
+static int submit_ordered(struct rnl_pool **pool)
+{
+	static struct rnl_order order;
+	int ret = 0;
+
+	expect(!rnl_order_init(&order, *pool, RNL_KEY_WORKER(1)));
+	submit_to_barrier(*pool);
+	for (unsigned i = 0; i < 3 && !ret; i++) {
+		struct watched *w = watched_next(BY_CALLBACK);
+
+		w->late = i != 1;
+		expect(!rnl_job_after(&w->job, w->late ? &barrier : NULL));
+		ret = watched_submitted(w, i ? rnl_submit_ordered(&order, &w->job) :
+					rnl_submit_ordered_wait(&order, &w->job, RNL_FOREVER));
+	}
+	rnl_order_fini(&order);
+	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
+	expect(!rnl_pool_drain(*pool, RNL_FOREVER));
+	return ret;
+}
+
 static void two_workers(struct rnl_pool_attr *attr)
 {
 	attr->nr_workers = 2;
@@ -184,5 +267,13 @@ const struct operation join_operations[] = {
 	  .run = join, .after = detach, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
 	{ .name = "rnl_barrier_join, in a job", .functions = "rnl_barrier_join",
 	  .attr = two_workers, .run = join_in_job },
+	{ .name = "rnl_small_barrier_init, and a join", .functions = "rnl_small_barrier_init",
+	  .attr = two_workers, .run = join_small, .after = detach,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
+	{ .name = "rnl_barrier_notify", .functions = "rnl_barrier_notify", .attr = two_workers,
+	  .before = make, .run = notify, .after = end },
+	{ .name = "rnl_order_init, _fini, rnl_submit_ordered, _wait",
+	  .functions = "rnl_order_init rnl_order_fini rnl_submit_ordered rnl_submit_ordered_wait",
+	  .attr = two_workers, .run = submit_ordered, .errnos = { -EIO } },
 	{ 0 }
 };

@@ -60,7 +60,7 @@ macros=$(sed -nE 's/^ *# *define ([A-Za-z_0-9]+).*/\1/p' "$dir/headers" | grep -
 		RNL_*_INIT)
 			name=$(echo "$m" | sed 's/_INIT$//' | tr 'A-Z' 'a-z')
 			printf '\tSTRUCT %s %s = %s;\n' "$name" "${name#rnl_}" "$m" ;;
-		RNL_HOST_KERNEL | RNL_KERNEL | RNL_NAMES_STREAM | rnl_*) ;;	# by hand
+		RNL_HOST_KERNEL | RNL_KERNEL | RNL_KEY_WORKER | RNL_NAMES_STREAM | rnl_*) ;;	# by hand
 		*) printf '\t(void)(%s);\n' "$m" ;;
 		esac
 	done
@@ -69,6 +69,7 @@ macros=$(sed -nE 's/^ *# *define ([A-Za-z_0-9]+).*/\1/p' "$dir/headers" | grep -
 	done
 	cat <<-'END'
 		request.number = rnl_job_init(&request.job, job_fn);
+		request.number += rnl_submit_keyed(pool, &request.job, RNL_KEY_WORKER(1));
 		request.number += rnl_map_start(pool, &map, barrier);
 		request.number += rnl_batcher_create(batcher, pool, &batcher_attr);
 	}

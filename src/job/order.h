@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Orders: jobs that start in the order of their submits though they come after different barriers.
+ *
+ * DESIGN
+ *	A job with a key gets its place in the key's lane when it is queued, and a job after a barrier
+ *	is queued when the barrier's jobs are issued.  So an order has a gate, where one job at a
+ *	time waits for its barrier, deferred as any other; those behind it wait in the order.  The
+ *	thread that finds the job's round issued calls `go_on` of the order, which queues the job and
+ *	goes on with the next one.
+ *	`waiting` is one word: BUSY, while a job or a thread is at the gate, and a list of jobs that
+ *	came meanwhile.  A submit that finds 0 has the gate.  The thread at the gate takes the list
+ *	when it has no jobs left, or gives the gate back: so one exchange decides who goes on.
+ *	`first` is the gate's.
+ *	Model: tests/model/order.pml.
+ *
+ *			enter	`go_on`	- no outside synchronisation needed
+ *	enter		-	-
+ *	`go_on`		-		one thread at a time has the gate
+ */
+#ifndef RNL_ORDER_H
+#define RNL_ORDER_H
+
+#include <runnel.h>
+
+/* 0; -EINVAL no order, which is logged; -EOWNERDEAD. */
+int rnl__order_check(const struct rnl_order *order);
+
+/* An accepted job, with a key, that is deferred. */
+void rnl__order_enter(struct rnl_order *order, struct rnl_job *job);
+
+#endif

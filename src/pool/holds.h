@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Holds: what keeps a job from being done until a thread outside of the pool says so.
+ *
+ * DESIGN
+ *	A job counts its holds, and one share of its worker's.  The worker drops its share when
+ *	the function has returned and the device has passed the job.  If that is not the last one,
+ *	the job waits for its holds, on no list; the release of the last hold returns the job to
+ *	its worker, which goes on with it: worker/complete.h.
+ *	A hold names a slot, and the use of that slot.  Slots are the process's and are never
+ *	freed, so a release may come at any time: late, twice, after the pool's end.  `use` is odd
+ *	while the slot is taken, and counts on with each change.  A release exchanges it, so of
+ *	several releases one wins; the winner owns the slot, and the job is not done before the
+ *	winner drops its count.
+ *	The keeper ends the holds of a job whose deadline has passed, as a release does.  It looks
+ *	through all slots for them, as it walks through queues: a list by time would cost each
+ *	hold that is not late.
+ *	While a job waits for its holds it has a slot of its own, so that other threads can name
+ *	the job.
+ *	The release that returns a job touches the pool last by a count, `releasing`, which the
+ *	pool's destroy waits for.
+ *	Model: tests/model/hold.pml.
+ *
+ *			take	release	late	await	over	list
+ *	take		X	-	-	X	X	-	X: the job's worker only
+ *	release		-	-	-	-	-	-
+ *	late		-	-	-	-	-	-
+ *	list		-	-	-	-	-	-
+ */
+#ifndef RNL_HOLDS_H
+#define RNL_HOLDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <runnel.h>
+
+#include "pool/worker.h"
+#include "sys/atomic.h"
+
+static inline int rnl__holds_result(const struct rnl_job *job)
+{
+	return rnl__peek(rnl__atomic((int32_t *)&job->result));
+}
+
+/* Notes a result of a job that has holds: the first failure stays, else the last result. */
+static inline void rnl__holds_note(struct rnl_job *job, int32_t result)
+{
+	int32_t now = rnl__holds_result(job);
+
+	/* relaxed: the drop of the share, or of the hold, publishes it */
+	while (now >= 0 && !atomic_compare_exchange_weak_explicit(
+			rnl__atomic(&job->result), &now, result, memory_order_relaxed,
+			memory_order_relaxed))
+		;
+}
+
+/* In the job's function: takes a hold.  0 or -ENOMEM. */
+int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold *hold);
+
+/* Releases a hold of this process: 0; -EALREADY, -ESTALE it is over; -EINVAL it never was one. */
+int rnl__holds_release(const struct rnl_hold *hold, int result);
+
+/* In the job's function, which is called again: ends what the first call took. */
+void rnl__holds_end_of(const struct rnl_job *job);
+
+/* The keeper: ends the pool's holds that are late.  When the next one will be; NEVER: none. */
+void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now);
+
+/*
+ * The job's worker, in place of what makes the job done: drops the worker's share.  True: the job
+ * waits for its holds, and will be returned; rnl__holds_over() is due then.
+ */
+bool rnl__holds_await(struct rnl__worker *w, struct rnl_job *job);
+
+/* The job was returned.  When its wait began. */
+uint64_t rnl__holds_over(struct rnl_job *job);
+
+/* The jobs of a pool that wait for their holds: calls @fn for each. */
+typedef void rnl__holds_fn(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since);
+void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg);
+
+/* Waits until no release touches the pool any more; all its jobs are done. */
+void rnl__holds_fini(struct rnl_pool *pool);
+
+#endif

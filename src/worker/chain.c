@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs that run behind another one; chain.h has the design. */
+#include "config.h"
+
+#include "job/job.h"
+#include "pool/pool.h"
+#include "worker/chain.h"
+
+bool rnl__chain_leads(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	if (result < 0 || job->flags & RNL__JOB_HELD ||
+	    rnl__job_after_round(job) != RNL__NO_ROUND ||
+	    rnl__staging_owes(&w->staging, job->seq))
+		return false;
+	job->flags |= RNL__JOB_LED;
+	return true;
+}
+
+void rnl__chain_push(struct rnl__worker *w, struct rnl_job *job, bool cancelled)
+{
+	if (cancelled)
+		(void)rnl__job_cancel(job);
+	job->link = NULL;
+	if (w->next)
+		w->next_last->link = job;
+	else
+		w->next = job;
+	w->next_last = job;
+}
+
+struct rnl_job *rnl__chain_take(struct rnl__worker *w)
+{
+	struct rnl_job *job = w->next;
+
+	if (!job)
+		return NULL;
+	w->next = job->link;
+	rnl__pool_unchained(w->pool);
+	return job;
+}

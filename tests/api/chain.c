@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+/* Chains: jobs that run right behind another one, on its worker. */
+#include "cq.h"
+#include "host_kernel.h"
+#include "record.h"
+
+enum { LENGTH = 5 };
+
+/* A job of a chain: notes where and when it ran. */
+struct ring {
+	struct rnl_job job;
+	struct record *record;
+	int id, worker, result;
+	struct rnl_hold *hold;
+	void *fills;			/* device memory; NULL: it issues nothing */
+};
+
+static int ring_fn(struct rnl_job *job)
+{
+	struct ring *l = rnl_container_of(job, struct ring, job);
+
+	l->worker = rnl_worker_index();
+	note(l->record, l->id);
+	if (l->hold)
+		must(rnl_job_hold(job, l->hold));
+	if (l->fills)
+		must(rnl_fill(l->fills, 1, 64));
+	return l->result;
+}
+
+static void chain_of(struct ring *rings, int nr, struct record *record)
+{
+	for (int i = 0; i < nr; i++) {
+		rings[i] = (struct ring){ .record = record, .id = i, .worker = -1 };
+		job_of(&rings[i].job, ring_fn, NULL);
+		if (i)
+			must(rnl_job_then(&rings[i - 1].job, &rings[i].job));
+	}
+}
+
+static void check_order(const struct record *record, int nr)
+{
+	ck_assert_uint_eq(record->nr, (unsigned)nr);
+	for (int i = 0; i < nr; i++)
+		ck_assert_int_eq(record->ids[i], i);
+}
+
+TEST(a_chain_runs_in_order_on_one_worker_and_is_submitted_with_its_first_job)
+{
+	struct rnl_pool *pool = pool_of(4);
+	struct ring rings[LENGTH];
+
+	for (int round = 0; round < 50; round++) {
+		struct record record = { 0 };
+
+		chain_of(rings, LENGTH, &record);
+		if (round % 2)
+			must(rnl_submit_keyed(pool, &rings[0].job, (uint64_t)round));
+		else
+			must(rnl_submit(pool, &rings[0].job));
+		ck_assert_int_eq(result_of(&rings[LENGTH - 1].job), 0);
+		check_order(&record, LENGTH);
+		for (int i = 0; i < LENGTH; i++) {
+			ck_assert_int_eq(rnl_job_test(&rings[i].job), 1);
+			ck_assert_int_eq(rings[i].worker, rings[0].worker);
+		}
+	}
+	ck_assert_uint_eq(figures_of(pool).accepted, 50 * LENGTH);
+	ck_eventually(figures_of(pool).done == 50 * LENGTH);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_chain_may_be_submitted_again_or_cut)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct record record = { 0 };
+	struct ring rings[2];
+
+	chain_of(rings, 2, &record);
+	for (int i = 0; i < 3; i++) {
+		must(rnl_submit(pool, &rings[0].job));
+		ck_assert_int_eq(result_of(&rings[1].job), 0);
+	}
+	ck_assert_uint_eq(record.nr, 6);
+	must(rnl_job_then(&rings[0].job, NULL));
+	ck_assert_int_eq(submit_and_wait(pool, &rings[0].job), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(record.nr, 7);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_next_job_is_issued_while_the_device_works_and_is_done_after_the_first)
+{
+	struct gate kernel = GATE_INIT;
+	struct rnl_job first, second;
+	struct rnl_pool *pool;
+	_Atomic int ran = 0;
+
+	skip_unless_host();
+	pool = pool_of(2);
+	job_of(&first, gated_kernel_fn, &kernel);
+	job_of(&second, count_fn, &ran);
+	must(rnl_job_then(&first, &second));
+	must(rnl_submit(pool, &first));
+	gate_await(&kernel, 1);
+	ck_eventually(ran == 1);
+	/* It has issued nothing, and is not done before the first one. */
+	ck_assert_int_eq(rnl_job_wait(&second, MS), -ETIMEDOUT);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&second), 0);
+	ck_assert_int_eq(rnl_job_test(&first), 1);
+	rnl_pool_destroy(pool);
+}
+
+/* A job that is cancelled, or late, when its turn has come, and the one before it is on the device. */
+TEST(a_job_of_a_chain_that_does_not_run_is_told_after_the_one_before_it, .loops = 2)
+{
+	struct gate plug = GATE_INIT, kernel = GATE_INIT;
+	struct rnl_job busy, first, second, third;
+	struct rnl_pool *pool;
+	_Atomic int ran = 0;
+
+	skip_unless_host();
+	pool = pool_of(1);
+	hold_workers(pool, &plug, &busy, 1);
+	job_of(&first, gated_kernel_fn, &kernel);
+	job_of(&second, count_fn, &ran);
+	job_of(&third, count_fn, &ran);
+	must(rnl_job_then(&first, &second));
+	must(rnl_job_then(&second, &third));
+	if (_i)
+		must(rnl_job_deadline(&second, 1));
+	must(rnl_submit(pool, &first));
+	if (!_i)
+		must(rnl_job_cancel(&second));
+	gate_open(&plug);
+	gate_await(&kernel, 1);
+	ck_assert_int_eq(rnl_job_wait(&second, 20 * MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_job_test(&third), 0);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&third), -ECANCELED);
+	ck_assert_int_eq(rnl_job_result(&second), _i ? -ETIMEDOUT : -ECANCELED);
+	ck_assert_int_eq(rnl_job_result(&first), 0);
+	ck_assert_int_eq(ran, 0);
+	ck_assert_uint_eq(figures_of(pool).cancelled, _i ? 1 : 2);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_jobs_behind_one_that_fails_are_cancelled_in_order)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct record record = { 0 };
+	struct ring rings[LENGTH];
+
+	chain_of(rings, LENGTH, &record);
+	rings[1].result = -EPROTO;
+	must(rnl_submit(pool, &rings[0].job));
+	ck_assert_int_eq(result_of(&rings[LENGTH - 1].job), -ECANCELED);
+	ck_assert_int_eq(rnl_job_result(&rings[0].job), 0);
+	ck_assert_int_eq(rnl_job_result(&rings[1].job), -EPROTO);
+	ck_assert_int_eq(rnl_job_result(&rings[2].job), -ECANCELED);
+	check_order(&record, 2);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_cancel_ends_a_chain_where_it_meets_it, .loops = 2)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate plug = GATE_INIT;
+	struct record record = { 0 };
+	struct ring rings[LENGTH];
+	struct rnl_job busy;
+
+	hold_workers(pool, &plug, &busy, 1);
+	chain_of(rings, LENGTH, &record);
+	must(rnl_submit(pool, &rings[0].job));
+	ck_assert_uint_eq(figures_of(pool).queued, LENGTH);
+	if (_i) {
+		/* The keeper tells the whole chain, while the worker is busy. */
+		must(rnl_job_cancel(&rings[0].job));
+		for (int i = 0; i < LENGTH; i++)
+			ck_assert_int_eq(result_of(&rings[i].job), -ECANCELED);
+		gate_open(&plug);
+	} else {
+		must(rnl_job_cancel(&rings[3].job));
+		gate_open(&plug);
+		for (int i = 0; i < LENGTH; i++)
+			ck_assert_int_eq(result_of(&rings[i].job), i < 3 ? 0 : -ECANCELED);
+	}
+	check_order(&record, _i ? 0 : 3);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(pool).queued, 0);
+	rnl_pool_destroy(pool);
+}
+
+/* A job that left something on its stream, and one that did not. */
+TEST(the_next_job_of_a_held_one_starts_after_the_release, .loops = 2)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct record record = { 0 };
+	struct ring rings[2];
+	struct rnl_hold hold;
+	void *mem;
+
+	must(rnl_device_alloc(pool, 64, &mem));
+	for (int i = 0; i < 2; i++) {
+		record.nr = 0;
+		chain_of(rings, 2, &record);
+		rings[0].hold = &hold;
+		rings[0].fills = _i ? mem : NULL;
+		must(rnl_submit(pool, &rings[0].job));
+		ck_eventually(figures_of(pool).held == 1);
+		ck_assert_int_eq(rnl_job_wait(&rings[1].job, MS), -ETIMEDOUT);
+		ck_assert_uint_eq(record.nr, 1);
+		must(rnl_hold_release(&hold, i ? -EPROTO : 0));
+		ck_assert_int_eq(result_of(&rings[1].job), i ? -ECANCELED : 0);
+		ck_assert_uint_eq(record.nr, i ? 1 : 2);
+	}
+	rnl_device_free(pool, mem);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_chain_comes_after_a_barrier_and_each_job_may_be_in_one)
+{
+	struct rnl_pool *pool = pool_of(3);
+	struct gate plug = GATE_INIT;
+	struct rnl_barrier first, all;
+	struct record record = { 0 };
+	struct ring rings[LENGTH];
+	struct rnl_job before;
+
+	hold_barrier(pool, &first, &plug, &before);
+	must(rnl_barrier_init(&all, pool));
+	chain_of(rings, LENGTH, &record);
+	must(rnl_job_after(&rings[0].job, &first));
+	for (int i = 0; i < LENGTH; i++)
+		must(rnl_barrier_add(&all, &rings[i].job));
+	must(rnl_submit(pool, &rings[0].job));
+	ck_assert_int_eq(rnl_barrier_wait(&all, MS), -ETIMEDOUT);
+	ck_assert_uint_eq(record.nr, 0);
+	gate_open(&plug);
+	ck_assert_int_eq(result_of_barrier(&all), 0);
+	check_order(&record, LENGTH);
+	rnl_pool_destroy(pool);
+}
+
+TEST(chains_are_delayed_wait_for_marks_and_end_in_queues)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_cq *cq = cq_of();
+	struct rnl_job *reaped[2 * LENGTH];
+	struct record record = { 0 };
+	struct ring rings[LENGTH];
+
+	for (int i = 0; i < 2; i++) {
+		record.nr = 0;
+		chain_of(rings, LENGTH, &record);
+		for (int j = 0; j < LENGTH; j++)
+			must(rnl_job_cq(&rings[j].job, cq));
+		if (i)
+			must(rnl_submit_at(pool, &rings[0].job, rnl_clock() + MS));
+		else
+			must(rnl_submit_when(pool, &rings[0].job, RNL_LOW_WATER));
+		reap_all(cq, reaped, LENGTH);
+		for (int j = 0; j < LENGTH; j++)
+			ck_assert_ptr_eq(reaped[j], &rings[j].job);
+		check_order(&record, LENGTH);
+	}
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+TEST(several_chains_go_on_behind_one_another)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct gate plug = GATE_INIT;
+	struct record record = { 0 };
+	struct ring rings[3][2];
+	struct rnl_hold holds[3];
+	struct rnl_job busy;
+
+	for (int i = 0; i < 3; i++) {
+		chain_of(rings[i], 2, &record);
+		rings[i][1].id = 10 + i;
+		rings[i][0].hold = &holds[i];
+		must(rnl_submit(pool, &rings[i][0].job));
+	}
+	ck_eventually(figures_of(pool).held == 3);
+	/* All are returned while their worker is busy. */
+	hold_workers(pool, &plug, &busy, 1);
+	for (int i = 0; i < 3; i++)
+		must(rnl_hold_release(&holds[i], 0));
+	gate_open(&plug);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(result_of(&rings[i][1].job), 0);
+	ck_assert_uint_eq(record.nr, 6);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(record.ids[3 + i], 10 + i);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_chain_after_a_barrier_with_all_rounds_under_way_is_refused)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_small_barrier small;
+	struct gate plug = GATE_INIT;
+	struct rnl_job before[2], after, notice;
+	struct record record = { 0 };
+	struct ring rings[2];
+
+	must(rnl_small_barrier_init(&small, pool));
+	submit_in(pool, rnl_small(&small), &before[0], gated_fn, &plug);
+	job_of(&after, noop_fn, NULL);
+	must(rnl_job_after(&after, rnl_small(&small)));
+	must(rnl_submit(pool, &after));
+	submit_in(pool, rnl_small(&small), &before[1], noop_fn, NULL);
+	chain_of(rings, 2, &record);
+	must(rnl_job_after(&rings[0].job, rnl_small(&small)));
+	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EAGAIN);
+	/* So is a notice. */
+	must(rnl_job_init(&notice, NULL));
+	ck_assert_int_eq(rnl_barrier_notify(rnl_small(&small), &notice), -EAGAIN);
+	gate_open(&plug);
+	must(rnl_submit_wait(pool, &rings[0].job, RNL_FOREVER));
+	ck_assert_int_eq(result_of(&rings[1].job), 0);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what is refused -------------------------------------------------------- */
+
+static char last_line[256];
+
+static void note_line(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)arg;
+	(void)level;
+	snprintf(last_line, sizeof(last_line), "%s", msg);
+}
+
+TEST(a_circle_is_refused_and_no_job_of_it_is_accepted, .loops = 2)
+{
+	struct rnl_pool *pool = pool_of(2, .log = note_line);
+	struct record record = { 0 };
+	struct ring rings[LENGTH];
+
+	rnl_set_log(note_line, NULL);
+	chain_of(rings, LENGTH, &record);
+	ck_assert_int_eq(rnl_job_then(&rings[0].job, &rings[0].job), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(last_line, "after itself"));
+	must(rnl_job_then(&rings[LENGTH - 1].job, &rings[_i ? 2 : 0].job));
+	for (int i = 0; i < 3; i++) {
+		last_line[0] = 0;
+		ck_assert_int_eq(i == 1 ? rnl_submit_at(pool, &rings[0].job, 0) :
+				 i == 2 ? rnl_submit_when(pool, &rings[0].job, RNL_LOW_WATER) :
+				 rnl_submit(pool, &rings[0].job), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(last_line, "circle"));
+	}
+	ck_assert_uint_eq(figures_of(pool).accepted, 0);
+	/* Nothing runs behind the end of a pool. */
+	must(rnl_job_then(&rings[LENGTH - 1].job, NULL));
+	ck_assert_int_eq(rnl_submit_when(pool, &rings[0].job, RNL_EMPTY), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(last_line, "RNL_EMPTY"));
+	/* None of them is busy, and the chain is a chain again. */
+	must(rnl_submit(pool, &rings[0].job));
+	ck_assert_int_eq(result_of(&rings[LENGTH - 1].job), 0);
+	rnl_pool_destroy(pool);
+	rnl_set_log(NULL, NULL);
+}
+
+TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
+{
+	struct rnl_pool *pool = pool_of(1, .max_queued = 3, .log = note_line), *other = pool_of(1);
+	struct rnl_barrier barrier, elsewhere;
+	struct gate plug = GATE_INIT;
+	struct record record = { 0 };
+	struct ring rings[LENGTH], others[2];
+	struct rnl_job busy, counted;
+
+	job_of(&counted, noop_fn, NULL);
+	must(rnl_barrier_init(&barrier, pool));
+	must(rnl_barrier_init(&elsewhere, other));
+	hold_workers(pool, &plug, &busy, 1);
+	/* More than max_queued of them would wait, always; or now. */
+	chain_of(rings, LENGTH, &record);
+	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(last_line, "max_queued"));
+	ck_assert_int_eq(rnl_submit_wait(pool, &rings[0].job, MS), -EINVAL);
+	chain_of(rings, 4, &record);
+	chain_of(others, 2, &record);
+	must(rnl_submit(pool, &rings[0].job));
+	ck_assert_int_eq(rnl_submit(pool, &others[0].job), -EAGAIN);
+	ck_assert_int_eq(rnl_submit_wait(pool, &others[0].job, MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &others[0].job, 3), -EAGAIN);
+	ck_assert_int_eq(rnl_submit_at(pool, &others[0].job, 0), -EAGAIN);
+	ck_assert_int_eq(rnl_submit_when(pool, &others[0].job, RNL_LOW_WATER), -EAGAIN);
+	/* With a first job that would be deferred. */
+	must(rnl_barrier_add(&barrier, &counted));
+	must(rnl_submit(pool, &counted));
+	must(rnl_job_after(&others[0].job, &barrier));
+	ck_assert_int_eq(rnl_submit(pool, &others[0].job), -EAGAIN);
+	ck_assert_uint_eq(figures_of(pool).queued, 5);
+	gate_open(&plug);
+	ck_assert_int_eq(result_of(&rings[3].job), 0);
+	ck_assert_int_eq(result_of(&counted), 0);
+	plug = (struct gate)GATE_INIT;
+	hold_workers(pool, &plug, &busy, 1);
+	chain_of(rings, 3, &record);
+	/* One comes after a barrier; is in one of another pool; is not done. */
+	must(rnl_job_after(&rings[2].job, &barrier));
+	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(last_line, "only the first job of a chain"));
+	must(rnl_job_after(&rings[2].job, NULL));
+	must(rnl_barrier_add(&elsewhere, &rings[2].job));
+	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EINVAL);
+	chain_of(rings, 3, &record);
+	must(rnl_submit(pool, &rings[2].job));
+	ck_assert_int_eq(rnl_job_then(&busy, &rings[0].job), -EBUSY);
+	ck_assert_int_eq(rnl_job_then(&rings[0].job, &busy), -EBUSY);
+	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EBUSY);
+	ck_assert_int_eq(rnl_job_result(&rings[1].job), -EINVAL);
+	ck_assert_uint_eq(figures_of(pool).accepted, 8);
+	gate_open(&plug);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	must(rnl_pool_close(pool));
+	chain_of(rings, 3, &record);
+	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -ESHUTDOWN);
+	ck_assert_uint_eq(figures_of(pool).accepted, 8);
+	rnl_pool_destroy(pool);
+	rnl_pool_destroy(other);
+}
+
+TEST(what_is_no_job_is_put_behind_none)
+{
+	struct rnl_job job, zero = { 0 };
+
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(rnl_job_then(NULL, &job), -EINVAL);
+	ck_assert_int_eq(rnl_job_then(&zero, &job), -EINVAL);
+	ck_assert_int_eq(rnl_job_then(&job, &zero), -EINVAL);
+}
+
+TEST(chains_wait_for_space_as_jobs_do)
+{
+	struct rnl_pool *pool = pool_of(2, .max_queued = 4);
+	struct ring rings[30][3];
+	struct record record = { 0 };
+
+	for (int i = 0; i < 30; i++) {
+		chain_of(rings[i], 3, &record);
+		must(rnl_submit_wait(pool, &rings[i][0].job, RNL_FOREVER));
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(record.nr, 90);
+	rnl_pool_destroy(pool);
+}
+
+/* Notices of barriers count with the jobs that wait on chains. */
+TEST(a_chain_that_waits_for_space_is_woken_when_a_notice_is_told)
+{
+	struct rnl_pool *pool = pool_of(2, .max_queued = 2);
+	struct gate plug = GATE_INIT;
+	struct rnl_job busy, notices[2];
+	struct record record = { 0 };
+	struct submitting submitting;
+	struct rnl_barrier barrier;
+	struct ring rings[2];
+	struct call call;
+
+	hold_barrier(pool, &barrier, &plug, &busy);
+	for (int i = 0; i < 2; i++) {
+		must(rnl_job_init(&notices[i], NULL));
+		must(rnl_barrier_notify(&barrier, &notices[i]));
+	}
+	chain_of(rings, 2, &record);
+	submitting = (struct submitting){ pool, &rings[0].job, RNL_FOREVER, 0, false };
+	call_start(&call, submit_waiting, &submitting);
+	ck_waits(call.tid);
+	gate_open(&plug);
+	must(call_end(&call));
+	ck_assert_int_eq(result_of(&rings[1].job), 0);
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs that are finished from outside: what waits for a hold, and what a release may meet. */
+#include "cq.h"
+#include "guard.h"
+#include "host_kernel.h"
+#include "record.h"
+#include "trace.h"
+
+/* A job whose function takes holds. */
+struct holder {
+	struct rnl_job job;
+	struct rnl_hold holds[4];
+	unsigned nr;
+	int result;			/* of the function */
+	struct gate *kernel;		/* its kernel waits there; NULL: it issues nothing */
+};
+
+static int hold_fn(struct rnl_job *job)
+{
+	struct holder *h = rnl_container_of(job, struct holder, job);
+
+	for (unsigned i = 0; i < h->nr; i++)
+		must(rnl_job_hold(job, &h->holds[i]));
+	job->user = h->kernel;
+	if (h->kernel)
+		must(gated_kernel_fn(job));
+	return h->result;
+}
+
+static void holder_of(struct holder *h, unsigned nr)
+{
+	*h = (struct holder){ .nr = nr };
+	job_of(&h->job, hold_fn, NULL);
+}
+
+/* Submits, and waits until the job waits for its holds alone. */
+static void submit_held(struct rnl_pool *pool, struct holder *h)
+{
+	uint64_t before = figures_of(pool).held;
+
+	must(rnl_submit(pool, &h->job));
+	ck_eventually(figures_of(pool).held == before + 1);
+}
+
+TEST(a_job_is_done_when_its_last_hold_is_released)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct holder h;
+
+	holder_of(&h, 3);
+	h.result = 7;
+	for (int round = 0; round < 3; round++) {
+		submit_held(pool, &h);
+		must(rnl_hold_release(&h.holds[1], 0));
+		must(rnl_hold_release(&h.holds[0], 5));
+		ck_assert_int_eq(rnl_job_test(&h.job), 0);
+		ck_assert_int_eq(rnl_job_wait(&h.job, MS), -ETIMEDOUT);
+		must(rnl_hold_release(&h.holds[2], 0));
+		ck_assert_int_eq(result_of(&h.job), 7);
+		ck_eventually(figures_of(pool).held == 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
+static int release_fn(void *arg)
+{
+	return rnl_hold_release(arg, 0);
+}
+
+/* Takes a hold, and has another thread release it before the function returns. */
+static int released_inside_fn(struct rnl_job *job)
+{
+	struct rnl_hold hold;
+	struct call call;
+
+	must(rnl_job_hold(job, &hold));
+	call_start(&call, release_fn, &hold);
+	must(call_end(&call));
+	ck_assert_int_eq(rnl_hold_release(&hold, 0), -EALREADY);
+	return 3;
+}
+
+TEST(a_hold_that_is_released_before_the_function_returns_delays_nothing)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+
+	job_of(&job, released_inside_fn, NULL);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(submit_and_wait(pool, &job), 3);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_whose_holds_are_released_first_waits_for_the_device)
+{
+	struct gate kernel = GATE_INIT;
+	struct rnl_pool *pool;
+	struct holder h;
+
+	skip_unless_host();
+	pool = pool_of(1);
+	holder_of(&h, 1);
+	h.kernel = &kernel;
+	must(rnl_submit(pool, &h.job));
+	gate_await(&kernel, 1);
+	must(rnl_hold_release(&h.holds[0], 0));
+	ck_assert_int_eq(rnl_job_wait(&h.job, MS), -ETIMEDOUT);
+	ck_assert_uint_eq(figures_of(pool).held, 0);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&h.job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_negative_result_of_a_release_fails_the_job_and_the_first_failure_stays)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier barrier;
+	struct holder h;
+
+	must(rnl_barrier_init(&barrier, pool));
+	holder_of(&h, 3);
+	h.result = 7;
+	must(rnl_barrier_add(&barrier, &h.job));
+	submit_held(pool, &h);
+	must(rnl_hold_release(&h.holds[0], 0));
+	must(rnl_hold_release(&h.holds[1], -EPROTO));
+	must(rnl_hold_release(&h.holds[2], -ENOENT));
+	ck_assert_int_eq(result_of(&h.job), -EPROTO);
+	ck_assert_int_eq(result_of_barrier(&barrier), -EPROTO);
+	/* A function that has failed keeps its result. */
+	h.result = -EDOM;
+	submit_held(pool, &h);
+	for (int i = 0; i < 3; i++)
+		must(rnl_hold_release(&h.holds[i], -ENOENT));
+	ck_assert_int_eq(result_of(&h.job), -EDOM);
+	rnl_pool_destroy(pool);
+}
+
+TEST(no_worker_waits_for_a_hold)
+{
+	enum { NR = 300 };
+	static struct holder held[NR];
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job job;
+
+	for (int i = 0; i < NR; i++) {
+		holder_of(&held[i], 1);
+		must(rnl_submit(pool, &held[i].job));
+	}
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	ck_eventually(figures_of(pool).held == NR);
+	ck_assert_int_eq(rnl_pool_drain(pool, 0), -ETIMEDOUT);
+	for (int i = NR; i--;)
+		must(rnl_hold_release(&held[i].holds[0], 0));
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_eq(figures_of(pool).held, 0);
+	ck_assert_uint_eq(figures_of(pool).done, NR + 1);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what waits for it ---------------------------------------------------- */
+
+static _Atomic int called;
+
+static void note_called(struct rnl_job *job)
+{
+	(void)job;
+	called++;
+}
+
+TEST(queues_and_callbacks_are_told_after_the_last_release)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_cq *cq = cq_of();
+	struct rnl_job *reaped;
+	struct holder h[2];
+
+	called = 0;
+	for (int i = 0; i < 2; i++)
+		holder_of(&h[i], 1);
+	must(rnl_job_cq(&h[0].job, cq));
+	must(rnl_job_on_done(&h[1].job, note_called));
+	for (int i = 0; i < 2; i++)
+		submit_held(pool, &h[i]);
+	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1), 0);
+	ck_assert_int_eq(called, 0);
+	for (int i = 0; i < 2; i++)
+		must(rnl_hold_release(&h[i].holds[0], -EPROTO));
+	ck_assert_int_eq(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER), 1);
+	ck_assert_ptr_eq(reaped, &h[0].job);
+	ck_assert_int_eq(rnl_job_result(reaped), -EPROTO);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(called, 1);
+	rnl_cq_destroy(cq);
+	rnl_pool_destroy(pool);
+}
+
+static int join_fn(void *arg)
+{
+	int ret = rnl_barrier_join(arg);
+
+	rnl_thread_detach();
+	return ret;
+}
+
+/* A barrier's join and a job after it; with a kernel, and with nothing on the stream. */
+TEST(jobs_after_a_barrier_and_joins_wait_for_holds, .loops = 2)
+{
+	struct gate kernel = GATE_INIT;
+	struct rnl_pool *pool;
+	struct rnl_barrier barrier;
+	struct rnl_job after;
+	_Atomic int ran = 0;
+	struct call call;
+	struct holder h;
+
+	if (_i)
+		skip_unless_host();
+	pool = pool_of(2);
+	must(rnl_barrier_init(&barrier, pool));
+	holder_of(&h, 1);
+	h.kernel = _i ? &kernel : NULL;
+	must(rnl_barrier_add(&barrier, &h.job));
+	must(rnl_submit(pool, &h.job));
+	job_of(&after, count_fn, &ran);
+	must(rnl_job_after(&after, &barrier));
+	must(rnl_submit(pool, &after));
+	call_start(&call, join_fn, &barrier);
+	ck_waits(call.tid);
+	gate_open(&kernel);
+	ck_eventually(figures_of(pool).held == 1);
+	ck_assert_int_eq(rnl_barrier_wait(&barrier, MS), -ETIMEDOUT);
+	ck_assert_int_eq(ran, 0);
+	ck_assert(!call.returned);
+	must(rnl_hold_release(&h.holds[0], 0));
+	must(call_end(&call));
+	ck_assert_int_eq(result_of(&after), 0);
+	ck_assert_int_eq(ran, 1);
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_after_a_barrier_may_have_holds_of_its_own)
+{
+	struct gate plug = GATE_INIT;
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_barrier first, second;
+	struct rnl_job before;
+	struct holder h;
+
+	must(rnl_barrier_init(&first, pool));
+	must(rnl_barrier_init(&second, pool));
+	hold_barrier(pool, &first, &plug, &before);
+	holder_of(&h, 1);
+	must(rnl_barrier_add(&second, &h.job));
+	must(rnl_job_after(&h.job, &first));
+	must(rnl_submit(pool, &h.job));
+	gate_open(&plug);
+	ck_eventually(figures_of(pool).held == 1);
+	ck_assert_int_eq(rnl_barrier_wait(&second, 0), -ETIMEDOUT);
+	must(rnl_hold_release(&h.holds[0], 0));
+	ck_assert_int_eq(result_of_barrier(&second), 0);
+	ck_assert_int_eq(result_of(&h.job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_next_job_of_a_key_starts_while_one_is_held)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_job next;
+	struct holder h;
+
+	holder_of(&h, 1);
+	must(rnl_submit_keyed(pool, &h.job, 9));
+	job_of(&next, noop_fn, NULL);
+	must(rnl_submit_keyed(pool, &next, 9));
+	ck_assert_int_eq(result_of(&next), 0);
+	ck_assert_int_eq(rnl_job_test(&h.job), 0);
+	ck_eventually(figures_of(pool).held == 1);
+	must(rnl_hold_release(&h.holds[0], 0));
+	ck_assert_int_eq(result_of(&h.job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_worker_that_leaves_waits_for_its_held_jobs)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct resize to_one = { pool, 1 };
+	struct holder h;
+	struct call call;
+
+	holder_of(&h, 1);
+	must(rnl_submit_keyed(pool, &h.job, key_on(pool, 1)));
+	ck_eventually(figures_of(pool).held == 1);
+	call_start(&call, resize_fn, &to_one);
+	ck_waits(call.tid);
+	must(rnl_hold_release(&h.holds[0], 0));
+	must(call_end(&call));
+	ck_assert_int_eq(result_of(&h.job), 0);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- deadlines, cancels, ends ---------------------------------------------- */
+
+TEST(a_deadline_ends_the_holds_of_a_job_even_if_every_worker_is_busy)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct gate plug = GATE_INIT;
+	struct rnl_job busy;
+	struct holder h;
+
+	holder_of(&h, 2);
+	must(rnl_job_deadline(&h.job, 300 * MS));
+	submit_held(pool, &h);
+	must(rnl_hold_release(&h.holds[0], 0));
+	ck_assert_int_eq(result_of(&h.job), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_hold_release(&h.holds[1], 0), -ESTALE);
+	ck_assert_int_eq(rnl_hold_release(&h.holds[1], 0), -ESTALE);
+	/* A function that runs is not ended: its job ends with the function. */
+	job_of(&busy, gated_fn, &plug);
+	must(rnl_submit(pool, &busy));
+	gate_await(&plug, 1);
+	must(rnl_submit(pool, &h.job));
+	ck_assert_int_eq(result_of(&h.job), -ETIMEDOUT);
+	gate_open(&plug);
+	ck_assert_int_eq(result_of(&busy), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(each_deadline_ends_its_own_jobs_holds)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct holder h[3];
+
+	for (int i = 0; i < 3; i++) {
+		holder_of(&h[i], 1);
+		must(rnl_job_deadline(&h[i].job, i < 2 ? (1 + i) * 200 * MS : 3600 * (int64_t)1000 * MS));
+		must(rnl_submit(pool, &h[i].job));
+	}
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(result_of(&h[i].job), -ETIMEDOUT);
+	ck_eventually(figures_of(pool).held == 1);
+	must(rnl_hold_release(&h[2].holds[0], 0));
+	ck_assert_int_eq(result_of(&h[2].job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_hold_that_is_released_in_time_meets_no_deadline)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct holder h;
+
+	holder_of(&h, 1);
+	must(rnl_job_deadline(&h.job, 3600 * (int64_t)1000 * MS));
+	for (int i = 0; i < 20; i++) {
+		must(rnl_submit(pool, &h.job));
+		ck_eventually(figures_of(pool).held == 1);
+		must(rnl_hold_release(&h.holds[0], 0));
+		ck_assert_int_eq(result_of(&h.job), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_cancel_of_a_held_job_is_told_to_who_holds_it)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct holder h;
+
+	holder_of(&h, 1);
+	submit_held(pool, &h);
+	ck_assert_int_eq(rnl_job_is_cancelled(&h.job), 0);
+	ck_assert_int_eq(rnl_job_cancel(&h.job), -EBUSY);
+	ck_assert_int_eq(rnl_job_is_cancelled(&h.job), 1);
+	must(rnl_hold_release(&h.holds[0], -ECANCELED));
+	ck_assert_int_eq(result_of(&h.job), -ECANCELED);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_stop_names_the_jobs_that_holds_keep)
+{
+	struct rnl_health health = RNL_HEALTH_INIT;
+	struct rnl_pool *pool = pool_of(2, .stuck_ms = 1);
+	struct rnl_held held[2];
+	struct holder h;
+
+	holder_of(&h, 2);
+	submit_held(pool, &h);
+	ck_assert_int_eq(rnl_pool_stop(pool, MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_job_is_cancelled(&h.job), 1);
+	ck_assert_int_eq(rnl_pool_held(pool, held, 2), 1);
+	ck_assert_ptr_eq(held[0].job, &h.job);
+	ck_assert_uint_eq(held[0].by, RNL_HELD_BY_HOLD);
+	ck_assert_uint_lt(held[0].worker, 2);
+	ck_assert_uint_lt(held[0].held_ns, UINT64_C(1000000000) * 600);
+	/* Nothing is stuck: the world outside is slow. */
+	ck_eventually(!rnl_pool_health(pool, &health) && health.held_ms > 5);
+	ck_assert_uint_eq(health.state, RNL_HEALTH_OK);
+	ck_assert_uint_eq(health.held, 1);
+	for (int i = 0; i < 2; i++)
+		must(rnl_hold_release(&h.holds[i], 0));
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_int_eq(rnl_pool_held(pool, held, 2), 0);
+	must(rnl_pool_health(pool, &health));
+	ck_assert_uint_eq(health.held, 0);
+	rnl_pool_destroy(pool);
+}
+
+static unsigned nr_lines_with(const char *text, const char *one, const char *other)
+{
+	unsigned nr = 0;
+
+	for (const char *at = text; (at = strstr(at, one)) != NULL; at++) {
+		const char *found = strstr(at, other), *end = strchr(at, '\n');
+
+		nr += found && (!end || found < end);
+	}
+	return nr;
+}
+
+TEST(figures_and_a_trace_know_held_jobs, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *pool = pool_of(1);
+	static char page[65536];
+	struct holder h;
+	char *text;
+
+	holder_of(&h, 1);
+	must(rnl_trace_start(pool, path, NULL));
+	for (int i = 0; i < 3; i++) {
+		submit_held(pool, &h);
+		ck_assert_int_gt(rnl_pool_stats_text(pool, "p", page, sizeof(page)), 0);
+		ck_assert_uint_eq(nr_lines_with(page, "rnl_jobs_held{", "worker=\"0\"} 1\n"), 1);
+		must(rnl_hold_release(&h.holds[0], 0));
+		ck_assert_int_eq(result_of(&h.job), 0);
+	}
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	ck_assert_uint_eq(nr_lines_with(text, "\"cat\":\"held\"", "\"ph\":\"b\""), 3);
+	ck_assert_uint_eq(nr_lines_with(text, "\"cat\":\"held\"", "\"ph\":\"e\""), 3);
+	ck_assert_uint_eq(nr_lines_with(text, "{\"name\":\"hold_fn", "\"cat\":\"held\""), 6);
+	free(text);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what is refused -------------------------------------------------------- */
+
+TEST(a_second_or_late_release_says_so_and_touches_nothing)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_hold copy, old;
+	struct holder *h = malloc(sizeof(*h));
+
+	ck_assert_ptr_nonnull(h);
+	holder_of(h, 2);
+	submit_held(pool, h);
+	copy = h->holds[0];
+	must(rnl_hold_release(&copy, 0));
+	ck_assert_int_eq(rnl_hold_release(&copy, 0), -EALREADY);
+	ck_assert_int_eq(rnl_hold_release(&h->holds[0], -EPROTO), -EALREADY);
+	old = h->holds[1];
+	must(rnl_hold_release(&old, 0));
+	ck_assert_int_eq(result_of(&h->job), 0);
+	/* Its slot is used again, then its job is gone, then its pool. */
+	for (int i = 0; i < 5; i++) {
+		submit_held(pool, h);
+		for (int j = 0; j < 2; j++)
+			must(rnl_hold_release(&h->holds[j], 0));
+		ck_assert_int_eq(result_of(&h->job), 0);
+		ck_assert_int_eq(rnl_hold_release(&old, 0), -ESTALE);
+		ck_assert_int_eq(rnl_hold_release(&copy, 0), -ESTALE);
+	}
+	free(h);
+	ck_assert_int_eq(rnl_hold_release(&old, -EPROTO), -ESTALE);
+	rnl_pool_destroy(pool);
+	ck_assert_int_eq(rnl_hold_release(&old, -EPROTO), -ESTALE);
+}
+
+static char last_line[256];
+
+static void note_line(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)arg;
+	(void)level;
+	snprintf(last_line, sizeof(last_line), "%s", msg);
+}
+
+static int hold_another_fn(struct rnl_job *job)
+{
+	struct rnl_hold hold;
+
+	ck_assert_int_eq(rnl_job_hold(job->user, &hold), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(last_line, "does not run on this thread"));
+	ck_assert_int_eq(rnl_job_hold(job, NULL), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(last_line, "hold is NULL"));
+	return 0;
+}
+
+TEST(a_hold_on_a_job_that_does_not_run_is_refused_and_logged)
+{
+	struct rnl_pool *pool = pool_of(1, .log = note_line);
+	struct rnl_hold hold = { 1, 2, 3 };
+	struct rnl_job jobs[2];
+
+	rnl_set_log(note_line, NULL);
+	ck_assert_int_eq(rnl_job_hold(NULL, &hold), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(last_line, "does not run on this thread"));
+	submit_job(pool, &jobs[0], noop_fn, NULL);
+	ck_assert_int_eq(result_of(&jobs[0]), 0);
+	last_line[0] = 0;
+	ck_assert_int_eq(rnl_job_hold(&jobs[0], &hold), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(last_line, "does not run on this thread"));
+	ck_assert_uint_eq(hold.use, 1);
+	last_line[0] = 0;
+	submit_job(pool, &jobs[1], hold_another_fn, &jobs[0]);
+	ck_assert_int_eq(result_of(&jobs[1]), 0);
+	rnl_pool_destroy(pool);
+	rnl_set_log(NULL, NULL);
+}
+
+TEST(a_release_of_what_is_no_hold_is_refused_and_logged)
+{
+	const struct rnl_hold wrong[] = {
+		{ 0, 0, 0 }, { 1, 0, 0 }, { 2, 1, 0 }, { 1, UINT32_MAX, 0 }, { UINT64_MAX, 1, 0 },
+		{ 1, 1025, 0 }, { 1, 1 << 20, 0 },
+	};
+
+	rnl_set_log(note_line, NULL);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		last_line[0] = 0;
+		ck_assert_int_eq(rnl_hold_release(&wrong[i], 0), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(last_line, "is no hold"));
+	}
+	ck_assert_int_eq(rnl_hold_release(NULL, 0), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(last_line, "hold is NULL"));
+	rnl_set_log(NULL, NULL);
+}
+
+/* ---- many threads ------------------------------------------------------------ */
+
+/* Threads that release copies of the same holds; each hold counts once. */
+struct race {
+	struct holder *h;
+	_Atomic int won;
+	_Atomic bool go;
+};
+
+static int race_fn(void *arg)
+{
+	struct race *r = arg;
+
+	while (!r->go)
+		sched_yield();
+	for (unsigned i = 0; i < r->h->nr; i++) {
+		int ret = rnl_hold_release(&(struct rnl_hold){ r->h->holds[i].use,
+					   r->h->holds[i].slot, r->h->holds[i].generation }, 0);
+
+		ck_assert(!ret || ret == -EALREADY || ret == -ESTALE);
+		r->won += !ret;
+	}
+	return 0;
+}
+
+TEST(of_releases_by_several_threads_one_wins_and_the_pool_may_go_at_once)
+{
+	for (int round = 0; round < 40; round++) {
+		struct rnl_pool *pool = pool_of(1);
+		struct call calls[3];
+		struct holder h;
+		struct race r = { .h = &h };
+
+		holder_of(&h, 4);
+		submit_held(pool, &h);
+		for (int i = 0; i < 3; i++)
+			call_start(&calls[i], race_fn, &r);
+		r.go = true;
+		/* The destroy waits for the job, and for the release that returns it. */
+		rnl_pool_destroy(pool);
+		for (int i = 0; i < 3; i++)
+			must(call_end(&calls[i]));
+		ck_assert_int_eq(r.won, 4);
+		ck_assert_int_eq(rnl_job_result(&h.job), 0);
+	}
+}
+
+/* A thread that writes, then releases a hold. */
+struct writer {
+	struct rnl_hold hold;
+	int wrote;
+};
+
+static int write_fn(void *arg)
+{
+	struct writer *w = arg;
+
+	w->wrote = 1;
+	return rnl_hold_release(&w->hold, 0);
+}
+
+TEST(what_was_written_before_each_release_is_seen_when_the_job_is_done)
+{
+	enum { NR = 4 };
+	struct rnl_pool *pool = pool_of(1);
+	struct holder h;
+
+	for (int round = 0; round < 30; round++) {
+		struct writer writers[NR] = { 0 };
+		struct call calls[NR];
+		int sum = 0;
+
+		holder_of(&h, NR);
+		submit_held(pool, &h);
+		for (int i = 0; i < NR; i++) {
+			writers[i].hold = h.holds[i];
+			call_start(&calls[i], write_fn, &writers[i]);
+		}
+		ck_assert_int_eq(result_of(&h.job), 0);
+		for (int i = 0; i < NR; i++)
+			sum += writers[i].wrote;
+		ck_assert_int_eq(sum, NR);
+		for (int i = 0; i < NR; i++)
+			must(call_end(&calls[i]));
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(thousands_of_holds_at_once_end_in_any_order)
+{
+	enum { NR = 5000 };
+	struct holder *held = calloc(NR, sizeof(*held));
+	struct rnl_pool *pool = pool_of(3);
+
+	ck_assert_ptr_nonnull(held);
+	for (int i = 0; i < NR; i++) {
+		holder_of(&held[i], 1 + i % 2);
+		must(rnl_submit_wait(pool, &held[i].job, RNL_FOREVER));
+	}
+	ck_eventually(figures_of(pool).held == NR);
+	ck_assert_int_eq(rnl_pool_held(pool, NULL, 0), NR);
+	for (int i = 0; i < NR; i++) {
+		struct holder *h = &held[(i * 7919) % NR];
+
+		for (unsigned j = 0; j < h->nr; j++)
+			must(rnl_hold_release(&h->holds[j], 0));
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(rnl_job_test(&held[i].job), 1);
+	rnl_pool_destroy(pool);
+	free(held);
+}
+
+/* ---- a function that a guard calls twice -------------------------------------- */
+
+struct twice {
+	struct rnl_job job;
+	struct rnl_hold holds[2];
+	unsigned calls;
+	void *to;
+};
+
+static char from[4096];
+
+static int copy_pageable_fn(struct rnl_job *job)
+{
+	struct twice *t = rnl_container_of(job, struct twice, job);
+
+	must(rnl_job_hold(job, &t->holds[t->calls++]));
+	return rnl_copy(t->to, from, sizeof(from));
+}
+
+TEST(what_a_watched_call_took_ends_if_the_function_is_called_again)
+{
+	struct rnl_pool *pool = pool_of(1, .guard = RNL_GUARD_REPORT);
+	struct twice t = { .calls = 0 };
+
+	must(rnl_device_alloc(pool, sizeof(from), &t.to));
+	job_of(&t.job, copy_pageable_fn, NULL);
+	must(rnl_submit(pool, &t.job));
+	ck_eventually(figures_of(pool).held == 1);
+	if (t.calls == 2)
+		ck_assert_int_eq(rnl_hold_release(&t.holds[0], -EPROTO), -ESTALE);
+	must(rnl_hold_release(&t.holds[t.calls - 1], 0));
+	ck_assert_int_eq(result_of(&t.job), 0);
+	rnl_device_free(pool, t.to);
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Model of an order's gate: enter(), next_job(), go_on() [order.W1] of src/job/order.c, with
+ * rnl__rounds_defer() and the issue of a round as one step each (barrier.pml has those).
+ *
+ * One thread submits jobs 1 and 2, another one jobs 3 and 4. Jobs 1 and 4 come after a round each,
+ * which a thread of its own issues at any time. When all jobs are queued, the order's end is awaited.
+ *
+ * Left out: the reservation in the queue, and the put, whose order is that of the calls.
+ *
+ * Asserted: each job is queued once, none before its round is issued, and those of a thread in the
+ * order of its submits; one thread at a time has the gate, and none touches the order when it has
+ * ended. No job is left: that is an invalid end state.
+ *
+ * Broken: BREAK_BUSY a submit that finds the gate taken queues its job at once; BREAK_FREE the gate is
+ * given back without a look for jobs that came; BREAK_LIST the list is taken by a load and a store;
+ * BREAK_ORDER the list is queued as it was pushed, last job first; BREAK_DEFER a thread goes on with
+ * the next job when its own was deferred.
+ */
+#define JOBS 4
+
+bool busy;			/* `waiting`: its bit, */
+byte list[JOBS], nr_list;	/* ... and its list, the last one first */
+byte first[JOBS], nr_first;	/* `first` */
+bool issued[JOBS + 1], at_round[JOBS + 1];	/* of the round that a job comes after; deferred there */
+bool in_queue[JOBS + 1];
+byte nr_queued, at_gate;
+bool over;
+
+#define after(job) (job == 1 || job == 4)
+
+inline queue(job)
+{
+	d_step {
+		assert(!in_queue[job] && (!after(job) || issued[job]));
+		assert(job % 2 || in_queue[job - 1]);	/* of each thread the odd one is first */
+		in_queue[job] = true;
+		nr_queued++
+	}
+}
+
+inline next_job()
+{
+	d_step { assert(!over && at_gate == 1) };
+	if
+	:: nr_first
+	:: else ->
+#ifdef BREAK_FREE
+		if
+		:: nr_list -> skip
+		:: else -> at_gate--; busy = false; job = 0; goto gone
+		fi;
+#endif
+#ifdef BREAK_LIST
+		k = nr_list;
+		if
+		:: k == 0 -> d_step { at_gate--; busy = false; job = 0 }; goto gone
+		:: else
+		fi;
+		d_step {
+#else
+		atomic {				/* [order.W1] */
+			k = nr_list;
+			if
+			:: k == 0 -> d_step { at_gate--; busy = false; job = 0 }; goto gone
+			:: else
+			fi;
+#endif
+			nr_list = 0;
+			do				/* rnl__job_in_order() */
+			:: k > 0 ->
+				k--;
+#ifdef BREAK_ORDER
+				first[nr_first] = list[nr_first];
+#else
+				first[nr_first] = list[k];
+#endif
+				nr_first++
+			:: else -> break
+			od
+		}
+	fi;
+	d_step {					/* oldest first: the last of the list was pushed last */
+		job = first[nr_first - 1];
+		nr_first--
+	}
+}
+
+inline go_on(known)
+{
+	do
+	:: job == 0 -> break
+	:: else ->
+		deferred = false;
+		if
+		:: !known && after(job) ->
+			d_step {			/* rnl__rounds_defer() */
+				deferred = !issued[job];
+				if
+				:: deferred -> at_round[job] = true; at_gate--
+				:: else
+				fi
+			}
+		:: else
+		fi;
+		known = false;
+		if
+		:: deferred ->
+#ifdef BREAK_DEFER
+			at_gate++;
+#else
+			break
+#endif
+		:: else -> queue(job)
+		fi;
+		next_job()
+	od;
+gone:	skip
+}
+
+proctype submitter(byte one)
+{
+	byte job, k, sent;
+	bool known, deferred, has;
+
+	do
+	:: sent < 2 ->
+		job = one + sent;
+#ifdef BREAK_BUSY
+		if
+		:: busy && !after(job) -> queue(job); job = 0; has = false; goto sent_it
+		:: else
+		fi;
+#endif
+		atomic {				/* enter() */
+			has = !busy;
+			if
+			:: has -> busy = true; at_gate++; assert(at_gate == 1)
+			:: else -> list[nr_list] = job; nr_list++
+			fi
+		};
+sent_it:	sent++;
+		if
+		:: has -> known = false; run_gate: go_on(known)
+		:: else
+		fi
+	:: else -> break
+	od
+}
+
+proctype issuer(byte one)
+{
+	byte job, k;
+	bool known, deferred;
+
+	atomic {					/* issue() */
+		issued[one] = true;
+		if
+		:: at_round[one] -> at_round[one] = false; job = one; at_gate++; assert(at_gate == 1)
+		:: else
+		fi
+	};
+	if
+	:: job -> known = true; go_on(known)
+	:: else
+	fi
+}
+
+active proctype owner()
+{
+	nr_queued == JOBS && !busy;			/* rnl_order_fini() */
+	over = true
+}
+
+init { atomic { run submitter(1); run submitter(3); run issuer(1); run issuer(4) } }
