@@ -5,6 +5,21 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POISONS 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define POISONS 1
+#endif
+#ifdef POISONS
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#endif
 
 /* ---- its function ------------------------------------------------------------- */
 
@@ -32,7 +47,8 @@ static void print(const struct life *life)
 		phase == FREE ? "free" : phase == SUBMITTING ? "submitting" :
 		phase == ACCEPTED ? "accepted" : "ending",
 		(double)(now_ns() - life->begun) * 1e-9,
-		life->end == BY_WAIT ? "a wait" : life->end == BY_CQ ? "the queue" : "a callback",
+		life->end == BY_WAIT ? "a wait" : life->end == BY_CQ ? "the queue" :
+		life->end == BY_ANOTHER ? "another job" : "a callback",
 		(unsigned long long)(life->state / LIFE), life->nr_run, life->nr_cancelled,
 		(long long)life->deadline);
 }
@@ -41,8 +57,12 @@ static bool is_allowed(const struct life *life, int result)
 {
 	if (may_end_so(life->round, result))
 		return true;
+	if (life->nr_run && life->nr_cancelled)
+		return false;
+	if (life->may_end && life->may_end(life, result))
+		return true;
 	if (life->nr_run)
-		return !life->nr_cancelled && result == life->gives;
+		return result == life->gives;
 	if (result == -ETIMEDOUT)
 		return life->deadline >= 0 && !life->nr_cancelled &&
 		       now_ns() - life->begun > (uint64_t)life->deadline;
@@ -55,8 +75,9 @@ static void count(const struct life *life, int result)
 	struct round *r = life->round;
 
 	r->failed += result < 0;
-	r->cancelled += result == -ECANCELED;
-	r->timed_out += result == -ETIMEDOUT;
+	/* A notice of a barrier has the result of another job. */
+	r->cancelled += result == -ECANCELED && !life->nr_run && life->run;
+	r->timed_out += result == -ETIMEDOUT && !life->nr_run;
 	tally_add(NR_RAN, life->nr_run != 0);
 	tally_add(NR_CANCELLED, result == -ECANCELED);
 	tally_add(NR_TIMED_OUT, result == -ETIMEDOUT);
@@ -104,6 +125,11 @@ void life_reaped(struct rnl_job *job)
 	end(job->user);
 }
 
+void life_over(struct life *life)
+{
+	end(life);
+}
+
 bool life_wait(struct life *life, int64_t timeout_ns)
 {
 	const uint64_t since = now_ns();
@@ -123,6 +149,22 @@ bool life_wait(struct life *life, int64_t timeout_ns)
 
 /* ---- its begin ----------------------------------------------------------------- */
 
+void life_scrap(struct life *life)
+{
+	memset(&life->job, 0x5a, sizeof(life->job));
+	ASAN_POISON_MEMORY_REGION(&life->job, sizeof(life->job));
+}
+
+void life_renew(struct life *life)
+{
+	ASAN_UNPOISON_MEMORY_REGION(&life->job, sizeof(life->job));
+	if (rnl_job_init(&life->job, life->run ? run : NULL) ||
+	    (life->end == BY_CQ && rnl_job_cq(&life->job, life->round->cq)) ||
+	    (life->end == BY_CALLBACK && rnl_job_on_done(&life->job, callback)))
+		tally_wrong(UNDOCUMENTED, "a job could not be made");
+	life->job.user = life;
+}
+
 struct life *life_new(struct round *r, const char *what, enum end end_by,
 		      int (*fn)(struct life *life), void (*told)(struct life *life, int result),
 		      void *arg)
@@ -134,11 +176,7 @@ struct life *life_new(struct round *r, const char *what, enum end end_by,
 	*life = (struct life){ .round = r, .what = what, .end = end_by, .run = fn, .told = told,
 			       .arg = arg, .deadline = -1,
 			       .random = draws_of(r->random, 20000 + r->nr_lives++) };
-	if (rnl_job_init(&life->job, run) ||
-	    (end_by == BY_CQ && rnl_job_cq(&life->job, r->cq)) ||
-	    (end_by == BY_CALLBACK && rnl_job_on_done(&life->job, callback)))
-		tally_wrong(UNDOCUMENTED, "a job could not be made");
-	life->job.user = life;
+	life_renew(life);
 	life->next = r->lives;
 	while (!atomic_compare_exchange_weak(&r->lives, &life->next, life))
 		;
@@ -264,10 +302,13 @@ void lives_await(struct round *r)
 
 void lives_end(struct round *r)
 {
-	for (struct life *life = r->lives, *next; life; life = next) {
-		next = life->next;
+	/* The end of one may be that of others. */
+	for (struct life *life = r->lives; life; life = life->next) {
 		if (life->end == BY_WAIT && !life_is_free(life) && rnl_job_test(&life->job) == 1)
 			end(life);
+	}
+	for (struct life *life = r->lives, *next; life; life = next) {
+		next = life->next;
 		if (!life_is_free(life) && tally_wrong(NEVER_ENDED, "%s", life->what))
 			print(life);
 		free(life);

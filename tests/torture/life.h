@@ -33,11 +33,15 @@ struct life {
 	int64_t deadline;	/* negative: none */
 	bool may_end_unrun;	/* a call of the maker's may cancel it; set before */
 	int gives;		/* what its function returned */
+	bool (*may_end)(const struct life *life, int result); /* so, too; may be NULL */
 	uint64_t random;	/* used by the thread that has the job */
 	struct life *next;	/* of the round's list */
 };
 
-/* A job for this round, which frees it at its end. */
+/* Told by nobody: who is told of another job knows that this one is done, and calls life_over(). */
+#define BY_ANOTHER NR_ENDS
+
+/* A job for this round, which frees it at its end. Without @run it is for rnl_barrier_notify(). */
 struct life *life_new(struct round *r, const char *what, enum end end,
 		      int (*run)(struct life *life), void (*told)(struct life *life, int result),
 		      void *arg);
@@ -52,9 +56,22 @@ int life_submit(struct life *life, unsigned how, uint64_t key);
 uint64_t life_begin(struct life *life);	/* the state; 0: it was not FREE */
 int life_submitted(struct life *life, uint64_t state, int ret, unsigned may, bool closed);
 
+/* The job is done, and is told by nobody. */
+void life_over(struct life *life);
+/*
+ * Its job is done: the memory is used for other things, until life_renew() makes the job again. Its
+ * last life has no thread but the caller, or the one that begins the next life.
+ */
+void life_scrap(struct life *life);
+void life_renew(struct life *life);
+
 int life_cancel(struct life *life);
 /* Waits for a job that is told by a wait; whether it has ended. */
 bool life_wait(struct life *life, int64_t timeout_ns);
+static inline bool life_is_late(const struct life *life)
+{
+	return life->deadline >= 0 && now_ns() - life->begun > (uint64_t)life->deadline;
+}
 /* Whether the job has ended, and told() has returned. */
 static inline bool life_is_free(const struct life *life)
 {

@@ -170,6 +170,9 @@ static const struct {
 	{ "batch", batch_begin, 2 },
 	{ "map", map_begin, 2 },
 	{ "memory", memory_begin, 2 },
+	{ "holds", holds_begin, 2 },
+	{ "links", links_begin, 2 },
+	{ "fans", fans_begin, 2 },
 };
 
 const char *maker_name(unsigned i)
@@ -320,6 +323,7 @@ static void finish(struct round *r)
 	seats_join(r, REAPS);
 	jobs_end(r);
 	lives_end(r);
+	holds_end(r);
 	if (r->nr_hooked)
 		tally_wrong(LEAKED, "on_stop was not called for %d workers", r->nr_hooked);
 	if (rnl_cq_reap(r->cq, &job, 1))

@@ -72,7 +72,11 @@ static inline int64_t long_ns(void)
 	X(TOUCHED, "memory written after the end of its job") \
 	X(WRONG_END, "results that a job's history does not allow") \
 	X(WRONG_DATA, "jobs with wrong data") \
+	X(HELD_EARLY, "jobs that were done before the end of their holds") \
+	X(HOLD_WRONG, "releases that said what did not happen") \
 	X(KEY_ORDER, "jobs out of their key's order") \
+	X(CHAIN_WRONG, "links of chains out of turn") \
+	X(ORDER_WRONG, "jobs out of their order, though they came after barriers") \
 	X(BARRIER_EARLY, "barriers that were done, or joined, before a job of theirs") \
 	X(BARRIER_RESULT, "barriers with a result that none of their jobs has") \
 	X(AFTER_EARLY, "jobs that came before the barrier that they are after") \
@@ -106,10 +110,13 @@ static inline int64_t long_ns(void)
 	X(DELAYED, "delayed") \
 	X(AFTER, "after a barrier") \
 	X(LINKS, "links of chains") \
+	X(HOLDS, "holds") \
 	X(REAPED, "reaped") \
 	X(CALLBACKS, "callbacks") \
 	X(BYTES, "bytes compared") \
 	X(BARRIERS, "barriers") \
+	X(ORDERED, "ordered") \
+	X(NOTIFIED, "notified") \
 	X(JOINS, "joins") \
 	X(TURNS_TAKEN, "turns") \
 	X(REQUESTS, "requests") \
@@ -170,7 +177,7 @@ struct seat {
 	pthread_t thread;
 };
 
-#define SEATS_MAX 32
+#define SEATS_MAX 48
 #define WORKERS_MAX 12		/* by an attribute 8; a resize brings more */
 
 static inline void at(struct seat *seat, const char *doing)
@@ -221,6 +228,7 @@ struct round {
 	struct rnl_batcher *batcher;
 	struct batch *batch;
 	_Atomic bool others;		/* maps or batches: the pool has other jobs, too */
+	struct holders *holders;
 	struct jobs *jobs;
 	struct kept *kept;
 	struct life *notices[2];	/* that come again */
@@ -304,6 +312,10 @@ void jobs_cancel_some(struct round *r, uint64_t *random);
 void batch_begin(struct round *r);
 void batch_end(struct round *r);	/* before the pool's end */
 void chains_begin(struct round *r);
+void holds_begin(struct round *r);
+void holds_end(struct round *r);
+void links_begin(struct round *r);
+void fans_begin(struct round *r);
 void passing_begin(struct round *r);
 void turns_begin(struct round *r);
 void again_begin(struct round *r);
