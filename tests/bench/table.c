@@ -179,6 +179,54 @@ const struct bench_row bench_rows[] = {
 		},
 	},
 	{
+		.name = "pipeline", .work = &bench_pipeline,
+		.about = "32 items through three stages on three streams",
+		.patience_s = 90, .gpu = true,
+		.lines = {
+			{ "three stages of 50 us, 32 items", "ms", BENCH_OF_HAND, 0.97, LESS },
+			{ "three stages of 0.2 ms, 32 items", "ms", BENCH_OF_HAND, 0.97, LESS },
+			{ "three stages of 1 ms, 32 items", "ms", BENCH_OF_HAND, 0.97, LESS },
+		},
+		.ways = {
+			{ HAND, "an event for each stage", "012" },
+			{ RUNNEL, "small barriers", "012" },
+		},
+	},
+	{
+		.name = "hold", .work = &bench_hold,
+		.about = "a job that another thread finishes, beside a plain one's whole way",
+		.patience_s = 60, .gpu = true,
+		.lines = {
+			{ "a held job, release to return, p50", "us", BENCH_HAND_PLUS, 3, LESS },
+			{ "a held job, release to return, p99", "us", BENCH_HAND_PLUS, 3, LESS },
+		},
+		.ways = {
+			{ CEILING, "plain jobs, one by one", "01" },
+			{ HAND, "a plain job of runnel's", "01" },
+			{ RUNNEL, "rnl_hold_release()", "01" },
+		},
+	},
+	{
+		.name = "fan", .work = &bench_fan,
+		.about = "items of 4 + 3 + 1 small kernels, 64 at a time: fanned out, or in a row",
+		.patience_s = 90, .gpu = true,
+		.lines = {
+			{ "items of 4 + 3 + 1 jobs, fanned out", "k/s", BENCH_OF_HAND, 0.97, MORE },
+			{ "the same, one behind the other", "k/s", BENCH_OF_HAND, 0.97, MORE },
+		},
+		.ways = {
+			{ HAND, "events, 1 thread", "0" },
+			{ HAND, "events, 4 threads", "0" },
+			{ HAND, "events, 8 threads", "0" },
+			{ RUNNEL, "small barriers, cq", "0" },
+			{ RUNNEL, "small barriers, callbacks", "0" },
+			{ HAND, "streams, 4 threads", "1" },
+			{ HAND, "streams, 8 threads", "1" },
+			{ RUNNEL, "rnl_job_then(), cq", "1" },
+			{ RUNNEL, "rnl_job_then(), callbacks", "1" },
+		},
+	},
+	{
 		.name = "submit", .work = &bench_submit,
 		.about = "whether more workers make submits, and J, slower",
 		.patience_s = 60, .gpu = true,

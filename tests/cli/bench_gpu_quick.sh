@@ -25,6 +25,10 @@ all() {		# every row is there, with the figures that it compares
 	table 1 'join of 16 workers: what it costs its caller' us "$v" "$n" "$v"
 	table 1 'the same: last end to next start' us "$v" "$n" "$v"
 	table 1 '16 stages of 0.2 ms on two streams' ms "$v" "$n" "$v"
+	table 3 'three stages of (50 us|0\.2 ms|1 ms), 32 items' ms "$v" "$n" "$v"
+	table 2 'a held job, release to return, p(50|99)' us "$v" "$v" "$v"
+	table 1 'items of 4 \+ 3 \+ 1 jobs, fanned out' k/s "$v" "$n" "$v"
+	table 1 'the same, one behind the other' k/s "$v" "$n" "$v"
 	table 3 'submits, (8|16|32) workers' M/s "$n" "$n" "$v"
 	table 3 'J per second, (8|16|32) workers, 4 producers' kJ/s "$v" "$n" "$v"
 	table 1 'CPU of an idle pool of 8 workers' '% core' "$v" "$n" "$v"
@@ -38,7 +42,7 @@ all() {		# every row is there, with the figures that it compares
 	table 2 'a (cancelled job|deadline), all workers busy, late by' ms "$n" "$n" "$v"
 	table 2 'the same, with a key' ms "$n" "$n" "$v"
 	table 1 'a delayed job, late by, p99' us "$v" "$n" "$v"
-	rows 1 '^bench: 71 lines in [0-9]+ s$'
+	rows 1 '^bench: 78 lines in [0-9]+ s$'
 }
 
 gives 0 --quick
@@ -85,5 +89,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 16 15
+both_refuse 16 18
 done_testing

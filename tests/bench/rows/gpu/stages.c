@@ -15,7 +15,6 @@
 #define NR 16
 #define STAGE_NS 200000
 #define SAMPLES_PART 16
-#define KEYS_MAX 100000
 
 enum { FIRST, SECOND, STREAMS };
 
@@ -33,7 +32,6 @@ struct bench {
 		struct rnl_job job;
 		uint64_t *stamps;
 	} stages[STREAMS][NR];
-	uint64_t keys[STREAMS];
 };
 
 /* From the first start to the last end, in ms. */
@@ -83,8 +81,8 @@ static void run_by_pool(struct bench *b)
 		bench_rnl(rnl_barrier_add(&b->barriers[i], first), "rnl_barrier_add");
 		bench_rnl(rnl_job_after(second, &b->barriers[i]), "rnl_job_after");
 		bench_rnl(rnl_barrier_add(&b->all, second), "rnl_barrier_add");
-		bench_rnl(rnl_submit_keyed(b->pool, first, b->keys[FIRST]), "rnl_submit_keyed");
-		bench_rnl(rnl_submit_keyed(b->pool, second, b->keys[SECOND]), "rnl_submit_keyed");
+		bench_rnl(rnl_submit_keyed(b->pool, first, RNL_KEY_WORKER(0)), "rnl_submit_keyed");
+		bench_rnl(rnl_submit_keyed(b->pool, second, RNL_KEY_WORKER(1)), "rnl_submit_keyed");
 	}
 	bench_rnl(rnl_barrier_wait(&b->all, RNL_FOREVER), "rnl_barrier_wait");
 	bench_rnl(rnl_barrier_result(&b->all), "a stage");
@@ -108,29 +106,6 @@ static void measure(void *arg, unsigned by_pool, double *values)
 	values[0] = bench_percentile(b->ms, b->nr, 50);
 }
 
-static int tell_worker(struct rnl_job *job)
-{
-	*(int *)job->user = rnl_worker_index();
-	return 0;
-}
-
-/* A key for each of the two workers, by trying. */
-static void find_keys(struct bench *b)
-{
-	struct rnl_job probe;
-	int worker = -1;
-
-	bench_rnl(gpu_job_init(&probe, tell_worker), "rnl_job_init");
-	probe.user = &worker;
-	for (unsigned i = 0; i < STREAMS; i++) {
-		while (worker != (int)i) {
-			bench_must(++b->keys[i] < KEYS_MAX, "a key for each worker");
-			bench_rnl(rnl_submit_keyed(b->pool, &probe, b->keys[i]), "rnl_submit_keyed");
-			bench_rnl(rnl_job_wait(&probe, RNL_FOREVER), "rnl_job_wait");
-		}
-	}
-}
-
 static void *begin_row(struct bench_run *run)
 {
 	struct bench *b = bench_alloc(sizeof(*b));
@@ -143,7 +118,6 @@ static void *begin_row(struct bench_run *run)
 	for (unsigned i = 0; i < NR; i++)
 		b->events[i] = gpu_event(cudaEventDisableTiming);
 	b->pool = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, STREAMS, NULL);
-	find_keys(b);
 	for (unsigned i = 0; i < STREAMS; i++) {
 		for (unsigned k = 0; k < NR; k++) {
 			b->stages[i][k].stamps = b->stamps[i][k];

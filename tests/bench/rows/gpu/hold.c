@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row hold: a job that another thread finishes, from the release of its hold until its waiter
+ * has returned; beside a plain job of runnel's, from its submit until its waiter has returned.
+ *
+ * DESIGN
+ *	Both jobs issue a kernel that does nothing.  The other thread spins, and releases the hold
+ *	0.2 ms after the function has returned: then the device has passed the job, its worker sleeps,
+ *	and so does the waiter.  The plain job is submitted after as long a pause, to a worker that
+ *	sleeps; and one by one, as the row latency has it.
+ */
+#include "gpu/work.h"
+
+#define WARM_UPS 50
+#define QUIET_NS 200000
+
+struct bench {
+	struct rnl_pool *pool;		/* the first: gpu_row_end() */
+	unsigned nr;			/* samples */
+	double *us;
+	struct rnl_job plain, held;
+	struct rnl_hold hold;
+	atomic_uint taken, released;	/* holds */
+	uint64_t release_ns;
+};
+
+static int run_plain(struct rnl_job *job)
+{
+	(void)job;
+	return gpu_issue_empty(NULL, (cudaStream_t)rnl_stream()) ? -1 : 0;
+}
+
+static int run_held(struct rnl_job *job)
+{
+	struct bench *b = rnl_container_of(job, struct bench, held);
+	int ret = rnl_job_hold(job, &b->hold);
+
+	if (ret)
+		return ret;
+	ret = run_plain(job);
+	/* release: the hold; pairs with the other thread's acquire */
+	atomic_fetch_add_explicit(&b->taken, 1, memory_order_release);
+	return ret;
+}
+
+static void be_quiet(void)
+{
+	for (uint64_t until = bench_now() + QUIET_NS; bench_now() < until;)
+		bench_relax();
+}
+
+static void *release_holds(void *arg)
+{
+	struct bench *b = arg;
+
+	for (unsigned nr = 1;; nr++) {
+		/* acquire: the hold */
+		while (atomic_load_explicit(&b->taken, memory_order_acquire) != nr)
+			bench_relax();
+		be_quiet();
+		b->release_ns = bench_now();
+		bench_rnl(rnl_hold_release(&b->hold, 0), "rnl_hold_release");
+		atomic_fetch_add(&b->released, 1);
+	}
+	return NULL;
+}
+
+static double sample(struct bench *b, unsigned way)
+{
+	const bool is_held = way == 2;
+	struct rnl_job *job = is_held ? &b->held : &b->plain;
+	uint64_t start, end;
+
+	if (way == 1)
+		be_quiet();
+	start = bench_now();
+	bench_rnl(rnl_submit(b->pool, job), "rnl_submit");
+	bench_rnl(rnl_job_wait(job, RNL_FOREVER), "rnl_job_wait");
+	end = bench_now();
+	bench_rnl(rnl_job_result(job), "a job");
+	if (is_held) {
+		start = b->release_ns;
+		/* The call of the other thread has returned. */
+		while (atomic_load(&b->released) != atomic_load(&b->taken))
+			bench_relax();
+	}
+	return (double)(end - start) * 1e-3;
+}
+
+static void measure(void *arg, unsigned way, double *values)
+{
+	struct bench *b = arg;
+
+	for (int i = 0; i < WARM_UPS; i++)
+		(void)sample(b, way);
+	for (unsigned i = 0; i < b->nr; i++)
+		b->us[i] = sample(b, way);
+	values[0] = bench_percentile(b->us, b->nr, 50);
+	values[1] = bench_percentile(b->us, b->nr, 99);
+}
+
+static void *begin_row(struct bench_run *run)
+{
+	struct bench *b = bench_alloc(sizeof(*b));
+	pthread_t thread;
+
+	b->nr = run->opt->samples;
+	b->us = bench_alloc(b->nr * sizeof(*b->us));
+	b->pool = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, 4, NULL);
+	bench_rnl(gpu_job_init(&b->plain, run_plain), "rnl_job_init");
+	bench_rnl(gpu_job_init(&b->held, run_held), "rnl_job_init");
+	bench_must(!pthread_create(&thread, NULL, release_holds, b), "pthread_create");
+	return b;
+}
+
+const struct bench_work bench_hold = { begin_row, measure, gpu_row_end, NULL };

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row pipeline: three stages on three streams; item n is in one stage while items n - 1 and
+ * n - 2 are in the next ones.
+ *
+ * DESIGN
+ *	A stage is a kernel of 50 us, 0.2 ms or 1 ms.  By hand: a thread issues all items to three
+ *	streams, with an event behind each stage.  runnel: a worker for each stage; a small barrier
+ *	behind each stage of an item, and the next one after it; one thread submits all, and waits
+ *	for the last alone.  The time goes from the first kernel's start to the last one's end, by
+ *	the device's own clock.
+ */
+#include "gpu/work.h"
+
+#define NR 32
+#define SAMPLES_PART 50
+
+enum { STAGES = 3, LENGTHS = 3 };
+
+static const uint64_t lengths[LENGTHS] = { 50000, 200000, 1000000 };
+
+struct bench {
+	struct rnl_pool *pool;		/* the first: gpu_row_end() */
+	unsigned nr;			/* samples */
+	uint64_t (*stamps)[NR][2];	/* of each stage's kernels */
+	double *ms;
+	uint64_t ns;
+	/* Hand-written: */
+	cudaStream_t streams[STAGES];
+	cudaEvent_t events[STAGES][NR];
+	/* runnel: */
+	struct rnl_small_barrier passed[STAGES - 1][NR];
+	struct rnl_barrier all;
+	struct stage {
+		struct rnl_job job;
+		struct bench *bench;
+		uint64_t *stamps;
+	} stages[STAGES][NR];
+};
+
+/* From the first start to the last end, in ms. */
+static double time_of(struct bench *b)
+{
+	const uint64_t began = b->stamps[0][0][0], ended = b->stamps[STAGES - 1][NR - 1][1];
+
+	for (unsigned s = 1; s < STAGES; s++) {
+		for (unsigned i = 0; i < NR; i++)
+			bench_must(b->stamps[s - 1][i][1] != 0 &&
+				   b->stamps[s][i][0] >= b->stamps[s - 1][i][1],
+				   "an order: a stage began before the one before it had ended");
+	}
+	for (unsigned s = 0; s < STAGES; s++) {
+		for (unsigned i = 0; i < NR; i++)
+			b->stamps[s][i][0] = b->stamps[s][i][1] = 0;
+	}
+	return (double)(ended - began) * 1e-6;
+}
+
+static void run_by_hand(struct bench *b)
+{
+	for (unsigned i = 0; i < NR; i++) {
+		for (unsigned s = 0; s < STAGES; s++) {
+			if (s)
+				gpu_ok(cudaStreamWaitEvent(b->streams[s], b->events[s - 1][i], 0),
+				       "cudaStreamWaitEvent");
+			gpu_ok(gpu_issue_spin(1, 1, b->ns, b->stamps[s][i], b->streams[s]),
+			       "a kernel");
+			if (s < STAGES - 1)
+				gpu_ok(cudaEventRecord(b->events[s][i], b->streams[s]),
+				       "cudaEventRecord");
+		}
+	}
+	gpu_ok(cudaStreamSynchronize(b->streams[STAGES - 1]), "cudaStreamSynchronize");
+}
+
+static int run_stage(struct rnl_job *job)
+{
+	struct stage *stage = rnl_container_of(job, struct stage, job);
+
+	return gpu_issue_spin(1, 1, stage->bench->ns, stage->stamps,
+			      (cudaStream_t)rnl_stream()) ? -1 : 0;
+}
+
+static void run_by_pool(struct bench *b)
+{
+	bench_rnl(rnl_barrier_init(&b->all, b->pool), "rnl_barrier_init");
+	for (unsigned i = 0; i < NR; i++) {
+		for (unsigned s = 0; s < STAGES; s++) {
+			struct rnl_job *job = &b->stages[s][i].job;
+			struct rnl_barrier *own = &b->all;
+
+			if (s < STAGES - 1) {
+				bench_rnl(rnl_small_barrier_init(&b->passed[s][i], b->pool),
+					  "rnl_small_barrier_init");
+				own = rnl_small(&b->passed[s][i]);
+			}
+			bench_rnl(rnl_barrier_add(own, job), "rnl_barrier_add");
+			if (s)
+				bench_rnl(rnl_job_after(job, rnl_small(&b->passed[s - 1][i])),
+					  "rnl_job_after");
+			bench_rnl(rnl_submit_keyed(b->pool, job, RNL_KEY_WORKER(s)),
+				  "rnl_submit_keyed");
+		}
+	}
+	/* The last stages are done after the others. */
+	bench_rnl(rnl_barrier_wait(&b->all, RNL_FOREVER), "rnl_barrier_wait");
+	bench_rnl(rnl_barrier_result(&b->all), "a stage");
+}
+
+/* ---- the row ------------------------------------------------------------- */
+
+static double sample(struct bench *b, unsigned by_pool)
+{
+	if (by_pool)
+		run_by_pool(b);
+	else
+		run_by_hand(b);
+	return time_of(b);
+}
+
+static void measure(void *arg, unsigned by_pool, double *values)
+{
+	struct bench *b = arg;
+
+	for (unsigned length = 0; length < LENGTHS; length++) {
+		b->ns = lengths[length];
+		for (unsigned i = 0; i < b->nr; i++)
+			b->ms[i] = sample(b, by_pool);
+		values[length] = bench_percentile(b->ms, b->nr, 50);
+	}
+}
+
+static void *begin_row(struct bench_run *run)
+{
+	struct bench *b = bench_alloc(sizeof(*b));
+
+	b->nr = run->opt->samples / SAMPLES_PART + 1;
+	b->ms = bench_alloc(b->nr * sizeof(*b->ms));
+	b->stamps = gpu_pinned(STAGES * sizeof(*b->stamps));
+	b->pool = gpu_pool(run->opt->device, RNL_STREAM_PRIVATE, STAGES, NULL);
+	for (unsigned s = 0; s < STAGES; s++) {
+		b->streams[s] = gpu_stream(RNL_STREAM_PRIVATE, false);
+		for (unsigned i = 0; i < NR; i++) {
+			b->events[s][i] = gpu_event(cudaEventDisableTiming);
+			b->stages[s][i].bench = b;
+			b->stages[s][i].stamps = b->stamps[s][i];
+			bench_rnl(gpu_job_init(&b->stages[s][i].job, run_stage), "rnl_job_init");
+		}
+	}
+	b->ns = lengths[0];
+	(void)sample(b, 0);
+	(void)sample(b, 1);
+	return b;
+}
+
+const struct bench_work bench_pipeline = { begin_row, measure, gpu_row_end, NULL };
