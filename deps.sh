@@ -6,7 +6,7 @@
 set -u
 missing= wanted=
 need() { missing="$missing $*"; }
-want() { wanted="$wanted $*"; }		# for examples/http_server, the tool, make bench, and the tests abi, api/loops, manual and model, which may be left out
+want() { wanted="$wanted $*"; }		# for examples/http_server and pipeline, the tool, make bench, and the tests abi, api/loops, manual and model, which may be left out
 echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
 command -v make >/dev/null || need make
 command -v pkg-config >/dev/null || need pkg-config

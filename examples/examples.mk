@@ -4,22 +4,25 @@ ex := examples
 http := $(ex)/http_server
 example_srcs = $(patsubst $(srcdir)/%,%,$(filter-out %/device.c,$(wildcard $(srcdir)/$(ex)/$1/*.c)))
 example_objs = $(patsubst %.c,%.o,$(foreach d,common $1,$(call example_srcs,$d)))
-DEVICE_EXAMPLES := allocator batch_sha256 gwc overlap stream_kinds
+DEVICE_EXAMPLES := allocator batch_sha256 gwc loader overlap $(if $(filter yes,$(have_LIBPNG)),pipeline) \
+	specialised stream_kinds
 # http_server counts words as gwc does.
 HTTP_CPU  := $(call example_objs,http_server) $(ex)/gwc/count.o
 HTTP_OBJS := $(HTTP_CPU) $(http)/device$(kernel_o) $(ex)/gwc/device$(kernel_o)
-PROGRAMS := $(ex)/producer_consumer $(foreach e,$(DEVICE_EXAMPLES),$(ex)/$e/$e) \
+PROGRAMS := $(ex)/fan_out $(ex)/producer_consumer $(foreach e,$(DEVICE_EXAMPLES),$(ex)/$e/$e) \
 	$(if $(filter yes,$(have_HTTP)),$(http)/http_server)
 EXAMPLE_DIRS := $(DEVICE_EXAMPLES:%=$(ex)/%) $(http) $(ex)/common $(ex)
 
 examples: $(PROGRAMS)
 $(ex)/%.o: INC += -I$(srcdir)/$(ex)
-$(ex)/producer_consumer: $(ex)/producer_consumer.o $(SO)
+$(ex)/fan_out $(ex)/producer_consumer: %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
+$(ex)/pipeline/%.o: INC += $(LIBPNG_CFLAGS)
+libs_pipeline := $(LIBPNG_LIBS) -lm
 define link_example
 $(ex)/$1/$1: $(call example_objs,$1) $(ex)/$1/device$(kernel_o) $(SO)
-	$$(call Q,LD)$$(if $$(nvcc),$$(NVLINK) -o $$@ $$(filter %.o,$$^) $$(NVWITH_SO)/..,\
-	  $$(LINK) -o $$@ $$(filter %.o,$$^) $$(WITH_SO)/..)
+	$$(call Q,LD)$$(if $$(nvcc),$$(NVLINK) -o $$@ $$(filter %.o,$$^) $$(NVWITH_SO)/.. $$(call to_host,$(libs_$1)),\
+	  $$(LINK) -o $$@ $$(filter %.o,$$^) $$(WITH_SO)/.. $(libs_$1))
 endef
 $(foreach e,$(DEVICE_EXAMPLES),$(eval $(call link_example,$e)))
 $(http)/%.o: INC += $(HTTP_CFLAGS)

@@ -1,5 +1,6 @@
 dnl RNL_HTTP: what examples/http_server needs; sets have_HTTP, HTTP_CFLAGS, HTTP_LIBS, http_says,
-dnl and what RNL_PKG does for LIBEVENT, JANSSON, LIBPNG.
+dnl and what RNL_PKG does for LIBEVENT, JANSSON, LIBPNG.  examples/pipeline needs LIBPNG alone:
+dnl pipeline_says.
 AC_DEFUN([RNL_HTTP],
 [rnl_missing=
 RNL_PKG([LIBEVENT], [libevent >= 2.1.9], [rnl_missing="$rnl_missing libevent,"])
@@ -13,4 +14,7 @@ AS_IF([test -z "$rnl_missing"],
      [http_says="no:$rnl_missing is missing (make deps installs it)"])])
 HTTP_CFLAGS="$LIBEVENT_CFLAGS $JANSSON_CFLAGS $LIBPNG_CFLAGS"
 HTTP_LIBS="$LIBEVENT_LIBS $JANSSON_LIBS $LIBPNG_LIBS"
+AS_IF([test $have_LIBPNG = yes], [pipeline_says=yes],
+  [pipeline_says="no: libpng is missing (make deps installs it)"])
+AC_SUBST([have_LIBPNG])
 AC_SUBST([have_HTTP]) AC_SUBST([HTTP_CFLAGS]) AC_SUBST([HTTP_LIBS])])

@@ -34,6 +34,8 @@ TESTS_CU := $(patsubst %,tests/%_static_so,$(filter-out $(CUDAS_4WAYS),$(CUDAS))
 # Programs of the tree on the double.
 tool_double := $(if $(fakes),tests/doubles/tool)
 kinds_double := $(if $(fakes),tests/doubles/stream_kinds)
+loader_double := $(if $(fakes),tests/doubles/loader)
+pipeline_double := $(if $(fakes),$(if $(filter yes,$(have_LIBPNG)),tests/doubles/pipeline))
 http_double := $(if $(fakes),$(if $(filter yes,$(have_HTTP)),tests/doubles/http))
 
 # ---- how they are built --------------------------------------------------------
@@ -79,8 +81,11 @@ $(TESTS_FAKE): %: %.o $(suite) $(SO) $(fake_cudart)
 tests/doubles/%.o: TEST_CFLAGS = $(CUDA_CFLAGS)
 tests/doubles/http: $(HTTP_CPU) tests/doubles/http.o $(SO) $(fake_cudart)
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(with_fake) $(WITH_SO)/.. $(HTTP_LIBS)
-tests/doubles/stream_kinds: $(call example_objs,stream_kinds) tests/doubles/stream_kinds.o $(SO) $(fake_cudart)
-	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(with_fake) $(WITH_SO)/..
+define link_double
+tests/doubles/$1: $(call example_objs,$1) tests/doubles/$1.o $(SO) $(fake_cudart)
+	$$(call Q,LD)$$(LINK) -o $$@ $$(filter %.o,$$^) $$(with_fake) $$(WITH_SO)/.. $$(libs_$1)
+endef
+$(foreach e,loader pipeline stream_kinds,$(eval $(call link_double,$e)))
 tests/doubles/tool: $(TOOL_OBJS) tests/doubles/tool.o librunnel.a $(fake_cudart)
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) librunnel.a $(with_fake) $(URCU_LIBS) $(tool_libs)
 static_so = --cudart static $(NVWITH_SO)/..
@@ -146,7 +151,7 @@ runs = $(call each_once,$(foreach l,$(LONG),$(foreach r,$(chosen),$(if $(filter 
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
-	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' UNBUILT='configure found no working nvcc' \
+	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' have_LIBPNG='$(have_LIBPNG)' UNBUILT='configure found no working nvcc' \
 	TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
 if_wanted = $(if $(call wanted,tests/$1),$2)
 ifeq ($(have_CHECK),yes)
@@ -154,6 +159,7 @@ check: all tests runnel.pc
 	@$(check_env) exec sh $(srcdir)/tests/lib/run $(runs)
 tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
+	$(call if_wanted,cli/loader,$(loader_double)) $(call if_wanted,cli/pipeline,$(pipeline_double)) \
 	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture)
 else
 check tests:
@@ -191,4 +197,4 @@ endif
 tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
 clean_tests = rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
-	tests/doubles/tool tests/doubles/http tests/doubles/stream_kinds tests/torture/torture && rm -rf build-coverage
+	tests/doubles/tool tests/doubles/http $(foreach e,loader pipeline stream_kinds,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage

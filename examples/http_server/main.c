@@ -179,7 +179,8 @@ static void log_held(const struct server *server)
 
 		program_warn("%s is held by %s for %.1f s, on worker %u",
 			     slot ? slot->endpoint->route->path : "a job",
-			     held[i].on_device ? "the device" : "its function",
+			     held[i].by == RNL_HELD_BY_DEVICE ? "the device" :
+			     held[i].by == RNL_HELD_BY_HOLD ? "a hold" : "its function",
 			     (double)held[i].held_ns / 1e9, held[i].worker);
 	}
 	if (nr > RNL_WORKERS_MAX + 1)

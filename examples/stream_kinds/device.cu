@@ -10,26 +10,19 @@
  */
 #include <runnel/cuda.h>
 
+#include "../common/clock.h"
 #include "stream_kinds.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-static __device__ __forceinline__ uint64_t now(void)
-{
-	uint64_t ns;
-
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
-	return ns;
-}
-
 static __global__ void stay(const struct kinds_args args)
 {
-	const uint64_t begin = now();
+	const uint64_t begin = clock_now();
 	uint64_t end;
 
 	do {
-		end = now();
+		end = clock_now();
 	} while (end - begin < args.ns);
 	args.span->begin = begin;
 	args.span->end = end;

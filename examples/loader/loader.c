@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loader: threads read shards ahead of a device that computes.
+ *
+ * DESIGN
+ * Three passes over the same epochs: reading alone, computing alone, both together.  The slower of
+ * the first two is the limit.  A pass before them warms up the page cache and all memory; with
+ * --cold there is none, and each pass begins without the page cache.  Unless --rounds tells how
+ * much there is to compute, the work is made to last as long as reading: then it is hardest to come
+ * near the limit.
+ */
+#include "config.h"
+
+#include "common/options.h"
+#include "common/program.h"
+#include "common/timeline.h"
+#include "loader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUNDS_MAX (1 << 20)
+#define DRAWN 64u		/* batches in the picture */
+#define BAR_WIDTH 30
+
+/* ---- options ------------------------------------------------------------- */
+
+static const char doc[] =
+	"Reads the shards in each DIR, in an order that is new in each epoch, ahead of a device that "
+	"computes.  Checks every record, and prints how near reading and computing together come to "
+	"the slower of the two.  --make writes shards.  The exit status is 130 after Ctrl-C.";
+
+static void parse_options(struct loader *l, struct program_operands *dirs, int argc, char **argv)
+{
+	const struct program_option table[] = {
+		{ "make", 0, "DIR", "writes shards there, and ends", OPTION_TEXT(&l->make) },
+		{ "shards", 0, "N", "of --make; 4", OPTION_NUMBER(&l->make_shards, 1, 9999) },
+		{ "records", 0, "N", "of a shard of --make; 128",
+		  OPTION_NUMBER(&l->make_records, 1, 1 << 24) },
+		{ "record", 0, "KB", "size of a record of --make; 128",
+		  OPTION_NUMBER(&l->make_kb, 1, 65536) },
+		{ "seed", 0, "N", "of --make's numbers, and of the order of the records; 1",
+		  OPTION_NUMBER(&l->seed, 0, UINT32_MAX) },
+		{ "epochs", 0, "N", "times that each record is read; 12",
+		  OPTION_NUMBER(&l->epochs, 1, 1 << 20) },
+		{ "batch", 0, "N", "records that are computed at once; 64",
+		  OPTION_NUMBER(&l->batch, 1, 65536) },
+		{ "ahead", 0, "N", "batches that are read ahead, 1 to 64; 16",
+		  OPTION_NUMBER(&l->ahead, 1, AHEAD_MAX) },
+		{ "readers", 0, "N", "threads that read, 1 to 64; 4",
+		  OPTION_NUMBER(&l->nr_readers, 1, READERS_MAX) },
+		{ "rounds", 0, "N", "of computing, instead of as many as last as long as reading",
+		  OPTION_NUMBER(&l->rounds, 1, ROUNDS_MAX) },
+		{ "stall", 0, "SECONDS", "a reader that gets nothing for this long is an error; 10",
+		  OPTION_NUMBER(&l->stall, 1, 3600) },
+		{ "cold", 0, NULL, "reads from the disk: each pass begins without the page cache",
+		  OPTION_FLAG(&l->cold) },
+		OPTION_DEVICE(&l->device),
+		{ "svg", 0, "FILE", "writes a timeline there, of readers, copies and computing",
+		  OPTION_TEXT(&l->svg) },
+		{ .name = NULL }
+	};
+
+	*l = (struct loader){
+		.device = "auto",
+		.info = RNL_DEVICE_INFO_INIT,
+		.epochs = 12,
+		.batch = 64,
+		.ahead = 16,
+		.nr_readers = 4,
+		.stall = 10,
+		.seed = 1,
+		.make_shards = 4,
+		.make_records = 128,
+		.make_kb = 128,
+	};
+	program_options(argc, argv, doc, table, dirs);
+	if (!l->make && !dirs->nr)
+		program_misuse("name a directory of shards; --make=DIR writes some");
+}
+
+/* ---- progress ------------------------------------------------------------ */
+
+void show_progress(const struct loader *l, const struct pass *pass, uint64_t done)
+{
+	static const char bar[] = "##############################..............................";
+	static uint64_t shown;
+	const uint64_t now = program_now_ns();
+	const double s = (double)(now - pass->begin) / 1e9;
+	const double mb = (double)done * l->batch * l->shards.bytes / 1e6;
+	const int full = (int)(BAR_WIDTH * done / l->nr_batches);
+
+	if (!isatty(STDERR_FILENO) || (now - shown < 100000000 && done < l->nr_batches))
+		return;
+	shown = now;
+	if (done == l->nr_batches)
+		fprintf(stderr, "\r%80s\r", "");
+	else
+		fprintf(stderr, "\r%-12s %.*s %3d %%  %7.0f MB/s  %5.0f s left", pass->name, BAR_WIDTH,
+			bar + BAR_WIDTH - full, (int)(100 * done / l->nr_batches), mb / s,
+			done ? s * (double)(l->nr_batches - done) / (double)done : 0);
+}
+
+/* ---- passes -------------------------------------------------------------- */
+
+static void run(const struct loader *l, struct pass *pass)
+{
+	if (l->cold)
+		shards_drop_cache(&l->shards);
+	ring_run(l, pass);
+}
+
+/* Finds how many rounds make computing last as long as reading. */
+static void calibrate(struct loader *l, const struct pass *reading, struct pass *computing)
+{
+	l->rounds = 1;
+	for (int i = 0; i < 12; i++) {
+		double factor, rounds;
+
+		run(l, computing);
+		factor = reading->ms / computing->ms;
+		if (factor > 0.95 && factor < 1.05)
+			break;
+		/* In steps: while the kernel waits for memory, more rounds take no time. */
+		rounds = l->rounds * (factor < 8 ? factor : 8) + 0.5;
+		l->rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : (uint32_t)rounds;
+	}
+}
+
+/* ---- the picture --------------------------------------------------------- */
+
+enum { READ, COPY, COMPUTE, IDLE, NR_COLOURS };
+
+struct picture {
+	struct timeline_bar *bars;
+	size_t nr;
+	int64_t offset;			/* of the device's clock */
+};
+
+static void add(struct picture *p, unsigned row, unsigned colour, struct span span,
+		const char *what, uint64_t number)
+{
+	struct timeline_bar *bar = &p->bars[p->nr++];
+
+	*bar = (struct timeline_bar){ row, colour, span.begin, span.end, "" };
+	if (colour != READ) {
+		bar->begin -= (uint64_t)p->offset;
+		bar->end -= (uint64_t)p->offset;
+	}
+	snprintf(bar->title, sizeof(bar->title), "%s, batch %llu", what,
+		 (unsigned long long)number + 1);
+}
+
+static void draw(const struct loader *l, const struct pass *pass, const char *verdict)
+{
+	static const struct timeline_colour colours[NR_COLOURS] = {
+		{ "#5b9bd5", "reading a record" }, { "#e08e2b", "copying a batch" },
+		{ "#4c9f70", "computing" }, { "#e9b4b0", "idle" },
+	};
+	const uint64_t nr = l->nr_batches < DRAWN ? l->nr_batches : DRAWN;
+	struct timeline_row rows[READERS_MAX + 2] = { 0 };
+	struct picture p = { .offset = ring_clock_offset() };
+	char names[READERS_MAX][24], title[128];
+	struct span idle;
+
+	p.bars = calloc(nr * (l->batch + 3), sizeof(*p.bars));
+	if (!p.bars)
+		program_die("out of memory");
+	idle.begin = pass->begin + (uint64_t)p.offset;
+	for (uint64_t b = 0; b < nr; b++) {
+		for (uint64_t i = b * l->batch; i < b * l->batch + batch_size(l, b); i++)
+			add(&p, l->reads[i].reader, READ, l->reads[i].span, "reading", b);
+		add(&p, l->nr_readers, COPY, l->copies[b], "copying", b);
+		idle.end = l->computes[b].begin;
+		if (idle.end > idle.begin)
+			add(&p, l->nr_readers + 1, IDLE, idle, "idle before", b);
+		add(&p, l->nr_readers + 1, COMPUTE, l->computes[b], "computing", b);
+		idle.begin = l->computes[b].end;
+	}
+	for (unsigned i = 0; i < l->nr_readers; i++) {
+		snprintf(names[i], sizeof(names[i]), "reader %u", i + 1);
+		rows[i].name = names[i];
+	}
+	rows[l->nr_readers].name = "copies";
+	rows[l->nr_readers + 1].name = "computing";
+	snprintf(title, sizeof(title), "%llu batches, read ahead of %.64s%s",
+		 (unsigned long long)l->nr_batches, program_device_name(&l->info),
+		 nr < l->nr_batches ? ": the first 64" : "");
+	program_must(timeline_write(l->svg, &(struct timeline){
+		title, verdict, colours, rows, p.bars, NR_COLOURS, l->nr_readers + 2, p.nr
+	}), l->svg);
+	printf("The timeline is in %s.\n", l->svg);
+	free(p.bars);
+}
+
+/* ---- the report ---------------------------------------------------------- */
+
+static void print_data(const struct loader *l)
+{
+	printf("device:  %s\n", program_device_name(&l->info));
+	printf("data:    %llu records of %u KB in %u shards, %u times: %.1f MB\n",
+	       (unsigned long long)l->shards.nr_records, l->shards.bytes >> 10, l->shards.nr,
+	       l->epochs, (double)l->shards.nr_records * l->shards.bytes * l->epochs / 1e6);
+	printf("work:    %u readers%s, batches of %u, %u ahead; ", l->nr_readers,
+	       l->cold ? " from the disk" : "", l->batch, l->ahead);
+	program_flush();
+}
+
+static void report(const struct loader *l, const struct pass *reading, const struct pass *both,
+		   const struct pass *computing)
+{
+	const double mb = (double)l->shards.nr_records * l->shards.bytes * l->epochs / 1e6;
+	const double slower = reading->ms > computing->ms ? reading->ms : computing->ms;
+	const struct pass *passes[] = { reading, computing, both };
+	double idle = both->ms;
+	char verdict[128];
+
+	for (uint64_t b = 0; b < l->nr_batches; b++)
+		idle -= (double)(l->computes[b].end - l->computes[b].begin) / 1e6;
+	printf("%u rounds of computing\n", l->rounds);
+	for (unsigned i = 0; i < 3; i++)
+		printf("%-10s %9.2f ms %9.0f MB/s\n", passes[i]->name, passes[i]->ms,
+		       mb / passes[i]->ms * 1e3);
+	snprintf(verdict, sizeof(verdict), "together %.2f ms: %.0f %% of the slower one, %s; "
+		 "the consumer was idle for %.2f ms, %.0f %%", both->ms, 100 * slower / both->ms,
+		 slower > computing->ms ? reading->name : computing->name, idle,
+		 100 * idle / both->ms);
+	puts(verdict);
+	printf("Every record was read %u time%s, and every sum is right.\n", l->epochs,
+	       l->epochs == 1 ? "" : "s");
+	if (l->svg)
+		draw(l, both, verdict);
+}
+
+/* ---- the program --------------------------------------------------------- */
+
+static void load(struct loader *l)
+{
+	struct pass reading = { .name = "reading", .what = READING };
+	struct pass both = { .name = "warming up", .what = READING | COMPUTING };
+	struct pass computing = { .name = "computing", .what = COMPUTING };
+
+	ring_begin(l);
+	print_data(l);
+	if (!l->cold)
+		run(l, &both);
+	both.name = "together";
+	run(l, &reading);
+	if (!l->rounds)
+		calibrate(l, &reading, &computing);
+	run(l, &computing);
+	run(l, &both);
+	report(l, &reading, &both, &computing);
+	ring_end();
+}
+
+int main(int argc, char **argv)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct program_operands dirs = { 0 };
+	struct loader l;
+
+	program_begin();
+	parse_options(&l, &dirs, argc, argv);
+	if (l.make) {
+		shards_make(l.make, l.make_shards, l.make_records, l.make_kb << 10, l.seed);
+		printf("%u shards of %u records of %u KB are in %s.\n", l.make_shards, l.make_records,
+		       l.make_kb, l.make);
+		return EXIT_SUCCESS;
+	}
+	shards_open(&l.shards, dirs.names, dirs.nr);
+	l.batches_of_epoch = (l.shards.nr_records + l.batch - 1) / l.batch;
+	l.nr_batches = l.batches_of_epoch * l.epochs;
+	program_device(l.device, &l.info);
+	attr.device = l.device;
+	attr.stream = RNL_STREAM_PRIVATE;
+	attr.nr_workers = 2;		/* one copies, one computes */
+	l.pool = program_pool(&attr);
+	load(&l);
+	rnl_pool_destroy(l.pool);
+	shards_close(&l.shards);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * specialised: one kernel, plain and warp-specialised, on one stream and on several workers'.
+ *
+ * DESIGN
+ * There are two places to overlap copying and computing: inside of a kernel, and between
+ * kernels.  The kernel computes a fingerprint of the words in a window, for each word of an
+ * array.  Each of three kernels does this on one stream and on all workers' streams: the plain
+ * one; one with a producer warp that copies ahead, and consumer warps; and that one in clusters.
+ * The plain one runs twice: with a block for each tile, and with as few blocks as the others have,
+ * as if a block needed more registers or shared memory.
+ *
+ * What the device needs for each part alone is measured by the same kernels: for its memory, with
+ * the smallest window there is, where there is next to nothing to compute; for the computing, on
+ * few tiles that stay in the cache.  The longest part is the limit.  At the start the window is
+ * made as long as lets both parts take the same time, so that overlap can gain the most.
+ *
+ * Each turn runs all parts and ways, so that a disturbance of the machine meets all of them.  The
+ * first turn warms up.  The output is made wrong before each way and compared with the serial
+ * reference behind it, word by word.
+ */
+#include "config.h"
+
+#include "common/options.h"
+#include "common/program.h"
+#include "specialised.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOBS_MAX (1 << 20)
+#define WINDOW_MIN 4
+#define WINDOW_TRIED 64		/* to find how long computing takes */
+
+#define PLAIN .kernel = &specialised_plain
+#define RING .kernel = &specialised_ring, .bulk = true
+#define CLUSTER .kernel = &specialised_cluster, .bulk = true
+static struct specialised_way ways[NR_WAYS] = {
+	[MEMORY_COPIES] = { .name = "memory: rnl_copy()" },
+	[MEMORY_PLAIN] = { .name = "memory: plain", PLAIN, .window = WINDOW_MIN },
+	[MEMORY_BULK] = { .name = "memory: specialised", RING, .window = WINDOW_MIN },
+	[COMPUTING_PLAIN] = { .name = "computing: plain", PLAIN, .in_cache = true },
+	[COMPUTING_BULK] = { .name = "computing: specialised", RING, .in_cache = true },
+	[BUS] = { .name = "bus: copies in and out", .copies = true },
+	[FIRST_WAY] = { .name = "plain", PLAIN, .one_stream = true },
+	{ .name = "plain, few blocks", PLAIN, .few = true, .one_stream = true },
+	{ .name = "specialised", RING, .one_stream = true },
+	{ .name = "in clusters", CLUSTER, .one_stream = true },
+	{ .name = "plain", PLAIN },
+	{ .name = "plain, few blocks", PLAIN, .few = true },
+	{ .name = "specialised", RING },
+	{ .name = "in clusters", CLUSTER },
+};
+
+/* ---- options ------------------------------------------------------------- */
+
+static const char doc[] =
+	"Computes a fingerprint of the words in a window, for each word of files or of an array "
+	"made by a seed: by a plain kernel, by one with a producer warp and bulk copies, and by "
+	"that one in clusters of blocks; each on one stream, and on several workers' streams.  "
+	"Checks every word, and prints how near each comes to the limit.";
+
+static void check_options(struct specialised *s)
+{
+	if (s->window % 4)
+		program_misuse("'%u' is not good for --window: give a multiple of 4", s->window);
+	program_device(s->device, &s->info);
+	if (s->info.cuda && !specialised_has_cuda)
+		program_die("this was built without nvcc, and has no kernel for '%s': use "
+			    "--device=host", s->device);
+	if (!s->bytes)
+		s->bytes = s->info.cuda ? 512 << 20 : 16 << 20;
+	if (!s->slice_bytes)
+		s->slice_bytes = s->info.cuda ? 32 << 20 : 1 << 20;
+	if (!s->passes)
+		s->passes = s->info.cuda ? 8 : 1;
+}
+
+static void parse_options(struct specialised *s, int argc, char **argv)
+{
+	struct program_operands files = { 0 };
+	const uint64_t step = SPECIALISED_CLUSTER * SPECIALISED_TILE_BYTES;
+	const struct program_option table[] = {
+		{ "bytes", 0, "SIZE", "of the array, without files, a multiple of 4; 512M on a "
+		  "GPU, else 16M",
+		  OPTION_SIZE(&s->bytes, sizeof(uint32_t), SPECIALISED_BYTES_MAX) },
+		{ "seed", 0, "N", "what the array is made from; 1",
+		  OPTION_NUMBER(&s->seed, 0, UINT64_MAX) },
+		{ "slice", 0, "SIZE", "bytes of a job, a multiple of 16K; 32M on a GPU, else 1M",
+		  OPTION_SIZE(&s->slice_bytes, step, 1 << 30) },
+		{ "passes", 0, "N", "how often a run does all of the work; 8 on a GPU, else 1",
+		  OPTION_NUMBER(&s->passes, 1, 1000) },
+		{ "window", 0, "N", "words of a fingerprint, a multiple of 4 up to 256, instead of "
+		  "as many as take as long to compute as to copy",
+		  OPTION_NUMBER(&s->window, WINDOW_MIN, SPECIALISED_WINDOW_MAX) },
+		{ "blocks", 0, "N", "of a kernel with few on each multiprocessor; 3",
+		  OPTION_NUMBER(&s->blocks, 1, 32) },
+		{ "copies", 0, NULL, "each job copies its slice from the host, and the result back",
+		  OPTION_FLAG(&s->copies) },
+		{ "workers", 0, "N", "threads, each with a stream; 4",
+		  OPTION_NUMBER(&s->workers, 1, RNL_WORKERS_MAX) },
+		{ "stream", 0, "S", "the workers' streams: per-thread (the default), or private",
+		  OPTION_CHOICE(&s->stream, "per-thread|private") },
+		OPTION_DEVICE(&s->device),
+		{ "repeat", 0, "N", "timed runs, of which the median is printed; 5",
+		  OPTION_NUMBER(&s->repeat, 1, SPECIALISED_REPEAT_MAX) },
+		{ "svg", 0, "FILE", "writes a timeline of one more run of each kernel there",
+		  OPTION_TEXT(&s->svg) },
+		{ .name = NULL }
+	};
+
+	*s = (struct specialised){
+		.device = "auto",
+		.info = RNL_DEVICE_INFO_INIT,
+		.stream = RNL_STREAM_PER_THREAD,
+		.workers = 4,
+		.repeat = 5,
+		.blocks = 3,
+		.seed = 1,
+	};
+	program_options(argc, argv, doc, table, &files);
+	s->files = files.names;
+	s->nr_files = files.nr;
+	check_options(s);
+}
+
+/* ---- the pools ----------------------------------------------------------- */
+
+static struct rnl_pool *make_pool(const struct specialised *s, unsigned workers)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.nr_workers = workers;
+	attr.device = s->device;
+	attr.stream = s->stream;
+	attr.scratch_keep = 2 * s->slice_bytes + (1 << 20);
+	attr.pinned_max = s->nr_words * sizeof(uint32_t) * 5 / 2 + (256 << 20);
+	return program_pool(&attr);
+}
+
+static void begin(struct specialised *s)
+{
+	uint64_t tiles;
+
+	specialised_words_read(s);
+	tiles = s->nr_words / SPECIALISED_TILE;
+	s->slice_tiles = (uint32_t)(s->slice_bytes / SPECIALISED_TILE_BYTES);
+	if (s->slice_tiles > tiles)
+		s->slice_tiles = (uint32_t)tiles;
+	s->nr_slices = (unsigned)((tiles + s->slice_tiles - 1) / s->slice_tiles);
+	s->nr_jobs = s->nr_slices * s->passes;
+	if ((uint64_t)s->nr_slices * s->passes > JOBS_MAX)
+		program_die("%u slices, %u times, are too many jobs: try a larger --slice",
+			    s->nr_slices, s->passes);
+	s->one = make_pool(s, 1);
+	s->many = make_pool(s, s->workers);
+	program_must(rnl_thread_attach(s->many), "a stream for this thread");
+	specialised_words_get(s);
+}
+
+static void end(struct specialised *s)
+{
+	for (int i = 0; i < NR_WAYS; i++)
+		free(ways[i].spans);
+	specialised_words_put(s);
+	rnl_thread_detach();
+	rnl_pool_destroy(s->many);
+	rnl_pool_destroy(s->one);
+}
+
+/* ---- measuring ----------------------------------------------------------- */
+
+static void choose_ways(const struct specialised *s)
+{
+	const bool bulk = specialised_bulk(&s->info);
+
+	for (int i = 0; i < NR_WAYS; i++) {
+		ways[i].copies = i == BUS || (i >= FIRST_WAY && s->copies);
+		ways[i].runs = (i != BUS || s->copies) && (!ways[i].bulk || bulk) &&
+			       (!ways[i].few || s->info.cuda);
+	}
+}
+
+static double fastest(struct specialised *s, int first, int last)
+{
+	double best = 0;
+
+	for (int i = first; i <= last; i++) {
+		double ms;
+
+		if (!ways[i].runs)
+			continue;
+		specialised_run(s, &ways[i], false);	/* warms up */
+		ms = specialised_run(s, &ways[i], false);
+		best = !best || ms < best ? ms : best;
+	}
+	return best;
+}
+
+/* Finds the window whose computing takes as long as copying. */
+static void calibrate(struct specialised *s)
+{
+	double window;
+
+	s->window = WINDOW_TRIED;
+	window = WINDOW_TRIED * fastest(s, MEMORY_COPIES, MEMORY_BULK) /
+		 fastest(s, COMPUTING_PLAIN, COMPUTING_BULK);
+	window = window < WINDOW_MIN ? WINDOW_MIN : window;
+	window = window > SPECIALISED_WINDOW_MAX ? SPECIALISED_WINDOW_MAX : window;
+	s->window = (uint32_t)(window + 2) / 4 * 4;
+}
+
+/* Return: ms. */
+static double measure(struct specialised *s, struct specialised_way *way)
+{
+	const bool whole = way - ways >= FIRST_WAY;
+	uint64_t wrong;
+	double ms;
+
+	if (whole)
+		specialised_spoil(s);
+	ms = specialised_run(s, way, false);
+	wrong = whole ? specialised_wrong(s, way) : 0;
+	if (wrong)
+		program_die("%s, %s: %" PRIu64 " of %" PRIu64 " words are wrong", way->name,
+			    way->one_stream ? "one stream" : "workers", wrong, s->nr_words);
+	return ms;
+}
+
+static void measure_all(struct specialised *s)
+{
+	for (unsigned run = 0; run <= s->repeat; run++)	/* run 1 overwrites the warm-up */
+		for (int i = 0; i < NR_WAYS; i++)
+			if (ways[i].runs)
+				ways[i].ms[run ? run - 1 : 0] = measure(s, &ways[i]);
+	for (int i = 0; i < NR_WAYS; i++) {
+		if (!ways[i].runs)
+			continue;
+		ways[i].median = program_median(ways[i].ms, s->repeat);
+		if (i >= FIRST_WAY && s->svg)
+			specialised_time(s, &ways[i]);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct specialised s;
+	int ret;
+
+	program_begin();
+	parse_options(&s, argc, argv);
+	begin(&s);
+	choose_ways(&s);
+	if (!s.window)
+		calibrate(&s);
+	specialised_words_want(&s);
+	specialised_print_work(&s);
+	measure_all(&s);
+	specialised_print_all(&s, ways);
+	if (s.svg) {
+		ret = specialised_picture(&s, ways);
+		if (ret)
+			program_die("%s: %s", s.svg, strerror(-ret));
+		printf("\nThe timeline is in %s.\n", s.svg);
+	}
+	end(&s);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rest of the program that docs/patterns.md has the blocks of: blocks.h is what patterns.sh
+ * found there.  It runs each pattern on the host device, and says what is wrong.  HAS_... is
+ * defined for the blocks' functions that the library has.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <runnel.h>
+
+enum { NR = 1000, FEATURES = 16, REQUESTS = 100, FRAMES = 20, BATCH_BYTES = 4096 };
+
+struct work_args {
+	const uint32_t *in;
+	uint32_t *out;
+	uint64_t nr;
+};
+
+static uint32_t worked(uint32_t x)
+{
+	return 3 * x + 1;
+}
+
+static void work_on_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct work_args *a = args;
+
+	(void)grid;
+	(void)block;
+	for (uint64_t i = 0; i < a->nr; i++)
+		a->out[i] = worked(a->in[i]);
+}
+RNL_HOST_KERNEL(work, work_on_host, struct work_args);
+
+static struct rnl_pool *pool;
+
+#ifdef HAS_rnl_job_hold
+struct message {
+	struct rnl_job job;
+	struct rnl_hold hold;
+};
+
+static void start_sending(struct message *m)
+{
+	(void)m;
+}
+#endif
+
+static int fill(void *buf, int fd)
+{
+	return read(fd, buf, BATCH_BYTES) == BATCH_BYTES ? 0 : -EIO;
+}
+
+#include "blocks.h"
+
+static void check(int right, const char *what)
+{
+	if (right)
+		return;
+	fprintf(stderr, "%s: not right\n", what);
+	exit(EXIT_FAILURE);
+}
+
+static void done(struct rnl_job *job, const char *what)
+{
+	check(!rnl_job_wait(job, RNL_FOREVER) && !rnl_job_result(job), what);
+}
+
+static uint32_t in[NR], out[NR];
+
+static void begin(void)
+{
+	for (uint32_t i = 0; i < NR; i++) {
+		in[i] = i * 7;
+		out[i] = 0;
+	}
+}
+
+static void all_worked(uint64_t nr, const char *what)
+{
+	for (uint32_t i = 0; i < nr; i++)
+		check(out[i] == worked(i * 7), what);
+}
+
+/* ---- the patterns -------------------------------------------------------- */
+
+static void run_chunks(int (*fn)(struct rnl_job *job), int (*submit)(struct chunk *c),
+		       const char *what)
+{
+	struct chunk c[4];
+
+	begin();
+	for (int i = 0; i < 4; i++) {
+		c[i] = (struct chunk){ .from = in + i * NR / 4, .to = out + i * NR / 4,
+				       .nr = NR / 4 };
+		rnl_job_init(&c[i].job, fn);
+		check(!submit(&c[i]), what);
+	}
+	for (int i = 0; i < 4; i++)
+		done(&c[i].job, what);
+	all_worked(NR, what);
+}
+
+static int submit_plain(struct chunk *c)
+{
+	return rnl_submit(pool, &c->job);
+}
+
+static void run_grouped(void)
+{
+	struct rnl_barrier barrier;
+
+	begin();
+	rnl_barrier_init(&barrier, pool);
+	check(!start_grouped(in, out, NR, &barrier), "grouped");
+	check(!rnl_barrier_wait(&barrier, RNL_FOREVER) && !rnl_barrier_result(&barrier), "grouped");
+	all_worked(NR, "grouped");
+}
+
+static void run_loader(void)
+{
+	FILE *file = tmpfile();
+	uint32_t words[BATCH_BYTES / sizeof(uint32_t)];
+	struct batch b = { .pinned = NULL };
+
+	memset(words, 0x5a, sizeof(words));
+	check(file && fwrite(words, sizeof(words), 1, file) == 1 && !fflush(file), "a file");
+	rewind(file);
+	check(!rnl_device_alloc(pool, BATCH_BYTES, &b.device), "memory");
+	rnl_job_init(&b.job, upload);
+	check(!load(&b, fileno(file)), "loader");
+	done(&b.job, "loader");
+	rnl_pinned_put(pool, b.pinned);
+	check(!memcmp(b.device, words, BATCH_BYTES), "loader");	/* the host device's memory */
+	rnl_device_free(pool, b.device);
+	fclose(file);
+}
+
+static _Atomic unsigned steps;
+
+__attribute__((unused)) static int step(struct rnl_job *job)
+{
+	return (int)(steps++ - *(unsigned *)job->user);	/* 0: in its turn */
+}
+
+#ifdef HAS_RNL_KEY_WORKER
+static void run_frame(void)
+{
+	static struct frame f;
+	unsigned turns[] = { 0, 1, 2 };
+	struct rnl_job *const jobs[] = { &f.decode, &f.filter, &f.encode };
+
+	steps = 0;
+	for (int i = 0; i < 3; i++) {
+		rnl_job_init(jobs[i], step);
+		jobs[i]->user = &turns[i];
+	}
+	check(!submit_frame(&f), "chain of events");
+	for (int i = 0; i < 3; i++)
+		done(jobs[i], "chain of events");
+}
+#endif
+
+#ifdef HAS_rnl_job_then
+static void run_chain(void)
+{
+	struct chunk first, second;
+	unsigned turns[] = { 0, 1 };
+
+	steps = 0;
+	rnl_job_init(&first.job, step);
+	rnl_job_init(&second.job, step);
+	first.job.user = &turns[0];
+	second.job.user = &turns[1];
+	check(!submit_chain(&first, &second), "chain");
+	done(&first.job, "chain");
+	done(&second.job, "chain");
+}
+#endif
+
+static void run_batcher(void)
+{
+	static struct rnl_request requests[REQUESTS];
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	struct rnl_batcher *batcher;
+
+	begin();
+	attr.fn = infer;
+	attr.in_bytes = attr.out_bytes = FEATURES * sizeof(uint32_t);
+	check(!rnl_batcher_create(&batcher, pool, &attr), "batcher");
+	for (int i = 0; i < REQUESTS; i++) {
+		rnl_request_init(&requests[i]);
+		check(!ask(batcher, &requests[i], in), "inference");
+	}
+	for (int i = 0; i < REQUESTS; i++) {
+		done(&requests[i].job, "inference");
+		memcpy(out, requests[i].out, FEATURES * sizeof(uint32_t));
+		all_worked(FEATURES, "inference");
+		rnl_request_release(&requests[i]);
+	}
+	rnl_batcher_destroy(batcher);
+}
+
+#ifdef HAS_rnl_barrier_notify
+static void run_told(void)
+{
+	struct rnl_barrier batch;
+	struct rnl_job job, end, *reaped;
+	unsigned turn = 0;
+	struct rnl_cq *cq;
+
+	steps = 0;
+	check(!rnl_cq_create(&cq), "told");
+	rnl_barrier_init(&batch, pool);
+	rnl_job_init(&job, step);
+	job.user = &turn;
+	rnl_barrier_add(&batch, &job);
+	check(!rnl_submit(pool, &job) && !tell_end(&batch, &end, cq), "told");
+	check(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &end, "told");
+	check(rnl_job_test(&job) == 1 && !rnl_job_result(&end), "told");
+	rnl_cq_destroy(cq);
+}
+#endif
+
+#ifdef HAS_rnl_submit_ordered
+static int nothing(struct rnl_job *job)
+{
+	(void)job;
+	return 0;
+}
+
+static void run_buckets(void)
+{
+	static struct bucket buckets[FRAMES];
+	unsigned turns[FRAMES];
+	struct rnl_order reduces;
+
+	check(!rnl_order_init(&reduces, pool, RNL_KEY_WORKER(1)), "buckets");
+	steps = 0;
+	for (unsigned i = 0; i < FRAMES; i++) {
+		turns[i] = i;
+		rnl_job_init(&buckets[i].compute, nothing);
+		rnl_job_init(&buckets[i].reduce, step);
+		buckets[i].reduce.user = &turns[i];
+		check(!submit_bucket(&buckets[i], &reduces), "buckets");
+	}
+	for (unsigned i = 0; i < FRAMES; i++)
+		done(&buckets[i].reduce, "buckets");
+	rnl_order_fini(&reduces);
+}
+#endif
+
+#ifdef HAS_rnl_job_hold
+static void run_message(void)
+{
+	struct message m;
+
+	rnl_job_init(&m.job, send_out);
+	check(!rnl_submit(pool, &m.job), "hold");
+	check(rnl_job_wait(&m.job, 10000000) == -ETIMEDOUT, "hold");
+	was_sent(&m, 0);
+	done(&m.job, "hold");
+}
+#endif
+
+int main(void)
+{
+	setenv("CUDA_VISIBLE_DEVICES", "", 1);	/* the blocks' kernel is for the host */
+	check(!create_pool(), "create_pool");
+	run_chunks(copy_work_copy, submit_plain, "interleaved");
+	run_grouped();
+	run_loader();
+#ifdef HAS_RNL_KEY_WORKER
+	run_frame();
+#endif
+#ifdef HAS_rnl_job_then
+	run_chain();
+#endif
+	run_batcher();
+#ifdef HAS_rnl_barrier_notify
+	run_told();
+#endif
+	run_chunks(answer, submit_plain, "alone");
+	run_chunks(copy_work_copy, submit_urgent, "urgent");
+#ifdef HAS_rnl_submit_ordered
+	run_buckets();
+#endif
+#ifdef HAS_rnl_job_hold
+	run_message();
+#endif
+	rnl_pool_destroy(pool);
+	return EXIT_SUCCESS;
+}
