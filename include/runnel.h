@@ -419,15 +419,16 @@ enum rnl_unit_ask {
 /*
  * Makes a job. `user` is NULL afterwards.
  * @job: memory of the program; not a job that was submitted and is not done.
- * @fn: NULL: the job is for rnl_barrier_notify() alone. Else a worker calls it once for each accepted submit. It issues work to the worker's implicit
- *	stream and returns without waiting for that work. Its return value becomes the job's
- *	result: 0 or a positive number of its own, or a negative errno, and then the job has
- *	failed. If an rnl_copy(), rnl_fill() or rnl_launch() in it failed, the job fails, whatever
- *	the function returned. The function must not wait: while it runs, no other job of its
- *	worker can become done. It leaves the thread's current CUDA device as it was. It returns:
- *	if it ends its thread (pthread_exit()), its job and those behind it are never done, and
- *	rnl_pool_health() tells of a stuck worker; a C++ exception that leaves it ends the process
- *	(std::terminate()). A pthread_cancel() of a worker has no effect.
+ * @fn: NULL: the job is for rnl_barrier_notify() alone. Else a worker calls it once for each
+ *	accepted submit. It issues work to the worker's implicit stream and returns without
+ *	waiting for that work. Its return value becomes the job's result: 0 or a positive number of
+ *	its own, or a negative errno, and then the job has failed. If an rnl_copy(), rnl_fill() or
+ *	rnl_launch() in it failed, the job fails, whatever the function returned. The function must
+ *	not wait: while it runs, no other job of its worker can become done. It leaves the thread's
+ *	current CUDA device as it was. It returns: if it ends its thread (pthread_exit()), its job
+ *	and those behind it are never done, and rnl_pool_health() tells of a stuck worker; a C++
+ *	exception that leaves it ends the process (std::terminate()). A pthread_cancel() of a
+ *	worker has no effect.
  * A job that is done may be submitted again without another rnl_job_init(). Its barriers, queue,
  * callback, deadline and urgency stay set.
  * In a unit that includes runnel/cuda.h, a macro of this name makes a job that also fails when a
@@ -507,8 +508,9 @@ RNL_API int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq);
 /*
  * Sets a deadline for the job's start. If the job has not started @timeout_ns after its submit,
  * its function is not called, and the job completes with -ETIMEDOUT. A job that has started runs
- * to its end, but its holds do not last longer: rnl_job_hold(). A queued job is told within 10 ms of its deadline, also while all workers are busy,
- * by the pool's keeper, a thread that needs a CPU for a moment.
+ * to its end, but its holds do not last longer: rnl_job_hold(). A queued job is told within 10 ms
+ * of its deadline, also while all workers are busy, by the pool's keeper, a thread that needs a CPU
+ * for a moment.
  * A job that comes after a barrier is told when a worker takes it. With tens of thousands of jobs
  * in a queue all this takes longer.
  * @timeout_ns: counted from each submit; negative: no deadline.
@@ -638,8 +640,9 @@ RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl
  * delayed jobs, within some 100 ms), and rnl_pool_close() completes delayed jobs with -ECANCELED.
  * Ordering: as rnl_submit(). Of jobs with one key, those of different times are queued in the order
  *	of their times.
- * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs; -EINVAL
- *	also if the job comes after a barrier, or is urgent and has a key.
+ * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs, or there is no
+ *	space for the jobs behind it; -EINVAL also if the job comes after a barrier, or is urgent
+ *	and has a key.
  * Since: 0.1
  */
 RNL_API int rnl_submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns);
@@ -926,7 +929,9 @@ struct rnl_barrier {
 /*
  * A barrier of two cache lines, for a few jobs: one in each request, say. rnl_small() gives it to
  * the functions that take a barrier. It is a barrier like others, with two limits. It may have
- * one ended round at a time whose jobs, or jobs after, are not done: rnl_barrier_add() has seven.
+ * one ended round at a time whose jobs, or jobs after, are not done: rnl_barrier_add() has seven. In
+ * the callback of a job after it, its round may still be that one, so a submit there of the next job
+ * after it may be refused: there, use a barrier of full size.
  * And for five workers it knows which of their jobs is its last. A stream that joins it waits for
  * no later job of those; of other workers it waits for all that they have issued.
  */

@@ -32,7 +32,7 @@ struct rnl_pool_stats {
 				 * refused at this moment may count, too */
 	uint64_t done;		/* jobs done, with any result */
 	uint64_t failed;	/* done jobs with a negative result */
-	uint64_t cancelled;	/* done jobs with -ECANCELED, function not called */
+	uint64_t cancelled;	/* done jobs with -ECANCELED, function not called; no notices */
 	uint64_t timed_out;	/* done jobs with -ETIMEDOUT, function not called */
 	uint64_t queued;	/* now: accepted, not yet taken by a worker */
 	uint64_t in_flight;	/* now: issued, not yet passed */

@@ -204,8 +204,8 @@ int rnl__barrier_check(const struct rnl_barrier *b)
 }
 
 /*
- * As rnl__barrier_check(), but NULL is good, and the job may be changed.  What is refused is logged: a job whose
- * program goes on nevertheless would run without its order.
+ * As rnl__barrier_check(), but NULL is good, and the job may be changed.  What is refused is
+ * logged: a job whose program goes on nevertheless would run without its order.
  */
 static int check_both(const char *call, const struct rnl_barrier *b, const struct rnl_job *job)
 {

@@ -50,8 +50,8 @@ void rnl__choose_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_jo
 
 /*
  * Choose for an accepted job, and put it, even if the queue is full or closed.
- * _start: any job.  _deferred: a job that was deferred.  _at: the @home-th worker gets the job, counted around the
- * workers that serve.  _first: the job goes before all others.
+ * _start: any job.  _deferred: a job that was deferred.  _at: the @home-th worker gets the job,
+ * counted around the workers that serve.  _first: the job goes before all others.
  */
 void rnl__choose_start(struct rnl_job *job);
 void rnl__choose_start_deferred(struct rnl_job *job);
