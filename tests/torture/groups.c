@@ -150,8 +150,8 @@ void group_open(struct producer *p, struct group *g)
 	struct slot *slot;
 
 	at(p->seat, "submitting to a barrier");
-	if (rnl_barrier_init(&g->barrier, r->pool) || rnl_barrier_init(&g->tail, r->pool))
-		tally_wrong(UNDOCUMENTED, "a barrier could not be made");
+	barrier_make(r, &g->barrier, draw(p->random, 2));
+	barrier_make(r, &g->tail, draw(p->random, 2));
 	g->turn = g->turn == 255 ? 1 : g->turn + 1;
 	g->joined = false;
 	if (g->seen)

@@ -143,6 +143,16 @@ void *round_alloc(struct round *r, size_t bytes)
 	return kept->memory;
 }
 
+void barrier_make(struct round *r, struct rnl_barrier *barrier, bool small)
+{
+	void *memory = barrier;
+	int ret = small ? rnl_small_barrier_init(memory, r->pool) :
+			  rnl_barrier_init(barrier, r->pool);
+
+	if (ret)
+		tally_wrong(UNDOCUMENTED, "a barrier could not be made: %d", ret);
+}
+
 static void free_all(struct round *r)
 {
 	for (struct kept *kept = r->kept, *next; kept; kept = next) {

@@ -276,11 +276,19 @@ static int submit_waiting(struct slot *slot, uint64_t key)
 	return ret;
 }
 
+/* Half of the keys name workers; several keys may name one. */
+static uint64_t key_of(const struct key *key)
+{
+	const uint64_t number = (uintptr_t)key / sizeof(*key);
+
+	return number % 2 ? RNL_KEY_WORKER(number / 2 % RNL_WORKERS_MAX) : (uintptr_t)key;
+}
+
 static int submit(struct slot *slot)
 {
 	struct rnl_pool *pool = slot->round->pool;
 	struct rnl_job *job = &slot->shot->job;
-	uint64_t key = slot->key ? (uintptr_t)slot->key : slot->number;
+	uint64_t key = slot->key ? key_of(slot->key) : slot->number;
 
 	switch (slot->way) {
 	case KEYED:
