@@ -217,9 +217,9 @@ static void check(const struct holder *h)
 		if (k / IN_JOB == last)
 			failed = failed || !t->nr_won || t->result < 0;
 		else
-			before = before || (t->nr_won && t->result < 0);
+			before = before || (t->nr_won ? t->result < 0 : life->deadline >= 0);
 	}
-	/* A release that came before the second call has failed the job, or was about to. */
+	/* A release, or the deadline, that came before the second call may have failed the job. */
 	if (life->nr_run && failed != (h->result < 0) && !(before && h->result < 0) &&
 	    !may_end_so(life->round, h->result))
 		tally_wrong(WRONG_END, "a job with %u holds has result %d, its function's is %d",
