@@ -6,9 +6,9 @@
 #include "pool/pool.h"
 #include "worker/chain.h"
 
-bool rnl__chain_leads(struct rnl__worker *w, struct rnl_job *job, int result)
+bool rnl__chain_leads(struct rnl__worker *w, struct rnl_job *job)
 {
-	if (result < 0 || job->flags & RNL__JOB_HELD ||
+	if (job->flags & RNL__JOB_HELD || job->result < 0 ||
 	    rnl__job_after_round(job) != RNL__NO_ROUND ||
 	    rnl__staging_owes(&w->staging, job->seq))
 		return false;

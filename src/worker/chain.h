@@ -21,7 +21,7 @@
 #include "pool/worker.h"
 
 /* Whether a job that was issued hands its next job on now; it is marked then. */
-bool rnl__chain_leads(struct rnl__worker *w, struct rnl_job *job, int result);
+bool rnl__chain_leads(struct rnl__worker *w, struct rnl_job *job);
 
 /* The job's turn has come; @cancelled: the one before it has failed. */
 void rnl__chain_push(struct rnl__worker *w, struct rnl_job *job, bool cancelled);

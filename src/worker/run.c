@@ -129,7 +129,7 @@ static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 		(void)rnl__complete_passed(w, 0);
 }
 
-/* The job has left something on the stream. */
+/* The job has left something on the stream. A failing mark may complete it: then it is gone. */
 static void issued(struct rnl__worker *w, struct rnl_job *job)
 {
 	struct rnl__inflight *f = &w->inflight;
@@ -146,6 +146,8 @@ static void issued(struct rnl__worker *w, struct rnl_job *job)
 		if (rnl__staging_owes(&w->staging, job->seq) || job->flags & RNL__JOB_HELD)
 			job->flags |= RNL__JOB_OWES;
 	}
+	if (job->then && rnl__chain_leads(w, job))
+		rnl__chain_push(w, job->then, false);
 	large = job->flags & RNL__JOB_LARGE || w->moved >= LARGE_MOVE;
 	if (large)
 		rnl__inflight_ask(f);
@@ -242,6 +244,4 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	else
 		job->result = ret;
 	issued(w, job);
-	if (job->then && rnl__chain_leads(w, job, ret))
-		rnl__chain_push(w, job->then, false);
 }

@@ -278,15 +278,21 @@ static int after_barrier(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
-/* A submit of the first job accepts those behind it, or none. */
+/*
+ * A submit of the first job accepts those behind it, or none. Jobs of a barrier are marked on the
+ * stream one by one, and may end there.
+ */
 static int chain(struct rnl_pool **pool)
 {
+	static struct rnl_barrier barrier;
 	struct watched *all[3];
-	int ret;
+	int ret = rnl_barrier_init(&barrier, *pool);
 
+	expect(!ret);
 	for (unsigned i = 0; i < 3; i++) {
 		all[i] = watched_next(i == 1 ? BY_WAIT : BY_CALLBACK);
 		all[i]->late = i;
+		expect(!rnl_barrier_add(&barrier, &all[i]->job));
 		if (i)
 			expect(!rnl_job_then(&all[i - 1]->job, &all[i]->job));
 	}
