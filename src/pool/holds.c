@@ -93,8 +93,12 @@ static uint32_t make_row(void)
 	return rnl__node_id(row, 0);
 }
 
-/* Takes a slot for a job of this thread's worker.  Its id; 0: no memory. */
-static uint32_t take(struct rnl__worker *w, struct rnl_job *job, uint64_t since, uint64_t late_at)
+/*
+ * Takes a slot for a job of this thread's worker.  Its id; 0: no memory.  The keeper may end the use
+ * at once, if it is late: so @use has it as it was made.
+ */
+static uint32_t take(struct rnl__worker *w, struct rnl_job *job, uint64_t since, uint64_t late_at,
+		     uint64_t *use)
 {
 	uint32_t id = rnl__stack_pop(&free_slots, &nodes);
 	struct slot *slot;
@@ -117,8 +121,9 @@ static uint32_t take(struct rnl__worker *w, struct rnl_job *job, uint64_t since,
 	atomic_store_explicit(&slot->late_at, late_at, memory_order_release);
 	/* relaxed: as the others, and only told */
 	atomic_store_explicit(&slot->worker, w->index, memory_order_relaxed);
+	*use = rnl__own_read(&slot->use) + 1;
 	/* [holds.T1] release: what the slot says; pairs with [holds.U1], [holds.L1] */
-	atomic_store_explicit(&slot->use, rnl__own_read(&slot->use) + 1, memory_order_release);
+	atomic_store_explicit(&slot->use, *use, memory_order_release);
 	return id;
 }
 
@@ -187,6 +192,7 @@ static uint64_t deadline_of(const struct rnl_job *job)
 int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold *hold)
 {
 	const uint64_t late_at = deadline_of(job);
+	uint64_t use;
 	uint32_t id;
 
 	/* The first hold comes with the worker's own share. */
@@ -200,15 +206,13 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	}
 	/* relaxed: the worker has a share, so no release is the last one */
 	atomic_fetch_add_explicit(count_of(job), 1, memory_order_relaxed);
-	id = take(w, job, 0, late_at);
+	id = take(w, job, 0, late_at, &use);
 	if (!id) {
 		/* relaxed: the same */
 		atomic_fetch_sub_explicit(count_of(job), 1, memory_order_relaxed);
 		return -ENOMEM;
 	}
-	*hold = (struct rnl_hold){
-		.use = rnl__own_read(&slot_of(id)->use), .slot = id, .generation = rnl__generation,
-	};
+	*hold = (struct rnl_hold){ .use = use, .slot = id, .generation = rnl__generation };
 	if (late_at == RNL__NEVER)
 		return 0;
 	/* [holds.E1] full barrier: the slot is taken before the look; pairs with [queue.W2] */
@@ -310,11 +314,13 @@ void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now)
 
 bool rnl__holds_await(struct rnl__worker *w, struct rnl_job *job)
 {
+	uint64_t use;
+
 	/* [holds.D3] acquire: what the releases did; pairs with [holds.D1] */
 	if (atomic_load_explicit(count_of(job), memory_order_acquire) == 1)
 		return false;
 	/* Without memory the job is missing in lists. */
-	job->seq = take(w, job, w->track ? rnl__now() : rnl__now_coarse(), RNL__NEVER);
+	job->seq = take(w, job, w->track ? rnl__now() : rnl__now_coarse(), RNL__NEVER, &use);
 	/* [holds.D4] acq_rel: as [holds.D1]; pairs with [holds.D1] */
 	if (atomic_fetch_sub_explicit(count_of(job), 1, memory_order_acq_rel) != 1)
 		return true;

@@ -624,6 +624,47 @@ TEST(what_was_written_before_each_release_is_seen_when_the_job_is_done)
 	rnl_pool_destroy(pool);
 }
 
+/* Past its deadline it takes holds, which the keeper may end before a call has returned. */
+static int hold_late_fn(struct rnl_job *job)
+{
+	const int64_t until = *(int64_t *)job->user;
+
+	while (rnl_clock() <= until)
+		sched_yield();
+	for (int i = 0; i < 3000; i++) {
+		struct rnl_hold hold;
+		int ret;
+
+		must(rnl_job_hold(job, &hold));
+		ret = rnl_hold_release(&hold, 0);
+		ck_assert_msg(!ret || ret == -ESTALE, "the first release returned %d", ret);
+		ret = rnl_hold_release(&hold, 0);
+		ck_assert_msg(ret == -EALREADY || ret == -ESTALE, "the second returned %d", ret);
+	}
+	return 0;
+}
+
+TEST(a_hold_that_is_late_when_it_is_taken_is_a_hold, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(2);
+
+	for (int round = 0; round < 10; round++) {
+		struct rnl_job jobs[2];
+		int64_t until;
+
+		for (int i = 0; i < 2; i++) {
+			job_of(&jobs[i], hold_late_fn, &until);
+			must(rnl_job_deadline(&jobs[i], 20 * MS));
+		}
+		until = rnl_clock() + 25 * MS;
+		for (int i = 0; i < 2; i++)
+			must(rnl_submit(pool, &jobs[i]));
+		for (int i = 0; i < 2; i++)
+			must(rnl_job_wait(&jobs[i], RNL_FOREVER));
+	}
+	rnl_pool_destroy(pool);
+}
+
 TEST(thousands_of_holds_at_once_end_in_any_order)
 {
 	enum { NR = 5000 };
