@@ -473,6 +473,18 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 
 /* ---- the end of a round --------------------------------------------------- */
 
+/* An entry was taken back. */
+static void entry_taken_back(struct rnl_pool *pool)
+{
+	/*
+	 * [submit.D1] full barrier: the job is no longer counted before the look for drains and
+	 * submits that wait, which may have found it counted; pairs with [bell.L2]
+	 */
+	rnl__full_barrier();
+	rnl__pool_ring_drained(pool);
+	rnl__bell_ring(&pool->space_deferred);
+}
+
 int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
 {
 	int ret = rnl__barrier_check(b);
@@ -498,26 +510,18 @@ int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
 	accept(b->pool, job, RNL__JOB_STARTED);
 	job->flags &= ~RNL__JOB_TIMED;
 	ret = rnl__rounds_notify(b, job);
-	if (ret) {
-		rnl__tally_retract(&b->pool->chained);
+	if (ret) {	/* the barrier may be gone */
+		struct rnl_pool *pool = job->pool;
+
 		rnl__job_set_result(job, ret);
 		rnl__job_drop(job);
+		rnl__tally_retract(&pool->chained);
+		entry_taken_back(pool);
 	}
 	return ret;
 }
 
 /* ---- at a time ----------------------------------------------------------- */
-
-/* An entry was taken back. */
-static void left_delayed(struct rnl_pool *pool)
-{
-	/*
-	 * [submit.D1] full barrier: the job is no longer counted before the look for drains, which
-	 * may have found it counted; pairs with [bell.L2]
-	 */
-	rnl__full_barrier();
-	rnl__pool_ring_drained(pool);
-}
 
 /* Counts a delayed job; -ESHUTDOWN: the pool was closed. */
 static int enter_delayed(struct rnl_pool *pool)
@@ -525,14 +529,14 @@ static int enter_delayed(struct rnl_pool *pool)
 	int ret = rnl__tally_enter(&pool->delayed);
 
 	if (ret)
-		left_delayed(pool);
+		entry_taken_back(pool);
 	return ret;
 }
 
 static void leave_delayed(struct rnl_pool *pool)
 {
 	rnl__tally_retract(&pool->delayed);
-	left_delayed(pool);
+	entry_taken_back(pool);
 }
 
 static int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)

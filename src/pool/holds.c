@@ -281,13 +281,13 @@ static struct slot *next_slot(uint32_t *row, uint32_t *index)
 #define for_each_slot(slot, row, index) \
 	for (uint32_t row = 0, index = UINT32_MAX; ((slot) = next_slot(&row, &index)) != NULL;)
 
-void rnl__holds_end_of(const struct rnl_job *job)
+void rnl__holds_end_of(const struct rnl_pool *pool, const struct rnl_job *job)
 {
 	struct slot *slot;
 	struct view view;
 
 	for_each_slot(slot, row, index)
-		if (look(slot, &view) && view.job == job && !view.since &&
+		if (look(slot, &view) && view.pool == pool && view.job == job && !view.since &&
 		    take_over(slot, view.use, 1 + ENDED))
 			end(rnl__node_id(row, index), slot, 0);
 }

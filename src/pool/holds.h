@@ -62,7 +62,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 int rnl__holds_release(const struct rnl_hold *hold, int result);
 
 /* In the job's function, which is called again: ends what the first call took. */
-void rnl__holds_end_of(const struct rnl_job *job);
+void rnl__holds_end_of(const struct rnl_pool *pool, const struct rnl_job *job);
 
 /* The keeper: ends the pool's holds that are late.  When the next one will be; NEVER: none. */
 void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now);

@@ -105,12 +105,14 @@ static inline int rnl__tally_enter(struct rnl__tally *t)
  */
 static inline int rnl__tally_enter_many(struct rnl__tally *t, uint64_t nr)
 {
-	uint64_t old = rnl__peek(&t->entered);
+	uint64_t old = rnl__peek(&t->entered), left;
 
 	do {
 		if (old & RNL__TALLY_CLOSED)
 			return -ESHUTDOWN;
-		if (old - rnl__tally_left(t) + nr > t->limit)
+		left = rnl__tally_left(t);
+		/* More have left than `old` counts: it is out of date, and not exchanged. */
+		if ((left <= old ? old - left : 0) + nr > t->limit)
 			return -EAGAIN;
 		/* [tally.E2] acq_rel: on one word with the close; pairs with [tally.C1] */
 	} while (!atomic_compare_exchange_weak_explicit(&t->entered, &old, old + nr,
