@@ -467,7 +467,8 @@ RNL_API int rnl_job_after(struct rnl_job *job, struct rnl_barrier *barrier);
  * holds, copies to pageable memory, or comes after a barrier.
  * If a job's function or a hold of it fails, or it is cancelled or late, those behind it complete
  * with -ECANCELED. Jobs that wait for their turn count as queued. A cancel, or a deadline, of such a
- * job is told when its turn has come; the urgency and the key are those of the first job.
+ * job is told when its turn has come; the urgency and the key are those of the first job, and for
+ * rnl_pool_resize() only that job has the key.
  * @job: at most one job comes behind it; another call replaces that one.
  * @next: comes behind no other job, and after no barrier. NULL: nothing comes behind the job.
  *	It stays set: a later submit of the job submits both again.
