@@ -188,7 +188,8 @@ const struct bench_row bench_rows[] = {
 			{ "three stages of 1 ms, 32 items", "ms", BENCH_OF_HAND, 0.97, LESS },
 		},
 		.ways = {
-			{ HAND, "an event for each stage", "012" },
+			{ HAND, "events, 1 thread", "012" },
+			{ HAND, "events, 3 threads", "012" },
 			{ RUNNEL, "small barriers", "012" },
 		},
 	},

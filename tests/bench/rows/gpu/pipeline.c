@@ -5,13 +5,17 @@
  *
  * DESIGN
  *	A stage is a kernel of 50 us, 0.2 ms or 1 ms.  By hand: a thread issues all items to three
- *	streams, with an event behind each stage.  runnel: a worker for each stage; a small barrier
+ *	streams, with an event behind each stage; or three threads do, each for its stream, when
+ *	the thread of the stage before has recorded the event.  runnel: a worker for each stage; a small barrier
  *	behind each stage of an item, and the next one after it; one thread submits all, and waits
  *	for the last alone.  The time goes from the first kernel's start to the last one's end, by
  *	the device's own clock.
  */
 #include "gpu/work.h"
 
+#include <sched.h>
+
+#define LOOKS 1024		/* then there may be more threads than CPUs */
 #define NR 32
 #define SAMPLES_PART 50
 
@@ -28,6 +32,8 @@ struct bench {
 	/* Hand-written: */
 	cudaStream_t streams[STAGES];
 	cudaEvent_t events[STAGES][NR];
+	struct gpu_crew crew;
+	atomic_uint recorded[STAGES];	/* items whose events were recorded, by the crew */
 	/* runnel: */
 	struct rnl_small_barrier passed[STAGES - 1][NR];
 	struct rnl_barrier all;
@@ -56,20 +62,58 @@ static double time_of(struct bench *b)
 	return (double)(ended - began) * 1e-6;
 }
 
+static void issue_stage(struct bench *b, unsigned s, unsigned i)
+{
+	if (s)
+		gpu_ok(cudaStreamWaitEvent(b->streams[s], b->events[s - 1][i], 0),
+		       "cudaStreamWaitEvent");
+	gpu_ok(gpu_issue_spin(1, 1, b->ns, b->stamps[s][i], b->streams[s]), "a kernel");
+	if (s < STAGES - 1)
+		gpu_ok(cudaEventRecord(b->events[s][i], b->streams[s]), "cudaEventRecord");
+}
+
 static void run_by_hand(struct bench *b)
 {
 	for (unsigned i = 0; i < NR; i++) {
-		for (unsigned s = 0; s < STAGES; s++) {
-			if (s)
-				gpu_ok(cudaStreamWaitEvent(b->streams[s], b->events[s - 1][i], 0),
-				       "cudaStreamWaitEvent");
-			gpu_ok(gpu_issue_spin(1, 1, b->ns, b->stamps[s][i], b->streams[s]),
-			       "a kernel");
-			if (s < STAGES - 1)
-				gpu_ok(cudaEventRecord(b->events[s][i], b->streams[s]),
-				       "cudaEventRecord");
-		}
+		for (unsigned s = 0; s < STAGES; s++)
+			issue_stage(b, s, i);
 	}
+	gpu_ok(cudaStreamSynchronize(b->streams[STAGES - 1]), "cudaStreamSynchronize");
+}
+
+/* A wait for an event that is not recorded yet would be none. */
+static void await_record(struct bench *b, unsigned s, unsigned i)
+{
+	unsigned looks = 0;
+
+	/* acquire: the event; pairs with the other thread's release */
+	while (atomic_load_explicit(&b->recorded[s], memory_order_acquire) <= i) {
+		bench_relax();
+		if (++looks % LOOKS == 0)
+			sched_yield();
+	}
+}
+
+static void by_thread(void *arg, unsigned s, cudaStream_t own)
+{
+	struct bench *b = arg;
+
+	(void)own;
+	for (unsigned i = 0; i < NR; i++) {
+		if (s)
+			await_record(b, s - 1, i);
+		issue_stage(b, s, i);
+		/* release: the event; pairs with the next thread's acquire */
+		atomic_store_explicit(&b->recorded[s], i + 1, memory_order_release);
+	}
+}
+
+static void run_by_threads(struct bench *b)
+{
+	for (unsigned s = 0; s < STAGES; s++)
+		atomic_store(&b->recorded[s], 0);
+	gpu_crew_begin(&b->crew);
+	gpu_crew_end(&b->crew);
 	gpu_ok(cudaStreamSynchronize(b->streams[STAGES - 1]), "cudaStreamSynchronize");
 }
 
@@ -109,23 +153,23 @@ static void run_by_pool(struct bench *b)
 
 /* ---- the row ------------------------------------------------------------- */
 
-static double sample(struct bench *b, unsigned by_pool)
+/* As in the table. */
+static void (*const ways[])(struct bench *b) = { run_by_hand, run_by_threads, run_by_pool };
+
+static double sample(struct bench *b, unsigned way)
 {
-	if (by_pool)
-		run_by_pool(b);
-	else
-		run_by_hand(b);
+	ways[way](b);
 	return time_of(b);
 }
 
-static void measure(void *arg, unsigned by_pool, double *values)
+static void measure(void *arg, unsigned way, double *values)
 {
 	struct bench *b = arg;
 
 	for (unsigned length = 0; length < LENGTHS; length++) {
 		b->ns = lengths[length];
 		for (unsigned i = 0; i < b->nr; i++)
-			b->ms[i] = sample(b, by_pool);
+			b->ms[i] = sample(b, way);
 		values[length] = bench_percentile(b->ms, b->nr, 50);
 	}
 }
@@ -147,9 +191,10 @@ static void *begin_row(struct bench_run *run)
 			bench_rnl(gpu_job_init(&b->stages[s][i].job, run_stage), "rnl_job_init");
 		}
 	}
+	gpu_crew_start(&b->crew, run->opt->info.ordinal, RNL_STREAM_PRIVATE, STAGES, by_thread, b);
 	b->ns = lengths[0];
-	(void)sample(b, 0);
-	(void)sample(b, 1);
+	for (unsigned way = 0; way < sizeof(ways) / sizeof(ways[0]); way++)
+		(void)sample(b, way);
 	return b;
 }
 
