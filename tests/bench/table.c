@@ -200,11 +200,16 @@ const struct bench_row bench_rows[] = {
 		.lines = {
 			{ "a held job, release to return, p50", "us", BENCH_HAND_PLUS, 3, LESS },
 			{ "a held job, release to return, p99", "us", BENCH_HAND_PLUS, 3, LESS },
+			{ "the same without device work, p50", "us", BENCH_HAND_PLUS, 3, LESS },
+			{ "the same without device work, p99", "us", BENCH_HAND_PLUS, 3, LESS },
 		},
 		.ways = {
 			{ CEILING, "plain jobs, one by one", "01" },
 			{ HAND, "a plain job of runnel's", "01" },
 			{ RUNNEL, "rnl_hold_release()", "01" },
+			{ CEILING, "plain jobs, one by one", "23" },
+			{ HAND, "a plain job of runnel's", "23" },
+			{ RUNNEL, "rnl_hold_release()", "23" },
 		},
 	},
 	{

@@ -4,10 +4,11 @@
  * has returned; beside a plain job of runnel's, from its submit until its waiter has returned.
  *
  * DESIGN
- *	Both jobs issue a kernel that does nothing.  The other thread spins, and releases the hold
- *	0.2 ms after the function has returned: then the device has passed the job, its worker sleeps,
- *	and so does the waiter.  The plain job is submitted after as long a pause, to a worker that
- *	sleeps; and one by one, as the row latency has it.
+ *	Both jobs issue a kernel that does nothing; in lines of their own they issue nothing.  The
+ *	other thread spins, and releases the hold 0.2 ms after the function has returned: then the
+ *	device has passed the job, its worker sleeps, and so does the waiter.  The plain job is
+ *	submitted after as long a pause, to a worker that sleeps; and one by one, as the row latency
+ *	has it.
  */
 #include "gpu/work.h"
 
@@ -18,16 +19,21 @@ struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
 	unsigned nr;			/* samples */
 	double *us;
+	bool issues;			/* the jobs: a kernel */
 	struct rnl_job plain, held;
 	struct rnl_hold hold;
 	atomic_uint taken, released;	/* holds */
 	uint64_t release_ns;
 };
 
+static int work(const struct bench *b)
+{
+	return b->issues && gpu_issue_empty(NULL, (cudaStream_t)rnl_stream()) ? -1 : 0;
+}
+
 static int run_plain(struct rnl_job *job)
 {
-	(void)job;
-	return gpu_issue_empty(NULL, (cudaStream_t)rnl_stream()) ? -1 : 0;
+	return work(rnl_container_of(job, struct bench, plain));
 }
 
 static int run_held(struct rnl_job *job)
@@ -37,7 +43,7 @@ static int run_held(struct rnl_job *job)
 
 	if (ret)
 		return ret;
-	ret = run_plain(job);
+	ret = work(b);
 	/* release: the hold; pairs with the other thread's acquire */
 	atomic_fetch_add_explicit(&b->taken, 1, memory_order_release);
 	return ret;
@@ -65,13 +71,16 @@ static void *release_holds(void *arg)
 	return NULL;
 }
 
+/* As in the table: the ways of jobs with a kernel, then those of jobs without. */
+enum { ONE_BY_ONE, LATER, HELD, WAYS };
+
 static double sample(struct bench *b, unsigned way)
 {
-	const bool is_held = way == 2;
+	const bool is_held = way == HELD;
 	struct rnl_job *job = is_held ? &b->held : &b->plain;
 	uint64_t start, end;
 
-	if (way == 1)
+	if (way == LATER)
 		be_quiet();
 	start = bench_now();
 	bench_rnl(rnl_submit(b->pool, job), "rnl_submit");
@@ -91,10 +100,11 @@ static void measure(void *arg, unsigned way, double *values)
 {
 	struct bench *b = arg;
 
+	b->issues = way < WAYS;
 	for (int i = 0; i < WARM_UPS; i++)
-		(void)sample(b, way);
+		(void)sample(b, way % WAYS);
 	for (unsigned i = 0; i < b->nr; i++)
-		b->us[i] = sample(b, way);
+		b->us[i] = sample(b, way % WAYS);
 	values[0] = bench_percentile(b->us, b->nr, 50);
 	values[1] = bench_percentile(b->us, b->nr, 99);
 }
