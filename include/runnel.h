@@ -688,7 +688,10 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * Submit a job with the order's key, to start behind the jobs that were submitted to the order
  * before. A job that comes after a barrier waits for that in no queue, and the jobs behind it in the
  * order wait with it; jobs of the key that have no order, and above all the barrier's own, go on. So
- * the order adds no wait that could be a circle: each is for a job submitted earlier.
+ * each wait is for a job submitted earlier, and none is a circle. There is one exception. If a job
+ * of the order is in a barrier, its submit must not run beside the submit, to the order, of a job
+ * that waits for that barrier, itself or by others: each might wait for the other for ever. One
+ * submit after the other is good.
  * Context: rnl_submit_ordered() takes no lock and does not block, but may queue jobs of other threads
  *	that wait in the order; _wait() waits for space, as rnl_submit_wait() does.
  * Ordering: submits by different threads have the order in which they happened, if one happened

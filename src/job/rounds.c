@@ -220,6 +220,7 @@ static void tell(struct rnl_job *job, int result)
 	const bool own = rnl__pool_worker(pool) && rnl__thread.worker->serves;
 
 	job->result = result;
+	job->device_error = 0;
 	rnl__worker_return(own ? rnl__thread.worker : &pool->keeper.self, job);
 }
 

@@ -99,7 +99,9 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		rnl__job_drop(job);
 		return ret;
 	}
-	job->flags |= job->flags & RNL__JOB_URGENT ? RNL__JOB_FIRST : lane;
+	/* The urgency of a chain is its first job's. */
+	job->flags |= job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)) ?
+			      RNL__JOB_FIRST : lane;
 	return 0;
 }
 

@@ -89,7 +89,7 @@ TEST(a_chain_may_be_submitted_again_or_cut)
 	rnl_pool_destroy(pool);
 }
 
-TEST(the_next_job_is_issued_while_the_device_works_and_is_done_after_the_first)
+TEST(the_next_job_is_issued_while_the_device_works_and_is_done_after_the_first, .loops = 2)
 {
 	struct gate kernel = GATE_INIT;
 	struct rnl_job first, second;
@@ -100,6 +100,7 @@ TEST(the_next_job_is_issued_while_the_device_works_and_is_done_after_the_first)
 	pool = pool_of(2);
 	job_of(&first, gated_kernel_fn, &kernel);
 	job_of(&second, count_fn, &ran);
+	must(rnl_job_urgent(&second, _i));	/* which says nothing of its place */
 	must(rnl_job_then(&first, &second));
 	must(rnl_submit(pool, &first));
 	gate_await(&kernel, 1);
