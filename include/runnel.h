@@ -468,7 +468,9 @@ RNL_API int rnl_job_after(struct rnl_job *job, struct rnl_barrier *barrier);
  * If a job's function or a hold of it fails, or it is cancelled or late, those behind it complete
  * with -ECANCELED. Jobs that wait for their turn count as queued. A cancel, or a deadline, of such a
  * job is told when its turn has come; the urgency and the key are those of the first job, and for
- * rnl_pool_resize() only that job has the key.
+ * rnl_pool_resize() only that job has the key. The deadline of a job behind counts from the submit's
+ * call. If the first job waits for its time, or as a notice, a drain waits for those behind it, and
+ * so for the first one.
  * @job: at most one job comes behind it; another call replaces that one.
  * @next: comes behind no other job, and after no barrier. NULL: nothing comes behind the job.
  *	It stays set: a later submit of the job submits both again.
@@ -622,9 +624,9 @@ enum rnl_water {
  * drain or a destroy of a closed pool waits for it, too.
  * Ordering: as rnl_submit(). Each worker looks at the marks from time to time, so a notice may
  *	start some jobs late.
- * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs; -EINVAL
- *	also if the job comes after a barrier, if it is in one and mark is RNL_EMPTY, or if mark
- *	has no value of enum rnl_water.
+ * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs, or there is no
+ *	space for the jobs behind it; -EINVAL also if the job comes after a barrier, if it is in one
+ *	or has a job behind it and mark is RNL_EMPTY, or if mark has no value of enum rnl_water.
  * Since: 0.1
  */
 RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark);
@@ -688,10 +690,9 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * Submit a job with the order's key, to start behind the jobs that were submitted to the order
  * before. A job that comes after a barrier waits for that in no queue, and the jobs behind it in the
  * order wait with it; jobs of the key that have no order, and above all the barrier's own, go on. So
- * each wait is for a job submitted earlier, and none is a circle. There is one exception. If a job
- * of the order is in a barrier, its submit must not run beside the submit, to the order, of a job
- * that waits for that barrier, itself or by others: each might wait for the other for ever. One
- * submit after the other is good.
+ * each wait is for a job whose submit has its place before, in this order or another one, and none
+ * is a circle: also if a job of the order is in a barrier that another one comes after, and both are
+ * submitted at once.
  * Context: rnl_submit_ordered() takes no lock and does not block, but may queue jobs of other threads
  *	that wait in the order; _wait() waits for space, as rnl_submit_wait() does.
  * Ordering: submits by different threads have the order in which they happened, if one happened

@@ -16,9 +16,15 @@
 #include "sys/thread_state.h"
 
 #define BUSY UINT64_C(1)
+
+/* In the `key` of an order's job, beside the pointer to the order, until the submit is over: */
+#define UNREADY UINT64_C(1)	/* no thread may go on with the job */
+#define AT_GATE UINT64_C(2)	/* ... and the gate is its submit's */
+
 #define NAP_NS 50000u		/* between looks of rnl_order_fini() */
 
 _Static_assert(_Alignof(struct rnl_job) > BUSY, "a pointer to a job has a bit to spare");
+_Static_assert(_Alignof(struct rnl_order) > (UNREADY | AT_GATE), "one to an order has two");
 
 static _Atomic uint64_t *waiting_of(struct rnl_order *order)
 {
@@ -40,7 +46,12 @@ static bool exchange(struct rnl_order *order, uint64_t *waiting, uint64_t now)
 						     memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* Joins those that wait; true: none does, and the caller has the gate with this job. */
+static _Atomic uint64_t *key_of(struct rnl_job *job)
+{
+	return rnl__atomic(&job->key);
+}
+
+/* Joins those that wait; true: none does, and the gate is this job's. */
 static bool enter(struct rnl_order *order, struct rnl_job *job)
 {
 	uint64_t waiting = rnl__peek(waiting_of(order));
@@ -51,7 +62,21 @@ static bool enter(struct rnl_order *order, struct rnl_job *job)
 	return !(waiting & BUSY);
 }
 
-/* The next job at the gate; NULL: the gate is free, and the order may be gone. */
+/* Whether the submit is over; if not, the gate is the submit's from now on. */
+static bool is_ready(struct rnl_order *order, struct rnl_job *job)
+{
+	uint64_t key = (uintptr_t)order | UNREADY;
+
+	/*
+	 * [order.K1] acq_rel: of this and the end of the submit one is first; the job as it was
+	 * accepted, or `first`, to the second; pairs with [order.K2]
+	 */
+	return !atomic_compare_exchange_strong_explicit(key_of(job), &key, key | AT_GATE,
+							memory_order_acq_rel,
+							memory_order_acquire);
+}
+
+/* The next job at the gate; NULL: the gate is another's or free, and the order may be gone. */
 static struct rnl_job *next_job(struct rnl_order *order)
 {
 	uint64_t waiting;
@@ -67,7 +92,7 @@ static struct rnl_job *next_job(struct rnl_order *order)
 	}
 	job = order->first;
 	order->first = job->link;
-	return job;
+	return is_ready(order, job) ? job : NULL;
 }
 
 /* Queues jobs, from this one on, until one has to wait for its barrier. */
@@ -92,8 +117,18 @@ static void gate_issued(struct rnl_job *job)
 void rnl__order_enter(struct rnl_order *order, struct rnl_job *job)
 {
 	job->flags |= RNL__JOB_ORDERED;
-	job->key = (uintptr_t)order;
+	/* relaxed, both: [order.W1] publishes it, or else no other thread looks at it */
+	atomic_store_explicit(key_of(job), (uintptr_t)order | UNREADY, memory_order_relaxed);
 	if (enter(order, job))
+		/* relaxed */
+		atomic_store_explicit(key_of(job), (uintptr_t)order | UNREADY | AT_GATE,
+				      memory_order_relaxed);
+}
+
+void rnl__order_ready(struct rnl_order *order, struct rnl_job *job)
+{
+	/* [order.K2] acq_rel: as [order.K1]; pairs with [order.K1] */
+	if (atomic_exchange_explicit(key_of(job), (uintptr_t)order, memory_order_acq_rel) & AT_GATE)
 		go_on(order, job, false);
 }
 

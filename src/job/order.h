@@ -12,11 +12,18 @@
  *	came meanwhile.  A submit that finds 0 has the gate.  The thread at the gate takes the list
  *	when it has no jobs left, or gives the gate back: so one exchange decides who goes on.
  *	`first` is the gate's.
+ *	A job may also be counted by a barrier that another job of the order waits for.  So no two
+ *	jobs wait for each other, a submit does this in turn: it takes the snapshot of the barrier
+ *	that the job comes after, enters the order, and counts the job in its own barrier.  Then each
+ *	job waits only for jobs that entered an order before it: those of the snapshot were counted,
+ *	and so had entered.  Until the counts are made the job is not ready.  If the gate comes to
+ *	such a job, the gate is the submit's: one exchange of the job's `key` decides that.
  *	Model: tests/model/order.pml.
  *
- *			enter	`go_on`	- no outside synchronisation needed
- *	enter		-	-
- *	`go_on`		-		one thread at a time has the gate
+ *			enter	ready	`go_on`	- no outside synchronisation needed
+ *	enter		-	-	-
+ *	ready		-	-	-	of one job: behind enter, on its thread
+ *	`go_on`		-	-		one thread at a time has the gate
  */
 #ifndef RNL_ORDER_H
 #define RNL_ORDER_H
@@ -26,7 +33,10 @@
 /* 0; -EINVAL no order, which is logged; -EOWNERDEAD. */
 int rnl__order_check(const struct rnl_order *order);
 
-/* An accepted job, with a key, that is deferred. */
+/* A job that has its snapshot, and a reservation as one that is deferred: gets its place. */
 void rnl__order_enter(struct rnl_order *order, struct rnl_job *job);
+
+/* The job, and those behind it, were accepted and counted.  It may be gone on return. */
+void rnl__order_ready(struct rnl_order *order, struct rnl_job *job);
 
 #endif

@@ -275,9 +275,12 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl_order *
 	ret = reserve(pool, job, nr, defer);
 	if (ret)
 		return give_back(job, ret);
-	accept_chain(pool, job, RNL__JOB_QUEUED);
+	/* The place in the order comes between the snapshot and the counts: see order.h. */
 	if (order)
 		rnl__order_enter(order, job);
+	accept_chain(pool, job, RNL__JOB_QUEUED);
+	if (order)
+		rnl__order_ready(order, job);
 	else if (defer)
 		rnl__barrier_defer(job);
 	else
@@ -508,7 +511,6 @@ int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
 		rnl__job_drop(job);
 		return ret;
 	}
-	job->flags |= RNL__JOB_TELLS;
 	accept(b->pool, job, RNL__JOB_STARTED);
 	job->flags &= ~RNL__JOB_TIMED;
 	ret = rnl__rounds_notify(b, job);

@@ -200,21 +200,21 @@ static void *keep_main(void *arg)
 	for (;;) {
 		uint32_t listened = rnl__bell_listen(&pool->keeper.bell);
 		uint64_t searches = search_time(&keep), starts, now = rnl__now();
+		const bool returned = rnl__worker_has_returned(&pool->keeper.self);
 
 		if (ends(pool))
 			return NULL;
 		if (rnl__watermark_end(pool))
 			continue;
-		if (rnl__worker_has_returned(&pool->keeper.self)) {
+		if (returned)
 			tell_barriers(pool);
-			continue;
-		}
 		starts = rnl__delayed_came(pool) ? 0 : rnl__delayed_time(pool);
 		if (starts <= now)
 			rnl__delayed_look(pool, now, false);
 		if (searches <= now)
 			search(&keep);
-		else if (starts > now && !rnl__bell_wait(&pool->keeper.bell, listened,
+		else if (starts > now && !returned &&
+			 !rnl__bell_wait(&pool->keeper.bell, listened,
 							 rnl__smaller(starts, searches)))
 			rest(pool);
 	}

@@ -213,6 +213,54 @@ TEST(a_notice_that_a_worker_submits_when_it_stops_is_told)
 	rnl_pool_destroy(pool);
 }
 
+struct again {
+	struct rnl_barrier barrier;
+	struct rnl_job notice, delayed;
+	_Atomic int ran;
+};
+
+/* Runs on the keeper, which would come to nothing else if notices were all that it looked at. */
+static void notify_again(struct rnl_job *notice)
+{
+	struct again *again = rnl_container_of(notice, struct again, notice);
+
+	if (!again->ran)
+		must(rnl_barrier_notify(&again->barrier, notice));
+}
+
+TEST(a_notice_that_is_given_again_and_again_holds_up_no_delayed_job)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct again again = { .ran = 0 };
+
+	must(rnl_barrier_init(&again.barrier, pool));
+	notice_of(&again.notice, NULL);
+	must(rnl_job_on_done(&again.notice, notify_again));
+	job_of(&again.delayed, count_fn, (void *)&again.ran);
+	must(rnl_barrier_notify(&again.barrier, &again.notice));
+	must(rnl_submit_at(pool, &again.delayed, rnl_clock() + 5 * MS));
+	ck_assert_int_eq(result_of(&again.delayed), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_notice_has_no_device_error)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_barrier barrier;
+	struct rnl_job job, notice;
+
+	must(rnl_barrier_init(&barrier, pool));
+	notice_of(&notice, NULL);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_ge(rnl_pool_cancel(pool), 0);
+	submit_in(pool, &barrier, &job, result_fn, (void *)(intptr_t)-EPROTO);
+	must(rnl_barrier_notify(&barrier, &notice));
+	ck_assert_int_eq(result_of(&notice), -EPROTO);
+	ck_assert_int_eq(rnl_job_device_error(&notice), 0);
+	rnl_pool_destroy(pool);
+}
+
 TEST(a_notice_waits_for_the_device_and_for_holds)
 {
 	struct gate kernel = GATE_INIT;

@@ -116,6 +116,17 @@ TEST(keys_that_name_workers_lead_to_as_many_of_them_and_count_around)
 	rnl_pool_destroy(pool);
 }
 
+/* Three jobs of which the first one comes after a barrier that is held. */
+static void noted_behind(struct rnl_pool *pool, struct noted *noted, struct record *record,
+			 struct rnl_barrier *barrier, struct gate *plug, struct rnl_job *before)
+{
+	hold_barrier(pool, barrier, plug, before);
+	for (int i = 0; i < 3; i++) {
+		noted_of(&noted[i], record, i);
+		must(rnl_job_after(&noted[i].job, i ? NULL : barrier));
+	}
+}
+
 TEST(a_cancelled_job_of_an_order_is_told_in_its_turn)
 {
 	struct rnl_pool *pool = pool_of(2);
@@ -127,12 +138,9 @@ TEST(a_cancelled_job_of_an_order_is_told_in_its_turn)
 	struct rnl_job before;
 
 	must(rnl_order_init(&order, pool, 5));
-	hold_barrier(pool, &barrier, &plug, &before);
-	for (int i = 0; i < 3; i++) {
-		noted_of(&noted[i], &record, i);
-		must(rnl_job_after(&noted[i].job, i ? NULL : &barrier));
+	noted_behind(pool, noted, &record, &barrier, &plug, &before);
+	for (int i = 0; i < 3; i++)
 		must(rnl_submit_ordered(&order, &noted[i].job));
-	}
 	must(rnl_job_cancel(&noted[1].job));
 	ck_assert_int_eq(rnl_job_wait(&noted[1].job, MS), -ETIMEDOUT);
 	gate_open(&plug);
@@ -154,11 +162,7 @@ TEST(a_closed_pool_runs_what_an_order_has_and_takes_no_more)
 	struct rnl_job before;
 
 	must(rnl_order_init(&order, pool, 5));
-	hold_barrier(pool, &barrier, &plug, &before);
-	for (int i = 0; i < 3; i++) {
-		noted_of(&noted[i], &record, i);
-		must(rnl_job_after(&noted[i].job, i ? NULL : &barrier));
-	}
+	noted_behind(pool, noted, &record, &barrier, &plug, &before);
 	for (int i = 0; i < 2; i++)
 		must(rnl_submit_ordered(&order, &noted[i].job));
 	ck_assert_int_eq(rnl_submit_ordered(&order, &noted[2].job), -EAGAIN);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
@@ -32,6 +33,15 @@ static inline double seconds_now(void)
 			usleep(100); \
 		} \
 	} while (0)
+
+/* Waits for a round that another thread begins or ends. It spins to come at once, but lets others run. */
+static inline void await_round(_Atomic unsigned *word, unsigned round)
+{
+	for (unsigned i = 1; *word != round; i++) {
+		if (i % 64 == 0)
+			sched_yield();
+	}
+}
 
 static inline pid_t own_tid(void)
 {

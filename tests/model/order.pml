@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of an order's gate: enter(), next_job(), go_on() [order.W1] of src/job/order.c, with
- * rnl__rounds_defer() and the issue of a round as one step each (barrier.pml has those).
+ * Model of an order's gate: enter(), next_job(), is_ready(), rnl__order_ready(), go_on() [order.W1,
+ * K1, K2] of src/job/order.c, called as submit() of submit.c does, with rnl__rounds_defer() and the
+ * seal, the count and the issue of a round as one step each (barrier.pml has those).
  *
- * One thread submits jobs 1 and 2, another one jobs 3 and 4. Jobs 1 and 4 come after a round each,
- * which a thread of its own issues at any time. When all jobs are queued, the order's end is awaited.
+ * One thread submits jobs 1 and 2, another one jobs 3 and 4. Jobs 1 and 4 come after a round each. A
+ * round counts a job of the other thread, 3 or 2, if that job was counted before the seal. A thread
+ * for each round issues it at any time after the seal, when the counted job is queued. When all jobs
+ * are queued, the order's end is awaited.
  *
  * Left out: the reservation in the queue, and the put, whose order is that of the calls.
  *
- * Asserted: each job is queued once, none before its round is issued, and those of a thread in the
+ * Asserted: each job is queued once, none before its round is issued or its submit is over, and those of a thread in the
  * order of its submits; one thread at a time has the gate, and none touches the order when it has
  * ended. No job is left: that is an invalid end state.
  *
  * Broken: BREAK_BUSY a submit that finds the gate taken queues its job at once; BREAK_FREE the gate is
  * given back without a look for jobs that came; BREAK_LIST the list is taken by a load and a store;
  * BREAK_ORDER the list is queued as it was pushed, last job first; BREAK_DEFER a thread goes on with
- * the next job when its own was deferred.
+ * the next job when its own was deferred; BREAK_COUNT a job is counted before it has its place;
+ * BREAK_READY the gate marks a job that is not ready by a load and a store; BREAK_SOON it goes on
+ * with such a job.
  */
 #define JOBS 4
 
@@ -24,15 +29,19 @@ byte list[JOBS], nr_list;	/* ... and its list, the last one first */
 byte first[JOBS], nr_first;	/* `first` */
 bool issued[JOBS + 1], at_round[JOBS + 1];	/* of the round that a job comes after; deferred there */
 bool in_queue[JOBS + 1];
+mtype = { UNREADY, AT_GATE, READY };
+mtype key[JOBS + 1];
+bool counted[JOBS + 1], sealed[JOBS + 1], needs[JOBS + 1];	/* the latter of the job after */
 byte nr_queued, at_gate;
 bool over;
 
 #define after(job) (job == 1 || job == 4)
+#define before(job) (job == 1 -> 3 : 2)	/* the job of its round */
 
 inline queue(job)
 {
 	d_step {
-		assert(!in_queue[job] && (!after(job) || issued[job]));
+		assert(!in_queue[job] && key[job] == READY && (!after(job) || issued[job]));
 		assert(job % 2 || in_queue[job - 1]);	/* of each thread the odd one is first */
 		in_queue[job] = true;
 		nr_queued++
@@ -84,6 +93,21 @@ inline next_job()
 		job = first[nr_first - 1];
 		nr_first--
 	}
+#ifndef BREAK_SOON
+#ifdef BREAK_READY
+	if
+	:: key[job] == UNREADY -> d_step { key[job] = AT_GATE; at_gate--; job = 0 }; goto gone
+	:: else
+	fi;
+#else
+	atomic {					/* is_ready() [order.K1] */
+		if
+		:: key[job] == UNREADY -> key[job] = AT_GATE; at_gate--; job = 0; goto gone
+		:: else
+		fi
+	}
+#endif
+#endif
 }
 
 inline go_on(known)
@@ -126,22 +150,45 @@ proctype submitter(byte one)
 	do
 	:: sent < 2 ->
 		job = one + sent;
+		d_step {				/* rnl__barrier_snapshot() */
+			if
+			:: after(job) -> sealed[job] = true; needs[job] = counted[before(job)]
+			:: else
+			fi
+		};
+#ifdef BREAK_COUNT
+		counted[job] = true;
+#endif
+		key[job] = UNREADY;
 #ifdef BREAK_BUSY
 		if
-		:: busy && !after(job) -> queue(job); job = 0; has = false; goto sent_it
+		:: busy && !after(job) ->
+			counted[job] = true; key[job] = READY;
+			queue(job); job = 0; has = false; goto sent_it
 		:: else
 		fi;
 #endif
 		atomic {				/* enter() */
 			has = !busy;
 			if
-			:: has -> busy = true; at_gate++; assert(at_gate == 1)
+			:: has -> busy = true; key[job] = AT_GATE
 			:: else -> list[nr_list] = job; nr_list++
+			fi
+		};
+#ifndef BREAK_COUNT
+		counted[job] = true;			/* accept_chain() */
+#endif
+		atomic {				/* rnl__order_ready() [order.K2] */
+			has = (key[job] == AT_GATE);
+			key[job] = READY;
+			if
+			:: has -> at_gate++; assert(at_gate == 1)
+			:: else
 			fi
 		};
 sent_it:	sent++;
 		if
-		:: has -> known = false; run_gate: go_on(known)
+		:: has -> known = false; go_on(known)
 		:: else
 		fi
 	:: else -> break
@@ -154,6 +201,7 @@ proctype issuer(byte one)
 	bool known, deferred;
 
 	atomic {					/* issue() */
+		(sealed[one] && (!needs[one] || in_queue[before(one)]));
 		issued[one] = true;
 		if
 		:: at_round[one] -> at_round[one] = false; job = one; at_gate++; assert(at_gate == 1)

@@ -34,15 +34,6 @@ static int run(struct rnl_job *job)
 	return (int)(race->begun & 0x7fff);
 }
 
-/* Waits for a round. It spins to come at once, but lets others run, too. */
-static void await(_Atomic unsigned *word, unsigned round)
-{
-	for (unsigned i = 1; *word != round; i++) {
-		if (i % 64 == 0)
-			sched_yield();
-	}
-}
-
 static int cancel_all(void *arg)
 {
 	struct race *race = arg;
@@ -52,7 +43,7 @@ static int cancel_all(void *arg)
 	for (unsigned round = 1; round <= nr; round++) {
 		unsigned turns;
 
-		await(&race->begun, round);
+		await_round(&race->begun, round);
 		race->nr_cancelled = race->nr_busy = race->nr_other = 0;
 		turns = wait + draw(&race->random, 8);
 		for (unsigned volatile i = 0; i < turns; i++)
@@ -96,7 +87,7 @@ TEST(of_a_cancel_and_a_start_that_meet_one_comes_first, .timeout_s = 120)
 		result = result_of(&race.job);
 		ck_assert_int_eq(rnl_job_cancel(&race.job), -EALREADY);
 		race.ended = round;
-		await(&race.left, round);
+		await_round(&race.left, round);
 		ran = race.runs > nr_ran;
 		cancelled = race.nr_cancelled;
 		ck_assert_msg(ran != cancelled && race.runs <= nr_ran + 1 && !race.nr_other &&
