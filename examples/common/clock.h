@@ -2,8 +2,9 @@
 /*
  * The device's clock: a kernel writes the time to pinned memory, in the order of its stream.
  *
- * On CUDA the time is globaltimer, in ns, the same for all multiprocessors; on the host device it
- * is CLOCK_MONOTONIC.  device.cu and device.c of the example say CLOCK_KERNEL.
+ * A CUDA device reads its register globaltimer, which counts nanoseconds and which all
+ * multiprocessors share.  The host device reads CLOCK_MONOTONIC.  An example defines the kernel by
+ * CLOCK_KERNEL, in its device.cu and device.c.
  */
 #ifndef EXAMPLES_CLOCK_H
 #define EXAMPLES_CLOCK_H

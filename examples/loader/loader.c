@@ -3,11 +3,11 @@
  * loader: threads read shards ahead of a device that computes.
  *
  * DESIGN
- * Three passes over the same epochs: reading alone, computing alone, both together.  The slower of
- * the first two is the limit.  A pass before them warms up the page cache and all memory; with
- * --cold there is none, and each pass begins without the page cache.  Unless --rounds tells how
- * much there is to compute, the work is made to last as long as reading: then it is hardest to come
- * near the limit.
+ * Three passes read the same epochs.  The first pass only reads, the second one only computes, and
+ * the third one does both.  The limit is the time of the first or the second pass, whichever is
+ * longer.  A pass before these warms up the page cache and all memory.  With --cold there is no such
+ * pass, and each pass starts with an empty page cache.  Without --rounds the computing is made as
+ * long as the reading, since the limit is hardest to reach then.
  */
 #include "config.h"
 

@@ -3,10 +3,10 @@
  * The steps of the stages, for every device.
  *
  * DESIGN
- * A step is one function, which a block of threads calls on a GPU and one thread elsewhere.  The
- * threads share the work by strides, and add to the block's memory.  All numbers are integers,
- * and sums of integers have no order; the only floats are square roots, which IEEE 754 rounds in
- * one way.  So all devices give the same bytes.
+ * A step is one function.  On a GPU a block of threads calls it, elsewhere one thread.  The threads
+ * share the work by strides, and add their sums in the block's memory.  All devices compute the same
+ * bytes for two reasons.  Sums of integers do not depend on the order of the additions.  And the only
+ * floating-point operation is the square root, which IEEE 754 rounds in one way.
  *
  *	textures   colours    RGB, L*a*b*, position        a block for each patch
  *	           edges      Sobel of its neighbours      a block for each patch

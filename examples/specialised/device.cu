@@ -15,11 +15,12 @@
  *
  * A stage is used once a round, so the parity of a round is that of its number.
  *
- * Cluster: the blocks of a pair have tiles beside each other, in the same stage at the same time.
- * The second block has what lies behind the first one's tile, the window; it copies the window
- * across.  Thus the second block's stage is in use until both blocks have read: its empty[s]
- * counts the warps of both.  When it is empty, the first block has also read the window of the
- * round before, so the next one may be copied there without another wait.
+ * Cluster: two blocks work on two neighbouring tiles, and use the same stage for them.  The window
+ * behind the first block's tile is the start of the second block's tile.  So the second block copies
+ * that part into the first block's stage, and the first block need not load it.  The second block's
+ * stage is free when both blocks have read it: its empty[s] counts the warps of both blocks.  At
+ * that time the first block has read its window of the previous round, too.  So the next window may
+ * be copied without another wait.
  *
  *	producer 2:  wait empty, expect, copy in --> full 2
  *	consumers 2: wait full 2, copy across --> full 1;  compute;  arrive at empty 2

@@ -10,10 +10,11 @@
  * The plain one runs twice: with a block for each tile, and with as few blocks as the others have,
  * as if a block needed more registers or shared memory.
  *
- * What the device needs for each part alone is measured by the same kernels: for its memory, with
- * the smallest window there is, where there is next to nothing to compute; for the computing, on
- * few tiles that stay in the cache.  The longest part is the limit.  At the start the window is
- * made as long as lets both parts take the same time, so that overlap can gain the most.
+ * The limit is the time of the slowest part: reading and writing memory, or computing, or, with
+ * --copies, the bus.  The same kernels measure each part alone.  With the smallest window they compute next to nothing, which
+ * gives the time for memory.  On a few tiles, which stay in the cache, they give the time for
+ * computing.  The program first chooses the window for which both parts take the same time: there
+ * overlap gains the most.
  *
  * Each turn runs all parts and ways, so that a disturbance of the machine meets all of them.  The
  * first turn warms up.  The output is made wrong before each way and compared with the serial
