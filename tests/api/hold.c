@@ -520,17 +520,28 @@ TEST(a_hold_on_a_job_that_does_not_run_is_refused_and_logged)
 
 TEST(a_release_of_what_is_no_hold_is_refused_and_logged)
 {
-	const struct rnl_hold wrong[] = {
+	struct rnl_pool *pool = pool_of(1);
+	/* Each gets the generation of this process, which a hold has. */
+	struct rnl_hold wrong[] = {
 		{ 0, 0, 0 }, { 1, 0, 0 }, { 2, 1, 0 }, { 1, UINT32_MAX, 0 }, { UINT64_MAX, 1, 0 },
 		{ 1, 1025, 0 }, { 1, 1 << 20, 0 },
 	};
+	struct holder h;
 
+	holder_of(&h, 1);
+	submit_held(pool, &h);
+	must(rnl_hold_release(&h.holds[0], 0));
+	ck_assert_int_eq(result_of(&h.job), 0);
+	rnl_pool_destroy(pool);
 	rnl_set_log(note_line, NULL);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		wrong[i].generation = h.holds[0].generation;
 		last_line[0] = 0;
 		ck_assert_int_eq(rnl_hold_release(&wrong[i], 0), -EINVAL);
 		ck_assert_ptr_nonnull(strstr(last_line, "is no hold"));
 	}
+	wrong[0].generation++;
+	ck_assert_int_eq(rnl_hold_release(&wrong[0], 0), -EINVAL);
 	ck_assert_int_eq(rnl_hold_release(NULL, 0), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(last_line, "hold is NULL"));
 	rnl_set_log(NULL, NULL);
