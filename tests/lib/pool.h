@@ -45,7 +45,6 @@ static inline int result_fn(struct rnl_job *job)
 	return (int)(intptr_t)job->user;
 }
 
-/* Adds 1 to the _Atomic int that `user` points to. */
 static inline int noop_chunk(const struct rnl_chunk *chunk)
 {
 	(void)chunk;
@@ -58,6 +57,7 @@ static inline int noop_batch(const struct rnl_batch *batch)
 	return 0;
 }
 
+/* Adds 1 to the _Atomic int that `user` points to. */
 static inline int count_fn(struct rnl_job *job)
 {
 	atomic_fetch_add((_Atomic int *)job->user, 1);
