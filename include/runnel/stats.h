@@ -23,7 +23,8 @@ struct rnl_latency {
 
 /*
  * Figures of a pool, or of one worker. Each accepted job is queued, running, in flight, held or done.
- * A deferred job counts as queued in a pool's figures, and in no worker's.
+ * A deferred job, a job behind another one, and one that waits for the end of a barrier's round
+ * count as queued in a pool's figures, and in no worker's.
  */
 struct rnl_pool_stats {
 	uint32_t size;		/* sizeof(struct rnl_pool_stats) */
@@ -127,7 +128,7 @@ struct rnl_health {
 	uint32_t on_device;		/* 1: it waits for the device; 0: it is in the function */
 	uint64_t stuck_ms;		/* how long it has been stuck, to some milliseconds */
 	const struct rnl_job *stuck_job; /* its job; only to be compared: it may be done by now */
-	uint64_t queued;		/* as in struct rnl_pool_stats, without deferred jobs */
+	uint64_t queued;		/* in the workers' queues */
 	uint64_t held;			/* as in struct rnl_pool_stats; a held job is not stuck */
 	uint64_t held_ms;		/* how long the one that waits longest has, to some ms */
 };

@@ -71,6 +71,15 @@ static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lan
 									"comes after");
 }
 
+/* Gives a claimed job back, and tells the water marks if there was no space for it.  Return: @ret. */
+static int drop(struct rnl_pool *pool, struct rnl_job *job, int ret)
+{
+	rnl__job_drop(job);
+	if (ret == -EAGAIN)
+		rnl__watermark_refused(pool);
+	return ret;
+}
+
 /*
  * Claims a job, and sets its lane, or what it is beside; jobs that tell of an end are accepted though
  * the device has failed.
@@ -95,10 +104,8 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		ret = -EIO;
 	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
 		ret = -EAGAIN;
-	if (ret) {
-		rnl__job_drop(job);
-		return ret;
-	}
+	if (ret)
+		return drop(pool, job, ret);
 	/* The urgency of a chain is its first job's. */
 	job->flags |= job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)) ?
 			      RNL__JOB_FIRST : lane;
@@ -138,15 +145,6 @@ static void accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase)
 	rnl__job_accepted(job, phase);
 	if (job->barrier)
 		rnl__job_set_round(job, rnl__rounds_count(job->barrier));
-}
-
-/* Looks for notices of high water, if the reservation found the queues that full. */
-static void tell_water(struct rnl_pool *pool, int ret, bool high)
-{
-	if (high)
-		rnl__watermark_rose(pool);
-	if (ret == -EAGAIN)
-		rnl__watermark_refused(pool);
 }
 
 /* ---- chains -------------------------------------------------------------- */
@@ -226,21 +224,19 @@ static int prepare(struct rnl_pool *pool, struct rnl_job *job)
 		return nr;
 	if (nr > 0)
 		unchain(job, UINT_MAX);
-	rnl__job_drop(job);
-	return ret;
+	return drop(pool, job, ret);
 }
 
 /* Gives a prepared job back. */
-static int give_back(struct rnl_job *job, int ret)
+static int give_back(struct rnl_pool *pool, struct rnl_job *job, int ret)
 {
 	rnl__barrier_forget(job);
 	unchain(job, UINT_MAX);
-	rnl__job_drop(job);
-	return ret;
+	return drop(pool, job, ret);
 }
 
-/* Counts the jobs behind one. */
-static int count_behind(struct rnl_pool *pool, int nr)
+/* Counts @nr jobs that wait in no queue: behind another one, or for the end of a barrier's round. */
+static int enter_chained(struct rnl_pool *pool, int nr)
 {
 	return nr ? rnl__tally_enter_many(&pool->chained, (unsigned)nr) : 0;
 }
@@ -252,10 +248,11 @@ static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defe
 	int ret = defer ? rnl__choose_reserve_deferred(pool, job) :
 			  rnl__choose_reserve(pool, job, &high);
 
-	tell_water(pool, ret, high);
+	if (high)
+		rnl__watermark_rose(pool);
 	if (ret)
 		return ret;
-	ret = count_behind(pool, nr);
+	ret = enter_chained(pool, nr);
 	if (ret && defer)
 		rnl__choose_unreserve_deferred(pool);
 	else if (ret)
@@ -274,7 +271,7 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl_order *
 	defer = order || !rnl__barrier_ready(job);
 	ret = reserve(pool, job, nr, defer);
 	if (ret)
-		return give_back(job, ret);
+		return give_back(pool, job, ret);
 	/* The place in the order comes between the snapshot and the counts: see order.h. */
 	if (order)
 		rnl__order_enter(order, job);
@@ -463,9 +460,9 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 	ret = prepare(pool, job);
 	if (ret < 0)
 		return ret;
-	ret = count_behind(pool, ret);
+	ret = enter_chained(pool, ret);
 	if (ret)
-		return give_back(job, ret);
+		return give_back(pool, job, ret);
 	cancels = rnl__keeper_cancels(pool);
 	accept_chain(pool, job, RNL__JOB_NOTICE);
 	job->flags &= ~RNL__JOB_TIMED;	/* it waits on purpose */
@@ -506,11 +503,9 @@ int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
 	else if (!rnl__rounds_have_room(b))
 		ret = -EAGAIN;
 	else
-		ret = rnl__tally_enter_many(&b->pool->chained, 1);
-	if (ret) {
-		rnl__job_drop(job);
-		return ret;
-	}
+		ret = enter_chained(b->pool, 1);
+	if (ret)
+		return drop(b->pool, job, ret);
 	accept(b->pool, job, RNL__JOB_STARTED);
 	job->flags &= ~RNL__JOB_TIMED;
 	ret = rnl__rounds_notify(b, job);
@@ -557,12 +552,12 @@ static int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_n
 		return nr;
 	ret = enter_delayed(pool);
 	if (!ret) {
-		ret = count_behind(pool, nr);
+		ret = enter_chained(pool, nr);
 		if (ret)
 			leave_delayed(pool);
 	}
 	if (ret)
-		return give_back(job, ret);
+		return give_back(pool, job, ret);
 	accept_chain(pool, job, RNL__JOB_NOTICE);
 	/* A deadline counts from then. */
 	job->submit_ns = rnl__larger(start_ns > 0 ? (uint64_t)start_ns : 0, rnl__now());
@@ -616,7 +611,8 @@ static int submit_chain(struct rnl_pool *pool, struct rnl_job *const *jobs, unsi
 	if (!nr_claimed)
 		return ret;
 	space = rnl__choose_reserve_chain(pool, nr_claimed, &worker, &high);
-	tell_water(pool, 0, high);
+	if (high)
+		rnl__watermark_rose(pool);
 	for (unsigned i = space < 0 ? 0 : (unsigned)space; i < nr_claimed; i++)
 		rnl__job_drop(jobs[i]);
 	if (space < 0)

@@ -208,7 +208,7 @@ static void look_again(struct rnl_pool *pool, enum rnl_water mark, uint32_t sinc
 	/*
 	 * [watermark.W1] full barrier: the notice is pushed before the look at the queues and at
 	 * the turn, and the look whether a close has taken the list; pairs with [watermark.R1],
-	 * [watermark.N2], [job.P1], [worker.D2], [keep.D1], [watermark.C1].
+	 * [watermark.R2], [watermark.N2], [job.P1], [worker.D2], [keep.D1], [watermark.C1].
 	 */
 	rnl__full_barrier();
 	if (rnl__pool_closed(pool)) {
@@ -322,6 +322,10 @@ void rnl__watermark_rose(struct rnl_pool *pool)
 void rnl__watermark_refused(struct rnl_pool *pool)
 {
 	leave(pool, RNL_LOW_WATER);
+	/* [watermark.R2] full barrier: the mark is left before the look; pairs with [watermark.W1] */
+	rnl__full_barrier();
+	/* The space may be short elsewhere than in the queues, and no worker may look at them. */
+	look(pool, RNL_LOW_WATER);
 	look(pool, RNL_HIGH_WATER);
 	if (rnl__pool_has_notice(pool, RNL_HIGH_WATER) && left(pool, RNL_HIGH_WATER))
 		queue_ready(pool, RNL_HIGH_WATER);

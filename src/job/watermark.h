@@ -35,8 +35,10 @@ void rnl__watermark_wait(struct rnl_pool *pool, struct rnl_job *job, enum rnl_wa
 /* A submit has put jobs, and a notice waits for low water. */
 void rnl__watermark_put(struct rnl_pool *pool);
 
-/* A submit has found more than a share of the mark in a queue, or all queues full. */
+/* A submit has found more than a share of the mark in a queue. */
 void rnl__watermark_rose(struct rnl_pool *pool);
+
+/* A submit was refused, as there was no space in the queues, or for jobs that wait elsewhere. */
 void rnl__watermark_refused(struct rnl_pool *pool);
 
 /*

@@ -208,6 +208,53 @@ TEST(a_notice_comes_again_when_its_mark_was_left)
 	rnl_pool_destroy(tank.pool);
 }
 
+/* What is short is the space for jobs that wait in no queue; the queues are empty. */
+TEST(notices_hear_of_a_submit_that_found_no_space_behind_another_job)
+{
+	enum { BEHIND = 3, WAYS = 4 };
+	struct rnl_pool *pool = pool_of_marks(2, BEHIND, BEHIND, 1);
+	struct rnl_job first, behind[BEHIND], head, last, high;
+	struct gate gate = GATE_INIT;
+	struct returning low;
+	struct rnl_barrier b;
+
+	returning_of(&low, pool, RNL_LOW_WATER);
+	ck_eventually(low.nr == 1);
+	job_of(&first, gated_fn, &gate);
+	for (int i = 0; i < BEHIND; i++) {
+		job_of(&behind[i], noop_fn, NULL);
+		must(rnl_job_then(i ? &behind[i - 1] : &first, &behind[i]));
+	}
+	must(rnl_submit(pool, &first));
+	ck_assert(gate_came(&gate, 1));
+	must(rnl_barrier_init(&b, pool));
+	must(rnl_job_init(&last, NULL));
+	job_of(&high, noop_fn, NULL);
+	for (int way = 0; way < WAYS; way++) {
+		struct rnl_job next;
+		int before = low.nr, ret;
+
+		job_of(&head, noop_fn, NULL);
+		job_of(&next, noop_fn, NULL);
+		must(rnl_job_then(&head, &next));
+		must(rnl_submit_when(pool, &high, RNL_HIGH_WATER));
+		if (way == 0)
+			ret = rnl_submit(pool, &head);
+		else if (way == 1)
+			ret = rnl_submit_at(pool, &head, 0);
+		else if (way == 2)
+			ret = rnl_submit_when(pool, &head, RNL_LOW_WATER);
+		else
+			ret = rnl_barrier_notify(&b, &last);
+		ck_assert_int_eq(ret, -EAGAIN);
+		ck_assert_int_eq(result_of(&high), 0);
+		ck_eventually(low.nr == before + 1);
+	}
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+	ck_assert_int_eq(low.ret, 0);
+}
+
 TEST(notices_do_not_take_each_other_for_the_jobs_that_lead_beyond_the_mark)
 {
 	struct tank tank = { .pool = pool_of_marks(1, MAX, HIGH, LOW) };
