@@ -116,6 +116,7 @@ static unsigned list_joined(struct rnl_barrier *b, struct joined *joined)
 static int join_streams(struct rnl_barrier *b)
 {
 	struct rnl__worker *workers = b->pool->workers;
+	struct rnl__worker *own = rnl__pool_worker(b->pool) ? rnl__thread.worker : NULL;
 	struct joined joined[RNL_WORKERS_MAX];
 	const unsigned nr = list_joined(b, joined);
 	int ret = 0;
@@ -125,11 +126,13 @@ static int join_streams(struct rnl_barrier *b)
 	for (unsigned i = 0; i < nr; i++)
 		rnl__inflight_fetch_event(&workers[joined[i].worker].inflight);
 	for (unsigned i = 0; i < nr && !ret; i++) {
-		struct rnl__worker *w = &workers[joined[i].worker];
+		const unsigned worker = joined[i].worker;
+		uint64_t never = 0;
 
 		/* A stream does not wait for itself. */
-		if (w != rnl__thread.worker)
-			ret = rnl__inflight_join(&w->inflight, joined[i].seq);
+		if (&workers[worker] != own)
+			ret = rnl__inflight_join(&workers[worker].inflight, joined[i].seq,
+						 own ? &own->joined[worker] : &never);
 	}
 	return ret;
 }

@@ -304,9 +304,9 @@ struct rnl_job *rnl__inflight_pop(struct rnl__inflight *f)
 
 /*
  * The event of the earliest mark behind @seq; if no mark is there, the latest one.  NULL: none was
- * ever recorded.
+ * ever recorded.  @covers: the job that it was recorded for, at least.
  */
-static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq)
+static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq, uint64_t *covers)
 {
 	/*
 	 * [inflight.J2] acquire: the events are recorded behind all that the caller waits for,
@@ -326,27 +326,34 @@ static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq)
 		found = it->event;
 		before = at;
 	}
+	*covers = before;
 	return found;
 }
 
-int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq)
+int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 {
 	struct rnl__event *event;
+	uint64_t covers;
+	int ret;
 
 	/*
 	 * [inflight.R2] acquire: the device has passed the job, and we see that;
 	 * pairs with [inflight.R1]
 	 */
-	if (atomic_load_explicit(&f->reached, memory_order_acquire) >= seq)
+	if (*joined >= seq || atomic_load_explicit(&f->reached, memory_order_acquire) >= seq)
 		return 0;
-	event = find_event(f, seq);
+	event = find_event(f, seq, &covers);
 	if (event && rnl__thread.guard) {
 		/* A capture cannot wait for an event that was recorded outside of it. */
 		rnl__thread.guard->again = true;
 		return 0;
 	}
-	if (event)
-		return f->device->ops->event_wait(event);
+	if (event) {
+		ret = f->device->ops->event_wait(event);
+		if (!ret && *joined < covers)
+			*joined = covers;
+		return ret;
+	}
 	/*
 	 * No event was ever recorded: the host has waited for the caller's jobs, and @seq
 	 * is a later one; or the device has failed.

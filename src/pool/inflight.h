@@ -18,6 +18,7 @@
  *	Events are recorded in turn, in a ring.  A thread that joins goes through them from the
  *	latest back, to the earliest one behind its job.  That one may be recorded anew meanwhile,
  *	further along the stream: then the join waits longer than it has to, never too short.
+ *	A worker notes how far its stream has waited for each other one, and waits once.
  *	Model: tests/model/join.pml.
  *
  *		push	mark	poll	pop	join
@@ -162,9 +163,9 @@ static inline void rnl__inflight_fetch_event(struct rnl__inflight *f)
 
 /*
  * Makes the calling thread's stream wait for job @seq, which was marked by an event, and for no
- * job behind that event.
+ * job behind that event.  @joined: up to which job the stream has waited before; it is changed.
  */
-int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq);
+int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined);
 
 /* Reads the clock. */
 static inline uint64_t rnl__inflight_clock(struct rnl__inflight *f)

@@ -22,6 +22,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -440,6 +441,8 @@ static int set_up(struct rnl__worker *w)
 	if (ret)
 		return ret;
 	rnl__thread.worker = w;
+	/* The stream is new. */
+	memset(w->joined, 0, sizeof(w->joined));
 	if (!w->ranges)
 		w->ranges = rnl__nvtx_create();
 	if (!w->timing)

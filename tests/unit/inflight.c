@@ -199,9 +199,9 @@ TEST(a_join_of_what_was_passed_waits_for_nothing, .loops = 2)
 	rnl__inflight_push(&inflight, &jobs[0]);
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, true, true), 0);
 	idle();
-	ck_assert_int_eq(rnl__inflight_join(&inflight, 1), 0);
+	ck_assert_int_eq(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }), 0);
 	ck_assert_int_eq(rnl__inflight_poll(&inflight, true), 0);
-	ck_assert_int_eq(rnl__inflight_join(&inflight, 1), 0);
+	ck_assert_int_eq(rnl__inflight_join(&inflight, 1, &(uint64_t){ 0 }), 0);
 	end();
 }
 
@@ -213,9 +213,9 @@ TEST(a_join_with_no_event_waits_for_nothing_on_a_well_device, .loops = 2)
 	begin(_i);
 	fails = *device;
 	fresh.device = &fails;
-	ck_assert_int_eq(rnl__inflight_join(&fresh, 1), 0);
+	ck_assert_int_eq(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }), 0);
 	rnl__device_fail(&fails, 1);
-	ck_assert_int_eq(rnl__inflight_join(&fresh, 1), -EIO);
+	ck_assert_int_eq(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }), -EIO);
 	end();
 }
 
@@ -251,10 +251,12 @@ static int reach(struct rnl__event *event)
 	return 1;
 }
 
+static int join_result;
+
 static int note_join(struct rnl__event *event)
 {
 	joined = event;
-	return 0;
+	return join_result;
 }
 
 /* Jobs have odd numbers here: no mark is the one of an even number. */
@@ -265,25 +267,37 @@ static void push_and_mark(bool event)
 	ck_assert_int_eq(rnl__inflight_mark(&inflight, event, !event), 0);
 }
 
-static struct rnl__event *event_joined(uint64_t seq)
+/* The event that a stream waits for; it has waited for others up to @before. */
+static struct rnl__event *event_joined_after(uint64_t seq, uint64_t *before)
 {
 	joined = NULL;
-	ck_assert_int_eq(rnl__inflight_join(&inflight, seq), 0);
+	ck_assert_int_eq(rnl__inflight_join(&inflight, seq, before), join_result);
 	return joined;
 }
 
-TEST(a_join_takes_the_earliest_event_behind_its_job)
+static struct rnl__event *event_joined(uint64_t seq)
+{
+	return event_joined_after(seq, &(uint64_t){ 0 });
+}
+
+static void begin_noting(void)
 {
 	static const struct rnl__device_ops ops = {
 		.event_create = create_noted, .event_destroy = destroy_noted,
 		.event_record = succeed, .event_reached = reach, .event_wait = note_join,
 	};
 	static struct rnl__device noting = { .ops = &ops };
-	struct rnl__event *of[256] = { NULL };
-	uint64_t first = 1;
 
 	memset(&inflight, 0, sizeof(inflight));
 	ck_assert_int_eq(rnl__inflight_init(&inflight, &noting, LIMIT, UINT64_MAX), 0);
+}
+
+TEST(a_join_takes_the_earliest_event_behind_its_job)
+{
+	struct rnl__event *of[256] = { NULL };
+	uint64_t first = 1;
+
+	begin_noting();
 	while (inflight.issued < 200) {
 		while (rnl__inflight_nr(&inflight) < LIMIT) {
 			uint64_t nr = inflight.issued + 2;
@@ -303,6 +317,30 @@ TEST(a_join_takes_the_earliest_event_behind_its_job)
 		}
 		ck_assert_ptr_null(event_joined(first - 1));
 	}
+	rnl__inflight_fini(&inflight);
+}
+
+TEST(a_stream_waits_once_for_what_it_has_waited_for)
+{
+	uint64_t start, before = 0;
+
+	begin_noting();
+	start = inflight.issued;
+	for (int i = 0; i < 3; i++)
+		push_and_mark(true);	/* start + 2, + 4, + 6 */
+	/* A wait that fails was none. */
+	join_result = -EIO;
+	ck_assert_ptr_nonnull(event_joined_after(start + 1, &before));
+	join_result = 0;
+	ck_assert_ptr_nonnull(event_joined_after(start + 1, &before));
+	/* The event stands for the next job as well. */
+	ck_assert_ptr_null(event_joined_after(start + 1, &before));
+	ck_assert_ptr_null(event_joined_after(start + 2, &before));
+	ck_assert_ptr_nonnull(event_joined_after(start + 5, &before));
+	for (uint64_t seq = start + 1; seq <= start + 6; seq++)
+		ck_assert_ptr_null(event_joined_after(seq, &before));
+	push_and_mark(true);
+	ck_assert_ptr_nonnull(event_joined_after(start + 7, &before));
 	rnl__inflight_fini(&inflight);
 }
 

@@ -589,7 +589,7 @@ static void mark(void)
 
 static void join(void)
 {
-	right(!rnl__inflight_join(&all.worker.inflight, 1));
+	right(!rnl__inflight_join(&all.worker.inflight, 1, &(uint64_t){ 0 }));
 }
 
 TEST(an_event_that_a_join_finds_was_recorded, .timeout_s = 60)
@@ -637,7 +637,7 @@ static void join_what_passed(void)
 	static struct rnl__device late = { .ops = &waits };
 
 	all.worker.inflight.device = &late;
-	if (!rnl__inflight_join(&all.worker.inflight, 1))
+	if (!rnl__inflight_join(&all.worker.inflight, 1, &(uint64_t){ 0 }))
 		right(all.effect == 1);
 }
 
