@@ -71,12 +71,18 @@ static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lan
 									"comes after");
 }
 
-/* Gives a claimed job back, and tells the water marks if there was no space for it.  Return: @ret. */
+/*
+ * Gives a claimed job back, and tells the water marks if there was no space for it.  Return: @ret; but
+ * nobody is to wait for space in a closed pool.
+ */
 static int drop(struct rnl_pool *pool, struct rnl_job *job, int ret)
 {
 	rnl__job_drop(job);
-	if (ret == -EAGAIN)
-		rnl__watermark_refused(pool);
+	if (ret != -EAGAIN)
+		return ret;
+	if (rnl__pool_closed(pool))
+		return -ESHUTDOWN;
+	rnl__watermark_refused(pool);
 	return ret;
 }
 

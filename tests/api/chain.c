@@ -300,30 +300,62 @@ TEST(several_chains_go_on_behind_one_another)
 	rnl_pool_destroy(pool);
 }
 
+/* A barrier with all rounds under way, until the gate opens. */
+struct full_barrier {
+	struct rnl_small_barrier small;
+	struct gate plug;
+	struct rnl_job before[2], after;
+};
+
+static void fill_rounds(struct rnl_pool *pool, struct full_barrier *full)
+{
+	full->plug = (struct gate)GATE_INIT;
+	must(rnl_small_barrier_init(&full->small, pool));
+	submit_in(pool, rnl_small(&full->small), &full->before[0], gated_fn, &full->plug);
+	job_of(&full->after, noop_fn, NULL);
+	must(rnl_job_after(&full->after, rnl_small(&full->small)));
+	must(rnl_submit(pool, &full->after));
+	submit_in(pool, rnl_small(&full->small), &full->before[1], noop_fn, NULL);
+}
+
 TEST(a_chain_after_a_barrier_with_all_rounds_under_way_is_refused)
 {
 	struct rnl_pool *pool = pool_of(2);
-	struct rnl_small_barrier small;
-	struct gate plug = GATE_INIT;
-	struct rnl_job before[2], after, notice;
 	struct record record = { 0 };
+	struct full_barrier full;
+	struct rnl_job notice;
 	struct ring rings[2];
 
-	must(rnl_small_barrier_init(&small, pool));
-	submit_in(pool, rnl_small(&small), &before[0], gated_fn, &plug);
-	job_of(&after, noop_fn, NULL);
-	must(rnl_job_after(&after, rnl_small(&small)));
-	must(rnl_submit(pool, &after));
-	submit_in(pool, rnl_small(&small), &before[1], noop_fn, NULL);
+	fill_rounds(pool, &full);
 	chain_of(rings, 2, &record);
-	must(rnl_job_after(&rings[0].job, rnl_small(&small)));
+	must(rnl_job_after(&rings[0].job, rnl_small(&full.small)));
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EAGAIN);
 	/* So is a notice. */
 	must(rnl_job_init(&notice, NULL));
-	ck_assert_int_eq(rnl_barrier_notify(rnl_small(&small), &notice), -EAGAIN);
-	gate_open(&plug);
+	ck_assert_int_eq(rnl_barrier_notify(rnl_small(&full.small), &notice), -EAGAIN);
+	gate_open(&full.plug);
 	must(rnl_submit_wait(pool, &rings[0].job, RNL_FOREVER));
 	ck_assert_int_eq(result_of(&rings[1].job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_submit_that_waits_for_a_round_ends_when_the_pool_is_closed)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct submitting submitting;
+	struct full_barrier full;
+	struct rnl_job job;
+	struct call call;
+
+	fill_rounds(pool, &full);
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_after(&job, rnl_small(&full.small)));
+	submitting = (struct submitting){ pool, &job, RNL_FOREVER, 0, false };
+	call_start(&call, submit_waiting, &submitting);
+	ck_waits(call.tid);
+	must(rnl_pool_close(pool));
+	ck_assert_int_eq(call_end(&call), -ESHUTDOWN);
+	gate_open(&full.plug);
 	rnl_pool_destroy(pool);
 }
 
