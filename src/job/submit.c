@@ -44,20 +44,21 @@ static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 /* Whether the pool can take the job. */
 static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
-	return belongs(pool, job) && rnl__pool_covers(pool, job->check) &&
+	return belongs(pool, job) &&
+	       (job->fn == rnl__job_no_function ? lane == RNL__JOB_TELLS :
+						  rnl__pool_covers(pool, job->check)) &&
 	       !(lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT) &&
-	       !(lane == RNL__JOB_CHAINED && job->after) &&
-	       (job->fn != rnl__job_no_function || lane == RNL__JOB_TELLS);
+	       !(lane == RNL__JOB_CHAINED && job->after);
 }
 
 /* Says why a job does not fit.  Return: -EINVAL. */
 static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
-	if (!rnl__pool_covers(pool, job->check))
-		return rnl__pool_uncovered(pool, "submit");
 	if (job->fn == rnl__job_no_function && lane != RNL__JOB_TELLS)
 		return rnl__invalid(&pool->log, "submit: job %p has no function, so it is for "
 				    "rnl_barrier_notify() alone", (const void *)job);
+	if (job->fn != rnl__job_no_function && !rnl__pool_covers(pool, job->check))
+		return rnl__pool_uncovered(pool, "submit");
 	if (belongs(pool, job) && lane == RNL__JOB_CHAINED)
 		return rnl__invalid(&pool->log, "submit: job %p comes after a barrier, and after a "
 				    "job by rnl_job_then(): only the first job of a chain can come "

@@ -75,7 +75,8 @@ TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
 	struct rnl_pool *pool = pool_of(1, .stream = RNL_STREAM_PRIVATE, .log = hear,
 					.log_arg = &heard);
 	_Atomic int calls = 0;
-	struct rnl_job job, *jobs[] = { &job };
+	struct rnl_job job, notice, *jobs[] = { &job };
+	struct rnl_barrier barrier;
 
 	job_of(&job, count_fn, &calls);
 	job.check = silent_unit;
@@ -104,6 +105,12 @@ TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
 	must(create_batcher(pool, naming_unit));
 	/* A unit that does not include runnel/cuda.h cannot be asked. */
 	must(start_map(pool, NULL));
+	/* A job without a function makes no call. */
+	must(rnl_barrier_init(&barrier, pool));
+	must(rnl_job_init(&notice, NULL));
+	notice.check = silent_unit;
+	must(rnl_barrier_notify(&barrier, &notice));
+	ck_assert_int_eq(result_of(&notice), 0);
 	ck_assert_int_eq(heard.nr, 0);
 	rnl_pool_destroy(pool);
 }
