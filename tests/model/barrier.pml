@@ -11,6 +11,7 @@
  * When that is over, and speaks for all jobs of the barrier, the barrier is freed.
  * Or two users meet: one submits 2 in barrier 0 after barrier 1, the other one 3 in barrier 1
  * after barrier 0.
+ * A user submits 0 and 2, beside a thread that asks for a notice, 3, of their end.
  * Or a thread has sealed the round of 0, and has yet to say that it is issued, while 0 ends, and
  * a user submits 2 and 1, in barrier 0 both, and 4 after them.
  * Two workers run all jobs.  A job either leaves work on the stream, then it is issued at once
@@ -23,7 +24,8 @@
  *
  * Asserted: a job after starts once, behind all that was counted before its submit, and is told
  * when all of that is done; no thread touches a barrier that is freed; a slot that is freed has
- * no jobs; a round that ends has none that is not issued.  No thread is stuck: a job left on a list is an invalid end state.
+ * no jobs; a round that ends has none that is not issued; a notice is told once, behind all that was
+ * counted before it was asked for.  No thread is stuck: a job left on a list is an invalid end state.
  *
  * Broken: BREAK_COUNT a submit counts its job before it seals; BREAK_SEAL a job after does not
  * seal; BREAK_TOLD a job after does not look whether its round has ended; BREAK_HOLD the next
@@ -32,7 +34,9 @@
  * not use the slot; BREAK_TWO both counts of a sealed round are dropped at once; BREAK_WAIT a host
  * does not wait for the end of a sealed round; BREAK_SLOT it does not use the slot meanwhile;
  * BREAK_OWED a worker falls idle before it tells; BREAK_ISSUE who opens a round leaves it to the
- * sealer to say that the one before is issued.
+ * sealer to say that the one before is issued; BREAK_KEEP who asks for a notice does not keep the
+ * round from its end meanwhile, BREAK_EARLY or not until the notice is on the list; BREAK_BACK a
+ * notice goes with the jobs that an issued round starts.
  */
 #define NS 3			/* slots of a barrier */
 #define ALL 7
@@ -53,7 +57,7 @@ byte round_in[5], round_after[5];
 byte before[5];			/* the jobs that a job after waits for */
 byte counted[2], issued, done, started, told;	/* bits of jobs */
 byte returned[2], owner[5];
-byte refused = NONE, covers, nr_users;
+byte refused = NONE, covers, nr_users, notices;
 bool freed, waited, meets;
 chan queue[2] = [5] of { byte };
 
@@ -98,6 +102,12 @@ inline return_all(set)
 	}
 }
 
+inline tell_notices(set)
+{
+	assert((before[3] & ~done) == 0 && !(told & set));
+	told = told | set
+}
+
 inline leave(s)
 {
 	d_step { touch(); assert(users[s]); users[s] = users[s] - 1; z = (users[s] == 0) };
@@ -134,7 +144,12 @@ inline issue(s)
 #else
 		:: !w_ended[s] && !w_issued[s] ->
 #endif
-			q_set = q_set | w_list[s]; w_list[s] = 0; w_issued[s] = true;
+#ifdef BREAK_BACK
+			q_set = q_set | w_list[s];
+#else
+			q_set = q_set | (w_list[s] & ~notices); n_set = w_list[s] & notices;
+#endif
+			w_list[s] = 0; w_issued[s] = true;
 			z = w_followed[s]
 		:: else -> z = 0
 		fi
@@ -146,6 +161,18 @@ inline issue(s)
 	if
 	:: q_set -> start_all(q_set)
 	:: else
+	fi;
+	if
+	:: n_set ->					/* queue_all(): pushes them again */
+		d_step {
+			touch();
+			if
+			:: !w_ended[s] -> w_list[s] = w_list[s] | n_set
+			:: else -> tell_notices(n_set)
+			fi;
+			n_set = 0
+		}
+	:: else
 	fi
 }
 
@@ -155,9 +182,10 @@ inline end_round(s)
 		touch();
 		assert((o_slot[s / NS] == s -> o_unissued[s / NS] : c_unissued[s]) == 0);
 		if
-		:: w_issued[s] -> r_set = r_set | w_list[s]
-		:: else -> e_set = e_set | w_list[s]
+		:: w_issued[s] -> r_set = r_set | (w_list[s] & ~notices)
+		:: else -> e_set = e_set | (w_list[s] & ~notices)
 		fi;
+		t_set = t_set | (w_list[s] & notices);
 		z = 1 + w_issued[s]; y = w_followed[s];
 		w_list[s] = 0; w_issued[s] = true; w_ended[s] = true; w_watched[s] = false
 	};
@@ -225,6 +253,10 @@ inline drop_all()
 	fi;
 	if
 	:: e_set -> start_all(e_set)
+	:: else
+	fi;
+	if
+	:: t_set -> d_step { tell_notices(t_set); t_set = 0 }
 	:: else
 	fi
 }
@@ -399,6 +431,73 @@ inline seal(j)
 	fi
 }
 
+/* rnl__rounds_notify() */
+inline notify(j)
+{
+	d_step { before[j] = counted[0]; own = NONE };
+	do						/* keep() */
+	:: true ->
+		d_step { touch(); s = o_slot[0]; y = o_next[0]; mi = o_unissued[0]; md = o_undone[0] };
+		if
+		:: md == 0 && s == y -> break
+		:: md == 0 && s != y ->
+			d_step { touch(); z = w_ended[s] };
+			if
+			:: z -> break
+			:: else
+			fi
+		:: md ->
+#ifdef BREAK_KEEP
+			own = s; break;
+#endif
+			d_step {
+				touch();
+				z = (o_slot[0] == s && o_next[0] == y && o_unissued[0] == mi &&
+				     o_undone[0] == md);
+				if
+				:: z ->
+					o_undone[0] = o_undone[0] + 1;
+					o_unissued[0] = o_unissued[0] + (s == y);
+					own = s; own_issued = (s == y)
+				:: else
+				fi
+			};
+			if
+			:: z -> break
+			:: else
+			fi
+		fi
+	od;
+	skip;
+	d_step { s = 0; y = 0; mi = 0; md = 0; z = 0 };
+	if
+	:: own == NONE -> d_step { tell_notices(bit(j)) }
+	:: else ->
+#ifdef BREAK_EARLY
+		push_drop(own, own_issued, 1); drop_all();
+#endif
+		seal(j);
+		if
+		:: round_after[j] != NONE ->
+			d_step {
+				touch();
+				if
+				:: !w_ended[round_after[j]] ->
+					w_list[round_after[j]] = w_list[round_after[j]] | bit(j)
+				:: else
+				fi
+			};
+			leave(round_after[j])
+		:: else
+		fi;
+#ifndef BREAK_KEEP
+#ifndef BREAK_EARLY
+		push_drop(own, own_issued, 1); drop_all()
+#endif
+#endif
+	fi
+}
+
 /* ---- src/job/submit.c ---- */
 
 inline place(j)
@@ -455,7 +554,7 @@ inline submit(j)
 
 #define locals \
 	byte s, i, d, b, x, y, z, k, v, u, mi, md, spare = NONE, goto_again; \
-	byte q_set, r_set, e_set, sp; \
+	byte q_set, n_set, r_set, e_set, t_set, sp; \
 	byte st_s[4], st_i[4], st_d[4]
 
 /* ---- src/worker ---- */
@@ -600,6 +699,14 @@ proctype sealer_of_0()
 	drop_all()
 }
 
+proctype notifier()
+{
+	byte own, own_issued;
+	locals;
+
+	notify(3)
+}
+
 /* rnl__rounds_await_done() */
 proctype host()
 {
@@ -687,6 +794,7 @@ init
 		run worker(1);
 		if
 		:: nr_users = 2; in[3] = 1; after[2] = 1; run user(2, NONE, NONE); run user(3, NONE, NONE)
+		:: notices = bit(3); run user(0, 2, NONE); run notifier()
 		:: refused = 3; run user(0, 3, NONE); run host()
 		:: run user(0, 2, 3)
 		:: refused = 3; run user(0, 3, 2); run host()
@@ -706,7 +814,9 @@ init
 	if
 	:: in[3] == 1 -> (told & 12) == 12
 	:: meets -> told & bit(4)
-	:: in[3] != 1 && refused == NONE && !meets -> told & bit(3); freed = true
+	:: in[3] != 1 && refused == NONE && !meets ->
+		told & bit(3);
+		freed = (notices == 0 || (before[3] & 5) == 5)
 	:: in[3] != 1 && refused == 1 ->
 		(told & 24) == 24;
 		freed = ((before[4] & 5) == 5)
