@@ -8,7 +8,7 @@
 #include "job/barrier.h"
 #include "job/job.h"
 #include "job/rounds.h"
-#include "pool/choose.h"
+#include "job/watermark.h"
 #include "pool/pool.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
@@ -129,10 +129,8 @@ static int join_streams(struct rnl_barrier *b)
 		const unsigned worker = joined[i].worker;
 		uint64_t never = 0;
 
-		/* A stream does not wait for itself. */
-		if (&workers[worker] != own)
-			ret = rnl__inflight_join(&workers[worker].inflight, joined[i].seq,
-						 own ? &own->joined[worker] : &never);
+		ret = rnl__inflight_join(&workers[worker].inflight, joined[i].seq,
+					 own ? &own->joined[worker] : &never);
 	}
 	return ret;
 }
@@ -167,7 +165,7 @@ void rnl__barrier_forget(struct rnl_job *job)
 void rnl__barrier_defer(struct rnl_job *job)
 {
 	if (!rnl__rounds_defer(job->after, rnl__job_after_round(job), job))
-		rnl__choose_start_deferred(job);
+		rnl__watermark_start_deferred(job);
 }
 
 /* ---- public -------------------------------------------------------------- */

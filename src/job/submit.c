@@ -73,21 +73,6 @@ static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lan
 }
 
 /*
- * Gives a claimed job back, and tells the water marks if there was no space for it.  Return: @ret; but
- * nobody is to wait for space in a closed pool.
- */
-static int drop(struct rnl_pool *pool, struct rnl_job *job, int ret)
-{
-	rnl__job_drop(job);
-	if (ret != -EAGAIN)
-		return ret;
-	if (rnl__pool_closed(pool))
-		return -ESHUTDOWN;
-	rnl__watermark_refused(pool);
-	return ret;
-}
-
-/*
  * Claims a job, and sets its lane, or what it is beside; jobs that tell of an end are accepted though
  * the device has failed.
  */
@@ -110,9 +95,11 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	else if (!(lane & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__device_failed(pool->device))
 		ret = -EIO;
 	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
-		ret = -EAGAIN;
-	if (ret)
-		return drop(pool, job, ret);
+		ret = -ENOSPC;
+	if (ret) {
+		rnl__job_drop(job);
+		return ret;
+	}
 	/* The urgency of a chain is its first job's. */
 	job->flags |= job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)) ?
 			      RNL__JOB_FIRST : lane;
@@ -231,24 +218,28 @@ static int prepare(struct rnl_pool *pool, struct rnl_job *job)
 		return nr;
 	if (nr > 0)
 		unchain(job, UINT_MAX);
-	return drop(pool, job, ret);
+	rnl__job_drop(job);
+	return ret;
 }
 
 /* Gives a prepared job back. */
-static int give_back(struct rnl_pool *pool, struct rnl_job *job, int ret)
+static int give_back(struct rnl_job *job, int ret)
 {
 	rnl__barrier_forget(job);
 	unchain(job, UINT_MAX);
-	return drop(pool, job, ret);
+	rnl__job_drop(job);
+	return ret;
 }
 
 /* Counts @nr jobs that wait in no queue: behind another one, or for the end of a barrier's round. */
 static int enter_chained(struct rnl_pool *pool, int nr)
 {
-	return nr ? rnl__tally_enter_many(&pool->chained, (unsigned)nr) : 0;
+	int ret = nr ? rnl__tally_enter_many(&pool->chained, (unsigned)nr) : 0;
+
+	return ret == -EAGAIN ? -ENOSPC : ret;
 }
 
-/* Reserves for a prepared job, and for @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
+/* Reserves for a prepared job, and for @nr behind it: 0, -EAGAIN, -ENOSPC, -ESHUTDOWN. */
 static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defer)
 {
 	bool high = false;
@@ -278,7 +269,7 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl_order *
 	defer = order || !rnl__barrier_ready(job);
 	ret = reserve(pool, job, nr, defer);
 	if (ret)
-		return give_back(pool, job, ret);
+		return give_back(job, ret);
 	/* The place in the order comes between the snapshot and the counts: see order.h. */
 	if (order)
 		rnl__order_enter(order, job);
@@ -295,33 +286,84 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl_order *
 	return 0;
 }
 
+/*
+ * An attempt returned @ret.  Within this file -EAGAIN is a full queue, and -ENOSPC no space for a job
+ * that waits in no queue.  True: the submit has to look once more, see rnl__watermark_crowded().
+ */
+static bool again(struct rnl_pool *pool, int ret)
+{
+	return ret == -ENOSPC && rnl__watermark_crowded(pool);
+}
+
+/* The same for the caller; nobody is to wait for space in a closed pool. */
+static int without_space(struct rnl_pool *pool, int ret)
+{
+	if (ret != -EAGAIN && ret != -ENOSPC)
+		return ret;
+	return rnl__pool_closed(pool) ? -ESHUTDOWN : -EAGAIN;
+}
+
+/* The caller's answer, of which the water marks hear. */
+static int answer(struct rnl_pool *pool, int ret)
+{
+	ret = without_space(pool, ret);
+	if (ret == -EAGAIN)
+		rnl__watermark_refused(pool);
+	return ret;
+}
+
+/* How a job is to be submitted. */
+struct way {
+	struct rnl_pool *pool;
+	struct rnl_order *order;	/* NULL: none */
+	unsigned lane;
+	uint64_t key;			/* with a lane that has one */
+};
+
+static int submit_by(const struct way *way, struct rnl_job *job)
+{
+	int ret;
+
+	do {
+		ret = claim(way->pool, job, way->lane);
+		if (ret)
+			continue;
+		if (way->lane == RNL__JOB_KEYED)
+			job->key = way->key;
+		ret = submit(way->pool, job, way->order);
+	} while (again(way->pool, ret));
+	return ret;
+}
+
 int rnl_submit(struct rnl_pool *pool, struct rnl_job *job)
 {
-	int ret = claim(pool, job, 0);
+	const struct way way = { .pool = pool };
 
-	return ret ? ret : submit(pool, job, NULL);
+	return answer(pool, submit_by(&way, job));
 }
 
 int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
 {
-	int ret = claim(pool, job, RNL__JOB_KEYED);
+	const struct way way = { .pool = pool, .lane = RNL__JOB_KEYED, .key = key };
 
-	if (ret)
-		return ret;
-	job->key = key;
-	return submit(pool, job, NULL);
+	return answer(pool, submit_by(&way, job));
 }
 
-int rnl_submit_ordered(struct rnl_order *order, struct rnl_job *job)
+static int way_of(struct rnl_order *order, struct way *way)
 {
 	int ret = rnl__order_check(order);
 
 	if (!ret)
-		ret = claim(order->pool, job, RNL__JOB_KEYED);
-	if (ret)
-		return ret;
-	job->key = order->key;
-	return submit(order->pool, job, order);
+		*way = (struct way){ order->pool, order, RNL__JOB_KEYED, order->key };
+	return ret;
+}
+
+int rnl_submit_ordered(struct rnl_order *order, struct rnl_job *job)
+{
+	struct way way;
+	int ret = way_of(order, &way);
+
+	return ret ? ret : answer(way.pool, submit_by(&way, job));
 }
 
 int rnl__submit_internal(struct rnl_pool *pool, struct rnl_job *job, unsigned home)
@@ -345,14 +387,6 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 }
 
 /* ---- waiting for space --------------------------------------------------- */
-
-static int try(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key,
-	       struct rnl_order *order)
-{
-	if (order)
-		return rnl_submit_ordered(order, job);
-	return keyed ? rnl_submit_keyed(pool, job, key) : rnl_submit(pool, job);
-}
 
 /*
  * Leaves a large full queue alone for a while, in which workers take an eighth of it at most.
@@ -384,10 +418,10 @@ static bool may_count_behind(struct rnl_pool *pool, const struct rnl_job *job)
 	       rnl__tally_inside(&pool->chained) + nr <= pool->max_queued;
 }
 
-static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, uint64_t key,
-		       struct rnl_order *order, int64_t timeout_ns)
+static int submit_wait(const struct way *way, struct rnl_job *job, int64_t timeout_ns)
 {
-	int ret = try(pool, job, keyed, key, order);
+	struct rnl_pool *pool = way->pool;
+	int ret = answer(pool, submit_by(way, job));
 	struct rnl__wish wish;
 	uint64_t deadline;
 	bool late = false;
@@ -396,7 +430,8 @@ static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, u
 		return ret;
 	deadline = rnl__deadline(timeout_ns);
 	wish = (struct rnl__wish){
-		.deferred = job->after || job->then || order, .keyed = keyed, .key = key,
+		.deferred = job->after || job->then || way->order,
+		.keyed = way->lane == RNL__JOB_KEYED, .key = way->key,
 		.urgent = job->flags & RNL__JOB_URGENT,
 	};
 	let_drain(pool, deadline);
@@ -404,7 +439,9 @@ static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, u
 		uint32_t listened;
 		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
 
-		ret = may_count_behind(pool, job) ? try(pool, job, keyed, key, order) : -EAGAIN;
+		/* Of these attempts nobody is told, so no mark is either. */
+		ret = may_count_behind(pool, job) ? submit_by(way, job) : -EAGAIN;
+		ret = without_space(pool, ret);
 		if (ret != -EAGAIN) {
 			/* The wake-up was consumed without the space: wakes the next waiter. */
 			if (ret)
@@ -419,33 +456,33 @@ static int submit_wait(struct rnl_pool *pool, struct rnl_job *job, bool keyed, u
 
 int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
 {
-	return submit_wait(pool, job, false, 0, NULL, timeout_ns);
+	const struct way way = { .pool = pool };
+
+	return submit_wait(&way, job, timeout_ns);
 }
 
 int rnl_submit_keyed_wait(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
 			  int64_t timeout_ns)
 {
-	return submit_wait(pool, job, true, key, NULL, timeout_ns);
+	const struct way way = { .pool = pool, .lane = RNL__JOB_KEYED, .key = key };
+
+	return submit_wait(&way, job, timeout_ns);
 }
 
 int rnl_submit_ordered_wait(struct rnl_order *order, struct rnl_job *job, int64_t timeout_ns)
 {
-	int ret = rnl__order_check(order);
+	struct way way;
+	int ret = way_of(order, &way);
 
-	return ret ? ret : submit_wait(order->pool, job, true, order->key, order, timeout_ns);
+	return ret ? ret : submit_wait(&way, job, timeout_ns);
 }
 
 /* ---- notices ------------------------------------------------------------- */
 
-int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
+static int submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
 {
 	uint32_t cancels;
-	int ret;
-
-	if (mark != RNL_LOW_WATER && mark != RNL_HIGH_WATER && mark != RNL_EMPTY)
-		return rnl__invalid(pool ? &pool->log : NULL, "rnl_submit_when(): mark is %d; it "
-				    "must have a value of enum rnl_water", (int)mark);
-	ret = claim(pool, job, mark == RNL_EMPTY ? RNL__JOB_LAST : 0);
+	int ret = claim(pool, job, mark == RNL_EMPTY ? RNL__JOB_LAST : 0);
 	if (ret)
 		return ret;
 	if (job->after)
@@ -469,7 +506,7 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 		return ret;
 	ret = enter_chained(pool, ret);
 	if (ret)
-		return give_back(pool, job, ret);
+		return give_back(job, ret);
 	cancels = rnl__keeper_cancels(pool);
 	accept_chain(pool, job, RNL__JOB_NOTICE);
 	job->flags &= ~RNL__JOB_TIMED;	/* it waits on purpose */
@@ -478,6 +515,19 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 	else
 		rnl__watermark_wait(pool, job, mark, cancels);
 	return 0;
+}
+
+int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
+{
+	int ret;
+
+	if (mark != RNL_LOW_WATER && mark != RNL_HIGH_WATER && mark != RNL_EMPTY)
+		return rnl__invalid(pool ? &pool->log : NULL, "rnl_submit_when(): mark is %d; it "
+				    "must have a value of enum rnl_water", (int)mark);
+	do
+		ret = submit_when(pool, job, mark);
+	while (again(pool, ret));
+	return answer(pool, ret);
 }
 
 /* ---- the end of a round --------------------------------------------------- */
@@ -494,37 +544,49 @@ static void entry_taken_back(struct rnl_pool *pool)
 	rnl__bell_ring(&pool->space_deferred);
 }
 
-int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
+static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *job)
 {
-	int ret = rnl__barrier_check(b);
+	int ret = claim(pool, job, RNL__JOB_TELLS);
 
-	if (ret == -EINVAL)
-		return rnl__invalid(NULL, "rnl_barrier_notify(): the barrier was not initialised");
-	if (!ret)
-		ret = claim(b->pool, job, RNL__JOB_TELLS);
 	if (ret)
 		return ret;
 	if (job->after || job->then || job->barrier)
-		ret = rnl__invalid(&b->pool->log, "rnl_barrier_notify(): job %p is in a barrier, comes "
+		ret = rnl__invalid(&pool->log, "rnl_barrier_notify(): job %p is in a barrier, comes "
 				   "after one, or has a job behind it", (void *)job);
 	else if (!rnl__rounds_have_room(b))
-		ret = -EAGAIN;
+		ret = -ENOSPC;
 	else
-		ret = enter_chained(b->pool, 1);
-	if (ret)
-		return drop(b->pool, job, ret);
-	accept(b->pool, job, RNL__JOB_STARTED);
+		ret = enter_chained(pool, 1);
+	if (ret) {
+		rnl__job_drop(job);
+		return ret;
+	}
+	accept(pool, job, RNL__JOB_STARTED);
 	job->flags &= ~RNL__JOB_TIMED;
 	ret = rnl__rounds_notify(b, job);
 	if (ret) {	/* the barrier may be gone */
-		struct rnl_pool *pool = job->pool;
-
 		rnl__job_set_result(job, ret);
 		rnl__job_drop(job);
 		rnl__tally_retract(&pool->chained);
 		entry_taken_back(pool);
 	}
 	return ret;
+}
+
+int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
+{
+	int ret = rnl__barrier_check(b);
+	struct rnl_pool *pool;
+
+	if (ret == -EINVAL)
+		return rnl__invalid(NULL, "rnl_barrier_notify(): the barrier was not initialised");
+	if (ret)
+		return ret;
+	pool = b->pool;
+	do
+		ret = notify(pool, b, job);
+	while (again(pool, ret));
+	return answer(pool, ret);
 }
 
 /* ---- at a time ----------------------------------------------------------- */
@@ -545,7 +607,7 @@ static void leave_delayed(struct rnl_pool *pool)
 	entry_taken_back(pool);
 }
 
-static int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
+static int submit_claimed_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
 {
 	int nr, ret;
 
@@ -564,7 +626,7 @@ static int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_n
 			leave_delayed(pool);
 	}
 	if (ret)
-		return give_back(pool, job, ret);
+		return give_back(job, ret);
 	accept_chain(pool, job, RNL__JOB_NOTICE);
 	/* A deadline counts from then. */
 	job->submit_ns = rnl__larger(start_ns > 0 ? (uint64_t)start_ns : 0, rnl__now());
@@ -572,21 +634,30 @@ static int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_n
 	return 0;
 }
 
+static int submit_at(struct rnl_pool *pool, struct rnl_job *job, unsigned lane, uint64_t key,
+		     int64_t start_ns)
+{
+	int ret;
+
+	do {
+		ret = claim(pool, job, lane);
+		if (ret)
+			continue;
+		if (lane == RNL__JOB_KEYED)
+			job->key = key;
+		ret = submit_claimed_at(pool, job, start_ns);
+	} while (again(pool, ret));
+	return answer(pool, ret);
+}
+
 int rnl_submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
 {
-	int ret = claim(pool, job, 0);
-
-	return ret ? ret : submit_at(pool, job, start_ns);
+	return submit_at(pool, job, 0, 0, start_ns);
 }
 
 int rnl_submit_keyed_at(struct rnl_pool *pool, struct rnl_job *job, uint64_t key, int64_t start_ns)
 {
-	int ret = claim(pool, job, RNL__JOB_KEYED);
-
-	if (ret)
-		return ret;
-	job->key = key;
-	return submit_at(pool, job, start_ns);
+	return submit_at(pool, job, RNL__JOB_KEYED, key, start_ns);
 }
 
 int64_t rnl_clock(void)

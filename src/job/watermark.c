@@ -88,7 +88,11 @@ static bool reached(struct rnl_pool *pool, enum rnl_water mark)
 {
 	uint64_t queued = rnl__pool_queued(pool);
 
-	return mark == RNL_HIGH_WATER ? queued >= pool->high_water : queued <= pool->low_water;
+	if (mark == RNL_HIGH_WATER)
+		return queued >= pool->high_water;
+	/* relaxed: as the list, see rnl__watermark_crowded() */
+	return queued <= pool->low_water &&
+	       !atomic_load_explicit(&pool->crowded, memory_order_relaxed);
 }
 
 static void push(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
@@ -208,7 +212,7 @@ static void look_again(struct rnl_pool *pool, enum rnl_water mark, uint32_t sinc
 	/*
 	 * [watermark.W1] full barrier: the notice is pushed before the look at the queues and at
 	 * the turn, and the look whether a close has taken the list; pairs with [watermark.R1],
-	 * [watermark.R2], [watermark.N2], [job.P1], [worker.D2], [keep.D1], [watermark.C1].
+	 * [watermark.S2], [watermark.N2], [job.P1], [worker.D2], [keep.D1], [watermark.C1].
 	 */
 	rnl__full_barrier();
 	if (rnl__pool_closed(pool)) {
@@ -322,13 +326,32 @@ void rnl__watermark_rose(struct rnl_pool *pool)
 void rnl__watermark_refused(struct rnl_pool *pool)
 {
 	leave(pool, RNL_LOW_WATER);
-	/* [watermark.R2] full barrier: the mark is left before the look; pairs with [watermark.W1] */
-	rnl__full_barrier();
-	/* The space may be short elsewhere than in the queues, and no worker may look at them. */
-	look(pool, RNL_LOW_WATER);
 	look(pool, RNL_HIGH_WATER);
 	if (rnl__pool_has_notice(pool, RNL_HIGH_WATER) && left(pool, RNL_HIGH_WATER))
 		queue_ready(pool, RNL_HIGH_WATER);
+}
+
+bool rnl__watermark_crowded(struct rnl_pool *pool)
+{
+	/* relaxed: the barrier orders it */
+	bool was = atomic_exchange_explicit(&pool->crowded, true, memory_order_relaxed);
+
+	/*
+	 * [watermark.S1] full barrier: the word is there before the caller looks for space once more;
+	 * pairs with [choose.B1], [pool.U1], [rounds.S3], [rounds.R1].  If it was there before, the
+	 * thread that wrote it looks, and finds space, or a job that will make some.
+	 */
+	rnl__mb_after_rmw();
+	return !was;
+}
+
+void rnl__watermark_uncrowd(struct rnl_pool *pool)
+{
+	/* relaxed: the barrier orders it */
+	atomic_store_explicit(&pool->crowded, false, memory_order_relaxed);
+	/* [watermark.S2] full barrier: no longer crowded before the look; pairs with [watermark.W1] */
+	rnl__full_barrier();
+	look(pool, RNL_LOW_WATER);
 }
 
 uint64_t rnl__watermark_fell(struct rnl_pool *pool)
@@ -338,8 +361,8 @@ uint64_t rnl__watermark_fell(struct rnl_pool *pool)
 
 	if (queued < pool->high_water)
 		leave(pool, RNL_HIGH_WATER);
-	if (low && queued <= pool->low_water && left(pool, RNL_LOW_WATER))
-		queue_ready(pool, RNL_LOW_WATER);
+	if (low)
+		look(pool, RNL_LOW_WATER);
 	if (queued <= pool->low_water)
 		return 0;
 	leave(pool, RNL_LOW_WATER);

@@ -232,11 +232,15 @@ static bool looks(struct rnl__worker *w, struct entry *e)
 }
 
 /* As a pool of per-thread streams makes it, between the worker's jobs before and after. */
-static int call_diverted(const struct rnl__device_ops *ops, const struct rnl__guard_call *c)
+static int call_diverted(struct rnl__worker *w, const struct rnl__guard_call *c)
 {
+	const struct rnl__device_ops *ops = w->pool->device->ops;
 	int on = ops->divert(true), result = on ? on : c->call(c->fn, c->arg);
 	int off = ops->divert(false);
 
+	/* What the call joined, its own stream has not. */
+	if (off)
+		rnl__worker_forget_joins(w);
 	return result < 0 ? result : off ? off : result;
 }
 
@@ -251,7 +255,7 @@ static int make_call(struct rnl__worker *w, struct entry *e, const struct rnl__g
 	if (!g->strays)
 		return c->call(c->fn, c->arg);
 	if (strays(e))
-		return call_diverted(ops, c);
+		return call_diverted(w, c);
 	result = c->call(c->fn, c->arg);
 	stray = looks(w, e) ? ops->stray() : 0;
 	if (stray > 0 && note_stray(e)) {

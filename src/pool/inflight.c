@@ -340,8 +340,13 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 	 * [inflight.R2] acquire: the device has passed the job, and we see that;
 	 * pairs with [inflight.R1]
 	 */
-	if (*joined >= seq || atomic_load_explicit(&f->reached, memory_order_acquire) >= seq)
+	if (atomic_load_explicit(&f->reached, memory_order_acquire) >= seq)
 		return 0;
+	if (*joined >= seq) {
+		/* The wait stands there already; a job that joins has it as an operation of its own. */
+		rnl__thread.stream->issued++;
+		return 0;
+	}
 	event = find_event(f, seq, &covers);
 	if (event && rnl__thread.guard) {
 		/* A capture cannot wait for an event that was recorded outside of it. */

@@ -2,6 +2,8 @@
 /* What other threads do to a worker: command it, and tell of space in its queue. */
 #include "config.h"
 
+#include <string.h>
+
 #include "pool/pool.h"
 #include "pool/worker.h"
 #include "sys/fence.h"
@@ -16,6 +18,12 @@ void rnl__worker_command(struct rnl__worker *w, uint32_t commands)
 	 */
 	rnl__full_barrier();
 	(void)rnl__park_wake(&w->park);
+}
+
+void rnl__worker_forget_joins(struct rnl__worker *w)
+{
+	memset(w->joined, 0, sizeof(w->joined));
+	w->joined[w->index] = UINT64_MAX;
 }
 
 void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job)

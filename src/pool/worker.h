@@ -88,10 +88,13 @@ struct rnl__worker {
 	struct rnl__timing *timing;
 
 	struct rnl__inflight inflight;
-	uint64_t joined[RNL_WORKERS_MAX]; /* by worker: the job there that our stream has waited for */
+	uint64_t joined[RNL_WORKERS_MAX]; /* by worker: up to this job of it our stream has waited */
 	struct rnl__scratch scratch;
 	struct rnl__staging staging;
 };
+
+/* The worker's stream has waited for none; it need not wait for itself. */
+void rnl__worker_forget_joins(struct rnl__worker *w);
 
 /* Gives a worker commands, and wakes it. */
 void rnl__worker_command(struct rnl__worker *w, uint32_t commands);

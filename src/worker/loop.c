@@ -22,7 +22,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -442,7 +441,7 @@ static int set_up(struct rnl__worker *w)
 		return ret;
 	rnl__thread.worker = w;
 	/* The stream is new. */
-	memset(w->joined, 0, sizeof(w->joined));
+	rnl__worker_forget_joins(w);
 	if (!w->ranges)
 		w->ranges = rnl__nvtx_create();
 	if (!w->timing)

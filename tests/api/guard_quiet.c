@@ -229,36 +229,57 @@ static int join_and_copy(struct rnl_job *job)
 	return ret ? ret : rnl_copy(j->copy, j->word, sizeof(int));
 }
 
+/* Once the job of the barrier is issued, @joins joins it in its function; the gate holds a kernel. */
+static void join_beside(struct rnl_pool *pool, struct joining *j, struct rnl_job *stores,
+			struct rnl_job *joins, bool after)
+{
+	const uint64_t keys[] = { key_on(pool, 0), key_on(pool, 1) };
+
+	*j = (struct joining){ .gate = GATE_INIT };
+	j->word = (int *)(void *)pinned_of(pool, 64);
+	j->copy = (int *)(void *)pinned_of(pool, 64);
+	must(rnl_barrier_init(&j->barrier, pool));
+	job_in(&j->barrier, stores, store_later, j);
+	must(rnl_submit_keyed(pool, stores, keys[0]));
+	must(rnl_barrier_join(&j->barrier));
+	job_of(joins, join_and_copy, j);
+	must(rnl_job_after(joins, after ? &j->barrier : NULL));
+	must(rnl_submit_keyed(pool, joins, keys[1]));
+	ck_eventually(j->nr_calls == (after ? 1 : 2));
+	ck_assert_int_eq(*j->copy, 0);
+	gate_open(&j->gate);
+	ck_assert_int_eq(result_of(joins), 0);
+	ck_assert_int_eq(*j->copy, 5);
+	ck_assert_uint_eq(j->nr_calls, after ? 1 : 2);
+	ck_assert_uint_eq(findings_of(pool), 0);
+	must(rnl_barrier_wait(&j->barrier, RNL_FOREVER));
+	rnl_thread_detach();
+}
+
 TEST(a_function_that_joins_a_barrier_is_called_again_and_joins_it)
 {
 	struct rnl_pool *pool;
-	struct joining j = { .gate = GATE_INIT };
+	struct joining j;
 	struct rnl_job stores, joins;
-	uint64_t keys[2];
 
 	skip_unless_host();
 	pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
-	keys[0] = key_on(pool, 0);
-	keys[1] = key_on(pool, 1);
-	j.word = (int *)(void *)pinned_of(pool, 64);
-	j.copy = (int *)(void *)pinned_of(pool, 64);
-	must(rnl_barrier_init(&j.barrier, pool));
-	job_in(&j.barrier, &stores, store_later, &j);
-	/* It starts when the other is issued; the gate holds the kernel. */
-	job_of(&joins, join_and_copy, &j);
-	must(rnl_job_after(&joins, &j.barrier));
-	must(rnl_submit_keyed(pool, &stores, keys[0]));
-	must(rnl_submit_keyed(pool, &joins, keys[1]));
-	ck_eventually(j.nr_calls == 2);
-	ck_assert_int_eq(*j.copy, 0);
-	gate_open(&j.gate);
-	ck_assert_int_eq(result_of(&joins), 0);
-	ck_assert_int_eq(*j.copy, 5);
-	ck_assert_uint_eq(j.nr_calls, 2);
-	ck_assert_uint_eq(findings_of(pool), 0);
+	join_beside(pool, &j, &stores, &joins, false);
 	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
 	ck_assert(has_said(&said, "cannot be captured", "called again"));
-	must(rnl_barrier_wait(&j.barrier, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_function_that_joins_what_its_job_comes_after_is_called_once)
+{
+	struct rnl_pool *pool;
+	struct joining j;
+	struct rnl_job stores, joins;
+
+	skip_unless_host();
+	pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
+	join_beside(pool, &j, &stores, &joins, true);
+	ck_assert_uint_eq(figures_of(pool).guard_twice, 0);
 	rnl_pool_destroy(pool);
 }
 

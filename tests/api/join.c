@@ -368,6 +368,40 @@ TEST(a_worker_joins_what_is_issued_and_is_refused_what_is_not)
 	rnl_pool_destroy(pool);
 }
 
+/* The wait stands on the stream already, or needs none there: it is the job's nevertheless. */
+TEST(a_job_that_joins_and_does_no_more_is_not_done_before_what_it_joins)
+{
+	struct rnl_pool *pool;
+	struct gate kernel = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct joining joining[3];
+	struct storing stores;
+	int word = 0, copy = 0;
+
+	skip_unless_host();
+	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
+	must(rnl_barrier_init(&barrier, pool));
+	stores = (struct storing){ .kernel = &kernel, .word = &word, .value = 1 };
+	job_in(&barrier, &stores.job, storing_fn, NULL);
+	must(rnl_submit_keyed(pool, &stores.job, RNL_KEY_WORKER(0)));
+	must(rnl_barrier_join(&barrier));	/* it is issued now */
+	for (int i = 0; i < 3; i++) {
+		/* One that waits for the kernel's stream, one behind it, one on that stream. */
+		joining[i] = (struct joining){ .barrier = &barrier, .to = &copy, .from = &word,
+					       .bytes = i ? 0 : sizeof(copy) };
+		job_of(&joining[i].job, joining_fn, NULL);
+		must(rnl_submit_keyed(pool, &joining[i].job, RNL_KEY_WORKER(i < 2 ? 1 : 0)));
+	}
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(rnl_job_wait(&joining[i].job, 10 * MS), -ETIMEDOUT);
+	gate_open(&kernel);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(result_of(&joining[i].job), 0);
+	ck_assert_int_eq(copy, 1);
+	rnl_thread_detach();
+	rnl_pool_destroy(pool);
+}
+
 TEST(a_worker_of_another_pool_joins)
 {
 	enum { BYTES = 8 << 20 };

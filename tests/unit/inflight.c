@@ -287,7 +287,9 @@ static void begin_noting(void)
 		.event_record = succeed, .event_reached = reach, .event_wait = note_join,
 	};
 	static struct rnl__device noting = { .ops = &ops };
+	static struct rnl__stream stream;
 
+	rnl__thread.stream = &stream;
 	memset(&inflight, 0, sizeof(inflight));
 	ck_assert_int_eq(rnl__inflight_init(&inflight, &noting, LIMIT, UINT64_MAX), 0);
 }
