@@ -723,8 +723,8 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 		ret = chains(jobs[done]) ?
 		      submit_chain(pool, jobs + done, share < nr - done ? share : nr - done) :
 		      -EAGAIN;
-		/* A job that a chain cannot take is submitted alone. */
-		if (ret == -EAGAIN || ret == -ESTALE) {
+		/* A job that a chain cannot take is submitted alone, which tells why it cannot be. */
+		if (ret == -EAGAIN || ret == -ENOSPC || ret == -ESTALE) {
 			ret = rnl_submit(pool, jobs[done]);
 			ret = ret ? ret : 1;
 		}
