@@ -8,7 +8,7 @@
 #include "job/barrier.h"
 #include "job/job.h"
 #include "job/rounds.h"
-#include "job/watermark.h"
+#include "pool/choose.h"
 #include "pool/pool.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
@@ -165,7 +165,7 @@ void rnl__barrier_forget(struct rnl_job *job)
 void rnl__barrier_defer(struct rnl_job *job)
 {
 	if (!rnl__rounds_defer(job->after, rnl__job_after_round(job), job))
-		rnl__watermark_start_deferred(job);
+		rnl__choose_start_deferred(job);
 }
 
 /* ---- public -------------------------------------------------------------- */

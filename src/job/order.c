@@ -9,7 +9,7 @@
 #include "job/job.h"
 #include "job/order.h"
 #include "job/rounds.h"
-#include "job/watermark.h"
+#include "pool/choose.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -104,7 +104,7 @@ static void go_on(struct rnl_order *order, struct rnl_job *job, bool issued)
 			return;
 		job->flags &= ~RNL__JOB_ORDERED;
 		job->key = order->key;
-		rnl__watermark_start_deferred(job);
+		rnl__choose_start_deferred(job);
 	}
 }
 

@@ -6,7 +6,7 @@
 
 #include "job/job.h"
 #include "job/rounds.h"
-#include "job/watermark.h"
+#include "pool/choose.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
@@ -186,8 +186,6 @@ static bool use_slot(struct rnl_barrier *b, unsigned slot)
 /* One user less; the last one frees the slot. */
 void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 {
-	struct rnl_pool *pool = b->pool;
-
 	/* [rounds.U1] acq_rel: all uses come before the slot is free; pairs with [rounds.U1] */
 	if (atomic_fetch_sub_explicit(rnl__atomic(&b->rounds[slot].users), 1,
 				      memory_order_acq_rel) != 1)
@@ -196,13 +194,9 @@ void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 	atomic_store_explicit(waiting_of(b, slot), 0, memory_order_relaxed);
 	/* [rounds.S1] release: the slot is as new; pairs with [rounds.S2] */
 	atomic_fetch_and_explicit(rnl__atomic(&b->slots), ~(1u << slot), memory_order_release);
-	/*
-	 * [rounds.S3] full barrier: free before the look for waiters; pairs with [bell.L2],
-	 * [watermark.S1]
-	 */
+	/* [rounds.S3] full barrier: free before the look for waiters; pairs with [bell.L2] */
 	rnl__mb_after_rmw();
-	rnl__bell_ring(&pool->space_deferred);
-	rnl__watermark_space(pool);
+	rnl__bell_ring(&b->pool->space_deferred);
 }
 
 /* ---- the jobs that wait -------------------------------------------------- */
@@ -213,7 +207,7 @@ static void queue(struct rnl_job *job)
 	if (job->flags & RNL__JOB_ORDERED)
 		((struct rnl_order *)(uintptr_t)job->key)->go_on(job);
 	else
-		rnl__watermark_start_deferred(job);
+		rnl__choose_start_deferred(job);
 }
 
 /*
@@ -404,13 +398,9 @@ static uint64_t less(uint64_t open, uint64_t nr_issued, uint64_t nr_done)
 static void wake(struct rnl_pool *pool, _Atomic uint64_t *word, uint64_t old, uint64_t now)
 {
 	if (old & ~now & FULL) {
-		/*
-		 * [rounds.R1] full barrier: room before the look for waiters; pairs with [bell.L2],
-		 * [watermark.S1]
-		 */
+		/* [rounds.R1] full barrier: room before the look for waiters; pairs with [bell.L2] */
 		rnl__mb_after_rmw();
 		rnl__pool_ring_spaces(pool);
-		rnl__watermark_space(pool);
 	}
 	if (old & ~now & JOINER)
 		(void)rnl__futex_wake(half_of(word, true), INT_MAX);
@@ -511,7 +501,7 @@ static int seal(struct rnl_barrier *b, int *spare)
 			if (*spare < 0)
 				*spare = take_slot(b);
 			if (*spare < 0 && !is_sealed(open = open_now(b)))
-				return -ENOSPC;
+				return -EAGAIN;
 			if (*spare < 0)
 				continue;
 			now = with_slots(open, slot, (unsigned)*spare);

@@ -56,7 +56,7 @@ void rnl__rounds_drop(struct rnl_barrier *barrier, unsigned round, uint32_t nr_i
 
 /*
  * Seals the open round for a job after the barrier: the round, which stays in its slot until
- * rnl__rounds_leave() or _hold(); RNL__NO_ROUND all jobs are done; -ENOSPC no slot is free: the
+ * rnl__rounds_leave() or _hold(); RNL__NO_ROUND all jobs are done; -EAGAIN no slot is free: the
  * pool's bell space_deferred rings when one is.
  */
 int rnl__rounds_seal(struct rnl_barrier *barrier);
@@ -77,7 +77,7 @@ bool rnl__rounds_hold(struct rnl_barrier *barrier, unsigned round, struct rnl_jo
 
 /*
  * Has the job returned to a worker, or to the keeper, when all jobs counted so far are done; its
- * result is the barrier's.  0; -ENOSPC as rnl__rounds_seal().  The barrier may be gone on return.
+ * result is the barrier's.  0; -EAGAIN as rnl__rounds_seal().  The barrier may be gone on return.
  */
 int rnl__rounds_notify(struct rnl_barrier *barrier, struct rnl_job *job);
 

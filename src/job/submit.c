@@ -95,7 +95,7 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	else if (!(lane & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__device_failed(pool->device))
 		ret = -EIO;
 	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
-		ret = -ENOSPC;
+		ret = -EAGAIN;
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;
@@ -234,12 +234,10 @@ static int give_back(struct rnl_job *job, int ret)
 /* Counts @nr jobs that wait in no queue: behind another one, or for the end of a barrier's round. */
 static int enter_chained(struct rnl_pool *pool, int nr)
 {
-	int ret = nr ? rnl__tally_enter_many(&pool->chained, (unsigned)nr) : 0;
-
-	return ret == -EAGAIN ? -ENOSPC : ret;
+	return nr ? rnl__tally_enter_many(&pool->chained, (unsigned)nr) : 0;
 }
 
-/* Reserves for a prepared job, and for @nr behind it: 0, -EAGAIN, -ENOSPC, -ESHUTDOWN. */
+/* Reserves for a prepared job, and for @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
 static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defer)
 {
 	bool high = false;
@@ -286,27 +284,16 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl_order *
 	return 0;
 }
 
-/*
- * An attempt returned @ret.  Within this file -EAGAIN is a full queue, and -ENOSPC no space for a job
- * that waits in no queue.  True: the submit has to look once more, see rnl__watermark_crowded().
- */
-static bool again(struct rnl_pool *pool, int ret)
+/* What an attempt to submit returned; but nobody is to wait for space in a closed pool. */
+static int unless_closed(struct rnl_pool *pool, int ret)
 {
-	return ret == -ENOSPC && rnl__watermark_crowded(pool);
+	return ret == -EAGAIN && rnl__pool_closed(pool) ? -ESHUTDOWN : ret;
 }
 
-/* The same for the caller; nobody is to wait for space in a closed pool. */
-static int without_space(struct rnl_pool *pool, int ret)
-{
-	if (ret != -EAGAIN && ret != -ENOSPC)
-		return ret;
-	return rnl__pool_closed(pool) ? -ESHUTDOWN : -EAGAIN;
-}
-
-/* The caller's answer, of which the water marks hear. */
+/* The same for the caller: the water marks hear of a submit that found no space. */
 static int answer(struct rnl_pool *pool, int ret)
 {
-	ret = without_space(pool, ret);
+	ret = unless_closed(pool, ret);
 	if (ret == -EAGAIN)
 		rnl__watermark_refused(pool);
 	return ret;
@@ -322,17 +309,13 @@ struct way {
 
 static int submit_by(const struct way *way, struct rnl_job *job)
 {
-	int ret;
+	int ret = claim(way->pool, job, way->lane);
 
-	do {
-		ret = claim(way->pool, job, way->lane);
-		if (ret)
-			continue;
-		if (way->lane == RNL__JOB_KEYED)
-			job->key = way->key;
-		ret = submit(way->pool, job, way->order);
-	} while (again(way->pool, ret));
-	return ret;
+	if (ret)
+		return ret;
+	if (way->lane == RNL__JOB_KEYED)
+		job->key = way->key;
+	return submit(way->pool, job, way->order);
 }
 
 int rnl_submit(struct rnl_pool *pool, struct rnl_job *job)
@@ -441,7 +424,7 @@ static int submit_wait(const struct way *way, struct rnl_job *job, int64_t timeo
 
 		/* Of these attempts nobody is told, so no mark is either. */
 		ret = may_count_behind(pool, job) ? submit_by(way, job) : -EAGAIN;
-		ret = without_space(pool, ret);
+		ret = unless_closed(pool, ret);
 		if (ret != -EAGAIN) {
 			/* The wake-up was consumed without the space: wakes the next waiter. */
 			if (ret)
@@ -519,15 +502,10 @@ static int submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_wate
 
 int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
 {
-	int ret;
-
 	if (mark != RNL_LOW_WATER && mark != RNL_HIGH_WATER && mark != RNL_EMPTY)
 		return rnl__invalid(pool ? &pool->log : NULL, "rnl_submit_when(): mark is %d; it "
 				    "must have a value of enum rnl_water", (int)mark);
-	do
-		ret = submit_when(pool, job, mark);
-	while (again(pool, ret));
-	return answer(pool, ret);
+	return answer(pool, submit_when(pool, job, mark));
 }
 
 /* ---- the end of a round --------------------------------------------------- */
@@ -554,7 +532,7 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 		ret = rnl__invalid(&pool->log, "rnl_barrier_notify(): job %p is in a barrier, comes "
 				   "after one, or has a job behind it", (void *)job);
 	else if (!rnl__rounds_have_room(b))
-		ret = -ENOSPC;
+		ret = -EAGAIN;
 	else
 		ret = enter_chained(pool, 1);
 	if (ret) {
@@ -583,10 +561,7 @@ int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
 	if (ret)
 		return ret;
 	pool = b->pool;
-	do
-		ret = notify(pool, b, job);
-	while (again(pool, ret));
-	return answer(pool, ret);
+	return answer(pool, notify(pool, b, job));
 }
 
 /* ---- at a time ----------------------------------------------------------- */
@@ -637,16 +612,12 @@ static int submit_claimed_at(struct rnl_pool *pool, struct rnl_job *job, int64_t
 static int submit_at(struct rnl_pool *pool, struct rnl_job *job, unsigned lane, uint64_t key,
 		     int64_t start_ns)
 {
-	int ret;
+	int ret = claim(pool, job, lane);
 
-	do {
-		ret = claim(pool, job, lane);
-		if (ret)
-			continue;
-		if (lane == RNL__JOB_KEYED)
-			job->key = key;
+	if (!ret && lane == RNL__JOB_KEYED)
+		job->key = key;
+	if (!ret)
 		ret = submit_claimed_at(pool, job, start_ns);
-	} while (again(pool, ret));
 	return answer(pool, ret);
 }
 
@@ -724,7 +695,7 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 		      submit_chain(pool, jobs + done, share < nr - done ? share : nr - done) :
 		      -EAGAIN;
 		/* A job that a chain cannot take is submitted alone, which tells why it cannot be. */
-		if (ret == -EAGAIN || ret == -ENOSPC || ret == -ESTALE) {
+		if (ret == -EAGAIN || ret == -ESTALE) {
 			ret = rnl_submit(pool, jobs[done]);
 			ret = ret ? ret : 1;
 		}

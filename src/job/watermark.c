@@ -46,6 +46,9 @@ static bool move_on(struct rnl_pool *pool, enum rnl_water mark, uint32_t odd)
 static void leave(struct rnl_pool *pool, enum rnl_water mark)
 {
 	(void)move_on(pool, mark, 1);
+	/* relaxed: it chooses a lane, no more */
+	if (mark == RNL_LOW_WATER && rnl__peek(&pool->refused))
+		atomic_store_explicit(&pool->refused, false, memory_order_relaxed);
 }
 
 /* Jobs ever put for the low mark, and ever taken for the high one: they lead away from it. */
@@ -88,11 +91,7 @@ static bool reached(struct rnl_pool *pool, enum rnl_water mark)
 {
 	uint64_t queued = rnl__pool_queued(pool);
 
-	if (mark == RNL_HIGH_WATER)
-		return queued >= pool->high_water;
-	/* relaxed: as the list, see rnl__watermark_crowded() */
-	return queued <= pool->low_water &&
-	       !atomic_load_explicit(&pool->crowded, memory_order_relaxed);
+	return mark == RNL_HIGH_WATER ? queued >= pool->high_water : queued <= pool->low_water;
 }
 
 static void push(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
@@ -165,7 +164,11 @@ static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
 	for (job = ready; job; job = next) {
 		next = job->link;
 		rnl__job_enqueued(job);
-		rnl__choose_start_first(job);
+		/* A submit found no space with few jobs queued: these may make some. */
+		if (mark == RNL_LOW_WATER && rnl__peek(&pool->refused))
+			rnl__choose_start(job);
+		else
+			rnl__choose_start_first(job);
 	}
 	/* The keeper may have looked for it before it was in its queue. */
 	if (cancelled)
@@ -212,7 +215,7 @@ static void look_again(struct rnl_pool *pool, enum rnl_water mark, uint32_t sinc
 	/*
 	 * [watermark.W1] full barrier: the notice is pushed before the look at the queues and at
 	 * the turn, and the look whether a close has taken the list; pairs with [watermark.R1],
-	 * [watermark.S2], [watermark.N2], [job.P1], [worker.D2], [keep.D1], [watermark.C1].
+	 * [watermark.R2], [watermark.N2], [job.P1], [worker.D2], [keep.D1], [watermark.C1].
 	 */
 	rnl__full_barrier();
 	if (rnl__pool_closed(pool)) {
@@ -326,32 +329,15 @@ void rnl__watermark_rose(struct rnl_pool *pool)
 void rnl__watermark_refused(struct rnl_pool *pool)
 {
 	leave(pool, RNL_LOW_WATER);
+	/* relaxed: as leave() */
+	atomic_store_explicit(&pool->refused, true, memory_order_relaxed);
+	/* [watermark.R2] full barrier: the mark is left before the look; pairs with [watermark.W1] */
+	rnl__full_barrier();
+	/* The space may be short elsewhere than in the queues, and no worker may look at them. */
+	look(pool, RNL_LOW_WATER);
 	look(pool, RNL_HIGH_WATER);
 	if (rnl__pool_has_notice(pool, RNL_HIGH_WATER) && left(pool, RNL_HIGH_WATER))
 		queue_ready(pool, RNL_HIGH_WATER);
-}
-
-bool rnl__watermark_crowded(struct rnl_pool *pool)
-{
-	/* relaxed: the barrier orders it */
-	bool was = atomic_exchange_explicit(&pool->crowded, true, memory_order_relaxed);
-
-	/*
-	 * [watermark.S1] full barrier: the word is there before the caller looks for space once more;
-	 * pairs with [choose.B1], [pool.U1], [rounds.S3], [rounds.R1].  If it was there before, the
-	 * thread that wrote it looks, and finds space, or a job that will make some.
-	 */
-	rnl__mb_after_rmw();
-	return !was;
-}
-
-void rnl__watermark_uncrowd(struct rnl_pool *pool)
-{
-	/* relaxed: the barrier orders it */
-	atomic_store_explicit(&pool->crowded, false, memory_order_relaxed);
-	/* [watermark.S2] full barrier: no longer crowded before the look; pairs with [watermark.W1] */
-	rnl__full_barrier();
-	look(pool, RNL_LOW_WATER);
 }
 
 uint64_t rnl__watermark_fell(struct rnl_pool *pool)
@@ -361,8 +347,8 @@ uint64_t rnl__watermark_fell(struct rnl_pool *pool)
 
 	if (queued < pool->high_water)
 		leave(pool, RNL_HIGH_WATER);
-	if (low)
-		look(pool, RNL_LOW_WATER);
+	if (low && queued <= pool->low_water && left(pool, RNL_LOW_WATER))
+		queue_ready(pool, RNL_LOW_WATER);
 	if (queued <= pool->low_water)
 		return 0;
 	leave(pool, RNL_LOW_WATER);

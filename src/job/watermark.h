@@ -16,9 +16,6 @@
  *	Both have changed a queue before they look for notices; a notice is pushed before its
  *	submit looks at the queues.  A full barrier stands between the two steps on both sides,
  *	so one side sees the other.
- *	Jobs that wait in no queue, deferred ones and those behind others, have space of their own.
- *	A submit that finds none says that the pool is crowded, and looks once more.  The low mark
- *	is not reached then until a thread has made such space, and found that word.
  */
 #ifndef RNL_WATERMARK_H
 #define RNL_WATERMARK_H
@@ -27,9 +24,6 @@
 #include <stdint.h>
 
 #include <runnel.h>
-
-#include "pool/choose.h"
-#include "pool/pool.h"
 
 /*
  * Puts an accepted notice on the list, and queues it if its mark is reached.  @cancels: the
@@ -44,33 +38,11 @@ void rnl__watermark_put(struct rnl_pool *pool);
 /* A submit has found more than a share of the mark in a queue. */
 void rnl__watermark_rose(struct rnl_pool *pool);
 
-/* A submit was refused, as there was no space. */
-void rnl__watermark_refused(struct rnl_pool *pool);
-
 /*
- * A submit found no space for a job that waits in no queue.  True: it looks once more, since who has
- * made space before this call has told nobody.
+ * A submit was refused, as there was no space in the queues, or for jobs that wait elsewhere.  The low
+ * mark is left.  If few jobs are queued, its notices start at once, but behind these.
  */
-bool rnl__watermark_crowded(struct rnl_pool *pool);
-
-/* There is more of that space.  A full barrier stands before the call. */
-void rnl__watermark_uncrowd(struct rnl_pool *pool);
-
-static inline void rnl__watermark_space(struct rnl_pool *pool)
-{
-	/* relaxed: the caller's barrier orders it, see rnl__watermark_crowded() */
-	if (atomic_load_explicit(&pool->crowded, memory_order_relaxed))
-		rnl__watermark_uncrowd(pool);
-}
-
-/* Queues a deferred job, which leaves such space. */
-static inline void rnl__watermark_start_deferred(struct rnl_job *job)
-{
-	struct rnl_pool *pool = job->pool;
-
-	rnl__choose_start_deferred(job);
-	rnl__watermark_space(pool);
-}
+void rnl__watermark_refused(struct rnl_pool *pool);
 
 /*
  * Jobs were taken, and a notice waits.  A full barrier stands between the taking

@@ -256,19 +256,20 @@ static struct rnl__queue *queue_for(struct rnl_pool *pool, const struct rnl_job 
 
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 {
-	int ret;
+	int ret = rnl__tally_enter(&pool->deferred);
 
-	if (!rnl__queue_has_space(queue_for(pool, job)))
-		return -EAGAIN;
-	ret = rnl__tally_enter(&pool->deferred);
-	if (!ret)
-		return 0;
+	if (!ret) {
+		if (rnl__queue_has_space(queue_for(pool, job)))
+			return 0;
+		rnl__tally_retract(&pool->deferred);
+		ret = -EAGAIN;
+	}
 	/* [choose.D2] full barrier: as [choose.D1]; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
 	if (rnl__tally_has_space(&pool->deferred) && rnl__queue_has_space(queue_for(pool, job)))
 		rnl__bell_ring(&pool->space_deferred);
-	return ret == -EAGAIN ? -ENOSPC : ret;
+	return ret;
 }
 
 void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job)
@@ -379,8 +380,7 @@ void rnl__choose_start_deferred(struct rnl_job *job)
 	reserve_always(pool, job);
 	rnl__tally_leave(&pool->deferred);
 	/*
-	 * [choose.B1] full barrier: space is made before the look for waiters; pairs with [bell.L2],
-	 * [watermark.S1]
+	 * [choose.B1] full barrier: space is made before the look for waiters; pairs with [bell.L2]
 	 */
 	rnl__mb_after_rmw();
 	rnl__bell_ring(&pool->space_deferred);

@@ -104,8 +104,7 @@ struct rnl_pool {
 	struct rnl__tally deferred;	/* jobs that wait for barriers; closed as the queues are */
 	struct rnl__tally chained;	/* jobs in no queue but on a worker's chain, or that tell of a
 					 * barrier: counted as a queue counts; closed as the queues are */
-	_Atomic bool crowded;		/* a submit found no space for a job that waits in no queue, and
-					 * none was made since: job/watermark.h */
+	_Atomic bool refused;		/* a refused submit was the last to leave the low mark */
 	_Atomic uint32_t releasing;	/* threads that return a job whose last hold they released */
 	struct rnl__keeper keeper;
 	struct rnl__worker workers[RNL_WORKERS_MAX];
@@ -232,10 +231,7 @@ static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
 static inline void rnl__pool_unchained(struct rnl_pool *pool)
 {
 	rnl__tally_leave(&pool->chained);
-	/*
-	 * [pool.U1] full barrier: space is made before the look for waiters; pairs with [bell.L2],
-	 * [watermark.S1]
-	 */
+	/* [pool.U1] full barrier: space is made before the look for waiters; pairs with [bell.L2] */
 	rnl__mb_after_rmw();
 	rnl__bell_ring(&pool->space_deferred);
 }

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include "job/job.h"
-#include "job/watermark.h"
 #include "pool/pool.h"
 #include "worker/chain.h"
 
@@ -37,6 +36,5 @@ struct rnl_job *rnl__chain_take(struct rnl__worker *w)
 		return NULL;
 	w->next = job->link;
 	rnl__pool_unchained(w->pool);
-	rnl__watermark_space(w->pool);
 	return job;
 }

@@ -8,7 +8,6 @@
 #include "job/cq.h"
 #include "job/job.h"
 #include "job/rounds.h"
-#include "job/watermark.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
 #include "pool/pool.h"
@@ -217,7 +216,6 @@ void rnl__complete_returned(struct rnl__worker *w)
 		next = job->link;
 		if (job->flags & RNL__JOB_TELLS) {
 			rnl__pool_unchained(w->pool);
-			rnl__watermark_space(w->pool);
 			finish(w, job, job->result, true);
 			continue;
 		}
