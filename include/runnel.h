@@ -614,10 +614,10 @@ enum rnl_water {
  * mark was left, by more than low_water queued jobs or a submit that returned -EAGAIN, or by fewer
  * than high_water. (While no notice waits, the pool does not look at the mark. It then takes the
  * mark for left if enough jobs were submitted, or started, meanwhile.)
- * A submit may find no space while few jobs are queued: for deferred jobs, for jobs behind others, in
- * the part of max_queued of a key's worker or of the urgent ones. Then a notice for RNL_LOW_WATER comes
- * at once, though behind the jobs that are queued, and again and again: a wait is better, by
- * rnl_submit_wait().
+ * A submit may find no space while few jobs are queued: for deferred jobs, for jobs behind others,
+ * or in the part of max_queued that a key's worker, or the urgent ones, have. Then a notice for
+ * RNL_LOW_WATER comes at once, though behind the jobs that are queued, and again each time: a wait
+ * is better, by rnl_submit_wait().
  * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it
  * until it starts. rnl_pool_close() completes waiting notices with -ECANCELED. A deadline counts
  * from the submit, and is looked at when the notice starts: nobody is told of it before.

@@ -231,7 +231,7 @@ static int give_back(struct rnl_job *job, int ret)
 	return ret;
 }
 
-/* Counts @nr jobs that wait in no queue: behind another one, or for the end of a barrier's round. */
+/* Counts @nr jobs that wait in no queue: behind another one, or for a barrier's round. */
 static int enter_chained(struct rnl_pool *pool, int nr)
 {
 	return nr ? rnl__tally_enter_many(&pool->chained, (unsigned)nr) : 0;
@@ -529,8 +529,8 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 	if (ret)
 		return ret;
 	if (job->after || job->then || job->barrier)
-		ret = rnl__invalid(&pool->log, "rnl_barrier_notify(): job %p is in a barrier, comes "
-				   "after one, or has a job behind it", (void *)job);
+		ret = rnl__invalid(&pool->log, "rnl_barrier_notify(): job %p is in a barrier, "
+				   "comes after one, or has a job behind it", (void *)job);
 	else if (!rnl__rounds_have_room(b))
 		ret = -EAGAIN;
 	else
@@ -694,7 +694,7 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 		ret = chains(jobs[done]) ?
 		      submit_chain(pool, jobs + done, share < nr - done ? share : nr - done) :
 		      -EAGAIN;
-		/* A job that a chain cannot take is submitted alone, which tells why it cannot be. */
+		/* A job that a chain cannot take is submitted alone, which may tell why. */
 		if (ret == -EAGAIN || ret == -ESTALE) {
 			ret = rnl_submit(pool, jobs[done]);
 			ret = ret ? ret : 1;

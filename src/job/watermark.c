@@ -331,7 +331,9 @@ void rnl__watermark_refused(struct rnl_pool *pool)
 	leave(pool, RNL_LOW_WATER);
 	/* relaxed: as leave() */
 	atomic_store_explicit(&pool->refused, true, memory_order_relaxed);
-	/* [watermark.R2] full barrier: the mark is left before the look; pairs with [watermark.W1] */
+	/*
+	 * [watermark.R2] full barrier: the mark is left before the look; pairs with [watermark.W1]
+	 */
 	rnl__full_barrier();
 	/* The space may be short elsewhere than in the queues, and no worker may look at them. */
 	look(pool, RNL_LOW_WATER);

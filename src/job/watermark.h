@@ -39,8 +39,8 @@ void rnl__watermark_put(struct rnl_pool *pool);
 void rnl__watermark_rose(struct rnl_pool *pool);
 
 /*
- * A submit was refused, as there was no space in the queues, or for jobs that wait elsewhere.  The low
- * mark is left.  If few jobs are queued, its notices start at once, but behind these.
+ * A submit was refused, as there was no space in the queues, or for jobs that wait elsewhere.  The
+ * low mark is left.  If few jobs are queued, its notices start at once, but behind these.
  */
 void rnl__watermark_refused(struct rnl_pool *pool);
 

@@ -343,7 +343,7 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 	if (atomic_load_explicit(&f->reached, memory_order_acquire) >= seq)
 		return 0;
 	if (*joined >= seq) {
-		/* The wait stands there already; a job that joins has it as an operation of its own. */
+		/* The wait stands there already.  It is an operation of a job that joins, too. */
 		rnl__thread.stream->issued++;
 		return 0;
 	}

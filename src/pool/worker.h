@@ -88,7 +88,7 @@ struct rnl__worker {
 	struct rnl__timing *timing;
 
 	struct rnl__inflight inflight;
-	uint64_t joined[RNL_WORKERS_MAX]; /* by worker: up to this job of it our stream has waited */
+	uint64_t joined[RNL_WORKERS_MAX]; /* by worker: its job that our stream has waited for */
 	struct rnl__scratch scratch;
 	struct rnl__staging staging;
 };

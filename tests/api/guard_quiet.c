@@ -229,7 +229,7 @@ static int join_and_copy(struct rnl_job *job)
 	return ret ? ret : rnl_copy(j->copy, j->word, sizeof(int));
 }
 
-/* Once the job of the barrier is issued, @joins joins it in its function; the gate holds a kernel. */
+/* Once the barrier's job is issued, @joins joins it in its function; the gate holds a kernel. */
 static void join_beside(struct rnl_pool *pool, struct joining *j, struct rnl_job *stores,
 			struct rnl_job *joins, bool after)
 {
