@@ -3,10 +3,10 @@
  * loader: threads read shards ahead of a device that computes.
  *
  * DESIGN
- * Three passes read the same epochs.  The first pass only reads, the second one only computes, and
- * the third one does both.  The limit is the time of the first or the second pass, whichever is
- * longer.  A pass before these warms up the page cache and all memory.  With --cold there is no such
- * pass, and each pass starts with an empty page cache.  Without --rounds the computing is made as
+ * Three passes go through each epoch.  The first pass only reads, the second one only computes, and
+ * the third one does both.  The limit is the longer of the first two times.  A pass before these
+ * warms up the page cache and all memory.  With --cold there is no warm-up, and each pass starts
+ * with an empty page cache.  Without --rounds the computing is made as
  * long as the reading, since the limit is hardest to reach then.
  */
 #include "config.h"

@@ -19,9 +19,9 @@
  * are cancelled.  The main thread looks ten times a second for errors and for readers that stall.
  * After an error, or Ctrl-C, the program ends at once: a reader that stalls never returns.
  *
- * Every pass submits the same three jobs for each batch.  In a pass that only reads, the copy and the
- * computing return at once.  In a pass that only computes, a batch has no records to wait for, and the
- * copy returns at once.
+ * Every pass submits these three jobs for each batch.  In a pass that only reads, the copy and the
+ * computing return at once.  In a pass that only computes, a batch has no records to wait for, and
+ * the copy returns at once.
  */
 #include "config.h"
 

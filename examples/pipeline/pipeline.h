@@ -64,7 +64,7 @@ struct token {
 	uint8_t rgb[3];			/* the mean of its cell */
 };
 
-/* Logarithms and roots, as tables of integers: no device computes them, so all have the same values. */
+/* Logarithms and roots, as tables of integers: the host computes them, for all devices. */
 struct tables {
 	uint16_t linear[256];		/* light of sRGB's values, of 65535 */
 	uint16_t root[4096];		/* f(i / 4096) of L*a*b*, of 32768 */

@@ -4,9 +4,9 @@
  *
  * DESIGN
  * A step is one function.  On a GPU a block of threads calls it, elsewhere one thread.  The threads
- * share the work by strides, and add their sums in the block's memory.  All devices compute the same
- * bytes for two reasons.  Sums of integers do not depend on the order of the additions.  And the only
- * floating-point operation is the square root, which IEEE 754 rounds in one way.
+ * share the work by strides, and add their sums in the block's memory.  All devices compute equal
+ * bytes.  Sums of integers do not depend on the order of the additions.  The only floating-point
+ * operation is the square root, which IEEE 754 rounds in one way.
  *
  *	textures   colours    RGB, L*a*b*, position        a block for each patch
  *	           edges      Sobel of its neighbours      a block for each patch

@@ -15,7 +15,7 @@
  *
  * A stage is used once a round, so the parity of a round is that of its number.
  *
- * Cluster: two blocks work on two neighbouring tiles, and use the same stage for them.  The window
+ * Cluster: two blocks work on two neighbouring tiles, in stages of one number.  The window
  * behind the first block's tile is the start of the second block's tile.  So the second block copies
  * that part into the first block's stage, and the first block need not load it.  The second block's
  * stage is free when both blocks have read it: its empty[s] counts the warps of both blocks.  At

@@ -11,10 +11,10 @@
  * as if a block needed more registers or shared memory.
  *
  * The limit is the time of the slowest part: reading and writing memory, or computing, or, with
- * --copies, the bus.  The same kernels measure each part alone.  With the smallest window they compute next to nothing, which
- * gives the time for memory.  On a few tiles, which stay in the cache, they give the time for
- * computing.  The program first chooses the window for which both parts take the same time: there
- * overlap gains the most.
+ * --copies, the bus.  These kernels measure each part alone.  With the smallest window they compute
+ * next to nothing, which gives the time for memory.  On a few tiles, which stay in the cache, they
+ * give the time for computing.  The program first chooses the window for which both parts take
+ * equally long: there overlap gains the most.
  *
  * Each turn runs all parts and ways, so that a disturbance of the machine meets all of them.  The
  * first turn warms up.  The output is made wrong before each way and compared with the serial

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What other threads do to a worker: command it, and tell of space in its queue. */
+/* Workers: commands, returned jobs, joins, and space in their queues. */
 #include "config.h"
 
 #include <string.h>

@@ -88,7 +88,7 @@ struct rnl__worker {
 	struct rnl__timing *timing;
 
 	struct rnl__inflight inflight;
-	uint64_t joined[RNL_WORKERS_MAX]; /* by worker: its job that our stream has waited for */
+	uint64_t joined[RNL_WORKERS_MAX]; /* by worker: its last job that our stream waited for */
 	struct rnl__scratch scratch;
 	struct rnl__staging staging;
 };
