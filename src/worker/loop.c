@@ -391,19 +391,29 @@ static void await_space(struct rnl__worker *w)
 
 /*
  * Looks at the stream if the worker has not for a while: at the latest mark, which speaks for all;
- * if it is not reached, at one after the other.
+ * if it is not reached, for the latest one that is, by halves.  Each question holds up all threads
+ * that call the driver.
  */
 static void look_on_time(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
-	unsigned nr = f->nr_marks;
+	unsigned nr = f->nr_marks, before, half;
 
 	if (rnl__inflight_clock(f) - f->looked < LOOK_NS)
 		return;
-	if (rnl__complete_passed(w, nr) || nr <= 1)
+	if (rnl__complete_passed(w, nr))
 		return;
-	while (rnl__complete_passed(w, 1))
-		;
+	/* The nr-th mark is not reached. */
+	while (nr > 1) {
+		before = f->nr_marks;
+		half = nr / 2;
+		if (!rnl__complete_passed(w, half))
+			nr = half;
+		else if (before - f->nr_marks < nr)
+			nr -= before - f->nr_marks;
+		else
+			break;
+	}
 }
 
 /* ---- the thread ---------------------------------------------------------- */

@@ -135,6 +135,63 @@ TEST(a_job_is_told_done_after_about_one_function_of_its_worker, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
+/* ---- how a worker asks ------------------------------------------------------------ */
+
+enum { PASSED = 16, MARKED = 48, QUESTIONS = 8 };
+
+/* Defined by the double: tests/fake_cudart/fake_cudart.h. */
+__attribute__((weak)) uint64_t fake_calls(const char *function);
+
+static struct {
+	struct gate kernel;
+	uint64_t before, after;		/* questions */
+} asked;
+
+/* The stream is at the kernel with the gate; the worker has not looked for a while. */
+static int leave_to_look_fn(struct rnl_job *job)
+{
+	(void)job;
+	gate_await(&asked.kernel, 1);
+	usleep(2000);
+	asked.before = fake_calls("cudaEventQuery");
+	return 0;
+}
+
+static int looked_fn(struct rnl_job *job)
+{
+	(void)job;
+	asked.after = fake_calls("cudaEventQuery");
+	gate_open(&asked.kernel);
+	return 0;
+}
+
+/* The jobs have a mark each.  Each question to the driver holds up all threads that call it. */
+TEST(a_worker_finds_the_last_mark_that_is_reached_by_halves)
+{
+	struct rnl_job held, jobs[MARKED], leave, looked;
+	struct gate queued = GATE_INIT, open = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+
+	if (!test_fake())
+		test_skip("only the double counts calls");
+	asked.kernel = (struct gate)GATE_INIT;
+	gate_open(&open);
+	pool = pool_of(1, .in_flight_ns = UINT64_MAX, .max_in_flight = 2 * MARKED);
+	must(rnl_barrier_init(&barrier, pool));
+	hold_workers(pool, &queued, &held, 1);
+	for (int i = 0; i < MARKED; i++)
+		submit_in(pool, &barrier, &jobs[i], gated_kernel_fn,
+			  i == PASSED ? &asked.kernel : &open);
+	submit_job(pool, &leave, leave_to_look_fn, NULL);
+	submit_job(pool, &looked, looked_fn, NULL);
+	gate_open(&queued);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	ck_assert_uint_ge(asked.after, asked.before + 2);
+	ck_assert_uint_le(asked.after, asked.before + QUESTIONS);
+	rnl_pool_destroy(pool);
+}
+
 /* ---- what comes behind on the stream ------------------------------------------- */
 
 TEST(a_job_does_not_wait_for_the_barrier_of_the_next_one)
