@@ -26,6 +26,7 @@
 
 #include "sys/clock.h"
 #include "device/device.h"
+#include "device/cuda_copies.h"
 #include "device/cuda_guard.h"
 #include "sys/thread_state.h"
 
@@ -44,6 +45,7 @@ struct cuda_device {
 	pthread_mutex_t lock;
 	cudaMemPool_t memory;		/* all device memory comes from it */
 	cudaStream_t memory_stream;	/* for memory that is not one thread's scratch */
+	struct rnl__areas areas;
 };
 
 struct cuda_stream {
@@ -276,6 +278,8 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	if (code == cudaSuccess)
 		code = ready_memory((struct cuda_device *)device);
 	if (code == cudaSuccess)
+		rnl__cuda_copies_init();
+	if (code == cudaSuccess)
 		code = ready_stream(handle, urgent);
 	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
 		code = make_private(stream, urgent);
@@ -360,6 +364,11 @@ static int cuda_copy(const struct rnl__copy *c)
 		code = copy_between(c);
 	}
 	return result(own_device(), code);
+}
+
+static bool cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr)
+{
+	return rnl__cuda_copy_all(copies, nr, own_stream());
 }
 
 static int cuda_fill(void *dst, uint8_t value, size_t bytes)
@@ -535,6 +544,8 @@ static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	leave(device, before);
 	if (code != cudaSuccess)
 		return failed(device, code);
+	if (kind != RNL__PINNED)
+		rnl__areas_add(device->areas, mem, bytes);
 	*memp = mem;
 	return 0;
 }
@@ -545,6 +556,8 @@ static void cuda_free(struct rnl__device *base, enum rnl__memory kind, void *mem
 	enum cudaStreamCaptureMode before = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
 	cudaError_t code;
 
+	if (kind != RNL__PINNED)
+		rnl__areas_drop(base->areas, mem);
 	if (kind == RNL__PINNED)
 		code = cudaFreeHost(mem);
 	else if (kind == RNL__SCRATCH)
@@ -637,6 +650,7 @@ static const struct rnl__device_ops ops = {
 	.attach = cuda_attach,
 	.detach = cuda_detach,
 	.copy = cuda_copy,
+	.copy_all = cuda_copy_all,
 	.fill = cuda_fill,
 	.launch = cuda_launch,
 	.write = cuda_write,
@@ -669,6 +683,8 @@ static int describe(struct cuda_device *device, int ordinal)
 		return errno_of_code(code);
 	}
 	pthread_mutex_init(&device->lock, NULL);
+	device->base.areas = &device->areas;
+	pthread_mutex_init(&device->areas.lock, NULL);
 	device->write_value = (write_value_fn *)rnl__cuda_driver_function(
 		"cuStreamWriteValue32", WRITE_VALUE_VERSION, cudaEnablePerThreadDefaultStream);
 	rnl__cuda_guard_init();

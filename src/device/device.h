@@ -15,6 +15,9 @@
  *	attach		the thread	yes		owner of the stream from now on; an
  *							urgent one has the highest priority
  *	detach		the thread	yes		waits for the stream
+ *	copy_all	attached	as the device	copies, in any order; false: none was issued, or
+ *							some, and each is to be issued by copy.
+ *							NULL: the device has no such call
  *	copy, fill,
  *	launch		attached	as the device	arguments are copied at once; a copy from or
  *							to pageable memory may hold the caller
@@ -65,11 +68,13 @@
 
 #include <runnel.h>
 
+#include "device/areas.h"
 #include "sys/atomic.h"
 #include "sys/thread.h"
 #include "sys/thread_state.h"
 
 struct rnl__device;
+struct rnl__gather;
 
 /* Backends define it; one thread alone records an event. */
 struct rnl__event;
@@ -78,6 +83,7 @@ struct rnl__stream {
 	struct rnl__device *device;
 	void *native;		/* for rnl_stream() */
 	uint64_t issued;	/* operations, if device->counts */
+	struct rnl__gather *gather; /* operations that wait to be issued together; NULL: none does */
 };
 
 enum rnl__memory {
@@ -93,6 +99,7 @@ struct rnl__copy {
 	const void *src;
 	size_t dst_pitch, src_pitch;	/* not used if there is one row */
 	size_t width, rows;
+	bool ours;		/* both sides are known to be memory of the library's, alive */
 };
 
 /* What a job's function did that it should not; bits. */
@@ -123,6 +130,7 @@ struct rnl__device_ops {
 		      struct rnl__stream **streamp);
 	void (*detach)(struct rnl__stream *stream);
 	int (*copy)(const struct rnl__copy *copy);
+	bool (*copy_all)(const struct rnl__copy *const *copies, unsigned nr);
 	int (*fill)(void *dst, uint8_t value, size_t bytes);
 	int (*launch)(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 		      const void *args);
@@ -148,6 +156,7 @@ struct rnl__device_ops {
 
 struct rnl__device {
 	const struct rnl__device_ops *ops;
+	struct rnl__areas *areas; /* of DEVICE and SCRATCH memory; NULL: kind_of is as good */
 	struct rnl_device_info info;
 	bool counts;		/* stream->issued tells whether a job issued work; not on a GPU */
 	bool priorities;	/* an urgent stream's kernels go before others */
@@ -180,6 +189,12 @@ static inline void rnl__device_note_slow(struct rnl__device *device, enum rnl__m
 	rnl__figure_add_any(&device->nr_slow, 1);
 	if (rnl__thread.guard && kind == RNL__PINNED)
 		rnl__thread.guard->found |= RNL__MADE_MEMORY;
+}
+
+/* Whether these bytes are known to be DEVICE or SCRATCH memory of the library's, alive. */
+static inline bool rnl__device_has(const struct rnl__device *device, const void *mem, size_t bytes)
+{
+	return device->areas && rnl__areas_hold(device->areas, mem, bytes);
 }
 
 static inline int rnl__device_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes,

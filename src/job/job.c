@@ -119,6 +119,11 @@ int rnl_job_urgent(struct rnl_job *job, int urgent)
 	return set_flag(job, RNL__JOB_URGENT, urgent);
 }
 
+int rnl_job_gather(struct rnl_job *job, int gather)
+{
+	return set_flag(job, RNL__JOB_GATHERS, gather);
+}
+
 int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
 {
 	int ret = rnl__job_settable(job);

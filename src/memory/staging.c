@@ -8,6 +8,7 @@
 
 #include "sys/clock.h"
 #include "sys/sizes.h"
+#include "device/gather.h"
 #include "memory/staging.h"
 
 #define PIECE_MAX (1u << 20)	/* bytes; a CPU copies one in some 100 us */
@@ -108,6 +109,7 @@ static int empty_first(struct rnl__staging *s, unsigned nr)
 		ret = await(s, piece_at(s, last)->event);
 	} else {
 		last = s->nr - 1;
+		rnl__gather_flush();
 		ret = s->device->ops->wait(RNL__NEVER);
 	}
 	if (ret < 0)
@@ -119,8 +121,12 @@ static int empty_first(struct rnl__staging *s, unsigned nr)
 
 int rnl__staging_empty(struct rnl__staging *s, uint64_t deadline)
 {
-	int ret = s->nr ? s->device->ops->wait(deadline) : 0;
+	int ret = 0;
 
+	if (s->nr) {
+		rnl__gather_flush();
+		ret = s->device->ops->wait(deadline);
+	}
 	while (!ret && s->nr)
 		pop(s, true);
 	return ret;
@@ -160,6 +166,7 @@ static int record(struct rnl__staging *s, struct rnl__event **eventp)
 	struct rnl__event *event = s->nr_spare ? s->spare[--s->nr_spare] : NULL;
 	int ret = event ? 0 : rnl__device_event(s->device, false, &event);
 
+	rnl__gather_flush();
 	if (!ret)
 		ret = s->device->ops->event_record(event);
 	if (ret && event) {
@@ -213,16 +220,40 @@ static unsigned pieces_before(struct rnl__staging *s, const void *mem, size_t by
 
 static enum rnl__memory kind_of(struct rnl__staging *s, const void *mem)
 {
+	if (rnl__device_has(s->device, mem, 1))
+		return RNL__DEVICE;
+	if (s->device->info.cuda && rnl__pinned_holds(s->pinned, mem))
+		return RNL__PINNED;
 	return s->device->ops->kind_of(s->device, mem);
 }
 
 /* ---- copies -------------------------------------------------------------- */
 
+/* Whether these bytes are known to be the library's. */
+static bool ours(struct rnl__staging *s, const void *mem, size_t bytes)
+{
+	return rnl__device_has(s->device, mem, bytes) ||
+	       (rnl__pinned_holds(s->pinned, mem) &&
+		rnl__pinned_holds(s->pinned, (const char *)mem + bytes - 1));
+}
+
+/* A copy that the device makes alone. */
+static int copy_direct(struct rnl__staging *s, const struct rnl__copy *c)
+{
+	struct rnl__copy copy = *c;
+
+	copy.ours = rnl__gather_notes() && c->rows == 1 && ours(s, c->dst, c->width) &&
+		    ours(s, c->src, c->width);
+	return rnl__gather_copy(&copy);
+}
+
 /* The device copies pageable memory itself; the copy is over on return. */
 static int copy_held(struct rnl__staging *s, const struct rnl__copy *c)
 {
-	int ret = s->device->ops->copy(c);
+	int ret;
 
+	rnl__gather_flush();
+	ret = s->device->ops->copy(c);
 	return ret ? ret : s->device->ops->wait(RNL__NEVER);
 }
 
@@ -250,7 +281,7 @@ static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c
 		device.dst = buf;
 		host.src_pitch = device.dst_pitch = c->width;
 	}
-	ret = s->device->ops->copy(&device);
+	ret = copy_direct(s, &device);
 	if (ret) {
 		(void)rnl__pinned_put(s->pinned, buf);
 		return ret;
@@ -298,12 +329,15 @@ static enum way way_of(struct rnl__staging *s, const struct rnl__copy *c)
 {
 	enum rnl__memory dst, src;
 
-	/* A question to the driver is slow, and CUDA itself knows the side that is not ours. */
-	if (s->device->info.cuda &&
+	/*
+	 * A question to the driver is slow, and CUDA itself knows the side that is not ours.  But a
+	 * copy of pageable memory that is noted would be made too late.
+	 */
+	if (s->device->info.cuda && !rnl__gather_notes() &&
 	    (rnl__pinned_holds(s->pinned, c->dst) || rnl__pinned_holds(s->pinned, c->src)))
 		return DIRECT;
 	src = kind_of(s, c->src);
-	if (s->device->info.cuda && src == RNL__PINNED)
+	if (s->device->info.cuda && !rnl__gather_notes() && src == RNL__PINNED)
 		return DIRECT;
 	dst = kind_of(s, c->dst);
 	if (src == RNL__PAGEABLE && dst == RNL__DEVICE)
@@ -338,7 +372,7 @@ int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__co
 		return ret;
 	switch (way) {
 	case DIRECT:
-		return s->device->ops->copy(c);
+		return copy_direct(s, c);
 	case HELD:
 		return copy_held(s, c);
 	default:

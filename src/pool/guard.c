@@ -7,6 +7,7 @@
 
 #include "sys/clock.h"
 #include "sys/futex.h"
+#include "device/gather.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
 #include "pool/job_flags.h"
@@ -235,8 +236,12 @@ static bool looks(struct rnl__worker *w, struct entry *e)
 static int call_diverted(struct rnl__worker *w, const struct rnl__guard_call *c)
 {
 	const struct rnl__device_ops *ops = w->pool->device->ops;
-	int on = ops->divert(true), result = on ? on : c->call(c->fn, c->arg);
-	int off = ops->divert(false);
+	int on, off, result;
+
+	rnl__gather_stop();
+	on = ops->divert(true);
+	result = on ? on : c->call(c->fn, c->arg);
+	off = ops->divert(false);
 
 	/* What the call joined, its own stream has not. */
 	if (off)
@@ -383,6 +388,13 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 		return -ENOTSUP;
 	rnl__figure_add_any(&g->twice, 1);
 	return call_unwatched(w, e, c);
+}
+
+bool rnl__guard_knows(struct rnl__guard *g, rnl__function *fn)
+{
+	struct entry *e = entry_of(g, fn);
+
+	return e && !strays(e) && (!g->watches || state_of(e) == KNOWN);
 }
 
 int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *c)

@@ -66,6 +66,9 @@ void rnl__guard_leave(struct rnl__worker *w);
  */
 int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *call);
 
+/* Whether a call of the function will be made as it is: it was watched, and does not stray. */
+bool rnl__guard_knows(struct rnl__guard *guard, rnl__function *fn);
+
 /* Adds the guard's figures. */
 void rnl__guard_figures(struct rnl__guard *guard, struct rnl_pool_stats *stats);
 

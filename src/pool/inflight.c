@@ -7,6 +7,7 @@
 
 #include "sys/clock.h"
 #include "sys/counter.h"
+#include "device/gather.h"
 #include "pool/inflight.h"
 
 int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit,
@@ -207,6 +208,7 @@ int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 	struct rnl__mark *mark = &f->marks[(f->first_mark + f->nr_marks) % f->limit];
 	int ret = 0;
 
+	rnl__gather_flush();
 	/* The word has the low half of a number: it must not fall behind by more than that. */
 	write = write || f->issued - f->written > INT32_MAX;
 
@@ -255,11 +257,12 @@ int rnl__inflight_poll(struct rnl__inflight *f, unsigned query)
 	struct rnl__mark *mark;
 	int ret;
 
+	if (query)
+		f->looked = f->now;
 	if (rnl__inflight_passed(f))
 		reached(f, written(f));
 	if (!query || query > f->nr_marks)
 		return 0;
-	f->looked = f->now;
 	mark = &f->marks[(f->first_mark + query - 1) % f->limit];
 	if (!mark->event)
 		return 0;
@@ -354,6 +357,7 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 		return 0;
 	}
 	if (event) {
+		rnl__gather_flush();
 		ret = f->device->ops->event_wait(event);
 		if (!ret && *joined < covers)
 			*joined = covers;

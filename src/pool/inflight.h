@@ -36,6 +36,9 @@
 #include "device/device.h"
 #include "pool/pace.h"
 
+#define RNL__MARK_EVERY 8u	/* jobs that one event stands for under backlog ... */
+#define RNL__MARK_NS 200000u	/* ... if neither host nor device takes longer for them */
+
 struct rnl__mark {
 	uint64_t seq;			/* the mark stands for all jobs up to this one */
 	uint64_t since;			/* not before that the first of its jobs was issued */
@@ -63,7 +66,7 @@ struct rnl__inflight {
 	uint64_t written;		/* sequence that the last write puts in the word */
 	uint64_t asked;			/* up to this one, see rnl__inflight_ask() */
 	uint64_t now;			/* the clock, as the worker has last read it */
-	uint64_t looked;		/* when it last asked the driver for a mark */
+	uint64_t looked;		/* when it last asked for a mark, by the word or the driver */
 	uint64_t unmarked_since;	/* not before that the first job behind the marks was */
 	uint64_t unmarked_ns;		/* estimate of the jobs behind the marks */
 	uint64_t passed_at;		/* when it last saw a mark reached */

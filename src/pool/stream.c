@@ -10,6 +10,7 @@
 
 #include "sys/clock.h"
 #include "device/device.h"
+#include "device/gather.h"
 #include "pool/pool.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
@@ -97,8 +98,8 @@ static void note_unit_error(const struct rnl__stream *stream)
 		guard->unit_code = rnl__thread.job->check(RNL_UNIT_ERROR);
 }
 
-/* The operations of the calling thread's device: 0, or why the thread may not use them. */
-static int ready(const struct rnl__device_ops **ops)
+/* 0, or why the calling thread may not use its device. */
+static int ready(void)
 {
 	const struct rnl__stream *stream = rnl__thread.stream;
 
@@ -108,7 +109,6 @@ static int ready(const struct rnl__device_ops **ops)
 		note_unit_error(stream);
 	if (rnl__thread.generation != rnl__generation)
 		return -EOWNERDEAD;
-	*ops = stream->device->ops;
 	return rnl__device_failed(stream->device) ? -EIO : 0;
 }
 
@@ -142,13 +142,13 @@ static int note_kernel(int ret)
 }
 
 /* Issues a copy; in a job, the copy does not wait for pageable memory. */
-static int issue_copy(const struct rnl__device_ops *ops, const struct rnl__copy *c)
+static int issue_copy(const struct rnl__copy *c)
 {
 	struct rnl__worker *worker = rnl__thread.job ? rnl__thread.worker : NULL;
 	int ret;
 
 	if (!worker)
-		return ops->copy(c);
+		return rnl__gather_copy(c);
 	if (rnl__thread.guard && rnl__staging_pageable(&worker->staging, c)) {
 		/* Steps of a CPU cannot be captured: the function is called again, unwatched. */
 		rnl__thread.guard->found |= RNL__PAGEABLE_COPY;
@@ -172,8 +172,7 @@ static bool valid_rows(size_t pitch, size_t width, size_t rows)
 
 static int copy(const struct rnl__copy *c, bool pitched)
 {
-	const struct rnl__device_ops *ops;
-	int ret = ready(&ops);
+	int ret = ready();
 
 	if (ret || !c->width || !c->rows)
 		return ret;
@@ -181,24 +180,22 @@ static int copy(const struct rnl__copy *c, bool pitched)
 	    (pitched && (!valid_rows(c->dst_pitch, c->width, c->rows) ||
 			 !valid_rows(c->src_pitch, c->width, c->rows))))
 		return -EINVAL;
-	return issue_copy(ops, c);
+	return issue_copy(c);
 }
 
 static int fill(void *dst, uint8_t value, size_t bytes)
 {
-	const struct rnl__device_ops *ops;
-	int ret = ready(&ops);
+	int ret = ready();
 
 	if (ret || !bytes)
 		return ret;
-	return dst ? ops->fill(dst, value, bytes) : -EINVAL;
+	return dst ? rnl__gather_fill(dst, value, bytes) : -EINVAL;
 }
 
 static int launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 		  const void *args)
 {
-	const struct rnl__device_ops *ops;
-	int ret = ready(&ops);
+	int ret = ready();
 
 	if (ret)
 		return ret;
@@ -206,7 +203,7 @@ static int launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct r
 		return -EINVAL;
 	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
 		return -EINVAL;
-	return ops->launch(kernel, grid, block, args);
+	return rnl__gather_launch(kernel, grid, block, args);
 }
 
 int rnl_copy(void *dst, const void *src, size_t bytes)
@@ -249,14 +246,15 @@ int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_
 int rnl_stream_wait(int64_t timeout_ns)
 {
 	RNL__UNCANCELLED();
-	const struct rnl__device_ops *ops;
-	int ret = ready(&ops);
+	int ret = ready();
 
 	if (ret)
 		return ret;
 	if (rnl__thread.guard)
 		rnl__thread.guard->found |= RNL__WAITED;
-	return rnl__thread.job ? -EBUSY : ops->wait(rnl__deadline(timeout_ns));
+	if (rnl__thread.job)
+		return -EBUSY;
+	return rnl__thread.stream->device->ops->wait(rnl__deadline(timeout_ns));
 }
 
 int rnl_scratch(size_t bytes, void **memp)
@@ -276,7 +274,11 @@ void *rnl_stream(void)
 {
 	const struct rnl__stream *stream = rnl__thread.stream;
 
-	return stream && rnl__thread.generation == rnl__generation ? stream->native : NULL;
+	if (!stream || rnl__thread.generation != rnl__generation)
+		return NULL;
+	/* What the caller issues by itself comes behind what it has issued by us. */
+	rnl__gather_stop();
+	return stream->native;
 }
 
 void *rnl_worker_data(void)

@@ -12,6 +12,7 @@
 
 #include <runnel.h>
 
+#include "device/gather.h"
 #include "sys/bell.h"
 #include "sys/hist.h"
 #include "pool/inflight.h"
@@ -43,6 +44,17 @@ struct rnl__owed {
 	struct rnl_barrier *barrier;	/* NULL: nothing is owed */
 	unsigned round;
 	uint32_t nr_issued, nr_done, nr_released;
+};
+
+/* Jobs whose work is issued together: worker/group.h. */
+#define RNL__GROUP_MAX 32u
+
+struct rnl__group {
+	uint32_t nr, nr_keys;		/* jobs; those of them that have a key */
+	bool mark;			/* a job needs a mark: it is large, or has a barrier */
+	struct rnl_job *first;		/* on the stream */
+	uint64_t since;			/* when the group began */
+	uint64_t keys[RNL__GROUP_MAX];
 };
 
 struct rnl__worker {
@@ -91,6 +103,8 @@ struct rnl__worker {
 	uint64_t joined[RNL_WORKERS_MAX]; /* by worker: its last job that our stream waited for */
 	struct rnl__scratch scratch;
 	struct rnl__staging staging;
+	struct rnl__gather gather;
+	struct rnl__group group;
 };
 
 /* The worker's stream has waited for none; it need not wait for itself. */

@@ -250,6 +250,7 @@ static void free_pool(struct rnl_pool *pool)
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		rnl__inflight_fini(&pool->workers[i].inflight);
 		rnl__staging_fini(&pool->workers[i].staging);
+		rnl__gather_fini(&pool->workers[i].gather);
 		rnl__nvtx_destroy(pool->workers[i].ranges);
 		free(pool->workers[i].timing);
 	}

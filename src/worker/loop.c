@@ -34,6 +34,7 @@
 #include "pool/nvtx.h"
 #include "worker/chain.h"
 #include "worker/complete.h"
+#include "worker/group.h"
 #include "worker/run.h"
 #include "worker/share.h"
 #include "sys/thread_state.h"
@@ -52,7 +53,7 @@
 #define NAP_ASK_NS 20000u	/* the shortest nap between questions: they hold up launches */
 
 /*
- * With jobs queued behind: a job has its mark after MARK_NS and a function at most, and the worker
+ * With jobs queued behind: a job has its mark after RNL__MARK_NS and a function at most, and the worker
  * looks for that mark after LOOK_NS and a function.  A function that takes longer than either is
  * waited for once: so a job is told within 1 ms, or one function.
  */
@@ -397,10 +398,12 @@ static void await_space(struct rnl__worker *w)
 static void look_on_time(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
-	unsigned nr = f->nr_marks, before, half;
+	unsigned nr, before, half;
 
-	if (rnl__inflight_clock(f) - f->looked < LOOK_NS)
+	if (rnl__inflight_clock(f) - f->looked < LOOK_NS || !f->nr_marks)
 		return;
+	rnl__group_end(w);
+	nr = f->nr_marks;
 	if (rnl__complete_passed(w, nr))
 		return;
 	/* The nr-th mark is not reached. */
@@ -452,6 +455,7 @@ static int set_up(struct rnl__worker *w)
 	rnl__thread.worker = w;
 	/* The stream is new. */
 	rnl__worker_forget_joins(w);
+	rnl__thread.stream->gather = &w->gather;
 	if (!w->ranges)
 		w->ranges = rnl__nvtx_create();
 	if (!w->timing)
@@ -459,7 +463,9 @@ static int set_up(struct rnl__worker *w)
 	if (!w->timing)
 		return -ENOMEM;
 	rnl__scratch_init(&w->scratch, pool->device, pool->scratch_keep);
-	if (!w->inflight.marks) {
+	if (!w->gather.noted)
+		ret = rnl__gather_init(&w->gather, rnl__group_failed);
+	if (!ret && !w->inflight.marks) {
 		rnl__staging_init(&w->staging, pool->device, pool->pinned, pool->staging_max);
 		ret = rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight,
 					 pool->enough_ns);
@@ -525,11 +531,16 @@ static void loop(struct rnl__worker *w)
 	for (;;) {
 		if (f->first)
 			look_on_time(w);
-		if (may_obey(w))
+		if (may_obey(w)) {
+			rnl__group_end(w);
 			obey(w);
-		if (rnl__worker_has_returned(w))
+		}
+		if (rnl__worker_has_returned(w)) {
+			rnl__group_end(w);
 			rnl__complete_returned(w);
+		}
 		if (full(w)) {
+			rnl__group_end(w);
 			rnl__owed_tell(w);
 			(void)rnl__share_occupy(w);
 			await_space(w);
@@ -542,6 +553,7 @@ static void loop(struct rnl__worker *w)
 			job = take(w, &from);
 		}
 		if (!job) {
+			rnl__group_end(w);
 			rnl__run_mark_last(w);
 			if (rnl__complete_passed(w, 0))
 				continue;

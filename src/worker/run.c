@@ -14,11 +14,10 @@
 #include "sys/clock.h"
 #include "worker/chain.h"
 #include "worker/complete.h"
+#include "worker/group.h"
 #include "worker/run.h"
 #include "worker/share.h"
 
-#define MARK_EVERY 8		/* jobs that one event stands for under backlog ... */
-#define MARK_NS 200000u		/* ... if neither host nor device takes longer for them */
 #define LARGE_MOVE (4u << 20)	/* bytes; a job that copies as much gets an event of its own */
 
 /* ---- the call of its function -------------------------------------------- */
@@ -109,9 +108,9 @@ static void mark_before(struct rnl__worker *w, struct rnl_job *job)
 	struct rnl__inflight *f = &w->inflight;
 	uint64_t unmarked = f->issued - f->marked;
 
-	if (unmarked && (unmarked >= MARK_EVERY || job->flags & RNL__JOB_LARGE || job->after ||
-			 f->now - f->unmarked_since >= MARK_NS ||
-			 f->unmarked_ns + rnl__pace_guess(&f->pace, job) >= MARK_NS) &&
+	if (unmarked && (unmarked >= RNL__MARK_EVERY || job->flags & RNL__JOB_LARGE || job->after ||
+			 f->now - f->unmarked_since >= RNL__MARK_NS ||
+			 f->unmarked_ns + rnl__pace_guess(&f->pace, job) >= RNL__MARK_NS) &&
 	    rnl__inflight_mark(f, true, false))
 		(void)rnl__complete_passed(w, 0);
 }
@@ -129,8 +128,11 @@ static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 		(void)rnl__complete_passed(w, 0);
 }
 
-/* The job has left something on the stream. A failing mark may complete it: then it is gone. */
-static void issued(struct rnl__worker *w, struct rnl_job *job)
+/*
+ * The job has left something on the stream, or will with its group. A failing mark may complete it:
+ * then it is gone.
+ */
+static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 {
 	struct rnl__inflight *f = &w->inflight;
 	bool large;
@@ -151,8 +153,13 @@ static void issued(struct rnl__worker *w, struct rnl_job *job)
 	large = job->flags & RNL__JOB_LARGE || w->moved >= LARGE_MOVE;
 	if (large)
 		rnl__inflight_ask(f);
-	if (large || job->barrier)
+	if (grouped) {
+		rnl__group_issued(w, job, large || job->barrier);
+		if (large)
+			rnl__group_end(w);
+	} else if (large || job->barrier) {
 		mark_event(w, job);
+	}
 }
 
 /* ---- its start ----------------------------------------------------------- */
@@ -192,6 +199,7 @@ static void track_called(struct rnl__worker *w, struct rnl_job *job, bool empty,
  */
 static void leave_out(struct rnl__worker *w, struct rnl_job *job, int result)
 {
+	rnl__group_end(w);
 	if (!(job->flags & RNL__JOB_CHAINED) || !w->inflight.first) {
 		rnl__share_attend(w, false);
 		rnl__complete_unrun(w, job, result);
@@ -200,14 +208,15 @@ static void leave_out(struct rnl__worker *w, struct rnl_job *job, int result)
 	rnl__complete_note_unrun(w, job, result);
 	job->result = result;
 	w->moved = 0;
-	issued(w, job);
+	issued(w, job, false);
 }
 
 void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
 {
 	const struct rnl__stream *stream = rnl__thread.stream;
 	uint64_t before, now = 0;
-	bool start, empty;
+	const bool gathers = rnl__group_prepare(w, job);
+	bool start, empty, grouped;
 	int ret;
 
 	rnl__share_occupied(w);
@@ -216,7 +225,8 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	rnl__share_taken(w, from);
 	if (job->flags & (RNL__JOB_TIMED | RNL__JOB_DEADLINE))
 		now = rnl__now();
-	mark_before(w, job);
+	if (!w->group.nr)
+		mark_before(w, job);
 	before = stream->issued;
 	ret = start ? refuse(w, job, now) : -ECANCELED;
 	if (ret) {
@@ -226,8 +236,11 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	w->moved = 0;
 	if (w->track)
 		before += track_begin(w, job);
+	grouped = gathers && rnl__group_join(w, job);
 	ret = call_noted(w, job, now);
-	if (w->scratch.wanted)
+	if (grouped)
+		rnl__gather_end(&w->gather);
+	else if (w->scratch.wanted)
 		rnl__scratch_end(&w->scratch);
 	/* A job that came after others is not done before them, even if it issued nothing. */
 	empty = stream->device->counts && stream->issued == before &&
@@ -235,6 +248,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	if (w->track)
 		track_called(w, job, empty, ret);
 	if (empty) {
+		rnl__group_end(w);
 		rnl__share_attend(w, false);
 		rnl__complete(w, job, ret);
 		return;
@@ -243,5 +257,5 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		rnl__holds_note(job, ret);
 	else
 		job->result = ret;
-	issued(w, job);
+	issued(w, job, grouped);
 }

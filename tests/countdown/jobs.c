@@ -96,7 +96,7 @@ static int submit_at(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
-static int submit_many(struct rnl_pool **pool)
+static int submit_all(struct rnl_pool **pool, bool gather)
 {
 	struct watched *all[NR_WATCHED];
 	struct rnl_job *jobs[NR_WATCHED];
@@ -105,12 +105,23 @@ static int submit_many(struct rnl_pool **pool)
 	for (unsigned i = 0; i < NR_WATCHED; i++) {
 		all[i] = watched_next(i % 2 ? BY_WAIT : BY_CALLBACK);
 		jobs[i] = &all[i]->job;
+		expect(!rnl_job_gather(jobs[i], gather));
 	}
 	ret = rnl_submit_many(*pool, jobs, NR_WATCHED);
 	for (int i = 0; i < NR_WATCHED; i++)
 		watched_submitted(all[i], i < ret ? 0 : -EAGAIN);
 	expect(ret < 0 || ret == NR_WATCHED || fault_lasts());
 	return drained(*pool, ret);
+}
+
+static int submit_many(struct rnl_pool **pool)
+{
+	return submit_all(pool, false);
+}
+
+static int submit_gathered(struct rnl_pool **pool)
+{
+	return submit_all(pool, true);
 }
 
 static void urgent(struct rnl_pool_attr *attr)
@@ -126,6 +137,12 @@ static int submit_urgent(struct rnl_pool **pool)
 	if (!ret)
 		ret = watched_submitted(w, rnl_submit(*pool, &w->job));
 	return drained(*pool, ret);
+}
+
+/* Of an unknown function two jobs are enough for that time: they are a group. */
+static void groups_of_two(struct rnl_pool_attr *attr)
+{
+	attr->in_flight_ns = 100000;
 }
 
 static void private_streams(struct rnl_pool_attr *attr)
@@ -336,6 +353,8 @@ const struct operation job_operations[] = {
 	  .errnos = { -EIO } },
 	{ .name = "rnl_submit_many", .functions = "rnl_submit_many", .attr = two_workers,
 	  .run = submit_many, .errnos = { -EIO } },
+	{ .name = "rnl_job_gather", .functions = "rnl_job_gather", .attr = groups_of_two,
+	  .run = submit_gathered, .errnos = { -EIO } },
 	{ .name = "rnl_job_urgent", .functions = "rnl_job_urgent", .attr = urgent,
 	  .run = submit_urgent, .errnos = { -EIO } },
 	{ .name = "rnl_job_init, _after, _on_done, _cq, _deadline",

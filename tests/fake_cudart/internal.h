@@ -41,6 +41,8 @@
 	X(cudaGraphNodeGetType) \
 	X(cudaHostAlloc) \
 	X(cudaLaunchKernel) \
+	X(cudaLibraryGetKernel) \
+	X(cudaLibraryLoadData) \
 	X(cudaMalloc) \
 	X(cudaMallocFromPoolAsync) \
 	X(cudaMemPoolCreate) \
@@ -50,6 +52,7 @@
 	X(cudaMemcpy2DAsync) \
 	X(cudaMemcpy3DPeerAsync) \
 	X(cudaMemcpyAsync) \
+	X(cudaMemcpyBatchAsync) \
 	X(cudaMemcpyPeerAsync) \
 	X(cudaMemsetAsync) \
 	X(cudaPointerGetAttributes) \

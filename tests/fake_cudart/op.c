@@ -143,6 +143,45 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
 	SAID(copy(&op, kind, stream));
 }
 
+#if CUDART_VERSION >= 13000
+/* Of a batch that is refused, nothing is issued. */
+static cudaError_t copy_all(void *const *dsts, const void *const *srcs, const size_t *sizes,
+			    size_t count, cudaStream_t stream)
+{
+	enum cudaMemoryType type;
+	cudaError_t code = cudaSuccess;
+
+	for (size_t i = 0; code == cudaSuccess && i < count; i++) {
+		code = fake__memory_of((struct fake_area){ dsts[i], sizes[i] }, &type);
+		if (code == cudaSuccess)
+			code = fake__memory_of((struct fake_area){ srcs[i], sizes[i] }, &type);
+	}
+	for (size_t i = 0; code == cudaSuccess && i < count; i++) {
+		struct fake_op op = {
+			.copy = { dsts[i], srcs[i], sizes[i], sizes[i], sizes[i], 1, NULL },
+		};
+
+		code = copy(&op, cudaMemcpyDefault, stream);
+	}
+	return code;
+}
+
+cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs, const size_t *sizes,
+				 size_t count, struct cudaMemcpyAttributes *attrs,
+				 size_t *attrsIdxs, size_t numAttrs, cudaStream_t stream)
+{
+	CALL(cudaMemcpyBatchAsync);
+	if (!count || numAttrs != 1 || attrsIdxs[0] || !stream || stream == cudaStreamLegacy ||
+	    attrs->srcAccessOrder != cudaMemcpySrcAccessOrderStream)
+		return fake__said(cudaErrorInvalidValue);
+	for (size_t i = 0; i < count; i++) {
+		if (!dsts[i] || !srcs[i] || !sizes[i])
+			return fake__said(cudaErrorInvalidValue);
+	}
+	SAID(copy_all(dsts, srcs, sizes, count, stream));
+}
+#endif
+
 static cudaError_t copy_between(struct fake_op *op, int to, int from, cudaStream_t stream)
 {
 	if (fake__owner(op->copy.dst) != to || fake__owner(op->copy.src) != from)

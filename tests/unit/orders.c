@@ -572,10 +572,12 @@ static int wait_for(struct rnl__event *event)
 
 static const struct rnl__device_ops ops = { .event_record = record, .event_wait = wait_for };
 static struct rnl__device device = { .ops = &ops };
+static struct rnl__stream stream;	/* nothing is noted for it */
 
 static void begin_in_flight(void)
 {
 	begin_worker();
+	rnl__thread.stream = &stream;
 	all.worker.inflight.device = &device;
 	all.worker.inflight.word = &all.word;
 	all.recorded[1].event = (struct rnl__event *)&all.event;

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory that the library has from a device; areas.h has the design. */
+#include "config.h"
+
+#include "device/areas.h"
+#include "sys/atomic.h"
+
+/* How many areas begin at @begin or before. */
+static uint32_t nr_up_to(const struct rnl__area *list, uint32_t nr, uintptr_t begin)
+{
+	uint32_t low = 0;
+
+	while (low < nr) {
+		const uint32_t middle = low + (nr - low) / 2;
+
+		/*
+		 * [areas.H2] acquire: we look at the round again after this;
+		 * pairs with [areas.B1]
+		 */
+		if (atomic_load_explicit(&list[middle].begin, memory_order_acquire) <= begin)
+			low = middle + 1;
+		else
+			nr = middle;
+	}
+	return low;
+}
+
+bool rnl__areas_hold(const struct rnl__areas *r, const void *mem, size_t bytes)
+{
+	const uintptr_t address = (uintptr_t)mem;
+	/* [areas.H1] acquire: no area of the round before; pairs with [areas.B3] */
+	const uint64_t round = atomic_load_explicit(&r->round, memory_order_acquire);
+	/* relaxed: a thread was given memory after its area came into the list */
+	uint32_t nr = atomic_load_explicit(&r->nr, memory_order_relaxed);
+	uintptr_t offset, size;
+
+	nr = nr_up_to(r->list, nr, address);
+	if (!nr || round & 1)
+		return false;
+	/* relaxed: the load of its bytes, below, comes last */
+	offset = address - atomic_load_explicit(&r->list[nr - 1].begin, memory_order_relaxed);
+	/* [areas.H3] acquire: as [areas.H2]; pairs with [areas.B2] */
+	size = atomic_load_explicit(&r->list[nr - 1].bytes, memory_order_acquire);
+	/* relaxed: H2 and H3 order it */
+	return bytes <= size && offset <= size - bytes &&
+	       atomic_load_explicit(&r->round, memory_order_relaxed) == round;
+}
+
+/* ---- changes: the caller has the lock ------------------------------------ */
+
+static void set(struct rnl__area *area, uintptr_t begin, uintptr_t bytes)
+{
+	/*
+	 * [areas.B1] release: a reader that sees this sees that the round is over;
+	 * pairs with [areas.H2]
+	 */
+	atomic_store_explicit(&area->begin, begin, memory_order_release);
+	/* [areas.B2] release: as [areas.B1]; pairs with [areas.H3] */
+	atomic_store_explicit(&area->bytes, bytes, memory_order_release);
+}
+
+static void move(struct rnl__area *to, const struct rnl__area *from)
+{
+	set(to, rnl__own_read(&from->begin), rnl__own_read(&from->bytes));
+}
+
+static void begin_change(struct rnl__areas *r)
+{
+	/* relaxed: the release stores behind it publish it */
+	atomic_store_explicit(&r->round, rnl__own_read(&r->round) + 1, memory_order_relaxed);
+}
+
+static void end_change(struct rnl__areas *r, uint32_t nr)
+{
+	/* relaxed: the release store below publishes it */
+	atomic_store_explicit(&r->nr, nr, memory_order_relaxed);
+	/*
+	 * [areas.B3] release: a reader that sees the round sees its areas;
+	 * pairs with [areas.H1]
+	 */
+	atomic_store_explicit(&r->round, rnl__own_read(&r->round) + 1, memory_order_release);
+}
+
+void rnl__areas_add(struct rnl__areas *r, const void *mem, size_t bytes)
+{
+	uint32_t nr, at;
+
+	pthread_mutex_lock(&r->lock);
+	nr = rnl__own_read(&r->nr);
+	if (nr < RNL__AREAS_MAX) {
+		at = nr_up_to(r->list, nr, (uintptr_t)mem);
+		begin_change(r);
+		for (uint32_t i = nr; i > at; i--)
+			move(&r->list[i], &r->list[i - 1]);
+		set(&r->list[at], (uintptr_t)mem, bytes);
+		end_change(r, nr + 1);
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+void rnl__areas_drop(struct rnl__areas *r, const void *mem)
+{
+	uint32_t nr, at;
+
+	pthread_mutex_lock(&r->lock);
+	nr = rnl__own_read(&r->nr);
+	at = nr_up_to(r->list, nr, (uintptr_t)mem);
+	if (at && rnl__own_read(&r->list[at - 1].begin) == (uintptr_t)mem) {
+		begin_change(r);
+		for (uint32_t i = at - 1; i + 1 < nr; i++)
+			move(&r->list[i], &r->list[i + 1]);
+		end_change(r, nr - 1);
+	}
+	pthread_mutex_unlock(&r->lock);
+}

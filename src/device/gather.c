@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations that are noted, and issued together; gather.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/gather.h"
+#include "sys/sizes.h"
+
+#define NOTED_MAX 256u
+#define ARGS_MAX (64u << 10)	/* bytes of the launches' arguments, and more than one kernel's */
+#define ARGS_ALIGNMENT 16u
+
+int rnl__gather_init(struct rnl__gather *g, rnl__gather_failed_fn *failed)
+{
+	*g = (struct rnl__gather){
+		.noted = malloc(NOTED_MAX * sizeof(*g->noted)), .args = malloc(ARGS_MAX),
+		.failed = failed,
+	};
+	if (g->noted && g->args)
+		return 0;
+	rnl__gather_fini(g);
+	return -ENOMEM;
+}
+
+void rnl__gather_fini(struct rnl__gather *g)
+{
+	free(g->noted);
+	free(g->args);
+	*g = (struct rnl__gather){ 0 };
+}
+
+void rnl__gather_begin(struct rnl__gather *g)
+{
+	g->on = true;
+	g->first = g->nr;
+	g->step = 0;
+}
+
+/* ---- issue --------------------------------------------------------------- */
+
+static const struct rnl__device_ops *own_ops(void)
+{
+	return rnl__thread.stream->device->ops;
+}
+
+static int issue_one(const struct rnl__gather *g, const struct rnl__noted *noted)
+{
+	const struct rnl__device_ops *ops = own_ops();
+
+	switch (noted->kind) {
+	case RNL__NOTED_COPY:
+		return ops->copy(&noted->copy);
+	case RNL__NOTED_FILL:
+		return ops->fill(noted->fill.dst, noted->fill.value, noted->fill.bytes);
+	default:
+		return ops->launch(noted->launch.kernel, noted->launch.grid, noted->launch.block,
+				   g->args + noted->launch.args);
+	}
+}
+
+/* All copies of a step with one call; false: one by one. */
+static bool issue_copies(const struct rnl__gather *g, unsigned step)
+{
+	const struct rnl__copy *copies[NOTED_MAX];
+	unsigned nr = 0;
+
+	if (!own_ops()->copy_all)
+		return false;
+	for (unsigned i = 0; i < g->nr; i++) {
+		if (g->noted[i].step == step && g->noted[i].kind == RNL__NOTED_COPY)
+			copies[nr++] = &g->noted[i].copy;
+	}
+	return nr > 1 && own_ops()->copy_all(copies, nr);
+}
+
+static void issue_step(const struct rnl__gather *g, unsigned step)
+{
+	struct rnl_job *running = rnl__thread.job;
+	const bool copied = !(step & 1) && issue_copies(g, step);
+
+	for (unsigned i = 0; i < g->nr; i++) {
+		const struct rnl__noted *noted = &g->noted[i];
+		int ret;
+
+		if (noted->step != step || (copied && noted->kind == RNL__NOTED_COPY))
+			continue;
+		/* The device notes its code in the job whose call it was. */
+		rnl__thread.job = noted->job;
+		ret = issue_one(g, noted);
+		rnl__thread.job = running;
+		if (ret)
+			g->failed(noted->job, ret);
+	}
+}
+
+void rnl__gather_issue(struct rnl__gather *g)
+{
+	struct rnl__stream *stream = rnl__thread.stream;
+	const uint64_t issued = stream->issued;
+
+	for (unsigned step = 0; step <= g->last_step; step++)
+		issue_step(g, step);
+	stream->issued = issued;	/* they were counted when they were noted */
+	g->nr = g->args_bytes = g->first = 0;
+	g->step = g->last_step = 0;
+}
+
+/* ---- note ---------------------------------------------------------------- */
+
+static size_t extent(size_t pitch, const struct rnl__copy *c)
+{
+	return (c->rows - 1) * pitch + c->width;
+}
+
+/* Whether one of the two writes what the other one touches. */
+static bool clash(const struct rnl__noted *a, const struct rnl__noted *b)
+{
+	const void *a_dst = a->kind == RNL__NOTED_COPY ? a->copy.dst : a->fill.dst;
+	const void *b_dst = b->kind == RNL__NOTED_COPY ? b->copy.dst : b->fill.dst;
+	const size_t a_bytes = a->kind == RNL__NOTED_COPY ? extent(a->copy.dst_pitch, &a->copy) :
+							    a->fill.bytes;
+	const size_t b_bytes = b->kind == RNL__NOTED_COPY ? extent(b->copy.dst_pitch, &b->copy) :
+							    b->fill.bytes;
+
+	return rnl__overlaps(a_dst, a_bytes, b_dst, b_bytes) ||
+	       (a->kind == RNL__NOTED_COPY &&
+		rnl__overlaps(a->copy.src, extent(a->copy.src_pitch, &a->copy), b_dst, b_bytes)) ||
+	       (b->kind == RNL__NOTED_COPY &&
+		rnl__overlaps(b->copy.src, extent(b->copy.src_pitch, &b->copy), a_dst, a_bytes));
+}
+
+/* The step of an operation of the job that notes. */
+static unsigned step_of(const struct rnl__gather *g, const struct rnl__noted *noted)
+{
+	const bool launch = noted->kind == RNL__NOTED_LAUNCH;
+	const unsigned step = g->step + ((g->step & 1) != launch);
+
+	for (unsigned i = g->first; i < g->nr && !launch; i++) {
+		if (g->noted[i].step == step && clash(&g->noted[i], noted))
+			return step + 2;
+	}
+	return step;
+}
+
+/* The gather of the calls that are made now, with room for one more; NULL: they are not noted. */
+static struct rnl__gather *own_gather(uint32_t args_bytes)
+{
+	struct rnl__gather *g = rnl__thread.stream->gather;
+
+	if (!g || !g->on)
+		return NULL;
+	if (g->nr == NOTED_MAX || g->args_bytes + args_bytes > ARGS_MAX)
+		rnl__gather_issue(g);
+	return g;
+}
+
+static void note(struct rnl__gather *g, const struct rnl__noted *noted)
+{
+	struct rnl__noted *slot = &g->noted[g->nr];
+
+	*slot = *noted;
+	slot->job = rnl__thread.job;
+	slot->step = (uint16_t)step_of(g, noted);
+	g->step = slot->step;
+	if (g->last_step < g->step)
+		g->last_step = g->step;
+	g->nr++;
+	rnl__thread.stream->issued++;
+}
+
+int rnl__gather_copy(const struct rnl__copy *copy)
+{
+	struct rnl__gather *g = own_gather(0);
+
+	if (!g)
+		return own_ops()->copy(copy);
+	note(g, &(struct rnl__noted){ .kind = RNL__NOTED_COPY, .copy = *copy });
+	return 0;
+}
+
+int rnl__gather_fill(void *dst, uint8_t value, size_t bytes)
+{
+	struct rnl__gather *g = own_gather(0);
+
+	if (!g)
+		return own_ops()->fill(dst, value, bytes);
+	note(g, &(struct rnl__noted){
+		.kind = RNL__NOTED_FILL, .fill = { .dst = dst, .value = value, .bytes = bytes },
+	});
+	return 0;
+}
+
+int rnl__gather_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+		       const void *args)
+{
+	const uint32_t bytes = (uint32_t)rnl__round_up(kernel->args_bytes, ARGS_ALIGNMENT);
+	struct rnl__gather *g = own_gather(bytes);
+
+	if (!g)
+		return own_ops()->launch(kernel, grid, block, args);
+	if (rnl__thread.stream->device->info.cuda ? !kernel->cuda : !kernel->host)
+		return -ENOTSUP;
+	if (kernel->args_bytes)
+		memcpy(g->args + g->args_bytes, args, kernel->args_bytes);
+	note(g, &(struct rnl__noted){
+		.kind = RNL__NOTED_LAUNCH,
+		.launch = { .kernel = kernel, .grid = grid, .block = block, .args = g->args_bytes },
+	});
+	g->args_bytes += bytes;
+	return 0;
+}

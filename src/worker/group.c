@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs whose work is issued together; group.h has the design. */
+#include "config.h"
+
+#include "job/barrier.h"
+#include "job/job.h"
+#include "job/rounds.h"
+#include "pool/guard.h"
+#include "pool/holds.h"
+#include "pool/pool.h"
+#include "worker/complete.h"
+#include "worker/group.h"
+#include "worker/share.h"
+
+static bool gathers(const struct rnl__worker *w, const struct rnl_job *job)
+{
+	return job->flags & RNL__JOB_GATHERS && !(job->flags & RNL__JOB_CHAINED) && !w->track &&
+	       (!w->pool->guard || rnl__guard_knows(w->pool->guard, (rnl__function *)job->fn));
+}
+
+static bool has_key(const struct rnl__group *group, const struct rnl_job *job)
+{
+	for (unsigned i = 0; job->flags & RNL__JOB_KEYED && i < group->nr_keys; i++)
+		if (group->keys[i] == job->key)
+			return true;
+	return false;
+}
+
+bool rnl__group_prepare(struct rnl__worker *w, struct rnl_job *job)
+{
+	struct rnl__group *group = &w->group;
+	struct rnl__inflight *f = &w->inflight;
+	const bool takes = gathers(w, job);
+
+	if (!group->nr)
+		return takes;
+	if (!takes || job->after || has_key(group, job) || group->nr == RNL__GROUP_MAX ||
+	    w->scratch.wanted > w->scratch.block_bytes || f->now - group->since >= RNL__MARK_NS ||
+	    f->unmarked_ns + rnl__pace_guess(&f->pace, job) >= RNL__MARK_NS)
+		rnl__group_end(w);
+	return takes;
+}
+
+bool rnl__group_join(struct rnl__worker *w, struct rnl_job *job)
+{
+	struct rnl__group *group = &w->group;
+
+	if (!group->nr) {
+		if (!rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)))
+			return false;
+		group->since = w->inflight.now;
+	}
+	if (job->flags & RNL__JOB_KEYED)
+		group->keys[group->nr_keys++] = job->key;
+	group->nr++;
+	rnl__gather_begin(&w->gather);
+	return true;
+}
+
+void rnl__group_issued(struct rnl__worker *w, struct rnl_job *job, bool mark)
+{
+	if (!w->group.first)
+		w->group.first = job;
+	w->group.mark = w->group.mark || mark;
+}
+
+void rnl__group_failed(struct rnl_job *job, int error)
+{
+	if (job != rnl__thread.job)
+		rnl__holds_note(job, error);
+	else if (!rnl__thread.error)
+		rnl__thread.error = error;
+}
+
+/* The jobs from @job on are marked; @ret: how that went. */
+static void tell_barriers(struct rnl_job *job, int ret)
+{
+	for (; job; job = job->link) {
+		int result = rnl__holds_result(job);
+
+		if (!job->barrier || job->flags & RNL__JOB_OWES)
+			continue;
+		rnl__barrier_note(job->barrier, result < 0 ? result : ret);
+		rnl__rounds_drop(job->barrier, rnl__job_round(job), 1, 0);
+	}
+}
+
+void rnl__group_end(struct rnl__worker *w)
+{
+	const struct rnl__group group = { .nr = w->group.nr, .first = w->group.first,
+					  .mark = w->group.mark };
+	bool was;
+	int ret;
+
+	if (!group.nr)
+		return;
+	w->group.nr = w->group.nr_keys = 0;
+	w->group.first = NULL;
+	w->group.mark = false;
+	was = rnl__share_occupy(w);
+	if (w->gather.nr)
+		rnl__gather_issue(&w->gather);
+	if (w->scratch.wanted)
+		rnl__scratch_end(&w->scratch);
+	rnl__share_attend(w, was);
+	/* The next job, or the end of the queue, marks few jobs that need no mark. */
+	if (!group.first || (!group.mark && group.nr < RNL__MARK_EVERY))
+		return;
+	ret = rnl__inflight_mark(&w->inflight, true, false);
+	tell_barriers(group.first, ret);
+	if (ret)
+		(void)rnl__complete_passed(w, 0);
+}

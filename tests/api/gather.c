@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs that gather: what they issue means the same as ever, with fewer calls of the driver. */
+#include "host_kernel.h"
+#include "pool.h"
+#include "seed.h"
+
+/* Defined by the double: tests/fake_cudart/fake_cudart.h. */
+__attribute__((weak)) uint64_t fake_calls(const char *function);
+
+enum { BYTES = 256, MEMORIES = 6, OPS = 10, JOBS = 40 };
+
+/* Two of each kind of memory: on the device, page-locked, pageable. */
+enum { D0, D1, Q0, Q1, P0, P1 };
+
+struct change {
+	unsigned char *mem;
+	uint32_t bytes, add;
+};
+
+static void change_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct change *c = args;
+
+	(void)grid;
+	(void)block;
+	for (uint32_t i = 0; i < c->bytes; i++)
+		c->mem[i] = (unsigned char)(c->mem[i] * 3u + c->add);
+}
+RNL_HOST_KERNEL(change, change_host, struct change);
+
+static int launch_change(unsigned char *mem, uint32_t bytes, uint32_t add)
+{
+	const struct change c = { mem, bytes, add };
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	return rnl_launch(&change, one, one, &c);
+}
+
+/* ---- jobs that do anything to memory of their own ------------------------------- */
+
+struct op {
+	enum { COPY, RECT, FILL, LAUNCH, LOOK } kind;
+	unsigned dst, src, dst_at, src_at, bytes;
+};
+
+struct program {
+	struct rnl_job job;
+	unsigned char *mem[MEMORIES], shadow[MEMORIES][BYTES];
+	struct op ops[OPS];
+	unsigned nr;
+};
+
+static struct {
+	struct rnl_pool *pool;
+	unsigned char *device, *pinned, pageable[JOBS * 2 * BYTES];
+	struct program programs[JOBS];
+} all;
+
+static struct op any_op(uint64_t *random)
+{
+	struct op op = { .kind = draw(random, LOOK + 1), .dst = draw(random, MEMORIES) };
+
+	op.src = (op.dst + 1 + draw(random, MEMORIES - 1)) % MEMORIES;
+	if (op.kind == FILL)
+		op.dst = draw(random, P0);
+	if (op.kind == LAUNCH)
+		op.dst = draw(random, Q0);
+	op.bytes = 8 + 8 * draw(random, 12);
+	op.dst_at = draw(random, BYTES - 2 * op.bytes + 1);
+	op.src_at = draw(random, BYTES - 2 * op.bytes + 1);
+	return op;
+}
+
+static int issue(struct program *p, const struct op *op)
+{
+	unsigned char *dst = p->mem[op->dst] + op->dst_at, *src = p->mem[op->src] + op->src_at;
+
+	switch (op->kind) {
+	case COPY:
+		return rnl_copy(dst, src, op->bytes);
+	case RECT:
+		return rnl_copy_2d(dst, 8, src, 16, 4, op->bytes / 8);
+	case FILL:
+		return rnl_fill(dst, (uint8_t)op->bytes, op->bytes);
+	case LAUNCH:
+		return launch_change(dst, op->bytes, op->dst_at);
+	default:
+		/* What was issued goes to the stream now. */
+		return on_host() || rnl_stream() ? 0 : -EIO;
+	}
+}
+
+static void shadow(struct program *p, const struct op *op)
+{
+	unsigned char *dst = p->shadow[op->dst] + op->dst_at;
+	const unsigned char *src = p->shadow[op->src] + op->src_at;
+	const struct change c = { dst, op->bytes, op->dst_at };
+
+	switch (op->kind) {
+	case COPY:
+		memcpy(dst, src, op->bytes);
+		break;
+	case RECT:
+		for (unsigned row = 0; row < op->bytes / 8; row++)
+			memcpy(dst + 8 * row, src + 16 * row, 4);
+		break;
+	case FILL:
+		memset(dst, (uint8_t)op->bytes, op->bytes);
+		break;
+	case LAUNCH:
+		change_host((struct rnl_dim){ 1, 1, 1 }, (struct rnl_dim){ 1, 1, 1 }, &c);
+		break;
+	default:
+		break;
+	}
+}
+
+static int program_fn(struct rnl_job *job)
+{
+	struct program *p = rnl_container_of(job, struct program, job);
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < p->nr; i++)
+		ret = issue(p, &p->ops[i]);
+	return ret;
+}
+
+/* Copies the whole of a job's memory in, or back. */
+static int in_fn(struct rnl_job *job)
+{
+	struct program *p = rnl_container_of(job, struct program, job);
+	int ret = rnl_copy(p->mem[D0], p->shadow[D0], BYTES);
+
+	return ret ? ret : rnl_copy(p->mem[D1], p->shadow[D1], BYTES);
+}
+
+static unsigned char back[JOBS][2][BYTES];
+
+static int back_fn(struct rnl_job *job)
+{
+	struct program *p = rnl_container_of(job, struct program, job);
+	int ret = rnl_copy(back[p - all.programs][D0], p->mem[D0], BYTES);
+
+	return ret ? ret : rnl_copy(back[p - all.programs][D1], p->mem[D1], BYTES);
+}
+
+/* All jobs, behind one that holds the only worker, so that they are a backlog. */
+static void run_all(int (*fn)(struct rnl_job *job), bool gather)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < JOBS; i++) {
+		job_of(&all.programs[i].job, fn, NULL);
+		must(rnl_job_gather(&all.programs[i].job, gather));
+		must(rnl_submit(all.pool, &all.programs[i].job));
+	}
+	gate_open(&gate);
+	for (int i = 0; i < JOBS; i++)
+		ck_assert_int_eq(result_of(&all.programs[i].job), 0);
+	must(rnl_job_wait(&held, RNL_FOREVER));
+}
+
+static void begin(void)
+{
+	void *mem;
+
+	all.pool = pool_of(1, .in_flight_ns = UINT64_MAX);
+	must(rnl_device_alloc(all.pool, (size_t)JOBS * 2 * BYTES, &mem));
+	all.device = mem;
+	must(rnl_pinned_get(all.pool, (size_t)JOBS * 2 * BYTES, &mem));
+	all.pinned = mem;
+	for (unsigned i = 0; i < JOBS; i++) {
+		struct program *p = &all.programs[i];
+
+		for (unsigned m = 0; m < MEMORIES; m++) {
+			unsigned char *of = m <= D1 ? all.device : m <= Q1 ? all.pinned : all.pageable;
+
+			p->mem[m] = of + (2 * i + m % 2) * BYTES;
+			for (unsigned k = 0; k < BYTES; k++)
+				p->shadow[m][k] = (unsigned char)(i * 31 + m * 7 + k);
+			if (m > D1)
+				memcpy(p->mem[m], p->shadow[m], BYTES);
+		}
+	}
+	run_all(in_fn, false);
+}
+
+static void end(void)
+{
+	rnl_pinned_put(all.pool, all.pinned);
+	rnl_device_free(all.pool, all.device);
+	rnl_pool_destroy(all.pool);
+}
+
+static void check_all(void)
+{
+	run_all(back_fn, false);
+	for (unsigned i = 0; i < JOBS; i++) {
+		struct program *p = &all.programs[i];
+
+		for (unsigned m = 0; m < MEMORIES; m++)
+			ck_assert_mem_eq(m <= D1 ? back[i][m] : p->mem[m], p->shadow[m], BYTES);
+	}
+}
+
+TEST(each_job_finds_what_it_has_issued_before, .timeout_s = 60, .loops = 2)
+{
+	uint64_t random = draws_of(test_seed(), (uint64_t)_i);
+
+	skip_unless_host();
+	begin();
+	for (int round = 0; round < 60 / test_scale(); round++) {
+		for (unsigned i = 0; i < JOBS; i++) {
+			struct program *p = &all.programs[i];
+
+			p->nr = 1 + draw(&random, OPS);
+			for (unsigned k = 0; k < p->nr; k++) {
+				p->ops[k] = any_op(&random);
+				shadow(p, &p->ops[k]);
+			}
+		}
+		run_all(program_fn, true);
+		check_all();
+	}
+	end();
+}
+
+/* ---- copy in, kernel, copy out ---------------------------------------------------- */
+
+static int j_fn(struct rnl_job *job)
+{
+	struct program *p = rnl_container_of(job, struct program, job);
+	int ret = rnl_copy(p->mem[D0], p->mem[Q0], BYTES);
+
+	if (!ret)
+		ret = launch_change(p->mem[D0], BYTES, 5);
+	return ret ? ret : rnl_copy(p->mem[Q1], p->mem[D0], BYTES);
+}
+
+TEST(small_jobs_take_few_calls_of_the_driver)
+{
+	uint64_t copies, batches;
+
+	skip_unless_host();
+	begin();
+	/* A worker has learned that they are short. */
+	for (int i = 0; i < 20; i++)
+		run_all(j_fn, true);
+	copies = test_fake() ? fake_calls("cudaMemcpyAsync") : 0;
+	batches = test_fake() ? fake_calls("cudaMemcpyBatchAsync") : 0;
+	run_all(j_fn, true);
+	for (unsigned i = 0; i < JOBS; i++) {
+		struct program *p = &all.programs[i];
+
+		for (unsigned k = 0; k < BYTES; k++)
+			ck_assert_uint_eq(p->mem[Q1][k], (unsigned char)(p->mem[Q0][k] * 3u + 5));
+	}
+	if (test_fake()) {
+		ck_assert_uint_le(fake_calls("cudaMemcpyAsync"), copies + 8);
+		ck_assert_uint_le(fake_calls("cudaMemcpyBatchAsync"), batches + 8);
+	}
+	end();
+}
+
+/* ---- order ------------------------------------------------------------------------ */
+
+/* Changes memory that all of them share, by three steps. */
+static int shared_fn(struct rnl_job *job)
+{
+	const struct program *p = &all.programs[0];
+	int ret = rnl_copy(p->mem[D1], p->mem[D0], BYTES);
+
+	if (!ret)
+		ret = launch_change(p->mem[D1], BYTES, (uint32_t)(uintptr_t)job->user);
+	return ret ? ret : rnl_copy(p->mem[D0], p->mem[D1], BYTES);
+}
+
+static void shadow_shared(unsigned nr)
+{
+	struct program *p = &all.programs[0];
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	for (unsigned i = 0; i < nr; i++) {
+		struct change c = { p->shadow[D0], BYTES, i };
+
+		change_host(one, one, &c);
+	}
+	memcpy(p->shadow[D1], p->shadow[D0], BYTES);
+}
+
+enum { BY_KEY, BY_BARRIERS, BY_CHAIN, ORDERS };
+
+/* Jobs that are to come one after the other, though their worker has them all at once. */
+TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barriers[JOBS];
+	struct rnl_job held, jobs[JOBS];
+
+	skip_unless_host();
+	begin();
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < JOBS; i++) {
+		job_of(&jobs[i], shared_fn, (void *)(uintptr_t)i);
+		must(rnl_job_gather(&jobs[i], 1));
+		if (_i == BY_BARRIERS) {
+			must(rnl_barrier_init(&barriers[i], all.pool));
+			must(rnl_barrier_add(&barriers[i], &jobs[i]));
+			if (i)
+				must(rnl_job_after(&jobs[i], &barriers[i - 1]));
+		}
+		if (_i == BY_CHAIN && i)
+			must(rnl_job_then(&jobs[i - 1], &jobs[i]));
+		if (_i == BY_KEY)
+			must(rnl_submit_keyed(all.pool, &jobs[i], 7));
+		else if (_i == BY_BARRIERS)
+			must(rnl_submit(all.pool, &jobs[i]));
+	}
+	if (_i == BY_CHAIN)
+		must(rnl_submit(all.pool, &jobs[0]));
+	gate_open(&gate);
+	for (int i = 0; i < JOBS; i++)
+		ck_assert_int_eq(result_of(&jobs[i]), 0);
+	shadow_shared(JOBS);
+	check_all();
+	end();
+}
+
+/* A job after the barrier reads what all of the group wrote. */
+TEST(a_job_after_their_barrier_finds_what_they_issued)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job held, last;
+
+	skip_unless_host();
+	begin();
+	must(rnl_barrier_init(&barrier, all.pool));
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < JOBS; i++) {
+		all.programs[i].nr = 1;
+		all.programs[i].ops[0] = (struct op){ LAUNCH, D0, 0, 0, 0, BYTES };
+		job_in(&barrier, &all.programs[i].job, program_fn, NULL);
+		must(rnl_job_gather(&all.programs[i].job, 1));
+		must(rnl_submit(all.pool, &all.programs[i].job));
+	}
+	all.programs[0].nr = 1;
+	job_of(&last, shared_fn, (void *)(uintptr_t)9);
+	must(rnl_job_gather(&last, 1));
+	must(rnl_job_after(&last, &barrier));
+	must(rnl_submit(all.pool, &last));
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&last), 0);
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
+	for (int i = 0; i < JOBS; i++)
+		shadow(&all.programs[i], &all.programs[i].ops[0]);
+	change_host((struct rnl_dim){ 1, 1, 1 }, (struct rnl_dim){ 1, 1, 1 },
+		    &(struct change){ all.programs[0].shadow[D0], BYTES, 9 });
+	memcpy(all.programs[0].shadow[D1], all.programs[0].shadow[D0], BYTES);
+	check_all();
+	end();
+}
+
+/* ---- errors ----------------------------------------------------------------------- */
+
+static _Atomic int refused_at_once;
+
+/* CUDA refuses to fill pageable memory: at once, or when the group is issued. */
+static int refused_fn(struct rnl_job *job)
+{
+	struct program *p = rnl_container_of(job, struct program, job);
+	int ret = j_fn(job);
+
+	if (!ret && job->user && rnl_fill(p->mem[P0], 1, BYTES))
+		atomic_fetch_add(&refused_at_once, 1);
+	return ret;
+}
+
+/* Every fifth job; each has its own barrier. */
+TEST(an_error_is_its_own_jobs)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barriers[JOBS];
+	struct rnl_job held;
+
+	skip_unless_host();
+	begin();
+	refused_at_once = 0;
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < JOBS; i++) {
+		struct program *p = &all.programs[i];
+
+		must(rnl_barrier_init(&barriers[i], all.pool));
+		job_in(&barriers[i], &p->job, refused_fn, i % 5 ? NULL : p);
+		must(rnl_job_gather(&p->job, 1));
+		must(rnl_submit(all.pool, &p->job));
+	}
+	gate_open(&gate);
+	for (int i = 0; i < JOBS; i++) {
+		const int ret = i % 5 ? 0 : -EINVAL;
+
+		ck_assert_int_eq(result_of(&all.programs[i].job), ret);
+		ck_assert_int_eq(result_of_barrier(&barriers[i]), ret);
+		ck_assert_int_eq(!rnl_job_device_error(&all.programs[i].job), on_host() || !ret);
+	}
+	/* The last one had nothing behind it, so nothing was gathered there. */
+	ck_assert_int_le(refused_at_once, 1);
+	end();
+}
+
+TEST(a_job_that_is_alone_is_issued_at_once)
+{
+	struct program *p = &all.programs[0];
+
+	skip_unless_host();
+	begin();
+	refused_at_once = 0;
+	job_of(&p->job, refused_fn, p);
+	must(rnl_job_gather(&p->job, 1));
+	ck_assert_int_eq(submit_and_wait(all.pool, &p->job), -EINVAL);
+	ck_assert_int_eq(refused_at_once, 1);
+	end();
+}
+
+/* ---- scratch ---------------------------------------------------------------------- */
+
+/* In to scratch, a kernel there, and out of it. */
+static int scratch_fn(struct rnl_job *job)
+{
+	struct program *p = rnl_container_of(job, struct program, job);
+	void *mem;
+	int ret = rnl_scratch(BYTES, &mem);
+
+	if (!ret)
+		ret = rnl_copy(mem, p->mem[Q0], BYTES);
+	if (!ret)
+		ret = launch_change(mem, BYTES, 5);
+	return ret ? ret : rnl_copy(p->mem[Q1], mem, BYTES);
+}
+
+TEST(each_job_has_scratch_of_its_own, .loops = 2)
+{
+	skip_unless_host();
+	begin();
+	/* At first the workers have no block for it. */
+	for (int round = 0; round < 8; round++) {
+		run_all(scratch_fn, true);
+		for (unsigned i = 0; i < JOBS; i++) {
+			struct program *p = &all.programs[i];
+
+			for (unsigned k = 0; k < BYTES; k++)
+				ck_assert_uint_eq(p->mem[Q1][k],
+						  (unsigned char)(p->mem[Q0][k] * 3u + 5));
+			memset(p->mem[Q1], 0, BYTES);
+		}
+	}
+	end();
+}
+
+/* ---- how they end ------------------------------------------------------------------ */
+
+static struct rnl_hold hold;
+
+static int held_fn(struct rnl_job *job)
+{
+	int ret = rnl_job_hold(job, &hold);
+
+	return ret ? ret : j_fn(job);
+}
+
+static _Atomic int called;
+
+static void call(struct rnl_job *job)
+{
+	(void)job;
+	called++;
+}
+
+/* One job is held; every second one has a callback; some are late. */
+TEST(holds_callbacks_and_deadlines_are_as_ever)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+
+	skip_unless_host();
+	begin();
+	called = 0;
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < JOBS; i++) {
+		struct rnl_job *job = &all.programs[i].job;
+
+		job_of(job, i == 3 ? held_fn : j_fn, NULL);
+		must(rnl_job_gather(job, 1));
+		if (i % 2)
+			must(rnl_job_on_done(job, call));
+		if (i % 7 == 5)
+			must(rnl_job_deadline(job, 1));
+		must(rnl_submit(all.pool, job));
+		if (i % 7 == 6)
+			ck_assert_int_eq(rnl_job_cancel(job), 0);
+	}
+	gate_open(&gate);
+	for (int i = 0; i < JOBS; i++) {
+		if (i != 3)
+			ck_assert_int_eq(result_of(&all.programs[i].job),
+					 i % 7 == 5 ? -ETIMEDOUT : i % 7 == 6 ? -ECANCELED : 0);
+	}
+	ck_assert_int_eq(rnl_job_test(&all.programs[3].job), 0);
+	must(rnl_hold_release(&hold, -EDOM));
+	ck_assert_int_eq(result_of(&all.programs[3].job), -EDOM);
+	ck_eventually(called == JOBS / 2);
+	end();
+}
+
+/* While a function of the group runs, another worker takes the jobs behind it. */
+TEST(jobs_that_are_not_taken_yet_can_be_stolen)
+{
+	struct gate function = GATE_INIT, queued = GATE_INIT;
+	struct rnl_job held[2], first, rest[JOBS];
+	_Atomic int nr = 0;
+	struct rnl_pool *pool = pool_of(2);
+
+	hold_workers(pool, &queued, held, 2);
+	job_of(&first, gated_fn, &function);
+	must(rnl_job_gather(&first, 1));
+	must(rnl_submit(pool, &first));
+	for (int i = 0; i < JOBS; i++) {
+		job_of(&rest[i], count_fn, (void *)&nr);
+		must(rnl_job_gather(&rest[i], 1));
+		must(rnl_submit(pool, &rest[i]));
+	}
+	gate_open(&queued);
+	gate_await(&function, 1);
+	ck_eventually(nr == JOBS);
+	gate_open(&function);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_job_says_so_while_it_is_not_under_way)
+{
+	struct rnl_job zero = { 0 }, job;
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool = pool_of(1);
+
+	ck_assert_int_eq(rnl_job_gather(NULL, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_gather(&zero, 1), -EINVAL);
+	submit_job(pool, &job, gated_fn, &gate);
+	ck_assert_int_eq(rnl_job_gather(&job, 1), -EBUSY);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 0);
+	must(rnl_job_gather(&job, 1));
+	must(rnl_job_gather(&job, 0));
+	rnl_pool_destroy(pool);
+}
