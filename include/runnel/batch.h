@@ -13,9 +13,10 @@ extern "C" {
  * A batcher moves and runs many small requests of one kind together. A producer reserves a slot,
  * which is a place in page-locked memory, fills it, and commits it. A free worker takes all
  * committed requests as one batch, copies them to the device at once, and calls one function for
- * them. A lone request is not delayed. Under load, batches grow while all workers are busy or
- * max_in_flight batches are under way. A request waits only for the batches before it. It never
- * waits for other producers: a slot that is reserved and not committed goes with a later batch.
+ * them. A small batch is not copied: the device reaches it where it lies. A lone request is not
+ * delayed. Under load, batches grow while all workers are busy or max_in_flight batches are under
+ * way. A request waits only for the batches before it. It never waits for other producers: a slot
+ * that is reserved and not committed goes with a later batch.
  *
  *	rnl_request_init(&r->request);
  *	rnl_job_cq(&r->request.job, cq);		or a callback, a barrier, a wait
@@ -35,7 +36,11 @@ struct rnl_span {
 	uint32_t bytes;
 };
 
-/* One batch, on the device: the argument of the batcher's function. */
+/*
+ * One batch: the argument of the batcher's function. Its memory is the device's. If its inputs, and
+ * its outputs, have at most 64 KiB each, its memory is page-locked instead, and kernels reach it
+ * where it lies: for so few bytes copies take longer. Kernels may not write to `in`.
+ */
 struct rnl_batch {
 	void *arg;		/* of struct rnl_batcher_attr */
 	uint32_t nr;		/* requests, at least 1 */
@@ -45,8 +50,8 @@ struct rnl_batch {
 				 * in + i * attr.in_bytes, or at in + spans[i].offset */
 	void *out;		/* the outputs, aligned to 256 bytes; request i is at
 				 * out + i * attr.out_bytes; NULL if out_bytes is 0 */
-	const struct rnl_span *spans; /* on the device; NULL without RNL_BATCHER_VARIABLE */
-	int32_t *status;	/* on the device: nr numbers, 0 at first; NULL without
+	const struct rnl_span *spans; /* for the kernel; NULL without RNL_BATCHER_VARIABLE */
+	int32_t *status;	/* for the kernel: nr numbers, 0 at first; NULL without
 				 * RNL_BATCHER_STATUS. The kernel may set status[i] to the result
 				 * of request i: 0 or a positive number of its own, or a negative
 				 * errno, and then the request has failed */
@@ -56,7 +61,13 @@ enum rnl_batcher_flags {
 	/* Requests have up to in_bytes; the function is told where they are. */
 	RNL_BATCHER_VARIABLE = 1,
 	/* The kernel sets results of its own: struct rnl_batch, field status. */
-	RNL_BATCHER_STATUS = 2
+	RNL_BATCHER_STATUS = 2,
+	/*
+	 * Small batches are copied as well, so all memory of a batch is the device's. Set it if
+	 * kernels read or write each byte often, or if the function itself copies from `in` to
+	 * `out`. Since: 0.1
+	 */
+	RNL_BATCHER_ALWAYS_COPY = 4
 };
 
 struct rnl_batcher_attr {
@@ -217,8 +228,8 @@ struct rnl_batcher_stats {
 	uint64_t requests;	/* requests done, failed ones included */
 	uint64_t failed;	/* done requests with a negative result */
 	uint64_t batches;	/* batches that the done requests were in */
-	uint64_t copies;	/* copies of input; a slot that is not committed divides a batch's
-				 * input into two copies */
+	uint64_t copies;	/* copies of input, none of a small batch; a slot that is not
+				 * committed divides a batch's input into two copies */
 	uint64_t late;		/* requests committed after a batch had gone without them */
 	uint64_t cancelled;	/* requests cancelled by rnl_request_cancel() */
 	uint64_t refused;	/* reserves refused because all slabs were in use */

@@ -4,7 +4,8 @@
  *
  *	rnl__batch_run()		the job's function
  *	  take_requests()		what is committed: rnl__batch_take()
- *	  issue_batch()			copies in, the user's function, one copy out
+ *	  issue_batch()			copies in, the user's function, one copy out; a small
+ *					batch: the function alone
  *	rnl__batch_done()		the job's callback, when the device has passed it
  *	  complete_all()		results, completion queues, barriers
  *	  rnl__schedule_ended()		takes again, or is idle
@@ -12,6 +13,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "job/barrier.h"
 #include "batch/batcher.h"
@@ -22,7 +24,6 @@
 #include "sys/sizes.h"
 #include "sys/thread_state.h"
 
-#define ALIGNMENT 256u		/* of each part of a batch's device memory */
 #define STATUS_ALIGNMENT 16u
 #define NR_CHAINS 8u		/* completion queues that a batch serves at a time */
 #define AHEAD 6u		/* requests that are fetched before they are needed */
@@ -56,7 +57,7 @@ static void place_output(struct rnl__batch *batch)
 	if (!batch->nr)
 		return;
 	batch->out = slab->out + slab->out_used;
-	slab->out_used += rnl__round_up(back_bytes_of(batch), RNL__CACHE_LINE);
+	slab->out_used += rnl__round_up(back_bytes_of(batch), RNL__BATCH_ALIGNMENT);
 	batch->spans = slab->spans ? slab->spans + slab->spans_used : NULL;
 	slab->spans_used += batch->nr;
 }
@@ -135,19 +136,32 @@ static size_t lay_out(struct rnl__batch *batch)
 	return bytes;
 }
 
-/* Neighbours in the slab are copied at once. */
+static unsigned char *input_of(const struct rnl__batch *batch, uint32_t i)
+{
+	return batch->slab->in + offset_of(batch, i);
+}
+
+/* The neighbours in the slab from a request on.  @next: the first one that is none of them. */
+static size_t bytes_of_neighbours(const struct rnl__batch *batch, uint32_t i, uint32_t *next)
+{
+	size_t bytes = stride_of(batch, i);
+
+	for (i++; i < batch->nr && batch->slots[i] == batch->slots[i - 1] + 1; i++)
+		bytes += stride_of(batch, i);
+	*next = i;
+	return bytes;
+}
+
+/* Neighbours are copied at once. */
 static int copy_in(struct rnl__batch *batch, unsigned char *to)
 {
 	uint64_t copies = 0;
 	int ret = 0;
 
 	for (uint32_t i = 0, next; !ret && i < batch->nr; i = next) {
-		size_t bytes = stride_of(batch, i);
+		const size_t bytes = bytes_of_neighbours(batch, i, &next);
 
-		for (next = i + 1; next < batch->nr &&
-				   batch->slots[next] == batch->slots[next - 1] + 1; next++)
-			bytes += stride_of(batch, next);
-		ret = issue_copy(batch, to, batch->slab->in + offset_of(batch, i), bytes);
+		ret = issue_copy(batch, to, input_of(batch, i), bytes);
 		to += bytes;
 		copies++;
 	}
@@ -179,14 +193,21 @@ static int clear_status(const struct rnl__batch *batch, unsigned char *out)
 	return batch->batcher->pool->device->ops->fill(out + from, 0, back_bytes_of(batch) - from);
 }
 
-static int issue_batch(struct rnl__batch *batch)
+/* Tells the function where results and status go. */
+static void show_output(const struct rnl__batch *batch, struct rnl_batch *view, unsigned char *out)
 {
-	const struct rnl_batcher *b = batch->batcher;
-	const size_t in_bytes = lay_out(batch), back_bytes = back_bytes_of(batch);
-	const size_t spans_at = rnl__round_up(in_bytes, ALIGNMENT);
+	if (batch->batcher->out_bytes)
+		view->out = out;
+	if (batch->batcher->has_status)
+		view->status = (int32_t *)(void *)(out + status_at(batch));
+}
+
+static int issue_with_copies(struct rnl__batch *batch, struct rnl_batch *view)
+{
+	const size_t back_bytes = back_bytes_of(batch);
+	const size_t spans_at = rnl__round_up(view->in_bytes, RNL__BATCH_ALIGNMENT);
 	const size_t spans_bytes = batch->spans ? batch->nr * sizeof(*batch->spans) : 0;
-	const size_t out_at = spans_at + rnl__round_up(spans_bytes, ALIGNMENT);
-	struct rnl_batch view = { .arg = b->arg, .nr = batch->nr, .in_bytes = in_bytes };
+	const size_t out_at = spans_at + rnl__round_up(spans_bytes, RNL__BATCH_ALIGNMENT);
 	unsigned char *mem;
 	void *scratch;
 	int ret = rnl_scratch(out_at + back_bytes, &scratch);
@@ -194,23 +215,65 @@ static int issue_batch(struct rnl__batch *batch)
 	if (ret)
 		return ret;
 	mem = scratch;
-	view.in = mem;
+	view->in = mem;
 	if (batch->spans)
-		view.spans = (const struct rnl_span *)(void *)(mem + spans_at);
-	if (b->out_bytes)
-		view.out = mem + out_at;
-	if (b->has_status)
-		view.status = (int32_t *)(void *)(mem + out_at + status_at(batch));
+		view->spans = (const struct rnl_span *)(void *)(mem + spans_at);
+	show_output(batch, view, mem + out_at);
 	ret = copy_in(batch, mem);
 	if (!ret && batch->spans)
 		ret = issue_copy(batch, mem + spans_at, batch->spans, spans_bytes);
-	if (!ret && view.status)
+	if (!ret && view->status)
 		ret = clear_status(batch, mem + out_at);
 	if (!ret)
-		ret = call_function(batch, &view);
+		ret = call_function(batch, view);
 	if (!ret && back_bytes)
 		ret = issue_copy(batch, batch->out, mem + out_at, back_bytes);
 	return ret;
+}
+
+/* The worker itself puts the requests side by side. */
+static const void *gather(const struct rnl__batch *batch)
+{
+	unsigned char *to = batch->gathered;
+
+	for (uint32_t i = 0, next; i < batch->nr; i = next) {
+		const size_t bytes = bytes_of_neighbours(batch, i, &next);
+
+		memcpy(to, input_of(batch, i), bytes);
+		to += bytes;
+	}
+	return batch->gathered;
+}
+
+/* The requests as the function is promised them, in pinned memory. */
+static const void *pinned_input(const struct rnl__batch *batch)
+{
+	const void *first = input_of(batch, 0);
+	uint32_t next;
+
+	(void)bytes_of_neighbours(batch, 0, &next);
+	if (next < batch->nr || (uintptr_t)first % RNL__BATCH_ALIGNMENT)
+		return gather(batch);
+	return first;
+}
+
+static int issue_in_place(struct rnl__batch *batch, struct rnl_batch *view)
+{
+	view->in = pinned_input(batch);
+	view->spans = batch->spans;
+	show_output(batch, view, batch->out);
+	if (view->status)
+		memset(view->status, 0, batch->nr * sizeof(*view->status));
+	return call_function(batch, view);
+}
+
+static int issue_batch(struct rnl__batch *batch)
+{
+	const struct rnl_batcher *b = batch->batcher;
+	struct rnl_batch view = { .arg = b->arg, .nr = batch->nr, .in_bytes = lay_out(batch) };
+
+	return view.in_bytes <= b->small_bytes && out_bytes_of(batch) <= b->small_bytes ?
+	       issue_in_place(batch, &view) : issue_with_copies(batch, &view);
 }
 
 int rnl__batch_run(struct rnl_job *job)

@@ -21,7 +21,7 @@
 #define CREATE "rnl_batcher_create()"
 #define REQUEST_MAX ((size_t)RNL__SLAB_UNITS_MAX * RNL__SLAB_UNIT)
 
-#define FLAGS (RNL_BATCHER_VARIABLE | RNL_BATCHER_STATUS)
+#define FLAGS (RNL_BATCHER_VARIABLE | RNL_BATCHER_STATUS | RNL_BATCHER_ALWAYS_COPY)
 
 _Static_assert(RNL__SLOTS_MAX < 1u << RNL__SLAB_SLOT_BITS, "a slab's word counts its slots");
 _Static_assert(RNL__SLABS_MAX < 1u << RNL__SLAB_ROUND_BITS, "slabs' rounds differ");
@@ -91,6 +91,7 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 	b->arg = attr->arg;
 	b->variable = attr->flags & RNL_BATCHER_VARIABLE;
 	b->has_status = attr->flags & RNL_BATCHER_STATUS;
+	b->small_bytes = attr->flags & RNL_BATCHER_ALWAYS_COPY ? 0 : RNL__BATCH_SMALL;
 	b->in_bytes = attr->in_bytes;
 	b->out_bytes = attr->out_bytes;
 	b->nr_slots = nr_slots_for(attr);
@@ -104,6 +105,9 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 
 static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 {
+	void *buf;
+	int ret;
+
 	b->batches = calloc(b->nr_batches, sizeof(*b->batches));
 	if (!b->batches)
 		return -ENOMEM;
@@ -119,6 +123,12 @@ static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 		batch->slots = malloc(b->max_batch * sizeof(*batch->slots));
 		if (!batch->slots)
 			return -ENOMEM;
+		if (!b->small_bytes)
+			continue;
+		ret = rnl__pinned_get(b->pool->pinned, b->small_bytes, &buf);
+		if (ret)
+			return ret;
+		batch->gathered = buf;
 	}
 	/* relaxed: the caller publishes the batcher */
 	atomic_store_explicit(&b->word, ((UINT64_C(1) << b->nr_batches) - 1) <<
@@ -148,8 +158,11 @@ static int make_slabs(struct rnl_batcher *b, unsigned nr)
 static void release(struct rnl_batcher *b)
 {
 	rnl__slabs_free(b);
-	for (unsigned i = 0; b->batches && i < b->nr_batches; i++)
+	for (unsigned i = 0; b->batches && i < b->nr_batches; i++) {
 		free(b->batches[i].slots);
+		if (b->batches[i].gathered)
+			(void)rnl__pinned_put(b->pool->pinned, b->batches[i].gathered);
+	}
 	free(b->batches);
 	free(b);
 }

@@ -21,6 +21,9 @@
  *	there is one copy in.  On the device requests lie dense, in the order of the
  *	batch.  Results and status come back by one copy, in that order, to the slab's
  *	output memory, which batches take from its start.
+ *	Of a small batch nothing is copied: the function gets the slab's own memory.  If the
+ *	requests are no neighbours, or begin at no multiple of the alignment that the function is
+ *	promised, the worker puts them side by side in pinned memory that the batch has for that.
  *	Model: tests/model/batch.pml.
  *
  *	Calls go down:
@@ -55,6 +58,13 @@
 #define RNL__SLABS_MAX 32u
 #define RNL__SLOTS_MAX 32768u
 #define RNL__SLAB_UNIT 16u	/* variable requests begin at multiples of it */
+#define RNL__BATCH_ALIGNMENT 256u	/* of each part of a batch's memory */
+/*
+ * Bytes of a small batch's inputs, and of its outputs.  A kernel that reaches pinned memory itself
+ * was measured to win up to there, docs/patterns.md has the figures.  Pinned buffers of that size
+ * begin on a page.
+ */
+#define RNL__BATCH_SMALL ((size_t)64 << 10)
 
 /*
  * A slab's word: state (2 bits), round (20), slots given out (16), units of input given out
@@ -149,6 +159,7 @@ struct rnl__batch {
 	unsigned char *out;		/* in the slab: results, then status */
 	struct rnl_span *spans;		/* in the slab; NULL: requests are of one size */
 	uint16_t *slots;		/* the slots taken; space for the largest batch */
+	unsigned char *gathered;	/* pinned, for the input of a small batch; or NULL */
 };
 
 /* The batcher's word: two flags, and above them a bit for each idle batch; see schedule.c. */
@@ -171,6 +182,7 @@ struct rnl_batcher {
 	uint32_t max_batch, nr_slots;	/* nr_slots: of a slab */
 	uint32_t nr_units;		/* of a slab's input, if variable */
 	size_t in_bytes, out_bytes, slab_bytes;
+	size_t small_bytes;		/* RNL__BATCH_SMALL; 0: all batches are copied */
 	unsigned max_slabs, nr_batches;
 	struct rnl__batch *batches;
 	_Atomic bool closed;

@@ -44,12 +44,12 @@ static size_t out_share(const struct rnl_batcher *b)
 {
 	size_t bytes = rnl__round_up(b->out_bytes, 16) + (b->has_status ? sizeof(int32_t) : 0);
 
-	return rnl__round_up(bytes, RNL__CACHE_LINE);
+	return rnl__round_up(bytes, RNL__BATCH_ALIGNMENT);
 }
 
 int rnl__slab_make(struct rnl_batcher *b)
 {
-	const size_t in = rnl__round_up(b->slab_bytes, RNL__CACHE_LINE);
+	const size_t in = rnl__round_up(b->slab_bytes, RNL__BATCH_ALIGNMENT);
 	const size_t out = out_share(b) * b->nr_slots;
 	const size_t slots = b->nr_slots * sizeof(struct rnl__slot);
 	const size_t spans = b->variable ? b->nr_slots * sizeof(struct rnl_span) : 0;
@@ -65,7 +65,9 @@ int rnl__slab_make(struct rnl_batcher *b)
 	if (!slab->slots)
 		return -ENOMEM;
 	memset(slab->slots, 0, slots);
-	ret = rnl__pinned_get(b->pool->pinned, in + out + spans, &buf);
+	/* So large that it begins on a page: a small batch at its start is aligned. */
+	ret = rnl__pinned_get(b->pool->pinned, rnl__larger(in + out + spans, RNL__BATCH_SMALL),
+			      &buf);
 	if (ret) {
 		free(slab->slots);
 		slab->slots = NULL;

@@ -49,7 +49,8 @@ TEST(requests_of_every_size_come_out_right)
 	struct rnl_pool *pool = pool_of(2);
 
 	for (unsigned i = 0; i < COUNT(sizes) * COUNT(largest); i++) {
-		struct kind kind = kind_of(0, sizes[i / COUNT(largest)][0],
+		struct kind kind = kind_of(i % 2 ? RNL_BATCHER_ALWAYS_COPY : 0,
+					   sizes[i / COUNT(largest)][0],
 					   sizes[i / COUNT(largest)][1]);
 
 		kind.attr.max_batch = largest[i % COUNT(largest)];
@@ -76,6 +77,8 @@ TEST(requests_may_be_of_any_size_up_to_one)
 		struct kind kind = kind_of(RNL_BATCHER_VARIABLE, sizes[i][0], sizes[i][1]);
 
 		kind.attr.nr_slabs = 8;
+		send_and_receive(pool, &kind, NR);
+		kind.attr.flags |= RNL_BATCHER_ALWAYS_COPY;
 		send_and_receive(pool, &kind, NR);
 		/* A slab with room for one large request or for some small ones. */
 		kind.attr.slab_bytes = sizes[i][0];
@@ -127,7 +130,7 @@ TEST(slabs_are_used_again_and_again)
 TEST(a_lone_request_goes_at_once)
 {
 	struct rnl_pool *pool = pool_of(2);
-	struct kind kind = kind_of(0, 64, 64);
+	struct kind kind = kind_of(RNL_BATCHER_ALWAYS_COPY, 64, 64);
 	struct rnl_batcher *batcher = batcher_of(pool, &kind);
 	struct rnl_request request;
 
@@ -169,7 +172,7 @@ static struct rnl_batcher_stats commit_while_busy(struct kind *kind, unsigned nr
 
 TEST(what_comes_while_workers_are_busy_goes_together)
 {
-	struct kind kind = kind_of(0, 64, 64);
+	struct kind kind = kind_of(RNL_BATCHER_ALWAYS_COPY, 64, 64);
 	struct rnl_batcher_stats stats = commit_while_busy(&kind, 200);
 
 	ck_assert_uint_eq(stats.requests, 200);
@@ -180,7 +183,7 @@ TEST(what_comes_while_workers_are_busy_goes_together)
 
 TEST(no_batch_is_larger_than_it_may)
 {
-	struct kind kind = kind_of(0, 64, 64);
+	struct kind kind = kind_of(RNL_BATCHER_ALWAYS_COPY, 64, 64);
 	struct rnl_batcher_stats stats;
 
 	kind.attr.max_batch = 8;

@@ -54,12 +54,12 @@ static int32_t own_result(unsigned i)
 	return results[i % COUNT(results)];
 }
 
-TEST(the_kernel_gives_requests_results_of_their_own)
+static void check_own_results(uint32_t flags)
 {
 	struct all all;
 	unsigned nr_failed = 0;
 
-	all_begin(&all, 2, RNL_BATCHER_STATUS);
+	all_begin(&all, 2, RNL_BATCHER_STATUS | flags);
 	for (unsigned i = 0; i < NR_ALL; i++) {
 		const int32_t result = own_result(i);
 
@@ -81,6 +81,12 @@ TEST(the_kernel_gives_requests_results_of_their_own)
 	}
 	ck_assert_uint_eq(counts_of(all.batcher).failed, nr_failed);
 	all_end(&all);
+}
+
+TEST(the_kernel_gives_requests_results_of_their_own)
+{
+	check_own_results(0);
+	check_own_results(RNL_BATCHER_ALWAYS_COPY);
 }
 
 TEST(results_of_their_own_need_no_output)
@@ -264,7 +270,7 @@ TEST(wrong_attributes_are_named)
 	{ offsetof(struct rnl_batcher_attr, field), \
 	  sizeof(((struct rnl_batcher_attr *)0)->field), value, ret }
 		WRONG(size, 0, -EINVAL), WRONG(size, 79, -EINVAL), WRONG(size, 5000, -EINVAL),
-		WRONG(flags, 4, -EINVAL), WRONG(fn, 0, -EINVAL), WRONG(in_bytes, 0, -EINVAL),
+		WRONG(flags, 8, -EINVAL), WRONG(fn, 0, -EINVAL), WRONG(in_bytes, 0, -EINVAL),
 		WRONG(in_bytes, UINT64_C(1) << 30, -EINVAL), WRONG(in_bytes, UINT64_MAX, -EINVAL),
 		WRONG(out_bytes, UINT64_C(1) << 30, -EINVAL), WRONG(out_bytes, UINT64_MAX, -EINVAL),
 		WRONG(max_batch, 32769, -EINVAL), WRONG(max_in_flight, 33, -EINVAL),

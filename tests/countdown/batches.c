@@ -58,11 +58,21 @@ static void after_create(struct rnl_pool *pool, int ret)
 	check_pinned(pool);
 }
 
-static void make(struct rnl_pool *pool)
+static void make_with(struct rnl_pool *pool, uint32_t flags)
 {
-	expect(!create_with(pool, 0));
+	expect(!create_with(pool, flags));
 	for (unsigned i = 0; i < NR; i++)
 		expect(!rnl_request_init(&requests[i]));
+}
+
+static void make(struct rnl_pool *pool)
+{
+	make_with(pool, 0);
+}
+
+static void make_copying(struct rnl_pool *pool)
+{
+	make_with(pool, RNL_BATCHER_ALWAYS_COPY);
 }
 
 /* ---- requests ------------------------------------------------------------------ */
@@ -192,6 +202,9 @@ const struct operation batch_operations[] = {
 	{ .name = "rnl_batcher_reserve, rnl_request_commit, _release",
 	  .functions = "rnl_batcher_reserve rnl_request_commit rnl_request_release",
 	  .attr = two_small_workers, .before = make, .run = send_and_receive,
+	  .after = after_requests, .errnos = { -EAGAIN, -EIO }, .instead = { -EAGAIN } },
+	{ .name = "rnl_request_commit, always copied", .functions = "rnl_request_commit",
+	  .attr = two_small_workers, .before = make_copying, .run = send_and_receive,
 	  .after = after_requests, .errnos = { -EAGAIN, -EIO }, .instead = { -EAGAIN } },
 	{ .name = "rnl_batcher_reserve_wait", .functions = "rnl_batcher_reserve_wait",
 	  .attr = two_small_workers, .before = make, .run = wait_and_receive,

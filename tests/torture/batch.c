@@ -274,7 +274,7 @@ static void draw_attr(struct batch *b, uint64_t *random)
 	struct rnl_batcher_attr *attr = &b->attr;
 
 	*attr = (struct rnl_batcher_attr)RNL_BATCHER_ATTR_INIT;
-	attr->flags = draw(random, 4);
+	attr->flags = draw(random, 8);
 	attr->fn = run;
 	attr->arg = b;
 	attr->in_bytes = sizes[draw(random, COUNT(sizes))];
