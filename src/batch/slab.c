@@ -65,7 +65,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 	if (!slab->slots)
 		return -ENOMEM;
 	memset(slab->slots, 0, slots);
-	/* So large that it begins on a page: a small batch at its start is aligned. */
+	/* So large that it begins on a page: then the parts of small batches are aligned. */
 	ret = rnl__pinned_get(b->pool->pinned, rnl__larger(in + out + spans, RNL__BATCH_SMALL),
 			      &buf);
 	if (ret) {

@@ -20,16 +20,25 @@ static int note(const struct rnl_batch *batch)
 	return kind_fn(batch);
 }
 
-static struct rnl_batcher *batcher_with(struct rnl_pool *pool, struct seen *seen, uint32_t flags,
-					size_t in_bytes, size_t out_bytes)
+/* @slots: of a slab; 0: as many as it has by default. */
+static struct rnl_batcher *batcher_with_slabs(struct rnl_pool *pool, struct seen *seen,
+					      uint32_t flags, size_t in_bytes, size_t out_bytes,
+					      unsigned slots)
 {
 	struct rnl_batcher *batcher = NULL;
 
 	seen->kind = kind_of(flags, in_bytes, out_bytes);
+	seen->kind.attr.slab_bytes = slots * in_bytes;
 	seen->kind.attr.fn = note;
 	seen->kind.attr.arg = &seen->kind;
 	must(rnl_batcher_create(&batcher, pool, &seen->kind.attr));
 	return batcher;
+}
+
+static struct rnl_batcher *batcher_with(struct rnl_pool *pool, struct seen *seen, uint32_t flags,
+					size_t in_bytes, size_t out_bytes)
+{
+	return batcher_with_slabs(pool, seen, flags, in_bytes, out_bytes, 0);
 }
 
 /* Sends one request; whether the function got the memory that its output then lay in. */
@@ -202,13 +211,14 @@ TEST(a_small_batch_is_aligned_wherever_its_slots_are)
 	static const size_t sizes[] = { 1, 16, 100, 1000, 4000 };
 	struct rnl_pool *pool = pool_of(2);
 
-	for (unsigned i = 0; i < COUNT(sizes); i++) {
+	for (unsigned i = 0; i < 2 * COUNT(sizes); i++) {
+		const size_t bytes = sizes[i / 2];
 		struct rnl_batcher *batcher;
 		struct seen seen;
 
-		batcher = batcher_with(pool, &seen, 0, sizes[i], sizes[i]);
+		batcher = batcher_with_slabs(pool, &seen, 0, bytes, bytes, i % 2 ? 3 : 0);
 		for (unsigned k = 0; k < 50; k++)
-			ck_assert(lies_in_place(batcher, &seen, sizes[i]));
+			ck_assert(lies_in_place(batcher, &seen, bytes));
 		rnl_batcher_destroy(batcher);
 	}
 	rnl_pool_destroy(pool);
