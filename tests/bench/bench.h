@@ -46,7 +46,7 @@ extern "C" {
 #define BENCH_WAYS 9		/* variants of a row at most, that are in the table */
 #define BENCH_THREADS_MAX 64
 #define BENCH_LIST_MAX 16	/* values of a list option */
-#define BENCH_ROWS_MAX 24
+#define BENCH_ROWS_MAX 32
 #define BENCH_PEERS_MAX 8
 
 #if defined(__SANITIZE_THREAD__)
@@ -213,6 +213,7 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_handoff __attribute__((weak)), bench_return __attribute__((weak)),
 	bench_burst __attribute__((weak)), bench_forkjoin __attribute__((weak)),
 	bench_jobs __attribute__((weak)), bench_batch __attribute__((weak)),
+	bench_lone __attribute__((weak)),
 	bench_latency __attribute__((weak)), bench_inflight __attribute__((weak)),
 	bench_urgent __attribute__((weak)), bench_join __attribute__((weak)),
 	bench_stages __attribute__((weak)), bench_pipeline __attribute__((weak)),

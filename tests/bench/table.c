@@ -100,6 +100,28 @@ const struct bench_row bench_rows[] = {
 		},
 	},
 	{
+		.name = "lone", .work = &bench_lone,
+		.about = "one request at a time through a batcher, from its reserve to the wait's "
+			 "return",
+		.patience_s = 60, .shift = 1, .gpu = true,
+		.lines = {
+			{ "a lone request of 4 KB, p50", "us", BENCH_ABSOLUTE, 10.5, LESS },
+			{ "a lone request of 4 KB, p99", "us", BENCH_ABSOLUTE, 17, LESS },
+			{ "a lone request of 64 KB, p50", "us", BENCH_ABSOLUTE, 15, LESS },
+			{ "a lone request of 64 KB, p99", "us", BENCH_NO_GOAL, 0, LESS },
+		},
+		.ways = {
+			{ HAND, "copy, kernel, copy", "01" },
+			{ CEILING, "kernel on pinned memory", "01" },
+			{ HAND, "rnl_batcher, copying", "01" },
+			{ RUNNEL, "rnl_batcher", "01" },
+			{ HAND, "copy, kernel, copy", "23" },
+			{ CEILING, "kernel on pinned memory", "23" },
+			{ HAND, "rnl_batcher, copying", "23" },
+			{ RUNNEL, "rnl_batcher", "23" },
+		},
+	},
+	{
 		.name = "latency", .work = &bench_latency, .by = BENCH_BY_PAUSE | BENCH_BY_KIND,
 		.about = "one J in an idle pool of 8 workers, from its submit to the wait's return",
 		.patience_s = 60, .shift = 1, .gpu = true,

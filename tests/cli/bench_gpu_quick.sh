@@ -15,6 +15,7 @@ all() {		# every row is there, with the figures that it compares
 	table 2 'J per second, [12], private; a mutex pool' kJ/s "$v" "$n" "$v"
 	table 2 'requests of 4 KB, [48] producers' k/s "$v" "$v" "$v"
 	table 1 'a lone request, p50, beside a plain job' us "$v" "$n" "$v"
+	table 4 'a lone request of (4|64) KB, p(50|99)' us "$v" "$v" "$v"
 	table 12 'J, (one by one|1 ms later), p(50|99)(; a mutex pool)?, (per-thread|private)' us "$v" "$n" "$v"
 	table 1 'kernels of 5 ms in flight, 32 workers, mean' kernels "$v" "$v" "$v"
 	table 1 'the same as CUDA is by default, mean' kernels "$v" "$n" "$n"
@@ -43,7 +44,7 @@ all() {		# every row is there, with the figures that it compares
 	table 2 'a (cancelled job|deadline), all workers busy, late by' ms "$n" "$n" "$v"
 	table 2 'the same, with a key' ms "$n" "$n" "$v"
 	table 1 'a delayed job, late by, p99' us "$v" "$n" "$v"
-	rows 1 '^bench: 80 lines in [0-9]+ s$'
+	rows 1 '^bench: 84 lines in [0-9]+ s$'
 }
 
 gives 0 --quick
@@ -90,5 +91,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 16 18
+both_refuse 16 19
 done_testing
