@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A small batch goes to its function where it lies, a larger one by copies; users see no difference. */
+/* A small batch goes to its function where it lies, a larger one by copies: both come out right. */
 #include "batch.h"
 
 #define SMALL 65536u		/* bytes of the inputs, or of the outputs, of the largest small batch */
