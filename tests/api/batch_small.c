@@ -2,7 +2,7 @@
 /* A small batch goes to its function where it lies, a larger one by copies: both come out right. */
 #include "batch.h"
 
-#define SMALL 65536u		/* bytes of the inputs, or of the outputs, of the largest small batch */
+#define SMALL 65536u		/* bytes of the inputs, and of the outputs, of a small batch */
 
 /* What the function was told of its last batch. */
 struct seen {
@@ -66,7 +66,8 @@ TEST(one_request_is_copied_if_it_is_large)
 		bool small;
 	} sizes[] = {
 		{ 4096, 4096, true }, { SMALL, SMALL, true }, { SMALL, 1, true },
-		{ SMALL + 1, 1, false }, { 1, SMALL + 1, false }, { SMALL + 256, SMALL + 256, false },
+		{ SMALL + 1, 1, false }, { 1, SMALL + 1, false },
+		{ SMALL + 256, SMALL + 256, false },
 	};
 	struct rnl_pool *pool = pool_of(1);
 

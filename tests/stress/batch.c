@@ -213,7 +213,8 @@ static struct kind draw_kind(uint64_t *random)
 	const bool variable = (on_host() || test_fake()) && draw(random, 2);
 	const uint32_t copy = draw(random, 2) ? RNL_BATCHER_ALWAYS_COPY : 0;
 	struct kind kind = kind_of(copy | (variable ? RNL_BATCHER_VARIABLE : 0),
-				   sizes[draw(random, 6)], draw(random, 5) ? sizes[draw(random, 6)] : 0);
+				   sizes[draw(random, 6)],
+				   draw(random, 5) ? sizes[draw(random, 6)] : 0);
 
 	kind.attr.max_batch = 1 + draw(random, draw(random, 2) ? 64 : 5);
 	kind.attr.max_in_flight = 1 + draw(random, 6);

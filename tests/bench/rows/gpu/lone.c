@@ -4,10 +4,11 @@
  * hand.
  *
  * DESIGN
- *	The kernel reads each word once, and writes it once.  By hand the work is copied, or the
- *	kernel reaches pinned memory itself, and the thread looks at a word that the stream writes:
- *	the latter is the ceiling, since a batcher hands the work over to a worker.  A time begins
- *	when the input is about to be written, and ends when the host knows that the output is there.
+ *	The kernel reads each word once, and writes it once.  By hand the words are copied, or the
+ *	kernel reaches pinned memory itself; the thread looks at a word that the stream writes.
+ *	The latter is the ceiling, since a batcher hands the work over to a worker.  A time begins
+ *	when the input is about to be written, and ends when the thread knows that the output is
+ *	there.
  */
 #include "gpu/work.h"
 
