@@ -63,7 +63,8 @@ static void create_batcher(struct sha256_slots *slots, const struct sha256_optio
 {
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 
-	attr.flags = RNL_BATCHER_VARIABLE;
+	/* A thread reads its part block by block: from pinned memory each would wait for the bus. */
+	attr.flags = RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY;
 	attr.fn = hash_batch;
 	attr.in_bytes = sizeof(struct sha256_part) + opt->part;
 	attr.out_bytes = sizeof(struct sha256_state);

@@ -64,8 +64,8 @@ enum rnl_batcher_flags {
 	RNL_BATCHER_STATUS = 2,
 	/*
 	 * Small batches are copied as well, so all memory of a batch is the device's. Set it if
-	 * kernels read or write each byte often, or if the function itself copies from `in` to
-	 * `out`. Since: 0.1
+	 * kernels read or write bytes often, or one after the other in one thread, or if the
+	 * function itself copies from `in` to `out`. Since: 0.1
 	 */
 	RNL_BATCHER_ALWAYS_COPY = 4
 };
