@@ -271,6 +271,7 @@ int main(void)
 	run_batcher();
 	run_told();
 	run_chunks(answer, submit_plain, "alone");
+	run_chunks(copy_work_copy, submit_small, "by the thousand");
 	run_chunks(copy_work_copy, submit_urgent, "urgent");
 	run_buckets();
 	run_message();
