@@ -16,8 +16,7 @@
  *							urgent one has the highest priority
  *	detach		the thread	yes		waits for the stream
  *	copy_all	attached	as the device	copies, in any order; false: none was issued, or
- *							some, and each is to be issued by copy.
- *							NULL: the device has no such call
+ *							some, and each is to be issued by copy
  *	copy, fill,
  *	launch		attached	as the device	arguments are copied at once; a copy from or
  *							to pageable memory may hold the caller

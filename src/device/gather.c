@@ -67,8 +67,6 @@ static bool issue_copies(const struct rnl__gather *g, unsigned step)
 	const struct rnl__copy *copies[NOTED_MAX];
 	unsigned nr = 0;
 
-	if (!own_ops()->copy_all)
-		return false;
 	for (unsigned i = 0; i < g->nr; i++) {
 		if (g->noted[i].step == step && g->noted[i].kind == RNL__NOTED_COPY)
 			copies[nr++] = &g->noted[i].copy;

@@ -87,6 +87,16 @@ static int host_copy(const struct rnl__copy *copy)
 	return issue(&(struct rnl__host_op){ .kind = RNL__HOST_COPY, .copy = *copy });
 }
 
+/* The last one first: what counts on their order is wrong on the host device, too. */
+static bool host_copy_all(const struct rnl__copy *const *copies, unsigned nr)
+{
+	while (nr--) {
+		if (host_copy(copies[nr]))
+			return false;
+	}
+	return true;
+}
+
 static int host_fill(void *dst, uint8_t value, size_t bytes)
 {
 	/* As CUDA's memset, which refuses pageable memory. */
@@ -232,6 +242,7 @@ static const struct rnl__device_ops ops = {
 	.attach = host_attach,
 	.detach = host_detach,
 	.copy = host_copy,
+	.copy_all = host_copy_all,
 	.fill = host_fill,
 	.launch = host_launch,
 	.write = host_write,

@@ -86,7 +86,7 @@ static int issue(struct program *p, const struct op *op)
 		return launch_change(dst, op->bytes, op->dst_at);
 	default:
 		/* What was issued goes to the stream now. */
-		return on_host() || rnl_stream() ? 0 : -EIO;
+		return rnl_stream() || on_host() ? 0 : -EIO;
 	}
 }
 
@@ -162,7 +162,8 @@ static void run_all(int (*fn)(struct rnl_job *job), bool gather)
 	must(rnl_job_wait(&held, RNL_FOREVER));
 }
 
-static void begin(void)
+/* @fn: the worker has learned that it is short, so many jobs of it are a group. */
+static void begin(int (*fn)(struct rnl_job *job))
 {
 	void *mem;
 
@@ -178,6 +179,14 @@ static void begin(void)
 			unsigned char *of = m <= D1 ? all.device : m <= Q1 ? all.pinned : all.pageable;
 
 			p->mem[m] = of + (2 * i + m % 2) * BYTES;
+		}
+	}
+	for (int i = 0; i < 20; i++)
+		run_all(fn, true);
+	for (unsigned i = 0; i < JOBS; i++) {
+		struct program *p = &all.programs[i];
+
+		for (unsigned m = 0; m < MEMORIES; m++) {
 			for (unsigned k = 0; k < BYTES; k++)
 				p->shadow[m][k] = (unsigned char)(i * 31 + m * 7 + k);
 			if (m > D1)
@@ -210,7 +219,7 @@ TEST(each_job_finds_what_it_has_issued_before, .timeout_s = 60, .loops = 2)
 	uint64_t random = draws_of(test_seed(), (uint64_t)_i);
 
 	skip_unless_host();
-	begin();
+	begin(program_fn);
 	for (int round = 0; round < 60 / test_scale(); round++) {
 		for (unsigned i = 0; i < JOBS; i++) {
 			struct program *p = &all.programs[i];
@@ -244,10 +253,7 @@ TEST(small_jobs_take_few_calls_of_the_driver)
 	uint64_t copies, batches;
 
 	skip_unless_host();
-	begin();
-	/* A worker has learned that they are short. */
-	for (int i = 0; i < 20; i++)
-		run_all(j_fn, true);
+	begin(j_fn);
 	copies = test_fake() ? fake_calls("cudaMemcpyAsync") : 0;
 	batches = test_fake() ? fake_calls("cudaMemcpyBatchAsync") : 0;
 	run_all(j_fn, true);
@@ -266,27 +272,28 @@ TEST(small_jobs_take_few_calls_of_the_driver)
 
 /* ---- order ------------------------------------------------------------------------ */
 
-/* Changes memory that all of them share, by three steps. */
+/* Changes memory that all of them share, in steps that are not to mix with those of others. */
 static int shared_fn(struct rnl_job *job)
 {
 	const struct program *p = &all.programs[0];
-	int ret = rnl_copy(p->mem[D1], p->mem[D0], BYTES);
+	const uint32_t nr = (uint32_t)(uintptr_t)job->user;
+	int ret = launch_change(p->mem[D0], BYTES, nr);
 
 	if (!ret)
-		ret = launch_change(p->mem[D1], BYTES, (uint32_t)(uintptr_t)job->user);
+		ret = rnl_copy(p->mem[D1], p->mem[D0], BYTES);
+	if (!ret)
+		ret = launch_change(p->mem[D1], BYTES, nr);
 	return ret ? ret : rnl_copy(p->mem[D0], p->mem[D1], BYTES);
 }
 
-static void shadow_shared(unsigned nr)
+static void shadow_shared(uint32_t nr)
 {
 	struct program *p = &all.programs[0];
 	const struct rnl_dim one = { 1, 1, 1 };
+	const struct change c = { p->shadow[D0], BYTES, nr };
 
-	for (unsigned i = 0; i < nr; i++) {
-		struct change c = { p->shadow[D0], BYTES, i };
-
-		change_host(one, one, &c);
-	}
+	change_host(one, one, &c);
+	change_host(one, one, &c);
 	memcpy(p->shadow[D1], p->shadow[D0], BYTES);
 }
 
@@ -296,11 +303,13 @@ enum { BY_KEY, BY_BARRIERS, BY_CHAIN, ORDERS };
 TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 {
 	struct gate gate = GATE_INIT;
+	const struct rnl_dim one = { 1, 1, 1 };
+	struct program *other = &all.programs[1];
 	struct rnl_barrier barriers[JOBS];
 	struct rnl_job held, jobs[JOBS];
 
 	skip_unless_host();
-	begin();
+	begin(shared_fn);
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
 		job_of(&jobs[i], shared_fn, (void *)(uintptr_t)i);
@@ -320,10 +329,19 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 	}
 	if (_i == BY_CHAIN)
 		must(rnl_submit(all.pool, &jobs[0]));
+	/* So that there is a backlog behind a chain, too. */
+	must(rnl_job_init(&other->job, j_fn));
+	must(rnl_job_gather(&other->job, 1));
+	must(rnl_submit(all.pool, &other->job));
 	gate_open(&gate);
 	for (int i = 0; i < JOBS; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
-	shadow_shared(JOBS);
+	ck_assert_int_eq(result_of(&other->job), 0);
+	memcpy(other->shadow[D0], other->shadow[Q0], BYTES);
+	change_host(one, one, &(struct change){ other->shadow[D0], BYTES, 5 });
+	memcpy(other->shadow[Q1], other->shadow[D0], BYTES);
+	for (uint32_t i = 0; i < JOBS; i++)
+		shadow_shared(i);
 	check_all();
 	end();
 }
@@ -336,17 +354,18 @@ TEST(a_job_after_their_barrier_finds_what_they_issued)
 	struct rnl_job held, last;
 
 	skip_unless_host();
-	begin();
-	must(rnl_barrier_init(&barrier, all.pool));
-	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
 		all.programs[i].nr = 1;
 		all.programs[i].ops[0] = (struct op){ LAUNCH, D0, 0, 0, 0, BYTES };
+	}
+	begin(program_fn);
+	must(rnl_barrier_init(&barrier, all.pool));
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < JOBS; i++) {
 		job_in(&barrier, &all.programs[i].job, program_fn, NULL);
 		must(rnl_job_gather(&all.programs[i].job, 1));
 		must(rnl_submit(all.pool, &all.programs[i].job));
 	}
-	all.programs[0].nr = 1;
 	job_of(&last, shared_fn, (void *)(uintptr_t)9);
 	must(rnl_job_gather(&last, 1));
 	must(rnl_job_after(&last, &barrier));
@@ -356,10 +375,37 @@ TEST(a_job_after_their_barrier_finds_what_they_issued)
 	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	for (int i = 0; i < JOBS; i++)
 		shadow(&all.programs[i], &all.programs[i].ops[0]);
-	change_host((struct rnl_dim){ 1, 1, 1 }, (struct rnl_dim){ 1, 1, 1 },
-		    &(struct change){ all.programs[0].shadow[D0], BYTES, 9 });
-	memcpy(all.programs[0].shadow[D1], all.programs[0].shadow[D0], BYTES);
+	shadow_shared(9);
 	check_all();
+	end();
+}
+
+/* The device is at the first one's kernel; a job after the barrier waits there, not on the host. */
+TEST(a_job_after_their_barrier_starts_when_they_are_issued)
+{
+	struct gate gate = GATE_INIT, kernel = GATE_INIT, function = GATE_INIT;
+	struct rnl_job held, first[2], last;
+	struct rnl_barrier barrier;
+
+	skip_unless_host();
+	begin(j_fn);
+	must(rnl_barrier_init(&barrier, all.pool));
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < 2; i++) {
+		job_in(&barrier, &first[i], gated_kernel_fn, &kernel);
+		must(rnl_job_gather(&first[i], 1));
+		must(rnl_submit(all.pool, &first[i]));
+	}
+	job_of(&last, gated_fn, &function);
+	must(rnl_job_after(&last, &barrier));
+	must(rnl_submit(all.pool, &last));
+	gate_open(&gate);
+	gate_await(&kernel, 1);
+	gate_await(&function, 1);
+	gate_open(&function);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&last), 0);
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	end();
 }
 
@@ -386,7 +432,7 @@ TEST(an_error_is_its_own_jobs)
 	struct rnl_job held;
 
 	skip_unless_host();
-	begin();
+	begin(refused_fn);
 	refused_at_once = 0;
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
@@ -415,7 +461,7 @@ TEST(a_job_that_is_alone_is_issued_at_once)
 	struct program *p = &all.programs[0];
 
 	skip_unless_host();
-	begin();
+	begin(refused_fn);
 	refused_at_once = 0;
 	job_of(&p->job, refused_fn, p);
 	must(rnl_job_gather(&p->job, 1));
@@ -443,7 +489,7 @@ static int scratch_fn(struct rnl_job *job)
 TEST(each_job_has_scratch_of_its_own, .loops = 2)
 {
 	skip_unless_host();
-	begin();
+	begin(scratch_fn);
 	/* At first the workers have no block for it. */
 	for (int round = 0; round < 8; round++) {
 		run_all(scratch_fn, true);
@@ -485,7 +531,7 @@ TEST(holds_callbacks_and_deadlines_are_as_ever)
 	struct rnl_job held;
 
 	skip_unless_host();
-	begin();
+	begin(j_fn);
 	called = 0;
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {

@@ -18,13 +18,13 @@ static bool reaches(const void *mem, size_t bytes)
 	       type != cudaMemoryTypeUnregistered;
 }
 
-/* Block by block; what is no device or page-locked memory is the end of the device. */
+/* Block by block, the last one first; what is no device or page-locked memory is the end of the device. */
 static void move_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct move *list = args;
 
 	(void)block;
-	for (uint32_t i = 0; i < grid.x; i++) {
+	for (uint32_t i = grid.x; i--;) {
 		char *dst = (char *)(uintptr_t)list[i].dst;
 		const char *src = (const char *)(uintptr_t)list[i].src;
 		bool goes;

@@ -156,7 +156,8 @@ static cudaError_t copy_all(void *const *dsts, const void *const *srcs, const si
 		if (code == cudaSuccess)
 			code = fake__memory_of((struct fake_area){ srcs[i], sizes[i] }, &type);
 	}
-	for (size_t i = 0; code == cudaSuccess && i < count; i++) {
+	/* In any order, says CUDA: the last one first. */
+	for (size_t i = count; code == cudaSuccess && i--;) {
 		struct fake_op op = {
 			.copy = { dsts[i], srcs[i], sizes[i], sizes[i], sizes[i], 1, NULL },
 		};
