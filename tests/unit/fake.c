@@ -461,3 +461,70 @@ int suite_begin(int argc, char **argv)
 	unsetenv(FAKE_ENV);	/* these tests make misuses and count them */
 	return SUITE_GOES_ON;
 }
+
+/* ---- many copies at once ------------------------------------------------------- */
+
+#if CUDART_VERSION >= 13000
+static cudaError_t batch(void *const *to, const void *const *from, size_t bytes, size_t nr)
+{
+	struct cudaMemcpyAttributes order = { .srcAccessOrder = cudaMemcpySrcAccessOrderStream };
+	size_t sizes[2] = { bytes, bytes }, first = 0;
+
+	return cudaMemcpyBatchAsync(to, from, sizes, nr, &order, &first, 1, own);
+}
+
+TEST(a_batch_copies_all_or_is_refused)
+{
+	char *pinned = pinned_of(64), *device = device_of(pool_of_device(true), 64, own);
+	void *to[] = { device, pinned + 32 };
+	const void *from[] = { pinned, pinned };
+
+	memset(pinned, 7, 32);
+	memset(pinned + 32, 0, 32);
+	ck_cuda(batch(to, from, 32, 2));
+	ck_cuda(cudaMemcpyAsync(pinned, device, 32, cudaMemcpyDefault, own));
+	ck_cuda(cudaStreamSynchronize(own));
+	ck_assert_bytes((unsigned char *)pinned, 64, 7);
+	ck_refused(batch(to, from, 32, 0), cudaErrorInvalidValue);
+	ck_refused(batch(to, from, 0, 2), cudaErrorInvalidValue);
+	from[1] = NULL;
+	ck_refused(batch(to, from, 32, 2), cudaErrorInvalidValue);
+}
+
+static cudaError_t launch_mover(void *dst, const void *src, size_t bytes)
+{
+	uint64_t move[] = { (uintptr_t)dst, (uintptr_t)src, bytes };
+	void *args[] = { move };
+	cudaLibrary_t library;
+	cudaKernel_t kernel;
+
+	ck_cuda(cudaLibraryLoadData(&library, ".version, and so on: rnl_move", NULL, NULL, 0, NULL,
+				    NULL, 0));
+	ck_refused(cudaLibraryGetKernel(&kernel, library, "other"), cudaErrorSymbolNotFound);
+	ck_cuda(cudaLibraryGetKernel(&kernel, library, "rnl_move"));
+	return cudaLaunchKernel((const void *)kernel, (dim3){ 1, 1, 1 }, (dim3){ 512, 1, 1 }, args,
+				0, own);
+}
+
+TEST(a_mover_reaches_memory_of_the_device_and_pinned_memory)
+{
+	char *pinned = pinned_of(64), *device = device_of(pool_of_device(true), 64, own);
+
+	memset(pinned, 7, 64);
+	ck_cuda(launch_mover(device, pinned, 33));
+	memset(pinned + 33, 0, 31);
+	ck_cuda(launch_mover(pinned + 31, device, 33));
+	ck_cuda(cudaStreamSynchronize(own));
+	ck_assert_bytes((unsigned char *)pinned, 64, 7);
+}
+
+/* 1: from pageable memory, else to it. */
+TEST(pageable_memory_is_the_end_of_a_mover, .loops = 2)
+{
+	char *pinned = pinned_of(64);
+	static char pageable[64];
+
+	ck_cuda(launch_mover(_i ? pinned : pageable, _i ? pageable : pinned, 64));
+	ck_assert_int_eq(cudaStreamSynchronize(own), cudaErrorIllegalAddress);
+}
+#endif
