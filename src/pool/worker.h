@@ -96,6 +96,7 @@ struct rnl__worker {
 	_Atomic uint64_t released;	/* jobs, counted when they will not be touched again */
 	_Atomic uint64_t failed, cancelled, timed_out, stolen, slept;
 	_Atomic uint64_t held;		/* jobs that wait for holds alone, now */
+	_Atomic uint64_t gathered;	/* jobs that were issued in a group of several */
 	_Atomic uint64_t untraced;	/* records that did not fit into a trace */
 	struct rnl__timing *timing;
 

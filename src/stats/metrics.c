@@ -124,6 +124,8 @@ static const struct {
 	{ "jobs_timed_out_total", "counter", "Jobs past their deadline, not run.",
 	  FIELD(timed_out) },
 	{ "jobs_stolen_total", "counter", "Jobs run by another worker.", FIELD(stolen) },
+	{ "jobs_gathered_total", "counter", "Jobs issued with the work of others.",
+	  FIELD(gathered) },
 	{ "worker_sleeps_total", "counter", "Times that a worker fell asleep idle.", FIELD(slept) },
 	{ "staged_bytes_total", "counter", "Bytes of pageable copies, which a CPU copied.",
 	  FIELD(staged_bytes) },

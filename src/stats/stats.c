@@ -32,6 +32,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w)
 	stats->untraced += rnl__figure_read(&w->untraced);
 	stats->in_flight += rnl__inflight_nr(&w->inflight);
 	stats->held += rnl__figure_read(&w->held);
+	stats->gathered += rnl__figure_read(&w->gathered);
 	stats->queued += rnl__queue_length(&w->queue);
 	stats->accepted += rnl__queue_accepted(&w->queue);
 	if (!w->timing)

@@ -97,6 +97,8 @@ void rnl__group_end(struct rnl__worker *w)
 	w->group.nr = w->group.nr_keys = 0;
 	w->group.first = NULL;
 	w->group.mark = false;
+	if (group.nr > 1)
+		rnl__figure_add(&w->gathered, group.nr);
 	was = rnl__share_occupy(w);
 	if (w->gather.nr)
 		rnl__gather_issue(&w->gather);

@@ -236,6 +236,14 @@ TEST(each_job_finds_what_it_has_issued_before, .timeout_s = 60, .loops = 2)
 	end();
 }
 
+static uint64_t nr_gathered(void)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	must(rnl_pool_read_stats(all.pool, &stats));
+	return stats.gathered;
+}
+
 /* ---- copy in, kernel, copy out ---------------------------------------------------- */
 
 static int j_fn(struct rnl_job *job)
@@ -250,13 +258,16 @@ static int j_fn(struct rnl_job *job)
 
 TEST(small_jobs_take_few_calls_of_the_driver)
 {
-	uint64_t copies, batches;
+	uint64_t copies, batches, gathered;
 
 	skip_unless_host();
 	begin(j_fn);
 	copies = test_fake() ? fake_calls("cudaMemcpyAsync") : 0;
 	batches = test_fake() ? fake_calls("cudaMemcpyBatchAsync") : 0;
+	gathered = nr_gathered();
 	run_all(j_fn, true);
+	ck_assert_uint_ge(nr_gathered(), gathered + JOBS - 8);
+	ck_assert_uint_le(nr_gathered(), gathered + JOBS);
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct program *p = &all.programs[i];
 
@@ -459,14 +470,17 @@ TEST(an_error_is_its_own_jobs)
 TEST(a_job_that_is_alone_is_issued_at_once)
 {
 	struct program *p = &all.programs[0];
+	uint64_t gathered;
 
 	skip_unless_host();
 	begin(refused_fn);
 	refused_at_once = 0;
+	gathered = nr_gathered();
 	job_of(&p->job, refused_fn, p);
 	must(rnl_job_gather(&p->job, 1));
 	ck_assert_int_eq(submit_and_wait(all.pool, &p->job), -EINVAL);
 	ck_assert_int_eq(refused_at_once, 1);
+	ck_assert_uint_eq(nr_gathered(), gathered);
 	end();
 }
 
