@@ -545,7 +545,8 @@ RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
  *
  * The function must issue by rnl_ calls alone, and wait for no other job. From rnl_stream() on, a
  * function's calls are issued at once, behind what it has issued before.
- * A copy, fill or launch that CUDA refuses fails the job as ever, but the call has returned 0.
+ * A copy, fill or launch that CUDA refuses fails the job as ever, but the call has returned 0; what
+ * the job has issued behind it is left out.
  * A job's operations have their order. Jobs with one key have theirs, and so have jobs of a chain,
  * and jobs after a barrier. Other jobs of one worker may see each other's work half done: they
  * must not share memory that one of them writes.

@@ -74,24 +74,46 @@ static bool issue_copies(const struct rnl__gather *g, unsigned step)
 	return nr > 1 && own_ops()->copy_all(copies, nr);
 }
 
-static void issue_step(const struct rnl__gather *g, unsigned step)
+/* An operation has failed: those of its job that are not issued yet are left out. */
+static void drop(struct rnl__gather *g, const struct rnl__noted *failed, int error)
+{
+	struct rnl_job *job = failed->job;
+
+	for (unsigned i = 0; i < g->nr; i++) {
+		struct rnl__noted *noted = &g->noted[i];
+
+		if (noted->job == job && (noted->step > failed->step || noted >= failed))
+			noted->kind = RNL__NOTED_NONE;
+	}
+	g->failed(job, error);
+}
+
+/* Issues the copies of a step, or all else of it, one by one. */
+static void issue_each(struct rnl__gather *g, unsigned step, bool copies)
 {
 	struct rnl_job *running = rnl__thread.job;
-	const bool copied = !(step & 1) && issue_copies(g, step);
 
 	for (unsigned i = 0; i < g->nr; i++) {
 		const struct rnl__noted *noted = &g->noted[i];
 		int ret;
 
-		if (noted->step != step || (copied && noted->kind == RNL__NOTED_COPY))
+		if (noted->step != step || noted->kind == RNL__NOTED_NONE ||
+		    (noted->kind == RNL__NOTED_COPY) != copies)
 			continue;
 		/* The device notes its code in the job whose call it was. */
 		rnl__thread.job = noted->job;
 		ret = issue_one(g, noted);
 		rnl__thread.job = running;
 		if (ret)
-			g->failed(noted->job, ret);
+			drop(g, noted, ret);
 	}
+}
+
+static void issue_step(struct rnl__gather *g, unsigned step)
+{
+	issue_each(g, step, false);
+	if (!(step & 1) && !issue_copies(g, step))
+		issue_each(g, step, true);
 }
 
 void rnl__gather_issue(struct rnl__gather *g)

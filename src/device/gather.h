@@ -14,7 +14,8 @@
  *	and a hundred such jobs have three together.
  *	What is issued in another way, and what waits for the stream, stands behind
  *	rnl__gather_flush().
- *	An operation that fails when it is issued fails its own job alone.
+ *	An operation that fails when it is issued fails its own job alone.  The job's later steps
+ *	are left out: its function would have returned, and a kernel might go wrong.
  *	The thread that has the stream uses this, and no other.
  */
 #ifndef RNL_GATHER_H
@@ -22,7 +23,12 @@
 
 #include "device/device.h"
 
-enum rnl__noted_kind { RNL__NOTED_COPY, RNL__NOTED_FILL, RNL__NOTED_LAUNCH };
+enum rnl__noted_kind {
+	RNL__NOTED_COPY,
+	RNL__NOTED_FILL,
+	RNL__NOTED_LAUNCH,
+	RNL__NOTED_NONE,	/* one that failed, or came behind it in its job */
+};
 
 struct rnl__noted {
 	struct rnl_job *job;
