@@ -122,6 +122,7 @@ void late_begin(struct round *r)
 	struct late *l = round_alloc(r, sizeof(*l));
 
 	l->holder = life_new(r, "a holder", BY_CALLBACK, hold, NULL, l);
+	l->holder->waits_for_jobs = true;
 	for (unsigned i = 0; i < NR_LATE; i++)
 		l->jobs[i] = life_new(r, "a job in a queue", (enum end)draw(&r->random, NR_ENDS),
 				      run, told, l);

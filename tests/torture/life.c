@@ -43,14 +43,14 @@ static void print(const struct life *life)
 	const enum phase phase = phase_of(life->state);
 
 	fprintf(stderr, "torture:   %s %u: %s for %.3f s, told by %s, life %llu, ran %u times, %u "
-		"cancels in time, deadline %lld ns\n", life->what, life->number,
+		"cancels in time, deadline %lld ns%s\n", life->what, life->number,
 		phase == FREE ? "free" : phase == SUBMITTING ? "submitting" :
 		phase == ACCEPTED ? "accepted" : "ending",
 		(double)(now_ns() - life->begun) * 1e-9,
 		life->end == BY_WAIT ? "a wait" : life->end == BY_CQ ? "the queue" :
 		life->end == BY_ANOTHER ? "another job" : "a callback",
 		(unsigned long long)(life->state / LIFE), life->nr_run, life->nr_cancelled,
-		(long long)life->deadline);
+		(long long)life->deadline, life->gathers ? ", gathers" : "");
 }
 
 static bool is_allowed(const struct life *life, int result)
@@ -82,6 +82,7 @@ static void count(const struct life *life, int result)
 	tally_add(NR_CANCELLED, result == -ECANCELED);
 	tally_add(NR_TIMED_OUT, result == -ETIMEDOUT);
 	tally_add(NR_FAILED, result < 0);
+	tally_add(NR_GATHERED, life->gathers && life->nr_run);
 	r->ended++;
 }
 
@@ -183,6 +184,16 @@ struct life *life_new(struct round *r, const char *what, enum end end_by,
 	return life;
 }
 
+/* A function that issues anything does so by rnl_ calls. */
+static void draw_gather(struct life *life)
+{
+	if (!life->run || life->waits_for_jobs)
+		return;
+	life->gathers = draw(&life->random, 2);
+	if (rnl_job_gather(&life->job, life->gathers))
+		tally_wrong(UNDOCUMENTED, "a job that is done could not be changed");
+}
+
 uint64_t life_begin(struct life *life)
 {
 	uint64_t state = life->state;
@@ -193,6 +204,7 @@ uint64_t life_begin(struct life *life)
 		return 0;
 	life->nr_run = life->nr_cancelled = 0;
 	life->begun = now_ns();
+	draw_gather(life);
 	state = in_phase(state + LIFE, SUBMITTING);
 	life->state = state;
 	return state;

@@ -31,6 +31,8 @@ struct life {
 	_Atomic uint64_t begun;	/* ns, before the submit */
 	bool waits;		/* for a mark: no drain waits for it */
 	int64_t deadline;	/* negative: none */
+	bool waits_for_jobs;	/* its function does, so it does not gather */
+	bool gathers;		/* in this life */
 	bool may_end_unrun;	/* a call of the maker's may cancel it; set before */
 	int gives;		/* what its function returned */
 	bool (*may_end)(const struct life *life, int result); /* so, too; may be NULL */

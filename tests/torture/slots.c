@@ -135,6 +135,7 @@ static void count(const struct slot *slot)
 	tally_add(NR_FAILED, slot->result < 0);
 	tally_add(NR_KEYED, slot->key != NULL);
 	tally_add(NR_URGENT, slot->urgent);
+	tally_add(NR_GATHERED, slot->gathers && slot->runs);
 	tally_add(NR_NOTICES, slot->way >= AT_LOW);
 	tally_add(NR_AFTER, slot->after != NULL);
 	tally_add(NR_REAPED, slot->end == BY_CQ);
@@ -214,6 +215,7 @@ static void draw_job(struct slot *slot, struct key *keys, bool alone)
 	/* Notices come after no barrier: they may wait for a long time. */
 	slot->way = (enum way)draw(random, alone && !draw(random, 4) ? NR_WAYS : AT_LOW);
 	slot->urgent = !draw(random, 8);
+	slot->gathers = draw(random, 2);
 	if (slot->urgent && (slot->way == KEYED || slot->way == KEYED_WAITS))
 		slot->way = PLAIN;
 	slot->deadline = deadlines[draw(random, COUNT(deadlines))];
@@ -248,6 +250,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	    rnl_job_cq(job, slot->end == BY_CQ ? slot->round->cq : NULL) ||
 	    rnl_job_on_done(job, slot->end == BY_CALLBACK ? callback : NULL) ||
 	    rnl_job_deadline(job, slot->deadline) || rnl_job_urgent(job, slot->urgent) ||
+	    rnl_job_gather(job, slot->gathers) ||
 	    rnl_job_after(job, after ? &after->barrier : NULL) ||
 	    (group && rnl_barrier_add(&group->barrier, job)) ||
 	    (after && rnl_barrier_add(&after->tail, job)))
@@ -382,11 +385,12 @@ void slot_print(const struct slot *slot)
 
 	fprintf(stderr, "torture:   %s for %.3f s: %s, told by %s, %s %llu, life %llu, ran %u "
 		"times, cancels: %u in time, %u too late; deadline %lld ns; work %d of %u "
-		"bytes%s%s%s\n",
+		"bytes%s%s%s%s\n",
 		phases[phase_of(slot->state)], (double)(now_ns() - slot->begun) * 1e-9,
 		ways[slot->way], ends[slot->end], slot->key ? "key's number" : "number",
 		(unsigned long long)slot->number, (unsigned long long)(slot->state / LIFE),
 		slot->runs, slot->nr_cancelled, slot->nr_busy, (long long)slot->deadline,
 		slot->work.what, slot->work.bytes, slot->urgent ? ", urgent" : "",
+		slot->gathers ? ", gathers" : "",
 		slot->group ? ", of a barrier" : "", slot->after ? ", after a barrier" : "");
 }

@@ -55,7 +55,7 @@ struct slot {
 	/* of this life, set before its submit */
 	enum end end;
 	enum way way;
-	bool urgent;
+	bool urgent, gathers;
 	int64_t deadline;	/* negative: none */
 	uint64_t begun;		/* ns, before the submit */
 	struct group *group, *after;

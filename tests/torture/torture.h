@@ -106,6 +106,7 @@ static inline int64_t long_ns(void)
 	X(FAILED, "failed") \
 	X(KEYED, "keyed") \
 	X(URGENT, "urgent") \
+	X(GATHERED, "gathered") \
 	X(NOTICES, "notices") \
 	X(DELAYED, "delayed") \
 	X(AFTER, "after a barrier") \
@@ -278,6 +279,7 @@ struct work {
 	enum what { NOTHING, FAILS, COPIES, ROWS, FILLS, MIXES, NR_WHATS } what;
 	uint32_t bytes, rows, dawdle_us;
 	uint64_t seed;
+	bool looks;		/* asks for the stream when its first copy is issued */
 	bool pinned_in, pinned_out;
 	unsigned char *in, *out;
 	unsigned char *left;	/* the output of an earlier job, with other bytes since its end */

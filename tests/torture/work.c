@@ -57,6 +57,7 @@ void work_begin(struct work *w, struct round *r, uint64_t *random)
 		w->rows = 1 + draw(random, 8);
 		w->bytes = (w->bytes + w->rows - 1) / w->rows * w->rows;
 	}
+	w->looks = !draw(random, 8);
 	if (w->what == MIXES && !draw(random, 8))
 		w->dawdle_us = draw(random, 300);
 	/* Pinned buffers end with the pool, and output may be checked after the pool's end. */
@@ -101,6 +102,8 @@ int work_issue(const struct work *w)
 		ret = move_rows(w, mem);
 	} else if (!ret) {
 		ret = rnl_copy(mem, w->in, w->bytes);
+		if (w->looks)
+			(void)rnl_stream();
 		ret = ret ? ret : change(w, mem);
 		ret = ret ? ret : rnl_copy(w->out, mem, w->bytes);
 	}
