@@ -4,39 +4,50 @@
 
 #include "internal.h"
 
+#define MOVES_MAX 32
+
 struct move {
 	uint64_t dst, src, bytes;
 };
 
 static const char code_begin[] = ".version", kernel_name[] = "rnl_move";
 
-static bool reaches(const void *mem, size_t bytes)
+/* What one launch moves.  Memory may be freed behind it, so addresses are looked up at the launch. */
+struct launch {
+	bool reaches;
+	struct move list[MOVES_MAX];
+};
+
+static bool reaches(uint64_t address, size_t bytes)
 {
 	enum cudaMemoryType type;
 
-	return fake__memory_of((struct fake_area){ mem, bytes }, &type) == cudaSuccess &&
+	return fake__memory_of((struct fake_area){ (void *)(uintptr_t)address, bytes }, &type) ==
+		       cudaSuccess &&
 	       type != cudaMemoryTypeUnregistered;
 }
 
-/* Block by block, the last one first; what is no device or page-locked memory is the end of the device. */
+/*
+ * Block by block, the last one first; what is no device or page-locked memory is the end of the
+ * device.
+ */
 static void move_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
-	const struct move *list = args;
+	const struct launch *l = args;
 
 	(void)block;
 	for (uint32_t i = grid.x; i--;) {
-		char *dst = (char *)(uintptr_t)list[i].dst;
-		const char *src = (const char *)(uintptr_t)list[i].src;
 		bool goes;
 
 		fake__lock();
-		if (!reaches(dst, list[i].bytes) || !reaches(src, list[i].bytes))
+		if (!l->reaches)
 			fake__fail(cudaErrorIllegalAddress);
 		goes = fake__move();
 		fake__unlock();
 		if (!goes)
 			return;
-		memmove(dst, src, list[i].bytes);
+		memmove((void *)(uintptr_t)l->list[i].dst, (void *)(uintptr_t)l->list[i].src,
+			l->list[i].bytes);
 		fake__lock();
 		fake__moved();
 		fake__unlock();
@@ -72,9 +83,15 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
 {
 	const struct rnl_dim blocks = { grid.x, grid.y, grid.z };
 	const struct rnl_dim threads = { block.x, block.y, block.z };
+	struct launch l = { .reaches = true };
 
-	if (kernel != kernel_name || shared_bytes)
+	if (kernel != kernel_name || shared_bytes || grid.x > MOVES_MAX)
 		return fake__said(cudaErrorInvalidDeviceFunction);
-	return (cudaError_t)fake_launch(move_host, blocks, threads, args[0],
-					grid.x * sizeof(struct move), stream);
+	memcpy(l.list, args[0], grid.x * sizeof(l.list[0]));
+	fake__lock();
+	for (uint32_t i = 0; i < grid.x; i++)
+		l.reaches = l.reaches && reaches(l.list[i].dst, l.list[i].bytes) &&
+			    reaches(l.list[i].src, l.list[i].bytes);
+	fake__unlock();
+	return (cudaError_t)fake_launch(move_host, blocks, threads, &l, sizeof(l), stream);
 }
