@@ -14,7 +14,9 @@
 
 static bool gathers(const struct rnl__worker *w, const struct rnl_job *job)
 {
-	return job->flags & RNL__JOB_GATHERS && !(job->flags & RNL__JOB_CHAINED) && !w->track &&
+	if (!(job->flags & RNL__JOB_GATHERS) || job->flags & RNL__JOB_CHAINED || job->then)
+		return false;
+	return !w->track &&
 	       (!w->pool->guard || rnl__guard_knows(w->pool->guard, (rnl__function *)job->fn));
 }
 

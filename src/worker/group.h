@@ -11,6 +11,8 @@
  *	Jobs that are not taken yet are in the queue, and can be stolen and cancelled there.
  *	The jobs of a group are in no order, so a job ends the group before it if it has the key
  *	of a job there, or comes after a barrier, or by a chain.
+ *	A job of a chain is in no group: whether the next one runs depends on its result, which is
+ *	known when its work is issued.
  *	Barriers are told of the group's jobs when they are issued.  So a job that gathers must
  *	not wait for others: what it waits for may be behind its own group.
  *	A group has one mark.  The scratch of its jobs lies side by side until then.

@@ -428,7 +428,19 @@ TEST(a_job_after_their_barrier_starts_when_they_are_issued)
 
 /* ---- errors ----------------------------------------------------------------------- */
 
-static _Atomic int refused_at_once;
+static _Atomic int refused_at_once, called;
+
+static void call(struct rnl_job *job)
+{
+	(void)job;
+	called++;
+}
+
+static int called_fn(struct rnl_job *job)
+{
+	call(job);
+	return 0;
+}
 
 /* CUDA refuses to fill pageable memory: at once, or when the group is issued. */
 static int refused_fn(struct rnl_job *job)
@@ -473,6 +485,32 @@ TEST(an_error_is_its_own_jobs)
 	/* The last one had nothing behind it, so nothing was gathered there. */
 	ck_assert_int_le(refused_at_once, 1);
 	check_all();
+	end();
+}
+
+/* The next one of a chain is not to run if the work of one fails, however late that is. */
+TEST(an_error_of_what_was_gathered_ends_its_chain)
+{
+	struct program *first = &all.programs[0], *next = &all.programs[1];
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+
+	skip_unless_host();
+	begin(refused_fn);
+	called = 0;
+	hold_workers(all.pool, &gate, &held, 1);
+	job_of(&first->job, refused_fn, first);
+	job_of(&next->job, called_fn, NULL);
+	must(rnl_job_gather(&first->job, 1));
+	must(rnl_job_then(&first->job, &next->job));
+	must(rnl_submit(all.pool, &first->job));
+	/* So that there is a backlog behind it. */
+	submit_job(all.pool, &all.programs[2].job, noop_fn, NULL);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&next->job), -ECANCELED);
+	ck_assert_int_eq(result_of(&first->job), -EINVAL);
+	ck_assert_int_eq(result_of(&all.programs[2].job), 0);
+	ck_assert_int_eq(called, 0);
 	end();
 }
 
@@ -537,14 +575,6 @@ static int held_fn(struct rnl_job *job)
 	int ret = rnl_job_hold(job, &hold);
 
 	return ret ? ret : j_fn(job);
-}
-
-static _Atomic int called;
-
-static void call(struct rnl_job *job)
-{
-	(void)job;
-	called++;
 }
 
 /* One job is held; every second one has a callback; some are late. */
