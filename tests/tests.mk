@@ -46,6 +46,8 @@ tests/api/loops.o: TEST_CFLAGS += $(foreach l,LIBEVENT LIBUV,\
 	$(if $(filter yes,$(have_$l)),-DHAVE_$l=1 $($l_CFLAGS)))
 tests/api/loops: WRAP = $(LIBEVENT_LIBS) $(LIBUV_LIBS)
 tests/api/guard: WRAP = -rdynamic
+# Its tests are C; gather.cu has their kernel.
+$(ways:%=tests/cuda/gather_%): tests/cuda/gather.o
 $(ways:%=tests/cuda/guard_%): NVWRAP = -Xlinker --export-dynamic
 tests/api/noalloc: WRAP = -ldl
 tests/unit/trace_faults: WRAP = -Wl,--wrap=pwrite

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that gather: what they issue means the same as ever, with fewer calls of the driver. */
+/*
+ * Jobs that gather: what they issue means the same as ever, with fewer calls of the driver.
+ *
+ * tests/cuda/gather.c compiles this file again, for a kernel that runs on the GPU.
+ */
+#include "change.h"
 #include "host_kernel.h"
 #include "pool.h"
 #include "seed.h"
@@ -7,15 +12,14 @@
 /* Defined by the double: tests/fake_cudart/fake_cudart.h. */
 __attribute__((weak)) uint64_t fake_calls(const char *function);
 
-enum { BYTES = 256, MEMORIES = 6, OPS = 10, JOBS = 40 };
+#ifndef BYTES
+#define BYTES 256u		/* of an area; GPUs have larger ones */
+#endif
+
+enum { MEMORIES = 6, OPS = 10, JOBS = 40 };
 
 /* Two of each kind of memory: on the device, page-locked, pageable. */
 enum { D0, D1, Q0, Q1, P0, P1 };
-
-struct change {
-	unsigned char *mem;
-	uint32_t bytes, add;
-};
 
 static void change_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
@@ -24,16 +28,22 @@ static void change_host(struct rnl_dim grid, struct rnl_dim block, const void *a
 	(void)grid;
 	(void)block;
 	for (uint32_t i = 0; i < c->bytes; i++)
-		c->mem[i] = (unsigned char)(c->mem[i] * 3u + c->add);
+		c->mem[i] = changed(c->mem[i], c->add);
 }
+
+#ifdef CHANGE_ON_GPU
+#define skip_without_kernel() ((void)0)
+#else
 RNL_HOST_KERNEL(change, change_host, struct change);
+#define skip_without_kernel() skip_unless_host()
+#endif
 
 static int launch_change(unsigned char *mem, uint32_t bytes, uint32_t add)
 {
 	const struct change c = { mem, bytes, add };
-	const struct rnl_dim one = { 1, 1, 1 };
+	const struct rnl_dim grid = { 2, 1, 1 }, block = { 128, 1, 1 };
 
-	return rnl_launch(&change, one, one, &c);
+	return rnl_launch(&change, grid, block, &c);
 }
 
 /* ---- jobs that do anything to memory of their own ------------------------------- */
@@ -41,6 +51,7 @@ static int launch_change(unsigned char *mem, uint32_t bytes, uint32_t add)
 struct op {
 	enum { COPY, RECT, FILL, LAUNCH, LOOK } kind;
 	unsigned dst, src, dst_at, src_at, bytes;
+	unsigned width, rows, dst_pitch, src_pitch;	/* of RECT */
 };
 
 struct program {
@@ -52,9 +63,41 @@ struct program {
 
 static struct {
 	struct rnl_pool *pool;
+	enum rnl_stream_kind stream;
 	unsigned char *device, *pinned, pageable[JOBS * 2 * BYTES];
 	struct program programs[JOBS];
 } all;
+
+/* Most are small; a mover takes up to 16 KB. */
+static unsigned any_bytes(uint64_t *random)
+{
+	static const unsigned most[] = { 16, 96, 400, 16400, BYTES };
+	const unsigned max = most[draw(random, COUNT(most))];
+
+	return 1 + draw(random, max < BYTES ? max : BYTES);
+}
+
+static unsigned extent(const struct op *op, unsigned pitch)
+{
+	return (op->rows - 1) * pitch + op->width;
+}
+
+static void draw_rows(struct op *op, uint64_t *random)
+{
+	op->width = 1 + draw(random, 16);
+	op->rows = 1 + draw(random, 8);
+	op->dst_pitch = op->width + draw(random, 16);
+	op->src_pitch = op->width + draw(random, 16);
+	op->bytes = extent(op, op->dst_pitch > op->src_pitch ? op->dst_pitch : op->src_pitch);
+}
+
+/* Half of the places are aligned, as threads of a mover like them. */
+static unsigned any_place(uint64_t *random, unsigned bytes)
+{
+	const unsigned at = draw(random, BYTES - bytes + 1);
+
+	return draw(random, 2) ? at & ~15u : at;
+}
 
 static struct op any_op(uint64_t *random)
 {
@@ -65,9 +108,11 @@ static struct op any_op(uint64_t *random)
 		op.dst = draw(random, P0);
 	if (op.kind == LAUNCH)
 		op.dst = draw(random, Q0);
-	op.bytes = 8 + 8 * draw(random, 12);
-	op.dst_at = draw(random, BYTES - 2 * op.bytes + 1);
-	op.src_at = draw(random, BYTES - 2 * op.bytes + 1);
+	op.bytes = any_bytes(random);
+	if (op.kind == RECT)
+		draw_rows(&op, random);
+	op.dst_at = any_place(random, op.bytes);
+	op.src_at = any_place(random, op.bytes);
 	return op;
 }
 
@@ -79,7 +124,7 @@ static int issue(struct program *p, const struct op *op)
 	case COPY:
 		return rnl_copy(dst, src, op->bytes);
 	case RECT:
-		return rnl_copy_2d(dst, 8, src, 16, 4, op->bytes / 8);
+		return rnl_copy_2d(dst, op->dst_pitch, src, op->src_pitch, op->width, op->rows);
 	case FILL:
 		return rnl_fill(dst, (uint8_t)op->bytes, op->bytes);
 	case LAUNCH:
@@ -101,8 +146,8 @@ static void shadow(struct program *p, const struct op *op)
 		memcpy(dst, src, op->bytes);
 		break;
 	case RECT:
-		for (unsigned row = 0; row < op->bytes / 8; row++)
-			memcpy(dst + 8 * row, src + 16 * row, 4);
+		for (unsigned row = 0; row < op->rows; row++)
+			memcpy(dst + row * op->dst_pitch, src + row * op->src_pitch, op->width);
 		break;
 	case FILL:
 		memset(dst, (uint8_t)op->bytes, op->bytes);
@@ -167,7 +212,7 @@ static void begin(int (*fn)(struct rnl_job *job))
 {
 	void *mem;
 
-	all.pool = pool_of(1, .in_flight_ns = UINT64_MAX);
+	all.pool = pool_of(1, .in_flight_ns = UINT64_MAX, .stream = all.stream);
 	must(rnl_device_alloc(all.pool, (size_t)JOBS * 2 * BYTES, &mem));
 	all.device = mem;
 	must(rnl_pinned_get(all.pool, (size_t)JOBS * 2 * BYTES, &mem));
@@ -201,6 +246,7 @@ static void end(void)
 	rnl_pinned_put(all.pool, all.pinned);
 	rnl_device_free(all.pool, all.device);
 	rnl_pool_destroy(all.pool);
+	all.stream = RNL_STREAM_PER_THREAD;
 }
 
 static void check_all(void)
@@ -218,7 +264,8 @@ TEST(each_job_finds_what_it_has_issued_before, .timeout_s = 60, .loops = 2)
 {
 	uint64_t random = draws_of(test_seed(), (uint64_t)_i);
 
-	skip_unless_host();
+	skip_without_kernel();
+	all.stream = (enum rnl_stream_kind)_i;
 	begin(program_fn);
 	for (int round = 0; round < 60 / test_scale(); round++) {
 		for (unsigned i = 0; i < JOBS; i++) {
@@ -245,6 +292,35 @@ static uint64_t nr_gathered(void)
 }
 
 /* ---- copy in, kernel, copy out ---------------------------------------------------- */
+
+static void draw_j(struct program *p, uint64_t *random)
+{
+	const unsigned bytes = any_bytes(random), at = any_place(random, bytes);
+	const unsigned in_at = any_place(random, bytes), out_at = any_place(random, bytes);
+
+	p->nr = 3;
+	p->ops[0] = (struct op){ COPY, D0, Q0, at, in_at, .bytes = bytes };
+	p->ops[1] = (struct op){ LAUNCH, D0, 0, at, 0, .bytes = bytes };
+	p->ops[2] = (struct op){ COPY, Q1, D0, out_at, at, .bytes = bytes };
+	for (unsigned k = 0; k < p->nr; k++)
+		shadow(p, &p->ops[k]);
+}
+
+TEST(a_kernel_comes_between_the_copies_of_its_job, .timeout_s = 60, .loops = 2)
+{
+	uint64_t random = draws_of(test_seed(), (uint64_t)_i);
+
+	skip_without_kernel();
+	all.stream = (enum rnl_stream_kind)_i;
+	begin(program_fn);
+	for (int round = 0; round < 40 / test_scale(); round++) {
+		for (unsigned i = 0; i < JOBS; i++)
+			draw_j(&all.programs[i], &random);
+		run_all(program_fn, true);
+		check_all();
+	}
+	end();
+}
 
 static int j_fn(struct rnl_job *job)
 {
@@ -281,7 +357,7 @@ TEST(small_jobs_take_few_calls_of_the_driver)
 		struct program *p = &all.programs[i];
 
 		for (unsigned k = 0; k < BYTES; k++)
-			ck_assert_uint_eq(p->mem[Q1][k], (unsigned char)(p->mem[Q0][k] * 3u + 5));
+			ck_assert_uint_eq(p->mem[Q1][k], changed(p->mem[Q0][k], 5));
 	}
 	if (test_fake()) {
 		ck_assert_uint_le(fake_calls("cudaMemcpyAsync"), copies + 8);
@@ -327,7 +403,7 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 	struct rnl_barrier barriers[JOBS];
 	struct rnl_job held, jobs[JOBS];
 
-	skip_unless_host();
+	skip_without_kernel();
 	begin(shared_fn);
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
@@ -370,10 +446,10 @@ TEST(a_job_after_their_barrier_finds_what_they_issued)
 	struct rnl_barrier barrier;
 	struct rnl_job held, last;
 
-	skip_unless_host();
+	skip_without_kernel();
 	for (int i = 0; i < JOBS; i++) {
 		all.programs[i].nr = 1;
-		all.programs[i].ops[0] = (struct op){ LAUNCH, D0, 0, 0, 0, BYTES };
+		all.programs[i].ops[0] = (struct op){ LAUNCH, D0, 0, 0, 0, .bytes = BYTES };
 	}
 	begin(program_fn);
 	must(rnl_barrier_init(&barrier, all.pool));
@@ -549,7 +625,7 @@ static int scratch_fn(struct rnl_job *job)
 
 TEST(each_job_has_scratch_of_its_own, .loops = 2)
 {
-	skip_unless_host();
+	skip_without_kernel();
 	begin(scratch_fn);
 	/* At first the workers have no block for it. */
 	for (int round = 0; round < 8; round++) {
@@ -558,8 +634,7 @@ TEST(each_job_has_scratch_of_its_own, .loops = 2)
 			struct program *p = &all.programs[i];
 
 			for (unsigned k = 0; k < BYTES; k++)
-				ck_assert_uint_eq(p->mem[Q1][k],
-						  (unsigned char)(p->mem[Q0][k] * 3u + 5));
+				ck_assert_uint_eq(p->mem[Q1][k], changed(p->mem[Q0][k], 5));
 			memset(p->mem[Q1], 0, BYTES);
 		}
 	}
@@ -583,7 +658,7 @@ TEST(holds_callbacks_and_deadlines_are_as_ever)
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
 
-	skip_unless_host();
+	skip_without_kernel();
 	begin(j_fn);
 	called = 0;
 	hold_workers(all.pool, &gate, &held, 1);

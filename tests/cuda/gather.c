@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The jobs of api/gather.c on a GPU, where movers and copy engines copy. Areas are larger than what
+ * a mover takes.
+ */
+#include <runnel.h>
+
+#define CHANGE_ON_GPU 1
+#define BYTES 40960u
+
+extern const struct rnl_kernel change;	/* gather.cu */
+
+#include "../api/gather.c"
