@@ -42,7 +42,7 @@ extern "C" {
 #define BENCH_RUNS_MAX 99
 #define BENCH_FIGURES_MAX 96
 #define BENCH_VALUES 3		/* that one measurement gives at most */
-#define BENCH_LINES 6		/* quantities of a row at most */
+#define BENCH_LINES 8		/* quantities of a row at most */
 #define BENCH_WAYS 9		/* variants of a row at most, that are in the table */
 #define BENCH_THREADS_MAX 64
 #define BENCH_LIST_MAX 16	/* values of a list option */
@@ -212,7 +212,8 @@ extern const struct bench_pool bench_pools[];	/* ends with a NULL name */
 extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_handoff __attribute__((weak)), bench_return __attribute__((weak)),
 	bench_burst __attribute__((weak)), bench_forkjoin __attribute__((weak)),
-	bench_jobs __attribute__((weak)), bench_batch __attribute__((weak)),
+	bench_jobs __attribute__((weak)), bench_gather __attribute__((weak)),
+	bench_batch __attribute__((weak)),
 	bench_lone __attribute__((weak)),
 	bench_latency __attribute__((weak)), bench_inflight __attribute__((weak)),
 	bench_urgent __attribute__((weak)), bench_join __attribute__((weak)),

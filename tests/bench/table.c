@@ -5,8 +5,8 @@
  * DESIGN
  *	A row is in a program if its work is linked: rows/host is in make bench,
  *	rows/gpu in make bench-gpu, rows/device in both.  A peer is there if its
- *	library is.  The ways of jobs and of empty jobs are many:
- *	rows/gpu/jobs.c has them, and the table of peers below.
+ *	library is.  The ways of jobs, of gather and of empty jobs are many:
+ *	rows/gpu has them, and the table of peers below.
  */
 #include "peers/peer.h"
 
@@ -77,6 +77,21 @@ const struct bench_row bench_rows[] = {
 		.lines = {
 			{ "J per second", "kJ/s", BENCH_OF_HAND, 0.97, MORE },
 			{ "J per second", "kJ/s", BENCH_OF_PEER, 1, MORE },
+		},
+	},
+	{
+		.name = "gather", .work = &bench_gather, .by = BENCH_BY_THREADS | BENCH_BY_KIND,
+		.about = "J of 1 to 256 KB by jobs that gather; each J is completed one by one",
+		.patience_s = 120, .shift = 2, .gpu = true,
+		.lines = {
+			/* rows/gpu/gather.c: 2.3 for 4 KB by per-thread streams. */
+			{ "J of 1 KB, gathered", "kJ/s", BENCH_OF_HAND, 2.2, MORE },
+			{ "J of 4 KB, gathered", "kJ/s", BENCH_OF_HAND, 2.5, MORE },
+			{ "J of 16 KB, gathered", "kJ/s", BENCH_OF_HAND, 2.2, MORE },
+			{ "J of 64 KB, gathered", "kJ/s", BENCH_OF_HAND, 2, MORE },
+			{ "J of 256 KB, gathered", "kJ/s", BENCH_OF_HAND, 1.3, MORE },
+			{ "J of 5 kernels and 4 sizes, gathered", "kJ/s", BENCH_OF_HAND, 2, MORE },
+			{ "J of 4 KB, gathered; launches", "kJ/s", BENCH_OF_CEILING, 0.85, MORE },
 		},
 	},
 	{

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "fake_cudart/fake_cudart.h"
+#include "double_kernel.h"
 
 struct spin_args {
 	uint64_t ns, *stamps;
@@ -21,24 +21,29 @@ struct rounds_args {
 	uint32_t rounds;
 };
 
-static void work(struct rnl_dim grid, struct rnl_dim block, const void *args)
+static void work(uint32_t kernel, uint32_t nr, const void *args)
 {
 	uint32_t *words;
 
-	(void)grid;
-	(void)block;
 	memcpy(&words, args, sizeof(words));
-	for (uint32_t i = 0; i < GPU_WORDS; i++)
-		words[i] = gpu_word(words[i], i);
+	for (uint32_t i = 0; i < nr; i++)
+		words[i] = gpu_word(kernel, words[i], i);
 }
 
-static int launch_work(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
-{
-	return fake_launch(work, grid, block, args, sizeof(struct gpu_work_args), stream);
-}
+#define WORK(number) \
+	static void work_##number(struct rnl_dim grid, struct rnl_dim block, const void *args) \
+	{ \
+		work(number, grid.x * block.x, args); \
+	} \
+	DOUBLE_KERNEL(gpu_work_##number, NULL, work_##number, struct gpu_work_args)
+WORK(0);
+WORK(1);
+WORK(2);
+WORK(3);
+WORK(4);
 
-const struct rnl_kernel gpu_work = {
-	"gpu_work", sizeof(struct gpu_work_args), NULL, launch_work
+const struct rnl_kernel *const gpu_works[GPU_KERNELS] = {
+	&gpu_work_0, &gpu_work_1, &gpu_work_2, &gpu_work_3, &gpu_work_4
 };
 
 static void empty(struct rnl_dim grid, struct rnl_dim block, const void *args)
@@ -89,14 +94,23 @@ static cudaError_t launch(void (*fn)(struct rnl_dim, struct rnl_dim, const void 
 	return (cudaError_t)fake_launch(fn, one, one, args, bytes, stream);
 }
 
+cudaError_t gpu_issue_launch(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	const struct rnl_dim grid = { slot->nr_words / GPU_WORK_THREADS, 1, 1 };
+	const struct rnl_dim block = { GPU_WORK_THREADS, 1, 1 };
+	const struct gpu_work_args args = { slot->dev };
+
+	return (cudaError_t)gpu_works[slot->kernel]->cuda(grid, block, &args, stream);
+}
+
 cudaError_t gpu_issue_j(const struct gpu_slot *slot, cudaStream_t stream)
 {
-	const size_t bytes = GPU_WORDS * sizeof(uint32_t);
+	const size_t bytes = slot->nr_words * sizeof(uint32_t);
 	cudaError_t code = cudaMemcpyAsync(slot->dev, slot->in, bytes, cudaMemcpyHostToDevice,
 					   stream);
 
 	if (code == cudaSuccess)
-		code = launch(work, &slot->dev, sizeof(slot->dev), stream);
+		code = gpu_issue_launch(slot, stream);
 	if (code == cudaSuccess)
 		code = cudaMemcpyAsync(slot->out, slot->dev, bytes, cudaMemcpyDeviceToHost, stream);
 	return code;

@@ -132,22 +132,41 @@ void gpu_stream_write(cudaStream_t stream, uint32_t *word, uint32_t value)
 
 /* ---- J's memory ---------------------------------------------------------- */
 
-void gpu_slots(struct gpu_slot *slots, size_t nr, size_t stride)
+uint32_t gpu_largest(const struct gpu_shape *shape)
 {
+	uint32_t largest = 0;
+
+	for (unsigned i = 0; i < shape->nr_sizes; i++)
+		largest = shape->sizes[i] > largest ? shape->sizes[i] : largest;
+	return largest;
+}
+
+void gpu_slots_in(struct gpu_slot *slots, size_t nr, size_t stride, const struct gpu_shape *shape,
+		  uint32_t *pinned, uint32_t *dev)
+{
+	const size_t largest = gpu_largest(shape);
 	char *at = (char *)slots;
-	uint32_t *pinned = gpu_pinned(nr * 2 * GPU_WORDS * sizeof(*pinned));
-	uint32_t *dev = gpu_memory(nr * GPU_WORDS * sizeof(*dev));
 
 	for (size_t i = 0; i < nr; i++, at += stride) {
 		struct gpu_slot *slot = (struct gpu_slot *)(void *)at;
 
-		slot->in = pinned + i * 2 * GPU_WORDS;
-		slot->out = slot->in + GPU_WORDS;
-		slot->dev = dev + i * GPU_WORDS;
+		slot->in = pinned + i * 2 * largest;
+		slot->out = slot->in + largest;
+		slot->dev = dev + i * largest;
+		slot->nr_words = shape->sizes[i % shape->nr_sizes];
+		slot->kernel = (uint32_t)(i % shape->nr_kernels);
 		slot->seq = 0;
-		for (uint32_t word = 0; word < GPU_WORDS; word++)
-			slot->in[word] = (uint32_t)i * GPU_WORDS + word;
+		for (uint32_t word = 0; word < slot->nr_words; word++)
+			slot->in[word] = (uint32_t)(i * largest) + word;
 	}
+}
+
+void gpu_slots(struct gpu_slot *slots, size_t nr, size_t stride)
+{
+	const struct gpu_shape j = { 1, 1, { GPU_WORDS } };
+
+	gpu_slots_in(slots, nr, stride, &j, gpu_pinned(nr * 2 * GPU_WORDS * sizeof(uint32_t)),
+		     gpu_memory(nr * GPU_WORDS * sizeof(uint32_t)));
 }
 
 static _Noreturn void wrong(const struct gpu_slot *slot, uint32_t word)
@@ -160,15 +179,16 @@ static _Noreturn void wrong(const struct gpu_slot *slot, uint32_t word)
 void gpu_check(const struct gpu_slot *slot)
 {
 	if (!gpu_right(slot))
-		wrong(slot, slot->out[0] == gpu_word(slot->seq, 0) ? GPU_WORDS - 1 : 0);
+		wrong(slot, slot->out[0] == gpu_word(slot->kernel, slot->seq, 0) ?
+			    slot->nr_words - 1 : 0);
 }
 
 void gpu_check_all(const struct gpu_slot *slot)
 {
 	if (!slot->seq)
 		return;
-	for (uint32_t word = 0; word < GPU_WORDS; word++)
-		if (slot->out[word] != gpu_word(slot->in[word], word))
+	for (uint32_t word = 0; word < slot->nr_words; word++)
+		if (slot->out[word] != gpu_word(slot->kernel, slot->in[word], word))
 			wrong(slot, word);
 }
 
@@ -188,7 +208,8 @@ void gpu_warm_up(void)
 	gpu_ok(cudaStreamSynchronize(stream), "J");
 	gpu_check_all(&slot);
 	args.words = slot.dev;
-	gpu_ok((cudaError_t)gpu_work.cuda(grid, block, &args, stream), "J's kernel");
+	for (unsigned i = 0; i < GPU_KERNELS; i++)
+		gpu_ok((cudaError_t)gpu_works[i]->cuda(grid, block, &args, stream), "J's kernel");
 	gpu_ok(gpu_issue_empty(&slot, stream), "an empty kernel");
 	gpu_ok(gpu_issue_spin(1, 1, 1, NULL, stream), "a kernel that spins");
 	gpu_ok(gpu_issue_rounds(slot.dev, slot.dev, GPU_WORDS, 1, stream), "a kernel");

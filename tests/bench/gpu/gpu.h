@@ -31,16 +31,26 @@ extern "C" {
 #define GPU_A 1664525u
 #define GPU_C 1013904223u
 
+#define GPU_KERNELS 5		/* that J may have; the first unless it is said */
+#define GPU_SIZES_MAX 4
+
 /* What J's kernel does to word i of its memory. */
-GPU_SHARED uint32_t gpu_word(uint32_t x, uint32_t i)
+GPU_SHARED uint32_t gpu_word(uint32_t kernel, uint32_t x, uint32_t i)
 {
-	return (x * GPU_A + GPU_C) ^ i;
+	return ((x * GPU_A + GPU_C) ^ i) + kernel * GPU_C;
 }
 
 /* What one J needs: page-locked words in and out, and the device's. */
 struct gpu_slot {
 	uint32_t *in, *out, *dev;
+	uint32_t nr_words, kernel;
 	uint32_t seq;			/* of the J that it was last used for */
+};
+
+/* What J is: the n-th slot has size n and kernel n, by turns. */
+struct gpu_shape {
+	unsigned nr_sizes, nr_kernels;
+	uint32_t sizes[GPU_SIZES_MAX];	/* in words; multiples of GPU_WORK_THREADS */
 };
 
 /* ---- kernels.cu ---------------------------------------------------------- */
@@ -48,7 +58,8 @@ struct gpu_slot {
 /* A function that issues something for a slot to a stream. */
 typedef cudaError_t gpu_issue_fn(const struct gpu_slot *slot, cudaStream_t stream);
 
-gpu_issue_fn gpu_issue_j;	/* 4 KB in, kernel, 4 KB out */
+gpu_issue_fn gpu_issue_j;	/* words in, kernel, words out */
+gpu_issue_fn gpu_issue_launch;	/* J's kernel alone */
 gpu_issue_fn gpu_issue_empty;	/* a kernel that does nothing */
 
 /*
@@ -62,11 +73,11 @@ cudaError_t gpu_issue_spin(unsigned blocks, unsigned threads, uint64_t ns, uint6
 cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds,
 			     cudaStream_t stream);
 
-/* J's kernel for rnl_launch(). */
+/* J's kernels for rnl_launch(). A thread does one word. */
 struct gpu_work_args {
 	uint32_t *words;
 };
-extern const struct rnl_kernel gpu_work;
+extern const struct rnl_kernel *const gpu_works[GPU_KERNELS];
 #define GPU_WORK_THREADS 256
 
 cudaError_t gpu_device_get(void **memp, size_t bytes);
@@ -99,7 +110,13 @@ cudaEvent_t gpu_event(unsigned flags);
 /* The driver's cuStreamWriteValue32. */
 void gpu_stream_write(cudaStream_t stream, uint32_t *word, uint32_t value);
 
+/* Slots for J of 4 KB, and memory for them. */
 void gpu_slots(struct gpu_slot *slots, size_t nr, size_t stride);
+
+/* Slots for another J, in memory for twice, and once, as many of its largest size. */
+void gpu_slots_in(struct gpu_slot *slots, size_t nr, size_t stride, const struct gpu_shape *shape,
+		  uint32_t *pinned, uint32_t *dev);
+uint32_t gpu_largest(const struct gpu_shape *shape);	/* in words */
 
 /* Launches each kernel once: CUDA loads it then. */
 void gpu_warm_up(void);
@@ -116,13 +133,15 @@ static inline void gpu_prepare(struct gpu_slot *slot)
 {
 	slot->seq++;
 	slot->in[0] = slot->seq + bench_wrong_result;
-	slot->in[GPU_WORDS - 1] = ~slot->seq;
+	slot->in[slot->nr_words - 1] = ~slot->seq;
 }
 
 static inline bool gpu_right(const struct gpu_slot *slot)
 {
-	return slot->out[0] == gpu_word(slot->seq, 0) &&
-	       slot->out[GPU_WORDS - 1] == gpu_word(~slot->seq, GPU_WORDS - 1);
+	const uint32_t last = slot->nr_words - 1;
+
+	return slot->out[0] == gpu_word(slot->kernel, slot->seq, 0) &&
+	       slot->out[last] == gpu_word(slot->kernel, ~slot->seq, last);
 }
 
 /* Ends the process if not. */

@@ -79,7 +79,7 @@ struct gpu_team {
 	struct gpu_hand_variant variant;
 	gpu_issue_fn *issue;
 	bool check;
-	unsigned nr_threads;
+	unsigned nr_threads, nr_slots;
 	struct gpu_crew crew;
 	atomic_bool stop;
 	struct hand *hands;
@@ -213,7 +213,7 @@ static void work(void *arg, unsigned index, cudaStream_t stream)
 	else
 		run_ring(h);
 	h->ended = bench_now();
-	for (int i = 0; team->check && i < GPU_DEPTH_MAX; i++)
+	for (unsigned i = 0; team->check && i < team->nr_slots; i++)
 		gpu_check_all(&h->slots[i]);
 }
 
@@ -225,6 +225,7 @@ struct gpu_team *gpu_team_start(int ordinal, enum rnl_stream_kind kind, unsigned
 	team->issue = issued;
 	team->check = check;
 	team->nr_threads = nr_threads;
+	team->nr_slots = GPU_DEPTH_MAX;
 	team->hands = bench_alloc(nr_threads * sizeof(*team->hands));
 	for (unsigned i = 0; i < nr_threads; i++) {
 		struct hand *h = &team->hands[i];
@@ -239,6 +240,23 @@ struct gpu_team *gpu_team_start(int ordinal, enum rnl_stream_kind kind, unsigned
 	}
 	gpu_crew_start(&team->crew, ordinal, kind, nr_threads, work, team);
 	return team;
+}
+
+void gpu_team_issue(struct gpu_team *team, gpu_issue_fn *issued, bool check)
+{
+	team->issue = issued;
+	team->check = check;
+}
+
+void gpu_team_shape(struct gpu_team *team, const struct gpu_shape *shape, unsigned depth,
+		    uint32_t *pinned, uint32_t *dev)
+{
+	const size_t words = (size_t)depth * gpu_largest(shape);
+
+	team->nr_slots = depth;
+	for (unsigned i = 0; i < team->nr_threads; i++)
+		gpu_slots_in(team->hands[i].slots, depth, sizeof(struct gpu_slot), shape,
+			     pinned + i * 2 * words, dev + i * words);
 }
 
 void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *variant)

@@ -8,21 +8,27 @@
 #define THREADS GPU_WORK_THREADS
 #define BLOCKS_MAX 4096
 
-static __global__ void work(uint32_t *words)
+template <uint32_t KERNEL>
+static __global__ void work(struct gpu_work_args args)
 {
 	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
 
-	words[i] = gpu_word(words[i], i);
+	args.words[i] = gpu_word(KERNEL, args.words[i], i);
 }
 
-static __global__ void work_of(struct gpu_work_args args)
-{
-	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+RNL_KERNEL(gpu_work_0, NULL, work<0>, struct gpu_work_args);
+RNL_KERNEL(gpu_work_1, NULL, work<1>, struct gpu_work_args);
+RNL_KERNEL(gpu_work_2, NULL, work<2>, struct gpu_work_args);
+RNL_KERNEL(gpu_work_3, NULL, work<3>, struct gpu_work_args);
+RNL_KERNEL(gpu_work_4, NULL, work<4>, struct gpu_work_args);
 
-	args.words[i] = gpu_word(args.words[i], i);
-}
+const struct rnl_kernel *const gpu_works[GPU_KERNELS] = {
+	&gpu_work_0, &gpu_work_1, &gpu_work_2, &gpu_work_3, &gpu_work_4
+};
 
-RNL_KERNEL(gpu_work, NULL, work_of, struct gpu_work_args);
+static void (*const works[GPU_KERNELS])(struct gpu_work_args args) = {
+	work<0>, work<1>, work<2>, work<3>, work<4>
+};
 
 static __global__ void empty(void)
 {
@@ -63,16 +69,23 @@ static __global__ void rounds_of(const uint32_t *in, uint32_t *out, uint64_t nr,
 	}
 }
 
+cudaError_t gpu_issue_launch(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	const struct gpu_work_args args = { slot->dev };
+
+	works[slot->kernel]<<<slot->nr_words / THREADS, THREADS, 0, stream>>>(args);
+	return cudaGetLastError();
+}
+
 cudaError_t gpu_issue_j(const struct gpu_slot *slot, cudaStream_t stream)
 {
-	const size_t bytes = GPU_WORDS * sizeof(uint32_t);
+	const size_t bytes = slot->nr_words * sizeof(uint32_t);
 	cudaError_t code = cudaMemcpyAsync(slot->dev, slot->in, bytes, cudaMemcpyHostToDevice,
 					   stream);
 
 	if (code != cudaSuccess)
 		return code;
-	work<<<GPU_WORDS / THREADS, THREADS, 0, stream>>>(slot->dev);
-	code = cudaGetLastError();
+	code = gpu_issue_launch(slot, stream);
 	if (code != cudaSuccess)
 		return code;
 	return cudaMemcpyAsync(slot->out, slot->dev, bytes, cudaMemcpyDeviceToHost, stream);

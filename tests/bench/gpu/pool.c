@@ -24,14 +24,14 @@ int gpu_run_j(struct rnl_job *job)
 static int run_copies(struct rnl_job *job)
 {
 	const struct gpu_slot *slot = &rnl_container_of(job, struct gpu_request, job)->slot;
-	const struct rnl_dim grid = { GPU_WORDS / GPU_WORK_THREADS, 1, 1 };
+	const struct rnl_dim grid = { slot->nr_words / GPU_WORK_THREADS, 1, 1 };
 	const struct rnl_dim block = { GPU_WORK_THREADS, 1, 1 };
 	const struct gpu_work_args args = { slot->dev };
-	const size_t bytes = GPU_WORDS * sizeof(uint32_t);
+	const size_t bytes = slot->nr_words * sizeof(uint32_t);
 	int ret = rnl_copy(slot->dev, slot->in, bytes);
 
 	if (!ret)
-		ret = rnl_launch(&gpu_work, grid, block, &args);
+		ret = rnl_launch(gpu_works[slot->kernel], grid, block, &args);
 	return ret ? ret : rnl_copy(slot->out, slot->dev, bytes);
 }
 
@@ -100,8 +100,9 @@ static void produce(struct gpu_producer *p)
 	for (unsigned i = 0; i < p->nr; i++) {
 		struct rnl_job *job = &p->requests[i].job;
 
-		bench_rnl(gpu_job_init(job, done == GPU_CQ_COPY ? run_copies : gpu_run_j),
+		bench_rnl(gpu_job_init(job, done >= GPU_CQ_COPY ? run_copies : gpu_run_j),
 			  "rnl_job_init");
+		bench_rnl(rnl_job_gather(job, done == GPU_CQ_GATHER), "rnl_job_gather");
 		if (p->cq)
 			bench_rnl(rnl_job_cq(job, p->cq), "rnl_job_cq");
 	}

@@ -59,6 +59,13 @@ struct gpu_team;
  */
 struct gpu_team *gpu_team_start(int ordinal, enum rnl_stream_kind kind, unsigned nr_threads,
 				gpu_issue_fn *issue, bool check);
+
+/* Other work, and other J, for a team that does nothing now. */
+void gpu_team_issue(struct gpu_team *team, gpu_issue_fn *issue, bool check);
+/* @depth: of its variants from now on, at most; the memory is for as many J of each thread. */
+void gpu_team_shape(struct gpu_team *team, const struct gpu_shape *shape, unsigned depth,
+		    uint32_t *pinned, uint32_t *dev);
+
 void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *variant);
 
 /* Return: jobs a second since the begin. */
@@ -91,7 +98,8 @@ enum gpu_done {
 	GPU_WAIT,		/* rnl_job_wait() for the oldest one */
 	GPU_CQ,			/* a completion queue for each producer */
 	GPU_CQ_MANY,		/* what is reaped from it is submitted by rnl_submit_many() */
-	GPU_CQ_COPY		/* as GPU_CQ, but J is rnl_copy() and rnl_launch() */
+	GPU_CQ_COPY,		/* as GPU_CQ, but J is rnl_copy() and rnl_launch() */
+	GPU_CQ_GATHER		/* the same by jobs that gather */
 };
 
 /* Hands requests over until it is to stop, and waits for all of them. */

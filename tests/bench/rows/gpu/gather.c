@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row gather: J per second by jobs that gather, for J of 1 to 256 KB, and for a mix of kernels
+ * and sizes; with 1 to 16 threads or workers.
+ *
+ * DESIGN
+ *	Beside them are hand-written threads, which issue such J one by one, and, as the ceiling,
+ *	threads that issue nothing but J's kernel.
+ *	A part is a number of threads and a kind of streams.  All its lines have one pool, one team
+ *	of hand-written threads, and memory for the largest J, which each line cuts anew.  The
+ *	pool's J have memory of the pool's, since a mover may copy that.
+ *	The kernel has a thread for each word, in lines of all sizes alike.
+ */
+#include "gpu/work.h"
+
+#include <stdlib.h>
+
+#define KB (1024 / sizeof(uint32_t))	/* in words */
+#define REQUESTS 128			/* for each worker */
+#define PRODUCERS_MAX 8
+#define DEPTH 128			/* of a hand-written thread, at most */
+#define LARGEST (256 * KB)		/* words of a J */
+#define KB_4_PER_THREAD 2.3		/* the goal of that line with per-thread streams */
+
+enum { KB_4 = 1, LAUNCHES = 6 };	/* lines of the table */
+
+static const struct gpu_shape shapes[] = {
+	{ 1, 1, { KB } }, { 1, 1, { 4 * KB } }, { 1, 1, { 16 * KB } }, { 1, 1, { 64 * KB } },
+	{ 1, 1, { 256 * KB } }, { 4, GPU_KERNELS, { KB, 2 * KB, 4 * KB, 16 * KB } }
+};
+#define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+
+static const struct gpu_hand_variant hands[] = {
+	{ GPU_EVENT, 8, 64 }, { GPU_EVENT, 32, DEPTH }, { GPU_FLAG, 8, 64 }
+};
+static const struct gpu_hand_variant launches = { GPU_EVENT, 32, DEPTH };
+
+enum { ALONE = sizeof(hands) / sizeof(hands[0]), GATHERED, WAYS };
+
+struct bench {
+	const struct bench_options *opt;
+	unsigned threads, producers;
+	struct rnl_pool *pool;
+	struct gpu_request *requests;
+	uint32_t *pinned, *dev;			/* the pool's */
+	struct gpu_team *team;
+	uint32_t *team_pinned, *team_dev;
+};
+
+static void use(const struct bench *b, const struct gpu_shape *shape)
+{
+	gpu_team_shape(b->team, shape, DEPTH, b->team_pinned, b->team_dev);
+	gpu_slots_in(&b->requests->slot, (size_t)b->threads * REQUESTS, sizeof(*b->requests),
+		     shape, b->pinned, b->dev);
+}
+
+static void measure(void *arg, unsigned way, double *values)
+{
+	const struct bench *b = arg;
+	const unsigned ms = b->opt->run_ms;
+
+	if (way == GATHERED) {
+		values[0] = 1e-3 * gpu_pool_rate(b->pool, b->requests, b->threads * REQUESTS,
+						 GPU_CQ_GATHER, b->producers, ms);
+		return;
+	}
+	gpu_team_issue(b->team, way == ALONE ? gpu_issue_launch : gpu_issue_j, way != ALONE);
+	values[0] = 1e-3 * gpu_team_rate(b->team, way == ALONE ? &launches : &hands[way], ms);
+}
+
+static struct bench_figure *add_figure(const struct bench *b, struct bench_line *line, unsigned way)
+{
+	char name[40];
+
+	if (way == GATHERED) {
+		snprintf(name, sizeof(name), "cq, gathered P%u q%u", b->producers, REQUESTS);
+		return bench_figure(line, BENCH_RUNNEL, name);
+	}
+	if (way == ALONE)
+		return bench_figure(line, BENCH_CEILING, "launches alone");
+	gpu_hand_name(&hands[way], name, sizeof(name));
+	return bench_figure(line, BENCH_HAND, name);
+}
+
+/* These runs once more: runnel's beside the launches. */
+static void tell_beside_launches(const struct bench_run *run, const struct bench_line *line)
+{
+	static const enum bench_side sides[] = { BENCH_CEILING, BENCH_RUNNEL };
+	struct bench_line *beside = bench_line(run, LAUNCHES, "%s", "");
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct bench_figure *best = bench_best(line, sides[i]);
+
+		if (best)
+			*bench_figure(beside, sides[i], best->variant) = *best;
+	}
+	bench_line_tell(run, beside);
+}
+
+static void run_line(const struct bench_run *run, struct bench *b, unsigned nr)
+{
+	struct bench_line *line = bench_line(run, nr, "%s", ""), *copy = bench_alloc(sizeof(*copy));
+	struct bench_way ways[WAYS];
+
+	if (nr == KB_4 && run->kind == RNL_STREAM_PER_THREAD)
+		line->goal_value = KB_4_PER_THREAD;
+	use(b, &shapes[nr]);
+	for (unsigned i = 0; i < WAYS; i++)
+		ways[i] = (struct bench_way){ measure, i, { add_figure(b, line, i) }, false };
+	bench_turns(run, ways, WAYS, b);
+	*copy = *line;
+	bench_line_tell(run, line);
+	if (nr == KB_4)
+		tell_beside_launches(run, copy);
+	free(copy);
+}
+
+static void begin(struct bench *b, const struct bench_run *run)
+{
+	const size_t nr = (size_t)run->threads * REQUESTS, bytes = LARGEST * sizeof(uint32_t);
+	const size_t team_nr = (size_t)run->threads * DEPTH;
+	void *mem;
+
+	b->opt = run->opt;
+	b->threads = run->threads;
+	b->producers = run->threads < 2 ? 1 : run->threads / 2;
+	if (b->producers > PRODUCERS_MAX)
+		b->producers = PRODUCERS_MAX;
+	b->team = gpu_team_start(run->opt->info.ordinal, run->kind, run->threads, gpu_issue_j, true);
+	b->team_pinned = gpu_pinned(team_nr * 2 * bytes);
+	b->team_dev = gpu_memory(team_nr * bytes);
+	b->pool = gpu_pool(run->opt->device, run->kind, run->threads, NULL);
+	bench_rnl(rnl_pinned_get(b->pool, nr * 2 * bytes, &mem), "rnl_pinned_get");
+	b->pinned = mem;
+	bench_rnl(rnl_device_alloc(b->pool, nr * bytes, &mem), "rnl_device_alloc");
+	b->dev = mem;
+	b->requests = bench_alloc(nr * sizeof(*b->requests));
+}
+
+static void run_row(struct bench_run *run)
+{
+	struct bench b;
+
+	begin(&b, run);
+	for (unsigned i = 0; i < SHAPES; i++)
+		run_line(run, &b, i);
+	rnl_pinned_put(b.pool, b.pinned);
+	rnl_device_free(b.pool, b.dev);
+	rnl_pool_destroy(b.pool);
+	free(b.requests);
+}
+
+const struct bench_work bench_gather = { .run = run_row };
