@@ -82,7 +82,7 @@ static void count(const struct life *life, int result)
 	tally_add(NR_CANCELLED, result == -ECANCELED);
 	tally_add(NR_TIMED_OUT, result == -ETIMEDOUT);
 	tally_add(NR_FAILED, result < 0);
-	tally_add(NR_GATHERED, life->gathers && life->nr_run);
+	r->gathered += life->gathers && life->nr_run;
 	r->ended++;
 }
 
@@ -185,11 +185,11 @@ struct life *life_new(struct round *r, const char *what, enum end end_by,
 }
 
 /* A function that issues anything does so by rnl_ calls. */
-static void draw_gather(struct life *life)
+static void set_gather(struct life *life)
 {
 	if (!life->run || life->waits_for_jobs)
 		return;
-	life->gathers = draw(&life->random, 2);
+	life->gathers = draw_gather(life->round, &life->random);
 	if (rnl_job_gather(&life->job, life->gathers))
 		tally_wrong(UNDOCUMENTED, "a job that is done could not be changed");
 }
@@ -204,7 +204,7 @@ uint64_t life_begin(struct life *life)
 		return 0;
 	life->nr_run = life->nr_cancelled = 0;
 	life->begun = now_ns();
-	draw_gather(life);
+	set_gather(life);
 	state = in_phase(state + LIFE, SUBMITTING);
 	life->state = state;
 	return state;

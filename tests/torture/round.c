@@ -183,6 +183,7 @@ static const struct {
 	{ "holds", holds_begin, 2 },
 	{ "links", links_begin, 2 },
 	{ "fans", fans_begin, 2 },
+	{ "crowds", crowds_begin, 2 },
 };
 
 const char *maker_name(unsigned i)
@@ -295,6 +296,11 @@ static void check_figures(struct round *r)
 			    (unsigned long long)stats.cancelled,
 			    (unsigned long long)stats.timed_out, (unsigned long long)r->failed,
 			    (unsigned long long)r->cancelled, (unsigned long long)r->timed_out);
+	/* Nothing of the library's own gathers. */
+	if (stats.gathered > r->gathered)
+		tally_wrong(COUNTS, "%llu jobs were gathered, and %llu ran that gather",
+			    (unsigned long long)stats.gathered, (unsigned long long)r->gathered);
+	tally_add(NR_IN_GROUPS, stats.gathered);
 	if (stats.pinned_used)
 		tally_wrong(LEAKED, "%llu bytes of pinned buffers",
 			    (unsigned long long)stats.pinned_used);
@@ -334,6 +340,7 @@ static void finish(struct round *r)
 	jobs_end(r);
 	lives_end(r);
 	holds_end(r);
+	crowds_end(r);
 	if (r->nr_hooked)
 		tally_wrong(LEAKED, "on_stop was not called for %d workers", r->nr_hooked);
 	if (rnl_cq_reap(r->cq, &job, 1))
@@ -382,6 +389,7 @@ bool round_run(uint64_t number)
 	r->guarded = !draw(&r->random, 8);
 	r->leaves = !draw(&r->random, 4);
 	r->calm = !draw(&r->random, 3);
+	r->all_gather = draw(&r->random, 2);
 	pthread_mutex_init(&r->workers.lock, NULL);
 	use_cpus(r);
 	watch(r, 6 * long_ns());
@@ -406,6 +414,7 @@ bool round_run(uint64_t number)
 		leaks_check(r);
 	watch(NULL, 0);
 	tally_add(NR_ROUNDS, 1);
+	tally_add(NR_GATHERED, r->gathered);
 	tally_add(NR_GUARDED, r->guarded);
 	tally_add(NR_ONE_CPU, r->one_cpu);
 	lost = r->failing;

@@ -135,7 +135,7 @@ static void count(const struct slot *slot)
 	tally_add(NR_FAILED, slot->result < 0);
 	tally_add(NR_KEYED, slot->key != NULL);
 	tally_add(NR_URGENT, slot->urgent);
-	tally_add(NR_GATHERED, slot->gathers && slot->runs);
+	r->gathered += slot->gathers && slot->runs;
 	tally_add(NR_NOTICES, slot->way >= AT_LOW);
 	tally_add(NR_AFTER, slot->after != NULL);
 	tally_add(NR_REAPED, slot->end == BY_CQ);
@@ -215,7 +215,7 @@ static void draw_job(struct slot *slot, struct key *keys, bool alone)
 	/* Notices come after no barrier: they may wait for a long time. */
 	slot->way = (enum way)draw(random, alone && !draw(random, 4) ? NR_WAYS : AT_LOW);
 	slot->urgent = !draw(random, 8);
-	slot->gathers = draw(random, 2);
+	slot->gathers = draw_gather(slot->round, random);
 	if (slot->urgent && (slot->way == KEYED || slot->way == KEYED_WAITS))
 		slot->way = PLAIN;
 	slot->deadline = deadlines[draw(random, COUNT(deadlines))];

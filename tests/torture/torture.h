@@ -106,7 +106,8 @@ static inline int64_t long_ns(void)
 	X(FAILED, "failed") \
 	X(KEYED, "keyed") \
 	X(URGENT, "urgent") \
-	X(GATHERED, "gathered") \
+	X(GATHERED, "that gather") \
+	X(IN_GROUPS, "in groups") \
 	X(NOTICES, "notices") \
 	X(DELAYED, "delayed") \
 	X(AFTER, "after a barrier") \
@@ -211,6 +212,7 @@ struct round {
 	bool calm;			/* producers pause, so workers sleep and must be woken */
 	bool leaves;			/* makers end, and the pool is destroyed with their jobs */
 	bool one_cpu;
+	bool all_gather;		/* else half of the jobs do */
 	_Atomic int nr_hooked;		/* workers between on_start and on_stop */
 	struct {
 		pthread_mutex_t lock;
@@ -225,11 +227,13 @@ struct round {
 	_Atomic bool reaped;		/* reaper: end */
 	_Atomic unsigned nr_stopped;	/* makers that begin nothing more */
 	_Atomic uint64_t accepted, ended, failed, cancelled, timed_out;
+	_Atomic uint64_t gathered;	/* jobs that gather, and ran */
 	_Atomic uint64_t failed_at_ns;	/* when the device failed; 0: it has not */
 	struct rnl_batcher *batcher;
 	struct batch *batch;
 	_Atomic bool others;		/* maps or batches: the pool has other jobs, too */
 	struct holders *holders;
+	struct crowd *crowd;
 	struct jobs *jobs;
 	struct kept *kept;
 	struct life *notices[2];	/* that come again */
@@ -257,6 +261,11 @@ bool round_run(uint64_t number);
 
 uint64_t now_ns(void);
 void nap_us(unsigned us);
+/* Draws whether a job gathers: one that issues by rnl_ calls, and waits for no other job. */
+static inline bool draw_gather(const struct round *r, uint64_t *random)
+{
+	return draw(random, 2) || r->all_gather;
+}
 /* Now and then lets other threads go first, or sleeps: a function or a callback that is slow. */
 void dawdle(uint64_t *random);
 /* Gives the current work @ns from now; 0: no limit. @r may be NULL. */
@@ -318,6 +327,8 @@ void batch_end(struct round *r);	/* before the pool's end */
 void chains_begin(struct round *r);
 void holds_begin(struct round *r);
 void holds_end(struct round *r);
+void crowds_begin(struct round *r);
+void crowds_end(struct round *r);
 void links_begin(struct round *r);
 void fans_begin(struct round *r);
 void passing_begin(struct round *r);
