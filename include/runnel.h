@@ -540,13 +540,14 @@ RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
  * Says that the job's work may be gathered with that of other jobs: while there is a backlog, a
  * worker calls the functions of several such jobs one after the other, and only then issues what
  * they have issued, the copies of all of them together. So small jobs take fewer calls of the
- * driver. A job that is alone is run as ever, and so are all while a trace runs, and the first runs
- * of a function, which the guard watches.
+ * driver. A job that is alone is run as ever, and so are urgent jobs, jobs of a chain, all while a
+ * trace runs, and the first runs of a function, which the guard watches.
  *
  * The function must issue by rnl_ calls alone, and wait for no other job. From rnl_stream() on, a
  * function's calls are issued at once, behind what it has issued before.
  * A copy, fill or launch that CUDA refuses fails the job as ever, but the call has returned 0; what
- * the job has issued behind it is left out.
+ * the job has issued behind it is left out. In the function, rnl_barrier_join() returns -EBUSY for
+ * jobs that are gathered with it.
  * A job's operations have their order. Jobs with one key have theirs, and so have jobs of a chain,
  * and jobs after a barrier. Other jobs of one worker may see each other's work half done: they
  * must not share memory that one of them writes.

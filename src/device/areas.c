@@ -30,18 +30,18 @@ bool rnl__areas_hold(const struct rnl__areas *r, const void *mem, size_t bytes)
 	const uintptr_t address = (uintptr_t)mem;
 	/* [areas.H1] acquire: no area of the round before; pairs with [areas.B3] */
 	const uint64_t round = atomic_load_explicit(&r->round, memory_order_acquire);
-	/* relaxed: a thread was given memory after its area came into the list */
-	uint32_t nr = atomic_load_explicit(&r->nr, memory_order_relaxed);
+	/* [areas.H4] acquire: as [areas.H2]; pairs with [areas.B4] */
+	uint32_t nr = atomic_load_explicit(&r->nr, memory_order_acquire);
 	uintptr_t offset, size;
 
 	nr = nr_up_to(r->list, nr, address);
 	if (!nr || round & 1)
 		return false;
-	/* relaxed: the load of its bytes, below, comes last */
-	offset = address - atomic_load_explicit(&r->list[nr - 1].begin, memory_order_relaxed);
+	/* [areas.H5] acquire: as [areas.H2]; pairs with [areas.B1] */
+	offset = address - atomic_load_explicit(&r->list[nr - 1].begin, memory_order_acquire);
 	/* [areas.H3] acquire: as [areas.H2]; pairs with [areas.B2] */
 	size = atomic_load_explicit(&r->list[nr - 1].bytes, memory_order_acquire);
-	/* relaxed: H2 and H3 order it */
+	/* relaxed: H2 to H5 order it */
 	return bytes <= size && offset <= size - bytes &&
 	       atomic_load_explicit(&r->round, memory_order_relaxed) == round;
 }
@@ -72,8 +72,8 @@ static void begin_change(struct rnl__areas *r)
 
 static void end_change(struct rnl__areas *r, uint32_t nr)
 {
-	/* relaxed: the release store below publishes it */
-	atomic_store_explicit(&r->nr, nr, memory_order_relaxed);
+	/* [areas.B4] release: as [areas.B1]; pairs with [areas.H4] */
+	atomic_store_explicit(&r->nr, nr, memory_order_release);
 	/*
 	 * [areas.B3] release: a reader that sees the round sees its areas;
 	 * pairs with [areas.H1]

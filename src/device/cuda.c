@@ -278,8 +278,6 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	if (code == cudaSuccess)
 		code = ready_memory((struct cuda_device *)device);
 	if (code == cudaSuccess)
-		rnl__cuda_copies_init();
-	if (code == cudaSuccess)
 		code = ready_stream(handle, urgent);
 	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
 		code = make_private(stream, urgent);
@@ -293,6 +291,7 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	stream->capture_mode = cudaStreamCaptureModeRelaxed;
 	(void)cudaThreadExchangeStreamCaptureMode(&stream->capture_mode);
 	(void)cudaGetLastError();
+	rnl__cuda_copies_init(handle);
 	stream->base.device = device;
 	stream->base.native = handle;
 	*streamp = &stream->base;

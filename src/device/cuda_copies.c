@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "device/cuda_copies.h"
 
@@ -75,38 +76,56 @@ static const char mover_ptx[] =
 	"	bra bytes_left;\n"
 	"}\n";
 
-static cudaKernel_t mover;		/* NULL: the driver cannot compile it */
+static _Atomic(cudaKernel_t) mover;	/* NULL: there is none */
 static _Atomic bool no_batches;		/* the driver is older than the runtime */
 
-static void make_mover(void)
+static cudaKernel_t get_mover(void)
 {
-	cudaLibrary_t library;
-
-	if (cudaLibraryLoadData(&library, mover_ptx, NULL, NULL, 0, NULL, NULL, 0) != cudaSuccess ||
-	    cudaLibraryGetKernel(&mover, library, "rnl_move") != cudaSuccess) {
-		(void)cudaGetLastError();
-		mover = NULL;
-	}
+	/* relaxed: a handle, which the driver looks up */
+	return atomic_load_explicit(&mover, memory_order_relaxed);
 }
 
-void rnl__cuda_copies_init(void)
+static bool launch_mover(cudaKernel_t kernel, struct moves *list, unsigned nr, cudaStream_t stream)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	void *args[] = { list };
 
-	pthread_once(&once, make_mover);
+	return !nr || cudaLaunchKernel((const void *)kernel, (dim3){ nr, 1, 1 },
+				       (dim3){ THREADS, 1, 1 }, args, 0, stream) == cudaSuccess;
+}
+
+static void make_mover(cudaStream_t stream)
+{
+	struct moves nothing = { 0 };
+	cudaLibrary_t library;
+	cudaKernel_t kernel;
+
+	if (cudaLibraryLoadData(&library, mover_ptx, NULL, NULL, 0, NULL, NULL, 0) != cudaSuccess) {
+		(void)cudaGetLastError();
+		return;
+	}
+	if (cudaLibraryGetKernel(&kernel, library, "rnl_move") == cudaSuccess &&
+	    launch_mover(kernel, &nothing, 1, stream)) {
+		/* relaxed: see get_mover() */
+		atomic_store_explicit(&mover, kernel, memory_order_relaxed);
+		return;
+	}
+	(void)cudaLibraryUnload(library);
+	(void)cudaGetLastError();
+}
+
+void rnl__cuda_copies_init(cudaStream_t stream)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
+	if (!get_mover())
+		make_mover(stream);
+	pthread_mutex_unlock(&lock);
 }
 
 static bool moves(const struct rnl__copy *c)
 {
-	return mover && c->ours && c->rows == 1 && c->width <= MOVE_BYTES_MAX;
-}
-
-static bool launch_mover(struct moves *list, unsigned nr, cudaStream_t stream)
-{
-	void *args[] = { list };
-
-	return !nr || cudaLaunchKernel((const void *)mover, (dim3){ nr, 1, 1 },
-				       (dim3){ THREADS, 1, 1 }, args, 0, stream) == cudaSuccess;
+	return get_mover() && c->ours && c->rows == 1 && c->width <= MOVE_BYTES_MAX;
 }
 
 static bool move_all(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream)
@@ -124,11 +143,11 @@ static bool move_all(const struct rnl__copy *const *copies, unsigned nr, cudaStr
 		};
 		if (nr_moves < MOVES_MAX)
 			continue;
-		if (!launch_mover(&list, nr_moves, stream))
+		if (!launch_mover(get_mover(), &list, nr_moves, stream))
 			return false;
 		nr_moves = 0;
 	}
-	return launch_mover(&list, nr_moves, stream);
+	return launch_mover(get_mover(), &list, nr_moves, stream);
 }
 
 static bool copy_batch(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream)
@@ -172,8 +191,9 @@ bool rnl__cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr, cuda
 
 #else	/* the runtime has neither call */
 
-void rnl__cuda_copies_init(void)
+void rnl__cuda_copies_init(cudaStream_t stream)
 {
+	(void)stream;
 }
 
 bool rnl__cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream)

@@ -20,8 +20,12 @@
 
 #include "device/device.h"
 
-/* Makes the mover ready, once; the device is current.  Without it the driver's call takes all. */
-void rnl__cuda_copies_init(void);
+/*
+ * Makes the mover ready; the stream's device is current.  It moves nothing once, so that the driver
+ * loads it now, and not in the middle of work: it may wait for that.  If it cannot be made, the
+ * driver's own call takes all copies, and the next call here tries again.
+ */
+void rnl__cuda_copies_init(cudaStream_t stream);
 
 /* As the device's copy_all, on that stream. */
 bool rnl__cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream);

@@ -13,11 +13,12 @@
 #define ARGS_MAX (64u << 10)	/* bytes of the launches' arguments, and more than one kernel's */
 #define ARGS_ALIGNMENT 16u
 
-int rnl__gather_init(struct rnl__gather *g, rnl__gather_failed_fn *failed)
+int rnl__gather_init(struct rnl__gather *g, rnl__gather_failed_fn *failed,
+		     rnl__gather_left_out_fn *left_out)
 {
 	*g = (struct rnl__gather){
 		.noted = malloc(NOTED_MAX * sizeof(*g->noted)), .args = malloc(ARGS_MAX),
-		.failed = failed,
+		.failed = failed, .left_out = left_out,
 	};
 	if (g->noted && g->args)
 		return 0;
@@ -37,6 +38,7 @@ void rnl__gather_begin(struct rnl__gather *g)
 	g->on = true;
 	g->first = g->nr;
 	g->step = 0;
+	g->error = 0;
 }
 
 /* ---- issue --------------------------------------------------------------- */
@@ -82,10 +84,22 @@ static void drop(struct rnl__gather *g, const struct rnl__noted *failed, int err
 	for (unsigned i = 0; i < g->nr; i++) {
 		struct rnl__noted *noted = &g->noted[i];
 
-		if (noted->job == job && (noted->step > failed->step || noted >= failed))
-			noted->kind = RNL__NOTED_NONE;
+		if (noted->job != job || (noted->step <= failed->step && noted < failed))
+			continue;
+		if (noted->kind == RNL__NOTED_COPY)
+			g->left_out(&noted->copy);
+		noted->kind = RNL__NOTED_NONE;
 	}
+	if (job == rnl__thread.job)
+		g->error = error;
 	g->failed(job, error);
+}
+
+/* A unit keeps the error of its launch, for which another job of the unit would be blamed. */
+static void clear_unit_error(const struct rnl_job *job)
+{
+	if (rnl__thread.stream->device->info.cuda && job && job->check)
+		(void)job->check(RNL_UNIT_ERROR);
 }
 
 /* Issues the copies of a step, or all else of it, one by one. */
@@ -104,8 +118,11 @@ static void issue_each(struct rnl__gather *g, unsigned step, bool copies)
 		rnl__thread.job = noted->job;
 		ret = issue_one(g, noted);
 		rnl__thread.job = running;
-		if (ret)
-			drop(g, noted, ret);
+		if (!ret)
+			continue;
+		clear_unit_error(noted->job);
+		clear_unit_error(running);
+		drop(g, noted, ret);
 	}
 }
 
@@ -197,6 +214,8 @@ int rnl__gather_copy(const struct rnl__copy *copy)
 
 	if (!g)
 		return own_ops()->copy(copy);
+	if (g->error)
+		return g->error;
 	note(g, &(struct rnl__noted){ .kind = RNL__NOTED_COPY, .copy = *copy });
 	return 0;
 }
@@ -207,6 +226,8 @@ int rnl__gather_fill(void *dst, uint8_t value, size_t bytes)
 
 	if (!g)
 		return own_ops()->fill(dst, value, bytes);
+	if (g->error)
+		return g->error;
 	note(g, &(struct rnl__noted){
 		.kind = RNL__NOTED_FILL, .fill = { .dst = dst, .value = value, .bytes = bytes },
 	});
@@ -221,6 +242,8 @@ int rnl__gather_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 
 	if (!g)
 		return own_ops()->launch(kernel, grid, block, args);
+	if (g->error)
+		return g->error;
 	if (rnl__thread.stream->device->info.cuda ? !kernel->cuda : !kernel->host)
 		return -ENOTSUP;
 	if (kernel->args_bytes)

@@ -15,7 +15,8 @@
  *	What is issued in another way, and what waits for the stream, stands behind
  *	rnl__gather_flush().
  *	An operation that fails when it is issued fails its own job alone.  The job's later steps
- *	are left out: its function would have returned, and a kernel might go wrong.
+ *	are left out: its function would have returned, and a kernel might go wrong.  If that
+ *	function still runs, its next call returns the error.
  *	The thread that has the stream uses this, and no other.
  */
 #ifndef RNL_GATHER_H
@@ -51,6 +52,9 @@ struct rnl__noted {
 /* An operation of @job, which may still run, has failed. */
 typedef void rnl__gather_failed_fn(struct rnl_job *job, int error);
 
+/* A copy was not issued, and will not be. */
+typedef void rnl__gather_left_out_fn(const struct rnl__copy *copy);
+
 struct rnl__gather {
 	struct rnl__noted *noted;	/* NULL: nothing can be noted */
 	char *args;			/* of the launches */
@@ -58,11 +62,14 @@ struct rnl__gather {
 	uint32_t first;			/* of the job that notes */
 	uint16_t step, last_step;	/* of that job's last one; of all */
 	bool on;			/* the calls of the job that runs are noted */
+	int error;			/* of an operation of that job which was issued already */
 	rnl__gather_failed_fn *failed;
+	rnl__gather_left_out_fn *left_out;
 };
 
 /* 0 or -ENOMEM.  The memory is touched only as far as it is used. */
-int rnl__gather_init(struct rnl__gather *g, rnl__gather_failed_fn *failed);
+int rnl__gather_init(struct rnl__gather *g, rnl__gather_failed_fn *failed,
+		     rnl__gather_left_out_fn *left_out);
 void rnl__gather_fini(struct rnl__gather *g);
 
 /* From here on the calls of rnl__thread.job are noted, until rnl__gather_end(). */
@@ -71,6 +78,7 @@ void rnl__gather_begin(struct rnl__gather *g);
 static inline void rnl__gather_end(struct rnl__gather *g)
 {
 	g->on = false;
+	g->error = 0;
 }
 
 /* Issues all that is noted. */
@@ -92,8 +100,17 @@ static inline void rnl__gather_stop(void)
 
 	if (!g || !g->on)
 		return;
-	rnl__gather_end(g);
+	g->on = false;
 	rnl__gather_flush();
+}
+
+/*
+ * Why the job that runs on the calling thread may issue no more: an operation of it, for which its
+ * call has returned 0, has failed; or 0.
+ */
+static inline int rnl__gather_error(void)
+{
+	return rnl__thread.stream->gather ? rnl__thread.stream->gather->error : 0;
 }
 
 /* Whether the calls of the job that runs on the calling thread are noted. */

@@ -102,7 +102,7 @@ static enum rnl__memory kind_of(struct rnl_pool *pool, const void *mem, uint64_t
 	const char *last = (const char *)mem + bytes - 1;
 	enum rnl__memory kind;
 
-	if (rnl__pinned_holds(pool->pinned, mem))
+	if (rnl__pinned_holds(pool->pinned, mem, 1))
 		return RNL__PINNED;
 	kind = pool->device->ops->kind_of(pool->device, mem);
 	return kind == RNL__PAGEABLE ? kind : pool->device->ops->kind_of(pool->device, last);

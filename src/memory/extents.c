@@ -27,7 +27,7 @@ void rnl__extents_init(struct rnl__extents *e, struct rnl__device *device, uint6
 
 /* ---- the table of bounds -------------------------------------------------- */
 
-bool rnl__extents_holds(const struct rnl__extents *e, uintptr_t address)
+bool rnl__extents_holds(const struct rnl__extents *e, uintptr_t address, size_t bytes)
 {
 	/* relaxed: a thread was given a region's memory after the region came into the table */
 	uint32_t nr = atomic_load_explicit(&e->nr_bounds, memory_order_relaxed);
@@ -43,9 +43,9 @@ bool rnl__extents_holds(const struct rnl__extents *e, uintptr_t address)
 		 */
 		uintptr_t begin = atomic_load_explicit(&b->begin, memory_order_acquire);
 		/* [extents.H3] acquire: as [extents.H2]; pairs with [extents.B2] */
-		uintptr_t bytes = atomic_load_explicit(&b->bytes, memory_order_acquire);
+		uintptr_t size = atomic_load_explicit(&b->bytes, memory_order_acquire);
 
-		if (address - begin < bytes && !(round & 1) &&
+		if (bytes <= size && address - begin <= size - bytes && !(round & 1) &&
 		    /* relaxed: H2 and H3 order it */
 		    atomic_load_explicit(&b->round, memory_order_relaxed) == round)
 			return true;

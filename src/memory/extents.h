@@ -82,7 +82,7 @@ size_t rnl__extents_largest(const struct rnl__extents *e);
 struct rnl__extent *rnl__extents_take(struct rnl__extents *e, size_t bytes);
 void rnl__extents_give(struct rnl__extent *extent);
 
-/* Whether an address lies in a region. */
-bool rnl__extents_holds(const struct rnl__extents *e, uintptr_t address);
+/* Whether these bytes, one at least, lie in one region. */
+bool rnl__extents_holds(const struct rnl__extents *e, uintptr_t address, size_t bytes);
 
 #endif

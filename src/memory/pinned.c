@@ -148,7 +148,7 @@ int rnl__pinned_put(struct rnl__pinned *p, void *buf)
 	uint32_t state = USED, id;
 	struct rnl__node *node;
 
-	if (address % RNL__CACHE_LINE || !rnl__extents_holds(&p->extents, address))
+	if (address % RNL__CACHE_LINE || !rnl__extents_holds(&p->extents, address, 1))
 		return -EINVAL;
 	header = (const struct header *)buf - 1;
 	id = header->id;
@@ -179,9 +179,9 @@ struct rnl__pinned *rnl__pinned_of(const void *buf)
 	return header->owner;
 }
 
-bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem)
+bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem, size_t bytes)
 {
-	return rnl__extents_holds(&p->extents, (uintptr_t)mem);
+	return rnl__extents_holds(&p->extents, (uintptr_t)mem, bytes);
 }
 
 /* ---- growing, under the lock ---------------------------------------------- */

@@ -54,8 +54,8 @@ int rnl__pinned_put(struct rnl__pinned *p, void *buf);
 /* Whose buffer it is, by the bytes in front of it; NULL: nobody's. */
 struct rnl__pinned *rnl__pinned_of(const void *buf);
 
-/* Whether an address lies in memory of this; without a lock, in some nanoseconds. */
-bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem);
+/* Whether these bytes lie in one region of this; without a lock, in some nanoseconds. */
+bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem, size_t bytes);
 
 struct rnl__pinned_figures {
 	uint64_t locked;	/* bytes, of the device */

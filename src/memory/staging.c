@@ -132,6 +132,18 @@ int rnl__staging_empty(struct rnl__staging *s, uint64_t deadline)
 	return ret;
 }
 
+void rnl__staging_leave_out(struct rnl__staging *s, const struct rnl__copy *copy)
+{
+	for (unsigned i = 0; i < s->nr; i++) {
+		struct rnl__piece *piece = piece_at(s, i);
+
+		if (piece->buf != copy->dst || !piece->out.width)
+			continue;
+		piece->out.width = 0;
+		s->nr_out--;
+	}
+}
+
 /* ---- buffers ------------------------------------------------------------- */
 
 static int make_ring(struct rnl__staging *s)
@@ -222,7 +234,7 @@ static enum rnl__memory kind_of(struct rnl__staging *s, const void *mem)
 {
 	if (rnl__device_has(s->device, mem, 1))
 		return RNL__DEVICE;
-	if (s->device->info.cuda && rnl__pinned_holds(s->pinned, mem))
+	if (s->device->info.cuda && rnl__pinned_holds(s->pinned, mem, 1))
 		return RNL__PINNED;
 	return s->device->ops->kind_of(s->device, mem);
 }
@@ -233,8 +245,7 @@ static enum rnl__memory kind_of(struct rnl__staging *s, const void *mem)
 static bool ours(struct rnl__staging *s, const void *mem, size_t bytes)
 {
 	return rnl__device_has(s->device, mem, bytes) ||
-	       (rnl__pinned_holds(s->pinned, mem) &&
-		rnl__pinned_holds(s->pinned, (const char *)mem + bytes - 1));
+	       rnl__pinned_holds(s->pinned, mem, bytes);
 }
 
 /* A copy that the device makes alone. */
@@ -253,7 +264,9 @@ static int copy_held(struct rnl__staging *s, const struct rnl__copy *c)
 	int ret;
 
 	rnl__gather_flush();
-	ret = s->device->ops->copy(c);
+	ret = rnl__gather_error();
+	if (!ret)
+		ret = s->device->ops->copy(c);
 	return ret ? ret : s->device->ops->wait(RNL__NEVER);
 }
 
@@ -334,7 +347,7 @@ static enum way way_of(struct rnl__staging *s, const struct rnl__copy *c)
 	 * copy of pageable memory that is noted would be made too late.
 	 */
 	if (s->device->info.cuda && !rnl__gather_notes() &&
-	    (rnl__pinned_holds(s->pinned, c->dst) || rnl__pinned_holds(s->pinned, c->src)))
+	    (rnl__pinned_holds(s->pinned, c->dst, 1) || rnl__pinned_holds(s->pinned, c->src, 1)))
 		return DIRECT;
 	src = kind_of(s, c->src);
 	if (s->device->info.cuda && !rnl__gather_notes() && src == RNL__PINNED)

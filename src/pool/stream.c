@@ -109,7 +109,7 @@ static int ready(void)
 		note_unit_error(stream);
 	if (rnl__thread.generation != rnl__generation)
 		return -EOWNERDEAD;
-	return rnl__device_failed(stream->device) ? -EIO : 0;
+	return rnl__device_failed(stream->device) ? -EIO : rnl__gather_error();
 }
 
 /* Notes a failed operation as its job's error, in case the function does not return it. */

@@ -14,7 +14,8 @@
 
 static bool gathers(const struct rnl__worker *w, const struct rnl_job *job)
 {
-	if (!(job->flags & RNL__JOB_GATHERS) || job->flags & RNL__JOB_CHAINED || job->then)
+	if (!(job->flags & RNL__JOB_GATHERS) || job->then ||
+	    job->flags & (RNL__JOB_CHAINED | RNL__JOB_URGENT))
 		return false;
 	return !w->track &&
 	       (!w->pool->guard || rnl__guard_knows(w->pool->guard, (rnl__function *)job->fn));
@@ -72,6 +73,11 @@ void rnl__group_failed(struct rnl_job *job, int error)
 		rnl__holds_note(job, error);
 	else if (!rnl__thread.error)
 		rnl__thread.error = error;
+}
+
+void rnl__group_left_out(const struct rnl__copy *copy)
+{
+	rnl__staging_leave_out(&rnl__thread.worker->staging, copy);
 }
 
 /* The jobs from @job on are marked; @ret: how that went. */

@@ -15,6 +15,7 @@
  *	known when its work is issued.
  *	Barriers are told of the group's jobs when they are issued.  So a job that gathers must
  *	not wait for others: what it waits for may be behind its own group.
+ *	An urgent job waits for no others, so it is in none.
  *	A group has one mark.  The scratch of its jobs lies side by side until then.
  *	A trace looks at one job after the other: there are no groups meanwhile.  A function that
  *	the guard has yet to watch, or that strays, is in none.
@@ -44,5 +45,8 @@ void rnl__group_end(struct rnl__worker *w);
 
 /* An operation of a job was issued with its group, and failed. */
 void rnl__group_failed(struct rnl_job *job, int error);
+
+/* A copy of a job of the group will not be issued. */
+void rnl__group_left_out(const struct rnl__copy *copy);
 
 #endif

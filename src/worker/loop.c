@@ -464,7 +464,7 @@ static int set_up(struct rnl__worker *w)
 		return -ENOMEM;
 	rnl__scratch_init(&w->scratch, pool->device, pool->scratch_keep);
 	if (!w->gather.noted)
-		ret = rnl__gather_init(&w->gather, rnl__group_failed);
+		ret = rnl__gather_init(&w->gather, rnl__group_failed, rnl__group_left_out);
 	if (!ret && !w->inflight.marks) {
 		rnl__staging_init(&w->staging, pool->device, pool->pinned, pool->staging_max);
 		ret = rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight,

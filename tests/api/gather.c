@@ -590,6 +590,111 @@ TEST(an_error_of_what_was_gathered_ends_its_chain)
 	end();
 }
 
+enum { LEAVES_OUT = 1, NOTES_MANY, STOPS, ENDINGS };
+
+/* Something is refused; `user` says what comes behind it. */
+static int goes_on_fn(struct rnl_job *job)
+{
+	struct program *p = rnl_container_of(job, struct program, job);
+	const uintptr_t ending = (uintptr_t)job->user;
+	int ret;
+
+	if (!ending)
+		return j_fn(job);
+	ret = rnl_fill(p->mem[P0], 1, BYTES);
+	if (!ret && ending == STOPS)
+		(void)rnl_stream();
+	for (int i = 0; !ret && i < (ending == NOTES_MANY ? 300 : 1); i++)
+		ret = launch_change(p->mem[D0], BYTES, 5);
+	return ret ? ret : rnl_copy(p->mem[P1], p->mem[D0], BYTES);
+}
+
+TEST(nothing_of_a_job_comes_behind_its_error, .loops = ENDINGS - LEAVES_OUT)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+
+	skip_unless_host();
+	begin(goes_on_fn);
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < JOBS; i++) {
+		struct program *p = &all.programs[i];
+
+		job_of(&p->job, goes_on_fn, (void *)(uintptr_t)(i % 5 ? 0 : LEAVES_OUT + _i));
+		must(rnl_job_gather(&p->job, 1));
+		must(rnl_submit(all.pool, &p->job));
+	}
+	gate_open(&gate);
+	for (int i = 0; i < JOBS; i++) {
+		ck_assert_int_eq(result_of(&all.programs[i].job), i % 5 ? 0 : -EINVAL);
+		if (i % 5)
+			shadow_j(&all.programs[i]);
+	}
+	check_all();
+	end();
+}
+
+/* A unit's copy of the runtime, which keeps the error of its launch. */
+static _Thread_local int unit_error;
+
+static int unit_check(int ask)
+{
+	const int error = unit_error;
+
+	if (ask != RNL_UNIT_ERROR)
+		return 1;
+	unit_error = 0;
+	return error;
+}
+
+static int refuse_launch(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
+{
+	enum { INVALID_CONFIGURATION = 9 };	/* cudaError_t */
+
+	(void)grid;
+	(void)block;
+	(void)args;
+	(void)stream;
+	return unit_error = INVALID_CONFIGURATION;
+}
+
+static const struct rnl_kernel refused = { "refused", 0, NULL, refuse_launch };
+
+/* `user`: launches what is refused; else, if it is not NULL, issues what was gathered before. */
+static int of_unit_fn(struct rnl_job *job)
+{
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	if (job->user == &refused)
+		return rnl_launch(&refused, one, one, NULL);
+	if (job->user)
+		(void)rnl_stream();
+	return j_fn(job);
+}
+
+TEST(a_launch_that_fails_is_not_another_jobs_error)
+{
+	struct gate gate = GATE_INIT;
+	struct rnl_job held;
+
+	if (!test_fake())
+		test_skip("a unit's launches are CUDA's");
+	begin(of_unit_fn);
+	hold_workers(all.pool, &gate, &held, 1);
+	for (int i = 0; i < JOBS; i++) {
+		struct program *p = &all.programs[i];
+
+		job_of(&p->job, of_unit_fn, i % 2 ? (void *)p : (void *)(uintptr_t)&refused);
+		p->job.check = unit_check;
+		must(rnl_job_gather(&p->job, 1));
+		must(rnl_submit(all.pool, &p->job));
+	}
+	gate_open(&gate);
+	for (int i = 0; i < JOBS; i++)
+		ck_assert_int_eq(result_of(&all.programs[i].job), i % 2 ? 0 : -EINVAL);
+	end();
+}
+
 TEST(a_job_that_is_alone_is_issued_at_once)
 {
 	struct program *p = &all.programs[0];

@@ -43,6 +43,7 @@
 	X(cudaLaunchKernel) \
 	X(cudaLibraryGetKernel) \
 	X(cudaLibraryLoadData) \
+	X(cudaLibraryUnload) \
 	X(cudaMalloc) \
 	X(cudaMallocFromPoolAsync) \
 	X(cudaMemPoolCreate) \

@@ -22,6 +22,8 @@ static bool reaches(uint64_t address, size_t bytes)
 {
 	enum cudaMemoryType type;
 
+	if (!bytes)
+		return true;
 	return fake__memory_of((struct fake_area){ (void *)(uintptr_t)address, bytes }, &type) ==
 		       cudaSuccess &&
 	       type != cudaMemoryTypeUnregistered;
@@ -67,6 +69,12 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
 		return fake__said(cudaErrorInvalidValue);
 	*library = (cudaLibrary_t)(uintptr_t)code;
 	return cudaSuccess;
+}
+
+cudaError_t cudaLibraryUnload(cudaLibrary_t library)
+{
+	CALL(cudaLibraryUnload);
+	return fake__said(library ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name)

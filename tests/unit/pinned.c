@@ -57,7 +57,7 @@ TEST(a_buffer_may_have_64_GiB_and_no_more, .timeout_s = 60)
 
 	try_sizes(p, 16 * GIB);
 	buf = get(p, 64 * GIB);
-	ck_assert(rnl__pinned_holds(p, (char *)buf + 64 * GIB - 1));
+	ck_assert(rnl__pinned_holds(p, (char *)buf + 64 * GIB - 1, 1));
 	put(p, buf);
 	ck_assert_int_eq(try_get(p, 64 * GIB + 1), -ENOMEM);
 	ck_assert_int_eq(try_get(p, SIZE_MAX), -ENOMEM);

@@ -19,8 +19,8 @@ TEST(what_holds_an_address_is_told_to_the_byte, .timeout_s = 60)
 
 		device.offset = offsets[i];
 		p = pinned_of(20 * MIB, 0);
-		ck_assert(!rnl__pinned_holds(p, NULL));
-		ck_assert(!rnl__pinned_holds(p, p));
+		ck_assert(!rnl__pinned_holds(p, NULL, 1));
+		ck_assert(!rnl__pinned_holds(p, p, 1));
 		for (unsigned round = 0; round < 3; round++) {
 			nr = get_all(p, round == 1 ? 9 * MIB : MIB, bufs, COUNT(bufs));
 			for (unsigned j = 0; j < NR_PIECES; j++) {
@@ -29,18 +29,18 @@ TEST(what_holds_an_address_is_told_to_the_byte, .timeout_s = 60)
 
 				if (!piece->mem)
 					continue;
-				ck_assert(rnl__pinned_holds(p, mem));
-				ck_assert(rnl__pinned_holds(p, mem + piece->bytes / 2));
-				ck_assert(rnl__pinned_holds(p, mem + piece->bytes - 1));
+				ck_assert(rnl__pinned_holds(p, mem, 1));
+				ck_assert(rnl__pinned_holds(p, mem + piece->bytes / 2, 1));
+				ck_assert(rnl__pinned_holds(p, mem + piece->bytes - 1, 1));
 				/* Unless another region is there. */
 				if (device.offset)
-					ck_assert(!rnl__pinned_holds(p, mem - 1));
+					ck_assert(!rnl__pinned_holds(p, mem - 1, 1));
 			}
 			for (unsigned j = 0; j < nr; j++)
-				ck_assert(rnl__pinned_holds(p, bufs[j]));
-			ck_assert(!rnl__pinned_holds(p, NULL));
-			ck_assert(!rnl__pinned_holds(p, (void *)UINTPTR_MAX));
-			ck_assert(!rnl__pinned_holds(p, &p));
+				ck_assert(rnl__pinned_holds(p, bufs[j], 1));
+			ck_assert(!rnl__pinned_holds(p, NULL, 1));
+			ck_assert(!rnl__pinned_holds(p, (void *)UINTPTR_MAX, 1));
+			ck_assert(!rnl__pinned_holds(p, &p, 1));
 			put_all(p, bufs, nr);
 		}
 		destroy(p);
@@ -62,10 +62,10 @@ static int look_all_the_time(void *arg)
 	(void)arg;
 	halts_come();
 	while (!looked.over) {
-		if (!rnl__pinned_holds(looked.p, looked.held) ||
-		    rnl__pinned_holds(looked.p, looked.between) ||
+		if (!rnl__pinned_holds(looked.p, looked.held, 1) ||
+		    rnl__pinned_holds(looked.p, looked.between, 1) ||
 		    /* Where a program's static data may be. */
-		    rnl__pinned_holds(looked.p, (void *)(uintptr_t)(2 * MIB)))
+		    rnl__pinned_holds(looked.p, (void *)(uintptr_t)(2 * MIB), 1))
 			ret = -EPROTO;
 		looked.nr++;
 	}
