@@ -542,6 +542,7 @@ RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
  * they have issued, the copies of all of them together. So small jobs take fewer calls of the
  * driver. A job that is alone is run as ever, and so are urgent jobs, jobs of a chain, all while a
  * trace runs, and the first runs of a function, which the guard watches.
+ * Built with a toolkit before CUDA 13, the library gathers, but issues each copy by itself.
  *
  * The function must issue by rnl_ calls alone, and wait for no other job. From rnl_stream() on, a
  * function's calls are issued at once, behind what it has issued before.

@@ -4,6 +4,8 @@
 
 #include "internal.h"
 
+#if CUDART_VERSION >= 13000
+
 #define MOVES_MAX 32
 
 struct move {
@@ -103,3 +105,5 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
 	fake__unlock();
 	return (cudaError_t)fake_launch(move_host, blocks, threads, &l, sizeof(l), stream);
 }
+
+#endif
