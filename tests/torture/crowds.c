@@ -72,7 +72,7 @@ static unsigned submit(struct crowd *c, unsigned nr)
 {
 	struct rnl_pool *pool = c->seat->round->pool;
 	const bool closed = c->seat->round->closed;
-	struct rnl_job *jobs[NR_CROWD];
+	struct rnl_job *jobs[NR_CROWD] = { NULL };
 	uint64_t states[NR_CROWD];
 	int ret;
 
