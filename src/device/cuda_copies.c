@@ -23,8 +23,8 @@ struct moves {
 };
 
 /*
- * Block b does moves.list[b]: 16 bytes for a thread at a time, two of these under way, if both sides
- * are aligned to that; the rest byte by byte.
+ * Block b does moves.list[b].  If both sides are aligned to 16 bytes, a thread moves units of 16, two
+ * at a time.  What is left is moved byte by byte.
  */
 static const char mover_ptx[] =
 	".version 7.0\n.target sm_75\n.address_size 64\n"

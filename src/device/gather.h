@@ -7,11 +7,11 @@
  *	An operation is noted with its job.  Those of one job are issued in an order that means
  *	what the order means in which they were noted; those of several jobs, in any order.
  *	For that an operation has a step: copies and fills have even steps, launches odd ones.
- *	It is the step of the job's operation before, or the first one behind it that is of the
- *	right kind; a copy or fill that touches what an earlier one of its job writes in the same
- *	step, or the other way round, comes two steps later.  All of step 0 is issued, then all
- *	of step 1, and so on.  So a job that copies in, launches and copies out has three steps,
- *	and a hundred such jobs have three together.
+ *	All of step 0 is issued, then all of step 1, and so on.  An operation has the step of
+ *	its job's operation before it, if that is of its kind, else the next one.  Copies of one
+ *	step are in no order.  So if one touches what another of its job writes, the later one
+ *	goes two steps on.  A job that copies in, launches and copies out has three steps, and a
+ *	hundred such jobs have three together.
  *	What is issued in another way, and what waits for the stream, stands behind
  *	rnl__gather_flush().
  *	An operation that fails when it is issued fails its own job alone.  The job's later steps
