@@ -50,8 +50,9 @@ static void move_host(struct rnl_dim grid, struct rnl_dim block, const void *arg
 		fake__unlock();
 		if (!goes)
 			return;
-		memmove((void *)(uintptr_t)l->list[i].dst, (void *)(uintptr_t)l->list[i].src,
-			l->list[i].bytes);
+		if (l->list[i].bytes)
+			memmove((void *)(uintptr_t)l->list[i].dst,
+				(void *)(uintptr_t)l->list[i].src, l->list[i].bytes);
 		fake__lock();
 		fake__moved();
 		fake__unlock();
