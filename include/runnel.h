@@ -1151,6 +1151,11 @@ struct rnl_kernel {
 	 * run on CUDA.
 	 */
 	int (*cuda)(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream);
+	/*
+	 * Gives the CUfunction of the kernel that cuda() launches, with args as its one parameter
+	 * and nothing else; returns a cudaError_t. NULL: no graph has the kernel.
+	 */
+	int (*cuda_function)(void **functionp);
 };
 
 /*
@@ -1160,7 +1165,7 @@ struct rnl_kernel {
 #define RNL_HOST_KERNEL(kernel_name, host_fn, args_type) \
 	extern __attribute__((visibility("hidden"))) const struct rnl_kernel kernel_name; \
 	const struct rnl_kernel kernel_name = { \
-		#kernel_name, sizeof(args_type), host_fn, NULL \
+		#kernel_name, sizeof(args_type), host_fn, NULL, NULL \
 	}
 
 /*

@@ -125,9 +125,17 @@ static inline int rnl_cuda_batcher_create(struct rnl_batcher **batcherp, struct 
 			dim3(block.x, block.y, block.z), argv, 0, \
 			static_cast<cudaStream_t>(stream))); \
 	} \
+	static int kernel_name##__function(void **functionp) \
+	{ \
+		void (*const typed)(args_type) = cuda_fn; \
+		return static_cast<int>(cudaGetFuncBySymbol( \
+			reinterpret_cast<cudaFunction_t *>(functionp), \
+			reinterpret_cast<const void *>(typed))); \
+	} \
 	extern "C" __attribute__((visibility("hidden"))) const struct rnl_kernel kernel_name; \
 	const struct rnl_kernel kernel_name = { \
-		#kernel_name, sizeof(args_type), host_fn, kernel_name##__launch \
+		#kernel_name, sizeof(args_type), host_fn, kernel_name##__launch, \
+		kernel_name##__function \
 	}
 #endif /* __CUDACC__ */
 

@@ -27,6 +27,7 @@
 #include "sys/clock.h"
 #include "device/device.h"
 #include "device/cuda_copies.h"
+#include "device/cuda_graphs.h"
 #include "device/cuda_guard.h"
 #include "sys/thread_state.h"
 
@@ -52,6 +53,7 @@ struct cuda_stream {
 	struct rnl__stream base;
 	cudaStream_t own;		/* a private stream, to be destroyed; NULL: none */
 	cudaEvent_t joins;		/* of a private stream and the thread's default one */
+	struct rnl__graphs *graphs;	/* NULL: none */
 	enum cudaStreamCaptureMode capture_mode; /* the thread's, before it attached */
 };
 
@@ -292,6 +294,7 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	(void)cudaThreadExchangeStreamCaptureMode(&stream->capture_mode);
 	(void)cudaGetLastError();
 	rnl__cuda_copies_init(handle);
+	stream->graphs = rnl__cuda_graphs_create();
 	stream->base.device = device;
 	stream->base.native = handle;
 	*streamp = &stream->base;
@@ -303,6 +306,7 @@ static void cuda_detach(struct rnl__stream *base)
 	struct cuda_stream *stream = (struct cuda_stream *)base;
 
 	(void)result(base->device, cudaStreamSynchronize(base->native));
+	rnl__cuda_graphs_destroy(stream->graphs);
 	if (stream->own) {
 		(void)result(base->device, cudaStreamDestroy(stream->own));
 		(void)result(base->device, cudaEventDestroy(stream->joins));
@@ -368,6 +372,15 @@ static int cuda_copy(const struct rnl__copy *c)
 static bool cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr)
 {
 	return rnl__cuda_copy_all(copies, nr, own_stream());
+}
+
+static unsigned cuda_replay(const struct rnl__gather *gather, unsigned step)
+{
+	struct cuda_stream *stream = (struct cuda_stream *)rnl__thread.stream;
+
+	if (!stream->graphs)
+		return step;
+	return rnl__cuda_graphs_replay(stream->graphs, gather, step, own_stream());
 }
 
 static int cuda_fill(void *dst, uint8_t value, size_t bytes)
@@ -650,6 +663,7 @@ static const struct rnl__device_ops ops = {
 	.detach = cuda_detach,
 	.copy = cuda_copy,
 	.copy_all = cuda_copy_all,
+	.replay = cuda_replay,
 	.fill = cuda_fill,
 	.launch = cuda_launch,
 	.write = cuda_write,
@@ -687,6 +701,7 @@ static int describe(struct cuda_device *device, int ordinal)
 	device->write_value = (write_value_fn *)rnl__cuda_driver_function(
 		"cuStreamWriteValue32", WRITE_VALUE_VERSION, cudaEnablePerThreadDefaultStream);
 	rnl__cuda_guard_init();
+	rnl__cuda_graphs_init();
 	device->base.ops = &ops;
 	device->base.priorities = true;
 	device->base.info = (struct rnl_device_info){

@@ -8,19 +8,9 @@
 #include "device/cuda_copies.h"
 
 #define COPIES_MAX 256u
-#define MOVES_MAX 32u		/* areas that one mover moves */
 #define MOVE_BYTES_MAX 16384u	/* of an area; a copy engine is faster with more */
-#define THREADS 512u		/* of a block: mover_ptx has it, too */
 
 #if CUDART_VERSION >= 13000
-
-struct move {
-	uint64_t dst, src, bytes;
-};
-
-struct moves {
-	struct move list[MOVES_MAX];
-};
 
 /*
  * Block b does moves.list[b].  If both sides are aligned to 16 bytes, a thread moves units of 16, two
@@ -79,23 +69,23 @@ static const char mover_ptx[] =
 static _Atomic(cudaKernel_t) mover;	/* NULL: there is none */
 static _Atomic bool no_batches;		/* the driver is older than the runtime */
 
-static cudaKernel_t get_mover(void)
+cudaKernel_t rnl__cuda_mover(void)
 {
 	/* relaxed: a handle, which the driver looks up */
 	return atomic_load_explicit(&mover, memory_order_relaxed);
 }
 
-static bool launch_mover(cudaKernel_t kernel, struct moves *list, unsigned nr, cudaStream_t stream)
+static bool launch_mover(cudaKernel_t kernel, struct rnl__moves *list, unsigned nr, cudaStream_t stream)
 {
 	void *args[] = { list };
 
 	return !nr || cudaLaunchKernel((const void *)kernel, (dim3){ nr, 1, 1 },
-				       (dim3){ THREADS, 1, 1 }, args, 0, stream) == cudaSuccess;
+				       (dim3){ RNL__MOVER_THREADS, 1, 1 }, args, 0, stream) == cudaSuccess;
 }
 
 static void make_mover(cudaStream_t stream)
 {
-	struct moves nothing = { 0 };
+	struct rnl__moves nothing = { 0 };
 	cudaLibrary_t library;
 	cudaKernel_t kernel;
 
@@ -105,7 +95,7 @@ static void make_mover(cudaStream_t stream)
 	}
 	if (cudaLibraryGetKernel(&kernel, library, "rnl_move") == cudaSuccess &&
 	    launch_mover(kernel, &nothing, 1, stream)) {
-		/* relaxed: see get_mover() */
+		/* relaxed: see rnl__cuda_mover() */
 		atomic_store_explicit(&mover, kernel, memory_order_relaxed);
 		return;
 	}
@@ -118,36 +108,36 @@ void rnl__cuda_copies_init(cudaStream_t stream)
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 	pthread_mutex_lock(&lock);
-	if (!get_mover())
+	if (!rnl__cuda_mover())
 		make_mover(stream);
 	pthread_mutex_unlock(&lock);
 }
 
-static bool moves(const struct rnl__copy *c)
+bool rnl__cuda_moves(const struct rnl__copy *c)
 {
-	return get_mover() && c->ours && c->rows == 1 && c->width <= MOVE_BYTES_MAX;
+	return rnl__cuda_mover() && c->ours && c->rows == 1 && c->width <= MOVE_BYTES_MAX;
 }
 
 static bool move_all(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream)
 {
-	struct moves list;
+	struct rnl__moves list;
 	unsigned nr_moves = 0;
 
 	for (unsigned i = 0; i < nr; i++) {
 		const struct rnl__copy *c = copies[i];
 
-		if (!moves(c))
+		if (!rnl__cuda_moves(c))
 			continue;
-		list.list[nr_moves++] = (struct move){
+		list.list[nr_moves++] = (struct rnl__move){
 			(uintptr_t)c->dst, (uintptr_t)c->src, c->width,
 		};
-		if (nr_moves < MOVES_MAX)
+		if (nr_moves < RNL__MOVES_MAX)
 			continue;
-		if (!launch_mover(get_mover(), &list, nr_moves, stream))
+		if (!launch_mover(rnl__cuda_mover(), &list, nr_moves, stream))
 			return false;
 		nr_moves = 0;
 	}
-	return launch_mover(get_mover(), &list, nr_moves, stream);
+	return launch_mover(rnl__cuda_mover(), &list, nr_moves, stream);
 }
 
 static bool copy_batch(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream)
@@ -159,7 +149,7 @@ static bool copy_batch(const struct rnl__copy *const *copies, unsigned nr, cudaS
 	cudaError_t code;
 
 	for (unsigned i = 0; i < nr; i++) {
-		if (moves(copies[i]))
+		if (rnl__cuda_moves(copies[i]))
 			continue;
 		dst[nr_left] = copies[i]->dst;
 		src[nr_left] = copies[i]->src;

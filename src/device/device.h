@@ -17,6 +17,8 @@
  *	detach		the thread	yes		waits for the stream
  *	copy_all	attached	as the device	copies, in any order; false: none was issued, or
  *							some, and each is to be issued by copy
+ *	replay		attached	as the device	steps of a gather, from one on, as a graph; the
+ *							first step that is left.  NULL: no graphs
  *	copy, fill,
  *	launch		attached	as the device	arguments are copied at once; a copy from or
  *							to pageable memory may hold the caller
@@ -130,6 +132,7 @@ struct rnl__device_ops {
 	void (*detach)(struct rnl__stream *stream);
 	int (*copy)(const struct rnl__copy *copy);
 	bool (*copy_all)(const struct rnl__copy *const *copies, unsigned nr);
+	unsigned (*replay)(const struct rnl__gather *gather, unsigned step);
 	int (*fill)(void *dst, uint8_t value, size_t bytes);
 	int (*launch)(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 		      const void *args);

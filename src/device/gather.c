@@ -138,8 +138,15 @@ void rnl__gather_issue(struct rnl__gather *g)
 	struct rnl__stream *stream = rnl__thread.stream;
 	const uint64_t issued = stream->issued;
 
-	for (unsigned step = 0; step <= g->last_step; step++)
-		issue_step(g, step);
+	for (unsigned step = 0; step <= g->last_step;) {
+		const unsigned next = own_ops()->replay ? own_ops()->replay(g, step) : step;
+
+		if (next == step)
+			issue_step(g, step);
+		else
+			rnl__figure_add(&g->nr_graphs, 1);
+		step = next == step ? step + 1 : next;
+	}
 	stream->issued = issued;	/* they were counted when they were noted */
 	g->nr = g->args_bytes = g->first = 0;
 	g->step = g->last_step = 0;

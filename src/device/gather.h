@@ -63,6 +63,7 @@ struct rnl__gather {
 	uint16_t step, last_step;	/* of that job's last one; of all */
 	bool on;			/* the calls of the job that runs are noted */
 	int error;			/* of an operation of that job which was issued already */
+	_Atomic uint64_t nr_graphs;	/* figure: that were launched */
 	rnl__gather_failed_fn *failed;
 	rnl__gather_left_out_fn *left_out;
 };

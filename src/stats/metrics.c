@@ -126,6 +126,8 @@ static const struct {
 	{ "jobs_stolen_total", "counter", "Jobs run by another worker.", FIELD(stolen) },
 	{ "jobs_gathered_total", "counter", "Jobs issued with the work of others.",
 	  FIELD(gathered) },
+	{ "graphs_total", "counter", "Graphs launched for jobs that gather or replay.",
+	  FIELD(graphs) },
 	{ "worker_sleeps_total", "counter", "Times that a worker fell asleep idle.", FIELD(slept) },
 	{ "staged_bytes_total", "counter", "Bytes of pageable copies, which a CPU copied.",
 	  FIELD(staged_bytes) },

@@ -33,6 +33,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w)
 	stats->in_flight += rnl__inflight_nr(&w->inflight);
 	stats->held += rnl__figure_read(&w->held);
 	stats->gathered += rnl__figure_read(&w->gathered);
+	stats->graphs += rnl__figure_read(&w->gather.nr_graphs);
 	stats->queued += rnl__queue_length(&w->queue);
 	stats->accepted += rnl__queue_accepted(&w->queue);
 	if (!w->timing)

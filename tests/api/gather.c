@@ -11,6 +11,8 @@
 
 /* Defined by the double: tests/fake_cudart/fake_cudart.h. */
 __attribute__((weak)) uint64_t fake_calls(const char *function);
+__attribute__((weak)) int fake_fail(const char *function, unsigned nth, int code, bool sticky);
+__attribute__((weak)) int fake_plan(const char *text);
 
 #ifndef BYTES
 #define BYTES 256u		/* of an area; GPUs have larger ones */
@@ -21,35 +23,54 @@ enum { MEMORIES = 6, OPS = 10, JOBS = 40 };
 /* Two of each kind of memory: on the device, page-locked, pageable. */
 enum { D0, D1, Q0, Q1, P0, P1 };
 
+static struct rnl_dim grid_of(uint32_t add)
+{
+	return (struct rnl_dim){ 1 + add % 3, 1, 1 };
+}
+
+/* A launch that has got another's grid spoils the memory. */
 static void change_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	const struct change *c = args;
 
-	(void)grid;
 	(void)block;
 	for (uint32_t i = 0; i < c->bytes; i++)
-		c->mem[i] = changed(c->mem[i], c->add);
+		c->mem[i] = changed(c->mem[i], c->add + (grid.x != grid_of(c->add).x));
+}
+
+static void flip_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct change *c = args;
+
+	(void)block;
+	for (uint32_t i = 0; i < c->bytes; i++)
+		c->mem[i] = flipped(c->mem[i], c->add, grid.x);
 }
 
 #ifdef CHANGE_ON_GPU
 #define skip_without_kernel() ((void)0)
 #else
 RNL_HOST_KERNEL(change, change_host, struct change);
+RNL_HOST_KERNEL(flip, flip_host, struct change);
 #define skip_without_kernel() skip_unless_host()
 #endif
 
+static int launch(const struct rnl_kernel *kernel, struct rnl_dim grid, const struct change *args)
+{
+	const struct rnl_dim block = { 128, 1, 1 };
+
+	return rnl_launch(kernel, grid, block, args);
+}
+
 static int launch_change(unsigned char *mem, uint32_t bytes, uint32_t add)
 {
-	const struct change c = { mem, bytes, add };
-	const struct rnl_dim grid = { 2, 1, 1 }, block = { 128, 1, 1 };
-
-	return rnl_launch(&change, grid, block, &c);
+	return launch(&change, grid_of(add), &(struct change){ mem, bytes, add });
 }
 
 /* ---- jobs that do anything to memory of their own ------------------------------- */
 
 struct op {
-	enum { COPY, RECT, FILL, LAUNCH, LOOK } kind;
+	enum { COPY, RECT, FILL, LAUNCH, FLIP, LOOK } kind;
 	unsigned dst, src, dst_at, src_at, bytes;
 	unsigned width, rows, dst_pitch, src_pitch;	/* of RECT */
 };
@@ -106,7 +127,7 @@ static struct op any_op(uint64_t *random)
 	op.src = (op.dst + 1 + draw(random, MEMORIES - 1)) % MEMORIES;
 	if (op.kind == FILL)
 		op.dst = draw(random, P0);
-	if (op.kind == LAUNCH)
+	if (op.kind == LAUNCH || op.kind == FLIP)
 		op.dst = draw(random, Q0);
 	op.bytes = any_bytes(random);
 	if (op.kind == RECT)
@@ -129,6 +150,9 @@ static int issue(struct program *p, const struct op *op)
 		return rnl_fill(dst, (uint8_t)op->bytes, op->bytes);
 	case LAUNCH:
 		return launch_change(dst, op->bytes, op->dst_at);
+	case FLIP:
+		return launch(&flip, grid_of(op->src),
+			      &(struct change){ dst, op->bytes, op->dst_at });
 	default:
 		/* What was issued goes to the stream now. */
 		return rnl_stream() || on_host() ? 0 : -EIO;
@@ -153,7 +177,10 @@ static void shadow(struct program *p, const struct op *op)
 		memset(dst, (uint8_t)op->bytes, op->bytes);
 		break;
 	case LAUNCH:
-		change_host((struct rnl_dim){ 1, 1, 1 }, (struct rnl_dim){ 1, 1, 1 }, &c);
+		change_host(grid_of(c.add), grid_of(c.add), &c);
+		break;
+	case FLIP:
+		flip_host(grid_of(op->src), grid_of(op->src), &c);
 		break;
 	default:
 		break;
@@ -336,10 +363,10 @@ static int j_fn(struct rnl_job *job)
 
 static void shadow_j(struct program *p)
 {
-	const struct rnl_dim one = { 1, 1, 1 };
+	const struct rnl_dim grid = grid_of(5);
 
 	memcpy(p->shadow[D0], p->shadow[Q0], BYTES);
-	change_host(one, one, &(struct change){ p->shadow[D0], BYTES, 5 });
+	change_host(grid, grid, &(struct change){ p->shadow[D0], BYTES, 5 });
 	memcpy(p->shadow[Q1], p->shadow[D0], BYTES);
 }
 
@@ -373,6 +400,105 @@ TEST(small_jobs_take_few_calls_of_the_driver, .timeout_s = 60)
 	end();
 }
 
+/* ---- graphs ------------------------------------------------------------------------- */
+
+static uint64_t nr_graphs(void)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	must(rnl_pool_read_stats(all.pool, &stats));
+	return stats.graphs;
+}
+
+/* The library makes them if its toolkit is CUDA 13 or later. */
+static bool has_graphs(void)
+{
+	return !on_host() && (!test_fake() || fake_calls("cuKernelGetFunction"));
+}
+
+/* Runs until so many graphs more have been launched, or for many rounds. */
+static bool await_graphs(uint64_t nr)
+{
+	const uint64_t before = nr_graphs();
+
+	for (int round = 0; round < 200 && nr_graphs() < before + nr; round++)
+		run_all(j_fn, true);
+	return nr_graphs() >= before + nr;
+}
+
+static void check_j(void)
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		shadow_j(&all.programs[i]);
+	check_all();
+}
+
+static unsigned turn;
+
+/* Its launch differs from that of the last turn in its kernel, or its grid, alone. */
+static int turns_fn(struct rnl_job *job)
+{
+	const struct program *p = rnl_container_of(job, struct program, job);
+	const struct change c = { p->mem[D0], BYTES, 0 };
+
+	return launch(turn % 4 < 2 ? &change : &flip, grid_of(turn % 4 == 3), &c);
+}
+
+TEST(a_graph_gets_what_is_launched_now)
+{
+	skip_without_kernel();
+	begin(turns_fn);
+	for (turn = 0; turn < 40; turn++) {
+		const struct rnl_dim grid = grid_of(turn % 4 == 3);
+
+		for (unsigned i = 0; i < JOBS; i++) {
+			const struct change c = { all.programs[i].shadow[D0], BYTES, 0 };
+
+			(turn % 4 < 2 ? change_host : flip_host)(grid, grid, &c);
+		}
+		run_all(turns_fn, true);
+	}
+	check_all();
+	end();
+}
+
+TEST(groups_become_graphs, .timeout_s = 60, .loops = 2)
+{
+	skip_without_kernel();
+	all.stream = (enum rnl_stream_kind)_i;
+	begin(j_fn);
+	run_all(j_fn, true);
+	ck_assert(has_graphs() ? await_graphs(10) : !nr_graphs());
+	check_j();
+	end();
+}
+
+/* What is refused is issued call by call, and no job is told. */
+TEST(a_graph_that_is_refused_costs_no_job, .timeout_s = 60, .loops = 8)
+{
+	static const char *const calls[] = {
+		"cuFuncGetAttribute", "cuGraphCreate", "cuGraphAddKernelNode",
+		"cuGraphInstantiateWithFlags", "cuGraphNodeSetEnabled",
+		"cuGraphExecKernelNodeSetParams", "cuGraphLaunch", "cuGraphExecDestroy",
+	};
+	enum { OUT_OF_MEMORY = 2 };
+
+	if (!test_fake())
+		test_skip("%s: the double alone refuses calls", calls[_i]);
+	begin(j_fn);
+	if (!has_graphs())
+		test_skip("%s: the toolkit is older than CUDA 13", calls[_i]);
+	for (unsigned nth = 1; nth < 200; nth += 1 + nth / 4) {
+		must(fake_fail(calls[_i], nth, OUT_OF_MEMORY, false));
+		for (int round = 0; round < 3; round++)
+			run_all(j_fn, true);
+		must(fake_plan("nofail"));
+	}
+	ck_assert(await_graphs(3));
+	check_j();
+	end();
+}
+
 /* ---- order ------------------------------------------------------------------------ */
 
 /* Changes memory that all of them share, in steps that are not to mix with those of others. */
@@ -392,11 +518,11 @@ static int shared_fn(struct rnl_job *job)
 static void shadow_shared(uint32_t nr)
 {
 	struct program *p = &all.programs[0];
-	const struct rnl_dim one = { 1, 1, 1 };
+	const struct rnl_dim grid = grid_of(nr);
 	const struct change c = { p->shadow[D0], BYTES, nr };
 
-	change_host(one, one, &c);
-	change_host(one, one, &c);
+	change_host(grid, grid, &c);
+	change_host(grid, grid, &c);
 	memcpy(p->shadow[D1], p->shadow[D0], BYTES);
 }
 
@@ -665,7 +791,7 @@ static int refuse_launch(struct rnl_dim grid, struct rnl_dim block, const void *
 	return unit_error = INVALID_CONFIGURATION;
 }
 
-static const struct rnl_kernel refused = { "refused", 0, NULL, refuse_launch };
+static const struct rnl_kernel refused = { "refused", 0, NULL, refuse_launch, NULL };
 
 /* `user`: launches what is refused; else, if it is not NULL, issues what was gathered before. */
 static int of_unit_fn(struct rnl_job *job)

@@ -317,10 +317,10 @@ static void plain_host(struct rnl_dim grid, struct rnl_dim block, const void *ar
 	seen_grid = grid;
 	seen_block = block;
 }
-static const struct rnl_kernel plain = { "plain", 0, plain_host, NULL };
-static const struct rnl_kernel nowhere = { "nowhere", 0, NULL, NULL };
+static const struct rnl_kernel plain = { "plain", 0, plain_host, NULL, NULL };
+static const struct rnl_kernel nowhere = { "nowhere", 0, NULL, NULL, NULL };
 static const struct rnl_kernel too_large = { "too_large", RNL_KERNEL_ARGS_MAX + 1, plain_host,
-					     NULL };
+					     NULL, NULL };
 
 TEST(a_launch_takes_its_arguments_over_at_once)
 {

@@ -129,7 +129,7 @@ static int refused_fn(struct rnl_job *job)
 /* Ignores an error, meets another one, and returns `user`. */
 static int careless_fn(struct rnl_job *job)
 {
-	static const struct rnl_kernel nowhere = { "nowhere", 0, NULL, NULL };
+	static const struct rnl_kernel nowhere = { "nowhere", 0, NULL, NULL, NULL };
 	const struct rnl_dim one = { 1, 1, 1 };
 	char byte = 0;
 

@@ -8,6 +8,6 @@
 #define CHANGE_ON_GPU 1
 #define BYTES 40960u
 
-extern const struct rnl_kernel change;	/* gather.cu */
+extern const struct rnl_kernel change, flip;	/* gather.cu */
 
 #include "../api/gather.c"

@@ -13,3 +13,12 @@ static __global__ void change_cuda(struct change c)
 		c.mem[i] = changed(c.mem[i], c.add);
 }
 RNL_KERNEL(change, NULL, change_cuda, struct change);
+
+static __global__ void flip_cuda(struct change c)
+{
+	const uint32_t step = gridDim.x * blockDim.x;
+
+	for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < c.bytes; i += step)
+		c.mem[i] = flipped(c.mem[i], c.add, gridDim.x);
+}
+RNL_KERNEL(flip, NULL, flip_cuda, struct change);

@@ -12,7 +12,7 @@
 	{ \
 		return fake_launch(on_host, grid, block, args, sizeof(args_type), stream); \
 	} \
-	const struct rnl_kernel name = { #name, sizeof(args_type), on_host, name##_launch };
+	const struct rnl_kernel name = { #name, sizeof(args_type), on_host, name##_launch, NULL };
 
 DOUBLE_KERNEL(clock_kernel, clock_on_host, struct clock_args)
 

@@ -16,7 +16,7 @@ static int launch(struct rnl_dim grid, struct rnl_dim block, const void *args, v
 }
 
 const struct rnl_kernel kinds_kernel = {
-	"kinds_kernel", sizeof(struct kinds_args), kinds_on_host, launch
+	"kinds_kernel", sizeof(struct kinds_args), kinds_on_host, launch, NULL
 };
 
 static int result(cudaError_t code, const char *what)

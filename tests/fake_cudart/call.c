@@ -206,7 +206,8 @@ void fake_alive(struct fake_alive *alive)
 		.streams = fake__nr(FAKE_STREAM),
 		.events = fake__nr(FAKE_EVENT),
 		.pools = fake__nr(FAKE_POOL),
-		.graphs = fake__nr(FAKE_GRAPH) + fake__nr(FAKE_GRAPH_EXEC),
+		.graphs = fake__nr(FAKE_GRAPH) + fake__nr(FAKE_GRAPH_EXEC) +
+			  fake__nr(FAKE_KERNEL_GRAPH) + fake__nr(FAKE_KERNEL_EXEC),
 	};
 	for (s = fake__streams; s; s = s->next) {
 		alive->executors += s->running;

@@ -114,7 +114,7 @@ cudaError_t cudaDeviceSynchronize(void)
 
 /* ---- kernels ------------------------------------------------------------------ */
 
-static bool fits(struct rnl_dim grid, struct rnl_dim block)
+bool fake__fits(struct rnl_dim grid, struct rnl_dim block)
 {
 	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
 		return false;
@@ -134,7 +134,7 @@ static cudaError_t launch(struct fake_op *op, cudaStream_t handle)
 static cudaError_t launch_copy(struct fake_op *op, cudaStream_t stream)
 {
 	CALL(cudaLaunchKernel);
-	if (!fits(op->launch.grid, op->launch.block))
+	if (!fake__fits(op->launch.grid, op->launch.block))
 		return fake__said(cudaErrorInvalidConfiguration);
 	SAID(launch(op, stream));
 }

@@ -84,6 +84,15 @@ const char *fake_last_misuse(void);
 int fake_stream_priority(void *stream);
 uint64_t fake_stream_id(void *stream);
 
+/* A kernel of the double; its CUfunction is the address of one. */
+#define FAKE_KERNEL_MAGIC 0x6b65726eu
+
+struct fake_kernel {
+	uint32_t magic;
+	void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void *args);
+	size_t bytes;			/* of args */
+};
+
 /*
  * A kernel on the double: a host function that an executor calls. The arguments are copied
  * before the call returns. Return: a cudaError_t.

@@ -16,6 +16,16 @@
 /* ---- calls (call.c) ------------------------------------------------------ */
 
 #define FAKE_FUNCTIONS(X) \
+	X(cuFuncGetAttribute) \
+	X(cuGraphAddKernelNode) \
+	X(cuGraphCreate) \
+	X(cuGraphDestroy) \
+	X(cuGraphExecDestroy) \
+	X(cuGraphExecKernelNodeSetParams) \
+	X(cuGraphInstantiateWithFlags) \
+	X(cuGraphLaunch) \
+	X(cuGraphNodeSetEnabled) \
+	X(cuKernelGetFunction) \
 	X(cuStreamWriteValue32) \
 	X(cudaDeviceGetStreamPriorityRange) \
 	X(cudaDeviceSynchronize) \
@@ -140,7 +150,7 @@ void fake__delay(unsigned up_to_us);	/* without the lock */
 /* ---- what is alive, by address (registry.c) ------------------------------- */
 
 enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_STREAM, FAKE_EVENT, FAKE_POOL, FAKE_GRAPH, FAKE_GRAPH_EXEC,
-		 FAKE_NR_KINDS };
+		 FAKE_KERNEL_GRAPH, FAKE_KERNEL_EXEC, FAKE_NR_KINDS };
 
 struct fake_thing {
 	uintptr_t begin;
@@ -290,6 +300,15 @@ void *fake__log_function(const char *name);
 /* The function that the thread is calling, for the log. */
 extern _Thread_local enum fake_function fake__function;
 enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode);
+
+/* ---- graphs of kernels (graph.c), the library's kernel (mover.c) ------------- */
+
+/* A call of the driver for graphs, by name; NULL: there is none. */
+void *fake__graph_function(const char *name);
+bool fake__fits(struct rnl_dim grid, struct rnl_dim block);	/* device.c; without the lock, too */
+const struct fake_kernel *fake__mover(void);
+/* What one launch of the mover has, on the heap; NULL: no memory. */
+void *fake__mover_args(uint32_t nr, const void *moves, size_t *bytes);
 
 /* ---- events (event.c) ------------------------------------------------------ */
 

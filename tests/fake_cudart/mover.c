@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The one kernel that the library brings along: src/device/cuda_copies.c. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -59,6 +60,30 @@ static void move_host(struct rnl_dim grid, struct rnl_dim block, const void *arg
 	}
 }
 
+const struct fake_kernel *fake__mover(void)
+{
+	static const struct fake_kernel mover = {
+		FAKE_KERNEL_MAGIC, move_host, MOVES_MAX * sizeof(struct move)
+	};
+
+	return &mover;
+}
+
+void *fake__mover_args(uint32_t nr, const void *moves, size_t *bytes)
+{
+	struct launch *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->reaches = nr <= MOVES_MAX;
+	memcpy(l->list, moves, (l->reaches ? nr : 0) * sizeof(l->list[0]));
+	for (uint32_t i = 0; i < nr && l->reaches; i++)
+		l->reaches = reaches(l->list[i].dst, l->list[i].bytes) &&
+			     reaches(l->list[i].src, l->list[i].bytes);
+	*bytes = sizeof(*l);
+	return l;
+}
+
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
 				enum cudaJitOption *jit, void **jit_values, unsigned nr_jit,
 				enum cudaLibraryOption *options, void **values, unsigned nr)
@@ -94,17 +119,20 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
 {
 	const struct rnl_dim blocks = { grid.x, grid.y, grid.z };
 	const struct rnl_dim threads = { block.x, block.y, block.z };
-	struct launch l = { .reaches = true };
+	size_t bytes;
+	void *l;
+	int code;
 
 	if (kernel != kernel_name || shared_bytes || grid.x > MOVES_MAX)
 		return fake__said(cudaErrorInvalidDeviceFunction);
-	memcpy(l.list, args[0], grid.x * sizeof(l.list[0]));
 	fake__lock();
-	for (uint32_t i = 0; i < grid.x; i++)
-		l.reaches = l.reaches && reaches(l.list[i].dst, l.list[i].bytes) &&
-			    reaches(l.list[i].src, l.list[i].bytes);
+	l = fake__mover_args(grid.x, args[0], &bytes);
 	fake__unlock();
-	return (cudaError_t)fake_launch(move_host, blocks, threads, &l, sizeof(l), stream);
+	if (!l)
+		return fake__said(cudaErrorMemoryAllocation);
+	code = fake_launch(move_host, blocks, threads, l, bytes, stream);
+	free(l);
+	return (cudaError_t)code;
 }
 
 #endif

@@ -290,6 +290,8 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **fn, unsi
 	if (!strcmp(symbol, "cuStreamWriteValue32"))
 		found = fake__settings.no_writes ? NULL : (void *)stream_write;
 	else
+		found = fake__graph_function(symbol);
+	if (!found)
 		found = fake__log_function(symbol);
 	*fn = found;
 	if (status)

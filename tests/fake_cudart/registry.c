@@ -73,6 +73,8 @@ void *fake__handle(const void *handle, enum fake_kind kind)
 		[FAKE_DEVICE] = "device memory", [FAKE_PINNED] = "page-locked memory",
 		[FAKE_STREAM] = "stream", [FAKE_EVENT] = "event", [FAKE_POOL] = "memory pool",
 		[FAKE_GRAPH] = "graph", [FAKE_GRAPH_EXEC] = "executable graph",
+		[FAKE_KERNEL_GRAPH] = "graph of kernels",
+		[FAKE_KERNEL_EXEC] = "executable graph of kernels",
 	};
 	const struct fake_thing *thing = fake__find(handle);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel that changes each byte of an area: its arguments, and what it makes of a byte. */
+/* Kernels that change each byte of an area: their arguments, and what they make of a byte. */
 #ifndef CHANGE_H
 #define CHANGE_H
 
@@ -19,6 +19,11 @@ struct change {
 CHANGE_SHARED unsigned char changed(unsigned char was, uint32_t add)
 {
 	return (unsigned char)(was * 3u + add);
+}
+
+CHANGE_SHARED unsigned char flipped(unsigned char was, uint32_t add, uint32_t grid)
+{
+	return (unsigned char)(was ^ (add + grid));
 }
 
 #endif /* CHANGE_H */

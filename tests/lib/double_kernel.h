@@ -12,8 +12,17 @@
 	{ \
 		return fake_launch(double_fn, grid, block, args, sizeof(args_type), stream); \
 	} \
+	static int kernel_name##_function(void **functionp) \
+	{ \
+		static const struct fake_kernel kernel = { \
+			FAKE_KERNEL_MAGIC, double_fn, sizeof(args_type) \
+		}; \
+		*functionp = (void *)(uintptr_t)&kernel; \
+		return 0; \
+	} \
 	const struct rnl_kernel kernel_name = { \
-		#kernel_name, sizeof(args_type), host_fn, kernel_name##_launch \
+		#kernel_name, sizeof(args_type), host_fn, kernel_name##_launch, \
+		kernel_name##_function \
 	}
 
 #endif /* DOUBLE_KERNEL_H */

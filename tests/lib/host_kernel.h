@@ -5,12 +5,10 @@
 
 #include "gate.h"
 
-/* Defined by the double: tests/fake_cudart/fake_cudart.h. */
 #ifndef __CUDACC__
-__attribute__((weak))
-int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void *args),
-		struct rnl_dim grid, struct rnl_dim block, const void *args, size_t bytes,
-		void *stream);
+#include "fake_cudart/fake_cudart.h"
+
+#pragma weak fake_launch
 
 /* Like the library's macro, but local to the file, and the double can run the kernel. */
 #undef RNL_HOST_KERNEL
@@ -22,8 +20,18 @@ int fake_launch(void (*fn)(struct rnl_dim grid, struct rnl_dim block, const void
 		return !fake_launch ? NOT_SUPPORTED : \
 		       fake_launch(host_fn, grid, block, args, sizeof(args_type), stream); \
 	} \
+	static int kernel_name##__fake_function(void **functionp) \
+	{ \
+		static const struct fake_kernel kernel = { \
+			FAKE_KERNEL_MAGIC, host_fn, sizeof(args_type) \
+		}; \
+		enum { NOT_SUPPORTED = 801 };	/* cudaError_t */ \
+		*functionp = (void *)(uintptr_t)&kernel; \
+		return fake_launch ? 0 : NOT_SUPPORTED; \
+	} \
 	static const struct rnl_kernel kernel_name = { \
-		#kernel_name, sizeof(args_type), host_fn, kernel_name##__fake \
+		#kernel_name, sizeof(args_type), host_fn, kernel_name##__fake, \
+		kernel_name##__fake_function \
 	}
 #endif
 

@@ -74,10 +74,36 @@ static int launch_note(struct rnl_dim grid, struct rnl_dim block, const void *ar
 	return NOT_SUPPORTED;
 }
 
-const struct rnl_kernel mix = { "mix", sizeof(struct mix_args), mix_host, launch_mix };
+static int mix_function(void **functionp)
+{
+	static const struct fake_kernel kernel = {
+		FAKE_KERNEL_MAGIC, mix_host, sizeof(struct mix_args)
+	};
+
+	if (!fake_launch)
+		return &mix_gpu ? mix_gpu.cuda_function(functionp) : NOT_SUPPORTED;
+	*functionp = (void *)(uintptr_t)&kernel;
+	return 0;
+}
+
+static int unpack_function(void **functionp)
+{
+	static const struct fake_kernel kernel = {
+		FAKE_KERNEL_MAGIC, unpack_host, sizeof(struct unpack_args)
+	};
+
+	if (!fake_launch)
+		return &unpack_gpu ? unpack_gpu.cuda_function(functionp) : NOT_SUPPORTED;
+	*functionp = (void *)(uintptr_t)&kernel;
+	return 0;
+}
+
+const struct rnl_kernel mix = {
+	"mix", sizeof(struct mix_args), mix_host, launch_mix, mix_function
+};
 const struct rnl_kernel unpack = {
-	"unpack", sizeof(struct unpack_args), unpack_host, launch_unpack
+	"unpack", sizeof(struct unpack_args), unpack_host, launch_unpack, unpack_function
 };
 const struct rnl_kernel note_kernel = {
-	"note", sizeof(struct note_args), note_host, launch_note
+	"note", sizeof(struct note_args), note_host, launch_note, NULL
 };

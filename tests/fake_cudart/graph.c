@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Graphs of kernels, by the driver's calls.
+ *
+ * DESIGN
+ *	A node is a launch, and the nodes that it comes after.  A launch of a graph issues its
+ *	nodes in an order that these allow, the last ones first.  So a graph that lacks an edge
+ *	shows it, although a stream runs one after the other.
+ *	An executable graph has its own copy of what is launched.  It is set by the nodes of the
+ *	graph that it was made of, which has to be alive.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#if CUDART_VERSION >= 13000
+
+enum { NODES_MAX = 1024 };
+
+struct launch {
+	const struct fake_kernel *kernel;
+	struct rnl_dim grid, block;
+	void *args;
+	bool off;
+};
+
+struct node {
+	struct node **after;
+	size_t nr_after;
+	struct launch launch;
+};
+
+struct kernel_graph {
+	struct kernel_graph *from;	/* of an executable one */
+	size_t nr;
+	struct node *nodes[NODES_MAX];
+};
+
+static bool is_kernel(const struct fake_kernel *kernel)
+{
+	return kernel && kernel->magic == FAKE_KERNEL_MAGIC;
+}
+
+static size_t find(const struct kernel_graph *graph, const void *node)
+{
+	size_t i = 0;
+
+	while (i < graph->nr && graph->nodes[i] != node)
+		i++;
+	return i;
+}
+
+static void free_graph(struct kernel_graph *graph)
+{
+	for (size_t i = 0; i < graph->nr; i++) {
+		free(graph->nodes[i]->after);
+		free(graph->nodes[i]->launch.args);
+		free(graph->nodes[i]);
+	}
+	free(graph);
+}
+
+static CUresult read_launch(struct launch *launch, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+	const struct fake_kernel *kernel = (const struct fake_kernel *)(const void *)params->func;
+	struct launch l = {
+		.kernel = kernel, .off = launch->off,
+		.grid = { params->gridDimX, params->gridDimY, params->gridDimZ },
+		.block = { params->blockDimX, params->blockDimY, params->blockDimZ },
+	};
+
+	if (!is_kernel(kernel) || params->sharedMemBytes || params->extra || params->kern ||
+	    !fake__fits(l.grid, l.block))
+		return CUDA_ERROR_INVALID_VALUE;
+	l.args = malloc(kernel->bytes ? kernel->bytes : 1);
+	if (!l.args)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (kernel->bytes)
+		memcpy(l.args, params->kernelParams[0], kernel->bytes);
+	free(launch->args);
+	*launch = l;
+	return CUDA_SUCCESS;
+}
+
+/* ---- the calls, under the lock --------------------------------------------- */
+
+static CUresult enter(struct kernel_graph *graph, enum fake_kind kind)
+{
+	if (graph && !fake__enter(graph, sizeof(*graph), kind, graph))
+		return CUDA_SUCCESS;
+	if (graph)
+		free_graph(graph);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult create(CUgraph *handle, unsigned flags)
+{
+	struct kernel_graph *graph = calloc(1, sizeof(*graph));
+	CUresult code = flags ? CUDA_ERROR_INVALID_VALUE : enter(graph, FAKE_KERNEL_GRAPH);
+
+	if (flags)
+		free(graph);
+	*handle = (CUgraph)(void *)graph;
+	return code;
+}
+
+static CUresult add(CUgraphNode *handle, CUgraph graph_handle, const CUgraphNode *after, size_t nr,
+		    const CUDA_KERNEL_NODE_PARAMS *params)
+{
+	struct kernel_graph *graph = fake__handle(graph_handle, FAKE_KERNEL_GRAPH);
+	struct node *node;
+	CUresult code;
+
+	if (!graph || graph->nr == NODES_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < nr; i++) {
+		if (find(graph, after[i]) == graph->nr)
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	node = calloc(1, sizeof(*node));
+	if (node)
+		node->after = calloc(nr + 1, sizeof(*node->after));
+	code = node && node->after ? read_launch(&node->launch, params) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (code != CUDA_SUCCESS) {
+		if (node)
+			free(node->after);
+		free(node);
+		return code;
+	}
+	for (size_t i = 0; i < nr; i++)
+		node->after[i] = (struct node *)(void *)after[i];
+	node->nr_after = nr;
+	graph->nodes[graph->nr++] = node;
+	*handle = (CUgraphNode)(void *)node;
+	return CUDA_SUCCESS;
+}
+
+/* A copy of a node; those that it comes after are those of the graph it is copied from. */
+static struct node *copy_node(const struct node *from)
+{
+	struct node *node = calloc(1, sizeof(*node));
+	const size_t bytes = from->launch.kernel->bytes;
+
+	if (!node)
+		return NULL;
+	*node = *from;
+	node->after = calloc(from->nr_after + 1, sizeof(*node->after));
+	node->launch.args = malloc(bytes ? bytes : 1);
+	if (!node->after || !node->launch.args) {
+		free(node->after);
+		free(node->launch.args);
+		free(node);
+		return NULL;
+	}
+	memcpy(node->after, from->after, from->nr_after * sizeof(*node->after));
+	memcpy(node->launch.args, from->launch.args, bytes);
+	return node;
+}
+
+static CUresult instantiate(CUgraphExec *handle, CUgraph graph_handle, unsigned long long flags)
+{
+	struct kernel_graph *graph = fake__handle(graph_handle, FAKE_KERNEL_GRAPH), *exec;
+
+	if (!graph || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	exec = calloc(1, sizeof(*exec));
+	if (!exec)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	exec->from = graph;
+	for (size_t i = 0; i < graph->nr; i++) {
+		exec->nodes[i] = copy_node(graph->nodes[i]);
+		if (!exec->nodes[i]) {
+			free_graph(exec);
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		}
+		exec->nr++;
+	}
+	*handle = (CUgraphExec)(void *)exec;
+	return enter(exec, FAKE_KERNEL_EXEC);
+}
+
+/* The executable graph's copy of a node; NULL, and a misuse. */
+static struct launch *launch_of(CUgraphExec handle, CUgraphNode node)
+{
+	struct kernel_graph *exec = fake__handle(handle, FAKE_KERNEL_EXEC);
+	struct kernel_graph *graph = exec ? fake__handle(exec->from, FAKE_KERNEL_GRAPH) : NULL;
+	size_t i;
+
+	if (!graph)
+		return NULL;
+	i = find(graph, node);
+	return i < exec->nr ? &exec->nodes[i]->launch : NULL;
+}
+
+static CUresult set(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+	struct launch *launch = launch_of(exec, node);
+
+	return launch ? read_launch(launch, params) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult enable(CUgraphExec exec, CUgraphNode node, unsigned on)
+{
+	struct launch *launch = launch_of(exec, node);
+
+	if (!launch)
+		return CUDA_ERROR_INVALID_VALUE;
+	launch->off = !on;
+	return CUDA_SUCCESS;
+}
+
+static CUresult issue(const struct launch *l, CUstream handle)
+{
+	struct fake_op op = {
+		.kind = FAKE_OP_LAUNCH,
+		.launch = { l->kernel->fn, l->grid, l->block, NULL, l->kernel->bytes },
+	};
+	struct fake_stream *stream;
+	cudaError_t code;
+
+	if (l->off)
+		return CUDA_SUCCESS;
+	op.launch.args = l->kernel == fake__mover() ?
+				 fake__mover_args(l->grid.x, l->args, &op.launch.bytes) :
+				 malloc(op.launch.bytes ? op.launch.bytes : 1);
+	if (!op.launch.args)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (l->kernel != fake__mover())
+		memcpy(op.launch.args, l->args, op.launch.bytes);
+	code = fake__room(handle, &stream);
+	if (code == cudaSuccess)
+		code = fake__issue(stream, &op);
+	if (code != cudaSuccess)
+		free(op.launch.args);
+	return (CUresult)code;
+}
+
+static bool is_ready(const struct kernel_graph *graph, const struct node *node, const bool *done)
+{
+	for (size_t i = 0; i < node->nr_after; i++) {
+		if (!done[find(graph, node->after[i])])
+			return false;
+	}
+	return true;
+}
+
+static CUresult launch(CUgraphExec handle, CUstream stream)
+{
+	const struct kernel_graph *exec = fake__handle(handle, FAKE_KERNEL_EXEC);
+	bool done[NODES_MAX] = { false };
+	CUresult code = CUDA_SUCCESS;
+
+	if (!exec)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t left = exec->nr; left && code == CUDA_SUCCESS; left--) {
+		size_t i = exec->nr - 1;
+
+		while (done[i] || !is_ready(exec->from, exec->nodes[i], done))
+			i--;
+		code = issue(&exec->nodes[i]->launch, stream);
+		done[i] = true;
+	}
+	return code;
+}
+
+static CUresult destroy(void *handle, enum fake_kind kind)
+{
+	struct kernel_graph *graph = fake__handle(handle, kind);
+
+	if (!graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	fake__remove(graph);
+	free_graph(graph);
+	return CUDA_SUCCESS;
+}
+
+/* ---- the calls --------------------------------------------------------------- */
+
+/* A call of the driver: it does not change the runtime's last error. */
+#define DRIVER(name, expression) \
+	do { \
+		CUresult result_ = (CUresult)fake__call(FAKE_##name); \
+		if (result_ != CUDA_SUCCESS) \
+			return result_; \
+		fake__lock(); \
+		result_ = (expression); \
+		fake__unlock(); \
+		return result_; \
+	} while (0)
+
+static CUresult graph_create(CUgraph *graph, unsigned flags)
+{
+	DRIVER(cuGraphCreate, create(graph, flags));
+}
+
+static CUresult graph_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t nr,
+			  const CUDA_KERNEL_NODE_PARAMS *params)
+{
+	DRIVER(cuGraphAddKernelNode, add(node, graph, after, nr, params));
+}
+
+static CUresult graph_instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	DRIVER(cuGraphInstantiateWithFlags, instantiate(exec, graph, flags));
+}
+
+static CUresult exec_set(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+	DRIVER(cuGraphExecKernelNodeSetParams, set(exec, node, params));
+}
+
+static CUresult exec_enable(CUgraphExec exec, CUgraphNode node, unsigned on)
+{
+	DRIVER(cuGraphNodeSetEnabled, enable(exec, node, on));
+}
+
+static CUresult exec_launch(CUgraphExec exec, CUstream stream)
+{
+	DRIVER(cuGraphLaunch, launch(exec, stream));
+}
+
+static CUresult exec_destroy(CUgraphExec exec)
+{
+	DRIVER(cuGraphExecDestroy, destroy(exec, FAKE_KERNEL_EXEC));
+}
+
+static CUresult graph_destroy(CUgraph graph)
+{
+	DRIVER(cuGraphDestroy, destroy(graph, FAKE_KERNEL_GRAPH));
+}
+
+static CUresult most_threads(int *most, CUfunction function)
+{
+	if (!is_kernel((const struct fake_kernel *)(const void *)function))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*most = 1024;
+	return CUDA_SUCCESS;
+}
+
+static CUresult function_attribute(int *value, CUfunction_attribute attribute, CUfunction function)
+{
+	DRIVER(cuFuncGetAttribute, attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ?
+					   most_threads(value, function) :
+					   CUDA_ERROR_INVALID_VALUE);
+}
+
+static CUresult mover_function(CUfunction *function, CUkernel kernel)
+{
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*function = (CUfunction)(uintptr_t)fake__mover();
+	return CUDA_SUCCESS;
+}
+
+static CUresult kernel_function(CUfunction *function, CUkernel kernel)
+{
+	DRIVER(cuKernelGetFunction, mover_function(function, kernel));
+}
+
+void *fake__graph_function(const char *name)
+{
+	static const struct {
+		const char *name;
+		void *fn;
+	} calls[] = {
+		{ "cuFuncGetAttribute", (void *)function_attribute },
+		{ "cuGraphAddKernelNode", (void *)graph_add },
+		{ "cuGraphCreate", (void *)graph_create },
+		{ "cuGraphDestroy", (void *)graph_destroy },
+		{ "cuGraphExecDestroy", (void *)exec_destroy },
+		{ "cuGraphExecKernelNodeSetParams", (void *)exec_set },
+		{ "cuGraphInstantiateWithFlags", (void *)graph_instantiate },
+		{ "cuGraphLaunch", (void *)exec_launch },
+		{ "cuGraphNodeSetEnabled", (void *)exec_enable },
+		{ "cuKernelGetFunction", (void *)kernel_function },
+	};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (!strcmp(name, calls[i].name))
+			return calls[i].fn;
+	}
+	return NULL;
+}
+
+#else
+
+void *fake__graph_function(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+#endif
