@@ -25,7 +25,7 @@ include config.mk
 # ---- what is built: alphabetical, one per line -------------------------------
 # Rooms of src/; what stands in a room is built.  The CUDA device needs CUDA's headers.
 SRCS := $(patsubst $(srcdir)/src/%,%,$(filter-out $(srcdir)/src/tool/%,$(sort $(wildcard $(srcdir)/src/*/*.c))))
-SRCS_CUDA := device/cuda.c device/cuda_copies.c device/cuda_graphs.c device/cuda_guard.c
+SRCS_CUDA := $(filter device/cuda%,$(SRCS))
 # The program runnel, which links the archive; kernels.c stands in for kernels.cu without nvcc.
 TOOL_SRCS := $(filter-out kernels.c,$(patsubst $(srcdir)/src/tool/%,%,$(sort $(wildcard $(srcdir)/src/tool/*.c))))
 HEADERS := $(patsubst $(srcdir)/include/%,%,$(wildcard $(srcdir)/include/*.h $(srcdir)/include/*/*.h))

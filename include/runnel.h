@@ -539,10 +539,12 @@ RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
 /*
  * Says that the job's work may be gathered with that of other jobs: while there is a backlog, a
  * worker calls the functions of several such jobs one after the other, and only then issues what
- * they have issued, the copies of all of them together. So small jobs take fewer calls of the
- * driver. A job that is alone is run as ever, and so are urgent jobs, jobs of a chain, all while a
- * trace runs, and the first runs of a function, which the guard watches.
- * Built with a toolkit before CUDA 13, the library gathers, but issues each copy by itself.
+ * they have issued: the copies of all of them together, and their kernels as a graph. So small jobs
+ * take fewer calls of the driver. Kernels of RNL_KERNEL() go into graphs; a graph runs those of
+ * several jobs at the same time. A job that is alone is run as ever, and so are urgent jobs, jobs of
+ * a chain, all while a trace runs, and the first runs of a function, which the guard watches.
+ * Built with a toolkit before CUDA 13, the library gathers, but issues each call by itself.
+ * The code of the job's kernels stays loaded until the pool is destroyed.
  *
  * The function must issue by rnl_ calls alone, and wait for no other job. From rnl_stream() on, a
  * function's calls are issued at once, behind what it has issued before.
@@ -558,6 +560,45 @@ RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
  * Since: 0.1
  */
 RNL_API int rnl_job_gather(struct rnl_job *job, int gather);
+
+/*
+ * Says that the job's function issues the same work each time, and does nothing else. Then a worker
+ * records what the function issues, on CUDA as a graph, and issues the record for later jobs of
+ * that function; the function is not called. The work of a job of many kernels takes one call of
+ * the driver. The function may launch by itself, or call libraries as cuBLAS, on its stream.
+ * The kernels and copies of a record have the addresses, the sizes and the arguments that the
+ * function gave them. What differs from job to job lies in memory that they read: page-locked or
+ * device memory at one address, or the bytes at the job's `user`, see rnl_job_args().
+ * A worker replays a function that has issued the same in two runs, one after the other. It calls
+ * it again after 1000 replays, to compare. If the function has issued something else, the pool's
+ * log says so, and its jobs are run as ever until two runs are the same again. So are jobs of a
+ * function that returns anything but 0, issues nothing, copies pageable memory, takes a hold, joins
+ * a barrier, or makes a call that CUDA does not capture; the log says so once.
+ * While a worker of per-thread streams records, a use of the legacy default stream fails in each
+ * thread of the process: CUDA's rule. A pool with a guard keeps its other workers from it meanwhile.
+ * A job that gathers, too (rnl_job_gather()), is not recorded. Its function is called each time, and
+ * the addresses and the arguments may differ. What it issues is launched as one graph, even if it
+ * is alone. That needs rnl_ calls alone, and kernels of RNL_KERNEL().
+ * The code of the job's kernels stays loaded until the pool is destroyed.
+ * @replay: 0 makes the job an ordinary one.
+ * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
+ *	done; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_replay(struct rnl_job *job, int replay);
+
+/*
+ * Gets the bytes at the running job's `user` on the device, for work that the job issues from now
+ * on. They are read before the call returns; of a job that is replayed, when it is.
+ * @bytes: 1 to RNL_JOB_ARGS_MAX.
+ * @memp: receives device memory of rnl_scratch() with the bytes, aligned to 256 bytes.
+ * Return: 0; -EINVAL called outside of a job, `user` or memp is NULL, or bytes is out of range;
+ *	-ENODEV the thread is attached to no device; -ENOMEM; -EIO; -EOWNERDEAD. An error becomes
+ *	the job's result, as with rnl_copy().
+ * Since: 0.1
+ */
+RNL_API int rnl_job_args(size_t bytes, void **memp);
+#define RNL_JOB_ARGS_MAX 1024u
 
 /*
  * Submits a job. Any worker may run it. If others are behind it, by rnl_job_then(), they are submitted

@@ -70,12 +70,13 @@ struct rnl_pool_stats {
 	/* Of a pool, or of one worker: */
 	uint64_t held;		/* now: jobs that wait for nothing but their holds: rnl_job_hold() */
 	uint64_t gathered;	/* jobs whose work was issued with that of others: rnl_job_gather() */
-	uint64_t graphs;	/* graphs launched: rnl_job_gather(), rnl_job_replay() */
+	uint64_t graphs;	/* graphs launched for jobs that gather: rnl_job_gather() */
+	uint64_t replayed;	/* jobs whose function was not called: rnl_job_replay() */
 };
 #define RNL_POOL_STATS_INIT \
 	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
 	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0, \
-	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Reads the figures of a pool. It reads each worker's counters and histograms once, and stops no

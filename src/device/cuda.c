@@ -27,8 +27,11 @@
 #include "sys/clock.h"
 #include "device/device.h"
 #include "device/cuda_copies.h"
+#include "device/cuda_driver.h"
 #include "device/cuda_graphs.h"
 #include "device/cuda_guard.h"
+#include "device/cuda_kernels.h"
+#include "device/cuda_record.h"
 #include "sys/thread_state.h"
 
 #define DEVICES_MAX 32
@@ -293,7 +296,7 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	stream->capture_mode = cudaStreamCaptureModeRelaxed;
 	(void)cudaThreadExchangeStreamCaptureMode(&stream->capture_mode);
 	(void)cudaGetLastError();
-	rnl__cuda_copies_init(handle);
+	rnl__cuda_kernels_init(handle);
 	stream->graphs = rnl__cuda_graphs_create();
 	stream->base.device = device;
 	stream->base.native = handle;
@@ -358,20 +361,26 @@ static cudaError_t copy_between(const struct rnl__copy *c)
 	return cudaMemcpy3DPeerAsync(&rows, own_stream());
 }
 
+static bool cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr)
+{
+	return rnl__cuda_copy_all(copies, nr, own_stream());
+}
+
 static int cuda_copy(const struct rnl__copy *c)
 {
-	cudaError_t code = copy(c);
+	cudaError_t code;
+
+	/* A copy that is a node of a graph makes the graph slow; a mover does not. */
+	if (rnl__thread.guard && rnl__thread.guard->records && rnl__cuda_moves(c) &&
+	    cuda_copy_all(&c, 1))
+		return 0;
+	code = copy(c);
 
 	if (code == cudaErrorInvalidValue) {
 		(void)cudaGetLastError();
 		code = copy_between(c);
 	}
 	return result(own_device(), code);
-}
-
-static bool cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr)
-{
-	return rnl__cuda_copy_all(copies, nr, own_stream());
 }
 
 static unsigned cuda_replay(const struct rnl__gather *gather, unsigned step)
@@ -626,6 +635,11 @@ static int cuda_guard_end(struct rnl__guarded *guarded)
 	return !guarded->again && !(guarded->strict && guarded->found);
 }
 
+static int cuda_record_launch(struct rnl__record *record, const void *user)
+{
+	return result(own_device(), rnl__cuda_record_launch(record, user, own_stream()));
+}
+
 /* ---- work beside a private stream ------------------------------------------ */
 
 /* One stream waits, on the device, for what another has now. */
@@ -681,6 +695,9 @@ static const struct rnl__device_ops ops = {
 	.trim = cuda_trim,
 	.guard_begin = cuda_guard_begin,
 	.guard_end = cuda_guard_end,
+	.record_launch = cuda_record_launch,
+	.record_drop = rnl__cuda_record_drop,
+	.args = rnl__cuda_args,
 	.stray = cuda_stray,
 	.divert = cuda_divert,
 	.errno_of = cuda_errno_of,
@@ -698,10 +715,10 @@ static int describe(struct cuda_device *device, int ordinal)
 	pthread_mutex_init(&device->lock, NULL);
 	device->base.areas = &device->areas;
 	pthread_mutex_init(&device->areas.lock, NULL);
+	rnl__cuda_driver_init();
 	device->write_value = (write_value_fn *)rnl__cuda_driver_function(
 		"cuStreamWriteValue32", WRITE_VALUE_VERSION, cudaEnablePerThreadDefaultStream);
 	rnl__cuda_guard_init();
-	rnl__cuda_graphs_init();
 	device->base.ops = &ops;
 	device->base.priorities = true;
 	device->base.info = (struct rnl_device_info){

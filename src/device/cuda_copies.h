@@ -20,34 +20,8 @@
 
 #include "device/device.h"
 
-#if CUDART_VERSION >= 13000
-
-#define RNL__MOVES_MAX 32u		/* areas that one mover moves */
-#define RNL__MOVER_THREADS 512u		/* of a block: the PTX has it, too */
-
-struct rnl__move {
-	uint64_t dst, src, bytes;
-};
-
-/* The mover's argument: a block moves an area. */
-struct rnl__moves {
-	struct rnl__move list[RNL__MOVES_MAX];
-};
-
-/* NULL: there is none. */
-cudaKernel_t rnl__cuda_mover(void);
-
 /* Whether the mover takes the copy. */
 bool rnl__cuda_moves(const struct rnl__copy *copy);
-
-#endif
-
-/*
- * Makes the mover ready; the stream's device is current.  It moves nothing once, so that the driver
- * loads it now, and not in the middle of work: it may wait for that.  If it cannot be made, the
- * driver's own call takes all copies, and the next call here tries again.
- */
-void rnl__cuda_copies_init(cudaStream_t stream);
 
 /* As the device's copy_all, on that stream. */
 bool rnl__cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream);

@@ -2,14 +2,13 @@
 /* Gathered work as a graph of kernels; cuda_graphs.h has the design. */
 #include "config.h"
 
-#include <cuda.h>
-#include <cudaTypedefs.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda_copies.h"
+#include "device/cuda_driver.h"
 #include "device/cuda_graphs.h"
-#include "device/cuda_guard.h"
+#include "device/cuda_kernels.h"
 #include "sys/sizes.h"
 
 #if CUDART_VERSION >= 13000
@@ -77,39 +76,7 @@ struct rnl__graphs {
 	struct seen seen[SHAPES_MAX];
 };
 
-static struct {
-	PFN_cuFuncGetAttribute_v2020 attribute;
-	PFN_cuKernelGetFunction_v12000 function;
-	PFN_cuGraphCreate_v10000 create;
-	PFN_cuGraphAddKernelNode_v12000 add;
-	PFN_cuGraphInstantiateWithFlags_v11040 instantiate;
-	PFN_cuGraphExecKernelNodeSetParams_v12000 set;
-	PFN_cuGraphNodeSetEnabled_v11060 enable;
-	PFN_cuGraphLaunch_v10000 launch;
-	PFN_cuGraphExecDestroy_v10000 exec_destroy;
-	PFN_cuGraphDestroy_v10000 destroy;
-	bool complete;
-} driver;
-
 static const struct rnl__moves nothing;
-
-#define FIND(call, name, version) \
-	((driver.call = (__typeof__(driver.call))rnl__cuda_driver_function(name, version, \
-									   cudaEnableDefault)))
-
-void rnl__cuda_graphs_init(void)
-{
-	driver.complete = FIND(attribute, "cuFuncGetAttribute", 2020) &&
-			  FIND(function, "cuKernelGetFunction", 12000) &&
-			  FIND(create, "cuGraphCreate", 10000) &&
-			  FIND(add, "cuGraphAddKernelNode", 12000) &&
-			  FIND(instantiate, "cuGraphInstantiateWithFlags", 11040) &&
-			  FIND(set, "cuGraphExecKernelNodeSetParams", 12000) &&
-			  FIND(enable, "cuGraphNodeSetEnabled", 11060) &&
-			  FIND(launch, "cuGraphLaunch", 10000) &&
-			  FIND(exec_destroy, "cuGraphExecDestroy", 10000) &&
-			  FIND(destroy, "cuGraphDestroy", 10000);
-}
 
 /* ---- the sketch ---------------------------------------------------------- */
 
@@ -279,9 +246,9 @@ static unsigned sketch(struct rnl__graphs *graphs, const struct rnl__gather *g, 
 static void drop(struct graph *graph)
 {
 	if (graph->exec)
-		(void)driver.exec_destroy(graph->exec);
+		(void)rnl__cuda_driver.exec_destroy(graph->exec);
 	if (graph->graph)
-		(void)driver.destroy(graph->graph);
+		(void)rnl__cuda_driver.destroy(graph->graph);
 	for (unsigned i = 0; graph->kept && i < graph->nr; i++)
 		free(graph->kept[i].args);
 	free(graph->kept);
@@ -307,7 +274,7 @@ static bool fits(const struct work *work)
 	const uint64_t threads = (uint64_t)work->block.x * work->block.y * work->block.z;
 	int most;
 
-	return driver.attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, work->function) ==
+	return rnl__cuda_driver.attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, work->function) ==
 		       CUDA_SUCCESS &&
 	       threads <= (uint64_t)most;
 }
@@ -369,7 +336,7 @@ static bool add_node(struct graph *graph, unsigned i, const struct node *node)
 	const CUDA_KERNEL_NODE_PARAMS params = params_of(node, argv);
 
 	return fits(&node->work) && keep(&graph->kept[i], node) &&
-	       driver.add(&graph->kept[i].handle, graph->graph, after, nr, &params) == CUDA_SUCCESS;
+	       rnl__cuda_driver.add(&graph->kept[i].handle, graph->graph, after, nr, &params) == CUDA_SUCCESS;
 }
 
 static bool build(struct graph *graph, const struct sketch *s, uint64_t shape)
@@ -378,18 +345,18 @@ static bool build(struct graph *graph, const struct sketch *s, uint64_t shape)
 		.shape = shape, .nr = s->nr, .after = malloc(s->nr * sizeof(*graph->after)),
 		.kept = calloc(s->nr, sizeof(*graph->kept)),
 	};
-	if (!graph->after || !graph->kept || driver.create(&graph->graph, 0) != CUDA_SUCCESS)
+	if (!graph->after || !graph->kept || rnl__cuda_driver.create(&graph->graph, 0) != CUDA_SUCCESS)
 		return false;
 	memcpy(graph->after, s->after, s->nr * sizeof(*graph->after));
 	for (unsigned i = 0; i < s->nr; i++) {
 		if (!add_node(graph, i, &s->nodes[i]))
 			return false;
 	}
-	if (driver.instantiate(&graph->exec, graph->graph, 0) != CUDA_SUCCESS)
+	if (rnl__cuda_driver.instantiate(&graph->exec, graph->graph, 0) != CUDA_SUCCESS)
 		return false;
 	for (unsigned i = 0; i < s->nr; i++) {
 		if (s->nodes[i].work.off &&
-		    driver.enable(graph->exec, graph->kept[i].handle, 0) != CUDA_SUCCESS)
+		    rnl__cuda_driver.enable(graph->exec, graph->kept[i].handle, 0) != CUDA_SUCCESS)
 			return false;
 	}
 	return true;
@@ -402,14 +369,14 @@ static bool set(struct graph *graph, struct kept *kept, const struct node *node)
 	void *argv[1];
 	CUDA_KERNEL_NODE_PARAMS params;
 
-	if (turned && driver.enable(graph->exec, kept->handle, !node->work.off) != CUDA_SUCCESS)
+	if (turned && rnl__cuda_driver.enable(graph->exec, kept->handle, !node->work.off) != CUDA_SUCCESS)
 		return false;
 	kept->work.off = node->work.off;
 	if (node->work.off || same(kept, node))
 		return true;
 	params = params_of(node, argv);
 	return fits(&node->work) &&
-	       driver.set(graph->exec, kept->handle, &params) == CUDA_SUCCESS && keep(kept, node);
+	       rnl__cuda_driver.set(graph->exec, kept->handle, &params) == CUDA_SUCCESS && keep(kept, node);
 }
 
 /* ---- the table ----------------------------------------------------------- */
@@ -491,7 +458,7 @@ static bool launch(struct graph *graph, const struct sketch *s, cudaStream_t str
 		if (!set(graph, &graph->kept[i], &s->nodes[i]))
 			return false;
 	}
-	return driver.launch(graph->exec, stream) == CUDA_SUCCESS;
+	return rnl__cuda_driver.launch(graph->exec, stream) == CUDA_SUCCESS;
 }
 
 unsigned rnl__cuda_graphs_replay(struct rnl__graphs *graphs, const struct rnl__gather *gather,
@@ -519,12 +486,12 @@ struct rnl__graphs *rnl__cuda_graphs_create(void)
 {
 	struct rnl__graphs *graphs;
 
-	if (!driver.complete || !rnl__cuda_mover())
+	if (!rnl__cuda_driver.complete || !rnl__cuda_mover())
 		return NULL;
 	graphs = calloc(1, sizeof(*graphs));
 	if (!graphs)
 		return NULL;
-	if (driver.function(&graphs->mover, (CUkernel)rnl__cuda_mover()) == CUDA_SUCCESS)
+	if (rnl__cuda_driver.function(&graphs->mover, (CUkernel)rnl__cuda_mover()) == CUDA_SUCCESS)
 		return graphs;
 	free(graphs);
 	return NULL;
@@ -538,10 +505,6 @@ void rnl__cuda_graphs_destroy(struct rnl__graphs *graphs)
 }
 
 #else	/* the library has no mover */
-
-void rnl__cuda_graphs_init(void)
-{
-}
 
 struct rnl__graphs *rnl__cuda_graphs_create(void)
 {

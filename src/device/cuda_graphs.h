@@ -27,9 +27,6 @@
 
 struct rnl__graphs;
 
-/* Looks for the driver's calls; once. */
-void rnl__cuda_graphs_init(void);
-
 /* NULL: the driver has no graphs, or there is no memory. */
 struct rnl__graphs *rnl__cuda_graphs_create(void);
 void rnl__cuda_graphs_destroy(struct rnl__graphs *graphs);

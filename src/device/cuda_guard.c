@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda_driver.h"
 #include "device/cuda_guard.h"
+#include "device/cuda_record.h"
 #include "sys/thread_state.h"
 
 #define LOGS_VERSION 12090	/* from here on, the driver may have cuLogsRegisterCallback() */
@@ -22,20 +24,7 @@ static struct {
 	log_unregister_fn *remove;
 } logs;
 
-/* ---- the driver ----------------------------------------------------- */
-
-void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned long long flags)
-{
-	enum cudaDriverEntryPointQueryResult status;
-	void *fn = NULL;
-	cudaError_t code = cudaGetDriverEntryPointByVersion(name, &fn, version, flags, &status);
-
-	/* The pointer may be set although the status says that it is not usable. */
-	if (code == cudaSuccess && status == cudaDriverEntryPointSuccess)
-		return fn;
-	(void)cudaGetLastError();
-	return NULL;
-}
+/* ---- the log -------------------------------------------------------- */
 
 void rnl__cuda_guard_init(void)
 {
@@ -184,21 +173,28 @@ static bool copies_pageable(cudaGraphNode_t node)
 		is_pageable(parms.dstPtr.ptr));
 }
 
-/* How many nodes a graph has; notes copies of pageable memory. */
+/* How many nodes a graph has; notes copies of pageable memory.  A graph that CUDA does not tell is lost. */
 static size_t look_at(struct rnl__guarded *guarded, cudaGraph_t graph)
 {
 	cudaGraphNode_t *nodes;
 	size_t nr = 0;
 
-	if (!graph || cudaGraphGetNodes(graph, NULL, &nr) != cudaSuccess || !nr) {
+	if (!graph)
+		return 0;
+	if (cudaGraphGetNodes(graph, NULL, &nr) != cudaSuccess) {
 		(void)cudaGetLastError();
+		guarded->again = true;
 		return 0;
 	}
+	/* CUDA refuses to list none. */
+	if (!nr)
+		return 0;
 	nodes = calloc(nr, sizeof(*nodes));
 	if (!nodes || cudaGraphGetNodes(graph, nodes, &nr) != cudaSuccess) {
 		(void)cudaGetLastError();
 		free(nodes);
-		return nr;
+		guarded->again = true;
+		return 0;
 	}
 	for (size_t i = 0; i < nr; i++) {
 		if (copies_pageable(nodes[i])) {
@@ -216,20 +212,6 @@ static void destroy(cudaGraph_t graph)
 {
 	if (graph && cudaGraphDestroy(graph) != cudaSuccess)
 		(void)cudaGetLastError();
-}
-
-static cudaError_t launch(cudaGraph_t graph, cudaStream_t stream)
-{
-	cudaGraphExec_t exec;
-	cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
-
-	if (code != cudaSuccess)
-		return code;
-	code = cudaGraphLaunch(exec, stream);
-	/* CUDA frees a graph that runs when it has run. */
-	if (cudaGraphExecDestroy(exec) != cudaSuccess)
-		(void)cudaGetLastError();
-	return code;
 }
 
 /* ---- begin, end ---------------------------------------------------------------- */
@@ -292,8 +274,10 @@ cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t strea
 		guarded->found |= RNL__STRAY;
 		guarded->again = true;
 	}
-	if (nodes[0] && !guarded->again && !(guarded->strict && guarded->found))
-		code = launch(graphs[0], stream);
+	if (nodes[0] && !guarded->again && !(guarded->strict && guarded->found)) {
+		code = rnl__cuda_record(guarded, graphs[0], stream);
+		graphs[0] = NULL;
+	}
 	for (unsigned i = 0; i < nr; i++)
 		destroy(graphs[i]);
 	return code;

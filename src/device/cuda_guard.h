@@ -21,9 +21,6 @@
 
 #include "device/device.h"
 
-/* A function of the driver, which is found through the runtime; NULL: it has none. */
-void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned long long flags);
-
 /* Once, before the first guard. */
 void rnl__cuda_guard_init(void);
 

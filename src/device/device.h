@@ -43,6 +43,12 @@
  *	trim		any		yes		gives back memory that is kept for allocs
  *	guard_begin	attached	no		from here on, what the thread issues is kept
  *	guard_end	attached	as the device	1: that is issued now; 0: it was thrown away
+ *	record_launch	attached	as the device	issues once more what a record has, with
+ *							arguments from `user`
+ *	record_drop	any		no		what was issued goes on
+ *							(NULL, both: a backend without records)
+ *	args		attached	no		the kernel that writes struct rnl__args; NULL:
+ *							there is none
  *	stray		attached	no		1: the thread's default stream has work; the
  *							attached stream waits for that now; 0
  *	divert		attached	no		on: the thread's default stream is the
@@ -76,6 +82,9 @@
 
 struct rnl__device;
 struct rnl__gather;
+
+/* What a function issued under guard; backends define it. */
+struct rnl__record;
 
 /* Backends define it; one thread alone records an event. */
 struct rnl__event;
@@ -117,6 +126,11 @@ enum {
 
 /* A function under guard. */
 struct rnl__guarded {
+	bool records;			/* a record is wanted, if nothing is found */
+	const void *user;		/* where the arguments of rnl_job_args() come from */
+	struct rnl__record *last;	/* of the run before; NULL: none */
+	bool same;			/* that one has the same work, and was issued in its place */
+	struct rnl__record *record;	/* else: of this run; NULL: it cannot be issued once more */
 	bool strict;			/* its work is thrown away if anything is found */
 	bool again;			/* its work is thrown away, and it is called again */
 	bool disturbed;			/* another thread came in: nothing is known */
@@ -124,6 +138,12 @@ struct rnl__guarded {
 	unsigned found;			/* bits, see above */
 	int code, unit_code;		/* the first error: of the library's calls, the unit's */
 	char call[48];			/* the call that the driver refused first; "": not known */
+};
+
+/* Arguments of a job, and where they go on the device. */
+struct rnl__args {
+	uint64_t dst, bytes;
+	unsigned char data[RNL_JOB_ARGS_MAX];
 };
 
 struct rnl__device_ops {
@@ -151,6 +171,9 @@ struct rnl__device_ops {
 	void (*trim)(struct rnl__device *device);
 	int (*guard_begin)(struct rnl__guarded *guarded);
 	int (*guard_end)(struct rnl__guarded *guarded);
+	int (*record_launch)(struct rnl__record *record, const void *user);
+	void (*record_drop)(struct rnl__record *record);
+	const struct rnl_kernel *(*args)(void);
 	int (*stray)(void);
 	int (*divert)(bool on);
 	int (*errno_of)(struct rnl__device *device, int code);

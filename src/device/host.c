@@ -13,6 +13,7 @@
 
 #include "device/device.h"
 #include "device/host_memory.h"
+#include "device/host_record.h"
 #include "device/host_stream.h"
 #include "sys/array.h"
 #include "sys/thread_state.h"
@@ -223,6 +224,14 @@ static int host_guard_end(struct rnl__guarded *guarded)
 	struct host_stream *stream = own_stream();
 	const bool go = !guarded->again && !(guarded->strict && guarded->found);
 
+	if (go && guarded->records)
+		guarded->record = rnl__host_record_create(stream->kept, stream->nr_kept);
+	guarded->same = guarded->record && guarded->last &&
+			rnl__host_record_same(guarded->last, guarded->record);
+	if (guarded->same) {
+		rnl__host_record_drop(guarded->record);
+		guarded->record = NULL;
+	}
 	for (size_t i = 0; i < stream->nr_kept; i++) {
 		if (go)
 			(void)issue(&stream->kept[i]);
@@ -230,6 +239,16 @@ static int host_guard_end(struct rnl__guarded *guarded)
 			free(stream->kept[i].launch.args);
 	}
 	return go;
+}
+
+static int host_record_launch(struct rnl__record *record, const void *user)
+{
+	return rnl__host_record_issue(record, user, issue);
+}
+
+static const struct rnl_kernel *host_args(void)
+{
+	return &rnl__host_args;
 }
 
 static int host_errno_of(struct rnl__device *device, int code)
@@ -260,6 +279,9 @@ static const struct rnl__device_ops ops = {
 	.trim = host_trim,
 	.guard_begin = host_guard_begin,
 	.guard_end = host_guard_end,
+	.record_launch = host_record_launch,
+	.record_drop = rnl__host_record_drop,
+	.args = host_args,
 	.errno_of = host_errno_of,
 };
 

@@ -124,6 +124,11 @@ int rnl_job_gather(struct rnl_job *job, int gather)
 	return set_flag(job, RNL__JOB_GATHERS, gather);
 }
 
+int rnl_job_replay(struct rnl_job *job, int replay)
+{
+	return set_flag(job, RNL__JOB_REPLAYS, replay);
+}
+
 int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
 {
 	int ret = rnl__job_settable(job);

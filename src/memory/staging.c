@@ -253,7 +253,7 @@ static int copy_direct(struct rnl__staging *s, const struct rnl__copy *c)
 {
 	struct rnl__copy copy = *c;
 
-	copy.ours = rnl__gather_notes() && c->rows == 1 && ours(s, c->dst, c->width) &&
+	copy.ours = (rnl__gather_notes() || rnl__thread.guard) && c->rows == 1 && ours(s, c->dst, c->width) &&
 		    ours(s, c->src, c->width);
 	return rnl__gather_copy(&copy);
 }

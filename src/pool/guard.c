@@ -167,11 +167,12 @@ static int hold(struct rnl__guard *g)
 	return -ETIMEDOUT;
 }
 
-/* Whether no other worker came in, even one that has left again. */
+/* Whether no other worker came in, even one that has left again; without a gate, nobody knows. */
 static bool alone(struct rnl__guard *g)
 {
 	/* relaxed: if CUDA refused us a call for another worker's sake, that worker had come in */
-	return atomic_load_explicit(&g->gate, memory_order_relaxed) == (INSIDE | HELD);
+	return g && g->watches &&
+	       atomic_load_explicit(&g->gate, memory_order_relaxed) == (INSIDE | HELD);
 }
 
 /* ---- functions ------------------------------------------------------------- */
@@ -337,8 +338,8 @@ static int call_unwatched(struct rnl__worker *w, struct entry *e, const struct r
 	}
 }
 
-/* True: the function is still new, and the others are kept outside; the caller lets them in. */
-static bool all_quiet(struct rnl__worker *w, struct entry *e)
+/* True: the function is in this state, and the others are kept outside; the caller lets them in. */
+static bool all_quiet(struct rnl__worker *w, struct entry *e, enum state state)
 {
 	struct rnl__guard *g = w->pool->guard;
 	int ret = hold(g);
@@ -347,12 +348,12 @@ static bool all_quiet(struct rnl__worker *w, struct entry *e)
 		/* Wait outside until that watch ends; perhaps it is of this function. */
 		go_out(g);
 		go_in(g, HELD_NS);
-		ret = state_of(e) == NEW ? hold(g) : -EBUSY;
+		ret = state_of(e) == state ? hold(g) : -EBUSY;
 	}
 	if (ret)
 		return false;
 	/* A capture could not wait for copies that a CPU has yet to do for earlier jobs. */
-	if (state_of(e) == NEW && !rnl__staging_empty(&w->staging, rnl__now() + HOLD_NS))
+	if (state_of(e) == state && !rnl__staging_empty(&w->staging, rnl__now() + HOLD_NS))
 		return true;
 	let_in(g);
 	return false;
@@ -366,7 +367,7 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 	bool had_effect, captured;
 	int result = 0;
 
-	if (!all_quiet(w, e))
+	if (!all_quiet(w, e, NEW))
 		return call_unwatched(w, e, c);
 	guarded.strict = g->strict;
 	guarded.checked = c->check && w->pool->device->info.cuda;
@@ -395,6 +396,36 @@ bool rnl__guard_knows(struct rnl__guard *g, rnl__function *fn)
 	struct entry *e = entry_of(g, fn);
 
 	return e && !strays(e) && (!g->watches || state_of(e) == KNOWN);
+}
+
+int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *c,
+		      struct rnl__guarded *guarded)
+{
+	struct rnl__guard *g = w->pool->guard;
+	struct entry *e = g ? entry_of(g, c->fn) : NULL;
+	const bool gated = g && g->watches;
+	bool had_effect = false;
+	int result = 0;
+
+	guarded->disturbed = true;
+	if (g && !rnl__guard_knows(g, c->fn))
+		return rnl__guard_call(w, c);
+	if (gated ? !all_quiet(w, e, KNOWN) :
+		    rnl__staging_empty(&w->staging, rnl__now() + HOLD_NS) != 0)
+		return rnl__guard_call(w, c);
+	guarded->checked = c->check && w->pool->device->info.cuda;
+	if (!w->pool->device->ops->guard_begin(guarded)) {
+		guarded->disturbed = false;
+		had_effect = watch(w, c, guarded, &result);
+	}
+	if (gated)
+		let_in(g);
+	/* A replay takes no hold, and has no result of its own. */
+	if (guarded->record && (result || rnl__thread.job->flags & RNL__JOB_HELD)) {
+		w->pool->device->ops->record_drop(guarded->record);
+		guarded->record = NULL;
+	}
+	return had_effect ? result : rnl__guard_call(w, c);
 }
 
 int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *c)

@@ -66,6 +66,16 @@ void rnl__guard_leave(struct rnl__worker *w);
  */
 int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *call);
 
+/*
+ * As rnl__guard_call(), and the device makes a record of the call, if it can: @guarded tells.  With
+ * `disturbed` nothing is known: it was not tried, or another thread came in.
+ */
+int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *call,
+		      struct rnl__guarded *guarded);
+
+/* Logs of a function what it says, and does not do. */
+void rnl__guard_tell(struct rnl_pool *pool, rnl__function *fn, const char *what);
+
 /* Whether a call of the function will be made as it is: it was watched, and does not stray. */
 bool rnl__guard_knows(struct rnl__guard *guard, rnl__function *fn);
 

@@ -68,6 +68,14 @@ static const char *text_of(const struct rnl_pool *pool, unsigned finding)
 	}
 }
 
+void rnl__guard_tell(struct rnl_pool *pool, rnl__function *fn, const char *what)
+{
+	char name[NAME_MAX_BYTES];
+
+	name_of(fn, name, sizeof(name));
+	rnl__pool_log(pool, RNL_LOG_WARNING, "replay: %s %s", name, what);
+}
+
 void rnl__guard_report(struct rnl_pool *pool, rnl__function *fn, const struct rnl__guarded *guarded)
 {
 	const bool called = guarded->found & ~(unsigned)RNL__PAGEABLE_COPY && guarded->call[0];

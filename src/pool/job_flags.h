@@ -16,9 +16,10 @@
 #define RNL__JOB_ORDERED 32768u	/* it waits in its order, to which `key` points */
 #define RNL__JOB_TELLS 65536u	/* it was given to rnl_barrier_notify() */
 #define RNL__JOB_GATHERS 131072u /* what it issues may go with the work of other jobs */
+#define RNL__JOB_REPLAYS 262144u /* its function issues the same each time */
 #define RNL__JOB_LASTING \
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
-	 RNL__JOB_REAPED | RNL__JOB_GATHERS)
+	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS)
 
 /* A submit, or the run, sets them anew; with neither KEYED nor FIRST the lane is the open one. */
 #define RNL__JOB_KEYED 16u	/* its lane is the keyed one of its staff's generation */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "sys/clock.h"
 #include "device/device.h"
@@ -268,6 +269,34 @@ int rnl_scratch(size_t bytes, void **memp)
 	if (!ret && (!memp || !bytes))
 		ret = -EINVAL;
 	return note_error(ret ? ret : rnl__scratch_get(&worker->scratch, bytes, memp));
+}
+
+/* Has the device write the arguments; a device without a kernel for that copies them. */
+static int send_args(const void *user, size_t bytes, void *mem)
+{
+	const struct rnl_kernel *kernel = rnl__thread.stream->device->ops->args();
+	const struct rnl_dim grid = { 1, 1, 1 }, block = { RNL_JOB_ARGS_MAX / 4, 1, 1 };
+	struct rnl__args args = { (uintptr_t)mem, bytes, { 0 } };
+
+	if (!kernel)
+		return issue_copy(&(struct rnl__copy){
+			.dst = mem, .src = user, .width = bytes, .rows = 1,
+		});
+	memcpy(args.data, user, bytes);
+	return rnl__gather_launch(kernel, grid, block, &args);
+}
+
+int rnl_job_args(size_t bytes, void **memp)
+{
+	RNL__UNCANCELLED();
+	const void *user = rnl__thread.job ? rnl__thread.job->user : NULL;
+	int ret = ready();
+
+	if (!ret && (!user || !bytes || bytes > RNL_JOB_ARGS_MAX))
+		ret = rnl__thread.job ? note_error(-EINVAL) : -EINVAL;
+	if (!ret)
+		ret = rnl_scratch(bytes, memp);
+	return ret ? ret : note_error(send_args(user, bytes, *memp));
 }
 
 void *rnl_stream(void)

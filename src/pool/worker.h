@@ -15,6 +15,7 @@
 #include "device/gather.h"
 #include "sys/bell.h"
 #include "sys/hist.h"
+#include "pool/guard.h"
 #include "pool/inflight.h"
 #include "pool/park.h"
 #include "pool/queue.h"
@@ -55,6 +56,26 @@ struct rnl__group {
 	struct rnl_job *first;		/* on the stream */
 	uint64_t since;			/* when the group began */
 	uint64_t keys[RNL__GROUP_MAX];
+};
+
+/* Functions whose work is recorded, and replayed: worker/replay.h. */
+#define RNL__REPLAYS_MAX 32u
+
+struct rnl__replay {
+	rnl__function *fn;		/* NULL: the place is free */
+	struct rnl__record *record;	/* of the last run that was recorded; NULL: none */
+	const void *scratch;		/* the worker's block then */
+	uint64_t moved;			/* bytes that the run copied */
+	uint64_t used;			/* when, by the worker's count */
+	uint32_t left;			/* replays until the next comparison; 0: it is not stable */
+	uint32_t wait, next_wait;	/* calls as they are, until the next try; after that one */
+	bool told;			/* that it issued something else, or cannot be recorded */
+};
+
+struct rnl__replays {
+	struct rnl__replay *list;	/* NULL: no such job has come */
+	uint64_t clock;
+	_Atomic uint64_t nr;		/* figure: replays */
 };
 
 struct rnl__worker {
@@ -106,6 +127,7 @@ struct rnl__worker {
 	struct rnl__staging staging;
 	struct rnl__gather gather;
 	struct rnl__group group;
+	struct rnl__replays replays;
 };
 
 /* The worker's stream has waited for none; it need not wait for itself. */

@@ -34,6 +34,7 @@ void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w)
 	stats->held += rnl__figure_read(&w->held);
 	stats->gathered += rnl__figure_read(&w->gathered);
 	stats->graphs += rnl__figure_read(&w->gather.nr_graphs);
+	stats->replayed += rnl__figure_read(&w->replays.nr);
 	stats->queued += rnl__queue_length(&w->queue);
 	stats->accepted += rnl__queue_accepted(&w->queue);
 	if (!w->timing)

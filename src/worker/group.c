@@ -49,7 +49,8 @@ bool rnl__group_join(struct rnl__worker *w, struct rnl_job *job)
 	struct rnl__group *group = &w->group;
 
 	if (!group->nr) {
-		if (!rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)))
+		if (!(job->flags & RNL__JOB_REPLAYS) &&
+		    !rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool)))
 			return false;
 		group->since = w->inflight.now;
 	}

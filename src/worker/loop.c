@@ -35,6 +35,7 @@
 #include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/group.h"
+#include "worker/replay.h"
 #include "worker/run.h"
 #include "worker/share.h"
 #include "sys/thread_state.h"
@@ -670,6 +671,7 @@ void *rnl__loop_main(void *arg)
 			await_command(w);
 	}
 	w->track = NULL;
+	rnl__replays_fini(w);
 	rnl__scratch_fini(&w->scratch);
 	rnl__stream_detach();
 	end_thread(w);

@@ -15,6 +15,7 @@
 #include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/group.h"
+#include "worker/replay.h"
 #include "worker/run.h"
 #include "worker/share.h"
 
@@ -27,6 +28,12 @@ static int call_fn(rnl__function *fn, const void *job)
 	return ((int (*)(struct rnl_job *))fn)((struct rnl_job *)(uintptr_t)job);
 }
 
+static bool replays(const struct rnl_job *job)
+{
+	return (job->flags & (RNL__JOB_REPLAYS | RNL__JOB_GATHERS | RNL__JOB_INTERNAL)) ==
+	       RNL__JOB_REPLAYS;
+}
+
 /* The functions of internal jobs guard the caller's code themselves: they are called directly. */
 static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 {
@@ -35,9 +42,14 @@ static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 	};
 	int ret;
 
-	rnl__guard_enter(w);
-	ret = job->flags & RNL__JOB_INTERNAL ? job->fn(job) : rnl__guard_call(w, &guarded);
-	rnl__guard_leave(w);
+	if (w->pool->guard)
+		rnl__guard_enter(w);
+	if (job->flags & RNL__JOB_INTERNAL)
+		ret = job->fn(job);
+	else
+		ret = replays(job) ? rnl__replay_call(w, &guarded) : rnl__guard_call(w, &guarded);
+	if (w->pool->guard)
+		rnl__guard_leave(w);
 	return ret;
 }
 
@@ -55,7 +67,7 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	rnl__thread.error = 0;
 	if (w->ranges)
 		rnl__nvtx_begin(w->ranges, (const void *)(uintptr_t)job->fn);
-	ret = w->pool->guard ? call_guarded(w, job) : job->fn(job);
+	ret = w->pool->guard || replays(job) ? call_guarded(w, job) : job->fn(job);
 	if (w->ranges)
 		rnl__nvtx_end();
 	rnl__thread.job = NULL;

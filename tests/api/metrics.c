@@ -339,6 +339,7 @@ static void check_worker(const struct page *page, unsigned i, const struct rnl_p
 	CHECK("rnl_jobs_stolen_total", stolen);
 	CHECK("rnl_jobs_gathered_total", gathered);
 	CHECK("rnl_graphs_total", graphs);
+	CHECK("rnl_jobs_replayed_total", replayed);
 	CHECK("rnl_jobs_queued", queued);
 	CHECK("rnl_jobs_in_flight", in_flight);
 #undef CHECK

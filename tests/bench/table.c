@@ -95,6 +95,17 @@ const struct bench_row bench_rows[] = {
 		},
 	},
 	{
+		.name = "replay", .work = &bench_replay, .by = BENCH_BY_THREADS | BENCH_BY_KIND,
+		.about = "jobs of many kernels, and J of 4 KB, that are replayed; the ceiling is a graph",
+		.patience_s = 120, .shift = 2, .gpu = true,
+		.lines = {
+			{ "jobs of 10 kernels, replayed", "kJ/s", BENCH_OF_HAND, 2.8, MORE },
+			{ "jobs of 30 kernels, replayed", "kJ/s", BENCH_OF_HAND, 2.8, MORE },
+			{ "jobs of 100 kernels, replayed", "kJ/s", BENCH_OF_HAND, 2.8, MORE },
+			{ "J of 4 KB, replayed", "kJ/s", BENCH_OF_HAND, 2, MORE },
+		},
+	},
+	{
 		.name = "batch", .work = &bench_batch,
 		.about = "requests of 4 KB through a batcher, and a lone one",
 		.patience_s = 60, .gpu = true,

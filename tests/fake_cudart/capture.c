@@ -29,6 +29,7 @@ struct fake_capture {
 };
 
 struct graph {
+	const struct graph *from;	/* of an executable one; it may be gone */
 	struct fake_op *ops;
 	size_t nr;
 };
@@ -299,7 +300,8 @@ static cudaError_t get_nodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t 
 {
 	struct graph *graph = fake__handle(handle, FAKE_GRAPH);
 
-	if (!graph || !nr)
+	/* No nodes cannot be listed (measured). */
+	if (!graph || !nr || (nodes && !*nr))
 		return cudaErrorInvalidValue;
 	for (size_t i = 0; nodes && i < *nr; i++)
 		nodes[i] = i < graph->nr ? (cudaGraphNode_t)&graph->ops[i] : NULL;
@@ -336,6 +338,25 @@ cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, struct cudaMemcpy
 	*parms = (struct cudaMemcpy3DParms){ .kind = cudaMemcpyDefault };
 	parms->srcPtr.ptr = (void *)(uintptr_t)op->copy.src;
 	parms->dstPtr.ptr = op->copy.dst;
+	parms->srcPtr.pitch = op->copy.src_pitch;
+	parms->dstPtr.pitch = op->copy.dst_pitch;
+	parms->extent.width = op->copy.width;
+	parms->extent.height = op->copy.rows;
+	parms->extent.depth = 1;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, struct cudaMemsetParams *params)
+{
+	const struct fake_op *op = (const struct fake_op *)(const void *)node;
+
+	CALL(cudaGraphMemsetNodeGetParams);
+	if (!op || op->kind != FAKE_OP_FILL || !params)
+		return fake__said(cudaErrorInvalidValue);
+	*params = (struct cudaMemsetParams){
+		.dst = op->fill.dst, .value = (unsigned)op->fill.value, .elementSize = 1,
+		.width = op->fill.bytes, .height = 1,
+	};
 	return cudaSuccess;
 }
 
@@ -374,6 +395,7 @@ static cudaError_t instantiate(cudaGraphExec_t *handle, cudaGraph_t graph_handle
 		return cudaErrorMemoryAllocation;
 	}
 	exec->nr = graph->nr;
+	exec->from = graph;
 	*handle = (cudaGraphExec_t)exec;
 	return cudaSuccess;
 }
@@ -384,6 +406,19 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 	if (flags)
 		return fake__said(cudaErrorInvalidValue);
 	SAID(instantiate(exec, graph));
+}
+
+struct fake_op *fake__captured(const void *handle, const void *node)
+{
+	const struct fake_thing *thing = fake__find(handle), *from;
+	const struct graph *exec = thing && thing->kind == FAKE_GRAPH_EXEC ? thing->what : NULL;
+	const struct fake_op *op = node;
+
+	from = exec ? fake__find(exec->from) : NULL;
+	if (!from || from->what != exec->from || op < exec->from->ops ||
+	    op >= exec->from->ops + exec->from->nr)
+		return NULL;
+	return &exec->ops[op - exec->from->ops];
 }
 
 static cudaError_t launch(cudaGraphExec_t handle, cudaStream_t stream_handle)

@@ -37,6 +37,32 @@ struct kernel_graph {
 	struct node *nodes[NODES_MAX];
 };
 
+/* A list of those that were asked for. */
+struct known {
+	struct known *next;
+	struct fake_kernel kernel;
+};
+
+const struct fake_kernel *fake__kernel_of(void (*fn)(struct rnl_dim grid, struct rnl_dim block,
+						     const void *args),
+					  size_t bytes)
+{
+	static struct known *_Atomic all;
+	struct known *known = all, *new;
+
+	for (; known; known = known->next) {
+		if (known->kernel.fn == fn && known->kernel.bytes == bytes)
+			return &known->kernel;
+	}
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return NULL;
+	*new = (struct known){ .kernel = { FAKE_KERNEL_MAGIC, fn, bytes } };
+	new->next = all;
+	all = new;
+	return &new->kernel;
+}
+
 static bool is_kernel(const struct fake_kernel *kernel)
 {
 	return kernel && kernel->magic == FAKE_KERNEL_MAGIC;
@@ -193,9 +219,42 @@ static struct launch *launch_of(CUgraphExec handle, CUgraphNode node)
 	return i < exec->nr ? &exec->nodes[i]->launch : NULL;
 }
 
+/* Of a captured graph: the arguments alone may differ. */
+static CUresult set_captured(struct fake_op *op, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+	const struct fake_kernel *kernel = (const struct fake_kernel *)(const void *)params->func;
+
+	if (op->kind != FAKE_OP_LAUNCH || !is_kernel(kernel) || kernel->fn != op->launch.fn ||
+	    params->kern)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(op->launch.args, params->kernelParams[0], op->launch.bytes);
+	return CUDA_SUCCESS;
+}
+
+static CUresult get(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params)
+{
+	struct fake_op *op = (struct fake_op *)(void *)node;
+
+	if (!op || op->kind != FAKE_OP_LAUNCH)
+		return CUDA_ERROR_INVALID_VALUE;
+	*params = (CUDA_KERNEL_NODE_PARAMS){
+		.func = (CUfunction)(uintptr_t)fake__kernel_of(op->launch.fn, op->launch.bytes),
+		.gridDimX = op->launch.grid.x, .gridDimY = op->launch.grid.y,
+		.gridDimZ = op->launch.grid.z, .blockDimX = op->launch.block.x,
+		.blockDimY = op->launch.block.y, .blockDimZ = op->launch.block.z,
+		.kernelParams = &op->launch.args,
+	};
+	return CUDA_SUCCESS;
+}
+
 static CUresult set(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
 {
-	struct launch *launch = launch_of(exec, node);
+	struct fake_op *op = fake__captured(exec, node);
+	struct launch *launch;
+
+	if (op)
+		return set_captured(op, params);
+	launch = launch_of(exec, node);
 
 	return launch ? read_launch(launch, params) : CUDA_ERROR_INVALID_VALUE;
 }
@@ -345,17 +404,37 @@ static CUresult function_attribute(int *value, CUfunction_attribute attribute, C
 					   CUDA_ERROR_INVALID_VALUE);
 }
 
-static CUresult mover_function(CUfunction *function, CUkernel kernel)
+static CUresult library_function(CUfunction *function, CUkernel kernel)
 {
-	if (!kernel)
-		return CUDA_ERROR_INVALID_HANDLE;
-	*function = (CUfunction)(uintptr_t)fake__mover();
-	return CUDA_SUCCESS;
+	*function = (CUfunction)(uintptr_t)fake__library_kernel(kernel);
+	return *function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult kernel_function(CUfunction *function, CUkernel kernel)
 {
-	DRIVER(cuKernelGetFunction, mover_function(function, kernel));
+	DRIVER(cuKernelGetFunction, library_function(function, kernel));
+}
+
+/* A kernel has one parameter, its argument struct. */
+static CUresult param_info(CUfunction function, size_t i, size_t *offset, size_t *bytes)
+{
+	const struct fake_kernel *kernel = (const struct fake_kernel *)(const void *)function;
+
+	if (!is_kernel(kernel) || i || !kernel->bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	*offset = 0;
+	*bytes = kernel->bytes;
+	return CUDA_SUCCESS;
+}
+
+static CUresult function_param_info(CUfunction function, size_t i, size_t *offset, size_t *bytes)
+{
+	DRIVER(cuFuncGetParamInfo, param_info(function, i, offset, bytes));
+}
+
+static CUresult node_get(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params)
+{
+	DRIVER(cuGraphKernelNodeGetParams, get(node, params));
 }
 
 void *fake__graph_function(const char *name)
@@ -365,12 +444,14 @@ void *fake__graph_function(const char *name)
 		void *fn;
 	} calls[] = {
 		{ "cuFuncGetAttribute", (void *)function_attribute },
+		{ "cuFuncGetParamInfo", (void *)function_param_info },
 		{ "cuGraphAddKernelNode", (void *)graph_add },
 		{ "cuGraphCreate", (void *)graph_create },
 		{ "cuGraphDestroy", (void *)graph_destroy },
 		{ "cuGraphExecDestroy", (void *)exec_destroy },
 		{ "cuGraphExecKernelNodeSetParams", (void *)exec_set },
 		{ "cuGraphInstantiateWithFlags", (void *)graph_instantiate },
+		{ "cuGraphKernelNodeGetParams", (void *)node_get },
 		{ "cuGraphLaunch", (void *)exec_launch },
 		{ "cuGraphNodeSetEnabled", (void *)exec_enable },
 		{ "cuKernelGetFunction", (void *)kernel_function },

@@ -17,12 +17,14 @@
 
 #define FAKE_FUNCTIONS(X) \
 	X(cuFuncGetAttribute) \
+	X(cuFuncGetParamInfo) \
 	X(cuGraphAddKernelNode) \
 	X(cuGraphCreate) \
 	X(cuGraphDestroy) \
 	X(cuGraphExecDestroy) \
 	X(cuGraphExecKernelNodeSetParams) \
 	X(cuGraphInstantiateWithFlags) \
+	X(cuGraphKernelNodeGetParams) \
 	X(cuGraphLaunch) \
 	X(cuGraphNodeSetEnabled) \
 	X(cuKernelGetFunction) \
@@ -48,6 +50,7 @@
 	X(cudaGraphInstantiate) \
 	X(cudaGraphLaunch) \
 	X(cudaGraphMemcpyNodeGetParams) \
+	X(cudaGraphMemsetNodeGetParams) \
 	X(cudaGraphNodeGetType) \
 	X(cudaHostAlloc) \
 	X(cudaLaunchKernel) \
@@ -307,6 +310,14 @@ enum cudaStreamCaptureMode fake__exchange_mode(enum cudaStreamCaptureMode mode);
 void *fake__graph_function(const char *name);
 bool fake__fits(struct rnl_dim grid, struct rnl_dim block);	/* device.c; without the lock, too */
 const struct fake_kernel *fake__mover(void);
+/* The CUfunction of a kernel that a capture has: always the same for one host function. */
+const struct fake_kernel *fake__kernel_of(void (*fn)(struct rnl_dim grid, struct rnl_dim block,
+						     const void *args),
+					  size_t bytes);
+/* Of a cudaKernel_t; NULL: it is none. */
+const struct fake_kernel *fake__library_kernel(const void *kernel);
+/* What a captured node launches, and sets, in capture.c: NULL if the node is not of that graph. */
+struct fake_op *fake__captured(const void *exec, const void *node);
 /* What one launch of the mover has, on the heap; NULL: no memory. */
 void *fake__mover_args(uint32_t nr, const void *moves, size_t *bytes);
 

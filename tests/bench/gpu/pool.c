@@ -35,6 +35,69 @@ static int run_copies(struct rnl_job *job)
 	return ret ? ret : rnl_copy(slot->out, slot->dev, bytes);
 }
 
+unsigned gpu_nr_kernels = 1;
+const struct gpu_request *gpu_worker_requests;
+
+static int run_kernels(struct rnl_job *job, const struct gpu_slot *slot)
+{
+	const struct rnl_dim grid = { slot->nr_words / GPU_WORK_THREADS, 1, 1 };
+	const struct rnl_dim block = { GPU_WORK_THREADS, 1, 1 };
+	const struct gpu_work_args args = { slot->dev };
+	const size_t bytes = slot->nr_words * sizeof(uint32_t);
+	const bool copies = gpu_nr_kernels == 1;
+	int ret = copies ? rnl_copy(slot->dev, slot->in, bytes) : 0;
+
+	(void)job;
+	for (unsigned i = 0; i < gpu_nr_kernels && !ret; i++)
+		ret = rnl_launch(gpu_works[0], grid, block, &args);
+	return ret || !copies ? ret : rnl_copy(slot->out, slot->dev, bytes);
+}
+
+static int run_own(struct rnl_job *job)
+{
+	return run_kernels(job, &rnl_container_of(job, struct gpu_request, job)->slot);
+}
+
+/* A function for each number of kernels: a record is a function's. */
+#define RECORDED(nr) \
+	static int run_##nr(struct rnl_job *job) \
+	{ \
+		return run_kernels(job, &gpu_worker_requests[rnl_worker_index()].slot); \
+	}
+RECORDED(1)
+RECORDED(10)
+RECORDED(30)
+RECORDED(100)
+
+static int (*recorded(void))(struct rnl_job *job)
+{
+	switch (gpu_nr_kernels) {
+	case 1:
+		return run_1;
+	case 10:
+		return run_10;
+	case 30:
+		return run_30;
+	default:
+		return run_100;
+	}
+}
+
+static int (*function_of(enum gpu_done done))(struct rnl_job *job)
+{
+	switch (done) {
+	case GPU_CQ_RECORD:
+		return recorded();
+	case GPU_CQ_REPLAY:
+		return run_own;
+	case GPU_CQ_COPY:
+	case GPU_CQ_GATHER:
+		return run_copies;
+	default:
+		return gpu_run_j;
+	}
+}
+
 static void submit(struct gpu_producer *p, struct gpu_request *request)
 {
 	bench_rnl(rnl_submit(p->feed->arg, &request->job), "rnl_submit");
@@ -76,7 +139,8 @@ static void reap_and_submit(struct gpu_producer *p, bool many)
 			struct gpu_request *r = rnl_container_of(jobs[i], struct gpu_request, job);
 
 			bench_rnl(rnl_job_result(jobs[i]), "J");
-			gpu_check(&r->slot);
+			if (gpu_looks(p->feed->done))
+				gpu_check(&r->slot);
 			p->done++;
 			if (stop)
 				continue;
@@ -100,9 +164,10 @@ static void produce(struct gpu_producer *p)
 	for (unsigned i = 0; i < p->nr; i++) {
 		struct rnl_job *job = &p->requests[i].job;
 
-		bench_rnl(gpu_job_init(job, done >= GPU_CQ_COPY ? run_copies : gpu_run_j),
-			  "rnl_job_init");
-		bench_rnl(rnl_job_gather(job, done == GPU_CQ_GATHER), "rnl_job_gather");
+		bench_rnl(gpu_job_init(job, function_of(done)), "rnl_job_init");
+		bench_rnl(rnl_job_gather(job, done == GPU_CQ_GATHER || done == GPU_CQ_REPLAY),
+			  "rnl_job_gather");
+		bench_rnl(rnl_job_replay(job, done >= GPU_CQ_RECORD), "rnl_job_replay");
 		if (p->cq)
 			bench_rnl(rnl_job_cq(job, p->cq), "rnl_job_cq");
 	}

@@ -99,8 +99,16 @@ enum gpu_done {
 	GPU_CQ,			/* a completion queue for each producer */
 	GPU_CQ_MANY,		/* what is reaped from it is submitted by rnl_submit_many() */
 	GPU_CQ_COPY,		/* as GPU_CQ, but J is rnl_copy() and rnl_launch() */
-	GPU_CQ_GATHER		/* the same by jobs that gather */
+	GPU_CQ_GATHER,		/* the same by jobs that gather */
+	GPU_CQ_RECORD,		/* as GPU_CQ, but gpu_nr_kernels kernels, or J, that are recorded */
+	GPU_CQ_REPLAY		/* the same by jobs that gather, too */
 };
+
+/* Whether the results are looked at. */
+static inline bool gpu_looks(enum gpu_done done)
+{
+	return done < GPU_CQ_RECORD;
+}
 
 /* Hands requests over until it is to stop, and waits for all of them. */
 typedef void gpu_produce_fn(struct gpu_producer *producer);
@@ -133,6 +141,9 @@ static inline bool gpu_feed_stops(struct gpu_feed *feed)
 }
 
 /* ---- pool.c ---------------------------------------------------------- */
+
+extern unsigned gpu_nr_kernels;		/* of a job that is replayed; 1: it is J */
+extern const struct gpu_request *gpu_worker_requests; /* by worker: one whose slot it records */
 
 double gpu_pool_rate(struct rnl_pool *pool, struct gpu_request *requests, unsigned nr_requests,
 		     enum gpu_done done, unsigned nr_producers, unsigned ms);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of CUDA's driver. */
+#include "config.h"
+
+#include <cuda_runtime_api.h>
+
+#include "device/cuda_driver.h"
+
+void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned long long flags)
+{
+	enum cudaDriverEntryPointQueryResult status;
+	void *fn = NULL;
+	cudaError_t code = cudaGetDriverEntryPointByVersion(name, &fn, version, flags, &status);
+
+	/* The pointer may be set although the status says that it is not usable. */
+	if (code == cudaSuccess && status == cudaDriverEntryPointSuccess)
+		return fn;
+	(void)cudaGetLastError();
+	return NULL;
+}
+
+#if CUDART_VERSION >= 13000
+
+struct rnl__cuda_driver rnl__cuda_driver;
+
+#define FIND(call, name, version) \
+	((d->call = (__typeof__(d->call))rnl__cuda_driver_function(name, version, cudaEnableDefault)))
+
+void rnl__cuda_driver_init(void)
+{
+	struct rnl__cuda_driver *d = &rnl__cuda_driver;
+
+	d->complete = FIND(attribute, "cuFuncGetAttribute", 2020) &&
+		      FIND(param_info, "cuFuncGetParamInfo", 12040) &&
+		      FIND(function, "cuKernelGetFunction", 12000) &&
+		      FIND(create, "cuGraphCreate", 10000) &&
+		      FIND(add, "cuGraphAddKernelNode", 12000) &&
+		      FIND(instantiate, "cuGraphInstantiateWithFlags", 11040) &&
+		      FIND(get, "cuGraphKernelNodeGetParams", 12000) &&
+		      FIND(set, "cuGraphExecKernelNodeSetParams", 12000) &&
+		      FIND(enable, "cuGraphNodeSetEnabled", 11060) &&
+		      FIND(launch, "cuGraphLaunch", 10000) &&
+		      FIND(exec_destroy, "cuGraphExecDestroy", 10000) &&
+		      FIND(destroy, "cuGraphDestroy", 10000);
+}
+
+#else
+
+void rnl__cuda_driver_init(void)
+{
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of CUDA's driver.  They are found through the runtime: the library does not link libcuda. */
+#ifndef RNL_CUDA_DRIVER_H
+#define RNL_CUDA_DRIVER_H
+
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+
+#if CUDART_VERSION >= 13000
+
+/* For graphs. */
+struct rnl__cuda_driver {
+	bool complete;			/* all of them were found */
+	PFN_cuFuncGetAttribute_v2020 attribute;
+	PFN_cuFuncGetParamInfo_v12040 param_info;
+	PFN_cuKernelGetFunction_v12000 function;
+	PFN_cuGraphCreate_v10000 create;
+	PFN_cuGraphAddKernelNode_v12000 add;
+	PFN_cuGraphInstantiateWithFlags_v11040 instantiate;
+	PFN_cuGraphKernelNodeGetParams_v12000 get;
+	PFN_cuGraphExecKernelNodeSetParams_v12000 set;
+	PFN_cuGraphNodeSetEnabled_v11060 enable;
+	PFN_cuGraphLaunch_v10000 launch;
+	PFN_cuGraphExecDestroy_v10000 exec_destroy;
+	PFN_cuGraphDestroy_v10000 destroy;
+};
+extern struct rnl__cuda_driver rnl__cuda_driver;
+
+#endif
+
+/* A function of the driver; NULL: it has none. */
+void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned long long flags);
+
+/* Once, first of all. */
+void rnl__cuda_driver_init(void);
+
+#endif

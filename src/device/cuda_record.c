@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* What a function issued under guard, to be issued once more; cuda_record.h has the design. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda_driver.h"
+#include "device/cuda_kernels.h"
+#include "device/cuda_record.h"
+
+static void destroy(cudaGraph_t graph)
+{
+	if (graph && cudaGraphDestroy(graph) != cudaSuccess)
+		(void)cudaGetLastError();
+}
+
+static void destroy_exec(cudaGraphExec_t exec)
+{
+	/* CUDA frees a graph that runs when it has run. */
+	if (exec && cudaGraphExecDestroy(exec) != cudaSuccess)
+		(void)cudaGetLastError();
+}
+
+static cudaError_t launch_once(cudaGraph_t graph, cudaStream_t stream)
+{
+	cudaGraphExec_t exec = NULL;
+	cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
+
+	if (code == cudaSuccess)
+		code = cudaGraphLaunch(exec, stream);
+	destroy_exec(exec);
+	destroy(graph);
+	return code;
+}
+
+#if CUDART_VERSION >= 13000
+
+#define ARGS_MAX 4u
+
+struct args_node {
+	cudaGraphNode_t node;
+	struct rnl__args args;		/* that the executable graph has now */
+};
+
+struct rnl__record {
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+	cudaGraphNode_t *nodes;
+	size_t nr;
+	unsigned nr_args;
+	struct args_node args[ARGS_MAX];
+};
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static enum cudaGraphNodeType type_of(cudaGraphNode_t node)
+{
+	enum cudaGraphNodeType type;
+
+	return cudaGraphNodeGetType(node, &type) == cudaSuccess ? type : cudaGraphNodeTypeEmpty;
+}
+
+static bool get_kernel(cudaGraphNode_t node, CUDA_KERNEL_NODE_PARAMS *params)
+{
+	return rnl__cuda_driver.get(node, params) == CUDA_SUCCESS;
+}
+
+/* The arguments that a node writes; NULL: it is no node of the library's kernel. */
+static const struct rnl__args *args_of(const CUDA_KERNEL_NODE_PARAMS *params)
+{
+	void *function;
+
+	if (rnl__cuda_args_function(&function) != cudaSuccess || params->func != function)
+		return NULL;
+	return params->kernelParams[0];
+}
+
+static bool same_params(const CUDA_KERNEL_NODE_PARAMS *a, const CUDA_KERNEL_NODE_PARAMS *b)
+{
+	size_t offset, bytes;
+
+	for (size_t i = 0; a->kernelParams && b->kernelParams &&
+			   rnl__cuda_driver.param_info(a->func, i, &offset, &bytes) == CUDA_SUCCESS;
+	     i++) {
+		if (memcmp(a->kernelParams[i], b->kernelParams[i], bytes) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool same_kernel(cudaGraphNode_t a_node, cudaGraphNode_t b_node)
+{
+	CUDA_KERNEL_NODE_PARAMS a, b;
+	const struct rnl__args *to, *also;
+
+	if (!get_kernel(a_node, &a) || !get_kernel(b_node, &b) || a.func != b.func ||
+	    a.gridDimX != b.gridDimX || a.gridDimY != b.gridDimY || a.gridDimZ != b.gridDimZ ||
+	    a.blockDimX != b.blockDimX || a.blockDimY != b.blockDimY ||
+	    a.blockDimZ != b.blockDimZ || a.sharedMemBytes != b.sharedMemBytes)
+		return false;
+	to = args_of(&a);
+	also = args_of(&b);
+	if (to && also)
+		return to->dst == also->dst && to->bytes == also->bytes;
+	return same_params(&a, &b);
+}
+
+static bool same_copy(cudaGraphNode_t a_node, cudaGraphNode_t b_node)
+{
+	struct cudaMemcpy3DParms a, b;
+
+	return cudaGraphMemcpyNodeGetParams(a_node, &a) == cudaSuccess &&
+	       cudaGraphMemcpyNodeGetParams(b_node, &b) == cudaSuccess &&
+	       a.srcPtr.ptr == b.srcPtr.ptr && a.dstPtr.ptr == b.dstPtr.ptr &&
+	       a.srcPtr.pitch == b.srcPtr.pitch && a.dstPtr.pitch == b.dstPtr.pitch &&
+	       a.srcArray == b.srcArray && a.dstArray == b.dstArray &&
+	       !memcmp(&a.srcPos, &b.srcPos, sizeof(a.srcPos)) &&
+	       !memcmp(&a.dstPos, &b.dstPos, sizeof(a.dstPos)) &&
+	       !memcmp(&a.extent, &b.extent, sizeof(a.extent));
+}
+
+static bool same_fill(cudaGraphNode_t a_node, cudaGraphNode_t b_node)
+{
+	struct cudaMemsetParams a, b;
+
+	return cudaGraphMemsetNodeGetParams(a_node, &a) == cudaSuccess &&
+	       cudaGraphMemsetNodeGetParams(b_node, &b) == cudaSuccess && a.dst == b.dst &&
+	       a.value == b.value && a.elementSize == b.elementSize && a.width == b.width &&
+	       a.height == b.height && (a.height < 2 || a.pitch == b.pitch);
+}
+
+static bool same_node(cudaGraphNode_t a, cudaGraphNode_t b)
+{
+	const enum cudaGraphNodeType type = type_of(a);
+
+	if (type != type_of(b))
+		return false;
+	switch (type) {
+	case cudaGraphNodeTypeKernel:
+		return same_kernel(a, b);
+	case cudaGraphNodeTypeMemcpy:
+		return same_copy(a, b);
+	case cudaGraphNodeTypeMemset:
+		return same_fill(a, b);
+	default:
+		return true;
+	}
+}
+
+static bool same(const struct rnl__record *a, const struct rnl__record *b)
+{
+	bool same = a->nr == b->nr;
+
+	for (size_t i = 0; same && i < a->nr; i++)
+		same = same_node(a->nodes[i], b->nodes[i]);
+	(void)cudaGetLastError();
+	return same;
+}
+
+/* ---- a record ------------------------------------------------------------ */
+
+/* Reads a captured graph; false: it is no record. */
+static bool read_nodes(struct rnl__record *r)
+{
+	int nr_alive = 0;	/* allocations that the graph leaves */
+
+	if (cudaGraphGetNodes(r->graph, NULL, &r->nr) != cudaSuccess || !r->nr)
+		return false;
+	r->nodes = calloc(r->nr, sizeof(*r->nodes));
+	if (!r->nodes || cudaGraphGetNodes(r->graph, r->nodes, &r->nr) != cudaSuccess)
+		return false;
+	for (size_t i = 0; i < r->nr; i++) {
+		const enum cudaGraphNodeType type = type_of(r->nodes[i]);
+		const struct rnl__args *args;
+		CUDA_KERNEL_NODE_PARAMS params;
+
+		nr_alive += type == cudaGraphNodeTypeMemAlloc;
+		nr_alive -= type == cudaGraphNodeTypeMemFree;
+		if (type != cudaGraphNodeTypeKernel)
+			continue;
+		if (!get_kernel(r->nodes[i], &params))
+			return false;
+		args = args_of(&params);
+		if (!args)
+			continue;
+		if (r->nr_args == ARGS_MAX)
+			return false;
+		r->args[r->nr_args++] = (struct args_node){ r->nodes[i], *args };
+	}
+	return nr_alive == 0;
+}
+
+void rnl__cuda_record_drop(struct rnl__record *r)
+{
+	if (!r)
+		return;
+	destroy_exec(r->exec);
+	destroy(r->graph);
+	free(r->nodes);
+	free(r);
+}
+
+static cudaError_t set_args(struct rnl__record *r, struct args_node *node, const void *user)
+{
+	CUDA_KERNEL_NODE_PARAMS params;
+	void *argv[] = { &node->args };
+
+	if (!memcmp(node->args.data, user, node->args.bytes))
+		return cudaSuccess;
+	if (!get_kernel(node->node, &params))
+		return cudaErrorInvalidValue;
+	memcpy(node->args.data, user, node->args.bytes);
+	params.kernelParams = argv;
+	/* The codes of this call are equal in the driver and the runtime. */
+	return (cudaError_t)rnl__cuda_driver.set(r->exec, node->node, &params);
+}
+
+cudaError_t rnl__cuda_record_launch(struct rnl__record *r, const void *user, cudaStream_t stream)
+{
+	cudaError_t code = r->nr_args && !user ? cudaErrorInvalidValue : cudaSuccess;
+
+	for (unsigned i = 0; i < r->nr_args && code == cudaSuccess; i++)
+		code = set_args(r, &r->args[i], user);
+	return code == cudaSuccess ? cudaGraphLaunch(r->exec, stream) : code;
+}
+
+cudaError_t rnl__cuda_record(struct rnl__guarded *guarded, cudaGraph_t graph, cudaStream_t stream)
+{
+	struct rnl__record *r = guarded->records && rnl__cuda_driver.complete ?
+				calloc(1, sizeof(*r)) : NULL;
+	cudaError_t code;
+
+	if (!r)
+		return launch_once(graph, stream);
+	r->graph = graph;
+	if (!read_nodes(r)) {
+		(void)cudaGetLastError();
+		r->graph = NULL;
+		rnl__cuda_record_drop(r);
+		return launch_once(graph, stream);
+	}
+	guarded->same = guarded->last && same(guarded->last, r);
+	if (guarded->same) {
+		rnl__cuda_record_drop(r);
+		return rnl__cuda_record_launch(guarded->last, guarded->user, stream);
+	}
+	code = cudaGraphInstantiate(&r->exec, graph, 0);
+	if (code == cudaSuccess)
+		code = cudaGraphLaunch(r->exec, stream);
+	if (code == cudaSuccess)
+		guarded->record = r;
+	else
+		rnl__cuda_record_drop(r);
+	return code;
+}
+
+#else	/* the library has no kernel for the arguments */
+
+cudaError_t rnl__cuda_record(struct rnl__guarded *guarded, cudaGraph_t graph, cudaStream_t stream)
+{
+	(void)guarded;
+	return launch_once(graph, stream);
+}
+
+cudaError_t rnl__cuda_record_launch(struct rnl__record *r, const void *user, cudaStream_t stream)
+{
+	(void)r;
+	(void)user;
+	(void)stream;
+	return cudaErrorNotSupported;
+}
+
+void rnl__cuda_record_drop(struct rnl__record *r)
+{
+	(void)r;
+}
+
+#endif

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Jobs that are replayed: what a function has issued is issued again, without a call.
+ *
+ * tests/cuda/replay.c compiles this file again, for kernels that run on the GPU.
+ */
+#include "apply.h"
+#include "host_kernel.h"
+#include "pool.h"
+#include "skip.h"
+
+__attribute__((weak)) int fake_plan(const char *text);
+
+enum { BYTES = 256, LARGE = 40960, JOBS = 40 };
+
+#ifdef APPLY_ON_GPU
+#define skip_without_kernel() ((void)0)
+#else
+static void apply_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct apply *a = args;
+	const struct facts *f = a->facts;
+
+	(void)grid;
+	(void)block;
+	for (uint32_t i = 0; i < f->bytes; i++)
+		f->mem[i] = applied(f->mem[i], f->add + (uint32_t)a->add);
+}
+
+RNL_HOST_KERNEL(apply, apply_host, struct apply);
+#define skip_without_kernel() skip_unless_host()
+#endif
+
+static int launch_apply(const struct apply *args)
+{
+	const struct rnl_dim grid = { 2, 1, 1 }, block = { 128, 1, 1 };
+
+	return rnl_launch(&apply, grid, block, args);
+}
+
+#ifndef APPLY_ON_GPU
+static int raw_apply(const struct apply *args)
+{
+	return launch_apply(args);
+}
+#endif
+
+/* A job with an area of its own; `user` is its facts. */
+struct task {
+	struct rnl_job job;
+	struct facts facts;
+};
+
+static struct {
+	struct rnl_pool *pool;
+	enum rnl_stream_kind stream;
+	enum rnl_guard guard;
+	unsigned char *device, *pinned;
+	struct task tasks[JOBS];
+	unsigned char shadow[JOBS][BYTES];
+	_Atomic unsigned nr_calls;
+	_Atomic uint32_t add;		/* of the function, beside what the job has */
+} all;
+
+static _Atomic unsigned nr_told;	/* lines of the log about replays */
+
+static void hear(void *arg, enum rnl_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	if (!strncmp(line, "replay: ", 8))
+		nr_told++;
+}
+
+static uint64_t nr_replayed(void)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	must(rnl_pool_read_stats(all.pool, &stats));
+	return stats.replayed;
+}
+
+/* Applies the job's facts to the area that they name. */
+static int apply_fn(struct rnl_job *job)
+{
+	void *facts;
+	int ret = rnl_job_args(sizeof(struct facts), &facts);
+
+	(void)job;
+	all.nr_calls++;
+	return ret ? ret : raw_apply(&(struct apply){ facts, all.add });
+}
+
+static int in_fn(struct rnl_job *job)
+{
+	const struct task *t = rnl_container_of(job, struct task, job);
+
+	return rnl_copy(t->facts.mem, all.pinned + (t - all.tasks) * BYTES, BYTES);
+}
+
+static int back_fn(struct rnl_job *job)
+{
+	const struct task *t = rnl_container_of(job, struct task, job);
+
+	return rnl_copy(all.pinned + (t - all.tasks) * BYTES, t->facts.mem, BYTES);
+}
+
+static void begin_workers(unsigned workers)
+{
+	void *mem;
+
+	nr_told = 0;
+	all.nr_calls = 0;
+	all.add = 0;
+	all.pool = pool_of(workers, .stream = all.stream, .guard = all.guard, .log = hear);
+	must(rnl_device_alloc(all.pool, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
+	all.device = mem;
+	must(rnl_pinned_get(all.pool, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
+	all.pinned = mem;
+	for (unsigned i = 0; i < JOBS; i++) {
+		struct task *t = &all.tasks[i];
+
+		t->facts = (struct facts){ all.device + i * BYTES, BYTES, i };
+		for (unsigned k = 0; k < BYTES; k++)
+			all.shadow[i][k] = (unsigned char)(i + k);
+		memcpy(all.pinned + i * BYTES, all.shadow[i], BYTES);
+		submit_job(all.pool, &t->job, in_fn, NULL);
+		ck_assert_int_eq(result_of(&t->job), 0);
+	}
+}
+
+static void begin(void)
+{
+	begin_workers(1);
+}
+
+static void end(void)
+{
+	rnl_pinned_put(all.pool, all.pinned);
+	rnl_device_free(all.pool, all.device);
+	rnl_pool_destroy(all.pool);
+	all.stream = RNL_STREAM_PER_THREAD;
+	all.guard = RNL_GUARD_OFF;
+}
+
+/* What a job of apply_fn() does, by hand. */
+static void shadow_apply(unsigned i)
+{
+	for (unsigned k = 0; k < BYTES; k++)
+		all.shadow[i][k] = applied(all.shadow[i][k], all.tasks[i].facts.add + all.add);
+}
+
+static void submit_replay(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+{
+	job_of(job, fn, user);
+	must(rnl_job_replay(job, 1));
+	must(rnl_submit(all.pool, job));
+}
+
+/* A round: each job once, all of them under way at a time. */
+static void round_of(int (*fn)(struct rnl_job *job))
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		submit_replay(&all.tasks[i].job, fn, &all.tasks[i].facts);
+	for (unsigned i = 0; i < JOBS; i++) {
+		ck_assert_int_eq(result_of(&all.tasks[i].job), 0);
+		shadow_apply(i);
+	}
+}
+
+static void check_all(void)
+{
+	for (unsigned i = 0; i < JOBS; i++) {
+		submit_job(all.pool, &all.tasks[i].job, back_fn, NULL);
+		ck_assert_int_eq(result_of(&all.tasks[i].job), 0);
+		ck_assert_mem_eq(all.pinned + i * BYTES, all.shadow[i], BYTES);
+	}
+}
+
+/* ---- what is replayed ------------------------------------------------------------- */
+
+TEST(a_function_that_issues_the_same_is_not_called, .loops = 6)
+{
+	static const enum rnl_guard guards[] = { RNL_GUARD_OFF, RNL_GUARD_REPORT, RNL_GUARD_STRICT };
+
+	skip_without_kernel();
+	all.stream = (enum rnl_stream_kind)(_i % 2);
+	all.guard = guards[_i / 2];
+	begin();
+	for (int round = 0; round < 10; round++)
+		round_of(apply_fn);
+	check_all();
+	/* One for the worker's scratch to grow, or for the guard, and two that are recorded. */
+	ck_assert_uint_eq(all.nr_calls, 3);
+	ck_assert_uint_eq(nr_replayed(), 10 * JOBS - all.nr_calls);
+	ck_assert_uint_eq(nr_told, 0);
+	end();
+}
+
+/* Copies both ways, small and large, and a fill, at addresses that stay. */
+static int all_kinds_fn(struct rnl_job *job)
+{
+	const uint32_t bytes = (uint32_t)(uintptr_t)job->user;
+	unsigned char *device = all.device + JOBS * BYTES, *pinned = all.pinned + JOBS * BYTES;
+	int ret = rnl_copy(device, pinned, bytes);
+
+	all.nr_calls++;
+	if (!ret)
+		ret = rnl_fill(device + bytes / 2, 7, bytes / 4);
+	if (!ret)
+		ret = rnl_copy_2d(device + LARGE, 16, device, 32, 16, bytes / 32);
+	return ret ? ret : rnl_copy(pinned + LARGE, device + LARGE, bytes / 2);
+}
+
+TEST(copies_and_fills_read_what_is_there_now, .loops = 2)
+{
+	const unsigned bytes = _i ? LARGE : BYTES;
+	unsigned char *in, *out;
+	struct rnl_job job;
+
+	begin();
+	in = all.pinned + JOBS * BYTES;
+	out = in + LARGE;
+	for (unsigned round = 0; round < 20; round++) {
+		for (unsigned k = 0; k < bytes; k++)
+			in[k] = (unsigned char)(k * 3 + round);
+		submit_replay(&job, all_kinds_fn, (void *)(uintptr_t)bytes);
+		ck_assert_int_eq(result_of(&job), 0);
+		for (unsigned k = 0; k < bytes / 2; k++) {
+			const unsigned from = k / 16 * 32 + k % 16;
+			const bool filled = from >= bytes / 2 && from < bytes / 2 + bytes / 4;
+
+			ck_assert_uint_eq(out[k], filled ? 7 : in[from]);
+		}
+	}
+	ck_assert_uint_eq(all.nr_calls, 2);
+	end();
+}
+
+/* ---- what is not, or not any more --------------------------------------------------- */
+
+TEST(a_function_that_issues_something_else_is_called)
+{
+	skip_without_kernel();
+	begin();
+	for (int round = 0; round < 60; round++) {
+		/* Each call issues something that the last one did not. */
+		for (unsigned i = 0; i < JOBS; i++) {
+			submit_replay(&all.tasks[i].job, apply_fn, &all.tasks[i].facts);
+			ck_assert_int_eq(result_of(&all.tasks[i].job), 0);
+			shadow_apply(i);
+			all.add++;
+		}
+	}
+	check_all();
+	ck_assert_uint_eq(all.nr_calls, 60 * JOBS);
+	ck_assert_uint_eq(nr_replayed(), 0);
+	ck_assert_uint_eq(nr_told, 1);
+	end();
+}
+
+TEST(a_change_is_noticed_and_recorded_anew)
+{
+	skip_without_kernel();
+	begin();
+	round_of(apply_fn);
+	ck_assert_uint_eq(all.nr_calls, 3);
+	/* Until it is called again, nobody knows. */
+	while (all.nr_calls < 4) {
+		submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
+		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
+		shadow_apply(0);
+		ck_assert_uint_lt(nr_replayed(), 2000);
+	}
+	check_all();
+	all.add = 5;
+	while (all.nr_calls < 5) {
+		submit_replay(&all.tasks[0].job, in_fn, NULL);
+		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
+		submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
+		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
+	}
+	/* This call had its effect. */
+	shadow_apply(0);
+	for (int round = 0; round < 10; round++)
+		round_of(apply_fn);
+	check_all();
+	ck_assert_uint_lt(all.nr_calls, 10);
+	ck_assert_uint_eq(nr_told, 1);
+	end();
+}
+
+enum { PAGEABLE, HOLDS, NOTHING, FAILS, JOINS, WAYS };
+
+static struct {
+	int way;
+	struct rnl_barrier barrier;
+	unsigned char pageable[BYTES];
+	int nr;
+} odd;
+
+static int slow_fn(struct rnl_job *job)
+{
+	(void)job;
+	return rnl_fill(all.device + BYTES, 1, BYTES);
+}
+
+static int odd_fn(struct rnl_job *job)
+{
+	struct rnl_hold hold;
+
+	odd.nr++;
+	if (odd.way == PAGEABLE)
+		return rnl_copy(all.device, odd.pageable, BYTES);
+	if (odd.way == NOTHING)
+		return 0;
+	must(rnl_fill(all.device, (uint8_t)odd.nr, BYTES));
+	if (odd.way == JOINS)
+		return rnl_barrier_join(&odd.barrier);
+	if (odd.way == FAILS)
+		return -EPROTO;
+	must(rnl_job_hold(job, &hold));
+	return rnl_hold_release(&hold, 0);
+}
+
+TEST(what_cannot_be_recorded_is_called_each_time, .loops = WAYS)
+{
+	struct rnl_job job, joined;
+	int last;
+
+	begin();
+	odd.way = _i;
+	must(rnl_barrier_init(&odd.barrier, all.pool));
+	for (int round = 0; round < 30; round++) {
+		job_in(&odd.barrier, &joined, slow_fn, NULL);
+		must(rnl_submit(all.pool, &joined));
+		memset(odd.pageable, round, BYTES);
+		last = odd.nr;
+		submit_replay(&job, odd_fn, NULL);
+		ck_assert_int_eq(result_of(&job), odd.way == FAILS ? -EPROTO : 0);
+		/* A second call, unwatched, counts, too. */
+		ck_assert_int_gt(odd.nr, last);
+		must(rnl_job_wait(&joined, RNL_FOREVER));
+	}
+	ck_assert_uint_eq(nr_replayed(), 0);
+	ck_assert_uint_eq(nr_told, 1);
+	end();
+}
+
+/* ---- what a record has ---------------------------------------------------------------- */
+
+static int large_scratch_fn(struct rnl_job *job)
+{
+	void *mem;
+	int ret = rnl_scratch((size_t)(uintptr_t)job->user, &mem);
+
+	return ret ? ret : rnl_fill(mem, 0xee, (size_t)(uintptr_t)job->user);
+}
+
+TEST(a_record_has_the_scratch_that_the_worker_has)
+{
+	struct rnl_job job;
+
+	skip_without_kernel();
+	begin();
+	for (unsigned round = 1; round < 8; round++) {
+		round_of(apply_fn);
+		/* The worker gets a larger block. */
+		submit_job(all.pool, &job, large_scratch_fn, (void *)((uintptr_t)round << 20));
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	check_all();
+	ck_assert_uint_gt(nr_replayed(), 3 * JOBS);
+	end();
+}
+
+#define MANY(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) \
+	X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) \
+	X(30) X(31) X(32) X(33) X(34) X(35) X(36) X(37) X(38) X(39)
+
+static int one_of_many(struct rnl_job *job, uint32_t add)
+{
+	void *facts;
+	int ret = rnl_job_args(sizeof(struct facts), &facts);
+
+	(void)job;
+	all.nr_calls++;
+	return ret ? ret : raw_apply(&(struct apply){ facts, add });
+}
+
+#define FN(n) \
+	static int many_##n(struct rnl_job *job) \
+	{ \
+		return one_of_many(job, n); \
+	}
+MANY(FN)
+#define NAME(n) many_##n,
+static int (*const many[])(struct rnl_job *job) = { MANY(NAME) };
+
+TEST(more_functions_than_records)
+{
+	skip_without_kernel();
+	begin();
+	for (int round = 0; round < 300; round++) {
+		/* First a few of them again and again, then all. */
+		const unsigned n = (unsigned)round % (round < 150 ? 3 : JOBS);
+
+		submit_replay(&all.tasks[n].job, many[n], &all.tasks[n].facts);
+		ck_assert_int_eq(result_of(&all.tasks[n].job), 0);
+		all.add = n;
+		shadow_apply(n);
+	}
+	check_all();
+	ck_assert_uint_gt(nr_replayed(), 140);
+	ck_assert_uint_lt(nr_replayed(), 160);
+	end();
+}
+
+static int needs_user_fn(struct rnl_job *job)
+{
+	return apply_fn(job);
+}
+
+TEST(a_job_without_user_has_no_arguments)
+{
+	struct rnl_job job;
+	void *mem;
+
+	skip_without_kernel();
+	begin();
+	ck_assert_int_eq(rnl_job_args(8, &mem), -ENODEV);
+	submit_replay(&job, needs_user_fn, NULL);
+	ck_assert_int_eq(result_of(&job), -EINVAL);
+	for (int i = 0; i < 10; i++) {
+		submit_replay(&all.tasks[0].job, needs_user_fn, &all.tasks[0].facts);
+		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
+		shadow_apply(0);
+	}
+	submit_replay(&job, needs_user_fn, NULL);
+	ck_assert_int_eq(result_of(&job), -EINVAL);
+	check_all();
+	end();
+}
+
+/* ---- with the rest of the library -------------------------------------------------------- */
+
+TEST(workers_come_and_go_and_traces, .timeout_s = 60)
+{
+	struct rnl_trace *trace = NULL;
+
+	skip_without_kernel();
+	begin_workers(3);
+	for (unsigned round = 0; round < 30; round++) {
+		round_of(apply_fn);
+		if (round % 5 == 0)
+			must(rnl_pool_resize(all.pool, 1 + round % 4));
+	}
+	(void)trace;
+	check_all();
+	ck_assert_uint_gt(nr_replayed(), 20 * JOBS);
+	end();
+}
+
+static int with_copies_fn(struct rnl_job *job)
+{
+	const struct task *t = rnl_container_of(job, struct task, job);
+	unsigned char *pinned = all.pinned + (t - all.tasks) * BYTES;
+	void *facts;
+	int ret = rnl_copy(t->facts.mem, pinned, BYTES);
+
+	if (!ret)
+		ret = rnl_job_args(sizeof(t->facts), &facts);
+	if (!ret)
+		ret = launch_apply(&(struct apply){ facts, all.add });
+	if (!ret)
+		ret = launch_apply(&(struct apply){ facts, all.add });
+	return ret ? ret : rnl_copy(pinned, t->facts.mem, BYTES);
+}
+
+/* Jobs that gather and replay are called, so their addresses may differ. */
+TEST(a_job_that_gathers_and_is_alone_is_a_graph)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	skip_without_kernel();
+	begin();
+	for (unsigned i = 0; i < JOBS; i++)
+		memcpy(all.pinned + i * BYTES, all.shadow[i], BYTES);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < JOBS; i++) {
+			struct task *t = &all.tasks[i];
+
+			job_of(&t->job, with_copies_fn, &t->facts);
+			must(rnl_job_replay(&t->job, 1));
+			must(rnl_job_gather(&t->job, 1));
+			must(rnl_submit(all.pool, &t->job));
+			ck_assert_int_eq(result_of(&t->job), 0);
+			shadow_apply(i);
+			shadow_apply(i);
+		}
+	}
+	for (unsigned i = 0; i < JOBS; i++)
+		ck_assert_mem_eq(all.pinned + i * BYTES, all.shadow[i], BYTES);
+	must(rnl_pool_read_stats(all.pool, &stats));
+	ck_assert_uint_eq(stats.replayed, 0);
+	if (!on_host())
+		ck_assert_uint_gt(stats.graphs, 3 * JOBS - 20);
+	end();
+}
+
+/* Whatever CUDA refuses, a job has its effect once, or fails. */
+TEST(a_record_that_is_refused_costs_no_job, .timeout_s = 60, .loops = 7)
+{
+	static const char *const calls[] = {
+		"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphGetNodes",
+		"cudaGraphInstantiate", "cuGraphKernelNodeGetParams",
+		"cuGraphExecKernelNodeSetParams", "cudaGraphLaunch",
+	};
+	char plan[80];
+
+	if (!test_fake())
+		test_skip("%s: the double alone refuses calls", calls[_i]);
+	begin();
+	for (unsigned nth = 1; nth < 60; nth += 1 + nth / 4) {
+		snprintf(plan, sizeof(plan), "fail=%s:%u:2", calls[_i], nth);
+		must(fake_plan(plan));
+		round_of(apply_fn);
+		must(fake_plan("nofail"));
+	}
+	round_of(apply_fn);
+	check_all();
+	end();
+}
+
+TEST(a_job_says_so_while_it_is_not_under_way)
+{
+	struct rnl_job zero = { 0 }, job;
+	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool = pool_of(1);
+
+	ck_assert_int_eq(rnl_job_replay(NULL, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_replay(&zero, 1), -EINVAL);
+	submit_job(pool, &job, gated_fn, &gate);
+	ck_assert_int_eq(rnl_job_replay(&job, 1), -EBUSY);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 0);
+	must(rnl_job_replay(&job, 1));
+	must(rnl_job_replay(&job, 0));
+	rnl_pool_destroy(pool);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row replay: jobs of 10, 30 and 100 kernels a second, and J of 4 KB, by jobs that are replayed;
+ * with 1 to 16 threads or workers.
+ *
+ * DESIGN
+ *	Beside them are hand-written threads that launch the kernels one by one, and, as the ceiling,
+ *	threads that captured them once, each its own, and launch the graph.
+ *	The pool has two ways.  A job that is recorded has the addresses of its worker's slot.  A job
+ *	that gathers, too, is called each time, and has its own slot.
+ *	No result is looked at, since jobs that are recorded share a slot: tests/api/replay.c does.
+ */
+#include "gpu/work.h"
+
+#include <stdlib.h>
+
+#define REQUESTS 32		/* for each worker */
+#define PRODUCERS_MAX 8
+#define DEPTH 32		/* of a hand-written thread */
+
+enum { J = 3, LINES };		/* of the table */
+
+static const unsigned nr_kernels[LINES] = { 10, 30, 100, 1 };
+static const struct gpu_shape shape = { 1, 1, { GPU_WORDS } };
+
+static const struct gpu_hand_variant hands[] = {
+	{ GPU_EVENT, 4, DEPTH }, { GPU_EVENT, 16, DEPTH }, { GPU_FLAG, 4, DEPTH }
+};
+#define HANDS (sizeof(hands) / sizeof(hands[0]))
+
+enum { GRAPHS = HANDS, RECORDED = 2 * HANDS, GATHERED, WAYS };
+
+struct bench {
+	const struct bench_options *opt;
+	unsigned threads, producers, line;
+	struct rnl_pool *pool;
+	struct gpu_request *requests;
+	struct gpu_team *team;
+	uint32_t *pinned, *dev;			/* the pool's, then the team's */
+};
+
+static cudaError_t issue(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	cudaError_t code = cudaSuccess;
+
+	if (gpu_nr_kernels == 1)
+		return gpu_issue_j(slot, stream);
+	for (unsigned i = 0; i < gpu_nr_kernels && code == cudaSuccess; i++)
+		code = gpu_issue_launch(slot, stream);
+	return code;
+}
+
+/* A thread's graph, of the first slot that it meets. */
+static cudaError_t issue_graph(const struct gpu_slot *slot, cudaStream_t stream)
+{
+	static _Thread_local cudaGraphExec_t exec;
+	static _Thread_local unsigned nr;
+	cudaGraph_t graph;
+
+	if (nr != gpu_nr_kernels) {
+		gpu_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+		gpu_ok(issue(slot, stream), "captured work");
+		gpu_ok(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+		gpu_ok(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+		nr = gpu_nr_kernels;
+	}
+	return cudaGraphLaunch(exec, stream);
+}
+
+static void measure(void *arg, unsigned way, double *values)
+{
+	const struct bench *b = arg;
+	const unsigned ms = b->opt->run_ms;
+
+	gpu_nr_kernels = nr_kernels[b->line];
+	if (way >= RECORDED) {
+		values[0] = 1e-3 * gpu_pool_rate(b->pool, b->requests, b->threads * REQUESTS,
+						 way == RECORDED ? GPU_CQ_RECORD : GPU_CQ_REPLAY,
+						 b->producers, ms);
+		return;
+	}
+	gpu_team_issue(b->team, way < GRAPHS ? issue : issue_graph, false);
+	values[0] = 1e-3 * gpu_team_rate(b->team, &hands[way % HANDS], ms);
+}
+
+static struct bench_figure *add_figure(const struct bench *b, struct bench_line *line, unsigned way)
+{
+	char hand[40], name[60];
+
+	if (way >= RECORDED) {
+		snprintf(name, sizeof(name), "cq, %s P%u q%u",
+			 way == RECORDED ? "recorded" : "called", b->producers, REQUESTS);
+		return bench_figure(line, BENCH_RUNNEL, name);
+	}
+	gpu_hand_name(&hands[way % HANDS], hand, sizeof(hand));
+	snprintf(name, sizeof(name), "%s, %s", way < GRAPHS ? "launches" : "graph", hand);
+	return bench_figure(line, way < GRAPHS ? BENCH_HAND : BENCH_CEILING, name);
+}
+
+static void run_line(const struct bench_run *run, struct bench *b, unsigned nr)
+{
+	struct bench_line *line = bench_line(run, nr, "%s", "");
+	struct bench_way ways[WAYS];
+
+	b->line = nr;
+	for (unsigned i = 0; i < WAYS; i++)
+		ways[i] = (struct bench_way){ measure, i, { add_figure(b, line, i) }, false };
+	bench_turns(run, ways, WAYS, b);
+	bench_line_tell(run, line);
+}
+
+static void run_row(struct bench_run *run)
+{
+	const size_t nr = (size_t)run->threads * REQUESTS, words = nr * GPU_WORDS;
+	struct bench b = {
+		.opt = run->opt, .threads = run->threads,
+		.producers = run->threads < 2 ? 1 : run->threads / 2,
+	};
+	void *mem;
+
+	if (b.producers > PRODUCERS_MAX)
+		b.producers = PRODUCERS_MAX;
+	b.team = gpu_team_start(run->opt->info.ordinal, run->kind, run->threads, issue, false);
+	gpu_team_shape(b.team, &shape, DEPTH, gpu_pinned(2 * words * sizeof(uint32_t)),
+		       gpu_memory(words * sizeof(uint32_t)));
+	b.pool = gpu_pool(run->opt->device, run->kind, run->threads, NULL);
+	bench_rnl(rnl_pinned_get(b.pool, 2 * words * sizeof(uint32_t), &mem), "rnl_pinned_get");
+	b.pinned = mem;
+	bench_rnl(rnl_device_alloc(b.pool, words * sizeof(uint32_t), &mem), "rnl_device_alloc");
+	b.dev = mem;
+	b.requests = bench_alloc(nr * sizeof(*b.requests));
+	gpu_slots_in(&b.requests->slot, nr, sizeof(*b.requests), &shape, b.pinned, b.dev);
+	gpu_worker_requests = b.requests;
+	for (unsigned i = 0; i < LINES; i++)
+		run_line(run, &b, i);
+	rnl_pinned_put(b.pool, b.pinned);
+	rnl_device_free(b.pool, b.dev);
+	rnl_pool_destroy(b.pool);
+	free(b.requests);
+}
+
+const struct bench_work bench_replay = { .run = run_row };

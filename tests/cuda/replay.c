@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* The jobs of api/replay.c on a GPU.  Their functions launch by themselves, with <<<...>>>. */
+#include <runnel.h>
+
+#include "apply.h"
+
+#define APPLY_ON_GPU 1
+
+/* replay.cu */
+extern const struct rnl_kernel apply;
+int raw_apply(const struct apply *args);
+
+#include "../api/replay.c"
