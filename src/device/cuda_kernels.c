@@ -100,21 +100,23 @@ static cudaKernel_t get_args_kernel(void)
 	return atomic_load_explicit(&args_kernel, memory_order_relaxed);
 }
 
+static cudaError_t launch(cudaKernel_t kernel, unsigned blocks, unsigned threads, const void *args,
+			  cudaStream_t stream)
+{
+	void *argv[] = { (void *)(uintptr_t)args };
+
+	return cudaLaunchKernel((const void *)kernel, (dim3){ blocks, 1, 1 },
+				(dim3){ threads, 1, 1 }, argv, 0, stream);
+}
+
 cudaError_t rnl__cuda_move(const struct rnl__moves *moves, unsigned nr, cudaStream_t stream)
 {
-	void *argv[] = { (void *)(uintptr_t)moves };
-
-	return cudaLaunchKernel((const void *)rnl__cuda_mover(), (dim3){ nr, 1, 1 },
-				(dim3){ RNL__MOVER_THREADS, 1, 1 }, argv, 0, stream);
+	return launch(rnl__cuda_mover(), nr, RNL__MOVER_THREADS, moves, stream);
 }
 
 static int launch_args(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
 {
-	void *argv[] = { (void *)(uintptr_t)args };
-
-	return (int)cudaLaunchKernel((const void *)get_args_kernel(),
-				     (dim3){ grid.x, grid.y, grid.z },
-				     (dim3){ block.x, block.y, block.z }, argv, 0, stream);
+	return (int)launch(get_args_kernel(), grid.x, block.x, args, stream);
 }
 
 int rnl__cuda_args_function(void **functionp)
@@ -136,7 +138,6 @@ const struct rnl_kernel *rnl__cuda_args(void)
 /* Loads both, and runs each once with nothing to do. */
 static void make(cudaStream_t stream)
 {
-	const struct rnl_dim one = { 1, 1, 1 };
 	const struct rnl__moves moves = { 0 };
 	const struct rnl__args args = { 0 };
 	cudaLibrary_t library;
@@ -147,15 +148,14 @@ static void make(cudaStream_t stream)
 		return;
 	}
 	if (cudaLibraryGetKernel(&kernels[0], library, "rnl_move") == cudaSuccess &&
-	    cudaLibraryGetKernel(&kernels[1], library, "rnl_args") == cudaSuccess) {
+	    cudaLibraryGetKernel(&kernels[1], library, "rnl_args") == cudaSuccess &&
+	    launch(kernels[0], 1, RNL__MOVER_THREADS, &moves, stream) == cudaSuccess &&
+	    launch(kernels[1], 1, 1, &args, stream) == cudaSuccess) {
+		/* relaxed: see get_args_kernel() */
+		atomic_store_explicit(&args_kernel, kernels[1], memory_order_relaxed);
 		/* relaxed: see rnl__cuda_mover() */
 		atomic_store_explicit(&mover, kernels[0], memory_order_relaxed);
-		atomic_store_explicit(&args_kernel, kernels[1], memory_order_relaxed);
-		if (rnl__cuda_move(&moves, 1, stream) == cudaSuccess &&
-		    launch_args(one, one, &args, stream) == (int)cudaSuccess)
-			return;
-		atomic_store_explicit(&mover, NULL, memory_order_relaxed);
-		atomic_store_explicit(&args_kernel, NULL, memory_order_relaxed);
+		return;
 	}
 	(void)cudaLibraryUnload(library);
 	(void)cudaGetLastError();
