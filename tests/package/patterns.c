@@ -49,6 +49,32 @@ static void start_sending(struct message *m)
 	sem_post(&m->sending);
 }
 
+/* Adds the layer to each word; a question is as struct work_args. */
+struct layer_args {
+	const void *question;
+	uint64_t layer;
+};
+
+static void layer_on_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct layer_args *a = args;
+	const struct work_args *q = a->question;
+
+	(void)grid;
+	(void)block;
+	for (uint64_t i = 0; i < q->nr; i++)
+		q->out[i] = (a->layer ? q->out[i] : q->in[i]) + (uint32_t)a->layer;
+}
+RNL_HOST_KERNEL(layer_kernel, layer_on_host, struct layer_args);
+
+static int launch_layer(const void *question, uint32_t layer)
+{
+	const struct rnl_dim one = { 1, 1, 1 };
+	const struct layer_args args = { question, layer };
+
+	return rnl_launch(&layer_kernel, one, one, &args);
+}
+
 static int fill(void *buf, int fd)
 {
 	return read(fd, buf, BATCH_BYTES) == BATCH_BYTES ? 0 : -EIO;
@@ -107,6 +133,25 @@ static void run_chunks(int (*fn)(struct rnl_job *job), int (*submit)(struct chun
 static int submit_plain(struct chunk *c)
 {
 	return rnl_submit(pool, &c->job);
+}
+
+static void run_questions(void)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct question q = { .nr = 10 };
+	struct rnl_job job;
+
+	begin();
+	for (int i = 0; i < 20; i++) {
+		q.in = in + i * 10;
+		q.out = out + i * 10;
+		rnl_job_init(&job, reply);
+		check(!submit_question(&job, &q), "replay");
+		done(&job, "replay");
+	}
+	for (uint32_t i = 0; i < 200; i++)
+		check(out[i] == in[i] + 29 * 30 / 2, "replay");
+	check(!rnl_pool_read_stats(pool, &stats) && stats.replayed > 0, "replay");
 }
 
 static void run_grouped(void)
@@ -264,6 +309,7 @@ int main(void)
 	setenv("CUDA_VISIBLE_DEVICES", "", 1);	/* the blocks' kernel is for the host */
 	check(!create_pool(), "create_pool");
 	run_chunks(copy_work_copy, submit_plain, "interleaved");
+	run_questions();
 	run_grouped();
 	run_loader();
 	run_frame();
