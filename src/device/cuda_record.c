@@ -47,19 +47,14 @@ struct rnl__record {
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
 	cudaGraphNode_t *nodes;
+	enum cudaGraphNodeType *types;
 	size_t nr;
+	void *writes;			/* the function of the nodes that write arguments */
 	unsigned nr_args;
 	struct args_node args[ARGS_MAX];
 };
 
 /* ---- nodes --------------------------------------------------------------- */
-
-static enum cudaGraphNodeType type_of(cudaGraphNode_t node)
-{
-	enum cudaGraphNodeType type;
-
-	return cudaGraphNodeGetType(node, &type) == cudaSuccess ? type : cudaGraphNodeTypeEmpty;
-}
 
 static bool get_kernel(cudaGraphNode_t node, CUDA_KERNEL_NODE_PARAMS *params)
 {
@@ -67,13 +62,10 @@ static bool get_kernel(cudaGraphNode_t node, CUDA_KERNEL_NODE_PARAMS *params)
 }
 
 /* The arguments that a node writes; NULL: it is no node of the library's kernel. */
-static const struct rnl__args *args_of(const CUDA_KERNEL_NODE_PARAMS *params)
+static const struct rnl__args *args_of(const struct rnl__record *r,
+				       const CUDA_KERNEL_NODE_PARAMS *params)
 {
-	void *function;
-
-	if (rnl__cuda_args_function(&function) != cudaSuccess || params->func != function)
-		return NULL;
-	return params->kernelParams[0];
+	return params->func == r->writes ? params->kernelParams[0] : NULL;
 }
 
 static bool same_params(const CUDA_KERNEL_NODE_PARAMS *a, const CUDA_KERNEL_NODE_PARAMS *b)
@@ -89,7 +81,7 @@ static bool same_params(const CUDA_KERNEL_NODE_PARAMS *a, const CUDA_KERNEL_NODE
 	return true;
 }
 
-static bool same_kernel(cudaGraphNode_t a_node, cudaGraphNode_t b_node)
+static bool same_kernel(const struct rnl__record *r, cudaGraphNode_t a_node, cudaGraphNode_t b_node)
 {
 	CUDA_KERNEL_NODE_PARAMS a, b;
 	const struct rnl__args *to, *also;
@@ -99,8 +91,8 @@ static bool same_kernel(cudaGraphNode_t a_node, cudaGraphNode_t b_node)
 	    a.blockDimX != b.blockDimX || a.blockDimY != b.blockDimY ||
 	    a.blockDimZ != b.blockDimZ || a.sharedMemBytes != b.sharedMemBytes)
 		return false;
-	to = args_of(&a);
-	also = args_of(&b);
+	to = args_of(r, &a);
+	also = args_of(r, &b);
 	if (to && also)
 		return to->dst == also->dst && to->bytes == also->bytes;
 	return same_params(&a, &b);
@@ -130,19 +122,17 @@ static bool same_fill(cudaGraphNode_t a_node, cudaGraphNode_t b_node)
 	       a.height == b.height && (a.height < 2 || a.pitch == b.pitch);
 }
 
-static bool same_node(cudaGraphNode_t a, cudaGraphNode_t b)
+static bool same_node(const struct rnl__record *a, const struct rnl__record *b, size_t i)
 {
-	const enum cudaGraphNodeType type = type_of(a);
-
-	if (type != type_of(b))
+	if (a->types[i] != b->types[i])
 		return false;
-	switch (type) {
+	switch (a->types[i]) {
 	case cudaGraphNodeTypeKernel:
-		return same_kernel(a, b);
+		return same_kernel(a, a->nodes[i], b->nodes[i]);
 	case cudaGraphNodeTypeMemcpy:
-		return same_copy(a, b);
+		return same_copy(a->nodes[i], b->nodes[i]);
 	case cudaGraphNodeTypeMemset:
-		return same_fill(a, b);
+		return same_fill(a->nodes[i], b->nodes[i]);
 	default:
 		return true;
 	}
@@ -153,40 +143,49 @@ static bool same(const struct rnl__record *a, const struct rnl__record *b)
 	bool same = a->nr == b->nr;
 
 	for (size_t i = 0; same && i < a->nr; i++)
-		same = same_node(a->nodes[i], b->nodes[i]);
+		same = same_node(a, b, i);
 	(void)cudaGetLastError();
 	return same;
 }
 
 /* ---- a record ------------------------------------------------------------ */
 
+/* Notes a node that writes arguments; false: CUDA does not tell, or there are too many. */
+static bool note_args(struct rnl__record *r, cudaGraphNode_t node)
+{
+	const struct rnl__args *args;
+	CUDA_KERNEL_NODE_PARAMS params;
+
+	if (!get_kernel(node, &params))
+		return false;
+	args = args_of(r, &params);
+	if (args && r->nr_args == ARGS_MAX)
+		return false;
+	if (args)
+		r->args[r->nr_args++] = (struct args_node){ node, *args };
+	return true;
+}
+
 /* Reads a captured graph; false: it is no record. */
 static bool read_nodes(struct rnl__record *r)
 {
 	int nr_alive = 0;	/* allocations that the graph leaves */
 
-	if (cudaGraphGetNodes(r->graph, NULL, &r->nr) != cudaSuccess || !r->nr)
+	if (rnl__cuda_args_function(&r->writes) != cudaSuccess ||
+	    cudaGraphGetNodes(r->graph, NULL, &r->nr) != cudaSuccess || !r->nr)
 		return false;
 	r->nodes = calloc(r->nr, sizeof(*r->nodes));
-	if (!r->nodes || cudaGraphGetNodes(r->graph, r->nodes, &r->nr) != cudaSuccess)
+	r->types = calloc(r->nr, sizeof(*r->types));
+	if (!r->nodes || !r->types ||
+	    cudaGraphGetNodes(r->graph, r->nodes, &r->nr) != cudaSuccess)
 		return false;
 	for (size_t i = 0; i < r->nr; i++) {
-		const enum cudaGraphNodeType type = type_of(r->nodes[i]);
-		const struct rnl__args *args;
-		CUDA_KERNEL_NODE_PARAMS params;
-
-		nr_alive += type == cudaGraphNodeTypeMemAlloc;
-		nr_alive -= type == cudaGraphNodeTypeMemFree;
-		if (type != cudaGraphNodeTypeKernel)
-			continue;
-		if (!get_kernel(r->nodes[i], &params))
+		if (cudaGraphNodeGetType(r->nodes[i], &r->types[i]) != cudaSuccess)
 			return false;
-		args = args_of(&params);
-		if (!args)
-			continue;
-		if (r->nr_args == ARGS_MAX)
+		nr_alive += r->types[i] == cudaGraphNodeTypeMemAlloc;
+		nr_alive -= r->types[i] == cudaGraphNodeTypeMemFree;
+		if (r->types[i] == cudaGraphNodeTypeKernel && !note_args(r, r->nodes[i]))
 			return false;
-		r->args[r->nr_args++] = (struct args_node){ r->nodes[i], *args };
 	}
 	return nr_alive == 0;
 }
@@ -198,6 +197,7 @@ void rnl__cuda_record_drop(struct rnl__record *r)
 	destroy_exec(r->exec);
 	destroy(r->graph);
 	free(r->nodes);
+	free(r->types);
 	free(r);
 }
 

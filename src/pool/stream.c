@@ -290,13 +290,18 @@ int rnl_job_args(size_t bytes, void **memp)
 {
 	RNL__UNCANCELLED();
 	const void *user = rnl__thread.job ? rnl__thread.job->user : NULL;
+	void *mem;
 	int ret = ready();
 
-	if (!ret && (!user || !bytes || bytes > RNL_JOB_ARGS_MAX))
-		ret = rnl__thread.job ? note_error(-EINVAL) : -EINVAL;
+	if (!ret && (!user || !memp || !bytes || bytes > RNL_JOB_ARGS_MAX))
+		ret = -EINVAL;
 	if (!ret)
-		ret = rnl_scratch(bytes, memp);
-	return ret ? ret : note_error(send_args(user, bytes, *memp));
+		ret = rnl_scratch(bytes, &mem);
+	if (!ret)
+		ret = send_args(user, bytes, mem);
+	if (!ret)
+		*memp = mem;
+	return note_error(ret);
 }
 
 void *rnl_stream(void)

@@ -140,6 +140,45 @@ static void after_launch(struct rnl_pool *pool, int ret)
 	end(pool, ret);
 }
 
+/* ---- jobs that are replayed ---------------------------------------------------------- */
+
+static int args(void)
+{
+	void *mem = NULL;
+	int ret = rnl_job_args(64, &mem);
+
+	expect(!ret == (mem != NULL));
+	return ret ? ret : rnl_copy(pinned, mem, 64);
+}
+
+static int replayed_fn(struct rnl_job *job)
+{
+	(void)job;
+	return args();
+}
+
+/* One after the other.  Each that succeeds has its own arguments, whichever call failed. */
+static int replay(struct rnl_pool **pool)
+{
+	static struct rnl_job job;
+	static char user[64];
+	int ret = 0;
+
+	for (int i = 0; i < 6 && !ret; i++) {
+		expect(!rnl_job_init(&job, replayed_fn) && !rnl_job_replay(&job, 1));
+		memset(user, i, sizeof(user));
+		job.user = user;
+		ret = rnl_submit(*pool, &job);
+		if (ret)
+			break;
+		expect(!rnl_job_wait(&job, RNL_FOREVER));
+		ret = rnl_job_result(&job);
+		expect(ret || fault_lasts() || !memcmp(pinned, user, sizeof(user)));
+	}
+	expect(!rnl_pool_drain(*pool, RNL_FOREVER));
+	return ret;
+}
+
 /* ---- by a thread that is attached ---------------------------------------------------- */
 
 static void make_and_attach(struct rnl_pool *pool)
@@ -225,6 +264,8 @@ const struct operation work_operations[] = {
 	  .after = after_launch, .errnos = WORK_ERRNOS },
 	{ .name = "rnl_scratch", .functions = "rnl_scratch", .before = make, .run = job_scratch,
 	  .after = end, .errnos = WORK_ERRNOS },
+	{ .name = "rnl_job_replay, _args", .functions = "rnl_job_replay rnl_job_args",
+	  .before = make, .run = replay, .after = end, .errnos = WORK_ERRNOS },
 	{ .name = "rnl_copy, ..., rnl_stream_wait, attached",
 	  .functions = "rnl_copy rnl_copy_2d rnl_fill rnl_launch rnl_stream_wait",
 	  .before = make_and_attach, .run = attached, .after = detach_and_end,

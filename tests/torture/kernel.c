@@ -52,6 +52,22 @@ static void note_host(struct rnl_dim grid, struct rnl_dim block, const void *arg
 	*a->to = a->from ? *a->from : now_ns();
 }
 
+static void echo_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct echo_args *a = args;
+
+	(void)grid;
+	(void)block;
+	*a->facts->to = a->facts->value;
+}
+
+static int launch_echo(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
+{
+	if (fake_launch)
+		return fake_launch(echo_host, grid, block, args, sizeof(struct echo_args), stream);
+	return &echo_gpu ? echo_gpu.cuda(grid, block, args, stream) : NOT_SUPPORTED;
+}
+
 static int launch_mix(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
 {
 	if (fake_launch)
@@ -103,6 +119,9 @@ const struct rnl_kernel mix = {
 };
 const struct rnl_kernel unpack = {
 	"unpack", sizeof(struct unpack_args), unpack_host, launch_unpack, unpack_function
+};
+const struct rnl_kernel echo_kernel = {
+	"echo", sizeof(struct echo_args), echo_host, launch_echo, NULL
 };
 const struct rnl_kernel note_kernel = {
 	"note", sizeof(struct note_args), note_host, launch_note, NULL

@@ -38,5 +38,11 @@ static __global__ void unpack_cuda(struct unpack_args args)
 		((unsigned char *)batch.out)[i * args.out_bytes + k] = k < bytes ? in[k] : FILLER;
 }
 
+static __global__ void echo_cuda(struct echo_args args)
+{
+	*args.facts->to = args.facts->value;
+}
+
+RNL_KERNEL(echo_gpu, NULL, echo_cuda, struct echo_args);
 RNL_KERNEL(mix_gpu, NULL, mix_cuda, struct mix_args);
 RNL_KERNEL(unpack_gpu, NULL, unpack_cuda, struct unpack_args);

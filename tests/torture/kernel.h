@@ -28,10 +28,19 @@ struct unpack_args {
 };
 #define FILLER 0xee
 
-extern const struct rnl_kernel mix, unpack;
+/* Does *facts->to = facts->value; the facts are on the device. */
+struct echo_facts {
+	uint64_t *to, value;
+};
+struct echo_args {
+	const struct echo_facts *facts;
+};
+
+extern const struct rnl_kernel mix, unpack, echo_kernel;
 
 /* The parts for a GPU, where nvcc has built them. */
-extern const struct rnl_kernel mix_gpu, unpack_gpu;
+extern const struct rnl_kernel echo_gpu, mix_gpu, unpack_gpu;
+#pragma weak echo_gpu
 #pragma weak mix_gpu
 #pragma weak unpack_gpu
 

@@ -184,6 +184,7 @@ static const struct {
 	{ "links", links_begin, 2 },
 	{ "fans", fans_begin, 2 },
 	{ "crowds", crowds_begin, 2 },
+	{ "echoes", echoes_begin, 2 },
 };
 
 const char *maker_name(unsigned i)
@@ -301,6 +302,7 @@ static void check_figures(struct round *r)
 		tally_wrong(COUNTS, "%llu jobs were gathered, and %llu ran that gather",
 			    (unsigned long long)stats.gathered, (unsigned long long)r->gathered);
 	tally_add(NR_IN_GROUPS, stats.gathered);
+	tally_add(NR_REPLAYED, stats.replayed);
 	if (stats.pinned_used)
 		tally_wrong(LEAKED, "%llu bytes of pinned buffers",
 			    (unsigned long long)stats.pinned_used);

@@ -251,6 +251,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	    rnl_job_on_done(job, slot->end == BY_CALLBACK ? callback : NULL) ||
 	    rnl_job_deadline(job, slot->deadline) || rnl_job_urgent(job, slot->urgent) ||
 	    rnl_job_gather(job, slot->gathers) ||
+	    rnl_job_replay(job, slot->gathers && slot->place % 2) ||
 	    rnl_job_after(job, after ? &after->barrier : NULL) ||
 	    (group && rnl_barrier_add(&group->barrier, job)) ||
 	    (after && rnl_barrier_add(&after->tail, job)))

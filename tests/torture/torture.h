@@ -108,6 +108,7 @@ static inline int64_t long_ns(void)
 	X(URGENT, "urgent") \
 	X(GATHERED, "that gather") \
 	X(IN_GROUPS, "in groups") \
+	X(REPLAYED, "replayed") \
 	X(NOTICES, "notices") \
 	X(DELAYED, "delayed") \
 	X(AFTER, "after a barrier") \
@@ -334,6 +335,7 @@ void fans_begin(struct round *r);
 void passing_begin(struct round *r);
 void turns_begin(struct round *r);
 void again_begin(struct round *r);
+void echoes_begin(struct round *r);
 void late_begin(struct round *r);
 void due_begin(struct round *r);
 void map_begin(struct round *r);

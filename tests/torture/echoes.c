@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Echoes: jobs that are replayed.  Each has the device write a word that its own arguments name.
+ *
+ * DESIGN
+ *	All of them have one function, so a worker records it, and the word that comes out tells
+ *	whose arguments a replay had.  Now and then a function asks for more scratch, or fails; its
+ *	jobs are no echoes, but they have the worker's scratch, and its records, change.
+ */
+#include "kernel.h"
+#include "torture.h"
+
+#define NR_ECHOES 24
+
+struct echo {
+	struct rnl_job job;
+	struct echo_facts facts;	/* job.user */
+	bool accepted;
+};
+
+struct echoes {
+	struct seat *seat;
+	uint64_t *words;		/* page-locked */
+	struct echo all[NR_ECHOES];
+	struct rnl_job other;
+	uint64_t last;
+};
+
+static int run(struct rnl_job *job)
+{
+	const struct rnl_dim one = { 1, 1, 1 };
+	struct echo_args args = { NULL };
+	void *facts;
+	int ret = rnl_job_args(sizeof(struct echo_facts), &facts);
+
+	(void)job;
+	args.facts = facts;
+	return ret ? ret : rnl_launch(&echo_kernel, one, one, &args);
+}
+
+static int run_other(struct rnl_job *job)
+{
+	const size_t bytes = (size_t)(uintptr_t)job->user;
+	void *mem;
+	int ret = rnl_scratch(bytes, &mem);
+
+	return ret ? ret : rnl_fill(mem, 0x55, bytes);
+}
+
+static bool submit(struct echoes *e, struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
+{
+	struct round *r = e->seat->round;
+
+	if (rnl_job_init(job, fn) || rnl_job_replay(job, draw(&e->seat->random, 16) != 0)) {
+		tally_wrong(UNDOCUMENTED, "an echo could not be made");
+		return false;
+	}
+	job->user = user;
+	return !said(r, rnl_submit(r->pool, job), MAY_AGAIN | MAY_SHUT, "rnl_submit");
+}
+
+static void check(struct echoes *e, struct echo *echo)
+{
+	struct round *r = e->seat->round;
+	const uint64_t word = *(volatile uint64_t *)echo->facts.to;
+	int result;
+
+	if (said(r, rnl_job_wait(&echo->job, long_ns()), 0, "rnl_job_wait"))
+		give_up(r, "an echo was not done");
+	result = rnl_job_result(&echo->job);
+	if (!result && *(volatile uint64_t *)echo->facts.to != echo->facts.value)
+		tally_wrong(WRONG_DATA, "an echo has %llu, which was %llu, for %llu",
+			    (unsigned long long)*echo->facts.to, (unsigned long long)word,
+			    (unsigned long long)echo->facts.value);
+	if (result && result != -ECANCELED && !may_end_so(r, result))
+		tally_wrong(WRONG_END, "an echo has result %d", result);
+}
+
+static void come(struct echoes *e)
+{
+	uint64_t *random = &e->seat->random;
+	const unsigned nr = 1 + draw(random, NR_ECHOES);
+	bool other = !draw(random, 16);
+
+	if (other)
+		other = submit(e, &e->other, run_other,
+			       (void *)(uintptr_t)(1 + draw(random, 400000)));
+	for (unsigned i = 0; i < nr; i++) {
+		struct echo *echo = &e->all[i];
+
+		e->words[i] = 0;
+		echo->facts = (struct echo_facts){ &e->words[i], ++e->last };
+		echo->accepted = submit(e, &echo->job, run, &echo->facts);
+	}
+	for (unsigned i = 0; i < nr; i++) {
+		if (e->all[i].accepted)
+			check(e, &e->all[i]);
+	}
+	if (other && said(e->seat->round, rnl_job_wait(&e->other, long_ns()), 0, "rnl_job_wait"))
+		give_up(e->seat->round, "a job beside echoes was not done");
+}
+
+static void sit(struct seat *seat)
+{
+	struct echoes *e = seat->arg;
+	struct round *r = seat->round;
+	void *words;
+
+	e->seat = seat;
+	at(seat, "echoes");
+	if (!said(r, rnl_pinned_get(r->pool, NR_ECHOES * sizeof(*e->words), &words), MAY_LACK,
+		  "rnl_pinned_get")) {
+		e->words = words;
+		while (!r->stop) {
+			come(e);
+			nap_us(draw(&seat->random, 100));
+		}
+		rnl_pinned_put(r->pool, words);
+	}
+	r->nr_stopped++;
+}
+
+void echoes_begin(struct round *r)
+{
+	r->others = true;
+	seat_take(r, "echoer", MAKES, sit, round_alloc(r, sizeof(struct echoes)));
+}
