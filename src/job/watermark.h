@@ -35,7 +35,7 @@ void rnl__watermark_wait(struct rnl_pool *pool, struct rnl_job *job, enum rnl_wa
 /* A submit has put jobs, and a notice waits for low water. */
 void rnl__watermark_put(struct rnl_pool *pool);
 
-/* A submit has found more than a share of the mark in a queue. */
+/* A submit has found more than a share of the mark in a queue, perhaps by an old count. */
 void rnl__watermark_rose(struct rnl_pool *pool);
 
 /*

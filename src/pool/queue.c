@@ -237,17 +237,17 @@ int rnl__queue_reserve(struct rnl__queue *q, unsigned nr, bool *high)
 	 */
 	/* relaxed: an old count makes the queue look fuller, and then we count anew */
 	used = old - atomic_load_explicit(&q->taken_seen, memory_order_relaxed);
-	/* relaxed: as the limit */
-	if (used + nr > atomic_load_explicit(&q->look, memory_order_relaxed)) {
+	if (used + nr > limit) {
 		uint64_t now = rnl__queue_taken(q);
 
 		/* relaxed: another submit's older count does no harm, see above */
 		atomic_store_explicit(&q->taken_seen, now, memory_order_relaxed);
 		/* `old` may count reservations that were taken back since. */
 		used = old > now ? old - now : 0;
-		/* relaxed: as before */
-		*high = used + nr > atomic_load_explicit(&q->look, memory_order_relaxed);
 	}
+	/* relaxed: as the limit */
+	if (used + nr > atomic_load_explicit(&q->look, memory_order_relaxed))
+		*high = true;
 	if (used + nr <= limit)
 		return (int)nr;
 	space = used < limit ? (unsigned)(limit - used) : 0;
