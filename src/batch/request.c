@@ -63,7 +63,8 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 /* A request may have a barrier of the batcher's pool, and nothing else that jobs may have. */
 static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 {
-	if (job->after || job->then || job->flags & (RNL__JOB_URGENT | RNL__JOB_DEADLINE))
+	if (job->after ||
+	    job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_DEADLINE))
 		return -EINVAL;
 	if (!job->barrier)
 		return 0;

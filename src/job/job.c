@@ -102,7 +102,7 @@ int rnl_job_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job))
 	if (rnl__job_cq_of(job))
 		return fn ? -EINVAL : 0;
 	job->on_done = fn;
-	return 0;
+	return set_flag(job, RNL__JOB_CALLS, fn != NULL);
 }
 
 int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns)
@@ -143,7 +143,7 @@ int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
 		return rnl__invalid(NULL, "rnl_job_then(): job %p would come after itself",
 				    (void *)job);
 	job->then = next;
-	return 0;
+	return set_flag(job, RNL__JOB_LEADS, next != NULL);
 }
 
 /* ---- public: whether it is done ------------------------------------------ */

@@ -116,7 +116,13 @@ static inline struct rnl_cq *rnl__job_cq_of(const struct rnl_job *job)
 
 static inline void (*rnl__job_callback_of(const struct rnl_job *job))(struct rnl_job *)
 {
-	return job->flags & RNL__JOB_REAPED ? NULL : job->on_done;
+	return job->flags & RNL__JOB_CALLS ? job->on_done : NULL;
+}
+
+/* The job behind this one in its chain, or NULL. */
+static inline struct rnl_job *rnl__job_then(const struct rnl_job *job)
+{
+	return job->flags & RNL__JOB_LEADS ? job->then : NULL;
 }
 
 /* From here on the job may be cancelled; @phase: QUEUED or NOTICE. */

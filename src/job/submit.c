@@ -146,10 +146,10 @@ static void accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase)
 /* Gives @nr jobs behind the first one back. */
 static void unchain(struct rnl_job *first, unsigned nr)
 {
-	struct rnl_job *job = first->then, *next;
+	struct rnl_job *job = rnl__job_then(first), *next;
 
 	for (; nr && job; nr--, job = next) {
-		next = job->then;
+		next = rnl__job_then(job);
 		rnl__job_drop(job);
 	}
 }
@@ -160,7 +160,7 @@ static int busy(struct rnl_pool *pool, const struct rnl_job *first, unsigned nr,
 {
 	const struct rnl_job *job = first;
 
-	for (unsigned i = 0; i <= nr; i++, job = job->then) {
+	for (unsigned i = 0; i <= nr; i++, job = rnl__job_then(job)) {
 		if (job == met)
 			return rnl__invalid(&pool->log, "submit: the chain of job %p comes back to job "
 					    "%p: rnl_job_then() has made a circle",
@@ -175,7 +175,7 @@ static int chain(struct rnl_pool *pool, struct rnl_job *first)
 	unsigned nr = 0;
 	int ret = 0;
 
-	for (struct rnl_job *job = first->then; job; job = job->then) {
+	for (struct rnl_job *job = rnl__job_then(first); job; job = rnl__job_then(job)) {
 		ret = claim(pool, job, RNL__JOB_CHAINED);
 		if (ret == -EBUSY)
 			ret = busy(pool, first, nr, job);
@@ -197,7 +197,7 @@ static int chain(struct rnl_pool *pool, struct rnl_job *first)
 static void accept_chain(struct rnl_pool *pool, struct rnl_job *first, uint8_t phase)
 {
 	accept(pool, first, phase);
-	for (struct rnl_job *job = first->then; job; job = job->then) {
+	for (struct rnl_job *job = rnl__job_then(first); job; job = rnl__job_then(job)) {
 		accept(pool, job, RNL__JOB_QUEUED);
 		job->flags &= ~RNL__JOB_TIMED;
 	}
@@ -211,7 +211,7 @@ static void accept_chain(struct rnl_pool *pool, struct rnl_job *first, uint8_t p
  */
 static int prepare(struct rnl_pool *pool, struct rnl_job *job)
 {
-	int nr = job->then ? chain(pool, job) : 0;
+	int nr = rnl__job_then(job) ? chain(pool, job) : 0;
 	int ret = nr < 0 ? nr : rnl__barrier_snapshot(job);
 
 	if (!ret)
@@ -395,7 +395,7 @@ static bool may_count_behind(struct rnl_pool *pool, const struct rnl_job *job)
 {
 	uint64_t nr = 0;
 
-	for (job = job->then; job && nr <= pool->max_queued; job = job->then)
+	for (job = rnl__job_then(job); job && nr <= pool->max_queued; job = rnl__job_then(job))
 		nr++;
 	return nr > pool->max_queued || rnl__tally_closed(&pool->chained) ||
 	       rnl__tally_inside(&pool->chained) + nr <= pool->max_queued;
@@ -413,7 +413,7 @@ static int submit_wait(const struct way *way, struct rnl_job *job, int64_t timeo
 		return ret;
 	deadline = rnl__deadline(timeout_ns);
 	wish = (struct rnl__wish){
-		.deferred = job->after || job->then || way->order,
+		.deferred = job->after || rnl__job_then(job) || way->order,
 		.keyed = way->lane == RNL__JOB_KEYED, .key = way->key,
 		.urgent = job->flags & RNL__JOB_URGENT,
 	};
@@ -475,7 +475,7 @@ static int submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_wate
 		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p is in a barrier: a job "
 				   "after it and a notice for RNL_EMPTY would wait for each other",
 				   (void *)job);
-	else if (mark == RNL_EMPTY && job->then)
+	else if (mark == RNL_EMPTY && rnl__job_then(job))
 		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p has a job behind it: none "
 				   "can run behind a notice for RNL_EMPTY", (void *)job);
 	else if (mark != RNL_EMPTY && rnl__pool_closed(pool))
@@ -528,7 +528,7 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 
 	if (ret)
 		return ret;
-	if (job->after || job->then || job->barrier)
+	if (job->after || rnl__job_then(job) || job->barrier)
 		ret = rnl__invalid(&pool->log, "rnl_barrier_notify(): job %p is in a barrier, "
 				   "comes after one, or has a job behind it", (void *)job);
 	else if (!rnl__rounds_have_room(b))
@@ -641,7 +641,7 @@ int64_t rnl_clock(void)
 /* A row consists of jobs that any worker may run, and goes to one queue. */
 static bool chains(const struct rnl_job *job)
 {
-	return job && job->fn && !job->after && !job->then && !(job->flags & RNL__JOB_URGENT);
+	return job && job->fn && !job->after && !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT));
 }
 
 /* Submits a chain to one worker.  Return: how many were accepted, or why none was. */

@@ -17,9 +17,12 @@
 #define RNL__JOB_TELLS 65536u	/* it was given to rnl_barrier_notify() */
 #define RNL__JOB_GATHERS 131072u /* what it issues may go with the work of other jobs */
 #define RNL__JOB_REPLAYS 262144u /* its function issues the same each time */
+/* What most jobs have not is in a job's second line: it is read only if one of these is set. */
+#define RNL__JOB_CALLS 524288u	/* it has a callback */
+#define RNL__JOB_LEADS 1048576u	/* a job is behind it, by `then` */
 #define RNL__JOB_LASTING \
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
-	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS)
+	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS)
 
 /* A submit, or the run, sets them anew; with neither KEYED nor FIRST the lane is the open one. */
 #define RNL__JOB_KEYED 16u	/* its lane is the keyed one of its staff's generation */

@@ -227,6 +227,18 @@ static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
 	return atomic_load_explicit(&pool->nr_workers, memory_order_acquire);
 }
 
+/*
+ * A worker's queue may have more space: rings for the submits that wait for that.  A full
+ * barrier stands before the call.
+ */
+static inline void rnl__worker_made_space(struct rnl__worker *w)
+{
+	if (rnl__bell_has_listeners(&w->pool->space[w->urgent]) |
+	    rnl__bell_has_listeners(&w->space) |
+	    rnl__bell_has_listeners(&w->pool->space_deferred))
+		rnl__worker_ring_space(w);
+}
+
 /* A job is no longer on a chain, or has told of a barrier: others have space. */
 static inline void rnl__pool_unchained(struct rnl_pool *pool)
 {

@@ -99,20 +99,52 @@ static void fetch(const struct cds_wfcq_node *next)
 	__builtin_prefetch((const char *)next + RNL__CACHE_LINE);
 }
 
-/* The lane's one taker takes a job. */
-static struct rnl_job *lane_take(struct rnl__lane *lane)
+/*
+ * The lane's one taker takes the job behind @prev, which is the head or a job that stays; false:
+ * not now, a put has yet to set its link.  cds_wfcq removes from its head in this way; with its own
+ * functions a look at the first job and a take were two calls.  If the job is the last one, the tail
+ * goes back to @prev, unless a put has moved the tail on.
+ */
+static bool lane_remove(struct rnl__lane *lane, struct cds_wfcq_node *prev)
 {
-	struct cds_wfcq_node *node;
-	struct rnl_job *job;
+	struct cds_wfcq_node *node = next_of(prev), *next = next_of(node);
+	bool last = false;
 
-	node = __cds_wfcq_dequeue_nonblocking(&lane->head, &lane->tail);
-	if (!node || node == CDS_WFCQ_WOULDBLOCK)
-		return NULL;
+	if (!next) {
+		set_next(prev, NULL);
+		/*
+		 * [queue.W1] full barrier (the exchange): a put that finds @prev at the tail links
+		 * its job there after our store; pairs with [queue.E1].
+		 */
+		last = uatomic_cmpxchg(&lane->tail.p, node, prev) == node;
+		next = last ? NULL : next_of(node);
+	}
+	if (!last)
+		set_next(prev, next ? next : node);
+	if (!last && !next)
+		return false;
 	rnl__figure_add(&lane->taken, 1);
-	job = job_of(node);
-	taken_over(job);
-	fetch(lane->head.node.next);
-	return job;
+	return true;
+}
+
+/* The lane's one taker looks at the first job, which stays there; or NULL. */
+static struct rnl_job *lane_first(struct rnl__lane *lane)
+{
+	struct cds_wfcq_node *node = next_of(&lane->head.node);
+
+	if (!node)
+		return NULL;
+	taken_over(job_of(node));
+	return job_of(node);
+}
+
+/* The lane's one taker takes the first job, at which it has looked; NULL: not now. */
+static struct rnl_job *lane_take(struct rnl__lane *lane, struct rnl_job *first)
+{
+	if (!lane_remove(lane, &lane->head.node))
+		return NULL;
+	fetch(next_of(&lane->head.node));
+	return first;
 }
 
 /* Becomes the lane's one taker; false: the lane is empty, or another thread is the taker. */
@@ -135,53 +167,17 @@ static struct rnl_job *lane_try_take(struct rnl__lane *lane)
 
 	if (!lane_begin(lane))
 		return NULL;
-	job = lane_take(lane);
+	job = lane_first(lane);
+	if (job)
+		job = lane_take(lane, job);
 	lane_end(lane);
 	return job;
-}
-
-/* The lane's one taker looks at the first job, which stays there; or NULL. */
-static struct rnl_job *lane_first(struct rnl__lane *lane)
-{
-	struct cds_wfcq_node *node = __cds_wfcq_first_nonblocking(&lane->head, &lane->tail);
-
-	if (!node || node == CDS_WFCQ_WOULDBLOCK)
-		return NULL;
-	taken_over(job_of(node));
-	return job_of(node);
 }
 
 static uint64_t lane_taken(struct rnl__lane *lane)
 {
 	/* relaxed: the count bounds the queue, and orders no access to the jobs */
 	return atomic_load_explicit(&lane->taken, memory_order_relaxed);
-}
-
-/*
- * The lane's one taker takes the job behind @prev, which is the head or a job that stays; false:
- * not now, a put has yet to set its link.  cds_wfcq removes from its head in this way.  If the job
- * is the last one, the tail goes back to @prev, unless a put has moved the tail on.
- */
-static bool lane_remove(struct rnl__lane *lane, struct cds_wfcq_node *prev)
-{
-	struct cds_wfcq_node *node = next_of(prev), *next = next_of(node);
-	bool last = false;
-
-	if (!next) {
-		set_next(prev, NULL);
-		/*
-		 * [queue.W1] full barrier (the exchange): a put that finds @prev at the tail links
-		 * its job there after our store; pairs with [queue.E1].
-		 */
-		last = uatomic_cmpxchg(&lane->tail.p, node, prev) == node;
-		next = last ? NULL : next_of(node);
-	}
-	if (!last)
-		set_next(prev, next ? next : node);
-	if (!last && !next)
-		return false;
-	rnl__figure_add(&lane->taken, 1);
-	return true;
 }
 
 void rnl__queue_init(struct rnl__queue *q)
@@ -323,7 +319,7 @@ static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 		return NULL;
 	first = lane_first(lane);
 	if (first && first->staff == generation)
-		job = lane_take(lane);
+		job = lane_take(lane, first);
 	lane_end(lane);
 	return job;
 }
@@ -355,7 +351,7 @@ struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrie
 		return NULL;
 	first = lane_first(&q->open);
 	if (first && first->barrier == barrier && rnl__job_round(first) == round)
-		job = lane_take(&q->open);
+		job = lane_take(&q->open, first);
 	lane_end(&q->open);
 	return job;
 }

@@ -47,17 +47,11 @@ void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job)
 		(void)rnl__park_wake(&w->park);
 }
 
-void rnl__worker_made_space(struct rnl__worker *w)
+void rnl__worker_ring_space(struct rnl__worker *w)
 {
-	struct rnl__bell *open = &w->pool->space[w->urgent], *keyed = &w->space;
-	struct rnl__bell *deferred = &w->pool->space_deferred;
-
-	if (!rnl__bell_has_listeners(open) && !rnl__bell_has_listeners(keyed) &&
-	    !rnl__bell_has_listeners(deferred))
-		return;
 	if (!rnl__queue_has_space(&w->queue))
 		return;
-	rnl__bell_ring_once(open);
-	rnl__bell_ring_once(keyed);
-	rnl__bell_ring(deferred);
+	rnl__bell_ring_once(&w->pool->space[w->urgent]);
+	rnl__bell_ring_once(&w->space);
+	rnl__bell_ring(&w->pool->space_deferred);
 }

@@ -136,11 +136,8 @@ void rnl__worker_forget_joins(struct rnl__worker *w);
 /* Gives a worker commands, and wakes it. */
 void rnl__worker_command(struct rnl__worker *w, uint32_t commands);
 
-/*
- * A worker's queue may have more space: rings for the submits that wait for that.  A full
- * barrier stands before the call.
- */
-void rnl__worker_made_space(struct rnl__worker *w);
+/* What rnl__worker_made_space() of pool.h does once it has seen a submit that waits. */
+void rnl__worker_ring_space(struct rnl__worker *w);
 
 /* Any thread: returns a job that its worker has held back, and wakes the worker. */
 void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job);

@@ -12,6 +12,7 @@
 #include "pool/holds.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
+#include "sys/flat.h"
 #include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/share.h"
@@ -149,9 +150,9 @@ static void count_unrun(struct rnl__worker *w, int result)
 static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
 	struct rnl_barrier *barrier = job->barrier;
-	struct rnl_job *then = job->flags & RNL__JOB_LED ? NULL : job->then;
+	struct rnl_job *then = job->flags & RNL__JOB_LED ? NULL : rnl__job_then(job);
 	const unsigned flags = job->flags, round = rnl__job_round(job);
-	const uint32_t staff = job->staff;
+	const uint32_t staff = flags & RNL__JOB_KEYED ? job->staff : 0;
 
 	rnl__figure_add(&w->completed, 1);
 	if (result < 0)
@@ -229,6 +230,7 @@ void rnl__complete_returned(struct rnl__worker *w)
 	rnl__owed_tell(w);
 }
 
+RNL__FLAT
 void rnl__complete(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	complete(w, job, result, true);

@@ -12,6 +12,7 @@
 #include "pool/nvtx.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
+#include "sys/flat.h"
 #include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/group.h"
@@ -160,8 +161,8 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 		if (rnl__staging_owes(&w->staging, job->seq) || job->flags & RNL__JOB_HELD)
 			job->flags |= RNL__JOB_OWES;
 	}
-	if (job->then && rnl__chain_leads(w, job))
-		rnl__chain_push(w, job->then, false);
+	if (rnl__job_then(job) && rnl__chain_leads(w, job))
+		rnl__chain_push(w, rnl__job_then(job), false);
 	large = job->flags & RNL__JOB_LARGE || w->moved >= LARGE_MOVE;
 	if (large)
 		rnl__inflight_ask(f);
@@ -223,11 +224,13 @@ static void leave_out(struct rnl__worker *w, struct rnl_job *job, int result)
 	issued(w, job, false);
 }
 
+RNL__FLAT
 void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
 {
 	const struct rnl__stream *stream = rnl__thread.stream;
 	uint64_t before, now = 0;
-	const bool gathers = rnl__group_prepare(w, job);
+	const bool gathers = (w->group.nr || job->flags & RNL__JOB_GATHERS) &&
+			     rnl__group_prepare(w, job);
 	bool start, empty, grouped;
 	int ret;
 
@@ -260,7 +263,8 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	if (w->track)
 		track_called(w, job, empty, ret);
 	if (empty) {
-		rnl__group_end(w);
+		if (w->group.nr)
+			rnl__group_end(w);
 		rnl__share_attend(w, false);
 		rnl__complete(w, job, ret);
 		return;

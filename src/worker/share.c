@@ -75,16 +75,3 @@ void rnl__share_look_at_mark(struct rnl__worker *w)
 	    rnl__pool_has_notice(w->pool, RNL_HIGH_WATER))
 		w->look_in = rnl__watermark_fell(w->pool);
 }
-
-void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *from)
-{
-	rnl__worker_made_space(from);
-	if (from != w)
-		/* The other worker may be about to leave, and have seen the job counted. */
-		(void)rnl__park_wake(&from->park);
-	if (w->look_in)
-		w->look_in--;
-	else
-		rnl__share_look_at_mark(w);
-	rnl__share_queue(w);
-}

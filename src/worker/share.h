@@ -18,7 +18,7 @@
 
 #include <stdbool.h>
 
-#include "pool/worker.h"
+#include "pool/pool.h"
 #include "sys/clock.h"
 
 /* Says that the worker is occupied.  A full barrier and rnl__share_queue() have to follow. */
@@ -53,14 +53,29 @@ void rnl__share_queue(struct rnl__worker *w);
 /* Whether the queue of @other holds a job that a worker may take. */
 bool rnl__share_may_have(struct rnl__worker *w, struct rnl__worker *other);
 
+/* If a notice waits, looks at the marks; starts those for low water if the pool is so empty. */
+void rnl__share_look_at_mark(struct rnl__worker *w);
+
 /*
  * A job was taken off the queue of @from: tells those that wait for space there, and shares
  * the worker's queue.  A full barrier stands between the taking and this call.
  */
-void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *from);
+static inline void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *from)
+{
+	struct rnl_pool *pool = w->pool;
 
-/* If a notice waits, looks at the marks; starts those for low water if the pool is so empty. */
-void rnl__share_look_at_mark(struct rnl__worker *w);
+	rnl__worker_made_space(from);
+	if (from != w)
+		/* The other worker may be about to leave, and have seen the job counted. */
+		(void)rnl__park_wake(&from->park);
+	if (w->look_in)
+		w->look_in--;
+	else if (rnl__pool_has_notice(pool, RNL_LOW_WATER) ||
+		 rnl__pool_has_notice(pool, RNL_HIGH_WATER))
+		rnl__share_look_at_mark(w);
+	if (w->woken || rnl__lot_idle(&pool->lot) || rnl__lot_idle(&pool->urgent_lot))
+		rnl__share_queue(w);
+}
 
 /* Notes whose function or callback runs on the worker, for its health; @job NULL: none. */
 static inline void rnl__share_running(struct rnl__worker *w, struct rnl_job *job)
