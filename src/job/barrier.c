@@ -142,18 +142,12 @@ int rnl__barrier_follow(struct rnl_barrier *b)
 
 int rnl__barrier_snapshot(struct rnl_job *job)
 {
-	int round = job->after ? rnl__rounds_seal(job->after) : RNL__NO_ROUND;
+	int round = rnl__rounds_seal(job->after);
 
 	if (round < 0)
 		return round;
 	rnl__job_set_after_round(job, (unsigned)round);
 	return 0;
-}
-
-bool rnl__barrier_ready(const struct rnl_job *job)
-{
-	return rnl__job_after_round(job) == RNL__NO_ROUND ||
-	       rnl__rounds_issued(job->after, rnl__job_after_round(job));
 }
 
 void rnl__barrier_forget(struct rnl_job *job)

@@ -24,16 +24,23 @@
 
 #include <runnel.h>
 
+#include "job/rounds.h"
+#include "pool/job_flags.h"
+
 /* ---- jobs that come after ------------------------------------------------ */
 
 /*
- * The job's submit: notes the round of its barrier `after` that it waits for, if there is one.
+ * The submit of a job that comes after a barrier: notes the round that it waits for, if one is open.
  * 0, -EAGAIN too many rounds are under way.
  */
 int rnl__barrier_snapshot(struct rnl_job *job);
 
 /* Whether the job, which has its snapshot, may be queued now. */
-bool rnl__barrier_ready(const struct rnl_job *job);
+static inline bool rnl__barrier_ready(const struct rnl_job *job)
+{
+	return rnl__job_after_round(job) == RNL__NO_ROUND ||
+	       rnl__rounds_issued(job->after, rnl__job_after_round(job));
+}
 
 /* The job has a snapshot, and was not accepted. */
 void rnl__barrier_forget(struct rnl_job *job);

@@ -19,6 +19,7 @@
 #include "job/delayed.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
+#include "sys/flat.h"
 #include "sys/sizes.h"
 #include "sys/thread.h"
 #include "job/job.h"
@@ -212,7 +213,7 @@ static void accept_chain(struct rnl_pool *pool, struct rnl_job *first, uint8_t p
 static int prepare(struct rnl_pool *pool, struct rnl_job *job)
 {
 	int nr = rnl__job_then(job) ? chain(pool, job) : 0;
-	int ret = nr < 0 ? nr : rnl__barrier_snapshot(job);
+	int ret = nr < 0 ? nr : job->after ? rnl__barrier_snapshot(job) : 0;
 
 	if (!ret)
 		return nr;
@@ -318,6 +319,7 @@ static int submit_by(const struct way *way, struct rnl_job *job)
 	return submit(way->pool, job, way->order);
 }
 
+RNL__FLAT
 int rnl_submit(struct rnl_pool *pool, struct rnl_job *job)
 {
 	const struct way way = { .pool = pool };

@@ -42,9 +42,9 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool)
 	return queued;
 }
 
-int rnl__pool_given(const struct rnl_pool *pool, const char *call)
+int rnl__pool_missing(const char *call)
 {
-	return pool ? rnl__pool_check(pool) : rnl__invalid(NULL, "%s: pool is NULL", call);
+	return rnl__invalid(NULL, "%s: pool is NULL", call);
 }
 
 int rnl__pool_uncovered(struct rnl_pool *pool, const char *call)

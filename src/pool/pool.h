@@ -116,8 +116,14 @@ static inline int rnl__pool_check(const struct rnl_pool *pool)
 	return pool ? rnl__generation_check(pool->generation) : -EINVAL;
 }
 
-/* The same; logs that there is no pool. */
-int rnl__pool_given(const struct rnl_pool *pool, const char *call);
+/* Logs that there is no pool.  Return: -EINVAL. */
+int rnl__pool_missing(const char *call);
+
+/* As rnl__pool_check(); logs that there is no pool. */
+static inline int rnl__pool_given(const struct rnl_pool *pool, const char *call)
+{
+	return pool ? rnl__pool_check(pool) : rnl__pool_missing(call);
+}
 
 /*
  * Whether the device is a GPU.  There a job is more work than the choice of its worker, so it
