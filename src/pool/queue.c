@@ -373,6 +373,12 @@ bool rnl__queue_stealable(struct rnl__queue *q)
 	return lane_holds(&q->open) || lane_holds(&q->urgent);
 }
 
+bool rnl__queue_shows(struct rnl__queue *q, uint32_t generation)
+{
+	return next_of(&q->open.head.node) || next_of(&q->urgent.head.node) ||
+	       next_of(&q->keyed[rnl__keyed_lane(generation)].head.node);
+}
+
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation)
 {
 	return lane_holds(&q->keyed[rnl__keyed_lane(generation)]) || rnl__queue_stealable(q);

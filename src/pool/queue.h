@@ -145,6 +145,12 @@ bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation);
 bool rnl__queue_holds_urgent(struct rnl__queue *q);
 bool rnl__queue_stealable(struct rnl__queue *q);
 
+/*
+ * Whether a job is there whose put is over: for a worker that spins.  The look leaves the producers'
+ * lines alone, which each put writes.
+ */
+bool rnl__queue_shows(struct rnl__queue *q, uint32_t generation);
+
 /* Refuses reservations from now on. */
 void rnl__queue_close(struct rnl__queue *q);
 

@@ -247,9 +247,12 @@ static uint64_t idle_spin(struct rnl_pool *pool)
 /* Spins until there is something to do; false if the time is up. */
 static bool spin(struct rnl__worker *w, uint64_t until)
 {
+	const uint32_t generation = rnl__pool_serving(w->pool);
+
 	do {
 		for (int i = 0; i < 16; i++) {
-			if (has_job(w) || rnl__inflight_passed(&w->inflight))
+			if (rnl__queue_shows(&w->queue, generation) ||
+			    rnl__inflight_passed(&w->inflight))
 				return true;
 			rnl__pause();
 		}
