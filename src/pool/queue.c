@@ -10,6 +10,7 @@
 #include "pool/queue.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
+#include "sys/flat.h"
 
 #define WALK_PIECE 256		/* jobs that a walk looks at while it has the lane */
 #define WALK_TRIES 100		/* to get a lane that a taker has for some instructions */
@@ -341,6 +342,7 @@ struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 	return job;
 }
 
+RNL__FLAT
 struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrier *barrier,
 				   unsigned round, uint32_t generation)
 {
