@@ -14,8 +14,8 @@
 
 static bool gathers(const struct rnl__worker *w, const struct rnl_job *job)
 {
-	if (!(job->flags & RNL__JOB_GATHERS) || job->then ||
-	    job->flags & (RNL__JOB_CHAINED | RNL__JOB_URGENT))
+	if (!(job->flags & RNL__JOB_GATHERS) ||
+	    job->flags & (RNL__JOB_CHAINED | RNL__JOB_LEADS | RNL__JOB_URGENT))
 		return false;
 	return !w->track &&
 	       (!w->pool->guard || rnl__guard_knows(w->pool->guard, (rnl__function *)job->fn));
