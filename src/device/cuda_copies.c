@@ -26,7 +26,7 @@ static bool launch_mover(const struct rnl__moves *list, unsigned nr, cudaStream_
 
 static bool move_all(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream)
 {
-	struct rnl__moves list;
+	struct rnl__moves list = { 0 };	/* records compare it */
 	unsigned nr_moves = 0;
 
 	for (unsigned i = 0; i < nr; i++) {

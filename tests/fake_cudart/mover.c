@@ -103,7 +103,7 @@ void *fake__mover_args(uint32_t nr, const void *moves, size_t *bytes)
 	if (!l)
 		return NULL;
 	l->reaches = nr <= MOVES_MAX;
-	memcpy(l->list, moves, (l->reaches ? nr : 0) * sizeof(l->list[0]));
+	memcpy(l->list, moves, sizeof(l->list));
 	for (uint32_t i = 0; i < nr && l->reaches; i++)
 		l->reaches = reaches(l->list[i].dst, l->list[i].bytes) &&
 			     reaches(l->list[i].src, l->list[i].bytes);
