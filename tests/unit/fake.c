@@ -493,8 +493,8 @@ TEST(a_batch_copies_all_or_is_refused)
 
 static cudaError_t launch_mover(void *dst, const void *src, size_t bytes)
 {
-	uint64_t move[] = { (uintptr_t)dst, (uintptr_t)src, bytes };
-	void *args[] = { move };
+	uint64_t moves[32 * 3] = { (uintptr_t)dst, (uintptr_t)src, bytes };
+	void *args[] = { moves };
 	cudaLibrary_t library;
 	cudaKernel_t kernel;
 
