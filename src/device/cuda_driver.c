@@ -30,6 +30,8 @@ void rnl__cuda_driver_init(void)
 {
 	struct rnl__cuda_driver *d = &rnl__cuda_driver;
 
+	if (d->complete)
+		return;
 	d->complete = FIND(attribute, "cuFuncGetAttribute", 2020) &&
 		      FIND(param_info, "cuFuncGetParamInfo", 12040) &&
 		      FIND(function, "cuKernelGetFunction", 12000) &&

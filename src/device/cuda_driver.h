@@ -32,7 +32,7 @@ extern struct rnl__cuda_driver rnl__cuda_driver;
 /* A function of the driver; NULL: it has none. */
 void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned long long flags);
 
-/* Once, first of all. */
+/* First of all.  By one thread at a time; only the first call that finds all of them writes. */
 void rnl__cuda_driver_init(void);
 
 #endif

@@ -68,17 +68,23 @@ static const struct rnl__args *args_of(const struct rnl__record *r,
 	return params->func == r->writes ? params->kernelParams[0] : NULL;
 }
 
+/* Without parameters in an array, or a function that CUDA tells of, nothing is known. */
 static bool same_params(const CUDA_KERNEL_NODE_PARAMS *a, const CUDA_KERNEL_NODE_PARAMS *b)
 {
-	size_t offset, bytes;
+	CUresult code;
 
-	for (size_t i = 0; a->kernelParams && b->kernelParams &&
-			   rnl__cuda_driver.param_info(a->func, i, &offset, &bytes) == CUDA_SUCCESS;
-	     i++) {
-		if (memcmp(a->kernelParams[i], b->kernelParams[i], bytes) != 0)
+	for (size_t i = 0;; i++) {
+		size_t offset, bytes;
+
+		code = rnl__cuda_driver.param_info(a->func, i, &offset, &bytes);
+		if (code != CUDA_SUCCESS)
+			break;
+		if (!a->kernelParams || !b->kernelParams ||
+		    memcmp(a->kernelParams[i], b->kernelParams[i], bytes) != 0)
 			return false;
 	}
-	return true;
+	/* There is no such parameter. */
+	return code == CUDA_ERROR_INVALID_VALUE;
 }
 
 static bool same_kernel(const struct rnl__record *r, cudaGraphNode_t a_node, cudaGraphNode_t b_node)
@@ -204,16 +210,21 @@ void rnl__cuda_record_drop(struct rnl__record *r)
 static cudaError_t set_args(struct rnl__record *r, struct args_node *node, const void *user)
 {
 	CUDA_KERNEL_NODE_PARAMS params;
-	void *argv[] = { &node->args };
+	struct rnl__args args = node->args;
+	void *argv[] = { &args };
+	CUresult code;
 
-	if (!memcmp(node->args.data, user, node->args.bytes))
+	if (!memcmp(args.data, user, args.bytes))
 		return cudaSuccess;
 	if (!get_kernel(node->node, &params))
 		return cudaErrorInvalidValue;
-	memcpy(node->args.data, user, node->args.bytes);
+	memcpy(args.data, user, args.bytes);
 	params.kernelParams = argv;
+	code = rnl__cuda_driver.set(r->exec, node->node, &params);
+	if (code == CUDA_SUCCESS)
+		node->args = args;
 	/* The codes of this call are equal in the driver and the runtime. */
-	return (cudaError_t)rnl__cuda_driver.set(r->exec, node->node, &params);
+	return (cudaError_t)code;
 }
 
 cudaError_t rnl__cuda_record_launch(struct rnl__record *r, const void *user, cudaStream_t stream)

@@ -421,9 +421,11 @@ int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *c,
 	if (gated)
 		let_in(g);
 	/* A replay takes no hold, and has no result of its own. */
-	if (guarded->record && (result || rnl__thread.job->flags & RNL__JOB_HELD)) {
-		w->pool->device->ops->record_drop(guarded->record);
+	if (result || rnl__thread.error || rnl__thread.job->flags & RNL__JOB_HELD) {
+		if (guarded->record)
+			w->pool->device->ops->record_drop(guarded->record);
 		guarded->record = NULL;
+		guarded->same = false;
 	}
 	return had_effect ? result : rnl__guard_call(w, c);
 }

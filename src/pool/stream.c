@@ -12,6 +12,7 @@
 #include "sys/clock.h"
 #include "device/device.h"
 #include "device/gather.h"
+#include "pool/job_flags.h"
 #include "pool/pool.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
@@ -289,7 +290,8 @@ static int send_args(const void *user, size_t bytes, void *mem)
 int rnl_job_args(size_t bytes, void **memp)
 {
 	RNL__UNCANCELLED();
-	const void *user = rnl__thread.job ? rnl__thread.job->user : NULL;
+	const struct rnl_job *job = rnl__thread.job;
+	const void *user = job && !(job->flags & RNL__JOB_INTERNAL) ? job->user : NULL;
 	void *mem;
 	int ret = ready();
 

@@ -42,14 +42,14 @@ static struct rnl__replay *get(struct rnl__worker *w, rnl__function *fn)
 			least = &all->list[i];
 	}
 	forget(w, least);
-	*least = (struct rnl__replay){ .fn = fn, .next_wait = 1 };
+	*least = (struct rnl__replay){ .fn = fn };
 	return least;
 }
 
 static void wait_longer(struct rnl__replay *r)
 {
 	r->wait = r->next_wait;
-	r->next_wait = (uint32_t)rnl__smaller(2 * r->next_wait, WAIT_MAX);
+	r->next_wait = r->wait ? (uint32_t)rnl__smaller(2 * r->wait, WAIT_MAX) : 1;
 }
 
 static void tell(struct rnl__worker *w, struct rnl__replay *r, const char *what)
@@ -65,29 +65,40 @@ static int record(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 	struct rnl__guarded guarded = {
 		.records = true, .last = r->record, .user = rnl__thread.job->user,
 	};
+	const bool stable = r->left;
 	int ret;
 
 	r->left = 0;
 	ret = rnl__guard_record(w, call, &guarded);
-	if (guarded.disturbed)
-		return ret;
-	if (guarded.same) {
+	if (guarded.same || (guarded.disturbed && stable)) {
 		r->left = COMPARE_EVERY;
-		r->next_wait = 1;
+		r->next_wait = 0;
 		return ret;
 	}
-	if (r->record && guarded.record) {
-		tell(w, r, "says that it issues the same each time, and does not: it is called");
+	if (guarded.disturbed) {
 		wait_longer(r);
-	} else if (!guarded.record) {
-		tell(w, r, "cannot be replayed: it issues nothing, copies pageable memory, takes a "
-			   "hold, joins, or does what CUDA does not capture. It is called");
+		return ret;
+	}
+	if (!guarded.record) {
+		tell(w, r, "cannot be replayed: it issues nothing, has a result, copies pageable "
+			   "memory, takes a hold, joins, or does what CUDA does not capture. It is "
+			   "called");
+		wait_longer(r);
+	} else if (r->record) {
+		tell(w, r, "says that it issues the same each time, and does not: it is called");
 		wait_longer(r);
 	}
 	forget(w, r);
 	r->record = guarded.record;
 	r->scratch = w->scratch.block;
 	r->moved = w->moved;
+	/* Scratch beside the block goes with the job; then the worker may have a larger block. */
+	if (w->scratch.nr_extra) {
+		forget(w, r);
+		if (w->scratch.wanted > w->scratch.keep)
+			tell(w, r, "cannot be replayed: it needs more scratch than the pool's "
+				   "scratch_keep. It is called");
+	}
 	return ret;
 }
 

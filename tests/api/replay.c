@@ -62,6 +62,7 @@ static struct {
 	_Atomic uint32_t add;		/* of the function, beside what the job has */
 } all;
 
+static uint64_t keep;		/* scratch_keep; 0: the default */
 static _Atomic unsigned nr_told;	/* lines of the log about replays */
 
 static void hear(void *arg, enum rnl_log_level level, const char *line)
@@ -112,7 +113,8 @@ static void begin_workers(unsigned workers)
 	nr_told = 0;
 	all.nr_calls = 0;
 	all.add = 0;
-	all.pool = pool_of(workers, .stream = all.stream, .guard = all.guard, .log = hear);
+	all.pool = pool_of(workers, .stream = all.stream, .guard = all.guard, .log = hear,
+			   .scratch_keep = keep);
 	must(rnl_device_alloc(all.pool, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
 	all.device = mem;
 	must(rnl_pinned_get(all.pool, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
@@ -416,6 +418,34 @@ TEST(more_functions_than_records)
 	end();
 }
 
+static int chunk_fn(const struct rnl_chunk *chunk)
+{
+	void *mem;
+
+	(void)chunk;
+	return rnl_job_args(8, &mem) == -EINVAL ? 0 : -EPROTO;
+}
+
+TEST(a_maps_function_has_no_arguments)
+{
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_barrier barrier;
+
+	begin();
+	must(rnl_barrier_init(&barrier, all.pool));
+	map.in = all.pinned;
+	map.out = all.pinned;
+	map.nr = BYTES;
+	map.in_bytes = map.out_bytes = 1;
+	map.chunk = BYTES;
+	map.fn = chunk_fn;
+	must(rnl_map_start(all.pool, &map, &barrier));
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	/* The call's error is the chunk's, and the map's. */
+	ck_assert_int_eq(rnl_barrier_result(&barrier), -EINVAL);
+	end();
+}
+
 static int needs_user_fn(struct rnl_job *job)
 {
 	return apply_fn(job);
@@ -547,4 +577,105 @@ TEST(a_job_says_so_while_it_is_not_under_way)
 	must(rnl_job_replay(&job, 1));
 	must(rnl_job_replay(&job, 0));
 	rnl_pool_destroy(pool);
+}
+
+/* ---- what a record must not lose ------------------------------------------------------- */
+
+static struct {
+	int nr, result;
+	bool holds, errs;
+} late;
+
+/* Issues the same each time; from the second run on, something else is not the same. */
+static int late_fn(struct rnl_job *job)
+{
+	struct rnl_hold hold;
+
+	must(rnl_fill(all.device, 7, BYTES));
+	if (late.errs)
+		(void)rnl_copy(NULL, all.pinned, BYTES);
+	if (!late.nr++)
+		return 0;
+	if (late.holds) {
+		must(rnl_job_hold(job, &hold));
+		return rnl_hold_release(&hold, late.result);
+	}
+	return late.result;
+}
+
+TEST(a_run_that_has_a_result_is_not_replayed, .loops = 3)
+{
+	struct rnl_job job;
+
+	begin();
+	late.nr = 0;
+	late.holds = _i == 1;
+	late.errs = _i == 2;
+	late.result = late.errs ? 0 : -EPROTO;
+	for (int run = 0; run < 20; run++) {
+		const int expected = late.errs ? -EINVAL : run ? -EPROTO : 0;
+
+		submit_replay(&job, late_fn, NULL);
+		ck_assert_int_eq(result_of(&job), expected);
+	}
+	ck_assert_uint_eq(nr_replayed(), 0);
+	end();
+}
+
+TEST(arguments_that_were_refused_are_set_anew)
+{
+	if (!test_fake())
+		test_skip("the double alone refuses calls");
+	begin();
+	/* The second record, of job 2, has its arguments refused, and is called again. */
+	submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
+	ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
+	shadow_apply(0);
+	submit_replay(&all.tasks[1].job, apply_fn, &all.tasks[1].facts);
+	ck_assert_int_eq(result_of(&all.tasks[1].job), 0);
+	shadow_apply(1);
+	must(fake_plan("fail=cuGraphExecKernelNodeSetParams:1:1"));
+	for (int run = 0; run < 3; run++) {
+		submit_replay(&all.tasks[2].job, apply_fn, &all.tasks[2].facts);
+		ck_assert_int_eq(result_of(&all.tasks[2].job), 0);
+		shadow_apply(2);
+	}
+	must(fake_plan("nofail"));
+	check_all();
+	end();
+}
+
+TEST(a_record_has_no_scratch_that_the_worker_gives_back)
+{
+	skip_without_kernel();
+	begin();
+	rnl_pinned_put(all.pool, all.pinned);
+	rnl_device_free(all.pool, all.device);
+	rnl_pool_destroy(all.pool);
+	keep = 1;
+	begin();
+	keep = 0;
+	for (int round = 0; round < 10; round++)
+		round_of(apply_fn);
+	check_all();
+	ck_assert_uint_eq(nr_replayed(), 0);
+	end();
+}
+
+TEST(parameters_that_cuda_does_not_tell_are_not_the_same)
+{
+	if (!test_fake())
+		test_skip("the double alone refuses calls");
+	begin();
+	for (unsigned i = 0; i < 20; i++) {
+		must(fake_plan("fail=cuFuncGetParamInfo:1:801"));
+		submit_replay(&all.tasks[0].job, apply_fn, &all.tasks[0].facts);
+		ck_assert_int_eq(result_of(&all.tasks[0].job), 0);
+		shadow_apply(0);
+		all.add++;
+	}
+	must(fake_plan("nofail"));
+	check_all();
+	ck_assert_uint_eq(nr_replayed(), 0);
+	end();
 }
