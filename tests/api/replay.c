@@ -8,6 +8,7 @@
 #include "host_kernel.h"
 #include "pool.h"
 #include "skip.h"
+#include "trace.h"
 
 __attribute__((weak)) int fake_plan(const char *text);
 
@@ -474,18 +475,19 @@ TEST(a_job_without_user_has_no_arguments)
 
 /* ---- with the rest of the library -------------------------------------------------------- */
 
-TEST(workers_come_and_go_and_traces, .timeout_s = 60)
+TEST(workers_come_and_go_and_traces, .timeout_s = 60, .setup = set_path, .teardown = remove_file)
 {
-	struct rnl_trace *trace = NULL;
-
 	skip_without_kernel();
 	begin_workers(3);
 	for (unsigned round = 0; round < 30; round++) {
 		round_of(apply_fn);
 		if (round % 5 == 0)
 			must(rnl_pool_resize(all.pool, 1 + round % 4));
+		if (round % 10 == 3)
+			must(rnl_trace_start(all.pool, path, NULL));
+		if (round % 10 == 8)
+			must(rnl_trace_stop(all.pool));
 	}
-	(void)trace;
 	check_all();
 	ck_assert_uint_gt(nr_replayed(), 20 * JOBS);
 	end();
