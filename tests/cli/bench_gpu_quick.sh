@@ -15,6 +15,7 @@ all() {		# every row is there, with the figures that it compares
 	table 2 'J per second, [12], private; a mutex pool' kJ/s "$v" "$n" "$v"
 	table 24 'J of (1 KB|4 KB|16 KB|64 KB|256 KB|5 kernels and 4 sizes), gathered, [12], (per-thread|private)' kJ/s "$v" "$v" "$v"
 	table 4 'J of 4 KB, gathered; launches, [12], (per-thread|private)' kJ/s "$n" "$v" "$v"
+	table 16 '(jobs of (10|30|100) kernels|J of 4 KB), replayed, [12], (per-thread|private)' kJ/s "$v" "$v" "$v"
 	table 2 'requests of 4 KB, [48] producers' k/s "$v" "$v" "$v"
 	table 1 'a lone request, p50, beside a plain job' us "$v" "$n" "$v"
 	table 4 'a lone request of (4|64) KB, p(50|99)' us "$v" "$v" "$v"
@@ -46,7 +47,7 @@ all() {		# every row is there, with the figures that it compares
 	table 2 'a (cancelled job|deadline), all workers busy, late by' ms "$n" "$n" "$v"
 	table 2 'the same, with a key' ms "$n" "$n" "$v"
 	table 1 'a delayed job, late by, p99' us "$v" "$n" "$v"
-	rows 1 '^bench: 112 lines in [0-9]+ s$'
+	rows 1 '^bench: 128 lines in [0-9]+ s$'
 }
 
 gives 0 --quick
@@ -93,5 +94,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 16 20
+both_refuse 16 21
 done_testing
