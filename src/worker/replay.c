@@ -46,9 +46,12 @@ static struct rnl__replay *get(struct rnl__worker *w, rnl__function *fn)
 	return least;
 }
 
-static void wait_longer(struct rnl__replay *r)
+/* The record before a wait is forgotten: two runs are to be the same, one right after the other. */
+static void wait_longer(struct rnl__worker *w, struct rnl__replay *r)
 {
 	r->wait = r->next_wait;
+	if (r->wait)
+		forget(w, r);
 	r->next_wait = r->wait ? (uint32_t)rnl__smaller(2 * r->wait, WAIT_MAX) : 1;
 }
 
@@ -66,6 +69,7 @@ static int record(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 		.records = true, .last = r->record, .user = rnl__thread.job->user,
 	};
 	const bool stable = r->left;
+	bool had_other;
 	int ret;
 
 	r->left = 0;
@@ -76,28 +80,30 @@ static int record(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 		return ret;
 	}
 	if (guarded.disturbed) {
-		wait_longer(r);
+		wait_longer(w, r);
 		return ret;
 	}
-	if (!guarded.record) {
+	if (!guarded.record)
 		tell(w, r, "cannot be replayed: it issues nothing, has a result, copies pageable "
 			   "memory, takes a hold, joins, or does what CUDA does not capture. It is "
 			   "called");
-		wait_longer(r);
-	} else if (r->record) {
+	else if (r->record)
 		tell(w, r, "says that it issues the same each time, and does not: it is called");
-		wait_longer(r);
-	}
+	had_other = r->record || !guarded.record;
 	forget(w, r);
 	r->record = guarded.record;
 	r->scratch = w->scratch.block;
 	r->moved = w->moved;
+	if (had_other)
+		wait_longer(w, r);
 	/* Scratch beside the block goes with the job; then the worker may have a larger block. */
 	if (w->scratch.nr_extra) {
 		forget(w, r);
-		if (w->scratch.wanted > w->scratch.keep)
+		if (w->scratch.wanted > w->scratch.keep) {
 			tell(w, r, "cannot be replayed: it needs more scratch than the pool's "
 				   "scratch_keep. It is called");
+			wait_longer(w, r);
+		}
 	}
 	return ret;
 }
@@ -117,7 +123,7 @@ static int replay(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 	/* Nothing was issued. */
 	job->device_error = 0;
 	forget(w, r);
-	wait_longer(r);
+	wait_longer(w, r);
 	return rnl__guard_call(w, call);
 }
 

@@ -262,6 +262,50 @@ TEST(a_function_that_issues_something_else_is_called)
 	end();
 }
 
+static enum { VALUE, FILLED, COPIED, ROWS, GRID, DIFFERENCES } difference;
+
+/* Each call differs from the last one in one thing. */
+static int differs_fn(struct rnl_job *job)
+{
+	const unsigned turn = all.nr_calls++ % 2, bytes = BYTES >> turn;
+	const struct rnl_dim grid = { 1 + turn, 1, 1 }, block = { 128, 1, 1 };
+	struct apply args = { .add = 1 };
+	void *facts;
+	int ret;
+
+	(void)job;
+	switch (difference) {
+	case VALUE:
+		return rnl_fill(all.device, (uint8_t)turn, BYTES);
+	case FILLED:
+		return rnl_fill(all.device, 1, bytes);
+	case COPIED:
+		return rnl_copy(all.device, all.pinned, bytes);
+	case ROWS:
+		return rnl_copy_2d(all.device, 64, all.pinned, 64, 32, 2 + turn);
+	default:
+		ret = rnl_job_args(sizeof(struct facts), &facts);
+		args.facts = facts;
+		return ret ? ret : rnl_launch(&apply, grid, block, &args);
+	}
+}
+
+TEST(whatever_differs_is_noticed, .loops = DIFFERENCES)
+{
+	struct rnl_job job;
+
+	skip_without_kernel();
+	begin();
+	difference = _i;
+	for (unsigned round = 0; round < 20; round++) {
+		submit_replay(&job, differs_fn, &all.tasks[0].facts);
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	ck_assert_uint_eq(nr_replayed(), 0);
+	ck_assert_uint_eq(nr_told, 1);
+	end();
+}
+
 TEST(a_change_is_noticed_and_recorded_anew)
 {
 	skip_without_kernel();
