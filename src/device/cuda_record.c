@@ -198,8 +198,6 @@ static bool read_nodes(struct rnl__record *r)
 
 void rnl__cuda_record_drop(struct rnl__record *r)
 {
-	if (!r)
-		return;
 	destroy_exec(r->exec);
 	destroy(r->graph);
 	free(r->nodes);

@@ -70,8 +70,6 @@ struct rnl__record *rnl__host_record_create(const struct rnl__host_op *ops, size
 
 void rnl__host_record_drop(struct rnl__record *r)
 {
-	if (!r)
-		return;
 	free_args(r->ops, r->nr);
 	free(r);
 }
@@ -94,20 +92,16 @@ static bool same_op(const struct rnl__host_op *a, const struct rnl__host_op *b)
 {
 	if (a->kind != b->kind)
 		return false;
-	switch (a->kind) {
-	case RNL__HOST_LAUNCH:
+	if (a->kind == RNL__HOST_LAUNCH)
 		return same_launch(a, b);
-	case RNL__HOST_FILL:
+	if (a->kind == RNL__HOST_FILL)
 		return a->fill.dst == b->fill.dst && a->fill.bytes == b->fill.bytes &&
 		       a->fill.value == b->fill.value;
-	case RNL__HOST_COPY:
-		return a->copy.dst == b->copy.dst && a->copy.src == b->copy.src &&
-		       a->copy.width == b->copy.width && a->copy.rows == b->copy.rows &&
-		       (a->copy.rows == 1 || (a->copy.dst_pitch == b->copy.dst_pitch &&
-					      a->copy.src_pitch == b->copy.src_pitch));
-	default:
-		return false;
-	}
+	return a->kind == RNL__HOST_COPY && a->copy.dst == b->copy.dst &&
+	       a->copy.src == b->copy.src && a->copy.width == b->copy.width &&
+	       a->copy.rows == b->copy.rows &&
+	       (a->copy.rows == 1 || (a->copy.dst_pitch == b->copy.dst_pitch &&
+				      a->copy.src_pitch == b->copy.src_pitch));
 }
 
 bool rnl__host_record_same(const struct rnl__record *a, const struct rnl__record *b)

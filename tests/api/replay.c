@@ -262,7 +262,7 @@ TEST(a_function_that_issues_something_else_is_called)
 	end();
 }
 
-static enum { VALUE, FILLED, COPIED, ROWS, GRID, DIFFERENCES } difference;
+static enum { KIND, VALUE, FILLED, COPIED, ROWS, GRID, DIFFERENCES } difference;
 
 /* Each call differs from the last one in one thing. */
 static int differs_fn(struct rnl_job *job)
@@ -275,6 +275,9 @@ static int differs_fn(struct rnl_job *job)
 
 	(void)job;
 	switch (difference) {
+	case KIND:
+		return turn ? rnl_fill(all.device, 1, BYTES) :
+			      rnl_copy(all.device, all.pinned, BYTES);
 	case VALUE:
 		return rnl_fill(all.device, (uint8_t)turn, BYTES);
 	case FILLED:
