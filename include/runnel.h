@@ -593,8 +593,8 @@ RNL_API int rnl_job_replay(struct rnl_job *job, int replay);
  * @bytes: 1 to RNL_JOB_ARGS_MAX.
  * @memp: receives device memory of rnl_scratch() with the bytes, aligned to 256 bytes.
  * Return: 0; -EINVAL called outside of a job's function (that of a map or a batcher is none), `user`
- *	or memp is NULL, or bytes is out of range; -ENODEV the thread is attached to no device; -ENOMEM; -EIO; -EOWNERDEAD. An error becomes
- *	the job's result, as with rnl_copy().
+ *	or memp is NULL, or bytes is out of range; -ENODEV the thread is attached to no device;
+ *	-ENOMEM; -EIO; -EOWNERDEAD. An error becomes the job's result, as with rnl_copy().
  * Since: 0.1
  */
 RNL_API int rnl_job_args(size_t bytes, void **memp);

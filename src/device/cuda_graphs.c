@@ -142,7 +142,7 @@ static bool add_copies(struct rnl__graphs *graphs, const struct rnl__gather *g, 
 	return true;
 }
 
-/* What a graph has of a launch; false: it is issued by itself, and may get an error of its own. */
+/* What a graph has of a launch; false: it is issued by itself, and may get its own error. */
 static bool look_up(const struct rnl__noted *noted, struct work *work)
 {
 	const struct rnl_kernel *kernel = noted->launch.kernel;
