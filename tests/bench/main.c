@@ -128,7 +128,9 @@ static void run_ways(struct bench_run *run)
 		row->work->close(arg, lines);
 	for (unsigned i = 0; i < nr_lines; i++)
 		bench_line_tell(run, lines[i]);
-	free(arg);
+	/* Threads of a row on a GPU look at it until the process ends. */
+	if (!run->row->gpu)
+		free(arg);
 }
 
 static void measure(void *arg, int out)
