@@ -60,6 +60,7 @@ extern "C" {
 
 #define RNL_FOREVER	(-1)	/* timeout: wait as long as it takes */
 #define RNL_WORKERS_MAX 64	/* workers in one pool */
+#define RNL_DEVICES_MAX 16	/* devices in one pool */
 #define RNL_KERNEL_ARGS_MAX 4096 /* bytes of arguments of one kernel */
 
 /* The object that contains `member`, from a pointer to the member. */
@@ -151,8 +152,8 @@ struct rnl_device_info {
 
 /*
  * Describes a device. No pool is needed.
- * @device: "cuda", "cuda:N", "host", or "auto": CUDA device 0 if a GPU answers, else the host
- *	device. NULL is "auto".
+ * @device: the name of one device or several, as attr.device of a pool takes it; of several, the
+ *	first is described.
  * @info: filled in; its size must be set. Fields that this library does not know become 0.
  * Context: the first call of a process blocks while CUDA initialises.
  * Return: 0; -EINVAL the name is unknown, or info is NULL or has a wrong size; -ENODEV no such
@@ -203,8 +204,16 @@ typedef void rnl_worker_stop_fn(void *arg, unsigned worker, void *data);
 
 struct rnl_pool_attr {
 	uint32_t size;		/* sizeof(struct rnl_pool_attr) */
-	uint32_t nr_workers;	/* 0: min(8, CPUs); with nr_urgent at most RNL_WORKERS_MAX */
-	const char *device;	/* a name that rnl_device_describe() takes; NULL: "auto" */
+	uint32_t nr_workers;	/* one at least for each device; with nr_urgent at most
+				 * RNL_WORKERS_MAX; 0: the CPUs, and at most 8 for each device */
+	/*
+	 * "cuda" or "cuda:N", one GPU; "cuda:0,2", several; "cuda:all"; "host"; "host:N", N host
+	 * devices, for tests of what several devices do; NULL or "auto": "cuda" if a GPU answers,
+	 * else "host". Worker i has device i % n of n, for its life. With several, unkeyed jobs go
+	 * to workers with room, on any device. One device's failure is that of all: CUDA's contexts
+	 * in a process do not outlive each other.
+	 */
+	const char *device;
 	uint32_t stream;	/* enum rnl_stream_kind */
 	uint32_t max_queued;	/* queued jobs in the pool; deferred jobs have a limit of this
 				 * number to themselves; 0: 65536 */
@@ -214,7 +223,8 @@ struct rnl_pool_attr {
 				 * number of CPUs; -1: no spinning */
 	uint32_t watchdog_ms;	/* time in which the pool notices a failure that CUDA reports;
 				 * 0: 100 */
-	uint32_t nr_urgent;	/* workers for urgent jobs only: rnl_job_urgent() */
+	uint32_t nr_urgent;	/* workers for urgent jobs only: rnl_job_urgent(); one at least for
+				 * each device, or none */
 	rnl_log_fn *log;	/* NULL: the log of rnl_set_log() */
 	void *log_arg;
 	uint32_t high_water;	/* queued jobs: rnl_submit_when(); 0: 3/4 of max_queued */
@@ -277,7 +287,7 @@ RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr 
  * among the new number of workers.
  * Jobs with a key keep their order: those accepted after the change start when all those accepted
  * before it are done.
- * @nr_workers: at least 1; with the urgent workers at most RNL_WORKERS_MAX.
+ * @nr_workers: at least one for each device; with the urgent workers at most RNL_WORKERS_MAX.
  * Context: blocks until the new workers serve and the leaving workers have stopped. That takes as
  *	long as the jobs on the leaving workers, and all jobs with a key that were accepted before
  *	the change. Not on a worker of the pool. Resizes by several threads happen one after
@@ -358,12 +368,21 @@ RNL_API int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns);
 RNL_API void rnl_pool_destroy(struct rnl_pool *pool);
 
 /*
- * Describes the device that the pool runs on.
- * @info: as in rnl_device_describe().
- * Return: 0; -EINVAL pool or info is NULL, or info has a wrong size; -EOWNERDEAD.
+ * How many devices the pool has.
+ * Return: 1 to RNL_DEVICES_MAX; -EINVAL pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */
-RNL_API int rnl_pool_device(struct rnl_pool *pool, struct rnl_device_info *info);
+RNL_API int rnl_pool_nr_devices(struct rnl_pool *pool);
+
+/*
+ * Describes a device of the pool.
+ * @device: its number in the pool, from 0; the order is that of the attribute `device`.
+ * @info: as in rnl_device_describe().
+ * Return: 0; -EINVAL pool or info is NULL, info has a wrong size, or the pool has no such device,
+ *	which is logged; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_pool_device(struct rnl_pool *pool, unsigned device, struct rnl_device_info *info);
 
 /* ---- jobs ---------------------------------------------------------------- */
 
@@ -380,7 +399,7 @@ struct rnl_job {
 	uint8_t phase;
 	uint8_t worker;
 	uint8_t rounds;		/* of its barriers */
-	uint8_t reserved;
+	uint8_t device;		/* of its pool, if it is placed on one */
 	uint32_t generation;
 	int32_t result;
 	int32_t device_error;
@@ -537,6 +556,18 @@ RNL_API int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns);
 RNL_API int rnl_job_urgent(struct rnl_job *job, int urgent);
 
 /*
+ * Places the job on a device of its pool: one of that device's workers runs it, also if it has a key
+ * or is urgent. An unplaced job may run on any device of the pool, so what it does must not depend
+ * on the device; rnl_worker_device() tells its function which one that is.
+ * @device: its number in the pool; -1: none, as at the start. In a pool of one device it is 0. A job
+ *	behind another one, by rnl_job_then(), runs where that one does.
+ * Return: 0; -EINVAL job is NULL or was not initialised, or device is out of range, which is logged;
+ *	-EBUSY the job was submitted and is not done; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_device(struct rnl_job *job, int device);
+
+/*
  * Says that the job's work may be gathered with that of other jobs: while there is a backlog, a
  * worker calls the functions of several such jobs one after the other, and only then issues what
  * they have issued: the copies of all of them together, and their kernels as a graph. So small jobs
@@ -617,8 +648,8 @@ RNL_API int rnl_job_args(size_t bytes, void **memp);
  *	that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
  *	rounds under way: rnl_barrier_add(); -ESHUTDOWN the pool is closed; -EBUSY the job was
  *	submitted before and is not done; -EIO the device has failed; -EINVAL pool or job is NULL,
- *	the job was not initialised, or has no function, or a barrier of it is of another pool, or a
- *	job behind it comes after a barrier, or they make a circle, or are more than max_queued;
+ *	the job was not initialised, or has no function, or is placed on a device that the pool
+ *	lacks, or a barrier of it is of another pool, or a job behind it comes after a barrier, or they make a circle, or are more than max_queued;
  *	-EOWNERDEAD.
  * Since: 0.1
  */
@@ -627,6 +658,9 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
 /*
  * Submits a job with a key. One worker runs all jobs with one key, in the order of their
  * submits. Jobs with a key are never stolen. Otherwise it is rnl_submit().
+ * In a pool of several devices a key has a device, by rendezvous hashing: the same one whatever the
+ * number of workers, and in each pool that has the device, unless another one wins the key. A placed
+ * job has a worker of its device: jobs of one key that are placed differently have no order.
  * @key: any number: a connection, a tenant, a file. RNL_KEY_WORKER(i) is a key, too.
  * An urgent job cannot have a key, because it overtakes other jobs.
  * Ordering: the order of submits by different threads is the order in which they happened, if one
@@ -642,7 +676,8 @@ RNL_API int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_
  * Keys that say which worker: i from 0 to RNL_WORKERS_MAX - 1. In a pool with more than i workers,
  * urgent ones not counted, RNL_KEY_WORKER(0) to RNL_KEY_WORKER(i) are as many different workers: so
  * computing and communication, or the stages of a pipeline, never share a stream by chance. In a
- * smaller pool i counts around. Other keys may lead to the same workers.
+ * smaller pool i counts around. Other keys may lead to the same workers. Of a placed job i counts
+ * the workers of its device.
  */
 #define RNL_KEY_WORKER(i) (UINT64_MAX - UINT64_C(1) * (i))
 
@@ -1078,8 +1113,8 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
 
 /*
  * Makes the calling thread's implicit stream wait, on the device, for every counted job. Work that
- * the thread issues next runs after those jobs. If the thread is attached to no device, it is
- * attached to the pool's: rnl_thread_attach().
+ * the thread issues next runs after those jobs, whichever device they are on. If the thread is
+ * attached to no device, it is attached to the pool's: rnl_thread_attach().
  * Context: blocks until the jobs are issued; maps, and jobs that copy to pageable memory, count as
  *	issued when they are done. For the device it waits only while jobs are queued behind as
  *	much as a worker has there at once: in_flight_ns. A stream that waited for work not yet
@@ -1087,7 +1122,7 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
  *	pool it does not block.
  * Return: 0; -EBUSY called on a worker of the pool, and jobs are not issued; -EINVAL barrier is
  *	NULL or was not initialised; -EIO the device has failed; -ENODEV the calling thread is
- *	attached to another device; -EAGAIN the system started no more threads; -ENOMEM;
+ *	attached to a device that is none of the pool's; -EAGAIN the system started no more threads; -ENOMEM;
  *	-EOWNERDEAD.
  * Since: 0.1
  */
@@ -1248,6 +1283,13 @@ RNL_API void *rnl_stream(void);
 RNL_API int rnl_worker_index(void);
 
 /*
+ * The device of the calling worker, as its number in the pool: rnl_pool_device(), rnl_job_device().
+ * Return: the number; -1 if the thread is no worker.
+ * Since: 0.1
+ */
+RNL_API int rnl_worker_device(void);
+
+/*
  * What the pool's on_start stored for the calling worker.
  * Return: the pointer; NULL if the thread is no worker, or the pool has no on_start.
  * Since: 0.1
@@ -1255,13 +1297,13 @@ RNL_API int rnl_worker_index(void);
 RNL_API void *rnl_worker_data(void);
 
 /*
- * Gives the calling thread an implicit stream on the pool's device. The thread keeps it until
- * rnl_thread_detach() or until its end; on CUDA, a thread's end does not wait for work that it
- * issued. If the thread is attached to that device already, by any pool or as a worker, nothing
- * changes. The stream outlives the pool. If the device has failed, do not join the thread: CUDA
+ * Gives the calling thread an implicit stream on the pool's device, of several on the first. The
+ * thread keeps it until rnl_thread_detach() or until its end; on CUDA, a thread's end does not wait
+ * for work that it issued. If the thread is attached to a device of the pool already, by any pool or
+ * as a worker, nothing changes. The stream outlives the pool. If the device has failed, do not join the thread: CUDA
  * may not return from its end.
- * Return: 0; -EINVAL pool is NULL; -EBUSY the thread is attached to another device; -ENODEV it is
- *	a pool's keeper, in a callback, which has no stream; -ENOMEM;
+ * Return: 0; -EINVAL pool is NULL; -EBUSY the thread is attached to a device that is none of the
+ *	pool's; -ENODEV it is a pool's keeper, in a callback, which has no stream; -ENOMEM;
  *	-EAGAIN the system started no more threads; -EIO; -EOWNERDEAD.
  * Since: 0.1
  */

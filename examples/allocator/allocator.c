@@ -102,7 +102,7 @@ static int with_scratch(struct rnl_job *job)
 static int with_host_malloc(struct rnl_job *job)
 {
 	struct allocator_request *r = allocator_request_of(job);
-	const int ret = rnl_device_alloc(bench.pool, r->bytes, &r->mem);
+	const int ret = rnl_device_alloc(bench.pool, 0, r->bytes, &r->mem);
 
 	return ret ? ret : use(r, r->mem);
 }

@@ -121,7 +121,7 @@ static void announce(struct server *server)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	char address[NI_MAXHOST + NI_MAXSERV], ordinal[16] = "";
 
-	rnl_pool_device(server->pool, &device);
+	rnl_pool_device(server->pool, 0, &device);
 	rnl_pool_read_stats(server->pool, &stats);
 	if (device.cuda)
 		snprintf(ordinal, sizeof(ordinal), "cuda:%d, ", device.ordinal);

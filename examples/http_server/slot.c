@@ -34,7 +34,8 @@ static int get_memory(const struct server *server, size_t bytes, struct slot *sl
 	for (int i = 0; !ret && i < (server->opt.sync ? 4 : 2); i++) {
 		void *mem = NULL;
 
-		ret = (i < 2 ? rnl_pinned_get : rnl_device_alloc)(server->pool, bytes, &mem);
+		ret = i < 2 ? rnl_pinned_get(server->pool, bytes, &mem) :
+			      rnl_device_alloc(server->pool, 0, bytes, &mem);
 		*to[i] = mem;
 	}
 	return ret;

@@ -380,14 +380,16 @@ void ring_run(const struct loader *l, struct pass *pass)
 
 #define LOWER " (try a lower --ahead or --batch)"
 
-static void *get(const struct loader *l, int (*from)(struct rnl_pool *, size_t, void **),
-		 size_t bytes, const char *what)
+enum memory { PINNED, DEVICE };
+
+static void *get(const struct loader *l, enum memory kind, size_t bytes, const char *what)
 {
 	char text[128];
 	void *mem;
 
 	snprintf(text, sizeof(text), "%.1f MB of %s", (double)bytes / 1e6, what);
-	program_must(from(l->pool, bytes, &mem), text);
+	program_must(kind == PINNED ? rnl_pinned_get(l->pool, bytes, &mem) :
+				      rnl_device_alloc(l->pool, 0, bytes, &mem), text);
 	return mem;
 }
 
@@ -395,9 +397,9 @@ static void slot_begin(struct slot *slot, const struct loader *l)
 {
 	const size_t bytes = (size_t)l->batch * l->shards.bytes;
 
-	slot->pinned = get(l, rnl_pinned_get, bytes, "page-locked memory for each batch" LOWER);
-	slot->device = get(l, rnl_device_alloc, bytes, "the device's memory for each batch" LOWER);
-	slot->differences = get(l, rnl_pinned_get, l->batch * sizeof(*slot->differences),
+	slot->pinned = get(l, PINNED, bytes, "page-locked memory for each batch" LOWER);
+	slot->device = get(l, DEVICE, bytes, "the device's memory for each batch" LOWER);
+	slot->differences = get(l, PINNED, l->batch * sizeof(*slot->differences),
 				"page-locked memory for sums" LOWER);
 	program_must(rnl_barrier_init(&slot->copied, l->pool), "a barrier");
 	program_must(rnl_job_init(&slot->read, run_read), "a job");
@@ -415,8 +417,8 @@ void ring_begin(struct loader *l)
 	const struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND };
 	const size_t bytes = l->nr_batches * sizeof(struct span);
 
-	l->copies = get(l, rnl_pinned_get, bytes, "page-locked memory for times (try a lower --epochs)");
-	l->computes = get(l, rnl_pinned_get, bytes, "page-locked memory for times (try a lower --epochs)");
+	l->copies = get(l, PINNED, bytes, "page-locked memory for times (try a lower --epochs)");
+	l->computes = get(l, PINNED, bytes, "page-locked memory for times (try a lower --epochs)");
 	l->reads = l->svg ? calloc(l->nr_batches * l->batch, sizeof(*l->reads)) : NULL;
 	if (l->svg && !l->reads)
 		program_die("out of memory");

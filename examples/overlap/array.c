@@ -71,7 +71,7 @@ static uint32_t *get_chunk(const struct overlap *o)
 {
 	void *chunk = NULL;
 
-	program_must(rnl_device_alloc(o->pool, o->chunk_bytes, &chunk),
+	program_must(rnl_device_alloc(o->pool, 0, o->chunk_bytes, &chunk),
 		     "a chunk on the device (a smaller --chunk needs less)");
 	return chunk;
 }

@@ -117,21 +117,28 @@ static int run_stage(struct rnl_job *job)
 
 /* ---- the ring ------------------------------------------------------------ */
 
-static void get(void **memp, size_t bytes, int (*from)(struct rnl_pool *, size_t, void **))
+#define LOWER "memory for images under way (try a lower --depth)"
+
+static void get_device(void **memp, size_t bytes)
 {
-	program_must(from(pool, bytes, memp), "memory for images under way (try a lower --depth)");
+	program_must(rnl_device_alloc(pool, 0, bytes, memp), LOWER);
+}
+
+static void get_pinned(void **memp, size_t bytes)
+{
+	program_must(rnl_pinned_get(pool, bytes, memp), LOWER);
 }
 
 static void slot_begin(struct slot *slot, const struct view *largest)
 {
 	const size_t pixels = (size_t)largest->nr * PATCH_PIXELS;
 
-	get((void **)&slot->view.rgb, pixels * 3, rnl_device_alloc);
-	get((void **)&slot->view.textures, textures_bytes(largest->nr), rnl_device_alloc);
-	get((void **)&slot->view.patches, largest->nr * sizeof(struct patch), rnl_device_alloc);
-	get((void **)&slot->view.tokens, largest->total * sizeof(struct token), rnl_device_alloc);
-	get((void **)&slot->out.patches, largest->nr * sizeof(struct patch), rnl_pinned_get);
-	get((void **)&slot->out.tokens, largest->total * sizeof(struct token), rnl_pinned_get);
+	get_device((void **)&slot->view.rgb, pixels * 3);
+	get_device((void **)&slot->view.textures, textures_bytes(largest->nr));
+	get_device((void **)&slot->view.patches, largest->nr * sizeof(struct patch));
+	get_device((void **)&slot->view.tokens, largest->total * sizeof(struct token));
+	get_pinned((void **)&slot->out.patches, largest->nr * sizeof(struct patch));
+	get_pinned((void **)&slot->out.tokens, largest->total * sizeof(struct token));
 	for (unsigned i = 0; i < NR_STAGES; i++) {
 		struct stage *stage = &slot->stages[i];
 
@@ -158,7 +165,7 @@ void stages_begin(struct pipeline *p)
 	slots = calloc(depth + 1, sizeof(*slots));
 	if (!slots)
 		program_die("out of memory");
-	get((void **)&tables, sizeof(*tables), rnl_device_alloc);
+	get_device((void **)&tables, sizeof(*tables));
 	program_must(rnl_thread_attach(pool), "a stream for this thread");
 	program_must(rnl_copy(tables, &p->tables, sizeof(*tables)), "copying the tables");
 	program_must(rnl_stream_wait(RNL_FOREVER), "copying the tables");

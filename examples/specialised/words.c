@@ -87,7 +87,7 @@ static void *get_pinned(const struct specialised *s, uint64_t bytes)
 static void *get_device(const struct specialised *s, uint64_t bytes)
 {
 	void *mem = NULL;
-	const int ret = rnl_device_alloc(s->many, bytes, &mem);
+	const int ret = rnl_device_alloc(s->many, 0, bytes, &mem);
 
 	if (ret)
 		program_die("%" PRIu64 " bytes on the device: %s", bytes, rnl_strerror(ret));

@@ -75,10 +75,11 @@ struct rnl_map {
 	int (*write)(void *arg, const void *buf, uint64_t first, uint64_t nr);
 	struct rnl_map_report *report; /* filled in at the end; NULL: no report */
 	int (*check)(int ask);	/* the library's: runnel/cuda.h sets it */
+	uint64_t devices;	/* of the pool, a bit each; 0: all */
 };
 #define RNL_MAP_INIT \
 	{ sizeof(struct rnl_map), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, \
-	  NULL }
+	  NULL, 0 }
 
 /*
  * Starts a map: it copies the chunks of a large array to the device, calls a function for each

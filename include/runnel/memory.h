@@ -49,14 +49,18 @@ RNL_API int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp
 RNL_API void rnl_pinned_put(struct rnl_pool *pool, void *buf);
 
 /*
- * Allocates memory of the pool's device for data that outlives a job. On the host device it is
+ * Allocates memory of a device of the pool for data that outlives a job. On the host device it is
  * plain memory, aligned to 64 bytes.
+ * In a pool of several GPUs, jobs on the others reach the memory, by copies and in kernels, if the
+ * GPUs are peers (cudaDeviceCanAccessPeer()). Else only copies do, which CUDA takes through the host.
+ * @device: its number in the pool: rnl_pool_device().
  * @memp: receives the memory, to be freed by rnl_device_free().
  * Context: may block, but does not wait for work on the device's streams.
- * Return: 0; -EINVAL an argument is NULL or bytes is 0; -ENOMEM; -EIO; -EOWNERDEAD.
+ * Return: 0; -EINVAL an argument is NULL, bytes is 0, or the pool has no such device, which is
+ *	logged; -ENOMEM; -EIO; -EOWNERDEAD.
  * Since: 0.1
  */
-RNL_API int rnl_device_alloc(struct rnl_pool *pool, size_t bytes, void **memp);
+RNL_API int rnl_device_alloc(struct rnl_pool *pool, unsigned device, size_t bytes, void **memp);
 
 /*
  * Frees memory of rnl_device_alloc(). All jobs that use it must be done.

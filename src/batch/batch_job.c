@@ -94,11 +94,11 @@ static void take_requests(struct rnl__batch *batch)
 
 /* ---- on the device --------------------------------------------------------- */
 
-static int issue_copy(const struct rnl__batch *batch, void *dst, const void *src, size_t bytes)
+static int issue_copy(void *dst, const void *src, size_t bytes)
 {
 	/* The host side is page-locked.  Large copies get a mark of their own, see run.h. */
 	rnl__thread.worker->moved += bytes;
-	return batch->batcher->pool->device->ops->copy(&(struct rnl__copy){
+	return rnl__thread.stream->device->ops->copy(&(struct rnl__copy){
 		.dst = dst, .src = src, .width = bytes, .rows = 1,
 	});
 }
@@ -161,7 +161,7 @@ static int copy_in(struct rnl__batch *batch, unsigned char *to)
 	for (uint32_t i = 0, next; !ret && i < batch->nr; i = next) {
 		const size_t bytes = bytes_of_neighbours(batch, i, &next);
 
-		ret = issue_copy(batch, to, input_of(batch, i), bytes);
+		ret = issue_copy(to, input_of(batch, i), bytes);
 		to += bytes;
 		copies++;
 	}
@@ -190,7 +190,7 @@ static int clear_status(const struct rnl__batch *batch, unsigned char *out)
 {
 	const size_t from = out_bytes_of(batch) / STATUS_ALIGNMENT * STATUS_ALIGNMENT;
 
-	return batch->batcher->pool->device->ops->fill(out + from, 0, back_bytes_of(batch) - from);
+	return rnl__thread.stream->device->ops->fill(out + from, 0, back_bytes_of(batch) - from);
 }
 
 /* Tells the function where results and status go. */
@@ -221,13 +221,13 @@ static int issue_with_copies(struct rnl__batch *batch, struct rnl_batch *view)
 	show_output(batch, view, mem + out_at);
 	ret = copy_in(batch, mem);
 	if (!ret && batch->spans)
-		ret = issue_copy(batch, mem + spans_at, batch->spans, spans_bytes);
+		ret = issue_copy(mem + spans_at, batch->spans, spans_bytes);
 	if (!ret && view->status)
 		ret = clear_status(batch, mem + out_at);
 	if (!ret)
 		ret = call_function(batch, view);
 	if (!ret && back_bytes)
-		ret = issue_copy(batch, batch->out, mem + out_at, back_bytes);
+		ret = issue_copy(batch->out, mem + out_at, back_bytes);
 	return ret;
 }
 
@@ -441,7 +441,7 @@ void rnl__batch_done(struct rnl_job *job)
 		complete_all(batch, error);
 	else
 		fail_all(batch, error);
-	if (rnl__device_failed(batch->batcher->pool->device))
+	if (rnl__pool_failed(batch->batcher->pool))
 		tell_failed(batch->batcher->pool);
 	batch->ran = false;
 	rnl__schedule_ended(batch);

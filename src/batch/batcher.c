@@ -40,7 +40,6 @@ static int check_attr(struct rnl_pool *pool, const struct rnl_batcher_attr *attr
 		{ "nr_slabs", attr->nr_slabs, 0, RNL__SLABS_MAX },
 		{ "max_slabs", attr->max_slabs, attr->max_slabs ? attr->nr_slabs : 0,
 		  RNL__SLABS_MAX },
-		{ "reserved", attr->reserved, 0, 0 },
 	};
 
 	if (!attr->fn)
@@ -55,12 +54,13 @@ static int check_attr(struct rnl_pool *pool, const struct rnl_batcher_attr *attr
 }
 
 /* Replaces the attributes that are 0. */
-static void fill_in(struct rnl_batcher_attr *attr)
+static void fill_in(struct rnl_batcher_attr *attr, unsigned nr_devices)
 {
 	if (!attr->max_batch)
 		attr->max_batch = BATCH_DEFAULT;
 	if (!attr->max_in_flight)
-		attr->max_in_flight = IN_FLIGHT_DEFAULT;
+		attr->max_in_flight = (uint32_t)rnl__smaller(IN_FLIGHT_DEFAULT * nr_devices,
+							     RNL__BATCHES_MAX);
 	if (!attr->nr_slabs)
 		attr->nr_slabs = attr->max_slabs && attr->max_slabs < SLABS_DEFAULT ?
 				 attr->max_slabs : SLABS_DEFAULT;
@@ -118,6 +118,7 @@ static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 		(void)rnl_job_on_done(&batch->job, rnl__batch_done);
 		batch->job.check = check;
 		batch->job.flags |= RNL__JOB_INTERNAL;
+		batch->home = rnl__pool_place(b->pool, &b->used, i, &batch->job);
 		batch->batcher = b;
 		batch->index = i;
 		batch->slots = malloc(b->max_batch * sizeof(*batch->slots));
@@ -172,6 +173,7 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 {
 	struct rnl_batcher_attr attr;
 	struct rnl_batcher *b;
+	struct rnl__used used;
 	int ret = rnl__pool_given(pool, CREATE);
 
 	if (ret)
@@ -183,14 +185,17 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 		return rnl__bad_struct(&pool->log, CREATE, "the attributes", user_attr, ret);
 	ret = check_attr(pool, &attr);
 	if (!ret)
+		ret = rnl__pool_used(pool, CREATE, attr.devices, &used);
+	if (!ret)
 		ret = rnl__pool_accepts(pool);
 	if (ret)
 		return ret;
-	fill_in(&attr);
+	fill_in(&attr, used.nr);
 	b = aligned_alloc(RNL__CACHE_LINE, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	memset(b, 0, sizeof(*b));
+	b->used = used;
 	apply(b, pool, &attr);
 	ret = make_batches(b, attr.check);
 	if (!ret)

@@ -152,7 +152,7 @@ struct rnl__slab {
 struct rnl__batch {
 	struct rnl_job job;
 	struct rnl_batcher *batcher;
-	unsigned index;
+	unsigned index, home;		/* home: for its submit */
 	bool ran;			/* the job's function ran; else the pool refused the job */
 	struct rnl__slab *slab;
 	uint32_t nr;
@@ -176,6 +176,7 @@ struct rnl__batch_figures {
 struct rnl_batcher {
 	/* Constant once created, except `closed`, which is set once. */
 	struct rnl_pool *pool;
+	struct rnl__used used;		/* devices */
 	int (*fn)(const struct rnl_batch *batch);
 	void *arg;
 	bool variable, has_status;

@@ -45,7 +45,7 @@ static int check_open(struct rnl_batcher *b)
 	/* relaxed: beside a close both answers are right */
 	if (atomic_load_explicit(&b->closed, memory_order_relaxed) || rnl__pool_closed(b->pool))
 		return -ESHUTDOWN;
-	return rnl__device_failed(b->pool->device) ? -EIO : 0;
+	return rnl__pool_failed(b->pool) ? -EIO : 0;
 }
 
 static int check_reserve(struct rnl_batcher *b, const struct rnl_request *request, size_t bytes)

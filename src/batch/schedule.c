@@ -51,7 +51,7 @@ static struct rnl__batch *idle_of(struct rnl_batcher *b, uint64_t word)
 static void submit(struct rnl_batcher *b, struct rnl__batch *batch)
 {
 	if (batch)
-		rnl__submit_surely(b->pool, &batch->job, batch->index);
+		rnl__submit_surely(b->pool, &batch->job, batch->home);
 	else
 		(void)rnl__latch_drop(&b->busy, 1);
 }

@@ -34,7 +34,7 @@
 #include "device/cuda_record.h"
 #include "sys/thread_state.h"
 
-#define DEVICES_MAX 32
+#define DEVICES_MAX 64u
 #define WRITE_VALUE_VERSION 11070	/* from here on, all GPUs have cuStreamWriteValue32 */
 
 typedef CUresult write_value_fn(CUstream stream, CUdeviceptr addr, cuuint32_t value,
@@ -49,6 +49,7 @@ struct cuda_device {
 	pthread_mutex_t lock;
 	cudaMemPool_t memory;		/* all device memory comes from it */
 	cudaStream_t memory_stream;	/* for memory that is not one thread's scratch */
+	bool has_kernels;
 	struct rnl__areas areas;
 };
 
@@ -269,6 +270,16 @@ static cudaError_t ready_memory(struct cuda_device *device)
 	return code;
 }
 
+/* Has the library's own kernels run once on the device: CUDA loads them there then. */
+static void ready_kernels(struct cuda_device *device, cudaStream_t stream)
+{
+	pthread_mutex_lock(&device->lock);
+	if (!device->has_kernels)
+		rnl__cuda_kernels_init(stream);
+	device->has_kernels = true;
+	pthread_mutex_unlock(&device->lock);
+}
+
 static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
 		       struct rnl__stream **streamp)
 {
@@ -296,7 +307,7 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	stream->capture_mode = cudaStreamCaptureModeRelaxed;
 	(void)cudaThreadExchangeStreamCaptureMode(&stream->capture_mode);
 	(void)cudaGetLastError();
-	rnl__cuda_kernels_init(handle);
+	ready_kernels((struct cuda_device *)device, handle);
 	stream->graphs = rnl__cuda_graphs_create();
 	stream->base.device = device;
 	stream->base.native = handle;
@@ -609,6 +620,51 @@ static enum rnl__memory cuda_kind_of(struct rnl__device *device, const void *mem
 	}
 }
 
+static bool cuda_owns(struct rnl__device *device, const void *mem)
+{
+	return owner_of(mem) == device->info.ordinal;
+}
+
+/* Lets the memory of a device be reached by those of the others that are its peers. */
+static cudaError_t open_to_peers(struct cuda_device *device, struct rnl__device *const *devices,
+				 unsigned nr)
+{
+	struct cudaMemAccessDesc access[RNL_DEVICES_MAX];
+	size_t nr_peers = 0;
+	cudaError_t code = ready_memory(device);
+
+	for (unsigned i = 0; code == cudaSuccess && i < nr; i++) {
+		const int other = devices[i]->info.ordinal;
+		int peers = 0;
+
+		if (devices[i] == &device->base)
+			continue;
+		code = cudaDeviceCanAccessPeer(&peers, other, device->base.info.ordinal);
+		if (peers)
+			access[nr_peers++] = (struct cudaMemAccessDesc){
+				.location = { .type = cudaMemLocationTypeDevice, .id = other },
+				.flags = cudaMemAccessFlagsProtReadWrite,
+			};
+	}
+	if (code != cudaSuccess || !nr_peers)
+		return code;
+	return cudaMemPoolSetAccess(device->memory, access, nr_peers);
+}
+
+/* Where that fails, CUDA stages copies between the two: cuda_copy(). */
+static void cuda_meet(struct rnl__device *const *devices, unsigned nr)
+{
+	int before;
+
+	for (unsigned i = 0; i < nr; i++) {
+		if (enter(devices[i], &before) == cudaSuccess) {
+			(void)open_to_peers((struct cuda_device *)devices[i], devices, nr);
+			leave(devices[i], before);
+		}
+		(void)cudaGetLastError();
+	}
+}
+
 static void cuda_trim(struct rnl__device *base)
 {
 	struct cuda_device *device = (struct cuda_device *)base;
@@ -692,6 +748,8 @@ static const struct rnl__device_ops ops = {
 	.alloc = cuda_alloc,
 	.free = cuda_free,
 	.kind_of = cuda_kind_of,
+	.owns = cuda_owns,
+	.meet = cuda_meet,
 	.trim = cuda_trim,
 	.guard_begin = cuda_guard_begin,
 	.guard_end = cuda_guard_end,
@@ -705,6 +763,7 @@ static const struct rnl__device_ops ops = {
 
 static int describe(struct cuda_device *device, int ordinal)
 {
+	static _Atomic int failed_code;	/* a process is one fault domain (measured) */
 	struct cudaDeviceProp prop;
 	cudaError_t code = cudaGetDeviceProperties(&prop, ordinal);
 
@@ -721,6 +780,7 @@ static int describe(struct cuda_device *device, int ordinal)
 	rnl__cuda_guard_init();
 	device->base.ops = &ops;
 	device->base.priorities = true;
+	device->base.failed = &failed_code;
 	device->base.info = (struct rnl_device_info){
 		.size = sizeof(struct rnl_device_info),
 		.cuda = 1,
@@ -734,21 +794,27 @@ static int describe(struct cuda_device *device, int ordinal)
 	return 0;
 }
 
-int rnl__device_cuda(int ordinal, struct rnl__device **devicep)
+unsigned rnl__device_nr_cuda(void)
+{
+	int nr;
+
+	if (cudaGetDeviceCount(&nr) == cudaSuccess)
+		return nr < 0 ? 0 : (unsigned)nr;
+	(void)cudaGetLastError();
+	return 0;
+}
+
+int rnl__device_cuda(unsigned ordinal, struct rnl__device **devicep)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct cuda_device devices[DEVICES_MAX];
-	int nr, ret = 0;
+	int ret = 0;
 
-	if (cudaGetDeviceCount(&nr) != cudaSuccess) {
-		(void)cudaGetLastError();
-		return -ENODEV;
-	}
-	if (ordinal >= nr || ordinal >= DEVICES_MAX)
+	if (ordinal >= rnl__device_nr_cuda() || ordinal >= DEVICES_MAX)
 		return -ENODEV;
 	pthread_mutex_lock(&lock);
 	if (!devices[ordinal].known) {
-		ret = describe(&devices[ordinal], ordinal);
+		ret = describe(&devices[ordinal], (int)ordinal);
 		devices[ordinal].known = !ret;
 	}
 	pthread_mutex_unlock(&lock);

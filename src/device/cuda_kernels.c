@@ -135,11 +135,19 @@ const struct rnl_kernel *rnl__cuda_args(void)
 	return get_args_kernel() ? &kernel : NULL;
 }
 
-/* Loads both, and runs each once with nothing to do. */
-static void make(cudaStream_t stream)
+/* Runs each once with nothing to do, on the stream's device. */
+static bool run_once(const cudaKernel_t kernels[2], cudaStream_t stream)
 {
 	const struct rnl__moves moves = { 0 };
 	const struct rnl__args args = { 0 };
+
+	return launch(kernels[0], 1, RNL__MOVER_THREADS, &moves, stream) == cudaSuccess &&
+	       launch(kernels[1], 1, 1, &args, stream) == cudaSuccess;
+}
+
+/* Loads both. */
+static void make(cudaStream_t stream)
+{
 	cudaLibrary_t library;
 	cudaKernel_t kernels[2];
 
@@ -149,8 +157,7 @@ static void make(cudaStream_t stream)
 	}
 	if (cudaLibraryGetKernel(&kernels[0], library, "rnl_move") == cudaSuccess &&
 	    cudaLibraryGetKernel(&kernels[1], library, "rnl_args") == cudaSuccess &&
-	    launch(kernels[0], 1, RNL__MOVER_THREADS, &moves, stream) == cudaSuccess &&
-	    launch(kernels[1], 1, 1, &args, stream) == cudaSuccess) {
+	    run_once(kernels, stream)) {
 		/* relaxed: see get_args_kernel() */
 		atomic_store_explicit(&args_kernel, kernels[1], memory_order_relaxed);
 		/* relaxed: see rnl__cuda_mover() */
@@ -164,10 +171,15 @@ static void make(cudaStream_t stream)
 void rnl__cuda_kernels_init(cudaStream_t stream)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	cudaKernel_t kernels[2];
 
 	pthread_mutex_lock(&lock);
-	if (!rnl__cuda_mover())
+	kernels[0] = rnl__cuda_mover();
+	kernels[1] = get_args_kernel();
+	if (!kernels[0])
 		make(stream);
+	else if (!run_once(kernels, stream))
+		(void)cudaGetLastError();
 	pthread_mutex_unlock(&lock);
 }
 

@@ -45,7 +45,7 @@ int rnl__cuda_args_function(void **functionp);
 /*
  * Makes the kernels ready; the stream's device is current.  Each runs once with nothing to do, so
  * that the driver loads it now, and not in the middle of work: it may wait for that.  If they cannot
- * be made, the library goes without, and the next call here tries again.
+ * be made, the library goes without, and the next call here, of another device, tries again.
  */
 void rnl__cuda_kernels_init(cudaStream_t stream);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds a device by its name. */
+/* Finds devices by a name. */
 #include "config.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +11,15 @@
 #include "sys/thread.h"
 #include "device/device.h"
 
+#define NAMES "auto, cuda, cuda:N, cuda:N,N,..., cuda:all, host or host:N"
+
 #ifndef HAVE_CUDA
-int rnl__device_cuda(int ordinal, struct rnl__device **devicep)
+unsigned rnl__device_nr_cuda(void)
+{
+	return 0;
+}
+
+int rnl__device_cuda(unsigned ordinal, struct rnl__device **devicep)
 {
 	(void)ordinal;
 	(void)devicep;
@@ -20,56 +27,166 @@ int rnl__device_cuda(int ordinal, struct rnl__device **devicep)
 }
 #endif
 
-/* "cuda" or "cuda:N". */
-static int cuda_ordinal(const char *name, int *ordinal)
-{
-	char *end;
-	long n;
+/* What a call says is wrong; evaluates to @ret. */
+#define because(why, ret, ...) (snprintf(why, RNL__WHY_BYTES, __VA_ARGS__), (ret))
 
-	*ordinal = 0;
-	if (!strcmp(name, "cuda"))
-		return 0;
-	if (strncmp(name, "cuda:", 5) || name[5] < '0' || name[5] > '9')
-		return -EINVAL;
-	n = strtol(name + 5, &end, 10);
-	if (*end || n > INT_MAX)
-		return -EINVAL;
-	*ordinal = (int)n;
+static int no_name(char *why)
+{
+	return because(why, -EINVAL, "no name of a device; it must be " NAMES);
+}
+
+/* A number of up to six digits at @text; the text behind it, or NULL: there is none. */
+static const char *read_number(const char *text, unsigned *number)
+{
+	const char *end = text;
+
+	*number = 0;
+	while (*end >= '0' && *end <= '9' && end - text < 6)
+		*number = 10 * *number + (unsigned)(*end++ - '0');
+	return end > text ? end : NULL;
+}
+
+static int no_cuda_device(const char *wanted, char *why)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const unsigned nr = rnl__device_nr_cuda();
+	char set[100] = "";
+
+	if (visible)
+		snprintf(set, sizeof(set), "; CUDA_VISIBLE_DEVICES is \"%.60s\"", visible);
+	return because(why, -ENODEV, "there is no %s: CUDA has %u device%s here%s", wanted, nr,
+		       nr == 1 ? "" : "s", set);
+}
+
+/* Adds a CUDA device. */
+static int add_cuda(struct rnl__devices *devices, unsigned ordinal, char *why)
+{
+	struct rnl__device *device;
+	char wanted[32];
+	int ret;
+
+	snprintf(wanted, sizeof(wanted), "cuda:%u", ordinal);
+	if (devices->nr == RNL_DEVICES_MAX)
+		return because(why, -EINVAL, "more than %d devices are named", RNL_DEVICES_MAX);
+	ret = rnl__device_cuda(ordinal, &device);
+	if (ret == -ENODEV)
+		return no_cuda_device(wanted, why);
+	if (ret)
+		return because(why, ret, "%s: %s", wanted, rnl_strerror(ret));
+	for (unsigned i = 0; i < devices->nr; i++) {
+		if (devices->list[i] == device)
+			return because(why, -EINVAL, "%s is named twice", wanted);
+	}
+	devices->list[devices->nr++] = device;
 	return 0;
 }
 
-int rnl__device_open(const char *name, struct rnl__device **devicep)
+/* "all". */
+static int add_all_cuda(struct rnl__devices *devices, char *why)
 {
-	int ordinal, ret;
+	const unsigned nr = rnl__device_nr_cuda();
+	int ret = nr ? 0 : no_cuda_device("CUDA device", why);
 
-	if (!name)
-		name = "auto";
-	if (!strcmp(name, "auto")) {
-		ret = rnl__device_cuda(0, devicep);
-		if (ret != -ENODEV)
-			return ret;
-		name = "host";
+	for (unsigned i = 0; !ret && i < nr; i++)
+		ret = add_cuda(devices, i, why);
+	return ret;
+}
+
+/* 0: it is N,N,... */
+static int check_list(const char *list, char *why)
+{
+	unsigned ordinal;
+
+	for (;; list++) {
+		const char *end = read_number(list, &ordinal);
+
+		if (!end && (!strncmp(list, "host", 4) || !strncmp(list, "cuda", 4)))
+			return because(why, -EINVAL, "devices of one kind, and the kind is named "
+				       "once: cuda:N,N,...");
+		if (!end || (*end && *end != ','))
+			return no_name(why);
+		if (!*end)
+			return 0;
+		list = end;
 	}
-	if (!strcmp(name, "host")) {
-		*devicep = rnl__device_host();
-		return 0;
+}
+
+/* N,N,... */
+static int add_listed_cuda(struct rnl__devices *devices, const char *list, char *why)
+{
+	unsigned ordinal;
+	int ret = check_list(list, why);
+
+	while (!ret && *list) {
+		list = read_number(list, &ordinal);
+		list += *list == ',';
+		ret = add_cuda(devices, ordinal, why);
 	}
-	ret = cuda_ordinal(name, &ordinal);
-	return ret ? ret : rnl__device_cuda(ordinal, devicep);
+	return ret;
+}
+
+static int add_host(struct rnl__devices *devices, const char *number, char *why)
+{
+	unsigned nr = 1;
+
+	if (number) {
+		const char *end = read_number(number, &nr);
+
+		if (end && *end == ',')
+			return because(why, -EINVAL, "devices of one kind: host:N has N devices");
+		if (!end || *end)
+			return no_name(why);
+	}
+	if (!nr || nr > RNL_DEVICES_MAX)
+		return because(why, -EINVAL, "host:N has 1 to %d devices", RNL_DEVICES_MAX);
+	while (devices->nr < nr) {
+		devices->list[devices->nr] = rnl__device_host(devices->nr);
+		devices->nr++;
+	}
+	return 0;
+}
+
+int rnl__devices_open(const char *name, struct rnl__devices *devices, char why[RNL__WHY_BYTES])
+{
+	int ret;
+
+	devices->nr = 0;
+	if (!name || !strcmp(name, "auto")) {
+		ret = add_cuda(devices, 0, why);
+		return ret == -ENODEV ? add_host(devices, NULL, why) : ret;
+	}
+	if (!strcmp(name, "host"))
+		return add_host(devices, NULL, why);
+	if (!strncmp(name, "host:", 5))
+		return add_host(devices, name + 5, why);
+	if (!strcmp(name, "cuda"))
+		return add_cuda(devices, 0, why);
+	if (!strcmp(name, "cuda:all"))
+		return add_all_cuda(devices, why);
+	if (!strncmp(name, "cuda:", 5))
+		return add_listed_cuda(devices, name + 5, why);
+	return no_name(why);
+}
+
+void rnl__device_name(const struct rnl__device *device, char name[RNL__DEVICE_NAME_BYTES])
+{
+	snprintf(name, RNL__DEVICE_NAME_BYTES, "%s:%d", device->info.cuda ? "cuda" : "host",
+		 (int)device->info.ordinal);
 }
 
 int rnl_device_describe(const char *name, struct rnl_device_info *info)
 {
 	RNL__UNCANCELLED();
-	struct rnl__device *device;
+	struct rnl__devices devices;
+	char why[RNL__WHY_BYTES];
 	int ret;
 
 	ret = rnl__check_out(info, RNL__FIRST_DEVICE_INFO);
 	if (ret)
 		return ret;
-	ret = rnl__device_open(name, &device);
+	ret = rnl__devices_open(name, &devices, why);
 	if (ret)
 		return ret;
-	rnl__copy_out(info, &device->info, sizeof(*info));
+	rnl__copy_out(info, &devices.list[0]->info, sizeof(*info));
 	return 0;
 }

@@ -8,7 +8,8 @@
  *	made.  An operation returns 0 or a negative errno; the backend alone translates
  *	CUDA's codes, and leaves the code in rnl__thread.job if a job runs.
  *	When an operation meets an error that the device does not survive (CUDA calls it
- *	sticky), device->failed is set, for good.
+ *	sticky), device->failed is set, for good.  A process is one fault domain: what one CUDA
+ *	device does not survive, none of the process does, so they share that word.
  *	Backends know nothing of pools, workers, the states of jobs, and barriers.
  *
  *	op		called by	may block	notes
@@ -40,6 +41,9 @@
  *	alloc, free	any		yes		called by rnl__device_alloc(), _free()
  *			attached	no		SCRATCH: in stream order
  *	kind_of		any		no		the kind of memory an address is in
+ *	owns		any		no		whether an address is in this device's memory
+ *	meet		any		yes		devices of one pool: from now on each one's memory
+ *							is reached by the others, where the system can
  *	trim		any		yes		gives back memory that is kept for allocs
  *	guard_begin	attached	no		from here on, what the thread issues is kept
  *	guard_end	attached	as the device	1: that is issued now; 0: it was thrown away
@@ -85,6 +89,8 @@ struct rnl__gather;
 
 /* What a function issued under guard; backends define it. */
 struct rnl__record;
+
+#define RNL__WHY_BYTES 256
 
 /* Backends define it; one thread alone records an event. */
 struct rnl__event;
@@ -168,6 +174,8 @@ struct rnl__device_ops {
 	int (*alloc)(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp);
 	void (*free)(struct rnl__device *device, enum rnl__memory kind, void *mem);
 	enum rnl__memory (*kind_of)(struct rnl__device *device, const void *mem);
+	bool (*owns)(struct rnl__device *device, const void *mem);
+	void (*meet)(struct rnl__device *const *devices, unsigned nr);
 	void (*trim)(struct rnl__device *device);
 	int (*guard_begin)(struct rnl__guarded *guarded);
 	int (*guard_end)(struct rnl__guarded *guarded);
@@ -185,17 +193,27 @@ struct rnl__device {
 	struct rnl_device_info info;
 	bool counts;		/* stream->issued tells whether a job issued work; not on a GPU */
 	bool priorities;	/* an urgent stream's kernels go before others */
-	_Atomic int failed;	/* the code of the sticky error, 0: there was none */
+	_Atomic int *failed;	/* the code of the sticky error, 0: there was none */
 	_Atomic uint64_t nr_slow; /* figure: calls that allocated, freed, or made an event */
 };
 
-/* Finds a device by name; it lives as long as the process.  0, -EINVAL unknown name, -ENODEV. */
-int rnl__device_open(const char *name, struct rnl__device **devicep);
+/* Devices of one kind, each once. */
+struct rnl__devices {
+	unsigned nr;
+	struct rnl__device *list[RNL_DEVICES_MAX];
+};
+
+/*
+ * Finds devices by a name; they live as long as the process.
+ * @why: receives what is wrong, for people.
+ * Return: 0; -EINVAL no such name, or a device is named twice; -ENODEV a device is not there.
+ */
+int rnl__devices_open(const char *name, struct rnl__devices *devices, char why[RNL__WHY_BYTES]);
 
 static inline bool rnl__device_failed(struct rnl__device *device)
 {
 	/* relaxed: the code is set once, and a thread that sees it late meets the error itself */
-	return atomic_load_explicit(&device->failed, memory_order_relaxed) != 0;
+	return atomic_load_explicit(device->failed, memory_order_relaxed) != 0;
 }
 
 /* The device has failed with that code; the first code stays. */
@@ -204,7 +222,7 @@ static inline void rnl__device_fail(struct rnl__device *device, int code)
 	int well = 0;
 
 	/* relaxed: see rnl__device_failed() */
-	atomic_compare_exchange_strong_explicit(&device->failed, &well, code, memory_order_relaxed,
+	atomic_compare_exchange_strong_explicit(device->failed, &well, code, memory_order_relaxed,
 						memory_order_relaxed);
 }
 
@@ -250,8 +268,13 @@ static inline int rnl__device_event(struct rnl__device *device, bool timed,
 	return device->ops->event_create(device, timed, eventp);
 }
 
-/* The backends' devices; 0 or -ENODEV for CUDA's. */
-struct rnl__device *rnl__device_host(void);
-int rnl__device_cuda(int ordinal, struct rnl__device **devicep);
+/* "cuda:1": for labels and logs. */
+#define RNL__DEVICE_NAME_BYTES 24
+void rnl__device_name(const struct rnl__device *device, char name[RNL__DEVICE_NAME_BYTES]);
+
+/* The backends' devices.  How many CUDA has; 0 or an errno for one of them. */
+struct rnl__device *rnl__device_host(unsigned ordinal);
+unsigned rnl__device_nr_cuda(void);
+int rnl__device_cuda(unsigned ordinal, struct rnl__device **devicep);
 
 #endif

@@ -188,7 +188,7 @@ static int host_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	/* A GPU refuses more than it has; the kernel would promise it. */
 	if (bytes > device->info.memory_bytes)
 		return -ENOMEM;
-	return rnl__host_memory_alloc(kind, bytes, memp);
+	return rnl__host_memory_alloc(kind, device->info.ordinal, bytes, memp);
 }
 
 static void host_free(struct rnl__device *device, enum rnl__memory kind, void *mem)
@@ -205,6 +205,17 @@ static enum rnl__memory host_kind_of(struct rnl__device *device, const void *mem
 {
 	(void)device;
 	return rnl__host_memory_kind(mem);
+}
+
+static bool host_owns(struct rnl__device *device, const void *mem)
+{
+	return rnl__host_memory_owner(mem) == device->info.ordinal;
+}
+
+static void host_meet(struct rnl__device *const *devices, unsigned nr)
+{
+	(void)devices;	/* they have one memory */
+	(void)nr;
 }
 
 static void host_trim(struct rnl__device *device)
@@ -276,6 +287,8 @@ static const struct rnl__device_ops ops = {
 	.alloc = host_alloc,
 	.free = host_free,
 	.kind_of = host_kind_of,
+	.owns = host_owns,
+	.meet = host_meet,
 	.trim = host_trim,
 	.guard_begin = host_guard_begin,
 	.guard_end = host_guard_end,
@@ -285,15 +298,8 @@ static const struct rnl__device_ops ops = {
 	.errno_of = host_errno_of,
 };
 
-static struct rnl__device device = {
-	.ops = &ops,
-	.info = {
-		.size = sizeof(struct rnl_device_info),
-		.stream_writes = 1,
-		.name = "host",
-	},
-	.counts = true,
-};
+static _Atomic int never_fails;
+static struct rnl__device devices[RNL_DEVICES_MAX];
 
 static uint64_t sysconf_or_0(int name)
 {
@@ -302,16 +308,32 @@ static uint64_t sysconf_or_0(int name)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
+/* Independent devices, of which each has all of the machine. */
 static void init(void)
 {
-	device.info.nr_multiprocessors = (uint32_t)sysconf_or_0(_SC_NPROCESSORS_ONLN);
-	device.info.memory_bytes = sysconf_or_0(_SC_PHYS_PAGES) * sysconf_or_0(_SC_PAGESIZE);
+	const uint64_t nr_cpus = sysconf_or_0(_SC_NPROCESSORS_ONLN);
+	const uint64_t bytes = sysconf_or_0(_SC_PHYS_PAGES) * sysconf_or_0(_SC_PAGESIZE);
+
+	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
+		devices[i] = (struct rnl__device){
+			.ops = &ops,
+			.info = {
+				.size = sizeof(struct rnl_device_info),
+				.ordinal = (int32_t)i,
+				.nr_multiprocessors = (uint32_t)nr_cpus,
+				.stream_writes = 1,
+				.memory_bytes = bytes,
+				.name = "host",
+			},
+			.counts = true,
+			.failed = &never_fails,
+		};
 }
 
-struct rnl__device *rnl__device_host(void)
+struct rnl__device *rnl__device_host(unsigned ordinal)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, init);
-	return &device;
+	return &devices[ordinal];
 }

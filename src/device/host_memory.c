@@ -16,6 +16,7 @@ struct range {
 	uintptr_t begin;
 	size_t bytes;
 	enum rnl__memory kind;
+	int owner;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -50,14 +51,17 @@ static int compare(const void *a, const void *b)
 	return x->begin - y->begin < y->bytes ? 0 : 1;
 }
 
-static int remember(void *mem, size_t bytes, enum rnl__memory kind)
+static int remember(void *mem, size_t bytes, enum rnl__memory kind, int owner)
 {
 	struct range *range = malloc(sizeof(*range));
 	void *node;
 
 	if (!range)
 		return -ENOMEM;
-	*range = (struct range){ .begin = (uintptr_t)mem, .bytes = bytes, .kind = kind };
+	*range = (struct range){
+		.begin = (uintptr_t)mem, .bytes = bytes, .kind = kind,
+		.owner = kind == RNL__DEVICE ? owner : -1,
+	};
 	take_lock();
 	node = tsearch(range, &ranges, compare);
 	drop_lock();
@@ -66,7 +70,7 @@ static int remember(void *mem, size_t bytes, enum rnl__memory kind)
 	return node ? 0 : -ENOMEM;
 }
 
-int rnl__host_memory_alloc(enum rnl__memory kind, size_t bytes, void **memp)
+int rnl__host_memory_alloc(enum rnl__memory kind, int owner, size_t bytes, void **memp)
 {
 	const size_t whole = rnl__round_up(bytes, ALIGNMENT);
 	void *mem;
@@ -77,7 +81,7 @@ int rnl__host_memory_alloc(enum rnl__memory kind, size_t bytes, void **memp)
 	mem = aligned_alloc(ALIGNMENT, whole);
 	if (!mem)
 		return -ENOMEM;
-	if (remember(mem, whole, kind == RNL__PINNED ? RNL__PINNED : RNL__DEVICE)) {
+	if (remember(mem, whole, kind == RNL__PINNED ? RNL__PINNED : RNL__DEVICE, owner)) {
 		free(mem);
 		return -ENOMEM;
 	}
@@ -105,16 +109,27 @@ void rnl__host_memory_free(void *mem)
 	free(mem);
 }
 
-enum rnl__memory rnl__host_memory_kind(const void *mem)
+/* The range that has the byte, or one of pageable memory. */
+static struct range find(const void *mem)
 {
 	const struct range key = { .begin = (uintptr_t)mem, .bytes = 1 };
-	enum rnl__memory kind = RNL__PAGEABLE;
+	struct range found = { .kind = RNL__PAGEABLE, .owner = -1 };
 	struct range *const *node;
 
 	take_lock();
 	node = tfind(&key, &ranges, compare);
 	if (node)
-		kind = (*node)->kind;
+		found = **node;
 	drop_lock();
-	return kind;
+	return found;
+}
+
+enum rnl__memory rnl__host_memory_kind(const void *mem)
+{
+	return find(mem).kind;
+}
+
+int rnl__host_memory_owner(const void *mem)
+{
+	return find(mem).owner;
 }

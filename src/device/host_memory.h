@@ -12,13 +12,16 @@
 
 #include "device/device.h"
 
-/* 0, -ENOMEM. */
-int rnl__host_memory_alloc(enum rnl__memory kind, size_t bytes, void **memp);
+/* @owner: the device, of device memory.  0, -ENOMEM. */
+int rnl__host_memory_alloc(enum rnl__memory kind, int owner, size_t bytes, void **memp);
 
 /* Forgets memory, whose address is pageable from now on; then rnl__host_memory_free() frees it. */
 void rnl__host_memory_forget(void *mem);
 void rnl__host_memory_free(void *mem);
 
 enum rnl__memory rnl__host_memory_kind(const void *mem);
+
+/* The device whose memory it is; -1: it is no device memory. */
+int rnl__host_memory_owner(const void *mem);
 
 #endif

@@ -274,7 +274,7 @@ int rnl_barrier_join(struct rnl_barrier *b)
 			return -EBUSY;
 		rnl__rounds_await_issued(b, b->pool->spin_ns);
 	}
-	if (rnl__device_failed(b->pool->device))
+	if (rnl__pool_failed(b->pool))
 		return -EIO;
 	return join_streams(b);
 }

@@ -119,6 +119,19 @@ int rnl_job_urgent(struct rnl_job *job, int urgent)
 	return set_flag(job, RNL__JOB_URGENT, urgent);
 }
 
+int rnl_job_device(struct rnl_job *job, int device)
+{
+	int ret;
+
+	if (device < -1 || device >= RNL_DEVICES_MAX)
+		return rnl__invalid(NULL, "rnl_job_device(): device is %d; it must be -1 to %d",
+				    device, RNL_DEVICES_MAX - 1);
+	ret = set_flag(job, RNL__JOB_PLACED, device >= 0);
+	if (!ret && device >= 0)
+		job->device = (uint8_t)device;
+	return ret;
+}
+
 int rnl_job_gather(struct rnl_job *job, int gather)
 {
 	return set_flag(job, RNL__JOB_GATHERS, gather);

@@ -125,6 +125,12 @@ static inline struct rnl_job *rnl__job_then(const struct rnl_job *job)
 	return job->flags & RNL__JOB_LEADS ? job->then : NULL;
 }
 
+/* Whether it names a device that the pool lacks. */
+static inline bool rnl__job_misplaced(const struct rnl_job *job, const struct rnl_pool *pool)
+{
+	return job->flags & RNL__JOB_PLACED && job->device >= pool->devices.nr;
+}
+
 /* From here on the job may be cancelled; @phase: QUEUED or NOTICE. */
 static inline void rnl__job_accepted(struct rnl_job *job, uint8_t phase)
 {

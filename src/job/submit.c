@@ -45,7 +45,7 @@ static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 /* Whether the pool can take the job. */
 static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
-	return belongs(pool, job) &&
+	return belongs(pool, job) && !rnl__job_misplaced(job, pool) &&
 	       (job->fn == rnl__job_no_function ? lane == RNL__JOB_TELLS :
 						  rnl__pool_covers(pool, job->check)) &&
 	       !(lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT) &&
@@ -58,6 +58,10 @@ static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lan
 	if (job->fn == rnl__job_no_function && lane != RNL__JOB_TELLS)
 		return rnl__invalid(&pool->log, "submit: job %p has no function, so it is for "
 				    "rnl_barrier_notify() alone", (const void *)job);
+	if (rnl__job_misplaced(job, pool)) {
+		(void)rnl__pool_lacks(pool, "submit", job->device);
+		return -EINVAL;
+	}
 	if (job->fn != rnl__job_no_function && !rnl__pool_covers(pool, job->check))
 		return rnl__pool_uncovered(pool, "submit");
 	if (belongs(pool, job) && lane == RNL__JOB_CHAINED)
@@ -93,7 +97,7 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
 	if (!fits(pool, job, lane))
 		ret = refuse(pool, job, lane);
-	else if (!(lane & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__device_failed(pool->device))
+	else if (!(lane & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__pool_failed(pool))
 		ret = -EIO;
 	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
 		ret = -EAGAIN;
@@ -415,7 +419,7 @@ static int submit_wait(const struct way *way, struct rnl_job *job, int64_t timeo
 		return ret;
 	deadline = rnl__deadline(timeout_ns);
 	wish = (struct rnl__wish){
-		.deferred = job->after || rnl__job_then(job) || way->order,
+		.job = job, .deferred = job->after || rnl__job_then(job) || way->order,
 		.keyed = way->lane == RNL__JOB_KEYED, .key = way->key,
 		.urgent = job->flags & RNL__JOB_URGENT,
 	};
@@ -643,7 +647,8 @@ int64_t rnl_clock(void)
 /* A row consists of jobs that any worker may run, and goes to one queue. */
 static bool chains(const struct rnl_job *job)
 {
-	return job && job->fn && !job->after && !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT));
+	return job && job->fn && !job->after &&
+	       !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED));
 }
 
 /* Submits a chain to one worker.  Return: how many were accepted, or why none was. */

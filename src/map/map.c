@@ -99,18 +99,20 @@ static uint64_t find_chunk(const struct rnl_map *spec, unsigned nr_workers)
  */
 static enum rnl__memory kind_of(struct rnl_pool *pool, const void *mem, uint64_t bytes)
 {
+	struct rnl__device *device = rnl__pool_any_device(pool);
 	const char *last = (const char *)mem + bytes - 1;
 	enum rnl__memory kind;
 
 	if (rnl__pinned_holds(pool->pinned, mem, 1))
 		return RNL__PINNED;
-	kind = pool->device->ops->kind_of(pool->device, mem);
-	return kind == RNL__PAGEABLE ? kind : pool->device->ops->kind_of(pool->device, last);
+	kind = device->ops->kind_of(device, mem);
+	return kind == RNL__PAGEABLE ? kind : device->ops->kind_of(device, last);
 }
 
 /* ---- memory -------------------------------------------------------------- */
 
-static int make_slot(struct rnl__map *map, struct rnl__map_slot *slot)
+static int make_slot(struct rnl__map *map, struct rnl__map_slot *slot,
+		     struct rnl__event_cache *timers)
 {
 	const struct rnl_map *spec = &map->spec;
 	struct rnl_pool *pool = map->pool;
@@ -131,14 +133,14 @@ static int make_slot(struct rnl__map *map, struct rnl__map_slot *slot)
 		slot->out = buf;
 	}
 	for (int i = 0; !ret && rnl__map_measured(map) && i < RNL__MAP_STAGES; i++) {
-		ret = rnl__event_cache_get(&pool->timers, &slot->begin[i]);
+		ret = rnl__event_cache_get(timers, &slot->begin[i]);
 		if (!ret)
-			ret = rnl__event_cache_get(&pool->timers, &slot->end[i]);
+			ret = rnl__event_cache_get(timers, &slot->end[i]);
 	}
 	return ret;
 }
 
-static int make_job(struct rnl__map *map, struct rnl__map_job *job)
+static int make_job(struct rnl__map *map, struct rnl__map_job *job, unsigned index)
 {
 	int ret = rnl_job_init(&job->job, rnl__map_job_run);
 
@@ -148,8 +150,9 @@ static int make_job(struct rnl__map *map, struct rnl__map_job *job)
 	job->job.check = map->spec.check;
 	/* LARGE: the worker's other job is queued behind this one, which must not wait for it. */
 	job->job.flags |= RNL__JOB_LARGE | RNL__JOB_INTERNAL;
+	job->home = rnl__pool_place(map->pool, &map->used, index, &job->job);
 	for (unsigned i = 0; !ret && i < map->per_job; i++)
-		ret = make_slot(map, &job->slots[i]);
+		ret = make_slot(map, &job->slots[i], &map->pool->timers[job->job.device]);
 	if (ret)
 		rnl__map_free_job(job);
 	return ret;
@@ -161,7 +164,7 @@ static int make_jobs(struct rnl__map *map, unsigned nr)
 	int ret = 0;
 
 	while (map->nr_jobs < nr) {
-		ret = make_job(map, &map->jobs[map->nr_jobs]);
+		ret = make_job(map, &map->jobs[map->nr_jobs], map->nr_jobs);
 		if (ret)
 			break;
 		map->nr_jobs++;
@@ -171,13 +174,20 @@ static int make_jobs(struct rnl__map *map, unsigned nr)
 
 static int make_spans(struct rnl__map *map)
 {
+	int ret = 0;
+
 	if (!map->spec.report || !(map->spec.flags & RNL_MAP_TIMED))
 		return 0;
 	map->spans = calloc(map->nr_chunks, RNL__MAP_STAGES * sizeof(*map->spans));
 	map->work = rnl__overlap_work(RNL__MAP_STAGES * map->nr_chunks);
 	if (!map->spans || !map->work)
 		return -ENOMEM;
-	return rnl__event_cache_get(&map->pool->timers, &map->base);
+	for (unsigned i = 0; !ret && i < map->used.nr; i++) {
+		const unsigned device = map->used.list[i];
+
+		ret = rnl__event_cache_get(&map->pool->timers[device], &map->bases[device].event);
+	}
+	return ret;
 }
 
 /* Copies what chunks need of their neighbours, before the neighbours are written over. */
@@ -241,9 +251,10 @@ static uint64_t enough_jobs(const struct rnl__map *map, unsigned nr_workers)
 
 	if (staged)
 		return rnl__larger(nr_workers, STAGED_BYTES / (staged * map->per_job));
-	if (!map->pool->device->info.cuda)
+	if (!rnl__pool_any_device(map->pool)->info.cuda)
 		return 2 * nr_workers;
-	return rnl__larger(IN_FLIGHT_MIN, IN_FLIGHT_BYTES / (rnl__larger(in, out) * map->per_job));
+	return map->used.nr * rnl__larger(IN_FLIGHT_MIN, IN_FLIGHT_BYTES /
+					  (rnl__larger(in, out) * map->per_job));
 }
 
 static unsigned nr_jobs_for(const struct rnl__map *map, unsigned nr_workers)
@@ -254,10 +265,18 @@ static unsigned nr_jobs_for(const struct rnl__map *map, unsigned nr_workers)
 	return (unsigned)rnl__smaller(wanted, jobs);
 }
 
-static int make_map(struct rnl__map **mapp, struct rnl_pool *pool, const struct rnl_map *spec,
-		    struct rnl_barrier *barrier)
+/* Workers of these devices, about. */
+static unsigned nr_workers_of(struct rnl_pool *pool, const struct rnl__used *used)
 {
-	const unsigned nr_workers = rnl__pool_staff(pool).nr;
+	const unsigned nr = rnl__pool_staff(pool).nr;
+
+	return (nr * used->nr + pool->devices.nr - 1) / pool->devices.nr;
+}
+
+static int make_map(struct rnl__map **mapp, struct rnl_pool *pool, const struct rnl_map *spec,
+		    const struct rnl__used *used, struct rnl_barrier *barrier)
+{
+	const unsigned nr_workers = nr_workers_of(pool, used);
 	struct rnl__map *map = calloc(1, sizeof(*map) + 2 * nr_workers * sizeof(map->jobs[0]));
 	int ret;
 
@@ -265,6 +284,7 @@ static int make_map(struct rnl__map **mapp, struct rnl_pool *pool, const struct 
 		return -ENOMEM;
 	map->spec = *spec;
 	map->pool = pool;
+	map->used = *used;
 	map->barrier = barrier;
 	map->start = rnl__now();
 	map->spec.halo_before = rnl__smaller(spec->halo_before, spec->nr);
@@ -314,7 +334,7 @@ static int begin_map(struct rnl__map *map)
 	}
 	for (unsigned i = 1; i < nr; i++) {
 		/* If the device fails now, the jobs that were submitted report it. */
-		if (rnl__submit_internal(map->pool, &map->jobs[i].job, i))
+		if (rnl__submit_internal(map->pool, &map->jobs[i].job, map->jobs[i].home))
 			rnl__map_leave(map);
 	}
 	return 0;
@@ -333,6 +353,7 @@ int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *user_map,
 		  struct rnl_barrier *barrier)
 {
 	RNL__UNCANCELLED();
+	struct rnl__used used;
 	struct rnl__map *map;
 	struct rnl_map spec;
 	int ret = rnl__pool_given(pool, START);
@@ -348,6 +369,8 @@ int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *user_map,
 		return rnl__bad_struct(&pool->log, START, "the map", user_map, ret);
 	ret = check_map(pool, &spec);
 	if (!ret)
+		ret = rnl__pool_used(pool, START, spec.devices, &used);
+	if (!ret)
 		ret = rnl__pool_accepts(pool);
 	if (!ret && !rnl__rounds_have_room(barrier))
 		ret = -EAGAIN;
@@ -357,6 +380,6 @@ int rnl_map_start(struct rnl_pool *pool, const struct rnl_map *user_map,
 		report_nothing(&spec);
 		return 0;
 	}
-	ret = make_map(&map, pool, &spec, barrier);
+	ret = make_map(&map, pool, &spec, &used, barrier);
 	return ret ? ret : begin_map(map);
 }

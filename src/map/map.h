@@ -28,6 +28,7 @@
 #include <runnel.h>
 
 #include "device/device.h"
+#include "pool/pool.h"
 #include "trace/overlap.h"
 
 #define RNL__MAP_SLOTS 2	/* chunks of one job, at most */
@@ -40,6 +41,7 @@ struct rnl__map_slot {
 	unsigned char *in, *out;	/* pinned: read, to be written; NULL: not staged */
 	unsigned char *device_in;	/* the halo before the chunk is here */
 	struct rnl__event *begin[RNL__MAP_STAGES], *end[RNL__MAP_STAGES];
+	uint64_t issued;		/* when the first event was recorded; measured */
 };
 
 /* What a job waits for; it is not submitted meanwhile. */
@@ -48,6 +50,7 @@ enum { RNL__MAP_NOTHING, RNL__MAP_READ, RNL__MAP_WRITE };
 struct rnl__map_job {
 	struct rnl_job job;
 	struct rnl__map *map;
+	unsigned home;			/* for its submit */
 	unsigned waits;			/* for that; under `lock` */
 	bool found_reader;		/* it took no chunk, because another job reads */
 	bool writes;			/* it writes its chunks when it runs next */
@@ -55,9 +58,20 @@ struct rnl__map_job {
 	struct rnl__map_slot slots[RNL__MAP_SLOTS];
 };
 
+/*
+ * An event that a device's times count from.  Between devices only the host's clock tells, so the
+ * times of several are right to what passes between a record and its event.
+ */
+struct rnl__map_base {
+	struct rnl__event *event;
+	bool found;			/* false: it is a spare one */
+	uint64_t ns;			/* when it was recorded, since the map's start */
+};
+
 struct rnl__map {
 	struct rnl_map spec;		/* the caller's; `chunk` is found */
 	struct rnl_pool *pool;
+	struct rnl__used used;		/* devices */
 	struct rnl_barrier *barrier;
 	unsigned round;			/* of the barrier */
 	uint64_t nr_chunks;
@@ -79,8 +93,7 @@ struct rnl__map {
 	/* For the report. */
 	uint64_t start;
 	_Atomic uint64_t chunks, bytes_in, bytes_out, read_ns, write_ns;
-	struct rnl__event *base;	/* all times count from it; under `lock` */
-	bool has_base;			/* false: `base` is a spare event; under `lock` */
+	struct rnl__map_base bases[RNL_DEVICES_MAX]; /* of each device; under `lock` */
 	struct rnl_overlap_span *spans;	/* the stages of each chunk; NULL: not measured */
 	struct rnl__overlap_work *work;	/* to find figures of the spans */
 

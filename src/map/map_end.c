@@ -14,7 +14,8 @@
 
 /* ---- memory -------------------------------------------------------------- */
 
-static void free_slot(struct rnl__map *map, struct rnl__map_slot *slot)
+static void free_slot(struct rnl__map *map, struct rnl__map_slot *slot,
+		      struct rnl__event_cache *timers)
 {
 	struct rnl_pool *pool = map->pool;
 
@@ -23,15 +24,15 @@ static void free_slot(struct rnl__map *map, struct rnl__map_slot *slot)
 	if (slot->out)
 		(void)rnl__pinned_put(pool->pinned, slot->out);
 	for (int i = 0; i < RNL__MAP_STAGES; i++) {
-		rnl__event_cache_put(&pool->timers, slot->begin[i]);
-		rnl__event_cache_put(&pool->timers, slot->end[i]);
+		rnl__event_cache_put(timers, slot->begin[i]);
+		rnl__event_cache_put(timers, slot->end[i]);
 	}
 }
 
 void rnl__map_free_job(struct rnl__map_job *job)
 {
 	for (unsigned i = 0; i < RNL__MAP_SLOTS; i++)
-		free_slot(job->map, &job->slots[i]);
+		free_slot(job->map, &job->slots[i], &job->map->pool->timers[job->job.device]);
 }
 
 void rnl__map_free(struct rnl__map *map)
@@ -40,7 +41,8 @@ void rnl__map_free(struct rnl__map *map)
 		rnl__map_free_job(&map->jobs[i]);
 	free(map->spans);
 	free(map->work);
-	rnl__event_cache_put(&map->pool->timers, map->base);
+	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
+		rnl__event_cache_put(&map->pool->timers[i], map->bases[i].event);
 	if (map->borders_pinned)
 		(void)rnl__pinned_put(map->pool->pinned, map->borders);
 	else

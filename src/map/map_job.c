@@ -27,7 +27,7 @@
 #include "pool/pool.h"
 #include "job/submit.h"
 
-#define BASE_NS (UINT64_C(1) << 63)	/* the time of the base, in spans */
+#define BASE_NS (UINT64_C(1) << 63)	/* the time of the map's start, in spans */
 
 /* ---- the map's state ----------------------------------------------------- */
 
@@ -162,7 +162,7 @@ static int take_chunks(struct rnl__map *map, struct rnl__map_job *job)
 
 static const struct rnl__device_ops *ops_of(const struct rnl__map *map)
 {
-	return map->pool->device->ops;
+	return rnl__pool_any_device(map->pool)->ops;
 }
 
 static int issue_copy(const struct rnl__map *map, void *dst, const void *src, uint64_t bytes)
@@ -246,8 +246,11 @@ static int issue_stage(struct rnl__map *map, struct rnl__map_slot *slot, unsigne
 	};
 	int ret = 0;
 
-	if (rnl__map_measured(map) && begins)
+	if (rnl__map_measured(map) && begins) {
+		if (stage == RNL__MAP_IN)
+			slot->issued = rnl__now();
 		ret = ops_of(map)->event_record(slot->begin[stage]);
+	}
 	if (rnl__thread.worker->track && stage != RNL__MAP_KERNEL)
 		rnl__track_issue(rnl__thread.worker->track);
 	if (!ret)
@@ -280,25 +283,27 @@ static int issue_chunks(struct rnl__map *map, struct rnl__map_job *job)
 
 /* ---- times --------------------------------------------------------------- */
 
-/* All times count from the first event of the chunk that is done first. */
-static struct rnl__event *base_of(struct rnl__map *map, struct rnl__map_slot *slot)
+/* Times of a device count from the first event of its chunk that is done first. */
+static struct rnl__map_base base_of(struct rnl__map *map, struct rnl__map_slot *slot,
+				    unsigned device)
 {
-	struct rnl__event *base;
+	struct rnl__map_base *base = &map->bases[device], found;
 
 	pthread_mutex_lock(&map->lock);
-	if (!map->has_base) {
-		struct rnl__event *spare = map->base;
+	if (!base->found) {
+		struct rnl__event *spare = base->event;
 
-		map->base = slot->begin[RNL__MAP_IN];
+		base->event = slot->begin[RNL__MAP_IN];
 		slot->begin[RNL__MAP_IN] = spare;
-		map->has_base = true;
+		base->found = true;
+		base->ns = slot->issued - map->start;
 	}
-	base = map->base;
+	found = *base;
 	pthread_mutex_unlock(&map->lock);
-	return base;
+	return found;
 }
 
-static void measure(struct rnl__map *map, struct rnl__map_slot *slot)
+static void measure(struct rnl__map *map, struct rnl__map_slot *slot, unsigned device)
 {
 	static const uint32_t kinds[] = {
 		[RNL__MAP_IN] = RNL_OVERLAP_IN, [RNL__MAP_KERNEL] = RNL_OVERLAP_KERNEL,
@@ -306,19 +311,20 @@ static void measure(struct rnl__map *map, struct rnl__map_slot *slot)
 	};
 	const bool copies_first = map->spec.flags & RNL_MAP_COPIES_FIRST;
 	struct rnl_overlap_span *span = &map->spans[RNL__MAP_STAGES * slot->chunk.index];
-	struct rnl__event *begin[RNL__MAP_STAGES], *base;
+	struct rnl__event *begin[RNL__MAP_STAGES];
+	struct rnl__map_base base;
 
 	for (int i = 0; i < RNL__MAP_STAGES; i++)
 		begin[i] = i && !copies_first ? slot->end[i - 1] : slot->begin[i];
-	base = base_of(map, slot);
+	base = base_of(map, slot, device);
 	for (int i = 0; i < RNL__MAP_STAGES; i++, span++) {
 		int64_t from, to;	/* negative: before the base */
 
-		if (ops_of(map)->event_elapsed(base, begin[i], &from) ||
-		    ops_of(map)->event_elapsed(base, slot->end[i], &to))
+		if (ops_of(map)->event_elapsed(base.event, begin[i], &from) ||
+		    ops_of(map)->event_elapsed(base.event, slot->end[i], &to))
 			continue;
-		span->begin_ns = BASE_NS + (uint64_t)from;
-		span->end_ns = BASE_NS + (uint64_t)to;
+		span->begin_ns = BASE_NS + base.ns + (uint64_t)from;
+		span->end_ns = BASE_NS + base.ns + (uint64_t)to;
 		span->kind = kinds[i];
 	}
 }
@@ -391,7 +397,7 @@ static bool submit_again(struct rnl__map *map, struct rnl__map_job *job)
 	if (!job->writes &&
 	    atomic_load_explicit(&map->next, memory_order_relaxed) >= map->nr_chunks)
 		return false;
-	ret = rnl__submit_internal(map->pool, &job->job, (unsigned)(job - map->jobs));
+	ret = rnl__submit_internal(map->pool, &job->job, job->home);
 	note_error(map, ret);
 	return !ret;
 }
@@ -540,7 +546,7 @@ void rnl__map_job_done(struct rnl_job *job)
 	note_error(map, rnl_job_result(job));
 	if (!error_of(map) && rnl__map_measured(map))
 		for (unsigned i = 0; i < mine->nr; i++)
-			measure(map, &mine->slots[i]);
+			measure(map, &mine->slots[i], mine->job.device);
 	if (mine->found_reader) {
 		mine->found_reader = false;
 		if (!may_read(map, mine))

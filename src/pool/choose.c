@@ -12,17 +12,48 @@
 #include "sys/flat.h"
 #include "sys/sizes.h"
 
-/* Workers that a job may go to. */
+/* Workers that a job may go to: of all devices, or of one. */
 struct crew {
 	struct rnl__lot *lot;
 	unsigned first, nr;
+	unsigned step;			/* from one of them to the next */
+	uint64_t bits;			/* of these devices' workers */
+	bool mixed;			/* they have several devices */
 };
 
-static struct crew crew_of(struct rnl_pool *pool, struct rnl__staff staff, bool urgent)
+static struct crew crew_of_all(struct rnl_pool *pool, struct rnl__staff staff, bool urgent)
 {
+	const bool mixed = pool->devices.nr > 1;
+
 	if (urgent && pool->nr_urgent)
-		return (struct crew){ &pool->urgent_lot, 0, pool->nr_urgent };
-	return (struct crew){ &pool->lot, pool->nr_urgent, staff.nr };
+		return (struct crew){ &pool->urgent_lot, 0, pool->nr_urgent, 1, RNL__ANY_WORKER,
+				      mixed };
+	return (struct crew){ &pool->lot, pool->nr_urgent, staff.nr, 1, RNL__ANY_WORKER, mixed };
+}
+
+/* Those of a mixed crew that have one device. */
+static struct crew crew_on(const struct rnl_pool *pool, struct crew crew, unsigned device)
+{
+	const unsigned nr = pool->devices.nr, skip = (device + nr - crew.first % nr) % nr;
+
+	return (struct crew){
+		.lot = crew.lot, .first = crew.first + skip, .nr = (crew.nr - skip + nr - 1) / nr,
+		.step = nr, .bits = pool->of_device[device],
+	};
+}
+
+static struct crew crew_of(struct rnl_pool *pool, struct rnl__staff staff,
+			   const struct rnl_job *job)
+{
+	const bool urgent = job->flags & RNL__JOB_URGENT && !(job->flags & RNL__JOB_KEYED);
+	struct crew crew = crew_of_all(pool, staff, urgent);
+
+	return crew.mixed && job->flags & RNL__JOB_PLACED ? crew_on(pool, crew, job->device) : crew;
+}
+
+static unsigned worker_at(const struct crew *crew, unsigned place)
+{
+	return crew->first + place * crew->step;
 }
 
 /* ---- choosing ------------------------------------------------------------ */
@@ -52,32 +83,52 @@ static struct home *own_home(void)
 	return &own;
 }
 
-/* The place in the crew of a usual worker.  A division takes as long as a tenth of a submit. */
-static unsigned place_of(struct crew crew, unsigned index)
+/* The usual worker.  A division takes as long as a tenth of a submit. */
+static unsigned home_in(const struct crew *crew, unsigned index)
 {
-	return index < crew.nr ? index : index % crew.nr;
+	return worker_at(crew, index < crew->nr ? index : index % crew->nr);
 }
 
 /* The usual worker; now and then that becomes the less loaded of two. */
-static unsigned usual_worker(struct rnl_pool *pool, struct crew crew, struct home *home)
+static unsigned usual_worker(struct rnl_pool *pool, const struct crew *crew, struct home *home)
 {
 	unsigned other;
 
 	if (home->left) {
 		home->left--;
-		return crew.first + place_of(crew, home->index);
+		return home_in(crew, home->index);
 	}
 	/* xorshift64 (Marsaglia 2003) */
 	home->random ^= home->random << 13;
 	home->random ^= home->random >> 7;
 	home->random ^= home->random << 17;
-	home->index %= crew.nr;
+	home->index %= crew->nr;
 	other = (home->index + 1 +
-		 (unsigned)(home->random >> 32) % (crew.nr > 1 ? crew.nr - 1 : 1)) % crew.nr;
-	if (load_of(pool, crew.first + other) < load_of(pool, crew.first + home->index))
+		 (unsigned)(home->random >> 32) % (crew->nr > 1 ? crew->nr - 1 : 1)) % crew->nr;
+	if (load_of(pool, worker_at(crew, other)) < load_of(pool, worker_at(crew, home->index)))
 		home->index = other;
 	home->left = pool->home_for;
-	return crew.first + home->index;
+	return worker_at(crew, home->index);
+}
+
+/* Of a mixed crew, those of the device that has most idle workers; the usual one's, if equal. */
+static struct crew crew_with_room(struct rnl_pool *pool, const struct crew *crew,
+				  const struct home *home)
+{
+	const unsigned nr = pool->devices.nr, usual = home_in(crew, home->index) % nr;
+	const uint64_t idle = rnl__lot_free(crew->lot);
+	unsigned best = usual;
+
+	if (!idle)
+		return *crew;
+	for (unsigned i = 1; i < nr; i++) {
+		unsigned device = (usual + i) % nr;
+
+		if (__builtin_popcountll(idle & pool->of_device[device]) >
+		    __builtin_popcountll(idle & pool->of_device[best]))
+			best = device;
+	}
+	return crew_on(pool, *crew, best);
 }
 
 /*
@@ -86,34 +137,68 @@ static unsigned usual_worker(struct rnl_pool *pool, struct crew crew, struct hom
  * usual one first; else the usual one.  On the host device a job may be less work than the choice:
  * there it is the usual one at once, unless a worker sleeps.
  */
-static unsigned choose_open(struct rnl_pool *pool, struct crew crew)
+static unsigned choose_open(struct rnl_pool *pool, const struct crew *all)
 {
 	struct home *home = own_home();
+	struct crew crew = *all;
 	struct rnl__worker *w;
 	unsigned first;
 	int index;
 
 	if (!rnl__pool_on_gpu(pool) && !rnl__lot_idle(crew.lot))
-		return usual_worker(pool, crew, home);
-	first = crew.first + place_of(crew, home->index);
+		return usual_worker(pool, all, home);
+	if (crew.mixed)
+		crew = crew_with_room(pool, all, home);
+	first = home_in(&crew, home->index / crew.step);
 	w = &pool->workers[first];
 	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && rnl__worker_attends(w)) {
 		rnl__park_claimed(&w->park);
 		return first;
 	}
-	index = rnl__lot_claim_spinning(crew.lot);
+	index = rnl__lot_claim_spinning(crew.lot, crew.bits);
 	if (index < 0)
-		index = rnl__lot_claim(crew.lot, first);
-	return index >= 0 ? (unsigned)index : usual_worker(pool, crew, home);
+		index = rnl__lot_claim(crew.lot, first, crew.bits);
+	return index >= 0 ? (unsigned)index : usual_worker(pool, all, home);
 }
 
-static unsigned worker_of_key(struct crew crew, uint64_t key)
+/* A hash whose bits all depend on all of the key's (MurmurHash3's finalizer). */
+static uint64_t mixed_bits(uint64_t key)
+{
+	key = (key ^ key >> 33) * 0xff51afd7ed558ccdu;
+	key = (key ^ key >> 33) * 0xc4ceb9fe1a85ec53u;
+	return key ^ key >> 33;
+}
+
+/*
+ * The device of a key, by rendezvous hashing (Thaler, Ravishankar 1998): so it is the same in pools
+ * that have the device, and a key changes its device only if that goes, or a new one wins it.
+ */
+static unsigned device_of_key(const struct rnl_pool *pool, uint64_t key)
+{
+	uint64_t highest = 0;
+	unsigned best = 0;
+
+	for (unsigned i = 0; i < pool->devices.nr; i++) {
+		const uint64_t ordinal = (uint64_t)pool->devices.list[i]->info.ordinal;
+		const uint64_t weight = mixed_bits(key ^ mixed_bits(ordinal + 1));
+
+		if (weight >= highest) {
+			highest = weight;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static unsigned worker_of_key(const struct rnl_pool *pool, struct crew crew, uint64_t key)
 {
 	/* RNL_KEY_WORKER() */
 	if (UINT64_MAX - key < RNL_WORKERS_MAX)
-		return crew.first + (unsigned)(UINT64_MAX - key) % crew.nr;
+		return worker_at(&crew, (unsigned)(UINT64_MAX - key) % crew.nr);
+	if (crew.mixed)
+		crew = crew_on(pool, crew, device_of_key(pool, key));
 	/* Fibonacci hashing (Knuth, TAOCP 6.4): neighbouring keys spread. */
-	return crew.first + (unsigned)((key * 0x9e3779b97f4a7c15u) >> 32) % crew.nr;
+	return worker_at(&crew, (unsigned)((key * 0x9e3779b97f4a7c15u) >> 32) % crew.nr);
 }
 
 /* ---- reserving ----------------------------------------------------------- */
@@ -182,7 +267,7 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
 			 bool *high)
 {
-	unsigned worker = worker_of_key(crew_of(pool, staff, false), job->key);
+	unsigned worker = worker_of_key(pool, crew_of(pool, staff, job), job->key);
 	int ret = reserve_bounded(pool, worker, high);
 
 	if (ret)
@@ -194,12 +279,12 @@ static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl_
 static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
 			bool *high)
 {
-	struct crew crew = crew_of(pool, staff, job->flags & RNL__JOB_URGENT);
-	unsigned worker = choose_open(pool, crew);
+	struct crew crew = crew_of(pool, staff, job);
+	unsigned worker = choose_open(pool, &crew);
 	int ret = reserve_bounded(pool, worker, high);
 
 	for (unsigned i = 1; ret == -EAGAIN && i < crew.nr; i++) {
-		worker = crew.first + (worker - crew.first + 1) % crew.nr;
+		worker = worker_at(&crew, ((worker - crew.first) / crew.step + 1) % crew.nr);
 		ret = reserve_bounded(pool, worker, high);
 	}
 	job->worker = (uint8_t)worker;
@@ -227,8 +312,9 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 
 	for (;;) {
 		struct rnl__staff staff = rnl__pool_staff(pool);
-		struct crew crew = crew_of(pool, staff, !keyed && job->flags & RNL__JOB_URGENT);
-		unsigned worker = keyed ? worker_of_key(crew, job->key) : choose_open(pool, crew);
+		struct crew crew = crew_of(pool, staff, job);
+		unsigned worker = keyed ? worker_of_key(pool, crew, job->key) :
+					  choose_open(pool, &crew);
 
 		if (!reserve_accepted(pool, worker))
 			continue;
@@ -241,9 +327,10 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 
 int rnl__choose_reserve_chain(struct rnl_pool *pool, unsigned nr, unsigned *worker, bool *high)
 {
+	struct crew crew = crew_of_all(pool, rnl__pool_staff(pool), false);
 	int space;
 
-	*worker = choose_open(pool, crew_of(pool, rnl__pool_staff(pool), false));
+	*worker = choose_open(pool, &crew);
 	space = rnl__queue_reserve(&pool->workers[*worker].queue, nr, high);
 	if (space < (int)nr)
 		took_back(pool, *worker);
@@ -253,14 +340,13 @@ int rnl__choose_reserve_chain(struct rnl_pool *pool, unsigned nr, unsigned *work
 /* The queue that a job would go to if it were put now. */
 static struct rnl__queue *queue_for(struct rnl_pool *pool, const struct rnl_job *job)
 {
-	struct rnl__staff staff = rnl__pool_staff(pool);
+	struct crew crew = crew_of(pool, rnl__pool_staff(pool), job);
 	unsigned worker;
 
 	if (job->flags & RNL__JOB_KEYED)
-		worker = worker_of_key(crew_of(pool, staff, false), job->key);
+		worker = worker_of_key(pool, crew, job->key);
 	else
-		worker = usual_worker(pool, crew_of(pool, staff, job->flags & RNL__JOB_URGENT),
-				      own_home());
+		worker = usual_worker(pool, &crew, own_home());
 	return &pool->workers[worker].queue;
 }
 
@@ -309,7 +395,8 @@ static struct rnl__bell *bell_of(struct rnl_pool *pool, struct rnl__staff staff,
 	if (wish->deferred)
 		return &pool->space_deferred;
 	if (wish->keyed)
-		return &pool->workers[worker_of_key(crew_of(pool, staff, false), wish->key)].space;
+		return &pool->workers[worker_of_key(pool, crew_of(pool, staff, wish->job),
+						    wish->key)].space;
 	return &pool->space[wish->urgent && pool->nr_urgent];
 }
 
@@ -330,7 +417,7 @@ struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const stru
 /* ---- putting ------------------------------------------------------------- */
 
 /* Wakes a worker for a job that was put on @w's queue, and that may be done by now. */
-static void wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed)
+static void wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed, uint64_t takers)
 {
 	struct rnl__lot *lot = w->urgent ? &pool->urgent_lot : &pool->lot;
 
@@ -345,9 +432,9 @@ static void wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed)
 	if (rnl__worker_attends(w))
 		return;
 	/* It is busy: a worker that sleeps may steal the job. */
-	if (w->urgent && (rnl__lot_wake_one(lot) || pool->device->priorities))
+	if (w->urgent && (rnl__lot_wake_one(lot, takers) || w->device->priorities))
 		return;
-	rnl__lot_wake_one(&pool->lot);
+	rnl__lot_wake_one(&pool->lot, takers);
 }
 
 RNL__FLAT
@@ -356,10 +443,13 @@ void rnl__choose_put(struct rnl_job *job)
 	struct rnl_pool *pool = job->pool;
 	struct rnl__worker *w = &pool->workers[job->worker];
 	bool keyed = job->flags & RNL__JOB_KEYED;
+	/* The job may be done by the time of the wake. */
+	uint64_t takers = job->flags & RNL__JOB_PLACED ? pool->of_device[w->device_index] :
+							 RNL__ANY_WORKER;
 	uint64_t late_at = rnl__keeper_time(job);
 
 	rnl__queue_put(&w->queue, job);
-	wake(pool, w, keyed);
+	wake(pool, w, keyed, takers);
 	if (late_at != RNL__NEVER)
 		rnl__keeper_expect(w, late_at);
 }
@@ -373,7 +463,7 @@ void rnl__choose_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_jo
 	for (unsigned i = 0; i < nr; i++)
 		late_at = rnl__smaller(late_at, rnl__keeper_time(jobs[i]));
 	rnl__queue_put_chain(&w->queue, jobs, nr);
-	wake(pool, w, false);
+	wake(pool, w, false, RNL__ANY_WORKER);
 	if (late_at != RNL__NEVER)
 		rnl__keeper_expect(w, late_at);
 }
@@ -404,9 +494,10 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home)
 	unsigned worker;
 
 	do {
-		struct crew crew = crew_of(pool, rnl__pool_staff(pool), false);
+		struct crew crew = crew_of(pool, rnl__pool_staff(pool), job);
 
-		worker = crew.first + home % crew.nr;
+		/* Of jobs that go from device to device, each one's next is some jobs later. */
+		worker = worker_at(&crew, home / crew.step % crew.nr);
 	} while (!reserve_accepted(pool, worker));
 	job->worker = (uint8_t)worker;
 	rnl__choose_put(job);

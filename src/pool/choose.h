@@ -6,7 +6,10 @@
  *	A submit claims its job, chooses a worker and reserves space in that worker's queue,
  *	puts the job there, and wakes a worker for it.
  *	A keyed job goes to its key's worker.  An open job goes to an idle worker, else to the
- *	submitter's usual one, which now and then becomes the less loaded of two.  An
+ *	submitter's usual one, which now and then becomes the less loaded of two.
+ *	In a pool of several devices worker i has device i % n, so any n workers in a row have all
+ *	of them.  A key has a device, and there a worker.  An open job goes to the device with most
+ *	idle workers.  A placed job has the workers of its device to choose from.  An
  *	urgent job has the urgent workers to choose from, if there are any.
  *	A resize may change the staff during the choice: then the reservation is refused, since the
  *	worker has left, or the promise, since the keyed lane was shut.  The choice is made again,
@@ -60,6 +63,7 @@ void rnl__choose_start_first(struct rnl_job *job);
 
 /* The job of a submit that waits for space. */
 struct rnl__wish {
+	const struct rnl_job *job;
 	bool deferred, keyed, urgent;
 	uint64_t key;
 };

@@ -48,7 +48,7 @@ struct rnl__guard {
 
 int rnl__guard_create(struct rnl_pool *pool, uint32_t mode)
 {
-	const bool strays = pool->device->info.cuda && pool->stream == RNL_STREAM_PRIVATE;
+	const bool strays = rnl__pool_any_device(pool)->info.cuda && pool->stream == RNL_STREAM_PRIVATE;
 	struct rnl__guard *g;
 
 	if (mode == RNL_GUARD_OFF && !strays)
@@ -236,7 +236,7 @@ static bool looks(struct rnl__worker *w, struct entry *e)
 /* As a pool of per-thread streams makes it, between the worker's jobs before and after. */
 static int call_diverted(struct rnl__worker *w, const struct rnl__guard_call *c)
 {
-	const struct rnl__device_ops *ops = w->pool->device->ops;
+	const struct rnl__device_ops *ops = w->device->ops;
 	int on, off, result;
 
 	rnl__gather_stop();
@@ -254,7 +254,7 @@ static int call_diverted(struct rnl__worker *w, const struct rnl__guard_call *c)
 static int make_call(struct rnl__worker *w, struct entry *e, const struct rnl__guard_call *c)
 {
 	const struct rnl__guarded guarded = { .found = RNL__STRAY };
-	const struct rnl__device_ops *ops = w->pool->device->ops;
+	const struct rnl__device_ops *ops = w->device->ops;
 	struct rnl__guard *g = w->pool->guard;
 	int result, stray;
 
@@ -286,7 +286,7 @@ static bool is_due(struct entry *e)
 static bool watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 		  struct rnl__guarded *guarded, int *result)
 {
-	const struct rnl__device_ops *ops = w->pool->device->ops;
+	const struct rnl__device_ops *ops = w->device->ops;
 	const int error = rnl__thread.error;
 
 	rnl__thread.guard = guarded;
@@ -370,8 +370,8 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 	if (!all_quiet(w, e, NEW))
 		return call_unwatched(w, e, c);
 	guarded.strict = g->strict;
-	guarded.checked = c->check && w->pool->device->info.cuda;
-	if (w->pool->device->ops->guard_begin(&guarded)) {
+	guarded.checked = c->check && w->device->info.cuda;
+	if (w->device->ops->guard_begin(&guarded)) {
 		let_in(g);
 		return call_unwatched(w, e, c);
 	}
@@ -413,8 +413,8 @@ int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *c,
 	if (gated ? !all_quiet(w, e, KNOWN) :
 		    rnl__staging_empty(&w->staging, rnl__now() + HOLD_NS) != 0)
 		return rnl__guard_call(w, c);
-	guarded->checked = c->check && w->pool->device->info.cuda;
-	if (!w->pool->device->ops->guard_begin(guarded)) {
+	guarded->checked = c->check && w->device->info.cuda;
+	if (!w->device->ops->guard_begin(guarded)) {
 		guarded->disturbed = false;
 		had_effect = watch(w, c, guarded, &result);
 	}
@@ -423,7 +423,7 @@ int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *c,
 	/* A replay takes no hold, and has no result of its own. */
 	if (result || rnl__thread.error || rnl__thread.job->flags & RNL__JOB_HELD) {
 		if (guarded->record)
-			w->pool->device->ops->record_drop(guarded->record);
+			w->device->ops->record_drop(guarded->record);
 		guarded->record = NULL;
 		guarded->same = false;
 	}

@@ -20,11 +20,16 @@
 /* What most jobs have not is in a job's second line: it is read only if one of these is set. */
 #define RNL__JOB_CALLS 524288u	/* it has a callback */
 #define RNL__JOB_LEADS 1048576u	/* a job is behind it, by `then` */
+#define RNL__JOB_PLACED 2097152u /* it names a device of its pool: `device` */
 #define RNL__JOB_LASTING \
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
-	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS)
+	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS | \
+	 RNL__JOB_PLACED)
 
-/* A submit, or the run, sets them anew; with neither KEYED nor FIRST the lane is the open one. */
+/*
+ * A submit, or the run, sets them anew.  With neither KEYED nor FIRST the lane is the open one, and
+ * of a job that is PLACED and not KEYED it is the device's.
+ */
 #define RNL__JOB_KEYED 16u	/* its lane is the keyed one of its staff's generation */
 #define RNL__JOB_FIRST 32u	/* its lane is the urgent one */
 #define RNL__JOB_TIMED 64u	/* the statistics get its times */

@@ -93,18 +93,18 @@ static uint64_t idle(struct rnl__lot *lot)
 	return atomic_load_explicit(&lot->idle, memory_order_acquire);
 }
 
-bool rnl__lot_wake_idle(struct rnl__lot *lot)
+bool rnl__lot_wake_idle(struct rnl__lot *lot, uint64_t among)
 {
-	for (uint64_t bits = idle(lot); bits; bits &= bits - 1) {
+	for (uint64_t bits = idle(lot) & among; bits; bits &= bits - 1) {
 		if (rnl__park_wake(lot->park[__builtin_ctzll(bits)]))
 			return true;
 	}
 	return false;
 }
 
-int rnl__lot_claim(struct rnl__lot *lot, unsigned first)
+int rnl__lot_claim(struct rnl__lot *lot, unsigned first, uint64_t among)
 {
-	uint64_t bits = idle(lot);
+	uint64_t bits = idle(lot) & among;
 
 	if (bits >> first & 1 && clear_bit(lot->park[first]))
 		return (int)first;
@@ -129,10 +129,10 @@ void rnl__park_spins(struct rnl__park *park, bool spins)
 		atomic_fetch_and_explicit(&park->lot->spinning, ~bit, memory_order_relaxed);
 }
 
-int rnl__lot_claim_spinning(struct rnl__lot *lot)
+int rnl__lot_claim_spinning(struct rnl__lot *lot, uint64_t among)
 {
 	/* relaxed: a hint */
-	uint64_t bits = atomic_load_explicit(&lot->spinning, memory_order_relaxed);
+	uint64_t bits = atomic_load_explicit(&lot->spinning, memory_order_relaxed) & among;
 
 	for (; bits; bits &= bits - 1) {
 		uint64_t bit = bits & -bits;

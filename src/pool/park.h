@@ -69,11 +69,14 @@ bool rnl__park_sleep(struct rnl__park *park, uint64_t deadline);
 
 /* What the next two functions do once they have seen a sleeper. */
 bool rnl__park_wake_asleep(struct rnl__park *park);
-bool rnl__lot_wake_idle(struct rnl__lot *lot);
+bool rnl__lot_wake_idle(struct rnl__lot *lot, uint64_t among);
+
+/* Bits of workers, for a look at a lot. */
+#define RNL__ANY_WORKER UINT64_MAX
 
 /*
- * Wakes the worker, if it sleeps or is about to; or any idle one.  True: one was woken.  A full
- * barrier stands between what the worker is to see and this call.
+ * Wakes the worker, if it sleeps or is about to; or an idle one of these.  True: one was woken.  A
+ * full barrier stands between what the worker is to see and this call.
  */
 static inline bool rnl__park_wake(struct rnl__park *park)
 {
@@ -82,10 +85,11 @@ static inline bool rnl__park_wake(struct rnl__park *park)
 	       rnl__park_wake_asleep(park);
 }
 
-static inline bool rnl__lot_wake_one(struct rnl__lot *lot)
+static inline bool rnl__lot_wake_one(struct rnl__lot *lot, uint64_t among)
 {
 	/* relaxed: a hint; rnl__lot_wake_idle() acquires */
-	return atomic_load_explicit(&lot->idle, memory_order_relaxed) && rnl__lot_wake_idle(lot);
+	return atomic_load_explicit(&lot->idle, memory_order_relaxed) & among &&
+	       rnl__lot_wake_idle(lot, among);
 }
 
 /* How many workers sleep idle; a hint. */
@@ -105,10 +109,10 @@ static inline bool rnl__park_awake(struct rnl__park *park)
 }
 
 /*
- * Claims a worker that sleeps idle, @first if it does; -1: there is none.  The caller wakes the
- * worker, with a job or without.
+ * Claims one of these workers that sleeps idle, @first if it does; -1: there is none.  The caller
+ * wakes the worker, with a job or without.
  */
-int rnl__lot_claim(struct rnl__lot *lot, unsigned first);
+int rnl__lot_claim(struct rnl__lot *lot, unsigned first, uint64_t among);
 
 /* The worker spins with nothing to do, and can be claimed; or it does no more. */
 void rnl__park_spins(struct rnl__park *park, bool spins);
@@ -121,8 +125,17 @@ static inline void rnl__park_claimed(struct rnl__park *park)
 		rnl__park_spins(park, false);
 }
 
-/* Claims a worker that spins, perhaps no more; -1: there is none.  It needs no wake. */
-int rnl__lot_claim_spinning(struct rnl__lot *lot);
+/* Claims one of these that spins, perhaps no more; -1: there is none.  It needs no wake. */
+int rnl__lot_claim_spinning(struct rnl__lot *lot, uint64_t among);
+
+/* The workers that have nothing to do, asleep or spinning; a hint. */
+static inline uint64_t rnl__lot_free(struct rnl__lot *lot)
+{
+	/* relaxed: a hint */
+	return atomic_load_explicit(&lot->idle, memory_order_relaxed) |
+	       /* relaxed: a hint */
+	       atomic_load_explicit(&lot->spinning, memory_order_relaxed);
+}
 
 /* Whether a worker sleeps idle; a hint. */
 static inline bool rnl__lot_idle(struct rnl__lot *lot)

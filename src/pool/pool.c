@@ -3,6 +3,7 @@
 #include "config.h"
 
 
+#include "pool/job_flags.h"
 #include "pool/pool.h"
 #include "sys/fence.h"
 
@@ -30,6 +31,27 @@ void rnl__pool_ring_spaces(struct rnl_pool *pool)
 	rnl__bell_ring(&pool->space_batch);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__bell_ring(&pool->workers[i].space);
+}
+
+int rnl__pool_used(struct rnl_pool *pool, const char *call, uint64_t bits, struct rnl__used *used)
+{
+	used->nr = 0;
+	for (unsigned i = 0; i < 64; i++) {
+		if (bits ? !(bits >> i & 1) : i >= pool->devices.nr)
+			continue;
+		if (rnl__pool_lacks(pool, call, i))
+			return -EINVAL;
+		used->list[used->nr++] = (uint8_t)i;
+	}
+	return 0;
+}
+
+unsigned rnl__pool_place(const struct rnl_pool *pool, const struct rnl__used *used, unsigned i,
+			 struct rnl_job *job)
+{
+	job->device = used->list[i % used->nr];
+	job->flags |= RNL__JOB_PLACED;
+	return i / used->nr * pool->devices.nr;
 }
 
 uint64_t rnl__pool_queued(struct rnl_pool *pool)

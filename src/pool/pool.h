@@ -40,7 +40,8 @@ struct rnl__waits;
 
 struct rnl_pool {
 	/* Constant once created. */
-	struct rnl__device *device;
+	struct rnl__devices devices;	/* worker i has the (i % devices.nr)-th */
+	uint64_t of_device[RNL_DEVICES_MAX]; /* its workers, a bit each */
 	struct rnl__guard *guard;	/* NULL: off */
 	enum rnl_stream_kind stream;
 	unsigned generation;		/* rnl__generation of the process that made it */
@@ -91,7 +92,7 @@ struct rnl_pool {
 	_Atomic uint32_t moving;	/* latch: workers that have yet to follow a command */
 	_Atomic int start_error;	/* of the first worker that could not start */
 
-	struct rnl__event_cache timers;	/* of maps */
+	struct rnl__event_cache timers[RNL_DEVICES_MAX]; /* of maps */
 
 	pthread_mutex_t tracing;	/* a thread has it that starts, ends or reads a trace */
 	struct rnl__trace *trace;	/* the one that runs, or NULL; under `tracing` */
@@ -126,6 +127,50 @@ static inline int rnl__pool_given(const struct rnl_pool *pool, const char *call)
 }
 
 /*
+ * A device of the pool, for what is one for all of them: their kind, their failure, page-locked
+ * memory.
+ */
+static inline struct rnl__device *rnl__pool_any_device(const struct rnl_pool *pool)
+{
+	return pool->devices.list[0];
+}
+
+/* Whether the pool has that device. */
+static inline bool rnl__pool_has(const struct rnl_pool *pool, const struct rnl__device *device)
+{
+	for (unsigned i = 0; i < pool->devices.nr; i++)
+		if (pool->devices.list[i] == device)
+			return true;
+	return false;
+}
+
+/* Whether the pool has no device of this number, which is said. */
+static inline bool rnl__pool_lacks(const struct rnl_pool *pool, const char *call, unsigned device)
+{
+	if (device < pool->devices.nr)
+		return false;
+	(void)rnl__invalid(&pool->log, "%s: device is %u; the pool has devices 0 to %u", call,
+			   device, pool->devices.nr - 1);
+	return true;
+}
+
+/* Devices of a pool that a map or a batcher uses. */
+struct rnl__used {
+	unsigned nr;
+	uint8_t list[RNL_DEVICES_MAX];
+};
+
+/* Those whose bits are set, or all; 0, or -EINVAL the pool lacks one, which is logged. */
+int rnl__pool_used(struct rnl_pool *pool, const char *call, uint64_t bits, struct rnl__used *used);
+
+/*
+ * Places the i-th of several jobs on its device.
+ * Return: the `home` that it is to be submitted with: job/submit.h.
+ */
+unsigned rnl__pool_place(const struct rnl_pool *pool, const struct rnl__used *used, unsigned i,
+			 struct rnl_job *job);
+
+/*
  * Whether the device is a GPU.  There a job is more work than the choice of its worker, so it
  * pays to choose well; on the host device it may be less.
  */
@@ -154,10 +199,16 @@ static inline bool rnl__pool_stops(struct rnl_pool *pool)
 	return atomic_load_explicit(&pool->cancels, memory_order_relaxed) & RNL__POOL_STOPS;
 }
 
-/* 0; -EIO the pool's device has failed; -ESHUTDOWN the pool is closed. */
+/* Whether a device has failed, and with it all of the pool's: device.h. */
+static inline bool rnl__pool_failed(const struct rnl_pool *pool)
+{
+	return rnl__device_failed(rnl__pool_any_device(pool));
+}
+
+/* 0; -EIO the pool's devices have failed; -ESHUTDOWN the pool is closed. */
 static inline int rnl__pool_accepts(struct rnl_pool *pool)
 {
-	if (rnl__device_failed(pool->device))
+	if (rnl__pool_failed(pool))
 		return -EIO;
 	return rnl__pool_closed(pool) ? -ESHUTDOWN : 0;
 }

@@ -10,14 +10,23 @@
 #include "sys/abi.h"
 #include "sys/clock.h"
 
-int rnl_pool_device(struct rnl_pool *pool, struct rnl_device_info *info)
+int rnl_pool_nr_devices(struct rnl_pool *pool)
+{
+	int ret = rnl__pool_check(pool);
+
+	return ret ? ret : (int)pool->devices.nr;
+}
+
+int rnl_pool_device(struct rnl_pool *pool, unsigned device, struct rnl_device_info *info)
 {
 	int ret = rnl__pool_check(pool);
 
 	if (!ret)
 		ret = rnl__check_out(info, RNL__FIRST_DEVICE_INFO);
+	if (!ret && rnl__pool_lacks(pool, "rnl_pool_device()", device))
+		ret = -EINVAL;
 	if (!ret)
-		rnl__copy_out(info, &pool->device->info, sizeof(*info));
+		rnl__copy_out(info, &pool->devices.list[device]->info, sizeof(*info));
 	return ret;
 }
 
@@ -30,7 +39,7 @@ static int check_ask(struct rnl_pool *pool, size_t bytes, void *const *memp)
 		return ret;
 	if (!bytes || !memp)
 		return -EINVAL;
-	return rnl__device_failed(pool->device) ? -EIO : 0;
+	return rnl__pool_failed(pool) ? -EIO : 0;
 }
 
 int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp)
@@ -64,15 +73,24 @@ void rnl_pinned_put(struct rnl_pool *pool, void *buf)
 			 "overwritten in front of its start: left alone", buf);
 }
 
-int rnl_device_alloc(struct rnl_pool *pool, size_t bytes, void **memp)
+int rnl_device_alloc(struct rnl_pool *pool, unsigned device, size_t bytes, void **memp)
 {
 	int ret = check_ask(pool, bytes, memp);
 
-	return ret ? ret : rnl__device_alloc(pool->device, RNL__DEVICE, bytes, memp);
+	if (!ret && rnl__pool_lacks(pool, "rnl_device_alloc()", device))
+		ret = -EINVAL;
+	return ret ? ret : rnl__device_alloc(pool->devices.list[device], RNL__DEVICE, bytes, memp);
 }
 
 void rnl_device_free(struct rnl_pool *pool, void *mem)
 {
-	if (!rnl__pool_check(pool))
-		rnl__device_free(pool->device, RNL__DEVICE, mem);
+	struct rnl__device *device;
+
+	if (!mem || rnl__pool_check(pool))
+		return;
+	device = rnl__pool_any_device(pool);
+	for (unsigned i = 1; i < pool->devices.nr; i++)
+		if (pool->devices.list[i]->ops->owns(pool->devices.list[i], mem))
+			device = pool->devices.list[i];
+	rnl__device_free(device, RNL__DEVICE, mem);
 }

@@ -181,18 +181,21 @@ static uint64_t lane_taken(struct rnl__lane *lane)
 	return atomic_load_explicit(&lane->taken, memory_order_relaxed);
 }
 
-void rnl__queue_init(struct rnl__queue *q)
+void rnl__queue_init(struct rnl__queue *q, bool places)
 {
 	lane_init(&q->keyed[0]);
 	lane_init(&q->keyed[1]);
 	lane_init(&q->urgent);
 	lane_init(&q->open);
+	lane_init(&q->placed_urgent);
+	lane_init(&q->placed);
 	atomic_init(&q->accepted, AWAY);
 	atomic_init(&q->taken_seen, 0);
 	atomic_init(&q->limit, 0);
 	atomic_init(&q->look, 0);
 	atomic_init(&q->due, RNL__NEVER);
-	q->keyed_next = false;
+	q->keyed_next = q->placed_next = false;
+	q->places = q->takes_placed = places;
 }
 
 void rnl__queue_bound(struct rnl__queue *q, uint64_t limit, uint64_t look)
@@ -267,6 +270,8 @@ static struct rnl__lane *lane_of(struct rnl__queue *q, const struct rnl_job *job
 {
 	if (job->flags & RNL__JOB_KEYED)
 		return &q->keyed[rnl__keyed_lane(job->staff)];
+	if (job->flags & RNL__JOB_PLACED && q->places)
+		return job->flags & RNL__JOB_FIRST ? &q->placed_urgent : &q->placed;
 	return job->flags & RNL__JOB_FIRST ? &q->urgent : &q->open;
 }
 
@@ -302,9 +307,11 @@ void rnl__queue_put_chain(struct rnl__queue *q, struct rnl_job *const *jobs, uns
 
 /* ---- taking -------------------------------------------------------------- */
 
-struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q)
+struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q, bool placed)
 {
-	return lane_try_take(&q->urgent);
+	struct rnl_job *job = placed ? lane_try_take(&q->placed_urgent) : NULL;
+
+	return job ? job : lane_try_take(&q->urgent);
 }
 
 /*
@@ -325,9 +332,26 @@ static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 	return job;
 }
 
+/* Owner: an open job, or a placed one. */
+static struct rnl_job *take_open(struct rnl__queue *q)
+{
+	struct rnl_job *job = NULL;
+
+	if (!q->takes_placed)
+		return lane_try_take(&q->open);
+	q->placed_next = !q->placed_next;
+	if (q->placed_next)
+		job = lane_try_take(&q->placed);
+	if (!job)
+		job = lane_try_take(&q->open);
+	if (!job && !q->placed_next)
+		job = lane_try_take(&q->placed);
+	return job;
+}
+
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 {
-	struct rnl_job *job = lane_try_take(&q->urgent);
+	struct rnl_job *job = rnl__queue_take_urgent(q, q->takes_placed);
 
 	if (job)
 		return job;
@@ -336,7 +360,7 @@ struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 	if (q->keyed_next)
 		job = take_keyed(q, generation);
 	if (!job)
-		job = lane_try_take(&q->open);
+		job = take_open(q);
 	if (!job && !q->keyed_next)
 		job = take_keyed(q, generation);
 	return job;
@@ -349,7 +373,7 @@ struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrie
 	struct rnl_job *first, *job = NULL;
 
 	if (lane_holds(&q->urgent) || lane_holds(&q->keyed[rnl__keyed_lane(generation)]) ||
-	    !lane_begin(&q->open))
+	    (q->takes_placed && rnl__queue_holds_placed(q)) || !lane_begin(&q->open))
 		return NULL;
 	first = lane_first(&q->open);
 	if (first && first->barrier == barrier && rnl__job_round(first) == round)
@@ -358,32 +382,43 @@ struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrie
 	return job;
 }
 
-struct rnl_job *rnl__queue_steal(struct rnl__queue *q)
+struct rnl_job *rnl__queue_steal(struct rnl__queue *q, bool placed)
 {
-	struct rnl_job *job = lane_try_take(&q->urgent);
+	struct rnl_job *job = rnl__queue_take_urgent(q, placed);
 
+	if (!job && placed)
+		job = lane_try_take(&q->placed);
 	return job ? job : lane_try_take(&q->open);
 }
 
-bool rnl__queue_holds_urgent(struct rnl__queue *q)
+bool rnl__queue_holds_placed(struct rnl__queue *q)
 {
-	return lane_holds(&q->urgent);
+	return lane_holds(&q->placed) || lane_holds(&q->placed_urgent);
 }
 
-bool rnl__queue_stealable(struct rnl__queue *q)
+bool rnl__queue_holds_urgent(struct rnl__queue *q, bool placed)
 {
-	return lane_holds(&q->open) || lane_holds(&q->urgent);
+	return lane_holds(&q->urgent) || (placed && lane_holds(&q->placed_urgent));
+}
+
+bool rnl__queue_stealable(struct rnl__queue *q, bool placed)
+{
+	return lane_holds(&q->open) || lane_holds(&q->urgent) ||
+	       (placed && rnl__queue_holds_placed(q));
 }
 
 bool rnl__queue_shows(struct rnl__queue *q, uint32_t generation)
 {
 	return next_of(&q->open.head.node) || next_of(&q->urgent.head.node) ||
-	       next_of(&q->keyed[rnl__keyed_lane(generation)].head.node);
+	       next_of(&q->keyed[rnl__keyed_lane(generation)].head.node) ||
+	       (q->takes_placed && (next_of(&q->placed.head.node) ||
+				    next_of(&q->placed_urgent.head.node)));
 }
 
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation)
 {
-	return lane_holds(&q->keyed[rnl__keyed_lane(generation)]) || rnl__queue_stealable(q);
+	return lane_holds(&q->keyed[rnl__keyed_lane(generation)]) ||
+	       rnl__queue_stealable(q, q->takes_placed);
 }
 
 /* ---- jobs that cannot wait for a worker ---------------------------------- */
@@ -473,7 +508,7 @@ bool rnl__walk_on(struct rnl__walk *walk)
 {
 	struct rnl__lane *const lanes[] = {
 		&walk->queue->keyed[0], &walk->queue->keyed[1], &walk->queue->urgent,
-		&walk->queue->open,
+		&walk->queue->open, &walk->queue->placed_urgent, &walk->queue->placed,
 	};
 	struct rnl__lane *lane = lanes[walk->lane];
 	bool over = true;
@@ -607,8 +642,12 @@ uint64_t rnl__queue_accepted(struct rnl__queue *q)
 
 uint64_t rnl__queue_taken(struct rnl__queue *q)
 {
-	return lane_taken(&q->open) + lane_taken(&q->urgent) + lane_taken(&q->keyed[0]) +
-	       lane_taken(&q->keyed[1]);
+	uint64_t taken = lane_taken(&q->open) + lane_taken(&q->urgent) +
+			 lane_taken(&q->keyed[0]) + lane_taken(&q->keyed[1]);
+
+	if (q->places)
+		taken += lane_taken(&q->placed) + lane_taken(&q->placed_urgent);
+	return taken;
 }
 
 /* An estimate: with weak memory order a job may be counted as taken before its put is seen. */

@@ -5,8 +5,9 @@
  * DESIGN
  *	A lane is a cds_wfcq of liburcu: a put is one exchange of the tail and one store of the
  *	link.  Keyed jobs go to a keyed lane, which the owner alone takes from, so their order
- *	holds.  Other jobs go to the urgent or the open lane, from which idle workers steal.  A
- *	taker has the lane's `busy` word for those few instructions; a taker that finds the word
+ *	holds.  Other jobs go to the urgent or the open lane, from which idle workers steal.  In a
+ *	pool of several devices each of these has a lane beside it for placed jobs, which name the
+ *	device: from that one only workers of the queue's device steal.  A taker has the lane's `busy` word for those few instructions; a taker that finds the word
  *	set comes back, it does not wait; a put never looks at the word.
  *	A walk is a taker that looks at all jobs, and takes some out of the middle.  It goes on in
  *	pieces, and gives the lane back after each.  Jobs leave at the head or by a walk, so the
@@ -58,13 +59,17 @@ struct rnl__queue {
 	struct rnl__lane keyed[2];
 	struct rnl__lane urgent;
 	struct rnl__lane open;
+	struct rnl__lane placed_urgent, placed;	/* if `places` */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t accepted; /* jobs ever, | CLOSED | AWAY */
+	bool places;			/* the pool has several devices */
 	_Atomic uint64_t taken_seen;	/* of all lanes, as a submit last saw it */
 	_Atomic uint64_t limit;
 	_Atomic uint64_t look;		/* a submit that finds more jobs looks at the high mark */
 	_Atomic uint64_t due;		/* before it no queued job is late; NEVER: none will be */
 	/* The owner's: the keyed lane is looked at before the open one. */
 	_Alignas(RNL__CACHE_LINE) bool keyed_next;
+	bool placed_next;		/* and the placed lane before the open one */
+	bool takes_placed;		/* as `places` */
 };
 
 /* The keyed lane of a staff's generation. */
@@ -73,8 +78,8 @@ static inline unsigned rnl__keyed_lane(uint32_t generation)
 	return generation % 2;
 }
 
-/* The worker is away, and both keyed lanes are shut. */
-void rnl__queue_init(struct rnl__queue *q);
+/* The worker is away, and both keyed lanes are shut.  @places: the pool has several devices. */
+void rnl__queue_init(struct rnl__queue *q, bool places);
 
 /* Sets how many jobs the queue may have, and `look`. */
 void rnl__queue_bound(struct rnl__queue *q, uint64_t limit, uint64_t look);
@@ -105,9 +110,12 @@ struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation);
 struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrier *barrier,
 				   unsigned round, uint32_t generation);
 
-/* Any thread: a job off the urgent lane, or off the urgent or the open one; or NULL. */
-struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q);
-struct rnl_job *rnl__queue_steal(struct rnl__queue *q);
+/*
+ * Any thread: an urgent job, or one that is urgent or open; or NULL.  @placed: also one that is
+ * placed on the queue's device.
+ */
+struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q, bool placed);
+struct rnl_job *rnl__queue_steal(struct rnl__queue *q, bool placed);
 
 /* ---- walks, see keeper.h ------------------------------------------------- */
 
@@ -142,8 +150,9 @@ void rnl__queue_forget_due(struct rnl__queue *q);
 
 /* Whether a job is there, even one that is half put. */
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation);
-bool rnl__queue_holds_urgent(struct rnl__queue *q);
-bool rnl__queue_stealable(struct rnl__queue *q);
+bool rnl__queue_holds_urgent(struct rnl__queue *q, bool placed);
+bool rnl__queue_stealable(struct rnl__queue *q, bool placed);
+bool rnl__queue_holds_placed(struct rnl__queue *q);
 
 /*
  * Whether a job is there whose put is over: for a worker that spins.  The look leaves the producers'

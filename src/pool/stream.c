@@ -65,14 +65,14 @@ int rnl_thread_attach(struct rnl_pool *pool)
 	if (ret)
 		return ret;
 	if (rnl__thread.stream && rnl__thread.generation == rnl__generation)
-		return rnl__thread.stream->device == pool->device ? 0 : -EBUSY;
+		return rnl__pool_has(pool, rnl__thread.stream->device) ? 0 : -EBUSY;
 	/* A callback on a keeper, which never has one. */
 	if (rnl__thread.worker)
 		return -ENODEV;
 	pthread_once(&once, make_key);
 	if (key_result)
 		return -ENOMEM;
-	ret = rnl__stream_attach(pool->device, pool->stream, false);
+	ret = rnl__stream_attach(rnl__pool_any_device(pool), pool->stream, false);
 	if (ret)
 		return ret;
 	/* The destructor runs for any value but NULL. */
@@ -266,7 +266,7 @@ int rnl_scratch(size_t bytes, void **memp)
 
 	if (!worker)
 		return -EINVAL;
-	ret = rnl__device_failed(worker->pool->device) ? -EIO : 0;
+	ret = rnl__device_failed(worker->device) ? -EIO : 0;
 	if (!ret && (!memp || !bytes))
 		ret = -EINVAL;
 	return note_error(ret ? ret : rnl__scratch_get(&worker->scratch, bytes, memp));
@@ -315,6 +315,11 @@ void *rnl_stream(void)
 	/* What the caller issues by itself comes behind what it has issued by us. */
 	rnl__gather_stop();
 	return stream->native;
+}
+
+int rnl_worker_device(void)
+{
+	return rnl_worker_index() < 0 ? -1 : (int)rnl__thread.worker->device_index;
 }
 
 void *rnl_worker_data(void)

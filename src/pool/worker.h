@@ -85,7 +85,8 @@ struct rnl__worker {
 	_Alignas(RNL__CACHE_LINE) struct rnl__park park;
 	struct rnl__bell space;		/* keyed submits wait for it in this queue */
 	struct rnl_pool *pool;
-	unsigned index;
+	struct rnl__device *device;	/* for life */
+	unsigned index, device_index;	/* device_index: of the device in its pool */
 	bool urgent;
 	bool started;			/* there is a thread; the resizing thread's */
 	bool serves;			/* not in its hooks; the resizing thread reads it, too */
@@ -147,6 +148,13 @@ static inline bool rnl__worker_has_returned(struct rnl__worker *w)
 {
 	/* relaxed: the exchange that takes the jobs orders them */
 	return atomic_load_explicit(&w->returned, memory_order_relaxed) != NULL;
+}
+
+/* Whether a worker may take what is placed on the device of another one, or its own. */
+static inline bool rnl__worker_takes_placed(const struct rnl__worker *w,
+					    const struct rnl__worker *from)
+{
+	return w->queue.takes_placed && w->device == from->device;
 }
 
 /* Whether a worker that is awake comes to look at its queue, and has nothing else to do. */

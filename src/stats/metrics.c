@@ -63,6 +63,22 @@ static void put(const struct page *p, const char *name, const char *part, const 
 	fprintf(p->out, "} %" PRIu64 "\n", figure);
 }
 
+/* A figure of a worker, with its device, or of the keeper, which has none. */
+static void put_of_worker(const struct page *p, const char *name, const struct rnl__worker *w,
+			  uint64_t figure)
+{
+	char device[RNL__DEVICE_NAME_BYTES];
+
+	fprintf(p->out, "rnl_%s{", name);
+	put_label(p);
+	if (w->index == RNL__KEEPER) {
+		fprintf(p->out, ",worker=\"keeper\"} %" PRIu64 "\n", figure);
+		return;
+	}
+	rnl__device_name(w->device, device);
+	fprintf(p->out, ",worker=\"%u\",device=\"%s\"} %" PRIu64 "\n", w->index, device, figure);
+}
+
 /* A figure of the pool, and what it is. */
 static void put_one(const struct page *p, const char *name, const char *type, const char *help,
 		    uint64_t figure)
@@ -72,16 +88,15 @@ static void put_one(const struct page *p, const char *name, const char *type, co
 }
 
 /* A figure of each worker. */
-static void put_each(const struct page *p, const char *name, size_t field)
+static void put_each(const struct page *p, const struct rnl_pool *pool, const char *name,
+		     size_t field)
 {
-	char worker[12];
-
 	for (unsigned i = 0; i < p->nr; i++) {
+		const bool keeper = i == p->nr - 1;
 		uint64_t value;
 
 		memcpy(&value, (const char *)&p->workers[i].stats + field, sizeof(value));
-		snprintf(worker, sizeof(worker), i == p->nr - 1 ? "keeper" : "%u", i);
-		put(p, name, "", "worker", worker, value);
+		put_of_worker(p, name, keeper ? &pool->keeper.self : &pool->workers[i], value);
 	}
 }
 
@@ -189,7 +204,7 @@ static void put_all(const struct page *p, struct rnl_pool *pool)
 		put_guard(p);
 	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
 		put_head(p, figures[i].name, figures[i].type, figures[i].help);
-		put_each(p, figures[i].name, figures[i].field);
+		put_each(p, pool, figures[i].name, figures[i].field);
 	}
 	put_histogram(p, "queue_wait_seconds", &p->all.queue_wait,
 		      "From submit to start, of the jobs timed.");

@@ -62,7 +62,8 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 	sum->stats.pinned_used = pinned.used;
 	if (pool->guard)
 		rnl__guard_figures(pool->guard, &sum->stats);
-	sum->stats.device_calls = rnl__figure_read(&pool->device->nr_slow);
+	for (unsigned i = 0; i < pool->devices.nr; i++)
+		sum->stats.device_calls += rnl__figure_read(&pool->devices.list[i]->nr_slow);
 }
 
 static void write_out(struct rnl__figures *sum, struct rnl_pool_stats *stats)
@@ -176,7 +177,7 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 	rnl__holds_list(pool, add_wait, &waits);
 	health.held = waits.nr;
 	health.held_ms = waits.since < now ? (now - waits.since) / 1000000 : 0;
-	health.device_error = rnl__figure_read(&pool->device->failed);
+	health.device_error = rnl__figure_read(rnl__pool_any_device(pool)->failed);
 	if (health.device_error)
 		health.state = RNL_HEALTH_FAILED;
 	else if (health.nr_stuck)

@@ -69,7 +69,7 @@ void *tool_device_memory(struct rnl_pool *pool, size_t bytes)
 {
 	void *mem = NULL;
 
-	tool_must(rnl_device_alloc(pool, bytes, &mem), "the device's memory");
+	tool_must(rnl_device_alloc(pool, 0, bytes, &mem), "the device's memory");
 	return mem;
 }
 

@@ -110,7 +110,7 @@ static void init_tracks(struct rnl__trace *t, uint64_t nr_records)
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		struct rnl__track *track = &t->tracks[i];
 
-		track->device = pool->device;
+		track->device = pool->workers[i].device;
 		track->index = i;
 		track->urgent = i < pool->nr_urgent;
 		track->timing = t->timing;
@@ -285,7 +285,7 @@ int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_tr
 	if (ret)
 		return rnl__bad_struct(&pool->log, START, "the attributes", user, ret);
 	ret = check_attr(pool, &attr);
-	if (!ret && rnl__device_failed(pool->device))
+	if (!ret && rnl__pool_failed(pool))
 		ret = -EIO;
 	if (!ret && rnl__pool_worker(pool))
 		ret = -EBUSY;

@@ -68,7 +68,7 @@ static void put_place(struct rnl__trace *t, uint32_t tid, unsigned place)
 void rnl__trace_header(struct rnl__trace *t)
 {
 	const struct rnl_pool *pool = t->pool;
-	const struct rnl_device_info *info = &pool->device->info;
+	const struct rnl_device_info *info = &rnl__pool_any_device(pool)->info;
 	const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	char name[128], device[128];
 
@@ -77,27 +77,29 @@ void rnl__trace_header(struct rnl__trace *t)
 	rnl__trace_print(&t->file, "{\"name\":\"runnel\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
 			 "\"args\":{\"format\":1,\"version\":\"%d.%d.%d\",\"device\":\"%s\","
 			 "\"cuda\":%" PRIu32 ",\"copy_engines\":%" PRIu32
-			 ",\"connections\":%d,\"timing\":%d,\"urgent\":%u}}", (int)getpid(),
-			 RNL_VERSION_MAJOR, RNL_VERSION_MINOR, RNL_VERSION_PATCH, device,
-			 info->cuda, info->nr_copy_engines, connections ? atoi(connections) : 8,
-			 (int)t->timing, pool->nr_urgent);
+			 ",\"connections\":%d,\"timing\":%d,\"urgent\":%u,\"devices\":%u}}",
+			 (int)getpid(), RNL_VERSION_MAJOR, RNL_VERSION_MINOR, RNL_VERSION_PATCH,
+			 device, info->cuda, info->nr_copy_engines,
+			 connections ? atoi(connections) : 8, (int)t->timing, pool->nr_urgent,
+			 pool->devices.nr);
 	rnl__trace_mark(&t->file);
 	put_meta(t, "process_name", 0, name);
 }
 
 void rnl__trace_name_track(struct rnl__trace *t, const struct rnl__track *track)
 {
-	char pool[160], name[224];
+	char pool[160], name[256], device[RNL__DEVICE_NAME_BYTES];
 
 	if (!rnl__trace_fits(&t->file, 4 * RNL__TRACE_EVENT_MAX, 0))
 		return;
 	quote(pool, sizeof(pool), t->pool->name);
+	rnl__device_name(track->device, device);
 	snprintf(name, sizeof(name), "%s-%u%s", pool, track->index,
 		 track->urgent ? " (urgent)" : "");
 	put_meta(t, "thread_name", track->tid, name);
 	put_place(t, track->tid, 2 * track->index + 1000);
-	snprintf(name, sizeof(name), "%s-%u%s device", pool, track->index,
-		 track->urgent ? " (urgent)" : "");
+	snprintf(name, sizeof(name), "%s-%u%s device %s", pool, track->index,
+		 track->urgent ? " (urgent)" : "", device);
 	put_meta(t, "thread_name", RNL__TRACE_DEVICE_TID + track->index, name);
 	put_place(t, RNL__TRACE_DEVICE_TID + track->index, 2 * track->index + 1001);
 }

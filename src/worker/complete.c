@@ -278,14 +278,19 @@ static void passed(struct rnl__worker *w, struct rnl_job *job)
 	complete(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
 }
 
-static void log_failure(struct rnl_pool *pool)
+static void log_failure(struct rnl__worker *w)
 {
+	struct rnl_pool *pool = w->pool;
+	char name[RNL__DEVICE_NAME_BYTES];
+
 	/* relaxed: it does not matter which of the workers logs it */
-	if (!atomic_exchange_explicit(&pool->failure_logged, true, memory_order_relaxed))
-		rnl__pool_log(pool, RNL_LOG_ERROR,
-			      "device %s failed (CUDA error %d): every job gets -EIO, "
-			      "start a new process",
-			      pool->device->info.name, rnl__figure_read(&pool->device->failed));
+	if (atomic_exchange_explicit(&pool->failure_logged, true, memory_order_relaxed))
+		return;
+	rnl__device_name(w->device, name);
+	rnl__pool_log(pool, RNL_LOG_ERROR,
+		      "device %s (%s) failed (CUDA error %d): every job gets -EIO, "
+		      "start a new process", name, w->device->info.name,
+		      rnl__figure_read(w->device->failed));
 }
 
 /* The device has failed: all jobs on the stream get -EIO, but those that failed by themselves. */
@@ -295,8 +300,8 @@ static void fail_all(struct rnl__worker *w)
 	struct rnl_job *job;
 
 	/* The stream of a failed device is at its end at once; that of a well one is waited for. */
-	(void)w->pool->device->ops->wait(RNL__NEVER);
-	log_failure(w->pool);
+	(void)w->device->ops->wait(RNL__NEVER);
+	log_failure(w);
 	for (job = f->first; job; job = job->link)
 		rnl__holds_note(job, -EIO);
 	rnl__staging_forget(&w->staging);
@@ -322,7 +327,7 @@ bool rnl__complete_passed(struct rnl__worker *w, unsigned query)
 		passed(w, job);
 		any = true;
 	}
-	if ((ret || rnl__device_failed(w->pool->device)) && f->first) {
+	if ((ret || rnl__device_failed(w->device)) && f->first) {
 		fail_all(w);
 		any = true;
 	}

@@ -61,7 +61,7 @@ static unsigned nr_cpus(void)
 	if (!sched_getaffinity(0, sizeof(set), &set))
 		return (unsigned)CPU_COUNT(&set);
 	/* The machine has more CPUs than a set can hold. */
-	return (unsigned)rnl__larger(rnl__device_host()->info.nr_multiprocessors, 1);
+	return (unsigned)rnl__larger(rnl__device_host(0)->info.nr_multiprocessors, 1);
 }
 
 /* A thread that spins on a CPU which another thread needs delays both. */
@@ -78,13 +78,11 @@ static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	pool->spin_cpus = cpus;
 }
 
-/* Replaces attributes that are 0 by their defaults. */
+/* Replaces attributes that are 0 by their defaults, but for nr_workers: share_workers(). */
 static void fill_in(struct rnl_pool_attr *attr)
 {
-	const uint64_t memory = rnl__device_host()->info.memory_bytes;
+	const uint64_t memory = rnl__device_host(0)->info.memory_bytes;
 
-	if (!attr->nr_workers)
-		attr->nr_workers = (uint32_t)rnl__smaller(nr_cpus(), WORKERS_DEFAULT);
 	if (!attr->max_queued)
 		attr->max_queued = QUEUED_DEFAULT;
 	if (!attr->max_in_flight)
@@ -116,7 +114,7 @@ static int check_attr(const struct rnl_pool_attr *attr)
 	const struct rnl__log log = { attr->log, attr->log_arg };
 	const struct rnl__range ranges[] = {
 		{ "nr_urgent", attr->nr_urgent, 0, RNL_WORKERS_MAX - 1 },
-		{ "nr_workers", attr->nr_workers, 1, RNL_WORKERS_MAX - attr->nr_urgent },
+		{ "nr_workers", attr->nr_workers, 0, RNL_WORKERS_MAX - attr->nr_urgent },
 		{ "stream", attr->stream, 0, RNL_STREAM_PRIVATE },
 		{ "max_in_flight", attr->max_in_flight, 1, IN_FLIGHT_MAX },
 		{ "low_water", attr->low_water, 0, attr->high_water - 1 },
@@ -138,7 +136,7 @@ static int check_attr(const struct rnl_pool_attr *attr)
 	return rnl__check_ranges(&log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
-/* Reads the caller's attributes, with defaults for those that are 0. */
+/* Reads the caller's attributes, with defaults for those that are 0 but for nr_workers. */
 static int read_attr(struct rnl_pool_attr *attr, const struct rnl_pool_attr *user_attr)
 {
 	int ret = rnl__copy_in(attr, sizeof(*attr), user_attr, RNL__FIRST_POOL_ATTR);
@@ -147,6 +145,25 @@ static int read_attr(struct rnl_pool_attr *attr, const struct rnl_pool_attr *use
 		return rnl__bad_struct(NULL, CREATE, "the attributes", user_attr, ret);
 	fill_in(attr);
 	return check_attr(attr);
+}
+
+/* Each device has a worker; and an urgent one, or none has. */
+static int share_workers(struct rnl_pool_attr *attr, unsigned nr_devices)
+{
+	const struct rnl__log log = { attr->log, attr->log_arg };
+	const unsigned most = RNL_WORKERS_MAX - attr->nr_urgent;
+	uint64_t nr = rnl__smaller(nr_cpus(), WORKERS_DEFAULT * nr_devices);
+
+	if (!attr->nr_workers)
+		attr->nr_workers = (uint32_t)rnl__smaller(rnl__larger(nr, nr_devices), most);
+	if (attr->nr_workers < nr_devices)
+		return rnl__invalid(&log, CREATE ": nr_workers is %u; \"%s\" has %u devices, and "
+				    "each needs a worker", attr->nr_workers, attr->device, nr_devices);
+	if (attr->nr_urgent && attr->nr_urgent < nr_devices)
+		return rnl__invalid(&log, CREATE ": nr_urgent is %u; \"%s\" has %u devices, and "
+				    "each needs an urgent worker, or none has one", attr->nr_urgent,
+				    attr->device, nr_devices);
+	return 0;
 }
 
 static int copy_cpus(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
@@ -166,7 +183,7 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	pool->generation = rnl__generation;
 	pool->stream = attr->stream;
 	pool->nr_urgent = attr->nr_urgent;
-	pool->home_for = pool->device->counts ? HOME_FOR : 0;
+	pool->home_for = rnl__pool_any_device(pool)->counts ? HOME_FOR : 0;
 	/* Rounds up to a power of two. */
 	while (pool->time_mask < attr->time_every - 1 && pool->time_mask < UINT32_MAX)
 		pool->time_mask = pool->time_mask << 1 | 1;
@@ -191,9 +208,11 @@ static void init_worker(struct rnl_pool *pool, struct rnl__worker *w, unsigned i
 {
 	w->pool = pool;
 	w->index = index;
+	w->device_index = index % pool->devices.nr;
+	w->device = pool->devices.list[w->device_index];
 	w->urgent = index < pool->nr_urgent;
 	rnl__bell_init(&w->space);
-	rnl__queue_init(&w->queue);
+	rnl__queue_init(&w->queue, pool->devices.nr > 1);
 }
 
 static void init_parts(struct rnl_pool *pool)
@@ -215,7 +234,8 @@ static void init_parts(struct rnl_pool *pool)
 	pthread_mutex_init(&pool->resizing, NULL);
 	pthread_mutex_init(&pool->tracing, NULL);
 	pthread_mutex_init(&pool->waiting, NULL);
-	rnl__event_cache_init(&pool->timers, pool->device);
+	for (unsigned i = 0; i < pool->devices.nr; i++)
+		rnl__event_cache_init(&pool->timers[i], pool->devices.list[i]);
 	rnl__tally_init(&pool->operations, UINT64_MAX);
 	rnl__tally_init(&pool->delayed, UINT64_MAX);
 	rnl__tally_init(&pool->deferred, pool->max_queued);
@@ -224,6 +244,7 @@ static void init_parts(struct rnl_pool *pool)
 		struct rnl__worker *w = &pool->workers[i];
 
 		init_worker(pool, w, i);
+		pool->of_device[w->device_index] |= UINT64_C(1) << i;
 		rnl__park_init(&w->park, w->urgent ? &pool->urgent_lot : &pool->lot, i);
 	}
 	init_worker(pool, &pool->keeper.self, RNL__KEEPER);
@@ -234,10 +255,12 @@ static int make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	int ret = copy_cpus(pool, attr);
 
+	if (pool->devices.nr > 1)
+		rnl__pool_any_device(pool)->ops->meet(pool->devices.list, pool->devices.nr);
 	if (!ret)
 		ret = rnl__guard_create(pool, attr->guard);
 	if (!ret)
-		ret = rnl__pinned_create(&pool->pinned, pool->device, attr->pinned_max,
+		ret = rnl__pinned_create(&pool->pinned, rnl__pool_any_device(pool), attr->pinned_max,
 					 attr->pinned_preload);
 	if (!ret)
 		ret = rnl__keep_start(pool);
@@ -254,10 +277,12 @@ static void free_pool(struct rnl_pool *pool)
 		rnl__nvtx_destroy(pool->workers[i].ranges);
 		free(pool->workers[i].timing);
 	}
-	rnl__event_cache_fini(&pool->timers);
+	for (unsigned i = 0; i < pool->devices.nr; i++)
+		rnl__event_cache_fini(&pool->timers[i]);
 	rnl__pinned_destroy(pool->pinned);
 	rnl__guard_destroy(pool->guard);
-	pool->device->ops->trim(pool->device);
+	for (unsigned i = 0; i < pool->devices.nr; i++)
+		pool->devices.list[i]->ops->trim(pool->devices.list[i]);
 	pthread_mutex_destroy(&pool->resizing);
 	pthread_mutex_destroy(&pool->tracing);
 	pthread_mutex_destroy(&pool->waiting);
@@ -265,16 +290,15 @@ static void free_pool(struct rnl_pool *pool)
 	free(pool);
 }
 
-static int open_device(const struct rnl_pool_attr *attr, struct rnl__device **devicep)
+static int open_devices(const struct rnl_pool_attr *attr, struct rnl__devices *devices)
 {
 	const struct rnl__log log = { attr->log, attr->log_arg };
-	int ret = rnl__device_open(attr->device, devicep);
+	char why[RNL__WHY_BYTES];
+	int ret = rnl__devices_open(attr->device, devices, why);
 
 	if (ret)
 		rnl__log(&log, RNL_LOG_ERROR, CREATE ": device is \"%s\": %s",
-			 attr->device ? attr->device : "auto",
-			 ret == -EINVAL ? "no name of a device; it must be auto, cuda, cuda:N or "
-					  "host" : rnl_strerror(ret));
+			 attr->device ? attr->device : "auto", why);
 	return ret;
 }
 
@@ -282,7 +306,7 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 {
 	RNL__UNCANCELLED();
 	struct rnl_pool_attr attr;
-	struct rnl__device *device;
+	struct rnl__devices devices;
 	struct rnl_pool *pool;
 	int ret;
 
@@ -292,14 +316,16 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 	if (!ret)
 		ret = rnl__generation_start();
 	if (!ret)
-		ret = open_device(&attr, &device);
+		ret = open_devices(&attr, &devices);
+	if (!ret)
+		ret = share_workers(&attr, devices.nr);
 	if (ret)
 		return ret;
 	pool = aligned_alloc(RNL__CACHE_LINE, sizeof(*pool));
 	if (!pool)
 		return -ENOMEM;
 	memset(pool, 0, sizeof(*pool));
-	pool->device = device;
+	pool->devices = devices;
 	take_attr(pool, &attr);
 	init_parts(pool);
 	ret = make_parts(pool, &attr);

@@ -104,10 +104,12 @@ static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **f
 
 	for (unsigned i = 0; i < pool->nr_urgent; i++) {
 		struct rnl_job *job = NULL;
+		bool placed;
 
 		*from = &pool->workers[i];
-		if (rnl__queue_holds_urgent(&(*from)->queue))
-			job = rnl__queue_take_urgent(&(*from)->queue);
+		placed = rnl__worker_takes_placed(w, *from);
+		if (rnl__queue_holds_urgent(&(*from)->queue, placed))
+			job = rnl__queue_take_urgent(&(*from)->queue, placed);
 		if (job) {
 			rnl__figure_add(&w->stolen, 1);
 			return job;
@@ -129,7 +131,7 @@ static struct rnl_job *take(struct rnl__worker *w, struct rnl__worker **from)
 	if (job)
 		return job;
 	/* An urgent job does not go behind the jobs on our stream. */
-	if (pool->nr_urgent && !w->urgent && !pool->device->priorities && !w->inflight.first)
+	if (pool->nr_urgent && !w->urgent && !w->device->priorities && !w->inflight.first)
 		job = take_urgent(w, from);
 	if (job)
 		return job;
@@ -158,7 +160,7 @@ static struct rnl_job *steal(struct rnl__worker *w, struct rnl__worker **from)
 	struct rnl_job *job;
 
 	*from = victim(w);
-	job = *from ? rnl__queue_steal(&(*from)->queue) : NULL;
+	job = *from ? rnl__queue_steal(&(*from)->queue, rnl__worker_takes_placed(w, *from)) : NULL;
 	if (job)
 		rnl__figure_add(&w->stolen, 1);
 	return job;
@@ -208,7 +210,7 @@ static void check_device(struct rnl__worker *w, uint64_t now)
 	if (now - w->last_check < w->pool->watchdog_ns / CHECKS)
 		return;
 	w->last_check = now;
-	if (w->pool->device->ops->idle() < 0)
+	if (w->device->ops->idle() < 0)
 		(void)rnl__complete_passed(w, 0);
 }
 
@@ -453,7 +455,7 @@ static int set_up(struct rnl__worker *w)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	ret = set_affinity(w);
 	if (!ret)
-		ret = rnl__stream_attach(pool->device, pool->stream, w->urgent);
+		ret = rnl__stream_attach(w->device, pool->stream, w->urgent);
 	if (ret)
 		return ret;
 	rnl__thread.worker = w;
@@ -466,12 +468,12 @@ static int set_up(struct rnl__worker *w)
 		w->timing = calloc(1, sizeof(*w->timing));
 	if (!w->timing)
 		return -ENOMEM;
-	rnl__scratch_init(&w->scratch, pool->device, pool->scratch_keep);
+	rnl__scratch_init(&w->scratch, w->device, pool->scratch_keep);
 	if (!w->gather.noted)
 		ret = rnl__gather_init(&w->gather, rnl__group_failed, rnl__group_left_out);
 	if (!ret && !w->inflight.marks) {
-		rnl__staging_init(&w->staging, pool->device, pool->pinned, pool->staging_max);
-		ret = rnl__inflight_init(&w->inflight, pool->device, pool->max_in_flight,
+		rnl__staging_init(&w->staging, w->device, pool->pinned, pool->staging_max);
+		ret = rnl__inflight_init(&w->inflight, w->device, pool->max_in_flight,
 					 pool->enough_ns);
 	}
 	if (ret)
@@ -646,7 +648,7 @@ static void await_command(struct rnl__worker *w)
  */
 static void end_thread(struct rnl__worker *w)
 {
-	bool stays = rnl__device_failed(w->pool->device);
+	bool stays = rnl__device_failed(w->device);
 
 	w->stays = stays;
 	(void)rnl__latch_drop(&w->present, 1);

@@ -13,7 +13,7 @@
 
 static const struct rnl__device_ops *ops_of(const struct rnl__worker *w)
 {
-	return w->pool->device->ops;
+	return w->device->ops;
 }
 
 static void forget(struct rnl__worker *w, struct rnl__replay *r)
@@ -118,7 +118,7 @@ static int replay(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 		w->moved = r->moved;
 		rnl__figure_add(&w->replays.nr, 1);
 	}
-	if (!ret || rnl__device_failed(w->pool->device))
+	if (!ret || rnl__device_failed(w->device))
 		return ret;
 	/* Nothing was issued. */
 	job->device_error = 0;

@@ -57,7 +57,7 @@ static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 /* Return: the function's result, or the error of a call in it. */
 static int call(struct rnl__worker *w, struct rnl_job *job)
 {
-	struct rnl__device *device = w->pool->device;
+	struct rnl__device *device = w->device;
 	int (*check)(int ask) = device->info.cuda ? job->check : NULL;
 	int code, ret;
 
@@ -180,7 +180,7 @@ static void issued(struct rnl__worker *w, struct rnl_job *job, bool grouped)
 /* Why the job's function is not to be called, or 0. */
 static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 {
-	if (rnl__device_failed(w->pool->device))
+	if (rnl__device_failed(w->device))
 		return -EIO;
 	if (rnl__job_cancelled_with_all(job))
 		return -ECANCELED;

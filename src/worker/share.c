@@ -17,22 +17,62 @@ static bool comes_for_it(struct rnl__worker *w)
 	       rnl__worker_attends(w);
 }
 
-bool rnl__share_may_have(struct rnl__worker *w, struct rnl__worker *other)
+/* Whether workers of @w's kind may take urgent and other jobs that are queued at @other. */
+static bool serves_the_same(struct rnl__worker *w, struct rnl__worker *other)
 {
-	return rnl__queue_stealable(&other->queue) &&
-	       (w->urgent == other->urgent || (!w->urgent && !w->pool->device->priorities)) &&
-	       !comes_for_it(other);
+	return w->urgent == other->urgent || (!w->urgent && !w->device->priorities);
 }
 
+bool rnl__share_may_have(struct rnl__worker *w, struct rnl__worker *other)
+{
+	return rnl__queue_stealable(&other->queue, rnl__worker_takes_placed(w, other)) &&
+	       serves_the_same(w, other) && !comes_for_it(other);
+}
+
+/* Whether another worker has a job that is not placed. */
 static bool others_have(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
 	unsigned nr = rnl__pool_nr_workers(pool);
 
-	for (unsigned i = 0; i < nr; i++)
-		if (i != w->index && rnl__share_may_have(w, &pool->workers[i]))
+	for (unsigned i = 0; i < nr; i++) {
+		struct rnl__worker *other = &pool->workers[i];
+
+		if (other != w && rnl__queue_stealable(&other->queue, false) &&
+		    serves_the_same(w, other) && !comes_for_it(other))
 			return true;
+	}
 	return false;
+}
+
+/* Wakes a worker of one lot, or else of the other one. */
+static void wake_one(struct rnl__lot *lot, struct rnl__lot *also, uint64_t among)
+{
+	if (!rnl__lot_wake_one(lot, among) && also != lot)
+		rnl__lot_wake_one(also, among);
+}
+
+/*
+ * In a pool of several devices a worker that is woken for an open job does not take placed ones of
+ * another device: so these have a wake of their own, for each device.
+ */
+static void wake_for_placed(struct rnl__worker *w, struct rnl__lot *lot, struct rnl__lot *also,
+			    bool woken)
+{
+	struct rnl_pool *pool = w->pool;
+	unsigned nr = rnl__pool_nr_workers(pool);
+	uint64_t devices = 0;
+
+	for (unsigned i = 0; i < nr; i++) {
+		struct rnl__worker *other = &pool->workers[i];
+
+		if ((other == w || (woken && serves_the_same(w, other))) &&
+		    rnl__queue_holds_placed(&other->queue))
+			devices |= UINT64_C(1) << other->device_index;
+	}
+	for (unsigned i = 0; i < pool->devices.nr; i++)
+		if (devices >> i & 1)
+			wake_one(lot, also, pool->of_device[i]);
 }
 
 /*
@@ -45,16 +85,16 @@ void rnl__share_queue(struct rnl__worker *w)
 	struct rnl_pool *pool = w->pool;
 	struct rnl__lot *lot = w->urgent ? &pool->urgent_lot : &pool->lot;
 	/* On a device without priorities the other workers take urgent jobs, too. */
-	struct rnl__lot *also = pool->device->priorities ? lot : &pool->lot;
+	struct rnl__lot *also = w->device->priorities ? lot : &pool->lot;
 	bool woken = w->woken;
 
 	w->woken = false;
 	if (!rnl__lot_idle(lot) && !rnl__lot_idle(also))
 		return;
-	if (!rnl__queue_stealable(&w->queue) && !(woken && others_have(w)))
-		return;
-	if (!rnl__lot_wake_one(lot) && also != lot)
-		rnl__lot_wake_one(also);
+	if (rnl__queue_stealable(&w->queue, false) || (woken && others_have(w)))
+		wake_one(lot, also, RNL__ANY_WORKER);
+	if (w->queue.takes_placed)
+		wake_for_placed(w, lot, also, woken);
 }
 
 bool rnl__share_occupy(struct rnl__worker *w)

@@ -32,7 +32,7 @@ static int start_thread(struct rnl__worker *w)
 	int ret;
 
 	/* The thread could not attach itself, and would stay, as all threads of a failed device. */
-	if (rnl__device_failed(w->pool->device))
+	if (rnl__device_failed(w->device))
 		return -EIO;
 	rnl__latch_add(&w->present, 1);
 	ret = rnl__thread_create(&w->thread, rnl__loop_main, w);
@@ -76,9 +76,9 @@ static void warn_of_connections(struct rnl_pool *pool)
 {
 	const char *value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	int connections = value ? atoi(value) : 8;
-	unsigned nr_workers = rnl__pool_nr_workers(pool);
+	unsigned nr_workers = (rnl__pool_nr_workers(pool) + pool->devices.nr - 1) / pool->devices.nr;
 
-	if (pool->device->info.cuda && connections > 0 && nr_workers > (unsigned)connections)
+	if (rnl__pool_any_device(pool)->info.cuda && connections > 0 && nr_workers > (unsigned)connections)
 		rnl__pool_log(pool, RNL_LOG_WARNING,
 			      "%u workers share %d hardware queues: call rnl_setup() first in "
 			      "main(), or set CUDA_DEVICE_MAX_CONNECTIONS=32",
@@ -257,7 +257,7 @@ int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers)
 
 	if (ret)
 		return ret;
-	range = (struct rnl__range){ "nr_workers", nr_workers, 1, RNL_WORKERS_MAX - pool->nr_urgent };
+	range = (struct rnl__range){ "nr_workers", nr_workers, pool->devices.nr, RNL_WORKERS_MAX - pool->nr_urgent };
 	if (rnl__check_ranges(&pool->log, "rnl_pool_resize()", &range, 1))
 		return -EINVAL;
 	if (rnl__pool_worker(pool))

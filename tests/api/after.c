@@ -303,7 +303,7 @@ TEST(a_chain_of_barriers_hands_data_on)
 	void *mem;
 
 	for (int i = 0; i <= LINKS; i++) {
-		must(rnl_device_alloc(pool, BYTES, &mem));
+		must(rnl_device_alloc(pool, 0, BYTES, &mem));
 		buffers[i] = mem;
 	}
 	must(rnl_pinned_get(pool, BYTES, &mem));

@@ -232,7 +232,7 @@ TEST(the_memory_of_a_barrier_and_its_jobs_is_the_callers_after_a_wait)
 	} *all;
 	void *mem;
 
-	must(rnl_device_alloc(pool, 2 * 64, &mem));
+	must(rnl_device_alloc(pool, 0, 2 * 64, &mem));
 	for (int i = 0; i < nr; i++) {
 		all = malloc(sizeof(*all));
 		must(rnl_barrier_init(&all->barrier, pool));

@@ -276,7 +276,7 @@ TEST(wrong_attributes_are_named)
 		WRONG(max_batch, 32769, -EINVAL), WRONG(max_in_flight, 33, -EINVAL),
 		WRONG(slab_bytes, ALL_BYTES - 1, -EINVAL), WRONG(slab_bytes, UINT64_MAX, -EINVAL),
 		WRONG(nr_slabs, 33, -EINVAL), WRONG(max_slabs, 33, -EINVAL),
-		WRONG(max_slabs, 1, -EINVAL), WRONG(reserved, 1, -EINVAL),
+		WRONG(max_slabs, 1, -EINVAL), WRONG(devices, 2, -EINVAL),
 #undef WRONG
 	};
 	struct rnl_batcher *batcher = NULL;

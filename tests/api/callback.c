@@ -302,7 +302,7 @@ TEST(a_callback_frees_its_job)
 	struct rnl_barrier barrier;
 	void *mem;
 
-	must(rnl_device_alloc(pool, 2 * 64, &mem));
+	must(rnl_device_alloc(pool, 0, 2 * 64, &mem));
 	must(rnl_barrier_init(&barrier, pool));
 	for (int i = 0; i < nr; i++) {
 		struct rnl_job *job = malloc(sizeof(*job));

@@ -203,7 +203,7 @@ TEST(the_next_job_of_a_held_one_starts_after_the_release, .loops = 2)
 	struct rnl_hold hold;
 	void *mem;
 
-	must(rnl_device_alloc(pool, 64, &mem));
+	must(rnl_device_alloc(pool, 0, 64, &mem));
 	for (int i = 0; i < 2; i++) {
 		record.nr = 0;
 		chain_of(rings, 2, &record);

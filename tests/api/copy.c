@@ -69,7 +69,7 @@ TEST(static_memory_and_the_stack_are_pageable, .timeout_s = 60)
 	struct rnl_job job;
 	void *device;
 
-	must(rnl_device_alloc(pool, sizeof(static_in), &device));
+	must(rnl_device_alloc(pool, 0, sizeof(static_in), &device));
 	paint(static_in, sizeof(static_in), 1);
 	submit_job(pool, &job, stack_fn, device);
 	ck_assert_int_eq(result_of(&job), 0);
@@ -118,7 +118,7 @@ static void check_reuse(struct rnl_pool *pool, size_t each, unsigned nr, bool he
 	unsigned char *should = malloc(nr * each), *is = malloc(nr * each);
 	void *mem;
 
-	must(rnl_device_alloc(pool, nr * each, &mem));
+	must(rnl_device_alloc(pool, 0, nr * each, &mem));
 	r.device = mem;
 	submit_job(pool, &r.job, reusing_fn, NULL);
 	if (gates) {
@@ -302,7 +302,7 @@ TEST(what_was_copied_is_there_when_the_job_is_done, .timeout_s = 60)
 	void *device;
 
 	must(rnl_cq_create(&cq));
-	must(rnl_device_alloc(pool, BYTES, &device));
+	must(rnl_device_alloc(pool, 0, BYTES, &device));
 	for (int i = 0; i < ROUNDS * NR_HOW; i++) {
 		enum how how = (enum how)(i % NR_HOW);
 

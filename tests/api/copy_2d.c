@@ -122,7 +122,7 @@ TEST(what_is_no_rectangle_is_refused, .timeout_s = 60)
 	const size_t longest = INT32_MAX;
 	void *mem;
 
-	must(rnl_device_alloc(pool, BYTES, &mem));
+	must(rnl_device_alloc(pool, 0, BYTES, &mem));
 	d = mem;
 	must(rnl_thread_attach(pool));
 	for (int in = 1; in >= 0; in--) {

@@ -72,7 +72,7 @@ static void refused(struct rnl_pool *pool, const struct before *b)
 	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EIO);
 	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem), -EIO);
 	ck_assert_int_eq(rnl_pinned_get_wait(pool, 64, &mem, RNL_FOREVER), -EIO);
-	ck_assert_int_eq(rnl_device_alloc(pool, 64, &mem), -EIO);
+	ck_assert_int_eq(rnl_device_alloc(pool, 0, 64, &mem), -EIO);
 	ck_assert_ptr_null(mem);
 	must(rnl_barrier_init(&barrier, pool));
 	map.fn = noop_chunk;
@@ -157,7 +157,7 @@ TEST(a_barrier_has_the_result_of_its_job_that_failed_by_itself)
 	if (!test_fake())
 		test_skip("a_barrier_has...: the double of the CUDA runtime fails on demand");
 	pool = pool_of(1);
-	must(rnl_device_alloc(pool, 64, &filled));
+	must(rnl_device_alloc(pool, 0, 64, &filled));
 	must(rnl_barrier_init(&barrier, pool));
 	job_in(&barrier, &job, fails_first_fn, NULL);
 	must(rnl_submit(pool, &job));

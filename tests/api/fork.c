@@ -48,7 +48,7 @@ static bool use_threads(struct rnl_pool *pool, int nr_workers)
 	struct rnl_job job;
 	void *mem;
 
-	if (rnl_device_alloc(pool, (size_t)(nr_workers + 1) * 64, &mem) || rnl_thread_attach(pool))
+	if (rnl_device_alloc(pool, 0, (size_t)(nr_workers + 1) * 64, &mem) || rnl_thread_attach(pool))
 		return false;
 	for (uint64_t key = 0; seen != (1u << nr_workers) - 1; key++) {
 		if (rnl_job_init(&job, index_fn) || rnl_submit_keyed(pool, &job, key) ||
@@ -115,7 +115,7 @@ static void parents_setup(struct parents *p)
 	gate_await(&p->gate, 1);
 	job_of(&p->fresh, noop_fn, NULL);
 	must(rnl_pinned_get(p->pool, 64, &p->pinned));
-	must(rnl_device_alloc(p->pool, 64, &p->on_device));
+	must(rnl_device_alloc(p->pool, 0, 64, &p->on_device));
 }
 
 static void parents_goes_on(struct parents *p)
@@ -144,7 +144,7 @@ static void check_all_owner_dead(struct parents *p)
 
 	CHILD_ASSERT(rnl_pool_close(p->pool) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_drain(p->pool, RNL_FOREVER) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_pool_device(p->pool, &info) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_device(p->pool, 0, &info) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_read_stats(p->pool, &stats) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit(p->pool, &p->fresh) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit_keyed(p->pool, &p->fresh, 1) == -EOWNERDEAD);
@@ -170,7 +170,7 @@ static void check_all_owner_dead(struct parents *p)
 	CHILD_ASSERT(rnl_stream_wait(RNL_FOREVER) == -EOWNERDEAD);
 	mem = p;
 	CHILD_ASSERT(rnl_pinned_get(p->pool, 64, &mem) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_device_alloc(p->pool, 64, &mem) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_device_alloc(p->pool, 0, 64, &mem) == -EOWNERDEAD);
 	CHILD_ASSERT(mem == p);
 	rnl_pinned_put(p->pool, p->pinned);
 	rnl_device_free(p->pool, p->on_device);
@@ -309,7 +309,7 @@ TEST(a_process_that_exits_under_load_does_it_cleanly)
 			attr.nr_workers = WORKERS;
 			attr.device = test_device();
 			CHILD_ASSERT(!rnl_pool_create(&pool, &attr));
-			CHILD_ASSERT(!rnl_device_alloc(pool, (WORKERS + 1) * 64, &mem));
+			CHILD_ASSERT(!rnl_device_alloc(pool, 0, (WORKERS + 1) * 64, &mem));
 			CHILD_ASSERT(!rnl_thread_attach(pool));
 			for (int i = 0; i < NR; i++) {
 				CHILD_ASSERT(!rnl_job_init(&jobs[i], fill_own_fn));

@@ -23,8 +23,8 @@ static void ground_init(struct ground *g, struct rnl_pool *pool)
 
 	must(rnl_pinned_get(pool, BYTES, &mem[0]));
 	must(rnl_pinned_get(pool, BYTES, &mem[1]));
-	must(rnl_device_alloc(pool, BYTES, &mem[2]));
-	must(rnl_device_alloc(pool, BYTES, &mem[3]));
+	must(rnl_device_alloc(pool, 0, BYTES, &mem[2]));
+	must(rnl_device_alloc(pool, 0, BYTES, &mem[3]));
 	*g = (struct ground){ mem[0], mem[1], mem[2], mem[3], 0 };
 	for (unsigned i = 0; i < BYTES; i++) {
 		g->in[i] = (unsigned char)(i * 7 + 1);
@@ -104,7 +104,7 @@ END
 JOB(makes_device_memory)
 	struct rnl_pool *pool = job->pool;
 	void *mem;
-	int ret = rnl_device_alloc(pool, 4096, &mem);
+	int ret = rnl_device_alloc(pool, 0, 4096, &mem);
 
 	if (!ret)
 		rnl_device_free(pool, mem);

@@ -155,7 +155,7 @@ TEST(what_the_first_call_launched_was_not_done)
 
 	skip_on_cuda("its kernel is the host device's");
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
-	must(rnl_device_alloc(pool, 64, &adding.mem));
+	must(rnl_device_alloc(pool, 0, 64, &adding.mem));
 	ck_assert_int_eq(run_job(pool, add_and_copy_pageable, &adding), 0);
 	ck_assert_uint_eq(adding.nr_calls, 2);
 	ck_assert_int_eq(adding.word, 1);
@@ -199,7 +199,7 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_runs_unwatched)
 
 	skip_unless_host();
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
-	must(rnl_device_alloc(pool, 64, &owing.mem));
+	must(rnl_device_alloc(pool, 0, 64, &owing.mem));
 	job_of(&holds, hold_and_copy_out, &owing);
 	job_of(&opens, open_fn, &owing);
 	must(rnl_submit(pool, &holds));
@@ -239,7 +239,7 @@ TEST(a_function_that_has_no_file_is_named_by_its_address)
 	memcpy(code + 2, &to, sizeof(to));
 	memcpy(page, code, sizeof(code));
 	ck_assert_int_eq(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
-	must(rnl_device_alloc(pool, 64, &mem));
+	must(rnl_device_alloc(pool, 0, 64, &mem));
 	ck_assert_int_eq(run_job(pool, (int (*)(struct rnl_job *))(uintptr_t)page, mem), 0);
 	snprintf(name, sizeof(name), "the function at %p", page);
 	ck_assert_msg(has_said(&said, name, "pageable"), "said: %s", said.lines[0]);

@@ -181,7 +181,7 @@ TEST(a_legacy_call_of_another_worker_neither_fails_nor_is_blamed_on_who_is_watch
 		test_skip("the host device has no legacy stream");
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 3);
 	legacy.pool = pool;
-	must(rnl_device_alloc(pool, 64, &legacy.mem));
+	must(rnl_device_alloc(pool, 0, 64, &legacy.mem));
 	ck_assert_int_eq(run_job(pool, legacy_fn, &legacy), 0);
 	ck_assert_uint_eq(findings_of(pool), 1);
 	call_start(&call, submit_legacy, &legacy);

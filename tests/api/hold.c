@@ -726,7 +726,7 @@ TEST(what_a_watched_call_took_ends_if_the_function_is_called_again)
 	struct rnl_pool *pool = pool_of(1, .guard = RNL_GUARD_REPORT);
 	struct twice t = { .calls = 0 };
 
-	must(rnl_device_alloc(pool, sizeof(from), &t.to));
+	must(rnl_device_alloc(pool, 0, sizeof(from), &t.to));
 	job_of(&t.job, copy_pageable_fn, NULL);
 	must(rnl_submit(pool, &t.job));
 	ck_eventually(figures_of(pool).held == 1);

@@ -249,7 +249,7 @@ TEST(the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns)
 	struct rnl_pool *pool = pool_of(2);
 	void *mem;
 
-	must(rnl_device_alloc(pool, 2 * 64, &mem));
+	must(rnl_device_alloc(pool, 0, 2 * 64, &mem));
 	for (int i = 0; i < nr; i++) {
 		struct rnl_job *job = malloc(sizeof(*job));
 

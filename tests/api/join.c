@@ -53,7 +53,7 @@ TEST(a_stream_that_joins_gets_what_the_jobs_made)
 	unsigned char *from, *to;
 	void *mem;
 
-	must(rnl_device_alloc(pool, NR * BYTES, &mem));
+	must(rnl_device_alloc(pool, 0, NR * BYTES, &mem));
 	from = mem;
 	must(rnl_pinned_get(pool, NR * BYTES, &mem));
 	to = mem;
@@ -414,7 +414,7 @@ TEST(a_worker_of_another_pool_joins)
 	unsigned char *to;
 	void *from, *mem;
 
-	must(rnl_device_alloc(pool, BYTES, &from));
+	must(rnl_device_alloc(pool, 0, BYTES, &from));
 	must(rnl_pinned_get(other, BYTES, &mem));
 	to = mem;
 	must(rnl_barrier_init(&barrier, pool));

@@ -26,8 +26,8 @@ TEST(null_is_refused_by_every_function)
 	ck_assert_int_eq(rnl_pool_close(NULL), -EINVAL);
 	ck_assert_int_eq(rnl_pool_drain(NULL, 0), -EINVAL);
 	rnl_pool_destroy(NULL);
-	ck_assert_int_eq(rnl_pool_device(NULL, &info), -EINVAL);
-	ck_assert_int_eq(rnl_pool_device(pool, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_pool_device(NULL, 0, &info), -EINVAL);
+	ck_assert_int_eq(rnl_pool_device(pool, 0, NULL), -EINVAL);
 	ck_assert_int_eq(rnl_pool_read_stats(NULL, &stats), -EINVAL);
 	ck_assert_int_eq(rnl_pool_read_stats(pool, NULL), -EINVAL);
 
@@ -61,8 +61,8 @@ TEST(null_is_refused_by_every_function)
 	ck_assert_int_eq(rnl_pinned_get(pool, 1, NULL), -EINVAL);
 	rnl_pinned_put(NULL, NULL);
 	rnl_pinned_put(pool, NULL);
-	ck_assert_int_eq(rnl_device_alloc(NULL, 1, &mem), -EINVAL);
-	ck_assert_int_eq(rnl_device_alloc(pool, 1, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_device_alloc(NULL, 0, 1, &mem), -EINVAL);
+	ck_assert_int_eq(rnl_device_alloc(pool, 0, 1, NULL), -EINVAL);
 	rnl_device_free(NULL, NULL);
 	rnl_device_free(pool, NULL);
 	rnl_pool_destroy(pool);
@@ -265,7 +265,7 @@ static int ask(struct rnl_pool *pool, int which, union sized *out)
 	case 0:
 		return rnl_device_describe(test_device(), &out->info);
 	case 1:
-		return rnl_pool_device(pool, &out->info);
+		return rnl_pool_device(pool, 0, &out->info);
 	default:
 		return rnl_pool_read_stats(pool, &out->stats);
 	}

@@ -376,7 +376,7 @@ TEST(a_pool_that_runs_jobs_allocates_nothing)
 		test_skip("a_pool_that_runs_jobs_allocates_nothing: CUDA's driver is not ours");
 	pool = pool_of(2);
 	must(rnl_cq_create(&cq));
-	must(rnl_device_alloc(pool, 2 * 64, &mem));
+	must(rnl_device_alloc(pool, 0, 2 * 64, &mem));
 	for (int way = 0; way < WAYS; way++) {
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < BATCH; i++) {

@@ -48,7 +48,7 @@ TEST(what_makes_no_sense_is_refused, .setup = setup, .teardown = teardown)
 	/* More than the pool's bound. */
 	ck_assert_int_eq(rnl_pinned_get_wait(pool, 3u << 20, &buf, RNL_FOREVER), -ENOMEM);
 	ck_assert_int_eq(rnl_pinned_get(pool, SIZE_MAX, &buf), -ENOMEM);
-	ck_assert_int_eq(rnl_device_alloc(pool, SIZE_MAX, &buf), -ENOMEM);
+	ck_assert_int_eq(rnl_device_alloc(pool, 0, SIZE_MAX, &buf), -ENOMEM);
 	ck_assert_ptr_eq(buf, &nr);
 }
 

@@ -166,7 +166,7 @@ TEST(a_pool_tells_of_its_device)
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_device_info of_pool = RNL_DEVICE_INFO_INIT, by_name = RNL_DEVICE_INFO_INIT;
 
-	must(rnl_pool_device(pool, &of_pool));
+	must(rnl_pool_device(pool, 0, &of_pool));
 	must(rnl_device_describe(test_device(), &by_name));
 	ck_assert_mem_eq(&of_pool, &by_name, sizeof(of_pool));
 	ck_assert_uint_eq(of_pool.cuda, !on_host());

@@ -116,7 +116,7 @@ static void begin_workers(unsigned workers)
 	all.add = 0;
 	all.pool = pool_of(workers, .stream = all.stream, .guard = all.guard, .log = hear,
 			   .scratch_keep = keep);
-	must(rnl_device_alloc(all.pool, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
+	must(rnl_device_alloc(all.pool, 0, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
 	all.device = mem;
 	must(rnl_pinned_get(all.pool, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
 	all.pinned = mem;

@@ -252,7 +252,7 @@ TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 	for (int i = 0; i < ITEMS; i++) {
 		void *pinned;
 
-		must(rnl_device_alloc(pool, PARTS * BYTES, &items[i].memory));
+		must(rnl_device_alloc(pool, 0, PARTS * BYTES, &items[i].memory));
 		must(rnl_pinned_get(pool, (size_t)2 * PARTS * BYTES, &pinned));
 		items[i].to = pinned;
 		items[i].from = items[i].to + PARTS;

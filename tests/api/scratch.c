@@ -395,7 +395,7 @@ TEST(more_than_the_device_has_fails_that_job_alone, .timeout_s = 60)
 	struct rnl_pool *pool = pool_of(2);
 	struct using u = { .sizes = { 5000, 100000 }, .nr = 2 };
 
-	must(rnl_pool_device(pool, &info));
+	must(rnl_pool_device(pool, 0, &info));
 	for (int i = 0; i < 4; i++) {
 		const size_t sizes[] = {
 			2 * info.memory_bytes, SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 254, SIZE_MAX - 255,

@@ -62,7 +62,7 @@ TEST(a_thread_has_a_stream_between_attach_and_detach)
 	struct rnl_pool *pool = pool_of(1);
 	void *mem;
 
-	must(rnl_device_alloc(pool, 64, &mem));
+	must(rnl_device_alloc(pool, 0, 64, &mem));
 	check_detached();
 	rnl_thread_detach();
 	for (int round = 0; round < 3; round++) {
@@ -148,7 +148,7 @@ TEST(a_thread_that_detaches_or_ends_waits_for_what_it_issued)
 	struct leaving leaving = { .pool = pool, .bytes = BYTES };
 	void *mem, *ret;
 
-	must(rnl_device_alloc(pool, BYTES, &mem));
+	must(rnl_device_alloc(pool, 0, BYTES, &mem));
 	leaving.from = mem;
 	must(rnl_pinned_get(pool, BYTES, &mem));
 	leaving.to = mem;
@@ -214,7 +214,7 @@ TEST(a_stream_does_its_work_in_order)
 	unsigned char *on_device, *host[2];
 	void *mem;
 
-	must(rnl_device_alloc(pool, BYTES, &mem));
+	must(rnl_device_alloc(pool, 0, BYTES, &mem));
 	on_device = mem;
 	for (int i = 0; i < 2; i++) {
 		must(rnl_pinned_get(pool, BYTES, &mem));
@@ -247,7 +247,7 @@ TEST(nothing_to_copy_or_fill_is_no_error_and_null_is)
 	struct rnl_pool *pool = pool_of(1);
 	void *mem;
 
-	must(rnl_device_alloc(pool, 64, &mem));
+	must(rnl_device_alloc(pool, 0, 64, &mem));
 	must(rnl_thread_attach(pool));
 	must(rnl_copy(NULL, NULL, 0));
 	must(rnl_copy(mem, NULL, 0));

@@ -49,7 +49,7 @@ static char *device_memory(struct rnl_pool *pool)
 {
 	void *memory;
 
-	must(rnl_device_alloc(pool, 64 * RNL_WORKERS_MAX, &memory));
+	must(rnl_device_alloc(pool, 0, 64 * RNL_WORKERS_MAX, &memory));
 	return memory;
 }
 

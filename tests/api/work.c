@@ -31,7 +31,7 @@ TEST(a_job_is_done_when_its_data_is_there)
 	void *mem;
 
 	for (int i = 0; i < NR; i++) {
-		must(rnl_device_alloc(pool, BYTES, &mem));
+		must(rnl_device_alloc(pool, 0, BYTES, &mem));
 		fill[i] = (struct working){ .to = mem, .bytes = BYTES };
 		job_of(&fill[i].job, working_fn, NULL);
 		copy[i] = (struct working){ .from = mem, .bytes = BYTES };
@@ -202,7 +202,7 @@ TEST(a_worker_has_its_index)
 
 static int get(struct rnl_pool *pool, bool pinned, size_t bytes, void **memp)
 {
-	return pinned ? rnl_pinned_get(pool, bytes, memp) : rnl_device_alloc(pool, bytes, memp);
+	return pinned ? rnl_pinned_get(pool, bytes, memp) : rnl_device_alloc(pool, 0, bytes, memp);
 }
 
 static void put(struct rnl_pool *pool, bool pinned, void *mem)

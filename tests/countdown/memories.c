@@ -99,7 +99,7 @@ static int put(struct rnl_pool **pool)
 
 static int alloc(struct rnl_pool **pool)
 {
-	int ret = rnl_device_alloc(*pool, LARGE_BYTES, &mem);
+	int ret = rnl_device_alloc(*pool, 0, LARGE_BYTES, &mem);
 
 	expect(!ret == (mem != NULL));
 	return ret;
@@ -113,7 +113,7 @@ static void free_device(struct rnl_pool *pool, int ret)
 
 static void take_device(struct rnl_pool *pool)
 {
-	expect(!rnl_device_alloc(pool, LARGE_BYTES, &mem));
+	expect(!rnl_device_alloc(pool, 0, LARGE_BYTES, &mem));
 }
 
 static int free_now(struct rnl_pool **pool)

@@ -223,7 +223,7 @@ static int look(struct rnl_pool **pool)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
 	struct rnl_held held;
-	int ret = rnl_pool_device(*pool, &info);
+	int ret = rnl_pool_device(*pool, 0, &info);
 
 	if (!ret)
 		ret = rnl_pool_read_stats(*pool, &stats);

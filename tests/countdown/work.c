@@ -68,7 +68,7 @@ static void make(struct rnl_pool *pool)
 {
 	void *mem[2];
 
-	expect(!rnl_device_alloc(pool, BYTES, &mem[0]));
+	expect(!rnl_device_alloc(pool, 0, BYTES, &mem[0]));
 	expect(!rnl_pinned_get(pool, 4096, &mem[1]));
 	device = mem[0];
 	pinned = mem[1];

@@ -57,7 +57,7 @@ static void begin(enum rnl_stream_kind stream)
 	attr.stream = stream;
 	must(rnl_pool_create(&pool, &attr));
 	must(rnl_pinned_get(pool, NR * 4, (void **)&pinned));
-	must(rnl_device_alloc(pool, NR * 4, (void **)&on_device));
+	must(rnl_device_alloc(pool, 0, NR * 4, (void **)&on_device));
 	for (uint32_t i = 0; i < NR; i++)
 		pinned[i] = i;
 }

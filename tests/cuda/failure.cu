@@ -141,7 +141,7 @@ static void check_failed(struct rnl_pool *pool, int kind)
 	ck_assert_int_eq(health.device_error, cudaErrorIllegalAddress);
 	must(rnl_job_init(&late, run_bad));
 	ck_assert_int_eq(rnl_submit(pool, &late), -EIO);
-	ck_assert_int_eq(rnl_device_alloc(pool, 64, &mem), -EIO);
+	ck_assert_int_eq(rnl_device_alloc(pool, 0, 64, &mem), -EIO);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
 	attr.device = "cuda";

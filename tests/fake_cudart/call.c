@@ -150,6 +150,8 @@ static bool survives(enum fake_function function)
 	case FAKE_cudaGetDeviceProperties:
 	case FAKE_cudaGetDriverEntryPointByVersion:
 	case FAKE_cudaMemPoolDestroy:
+	case FAKE_cudaDeviceCanAccessPeer:
+	case FAKE_cudaMemPoolSetAccess:
 	case FAKE_cudaMemPoolSetAttribute:
 	case FAKE_cudaMemPoolTrimTo:
 	case FAKE_cudaPointerGetAttributes:

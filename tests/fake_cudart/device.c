@@ -68,6 +68,19 @@ cudaError_t cudaSetDevice(int device)
 	return cudaSuccess;
 }
 
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+	const int nr = fake__settings.nr_devices;
+
+	CALL(cudaDeviceCanAccessPeer);
+	if (!can)
+		return fake__said(cudaErrorInvalidValue);
+	if (device < 0 || device >= nr || peer < 0 || peer >= nr)
+		return fake__said(cudaErrorInvalidDevice);
+	*can = device != peer && !fake__settings.strangers;
+	return fake__said(cudaSuccess);
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
 	CALL(cudaGetDeviceProperties);

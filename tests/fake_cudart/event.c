@@ -19,6 +19,7 @@ struct fake_record {
 
 struct event {
 	struct fake_record *last;	/* NULL: never */
+	int device;
 	bool timed;
 	uint64_t captured;		/* the capture that it was recorded in; 0: none */
 };
@@ -57,6 +58,7 @@ static cudaError_t create(cudaEvent_t *handle, unsigned flags)
 		return cudaErrorMemoryAllocation;
 	}
 	event->timed = !(flags & cudaEventDisableTiming);
+	event->device = fake__device();
 	*handle = (cudaEvent_t)event;
 	return cudaSuccess;
 }
@@ -97,7 +99,7 @@ static cudaError_t record(cudaEvent_t handle, cudaStream_t stream_handle)
 	if (code != cudaSuccess)
 		return code;
 	event = fake__handle(handle, FAKE_EVENT);
-	if (!event)
+	if (!event || event->device != stream->device)
 		return cudaErrorInvalidResourceHandle;
 	event->captured = stream->capture ? fake__capture_id(stream->capture) : 0;
 	if (stream->capture)
@@ -152,7 +154,7 @@ static cudaError_t elapsed(float *ms, cudaEvent_t from_handle, cudaEvent_t to_ha
 
 	if (!ms)
 		return cudaErrorInvalidValue;
-	if (!from || !to || !from->timed || !to->timed || !from->last || !to->last)
+	if (!from || !to || from->device != to->device || !from->timed || !to->timed || !from->last || !to->last)
 		return cudaErrorInvalidResourceHandle;
 	if (!reached(from) || !reached(to))
 		return cudaErrorNotReady;

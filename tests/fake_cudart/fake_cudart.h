@@ -26,7 +26,8 @@
  *	memory=BYTES[K|M|G]		the device's; before its first use (256M)
  *	pinned=BYTES[K|M|G]		how much may be page-locked
  *	nowrite				no cuStreamWriteValue32
- *	devices=N			1 or 2 (1); they share one memory, which has an owner
+ *	devices=N			1 to 4 (1); they share one memory, which has an owner
+ *	strangers			no device is another one's peer
  *	queues=N			hardware queues, which streams share, in the order of
  *					issue; before its first use (0: one for each)
  *	logs				the driver's log of refused calls, as since 12.9

@@ -29,6 +29,7 @@
 	X(cuGraphNodeSetEnabled) \
 	X(cuKernelGetFunction) \
 	X(cuStreamWriteValue32) \
+	X(cudaDeviceCanAccessPeer) \
 	X(cudaDeviceGetStreamPriorityRange) \
 	X(cudaDeviceSynchronize) \
 	X(cudaDriverGetVersion) \
@@ -61,6 +62,7 @@
 	X(cudaMallocFromPoolAsync) \
 	X(cudaMemPoolCreate) \
 	X(cudaMemPoolDestroy) \
+	X(cudaMemPoolSetAccess) \
 	X(cudaMemPoolSetAttribute) \
 	X(cudaMemPoolTrimTo) \
 	X(cudaMemcpy2DAsync) \
@@ -133,14 +135,14 @@ uint64_t fake__now(void);		/* ns */
 /* ---- the plan (plan.c) --------------------------------------------------- */
 
 #define FAKE_QUEUES_MAX 32u
-#define FAKE_DEVICES_MAX 2
+#define FAKE_DEVICES_MAX 4
 
 struct fake_settings {
 	uint64_t seed;
 	unsigned delay_calls_us, delay_ops_us;
 	uint64_t memory_bytes, pinned_bytes, nr_queues;
 	int nr_devices;
-	bool no_writes, logs, junk, stay, abort_on_misuse;
+	bool no_writes, logs, junk, stay, strangers, abort_on_misuse;
 };
 extern struct fake_settings fake__settings;
 extern const char *const fake__names[FAKE_NR_FUNCTIONS];
@@ -330,6 +332,7 @@ void fake__record_put(struct fake_record *record);
 
 int fake__device(void);				/* that the thread has chosen */
 int fake__owner(const void *address);		/* the device of device memory; -1: none */
+bool fake__reaches(int device, const void *address);	/* its own memory, and what is open to it */
 /* The type of memory; an area must lie in one thing. */
 cudaError_t fake__memory_of(struct fake_area area, enum cudaMemoryType *type);
 bool fake__is_device(const void *address);	/* whether it is allocated or not */

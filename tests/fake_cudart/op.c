@@ -97,9 +97,14 @@ static cudaError_t copy(struct fake_op *op, enum cudaMemcpyKind kind, cudaStream
 		code = fake__memory_of(op->uses[0], &to);
 	if (code == cudaSuccess)
 		code = fake__memory_of(op->uses[1], &from);
-	/* Memory of another device's pool is not this device's to reach (measured). */
+	/*
+	 * Memory of another device's pool is not this device's to reach (measured), unless the pool
+	 * is open to it: cudaMemPoolSetAccess().
+	 */
 	if (code == cudaSuccess && kind != BETWEEN && to == from && to == cudaMemoryTypeDevice &&
-	    fake__owner(op->copy.dst) != fake__owner(op->copy.src))
+	    fake__owner(op->copy.dst) != fake__owner(op->copy.src) &&
+	    !(fake__reaches(stream->device, op->copy.dst) &&
+	      fake__reaches(stream->device, op->copy.src)))
 		code = cudaErrorInvalidValue;
 	/* The kind must exist; the addresses tell the direction. */
 	if (code == cudaSuccess && kind != BETWEEN && (unsigned)kind > cudaMemcpyDefault)

@@ -109,6 +109,10 @@ static int read_field(char *field)
 		s->no_writes = true;
 		return 0;
 	}
+	if (!strcmp(field, "strangers")) {
+		s->strangers = true;
+		return 0;
+	}
 	if (!strcmp(field, "junk")) {
 		s->junk = true;
 		return 0;
@@ -188,12 +192,13 @@ void fake_plan_print(FILE *to)
 	const struct fake_settings *s = &fake__settings;
 
 	fake__lock();
-	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu%s%s%s%s%s",
+	fprintf(to, "seed=%llu,delay_calls=%u,delay_ops=%u,memory=%llu,pinned=%llu,queues=%llu%s%s%s%s%s%s",
 		(unsigned long long)s->seed, s->delay_calls_us, s->delay_ops_us,
 		(unsigned long long)s->memory_bytes, (unsigned long long)s->pinned_bytes,
 		(unsigned long long)s->nr_queues,
 		s->no_writes ? ",nowrite" : "", s->logs ? ",logs" : "", s->junk ? ",junk" : "",
-		s->stay ? ",stay" : "", s->abort_on_misuse ? ",misuse=abort" : "");
+		s->stay ? ",stay" : "", s->strangers ? ",strangers" : "",
+		s->abort_on_misuse ? ",misuse=abort" : "");
 	for (unsigned i = 0; i < FAILS_MAX; i++) {
 		const struct failure *f = &failures[i];
 

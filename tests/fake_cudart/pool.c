@@ -21,6 +21,7 @@ struct fake_pool {
 	struct fake_pool *next;
 	uint64_t threshold;
 	int device;
+	unsigned reached_by;		/* other devices, a bit each */
 	bool adds_waits;
 };
 
@@ -52,6 +53,17 @@ int fake__owner(const void *address)
 	const struct fake_thing *thing = fake__find(address);
 
 	return thing && thing->kind == FAKE_DEVICE ? ((struct block *)thing->what)->device : -1;
+}
+
+bool fake__reaches(int device, const void *address)
+{
+	const struct fake_thing *thing = fake__find(address);
+	const struct block *block;
+
+	if (!thing || thing->kind != FAKE_DEVICE)
+		return true;
+	block = thing->what;
+	return block->device == device || (block->pool && block->pool->reached_by >> device & 1);
 }
 
 /* ---- blocks ----------------------------------------------------------------- */
@@ -411,6 +423,31 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
 {
 	CALL(cudaMemPoolSetAttribute);
 	SAID(set_attribute(handle, attribute, value));
+}
+
+static cudaError_t set_access(cudaMemPool_t handle, const struct cudaMemAccessDesc *list, size_t nr)
+{
+	struct fake_pool *pool = fake__handle(handle, FAKE_POOL);
+
+	if (!pool || !list || !nr)
+		return cudaErrorInvalidValue;
+	for (size_t i = 0; i < nr; i++) {
+		if (list[i].location.type != cudaMemLocationTypeDevice || list[i].location.id < 0 ||
+		    list[i].location.id >= fake__settings.nr_devices ||
+		    list[i].flags != cudaMemAccessFlagsProtReadWrite)
+			return cudaErrorInvalidValue;
+		if (fake__settings.strangers && list[i].location.id != pool->device)
+			return cudaErrorPeerAccessUnsupported;
+		pool->reached_by |= 1u << list[i].location.id;
+	}
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, const struct cudaMemAccessDesc *list,
+				 size_t nr)
+{
+	CALL(cudaMemPoolSetAccess);
+	SAID(set_access(handle, list, nr));
 }
 
 static cudaError_t trim_to(cudaMemPool_t handle, size_t keep)

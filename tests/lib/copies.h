@@ -157,7 +157,7 @@ static inline void bench_init(struct bench *b, struct rnl_pool *pool, size_t byt
 	void *mem;
 
 	*b = (struct bench){ .pool = pool, .bytes = bytes };
-	must(rnl_device_alloc(pool, BUSY_BYTES, &mem));
+	must(rnl_device_alloc(pool, 0, BUSY_BYTES, &mem));
 	b->busy = mem;
 	must(rnl_pinned_get(pool, bytes, &mem));
 	b->look = mem;
@@ -166,7 +166,7 @@ static inline void bench_init(struct bench *b, struct rnl_pool *pool, size_t byt
 		ck_assert_ptr_nonnull(b->shadow[i]);
 		paint(b->shadow[i], bytes, (unsigned)i + 1);
 		if (i <= D1)
-			must(rnl_device_alloc(pool, bytes, &mem));
+			must(rnl_device_alloc(pool, 0, bytes, &mem));
 		else if (i <= Q1)
 			must(rnl_pinned_get(pool, bytes, &mem));
 		else

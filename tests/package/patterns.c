@@ -174,7 +174,7 @@ static void run_loader(void)
 	memset(words, 0x5a, sizeof(words));
 	check(file && fwrite(words, sizeof(words), 1, file) == 1 && !fflush(file), "a file");
 	rewind(file);
-	check(!rnl_device_alloc(pool, BATCH_BYTES, &b.device), "memory");
+	check(!rnl_device_alloc(pool, 0, BATCH_BYTES, &b.device), "memory");
 	rnl_job_init(&b.job, upload);
 	check(!load(&b, fileno(file)), "loader");
 	done(&b.job, "loader");

@@ -343,7 +343,7 @@ static int hold_device(void *arg)
 		unsigned i = draw(&random, HELD);
 
 		rnl_device_free(pool, mem[i]);
-		must(rnl_device_alloc(pool, 1 + draw(&random, 1 << 20), &mem[i]));
+		must(rnl_device_alloc(pool, 0, 1 + draw(&random, 1 << 20), &mem[i]));
 		usleep(draw(&random, 300));
 	}
 	for (unsigned i = 0; i < HELD; i++)
@@ -398,7 +398,7 @@ static void stress(unsigned jobs, bool resizes)
 		       .staging_max = draw(&random, 2) ? 1 + draw(&random, 2 << 20) : 0,
 		       .scratch_keep = draw(&random, 2) ? 1 + draw(&random, 200000) : 0,
 		       .max_queued = 64, .max_in_flight = 1 + draw(&random, 32));
-	must(rnl_pool_device(pool, &info));
+	must(rnl_pool_device(pool, 0, &info));
 	device_bytes = info.memory_bytes;
 	nr_jobs = jobs / SUBMITTERS;
 	nr_failed = nr_cancelled = nr_timed_out = nr_pageable = nr_no_pinned = 0;

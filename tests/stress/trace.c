@@ -144,7 +144,7 @@ TEST(test_traces_come_and_go_while_jobs_run, .timeout_s = 120)
 	uint64_t seed = test_seed(), random = draws_of(seed, 200);
 	void *memory;
 
-	must(rnl_device_alloc(test.pool, 64 * RNL_WORKERS_MAX, &memory));
+	must(rnl_device_alloc(test.pool, 0, 64 * RNL_WORKERS_MAX, &memory));
 	test.memory = memory;
 	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {
 		submitters[i].test = &test;

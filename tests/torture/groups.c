@@ -105,7 +105,7 @@ void groups_begin(struct producer *p)
 	struct round *r = p->round;
 
 	if (r->leaves ||
-	    said(r, rnl_device_alloc(r->pool, NR_GROUPS * WORDS_BYTES, &p->words), MAY_LACK,
+	    said(r, rnl_device_alloc(r->pool, 0, NR_GROUPS * WORDS_BYTES, &p->words), MAY_LACK,
 		 "rnl_device_alloc") ||
 	    clear(r, p->words))
 		return;

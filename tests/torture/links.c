@@ -218,7 +218,7 @@ static void get_memory(struct chain *c, uint64_t *random)
 	const size_t bytes = NR_LINKS_MAX * sizeof(*c->seen);
 	void *words = NULL, *seen = NULL;
 
-	if (c->round->leaves || said(c->round, rnl_device_alloc(c->round->pool, bytes, &words),
+	if (c->round->leaves || said(c->round, rnl_device_alloc(c->round->pool, 0, bytes, &words),
 				     MAY_LACK, "rnl_device_alloc"))
 		return;
 	c->pinned = draw(random, 2) && !said(c->round, rnl_pinned_get(c->round->pool, bytes, &seen),

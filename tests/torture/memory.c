@@ -81,7 +81,7 @@ static void use_stream(struct seat *seat, struct held *h)
 	if (said(r, rnl_thread_attach(r->pool), MAY_LACK, "rnl_thread_attach"))
 		return;
 	at(seat, "a stream of its own");
-	if (!said(r, rnl_device_alloc(r->pool, h->bytes, &mem), MAY_LACK, "rnl_device_alloc")) {
+	if (!said(r, rnl_device_alloc(r->pool, 0, h->bytes, &mem), MAY_LACK, "rnl_device_alloc")) {
 		ret = round_trip(r, h, mem);
 		if (!ret)
 			h->sign ^= 0xff;

@@ -248,7 +248,7 @@ static void check_lost(struct round *r)
 	do {
 		void *mem = NULL;
 
-		ret = rnl_device_alloc(r->pool, 64, &mem);
+		ret = rnl_device_alloc(r->pool, 0, 64, &mem);
 		if (!ret)
 			rnl_device_free(r->pool, mem);
 	} while (ret != -EIO && now_ns() < until);

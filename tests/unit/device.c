@@ -31,7 +31,11 @@ static uint32_t *word;
 /* @kind: the kind of stream, plus 2 if it is urgent. */
 static void attach(int kind)
 {
-	ck_assert_int_eq(rnl__device_open(test_device(), &device), 0);
+	struct rnl__devices devices;
+	char why[RNL__WHY_BYTES];
+
+	ck_assert_int_eq(rnl__devices_open(test_device(), &devices, why), 0);
+	device = devices.list[0];
 	ops = device->ops;
 	ck_assert_int_eq(rnl__stream_attach(device, (enum rnl_stream_kind)(kind % 2), kind >= 2), 0);
 	ck_assert_int_eq(ops->alloc(device, RNL__PINNED, BIG, (void **)&pinned), 0);

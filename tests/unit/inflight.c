@@ -27,7 +27,11 @@ static unsigned char *pinned, *on_device;
 /* @writes: whether the device lets streams write words. */
 static void begin(bool writes)
 {
-	ck_assert_int_eq(rnl__device_open(test_device(), &device), 0);
+	struct rnl__devices devices;
+	char why[RNL__WHY_BYTES];
+
+	ck_assert_int_eq(rnl__devices_open(test_device(), &devices, why), 0);
+	device = devices.list[0];
 	if (can_write < 0)
 		can_write = device->info.stream_writes;
 	device->info.stream_writes = writes && can_write;
@@ -209,9 +213,11 @@ TEST(a_join_with_no_event_waits_for_nothing_on_a_well_device, .loops = 2)
 {
 	struct rnl__inflight fresh = { .device = NULL };
 	struct rnl__device fails;
+	_Atomic int code = 0;
 
 	begin(_i);
 	fails = *device;
+	fails.failed = &code;
 	fresh.device = &fails;
 	ck_assert_int_eq(rnl__inflight_join(&fresh, 1, &(uint64_t){ 0 }), 0);
 	rnl__device_fail(&fails, 1);
@@ -286,7 +292,8 @@ static void begin_noting(void)
 		.event_create = create_noted, .event_destroy = destroy_noted,
 		.event_record = succeed, .event_reached = reach, .event_wait = note_join,
 	};
-	static struct rnl__device noting = { .ops = &ops };
+	static _Atomic int well;
+	static struct rnl__device noting = { .ops = &ops, .failed = &well };
 	static struct rnl__stream stream;
 
 	rnl__thread.stream = &stream;

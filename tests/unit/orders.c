@@ -78,7 +78,7 @@ static void nothing(void)
 static void begin_worker(void)
 {
 	rnl__park_init(&all.worker.park, &all.lot, 0);
-	rnl__queue_init(&all.worker.queue);
+	rnl__queue_init(&all.worker.queue, false);
 	all.worker.inflight.marks = all.marks;
 	all.worker.inflight.recorded = all.recorded;
 	all.worker.inflight.places = all.places;
@@ -102,7 +102,7 @@ static void put_and_wake(void)
 static void put_and_wake_one(void)
 {
 	put(0);
-	(void)rnl__lot_wake_one(&all.lot);
+	(void)rnl__lot_wake_one(&all.lot, RNL__ANY_WORKER);
 }
 
 static void run_it(struct rnl_job *job)
@@ -197,7 +197,7 @@ static void begin_three_jobs(void)
 static void steal_two(void)
 {
 	for (int i = 0; i < 2; i++) {
-		struct rnl_job *job = rnl__queue_steal(&all.worker.queue);
+		struct rnl_job *job = rnl__queue_steal(&all.worker.queue, false);
 
 		if (job)
 			run_it(job);
@@ -515,7 +515,7 @@ static void start_and_look(void)
 {
 	atomic_store_explicit(&all.worker.occupied, true, memory_order_relaxed);
 	right(rnl__job_start(&all.work[1].job));
-	all.parts[0] = rnl__queue_stealable(&all.worker.queue);
+	all.parts[0] = rnl__queue_stealable(&all.worker.queue, false);
 }
 
 static void put_and_look(void)
@@ -571,7 +571,8 @@ static int wait_for(struct rnl__event *event)
 }
 
 static const struct rnl__device_ops ops = { .event_record = record, .event_wait = wait_for };
-static struct rnl__device device = { .ops = &ops };
+static _Atomic int well;
+static struct rnl__device device = { .ops = &ops, .failed = &well };
 static struct rnl__stream stream;	/* nothing is noted for it */
 
 static void begin_in_flight(void)
@@ -636,7 +637,7 @@ static int join_late(struct rnl__event *event)
 static void join_what_passed(void)
 {
 	static const struct rnl__device_ops waits = { .event_wait = join_late };
-	static struct rnl__device late = { .ops = &waits };
+	static struct rnl__device late = { .ops = &waits, .failed = &well };
 
 	all.worker.inflight.device = &late;
 	if (!rnl__inflight_join(&all.worker.inflight, 1, &(uint64_t){ 0 }))

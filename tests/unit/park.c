@@ -31,7 +31,7 @@ TEST(nobody_is_woken_who_is_awake, .timeout_s = 60)
 	ck_assert_uint_eq(idle_bits(&lot), 0);
 	for (int i = 0; i < 2; i++)
 		ck_assert(!rnl__park_wake(&parks[i]));
-	ck_assert(!rnl__lot_wake_one(&lot));
+	ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
 }
 
 TEST(only_an_idle_worker_is_found_by_who_looks_for_one, .timeout_s = 60)
@@ -43,17 +43,17 @@ TEST(only_an_idle_worker_is_found_by_who_looks_for_one, .timeout_s = 60)
 		rnl__park_init(&parks[i], &lot, i);
 	rnl__park_prepare(&parks[0], false);
 	ck_assert(!rnl__lot_idle(&lot));
-	ck_assert(!rnl__lot_wake_one(&lot));
-	ck_assert_int_eq(rnl__lot_claim(&lot, 0), -1);
+	ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
+	ck_assert_int_eq(rnl__lot_claim(&lot, 0, RNL__ANY_WORKER), -1);
 	/* A put to its own queue still wakes it. */
 	ck_assert(rnl__park_wake(&parks[0]));
 	rnl__park_prepare(&parks[0], false);
 	rnl__park_prepare(&parks[1], true);
 	ck_assert(rnl__lot_idle(&lot));
-	ck_assert_int_eq(rnl__lot_claim(&lot, 0), 1);
+	ck_assert_int_eq(rnl__lot_claim(&lot, 0, RNL__ANY_WORKER), 1);
 	/* Claimed once: only the thread that claimed it wakes it. */
-	ck_assert_int_eq(rnl__lot_claim(&lot, 0), -1);
-	ck_assert(!rnl__lot_wake_one(&lot));
+	ck_assert_int_eq(rnl__lot_claim(&lot, 0, RNL__ANY_WORKER), -1);
+	ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
 	ck_assert(rnl__park_wake(&parks[1]));
 	ck_assert(!rnl__park_wake(&parks[1]));
 }
@@ -69,10 +69,10 @@ TEST(from_prepare_on_one_wake_finds_the_worker, .timeout_s = 60)
 		for (int by_lot = 0; by_lot < 2; by_lot++) {
 			rnl__park_prepare(&parks[i], true);
 			ck_assert_uint_eq(idle_bits(&lot), UINT64_C(1) << i);
-			ck_assert(by_lot ? rnl__lot_wake_one(&lot) : rnl__park_wake(&parks[i]));
+			ck_assert(by_lot ? rnl__lot_wake_one(&lot, RNL__ANY_WORKER) : rnl__park_wake(&parks[i]));
 			ck_assert_uint_eq(idle_bits(&lot), 0);
 			ck_assert(!rnl__park_wake(&parks[i]));
-			ck_assert(!rnl__lot_wake_one(&lot));
+			ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
 			/* Woken before it slept, so it does not sleep. */
 			rnl__park_sleep(&parks[i], RNL__NEVER);
 		}
@@ -98,7 +98,7 @@ TEST(who_leaves_or_sleeps_too_long_is_awake_again, .timeout_s = 60)
 		ck_assert_double_ge(seconds_now() - start, ms * 0.001);
 		ck_assert_uint_eq(idle_bits(&lot), 0);
 		ck_assert(!rnl__park_wake(&park));
-		ck_assert(!rnl__lot_wake_one(&lot));
+		ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
 	}
 	/* The deadline is over already. */
 	rnl__park_prepare(&park, true);
@@ -146,7 +146,7 @@ TEST(a_lot_wakes_as_many_as_it_is_asked_and_only_who_sleeps, .timeout_s = 60)
 		for (int nr = 1; nr <= SLEEPERS; nr++) {
 			int woken = 0;
 
-			ck_assert(rnl__lot_wake_one(&lot));
+			ck_assert(rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
 			ck_assert_int_eq(__builtin_popcountll(idle_bits(&lot)),
 					 SLEEPERS - nr);
 			for (int i = 0; i < SLEEPERS; i++)
@@ -157,7 +157,7 @@ TEST(a_lot_wakes_as_many_as_it_is_asked_and_only_who_sleeps, .timeout_s = 60)
 					      sleepers[2].nr_woken + sleepers[3].nr_woken +
 					      sleepers[4].nr_woken == nr);
 		}
-		ck_assert(!rnl__lot_wake_one(&lot));
+		ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
 		for (int i = 0; i < SLEEPERS; i++) {
 			pthread_join(threads[i], NULL);
 			ck_assert_int_eq(sleepers[i].nr_woken, 1);
@@ -199,7 +199,7 @@ static void *waker_thread(void *arg)
 		}
 		atomic_fetch_add(&t->work, 1);
 		rnl__mb_after_rmw();
-		if (t->through_the_lot ? rnl__lot_wake_one(&t->lot) : rnl__park_wake(&t->park))
+		if (t->through_the_lot ? rnl__lot_wake_one(&t->lot, RNL__ANY_WORKER) : rnl__park_wake(&t->park))
 			t->nr_woken++;
 	}
 }

@@ -16,7 +16,7 @@ static _Thread_local bool above;	/* the queue's state at a reservation */
 /* A serving worker's queue that holds @limit jobs. */
 static void queue_of(uint64_t limit)
 {
-	rnl__queue_init(&q);
+	rnl__queue_init(&q, false);
 	rnl__queue_bound(&q, limit, limit);
 	rnl__queue_open_lane(&q, 0);
 	rnl__queue_serve(&q);
@@ -106,12 +106,12 @@ TEST(only_the_open_lane_is_stolen_from, .timeout_s = 60)
 	queue_of(64);
 	ck_assert_int_eq(put(&jobs[0], true), 1);
 	ck_assert(rnl__queue_holds(&q, 0));
-	ck_assert(!rnl__queue_stealable(&q));
-	ck_assert_ptr_null(rnl__queue_steal(&q));
+	ck_assert(!rnl__queue_stealable(&q, false));
+	ck_assert_ptr_null(rnl__queue_steal(&q, false));
 	ck_assert_int_eq(put(&jobs[1], false), 1);
-	ck_assert(rnl__queue_stealable(&q));
-	ck_assert_ptr_eq(rnl__queue_steal(&q), &jobs[1]);
-	ck_assert_ptr_null(rnl__queue_steal(&q));
+	ck_assert(rnl__queue_stealable(&q, false));
+	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[1]);
+	ck_assert_ptr_null(rnl__queue_steal(&q, false));
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
 }
 
@@ -169,15 +169,15 @@ TEST(the_urgent_lane_goes_first_and_is_stolen_from, .timeout_s = 60)
 		jobs[i].flags = RNL__JOB_FIRST;
 		rnl__queue_put(&q, &jobs[i]);
 	}
-	ck_assert(rnl__queue_holds_urgent(&q));
+	ck_assert(rnl__queue_holds_urgent(&q, false));
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[2]);
-	ck_assert_ptr_eq(rnl__queue_steal(&q), &jobs[3]);
-	ck_assert_ptr_eq(rnl__queue_take_urgent(&q), &jobs[4]);
+	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[3]);
+	ck_assert_ptr_eq(rnl__queue_take_urgent(&q, false), &jobs[4]);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[5]);
-	ck_assert(!rnl__queue_holds_urgent(&q));
-	ck_assert_ptr_null(rnl__queue_take_urgent(&q));
-	ck_assert_ptr_eq(rnl__queue_steal(&q), &jobs[0]);
-	ck_assert(!rnl__queue_stealable(&q));
+	ck_assert(!rnl__queue_holds_urgent(&q, false));
+	ck_assert_ptr_null(rnl__queue_take_urgent(&q, false));
+	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[0]);
+	ck_assert(!rnl__queue_stealable(&q, false));
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[1]);
 }
 
@@ -437,7 +437,7 @@ static void *taker_main(void *arg)
 
 	/* Closed and counted: all accepted jobs must come. */
 	while (!atomic_load(&closed) || atomic_load(&nr_taken) < rnl__queue_accepted(&q)) {
-		struct rnl_job *job = owner ? rnl__queue_take(&q, 0) : rnl__queue_steal(&q);
+		struct rnl_job *job = owner ? rnl__queue_take(&q, 0) : rnl__queue_steal(&q, false);
 		struct item *item;
 
 		if (!job) {

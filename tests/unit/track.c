@@ -27,7 +27,11 @@ static int some_fn(struct rnl_job *job)
 
 static void begin(uint64_t nr_records, unsigned limit, enum rnl_trace_timing timing)
 {
-	ck_assert_int_eq(rnl__device_open(test_device(), &device), 0);
+	struct rnl__devices devices;
+	char why[RNL__WHY_BYTES];
+
+	ck_assert_int_eq(rnl__devices_open(test_device(), &devices, why), 0);
+	device = devices.list[0];
 	ck_assert_int_eq(rnl__stream_attach(device, RNL_STREAM_PER_THREAD, false), 0);
 	dropped_ever = 0;
 	track = (struct rnl__track){

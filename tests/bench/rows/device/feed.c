@@ -94,7 +94,7 @@ static void *begin(struct bench_run *run)
 	attr.nr_workers = 1;
 	bench_rnl(rnl_pool_create(&f->pool, &attr), f->opt->device);
 	bench_rnl(rnl_thread_attach(f->pool), "a stream");
-	bench_rnl(rnl_device_alloc(f->pool, PIECE, &f->mem), "device memory");
+	bench_rnl(rnl_device_alloc(f->pool, 0, PIECE, &f->mem), "device memory");
 	for (unsigned i = 0; i < BUFFERS; i++)
 		bench_rnl(rnl_pinned_get(f->pool, PIECE, &f->bufs[i]), "rnl_pinned_get");
 	read_all(f);

@@ -132,7 +132,7 @@ static void begin(struct bench *b, const struct bench_run *run)
 	b->pool = gpu_pool(run->opt->device, run->kind, run->threads, NULL);
 	bench_rnl(rnl_pinned_get(b->pool, nr * 2 * bytes, &mem), "rnl_pinned_get");
 	b->pinned = mem;
-	bench_rnl(rnl_device_alloc(b->pool, nr * bytes, &mem), "rnl_device_alloc");
+	bench_rnl(rnl_device_alloc(b->pool, 0, nr * bytes, &mem), "rnl_device_alloc");
 	b->dev = mem;
 	b->requests = bench_alloc(nr * sizeof(*b->requests));
 }

@@ -126,7 +126,7 @@ static void run_row(struct bench_run *run)
 	b.pool = gpu_pool(run->opt->device, run->kind, run->threads, NULL);
 	bench_rnl(rnl_pinned_get(b.pool, 2 * words * sizeof(uint32_t), &mem), "rnl_pinned_get");
 	b.pinned = mem;
-	bench_rnl(rnl_device_alloc(b.pool, words * sizeof(uint32_t), &mem), "rnl_device_alloc");
+	bench_rnl(rnl_device_alloc(b.pool, 0, words * sizeof(uint32_t), &mem), "rnl_device_alloc");
 	b.dev = mem;
 	b.requests = bench_alloc(nr * sizeof(*b.requests));
 	gpu_slots_in(&b.requests->slot, nr, sizeof(*b.requests), &shape, b.pinned, b.dev);

@@ -1,0 +1,913 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One pool over several devices: host devices, devices of the double, or all GPUs.
+ * tests/cuda/peers.cu has more, for machines with two GPUs.
+ */
+#include <dlfcn.h>
+
+#include "heard.h"
+#include "host_kernel.h"
+#include "pool.h"
+#include "trace.h"
+
+#define D_MAX 3			/* devices of a pool here, at most */
+#define BYTES ((size_t)16 << 10)
+
+static int ask_double(const char *fields)
+{
+	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT,
+									       "fake_plan");
+
+	return plan ? plan(fields) : 0;
+}
+
+/* The name of all of them. */
+static const char *all_devices(unsigned nr)
+{
+	static char name[16];
+
+	snprintf(name, sizeof(name), "host:%u", nr);
+	return on_host() ? name : "cuda:all";
+}
+
+/*
+ * A pool of @each workers for each of its devices, which are @nr, or two GPUs or more; NULL: there
+ * is one GPU.
+ */
+static struct rnl_pool *pool_over(unsigned nr, unsigned each, struct rnl_pool_attr attr)
+{
+	struct rnl_pool *pool = NULL;
+	char fields[32];
+
+	snprintf(fields, sizeof(fields), "devices=%u", nr);
+	if (test_fake())
+		must(ask_double(fields));
+	attr.device = all_devices(nr);
+	attr.nr_workers = nr * each;
+	must(rnl_pool_create(&pool, &attr));
+	if (rnl_pool_nr_devices(pool) >= 2)
+		return pool;
+	rnl_pool_destroy(pool);
+	return NULL;
+}
+
+#define pool_over_of(nr, each, ...) \
+	pool_over(nr, each, (struct rnl_pool_attr){ .size = sizeof(struct rnl_pool_attr), \
+						    ##__VA_ARGS__ })
+
+#define skip_if_alone(pool) \
+	do { \
+		if (!(pool)) \
+			test_skip("there is one GPU"); \
+	} while (0)
+
+static int device_fn(struct rnl_job *job)
+{
+	(void)job;
+	return rnl_worker_device();
+}
+
+static void placed_job(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user, int device)
+{
+	job_of(job, fn, user);
+	must(rnl_job_device(job, device));
+}
+
+/* ---- names --------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	int host, fake;		/* what a create returns, without CUDA, and with two devices of it */
+	const char *says;	/* if it refuses the name itself */
+} names[] = {
+	{ "host:1", 0, 0, NULL }, { "host:3", 0, 0, NULL }, { "host:16", 0, 0, NULL },
+	{ "host:0", -EINVAL, -EINVAL, "host:N has 1 to 16 devices" },
+	{ "host:17", -EINVAL, -EINVAL, "host:N has 1 to 16 devices" },
+	{ "host:4294967297", -EINVAL, -EINVAL, "no name of a device" },
+	{ "host:", -EINVAL, -EINVAL, "no name of a device" },
+	{ "host:2x", -EINVAL, -EINVAL, "no name of a device" },
+	{ "host:1,2", -EINVAL, -EINVAL, "devices of one kind" },
+	{ "cuda:0", -ENODEV, 0, NULL }, { "cuda:1,0", -ENODEV, 0, NULL },
+	{ "cuda:all", -ENODEV, 0, NULL },
+	{ "cuda:0,0", -ENODEV, -EINVAL, "cuda:0 is named twice" },
+	{ "cuda:0,2", -ENODEV, -ENODEV, "there is no cuda:2: CUDA has 2 devices here" },
+	{ "cuda:0,", -EINVAL, -EINVAL, "no name of a device" },
+	{ "cuda:,0", -EINVAL, -EINVAL, "no name of a device" },
+	{ "cuda:0;1", -EINVAL, -EINVAL, "no name of a device" },
+	{ "cuda:0,host", -EINVAL, -EINVAL, "devices of one kind" },
+	{ "cuda:0,cuda:1", -EINVAL, -EINVAL, "the kind is named once" },
+	{ "gpus", -EINVAL, -EINVAL, "no name of a device" },
+};
+
+TEST(a_name_stands_for_devices_or_a_line_says_why_not)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+
+	if (!on_host() && !test_fake())
+		test_skip("the double has as many devices as a test wants");
+	if (test_fake())
+		must(ask_double("devices=2"));
+	setenv("CUDA_VISIBLE_DEVICES", "", on_host());
+	for (unsigned i = 0; i < COUNT(names); i++) {
+		const int expected = on_host() ? names[i].host : names[i].fake;
+		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+		struct rnl_pool *pool = NULL;
+		struct heard heard;
+		int ret;
+
+		hear(&heard, &attr);
+		attr.device = names[i].name;
+		attr.nr_workers = 16;
+		ret = rnl_pool_create(&pool, &attr);
+		ck_assert_msg(ret == expected, "%s: %d, not %d", names[i].name, ret, expected);
+		ck_assert_int_eq(rnl_device_describe(names[i].name, &info), expected);
+		if (!ret)
+			rnl_pool_destroy(pool);
+		else if (ret != -ENODEV || !on_host())
+			ck_assert_msg(has_heard(&heard, names[i].says), "%s: %s", names[i].name,
+				      heard.text);
+		else
+			ck_assert_msg(has_heard(&heard, "CUDA_VISIBLE_DEVICES is \"\""), "%s: %s",
+				      names[i].name, heard.text);
+	}
+}
+
+TEST(each_device_needs_a_worker)
+{
+	static const struct {
+		unsigned nr_workers, nr_urgent;
+		const char *says;
+	} wrongs[] = {
+		{ 1, 0, "nr_workers is 1; " }, { 2, 1, "nr_urgent is 1; " },
+		{ 63, 2, "nr_workers is 63; it must be" },
+	};
+	struct rnl_pool *pool = pool_over_of(2, 2, .nr_urgent = 2);
+
+	skip_if_alone(pool);
+	ck_assert_int_eq(rnl_pool_resize(pool, 1), -EINVAL);
+	must(rnl_pool_resize(pool, (unsigned)rnl_pool_nr_devices(pool)));
+	rnl_pool_destroy(pool);
+	for (unsigned i = 0; i < COUNT(wrongs); i++) {
+		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+		struct heard heard;
+
+		hear(&heard, &attr);
+		attr.device = all_devices(2);
+		attr.nr_workers = wrongs[i].nr_workers;
+		attr.nr_urgent = wrongs[i].nr_urgent;
+		ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EINVAL);
+		ck_assert_msg(has_heard(&heard, wrongs[i].says), "%s", heard.text);
+	}
+}
+
+static int start_hook(void *arg, unsigned worker, void **datap)
+{
+	_Atomic int *devices = arg;
+
+	*datap = NULL;
+	devices[worker] = rnl_worker_device();
+	return 0;
+}
+
+TEST(workers_have_the_devices_in_turn)
+{
+	_Atomic int devices[RNL_WORKERS_MAX] = { 0 };
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	struct rnl_pool *pool = pool_over_of(3, 2, .on_start = start_hook, .hook_arg = devices);
+	int nr;
+
+	ck_assert_int_eq(rnl_worker_device(), -1);
+	skip_if_alone(pool);
+	nr = rnl_pool_nr_devices(pool);
+	for (int i = 0; i < nr; i++) {
+		must(rnl_pool_device(pool, (unsigned)i, &info));
+		ck_assert_int_eq(info.ordinal, i);
+		ck_assert_uint_eq(info.cuda, !on_host());
+	}
+	ck_assert_int_eq(rnl_pool_device(pool, (unsigned)nr, &info), -EINVAL);
+	for (int i = 0; i < 6; i++)
+		ck_assert_int_eq(devices[i], i % nr);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- placing ------------------------------------------------------------- */
+
+TEST(a_placed_job_runs_on_its_device, .loops = 3)
+{
+	struct rnl_pool *pool = pool_over_of(3, 2, .nr_urgent = _i == 2 ? 3 : 0);
+	struct rnl_job jobs[60];
+	int nr;
+
+	skip_if_alone(pool);
+	nr = rnl_pool_nr_devices(pool);
+	for (int i = 0; i < (int)COUNT(jobs); i++) {
+		placed_job(&jobs[i], device_fn, NULL, i % nr);
+		must(rnl_job_urgent(&jobs[i], _i == 2));
+		if (_i == 1)
+			must(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i));
+		else
+			must(rnl_submit(pool, &jobs[i]));
+	}
+	for (int i = 0; i < (int)COUNT(jobs); i++)
+		ck_assert_int_eq(result_of(&jobs[i]), i % nr);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_placed_job_may_be_one_of_many)
+{
+	struct rnl_pool *pool = pool_over_of(2, 2);
+	struct rnl_job jobs[40], *list[40];
+
+	skip_if_alone(pool);
+	for (int i = 0; i < 40; i++) {
+		list[i] = &jobs[i];
+		placed_job(&jobs[i], device_fn, NULL, i % 3 == 1 ? -1 : i % 2);
+	}
+	for (int i = 0; i < 40;) {
+		int ret = rnl_submit_many(pool, list + i, (unsigned)(40 - i));
+
+		ck_assert_int_gt(ret, 0);
+		i += ret;
+	}
+	for (int i = 0; i < 40; i++)
+		ck_assert(i % 3 == 1 ? result_of(&jobs[i]) >= 0 : result_of(&jobs[i]) == i % 2);
+	rnl_pool_destroy(pool);
+}
+
+/*
+ * All workers are in functions while jobs are queued at all of them. Then one worker goes on: it runs
+ * the unplaced jobs of all, and the placed ones of its device, and of those not one of another.
+ */
+TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
+{
+	struct rnl_pool *pool = pool_over_of(2, 2, .nr_urgent = _i ? 2 : 0);
+	struct gate gates[2] = { GATE_INIT, GATE_INIT };
+	struct rnl_job holding[6], jobs[40];
+
+	skip_if_alone(pool);
+	if (rnl_pool_nr_devices(pool) != 2)
+		test_skip("for two devices");
+	/* Worker 0 of device 1 waits at its own gate; the others at one gate. */
+	for (unsigned i = 0; i < 4; i++) {
+		job_of(&holding[i], gated_fn, &gates[i == 1]);
+		must(rnl_submit_keyed(pool, &holding[i], RNL_KEY_WORKER(i)));
+	}
+	gate_await(&gates[0], 3);
+	gate_await(&gates[1], 1);
+	for (int i = 0; _i && i < 2; i++) {
+		placed_job(&holding[4 + i], gated_fn, &gates[0], i);
+		must(rnl_job_urgent(&holding[4 + i], 1));
+		must(rnl_submit(pool, &holding[4 + i]));
+		gate_await(&gates[0], 4 + (unsigned)i);
+	}
+	for (int i = 0; i < (int)COUNT(jobs); i++) {
+		placed_job(&jobs[i], device_fn, NULL, i % 4 < 2 ? i % 4 : -1);
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	gate_open(&gates[1]);
+	for (int i = 0; i < (int)COUNT(jobs); i++)
+		if (i % 4)
+			ck_assert_int_eq(result_of(&jobs[i]), 1);
+	for (int i = 0; i < (int)COUNT(jobs); i += 4)
+		ck_assert_int_eq(rnl_job_test(&jobs[i]), 0);
+	gate_open(&gates[0]);
+	for (int i = 0; i < (int)COUNT(jobs); i += 4)
+		ck_assert_int_eq(result_of(&jobs[i]), 0);
+	rnl_pool_destroy(pool);
+}
+
+/* No job is left behind while a worker that may have it sleeps. */
+TEST(placed_jobs_wake_the_workers_of_their_device, .loops = 4)
+{
+	struct rnl_pool *pool = pool_over_of(2, 4, .spin_us = -1);
+	struct rnl_job jobs[RNL_WORKERS_MAX];
+	struct gate gate = GATE_INIT;
+
+	skip_if_alone(pool);
+	/* As many as the device has workers: each needs one of its own. */
+	for (unsigned round = 0; round < 20; round++) {
+		struct gate here = GATE_INIT;
+		const unsigned nr = 8 / (unsigned)rnl_pool_nr_devices(pool);
+
+		for (unsigned i = 0; i < nr; i++) {
+			placed_job(&jobs[i], gated_fn, &here, (int)round % 2);
+			must(rnl_submit(pool, &jobs[i]));
+		}
+		gate_await(&here, nr);
+		gate_open(&here);
+		for (unsigned i = 0; i < nr; i++)
+			ck_assert_int_eq(result_of(&jobs[i]), 0);
+	}
+	hold_workers(pool, &gate, jobs, 8);
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}
+
+TEST(what_cannot_be_placed_is_refused)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_job job = { 0 };
+	struct rnl_pool *pool;
+	struct heard heard;
+
+	hear(&heard, &attr);
+	pool = pool_over(2, 1, attr);
+	skip_if_alone(pool);
+	ck_assert_int_eq(rnl_job_device(NULL, 0), -EINVAL);
+	ck_assert_int_eq(rnl_job_device(&job, 0), -EINVAL);
+	job_of(&job, device_fn, NULL);
+	ck_assert_int_eq(rnl_job_device(&job, -2), -EINVAL);
+	ck_assert_int_eq(rnl_job_device(&job, RNL_DEVICES_MAX), -EINVAL);
+	must(rnl_job_device(&job, RNL_DEVICES_MAX - 1));
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	ck_assert_msg(has_heard(&heard, "submit: device is 15; the pool has devices 0 to "), "%s",
+		      heard.text);
+	must(rnl_job_device(&job, 1));
+	ck_assert_int_eq(submit_and_wait(pool, &job), 1);
+	must(rnl_job_device(&job, -1));
+	ck_assert_int_ge(submit_and_wait(pool, &job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(in_a_pool_of_one_device_that_is_0)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_job job;
+
+	placed_job(&job, device_fn, NULL, 0);
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	must(rnl_job_device(&job, 1));
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+/* Both devices' workers take what is not placed: held jobs show that each got some. */
+TEST(open_jobs_go_where_there_is_room)
+{
+	struct rnl_pool *pool = pool_over_of(2, 1, .spin_us = -1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job first, second;
+
+	skip_if_alone(pool);
+	placed_job(&first, gated_fn, &gate, 0);
+	must(rnl_submit(pool, &first));
+	gate_await(&gate, 1);
+	for (unsigned i = 0; i < 10; i++) {
+		job_of(&second, device_fn, NULL);
+		ck_assert_int_ne(submit_and_wait(pool, &second), 0);
+	}
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_placed_submit_waits_for_room_on_its_device)
+{
+	struct rnl_pool *pool = pool_over_of(2, 1, .max_queued = 2);
+	struct gate gate = GATE_INIT;
+	struct rnl_job holding[RNL_WORKERS_MAX], queued[2], waits;
+	struct submitting s = { .pool = pool, .job = &waits, .timeout_ns = RNL_FOREVER };
+	struct call call;
+
+	skip_if_alone(pool);
+	if (rnl_pool_nr_devices(pool) != 2)
+		test_skip("for two devices");
+	hold_workers(pool, &gate, holding, 2);
+	placed_job(&queued[0], device_fn, NULL, 1);
+	must(rnl_submit(pool, &queued[0]));
+	placed_job(&waits, device_fn, NULL, 1);
+	ck_assert_int_eq(rnl_submit(pool, &waits), -EAGAIN);
+	placed_job(&queued[1], device_fn, NULL, 0);
+	must(rnl_submit(pool, &queued[1]));
+	call_start(&call, submit_waiting, &s);
+	ck_waits(call.tid);
+	gate_open(&gate);
+	ck_assert_int_eq(call_end(&call), 0);
+	ck_assert_int_eq(result_of(&waits), 1);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- keys ---------------------------------------------------------------- */
+
+enum { KEYS = 64, RUNS = 20 };
+
+struct in_order {
+	struct rnl_job job;
+	_Atomic int *last;	/* of its key */
+	int nr;
+};
+
+static int in_order_fn(struct rnl_job *job)
+{
+	struct in_order *o = rnl_container_of(job, struct in_order, job);
+
+	if (atomic_exchange(o->last, o->nr) != o->nr - 1)
+		return -EPROTO;
+	return rnl_worker_device();
+}
+
+/* Keys lead to all devices; each to one, the same in pools of any size, and while it is resized. */
+TEST(a_key_has_a_device_and_an_order, .timeout_s = 60)
+{
+	static struct in_order jobs[RUNS][KEYS];
+	static _Atomic int last[KEYS];
+	struct rnl_pool *pool = pool_over_of(3, 2), *other;
+	unsigned nr_on[RNL_DEVICES_MAX] = { 0 };
+	int devices[KEYS], nr;
+
+	skip_if_alone(pool);
+	nr = rnl_pool_nr_devices(pool);
+	other = pool_over_of(3, 1);
+	for (int key = 0; key < KEYS; key++) {
+		struct rnl_job job;
+
+		job_of(&job, device_fn, NULL);
+		must(rnl_submit_keyed(other, &job, (uint64_t)key));
+		devices[key] = result_of(&job);
+		nr_on[devices[key]]++;
+	}
+	for (int i = 0; i < nr; i++)
+		ck_assert_uint_gt(nr_on[i], KEYS / 16);
+	for (int i = 0; i < RUNS; i++) {
+		for (int key = 0; key < KEYS; key++) {
+			struct in_order *o = &jobs[i][key];
+
+			o->last = &last[key];
+			o->nr = i + 1;
+			job_of(&o->job, in_order_fn, NULL);
+			must(rnl_submit_keyed(pool, &o->job, (uint64_t)key));
+		}
+		if (i % 5 == 4)
+			must(rnl_pool_resize(pool, (unsigned)(i % 2 ? nr : 3 * nr)));
+	}
+	for (int i = 0; i < RUNS; i++)
+		for (int key = 0; key < KEYS; key++)
+			ck_assert_int_eq(result_of(&jobs[i][key].job), devices[key]);
+	rnl_pool_destroy(other);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_key_that_names_a_worker_leads_to_as_many)
+{
+	struct rnl_pool *pool = pool_over_of(2, 3);
+	struct gate gate = GATE_INIT;
+	struct rnl_job jobs[6];
+
+	skip_if_alone(pool);
+	/* Of a placed job it counts the workers of its device. */
+	for (unsigned i = 0; i < 6 / (unsigned)rnl_pool_nr_devices(pool); i++) {
+		placed_job(&jobs[i], gated_fn, &gate, 1);
+		must(rnl_submit_keyed(pool, &jobs[i], RNL_KEY_WORKER(i)));
+		gate_await(&gate, i + 1);
+	}
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (unsigned i = 0; i < 6; i++) {
+		job_of(&jobs[i], index_fn, NULL);
+		must(rnl_submit_keyed(pool, &jobs[i], RNL_KEY_WORKER(i)));
+		ck_assert_int_eq(result_of(&jobs[i]), (int)i);
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- memory and copies ---------------------------------------------------- */
+
+struct move {
+	struct rnl_job job;
+	void *dst;
+	const void *src;
+	size_t pitch;		/* 0: one row */
+};
+
+static int move_fn(struct rnl_job *job)
+{
+	struct move *m = rnl_container_of(job, struct move, job);
+
+	if (m->pitch)
+		return rnl_copy_2d(m->dst, m->pitch, m->src, m->pitch, m->pitch / 2,
+				   BYTES / m->pitch);
+	return rnl_copy(m->dst, m->src, BYTES);
+}
+
+static void move(struct rnl_pool *pool, void *dst, const void *src, size_t pitch, int device,
+		 bool gathers)
+{
+	struct move m = { .dst = dst, .src = src, .pitch = pitch };
+
+	placed_job(&m.job, move_fn, NULL, device);
+	must(rnl_job_gather(&m.job, gathers));
+	ck_assert_int_eq(submit_and_wait(pool, &m.job), 0);
+}
+
+/*
+ * By content: both directions, by a worker of each device, in one row and in many, with peer access
+ * and without.
+ */
+TEST(copies_between_devices_arrive, .loops = 4)
+{
+	struct rnl_pool *pool;
+	void *mem[2], *mem_pinned;
+	unsigned char *pinned;
+
+	if (_i % 2 && !test_fake())
+		test_skip("the double can have devices that are no peers");
+	if (_i % 2)
+		must(ask_double("strangers"));
+	pool = pool_over_of(2, 1, .stream = _i / 2 ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD);
+	skip_if_alone(pool);
+	must(rnl_device_alloc(pool, 0, BYTES, &mem[0]));
+	must(rnl_device_alloc(pool, 1, BYTES, &mem[1]));
+	must(rnl_pinned_get(pool, BYTES, &mem_pinned));
+	pinned = mem_pinned;
+	for (unsigned i = 0; i < 16; i++) {
+		const int from = i % 2, to = !from, by = i / 2 % 2;
+		const size_t pitch = i / 4 % 2 ? 512 : 0;
+
+		memset(pinned, 0xee, BYTES);
+		move(pool, mem[to], pinned, 0, to, false);
+		for (unsigned b = 0; b < BYTES; b++)
+			pinned[b] = (unsigned char)(b * 7 + b / 256 + i);
+		move(pool, mem[from], pinned, 0, from, i / 8);
+		memset(pinned, 0, BYTES);
+		move(pool, mem[to], mem[from], pitch, by, i / 8);
+		move(pool, pinned, mem[to], 0, to, i / 8);
+		for (unsigned b = 0; b < BYTES; b++) {
+			const bool moved = !pitch || b % pitch < pitch / 2;
+
+			ck_assert_msg(pinned[b] == (moved ? (unsigned char)(b * 7 + b / 256 + i) :
+							    0xee),
+				      "turn %u, byte %u is %u", i, b, pinned[b]);
+		}
+	}
+	rnl_device_free(pool, mem[1]);
+	rnl_device_free(pool, mem[0]);
+	rnl_pinned_put(pool, mem_pinned);
+	rnl_pool_destroy(pool);
+}
+
+TEST(memory_is_of_a_device_that_the_pool_has)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct heard heard;
+	void *mem = &heard;
+
+	hear(&heard, &attr);
+	pool = pool_over(2, 1, attr);
+	skip_if_alone(pool);
+	ck_assert_int_eq(rnl_device_alloc(pool, RNL_DEVICES_MAX, 64, &mem), -EINVAL);
+	ck_assert_ptr_eq(mem, &heard);
+	ck_assert_msg(has_heard(&heard, "rnl_device_alloc(): device is 16; the pool has devices"),
+		      "%s", heard.text);
+	for (unsigned i = 0; i < 100; i++) {
+		must(rnl_device_alloc(pool, i % 2, 64 * (i + 1), &mem));
+		rnl_device_free(pool, mem);
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- joins --------------------------------------------------------------- */
+
+/* A stage on all devices, then one job that comes after it and sees what all of them wrote. */
+struct stage {
+	struct rnl_job job;
+	unsigned char *mem;	/* of its device */
+	uint8_t value;
+};
+
+static int stage_fn(struct rnl_job *job)
+{
+	struct stage *s = rnl_container_of(job, struct stage, job);
+
+	for (unsigned i = 0; i < 20; i++) {
+		int ret = rnl_fill(s->mem, (uint8_t)(s->value + i), BYTES);
+
+		if (ret)
+			return ret;
+	}
+	return rnl_fill(s->mem, s->value, BYTES);
+}
+
+struct gathers {
+	struct rnl_job job;
+	unsigned char **mems;
+	unsigned char *pinned;
+	unsigned nr;
+};
+
+static int gathers_fn(struct rnl_job *job)
+{
+	struct gathers *g = rnl_container_of(job, struct gathers, job);
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < g->nr; i++)
+		ret = rnl_copy(g->pinned + i * BYTES, g->mems[i], BYTES);
+	return ret;
+}
+
+/* @_i: by a job after the barrier, or by a join of this thread. */
+TEST(barriers_join_devices, .loops = 2)
+{
+	struct rnl_pool *pool = pool_over_of(3, 2);
+	struct stage stages[12];
+	struct gathers after = { .nr = 12 };
+	unsigned char *mems[12];
+	struct rnl_barrier barrier;
+	void *pinned;
+	int nr;
+
+	skip_if_alone(pool);
+	nr = rnl_pool_nr_devices(pool);
+	must(rnl_pinned_get(pool, 12 * BYTES, &pinned));
+	after.pinned = pinned;
+	after.mems = mems;
+	for (int i = 0; i < 12; i++) {
+		void *mem;
+
+		must(rnl_device_alloc(pool, (unsigned)(i % nr), BYTES, &mem));
+		mems[i] = stages[i].mem = mem;
+	}
+	for (int round = 0; round < 10; round++) {
+		must(rnl_barrier_init(&barrier, pool));
+		for (int i = 0; i < 12; i++) {
+			stages[i].value = (uint8_t)(16 * i + round);
+			job_in(&barrier, &stages[i].job, stage_fn, NULL);
+			must(rnl_job_device(&stages[i].job, i % nr));
+			must(rnl_submit(pool, &stages[i].job));
+		}
+		if (_i) {
+			must(rnl_barrier_join(&barrier));
+			for (int i = 0; i < 12; i++)
+				must(rnl_copy(after.pinned + (size_t)i * BYTES, mems[i], BYTES));
+			must(rnl_stream_wait(RNL_FOREVER));
+		} else {
+			placed_job(&after.job, gathers_fn, NULL, round % nr);
+			must(rnl_job_after(&after.job, &barrier));
+			ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
+		}
+		for (int i = 0; i < 12; i++)
+			ck_assert_bytes(after.pinned + (size_t)i * BYTES, BYTES,
+					(uint8_t)(16 * i + round));
+		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
+	}
+	rnl_thread_detach();
+	for (int i = 0; i < 12; i++)
+		rnl_device_free(pool, mems[i]);
+	rnl_pinned_put(pool, pinned);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_chain_runs_where_its_first_job_does)
+{
+	struct rnl_pool *pool = pool_over_of(2, 2);
+	struct rnl_job first, second;
+
+	skip_if_alone(pool);
+	for (int i = 0; i < 10; i++) {
+		placed_job(&first, device_fn, NULL, i % 2);
+		placed_job(&second, device_fn, NULL, !(i % 2));
+		must(rnl_job_then(&first, &second));
+		must(rnl_submit(pool, &first));
+		ck_assert_int_eq(result_of(&first), i % 2);
+		ck_assert_int_eq(result_of(&second), i % 2);
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- cancels, deadlines, ends --------------------------------------------- */
+
+TEST(queued_placed_jobs_are_cancelled_and_late_in_time)
+{
+	struct rnl_pool *pool = pool_over_of(2, 1);
+	struct rnl_job holding[RNL_WORKERS_MAX], jobs[8];
+	struct gate gate = GATE_INIT;
+	unsigned nr;
+
+	skip_if_alone(pool);
+	nr = (unsigned)rnl_pool_nr_devices(pool);
+	hold_workers(pool, &gate, holding, nr);
+	for (int i = 0; i < 8; i++) {
+		placed_job(&jobs[i], device_fn, NULL, i % 2);
+		must(rnl_job_urgent(&jobs[i], i % 4 >= 2));
+		if (i < 4)
+			must(rnl_job_deadline(&jobs[i], MS));
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	for (int i = 4; i < 8; i++)
+		must(rnl_job_cancel(&jobs[i]));
+	/* The workers are still held: the keeper tells. */
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq(result_of(&jobs[i]), i < 4 ? -ETIMEDOUT : -ECANCELED);
+	gate_open(&gate);
+	rnl_pool_destroy(pool);
+}
+
+TEST(an_end_waits_for_placed_jobs, .loops = 2)
+{
+	struct rnl_pool *pool = pool_over_of(3, 2);
+	static struct rnl_job jobs[600];
+	_Atomic int runs = 0;
+
+	skip_if_alone(pool);
+	for (int i = 0; i < 600; i++) {
+		placed_job(&jobs[i], count_fn, &runs, i % 3 - 1);
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	if (_i)
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+	else
+		rnl_pool_destroy(pool);
+	ck_assert_int_eq(runs, 600);
+	if (_i)
+		rnl_pool_destroy(pool);
+}
+
+TEST(a_device_that_fails_takes_the_others_along)
+{
+	struct rnl_health health = RNL_HEALTH_INIT;
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct heard heard;
+	struct rnl_job job;
+
+	if (!test_fake())
+		test_skip("the double of the CUDA runtime fails on demand");
+	hear(&heard, &attr);
+	pool = pool_over(2, 1, attr);
+	placed_job(&job, noop_fn, NULL, 1);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	must(ask_double("fail=cudaMemsetAsync:1:700:sticky"));
+	{
+		struct stage s = { .value = 1 };
+		void *mem;
+
+		must(rnl_device_alloc(pool, 1, BYTES, &mem));
+		s.mem = mem;
+		placed_job(&s.job, stage_fn, NULL, 1);
+		ck_assert_int_eq(submit_and_wait(pool, &s.job), -EIO);
+	}
+	must(rnl_job_device(&job, 0));
+	ck_eventually(rnl_submit(pool, &job) == -EIO);
+	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 7), -EIO);
+	must(rnl_pool_health(pool, &health));
+	ck_assert_int_eq(health.state, RNL_HEALTH_FAILED);
+	ck_eventually(has_heard(&heard, "device cuda:1 ("));
+	rnl_pool_destroy(pool);
+}
+
+/* ---- maps and batchers ---------------------------------------------------- */
+
+static _Atomic unsigned on[RNL_DEVICES_MAX];
+
+static int chunk_fn(const struct rnl_chunk *chunk)
+{
+	on[rnl_worker_device()]++;
+	return rnl_copy(chunk->out, chunk->in, chunk->nr);
+}
+
+/* @_i: by all devices, or by the second one alone; timed and not. */
+TEST(a_map_uses_all_devices_or_those_it_is_told, .loops = 4)
+{
+	struct rnl_pool *pool = pool_over_of(2, 2);
+	static unsigned char in[1 << 20], out[1 << 20];
+	struct rnl_map_report report = RNL_MAP_REPORT_INIT;
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_barrier barrier;
+	unsigned nr_chunks = 0;
+
+	skip_if_alone(pool);
+	for (unsigned i = 0; i < sizeof(in); i++)
+		in[i] = (unsigned char)(i * 13 + i / 1000);
+	memset(out, 0, sizeof(out));
+	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
+		on[i] = 0;
+	must(rnl_barrier_init(&barrier, pool));
+	map.fn = chunk_fn;
+	map.nr = sizeof(in);
+	map.in_bytes = map.out_bytes = 1;
+	map.in = in;
+	map.out = out;
+	map.chunk = 4096;
+	map.devices = _i % 2 ? 2 : 0;
+	map.report = &report;
+	map.flags = _i / 2 ? RNL_MAP_TIMED : 0;
+	must(rnl_map_start(pool, &map, &barrier));
+	ck_assert_int_eq(result_of_barrier(&barrier), 0);
+	ck_assert_mem_eq(in, out, sizeof(in));
+	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++) {
+		ck_assert_msg((on[i] != 0) == (map.devices ? map.devices >> i & 1 :
+				i < (unsigned)rnl_pool_nr_devices(pool)),
+			      "%u chunks on device %u", on[i], i);
+		nr_chunks += on[i];
+	}
+	ck_assert_uint_eq(nr_chunks, sizeof(in) / 4096);
+	if (_i / 2) {
+		ck_assert_uint_gt(report.kernel_ns, 0);
+		/* The times of both lie in the map's: each of three stages, on so many devices. */
+		ck_assert_uint_le(report.overlap_percent, 100u * 3 * 2);
+	}
+	map.devices = UINT64_C(1) << 40;
+	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
+	rnl_pool_destroy(pool);
+}
+
+struct echo {
+	struct rnl_request request;
+	uint32_t value;
+};
+
+static int echo_fn(const struct rnl_batch *batch)
+{
+	on[rnl_worker_device()]++;
+	if (batch->arg)
+		gate_wait(batch->arg);
+	return rnl_copy(batch->out, batch->in, batch->nr * sizeof(uint32_t));
+}
+
+TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 2)
+{
+	struct rnl_pool *pool = pool_over_of(2, 2);
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	struct rnl_batcher *batcher;
+	struct gate gate = GATE_INIT;
+	struct echo echoes[8];
+
+	skip_if_alone(pool);
+	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
+		on[i] = 0;
+	attr.fn = echo_fn;
+	attr.arg = &gate;
+	attr.in_bytes = attr.out_bytes = sizeof(uint32_t);
+	attr.max_batch = 1;
+	attr.devices = _i ? 2 : 0;
+	must(rnl_batcher_create(&batcher, pool, &attr));
+	for (uint32_t i = 0; i < 8; i++) {
+		echoes[i].value = 77 * i;
+		must(rnl_request_init(&echoes[i].request));
+		must(rnl_batcher_reserve(batcher, &echoes[i].request, sizeof(uint32_t)));
+		memcpy(echoes[i].request.in, &echoes[i].value, sizeof(uint32_t));
+		must(rnl_request_commit(&echoes[i].request));
+	}
+	/* Two workers of each device that is used. */
+	gate_await(&gate, _i ? 2 : 4);
+	gate_open(&gate);
+	for (uint32_t i = 0; i < 8; i++) {
+		ck_assert_int_eq(result_of(&echoes[i].request.job), 0);
+		ck_assert_mem_eq(echoes[i].request.out, &echoes[i].value, sizeof(uint32_t));
+		rnl_request_release(&echoes[i].request);
+	}
+	ck_assert((on[0] != 0) == !_i);
+	ck_assert(on[1] != 0);
+	rnl_batcher_destroy(batcher);
+	attr.devices = UINT64_C(1) << RNL_DEVICES_MAX;
+	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &attr), -EINVAL);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what is told --------------------------------------------------------- */
+
+TEST(labels_name_the_device)
+{
+	struct rnl_pool *pool = pool_over_of(2, 1);
+	static char text[1 << 16];
+	char label[64];
+
+	skip_if_alone(pool);
+	ck_assert_int_gt(rnl_pool_stats_text(pool, "p", text, sizeof(text)), 0);
+	for (int i = 0; i < rnl_pool_nr_devices(pool); i++) {
+		snprintf(label, sizeof(label), "{pool=\"p\",worker=\"%d\",device=\"%s:%d\"} ", i,
+			 on_host() ? "host" : "cuda", i);
+		ck_assert_msg(strstr(text, label) != NULL, "no %s in %s", label, text);
+	}
+	ck_assert_ptr_nonnull(strstr(text, "{pool=\"p\",worker=\"keeper\"} "));
+	rnl_pool_destroy(pool);
+}
+
+TEST(tracks_name_the_device, .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *pool = pool_over_of(2, 1);
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	struct stage stages[2];
+	void *mem;
+	char *text;
+
+	skip_if_alone(pool);
+	attr.timing = RNL_TRACE_EVERY;
+	must(rnl_trace_start(pool, path, &attr));
+	for (int i = 0; i < 2; i++) {
+		must(rnl_device_alloc(pool, (unsigned)i, BYTES, &mem));
+		stages[i].mem = mem;
+		stages[i].value = 1;
+		placed_job(&stages[i].job, stage_fn, NULL, i);
+		ck_assert_int_eq(submit_and_wait(pool, &stages[i].job), 0);
+		rnl_device_free(pool, mem);
+	}
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	ck_assert_uint_eq(count(text, on_host() ? " device host:0\"" : " device cuda:0\""), 1);
+	ck_assert_uint_eq(count(text, on_host() ? " device host:1\"" : " device cuda:1\""), 1);
+	free(text);
+	rnl_pool_destroy(pool);
+}
