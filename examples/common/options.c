@@ -91,12 +91,16 @@ static void store_choice(struct argp_state *state, const struct program_option *
 /* Checks only the spelling: a server must not start CUDA before it forks. */
 static void store_device(struct argp_state *state, const struct program_option *o, const char *arg)
 {
-	const char *ordinal = strncmp(arg, "cuda:", 5) ? "" : arg + 5;
+	const bool host = o->several && !strncmp(arg, "host:", 5);
+	const char *numbers = host || !strncmp(arg, "cuda:", 5) ? arg + 5 : "";
+	const bool all = o->several && !host && !strcmp(numbers, "all");
 
-	if (strcmp(arg, "auto") && strcmp(arg, "host") && strcmp(arg, "cuda") &&
-	    (!*ordinal || ordinal[strspn(ordinal, "0123456789")]))
-		argp_error(state, "'%s' is not good for --%s: give auto, cuda, cuda:N or host",
-			   arg, o->name);
+	if (strcmp(arg, "auto") && strcmp(arg, "host") && strcmp(arg, "cuda") && !all &&
+	    (!*numbers || numbers[strspn(numbers, o->several && !host ? "0123456789," :
+								       "0123456789")]))
+		argp_error(state, "'%s' is not good for --%s: give auto, cuda, cuda:N%s or host%s",
+			   arg, o->name, o->several ? ", cuda:N,N,..., cuda:all," : "",
+			   o->several ? ":N" : "");
 	*(const char **)o->to = arg;
 }
 

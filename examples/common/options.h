@@ -31,6 +31,7 @@ struct program_option {
 	uint64_t min, max;	/* a size has to be a multiple of `min` */
 	const char *choices;	/* "first|second": the variable receives 0 or 1 */
 	bool optional;		/* without an argument the choice is the first */
+	bool several;		/* a device may be a list of them */
 	const char *(*parse)(void *to, const char *arg);	/* returns what is wrong, or NULL */
 };
 
@@ -47,6 +48,10 @@ struct program_option {
 /* A row of its own. */
 #define OPTION_DEVICE(p) \
 	{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, host", OPTION_TO(DEVICE, p) }
+/* Of a program that spreads its work over several. */
+#define OPTION_DEVICES(p) \
+	{ "device", 0, "D", "auto (a GPU if there is one), cuda, cuda:N, cuda:N,N,..., cuda:all, host, " \
+	  "host:N", OPTION_TO(DEVICE, p), .several = true }
 
 struct program_operands {
 	char **names;

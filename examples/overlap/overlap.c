@@ -63,7 +63,7 @@ static void parse_options(struct overlap *o, int argc, char **argv)
 		  OPTION_NUMBER(&o->workers, 1, RNL_WORKERS_MAX) },
 		{ "stream", 0, "S", "the workers' streams: per-thread (the default), or private",
 		  OPTION_CHOICE(&o->stream, "per-thread|private") },
-		OPTION_DEVICE(&o->device),
+		OPTION_DEVICES(&o->device),
 		{ "order", 0, "O", "rnl_map_start() in one order alone: chunk (by chunk), or copies (of "
 		  "two chunks first)", OPTION_CHOICE(&o->order, "chunk|copies") },
 		{ "pageable", 0, NULL, "arrays that are not page-locked",

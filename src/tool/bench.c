@@ -40,6 +40,7 @@ struct level {
 struct figures {
 	double empty_per_second;
 	struct bench_times empty, kernel;	/* of one job, from submit to wait */
+	unsigned nr_devices;
 	struct level levels[LEVELS_MAX];
 	unsigned nr_levels;
 };
@@ -52,12 +53,15 @@ static struct rnl_pool *make_pool(const struct bench_machine *m, unsigned worker
 static void measure(const struct bench_machine *m, unsigned workers, struct figures *f)
 {
 	struct rnl_pool *pool = make_pool(m, workers);
+	const unsigned nr_devices = (unsigned)rnl_pool_nr_devices(pool);
 
+	f->nr_devices = nr_devices;
 	f->empty_per_second = bench_empty(m, pool);
 	f->empty = bench_one(m, pool, false);
 	f->kernel = bench_one(m, pool, true);
 	rnl_pool_destroy(pool);
-	for (unsigned w = 1; f->nr_levels < LEVELS_MAX; w = 2 * w < workers ? 2 * w : workers) {
+	/* Each device has a worker. */
+	for (unsigned w = nr_devices; f->nr_levels < LEVELS_MAX; w = 2 * w < workers ? 2 * w : workers) {
 		pool = make_pool(m, w);
 		f->levels[f->nr_levels++] = (struct level){ w, bench_j(m, pool, w) };
 		rnl_pool_destroy(pool);
@@ -77,6 +81,8 @@ static void print_machine(const struct bench_machine *m)
 
 static void print(unsigned workers, const struct figures *f)
 {
+	if (f->nr_devices > 1)
+		printf("devices                    %10u\n", f->nr_devices);
 	printf("empty jobs, %2u workers     %10.0f per second\n", workers, f->empty_per_second);
 	printf("submit to wait, empty job  %10.1f us   p99 %.1f us\n", f->empty.p50_us,
 	       f->empty.p99_us);
@@ -105,6 +111,7 @@ static void json(const struct bench_machine *m, unsigned workers, const struct f
 	tool_json_integer("cpus", tool_cpus());
 	tool_json_integer("run_ms", m->run_ms);
 	tool_json_integer("runs", BENCH_RUNS);
+	tool_json_integer("devices", f->nr_devices);
 	tool_json_integer("workers", workers);
 	tool_json_number("empty_jobs_per_second", f->empty_per_second);
 	json_times("empty_job", &f->empty);

@@ -229,22 +229,28 @@ double bench_j(const struct bench_machine *m, struct rnl_pool *pool, unsigned wo
 		.pool = pool, .nr = J_RING * workers, .prepare = prepare_j, .look = look_j,
 	};
 	uint32_t *in = tool_pinned(pool, ring.nr * bytes), *out = tool_pinned(pool, ring.nr * bytes);
-	uint32_t *dev = tool_device_memory(pool, ring.nr * bytes);
+	const unsigned nr_devices = (unsigned)rnl_pool_nr_devices(pool);
+	uint32_t *dev[RNL_DEVICES_MAX];
 	double rate;
 
 	ring.slots = get(ring.nr, sizeof(*ring.slots));
+	for (unsigned i = 0; i < nr_devices; i++)
+		dev[i] = tool_device_memory(pool, i, (ring.nr / nr_devices + 1) * bytes);
 	for (unsigned i = 0; i < ring.nr; i++) {
 		struct slot *slot = &ring.slots[i];
 
 		tool_must(rnl_job_init(&slot->job, do_j), "a job");
+		if (nr_devices > 1)
+			tool_must(rnl_job_device(&slot->job, (int)(i % nr_devices)), "a job");
 		slot->in = in + (size_t)i * J_WORDS;
 		slot->out = out + (size_t)i * J_WORDS;
-		slot->dev = dev + (size_t)i * J_WORDS;
+		slot->dev = dev[i % nr_devices] + (size_t)(i / nr_devices) * J_WORDS;
 	}
 	rate = runs(&ring, m->run_ms);
 	free(ring.slots);
 	rnl_pinned_put(pool, in);
 	rnl_pinned_put(pool, out);
-	rnl_device_free(pool, dev);
+	for (unsigned i = 0; i < nr_devices; i++)
+		rnl_device_free(pool, dev[i]);
 	return rate;
 }

@@ -23,7 +23,7 @@
 #define PATIENCE_HOST_NS 1500000000u	/* CPUs may be busy */
 
 enum {
-	STREAMS, KERNELS, QUEUES, COPIES_IN, COPIES_OUT, COPIES_BOTH, PINNED, PRIORITIES, NR_CHECKS
+	STREAMS, KERNELS, QUEUES, COPIES_IN, COPIES_OUT, COPIES_BOTH, PINNED, PRIORITIES, PEERS, NR_CHECKS
 };
 
 #define CHECK(called, asks) { .name = (called), .question = (asks) }
@@ -37,6 +37,7 @@ static struct check checks[NR_CHECKS] = {
 	[COPIES_BOTH] = CHECK("copies-both", "copies in and out run at the same time"),
 	[PINNED] = CHECK("pinned", "pinned memory is page-locked"),
 	[PRIORITIES] = CHECK("priorities", "urgent jobs go before others"),
+	[PEERS] = CHECK("peers", "copies between devices arrive"),
 };
 
 static const char *const answers[] = {
@@ -46,7 +47,7 @@ static const char *const answers[] = {
 static const char doc[] =
 "Tries whether on this machine kernels of different workers overlap, copies overlap "
 "kernels and each other, streams are per thread, pinned memory is page-locked, connections "
-"suffice, and priorities work; if not, tells the likely cause.  It takes a few seconds.\v"
+"suffice, priorities work, and copies between devices arrive; if not, tells the likely cause.  It takes a few seconds.\v"
 "The exit status is 0 if every answer is yes, 1 if one is no, 2 if something could not "
 "be found out.";
 
@@ -118,6 +119,7 @@ static int look(struct check_machine *m)
 {
 	int ret;
 
+	snprintf(m->first, sizeof(m->first), m->info.cuda ? "cuda:%d" : "host", m->info.ordinal);
 	tool_cuda_look(&m->cuda);
 	m->connections = tool_connections(getenv(TOOL_CONNECTIONS));
 	m->patience_ns = m->info.cuda ? PATIENCE_CUDA_NS : PATIENCE_HOST_NS;
@@ -139,13 +141,14 @@ static int ask_stream(void *arg, unsigned worker, void **data)
 static void experiment(struct check_machine *m)
 {
 	m->pool = tool_pool((struct rnl_pool_attr){
-		.device = m->device, .nr_workers = m->nr_workers, .on_start = ask_stream, .hook_arg = m,
+		.device = m->first, .nr_workers = m->nr_workers, .on_start = ask_stream, .hook_arg = m,
 	});
 	check_meet(m, &checks[STREAMS], &checks[KERNELS], &checks[QUEUES]);
 	check_beside(m, &checks[COPIES_IN], &checks[COPIES_OUT], &checks[PINNED]);
 	check_both(m, &checks[COPIES_BOTH]);
 	check_urgent(m, &checks[PRIORITIES]);
 	rnl_pool_destroy(m->pool);
+	check_peers(m, &checks[PEERS]);
 }
 
 static enum check_answer together(void)

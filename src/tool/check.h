@@ -7,6 +7,7 @@
  *	check_beside.c		copies beside a kernel that is held; pinned memory
  *	check_both.c		copies in and out at the same time
  *	check_urgent.c		priorities
+ *	check_peers.c		copies between devices
  *	check_tools.c		words, waits, jobs that start together
  */
 #ifndef TOOL_CHECK_H
@@ -39,14 +40,15 @@ struct check_stream {
 /* The machine that is checked. */
 struct check_machine {
 	const char *device;		/* as rnl_device_describe() takes it */
-	struct rnl_device_info info;	/* of the device */
+	char first[24];			/* of several, the one that all but check_peers() is about */
+	struct rnl_device_info info;	/* of that one */
 	struct tool_cuda cuda;
 	struct tool_gpu gpu;		/* info.cuda */
 	unsigned nr_workers;
 	const char *setting;		/* the user's, of CUDA_DEVICE_MAX_CONNECTIONS; or NULL */
 	unsigned connections;		/* after rnl_setup() */
 	uint64_t patience_ns;		/* of kernels that wait */
-	struct rnl_pool *pool;		/* of all experiments, except check_urgent() */
+	struct rnl_pool *pool;		/* of all but check_urgent() and check_peers() */
 	struct check_stream streams[RNL_WORKERS_MAX]; /* of the pool's workers */
 };
 
@@ -68,6 +70,7 @@ void check_beside(const struct check_machine *m, struct check *in, struct check 
 		  struct check *pinned);
 void check_both(const struct check_machine *m, struct check *both);
 void check_urgent(const struct check_machine *m, struct check *urgent);
+void check_peers(const struct check_machine *m, struct check *peers);
 
 /* ---- check_tools.c ------------------------------------------------------- */
 

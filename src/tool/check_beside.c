@@ -174,7 +174,7 @@ void check_beside(const struct check_machine *m, struct check *in, struct check 
 		  struct check *pinned)
 {
 	static struct trial trial;
-	void *device = tool_device_memory(m->pool, COPY_BYTES), *host;
+	void *device = tool_device_memory(m->pool, 0, COPY_BYTES), *host;
 	uint64_t start = tool_now();
 	double lock_ms;
 

@@ -123,7 +123,7 @@ void check_both(const struct check_machine *m, struct check *check)
 	both.m = m;
 	for (unsigned i = 0; i < WAYS; i++) {
 		struct way *way = &both.ways[i];
-		void *host = tool_pinned(m->pool, COPY_BYTES), *device = tool_device_memory(m->pool, COPY_BYTES);
+		void *host = tool_pinned(m->pool, COPY_BYTES), *device = tool_device_memory(m->pool, 0, COPY_BYTES);
 
 		way->both = &both;
 		way->words = tool_pinned(m->pool, sizeof(uint32_t) * TOOL_HOLD_WORDS);

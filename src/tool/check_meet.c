@@ -182,7 +182,7 @@ void check_meet(const struct check_machine *m, struct check *streams, struct che
 	uint64_t start;
 
 	meeting.m = m;
-	meeting.come = tool_device_memory(m->pool, sizeof(uint32_t));
+	meeting.come = tool_device_memory(m->pool, 0, sizeof(uint32_t));
 	meeting.stamps = tool_pinned(m->pool, sizeof(uint64_t) * 3 * m->nr_workers);
 	meet(&meeting);		/* CUDA loads a kernel when it is first launched */
 	start = tool_now();

@@ -31,7 +31,7 @@ static const struct rnl_dim one = { 1, 1, 1 };
 static struct rnl_pool *make_pool(const struct check_machine *m, unsigned workers, unsigned urgent)
 {
 	return tool_pool((struct rnl_pool_attr){
-		.device = m->device, .nr_workers = workers, .nr_urgent = urgent,
+		.device = m->first, .nr_workers = workers, .nr_urgent = urgent,
 	});
 }
 

@@ -65,11 +65,11 @@ void *tool_pinned(struct rnl_pool *pool, size_t bytes)
 	return memset(mem, 0, bytes);
 }
 
-void *tool_device_memory(struct rnl_pool *pool, size_t bytes)
+void *tool_device_memory(struct rnl_pool *pool, unsigned device, size_t bytes)
 {
 	void *mem = NULL;
 
-	tool_must(rnl_device_alloc(pool, 0, bytes, &mem), "the device's memory");
+	tool_must(rnl_device_alloc(pool, device, bytes, &mem), "the device's memory");
 	return mem;
 }
 

@@ -33,7 +33,7 @@ void tool_wait(struct rnl_job *job, const char *what);
 
 /* Pinned memory, zeroed; device memory. */
 void *tool_pinned(struct rnl_pool *pool, size_t bytes);
-void *tool_device_memory(struct rnl_pool *pool, size_t bytes);
+void *tool_device_memory(struct rnl_pool *pool, unsigned device, size_t bytes);
 
 /* The pool's counters. */
 struct rnl_pool_stats tool_stats(struct rnl_pool *pool);

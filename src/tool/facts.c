@@ -54,6 +54,26 @@ void tool_cuda_look(struct tool_cuda *cuda)
 		explain(cuda, code);
 }
 
+static int numa_node_of(const struct cudaDeviceProp *prop)
+{
+#if CUDART_VERSION >= 13000
+	return prop->hostNumaId;
+#else
+	(void)prop;
+	return -1;
+#endif
+}
+
+bool tool_gpu_reaches(int ordinal, int other)
+{
+	int reaches = 0;
+
+	if (cudaDeviceCanAccessPeer(&reaches, ordinal, other) == cudaSuccess)
+		return reaches;
+	(void)cudaGetLastError();
+	return false;
+}
+
 int tool_gpu_look(int ordinal, struct tool_gpu *gpu)
 {
 	struct cudaDeviceProp prop;
@@ -74,6 +94,7 @@ int tool_gpu_look(int ordinal, struct tool_gpu *gpu)
 		.pci_domain = (unsigned)prop.pciDomainID,
 		.pci_bus = (unsigned)prop.pciBusID,
 		.pci_device = (unsigned)prop.pciDeviceID,
+		.numa_node = numa_node_of(&prop),
 	};
 	return (int)cudaDeviceGetStreamPriorityRange(&gpu->least_priority,
 						     &gpu->greatest_priority);
@@ -90,6 +111,13 @@ int tool_gpu_look(int ordinal, struct tool_gpu *gpu)
 	(void)ordinal;
 	*gpu = (struct tool_gpu){ .major = 0 };
 	return -1;
+}
+
+bool tool_gpu_reaches(int ordinal, int other)
+{
+	(void)ordinal;
+	(void)other;
+	return false;
 }
 #endif
 

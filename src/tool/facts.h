@@ -27,10 +27,14 @@ struct tool_gpu {
 	int least_priority, greatest_priority; /* of streams; equal: there are none */
 	bool concurrent_kernels, memory_pools, unified_addressing, pageable_access, ecc;
 	unsigned pci_domain, pci_bus, pci_device;
+	int numa_node;			/* the host's nearest; -1: not known */
 };
 
 /* Return: 0 or a cudaError_t. */
 int tool_gpu_look(int ordinal, struct tool_gpu *gpu);
+
+/* Whether a GPU reaches the memory of another one directly. */
+bool tool_gpu_reaches(int ordinal, int other);
 
 /*
  * How many hardware queues a CUDA context of this process has, or will have.

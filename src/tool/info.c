@@ -107,6 +107,20 @@ static void print_machine(const struct machine *m)
 	       sysconf(_SC_NPROCESSORS_ONLN), tool_cpus());
 }
 
+/* Other GPUs whose memory this one reaches without the host. */
+static void print_peers(const struct machine *m, int ordinal)
+{
+	unsigned nr = 0;
+
+	for (int i = 0; i < m->cuda.nr_devices; i++)
+		if (i != ordinal && tool_gpu_reaches(ordinal, i))
+			printf(nr++ ? ", cuda:%d" : "  reaches the memory of cuda:%d", i);
+	if (nr)
+		putchar('\n');
+	else if (m->cuda.nr_devices > 1)
+		puts("  reaches no other GPU's memory: copies between them go through the host");
+}
+
 static void print_gpu(const struct machine *m, const struct device *d)
 {
 	const struct tool_gpu *g = &d->gpu;
@@ -119,6 +133,9 @@ static void print_gpu(const struct machine *m, const struct device *d)
 	printf("  PCI %04x:%02x:%02x, %" PRIu32 " copy engines, priorities of streams %d to %d\n",
 	       g->pci_domain, g->pci_bus, g->pci_device, d->info.nr_copy_engines,
 	       g->least_priority, g->greatest_priority);
+	if (g->numa_node >= 0)
+		printf("  near NUMA node %d of the host\n", g->numa_node);
+	print_peers(m, d->info.ordinal);
 	find_features(m, d, has);
 	for (unsigned i = 0; i < NR_FEATURES; i++)
 		printf("  %-4s %s%s%s\n", has[i] ? "yes" : "no", features[i].text,
@@ -175,6 +192,12 @@ static void json_device(const struct machine *m, const struct device *d)
 		snprintf(text, sizeof(text), "%04x:%02x:%02x", g->pci_domain, g->pci_bus,
 			 g->pci_device);
 		tool_json_text("pci", text);
+		tool_json_integer("numa_node", g->numa_node);
+		tool_json_array("reaches");
+		for (int i = 0; i < m->cuda.nr_devices; i++)
+			if (i != d->info.ordinal && tool_gpu_reaches(d->info.ordinal, i))
+				tool_json_integer(NULL, i);
+		tool_json_close();
 		tool_json_integer("copy_engines", d->info.nr_copy_engines);
 		tool_json_integer("least_priority", g->least_priority);
 		tool_json_integer("greatest_priority", g->greatest_priority);

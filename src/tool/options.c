@@ -126,7 +126,8 @@ static int find_device(const char *arg, struct rnl_device_info *info)
 	*info = (struct rnl_device_info)RNL_DEVICE_INFO_INIT;
 	ret = rnl_device_describe(arg, info);
 	if (ret == -EINVAL)
-		return tool_misused("'%s' is not good for --device: give auto, cuda, cuda:N or host",
+		return tool_misused("'%s' is not good for --device: give auto, cuda, cuda:N, cuda:N,N,..., "
+				    "cuda:all, host or host:N",
 				    arg);
 	if (ret == -ENODEV) {
 		tool_cuda_look(&cuda);

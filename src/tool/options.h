@@ -43,7 +43,7 @@ struct tool_usage {
  */
 int tool_options(const struct tool_usage *usage, int argc, char **argv, int *first);
 
-#define TOOL_DEVICES "auto (a GPU if there is one; the default), cuda, cuda:N, host"
+#define TOOL_DEVICES "auto (a GPU if there is one; the default), cuda, cuda:N, cuda:N,N,..., cuda:all, host, host:N"
 
 /*
  * Prepares the process for pools: their guard, rnl_setup(), and @device, which has to answer.

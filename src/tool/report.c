@@ -62,12 +62,12 @@ static void print_depth(const struct rnl_overlap *o, uint64_t elapsed)
 	}
 }
 
-static void print_overlap(const struct rnl_overlap *o)
+static void print_overlap(const struct rnl_overlap *o, bool several)
 {
 	const uint64_t elapsed = o->elapsed_ns, busy = o->busy_ns;
 	char time[32];
 
-	printf("\nOn the device, of %s\n", report_time(time, elapsed));
+	printf("\nOn the device%s, of %s\n", several ? "s" : "", report_time(time, elapsed));
 	print_line("busy", busy, elapsed);
 	if (o->in_ns || o->kernel_ns || o->out_ns) {
 		print_line("copies in", o->in_ns, elapsed);
@@ -97,6 +97,25 @@ static void print_workers(const struct report *r)
 	}
 }
 
+/* A device's figures: what others did at the same time does not overlap its own work. */
+static void print_devices(const struct report *r)
+{
+	if (r->nr_devices < 2)
+		return;
+	printf("\nDevices%30s %12s %8s\n", "jobs timed", "busy", "");
+	for (unsigned i = 0; i < r->nr_devices; i++) {
+		const struct rnl_overlap *o = &r->of_device[i];
+		char time[32];
+
+		if (!r->device_names[i][0])
+			continue;
+		printf("  %-24s %10" PRIu64 " %12s %6.1f %%\n", r->device_names[i], o->nr_jobs,
+		       report_time(time, o->busy_ns), percent(o->busy_ns, r->overlap.elapsed_ns));
+		print_line("  copies and kernels at once",
+			   o->in_kernel_ns + o->out_kernel_ns - o->all_ns, r->overlap.elapsed_ns);
+	}
+}
+
 static void print_gaps(const struct rnl_overlap *o)
 {
 	char length[32], at[32];
@@ -111,13 +130,16 @@ static void print_gaps(const struct rnl_overlap *o)
 
 static void print_text(const struct report *r)
 {
-	char time[32];
+	char time[32], devices[24] = "";
 
-	printf("%s: %s on %s, %d workers, %" PRIu64 " jobs (%" PRIu64 " timed on the device), %s\n",
-	       r->path, r->program, r->device, __builtin_popcountll(r->workers), r->nr_calls,
+	if (r->nr_devices > 1)
+		snprintf(devices, sizeof(devices), "%u times ", r->nr_devices);
+	printf("%s: %s on %s%s, %d workers, %" PRIu64 " jobs (%" PRIu64 " timed on the device), %s\n",
+	       r->path, r->program, devices, r->device, __builtin_popcountll(r->workers), r->nr_calls,
 	       r->overlap.nr_jobs, report_time(time, r->end - r->begin));
 	if (report_timed(r)) {
-		print_overlap(&r->overlap);
+		print_overlap(&r->overlap, r->nr_devices > 1);
+		print_devices(r);
 		print_workers(r);
 		if (report_mostly_timed(r))
 			print_gaps(&r->overlap);

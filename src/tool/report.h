@@ -72,6 +72,9 @@ struct report {
 	unsigned nr_names;
 	uint64_t workers;		/* bits */
 	struct report_name worker_names[RNL_WORKERS_MAX];
+	unsigned nr_devices;		/* of the pool */
+	char device_names[RNL_DEVICES_MAX][24]; /* "cuda:1"; "": it has no worker here */
+	uint8_t device_of[RNL_WORKERS_MAX];
 	unsigned nr_threads;
 	int64_t threads[REPORT_THREADS];
 	struct report_name thread_names[REPORT_THREADS];
@@ -82,6 +85,7 @@ struct report {
 	uint64_t begin, end;
 	uint64_t nr_calls, nr_flights; /* jobs; jobs with device work */
 	struct rnl_overlap overlap;
+	struct rnl_overlap of_device[RNL_DEVICES_MAX];
 	struct report_cause causes[REPORT_CAUSES];
 	unsigned nr_causes;
 };

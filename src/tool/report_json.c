@@ -10,6 +10,7 @@ static void put_trace(const struct report *r)
 	tool_json_text("path", r->path);
 	tool_json_text("program", r->program);
 	tool_json_text("device", r->device);
+	tool_json_integer("devices", r->nr_devices);
 	tool_json_bool("whole", r->whole);
 	tool_json_integer("workers", __builtin_popcountll(r->workers));
 	tool_json_integer("jobs", (int64_t)r->nr_calls);
@@ -53,8 +54,26 @@ static void put_workers(const struct report *r)
 		tool_json_object(NULL);
 		tool_json_integer("worker", i);
 		tool_json_text("name", r->worker_names[i].text);
+		tool_json_text("device", r->device_names[r->device_of[i]]);
 		tool_json_integer("timed", (int64_t)r->overlap.worker_jobs[i]);
 		tool_json_integer("busy_ns", (int64_t)r->overlap.worker_ns[i]);
+		tool_json_close();
+	}
+	tool_json_close();
+}
+
+static void put_devices(const struct report *r)
+{
+	tool_json_array("devices");
+	for (unsigned i = 0; i < r->nr_devices; i++) {
+		const struct rnl_overlap *o = r->nr_devices > 1 ? &r->of_device[i] : &r->overlap;
+
+		tool_json_object(NULL);
+		tool_json_text("device", r->device_names[i]);
+		tool_json_integer("timed", (int64_t)o->nr_jobs);
+		tool_json_integer("busy_ns", (int64_t)o->busy_ns);
+		tool_json_integer("copies_in_and_kernels_ns", (int64_t)o->in_kernel_ns);
+		tool_json_integer("copies_out_and_kernels_ns", (int64_t)o->out_kernel_ns);
 		tool_json_close();
 	}
 	tool_json_close();
@@ -94,6 +113,7 @@ void report_print_json(const struct report *r)
 	put_trace(r);
 	put_overlap(&r->overlap);
 	put_workers(r);
+	put_devices(r);
 	put_gaps(&r->overlap);
 	put_pairs(&r->overlap);
 	tool_json_array("causes");

@@ -114,6 +114,9 @@ static int read_header(struct reader *in, const json_t *args)
 		return wrong(in, "it is of format %" PRId64 ", which a newer runnel report reads",
 			     format);
 	copy_text(r->device, sizeof(r->device), json_object_get(args, "device"));
+	r->nr_devices = (unsigned)integer_or(args, "devices", 1);
+	if (!r->nr_devices || r->nr_devices > RNL_DEVICES_MAX)
+		return wrong(in, "\"devices\" is %u", r->nr_devices);
 	r->cuda = integer_or(args, "cuda", 0);
 	r->connections = integer_or(args, "connections", 8);
 	r->timing = integer_or(args, "timing", 0);
@@ -156,10 +159,32 @@ static int worker_of(const struct reader *in, int64_t tid)
 	return -1;
 }
 
+/* The track of a worker's stream: "NAME device cuda:1". */
+static void read_stream_name(struct report *r, unsigned worker, const char *name)
+{
+	static const char word[] = " device";
+	const char *end = NULL, *at = name;
+	struct report_name *to = &r->worker_names[worker];
+	const unsigned device = worker % r->nr_devices;	/* runnel.h: attr.device */
+
+	while ((at = strstr(at, word)) != NULL)
+		end = at++;
+	if (!end)
+		end = name + strlen(name);
+	snprintf(to->text, sizeof(to->text), "%.*s", (int)(end - name), name);
+	if (!strncmp(end, word, sizeof(word) - 1) && end[sizeof(word) - 1] == ' ')
+		snprintf(r->device_names[device], sizeof(r->device_names[0]), "%s",
+			 end + sizeof(word));
+	if (r->nr_devices > 1)
+		strncat(strncat(to->text, " on ", sizeof(to->text) - strlen(to->text) - 1),
+			r->device_names[device], sizeof(r->device_names[0]));
+	r->device_of[worker] = (uint8_t)device;
+	r->workers |= 1ull << worker;
+}
+
 /* A worker's thread is the one whose name comes right before its device's. */
 static int read_thread_name(struct reader *in, int64_t tid, const json_t *args)
 {
-	static const char device[] = " device";
 	struct report *r = in->r;
 	const char *name;
 	int n;
@@ -167,11 +192,7 @@ static int read_thread_name(struct reader *in, int64_t tid, const json_t *args)
 	if (get_text(in, args, "name", &name))
 		return TOOL_TROUBLE;
 	if (tid >= DEVICE_TID && tid < DEVICE_TID + RNL_WORKERS_MAX) {
-		n = (int)(tid - DEVICE_TID);
-		snprintf(r->worker_names[n].text, sizeof(r->worker_names[n].text), "%.*s",
-			 (int)(strlen(name) < sizeof(device) ? strlen(name) :
-			       strlen(name) - sizeof(device) + 1), name);
-		r->workers |= 1ull << n;
+		read_stream_name(r, (unsigned)(tid - DEVICE_TID), name);
 		return 0;
 	}
 	n = worker_of(in, tid) < 0 ? thread_of(r, tid) : -1;
@@ -430,11 +451,26 @@ static FILE *open_trace(const char *path)
 	return file;
 }
 
-/* Computes the figures of the device's spans. */
+/* Computes the figures of spans on a device, or on all of them: -1. */
+static int find_overlap_of(const struct report *r, int device, struct rnl_overlap_span *spans,
+			   struct rnl_overlap *overlap)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct report_span *s = &r->spans[i];
+
+		/* The kinds of the device have the numbers of enum rnl_overlap_kind. */
+		if (s->kind <= REPORT_OUT && (device < 0 || r->device_of[s->of] == device))
+			spans[nr++] = (struct rnl_overlap_span){ s->begin, s->end, s->of, s->kind };
+	}
+	*overlap = (struct rnl_overlap)RNL_OVERLAP_INIT;
+	return rnl_overlap_find(spans, nr, overlap);
+}
+
 static int find_overlap(struct report *r)
 {
 	struct rnl_overlap_span *spans = malloc((r->nr + 1) * sizeof(*spans));
-	size_t nr = 0;
 	int ret;
 
 	r->begin = r->nr ? UINT64_MAX : 0;
@@ -443,12 +479,10 @@ static int find_overlap(struct report *r)
 
 		r->begin = s->begin < r->begin ? s->begin : r->begin;
 		r->end = s->end > r->end ? s->end : r->end;
-		/* The kinds of the device have the numbers of enum rnl_overlap_kind. */
-		if (spans && s->kind <= REPORT_OUT)
-			spans[nr++] = (struct rnl_overlap_span){ s->begin, s->end, s->of, s->kind };
 	}
-	r->overlap = (struct rnl_overlap)RNL_OVERLAP_INIT;
-	ret = spans ? rnl_overlap_find(spans, nr, &r->overlap) : -ENOMEM;
+	ret = spans ? find_overlap_of(r, -1, spans, &r->overlap) : -ENOMEM;
+	for (unsigned i = 0; !ret && r->nr_devices > 1 && i < r->nr_devices; i++)
+		ret = find_overlap_of(r, (int)i, spans, &r->of_device[i]);
 	free(spans);
 	return ret ? tool_trouble("%s: out of memory for its figures", r->path) : 0;
 }

@@ -114,7 +114,8 @@ static int check_attr(const struct rnl_pool_attr *attr)
 	const struct rnl__log log = { attr->log, attr->log_arg };
 	const struct rnl__range ranges[] = {
 		{ "nr_urgent", attr->nr_urgent, 0, RNL_WORKERS_MAX - 1 },
-		{ "nr_workers", attr->nr_workers, 0, RNL_WORKERS_MAX - attr->nr_urgent },
+		{ "nr_workers", rnl__larger(attr->nr_workers, 1), 1,
+		  RNL_WORKERS_MAX - attr->nr_urgent },
 		{ "stream", attr->stream, 0, RNL_STREAM_PRIVATE },
 		{ "max_in_flight", attr->max_in_flight, 1, IN_FLIGHT_MAX },
 		{ "low_water", attr->low_water, 0, attr->high_water - 1 },

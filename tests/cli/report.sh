@@ -87,6 +87,18 @@ reports 0 --html="$dir/many.html" "$dir/many.json"
 [ "$(wc -c <"$dir/many.html")" -lt 200000 ] || complain 'the page of many jobs is large'
 ends 'draws a page and a picture that need nothing else'
 
+"$OVERLAP" --device=host:2 --chunks=40 --chunk=64K --workers=4 --repeat=1 --trace="$dir/two.json" >/dev/null
+reports 0 "$dir/two.json"
+silent
+prints ' on 2 times host, 4 workers, '
+prints '^On the devices, of '
+prints '^  host:0 +[0-9]+ .* %$'
+prints '^  host:1 +[0-9]+ .* %$'
+prints '^  rnl-worker-3 on host:1 '
+reports 0 --json "$dir/two.json"
+prints '"devices": 2'
+ends 'tells of each device'
+
 # ---- files that are no traces ------------------------------------------------------
 refuses "$dir/none: No such file or directory" "$dir/none"
 refuses "$dir: is a directory" "$dir"

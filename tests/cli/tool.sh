@@ -75,7 +75,7 @@ else
 	silent check
 	for name in $all; do prints "^yes +$name "; done
 	gives 0 check --device="$device" --json
-	json "d['answer'] == 'yes' and len(d['checks']) == 8"
+	json "d['answer'] == 'yes' and len(d['checks']) == 9"
 fi
 answers yes $all
 if [ "$device" = host ]; then
@@ -85,8 +85,33 @@ if [ "$device" = host ]; then
 	json "d['workers'] == 2"
 	gives 0 check --device=host --workers=62 --json
 	json "d['workers'] == 62"
+	gives 0 check --device=host:3
+	prints '^yes +peers '
+	prints '6 pairs of 3 host devices: what is sent arrives, at [0-9.]+ GB/s or more$'
+	gives 0 bench --device=host:2 --workers=4 --run-ms=20 --json
+	json "d['devices'] == 2 and [j['workers'] for j in d['j']] == [2, 4]"
 fi
 ends 'check answers yes on a good machine'
+
+if [ "$fake" ]; then
+	fake_before=${FAKE_CUDART:-}
+	export FAKE_CUDART="devices=3${FAKE_CUDART:+,$FAKE_CUDART}"
+	gives 0 info
+	prints '^cuda:2 +'
+	prints '^  reaches the memory of cuda:0, cuda:1$'
+	gives 0 info --json
+	json "[d['reaches'] for d in d['devices'][:3]] == [[1, 2], [0, 2], [0, 1]]"
+	"$program" check --device=cuda:2,0 >"$dir/out" 2>"$dir/err"
+	prints '^device: +cuda:2, '
+	prints '2 pairs of 2 GPUs: what is sent arrives, at .*; 2 pairs are direct, 0 go through the host$'
+	export FAKE_CUDART="strangers,$FAKE_CUDART"
+	gives 0 info
+	prints "^  reaches no other GPU's memory"
+	"$program" check --device=cuda >"$dir/out" 2>"$dir/err"
+	prints '6 pairs of 3 GPUs: what is sent arrives, at .*; 0 pairs are direct, 6 go through the host$'
+	export FAKE_CUDART="$fake_before"
+	ends 'several devices: which reach which, and what is sent arrives'
+fi
 
 if [ "$device" != host ]; then
 	# The double is told how many queues the variable means.
@@ -187,8 +212,8 @@ if [ "$device" = host ]; then
 	done
 	refuses_command "'63' is not good for --workers: give a number from 1 to 62" bench --workers=63
 	refuses_command "'0' is not good for --run-ms: give a number from 1 to 10000" bench --run-ms=0
-	refuses_command "'gpu' is not good for --device: give auto, cuda, cuda:N or host" check --device=gpu
-	refuses_command "'gpu' is not good for --device: give auto, cuda, cuda:N or host" bench --device=gpu
+	refuses_command "'gpu' is not good for --device: give auto, cuda, cuda:N, cuda:N,N,..., cuda:all, host or host:N" check --device=gpu
+	refuses_command "'gpu' is not good for --device: give auto, cuda, cuda:N, cuda:N,N,..., cuda:all, host or host:N" bench --device=gpu
 	for command in bench check info; do
 		refuses_command "runnel $command: 'file' is too much: all arguments are options" $command file
 	done

@@ -15,7 +15,7 @@
 #include "sys/symbol.h"
 
 #define LIBRARY "./librunnel.so"
-#define HIDDEN "rnl__device_open"	/* a function that it does not export */
+#define HIDDEN "rnl__devices_open"	/* a function that it does not export */
 
 static char path[64], text[128];
 
