@@ -2,7 +2,9 @@
 /*
  * gwc, which counts as wc(1) does:
  *
- *	gwc.c		options, the consumer, the output
+ *	gwc.c		the program
+ *	options.c	its command line
+ *	tally.c		what it prints
  *	input.c		the files to read, and which parts of them are read next
  *	produce.c	the producers, their chunks and jobs
  *	count.c		counting on the CPU
@@ -32,6 +34,16 @@ struct gwc_options {
 	bool stats;
 };
 
+/* ---- options.c ----------------------------------------------------------- */
+
+struct program_operands;
+
+void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, int argc,
+		       char **argv);
+
+/* Creates the pool that the options ask for.  Dies if it cannot. */
+struct rnl_pool *gwc_pool(struct gwc_options *opt);
+
 /* ---- input.c ------------------------------------------------------------- */
 
 struct gwc_input {
@@ -45,15 +57,29 @@ struct gwc_input {
 	bool failed;			/* later parts do not count */
 };
 
+/* A place in the list of inputs, between two bytes. */
+struct gwc_place {
+	unsigned input;
+	uint64_t offset;		/* less than the input's size, or 0 */
+};
+
 struct gwc_inputs {
 	struct gwc_input *list;
 	unsigned nr;
 	int width;			/* of the columns */
 
-	unsigned next;			/* the input to read next ... */
-	uint64_t offset;		/* ... from here on; of a stream 1 if it is open */
+	struct gwc_place next;		/* to be read; in a stream the offset is 1 if it is open */
+	struct gwc_place end;		/* of what is read by now; that of the list, without @more */
 	int stream_fd;
-	bool stream_busy;		/* a producer reads it */
+	bool busy;			/* a producer reads a stream, or calls @more */
+
+	/*
+	 * If not NULL: sets `next` and `end` to what is read behind `end`.  No two calls are made
+	 * at once.  Return: false if there is no more.
+	 */
+	bool (*more)(struct gwc_inputs *inputs, void *arg);
+	void *more_arg;
+	unsigned shard;			/* for @more: a number that parts up to `end` get */
 };
 
 /* A part of an input: a producer reads it, a job counts it, the consumer adds it up. */
@@ -66,6 +92,8 @@ struct gwc_part {
 	int err;			/* an errno: reading ended with it; or 0 */
 	bool opened;
 	bool last;			/* of its input; reading a stream finds out */
+	unsigned shard;
+	bool ends;			/* its shard; a stream's `last` part does, too */
 };
 
 /* Dies if the list of names cannot be read. */
@@ -73,10 +101,17 @@ void gwc_inputs_open(struct gwc_inputs *inputs, const struct gwc_options *opt, c
 		     unsigned nr);
 void gwc_inputs_close(struct gwc_inputs *inputs);
 
+/* Whether all is given out, up to the `end`. */
+static inline bool gwc_inputs_spent(const struct gwc_inputs *inputs)
+{
+	return inputs->next.input == inputs->end.input ? inputs->next.offset >= inputs->end.offset :
+							 inputs->next.input > inputs->end.input;
+}
+
 /*
  * Gives out the next parts: one of a stream, or those of files that fill a chunk.
- * Context: no stream is busy.
- * Return: their number, up to @max; 0: there are no more.
+ * Context: the inputs are not busy.
+ * Return: their number, up to @max; 0: they are spent.
  */
 unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_part *parts,
 			 unsigned max);
@@ -92,5 +127,27 @@ void gwc_part_read(struct gwc_inputs *inputs, struct gwc_part *part, void *to);
 /* Counts all inputs.  @consume gets the parts in the order of the inputs. */
 void gwc_count_all(struct rnl_pool *pool, struct gwc_inputs *inputs, const struct gwc_options *opt,
 		   void (*consume)(void *arg, const struct gwc_part *part), void *arg);
+
+/* ---- tally.c ------------------------------------------------------------- */
+
+struct gwc_counts {
+	uint64_t lines, words, bytes;
+};
+
+struct gwc_tally {
+	const struct gwc_options *opt;
+	int width;			/* of the columns */
+	struct gwc_counts total;
+	bool failed;			/* an input could not be read in full */
+};
+
+/*
+ * Adds a part to its input, and prints the line of the input behind its last part.
+ * @tally: a struct gwc_tally.  Context: parts come in the order of the inputs.
+ */
+void gwc_tally_add(void *tally, const struct gwc_part *part);
+
+/* Prints the total, if there are several inputs. */
+void gwc_tally_end(const struct gwc_tally *tally, const struct gwc_inputs *inputs);
 
 #endif /* GWC_H */

@@ -97,6 +97,7 @@ void gwc_inputs_open(struct gwc_inputs *inputs, const struct gwc_options *opt, c
 		read_list(inputs, opt->files0_from);
 	else if (!nr)
 		append(inputs, NULL);
+	inputs->end.input = inputs->nr;
 	inputs->width = look_at_all(inputs);
 	if (inputs->nr == 1 && opt->lines + opt->words + opt->bytes == 1)
 		inputs->width = 1;	/* a lone number */
@@ -114,21 +115,22 @@ void gwc_inputs_close(struct gwc_inputs *inputs)
 /* A part of up to @space bytes. */
 static struct gwc_part next_part(struct gwc_inputs *inputs, size_t space)
 {
-	struct gwc_input *in = &inputs->list[inputs->next];
-	const uint64_t left = in->size - inputs->offset;
-	struct gwc_part part = { .in = in, .offset = inputs->offset, .bytes = space };
+	struct gwc_place *next = &inputs->next;
+	struct gwc_input *in = &inputs->list[next->input];
+	const uint64_t end = next->input == inputs->end.input ? inputs->end.offset : in->size;
+	struct gwc_part part = { .in = in, .offset = next->offset, .bytes = space,
+				 .shard = inputs->shard };
 
-	inputs->stream_busy = in->stream;
+	inputs->busy = in->stream;
 	if (in->stream)
 		return part;
-	part.last = left <= space;
-	if (part.last) {
-		part.bytes = (size_t)left;
-		inputs->next++;
-		inputs->offset = 0;
-	} else {
-		inputs->offset += space;
-	}
+	if (end - next->offset < space)
+		part.bytes = (size_t)(end - next->offset);
+	next->offset += part.bytes;
+	part.last = next->offset == in->size;
+	if (part.last)
+		*next = (struct gwc_place){ next->input + 1, 0 };
+	part.ends = gwc_inputs_spent(inputs);
 	return part;
 }
 
@@ -138,8 +140,8 @@ unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_par
 	size_t used = 0;
 	unsigned nr = 0;
 
-	while (nr < max && used < chunk && inputs->next < inputs->nr &&
-	       !(nr && inputs->list[inputs->next].stream)) {
+	while (nr < max && used < chunk && !gwc_inputs_spent(inputs) &&
+	       !(nr && inputs->list[inputs->next.input].stream)) {
 		parts[nr] = next_part(inputs, chunk - used);
 		used += gwc_align(parts[nr++].bytes);
 	}
@@ -148,9 +150,9 @@ unsigned gwc_inputs_next(struct gwc_inputs *inputs, size_t chunk, struct gwc_par
 
 void gwc_inputs_streamed(struct gwc_inputs *inputs, bool ended)
 {
-	inputs->stream_busy = false;
-	inputs->offset = !ended;	/* 0: the next input begins */
-	inputs->next += ended;
+	inputs->busy = false;
+	inputs->next.offset = !ended;	/* 0: the next input begins */
+	inputs->next.input += ended;
 }
 
 /* Return: a descriptor at the offset of the part, or -1. */

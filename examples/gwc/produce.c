@@ -48,7 +48,7 @@ struct pipe {
 
 	pthread_mutex_t lock;
 	pthread_cond_t ready;		/* the first chunk is, or there are no more */
-	pthread_cond_t moved;		/* a chunk is free, or a stream was read */
+	pthread_cond_t moved;		/* a chunk is free, or the inputs are no longer busy */
 	struct chunk *head, **tail;	/* the list */
 	struct chunk *free;		/* first the one that was used last, as it is in caches */
 	unsigned nr_active;		/* producers */
@@ -85,14 +85,35 @@ static int count_chunk(struct rnl_job *job)
 
 /* ---- the producers ------------------------------------------------------- */
 
+/* Waits until there is a free chunk, and something to read or nothing more. */
+static void await_work(struct pipe *pipe)
+{
+	struct gwc_inputs *inputs = pipe->inputs;
+
+	for (;;) {
+		if (!pipe->free || inputs->busy) {
+			pthread_cond_wait(&pipe->moved, &pipe->lock);
+			continue;
+		}
+		if (!inputs->more || !gwc_inputs_spent(inputs))
+			return;
+		inputs->busy = true;
+		pthread_mutex_unlock(&pipe->lock);
+		if (!inputs->more(inputs, inputs->more_arg))
+			inputs->more = NULL;
+		pthread_mutex_lock(&pipe->lock);
+		inputs->busy = false;
+		pthread_cond_broadcast(&pipe->moved);
+	}
+}
+
 /* Takes a chunk and its parts, and puts it into the list.  Return: NULL if there are no more. */
 static struct chunk *take_work(struct pipe *pipe)
 {
 	struct chunk *chunk;
 
 	pthread_mutex_lock(&pipe->lock);
-	while (!pipe->free || pipe->inputs->stream_busy)
-		pthread_cond_wait(&pipe->moved, &pipe->lock);
+	await_work(pipe);
 	chunk = pipe->free;
 	chunk->nr_parts = gwc_inputs_next(pipe->inputs, pipe->chunk_bytes, chunk->parts, PARTS_MAX);
 	if (chunk->nr_parts) {

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* What gwc prints: a line for each input, in order, and the total. */
+#include "config.h"
+
+#include "common/program.h"
+#include "gwc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void print_counts(const struct gwc_tally *tally, const struct gwc_counts *counts,
+			 const char *name)
+{
+	const struct {
+		bool wanted;
+		uint64_t count;
+	} columns[] = {
+		{ tally->opt->lines, counts->lines },
+		{ tally->opt->words, counts->words },
+		{ tally->opt->bytes, counts->bytes },
+	};
+	const char *space = "";
+
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+		if (!columns[i].wanted)
+			continue;
+		printf("%s%*" PRIu64, space, tally->width, columns[i].count);
+		space = " ";
+	}
+	printf("%s%s\n", name ? " " : "", name ? name : "");
+}
+
+void gwc_tally_add(void *arg, const struct gwc_part *part)
+{
+	struct gwc_input *in = part->in;
+	struct gwc_tally *tally = arg;
+	struct gwc_counts counts;
+
+	if (!in->failed) {
+		in->sum = gwc_join(in->sum, part->sum);
+		in->bytes += part->bytes;
+		if (part->err) {
+			program_warn("%s: %s", in->name ? in->name : "standard input",
+				     strerror(part->err));
+			in->failed = tally->failed = true;
+		}
+	}
+	if (!part->last || (in->failed && !part->opened))
+		return;
+	counts = (struct gwc_counts){ in->sum.lines, in->sum.words, in->bytes };
+	print_counts(tally, &counts, in->name);
+	tally->total.lines += counts.lines;
+	tally->total.words += counts.words;
+	tally->total.bytes += counts.bytes;
+}
+
+void gwc_tally_end(const struct gwc_tally *tally, const struct gwc_inputs *inputs)
+{
+	if (inputs->nr > 1)
+		print_counts(tally, &tally->total, "total");
+}
