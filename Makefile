@@ -16,7 +16,7 @@ first: $(filter deps,$(goals))
 	@test -f config.mk || $(top)configure $(CONFIGURE)
 deps:
 	@sh $(top)deps.sh
-	@! grep -Eqs '^have_(CHECK|HTTP) *:= no' config.mk || ./config.status --recheck
+	@! grep -Eqs '^have_(CHECK|HTTP|MPI) *:= no' config.mk || ./config.status --recheck
 clean distclean: ; @:
 .PHONY: $(goals) first
 

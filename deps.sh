@@ -4,9 +4,10 @@
 #
 # usage: deps.sh [PACKAGE ...]		Debian's packages that are wanted as well
 set -u
-missing= wanted=
+missing= wanted= cluster=
 need() { missing="$missing $*"; }
 want() { wanted="$wanted $*"; }		# for examples/http_server and pipeline, the tool, make bench, and the tests abi, api/loops, manual and model, which may be left out
+many() { cluster="$cluster $*"; }	# for programs over many machines, which may be left out
 echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
 command -v make >/dev/null || need make
 command -v pkg-config >/dev/null || need pkg-config
@@ -25,25 +26,27 @@ command -v python3 >/dev/null || want python3
 command -v spin >/dev/null || want spin
 command -v mandoc >/dev/null || want mandoc
 command -v abidiff >/dev/null || want abigail-tools
+{ command -v mpicc && command -v mpirun; } >/dev/null || many openmpi-bin libopenmpi-dev
 for p; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q ' installed$' || need "$p"
 done
-[ "$missing$wanted" ] || { echo 'deps: nothing is missing'; exit 0; }
+[ "$missing$wanted$cluster" ] || { echo 'deps: nothing is missing'; exit 0; }
 
 if ! command -v apt-get >/dev/null; then
 	cat >&2 <<-IN
-	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, the tool, make bench and some tests:${wanted:- nothing}
+	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, the tool, make bench and some tests:${wanted:- nothing}; and for many machines:${cluster:- nothing}
 	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
 	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
 	            glib2-devel tbb-devel gcc-c++ elfutils-libelf-devel mandoc libabigail
+	            openmpi-devel (and its module: module load mpi)
 	  openSUSE  zypper install gcc make pkg-config liburcu-devel check-devel
 	            libevent-devel libjansson-devel libpng16-devel libuv-devel wrk python3
-	            glib2-devel tbb-devel gcc-c++ libelf-devel mandoc
+	            glib2-devel tbb-devel gcc-c++ libelf-devel mandoc openmpi-devel
 	  Arch      pacman -S gcc make pkgconf liburcu check libevent jansson libpng libuv wrk python
-	            glib2 onetbb libelf mandoc
+	            glib2 onetbb libelf mandoc openmpi
 	  Alpine    apk add gcc musl-dev make pkgconf userspace-rcu-dev check-dev libevent-dev
 	            jansson-dev libpng-dev libuv-dev wrk python3 glib-dev onetbb-dev g++
-	            elfutils-dev mandoc
+	            elfutils-dev mandoc openmpi-dev
 	IN
 	[ -z "$missing" ]
 	exit
@@ -53,15 +56,16 @@ root=
 if [ "$(id -u)" != 0 ]; then
 	root=sudo
 	command -v sudo >/dev/null || {
-		echo "deps: run this as root: apt-get install$missing$wanted" >&2
+		echo "deps: run this as root: apt-get install$missing$wanted$cluster" >&2
 		[ -z "$missing" ]
 		exit
 	}
 fi
-echo "deps: installing$missing$wanted"
+echo "deps: installing$missing$wanted$cluster"
 apt() { $root env DEBIAN_FRONTEND=noninteractive apt-get -q "$@"; }
 get() { apt install -y --no-install-recommends --no-upgrade "$@"; }
 # Without package lists, or with stale ones, apt knows too little: update, and again.
 fetch() { apt-get -qq -s install "$@" >/dev/null 2>&1 && get "$@" || { apt update && get "$@"; }; }
 [ -z "$missing" ] || fetch $missing || exit
 [ -z "$wanted" ] || fetch $wanted || echo "deps: going on without$wanted" >&2
+[ -z "$cluster" ] || fetch $cluster || echo "deps: going on without$cluster" >&2
