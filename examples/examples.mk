@@ -2,7 +2,9 @@
 # device.cu is what needs nvcc, and device.c takes its place where there is none.
 ex := examples
 http := $(ex)/http_server
-example_srcs = $(patsubst $(srcdir)/%,%,$(filter-out %/device.c,$(wildcard $(srcdir)/$(ex)/$1/*.c)))
+# In place of gwc.c these make gwc_mpi, which needs MPI.
+GWC_MPI := $(ex)/gwc/gwc_mpi.c $(ex)/gwc/shards.c
+example_srcs = $(filter-out %/device.c $(GWC_MPI),$(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/$(ex)/$1/*.c)))
 example_objs = $(patsubst %.c,%.o,$(foreach d,common $1,$(call example_srcs,$d)))
 DEVICE_EXAMPLES := allocator batch_sha256 gwc loader overlap $(if $(filter yes,$(have_LIBPNG)),pipeline) \
 	specialised stream_kinds
@@ -10,7 +12,7 @@ DEVICE_EXAMPLES := allocator batch_sha256 gwc loader overlap $(if $(filter yes,$
 HTTP_CPU  := $(call example_objs,http_server) $(ex)/gwc/count.o
 HTTP_OBJS := $(HTTP_CPU) $(http)/device$(kernel_o) $(ex)/gwc/device$(kernel_o)
 PROGRAMS := $(ex)/fan_out $(ex)/producer_consumer $(foreach e,$(DEVICE_EXAMPLES),$(ex)/$e/$e) \
-	$(if $(filter yes,$(have_HTTP)),$(http)/http_server)
+	$(if $(filter yes,$(have_HTTP)),$(http)/http_server) $(if $(filter yes,$(have_MPI)),$(ex)/gwc/gwc_mpi)
 EXAMPLE_DIRS := $(DEVICE_EXAMPLES:%=$(ex)/%) $(http) $(ex)/common $(ex)
 
 examples: $(PROGRAMS)
@@ -19,16 +21,18 @@ $(ex)/fan_out $(ex)/producer_consumer: %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
 $(ex)/pipeline/%.o: INC += $(LIBPNG_CFLAGS)
 libs_pipeline := $(LIBPNG_LIBS) -lm
+$(ex)/gwc/gwc_mpi.o: INC += $(MPI_CFLAGS)
+# PROGRAM, OBJECTS, and the name of the variable that has its libraries.
 define link_example
-$(ex)/$1/$1: $(call example_objs,$1) $(ex)/$1/device$(kernel_o) $(SO)
-	$$(call Q,LD)$$(if $$(nvcc),$$(NVLINK) -o $$@ $$(filter %.o,$$^) $$(NVWITH_SO)/.. $$(call to_host,$(libs_$1)),\
-	  $$(LINK) -o $$@ $$(filter %.o,$$^) $$(WITH_SO)/.. $(libs_$1))
+$1: $2 $(SO)
+	$$(call Q,LD)$$(if $$(nvcc),$$(NVLINK) -o $$@ $$(filter %.o,$$^) $$(NVWITH_SO)/.. $$(call to_host,$$($3)),\
+	  $$(LINK) -o $$@ $$(filter %.o,$$^) $$(WITH_SO)/.. $$($3))
 endef
-$(foreach e,$(DEVICE_EXAMPLES),$(eval $(call link_example,$e)))
+$(foreach e,$(DEVICE_EXAMPLES),$(eval $(call link_example,$(ex)/$e/$e,$(call example_objs,$e) $(ex)/$e/device$(kernel_o),libs_$e)))
+$(eval $(call link_example,$(ex)/gwc/gwc_mpi,$(filter-out %/gwc.o,$(call example_objs,gwc)) $(GWC_MPI:.c=.o) \
+  $(ex)/gwc/device$(kernel_o),MPI_LIBS))
+$(eval $(call link_example,$(http)/http_server,$(HTTP_OBJS),HTTP_LIBS))
 $(http)/%.o: INC += $(HTTP_CFLAGS)
-$(http)/http_server: $(HTTP_OBJS) $(SO)
-	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_SO)/.. $(call to_host,$(HTTP_LIBS)),\
-	  $(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/.. $(HTTP_LIBS))
 
 DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
 demo: examples

@@ -153,7 +153,7 @@ runs = $(call each_once,$(foreach l,$(LONG),$(foreach r,$(chosen),$(if $(filter 
 check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)' MAKEFLAGS= \
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
-	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' have_LIBPNG='$(have_LIBPNG)' UNBUILT='configure found no working nvcc' \
+	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' have_LIBPNG='$(have_LIBPNG)' have_MPI='$(have_MPI)' MPIRUN='$(MPIRUN)' UNBUILT='configure found no working nvcc' \
 	TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
 if_wanted = $(if $(call wanted,tests/$1),$2)
 ifeq ($(have_CHECK),yes)

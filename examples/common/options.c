@@ -19,7 +19,6 @@
 
 #include <runnel.h>
 
-#define EXIT_USAGE 2
 #define OPTIONS_MAX 31
 #define FIRST_KEY 256		/* of options without a letter */
 

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define EXIT_USAGE 2		/* the exit status when something is wrong with the command line */
+
 enum option_kind {
 	OPTION_IS_FLAG,
 	OPTION_IS_NUMBER,

@@ -7,6 +7,8 @@
  * copy the text to the device and count it there.  This thread, the consumer, takes the
  * results in the order of the files, adds them up, and prints.  The counts and the format
  * are those of coreutils' wc in the C locale.
+ *
+ * With --mpi this program becomes gwc_mpi, which stands beside it: so it needs no MPI itself.
  */
 #include "config.h"
 
@@ -14,9 +16,26 @@
 #include "common/program.h"
 #include "gwc.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static _Noreturn void become_gwc_mpi(char **argv)
+{
+	char path[4096];
+	const ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - sizeof("_mpi"));
+
+	if (bytes <= 0)
+		program_die("/proc/self/exe: %s", bytes ? strerror(errno) : "it is empty");
+	memcpy(path + bytes, "_mpi", sizeof("_mpi"));
+	execv(path, argv);
+	program_warn("--mpi needs %s, which is built where configure finds MPI: %s", path,
+		     strerror(errno));
+	exit(EXIT_USAGE);
+}
 
 static void print_stats(struct rnl_pool *pool, const struct gwc_tally *tally, unsigned files,
 			uint64_t ns)
@@ -42,6 +61,10 @@ int main(int argc, char **argv)
 
 	program_begin();
 	gwc_options_parse(&opt, &files, argc, argv);
+	if (opt.mpi)
+		become_gwc_mpi(argv);
+	if (opt.shard)
+		program_misuse("--shard is for --mpi");
 	pool = gwc_pool(&opt);
 	gwc_inputs_open(&inputs, &opt, files.names, files.nr);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gwc, which counts as wc(1) does:
+ * gwc, which counts as wc(1) does, and gwc_mpi, which does it on many machines:
  *
- *	gwc.c		the program
- *	options.c	its command line
- *	tally.c		what it prints
+ *	gwc.c		the program of one machine
+ *	gwc_mpi.c	the program of many: ranks, which take shards of the files
+ *	shards.c	what the shards are, and what came of one
+ *	options.c	the command line of both
+ *	tally.c		what both print
  *	input.c		the files to read, and which parts of them are read next
  *	produce.c	the producers, their chunks and jobs
  *	count.c		counting on the CPU
@@ -31,6 +33,8 @@ struct gwc_options {
 	unsigned producers;
 	uint32_t chunk;			/* bytes of text in a job */
 	bool nonspace;			/* the rule for words: see count.h */
+	bool mpi;
+	uint32_t shard;			/* bytes that a rank takes at once; 0: by the files' sizes */
 	bool stats;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line of gwc. */
+/* The command line of gwc and of gwc_mpi. */
 #include "config.h"
 
 #include "common/options.h"
@@ -38,6 +38,10 @@ void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, 
 		{ "word-rule", 0, "RULE", "printable: a word has a printable byte in it (wc before "
 		  "9.4); nonspace: all but white space makes words",
 		  OPTION_CHOICE(&opt->nonspace, "printable|nonspace") },
+		{ "mpi", 0, NULL, "under mpirun: all ranks count, each on its own device",
+		  OPTION_FLAG(&opt->mpi) },
+		{ "shard", 0, "SIZE", "with --mpi, bytes that a rank takes at once; a sixteenth of "
+		  "what each rank would count, 1M to 256M", OPTION_SIZE(&opt->shard, 1, CHUNK_MAX) },
 		{ "stats", 0, NULL, "at the end, print figures on standard error",
 		  OPTION_FLAG(&opt->stats) },
 		{ .name = NULL }

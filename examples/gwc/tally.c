@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What gwc prints: a line for each input, in order, and the total. */
+/* What gwc and gwc_mpi print: a line for each input, in order, and the total. */
 #include "config.h"
 
 #include "common/program.h"

@@ -207,8 +207,19 @@ says "no GPU answers as 'cuda:777': use --device=host"
 gives 0 --device=host --stats text larger
 says 'device:   host (no GPU), '
 says 'jobs:     '
-has_options lines words bytes files0-from device workers producers chunk word-rule stats
+has_options lines words bytes files0-from device workers producers chunk word-rule mpi shard stats
 ends 'has options, and tells mistakes in them'
+
+# A copy without gwc_mpi beside it.
+cp "$program" "$dir/$program_name"
+build=$(dirname "$program")/../..
+LD_LIBRARY_PATH=$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$dir/$program_name" --mpi text >"$dir/out" 2>"$dir/err"
+got=$?
+[ $got = 2 ] || complain "status of --mpi without MPI: $got, not 2"
+says "gwc: --mpi needs $dir/gwc_mpi, which is built where configure finds MPI: No such file or directory"
+[ "$(wc -l <"$dir/err")" = 1 ] && [ ! -s "$dir/out" ] || complain '--mpi without MPI says more'
+! ldd "$program" | grep -q libmpi || complain 'gwc links MPI'
+ends 'says what --mpi needs, in a line'
 
 reports_bad_descriptors
 

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+# Starts the ranks of a program over MPI.  A script sources this file behind harness.sh.
+#
+# env: MPIRUN  what starts them (mpirun); have_MPI  no: configure did not find MPI
+mpirun=${MPIRUN:-mpirun}
+# Open MPI 4 and 5: as root, too; more ranks than CPUs, on any of them; no words of its own.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_execute_quiet=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
+# A container may forbid one process to read another one's memory.
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+# What an MPI keeps until the process ends is not ours.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+
+[ "${have_MPI:-yes}" = yes ] || skip_all "$program_name over MPI is not built: configure found no MPI"
+command -v "$mpirun" >/dev/null || skip_all "there is no $mpirun"
+timeout 60 "$mpirun" -n 2 true >"$dir/out" 2>"$dir/err" </dev/null ||
+	skip_all "$mpirun starts no ranks here: $(cat "$dir/err" "$dir/out" | grep . | sed 1q)"
+
+ranks() {	# ranks NR COMMAND ... [: -n NR COMMAND ...]: ends after a minute, with 124
+	timeout $((60 * ${RNL_TEST_SCALE:-1})) "$mpirun" -n "$@"
+}
