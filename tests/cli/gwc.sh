@@ -239,14 +239,18 @@ status=$(
 says 'gwc: standard output: Broken pipe'
 ends 'reports a broken pipe'
 
-sleep 5 >fifo &
+rm -f "$dir/out"
+sleep 30 >fifo &
+feeder=$!
 "$program" --device=host text fifo >"$dir/out" 2>"$dir/err" &
 pid=$!
-sleep 0.3
+i=0
+while [ ! -s "$dir/out" ] && [ $i -lt 100 ]; do sleep 0.1; i=$((i + 1)); done
 kill -INT $pid 2>/dev/null
 kill -TERM $pid	# a shell has background jobs ignore SIGINT
 wait $pid 2>/dev/null
 [ $? = 143 ] || complain 'status after a signal'
+kill $feeder
 prints 'text$'
 ends 'ends by a signal while it waits for a pipe'
 done_testing
