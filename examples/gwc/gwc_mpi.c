@@ -41,7 +41,7 @@
 struct figures {
 	uint64_t shards, bytes, ns;
 	uint32_t workers;
-	char device[68];
+	char device[84];
 };
 
 struct rank {
@@ -316,7 +316,8 @@ static void print_stats(struct rank *r, const struct gwc_tally *tally, uint64_t 
 	program_must(rnl_pool_device(r->pool, &info), "the pool's device");
 	program_must(rnl_pool_read_stats(r->pool, &stats), "the pool's figures");
 	r->figures.workers = stats.nr_workers;
-	snprintf(r->figures.device, sizeof(r->figures.device), "%s", program_device_name(&info));
+	snprintf(r->figures.device, sizeof(r->figures.device), info.cuda ? "%s, cuda:%d" : "%s",
+		 program_device_name(&info), info.ordinal);
 	ranks_must(MPI_Gather(&r->figures, sizeof(*all), MPI_BYTE, all, sizeof(*all), MPI_BYTE, 0,
 			      MPI_COMM_WORLD), "MPI_Gather");
 	if (!r->number) {

@@ -164,6 +164,23 @@ of=$(sed -n 's/^rank 0: .* of \([0-9]*\) shards.*/\1/p' "$dir/err")
 [ "$(shards 1)" -lt $((of / 4)) ] || complain "the slow rank took $(shards 1) of $of shards"
 ends 'gives a slow rank less'
 
+# On the double of CUDA's runtime, without a kernel: that is in the program's own runtime.
+double=$(dirname "$program")/../../tests/fake_cudart
+on_gpus() {	# on_gpus RANKS ORDINALS ARG...: with two GPUs, the device of each rank
+	nr_ranks=$1 ordinals=$2
+	shift 2
+	FAKE_CUDART=devices=2 LD_LIBRARY_PATH=$double ranks "$nr_ranks" "$program" --mpi --stats "$@" /dev/null \
+		>"$dir/out" 2>"$dir/err"
+	got=$(sed -n 's/^rank [0-9]: .*, cuda:\([0-9]\), .*/\1/p' "$dir/err" | tr -d '\n')
+	[ "$got" = "$ordinals" ] || complain "GPUs of the ranks with $*: $got, not $ordinals"
+}
+if [ -e "$double/libcudart.so" ]; then
+	on_gpus 3 010
+	on_gpus 2 01 --device=cuda
+	on_gpus 2 11 --device=cuda:1
+	ends 'gives the ranks of a host its GPUs in turn'
+fi
+
 { cat text; sleep 30; } >fifo &
 feeder=$!
 ranks 1 "$program" --mpi --device=host fifo large : \
