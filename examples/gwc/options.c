@@ -28,7 +28,7 @@ void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, 
 		{ "bytes", 'c', NULL, "bytes", OPTION_FLAG(&opt->bytes) },
 		{ "files0-from", 0, "F", "the names are in file F, each ended by a NUL",
 		  OPTION_TEXT(&opt->files0_from) },
-		OPTION_DEVICE(&opt->device),
+		OPTION_DEVICES(&opt->device),
 		{ "workers", 0, "N", "threads that run jobs, each with a stream; 4 with a GPU, else "
 		  "as many as CPUs, up to 8", OPTION_NUMBER(&opt->workers, 1, RNL_WORKERS_MAX) },
 		{ "producers", 0, "N", "threads that read files; half as many as CPUs, 2 to 8",

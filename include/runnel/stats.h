@@ -102,8 +102,8 @@ RNL_API int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker,
 
 /*
  * Writes the figures of a pool and of its workers as text for Prometheus (exposition format 0.0.4).
- * Each sample has the label pool="NAME". The keeper, which completes jobs that were cancelled or
- * are late, has worker="keeper".
+ * Each sample has the label pool="NAME", those of a worker worker="3" and device="cuda:1". The keeper,
+ * which completes jobs that were cancelled or are late, has worker="keeper" and no device.
  * @name: NULL is the attribute's name, or "rnl-worker".
  * @buf: receives the text and a NUL; may be NULL if bytes is 0.
  * @bytes: size of buf.

@@ -207,6 +207,12 @@ says "no GPU answers as 'cuda:777': use --device=host"
 gives 0 --device=host --stats text larger
 says 'device:   host (no GPU), '
 says 'jobs:     '
+if [ "$device" = host ]; then
+	gives 0 --device=host:3 --workers=6 text larger
+	wc text larger | cmp -s - "$dir/out" || complain 'three devices count otherwise'
+	gives 1 --device=host:3 --workers=2 text
+	says 'nr_workers is 2; "host:3" has 3 devices, and each needs a worker'
+fi
 has_options lines words bytes files0-from device workers producers chunk word-rule mpi shard stats
 ends 'has options, and tells mistakes in them'
 
