@@ -64,7 +64,8 @@ RNL_API int rnl_device_alloc(struct rnl_pool *pool, unsigned device, size_t byte
 
 /*
  * Frees memory of rnl_device_alloc(). All jobs that use it must be done.
- * @mem: NULL does nothing.
+ * @mem: of a device that the pool has; NULL does nothing. If it is no memory of such a device, or
+ *	was freed before, the call logs an error and does nothing else.
  * Context: may block, but does not wait for work on the device's streams.
  * Since: 0.1
  */

@@ -31,8 +31,9 @@ struct rnl_trace_attr {
 /*
  * Starts a trace: a file in the trace-event format of Chrome and Perfetto
  * (https://ui.perfetto.dev opens it). Each worker has one track for its thread and one for its
- * device. The tracks show when each job was submitted, taken by the worker, issued, on the device
- * and done, and each operation that rnl_copy(), rnl_fill(), rnl_launch() and rnl_map_start() issue.
+ * device, which is named. The tracks show when each job was submitted, taken by the worker, issued,
+ * on the device and done, and each operation that rnl_copy(), rnl_fill(), rnl_launch() and
+ * rnl_map_start() issue.
  * Arrows lead from the thread that submitted a job to the job, and on to the thread that waited
  * for it. The program runnel makes a report of the file: `runnel report`.
  * Workers write records into buffers of their own without a lock; a thread of the trace writes the

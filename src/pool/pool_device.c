@@ -84,13 +84,18 @@ int rnl_device_alloc(struct rnl_pool *pool, unsigned device, size_t bytes, void 
 
 void rnl_device_free(struct rnl_pool *pool, void *mem)
 {
-	struct rnl__device *device;
-
 	if (!mem || rnl__pool_check(pool))
 		return;
-	device = rnl__pool_any_device(pool);
-	for (unsigned i = 1; i < pool->devices.nr; i++)
-		if (pool->devices.list[i]->ops->owns(pool->devices.list[i], mem))
-			device = pool->devices.list[i];
-	rnl__device_free(device, RNL__DEVICE, mem);
+	for (unsigned i = 0; i < pool->devices.nr; i++) {
+		struct rnl__device *device = pool->devices.list[i];
+
+		if (device->ops->owns(device, mem)) {
+			rnl__device_free(device, RNL__DEVICE, mem);
+			return;
+		}
+	}
+	/* A device that has failed may own nothing any more. */
+	if (!rnl__pool_failed(pool))
+		rnl__pool_log(pool, RNL_LOG_ERROR, "rnl_device_free(%p): no memory of this pool's "
+			      "devices, or freed already: left alone", mem);
 }

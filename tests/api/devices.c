@@ -568,6 +568,30 @@ TEST(memory_is_of_a_device_that_the_pool_has)
 	rnl_pool_destroy(pool);
 }
 
+TEST(memory_of_another_device_is_not_freed)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = pool_over_of(2, 1), *first = NULL;
+	struct heard heard;
+	void *mem;
+
+	skip_if_alone(pool);
+	hear(&heard, &attr);
+	attr.device = on_host() ? "host" : "cuda:0";
+	attr.nr_workers = 1;
+	must(rnl_pool_create(&first, &attr));
+	must(rnl_device_alloc(pool, 1, 64, &mem));
+	rnl_device_free(first, mem);
+	ck_assert_msg(has_heard(&heard, "no memory of this pool's devices"), "%s", heard.text);
+	rnl_device_free(pool, mem);
+	must(rnl_device_alloc(pool, 0, 64, &mem));
+	heard.text[0] = 0;
+	rnl_device_free(first, mem);
+	ck_assert_str_eq(heard.text, "");
+	rnl_pool_destroy(first);
+	rnl_pool_destroy(pool);
+}
+
 /* ---- joins --------------------------------------------------------------- */
 
 /* A stage on all devices, then one job that comes after it and sees what all of them wrote. */
