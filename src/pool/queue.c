@@ -194,7 +194,7 @@ void rnl__queue_init(struct rnl__queue *q, bool places)
 	atomic_init(&q->limit, 0);
 	atomic_init(&q->look, 0);
 	atomic_init(&q->due, RNL__NEVER);
-	q->keyed_next = q->placed_next = false;
+	q->keyed_next = false;
 	q->places = q->takes_placed = places;
 }
 
@@ -307,11 +307,27 @@ void rnl__queue_put_chain(struct rnl__queue *q, struct rnl_job *const *jobs, uns
 
 /* ---- taking -------------------------------------------------------------- */
 
+/*
+ * Of two lanes each is first every second time, so that neither starves the other.  Which one that
+ * is, the jobs taken tell: so several takers share the turns.
+ */
+static struct rnl_job *take_in_turn(struct rnl__lane *one, struct rnl__lane *other)
+{
+	const bool turned = (lane_taken(one) + lane_taken(other)) & 1;
+	struct rnl_job *job = lane_try_take(turned ? other : one);
+
+	return job ? job : lane_try_take(turned ? one : other);
+}
+
 struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q, bool placed)
 {
-	struct rnl_job *job = placed ? lane_try_take(&q->placed_urgent) : NULL;
+	return placed ? take_in_turn(&q->placed_urgent, &q->urgent) : lane_try_take(&q->urgent);
+}
 
-	return job ? job : lane_try_take(&q->urgent);
+/* An open job, or a placed one. */
+static struct rnl_job *take_open(struct rnl__queue *q, bool placed)
+{
+	return placed ? take_in_turn(&q->placed, &q->open) : lane_try_take(&q->open);
 }
 
 /*
@@ -332,23 +348,6 @@ static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 	return job;
 }
 
-/* Owner: an open job, or a placed one. */
-static struct rnl_job *take_open(struct rnl__queue *q)
-{
-	struct rnl_job *job = NULL;
-
-	if (!q->takes_placed)
-		return lane_try_take(&q->open);
-	q->placed_next = !q->placed_next;
-	if (q->placed_next)
-		job = lane_try_take(&q->placed);
-	if (!job)
-		job = lane_try_take(&q->open);
-	if (!job && !q->placed_next)
-		job = lane_try_take(&q->placed);
-	return job;
-}
-
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 {
 	struct rnl_job *job = rnl__queue_take_urgent(q, q->takes_placed);
@@ -360,7 +359,7 @@ struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation)
 	if (q->keyed_next)
 		job = take_keyed(q, generation);
 	if (!job)
-		job = take_open(q);
+		job = take_open(q, q->takes_placed);
 	if (!job && !q->keyed_next)
 		job = take_keyed(q, generation);
 	return job;
@@ -386,9 +385,7 @@ struct rnl_job *rnl__queue_steal(struct rnl__queue *q, bool placed)
 {
 	struct rnl_job *job = rnl__queue_take_urgent(q, placed);
 
-	if (!job && placed)
-		job = lane_try_take(&q->placed);
-	return job ? job : lane_try_take(&q->open);
+	return job ? job : take_open(q, placed);
 }
 
 bool rnl__queue_holds_placed(struct rnl__queue *q)

@@ -68,7 +68,6 @@ struct rnl__queue {
 	_Atomic uint64_t due;		/* before it no queued job is late; NEVER: none will be */
 	/* The owner's: the keyed lane is looked at before the open one. */
 	_Alignas(RNL__CACHE_LINE) bool keyed_next;
-	bool placed_next;		/* and the placed lane before the open one */
 	bool takes_placed;		/* as `places` */
 };
 

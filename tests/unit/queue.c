@@ -13,13 +13,18 @@ static struct rnl__queue q;
 static struct rnl_job jobs[64];
 static _Thread_local bool above;	/* the queue's state at a reservation */
 
-/* A serving worker's queue that holds @limit jobs. */
-static void queue_of(uint64_t limit)
+static void queue_in(bool places, uint64_t limit)
 {
-	rnl__queue_init(&q, false);
+	rnl__queue_init(&q, places);
 	rnl__queue_bound(&q, limit, limit);
 	rnl__queue_open_lane(&q, 0);
 	rnl__queue_serve(&q);
+}
+
+/* A serving worker's queue that holds @limit jobs. */
+static void queue_of(uint64_t limit)
+{
+	queue_in(false, limit);
 }
 
 /* Like a submit. */
@@ -113,6 +118,100 @@ TEST(only_the_open_lane_is_stolen_from, .timeout_s = 60)
 	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[1]);
 	ck_assert_ptr_null(rnl__queue_steal(&q, false));
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+}
+
+/* ---- several devices -------------------------------------------------------- */
+
+static void put_flagged(struct rnl_job *job, uint32_t flags)
+{
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+	job->flags = flags;
+	rnl__queue_put(&q, job);
+}
+
+TEST(only_those_of_the_device_take_what_is_placed_there, .timeout_s = 60)
+{
+	static const uint32_t flags[] = { RNL__JOB_PLACED, RNL__JOB_PLACED | RNL__JOB_FIRST };
+
+	for (unsigned i = 0; i < 2; i++) {
+		queue_in(true, 64);
+		put_flagged(&jobs[0], flags[i]);
+		ck_assert(rnl__queue_holds(&q, 0));
+		ck_assert(rnl__queue_holds_placed(&q));
+		ck_assert(!rnl__queue_stealable(&q, false));
+		ck_assert(!rnl__queue_holds_urgent(&q, false));
+		ck_assert_ptr_null(rnl__queue_take_urgent(&q, false));
+		ck_assert_ptr_null(rnl__queue_steal(&q, false));
+		ck_assert(rnl__queue_stealable(&q, true));
+		ck_assert(rnl__queue_holds_urgent(&q, true) == (i == 1));
+		ck_assert_ptr_eq(rnl__queue_steal(&q, true), &jobs[0]);
+		ck_assert(!rnl__queue_holds_placed(&q));
+		ck_assert_uint_eq(rnl__queue_length(&q), 0);
+		/* Its owner is of the device. */
+		put_flagged(&jobs[0], flags[i]);
+		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+		ck_assert_uint_eq(rnl__queue_taken(&q), 2);
+	}
+}
+
+/* In a pool of one device the lanes are those that there were. */
+TEST(a_queue_without_places_takes_a_placed_job_for_an_open_one, .timeout_s = 60)
+{
+	queue_of(64);
+	put_flagged(&jobs[0], RNL__JOB_PLACED);
+	ck_assert(!rnl__queue_holds_placed(&q));
+	ck_assert_ptr_eq(rnl__queue_steal(&q, false), &jobs[0]);
+}
+
+static struct rnl_job *take_next(void)
+{
+	return rnl__queue_take(&q, 0);
+}
+
+static struct rnl_job *steal_next(void)
+{
+	return rnl__queue_steal(&q, true);
+}
+
+static struct rnl_job *take_next_urgent(void)
+{
+	return rnl__queue_take_urgent(&q, true);
+}
+
+/* Of 40 jobs, half of them placed, the first 20 that are taken are half placed, too. */
+static void neither_starves(struct rnl_job *(*take)(void), uint32_t flags)
+{
+	unsigned placed = 0;
+
+	queue_in(true, 64);
+	for (unsigned i = 0; i < 40; i++)
+		put_flagged(&jobs[i], i < 20 ? flags | RNL__JOB_PLACED : flags);
+	for (unsigned i = 0; i < 20; i++)
+		placed += take() < &jobs[20];
+	ck_assert_uint_eq(placed, 10);
+}
+
+TEST(placed_jobs_do_not_starve_the_others_nor_these_them, .timeout_s = 60)
+{
+	neither_starves(take_next, 0);
+	neither_starves(take_next, RNL__JOB_FIRST);
+	neither_starves(steal_next, 0);
+	neither_starves(steal_next, RNL__JOB_FIRST);
+	neither_starves(take_next_urgent, RNL__JOB_FIRST);
+}
+
+TEST(a_placed_job_goes_before_a_barriers_next_one, .timeout_s = 60)
+{
+	struct rnl_barrier ours;
+
+	queue_in(true, 64);
+	jobs[0].barrier = jobs[1].barrier = &ours;
+	put_flagged(&jobs[0], 0);
+	put_flagged(&jobs[1], RNL__JOB_PLACED);
+	ck_assert_ptr_null(rnl__queue_take_of(&q, &ours, 0, 0));
+	while (rnl__queue_holds_placed(&q))
+		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
+	jobs[0].barrier = jobs[1].barrier = NULL;
 }
 
 TEST(the_bound_is_exact_and_moves_with_what_is_taken, .timeout_s = 60)
@@ -336,6 +435,24 @@ TEST(a_walk_takes_out_what_it_picks_and_the_rest_keeps_its_order, .timeout_s = 6
 		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[5]);
 		ck_assert(!rnl__queue_holds(&q, 0));
 		jobs[5].key = 0;
+	}
+}
+
+TEST(a_walk_looks_at_placed_jobs, .timeout_s = 60)
+{
+	static const uint32_t flags[] = { RNL__JOB_PLACED, RNL__JOB_PLACED | RNL__JOB_FIRST };
+
+	for (unsigned i = 0; i < 2; i++) {
+		queue_in(true, 8);
+		for (unsigned k = 0; k < 3; k++) {
+			jobs[k].key = k == 1;
+			put_flagged(&jobs[k], flags[i]);
+		}
+		ck_assert_ptr_eq(walk_all(pick_marked), &jobs[1]);
+		ck_assert_uint_eq(rnl__queue_length(&q), 2);
+		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
+		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[2]);
+		jobs[1].key = 0;
 	}
 }
 
