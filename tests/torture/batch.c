@@ -54,6 +54,7 @@ static int run(const struct rnl_batch *batch)
 	const struct unpack_args args = { *batch, b->attr.in_bytes, b->attr.out_bytes };
 	const struct rnl_dim grid = { batch->nr, 1, 1 }, block = { 64, 1, 1 };
 
+	places_check(b->senders[0].round, b->attr.devices, "a batch");
 	if (!batch->nr || batch->nr > b->attr.max_batch || !batch->in || !batch->in_bytes ||
 	    !batch->out != !b->attr.out_bytes ||
 	    !batch->spans != !(b->attr.flags & RNL_BATCHER_VARIABLE) ||
@@ -268,7 +269,7 @@ static void send_all(struct seat *seat)
 
 /* ---- a batcher ---------------------------------------------------------------------- */
 
-static void draw_attr(struct batch *b, uint64_t *random)
+static void draw_attr(struct batch *b, struct round *r, uint64_t *random)
 {
 	static const size_t sizes[] = { 1, 4, 60, 64, 500, 4096 };
 	struct rnl_batcher_attr *attr = &b->attr;
@@ -277,6 +278,7 @@ static void draw_attr(struct batch *b, uint64_t *random)
 	attr->flags = draw(random, 8);
 	attr->fn = run;
 	attr->arg = b;
+	attr->devices = places_draw_some(r, random);
 	attr->in_bytes = sizes[draw(random, COUNT(sizes))];
 	attr->out_bytes = draw(random, 5) ? sizes[draw(random, COUNT(sizes))] : 0;
 	attr->max_batch = 1 + draw(random, draw(random, 2) ? 64 : 5);
@@ -294,7 +296,7 @@ void batch_begin(struct round *r)
 
 	if (!b)
 		abort();
-	draw_attr(b, &r->random);
+	draw_attr(b, r, &r->random);
 	if (said(r, rnl_batcher_create(&b->batcher, r->pool, &b->attr), MAY_LACK,
 		 "rnl_batcher_create")) {
 		free(b);

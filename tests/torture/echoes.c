@@ -56,6 +56,7 @@ static bool submit(struct echoes *e, struct rnl_job *job, int (*fn)(struct rnl_j
 		return false;
 	}
 	job->user = user;
+	place_set(job, place_draw(r, &e->seat->random));
 	return !said(r, rnl_submit(r->pool, job), MAY_AGAIN | MAY_SHUT, "rnl_submit");
 }
 

@@ -52,6 +52,7 @@ struct fans {
 	struct tickets tickets;
 	struct rnl_order order;
 	uint64_t key;
+	int place;			/* of the jobs of the order */
 	_Atomic unsigned nr_lanes;	/* that submit to the order */
 	struct lane lanes[NR_LANES];
 };
@@ -330,6 +331,8 @@ static void make(struct fan *f, struct round *r, struct ticket *tickets)
 					 (enum end)draw(&r->random, NR_ENDS),
 					 f->notifies[i] ? NULL : run, told, f);
 		f->tellers[i]->number = i;
+		if (f->kind == ORDERED)
+			f->tellers[i]->same_place = &f->lane->fans->place;
 		f->tellers[i]->may_end_unrun = true;	/* check() has a closer look */
 		f->tellers[i]->may_end = may_end;
 	}
@@ -341,6 +344,7 @@ void fans_begin(struct round *r)
 
 	all->key = draw(&r->random, 2) ? draw(&r->random, 4) :
 		   RNL_KEY_WORKER(draw(&r->random, RNL_WORKERS_MAX));
+	all->place = place_draw(r, &r->random);
 	all->nr_lanes = NR_LANES;
 	if (rnl_order_init(&all->order, r->pool, all->key))
 		tally_wrong(UNDOCUMENTED, "an order could not be made");

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "fake_cudart/fake_cudart.h"
 #include "lib/sanitizers.h"
@@ -54,6 +55,8 @@ void faults_prepare(uint64_t *random)
 		return;
 	plan("junk,seed=%u,queues=%u%s", 1 + draw(random, 1 << 30),
 	     queues[draw(random, COUNT(queues))], draw(random, 4) ? "" : ",nowrite");
+	plan("devices=%u", strcmp(options.device, "cuda") || !draw(random, 4) ?
+			   1 : 2 + draw(random, PLACES_MAX - 1));
 }
 
 void faults_begin(struct round *r)

@@ -105,7 +105,8 @@ void groups_begin(struct producer *p)
 	struct round *r = p->round;
 
 	if (r->leaves ||
-	    said(r, rnl_device_alloc(r->pool, 0, NR_GROUPS * WORDS_BYTES, &p->words), MAY_LACK,
+	    said(r, rnl_device_alloc(r->pool, draw(p->random, r->nr_devices),
+				     NR_GROUPS * WORDS_BYTES, &p->words), MAY_LACK,
 		 "rnl_device_alloc") ||
 	    clear(r, p->words))
 		return;

@@ -17,6 +17,7 @@
 struct late {
 	struct seat *seat;
 	uint64_t key;
+	int place;				/* of all its jobs, as the key is */
 	struct life *holder, *jobs[NR_LATE];
 	_Atomic bool held;			/* the function runs */
 	_Atomic unsigned nr_left;		/* jobs behind it that were not told */
@@ -85,6 +86,7 @@ static void come_late(struct late *l)
 
 	at(l->seat, "jobs that end in the queue");
 	l->key = draw(&l->seat->random, 1000);
+	l->place = place_draw(r, &l->seat->random);
 	l->held = false;
 	/* Until all are submitted the holder stays. */
 	l->nr_left = 1;
@@ -123,8 +125,11 @@ void late_begin(struct round *r)
 
 	l->holder = life_new(r, "a holder", BY_CALLBACK, hold, NULL, l);
 	l->holder->waits_for_jobs = true;
-	for (unsigned i = 0; i < NR_LATE; i++)
+	l->holder->same_place = &l->place;
+	for (unsigned i = 0; i < NR_LATE; i++) {
 		l->jobs[i] = life_new(r, "a job in a queue", (enum end)draw(&r->random, NR_ENDS),
 				      run, told, l);
+		l->jobs[i]->same_place = &l->place;
+	}
 	seat_take(r, "latecomer", MAKES, sit, l);
 }

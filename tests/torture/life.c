@@ -32,6 +32,7 @@ static int run(struct rnl_job *job)
 		tally_wrong(RAN_TWICE, "%s", life->what);
 	if (phase != SUBMITTING && phase != ACCEPTED)
 		tally_wrong(RAN_REFUSED, "%s, phase %d", life->what, phase);
+	place_check(life->round, life->goes_along ? -1 : life->place, life->what);
 	life->gives = life->run(life);
 	return life->gives;
 }
@@ -43,14 +44,14 @@ static void print(const struct life *life)
 	const enum phase phase = phase_of(life->state);
 
 	fprintf(stderr, "torture:   %s %u: %s for %.3f s, told by %s, life %llu, ran %u times, %u "
-		"cancels in time, deadline %lld ns%s\n", life->what, life->number,
+		"cancels in time, deadline %lld ns%s, place %d\n", life->what, life->number,
 		phase == FREE ? "free" : phase == SUBMITTING ? "submitting" :
 		phase == ACCEPTED ? "accepted" : "ending",
 		(double)(now_ns() - life->begun) * 1e-9,
 		life->end == BY_WAIT ? "a wait" : life->end == BY_CQ ? "the queue" :
 		life->end == BY_ANOTHER ? "another job" : "a callback",
 		(unsigned long long)(life->state / LIFE), life->nr_run, life->nr_cancelled,
-		(long long)life->deadline, life->gathers ? ", gathers" : "");
+		(long long)life->deadline, life->gathers ? ", gathers" : "", life->place);
 }
 
 static bool is_allowed(const struct life *life, int result)
@@ -82,6 +83,7 @@ static void count(const struct life *life, int result)
 	tally_add(NR_CANCELLED, result == -ECANCELED);
 	tally_add(NR_TIMED_OUT, result == -ETIMEDOUT);
 	tally_add(NR_FAILED, result < 0);
+	tally_add(NR_PLACED, life->place >= 0 && !life->goes_along);
 	r->gathered += life->gathers && life->nr_run;
 	r->ended++;
 }
@@ -184,6 +186,13 @@ struct life *life_new(struct round *r, const char *what, enum end end_by,
 	return life;
 }
 
+static void set_place(struct life *life)
+{
+	life->place = life->same_place ? *life->same_place :
+					 place_draw(life->round, &life->random);
+	place_set(&life->job, life->place);
+}
+
 /* A function that issues anything does so by rnl_ calls. */
 static void set_gather(struct life *life)
 {
@@ -205,6 +214,7 @@ uint64_t life_begin(struct life *life)
 	life->nr_run = life->nr_cancelled = 0;
 	life->begun = now_ns();
 	set_gather(life);
+	set_place(life);
 	state = in_phase(state + LIFE, SUBMITTING);
 	life->state = state;
 	return state;

@@ -33,6 +33,9 @@ struct life {
 	int64_t deadline;	/* negative: none */
 	bool waits_for_jobs;	/* its function does, so it does not gather */
 	bool gathers;		/* in this life */
+	int place;		/* a device, in this life; -1: it is not placed */
+	const int *same_place;	/* the maker's, for jobs whose order is checked; NULL: it is drawn */
+	bool goes_along;	/* runs where the job before it does, wherever it is placed */
 	bool may_end_unrun;	/* a call of the maker's may cancel it; set before */
 	int gives;		/* what its function returned */
 	bool (*may_end)(const struct life *life, int result); /* so, too; may be NULL */

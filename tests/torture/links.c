@@ -25,6 +25,7 @@ struct chain {
 	unsigned first;
 	bool silent;
 	unsigned nr_ran, nr_told;	/* up to which link */
+	int ran_on;			/* the device of the first one */
 	uint8_t byte;
 	uint64_t *words, *seen;		/* on the device, on the host; NULL: none */
 	bool pinned;
@@ -59,6 +60,9 @@ static int run(struct life *life)
 	if (c->nr_ran != i && !(life->nr_run == 2 && c->nr_ran == i + 1))
 		tally_wrong(CHAIN_WRONG, "link %u ran, and %u was next", i, c->nr_ran);
 	c->nr_ran = i + 1;
+	if (i == c->first)
+		c->ran_on = rnl_worker_device();
+	place_check(life->round, i == c->first ? life->place : c->ran_on, "a link");
 	if (i > c->first && c->held[i - 1]) {
 		if (c->silent && rnl_job_test(&c->links[i - 1]->job) != 1)
 			tally_wrong(CHAIN_WRONG, "link %u ran, and the one before has a hold", i);
@@ -218,8 +222,9 @@ static void get_memory(struct chain *c, uint64_t *random)
 	const size_t bytes = NR_LINKS_MAX * sizeof(*c->seen);
 	void *words = NULL, *seen = NULL;
 
-	if (c->round->leaves || said(c->round, rnl_device_alloc(c->round->pool, 0, bytes, &words),
-				     MAY_LACK, "rnl_device_alloc"))
+	if (c->round->leaves ||
+	    said(c->round, rnl_device_alloc(c->round->pool, draw(random, c->round->nr_devices),
+					    bytes, &words), MAY_LACK, "rnl_device_alloc"))
 		return;
 	c->pinned = draw(random, 2) && !said(c->round, rnl_pinned_get(c->round->pool, bytes, &seen),
 					     MAY_LACK, "rnl_pinned_get");
@@ -290,6 +295,7 @@ void links_begin(struct round *r)
 			end = c->links[0]->end;
 		c->links[i] = life_new(r, "a link", end, run, told, c);
 		c->links[i]->number = i;
+		c->links[i]->goes_along = true;		/* run() has a closer look */
 		c->links[i]->may_end_unrun = true;	/* check() has a closer look */
 		c->links[i]->may_end = may_end;
 		c->tickets[i] = &all->tickets.all[k];

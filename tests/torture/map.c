@@ -49,6 +49,7 @@ static int run(const struct rnl_chunk *c)
 	unsigned char *out = c->out;
 	int ret = 0;
 
+	places_check(t->round, t->map.devices, "a chunk");
 	if (c->index >= t->nr_chunks || c->first != c->index * t->map.chunk ||
 	    c->first + c->nr > t->map.nr || c->before != (halo && !first) || c->after)
 		tally_wrong(MAP_WRONG, "chunk %llu is not as the header has it",
@@ -131,6 +132,7 @@ static void draw_task(struct task *t, struct round *r, uint64_t *random)
 	if (t->in == CALLED && t->out == IN_PLACE)
 		t->out = CALLED;
 	map->flags = draw(random, 8);
+	map->devices = places_draw_some(r, random);
 	map->fn = run;
 	map->arg = t;
 	map->in_bytes = map->out_bytes = sizes[draw(random, COUNT(sizes))];

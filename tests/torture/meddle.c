@@ -16,7 +16,8 @@ static void resize(struct seat *seat)
 
 		at(seat, "rnl_pool_resize");
 		/* A thread or a stream may be refused. */
-		ret = said(r, rnl_pool_resize(r->pool, 1 + draw(&seat->random, WORKERS_MAX)),
+		ret = said(r, rnl_pool_resize(r->pool, r->nr_devices +
+				   draw(&seat->random, WORKERS_MAX - r->nr_devices + 1)),
 			   MAY_SHUT | MAY_LACK, "rnl_pool_resize");
 		tally_add(NR_RESIZES, !ret);
 		nap_us(draw(&seat->random, draw(&seat->random, 2) ? 500 : 10000));

@@ -58,15 +58,17 @@ static void get(struct seat *seat, struct held *h)
 	memset(h->buf, h->sign, h->bytes);
 }
 
-/* To the device, through a kernel, and back, on this thread's stream. */
-static int round_trip(struct round *r, struct held *h, void *mem)
+/* To a device, through a kernel, to another device, and back, on this thread's stream. */
+static int round_trip(struct round *r, struct held *h, void *mem, void *other)
 {
 	const struct mix_args args = { mem, (uint32_t)h->bytes, 0, 0xff };
 	const struct rnl_dim grid = { 8, 1, 1 }, block = { 64, 1, 1 };
 	int ret = rnl_copy(mem, h->buf, h->bytes), waited;
 
 	ret = ret ? ret : rnl_launch(&mix, grid, block, &args);
-	ret = ret ? ret : rnl_copy(h->buf, mem, h->bytes);
+	if (other)
+		ret = ret ? ret : rnl_copy(other, mem, h->bytes);
+	ret = ret ? ret : rnl_copy(h->buf, other ? other : mem, h->bytes);
 	waited = said(r, rnl_stream_wait(RNL_FOREVER), 0, "rnl_stream_wait");
 	return ret ? ret : waited;
 }
@@ -74,15 +76,21 @@ static int round_trip(struct round *r, struct held *h, void *mem)
 static void use_stream(struct seat *seat, struct held *h)
 {
 	struct round *r = seat->round;
-	void *mem = NULL;
+	const unsigned device = draw(&seat->random, r->nr_devices);
+	void *mem = NULL, *other = NULL;
 	int ret;
 
 	at(seat, "rnl_thread_attach");
 	if (said(r, rnl_thread_attach(r->pool), MAY_LACK, "rnl_thread_attach"))
 		return;
 	at(seat, "a stream of its own");
-	if (!said(r, rnl_device_alloc(r->pool, 0, h->bytes, &mem), MAY_LACK, "rnl_device_alloc")) {
-		ret = round_trip(r, h, mem);
+	if (r->nr_devices > 1 &&
+	    said(r, rnl_device_alloc(r->pool, draw(&seat->random, r->nr_devices), h->bytes, &other),
+		 MAY_LACK, "rnl_device_alloc"))
+		other = NULL;
+	if (!said(r, rnl_device_alloc(r->pool, device, h->bytes, &mem), MAY_LACK,
+		  "rnl_device_alloc")) {
+		ret = round_trip(r, h, mem, other);
 		if (!ret)
 			h->sign ^= 0xff;
 		else if (!may_end_so(r, ret))
@@ -91,6 +99,7 @@ static void use_stream(struct seat *seat, struct held *h)
 			memset(h->buf, h->sign, h->bytes);
 		rnl_device_free(r->pool, mem);
 	}
+	rnl_device_free(r->pool, other);
 	if (draw(&seat->random, 2))
 		rnl_thread_detach();
 }

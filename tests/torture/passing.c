@@ -29,6 +29,7 @@ struct seen {
 
 struct passing {
 	struct seat *seat;
+	int place;				/* of all its jobs, as their key is */
 	struct life *crowd[CROWD];
 	uint64_t numbers[CROWD];		/* each one's place on its worker */
 	int workers[CROWD];
@@ -105,6 +106,7 @@ static void crowd(struct passing *p)
 	const uint64_t key = draw(&p->seat->random, 100);
 
 	at(p->seat, "a crowd");
+	p->place = place_draw(p->seat->round, &p->seat->random);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		p->seen[i].begun = 0;
 		for (unsigned k = 0; k < COUNT(p->seen[i].at); k++)
@@ -166,6 +168,7 @@ static void third_told(struct life *life, int result)
 static void pair(struct passing *p)
 {
 	at(p->seat, "a pair and a third one");
+	p->place = place_draw(p->seat->round, &p->seat->random);
 	p->passed_ns = p->hops = 0;
 	p->over = false;
 	if (life_submit(p->pair[0], HAS_KEY, 1))
@@ -210,5 +213,8 @@ void passing_begin(struct round *r)
 	for (unsigned i = 0; i < 2; i++)
 		p->pair[i] = life_new(r, "one of a pair", BY_CALLBACK, pair_run, pair_told, p);
 	p->third = life_new(r, "one beside a pair", BY_CALLBACK, third_run, third_told, p);
+	for (unsigned i = 0; i < CROWD; i++)
+		p->crowd[i]->same_place = &p->place;
+	p->pair[0]->same_place = p->pair[1]->same_place = p->third->same_place = &p->place;
 	seat_take(r, "passer", MAKES, pass, p);
 }

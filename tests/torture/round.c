@@ -99,8 +99,10 @@ static int create_pool(struct round *r)
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 	uint64_t *random = &r->random;
 
-	attr.device = options.device;
-	attr.nr_workers = 1 + draw(random, 8);
+	places_draw(r);
+	attr.device = r->device;
+	/* One at least for each device. */
+	attr.nr_workers = r->nr_devices + draw(random, 9 - r->nr_devices);
 	attr.stream = draw(random, 2) ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
 	attr.max_queued = 8u << draw(random, 8);
 	attr.max_in_flight = 1 + draw(random, draw(random, 2) ? 64 : 4);
@@ -108,6 +110,8 @@ static int create_pool(struct round *r)
 	attr.spin_us = draw(random, 2) ? -1 : 0;
 	attr.watchdog_ms = draw(random, 2) ? 0 : 10 + draw(random, 100);
 	attr.nr_urgent = draw(random, 3);
+	if (attr.nr_urgent)
+		attr.nr_urgent += r->nr_devices - 1;
 	if (draw(random, 2)) {
 		attr.high_water = 2 + draw(random, attr.max_queued - 2);
 		attr.low_water = 1 + draw(random, attr.high_water - 1);
@@ -248,7 +252,7 @@ static void check_lost(struct round *r)
 	do {
 		void *mem = NULL;
 
-		ret = rnl_device_alloc(r->pool, 0, 64, &mem);
+		ret = rnl_device_alloc(r->pool, draw(&r->random, r->nr_devices), 64, &mem);
 		if (!ret)
 			rnl_device_free(r->pool, mem);
 	} while (ret != -EIO && now_ns() < until);
@@ -399,6 +403,9 @@ bool round_run(uint64_t number)
 	if (said(r, rnl_cq_create(&r->cq), 0, "rnl_cq_create"))
 		give_up(r, "there is no completion queue");
 	if (!said(r, create_pool(r), MAY_LACK, "rnl_pool_create")) {
+		if (rnl_pool_nr_devices(r->pool) != (int)r->nr_devices)
+			tally_wrong(UNDOCUMENTED, "a pool over \"%s\" has %d devices", r->device,
+				    rnl_pool_nr_devices(r->pool));
 		begin(r);
 		/*
 		 * A signal makes a waiter look again, which would hide a lost wake. So only
@@ -419,6 +426,7 @@ bool round_run(uint64_t number)
 	tally_add(NR_GATHERED, r->gathered);
 	tally_add(NR_GUARDED, r->guarded);
 	tally_add(NR_ONE_CPU, r->one_cpu);
+	tally_add(NR_SEVERAL, r->nr_devices > 1);
 	lost = r->failing;
 	free_all(r);
 	return !lost;

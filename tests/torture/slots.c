@@ -34,6 +34,30 @@ static void pass_host(struct rnl_dim grid, struct rnl_dim block, const void *arg
 }
 RNL_HOST_KERNEL(pass, pass_host, struct pass_args);
 
+/* Half of the keys name workers; several keys may name one. */
+static bool names_worker(const struct key *key)
+{
+	return (uintptr_t)key / sizeof(*key) % 2;
+}
+
+static uint64_t key_of(const struct key *key)
+{
+	const uint64_t number = (uintptr_t)key / sizeof(*key);
+
+	return names_worker(key) ? RNL_KEY_WORKER(number / 2 % RNL_WORKERS_MAX) : (uintptr_t)key;
+}
+
+/* A resize changes the device of a key only if the key names a worker. */
+static void check_device_of_key(struct key *key)
+{
+	const unsigned device = 1 + (unsigned)rnl_worker_device();
+
+	if (key->ran_on && device != key->ran_on && !names_worker(key))
+		tally_wrong(MISPLACED, "a key's job ran on device %u, the one before on %u",
+			    device - 1, key->ran_on - 1);
+	key->ran_on = device;
+}
+
 /* The kernel is a host function, so only the host device runs it. */
 static int key_issue(const struct slot *slot)
 {
@@ -51,8 +75,11 @@ static int run(struct rnl_job *job)
 	slot->runs++;
 	if (slot->after)
 		group_check_before(slot);
-	if (slot->key)
+	place_check(slot->round, slot->device, "a job");
+	if (slot->key) {
 		check_order(&slot->key->ran, slot->number, slot->runs > 1, "host");
+		check_device_of_key(slot->key);
+	}
 	if (slot->number % 16 == 0 && rnl_job_cancel(job) != -EBUSY)
 		tally_wrong(RAN_CANCELLED, "a job could be cancelled by its own function");
 	dawdle(&slot->random);
@@ -135,6 +162,7 @@ static void count(const struct slot *slot)
 	tally_add(NR_FAILED, slot->result < 0);
 	tally_add(NR_KEYED, slot->key != NULL);
 	tally_add(NR_URGENT, slot->urgent);
+	tally_add(NR_PLACED, slot->device >= 0);
 	r->gathered += slot->gathers && slot->runs;
 	tally_add(NR_NOTICES, slot->way >= AT_LOW);
 	tally_add(NR_AFTER, slot->after != NULL);
@@ -223,6 +251,13 @@ static void draw_job(struct slot *slot, struct key *keys, bool alone)
 	/* Jobs after a barrier have no order. */
 	if (slot->after || (slot->way != KEYED && slot->way != KEYED_WAITS))
 		slot->key = NULL;
+	slot->device = place_draw(slot->round, random);
+	if (slot->key && !slot->key->known) {
+		slot->key->known = true;
+		slot->key->place = slot->device;
+	}
+	if (slot->key)
+		slot->device = slot->key->place;
 	slot->number = slot->key ? ++slot->key->submitted : 1 + draw(random, 1000);
 	slot->runs = 0;
 	slot->nr_cancelled = slot->nr_busy = 0;
@@ -256,6 +291,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	    (group && rnl_barrier_add(&group->barrier, job)) ||
 	    (after && rnl_barrier_add(&after->tail, job)))
 		tally_wrong(UNDOCUMENTED, "a job that is done could not be changed");
+	place_set(job, slot->device);
 	slot->begun = now_ns();
 	state = (slot->state / LIFE + 1) * LIFE | (slot->end == BY_WAIT ? MINE : 0);
 	slot->state = in_phase(state, SUBMITTING);
@@ -278,14 +314,6 @@ static int submit_waiting(struct slot *slot, uint64_t key)
 	if (timeout == long_ns() && now_ns() - since >= (uint64_t)timeout)
 		tally_wrong(TOO_LATE, "a submit that waited was not woken, and returned %d", ret);
 	return ret;
-}
-
-/* Half of the keys name workers; several keys may name one. */
-static uint64_t key_of(const struct key *key)
-{
-	const uint64_t number = (uintptr_t)key / sizeof(*key);
-
-	return number % 2 ? RNL_KEY_WORKER(number / 2 % RNL_WORKERS_MAX) : (uintptr_t)key;
 }
 
 static int submit(struct slot *slot)
@@ -386,12 +414,13 @@ void slot_print(const struct slot *slot)
 
 	fprintf(stderr, "torture:   %s for %.3f s: %s, told by %s, %s %llu, life %llu, ran %u "
 		"times, cancels: %u in time, %u too late; deadline %lld ns; work %d of %u "
-		"bytes%s%s%s%s\n",
+		"bytes%s%s%s%s, place %d\n",
 		phases[phase_of(slot->state)], (double)(now_ns() - slot->begun) * 1e-9,
 		ways[slot->way], ends[slot->end], slot->key ? "key's number" : "number",
 		(unsigned long long)slot->number, (unsigned long long)(slot->state / LIFE),
 		slot->runs, slot->nr_cancelled, slot->nr_busy, (long long)slot->deadline,
 		slot->work.what, slot->work.bytes, slot->urgent ? ", urgent" : "",
 		slot->gathers ? ", gathers" : "",
-		slot->group ? ", of a barrier" : "", slot->after ? ", after a barrier" : "");
+		slot->group ? ", of a barrier" : "", slot->after ? ", after a barrier" : "",
+		slot->device);
 }

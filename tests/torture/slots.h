@@ -34,7 +34,10 @@ enum end { BY_WAIT, BY_CQ, BY_CALLBACK, NR_ENDS };
 enum way { PLAIN, KEYED, WAITS, KEYED_WAITS, MANY, AT_LOW, AT_HIGH, NR_WAYS };
 
 struct key {
+	bool known;		/* where its jobs are placed is drawn */
+	int place;		/* -1: they are not */
 	uint64_t submitted;
+	unsigned ran_on;	/* 1 + the device of the last one; 0: none has run */
 	uint64_t ran, passed;	/* the last one, on the host and on the host device */
 };
 
@@ -56,6 +59,7 @@ struct slot {
 	enum end end;
 	enum way way;
 	bool urgent, gathers;
+	int device;		/* that it is placed on; -1: none */
 	int64_t deadline;	/* negative: none */
 	uint64_t begun;		/* ns, before the submit */
 	struct group *group, *after;

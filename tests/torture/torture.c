@@ -30,15 +30,17 @@ static bool is_time_left(void)
 	       (double)now_ns() * 1e-9 - tally->began < options.seconds;
 }
 
-/* Creates and destroys a pool, so that the device has what it keeps for ever. */
+/* Creates and destroys a pool, so that the devices have what they keep for ever. */
 static void warm_up(enum rnl_stream_kind stream)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	char name[PLACES_NAME];
 	struct rnl_pool *pool;
 	int ret;
 
-	attr.device = options.device;
-	attr.nr_workers = 1;
+	places_name_all(name);
+	attr.device = name;
+	attr.nr_workers = PLACES_MAX;
 	attr.stream = stream;
 	ret = rnl_pool_create(&pool, &attr);
 	if (ret)

@@ -75,6 +75,7 @@ static inline int64_t long_ns(void)
 	X(HELD_EARLY, "jobs that were done before the end of their holds") \
 	X(HOLD_WRONG, "releases that said what did not happen") \
 	X(KEY_ORDER, "jobs out of their key's order") \
+	X(MISPLACED, "functions that ran on a device which is not theirs") \
 	X(CHAIN_WRONG, "links of chains out of turn") \
 	X(ORDER_WRONG, "jobs out of their order, though they came after barriers") \
 	X(BARRIER_EARLY, "barriers that were done, or joined, before a job of theirs") \
@@ -106,6 +107,7 @@ static inline int64_t long_ns(void)
 	X(FAILED, "failed") \
 	X(KEYED, "keyed") \
 	X(URGENT, "urgent") \
+	X(PLACED, "placed") \
 	X(GATHERED, "that gather") \
 	X(IN_GROUPS, "in groups") \
 	X(REPLAYED, "replayed") \
@@ -132,6 +134,7 @@ static inline int64_t long_ns(void)
 	X(LEAVES, "destroyed midway") \
 	X(GUARDED, "guarded") \
 	X(ONE_CPU, "on one CPU") \
+	X(SEVERAL, "over several devices") \
 	X(FAULTS, "faults") \
 	X(DEVICES_LOST, "devices lost")
 
@@ -181,6 +184,8 @@ struct seat {
 };
 
 #define SEATS_MAX 48
+#define PLACES_MAX 4		/* devices of a pool; the double has as many */
+#define PLACES_NAME 16		/* bytes of their name */
 #define WORKERS_MAX 12		/* by an attribute 8; a resize brings more */
 
 static inline void at(struct seat *seat, const char *doing)
@@ -213,6 +218,8 @@ struct round {
 	bool calm;			/* producers pause, so workers sleep and must be woken */
 	bool leaves;			/* makers end, and the pool is destroyed with their jobs */
 	bool one_cpu;
+	char device[PLACES_NAME];	/* of the pool: one or several */
+	unsigned nr_devices;
 	bool all_gather;		/* else half of the jobs do */
 	_Atomic int nr_hooked;		/* workers between on_start and on_stop */
 	struct {
@@ -273,6 +280,17 @@ void dawdle(uint64_t *random);
 void watch(struct round *r, int64_t ns);
 /* Ends the process, as something did not end. */
 _Noreturn void give_up(struct round *r, const char *why);
+
+/* ---- places ---------------------------------------------- */
+
+void places_draw(struct round *r);		/* the devices of a round */
+void places_name_all(char name[PLACES_NAME]);	/* those that rounds may have */
+int place_draw(const struct round *r, uint64_t *random); /* a device for a job, or -1 */
+uint64_t places_draw_some(const struct round *r, uint64_t *random); /* bits, or 0: all */
+void place_set(struct rnl_job *job, int place);
+/* In a function: whether it runs where it is placed, on any of them if that is -1, or 0. */
+void place_check(const struct round *r, int place, const char *what);
+void places_check(const struct round *r, uint64_t devices, const char *what);
 
 /* ---- faults of the double -------------------------------- */
 

@@ -221,7 +221,8 @@ static void get_memory(struct turns *t)
 	const size_t bytes = NR_TURNS * IN_TURN * sizeof(*t->seen);
 	void *words = NULL, *seen = NULL;
 
-	if (r->leaves || said(r, rnl_device_alloc(r->pool, 0, 2 * sizeof(*t->words), &words), MAY_LACK,
+	if (r->leaves || said(r, rnl_device_alloc(r->pool, draw(&t->seat->random, r->nr_devices),
+						  2 * sizeof(*t->words), &words), MAY_LACK,
 			      "rnl_device_alloc"))
 		return;
 	t->pinned = draw(&t->seat->random, 2) &&
