@@ -34,6 +34,7 @@ struct operation {
 	void (*attr)(struct rnl_pool_attr *attr);
 	bool first;			/* in a process that has not used the library before */
 	bool bare;			/* without a pool */
+	bool several;			/* its pool has two devices, if there are two */
 	bool closes;			/* its pool accepts nothing afterwards */
 	unsigned keeps;			/* pieces of memory that the process may keep from it */
 	/* before, while and after calls fail; NULL: nothing */
@@ -48,8 +49,8 @@ struct operation {
 
 /* Tables. A row without a name ends each. */
 extern const struct operation batch_operations[], hold_operations[], job_operations[],
-	join_operations[], map_operations[], memory_operations[], pool_operations[], trace_operations[],
-	work_operations[];
+	join_operations[], map_operations[], memory_operations[], place_operations[],
+	pool_operations[], trace_operations[], work_operations[];
 
 /* ---- driver.c ---------------------------------------------------------------- */
 
@@ -69,6 +70,8 @@ void count_down(const struct operation *operation, struct counts *counts);
 		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL); \
 	} while (0)
 
+/* The name of two devices; of one, if the machine has a GPU and no double. */
+const char *two_devices(void);
 /* What the failing call means: -ENOMEM, ...; 0: none fails. */
 int fault(void);
 /* Whether the device has failed with that call. */

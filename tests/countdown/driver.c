@@ -157,11 +157,16 @@ static void check_left(const struct operation *operation, const struct living *b
 			   "%u streams were left", left.streams - before->streams);
 }
 
+const char *two_devices(void)
+{
+	return strcmp(test_device(), "host") ? "cuda:all" : "host:2";
+}
+
 static void attr_of(const struct operation *operation, struct rnl_pool_attr *attr)
 {
 	*attr = (struct rnl_pool_attr)RNL_POOL_ATTR_INIT;
-	attr->device = test_device();
-	attr->nr_workers = 1;
+	attr->device = operation->several ? two_devices() : test_device();
+	attr->nr_workers = operation->several ? 2 : 1;
 	attr->max_in_flight = 4;
 	attr->spin_us = -1;
 	if (operation->attr)
@@ -183,9 +188,9 @@ static struct rnl_pool *pool_for(const struct operation *operation)
 }
 
 /* Makes what a process keeps, this thread's stream on the double included. */
-static void warm_up(void)
+static void warm_up(bool several)
 {
-	struct rnl_pool *pool = pool_for(&(struct operation){ .name = "" });
+	struct rnl_pool *pool = pool_for(&(struct operation){ .name = "", .several = several });
 	int word = 0;
 
 	expect(!rnl_thread_attach(pool) && !launch_word(&word, 1));
@@ -224,8 +229,10 @@ static void try_once(const struct operation *operation)
 
 	signal(SIGALRM, SIG_DFL);	/* Check's handler would end all tries */
 	alarm((unsigned)PATIENCE_S);
+	if (operation->several && test_fake())
+		expect(!fake_plan("devices=2"));
 	if (!operation->first)
-		warm_up();
+		warm_up(operation->several);
 	living_now(&before);
 	if (!operation->bare)
 		pool = pool_for(operation);

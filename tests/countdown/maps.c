@@ -119,5 +119,7 @@ const struct operation map_operations[] = {
 	MAP("read and written by callbacks", called),
 	MAP("read and written in order", in_order),
 	MAP("with a report", reported),
+	{ .name = "rnl_map_start, over devices", .functions = "rnl_map_start", .several = true,
+	  .before = reported, .run = run, .after = after, .errnos = { -ENOMEM, -EIO } },
 	{ 0 }
 };

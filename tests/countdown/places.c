@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* Pools over two devices, and what is placed on one of them. */
+#include <string.h>
+
+#include "await.h"
+#include "countdown.h"
+
+enum { BYTES = 100000 };
+
+static void *mem[2];
+
+/* ---- pools ---------------------------------------------------------------------- */
+
+static int create(struct rnl_pool **pool)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	int ret;
+
+	attr.device = two_devices();
+	attr.nr_workers = 2;
+	attr.nr_urgent = 2;
+	attr.max_in_flight = 2;
+	attr.guard = RNL_GUARD_REPORT;
+	watched_twice();
+	ret = rnl_pool_create(pool, &attr);
+	if (ret)
+		*pool = NULL;
+	return ret;
+}
+
+static int grow(struct rnl_pool **pool)
+{
+	return rnl_pool_resize(*pool, 4);
+}
+
+static void after_grow(struct rnl_pool *pool, int ret)
+{
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+
+	expect(!rnl_pool_read_stats(pool, &stats) && stats.nr_workers == (ret ? 2 : 4));
+	if (!fault_lasts())
+		expect(!rnl_pool_resize(pool, 3) && !rnl_pool_resize(pool, 2));
+	/* Each device has one. */
+	expect(rnl_pool_resize(pool, 1) == -EINVAL);
+}
+
+static int look(struct rnl_pool **pool)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	int nr = rnl_pool_nr_devices(*pool), ret = 0;
+
+	for (int i = 0; i < nr && !ret; i++)
+		ret = rnl_pool_device(*pool, (unsigned)i, &info);
+	expect(nr == 2 || !test_fake());
+	expect(rnl_worker_device() == -1);
+	return ret;
+}
+
+/* ---- jobs ------------------------------------------------------------------------ */
+
+static int nr_misplaced;
+
+static void done(struct rnl_job *job)
+{
+	struct watched *w = rnl_container_of(job, struct watched, job);
+
+	/* The keeper may tell of a job that did not run. */
+	nr_misplaced += w->ran && rnl_worker_device() != (int)(intptr_t)job->user;
+	w->ended++;
+}
+
+static struct watched *placed(unsigned device)
+{
+	struct watched *w = watched_next(BY_CALLBACK);
+
+	expect(!rnl_job_device(&w->job, (int)device));
+	expect(!rnl_job_on_done(&w->job, done));
+	w->job.user = (void *)(uintptr_t)device;
+	return w;
+}
+
+/* An unkeyed job, a keyed one and an urgent one for each device. */
+static int submit(struct rnl_pool **pool)
+{
+	const unsigned nr = (unsigned)rnl_pool_nr_devices(*pool);
+
+	for (unsigned i = 0; i < 6; i++) {
+		struct watched *w = placed(i % nr);
+		int ret;
+
+		if (i / 2 == 2)
+			expect(!rnl_job_urgent(&w->job, 1));
+		if (i / 2 == 1)
+			ret = rnl_submit_keyed(*pool, &w->job, i);
+		else
+			ret = rnl_submit(*pool, &w->job);
+		expect_accepted(watched_submitted(w, ret));
+	}
+	expect(!rnl_pool_drain(*pool, RNL_FOREVER));
+	return 0;
+}
+
+static void after_submit(struct rnl_pool *pool, int ret)
+{
+	(void)pool;
+	(void)ret;
+	expect_msg(!nr_misplaced, "%d jobs ran on another device", nr_misplaced);
+}
+
+/* A job on one device after jobs on both; a stream joins all of them. */
+static int meet(struct rnl_pool **pool)
+{
+	const unsigned nr = (unsigned)rnl_pool_nr_devices(*pool);
+	struct rnl_barrier barrier, tail;
+	int ret;
+
+	expect(!rnl_barrier_init(&barrier, *pool) && !rnl_barrier_init(&tail, *pool));
+	for (unsigned i = 0; i < 4; i++) {
+		struct watched *w = placed(i % nr);
+
+		if (i >= 2)
+			expect(!rnl_job_after(&w->job, &barrier));
+		expect(!rnl_barrier_add(i < 2 ? &barrier : &tail, &w->job));
+		w->late = i >= 2;
+		expect_accepted(watched_submitted(w, rnl_submit(*pool, &w->job)));
+	}
+	ret = rnl_barrier_join(&tail);
+	if (!ret)
+		ret = rnl_stream_wait(RNL_FOREVER);
+	expect(!rnl_barrier_wait(&tail, RNL_FOREVER) && !rnl_barrier_wait(&barrier, RNL_FOREVER));
+	rnl_thread_detach();
+	return ret;
+}
+
+/* ---- memory ----------------------------------------------------------------------- */
+
+static int alloc(struct rnl_pool **pool)
+{
+	const unsigned nr = (unsigned)rnl_pool_nr_devices(*pool);
+	int ret = 0;
+
+	for (unsigned i = 0; i < 2 && !ret; i++)
+		ret = rnl_device_alloc(*pool, i % nr, BYTES, &mem[i]);
+	return ret;
+}
+
+static void free_both(struct rnl_pool *pool, int ret)
+{
+	(void)ret;
+	for (unsigned i = 0; i < 2; i++)
+		rnl_device_free(pool, mem[i]);
+}
+
+static void take_both(struct rnl_pool *pool)
+{
+	expect(!alloc(&pool));
+}
+
+static int free_now(struct rnl_pool **pool)
+{
+	free_both(*pool, 0);
+	return 0;
+}
+
+static char from[BYTES], to[BYTES];
+
+static int copy(struct rnl_job *job)
+{
+	int ret = rnl_copy(mem[0], from, BYTES);
+
+	((struct watched *)job)->ran++;
+	if (!ret)
+		ret = rnl_copy(mem[1], mem[0], BYTES);
+	return ret ? ret : rnl_copy(to, mem[1], BYTES);
+}
+
+/* From one device to the other, by a job on each. */
+static int copy_between(struct rnl_pool **pool)
+{
+	const unsigned nr = (unsigned)rnl_pool_nr_devices(*pool);
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct watched *w = watched_with(BY_WAIT, copy);
+		int ret;
+
+		memset(from, 5 + (int)i, BYTES);
+		expect(!rnl_job_device(&w->job, (int)(i % nr)));
+		expect_accepted(ret = watched_submitted(w, rnl_submit(*pool, &w->job)));
+		if (ret)
+			continue;
+		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
+		expect(rnl_job_result(&w->job) || !memcmp(from, to, BYTES));
+	}
+	return 0;
+}
+
+const struct operation place_operations[] = {
+	{ .name = "rnl_pool_create, over devices", .functions = "rnl_pool_create", .several = true,
+	  .bare = true, .run = create, .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV },
+	  .instead = { -ENODEV } },
+	{ .name = "rnl_pool_resize, over devices", .functions = "rnl_pool_resize", .several = true,
+	  .run = grow, .after = after_grow, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
+	{ .name = "rnl_pool_nr_devices, rnl_pool_device, rnl_worker_device",
+	  .functions = "rnl_pool_nr_devices rnl_pool_device rnl_worker_device", .several = true,
+	  .run = look },
+	{ .name = "rnl_job_device", .functions = "rnl_job_device rnl_worker_device", .several = true,
+	  .run = submit, .after = after_submit },
+	{ .name = "rnl_job_after, rnl_barrier_join, over devices",
+	  .functions = "rnl_job_after rnl_barrier_join", .several = true, .run = meet,
+	  .after = after_submit, .errnos = { -EIO, -EAGAIN, -ENOMEM } },
+	{ .name = "rnl_device_alloc, over devices", .functions = "rnl_device_alloc",
+	  .several = true, .run = alloc, .after = free_both, .errnos = { -ENOMEM, -EIO } },
+	{ .name = "rnl_device_free, over devices", .functions = "rnl_device_free",
+	  .several = true, .before = take_both, .run = free_now },
+	{ .name = "rnl_copy, between devices", .functions = "rnl_copy", .several = true,
+	  .before = take_both, .run = copy_between, .after = free_both },
+	{ 0 }
+};
