@@ -3,63 +3,13 @@
  * One pool over several devices: host devices, devices of the double, or all GPUs.
  * tests/cuda/peers.cu has more, for machines with two GPUs.
  */
-#include <dlfcn.h>
-
 #include "heard.h"
 #include "host_kernel.h"
-#include "pool.h"
+#include "places.h"
 #include "trace.h"
 
 #define D_MAX 3			/* devices of a pool here, at most */
 #define BYTES ((size_t)16 << 10)
-
-static int ask_double(const char *fields)
-{
-	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT,
-									       "fake_plan");
-
-	return plan ? plan(fields) : 0;
-}
-
-/* The name of all of them. */
-static const char *all_devices(unsigned nr)
-{
-	static char name[16];
-
-	snprintf(name, sizeof(name), "host:%u", nr);
-	return on_host() ? name : "cuda:all";
-}
-
-/*
- * A pool of @each workers for each of its devices, which are @nr, or two GPUs or more; NULL: there
- * is one GPU.
- */
-static struct rnl_pool *pool_over(unsigned nr, unsigned each, struct rnl_pool_attr attr)
-{
-	struct rnl_pool *pool = NULL;
-	char fields[32];
-
-	snprintf(fields, sizeof(fields), "devices=%u", nr);
-	if (test_fake())
-		must(ask_double(fields));
-	attr.device = all_devices(nr);
-	attr.nr_workers = nr * each;
-	must(rnl_pool_create(&pool, &attr));
-	if (rnl_pool_nr_devices(pool) >= 2)
-		return pool;
-	rnl_pool_destroy(pool);
-	return NULL;
-}
-
-#define pool_over_of(nr, each, ...) \
-	pool_over(nr, each, (struct rnl_pool_attr){ .size = sizeof(struct rnl_pool_attr), \
-						    ##__VA_ARGS__ })
-
-#define skip_if_alone(pool) \
-	do { \
-		if (!(pool)) \
-			test_skip("there is one GPU"); \
-	} while (0)
 
 static int device_fn(struct rnl_job *job)
 {

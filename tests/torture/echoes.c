@@ -73,7 +73,8 @@ static void check(struct echoes *e, struct echo *echo)
 			    (unsigned long long)*echo->facts.to,
 			    (unsigned long long)echo->facts.value);
 	if (result && result != -ECANCELED && !may_end_so(r, result))
-		tally_wrong(WRONG_END, "an echo has result %d", result);
+		tally_wrong(WRONG_END, "an echo has result %d, the device's error is %d", result,
+			    rnl_job_device_error(&echo->job));
 }
 
 static void come(struct echoes *e)

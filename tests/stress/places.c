@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Jobs that are placed on devices, and jobs that are not: none is left in a queue while a worker
+ * that may take it sleeps. Workers park at once, so each job depends on a wake.
+ *
+ * In the first tests each job of a round returns when all have begun, so each needs a worker of its
+ * own, one of its device if it is placed. The last one has many submitters, and resizes.
+ *
+ * env: RNL_TEST_SEED repeats the draws.
+ */
+#include "halts.h"
+#include "places.h"
+
+enum { NR_DEVICES = 2, EACH = 2, NR = NR_DEVICES * EACH, NR_ROUNDS = 6000 };
+
+/* ---- a round in which jobs meet ------------------------------------------------- */
+
+struct item {
+	struct rnl_job job;
+	int place;			/* -1: it is not placed */
+	bool meets;			/* it waits for the others of the round */
+	int ran_on;
+};
+
+static struct rnl_pool *pool;
+static struct item items[NR];
+static pthread_barrier_t both;		/* begin and end of a round */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
+static unsigned nr_came, nr_to_come;
+
+/* Waits for all jobs of the round; 0, or -ETIME. */
+static int meet(void)
+{
+	struct timespec until;
+	int ret = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += (time_t)PATIENCE_S;
+	pthread_mutex_lock(&lock);
+	if (++nr_came == nr_to_come)
+		pthread_cond_broadcast(&came);
+	while (nr_came < nr_to_come && !ret)
+		ret = -pthread_cond_timedwait(&came, &lock, &until);
+	pthread_mutex_unlock(&lock);
+	return ret ? -ETIME : 0;
+}
+
+static int meeting_fn(struct rnl_job *job)
+{
+	struct item *item = rnl_container_of(job, struct item, job);
+
+	item->ran_on = rnl_worker_device();
+	return item->meets ? meet() : 0;
+}
+
+static void let_pass(uint64_t *random)
+{
+	for (uint64_t i = draw(random, 400); i; i--)
+		__asm__ volatile("" ::: "memory");
+}
+
+static void take_part(unsigned i, uint64_t *random)
+{
+	pthread_barrier_wait(&both);
+	let_pass(random);
+	must(rnl_submit(pool, &items[i].job));
+	pthread_barrier_wait(&both);
+}
+
+static unsigned nr_rounds(void)
+{
+	return (unsigned)(NR_ROUNDS / test_scale());
+}
+
+static int submit_all(void *arg)
+{
+	unsigned i = (unsigned)(uintptr_t)arg;
+	uint64_t random = draws_of(test_seed(), i);
+
+	for (unsigned round = 0; round < nr_rounds(); round++)
+		take_part(i, &random);
+	return 0;
+}
+
+/*
+ * All are placed and meet, or none is placed and all meet, or those of one device meet, and the
+ * others are open and return at once.  Else an open one could have a worker that a placed one needs.
+ */
+static void draw_places(uint64_t *random, bool urgent)
+{
+	const unsigned how = draw(random, 4), device = draw(random, NR_DEVICES);
+	const unsigned shift = draw(random, NR);
+
+	nr_came = 0;
+	nr_to_come = how < 2 ? NR : EACH;
+	for (unsigned k = 0; k < NR; k++) {
+		struct item *item = &items[(k + shift) % NR];
+		const unsigned of = k / EACH;
+
+		item->meets = how < 2 || of == device;
+		item->place = how && item->meets ? (int)of : -1;
+		must(rnl_job_init(&item->job, meeting_fn));
+		must(rnl_job_device(&item->job, item->place));
+		must(rnl_job_urgent(&item->job, urgent && draw(random, 2)));
+	}
+}
+
+static void end_round(unsigned round)
+{
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (unsigned i = 0; i < NR; i++) {
+		ck_assert_msg(!rnl_job_result(&items[i].job), "round %u: job %u, placed on %d, did "
+			      "not meet the others", round, i, items[i].place);
+		ck_assert_msg(items[i].place < 0 || items[i].ran_on == items[i].place,
+			      "round %u: job %u ran on device %d, and was placed on %d", round, i,
+			      items[i].ran_on, items[i].place);
+	}
+}
+
+static void jobs_meet(bool urgent)
+{
+	struct call others[NR - 1];
+	uint64_t random = draws_of(test_seed(), 0), places = draws_of(test_seed(), 1000);
+
+	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1);
+	skip_if_alone(pool);
+	if (rnl_pool_nr_devices(pool) != NR_DEVICES)
+		test_skip("there are more than two GPUs");
+	pthread_barrier_init(&both, NULL, NR);
+	for (unsigned i = 1; i < NR; i++)
+		call_start(&others[i - 1], submit_all, (void *)(uintptr_t)i);
+	for (unsigned round = 0; round < nr_rounds(); round++) {
+		draw_places(&places, urgent);
+		take_part(0, &random);
+		end_round(round);
+	}
+	for (unsigned i = 1; i < NR; i++)
+		ck_assert_int_eq(call_end(&others[i - 1]), 0);
+	pthread_barrier_destroy(&both);
+	rnl_pool_destroy(pool);
+}
+
+TEST(placed_jobs_and_others_meet, .timeout_s = 120)
+{
+	jobs_meet(false);
+}
+
+TEST(urgent_ones_meet_them, .timeout_s = 120)
+{
+	jobs_meet(true);
+}
+
+/*
+ * A device's workers are busy with all but one; jobs that are placed there, more than one at a
+ * time, and open jobs are submitted at once, to queues of workers that take neither.
+ */
+static struct gate *held_at;
+
+static int hold_fn(struct rnl_job *job)
+{
+	(void)job;
+	gate_wait(held_at);
+	return 0;
+}
+
+TEST(a_busy_workers_placed_jobs_are_taken_by_the_others_of_its_device, .timeout_s = 120)
+{
+	uint64_t random = draws_of(test_seed(), 7);
+	struct rnl_job holders[NR_DEVICES], jobs[8];
+
+	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1);
+	skip_if_alone(pool);
+	for (unsigned round = 0; round < nr_rounds() / 6; round++) {
+		struct gate gate = GATE_INIT;
+		const unsigned nr = 2 + draw(&random, COUNT(jobs) - 1);
+
+		held_at = &gate;
+		for (int d = 0; d < NR_DEVICES; d++) {
+			must(rnl_job_init(&holders[d], hold_fn));
+			must(rnl_job_device(&holders[d], d));
+			must(rnl_submit(pool, &holders[d]));
+		}
+		gate_await(&gate, NR_DEVICES);
+		for (unsigned i = 0; i < nr; i++) {
+			must(rnl_job_init(&jobs[i], noop_fn));
+			must(rnl_job_device(&jobs[i], (int)draw(&random, NR_DEVICES + 1) - 1));
+			must(rnl_submit(pool, &jobs[i]));
+			let_pass(&random);
+		}
+		for (unsigned i = 0; i < nr; i++)
+			ck_assert_msg(!rnl_job_wait(&jobs[i], patience_ns()), "round %u: a job is left "
+				      "in a queue, and workers sleep", round);
+		gate_open(&gate);
+		for (int d = 0; d < NR_DEVICES; d++)
+			ck_assert_int_eq(result_of(&holders[d]), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- behind a job that keeps its worker -------------------------------------------- */
+
+/*
+ * A job is placed, and put in the queue of a worker that is awake, so its submit wakes none. That
+ * worker takes a keyed job first, which returns when the other one is done: so the worker has to
+ * wake another one of its device.
+ */
+static struct rnl_job start, placed_one;
+static _Atomic bool is_done;
+static int started_on;
+
+static int start_fn(struct rnl_job *job)
+{
+	(void)job;
+	started_on = rnl_worker_index();
+	return 0;
+}
+
+static int done_fn(struct rnl_job *job)
+{
+	(void)job;
+	is_done = true;
+	return 0;
+}
+
+static int await_fn(struct rnl_job *job)
+{
+	const double until = seconds_now() + PATIENCE_S;
+
+	(void)job;
+	while (!is_done && seconds_now() < until)
+		usleep(20);
+	return is_done ? 0 : -ETIME;
+}
+
+TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 120)
+{
+	uint64_t random = draws_of(test_seed(), 8);
+	struct rnl_job keeper;
+
+	pool = pool_over_of(NR_DEVICES, EACH);
+	skip_if_alone(pool);
+	job_of(&start, start_fn, NULL);
+	job_of(&placed_one, done_fn, NULL);
+	job_of(&keeper, await_fn, NULL);
+	for (unsigned round = 0; round < nr_rounds(); round++) {
+		const int device = (int)draw(&random, NR_DEVICES);
+
+		is_done = false;
+		must(rnl_job_device(&start, device));
+		must(rnl_job_device(&placed_one, device));
+		/* Its worker is awake, and is the submitter's usual one. */
+		must(rnl_submit(pool, &start));
+		must(rnl_job_wait(&start, RNL_FOREVER));
+		let_pass(&random);
+		must(rnl_submit(pool, &placed_one));
+		must(rnl_submit_keyed(pool, &keeper, RNL_KEY_WORKER((unsigned)started_on)));
+		ck_assert_msg(!result_of(&keeper), "round %u: a job of device %d is left in the "
+			      "queue of a busy worker", round, device);
+		ck_assert_int_eq(result_of(&placed_one), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
+/* ---- many submitters, and resizes --------------------------------------------------- */
+
+#define NR_SUBMITTERS 3
+#define NR_KEYS 16
+#define WINDOW 24
+#define NR_RESIZES 400
+#define MAX_WORKERS 12
+
+struct key {
+	uint64_t submitted, ran;
+	int place;
+	unsigned ran_on;		/* 1 + the device of its last job */
+};
+
+struct placed {
+	struct rnl_job job;
+	struct key *key;
+	uint64_t number;
+	int place;
+	const char *wrong;
+};
+
+struct submitter {
+	pthread_t thread;
+	uint64_t random, nr;
+	const char *wrong;
+	struct key keys[NR_KEYS];
+	struct placed jobs[WINDOW];
+};
+
+static _Atomic bool stop;
+
+static int placed_fn(struct rnl_job *job)
+{
+	struct placed *p = rnl_container_of(job, struct placed, job);
+	const int device = rnl_worker_device();
+
+	if (p->place >= 0 && device != p->place)
+		p->wrong = "a job ran on a device that is not its own";
+	if (!p->key)
+		return 0;
+	if (p->key->ran + 1 != p->number)
+		p->wrong = "a key's jobs ran out of order";
+	if (p->key->ran_on && p->key->ran_on != 1u + (unsigned)device)
+		p->wrong = "a key has two devices";
+	p->key->ran = p->number;
+	p->key->ran_on = 1 + (unsigned)device;
+	return 0;
+}
+
+static int submit(struct submitter *s, struct placed *p)
+{
+	struct key *key = draw(&s->random, 3) ? NULL : &s->keys[draw(&s->random, NR_KEYS)];
+	int ret;
+
+	must(rnl_job_init(&p->job, placed_fn));
+	p->key = key;
+	p->place = key ? key->place : (int)draw(&s->random, 1 + NR_DEVICES) - 1;
+	p->number = key ? ++key->submitted : 0;
+	must(rnl_job_device(&p->job, p->place));
+	must(rnl_job_urgent(&p->job, !key && !draw(&s->random, 4)));
+	do {
+		ret = key ? rnl_submit_keyed(pool, &p->job, (uintptr_t)key) :
+			    rnl_submit(pool, &p->job);
+	} while (ret == -EAGAIN && !sched_yield());
+	return ret;
+}
+
+static void collect(struct submitter *s, struct placed *p)
+{
+	const double patience = PATIENCE_S, since = seconds_now();
+
+	if (rnl_job_wait(&p->job, (int64_t)(patience * 1e9)) || seconds_now() - since >= patience)
+		s->wrong = "a job was left in a queue";
+	else if (rnl_job_result(&p->job))
+		s->wrong = "a job failed";
+	else
+		s->wrong = p->wrong;
+}
+
+/* Sometimes nothing is under way, so that all workers sleep. */
+static void *submit_often(void *arg)
+{
+	struct submitter *s = arg;
+
+	halts_come();
+	while (!stop && !s->wrong) {
+		const unsigned nr = 1 + draw(&s->random, draw(&s->random, 3) ? 3 : WINDOW);
+
+		for (unsigned i = 0; i < nr && !s->wrong; i++)
+			s->wrong = submit(s, &s->jobs[i]) ? "a submit failed" : NULL;
+		for (unsigned i = 0; i < nr && !s->wrong; i++)
+			collect(s, &s->jobs[i]);
+		s->nr += nr;
+	}
+	return NULL;
+}
+
+static void through_resizes(uint32_t nr_urgent)
+{
+	static struct submitter submitters[NR_SUBMITTERS];
+	uint64_t seed = test_seed(), random = draws_of(seed, 99), nr = 0;
+	unsigned nr_devices, nr_resizes = (unsigned)(NR_RESIZES / test_scale());
+
+	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1, .nr_urgent = nr_urgent,
+			    .max_queued = 64);
+	skip_if_alone(pool);
+	nr_devices = (unsigned)rnl_pool_nr_devices(pool);
+	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {
+		struct submitter *s = &submitters[i];
+
+		s->random = draws_of(seed, i);
+		for (unsigned k = 0; k < NR_KEYS; k++)
+			s->keys[k].place = (int)draw(&s->random, 1 + NR_DEVICES) - 1;
+		must(pthread_create(&s->thread, NULL, submit_often, s));
+	}
+	halts_begin(NR_SUBMITTERS, seed);
+	for (unsigned i = 0; i < nr_resizes; i++) {
+		must(rnl_pool_resize(pool, nr_devices + draw(&random, MAX_WORKERS - nr_devices)));
+		usleep(draw(&random, 500));
+	}
+	halts_end();
+	stop = true;
+	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {
+		must(pthread_join(submitters[i].thread, NULL));
+		nr += submitters[i].nr;
+	}
+	for (unsigned i = 0; i < NR_SUBMITTERS; i++)
+		ck_assert_msg(!submitters[i].wrong, "%s", submitters[i].wrong);
+	printf("%llu jobs through %u resizes\n", (unsigned long long)nr, nr_resizes);
+	rnl_pool_destroy(pool);
+}
+
+TEST(no_placed_job_is_left_behind_by_resizes, .timeout_s = 120)
+{
+	through_resizes(0);
+}
+
+TEST(nor_with_urgent_workers, .timeout_s = 120)
+{
+	through_resizes(NR_DEVICES);
+}
