@@ -27,6 +27,9 @@ command -v spin >/dev/null || want spin
 command -v mandoc >/dev/null || want mandoc
 command -v abidiff >/dev/null || want abigail-tools
 { command -v mpicc && command -v mpirun; } >/dev/null || many openmpi-bin libopenmpi-dev
+# Debian has no NCCL; NVIDIA's own packages for it do.
+[ ! -e /usr/local/cuda ] || [ -e /usr/local/cuda/include/nccl.h ] || [ -e /usr/include/nccl.h ] ||
+	! apt-cache show libnccl-dev >/dev/null 2>&1 || many libnccl-dev
 for p; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q ' installed$' || need "$p"
 done
