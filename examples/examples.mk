@@ -4,9 +4,13 @@ ex := examples
 http := $(ex)/http_server
 # In place of gwc.c these make gwc_mpi, which needs MPI.
 GWC_MPI := $(ex)/gwc/gwc_mpi.c $(ex)/gwc/shards.c
-example_srcs = $(filter-out %/device.c $(GWC_MPI),$(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/$(ex)/$1/*.c)))
+# buckets has files that need MPI, or NCCL, and those that take their place.
+buckets := $(ex)/buckets
+BUCKETS_WITHOUT := $(addprefix $(buckets)/,$(if $(filter yes,$(have_MPI)),alone.c,mpi.c) \
+	$(if $(filter yes,$(have_NCCL)),no_nccl.c,nccl.c by_hand.c))
+example_srcs = $(filter-out %/device.c $(GWC_MPI) $(BUCKETS_WITHOUT),$(patsubst $(srcdir)/%,%,$(wildcard $(srcdir)/$(ex)/$1/*.c)))
 example_objs = $(patsubst %.c,%.o,$(foreach d,common $1,$(call example_srcs,$d)))
-DEVICE_EXAMPLES := allocator batch_sha256 gwc loader overlap $(if $(filter yes,$(have_LIBPNG)),pipeline) \
+DEVICE_EXAMPLES := allocator batch_sha256 buckets gwc loader overlap $(if $(filter yes,$(have_LIBPNG)),pipeline) \
 	specialised stream_kinds
 # http_server counts words as gwc does.
 HTTP_CPU  := $(call example_objs,http_server) $(ex)/gwc/count.o
@@ -20,6 +24,9 @@ $(ex)/%.o: INC += -I$(srcdir)/$(ex)
 $(ex)/fan_out $(ex)/producer_consumer: %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
 $(ex)/pipeline/%.o: INC += $(LIBPNG_CFLAGS)
+$(buckets)/mpi.o: INC += $(MPI_CFLAGS)
+$(buckets)/nccl.o $(buckets)/by_hand.o: INC += $(NCCL_CFLAGS) $(CUDA_CFLAGS)
+libs_buckets := $(MPI_LIBS) $(NCCL_LIBS)
 libs_pipeline := $(LIBPNG_LIBS) -lm
 $(ex)/gwc/gwc_mpi.o: INC += $(MPI_CFLAGS)
 # PROGRAM, OBJECTS, and the name of the variable that has its libraries.

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+/* buckets without nvcc: the host function of its kernel alone. */
+#include "../common/clock.h"
+#include "buckets.h"
+
+RNL_HOST_KERNEL(compute_kernel, compute_on_host, struct compute_args);
+CLOCK_KERNEL;

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ends the process when nothing moves.
+ *
+ * DESIGN
+ * A rank that dies, or never comes, leaves the others waiting in MPI or in NCCL: in a call, or in a
+ * kernel on the device.  So the main thread says what it expects before each wait, and a thread looks
+ * at the clock.  Each process has a watch and ends by itself: no message has to come through.  It
+ * exits without MPI_Abort() and ncclCommAbort(), which may wait for what does not move; the system
+ * ends the process's kernels, and mpirun the ranks that are left.
+ */
+#include "config.h"
+
+#include "buckets.h"
+#include "common/program.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOK_NS 20000000
+
+static struct watch {
+	pthread_mutex_t lock;
+	char what[TEXT], name[32];
+	uint64_t since;			/* 0: nothing is expected */
+	unsigned seconds;
+	const struct transport *transport;	/* NULL: none has begun */
+} watch = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* The message of the signal, ready to be written. */
+static char told[TEXT];
+
+static void look(void)
+{
+	char text[TEXT];
+
+	if (watch.transport && watch.transport->failed && watch.transport->failed(text))
+		program_die("%s%s has failed: %s (waiting for %s)", watch.name, watch.transport->name,
+			    text, watch.what);
+	if (watch.since && program_now_ns() - watch.since > watch.seconds * UINT64_C(1000000000))
+		program_die("%snothing has moved for %u s, waiting for %s: another rank has died, "
+			    "hangs, or never came (--timeout=SECONDS)", watch.name, watch.seconds,
+			    watch.what);
+}
+
+static void *watch_thread(void *arg)
+{
+	const struct timespec pause = { 0, LOOK_NS };
+
+	for (;;) {
+		pthread_mutex_lock(&watch.lock);
+		look();
+		pthread_mutex_unlock(&watch.lock);
+		nanosleep(&pause, NULL);
+	}
+	return arg;
+}
+
+/* mpirun sends SIGTERM to the other ranks when one has died. */
+static void on_term(int signal)
+{
+	const ssize_t written = write(STDERR_FILENO, told, strlen(told));
+
+	(void)signal;
+	(void)written;
+	_exit(EXIT_FAILURE);
+}
+
+void watch_begin(unsigned seconds)
+{
+	sigset_t all, before;
+	pthread_t thread;
+	int ret;
+
+	watch.seconds = seconds;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	ret = pthread_create(&thread, NULL, watch_thread, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	program_must(-ret, "the thread that watches");
+	pthread_detach(thread);
+}
+
+void watch_rank(unsigned rank)
+{
+	const struct sigaction term = { .sa_handler = on_term };
+
+	pthread_mutex_lock(&watch.lock);
+	snprintf(watch.name, sizeof(watch.name), "rank %u: ", rank);
+	pthread_mutex_unlock(&watch.lock);
+	snprintf(told, sizeof(told), "buckets: rank %u: ended by SIGTERM: another rank has failed, "
+		 "or someone stops mpirun\n", rank);
+	sigaction(SIGTERM, &term, NULL);
+}
+
+void watch_transport(const struct transport *transport)
+{
+	pthread_mutex_lock(&watch.lock);
+	watch.transport = transport;
+	pthread_mutex_unlock(&watch.lock);
+}
+
+void watch_expect(const char *what, ...)
+{
+	va_list args;
+
+	pthread_mutex_lock(&watch.lock);
+	va_start(args, what);
+	vsnprintf(watch.what, sizeof(watch.what), what, args);
+	va_end(args);
+	watch.since = program_now_ns();
+	pthread_mutex_unlock(&watch.lock);
+}
+
+void watch_rest(void)
+{
+	pthread_mutex_lock(&watch.lock);
+	watch.since = 0;
+	pthread_mutex_unlock(&watch.lock);
+}
