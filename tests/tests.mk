@@ -36,6 +36,8 @@ tool_double := $(if $(fakes),tests/doubles/tool)
 kinds_double := $(if $(fakes),tests/doubles/stream_kinds)
 loader_double := $(if $(fakes),tests/doubles/loader)
 pipeline_double := $(if $(fakes),$(if $(filter yes,$(have_LIBPNG)),tests/doubles/pipeline))
+# With a double of NCCL, which needs NCCL's header.
+buckets_double := $(if $(fakes),$(if $(filter yes,$(have_NCCL)),tests/doubles/buckets))
 http_double := $(if $(fakes),$(if $(filter yes,$(have_HTTP)),tests/doubles/http))
 
 # ---- how they are built --------------------------------------------------------
@@ -88,6 +90,9 @@ tests/doubles/$1: $(call example_objs,$1) tests/doubles/$1.o $(SO) $(fake_cudart
 	$$(call Q,LD)$$(LINK) -o $$@ $$(filter %.o,$$^) $$(with_fake) $$(WITH_SO)/.. $$(libs_$1)
 endef
 $(foreach e,loader pipeline stream_kinds,$(eval $(call link_double,$e)))
+tests/doubles/buckets.o: TEST_CFLAGS = $(CUDA_CFLAGS) $(NCCL_CFLAGS)
+tests/doubles/buckets: $(call example_objs,buckets) tests/doubles/buckets.o $(SO) $(fake_cudart)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(with_fake) $(WITH_SO)/.. $(MPI_LIBS)
 tests/doubles/tool: $(TOOL_OBJS) tests/doubles/tool.o librunnel.a $(fake_cudart)
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) librunnel.a $(with_fake) $(URCU_LIBS) $(tool_libs)
 static_so = --cudart static $(NVWITH_SO)/..
@@ -154,13 +159,13 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
 	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' have_LIBPNG='$(have_LIBPNG)' have_MPI='$(have_MPI)' MPIRUN='$(MPIRUN)' UNBUILT='configure found no working nvcc' \
-	TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
+	have_NCCL='$(have_NCCL)' TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
 if_wanted = $(if $(call wanted,tests/$1),$2)
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) exec sh $(srcdir)/tests/lib/run $(runs)
 tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
-	$(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
+	$(call if_wanted,cli/buckets,$(buckets_double)) $(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
 	$(call if_wanted,cli/loader,$(loader_double)) $(call if_wanted,cli/pipeline,$(pipeline_double)) \
 	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture)
 else
@@ -199,4 +204,4 @@ endif
 tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
 clean_tests = rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
-	tests/doubles/tool tests/doubles/http $(foreach e,loader pipeline stream_kinds,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage
+	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage
