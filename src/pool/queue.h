@@ -7,7 +7,8 @@
  *	link.  Keyed jobs go to a keyed lane, which the owner alone takes from, so their order
  *	holds.  Other jobs go to the urgent or the open lane, from which idle workers steal.  In a
  *	pool of several devices each of these has a lane beside it for placed jobs, which name the
- *	device: from that one only workers of the queue's device steal.  A taker has the lane's `busy` word for those few instructions; a taker that finds the word
+ *	device: from that one only workers of the queue's device steal.  The two lanes take turns.
+ *	A taker has the lane's `busy` word for those few instructions; a taker that finds the word
  *	set comes back, it does not wait; a put never looks at the word.
  *	A walk is a taker that looks at all jobs, and takes some out of the middle.  It goes on in
  *	pieces, and gives the lane back after each.  Jobs leave at the head or by a walk, so the
