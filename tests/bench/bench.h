@@ -112,7 +112,7 @@ struct bench_side_of {
 };
 
 struct bench_row {
-	const char *name;		/* as --rows has it */
+	const char *name;		/* as --rows has it; rows that follow each other may share it */
 	const char *about;		/* what it measures */
 	const struct bench_work *work;	/* NULL: not in this program */
 	unsigned by;			/* enum bench_by */
@@ -120,6 +120,7 @@ struct bench_row {
 	unsigned shift;			/* with which way the next run begins */
 	bool gpu;			/* the part's process uses CUDA itself, from its begin on */
 	bool apart;			/* each measurement has a process of its own */
+	bool two;			/* it takes two GPUs; else it is left out */
 	struct bench_quantity lines[BENCH_LINES];
 	struct bench_side_of ways[BENCH_WAYS];
 };
@@ -158,6 +159,8 @@ enum bench_wrong {			/* --wrong, for tests */
 struct bench_options {
 	char device[32];
 	struct rnl_device_info info;
+	int other;			/* a GPU beside that one; -1: none answers */
+	char both[32];			/* a pool's name for the two */
 	unsigned runs, seconds;
 	unsigned run_ms, screen_ms;	/* of a measurement that goes on for some time */
 	unsigned samples;		/* of a latency on a GPU, in a run */
@@ -222,13 +225,18 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_hold __attribute__((weak)), bench_fan __attribute__((weak)),
 	bench_submit __attribute__((weak)), bench_cpu __attribute__((weak)),
 	bench_chunks __attribute__((weak)), bench_trace __attribute__((weak)),
+	bench_devices __attribute__((weak)), bench_devices_map __attribute__((weak)),
+	bench_devices_batch __attribute__((weak)), bench_peers __attribute__((weak)),
 	bench_pinned __attribute__((weak)), bench_scratch __attribute__((weak)),
 	bench_promises __attribute__((weak)), bench_feed __attribute__((weak));
 
 /* ---- gpu/gpu.c ----------------------------------------------------------- */
 
-/* A part's begin on a GPU.  NULL: the program of make bench, which knows no GPU. */
-void bench_gpu_begin(int ordinal) __attribute__((weak));
+/*
+ * A part's begin on a GPU, and on another one unless @other is negative.  NULL: the program of make
+ * bench, which knows no GPU.
+ */
+void bench_gpu_begin(int ordinal, int other) __attribute__((weak));
 
 /* ---- options.c ----------------------------------------------------------- */
 
@@ -267,6 +275,7 @@ void bench_print_head(const struct bench_options *opt, double load);
 void bench_line_print(const struct bench_options *opt, const struct bench_line *line);
 bool bench_print_rows(void);
 bool bench_flush(void);			/* standard output; tells if it cannot be written */
+bool bench_left_out(const struct bench_options *opt, const struct bench_row *row);
 void bench_print_end(const struct bench_options *opt, size_t nr, double seconds, bool good);
 
 /* ---- child.c ------------------------------------------------------------- */

@@ -261,9 +261,30 @@ void bench_line_print(const struct bench_options *opt, const struct bench_line *
 	fflush(stdout);
 }
 
+bool bench_left_out(const struct bench_options *opt, const struct bench_row *row)
+{
+	return row->two && opt->other < 0;
+}
+
+/* Rows of one name follow each other. */
+static void print_left_out(const struct bench_options *opt)
+{
+	const char *last = "";
+
+	for (unsigned i = 0; bench_rows[i].name; i++) {
+		const struct bench_row *row = &bench_rows[i];
+
+		if (!opt->rows[i] || !bench_left_out(opt, row) || !strcmp(row->name, last))
+			continue;
+		last = row->name;
+		printf("%s: left out, it takes two GPUs\n", last);
+	}
+}
+
 void bench_print_end(const struct bench_options *opt, size_t nr, double seconds, bool good)
 {
 	putchar('\n');
+	print_left_out(opt);
 	for (unsigned i = 0; !bench_gpu_begin && bench_pools[i].name; i++) {
 		const struct bench_pool *pool = &bench_pools[i];
 

@@ -141,7 +141,7 @@ static void measure(void *arg, int out)
 
 	set_parameters(&run, table->part);
 	if (run.row->gpu)
-		bench_gpu_begin(run.opt->info.ordinal);
+		bench_gpu_begin(run.opt->info.ordinal, run.row->two ? run.opt->other : -1);
 	if (run.row->work->run)
 		run.row->work->run(&run);
 	else
@@ -180,8 +180,19 @@ static void run_row(struct table *table, const struct bench_row *row)
 
 struct answer {
 	struct rnl_device_info info;
-	int ret;
+	int ret, other;
 };
+
+/* The first GPU that is not this one. */
+static int other_gpu(const struct rnl_device_info *info)
+{
+	struct rnl_device_info unused = RNL_DEVICE_INFO_INIT;
+	const int other = !info->ordinal;
+	char name[16];
+
+	snprintf(name, sizeof(name), "cuda:%d", other);
+	return info->cuda && !rnl_device_describe(name, &unused) ? other : -1;
+}
 
 static void ask(void *arg, int out)
 {
@@ -189,6 +200,7 @@ static void ask(void *arg, int out)
 	struct answer answer = { .info = RNL_DEVICE_INFO_INIT };
 
 	answer.ret = rnl_device_describe(opt->device, &answer.info);
+	answer.other = answer.ret ? -1 : other_gpu(&answer.info);
 	bench_tell(out, &answer, sizeof(answer));
 }
 
@@ -203,6 +215,8 @@ static void answered(void *arg, void *piece)
 		exit(BENCH_EXIT_SKIP);
 	}
 	opt->info = answer->info;
+	opt->other = answer->other;
+	snprintf(opt->both, sizeof(opt->both), "cuda:%d,%d", opt->info.ordinal, opt->other);
 }
 
 static void find_device(struct bench_options *opt)
@@ -234,7 +248,7 @@ int main(int argc, char **argv)
 	}
 	bench_print_head(&opt, table.load);
 	for (unsigned i = 0; bench_rows[i].name; i++)
-		if (opt.rows[i])
+		if (opt.rows[i] && !bench_left_out(&opt, &bench_rows[i]))
 			run_row(&table, &bench_rows[i]);
 	bench_print_end(&opt, table.nr, seconds(&table), table.good);
 	return bench_flush() && table.good ? EXIT_SUCCESS : EXIT_FAILURE;

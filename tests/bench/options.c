@@ -89,7 +89,7 @@ static void parse_number(struct argp_state *state, unsigned i, const char *arg)
 	memcpy((char *)state->input + numbers[i].at, &number, sizeof(number));
 }
 
-/* Sets those of the names that the list has; @name: NULL behind the last one. */
+/* Sets those of the names that the list has, some more than once; @name: NULL behind the last. */
 static void parse_names(struct argp_state *state, const char *option, const char *arg, bool *set,
 			const char *(*name)(unsigned))
 {
@@ -97,14 +97,16 @@ static void parse_names(struct argp_state *state, const char *option, const char
 		set[i] = false;
 	for (const char *at = arg;; at++) {
 		const size_t length = strcspn(at, ",");
-		unsigned i = 0;
+		bool known = false;
 
-		while (name(i) && (strlen(name(i)) != length || memcmp(name(i), at, length)))
-			i++;
-		if (!name(i))
+		for (unsigned i = 0; name(i); i++) {
+			if (strlen(name(i)) != length || memcmp(name(i), at, length))
+				continue;
+			known = set[i] = true;
+		}
+		if (!known)
 			argp_error(state, "'%.*s' is not good for --%s: see --list and --help for its names",
 				   (int)length, at, option);
-		set[i] = true;
 		at += length;
 		if (!*at)
 			return;

@@ -58,10 +58,15 @@ void gpu_begin(int ordinal)
 	gpu_warm_up();
 }
 
-void bench_gpu_begin(int ordinal)
+void bench_gpu_begin(int ordinal, int other)
 {
 	gpu_setup();
 	gpu_begin(ordinal);
+	if (other < 0)
+		return;
+	gpu_enter(other);
+	gpu_warm_up();
+	gpu_enter(ordinal);
 }
 
 cudaStream_t gpu_stream(enum rnl_stream_kind kind, bool urgent)
