@@ -353,6 +353,69 @@ const struct bench_row bench_rows[] = {
 			{ RUNNEL, "every job timed", "2" },
 		},
 	},
+	/* ---- make bench-gpu, with two GPUs; one name for all of them ---- */
+	{
+		.name = "devices", .work = &bench_devices, .by = BENCH_BY_THREADS | BENCH_BY_KIND,
+		.about = "J by one pool over two GPUs, so many workers for each, beside one GPU",
+		.patience_s = 90, .gpu = true, .two = true,
+		.lines = {
+			{ "J per second, two GPUs", "kJ/s", BENCH_OF_HAND, 1.95, MORE },
+			{ "J of 4 KB, gathered, two GPUs", "kJ/s", BENCH_OF_HAND, 1.9, MORE },
+		},
+	},
+	{
+		.name = "devices", .work = &bench_devices_map,
+		.about = "chunks of 8 MB through a map over two GPUs, beside one GPU",
+		.patience_s = 60, .gpu = true, .two = true,
+		.lines = {
+			{ "chunks in, kernel, out; two GPUs, 4 workers each", "ms", BENCH_OF_HAND, 1.9,
+			  LESS },
+		},
+		.ways = {
+			{ HAND, "one GPU", "0" },
+			{ RUNNEL, "rnl_map_start()", "0" },
+		},
+	},
+	{
+		.name = "devices", .work = &bench_devices_batch,
+		.about = "requests of 4 KB through a batcher over two GPUs, beside one GPU",
+		.patience_s = 60, .gpu = true, .two = true,
+		.lines = {
+			{ "requests of 4 KB, two GPUs, 8 producers each", "k/s", BENCH_OF_HAND, 1.8, MORE },
+		},
+		.ways = {
+			{ HAND, "one GPU", "0" },
+			{ RUNNEL, "rnl_batcher", "0" },
+		},
+	},
+	{
+		.name = "devices", .work = &bench_peers,
+		.about = "copies of 64 MB from one GPU to another, each way alone",
+		.patience_s = 60, .gpu = true, .two = true,
+		.lines = {
+			{ "copies from the first GPU to the second", "GB/s", BENCH_OF_HAND, 0.97, MORE },
+			{ "copies from the second GPU to the first", "GB/s", BENCH_OF_HAND, 0.97, MORE },
+		},
+		.ways = {
+			{ HAND, "cudaMemcpyPeerAsync()", "01" },
+			{ RUNNEL, "rnl_copy()", "01" },
+		},
+	},
+	{
+		.name = "devices", .work = &bench_join,
+		.about = "a stream waits for 16 streams' work, half of it on another GPU",
+		.patience_s = 60, .gpu = true, .two = true,
+		.lines = {
+			{ "join of 2 x 8 workers: what it costs its caller", "us", BENCH_HAND_PLUS, 3,
+			  LESS },
+			{ "the same: last end to next end, as the host sees", "us", BENCH_HAND_PLUS, 3,
+			  LESS },
+		},
+		.ways = {
+			{ HAND, "16 event waits", "01" },
+			{ RUNNEL, "rnl_barrier_join()", "01" },
+		},
+	},
 	/* ---- both ---- */
 	{
 		.name = "pinned", .work = &bench_pinned, .by = BENCH_BY_DOUBLING,

@@ -10,7 +10,17 @@ on_double() {
 	LD_LIBRARY_PATH="$PWD/tests/fake_cudart" FAKE_CUDART="${FAKE-misuse=abort,junk}" "$DOUBLE" --seconds=1800 "$@"
 }
 program=on_double
-all() {		# every row is there, with the figures that it compares
+two() {		# with two GPUs: the row devices
+	table 4 'J per second, two GPUs, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
+	table 4 'J of 4 KB, gathered, two GPUs, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
+	table 1 'chunks in, kernel, out; two GPUs, 4 workers each' ms "$v" "$n" "$v"
+	table 1 'requests of 4 KB, two GPUs, 8 producers each' k/s "$v" "$n" "$v"
+	table 2 'copies from the (first GPU to the second|second GPU to the first)' GB/s "$v" "$n" "$v"
+	table 1 'join of 2 x 8 workers: what it costs its caller' us "$v" "$n" "$v"
+	table 1 'the same: last end to next end, as the host sees' us "$v" "$n" "$v"
+	rows 0 ': left out,'
+}
+all() {		# every row for one GPU is there, with the figures that it compares
 	table 4 'J per second, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
 	table 2 'J per second, [12], private; a mutex pool' kJ/s "$v" "$n" "$v"
 	table 24 'J of (1 KB|4 KB|16 KB|64 KB|256 KB|5 kernels and 4 sizes), gathered, [12], (per-thread|private)' kJ/s "$v" "$v" "$v"
@@ -47,14 +57,31 @@ all() {		# every row is there, with the figures that it compares
 	table 2 'a (cancelled job|deadline), all workers busy, late by' ms "$n" "$n" "$v"
 	table 2 'the same, with a key' ms "$n" "$n" "$v"
 	table 1 'a delayed job, late by, p99' us "$v" "$n" "$v"
-	rows 1 '^bench: 128 lines in [0-9]+ s$'
 }
 
 gives 0 --quick
 silent
 rows 1 '^bench: runnel [0-9.]+ on .*, medians of 2 runs, '
 all
+rows 1 '^devices: left out, it takes two GPUs$'
+rows 1 '^bench: 128 lines in [0-9]+ s$'
 ends 'prints every row, on the double'
+
+FAKE=devices=2,misuse=abort,junk gives 0 --quick --rows=devices
+silent
+two
+rows 1 '^bench: 14 lines in [0-9]+ s$'
+ends 'prints the row for two GPUs, on the double'
+
+FAKE=devices=2,misuse=abort,junk gives 0 --quick --rows=devices --device=cuda:1 --threads=33,1
+rows 1 '^bench: 10 lines in [0-9]+ s$'
+FAKE=devices=2,misuse=abort,junk,strangers gives 0 --quick --rows=devices --threads=1
+silent
+rows 1 '^bench: 10 lines in [0-9]+ s$'
+FAKE=devices=2 gives 1 --quick --rows=devices --threads=1 --wrong=result
+says 'bench: J number 1 in its memory: word 0 came out as 0x'
+says 'bench: what the kernel was to make: failed'
+ends 'begins with any GPU; needs no peers; finds what is wrong'
 
 gives 0 --quick --rows=jobs --threads=2 --all
 rows 2 '^    hand-written stream sync per job +[0-9.]+  [0-9.]+ to [0-9.]+$'
@@ -72,6 +99,8 @@ if [ $status = 77 ]; then
 elif [ -x "$GPU" ]; then
 	[ $status = 0 ] || complain "status on a GPU: $status"
 	all
+	if grep -q '^devices: left out' "$dir/out"; then lines=128; else two; lines=142; fi
+	rows 1 "^bench: $lines lines in [0-9]+ s\$"
 	ends 'prints every row, on the GPU'
 fi
 
@@ -94,5 +123,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 16 21
+both_refuse 16 26
 done_testing

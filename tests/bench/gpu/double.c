@@ -68,7 +68,8 @@ static void spin(struct rnl_dim grid, struct rnl_dim block, const void *args)
 	if (!spin->stamps)
 		return;
 	spin->stamps[0] = start;
-	spin->stamps[1] = bench_now();
+	/* release: the row join looks at it while kernels run */
+	__atomic_store_n(&spin->stamps[1], bench_now(), __ATOMIC_RELEASE);
 }
 
 static void rounds_of(struct rnl_dim grid, struct rnl_dim block, const void *args)
@@ -141,16 +142,26 @@ cudaError_t gpu_issue_rounds(const uint32_t *in, uint32_t *out, uint64_t nr, uin
 
 cudaError_t gpu_device_get(void **memp, size_t bytes)
 {
-	const struct cudaMemPoolProps props = {
+	struct cudaMemPoolProps props = {
 		.allocType = cudaMemAllocationTypePinned,
-		.location = { .type = cudaMemLocationTypeDevice, .id = 0 },
+		.location = { .type = cudaMemLocationTypeDevice },
 	};
 	cudaMemPool_t pool;
-	cudaError_t code = cudaMemPoolCreate(&pool, &props);
+	cudaError_t code = cudaGetDevice(&props.location.id);
 
+	if (code == cudaSuccess)
+		code = cudaMemPoolCreate(&pool, &props);
 	if (code == cudaSuccess)
 		code = cudaMallocFromPoolAsync(memp, bytes, pool, cudaStreamPerThread);
 	return code == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : code;
+}
+
+/* Its cudaMemcpyPeerAsync() needs nothing. */
+cudaError_t gpu_reach(int ordinal, int peer, bool on)
+{
+	(void)peer;
+	(void)on;
+	return cudaSetDevice(ordinal);
 }
 
 cudaError_t gpu_event_sync(cudaEvent_t event)

@@ -81,6 +81,8 @@ extern const struct rnl_kernel *const gpu_works[GPU_KERNELS];
 #define GPU_WORK_THREADS 256
 
 cudaError_t gpu_device_get(void **memp, size_t bytes);
+/* Whether kernels and copies of one GPU reach what cudaMalloc() gives on its peer, from now on. */
+cudaError_t gpu_reach(int ordinal, int peer, bool on);
 cudaError_t gpu_event_sync(cudaEvent_t event);
 const char *gpu_error_text(cudaError_t code);
 

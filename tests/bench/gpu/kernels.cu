@@ -120,6 +120,18 @@ cudaError_t gpu_device_get(void **memp, size_t bytes)
 	return cudaMalloc(memp, bytes);
 }
 
+cudaError_t gpu_reach(int ordinal, int peer, bool on)
+{
+	int peers = 0;
+	cudaError_t code = cudaDeviceCanAccessPeer(&peers, ordinal, peer);
+
+	if (code == cudaSuccess && peers)
+		code = cudaSetDevice(ordinal);
+	if (code != cudaSuccess || !peers)
+		return code;
+	return on ? cudaDeviceEnablePeerAccess(peer, 0) : cudaDeviceDisablePeerAccess(peer);
+}
+
 cudaError_t gpu_event_sync(cudaEvent_t event)
 {
 	return cudaEventSynchronize(event);

@@ -13,26 +13,37 @@
 
 #define REAP 64
 
-int gpu_run_j(struct rnl_job *job)
+/* The request's slot, with memory of the worker's device. */
+static struct gpu_slot slot_of(struct rnl_job *job)
 {
 	const struct gpu_request *r = rnl_container_of(job, struct gpu_request, job);
+	struct gpu_slot slot = r->slot;
 
-	return gpu_issue_j(&r->slot, (cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -EIO;
+	if (r->other && rnl_worker_device() == 1)
+		slot.dev = r->other;
+	return slot;
+}
+
+int gpu_run_j(struct rnl_job *job)
+{
+	const struct gpu_slot slot = slot_of(job);
+
+	return gpu_issue_j(&slot, (cudaStream_t)rnl_stream()) == cudaSuccess ? 0 : -EIO;
 }
 
 /* J without a call of CUDA's. */
 static int run_copies(struct rnl_job *job)
 {
-	const struct gpu_slot *slot = &rnl_container_of(job, struct gpu_request, job)->slot;
-	const struct rnl_dim grid = { slot->nr_words / GPU_WORK_THREADS, 1, 1 };
+	const struct gpu_slot slot = slot_of(job);
+	const struct rnl_dim grid = { slot.nr_words / GPU_WORK_THREADS, 1, 1 };
 	const struct rnl_dim block = { GPU_WORK_THREADS, 1, 1 };
-	const struct gpu_work_args args = { slot->dev };
-	const size_t bytes = slot->nr_words * sizeof(uint32_t);
-	int ret = rnl_copy(slot->dev, slot->in, bytes);
+	const struct gpu_work_args args = { slot.dev };
+	const size_t bytes = slot.nr_words * sizeof(uint32_t);
+	int ret = rnl_copy(slot.dev, slot.in, bytes);
 
 	if (!ret)
-		ret = rnl_launch(gpu_works[slot->kernel], grid, block, &args);
-	return ret ? ret : rnl_copy(slot->out, slot->dev, bytes);
+		ret = rnl_launch(gpu_works[slot.kernel], grid, block, &args);
+	return ret ? ret : rnl_copy(slot.out, slot.dev, bytes);
 }
 
 unsigned gpu_nr_kernels = 1;
@@ -165,6 +176,7 @@ static void produce(struct gpu_producer *p)
 		struct rnl_job *job = &p->requests[i].job;
 
 		bench_rnl(gpu_job_init(job, function_of(done)), "rnl_job_init");
+		bench_rnl(rnl_job_device(job, (int)p->requests[i].place - 1), "rnl_job_device");
 		bench_rnl(rnl_job_gather(job, done == GPU_CQ_GATHER || done == GPU_CQ_REPLAY),
 			  "rnl_job_gather");
 		bench_rnl(rnl_job_replay(job, done >= GPU_CQ_RECORD), "rnl_job_replay");

@@ -78,6 +78,8 @@ double gpu_team_rate(struct gpu_team *team, const struct gpu_hand_variant *varia
 struct gpu_request {
 	struct rnl_job job;
 	struct gpu_slot slot;
+	uint32_t *other;		/* pool.c: its memory on the pool's second device */
+	unsigned place;			/* a device of the pool, from 1; 0: any */
 	struct gpu_request *next;	/* mutex.c */
 	struct gpu_producer *producer;
 	bool done;

@@ -8,6 +8,8 @@
  *	measured is the way.  Beside it hand-written threads that do J one by one,
  *	and, as a ceiling, threads that copy, run and copy back 64 requests which
  *	lie side by side already.
+ *	With two GPUs: a batcher of a pool of one with 8 producers, and one of a pool of both, with
+ *	twice the workers and the producers.
  */
 #include "gpu/work.h"
 
@@ -237,17 +239,24 @@ static void measure(void *arg, unsigned way, double *values)
 		values[0] = 1e-3 * SLAB * gpu_team_rate(b->slabs, &one_slab, b->opt->run_ms);
 }
 
-static void *begin_row(struct bench_run *run)
+static void begin_batcher(struct bench *b, const struct bench_run *run, unsigned nr_gpus)
 {
-	const int ordinal = run->opt->info.ordinal;
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
-	struct bench *b = bench_alloc(sizeof(*b));
 
 	b->opt = run->opt;
-	b->pool = gpu_pool(run->opt->device, run->kind, WORKERS, NULL);
+	b->pool = gpu_pool(nr_gpus > 1 ? run->opt->both : run->opt->device, run->kind,
+			   nr_gpus * WORKERS, NULL);
 	attr.fn = run_batch;
 	attr.in_bytes = attr.out_bytes = BYTES;
 	bench_rnl(rnl_batcher_create(&b->batcher, b->pool, &attr), "rnl_batcher_create");
+}
+
+static void *begin_row(struct bench_run *run)
+{
+	const int ordinal = run->opt->info.ordinal;
+	struct bench *b = bench_alloc(sizeof(*b));
+
+	begin_batcher(b, run, 1);
 	b->plain = gpu_requests(1);
 	bench_rnl(gpu_job_init(&b->plain->job, gpu_run_j), "rnl_job_init");
 	bench_rnl(rnl_request_init(&b->lone.request), "rnl_request_init");
@@ -268,3 +277,34 @@ static void end_row(void *arg, struct bench_line **lines)
 }
 
 const struct bench_work bench_batch = { begin_row, measure, end_row, NULL };
+
+/* ---- with two GPUs -------------------------------------------------------- */
+
+#define NR_GPUS 2		/* at most: a struct bench for one, and one for both */
+
+static void measure_gpus(void *arg, unsigned way, double *values)
+{
+	struct bench *b = (struct bench *)arg + way;
+
+	values[0] = rate(b, (way + 1) * producers[SIZES - 1]);
+}
+
+static void *begin_gpus(struct bench_run *run)
+{
+	struct bench *b = bench_alloc(NR_GPUS * sizeof(*b));
+	double unused;
+
+	for (unsigned i = 0; i < NR_GPUS; i++) {
+		begin_batcher(&b[i], run, i + 1);
+		measure_gpus(b, i, &unused);
+	}
+	return b;
+}
+
+static void end_gpus(void *arg, struct bench_line **lines)
+{
+	for (unsigned i = 0; i < NR_GPUS; i++)
+		end_row((struct bench *)arg + i, lines);
+}
+
+const struct bench_work bench_devices_batch = { begin_gpus, measure_gpus, end_gpus, NULL };

@@ -8,6 +8,8 @@
  *	turn on streams of one thread; a thread for each stream, which issues all of
  *	its chunks at once.  What comes out is looked at in every page, after each
  *	run, and spoilt before it.
+ *	With two GPUs: the map by a pool of one, and by a pool of both, which has as many workers
+ *	for each.
  */
 #include "gpu/work.h"
 
@@ -39,7 +41,7 @@ struct bench {
 	cudaStream_t streams[STREAMS];	/* this thread's */
 	uint32_t rounds;
 	uint32_t a, c;			/* what these rounds do to a word */
-	struct rnl_pool *pool;
+	struct rnl_pool *pool, *both;
 	struct gpu_crew crew;
 	double one_ms;			/* one stream, in this turn */
 };
@@ -146,7 +148,7 @@ static int do_chunk(const struct rnl_chunk *chunk)
 				(cudaStream_t)rnl_stream()) ? -1 : 0;
 }
 
-static void map(struct bench *b)
+static void map_by(struct bench *b, struct rnl_pool *pool)
 {
 	struct rnl_map map = RNL_MAP_INIT;
 	struct rnl_barrier done;
@@ -158,10 +160,20 @@ static void map(struct bench *b)
 	map.in_bytes = map.out_bytes = sizeof(uint32_t);
 	map.in = b->in;
 	map.out = b->out;
-	bench_rnl(rnl_barrier_init(&done, b->pool), "rnl_barrier_init");
-	bench_rnl(rnl_map_start(b->pool, &map, &done), "rnl_map_start");
+	bench_rnl(rnl_barrier_init(&done, pool), "rnl_barrier_init");
+	bench_rnl(rnl_map_start(pool, &map, &done), "rnl_map_start");
 	bench_rnl(rnl_barrier_wait(&done, RNL_FOREVER), "rnl_barrier_wait");
 	bench_rnl(rnl_barrier_result(&done), "rnl_map_start");
+}
+
+static void map(struct bench *b)
+{
+	map_by(b, b->pool);
+}
+
+static void map_by_both(struct bench *b)
+{
+	map_by(b, b->both);
 }
 
 /* ---- the line ------------------------------------------------------------ */
@@ -216,7 +228,7 @@ static void measure(void *arg, unsigned way, double *values)
 	values[1] = b->one_ms / values[0];
 }
 
-static void *begin_row(struct bench_run *run)
+static struct bench *begin(const struct bench_run *run)
 {
 	struct bench *b = bench_alloc(sizeof(*b));
 	void *mem;
@@ -238,8 +250,15 @@ static void *begin_row(struct bench_run *run)
 		b->dev_out[i] = gpu_memory(b->bytes);
 		b->streams[i] = gpu_stream(RNL_STREAM_PRIVATE, false);
 	}
-	gpu_crew_start(&b->crew, b->opt->info.ordinal, RNL_STREAM_PER_THREAD, STREAMS, issue_some, b);
 	calibrate(b);
+	return b;
+}
+
+static void *begin_row(struct bench_run *run)
+{
+	struct bench *b = begin(run);
+
+	gpu_crew_start(&b->crew, b->opt->info.ordinal, RNL_STREAM_PER_THREAD, STREAMS, issue_some, b);
 	for (unsigned i = 0; i < CEILING; i++)
 		(void)checked_ms(b, ways[i]);
 	return b;
@@ -253,7 +272,29 @@ static void end_row(void *arg, struct bench_line **lines)
 		 b->bytes >> 10);
 	rnl_pinned_put(b->pool, b->in);
 	rnl_pinned_put(b->pool, b->out);
+	rnl_pool_destroy(b->both);
 	rnl_pool_destroy(b->pool);
 }
 
 const struct bench_work bench_chunks = { begin_row, measure, end_row, NULL };
+
+/* ---- with two GPUs -------------------------------------------------------- */
+
+static void (*const maps[])(struct bench *b) = { map, map_by_both };
+
+static void measure_map(void *arg, unsigned way, double *values)
+{
+	values[0] = checked_ms(arg, maps[way]);
+}
+
+static void *begin_maps(struct bench_run *run)
+{
+	struct bench *b = begin(run);
+
+	b->both = gpu_pool(b->opt->both, RNL_STREAM_PER_THREAD, 2 * STREAMS, NULL);
+	for (unsigned i = 0; i < 2; i++)
+		(void)checked_ms(b, maps[i]);
+	return b;
+}
+
+const struct bench_work bench_devices_map = { begin_maps, measure_map, end_row, NULL };

@@ -11,11 +11,17 @@
  *	runnel's jobs have keys, one for each worker.  Which of them is the last in the join's
  *	order to end decides the second figure, by 3 us: by hand the threads start in any order,
  *	so each sample begins with another job.
+ *	With two GPUs, half of the 16 are on each, and the stream that joins them is on the first.
+ *	The clocks of GPUs differ, so there the second figure is by the host's: from when it sees
+ *	that the last of the 16 has written the time of its end until it sees that the one behind
+ *	the join has.  Both take a moment, whoever issues them.  Kernels of the second GPU end
+ *	last: what is measured is the wait for another GPU.
  */
 #include "gpu/work.h"
 
 #define NR 16
 #define KERNEL_NS 1000000
+#define LATER_NS 200000		/* on the second GPU */
 #define MARKED_US 100		/* after its function a job's end is marked, long before */
 #define SAMPLES_PART 16
 #define KEYS_MAX 100000
@@ -23,10 +29,11 @@
 struct bench {
 	struct rnl_pool *pool;		/* the first: gpu_row_end() */
 	unsigned nr;			/* samples */
+	unsigned nr_gpus;
 	uint64_t (*stamps)[2];		/* of the 16, and the one behind them */
-	double *host_us, *device_us;
+	double *host_us, *device_us, seen_us;
 	/* Hand-written: */
-	struct gpu_crew crew;
+	struct gpu_crew crews[2];	/* of each GPU */
 	cudaEvent_t events[NR];
 	cudaStream_t stream;
 	/* runnel: */
@@ -47,6 +54,43 @@ static void spin_us(unsigned us)
 		bench_relax();
 }
 
+/* acquire: words that it was to be written behind are seen, too */
+static bool is_written(const uint64_t *stamp)
+{
+	return __atomic_load_n(stamp, __ATOMIC_ACQUIRE) != 0;
+}
+
+static bool all_ended(const struct bench *b)
+{
+	for (unsigned i = 0; i < NR; i++)
+		if (!is_written(&b->stamps[i][1]))
+			return false;
+	return true;
+}
+
+/* The gap as the host sees it, while the kernels are under way. */
+static double seen_gap_us(const struct bench *b)
+{
+	uint64_t ended = 0;
+	bool behind;
+
+	do {
+		behind = is_written(&b->stamps[NR][1]);
+		if (!ended && all_ended(b))
+			ended = bench_now();
+	} while (!behind);
+	bench_must(ended != 0, "a join: the kernel behind it ended before the others");
+	return (double)(bench_now() - ended) * 1e-3;
+}
+
+static void issue_behind(struct bench *b, cudaStream_t stream)
+{
+	gpu_ok(gpu_issue_spin(1, 1, 1, b->stamps[NR], stream), "a kernel");
+	if (b->nr_gpus > 1)
+		b->seen_us = seen_gap_us(b);
+}
+
+/* When all have ended. */
 static double gap_us(const struct bench *b)
 {
 	uint64_t last = 0, behind = b->stamps[NR][0];
@@ -56,6 +100,9 @@ static double gap_us(const struct bench *b)
 		last = b->stamps[i][1] > last ? b->stamps[i][1] : last;
 		b->stamps[i][1] = 0;
 	}
+	b->stamps[NR][1] = 0;
+	if (b->nr_gpus > 1)
+		return b->seen_us;
 	bench_must(behind >= last, "a join: the kernel behind it started before the others ended");
 	return (double)(behind - last) * 1e-3;
 }
@@ -65,8 +112,10 @@ static double gap_us(const struct bench *b)
 static void issue_one(void *arg, unsigned index, cudaStream_t stream)
 {
 	struct bench *b = arg;
+	const unsigned gpu = index * b->nr_gpus / NR;
 
-	gpu_ok(gpu_issue_spin(1, 1, KERNEL_NS, b->stamps[index], stream), "a kernel");
+	gpu_ok(gpu_issue_spin(1, 1, KERNEL_NS + gpu * LATER_NS, b->stamps[index], stream),
+	       "a kernel");
 	gpu_ok(cudaEventRecord(b->events[index], stream), "cudaEventRecord");
 }
 
@@ -75,13 +124,15 @@ static double join_by_hand(struct bench *b)
 	uint64_t start;
 	double us;
 
-	gpu_crew_begin(&b->crew);
-	gpu_crew_end(&b->crew);
+	for (unsigned i = 0; i < b->nr_gpus; i++)
+		gpu_crew_begin(&b->crews[i]);
+	for (unsigned i = 0; i < b->nr_gpus; i++)
+		gpu_crew_end(&b->crews[i]);
 	start = bench_now();
 	for (unsigned i = 0; i < NR; i++)
 		gpu_ok(cudaStreamWaitEvent(b->stream, b->events[i], 0), "cudaStreamWaitEvent");
 	us = (double)(bench_now() - start) * 1e-3;
-	gpu_ok(gpu_issue_spin(1, 1, 1, b->stamps[NR], b->stream), "a kernel");
+	issue_behind(b, b->stream);
 	gpu_ok(cudaStreamSynchronize(b->stream), "cudaStreamSynchronize");
 	return us;
 }
@@ -91,7 +142,8 @@ static double join_by_hand(struct bench *b)
 static int run_item(struct rnl_job *job)
 {
 	struct item *item = rnl_container_of(job, struct item, job);
-	const cudaError_t code = gpu_issue_spin(1, 1, KERNEL_NS, item->stamps,
+	const uint64_t ns = KERNEL_NS + (unsigned)rnl_worker_device() * LATER_NS;
+	const cudaError_t code = gpu_issue_spin(1, 1, ns, item->stamps,
 						(cudaStream_t)rnl_stream());
 
 	/* relaxed: a hint; the barrier tells */
@@ -149,7 +201,7 @@ static double join_by_pool(struct bench *b, unsigned first)
 	start = bench_now();
 	bench_rnl(rnl_barrier_join(&barrier), "rnl_barrier_join");
 	us = (double)(bench_now() - start) * 1e-3;
-	gpu_ok(gpu_issue_spin(1, 1, 1, b->stamps[NR], (cudaStream_t)rnl_stream()), "a kernel");
+	issue_behind(b, (cudaStream_t)rnl_stream());
 	bench_rnl(rnl_stream_wait(RNL_FOREVER), "rnl_stream_wait");
 	bench_rnl(rnl_barrier_wait(&barrier, RNL_FOREVER), "rnl_barrier_wait");
 	bench_rnl(rnl_barrier_result(&barrier), "a kernel");
@@ -170,19 +222,33 @@ static void measure(void *arg, unsigned by_pool, double *values)
 	values[1] = bench_percentile(b->device_us, b->nr, 50);
 }
 
+/* The hand-written threads of a GPU, and their events. */
+static void begin_crew(struct bench *b, const struct bench_run *run, unsigned gpu)
+{
+	const unsigned nr = NR / b->nr_gpus, first = gpu * nr;
+	const int ordinal = gpu ? run->opt->other : run->opt->info.ordinal;
+
+	gpu_enter(ordinal);
+	for (unsigned i = first; i < first + nr; i++)
+		b->events[i] = gpu_event(cudaEventDisableTiming);
+	gpu_enter(run->opt->info.ordinal);
+	atomic_init(&b->crews[gpu].next, first);
+	gpu_crew_start(&b->crews[gpu], ordinal, run->kind, nr, issue_one, b);
+}
+
 static void *begin_row(struct bench_run *run)
 {
 	struct bench *b = bench_alloc(sizeof(*b));
 
+	b->nr_gpus = run->row->two ? 2 : 1;
 	b->nr = run->opt->samples / SAMPLES_PART + 1;
 	b->host_us = bench_alloc(b->nr * sizeof(*b->host_us));
 	b->device_us = bench_alloc(b->nr * sizeof(*b->device_us));
 	b->stamps = gpu_pinned((NR + 1) * sizeof(*b->stamps));
 	b->stream = gpu_stream(run->kind, false);
-	for (unsigned i = 0; i < NR; i++)
-		b->events[i] = gpu_event(cudaEventDisableTiming);
-	gpu_crew_start(&b->crew, run->opt->info.ordinal, run->kind, NR, issue_one, b);
-	b->pool = gpu_pool(run->opt->device, run->kind, NR, NULL);
+	for (unsigned i = 0; i < b->nr_gpus; i++)
+		begin_crew(b, run, i);
+	b->pool = gpu_pool(run->row->two ? run->opt->both : run->opt->device, run->kind, NR, NULL);
 	find_keys(b);
 	(void)join_by_hand(b);
 	(void)gap_us(b);
