@@ -649,8 +649,8 @@ RNL_API int rnl_job_args(size_t bytes, void **memp);
  *	rounds under way: rnl_barrier_add(); -ESHUTDOWN the pool is closed; -EBUSY the job was
  *	submitted before and is not done; -EIO the device has failed; -EINVAL pool or job is NULL,
  *	the job was not initialised, or has no function, or is placed on a device that the pool
- *	lacks, or a barrier of it is of another pool, or a job behind it comes after a barrier, or they make a circle, or are more than max_queued;
- *	-EOWNERDEAD.
+ *	lacks, or a barrier of it is of another pool, or a job behind it comes after a barrier, or
+ *	they make a circle, or are more than max_queued; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
@@ -775,7 +775,8 @@ struct rnl_order {
 
 /*
  * Makes an order.
- * @key: all its jobs have this key, and so one worker: rnl_submit_keyed(), RNL_KEY_WORKER().
+ * @key: all its jobs have this key, and so one worker: rnl_submit_keyed(), RNL_KEY_WORKER(). In a pool
+ *	of several devices, jobs that are placed are all placed on one.
  * Return: 0; -EINVAL order or pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */
@@ -1122,8 +1123,8 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
  *	pool it does not block.
  * Return: 0; -EBUSY called on a worker of the pool, and jobs are not issued; -EINVAL barrier is
  *	NULL or was not initialised; -EIO the device has failed; -ENODEV the calling thread is
- *	attached to a device that is none of the pool's; -EAGAIN the system started no more threads; -ENOMEM;
- *	-EOWNERDEAD.
+ *	attached to a device that is none of the pool's; -EAGAIN the system started no more threads;
+ *	-ENOMEM; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_barrier_join(struct rnl_barrier *barrier);
@@ -1300,8 +1301,8 @@ RNL_API void *rnl_worker_data(void);
  * Gives the calling thread an implicit stream on the pool's device, of several on the first. The
  * thread keeps it until rnl_thread_detach() or until its end; on CUDA, a thread's end does not wait
  * for work that it issued. If the thread is attached to a device of the pool already, by any pool or
- * as a worker, nothing changes. The stream outlives the pool. If the device has failed, do not join the thread: CUDA
- * may not return from its end.
+ * as a worker, nothing changes. The stream outlives the pool. If the device has failed, do not join
+ * the thread: CUDA may not return from its end.
  * Return: 0; -EINVAL pool is NULL; -EBUSY the thread is attached to a device that is none of the
  *	pool's; -ENODEV it is a pool's keeper, in a callback, which has no stream; -ENOMEM;
  *	-EAGAIN the system started no more threads; -EIO; -EOWNERDEAD.
