@@ -214,14 +214,15 @@ static cudaError_t set_args(struct rnl__record *r, struct args_node *node, const
 
 	if (!memcmp(args.data, user, args.bytes))
 		return cudaSuccess;
-	if (!get_kernel(node->node, &params))
-		return cudaErrorInvalidValue;
-	memcpy(args.data, user, args.bytes);
-	params.kernelParams = argv;
-	code = rnl__cuda_driver.set(r->exec, node->node, &params);
+	code = rnl__cuda_driver.get(node->node, &params);
+	if (code == CUDA_SUCCESS) {
+		memcpy(args.data, user, args.bytes);
+		params.kernelParams = argv;
+		code = rnl__cuda_driver.set(r->exec, node->node, &params);
+	}
 	if (code == CUDA_SUCCESS)
 		node->args = args;
-	/* The codes of this call are equal in the driver and the runtime. */
+	/* The codes of these calls are equal in the driver and the runtime. */
 	return (cudaError_t)code;
 }
 

@@ -90,7 +90,8 @@ static void come(struct echoes *e)
 		struct echo *echo = &e->all[i];
 
 		e->words[i] = 0;
-		echo->facts = (struct echo_facts){ &e->words[i], ++e->last };
+		echo->facts = (struct echo_facts){ &e->words[i], ++e->last, 0 };
+		echo->facts.mark = ECHO_MARK(&echo->facts);
 		echo->accepted = submit(e, &echo->job, run, &echo->facts);
 	}
 	for (unsigned i = 0; i < nr; i++) {

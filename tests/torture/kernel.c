@@ -54,11 +54,12 @@ static void note_host(struct rnl_dim grid, struct rnl_dim block, const void *arg
 
 static void echo_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
-	const struct echo_args *a = args;
+	const struct echo_facts facts = *((const struct echo_args *)args)->facts;
 
 	(void)grid;
 	(void)block;
-	*a->facts->to = a->facts->value;
+	if (facts.mark == ECHO_MARK(&facts))
+		*facts.to = facts.value;
 }
 
 static int launch_echo(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)

@@ -40,7 +40,8 @@ static __global__ void unpack_cuda(struct unpack_args args)
 
 static __global__ void echo_cuda(struct echo_args args)
 {
-	*args.facts->to = args.facts->value;
+	if (args.facts->mark == ECHO_MARK(args.facts))
+		*args.facts->to = args.facts->value;
 }
 
 RNL_KERNEL(echo_gpu, NULL, echo_cuda, struct echo_args);
