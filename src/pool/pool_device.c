@@ -89,7 +89,7 @@ void rnl_device_free(struct rnl_pool *pool, void *mem)
 	for (unsigned i = 0; i < pool->devices.nr; i++) {
 		struct rnl__device *device = pool->devices.list[i];
 
-		if (device->ops->owns(device, mem)) {
+		if (rnl__device_has(device, mem, 1) || device->ops->owns(device, mem)) {
 			rnl__device_free(device, RNL__DEVICE, mem);
 			return;
 		}
