@@ -58,7 +58,7 @@ static int look(struct rnl_pool **pool)
 
 /* ---- jobs ------------------------------------------------------------------------ */
 
-static int nr_misplaced;
+static _Atomic int nr_misplaced;	/* callbacks of several workers count */
 
 static void done(struct rnl_job *job)
 {
