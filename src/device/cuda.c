@@ -188,8 +188,8 @@ static cudaError_t enter(struct rnl__device *device, int *before)
 
 static void leave(struct rnl__device *device, int before)
 {
-	if (before != device->info.ordinal)
-		(void)cudaSetDevice(before);
+	if (before != device->info.ordinal && cudaSetDevice(before) != cudaSuccess)
+		(void)cudaGetLastError();
 }
 
 /* Makes a non-blocking stream of the thread's own. */
