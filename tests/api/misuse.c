@@ -327,7 +327,7 @@ TEST(a_size_that_was_never_set_is_refused)
 TEST(every_code_has_words_of_its_own)
 {
 	static const int codes[] = { 0, EINVAL, ENOMEM, EAGAIN, EBUSY, EALREADY, ESHUTDOWN,
-				     ECANCELED, ETIMEDOUT, ENODEV, ENOTSUP, EIO, E2BIG,
+				     ECANCELED, ETIMEDOUT, ENODEV, ENOTSUP, EIO, E2BIG, ESTALE,
 				     EOWNERDEAD };
 	const char *other = rnl_strerror(EPROTO);
 
