@@ -97,6 +97,14 @@ prints '^  host:1 +[0-9]+ .* %$'
 prints '^  rnl-worker-3 on host:1 '
 reports 0 --json "$dir/two.json"
 prints '"devices": 2'
+# A trace of before has no name of a device behind its tracks, and its header no number of them.
+sed 's/ device host:[01]"/ device"/; s/,"devices":2//' "$dir/two.json" >"$dir/x"
+reports 0 "$dir/x"
+prints ' on host, 4 workers, '
+sed 's/,"devices":2/,"devices":17/' "$dir/two.json" >"$dir/x"
+refuses '"devices" is 17' "$dir/x"
+sed 's/ device host:1"/"/' "$dir/two.json" >"$dir/x"
+reports 0 "$dir/x"
 ends 'tells of each device'
 
 # ---- files that are no traces ------------------------------------------------------
