@@ -187,7 +187,7 @@ static bool wanted(const struct buckets *b, enum way way)
 	return way == OVERLAPPED ? !b->set.naive : way == BY_HAND ? b->set.by_hand : true;
 }
 
-/* Finds the rounds that take the time that was asked for: the same on all processes. */
+/* Finds how many rounds take the time of --compute.  All processes take the same number. */
 static void calibrate(struct buckets *b)
 {
 	const double want = b->set.us * b->set.nr / 1e3;

@@ -8,8 +8,8 @@
  *	picture.c	the timeline
  *	watch.c		ends the process when nothing moves
  *	mpi.c		the processes that mpirun starts, and the all-reduce of MPI; alone.c: without MPI
- *	nccl.c		the all-reduce of NCCL; by_hand.c: the same program without runnel;
- *			no_nccl.c: without NCCL
+ *	nccl.c		the all-reduce of NCCL; no_nccl.c: without NCCL
+ *	by_hand.c	for --by-hand: streams, events and NCCL, and no pool
  *	adds.c		the all-reduce of one process on host devices
  *	device.cu	the kernel; device.c: without nvcc
  *
@@ -58,7 +58,7 @@ struct span {
 	uint64_t begin, end;		/* ns, by the device's clock */
 };
 
-/* The options, and what follows from them: all processes have the same. */
+/* What the options say.  The settings of all processes are equal. */
 struct settings {
 	uint32_t nr, bytes;		/* buckets of a rank; of a bucket */
 	uint32_t us, rounds, repeat;
@@ -138,7 +138,7 @@ static inline uint32_t shift_of(unsigned run, unsigned bucket)
 struct compute_args compute_args_of(const struct buckets *b, unsigned device, unsigned bucket);
 struct rnl_dim compute_grid_of(const struct buckets *b);
 
-/* Makes the serial reference for so many rounds. */
+/* Computes on one CPU what the sums are to be, for set.rounds rounds. */
 void values_begin(struct buckets *b);
 void values_end(struct buckets *b);
 
@@ -192,7 +192,7 @@ void processes_end(void);
 /* The device of this process.  @text: may hold its name. */
 const char *processes_device(const char *device, char text[16]);
 
-/* Dies unless all processes have the same bytes here.  @what: their name. */
+/* Compares bytes of all processes, and dies if some differ.  @what: for the message. */
 void processes_agree(const void *bytes, size_t size, const char *what);
 
 void processes_meet(void);			/* returns when all have come */

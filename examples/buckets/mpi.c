@@ -5,9 +5,9 @@
  * DESIGN
  * A job takes a hold and issues a kernel, which tells the main thread when the stream has come to it:
  * then the bucket is full.  The main thread begins MPI_Iallreduce(), looks after it until it is over,
- * and releases the hold: the job is done, and no worker has waited.  So one thread calls MPI.  (An
- * all-reduce comes after the one before it in the barrier of runs.c, and a held job counts as issued
- * when it is done: so one is under way at a time, in the same order on all ranks.)
+ * and releases the hold: the job is done, and no worker has waited.  So one thread calls MPI.
+ * A held job counts as issued when it is done.  So the next all-reduce, which comes after it by the
+ * barriers of runs.c, starts then: one at a time is under way, in one order on all ranks.
  *
  * Without mpirun MPI is not started, and the process is alone.
  */

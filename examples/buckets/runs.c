@@ -9,11 +9,10 @@
  *
  * An all-reduce comes after a small barrier of its own, which counts two jobs: the computing of its
  * bucket, and the all-reduce before it.  So its stream waits for its own bucket's event and no later
- * one, and a reducer's all-reduces start in one order, which is the same on all ranks.  (An rnl_order
- * gives such an order, too, but to jobs with a key, and urgent jobs have none.)  If one fails, the
- * others are cancelled.
+ * one.  The all-reduces of a reducer start in the order of the buckets, on all ranks.  If one fails,
+ * those behind it are cancelled.  An rnl_order would need a key, and urgent jobs cannot have one.
  *
- * Reducing at the end is the same with one change: the first barrier counts all the computing.
+ * In a naive run the first barrier counts all jobs that compute.  Nothing else differs.
  *
  * A run is timed by the host, from when all processes have met to the end of the last job.  Runs that
  * are drawn have two more kernels a job, which write the device's time, and are not timed.

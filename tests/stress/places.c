@@ -8,6 +8,9 @@
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
+#include <errno.h>
+#include <semaphore.h>
+
 #include "halts.h"
 #include "places.h"
 
@@ -206,7 +209,7 @@ TEST(a_busy_workers_placed_jobs_are_taken_by_the_others_of_its_device, .timeout_
  * wake another one of its device.
  */
 static struct rnl_job start, placed_one;
-static _Atomic bool is_done;
+static sem_t is_done;
 static int started_on;
 
 static int start_fn(struct rnl_job *job)
@@ -219,18 +222,20 @@ static int start_fn(struct rnl_job *job)
 static int done_fn(struct rnl_job *job)
 {
 	(void)job;
-	is_done = true;
-	return 0;
+	return sem_post(&is_done);
 }
 
 static int await_fn(struct rnl_job *job)
 {
-	const double until = seconds_now() + PATIENCE_S;
+	struct timespec until;
 
 	(void)job;
-	while (!is_done && seconds_now() < until)
-		usleep(20);
-	return is_done ? 0 : -ETIME;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += (time_t)PATIENCE_S;
+	while (sem_timedwait(&is_done, &until))
+		if (errno != EINTR)
+			return -ETIME;
+	return 0;
 }
 
 TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 120)
@@ -240,13 +245,13 @@ TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 1
 
 	pool = pool_over_of(NR_DEVICES, EACH);
 	skip_if_alone(pool);
+	must(sem_init(&is_done, 0, 0));
 	job_of(&start, start_fn, NULL);
 	job_of(&placed_one, done_fn, NULL);
 	job_of(&keeper, await_fn, NULL);
 	for (unsigned round = 0; round < nr_rounds(); round++) {
 		const int device = (int)draw(&random, NR_DEVICES);
 
-		is_done = false;
 		must(rnl_job_device(&start, device));
 		must(rnl_job_device(&placed_one, device));
 		/* Its worker is awake, and is the submitter's usual one. */
@@ -381,7 +386,7 @@ static void through_resizes(uint32_t nr_urgent)
 	halts_begin(NR_SUBMITTERS, seed);
 	for (unsigned i = 0; i < nr_resizes; i++) {
 		must(rnl_pool_resize(pool, nr_devices + draw(&random, MAX_WORKERS - nr_devices)));
-		usleep(draw(&random, 500));
+		let_pass(&random);
 	}
 	halts_end();
 	stop = true;
