@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 
+#include "move.h"
 #include "pool.h"
 
 enum { BYTES = 64 * 1024 };
@@ -45,26 +46,9 @@ static void side_fini(struct side *s)
 	rnl_pool_destroy(s->pool);
 }
 
-struct move {
-	struct rnl_job job;
-	void *dst;
-	const void *src;
-	size_t pitch;		/* 0: one row */
-};
-
-static int move_fn(struct rnl_job *job)
-{
-	struct move *m = rnl_container_of(job, struct move, job);
-
-	if (m->pitch)
-		return rnl_copy_2d(m->dst, m->pitch, m->src, m->pitch, m->pitch / 2,
-				   BYTES / m->pitch);
-	return rnl_copy(m->dst, m->src, BYTES);
-}
-
 static int move(struct rnl_pool *pool, void *dst, const void *src, size_t pitch)
 {
-	struct move m = { .dst = dst, .src = src, .pitch = pitch };
+	struct move m = { .dst = dst, .src = src, .bytes = BYTES, .pitch = pitch };
 
 	must(rnl_job_init(&m.job, move_fn));
 	return submit_and_wait(pool, &m.job);

@@ -5,6 +5,7 @@
  */
 #include "heard.h"
 #include "host_kernel.h"
+#include "move.h"
 #include "places.h"
 #include "trace.h"
 
@@ -424,27 +425,10 @@ TEST(a_key_that_names_a_worker_leads_to_as_many)
 
 /* ---- memory and copies ---------------------------------------------------- */
 
-struct move {
-	struct rnl_job job;
-	void *dst;
-	const void *src;
-	size_t pitch;		/* 0: one row */
-};
-
-static int move_fn(struct rnl_job *job)
-{
-	struct move *m = rnl_container_of(job, struct move, job);
-
-	if (m->pitch)
-		return rnl_copy_2d(m->dst, m->pitch, m->src, m->pitch, m->pitch / 2,
-				   BYTES / m->pitch);
-	return rnl_copy(m->dst, m->src, BYTES);
-}
-
 static void move(struct rnl_pool *pool, void *dst, const void *src, size_t pitch, int device,
 		 bool gathers)
 {
-	struct move m = { .dst = dst, .src = src, .pitch = pitch };
+	struct move m = { .dst = dst, .src = src, .bytes = BYTES, .pitch = pitch };
 
 	placed_job(&m.job, move_fn, NULL, device);
 	must(rnl_job_gather(&m.job, gathers));
