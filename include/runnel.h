@@ -658,9 +658,10 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
 /*
  * Submits a job with a key. One worker runs all jobs with one key, in the order of their
  * submits. Jobs with a key are never stolen. Otherwise it is rnl_submit().
- * In a pool of several devices a key has a device, by rendezvous hashing: the same one whatever the
- * number of workers, and in each pool that has the device, unless another one wins the key. A placed
- * job has a worker of its device: jobs of one key that are placed differently have no order.
+ * In a pool of several devices a key has a device, by rendezvous hashing. A resize does not change
+ * it. If a pool has more devices than another one, a key has the same device in both, or one of those
+ * that the other pool lacks. A placed job has a worker of its own device; so jobs of one key that are
+ * placed on different devices have no order.
  * @key: any number: a connection, a tenant, a file. RNL_KEY_WORKER(i) is a key, too.
  * An urgent job cannot have a key, because it overtakes other jobs.
  * Ordering: the order of submits by different threads is the order in which they happened, if one
@@ -676,8 +677,8 @@ RNL_API int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_
  * Keys that say which worker: i from 0 to RNL_WORKERS_MAX - 1. In a pool with more than i workers,
  * urgent ones not counted, RNL_KEY_WORKER(0) to RNL_KEY_WORKER(i) are as many different workers: so
  * computing and communication, or the stages of a pipeline, never share a stream by chance. In a
- * smaller pool i counts around. Other keys may lead to the same workers. Of a placed job i counts
- * the workers of its device.
+ * smaller pool i counts around. Other keys may lead to the same workers. For a placed job, i is
+ * the number of a worker among those of its device.
  */
 #define RNL_KEY_WORKER(i) (UINT64_MAX - UINT64_C(1) * (i))
 

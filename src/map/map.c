@@ -265,7 +265,7 @@ static unsigned nr_jobs_for(const struct rnl__map *map, unsigned nr_workers)
 	return (unsigned)rnl__smaller(wanted, jobs);
 }
 
-/* Workers of these devices, about. */
+/* About how many workers these devices have. */
 static unsigned nr_workers_of(struct rnl_pool *pool, const struct rnl__used *used)
 {
 	const unsigned nr = rnl__pool_staff(pool).nr;

@@ -17,7 +17,7 @@ struct crew {
 	struct rnl__lot *lot;
 	unsigned first, nr;
 	unsigned step;			/* from one of them to the next */
-	uint64_t bits;			/* of these devices' workers */
+	uint64_t bits;			/* a bit of each, and of others on their devices */
 	bool mixed;			/* they have several devices */
 };
 
