@@ -174,6 +174,9 @@ RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request 
 
 /*
  * Reserves a slot as rnl_batcher_reserve() does; while all slabs are in use, it waits for space.
+ * A slab is in use until the last of its requests is released. So a thread must not wait for ever
+ * while it has requests that no other thread releases: one of them may hold the slab that all wait
+ * for. It takes back and releases what is done, and reserves again.
  * Context: blocks, except on a worker of the pool and with a timeout of 0.
  * Return: as rnl_batcher_reserve(); -ETIMEDOUT there was no space in time; -EAGAIN called on a
  *	worker of the pool, and there is no space; -ESHUTDOWN, -EIO also if the pool was closed or

@@ -93,15 +93,17 @@ static void look_at(const struct request *r)
 		   words[GPU_WORDS - 1] == ~r->seq * GPU_A + GPU_C, "what the kernel was to make");
 }
 
-static void send(struct bench *b, struct request *r)
+/* False: there is no space now. */
+static bool try_send(struct bench *b, struct request *r)
 {
-	int ret = rnl_batcher_reserve(b->batcher, &r->request, BYTES);
+	const int ret = rnl_batcher_reserve(b->batcher, &r->request, BYTES);
 
 	if (ret == -EAGAIN)
-		ret = rnl_batcher_reserve_wait(b->batcher, &r->request, BYTES, RNL_FOREVER);
+		return false;
 	bench_rnl(ret, "rnl_batcher_reserve");
 	fill(r);
 	bench_rnl(rnl_request_commit(&r->request), "rnl_request_commit");
+	return true;
 }
 
 static void take_back(struct request *r)
@@ -112,31 +114,36 @@ static void take_back(struct request *r)
 
 /* ---- many ---------------------------------------------------------------- */
 
+/*
+ * A producer that waited for space while it has requests under way might hold, by one of them, the
+ * space that all wait for: it looks again when some have come back.
+ */
 static void *produce(void *arg)
 {
 	struct producer *p = arg;
+	struct request *idle[UNDER_WAY];
 	struct rnl_job *jobs[REAP];
-	unsigned left = UNDER_WAY;
+	unsigned nr_idle = 0;
+	bool stop = false;
 
-	for (unsigned i = 0; i < UNDER_WAY; i++)
-		send(p->bench, &p->requests[i]);
-	while (left) {
-		const int nr = rnl_cq_wait(p->cq, jobs, REAP, RNL_FOREVER);
-		/* relaxed: it hands nothing over */
-		const bool stop = atomic_load_explicit(&p->bench->stop, memory_order_relaxed);
-
-		bench_rnl(nr, "rnl_cq_wait");
-		for (int i = 0; i < nr; i++) {
-			struct request *r = rnl_container_of(jobs[i], struct request, request.job);
-
-			take_back(r);
-			p->done++;
-			if (stop)
-				left--;
-			else
-				send(p->bench, r);
-		}
+	while (nr_idle < UNDER_WAY) {
+		idle[nr_idle] = &p->requests[nr_idle];
+		nr_idle++;
 	}
+	do {
+		while (nr_idle && !stop && try_send(p->bench, idle[nr_idle - 1]))
+			nr_idle--;
+		const int nr = rnl_cq_wait(p->cq, jobs, REAP, nr_idle < UNDER_WAY ? RNL_FOREVER : 0);
+
+		bench_must(nr >= 0 || nr_idle == UNDER_WAY, "rnl_cq_wait");
+		for (int i = 0; i < nr; i++) {
+			idle[nr_idle] = rnl_container_of(jobs[i], struct request, request.job);
+			take_back(idle[nr_idle++]);
+			p->done++;
+		}
+		/* relaxed: it hands nothing over */
+		stop = atomic_load_explicit(&p->bench->stop, memory_order_relaxed);
+	} while (!stop || nr_idle < UNDER_WAY);
 	return NULL;
 }
 
@@ -193,7 +200,7 @@ static double request_us(struct bench *b, struct request *r)
 {
 	uint64_t start = bench_now();
 
-	send(b, r);
+	bench_must(try_send(b, r), "space for one");
 	bench_rnl(rnl_job_wait(&r->request.job, RNL_FOREVER), "rnl_job_wait");
 	start = bench_now() - start;
 	take_back(r);
