@@ -374,6 +374,7 @@ const struct bench_row bench_rows[] = {
 		.ways = {
 			{ HAND, "one GPU", "0" },
 			{ RUNNEL, "rnl_map_start()", "0" },
+			{ CEILING, "copies alone", "0" },
 		},
 	},
 	{

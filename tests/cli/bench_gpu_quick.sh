@@ -13,7 +13,7 @@ program=on_double
 two() {		# with two GPUs: the row devices
 	table 4 'J per second, two GPUs, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
 	table 4 'J of 4 KB, gathered, two GPUs, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
-	table 1 'chunks in, kernel, out; two GPUs, 4 workers each' ms "$v" "$n" "$v"
+	table 1 'chunks in, kernel, out; two GPUs, 4 workers each' ms "$v" "$v" "$v"
 	table 1 'requests of 4 KB, two GPUs, 8 producers each' k/s "$v" "$n" "$v"
 	table 2 'copies from the (first GPU to the second|second GPU to the first)' GB/s "$v" "$n" "$v"
 	table 1 'join of 2 x 8 workers: what it costs its caller' us "$v" "$n" "$v"

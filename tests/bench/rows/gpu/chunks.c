@@ -9,7 +9,8 @@
  *	its chunks at once.  What comes out is looked at in every page, after each
  *	run, and spoilt before it.
  *	With two GPUs: the map by a pool of one, and by a pool of both, which has as many workers
- *	for each.
+ *	for each.  The ceiling is the copies alone: a thread for each GPU and each way.  Both GPUs
+ *	reach one host's memory, so they need not be twice as fast as one.
  */
 #include "gpu/work.h"
 
@@ -42,7 +43,8 @@ struct bench {
 	uint32_t rounds;
 	uint32_t a, c;			/* what these rounds do to a word */
 	struct rnl_pool *pool, *both;
-	struct gpu_crew crew;
+	struct gpu_crew crew, copiers[2];	/* of each GPU */
+	uint32_t *copied[2];		/* a chunk of each GPU */
 	double one_ms;			/* one stream, in this turn */
 };
 
@@ -280,11 +282,48 @@ const struct bench_work bench_chunks = { begin_row, measure, end_row, NULL };
 
 /* ---- with two GPUs -------------------------------------------------------- */
 
+enum { NR_GPUS = 2, WAYS = 2 };		/* in and out */
+
+static void copy_some(void *arg, unsigned index, cudaStream_t stream)
+{
+	const struct bench *b = arg;
+	const unsigned gpu = index / WAYS, out = index % WAYS;
+	uint32_t *dev = b->copied[gpu] + out * b->words;
+
+	for (unsigned i = gpu; i < b->nr_chunks; i += NR_GPUS) {
+		uint32_t *host = (out ? b->out : b->in) + i * b->words;
+
+		gpu_ok(cudaMemcpyAsync(out ? host : dev, out ? dev : host, b->bytes,
+				       cudaMemcpyDefault, stream), "a copy");
+	}
+	gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+static void copies_of_both(struct bench *b)
+{
+	for (unsigned i = 0; i < NR_GPUS; i++)
+		gpu_crew_begin(&b->copiers[i]);
+	for (unsigned i = 0; i < NR_GPUS; i++)
+		gpu_crew_end(&b->copiers[i]);
+}
+
 static void (*const maps[])(struct bench *b) = { map, map_by_both };
+enum { COPIES = sizeof(maps) / sizeof(maps[0]) };
 
 static void measure_map(void *arg, unsigned way, double *values)
 {
-	values[0] = checked_ms(arg, maps[way]);
+	values[0] = way == COPIES ? ms_of(arg, copies_of_both) : checked_ms(arg, maps[way]);
+}
+
+static void begin_copiers(struct bench *b, unsigned gpu)
+{
+	const int ordinal = gpu ? b->opt->other : b->opt->info.ordinal;
+
+	gpu_enter(ordinal);
+	b->copied[gpu] = gpu_memory(WAYS * b->bytes);
+	gpu_enter(b->opt->info.ordinal);
+	atomic_init(&b->copiers[gpu].next, gpu * WAYS);
+	gpu_crew_start(&b->copiers[gpu], ordinal, RNL_STREAM_PRIVATE, WAYS, copy_some, b);
 }
 
 static void *begin_maps(struct bench_run *run)
@@ -292,8 +331,11 @@ static void *begin_maps(struct bench_run *run)
 	struct bench *b = begin(run);
 
 	b->both = gpu_pool(b->opt->both, RNL_STREAM_PER_THREAD, 2 * STREAMS, NULL);
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < NR_GPUS; i++)
+		begin_copiers(b, i);
+	for (unsigned i = 0; i < COPIES; i++)
 		(void)checked_ms(b, maps[i]);
+	copies_of_both(b);
 	return b;
 }
 
