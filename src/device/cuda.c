@@ -31,6 +31,7 @@
 #include "device/cuda_graphs.h"
 #include "device/cuda_guard.h"
 #include "device/cuda_kernels.h"
+#include "device/cuda_preload.h"
 #include "device/cuda_record.h"
 #include "sys/thread_state.h"
 
@@ -44,6 +45,7 @@ struct cuda_device {
 	struct rnl__device base;
 	write_value_fn *write_value;	/* NULL: the driver has none */
 	bool known;
+	bool registers;			/* kernels reach registered memory at its own address */
 
 	/* The first thread that attaches makes these, and they stay. */
 	pthread_mutex_t lock;
@@ -544,6 +546,8 @@ static cudaError_t alloc_kind(struct cuda_device *device, enum rnl__memory kind,
 
 	if (kind == RNL__PINNED)
 		return cudaHostAlloc(memp, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+	if (kind == RNL__PRELOAD)
+		return device->registers ? rnl__cuda_preload(bytes, memp) : cudaErrorNotSupported;
 	/* A capture would make scratch part of the graph; memory that is ready at once will do. */
 	if (kind == RNL__SCRATCH && !rnl__thread.guard)
 		return alloc_ordered(device, bytes, own_stream(), memp);
@@ -557,6 +561,11 @@ static cudaError_t alloc_kind(struct cuda_device *device, enum rnl__memory kind,
 	return code;
 }
 
+static bool is_host(enum rnl__memory kind)
+{
+	return kind == RNL__PINNED || kind == RNL__PRELOAD;
+}
+
 static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
 {
 	enum cudaStreamCaptureMode relaxed;
@@ -565,7 +574,7 @@ static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	int before;
 
 	/* CUDA would first give back all memory that is kept for other allocations. */
-	if (kind != RNL__PINNED && bytes > device->info.memory_bytes)
+	if (!is_host(kind) && bytes > device->info.memory_bytes)
 		return -ENOMEM;
 	code = enter(device, &before);
 	if (code != cudaSuccess)
@@ -576,7 +585,7 @@ static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	leave(device, before);
 	if (code != cudaSuccess)
 		return failed(device, code);
-	if (kind != RNL__PINNED)
+	if (!is_host(kind))
 		rnl__areas_add(device->areas, mem, bytes);
 	*memp = mem;
 	return 0;
@@ -588,10 +597,12 @@ static void cuda_free(struct rnl__device *base, enum rnl__memory kind, void *mem
 	enum cudaStreamCaptureMode before = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
 	cudaError_t code;
 
-	if (kind != RNL__PINNED)
+	if (!is_host(kind))
 		rnl__areas_drop(base->areas, mem);
 	if (kind == RNL__PINNED)
 		code = cudaFreeHost(mem);
+	else if (kind == RNL__PRELOAD)
+		code = rnl__cuda_preload_free(mem);
 	else if (kind == RNL__SCRATCH)
 		code = cudaFreeAsync(mem, own_stream());
 	else
@@ -778,6 +789,7 @@ static int describe(struct cuda_device *device, int ordinal)
 	device->write_value = (write_value_fn *)rnl__cuda_driver_function(
 		"cuStreamWriteValue32", WRITE_VALUE_VERSION, cudaEnablePerThreadDefaultStream);
 	rnl__cuda_guard_init();
+	device->registers = prop.canUseHostPointerForRegisteredMem;
 	device->base.ops = &ops;
 	device->base.priorities = true;
 	device->base.failed = &failed_code;

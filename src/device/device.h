@@ -106,6 +106,7 @@ enum rnl__memory {
 	RNL__PINNED,
 	RNL__DEVICE,
 	RNL__SCRATCH,		/* for alloc and free; kind_of says DEVICE */
+	RNL__PRELOAD,		/* much PINNED memory, for alloc and free; alloc may refuse it */
 	RNL__PAGEABLE,		/* from kind_of alone: any other memory of the host */
 };
 
@@ -230,7 +231,7 @@ static inline void rnl__device_fail(struct rnl__device *device, int code)
 static inline void rnl__device_note_slow(struct rnl__device *device, enum rnl__memory kind)
 {
 	rnl__figure_add_any(&device->nr_slow, 1);
-	if (rnl__thread.guard && kind == RNL__PINNED)
+	if (rnl__thread.guard && (kind == RNL__PINNED || kind == RNL__PRELOAD))
 		rnl__thread.guard->found |= RNL__MADE_MEMORY;
 }
 

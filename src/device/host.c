@@ -185,6 +185,8 @@ static int host_wait(uint64_t deadline)
 
 static int host_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
 {
+	if (kind == RNL__PRELOAD)
+		return -ENOTSUP;
 	/* A GPU refuses more than it has; the kernel would promise it. */
 	if (bytes > device->info.memory_bytes)
 		return -ENOMEM;

@@ -9,12 +9,14 @@
 #include "sys/sizes.h"
 
 #define REGION_MIN (UINT64_C(2) << 20)	/* bytes; a region is a multiple, if the bound allows */
+#define PRELOAD_FROM (UINT64_C(64) << 20) /* bytes; then a device may have a faster way */
 #define REGION_SHARE 8			/* a region is an eighth of what is locked, or more */
 
 struct rnl__region {
 	struct rnl__region *prev, *next;
 	void *mem;
 	uint64_t bytes;
+	enum rnl__memory kind;
 	struct rnl__bounds *bounds;
 	struct rnl__extent *first;
 };
@@ -134,21 +136,32 @@ static void clear(struct rnl__region *region, struct rnl__extent *extent)
 	region->first = extent;
 }
 
-static int lock_region(struct rnl__extents *e, uint64_t bytes)
+static int lock_memory(struct rnl__extents *e, struct rnl__region *region)
+{
+	return rnl__device_alloc(e->device, region->kind, region->bytes, &region->mem);
+}
+
+static int lock_region(struct rnl__extents *e, uint64_t bytes, enum rnl__memory kind)
 {
 	struct rnl__region *region = calloc(1, sizeof(*region));
 	struct rnl__extent *extent = calloc(1, sizeof(*extent));
 	struct rnl__bounds *bounds = empty_bounds(e);
 	int ret = -ENOMEM;
 
-	if (region && extent && bounds)
-		ret = rnl__device_alloc(e->device, RNL__PINNED, bytes, &region->mem);
+	if (region && extent && bounds) {
+		region->bytes = bytes;
+		region->kind = kind;
+		ret = lock_memory(e, region);
+		if (ret && ret != -EIO && kind != RNL__PINNED) {
+			region->kind = RNL__PINNED;
+			ret = lock_memory(e, region);
+		}
+	}
 	if (ret) {
 		free(region);
 		free(extent);
 		return ret;
 	}
-	region->bytes = bytes;
 	region->bounds = bounds;
 	clear(region, extent);
 	region->prev = e->youngest;
@@ -166,7 +179,7 @@ static void unlock_region(struct rnl__extents *e, struct rnl__region *region)
 	withdraw(e, region);
 	*(region->prev ? &region->prev->next : &e->oldest) = region->next;
 	*(region->next ? &region->next->prev : &e->youngest) = region->prev;
-	rnl__device_free(e->device, RNL__PINNED, region->mem);
+	rnl__device_free(e->device, region->kind, region->mem);
 	e->locked -= region->bytes;
 	for (struct rnl__extent *extent = region->first; extent; extent = next) {
 		next = extent->next;
@@ -181,7 +194,7 @@ void rnl__extents_fini(struct rnl__extents *e)
 		unlock_region(e, e->youngest);
 }
 
-int rnl__extents_lock(struct rnl__extents *e, size_t need, size_t want)
+static int lock(struct rnl__extents *e, size_t need, size_t want, enum rnl__memory kind)
 {
 	uint64_t space = (e->max - e->locked) & ~(uint64_t)63, bytes = need + RNL__EXTENTS_SLOP;
 
@@ -192,7 +205,12 @@ int rnl__extents_lock(struct rnl__extents *e, size_t need, size_t want)
 		bytes = rnl__larger(bytes, e->locked / REGION_SHARE);
 		bytes = rnl__smaller(rnl__round_up(bytes, REGION_MIN), space);
 	}
-	return lock_region(e, bytes);
+	return lock_region(e, bytes, kind);
+}
+
+int rnl__extents_lock(struct rnl__extents *e, size_t need, size_t want)
+{
+	return lock(e, need, want, RNL__PINNED);
 }
 
 int rnl__extents_preload(struct rnl__extents *e, uint64_t bytes)
@@ -203,7 +221,7 @@ int rnl__extents_preload(struct rnl__extents *e, uint64_t bytes)
 		return -ENOMEM;
 	/* The region has that size; its one extent may have less. */
 	all = all > RNL__EXTENTS_SLOP ? all - RNL__EXTENTS_SLOP : 1;
-	return rnl__extents_lock(e, all, all);
+	return lock(e, all, all, bytes < PRELOAD_FROM ? RNL__PINNED : RNL__PRELOAD);
 }
 
 static bool is_free(const struct rnl__region *region)

@@ -9,7 +9,11 @@
  *	these stay unblocked: a crash handler or a sanitizer sees a fault in a job. SIGPROF stays
  *	unblocked too, so that a profiler samples the workers.
  */
+#include "config.h"
+
+#include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "sys/thread.h"
 
@@ -27,4 +31,16 @@ int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg)
 	ret = -pthread_create(thread, NULL, main_fn, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return ret;
+}
+
+unsigned rnl__thread_nr_cpus(void)
+{
+	cpu_set_t set;
+	long online;
+
+	if (!sched_getaffinity(0, sizeof(set), &set))
+		return (unsigned)CPU_COUNT(&set);
+	/* The machine has more CPUs than a set can hold. */
+	online = sysconf(_SC_NPROCESSORS_ONLN);
+	return online > 0 ? (unsigned)online : 1;
 }

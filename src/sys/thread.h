@@ -13,6 +13,9 @@
  */
 int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg);
 
+/* Return: the CPUs that the calling thread may run on, at least 1. */
+unsigned rnl__thread_nr_cpus(void);
+
 /*
  * From here to the end of the block, the thread cannot be cancelled: pthread_cancel() has its
  * effect later.  It stands in each function of the library that may be called on a caller's thread

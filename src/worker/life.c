@@ -54,20 +54,10 @@ _Static_assert(sizeof(struct rnl_job) <= 128, "a job is two cache lines");
 
 /* ---- creating ------------------------------------------------------------ */
 
-static unsigned nr_cpus(void)
-{
-	cpu_set_t set;
-
-	if (!sched_getaffinity(0, sizeof(set), &set))
-		return (unsigned)CPU_COUNT(&set);
-	/* The machine has more CPUs than a set can hold. */
-	return (unsigned)rnl__larger(rnl__device_host(0)->info.nr_multiprocessors, 1);
-}
-
 /* A thread that spins on a CPU which another thread needs delays both. */
 static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
-	const unsigned cpus = nr_cpus();
+	const unsigned cpus = rnl__thread_nr_cpus();
 
 	if (attr->spin_us) {
 		pool->spin_ns = attr->spin_us > 0 ? (uint64_t)attr->spin_us * 1000 : 0;
@@ -153,7 +143,7 @@ static int share_workers(struct rnl_pool_attr *attr, unsigned nr_devices)
 {
 	const struct rnl__log log = { attr->log, attr->log_arg };
 	const unsigned most = RNL_WORKERS_MAX - attr->nr_urgent;
-	uint64_t nr = rnl__smaller(nr_cpus(), WORKERS_DEFAULT * nr_devices);
+	uint64_t nr = rnl__smaller(rnl__thread_nr_cpus(), WORKERS_DEFAULT * nr_devices);
 
 	if (!attr->nr_workers)
 		attr->nr_workers = (uint32_t)rnl__smaller(rnl__larger(nr, nr_devices), most);

@@ -353,6 +353,18 @@ const struct bench_row bench_rows[] = {
 			{ RUNNEL, "every job timed", "2" },
 		},
 	},
+	{
+		.name = "preload", .work = &bench_preload,
+		.about = "much page-locked memory, until it may be used",
+		.patience_s = 120, .gpu = true,
+		.lines = {
+			{ "4 GiB page-locked in advance", "ms", BENCH_OF_HAND, 5, LESS },
+		},
+		.ways = {
+			{ HAND, "cudaHostAlloc()", "0" },
+			{ RUNNEL, "rnl_pool_create()", "0" },
+		},
+	},
 	/* ---- make bench-gpu, with two GPUs; one name for all of them ---- */
 	{
 		.name = "devices", .work = &bench_devices, .by = BENCH_BY_THREADS | BENCH_BY_KIND,

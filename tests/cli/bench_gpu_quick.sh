@@ -36,6 +36,7 @@ all() {		# every row for one GPU is there, with the figures that it compares
 	table 2 'urgent 10 us under a flood, p50, (per-thread|private)' us "$v" "$n" "$v"
 	table 2 'the same, p99, (per-thread|private)' us "$v" "$n" "$v"
 	table 2 'the same without priority, p50, (per-thread|private)' us "$v" "$n" "$n"
+	table 1 '4 GiB page-locked in advance' ms "$v" "$n" "$v"
 	table 1 'join of 16 workers: what it costs its caller' us "$v" "$n" "$v"
 	table 1 'the same: last end to next start' us "$v" "$n" "$v"
 	table 1 '16 stages of 0.2 ms on two streams' ms "$v" "$n" "$v"
@@ -64,7 +65,7 @@ silent
 rows 1 '^bench: runnel [0-9.]+ on .*, medians of 2 runs, '
 all
 rows 1 '^devices: left out, it takes two GPUs$'
-rows 1 '^bench: 128 lines in [0-9]+ s$'
+rows 1 '^bench: 129 lines in [0-9]+ s$'
 ends 'prints every row, on the double'
 
 FAKE=devices=2,misuse=abort,junk gives 0 --quick --rows=devices
@@ -99,7 +100,7 @@ if [ $status = 77 ]; then
 elif [ -x "$GPU" ]; then
 	[ $status = 0 ] || complain "status on a GPU: $status"
 	all
-	if grep -q '^devices: left out' "$dir/out"; then lines=128; else two; lines=142; fi
+	if grep -q '^devices: left out' "$dir/out"; then lines=129; else two; lines=143; fi
 	rows 1 "^bench: $lines lines in [0-9]+ s\$"
 	ends 'prints every row, on the GPU'
 fi
@@ -123,5 +124,5 @@ ends 'a wrong result is an error and no figure; it comes to an end'
 
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 16 26
+both_refuse 16 27
 done_testing

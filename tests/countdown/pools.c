@@ -128,7 +128,7 @@ static int create_all(struct rnl_pool **pool)
 	attr.stream = RNL_STREAM_PRIVATE;
 	attr.guard = RNL_GUARD_REPORT;
 	watched_twice();
-	attr.pinned_preload = 1 << 20;
+	attr.pinned_preload = 64 << 20;	/* so much is registered */
 	attr.on_start = on_start;
 	attr.on_stop = on_stop;
 	ret = create_with(pool, &attr);

@@ -204,7 +204,7 @@ void fake_alive(struct fake_alive *alive)
 	*alive = (struct fake_alive){
 		.device_bytes = fake__bytes(FAKE_DEVICE),
 		.kept_bytes = fake__kept_bytes(),
-		.pinned_bytes = fake__bytes(FAKE_PINNED),
+		.pinned_bytes = fake__bytes(FAKE_PINNED) + fake__bytes(FAKE_REGISTERED),
 		.streams = fake__nr(FAKE_STREAM),
 		.events = fake__nr(FAKE_EVENT),
 		.pools = fake__nr(FAKE_POOL),

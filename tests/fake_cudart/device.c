@@ -98,6 +98,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 		.memoryPoolsSupported = 1,
 		.streamPrioritiesSupported = 1,
 		.concurrentKernels = 1,
+		.canUseHostPointerForRegisteredMem = 1,
 	};
 	snprintf(prop->name, sizeof(prop->name), "a double of the CUDA runtime");
 	return cudaSuccess;

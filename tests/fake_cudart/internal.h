@@ -54,6 +54,8 @@
 	X(cudaGraphMemsetNodeGetParams) \
 	X(cudaGraphNodeGetType) \
 	X(cudaHostAlloc) \
+	X(cudaHostRegister) \
+	X(cudaHostUnregister) \
 	X(cudaLaunchKernel) \
 	X(cudaLibraryGetKernel) \
 	X(cudaLibraryLoadData) \
@@ -154,7 +156,7 @@ void fake__delay(unsigned up_to_us);	/* without the lock */
 
 /* ---- what is alive, by address (registry.c) ------------------------------- */
 
-enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_STREAM, FAKE_EVENT, FAKE_POOL, FAKE_GRAPH, FAKE_GRAPH_EXEC,
+enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_REGISTERED, FAKE_STREAM, FAKE_EVENT, FAKE_POOL, FAKE_GRAPH, FAKE_GRAPH_EXEC,
 		 FAKE_KERNEL_GRAPH, FAKE_KERNEL_EXEC, FAKE_NR_KINDS };
 
 struct fake_thing {

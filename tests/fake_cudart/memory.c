@@ -14,7 +14,8 @@ static enum cudaMemoryType type_at(const void *address)
 
 	return !thing ? cudaMemoryTypeUnregistered :
 	       thing->kind == FAKE_DEVICE ? cudaMemoryTypeDevice :
-	       thing->kind == FAKE_PINNED ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+	       thing->kind == FAKE_PINNED || thing->kind == FAKE_REGISTERED ?
+	       cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
 }
 
 cudaError_t fake__memory_of(struct fake_area area, enum cudaMemoryType *type)
@@ -64,6 +65,17 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 
 /* ---- page-locked ------------------------------------------------------------ */
 
+static uint64_t locked(void)
+{
+	return fake__bytes(FAKE_PINNED) + fake__bytes(FAKE_REGISTERED);
+}
+
+static bool may_lock(size_t bytes)
+{
+	return bytes <= fake__settings.pinned_bytes &&
+	       locked() <= fake__settings.pinned_bytes - bytes;
+}
+
 static cudaError_t host_alloc(void **memp, size_t bytes, unsigned flags)
 {
 	const unsigned known = cudaHostAllocPortable | cudaHostAllocMapped |
@@ -79,8 +91,7 @@ static cudaError_t host_alloc(void **memp, size_t bytes, unsigned flags)
 	*memp = NULL;
 	if (!bytes)
 		return cudaSuccess;
-	if (bytes > fake__settings.pinned_bytes ||
-	    fake__bytes(FAKE_PINNED) > fake__settings.pinned_bytes - bytes)
+	if (!may_lock(bytes))
 		return cudaErrorMemoryAllocation;
 	mem = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 	if (!mem || fake__enter(mem, bytes, FAKE_PINNED, mem)) {
@@ -120,4 +131,45 @@ cudaError_t cudaFreeHost(void *mem)
 {
 	CALL(cudaFreeHost);
 	SAID(free_host(mem));
+}
+
+static cudaError_t host_register(void *mem, size_t bytes, unsigned flags)
+{
+	const unsigned known = cudaHostRegisterPortable | cudaHostRegisterMapped;
+	cudaError_t code;
+
+	if (!mem || !bytes || flags & ~known)
+		return cudaErrorInvalidValue;
+	code = fake__capture_unsafe();
+	if (code != cudaSuccess)
+		return code;
+	if (fake__find(mem))
+		return cudaErrorHostMemoryAlreadyRegistered;
+	if (!may_lock(bytes) || fake__enter(mem, bytes, FAKE_REGISTERED, mem))
+		return cudaErrorMemoryAllocation;
+	return cudaSuccess;
+}
+
+cudaError_t cudaHostRegister(void *mem, size_t bytes, unsigned flags)
+{
+	CALL(cudaHostRegister);
+	SAID(host_register(mem, bytes, flags));
+}
+
+static cudaError_t host_unregister(void *mem)
+{
+	cudaError_t code = fake__capture_unsafe();
+
+	if (code != cudaSuccess)
+		return code;
+	if (!fake__handle(mem, FAKE_REGISTERED))
+		return cudaErrorHostMemoryNotRegistered;
+	fake__remove(mem);
+	return fake__sync_all();
+}
+
+cudaError_t cudaHostUnregister(void *mem)
+{
+	CALL(cudaHostUnregister);
+	SAID(host_unregister(mem));
 }

@@ -71,6 +71,7 @@ void *fake__handle(const void *handle, enum fake_kind kind)
 {
 	static const char *const names[] = {
 		[FAKE_DEVICE] = "device memory", [FAKE_PINNED] = "page-locked memory",
+		[FAKE_REGISTERED] = "registered memory",
 		[FAKE_STREAM] = "stream", [FAKE_EVENT] = "event", [FAKE_POOL] = "memory pool",
 		[FAKE_GRAPH] = "graph", [FAKE_GRAPH_EXEC] = "executable graph",
 		[FAKE_KERNEL_GRAPH] = "graph of kernels",
