@@ -84,7 +84,7 @@ struct rnl_batcher_attr {
 	uint32_t max_batch;	/* requests in one batch; 0: 256; at most 32768 */
 	uint32_t max_in_flight;	/* batches under way at once; 0: 4 for each device; at most 32 */
 	size_t slab_bytes;	/* input of one slab; 0: four of the largest batches, or 16 MiB */
-	uint32_t nr_slabs;	/* slabs at the start; 0: 4 */
+	uint32_t nr_slabs;	/* slabs at the start; 0: 4 for each device; devices share them */
 	uint32_t max_slabs;	/* slabs when all are full; 0: twice nr_slabs; at most 32 */
 	int (*check)(int ask);	/* the library's: runnel/cuda.h sets it */
 	uint64_t devices;	/* of the pool, a bit each; 0: all */

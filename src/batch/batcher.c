@@ -18,6 +18,7 @@
 #define SLABS_DEFAULT 4u
 #define BATCHES_EACH 4u		/* of the largest, in a slab ... */
 #define SLAB_DEFAULT (16u << 20) /* ... up to this number of bytes */
+#define TURN_MAX 32u
 #define CREATE "rnl_batcher_create()"
 #define REQUEST_MAX ((size_t)RNL__SLAB_UNITS_MAX * RNL__SLAB_UNIT)
 
@@ -62,8 +63,9 @@ static void fill_in(struct rnl_batcher_attr *attr, unsigned nr_devices)
 		attr->max_in_flight = (uint32_t)rnl__smaller(IN_FLIGHT_DEFAULT * nr_devices,
 							     RNL__BATCHES_MAX);
 	if (!attr->nr_slabs)
-		attr->nr_slabs = attr->max_slabs && attr->max_slabs < SLABS_DEFAULT ?
-				 attr->max_slabs : SLABS_DEFAULT;
+		attr->nr_slabs = (uint32_t)rnl__smaller(SLABS_DEFAULT * nr_devices,
+							attr->max_slabs ? attr->max_slabs :
+							RNL__SLABS_MAX);
 	if (!attr->max_slabs)
 		attr->max_slabs = (uint32_t)rnl__smaller(2 * attr->nr_slabs, RNL__SLABS_MAX);
 	if (!attr->slab_bytes) {
@@ -84,6 +86,12 @@ static uint32_t nr_slots_for(const struct rnl_batcher_attr *attr)
 	return (uint32_t)rnl__smaller(nr, RNL__SLOTS_MAX);
 }
 
+/* A part of what all parts have together. */
+static unsigned share_of(const struct rnl_batcher *b, unsigned all)
+{
+	return all / b->nr_parts + (b->part < all % b->nr_parts);
+}
+
 static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl_batcher_attr *attr)
 {
 	b->pool = pool;
@@ -99,8 +107,9 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 	b->nr_units = (uint32_t)((attr->slab_bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT);
 	b->slab_bytes = b->variable ? (size_t)b->nr_units * RNL__SLAB_UNIT :
 				      b->nr_slots * b->in_bytes;
-	b->max_slabs = attr->max_slabs;
-	b->nr_batches = attr->max_in_flight;
+	b->turn = (unsigned)rnl__smaller(b->max_batch, TURN_MAX);
+	b->max_slabs = share_of(b, attr->max_slabs);
+	b->nr_batches = share_of(b, attr->max_in_flight);
 }
 
 static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
@@ -118,7 +127,8 @@ static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 		(void)rnl_job_on_done(&batch->job, rnl__batch_done);
 		batch->job.check = check;
 		batch->job.flags |= RNL__JOB_INTERNAL;
-		batch->home = rnl__pool_place(b->pool, &b->used, i, &batch->job);
+		batch->home = rnl__pool_place(b->pool, &b->used, i * b->nr_parts + b->part,
+					      &batch->job);
 		batch->batcher = b;
 		batch->index = i;
 		batch->slots = malloc(b->max_batch * sizeof(*batch->slots));
@@ -156,7 +166,7 @@ static int make_slabs(struct rnl_batcher *b, unsigned nr)
 	return ret;
 }
 
-static void release(struct rnl_batcher *b)
+static void release_part(struct rnl_batcher *b)
 {
 	rnl__slabs_free(b);
 	for (unsigned i = 0; b->batches && i < b->nr_batches; i++) {
@@ -165,7 +175,31 @@ static void release(struct rnl_batcher *b)
 			(void)rnl__pinned_put(b->pool->pinned, b->batches[i].gathered);
 	}
 	free(b->batches);
+}
+
+static void release(struct rnl_batcher *b)
+{
+	for (unsigned i = 0; i < b->nr_parts; i++)
+		release_part(&b[i]);
 	free(b);
+}
+
+static int make_parts(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl__used *used,
+		      const struct rnl_batcher_attr *attr)
+{
+	const unsigned nr = b->nr_parts;
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < nr; i++) {
+		b[i].used = *used;
+		b[i].part = i;
+		b[i].nr_parts = nr;
+		apply(&b[i], pool, attr);
+		ret = make_batches(&b[i], attr->check);
+		if (!ret)
+			ret = make_slabs(&b[i], share_of(&b[i], attr->nr_slabs));
+	}
+	return ret;
 }
 
 int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
@@ -174,6 +208,7 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 	struct rnl_batcher_attr attr;
 	struct rnl_batcher *b;
 	struct rnl__used used;
+	size_t nr_parts;
 	int ret = rnl__pool_given(pool, CREATE);
 
 	if (ret)
@@ -191,15 +226,14 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 	if (ret)
 		return ret;
 	fill_in(&attr, used.nr);
-	b = aligned_alloc(RNL__CACHE_LINE, sizeof(*b));
+	/* A part has a batch and a slab at least; then one part's batches are on several devices. */
+	nr_parts = rnl__smaller(used.nr, rnl__smaller(attr.max_in_flight, attr.nr_slabs));
+	b = aligned_alloc(RNL__CACHE_LINE, nr_parts * sizeof(*b));
 	if (!b)
 		return -ENOMEM;
-	memset(b, 0, sizeof(*b));
-	b->used = used;
-	apply(b, pool, &attr);
-	ret = make_batches(b, attr.check);
-	if (!ret)
-		ret = make_slabs(b, attr.nr_slabs);
+	memset(b, 0, nr_parts * sizeof(*b));
+	b->nr_parts = (unsigned)nr_parts;
+	ret = make_parts(b, pool, &used, &attr);
 	if (ret)
 		release(b);
 	else
@@ -213,18 +247,35 @@ void rnl_batcher_destroy(struct rnl_batcher *b)
 {
 	if (!b || rnl__pool_check(b->pool))
 		return;		/* NULL, or of a forked child's parent: its workers are not here */
-	/* relaxed: a callback that runs now may see it late */
-	atomic_store_explicit(&b->closed, true, memory_order_relaxed);
+	for (unsigned i = 0; i < b->nr_parts; i++)
+		/* relaxed: a callback that runs now may see it late */
+		atomic_store_explicit(&b[i].closed, true, memory_order_relaxed);
 	if (rnl__pool_worker(b->pool)) {
 		rnl__pool_log(b->pool, RNL_LOG_ERROR,
 			      "rnl_batcher_destroy() on a worker: it is closed, not freed");
 		return;
 	}
-	(void)rnl__latch_wait(&b->busy, b->pool->spin_ns, RNL__NEVER);
+	for (unsigned i = 0; i < b->nr_parts; i++)
+		(void)rnl__latch_wait(&b[i].busy, b->pool->spin_ns, RNL__NEVER);
 	release(b);
 }
 
 /* ---- figures --------------------------------------------------------------- */
+
+static void add_figures(struct rnl_batcher_stats *s, struct rnl_batcher *b)
+{
+	const uint32_t largest = rnl__figure_read(&b->figures.largest);
+
+	s->nr_slabs += rnl__figure_read(&b->nr_slabs);
+	s->largest = largest > s->largest ? largest : s->largest;
+	s->requests += rnl__figure_read(&b->figures.requests);
+	s->failed += rnl__figure_read(&b->figures.failed);
+	s->batches += rnl__figure_read(&b->figures.batches);
+	s->copies += rnl__figure_read(&b->figures.copies);
+	s->late += rnl__figure_read(&b->figures.late);
+	s->cancelled += rnl__figure_read(&b->figures.cancelled);
+	s->refused += rnl__figure_read(&b->refused);
+}
 
 int rnl_batcher_read_stats(struct rnl_batcher *b, struct rnl_batcher_stats *stats)
 {
@@ -235,15 +286,8 @@ int rnl_batcher_read_stats(struct rnl_batcher *b, struct rnl_batcher_stats *stat
 		ret = rnl__check_out(stats, RNL__FIRST_BATCHER_STATS);
 	if (ret)
 		return ret;
-	s.nr_slabs = rnl__figure_read(&b->nr_slabs);
-	s.largest = rnl__figure_read(&b->figures.largest);
-	s.requests = rnl__figure_read(&b->figures.requests);
-	s.failed = rnl__figure_read(&b->figures.failed);
-	s.batches = rnl__figure_read(&b->figures.batches);
-	s.copies = rnl__figure_read(&b->figures.copies);
-	s.late = rnl__figure_read(&b->figures.late);
-	s.cancelled = rnl__figure_read(&b->figures.cancelled);
-	s.refused = rnl__figure_read(&b->refused);
+	for (unsigned i = 0; i < b->nr_parts; i++)
+		add_figures(&s, &b[i]);
 	rnl__copy_out(stats, &s, sizeof(s));
 	return 0;
 }

@@ -24,6 +24,10 @@
  *	Of a small batch nothing is copied: the function gets the slab's own memory.  If the
  *	requests are no neighbours, or begin at no multiple of the alignment that the function is
  *	promised, the worker puts them side by side in pinned memory that the batch has for that.
+ *	Over several devices a batcher has a part for each, with slabs and batches of its own.  A
+ *	thread takes the parts in turn, and stays for as many requests as one batch may have, or 32:
+ *	so all parts get the same, and at a time few producers change a part's words.  It goes to
+ *	another part at once if its own would have the request wait, and the other would not.
  *	Model: tests/model/batch.pml.
  *
  *	Calls go down:
@@ -173,10 +177,13 @@ struct rnl__batch_figures {
 	_Atomic uint32_t largest;
 };
 
+/* A part of a batcher.  The first one stands for the batcher: it begins an array of all parts. */
 struct rnl_batcher {
 	/* Constant once created, except `closed`, which is set once. */
 	struct rnl_pool *pool;
-	struct rnl__used used;		/* devices */
+	struct rnl__used used;		/* devices, of all parts */
+	unsigned part, nr_parts;
+	unsigned turn;			/* requests of a thread before it goes to the next part */
 	int (*fn)(const struct rnl_batch *batch);
 	void *arg;
 	bool variable, has_status;

@@ -9,6 +9,7 @@
 #include "batch/batcher.h"
 #include "sys/bell.h"
 #include "sys/clock.h"
+#include "sys/thread.h"
 #include "pool/pool.h"
 
 enum { IDLE, RESERVED, COMMITTED };
@@ -86,7 +87,6 @@ int rnl_request_init(struct rnl_request *request)
 /* No slab is free: the taker may make one more. */
 static void starve(struct rnl_batcher *b)
 {
-	rnl__figure_add_any(&b->refused, 1);
 	if (rnl__figure_read(&b->nr_slabs) == b->max_slabs)
 		return;
 	/* relaxed: the barrier orders it */
@@ -96,21 +96,51 @@ static void starve(struct rnl_batcher *b)
 	rnl__schedule_ask(b);
 }
 
-static int reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
+/* Whether a batch would begin with a request that is committed now. */
+static bool is_calm(struct rnl_batcher *b)
 {
-	int ret = check_reserve(b, request, bytes);
+	const uint64_t word = rnl__peek(&b->word);
+
+	return word >> RNL__BATCHER_IDLE_SHIFT && !(word & (RNL__BATCHER_ASKED | RNL__BATCHER_TAKER));
+}
+
+/* The part to begin with. */
+static unsigned choose(struct rnl_batcher *b)
+{
+	static _Thread_local unsigned turns __attribute__((tls_model("initial-exec")));
+	unsigned own;
+
+	if (b->nr_parts == 1)
+		return 0;
+	own = (rnl__thread_number() + turns++ / b->turn) % b->nr_parts;
+	if (!is_calm(&b[own]))
+		for (unsigned i = 0; i < b->nr_parts; i++)
+			if (is_calm(&b[i]))
+				return i;
+	return own;
+}
+
+static int reserve(struct rnl_batcher *all, struct rnl_request *request, size_t bytes)
+{
+	int ret = check_reserve(all, request, bytes);
+	unsigned first;
 
 	if (ret)
 		return ret;
-	ret = rnl__slab_reserve(b, request, bytes);
-	if (ret) {
+	first = choose(all);
+	for (unsigned i = 0; i < all->nr_parts; i++) {
+		struct rnl_batcher *b = &all[(first + i) % all->nr_parts];
+
+		if (!rnl__slab_reserve(b, request, bytes)) {
+			request->batcher = b;
+			request->out = NULL;
+			request->state = RESERVED;
+			return 0;
+		}
 		starve(b);
-		return ret;
 	}
-	request->batcher = b;
-	request->out = NULL;
-	request->state = RESERVED;
-	return 0;
+	rnl__figure_add_any(&all->refused, 1);
+	return -EAGAIN;
 }
 
 int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)

@@ -15,6 +15,7 @@
 #include "memory/pinned.h"
 #include "sys/sizes.h"
 #include "sys/stack.h"
+#include "sys/thread.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define SMALLEST 256u
@@ -116,13 +117,7 @@ static uint64_t check_of(const struct header *header, uint32_t id)
 /* Which of a class's stacks is the calling thread's. */
 static unsigned own_shard(void)
 {
-	static _Atomic unsigned nr;
-	static _Thread_local unsigned shard __attribute__((tls_model("initial-exec")));
-
-	if (!shard)
-		/* relaxed: any number will do */
-		shard = atomic_fetch_add_explicit(&nr, 1, memory_order_relaxed) % NR_SHARDS + 1;
-	return shard - 1;
+	return rnl__thread_number() % NR_SHARDS;
 }
 
 /* Takes a free buffer; its id, or 0. */

@@ -13,6 +13,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "sys/thread.h"
@@ -43,4 +44,15 @@ unsigned rnl__thread_nr_cpus(void)
 	/* The machine has more CPUs than a set can hold. */
 	online = sysconf(_SC_NPROCESSORS_ONLN);
 	return online > 0 ? (unsigned)online : 1;
+}
+
+unsigned rnl__thread_number(void)
+{
+	static _Atomic unsigned next;
+	static _Thread_local unsigned number __attribute__((tls_model("initial-exec")));
+
+	if (!number)
+		/* relaxed: any number that no other thread has will do */
+		number = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) + 1;
+	return number - 1;
 }

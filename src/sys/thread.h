@@ -13,6 +13,9 @@
  */
 int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg);
 
+/* Return: the calling thread's own number: 0, 1, ..., as threads first ask. */
+unsigned rnl__thread_number(void);
+
 /* Return: the CPUs that the calling thread may run on, at least 1. */
 unsigned rnl__thread_nr_cpus(void);
 

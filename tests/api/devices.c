@@ -784,13 +784,15 @@ static int echo_fn(const struct rnl_batch *batch)
 	return rnl_copy(batch->out, batch->in, batch->nr * sizeof(uint32_t));
 }
 
-TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 2)
+TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
 {
 	struct rnl_pool *pool = pool_over_of(2, 2);
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 	struct rnl_batcher *batcher;
 	struct gate gate = GATE_INIT;
+	struct rnl_batcher_stats stats = RNL_BATCHER_STATS_INIT;
 	struct echo echoes[8];
+	const bool told = _i == 1;
 
 	skip_if_alone(pool);
 	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
@@ -799,7 +801,10 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 2)
 	attr.arg = &gate;
 	attr.in_bytes = attr.out_bytes = sizeof(uint32_t);
 	attr.max_batch = 1;
-	attr.devices = _i ? 2 : 0;
+	attr.devices = told ? 2 : 0;
+	/* With one slab no device has one of its own. */
+	attr.nr_slabs = attr.max_slabs = _i == 2 ? 1 : 0;
+	attr.slab_bytes = sizeof(echoes) / sizeof(echoes[0]) * sizeof(uint32_t);
 	must(rnl_batcher_create(&batcher, pool, &attr));
 	for (uint32_t i = 0; i < 8; i++) {
 		echoes[i].value = 77 * i;
@@ -809,15 +814,19 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 2)
 		must(rnl_request_commit(&echoes[i].request));
 	}
 	/* Two workers of each device that is used. */
-	gate_await(&gate, _i ? 2 : 4);
+	gate_await(&gate, told ? 2 : 4);
 	gate_open(&gate);
 	for (uint32_t i = 0; i < 8; i++) {
 		ck_assert_int_eq(result_of(&echoes[i].request.job), 0);
 		ck_assert_mem_eq(echoes[i].request.out, &echoes[i].value, sizeof(uint32_t));
 		rnl_request_release(&echoes[i].request);
 	}
-	ck_assert((on[0] != 0) == !_i);
+	ck_assert((on[0] != 0) == !told);
 	ck_assert(on[1] != 0);
+	must(rnl_batcher_read_stats(batcher, &stats));
+	ck_assert_uint_eq(stats.requests, 8);
+	ck_assert_uint_eq(stats.batches, 8);
+	ck_assert_uint_eq(stats.nr_slabs, _i == 2 ? 1 : told ? 4 : 8);
 	rnl_batcher_destroy(batcher);
 	attr.devices = UINT64_C(1) << RNL_DEVICES_MAX;
 	ck_assert_int_eq(rnl_batcher_create(&batcher, pool, &attr), -EINVAL);
