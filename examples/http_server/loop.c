@@ -10,8 +10,11 @@
  * A loop that stops goes on answering, and each answer says that the connection ends.  The
  * loop ends when no connection waits to be accepted, no request is open, and no byte has come
  * in for --linger: HTTP cannot tell a client that its idle connection will be closed, and its
- * next request may be on its way.  If the device has failed and a parent keeps the listening
- * sockets, the loop stops accepting at once.
+ * next request may be on its way.  If other processes have the listening sockets as well, the loop
+ * stops accepting at once.
+ *
+ * With other processes the loop has a beat: it shows that it is alive, and accepts from the sockets
+ * of processes that do not serve.
  */
 #include "config.h"
 
@@ -19,6 +22,7 @@
 #include "server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -91,6 +95,73 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* ---- beside other processes ---------------------------------------------- */
+
+static const struct timeval beat_time = { 0, 200000 };
+
+static int listener_of(const struct loop *loop, unsigned process)
+{
+	const struct server *server = loop->server;
+
+	return server->listeners[process * server->opt.loops + (unsigned)(loop - server->loops)];
+}
+
+/* evhttp closes the descriptor that it is given. */
+static void take_listener(struct loop *loop, unsigned process)
+{
+	const int fd = fcntl(listener_of(loop, process), F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	loop->taken[process] = evhttp_accept_socket_with_handle(loop->http, fd);
+	if (!loop->taken[process])
+		close(fd);
+}
+
+static void drop_listener(struct loop *loop, unsigned process)
+{
+	if (loop->taken[process])
+		evhttp_del_accept_socket(loop->http, loop->taken[process]);
+	loop->taken[process] = NULL;
+}
+
+/* A request that does not come back holds its worker for good: the process is to be replaced. */
+static void look_for_stuck(const struct server *server)
+{
+	struct rnl_health health = RNL_HEALTH_INIT;
+
+	if (!server->opt.stuck_s || rnl_pool_health(server->pool, &health) ||
+	    health.state != RNL_HEALTH_STUCK || health.stuck_ms < server->opt.stuck_s * 1000u)
+		return;
+	program_warn("a worker does not come back from a request for %u s", server->opt.stuck_s);
+	eventfd_write(server->failed_fd, 1);
+}
+
+static void on_beat(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop *loop = arg;
+	const struct server *server = loop->server;
+	struct place *own = board_own(server);
+
+	(void)fd;
+	(void)what;
+	if (loop->stopping || atomic_load(&own->pid) != (int)getpid())
+		return;
+	atomic_store(&own->beat_ns[loop - server->loops], program_now_ns());
+	for (unsigned i = 0; i < server->nr_processes; i++) {
+		if (i == server->process)
+			continue;
+		if (board_serves(&server->board[i]))
+			drop_listener(loop, i);
+		else if (!loop->taken[i])
+			take_listener(loop, i);
+	}
+	if (loop == server->loops) {
+		look_for_stuck(server);
+		board_post(server);
+	}
+}
+
 /* ---- stopping ------------------------------------------------------------ */
 
 static void tick(struct loop *loop)
@@ -115,6 +186,8 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	loop->stopping = true;
+	for (unsigned i = 0; i < PROCESSES_MAX; i++)
+		drop_listener(loop, i);
 	if (atomic_load(&loop->server->leaves_listeners))
 		close_listener(loop);
 	else
@@ -157,6 +230,11 @@ static void make_events(struct loop *loop)
 					on_finished, loop));
 	loop->stop = made(event_new(loop->base, loop->stop_fd, EV_READ, on_stop, loop));
 	loop->tick = made(evtimer_new(loop->base, on_tick, loop));
+	if (loop->server->board) {
+		loop->beat = made(event_new(loop->base, -1, EV_PERSIST, on_beat, loop));
+		if (event_add(loop->beat, &beat_time))
+			must(-ENOMEM);
+	}
 	if (event_add(loop->finished, NULL) || event_add(loop->stop, NULL))
 		must(-ENOMEM);
 }
@@ -196,6 +274,8 @@ void loop_free(struct loop *loop)
 	event_free(loop->finished);
 	event_free(loop->stop);
 	event_free(loop->tick);
+	if (loop->beat)
+		event_free(loop->beat);
 	event_base_free(loop->base);
 	close(loop->stop_fd);
 	rnl_cq_destroy(loop->cq);

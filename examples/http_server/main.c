@@ -10,8 +10,8 @@
  * stopped, and at its end the process goes, and says which requests were held.
  *
  * A process whose GPU has failed cannot have it back.  It stays, and answers 503; or, with
- * --exit-on-failure, it ends as after a signal.  Sockets are opened first, so that --supervise
- * has them when it forks, before CUDA starts.
+ * --exit-on-failure, it ends as after a signal.  With --processes or --gpus the process that is
+ * started becomes the parent of those that serve (supervise.c).
  */
 #include "config.h"
 
@@ -27,6 +27,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -43,9 +45,97 @@ static void log_message(void *arg, enum rnl_log_level level, const char *msg)
 		program_warn("%s", msg);
 }
 
+/* ---- the processes of a parent ------------------------------------------- */
+
+static bool answers(unsigned gpu)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	char name[16];
+
+	snprintf(name, sizeof(name), "cuda:%u", gpu);
+	return !rnl_device_describe(name, &info);
+}
+
+/* Asks in a process of its own: the parent must not call CUDA before it forks. */
+static unsigned nr_gpus(void)
+{
+	const pid_t child = fork();
+	unsigned nr = 0;
+	int status;
+
+	if (!child) {
+		while (nr < PROCESSES_MAX && answers(nr))
+			nr++;
+		_exit((int)nr);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		program_die("asking for GPUs: %s", child < 0 ? strerror(errno) : "it died");
+	return (unsigned)WEXITSTATUS(status);
+}
+
+/* How many processes the parent is to have; 0: this process serves. */
+static unsigned count_processes(const struct options *opt)
+{
+	unsigned nr = 1;
+
+	if (!opt->gpus)
+		return opt->processes;
+	if (!strcmp(opt->gpus, "all")) {
+		nr = nr_gpus();
+		if (!nr)
+			program_die("--gpus=all: no GPU answers");
+	} else {
+		for (const char *at = opt->gpus; *at; at++)
+			nr += *at == ',';
+	}
+	if (nr > PROCESSES_MAX)
+		program_die("--gpus: %u are more than %d", nr, PROCESSES_MAX);
+	return nr;
+}
+
+/* With --gpus a process has the GPU of its place. */
+static void choose_gpu(struct server *server)
+{
+	static char name[16];
+	const char *at = server->opt.gpus;
+	unsigned gpu = server->process;
+
+	if (!at)
+		return;
+	if (strcmp(at, "all")) {
+		for (unsigned i = 0; i < server->process; i++)
+			at = strchr(at, ',') + 1;
+		gpu = (unsigned)strtoul(at, NULL, 10);
+	}
+	snprintf(name, sizeof(name), "cuda:%u", gpu);
+	server->opt.device = name;
+}
+
+/* Tells the parent, and the other processes. */
+static void serves(struct server *server)
+{
+	struct place *own;
+
+	if (!server->board)
+		return;
+	own = board_own(server);
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		atomic_store(&own->beat_ns[i], program_now_ns());
+	atomic_store(&own->pid, (int)getpid());
+	atomic_store(&own->state, PLACE_SERVES);
+}
+
+/* The other processes take this one's connections. */
+static void leave(struct server *server)
+{
+	atomic_store(&server->leaves_listeners, true);
+	if (atomic_load(&board_own(server)->pid) == (int)getpid())
+		atomic_store(&board_own(server)->state, PLACE_EMPTY);
+}
+
 /* ---- starting ------------------------------------------------------------ */
 
-/* Called before there are threads.  Return: a descriptor that reads SIGTERM and SIGINT. */
+/* Called before there are threads.  Return: a descriptor that reads signals to end. */
 static int take_signals(void)
 {
 	sigset_t signals;
@@ -55,6 +145,7 @@ static int take_signals(void)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGNAL_LEAVE);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	fd = signalfd(-1, &signals, SFD_CLOEXEC);
 	if (fd < 0)
@@ -94,7 +185,8 @@ static void open_listeners(struct server *server)
 	struct options *opt = &server->opt;
 	char address[NI_MAXHOST + NI_MAXSERV];
 	const int ret = listener_open((struct sockaddr *)&opt->addr, opt->addr_len,
-				      server->listeners, opt->loops);
+				      server->listeners,
+				      opt->loops * (server->nr_processes ? server->nr_processes : 1));
 
 	if (ret) {
 		print_address(opt, address, sizeof(address));
@@ -110,7 +202,8 @@ static void start_loops(struct server *server)
 		program_die("starting: %s", strerror(errno));
 	/* A request that makes the device fail must not meet a loop that is not created yet. */
 	for (unsigned i = 0; i < server->opt.loops; i++)
-		loop_create(&server->loops[i], server, server->listeners[i]);
+		loop_create(&server->loops[i], server,
+			    server->listeners[server->process * server->opt.loops + i]);
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		loop_start(&server->loops[i]);
 }
@@ -133,9 +226,10 @@ static void announce(struct server *server)
 
 /* ---- ending -------------------------------------------------------------- */
 
-/* Return: true if the device has failed, false after a signal. */
-static bool wait_for_end(const struct server *server, int signals)
+/* Return: the signal; 0: the device has failed. */
+static int wait_for_end(const struct server *server, int signals)
 {
+	struct signalfd_siginfo info = { 0 };
 	struct pollfd fds[] = {
 		{ .fd = signals, .events = POLLIN },
 		{ .fd = server->ended_fd, .events = POLLIN },
@@ -147,7 +241,9 @@ static bool wait_for_end(const struct server *server, int signals)
 		;
 	if (fds[1].revents)
 		program_die("an event loop ended by itself");
-	return !fds[0].revents;
+	if (fds[0].revents && read(signals, &info, sizeof(info)) != sizeof(info))
+		program_die("signals: %s", strerror(errno));
+	return (int)info.ssi_signo;
 }
 
 /*
@@ -228,34 +324,37 @@ static void stop_loops(struct server *server, unsigned grace_s)
 
 int main(int argc, char **argv)
 {
-	static struct server server = { .serving_fd = -1 };
+	static struct server server;
 	unsigned grace_s;
-	bool failed;
-	int signals;
+	int signals, ended_by;
 
 	program_begin();
 	options_parse(&server.opt, argc, argv);
+	if (!supervise_join(&server)) {
+		server.nr_processes = count_processes(&server.opt);
+		open_listeners(&server);
+		if (server.nr_processes)
+			supervise(&server, argv);
+	}
+	choose_gpu(&server);
 	signals = take_signals();
-	open_listeners(&server);
-	if (server.opt.supervise)
-		supervise(&server);
 	program_raise_file_limit();
 	json_object_seed(0);
 	create_pool(&server);
 	start_loops(&server);
 	announce(&server);
-	if (server.serving_fd >= 0)
-		eventfd_write(server.serving_fd, 1);
+	serves(&server);
 
-	failed = wait_for_end(&server, signals);
+	ended_by = wait_for_end(&server, signals);
 	grace_s = server.opt.grace_s;
-	if (failed)
+	if (!ended_by)
 		grace_s = (grace_s + FAILED_PART - 1) / FAILED_PART;
-	atomic_store(&server.leaves_listeners, failed && server.opt.supervise);
+	if (server.board && (!ended_by || ended_by == SIGNAL_LEAVE))
+		leave(&server);
 	stop_loops(&server, grace_s);
 	for (unsigned i = 0; i < server.opt.loops; i++)
 		loop_free(&server.loops[i]);
 	rnl_pool_destroy(server.pool);
 	libevent_global_shutdown();
-	return failed ? EXIT_DEVICE_FAILED : EXIT_SUCCESS;
+	return ended_by ? EXIT_SUCCESS : EXIT_DEVICE_FAILED;
 }

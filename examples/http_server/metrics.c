@@ -87,9 +87,16 @@ static int write_pool(const struct server *server, struct evbuffer *out)
 	return bytes;
 }
 
-int metrics_write(const struct server *server, struct evbuffer *out)
+int metrics_write_own(const struct server *server, struct evbuffer *out)
 {
 	const int ret = write_server(server, out);
 
 	return ret ? ret : write_pool(server, out);
+}
+
+int metrics_write(const struct server *server, struct evbuffer *out)
+{
+	if (!server->board)
+		return metrics_write_own(server, out);
+	return board_metrics(server, out) ? -ENOMEM : 0;
 }

@@ -8,9 +8,12 @@
 #include "config.h"
 
 #include "common/options.h"
+#include "common/program.h"
 #include "server.h"
 
+#include <errno.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +24,9 @@ static const char doc[] =
 	"  POST /sobel    answers the edges of an image (PNG, PGM, PPM), as PNG\n"
 	"  GET /metrics   figures for Prometheus\n"
 	"  GET /healthz   200 while the pool is well; 503, and why, when it is not\n"
-	"\vExit status: 0 all accepted requests are answered; 1 some are not, or the server could "
+	"\v@FILE stands for the options in FILE, each on a line of its own, as NAME=VALUE.\n"
+	"\n"
+	"Exit status: 0 all accepted requests are answered; 1 some are not, or the server could "
 	"not start; 2 wrong arguments; 75 as 0, but the GPU has failed.";
 
 /* @arg: HOST:PORT, or [HOST]:PORT, as an IPv6 address has colons of its own. */
@@ -53,8 +58,89 @@ static const char *parse_address(void *to, const char *arg)
 	return NULL;
 }
 
+/* ---- @FILE ----------------------------------------------------------------- */
+
+struct arguments {
+	char **list;
+	int nr;
+};
+
+static void add_argument(struct arguments *arguments, char *text)
+{
+	/* With the NULL at the end.  It is as long as the process. */
+	arguments->list = realloc(arguments->list, (size_t)(arguments->nr + 2) * sizeof(char *));
+	if (!arguments->list || !text)
+		program_die("options: no memory");
+	arguments->list[arguments->nr++] = text;
+	arguments->list[arguments->nr] = NULL;
+}
+
+/* Each line is NAME=VALUE, or NAME; empty lines, and those that begin with #, are none. */
+static void read_arguments(struct arguments *arguments, const char *name)
+{
+	FILE *file = fopen(name, "re");
+	char *line = NULL, *text;
+	size_t room = 0;
+
+	if (!file)
+		program_misuse("%s: %s", name, strerror(errno));
+	while (getline(&line, &room, file) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		if (!*line || *line == '#')
+			continue;
+		if (asprintf(&text, "--%s", line) < 0)
+			text = NULL;
+		add_argument(arguments, text);
+	}
+	if (ferror(file))
+		program_misuse("%s: %s", name, strerror(errno));
+	fclose(file);
+	free(line);
+}
+
+static struct arguments expand(int argc, char **argv)
+{
+	struct arguments arguments = { NULL, 0 };
+
+	for (int i = 0; i < argc; i++) {
+		if (i && *argv[i] == '@')
+			read_arguments(&arguments, argv[i] + 1);
+		else
+			add_argument(&arguments, argv[i]);
+	}
+	return arguments;
+}
+
+/* ---- the table ------------------------------------------------------------- */
+
+/* "all", or numbers and commas between them. */
+static const char *parse_gpus(void *to, const char *arg)
+{
+	unsigned long seen = 0;
+	const char *at = arg;
+	char *end = (char *)(uintptr_t)arg;
+
+	*(const char **)to = arg;
+	if (!strcmp(arg, "all"))
+		return NULL;
+	for (;; at = end + 1) {
+		const unsigned long gpu = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 64;
+
+		if (gpu >= 64)
+			return "give all, or numbers of GPUs, such as 0,1";
+		if (seen >> gpu & 1)
+			return "a GPU is named twice";
+		seen |= 1ul << gpu;
+		if (!*end)
+			return NULL;
+		if (*end != ',')
+			return "give all, or numbers of GPUs, such as 0,1";
+	}
+}
+
 void options_parse(struct options *opt, int argc, char **argv)
 {
+	static struct arguments all;	/* opt points into it */
 	const struct program_option table[] = {
 		{ "listen", 0, "ADDR:PORT", "127.0.0.1:8080; port 0 is any, and is printed",
 		  OPTION_PARSED(opt, parse_address) },
@@ -86,8 +172,15 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  "in 2 s at most, and exit with 75, for a parent that starts another process; "
 		  "without it the server stays, and answers 503",
 		  OPTION_FLAG(&opt->exit_on_failure) },
-		{ "supervise", 0, NULL, "be that parent, and keep the address: a child serves, and "
-		  "a fresh one follows when it exits so, or dies", OPTION_FLAG(&opt->supervise) },
+		{ "processes", 0, "N", "be that parent: keep the address, start N processes that "
+		  "serve it, and a fresh one when one exits so, dies, or hangs; SIGHUP replaces all "
+		  "of them, by what the program and @FILE are then",
+		  OPTION_NUMBER(&opt->processes, 1, PROCESSES_MAX) },
+		{ "gpus", 0, "LIST", "such a parent with a process for each GPU: all, or 0,1",
+		  OPTION_PARSED(&opt->gpus, parse_gpus) },
+		{ "stuck", 0, "S", "seconds after which a process is replaced whose worker does not "
+		  "come back from a request, or whose loop does not answer; 30; 0: never",
+		  OPTION_NUMBER(&opt->stuck_s, 0, 3600) },
 		{ "allow-crash", 0, NULL, "for tests: POST /crash has the GPU fail, POST /hang hangs",
 		  OPTION_FLAG(&opt->allow_crash) },
 		{ .name = NULL }
@@ -103,10 +196,16 @@ void options_parse(struct options *opt, int argc, char **argv)
 		.deadline_ms = 2000,
 		.grace_s = 10,
 		.linger_ms = 500,
+		.stuck_s = 30,
 	};
 	parse_address(opt, "127.0.0.1:8080");
-	program_options(argc, argv, doc, table, NULL);
-	opt->exit_on_failure |= opt->supervise;
+	all = expand(argc, argv);
+	program_options(all.nr, all.list, doc, table, NULL);
+	if (opt->gpus && opt->processes)
+		program_misuse("--gpus has a process for each GPU: --processes is for the host");
+	if (opt->gpus && strcmp(opt->device, "auto"))
+		program_misuse("--gpus names the devices: leave --device out");
+	opt->exit_on_failure |= opt->processes || opt->gpus;
 	/* Each loop has the same number of slots. */
 	opt->slots = (opt->slots + opt->loops - 1) / opt->loops * opt->loops;
 }

@@ -206,22 +206,39 @@ static void handle_metrics(const struct endpoint *endpoint, struct evhttp_reques
 		answer(endpoint, req, HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
 }
 
-static void handle_healthz(const struct endpoint *endpoint, struct evhttp_request *req)
+static json_t *own_health(const struct server *server, bool *well)
 {
 	static const char *const states[] = { "ok", "overloaded", "stuck", "failed" };
 	struct rnl_health health;
 	char text[128];
-	json_t *json;
-	bool well;
 
-	(void)device_failed(endpoint->loop->server, &health);
-	well = health.state <= RNL_HEALTH_OVERLOADED;
-	json = json_pack("{s:s, s:I, s:I, s:I, s:i, s:s*}", "state", states[health.state],
+	(void)device_failed(server, &health);
+	*well = health.state <= RNL_HEALTH_OVERLOADED;
+	return json_pack("{s:s, s:I, s:I, s:I, s:i, s:s*}", "state", states[health.state],
 			 "queued", (json_int_t)health.queued,
 			 "stuck_workers", (json_int_t)health.nr_stuck,
 			 "stuck_ms", (json_int_t)health.stuck_ms,
 			 "device_error", (int)health.device_error,
-			 "reason", well ? NULL : reason(&health, text, sizeof(text)));
+			 "reason", *well ? NULL : reason(&health, text, sizeof(text)));
+}
+
+int health_write_own(const struct server *server, struct evbuffer *out)
+{
+	bool well;
+
+	return answer_json(own_health(server, &well), out) ? well : -1;
+}
+
+static void handle_healthz(const struct endpoint *endpoint, struct evhttp_request *req)
+{
+	const struct server *server = endpoint->loop->server;
+	json_t *json;
+	bool well;
+
+	if (server->board)
+		well = board_health(server, &json);
+	else
+		json = own_health(server, &well);
 	if (answer_json(json, evhttp_request_get_output_buffer(req)))
 		answer(endpoint, req, well ? HTTP_OK : HTTP_SERVUNAVAIL, "application/json");
 	else

@@ -3,7 +3,8 @@
  * http_server: counts words and finds edges for HTTP clients, on the workers of a runnel pool.
  *
  *	main.c		starts the server, waits for a signal, ends it
- *	supervise.c	the parent that starts a fresh server when one is lost
+ *	supervise.c	the parent: it keeps the sockets, and a process for each place on the board
+ *	board.c		what the processes tell each other
  *	options.c	the command line
  *	listener.c	sockets that accept connections
  *	loop.c		an event loop: a thread, its evhttp, its completion queue
@@ -50,11 +51,14 @@ struct options {
 	unsigned linger_ms;
 	bool sync;			/* the handler */
 	bool exit_on_failure;		/* of the device */
-	bool supervise;			/* implies exit_on_failure */
+	unsigned processes;		/* of a parent, which implies exit_on_failure; 0: none */
+	const char *gpus;		/* a process for each; NULL: --processes says how many */
+	unsigned stuck_s;		/* then a process is replaced; 0: never */
 	bool allow_crash;
 };
 
 #define LOOPS_MAX 64
+#define PROCESSES_MAX 16
 
 void options_parse(struct options *opt, int argc, char **argv);
 
@@ -87,6 +91,8 @@ struct loop {
 	struct event_base *base;
 	struct evhttp *http;
 	struct evhttp_bound_socket *listener;	/* NULL: closed */
+	struct evhttp_bound_socket *taken[PROCESSES_MAX]; /* of processes that do not serve */
+	struct event *beat;
 	struct endpoint endpoints[NR_ROUTES];
 
 	struct rnl_cq *cq;
@@ -105,13 +111,15 @@ struct loop {
 
 struct server {
 	struct options opt;
-	int listeners[LOOPS_MAX];
+	/* Of process p's loop l: listeners[p * loops + l]. */
+	int listeners[PROCESSES_MAX * LOOPS_MAX];
+	unsigned process, nr_processes;
+	struct place *board;		/* of each process; NULL: there is no parent */
 	struct rnl_pool *pool;
 	struct loop loops[LOOPS_MAX];
 	int ended_fd;			/* an eventfd: loops that have ended */
 	int failed_fd;			/* an eventfd: the device has failed */
-	int serving_fd;			/* an eventfd: tells the parent; -1: there is none */
-	atomic_bool leaves_listeners;	/* to the next process, with waiting connections */
+	atomic_bool leaves_listeners;	/* to other processes, with waiting connections */
 };
 
 /* Creates a loop that owns a listening socket.  Dies on an error. */
@@ -135,13 +143,58 @@ bool listener_pending(int fd);		/* whether a connection waits to be accepted */
 
 /* ---- supervise.c --------------------------------------------------------- */
 
+/* A process is told by it that another one has its sockets now. */
+#define SIGNAL_LEAVE SIGUSR1
+
 /*
- * Starts a child, and another whenever one is lost.  Returns in each child, which serves;
- * the parent exits inside.
- * Context: before any call of CUDA, which does not survive a fork; before threads; SIGTERM
- *	and SIGINT blocked.
+ * Starts the processes, and another one whenever one is lost, until a signal; then exits.
+ * Context: before threads, and any call of CUDA.
  */
-void supervise(struct server *server);
+_Noreturn void supervise(struct server *server, char **argv);
+
+/*
+ * In a process that a parent started: takes the sockets and the board from it.
+ * Return: false: no parent started this process.
+ */
+bool supervise_join(struct server *server);
+
+/* ---- board.c ------------------------------------------------------------- */
+
+#define POSTED_MAX (256u << 10)
+
+struct posted {
+	atomic_uint round;		/* odd: it is being written; 0: never was */
+	uint32_t bytes;
+	char text[POSTED_MAX];
+};
+
+enum { PLACE_EMPTY, PLACE_SERVES };
+
+/* Of one process. */
+struct place {
+	atomic_int pid, state;
+	_Atomic uint64_t beat_ns[LOOPS_MAX];	/* when each loop was last alive */
+	struct posted metrics, health;
+};
+
+/* Return: a descriptor of shared memory for @nr places; -1: errno. */
+int board_make(unsigned nr);
+struct place *board_map(int fd, unsigned nr);	/* NULL: errno */
+
+struct place *board_own(const struct server *server);
+static inline bool board_serves(const struct place *place)
+{
+	return atomic_load(&place->state) == PLACE_SERVES;
+}
+
+/* Posts this process's figures and health. */
+void board_post(const struct server *server);
+
+/* Appends the figures of all processes.  Return: 0; -1: no memory. */
+int board_metrics(const struct server *server, struct evbuffer *out);
+
+/* @json: receives the health of all.  Return: whether any of them is well. */
+bool board_health(const struct server *server, struct json_t **json);
 
 /* ---- slot.c -------------------------------------------------------------- */
 
@@ -245,6 +298,9 @@ extern const struct route routes[NR_ROUTES];
 /* Routes the loop's requests. */
 int routes_set(struct loop *loop);
 
+/* Appends this process's health, as JSON.  Return: 1 it is well, 0 it is not, or -1: no memory. */
+int health_write_own(const struct server *server, struct evbuffer *out);
+
 /* Answers the slot's request, with an error if @result is one, and frees the slot. */
 void slot_answer(struct slot *slot, int result);
 
@@ -257,6 +313,8 @@ unsigned metrics_nr_open(const struct server *server);	/* in all loops */
 void metrics_count_answer(struct metrics *metrics, int route, int code);
 
 /* Appends the figures of the server and of the pool, in Prometheus' text format. */
+int metrics_write_own(const struct server *server, struct evbuffer *out);
+/* The same, of all processes. */
 int metrics_write(const struct server *server, struct evbuffer *out);
 
 #endif /* HTTP_SERVER_H */

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * --supervise: a parent that starts a fresh server when one is lost.
+ * --processes and --gpus: a parent, the processes that serve, and a fresh one for each that is
+ * lost.
  *
  * DESIGN
- * A process whose GPU has failed does not get it back, so another has to serve.  The parent
- * opens the listening sockets, forks, and waits; it never calls CUDA.  Each child serves on
- * these sockets: a connection that comes while there is no child waits for the next one.  The
- * child ends when the parent does, in any way.
+ * A process is one fault domain: an illegal address on any of its GPUs ends it, and a process
+ * whose GPU has failed does not get it back.  So each GPU has a process, and the parent, which
+ * never calls CUDA, keeps the listening sockets of all.  A process accepts from its own; if
+ * another process does not serve, it accepts from that one's, too, so that no connection waits for
+ * a process to come back.
  *
- * A child is replaced if it exits with EXIT_DEVICE_FAILED, dies by a signal, or, once any child
- * has served, fails in another way.  A child that lasted QUICK_S is replaced at once, another
- * one after a pause that doubles.  After more than QUICK_MAX short lives in a row the parent
- * gives up, because a fresh process does not help then.  The parent exits with the child's
- * status if that is 0, which the child was told to end with, or if no child has served.
+ * The parent starts a process by fork and exec, of the program as its file was at the start or at
+ * the last SIGHUP.  A process that serves says so on the board, and ends when the parent does, in
+ * any way.  One is replaced if it exits with EXIT_DEVICE_FAILED, dies by a signal, has a loop that
+ * shows no life for --stuck, or, once it has served, fails in another way.  One that lasted
+ * QUICK_S is replaced at once, another one after a pause that doubles.  If more than QUICK_MAX in
+ * a row were so short, and no other process serves, the parent gives up, because a fresh process
+ * does not help then.
  *
- * The parent hands SIGTERM and SIGINT on, and exits as the child does.  It kills a child that
- * has not ended some time after its grace, perhaps because the driver holds it.
+ * SIGHUP replaces one process after the other: a fresh one is started beside the old one, and when
+ * it serves, SIGNAL_LEAVE tells the old one to answer what it has and to end.  If the fresh one
+ * does not come to serve, the old one stays.
+ *
+ * SIGTERM and SIGINT go on to all processes.  The parent exits with the first status that is not
+ * 0; it kills what has not ended some time after its grace, perhaps because the driver holds it.
  */
 #include "config.h"
 
@@ -23,10 +31,12 @@
 #include "server.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -35,7 +45,33 @@
 #define QUICK_S 10
 #define QUICK_MAX 5
 #define PAUSE_MS 100
-#define ENDING_S 4	/* of a child, after its grace */
+#define PAUSES_MAX 7	/* times that a pause doubles */
+#define ENDING_S 4	/* of a process, after its grace */
+#define LOOK_S 0.1	/* while a fresh process is awaited */
+#define BEATS_S 1.0	/* between two looks whether all are alive */
+#define VARIABLE "HTTP_SERVER_PLACE"	/* of the environment: process, processes, board, sockets */
+
+struct child {
+	pid_t pid;		/* 0: none */
+	pid_t old;		/* that is to leave when `pid` serves; 0: none */
+	double began;
+	double start_at;	/* while there is none */
+	double kill_at, kill_old_at;	/* 0: it was not told to end */
+	unsigned nr_quick;
+};
+
+struct parent {
+	struct server *server;
+	char **argv;
+	char path[PATH_MAX];	/* the program's file */
+	int program;		/* its descriptor */
+	int board;
+	sigset_t before;	/* the signals that were blocked */
+	struct child children[PROCESSES_MAX];
+	unsigned renew;		/* the process that SIGHUP replaces next; nr_processes: none */
+	bool ending;
+	int status;
+};
 
 static sigset_t watched;
 
@@ -44,31 +80,293 @@ static double seconds(void)
 	return (double)program_now_ns() * 1e-9;
 }
 
-/* Blocks the signals that the parent waits for, so none is lost while it does not wait. */
-static void watch_signals(void)
+static struct place *place_of(const struct parent *p, const struct child *c)
 {
-	sigemptyset(&watched);
-	sigaddset(&watched, SIGCHLD);
-	sigaddset(&watched, SIGTERM);
-	sigaddset(&watched, SIGINT);
-	sigprocmask(SIG_BLOCK, &watched, NULL);
-	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
+	return &p->server->board[c - p->children];
 }
 
-static void begin_child(const struct server *server, pid_t parent)
+/* Whether the child came to serve, and not one before it. */
+static bool has_served(const struct parent *p, const struct child *c)
 {
+	return c->pid && atomic_load(&place_of(p, c)->pid) == c->pid;
+}
+
+static unsigned nr_serving(const struct parent *p)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < p->server->nr_processes; i++)
+		nr += board_serves(&p->server->board[i]);
+	return nr;
+}
+
+/* ---- starting -------------------------------------------------------------- */
+
+static void keep_on_exec(int fd)
+{
+	fcntl(fd, F_SETFD, 0);
+}
+
+/* Becomes the program. */
+static _Noreturn void become(const struct parent *p, unsigned process, pid_t parent)
+{
+	const struct server *server = p->server;
+	const unsigned nr = server->nr_processes * server->opt.loops;
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&text, &bytes);
+
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent)	/* it ended before the prctl() */
+	if (getppid() != parent || !out)	/* it ended before the prctl() */
 		_exit(EXIT_FAILURE);
-	for (unsigned i = 0; i < server->opt.loops; i++)
-		listener_hear(server->listeners[i]);
+	fprintf(out, "%u,%u,%d", process, server->nr_processes, p->board);
+	keep_on_exec(p->board);
+	for (unsigned i = 0; i < nr; i++) {
+		fprintf(out, ",%d", server->listeners[i]);
+		keep_on_exec(server->listeners[i]);
+	}
+	if (fclose(out) || setenv(VARIABLE, text, 1))
+		program_die("starting a process: %s", strerror(ENOMEM));
+	sigprocmask(SIG_SETMASK, &p->before, NULL);
+	fexecve(p->program, p->argv, environ);
+	program_die("%s: %s", p->path, strerror(errno));
 }
 
-/* There will be no next child. */
-static void close_listeners(struct server *server)
+static void start(struct parent *p, struct child *c)
 {
+	const pid_t parent = getpid();
+	const pid_t child = fork();
+
+	if (!child)
+		become(p, (unsigned)(c - p->children), parent);
+	c->began = seconds();
+	if (child > 0) {
+		c->pid = child;
+		return;
+	}
+	program_warn("starting a process: %s", strerror(errno));
+	c->start_at = c->began + PAUSE_MS * 1e-3;
+}
+
+bool supervise_join(struct server *server)
+{
+	char *text = getenv(VARIABLE), *at = text;
+	unsigned numbers[3], nr = 0;
+	int fd;
+
+	if (!text)
+		return false;
+	for (unsigned i = 0; i < 3; i++)
+		numbers[i] = (unsigned)strtoul(at, &at, 10), at += *at == ',';
+	server->process = numbers[0];
+	server->nr_processes = numbers[1];
+	fd = (int)numbers[2];
+	while (*at && nr < PROCESSES_MAX * LOOPS_MAX) {
+		server->listeners[nr++] = (int)strtol(at, &at, 10);
+		at += *at == ',';
+	}
+	if (server->process >= server->nr_processes || server->nr_processes > PROCESSES_MAX)
+		program_die(VARIABLE " is no place of a process: it is the parent's to set");
+	if (nr != server->nr_processes * server->opt.loops)
+		program_die("--loops=%u: the parent has other sockets; to change that, restart it",
+			    server->opt.loops);
+	server->board = board_map(fd, server->nr_processes);
+	if (!server->board)
+		program_die("the board of the processes: %s", strerror(errno));
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	unsetenv(VARIABLE);
+	signal(SIGHUP, SIG_IGN);	/* of a terminal: the parent's affair */
+	for (unsigned i = 0; i < nr; i++)
+		fcntl(server->listeners[i], F_SETFD, FD_CLOEXEC);
+	server->opt.addr_len = sizeof(server->opt.addr);
+	if (getsockname(server->listeners[0], (struct sockaddr *)&server->opt.addr,
+			&server->opt.addr_len))
+		program_die(VARIABLE ": %s", strerror(errno));
 	for (unsigned i = 0; i < server->opt.loops; i++)
-		close(server->listeners[i]);
+		listener_hear(server->listeners[server->process * server->opt.loops + i]);
+	return true;
+}
+
+/* ---- ending ---------------------------------------------------------------- */
+
+static void tell(const struct parent *p, pid_t pid, int number, double *kill_at)
+{
+	if (!pid || *kill_at)
+		return;
+	kill(pid, number);
+	*kill_at = seconds() + p->server->opt.grace_s + ENDING_S;
+}
+
+static void end_all(struct parent *p, int number, int status)
+{
+	if (!p->ending)		/* there will be no other process */
+		for (unsigned i = 0; i < p->server->nr_processes * p->server->opt.loops; i++)
+			close(p->server->listeners[i]);
+	p->ending = true;
+	p->status = p->status ? p->status : status;
+	for (struct child *c = p->children; c < p->children + p->server->nr_processes; c++) {
+		tell(p, c->pid, number, &c->kill_at);
+		tell(p, c->old, number, &c->kill_old_at);
+	}
+}
+
+static void kill_late(pid_t pid, double *kill_at)
+{
+	if (!pid || !*kill_at || seconds() < *kill_at)
+		return;
+	program_warn("process %d does not end", (int)pid);
+	kill(pid, SIGKILL);
+	*kill_at += ENDING_S;
+}
+
+/* Return: how the process ended, as an exit status. */
+static int exit_status(pid_t child, int status)
+{
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	program_warn("process %d was killed by signal %d, %s", (int)child, WTERMSIG(status),
+		     strsignal(WTERMSIG(status)));
+	return EXIT_FAILURE;
+}
+
+/* When the next one is to be started. */
+static void pause_before_next(struct parent *p, struct child *c)
+{
+	const unsigned doubles = c->nr_quick > PAUSES_MAX ? PAUSES_MAX : c->nr_quick - 1;
+
+	if (c->nr_quick > QUICK_MAX && !nr_serving(p))
+		program_die("gives up: %u processes in a row lasted less than %d s", c->nr_quick, QUICK_S);
+	c->start_at = seconds() + (c->nr_quick ? PAUSE_MS << doubles : 0) * 1e-3;
+}
+
+static void ended(struct parent *p, struct child *c, int status)
+{
+	const pid_t pid = c->pid;
+	const bool served = has_served(p, c);
+	const int code = exit_status(pid, status);
+
+	c->pid = 0;
+	c->kill_at = 0;
+	if (c->old && !served) {
+		program_warn("process %d does not come to serve: process %d stays", (int)pid, (int)c->old);
+		c->pid = c->old;
+		c->old = 0;
+		c->kill_old_at = 0;
+		p->renew = p->server->nr_processes;
+		return;
+	}
+	if (served)
+		atomic_store(&place_of(p, c)->state, PLACE_EMPTY);
+	if (p->ending) {
+		/* If its device has just failed, its requests are answered: all is well. */
+		if (code != EXIT_DEVICE_FAILED && !p->status)
+			p->status = code;
+		return;
+	}
+	if (code == EXIT_SUCCESS || (!atomic_load(&place_of(p, c)->pid) && WIFEXITED(status))) {
+		end_all(p, SIGTERM, code);
+		return;
+	}
+	c->nr_quick = seconds() - c->began < QUICK_S ? c->nr_quick + 1 : 0;
+	pause_before_next(p, c);
+	program_warn("process %d %s: starting another", (int)pid, code == EXIT_DEVICE_FAILED ?
+		     "leaves a device that has failed" : "is lost");
+}
+
+static void reap(struct parent *p)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (struct child *c = p->children; c < p->children + p->server->nr_processes; c++) {
+			if (c->pid == pid) {
+				ended(p, c, status);
+			} else if (c->old == pid) {
+				(void)exit_status(pid, status);
+				c->old = 0;
+				c->kill_old_at = 0;
+			}
+		}
+}
+
+/* ---- SIGHUP ---------------------------------------------------------------- */
+
+static void begin_renewal(struct parent *p)
+{
+	const int program = open(p->path, O_RDONLY | O_CLOEXEC);
+
+	if (program < 0) {
+		program_warn("SIGHUP: %s: %s: all processes stay", p->path, strerror(errno));
+		return;
+	}
+	close(p->program);
+	p->program = program;
+	p->renew = 0;
+}
+
+/* Replaces the next process, if the one before it is done. */
+static void renew(struct parent *p)
+{
+	struct child *c = &p->children[p->renew];
+
+	if (p->ending || p->renew >= p->server->nr_processes)
+		return;
+	if (!c->old && has_served(p, c) && !c->kill_at) {
+		c->old = c->pid;
+		c->pid = 0;
+		c->start_at = 0;
+	} else if (!c->old && !c->pid) {
+		p->renew++;		/* the next one that is started is a fresh one anyway */
+	} else if (c->old && has_served(p, c)) {
+		tell(p, c->old, SIGNAL_LEAVE, &c->kill_old_at);
+		p->renew++;
+	}
+}
+
+/* ---- watching -------------------------------------------------------------- */
+
+static void kill_stuck(struct parent *p, struct child *c)
+{
+	const uint64_t most_ns = p->server->opt.stuck_s * UINT64_C(1000000000);
+	const uint64_t now_ns = program_now_ns();
+
+	if (!most_ns || !has_served(p, c) || c->kill_at || !board_serves(place_of(p, c)))
+		return;
+	for (unsigned i = 0; i < p->server->opt.loops; i++) {
+		const uint64_t beat_ns = atomic_load(&place_of(p, c)->beat_ns[i]);
+
+		if (now_ns < beat_ns + most_ns)
+			continue;
+		program_warn("process %d: loop %u shows no life for %u s", (int)c->pid, i,
+			     p->server->opt.stuck_s);
+		kill(c->pid, SIGKILL);
+		return;
+	}
+}
+
+static void look_after(struct parent *p, struct child *c)
+{
+	if (!c->pid && !p->ending && seconds() >= c->start_at)
+		start(p, c);
+	kill_stuck(p, c);
+	kill_late(c->pid, &c->kill_at);
+	kill_late(c->old, &c->kill_old_at);
+}
+
+/* Return: when the parent has to look again. */
+static double next_look(const struct parent *p)
+{
+	const bool renews = p->renew < p->server->nr_processes;
+	double at = seconds() + (renews ? LOOK_S : BEATS_S);
+
+	for (const struct child *c = p->children; c < p->children + p->server->nr_processes; c++) {
+		const double times[] = { c->pid || p->ending ? 0 : c->start_at, c->kill_at, c->kill_old_at };
+
+		for (unsigned i = 0; i < 3; i++)
+			at = times[i] && times[i] < at ? times[i] : at;
+	}
+	return at;
 }
 
 /* Return: a watched signal, or -1 if none came until @end, or the call was interrupted. */
@@ -84,89 +382,63 @@ static int next_signal(double end)
 	return sigtimedwait(&watched, NULL, &time);
 }
 
-/* Waits for the child's end and hands signals on; return: whether there was one. */
-static bool await_end(struct server *server, pid_t child, int *status)
+static bool all_ended(const struct parent *p)
 {
-	double end = 0;
-	bool told = false;
-
-	while (waitpid(child, status, WNOHANG) != child) {
-		const int number = told ? next_signal(end) : sigwaitinfo(&watched, NULL);
-
-		if (number == SIGTERM || number == SIGINT) {
-			if (!told) {
-				close_listeners(server);
-				end = seconds() + server->opt.grace_s + ENDING_S;
-			}
-			told = true;
-			kill(child, number);
-		} else if (told && seconds() >= end) {
-			program_warn("process %d does not end", (int)child);
-			kill(child, SIGKILL);
-			end += ENDING_S;
-		}
-	}
-	return told;
+	for (unsigned i = 0; i < p->server->nr_processes; i++)
+		if (p->children[i].pid || p->children[i].old)
+			return false;
+	return true;
 }
 
-/* Return: how the child ended, as an exit status. */
-static int exit_status(pid_t child, int status)
+/* Blocks the signals that the parent waits for, so none is lost while it does not wait. */
+static void watch_signals(struct parent *p)
 {
-	if (WIFEXITED(status))
-		return WEXITSTATUS(status);
-	program_warn("process %d was killed by signal %d, %s", (int)child, WTERMSIG(status),
-		     strsignal(WTERMSIG(status)));
-	return EXIT_FAILURE;
+	sigemptyset(&watched);
+	sigaddset(&watched, SIGCHLD);
+	sigaddset(&watched, SIGTERM);
+	sigaddset(&watched, SIGINT);
+	sigaddset(&watched, SIGHUP);
+	sigprocmask(SIG_BLOCK, &watched, &p->before);
+	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
 }
 
-/* Return: false if the parent was told to end meanwhile. */
-static bool pause_before(unsigned nr_quick)
+static void find_program(struct parent *p)
 {
-	const double end = seconds() + (nr_quick ? PAUSE_MS << (nr_quick - 1) : 0) * 1e-3;
-	int number;
+	const ssize_t bytes = readlink("/proc/self/exe", p->path, sizeof(p->path) - 1);
 
-	do
-		number = next_signal(end);
-	while (number == SIGCHLD || (number < 0 && seconds() < end));
-	return number < 0;
+	p->program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	if (bytes < 0 || p->program < 0)
+		program_die("/proc/self/exe: %s", strerror(errno));
+	p->path[bytes] = '\0';
 }
 
-void supervise(struct server *server)
+_Noreturn void supervise(struct server *server, char **argv)
 {
-	const pid_t parent = getpid();
-	unsigned nr_quick = 0;
-	bool served = false;
+	static struct parent parent;
+	struct parent *p = &parent;
 
-	watch_signals();
-	server->serving_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	p->server = server;
+	p->argv = argv;
+	p->renew = server->nr_processes;
+	p->board = board_make(server->nr_processes);
+	server->board = p->board < 0 ? NULL : board_map(p->board, server->nr_processes);
+	if (!server->board)
+		program_die("the board of the processes: %s", strerror(errno));
+	find_program(p);
+	watch_signals(p);
 	for (;;) {
-		const double began = seconds();
-		const pid_t child = server->serving_fd < 0 ? -1 : fork();
-		int status, code;
-		eventfd_t nr;
+		int number;
 
-		if (!child) {
-			begin_child(server, parent);
-			return;
-		}
-		if (child < 0)
-			program_die("starting a process: %s", strerror(errno));
-		if (await_end(server, child, &status)) {
-			code = exit_status(child, status);
-			/* If its device has just failed, its requests are answered: all is well. */
-			exit(code == EXIT_DEVICE_FAILED ? EXIT_SUCCESS : code);
-		}
-		served |= eventfd_read(server->serving_fd, &nr) == 0;
-		code = exit_status(child, status);
-		if (code == EXIT_SUCCESS || (!served && WIFEXITED(status)))
-			exit(code);
-		nr_quick = seconds() - began < QUICK_S ? nr_quick + 1 : 0;
-		if (nr_quick > QUICK_MAX)
-			program_die("gives up: %u processes in a row lasted less than %d s", nr_quick,
-				    QUICK_S);
-		program_warn("process %d %s: starting another", (int)child, code == EXIT_DEVICE_FAILED ?
-			     "leaves a device that has failed" : "is lost");
-		if (!pause_before(nr_quick))
-			exit(EXIT_SUCCESS);
+		reap(p);
+		for (unsigned i = 0; i < server->nr_processes; i++)
+			look_after(p, &p->children[i]);
+		renew(p);
+		if (p->ending && all_ended(p))
+			exit(p->status);
+		number = next_signal(next_look(p));
+		if (number == SIGTERM || number == SIGINT)
+			end_all(p, number, EXIT_SUCCESS);
+		else if (number == SIGHUP)
+			begin_renewal(p);
 	}
 }

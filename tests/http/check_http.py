@@ -18,6 +18,7 @@ import http_refusals                    # pylint: disable=unused-import
 import http_ends
 import http_failure                     # pylint: disable=unused-import
 import http_supervise                   # pylint: disable=unused-import
+import http_processes                   # pylint: disable=unused-import
 from http_checks import BODIES, CHECKS, DEVICE, SEED, SHORT, Skip, real_bodies, server
 
 

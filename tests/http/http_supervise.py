@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""examples/http_server --supervise: lost processes are replaced.  For check_http.py."""
+"""examples/http_server --processes: lost processes are replaced.  For check_http.py."""
 import os
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from http_client import (PATIENCE, SANITIZER, Broken, Connection, Server, Unansw
 from http_failure import CRASHES, WORKERS, FailUnderLoad, crash, needs_a_device, says_why
 from http_stop import StopUnderLoad
 
-SUPERVISE = '--supervise'
+SUPERVISE = '--processes=1'
 
 
 def until(true, what):

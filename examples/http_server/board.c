@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the processes of one parent tell each other, in shared memory.
+ *
+ * DESIGN
+ * Each process has a place.  It writes its state there, the time at which each of its loops was
+ * last alive, and twice a second its figures and its health, as text.  Any process answers for
+ * all: with its own text as it is now, and with those of the others as they were posted.  A
+ * process may be lost while it writes.  So a text has a number that is odd meanwhile, and a reader
+ * that finds it odd, or changed, does without; no one waits.
+ */
+#include "config.h"
+
+#include "common/program.h"
+#include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <jansson.h>
+
+int board_make(unsigned nr)
+{
+	const int fd = memfd_create("http_server", 0);
+
+	return fd >= 0 && ftruncate(fd, (off_t)(nr * sizeof(struct place))) ? -1 : fd;
+}
+
+struct place *board_map(int fd, unsigned nr)
+{
+	void *mem = mmap(NULL, nr * sizeof(struct place), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return mem == MAP_FAILED ? NULL : mem;
+}
+
+struct place *board_own(const struct server *server)
+{
+	return &server->board[server->process];
+}
+
+/* ---- posting --------------------------------------------------------------- */
+
+static void post(struct posted *posted, struct evbuffer *text)
+{
+	const size_t bytes = evbuffer_get_length(text);
+	const unsigned round = atomic_load(&posted->round) | 1;
+
+	if (bytes > sizeof(posted->text))
+		return;
+	atomic_store(&posted->round, round);
+	atomic_thread_fence(memory_order_seq_cst);
+	posted->bytes = (uint32_t)bytes;
+	evbuffer_remove(text, posted->text, bytes);
+	atomic_store(&posted->round, round + 1);
+}
+
+void board_post(const struct server *server)
+{
+	struct place *own = board_own(server);
+	struct evbuffer *text = evbuffer_new();
+
+	if (text && !metrics_write_own(server, text))
+		post(&own->metrics, text);
+	if (text) {
+		evbuffer_drain(text, evbuffer_get_length(text));
+		if (health_write_own(server, text))
+			post(&own->health, text);
+		evbuffer_free(text);
+	}
+}
+
+/* Return: a copy that ends with a NUL; NULL: there is none now. */
+static char *posted_text(struct posted *posted)
+{
+	const unsigned round = atomic_load(&posted->round);
+	const uint32_t bytes = posted->bytes;
+	char *text = round && !(round & 1) && bytes <= sizeof(posted->text) ? malloc(bytes + 1) : NULL;
+
+	if (!text)
+		return NULL;
+	memcpy(text, posted->text, bytes);
+	text[bytes] = '\0';
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&posted->round) == round)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static char *own_text(const struct server *server,
+		      int (*write)(const struct server *server, struct evbuffer *out))
+{
+	struct evbuffer *out = evbuffer_new();
+	char *text = NULL;
+
+	if (out && write(server, out) >= 0 && !evbuffer_add(out, "", 1)) {
+		text = malloc(evbuffer_get_length(out));
+		if (text)
+			evbuffer_remove(out, text, evbuffer_get_length(out));
+	}
+	if (out)
+		evbuffer_free(out);
+	return text;
+}
+
+/* ---- the figures of all ------------------------------------------------------ */
+
+/* The lines from @at on that are of one figure: "# HELP NAME ...", "# TYPE ...", and samples. */
+static const char *family_end(const char *at)
+{
+	const char *next = strstr(at, "\n# HELP ");
+
+	return next ? next + 1 : at + strlen(at);
+}
+
+static const char *next_line(const char *at)
+{
+	return at + strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n');
+}
+
+/* The figure whose first line is the same; NULL: there is none. */
+static const char *find_family(const char *text, const char *head)
+{
+	const size_t bytes = (size_t)(next_line(head) - head);
+
+	while (text && *text && strncmp(text, head, bytes))
+		text = family_end(text);
+	return text && *text ? text : NULL;
+}
+
+/* NAME{LABELS} VALUE becomes NAME{process="0",LABELS} VALUE. */
+static void add_samples(struct evbuffer *out, const char *family, unsigned process)
+{
+	const char *const end = family_end(family);
+	const char *next;
+
+	for (const char *line = family; line < end; line = next) {
+		const size_t name = strcspn(line, "{ ");
+		const bool labels = line[name] == '{';
+
+		next = next_line(line);
+		if (*line == '#')
+			continue;
+		evbuffer_add_printf(out, "%.*s{process=\"%u\"%s", (int)name, line, process,
+				    labels ? "," : "}");
+		evbuffer_add(out, line + name + labels, (size_t)(next - line) - name - labels);
+	}
+}
+
+int board_metrics(const struct server *server, struct evbuffer *out)
+{
+	char *texts[PROCESSES_MAX], *own = own_text(server, metrics_write_own);
+
+	if (!own)
+		return -1;
+	for (unsigned i = 0; i < server->nr_processes; i++)
+		texts[i] = i == server->process ? own : posted_text(&server->board[i].metrics);
+	evbuffer_add_printf(out, "# HELP http_server_process_up Whether the process serves.\n"
+			    "# TYPE http_server_process_up gauge\n");
+	for (unsigned i = 0; i < server->nr_processes; i++)
+		evbuffer_add_printf(out, "http_server_process_up{process=\"%u\"} %d\n", i,
+				    board_serves(&server->board[i]));
+	for (const char *head = own; *head; head = family_end(head)) {
+		const char *rest = next_line(head);
+
+		evbuffer_add(out, head, (size_t)((*rest == '#' ? next_line(rest) : rest) - head));
+		for (unsigned i = 0; i < server->nr_processes; i++) {
+			const char *family = find_family(texts[i], head);
+
+			if (family)
+				add_samples(out, family, i);
+		}
+	}
+	for (unsigned i = 0; i < server->nr_processes; i++)
+		free(texts[i]);
+	return 0;
+}
+
+/* ---- the health of all ------------------------------------------------------- */
+
+/* One process's health, and whether it is well. */
+static json_t *health_of(const struct server *server, unsigned process, bool *well)
+{
+	char *text = process == server->process ? own_text(server, health_write_own) :
+		     posted_text(&server->board[process].health);
+	json_t *json = text ? json_loads(text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+	const char *state = json_string_value(json_object_get(json, "state"));
+
+	free(text);
+	if (!board_serves(&server->board[process])) {
+		json_decref(json);
+		json = json_pack("{s:s}", "state", "lost");
+		state = NULL;
+	}
+	*well = state && (!strcmp(state, "ok") || !strcmp(state, "overloaded"));
+	if (json)
+		json_object_set_new(json, "pid",
+				    json_integer(atomic_load(&server->board[process].pid)));
+	return json;
+}
+
+bool board_health(const struct server *server, json_t **json)
+{
+	json_t *all = json_array();
+	unsigned nr_well = 0;
+
+	for (unsigned i = 0; i < server->nr_processes; i++) {
+		bool well;
+
+		json_array_append_new(all, health_of(server, i, &well));
+		nr_well += well;
+	}
+	*json = json_pack("{s:s, s:i, s:o}", "state", nr_well == server->nr_processes ? "ok" :
+			  nr_well ? "degraded" : "failed", "well", (int)nr_well, "processes", all);
+	return nr_well > 0;
+}

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""examples/http_server --processes=N: what is lost with one of several processes, and that a
+renewal by SIGHUP loses nothing.  For check_http.py."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import http_images as images
+from http_checks import BODIES, DEVICE, LINGER, SEED, Skip, check, is_code, noise
+from http_checks import same, server
+from http_client import (PATIENCE, SANITIZER, Broken, Connection, Server, Unanswered, ask, freeze,
+                         request_bytes)
+from http_failure import CRASHES
+from http_stop import StopUnderLoad
+from http_supervise import is_gone, until
+
+THREE = '--processes=3'
+NR = 3
+
+
+def health(running):
+    answer = ask(running.port, '/healthz')
+    return answer.code, json.loads(answer.body)
+
+
+def ups(running):
+    """Return: which processes serve, by the metrics of any of them."""
+    values = running.metrics()
+    return [values['http_server_process_up{process="%d"}' % i] == 1 for i in range(NR)]
+
+
+def all_serve(running, without=()):
+    """Waits until all serve, and none of those.  Return: their pids."""
+    pids = []
+
+    def they_do():
+        says = health(running)[1]
+        pids[:] = [place['pid'] for place in says['processes']]
+        return says['well'] == NR and not set(pids) & set(without)
+
+    until(they_do, 'not all serve')
+    return pids
+
+
+def ends(running):
+    pids = running.children()
+    status, errors = running.stop()
+    same(status, 0, 'exit status (%s)' % errors)
+    assert all(map(is_gone, pids)), 'an orphan of %r' % pids
+    return errors
+
+
+def counts_right(connection):
+    body, want = BODIES[3]
+    answer = connection.ask('/wc', body)
+    is_code(answer, 200)
+    same(answer.body, want, 'counts')
+
+
+# ---- one is lost -----------------------------------------------------------------
+
+@check
+def with_one_of_three_processes_only_its_own_connections_are_lost():
+    with server(THREE) as running:
+        pids = all_serve(running)
+        kept = [Connection(running.port) for _ in range(60)]
+        for connection in kept:
+            counts_right(connection)
+        os.kill(pids[1], signal.SIGKILL)
+        until(lambda: is_gone(pids[1]), 'it is not killed')
+        lost = 0
+        for connection in kept:
+            try:
+                counts_right(connection)
+            except (Unanswered, Broken, ConnectionError):
+                lost += 1
+        assert 0 < lost < len(kept), '%d of %d connections are lost' % (lost, len(kept))
+        now = all_serve(running, [pids[1]])
+        assert [now[0], now[2]] == [pids[0], pids[2]], (pids, now)
+        assert 'process %d was killed by signal 9' % pids[1] in ends(running)
+
+
+@check
+def connections_to_a_process_that_does_not_serve_are_served_by_the_others():
+    with server(THREE) as running:
+        all_serve(running)
+        lost = 0
+        # After some short lives the pause before the next one is long.
+        while lost < 6:
+            pid = health(running)[1]['processes'][2]['pid']
+            until(lambda: ups(running)[2] or health(running)[1]['processes'][2]['pid'] != pid,
+                  'it does not come back')
+            pid = health(running)[1]['processes'][2]['pid']
+            if pid in running.children():
+                os.kill(pid, signal.SIGKILL)
+                until(lambda gone=pid: is_gone(gone), 'it is not killed')
+                lost += 1
+        until(lambda: not ups(running)[2], 'it still serves')
+        tried = 0
+        while not ups(running)[2]:
+            for _ in range(10):         # a third of them come to the sockets of the lost one
+                counts_right(Connection(running.port))
+            tried += 10
+        print('# %d connections were served before it was back' % tried)
+        all_serve(running)
+        ends(running)
+
+
+@check
+def a_process_that_hangs_is_replaced_and_the_others_serve():
+    with server(THREE, CRASHES, '--stuck=2', '--grace=1') as running:
+        before = all_serve(running)
+        hanging = Connection(running.port)
+        hanging.send(request_bytes('/hang', b''))
+        until(lambda: set(running.children()) != set(before), 'it is not replaced')
+        counts_right(Connection(running.port))
+        try:
+            is_code(hanging.answer(), 503)
+        except Unanswered:
+            pass
+        all_serve(running)
+        assert 'a worker does not come back from a request for 2 s' in ends(running)
+
+
+@check
+def a_process_that_shows_no_life_is_replaced():
+    with server(THREE, '--stuck=1') as running:
+        pids = all_serve(running)
+        freeze(pids[0])
+        until(lambda: is_gone(pids[0]), 'it is not killed')
+        all_serve(running)
+        assert 'process %d: loop' % pids[0] in ends(running)
+
+
+# ---- one answers for all -----------------------------------------------------------
+
+@check
+def any_process_tells_of_all():
+    with server(THREE, '--loops=1') as running:
+        pids = all_serve(running)
+        for _ in range(30):
+            counts_right(Connection(running.port))
+
+        def answers():
+            values = running.metrics()
+            name = 'http_server_answers_total{process="%d",route="/wc",code="200"}'
+            return [values.get(name % i, 0) for i in range(NR)]
+
+        until(lambda: sum(answers()) == 30, 'not all answers are counted')
+        assert sum(nr > 0 for nr in answers()) > 1, answers()
+        text = ask(running.port, '/metrics').body.decode()
+        heads = [line for line in text.splitlines() if line.startswith('#')]
+        same(len(heads), len(set(heads)), 'heads')
+        code, says = health(running)
+        same((code, says['state'], len(says['processes'])), (200, 'ok', NR), 'health')
+        freeze(pids[2])
+        os.kill(pids[2], signal.SIGKILL)
+        until(lambda: health(running)[1]['state'] == 'degraded' or
+              health(running)[1]['processes'][2]['pid'] != pids[2], 'it is not told')
+        all_serve(running)
+        ends(running)
+
+
+# ---- SIGHUP -------------------------------------------------------------------------
+
+@check
+def a_renewal_under_load_loses_nothing():
+    with server(THREE, LINGER) as running:
+        before = all_serve(running)
+        load = StopUnderLoad(running, BODIES, images.png(120, 90, noise(10800)), SEED)
+        load.may_close_idle = lambda: True
+        load.start()
+        running.signal(signal.SIGHUP)
+        until(lambda: not set(before) & set(running.children()), 'the old ones stay')
+        all_serve(running)
+        load.stop()
+        same(running.wait(), (0, ''), 'exit status and standard error')
+        print('# %s' % load)
+        load.judge()
+
+
+@check
+def a_renewal_reads_the_options_again():
+    with tempfile.NamedTemporaryFile('w+') as options:
+        options.write('# of a test\n\nslots=16\nprocesses=3\n')
+        options.flush()
+        with server('@' + options.name) as running:
+            pids = all_serve(running)
+            same(running.metrics()['http_server_slots{process="1"}'], 16, 'slots')
+            options.write('slots=32\n')
+            options.flush()
+            running.signal(signal.SIGHUP)
+            pids = all_serve(running, pids)
+            until(lambda: all(running.metrics()['http_server_slots{process="%d"}' % i] == 32
+                              for i in range(NR)), 'slots')
+            options.write('loops=7\n')         # for which there are no sockets
+            options.flush()
+            running.signal(signal.SIGHUP)
+            until(lambda: b'does not come to serve' in running.errors, 'no message')
+            same(all_serve(running), pids, 'processes')
+            ends(running)
+
+
+@check
+def a_program_that_does_not_start_replaces_none():
+    if SANITIZER:
+        raise Skip('the copy of the program does not find its library')
+    with tempfile.TemporaryDirectory() as folder:
+        copy, program = folder + '/http_server', Server.PROGRAM
+        real = os.path.realpath(program)
+        shutil.copy(real, copy)
+        paths = os.path.dirname(os.path.dirname(os.path.dirname(real)))
+        os.environ['LD_LIBRARY_PATH'] = ':'.join(
+            filter(None, [paths, os.environ.get('LD_LIBRARY_PATH')]))
+        Server.PROGRAM = copy
+        try:
+            with server(THREE) as running:
+                pids = all_serve(running)
+                os.remove(copy)
+                running.signal(signal.SIGHUP)
+                until(lambda: b'all processes stay' in running.errors, 'no message')
+                with open(copy, 'w') as script:
+                    script.write('#!/bin/false\n')
+                os.chmod(copy, 0o755)
+                running.signal(signal.SIGHUP)
+                until(lambda: b'does not come to serve' in running.errors, 'no message')
+                same(all_serve(running), pids, 'processes')
+                counts_right(Connection(running.port))
+                os.remove(copy)
+                shutil.copy(real, copy)
+                running.signal(signal.SIGHUP)
+                until(lambda: not set(pids) & set(running.children()), 'the old ones stay')
+                all_serve(running)
+                ends(running)
+        finally:
+            Server.PROGRAM = program
+
+
+# ---- the command line ----------------------------------------------------------------
+
+@check
+def gpus_that_are_wrong_are_refused():
+    for options, status, says in (
+            (('--gpus=0,0',), 2, 'a GPU is named twice'),
+            (('--gpus=0,',), 2, 'give all, or numbers of GPUs, such as 0,1'),
+            (('--gpus=some',), 2, 'give all, or numbers of GPUs, such as 0,1'),
+            (('--gpus=0', '--processes=2'), 2, '--processes is for the host'),
+            (('--gpus=0', '--device=host'), 2, 'leave --device out'),
+            (('--gpus=63',), 1, "no GPU answers as 'cuda:63'"),
+            (('@/nonexistent/file',), 2, '/nonexistent/file: No such file or directory'),
+            (('--processes=17',), 2, 'give a number from 1 to 16')):
+        ended = subprocess.run([Server.PROGRAM, '--listen=127.0.0.1:0', *options],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE,
+                               check=False)
+        same(ended.returncode, status, 'exit status of %r (%r)' % (options, ended.stderr))
+        same(ended.stdout, b'', 'standard output')
+        assert says in ended.stderr.decode(), ended.stderr
+    if DEVICE == 'host':
+        return
+    with Server('--gpus=all', '--linger=100', device='auto') as running:
+        counts_right(Connection(running.port))
+        ends(running)
