@@ -4,7 +4,7 @@
  *
  * DESIGN
  * Each process has a place.  It writes its state there, the time at which each of its loops was
- * last alive, and twice a second its figures and its health, as text.  Any process answers for
+ * last alive, and, with each beat, its figures and its health, as text.  Any process answers for
  * all: with its own text as it is now, and with those of the others as they were posted.  A
  * process may be lost while it writes.  So a text has a number that is odd meanwhile, and a reader
  * that finds it odd, or changed, does without; no one waits.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request's work: on the workers of the pool, or, for comparison, in the loop's thread.
+ * A request's work: on the workers of the pool, or, for comparison, in other threads.
  *
  * DESIGN
  * async: the loop submits the slot's job and goes on with its other connections.  The job goes
@@ -21,12 +21,20 @@
  *
  * While the loop waits, decodes or encodes, it answers no other client, and it has neither a
  * deadline nor a way to refuse work.
+ *
+ * thread: the same calls, in a thread of each request's own, which ends with it; a pipe brings the
+ * slot back to its loop.
  */
 #include "config.h"
 
+#include "common/program.h"
 #include "server.h"
 
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define THREADS_REAPED 64	/* at a time */
 
 /* ---- async --------------------------------------------------------------- */
 
@@ -98,7 +106,7 @@ void async_reaped(struct rnl_job *job)
 
 /* ---- sync ---------------------------------------------------------------- */
 
-void sync_start(struct slot *slot)
+static int work_and_wait(struct slot *slot)
 {
 	int ret = slot->endpoint->route->task->issue(slot);
 	/* Also after an error: work that was issued before it still uses the slot. */
@@ -108,5 +116,52 @@ void sync_start(struct slot *slot)
 		ret = waited;
 	if (!ret && slot->endpoint->route->task->finish)
 		ret = slot->endpoint->route->task->finish(slot);
-	slot_answer(slot, ret);
+	return ret;
+}
+
+void sync_start(struct slot *slot)
+{
+	slot_answer(slot, work_and_wait(slot));
+}
+
+/* ---- thread -------------------------------------------------------------- */
+
+static void *serve_one(void *arg)
+{
+	struct slot *slot = arg;
+	struct loop *loop = slot->endpoint->loop;
+
+	slot->result = rnl_thread_attach(loop->server->pool);
+	if (!slot->result)
+		slot->result = work_and_wait(slot);
+	rnl_thread_detach();
+	/* A pipe takes a pointer whole.  Only then the loop may go on, and end. */
+	if (write(loop->answered_fds[1], &slot, sizeof(slot)) != sizeof(slot))
+		program_die("a thread's answer: %s", strerror(errno));
+	return NULL;
+}
+
+void thread_start(struct slot *slot)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int ret;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	ret = pthread_create(&thread, &attr, serve_one, slot);
+	pthread_attr_destroy(&attr);
+	if (ret)
+		slot_answer(slot, -ret);
+}
+
+void threads_reap(evutil_socket_t fd, short what, void *arg)
+{
+	struct slot *slots[THREADS_REAPED];
+	const ssize_t bytes = read(fd, slots, sizeof(slots));
+
+	(void)what;
+	(void)arg;
+	for (size_t i = 0; bytes > 0 && i < (size_t)bytes / sizeof(*slots); i++)
+		slot_answer(slots[i], slots[i]->result);
 }

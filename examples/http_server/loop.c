@@ -82,14 +82,14 @@ static void *run(void *arg)
 
 	snprintf(name, sizeof(name), "loop-%u", (unsigned)(loop - server->loops));
 	pthread_setname_np(pthread_self(), name);
-	if (server->opt.sync)
+	if (server->opt.handler == SYNC)
 		ret = rnl_thread_attach(server->pool);
 	/* -EIO: the device has failed already, and each request is told so. */
 	if (ret && ret != -EIO)
 		program_warn("a stream for a loop: %s", rnl_strerror(ret));
 	else
 		event_base_dispatch(loop->base);
-	if (server->opt.sync)
+	if (server->opt.handler == SYNC)
 		rnl_thread_detach();
 	eventfd_write(server->ended_fd, 1);
 	return NULL;
@@ -230,6 +230,13 @@ static void make_events(struct loop *loop)
 					on_finished, loop));
 	loop->stop = made(event_new(loop->base, loop->stop_fd, EV_READ, on_stop, loop));
 	loop->tick = made(evtimer_new(loop->base, on_tick, loop));
+	if (loop->server->opt.handler == THREAD) {
+		must(pipe2(loop->answered_fds, O_CLOEXEC) ? -errno : 0);
+		loop->answered = made(event_new(loop->base, loop->answered_fds[0],
+						EV_READ | EV_PERSIST, threads_reap, loop));
+		if (event_add(loop->answered, NULL))
+			must(-ENOMEM);
+	}
 	if (loop->server->board) {
 		loop->beat = made(event_new(loop->base, -1, EV_PERSIST, on_beat, loop));
 		if (event_add(loop->beat, &beat_time))
@@ -276,6 +283,11 @@ void loop_free(struct loop *loop)
 	event_free(loop->tick);
 	if (loop->beat)
 		event_free(loop->beat);
+	if (loop->answered) {
+		event_free(loop->answered);
+		close(loop->answered_fds[0]);
+		close(loop->answered_fds[1]);
+	}
 	event_base_free(loop->base);
 	close(loop->stop_fd);
 	rnl_cq_destroy(loop->cq);

@@ -166,8 +166,8 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  OPTION_NUMBER(&opt->grace_s, 0, 3600) },
 		{ "linger", 0, "MS", "silence after which the end closes idle connections; 500",
 		  OPTION_NUMBER(&opt->linger_ms, 1, 60000) },
-		{ "handler", 0, "H", "async, or sync: what async replaces, for comparison",
-		  OPTION_CHOICE(&opt->sync, "async|sync") },
+		{ "handler", 0, "H", "async; for comparison sync: the loop waits for the device; thread: a thread for "
+		  "each request does", OPTION_CHOICE(&opt->handler, "async|sync|thread") },
 		{ "exit-on-failure", 0, NULL, "when the GPU has failed, answer the open requests, "
 		  "in 2 s at most, and exit with 75, for a parent that starts another process; "
 		  "without it the server stays, and answers 503",

@@ -169,6 +169,10 @@ void slot_answer(struct slot *slot, int result)
 
 /* ---- requests ------------------------------------------------------------ */
 
+static void (*const starts[])(struct slot *slot) = {
+	[ASYNC] = async_start, [SYNC] = sync_start, [THREAD] = thread_start,
+};
+
 static void handle_task(const struct endpoint *endpoint, struct evhttp_request *req)
 {
 	struct evbuffer *body = evhttp_request_get_input_buffer(req);
@@ -189,10 +193,7 @@ static void handle_task(const struct endpoint *endpoint, struct evhttp_request *
 	slot->req = req;
 	slot->bytes = bytes;
 	evbuffer_remove(body, slot->in, bytes);
-	if (loop->server->opt.sync)
-		sync_start(slot);
-	else
-		async_start(slot);
+	starts[loop->server->opt.handler](slot);
 }
 
 static void handle_metrics(const struct endpoint *endpoint, struct evhttp_request *req)

@@ -49,7 +49,7 @@ struct options {
 	unsigned deadline_ms;		/* 0: none */
 	unsigned grace_s;
 	unsigned linger_ms;
-	bool sync;			/* the handler */
+	enum handler { ASYNC, SYNC, THREAD } handler;
 	bool exit_on_failure;		/* of the device */
 	unsigned processes;		/* of a parent, which implies exit_on_failure; 0: none */
 	const char *gpus;		/* a process for each; NULL: --processes says how many */
@@ -93,6 +93,8 @@ struct loop {
 	struct evhttp_bound_socket *listener;	/* NULL: closed */
 	struct evhttp_bound_socket *taken[PROCESSES_MAX]; /* of processes that do not serve */
 	struct event *beat;
+	struct event *answered;		/* slots that threads are done with; NULL: there are no threads */
+	int answered_fds[2];		/* a pipe of pointers to slots */
 	struct endpoint endpoints[NR_ROUTES];
 
 	struct rnl_cq *cq;
@@ -211,7 +213,7 @@ struct slot {
 	/* Each has space for any task: see slot.c. */
 	unsigned char *in;		/* pinned: at first the body */
 	unsigned char *out;		/* pinned: in the end the answer */
-	unsigned char *device_in;	/* scratch of the job; with sync memory of the slot */
+	unsigned char *device_in;	/* scratch of the job; without jobs memory of the slot */
 	unsigned char *device_out;
 
 	struct {
@@ -240,9 +242,9 @@ const struct slot *slot_find(const struct server *server, const struct rnl_job *
  * another negative errno, for which the server is to blame.
  */
 struct task {
-	/* Issues the device work; a worker calls it, or, with sync, the loop. */
+	/* Issues the device work; a worker calls it, or what the handler has instead. */
 	int (*issue)(struct slot *slot);
-	/* CPU work after the device work, of a worker or, with sync, of the loop; may be NULL. */
+	/* CPU work after the device work, on the same kind of thread; may be NULL. */
 	int (*finish)(struct slot *slot);
 	/* Writes the answer; the loop calls it.  Return: its Content-Type, or NULL: no memory. */
 	const char *(*write)(struct slot *slot, struct evbuffer *out);
@@ -279,6 +281,10 @@ int image_encode(const unsigned char *pixels, uint32_t width, uint32_t height, u
 /* Does the slot's task, then calls slot_answer(); the loop calls it. */
 void async_start(struct slot *slot);
 void sync_start(struct slot *slot);
+void thread_start(struct slot *slot);
+
+/* Reads the slots that threads are done with. */
+void threads_reap(evutil_socket_t fd, short what, void *arg);
 
 /* Goes on with a job that the completion queue gave back. */
 void async_reaped(struct rnl_job *job);

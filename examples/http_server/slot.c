@@ -5,8 +5,8 @@
  * DESIGN
  * Every slot has two pinned buffers of one size: the largest that a task needs.  Nothing is
  * page-locked under load, which would take a millisecond each time, and the most memory is
- * known at the start.  On the device a job has its worker's scratch; with --handler=sync there
- * are no jobs, and a slot has memory there.
+ * known at the start.  On the device a job has its worker's scratch; with another
+ * --handler there are no jobs, and a slot has memory there.
  *
  * A loop has slots of its own, so taking one needs no lock.  The slot that has been free for
  * longest is taken, so all of them are used soon, and the memory of the process stays as it is.
@@ -31,7 +31,7 @@ static int get_memory(const struct server *server, size_t bytes, struct slot *sl
 	unsigned char **const to[] = { &slot->in, &slot->out, &slot->device_in, &slot->device_out };
 	int ret = 0;
 
-	for (int i = 0; !ret && i < (server->opt.sync ? 4 : 2); i++) {
+	for (int i = 0; !ret && i < (server->opt.handler == ASYNC ? 2 : 4); i++) {
 		void *mem = NULL;
 
 		ret = i < 2 ? rnl_pinned_get(server->pool, bytes, &mem) :
@@ -72,7 +72,7 @@ void slots_destroy(struct loop *loop)
 
 		rnl_pinned_put(pool, slot->in);
 		rnl_pinned_put(pool, slot->out);
-		if (loop->server->opt.sync) {
+		if (loop->server->opt.handler != ASYNC) {
 			rnl_device_free(pool, slot->device_in);
 			rnl_device_free(pool, slot->device_out);
 		}
