@@ -17,6 +17,7 @@ pkg-config --exists 'libevent >= 2.1.9' 2>/dev/null || want libevent-dev
 pkg-config --exists 'jansson >= 2.10' 2>/dev/null || want libjansson-dev
 pkg-config --exists 'libelf >= 0.170' 2>/dev/null || want libelf-dev
 pkg-config --exists 'libpng >= 1.6' 2>/dev/null || want libpng-dev
+pkg-config --exists zlib 2>/dev/null || want zlib1g-dev
 pkg-config --exists libuv 2>/dev/null || want libuv1-dev
 pkg-config --exists 'glib-2.0 >= 2.36' 2>/dev/null || want libglib2.0-dev
 pkg-config --exists 'tbb >= 2021.1' 2>/dev/null || want libtbb-dev

@@ -3,10 +3,11 @@
  * Decodes and encodes images.
  *
  * DESIGN
- * libpng does PNG, by its simplified interface; PNM is simple enough to be read here.  Files
- * come from strangers: the size in the header is checked against the limits before a pixel
- * is written, so that a small file cannot cost much memory or time.  Colours become grey by
- * libpng's rule (luminance in linear light), and in PPM by ppmtopgm's.
+ * libpng does PNG, by its simplified interface, once sift.c has left only what the picture
+ * needs; PNM is simple enough to be read here.  Files come from strangers: the size in the header
+ * is checked against the limits before a pixel is written, so that a small file cannot cost much
+ * memory or time.  Colours become grey by libpng's rule (luminance in linear light; a colour
+ * profile is not asked), and in PPM by ppmtopgm's.
  */
 #include "config.h"
 
@@ -18,8 +19,7 @@
 
 #include <png.h>
 
-/* Return: 0, or -EBADMSG, -EFBIG. */
-static int check_size(uint32_t width, uint32_t height, size_t max_pixels)
+int image_check_size(uint32_t width, uint32_t height, size_t max_pixels)
 {
 	if (!width || !height)
 		return -EBADMSG;
@@ -69,7 +69,7 @@ static int decode_pnm(const unsigned char *file, size_t bytes, unsigned char *pi
 	at = read_number(at, end, &white);
 	if (!at || white != 255)
 		return -EBADMSG;
-	ret = check_size(*width, *height, max_pixels);
+	ret = image_check_size(*width, *height, max_pixels);
 	if (ret)
 		return ret;
 	/* One byte of white space ends the header; bytes behind the pixels are ignored. */
@@ -87,21 +87,18 @@ static int decode_pnm(const unsigned char *file, size_t bytes, unsigned char *pi
 
 /* ---- PNG ----------------------------------------------------------------- */
 
-static int decode_png(const unsigned char *file, size_t bytes, unsigned char *pixels,
+static int decode_png(unsigned char *file, size_t bytes, unsigned char *pixels,
 		      size_t max_pixels, uint32_t *width, uint32_t *height)
 {
 	/* The background of transparent pixels; without it libpng would leave the old bytes. */
 	const png_color black = { 0, 0, 0 };
 	png_image png = { .version = PNG_IMAGE_VERSION };
-	int ret;
+	const int ret = png_sift(file, &bytes, max_pixels);
 
+	if (ret)
+		return ret;
 	if (!png_image_begin_read_from_memory(&png, file, bytes))
 		return -EBADMSG;
-	ret = check_size(png.width, png.height, max_pixels);
-	if (ret) {
-		png_image_free(&png);
-		return ret;
-	}
 	*width = png.width;
 	*height = png.height;
 	png.format = PNG_FORMAT_GRAY;
@@ -135,8 +132,8 @@ int image_encode(const unsigned char *pixels, uint32_t width, uint32_t height,
 
 /* ---- both ---------------------------------------------------------------- */
 
-int image_decode(const unsigned char *file, size_t bytes, unsigned char *pixels,
-		 size_t max_pixels, uint32_t *width, uint32_t *height)
+int image_decode(unsigned char *file, size_t bytes, unsigned char *pixels, size_t max_pixels,
+		 uint32_t *width, uint32_t *height)
 {
 	if (bytes > 2 && file[0] == 'P' && (file[1] == '5' || file[1] == '6'))
 		return decode_pnm(file, bytes, pixels, max_pixels, width, height);

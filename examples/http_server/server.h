@@ -14,6 +14,7 @@
  *	slot.c		the memory of requests
  *	tasks.c		the work itself
  *	image.c		PNG and PNM
+ *	sift.c		what of a PNG reaches libpng
  *	device.cu	the kernels; device.c: without nvcc
  */
 #ifndef HTTP_SERVER_H
@@ -262,12 +263,15 @@ size_t edges_buffer_bytes(const struct options *opt);
 /*
  * Decodes a PNG of any kind, or a PGM or PPM with 8 bits a sample, to grey pixels: a byte
  * each, row after row.
- * @pixels: space for @max_pixels.
+ * @file: is changed.  @pixels: space for @max_pixels.
  * Return: 0; -EBADMSG the file is broken or of another kind; -EFBIG it has more pixels, or a
  *	side longer than IMAGE_SIDE_MAX.
  */
-int image_decode(const unsigned char *file, size_t bytes, unsigned char *pixels, size_t max_pixels,
+int image_decode(unsigned char *file, size_t bytes, unsigned char *pixels, size_t max_pixels,
 		 uint32_t *width, uint32_t *height);
+
+/* Return: 0; -EBADMSG it has no pixels; -EFBIG it has too many. */
+int image_check_size(uint32_t width, uint32_t height, size_t max_pixels);
 
 /* Return: the most bytes that a PNG of @pixels pixels has. */
 size_t image_png_bytes_max(size_t pixels);
@@ -275,6 +279,16 @@ size_t image_png_bytes_max(size_t pixels);
 /* @bytes: space at @png; receives its length.  Return: 0; -ENOMEM. */
 int image_encode(const unsigned char *pixels, uint32_t width, uint32_t height, unsigned char *png,
 		 size_t *bytes);
+
+/* ---- sift.c -------------------------------------------------------------- */
+
+/*
+ * Drops all chunks of a PNG that its picture does not need.
+ * @file: begins with a PNG's signature; is changed.  @bytes: receives what is left.
+ * Return: 0; -EBADMSG the file is broken, or its data inflates to more than its pixels need;
+ *	-EFBIG as image_decode(); -ENOMEM.
+ */
+int png_sift(unsigned char *file, size_t *bytes, size_t max_pixels);
 
 /* ---- handler.c ----------------------------------------------------------- */
 

@@ -14,6 +14,7 @@ import sys
 import traceback
 
 import http_answers                     # pylint: disable=unused-import
+import http_bounds                      # pylint: disable=unused-import
 import http_refusals                    # pylint: disable=unused-import
 import http_ends
 import http_failure                     # pylint: disable=unused-import

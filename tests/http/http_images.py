@@ -6,7 +6,8 @@ import zlib
 SIGNATURE = b'\x89PNG\r\n\x1a\n'
 
 
-def _chunk(kind, data):
+def chunk(kind, data):
+    """A chunk of a PNG."""
     return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
 
 
@@ -15,8 +16,27 @@ def png(width, height, samples, color=0, depth=8, palette=None):
     row = len(samples) // height if height else 0
     data = b''.join(b'\0' + samples[at:at + row] for at in range(0, len(samples), row or 1))
     head = struct.pack('>IIBBBBB', width, height, depth, color, 0, 0, 0)
-    return (SIGNATURE + _chunk(b'IHDR', head) + (_chunk(b'PLTE', palette) if palette else b'') +
-            _chunk(b'IDAT', zlib.compress(data)) + _chunk(b'IEND', b''))
+    return (SIGNATURE + chunk(b'IHDR', head) + (chunk(b'PLTE', palette) if palette else b'') +
+            chunk(b'IDAT', zlib.compress(data)) + chunk(b'IEND', b''))
+
+
+def interlaced(width, height, noise):
+    """A grey PNG by Adam7; noise(n): n samples."""
+    passes = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2),
+              (0, 1, 1, 2))
+    data = b''
+    for x, y, right, down in passes:
+        columns, rows = -(-(width - x) // right), -(-(height - y) // down)
+        if columns > 0:
+            data += b''.join(b'\0' + noise(columns) for _ in range(rows))
+    head = struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 1)
+    return (SIGNATURE + chunk(b'IHDR', head) + chunk(b'IDAT', zlib.compress(data)) +
+            chunk(b'IEND', b''))
+
+
+def with_chunks(file, chunks):
+    """The PNG with these behind its header."""
+    return file[:33] + chunks + file[33:]
 
 
 def pnm(kind, width, height, samples, header='P%d\n# a comment\n%d %d\n255\n'):
@@ -25,7 +45,7 @@ def pnm(kind, width, height, samples, header='P%d\n# a comment\n%d %d\n255\n'):
 
 def decode_size(file):
     """Return: width and height of a whole PNG."""
-    if file[:8] != SIGNATURE or file[-12:] != _chunk(b'IEND', b''):
+    if file[:8] != SIGNATURE or file[-12:] != chunk(b'IEND', b''):
         raise ValueError('no whole PNG')
     return struct.unpack_from('>II', file, 16)
 
