@@ -165,6 +165,7 @@ make bench-gpu    runnel beside hand-written code on a GPU; BENCH='--rows=jobs,c
 make benches      builds both programs
 make serve        starts examples/http_server; SERVE='--device=host ...'
 make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
+make fuzz         what clients send to it, by libFuzzer for FUZZ_SECONDS=60 (needs clang)
 make check-mutants the library is broken in one place at a time, and tests must fail; MUTANTS='park queue.T'
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall
 make clean        removes what was built; distclean also what configure made

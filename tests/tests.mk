@@ -124,6 +124,28 @@ torture: tests/torture/torture $(if $(fakes),$(fake_cudart))
 	  case $$? in 0) ;; 77) echo "make torture is skipped on $$d" ;; *) rc=1 ;; esac; \
 	done; exit $$rc
 
+# ---- make fuzz: the parsers of examples/http_server, by libFuzzer ---------------
+FUZZ_SECONDS ?= 60
+FUZZES := image request
+fuzzes := $(if $(filter yes,$(have_HTTP)),$(if $(FUZZ_CC),$(FUZZES:%=tests/fuzz/%)))
+FUZZ_COMPILE = $(FUZZ_CC) -std=c11 -D_GNU_SOURCE $(INC) -I$(srcdir) -I$(srcdir)/examples $(HTTP_CFLAGS) -g -O1 \
+	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+fuzz_image := image.c sift.c
+fuzz_request := head.c chunks.c
+fuzz_srcs = $(srcdir)/tests/fuzz/$1.c $(fuzz_$1:%=$(srcdir)/$(http)/%)
+define link_fuzz
+tests/fuzz/$1: $(call fuzz_srcs,$1) $(srcdir)/$(http)/server.h config.mk
+	@mkdir -p $$(@D)
+	$$(call Q,LD)$$(FUZZ_COMPILE) -o $$@ $(call fuzz_srcs,$1) $$(LIBPNG_LIBS) $$(ZLIB_LIBS)
+endef
+$(foreach f,$(FUZZES),$(eval $(call link_fuzz,$f)))
+ifneq ($(fuzzes),)
+fuzz: $(fuzzes)
+	@sh $(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZES)
+else
+fuzz: ; @echo 'make fuzz is skipped: it needs examples/http_server, and clang with libFuzzer (sh deps.sh clang libclang-rt-dev); then ./configure again'
+endif
+
 # ---- make check: T='unit/% api/queue' runs only these, NOT='fake:api/% package/symbols' all
 # but these; TREE=no nothing of tests/tree ----
 T ?= %
@@ -159,13 +181,14 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
 	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' have_LIBPNG='$(have_LIBPNG)' have_MPI='$(have_MPI)' MPIRUN='$(MPIRUN)' UNBUILT='configure found no working nvcc' \
-	have_NCCL='$(have_NCCL)' TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
+	have_NCCL='$(have_NCCL)' FUZZ_CC='$(FUZZ_CC)' TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
 if_wanted = $(if $(call wanted,tests/$1),$2)
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) exec sh $(srcdir)/tests/lib/run $(runs)
 tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call if_wanted,cli/buckets,$(buckets_double)) $(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
+	$(call if_wanted,cli/fuzz,$(fuzzes)) \
 	$(call if_wanted,cli/loader,$(loader_double)) $(call if_wanted,cli/pipeline,$(pipeline_double)) \
 	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture)
 else
@@ -199,9 +222,9 @@ check-http: examples
 else
 check-http: serve
 endif
-.PHONY: check check-http check-mutants coverage tests torture
+.PHONY: check check-http check-mutants coverage fuzz tests torture
 
 tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
-clean_tests = rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
+clean_tests = rm -rf tests/fuzz/found $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
 	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage

@@ -3,4 +3,5 @@
 #include "kernels.h"
 
 RNL_HOST_KERNEL(sobel_kernel, sobel_grid, struct sobel_args);
+RNL_HOST_KERNEL(pictures_kernel, pictures_grid, struct pictures_args);
 RNL_HOST_KERNEL(crash_kernel, crash_grid, struct crash_args);

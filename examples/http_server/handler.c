@@ -6,11 +6,9 @@
  * async: the loop submits the slot's job and goes on with its other connections.  The job goes
  * to the completion queue of that loop; loop.c reaps the job and calls async_reaped().  A slot
  * belongs to the loop, or, from submit to reap, to the worker, so there is no lock.  A full pool
- * refuses the job, and the client is told at once.  The deadline is for the start: a started job
- * runs to its end.  A task's second job, finish(), is urgent and has no deadline.
- *
- * evhttp does not read from a connection while a request of it is open, so it cannot see the
- * client leave before there is an answer to send: until then the request stays valid.
+ * refuses the job, and the client is told at once.  A task's second job, finish(), is urgent.  The
+ * job's deadline is for its start; the connection's timer is for the answer: see routes.c.  A
+ * slot whose request is answered by then has no request any more, and only comes back.
  *
  * sync: the handler that CUDA's documentation leads to.  The loop has a stream of its own, and
  * on a GPU the calls are those of hand-written code (see src/device/cuda.c):
@@ -70,13 +68,13 @@ static int submit(struct slot *slot, int (*fn)(struct rnl_job *job))
 	const int64_t deadline_ns = (int64_t)server->opt.deadline_ms * 1000000;
 	int ret;
 
-	slot->finishing = fn == finish;
+	slot->step = fn == finish ? STEP_FINISH : STEP_ISSUE;
 	ret = rnl_job_init(&slot->job, fn);
 	if (!ret)
 		ret = rnl_job_cq(&slot->job, loop->cq);
-	if (!ret && slot->finishing)
+	if (!ret && slot->step == STEP_FINISH)
 		ret = rnl_job_urgent(&slot->job, 1);
-	if (!ret && !slot->finishing && deadline_ns)
+	if (!ret && slot->step == STEP_ISSUE && deadline_ns)
 		ret = rnl_job_deadline(&slot->job, deadline_ns);
 	return ret ? ret : rnl_submit(server->pool, &slot->job);
 }
@@ -92,12 +90,14 @@ void async_start(struct slot *slot)
 void async_reaped(struct rnl_job *job)
 {
 	struct slot *slot = rnl_container_of(job, struct slot, job);
-	int ret = rnl_job_result(job);
+	const bool small = slot->step == STEP_ISSUE && slot->small;
+	int ret = slot->step == STEP_BATCH ? small_end(slot) : rnl_job_result(job);
 
-	if (!ret)
+	if (!ret && slot->step != STEP_BATCH)
 		ret = slot->result;
-	if (!ret && slot->endpoint->route->task->finish && !slot->finishing) {
-		ret = submit(slot, finish);
+	if (!ret && slot->req && slot->step != STEP_FINISH &&
+	    slot->endpoint->route->task->finish) {
+		ret = small ? small_begin(slot) : submit(slot, finish);
 		if (!ret)
 			return;
 	}

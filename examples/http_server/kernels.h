@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/batch.h>
 
 #include "../common/shared.h"
 
@@ -38,15 +39,44 @@ SHARED unsigned char sobel_edge(const unsigned char *above, const unsigned char 
 	return (unsigned char)(edge > 255 ? 255 : edge);
 }
 
+/* Pictures that are computed together begin with their size. */
+#define SMALL_PIXELS 16384
+
+struct small_picture {
+	uint32_t width;
+	uint32_t height;
+	unsigned char pixels[SMALL_PIXELS];	/* as many as it has */
+};
+
+/* A block computes one picture. */
+struct pictures_args {
+	const void *pictures;
+	unsigned char *edges;		/* SMALL_PIXELS for each picture */
+	const struct rnl_span *spans;	/* where each picture is */
+	uint32_t nr;
+	uint32_t unused;
+};
+
+SHARED struct sobel_args picture_of(const struct pictures_args *args, uint32_t i)
+{
+	const struct small_picture *picture = (const struct small_picture *)(const void *)
+		((const char *)args->pictures + args->spans[i].offset);
+	const struct sobel_args one = { picture->pixels, args->edges + (size_t)i * SMALL_PIXELS,
+					picture->width, picture->height };
+
+	return one;
+}
+
 /* Writes to an unmapped address: CUDA does not survive that. */
 struct crash_args {
 	uint32_t *where;
 };
 
-extern const struct rnl_kernel sobel_kernel, crash_kernel;
+extern const struct rnl_kernel sobel_kernel, pictures_kernel, crash_kernel;
 
 /* The kernels' functions for the host device; a crash there ends the process, by SIGSEGV. */
 void sobel_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
+void pictures_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
 void crash_grid(struct rnl_dim grid, struct rnl_dim block, const void *args);
 
 SHARED_END

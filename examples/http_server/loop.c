@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An event loop: a thread that has its own evhttp and its own completion queue.
+ * An event loop: a thread that has its own libevent and its own completion queue.
  *
  * DESIGN
- * Only the loop's thread uses its libevent and evhttp, so they take no locks.  A request never
+ * Only the loop's thread uses its libevent, so it takes no locks.  A request never
  * leaves the loop of its connection: its job comes back by the loop's completion queue, whose
  * descriptor is one more event.
+ *
+ * A loop stops accepting while there are --connections, or no descriptor is left: clients wait in
+ * the listening socket.  It looks again when a connection of its own ends, and after a while.
  *
  * A loop that stops goes on answering, and each answer says that the connection ends.  The
  * loop ends when no connection waits to be accepted, no request is open, and no byte has come
@@ -24,15 +27,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
+#include <event2/listener.h>
 
 #define REAP_MAX 64
-#define HEADERS_MAX 16384	/* bytes */
-#define IDLE_S 60		/* until an idle connection is closed */
+#define PAUSE_MS 100		/* until a loop looks again whether it can accept */
 
 /* ---- running ------------------------------------------------------------- */
 
@@ -49,28 +51,97 @@ static void on_finished(evutil_socket_t fd, short what, void *arg)
 		async_reaped(jobs[i]);
 }
 
-static void on_received(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
-{
-	struct loop *loop = arg;
+/* ---- accepting ----------------------------------------------------------- */
 
-	(void)in;
-	loop->received += info->n_added;
+static bool is_full(const struct server *server)
+{
+	return atomic_load(&server->nr_connections) >= server->opt.connections;
 }
 
-/* evhttp wants a bufferevent for a new connection. */
-static struct bufferevent *on_connection(struct event_base *base, void *arg)
+static void drop_listener(struct loop *loop, unsigned process)
 {
-	struct bufferevent *connection = bufferevent_socket_new(base, -1, 0);
+	if (loop->taken[process])
+		evconnlistener_free(loop->taken[process]);
+	loop->taken[process] = NULL;
+}
+
+static void pause_accepting(struct loop *loop)
+{
+	const struct timeval time = { 0, PAUSE_MS * 1000 };
+
+	loop->paused = true;
+	evconnlistener_disable(loop->listener);
+	for (unsigned i = 0; i < PROCESSES_MAX; i++)
+		drop_listener(loop, i);
+	event_add(loop->resume, &time);
+}
+
+static void resume_accepting(struct loop *loop)
+{
+	if (!loop->paused || !loop->listener)
+		return;
+	if (is_full(loop->server)) {
+		pause_accepting(loop);
+	} else {
+		loop->paused = false;
+		evconnlistener_enable(loop->listener);
+	}
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *loop)
+{
+	(void)fd;
+	(void)what;
+	resume_accepting(loop);
+}
+
+static void on_connection(struct evconnlistener *listener, evutil_socket_t fd,
+			  struct sockaddr *from, int from_len, void *arg)
+{
 	struct loop *loop = arg;
 
+	(void)listener;
+	(void)from;
+	(void)from_len;
 	loop->received++;
-	if (connection) {
-		evbuffer_add_cb(bufferevent_get_input(connection), on_received, loop);
-		/* Of a client that reads no answers one request is held, no more. */
-		bufferevent_setwatermark(connection, EV_READ, 0,
-					 loop->server->opt.max_body + HEADERS_MAX);
+	atomic_fetch_add(&loop->server->nr_connections, 1);
+	if (!connection_begin(loop, fd)) {
+		close(fd);
+		loop_left(loop);
+	} else if (is_full(loop->server)) {
+		pause_accepting(loop);
 	}
-	return connection;
+}
+
+/* accept() has failed: most likely there is no descriptor. */
+static void on_refused(struct evconnlistener *listener, void *arg)
+{
+	const int err = errno;
+	struct loop *loop = arg;
+
+	(void)listener;
+	if (!atomic_exchange(&loop->server->has_refused, true))
+		program_warn("accepting a connection: %s; clients wait meanwhile (this is said once)",
+			     strerror(err));
+	pause_accepting(loop);
+}
+
+/* Return: what accepts from the socket, and closes it at its end; NULL: no memory. */
+static struct evconnlistener *listen_on(struct loop *loop, int fd)
+{
+	struct evconnlistener *listener =
+		evconnlistener_new(loop->base, on_connection, loop,
+				   LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+
+	if (listener)
+		evconnlistener_set_error_cb(listener, on_refused);
+	return listener;
+}
+
+void loop_left(struct loop *loop)
+{
+	atomic_fetch_sub(&loop->server->nr_connections, 1);
+	resume_accepting(loop);
 }
 
 static void *run(void *arg)
@@ -106,23 +177,16 @@ static int listener_of(const struct loop *loop, unsigned process)
 	return server->listeners[process * server->opt.loops + (unsigned)(loop - server->loops)];
 }
 
-/* evhttp closes the descriptor that it is given. */
+/* A listener closes its descriptor. */
 static void take_listener(struct loop *loop, unsigned process)
 {
 	const int fd = fcntl(listener_of(loop, process), F_DUPFD_CLOEXEC, 0);
 
 	if (fd < 0)
 		return;
-	loop->taken[process] = evhttp_accept_socket_with_handle(loop->http, fd);
+	loop->taken[process] = listen_on(loop, fd);
 	if (!loop->taken[process])
 		close(fd);
-}
-
-static void drop_listener(struct loop *loop, unsigned process)
-{
-	if (loop->taken[process])
-		evhttp_del_accept_socket(loop->http, loop->taken[process]);
-	loop->taken[process] = NULL;
 }
 
 /* A request that does not come back holds its worker for good: the process is to be replaced. */
@@ -145,7 +209,7 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (loop->stopping || atomic_load(&own->pid) != (int)getpid())
+	if (loop->stop_ns || atomic_load(&own->pid) != (int)getpid())
 		return;
 	atomic_store(&own->beat_ns[loop - server->loops], program_now_ns());
 	for (unsigned i = 0; i < server->nr_processes; i++) {
@@ -153,7 +217,7 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 			continue;
 		if (board_serves(&server->board[i]))
 			drop_listener(loop, i);
-		else if (!loop->taken[i])
+		else if (!loop->taken[i] && !loop->paused)
 			take_listener(loop, i);
 	}
 	if (loop == server->loops) {
@@ -175,7 +239,7 @@ static void tick(struct loop *loop)
 
 static void close_listener(struct loop *loop)
 {
-	evhttp_del_accept_socket(loop->http, loop->listener);
+	evconnlistener_free(loop->listener);
 	loop->listener = NULL;
 }
 
@@ -185,29 +249,34 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	loop->stopping = true;
 	for (unsigned i = 0; i < PROCESSES_MAX; i++)
 		drop_listener(loop, i);
+	loop->stop_ns = program_now_ns();
+	connections_stop(loop);
 	if (atomic_load(&loop->server->leaves_listeners))
 		close_listener(loop);
 	else
-		listener_deafen(evhttp_bound_socket_get_fd(loop->listener));
+		listener_deafen(evconnlistener_get_fd(loop->listener));
 	tick(loop);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
+	const bool quiet = loop->received == loop->received_before && !connections_wait(loop) &&
+			   !atomic_load(&loop->metrics.nr_slots_used);
 
 	(void)fd;
 	(void)what;
-	if (loop->listener && !listener_pending(evhttp_bound_socket_get_fd(loop->listener)))
+	if (loop->listener && !listener_pending(evconnlistener_get_fd(loop->listener)))
 		close_listener(loop);
-	if (!loop->listener && !atomic_load(&loop->metrics.nr_open) &&
-	    !atomic_load(&loop->metrics.nr_slots_used) && loop->received == loop->received_before)
+	if (quiet && !loop->listener) {
 		event_base_loopbreak(loop->base);
-	else
-		tick(loop);
+		return;
+	}
+	if (quiet && loop->paused)	/* silent clients keep others from being accepted */
+		connections_close(loop);
+	tick(loop);
 }
 
 /* ---- making -------------------------------------------------------------- */
@@ -230,6 +299,7 @@ static void make_events(struct loop *loop)
 					on_finished, loop));
 	loop->stop = made(event_new(loop->base, loop->stop_fd, EV_READ, on_stop, loop));
 	loop->tick = made(evtimer_new(loop->base, on_tick, loop));
+	loop->resume = made(evtimer_new(loop->base, on_resume, loop));
 	if (loop->server->opt.handler == THREAD) {
 		must(pipe2(loop->answered_fds, O_CLOEXEC) ? -errno : 0);
 		loop->answered = made(event_new(loop->base, loop->answered_fds[0],
@@ -246,27 +316,15 @@ static void make_events(struct loop *loop)
 		must(-ENOMEM);
 }
 
-static void make_http(struct loop *loop, int listener)
-{
-	loop->http = made(evhttp_new(loop->base));
-	loop->listener = made(evhttp_accept_socket_with_handle(loop->http, listener));
-	evhttp_set_max_headers_size(loop->http, HEADERS_MAX);
-	evhttp_set_max_body_size(loop->http, (ev_ssize_t)loop->server->opt.max_body);
-	/* A client reads a 413 only when it has sent its whole request. */
-	evhttp_set_flags(loop->http, EVHTTP_SERVER_LINGERING_CLOSE);
-	evhttp_set_timeout(loop->http, IDLE_S);
-	evhttp_set_bevcb(loop->http, on_connection, loop);
-	must(routes_set(loop));
-}
-
 void loop_create(struct loop *loop, struct server *server, int listener)
 {
 	loop->server = server;
 	loop->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	must(loop->stop_fd < 0 ? -errno : rnl_cq_create(&loop->cq));
 	loop->base = made(event_base_new());
-	make_http(loop, listener);
 	make_events(loop);
+	loop->listener = made(listen_on(loop, listener));
+	routes_set(loop);
 	must(slots_create(loop));
 }
 
@@ -277,7 +335,8 @@ void loop_start(struct loop *loop)
 
 void loop_free(struct loop *loop)
 {
-	evhttp_free(loop->http);
+	connections_close(loop);
+	event_free(loop->resume);
 	event_free(loop->finished);
 	event_free(loop->stop);
 	event_free(loop->tick);

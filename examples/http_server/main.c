@@ -3,9 +3,9 @@
  * http_server: this file starts it, waits for a signal, and ends it.
  *
  * DESIGN
- * All event loops share one pool.  A loop is a thread with an evhttp and a completion queue
- * of its own.  Signals are blocked in every thread, and main() reads SIGTERM and SIGINT from
- * a descriptor, so no call is ever interrupted.  A second signal changes nothing, because
+ * All event loops share one pool.  A loop is a thread with a libevent and a completion queue
+ * of its own.  The signals that end the server are blocked in every thread, and main() reads them
+ * from a descriptor, so no call is ever interrupted.  A second signal changes nothing, because
  * --grace bounds the end, whatever a request's function does: towards the grace's end the pool is
  * stopped, and at its end the process goes, and says which requests were held.
  *
@@ -33,6 +33,7 @@
 #include <jansson.h>
 
 #define PINNED_SPARE (64u << 20)	/* bytes that are lost at the ends of regions */
+#define SCRATCH_SPARE (64u << 10)	/* bytes by which it is rounded up */
 #define STOP_PART 4u			/* of the grace, in which the pool is stopped */
 #define LAST_S 3			/* for the last words, after the grace */
 #define FAILED_PART 5u			/* of the grace: enough, because all answers are 503 */
@@ -135,16 +136,28 @@ static void leave(struct server *server)
 
 /* ---- starting ------------------------------------------------------------ */
 
-/* Called before there are threads.  Return: a descriptor that reads signals to end. */
+void end_signals(sigset_t *signals)
+{
+	struct sigaction before;
+
+	sigemptyset(signals);
+	sigaddset(signals, SIGTERM);
+	sigaddset(signals, SIGINT);
+	sigaddset(signals, SIGQUIT);
+	/* nohup ignores it for its program. */
+	if (sigaction(SIGHUP, NULL, &before) || before.sa_handler != SIG_IGN)
+		sigaddset(signals, SIGHUP);
+}
+
+/* Called before there are threads.  Return: a descriptor that reads the signals of the end. */
 static int take_signals(void)
 {
 	sigset_t signals;
 	int fd;
 
 	signal(SIGPIPE, SIG_IGN);	/* a client that is gone is an error of write() */
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
+	signal(SIGUSR2, SIG_IGN);
+	end_signals(&signals);
 	sigaddset(&signals, SIGNAL_LEAVE);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	fd = signalfd(-1, &signals, SFD_CLOEXEC);
@@ -164,9 +177,13 @@ static void create_pool(struct server *server)
 	attr.max_queued = opt->queue;
 	attr.name = "http";
 	/* The buffers of all slots; each is rounded up by a fifth at most. */
-	attr.pinned_max = (uint64_t)opt->slots * 2 * slot_buffer_bytes(opt) / 4 * 5 + PINNED_SPARE;
+	attr.pinned_max = (uint64_t)opt->slots * 2 * slot_buffer_bytes(opt) / 4 * 5 +
+			  small_pinned_bytes(opt) + PINNED_SPARE;
+	/* Scratch beyond it would be got anew for each job. */
+	attr.scratch_keep = 2 * (uint64_t)slot_buffer_bytes(opt) + SCRATCH_SPARE;
 	attr.log = log_message;
 	server->pool = program_pool(&attr);
+	program_must(small_create(server), "creating the batcher of small images");
 }
 
 /* Writes "127.0.0.1:8080", or "[::1]:8080". */
@@ -221,6 +238,7 @@ static void announce(struct server *server)
 	print_address(&server->opt, address, sizeof(address));
 	printf("listening on http://%s (device %s%s, %u loops, %u workers)\n", address, ordinal,
 	       device.name, server->opt.loops, stats.nr_workers);
+	bound_print(server, device.cuda);
 	program_flush();
 }
 
@@ -295,6 +313,7 @@ static void stop_loops(struct server *server, unsigned grace_s)
 	unsigned left = server->opt.loops;
 	bool stopped = false;
 
+	atomic_store(&server->grace_ns, grace_s * UINT64_C(1000000000));
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		eventfd_write(server->loops[i].stop_fd, 1);
 	while (left) {
@@ -354,6 +373,7 @@ int main(int argc, char **argv)
 	stop_loops(&server, grace_s);
 	for (unsigned i = 0; i < server.opt.loops; i++)
 		loop_free(&server.loops[i]);
+	rnl_batcher_destroy(server.batcher);
 	rnl_pool_destroy(server.pool);
 	libevent_global_shutdown();
 	return ended_by ? EXIT_SUCCESS : EXIT_DEVICE_FAILED;

@@ -4,23 +4,20 @@
  *
  * DESIGN
  * Each loop counts for itself, and the loop that answers GET /metrics adds up all counts.
- * evhttp's own answers are not counted: 413 for a body that is too long, 400 for a request
- * that is no HTTP.
  */
 #include "config.h"
 
 #include "server.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include <event2/buffer.h>
 
-static const int codes[METRICS_CODES] = { 200, 400, 404, 405, 413, 500, 503, 504 };
-
 void metrics_count_answer(struct metrics *metrics, int route, int code)
 {
-	for (int i = 0; i < METRICS_CODES; i++)
-		if (codes[i] == code)
+	for (int i = 0; i < ANSWER_CODES; i++)
+		if (answer_codes[i].code == code)
 			atomic_fetch_add(&metrics->answers[route][i], 1);
 }
 
@@ -33,21 +30,23 @@ unsigned metrics_nr_open(const struct server *server)
 	return nr;
 }
 
-static int write_gauge(struct evbuffer *out, const char *name, const char *help, unsigned value)
+static int write_figure(struct evbuffer *out, const char *name, const char *type,
+			const char *help, uint64_t value)
 {
-	return evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s gauge\n%s %u\n", name, help, name,
-				   name, value);
+	return evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help,
+				   name, type, name, value);
 }
 
 static int write_server(const struct server *server, struct evbuffer *out)
 {
+	struct rnl_batcher_stats batches = RNL_BATCHER_STATS_INIT;
 	unsigned used = 0;
 	int ret = 0;
 
 	ret |= evbuffer_add_printf(out, "# HELP http_server_answers_total Answers given.\n"
 				   "# TYPE http_server_answers_total counter\n");
 	for (int route = 0; route < NR_ROUTES; route++)
-		for (int code = 0; code < METRICS_CODES; code++) {
+		for (int code = 0; code < ANSWER_CODES; code++) {
 			unsigned long long nr = 0;
 
 			for (unsigned i = 0; i < server->opt.loops; i++)
@@ -56,15 +55,29 @@ static int write_server(const struct server *server, struct evbuffer *out)
 				ret |= evbuffer_add_printf(out, "http_server_answers_total"
 							   "{route=\"%s\",code=\"%d\"} %llu\n",
 							   routes[route].path ? routes[route].path :
-							   "other", codes[code], nr);
+							   "other", answer_codes[code].code,
+							   nr);
 		}
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		used += atomic_load(&server->loops[i].metrics.nr_slots_used);
-	ret |= write_gauge(out, "http_server_open",
-			   "Requests begun, and not all of their answer sent.",
-			   metrics_nr_open(server));
-	ret |= write_gauge(out, "http_server_slots_used", "Slots that hold a request.", used);
-	ret |= write_gauge(out, "http_server_slots", "Slots that there are.", server->opt.slots);
+	ret |= write_figure(out, "http_server_open", "gauge",
+			    "Requests begun, and not all of their answer sent.",
+			    metrics_nr_open(server));
+	ret |= write_figure(out, "http_server_connections", "gauge", "Clients that are connected.",
+			    atomic_load(&server->nr_connections));
+	ret |= write_figure(out, "http_server_bytes_under_way", "gauge",
+			    "Bytes of bodies and answers under way.",
+			    atomic_load(&server->bytes_under_way));
+	ret |= write_figure(out, "http_server_slots_used", "gauge", "Slots that hold a request.",
+			    used);
+	ret |= write_figure(out, "http_server_slots", "gauge", "Slots that there are.",
+			    server->opt.slots);
+	if (server->batcher && !rnl_batcher_read_stats(server->batcher, &batches)) {
+		ret |= write_figure(out, "http_server_small_images_total", "counter",
+				    "Small images computed.", batches.requests);
+		ret |= write_figure(out, "http_server_batches_total", "counter",
+				    "Batches that they came in.", batches.batches);
+	}
 	return ret < 0 ? -ENOMEM : 0;
 }
 

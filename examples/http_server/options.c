@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MEMORY ((size_t)256 << 20)
+
 static const char doc[] =
 	"Counts words and finds edges for HTTP clients, on the workers of a runnel pool.\n"
 	"\n"
@@ -25,6 +27,10 @@ static const char doc[] =
 	"  GET /metrics   figures for Prometheus\n"
 	"  GET /healthz   200 while the pool is well; 503, and why, when it is not\n"
 	"\v@FILE stands for the options in FILE, each on a line of its own, as NAME=VALUE.\n"
+	"\n"
+	"SIGTERM, SIGINT, SIGQUIT and SIGHUP (unless ignored, as by nohup) end it when all "
+	"accepted requests are answered; SIGHUP to the parent of several processes replaces them. "
+	"SIGUSR1 and SIGUSR2 are ignored.\n"
 	"\n"
 	"Exit status: 0 all accepted requests are answered; 1 some are not, or the server could "
 	"not start; 2 wrong arguments; 75 as 0, but the GPU has failed.";
@@ -138,6 +144,19 @@ static const char *parse_gpus(void *to, const char *arg)
 	}
 }
 
+/* A request that is alone has to have space for its body, and for its answer. */
+static void set_memory(struct options *opt)
+{
+	const size_t answer = 2 * image_png_bytes_max(opt->max_pixels);
+	const size_t least = opt->max_body > answer ? opt->max_body : answer;
+
+	if (!opt->memory)
+		opt->memory = least > MEMORY ? least : MEMORY;
+	if (opt->memory < least)
+		program_misuse("--memory is too little for one request: give %zuM, or less "
+			       "--max-body and --max-pixels", (least >> 20) + 1);
+}
+
 void options_parse(struct options *opt, int argc, char **argv)
 {
 	static struct arguments all;	/* opt points into it */
@@ -155,14 +174,29 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  OPTION_NUMBER(&opt->slots, 1, 65536) },
 		{ "queue", 0, "N", "queued jobs; more are answered 503",
 		  OPTION_NUMBER(&opt->queue, 1, 1 << 20) },
+		{ "max-batch", 0, "N", "small images that a GPU computes together; 64; 0: each alone",
+		  OPTION_NUMBER(&opt->max_batch, 0, 4096) },
 		{ "max-body", 0, "SIZE", "bytes of a body; more are answered 413; 1M",
 		  OPTION_SIZE(&opt->max_body, 1, 1 << 30) },
 		{ "max-pixels", 0, "SIZE", "pixels of an image; more are answered 413; 2M",
 		  OPTION_SIZE(&opt->max_pixels, 1, 1 << 28) },
-		{ "deadline", 0, "MS", "a job that has not started by then is answered 504; 2000; "
-		  "0: never", OPTION_NUMBER(&opt->deadline_ms, 0, 3600000) },
-		{ "grace", 0, "S", "seconds to finish in after SIGTERM or SIGINT; in the last "
-		  "quarter what has not started is cancelled; after a failure a fifth; 10",
+		{ "connections", 0, "N", "clients at a time; more wait to be accepted; 1024",
+		  OPTION_NUMBER(&opt->connections, 1, 1 << 20) },
+		{ "memory", 0, "SIZE", "bytes of bodies and answers under way; more are answered "
+		  "503; 256M, or what one request needs",
+		  OPTION_SIZE(&opt->memory, 1, UINT64_C(1) << 40) },
+		{ "head-time", 0, "S", "seconds in which a request's headers come, from its first "
+		  "byte; or it is answered 408; 10", OPTION_NUMBER(&opt->head_s, 1, 86400) },
+		{ "request-time", 0, "S", "seconds from a request's first byte to its answer's last; "
+		  "what comes later is answered 408 or 504, or closed; 60",
+		  OPTION_NUMBER(&opt->request_s, 1, 86400) },
+		{ "idle-time", 0, "S", "seconds until a connection without a request is closed; 60",
+		  OPTION_NUMBER(&opt->idle_s, 1, 86400) },
+		{ "deadline", 0, "MS", "a whole request that has no answer by then is answered 504; "
+		  "2000; 0: --request-time", OPTION_NUMBER(&opt->deadline_ms, 0, 3600000) },
+		{ "grace", 0, "S", "seconds to finish in after SIGTERM and the like; clients have half "
+		  "of it to send what they have begun; in the last quarter what has not started is "
+		  "cancelled; after a failure a fifth; 10",
 		  OPTION_NUMBER(&opt->grace_s, 0, 3600) },
 		{ "linger", 0, "MS", "silence after which the end closes idle connections; 500",
 		  OPTION_NUMBER(&opt->linger_ms, 1, 60000) },
@@ -191,8 +225,13 @@ void options_parse(struct options *opt, int argc, char **argv)
 		.stream = RNL_STREAM_PER_THREAD,
 		.loops = 2,
 		.slots = 128,
+		.max_batch = 64,
 		.max_body = 1 << 20,
 		.max_pixels = 2 << 20,
+		.connections = 1024,
+		.head_s = 10,
+		.request_s = 60,
+		.idle_s = 60,
 		.deadline_ms = 2000,
 		.grace_s = 10,
 		.linger_ms = 500,
@@ -201,6 +240,7 @@ void options_parse(struct options *opt, int argc, char **argv)
 	parse_address(opt, "127.0.0.1:8080");
 	all = expand(argc, argv);
 	program_options(all.nr, all.list, doc, table, NULL);
+	set_memory(opt);
 	if (opt->gpus && opt->processes)
 		program_misuse("--gpus has a process for each GPU: --processes is for the host");
 	if (opt->gpus && strcmp(opt->device, "auto"))

@@ -3,10 +3,11 @@
  * Which path does what, and how a request is answered.
  *
  * DESIGN
- * evhttp reads a request in full, head and body, before it calls on_request().  evhttp itself
- * refuses a body longer than --max-body, without holding it.  From on_request() on the request
- * is open until evhttp has sent the last byte of its answer, or the client is gone.  A loop
- * that stops waits for its open requests.
+ * connection.c reads a request in full, head and body, before it comes here.
+ *
+ * --deadline bounds the answer.  Work that has not started by then never does; work that has
+ * started is told that it is cancelled, and is no longer waited for: the answer is 504, and the
+ * slot is free again when the work has come to its end.
  *
  * Errors are JSON, too: { "error": "what is wrong" }.
  *
@@ -20,6 +21,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include <event2/buffer.h>
@@ -29,45 +31,19 @@
 
 /* ---- answers ------------------------------------------------------------- */
 
-static void open_ended(struct loop *loop)
-{
-	atomic_fetch_sub(&loop->metrics.nr_open, 1);
-}
+static void answer_error(const struct endpoint *endpoint, struct request *req, int code,
+			 const char *text);
 
-static void on_sent(struct evhttp_request *req, void *loop)
-{
-	evhttp_connection_set_closecb(evhttp_request_get_connection(req), NULL, NULL);
-	open_ended(loop);
-}
-
-static void on_closed(struct evhttp_connection *connection, void *loop)
-{
-	(void)connection;
-	open_ended(loop);
-}
-
-/* evhttp calls on_sent() or on_closed(), once. */
-static void open_begins(struct loop *loop, struct evhttp_request *req)
-{
-	atomic_fetch_add(&loop->metrics.nr_open, 1);
-	evhttp_request_set_on_complete_cb(req, on_sent, loop);
-	evhttp_connection_set_closecb(evhttp_request_get_connection(req), on_closed, loop);
-}
-
-/* The body is in the request's output buffer; the answer to a HEAD has none. */
-static void answer(const struct endpoint *endpoint, struct evhttp_request *req, int code,
+/* The body is in req->out. */
+static void answer(const struct endpoint *endpoint, struct request *req, int code,
 		   const char *type)
 {
-	struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
-	struct evbuffer *out = evhttp_request_get_output_buffer(req);
-
-	if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD)
-		evbuffer_drain(out, evbuffer_get_length(out));
-	evhttp_add_header(headers, "Content-Type", type);
-	if (endpoint->loop->stopping)
-		evhttp_add_header(headers, "Connection", "close");
+	if (!request_count_answer(req)) {
+		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "too many bytes under way");
+		return;
+	}
 	metrics_count_answer(&endpoint->loop->metrics, (int)(endpoint->route - routes), code);
-	evhttp_send_reply(req, code, NULL, NULL);
+	request_answer(req, code, type);
 }
 
 static int append(const char *text, size_t bytes, void *out)
@@ -83,17 +59,21 @@ const char *answer_json(struct json_t *json, struct evbuffer *out)
 	return ret || evbuffer_add(out, "\n", 1) ? NULL : "application/json";
 }
 
-static void answer_error(const struct endpoint *endpoint, struct evhttp_request *req, int code,
+static void answer_error(const struct endpoint *endpoint, struct request *req, int code,
 			 const char *text)
 {
-	struct evbuffer *out = evhttp_request_get_output_buffer(req);
 	const char *type;
 
 	if (code == HTTP_SERVUNAVAIL)
-		evhttp_add_header(evhttp_request_get_output_headers(req), "Retry-After", "1");
-	evbuffer_drain(out, evbuffer_get_length(out));
-	type = answer_json(json_pack("{s:s}", "error", text), out);
+		request_header(req, "Retry-After", "1");
+	evbuffer_drain(req->out, evbuffer_get_length(req->out));
+	type = answer_json(json_pack("{s:s}", "error", text), req->out);
 	answer(endpoint, req, code, type ? type : "text/plain");
+}
+
+void request_refuse(struct request *req, int code, const char *wrong)
+{
+	answer_error(req->endpoint, req, code, wrong);
 }
 
 /* Return: whether the device has failed; main() is told.  @health: receives the pool's. */
@@ -117,7 +97,7 @@ static const char *reason(const struct rnl_health *health, char *text, size_t by
 	return text;
 }
 
-static void answer_result(const struct endpoint *endpoint, struct evhttp_request *req, int result)
+static void answer_result(const struct endpoint *endpoint, struct request *req, int result)
 {
 	struct rnl_health health;
 	char text[128];
@@ -134,7 +114,7 @@ static void answer_result(const struct endpoint *endpoint, struct evhttp_request
 		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "too many requests at a time");
 		break;
 	case -ETIMEDOUT:	/* the job's: it was not started by its deadline */
-		answer_error(endpoint, req, 504, "no worker was free in time");
+		answer_error(endpoint, req, 504, "there is no answer in time");
 		break;
 	case -ECANCELED:	/* main() has stopped the pool */
 	case -ESHUTDOWN:
@@ -152,11 +132,16 @@ static void answer_result(const struct endpoint *endpoint, struct evhttp_request
 void slot_answer(struct slot *slot, int result)
 {
 	const struct endpoint *endpoint = slot->endpoint;
-	struct evhttp_request *req = slot->req;
+	struct request *req = slot->req;
 	const char *type = NULL;
 
+	if (!req) {		/* answered already, or the client is gone */
+		slot_put(endpoint->loop, slot);
+		return;
+	}
+	req->slot = NULL;
 	if (!result) {
-		type = endpoint->route->task->write(slot, evhttp_request_get_output_buffer(req));
+		type = endpoint->route->task->write(slot, req->out);
 		if (!type)
 			result = -ENOMEM;
 	}
@@ -173,33 +158,28 @@ static void (*const starts[])(struct slot *slot) = {
 	[ASYNC] = async_start, [SYNC] = sync_start, [THREAD] = thread_start,
 };
 
-static void handle_task(const struct endpoint *endpoint, struct evhttp_request *req)
+static void handle_task(const struct endpoint *endpoint, struct request *req)
 {
-	struct evbuffer *body = evhttp_request_get_input_buffer(req);
-	const size_t bytes = evbuffer_get_length(body);
 	struct loop *loop = endpoint->loop;
-	struct slot *slot;
+	struct slot *slot = slot_get(loop);
 
-	if (bytes > loop->server->opt.max_body) {	/* evhttp has refused it already */
-		answer_error(endpoint, req, HTTP_ENTITYTOOLARGE, "too many bytes");
-		return;
-	}
-	slot = slot_get(loop);
 	if (!slot) {
 		answer_result(endpoint, req, -EAGAIN);
 		return;
 	}
 	slot->endpoint = endpoint;
 	slot->req = req;
-	slot->bytes = bytes;
-	evbuffer_remove(body, slot->in, bytes);
+	slot->bytes = req->bytes;
+	if (req->bytes)
+		memcpy(slot->in, req->body, req->bytes);
+	request_drop_body(req);
+	req->slot = slot;
 	starts[loop->server->opt.handler](slot);
 }
 
-static void handle_metrics(const struct endpoint *endpoint, struct evhttp_request *req)
+static void handle_metrics(const struct endpoint *endpoint, struct request *req)
 {
-	const int ret = metrics_write(endpoint->loop->server,
-				      evhttp_request_get_output_buffer(req));
+	const int ret = metrics_write(endpoint->loop->server, req->out);
 
 	if (ret)
 		answer_result(endpoint, req, ret);
@@ -230,7 +210,7 @@ int health_write_own(const struct server *server, struct evbuffer *out)
 	return answer_json(own_health(server, &well), out) ? well : -1;
 }
 
-static void handle_healthz(const struct endpoint *endpoint, struct evhttp_request *req)
+static void handle_healthz(const struct endpoint *endpoint, struct request *req)
 {
 	const struct server *server = endpoint->loop->server;
 	json_t *json;
@@ -240,7 +220,7 @@ static void handle_healthz(const struct endpoint *endpoint, struct evhttp_reques
 		well = board_health(server, &json);
 	else
 		json = own_health(server, &well);
-	if (answer_json(json, evhttp_request_get_output_buffer(req)))
+	if (answer_json(json, req->out))
 		answer(endpoint, req, well ? HTTP_OK : HTTP_SERVUNAVAIL, "application/json");
 	else
 		answer_result(endpoint, req, -ENOMEM);
@@ -256,40 +236,55 @@ const struct route routes[NR_ROUTES] = {
 	[ROUTE_OTHER] = { NULL, 0, NULL, NULL, NULL },
 };
 
-static void on_request(struct evhttp_request *req, void *arg)
+/* A path that is not allowed is one that does not exist. */
+static bool exists(const struct loop *loop, int route)
 {
-	const struct endpoint *endpoint = arg;
+	return routes[route].path && ((route != ROUTE_CRASH && route != ROUTE_HANG) ||
+				      loop->server->opt.allow_crash);
+}
+
+const struct endpoint *routes_find(const struct loop *loop, const char *path)
+{
+	for (int i = 0; path && i < NR_ROUTES; i++)
+		if (exists(loop, i) && !strcmp(path, routes[i].path))
+			return &loop->endpoints[i];
+	return &loop->endpoints[ROUTE_OTHER];
+}
+
+void routes_handle(struct request *req)
+{
+	const struct endpoint *endpoint = req->endpoint;
 	const struct route *route = endpoint->route;
 
-	open_begins(endpoint->loop, req);
 	if (!route->path) {
 		answer_error(endpoint, req, HTTP_NOTFOUND, "there is no such path");
-	} else if (evhttp_request_get_command(req) & route->methods) {
+	} else if (req->head.method & route->methods) {
 		route->handle(endpoint, req);
 	} else {
-		evhttp_add_header(evhttp_request_get_output_headers(req), "Allow", route->allow);
+		request_header(req, "Allow", route->allow);
 		answer_error(endpoint, req, HTTP_BADMETHOD, "this path has another method");
 	}
 }
 
-int routes_set(struct loop *loop)
+void request_left(struct request *req)
 {
-	/* All that evhttp knows; on_request() decides which one a path takes. */
-	evhttp_set_allowed_methods(loop->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST |
-				   EVHTTP_REQ_HEAD | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
-				   EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH);
-	for (int i = 0; i < NR_ROUTES; i++) {
-		struct endpoint *endpoint = &loop->endpoints[i];
+	if (!req->slot)
+		return;
+	req->slot->req = NULL;
+	(void)rnl_job_cancel(&req->slot->job);
+	req->slot = NULL;
+}
 
-		endpoint->loop = loop;
-		endpoint->route = &routes[i];
-		if ((i == ROUTE_CRASH || i == ROUTE_HANG) &&
-		    !loop->server->opt.allow_crash)
-			continue;	/* no such path */
-		if (!routes[i].path)
-			evhttp_set_gencb(loop->http, on_request, endpoint);
-		else if (evhttp_set_cb(loop->http, routes[i].path, on_request, endpoint))
-			return -ENOMEM;
+void request_late(struct request *req)
+{
+	request_left(req);
+	answer_error(req->endpoint, req, 504, "there is no answer in time");
+}
+
+void routes_set(struct loop *loop)
+{
+	for (int i = 0; i < NR_ROUTES; i++) {
+		loop->endpoints[i].loop = loop;
+		loop->endpoints[i].route = &routes[i];
 	}
-	return 0;
 }

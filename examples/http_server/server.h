@@ -7,12 +7,16 @@
  *	board.c		what the processes tell each other
  *	options.c	the command line
  *	listener.c	sockets that accept connections
- *	loop.c		an event loop: a thread, its evhttp, its completion queue
+ *	loop.c		an event loop: a thread, its libevent, its completion queue
+ *	connection.c	a client's requests and answers, and their limits
+ *	head.c		the head of a request; chunks.c: a body in chunks
  *	routes.c	paths, and their answers
  *	metrics.c	the figures of GET /metrics
  *	handler.c	a request's work on the workers; or in the loop's own thread
  *	slot.c		the memory of requests
+ *	bound.c		the most memory that the server takes
  *	tasks.c		the work itself
+ *	small.c		small pictures, many at once
  *	image.c		PNG and PNM
  *	sift.c		what of a PNG reaches libpng
  *	device.cu	the kernels; device.c: without nvcc
@@ -21,16 +25,19 @@
 #define HTTP_SERVER_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
 #include <event2/event.h>
 #include <event2/http.h>
 
 #include <runnel.h>
+#include <runnel/batch.h>
 
 struct json_t;
 
@@ -44,9 +51,13 @@ struct options {
 	unsigned loops;
 	unsigned workers;		/* 0: the library's choice */
 	unsigned slots;			/* requests at a time, in all loops together */
+	unsigned max_batch;		/* small pictures at once; 0: each alone */
 	unsigned queue;			/* queued jobs at most; 0: the library's bound */
 	size_t max_body;		/* bytes */
 	size_t max_pixels;		/* of an image */
+	unsigned connections;		/* clients at a time, in all loops together */
+	size_t memory;			/* bytes of bodies and answers under way */
+	unsigned head_s, request_s, idle_s;	/* the most time: see connection.c */
 	unsigned deadline_ms;		/* 0: none */
 	unsigned grace_s;
 	unsigned linger_ms;
@@ -71,16 +82,16 @@ void options_parse(struct options *opt, int argc, char **argv);
 enum { ROUTE_WC, ROUTE_SOBEL, ROUTE_METRICS, ROUTE_HEALTHZ, ROUTE_CRASH, ROUTE_HANG,
        ROUTE_OTHER, NR_ROUTES };
 
-#define METRICS_CODES 8
+#define ANSWER_CODES 13
 
 /* Of one loop: its thread writes them, and the loop that answers GET /metrics reads them. */
 struct metrics {
-	atomic_ullong answers[NR_ROUTES][METRICS_CODES];
+	atomic_ullong answers[NR_ROUTES][ANSWER_CODES];
 	atomic_uint nr_open;		/* requests whose answer is not sent in full */
 	atomic_uint nr_slots_used;
 };
 
-/* A route in one loop: evhttp hands it back with a request. */
+/* A route in one loop. */
 struct endpoint {
 	struct loop *loop;
 	const struct route *route;
@@ -90,9 +101,10 @@ struct loop {
 	struct server *server;
 	pthread_t thread;
 	struct event_base *base;
-	struct evhttp *http;
-	struct evhttp_bound_socket *listener;	/* NULL: closed */
-	struct evhttp_bound_socket *taken[PROCESSES_MAX]; /* of processes that do not serve */
+	struct evconnlistener *listener;	/* NULL: closed */
+	struct evconnlistener *taken[PROCESSES_MAX]; /* of processes that do not serve */
+	bool paused;			/* it does not accept */
+	LIST_HEAD(, connection) connections;
 	struct event *beat;
 	struct event *answered;		/* slots that threads are done with; NULL: there are no threads */
 	int answered_fds[2];		/* a pipe of pointers to slots */
@@ -103,8 +115,9 @@ struct loop {
 	struct event *stop;		/* on stop_fd: the server ends */
 	struct event *tick;		/* while it ends: is all answered? */
 	int stop_fd;			/* an eventfd: makes the loop answer what is open, and end */
-	bool stopping;
-	uint64_t received;		/* grows with each connection and each byte */
+	struct event *resume;		/* while it is paused: can it accept again? */
+	uint64_t stop_ns;		/* when it began to end; 0: it goes on */
+	uint64_t received;		/* grows with each connection, and with what clients send */
 	uint64_t received_before;	/* the last tick */
 
 	struct slot *slots;
@@ -119,17 +132,27 @@ struct server {
 	unsigned process, nr_processes;
 	struct place *board;		/* of each process; NULL: there is no parent */
 	struct rnl_pool *pool;
+	struct rnl_batcher *batcher;	/* of small pictures; NULL: there is none */
 	struct loop loops[LOOPS_MAX];
+	atomic_uint nr_connections;
+	atomic_size_t bytes_under_way;	/* of bodies and answers, up to opt.memory */
+	atomic_bool has_refused;	/* a connection, without a descriptor for it */
+	atomic_ullong grace_ns;		/* when the loops are told to stop */
 	int ended_fd;			/* an eventfd: loops that have ended */
 	int failed_fd;			/* an eventfd: the device has failed */
 	atomic_bool leaves_listeners;	/* to other processes, with waiting connections */
 };
+
+/* The signals that end the server as soon as all is answered. */
+void end_signals(sigset_t *signals);
 
 /* Creates a loop that owns a listening socket.  Dies on an error. */
 void loop_create(struct loop *loop, struct server *server, int listener);
 /* Starts its thread, which accepts connections.  Dies on an error. */
 void loop_start(struct loop *loop);
 void loop_free(struct loop *loop);
+/* A connection of the loop has ended. */
+void loop_left(struct loop *loop);
 
 /* ---- listener.c ---------------------------------------------------------- */
 
@@ -143,6 +166,11 @@ int listener_open(struct sockaddr *addr, socklen_t addr_len, int *fds, unsigned 
 void listener_deafen(int fd);		/* no connection begins; those begun are still accepted */
 void listener_hear(int fd);		/* undoes that, for the next process with the socket */
 bool listener_pending(int fd);		/* whether a connection waits to be accepted */
+
+/* ---- bound.c ------------------------------------------------------------- */
+
+/* @cuda: the device is a GPU. */
+void bound_print(const struct server *server, bool cuda);
 
 /* ---- supervise.c --------------------------------------------------------- */
 
@@ -199,16 +227,104 @@ int board_metrics(const struct server *server, struct evbuffer *out);
 /* @json: receives the health of all.  Return: whether any of them is well. */
 bool board_health(const struct server *server, struct json_t **json);
 
+/* ---- head.c -------------------------------------------------------------- */
+
+#define HEAD_MAX 16384		/* bytes */
+#define HEAD_FIELDS_MAX 64
+
+struct head {
+	unsigned method;		/* enum evhttp_cmd_type; 0: any other */
+	const char *path;		/* without the query */
+	bool old;			/* HTTP/1.0 */
+	bool keeps;			/* the client would send more requests */
+	bool expects;			/* 100 Continue before it sends the body */
+	bool chunked;
+	uint64_t body_bytes;		/* if it is not chunked */
+	const char *wrong;		/* if it is refused: why */
+	struct {
+		const char *name, *value;
+	} fields[HEAD_FIELDS_MAX];
+	unsigned nr_fields;
+};
+
+/*
+ * Parses a head.
+ * @text: ends with an empty line, and then a NUL; is changed, and has to live as long as @head.
+ * Return: 0, or the code of the answer that refuses it.
+ */
+int head_parse(char *text, struct head *head);
+
+/* Return: a header's value; NULL: there is none. */
+const char *head_find(const struct head *head, const char *name);
+
+/* ---- chunks.c ------------------------------------------------------------ */
+
+struct chunks {
+	int state;
+	uint64_t left;			/* bytes of the chunk that are to come */
+	unsigned passed_over;		/* characters since the last chunk */
+	bool end;			/* of the body: nothing more is read */
+};
+
+/*
+ * Reads the next part of a body in chunks.
+ * @chunks: all zero at first.
+ * @framing: receives the bytes at the beginning of @text that are not the body's.
+ * @data: receives the bytes behind them that are.
+ * Return: 0; -1 it is broken.
+ */
+int chunks_read(struct chunks *chunks, const char *text, size_t bytes, size_t *framing,
+		size_t *data);
+
+/* ---- connection.c -------------------------------------------------------- */
+
+/* A client's request, and its answer.  It lives until the answer is sent or the client is gone. */
+struct request {
+	const struct endpoint *endpoint;
+	struct head head;
+	unsigned char *body;
+	size_t bytes;			/* of the body */
+	size_t space;			/* of its memory */
+	size_t counted;			/* in the server's bytes under way */
+	struct slot *slot;		/* that works on it */
+	struct evbuffer *headers;	/* more headers of the answer */
+	struct evbuffer *out;		/* the answer's body */
+};
+
+#define FIGURES_BYTES (1u << 20)	/* of answers without a task, beyond opt.memory */
+
+extern const struct answer_code {
+	int code;
+	const char *phrase;
+} answer_codes[ANSWER_CODES];
+
+/* @fd: is closed with the connection.  Return: false: no memory. */
+bool connection_begin(struct loop *loop, int fd);
+/* Whether one has a request at work, or an answer to send. */
+bool connections_wait(const struct loop *loop);
+void connections_stop(struct loop *loop);	/* the loop's stop_ns is set */
+void connections_close(struct loop *loop);
+
+void request_drop_body(struct request *req);
+/* Counts the answer's body.  Return: false: there are too many bytes under way. */
+bool request_count_answer(struct request *req);
+void request_header(struct request *req, const char *name, const char *value);
+void request_answer(struct request *req, int code, const char *type);
+
 /* ---- slot.c -------------------------------------------------------------- */
 
 /* One request's job and memory.  Without a free slot a request is answered 503. */
 struct slot {
-	struct rnl_job job;
+	union {
+		struct rnl_job job;
+		struct rnl_request request;	/* in STEP_BATCH; begins with its job */
+	};
 	struct slot *next;		/* while it is free */
 	const struct endpoint *endpoint;
-	struct evhttp_request *req;
+	struct request *req;		/* NULL: it is answered, or its client is gone */
 	int result;			/* of the task's last step */
-	bool finishing;			/* the last step was finish() */
+	enum { STEP_ISSUE, STEP_BATCH, STEP_FINISH } step;
+	bool small;			/* the next step is STEP_BATCH */
 	size_t bytes;			/* of the body */
 
 	/* Each has space for any task: see slot.c. */
@@ -255,6 +371,20 @@ extern const struct task wc_task, edges_task, crash_task, hang_task;
 
 size_t wc_buffer_bytes(const struct options *opt);
 size_t edges_buffer_bytes(const struct options *opt);
+
+/* ---- small.c ------------------------------------------------------------- */
+
+/* Creates the server's batcher, if it is to have one. */
+int small_create(struct server *server);
+/* Bytes that it page-locks. */
+size_t small_pinned_bytes(const struct options *opt);
+
+bool small_takes(const struct server *server, uint32_t width, uint32_t height);
+
+/* Computes the edges of the slot's decoded picture in a batch.  The loop calls it. */
+int small_begin(struct slot *slot);
+/* Takes the edges from the batch.  Return: the result. */
+int small_end(struct slot *slot);
 
 /* ---- image.c ------------------------------------------------------------- */
 
@@ -309,14 +439,23 @@ struct route {
 	const char *path;		/* NULL: any other */
 	unsigned methods;		/* enum evhttp_cmd_type */
 	const char *allow;		/* the methods, as a header */
-	void (*handle)(const struct endpoint *endpoint, struct evhttp_request *req);
+	void (*handle)(const struct endpoint *endpoint, struct request *req);
 	const struct task *task;
 };
 
 extern const struct route routes[NR_ROUTES];
 
-/* Routes the loop's requests. */
-int routes_set(struct loop *loop);
+void routes_set(struct loop *loop);
+const struct endpoint *routes_find(const struct loop *loop, const char *path);
+
+/* Handles a request that is whole. */
+void routes_handle(struct request *req);
+/* Answers with an error. */
+void request_refuse(struct request *req, int code, const char *wrong);
+/* The request's time is over: answers it, and no longer waits for its work. */
+void request_late(struct request *req);
+/* Its client is gone. */
+void request_left(struct request *req);
 
 /* Appends this process's health, as JSON.  Return: 1 it is well, 0 it is not, or -1: no memory. */
 int health_write_own(const struct server *server, struct evbuffer *out);

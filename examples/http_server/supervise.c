@@ -22,7 +22,7 @@
  * it serves, SIGNAL_LEAVE tells the old one to answer what it has and to end.  If the fresh one
  * does not come to serve, the old one stays.
  *
- * SIGTERM and SIGINT go on to all processes.  The parent exits with the first status that is not
+ * SIGTERM, SIGINT and SIGQUIT go on to all processes.  The parent exits with the first status that is not
  * 0; it kills what has not ended some time after its grace, perhaps because the driver holds it.
  */
 #include "config.h"
@@ -397,6 +397,7 @@ static void watch_signals(struct parent *p)
 	sigaddset(&watched, SIGCHLD);
 	sigaddset(&watched, SIGTERM);
 	sigaddset(&watched, SIGINT);
+	sigaddset(&watched, SIGQUIT);
 	sigaddset(&watched, SIGHUP);
 	sigprocmask(SIG_BLOCK, &watched, &p->before);
 	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
@@ -436,7 +437,7 @@ _Noreturn void supervise(struct server *server, char **argv)
 		if (p->ending && all_ended(p))
 			exit(p->status);
 		number = next_signal(next_look(p));
-		if (number == SIGTERM || number == SIGINT)
+		if (number == SIGTERM || number == SIGINT || number == SIGQUIT)
 			end_all(p, number, EXIT_SUCCESS);
 		else if (number == SIGHUP)
 			begin_renewal(p);

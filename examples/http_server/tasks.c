@@ -10,7 +10,7 @@
  * /sobel answers the edges of an image, as a grey PNG.  Decoding and encoding take a CPU
  * milliseconds, in which an event loop would keep all its connections waiting.  So workers do
  * it, in two jobs: the first decodes, and issues copy, kernel and copy; when it is done, the
- * second encodes.  While a worker decodes, it completes no other job of its stream, and other
+ * second encodes; small pictures are computed between them, many at once: see small.c.  While a worker decodes, it completes no other job of its stream, and other
  * workers steal the jobs in its queue: --max-pixels bounds that time.
  *
  * /crash is for tests: its kernel writes to an illegal address.  Then the GPU is lost for the
@@ -113,6 +113,17 @@ void sobel_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
 	}
 }
 
+void pictures_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct pictures_args *a = args;
+
+	for (uint32_t i = 0; i < a->nr; i++) {
+		const struct sobel_args one = picture_of(a, i);
+
+		sobel_grid(grid, block, &one);
+	}
+}
+
 size_t edges_buffer_bytes(const struct options *opt)
 {
 	const size_t png = image_png_bytes_max(opt->max_pixels);
@@ -135,6 +146,9 @@ static int edges_issue(struct slot *slot)
 		return ret;
 	slot->image.width = args.width;
 	slot->image.height = args.height;
+	slot->small = small_takes(slot->endpoint->loop->server, args.width, args.height);
+	if (slot->small)	/* a batch goes on with it */
+		return 0;
 	bytes = (size_t)args.width * args.height;
 	grid.x = (args.width + SOBEL_BLOCK_X - 1) / SOBEL_BLOCK_X;
 	grid.y = (args.height + SOBEL_BLOCK_Y - 1) / SOBEL_BLOCK_Y;

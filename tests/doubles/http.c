@@ -19,4 +19,5 @@ static void crash_on_double(struct rnl_dim grid, struct rnl_dim block, const voi
 
 DOUBLE_KERNEL(crash_kernel, crash_grid, crash_on_double, struct crash_args);
 DOUBLE_KERNEL(gwc_kernel, gwc_count_grid, gwc_count_grid, struct gwc_args);
+DOUBLE_KERNEL(pictures_kernel, pictures_grid, pictures_grid, struct pictures_args);
 DOUBLE_KERNEL(sobel_kernel, sobel_grid, sobel_grid, struct sobel_args);

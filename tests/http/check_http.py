@@ -15,6 +15,7 @@ import traceback
 
 import http_answers                     # pylint: disable=unused-import
 import http_bounds                      # pylint: disable=unused-import
+import http_limits                      # pylint: disable=unused-import
 import http_refusals                    # pylint: disable=unused-import
 import http_ends
 import http_failure                     # pylint: disable=unused-import

@@ -4,7 +4,7 @@ import random
 import threading
 
 import http_images as images
-from http_checks import (BODIES, RANDOM, SEED, SHORT, check, in_threads, is_code, noise, picture,
+from http_checks import (BODIES, DEVICE, SEED, SHORT, check, in_threads, is_code, noise, picture,
                          same, server, stops)
 from http_client import Connection, ask, chunked, request_bytes
 
@@ -103,6 +103,34 @@ def edges_are_those_computed_here():
     with server() as running:
         in_threads(lambda index: edges_all(running), 1 if SHORT else 4)
         stops(running)
+
+
+@check
+def small_images_of_many_clients_are_their_own():
+    sizes = [(1, 1), (7, 3), (32, 32), (100, 100), (128, 128), (129, 128), (200, 150)]
+    rounds = 3 if SHORT else 20
+
+    def work(index):
+        connection = Connection(running.port)
+        for turn in range(rounds):
+            width, height = sizes[(index + turn) % len(sizes)]
+            pixels = noise(width * height)
+            answer = connection.ask('/sobel', images.pnm(5, width, height, pixels))
+            is_code(answer, 200)
+            same(images.decode_png(answer.body),
+                 (width, height, images.sobel(width, height, pixels)), 'edges')
+        connection.close()
+
+    for options in ((), ('--max-batch=2',), ('--max-batch=0',)):
+        with server('--workers=2', *options) as running:
+            in_threads(work, len(sizes))
+            metrics = running.settled()
+            if DEVICE != 'host' and options != ('--max-batch=0',):
+                # All but those of the two large sizes.
+                same(metrics['http_server_small_images_total'], 5 * rounds, 'small images')
+            else:
+                assert 'http_server_small_images_total' not in metrics, metrics
+            stops(running)
 
 
 @check

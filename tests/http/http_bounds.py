@@ -1,16 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""What clients may cost examples/http_server in memory and in time: for check_http.py."""
+"""What clients may cost examples/http_server in memory: for check_http.py."""
+import os
+import resource
 import struct
+import time
 import zlib
 
 import http_images as images
-from http_checks import SHORT, check, is_code, noise, server, stops
-from http_client import SANITIZER, ask
-
-# ---- images ------------------------------------------------------------------
+from http_checks import (DEVICE, RANDOM, SHORT, Skip, check, in_threads, is_code, noise, same,
+                         server, stops)
+from http_client import PATIENCE, SANITIZER, Connection, ask, request_bytes
 
 MEGABYTE = 1 << 20
 
+
+def until(what, condition):
+    """Waits for a condition."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, 'it does not come: %s' % what
+        time.sleep(0.01)
+
+
+# ---- images ------------------------------------------------------------------
 
 def zeros(megabytes):
     """Compressed as far as it goes."""
@@ -56,4 +68,178 @@ def interlaced_images_are_read():
     with server('--workers=1') as running:
         for width, height in ((1, 1), (2, 3), (4, 4), (5, 9), (33, 17), (300, 200)):
             is_code(ask(running.port, '/sobel', images.interlaced(width, height, noise)), 200)
+        stops(running)
+
+
+# ---- connections -------------------------------------------------------------
+
+@check
+def more_clients_than_connections_wait_and_are_served():
+    with server('--connections=8', '--loops=1') as running:
+        inside = [Connection(running.port) for _ in range(8)]
+        for connection in inside:
+            is_code(connection.ask('/wc', b'one'), 200)
+        waiting = [Connection(running.port) for _ in range(20)]
+        for connection in waiting:
+            connection.send(request_bytes('/wc', b'two'))
+        body = inside[0].ask('/metrics').body
+        assert b'\nhttp_server_connections 8\n' in body, body
+        for connection in inside:
+            connection.close()
+        for connection in waiting:
+            is_code(connection.answer(), 200)
+            connection.close()
+        stops(running)
+
+
+@check
+def a_full_server_ends_and_answers_those_that_wait():
+    with server('--connections=4', '--loops=1') as running:
+        inside = [Connection(running.port) for _ in range(4)]
+        for connection in inside:
+            is_code(connection.ask('/wc', b'one'), 200)
+        waiting = Connection(running.port)
+        waiting.send(request_bytes('/wc', b'two'))
+        running.signal()
+        is_code(waiting.answer(), 200)
+        same(running.wait(), (0, ''), 'exit status and standard error')
+
+
+@check
+def without_descriptors_it_waits_says_so_once_and_goes_on():
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+
+    if DEVICE != 'host' or os.environ.get('RNL_TEST_FAKE'):
+        raise Skip('CUDA needs descriptors of its own')
+    with server(before=few) as running:
+        clients = [Connection(running.port) for _ in range(80)]
+        until('the message', lambda: b'accepting a connection: Too many open' in running.errors)
+        cpu = running.cpu_seconds()
+        time.sleep(1)
+        cpu = running.cpu_seconds() - cpu
+        assert cpu < 0.5, '%.1f CPU seconds in one' % cpu
+        clients[0].send(request_bytes('/wc', b'one'))
+        is_code(clients[0].answer(), 200)
+        for connection in clients[:-1]:
+            connection.close()
+        is_code(clients[-1].ask('/wc', b'one'), 200)
+        status, errors = running.stop()
+        same((status, errors.count('accepting')), (0, 1), 'status and messages: ' + errors)
+
+
+# ---- bytes -------------------------------------------------------------------
+
+def under_way(running):
+    return running.metrics()['http_server_bytes_under_way']
+
+
+def settles(running):
+    running.settled()
+    until('no bytes under way', lambda: under_way(running) == 0)
+
+
+@check
+def partial_bodies_are_bounded_together():
+    nr, size = (60, 300000) if SHORT else (400, MEGABYTE)
+    limit = 4 * MEGABYTE
+    with server('--memory=4M', '--slots=4', '--max-pixels=64K') as running:
+        clients = [Connection(running.port) for _ in range(nr)]
+        codes = []
+
+        def send(index):
+            for connection in clients[index::8]:
+                connection.send(request_bytes('/wc', bytes(size))[:-1])
+
+        in_threads(send, 8)
+        until('a full memory', lambda: under_way(running) > limit - 2 * size)
+        most = running.rss_kb()
+        assert under_way(running) <= limit
+        assert SANITIZER or most < running.bound_kb, '%d kB' % most
+        for connection in clients:
+            connection.send(b'\0')
+            answer = connection.answer()
+            codes.append(answer.code)
+            if answer.code == 503:
+                assert b'under way' in answer.body and answer.closes, answer.body
+            connection.close()
+        assert set(codes) == {200, 503}, codes
+        settles(running)
+        stops(running)
+
+
+@check
+def answers_that_are_not_read_are_bounded_together():
+    # More than the kernel takes for a client.
+    image = images.pnm(5, 3500, 3500, noise(3500 * 3500))
+    with server('--memory=40M', '--slots=2', '--max-body=16M', '--max-pixels=16M') as running:
+        clients, codes = [Connection(running.port, takes=4096) for _ in range(5)], []
+        for connection in clients:
+            connection.send(request_bytes('/sobel', image))
+            assert connection.more()
+        assert 20 * MEGABYTE < under_way(running) <= 40 * MEGABYTE
+        assert SANITIZER or running.rss_kb() < running.bound_kb
+        for connection in clients:
+            codes.append(connection.answer().code)
+            connection.close()
+        assert set(codes) == {200, 503}, codes
+        settles(running)
+        stops(running)
+
+
+class Crowd:
+    """Clients of all kinds, for a time; the memory that the server has meanwhile."""
+
+    def __init__(self, running, seconds):
+        self.running, self.most_kb, self.answers = running, 0, 0
+        self.end = time.monotonic() + seconds
+
+    def polite(self, index):
+        image = images.pnm(5, 300, 300, noise(90000))
+        while time.monotonic() < self.end:
+            answer = ask(self.running.port, *(('/sobel', image) if index % 2 else
+                                              ('/wc', bytes(200000))))
+            assert answer.code in (200, 503), answer.code
+            self.answers += 1
+
+    def rude(self):
+        """Sends parts of requests, and reads no answers."""
+        image = request_bytes('/sobel', images.pnm(5, 500, 500, noise(250000)))
+        clients = []
+        while time.monotonic() < self.end:
+            connection = Connection(self.running.port)
+            clients.append(connection)
+            connection.send(image[:RANDOM.choice((len(image), RANDOM.randrange(len(image))))])
+            if len(clients) > 40:
+                clients.pop(0).reset()
+        for connection in clients:
+            connection.close()
+
+    def watch(self):
+        while time.monotonic() < self.end:
+            self.most_kb = max(self.most_kb, self.running.rss_kb())
+            time.sleep(0.05)
+
+    def work(self, index):
+        if index == 0:
+            self.watch()
+        elif index < 4:
+            self.rude()
+        else:
+            self.polite(index)
+
+
+@check
+def a_crowd_of_all_kinds_takes_no_more_memory_than_the_server_said():
+    seconds = 3 if SHORT else float(os.environ.get('HTTP_SECONDS', 20))
+    # Little of each, so that the bound is met, and small.
+    with server('--slots=8', '--max-pixels=256K', '--max-body=256K', '--memory=16M',
+                '--connections=200') as running:
+        crowd = Crowd(running, seconds)
+        in_threads(crowd.work, 10)
+        print('# %d answers; memory %d kB at most, of %d kB' % (
+            crowd.answers, crowd.most_kb, running.bound_kb))
+        assert crowd.answers
+        assert SANITIZER or DEVICE != 'host' or crowd.most_kb < running.bound_kb
+        settles(running)
         stops(running)

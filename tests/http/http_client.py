@@ -50,8 +50,13 @@ def chunked(body, size):
 class Connection:
     """One connection; requests one after the other."""
 
-    def __init__(self, port, timeout=PATIENCE):
-        self.socket = socket.create_connection(('127.0.0.1', port), timeout)
+    def __init__(self, port, timeout=PATIENCE, takes=None):
+        """@takes: about how many bytes come before they are read."""
+        self.socket = socket.socket()
+        self.socket.settimeout(timeout)
+        if takes:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, takes)
+        self.socket.connect(('127.0.0.1', port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rest = b''
 
@@ -153,10 +158,11 @@ class Server:
 
     PROGRAM = os.environ.get('HTTP_SERVER', 'examples/http_server/http_server')
 
-    def __init__(self, *options, device='host'):
+    def __init__(self, *options, device='host', before=None):
+        """@before: called in the new process before the program starts."""
         self.process = subprocess.Popen(
             [self.PROGRAM, '--listen=127.0.0.1:0', '--device=' + device, *options],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before)
         self.errors = b''
         self.reader = threading.Thread(target=self._read_errors, daemon=True)
         self.reader.start()
@@ -168,6 +174,8 @@ class Server:
             self.process.wait()
             self.reader.join()
             raise RuntimeError('the server does not start: %r %r' % (self.says, self.errors))
+        memory = self.process.stdout.readline().decode()
+        self.bound_kb = int(re.match(r'memory: at most (\d+) MB', memory)[1]) * 1024
         self.port = int(found[1])
         self.pid = self.process.pid
 

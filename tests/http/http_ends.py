@@ -78,23 +78,6 @@ def a_request_that_comes_slowly_is_answered_before_it_ends():
         same(running.wait(), (0, ''), 'exit status and standard error')
 
 
-@check
-def after_its_grace_it_says_what_was_left_and_fails():
-    # It may take the client for gone, if it is busy for so long.
-    with server('--linger=900', '--grace=1') as running:
-        slow = Connection(running.port)
-        slow.send(request_bytes('/wc', b'x' * 100)[:-50])
-        running.signal()
-        while running.process.poll() is None:
-            slow.send(b'x' if SHORT else b'')
-            time.sleep(0.05)
-            if not SHORT:
-                slow.send(b'x')
-        status, errors = running.wait()
-        same(status, 1, 'exit status')
-        assert 'the grace of 1 s is over: 0 requests' in errors, errors
-
-
 def await_jobs(running, number):
     while not any(name.startswith('rnl_jobs_unfinished') and value == number
                   for name, value in running.metrics().items()):

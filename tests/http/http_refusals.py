@@ -222,6 +222,7 @@ def options_are_checked():
                             (['--max-body=1T'], b'--max-body'), (['--max-body=-1'], b'--max-body'),
                             (['--handler=no'], b'--handler'), (['--stream=no'], b'--stream'),
                             (['--device=tpu'], b'--device'), (['--listen=1.2.3.4'], b'--listen'),
+                            (['--memory=1M'], b'--memory'), (['--idle-time=0'], b'--idle-time'),
                             (['--listen=1.2.3.4:99999'], b'--listen'),
                             (['--listen=:1'], b'--listen')):
         ended = program(*arguments)

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The head of a request: its first line and its headers.
+ *
+ * DESIGN
+ * It is read as RFC 9112 has it, and what could be read in two ways is refused: a NUL or another
+ * control character, a bare line feed, a folded line, a space before a colon, Content-Length
+ * twice or beside Transfer-Encoding, two Hosts.  A proxy in front of this server might read it
+ * in the other way, and take a part of one request for the next one.
+ *
+ * Names and values are ended with a NUL where they are, so they live as long as the text.
+ */
+#include "config.h"
+
+#include "server.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* ---- characters ---------------------------------------------------------- */
+
+static bool is_token(const char *text)
+{
+	static const char marks[] = "!#$%&'*+-.^_`|~";
+	const char *at = text;
+
+	while ((*at >= '0' && *at <= '9') || ((*at | 0x20) >= 'a' && (*at | 0x20) <= 'z') ||
+	       (*at && strchr(marks, *at)))
+		at++;
+	return at != text && !*at;
+}
+
+/* Ends a value behind its last character that is no space.  Return: its first one. */
+static char *trim(char *at, char *end)
+{
+	while (*at == ' ' || *at == '\t')
+		at++;
+	while (end > at && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	*end = '\0';
+	return at;
+}
+
+/* Return: the next line, ended with a NUL; NULL: it has a character that no line has. */
+static char *next_line(char **at, char **line_end)
+{
+	char *line = *at, *c = line;
+
+	while ((unsigned char)*c >= ' ' ? *c != 0x7f : *c == '\t')
+		c++;
+	if (c[0] != '\r' || c[1] != '\n')
+		return NULL;
+	*c = '\0';
+	*line_end = c;
+	*at = c + 2;
+	return line;
+}
+
+/* ---- the first line ------------------------------------------------------ */
+
+static unsigned method_of(const char *name)
+{
+	static const struct {
+		const char *name;
+		unsigned method;
+	} methods[] = {
+		{ "GET", EVHTTP_REQ_GET }, { "HEAD", EVHTTP_REQ_HEAD }, { "POST", EVHTTP_REQ_POST },
+	};
+
+	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
+		if (!strcmp(name, methods[i].name))
+			return methods[i].method;
+	return 0;
+}
+
+static int refuse(struct head *head, int code, const char *wrong)
+{
+	head->wrong = wrong;
+	return code;
+}
+
+static int read_first_line(char *line, struct head *head)
+{
+	char *target = strchr(line, ' ');
+	char *version = target ? strchr(target + 1, ' ') : NULL;
+	char *host;
+
+	if (!version)
+		return refuse(head, HTTP_BADREQUEST, "the first line is no request");
+	*target++ = '\0';
+	*version++ = '\0';
+	if (!is_token(line) || strncmp(version, "HTTP/", 5) || strchr(version, ' '))
+		return refuse(head, HTTP_BADREQUEST, "the first line is no request");
+	if (strncmp(version, "HTTP/1.", 7) || !strchr("0123456789", version[7]) || !version[7] ||
+	    version[8])
+		return refuse(head, 505, "this server speaks HTTP/1.1");
+	head->method = method_of(line);
+	head->old = version[7] == '0';
+	/* A proxy names the host, too. */
+	host = strncasecmp(target, "http://", 7) ? NULL : target + 7;
+	head->path = host ? host + strcspn(host, "/?") : target;
+	if (*head->path != '/' && strcmp(target, "*"))
+		return refuse(head, HTTP_BADREQUEST, "the first line has no path");
+	target[(size_t)(head->path - target) + strcspn(head->path, "?#")] = '\0';
+	return 0;
+}
+
+/* ---- headers ------------------------------------------------------------- */
+
+const char *head_find(const struct head *head, const char *name)
+{
+	for (unsigned i = 0; i < head->nr_fields; i++)
+		if (!strcasecmp(head->fields[i].name, name))
+			return head->fields[i].value;
+	return NULL;
+}
+
+static unsigned count(const struct head *head, const char *name)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < head->nr_fields; i++)
+		nr += !strcasecmp(head->fields[i].name, name);
+	return nr;
+}
+
+/* Whether a Connection header lists @word. */
+static bool connection_is(const struct head *head, const char *word)
+{
+	const size_t bytes = strlen(word);
+
+	for (unsigned i = 0; i < head->nr_fields; i++) {
+		const char *at = head->fields[i].value;
+
+		if (strcasecmp(head->fields[i].name, "Connection"))
+			continue;
+		for (at += strspn(at, ", \t"); *at; at += strspn(at, ", \t")) {
+			const size_t length = strcspn(at, ", \t");
+
+			if (length == bytes && !strncasecmp(at, word, bytes))
+				return true;
+			at += length;
+		}
+	}
+	return false;
+}
+
+static int read_field(char *line, char *end, struct head *head)
+{
+	char *colon = strchr(line, ':');
+
+	if (head->nr_fields == HEAD_FIELDS_MAX)
+		return refuse(head, 431, "too many headers");
+	if (!colon)
+		return refuse(head, HTTP_BADREQUEST, "a header has no colon");
+	*colon = '\0';
+	if (!is_token(line))
+		return refuse(head, HTTP_BADREQUEST, "a header's name is none");
+	head->fields[head->nr_fields].name = line;
+	head->fields[head->nr_fields++].value = trim(colon + 1, end);
+	return 0;
+}
+
+/* What follows the head. */
+static int read_framing(struct head *head)
+{
+	const char *coding = head_find(head, "Transfer-Encoding");
+	const char *length = head_find(head, "Content-Length");
+
+	if (count(head, "Content-Length") > 1)
+		return refuse(head, HTTP_BADREQUEST, "Content-Length is given twice");
+	if (coding && (length || head->old || count(head, "Transfer-Encoding") > 1))
+		return refuse(head, HTTP_BADREQUEST, "the body's end is given twice");
+	if (coding && strcasecmp(coding, "chunked"))
+		return refuse(head, HTTP_NOTIMPLEMENTED, "Transfer-Encoding can be chunked alone");
+	head->chunked = coding;
+	if (!length)
+		return 0;
+	if (!*length || length[strspn(length, "0123456789")])
+		return refuse(head, HTTP_BADREQUEST, "Content-Length is no number");
+	for (; *length; length++)	/* a longer body than any is no longer counted */
+		if (head->body_bytes < UINT64_MAX / 100)
+			head->body_bytes = head->body_bytes * 10 + (uint64_t)(*length - '0');
+	return 0;
+}
+
+int head_parse(char *text, struct head *head)
+{
+	char *end = NULL, *line = next_line(&text, &end);
+	const char *expect;
+	int ret;
+
+	*head = (struct head){ .nr_fields = 0 };
+	ret = line ? read_first_line(line, head) : 0;
+	while (line && !ret && (line = next_line(&text, &end)) && *line)
+		ret = read_field(line, end, head);
+	if (!line)
+		return refuse(head, HTTP_BADREQUEST, "a control character is in the head");
+	if (!ret)
+		ret = read_framing(head);
+	if (ret)
+		return ret;
+	if (count(head, "Host") != 1 && !(head->old && !count(head, "Host")))
+		return refuse(head, HTTP_BADREQUEST, "there has to be one Host");
+	expect = head->old ? NULL : head_find(head, "Expect");
+	if (expect && strcasecmp(expect, "100-continue"))
+		return refuse(head, HTTP_EXPECTATIONFAILED, "Expect can be 100-continue alone");
+	head->expects = expect;
+	head->keeps = head->old ? connection_is(head, "keep-alive") : !connection_is(head, "close");
+	return 0;
+}

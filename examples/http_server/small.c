@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Small pictures: the edges of many at once, by a batcher.
+ *
+ * DESIGN
+ * The driver's calls take longer than the edges of a small picture.  So on a GPU such a picture, once a
+ * worker has decoded it, becomes a request of the batcher: the loop copies it into a slot of the
+ * batcher's pinned memory, and a worker takes all that have come as one batch, with one copy
+ * there, one kernel, and one copy back.  A lone picture waits for no other.  The request has the
+ * memory of the slot's job, and comes back by the same completion queue.  The host device has no
+ * calls to save: there each picture stays alone.
+ *
+ * Each picture that has a slot of the server may be in the batcher's slabs at once.
+ */
+#include "config.h"
+
+#include "server.h"
+
+#include <string.h>
+
+#include "kernels.h"
+
+#define SLABS 4
+#define SPARE 4u	/* times the pictures that there can be: slabs are used again only as a whole */
+
+static int batch_issue(const struct rnl_batch *batch)
+{
+	const struct pictures_args args = { batch->in, batch->out, batch->spans, batch->nr, 0 };
+	const struct rnl_dim grid = { batch->nr, 1, 1 };
+	const struct rnl_dim block = { SOBEL_BLOCK_X * SOBEL_BLOCK_Y, 1, 1 };
+
+	return rnl_launch(&pictures_kernel, grid, block, &args);
+}
+
+int small_create(struct server *server)
+{
+	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
+	struct rnl_device_info device = RNL_DEVICE_INFO_INIT;
+
+	if (!server->opt.max_batch || server->opt.handler != ASYNC ||
+	    rnl_pool_device(server->pool, 0, &device) || !device.cuda)
+		return 0;
+	/* A kernel's thread reads nine bytes for each that it writes. */
+	attr.flags = RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY;
+	attr.fn = batch_issue;
+	attr.in_bytes = sizeof(struct small_picture);
+	attr.out_bytes = SMALL_PIXELS;
+	attr.max_batch = server->opt.max_batch;
+	attr.slab_bytes = (server->opt.slots * SPARE / SLABS + 1) * sizeof(struct small_picture);
+	attr.nr_slabs = SLABS;
+	attr.max_slabs = SLABS;
+	return rnl_batcher_create(&server->batcher, server->pool, &attr);
+}
+
+size_t small_pinned_bytes(const struct options *opt)
+{
+	return (opt->slots * SPARE + SLABS) * 2 * sizeof(struct small_picture);
+}
+
+bool small_takes(const struct server *server, uint32_t width, uint32_t height)
+{
+	return server->batcher && width * height <= SMALL_PIXELS;
+}
+
+int small_begin(struct slot *slot)
+{
+	const struct loop *loop = slot->endpoint->loop;
+	const size_t pixels = (size_t)slot->image.width * slot->image.height;
+	struct small_picture *picture;
+	int ret = rnl_request_init(&slot->request);
+
+	if (!ret)
+		ret = rnl_job_cq(&slot->request.job, loop->cq);
+	if (!ret)
+		ret = rnl_batcher_reserve(loop->server->batcher, &slot->request,
+					  offsetof(struct small_picture, pixels) + pixels);
+	if (ret)
+		return ret;
+	picture = slot->request.in;
+	picture->width = slot->image.width;
+	picture->height = slot->image.height;
+	memcpy(picture->pixels, slot->out, pixels);
+	slot->step = STEP_BATCH;
+	ret = rnl_request_commit(&slot->request);
+	if (ret)
+		rnl_request_cancel(&slot->request);
+	return ret;
+}
+
+int small_end(struct slot *slot)
+{
+	const int ret = rnl_job_result(&slot->request.job);
+
+	if (!ret)
+		memcpy(slot->in, slot->request.out,
+		       (size_t)slot->image.width * slot->image.height);
+	rnl_request_release(&slot->request);
+	return ret;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Images of strangers: what examples/http_server does with a body of POST /sobel.
+ *
+ * DESIGN
+ * A chunk whose checksum is wrong ends the reading, and nearly each change makes one wrong: so
+ * checksums are put right after most changes.
+ *
+ * The file lies in memory of its size, and the pixels have space for as many as may be, so the
+ * address sanitizer sees each byte too far; make fuzz bounds memory and time.  A picture that is
+ * read has to come back as it was from the PNG that is made of it.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#include "examples/http_server/server.h"
+
+#define PIXELS_MAX 65536
+#define SIGNATURE_BYTES 8
+#define AROUND 12	/* of a chunk: its length, its type, and its checksum */
+
+/* libFuzzer's. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t most);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t most, unsigned seed);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void put_checksums_right(uint8_t *data, size_t bytes)
+{
+	size_t at = SIGNATURE_BYTES;
+
+	while (at <= bytes && bytes - at >= AROUND) {
+		const size_t length = (size_t)data[at] << 24 | (size_t)data[at + 1] << 16 |
+				      (size_t)data[at + 2] << 8 | data[at + 3];
+		uint8_t *type = data + at + 4;
+		uLong sum;
+
+		if (length > bytes - at - AROUND)
+			return;
+		sum = crc32(0, type, (uInt)(4 + length));
+		for (int i = 0; i < 4; i++)
+			type[4 + length + (size_t)i] = (uint8_t)(sum >> (24 - 8 * i));
+		at += AROUND + length;
+	}
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t most, unsigned seed)
+{
+	bytes = LLVMFuzzerMutate(data, bytes, most);
+	if (seed % 8)
+		put_checksums_right(data, bytes);
+	return bytes;
+}
+
+static void check_round(const unsigned char *pixels, uint32_t width, uint32_t height)
+{
+	static unsigned char again[PIXELS_MAX];
+	const size_t nr = (size_t)width * height;
+	size_t bytes = image_png_bytes_max(nr);
+	unsigned char *png = malloc(bytes);
+	uint32_t w, h;
+
+	if (!png || image_encode(pixels, width, height, png, &bytes) ||
+	    image_decode(png, bytes, again, PIXELS_MAX, &w, &h) || w != width || h != height ||
+	    memcmp(pixels, again, nr))
+		abort();
+	free(png);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	unsigned char *file = malloc(bytes ? bytes : 1), *pixels = malloc(PIXELS_MAX);
+	uint32_t width, height;
+	int ret;
+
+	if (!file || !pixels)
+		abort();
+	if (bytes)
+		memcpy(file, data, bytes);
+	ret = image_decode(file, bytes, pixels, PIXELS_MAX, &width, &height);
+	if (!ret)
+		check_round(pixels, width, height);
+	else if (ret != -EBADMSG && ret != -EFBIG)
+		abort();
+	free(file);
+	free(pixels);
+	return 0;
+}

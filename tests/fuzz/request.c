@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests of strangers: what examples/http_server reads of a head, and of a body in chunks.
+ *
+ * DESIGN
+ * The text lies in memory of its size, so the address sanitizer sees each byte too far.  A head
+ * that is refused has a code and a reason; one that is taken has a path.  A body in chunks is the
+ * same wherever its text is cut.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/http_server/server.h"
+
+#define PIECE 7		/* bytes at a time */
+
+static void must(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+/* Return: whether a body in chunks follows. */
+static bool check_head(const char *text, size_t bytes)
+{
+	char *copy = malloc(bytes + 1);
+	struct head head;
+	bool chunked;
+	int code;
+
+	must(copy);
+	memcpy(copy, text, bytes);
+	copy[bytes] = '\0';
+	code = head_parse(copy, &head);
+	must(code == 0 || (code >= 400 && code < 600));
+	must(!code == !head.wrong);
+	must(code || (head.path >= copy && head.path < copy + bytes));
+	must(code || head_find(&head, "Host") || head.old);
+	for (unsigned i = 0; i < head.nr_fields; i++)
+		must(head.fields[i].value + strlen(head.fields[i].value) < copy + bytes);
+	chunked = !code && head.chunked;
+	free(copy);
+	return chunked;
+}
+
+/* Return: the bytes of the body, which are copied to @body; -1: it is broken. */
+static long read_chunks(const char *text, size_t bytes, size_t piece, char *body)
+{
+	struct chunks chunks = { .state = 0 };
+	size_t at = 0, nr = 0;
+
+	while (at < bytes && !chunks.end) {
+		const size_t there = bytes - at < piece ? bytes - at : piece;
+		size_t framing, data;
+
+		if (chunks_read(&chunks, text + at, there, &framing, &data))
+			return -1;
+		must(framing + data > 0 && framing + data <= there);
+		memcpy(body + nr, text + at + framing, data);
+		nr += data;
+		at += framing + data;
+	}
+	return (long)nr;
+}
+
+static void check_chunks(const char *text, size_t bytes)
+{
+	char *whole = malloc(bytes + 1), *cut = malloc(bytes + 1);
+	long nr;
+
+	must(whole && cut);
+	nr = read_chunks(text, bytes, bytes, whole);
+	must(nr == read_chunks(text, bytes, PIECE, cut));
+	must(nr < 0 || !memcmp(whole, cut, (size_t)nr));
+	free(whole);
+	free(cut);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	const char *text = (const char *)data;
+	const char *end = bytes ? memmem(text, bytes, "\r\n\r\n", 4) : NULL;
+	const size_t head_bytes = end ? (size_t)(end - text) + 4 : bytes;
+
+	if (head_bytes <= HEAD_MAX && check_head(text, head_bytes))
+		check_chunks(text + head_bytes, bytes - head_bytes);
+	return 0;
+}

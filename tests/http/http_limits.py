@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: MIT
+"""How long clients may take, and what is refused at once, by examples/http_server: for
+check_http.py."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import http_images as images
+from http_checks import DEVICE, LINGER, check, is_code, noise, same, server, stops
+from http_client import PATIENCE, Connection, Server, ask, chunked, request_bytes
+
+# ---- time --------------------------------------------------------------------
+
+def is_refused(connection, code):
+    """Checks that the answer is an error, in the server's own format, and the last one."""
+    answer = connection.answer()
+    is_code(answer, code)
+    same(answer.headers['content-type'], 'application/json', 'type')
+    assert json.loads(answer.body)['error'] and answer.closes, answer.headers
+    assert connection.ended(), 'it is not closed'
+    return answer
+
+
+def trickles(running, data):
+    """Sends byte after byte until it is answered."""
+    connection = Connection(running.port)
+    stop = threading.Event()
+
+    def send():
+        for at in range(len(data) - 1):
+            if stop.wait(0.05):
+                break
+            connection.send(data[at:at + 1])
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        is_refused(connection, 408)
+    finally:
+        stop.set()
+        sender.join()
+
+
+@check
+def clients_that_trickle_are_answered_408():
+    body = request_bytes('/wc', bytes(100000))
+    in_chunks = request_bytes('/wc', b'', headers=['Transfer-Encoding: chunked'])
+    with server('--head-time=1') as running:
+        trickles(running, b'GET /healthz HTTP/1.1\r\n' + b'A: b\r\n' * 10000)
+        stops(running)
+    with server('--request-time=1') as running:
+        for data in (body, in_chunks + chunked(bytes(100000), 1)):
+            trickles(running, data)
+        stops(running)
+
+
+@check
+def clients_that_are_silent_are_closed():
+    with server('--idle-time=1') as running:
+        new, served = Connection(running.port), Connection(running.port)
+        is_code(served.ask('/wc', b'one'), 200)
+        assert new.ended() and served.ended(), 'connections are left open'
+        stops(running)
+
+
+@check
+def clients_that_do_not_take_their_answer_are_closed():
+    # More than the kernel takes for a client.
+    image = images.pnm(5, 3500, 3500, noise(3500 * 3500))
+    with server('--request-time=2', '--max-body=16M', '--max-pixels=16M', '--slots=2') as running:
+        connection = Connection(running.port, takes=4096)
+        connection.send(request_bytes('/sobel', image))
+        assert connection.more()
+        end = time.monotonic() + PATIENCE
+        while running.metrics()['http_server_connections'] > 1:
+            assert time.monotonic() < end, 'it stays'
+            time.sleep(0.05)
+        running.settled()
+        stops(running)
+
+
+@check
+def clients_that_trickle_do_not_keep_it_from_ending():
+    with server('--linger=100', '--grace=4') as running:
+        data = request_bytes('/wc', bytes(10000))
+        clients = [Connection(running.port) for _ in range(4)]
+        for connection in clients:
+            connection.send(request_bytes('/wc', b'one') + data[:20])
+            is_code(connection.answer(), 200)
+        running.signal()
+        at = 20
+        while running.process.poll() is None:
+            for connection in clients:
+                connection.send(data[at:at + 1])
+            at += 1
+            time.sleep(0.02)
+        for connection in clients:
+            is_code(connection.answer(), 408)
+        same(running.wait(), (0, ''), 'exit status and standard error')
+
+
+@check
+def slow_clients_hold_no_worker():
+    # More than the kernel takes for a client.
+    image = images.pnm(5, 3000, 3000, noise(3000 * 3000))
+    with server('--workers=1', '--slots=1', '--loops=1', '--max-body=16M',
+                '--max-pixels=16M') as running:
+        sending, reading = [], []
+        for _ in range(3):
+            sending.append(Connection(running.port))
+            sending[-1].send(request_bytes('/sobel', image)[:-1])
+            reading.append(Connection(running.port, takes=4096))
+            reading[-1].send(request_bytes('/sobel', image))
+            assert reading[-1].more()
+        metrics = running.metrics()
+        same(metrics['http_server_open'], 1 + len(reading), 'answers that are sent')
+        same(metrics['http_server_slots_used'], 0, 'slots')
+        is_code(ask(running.port, '/wc', b'one two'), 200)
+        for connection in reading:
+            is_code(connection.answer(), 200)
+        for connection in sending:
+            connection.send(image[-1:])
+            is_code(connection.answer(), 200)
+        stops(running)
+
+
+@check
+def the_deadline_bounds_the_answer_whatever_a_worker_is_at():
+    with server('--deadline=300', '--workers=1', '--slots=4', '--loops=1',
+                '--allow-crash') as running:
+        held, queued = Connection(running.port), Connection(running.port)
+        held.send(request_bytes('/hang', b''))          # until it is cancelled
+        queued.send(request_bytes('/wc', b'one'))
+        for connection in (held, queued):
+            is_code(connection.answer(), 504)
+        # The memory comes back.
+        running.settled()
+        end = time.monotonic() + PATIENCE
+        while ask(running.port, '/wc', b'one').code != 200:
+            assert time.monotonic() < end
+        same(held.ask('/healthz').code, 200, 'the next answer of the connection')
+        stops(running)
+
+
+@check
+def work_that_never_ends_is_answered_504_and_named_at_the_end():
+    with server('--deadline=300', '--workers=2', '--slots=4', '--loops=1', '--grace=4',
+                '--allow-crash') as running:
+        is_code(ask(running.port, '/hang', b'x'), 504)
+        same(running.metrics()['http_server_slots_used'], 1, 'slots')
+        status, errors = running.stop()
+        same(status, 1, 'exit status')
+        assert '/hang is held by its function' in errors, errors
+        assert '0 requests are not answered' in errors, errors
+
+
+# ---- requests ----------------------------------------------------------------
+
+@check
+def a_body_that_is_too_long_is_refused_before_it_comes():
+    with server('--max-body=64K') as running:
+        for headers in ([], ['Expect: 100-continue']):
+            connection = Connection(running.port)
+            connection.send(request_bytes('/wc', b'', headers=headers + ['Content-Length: 65537'])
+                            .replace(b'Content-Length: 0\r\n', b''))
+            is_refused(connection, 413)
+        connection = Connection(running.port)
+        connection.send(request_bytes('/wc', b'', headers=['Transfer-Encoding: chunked'])
+                        + b'10001\r\n')
+        is_refused(connection, 413)
+        # The client reads it though it goes on sending.
+        connection = Connection(running.port)
+        connection.send(request_bytes('/wc', bytes(3000000)))
+        is_refused(connection, 413)
+        stops(running)
+
+
+# What a proxy could read in another way.
+REFUSED = {
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\none': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: 3, 3\r\n\r\none': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: +3\r\n\r\none': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: ' + b'9' * 40 + b'\r\n\r\n': 413,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n': 501,
+    b'POST /wc HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none!\r\n': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n' + b'f' * 17: 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;' + b'x' * 20000: 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nExpect: magic\r\n\r\n': 417,
+    b'GET /healthz HTTP/1.1\r\nHost: a\r\nA: b\0c\r\n\r\n': 400,
+    b'GET /healthz HTTP/1.1\r\nHost: a\r\nA\0: b\r\n\r\n': 400,
+    b'GET /heal\0thz HTTP/1.1\r\nHost: a\r\n\r\n': 400,
+    b'GET /healthz HTTP/1.1\r\nHost: a\r\nA: b\nc: d\r\n\r\n': 400,
+    b'GET /healthz HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n': 400,
+    b'GET /healthz HTTP/1.1\r\nHost: a\r\nA : b\r\n\r\n': 400,
+    b'GET /healthz HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n': 400,
+    b'GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n': 400,
+    b'GET /healthz HTTP/1.1\r\n\r\n': 400,
+    b'GET healthz HTTP/1.1\r\nHost: a\r\n\r\n': 400,
+    b'GET /healthz\r\nHost: a\r\n\r\n': 400,
+    b'GET /healthz HTTP/2.0\r\nHost: a\r\n\r\n': 505,
+    b'GET /healthz HTTP/1.1\r\nHost: a\r\n' + b'A: b\r\n' * 100 + b'\r\n': 431,
+    b'GET /healthz HTTP/1.1\r\nHost: a\r\nA: ' + b'x' * 20000: 431,
+}
+TAKEN = (
+    b'GET /healthz HTTP/1.0\r\n\r\n',
+    b'\r\n\r\nGET /healthz?a=b HTTP/1.1\r\nHost: a\r\nConnection: x, close\r\n\r\n',
+    b'GET http://a/healthz HTTP/1.1\r\nhost:a\r\nA:\t b \xe4 \r\nConnection:close\r\n\r\n',
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\nConnection: close\r\n\r\n'
+    b'3;a=b\r\none\r\n1 \r\n \r\n0\r\nA: b\r\n\r\n',
+)
+
+
+@check
+def requests_that_could_be_read_in_two_ways_are_refused():
+    with server() as running:
+        for data, code in REFUSED.items():
+            connection = Connection(running.port)
+            connection.send(data)
+            try:
+                is_refused(connection, code)
+            except AssertionError as error:
+                raise AssertionError('%r: %s' % (data[:120], error)) from error
+        for data in TAKEN:
+            connection = Connection(running.port)
+            connection.send(data)
+            is_code(connection.answer(), 200)
+            assert connection.ended(), data
+        stops(running)
+
+
+@check
+def requests_are_the_same_wherever_they_are_cut():
+    data = (request_bytes('/wc', b'', headers=['Transfer-Encoding: chunked', 'A: b'])
+            + chunked(b'one two', 3) + request_bytes('/healthz'))
+    with server() as running:
+        for at in range(1, len(data)):
+            connection = Connection(running.port)
+            connection.send(data[:at])
+            if at % 3:
+                ask(running.port, '/healthz')           # the first part is read by then, mostly
+            connection.send(data[at:])
+            same(connection.answer().body, b'{"lines":0,"words":2,"bytes":7}\n', 'counts')
+            is_code(connection.answer(), 200)
+            connection.close()
+        stops(running)
+
+
+# ---- the process -------------------------------------------------------------
+
+@check
+def other_signals_end_it_in_the_same_way_or_not_at_all():
+    body = request_bytes('/wc', bytes(1000))
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        for options in ((), ('--processes=1',)):
+            with server(LINGER, *options) as running:
+                slow = Connection(running.port)
+                slow.send(request_bytes('/wc', b'one') + body[:-500])
+                is_code(slow.answer(), 200)
+                running.signal(signal.SIGUSR1)
+                running.signal(signal.SIGUSR2)
+                running.signal(number)
+                slow.send(body[-500:])
+                is_code(slow.answer(), 200)
+                same(running.wait(), (0, ''), 'exit status and standard error')
+    with server(LINGER, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as running:
+        running.signal(signal.SIGHUP)
+        is_code(ask(running.port, '/healthz'), 200)
+        stops(running)
+
+
+@check
+def without_standard_descriptors_no_message_goes_to_a_client():
+    found = socket.socket()
+    found.bind(('127.0.0.1', 0))
+    port = found.getsockname()[1]
+    found.close()
+    process = subprocess.Popen(
+        [Server.PROGRAM, '--listen=127.0.0.1:%d' % port, '--device=' + DEVICE, '--workers=1',
+         '--linger=100', '--deadline=0', '--allow-crash', '--grace=4'],
+        preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
+    try:
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                hangs = Connection(port)
+                break
+            except ConnectionRefusedError:
+                assert time.monotonic() < end and process.poll() is None, 'it does not start'
+                time.sleep(0.05)
+        clients = [hangs] + [Connection(port) for _ in range(4)]
+        for connection in clients[1:]:
+            is_code(connection.ask('/wc', b'one'), 200)
+        hangs.send(request_bytes('/hang', b'x'))
+        while b'http_server_open 1\n' in clients[1].ask('/metrics').body:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)     # at its end it has something to say
+        same(process.wait(PATIENCE), 1, 'exit status')
+        for connection in clients:
+            assert connection.ended(), connection.rest
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
