@@ -141,7 +141,7 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 rooms := $(patsubst $(srcdir)/%/,%,$(wildcard $(srcdir)/src/*/))
 objdirs := $(rooms) $(bench_dirs) $(tests_dirs) $(EXAMPLE_DIRS)
 clean:
-	rm -f runnel librunnel.a librunnel.so* $(foreach d,$(objdirs),$d/*.o $d/*.d) $(PROGRAMS) $(MANUALS:%=docs/man/%) \
+	rm -f runnel librunnel.a librunnel.so* $(http)/page.inc $(foreach d,$(objdirs),$d/*.o $d/*.d) $(PROGRAMS) $(MANUALS:%=docs/man/%) \
 	  $(BENCHES)
 	$(clean_tests)
 distclean: clean
@@ -165,6 +165,7 @@ make bench-gpu    runnel beside hand-written code on a GPU; BENCH='--rows=jobs,c
 make benches      builds both programs
 make serve        starts examples/http_server; SERVE='--device=host ...'
 make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
+make http-page    the picture of its page in docs, by Chromium
 make fuzz         what clients send to it, by libFuzzer for FUZZ_SECONDS=60 (needs clang)
 make check-mutants the library is broken in one place at a time, and tests must fail; MUTANTS='park queue.T'
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall

@@ -4,10 +4,11 @@
 #
 # usage: deps.sh [PACKAGE ...]		Debian's packages that are wanted as well
 set -u
-missing= wanted= cluster=
+missing= wanted= cluster= browser=
 need() { missing="$missing $*"; }
 want() { wanted="$wanted $*"; }		# for examples/http_server and pipeline, the tool, make bench, and the tests abi, api/loops, manual and model, which may be left out
 many() { cluster="$cluster $*"; }	# for programs over many machines, which may be left out
+look() { browser="$browser $*"; }	# for the tests of http_server's page, which may be left out
 echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
 command -v make >/dev/null || need make
 command -v pkg-config >/dev/null || need pkg-config
@@ -28,29 +29,33 @@ command -v spin >/dev/null || want spin
 command -v mandoc >/dev/null || want mandoc
 command -v abidiff >/dev/null || want abigail-tools
 { command -v mpicc && command -v mpirun; } >/dev/null || many openmpi-bin libopenmpi-dev
+# Ubuntu has it as a snap alone.
+{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null ||
+	grep -qs '^ID=ubuntu' /etc/os-release || look chromium
 # Debian has no NCCL; NVIDIA's own packages for it do.
 [ ! -e /usr/local/cuda ] || [ -e /usr/local/cuda/include/nccl.h ] || [ -e /usr/include/nccl.h ] ||
 	! apt-cache show libnccl-dev >/dev/null 2>&1 || many libnccl-dev
 for p; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q ' installed$' || need "$p"
 done
-[ "$missing$wanted$cluster" ] || { echo 'deps: nothing is missing'; exit 0; }
+[ "$missing$wanted$cluster$browser" ] || { echo 'deps: nothing is missing'; exit 0; }
 
 if ! command -v apt-get >/dev/null; then
 	cat >&2 <<-IN
-	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, the tool, make bench and some tests:${wanted:- nothing}; and for many machines:${cluster:- nothing}
+	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, the tool, make bench and some tests:${wanted:- nothing}; and for many machines:${cluster:- nothing}; and for the tests of a page:${browser:- nothing}
 	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
 	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
 	            glib2-devel tbb-devel gcc-c++ elfutils-libelf-devel mandoc libabigail
-	            openmpi-devel (and its module: module load mpi)
+	            chromium openmpi-devel (and its module: module load mpi)
 	  openSUSE  zypper install gcc make pkg-config liburcu-devel check-devel
 	            libevent-devel libjansson-devel libpng16-devel libuv-devel wrk python3
 	            glib2-devel tbb-devel gcc-c++ libelf-devel mandoc openmpi-devel
+	            chromium
 	  Arch      pacman -S gcc make pkgconf liburcu check libevent jansson libpng libuv wrk python
-	            glib2 onetbb libelf mandoc openmpi
+	            glib2 onetbb libelf mandoc openmpi chromium
 	  Alpine    apk add gcc musl-dev make pkgconf userspace-rcu-dev check-dev libevent-dev
 	            jansson-dev libpng-dev libuv-dev wrk python3 glib-dev onetbb-dev g++
-	            elfutils-dev mandoc openmpi-dev
+	            elfutils-dev mandoc openmpi-dev chromium
 	IN
 	[ -z "$missing" ]
 	exit
@@ -60,12 +65,12 @@ root=
 if [ "$(id -u)" != 0 ]; then
 	root=sudo
 	command -v sudo >/dev/null || {
-		echo "deps: run this as root: apt-get install$missing$wanted$cluster" >&2
+		echo "deps: run this as root: apt-get install$missing$wanted$cluster$browser" >&2
 		[ -z "$missing" ]
 		exit
 	}
 fi
-echo "deps: installing$missing$wanted$cluster"
+echo "deps: installing$missing$wanted$cluster$browser"
 apt() { $root env DEBIAN_FRONTEND=noninteractive apt-get -q "$@"; }
 get() { apt install -y --no-install-recommends --no-upgrade "$@"; }
 # Without package lists, or with stale ones, apt knows too little: update, and again.
@@ -73,3 +78,4 @@ fetch() { apt-get -qq -s install "$@" >/dev/null 2>&1 && get "$@" || { apt updat
 [ -z "$missing" ] || fetch $missing || exit
 [ -z "$wanted" ] || fetch $wanted || echo "deps: going on without$wanted" >&2
 [ -z "$cluster" ] || fetch $cluster || echo "deps: going on without$cluster" >&2
+[ -z "$browser" ] || fetch $browser || echo "deps: going on without$browser" >&2

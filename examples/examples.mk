@@ -40,6 +40,11 @@ $(eval $(call link_example,$(ex)/gwc/gwc_mpi,$(filter-out %/gwc.o,$(call example
   $(ex)/gwc/device$(kernel_o),MPI_LIBS))
 $(eval $(call link_example,$(http)/http_server,$(HTTP_OBJS),HTTP_LIBS))
 $(http)/%.o: INC += $(HTTP_CFLAGS)
+# The page as a C array's numbers.
+$(http)/page.o: INC += -I$(http)
+$(http)/page.o: $(http)/page.inc
+$(http)/page.inc: $(srcdir)/$(http)/page.html ; @mkdir -p $(@D)
+	$(call Q,OD)od -An -v -tu1 $< | sed 's/  */,/g; s/^,//; s/$$/,/' >$@
 
 DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
 demo: examples

@@ -126,10 +126,11 @@ torture: tests/torture/torture $(if $(fakes),$(fake_cudart))
 
 # ---- make fuzz: the parsers of examples/http_server, by libFuzzer ---------------
 FUZZ_SECONDS ?= 60
-FUZZES := image request
+FUZZES := form image request
 fuzzes := $(if $(filter yes,$(have_HTTP)),$(if $(FUZZ_CC),$(FUZZES:%=tests/fuzz/%)))
 FUZZ_COMPILE = $(FUZZ_CC) -std=c11 -D_GNU_SOURCE $(INC) -I$(srcdir) -I$(srcdir)/examples $(HTTP_CFLAGS) -g -O1 \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+fuzz_form := form.c
 fuzz_image := image.c sift.c
 fuzz_request := head.c chunks.c
 fuzz_srcs = $(srcdir)/tests/fuzz/$1.c $(fuzz_$1:%=$(srcdir)/$(http)/%)
@@ -219,10 +220,13 @@ ifeq ($(have_HTTP),yes)
 check-http: examples
 	@$(check_env) HTTP_SECONDS='$(HTTP_SECONDS)' HTTP_SERVER=$(http)/http_server \
 	  python3 -B $(srcdir)/tests/http/check_http.py
+http-page: examples
+	HTTP_SERVER=$(http)/http_server python3 -B $(srcdir)/tests/http/http_picture.py \
+	  $(srcdir)/docs/http_page.png
 else
-check-http: serve
+check-http http-page: serve
 endif
-.PHONY: check check-http check-mutants coverage fuzz tests torture
+.PHONY: check check-http http-page check-mutants coverage fuzz tests torture
 
 tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
 clean_tests = rm -rf tests/fuzz/found $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \

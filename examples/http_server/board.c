@@ -22,6 +22,8 @@
 #include <event2/buffer.h>
 #include <jansson.h>
 
+#define WATCHED_NS UINT64_C(3000000000)	/* after a look at /live, others may look again */
+
 int board_make(unsigned nr)
 {
 	const int fd = memfd_create("http_server", 0);
@@ -62,14 +64,18 @@ void board_post(const struct server *server)
 	struct place *own = board_own(server);
 	struct evbuffer *text = evbuffer_new();
 
-	if (text && !metrics_write_own(server, text))
+	if (!text)
+		return;
+	if (!metrics_write_own(server, text))
 		post(&own->metrics, text);
-	if (text) {
-		evbuffer_drain(text, evbuffer_get_length(text));
-		if (health_write_own(server, text))
-			post(&own->health, text);
-		evbuffer_free(text);
-	}
+	evbuffer_drain(text, evbuffer_get_length(text));
+	if (health_write_own(server, text) >= 0)
+		post(&own->health, text);
+	evbuffer_drain(text, evbuffer_get_length(text));
+	if (program_now_ns() < atomic_load(&own->watched_ns) + WATCHED_NS &&
+	    answer_json(live_own(server), text))
+		post(&own->live, text);
+	evbuffer_free(text);
 }
 
 /* Return: a copy that ends with a NUL; NULL: there is none now. */
@@ -177,6 +183,28 @@ int board_metrics(const struct server *server, struct evbuffer *out)
 	for (unsigned i = 0; i < server->nr_processes; i++)
 		free(texts[i]);
 	return 0;
+}
+
+/* ---- what all do --------------------------------------------------------------- */
+
+json_t *board_live(const struct server *server)
+{
+	json_t *all = json_array();
+
+	for (unsigned i = 0; i < server->nr_processes; i++) {
+		struct place *place = &server->board[i];
+		char *text;
+
+		atomic_store(&place->watched_ns, program_now_ns());
+		if (i == server->process) {
+			json_array_append_new(all, live_own(server));
+		} else if (board_serves(place) && (text = posted_text(&place->live))) {
+			/* If it is broken, it is left out. */
+			(void)json_array_append_new(all, json_loads(text, 0, NULL));
+			free(text);
+		}
+	}
+	return all;
 }
 
 /* ---- the health of all ------------------------------------------------------- */

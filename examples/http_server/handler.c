@@ -8,7 +8,8 @@
  * belongs to the loop, or, from submit to reap, to the worker, so there is no lock.  A full pool
  * refuses the job, and the client is told at once.  A task's second job, finish(), is urgent.  The
  * job's deadline is for its start; the connection's timer is for the answer: see routes.c.  A
- * slot whose request is answered by then has no request any more, and only comes back.
+ * slot whose request is answered by then has no request any more, and only comes back.  The job
+ * notes which worker has it, and the loop, when it has the job back, notes its span.
  *
  * sync: the handler that CUDA's documentation leads to.  The loop has a stream of its own, and
  * on a GPU the calls are those of hand-written code (see src/device/cuda.c):
@@ -36,12 +37,31 @@
 
 /* ---- async --------------------------------------------------------------- */
 
+static void begin_span(struct slot *slot)
+{
+	slot->worker = (unsigned)rnl_worker_index();
+	slot->began_ns = rnl_clock();
+}
+
+/* A batch is the work of no slot: it has no span. */
+static void end_span(struct slot *slot)
+{
+	const enum span_kind kind = slot->step == STEP_FINISH ? SPAN_PNG :
+				    slot->endpoint->route->task->kind;
+
+	if (slot->began_ns)
+		spans_note(&slot->endpoint->loop->spans, slot->worker, kind, slot->began_ns,
+			   rnl_clock());
+	slot->began_ns = 0;
+}
+
 static int issue(struct rnl_job *job)
 {
 	struct slot *slot = rnl_container_of(job, struct slot, job);
 	const size_t bytes = slot_buffer_bytes(&slot->endpoint->loop->server->opt);
 	void *in = NULL, *out = NULL;
 
+	begin_span(slot);
 	slot->result = rnl_scratch(bytes, &in);		/* for this job alone: nothing to be freed */
 	if (!slot->result)
 		slot->result = rnl_scratch(bytes, &out);
@@ -57,6 +77,7 @@ static int finish(struct rnl_job *job)
 {
 	struct slot *slot = rnl_container_of(job, struct slot, job);
 
+	begin_span(slot);
 	slot->result = slot->endpoint->route->task->finish(slot);
 	return slot->result;
 }
@@ -69,6 +90,7 @@ static int submit(struct slot *slot, int (*fn)(struct rnl_job *job))
 	int ret;
 
 	slot->step = fn == finish ? STEP_FINISH : STEP_ISSUE;
+	slot->began_ns = 0;
 	ret = rnl_job_init(&slot->job, fn);
 	if (!ret)
 		ret = rnl_job_cq(&slot->job, loop->cq);
@@ -93,6 +115,7 @@ void async_reaped(struct rnl_job *job)
 	const bool small = slot->step == STEP_ISSUE && slot->small;
 	int ret = slot->step == STEP_BATCH ? small_end(slot) : rnl_job_result(job);
 
+	end_span(slot);
 	if (!ret && slot->step != STEP_BATCH)
 		ret = slot->result;
 	if (!ret && slot->req && slot->step != STEP_FINISH &&
@@ -106,37 +129,61 @@ void async_reaped(struct rnl_job *job)
 
 /* ---- sync ---------------------------------------------------------------- */
 
-static int work_and_wait(struct slot *slot)
+static int issue_and_wait(struct slot *slot)
 {
-	int ret = slot->endpoint->route->task->issue(slot);
+	const int ret = slot->endpoint->route->task->issue(slot);
 	/* Also after an error: work that was issued before it still uses the slot. */
 	const int waited = rnl_stream_wait(RNL_FOREVER);
 
-	if (!ret)
-		ret = waited;
-	if (!ret && slot->endpoint->route->task->finish)
-		ret = slot->endpoint->route->task->finish(slot);
-	return ret;
+	return ret ? ret : waited;
+}
+
+/* The page shows loops in place of workers. */
+static void begin_loop_span(struct slot *slot, enum step step)
+{
+	struct loop *loop = slot->endpoint->loop;
+
+	slot->worker = (unsigned)(loop - loop->server->loops);
+	slot->step = step;
+	slot->began_ns = rnl_clock();
 }
 
 void sync_start(struct slot *slot)
 {
-	slot_answer(slot, work_and_wait(slot));
+	int ret;
+
+	begin_loop_span(slot, STEP_ISSUE);
+	ret = issue_and_wait(slot);
+	end_span(slot);
+	if (!ret && slot->endpoint->route->task->finish) {
+		begin_loop_span(slot, STEP_FINISH);
+		ret = slot->endpoint->route->task->finish(slot);
+		end_span(slot);
+	}
+	slot_answer(slot, ret);
 }
 
 /* ---- thread -------------------------------------------------------------- */
 
+static int serve_slot(struct slot *slot)
+{
+	int ret = rnl_thread_attach(slot->endpoint->loop->server->pool);
+
+	if (!ret)
+		ret = issue_and_wait(slot);
+	rnl_thread_detach();
+	return !ret && slot->endpoint->route->task->finish ?
+	       slot->endpoint->route->task->finish(slot) : ret;
+}
+
 static void *serve_one(void *arg)
 {
 	struct slot *slot = arg;
-	struct loop *loop = slot->endpoint->loop;
+	const int fd = slot->endpoint->loop->answered_fds[1];
 
-	slot->result = rnl_thread_attach(loop->server->pool);
-	if (!slot->result)
-		slot->result = work_and_wait(slot);
-	rnl_thread_detach();
+	slot->result = serve_slot(slot);
 	/* A pipe takes a pointer whole.  Only then the loop may go on, and end. */
-	if (write(loop->answered_fds[1], &slot, sizeof(slot)) != sizeof(slot))
+	if (write(fd, &slot, sizeof(slot)) != sizeof(slot))
 		program_die("a thread's answer: %s", strerror(errno));
 	return NULL;
 }

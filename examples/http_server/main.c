@@ -150,15 +150,17 @@ void end_signals(sigset_t *signals)
 }
 
 /* Called before there are threads.  Return: a descriptor that reads the signals of the end. */
-static int take_signals(void)
+static int take_signals(const struct server *server)
 {
 	sigset_t signals;
 	int fd;
 
 	signal(SIGPIPE, SIG_IGN);	/* a client that is gone is an error of write() */
+	signal(SIGUSR1, SIG_IGN);	/* would end the process, and lose requests */
 	signal(SIGUSR2, SIG_IGN);
 	end_signals(&signals);
-	sigaddset(&signals, SIGNAL_LEAVE);
+	if (server->board)
+		sigaddset(&signals, SIGNAL_LEAVE);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	fd = signalfd(-1, &signals, SFD_CLOEXEC);
 	if (fd < 0)
@@ -356,9 +358,10 @@ int main(int argc, char **argv)
 			supervise(&server, argv);
 	}
 	choose_gpu(&server);
-	signals = take_signals();
+	signals = take_signals(&server);
 	program_raise_file_limit();
 	json_object_seed(0);
+	server.began_ns = rnl_clock();
 	create_pool(&server);
 	start_loops(&server);
 	announce(&server);

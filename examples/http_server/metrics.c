@@ -14,11 +14,49 @@
 
 #include <event2/buffer.h>
 
+/* ---- counting ------------------------------------------------------------ */
+
 void metrics_count_answer(struct metrics *metrics, int route, int code)
 {
 	for (int i = 0; i < ANSWER_CODES; i++)
 		if (answer_codes[i].code == code)
 			atomic_fetch_add(&metrics->answers[route][i], 1);
+}
+
+/* 16, 24, 32, 48, 64, 96 us, and so on, up to 12.6 s: what lies between two is a third off. */
+uint64_t metrics_bound_us(int bucket)
+{
+	return (bucket % 2 ? UINT64_C(24) : UINT64_C(16)) << bucket / 2;
+}
+
+void metrics_count_time(struct metrics *metrics, int route, int64_t took_ns)
+{
+	int i = 0;
+
+	while (i < METRICS_TIMES - 1 && took_ns > (int64_t)metrics_bound_us(i) * 1000)
+		i++;
+	atomic_fetch_add(&metrics->took[route][i], 1);
+	atomic_fetch_add(&metrics->took_ns[route], (unsigned long long)took_ns);
+}
+
+/* ---- adding up ----------------------------------------------------------- */
+
+unsigned long long metrics_answers(const struct server *server, int route, int code)
+{
+	unsigned long long nr = 0;
+
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		nr += atomic_load(&server->loops[i].metrics.answers[route][code]);
+	return nr;
+}
+
+unsigned long long metrics_took(const struct server *server, int route, int bucket)
+{
+	unsigned long long nr = 0;
+
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		nr += atomic_load(&server->loops[i].metrics.took[route][bucket]);
+	return nr;
 }
 
 unsigned metrics_nr_open(const struct server *server)
@@ -30,6 +68,17 @@ unsigned metrics_nr_open(const struct server *server)
 	return nr;
 }
 
+unsigned metrics_nr_slots_used(const struct server *server)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		nr += atomic_load(&server->loops[i].metrics.nr_slots_used);
+	return nr;
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
 static int write_figure(struct evbuffer *out, const char *name, const char *type,
 			const char *help, uint64_t value)
 {
@@ -37,20 +86,39 @@ static int write_figure(struct evbuffer *out, const char *name, const char *type
 				   name, type, name, value);
 }
 
+static int write_times(const struct server *server, int route, struct evbuffer *out)
+{
+	const char *path = routes[route].path;
+	unsigned long long nr = 0, sum_ns = 0;
+	int ret = 0;
+
+	for (int i = 0; i < METRICS_TIMES - 1; i++) {
+		nr += metrics_took(server, route, i);
+		ret |= evbuffer_add_printf(out, "http_server_answer_seconds_bucket{route=\"%s\","
+					   "le=\"%g\"} %llu\n", path,
+					   (double)metrics_bound_us(i) / 1e6, nr);
+	}
+	nr += metrics_took(server, route, METRICS_TIMES - 1);
+	for (unsigned i = 0; i < server->opt.loops; i++)
+		sum_ns += atomic_load(&server->loops[i].metrics.took_ns[route]);
+	return ret | evbuffer_add_printf(out, "http_server_answer_seconds_bucket{route=\"%s\","
+					 "le=\"+Inf\"} %llu\n"
+					 "http_server_answer_seconds_sum{route=\"%s\"} %.9f\n"
+					 "http_server_answer_seconds_count{route=\"%s\"} %llu\n",
+					 path, nr, path, (double)sum_ns / 1e9, path, nr);
+}
+
 static int write_server(const struct server *server, struct evbuffer *out)
 {
 	struct rnl_batcher_stats batches = RNL_BATCHER_STATS_INIT;
-	unsigned used = 0;
 	int ret = 0;
 
 	ret |= evbuffer_add_printf(out, "# HELP http_server_answers_total Answers given.\n"
 				   "# TYPE http_server_answers_total counter\n");
 	for (int route = 0; route < NR_ROUTES; route++)
 		for (int code = 0; code < ANSWER_CODES; code++) {
-			unsigned long long nr = 0;
+			const unsigned long long nr = metrics_answers(server, route, code);
 
-			for (unsigned i = 0; i < server->opt.loops; i++)
-				nr += atomic_load(&server->loops[i].metrics.answers[route][code]);
 			if (nr)
 				ret |= evbuffer_add_printf(out, "http_server_answers_total"
 							   "{route=\"%s\",code=\"%d\"} %llu\n",
@@ -58,8 +126,10 @@ static int write_server(const struct server *server, struct evbuffer *out)
 							   "other", answer_codes[code].code,
 							   nr);
 		}
-	for (unsigned i = 0; i < server->opt.loops; i++)
-		used += atomic_load(&server->loops[i].metrics.nr_slots_used);
+	ret |= evbuffer_add_printf(out, "# HELP http_server_answer_seconds From a request's last "
+				   "byte to the begin of its answer.\n"
+				   "# TYPE http_server_answer_seconds histogram\n");
+	ret |= write_times(server, ROUTE_WC, out) | write_times(server, ROUTE_SOBEL, out);
 	ret |= write_figure(out, "http_server_open", "gauge",
 			    "Requests begun, and not all of their answer sent.",
 			    metrics_nr_open(server));
@@ -69,7 +139,7 @@ static int write_server(const struct server *server, struct evbuffer *out)
 			    "Bytes of bodies and answers under way.",
 			    atomic_load(&server->bytes_under_way));
 	ret |= write_figure(out, "http_server_slots_used", "gauge", "Slots that hold a request.",
-			    used);
+			    metrics_nr_slots_used(server));
 	ret |= write_figure(out, "http_server_slots", "gauge", "Slots that there are.",
 			    server->opt.slots);
 	if (server->batcher && !rnl_batcher_read_stats(server->batcher, &batches)) {

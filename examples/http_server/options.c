@@ -22,8 +22,10 @@
 static const char doc[] =
 	"Counts words and finds edges for HTTP clients, on the workers of a runnel pool.\n"
 	"\n"
+	"  GET /          a page with forms, live figures, and what the workers do\n"
 	"  POST /wc       answers the body's lines, words and bytes, as JSON\n"
 	"  POST /sobel    answers the edges of an image (PNG, PGM, PPM), as PNG\n"
+	"  GET /live      the figures of the page, as JSON\n"
 	"  GET /metrics   figures for Prometheus\n"
 	"  GET /healthz   200 while the pool is well; 503, and why, when it is not\n"
 	"\v@FILE stands for the options in FILE, each on a line of its own, as NAME=VALUE.\n"

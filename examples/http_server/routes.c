@@ -9,7 +9,11 @@
  * started is told that it is cancelled, and is no longer waited for: the answer is 504, and the
  * slot is free again when the work has come to its end.
  *
- * Errors are JSON, too: { "error": "what is wrong" }.
+ * Errors are JSON, too: { "error": "what is wrong" }.  No answer is kept by a browser, or taken
+ * for another type than it says.
+ *
+ * A task takes a raw body, or a form with one field, which is what a browser sends without
+ * scripts.
  *
  * When the device has failed, the library ends each job with an error, and the loop answers
  * 503 without looking at a buffer.  Each such answer also tells main(), which ends the process
@@ -42,6 +46,8 @@ static void answer(const struct endpoint *endpoint, struct request *req, int cod
 		answer_error(endpoint, req, HTTP_SERVUNAVAIL, "too many bytes under way");
 		return;
 	}
+	request_header(req, "X-Content-Type-Options", "nosniff");
+	request_header(req, "Cache-Control", "no-store");
 	metrics_count_answer(&endpoint->loop->metrics, (int)(endpoint->route - routes), code);
 	request_answer(req, code, type);
 }
@@ -145,6 +151,8 @@ void slot_answer(struct slot *slot, int result)
 		if (!type)
 			result = -ENOMEM;
 	}
+	metrics_count_time(&endpoint->loop->metrics, (int)(endpoint->route - routes),
+			   rnl_clock() - slot->came_ns);
 	slot_put(endpoint->loop, slot);
 	if (result)
 		answer_result(endpoint, req, result);
@@ -161,8 +169,15 @@ static void (*const starts[])(struct slot *slot) = {
 static void handle_task(const struct endpoint *endpoint, struct request *req)
 {
 	struct loop *loop = endpoint->loop;
-	struct slot *slot = slot_get(loop);
+	const char *wrong = form_unwrap(head_find(&req->head, "Content-Type"), req->body,
+					&req->bytes);
+	struct slot *slot;
 
+	if (wrong) {
+		answer_error(endpoint, req, HTTP_BADREQUEST, wrong);
+		return;
+	}
+	slot = slot_get(loop);
 	if (!slot) {
 		answer_result(endpoint, req, -EAGAIN);
 		return;
@@ -170,6 +185,7 @@ static void handle_task(const struct endpoint *endpoint, struct request *req)
 	slot->endpoint = endpoint;
 	slot->req = req;
 	slot->bytes = req->bytes;
+	slot->came_ns = rnl_clock();
 	if (req->bytes)
 		memcpy(slot->in, req->body, req->bytes);
 	request_drop_body(req);
@@ -187,15 +203,42 @@ static void handle_metrics(const struct endpoint *endpoint, struct request *req)
 		answer(endpoint, req, HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
 }
 
+static void handle_page(const struct endpoint *endpoint, struct request *req)
+{
+	char policy[PAGE_POLICY_BYTES];
+	const int ret = page_write(req->out, policy);
+
+	if (ret) {
+		answer_result(endpoint, req, ret);
+		return;
+	}
+	request_header(req, "Content-Security-Policy", policy);
+	answer(endpoint, req, HTTP_OK, "text/html; charset=utf-8");
+}
+
+static void handle_live(const struct endpoint *endpoint, struct request *req)
+{
+	if (answer_json(live_json(endpoint->loop->server), req->out))
+		answer(endpoint, req, HTTP_OK, "application/json");
+	else
+		answer_result(endpoint, req, -ENOMEM);
+}
+
+const char *health_name(unsigned state)
+{
+	static const char *const names[] = { "ok", "overloaded", "stuck", "failed" };
+
+	return names[state];
+}
+
 static json_t *own_health(const struct server *server, bool *well)
 {
-	static const char *const states[] = { "ok", "overloaded", "stuck", "failed" };
 	struct rnl_health health;
 	char text[128];
 
 	(void)device_failed(server, &health);
 	*well = health.state <= RNL_HEALTH_OVERLOADED;
-	return json_pack("{s:s, s:I, s:I, s:I, s:i, s:s*}", "state", states[health.state],
+	return json_pack("{s:s, s:I, s:I, s:I, s:i, s:s*}", "state", health_name(health.state),
 			 "queued", (json_int_t)health.queued,
 			 "stuck_workers", (json_int_t)health.nr_stuck,
 			 "stuck_ms", (json_int_t)health.stuck_ms,
@@ -231,6 +274,8 @@ const struct route routes[NR_ROUTES] = {
 	[ROUTE_SOBEL] = { "/sobel", EVHTTP_REQ_POST, "POST", handle_task, &edges_task },
 	[ROUTE_METRICS] = { "/metrics", GET_OR_HEAD, "GET, HEAD", handle_metrics, NULL },
 	[ROUTE_HEALTHZ] = { "/healthz", GET_OR_HEAD, "GET, HEAD", handle_healthz, NULL },
+	[ROUTE_PAGE] = { "/", GET_OR_HEAD, "GET, HEAD", handle_page, NULL },
+	[ROUTE_LIVE] = { "/live", GET_OR_HEAD, "GET, HEAD", handle_live, NULL },
 	[ROUTE_CRASH] = { "/crash", EVHTTP_REQ_POST, "POST", handle_task, &crash_task },
 	[ROUTE_HANG] = { "/hang", EVHTTP_REQ_POST, "POST", handle_task, &hang_task },
 	[ROUTE_OTHER] = { NULL, 0, NULL, NULL, NULL },
@@ -277,6 +322,10 @@ void request_left(struct request *req)
 
 void request_late(struct request *req)
 {
+	if (req->slot)
+		metrics_count_time(&req->endpoint->loop->metrics,
+				   (int)(req->endpoint->route - routes),
+				   rnl_clock() - req->slot->came_ns);
 	request_left(req);
 	answer_error(req->endpoint, req, 504, "there is no answer in time");
 }

@@ -11,6 +11,10 @@
  *	connection.c	a client's requests and answers, and their limits
  *	head.c		the head of a request; chunks.c: a body in chunks
  *	routes.c	paths, and their answers
+ *	page.html	the page of GET /, with its style and script; page.c: hands it out
+ *	live.c		the figures of that page: GET /live
+ *	spans.c		what the workers did in the last seconds
+ *	form.c		bodies that a browser's form sends
  *	metrics.c	the figures of GET /metrics
  *	handler.c	a request's work on the workers; or in the loop's own thread
  *	slot.c		the memory of requests
@@ -79,16 +83,32 @@ void options_parse(struct options *opt, int argc, char **argv);
 /* Exit status: the device has failed, and all requests are answered. */
 #define EXIT_DEVICE_FAILED 75		/* EX_TEMPFAIL of sysexits.h */
 
-enum { ROUTE_WC, ROUTE_SOBEL, ROUTE_METRICS, ROUTE_HEALTHZ, ROUTE_CRASH, ROUTE_HANG,
-       ROUTE_OTHER, NR_ROUTES };
+enum { ROUTE_WC, ROUTE_SOBEL, ROUTE_METRICS, ROUTE_HEALTHZ, ROUTE_PAGE, ROUTE_LIVE,
+       ROUTE_CRASH, ROUTE_HANG, ROUTE_OTHER, NR_ROUTES };
 
 #define ANSWER_CODES 13
+#define METRICS_TIMES 41	/* buckets of a histogram */
 
 /* Of one loop: its thread writes them, and the loop that answers GET /metrics reads them. */
 struct metrics {
 	atomic_ullong answers[NR_ROUTES][ANSWER_CODES];
+	atomic_ullong took[NR_ROUTES][METRICS_TIMES]; /* answers of tasks */
+	atomic_ullong took_ns[NR_ROUTES];
 	atomic_uint nr_open;		/* requests whose answer is not sent in full */
 	atomic_uint nr_slots_used;
+};
+
+enum span_kind { SPAN_NONE, SPAN_WORDS, SPAN_EDGES, SPAN_PNG, NR_SPAN_KINDS };
+
+#define SPAN_COLUMNS 300
+#define SPANS_LATEST 1024
+
+/* Of one loop: its thread writes them, and the loop that answers GET /live reads them. */
+struct spans {
+	atomic_ullong columns[RNL_WORKERS_MAX][SPAN_COLUMNS];
+	atomic_ullong latest[SPANS_LATEST];
+	atomic_ullong nr;			/* spans that there ever were */
+	int64_t ended_ns[RNL_WORKERS_MAX];	/* the loop's own */
 };
 
 /* A route in one loop. */
@@ -123,6 +143,7 @@ struct loop {
 	struct slot *slots;
 	struct slot *free_slots, **free_tail;
 	struct metrics metrics;
+	struct spans spans;
 };
 
 struct server {
@@ -134,6 +155,7 @@ struct server {
 	struct rnl_pool *pool;
 	struct rnl_batcher *batcher;	/* of small pictures; NULL: there is none */
 	struct loop loops[LOOPS_MAX];
+	int64_t began_ns;
 	atomic_uint nr_connections;
 	atomic_size_t bytes_under_way;	/* of bodies and answers, up to opt.memory */
 	atomic_bool has_refused;	/* a connection, without a descriptor for it */
@@ -205,7 +227,8 @@ enum { PLACE_EMPTY, PLACE_SERVES };
 struct place {
 	atomic_int pid, state;
 	_Atomic uint64_t beat_ns[LOOPS_MAX];	/* when each loop was last alive */
-	struct posted metrics, health;
+	_Atomic uint64_t watched_ns;		/* when someone asked for GET /live last */
+	struct posted metrics, health, live;
 };
 
 /* Return: a descriptor of shared memory for @nr places; -1: errno. */
@@ -223,6 +246,9 @@ void board_post(const struct server *server);
 
 /* Appends the figures of all processes.  Return: 0; -1: no memory. */
 int board_metrics(const struct server *server, struct evbuffer *out);
+
+/* Return: of each process that serves what it is and does, as a list. */
+struct json_t *board_live(const struct server *server);
 
 /* @json: receives the health of all.  Return: whether any of them is well. */
 bool board_health(const struct server *server, struct json_t **json);
@@ -323,9 +349,12 @@ struct slot {
 	const struct endpoint *endpoint;
 	struct request *req;		/* NULL: it is answered, or its client is gone */
 	int result;			/* of the task's last step */
-	enum { STEP_ISSUE, STEP_BATCH, STEP_FINISH } step;
+	enum step { STEP_ISSUE, STEP_BATCH, STEP_FINISH } step;
 	bool small;			/* the next step is STEP_BATCH */
 	size_t bytes;			/* of the body */
+	int64_t came_ns;		/* the request */
+	int64_t began_ns;		/* the job's function; 0: not called */
+	unsigned worker;		/* that called it */
 
 	/* Each has space for any task: see slot.c. */
 	unsigned char *in;		/* pinned: at first the body */
@@ -359,6 +388,7 @@ const struct slot *slot_find(const struct server *server, const struct rnl_job *
  * another negative errno, for which the server is to blame.
  */
 struct task {
+	enum span_kind kind;		/* of issue() */
 	/* Issues the device work; a worker calls it, or what the handler has instead. */
 	int (*issue)(struct slot *slot);
 	/* CPU work after the device work, on the same kind of thread; may be NULL. */
@@ -466,10 +496,59 @@ void slot_answer(struct slot *slot, int result);
 /* Appends a JSON object, and frees it.  Return: as task.write. */
 const char *answer_json(struct json_t *json, struct evbuffer *out);
 
+/* The name of a state of the pool: enum rnl_health_state. */
+const char *health_name(unsigned state);
+
+/* ---- page.c -------------------------------------------------------------- */
+
+#define PAGE_POLICY_BYTES 256
+
+/*
+ * Appends the page.
+ * @policy: receives the Content-Security-Policy of this copy.
+ * Return: 0 or a negative errno.
+ */
+int page_write(struct evbuffer *out, char policy[PAGE_POLICY_BYTES]);
+
+/* ---- form.c -------------------------------------------------------------- */
+
+/*
+ * Takes the one field of a form out of its body.  A body that is no form stays as it is.
+ * @type: the request's Content-Type; may be NULL.
+ * @body: receives the field's content; may be NULL if it is empty.
+ * @bytes: the length of the body; receives that of the content.
+ * Return: NULL; or what is wrong with the form.
+ */
+const char *form_unwrap(const char *type, unsigned char *body, size_t *bytes);
+
+/* ---- live.c, spans.c ----------------------------------------------------- */
+
+/* Return: the figures of GET /live; NULL: no memory. */
+struct json_t *live_json(const struct server *server);	/* of all processes */
+struct json_t *live_own(const struct server *server);
+
+/* Notes that a worker had a job; the loop calls it. */
+void spans_note(struct spans *spans, unsigned worker, enum span_kind kind, int64_t begin_ns,
+		int64_t end_ns);
+
+/* Return: the columns of @nr_workers, as JSON; NULL: no memory. */
+struct json_t *spans_json(const struct server *server, unsigned nr_workers, int64_t now_ns);
+
+/* How much of the latest spans was at the same time.  Return: 0 or a negative errno. */
+int spans_overlap(const struct server *server, int64_t now_ns, struct rnl_overlap *overlap);
+
 /* ---- metrics.c ----------------------------------------------------------- */
 
 unsigned metrics_nr_open(const struct server *server);	/* in all loops */
 void metrics_count_answer(struct metrics *metrics, int route, int code);
+void metrics_count_time(struct metrics *metrics, int route, int64_t took_ns);
+
+/* Counts of all loops.  @code, @bucket: indices. */
+unsigned long long metrics_answers(const struct server *server, int route, int code);
+unsigned long long metrics_took(const struct server *server, int route, int bucket);
+/* The longest time in a bucket; the last bucket has none. */
+uint64_t metrics_bound_us(int bucket);
+unsigned metrics_nr_slots_used(const struct server *server);
 
 /* Appends the figures of the server and of the pool, in Prometheus' text format. */
 int metrics_write_own(const struct server *server, struct evbuffer *out);

@@ -401,6 +401,8 @@ static void watch_signals(struct parent *p)
 	sigaddset(&watched, SIGHUP);
 	sigprocmask(SIG_BLOCK, &watched, &p->before);
 	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
+	signal(SIGUSR1, SIG_IGN);	/* also in a process that has only just begun */
+	signal(SIGUSR2, SIG_IGN);
 }
 
 static void find_program(struct parent *p)

@@ -85,6 +85,7 @@ static const char *wc_write(struct slot *slot, struct evbuffer *out)
 }
 
 const struct task wc_task = {
+	.kind = SPAN_WORDS,
 	.issue = wc_issue,
 	.write = wc_write,
 };
@@ -175,6 +176,7 @@ static const char *edges_write(struct slot *slot, struct evbuffer *out)
 }
 
 const struct task edges_task = {
+	.kind = SPAN_EDGES,
 	.issue = edges_issue,
 	.finish = edges_finish,
 	.write = edges_write,

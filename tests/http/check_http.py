@@ -7,7 +7,8 @@ usage, where runnel was built: python3 check_http.py [--short] [NAME-PART ...]
 A line for each check: "ok - NAME", "ok - NAME # SKIP WHY", or "not ok - NAME" with the reason
 below; at the end "N passed, N failed, N skipped".  env: HTTP_SERVER the program; HTTP_SECONDS
 how long wrk loads it (20); HTTP_SEED of all random data; RNL_TEST_DEVICE where it counts (host);
-sanitizer is configure's: memory and speed are not checked then, but its reports are failures.
+CHROMIUM the browser, if it has an unusual name; sanitizer is configure's: memory and speed are not
+checked then, but its reports are failures.
 """
 import os
 import sys
@@ -17,6 +18,8 @@ import http_answers                     # pylint: disable=unused-import
 import http_bounds                      # pylint: disable=unused-import
 import http_limits                      # pylint: disable=unused-import
 import http_refusals                    # pylint: disable=unused-import
+import http_page                        # pylint: disable=unused-import
+import http_seen                        # pylint: disable=unused-import
 import http_ends
 import http_failure                     # pylint: disable=unused-import
 import http_supervise                   # pylint: disable=unused-import

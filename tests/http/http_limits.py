@@ -259,18 +259,18 @@ def requests_are_the_same_wherever_they_are_cut():
 @check
 def other_signals_end_it_in_the_same_way_or_not_at_all():
     body = request_bytes('/wc', bytes(1000))
-    for number in (signal.SIGHUP, signal.SIGQUIT):
-        for options in ((), ('--processes=1',)):
-            with server(LINGER, *options) as running:
-                slow = Connection(running.port)
-                slow.send(request_bytes('/wc', b'one') + body[:-500])
-                is_code(slow.answer(), 200)
-                running.signal(signal.SIGUSR1)
-                running.signal(signal.SIGUSR2)
-                running.signal(number)
-                slow.send(body[-500:])
-                is_code(slow.answer(), 200)
-                same(running.wait(), (0, ''), 'exit status and standard error')
+    for number, options in ((signal.SIGHUP, ()), (signal.SIGQUIT, ()),
+                            (signal.SIGQUIT, ('--processes=1',))):
+        with server(LINGER, *options) as running:
+            slow = Connection(running.port)
+            slow.send(request_bytes('/wc', b'one') + body[:-500])
+            is_code(slow.answer(), 200)
+            running.signal(signal.SIGUSR1)
+            running.signal(signal.SIGUSR2)
+            running.signal(number)
+            slow.send(body[-500:])
+            is_code(slow.answer(), 200)
+            same(running.wait(), (0, ''), 'exit status and standard error')
     with server(LINGER, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as running:
         running.signal(signal.SIGHUP)
         is_code(ask(running.port, '/healthz'), 200)

@@ -157,6 +157,13 @@ def any_process_tells_of_all():
         same(len(heads), len(set(heads)), 'heads')
         code, says = health(running)
         same((code, says['state'], len(says['processes'])), (200, 'ok', NR), 'health')
+
+        def live():
+            return json.loads(ask(running.port, '/live').body)['processes']
+
+        until(lambda: sorted(one['pid'] for one in live()) == sorted(pids), 'not all are live')
+        until(lambda: sum(one['answers'].get('/wc', {}).get('200', 0) for one in live()) == 30,
+              'not all answers are live')
         freeze(pids[2])
         os.kill(pids[2], signal.SIGKILL)
         until(lambda: health(running)[1]['state'] == 'degraded' or

@@ -54,17 +54,18 @@ def images_and_bodies_too_large_are_413():
 @check
 def unknown_paths_are_404_and_other_methods_405():
     with server() as running:
-        is_code(ask(running.port, '/'), 404)
+        is_code(ask(running.port, '/index.html'), 404)
         is_code(ask(running.port, '/wc/'), 404)
         is_code(ask(running.port, '/nope', b'body'), 404)
         for path, method, allow in (('/wc', 'GET', 'POST'), ('/sobel', 'PUT', 'POST'),
                                     ('/metrics', 'POST', 'GET, HEAD'),
+                                    ('/', 'POST', 'GET, HEAD'), ('/live', 'PUT', 'GET, HEAD'),
                                     ('/healthz', 'DELETE', 'GET, HEAD')):
             answer = ask(running.port, path, b'', method=method)
             is_code(answer, 405)
             same(answer.headers['allow'], allow, 'Allow')
         connection = Connection(running.port)
-        for path, code in (('/healthz', 200), ('/metrics', 200), ('/wc', 405), ('/', 404)):
+        for path, code in (('/healthz', 200), ('/metrics', 200), ('/wc', 405), ('/nope', 404)):
             answer = connection.ask(path, method='HEAD')
             is_code(answer, code)
         is_code(connection.ask('/healthz'), 200)

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The figures of GET /live, which the page shows.
+ *
+ * DESIGN
+ * Counts grow from the server's start, and times are those of one clock of the machine.  So the
+ * answer needs no memory of who asked before: rates and quantiles are differences of two answers.
+ * "processes" is a list, since a page may tell of several; each has the time of its figures.
+ */
+#include "config.h"
+
+#include "server.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+/* { "/wc": { "200": 12 } }: no zeros. */
+static json_t *answers_json(const struct server *server)
+{
+	json_t *all = json_object();
+
+	for (int route = 0; route < NR_ROUTES; route++) {
+		json_t *one = json_object();
+
+		for (int code = 0; code < ANSWER_CODES; code++) {
+			const unsigned long long nr = metrics_answers(server, route, code);
+			char name[16];
+
+			snprintf(name, sizeof(name), "%d", answer_codes[code].code);
+			if (nr)
+				json_object_set_new(one, name, json_integer((json_int_t)nr));
+		}
+		if (json_object_size(one))
+			json_object_set_new(all, routes[route].path ? routes[route].path : "other",
+					    one);
+		else
+			json_decref(one);
+	}
+	return all;
+}
+
+/* Of the tasks that the workers did. */
+static json_t *times_json(const struct server *server)
+{
+	json_t *bounds = json_array(), *answers = json_array();
+
+	for (int i = 0; i < METRICS_TIMES; i++) {
+		if (i < METRICS_TIMES - 1)
+			json_array_append_new(bounds,
+					      json_integer((json_int_t)metrics_bound_us(i)));
+		json_array_append_new(answers, json_integer((json_int_t)(
+			metrics_took(server, ROUTE_WC, i) + metrics_took(server, ROUTE_SOBEL, i))));
+	}
+	return json_pack("{s:o, s:o}", "bounds_us", bounds, "answers", answers);
+}
+
+static json_t *devices_json(const struct server *server)
+{
+	const int nr = rnl_pool_nr_devices(server->pool);
+	json_t *names = json_array();
+
+	for (int i = 0; i < nr; i++) {
+		struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+
+		if (!rnl_pool_device(server->pool, (unsigned)i, &info))
+			json_array_append_new(names, json_string(info.name));
+	}
+	return names;
+}
+
+static json_t *overlap_json(const struct server *server, int64_t now_ns)
+{
+	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+
+	if (spans_overlap(server, now_ns, &overlap))
+		return NULL;
+	return json_pack("{s:I, s:I, s:I, s:i}", "jobs", (json_int_t)overlap.nr_jobs,
+			 "busy_us", (json_int_t)overlap.busy_ns / 1000,
+			 "sum_us", (json_int_t)overlap.sum_ns / 1000,
+			 "speedup_percent", (int)overlap.speedup_percent);
+}
+
+json_t *live_own(const struct server *server)
+{
+	const int64_t now_ns = rnl_clock();
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct rnl_health health = RNL_HEALTH_INIT;
+
+	rnl_pool_read_stats(server->pool, &stats);
+	rnl_pool_health(server->pool, &health);
+	return json_pack("{s:I, s:i, s:s, s:o, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o}",
+			 "now_us", (json_int_t)now_ns / 1000, "pid", (int)getpid(), "state", health_name(health.state),
+			 "devices", devices_json(server),
+			 "began_us", (json_int_t)server->began_ns / 1000,
+			 "workers", (int)stats.nr_workers, "slots", (int)server->opt.slots,
+			 "slots_used", (int)metrics_nr_slots_used(server),
+			 "open", (int)metrics_nr_open(server),
+			 "queued", (json_int_t)stats.queued,
+			 "in_flight", (json_int_t)stats.in_flight,
+			 "answers", answers_json(server), "times", times_json(server),
+			 "overlap", overlap_json(server, now_ns),
+			 "timeline", spans_json(server, stats.nr_workers, now_ns));
+}
+
+json_t *live_json(const struct server *server)
+{
+	json_t *processes = server->board ? board_live(server) :
+					    json_pack("[o]", live_own(server));
+
+	return json_pack("{s:I, s:{s:I, s:I}, s:o}", "now_us", (json_int_t)rnl_clock() / 1000,
+			 "limits", "body_bytes", (json_int_t)server->opt.max_body,
+			 "pixels", (json_int_t)server->opt.max_pixels,
+			 "processes", processes);
+}

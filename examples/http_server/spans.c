@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the workers did in the last seconds: the page's timeline, and how much overlapped.
+ *
+ * DESIGN
+ * A span is the time of a job at its worker: it begins with the job's function, and ends when the
+ * loop has the job back, microseconds after the device has passed it.  A loop notes spans in
+ * memory of a fixed size, whatever the load:
+ *
+ *	columns		how much of each 20 ms a worker had jobs of each kind.  A job that waits
+ *			for others on its stream counts from the end of the job before it.
+ *	latest		the last spans one by one, for rnl_overlap_find().  Under load these are
+ *			of less than 6 s, and only a time is looked at of which all loops tell.
+ *
+ * Each is an array of words that the loop alone writes and that are right by themselves, so that
+ * another loop reads them at any time, without a lock:
+ *
+ *	column		its number (22 bits), then 14 bits for each kind
+ *	span		its begin (36 bits), its length (22 bits), its worker (6 bits)
+ *
+ * The numbers return after 23 hours, and the begins after 4: a word that old may show once more.
+ */
+#include "config.h"
+
+#include "server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <jansson.h>
+
+#define COLUMN_NS INT64_C(20000000)
+#define UNIT_NS 2000		/* of a column */
+#define UNITS_MAX 0x3fffu	/* more than a column has */
+#define NUMBER_MASK 0x3fffffu
+#define TICK_SHIFT 8		/* 256 ns, of a span */
+#define BEGIN_MASK 0xfffffffffu
+#define LENGTH_MASK 0x3fffffu
+#define WORKER_MASK 0x3fu
+#define LEVELS 35		/* of a column in JSON: 0 to 9, a to z */
+
+/* ---- noting -------------------------------------------------------------- */
+
+static unsigned kind_shift(enum span_kind kind)
+{
+	return 22 + 14 * ((unsigned)kind - 1);
+}
+
+static void add_to_column(atomic_ullong *columns, int64_t number, enum span_kind kind, int64_t ns)
+{
+	const unsigned long long stamp = (unsigned long long)number & NUMBER_MASK;
+	atomic_ullong *column = &columns[number % SPAN_COLUMNS];
+	unsigned long long word = atomic_load_explicit(column, memory_order_relaxed), units;
+
+	if ((word & NUMBER_MASK) != stamp)
+		word = stamp;
+	units = word >> kind_shift(kind) & UNITS_MAX;
+	units += (unsigned long long)(ns + UNIT_NS - 1) / UNIT_NS;
+	word &= ~((unsigned long long)UNITS_MAX << kind_shift(kind));
+	word |= (units < UNITS_MAX ? units : UNITS_MAX) << kind_shift(kind);
+	atomic_store_explicit(column, word, memory_order_relaxed);
+}
+
+static void note_latest(struct spans *spans, unsigned worker, int64_t begin_ns, int64_t end_ns)
+{
+	const unsigned long long nr = atomic_load_explicit(&spans->nr, memory_order_relaxed);
+	const unsigned long long begin = (unsigned long long)begin_ns >> TICK_SHIFT & BEGIN_MASK;
+	const unsigned long long length = (unsigned long long)(end_ns - begin_ns) >> TICK_SHIFT;
+
+	atomic_store_explicit(&spans->latest[nr % SPANS_LATEST], begin << 28 |
+			      (length < LENGTH_MASK ? length : LENGTH_MASK) << 6 | worker,
+			      memory_order_relaxed);
+	atomic_store(&spans->nr, nr + 1);
+}
+
+void spans_note(struct spans *spans, unsigned worker, enum span_kind kind, int64_t begin_ns,
+		int64_t end_ns)
+{
+	const int64_t oldest_ns = (end_ns / COLUMN_NS - SPAN_COLUMNS + 1) * COLUMN_NS;
+	int64_t at = begin_ns;
+
+	if (kind == SPAN_NONE)
+		return;
+	note_latest(spans, worker, begin_ns, end_ns);
+	if (at < spans->ended_ns[worker])
+		at = spans->ended_ns[worker];
+	if (at < oldest_ns)
+		at = oldest_ns;
+	spans->ended_ns[worker] = end_ns;
+	while (at < end_ns) {
+		const int64_t number = at / COLUMN_NS, next = (number + 1) * COLUMN_NS;
+		const int64_t to = next < end_ns ? next : end_ns;
+
+		add_to_column(spans->columns[worker], number, kind, to - at);
+		at = to;
+	}
+}
+
+/* ---- columns ------------------------------------------------------------- */
+
+/* How much of a column, in units, was of a kind. */
+static unsigned long long read_column(const struct server *server, unsigned worker,
+				      enum span_kind kind, int64_t number)
+{
+	unsigned long long units = 0;
+
+	for (unsigned i = 0; i < server->opt.loops; i++) {
+		const unsigned long long word = atomic_load_explicit(
+			&server->loops[i].spans.columns[worker][number % SPAN_COLUMNS],
+			memory_order_relaxed);
+
+		if ((word & NUMBER_MASK) == ((unsigned long long)number & NUMBER_MASK))
+			units += word >> kind_shift(kind) & UNITS_MAX;
+	}
+	return units;
+}
+
+/* The columns up to @number, a character each.  Return: whether any is not empty. */
+static bool draw(const struct server *server, unsigned worker, enum span_kind kind,
+		 int64_t number, char *text)
+{
+	const unsigned long long full = COLUMN_NS / UNIT_NS;
+	bool any = false;
+
+	for (int i = 0; i < SPAN_COLUMNS; i++) {
+		const unsigned long long units =
+			read_column(server, worker, kind, number - SPAN_COLUMNS + 1 + i);
+		const unsigned long long level = (units * LEVELS + full - 1) / full;
+
+		text[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[level < LEVELS ? level : LEVELS];
+		any |= level;
+	}
+	return any;
+}
+
+struct json_t *spans_json(const struct server *server, unsigned nr_workers, int64_t now_ns)
+{
+	static const char *const names[NR_SPAN_KINDS] = {
+		[SPAN_WORDS] = "words", [SPAN_EDGES] = "edges", [SPAN_PNG] = "png",
+	};
+	const unsigned nr = server->opt.handler == SYNC ? server->opt.loops : nr_workers;
+	const int64_t number = now_ns / COLUMN_NS;
+	json_t *workers = json_array();
+	int ret = 0;
+
+	for (unsigned worker = 0; worker < nr; worker++) {
+		json_t *drawn = json_object();
+
+		for (int kind = 1; kind < NR_SPAN_KINDS; kind++) {
+			char text[SPAN_COLUMNS];
+
+			if (draw(server, worker, (enum span_kind)kind, number, text))
+				ret |= json_object_set_new(drawn, names[kind],
+							   json_stringn(text, sizeof(text)));
+		}
+		ret |= json_array_append_new(workers, drawn);
+	}
+	if (ret) {
+		json_decref(workers);
+		return NULL;
+	}
+	return json_pack("{s:I, s:I, s:i, s:s, s:o}", "column_us", (json_int_t)COLUMN_NS / 1000,
+			 "end_us", (json_int_t)((number + 1) * COLUMN_NS / 1000),
+			 "levels", LEVELS, "of", server->opt.handler == SYNC ? "loop" : "worker",
+			 "workers", workers);
+}
+
+/* ---- overlap ------------------------------------------------------------- */
+
+static struct rnl_overlap_span read_span(const struct spans *spans, unsigned long long i,
+					 int64_t now_ns)
+{
+	const unsigned long long word =
+		atomic_load_explicit(&spans->latest[i % SPANS_LATEST], memory_order_relaxed);
+	const uint64_t now = (uint64_t)now_ns >> TICK_SHIFT;
+	const uint64_t begin = now - ((now - (word >> 28)) & BEGIN_MASK);
+
+	return (struct rnl_overlap_span){
+		.begin_ns = begin << TICK_SHIFT,
+		.end_ns = (begin + (word >> 6 & LENGTH_MASK)) << TICK_SHIFT,
+		.worker = word & WORKER_MASK,
+		.kind = RNL_OVERLAP_JOB,
+	};
+}
+
+/* From when on the latest spans of all loops are known. */
+static uint64_t known_since(const struct server *server, int64_t now_ns)
+{
+	uint64_t since = (uint64_t)(now_ns - SPAN_COLUMNS * COLUMN_NS);
+
+	for (unsigned i = 0; i < server->opt.loops; i++) {
+		const struct spans *spans = &server->loops[i].spans;
+		const unsigned long long nr = atomic_load(&spans->nr);
+		const uint64_t oldest = read_span(spans, nr, now_ns).begin_ns;
+
+		if (nr >= SPANS_LATEST && oldest > since)
+			since = oldest;
+	}
+	return since;
+}
+
+int spans_overlap(const struct server *server, int64_t now_ns, struct rnl_overlap *overlap)
+{
+	struct rnl_overlap_span *all = malloc(server->opt.loops * SPANS_LATEST * sizeof(*all));
+	const uint64_t since = known_since(server, now_ns);
+	size_t nr = 0;
+	int ret;
+
+	if (!all)
+		return -ENOMEM;
+	for (unsigned i = 0; i < server->opt.loops; i++) {
+		const struct spans *spans = &server->loops[i].spans;
+		const unsigned long long known = atomic_load(&spans->nr);
+
+		for (unsigned at = 0; at < SPANS_LATEST && at < known; at++) {
+			all[nr] = read_span(spans, at, now_ns);
+			nr += all[nr].begin_ns >= since;
+		}
+	}
+	ret = rnl_overlap_find(all, nr, overlap);
+	free(all);
+	return ret;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Forms of strangers: what examples/http_server takes out of a multipart body.
+ *
+ * DESIGN
+ * The first line of an input is the Content-Type, the rest is the body, in memory of its size.
+ * What is taken out is a part of the body; a form that is refused has a reason, and one that is
+ * no form is as it was.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "examples/http_server/server.h"
+
+static void must(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static void check(const char *type, const uint8_t *data, size_t bytes)
+{
+	unsigned char *body = bytes ? malloc(bytes) : NULL;
+	size_t content = bytes;
+	const char *wrong;
+
+	must(body || !bytes);
+	if (bytes)
+		memcpy(body, data, bytes);
+	wrong = form_unwrap(type, body, &content);
+	must(!wrong || *wrong);
+	must(content <= bytes);
+	if (!wrong && strncasecmp(type, "multipart/form-data", 19))
+		must(content == bytes && (!bytes || !memcmp(body, data, bytes)));
+	if (content)
+		must(memmem(data, bytes, body, content) || wrong);
+	free(body);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	const uint8_t *end = bytes ? memchr(data, '\n', bytes) : NULL;
+	char *type = end ? strndup((const char *)data, (size_t)(end - data)) : NULL;
+
+	if (type)
+		check(type, end + 1, bytes - (size_t)(end + 1 - data));
+	free(type);
+	return 0;
+}
