@@ -7,7 +7,7 @@
  * a worker needs to decode and encode, and, on the host device, as scratch; connections, each
  * with a head and libevent's buffers; and bodies and answers, by --memory.  Each term is the most
  * that there can be, so the server uses less: the tests compare both.  BASE is the process itself;
- * CUDA takes more for itself, which nobody can know here, and the kernel has its socket buffers.
+ * what CUDA takes beside it is not known here, and the kernel has its socket buffers.
  */
 #include "config.h"
 
@@ -33,7 +33,7 @@ void bound_print(const struct server *server, bool cuda)
 		  (WORKER_BYTES + (cuda ? 0 : 4 * (uint64_t)slot_buffer_bytes(opt)));
 	/* A loop may accept one more than it sees. */
 	connections = (uint64_t)(opt->connections + opt->loops) * CONNECTION_BYTES;
-	/* In each loop, for a moment: a body that grows is there twice, an answer is not counted. */
+	/* For a moment a loop has a body that grows twice, and an answer that is not counted. */
 	bodies = opt->memory + FIGURES_BYTES +
 		 opt->loops * ((uint64_t)opt->max_body + 2 * slot_buffer_bytes(opt));
 	printf("memory: at most %llu MB%s: %llu for %u slots, %llu for %u workers, %llu for %u "

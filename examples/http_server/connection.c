@@ -80,12 +80,13 @@ static struct connection *of(struct request *req)
 
 static bool count_bytes(struct connection *c, size_t bytes, size_t most)
 {
-	struct server *server = c->loop->server;
+	atomic_size_t *all = &c->loop->server->bytes_under_way;
+	size_t before = atomic_load(all);
 
-	if (atomic_fetch_add(&server->bytes_under_way, bytes) + bytes > most) {
-		atomic_fetch_sub(&server->bytes_under_way, bytes);
-		return false;
-	}
+	do {
+		if (before + bytes > most)
+			return false;
+	} while (!atomic_compare_exchange_weak(all, &before, before + bytes));
 	c->req.counted += bytes;
 	return true;
 }
@@ -104,7 +105,7 @@ bool request_count_answer(struct request *req)
 	const size_t bytes = evbuffer_get_length(req->out);
 	size_t most = of(req)->loop->server->opt.memory;
 
-	/* Whoever looks for what fills the memory gets an answer though it is full. */
+	/* The figures tell what fills the memory: they have space of their own. */
 	if (!req->endpoint->route->task)
 		most += FIGURES_BYTES;
 	/* libevent's buffers have up to twice the bytes that they hold. */
@@ -517,6 +518,20 @@ bool connections_wait(const struct loop *loop)
 		if (c->state >= WORK)
 			return true;
 	return false;
+}
+
+bool connections_make_space(struct loop *loop)
+{
+	const uint64_t silent_ns = loop->server->opt.linger_ms * MS;
+	struct connection *c, *longest = NULL;
+
+	LIST_FOREACH(c, &loop->connections, next)
+		if (c->state == IDLE && (!longest || c->since_ns < longest->since_ns))
+			longest = c;
+	if (!longest || program_now_ns() - longest->since_ns < silent_ns)
+		return false;
+	connection_free(longest);
+	return true;
 }
 
 void connections_stop(struct loop *loop)

@@ -7,8 +7,9 @@
  * leaves the loop of its connection: its job comes back by the loop's completion queue, whose
  * descriptor is one more event.
  *
- * A loop stops accepting while there are --connections, or no descriptor is left: clients wait in
- * the listening socket.  It looks again when a connection of its own ends, and after a while.
+ * When there are --connections, the one that has been idle for longest makes space for the next.
+ * A loop without idle ones stops accepting, as it does without descriptors: clients wait in the
+ * listening socket.  It looks again when a connection of its own ends, and after a while.
  *
  * A loop that stops goes on answering, and each answer says that the connection ends.  The
  * loop ends when no connection waits to be accepted, no request is open, and no byte has come
@@ -88,10 +89,15 @@ static void resume_accepting(struct loop *loop)
 	}
 }
 
-static void on_resume(evutil_socket_t fd, short what, void *loop)
+static void on_resume(evutil_socket_t fd, short what, void *arg)
 {
+	struct loop *loop = arg;
+
 	(void)fd;
 	(void)what;
+	if (loop->listener && is_full(loop->server) &&
+	    listener_pending(evconnlistener_get_fd(loop->listener)))
+		(void)connections_make_space(loop);
 	resume_accepting(loop);
 }
 
@@ -108,7 +114,7 @@ static void on_connection(struct evconnlistener *listener, evutil_socket_t fd,
 	if (!connection_begin(loop, fd)) {
 		close(fd);
 		loop_left(loop);
-	} else if (is_full(loop->server)) {
+	} else if (is_full(loop->server) && !connections_make_space(loop)) {
 		pause_accepting(loop);
 	}
 }
@@ -121,8 +127,8 @@ static void on_refused(struct evconnlistener *listener, void *arg)
 
 	(void)listener;
 	if (!atomic_exchange(&loop->server->has_refused, true))
-		program_warn("accepting a connection: %s; clients wait meanwhile (this is said once)",
-			     strerror(err));
+		program_warn("accepting a connection: %s; clients wait meanwhile (this is said "
+			     "once)", strerror(err));
 	pause_accepting(loop);
 }
 

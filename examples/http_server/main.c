@@ -32,7 +32,7 @@
 
 #include <jansson.h>
 
-#define PINNED_SPARE (64u << 20)	/* bytes that are lost at the ends of regions */
+#define PINNED_SPARE (64u << 20)	/* bytes: for few slots regions are large */
 #define SCRATCH_SPARE (64u << 10)	/* bytes by which it is rounded up */
 #define STOP_PART 4u			/* of the grace, in which the pool is stopped */
 #define LAST_S 3			/* for the last words, after the grace */
@@ -178,9 +178,9 @@ static void create_pool(struct server *server)
 	attr.stream = opt->stream;
 	attr.max_queued = opt->queue;
 	attr.name = "http";
-	/* The buffers of all slots; each is rounded up by a fifth at most. */
-	attr.pinned_max = (uint64_t)opt->slots * 2 * slot_buffer_bytes(opt) / 4 * 5 +
-			  small_pinned_bytes(opt) + PINNED_SPARE;
+	/* The buffers of all slots: they are rounded up, and regions have ends that fit none. */
+	attr.pinned_max = 2 * ((uint64_t)opt->slots * 2 * slot_buffer_bytes(opt) +
+			       small_pinned_bytes(opt)) + PINNED_SPARE;
 	/* Scratch beyond it would be got anew for each job. */
 	attr.scratch_keep = 2 * (uint64_t)slot_buffer_bytes(opt) + SCRATCH_SPARE;
 	attr.log = log_message;

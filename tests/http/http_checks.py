@@ -51,6 +51,14 @@ def is_code(answer, code):
     same(answer.code, code, 'code (%.100r)' % answer.body)
 
 
+def until(what, condition):
+    """Waits for a condition."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, 'it does not come: %s' % what
+        time.sleep(0.01)
+
+
 def counts(body):
     """The answer that the server should give, computed by wc."""
     words = subprocess.run(['wc', '-lwc'], input=body, stdout=subprocess.PIPE, check=True,
