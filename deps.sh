@@ -32,6 +32,7 @@ command -v abidiff >/dev/null || want abigail-tools
 # Ubuntu has it as a snap alone.
 { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null ||
 	grep -qs '^ID=ubuntu' /etc/os-release || look chromium
+PATH=$PATH:/usr/sbin command -v haproxy >/dev/null || many haproxy
 # Debian has no NCCL; NVIDIA's own packages for it do.
 [ ! -e /usr/local/cuda ] || [ -e /usr/local/cuda/include/nccl.h ] || [ -e /usr/include/nccl.h ] ||
 	! apt-cache show libnccl-dev >/dev/null 2>&1 || many libnccl-dev
@@ -46,16 +47,17 @@ if ! command -v apt-get >/dev/null; then
 	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
 	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
 	            glib2-devel tbb-devel gcc-c++ elfutils-libelf-devel mandoc libabigail
-	            chromium openmpi-devel (and its module: module load mpi)
+	            chromium haproxy
+	            openmpi-devel (and its module: module load mpi)
 	  openSUSE  zypper install gcc make pkg-config liburcu-devel check-devel
 	            libevent-devel libjansson-devel libpng16-devel libuv-devel wrk python3
 	            glib2-devel tbb-devel gcc-c++ libelf-devel mandoc openmpi-devel
-	            chromium
+	            chromium haproxy
 	  Arch      pacman -S gcc make pkgconf liburcu check libevent jansson libpng libuv wrk python
-	            glib2 onetbb libelf mandoc openmpi chromium
+	            glib2 onetbb libelf mandoc openmpi chromium haproxy
 	  Alpine    apk add gcc musl-dev make pkgconf userspace-rcu-dev check-dev libevent-dev
 	            jansson-dev libpng-dev libuv-dev wrk python3 glib-dev onetbb-dev g++
-	            elfutils-dev mandoc openmpi-dev chromium
+	            elfutils-dev mandoc openmpi-dev chromium haproxy
 	IN
 	[ -z "$missing" ]
 	exit

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Listening sockets: one for each event loop, all at one address.
+ * Listening sockets: one for each event loop, opened at one address, or passed by a parent.
  *
  * DESIGN
  * With SO_REUSEPORT the kernel shares connections out, so a connection wakes one loop, and no
@@ -8,21 +8,33 @@
  * port and would get some of the connections.  So the first socket is bound without the option:
  * that fails if the port is in use.
  *
+ * A parent that starts this program for a socket, such as systemd, passes the socket by the
+ * protocol of sd_listen_fds(3).  Loops that are more than the sockets share them: a connection
+ * then wakes each of these loops, and one of them accepts it.
+ *
  * Closing a listening socket resets the connections that wait in it, and another one may come
  * between the last accept and the close.  So a server that stops first deafens the socket: a
  * filter drops the packets that ask for a connection, and no others.  Connections that were
  * begun are completed and accepted; after a while none can come, and the socket is closed.  A
  * client whose packet was dropped tries again after a second, and is refused.  Nothing of that
- * is needed where a parent keeps the socket: waiting connections are the next process's.
+ * is done where a parent keeps the socket: waiting connections are the next process's.
  */
 #include "config.h"
 
+#include "common/program.h"
 #include "server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PASSED_FIRST 3		/* the first descriptor that a parent passes */
 
 static int set_option(int fd, int name)
 {
@@ -54,6 +66,53 @@ int listener_open(struct sockaddr *addr, socklen_t addr_len, int *fds, unsigned 
 			return -errno;
 	}
 	return 0;
+}
+
+static int get_option(int fd, int name)
+{
+	int value = -1;
+	socklen_t bytes = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, name, &value, &bytes) ? -1 : value;
+}
+
+/* Return: how many sockets the parent passes; 0: none to this process. */
+static unsigned nr_passed(unsigned nr_max)
+{
+	const char *pid = getenv("LISTEN_PID"), *text = getenv("LISTEN_FDS");
+	char own[16], *end = NULL;
+	unsigned long nr;
+
+	snprintf(own, sizeof(own), "%d", (int)getpid());
+	if (!pid || strcmp(pid, own))
+		return 0;
+	nr = text ? strtoul(text, &end, 10) : 0;
+	if (!nr || *end || nr > nr_max)
+		program_die("LISTEN_FDS is '%s': pass 1 to %u sockets, at most one for each of --loops",
+			    text ? text : "", nr_max);
+	return (unsigned)nr;
+}
+
+bool listener_take(int *fds, unsigned nr)
+{
+	const unsigned passed = nr_passed(nr);
+
+	for (unsigned i = 0; i < passed; i++) {
+		const int fd = PASSED_FIRST + (int)i, family = get_option(fd, SO_DOMAIN);
+
+		if ((family != AF_INET && family != AF_INET6) || get_option(fd, SO_ACCEPTCONN) != 1)
+			program_die("descriptor %d of LISTEN_FDS is no TCP socket that listens", fd);
+		/* Another loop may accept the connection that a loop was woken for. */
+		if (fcntl(fd, F_SETFD, FD_CLOEXEC) || fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK))
+			program_die("descriptor %d of LISTEN_FDS: %s", fd, strerror(errno));
+		fds[i] = fd;
+	}
+	for (unsigned i = passed; passed && i < nr; i++) {
+		fds[i] = fcntl(fds[i - passed], F_DUPFD_CLOEXEC, 0);
+		if (fds[i] < 0)
+			program_die("sharing a socket of LISTEN_FDS: %s", strerror(errno));
+	}
+	return passed;
 }
 
 void listener_deafen(int fd)

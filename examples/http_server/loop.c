@@ -14,8 +14,8 @@
  * A loop that stops goes on answering, and each answer says that the connection ends.  The
  * loop ends when no connection waits to be accepted, no request is open, and no byte has come
  * in for --linger: HTTP cannot tell a client that its idle connection will be closed, and its
- * next request may be on its way.  If other processes have the listening sockets as well, the loop
- * stops accepting at once.
+ * next request may be on its way.  If other processes have the listening sockets, or a parent keeps
+ * them for the next one, the loop stops accepting at once.
  *
  * With other processes the loop has a beat: it shows that it is alive, and accepts from the sockets
  * of processes that do not serve.

@@ -203,10 +203,16 @@ static void open_listeners(struct server *server)
 {
 	struct options *opt = &server->opt;
 	char address[NI_MAXHOST + NI_MAXSERV];
-	const int ret = listener_open((struct sockaddr *)&opt->addr, opt->addr_len,
-				      server->listeners,
-				      opt->loops * (server->nr_processes ? server->nr_processes : 1));
+	const unsigned nr = opt->loops * (server->nr_processes ? server->nr_processes : 1);
+	int ret;
 
+	server->listeners_passed = listener_take(server->listeners, nr);
+	if (server->listeners_passed) {
+		opt->addr_len = sizeof(opt->addr);
+		getsockname(server->listeners[0], (struct sockaddr *)&opt->addr, &opt->addr_len);
+		return;
+	}
+	ret = listener_open((struct sockaddr *)&opt->addr, opt->addr_len, server->listeners, nr);
 	if (ret) {
 		print_address(opt, address, sizeof(address));
 		program_die("listening on %s: %s", address, strerror(-ret));
@@ -373,6 +379,8 @@ int main(int argc, char **argv)
 		grace_s = (grace_s + FAILED_PART - 1) / FAILED_PART;
 	if (server.board && (!ended_by || ended_by == SIGNAL_LEAVE))
 		leave(&server);
+	else
+		atomic_store(&server.leaves_listeners, server.listeners_passed);
 	stop_loops(&server, grace_s);
 	for (unsigned i = 0; i < server.opt.loops; i++)
 		loop_free(&server.loops[i]);

@@ -163,7 +163,8 @@ void options_parse(struct options *opt, int argc, char **argv)
 {
 	static struct arguments all;	/* opt points into it */
 	const struct program_option table[] = {
-		{ "listen", 0, "ADDR:PORT", "127.0.0.1:8080; port 0 is any, and is printed",
+		{ "listen", 0, "ADDR:PORT", "127.0.0.1:8080; port 0 is any, and is printed; a socket "
+		  "that systemd passes by LISTEN_FDS goes before it",
 		  OPTION_PARSED(opt, parse_address) },
 		OPTION_DEVICE(&opt->device),
 		{ "stream", 0, "S", "the workers' streams: per-thread, private",

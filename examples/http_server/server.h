@@ -150,6 +150,7 @@ struct server {
 	struct options opt;
 	/* Of process p's loop l: listeners[p * loops + l]. */
 	int listeners[PROCESSES_MAX * LOOPS_MAX];
+	bool listeners_passed;		/* by a parent that keeps them, not by supervise.c */
 	unsigned process, nr_processes;
 	struct place *board;		/* of each process; NULL: there is no parent */
 	struct rnl_pool *pool;
@@ -184,6 +185,12 @@ void loop_left(struct loop *loop);
  * Return: 0 or a negative errno.
  */
 int listener_open(struct sockaddr *addr, socklen_t addr_len, int *fds, unsigned nr);
+
+/*
+ * Takes the sockets that a parent passes by LISTEN_FDS; @nr loops share them.  Dies on an error.
+ * Return: false if it passes none.
+ */
+bool listener_take(int *fds, unsigned nr);
 
 void listener_deafen(int fd);		/* no connection begins; those begun are still accepted */
 void listener_hear(int fd);		/* undoes that, for the next process with the socket */

@@ -49,7 +49,7 @@
 #define ENDING_S 4	/* of a process, after its grace */
 #define LOOK_S 0.1	/* while a fresh process is awaited */
 #define BEATS_S 1.0	/* between two looks whether all are alive */
-#define VARIABLE "HTTP_SERVER_PLACE"	/* of the environment: process, processes, board, sockets */
+#define VARIABLE "HTTP_SERVER_PLACE"	/* of the environment: see become() */
 
 struct child {
 	pid_t pid;		/* 0: none */
@@ -119,7 +119,8 @@ static _Noreturn void become(const struct parent *p, unsigned process, pid_t par
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent || !out)	/* it ended before the prctl() */
 		_exit(EXIT_FAILURE);
-	fprintf(out, "%u,%u,%d", process, server->nr_processes, p->board);
+	fprintf(out, "%u,%u,%d,%d", process, server->nr_processes, p->board,
+		server->listeners_passed);
 	keep_on_exec(p->board);
 	for (unsigned i = 0; i < nr; i++) {
 		fprintf(out, ",%d", server->listeners[i]);
@@ -151,16 +152,17 @@ static void start(struct parent *p, struct child *c)
 bool supervise_join(struct server *server)
 {
 	char *text = getenv(VARIABLE), *at = text;
-	unsigned numbers[3], nr = 0;
+	unsigned numbers[4], nr = 0;
 	int fd;
 
 	if (!text)
 		return false;
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 4; i++)
 		numbers[i] = (unsigned)strtoul(at, &at, 10), at += *at == ',';
 	server->process = numbers[0];
 	server->nr_processes = numbers[1];
 	fd = (int)numbers[2];
+	server->listeners_passed = numbers[3];
 	while (*at && nr < PROCESSES_MAX * LOOPS_MAX) {
 		server->listeners[nr++] = (int)strtol(at, &at, 10);
 		at += *at == ',';

@@ -17,6 +17,7 @@ import traceback
 import http_answers                     # pylint: disable=unused-import
 import http_bounds                      # pylint: disable=unused-import
 import http_limits                      # pylint: disable=unused-import
+import http_balancer                    # pylint: disable=unused-import
 import http_refusals                    # pylint: disable=unused-import
 import http_page                        # pylint: disable=unused-import
 import http_seen                        # pylint: disable=unused-import
@@ -24,6 +25,7 @@ import http_ends
 import http_failure                     # pylint: disable=unused-import
 import http_supervise                   # pylint: disable=unused-import
 import http_processes                   # pylint: disable=unused-import
+import http_sockets                     # pylint: disable=unused-import
 from http_checks import BODIES, CHECKS, DEVICE, SEED, SHORT, Skip, real_bodies, server
 
 

@@ -29,13 +29,13 @@ def check(function):
     return function
 
 
-def server(*options, before=None):
+def server(*options, **more):
     """A server that ends soon; a check of the end passes LINGER.  Only a check of the grace, or of
     another limit on time, has a short one: on a busy machine others would meet theirs.  After a
     failure the grace is a fifth, PATIENCE."""
     return Server('--linger=100', '--max-pixels=1M', '--deadline=0', '--grace=%d' % (5 * PATIENCE),
                   '--head-time=600', '--request-time=600', '--idle-time=600',
-                  *options, device=DEVICE, before=before)
+                  *options, device=DEVICE, **more)
 
 
 def same(got, want, what):

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -153,16 +154,38 @@ def freeze(pid):
         time.sleep(0.001)
 
 
+# Becomes a program to which sockets are passed, as systemd does it: argv is their number, as
+# LISTEN_FDS has it, their descriptors, and the program with its arguments.
+PASS = """
+import fcntl, os, sys
+number, fds, command = sys.argv[1], sys.argv[2].split(), sys.argv[3:]
+copies = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 3 + len(fds)) for fd in fds]
+for at, fd in enumerate(copies):
+    os.dup2(fd, 3 + at)
+os.closerange(3 + len(fds), 1024)
+os.execve(command[0], command, {**os.environ, 'LISTEN_PID': str(os.getpid()), 'LISTEN_FDS': number})
+"""
+
+
+def passing(sockets, number=None):
+    """Return: what goes before a command, and Popen()'s pass_fds."""
+    fds = [s.fileno() for s in sockets]
+    number = str(len(fds)) if number is None else number
+    return [sys.executable, '-c', PASS, number, ' '.join(map(str, fds))], fds
+
+
 class Server:
     """The program, from its start until stop()."""
 
     PROGRAM = os.environ.get('HTTP_SERVER', 'examples/http_server/http_server')
 
-    def __init__(self, *options, device='host', before=None):
-        """@before: called in the new process before the program starts."""
+    def __init__(self, *options, device='host', before=None, sockets=()):
+        """@before: called in the new process before the program starts.
+        @sockets: that listen; the program takes them instead of opening one."""
+        first, fds = passing(sockets) if sockets else ([], [])
         self.process = subprocess.Popen(
-            [self.PROGRAM, '--listen=127.0.0.1:0', '--device=' + device, *options],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before)
+            first + [self.PROGRAM, '--listen=127.0.0.1:0', '--device=' + device, *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before, pass_fds=fds)
         self.errors = b''
         self.reader = threading.Thread(target=self._read_errors, daemon=True)
         self.reader.start()

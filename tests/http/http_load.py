@@ -54,6 +54,8 @@ class Load:
             self.wrong.append('%s %s' % (type(error).__name__, error))
 
     def wrk(self, directory, seconds):
+        if not shutil.which(os.environ.get('WRK', 'wrk')):
+            raise AssertionError('there is no wrk: make deps installs it')
         with open(directory + '/list', 'wb') as index:
             for number, (body, want) in enumerate(self.bodies):
                 with open('%s/%d' % (directory, number), 'wb') as file:
@@ -66,9 +68,14 @@ class Load:
              'http://127.0.0.1:%d/wc' % self.running.port, '--', directory + '/list', 'check'],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
+    def read_figures(self, wrk):
+        said = wrk.stdout.read().decode()
+        for name, value in re.findall(r'^figure ([a-z0-9_]+) ([-0-9.e+]+)$', said, re.M):
+            self.figures[name] = float(value)
+        if 'requests' not in self.figures:
+            raise AssertionError('wrk: ' + said)
+
     def run(self, seconds):
-        if not shutil.which(os.environ.get('WRK', 'wrk')):
-            raise AssertionError('there is no wrk: make deps installs it')
         clients = [threading.Thread(target=self.client, args=(i,)) for i in range(2)]
         with tempfile.TemporaryDirectory() as directory:
             before = self.running.cpu_seconds()
@@ -82,20 +89,20 @@ class Load:
             self.over.set()
             for client in clients:
                 client.join()
-            said = wrk.stdout.read().decode()
-        for name, value in re.findall(r'^figure ([a-z0-9_]+) ([-0-9.e+]+)$', said, re.M):
-            self.figures[name] = float(value)
-        if 'requests' not in self.figures:
-            raise AssertionError('wrk: ' + said)
+            self.read_figures(wrk)
+
+    def judge_figures(self, *others):
+        for name in ('wrong', 'errors', 'connect', 'read', 'write', 'timeout', *others):
+            if self.figures[name]:
+                raise AssertionError('wrk saw %d %s' % (self.figures[name], name))
+        if not self.figures['requests']:
+            raise AssertionError('there was no load')
 
     def judge(self):
-        f = self.figures
         if self.wrong:
             raise AssertionError('%d wrong answers: %s' % (len(self.wrong), self.wrong[:3]))
-        for name in ('wrong', 'errors', 'connect', 'read', 'write', 'timeout'):
-            if f[name]:
-                raise AssertionError('wrk saw %d %s' % (f[name], name))
-        if not f['requests'] or not self.checked:
+        self.judge_figures()
+        if not self.checked:
             raise AssertionError('there was no load')
         half = sorted(self.second_half())
         middle = half[len(half) // 2]

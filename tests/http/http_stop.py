@@ -21,6 +21,7 @@ IDLE_S = 0.25
 
 class StopUnderLoad:
     failed = False          # whether the server has said that its device has failed
+    over = False            # clients end by themselves
 
     def __init__(self, running, bodies, image, seed):
         self.running = running
@@ -69,7 +70,7 @@ class StopUnderLoad:
     def client(self, index):
         """Half of the clients keep their connections, the others make one for each request."""
         connection, turn, answered_at = None, 0, 0
-        while True:
+        while not self.over:
             if not connection:
                 try:
                     connection, answered_at = Connection(self.running.port), None
@@ -112,6 +113,9 @@ class StopUnderLoad:
     def stop(self):
         self.stopping = True
         self.running.signal()
+        self.join()
+
+    def join(self):
         for client in self.clients:
             client.join(PATIENCE)
         if any(client.is_alive() for client in self.clients):
