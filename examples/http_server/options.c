@@ -183,8 +183,8 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  OPTION_SIZE(&opt->max_body, 1, 1 << 30) },
 		{ "max-pixels", 0, "SIZE", "pixels of an image; more are answered 413; 2M",
 		  OPTION_SIZE(&opt->max_pixels, 1, 1 << 28) },
-		{ "connections", 0, "N", "clients at a time; more take the place of idle ones, or wait to be accepted; "
-		  "1024",
+		{ "connections", 0, "N", "clients at a time; more take the place of idle ones, or "
+		  "wait to be accepted; 1024",
 		  OPTION_NUMBER(&opt->connections, 1, 1 << 20) },
 		{ "memory", 0, "SIZE", "bytes of bodies and answers under way; more are answered "
 		  "503; 256M, or what one request needs",
@@ -202,11 +202,11 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  "of it to send what they have begun; in the last quarter what has not started is "
 		  "cancelled; after a failure a fifth; 10",
 		  OPTION_NUMBER(&opt->grace_s, 0, 3600) },
-		{ "linger", 0, "MS", "silence after which an idle connection may be closed, at the end and for another "
-		  "client; 500",
+		{ "linger", 0, "MS", "silence after which an idle connection may be closed, at the "
+		  "end and for another client; 500",
 		  OPTION_NUMBER(&opt->linger_ms, 1, 60000) },
-		{ "handler", 0, "H", "async; for comparison sync: the loop waits for the device; thread: a thread for "
-		  "each request does", OPTION_CHOICE(&opt->handler, "async|sync|thread") },
+		{ "handler", 0, "H", "async; for comparison sync: the loop waits for the device; "
+		  "thread: a thread for each request does", OPTION_CHOICE(&opt->handler, "async|sync|thread") },
 		{ "exit-on-failure", 0, NULL, "when the GPU has failed, answer the open requests, "
 		  "in 2 s at most, and exit with 75, for a parent that starts another process; "
 		  "without it the server stays, and answers 503",

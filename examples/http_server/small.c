@@ -3,9 +3,9 @@
  * Small pictures: the edges of many at once, by a batcher.
  *
  * DESIGN
- * The driver's calls take longer than the edges of a small picture.  So on a GPU such a picture, once a
- * worker has decoded it, becomes a request of the batcher: the loop copies it into a slot of the
- * batcher's pinned memory, and a worker takes all that have come as one batch, with one copy
+ * The driver's calls take longer than the edges of a small picture.  So on a GPU such a picture,
+ * once a worker has decoded it, becomes a request of the batcher: the loop copies it into a slot of
+ * the batcher's pinned memory, and a worker takes all that have come as one batch, with one copy
  * there, one kernel, and one copy back.  A lone picture waits for no other.  The request has the
  * memory of the slot's job, and comes back by the same completion queue.  The host device has no
  * calls to save: there each picture stays alone.

@@ -22,8 +22,9 @@
  * it serves, SIGNAL_LEAVE tells the old one to answer what it has and to end.  If the fresh one
  * does not come to serve, the old one stays.
  *
- * SIGTERM, SIGINT and SIGQUIT go on to all processes.  The parent exits with the first status that is not
- * 0; it kills what has not ended some time after its grace, perhaps because the driver holds it.
+ * SIGTERM, SIGINT and SIGQUIT go on to all processes.  The parent exits with the first status that
+ * is not 0; it kills what has not ended some time after its grace, perhaps because the driver holds
+ * it.
  */
 #include "config.h"
 

@@ -10,8 +10,9 @@
  * /sobel answers the edges of an image, as a grey PNG.  Decoding and encoding take a CPU
  * milliseconds, in which an event loop would keep all its connections waiting.  So workers do
  * it, in two jobs: the first decodes, and issues copy, kernel and copy; when it is done, the
- * second encodes; small pictures are computed between them, many at once: see small.c.  While a worker decodes, it completes no other job of its stream, and other
- * workers steal the jobs in its queue: --max-pixels bounds that time.
+ * second encodes; small pictures are computed between them, many at once: see small.c.  While a
+ * worker decodes, it completes no other job of its stream, and other workers steal the jobs in its
+ * queue: --max-pixels bounds that time.
  *
  * /crash is for tests: its kernel writes to an illegal address.  Then the GPU is lost for the
  * process; on the host device, where kernels are functions, the process ends.

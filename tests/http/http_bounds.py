@@ -172,7 +172,8 @@ def partial_bodies_are_bounded_together():
         until('a full memory', lambda: under_way(running) > limit - 2 * size)
         most = running.rss_kb()
         assert under_way(running) <= limit + FIGURES
-        assert SANITIZER or most < running.bound_kb, '%d kB' % most
+        # What CUDA takes is not known to the server.
+        assert SANITIZER or DEVICE != 'host' or most < running.bound_kb, '%d kB' % most
         for connection in clients:
             connection.send(b'\0')
             answer = connection.answer()
@@ -195,7 +196,7 @@ def answers_that_are_not_read_are_bounded_together():
             connection.send(request_bytes('/sobel', image))
             assert connection.more()
         assert 20 * MEGABYTE < under_way(running) <= 40 * MEGABYTE + FIGURES
-        assert SANITIZER or running.rss_kb() < running.bound_kb
+        assert SANITIZER or DEVICE != 'host' or running.rss_kb() < running.bound_kb
         for connection in clients:
             codes.append(connection.answer().code)
             connection.close()

@@ -5,19 +5,21 @@ Requests a second, latencies and memory of examples/http_server, for docs/measur
 usage, where runnel was built: python3 http_figures.py [--runs=3] [--seconds=3] [--threads=2]
                                [--connections=64,512,2000] WAY ...
 
-A WAY is options of the server that commas join: "handler=async", "handler=thread",
-"gpus=all,handler=async"; without one, the three handlers.  All ways take turns; a line of the table
-has the medians of its runs, and the largest memory.  wrk posts to /wc, bodies of 1 KB and of 256 KB.
+A WAY is options of the server that + joins: "handler=async", "gpus=0,1+loops=4"; without one, the
+three handlers.  All ways take turns; a line of the table has the medians of its runs, and the
+largest memory.  wrk posts to /wc, bodies of 1 KB and of 256 KB.
 env: HTTP_SERVER the program; RNL_TEST_DEVICE where it counts (host).
 """
+import json
 import os
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
-from http_client import Server
+from http_client import Server, ask
 
 BODIES = {'1 KB': b'some words to count\n' * 51, '256 KB': b'some words to count\n' * 13107}
 WAYS = ['handler=async', 'handler=sync', 'handler=thread']
@@ -32,19 +34,30 @@ def memory_mb(pids):
     return kb / 1024
 
 
+def wait_for_all(running):
+    """The first process says where it listens; the others may still begin."""
+    while True:
+        says = json.loads(ask(running.port, '/healthz').body)
+        if 'processes' not in says or says['well'] == len(says['processes']):
+            return
+        time.sleep(0.05)
+
+
 def measure(way, body, connections, seconds, threads):
     """Return: requests a second, p50 and p99 in ms, MB, and how many were not answered right."""
     slots = 2 * connections             # however the kernel shares connections out
     device = 'auto' if 'gpus=' in way else os.environ.get('RNL_TEST_DEVICE', 'host')
-    options = ['--' + option for option in way.split(',')]
+    options = ['--' + option for option in way.split('+')]
     with Server('--slots=%d' % slots, '--max-body=256K', '--max-pixels=64K', '--linger=100',
                 *options, device=device) as running, tempfile.TemporaryDirectory() as folder:
         with open(folder + '/body', 'wb') as file:
             file.write(body)
         with open(folder + '/list', 'w') as file:
             file.write('%s/body -\n' % folder)
+        wait_for_all(running)
         said = subprocess.run(
-            [os.environ.get('WRK', 'wrk'), '-t%d' % threads, '-c%d' % connections, '-d%ds' % seconds,
+            [os.environ.get('WRK', 'wrk'), '-t%d' % threads, '-c%d' % connections,
+             '-d%ds' % seconds,
              '--latency', '--timeout', '30s', '-s', HERE + '/http_wc.lua',
              'http://127.0.0.1:%d/wc' % running.port, '--', folder + '/list'],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True).stdout.decode()
@@ -82,7 +95,7 @@ def main():
             for way, rows in runs.items():
                 rate, p50, p99 = (statistics.median(row[i] for row in rows) for i in range(3))
                 print('| %d, %s | %s | %.0f | %.2f | %.2f | %.0f | %d |' % (
-                    connections, name, way.replace(',', ' '), rate, p50, p99,
+                    connections, name, way.replace('+', ' '), rate, p50, p99,
                     max(row[3] for row in rows), sum(row[4] for row in rows)), flush=True)
 
 
