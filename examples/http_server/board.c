@@ -127,7 +127,7 @@ static const char *next_line(const char *at)
 	return at + strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n');
 }
 
-/* The figure whose first line is the same; NULL: there is none. */
+/* Return: where @text has the figure that begins with the line @head; NULL: nowhere. */
 static const char *find_family(const char *text, const char *head)
 {
 	const size_t bytes = (size_t)(next_line(head) - head);

@@ -21,8 +21,8 @@
  * While the loop waits, decodes or encodes, it answers no other client, and it has neither a
  * deadline nor a way to refuse work.
  *
- * thread: the same calls, in a thread of each request's own, which ends with it; a pipe brings the
- * slot back to its loop.
+ * thread: each request starts a thread, which makes these calls and ends.  A pipe brings the slot
+ * back to its loop.
  */
 #include "config.h"
 

@@ -123,6 +123,7 @@ static void serves(struct server *server)
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		atomic_store(&own->beat_ns[i], program_now_ns());
 	atomic_store(&own->pid, (int)getpid());
+	board_post(server);
 	atomic_store(&own->state, PLACE_SERVES);
 }
 

@@ -400,7 +400,7 @@ struct task {
 	enum span_kind kind;		/* of issue() */
 	/* Issues the device work; a worker calls it, or what the handler has instead. */
 	int (*issue)(struct slot *slot);
-	/* CPU work after the device work, on the same kind of thread; may be NULL. */
+	/* CPU work after the device work, called as issue() is; may be NULL. */
 	int (*finish)(struct slot *slot);
 	/* Writes the answer; the loop calls it.  Return: its Content-Type, or NULL: no memory. */
 	const char *(*write)(struct slot *slot, struct evbuffer *out);

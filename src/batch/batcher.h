@@ -26,8 +26,8 @@
  *	promised, the worker puts them side by side in pinned memory that the batch has for that.
  *	Over several devices a batcher has a part for each, with slabs and batches of its own.  A
  *	thread takes the parts in turn, and stays for as many requests as one batch may have, or 32:
- *	so all parts get the same, and at a time few producers change a part's words.  It goes to
- *	another part at once if its own would have the request wait, and the other would not.
+ *	so all parts get equally many, and few producers change a part's words at the same time.  If
+ *	the request would wait in that part, and not in another one, the other gets it.
  *	Model: tests/model/batch.pml.
  *
  *	Calls go down:

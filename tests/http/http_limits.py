@@ -274,7 +274,9 @@ def other_signals_end_it_in_the_same_way_or_not_at_all():
     body = request_bytes('/wc', bytes(1000))
     for number, options in ((signal.SIGHUP, ()), (signal.SIGQUIT, ()),
                             (signal.SIGQUIT, ('--processes=1',))):
-        with server(LINGER, *options) as running:
+        # These tests may run under nohup themselves.
+        with server(LINGER, *options,
+                    before=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)) as running:
             slow = Connection(running.port)
             slow.send(request_bytes('/wc', b'one') + body[:-500])
             is_code(slow.answer(), 200)

@@ -46,6 +46,12 @@ def all_serve(running, without=()):
     return pids
 
 
+def slots(running):
+    """Return: those of each process; None: it has told of none yet."""
+    values = running.metrics()
+    return [values.get('http_server_slots{process="%d"}' % i) for i in range(NR)]
+
+
 def ends(running):
     pids = running.children()
     status, errors = running.stop()
@@ -132,7 +138,7 @@ def a_process_that_shows_no_life_is_replaced():
         pids = all_serve(running)
         freeze(pids[0])
         until(lambda: is_gone(pids[0]), 'it is not killed')
-        all_serve(running)
+        all_serve(running, [pids[0]])
         assert 'process %d: loop' % pids[0] in ends(running)
 
 
@@ -197,13 +203,12 @@ def a_renewal_reads_the_options_again():
         options.flush()
         with server('@' + options.name) as running:
             pids = all_serve(running)
-            same(running.metrics()['http_server_slots{process="1"}'], 16, 'slots')
+            until(lambda: slots(running) == [16] * NR, 'slots')
             options.write('slots=32\n')
             options.flush()
             running.signal(signal.SIGHUP)
             pids = all_serve(running, pids)
-            until(lambda: all(running.metrics()['http_server_slots{process="%d"}' % i] == 32
-                              for i in range(NR)), 'slots')
+            until(lambda: slots(running) == [32] * NR, 'slots')
             options.write('loops=7\n')         # for which there are no sockets
             options.flush()
             running.signal(signal.SIGHUP)
