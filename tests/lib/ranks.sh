@@ -3,6 +3,8 @@
 #
 # env: MPIRUN  what starts them (mpirun); have_MPI  no: configure did not find MPI
 mpirun=${MPIRUN:-mpirun}
+# In a root without /sys Open MPI would complain on standard error.
+export HWLOC_HIDE_ERRORS=2
 # Open MPI 4 and 5: as root, too; more ranks than CPUs, on any of them; no words of its own.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_execute_quiet=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
