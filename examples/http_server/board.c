@@ -48,15 +48,15 @@ struct place *board_own(const struct server *server)
 static void post(struct posted *posted, struct evbuffer *text)
 {
 	const size_t bytes = evbuffer_get_length(text);
-	const unsigned round = atomic_load(&posted->round) | 1;
+	const unsigned version = atomic_load(&posted->version) | 1;
 
 	if (bytes > sizeof(posted->text))
 		return;
-	atomic_store(&posted->round, round);
+	atomic_store(&posted->version, version);
 	atomic_thread_fence(memory_order_seq_cst);
 	posted->bytes = (uint32_t)bytes;
 	evbuffer_remove(text, posted->text, bytes);
-	atomic_store(&posted->round, round + 1);
+	atomic_store(&posted->version, version + 1);
 }
 
 void board_post(const struct server *server)
@@ -81,16 +81,18 @@ void board_post(const struct server *server)
 /* Return: a copy that ends with a NUL; NULL: there is none now. */
 static char *posted_text(struct posted *posted)
 {
-	const unsigned round = atomic_load(&posted->round);
+	const unsigned version = atomic_load(&posted->version);
 	const uint32_t bytes = posted->bytes;
-	char *text = round && !(round & 1) && bytes <= sizeof(posted->text) ? malloc(bytes + 1) : NULL;
+	char *text = NULL;
 
+	if (version && !(version & 1) && bytes <= sizeof(posted->text))
+		text = malloc(bytes + 1);
 	if (!text)
 		return NULL;
 	memcpy(text, posted->text, bytes);
 	text[bytes] = '\0';
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&posted->round) == round)
+	if (atomic_load(&posted->version) == version)
 		return text;
 	free(text);
 	return NULL;

@@ -293,6 +293,15 @@ static size_t head_bytes(struct connection *c, struct evbuffer *in)
 	return 0;
 }
 
+static void handle(struct connection *c)
+{
+	bufferevent_disable(c->io, EV_READ);
+	c->req.endpoint = routes_find(c->loop, c->req.head.path);
+	enter(c, WORK);
+	set_timer(c);
+	routes_handle(&c->req);
+}
+
 static bool read_head(struct connection *c, struct evbuffer *in)
 {
 	const size_t max_body = c->loop->server->opt.max_body, bytes = head_bytes(c, in);
@@ -319,6 +328,11 @@ static bool read_head(struct connection *c, struct evbuffer *in)
 	}
 	if (code) {
 		refuse(c, code, head->wrong);
+		return true;
+	}
+	if ((head->body_bytes || head->chunked) &&
+	    !routes_take(routes_find(c->loop, head->path), head)) {
+		handle(c);
 		return true;
 	}
 	if (head->expects && (head->body_bytes || head->chunked) && !evbuffer_get_length(in))
@@ -401,11 +415,7 @@ static bool read_body(struct connection *c, struct evbuffer *in)
 		return false;
 	}
 	c->whole = true;
-	bufferevent_disable(c->io, EV_READ);
-	c->req.endpoint = routes_find(c->loop, c->req.head.path);
-	enter(c, WORK);
-	set_timer(c);
-	routes_handle(&c->req);
+	handle(c);
 	return true;
 }
 
@@ -432,9 +442,10 @@ static void on_read(struct bufferevent *io, void *arg)
 	struct connection *c = arg;
 
 	(void)io;
-	if (c->state != DRAIN)
-		c->loop->received++;
 	read_on(c);
+	/* Empty lines do not keep a loop from its end. */
+	if (c->state != DRAIN && c->state != IDLE)
+		c->loop->received++;
 }
 
 /* All is written that there was to write. */

@@ -97,11 +97,14 @@ static int read_first_line(char *line, struct head *head)
 	head->method = method_of(line);
 	head->old = version[7] == '0';
 	/* A proxy names the host, too. */
-	host = strncasecmp(target, "http://", 7) ? NULL : target + 7;
-	head->path = host ? host + strcspn(host, "/?") : target;
-	if (*head->path != '/' && strcmp(target, "*"))
+	host = !strncasecmp(target, "http://", 7) ? target + 7 :
+	       !strncasecmp(target, "https://", 8) ? target + 8 : NULL;
+	if (host)
+		target = host + strcspn(host, "/?#");
+	target[strcspn(target, "?#")] = '\0';
+	head->path = host && !*target ? "/" : target;
+	if (*head->path != '/' && strcmp(head->path, "*"))
 		return refuse(head, HTTP_BADREQUEST, "the first line has no path");
-	target[(size_t)(head->path - target) + strcspn(head->path, "?#")] = '\0';
 	return 0;
 }
 
@@ -187,7 +190,7 @@ static int read_framing(struct head *head)
 int head_parse(char *text, struct head *head)
 {
 	char *end = NULL, *line = next_line(&text, &end);
-	const char *expect;
+	const char *expect, *host;
 	int ret;
 
 	*head = (struct head){ .nr_fields = 0 };
@@ -200,10 +203,11 @@ int head_parse(char *text, struct head *head)
 		ret = read_framing(head);
 	if (ret)
 		return ret;
-	if (count(head, "Host") != 1 && !(head->old && !count(head, "Host")))
+	host = head_find(head, "Host");
+	if (count(head, "Host") > 1 || (!host && !head->old) || (host && strpbrk(host, ", \t")))
 		return refuse(head, HTTP_BADREQUEST, "there has to be one Host");
 	expect = head->old ? NULL : head_find(head, "Expect");
-	if (expect && strcasecmp(expect, "100-continue"))
+	if (expect && (strcasecmp(expect, "100-continue") || count(head, "Expect") > 1))
 		return refuse(head, HTTP_EXPECTATIONFAILED, "Expect can be 100-continue alone");
 	head->expects = expect;
 	head->keeps = head->old ? connection_is(head, "keep-alive") : !connection_is(head, "close");

@@ -91,7 +91,8 @@ json_t *live_own(const struct server *server)
 	rnl_pool_read_stats(server->pool, &stats);
 	rnl_pool_health(server->pool, &health);
 	return json_pack("{s:I, s:i, s:s, s:o, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o}",
-			 "now_us", (json_int_t)now_ns / 1000, "pid", (int)getpid(), "state", health_name(health.state),
+			 "now_us", (json_int_t)now_ns / 1000, "pid", (int)getpid(),
+			 "state", health_name(health.state),
 			 "devices", devices_json(server),
 			 "began_us", (json_int_t)server->began_ns / 1000,
 			 "workers", (int)stats.nr_workers, "slots", (int)server->opt.slots,

@@ -229,6 +229,9 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 	if (loop == server->loops) {
 		look_for_stuck(server);
 		board_post(server);
+		if (!loop->told)
+			atomic_store(&own->state, PLACE_SERVES);
+		loop->told = true;
 	}
 }
 

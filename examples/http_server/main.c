@@ -48,7 +48,7 @@ static void log_message(void *arg, enum rnl_log_level level, const char *msg)
 
 /* ---- the processes of a parent ------------------------------------------- */
 
-static bool answers(unsigned gpu)
+static bool gpu_answers(unsigned gpu)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	char name[16];
@@ -65,7 +65,7 @@ static unsigned nr_gpus(void)
 	int status;
 
 	if (!child) {
-		while (nr < PROCESSES_MAX && answers(nr))
+		while (nr < PROCESSES_MAX && gpu_answers(nr))
 			nr++;
 		_exit((int)nr);
 	}
@@ -105,15 +105,17 @@ static void choose_gpu(struct server *server)
 		return;
 	if (strcmp(at, "all")) {
 		for (unsigned i = 0; i < server->process; i++)
-			at = strchr(at, ',') + 1;
+			if (!(at = strchr(at, ',')) || !*++at)
+				program_die("--gpus=%s has no GPU for process %u: restart the parent",
+					    server->opt.gpus, server->process);
 		gpu = (unsigned)strtoul(at, NULL, 10);
 	}
 	snprintf(name, sizeof(name), "cuda:%u", gpu);
 	server->opt.device = name;
 }
 
-/* Tells the parent, and the other processes. */
-static void serves(struct server *server)
+/* Tells the parent. */
+static void tell_serving(struct server *server)
 {
 	struct place *own;
 
@@ -122,13 +124,12 @@ static void serves(struct server *server)
 	own = board_own(server);
 	for (unsigned i = 0; i < server->opt.loops; i++)
 		atomic_store(&own->beat_ns[i], program_now_ns());
+	/* Then the first loop's beat posts, and says that this process serves. */
 	atomic_store(&own->pid, (int)getpid());
-	board_post(server);
-	atomic_store(&own->state, PLACE_SERVES);
 }
 
 /* The other processes take this one's connections. */
-static void leave(struct server *server)
+static void leave_sockets(struct server *server)
 {
 	atomic_store(&server->leaves_listeners, true);
 	if (atomic_load(&board_own(server)->pid) == (int)getpid())
@@ -137,7 +138,7 @@ static void leave(struct server *server)
 
 /* ---- starting ------------------------------------------------------------ */
 
-void end_signals(sigset_t *signals)
+static void end_signals(sigset_t *signals)
 {
 	struct sigaction before;
 
@@ -358,6 +359,7 @@ int main(int argc, char **argv)
 
 	program_begin();
 	options_parse(&server.opt, argc, argv);
+	program_raise_file_limit();
 	if (!supervise_join(&server)) {
 		server.nr_processes = count_processes(&server.opt);
 		open_listeners(&server);
@@ -366,20 +368,19 @@ int main(int argc, char **argv)
 	}
 	choose_gpu(&server);
 	signals = take_signals(&server);
-	program_raise_file_limit();
 	json_object_seed(0);
 	server.began_ns = rnl_clock();
 	create_pool(&server);
 	start_loops(&server);
 	announce(&server);
-	serves(&server);
+	tell_serving(&server);
 
 	ended_by = wait_for_end(&server, signals);
 	grace_s = server.opt.grace_s;
 	if (!ended_by)
 		grace_s = (grace_s + FAILED_PART - 1) / FAILED_PART;
 	if (server.board && (!ended_by || ended_by == SIGNAL_LEAVE))
-		leave(&server);
+		leave_sockets(&server);
 	else
 		atomic_store(&server.leaves_listeners, server.listeners_passed);
 	stop_loops(&server, grace_s);

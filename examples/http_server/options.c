@@ -28,7 +28,9 @@ static const char doc[] =
 	"  GET /live      the figures of the page, as JSON\n"
 	"  GET /metrics   figures for Prometheus\n"
 	"  GET /healthz   200 while the pool is well; 503, and why, when it is not\n"
-	"\v@FILE stands for the options in FILE, each on a line of its own, as NAME=VALUE.\n"
+	"\v@FILE stands for the options in FILE, each on a line of its own, as NAME=VALUE. After "
+	"SIGHUP the parent still has its --listen, --loops, --processes, --gpus, --grace and "
+	"--stuck.\n"
 	"\n"
 	"SIGTERM, SIGINT, SIGQUIT and SIGHUP (unless ignored, as by nohup) end it when all "
 	"accepted requests are answered; SIGHUP to the parent of several processes replaces them. "
@@ -88,11 +90,14 @@ static void read_arguments(struct arguments *arguments, const char *name)
 {
 	FILE *file = fopen(name, "re");
 	char *line = NULL, *text;
-	size_t room = 0;
+	size_t space = 0;
+	ssize_t bytes;
 
 	if (!file)
 		program_misuse("%s: %s", name, strerror(errno));
-	while (getline(&line, &room, file) > 0) {
+	while ((bytes = getline(&line, &space, file)) > 0) {
+		if (strlen(line) != (size_t)bytes)
+			program_misuse("%s: there is a NUL in it", name);
 		line[strcspn(line, "\n")] = '\0';
 		if (!*line || *line == '#')
 			continue;
@@ -201,14 +206,14 @@ void options_parse(struct options *opt, int argc, char **argv)
 		{ "grace", 0, "S", "seconds to finish in after SIGTERM and the like; clients have half "
 		  "of it to send what they have begun; in the last quarter what has not started is "
 		  "cancelled; after a failure a fifth; 10",
-		  OPTION_NUMBER(&opt->grace_s, 0, 3600) },
+		  OPTION_NUMBER(&opt->grace_s, 1, 3600) },
 		{ "linger", 0, "MS", "silence after which an idle connection may be closed, at the "
 		  "end and for another client; 500",
 		  OPTION_NUMBER(&opt->linger_ms, 1, 60000) },
 		{ "handler", 0, "H", "async; for comparison sync: the loop waits for the device; "
 		  "thread: a thread for each request does", OPTION_CHOICE(&opt->handler, "async|sync|thread") },
 		{ "exit-on-failure", 0, NULL, "when the GPU has failed, answer the open requests, "
-		  "in 2 s at most, and exit with 75, for a parent that starts another process; "
+		  "in a fifth of --grace, and exit with 75, for a parent that starts another process; "
 		  "without it the server stays, and answers 503",
 		  OPTION_FLAG(&opt->exit_on_failure) },
 		{ "processes", 0, "N", "be that parent: keep the address, start N processes that "
@@ -250,6 +255,9 @@ void options_parse(struct options *opt, int argc, char **argv)
 		program_misuse("--gpus has a process for each GPU: --processes is for the host");
 	if (opt->gpus && strcmp(opt->device, "auto"))
 		program_misuse("--gpus names the devices: leave --device out");
+	/* Silence is noticed within the grace. */
+	if (opt->linger_ms > opt->grace_s * 250)
+		opt->linger_ms = opt->grace_s * 250;
 	opt->exit_on_failure |= opt->processes || opt->gpus;
 	/* Each loop has the same number of slots. */
 	opt->slots = (opt->slots + opt->loops - 1) / opt->loops * opt->loops;

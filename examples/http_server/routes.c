@@ -296,6 +296,11 @@ const struct endpoint *routes_find(const struct loop *loop, const char *path)
 	return &loop->endpoints[ROUTE_OTHER];
 }
 
+bool routes_take(const struct endpoint *endpoint, const struct head *head)
+{
+	return endpoint->route->path && head->method & endpoint->route->methods;
+}
+
 void routes_handle(struct request *req)
 {
 	const struct endpoint *endpoint = req->endpoint;

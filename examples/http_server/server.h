@@ -126,6 +126,7 @@ struct loop {
 	bool paused;			/* it does not accept */
 	LIST_HEAD(, connection) connections;
 	struct event *beat;
+	bool told;			/* of the first loop: that the process serves */
 	struct event *answered;		/* slots that threads are done with; NULL: there are no threads */
 	int answered_fds[2];		/* a pipe of pointers to slots */
 	struct endpoint endpoints[NR_ROUTES];
@@ -165,9 +166,6 @@ struct server {
 	int failed_fd;			/* an eventfd: the device has failed */
 	atomic_bool leaves_listeners;	/* to other processes, with waiting connections */
 };
-
-/* The signals that end the server as soon as all is answered. */
-void end_signals(sigset_t *signals);
 
 /* Creates a loop that owns a listening socket.  Dies on an error. */
 void loop_create(struct loop *loop, struct server *server, int listener);
@@ -223,7 +221,7 @@ bool supervise_join(struct server *server);
 #define POSTED_MAX (256u << 10)
 
 struct posted {
-	atomic_uint round;		/* odd: it is being written; 0: never was */
+	atomic_uint version;		/* odd: it is being written; 0: never was */
 	uint32_t bytes;
 	char text[POSTED_MAX];
 };
@@ -487,7 +485,9 @@ extern const struct route routes[NR_ROUTES];
 void routes_set(struct loop *loop);
 const struct endpoint *routes_find(const struct loop *loop, const char *path);
 
-/* Handles a request that is whole. */
+/* Whether there is such a path, and it has that method. */
+bool routes_take(const struct endpoint *endpoint, const struct head *head);
+/* Handles a request that is whole, or that is not taken. */
 void routes_handle(struct request *req);
 /* Answers with an error. */
 void request_refuse(struct request *req, int code, const char *wrong);

@@ -12,19 +12,19 @@
  *
  * The parent starts a process by fork and exec, of the program as its file was at the start or at
  * the last SIGHUP.  A process that serves says so on the board, and ends when the parent does, in
- * any way.  One is replaced if it exits with EXIT_DEVICE_FAILED, dies by a signal, has a loop that
- * shows no life for --stuck, or, once it has served, fails in another way.  One that lasted
- * QUICK_S is replaced at once, another one after a pause that doubles.  If more than QUICK_MAX in
- * a row were so short, and no other process serves, the parent gives up, because a fresh process
- * does not help then.
+ * any way.  One is replaced if it exits with EXIT_DEVICE_FAILED, dies by a signal, has a loop
+ * that shows no life for --stuck, takes too long to begin, or fails in another way where one has
+ * served.  One that lasted QUICK_S is replaced at once, another one after a pause that doubles.
+ * If more than QUICK_MAX in a row were so short, and no other process serves, the parent gives
+ * up, because a fresh process does not help then.
  *
  * SIGHUP replaces one process after the other: a fresh one is started beside the old one, and when
  * it serves, SIGNAL_LEAVE tells the old one to answer what it has and to end.  If the fresh one
  * does not come to serve, the old one stays.
  *
- * SIGTERM, SIGINT and SIGQUIT go on to all processes.  The parent exits with the first status that
- * is not 0; it kills what has not ended some time after its grace, perhaps because the driver holds
- * it.
+ * SIGTERM, SIGINT and SIGQUIT go on to all processes, also if one of them alone got such a signal
+ * from someone else.  The parent exits with the first status that is not 0; it kills what has not
+ * ended some time after its grace, perhaps because the driver holds it.
  */
 #include "config.h"
 
@@ -49,6 +49,8 @@
 #define PAUSES_MAX 7	/* times that a pause doubles */
 #define ENDING_S 4	/* of a process, after its grace */
 #define LOOK_S 0.1	/* while a fresh process is awaited */
+#define START_S 10	/* to begin to serve in, and ... */
+#define START_PART 4	/* ... so many times --stuck */
 #define BEATS_S 1.0	/* between two looks whether all are alive */
 #define VARIABLE "HTTP_SERVER_PLACE"	/* of the environment: see become() */
 
@@ -59,6 +61,7 @@ struct child {
 	double start_at;	/* while there is none */
 	double kill_at, kill_old_at;	/* 0: it was not told to end */
 	unsigned nr_quick;
+	unsigned generation;	/* that `pid` was started in */
 };
 
 struct parent {
@@ -69,7 +72,7 @@ struct parent {
 	int board;
 	sigset_t before;	/* the signals that were blocked */
 	struct child children[PROCESSES_MAX];
-	unsigned renew;		/* the process that SIGHUP replaces next; nr_processes: none */
+	unsigned generation;	/* grows with each SIGHUP */
 	bool ending;
 	int status;
 };
@@ -79,6 +82,11 @@ static sigset_t watched;
 static double seconds(void)
 {
 	return (double)program_now_ns() * 1e-9;
+}
+
+static struct child *children_end(struct parent *p)
+{
+	return p->children + p->server->nr_processes;
 }
 
 static struct place *place_of(const struct parent *p, const struct child *c)
@@ -142,12 +150,13 @@ static void start(struct parent *p, struct child *c)
 	if (!child)
 		become(p, (unsigned)(c - p->children), parent);
 	c->began = seconds();
+	c->generation = p->generation;
 	if (child > 0) {
 		c->pid = child;
 		return;
 	}
 	program_warn("starting a process: %s", strerror(errno));
-	c->start_at = c->began + PAUSE_MS * 1e-3;
+	c->start_at = c->began + QUICK_S;
 }
 
 bool supervise_join(struct server *server)
@@ -207,7 +216,7 @@ static void end_all(struct parent *p, int number, int status)
 			close(p->server->listeners[i]);
 	p->ending = true;
 	p->status = p->status ? p->status : status;
-	for (struct child *c = p->children; c < p->children + p->server->nr_processes; c++) {
+	for (struct child *c = p->children; c < children_end(p); c++) {
 		tell(p, c->pid, number, &c->kill_at);
 		tell(p, c->old, number, &c->kill_old_at);
 	}
@@ -232,41 +241,66 @@ static int exit_status(pid_t child, int status)
 	return EXIT_FAILURE;
 }
 
+/* Whether the signal that ends all came to a process that had not begun to wait for it. */
+static bool ended_early(const struct parent *p, bool served, int status)
+{
+	const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+
+	return p->ending && !served &&
+	       (number == SIGTERM || number == SIGINT || number == SIGQUIT);
+}
+
 /* When the next one is to be started. */
 static void pause_before_next(struct parent *p, struct child *c)
 {
 	const unsigned doubles = c->nr_quick > PAUSES_MAX ? PAUSES_MAX : c->nr_quick - 1;
 
 	if (c->nr_quick > QUICK_MAX && !nr_serving(p))
-		program_die("gives up: %u processes in a row lasted less than %d s", c->nr_quick, QUICK_S);
+		program_die("gives up: %u processes in a row lasted less than %d s", c->nr_quick,
+			    QUICK_S);
 	c->start_at = seconds() + (c->nr_quick ? PAUSE_MS << doubles : 0) * 1e-3;
+}
+
+/* The process of a place has ended: other processes take its connections. */
+static void clear_place(const struct parent *p, const struct child *c, pid_t pid)
+{
+	if (atomic_load(&place_of(p, c)->pid) == pid)
+		atomic_store(&place_of(p, c)->state, PLACE_EMPTY);
+}
+
+/* A fresh process did not come to serve: those that are there stay, until the next SIGHUP. */
+static void give_renewal_up(struct parent *p, struct child *c, pid_t fresh)
+{
+	program_warn("process %d does not come to serve: process %d stays", (int)fresh,
+		     (int)c->old);
+	c->pid = c->old;
+	c->began = 0;
+	c->old = 0;
+	for (unsigned i = 0; i < p->server->nr_processes; i++)
+		p->children[i].generation = p->generation;
 }
 
 static void ended(struct parent *p, struct child *c, int status)
 {
 	const pid_t pid = c->pid;
 	const bool served = has_served(p, c);
-	const int code = exit_status(pid, status);
+	const int code = ended_early(p, served, status) ? EXIT_SUCCESS : exit_status(pid, status);
 
 	c->pid = 0;
 	c->kill_at = 0;
-	if (c->old && !served) {
-		program_warn("process %d does not come to serve: process %d stays", (int)pid, (int)c->old);
-		c->pid = c->old;
-		c->old = 0;
-		c->kill_old_at = 0;
-		p->renew = p->server->nr_processes;
-		return;
-	}
-	if (served)
-		atomic_store(&place_of(p, c)->state, PLACE_EMPTY);
+	clear_place(p, c, pid);
 	if (p->ending) {
 		/* If its device has just failed, its requests are answered: all is well. */
 		if (code != EXIT_DEVICE_FAILED && !p->status)
 			p->status = code;
 		return;
 	}
-	if (code == EXIT_SUCCESS || (!atomic_load(&place_of(p, c)->pid) && WIFEXITED(status))) {
+	if (c->old && !c->kill_old_at && !served) {
+		give_renewal_up(p, c, pid);
+		return;
+	}
+	if ((code == EXIT_SUCCESS && served) ||
+	    (!atomic_load(&place_of(p, c)->pid) && WIFEXITED(status))) {
 		end_all(p, SIGTERM, code);
 		return;
 	}
@@ -282,11 +316,12 @@ static void reap(struct parent *p)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		for (struct child *c = p->children; c < p->children + p->server->nr_processes; c++) {
+		for (struct child *c = p->children; c < children_end(p); c++) {
 			if (c->pid == pid) {
 				ended(p, c, status);
 			} else if (c->old == pid) {
 				(void)exit_status(pid, status);
+				clear_place(p, c, pid);
 				c->old = 0;
 				c->kill_old_at = 0;
 			}
@@ -295,6 +330,7 @@ static void reap(struct parent *p)
 
 /* ---- SIGHUP ---------------------------------------------------------------- */
 
+/* Processes that were started before are to be replaced. */
 static void begin_renewal(struct parent *p)
 {
 	const int program = open(p->path, O_RDONLY | O_CLOEXEC);
@@ -305,25 +341,34 @@ static void begin_renewal(struct parent *p)
 	}
 	close(p->program);
 	p->program = program;
-	p->renew = 0;
+	p->generation++;
 }
 
-/* Replaces the next process, if the one before it is done. */
+/* Return: whether a fresh process begins beside an old one. */
+static bool renews(const struct parent *p)
+{
+	for (unsigned i = 0; i < p->server->nr_processes; i++)
+		if (p->children[i].old && !p->children[i].kill_old_at)
+			return true;
+	return false;
+}
+
+/* Goes on with the replacement of processes, one after the other. */
 static void renew(struct parent *p)
 {
-	struct child *c = &p->children[p->renew];
+	struct child *const end = children_end(p);
 
-	if (p->ending || p->renew >= p->server->nr_processes)
+	if (p->ending)
 		return;
-	if (!c->old && has_served(p, c) && !c->kill_at) {
+	for (struct child *c = p->children; c < end; c++)
+		if (has_served(p, c))
+			tell(p, c->old, SIGNAL_LEAVE, &c->kill_old_at);
+	for (struct child *c = p->children; c < end && !renews(p); c++) {
+		if (c->old || c->kill_at || c->generation == p->generation || !has_served(p, c))
+			continue;
 		c->old = c->pid;
 		c->pid = 0;
 		c->start_at = 0;
-	} else if (!c->old && !c->pid) {
-		p->renew++;		/* the next one that is started is a fresh one anyway */
-	} else if (c->old && has_served(p, c)) {
-		tell(p, c->old, SIGNAL_LEAVE, &c->kill_old_at);
-		p->renew++;
 	}
 }
 
@@ -331,18 +376,26 @@ static void renew(struct parent *p)
 
 static void kill_stuck(struct parent *p, struct child *c)
 {
-	const uint64_t most_ns = p->server->opt.stuck_s * UINT64_C(1000000000);
+	const unsigned stuck_s = p->server->opt.stuck_s;
+	const uint64_t most_ns = stuck_s * UINT64_C(1000000000);
 	const uint64_t now_ns = program_now_ns();
 
-	if (!most_ns || !has_served(p, c) || c->kill_at || !board_serves(place_of(p, c)))
+	if (!most_ns || !c->pid || c->kill_at)
+		return;
+	if (!has_served(p, c)) {
+		if (seconds() < c->began + START_S + START_PART * stuck_s)
+			return;
+		program_warn("process %d does not begin to serve", (int)c->pid);
+		kill(c->pid, SIGKILL);
+	}
+	if (!board_serves(place_of(p, c)) || !has_served(p, c))
 		return;
 	for (unsigned i = 0; i < p->server->opt.loops; i++) {
 		const uint64_t beat_ns = atomic_load(&place_of(p, c)->beat_ns[i]);
 
 		if (now_ns < beat_ns + most_ns)
 			continue;
-		program_warn("process %d: loop %u shows no life for %u s", (int)c->pid, i,
-			     p->server->opt.stuck_s);
+		program_warn("process %d: loop %u shows no life for %u s", (int)c->pid, i, stuck_s);
 		kill(c->pid, SIGKILL);
 		return;
 	}
@@ -358,13 +411,14 @@ static void look_after(struct parent *p, struct child *c)
 }
 
 /* Return: when the parent has to look again. */
-static double next_look(const struct parent *p)
+static double next_look(struct parent *p)
 {
-	const bool renews = p->renew < p->server->nr_processes;
-	double at = seconds() + (renews ? LOOK_S : BEATS_S);
+	double at = seconds() + (renews(p) ? LOOK_S : BEATS_S);
 
-	for (const struct child *c = p->children; c < p->children + p->server->nr_processes; c++) {
-		const double times[] = { c->pid || p->ending ? 0 : c->start_at, c->kill_at, c->kill_old_at };
+	for (const struct child *c = p->children; c < children_end(p); c++) {
+		const double times[] = {
+			c->pid || p->ending ? 0 : c->start_at, c->kill_at, c->kill_old_at,
+		};
 
 		for (unsigned i = 0; i < 3; i++)
 			at = times[i] && times[i] < at ? times[i] : at;
@@ -404,6 +458,7 @@ static void watch_signals(struct parent *p)
 	sigaddset(&watched, SIGHUP);
 	sigprocmask(SIG_BLOCK, &watched, &p->before);
 	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
+	signal(SIGPIPE, SIG_IGN);	/* nobody may read standard error any more */
 	signal(SIGUSR1, SIG_IGN);	/* also in a process that has only just begun */
 	signal(SIGUSR2, SIG_IGN);
 }
@@ -425,7 +480,6 @@ _Noreturn void supervise(struct server *server, char **argv)
 
 	p->server = server;
 	p->argv = argv;
-	p->renew = server->nr_processes;
 	p->board = board_make(server->nr_processes);
 	server->board = p->board < 0 ? NULL : board_map(p->board, server->nr_processes);
 	if (!server->board)
@@ -436,9 +490,9 @@ _Noreturn void supervise(struct server *server, char **argv)
 		int number;
 
 		reap(p);
+		renew(p);
 		for (unsigned i = 0; i < server->nr_processes; i++)
 			look_after(p, &p->children[i]);
-		renew(p);
 		if (p->ending && all_ended(p))
 			exit(p->status);
 		number = next_signal(next_look(p));

@@ -105,6 +105,23 @@ def ends_beside_tricklers(grace):
 
 
 @check
+def empty_lines_do_not_keep_it_from_ending():
+    with server('--linger=100') as running:
+        connection = Connection(running.port)
+        is_code(connection.ask('/wc', b'one'), 200)
+        running.signal()
+        end = time.monotonic() + PATIENCE
+        while running.process.poll() is None:
+            assert time.monotonic() < end, 'it does not end'
+            try:
+                connection.send(b'\r\n')
+            except OSError:
+                break
+            time.sleep(0.02)
+        same(running.wait(), (0, ''), 'exit status and standard error')
+
+
+@check
 def clients_that_trickle_do_not_keep_it_from_ending():
     # A machine may be too busy for the shorter grace.
     ended = ends_beside_tricklers(4)
@@ -194,6 +211,13 @@ def a_body_that_is_too_long_is_refused_before_it_comes():
 
 # What a proxy could read in another way.
 REFUSED = {
+    b'GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n': 400,
+    b'GET /healthz HTTP/1.1\r\nHost: a,b\r\n\r\n': 400,
+    b'POST /wc HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nExpect: b\r\n'
+    b'Content-Length: 3\r\n\r\n': 417,
+    # Before the body comes.
+    b'POST /nope HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n': 404,
+    b'POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n': 405,
     b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\none': 400,
     b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: 3, 3\r\n\r\none': 400,
     b'POST /wc HTTP/1.1\r\nHost: a\r\nContent-Length: +3\r\n\r\none': 400,
@@ -224,6 +248,8 @@ REFUSED = {
     b'GET /healthz HTTP/1.1\r\nHost: a\r\nA: ' + b'x' * 20000: 431,
 }
 TAKEN = (
+    b'GET http://a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n',
+    b'GET https://a?b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n',
     b'GET /healthz HTTP/1.0\r\n\r\n',
     b'\r\n\r\nGET /healthz?a=b HTTP/1.1\r\nHost: a\r\nConnection: x, close\r\n\r\n',
     b'GET http://a/healthz HTTP/1.1\r\nhost:a\r\nA:\t b \xe4 \r\nConnection:close\r\n\r\n',

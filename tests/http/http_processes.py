@@ -134,7 +134,7 @@ def a_process_that_hangs_is_replaced_and_the_others_serve():
 
 @check
 def a_process_that_shows_no_life_is_replaced():
-    with server(THREE, '--stuck=1') as running:
+    with server(THREE, '--stuck=3') as running:
         pids = all_serve(running)
         freeze(pids[0])
         until(lambda: is_gone(pids[0]), 'it is not killed')
@@ -218,6 +218,70 @@ def a_renewal_reads_the_options_again():
 
 
 @check
+def a_place_whose_old_process_dies_in_a_renewal_is_served_by_the_others():
+    with tempfile.TemporaryDirectory() as folder:
+        name = folder + '/options'
+        with open(name, 'w') as options:
+            options.write('slots=16\n')
+        with server(THREE, '@' + name) as running:
+            pids = all_serve(running)
+            os.rename(name, folder + '/kept')
+            os.mkfifo(name)                     # on which a fresh process waits
+            running.signal(signal.SIGHUP)
+            until(lambda: len(running.children()) == NR + 1, 'no process begins')
+            os.kill(pids[0], signal.SIGKILL)
+            until(lambda: not ups(running)[0], 'it still serves')
+            for _ in range(30):
+                counts_right(Connection(running.port))
+            os.rename(folder + '/kept', name)
+            for pid in set(running.children()) - set(pids):
+                os.kill(pid, signal.SIGKILL)
+            all_serve(running, pids[:1])
+            ends(running)
+
+
+@check
+def two_renewals_end_with_the_last_options():
+    with tempfile.NamedTemporaryFile('w+') as options:
+        with server(THREE, '@' + options.name) as running:
+            pids = all_serve(running)
+            for slots_wanted in (16, 32, 48):
+                options.write('slots=%d\n' % slots_wanted)
+                options.flush()
+                running.signal(signal.SIGHUP)
+                until(lambda: set(running.children()) - set(pids), 'no process begins')
+            until(lambda: slots(running) == [48] * NR, 'slots')
+            ends(running)
+
+
+@check
+def a_fresh_process_that_ends_well_ends_no_other():
+    with tempfile.NamedTemporaryFile('w+') as options:
+        with server(THREE, '@' + options.name) as running:
+            pids = all_serve(running)
+            options.write('help\n')
+            options.flush()
+            os.kill(pids[1], signal.SIGKILL)
+            until(lambda: running.errors.count(b'starting another') > 1, 'none was started')
+            counts_right(Connection(running.port))
+            options.truncate(0)
+            all_serve(running, pids[1:2])
+            ends(running)
+
+
+@check
+def without_a_reader_of_its_messages_the_parent_goes_on():
+    reading, writing = os.pipe()
+    with server(THREE, before=lambda: os.dup2(writing, 2)) as running:
+        os.close(writing)
+        os.close(reading)
+        pids = all_serve(running)
+        os.kill(pids[1], signal.SIGKILL)
+        all_serve(running, pids[1:2])
+        ends(running)
+
+
+@check
 def a_program_that_does_not_start_replaces_none():
     if SANITIZER:
         raise Skip('the copy of the program does not find its library')
@@ -264,6 +328,7 @@ def gpus_that_are_wrong_are_refused():
             (('--gpus=0', '--device=host'), 2, 'leave --device out'),
             (('--gpus=63',), 1, "no GPU answers as 'cuda:63'"),
             (('@/nonexistent/file',), 2, '/nonexistent/file: No such file or directory'),
+            (('--grace=0',), 2, 'give a number from 1 to 3600'),
             (('--processes=17',), 2, 'give a number from 1 to 16')):
         ended = subprocess.run([Server.PROGRAM, '--listen=127.0.0.1:0', *options],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE,
