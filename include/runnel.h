@@ -245,9 +245,9 @@ struct rnl_pool_attr {
 	void *hook_arg;		/* argument of on_start and on_stop */
 	uint64_t pinned_max;	/* bytes that the pool page-locks at most, for rnl_pinned_get()
 				 * and for its own staging; 0: a quarter of the memory */
-	uint64_t pinned_preload; /* bytes that the pool page-locks when it is created; on a GPU
-				 * from 64 MiB on by several threads, and as memory of the
-				 * process, which its limits count */
+	uint64_t pinned_preload; /* bytes that the pool page-locks when it is created. On a GPU,
+				 * several threads touch 64 MiB or more, which is registered
+				 * then: it counts as the process's own memory (cgroups) */
 	uint64_t staging_max;	/* bytes of pageable copies that a worker has under way before
 				 * rnl_copy() waits; 0: 32 MiB */
 	uint64_t scratch_keep;	/* bytes of scratch that a worker keeps for its next job;

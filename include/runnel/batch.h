@@ -16,7 +16,8 @@ extern "C" {
  * them. A small batch is not copied: the device reaches it where it lies. A lone request is not
  * delayed. Under load, batches grow while all workers are busy or max_in_flight batches are under
  * way. A request waits only for the batches before it. It never waits for other producers: a slot
- * that is reserved and not committed goes with a later batch.
+ * that is reserved and not committed goes with a later batch. Over several devices, batches and
+ * slabs are divided among them: a batch takes the requests that went to its device.
  *
  *	rnl_request_init(&r->request);
  *	rnl_job_cq(&r->request.job, cq);		or a callback, a barrier, a wait
@@ -82,10 +83,12 @@ struct rnl_batcher_attr {
 	size_t in_bytes;	/* input of a request; with RNL_BATCHER_VARIABLE the largest one */
 	size_t out_bytes;	/* output of a request; may be 0 */
 	uint32_t max_batch;	/* requests in one batch; 0: 256; at most 32768 */
-	uint32_t max_in_flight;	/* batches under way at once; 0: 4 for each device; at most 32 */
+	uint32_t max_in_flight;	/* batches under way at once; 0: 4 for each device; at most 32; with
+				 * fewer than devices, some devices have none */
 	size_t slab_bytes;	/* input of one slab; 0: four of the largest batches, or 16 MiB */
-	uint32_t nr_slabs;	/* slabs at the start; 0: 4 for each device; devices share them */
-	uint32_t max_slabs;	/* slabs when all are full; 0: twice nr_slabs; at most 32 */
+	uint32_t nr_slabs;	/* slabs at the start; 0: 4 for each device */
+	uint32_t max_slabs;	/* slabs when those of a device are full; 0: twice nr_slabs; at
+				 * most 32 */
 	int (*check)(int ask);	/* the library's: runnel/cuda.h sets it */
 	uint64_t devices;	/* of the pool, a bit each; 0: all */
 };

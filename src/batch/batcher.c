@@ -255,8 +255,7 @@ void rnl_batcher_destroy(struct rnl_batcher *b)
 			      "rnl_batcher_destroy() on a worker: it is closed, not freed");
 		return;
 	}
-	for (unsigned i = 0; i < b->nr_parts; i++)
-		(void)rnl__latch_wait(&b[i].busy, b->pool->spin_ns, RNL__NEVER);
+	(void)rnl__latch_wait(rnl__batcher_busy(b), b->pool->spin_ns, RNL__NEVER);
 	release(b);
 }
 

@@ -200,7 +200,7 @@ struct rnl_batcher {
 
 	/* Read by every commit, changed by every batch. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word;
-	_Atomic uint32_t busy;		/* latch: batches that are not idle */
+	_Atomic uint32_t busy;		/* of the first part: see rnl__batcher_busy() */
 
 	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl_request *) late;
 
@@ -216,6 +216,15 @@ struct rnl_batcher {
 
 	struct rnl__slab slabs[RNL__SLABS_MAX];
 };
+
+/*
+ * A latch: batches of all parts that are not idle.  A batch's callback may commit to any part, so
+ * a destroy that waited for one part after the other would miss what comes behind it.
+ */
+static inline _Atomic uint32_t *rnl__batcher_busy(struct rnl_batcher *b)
+{
+	return &(b - b->part)->busy;
+}
 
 static inline struct rnl__slab *rnl__slab_of(struct rnl_batcher *b, uint64_t round)
 {

@@ -112,7 +112,9 @@ static unsigned choose(struct rnl_batcher *b)
 
 	if (b->nr_parts == 1)
 		return 0;
-	own = (rnl__thread_number() + turns++ / b->turn) % b->nr_parts;
+	/* Mixed, by Fibonacci hashing (Knuth, 6.4): a thread may take turns with other batchers. */
+	own = (uint32_t)(rnl__thread_number() + turns++ / b->turn) * 2654435769u;
+	own = (unsigned)((uint64_t)own * b->nr_parts >> 32);
 	if (!is_calm(&b[own]))
 		for (unsigned i = 0; i < b->nr_parts; i++)
 			if (is_calm(&b[i]))

@@ -53,7 +53,7 @@ static void submit(struct rnl_batcher *b, struct rnl__batch *batch)
 	if (batch)
 		rnl__submit_surely(b->pool, &batch->job, batch->home);
 	else
-		(void)rnl__latch_drop(&b->busy, 1);
+		(void)rnl__latch_drop(rnl__batcher_busy(b), 1);
 }
 
 void rnl__schedule_ask(struct rnl_batcher *b)
@@ -73,7 +73,7 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 	 * counts, and a destroy until the batch has ended.
 	 */
 	rnl__pool_operation_begin(pool);
-	rnl__latch_add(&b->busy, 1);
+	rnl__latch_add(rnl__batcher_busy(b), 1);
 	do {
 		batch = NULL;
 		next = word | ASKED;
@@ -113,7 +113,7 @@ void rnl__schedule_taken(struct rnl_batcher *b, bool more)
 	uint64_t word = rnl__peek(&b->word), next;
 	struct rnl__batch *batch;
 
-	rnl__latch_add(&b->busy, 1);
+	rnl__latch_add(rnl__batcher_busy(b), 1);
 	do {
 		next = more ? word | ASKED : word;
 		batch = next & ASKED ? idle_of(b, word) : NULL;

@@ -23,8 +23,9 @@ static int create_with(struct rnl_pool *pool, uint32_t flags)
 	kind.attr.arg = &kind;
 	kind.attr.slab_bytes = NR / 2 * BYTES;
 	kind.attr.max_batch = NR / 2;
-	kind.attr.nr_slabs = 1;
-	kind.attr.max_slabs = 2;
+	/* A part for each device. */
+	kind.attr.nr_slabs = rnl_pool_nr_devices(pool) > 1 ? 2 : 1;
+	kind.attr.max_slabs = 2 * kind.attr.nr_slabs;
 	kind.attr.max_in_flight = 2;
 	batcher = untouched;
 	ret = rnl_batcher_create(&batcher, pool, &kind.attr);
