@@ -583,6 +583,11 @@ static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	code = alloc_kind((struct cuda_device *)device, kind, bytes, &mem);
 	(void)rnl__cuda_guard_relax(relaxed);
 	leave(device, before);
+	/* Then the memory is had in the usual way. */
+	if (kind == RNL__PRELOAD && code != cudaSuccess && !sticky(code)) {
+		(void)cudaGetLastError();
+		return -ENOTSUP;
+	}
 	if (code != cudaSuccess)
 		return failed(device, code);
 	if (!is_host(kind))

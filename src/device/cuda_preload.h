@@ -7,7 +7,8 @@
  *	threads touch huge pages first, and cudaHostRegister() then locks what is there: 0.35 s
  *	(docs/measurements.md).
  *	The memory is the process's own: so a program that asks for more than is available would be
- *	killed where cudaHostAlloc() is refused.  That is looked at before.  A forked child gets
+ *	killed where cudaHostAlloc() is refused.  So what is available, and what the control groups
+ *	allow, is looked at before.  A forked child gets
  *	none of it: a write would give the parent other pages than the device has.
  *	In front of the memory is a page that knows the mapping's size.
  */

@@ -203,7 +203,7 @@ static int lock(struct rnl__extents *e, size_t need, size_t want, enum rnl__memo
 	if (want) {
 		bytes = rnl__larger(bytes, want + RNL__EXTENTS_SLOP);
 		bytes = rnl__larger(bytes, e->locked / REGION_SHARE);
-		bytes = rnl__smaller(rnl__round_up(bytes, REGION_MIN), space);
+		bytes = bytes > space - space % REGION_MIN ? space : rnl__round_up(bytes, REGION_MIN);
 	}
 	return lock_region(e, bytes, kind);
 }

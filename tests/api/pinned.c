@@ -138,3 +138,14 @@ TEST(what_is_none_is_left_alone_and_logged, .setup = setup, .teardown = teardown
 	ck_assert_ptr_eq(buffers[nr - 1], one);
 	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf), -ENOMEM);
 }
+
+TEST(more_in_advance_than_there_is_is_refused, .loops = 2)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.device = test_device();
+	attr.nr_workers = 1;
+	attr.pinned_max = attr.pinned_preload = UINT64_MAX >> _i;
+	ck_assert_int_eq(rnl_pool_create(&pool, &attr), -ENOMEM);
+	ck_assert_ptr_null(pool);
+}
