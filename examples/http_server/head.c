@@ -101,6 +101,8 @@ static int read_first_line(char *line, struct head *head)
 	       !strncasecmp(target, "https://", 8) ? target + 8 : NULL;
 	if (host)
 		target = host + strcspn(host, "/?#");
+	if (host && target == host)
+		return refuse(head, HTTP_BADREQUEST, "the first line names no host");
 	target[strcspn(target, "?#")] = '\0';
 	head->path = host && !*target ? "/" : target;
 	if (*head->path != '/' && strcmp(head->path, "*"))

@@ -90,17 +90,18 @@ ends 'draws a page and a picture that need nothing else'
 "$OVERLAP" --device=host:2 --chunks=40 --chunk=64K --workers=4 --repeat=1 --trace="$dir/two.json" >/dev/null
 reports 0 "$dir/two.json"
 silent
-prints ' on 2 times host, 4 workers, '
+# A worker that ran no job has no track: a busy machine may leave two of the four out.
+prints ' on 2 times host, [2-4] workers, '
 prints '^On the devices, of '
 prints '^  host:0 +[0-9]+ .* %$'
 prints '^  host:1 +[0-9]+ .* %$'
-prints '^  rnl-worker-3 on host:1 '
+prints '^  rnl-worker-[13] on host:1 '
 reports 0 --json "$dir/two.json"
 prints '"devices": 2'
 # A trace of before has no name of a device behind its tracks, and its header no number of them.
 sed 's/ device host:[01]"/ device"/; s/,"devices":2//' "$dir/two.json" >"$dir/x"
 reports 0 "$dir/x"
-prints ' on host, 4 workers, '
+prints ' on host, [2-4] workers, '
 sed 's/,"devices":2/,"devices":17/' "$dir/two.json" >"$dir/x"
 refuses '"devices" is 17' "$dir/x"
 sed 's/ device host:1"/"/' "$dir/two.json" >"$dir/x"

@@ -242,6 +242,7 @@ REFUSED = {
     b'GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n': 400,
     b'GET /healthz HTTP/1.1\r\n\r\n': 400,
     b'GET healthz HTTP/1.1\r\nHost: a\r\n\r\n': 400,
+    b'GET http:///healthz HTTP/1.1\r\nHost: a\r\n\r\n': 400,
     b'GET /healthz\r\nHost: a\r\n\r\n': 400,
     b'GET /healthz HTTP/2.0\r\nHost: a\r\n\r\n': 505,
     b'GET /healthz HTTP/1.1\r\nHost: a\r\n' + b'A: b\r\n' * 100 + b'\r\n': 431,
