@@ -11,11 +11,17 @@ ifneq ($(filter deps,$(goals))$(if $(wildcard config.mk),,fresh),)
 .NOTPARALLEL:
 rest := $(filter-out clean deps distclean help,$(goals))
 $(rest): first
-	+@$(MAKE) --no-print-directory $@
+	+@test -f config.mk || { echo 'make: ./configure comes before make -n' >&2; exit 1; }; \
+	  $(MAKE) --no-print-directory $@
 first: $(filter deps,$(goals))
 	@test -f config.mk || $(top)configure $(CONFIGURE)
+# What the other goals need; without any, core.
+needs = $(strip $(if $(filter-out deps,$(goals)),core) \
+	$(if $(filter check coverage torture check-mutants,$(goals)),check http bench many gpu) \
+	$(if $(filter serve check-http http-page,$(goals)),http) \
+	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http fuzz))
 deps:
-	@sh $(top)deps.sh
+	@sh $(top)deps.sh $(needs)
 	@! grep -Eqs '^have_(CHECK|HTTP|MPI) *:= no' config.mk || ./config.status --recheck
 clean distclean: ; @:
 .PHONY: $(goals) first
@@ -152,7 +158,8 @@ distclean: clean
 endif
 
 define help
-make deps         installs what is missing to build and test (apt; elsewhere names it)
+make deps         installs what building needs, and lists the groups of packages (apt; elsewhere
+                  names them); `make deps check`, `make deps serve`: what these goals need, too
 make              the library, the tool, the manual and the examples; V=1 shows the commands
 make demo         counts words with examples/gwc and compares with wc; DEMO_FILES='DIR ...'
 make check        all tests; T='unit/% tree/rooms' only these, NOT='fake:api/%' not these;

@@ -1,83 +1,118 @@
 #!/bin/sh
-# Installs what building and testing runnel needs and this system lacks: with
-# apt where that is the way; elsewhere it says what to install.
+# SPDX-License-Identifier: MIT
+# Installs the packages that this system lacks, of the groups that are named: with apt as root.
+# Elsewhere, and without root, it prints the line to run.
 #
-# usage: deps.sh [PACKAGE ...]		Debian's packages that are wanted as well
+# usage: deps.sh [GROUP | PACKAGE of Debian ...]	without any: core, and it lists the groups
+#
+# Nothing works without core.  What another group lacks is left out: configure and the tests say so.
 set -u
-missing= wanted= cluster= browser=
-need() { missing="$missing $*"; }
-want() { wanted="$wanted $*"; }		# for examples/http_server and pipeline, the tool, make bench, and the tests abi, api/loops, manual and model, which may be left out
-many() { cluster="$cluster $*"; }	# for programs over many machines, which may be left out
-look() { browser="$browser $*"; }	# for the tests of http_server's page, which may be left out
-echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need gcc libc6-dev
-command -v make >/dev/null || need make
-command -v pkg-config >/dev/null || need pkg-config
-pkg-config --exists liburcu-cds 2>/dev/null || need liburcu-dev
-pkg-config --exists 'check >= 0.15' 2>/dev/null || need check
-pkg-config --exists 'libevent >= 2.1.9' 2>/dev/null || want libevent-dev
-pkg-config --exists 'jansson >= 2.10' 2>/dev/null || want libjansson-dev
-pkg-config --exists 'libelf >= 0.170' 2>/dev/null || want libelf-dev
-pkg-config --exists 'libpng >= 1.6' 2>/dev/null || want libpng-dev
-pkg-config --exists zlib 2>/dev/null || want zlib1g-dev
-pkg-config --exists libuv 2>/dev/null || want libuv1-dev
-pkg-config --exists 'glib-2.0 >= 2.36' 2>/dev/null || want libglib2.0-dev
-pkg-config --exists 'tbb >= 2021.1' 2>/dev/null || want libtbb-dev
-command -v "${CXX:-c++}" >/dev/null || want g++
-command -v wrk >/dev/null || want wrk
-command -v python3 >/dev/null || want python3
-command -v spin >/dev/null || want spin
-command -v mandoc >/dev/null || want mandoc
-command -v abidiff >/dev/null || want abigail-tools
-{ command -v mpicc && command -v mpirun; } >/dev/null || many openmpi-bin libopenmpi-dev
-# Ubuntu has it as a snap alone.
-{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null ||
-	grep -qs '^ID=ubuntu' /etc/os-release || look chromium
-PATH=$PATH:/usr/sbin command -v haproxy >/dev/null || many haproxy
-# Debian has no NCCL; NVIDIA's own packages for it do.
-[ ! -e /usr/local/cuda ] || [ -e /usr/local/cuda/include/nccl.h ] || [ -e /usr/include/nccl.h ] ||
-	! apt-cache show libnccl-dev >/dev/null 2>&1 || many libnccl-dev
-for p; do
-	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q ' installed$' || need "$p"
-done
-[ "$missing$wanted$cluster$browser" ] || { echo 'deps: nothing is missing'; exit 0; }
+groups='core check http bench many gpu fuzz'
+about() {
+	case $1 in
+	core) echo 'the library, runnel, and make demo' ;;
+	check) echo 'make check' ;;
+	http) echo 'examples/http_server, its page and its tests; examples/pipeline' ;;
+	bench) echo 'make bench, beside other pools' ;;
+	many) echo 'programs over several GPUs and machines: MPI, NCCL, a balancer' ;;
+	gpu) echo 'runnel lint and runnel report' ;;
+	fuzz) echo 'make fuzz, with the group http' ;;
+	*) return 1 ;;
+	esac
+}
 
-if ! command -v apt-get >/dev/null; then
-	cat >&2 <<-IN
-	deps: missing, by Debian's names:${missing:- nothing}; and for examples/http_server, the tool, make bench and some tests:${wanted:- nothing}; and for many machines:${cluster:- nothing}; and for the tests of a page:${browser:- nothing}
-	  Fedora    dnf install gcc make pkgconf-pkg-config userspace-rcu-devel check-devel
-	            libevent-devel jansson-devel libpng-devel libuv-devel wrk python3
-	            glib2-devel tbb-devel gcc-c++ elfutils-libelf-devel mandoc libabigail
-	            chromium haproxy
-	            openmpi-devel (and its module: module load mpi)
-	  openSUSE  zypper install gcc make pkg-config liburcu-devel check-devel
-	            libevent-devel libjansson-devel libpng16-devel libuv-devel wrk python3
-	            glib2-devel tbb-devel gcc-c++ libelf-devel mandoc openmpi-devel
-	            chromium haproxy
-	  Arch      pacman -S gcc make pkgconf liburcu check libevent jansson libpng libuv wrk python
-	            glib2 onetbb libelf mandoc openmpi chromium haproxy
-	  Alpine    apk add gcc musl-dev make pkgconf userspace-rcu-dev check-dev libevent-dev
-	            jansson-dev libpng-dev libuv-dev wrk python3 glib-dev onetbb-dev g++
-	            elfutils-dev mandoc openmpi-dev chromium haproxy
+compiles() { echo '#include <stdio.h>' | ${CC:-cc} -E - >/dev/null 2>&1; }
+has() { (PATH=$PATH:/usr/sbin && command -v "$1" >/dev/null); }
+lib() { pkg-config --exists "$*" 2>/dev/null; }
+mpi() { has mpicc && has mpirun; }
+# Ubuntu has it as a snap alone.
+browser() { has chromium || has chromium-browser || has google-chrome || grep -qs '^ID=ubuntu' /etc/os-release; }
+# Debian has no NCCL; NVIDIA's own packages for it do.
+nccl() {
+	[ -e /usr/local/cuda/include/nccl.h ] || [ -e /usr/include/nccl.h ] || [ ! -e /usr/local/cuda ] ||
+		! apt-cache show libnccl-dev >/dev/null 2>&1
+}
+
+# The groups, the test whether it is there, and its packages: Debian, Fedora, openSUSE, Arch, Alpine.
+table() {
+	cat <<-'IN'
+	core|compiles|gcc libc6-dev|gcc|gcc|gcc|gcc musl-dev
+	core|has make|make|make|make|make|make
+	core|has pkg-config|pkg-config|pkgconf-pkg-config|pkg-config|pkgconf|pkgconf
+	core|lib liburcu-cds|liburcu-dev|userspace-rcu-devel|liburcu-devel|liburcu|userspace-rcu-dev
+	check|lib check '>=' 0.15|check|check-devel|check-devel|check|check-dev
+	check bench|has ${CXX:-c++}|g++|gcc-c++|gcc-c++|gcc|g++
+	check http|has python3|python3|python3|python3|python|python3
+	check|lib libuv|libuv1-dev|libuv-devel|libuv-devel|libuv|libuv-dev
+	check|has spin|spin||||
+	check|has mandoc|mandoc|mandoc|mandoc|mandoc|mandoc
+	check|has abidiff|abigail-tools|libabigail|||
+	http|lib libevent '>=' 2.1.9|libevent-dev|libevent-devel|libevent-devel|libevent|libevent-dev
+	http gpu|lib jansson '>=' 2.10|libjansson-dev|jansson-devel|libjansson-devel|jansson|jansson-dev
+	http|lib libpng '>=' 1.6|libpng-dev|libpng-devel|libpng16-devel|libpng|libpng-dev
+	http|lib zlib|zlib1g-dev|zlib-devel|zlib-devel|zlib|zlib-dev
+	http|has wrk|wrk|wrk|wrk|wrk|wrk
+	http|browser|chromium|chromium|chromium|chromium|chromium
+	http many|has haproxy|haproxy|haproxy|haproxy|haproxy|haproxy
+	bench|lib glib-2.0 '>=' 2.36|libglib2.0-dev|glib2-devel|glib2-devel|glib2|glib-dev
+	bench|lib tbb '>=' 2021.1|libtbb-dev|tbb-devel|tbb-devel|onetbb|onetbb-dev
+	many|mpi|openmpi-bin libopenmpi-dev|openmpi-devel|openmpi-devel|openmpi|openmpi-dev
+	many|nccl|libnccl-dev||||
+	gpu|lib libelf '>=' 0.170|libelf-dev|elfutils-libelf-devel|libelf-devel|libelf|elfutils-dev
+	fuzz|has ${FUZZ_CC:-clang}|clang libclang-rt-dev|clang compiler-rt|clang|clang compiler-rt|clang compiler-rt
 	IN
-	[ -z "$missing" ]
-	exit
+}
+
+column=3 install='apt-get install -y --no-install-recommends'
+if ! has apt-get; then
+	install='install these packages, which are called so by Debian:'
+	! has dnf || { column=4 install='dnf install'; }
+	! has zypper || { column=5 install='zypper install'; }
+	! has pacman || { column=6 install='pacman -S'; }
+	! has apk || { column=7 install='apk add'; }
 fi
+# lacks GROUP: the packages of it that are missing.
+lacks() {
+	table | while IFS= read -r line; do
+		case " ${line%%|*} " in *" $1 "*) ;; *) continue ;; esac
+		there=${line#*|} there=${there%%|*}
+		eval "$there" || printf '%s\n' "$line" | cut -d '|' -f $column
+	done
+}
+once() { printf '%s\n' $* | sort -u | paste -sd ' ' -; }
+
+[ $# != 0 ] || for group in $groups; do
+	missing=$(once $(lacks "$group"))
+	echo "deps: $group ($(about "$group")): ${missing:+missing: }${missing:-nothing is missing}"
+done
+[ $# != 0 ] || set -- core
+core= rest= without=
+for word; do
+	if ! about "$word" >/dev/null; then
+		dpkg-query -W -f '${Status}' "$word" 2>/dev/null | grep -q ' installed$' || rest="$rest $word"
+	elif [ "$word" = core ]; then
+		core=$(once $(lacks core))
+	else
+		missing=$(lacks "$word")
+		[ -z "$missing" ] || { rest="$rest $missing" without="$without $word"; }
+	fi
+done
+rest=$(once $rest)
+[ "$core$rest" ] || { echo 'deps: nothing is missing'; exit 0; }
 
 root=
-if [ "$(id -u)" != 0 ]; then
-	root=sudo
-	command -v sudo >/dev/null || {
-		echo "deps: run this as root: apt-get install$missing$wanted$cluster$browser" >&2
-		[ -z "$missing" ]
-		exit
-	}
+if ! has apt-get || { [ "$(id -u)" != 0 ] && ! { has sudo && sudo -n true 2>/dev/null && root=sudo; }; }; then
+	echo "deps: as root: $install" $core $rest
+	for group in $without; do echo "deps: until then there is no $group: $(about "$group")"; done
+	[ -z "$core" ] && exit
+	echo 'deps: nothing can be built before' >&2
+	exit 1
 fi
-echo "deps: installing$missing$wanted$cluster$browser"
+echo "deps: installing" $core $rest
 apt() { $root env DEBIAN_FRONTEND=noninteractive apt-get -q "$@"; }
 get() { apt install -y --no-install-recommends --no-upgrade "$@"; }
 # Without package lists, or with stale ones, apt knows too little: update, and again.
 fetch() { apt-get -qq -s install "$@" >/dev/null 2>&1 && get "$@" || { apt update && get "$@"; }; }
-[ -z "$missing" ] || fetch $missing || exit
-[ -z "$wanted" ] || fetch $wanted || echo "deps: going on without$wanted" >&2
-[ -z "$cluster" ] || fetch $cluster || echo "deps: going on without$cluster" >&2
-[ -z "$browser" ] || fetch $browser || echo "deps: going on without$browser" >&2
+[ -z "$core" ] || fetch $core || exit
+[ -z "$rest" ] || fetch $rest ||
+	for p in $rest; do get "$p" || echo "deps: going on without $p" >&2; done

@@ -47,7 +47,7 @@ $(http)/page.inc: $(srcdir)/$(http)/page.html ; @mkdir -p $(@D)
 	$(call Q,OD)od -An -v -tu1 $< | sed 's/  */,/g; s/^,//; s/$$/,/' >$@
 
 DEMO_FILES ?= $(srcdir) /usr/share/common-licenses
-demo: examples
+demo: $(ex)/gwc/gwc
 	@GWC=$(ex)/gwc/gwc DEMO_FILES='$(DEMO_FILES)' sh $(srcdir)/$(ex)/demo.sh
 
 ifeq ($(have_HTTP),yes)
@@ -55,6 +55,6 @@ serve: examples
 	$(http)/http_server $(SERVE)
 else
 serve:
-	@echo 'examples/http_server is not built: run `make deps`, then `./configure` again.' >&2; exit 1
+	@echo 'examples/http_server is not built: run `make deps serve`.' >&2; exit 1
 endif
 .PHONY: demo examples serve

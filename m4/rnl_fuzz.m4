@@ -11,4 +11,4 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t bytes)
   [AC_MSG_RESULT([yes])], [FUZZ_CC=; AC_MSG_RESULT([no])])
 CC=$rnl_cc CFLAGS=$rnl_cflags LDFLAGS=$rnl_ldflags
 AS_IF([test "$FUZZ_CC"], [fuzz_says="yes: make fuzz"],
-  [fuzz_says="no: clang and its libFuzzer are missing (sh deps.sh clang libclang-rt-dev)"])])
+  [fuzz_says="no: clang and its libFuzzer are missing (make deps fuzz installs them)"])])

@@ -11,11 +11,11 @@ AS_IF([test -z "$rnl_missing"],
   [have_HTTP=yes; http_says="yes: make check-http"],
   [have_HTTP=no; rnl_missing=${rnl_missing%,}
    AS_CASE([$rnl_missing],
-     [*,*], [http_says="no:$rnl_missing are missing (make deps installs them)"],
-     [http_says="no:$rnl_missing is missing (make deps installs it)"])])
+     [*,*], [http_says="no:$rnl_missing are missing (make deps serve installs them)"],
+     [http_says="no:$rnl_missing is missing (make deps serve installs it)"])])
 HTTP_CFLAGS="$LIBEVENT_CFLAGS $JANSSON_CFLAGS $LIBPNG_CFLAGS $ZLIB_CFLAGS"
 HTTP_LIBS="$LIBEVENT_LIBS $JANSSON_LIBS $LIBPNG_LIBS $ZLIB_LIBS"
 AS_IF([test $have_LIBPNG = yes], [pipeline_says=yes],
-  [pipeline_says="no: libpng is missing (make deps installs it)"])
+  [pipeline_says="no: libpng is missing (sh deps.sh http installs it)"])
 AC_SUBST([have_LIBPNG])
 AC_SUBST([have_HTTP]) AC_SUBST([HTTP_CFLAGS]) AC_SUBST([HTTP_LIBS])])

@@ -7,7 +7,7 @@ AC_DEFUN([RNL_MPI],
   [with_mpi=auto])
 AC_ARG_VAR([MPICC], [MPI compiler command, which names MPI's flags])
 AC_ARG_VAR([MPIRUN], [command that starts the ranks of a program])
-have_MPI=no MPI_CFLAGS= MPI_LIBS= cluster_says="no MPI (make deps installs it)"
+have_MPI=no MPI_CFLAGS= MPI_LIBS= cluster_says="no MPI (sh deps.sh many installs it)"
 AS_CASE([$sanitizer,$with_mpi],
   [*,no], [cluster_says="no MPI: --without-mpi"],
   [*thread*], [cluster_says="no MPI: ThreadSanitizer cannot see into it"],

@@ -6,5 +6,5 @@ rnl_missing=
 AS_IF([test $have_JANSSON = no], [rnl_missing="$rnl_missing report needs jansson,"])
 AS_IF([test $have_LIBELF = no], [rnl_missing="$rnl_missing lint needs libelf,"])
 AS_IF([test -z "$rnl_missing"], [tool_says=yes],
-  [tool_says="in part:${rnl_missing%,} (make deps installs it)"])
+  [tool_says="in part:${rnl_missing%,} (sh deps.sh gpu)"])
 AC_SUBST([have_LIBELF])])

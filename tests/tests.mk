@@ -144,7 +144,7 @@ ifneq ($(fuzzes),)
 fuzz: $(fuzzes)
 	@sh $(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZES)
 else
-fuzz: ; @echo 'make fuzz is skipped: it needs examples/http_server, and clang with libFuzzer (sh deps.sh clang libclang-rt-dev); then ./configure again'
+fuzz: ; @echo 'make fuzz is skipped: it needs examples/http_server, and clang with libFuzzer (make deps fuzz installs them); then ./configure again'
 endif
 
 # ---- make check: T='unit/% api/queue' runs only these, NOT='fake:api/% package/symbols' all
@@ -194,7 +194,7 @@ tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture)
 else
 check tests:
-	@echo 'The tests need Check >= 0.15: run `make deps`, then `./configure` again.' >&2; exit 1
+	@echo 'The tests need Check >= 0.15: run `make deps check`.' >&2; exit 1
 endif
 
 # By hand: a quarter of an hour, or more.

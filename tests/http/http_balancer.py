@@ -35,7 +35,7 @@ LONGEST_S = 3600        # more than all events take
 
 def needs_haproxy():
     if not HAPROXY:
-        raise Skip('there is no haproxy: make deps installs it')
+        raise Skip('there is no haproxy: make deps check-http installs it')
 
 
 def replaced(text, old, new, count=1):

@@ -55,7 +55,7 @@ class Load:
 
     def wrk(self, directory, seconds):
         if not shutil.which(os.environ.get('WRK', 'wrk')):
-            raise AssertionError('there is no wrk: make deps installs it')
+            raise AssertionError('there is no wrk: make deps check-http installs it')
         with open(directory + '/list', 'wb') as index:
             for number, (body, want) in enumerate(self.bodies):
                 with open('%s/%d' % (directory, number), 'wb') as file:

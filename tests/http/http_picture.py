@@ -32,7 +32,7 @@ def work(port, over, pace):
 
 def main():
     if not PROGRAM:
-        sys.exit('http_picture.py: there is no Chromium: make deps installs it')
+        sys.exit('http_picture.py: there is no Chromium: make deps http-page installs it')
     over = threading.Event()
     with Server('--workers=4', device=DEVICE) as running, Browser() as browser:
         clients = [threading.Thread(target=work, args=(running.port, over, random.Random(seed)))

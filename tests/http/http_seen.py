@@ -39,7 +39,7 @@ SHOWN = "!document.getElementById('where').hidden"
 
 def needs_a_browser():
     if not PROGRAM:
-        raise Skip('there is no Chromium: make deps installs it')
+        raise Skip('there is no Chromium: make deps check-http installs it')
 
 
 def page_of(running):

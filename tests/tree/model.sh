@@ -6,7 +6,7 @@
 # usage: model.sh [MODEL[,BREAK_x] ...]	park, cq, ...: only these; or one broken variant
 dir=$(cd "${srcdir:-.}/tests/model" && pwd) || exit
 [ -z "${sanitizer:-}" ] || { echo 'SKIP: a model is the same under a sanitizer'; exit 77; }
-command -v spin >/dev/null || { echo 'SKIP: there is no spin: make deps installs it'; exit 77; }
+command -v spin >/dev/null || { echo 'SKIP: there is no spin: make deps check installs it'; exit 77; }
 [ $# != 0 ] || set -- "$dir"/*.pml
 if [ $# != 1 ]; then	# as many at a time as there are CPUs
 	printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' sh "$0" '{}'
