@@ -9,8 +9,8 @@
  * that fails if the port is in use.
  *
  * A parent that starts this program for a socket, such as systemd, passes the socket by the
- * protocol of sd_listen_fds(3).  Loops that are more than the sockets share them: a connection
- * then wakes each of these loops, and one of them accepts it.
+ * protocol of sd_listen_fds(3).  If there are more loops than sockets, loops share a socket: a
+ * connection wakes all of them, and one accepts it.
  *
  * Closing a listening socket resets the connections that wait in it, and another one may come
  * between the last accept and the close.  So a server that stops first deafens the socket: a

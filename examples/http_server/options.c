@@ -222,8 +222,9 @@ void options_parse(struct options *opt, int argc, char **argv)
 		  OPTION_NUMBER(&opt->processes, 1, PROCESSES_MAX) },
 		{ "gpus", 0, "LIST", "such a parent with a process for each GPU: all, or 0,1",
 		  OPTION_PARSED(&opt->gpus, parse_gpus) },
-		{ "stuck", 0, "S", "seconds after which a process is replaced whose worker does not "
-		  "come back from a request, or whose loop does not answer; 30; 0: never",
+		{ "stuck", 0, "S", "with --processes or --gpus: seconds after which a process is "
+		  "replaced whose worker does not come back from a request, or whose loop does not "
+		  "answer; 30; 0: never",
 		  OPTION_NUMBER(&opt->stuck_s, 0, 3600) },
 		{ "allow-crash", 0, NULL, "for tests: POST /crash has the GPU fail, POST /hang hangs",
 		  OPTION_FLAG(&opt->allow_crash) },

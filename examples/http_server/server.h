@@ -543,7 +543,7 @@ void spans_note(struct spans *spans, unsigned worker, enum span_kind kind, int64
 /* Return: the columns of @nr_workers, as JSON; NULL: no memory. */
 struct json_t *spans_json(const struct server *server, unsigned nr_workers, int64_t now_ns);
 
-/* How much of the latest spans was at the same time.  Return: 0 or a negative errno. */
+/* How much of the latest spans overlapped.  Return: 0 or a negative errno. */
 int spans_overlap(const struct server *server, int64_t now_ns, struct rnl_overlap *overlap);
 
 /* ---- metrics.c ----------------------------------------------------------- */

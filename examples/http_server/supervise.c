@@ -45,8 +45,8 @@
 
 #define QUICK_S 10
 #define QUICK_MAX 5
-#define PAUSE_MS 100
-#define PAUSES_MAX 7	/* times that a pause doubles */
+#define PAUSE_FIRST_MS 100	/* before a fresh process, and ... */
+#define PAUSES_MAX 7		/* ... so many times twice as long */
 #define ENDING_S 4	/* of a process, after its grace */
 #define LOOK_S 0.1	/* while a fresh process is awaited */
 #define START_S 10	/* to begin to serve in, and ... */
@@ -71,13 +71,12 @@ struct parent {
 	int program;		/* its descriptor */
 	int board;
 	sigset_t before;	/* the signals that were blocked */
+	sigset_t watched;	/* that the parent waits for */
 	struct child children[PROCESSES_MAX];
 	unsigned generation;	/* grows with each SIGHUP */
 	bool ending;
 	int status;
 };
-
-static sigset_t watched;
 
 static double seconds(void)
 {
@@ -258,7 +257,7 @@ static void pause_before_next(struct parent *p, struct child *c)
 	if (c->nr_quick > QUICK_MAX && !nr_serving(p))
 		program_die("gives up: %u processes in a row lasted less than %d s", c->nr_quick,
 			    QUICK_S);
-	c->start_at = seconds() + (c->nr_quick ? PAUSE_MS << doubles : 0) * 1e-3;
+	c->start_at = seconds() + (c->nr_quick ? PAUSE_FIRST_MS << doubles : 0) * 1e-3;
 }
 
 /* The process of a place has ended: other processes take its connections. */
@@ -307,7 +306,7 @@ static void ended(struct parent *p, struct child *c, int status)
 	c->nr_quick = seconds() - c->began < QUICK_S ? c->nr_quick + 1 : 0;
 	pause_before_next(p, c);
 	program_warn("process %d %s: starting another", (int)pid, code == EXIT_DEVICE_FAILED ?
-		     "leaves a device that has failed" : "is lost");
+		     "leaves a failed device or a stuck worker" : "is lost");
 }
 
 static void reap(struct parent *p)
@@ -427,7 +426,7 @@ static double next_look(struct parent *p)
 }
 
 /* Return: a watched signal, or -1 if none came until @end, or the call was interrupted. */
-static int next_signal(double end)
+static int next_signal(const struct parent *p, double end)
 {
 	const double left = end - seconds();
 	struct timespec time = { 0, 0 };
@@ -436,7 +435,7 @@ static int next_signal(double end)
 		time.tv_sec = (time_t)left;
 		time.tv_nsec = (long)((left - (double)time.tv_sec) * 1e9);
 	}
-	return sigtimedwait(&watched, NULL, &time);
+	return sigtimedwait(&p->watched, NULL, &time);
 }
 
 static bool all_ended(const struct parent *p)
@@ -450,13 +449,13 @@ static bool all_ended(const struct parent *p)
 /* Blocks the signals that the parent waits for, so none is lost while it does not wait. */
 static void watch_signals(struct parent *p)
 {
-	sigemptyset(&watched);
-	sigaddset(&watched, SIGCHLD);
-	sigaddset(&watched, SIGTERM);
-	sigaddset(&watched, SIGINT);
-	sigaddset(&watched, SIGQUIT);
-	sigaddset(&watched, SIGHUP);
-	sigprocmask(SIG_BLOCK, &watched, &p->before);
+	sigemptyset(&p->watched);
+	sigaddset(&p->watched, SIGCHLD);
+	sigaddset(&p->watched, SIGTERM);
+	sigaddset(&p->watched, SIGINT);
+	sigaddset(&p->watched, SIGQUIT);
+	sigaddset(&p->watched, SIGHUP);
+	sigprocmask(SIG_BLOCK, &p->watched, &p->before);
 	signal(SIGCHLD, SIG_DFL);	/* if it were ignored, the status would be lost */
 	signal(SIGPIPE, SIG_IGN);	/* nobody may read standard error any more */
 	signal(SIGUSR1, SIG_IGN);	/* also in a process that has only just begun */
@@ -495,7 +494,7 @@ _Noreturn void supervise(struct server *server, char **argv)
 			look_after(p, &p->children[i]);
 		if (p->ending && all_ended(p))
 			exit(p->status);
-		number = next_signal(next_look(p));
+		number = next_signal(p, next_look(p));
 		if (number == SIGTERM || number == SIGINT || number == SIGQUIT)
 			end_all(p, number, EXIT_SUCCESS);
 		else if (number == SIGHUP)

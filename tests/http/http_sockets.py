@@ -102,6 +102,18 @@ def a_lost_process_hands_a_socket_that_is_passed_to_the_next_one():
 
 
 @check
+def processes_share_a_socket_that_is_passed():
+    with listening() as passed:
+        with server('--processes=3', '--loops=2', sockets=[passed]) as running:
+            same(running.port, port_of(passed), 'port')
+            for body, want in BODIES[:50]:
+                answer = ask(running.port, '/wc', body)
+                is_code(answer, 200)
+                same(answer.body, want, 'counts of %d bytes' % len(body))
+            stops(running)
+
+
+@check
 def sockets_for_another_process_are_left_alone():
     with listening() as passed:
         os.environ.update(LISTEN_PID='1', LISTEN_FDS='1')
