@@ -47,7 +47,7 @@ run() {
 		sleep 0.1
 	done
 	load() {
-		"$wrk" "-t$threads" "-c$connections" "-d$1" --timeout 30s -s "$here/../http/http_wc.lua" \
+		"$wrk" "-t$threads" "-c$connections" "-d$1" --timeout 30s -s "$here/../http/http_post.lua" \
 			"$url/wc" -- "$tmp/list" ${2:+"$2"} >"$tmp/wrk" || { cat "$tmp/wrk"; exit 1; }
 	}
 	load 1s check		# are the answers right, and it is warm

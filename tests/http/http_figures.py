@@ -3,11 +3,12 @@
 Requests a second, latencies and memory of examples/http_server, for docs/measurements.md.
 
 usage, where runnel was built: python3 http_figures.py [--runs=3] [--seconds=3] [--threads=2]
-                               [--connections=64,512,2000] WAY ...
+                               [--connections=64,512,2000] [--pixels=0] WAY ...
 
 A WAY is options of the server that + joins: "handler=async", "gpus=0,1+loops=4"; without one, the
 three handlers.  All ways take turns; a line of the table has the medians of its runs, and the
-largest memory.  wrk posts to /wc, bodies of 1 KB and of 256 KB.
+largest memory.  wrk posts to /wc, bodies of 1 KB and of 256 KB; with --pixels=32 it posts a grey
+PNG of 32 x 32 pixels to /sobel instead.
 env: HTTP_SERVER the program; RNL_TEST_DEVICE where it counts (host).
 """
 import json
@@ -20,8 +21,9 @@ import tempfile
 import time
 
 from http_client import Server, ask
+from http_images import png
 
-BODIES = {'1 KB': b'some words to count\n' * 51, '256 KB': b'some words to count\n' * 13107}
+TEXTS = {'1 KB': b'some words to count\n' * 51, '256 KB': b'some words to count\n' * 13107}
 WAYS = ['handler=async', 'handler=sync', 'handler=thread']
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -43,7 +45,7 @@ def wait_for_all(running):
         time.sleep(0.05)
 
 
-def measure(way, body, connections, seconds, threads):
+def measure(way, path, body, connections, seconds, threads):
     """Return: requests a second, p50 and p99 in ms, MB, and how many were not answered right."""
     slots = 2 * connections             # however the kernel shares connections out
     device = 'auto' if 'gpus=' in way else os.environ.get('RNL_TEST_DEVICE', 'host')
@@ -58,8 +60,8 @@ def measure(way, body, connections, seconds, threads):
         said = subprocess.run(
             [os.environ.get('WRK', 'wrk'), '-t%d' % threads, '-c%d' % connections,
              '-d%ds' % seconds,
-             '--latency', '--timeout', '30s', '-s', HERE + '/http_wc.lua',
-             'http://127.0.0.1:%d/wc' % running.port, '--', folder + '/list'],
+             '--latency', '--timeout', '30s', '-s', HERE + '/http_post.lua',
+             'http://127.0.0.1:%d%s' % (running.port, path), '--', folder + '/list'],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True).stdout.decode()
         figures = {name: float(value)
                    for name, value in re.findall(r'^figure ([a-z0-9_]+) ([-0-9.e+]+)$', said, re.M)}
@@ -73,7 +75,7 @@ def measure(way, body, connections, seconds, threads):
 
 
 def main():
-    given = {'runs': 3, 'seconds': 3, 'threads': 2, 'connections': '64,512,2000'}
+    given = {'runs': 3, 'seconds': 3, 'threads': 2, 'connections': '64,512,2000', 'pixels': 0}
     ways = []
     for argument in sys.argv[1:]:
         found = re.fullmatch(r'--(\w+)=([0-9,]+)', argument)
@@ -83,14 +85,18 @@ def main():
             given[found[1]] = found[2]
         else:
             ways.append(argument)
+    path, bodies, pixels = '/wc', TEXTS, int(given['pixels'])
+    if pixels:
+        path = '/sobel'
+        bodies = {'%d x %d' % (pixels, pixels): png(pixels, pixels, os.urandom(pixels * pixels))}
     print('| connections, body | way | requests/s | p50 ms | p99 ms | MB | not answered right |')
     print('|---|---|---|---|---|---|---|')
     for connections in map(int, given['connections'].split(',')):
-        for name, body in BODIES.items():
+        for name, body in bodies.items():
             runs = {way: [] for way in ways or WAYS}
             for _ in range(int(given['runs'])):
                 for way, rows in runs.items():
-                    rows.append(measure(way, body, connections, int(given['seconds']),
+                    rows.append(measure(way, path, body, connections, int(given['seconds']),
                                         int(given['threads'])))
             for way, rows in runs.items():
                 rate, p50, p99 = (statistics.median(row[i] for row in rows) for i in range(3))

@@ -3,7 +3,7 @@
 wrk's load on examples/http_server, and what memory and CPU it takes: for check_http.py.
 
 wrk posts mixed bodies on 64 connections and looks each answer up among the right ones
-(http_wc.lua).  It cannot tell which answer belongs to which request.  So a few slower clients
+(http_post.lua).  It cannot tell which answer belongs to which request.  So a few slower clients
 beside it compare every answer with that to its own body.
 """
 import os
@@ -61,7 +61,7 @@ class Load:
                 with open('%s/%d' % (directory, number), 'wb') as file:
                     file.write(body)
                 index.write(b'%s/%d %s' % (directory.encode(), number, want))
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'http_wc.lua')
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'http_post.lua')
         return subprocess.Popen(
             [os.environ.get('WRK', 'wrk'), '-t2', '-c%d' % CONNECTIONS, '-d%ds' % seconds,
              '--latency', '--timeout', '30s', '-s', script,

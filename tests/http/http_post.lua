@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- wrk posts mixed bodies to /wc.  usage: wrk ... -s http_wc.lua URL -- LIST [check]
+-- wrk posts mixed bodies.  usage: wrk ... -s http_post.lua URL -- LIST [check]
 --
 -- LIST has a line for each body: its file, and the right answer.  With "check" every answer is
 -- looked up among the right ones, which costs wrk time; without, wrk counts bad codes alone.
