@@ -256,10 +256,14 @@ def the_timeline_forgets():
     with server() as running:
         load_all(running)
         end = time.monotonic() + PATIENCE
-        while any(live_of(running)['timeline']['workers']):
-            assert time.monotonic() < end, 'after its last job a worker still works'
+        while True:
+            process = live_of(running)
+            # A short job may be in the time of both, and too short for a column.
+            left = any(process['timeline']['workers']), process['overlap']['jobs']
+            if left == (False, 0):
+                break
+            assert time.monotonic() < end, 'after its last job there is still %s' % (left,)
             time.sleep(0.1)
-        same(live_of(running)['overlap']['jobs'], 0, 'jobs that overlap')
         stops(running)
 
 
