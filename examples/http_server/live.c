@@ -3,9 +3,9 @@
  * The figures of GET /live, which the page shows.
  *
  * DESIGN
- * Counts grow from the server's start, and times are those of one clock of the machine.  The
- * server keeps nothing about who asked before: a page takes the difference of two answers for its
- * rates and quantiles.  "processes" is a list, and each of them has the time of its figures.
+ * Counts grow from the server's start, and times are those of one clock of the machine.  The page
+ * takes the difference of two answers for rates and quantiles, so the server keeps no state for
+ * its readers.  "processes" is a list, and each of them has the time of its figures.
  */
 #include "config.h"
 

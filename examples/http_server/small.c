@@ -3,12 +3,11 @@
  * Small pictures: the edges of many at once, by a batcher.
  *
  * DESIGN
- * The driver's calls take longer than the edges of a small picture.  So on a GPU such a picture,
- * once a worker has decoded it, becomes a request of the batcher: the loop copies it into a slot of
- * the batcher's pinned memory, and a worker takes all that have come as one batch, with one copy
- * there, one kernel, and one copy back.  A lone picture waits for no other.  The request has the
- * memory of the slot's job, and comes back by the same completion queue.  The host device has no
- * calls to save: there each picture stays alone.
+ * The driver's calls take longer than the edges of a small picture.  So on a GPU a worker decodes
+ * such a picture, and the loop copies it into pinned memory of the batcher, as a request.  A worker
+ * then takes all that have come as one batch: one copy there, one kernel, one copy back.  A lone
+ * picture waits for no other.  The request lies in the memory of the slot's job, and comes back by
+ * the same completion queue.  The host device has no calls to save, and gets each picture alone.
  *
  * Each picture that has a slot of the server may be in the batcher's slabs at once.
  */

@@ -45,12 +45,12 @@
 
 #define QUICK_S 10
 #define QUICK_MAX 5
-#define PAUSE_FIRST_MS 100	/* before a fresh process, and ... */
-#define PAUSES_MAX 7		/* ... so many times twice as long */
+#define PAUSE_FIRST_MS 100	/* before a fresh process */
+#define PAUSES_MAX 7		/* the pause doubles at most so often */
 #define ENDING_S 4	/* of a process, after its grace */
 #define LOOK_S 0.1	/* while a fresh process is awaited */
-#define START_S 10	/* to begin to serve in, and ... */
-#define START_PART 4	/* ... so many times --stuck */
+#define START_S 10	/* the least time in which a process has to begin to serve */
+#define START_PART 4	/* times --stuck, added to that */
 #define BEATS_S 1.0	/* between two looks whether all are alive */
 #define VARIABLE "HTTP_SERVER_PLACE"	/* of the environment: see become() */
 

@@ -25,9 +25,9 @@
  *	requests are no neighbours, or begin at no multiple of the alignment that the function is
  *	promised, the worker puts them side by side in pinned memory that the batch has for that.
  *	Over several devices a batcher has a part for each, with slabs and batches of its own.  A
- *	thread takes the parts in turn, and stays for as many requests as one batch may have, or 32:
- *	so all parts get equally many, and few producers change a part's words at the same time.  If
- *	the request would wait in that part, and not in another one, the other gets it.
+ *	thread takes the parts in turn, and stays at each for one batch's requests, or 32.  Parts
+ *	get equally many so, and few producers change a part's words at the same time.  Where a
+ *	request would wait, it goes to a part that has space.
  *	Model: tests/model/batch.pml.
  *
  *	Calls go down:

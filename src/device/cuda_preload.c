@@ -156,7 +156,7 @@ cudaError_t rnl__cuda_preload(size_t bytes, void **memp)
 	char *begin, *mem;
 	cudaError_t code;
 
-	/* An eighth stays free: others may take memory at the same moment. */
+	/* An eighth stays free, for other threads and processes. */
 	if (whole < bytes || whole > rnl__smaller(available(), allowed()) / 8 * 7)
 		return cudaErrorMemoryAllocation;
 	begin = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
