@@ -206,7 +206,8 @@ void rnl__track_stop(struct rnl__track *t, const struct rnl_job *first)
 		if (j->seq != first->seq)
 			continue;
 		put(t, &(struct rnl__record){
-			.id = j->id, .kind = RNL__TRACK_CUT, .done = { .issued = j->issued },
+			.id = j->id, .kind = RNL__TRACK_CUT,
+			.done = { .issued = j->issued, .done = rnl__now() },
 		});
 		j->seq = 0;
 	}

@@ -40,109 +40,162 @@ static double percent(uint64_t part, uint64_t of)
 	return of ? 100.0 * (double)part / (double)of : 0;
 }
 
-static void print_line(const char *what, uint64_t ns, uint64_t of)
+/* What a figure is when jobs were not timed. */
+enum known { ALL, LEAST, BOTH };
+
+/* A time, as a part of what has elapsed; @most: of BOTH. */
+static void print_times(enum known known, uint64_t least, uint64_t most, uint64_t elapsed)
 {
 	char time[32];
 
-	printf("  %-34s %12s %6.1f %%\n", what, report_time(time, ns), percent(ns, of));
+	printf("%12s %6.1f %%", report_time(time, least), percent(least, elapsed));
+	if (known == BOTH)
+		printf("  to %12s %6.1f %%", report_time(time, most), percent(most, elapsed));
+	puts(known == LEAST ? "  or more" : "");
 }
 
-static void print_depth(const struct rnl_overlap *o, uint64_t elapsed)
+static void print_line(const char *what, enum known known, uint64_t least, uint64_t most,
+		       uint64_t elapsed)
 {
+	printf("  %-34s ", what);
+	print_times(known, least, most, elapsed);
+}
+
+/* How long this number of jobs, or more, were on the device at once. */
+static uint64_t at_once(const struct rnl_overlap *o, int nr)
+{
+	uint64_t ns = 0;
+
+	for (int i = nr; i <= RNL_OVERLAP_DEPTH; i++)
+		ns += o->at_once_ns[i];
+	return ns;
+}
+
+/* Bounds are those of a number of jobs or more: of just this number nothing is certain. */
+static void print_depth(const struct report *r)
+{
+	const bool bounded = report_is_bounded(r);
+	const struct rnl_overlap *o = &r->overlap, *most = &r->most;
 	int last = RNL_OVERLAP_DEPTH;
 
-	while (last && !o->at_once_ns[last])
+	while (last && !most->at_once_ns[last])
 		last--;
 	printf("\nJobs on the device at once\n");
-	for (int i = 0; i <= last; i++) {
+	for (int i = bounded; i <= last; i++) {
 		char what[32];
 
-		snprintf(what, sizeof(what), "%d%s", i, i == RNL_OVERLAP_DEPTH ? " or more" : "");
-		print_line(what, o->at_once_ns[i], elapsed);
+		snprintf(what, sizeof(what), "%d%s", i,
+			 bounded || i == RNL_OVERLAP_DEPTH ? " or more" : "");
+		print_line(what, bounded ? BOTH : ALL, bounded ? at_once(o, i) : o->at_once_ns[i],
+			   at_once(most, i), o->elapsed_ns);
 	}
 }
 
-static void print_overlap(const struct rnl_overlap *o, bool several)
+static void print_overlap(const struct report *r)
 {
+	const struct rnl_overlap *o = &r->overlap;
+	const bool bounded = report_is_bounded(r);
+	const enum known known = bounded ? LEAST : ALL;
 	const uint64_t elapsed = o->elapsed_ns, busy = o->busy_ns;
 	char time[32];
 
-	printf("\nOn the device%s, of %s\n", several ? "s" : "", report_time(time, elapsed));
-	print_line("busy", busy, elapsed);
+	printf("\nOn the device%s, of %s\n", r->nr_devices > 1 ? "s" : "",
+	       report_time(time, elapsed));
+	print_line("busy", bounded ? BOTH : ALL, busy, r->most.busy_ns, elapsed);
 	if (o->in_ns || o->kernel_ns || o->out_ns) {
-		print_line("copies in", o->in_ns, elapsed);
-		print_line("kernels", o->kernel_ns, elapsed);
-		print_line("copies out", o->out_ns, elapsed);
-		print_line("copies in and kernels at once", o->in_kernel_ns, elapsed);
-		print_line("copies out and kernels at once", o->out_kernel_ns, elapsed);
-		print_line("copies in and out at once", o->copies_ns, elapsed);
-		print_line("all three at once", o->all_ns, elapsed);
+		print_line("copies in", known, o->in_ns, 0, elapsed);
+		print_line("kernels", known, o->kernel_ns, 0, elapsed);
+		print_line("copies out", known, o->out_ns, 0, elapsed);
+		print_line("copies in and kernels at once", known, o->in_kernel_ns, 0, elapsed);
+		print_line("copies out and kernels at once", known, o->out_kernel_ns, 0, elapsed);
+		print_line("copies in and out at once", known, o->copies_ns, 0, elapsed);
+		print_line("all three at once", known, o->all_ns, 0, elapsed);
 	}
-	printf("  One after another its jobs take %s: ", report_time(time, o->sum_ns));
-	printf("%.2f times as long as it was busy.\n", busy ? (double)o->sum_ns / (double)busy : 0);
-	print_depth(o, elapsed);
+	if (busy)
+		printf("  One after another %s jobs take %s: %.2f times as long as %s busy.\n",
+		       bounded ? "the timed" : "its", report_time(time, o->sum_ns),
+		       (double)o->sum_ns / (double)busy, bounded ? "they had it" : "it was");
+	print_depth(r);
 }
 
 static void print_workers(const struct report *r)
 {
 	printf("\nWorkers%30s %12s %8s\n", "jobs timed", "busy", "");
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		char time[32];
-
-		if (r->workers >> i & 1)
-			printf("  %-24s %10" PRIu64 " %12s %6.1f %%\n", r->worker_names[i].text,
-			       r->overlap.worker_jobs[i],
-			       report_time(time, r->overlap.worker_ns[i]),
-			       percent(r->overlap.worker_ns[i], r->overlap.elapsed_ns));
+		if (!(r->workers >> i & 1))
+			continue;
+		printf("  %-24s %10" PRIu64 " ", r->worker_names[i].text,
+		       r->overlap.worker_jobs[i]);
+		print_times(report_is_bounded(r) ? BOTH : ALL, r->overlap.worker_ns[i],
+			    r->most.worker_ns[i], r->overlap.elapsed_ns);
 	}
 }
 
 /* A device's figures: what others did at the same time does not overlap its own work. */
 static void print_devices(const struct report *r)
 {
+	const bool bounded = report_is_bounded(r);
+
 	if (r->nr_devices < 2)
 		return;
 	printf("\nDevices%30s %12s %8s\n", "jobs timed", "busy", "");
 	for (unsigned i = 0; i < r->nr_devices; i++) {
 		const struct rnl_overlap *o = &r->of_device[i];
-		char time[32];
 
 		if (!r->device_names[i][0])
 			continue;
-		printf("  %-24s %10" PRIu64 " %12s %6.1f %%\n", r->device_names[i], o->nr_jobs,
-		       report_time(time, o->busy_ns), percent(o->busy_ns, r->overlap.elapsed_ns));
-		print_line("  copies and kernels at once",
-			   o->in_kernel_ns + o->out_kernel_ns - o->all_ns, r->overlap.elapsed_ns);
+		printf("  %-24s %10" PRIu64 " ", r->device_names[i], o->nr_jobs);
+		print_times(bounded ? BOTH : ALL, o->busy_ns, r->most_of_device[i].busy_ns,
+			    r->overlap.elapsed_ns);
+		print_line("  copies and kernels at once", bounded ? LEAST : ALL,
+			   o->in_kernel_ns + o->out_kernel_ns - o->all_ns, 0,
+			   r->overlap.elapsed_ns);
 	}
 }
 
-static void print_gaps(const struct rnl_overlap *o)
+/* Gaps that are certain. */
+static void print_gaps(const struct rnl_overlap *most)
 {
 	char length[32], at[32];
 
-	if (o->gaps[0].end_ns == o->gaps[0].begin_ns)
+	if (most->gaps[0].end_ns == most->gaps[0].begin_ns)
 		return;
 	printf("\nLongest gaps on the device\n");
-	for (int i = 0; i < RNL_OVERLAP_GAPS && o->gaps[i].end_ns > o->gaps[i].begin_ns; i++)
-		printf("  %12s at %s\n", report_time(length, o->gaps[i].end_ns - o->gaps[i].begin_ns),
-		       report_time(at, o->gaps[i].begin_ns));
+	for (int i = 0; i < RNL_OVERLAP_GAPS && most->gaps[i].end_ns > most->gaps[i].begin_ns; i++)
+		printf("  %12s at %s\n",
+		       report_time(length, most->gaps[i].end_ns - most->gaps[i].begin_ns),
+		       report_time(at, most->gaps[i].begin_ns));
+}
+
+const char *report_sampling(const struct report *r, char text[300])
+{
+	*text = '\0';
+	if (r->overlap.nr_jobs < r->nr_flights)
+		snprintf(text, 300, "%" PRIu64 " of %" PRIu64 " jobs were timed on the device%s: "
+			 "figures go from what these did to what the others may have done as well. "
+			 "RNL_TRACE_EVERY times all, at some cost", r->overlap.nr_jobs, r->nr_flights,
+			 r->timing == 2 ? ", since it was not asked for (RNL_TRACE_HOST)" : "");
+	else if (report_is_bounded(r))
+		snprintf(text, 300, "Jobs are missing: figures are the least that was");
+	return text;
 }
 
 static void print_text(const struct report *r)
 {
-	char time[32], devices[24] = "";
+	char time[32], devices[24] = "", sampling[300];
 
 	if (r->nr_devices > 1)
 		snprintf(devices, sizeof(devices), "%u times ", r->nr_devices);
 	printf("%s: %s on %s%s, %d workers, %" PRIu64 " jobs (%" PRIu64 " timed on the device), %s\n",
 	       r->path, r->program, devices, r->device, __builtin_popcountll(r->workers), r->nr_calls,
 	       r->overlap.nr_jobs, report_time(time, r->end - r->begin));
-	if (report_timed(r)) {
-		print_overlap(&r->overlap, r->nr_devices > 1);
+	if (*report_sampling(r, sampling))
+		printf("%s.\n", sampling);
+	if (r->most.elapsed_ns) {
+		print_overlap(r);
 		print_devices(r);
 		print_workers(r);
-		if (report_mostly_timed(r))
-			print_gaps(&r->overlap);
+		print_gaps(&r->most);
 	}
 	if (r->nr_causes)
 		printf("\nLikely causes, and what to do\n");

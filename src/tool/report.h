@@ -4,6 +4,7 @@
  *
  *	report.c		the command line, the text
  *	report_read.c		the trace, event by event
+ *	report_bounds.c		what jobs that were not timed may have had on the device
  *	report_causes.c		why there was no more overlap
  *	report_json.c		the content of the text, for programs
  *	report_picture.c	the timeline, as SVG, alone or in a page
@@ -35,6 +36,7 @@ enum report_kind {
 	REPORT_BACK,		/* its callback */
 	REPORT_SUBMIT,
 	REPORT_WAIT,
+	REPORT_MAYBE,		/* when a job that was not timed may have been on the device */
 	REPORT_NR_KINDS,
 };
 
@@ -84,8 +86,8 @@ struct report {
 	/* Results. */
 	uint64_t begin, end;
 	uint64_t nr_calls, nr_flights; /* jobs; jobs with device work */
-	struct rnl_overlap overlap;
-	struct rnl_overlap of_device[RNL_DEVICES_MAX];
+	struct rnl_overlap overlap, most; /* of the timed jobs; of all that may have been */
+	struct rnl_overlap of_device[RNL_DEVICES_MAX], most_of_device[RNL_DEVICES_MAX];
 	struct report_cause causes[REPORT_CAUSES];
 	unsigned nr_causes;
 };
@@ -93,6 +95,9 @@ struct report {
 /* Reads a trace.  Return: 0, or TOOL_TROUBLE after a message. */
 int report_read(struct report *r, const char *path);
 void report_free(struct report *r);
+
+/* Finds the least and the most that was on the device.  Return: as report_read(). */
+int report_find_bounds(struct report *r);
 
 /* Finds likely causes. */
 void report_find_causes(struct report *r);
@@ -102,11 +107,26 @@ void report_print_json(const struct report *r);
 /* Writes the timeline to a file; @page: as HTML.  Return: 0, or TOOL_TROUBLE after a message. */
 int report_picture(const struct report *r, const char *path, bool page);
 
-/* Whether there is at least one device time. */
-static inline bool report_timed(const struct report *r)
+/* Whether jobs are missing. */
+static inline bool report_misses(const struct report *r)
 {
-	return r->overlap.nr_jobs;
+	return r->dropped > 0 || r->too_much > 0;
 }
+
+/* Whether figures are bounds. */
+static inline bool report_is_bounded(const struct report *r)
+{
+	return r->overlap.nr_jobs < r->nr_flights || report_misses(r);
+}
+
+/* Whether it is the flight of a job that was timed. */
+static inline bool report_is_no_window(const struct report_span *s)
+{
+	return s->kind == REPORT_MAYBE && s->end == s->begin;
+}
+
+/* Says how many jobs the figures are of; "" if of all.  Return: @text. */
+const char *report_sampling(const struct report *r, char text[300]);
 
 /* Whether nearly all jobs have device times. */
 static inline bool report_mostly_timed(const struct report *r)

@@ -200,13 +200,13 @@ static void look_at_gap(struct report *r, const struct rnl_overlap_gap *gap)
 		    "something else, or waited", (double)ns / 1e6, (double)gap->begin_ns / 1e6);
 }
 
-/* Only gaps of more than a fiftieth of the time matter. */
+/* Gaps are certain: no job may have been there.  Those of more than a fiftieth of the time matter. */
 static void look_at_gaps(struct report *r)
 {
-	const uint64_t elapsed = r->overlap.elapsed_ns;
+	const uint64_t elapsed = r->most.elapsed_ns;
 
 	for (int i = 0; i < RNL_OVERLAP_GAPS; i++) {
-		const struct rnl_overlap_gap *gap = &r->overlap.gaps[i];
+		const struct rnl_overlap_gap *gap = &r->most.gaps[i];
 
 		if (gap->end_ns > gap->begin_ns && gap->end_ns - gap->begin_ns > elapsed / 50)
 			look_at_gap(r, gap);
@@ -253,14 +253,8 @@ static void look_at_trace(struct report *r)
 		    "its beginning");
 	if (r->dropped || r->too_much)
 		add(r, "%" PRId64 " records were dropped, since a buffer was full, and %" PRId64
-		    " jobs, since the file was: figures are of the rest (attributes buffer_bytes "
-		    "and file_max)", r->dropped, r->too_much);
-	if (r->timing == 2)
-		add(r, "device times were not asked for (RNL_TRACE_HOST)");
-	else if (r->nr_flights && !report_mostly_timed(r))
-		add(r, "the device's figures are those of %" PRIu64 " of %" PRIu64 " jobs, and gaps "
-		    "between them may be others: for all, at some cost, trace with "
-		    "RNL_TRACE_EVERY", r->overlap.nr_jobs, r->nr_flights);
+		    " jobs, since the file was: what they did is not known (attributes "
+		    "buffer_bytes and file_max)", r->dropped, r->too_much);
 }
 
 void report_find_causes(struct report *r)
@@ -272,8 +266,7 @@ void report_find_causes(struct report *r)
 	look_at_waits(r);
 	look_at_loading(r);
 	look_at_shares(r);
-	if (report_mostly_timed(r)) {
-		look_at_gaps(r);
+	look_at_gaps(r);
+	if (report_mostly_timed(r))
 		look_at_pairs(r);
-	}
 }

@@ -49,8 +49,12 @@ static const char style[] =
 ".back{fill:#c084fc}"
 ".submit{fill:#374151}"
 ".wait{fill:#f87171}"
+".maybe{fill:url(#hatch)}"
 "rect:hover{stroke:#111827;stroke-width:1}"
-"</style>\n";
+"</style>\n"
+"<defs><pattern id=\"hatch\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
+"patternTransform=\"rotate(45)\"><rect width=\"1.2\" height=\"5\" fill=\"#9ca3af\"/>"
+"</pattern></defs>\n";
 
 /* ---- parts --------------------------------------------------------------- */
 
@@ -68,11 +72,13 @@ static void put_summary(FILE *to, const struct report *r)
 	fprintf(to, "%d workers, %" PRIu64 " jobs, %" PRIu64 " timed on the device, %s",
 		__builtin_popcountll(r->workers), r->nr_calls, o->nr_jobs,
 		report_time(time, r->end - r->begin));
-	if (busy) {
+	if (r->most.busy_ns)
 		fprintf(to, "; device busy for %s", report_time(time, busy));
+	if (report_is_bounded(r))
+		fprintf(to, " to %s", report_time(time, r->most.busy_ns));
+	else if (busy)
 		fprintf(to, ", %.2f times as fast as one after another",
 			(double)o->sum_ns / (double)busy);
-	}
 	fputs("</text>\n", to);
 }
 
@@ -86,7 +92,7 @@ static void put_legend(FILE *to)
 		{ "kernel", "kernel", 72 }, { "out", "copy out", 85 },
 		{ "call", "its function", 95 },
 		{ "back", "its callback", 95 }, { "submit", "submit", 70 },
-		{ "wait", "wait", 60 },
+		{ "wait", "wait", 40 }, { "maybe", "perhaps on the device", 140 },
 	};
 	double x = LEFT;
 
@@ -213,11 +219,19 @@ static void put_causes(FILE *to, const struct report *r)
 
 static void put_page(FILE *to, const struct report *r, double least)
 {
+	char sampling[300];
+
 	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>", to);
 	report_escape(to, r->program);
 	fputs(": timeline</title>\n<style>body{margin:24px auto;max-width:1200px;color:#1f2937;"
 	      "font:14px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
-	      "h2{font-size:16px;margin:16px 20px 4px}li{margin:2px 20px}</style></head><body>\n", to);
+	      "h2{font-size:16px;margin:16px 20px 4px}li{margin:2px 20px}p{margin:2px 20px}"
+	      "</style></head><body>\n", to);
+	if (*report_sampling(r, sampling)) {
+		fputs("<p>", to);
+		report_escape(to, sampling);
+		fputs(".</p>\n", to);
+	}
 	put_picture(to, r, least);
 	put_causes(to, r);
 	fputs("</body></html>\n", to);

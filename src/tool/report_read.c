@@ -343,6 +343,32 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 	return add_span(in->r, &s);
 }
 
+/* The end of a flight comes right behind its begin. */
+static int read_flight(struct reader *in, const json_t *event, bool begins, int64_t tid)
+{
+	struct report_span *last = in->r->nr ? &in->r->spans[in->r->nr - 1] : NULL;
+	const char *category = json_string_value(json_object_get(event, "cat"));
+	struct report_span s = { .kind = REPORT_MAYBE, .queued = UINT64_MAX };
+	int64_t id;
+	int of;
+
+	if (!category || strcmp(category, "inflight"))
+		return 0;	/* held jobs */
+	of = owner(in, category, false, false, tid);
+	if (of < 0 || get_integer(in, event, "id", 1, &id) || get_time(in, event, "ts", &s.begin))
+		return TOOL_TROUBLE;
+	if (!begins) {
+		if (last && last->kind == REPORT_MAYBE && last->id == (uint64_t)id)
+			last->end = s.begin;
+		return 0;
+	}
+	s.id = (uint64_t)id;
+	s.end = s.begin;
+	s.of = (uint16_t)of;
+	in->r->nr_flights++;
+	return add_span(in->r, &s);
+}
+
 /* The guard's findings are shown as they are. */
 static void read_instant(struct report *r, const json_t *event, const char *name)
 {
@@ -376,8 +402,9 @@ static int read_event(struct reader *in, const json_t *event)
 		return read_span(in, event, name, tid);
 	if (!strcmp(phase, "i"))
 		read_instant(in->r, event, name);
-	in->r->nr_flights += !strcmp(phase, "b");
-	return 0;		/* arrows, and the ends of flights */
+	if (!strcmp(phase, "b") || !strcmp(phase, "e"))
+		return read_flight(in, event, *phase == 'b', tid);
+	return 0;		/* arrows */
 }
 
 /* ---- the file ------------------------------------------------------------ */
@@ -451,28 +478,9 @@ static FILE *open_trace(const char *path)
 	return file;
 }
 
-/* Computes the figures of spans on a device, or on all of them: -1. */
-static int find_overlap_of(const struct report *r, int device, struct rnl_overlap_span *spans,
-			   struct rnl_overlap *overlap)
+/* The times from the first begin to the last end of all that the trace tells. */
+static void find_ends(struct report *r)
 {
-	size_t nr = 0;
-
-	for (size_t i = 0; i < r->nr; i++) {
-		const struct report_span *s = &r->spans[i];
-
-		/* The kinds of the device have the numbers of enum rnl_overlap_kind. */
-		if (s->kind <= REPORT_OUT && (device < 0 || r->device_of[s->of] == device))
-			spans[nr++] = (struct rnl_overlap_span){ s->begin, s->end, s->of, s->kind };
-	}
-	*overlap = (struct rnl_overlap)RNL_OVERLAP_INIT;
-	return rnl_overlap_find(spans, nr, overlap);
-}
-
-static int find_overlap(struct report *r)
-{
-	struct rnl_overlap_span *spans = malloc((r->nr + 1) * sizeof(*spans));
-	int ret;
-
 	r->begin = r->nr ? UINT64_MAX : 0;
 	for (size_t i = 0; i < r->nr; i++) {
 		const struct report_span *s = &r->spans[i];
@@ -480,11 +488,6 @@ static int find_overlap(struct report *r)
 		r->begin = s->begin < r->begin ? s->begin : r->begin;
 		r->end = s->end > r->end ? s->end : r->end;
 	}
-	ret = spans ? find_overlap_of(r, -1, spans, &r->overlap) : -ENOMEM;
-	for (unsigned i = 0; !ret && r->nr_devices > 1 && i < r->nr_devices; i++)
-		ret = find_overlap_of(r, (int)i, spans, &r->of_device[i]);
-	free(spans);
-	return ret ? tool_trouble("%s: out of memory for its figures", r->path) : 0;
 }
 
 int report_read(struct report *r, const char *path)
@@ -500,7 +503,8 @@ int report_read(struct report *r, const char *path)
 	if (!ret && ferror(file))
 		ret = tool_trouble("%s: %s", path, strerror(errno));
 	fclose(file);
-	return ret ? ret : find_overlap(r);
+	find_ends(r);
+	return ret ? ret : report_find_bounds(r);
 }
 
 #else

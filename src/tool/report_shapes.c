@@ -7,12 +7,13 @@
  * into one path for each row and kind, where spans with invisible gaps between them become
  * one shape.  So the picture's size depends on what can be seen, not on the trace's size.
  * A worker's device row has a band for each kind, one below the other, so spans that overlap
- * in time do not hide each other.
+ * in time do not hide each other.  What may have been on the device lies below them, hatched.
  */
 #include "report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define POINTED 5.0	/* units: wider ones have titles */
 #define NARROWEST 0.5
@@ -31,6 +32,7 @@ static const struct {
 	[REPORT_BACK] = { "back", REPORT_HOST, 0, 1 },
 	[REPORT_SUBMIT] = { "submit", REPORT_THREAD, 0, 1 },
 	[REPORT_WAIT] = { "wait", REPORT_THREAD, 0.25, 0.5 },
+	[REPORT_MAYBE] = { "maybe", REPORT_DEVICE, 0, 1 },
 };
 
 void report_escape(FILE *to, const char *text)
@@ -81,6 +83,8 @@ static void put_title(struct pen *pen, const struct report_span *s)
 		fprintf(pen->rects, ", job %" PRIu64, s->id);
 	if (s->kind == REPORT_CALL && s->queued < s->begin)
 		fprintf(pen->rects, ", queued for %s", report_time(took, s->begin - s->queued));
+	if (s->kind == REPORT_MAYBE)
+		fputs(" at the most, not timed", pen->rects);
 	fputs("</title>", pen->rects);
 }
 
@@ -115,7 +119,7 @@ static void put_kind(struct pen *pen, const struct report_scale *scale)
 		const struct report_span *s = &pen->r->spans[i];
 		double from, to;
 
-		if (s->kind != pen->kind || s->of != pen->row->of)
+		if (s->kind != pen->kind || s->of != pen->row->of || report_is_no_window(s))
 			continue;
 		from = x_of(scale, s->begin);
 		to = x_of(scale, s->end);
@@ -140,7 +144,9 @@ void report_shapes(FILE *to, const struct report *r, const struct report_row *ro
 	char *rects = NULL;
 	size_t bytes = 0;
 
-	for (pen.kind = 0; pen.kind < REPORT_NR_KINDS; pen.kind++) {
+	for (unsigned i = 0; i < REPORT_NR_KINDS; i++) {
+		/* The last kind comes first: what is known hides what may have been. */
+		pen.kind = (i + REPORT_MAYBE) % REPORT_NR_KINDS;
 		if (kinds[pen.kind].lane != row->lane)
 			continue;
 		/* Rectangles are written behind the path, which they would interrupt. */
@@ -167,24 +173,32 @@ static void add_to_bins(double *bins, double from, double to)
 	}
 }
 
-void report_depth(FILE *to, const struct report *r, double top, double height,
-		  const struct report_scale *scale, unsigned *most)
+/* Adds up all workers' jobs; @most: and windows, where a worker counts once. */
+static void fill_bins(double *bins, const struct report *r, const struct report_scale *scale,
+		      bool most)
 {
-	double bins[BINS] = { 0 }, highest = 1;
+	static double of_worker[RNL_WORKERS_MAX][BINS];
 	const struct report_scale own = { scale->begin, scale->end, 0, BINS, 0 };
 
+	memset(of_worker, 0, sizeof(of_worker));
+	memset(bins, 0, BINS * sizeof(*bins));
 	for (size_t i = 0; i < r->nr; i++) {
 		const struct report_span *s = &r->spans[i];
 
-		if (s->kind == REPORT_JOB)
-			add_to_bins(bins, x_of(&own, s->begin), x_of(&own, s->end));
+		if (s->kind == REPORT_JOB || (most && s->kind == REPORT_MAYBE))
+			add_to_bins(of_worker[s->of], x_of(&own, s->begin), x_of(&own, s->end));
 	}
-	for (int i = 0; i < BINS; i++)
-		highest = bins[i] > highest ? bins[i] : highest;
-	*most = (unsigned)(highest + 0.999);
-	fprintf(to, "<path class=\"depth\" d=\"M%.1f %.1f", scale->left, top + height);
+	for (unsigned w = 0; w < RNL_WORKERS_MAX; w++)
+		for (int i = 0; i < BINS; i++)
+			bins[i] += of_worker[w][i] < 1 ? of_worker[w][i] : 1;
+}
+
+static void put_bins(FILE *to, const double *bins, const char *class, double top, double height,
+		     const struct report_scale *scale, unsigned most)
+{
+	fprintf(to, "<path class=\"%s\" d=\"M%.1f %.1f", class, scale->left, top + height);
 	for (int i = 0; i < BINS; i++) {
-		const double y = top + height * (1 - bins[i] / *most);
+		const double y = top + height * (1 - bins[i] / most);
 
 		if (!i || bins[i] != bins[i - 1])
 			fprintf(to, "V%.1f", y);
@@ -192,4 +206,19 @@ void report_depth(FILE *to, const struct report *r, double top, double height,
 			fprintf(to, "H%.1f", scale->left + scale->width * (i + 1) / BINS);
 	}
 	fprintf(to, "V%.1fz\"/>\n", top + height);
+}
+
+void report_depth(FILE *to, const struct report *r, double top, double height,
+		  const struct report_scale *scale, unsigned *most)
+{
+	double least[BINS], possible[BINS], highest = 1;
+
+	fill_bins(least, r, scale, false);
+	fill_bins(possible, r, scale, true);
+	for (int i = 0; i < BINS; i++)
+		highest = possible[i] > highest ? possible[i] : highest;
+	*most = (unsigned)(highest + 0.999);
+	if (report_is_bounded(r))
+		put_bins(to, possible, "maybe", top, height, scale, *most);
+	put_bins(to, least, "depth", top, height, scale, *most);
 }

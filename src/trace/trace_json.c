@@ -185,6 +185,15 @@ static void put_held(struct rnl__trace *t, const struct rnl__track *track,
 	rnl__trace_mark(&t->file);
 }
 
+/* A job that was in flight when the trace ended. */
+static void put_cut(struct rnl__trace *t, const struct rnl__track *track,
+		    const struct rnl__record *r)
+{
+	put_async(t, track, "unfinished", "inflight", r->id, 'b', r->done.issued);
+	put_async(t, track, "unfinished", "inflight", r->id, 'e', r->done.done);
+	rnl__trace_mark(&t->file);
+}
+
 static void put_done(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__record *r)
 {
@@ -293,8 +302,6 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 	const bool call = r->kind == RNL__TRACK_CALL;
 
 	count(t, track, r);
-	if (r->kind == RNL__TRACK_CUT)
-		return false;
 	if (!rnl__trace_fits(&t->file, (r->kind == RNL__TRACK_FOUND ? 8 :
 					r->kind == RNL__TRACK_HELD ? 2 : 1) * RNL__TRACE_EVENT_MAX,
 			     call ? RNL__TRACE_ARROWS_MAX : 0)) {
@@ -305,6 +312,8 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		put_call(t, track, r);
 	else if (r->kind == RNL__TRACK_DONE)
 		put_done(t, track, r);
+	else if (r->kind == RNL__TRACK_CUT)
+		put_cut(t, track, r);
 	else if (r->kind == RNL__TRACK_BACK)
 		put_back(t, track, r);
 	else if (r->kind == RNL__TRACK_HELD)

@@ -212,6 +212,7 @@ TEST(test_a_job_in_flight_at_the_end_is_unfinished, .setup = set_path, .teardown
 	text = text_of(path);
 	assert_whole(text);
 	ck_assert_int_eq(figure(text, "unfinished"), 1);
+	ck_assert_ptr_nonnull(strstr(text, "{\"name\":\"unfinished\",\"cat\":\"inflight\",\"ph\":\"b\""));
 	free(text);
 	/* A job from before a trace is not in it. */
 	ck_assert_int_eq(start_untimed(pool), 0);

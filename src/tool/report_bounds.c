@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runnel report: what jobs without device times may have had on the device.
+ *
+ * DESIGN
+ * Of each job in flight the trace knows when its function was called, and when the worker saw the
+ * job passed: its work on the device lies between.  A job that was not timed may have been on the
+ * device for all of that time, or for none of it.  So figures of the timed jobs are the least, and
+ * figures of these and of such windows are the most.  Where records are missing, only the elapsed
+ * time bounds the most.
+ */
+#include "report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+/* By job; its call first, then its device times, then its flight. */
+static int by_job(const void *a, const void *b)
+{
+	static const int ranks[REPORT_NR_KINDS] = { [REPORT_JOB] = 1, [REPORT_MAYBE] = 2 };
+	const struct report_span *x = *(struct report_span *const *)a;
+	const struct report_span *y = *(struct report_span *const *)b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return ranks[x->kind] - ranks[y->kind];
+}
+
+/* Makes flights windows: a window begins with its job's call, and that of a timed job is empty. */
+static void make_windows(struct report_span **spans, size_t nr)
+{
+	const struct report_span *call = NULL;
+	bool timed = false;
+
+	for (size_t i = 0; i < nr; i++) {
+		struct report_span *s = spans[i];
+
+		if (!i || s->id != spans[i - 1]->id) {
+			call = NULL;
+			timed = false;
+		}
+		if (s->kind == REPORT_CALL) {
+			call = s;
+		} else if (s->kind == REPORT_JOB) {
+			timed = true;
+		} else {
+			if (call && call->begin < s->begin)
+				s->begin = call->begin;
+			if (call)
+				s->name = call->name;
+			if (timed)
+				s->end = s->begin;
+		}
+	}
+}
+
+static bool find_windows(struct report *r)
+{
+	struct report_span **spans = malloc((r->nr + 1) * sizeof(*spans));
+	size_t nr = 0;
+
+	if (!spans)
+		return false;
+	for (size_t i = 0; i < r->nr; i++) {
+		const uint8_t kind = r->spans[i].kind;
+
+		if (kind == REPORT_CALL || kind == REPORT_JOB || kind == REPORT_MAYBE)
+			spans[nr++] = &r->spans[i];
+	}
+	qsort(spans, nr, sizeof(struct report_span *), by_job);
+	make_windows(spans, nr);
+	free(spans);
+	return true;
+}
+
+/*
+ * Computes the figures of the spans on a device, or on all of them: -1; @most: windows count as
+ * jobs.
+ */
+static int find(const struct report *r, int device, bool most, struct rnl_overlap_span *spans,
+		struct rnl_overlap *overlap)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct report_span *s = &r->spans[i];
+		const bool window = s->kind == REPORT_MAYBE && !report_is_no_window(s);
+
+		if (device >= 0 && r->device_of[s->of % RNL_WORKERS_MAX] != device)
+			continue;
+		/* The kinds of the device have the numbers of enum rnl_overlap_kind. */
+		if (s->kind <= REPORT_OUT || (most && window))
+			spans[nr++] = (struct rnl_overlap_span){
+				s->begin, s->end, s->of, window ? REPORT_JOB : s->kind,
+			};
+	}
+	*overlap = (struct rnl_overlap)RNL_OVERLAP_INIT;
+	return rnl_overlap_find(spans, nr, overlap);
+}
+
+/* Both have the same time to look at: all that may have been on the device. */
+static void level(struct rnl_overlap *least, struct rnl_overlap *most, bool missing)
+{
+	least->at_once_ns[0] += most->elapsed_ns - least->elapsed_ns;
+	least->elapsed_ns = most->elapsed_ns;
+	if (!missing)
+		return;
+	memset(most->at_once_ns, 0, sizeof(most->at_once_ns));
+	most->at_once_ns[RNL_OVERLAP_DEPTH] = most->elapsed_ns;
+	most->busy_ns = most->elapsed_ns;
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		most->worker_ns[i] = most->elapsed_ns;
+	memset(most->gaps, 0, sizeof(most->gaps));
+}
+
+static int find_both(struct report *r, int device, struct rnl_overlap_span *spans,
+		     struct rnl_overlap *least, struct rnl_overlap *most)
+{
+	int ret = find(r, device, false, spans, least);
+
+	ret = ret ? ret : find(r, device, true, spans, most);
+	if (!ret)
+		level(least, most, report_misses(r));
+	return ret;
+}
+
+int report_find_bounds(struct report *r)
+{
+	struct rnl_overlap_span *spans = malloc((r->nr + 1) * sizeof(*spans));
+	int ret = spans && find_windows(r) ? 0 : -ENOMEM;
+
+	if (!ret)
+		ret = find_both(r, -1, spans, &r->overlap, &r->most);
+	for (unsigned i = 0; !ret && r->nr_devices > 1 && i < r->nr_devices; i++)
+		ret = find_both(r, (int)i, spans, &r->of_device[i], &r->most_of_device[i]);
+	free(spans);
+	return ret ? tool_trouble("%s: out of memory for its figures", r->path) : 0;
+}
