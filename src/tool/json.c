@@ -13,6 +13,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "text.h"
+
 #define DEPTH_MAX 8
 #define LINES 2		/* levels whose members have a line each */
 
@@ -30,13 +32,19 @@ static void line(void)
 static void put_text(const char *text)
 {
 	putchar('"');
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		if (*c == '"' || *c == '\\')
-			printf("\\%c", *c);
-		else if (*c < ' ' || *c == 0x7f)
-			printf("\\u%04x", (unsigned)*c);
+	while (*text) {
+		uint32_t point;
+		const unsigned bytes = tool_character(text, &point);
+
+		if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else if (!bytes)
+			fputs("\\ufffd", stdout);
+		else if (tool_is_obeyed(point))
+			printf("\\u%04x", (unsigned)point);
 		else
-			putchar(*c);
+			fwrite(text, 1, bytes, stdout);
+		text += bytes ? bytes : 1;
 	}
 	putchar('"');
 }

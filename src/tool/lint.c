@@ -11,6 +11,7 @@
 #include "json.h"
 #include "lint.h"
 #include "options.h"
+#include "text.h"
 
 static const char doc[] =
 "Names objects and libraries that use the legacy default stream: those that import "
@@ -74,12 +75,17 @@ static void print_text(const struct lint_object *object, bool ignored)
 
 		if (!n->nr)
 			continue;
-		printf("%s", object->file);
-		if (object->member)
-			printf("(%s)", object->member);
+		tool_put_text(stdout, object->file);
+		if (object->member) {
+			putchar('(');
+			tool_put_text(stdout, object->member);
+			putchar(')');
+		}
 		printf(": %s%s:", kinds[use].text, ignored && use != LINT_PER_THREAD ? " (ignored)" : "");
-		for (size_t i = 0; i < n->nr; i++)
-			printf(" %s", n->names[i]);
+		for (size_t i = 0; i < n->nr; i++) {
+			putchar(' ');
+			tool_put_text(stdout, n->names[i]);
+		}
 		putchar('\n');
 	}
 }

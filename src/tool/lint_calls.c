@@ -96,11 +96,13 @@ static const struct {
 	{ "cudaMemcpyPeerAsync", NONE },
 };
 
+#define LENGTH_MAX 200	/* no call has a longer name; symbols may share a very long one */
+
 static bool has_suffix(const char *name)
 {
-	size_t length = strlen(name);
+	size_t length = strnlen(name, LENGTH_MAX + 1);
 
-	return length > 5 &&
+	return length > 5 && length <= LENGTH_MAX &&
 	       (!strcmp(name + length - 5, "_ptds") || !strcmp(name + length - 5, "_ptsz"));
 }
 

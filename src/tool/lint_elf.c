@@ -51,19 +51,31 @@ static void *or_die(void *mem)
 
 static void add_name(struct lint_names *n, const char *name)
 {
-	size_t at = 0;
-
-	while (at < n->nr && strcmp(n->names[at], name) < 0)
-		at++;
-	if (at < n->nr && !strcmp(n->names[at], name))
-		return;
 	if (n->nr == n->room) {
 		n->room = n->room ? 2 * n->room : 16;
 		n->names = or_die(realloc(n->names, n->room * sizeof(*n->names)));
 	}
-	memmove(&n->names[at + 1], &n->names[at], (n->nr - at) * sizeof(*n->names));
-	n->names[at] = or_die(strdup(name));
-	n->nr++;
+	n->names[n->nr++] = or_die(strdup(name));
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort_names(struct lint_names *n)
+{
+	size_t kept = 0;
+
+	if (n->nr)
+		qsort(n->names, n->nr, sizeof(*n->names), by_name);
+	for (size_t i = 0; i < n->nr; i++) {
+		if (kept && !strcmp(n->names[kept - 1], n->names[i]))
+			free(n->names[i]);
+		else
+			n->names[kept++] = n->names[i];
+	}
+	n->nr = kept;
 }
 
 static struct lint_object *new_object(const struct reading *r)
@@ -92,19 +104,32 @@ void lint_object_free(struct lint_object *object)
 /* What matters of an object beside its imports. */
 struct seen {
 	bool table;		/* the table with its imports is in it */
+	unsigned tables;	/* bits: types of tables that were read */
 	bool cuda;		/* CUDA code is in it */
 	bool runtime;		/* the CUDA runtime is in it */
 	bool bytecode;		/* it is the compiler's bytecode, without symbols */
 };
 
+/* Names need no look for their end: the last one of all has one.  Return: NULL: there are none. */
+static const Elf_Data *names_of(Elf *elf, size_t section)
+{
+	Elf_Scn *scn = elf_getscn(elf, section);
+	const Elf_Data *names = scn ? elf_getdata(scn, NULL) : NULL;
+
+	return names && names->d_size && !((char *)names->d_buf)[names->d_size - 1] ? names : NULL;
+}
+
 static bool read_table(const struct reading *r, Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
 		       bool imports, struct seen *seen, struct lint_object *object)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
+	const Elf_Data *names = names_of(elf, header->sh_link);
 	size_t nr = header->sh_entsize ? header->sh_size / header->sh_entsize : 0;
 
 	if (!data || !nr)
 		return trouble(r, "its symbol table cannot be read: broken or truncated");
+	if (!names)
+		return trouble(r, "its symbols' names cannot be read: broken or truncated");
 	for (size_t i = 1; i < nr; i++) {
 		enum lint_use use;
 		const char *name;
@@ -112,9 +137,9 @@ static bool read_table(const struct reading *r, Elf *elf, Elf_Scn *section, cons
 
 		if (!gelf_getsym(data, (int)i, &symbol))
 			return trouble(r, "its symbol table cannot be read: broken or truncated");
-		name = elf_strptr(elf, header->sh_link, symbol.st_name);
-		if (!name)
+		if (symbol.st_name >= names->d_size)
 			return trouble(r, "a symbol's name lies outside of the file: broken or truncated");
+		name = (const char *)names->d_buf + symbol.st_name;
 		if (!strcmp(name, "__gnu_lto_slim"))
 			seen->bytecode = true;
 		use = lint_use_of(name);
@@ -156,6 +181,9 @@ static bool read_sections(const struct reading *r, Elf *elf, Elf64_Word table, s
 			seen->cuda = true;
 		if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM)
 			continue;
+		if (seen->tables >> (header.sh_type == SHT_DYNSYM) & 1)
+			return trouble(r, "it has two symbol tables of one type: broken");
+		seen->tables |= 1u << (header.sh_type == SHT_DYNSYM);
 		seen->table |= header.sh_type == table;
 		if (header.sh_size <= header.sh_entsize)
 			continue;	/* it has only the null symbol */
@@ -214,6 +242,8 @@ static bool read_elf(const struct reading *r, Elf *elf, size_t size)
 		lint_object_free(object);
 		return false;
 	}
+	for (unsigned use = 0; use < LINT_USES; use++)
+		sort_names(&object->uses[use]);
 	r->take(object, r->arg);
 	return true;
 }

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "options.h"
+#include "text.h"
 #include "tool.h"
 
 static const char doc[] =
@@ -186,8 +187,9 @@ static void print_text(const struct report *r)
 
 	if (r->nr_devices > 1)
 		snprintf(devices, sizeof(devices), "%u times ", r->nr_devices);
-	printf("%s: %s on %s%s, %d workers, %" PRIu64 " jobs (%" PRIu64 " timed on the device), %s\n",
-	       r->path, r->program, devices, r->device, __builtin_popcountll(r->workers), r->nr_calls,
+	tool_put_text(stdout, r->path);
+	printf(": %s on %s%s, %d workers, %" PRIu64 " jobs (%" PRIu64 " timed on the device), %s\n",
+	       r->program, devices, r->device, __builtin_popcountll(r->workers), r->nr_calls,
 	       r->overlap.nr_jobs, report_time(time, r->end - r->begin));
 	if (*report_sampling(r, sampling))
 		printf("%s.\n", sampling);

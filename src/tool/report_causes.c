@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "experiment.h"
+#include "text.h"
 
 #define WAITS_MIN_NS 50000u	/* a function that waits for the device takes longer */
 #define LOADS_MIN_NS 1000000u	/* loading a kernel takes longer */
@@ -23,13 +24,15 @@
 __attribute__((format(printf, 2, 3)))
 static void add(struct report *r, const char *format, ...)
 {
+	char text[2 * sizeof(r->causes[0].text)];
 	va_list args;
 
 	if (r->nr_causes == REPORT_CAUSES)
 		return;
 	va_start(args, format);
-	vsnprintf(r->causes[r->nr_causes++].text, sizeof(r->causes[0].text), format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	tool_text(r->causes[r->nr_causes++].text, sizeof(r->causes[0].text), text);
 }
 
 static bool is_call(const struct report_span *s)

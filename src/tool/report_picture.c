@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
 #include "tool.h"
 
 #define WIDTH 1200
@@ -139,7 +140,7 @@ static void put_label(FILE *to, const char *text, double y)
 {
 	char shown[20];
 
-	snprintf(shown, sizeof(shown), "%.19s", text);
+	tool_text(shown, sizeof(shown), text);
 	fprintf(to, "<text class=\"right\" x=\"%.0f\" y=\"%.1f\">", LEFT - 10, y);
 	report_escape(to, shown);
 	fputs("</text>\n", to);

@@ -7,6 +7,8 @@
  * jansson reads each event; this file reads the bracket and the commas between them.
  * Nothing in a trace is trusted.
  */
+#include "config.h"
+
 #include "report.h"
 
 #include <errno.h>
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "text.h"
 #include "tool.h"
 
 #ifdef HAVE_JANSSON
@@ -98,7 +101,7 @@ static void copy_text(char *to, size_t bytes, const json_t *value)
 {
 	const char *text = json_string_value(value);
 
-	snprintf(to, bytes, "%s", text ? text : "?");
+	tool_text(to, bytes, text ? text : "?");
 }
 
 /* ---- header and names ---------------------------------------------------- */
@@ -160,26 +163,28 @@ static int worker_of(const struct reader *in, int64_t tid)
 }
 
 /* The track of a worker's stream: "NAME device cuda:1". */
-static void read_stream_name(struct report *r, unsigned worker, const char *name)
+static int read_stream_name(struct reader *in, unsigned worker, const char *name)
 {
 	static const char word[] = " device";
-	const char *end = NULL, *at = name;
-	struct report_name *to = &r->worker_names[worker];
+	struct report *r = in->r;
 	const unsigned device = worker % r->nr_devices;	/* runnel.h: attr.device */
+	const char *end = NULL, *at = name;
+	char *shown;
 
 	while ((at = strstr(at, word)) != NULL)
 		end = at++;
 	if (!end)
 		end = name + strlen(name);
-	snprintf(to->text, sizeof(to->text), "%.*s", (int)(end - name), name);
 	if (!strncmp(end, word, sizeof(word) - 1) && end[sizeof(word) - 1] == ' ')
-		snprintf(r->device_names[device], sizeof(r->device_names[0]), "%s",
-			 end + sizeof(word));
-	if (r->nr_devices > 1)
-		strncat(strncat(to->text, " on ", sizeof(to->text) - strlen(to->text) - 1),
-			r->device_names[device], sizeof(r->device_names[0]));
+		tool_text(r->device_names[device], sizeof(r->device_names[0]), end + sizeof(word));
+	if (asprintf(&shown, "%.*s%s%s", (int)(end - name), name, r->nr_devices > 1 ? " on " : "",
+		     r->nr_devices > 1 ? r->device_names[device] : "") < 0)
+		return wrong(in, "out of memory");
+	tool_text(r->worker_names[worker].text, sizeof(r->worker_names[0].text), shown);
+	free(shown);
 	r->device_of[worker] = (uint8_t)device;
 	r->workers |= 1ull << worker;
+	return 0;
 }
 
 /* A worker's thread is the one whose name comes right before its device's. */
@@ -191,13 +196,11 @@ static int read_thread_name(struct reader *in, int64_t tid, const json_t *args)
 
 	if (get_text(in, args, "name", &name))
 		return TOOL_TROUBLE;
-	if (tid >= DEVICE_TID && tid < DEVICE_TID + RNL_WORKERS_MAX) {
-		read_stream_name(r, (unsigned)(tid - DEVICE_TID), name);
-		return 0;
-	}
+	if (tid >= DEVICE_TID && tid < DEVICE_TID + RNL_WORKERS_MAX)
+		return read_stream_name(in, (unsigned)(tid - DEVICE_TID), name);
 	n = worker_of(in, tid) < 0 ? thread_of(r, tid) : -1;
 	if (n >= 0)
-		snprintf(r->thread_names[n].text, sizeof(r->thread_names[n].text), "%s", name);
+		tool_text(r->thread_names[n].text, sizeof(r->thread_names[n].text), name);
 	return 0;
 }
 
@@ -239,16 +242,17 @@ static int read_meta(struct reader *in, const char *name, int64_t tid, const jso
 
 static uint16_t name_of(struct report *r, const char *text)
 {
+	struct report_name name;
 	unsigned i = 0;
 
-	while (i < r->nr_names && strncmp(r->names[i].text, text, sizeof(r->names[i].text) - 1))
+	tool_text(name.text, sizeof(name.text), text);
+	while (i < r->nr_names && strcmp(r->names[i].text, name.text))
 		i++;
 	if (i < r->nr_names)
 		return (uint16_t)i;
 	if (r->nr_names == REPORT_NAMES)
 		return REPORT_NAMES - 1;
-	snprintf(r->names[i].text, sizeof(r->names[i].text), "%s",
-		 i == REPORT_NAMES - 1 ? "others" : text);
+	r->names[i] = i == REPORT_NAMES - 1 ? (struct report_name){ "others" } : name;
 	return (uint16_t)r->nr_names++;
 }
 
@@ -369,18 +373,20 @@ static int read_flight(struct reader *in, const json_t *event, bool begins, int6
 	return add_span(in->r, &s);
 }
 
-/* The guard's findings are shown as they are. */
+/* The guard's findings are shown, each once. */
 static void read_instant(struct report *r, const json_t *event, const char *name)
 {
 	const char *category = json_string_value(json_object_get(event, "cat"));
+	char *const to = r->findings[r->nr_findings % REPORT_CAUSES].text;
 
 	if (!category || strcmp(category, "guard") || r->nr_findings == REPORT_CAUSES)
 		return;
+	tool_text(to, sizeof(r->findings[0].text), name);
 	for (unsigned i = 0; i < r->nr_findings; i++) {
-		if (!strcmp(r->findings[i].text, name))
+		if (!strcmp(r->findings[i].text, to))
 			return;
 	}
-	snprintf(r->findings[r->nr_findings++].text, sizeof(r->findings[0].text), "%s", name);
+	r->nr_findings++;
 }
 
 static int read_event(struct reader *in, const json_t *event)

@@ -6,7 +6,11 @@
  * Exit status 0, 1 and 2, as grep's and cmp's: yes, no, and trouble.  A report that was not
  * written in full is trouble, so main() checks standard output at the end.
  */
+#include "config.h"
+
 #include "tool.h"
+
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,9 +56,14 @@ static char name[32] = "runnel";	/* "runnel COMMAND" */
 __attribute__((format(printf, 1, 0)))
 static void say(const char *format, va_list args)
 {
+	char *text = NULL;
+
 	fprintf(stderr, "%s: ", name);
-	vfprintf(stderr, format, args);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	tool_put_text(stderr, text ? text : "out of memory");
 	fputc('\n', stderr);
+	free(text);
 }
 
 int tool_trouble(const char *format, ...)

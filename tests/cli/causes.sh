@@ -194,7 +194,7 @@ long = Trace(2)
 for w in range(2):
     long.job(w, 0, 1, on=(1, 15000))
 check("a long trace", long)
-page("its page has seconds, and any program's name", "15.00 s", "<title>a&lt;b>&amp;&quot;c&quot;: timeline")
+page("its page has seconds, and any program's name", "15.00 s", "<title>a&lt;b>&amp;&quot;c&quot;\\x09: timeline")
 
 check("a function's name may look like markup", busy().guard("f<b> waits"), "the guard found that f<b> waits")
 page("its page lists the causes", "<li>the guard found that f&lt;b> waits")

@@ -124,6 +124,27 @@ else
 	echo 'SKIP: no python3 to read JSON'
 fi
 
+evil=$(printf 'esc\033[31m.o')
+cp legacy.o "$evil"
+ar rc evil.a "$evil"
+lint 1 "$evil" evil.a
+prints '^esc.x1b.31m\.o: legacy stream: cudaMemcpy$'
+prints '^evil\.a\(esc.x1b.31m\.o\): legacy stream: cudaMemcpy$'
+lint 2 "none$evil"
+says 'noneesc.x1b.31m\.o: No such file'
+ends 'no name of a file has the terminal obey'
+
+# A machine of a hundredth of the speed is fast enough, and a quadratic run is not.
+awk 'BEGIN { for (i = 300000; i; i--) printf ".long cuda%d_ptsz\n", i }' >many.s
+if $CC -c -o many.o many.s 2>err; then
+	timeout 60 "$program" lint many.o >out 2>err || complain "status $?"
+	grep -o 'cuda[0-9]*_ptsz' out | LC_ALL=C sort -c || complain 'the names are not sorted'
+	[ "$(grep -o 'cuda[0-9]*_ptsz' out | wc -l)" = 300000 ] || complain 'not all names are there'
+	ends 'many names take no long time'
+else
+	echo 'SKIP: the compiler reads no assembly of that kind'
+fi
+
 # ---- unreadable files --------------------------------------------------------------
 mkdir subdir
 : >empty.o

@@ -213,6 +213,52 @@ head='[{"name":"runnel","ph":"M","pid":1,"tid":0,"args":{"format":2}}'
 wrongly 'a newer runnel report reads' "{$job}"
 ends 'tells mistakes in a file'
 
+# ---- text of strangers -------------------------------------------------------------
+# Every text of a trace that is shown, with what a terminal obeys, and longer than there is space.
+if command -v python3 >/dev/null; then
+	python3 - "$dir/x" "$dir/$(printf 'name\033[31m\377')" <<'PY'
+import json, shutil, sys
+bad = "\x1b[31m\x07\x9b\u202e\x7f"
+long = bad + "ab\u00e9\u20ac\U0001f600" * 200
+e = [{"name": "runnel", "ph": "M", "pid": 1, "tid": 0, "args": {"format": 1, "device": long, "devices": 2}},
+     {"name": "process_name", "ph": "M", "pid": 1, "tid": 0, "args": {"name": long}},
+     {"name": "thread_name", "ph": "M", "pid": 1, "tid": 9, "args": {"name": long}}]
+for w in 0, 1:
+    e += [{"name": "thread_sort_index", "ph": "M", "pid": 1, "tid": 100 + w, "args": {"sort_index": 1000 + 2 * w}},
+          {"name": "thread_name", "ph": "M", "pid": 1, "tid": 0x40000000 + w, "args": {"name": long + " device " + long}}]
+for i in range(8):
+    for n in range(40):
+        t = "x" * i + long[n:]
+        e += [{"name": t, "cat": "guard", "ph": "i", "s": "t", "pid": 1, "tid": 100, "ts": 1},
+              {"name": t, "cat": "job", "ph": "X", "pid": 1, "tid": 100, "ts": 1 + 40 * i + n, "dur": .5, "args": {"id": 1 + 40 * i + n}},
+              {"name": t, "cat": "device", "ph": "X", "pid": 1, "tid": 0x40000000, "ts": 1 + 40 * i + n, "dur": .5, "args": {"id": 1 + 40 * i + n}}]
+e += [{"name": "wait", "cat": "wait", "ph": "X", "pid": 1, "tid": 9, "ts": 1, "dur": 1}]
+json.dump(e, open(sys.argv[1], "w"))
+shutil.copy(sys.argv[1], sys.argv[2].encode("utf-8", "surrogateescape"))
+PY
+	bad=$(printf 'name\033[31m\377')
+	reports 0 --html="$dir/x.html" --svg="$dir/x.svg" "$dir/$bad"
+	cp "$dir/out" "$dir/x.txt"
+	reports 0 --json "$dir/$bad"
+	cp "$dir/out" "$dir/x.json"
+	reports 2 "$dir/none$bad"
+	cp "$dir/err" "$dir/x.err"
+	python3 - "$dir" >"$dir/says" 2>&1 <<'PY' || { complain 'text'; cat "$dir/says"; }
+import json, sys, xml.dom.minidom
+dir = sys.argv[1]
+for name in "x.txt", "x.html", "x.svg", "x.json", "x.err":
+    text = open(dir + "/" + name, "rb").read().decode()     # whole characters
+    for c in text:
+        assert c == "\n" or (ord(c) >= 32 and not 0x7f <= ord(c) < 0xa0 and c != "\u202e"), (name, c)
+assert "\\x1b[31m\\xff: No such file" in open(dir + "/x.err").read()
+assert "\\x1b[31m\\x07\\xc2\\x9b" in open(dir + "/x.txt").read()
+assert json.load(open(dir + "/x.json"))["trace"]["path"].endswith("/name\x1b[31m\ufffd")
+assert "\U0001f600" in open(dir + "/x.svg").read()
+xml.dom.minidom.parse(dir + "/x.svg")
+PY
+	ends 'cuts no character, and prints none that a terminal obeys'
+fi
+
 # The trace of a killed program can be read, and the report tells that it is not whole.
 python3 -c 'import sys
 lines = open(sys.argv[1]).read().split(",\n")
