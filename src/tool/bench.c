@@ -34,11 +34,11 @@ static const char doc[] =
 
 struct level {
 	unsigned workers;
-	double per_second;
+	struct bench_spread per_second;
 };
 
 struct figures {
-	double empty_per_second;
+	struct bench_spread empty_per_second;
 	struct bench_times empty, kernel;	/* of one job, from submit to wait */
 	unsigned nr_devices;
 	struct level levels[LEVELS_MAX];
@@ -74,31 +74,54 @@ static void print_machine(const struct bench_machine *m)
 {
 	printf("device:   %s; this process may use %u CPUs\n",
 	       m->info.cuda ? m->info.name : "host (no GPU)", tool_cpus());
-	printf("times:    medians of %d runs of %u ms, every result checked\n\n", BENCH_RUNS,
-	       m->run_ms);
+	printf("times:    medians of %d runs of %u ms, and the lowest to the highest of these; every "
+	       "result checked\n\n", BENCH_RUNS, m->run_ms);
 	fflush(stdout);		/* the rest takes some time */
+}
+
+static void print_rate(const struct bench_spread *rate)
+{
+	printf("%10.0f per second   %.0f to %.0f\n", rate->median, rate->low, rate->high);
+}
+
+static void print_times(const struct bench_times *times)
+{
+	printf("%10.1f us           %.1f to %.1f; p99 %.1f\n", times->p50_us.median,
+	       times->p50_us.low, times->p50_us.high, times->p99_us);
 }
 
 static void print(unsigned workers, const struct figures *f)
 {
 	if (f->nr_devices > 1)
 		printf("devices                    %10u\n", f->nr_devices);
-	printf("empty jobs, %2u workers     %10.0f per second\n", workers, f->empty_per_second);
-	printf("submit to wait, empty job  %10.1f us   p99 %.1f us\n", f->empty.p50_us,
-	       f->empty.p99_us);
-	printf("submit to wait, a kernel   %10.1f us   p99 %.1f us\n", f->kernel.p50_us,
-	       f->kernel.p99_us);
-	for (unsigned i = 0; i < f->nr_levels; i++)
-		printf("J, %2u worker%s             %10.0f per second\n", f->levels[i].workers,
-		       f->levels[i].workers == 1 ? " " : "s", f->levels[i].per_second);
-	puts("\nJ: 4 KB to the device, a kernel, 4 KB back.  `make bench` and `make bench-gpu` in the\n"
-	     "source tree measure other systems beside runnel.");
+	printf("empty jobs, %2u worker%s     ", workers, workers == 1 ? " " : "s");
+	print_rate(&f->empty_per_second);
+	printf("submit to wait, empty job  ");
+	print_times(&f->empty);
+	printf("submit to wait, a kernel   ");
+	print_times(&f->kernel);
+	for (unsigned i = 0; i < f->nr_levels; i++) {
+		printf("J, %2u worker%s              ", f->levels[i].workers,
+		       f->levels[i].workers == 1 ? " " : "s");
+		print_rate(&f->levels[i].per_second);
+	}
+	puts("\nJ: 4 KB to the device, a kernel, 4 KB back, some hundred at once.  `make bench` and\n"
+	     "`make bench-gpu` in the source tree measure other systems beside runnel.");
+}
+
+/* The spread's members follow the median. */
+static void json_spread(const char *name, const char *low, const char *high,
+			const struct bench_spread *spread)
+{
+	tool_json_number(name, spread->median);
+	tool_json_number(low, spread->low);
+	tool_json_number(high, spread->high);
 }
 
 static void json_times(const char *name, const struct bench_times *times)
 {
 	tool_json_object(name);
-	tool_json_number("p50_us", times->p50_us);
+	json_spread("p50_us", "p50_low_us", "p50_high_us", &times->p50_us);
 	tool_json_number("p99_us", times->p99_us);
 	tool_json_close();
 }
@@ -113,14 +136,16 @@ static void json(const struct bench_machine *m, unsigned workers, const struct f
 	tool_json_integer("runs", BENCH_RUNS);
 	tool_json_integer("devices", f->nr_devices);
 	tool_json_integer("workers", workers);
-	tool_json_number("empty_jobs_per_second", f->empty_per_second);
+	json_spread("empty_jobs_per_second", "empty_jobs_per_second_low",
+		    "empty_jobs_per_second_high", &f->empty_per_second);
 	json_times("empty_job", &f->empty);
 	json_times("kernel", &f->kernel);
 	tool_json_array("j");
 	for (unsigned i = 0; i < f->nr_levels; i++) {
 		tool_json_object(NULL);
 		tool_json_integer("workers", f->levels[i].workers);
-		tool_json_number("per_second", f->levels[i].per_second);
+		json_spread("per_second", "per_second_low", "per_second_high",
+			    &f->levels[i].per_second);
 		tool_json_close();
 	}
 	tool_json_close();
@@ -138,7 +163,7 @@ int tool_bench(int argc, char **argv)
 			TOOL_NUMBER("workers", &workers, 1, WORKERS_MAX, "up to this number, 1 to 62; 8"),
 			TOOL_TEXT("device", "D", &m.device, TOOL_DEVICES),
 			TOOL_NUMBER("run-ms", &m.run_ms, 1, RUN_MS_MAX,
-				    "duration of a run; medians of 5 runs are printed; 100"),
+				    "duration of a run; medians of 5 runs, and their spread, are printed; 100"),
 			TOOL_FLAG("json", &as_json, "print it as JSON"),
 		},
 	};

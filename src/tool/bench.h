@@ -17,17 +17,23 @@ struct bench_machine {
 	unsigned run_ms;
 };
 
+/* Of several runs: the median, the lowest, the highest. */
+struct bench_spread {
+	double median, low, high;
+};
+
 struct bench_times {
-	double p50_us, p99_us;
+	struct bench_spread p50_us;	/* of each run */
+	double p99_us;			/* of all runs together */
 };
 
 /* Empty jobs per second. */
-double bench_empty(const struct bench_machine *m, struct rnl_pool *pool);
+struct bench_spread bench_empty(const struct bench_machine *m, struct rnl_pool *pool);
 
 /* One job after the other, from its submit until its waiter has returned. */
 struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *pool, bool kernel);
 
 /* J per second. */
-double bench_j(const struct bench_machine *m, struct rnl_pool *pool, unsigned workers);
+struct bench_spread bench_j(const struct bench_machine *m, struct rnl_pool *pool, unsigned workers);
 
 #endif /* TOOL_BENCH_H */

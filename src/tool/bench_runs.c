@@ -5,7 +5,9 @@
  * DESIGN
  * Jobs are in a ring.  The submitting thread comes back to a job after all other jobs: it
  * waits for the job, which is done already if the pool keeps up, checks the result, and
- * submits the job again.
+ * submits the job again.  A ring has more jobs than all streams take, so that jobs are queued
+ * behind: with fewer, a worker would wait for the submitter after each job, and the figure would
+ * be that of one job after the other.
  */
 #include "bench.h"
 
@@ -19,7 +21,8 @@
 #include "tool.h"
 
 #define EMPTY_RING 4096
-#define J_RING 64		/* for each worker */
+#define J_RING 512		/* and more for many workers */
+#define J_RING_WORKER 64
 #define J_WORDS 1024
 #define J_THREADS 256
 
@@ -100,7 +103,15 @@ static double run(struct ring *ring, unsigned ms)
 	return (double)(ring->submitted - before) * 1e9 / (double)(tool_now() - start);
 }
 
-static double runs(struct ring *ring, unsigned ms)
+static struct bench_spread spread_of(double values[BENCH_RUNS])
+{
+	tool_sort(values, BENCH_RUNS);
+	return (struct bench_spread){
+		values[BENCH_RUNS / 2], values[0], values[BENCH_RUNS - 1],
+	};
+}
+
+static struct bench_spread runs(struct ring *ring, unsigned ms)
 {
 	const uint64_t before = done(ring->pool);
 	double rates[BENCH_RUNS];
@@ -113,8 +124,7 @@ static double runs(struct ring *ring, unsigned ms)
 		nr_run += ring->slots[i].nr_run;
 	check_count(ring->submitted, nr_run, "their function");
 	check_count(ring->submitted, done(ring->pool) - before, "the pool");
-	tool_sort(rates, BENCH_RUNS);
-	return rates[BENCH_RUNS / 2];
+	return spread_of(rates);
 }
 
 /* ---- empty jobs ---------------------------------------------------------- */
@@ -125,10 +135,10 @@ static int nothing(struct rnl_job *job)
 	return 0;
 }
 
-double bench_empty(const struct bench_machine *m, struct rnl_pool *pool)
+struct bench_spread bench_empty(const struct bench_machine *m, struct rnl_pool *pool)
 {
 	struct ring ring = { .pool = pool, .nr = EMPTY_RING };
-	double rate;
+	struct bench_spread rate;
 
 	ring.slots = get(ring.nr, sizeof(*ring.slots));
 	for (unsigned i = 0; i < ring.nr; i++)
@@ -140,7 +150,7 @@ double bench_empty(const struct bench_machine *m, struct rnl_pool *pool)
 
 /* ---- one job after the other --------------------------------------------- */
 
-#define SAMPLES_MAX 4000
+#define SAMPLES_MAX 1000		/* of a run */
 
 struct one {
 	struct rnl_job job;
@@ -158,10 +168,30 @@ static int do_one(struct rnl_job *job)
 	return one->stamp ? rnl_launch(&tool_stamp, dim, dim, &args) : 0;
 }
 
+/* Writes how many microseconds each job took.  Return: how many jobs there were. */
+static unsigned one_run(const struct bench_machine *m, struct rnl_pool *pool, struct one *one,
+			double us[SAMPLES_MAX])
+{
+	const uint64_t end = tool_now() + m->run_ms * 1000000ull;
+	unsigned nr = 0;
+
+	do {
+		const uint64_t start = tool_now();
+
+		if (one->stamp)
+			*one->stamp = 0;
+		tool_submit(pool, &one->job);
+		tool_wait(&one->job, "a job");
+		us[nr++] = (double)(tool_now() - start) / 1e3;
+		if (one->stamp && !*one->stamp)
+			exit(tool_trouble("a job was done before its kernel was"));
+	} while (nr < SAMPLES_MAX && tool_now() < end);
+	return nr;
+}
+
 struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *pool, bool kernel)
 {
-	double *us = get(SAMPLES_MAX, sizeof(*us));
-	const uint64_t end = tool_now() + m->run_ms * 1000000ull * BENCH_RUNS;
+	double *us = get((size_t)SAMPLES_MAX * BENCH_RUNS, sizeof(*us)), medians[BENCH_RUNS];
 	struct one one = { .stamp = NULL };
 	struct bench_times times;
 	unsigned nr = 0;
@@ -171,21 +201,17 @@ struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *poo
 	tool_must(rnl_job_init(&one.job, do_one), "a job");
 	tool_submit(pool, &one.job);	/* warms up */
 	tool_wait(&one.job, "a job");
-	do {
-		const uint64_t start = tool_now();
+	for (unsigned i = 0; i < BENCH_RUNS; i++) {
+		const unsigned more = one_run(m, pool, &one, us + nr);
 
-		if (one.stamp)
-			*one.stamp = 0;
-		tool_submit(pool, &one.job);
-		tool_wait(&one.job, "a job");
-		us[nr++] = (double)(tool_now() - start) / 1e3;
-		if (one.stamp && !*one.stamp)
-			exit(tool_trouble("a job was done before its kernel was"));
-	} while (nr < SAMPLES_MAX && tool_now() < end);
+		tool_sort(us + nr, more);
+		medians[i] = us[nr + more / 2];
+		nr += more;
+	}
 	check_count(nr + 1, one.nr_run, "their function");
 	rnl_pinned_put(pool, one.stamp);
 	tool_sort(us, nr);
-	times = (struct bench_times){ us[nr / 2], us[nr * 99 / 100] };
+	times = (struct bench_times){ spread_of(medians), us[nr * 99 / 100] };
 	free(us);
 	return times;
 }
@@ -222,16 +248,17 @@ static void look_j(const struct slot *slot)
 		exit(tool_trouble("%u of %d words of a J are wrong", wrong, J_WORDS));
 }
 
-double bench_j(const struct bench_machine *m, struct rnl_pool *pool, unsigned workers)
+struct bench_spread bench_j(const struct bench_machine *m, struct rnl_pool *pool, unsigned workers)
 {
 	const size_t bytes = J_WORDS * sizeof(uint32_t);
 	struct ring ring = {
-		.pool = pool, .nr = J_RING * workers, .prepare = prepare_j, .look = look_j,
+		.pool = pool, .nr = J_RING > J_RING_WORKER * workers ? J_RING : J_RING_WORKER * workers,
+		.prepare = prepare_j, .look = look_j,
 	};
 	uint32_t *in = tool_pinned(pool, ring.nr * bytes), *out = tool_pinned(pool, ring.nr * bytes);
 	const unsigned nr_devices = (unsigned)rnl_pool_nr_devices(pool);
 	uint32_t *dev[RNL_DEVICES_MAX];
-	double rate;
+	struct bench_spread rate;
 
 	ring.slots = get(ring.nr, sizeof(*ring.slots));
 	for (unsigned i = 0; i < nr_devices; i++)

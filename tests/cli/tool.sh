@@ -183,11 +183,13 @@ fi
 
 gives 0 bench --device="$device" --run-ms=2 --workers=3
 silent bench
-prints '^empty jobs, +3 workers +[1-9][0-9]* per second$'
-prints '^submit to wait, empty job +[0-9.]+ us +p99 [0-9.]+ us$'
-for n in '1 worker ' '2 workers' '3 workers'; do prints "^J, +$n +[1-9][0-9]* per second$"; done
+prints '^empty jobs, +3 workers +[1-9][0-9]* per second +[0-9]+ to [0-9]+$'
+prints '^submit to wait, empty job +[0-9.]+ us +[0-9.]+ to [0-9.]+; p99 [0-9.]+$'
+for n in '1 worker ' '2 workers' '3 workers'; do prints "^J, +$n +[1-9][0-9]* per second +[0-9]+ to [0-9]+$"; done
 gives 0 bench --device="$device" --run-ms=2 --workers=4 --json
 json "[l['workers'] for l in d['j']] == [1, 2, 4] and all(l['per_second'] > 0 for l in d['j'])"
+json "all(l['per_second_low'] <= l['per_second'] <= l['per_second_high'] for l in d['j'])"
+json "d['kernel']['p50_low_us'] <= d['kernel']['p50_us'] <= d['kernel']['p50_high_us']"
 json "d['empty_jobs_per_second'] > 0 and 0 < d['kernel']['p50_us'] <= d['kernel']['p99_us']"
 ends 'bench measures'
 
