@@ -66,8 +66,6 @@ static void draw_legend(FILE *to, const struct timeline *t)
 	double x = LEFT;
 
 	for (unsigned i = 0; i < t->nr_colours; i++) {
-		if (!t->colours[i].name)
-			continue;
 		fprintf(to, "<rect x=\"%g\" y=\"%g\" width=\"12\" height=\"12\" rx=\"2\" "
 			"fill=\"%s\"/>\n", x, HEAD - 2, t->colours[i].fill);
 		draw_text(to, "means", x + 17, HEAD + 8, t->colours[i].name);
@@ -139,7 +137,7 @@ static void draw_bars(FILE *to, const struct timeline *t, const struct scale *s,
 
 static struct scale scale_of(const struct timeline *t)
 {
-	struct scale s = { .left = LEFT, .origin = UINT64_MAX, .row = 9, .bar = 7, .head = HEAD };
+	struct scale s = { .left = LEFT, .origin = UINT64_MAX, .row = 9, .bar = 7, .head = HEAD + LEGEND };
 	uint64_t end = 0;
 
 	for (size_t i = 0; i < t->nr_bars; i++) {
@@ -156,9 +154,6 @@ static struct scale scale_of(const struct timeline *t)
 			s.bar = 22;
 		}
 	}
-	for (unsigned i = 0; i < t->nr_colours; i++)
-		if (t->colours[i].name)
-			s.head = HEAD + LEGEND;
 	s.ms = end > s.origin ? (double)(end - s.origin) / 1e6 : 0.001;
 	s.per_ms = (WIDTH - s.left - RIGHT) / s.ms;
 	return s;

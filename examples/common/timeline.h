@@ -8,7 +8,7 @@
 
 struct timeline_colour {
 	const char *fill;	/* as CSS writes it: "#2f6fb7" */
-	const char *name;	/* in the legend; NULL: not there */
+	const char *name;	/* in the legend: what the colour means, and no other does */
 };
 
 struct timeline_row {

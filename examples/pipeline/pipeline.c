@@ -174,6 +174,12 @@ static const struct run *median_of(const struct pipeline *p, const struct run *r
 
 /* ---- the picture --------------------------------------------------------- */
 
+/* The image whose way through the stages is seen by its colour. */
+static unsigned followed(const struct pipeline *p)
+{
+	return p->nr / 2;
+}
+
 static void add_panel(const struct pipeline *p, const struct run *run, unsigned row,
 		      struct timeline_bar *bars)
 {
@@ -181,7 +187,7 @@ static void add_panel(const struct pipeline *p, const struct run *run, unsigned 
 		for (unsigned i = 0; i < NR_STAGES; i++, bars++) {
 			*bars = (struct timeline_bar){
 				.row = row + i,
-				.colour = n % 6,
+				.colour = n == followed(p),
 				.begin = run->spans[n][i].begin - run->begin,
 				.end = run->spans[n][i].end - run->begin,
 			};
@@ -193,25 +199,24 @@ static void add_panel(const struct pipeline *p, const struct run *run, unsigned 
 static void draw(const struct pipeline *p, const struct run *serial, const struct run *run,
 		 const char *means, const char *verdict)
 {
-	static const struct timeline_colour colours[] = {
-		{ "#2f6fb7", NULL }, { "#e08e2b", NULL }, { "#4c9f70", NULL }, { "#b0413e", NULL },
-		{ "#8064a2", NULL }, { "#5bb5c5", NULL },
-	};
+	char one[32];
+	const struct timeline_colour colours[] = { { "#2f6fb7", "an image" }, { "#e08e2b", one } };
 	struct timeline_row rows[2 * NR_STAGES];
 	struct timeline_bar *bars = calloc(2 * NR_STAGES * (size_t)p->nr, sizeof(*bars));
 	const unsigned panels = run == serial ? 1 : 2;
 	char title[128], figures[2][32];
 	const struct timeline timeline = {
-		title, verdict, colours, rows, bars, 6, panels * NR_STAGES,
+		title, verdict, colours, rows, bars, 2, panels * NR_STAGES,
 		panels * NR_STAGES * (size_t)p->nr
 	};
 
 	if (!bars)
 		program_die("out of memory");
+	snprintf(one, sizeof(one), "image %u", followed(p) + 1);
 	for (unsigned i = 0; i < 2 * NR_STAGES; i++)
 		rows[i] = (struct timeline_row){ .name = stage_names[i % NR_STAGES] };
 	rows[0].heading = "serial";
-	rows[0].means = "one stage after the other, one image at a time; a colour is an image";
+	rows[0].means = "one stage after the other, one image at a time";
 	rows[0].figure = figures[0];
 	rows[NR_STAGES].heading = "pipeline";
 	rows[NR_STAGES].means = means;

@@ -114,9 +114,8 @@ void specialised_print_all(const struct specialised *s, const struct specialised
 /* ---- the picture --------------------------------------------------------- */
 
 static const struct timeline_colour colours[] = {
-	{ "#2f6fb7", NULL }, { "#5b9bd5", NULL }, { "#9dc3e6", NULL },	/* by the job's number */
+	{ "#2f6fb7", "a kernel" },
 };
-#define NR_COLOURS 3
 
 static int earlier(const void *a, const void *b)
 {
@@ -137,7 +136,6 @@ static void fill_panel(const struct specialised *s, const struct specialised_way
 
 		bars[i] = (struct timeline_bar){
 			.row = row + (unsigned)span->worker,
-			.colour = i % NR_COLOURS,
 			.begin = span->begin - origin,
 			.end = span->end - origin,
 		};
@@ -176,7 +174,7 @@ int specialised_picture(const struct specialised *s, const struct specialised_wa
 	struct timeline_row *rows = calloc(panels * s->workers, sizeof(*rows));
 	struct timeline_bar *bars = calloc(panels * s->nr_jobs, sizeof(*bars));
 	char title[96], subtitle[160], texts[NR_WAYS - FIRST_WAY][2][48];
-	struct timeline t = { title, subtitle, colours, rows, bars, NR_COLOURS, 0, 0 };
+	struct timeline t = { title, subtitle, colours, rows, bars, 1, 0, 0 };
 	int ret = -ENOMEM;
 
 	snprintf(title, sizeof(title), "Fingerprints of %u words: %u kernels, each for %" PRIu64

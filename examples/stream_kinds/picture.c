@@ -15,17 +15,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LEGACY 3
+enum { KERNEL, LEGACY };
 static const struct timeline_colour colours[] = {
-	{ "#2f6fb7", NULL }, { "#5b9bd5", NULL }, { "#9dc3e6", NULL },	/* by the kernel's number */
-	[LEGACY] = { "#d1495b", NULL },
+	[KERNEL] = { "#2f6fb7", "a kernel" },
+	[LEGACY] = { "#d1495b", "a kernel on the legacy default stream" },
 };
 
 static unsigned colour_of(const struct kinds_way *way, unsigned thread, unsigned kernel)
 {
-	const bool all = !way->pool && way->stream == KINDS_LEGACY;
+	const bool all = !way->pool && !way->plain && way->stream == KINDS_LEGACY;
 
-	return all || (way->one_legacy && !thread && kernel == 1) ? LEGACY : kernel % LEGACY;
+	return all || (way->one_legacy && !thread && kernel == 1) ? LEGACY : KERNEL;
 }
 
 static void fill_panel(const struct kinds_options *opt, const struct kinds_way *way,
@@ -52,15 +52,14 @@ static int draw(const struct kinds_options *opt, const struct kinds_way *ways, u
 {
 	char title[128], subtitle[192];
 	const struct timeline timeline = {
-		title, subtitle, colours, rows, bars, LEGACY + 1, nr * opt->threads,
+		title, subtitle, colours, rows, bars, opt->info.cuda ? 2 : 1, nr * opt->threads,
 		(size_t)nr * opt->threads * opt->kernels
 	};
 
 	snprintf(title, sizeof(title), "%u threads, each %u kernels of %u ms, by kind of stream",
 		 opt->threads, opt->kernels, opt->ms);
 	snprintf(subtitle, sizeof(subtitle), "%s, times of the device's own clock; a row is a thread, "
-		 "a bar a kernel%s", opt->info.cuda ? opt->info.name : "host device",
-		 opt->info.cuda ? ", a red one on the legacy default stream" : "");
+		 "a bar a kernel", opt->info.cuda ? opt->info.name : "host device");
 	for (unsigned i = 0; i < nr; i++) {
 		const unsigned first = i * opt->threads;
 

@@ -72,6 +72,7 @@ fi
 
 # shellcheck disable=SC2086
 works $small --svg="$dir/b.svg"
+names_colours "$dir/b.svg"
 prints "^The timeline is in $dir/b\.svg\.\$"
 case $by$nr_ranks in adds2) want='16 8' ;; NCCL3) want='24 24' ;; *) want= ;; esac
 for bars in ${want:+"${want% *} computing bucket" "${want#* } all-reduce of bucket"}; do

@@ -58,6 +58,7 @@ ends 'takes batches of any size, any number of readers, one record alone'
 
 works "$shards" --rounds=5 --epochs=2 --batch=8 --readers=3 --svg="$dir/l.svg"
 prints "^The timeline is in $dir/l\.svg\.\$"
+names_colours "$dir/l.svg"
 for bars in '60 reading, batch' '8 copying, batch' '8 computing, batch'; do
 	[ "$(grep -c "<title>${bars#* } [1-8]: " "$dir/l.svg")" = "${bars%% *}" ] || complain "bars of ${bars#* }"
 done

@@ -80,6 +80,7 @@ ends 'gives tokens by relevance, 64 to 400 a patch, under the total'
 works --images=6 --repeat=1 --scale=1 --svg="$dir/p.svg"
 prints "^The timeline is in $dir/p\.svg\.\$"
 [ "$(grep -c '<title>.*, image [1-6]: ' "$dir/p.svg")" = 36 ] || complain 'bars of the picture'
+names_colours "$dir/p.svg"
 [ "$(grep -c 'class="way"' "$dir/p.svg")" = 2 ] || complain 'panels of the picture'
 works --images=6 --repeat=1 --scale=1 --svg="$dir/p.svg" --serial
 [ "$(grep -c 'class="way"' "$dir/p.svg")" = 1 ] || complain 'panels of the serial picture'

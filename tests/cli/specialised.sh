@@ -74,6 +74,7 @@ ends 'takes files'
 
 works --repeat=1 --passes=2 --bytes=128K --slice=16K --workers=3 --svg="$dir/kernels.svg"
 prints "^The timeline is in $dir/kernels\.svg\.\$"
+names_colours "$dir/kernels.svg"
 panels=$(grep -cE "^(plain|plain, few blocks|specialised|in clusters) +(one|workers')$row" "$dir/out")
 [ "$(grep -c '<title>worker' "$dir/kernels.svg")" = $((panels * 16)) ] || complain 'bars of the picture'
 [ "$(grep -c 'class="way"' "$dir/kernels.svg")" = $panels ] || complain 'panels of the picture'

@@ -109,6 +109,12 @@ has_options() {	# has_options NAME...: --help has these options, and no others
 	gives 0 --version
 	prints "^$program_name \(runnel\) [0-9.]+\$"
 }
+names_colours() {	# names_colours SVG: the legend has each colour of the timeline's bars once
+	sed -n 's/.* fill="\(#[0-9a-f]*\)"><title>.*/\1/p' "$1" | sort -u >"$dir/colours"
+	sed -n 's/.* rx="2" fill="\(#[0-9a-f]*\)".*/\1/p' "$1" | sort >"$dir/named"
+	[ -s "$dir/colours" ] && [ -z "$(comm -23 "$dir/colours" "$dir/named")$(uniq -d "$dir/named")" ] ||
+		complain 'bars are of colours that the legend does not name' "$dir/colours" "$dir/named"
+}
 fails_on_full_disk() {	# fails_on_full_disk ARG...: status 1, with a message
 	[ -w /dev/full ] || return 0
 	"$program" "$@" >/dev/full 2>"$dir/err"
