@@ -56,8 +56,9 @@ static void parse_options(struct overlap *o, int argc, char **argv)
 {
 	int callbacks = NO_CALLBACKS;
 	const struct program_option table[] = {
-		{ "chunks", 0, "N", "chunks; 96", OPTION_NUMBER(&o->nr_chunks, 1, 1 << 20) },
-		{ "chunk", 0, "SIZE", "bytes of a chunk, a multiple of 4; 8M",
+		{ "chunks", 0, "N", "chunks; 96, on the host device 64",
+		  OPTION_NUMBER(&o->nr_chunks, 1, 1 << 20) },
+		{ "chunk", 0, "SIZE", "bytes of a chunk, a multiple of 4; 8M, on the host device 2M",
 		  OPTION_SIZE(&o->chunk_bytes, sizeof(uint32_t), CHUNK_MAX) },
 		{ "workers", 0, "N", "threads, each with a stream; 4",
 		  OPTION_NUMBER(&o->workers, 1, RNL_WORKERS_MAX) },
@@ -92,16 +93,19 @@ static void parse_options(struct overlap *o, int argc, char **argv)
 		.order = OVERLAP_BOTH,
 		.workers = 4,
 		.repeat = 5,
-		.nr_chunks = 96,
-		.chunk_bytes = 8 << 20,
 	};
 	program_options(argc, argv, doc, table, NULL);
 	if (callbacks != NO_CALLBACKS)
 		o->callback_step = callbacks == SPARSE_CALLBACKS ? SPARSE : 1;
+	program_device(o->device, &o->info);
+	/* A few CPUs are done with as much as a GPU's bus carries after a minute. */
+	if (!o->nr_chunks)
+		o->nr_chunks = o->info.cuda ? 96 : 64;
+	if (!o->chunk_bytes)
+		o->chunk_bytes = o->info.cuda ? 8 << 20 : 2 << 20;
 	if (o->halo > o->chunk_bytes / sizeof(uint32_t))
 		program_misuse("--halo=%" PRIu64 " is more than a chunk has", o->halo);
 	o->chunk = o->chunk_bytes / sizeof(uint32_t);
-	program_device(o->device, &o->info);
 }
 
 /* ---- measuring ----------------------------------------------------------- */

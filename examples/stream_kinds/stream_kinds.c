@@ -7,7 +7,7 @@
  * Each kernel notes its begin and end by the device's clock, so the times are independent of
  * the host.  A way is run several times, and the run with the median time is printed and
  * drawn.  The host device has no kinds of streams: there, a pool of one worker, and so of one
- * stream, stands beside a pool with a worker for each job.
+ * stream, and threads without any pool stand beside a pool with a worker for each job.
  */
 #include "config.h"
 
@@ -44,6 +44,8 @@ static struct kinds_way on_cuda[] = {
 static struct kinds_way on_host[] = {
 	{ .name = "one stream for all", .pool = true, .one_worker = true,
 	  .means = "one kernel after the other, as on CUDA's legacy default stream" },
+	{ .name = "plain threads, without a pool", .plain = true,
+	  .means = "each calls its kernels: the best that there can be" },
 	{ .name = "runnel, a pool of workers", .pool = true,
 	  .means = "a worker's kernels are in order, others' beside them" },
 };

@@ -50,6 +50,7 @@ struct kinds_way {
 	const char *name, *means;
 	bool pool;			/* by jobs of a pool, as many as there are threads */
 	bool one_worker;		/* of the pool: one stream for all */
+	bool plain;			/* on the host: by threads that call the kernel themselves */
 	enum kinds_stream stream;	/* without a pool: of threads that call CUDA */
 	bool one_legacy;		/* the second kernel of the first thread is legacy */
 	struct kinds_span *spans;	/* of each run, thread and kernel; page-locked */

@@ -136,6 +136,41 @@ static void run_threads(struct crew *crew)
 	program_must(atomic_load(&crew->ret), "kernels of threads");
 }
 
+/* ---- threads that call no device ------------------------------------------- */
+
+struct plain {
+	pthread_t thread;
+	const struct kinds_options *opt;
+	struct kinds_span *spans;
+	unsigned number;
+};
+
+static void *be_plain(void *arg)
+{
+	const struct plain *me = arg;
+	const struct rnl_dim one = { 1, 1, 1 };
+
+	for (unsigned kernel = 0; kernel < me->opt->kernels; kernel++) {
+		const struct kinds_args args = args_of(me->opt, me->spans, me->number, kernel);
+
+		kinds_on_host(one, one, &args);
+	}
+	return NULL;
+}
+
+static void run_plain(const struct kinds_options *opt, struct kinds_span *spans)
+{
+	static struct plain threads[KINDS_THREADS_MAX];
+
+	for (unsigned i = 0; i < opt->threads; i++) {
+		threads[i] = (struct plain){ .opt = opt, .spans = spans, .number = i };
+		program_must(-pthread_create(&threads[i].thread, NULL, be_plain, &threads[i]),
+			     "a thread");
+	}
+	for (unsigned i = 0; i < opt->threads; i++)
+		pthread_join(threads[i].thread, NULL);
+}
+
 /* ---- the pool ------------------------------------------------------------ */
 
 struct request {
@@ -171,8 +206,10 @@ static void run_by_pool(const struct kinds_options *opt, struct rnl_pool *pool,
 		program_must(rnl_job_init(&requests[i].job, run_request), "a job");
 		program_must(rnl_barrier_add(&done, &requests[i].job), "a job");
 	}
+	/* A key for each, as each thread has a stream of its own: else a worker may take two. */
 	for (unsigned i = 0; i < opt->threads; i++)
-		program_must(rnl_submit(pool, &requests[i].job), "submitting a job");
+		program_must(rnl_submit_keyed(pool, &requests[i].job, RNL_KEY_WORKER(i)),
+			     "submitting a job");
 	program_must(rnl_barrier_wait(&done, RNL_FOREVER), "waiting for the jobs");
 	program_must(rnl_barrier_result(&done), "the jobs");
 }
@@ -196,7 +233,10 @@ void kinds_run(const struct kinds_options *opt, const struct kinds_way *ways, un
 
 	if (opt->info.cuda)
 		run_threads(&crew);
-	for (unsigned i = 0; i < nr; i++)
+	for (unsigned i = 0; i < nr; i++) {
 		if (ways[i].pool)
 			run_pool(opt, &ways[i]);
+		for (unsigned run = 0; ways[i].plain && run <= opt->repeat; run++)
+			run_plain(opt, kinds_spans(&ways[i], opt, run));
+	}
 }

@@ -30,6 +30,10 @@ done
 prints "^    in $n ms, kernels $n ms, out $n ms: together [0-9]+ % of the time, the longest"
 ends 'prints stages, ways and reports'
 
+works --repeat=1 --order=chunk
+if [ "$device" = host ]; then prints '^work: +64 chunks of 2 MB, '; else prints '^work: +96 chunks of 8 MB, '; fi
+ends 'has as much to do as its device does in seconds'
+
 works --repeat=2 --chunks=7 --chunk=100K --in-place
 prints ', page-locked, in place;'
 works --repeat=2 --chunks=7 --chunk=100K --pageable

@@ -29,8 +29,8 @@ if [ "$device" = host ]; then
 	prints '^The host device has one kind of stream, a thread, and no legacy default stream:$'
 	row 'one stream for all' 1
 	lasts 'one stream for all' 6 40
-	# The pool chooses each job's worker, so one worker may get two of the three jobs.
-	row 'runnel, a pool of workers' '[23]'
+	row 'plain threads, without a pool' 3
+	row 'runnel, a pool of workers' 3
 else
 	prints '^device: .*, CUDA_DEVICE_MAX_CONNECTIONS=32$'
 	row 'legacy default stream' 1
@@ -48,10 +48,11 @@ ends 'kernels overlap on the streams that allow it, and on no others'
 
 works --threads=5 --kernels=3 --ms=1 --repeat=3 --svg="$dir/kinds.svg"
 prints "^The timeline is in $dir/kinds\.svg\.\$"
-if [ "$device" = host ]; then panels=2; else panels=7; fi
+if [ "$device" = host ]; then panels=3; else panels=7; fi
 [ "$(grep -c '<title>thread' "$dir/kinds.svg")" = $((panels * 5 * 3)) ] || complain 'bars of the picture'
 [ "$(grep -c 'class="way"' "$dir/kinds.svg")" = $panels ] || complain 'panels of the picture'
 [ "$(wc -c <"$dir/kinds.svg")" -lt 200000 ] || complain 'size of the picture'
+names_colours "$dir/kinds.svg"
 grep -qE '(href|src|url\()' "$dir/kinds.svg" && complain 'the picture needs something else'
 if command -v python3 >/dev/null; then
 	python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$dir/kinds.svg" 2>"$dir/err" ||
