@@ -15,6 +15,7 @@
 #include "allocator.h"
 #include "common/options.h"
 #include "common/program.h"
+#include "common/progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -206,14 +207,16 @@ static uint64_t device_calls(void)
 
 static void run_all(void)
 {
+	progress_begin("measuring", (uint64_t)(bench.repeat + 1) * NR_WAYS, 1, "runs");
 	for (unsigned turn = 0; turn <= bench.repeat; turn++) {
-		for (int i = 0; i < NR_WAYS; i++) {
+		for (unsigned i = 0; i < NR_WAYS; i++) {
 			const uint64_t before = device_calls();
 
 			if (ways[i].init)	/* turn 1 overwrites turn 0 */
 				ways[i].us[turn ? turn - 1 : 0] = run(&ways[i]);
 			if (turn && i == SCRATCH)
 				bench.device_calls += device_calls() - before;
+			progress_show((uint64_t)turn * NR_WAYS + i + 1);
 		}
 	}
 	for (int i = 0; i < NR_WAYS; i++)

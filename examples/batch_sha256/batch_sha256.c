@@ -17,11 +17,13 @@
 #include "batch_sha256.h"
 #include "common/options.h"
 #include "common/program.h"
+#include "common/progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define RING (1u << 14)		/* messages */
 #define BURST 256u		/* messages that begin before the loop reaps again */
@@ -80,6 +82,7 @@ static void print_message(const struct sha256_message *m)
 		program_warn("%s: %s", m->name, strerror(m->err));
 		return;
 	}
+	progress_clear();
 	for (int i = 0; i < 64; i++)
 		hex[i] = digits[m->state.word[i / 8] >> (28 - i % 8 * 4) & 15];
 	printf("%.64s  %s", hex, m->name);
@@ -206,6 +209,21 @@ static void print_some(struct loop *loop)
 	}
 }
 
+/* Return: the bytes of all files; 0: there are others, as standard input. */
+static uint64_t bytes_of(const struct program_operands *files)
+{
+	uint64_t bytes = 0;
+	struct stat st;
+
+	for (unsigned i = 0; i < files->nr; i++) {
+		if (!strcmp(files->names[i], "-") || stat(files->names[i], &st) ||
+		    !S_ISREG(st.st_mode))
+			return 0;
+		bytes += (uint64_t)st.st_size;
+	}
+	return bytes;
+}
+
 static void run(struct loop *loop)
 {
 	struct sha256_slot *done[SHA256_REAP_MAX];
@@ -221,7 +239,9 @@ static void run(struct loop *loop)
 		for (unsigned i = 0; i < nr; i++)
 			come_back(loop, rnl_container_of(done[i], struct sha256_message, slot));
 		print_some(loop);
+		progress_show(loop->bytes);
 	}
+	progress_clear();
 }
 
 int main(int argc, char **argv)
@@ -241,6 +261,7 @@ int main(int argc, char **argv)
 	sha256_slots_open(&loop.slots, &opt);
 
 	since_ns = program_now_ns();
+	progress_begin("hashing", bytes_of(&files), 1e6, "MB");
 	run(&loop);
 	if (opt.stats)
 		print_stats(&loop, program_now_ns() - since_ns);

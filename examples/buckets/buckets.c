@@ -15,6 +15,7 @@
 #include "buckets.h"
 #include "common/options.h"
 #include "common/program.h"
+#include "common/progress.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,10 +215,14 @@ static void measure(struct buckets *b, double medians[NR_WAYS])
 	for (unsigned way = 0; way < NR_WAYS; way++)	/* NCCL connects; all memory is touched */
 		if (wanted(b, way))
 			go(b, way);
+	progress_begin("measuring", (uint64_t)b->set.repeat * NR_WAYS, 1, "runs");
 	for (unsigned i = 0; i < b->set.repeat; i++)
-		for (unsigned way = 0; way < NR_WAYS; way++)
+		for (unsigned way = 0; way < NR_WAYS; way++) {
 			if (wanted(b, way))
 				ms[way][i] = go(b, way);
+			if (!b->process)
+				progress_show((uint64_t)i * NR_WAYS + way + 1);
+		}
 	for (unsigned way = 0; way < NR_WAYS; way++) {
 		processes_max(ms[way], b->set.repeat);
 		medians[way] = program_median(ms[way], b->set.repeat);

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "common/program.h"
+#include "common/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@ void program_flush(void)
 
 static void check_output(void)
 {
+	progress_clear();
 	program_flush();
 	if (!output_err && !ferror(stdout))
 		return;
@@ -56,6 +58,7 @@ __attribute__((format(printf, 1, 0))) static void say(const char *format, va_lis
 	char text[1024];
 
 	vsnprintf(text, sizeof(text), format, args);
+	progress_clear();
 	program_flush();	/* both may go to one place, in the order of the events */
 	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 }

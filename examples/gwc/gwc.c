@@ -69,7 +69,8 @@ int main(int argc, char **argv)
 	gwc_inputs_open(&inputs, &opt, files.names, files.nr);
 
 	since_ns = program_now_ns();
-	tally = (struct gwc_tally){ .opt = &opt, .width = inputs.width };
+	tally = (struct gwc_tally){ .opt = &opt };
+	gwc_tally_begin(&tally, &inputs);
 	gwc_count_all(pool, &inputs, &opt, gwc_tally_add, &tally);
 	gwc_tally_end(&tally, &inputs);
 	if (opt.stats)

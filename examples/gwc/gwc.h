@@ -142,8 +142,12 @@ struct gwc_tally {
 	const struct gwc_options *opt;
 	int width;			/* of the columns */
 	struct gwc_counts total;
+	uint64_t done;			/* bytes, of all parts */
 	bool failed;			/* an input could not be read in full */
 };
+
+/* Before the first part: the columns' width, and what the progress on a terminal counts from. */
+void gwc_tally_begin(struct gwc_tally *tally, const struct gwc_inputs *inputs);
 
 /*
  * Adds a part to its input, and prints the line of the input behind its last part.

@@ -359,7 +359,7 @@ int main(int argc, char **argv)
 		r.reports = must_have(calloc(r.shards.nr + 1, sizeof(struct shard_report *)));
 	program_must(-pthread_create(&counting, NULL, count, &r), "a thread");
 	if (!r.number) {
-		tally.width = r.inputs.width;
+		gwc_tally_begin(&tally, &r.inputs);
 		print_reports(&r, &tally);
 		gwc_tally_end(&tally, &r.inputs);
 		program_flush();	/* before MPI_Finalize() does, which would not say why it fails */

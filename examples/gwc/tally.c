@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "common/program.h"
+#include "common/progress.h"
 #include "gwc.h"
 
 #include <inttypes.h>
@@ -22,6 +23,7 @@ static void print_counts(const struct gwc_tally *tally, const struct gwc_counts 
 	};
 	const char *space = "";
 
+	progress_clear();
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
 		if (!columns[i].wanted)
 			continue;
@@ -31,12 +33,27 @@ static void print_counts(const struct gwc_tally *tally, const struct gwc_counts 
 	printf("%s%s\n", name ? " " : "", name ? name : "");
 }
 
+void gwc_tally_begin(struct gwc_tally *tally, const struct gwc_inputs *inputs)
+{
+	uint64_t bytes = 0;
+	bool known = true;
+
+	for (unsigned i = 0; i < inputs->nr; i++) {
+		bytes += inputs->list[i].size;
+		known = known && inputs->list[i].size;
+	}
+	tally->width = inputs->width;
+	progress_begin("counting", known ? bytes : 0, 1e6, "MB");
+}
+
 void gwc_tally_add(void *arg, const struct gwc_part *part)
 {
 	struct gwc_input *in = part->in;
 	struct gwc_tally *tally = arg;
 	struct gwc_counts counts;
 
+	tally->done += part->bytes;
+	progress_show(tally->done);
 	if (!in->failed) {
 		in->sum = gwc_join(in->sum, part->sum);
 		in->bytes += part->bytes;

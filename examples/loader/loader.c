@@ -19,11 +19,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ROUNDS_MAX (1 << 20)
 #define DRAWN 64u		/* batches in the picture */
-#define BAR_WIDTH 30
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -79,28 +77,6 @@ static void parse_options(struct loader *l, struct program_operands *dirs, int a
 	program_options(argc, argv, doc, table, dirs);
 	if (!l->make && !dirs->nr)
 		program_misuse("name a directory of shards; --make=DIR writes some");
-}
-
-/* ---- progress ------------------------------------------------------------ */
-
-void show_progress(const struct loader *l, const struct pass *pass, uint64_t done)
-{
-	static const char bar[] = "##############################..............................";
-	static uint64_t shown;
-	const uint64_t now = program_now_ns();
-	const double s = (double)(now - pass->begin) / 1e9;
-	const double mb = (double)done * l->batch * l->shards.bytes / 1e6;
-	const int full = (int)(BAR_WIDTH * done / l->nr_batches);
-
-	if (!isatty(STDERR_FILENO) || (now - shown < 100000000 && done < l->nr_batches))
-		return;
-	shown = now;
-	if (done == l->nr_batches)
-		fprintf(stderr, "\r%80s\r", "");
-	else
-		fprintf(stderr, "\r%-12s %.*s %3d %%  %7.0f MB/s  %5.0f s left", pass->name, BAR_WIDTH,
-			bar + BAR_WIDTH - full, (int)(100 * done / l->nr_batches), mb / s,
-			done ? s * (double)(l->nr_batches - done) / (double)done : 0);
 }
 
 /* ---- passes -------------------------------------------------------------- */

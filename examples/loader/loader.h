@@ -160,8 +160,5 @@ void ring_run(const struct loader *l, struct pass *pass);
 /* The device's clock less the host's. */
 int64_t ring_clock_offset(void);
 
-/* Shows how far a pass is, on a terminal.  @done: batches. */
-void show_progress(const struct loader *l, const struct pass *pass, uint64_t done);
-
 SHARED_END
 #endif /* LOADER_H */

@@ -27,6 +27,7 @@
 
 #include "common/clock.h"
 #include "common/program.h"
+#include "common/progress.h"
 #include "loader.h"
 
 #include <errno.h>
@@ -336,13 +337,14 @@ static void look(unsigned nr_readers)
 			     ring.pass->name);
 		_exit(EXIT_INTERRUPTED);
 	}
-	show_progress(l, ring.pass, nr_done);
+	progress_show(nr_done * l->batch * l->shards.bytes);
 }
 
 static void prepare(const struct loader *l, struct pass *pass)
 {
 	ring.l = l;
 	ring.pass = pass;
+	progress_begin(pass->name, l->nr_batches * l->batch * l->shards.bytes, 1e6, "MB");
 	ring.next = ring.nr_done = 0;
 	ring.a = 1;
 	ring.c = 0;

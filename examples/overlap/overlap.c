@@ -19,6 +19,7 @@
 
 #include "common/options.h"
 #include "common/program.h"
+#include "common/progress.h"
 #include "overlap.h"
 
 #include <errno.h>
@@ -174,10 +175,13 @@ static void trace_stages(const struct overlap *o)
 
 static void measure_all(const struct overlap *o)
 {
+	progress_begin("measuring", (uint64_t)(o->repeat + 1) * NR_WAYS, 1, "runs");
 	for (unsigned run = 0; run <= o->repeat; run++)	/* run 1 overwrites the warm-up */
-		for (int i = 0; i < NR_WAYS; i++)
+		for (unsigned i = 0; i < NR_WAYS; i++) {
 			if (ways[i].run)
 				ways[i].ms[run ? run - 1 : 0] = measure(o, &ways[i]);
+			progress_show((uint64_t)run * NR_WAYS + i + 1);
+		}
 	for (int i = 0; i < NR_WAYS; i++) {
 		ways[i].median = program_median(ways[i].ms, o->repeat);
 		ways[i].timed = (struct rnl_map_report)RNL_MAP_REPORT_INIT;

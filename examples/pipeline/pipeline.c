@@ -13,6 +13,7 @@
 
 #include "common/options.h"
 #include "common/program.h"
+#include "common/progress.h"
 #include "common/timeline.h"
 #include "pipeline.h"
 
@@ -305,10 +306,12 @@ int main(int argc, char **argv)
 
 	run_once(&p, p.serial, &wanted[p.repeat], p.out != NULL);
 	print_input(&p);
+	progress_begin("measuring", p.repeat, 1, "runs");
 	for (unsigned i = 0; i < p.repeat; i++) {
 		run_once(&p, 1, &serial[i], 0);
 		if (!p.serial)
 			run_once(&p, 0, &wanted[i], 0);
+		progress_show(i + 1);
 	}
 	report(&p, median_of(&p, serial), median_of(&p, p.serial ? serial : wanted));
 

@@ -24,6 +24,7 @@
 
 #include "common/options.h"
 #include "common/program.h"
+#include "common/progress.h"
 #include "specialised.h"
 
 #include <inttypes.h>
@@ -232,10 +233,13 @@ static double measure(struct specialised *s, struct specialised_way *way)
 
 static void measure_all(struct specialised *s)
 {
+	progress_begin("measuring", (uint64_t)(s->repeat + 1) * NR_WAYS, 1, "runs");
 	for (unsigned run = 0; run <= s->repeat; run++)	/* run 1 overwrites the warm-up */
-		for (int i = 0; i < NR_WAYS; i++)
+		for (unsigned i = 0; i < NR_WAYS; i++) {
 			if (ways[i].runs)
 				ways[i].ms[run ? run - 1 : 0] = measure(s, &ways[i]);
+			progress_show((uint64_t)run * NR_WAYS + i + 1);
+		}
 	for (int i = 0; i < NR_WAYS; i++) {
 		if (!ways[i].runs)
 			continue;

@@ -17,6 +17,7 @@
 #include "experiment.h"
 #include "json.h"
 #include "options.h"
+#include "progress.h"
 #include "tool.h"
 
 #define WORKERS 8
@@ -50,18 +51,34 @@ static struct rnl_pool *make_pool(const struct bench_machine *m, unsigned worker
 	return tool_pool((struct rnl_pool_attr){ .device = m->device, .nr_workers = workers });
 }
 
+/* Return: the next number of workers, up to all. */
+static unsigned next_level(unsigned level, unsigned workers)
+{
+	return 2 * level < workers ? 2 * level : workers;
+}
+
+static unsigned nr_levels(unsigned first, unsigned workers)
+{
+	unsigned nr = 1;
+
+	for (unsigned w = first; w != workers && nr < LEVELS_MAX; w = next_level(w, workers))
+		nr++;
+	return nr;
+}
+
 static void measure(const struct bench_machine *m, unsigned workers, struct figures *f)
 {
 	struct rnl_pool *pool = make_pool(m, workers);
 	const unsigned nr_devices = (unsigned)rnl_pool_nr_devices(pool);
 
+	tool_progress_begin(BENCH_RUNS * (3 + nr_levels(nr_devices, workers)));
 	f->nr_devices = nr_devices;
 	f->empty_per_second = bench_empty(m, pool);
 	f->empty = bench_one(m, pool, false);
 	f->kernel = bench_one(m, pool, true);
 	rnl_pool_destroy(pool);
 	/* Each device has a worker. */
-	for (unsigned w = nr_devices; f->nr_levels < LEVELS_MAX; w = 2 * w < workers ? 2 * w : workers) {
+	for (unsigned w = nr_devices; f->nr_levels < LEVELS_MAX; w = next_level(w, workers)) {
 		pool = make_pool(m, w);
 		f->levels[f->nr_levels++] = (struct level){ w, bench_j(m, pool, w) };
 		rnl_pool_destroy(pool);

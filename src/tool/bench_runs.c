@@ -18,6 +18,7 @@
 
 #include "experiment.h"
 #include "kernels.h"
+#include "progress.h"
 #include "tool.h"
 
 #define EMPTY_RING 4096
@@ -118,8 +119,10 @@ static struct bench_spread runs(struct ring *ring, unsigned ms)
 	uint64_t nr_run = 0;
 
 	run(ring, ms / 10 + 1);		/* warms up */
-	for (unsigned i = 0; i < BENCH_RUNS; i++)
+	for (unsigned i = 0; i < BENCH_RUNS; i++) {
 		rates[i] = run(ring, ms);
+		tool_progress_step();
+	}
 	for (unsigned i = 0; i < ring->nr; i++)
 		nr_run += ring->slots[i].nr_run;
 	check_count(ring->submitted, nr_run, "their function");
@@ -207,6 +210,7 @@ struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *poo
 		tool_sort(us + nr, more);
 		medians[i] = us[nr + more / 2];
 		nr += more;
+		tool_progress_step();
 	}
 	check_count(nr + 1, one.nr_run, "their function");
 	rnl_pinned_put(pool, one.stamp);

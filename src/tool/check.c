@@ -16,6 +16,7 @@
 
 #include "json.h"
 #include "options.h"
+#include "progress.h"
 #include "tool.h"
 
 #define WORKERS 8
@@ -143,12 +144,18 @@ static void experiment(struct check_machine *m)
 	m->pool = tool_pool((struct rnl_pool_attr){
 		.device = m->first, .nr_workers = m->nr_workers, .on_start = ask_stream, .hook_arg = m,
 	});
+	tool_progress_begin(5);
 	check_meet(m, &checks[STREAMS], &checks[KERNELS], &checks[QUEUES]);
+	tool_progress_step();
 	check_beside(m, &checks[COPIES_IN], &checks[COPIES_OUT], &checks[PINNED]);
+	tool_progress_step();
 	check_both(m, &checks[COPIES_BOTH]);
+	tool_progress_step();
 	check_urgent(m, &checks[PRIORITIES]);
+	tool_progress_step();
 	rnl_pool_destroy(m->pool);
 	check_peers(m, &checks[PEERS]);
+	tool_progress_step();
 }
 
 static enum check_answer together(void)

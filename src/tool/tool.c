@@ -10,6 +10,7 @@
 
 #include "tool.h"
 
+#include "progress.h"
 #include "text.h"
 
 #include <errno.h>
@@ -58,6 +59,7 @@ static void say(const char *format, va_list args)
 {
 	char *text = NULL;
 
+	tool_progress_clear();
 	fprintf(stderr, "%s: ", name);
 	if (vasprintf(&text, format, args) < 0)
 		text = NULL;

@@ -259,4 +259,19 @@ wait $pid 2>/dev/null
 kill $feeder
 prints 'text$'
 ends 'ends by a signal while it waits for a pipe'
+
+# The line comes after 0.1 s, so a fast machine needs more to count.
+if has_terminal; then
+	for mb in 64 512 4096; do
+		truncate -s "${mb}M" "$dir/long"
+		on_terminal "'$program' --device=$device '$dir/long'"
+		! grep -qE '^counting ' "$dir/out" || break
+	done
+	prints '^counting +[#.]{30} +[0-9]+ % +[0-9.]+ MB/s +[0-9]+ s left'
+	# It is gone before the counts are printed.
+	sed 's/.*\x1b\[K//' "$dir/screen" | grep -qE "^ *0 +0 +$((mb * 1048576)) $dir/long" || complain 'the counts'
+	rm -f "$dir/long"
+	ends 'shows percent, rate and time left on a terminal'
+fi
+
 done_testing

@@ -71,12 +71,9 @@ if python3 -c 'import pty; pty.openpty()' 2>/dev/null; then
 fi
 ends 'draws a timeline'
 
-if python3 -c 'import pty; pty.openpty()' 2>/dev/null; then
-	python3 -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' \
-		"$program" --device="$device" "$shards" --rounds=1 >"$dir/out" 2>"$dir/err" </dev/null ||
-		complain 'on a terminal it fails'
-	tr '\r' '\n' <"$dir/out" | grep -qE '^warming up +[#.]{30} +[0-9]+ % +[0-9]+ MB/s +[0-9]+ s left' ||
-		complain 'no progress on a terminal'
+if has_terminal; then
+	on_terminal "'$program' --device=$device '$shards' --rounds=1 --epochs=300"
+	prints '^[a-z ]+ +[#.]{30} +[0-9]+ % +[0-9.]+ MB/s +[0-9]+ s left'
 	ends 'shows progress on a terminal, and nowhere else'
 fi
 

@@ -191,6 +191,11 @@ json "[l['workers'] for l in d['j']] == [1, 2, 4] and all(l['per_second'] > 0 fo
 json "all(l['per_second_low'] <= l['per_second'] <= l['per_second_high'] for l in d['j'])"
 json "d['kernel']['p50_low_us'] <= d['kernel']['p50_us'] <= d['kernel']['p50_high_us']"
 json "d['empty_jobs_per_second'] > 0 and 0 < d['kernel']['p50_us'] <= d['kernel']['p99_us']"
+if has_terminal; then
+	on_terminal "'$program' bench --device=$device --run-ms=2 --workers=2"
+	prints '[1-9][0-9]* of 25, +[0-9]+ %, [0-9]+ s left'
+	prints '^.*J, +2 workers +[1-9]'
+fi
 ends 'bench measures'
 
 for guard in 1 2; do

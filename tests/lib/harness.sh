@@ -109,6 +109,13 @@ has_options() {	# has_options NAME...: --help has these options, and no others
 	gives 0 --version
 	prints "^$program_name \(runnel\) [0-9.]+\$"
 }
+has_terminal() {	# has_terminal: whether script(1) can make one; says so if not
+	command -v script >/dev/null || { echo 'SKIP: script(1) is missing, and there is no terminal'; false; }
+}
+on_terminal() {	# on_terminal COMMAND: the shell's command works on a terminal of its own
+	script -qec "$1" /dev/null >"$dir/screen" 2>&1 </dev/null || complain "status of $1 on a terminal: $?"
+	tr '\r' '\n' <"$dir/screen" >"$dir/out"
+}
 names_colours() {	# names_colours SVG: the legend has each colour of the timeline's bars once
 	sed -n 's/.* fill="\(#[0-9a-f]*\)"><title>.*/\1/p' "$1" | sort -u >"$dir/colours"
 	sed -n 's/.* rx="2" fill="\(#[0-9a-f]*\)".*/\1/p' "$1" | sort >"$dir/named"
