@@ -23,6 +23,7 @@
 #include "worker/complete.h"
 #include "sys/sizes.h"
 #include "sys/thread_state.h"
+#include "sys/tsan.h"
 
 #define STATUS_ALIGNMENT 16u
 #define NR_CHAINS 8u		/* completion queues that a batch serves at a time */
@@ -327,6 +328,7 @@ static void complete_in_chain(struct chain chains[NR_CHAINS], struct rnl_job *jo
 	struct chain *chain = chain_of(chains, rnl__job_cq_of(job));
 
 	rnl__job_set_result(job, result);
+	rnl__tsan_release(rnl__job_latch(job));
 	if (chain->cq)
 		job->link = chain->newest;
 	else

@@ -10,6 +10,7 @@
 #include "sys/bell.h"
 #include "sys/clock.h"
 #include "sys/thread.h"
+#include "sys/tsan.h"
 #include "pool/pool.h"
 
 enum { IDLE, RESERVED, COMMITTED };
@@ -194,14 +195,16 @@ static bool set_slot(struct rnl_batcher *b, const struct rnl_request *request, u
 {
 	const uint64_t round = request->round;
 	struct rnl__slot *slot = &b->slabs[request->slab].slots[request->slot];
+	uint64_t state;
+
+	rnl__tsan_release(slot);
 	/*
 	 * [batch.C1] release: the request, and its slot's content; acquire: what the taker
 	 * that passed it over did; pairs with [batch.C2], [batch.C3].  And a full barrier, with
 	 * rnl__mb_after_rmw(), before the look for a taker: see [batch.A1].
 	 */
-	const uint64_t state = atomic_exchange_explicit(&slot->state, rnl__slot_state(round, what),
-							memory_order_acq_rel);
-
+	state = atomic_exchange_explicit(&slot->state, rnl__slot_state(round, what),
+					 memory_order_acq_rel);
 	rnl__mb_after_rmw();
 	return state == rnl__slot_state(round, RNL__SLOT_PASSED);
 }

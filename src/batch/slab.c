@@ -23,6 +23,7 @@
 #include "batch/batcher.h"
 #include "sys/bell.h"
 #include "sys/sizes.h"
+#include "sys/tsan.h"
 #include "pool/pool.h"
 
 static uint64_t open_round(struct rnl_batcher *b)
@@ -78,6 +79,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 	slab->spans = spans ? (struct rnl_span *)(void *)(slab->out + out) : NULL;
 	/* relaxed: as above */
 	atomic_store_explicit(&b->nr_slabs, nr + 1, memory_order_relaxed);
+	rnl__tsan_release(&slab->word);
 	/* [batch.S1] release: its memory, to the thread that opens it; pairs with [batch.S2] */
 	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
 	/* [batch.B1] full barrier: it is free before we look for waiters; pairs with [bell.L2] */
@@ -104,6 +106,8 @@ static void recycle(struct rnl_batcher *b, struct rnl__slab *slab)
 {
 	slab->out_used = 0;
 	slab->spans_used = 0;
+	rnl__tsan_acquire(&slab->held);
+	rnl__tsan_release(&slab->word);
 	/* [batch.S3] release: what was done in this round, to the next; pairs with [batch.S2] */
 	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
 	/* [batch.B2] full barrier: it is free before we look for waiters; pairs with [bell.L2] */
@@ -113,6 +117,7 @@ static void recycle(struct rnl_batcher *b, struct rnl__slab *slab)
 
 void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t nr)
 {
+	rnl__tsan_release(&slab->held);
 	/*
 	 * [batch.H1] release: we do not look at the slot any more; acquire: the last release
 	 * sees what all others did; pairs with [batch.H1], [batch.H2].
@@ -220,6 +225,7 @@ int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t
 								  word + RNL__SLAB_ONE + units,
 								  memory_order_acquire,
 								  memory_order_relaxed)) {
+				rnl__tsan_acquire(&slab->word);
 				hand_out(b, slab, round, word, request, bytes);
 				return 0;
 			}

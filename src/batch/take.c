@@ -19,6 +19,7 @@
 
 #include "batch/batcher.h"
 #include "sys/clock.h"
+#include "sys/tsan.h"
 
 /*
  * Looks that a taker spends, over all slots, on those that are not committed yet: about a
@@ -33,6 +34,7 @@ static bool has_space(const struct rnl__batch *batch)
 
 static void add(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t slot)
 {
+	rnl__tsan_acquire(&slab->slots[slot]);
 	batch->slab = slab;
 	batch->slots[batch->nr++] = (uint16_t)slot;
 }
@@ -118,10 +120,12 @@ static void take_slot(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t
 {
 	const uint64_t state = look_at(&slab->slots[index], round, looks);
 
-	if (state == rnl__slot_state(round, RNL__SLOT_COMMITTED))
+	if (state == rnl__slot_state(round, RNL__SLOT_COMMITTED)) {
 		add(batch, slab, index);
-	else if (state == rnl__slot_state(round, RNL__SLOT_CANCELLED))
+	} else if (state == rnl__slot_state(round, RNL__SLOT_CANCELLED)) {
+		rnl__tsan_acquire(&slab->slots[index]);
 		rnl__slab_release(batch->batcher, slab, 1);
+	}
 }
 
 /* Goes on where the last taker stopped.  True: there is more. */

@@ -10,6 +10,7 @@
 
 #include "sys/clock.h"
 #include "sys/thread.h"
+#include "sys/tsan.h"
 #include "device/host_memory.h"
 #include "device/host_stream.h"
 
@@ -160,6 +161,7 @@ static void execute(const struct rnl__host_op *op)
 		free(op->launch.args);
 		break;
 	case RNL__HOST_WRITE:
+		rnl__tsan_release(op->write.word);
 		/*
 		 * [host_stream.X1] release: a thread that reads the word sees what came
 		 * before it in the stream; pairs with [inflight.F1].

@@ -12,6 +12,7 @@
 #include "pool/pool.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
+#include "sys/tsan.h"
 #include "job/waits.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -137,6 +138,7 @@ static int join_streams(struct rnl_barrier *b)
 
 int rnl__barrier_follow(struct rnl_barrier *b)
 {
+	rnl__tsan_acquire(b);
 	return result_of(b) ? -ECANCELED : join_streams(b);
 }
 

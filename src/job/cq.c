@@ -19,6 +19,7 @@
 #include "sys/latch.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
+#include "sys/tsan.h"
 
 #define NAP_NS 500000u		/* between looks, where no poll is to be had */
 
@@ -79,6 +80,7 @@ void rnl__cq_push_chain(struct rnl_cq *cq, struct rnl_job *oldest, struct rnl_jo
 
 void rnl__cq_push(struct rnl_cq *cq, struct rnl_job *job)
 {
+	rnl__tsan_release(rnl__job_latch(job));
 	rnl__cq_push_chain(cq, job, job);
 }
 
@@ -153,6 +155,7 @@ static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 		for (; cq->first && nr < max; nr++) {
 			jobs[nr] = cq->first;
 			cq->first = cq->first->link;
+			rnl__tsan_acquire(rnl__job_latch(jobs[nr]));
 			rnl__job_drop(jobs[nr]);
 		}
 		if (nr == max)

@@ -49,6 +49,7 @@
 #include "pool/pool.h"
 #include "sys/fence.h"
 #include "sys/latch.h"
+#include "sys/tsan.h"
 
 enum {
 	RNL__JOB_NOTICE = 1,	/* waits for its water mark, or its time */
@@ -96,6 +97,7 @@ static inline int rnl__job_claim(struct rnl_job *job)
 		if (word >= RNL__LATCH_ONE)
 			return -EBUSY;
 	}
+	rnl__tsan_acquire(rnl__job_latch(job));
 	return 0;
 }
 

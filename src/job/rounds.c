@@ -13,6 +13,7 @@
 #include "sys/futex.h"
 #include "sys/spin.h"
 #include "sys/thread_state.h"
+#include "sys/tsan.h"
 
 #define NAP_NS 20000u
 
@@ -221,6 +222,7 @@ static void tell(struct rnl_job *job, int result)
 
 	job->result = result;
 	job->device_error = 0;
+	rnl__tsan_release(job);
 	rnl__worker_return(own ? rnl__thread.worker : &pool->keeper.self, job);
 }
 
@@ -267,10 +269,12 @@ static void queue_all(struct rnl_barrier *b, unsigned slot, struct rnl_job *job)
 
 	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
-		if (!(job->flags & RNL__JOB_TELLS))
+		if (!(job->flags & RNL__JOB_TELLS)) {
 			queue(job);
-		else if (!push(b, slot, job, 0))
+		} else if (!push(b, slot, job, 0)) {
+			rnl__tsan_acquire(b);
 			tell(job, result_of(b));
+		}
 	}
 }
 
@@ -325,6 +329,7 @@ static void end(struct rnl_barrier *b, unsigned slot)
 	_Atomic uint32_t *watched = half_of(waiting_of(b, slot), false);
 	const int result = result_of(b);
 
+	rnl__tsan_acquire(b);
 	while (!exchange_waiting(b, slot, &waiting, ENDED_LIST | ISSUED | (waiting & FOLLOWED)))
 		;
 	if (waiting & FOLLOWED) {
@@ -476,6 +481,7 @@ static void drop_sealed(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued
 /* Jobs that wait for the round are queued while its jobs, not yet dropped, keep the barrier. */
 void rnl__rounds_drop(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done)
 {
+	rnl__tsan_release(b);
 	if (drop_open(b, slot, nr_issued, nr_done))
 		return;
 	if (nr_issued)
@@ -569,6 +575,7 @@ int rnl__rounds_notify(struct rnl_barrier *b, struct rnl_job *job)
 	int slot;
 
 	if (!keep(b, &own, &nr_issued)) {
+		rnl__tsan_acquire(b);
 		tell(job, result_of(b));
 		return 0;
 	}
@@ -585,14 +592,20 @@ int rnl__rounds_notify(struct rnl_barrier *b, struct rnl_job *job)
 
 bool rnl__rounds_all_issued(struct rnl_barrier *b)
 {
-	return !nr_unissued(open_now(b));
+	if (nr_unissued(open_now(b)))
+		return false;
+	rnl__tsan_acquire(b);
+	return true;
 }
 
 bool rnl__rounds_all_done(struct rnl_barrier *b)
 {
 	uint64_t open = open_now(b);
 
-	return !nr_undone(open) && (!is_sealed(open) || rnl__rounds_ended(b, slot_of(open)));
+	if (nr_undone(open) || (is_sealed(open) && !rnl__rounds_ended(b, slot_of(open))))
+		return false;
+	rnl__tsan_acquire(b);
+	return true;
 }
 
 static bool all_issued(void *b)
@@ -651,6 +664,7 @@ int rnl__rounds_await_issued(struct rnl_barrier *b, uint64_t spin_ns)
 		return 0;
 	while (nr_unissued(open = open_now(b)))
 		(void)sleep_open(b, open, JOINER, RNL__NEVER);
+	rnl__tsan_acquire(b);
 	return 0;
 }
 

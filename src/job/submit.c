@@ -22,6 +22,7 @@
 #include "sys/flat.h"
 #include "sys/sizes.h"
 #include "sys/thread.h"
+#include "sys/tsan.h"
 #include "job/job.h"
 #include "job/order.h"
 #include "job/rounds.h"
@@ -144,6 +145,7 @@ static void accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase)
 	rnl__job_accepted(job, phase);
 	if (job->barrier)
 		rnl__job_set_round(job, rnl__rounds_count(job->barrier));
+	rnl__tsan_release(job);
 }
 
 /* ---- chains -------------------------------------------------------------- */

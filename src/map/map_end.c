@@ -9,6 +9,7 @@
 #include "job/rounds.h"
 #include "sys/clock.h"
 #include "sys/sizes.h"
+#include "sys/tsan.h"
 #include "map/map.h"
 #include "pool/pool.h"
 
@@ -101,7 +102,10 @@ static void end(struct rnl__map *map)
 
 void rnl__map_leave(struct rnl__map *map)
 {
+	rnl__tsan_release(map);
 	/* [map.L1] acq_rel: what all jobs did comes before the end; pairs with [map.L1] */
-	if (atomic_fetch_sub_explicit(&map->nr_running, 1, memory_order_acq_rel) == 1)
-		end(map);
+	if (atomic_fetch_sub_explicit(&map->nr_running, 1, memory_order_acq_rel) != 1)
+		return;
+	rnl__tsan_acquire(map);
+	end(map);
 }

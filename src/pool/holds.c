@@ -14,6 +14,7 @@
 #include "sys/fence.h"
 #include "sys/sizes.h"
 #include "sys/stack.h"
+#include "sys/tsan.h"
 
 #define ROW 1024u		/* slots that are made at once */
 #define ENDED 2u		/* beside a release's 1, what an end adds to `use` */
@@ -154,6 +155,7 @@ static void drop(struct rnl_pool *pool, struct rnl_job *job)
 {
 	uint32_t nr = rnl__peek(count_of(job));
 
+	rnl__tsan_release(job);
 	while (nr > 1) {
 		/* [holds.D1] acq_rel: what each release did, to the last one; pairs with [holds.D1] */
 		if (atomic_compare_exchange_weak_explicit(count_of(job), &nr, nr - 1,

@@ -7,6 +7,7 @@
 
 #include "sys/clock.h"
 #include "sys/counter.h"
+#include "sys/tsan.h"
 #include "device/gather.h"
 #include "pool/inflight.h"
 
@@ -244,6 +245,7 @@ static uint64_t written(struct rnl__inflight *f)
 	 */
 	uint32_t low = atomic_load_explicit(rnl__atomic(f->word), memory_order_acquire);
 
+	rnl__tsan_acquire(f->word);
 	return f->marked - (uint32_t)((uint32_t)f->marked - low);
 }
 

@@ -11,6 +11,7 @@
 #include "sys/clock.h"
 #include "sys/fence.h"
 #include "sys/flat.h"
+#include "sys/tsan.h"
 
 #define WALK_PIECE 256		/* jobs that a walk looks at while it has the lane */
 #define WALK_TRIES 100		/* to get a lane that a taker has for some instructions */
@@ -22,19 +23,10 @@
 #define SHUT (UINT64_C(1) << 63)
 
 /*
- * liburcu is called out of line, so ThreadSanitizer does not see the exchange that hands a
- * job over; these two tell it.
+ * liburcu is called out of line, so a library that is built with ThreadSanitizer does not show it
+ * the exchange that hands a job over; these two do.
  */
-#if defined(__SANITIZE_THREAD__)
-#define TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TSAN 1
-#endif
-#endif
-#ifdef TSAN
-void __tsan_acquire(void *addr);
-void __tsan_release(void *addr);
+#ifdef RNL__TSAN_BUILD
 #define handed_over(job) __tsan_release(job)
 #define taken_over(job) __tsan_acquire(job)
 #else
@@ -599,6 +591,7 @@ void rnl__queue_keyed_done(struct rnl__queue *q, uint32_t generation)
 {
 	_Atomic uint64_t *done = &q->keyed[rnl__keyed_lane(generation)].done;
 
+	rnl__tsan_release(done);
 	/*
 	 * [queue.K3] release: what the job did, to the resize that lets its key's next
 	 * job start elsewhere; pairs with [queue.K4].
@@ -622,6 +615,7 @@ bool rnl__queue_lane_done(struct rnl__queue *q, uint32_t generation)
 
 	/* [queue.K6] acquire: as [queue.K4]; pairs with [queue.K5] */
 	done += atomic_load_explicit(&lane->removed, memory_order_acquire);
+	rnl__tsan_acquire(&lane->done);
 
 	/*
 	 * relaxed: may count a promise that is being taken back; its submit wakes the worker then

@@ -7,9 +7,11 @@
 #include "pool/pool.h"
 #include "pool/worker.h"
 #include "sys/fence.h"
+#include "sys/tsan.h"
 
 void rnl__worker_command(struct rnl__worker *w, uint32_t commands)
 {
+	rnl__tsan_release(&w->commands);
 	/* [worker.O2] release: what was made ready for the command; pairs with [worker.O1] */
 	atomic_fetch_or_explicit(&w->commands, commands, memory_order_release);
 	/*

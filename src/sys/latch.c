@@ -4,6 +4,7 @@
 
 #include "sys/latch.h"
 #include "sys/spin.h"
+#include "sys/tsan.h"
 
 static bool is_open(void *latch)
 {
@@ -31,6 +32,7 @@ int rnl__latch_wait(_Atomic uint32_t *latch, uint64_t spin_ns, uint64_t deadline
 			return -ETIMEDOUT;
 		}
 	}
+	rnl__tsan_acquire(latch);
 	rnl__latch_unwatch(latch);
 	return 0;
 }

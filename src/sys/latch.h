@@ -23,6 +23,7 @@
 
 #include "sys/atomic.h"
 #include "sys/futex.h"
+#include "sys/tsan.h"
 
 #define RNL__LATCH_SLEEPER 1u
 #define RNL__LATCH_ONE 2u
@@ -36,13 +37,15 @@ static inline void rnl__latch_add(_Atomic uint32_t *latch, uint32_t nr)
 /* True: the count is 0 now, and the latch may be gone. */
 static inline bool rnl__latch_drop(_Atomic uint32_t *latch, uint32_t nr)
 {
+	uint32_t old;
+
+	rnl__tsan_release(latch);
 	/*
 	 * [latch.D1] release: what was done for this count happens before the waiter's
 	 * return; acquire: the last drop sees what all others did; pairs with [latch.W1],
 	 * and with [latch.D1].
 	 */
-	uint32_t old = atomic_fetch_sub_explicit(latch, nr * RNL__LATCH_ONE, memory_order_acq_rel);
-
+	old = atomic_fetch_sub_explicit(latch, nr * RNL__LATCH_ONE, memory_order_acq_rel);
 	if (old / RNL__LATCH_ONE != nr)
 		return false;
 	if (old & RNL__LATCH_SLEEPER)
@@ -74,7 +77,10 @@ static inline void rnl__latch_unwatch(_Atomic uint32_t *latch)
 static inline bool rnl__latch_open(_Atomic uint32_t *latch)
 {
 	/* [latch.W1] acquire: what was done for each count; pairs with [latch.D1] */
-	return atomic_load_explicit(latch, memory_order_acquire) < RNL__LATCH_ONE;
+	if (atomic_load_explicit(latch, memory_order_acquire) >= RNL__LATCH_ONE)
+		return false;
+	rnl__tsan_acquire(latch);
+	return true;
 }
 
 /* Waits for 0: spins for @spin_ns, then sleeps; 0 or -ETIMEDOUT. */

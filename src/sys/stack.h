@@ -25,6 +25,7 @@
 
 #include "sys/atomic.h"
 #include "sys/counter.h"
+#include "sys/tsan.h"
 
 #define RNL__NR_ROWS 4096u
 #define RNL__ROW_BITS 20	/* a row has fewer nodes than 2 to this */
@@ -165,6 +166,7 @@ static inline void rnl__stack_push(struct rnl__stack *stack, struct rnl__rows *r
 {
 	uint64_t head = rnl__peek(&stack->head);
 
+	rnl__tsan_release(stack);
 	do {
 		rnl__node_link(rows, last, (uint32_t)head);
 		/*
@@ -197,6 +199,7 @@ static inline uint32_t rnl__stack_pop(struct rnl__stack *stack, struct rnl__rows
 							rnl__stack_head(head, next),
 							memory_order_acquire,
 							memory_order_acquire));
+	rnl__tsan_acquire(stack);
 	return (uint32_t)head;
 }
 
@@ -213,6 +216,7 @@ static inline uint64_t rnl__stack_take(struct rnl__stack *stack)
 							  memory_order_relaxed))
 			break;
 	}
+	rnl__tsan_acquire(stack);
 	return head;
 }
 

@@ -13,6 +13,7 @@
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/flat.h"
+#include "sys/tsan.h"
 #include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/share.h"
@@ -58,6 +59,7 @@ static void hand_over(struct rnl__worker *w, struct rnl_job *job, int result)
 /* Counts jobs as released: the worker has touched them, and their barrier, for the last time. */
 static void count_released(struct rnl__worker *w, uint32_t nr)
 {
+	rnl__tsan_release(&w->released);
 	/*
 	 * [worker.D1] release: the job is handed over, and its barrier told, before a drain
 	 * counts the job; pairs with [pool.D1].
@@ -154,6 +156,7 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 	const unsigned flags = job->flags, round = rnl__job_round(job);
 	const uint32_t staff = flags & RNL__JOB_KEYED ? job->staff : 0;
 
+	rnl__tsan_acquire(job->after);
 	rnl__figure_add(&w->completed, 1);
 	if (result < 0)
 		rnl__figure_add(&w->failed, 1);
@@ -182,6 +185,7 @@ static bool await_holds(struct rnl__worker *w, struct rnl_job *job, int *result)
 		rnl__figure_add(&w->held, 1);
 		return true;
 	}
+	rnl__tsan_acquire(job);
 	job->flags &= ~RNL__JOB_HELD;
 	*result = rnl__holds_result(job);
 	return false;
@@ -215,6 +219,7 @@ void rnl__complete_returned(struct rnl__worker *w)
 
 	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
+		rnl__tsan_acquire(job);
 		if (job->flags & RNL__JOB_TELLS) {
 			rnl__pool_unchained(w->pool);
 			finish(w, job, job->result, true);
@@ -238,6 +243,7 @@ void rnl__complete(struct rnl__worker *w, struct rnl_job *job, int result)
 
 void rnl__complete_note_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
 {
+	rnl__tsan_acquire(job);
 	job->device_error = 0;
 	if (w->track)
 		rnl__track_unrun(w->track, job, result);

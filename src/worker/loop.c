@@ -39,6 +39,7 @@
 #include "worker/run.h"
 #include "worker/share.h"
 #include "sys/thread_state.h"
+#include "sys/tsan.h"
 #include "pool/stream.h"
 #include "pool/worker.h"
 
@@ -518,6 +519,7 @@ static void set_track(struct rnl__worker *w)
 /* There is a command that can be obeyed at once. */
 static void obey(struct rnl__worker *w)
 {
+	rnl__tsan_acquire(&w->commands);
 	if (commands(w) & RNL__TRACE) {
 		(void)rnl__share_occupy(w);	/* it creates events */
 		set_track(w);
@@ -607,8 +609,10 @@ static void call_on_stop(struct rnl__worker *w)
 /* Serves until a command ends it; 0, or why the worker could not begin. */
 static int serve(struct rnl__worker *w)
 {
-	int ret = call_on_start(w);
+	int ret;
 
+	rnl__tsan_acquire(&w->commands);
+	ret = call_on_start(w);
 	if (ret)
 		rnl__pool_log(w->pool, RNL_LOG_ERROR, "worker %u: on_start returned %d%s", w->index,
 			      ret, ret > 0 ? "; it must return 0 or a negative errno" : "");
@@ -620,6 +624,7 @@ static int serve(struct rnl__worker *w)
 	if (ret)
 		return ret;
 	loop(w);
+	rnl__tsan_acquire(&w->commands);
 	tell_idle(w);
 	w->serves = false;
 	call_on_stop(w);

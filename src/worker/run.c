@@ -13,6 +13,7 @@
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/flat.h"
+#include "sys/tsan.h"
 #include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/group.h"
@@ -224,6 +225,14 @@ static void leave_out(struct rnl__worker *w, struct rnl_job *job, int result)
 	issued(w, job, false);
 }
 
+/* Shows ThreadSanitizer what comes before a job: its submit, and its key's jobs on other workers. */
+static void show_order(struct rnl__worker *w, struct rnl_job *job)
+{
+	rnl__tsan_acquire(job);
+	if (job->flags & RNL__JOB_KEYED)
+		rnl__tsan_acquire(&w->pool->serving);
+}
+
 RNL__FLAT
 void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *from)
 {
@@ -235,6 +244,8 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	int ret;
 
 	rnl__share_occupied(w);
+	if (__builtin_expect(rnl__tsan_runs, false))
+		show_order(w, job);
 	start = rnl__job_start(job);
 	w->wait_since = 0;
 	rnl__share_taken(w, from);

@@ -10,6 +10,7 @@
 #include "sys/fence.h"
 #include "sys/latch.h"
 #include "sys/thread.h"
+#include "sys/tsan.h"
 #include "worker/loop.h"
 #include "pool/pool.h"
 #include "worker/staff.h"
@@ -167,6 +168,7 @@ static void publish(struct rnl_pool *pool, struct rnl__staff staff)
 /* Has the workers take from the keyed lanes of this generation. */
 static void serve_generation(struct rnl_pool *pool, struct rnl__staff staff)
 {
+	rnl__tsan_release(&pool->serving);
 	/* [pool.T4] release: all earlier keyed jobs are done; pairs with [pool.T3] */
 	atomic_store_explicit(&pool->serving, staff.generation, memory_order_release);
 	/* [staff.S1] full barrier: the lane is open before the look; pairs with [park.S1] */

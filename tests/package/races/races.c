@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A user's program for ThreadSanitizer, which races.sh builds with it and links to the ordinary
+ * library.
+ *
+ * DESIGN
+ *	`races ordered` shares plain memory across each order that the library promises, in all ways
+ *	to submit jobs and to learn of their ends: ThreadSanitizer has nothing to say.
+ *	`races race NAME` does what the library does not order: ThreadSanitizer has to report it.
+ *	There threads meet by relaxed atomics alone, which order nothing, so that both sides run on
+ *	any machine.
+ */
+#include "races.h"
+
+struct rnl_pool *pool;
+atomic_uint blocked, goes_on;
+
+static void traced(const char *file)
+{
+	must(rnl_trace_start(pool, file, NULL), "rnl_trace_start");
+	waits();
+	must(rnl_trace_stop(pool), "rnl_trace_stop");
+	remove(file);
+}
+
+/* ---- what the library does not order ---------------------------------------------------- */
+
+static unsigned victim;
+static atomic_int arrived;
+
+/* Both workers are in their functions before one of them writes. */
+static void meet(void)
+{
+	/* relaxed, both: it is to order nothing */
+	atomic_fetch_add_explicit(&arrived, 1, memory_order_relaxed);
+	while (atomic_load_explicit(&arrived, memory_order_relaxed) < 2)
+		nap();
+}
+
+static int write_victim(struct rnl_job *job)
+{
+	(void)job;
+	meet();
+	victim++;
+	return 0;
+}
+
+static void two_jobs_in(struct rnl_barrier *barrier)
+{
+	struct rnl_job jobs[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		rnl_job_init(&jobs[i], write_victim);
+		if (barrier)
+			rnl_barrier_add(barrier, &jobs[i]);
+		must(rnl_submit_keyed(pool, &jobs[i], RNL_KEY_WORKER(i)), "submit");
+	}
+	for (unsigned i = 0; i < 2; i++)
+		must(rnl_job_wait(&jobs[i], RNL_FOREVER), "wait");
+}
+
+static void race_jobs(void)
+{
+	two_jobs_in(NULL);
+}
+
+/* Jobs of one barrier have no order among them. */
+static void race_barrier(void)
+{
+	struct rnl_barrier barrier;
+
+	rnl_barrier_init(&barrier, pool);
+	two_jobs_in(&barrier);
+}
+
+/* The caller writes what its job uses, after the submit. */
+static void race_submit(void)
+{
+	struct rnl_job job;
+
+	rnl_job_init(&job, write_victim);
+	must(rnl_submit(pool, &job), "submit");
+	meet();
+	victim++;
+	must(rnl_job_wait(&job, RNL_FOREVER), "wait");
+}
+
+/* One job's end says nothing of another job. */
+static void race_other(void)
+{
+	struct rnl_job writer, other;
+
+	rnl_job_init(&writer, write_victim);
+	rnl_job_init(&other, block);
+	goes_on = 1;
+	must(rnl_submit_keyed(pool, &writer, RNL_KEY_WORKER(0)), "submit");
+	meet();
+	must(rnl_submit_keyed(pool, &other, RNL_KEY_WORKER(1)), "submit");
+	must(rnl_job_wait(&other, RNL_FOREVER), "wait");
+	victim++;
+	must(rnl_job_wait(&writer, RNL_FOREVER), "wait");
+}
+
+/* A wait for a job does not wait for its callback. */
+static void write_in_callback(struct rnl_job *job)
+{
+	write_victim(job);
+}
+
+static void race_callback(void)
+{
+	struct rnl_job job;
+
+	rnl_job_init(&job, block);
+	rnl_job_on_done(&job, write_in_callback);
+	goes_on = 1;
+	must(rnl_submit(pool, &job), "submit");
+	must(rnl_job_wait(&job, RNL_FOREVER), "wait");
+	meet();
+	victim++;
+	must(rnl_pool_drain(pool, RNL_FOREVER), "drain");
+}
+
+/* Different keys have no order, nor have requests of a batcher, nor chunks of a map. */
+static int race_chunk(const struct rnl_chunk *chunk)
+{
+	if (chunk->index < 2)
+		meet();
+	victim++;
+	return 0;
+}
+
+static void race_map(void)
+{
+	static unsigned numbers[JOBS * NUMBERS];
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_barrier barrier;
+
+	rnl_barrier_init(&barrier, pool);
+	map.fn = race_chunk;
+	map.nr = JOBS * NUMBERS;
+	map.chunk = NUMBERS;
+	map.in_bytes = sizeof(numbers[0]);
+	map.in = numbers;
+	must(rnl_map_start(pool, &map, &barrier), "rnl_map_start");
+	must(rnl_barrier_wait(&barrier, RNL_FOREVER), "wait");
+}
+
+/* ---- main --------------------------------------------------------------------------------- */
+
+static const struct scene {
+	const char *name;
+	void (*run)(void);
+} ordered[] = {
+	{ "waits", waits }, { "many", many }, { "queues", queues }, { "callbacks", callbacks },
+	{ "barriers", barriers }, { "notifies", notifies }, { "joins", joins },
+	{ "cancelled after", cancelled_after }, { "keyed", keyed }, { "chains", chains },
+	{ "orders", orders }, { "holds", holds }, { "delayed", delayed }, { "unrun", unrun },
+	{ "water", water }, { "memory", memory }, { "maps", maps }, { "batchers", batchers },
+	{ "lives", lives },
+}, races[] = {
+	{ "jobs", race_jobs }, { "barrier", race_barrier }, { "submit", race_submit },
+	{ "other", race_other }, { "callback", race_callback }, { "map", race_map },
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+int main(int argc, char **argv)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	unsigned nr = 0;
+
+	attr.device = "host";
+	attr.nr_workers = WORKERS;
+	must(rnl_pool_create(&pool, &attr), "rnl_pool_create");
+	for (size_t i = 0; i < COUNT(ordered); i++)
+		if (argc == 2 && (!strcmp(argv[1], "ordered") || !strcmp(argv[1], ordered[i].name))) {
+			ordered[i].run();
+			nr++;
+		}
+	if (argc == 3 && !strcmp(argv[1], "traced")) {
+		traced(argv[2]);
+		nr++;
+	}
+	for (size_t i = 0; i < COUNT(races); i++)
+		if (argc == 3 && !strcmp(argv[1], "race") && !strcmp(argv[2], races[i].name)) {
+			races[i].run();
+			nr++;
+		}
+	rnl_pool_destroy(pool);
+	printf("%u\n", nr);
+	return nr ? EXIT_SUCCESS : EXIT_FAILURE;
+}

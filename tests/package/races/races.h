@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* What the scenes of races.c share. */
+#ifndef RACES_H
+#define RACES_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <runnel.h>
+
+enum { WORKERS = 4, JOBS = 64, ROUNDS = 8, NUMBERS = 256, BATCH = 16 };
+
+extern struct rnl_pool *pool;
+
+/* Scenes, which run one after the other. */
+void waits(void);
+void many(void);
+void queues(void);
+void callbacks(void);
+void barriers(void);
+void notifies(void);
+void joins(void);
+void cancelled_after(void);
+void keyed(void);
+void chains(void);
+void orders(void);
+void holds(void);
+void delayed(void);
+void unrun(void);
+void water(void);
+void memory(void);
+void maps(void);
+void batchers(void);
+void lives(void);
+
+static inline void check(int right, const char *what)
+{
+	if (right)
+		return;
+	fprintf(stderr, "%s: not right\n", what);
+	exit(EXIT_FAILURE);
+}
+
+static inline void must(int ret, const char *what)
+{
+	if (ret >= 0)
+		return;
+	fprintf(stderr, "%s: %s\n", what, rnl_strerror(ret));
+	exit(EXIT_FAILURE);
+}
+
+static inline void nap(void)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	nanosleep(&ms, NULL);
+}
+
+/* ---- a request, as users have them ---------------------------------------- */
+
+struct request {
+	struct rnl_job job;
+	struct rnl_hold hold;
+	unsigned in, out, told;
+	unsigned *shared;		/* what the job adds to, without a lock; or NULL */
+};
+
+static inline int work(struct rnl_job *job)
+{
+	struct request *r = rnl_container_of(job, struct request, job);
+
+	r->out = r->in + 1;
+	if (r->shared)
+		++*r->shared;
+	return 0;
+}
+
+static inline struct request *request_new(unsigned in, int (*fn)(struct rnl_job *job))
+{
+	struct request *r = malloc(sizeof(*r));
+
+	check(r != NULL, "malloc");
+	memset(r, 0, sizeof(*r));
+	r->in = in;
+	must(rnl_job_init(&r->job, fn), "rnl_job_init");
+	return r;
+}
+
+static inline void request_end(struct request *r, const char *what)
+{
+	check(r->out == r->in + 1, what);
+	r->out = 0;
+	free(r);
+}
+
+/* Jobs that are in block(), and what they wait for. */
+extern atomic_uint blocked, goes_on;
+
+static inline int block(struct rnl_job *job)
+{
+	(void)job;
+	/* relaxed, both: it is to order nothing */
+	atomic_fetch_add_explicit(&blocked, 1, memory_order_relaxed);
+	while (!atomic_load_explicit(&goes_on, memory_order_relaxed))
+		nap();
+	return 0;
+}
+
+#endif
