@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Hand-written.  Works in the source tree, and in a build directory in which
 # configure was run: it leaves a link to this file there.
 .DELETE_ON_ERROR:
@@ -120,29 +121,32 @@ completions := $(datadir)/bash-completion/completions
 man3_links = awk '/^@(function|macro|type) / { p = FILENAME; gsub(/.*\/|\.in$$/, "", p); \
 	for (i = 2; i <= NF; i++) if ($$i ".3" != p) print p, $$i ".3" }' $(srcdir)/docs/man/*.3.in
 install: lib tool man runnel.pc
-	install -d $(DESTDIR)$(bindir) $(foreach n,1 3 7,$(DESTDIR)$(mandir)/man$n) $(DESTDIR)$(completions) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/runnel
-	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h $(DESTDIR)$(includedir)/$$h || exit; done
-	install -m 755 runnel $(DESTDIR)$(bindir)
-	install -m 644 $(srcdir)/docs/man/runnel.1 $(DESTDIR)$(mandir)/man1
-	$(foreach n,3 7,install -m 644 $(patsubst %,docs/man/%,$(filter %.$n,$(MANUALS))) $(DESTDIR)$(mandir)/man$n &&) :
-	$(man3_links) | while read -r page name; do ln -sf $$page $(DESTDIR)$(mandir)/man3/$$name || exit; done
-	install -m 644 $(srcdir)/src/tool/completion.bash $(DESTDIR)$(completions)/runnel
-	install -m 644 librunnel.a $(DESTDIR)$(libdir)
-	install -m 755 $(SO) $(DESTDIR)$(libdir)
-	ln -sf $(SO) $(DESTDIR)$(libdir)/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(libdir)/librunnel.so
-	install -m 644 runnel.pc $(DESTDIR)$(libdir)/pkgconfig
+	install -d $(foreach d,$(bindir) $(foreach n,1 3 7,$(mandir)/man$n) $(completions) $(docdir) $(libdir)/pkgconfig $(includedir)/runnel,"$(DESTDIR)$d")
+	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h "$(DESTDIR)$(includedir)/$$h" || exit; done
+	install -m 755 runnel "$(DESTDIR)$(bindir)"
+	install -m 644 $(srcdir)/docs/man/runnel.1 "$(DESTDIR)$(mandir)/man1"
+	$(foreach n,3 7,install -m 644 $(patsubst %,docs/man/%,$(filter %.$n,$(MANUALS))) "$(DESTDIR)$(mandir)/man$n" &&) :
+	$(man3_links) | while read -r page name; do ln -sf $$page "$(DESTDIR)$(mandir)/man3/$$name" || exit; done
+	install -m 644 $(srcdir)/src/tool/completion.bash "$(DESTDIR)$(completions)/runnel"
+	install -m 644 $(srcdir)/CHANGELOG $(srcdir)/LICENSE "$(DESTDIR)$(docdir)"
+	install -m 644 librunnel.a "$(DESTDIR)$(libdir)"
+	install -m 755 $(SO) "$(DESTDIR)$(libdir)"
+	ln -sf $(SO) "$(DESTDIR)$(libdir)/$(SONAME)"
+	ln -sf $(SONAME) "$(DESTDIR)$(libdir)/librunnel.so"
+	install -m 644 runnel.pc "$(DESTDIR)$(libdir)/pkgconfig"
 uninstall:
-	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel,$(DESTDIR)$f)
-	rm -f $(foreach p,$(MANUALS),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $p))/$p)
-	$(man3_links) | while read -r page name; do rm -f $(DESTDIR)$(mandir)/man3/$$name || exit; done
-	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,$(DESTDIR)$(libdir)/$f)
-	rm -f $(HEADERS:%=$(DESTDIR)$(includedir)/%)
-	! test -d $(DESTDIR)$(includedir)/runnel || rmdir $(DESTDIR)$(includedir)/runnel
+	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel $(docdir)/CHANGELOG $(docdir)/LICENSE,"$(DESTDIR)$f")
+	rm -f $(foreach p,$(MANUALS),"$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $p))/$p")
+	$(man3_links) | while read -r page name; do rm -f "$(DESTDIR)$(mandir)/man3/$$name" || exit; done
+	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,"$(DESTDIR)$(libdir)/$f")
+	rm -f $(foreach h,$(HEADERS),"$(DESTDIR)$(includedir)/$h")
+	for d in "$(DESTDIR)$(includedir)/runnel" "$(DESTDIR)$(docdir)"; do ! test -d "$$d" || rmdir "$$d" || exit; done
 
 config.mk config.h runnel.pc: %: %.in config.status ; ./config.status $@ && touch $@
 config.status: $(srcdir)/configure ; ./config.status --recheck
 autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
+
+dist: ; sh $(srcdir)/dist.sh runnel-$(VERSION)
 
 rooms := $(patsubst $(srcdir)/%/,%,$(wildcard $(srcdir)/src/*/))
 objdirs := $(rooms) $(bench_dirs) $(tests_dirs) $(EXAMPLE_DIRS)
@@ -151,9 +155,9 @@ clean:
 	  $(BENCHES)
 	$(clean_tests)
 distclean: clean
-	rm -f config.mk config.h config.log config.status runnel.pc
+	rm -f config.mk config.h config.log config.status runnel.pc runnel-*.tar.gz
 	! test -L Makefile || { rm -f Makefile && rmdir $(objdirs) docs/man docs 2>/dev/null || :; }
-.PHONY: all lib tool man install uninstall autoconf clean distclean
+.PHONY: all lib tool man dist install uninstall autoconf clean distclean
 -include $(wildcard $(foreach d,$(objdirs),$d/*.d))
 endif
 
@@ -175,6 +179,7 @@ make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
 make http-page    the picture of its page in docs, by Chromium
 make fuzz         what clients send to it, by libFuzzer for FUZZ_SECONDS=60 (needs clang)
 make check-mutants the library is broken in one place at a time, and tests must fail; MUTANTS='park queue.T'
+make dist         runnel-VERSION.tar.gz, of the sources: the same bytes anywhere
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall
 make clean        removes what was built; distclean also what configure made
 make autoconf     makes configure of configure.ac

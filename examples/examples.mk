@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The part of the Makefile for examples/.  A folder is a program of its name, but for common/.
 # device.cu is what needs nvcc, and device.c takes its place where there is none.
 ex := examples

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_CFLAG(FLAG): append FLAG to RNL_CFLAGS if the compiler accepts it.
 AC_DEFUN([RNL_CFLAG],
 [AS_VAR_PUSHDEF([cv], [rnl_cv_cflag_$1])dnl

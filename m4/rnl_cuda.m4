@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_CUDA: --with-cuda[=DIR]|no, by default auto; sets have_CUDA, cuda_dir, cuda_libdir,
 dnl CUDA_CFLAGS, CUDA_LIBS.  A toolkit is a directory with cuda_runtime_api.h and libcudart.so,
 dnl of CUDA 12.5 or newer: cudaGetDriverEntryPointByVersion is from there.

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_FUZZ: FUZZ_CC, a clang with libFuzzer for make fuzz, or empty; fuzz_says.
 AC_DEFUN([RNL_FUZZ],
 [AC_CHECK_PROGS([FUZZ_CC], [clang])

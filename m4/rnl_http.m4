@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_HTTP: what examples/http_server needs; sets have_HTTP, HTTP_CFLAGS, HTTP_LIBS, http_says,
 dnl and what RNL_PKG does for LIBEVENT, JANSSON, LIBPNG, ZLIB.  examples/pipeline needs LIBPNG alone:
 dnl pipeline_says.

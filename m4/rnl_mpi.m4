@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_MPI: what programs over many machines need; sets have_MPI, MPI_CFLAGS, MPI_LIBS, MPIRUN,
 dnl cluster_says.  mpicc names the flags: it is of the same MPI as the mpirun beside it, and
 dnl Open MPI, MPICH and those made of it know -show.  MPI is left out with ThreadSanitizer, which

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_NCCL: collectives between GPUs, for examples/buckets; sets have_NCCL, NCCL_CFLAGS, NCCL_LIBS,
 dnl and adds to cluster_says.  It is looked for beside the CUDA toolkit, where NVIDIA's wheels put it,
 dnl and where a distribution does.  Its programs have kernels, so it is of no use without nvcc.

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_NVCC: the CUDA compiler, for .cu tests and examples (the library is C); sets have_NVCC,
 dnl NVCC, NVCCFLAGS (the user's), RNL_NVCCFLAGS.  It needs a C++ compiler that it can work with.
 AC_DEFUN([RNL_NVCC],

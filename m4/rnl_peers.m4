@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_PEERS: what make bench measures beside runnel, each of which may be missing; sets
 dnl peers_says, and have_X, X_CFLAGS, X_LIBS of GLIB, OPENMP and TBB (LIBUV is there already).
 dnl TBB is C++: RNL_CXXFLAGS are ours for its one file, CXXFLAGS the user's, and $CC links it.

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_PKG(VAR, MODULE, [IF-MISSING]): have_VAR, VAR_CFLAGS, VAR_LIBS from pkg-config.
 AC_DEFUN([RNL_PKG],
 [AC_REQUIRE([RNL_PKG_CONFIG])dnl

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_SANITIZER: --enable-sanitizer=LIST; sets sanitizer, extends RNL_CFLAGS and RNL_LDFLAGS.
 AC_DEFUN([RNL_SANITIZER],
 [AC_ARG_ENABLE([sanitizer],

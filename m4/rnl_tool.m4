@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_TOOL: what commands of the tool need, each of which may be missing; sets tool_says, and
 dnl what RNL_PKG does for LIBELF (JANSSON is RNL_HTTP's).
 AC_DEFUN([RNL_TOOL],

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_WC: before coreutils 9.4, `wc -w` counts a word only if it has a printable character.
 AC_DEFUN([RNL_WC],
 [AC_CACHE_CHECK([whether wc wants a printable character in a word], [rnl_cv_wc_printable],

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # The tests.  What stands in a folder of tests/ is a test: nothing is listed.
 #
 #	unit	links the archive, and so sees internals

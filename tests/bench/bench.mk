@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tests/bench: make bench, and make bench-gpu.  On the double of the CUDA runtime the latter's
 # program runs wherever a toolkit is, and tells nothing of a GPU.
 bench_in    = $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/bench/$1*.c)))

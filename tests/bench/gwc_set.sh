@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # gwc over a large set of files in the page cache, beside what feeds it at best, and wc.
 #
 #	sh tests/bench/gwc_set.sh [DEVICE [GB]]		cuda, 20; after make and make benches

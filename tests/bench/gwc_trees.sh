@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Compares examples/gwc with wc, byte for byte, over every regular file of some
 # trees and over one file of 3 GB, and times both: wc once, with the files in
 # the page cache as far as they fit, gwc as the median of three runs.

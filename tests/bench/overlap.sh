@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # examples/overlap in all the ways that its figures are wanted for: one line each.
 #
 #	sh tests/bench/overlap.sh [DEVICE]	cuda; after make

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Holds a trace of rnl_trace_start() against the trace-event format, and against itself.
 
 usage: trace_format.py TRACE [NAME=VALUE]...    figures that its end must tell

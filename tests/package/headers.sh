@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The public headers are silent in a user's unit, and so is what their macros make there: each
 # header alone and twice, and one unit that uses every macro, by gcc, clang and nvcc, as C11 and as
 # C++17. The include path is a plain -I: a compiler is silent about a system header's faults.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # `make install` in a staging directory: all files are there, and a program, in C and in C++,
 # finds the library with pkg-config alone, shared and static, and runs.
 . "$(dirname "$0")/../lib/harness.sh"

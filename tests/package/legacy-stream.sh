@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # runnel/cuda.h refuses a unit without per-thread default streams, and says
 # which flag to add; with the flag it compiles.
 . "$(dirname "$0")/../lib/harness.sh"

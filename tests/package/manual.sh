@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The manual: every name of the public headers is on one page, as it is declared there,
 # with the same errors; mandoc finds no fault; the examples compile, as C and as C++, run
 # and are right.

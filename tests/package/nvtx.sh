@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # With an NVTX tool attached, each job's function is a range of its name; without, nothing is.
 . "$(dirname "$0")/../lib/harness.sh"
 grep -q '^#define HAVE_NVTX' config.h || skip_all 'configure found no nvtx3/nvToolsExt.h'

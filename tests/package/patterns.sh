@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # docs/patterns.md: its code compiles, runs on the host device and is right; each pattern says what
 # tutorials get wrong; its blocks are about ten lines.
 . "$(dirname "$0")/../lib/harness.sh"

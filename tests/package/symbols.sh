@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The exported set is exactly the map, the map exactly the headers, and the
 # archive defines nothing global outside our prefix, but what NVTX's header does, hidden.
 . "$(dirname "$0")/../lib/harness.sh"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A program that loads the library, as a plugin's does, and unloads it: threads that the
 # library still has something to do with live on, and so the library has to.
 . "$(dirname "$0")/../lib/harness.sh"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Programs that were compiled for the previous tag still run.  abidiff finds no function that is
 # gone or takes something else, and no changed structure in the public headers; one that begins
 # with its size may grow at its end.  Fields and constants are what they were.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The committed configure is what autoconf makes of configure.ac.
 want=2.71
 have=$(autoconf --version 2>/dev/null | sed -n '1s/.* //p')

@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Each source says its licence in its first five lines, as SPDX has it.  Prose, pictures and the
+# inputs of make fuzz have no place for that; LICENSE holds for them.  configure is autoconf's.
+. "$(dirname "$0")/../lib/harness.sh"
+cd "$srcdir" || exit
+sh dist.sh --list >"$dir/files" || exit
+grep -vE '\.(md|png|svg)$|^(LICENSE|CHANGELOG|configure)$|^tests/fuzz/corpus/' "$dir/files" >"$dir/sources"
+[ "$(wc -l <"$dir/sources")" -gt 500 ] || complain 'there are too few sources'
+xargs -d '\n' -n 1 sh -c 'sed 5q "$1" | grep -q "SPDX-License-Identifier: MIT" || echo "$1"' - <"$dir/sources" >"$dir/without"
+: >"$dir/none"
+same 'each source says its licence' none without
+check 'LICENSE is that licence' grep -qx 'MIT License' LICENSE
+done_testing
