@@ -5,7 +5,8 @@
 .SUFFIXES:
 all:
 goals := $(or $(MAKECMDGOALS),all)
-top   := $(dir $(realpath $(firstword $(MAKEFILE_LIST))))
+# May have blanks, as no other name here may.
+top   := $(shell dirname "$$(readlink -f '$(firstword $(MAKEFILE_LIST))')")
 
 ifneq ($(filter deps,$(goals))$(if $(wildcard config.mk),,fresh),)
 # ---- not configured yet, or deps wanted: these first, then make again --------
@@ -15,14 +16,14 @@ $(rest): first
 	+@test -f config.mk || { echo 'make: ./configure comes before make -n' >&2; exit 1; }; \
 	  $(MAKE) --no-print-directory $@
 first: $(filter deps,$(goals))
-	@test -f config.mk || $(top)configure $(CONFIGURE)
+	@test -f config.mk || '$(top)/configure' $(CONFIGURE)
 # What the other goals need; without any, core.
 needs = $(strip $(if $(filter-out deps,$(goals)),core) \
 	$(if $(filter check coverage torture check-mutants,$(goals)),check http bench many gpu) \
 	$(if $(filter serve check-http http-page,$(goals)),http) \
 	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http fuzz))
 deps:
-	@sh $(top)deps.sh $(needs)
+	@sh '$(top)/deps.sh' $(needs)
 	@! grep -Eqs '^have_(CHECK|HTTP|MPI) *:= no' config.mk || ./config.status --recheck
 clean distclean: ; @:
 .PHONY: $(goals) first
@@ -54,7 +55,9 @@ TOOL_OBJS := $(TOOL_SRCS:%.c=src/tool/%.o)
 V ?= 0
 Q = $(if $(filter 1,$(V)),,@printf '  %-6s %s\n' '$(1)' '$@';)
 INC     = -I. -I$(srcdir)/include
-COMPILE = $(CC) -MMD -MP $(INC) $(CPPFLAGS) $(RNL_CFLAGS) $(TEST_CFLAGS) $(CFLAGS)
+# The same bytes from any directory; `make file_maps=` leaves the paths in, for a debugger.
+file_maps = $(if $(filter yes,$(file_prefix_map)),'-ffile-prefix-map=$(CURDIR)=.' -ffile-prefix-map=$(srcdir)/=)
+COMPILE = $(CC) -MMD -MP $(INC) $(CPPFLAGS) $(RNL_CFLAGS) $(file_maps) $(TEST_CFLAGS) $(CFLAGS)
 LINK    = $(CC) $(CFLAGS) $(RNL_LDFLAGS) $(LDFLAGS)
 WITH_SO = -L. -lrunnel -Wl,-rpath,'$$ORIGIN/..'
 WITH_A  = librunnel.a $(URCU_LIBS) $(CUDA_LIBS)
@@ -86,7 +89,7 @@ lib: librunnel.a $(SO)
 src/%.o: INC += -I$(srcdir)/src
 $(SRCS_CUDA:%.c=src/%.o) src/pool/nvtx.o: INC += $(CUDA_CFLAGS)
 librunnel.a: $(OBJS)
-	$(call Q,AR)rm -f $@ && $(AR) rcs $@ $^
+	$(call Q,AR)rm -f $@ && $(AR) rcsD $@ $^
 # Not unloaded: threads that ever were attached come back to it when they end, and those of
 # workers whose device has failed stay in it.
 $(SO): $(OBJS) src/runnel.map
@@ -156,7 +159,8 @@ clean:
 	$(clean_tests)
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc runnel-*.tar.gz
-	! test -L Makefile || { rm -f Makefile && rmdir $(objdirs) docs/man docs 2>/dev/null || :; }
+	! test -L sources || rm sources
+	! test -L Makefile || { rm -f Makefile && rmdir -p $(objdirs) docs/man 2>/dev/null || :; }
 .PHONY: all lib tool man dist install uninstall autoconf clean distclean
 -include $(wildcard $(foreach d,$(objdirs),$d/*.d))
 endif

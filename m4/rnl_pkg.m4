@@ -9,4 +9,9 @@ AS_IF([test -n "$PKG_CONFIG" && $PKG_CONFIG --exists '$2'],
   [have_$1=no; AC_MSG_RESULT([no])
    $3])
 AC_SUBST([$1_CFLAGS]) AC_SUBST([$1_LIBS])])
-AC_DEFUN([RNL_PKG_CONFIG], [AC_CHECK_TOOL([PKG_CONFIG], [pkg-config])])
+AC_DEFUN([RNL_PKG_CONFIG],
+[AC_ARG_VAR([PKG_CONFIG], [pkg-config command, which names the libraries])
+AC_CHECK_TOOL([PKG_CONFIG], [pkg-config])
+AS_IF([test -z "$PKG_CONFIG"], [AC_MSG_ERROR([pkg-config is missing, which says where liburcu is.
+  `make deps` installs it; by hand: the package pkg-config, or pkgconf])])
+AS_IF([$PKG_CONFIG --version >/dev/null 2>&1], [], [AC_MSG_ERROR([PKG_CONFIG=$PKG_CONFIG does not run])])])

@@ -205,15 +205,16 @@ check-mutants:
 # ---- make coverage: docs/coverage.md -------------------------------------------
 # Its directory is configured without these flags, which would count configure's own programs.
 # A child of a test that ends by _exit() would take its counts with it.
-coverage_flags := CFLAGS='-O0 -g --coverage -fprofile-update=atomic' CPPFLAGS=-D_exit=exit LDFLAGS=--coverage
+coverage_flags := CFLAGS='-O0 -g --coverage -fprofile-update=atomic' CPPFLAGS=-D_exit=exit LDFLAGS=--coverage \
+	file_maps=
 coverage: T = unit/% api/% stress/% cli/% package/nvtx
 coverage:
 	@command -v gcovr >/dev/null || { echo 'make coverage needs gcovr: sh deps.sh gcovr' >&2; exit 1; }
-	mkdir -p build-coverage && cd build-coverage && { test -f config.mk || $(top)configure -q CC=gcc $(CONFIGURE); }
+	mkdir -p build-coverage && cd build-coverage && { test -f config.mk || '$(top)/configure' -q CC=gcc $(CONFIGURE); }
 	find build-coverage -name '*.gcda' -delete
 	$(MAKE) -C build-coverage $(coverage_flags) T='$T' NOT='$(NOT) cli/bench_%' check
-	gcovr -r $(top) --object-directory build-coverage --exclude-unreachable-branches \
-	  -f '$(top)src/' --json build-coverage/coverage.json build-coverage/src
+	gcovr -r '$(top)' --object-directory build-coverage --exclude-unreachable-branches \
+	  -f '$(top)/src/' --json build-coverage/coverage.json build-coverage/src
 	@srcdir='$(srcdir)' python3 -B $(srcdir)/tests/tree/coverage.py build-coverage/coverage.json $(srcdir)/docs/coverage.md
 
 HTTP_SECONDS ?= 20

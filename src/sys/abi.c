@@ -29,6 +29,24 @@ uint32_t rnl_version(void)
 	return RNL_VERSION_MAJOR << 16 | RNL_VERSION_MINOR << 8 | RNL_VERSION_PATCH;
 }
 
+/* The system's text of an errno; NULL: the number is none. */
+static const char *system_text(int err)
+{
+#if HAVE_STRERRORDESC_NP
+	return strerrordesc_np(err);
+#elif defined(__GLIBC__)
+	char unknown[64];
+	const char *text = strerror_r(err, unknown, sizeof(unknown));
+
+	return text == unknown ? NULL : text;
+#else
+	/* musl's is one constant text for all that are none; POSIX has no errno near INT_MAX. */
+	const char *text = strerror(err);
+
+	return !strcmp(text, strerror(INT_MAX)) ? NULL : text;
+#endif
+}
+
 const char *rnl_strerror(int err)
 {
 	const char *text;
@@ -52,7 +70,7 @@ const char *rnl_strerror(int err)
 	case -EOWNERDEAD:	return "belongs to the parent of this forked process";
 	}
 	/* A job's own errno; a number that is no errno has no text. */
-	text = err == INT_MIN ? NULL : strerrordesc_np(err < 0 ? -err : err);
+	text = err == INT_MIN ? NULL : system_text(err < 0 ? -err : err);
 	return text ? text : "no known error";
 }
 

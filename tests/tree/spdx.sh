@@ -7,7 +7,8 @@ cd "$srcdir" || exit
 sh dist.sh --list >"$dir/files" || exit
 grep -vE '\.(md|png|svg)$|^(LICENSE|CHANGELOG|configure)$|^tests/fuzz/corpus/' "$dir/files" >"$dir/sources"
 [ "$(wc -l <"$dir/sources")" -gt 500 ] || complain 'there are too few sources'
-xargs -d '\n' -n 1 sh -c 'sed 5q "$1" | grep -q "SPDX-License-Identifier: MIT" || echo "$1"' - <"$dir/sources" >"$dir/without"
+xargs -d '\n' awk 'FNR <= 5 && /SPDX-License-Identifier: MIT/ { print FILENAME; nextfile }' <"$dir/sources" | sort >"$dir/with"
+sort "$dir/sources" | comm -23 - "$dir/with" >"$dir/without"
 : >"$dir/none"
 same 'each source says its licence' none without
 check 'LICENSE is that licence' grep -qx 'MIT License' LICENSE
