@@ -47,7 +47,7 @@
 #include <stdint.h>
 
 #define RNL_VERSION_MAJOR 0
-#define RNL_VERSION_MINOR 1
+#define RNL_VERSION_MINOR 2
 #define RNL_VERSION_PATCH 0
 
 #ifndef RNL_API

@@ -198,6 +198,9 @@ check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps check`.' >&2; exit 1
 endif
 
+# For a release: what later ones must not break.
+abi: ; @$(check_env) sh $(srcdir)/tests/tree/abi.sh --keep
+
 # By hand: a quarter of an hour, or more.
 check-mutants:
 	$(srcdir)/tests/tree/mutants $(MUTANTS)
@@ -228,7 +231,7 @@ http-page: examples
 else
 check-http http-page: serve
 endif
-.PHONY: check check-http http-page check-mutants coverage fuzz tests torture
+.PHONY: abi check check-http http-page check-mutants coverage fuzz tests torture
 
 tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
 clean_tests = rm -rf tests/fuzz/found $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \

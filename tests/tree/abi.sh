@@ -1,57 +1,56 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Programs that were compiled for the previous tag still run.  abidiff finds no function that is
-# gone or takes something else, and no changed structure in the public headers; one that begins
-# with its size may grow at its end.  Fields and constants are what they were.
+# Programs that were compiled for the last release still run.  tests/tree/abi has a folder for each
+# release: what abidw tells of the library, the fields of its structures, and its constants.
+# abidiff finds no function that is gone or takes something else, and no changed structure; one that
+# begins with its size may grow at its end.  Fields and constants are what they were.
 #
-# env: RNL_GIT is the git directory, where the sources are a copy without one.
+# usage: abi.sh --keep	writes the folder of this version, for a release: `make abi`
 . "$(dirname "$0")/../lib/harness.sh"
 command -v abidiff >/dev/null || skip_all 'no abidiff'
+[ "$(uname -m)" = x86_64 ] || skip_all 'the kept ones are of x86_64'
 [ -z "$sanitizer" ] || skip_all 'a build without a sanitizer looks at it'
-git() { command git --git-dir="${RNL_GIT:-$srcdir/.git}" "$@"; }
-git rev-parse HEAD >/dev/null 2>&1 || skip_all 'the sources are no git checkout'
-# Of a release itself, the one before it.
-tag=$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null) || skip_all 'no tag to compare with'
-
-# built SOURCES NAME: the library without CUDA, which has no part in the ABI, in $dir/NAME.
-built() {
-	mkdir "$dir/$2" && (cd "$dir/$2" && "$1/configure" -q --with-cuda=no --without-check CC="$CC" CFLAGS='-g -O0' \
-		LDFLAGS= CPPFLAGS= && $MAKE -s -j2 lib) >"$dir/log" 2>&1 || { cat "$dir/log"; echo "not ok - $2 is built"; exit 1; }
-}
 case $srcdir in /*) here=$srcdir ;; *) here=$PWD/$srcdir ;; esac
-mkdir "$dir/sources" && git archive "$tag" | tar -x -C "$dir/sources" || exit
-built "$dir/sources" old
-built "$here" new
-soname() { (cd "$dir/$1" && echo librunnel.so.?); }
-[ "$(soname old)" = "$(soname new)" ] || skip_all "$tag is $(soname old), this $(soname new): they need not agree"
+headers() { find "$here/include" -name '*.h' -exec cat {} +; }
 
-# headers SOURCES: all of them; an older one may have them in one file.
-headers() { find "$1/include" -name '*.h' -exec cat {} +; }
+# Without CUDA, which has no part in the ABI.
+mkdir "$dir/build" && (cd "$dir/build" && "$here/configure" -q --with-cuda=no --without-check --without-mpi CC="$CC" CFLAGS='-g -O0' \
+	LDFLAGS= CPPFLAGS= && $MAKE -s -j2 lib) >"$dir/log" 2>&1 || { cat "$dir/log"; echo 'not ok - the library is built'; exit 1; }
 
-# Suppressed: sized structures that grow at their end.
-headers "$here" | awk '/^struct rnl_[a-z_]+ [{]$/ { name = $2; next }
-     name && /^\tuint32_t size;/ { printf "[suppress_type]\n\tname = %s\n\thas_data_member_inserted_at = end\n", name }
-     { name = "" }' >"$dir/sized"
-check "functions and structures are those of $tag" abidiff --headers-dir1 "$dir/sources/include" --headers-dir2 "$here/include" --drop-private-types --no-added-syms \
-	--suppressions "$dir/sized" "$dir/old/librunnel.so" "$dir/new/librunnel.so"
-
-# seen SOURCES NAME PROGRAM: what a program says of the headers.
-seen() { $CC -I"$1/include" -o "$dir/program" "$3" && "$dir/program" >"$dir/$2"; }
-# sees_same WHAT PROGRAM: it says the same of both.
-sees_same() {
-	seen "$dir/sources" old.seen "$2" && seen "$here" new.seen "$2" && [ -s "$dir/old.seen" ] ||
-		complain 'a program does not see them'
-	same "$1 are those of $tag" old.seen new.seen
+# says_of LINES: what a program of these lines says of the headers.
+says_of() {
+	{
+		printf '#include <stddef.h>\n#include <stdio.h>\n#include <runnel.h>\n'
+		printf '#define KIND(x) _Generic((x), int: 1, long: 1, unsigned: 2, unsigned long: 2, default: 3)\n'
+		printf 'int main(void)\n{\n'
+		cat "$1"
+		echo '}'
+	} >"$dir/program.c"
+	$CC -I"$here/include" -o "$dir/program" "$dir/program.c" && "$dir/program"
 }
-# abidiff (2.2) does not look into a suppressed structure.  So this compares each field's place,
-# size and signedness, and the size of structures that do not begin with it.
-{
-	printf '#include <stddef.h>\n#include <stdio.h>\n#include <runnel.h>\n'
-	printf '#define KIND(x) _Generic((x), int: 1, long: 1, unsigned: 2, unsigned long: 2, default: 3)\n'
-	printf 'int main(void)\n{\n'
-	headers "$dir/sources" | sed -zE 's,/\*[^*]*\*+([^/*][^*]*\*+)*/,,g' | awk '
+# fields, of lines "structure" and "structure.field": its size, or its place, size and signedness.
+# abidiff (2.2) does not look into a suppressed structure.
+fields() {
+	sed -E 's/^([a-z_]+)$/\tprintf("\1 %zu\\n", sizeof(struct \1));/
+		s/^([a-z_]+)[.]([a-z0-9_]+)$/\t{ struct \1 s; printf("\1.\2 %zu %zu %d\\n", offsetof(struct \1, \2), sizeof(s.\2), KIND(s.\2)); }/' >"$dir/lines"
+	says_of "$dir/lines"
+}
+# constants, of their names; attributes are plain integers, so abidiff does not know of the
+# enumerations that they take their values from.
+constants() {
+	sed 's/.*/	printf("& %lld\\n", (long long)&);/' >"$dir/lines"
+	says_of "$dir/lines"
+}
+
+if [ "${1:-}" = --keep ]; then
+	kept=$here/tests/tree/abi/$VERSION
+	mkdir -p "$kept" || exit
+	abidw --headers-dir "$here/include" --drop-private-types --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash \
+		--out-file "$kept/library.abi" "$dir/build/librunnel.so" || exit
+	# A structure that begins with its size may grow, so its own size is no part.
+	headers | sed -zE 's,/\*[^*]*\*+([^/*][^*]*\*+)*/,,g' | awk '
 		/^struct rnl_[a-z_]+ [{]$/ { type = $2; sized = 0; text = ""; next }
-		type && /^[}];/ { if (!sized) printf "printf(\"%s %%zu\\n\", sizeof(struct %s));\n", type, type; type = "" }
+		type && /^[}];/ { if (!sized) print type; type = "" }
 		!type { next }
 		{ text = text $0 }
 		!/;/ { next }
@@ -64,24 +63,31 @@ sees_same() {
 				sub(/^.*[^a-z0-9_]/, "", fields[i])
 				sized = sized || fields[i] == "size"
 				if (fields[i] != "" && fields[i] != "reserved")
-					printf "{ struct %s s; printf(\"%s.%s %%zu %%zu %%d\\n\", offsetof(struct %s, %s), sizeof(s.%s), KIND(s.%s)); }\n",
-						type, type, fields[i], type, fields[i], fields[i], fields[i]
+					print type "." fields[i]
 			}
 			text = ""
-		}'
-	echo '}'
-} >"$dir/fields.c"
-sees_same fields "$dir/fields.c"
+		}' | fields >"$kept/fields" || exit
+	headers | sed -nE 's/^	(RNL_[A-Z0-9_]+) = .*/\1/p; s/^#define (RNL_[A-Z0-9_]+)[ 	].*[0-9].*/\1/p' |
+		grep -vE '^RNL_(VERSION|NAMES_STREAM|.*INIT$)' | constants >"$kept/constants" || exit
+	wc -l "$kept"/*
+	exit
+fi
 
-# The constants that the tag had; attributes are plain integers, so abidiff does not know of the
-# enumerations that they take their values from.
-{
-	printf '#include <stdio.h>\n#include <runnel.h>\nint main(void)\n{\n'
-	headers "$dir/sources" |
-		sed -nE 's/^	(RNL_[A-Z0-9_]+) = .*/\1/p; s/^#define (RNL_[A-Z0-9_]+)[ 	].*[0-9].*/\1/p' |
-		grep -vE '^RNL_(VERSION|.*INIT$)' |
-		sed 's/.*/	printf("& %lld\\n", (long long)&);/'
-	echo '}'
-} >"$dir/values.c"
-sees_same constants "$dir/values.c"
+# The last one that is not this version.
+last=$(cd "$here/tests/tree/abi" && printf '%s\n' * | grep -vxF "$VERSION" | sort -V | tail -n 1)
+kept=$here/tests/tree/abi/$last
+soname=$(cd "$dir/build" && echo librunnel.so.?)
+grep -q "soname='$soname'" "$kept/library.abi" || skip_all "$last has not the soname $soname: they need not agree"
+
+# Suppressed: sized structures that grow at their end.
+headers | awk '/^struct rnl_[a-z_]+ [{]$/ { name = $2; next }
+     name && /^\tuint32_t size;/ { printf "[suppress_type]\n\tname = %s\n\thas_data_member_inserted_at = end\n", name }
+     { name = "" }' >"$dir/sized"
+check "functions and structures are those of $last" abidiff --headers-dir2 "$here/include" --drop-private-types --no-added-syms \
+	--suppressions "$dir/sized" "$kept/library.abi" "$dir/build/librunnel.so"
+for what in fields constants; do
+	cut -d ' ' -f 1 "$kept/$what" | $what >"$dir/$what" && [ "$(wc -l <"$kept/$what")" -gt 30 ] || complain 'a program does not see them'
+	cp "$kept/$what" "$dir/kept.$what"
+	same "$what are those of $last" "kept.$what" $what
+done
 done_testing
