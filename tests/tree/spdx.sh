@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Each source says its licence in its first five lines, as SPDX has it.  Prose, pictures and the
-# inputs of make fuzz have no place for that; LICENSE holds for them.  configure is autoconf's.
+# Each source says its licence in its first five lines, as SPDX has it.  Prose, pictures, data and
+# three files of debian/ have no place for that; LICENSE holds for them.  configure is autoconf's.
 . "$(dirname "$0")/../lib/harness.sh"
 cd "$srcdir" || exit
 sh dist.sh --list >"$dir/files" || exit
-grep -vE '\.(md|png|svg)$|^(LICENSE|CHANGELOG|configure)$|^tests/fuzz/corpus/' "$dir/files" >"$dir/sources"
+grep -vE '\.(md|png|svg)$|^(LICENSE|CHANGELOG|configure)$|^tests/(fuzz/corpus|tree/abi)/|^debian/(changelog|copyright|source/format)$' "$dir/files" >"$dir/sources"
 [ "$(wc -l <"$dir/sources")" -gt 500 ] || complain 'there are too few sources'
 xargs -d '\n' awk 'FNR <= 5 && /SPDX-License-Identifier: MIT/ { print FILENAME; nextfile }' <"$dir/sources" | sort >"$dir/with"
 sort "$dir/sources" | comm -23 - "$dir/with" >"$dir/without"
