@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # What configure refuses, it refuses in a sentence that says what to do.
 . "$(dirname "$0")/../lib/harness.sh"
+[ -z "$sanitizer" ] || skip_all 'a build without a sanitizer looks at it'
 case $srcdir in /*) ;; *) srcdir=$PWD/$srcdir ;; esac
 # The compiler alone: what else it is given here may not go with another machine.
 compiler=$(command -v "${CC%% *}") && unset CFLAGS CPPFLAGS LDFLAGS PKG_CONFIG || exit

@@ -105,7 +105,7 @@ ends 'other systems are told their names'
 
 needs() {	# needs GOAL GROUPS: what make has deps.sh install
 	MAKEFLAGS='' ${MAKE:-make} -n -C "$srcdir" deps MAKECMDGOALS="deps $1" >"$dir/out" 2>"$dir/err"
-	prints "deps\\.sh $2\$"
+	prints "deps\\.sh'? $2\$"
 }
 needs demo core
 needs check 'core check http bench many gpu'
