@@ -184,6 +184,7 @@ make http-page    the picture of its page in docs, by Chromium
 make fuzz         what clients send to it, by libFuzzer for FUZZ_SECONDS=60 (needs clang)
 make check-mutants the library is broken in one place at a time, and tests must fail; MUTANTS='park queue.T'
 make dist         runnel-VERSION.tar.gz, of the sources: the same bytes anywhere
+make abi          keeps this version's ABI in tests/tree/abi, for a release
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall
 make clean        removes what was built; distclean also what configure made
 make autoconf     makes configure of configure.ac
