@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # A user's program under ThreadSanitizer, by gcc and clang, with the ordinary shared library and the
 # archive: what the library orders is no race there, and a race of the user's is reported.
 . "$(dirname "$0")/../lib/harness.sh"
