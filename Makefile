@@ -36,7 +36,7 @@ SRCS := $(patsubst $(srcdir)/src/%,%,$(filter-out $(srcdir)/src/tool/%,$(sort $(
 SRCS_CUDA := $(filter device/cuda%,$(SRCS))
 # The program runnel, which links the archive; kernels.c stands in for kernels.cu without nvcc.
 TOOL_SRCS := $(filter-out kernels.c,$(patsubst $(srcdir)/src/tool/%,%,$(sort $(wildcard $(srcdir)/src/tool/*.c))))
-HEADERS := $(patsubst $(srcdir)/include/%,%,$(wildcard $(srcdir)/include/*.h $(srcdir)/include/*/*.h))
+HEADERS := $(patsubst $(srcdir)/include/%,%,$(wildcard $(srcdir)/include/*.h $(srcdir)/include/*.hpp $(srcdir)/include/*/*.h))
 # Pages of the manual that are made from the headers.
 MANUALS := $(patsubst $(srcdir)/docs/man/%.in,%,$(wildcard $(srcdir)/docs/man/*.in))
 # ---- derived from the lists --------------------------------------------------
@@ -109,7 +109,7 @@ runnel: $(TOOL_OBJS) src/tool/kernels$(kernel_o) librunnel.a
 
 man: $(MANUALS:%=docs/man/%)
 man_awk   := $(foreach f,header mdoc page,$(srcdir)/docs/man/$f.awk)
-man_facts := $(srcdir)/src/sys/abi.c $(HEADERS:%=$(srcdir)/include/%)
+man_facts := $(srcdir)/src/sys/abi.c $(patsubst %,$(srcdir)/include/%,$(filter %.h,$(HEADERS)))
 $(MANUALS:%=docs/man/%): docs/man/%: $(srcdir)/docs/man/%.in $(man_awk) $(man_facts)
 	@mkdir -p $(@D)
 	$(call Q,MAN)awk $(man_awk:%=-f %) $(man_facts) $< >$@

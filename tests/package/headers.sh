@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The public headers are silent in a user's unit, and so is what their macros make there: each
 # header alone and twice, and one unit that uses every macro, by gcc, clang and nvcc, as C11 and as
-# C++17. The include path is a plain -I: a compiler is silent about a system header's faults.
+# C++17; a header of C++ as C++17 alone. The include path is a plain -I: a compiler is silent about
+# a system header's faults.
 . "$(dirname "$0")/../lib/harness.sh"
 check_silent() {	# check_silent NAME COMMAND ...: succeeds, and prints nothing
 	check=$1
@@ -22,6 +23,11 @@ for h in $headers; do
 done
 (cd "$srcdir/include" && cat $headers) >"$dir/headers"
 macros=$(sed -nE 's/^ *# *define ([A-Za-z_0-9]+).*/\1/p' "$dir/headers" | grep -vE '^(RNL_API|RNL__.*|RUNNEL_.*_H|RUNNEL_H)$' | sort -u)
+
+# C++ alone.
+for h in $(cd "$srcdir/include" && find . -name '*.hpp' | sed 's,^\./,,' | sort); do
+	printf '#include <%s>\n#include <%s>\nextern int unit;\n' "$h" "$h" >"$dir/$(echo "$h" | tr / _).unit++"
+done
 
 # In C++ a structure is named without `struct`; so no function may have its name.
 {
@@ -99,7 +105,7 @@ ours="-I$srcdir/include -fsyntax-only"
 # compiled COMPILER LANGUAGE FLAG ...
 compiled() {
 	cc=$1 language=$2; shift 2
-	for unit in "$dir"/*.unit; do
+	for unit in "$dir"/*.unit $([ "$language" = C11 ] || ls "$dir"/*.unit++); do
 		name=$(basename "$unit" .unit) more=
 		case $name in *_cuda*) [ "$have_CUDA" = yes ] || continue; more=$ptds ;; esac
 		check_silent "$name by $cc as $language" $cc $ours "$@" $more "$unit"
