@@ -1,0 +1,78 @@
+#!/bin/sh
+# docs/tutorial.md: each program there compiles as it stands, without a warning, runs, and prints what
+# it should; the C++ one by both compilers.
+. "$(dirname "$0")/../lib/harness.sh"
+sanitize=${sanitizer:+-fsanitize=$sanitizer}
+# A block's first line is a comment with the name of its file.
+awk -v dir="$dir" '/^```(c|cpp)$/ { begins = 1; next } /^```$/ { file = ""; next }
+	begins { file = $2; sub(/:$/, "", file); file = dir "/" file; begins = 0 } file { print > file }' "$srcdir/docs/tutorial.md"
+compiles() {	# compiles COMPILER FLAG ... FILE LIBRARY ...: to $dir/app
+	rm -f "$dir/app"
+	"$@" -Wall -Wextra -Werror $sanitize -I"$srcdir/include" -I"$dir" -pthread -L. -lrunnel \
+		-Wl,-rpath,"$PWD" -o "$dir/app" >"$dir/out" 2>"$dir/err" || complain "$* does not compile"
+}
+prints_all() {	# prints_all LINE ...: that, and nothing else
+	timeout 60 "$dir/app" >"$dir/out" 2>"$dir/err" || complain "status $?"
+	printf '%s\n' "$@" >"$dir/want"
+	cmp -s "$dir/want" "$dir/out" || complain 'it prints something else:' "$dir/want" "$dir/out"
+}
+# shellcheck disable=SC2086  # words
+c() { compiles $CC -std=gnu11 $CFLAGS "$dir/$1.c"; }
+
+# ---- those that end by themselves ------------------------------------------------
+c first && prints_all '0 1 4 9 16 25 36 49 '
+ends 'a first job'
+c diamond && prints_all 61
+ends 'jobs that come after others'
+c graph
+timeout 60 "$dir/app" >"$dir/out" 2>"$dir/err" || complain "status $?"
+awk '{ at[$1] = NR } END { exit !(NR == 4 && at["a"] < at["c"] && at["a"] < at["d"] && at["b"] < at["d"]) }' "$dir/out" ||
+	complain 'the order is wrong'
+ends 'any graph'
+c delayed && prints_all 'tick 1' 'tick 2' 'tick 3' 'tick 4' 'tick 5'
+ends 'a job at a time'
+c held && timeout 60 "$dir/app" >"$dir/out" 2>"$dir/err" || complain "status $?"
+prints '^before: done 0$'
+prints '^after: success$'
+prints '^forgotten: timed out; late: no longer valid$'
+ends 'a job that waits for the world'
+for cxx in g++ clang++; do
+	command -v $cxx >/dev/null || { echo "SKIP: no $cxx"; continue; }
+	compiles $cxx -std=c++17 "$dir/lambdas.cpp" &&
+		prints_all '2 words' '1 words' 'error: no words' '3 words'
+	ends "C++17, by $cxx"
+done
+
+# ---- servers ---------------------------------------------------------------------
+serves() {	# serves NAME: 200 clients, 20 at a time, get the right answers
+	timeout 120 "$dir/app" 0 >"$dir/out" 2>"$dir/err" &
+	server=$!
+	for _ in $(seq 300); do
+		grep -q '^port ' "$dir/out" && break
+		sleep 0.1
+	done
+	timeout 100 python3 -B - "$(sed -n 's/^port //p' "$dir/out")" >"$dir/answers" 2>&1 <<-'END' || { complain 'wrong answers'; cat "$dir/answers"; }
+		import concurrent.futures, socket, sys
+		def ask(nr):
+		    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60) as s:
+		        line = b" word" * nr
+		        s.sendall(line[:7])	# a line may come in pieces
+		        s.sendall(line[7:] + b"\n")
+		        answer = b""
+		        while part := s.recv(100):
+		            answer += part
+		        assert answer == b"%d\n" % nr, (nr, answer)
+		with concurrent.futures.ThreadPoolExecutor(20) as clients:
+		    list(clients.map(ask, range(2, 202)))
+	END
+	kill $server && wait $server 2>/dev/null
+	ends "$1"
+}
+c epoll && serves 'a server on epoll'
+if $PKG_CONFIG --exists libuv; then
+	# shellcheck disable=SC2046,SC2086  # words
+	compiles $CC -std=gnu11 $CFLAGS "$srcdir/tests/package/tutorial/uv.c" $($PKG_CONFIG --cflags --libs libuv) && serves 'the same on libuv'
+else
+	echo 'SKIP: no libuv'
+fi
+done_testing
