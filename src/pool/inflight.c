@@ -146,6 +146,7 @@ static void reached(struct rnl__inflight *f, uint64_t seq)
 		f->first_mark = (f->first_mark + 1) % f->limit;
 		f->nr_marks--;
 	}
+	rnl__tsan_release(&f->reached);
 	/*
 	 * [inflight.R1] release: a join that skips its wait sees the jobs' effects;
 	 * pairs with [inflight.R2]
@@ -345,8 +346,10 @@ int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 	 * [inflight.R2] acquire: the device has passed the job, and we see that;
 	 * pairs with [inflight.R1]
 	 */
-	if (atomic_load_explicit(&f->reached, memory_order_acquire) >= seq)
+	if (atomic_load_explicit(&f->reached, memory_order_acquire) >= seq) {
+		rnl__tsan_acquire(&f->reached);
 		return 0;
+	}
 	if (*joined >= seq) {
 		/* The wait stands there already.  It is an operation of a job that joins, too. */
 		rnl__thread.stream->issued++;

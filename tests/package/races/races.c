@@ -156,7 +156,8 @@ static const struct scene {
 	{ "barriers", barriers }, { "notifies", notifies }, { "joins", joins },
 	{ "cancelled after", cancelled_after }, { "keyed", keyed }, { "chains", chains },
 	{ "orders", orders }, { "holds", holds }, { "delayed", delayed }, { "unrun", unrun },
-	{ "water", water }, { "memory", memory }, { "maps", maps }, { "batchers", batchers },
+	{ "water", water }, { "memory", memory },
+	{ "streams", streams }, { "maps", maps }, { "batchers", batchers },
 	{ "lives", lives },
 }, races[] = {
 	{ "jobs", race_jobs }, { "barrier", race_barrier }, { "submit", race_submit },

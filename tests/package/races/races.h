@@ -34,6 +34,7 @@ void delayed(void);
 void unrun(void);
 void water(void);
 void memory(void);
+void streams(void);
 void maps(void);
 void batchers(void);
 void lives(void);

@@ -98,6 +98,77 @@ void memory(void)
 	rnl_device_free(pool, mem);
 }
 
+/* ---- two streams ---------------------------------------------------------------------- */
+
+/*
+ * A job copies to the device on one worker; a job after it computes there, on another one, which is
+ * busy until the copy is passed most likely: then its stream need not wait.  The barrier does not
+ * know yet: the callback is called first.
+ */
+struct stage {
+	struct rnl_job copy, busy, compute;
+	struct rnl_small_barrier copied;
+	unsigned *pinned, *device;
+};
+
+static int run_copy(struct rnl_job *job)
+{
+	struct stage *s = rnl_container_of(job, struct stage, copy);
+
+	return rnl_copy(s->device, s->pinned, NUMBERS * sizeof(unsigned));
+}
+
+static void end_copy(struct rnl_job *job)
+{
+	(void)job;
+	for (int i = 0; i < 4; i++)
+		nap();
+}
+
+static int run_busy(struct rnl_job *job)
+{
+	(void)job;
+	nap();
+	return 0;
+}
+
+static int run_compute(struct rnl_job *job)
+{
+	struct stage *s = rnl_container_of(job, struct stage, compute);
+	struct rnl_dim one = { 1, 1, 1 };
+	struct add_args args = { s->device, s->device };
+
+	return rnl_launch(&add_one, one, one, &args);
+}
+
+void streams(void)
+{
+	struct stage s;
+	void *mem;
+
+	must(rnl_pinned_get(pool, NUMBERS * sizeof(unsigned), &mem), "pinned");
+	s.pinned = mem;
+	must(rnl_device_alloc(pool, 0, NUMBERS * sizeof(unsigned), &mem), "rnl_device_alloc");
+	s.device = mem;
+	for (unsigned n = 0; n < ROUNDS; n++) {
+		s.pinned[0] = n;
+		must(rnl_small_barrier_init(&s.copied, pool), "init");
+		rnl_job_init(&s.copy, run_copy);
+		rnl_job_on_done(&s.copy, end_copy);
+		rnl_job_init(&s.busy, run_busy);
+		rnl_job_init(&s.compute, run_compute);
+		rnl_barrier_add(rnl_small(&s.copied), &s.copy);
+		rnl_job_after(&s.compute, rnl_small(&s.copied));
+		must(rnl_submit_keyed(pool, &s.busy, RNL_KEY_WORKER(1)), "submit");
+		must(rnl_submit_keyed(pool, &s.copy, RNL_KEY_WORKER(0)), "submit");
+		must(rnl_submit_keyed(pool, &s.compute, RNL_KEY_WORKER(1)), "submit");
+		must(rnl_job_wait(&s.compute, RNL_FOREVER), "wait");
+		check(s.device[0] == n + 1, "two streams");	/* the host device's memory */
+	}
+	rnl_device_free(pool, s.device);
+	rnl_pinned_put(pool, s.pinned);
+}
+
 /* ---- maps -------------------------------------------------------------------------- */
 
 static int chunk_fn(const struct rnl_chunk *chunk)
