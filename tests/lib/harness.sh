@@ -47,6 +47,12 @@ same() {	# same NAME WANT HAVE: a test that two files in $dir are the same
 	cmp -s "$dir/$2" "$dir/$3" || complain 'they differ:' "$dir/$2" "$dir/$3"
 	ends "$1"
 }
+cxx_compilers() {	# cxx_compilers: g++ and clang++; of a sanitizer's runtime, the one that is $CC's
+	case ${sanitizer:+$CC} in '') cxxs='g++ clang++' ;; *clang*) cxxs=clang++ ;; *) cxxs=g++ ;; esac
+	for cxx in $cxxs; do
+		if command -v $cxx >/dev/null; then echo $cxx; else echo "SKIP: no $cxx" >&2; fi
+	done
+}
 done_testing() {
 	[ $wrong = 0 ] || ends 'no check is left over'
 	echo "1..$nr"

@@ -3,7 +3,7 @@
 # A user's program under ThreadSanitizer, by gcc and clang, with the ordinary shared library and the
 # archive: what the library orders is no race there, and a race of the user's is reported.
 . "$(dirname "$0")/../lib/harness.sh"
-[ -z "$sanitizer" ] || skip_all "the library is built with -fsanitize=$sanitizer; this is about an ordinary one"
+[ -z "${sanitizer:-}" ] || skip_all "the library is built with -fsanitize=$sanitizer; this is about an ordinary one"
 unset TSAN_OPTIONS
 # ThreadSanitizer's shadow memory and a randomised address space may get in each other's way.
 fixed=$(setarch -R echo setarch -R 2>/dev/null)

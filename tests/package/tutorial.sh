@@ -36,8 +36,7 @@ prints '^before: done 0$'
 prints '^after: success$'
 prints '^forgotten: timed out; late: no longer valid$'
 ends 'a job that waits for the world'
-for cxx in g++ clang++; do
-	command -v $cxx >/dev/null || { echo "SKIP: no $cxx"; continue; }
+for cxx in $(cxx_compilers); do
 	compiles $cxx -std=c++17 "$dir/lambdas.cpp" &&
 		prints_all '2 words' '1 words' 'error: no words' '3 words'
 	ends "C++17, by $cxx"
