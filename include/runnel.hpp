@@ -33,7 +33,7 @@ namespace rnl {
  *
  * Return: @ret, if it is 0 or more; else it throws a std::system_error whose code is the errno, in
  *	std::generic_category(), and whose text begins with that of rnl_strerror().
- * Since: 0.1
+ * Since: 0.2
  */
 inline int check(int ret)
 {
@@ -47,7 +47,7 @@ inline int check(int ret)
  *
  * rnl_pool_create() and rnl_pool_destroy(): the end waits for the accepted jobs.  It may be moved.
  * Errors of the creation are thrown.
- * Since: 0.1
+ * Since: 0.2
  */
 class pool {
 public:
@@ -73,7 +73,7 @@ private:
  *
  * It is destroyed before its pool, and on no worker of that: the end waits for its jobs.  Jobs that
  * come after it must be done, too.
- * Since: 0.1
+ * Since: 0.2
  */
 class barrier {
 public:
@@ -100,7 +100,7 @@ private:
  * any_job - a job without the type of its function
  *
  * What jobs of all lambdas have, and what a reaped job leads back to.
- * Since: 0.1
+ * Since: 0.2
  */
 class any_job {
 public:
@@ -188,7 +188,7 @@ private:
  * An exception that leaves the function fails the job: with the errno of a std::system_error, with
  * -ENOMEM for a std::bad_alloc, else with -ENOTRECOVERABLE.  get() and wait() throw it again.
  * The function may be called again for another submit, and a pool with a guard calls it twice.
- * Since: 0.1
+ * Since: 0.2
  */
 template <class F> class job final : public any_job {
 public:
@@ -230,7 +230,7 @@ private:
  * @callee:	its function; it may own what it captures.
  *
  * Return: the job; its end waits.  Throws std::bad_alloc, or as any_job::submit().
- * Since: 0.1
+ * Since: 0.2
  */
 template <class F> [[nodiscard]] std::unique_ptr<job<std::decay_t<F>>> start(rnl_pool *to, F &&callee)
 {
@@ -245,7 +245,7 @@ template <class F> [[nodiscard]] std::unique_ptr<job<std::decay_t<F>>> start(rnl
  *
  * rnl_cq_create() and rnl_cq_destroy(): no job that uses it is under way then.  rnl_cq_fd(queue) is
  * what an event loop polls.
- * Since: 0.1
+ * Since: 0.2
  */
 class queue {
 public:

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # runnel.hpp, by g++ and clang++: values, exceptions, cancels, ends, barriers and queues; the header is
 # silent.
 . "$(dirname "$0")/../lib/harness.sh"

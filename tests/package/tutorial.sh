@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # docs/tutorial.md: each program there compiles as it stands, without a warning, runs, and prints what
 # it should; the C++ one by both compilers.
 . "$(dirname "$0")/../lib/harness.sh"
