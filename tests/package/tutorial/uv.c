@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* uv PORT: a server on libuv; its core, uv_core.h, is a block of docs/tutorial.md. */
 #include <err.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
@@ -83,6 +84,7 @@ int main(int argc, char **argv)
 	uv_poll_t poll;
 	int bytes = sizeof(at), ret;
 
+	signal(SIGPIPE, SIG_IGN);		/* a client may be gone */
 	if ((ret = rnl_pool_create(&pool, NULL)) || (ret = rnl_cq_create(&cq)))
 		errx(1, "runnel: %s", rnl_strerror(ret));
 	uv_poll_init(loop, &poll, rnl_cq_fd(cq));
