@@ -19,12 +19,13 @@ first: $(filter deps,$(goals))
 	@test -f config.mk || '$(top)/configure' $(CONFIGURE)
 # What the other goals need; without any, core.
 needs = $(strip $(if $(filter-out deps,$(goals)),core) \
-	$(if $(filter check coverage torture check-mutants,$(goals)),check http bench many gpu) \
+	$(if $(filter check coverage torture check-mutants,$(goals)),check http bench many gpu python) \
 	$(if $(filter serve check-http http-page,$(goals)),http) \
-	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http fuzz))
+	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http fuzz) \
+	$(if $(filter python wheel bench-python,$(goals)),python))
 deps:
 	@sh '$(top)/deps.sh' $(needs)
-	@! grep -Eqs '^have_(CHECK|HTTP|MPI) *:= no' config.mk || ./config.status --recheck
+	@! grep -Eqs '^have_(CHECK|HTTP|MPI|PYTHON) *:= no' config.mk || ./config.status --recheck
 clean distclean: ; @:
 .PHONY: $(goals) first
 
@@ -115,6 +116,7 @@ $(MANUALS:%=docs/man/%): docs/man/%: $(srcdir)/docs/man/%.in $(man_awk) $(man_fa
 	$(call Q,MAN)awk $(man_awk:%=-f %) $(man_facts) $< >$@
 
 include $(srcdir)/examples/examples.mk
+include $(srcdir)/python/python.mk
 include $(srcdir)/tests/tests.mk
 include $(srcdir)/tests/bench/bench.mk
 
@@ -152,11 +154,12 @@ autoconf: ; cd $(srcdir) && autoconf && rm -rf autom4te.cache configure~
 dist: ; sh $(srcdir)/dist.sh runnel-$(VERSION)
 
 rooms := $(patsubst $(srcdir)/%/,%,$(wildcard $(srcdir)/src/*/))
-objdirs := $(rooms) $(bench_dirs) $(tests_dirs) $(EXAMPLE_DIRS)
+objdirs := $(rooms) $(bench_dirs) $(tests_dirs) $(EXAMPLE_DIRS) python
 clean:
 	rm -f runnel librunnel.a librunnel.so* $(http)/page.inc $(foreach d,$(objdirs),$d/*.o $d/*.d) $(PROGRAMS) $(MANUALS:%=docs/man/%) \
 	  $(BENCHES)
 	$(clean_tests)
+	$(clean_python)
 distclean: clean
 	rm -f config.mk config.h config.log config.status runnel.pc runnel-*.tar.gz
 	! test -L sources || rm sources
@@ -185,6 +188,7 @@ make fuzz         what clients send to it, by libFuzzer for FUZZ_SECONDS=60 (nee
 make check-mutants the library is broken in one place at a time, and tests must fail; MUTANTS='park queue.T'
 make dist         runnel-VERSION.tar.gz, of the sources: the same bytes anywhere
 make abi          keeps this version's ABI in tests/tree/abi, for a release
+make wheel        the Python package, in python/dist (python/README.md)
 make install      DESTDIR=, and ./configure --prefix=, as usual; make uninstall
 make clean        removes what was built; distclean also what configure made
 make autoconf     makes configure of configure.ac

@@ -7,7 +7,7 @@
 #
 # Nothing works without core.  What another group lacks is left out: configure and the tests say so.
 set -u
-groups='core check http bench many gpu fuzz'
+groups='core check http bench many gpu fuzz python'
 about() {
 	case $1 in
 	core) echo 'the library, runnel, and make demo' ;;
@@ -17,6 +17,7 @@ about() {
 	many) echo 'programs over several GPUs and machines: MPI, NCCL, a balancer' ;;
 	gpu) echo 'runnel lint and runnel report' ;;
 	fuzz) echo 'make fuzz, with the group http' ;;
+	python) echo 'the Python package, its wheel and its tests' ;;
 	*) return 1 ;;
 	esac
 }
@@ -27,6 +28,11 @@ lib() { pkg-config --exists "$*" 2>/dev/null; }
 mpi() { has mpicc && has mpirun; }
 # Ubuntu has it as a snap alone.
 browser() { has chromium || has chromium-browser || has google-chrome || grep -qs '^ID=ubuntu' /etc/os-release; }
+python() {
+	python3=${PYTHON:-/usr/bin/python3}	# apt's
+	has $python3 && $python3 -c 'import setuptools, cffi, numpy, pip, venv, wheel
+open(__import__("sysconfig").get_paths()["include"] + "/Python.h")' 2>/dev/null
+}
 # Debian has no NCCL; NVIDIA's own packages for it do.
 nccl() {
 	[ -e /usr/local/cuda/include/nccl.h ] || [ -e /usr/include/nccl.h ] || [ ! -e /usr/local/cuda ] ||
@@ -61,6 +67,7 @@ table() {
 	many|mpi|openmpi-bin libopenmpi-dev|openmpi-devel|openmpi-devel|openmpi|openmpi-dev
 	many|nccl|libnccl-dev||||
 	gpu|lib libelf '>=' 0.170|libelf-dev|elfutils-libelf-devel|libelf-devel|libelf|elfutils-dev
+	python|python|python3-cffi python3-dev python3-numpy python3-pip python3-setuptools python3-venv python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python3-cffi python3-devel python3-numpy python3-pip python3-setuptools python3-wheel|python-cffi python-numpy python-pip python-setuptools python-wheel|py3-cffi py3-numpy py3-pip py3-setuptools py3-wheel python3-dev
 	fuzz|has ${FUZZ_CC:-clang}|clang libclang-rt-dev|clang compiler-rt|clang|clang compiler-rt|clang compiler-rt
 	IN
 }

@@ -183,14 +183,14 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
 	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' have_LIBPNG='$(have_LIBPNG)' have_MPI='$(have_MPI)' MPIRUN='$(MPIRUN)' UNBUILT='configure found no working nvcc' \
-	have_NCCL='$(have_NCCL)' FUZZ_CC='$(FUZZ_CC)' TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
+	have_NCCL='$(have_NCCL)' have_PYTHON='$(have_PYTHON)' PYTHON='$(PYTHON)' FUZZ_CC='$(FUZZ_CC)' TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
 if_wanted = $(if $(call wanted,tests/$1),$2)
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) exec sh $(srcdir)/tests/lib/run $(runs)
 tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call if_wanted,cli/buckets,$(buckets_double)) $(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
-	$(call if_wanted,cli/fuzz,$(fuzzes)) \
+	$(call if_wanted,cli/fuzz,$(fuzzes)) $(call if_wanted,cli/python,$(if $(filter yes,$(have_PYTHON)),python/_runnel.abi3.so)) \
 	$(call if_wanted,cli/loader,$(loader_double)) $(call if_wanted,cli/pipeline,$(pipeline_double)) \
 	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture)
 else

@@ -23,7 +23,7 @@ deps() {	# deps STATUS ARG...
 	want=$1
 	shift
 	rm -f "$dir/calls"
-	(PATH=$stubs CC=none CXX=none FUZZ_CC=none exec sh "$srcdir/deps.sh" "$@") >"$dir/out" 2>"$dir/err"
+	(PATH=$stubs CC=none CXX=none FUZZ_CC=none PYTHON=none exec sh "$srcdir/deps.sh" "$@") >"$dir/out" 2>"$dir/err"
 	got=$?
 	[ $got = "$want" ] || complain "status of $*: $got, not $want"
 }
@@ -38,7 +38,7 @@ core='gcc libc6-dev liburcu-dev make pkg-config'
 system
 stub apt-get
 deps 0
-rows 7 '^deps: [a-z]+ \(.+\): missing: [a-z]'
+rows 8 '^deps: [a-z]+ \(.+\): missing: [a-z]'
 called "^apt-get -q install .* $core\$"
 called_not ' (check|libevent-dev|chromium)'
 deps 0 core check autoconf

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""runnel: a pool of workers, each with a GPU stream of its own, or on the host.
+
+    with runnel.Pool(4) as pool:
+        jobs = [pool.submit(fn, i) for i in range(1000)]
+        values = [job.result() for job in jobs]
+
+README.md of this package says what is where; the words are those of the C library's headers."""
+from _runnel import lib as _lib
+
+from .barrier import Barrier
+from .errors import Cancelled, Closed, Error, Full, Late
+from .job import Hold, Job, hold, is_cancelled
+from .map import Chunk
+from .memory import DeviceArray, scratch
+from .pool import EMPTY, HIGH_WATER, LOW_WATER, Pool, describe, setup, worker_key
+from .queue import Queue
+from .stream import cupy_stream, numba_stream, stream, torch_stream, worker
+from .work import copy, fill, launch
+
+_version = _lib.rnl_version()
+__version__ = f"{_version >> 16}.{_version >> 8 & 255}.{_version & 255}"
+
+__all__ = ["Barrier", "Cancelled", "Chunk", "Closed", "DeviceArray", "EMPTY", "Error", "Full",
+           "HIGH_WATER", "Hold", "Job", "LOW_WATER", "Late", "Pool", "Queue", "copy", "cupy_stream",
+           "describe", "fill", "hold", "is_cancelled", "launch", "numba_stream", "scratch", "setup", "stream",
+           "torch_stream", "worker", "worker_key"]

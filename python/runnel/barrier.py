@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""Barriers: joins of jobs."""
+from __future__ import annotations
+
+import collections
+import errno
+from typing import TYPE_CHECKING, Optional
+
+from _runnel import ffi, lib
+
+from .errors import Error, check, error_of, refusal, wait
+from .job import Job
+from .queue import Queue, loop_queue
+
+if TYPE_CHECKING:
+    from .pool import Pool
+
+# Barriers that nobody has any more, but a worker: it tells a job's barrier last, after py_done().
+_dropped: collections.deque = collections.deque()
+
+
+def _sweep() -> None:
+    """Frees some of them: each new barrier looks at two, so they do not become many."""
+    for _ in range(2):
+        try:
+            c = _dropped.popleft()
+        except IndexError:
+            return
+        if lib.rnl_barrier_wait(c, 0):
+            _dropped.append(c)
+
+
+class Barrier:
+    """Counts jobs of one pool from their submit (barrier=) until they are done. Jobs come after it
+    (after=), threads wait for it, and coroutines await its notify()."""
+
+    __slots__ = ("_c", "_pool", "__weakref__")
+
+    def __init__(self, pool: "Pool"):
+        _sweep()
+        self._pool = pool
+        self._c = ffi.new("struct rnl_barrier *")
+        with pool._use("Barrier()") as c:
+            check(lib.rnl_barrier_init(self._c, c), "Barrier()")
+
+    def wait(self, timeout: Optional[float] = None) -> None:
+        """Waits until all counted jobs are done. Raises Error if one of them failed, TimeoutError
+        after `timeout` seconds. After a failure take another barrier: jobs after this one would be
+        cancelled."""
+        ret = wait(lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout, "Barrier.wait()")
+        if ret == -errno.ETIMEDOUT:
+            raise TimeoutError(f"jobs of the barrier are not done after {timeout} s")
+        if ret == -errno.EBUSY:
+            raise Error(errno.EBUSY, "Barrier.wait() on a worker of the pool: the worker would wait for "
+                        "itself. Submit a job after the barrier")
+        check(ret, "Barrier.wait()")
+        ret = lib.rnl_barrier_result(self._c)
+        if ret < 0:
+            raise error_of(ret, "a job of the barrier")
+
+    def notify(self, queue: Optional[Queue] = None) -> Job:
+        """A job that is done when those are that the barrier counts now; no worker runs it. It fails
+        as the first of them that failed."""
+        job = Job(self._pool, None, (), queue or loop_queue())
+        job._kept.append(self)
+        ret = lib.rnl_barrier_notify(self._c, job._c)
+        if ret:
+            job._refused()
+            raise refusal(ret, "Barrier.notify()")
+        return job
+
+    def join(self) -> None:
+        """In a job: its stream waits, on the device, for all counted jobs. No thread waits; the jobs
+        must be issued."""
+        if lib.rnl_worker_index() < 0:
+            raise RuntimeError("Barrier.join() is for jobs; other threads wait()")
+        ret = lib.rnl_barrier_join(self._c)
+        if ret == -errno.EBUSY:
+            raise Error(errno.EBUSY, "Barrier.join(): jobs of the barrier are not issued, and a worker "
+                        "does not wait. Submit a job after the barrier")
+        check(ret, "Barrier.join()")
+
+    def __del__(self):
+        # In a child of a fork it stays, with the parent's jobs.
+        if getattr(self, "_c", None) and lib.rnl_barrier_wait(self._c, 0) != 0:
+            _dropped.append(self._c)

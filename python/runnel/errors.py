@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Errors: what a call of the library returned, as an exception; and waits that Ctrl-C ends."""
+from __future__ import annotations
+
+import errno
+import logging
+import math
+import threading
+import time
+from typing import Callable, Optional
+
+from _runnel import ffi, lib
+
+log = logging.getLogger("runnel")
+log.addHandler(logging.NullHandler())		# the library prints nothing by itself
+_said = threading.local()			# .text: the library's last message in this thread
+
+SLICE_NS = 50_000_000		# a wait comes back to Python so often: for Ctrl-C
+
+
+class Error(OSError):
+    """A call of the library, or a job, failed. `errno` is the library's code."""
+
+
+class Full(Error):
+    """The pool, or what it has of something, is full. It passes by itself: try again later."""
+
+
+class Closed(Error):
+    """The pool was closed."""
+
+
+class Cancelled(Error):
+    """The job was cancelled, or a job of the barrier before it failed: its function did not run."""
+
+
+class Late(Error):
+    """The job did not start, or its holds were not released, by its deadline."""
+
+
+_CLASSES = {errno.EAGAIN: Full, errno.ESHUTDOWN: Closed, errno.ECANCELED: Cancelled,
+            errno.ETIMEDOUT: Late}
+_ADVICE = {
+    errno.EOWNERDEAD: "; it is of the process that forked this one: create a pool in this process",
+    errno.ENODEV: "; a job has a stream, another thread has none",
+}
+
+
+def error_of(code: int, what: str, text: Optional[str] = None) -> Error:
+    """The exception for a negative code; `what` names the call, or the job."""
+    text = text or ffi.string(lib.rnl_strerror(code)).decode()
+    return _CLASSES.get(-code, Error)(-code, f"{what}: {text}{_ADVICE.get(-code, '')}")
+
+
+def refusal(code: int, what: str) -> Error:
+    """As error_of(), of a call that this thread has just made: the library has logged why it is
+    -EINVAL."""
+    said, _said.text = getattr(_said, "text", None), None
+    return error_of(code, what, said if code == -errno.EINVAL else None)
+
+
+def check(ret: int, what: str) -> int:
+    """The return value of a call of the library; raises if it is negative."""
+    if ret < 0:
+        raise refusal(ret, what)
+    return ret
+
+
+def nanoseconds(seconds: Optional[float], what: str) -> int:
+    """Seconds as the library takes them; None is for ever."""
+    if seconds is None:
+        return -1
+    if not isinstance(seconds, (int, float)):
+        raise TypeError(f"{what} is {seconds!r}; it must be seconds, or None for ever")
+    if seconds < 0 or math.isnan(seconds):
+        raise ValueError(f"{what} is {seconds!r}; it must not be negative")
+    return min(int(seconds * 1e9), 2**62)
+
+
+def wait(call: Callable[[int], int], timeout: Optional[float], what: str) -> int:
+    """Calls `call(timeout_ns)` until it returns something else than -ETIMEDOUT, or time is over.
+
+    The lock of the interpreter is free meanwhile. Each call is short, so that the main thread
+    raises KeyboardInterrupt soon: a signal does not end a wait of the library."""
+    left = nanoseconds(timeout, f"{what}: timeout")
+    end = time.monotonic_ns() + left
+    while True:
+        ret = call(SLICE_NS if left < 0 else min(left, SLICE_NS))
+        if ret != -errno.ETIMEDOUT:
+            return ret
+        if left >= 0:
+            left = max(end - time.monotonic_ns(), 0)
+            if not left:
+                return ret
+
+
+@ffi.def_extern()
+def py_log(_arg, level, msg):
+    text = ffi.string(msg).decode(errors="replace")
+    if level == lib.RNL_LOG_ERROR:
+        _said.text = text
+    log.log((logging.ERROR, logging.WARNING, logging.INFO)[level], "%s", text)
+
+
+lib.py_log_start()

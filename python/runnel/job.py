@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""Jobs: Python functions on workers, and what comes of them; and holds.
+
+A job is alive, with all that it was given, until it is done: not when its function has returned,
+but when the device has passed what the function issued. `_live` holds it until then. A worker tells
+the end by py_done(), or the job goes to a completion queue."""
+from __future__ import annotations
+
+import errno
+import threading
+from typing import TYPE_CHECKING, Any, Callable, List, Optional
+
+from _runnel import ffi, lib
+
+from .errors import Cancelled, Error, check, error_of, log, wait
+
+if TYPE_CHECKING:
+    from .pool import Pool
+    from .queue import Queue
+
+_live: dict = {}		# Job -> the handle by which C names it
+_thread = threading.local()	# .job: the job whose function runs on this thread
+
+
+class Job:
+    """A job that was submitted: a future of its function's value. Pool.submit() makes it."""
+
+    __slots__ = ("_c", "_pool", "_fn", "_args", "_kept", "_value", "_error", "_finished",
+                 "_callbacks", "_queue", "__weakref__")
+
+    def __init__(self, pool: "Pool", fn: Optional[Callable], args: tuple = (),
+                 queue: Optional["Queue"] = None):
+        self._c = ffi.new("struct rnl_job *")
+        self._pool = pool
+        self._fn = fn
+        self._args = args
+        self._kept: List[Any] = []	# what the device, or the library, uses until the job is done
+        self._value = self._error = None
+        self._finished = False
+        self._callbacks: List[Callable] = []
+        self._queue = queue
+        handle = _live[self] = ffi.new_handle(self)
+        lib.py_prepare(self._c, fn is not None, handle, queue._c if queue else ffi.NULL)
+
+    def _refused(self) -> None:
+        """The submit failed: the job is the caller's, and goes."""
+        _live.pop(self, None)
+
+    def _finish(self) -> None:
+        """The job is done: what it held may go, and callbacks are called."""
+        _live.pop(self, None)
+        self._fn = self._args = self._kept = None
+        self._finished = True
+        self._call_callbacks()
+
+    def _call_callbacks(self) -> None:
+        while self._callbacks:
+            try:
+                fn = self._callbacks.pop(0)
+            except IndexError:		# another thread has it
+                return
+            try:
+                fn(self)
+            except Exception:
+                log.exception("a callback of %r raised", self)
+
+    def done(self) -> bool:
+        """Whether the job is done. One that goes to a queue is done when it was reaped."""
+        return bool(check(lib.rnl_job_test(self._c), "Job.done()"))
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        """Waits for the job, and returns its function's value, or raises its exception.
+
+        TimeoutError: it is not done in `timeout` seconds. Cancelled, Late, Error: the library ended
+        the job. Not on a worker of its pool; in a coroutine, `await job`."""
+        error = self.exception(timeout)
+        try:
+            if error is not None:
+                raise error
+            return self._value
+        finally:
+            error = None		# no circle of the traceback and this frame
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
+        """Waits for the job, and returns the exception that result() raises, or None."""
+        if self._queue is not None and self._queue.is_loop_of_this_thread() and not self.done():
+            raise RuntimeError("Job.result() of a job that is not done would stop the event loop for "
+                               "ever: await the job")
+        ret = wait(lambda ns: lib.rnl_job_wait(self._c, ns), timeout, "Job.result()")
+        if ret == -errno.ETIMEDOUT:
+            raise TimeoutError(f"{self!r} is not done after {timeout} s")
+        if ret == -errno.EBUSY:
+            raise Error(errno.EBUSY, "Job.result() on a worker of the job's pool: the worker would wait "
+                        "for itself. Use add_done_callback(), or a job after a barrier")
+        check(ret, "Job.result()")
+        code = lib.rnl_job_result(self._c)
+        if code >= 0 or self._error is not None:
+            return self._error
+        error = error_of(code, "the job")
+        device = lib.rnl_job_device_error(self._c)
+        if device:
+            error.strerror += f"; CUDA's error {device}"
+        return error
+
+    def cancel(self) -> bool:
+        """Takes the job back. True: its function does not run, and its result raises Cancelled.
+        False: it has started, or is done; its function may ask is_cancelled()."""
+        ret = lib.rnl_job_cancel(self._c)
+        if ret not in (-errno.EBUSY, -errno.EALREADY):
+            check(ret, "Job.cancel()")
+        return ret == 0
+
+    def cancelled(self) -> bool:
+        """Whether the job is done, and was cancelled."""
+        return self.done() and isinstance(self.exception(), Cancelled)
+
+    def add_done_callback(self, fn: Callable[["Job"], Any]) -> None:
+        """Has `fn(job)` called when the job is done; at once, if it is. It runs on a worker, or on
+        the thread that reaps the job; it must not wait."""
+        self._callbacks.append(fn)
+        if self._finished:
+            self._call_callbacks()
+
+    def __await__(self):
+        import asyncio
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def told() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        def on_done(_job: "Job") -> None:
+            if self._queue is not None and self._queue.loop is loop:
+                told()
+            else:
+                try:
+                    loop.call_soon_threadsafe(told)
+                except RuntimeError:	# the loop has ended
+                    pass
+
+        self.add_done_callback(on_done)
+        try:
+            yield from future
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        return self.result(0)
+
+    def __repr__(self) -> str:
+        name = getattr(self._fn, "__qualname__", None)
+        state = "done" if self._finished else "under way"
+        return f"<runnel.Job{f' of {name}' if name else ''}, {state}>"
+
+
+def code_of(error: BaseException) -> int:
+    """The library's code for an exception of a function."""
+    return -error.errno if isinstance(error, Error) and error.errno else -errno.EIO
+
+
+def call(job: Job, fn: Callable, args: tuple) -> tuple:
+    """Calls a function of a job, on a worker: its value, and 0 or the code of its exception."""
+    _thread.job = job
+    try:
+        return fn(*args), 0
+    except BaseException as error:	# SystemExit as well: a worker does not end
+        # Without this frame, which has the job.
+        tb = error.__traceback__
+        error.__traceback__ = tb.tb_next if tb else None
+        if job._error is None:
+            job._error = error
+        return None, code_of(error)
+    finally:
+        _thread.job = None
+
+
+@ffi.def_extern(error=-errno.EIO)
+def py_run(c):
+    job = ffi.from_handle(c.user)
+    job._value, code = call(job, job._fn, job._args)
+    return code
+
+
+@ffi.def_extern()
+def py_done(c):
+    ffi.from_handle(c.user)._finish()
+
+
+def running_job(what: str) -> Job:
+    """The job whose function runs on this thread."""
+    job = getattr(_thread, "job", None)
+    if job is None:
+        raise RuntimeError(f"{what} is for a job's function, on the thread that runs it")
+    return job
+
+
+def keep(*objects: Any) -> None:
+    """Keeps objects until the job that runs on this thread is done, if one does."""
+    job = getattr(_thread, "job", None)
+    if job is not None:
+        job._kept.extend(objects)
+
+
+def is_cancelled() -> bool:
+    """In a job's function that takes long: whether it should return early."""
+    job = running_job("is_cancelled()")
+    return bool(check(lib.rnl_job_is_cancelled(job._c), "is_cancelled()"))
+
+
+class Hold:
+    """Keeps a job from being done until any thread releases it; hold() takes it."""
+
+    __slots__ = ("_c", "_job", "_released", "__weakref__")
+
+    def __init__(self, job: Job):
+        self._released = True		# until it is taken
+        self._job = job
+        self._c = ffi.new("struct rnl_hold *")
+        check(lib.rnl_job_hold(job._c, self._c), "hold()")
+        self._released = False
+        job._pool._holds.add(self)
+
+    def release(self, error: Optional[BaseException] = None) -> None:
+        """Releases the hold; with an exception, the job fails with it.
+
+        Raises Error: it was released before (EALREADY), or the job's deadline has ended it (ESTALE)."""
+        if error is not None and not isinstance(error, BaseException):
+            raise TypeError(f"Hold.release(): error is {error!r}; it must be an exception, or None")
+        sets = error is not None and not self._released and self._job._error is None
+        if sets:
+            self._job._error = error
+        self._released = True
+        ret = lib.rnl_hold_release(self._c, code_of(error) if error is not None else 0)
+        if ret and sets:
+            self._job._error = None
+        check(ret, "Hold.release()")
+
+    def __del__(self):
+        if not self._released and self._job._pool._is_mine():
+            self._released = True
+            log.error("a hold was dropped without a release: its job is cancelled")
+            lib.rnl_hold_release(self._c, -errno.ECANCELED)
+
+
+def hold() -> Hold:
+    """In a job's function: the job is not done before its hold is released, by any thread. No
+    worker waits meanwhile."""
+    return Hold(running_job("hold()"))

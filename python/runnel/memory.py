@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""Memory: pinned arrays, arrays on a device, scratch of one job.
+
+Memory of a pool goes back when the last array, or tensor, that uses it is gone; the pool stays as
+long."""
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import math
+import operator
+from typing import TYPE_CHECKING, Any, Optional, Tuple
+
+import numpy as np
+
+from _runnel import ffi, lib
+
+from .errors import check, wait
+from .job import running_job
+
+if TYPE_CHECKING:
+    from .pool import Pool
+
+DL_CPU, DL_CUDA = 1, 2				# of DLPack
+DL_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+
+_handed_out: set = set()			# handles of arrays that consumers of DLPack have
+
+
+def _shape(shape: Any, dtype: Any, what: str) -> Tuple[Tuple[int, ...], np.dtype, int]:
+    """A shape, a dtype, and the bytes of both."""
+    dtype = np.dtype(dtype)
+    if dtype.hasobject:
+        raise TypeError(f"{what}: dtype is {dtype}; it must be of numbers, objects of Python have no "
+                        "place in this memory")
+    try:
+        shape = tuple(map(operator.index, shape)) if np.iterable(shape) else (operator.index(shape),)
+    except TypeError:
+        raise TypeError(f"{what}: shape is {shape!r}; it must be a number or numbers") from None
+    nbytes = math.prod(shape) * dtype.itemsize
+    if min(shape, default=1) < 0 or not 0 < nbytes < 2**62:
+        raise ValueError(f"{what}: shape {shape} of {dtype} has no bytes, or too many")
+    return shape, dtype, nbytes
+
+
+class DeviceArray:
+    """An array in memory of a GPU. It has no arithmetic: torch.from_dlpack(), cupy.asarray() and
+    numba.cuda.as_cuda_array() take it, and copy(). Its order is C's.
+
+    Whoever takes it does so in the job that uses it, or when that job is done: nothing here makes
+    another stream wait."""
+
+    __slots__ = ("_memory", "ptr", "shape", "dtype", "nbytes", "ordinal", "__weakref__")
+
+    def __init__(self, memory: Any, shape: Tuple[int, ...], dtype: np.dtype, ordinal: int):
+        self._memory = memory			# keeps it
+        self.ptr = int(ffi.cast("uintptr_t", memory))
+        self.shape, self.dtype = shape, dtype
+        self.nbytes = math.prod(shape) * dtype.itemsize
+        self.ordinal = ordinal			# CUDA's number of its device
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.ptr, False),
+                "strides": None, "version": 3}
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return DL_CUDA, self.ordinal
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Optional[bool] = None) -> Any:
+        if copy:
+            raise BufferError("DeviceArray.__dlpack__(): it makes no copy")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"DeviceArray.__dlpack__(): it is on device {self.__dlpack_device__()}, not "
+                              f"on {tuple(dl_device)}")
+        return _capsule(self, DL_CUDA, self.ordinal)
+
+    def __repr__(self) -> str:
+        return f"<runnel.DeviceArray {self.shape} of {self.dtype} on cuda:{self.ordinal}>"
+
+
+def _capsule(array: DeviceArray, device_type: int, device_id: int) -> Any:
+    """A DLPack capsule, which keeps the array until its consumer is done."""
+    code = DL_CODES.get(array.dtype.kind)
+    if code is None or len(array.shape) > 32:
+        raise BufferError(f"DLPack has nothing for {len(array.shape)} dimensions of {array.dtype}")
+    handle = ffi.new_handle(array)
+    tensor = lib.py_tensor(array._memory, device_type, device_id, code, array.dtype.itemsize * 8,
+                           len(array.shape), list(array.shape), handle)
+    if not tensor:
+        raise MemoryError("DeviceArray.__dlpack__()")
+    _handed_out.add(handle)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    end = ffi.cast("uintptr_t", ffi.addressof(lib, "py_capsule_end"))
+    return new(int(ffi.cast("uintptr_t", tensor)), b"dltensor", int(end))
+
+
+@ffi.def_extern()
+def py_forget(owner):
+    _handed_out.discard(owner)
+
+
+def host_array(memory: Any, shape: Tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A numpy array over memory of the host, which it keeps."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    return np.frombuffer(ffi.buffer(memory, nbytes), dtype).reshape(shape)
+
+
+def array_on(pool: "Pool", device: int, memory: Any, shape: Tuple[int, ...], dtype: np.dtype) -> Any:
+    """An array over memory of a device of the pool."""
+    if pool.on_host:
+        return host_array(memory, shape, dtype)
+    return DeviceArray(memory, shape, dtype, pool.devices[device]["ordinal"])
+
+
+def _give_back(pool: "Pool", give: Any, memory: Any) -> None:
+    if pool._is_mine():				# a child's copy of it is no memory of the pool
+        give(pool._c, memory)
+    pool._lent.pop()
+    pool._end()
+
+
+def _lend(pool: "Pool", give: Any, memory: Any, nbytes: int) -> Any:
+    """Memory that goes back by itself. The caller is in a call on the pool."""
+    pool._lent.append(None)
+    return ffi.gc(memory, functools.partial(_give_back, pool, give), nbytes)
+
+
+def pinned(pool: "Pool", shape: Any, dtype: Any, timeout: Optional[float]) -> np.ndarray:
+    what = "Pool.pinned()"
+    shape, dtype, nbytes = _shape(shape, dtype, what)
+    bufp = ffi.new("void **")
+    with pool._use(what) as c:
+        ret = wait(lambda ns: -errno.ESHUTDOWN if pool._closed else
+                   lib.rnl_pinned_get_wait(c, nbytes, bufp, ns), timeout, what)
+        if ret == -errno.ETIMEDOUT:
+            raise TimeoutError(f"{what}: {nbytes} bytes were not put back in {timeout} s: pinned_max")
+        check(ret, f"{what} of {nbytes} bytes")
+        memory = _lend(pool, lib.rnl_pinned_put, bufp[0], nbytes)
+    return host_array(memory, shape, dtype)
+
+
+def device_array(pool: "Pool", shape: Any, dtype: Any, device: int) -> Any:
+    what = "Pool.device_array()"
+    shape, dtype, nbytes = _shape(shape, dtype, what)
+    if not isinstance(device, int) or not 0 <= device < len(pool.devices):
+        raise ValueError(f"{what}: device is {device!r}; the pool has 0 to {len(pool.devices) - 1}")
+    memp = ffi.new("void **")
+    with pool._use(what) as c:
+        check(lib.rnl_device_alloc(c, device, nbytes, memp), f"{what} of {nbytes} bytes")
+        memory = _lend(pool, lib.rnl_device_free, memp[0], nbytes)
+    return array_on(pool, device, memory, shape, dtype)
+
+
+def scratch(shape: Any, dtype: Any = "uint8") -> Any:
+    """In a job: an array in device memory that is gone when the job is done. Do not keep it."""
+    shape, dtype, nbytes = _shape(shape, dtype, "scratch()")
+    pool = running_job("scratch()")._pool
+    memp = ffi.new("void **")
+    check(lib.rnl_scratch(nbytes, memp), f"scratch() of {nbytes} bytes")
+    return array_on(pool, lib.rnl_worker_device(), memp[0], shape, dtype)

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: MIT
+"""Pools: workers, each with a stream of its own.
+
+A pool's C side ends when three things are over: its jobs, the calls on it that other threads are
+in, and the memory that it lent. So an array of a closed pool stays good as long as it is used."""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import operator
+import threading
+import time
+import weakref
+from typing import Any, Callable, Dict, Hashable, Iterator, List, Optional, Sequence, Tuple, Union
+
+from _runnel import ffi, lib
+
+from . import forks, map as maps, memory
+from .barrier import Barrier
+from .errors import Closed, Error, check, log, nanoseconds, refusal, wait
+from .job import Job
+from .queue import Queue, loop_queue, sweep
+
+LOW_WATER, HIGH_WATER, EMPTY = 0, 1, 2	# Pool.submit(when=)
+MASK = 2**64 - 1
+HEALTH = ("ok", "overloaded", "stuck", "failed")
+
+_pools: set = set()		# those that are not closed: an exit closes them
+
+
+def worker_key(i: int) -> int:
+    """The key of worker i: jobs with worker_key(0), worker_key(1), ... never share a worker."""
+    if not 0 <= i < lib.RNL_WORKERS_MAX:
+        raise ValueError(f"worker_key(): i is {i!r}; it must be 0 to {lib.RNL_WORKERS_MAX - 1}")
+    return MASK - i
+
+
+def _as_dict(struct: Any) -> Dict[str, Any]:
+    """A struct of figures: numbers, text, and structs of numbers."""
+    out = {}
+    for name, field in ffi.typeof(struct).fields:
+        value = getattr(struct, name)
+        if field.type.kind == "struct":
+            value = _as_dict(value)
+        elif field.type.kind == "array":
+            value = ffi.string(value).decode()
+        if name != "size" and field.type.kind != "pointer":
+            out[name] = value
+    return out
+
+
+def describe(device: str = "auto") -> Dict[str, Any]:
+    """A device: "cuda:1", "host". Its `cuda` is 1 for a GPU, 0 for the host device."""
+    info = ffi.new("struct rnl_device_info *")
+    info.size = ffi.sizeof(info[0])
+    check(lib.rnl_device_describe(_bytes(device, "describe(): device"), info), "describe()")
+    return _as_dict(info[0])
+
+
+def setup() -> bool:
+    """Gives CUDA's streams more hardware queues (CUDA_DEVICE_MAX_CONNECTIONS=32). Call it first,
+    before anything uses CUDA. False: other threads run already, and nothing was changed."""
+    ret = lib.rnl_setup()
+    if ret != -errno.EBUSY:
+        check(ret, "setup()")
+    return ret == 0
+
+
+def _bytes(text: Any, what: str) -> bytes:
+    if not isinstance(text, str) or "\0" in text:
+        raise TypeError(f"{what} is {text!r}; it must be a string")
+    return text.encode()
+
+
+# Attributes of struct rnl_pool_attr that are numbers, and may be given.
+_NUMBERS = {name for name, field in ffi.typeof("struct rnl_pool_attr").fields
+            if field.type.kind == "primitive"} - {"size", "stream", "guard", "nr_cpus"}
+
+
+class Pool:
+    """Workers that run Python functions, each on a GPU stream of its own, or on the host.
+
+    nr_workers: 0 is the number of CPUs, and at most 8 for each device.
+    device: "cuda", "cuda:1", "cuda:all", "host"; "auto" is a GPU if one answers, else the host.
+    name: of the workers' threads. cpus: worker i runs on CPU cpus[i % len(cpus)].
+    attributes: numbers of struct rnl_pool_attr: nr_urgent, max_queued, max_in_flight, ...
+
+    The streams are private: README.md says why. At the end of `with` the pool is closed: its jobs
+    are done then, or, after an exception, those that had not started are cancelled."""
+
+    def __init__(self, nr_workers: int = 0, device: str = "auto", *, name: str = "runnel",
+                 cpus: Optional[Sequence[int]] = None, **attributes: int):
+        unknown = sorted(set(attributes) - _NUMBERS)
+        if "stream" in unknown:
+            raise TypeError("Pool(): its streams are private. A per-thread stream has one handle for all "
+                            "workers, and allocators that know streams by handles mix their memory up")
+        if unknown:
+            raise TypeError(f"Pool(): there is no attribute {unknown[0]!r}; there are "
+                            f"{', '.join(sorted(_NUMBERS))}")
+        attr = ffi.new("struct rnl_pool_attr *")
+        attr.size = ffi.sizeof(attr[0])
+        attr.stream = lib.RNL_STREAM_PRIVATE
+        keep = [ffi.new("char[]", _bytes(device, "Pool(): device")),
+                ffi.new("char[]", _bytes(name, "Pool(): name"))]
+        attr.device, attr.name = keep
+        for key, value in {"nr_workers": nr_workers, **attributes}.items():
+            try:
+                setattr(attr, key, value)
+            except (TypeError, OverflowError) as error:
+                raise type(error)(f"Pool(): {key} is {value!r}: {error}") from None
+        if cpus is not None:
+            try:
+                keep.append(ffi.new("uint16_t[]", list(cpus)))
+            except (TypeError, OverflowError) as error:
+                raise type(error)(f"Pool(): cpus is {cpus!r}: {error}") from None
+            attr.cpus, attr.nr_cpus = keep[-1], len(cpus)
+        poolp = ffi.new("struct rnl_pool **")
+        check(lib.rnl_pool_create(poolp, attr), "Pool()")
+        self._owned = [poolp[0]]	# who pops it destroys it
+        self._c = poolp[0]
+        self._born = forks.number()
+        self._closed = False		# close() was called: it admits no more calls
+        self._drained = False
+        self._closing = threading.Lock()
+        self._inside: List[None] = []	# an entry for each call that is in the library
+        self._lent: List[None] = []	# an entry for each piece of memory
+        self._holds: weakref.WeakSet = weakref.WeakSet()
+        with self._use("Pool()") as c:
+            self.devices = [self._describe(c, i) for i in range(lib.rnl_pool_nr_devices(c))]
+        self.on_host = not self.devices[0]["cuda"]
+        _pools.add(self)
+
+    @staticmethod
+    def _describe(c: Any, device: int) -> Dict[str, Any]:
+        info = ffi.new("struct rnl_device_info *")
+        info.size = ffi.sizeof(info[0])
+        check(lib.rnl_pool_device(c, device, info), "Pool()")
+        return _as_dict(info[0])
+
+    # ---- calls on the pool, and its end ----
+
+    def _is_mine(self) -> bool:
+        return self._born == forks.number()
+
+    @contextlib.contextmanager
+    def _use(self, what: str) -> Iterator[Any]:
+        """For the time of a call on the C pool, which is not destroyed meanwhile."""
+        self._enter(what)
+        try:
+            yield self._c
+        finally:
+            self._inside.pop()
+
+    def _enter(self, what: str) -> None:
+        self._inside.append(None)
+        if self._closed or not self._is_mine():
+            self._inside.pop()
+            raise refusal(-errno.ESHUTDOWN if self._is_mine() else -errno.EOWNERDEAD, what)
+
+    def _end(self) -> None:
+        """Destroys the C pool, if nothing needs it any more."""
+        if self._drained and not self._lent and not self._inside and self._is_mine():
+            try:
+                lib.rnl_pool_destroy(self._owned.pop())
+            except IndexError:
+                pass
+
+    def close(self, timeout: Optional[float] = None, cancel: bool = False) -> None:
+        """Refuses further jobs, and waits until all are done; cancel: those that have not started
+        are cancelled. TimeoutError after `timeout` seconds: the pool is closed then, and its jobs go
+        on; close() may be called again. Not on a worker of the pool."""
+        if not self._is_mine() or self._drained:
+            return
+        left = nanoseconds(timeout, "Pool.close(): timeout")
+        end = time.monotonic() + left / 1e9
+        if not self._closing.acquire(timeout=-1 if left < 0 else min(left / 1e9, threading.TIMEOUT_MAX)):
+            raise TimeoutError(f"Pool.close(): another thread is closing the pool, for {timeout} s now")
+        try:
+            if not self._drained:
+                self._close(None if left < 0 else max(end - time.monotonic(), 0), cancel)
+        finally:
+            self._closing.release()
+
+    def _close(self, timeout: Optional[float], cancel: bool) -> None:
+        c = self._c
+        check(lib.rnl_pool_close(c), "Pool.close()")
+        call = lib.rnl_pool_stop if cancel else lib.rnl_pool_drain
+        ret = wait(lambda ns: call(c, ns), timeout, "Pool.close()")
+        if ret == -errno.EBUSY:
+            raise Error(errno.EBUSY, "Pool.close() on a worker of the pool, which would wait for itself")
+        if ret == -errno.ETIMEDOUT:
+            raise TimeoutError(f"Pool.close(): {len(self.held())} jobs have not ended after {timeout} s")
+        check(ret, "Pool.close()")
+        self._closed = True
+        while self._inside:		# calls that return, since the pool is closed
+            time.sleep(0.001)
+        self._drained = True
+        _pools.discard(self)
+        sweep()
+        self._end()
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, kind: Any, _value: Any, _tb: Any) -> None:
+        self.close(cancel=kind is not None)
+
+    # ---- jobs ----
+
+    def submit(self, fn: Callable, *args: Any, key: Optional[Hashable] = None, urgent: bool = False,
+               device: Optional[int] = None, barrier: Optional[Barrier] = None,
+               after: Optional[Barrier] = None, deadline: Optional[float] = None,
+               at: Optional[float] = None, when: Optional[int] = None, queue: Optional[Queue] = None,
+               timeout: Optional[float] = None) -> Job:
+        """Has a worker call fn(*args), and returns the job at once. In a coroutine, `await job`.
+
+        key: one worker runs all jobs with this key, in the order of their submits.
+        urgent: workers for urgent jobs (nr_urgent) take it, on a stream of high priority.
+        device: its number in the pool. barrier: counts the job. after: a barrier whose jobs come first.
+        deadline: seconds; a job that has not started by then raises Late, and its holds end.
+        at: a time of time.monotonic(): it starts then. when: LOW_WATER, HIGH_WATER, EMPTY.
+        queue: where it goes when it is done.
+        timeout: seconds to wait for space in a full pool, then Full; 0: does not wait, as on a worker
+        and in a coroutine, where a wait would stop all others."""
+        if not callable(fn):
+            raise TypeError(f"Pool.submit(): fn is {fn!r}; it must be a function")
+        loop = None
+        if queue is None:
+            queue = loop = loop_queue()
+        elif not isinstance(queue, Queue):
+            raise TypeError(f"Pool.submit(): queue is {queue!r}; it must be a runnel.Queue")
+        self._enter("Pool.submit()")
+        try:
+            job = Job(self, fn, args, queue)
+            try:
+                if urgent or device is not None or barrier or after or deadline is not None:
+                    self._set(job, urgent, device, barrier, after, deadline)
+                ret = self._submit(job._c, key, at, when, 0 if loop else timeout)
+            except BaseException:
+                job._refused()
+                raise
+            if ret:
+                job._refused()
+                raise refusal(ret, "Pool.submit()")
+            return job
+        finally:
+            self._inside.pop()
+
+    def _set(self, job: Job, urgent: bool, device: Optional[int], barrier: Optional[Barrier],
+             after: Optional[Barrier], deadline: Optional[float]) -> None:
+        c = job._c
+        for name, given in (("barrier", barrier), ("after", after)):
+            if given is not None and not isinstance(given, Barrier):
+                raise TypeError(f"Pool.submit(): {name} is {given!r}; it must be a runnel.Barrier")
+        job._kept += [barrier, after]
+        ret = lib.rnl_job_urgent(c, 1) if urgent else 0
+        if not ret and device is not None:
+            if not isinstance(device, int) or not 0 <= device < len(self.devices):
+                raise ValueError(f"Pool.submit(): device is {device!r}; the pool has 0 to "
+                                 f"{len(self.devices) - 1}")
+            ret = lib.rnl_job_device(c, device)
+        if not ret and barrier is not None:
+            ret = lib.rnl_barrier_add(barrier._c, c)
+        if not ret and after is not None:
+            ret = lib.rnl_job_after(c, after._c)
+        if not ret and deadline is not None:
+            ret = lib.rnl_job_deadline(c, nanoseconds(deadline, "Pool.submit(): deadline"))
+        check(ret, "Pool.submit()")
+
+    def _submit(self, job: Any, key: Optional[Hashable], at: Optional[float], when: Optional[int],
+                timeout: Optional[float]) -> int:
+        pool = self._c
+        if key is not None:
+            key = (key if isinstance(key, int) else hash(key)) & MASK
+        if when is not None:
+            if at is not None or key is not None or when not in (LOW_WATER, HIGH_WATER, EMPTY):
+                raise ValueError("Pool.submit(): when is LOW_WATER, HIGH_WATER or EMPTY, and goes with "
+                                 "neither key nor at")
+            return lib.rnl_submit_when(pool, job, when)
+        if at is not None:
+            at = nanoseconds(at, "Pool.submit(): at")
+            return lib.rnl_submit_at(pool, job, at) if key is None else \
+                lib.rnl_submit_keyed_at(pool, job, key, at)
+        ret = lib.rnl_submit(pool, job) if key is None else lib.rnl_submit_keyed(pool, job, key)
+        if ret != -errno.EAGAIN or timeout == 0:
+            return ret
+        ret = wait(lambda ns: lib.rnl_submit_wait(pool, job, ns) if key is None else
+                   lib.rnl_submit_keyed_wait(pool, job, key, ns), timeout, "Pool.submit()")
+        return -errno.EAGAIN if ret == -errno.ETIMEDOUT else ret
+
+    def barrier(self) -> Barrier:
+        """A new barrier for jobs of this pool."""
+        return Barrier(self)
+
+    def map(self, fn: Callable[["maps.Chunk"], Any], array: Any, out: Any = None, *,
+            chunk: Optional[int] = None, halo: Tuple[int, int] = (0, 0), copies_first: bool = False,
+            queue: Optional[Queue] = None) -> Job:
+        """Streams an array through the workers: copies in, fn(chunk), and copies out at once.
+
+        The elements are the rows along the first axis. fn reads chunk.input and writes chunk.out, which
+        are on the device; on the host they are numpy arrays. out: an array of as many rows, or `array`
+        itself; None: there is no output. chunk: rows of a chunk; None: the library chooses. halo: rows
+        of the neighbours that a chunk's input begins and ends with.
+        The job that is returned is done when the map is; its value is `out`."""
+        return maps.start(self, fn, array, out, chunk, halo, copies_first, queue or loop_queue())
+
+    def cancel(self) -> int:
+        """Cancels all jobs that have not started. How many there were."""
+        with self._use("Pool.cancel()") as c:
+            return check(lib.rnl_pool_cancel(c), "Pool.cancel()")
+
+    def drain(self, timeout: Optional[float] = None) -> None:
+        """Waits until all accepted jobs are done. TimeoutError after `timeout` seconds."""
+        with self._use("Pool.drain()") as c:
+            ret = wait(lambda ns: lib.rnl_pool_drain(c, ns), timeout, "Pool.drain()")
+        if ret == -errno.ETIMEDOUT:
+            raise TimeoutError(f"Pool.drain(): jobs are not done after {timeout} s")
+        check(ret, "Pool.drain()")
+
+    def resize(self, nr_workers: int) -> None:
+        """Changes the number of workers, urgent ones not counted, while others submit."""
+        with self._use("Pool.resize()") as c:
+            try:
+                ret = lib.rnl_pool_resize(c, nr_workers)
+            except (TypeError, OverflowError) as error:
+                raise type(error)(f"Pool.resize(): nr_workers is {nr_workers!r}: {error}") from None
+        check(ret, "Pool.resize()")
+
+    # ---- memory ----
+
+    def pinned(self, shape: Any, dtype: Any = "uint8", timeout: Optional[float] = None) -> Any:
+        """A numpy array in page-locked memory, not initialised: the device copies it by itself. The
+        memory goes back to the pool with the last array that uses it. Once pinned_max is reached it
+        waits for that, `timeout` seconds at most, and not on a worker."""
+        return memory.pinned(self, shape, dtype, timeout)
+
+    def device_array(self, shape: Any, dtype: Any = "uint8", device: int = 0) -> Any:
+        """An array in memory of a device, not initialised: on a GPU for torch, CuPy and Numba, on the
+        host numpy's. Drop it when no job uses it any more."""
+        return memory.device_array(self, shape, dtype, device)
+
+    # ---- figures ----
+
+    def stats(self, worker: Optional[int] = None) -> Dict[str, Any]:
+        """The figures of struct rnl_pool_stats, of the pool or of one worker."""
+        stats = ffi.new("struct rnl_pool_stats *")
+        stats.size = ffi.sizeof(stats[0])
+        with self._use("Pool.stats()") as c:
+            check(lib.rnl_pool_read_stats(c, stats) if worker is None else
+                  lib.rnl_worker_read_stats(c, operator.index(worker), stats), "Pool.stats()")
+        return _as_dict(stats[0])
+
+    def health(self) -> Dict[str, Any]:
+        """The figures of struct rnl_health; `state` is "ok", "overloaded", "stuck" or "failed"."""
+        health = ffi.new("struct rnl_health *")
+        health.size = ffi.sizeof(health[0])
+        with self._use("Pool.health()") as c:
+            check(lib.rnl_pool_health(c, health), "Pool.health()")
+        return dict(_as_dict(health[0]), state=HEALTH[health.state])
+
+    def metrics(self) -> str:
+        """All figures as text for Prometheus."""
+        with self._use("Pool.metrics()") as c:
+            size = 1 << 16
+            while True:
+                text = ffi.new("char[]", size)
+                need = check(lib.rnl_pool_stats_text(c, ffi.NULL, text, size), "Pool.metrics()")
+                if need < size:
+                    return ffi.string(text).decode()
+                size = need + 4096
+
+    def held(self) -> List[Dict[str, Any]]:
+        """The jobs that have started and are not done: worker, seconds, and what they wait for:
+        "function", "device" or "hold"."""
+        held = ffi.new("struct rnl_held[]", 1024)
+        with self._use("Pool.held()") as c:
+            nr = check(lib.rnl_pool_held(c, held, len(held)), "Pool.held()")
+        return [{"worker": h.worker, "seconds": h.held_ns / 1e9, "by": ("function", "device", "hold")[h.by]}
+                for h in held[0:min(nr, len(held))]]
+
+    @contextlib.contextmanager
+    def trace(self, path: str) -> Iterator[None]:
+        """Within `with` a trace runs: a file for https://ui.perfetto.dev and `runnel report`."""
+        name = _bytes(path, "Pool.trace(): path")
+        with self._use("Pool.trace()") as c:
+            check(lib.rnl_trace_start(c, name, ffi.NULL), f"Pool.trace({path!r})")
+        try:
+            yield
+        finally:
+            if not self._closed:	# its end ends the trace
+                with self._use("Pool.trace()") as c:
+                    check(lib.rnl_trace_stop(c), f"Pool.trace({path!r})")
+
+    def __repr__(self) -> str:
+        return f"<runnel.Pool on {self.devices[0]['name']}{', closed' if self._closed else ''}>"
+
+
+def _at_exit() -> None:
+    """The interpreter ends: a worker that called Python afterwards would never return."""
+    for pool in list(_pools):
+        if not pool._is_mine():
+            continue
+        for hold in list(pool._holds):
+            if not hold._released:
+                hold.release(Closed(errno.ESHUTDOWN, "the interpreter has ended"))
+        try:
+            pool.close(cancel=True)
+        except KeyboardInterrupt:	# the second: it does not wait for functions any longer
+            return
+        except Exception:
+            log.exception("the end of %r", pool)
+
+
+atexit.register(_at_exit)

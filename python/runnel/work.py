@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""What a job issues to its stream: copies, fills, and functions of the program.
+
+What is issued happens later, in order, and before the job is done. What a job copies is kept until
+then."""
+from __future__ import annotations
+
+import errno
+import math
+from typing import Any, Callable, Tuple
+
+import numpy as np
+
+from _runnel import ffi, lib
+
+from .errors import Error, check, refusal
+from .job import Job, _thread, call, keep, running_job
+
+
+def _area(thing: Any, writes: bool, what: str) -> Tuple[Any, int, Any]:
+    """Address and bytes of an array or a buffer, and what keeps it."""
+    face = getattr(thing, "__cuda_array_interface__", None)
+    if face is None:
+        try:
+            area = ffi.from_buffer(thing, require_writable=writes)
+        except (TypeError, ValueError, BufferError) as error:
+            raise type(error)(f"{what}: {error}; it must be an array or a buffer in one piece"
+                              f"{', and not read-only' if writes else ''}") from None
+        return area, len(area), area
+    ptr, readonly = face["data"]
+    size = int(np.dtype(face["typestr"]).itemsize)
+    if writes and readonly:
+        raise ValueError(f"{what}: it is read-only")
+    strides = face.get("strides")
+    nbytes = math.prod(face["shape"]) * size
+    if strides is not None and nbytes:
+        step = size
+        for length, stride in zip(reversed(face["shape"]), reversed(strides)):
+            if length > 1 and stride != step:
+                raise ValueError(f"{what}: it has gaps, or another order than C's; it must be in one piece")
+            step *= length
+    return ffi.cast("void *", ptr), nbytes, thing
+
+
+def _issued(ret: int, what: str) -> None:
+    if ret == -errno.ENODEV and getattr(_thread, "job", None) is None:
+        raise Error(errno.ENODEV, f"{what}: this thread has no stream; call it in a job")
+    if ret:
+        raise refusal(ret, what)
+
+
+def copy(dst: Any, src: Any) -> None:
+    """In a job: copies between arrays and buffers of the host and of devices, of the same bytes, on
+    the job's stream. It returns before the copy has happened, which comes before the job is done."""
+    to, size, kept_to = _area(dst, True, "copy(): dst")
+    of, src_size, kept_of = _area(src, False, "copy(): src")
+    if size != src_size:
+        raise ValueError(f"copy(): dst has {size} bytes, and src has {src_size}")
+    _issued(lib.rnl_copy(to, of, size), "copy()")
+    keep(kept_to, kept_of)
+
+
+def fill(dst: Any, value: int) -> None:
+    """In a job: sets each byte of device memory, or of a pinned array, on the job's stream."""
+    if not isinstance(value, int) or not 0 <= value <= 255:
+        raise ValueError(f"fill(): value is {value!r}; it must be 0 to 255, for each byte")
+    to, size, kept = _area(dst, True, "fill(): dst")
+    _issued(lib.rnl_fill(to, value, size), "fill()")
+    keep(kept)
+
+
+def launch(fn: Callable, *args: Any) -> None:
+    """In a job: has fn(*args) work in the order of the job's stream.
+
+    On a GPU fn is called at once, and issues its work to stream(). On the host fn is the work: it is
+    called by the stream's thread, behind the copies that the job has issued before. So a job that
+    copies and then computes with numpy launches what computes."""
+    job = running_job("launch()")
+    if not job._pool.on_host:
+        fn(*args)
+        return
+    hold = ffi.new("struct rnl_hold *")		# tells the job what came of fn
+    check(lib.rnl_job_hold(job._c, hold), "launch()")
+    ret = launch_on_host(job, fn, args, lambda code: lib.rnl_hold_release(hold, code))
+    if ret:
+        lib.rnl_hold_release(hold, ret)
+    _issued(ret, "launch()")
+
+
+def launch_on_host(job: Job, fn: Callable, args: tuple, told: Callable[[int], Any]) -> int:
+    """Issues a call of fn to the host stream; told(code) is called after it. The job keeps it."""
+    handle = ffi.new_handle((job, fn, args, told))
+    job._kept.append(handle)
+    return lib.py_launch(handle)
+
+
+@ffi.def_extern()
+def py_kernel(handle):
+    job, fn, args, told = ffi.from_handle(handle)
+    told(call(job, fn, args)[1])

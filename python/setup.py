@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+"""What pyproject.toml cannot say: the module in C, and the version, which is that of runnel.h."""
+import os
+import re
+import sys
+
+from setuptools import setup
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from binding import include_dir, read  # noqa: E402
+
+NUMBERS = re.findall(r"^#define RNL_VERSION_\w+ (\d+)", read(include_dir(), "runnel.h"), re.M)
+
+setup(version=".".join(NUMBERS), cffi_modules=["binding.py:builder"],
+      options={"bdist_wheel": {"py_limited_api": "cp39"}})

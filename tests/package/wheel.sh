@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `make wheel`, and the tests of the Python package with it in a venv of its own, where neither the
+# sources nor the library are: numpy and cffi come from the system.
+. "$(dirname "$0")/../lib/harness.sh"
+[ "${have_PYTHON:-no}" = yes ] || skip_all 'there is no Python with cffi, numpy and Python.h'
+[ -z "${sanitizer:-}" ] || skip_all 'a wheel is for interpreters without sanitizers'
+$PYTHON -c 'import setuptools, ensurepip, pip, venv, wheel' 2>"$dir/err" ||
+	skip_all "a wheel needs pip, setuptools, venv and wheel (make deps): $(tail -n 1 "$dir/err")"
+check 'make wheel' $MAKE -s wheel
+wheel=$(ls "$PWD"/python/dist/*.whl)
+check 'its name has the version' [ "${wheel##*/}" = "runnel-$VERSION-cp39-abi3-linux_$(uname -m).whl" ]
+check 'a venv' $PYTHON -m venv --system-site-packages "$dir/venv"
+check 'pip installs it' "$dir/venv/bin/pip" --disable-pip-version-check install -q --no-index --no-deps "$wheel"
+module=$(find "$dir/venv" -name '_runnel*.so')
+readelf -d "$module" >"$dir/out" 2>"$dir/err" || complain 'readelf'
+prints_not 'NEEDED.*(runnel|urcu|cudart)'
+prints_not 'STATIC_TLS'
+ends 'it needs no other library, and loads late'
+nm -D --defined-only "$module" >"$dir/out" 2>"$dir/err" || complain 'nm'
+prints 'PyInit__runnel'
+prints_not ' rnl_'
+ends 'the names of the library are its own'
+export PYTHONDONTWRITEBYTECODE=1
+cp -r "$srcdir/tests/python" "$dir/tests"
+cd "$dir" && "$dir/venv/bin/python" tests/check_python.py >"$dir/out" 2>"$dir/err" || complain "status $?"
+prints '^ok - jobs: a value comes back'
+grep -q "^$dir/venv/.*runnel/__init__" <<-END || complain 'it is another package'
+	$("$dir/venv/bin/python" -c 'import runnel; print(runnel.__file__)')
+END
+ends 'the tests of the package pass there'
+done_testing

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""asyncio: jobs in an event loop, by their completion queue's eventfd; and queues by themselves."""
+import asyncio
+import select
+import threading
+import unittest
+
+import runnel
+from runnel import queue as queues
+from runnel.job import _live
+from shared import LONG, Gate, comes_true, pool
+
+
+class Asyncio(unittest.TestCase):
+    def setUp(self):
+        self.pool = pool()
+        self.addCleanup(self.pool.close, LONG, True)
+
+    def run_in_loop(self, main):
+        async def bounded():
+            return await asyncio.wait_for(main(), LONG)
+        return asyncio.run(bounded())
+
+    def test_thousands_of_jobs_are_awaited(self):
+        async def one(i):
+            return await self.pool.submit(lambda: i)
+
+        async def main():
+            return await asyncio.gather(*(one(i) for i in range(5000)))
+
+        self.assertEqual(self.run_in_loop(main), list(range(5000)))
+
+    def test_the_loop_goes_on_while_jobs_run(self):
+        async def main():
+            with Gate() as gate:
+                job = self.pool.submit(gate.wait, 1)
+                for _ in range(10):
+                    await asyncio.sleep(0.001)
+                self.assertFalse(job.done())
+                gate.open()
+                return await job
+
+        self.assertEqual(self.run_in_loop(main), 1)
+
+    def test_an_exception_comes_to_the_coroutine(self):
+        async def main():
+            with self.assertRaises(ZeroDivisionError):
+                await self.pool.submit(lambda: 1 / 0)
+
+        self.run_in_loop(main)
+
+    def test_a_cancelled_task_cancels_its_queued_job(self):
+        async def main():
+            with Gate() as gate:
+                for _ in range(2):
+                    self.pool.submit(gate.wait)
+                gate.await_entered(2)
+                job = self.pool.submit(self.fail)
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(self.wrap(job), 0.01)
+                while not job.done():
+                    await asyncio.sleep(0.001)
+                self.assertTrue(job.cancelled())
+
+        self.run_in_loop(main)
+
+    @staticmethod
+    async def wrap(job):
+        return await job
+
+    def test_a_job_that_a_thread_submitted_is_awaited(self):
+        with Gate() as gate:
+            job = self.pool.submit(gate.wait, 5)
+
+            async def main():
+                asyncio.get_running_loop().call_later(0.01, gate.open)
+                return await job, await job
+
+            self.assertEqual(self.run_in_loop(main), (5, 5))
+
+    def test_result_in_the_loop_says_what_to_do(self):
+        async def main():
+            with Gate() as gate:
+                job = self.pool.submit(gate.wait)
+                with self.assertRaisesRegex(RuntimeError, "await the job"):
+                    job.result()
+            await job
+
+        self.run_in_loop(main)
+
+    def test_another_thread_waits_for_a_job_of_the_loop(self):
+        async def main():
+            job = self.pool.submit(lambda: 9)
+            return await asyncio.get_running_loop().run_in_executor(None, job.result, LONG)
+
+        self.assertEqual(self.run_in_loop(main), 9)
+
+    def test_a_full_pool_is_awaited_by_a_notice(self):
+        async def main():
+            with pool(1, max_queued=4) as small, Gate() as gate:
+                job = small.submit(gate.wait)
+                gate.await_entered()
+                with self.assertRaises(runnel.Full):
+                    for _ in range(20):
+                        small.submit(int)
+                notice = small.submit(lambda: "room", when=runnel.LOW_WATER)
+                gate.open()
+                await job
+                return await notice
+
+        self.assertEqual(self.run_in_loop(main), "room")
+
+    def test_a_map_and_a_barrier_are_awaited(self):
+        async def main():
+            barrier = self.pool.barrier()
+            jobs = [self.pool.submit(int, barrier=barrier) for _ in range(10)]
+            await barrier.notify()
+            self.assertTrue(all([await job == 0 for job in jobs]))
+
+        self.run_in_loop(main)
+
+    def test_a_loop_that_ended_before_its_jobs_leaves_nothing(self):
+        with Gate() as gate:
+            async def main():
+                self.pool.submit(gate.wait)
+                gate.await_entered()
+
+            self.run_in_loop(main)
+        self.pool.drain(LONG)
+        queues.sweep()
+        self.assertFalse([job for job in _live if job._pool is self.pool])
+        self.assertFalse([loop for loop in queues._loops if loop.is_closed()])
+
+    def test_each_threads_loop_has_a_queue_of_its_own(self):
+        results = []
+
+        def thread(i):
+            async def main():
+                return sum([await job for job in [self.pool.submit(lambda: i) for _ in range(200)]])
+            results.append((i, self.run_in_loop(main)))
+
+        threads = [threading.Thread(target=thread, args=(i,)) for i in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(LONG)
+        self.assertEqual(sorted(results), [(i, i * 200) for i in range(3)])
+
+
+class Queues(unittest.TestCase):
+    def setUp(self):
+        self.pool = pool()
+        self.addCleanup(self.pool.close, LONG, True)
+
+    def test_a_queue_is_readable_when_jobs_are_done(self):
+        queue = runnel.Queue()
+        with Gate() as gate:
+            job = self.pool.submit(gate.wait, 4, queue=queue)
+            self.assertEqual(queue.reap(), [])
+            self.assertEqual(queue.wait(timeout=0.01), [])
+            gate.open()
+            self.assertTrue(select.select([queue], [], [], LONG)[0])
+            self.assertEqual(queue.reap(), [job])
+        self.assertEqual(job.result(0), 4)
+
+    def test_a_wait_takes_all_jobs_in_the_end(self):
+        queue = runnel.Queue()
+        jobs = {self.pool.submit(int, queue=queue) for _ in range(300)}
+        while jobs:
+            done = queue.wait(100, LONG)
+            self.assertTrue(done)
+            jobs -= set(done)
+
+    def test_a_queue_outlives_its_name_while_jobs_need_it(self):
+        with Gate() as gate:
+            job = self.pool.submit(gate.wait, queue=runnel.Queue())
+        self.assertTrue(comes_true(lambda: job._queue.reap() == [job]))
+
+    def test_wrong_arguments_are_named(self):
+        with self.assertRaisesRegex(ValueError, "most is 0"):
+            runnel.Queue().reap(0)

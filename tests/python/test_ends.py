@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""Ends with jobs under way: an exit, Ctrl-C, a fork. Each is a program of its own."""
+import signal
+import time
+import unittest
+
+from shared import LONG, ended, program
+
+
+class Ends(unittest.TestCase):
+    def good(self, text, want):
+        status, out, err = ended(program(text))
+        self.assertEqual((status, out.strip(), err), (0, want, ""))
+
+    def test_an_exit_cancels_what_is_queued_and_waits_for_what_runs(self):
+        self.good("""
+p, gate = pool(1), Gate()
+def long():
+    gate.entered.release()
+    time.sleep(0.3)
+    print("ran to its end")
+p.submit(long)
+gate.await_entered()
+for _ in range(1000):
+    p.submit(print, "never")
+""", "ran to its end")
+
+    def test_an_exit_while_many_jobs_run_is_clean(self):
+        self.good("""
+p = pool(4)
+for _ in range(2000):
+    p.submit(sum, range(1000))
+""", "")
+
+    def test_an_exit_releases_holds(self):
+        self.good("""
+p, box = pool(), []
+p.submit(lambda: box.append(runnel.hold()))
+assert comes_true(lambda: box)
+""", "")
+
+    def test_an_exit_beside_a_daemon_thread_that_submits_is_clean(self):
+        self.good("""
+p = pool()
+def submit():
+    try:
+        while True:
+            p.submit(int)
+    except runnel.Closed:
+        pass
+threading.Thread(target=submit, daemon=True).start()
+time.sleep(0.1)
+""", "")
+
+    def test_an_exit_with_arrays_and_launched_functions_is_clean(self):
+        self.good("""
+import numpy as np
+p = pool()
+a, d = p.pinned(1000), p.device_array(1000)
+def job():
+    runnel.copy(d, a)
+    runnel.launch(lambda: None)
+for _ in range(200):
+    p.submit(job)
+""", "")
+
+    def test_an_exception_in_main_ends_the_program(self):
+        status, _, err = ended(program("""
+p = pool(1)
+for _ in range(1000):
+    p.submit(time.sleep, 0.05)
+raise ValueError("main")
+"""))
+        self.assertEqual(status, 1)
+        self.assertIn("ValueError: main", err)
+
+    def interrupted(self, text):
+        process = program(text)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGINT)
+        return ended(process)
+
+    def test_ctrl_c_ends_a_wait_for_a_job(self):
+        for wait in ("job.result()", "p.drain()", "barrier.wait()", "runnel.Queue().wait()", "p.close()"):
+            status, out, err = self.interrupted(f"""
+p, gate = pool(1), Gate()
+barrier = p.barrier()
+job = p.submit(gate.wait, barrier=barrier)
+gate.await_entered()
+try:
+    print("ready", flush=True)
+    {wait}
+except KeyboardInterrupt:
+    print("interrupted", job.done())
+    gate.open()
+""")
+            self.assertEqual((status, out, err), (0, "interrupted False\n", ""), wait)
+
+    def test_ctrl_c_in_with_cancels_and_ends(self):
+        status, out, err = self.interrupted("""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with pool(1) as p:
+    jobs = [p.submit(time.sleep, 0.05) for _ in range(100000 // 50)]
+    print("ready", flush=True)
+    jobs[-1].result()
+""")
+        self.assertIn("KeyboardInterrupt", err)
+        self.assertEqual((status, out), (-signal.SIGINT, ""))
+
+    def test_ctrl_c_ends_a_submit_that_waits(self):
+        status, out, err = self.interrupted("""
+p, gate = pool(1, max_queued=1), Gate()
+p.submit(gate.wait)
+gate.await_entered()
+try:
+    print("ready", flush=True)
+    while True:
+        p.submit(int)
+except KeyboardInterrupt:
+    print("interrupted")
+    gate.open()
+""")
+        self.assertEqual((status, out, err), (0, "interrupted\n", ""))
+
+    def test_a_second_ctrl_c_leaves_a_function_that_does_not_end(self):
+        process = program("""
+p, gate = pool(1), Gate()
+p.submit(lambda: (gate.entered.release(), time.sleep(1000)))
+gate.await_entered()
+print("ready", flush=True)
+""")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        end = time.monotonic() + LONG
+        while process.poll() is None and time.monotonic() < end:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        self.assertIsNotNone(process.poll())
+        process.communicate()
+
+    def test_a_forked_child_is_told_and_may_have_a_pool_of_its_own(self):
+        self.good("""
+p, gate = pool(), Gate()
+job = p.submit(gate.wait)
+barrier, queue, array = p.barrier(), runnel.Queue(), p.pinned(1000)
+gate.await_entered()
+child = os.fork()
+if not child:
+    for call in (lambda: p.submit(int), job.result, job.done, barrier.wait, queue.reap, p.stats, p.drain):
+        try:
+            call()
+            print("not refused", call)
+        except runnel.Error as error:
+            if "create a pool in this process" not in str(error):
+                print(error)
+    p.close()
+    del barrier, queue, array
+    if os.environ.get("RNL_TEST_DEVICE", "host") == "host":
+        with pool() as own:
+            assert own.submit(lambda: 6).result(30) == 6
+    sys.exit(7)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+gate.open()
+job.result(30)
+print(status)
+""", "7")
+
+    def test_children_are_forked_while_jobs_run(self):
+        self.good("""
+p, stop = pool(4), False
+def submit():
+    while not stop:
+        p.submit(sum, range(100)).result(30)
+threads = [threading.Thread(target=submit) for _ in range(3)]
+for t in threads:
+    t.start()
+for _ in range(20):
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+stop = True
+for t in threads:
+    t.join()
+""", "")
+
+    def test_processes_of_multiprocessing_have_their_own_pools(self):
+        self.good("""
+import multiprocessing
+def work(i):
+    with runnel.Pool(1, "host") as p:
+        return p.submit(pow, i, 2).result(30)
+if __name__ == "__main__":
+    with runnel.Pool(1, "host") as p:
+        p.submit(int).result(30)
+        with multiprocessing.get_context("fork").Pool(2) as processes:
+            print(processes.map(work, range(4)))
+""", "[0, 1, 4, 9]")
