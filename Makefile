@@ -181,6 +181,7 @@ make coverage     which lines and branches of src/ the tests reach (docs/coverag
 make bench        what an empty job costs, beside other systems' pools; BENCH='--list'
 make bench-gpu    runnel beside hand-written code on a GPU; BENCH='--rows=jobs,chunks --runs=3'
 make benches      builds both programs
+make bench-python what jobs of Python cost, and its examples beside others' ways; BENCH='--device=cuda --runs=5'
 make serve        starts examples/http_server; SERVE='--device=host ...'
 make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
 make http-page    the picture of its page in docs, by Chromium

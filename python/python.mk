@@ -27,9 +27,13 @@ wheel: $(wheel_objs)
 	$(call Q,WHEEL)cd python/wheel && RUNNEL_INCLUDE='$(realpath $(srcdir))/include' RUNNEL_LIBS='$(wheel_libs)' \
 	  $(PYTHON) -m pip --disable-pip-version-check wheel -q --no-build-isolation --no-deps --no-index -w ../dist . 2>&1
 	@rm -rf python/wheel && ls python/dist/*.whl
+# One command, on a GPU, too: BENCH='--device=cuda'.  PYTHON= names one that has torch.
+bench-python: python/_runnel.abi3.so
+	@for e in empty_job inference loader buckets; do echo "== $$e $(BENCH)"; \
+	  PYTHONPATH=$(srcdir)/python:python $(PYTHON) -B $(srcdir)/python/examples/$$e.py $(BENCH) || exit; done
 else
-python wheel:
+bench-python python wheel:
 	@echo 'python/ is not built: run `make deps`, then `./configure` again.' >&2; exit 1
 endif
-.PHONY: python wheel
+.PHONY: bench-python python wheel
 clean_python = rm -rf python/_runnel.* python/lib python/wheel python/dist

@@ -47,7 +47,11 @@ class Barrier:
         """Waits until all counted jobs are done. Raises Error if one of them failed, TimeoutError
         after `timeout` seconds. After a failure take another barrier: jobs after this one would be
         cancelled."""
-        ret = wait(lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout, "Barrier.wait()")
+        self._pool._inside.append(None)
+        try:
+            ret = wait(lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout, "Barrier.wait()")
+        finally:
+            self._pool._leave()
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"jobs of the barrier are not done after {timeout} s")
         if ret == -errno.EBUSY:
@@ -63,7 +67,12 @@ class Barrier:
         as the first of them that failed."""
         job = Job(self._pool, None, (), queue or loop_queue())
         job._kept.append(self)
-        ret = lib.rnl_barrier_notify(self._c, job._c)
+        try:
+            with self._pool._use("Barrier.notify()"):
+                ret = lib.rnl_barrier_notify(self._c, job._c)
+        except BaseException:
+            job._interrupted()
+            raise
         if ret:
             job._refused()
             raise refusal(ret, "Barrier.notify()")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 from _runnel import ffi, lib
 
-from .errors import Cancelled, Error, check, error_of, log, wait
+from .errors import Cancelled, Error, check, error_of, log, refusal, wait
 
 if TYPE_CHECKING:
     from .pool import Pool
@@ -40,11 +40,19 @@ class Job:
         self._callbacks: List[Callable] = []
         self._queue = queue
         handle = _live[self] = ffi.new_handle(self)
-        lib.py_prepare(self._c, fn is not None, handle, queue._c if queue else ffi.NULL)
+        ret = lib.py_prepare(self._c, fn is not None, handle, queue._c if queue else ffi.NULL)
+        if ret:
+            self._refused()
+            raise refusal(ret, "a job")
 
     def _refused(self) -> None:
         """The submit failed: the job is the caller's, and goes."""
         _live.pop(self, None)
+
+    def _interrupted(self) -> None:
+        """As _refused(), of a submit that may have been accepted, as Ctrl-C came behind it."""
+        if lib.rnl_job_test(self._c) == -errno.EINVAL:
+            self._refused()
 
     def _finish(self) -> None:
         """The job is done: what it held may go, and callbacks are called."""
@@ -86,7 +94,11 @@ class Job:
         if self._queue is not None and self._queue.is_loop_of_this_thread() and not self.done():
             raise RuntimeError("Job.result() of a job that is not done would stop the event loop for "
                                "ever: await the job")
-        ret = wait(lambda ns: lib.rnl_job_wait(self._c, ns), timeout, "Job.result()")
+        self._pool._inside.append(None)
+        try:
+            ret = wait(lambda ns: lib.rnl_job_wait(self._c, ns), timeout, "Job.result()")
+        finally:
+            self._pool._leave()
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"{self!r} is not done after {timeout} s")
         if ret == -errno.EBUSY:
@@ -105,7 +117,11 @@ class Job:
     def cancel(self) -> bool:
         """Takes the job back. True: its function does not run, and its result raises Cancelled.
         False: it has started, or is done; its function may ask is_cancelled()."""
-        ret = lib.rnl_job_cancel(self._c)
+        self._pool._inside.append(None)
+        try:
+            ret = lib.rnl_job_cancel(self._c)
+        finally:
+            self._pool._leave()
         if ret not in (-errno.EBUSY, -errno.EALREADY):
             check(ret, "Job.cancel()")
         return ret == 0

@@ -117,10 +117,12 @@ def array_on(pool: "Pool", device: int, memory: Any, shape: Tuple[int, ...], dty
 
 
 def _give_back(pool: "Pool", give: Any, memory: Any) -> None:
-    if pool._is_mine():				# a child's copy of it is no memory of the pool
-        give(pool._c, memory)
-    pool._lent.pop()
-    pool._end()
+    try:
+        if pool._is_mine():			# a child's copy of it is no memory of the pool
+            give(pool._c, memory)
+    finally:					# Ctrl-C may come here, too
+        pool._lent.pop()
+        pool._end()
 
 
 def _lend(pool: "Pool", give: Any, memory: Any, nbytes: int) -> Any:

@@ -120,11 +120,12 @@ class Pool:
         self._owned = [poolp[0]]	# who pops it destroys it
         self._c = poolp[0]
         self._born = forks.number()
-        self._closed = False		# close() was called: it admits no more calls
-        self._drained = False
+        self._closed = False		# it has come to its end: it admits no more calls
         self._closing = threading.Lock()
-        self._inside: List[None] = []	# an entry for each call that is in the library
-        self._lent: List[None] = []	# an entry for each piece of memory
+        # An entry for each call that is in the library, and for each piece of memory that was lent.
+        # To append and to pop are atomic; a number's += is not.
+        self._inside: List[None] = []
+        self._lent: List[None] = []
         self._holds: weakref.WeakSet = weakref.WeakSet()
         with self._use("Pool()") as c:
             self.devices = [self._describe(c, i) for i in range(lib.rnl_pool_nr_devices(c))]
@@ -150,34 +151,40 @@ class Pool:
         try:
             yield self._c
         finally:
-            self._inside.pop()
+            self._leave()
 
     def _enter(self, what: str) -> None:
         self._inside.append(None)
         if self._closed or not self._is_mine():
-            self._inside.pop()
+            self._leave()
             raise refusal(-errno.ESHUTDOWN if self._is_mine() else -errno.EOWNERDEAD, what)
 
+    def _leave(self) -> None:
+        self._inside.pop()
+        if self._closed:
+            self._end()
+
     def _end(self) -> None:
-        """Destroys the C pool, if nothing needs it any more."""
-        if self._drained and not self._lent and not self._inside and self._is_mine():
+        """Destroys the C pool, if nothing needs it any more: the last one to leave does."""
+        if self._closed and not self._lent and not self._inside and self._is_mine():
             try:
-                lib.rnl_pool_destroy(self._owned.pop())
+                c = self._owned.pop()
             except IndexError:
-                pass
+                return
+            lib.rnl_pool_destroy(c)
 
     def close(self, timeout: Optional[float] = None, cancel: bool = False) -> None:
         """Refuses further jobs, and waits until all are done; cancel: those that have not started
         are cancelled. TimeoutError after `timeout` seconds: the pool is closed then, and its jobs go
         on; close() may be called again. Not on a worker of the pool."""
-        if not self._is_mine() or self._drained:
+        if not self._is_mine() or self._closed:
             return
         left = nanoseconds(timeout, "Pool.close(): timeout")
         end = time.monotonic() + left / 1e9
         if not self._closing.acquire(timeout=-1 if left < 0 else min(left / 1e9, threading.TIMEOUT_MAX)):
             raise TimeoutError(f"Pool.close(): another thread is closing the pool, for {timeout} s now")
         try:
-            if not self._drained:
+            if not self._closed:
                 self._close(None if left < 0 else max(end - time.monotonic(), 0), cancel)
         finally:
             self._closing.release()
@@ -193,9 +200,6 @@ class Pool:
             raise TimeoutError(f"Pool.close(): {len(self.held())} jobs have not ended after {timeout} s")
         check(ret, "Pool.close()")
         self._closed = True
-        while self._inside:		# calls that return, since the pool is closed
-            time.sleep(0.001)
-        self._drained = True
         _pools.discard(self)
         sweep()
         self._end()
@@ -238,14 +242,14 @@ class Pool:
                     self._set(job, urgent, device, barrier, after, deadline)
                 ret = self._submit(job._c, key, at, when, 0 if loop else timeout)
             except BaseException:
-                job._refused()
+                job._interrupted()
                 raise
             if ret:
                 job._refused()
                 raise refusal(ret, "Pool.submit()")
             return job
         finally:
-            self._inside.pop()
+            self._leave()
 
     def _set(self, job: Job, urgent: bool, device: Optional[int], barrier: Optional[Barrier],
              after: Optional[Barrier], deadline: Optional[float]) -> None:

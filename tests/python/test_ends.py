@@ -123,6 +123,40 @@ except KeyboardInterrupt:
 """)
         self.assertEqual((status, out, err), (0, "interrupted\n", ""))
 
+    def test_an_interrupt_anywhere_in_a_call_harms_nothing(self):
+        status, _, err = ended(program("""
+import _thread, random
+p, seed = pool(2, max_queued=64), random.randrange(1 << 16)
+draw, stop, nr = random.Random(seed), False, 0
+def interrupt():
+    while not stop:
+        time.sleep(draw.random() * 0.004)
+        _thread.interrupt_main()
+thread = threading.Thread(target=interrupt)
+thread.start()
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    try:
+        barrier = p.barrier()
+        while True:
+            jobs = [p.submit(int, barrier=barrier) for _ in range(20)]
+            p.pinned(100)
+            jobs[-1].result()
+            nr += 1
+    except KeyboardInterrupt:
+        pass
+while thread.is_alive():
+    try:
+        stop = True
+        thread.join()
+    except KeyboardInterrupt:
+        pass
+p.close(60)
+assert nr, seed
+"""))
+        # Python says so of an interrupt that comes in a finalizer, and goes on.
+        self.assertEqual(status, 0, err)
+
     def test_a_second_ctrl_c_leaves_a_function_that_does_not_end(self):
         process = program("""
 p, gate = pool(1), Gate()

@@ -40,10 +40,10 @@ class Memory(unittest.TestCase):
         p.close(LONG)
         a[:] = 5
         self.assertEqual(int(a.sum()), 5000)
-        self.assertTrue(p._owned)
+        self.assertTrue(p._owned)		# the C pool
         del a, d
         gc.collect()
-        self.assertFalse(p._owned)		# the C pool has ended with them
+        self.assertFalse(p._owned)		# it has ended with them
 
     def test_pinned_waits_for_what_others_put_back(self):
         with pool(1, pinned_max=1 << 20) as p:
