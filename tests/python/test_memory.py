@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Pinned arrays, device arrays, scratch, copies, DLPack, streams, maps."""
+import ctypes
 import gc
+import os
 import sys
 import types
 import unittest
 import unittest.mock
+import weakref
 
 import numpy as np
 
 import runnel
 from runnel import memory
-from shared import LONG, ON_HOST, pool
+from shared import LONG, ON_HOST, Gate, comes_true, pool
 
 
 class Memory(unittest.TestCase):
@@ -81,16 +84,28 @@ class Memory(unittest.TestCase):
         self.run_job(job)
         self.assertEqual(back, bytes([9] * 64))
 
+    @unittest.skipUnless(ON_HOST, "it stops the host's stream")
     def test_what_a_job_copies_lives_until_the_copy_has_happened(self):
-        device, back = self.pool.device_array(1 << 20), np.zeros(1 << 20, "u1")
+        device, back, seen = self.pool.device_array(1 << 16), np.zeros(1 << 16, "u1"), []
 
         def job():
-            runnel.copy(device, np.full(1 << 20, 3, "u1"))	# nothing else has this array
-            gc.collect()
+            runnel.launch(gate.wait)
+            array = self.pool.pinned(1 << 16)
+            array[:] = 3
+            seen.append(weakref.ref(array))
+            runnel.copy(device, array)
             runnel.copy(back, device)
 
-        self.run_job(job)
+        with Gate() as gate:
+            copied = self.pool.submit(job)
+            gate.await_entered()
+            self.assertTrue(comes_true(lambda: seen and
+                                       [h["by"] for h in self.pool.held()] not in ([], ["function"])))
+            gc.collect()
+            self.assertIsNotNone(seen[0]())
+        copied.result(LONG)
         self.assertTrue((back == 3).all())
+        self.assertTrue(comes_true(lambda: gc.collect() is not None and seen[0]() is None))
 
     def test_wrong_arguments_are_named(self):
         a, b = np.zeros(4, "f4"), np.zeros(5, "f4")
@@ -171,6 +186,22 @@ class Memory(unittest.TestCase):
         else:
             self.assertEqual(len(handles), 2)
             self.assertFalse(handles & {0, 1, 2, None})
+
+    @unittest.skipUnless(os.environ.get("RNL_TEST_FAKE"), "it calls the double of CUDA's runtime")
+    def test_after_work_on_the_shared_stream_its_handle_is_not_given_out(self):
+        runtime = ctypes.CDLL(os.environ["LD_LIBRARY_PATH"].split(":")[0] + "/libcudart.so")
+        device = self.pool.device_array(64)
+
+        def stray():
+            return runtime.cudaMemsetAsync(ctypes.c_void_p(device.ptr), 1, ctypes.c_size_t(64),
+                                           ctypes.c_void_p(2))
+
+        with self.assertLogs("runnel", "WARNING"):
+            self.assertEqual(self.run_job(stray), 0)
+        self.assertEqual(self.pool.stats()["guard_strays"], 1)
+        error = self.pool.submit(runnel.stream).exception(LONG)
+        self.assertIsInstance(error, runnel.Error)
+        self.assertIn("per-thread default stream", str(error))
 
     def test_wraps_are_of_the_jobs_stream(self):
         made = []

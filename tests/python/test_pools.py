@@ -104,6 +104,18 @@ class Pools(unittest.TestCase):
                 thread.join(LONG)
             self.assertEqual((wrong, [t for t in threads if t.is_alive()]), ([], []))
 
+    def test_a_pool_ends_when_the_last_call_on_it_has_returned(self):
+        p, queue = pool(), runnel.Queue()
+        job = p.submit(int, queue=queue)
+        waiter = threading.Thread(target=job.result)
+        waiter.start()
+        self.assertTrue(comes_true(lambda: p._inside))
+        p.close(LONG)
+        self.assertTrue(p._owned)		# the C pool
+        self.assertEqual(queue.wait(timeout=LONG), [job])
+        waiter.join(LONG)
+        self.assertFalse(p._owned)
+
     def test_a_resize_goes_on_beside_jobs(self):
         with pool(1) as p:
             jobs = [p.submit(int) for _ in range(100)]
