@@ -35,8 +35,8 @@ extern "Python+C" {
 def declarations(header):
     """What cffi can read of a header: no comments, no macros but numbers, no C++, no bodies."""
     text = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
-    text = re.sub(r"#ifdef __cplusplus\n(?:(?!#else|#endif).*\n)*(?:#else\n((?:(?!#endif).*\n)*))?#endif.*\n",
-                  r"\1", text)
+    text = re.sub(r"#ifdef __cplusplus\n(?:(?!#else|#endif).*\n)*"
+                  r"(?:#else\n((?:(?!#endif).*\n)*))?#endif.*\n", r"\1", text)
     text = re.sub(r"^static inline [^;{]*\{.*?^\}\n", "", text, flags=re.S | re.M)
     text = re.sub(r"^#(?!define \w+\s+\(?-?\d+\)?\s*$)(?:.*\\\n)*.*\n", "", text, flags=re.M)
     return re.sub(r"#define (\w+)\s+\(?(-?\d+)\)?", r"#define \1 \2", text.replace("RNL_API ", ""))
@@ -47,8 +47,8 @@ def pkg_config(*args):
     try:
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        sys.exit("runnel: there is no installed library: `make install` it first, or run `make wheel` "
-                 "in its tree")
+        sys.exit("runnel: there is no installed library: `make install` it first, or run "
+                 "`make wheel` in its tree")
 
 
 def read(*path):
@@ -66,7 +66,8 @@ def builder():
     made = cffi.FFI()
     made.cdef("".join(declarations(read(include, name)) for name in HEADERS))
     own = read(HERE, "binding.c")
-    made.cdef(re.search(r"^/\* cffi reads from here \*/\n(.*?)^/\* to here \*/$", own, re.S | re.M)[1])
+    made.cdef(re.search(r"^/\* cffi reads from here \*/\n(.*?)^/\* to here \*/$", own,
+                        re.S | re.M)[1])
     made.cdef(CALLED)
     made.set_source("_runnel", own, include_dirs=[include],
                     extra_link_args=["-Wl,--exclude-libs,ALL", *shlex.split(libs)])

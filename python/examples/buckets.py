@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Buckets of gradients as in data-parallel training: each device computes bucket after bucket, and as
-soon as all have computed one, each adds it up over all devices, on another stream. Beside adding at
-the end, and on GPUs beside streams and events by hand. --device=cuda:all, or host:2: one process."""
+"""Buckets of gradients as in data-parallel training: each device computes bucket after bucket, and
+as soon as all have computed one, each adds it up over all devices, on another stream. Beside adding
+at the end, and on GPUs beside streams and events by hand. --device=cuda:all, or host:2: one
+process."""
 import numpy as np
 
 import common
@@ -17,8 +18,9 @@ class Work:
         self.names = [f"cuda:{d['ordinal']}" for d in pool.devices]
         weight = common.numbers(args.width, args.width)
         self.weights = [self.there(weight, d) for d in self.devices]
-        self.parts = [[self.there(np.zeros_like(weight), d) for _ in range(self.nr)] for d in self.devices]
-        self.sums = [[self.there(np.zeros_like(weight), d) for _ in range(self.nr)] for d in self.devices]
+        zeros = np.zeros_like(weight)
+        self.parts, self.sums = ([[self.there(zeros, d) for _ in range(self.nr)]
+                                  for d in self.devices] for _ in range(2))
         x = np.eye(args.width, dtype="f4")
         for _ in range(self.rounds):
             x = x @ weight
@@ -39,7 +41,7 @@ class Work:
         self.parts[device][bucket][:] = x
 
     def add(self, device, bucket):
-        """Another device's memory is read as it is: the parts are computed, and nobody writes them."""
+        """Other devices' parts are read where they are: they are computed, and nobody writes."""
         total = self.sums[device][bucket]
         total[:] = self.parts[device][bucket]
         for other in self.devices:
@@ -53,7 +55,8 @@ class Work:
             for bucket, have in enumerate(self.sums[device]):
                 have = have.cpu().numpy() if self.torch else have
                 if not np.allclose(have, self.expected, rtol=1e-2, atol=1e-3):
-                    return f"device {device}, bucket {bucket}: off by {np.abs(have - self.expected).max()}"
+                    off = np.abs(have - self.expected).max()
+                    return f"device {device}, bucket {bucket}: off by {off}"
                 self.sums[device][bucket][:] = 0
         self.synchronize()
 
@@ -71,8 +74,8 @@ def main():
     work = Work(pool, torch, args)
 
     def submit(what, device, bucket, worker, **options):
-        return pool.submit(wrapped, what, device, bucket, key=runnel.worker_key(worker), device=device,
-                           **options)
+        return pool.submit(wrapped, what, device, bucket, key=runnel.worker_key(worker),
+                           device=device, **options)
 
     def overlapped():
         jobs = []

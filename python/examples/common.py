@@ -12,10 +12,11 @@ import runnel
 
 def options(doc, **numbers):
     """--device, --runs, --quick, and numbers with their defaults: (as ever, with --quick)."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(description=doc,
+                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--device", default="auto", help="cuda, cuda:1, cuda:all, host, host:2")
     parser.add_argument("--runs", type=int, default=5, help="of each row, whose median is shown")
-    parser.add_argument("--quick", action="store_true", help="small: shows that it works, and no figures")
+    parser.add_argument("--quick", action="store_true", help="small: it works, and no figures")
     for name, (usual, _) in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=usual)
     args = parser.parse_args()
@@ -39,7 +40,7 @@ def pool_and_torch(nr_workers, device):
         import torch
     except ImportError:
         pool.close()
-        sys.exit("on a GPU this program needs torch: pip install torch; --device=host needs numpy alone")
+        sys.exit("on a GPU this program needs torch: pip install torch; --device=host does not")
     torch.cuda.set_device(pool.devices[0]["ordinal"])
     return pool, torch
 
@@ -67,7 +68,8 @@ def table(ways, runs, check):
     for name, way in ways.items():
         if callable(way):
             took = sorted(times[name])
-            print(f"{name:44} {statistics.median(took) * 1e3:9.2f} ms   {took[0] * 1e3:9.2f} to {took[-1] * 1e3:.2f}")
+            print(f"{name:44} {statistics.median(took) * 1e3:9.2f} ms   {took[0] * 1e3:9.2f} to "
+                  f"{took[-1] * 1e3:.2f}")
         else:
             print(f"{name:44} {way}")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What an empty job of Python costs, beside ThreadPoolExecutor: many at once, one by one, and awaited
-in asyncio. The function is int."""
+"""What an empty job of Python costs, beside ThreadPoolExecutor: many at once, one by one, and
+awaited in asyncio. The function is int."""
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +31,8 @@ def main():
     args = common.options(__doc__, jobs=(20000, 200))
     print(f"{args.device}; us a job, medians of {args.runs}\n{'':24}{'runnel':>10}{'executor':>10}")
     for nr_workers in (1, 2, 4):
-        with runnel.Pool(nr_workers, args.device) as pool, ThreadPoolExecutor(nr_workers) as executor:
+        with runnel.Pool(nr_workers, args.device) as pool, \
+                ThreadPoolExecutor(nr_workers) as executor:
             for name, run, ours, theirs in (
                     ("many at once", many, pool.submit, executor.submit),
                     ("one by one", one_by_one, pool.submit, executor.submit),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Inference of several batches at once: copy in, layers, copy out, as a job each; beside one stream,
-and beside torch's own streams, or on the host beside an executor's threads."""
+"""Inference of several batches at once: copy in, layers, copy out, as a job each; beside one
+stream, and beside torch's own streams, or on the host beside an executor's threads."""
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A loader that reads ahead: jobs read batches of a file into pinned memory and copy them on several
-streams, while one worker computes; beside no reading ahead, and beside torch's DataLoader, or on the
-host beside an executor's threads."""
+"""A loader that reads ahead: jobs read batches of a file into pinned memory and copy them on
+several streams, while one worker computes; beside no reading ahead, and beside torch's DataLoader,
+or on the host beside an executor's threads."""
 import collections
 import os
 import tempfile
@@ -58,8 +58,8 @@ class Torchs(Batches):
 
 
 def main():
-    args = common.options(__doc__, batches=(100, 12), rows=(256, 16), width=(1024, 64), rounds=(4, 2),
-                          readers=(4, 2), ahead=(8, 4))
+    args = common.options(__doc__, batches=(100, 12), rows=(256, 16), width=(1024, 64),
+                          rounds=(4, 2), readers=(4, 2), ahead=(8, 4))
     pool, torch = common.pool_and_torch(args.readers + 1, args.device)
     folder = tempfile.TemporaryDirectory()
     batches = Batches(os.path.join(folder.name, "batches"), args)
@@ -70,7 +70,7 @@ def main():
         sums[i] = batches.compute(x, weight)
 
     def jobs():
-        """A batch is a job that reads and copies, on any worker but the first, and one that computes."""
+        """A batch is a job that reads and copies, on a reader, and one that computes."""
         under_way = collections.deque()
 
         def load(i, pinned, device):
@@ -87,9 +87,10 @@ def main():
         for i in range(len(batches)):
             if len(under_way) == args.ahead:
                 under_way.popleft().result()
-            pinned, device = pool.pinned(batches.shape, "f4"), pool.device_array(batches.shape, "f4")
-            loaded = pool.barrier()
-            pool.submit(load, i, pinned, device, key=runnel.worker_key(1 + i % args.readers), barrier=loaded)
+            pinned = pool.pinned(batches.shape, "f4")
+            device = pool.device_array(batches.shape, "f4")
+            loaded, reader = pool.barrier(), runnel.worker_key(1 + i % args.readers)
+            pool.submit(load, i, pinned, device, key=reader, barrier=loaded)
             under_way.append(pool.submit(train, i, device, key=runnel.worker_key(0), after=loaded))
         for job in under_way:
             job.result()
@@ -103,8 +104,8 @@ def main():
             torch.cuda.synchronize()
 
     def data_loader():
-        loader = torch.utils.data.DataLoader(Torchs(batches), batch_size=None, num_workers=args.readers,
-                                             pin_memory=True, prefetch_factor=args.ahead)
+        loader = torch.utils.data.DataLoader(Torchs(batches), batch_size=None, pin_memory=True,
+                                             num_workers=args.readers, prefetch_factor=args.ahead)
         for i, batch in enumerate(loader):
             compute(i, batch.cuda(non_blocking=True))
         torch.cuda.synchronize()

@@ -23,5 +23,5 @@ __version__ = f"{_version >> 16}.{_version >> 8 & 255}.{_version & 255}"
 
 __all__ = ["Barrier", "Cancelled", "Chunk", "Closed", "DeviceArray", "EMPTY", "Error", "Full",
            "HIGH_WATER", "Hold", "Job", "LOW_WATER", "Late", "Pool", "Queue", "copy", "cupy_stream",
-           "describe", "fill", "hold", "is_cancelled", "launch", "numba_stream", "scratch", "setup", "stream",
-           "torch_stream", "worker", "worker_key"]
+           "describe", "fill", "hold", "is_cancelled", "launch", "numba_stream", "scratch",
+           "setup", "stream", "torch_stream", "worker", "worker_key"]

@@ -55,16 +55,16 @@ class Barrier:
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"jobs of the barrier are not done after {timeout} s")
         if ret == -errno.EBUSY:
-            raise Error(errno.EBUSY, "Barrier.wait() on a worker of the pool: the worker would wait for "
-                        "itself. Submit a job after the barrier")
+            raise Error(errno.EBUSY, "Barrier.wait() on a worker of the pool: the worker would "
+                        "wait for itself. Submit a job after the barrier")
         check(ret, "Barrier.wait()")
         ret = lib.rnl_barrier_result(self._c)
         if ret < 0:
             raise error_of(ret, "a job of the barrier")
 
     def notify(self, queue: Optional[Queue] = None) -> Job:
-        """A job that is done when those are that the barrier counts now; no worker runs it. It fails
-        as the first of them that failed."""
+        """A job that is done when those are that the barrier counts now; no worker runs it. It
+        fails as the first of them that failed."""
         job = Job(self._pool, None, (), queue or loop_queue())
         job._kept.append(self)
         try:
@@ -79,14 +79,14 @@ class Barrier:
         return job
 
     def join(self) -> None:
-        """In a job: its stream waits, on the device, for all counted jobs. No thread waits; the jobs
-        must be issued."""
+        """In a job: its stream waits, on the device, for all counted jobs. No thread waits; the
+        jobs must be issued."""
         if lib.rnl_worker_index() < 0:
             raise RuntimeError("Barrier.join() is for jobs; other threads wait()")
         ret = lib.rnl_barrier_join(self._c)
         if ret == -errno.EBUSY:
-            raise Error(errno.EBUSY, "Barrier.join(): jobs of the barrier are not issued, and a worker "
-                        "does not wait. Submit a job after the barrier")
+            raise Error(errno.EBUSY, "Barrier.join(): jobs of the barrier are not issued, and a "
+                        "worker does not wait. Submit a job after the barrier")
         check(ret, "Barrier.join()")
 
     def __del__(self):

@@ -92,8 +92,8 @@ class Job:
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
         """Waits for the job, and returns the exception that result() raises, or None."""
         if self._queue is not None and self._queue.is_loop_of_this_thread() and not self.done():
-            raise RuntimeError("Job.result() of a job that is not done would stop the event loop for "
-                               "ever: await the job")
+            raise RuntimeError("Job.result() of a job that is not done would stop the event loop "
+                               "for ever: await the job")
         self._pool._inside.append(None)
         try:
             ret = wait(lambda ns: lib.rnl_job_wait(self._c, ns), timeout, "Job.result()")
@@ -102,8 +102,8 @@ class Job:
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"{self!r} is not done after {timeout} s")
         if ret == -errno.EBUSY:
-            raise Error(errno.EBUSY, "Job.result() on a worker of the job's pool: the worker would wait "
-                        "for itself. Use add_done_callback(), or a job after a barrier")
+            raise Error(errno.EBUSY, "Job.result() on a worker of the job's pool: the worker would "
+                        "wait for itself. Use add_done_callback(), or a job after a barrier")
         check(ret, "Job.result()")
         code = lib.rnl_job_result(self._c)
         if code >= 0 or self._error is not None:
@@ -239,7 +239,8 @@ class Hold:
     def release(self, error: Optional[BaseException] = None) -> None:
         """Releases the hold; with an exception, the job fails with it.
 
-        Raises Error: it was released before (EALREADY), or the job's deadline has ended it (ESTALE)."""
+        Raises Error: it was released before (EALREADY), or the job's deadline has ended it
+        (ESTALE)."""
         if error is not None and not isinstance(error, BaseException):
             raise TypeError(f"Hold.release(): error is {error!r}; it must be an exception, or None")
         sets = error is not None and not self._released and self._job._error is None

@@ -35,11 +35,11 @@ class Rows:
     def _rows(array: Any, what: str) -> Tuple[Tuple[int, ...], Any, int]:
         if not isinstance(array, np.ndarray) or array.ndim < 1 or array.dtype.hasobject or \
                 not array.flags.c_contiguous:
-            raise TypeError(f"Pool.map(): {what} must be a numpy array of numbers in one piece, in C's "
-                            f"order; it is {type(array).__name__}")
+            raise TypeError(f"Pool.map(): {what} must be a numpy array of numbers in one piece, in "
+                            f"C's order; it is {type(array).__name__}")
         row_bytes = math.prod(array.shape[1:]) * array.itemsize
         if not row_bytes:
-            raise ValueError(f"Pool.map(): {what} has rows without bytes: its shape is {array.shape}")
+            raise ValueError(f"Pool.map(): {what} has rows without bytes: it is {array.shape}")
         return array.shape[1:], array.dtype, row_bytes
 
 

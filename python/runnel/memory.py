@@ -32,10 +32,9 @@ def _shape(shape: Any, dtype: Any, what: str) -> Tuple[Tuple[int, ...], np.dtype
     """A shape, a dtype, and the bytes of both."""
     dtype = np.dtype(dtype)
     if dtype.hasobject:
-        raise TypeError(f"{what}: dtype is {dtype}; it must be of numbers, objects of Python have no "
-                        "place in this memory")
+        raise TypeError(f"{what}: dtype is {dtype}; objects of Python have no place in this memory")
     try:
-        shape = tuple(map(operator.index, shape)) if np.iterable(shape) else (operator.index(shape),)
+        shape = tuple(map(operator.index, shape if np.iterable(shape) else (shape,)))
     except TypeError:
         raise TypeError(f"{what}: shape is {shape!r}; it must be a number or numbers") from None
     nbytes = math.prod(shape) * dtype.itemsize
@@ -73,8 +72,8 @@ class DeviceArray:
         if copy:
             raise BufferError("DeviceArray.__dlpack__(): it makes no copy")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"DeviceArray.__dlpack__(): it is on device {self.__dlpack_device__()}, not "
-                              f"on {tuple(dl_device)}")
+            raise BufferError(f"DeviceArray.__dlpack__(): it is on {self.__dlpack_device__()}, and "
+                              f"not on {tuple(dl_device)}")
         return _capsule(self, DL_CUDA, self.ordinal)
 
     def __repr__(self) -> str:
@@ -93,7 +92,8 @@ def _capsule(array: DeviceArray, device_type: int, device_id: int) -> Any:
         raise MemoryError("DeviceArray.__dlpack__()")
     _handed_out.add(handle)
     new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     end = ffi.cast("uintptr_t", ffi.addressof(lib, "py_capsule_end"))
     return new(int(ffi.cast("uintptr_t", tensor)), b"dltensor", int(end))
 
@@ -109,7 +109,8 @@ def host_array(memory: Any, shape: Tuple[int, ...], dtype: np.dtype) -> np.ndarr
     return np.frombuffer(ffi.buffer(memory, nbytes), dtype).reshape(shape)
 
 
-def array_on(pool: "Pool", device: int, memory: Any, shape: Tuple[int, ...], dtype: np.dtype) -> Any:
+def array_on(pool: "Pool", device: int, memory: Any, shape: Tuple[int, ...],
+             dtype: np.dtype) -> Any:
     """An array over memory of a device of the pool."""
     if pool.on_host:
         return host_array(memory, shape, dtype)
@@ -139,7 +140,7 @@ def pinned(pool: "Pool", shape: Any, dtype: Any, timeout: Optional[float]) -> np
         ret = wait(lambda ns: -errno.ESHUTDOWN if pool._closed else
                    lib.rnl_pinned_get_wait(c, nbytes, bufp, ns), timeout, what)
         if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"{what}: {nbytes} bytes were not put back in {timeout} s: pinned_max")
+            raise TimeoutError(f"{what}: {nbytes} bytes were not put back in {timeout} s")
         check(ret, f"{what} of {nbytes} bytes")
         memory = _lend(pool, lib.rnl_pinned_put, bufp[0], nbytes)
     return host_array(memory, shape, dtype)

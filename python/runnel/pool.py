@@ -12,7 +12,7 @@ import operator
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, Hashable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Hashable, Iterator, List, Optional, Sequence, Tuple
 
 from _runnel import ffi, lib
 
@@ -24,6 +24,7 @@ from .queue import Queue, loop_queue, sweep
 
 LOW_WATER, HIGH_WATER, EMPTY = 0, 1, 2	# Pool.submit(when=)
 MASK = 2**64 - 1
+HELD_BY = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
 
 _pools: set = set()		# those that are not closed: an exit closes them
@@ -93,8 +94,8 @@ class Pool:
                  cpus: Optional[Sequence[int]] = None, **attributes: int):
         unknown = sorted(set(attributes) - _NUMBERS)
         if "stream" in unknown:
-            raise TypeError("Pool(): its streams are private. A per-thread stream has one handle for all "
-                            "workers, and allocators that know streams by handles mix their memory up")
+            raise TypeError("Pool(): its streams are private. A per-thread stream has one handle "
+                            "for all workers, and allocators mix up what has one handle")
         if unknown:
             raise TypeError(f"Pool(): there is no attribute {unknown[0]!r}; there are "
                             f"{', '.join(sorted(_NUMBERS))}")
@@ -175,14 +176,15 @@ class Pool:
 
     def close(self, timeout: Optional[float] = None, cancel: bool = False) -> None:
         """Refuses further jobs, and waits until all are done; cancel: those that have not started
-        are cancelled. TimeoutError after `timeout` seconds: the pool is closed then, and its jobs go
-        on; close() may be called again. Not on a worker of the pool."""
+        are cancelled. TimeoutError after `timeout` seconds: the pool is closed then, and its jobs
+        go on; close() may be called again. Not on a worker of the pool."""
         if not self._is_mine() or self._closed:
             return
         left = nanoseconds(timeout, "Pool.close(): timeout")
         end = time.monotonic() + left / 1e9
-        if not self._closing.acquire(timeout=-1 if left < 0 else min(left / 1e9, threading.TIMEOUT_MAX)):
-            raise TimeoutError(f"Pool.close(): another thread is closing the pool, for {timeout} s now")
+        if not self._closing.acquire(timeout=min(left / 1e9, threading.TIMEOUT_MAX)
+                                     if left >= 0 else -1):
+            raise TimeoutError(f"Pool.close(): another thread has been at it for {timeout} s")
         try:
             if not self._closed:
                 self._close(None if left < 0 else max(end - time.monotonic(), 0), cancel)
@@ -195,9 +197,9 @@ class Pool:
         call = lib.rnl_pool_stop if cancel else lib.rnl_pool_drain
         ret = wait(lambda ns: call(c, ns), timeout, "Pool.close()")
         if ret == -errno.EBUSY:
-            raise Error(errno.EBUSY, "Pool.close() on a worker of the pool, which would wait for itself")
+            raise Error(errno.EBUSY, "Pool.close() on a worker, which would wait for itself")
         if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"Pool.close(): {len(self.held())} jobs have not ended after {timeout} s")
+            raise TimeoutError(f"Pool.close(): {len(self.held())} jobs have not ended in time")
         check(ret, "Pool.close()")
         self._closed = True
         _pools.discard(self)
@@ -215,18 +217,19 @@ class Pool:
     def submit(self, fn: Callable, *args: Any, key: Optional[Hashable] = None, urgent: bool = False,
                device: Optional[int] = None, barrier: Optional[Barrier] = None,
                after: Optional[Barrier] = None, deadline: Optional[float] = None,
-               at: Optional[float] = None, when: Optional[int] = None, queue: Optional[Queue] = None,
-               timeout: Optional[float] = None) -> Job:
+               at: Optional[float] = None, when: Optional[int] = None,
+               queue: Optional[Queue] = None, timeout: Optional[float] = None) -> Job:
         """Has a worker call fn(*args), and returns the job at once. In a coroutine, `await job`.
 
         key: one worker runs all jobs with this key, in the order of their submits.
         urgent: workers for urgent jobs (nr_urgent) take it, on a stream of high priority.
-        device: its number in the pool. barrier: counts the job. after: a barrier whose jobs come first.
+        device: its number in the pool. barrier: counts the job. after: a barrier whose jobs come
+        first.
         deadline: seconds; a job that has not started by then raises Late, and its holds end.
         at: a time of time.monotonic(): it starts then. when: LOW_WATER, HIGH_WATER, EMPTY.
         queue: where it goes when it is done.
-        timeout: seconds to wait for space in a full pool, then Full; 0: does not wait, as on a worker
-        and in a coroutine, where a wait would stop all others."""
+        timeout: seconds to wait for space in a full pool, then Full; 0: does not wait, as on a
+        worker and in a coroutine, where a wait would stop all others."""
         if not callable(fn):
             raise TypeError(f"Pool.submit(): fn is {fn!r}; it must be a function")
         loop = None
@@ -279,8 +282,8 @@ class Pool:
             key = (key if isinstance(key, int) else hash(key)) & MASK
         if when is not None:
             if at is not None or key is not None or when not in (LOW_WATER, HIGH_WATER, EMPTY):
-                raise ValueError("Pool.submit(): when is LOW_WATER, HIGH_WATER or EMPTY, and goes with "
-                                 "neither key nor at")
+                raise ValueError("Pool.submit(): when is LOW_WATER, HIGH_WATER or EMPTY, and goes "
+                                 "with neither key nor at")
             return lib.rnl_submit_when(pool, job, when)
         if at is not None:
             at = nanoseconds(at, "Pool.submit(): at")
@@ -302,10 +305,10 @@ class Pool:
             queue: Optional[Queue] = None) -> Job:
         """Streams an array through the workers: copies in, fn(chunk), and copies out at once.
 
-        The elements are the rows along the first axis. fn reads chunk.input and writes chunk.out, which
-        are on the device; on the host they are numpy arrays. out: an array of as many rows, or `array`
-        itself; None: there is no output. chunk: rows of a chunk; None: the library chooses. halo: rows
-        of the neighbours that a chunk's input begins and ends with.
+        The elements are the rows along the first axis. fn reads chunk.input and writes chunk.out,
+        which are on the device; on the host they are numpy arrays. out: an array of as many rows,
+        or `array` itself; None: there is no output. chunk: rows of a chunk; None: the library
+        chooses. halo: rows of the neighbours that a chunk's input begins and ends with.
         The job that is returned is done when the map is; its value is `out`."""
         return maps.start(self, fn, array, out, chunk, halo, copies_first, queue or loop_queue())
 
@@ -340,8 +343,8 @@ class Pool:
         return memory.pinned(self, shape, dtype, timeout)
 
     def device_array(self, shape: Any, dtype: Any = "uint8", device: int = 0) -> Any:
-        """An array in memory of a device, not initialised: on a GPU for torch, CuPy and Numba, on the
-        host numpy's. Drop it when no job uses it any more."""
+        """An array in memory of a device, not initialised: on a GPU for torch, CuPy and Numba, on
+        the host numpy's. Drop it when no job uses it any more."""
         return memory.device_array(self, shape, dtype, device)
 
     # ---- figures ----
@@ -380,7 +383,7 @@ class Pool:
         held = ffi.new("struct rnl_held[]", 1024)
         with self._use("Pool.held()") as c:
             nr = check(lib.rnl_pool_held(c, held, len(held)), "Pool.held()")
-        return [{"worker": h.worker, "seconds": h.held_ns / 1e9, "by": ("function", "device", "hold")[h.by]}
+        return [{"worker": h.worker, "seconds": h.held_ns / 1e9, "by": HELD_BY[h.by]}
                 for h in held[0:min(nr, len(held))]]
 
     @contextlib.contextmanager

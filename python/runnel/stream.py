@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The stream of the worker that runs a job, for torch, CuPy and Numba.
 
-Work that goes elsewhere is not waited for: so a job wraps what it does. The wrap stays inside of the
-job: a handle belongs to its worker, and the next job may run on another one."""
+Work that goes elsewhere is not waited for: so a job wraps what it does. The wrap stays inside of
+the job: a handle belongs to its worker, and the next job may run on another one."""
 from __future__ import annotations
 
 import contextlib
@@ -28,9 +28,10 @@ def stream() -> Optional[int]:
         raise RuntimeError("stream() is for a job's function: another thread has no stream")
     handle = int(ffi.cast("uintptr_t", lib.rnl_stream()))
     if handle in SHARED:
-        raise Error(errno.ENOTSUP, "stream(): a job of this pool has left work on the per-thread default "
-                    "stream, and so the pool makes its calls with that stream, whose handle is the same "
-                    "in all threads. Name stream() in each call to CUDA; the log of \"runnel\" says more")
+        raise Error(errno.ENOTSUP, "stream(): a job of this pool has left work on the per-thread "
+                    "default stream, and so the pool calls jobs with that stream, whose handle is "
+                    "the same in all threads. Name stream() in each call to CUDA; logger runnel "
+                    "says more")
     return handle or None
 
 

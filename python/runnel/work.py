@@ -37,7 +37,7 @@ def _area(thing: Any, writes: bool, what: str) -> Tuple[Any, int, Any]:
         step = size
         for length, stride in zip(reversed(face["shape"]), reversed(strides)):
             if length > 1 and stride != step:
-                raise ValueError(f"{what}: it has gaps, or another order than C's; it must be in one piece")
+                raise ValueError(f"{what}: it must be in one piece, in C's order")
             step *= length
     return ffi.cast("void *", ptr), nbytes, thing
 
@@ -51,7 +51,8 @@ def _issued(ret: int, what: str) -> None:
 
 def copy(dst: Any, src: Any) -> None:
     """In a job: copies between arrays and buffers of the host and of devices, of the same bytes, on
-    the job's stream. It returns before the copy has happened, which comes before the job is done."""
+    the job's stream. It returns before the copy has happened, which comes before the job is
+    done."""
     to, size, kept_to = _area(dst, True, "copy(): dst")
     of, src_size, kept_of = _area(src, False, "copy(): src")
     if size != src_size:
@@ -72,9 +73,9 @@ def fill(dst: Any, value: int) -> None:
 def launch(fn: Callable, *args: Any) -> None:
     """In a job: has fn(*args) work in the order of the job's stream.
 
-    On a GPU fn is called at once, and issues its work to stream(). On the host fn is the work: it is
-    called by the stream's thread, behind the copies that the job has issued before. So a job that
-    copies and then computes with numpy launches what computes."""
+    On a GPU fn is called at once, and issues its work to stream(). On the host fn is the work: it
+    is called by the stream's thread, behind the copies that the job has issued before. So a job
+    that copies and then computes with numpy launches what computes."""
     job = running_job("launch()")
     if not job._pool.on_host:
         fn(*args)

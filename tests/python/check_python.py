@@ -20,7 +20,8 @@ class Tap(unittest.TestResult):
         # Of test_jobs.Jobs.test_a_value_comes_back: jobs: a value comes back
         module, _, name = test.id().split(".")[-3:]
         name = name.replace("test_", "", 1).replace("_", " ")
-        print(f"{'ok' if good else 'not ok'} - {module.replace('test_', '')}: {name}{why}", flush=True)
+        module = module.replace("test_", "")
+        print(f"{'ok' if good else 'not ok'} - {module}: {name}{why}", flush=True)
 
     def addSuccess(self, test):
         self.tell(True, test)

@@ -81,7 +81,8 @@ raise ValueError("main")
         return ended(process)
 
     def test_ctrl_c_ends_a_wait_for_a_job(self):
-        for wait in ("job.result()", "p.drain()", "barrier.wait()", "runnel.Queue().wait()", "p.close()"):
+        for wait in ("job.result()", "p.drain()", "barrier.wait()", "runnel.Queue().wait()",
+                     "p.close()"):
             status, out, err = self.interrupted(f"""
 p, gate = pool(1), Gate()
 barrier = p.barrier()
@@ -180,7 +181,8 @@ barrier, queue, array = p.barrier(), runnel.Queue(), p.pinned(1000)
 gate.await_entered()
 child = os.fork()
 if not child:
-    for call in (lambda: p.submit(int), job.result, job.done, barrier.wait, queue.reap, p.stats, p.drain):
+    for call in (lambda: p.submit(int), job.result, job.done, barrier.wait, queue.reap, p.stats,
+                 p.drain):
         try:
             call()
             print("not refused", call)

@@ -14,23 +14,27 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python/
 @unittest.skipUnless(ON_HOST, "on a GPU they need kernels of torch")
 class Examples(unittest.TestCase):
     def ends_well(self, name, *rows):
-        run = subprocess.run([sys.executable, os.path.join(FOLDER, name), "--device=host", "--quick"],
+        program = os.path.join(FOLDER, name)
+        run = subprocess.run([sys.executable, program, "--device=host", "--quick"],
                              capture_output=True, text=True, timeout=4 * LONG)
         self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
         for row in rows:
             self.assertRegex(run.stdout, row)
 
     def test_empty_job(self):
-        self.ends_well("empty_job.py", "many at once, 4 +[0-9.]+ +[0-9.]+", "awaited in asyncio, 1 ")
+        self.ends_well("empty_job.py", "many at once, 4 +[0-9.]+ +[0-9.]+",
+                       "awaited in asyncio, 1 ")
 
     def test_inference(self):
         self.ends_well("inference.py", "one thread +[0-9.]+ ms", "runnel, 2 workers +[0-9.]+ ms")
 
     def test_loader(self):
-        self.ends_well("loader.py", "no reading ahead +[0-9.]+ ms", "runnel, 2 workers that read +[0-9.]+ ms")
+        self.ends_well("loader.py", "no reading ahead +[0-9.]+ ms",
+                       "runnel, 2 workers that read +[0-9.]+ ms")
 
     def test_buckets(self):
-        self.ends_well("buckets.py", "adding at the end +[0-9.]+ ms", "runnel, overlapped +[0-9.]+ ms")
+        self.ends_well("buckets.py", "adding at the end +[0-9.]+ ms",
+                       "runnel, overlapped +[0-9.]+ ms")
 
     def test_a_wrong_option_is_named(self):
         run = subprocess.run([sys.executable, os.path.join(FOLDER, "loader.py"), "--ahead=0"],

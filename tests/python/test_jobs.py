@@ -19,8 +19,8 @@ class Jobs(unittest.TestCase):
         self.addCleanup(self.pool.close, LONG, True)
 
     def test_a_value_comes_back(self):
-        self.assertEqual([job.result(LONG) for job in [self.pool.submit(pow, 2, i) for i in range(50)]],
-                         [2**i for i in range(50)])
+        jobs = [self.pool.submit(pow, 2, i) for i in range(50)]
+        self.assertEqual([job.result(LONG) for job in jobs], [2**i for i in range(50)])
 
     def test_an_exception_is_the_jobs_with_the_traceback_of_its_function(self):
         def deep(value):
@@ -96,7 +96,8 @@ class Jobs(unittest.TestCase):
         self.assertEqual(len({worker for _, worker in seen}), 1)
 
     def test_worker_keys_are_different_workers(self):
-        workers = {self.pool.submit(runnel.worker, key=runnel.worker_key(i)).result(LONG) for i in (0, 1)}
+        workers = {self.pool.submit(runnel.worker, key=runnel.worker_key(i)).result(LONG)
+                   for i in (0, 1)}
         self.assertEqual(len(workers), 2)
 
     def test_a_job_that_did_not_start_in_time_is_late(self):
@@ -104,7 +105,8 @@ class Jobs(unittest.TestCase):
             for _ in range(2):
                 self.pool.submit(gate.wait)
             gate.await_entered(2)
-            self.assertIsInstance(self.pool.submit(self.fail, deadline=0.01).exception(LONG), runnel.Late)
+            late = self.pool.submit(self.fail, deadline=0.01)
+            self.assertIsInstance(late.exception(LONG), runnel.Late)
 
     def test_a_job_starts_at_its_time(self):
         at = time.monotonic() + 0.1
@@ -270,9 +272,10 @@ class Stress(unittest.TestCase):
                             jobs[-1].cancel()
                     for i, job in enumerate(jobs):
                         error = job.exception(LONG)
-                        expected = isinstance(error, runnel.Cancelled) or \
+                        cancelled = isinstance(error, runnel.Cancelled)
+                        expected = cancelled or \
                             (error.args == ((t, i),) if i % 7 == 0 else job.result() == (t, i))
-                        if not expected or counts[t][i] != (0 if isinstance(error, runnel.Cancelled) else 1):
+                        if not expected or counts[t][i] != (0 if cancelled else 1):
                             wrong.append((t, i, error, counts[t][i]))
                 except BaseException as error:
                     wrong.append((t, error))

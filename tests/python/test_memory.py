@@ -99,8 +99,8 @@ class Memory(unittest.TestCase):
         with Gate() as gate:
             copied = self.pool.submit(job)
             gate.await_entered()
-            self.assertTrue(comes_true(lambda: seen and
-                                       [h["by"] for h in self.pool.held()] not in ([], ["function"])))
+            self.assertTrue(comes_true(lambda: seen and [h["by"] for h in self.pool.held()] not in
+                                       ([], ["function"])))
             gc.collect()
             self.assertIsNotNone(seen[0]())
         copied.result(LONG)
@@ -112,9 +112,12 @@ class Memory(unittest.TestCase):
         frozen = np.zeros(4, "f4")
         frozen.flags.writeable = False
         for text, call in (("dst has 16 bytes, and src has 20", lambda: runnel.copy(a, b)),
-                           ("dst", lambda: runnel.copy(a[::2], a[:2])), ("src", lambda: runnel.copy(a, 3)),
-                           ("dst", lambda: runnel.copy(frozen, a)), ("value is 256", lambda: runnel.fill(a, 256)),
-                           ("shape", lambda: runnel.scratch(0)), ("shape", lambda: runnel.scratch("x")),
+                           ("dst", lambda: runnel.copy(a[::2], a[:2])),
+                           ("src", lambda: runnel.copy(a, 3)),
+                           ("dst", lambda: runnel.copy(frozen, a)),
+                           ("value is 256", lambda: runnel.fill(a, 256)),
+                           ("shape", lambda: runnel.scratch(0)),
+                           ("shape", lambda: runnel.scratch("x")),
                            ("objects", lambda: runnel.scratch(2, object))):
             error = self.pool.submit(call).exception(LONG)
             self.assertIn(text, str(error))
@@ -164,7 +167,8 @@ class Memory(unittest.TestCase):
             return
         self.assertEqual(a.__dlpack_device__(), (2, 0))
         face = a.__cuda_array_interface__
-        self.assertEqual((face["shape"], face["typestr"], face["data"]), ((4, 3), "<f4", (a.ptr, False)))
+        self.assertEqual((face["shape"], face["typestr"], face["data"]),
+                         ((4, 3), "<f4", (a.ptr, False)))
         with self.assertRaises(BufferError):
             a.__dlpack__(copy=True)
         with self.assertRaises(BufferError):
@@ -180,7 +184,8 @@ class Memory(unittest.TestCase):
         self.assertEqual((len(memory._handed_out), len(self.pool._lent)), (0, 0))
 
     def test_streams_are_private_and_each_workers_own(self):
-        handles = {self.pool.submit(runnel.stream, key=runnel.worker_key(i)).result(LONG) for i in (0, 1)}
+        handles = {self.pool.submit(runnel.stream, key=runnel.worker_key(i)).result(LONG)
+                   for i in (0, 1)}
         if ON_HOST:
             self.assertEqual(handles, {None})
         else:
@@ -287,7 +292,8 @@ class Maps(unittest.TestCase):
         self.assertIsNone(self.pool.map(self.fail, self.array[:0]).result(LONG))
 
     def test_wrong_arguments_are_named(self):
-        for text, args, options in (("fn is 3", (3, self.array), {}), ("array must be", (int, [1, 2]), {}),
+        for text, args, options in (("fn is 3", (3, self.array), {}),
+                                    ("array must be", (int, [1, 2]), {}),
                                     ("array must be", (int, self.array.T), {}),
                                     ("out has 2 rows", (int, self.array, self.array[:2]), {}),
                                     ("chunk is 0", (int, self.array), {"chunk": 0}),

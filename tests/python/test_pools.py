@@ -14,12 +14,16 @@ from shared import DEVICE, LONG, ON_HOST, Gate, comes_true, pool
 
 class Pools(unittest.TestCase):
     def test_a_wrong_attribute_is_named(self):
-        for what, attributes in (("nr_workers", {"nr_workers": 65}), ("nr_workers", {"nr_workers": "x"}),
-                                 ("max_queued", {"max_queued": -1}), ("max_in_flight", {"max_in_flight": 1001}),
+        for what, attributes in (("nr_workers", {"nr_workers": 65}),
+                                 ("nr_workers", {"nr_workers": "x"}),
+                                 ("max_queued", {"max_queued": -1}),
+                                 ("max_in_flight", {"max_in_flight": 1001}),
                                  ("'workers'", {"workers": 1}), ("device", {"device": "gpu"}),
-                                 ("device", {"device": 3}), ("name", {"name": b"x"}), ("cpus", {"cpus": ["a"]}),
+                                 ("device", {"device": 3}), ("name", {"name": b"x"}),
+                                 ("cpus", {"cpus": ["a"]}),
                                  ("private", {"stream": 0})):
-            with self.assertRaises((TypeError, OverflowError, runnel.Error), msg=attributes) as caught:
+            with self.assertRaises((TypeError, OverflowError, runnel.Error),
+                                   msg=attributes) as caught:
                 runnel.Pool(**{"device": DEVICE, **attributes})
             self.assertIn(what, str(caught.exception))
 
@@ -57,8 +61,9 @@ class Pools(unittest.TestCase):
         p = pool()
         p.close(LONG)
         p.close()
-        for call in (lambda: p.submit(int), p.stats, p.health, p.metrics, p.held, p.drain, p.cancel, p.barrier,
-                     lambda: p.pinned(1), lambda: p.device_array(1), lambda: p.resize(1)):
+        for call in (lambda: p.submit(int), p.stats, p.health, p.metrics, p.held, p.drain, p.cancel,
+                     p.barrier, lambda: p.pinned(1), lambda: p.device_array(1),
+                     lambda: p.resize(1)):
             with self.assertRaises(runnel.Closed):
                 call()
 
