@@ -67,7 +67,7 @@ def wrapped(fn, device, bucket):
 
 
 def main():
-    args = common.options(__doc__, buckets=(16, 4), width=(2048, 64), rounds=(4, 2))
+    args = common.options(__doc__, buckets=(16, 8, 4), width=(2048, 128, 64), rounds=(4, 4, 2))
     devices = "host:2" if args.device == "host" else args.device
     pool, torch = common.pool_and_torch(0, devices)
     pool.resize(2 * len(pool.devices))		# of each device one computes, and one adds

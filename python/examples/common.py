@@ -11,22 +11,24 @@ import runnel
 
 
 def options(doc, **numbers):
-    """--device, --runs, --quick, and numbers with their defaults: (as ever, with --quick)."""
-    parser = argparse.ArgumentParser(description=doc,
-                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--device", default="auto", help="cuda, cuda:1, cuda:all, host, host:2")
-    parser.add_argument("--runs", type=int, default=5, help="of each row, whose median is shown")
+    """--device, --runs, --quick, and numbers with their defaults: on a GPU, on the host, quick."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--device", default="auto", help="cuda, cuda:1, cuda:all, host, host:2; auto")
+    parser.add_argument("--runs", type=int, default=5, help="of each row, whose median is shown; 5")
     parser.add_argument("--quick", action="store_true", help="small: it works, and no figures")
-    for name, (usual, _) in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=usual)
+    for name, (gpu, host, _) in numbers.items():
+        parser.add_argument(f"--{name}", type=int, help=f"{gpu} on a GPU, {host} on the host")
     args = parser.parse_args()
-    for name, (usual, quick) in numbers.items():
-        if getattr(args, name) < 1:
-            parser.error(f"--{name} is {getattr(args, name)}; it must be 1 at least")
-        if args.quick and getattr(args, name) == usual:
-            setattr(args, name, quick)
     if args.quick:
         args.runs = 1
+    for name in ("runs", *numbers):
+        given = getattr(args, name)
+        if given is not None and given < 1:
+            parser.error(f"--{name} is {given}; it must be 1 at least")
+    which = 2 if args.quick else 1 - runnel.describe(args.device)["cuda"]
+    for name, defaults in numbers.items():
+        if getattr(args, name) is None:
+            setattr(args, name, defaults[which])
     return args
 
 

@@ -28,7 +28,7 @@ def awaited(submit, nr):
 
 
 def main():
-    args = common.options(__doc__, jobs=(20000, 200))
+    args = common.options(__doc__, jobs=(20000, 20000, 200))
     print(f"{args.device}; us a job, medians of {args.runs}\n{'':24}{'runnel':>10}{'executor':>10}")
     for nr_workers in (1, 2, 4):
         with runnel.Pool(nr_workers, args.device) as pool, \

@@ -16,8 +16,8 @@ def layers_np(x, weights):
 
 
 def main():
-    args = common.options(__doc__, batches=(64, 8), rows=(64, 8), width=(1024, 64), layers=(8, 2),
-                          workers=(4, 2))
+    args = common.options(__doc__, batches=(64, 32, 8), rows=(64, 64, 8), width=(1024, 128, 64),
+                          layers=(8, 4, 2), workers=(4, 2, 2))
     pool, torch = common.pool_and_torch(args.workers, args.device)
     shape = (args.rows, args.width)
     inputs = [pool.pinned(shape, "f4") for _ in range(args.batches)]

@@ -58,8 +58,9 @@ class Torchs(Batches):
 
 
 def main():
-    args = common.options(__doc__, batches=(100, 12), rows=(256, 16), width=(1024, 64),
-                          rounds=(4, 2), readers=(4, 2), ahead=(8, 4))
+    args = common.options(__doc__, batches=(100, 32, 12), rows=(256, 64, 16),
+                          width=(1024, 128, 64), rounds=(4, 4, 2), readers=(4, 2, 2),
+                          ahead=(8, 8, 4))
     pool, torch = common.pool_and_torch(args.readers + 1, args.device)
     folder = tempfile.TemporaryDirectory()
     batches = Batches(os.path.join(folder.name, "batches"), args)
