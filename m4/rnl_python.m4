@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: MIT
 dnl RNL_PYTHON: what python/ needs; sets have_PYTHON, PYTHON, PYTHON_CFLAGS, python_says.  PYTHON
 dnl names an interpreter; otherwise it is the first one that has cffi, numpy and its header.
 AC_DEFUN([RNL_PYTHON],
@@ -14,5 +15,5 @@ print(sysconfig.get_paths()@<:@"include"@:>@)' 2>/dev/null` || continue
 done
 AS_IF([test $have_PYTHON = yes], [AC_MSG_RESULT([$PYTHON]); python_says="yes: $PYTHON, make wheel"],
   [AC_MSG_RESULT([no])
-   python_says="no: no Python has cffi, numpy and Python.h (make deps installs them)"])
+   python_says="no: no Python has cffi, numpy and Python.h (make deps python installs them)"])
 AC_SUBST([have_PYTHON]) AC_SUBST([PYTHON_CFLAGS])])

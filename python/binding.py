@@ -6,7 +6,7 @@ what cffi makes of it with them. binding.c has the little that is not in the hea
 
 usage: binding.py FILE.c        writes the module's source, for the Makefile; setup.py needs no file
 env:   RUNNEL_INCLUDE  the folder of runnel.h; RUNNEL_LIBS  what to link. Without them pkg-config
-       tells where the installed library is, and its archive is linked.
+       tells where the installed library is.
 """
 import os
 import re
@@ -62,7 +62,7 @@ def include_dir():
 
 def builder():
     include = include_dir()
-    libs = os.environ.get("RUNNEL_LIBS") or pkg_config("--static", "--libs")
+    libs = os.environ.get("RUNNEL_LIBS") or pkg_config("--libs")
     made = cffi.FFI()
     made.cdef("".join(declarations(read(include, name)) for name in HEADERS))
     own = read(HERE, "binding.c")

@@ -33,7 +33,7 @@ bench-python: python/_runnel.abi3.so
 	  PYTHONPATH=$(srcdir)/python:python $(PYTHON) -B $(srcdir)/python/examples/$$e.py $(BENCH) || exit; done
 else
 bench-python python wheel:
-	@echo 'python/ is not built: run `make deps`, then `./configure` again.' >&2; exit 1
+	@echo 'python/ is not built: run `make deps python`.' >&2; exit 1
 endif
 .PHONY: bench-python python wheel
 clean_python = rm -rf python/_runnel.* python/lib python/wheel python/dist

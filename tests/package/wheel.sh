@@ -6,7 +6,7 @@
 [ "${have_PYTHON:-no}" = yes ] || skip_all 'there is no Python with cffi, numpy and Python.h'
 [ -z "${sanitizer:-}" ] || skip_all 'a wheel is for interpreters without sanitizers'
 $PYTHON -c 'import setuptools, ensurepip, pip, venv, wheel' 2>"$dir/err" ||
-	skip_all "a wheel needs pip, setuptools, venv and wheel (make deps): $(tail -n 1 "$dir/err")"
+	skip_all "a wheel needs pip, setuptools, venv and wheel (make deps python): $(tail -n 1 "$dir/err")"
 check 'make wheel' $MAKE -s wheel
 wheel=$(ls "$PWD"/python/dist/*.whl)
 check 'its name has the version' [ "${wheel##*/}" = "runnel-$VERSION-cp39-abi3-linux_$(uname -m).whl" ]
