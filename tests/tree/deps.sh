@@ -108,7 +108,7 @@ needs() {	# needs GOAL GROUPS: what make has deps.sh install
 	prints "deps\\.sh'? $2\$"
 }
 needs demo core
-needs check 'core check http bench many gpu'
+needs check 'core check http bench many gpu python'
 needs serve 'core http'
 needs bench 'core bench'
 needs fuzz 'core http fuzz'
