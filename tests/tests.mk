@@ -55,8 +55,8 @@ $(ways:%=tests/cuda/guard_%): NVWRAP = -Xlinker --export-dynamic
 tests/api/noalloc: WRAP = -ldl
 tests/unit/trace_faults: WRAP = -Wl,--wrap=pwrite
 tests/unit/countdown: $(patsubst $(srcdir)/%.c,%.o,$(wildcard $(srcdir)/tests/countdown/*.c))
-tests/unit/countdown: WRAP = $(foreach f,aligned_alloc calloc eventfd fopen free fstat ftruncate malloc mmap munmap \
-	open open_memstream opendir pthread_create pthread_detach pthread_join pwrite realloc setenv tsearch,-Wl,--wrap=$f)
+tests/unit/countdown: WRAP = $(foreach f,aligned_alloc bind calloc eventfd fopen free fstat ftruncate listen malloc mmap munmap \
+	open open_memstream opendir pthread_create pthread_detach pthread_join pwrite realloc setenv socket tsearch,-Wl,--wrap=$f)
 tests/unit/%.o: INC += -I$(srcdir)/src
 $(TESTS_SO): %: %.o $(suite) $(SO)
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/.. $(CHECK_LIBS) $(WRAP)

@@ -126,6 +126,19 @@ static void log_message(void *all, enum rnl_log_level level, const char *text)
 		fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 }
 
+/* The first pool of the process: a path is one socket. */
+static void show_top(struct rnl_pool *pool)
+{
+	static bool shown;
+	const char *path = getenv("RUNNEL_TOP");
+	const int ret = path && *path && !shown ? rnl_top_start(pool, path) : 0;
+
+	shown = true;
+	if (ret)
+		program_warn("RUNNEL_TOP is '%s': %s", path, ret == -EINVAL ?
+			     "this is too long for a socket's name" : rnl_strerror(ret));
+}
+
 struct rnl_pool *program_pool(struct rnl_pool_attr *attr)
 {
 	struct rnl_pool *pool = NULL;
@@ -139,6 +152,7 @@ struct rnl_pool *program_pool(struct rnl_pool_attr *attr)
 	check_device(ret, attr->device);
 	program_must(ret, ret == -EAGAIN ? "starting a thread for each worker (try --workers=1)" :
 					   "creating the workers");
+	show_top(pool);
 	return pool;
 }
 

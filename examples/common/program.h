@@ -35,6 +35,7 @@ void program_device(const char *device, struct rnl_device_info *info);
  * get memory from CUDA; 2 makes their jobs fail.  The library itself reads no environment.
  * @attr: if it has no log function, errors and the guard's findings are shown, and all
  *	messages if its log_arg is not NULL.
+ * The variable RUNNEL_TOP is a path: `runnel top PATH` shows the first pool while it runs.
  */
 struct rnl_pool *program_pool(struct rnl_pool_attr *attr);
 

@@ -213,8 +213,7 @@ static void put_all(const struct page *p, struct rnl_pool *pool)
 		      "From the function's return until done, of the jobs timed.");
 }
 
-/* Makes the whole text, to be freed; NULL: no memory. */
-static char *make_text(struct rnl_pool *pool, const char *name, size_t *length)
+char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length)
 {
 	RNL__UNCANCELLED();
 	char *text = NULL;
@@ -254,7 +253,7 @@ int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *buf, size
 		return ret;
 	if (!buf && bytes)
 		return -EINVAL;
-	text = make_text(pool, name, &length);
+	text = rnl__metrics_text(pool, name, &length);
 	if (!text || length > INT_MAX) {
 		free(text);
 		return -ENOMEM;

@@ -3,6 +3,8 @@
 #ifndef RNL_STATS_H
 #define RNL_STATS_H
 
+#include <stddef.h>
+
 #include <runnel.h>
 
 #include "sys/hist.h"
@@ -16,6 +18,9 @@ struct rnl__worker;
 
 /* Adds the figures of a worker, or of the keeper. */
 void rnl__stats_add(struct rnl__figures *sum, struct rnl__worker *w);
+
+/* The text of rnl_pool_stats_text(), to be freed; NULL: no memory. */
+char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length);
 
 /* Adds the figures of all of them, and deferred jobs. */
 void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool);

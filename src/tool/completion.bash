@@ -7,11 +7,11 @@ _runnel()
 	cur=${line##*[[:space:]]}	# bash itself takes a word to end at a "="
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
-		COMPREPLY=($(compgen -W 'bench check info lint report --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'bench check info lint report top --help --version' -- "$cur"))
 		return
 	fi
 	case $command in
-	bench | check | info | lint | report) ;;
+	bench | check | info | lint | report | top) ;;
 	*) return ;;
 	esac
 	case $cur in
@@ -32,7 +32,7 @@ _runnel()
 		[[ ${COMPREPLY-} != *= ]] || compopt -o nospace 2>/dev/null
 		;;
 	*)
-		[ "$command" = lint ] || [ "$command" = report ] || return
+		case $command in lint | report | top) ;; *) return ;; esac
 		compopt -o filenames 2>/dev/null
 		COMPREPLY=($(compgen -f -- "$cur"))
 		;;

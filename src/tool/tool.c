@@ -34,6 +34,7 @@ static const struct command {
 	{ "info", tool_info },
 	{ "lint", tool_lint },
 	{ "report", tool_report },
+	{ "top", tool_top },
 };
 
 static const char help[] =
@@ -45,6 +46,7 @@ static const char help[] =
 "  info      devices, what they have, and what of it works\n"
 "  lint      names objects and libraries that use the legacy default stream\n"
 "  report    tells from a trace what ran at the same time, and what did not\n"
+"  top       what a pool does while its program runs\n"
 "\n"
 "      --help     print this and exit; runnel COMMAND --help tells of a command\n"
 "      --version  print the version and exit\n"

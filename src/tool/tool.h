@@ -24,6 +24,7 @@ tool_command_fn tool_check;	/* check.c */
 tool_command_fn tool_info;	/* info.c */
 tool_command_fn tool_lint;	/* lint.c */
 tool_command_fn tool_report;	/* report.c */
+tool_command_fn tool_top;	/* top.c */
 
 /* Prints a line on standard error.  Return: TOOL_TROUBLE. */
 int tool_trouble(const char *format, ...) __attribute__((format(printf, 1, 2)));

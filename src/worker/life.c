@@ -224,6 +224,7 @@ static void init_parts(struct rnl_pool *pool)
 	atomic_init(&pool->turns[RNL_HIGH_WATER], turn ^ 1u << 30);
 	pthread_mutex_init(&pool->resizing, NULL);
 	pthread_mutex_init(&pool->tracing, NULL);
+	pthread_mutex_init(&pool->topping, NULL);
 	pthread_mutex_init(&pool->waiting, NULL);
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		rnl__event_cache_init(&pool->timers[i], pool->devices.list[i]);
@@ -276,6 +277,7 @@ static void free_pool(struct rnl_pool *pool)
 		pool->devices.list[i]->ops->trim(pool->devices.list[i]);
 	pthread_mutex_destroy(&pool->resizing);
 	pthread_mutex_destroy(&pool->tracing);
+	pthread_mutex_destroy(&pool->topping);
 	pthread_mutex_destroy(&pool->waiting);
 	free(pool->cpus);
 	free(pool);
@@ -408,6 +410,8 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 	rnl__holds_fini(pool);
 	if (pool->end_trace)
 		pool->end_trace(pool);
+	if (pool->end_top)
+		pool->end_top(pool);
 	rnl__staff_dismiss(pool);
 	free_pool(pool);
 }

@@ -226,7 +226,7 @@ if [ "$device" = host ]; then
 	for command in bench check info; do
 		refuses_command "runnel $command: 'file' is too much: all arguments are options" $command file
 	done
-	for command in bench check info lint report; do
+	for command in bench check info lint report top; do
 		refuses_command "runnel $command: unrecognized option '--what'" $command --what
 		refuses_command "runnel $command: option '--help' doesn't allow an argument" $command --help=1
 	done
@@ -269,7 +269,7 @@ fi
 man=$srcdir/docs/man/runnel.1
 sed 's/\\-/-/g; s/Fl Fl /--/g' "$man" >"$dir/man"
 commands=$("$program" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
-[ "$(echo $commands)" = 'bench check info lint report' ] || complain "commands: $commands"
+[ "$(echo $commands)" = 'bench check info lint report top' ] || complain "commands: $commands"
 gives 0 --help
 prints '^Usage: runnel COMMAND '
 gives 0 --version
@@ -303,7 +303,7 @@ if command -v bash >/dev/null; then
 	}
 	mkdir "$dir/bin" && ln -s "$program" "$dir/bin/runnel"
 	(cd "$dir" && : >trace.json && : >trace.txt)
-	completes 'runnel ' --help --version bench check info lint report
+	completes 'runnel ' --help --version bench check info lint report top
 	completes 'runnel ch' check
 	completes 'runnel check --' --device= --help --json --workers=
 	completes 'runnel bench --r' --run-ms=

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -180,6 +181,21 @@ int __wrap_open(const char *path, int flags, ...)
 		mode = va_arg(args, mode_t);
 	va_end(args);
 	return fails(CALL_DESCRIPTOR) ? -1 : __real_open(path, flags, mode);
+}
+
+WRAPPED(int, socket, int domain, int type, int protocol)
+{
+	return fails(CALL_DESCRIPTOR) ? -1 : __real_socket(domain, type, protocol);
+}
+
+WRAPPED(int, bind, int fd, const struct sockaddr *name, socklen_t bytes)
+{
+	return fails(CALL_DISK) ? -1 : __real_bind(fd, name, bytes);
+}
+
+WRAPPED(int, listen, int fd, int backlog)
+{
+	return fails(CALL_DISK) ? -1 : __real_listen(fd, backlog);
 }
 
 WRAPPED(FILE *, fopen, const char *path, const char *mode)

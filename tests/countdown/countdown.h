@@ -50,7 +50,7 @@ struct operation {
 /* Tables. A row without a name ends each. */
 extern const struct operation batch_operations[], hold_operations[], job_operations[],
 	join_operations[], map_operations[], memory_operations[], place_operations[],
-	pool_operations[], trace_operations[], work_operations[];
+	pool_operations[], top_operations[], trace_operations[], work_operations[];
 
 /* ---- driver.c ---------------------------------------------------------------- */
 

@@ -70,7 +70,7 @@ sed -n 's/^\.It Er \\-\(E[A-Z0-9]*\)$/\1/p' docs/man/runnel.7 | sort >"$dir/mean
 same_names 'runnel(7) tells each code that rnl_strerror() has a text for' texts meanings
 sed -n 's/.* -\(E[A-Z0-9]*\)$/\1/p' "$dir/errors" | sort -u | comm -23 - "$dir/texts" | tr '\n' ' ' >"$dir/others"
 # Those of the system: eventfd(2), open(2), write(2).
-echo 'EACCES EDQUOT EFBIG EMFILE ENFILE ENOENT ENOSPC ' | tr -d '\n' >"$dir/system"
+echo 'EACCES EADDRINUSE EDQUOT EFBIG EMFILE ENFILE ENOENT ENOSPC ' | tr -d '\n' >"$dir/system"
 same_names 'no other codes are the library'"'"'s own' system others
 
 # ---- examples ------------------------------------------------------------------

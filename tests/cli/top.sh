@@ -1,0 +1,106 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# runnel top: what it shows of programs that run, have ended, or are none of runnel's.
+#
+# env: RUNNEL  the program (./runnel)
+#      GWC     the program that it looks at (examples/gwc/gwc)
+program=${RUNNEL:-./runnel} GWC=${GWC:-examples/gwc/gwc}
+. "$(dirname "$0")/../lib/harness.sh"
+top=$dir/top
+
+# A program that waits for a pipe, with its socket.
+begin() {	# begin: $pid
+	rm -f "$dir/fifo"
+	mkfifo "$dir/fifo"
+	RUNNEL_TOP=$top "$GWC" --device=host "$srcdir/README.md" "$dir/fifo" >"$dir/counts" 2>"$dir/gwc.err" &
+	pid=$!
+	exec 9>"$dir/fifo"	# opens when gwc does
+}
+begin
+gives 0 top --once "$top"
+silent
+prints '^rnl-worker: ok, [0-9]+ workers, [0-9]+ jobs not done, [0-9.]+ of [0-9.]+ MB pinned in use$'
+prints '^in the queue +([0-9.]+ (us|ms|s)|-) +'
+prints '^0 +host:0 +[0-9]+ +0 +[0-9]+ +0 +'
+prints '^keeper +0 '
+prints '^all +[0-9]+ '
+gives 0 top --json "$top"
+if command -v python3 >/dev/null; then
+	python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["pool"] == "rnl-worker" and d["health"] == "ok" and d["workers"]
+assert d["all"]["done"] == sum(w["done"] for w in d["workers"]), d' "$dir/out" 2>"$dir/err" || complain 'the JSON'
+fi
+ends 'shows what was done so far, as text and as JSON'
+
+"$program" top "$top" >"$dir/out" 2>"$dir/err" 9>&- &
+watching=$!
+i=0
+while [ "$(grep -c '^worker .* done/s ' "$dir/out")" -lt 2 ] && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
+rows 0 '[0-9]e[0-9]'
+exec 9>&-
+wait $pid || complain 'the program fails'
+wait $watching
+[ $? = 1 ] || complain 'status of top'
+silent
+prints '^all +[0-9]+ +0 +'
+prints '^The program has ended\.$'
+[ "$(grep -c '^worker .* done/s ' "$dir/out")" -ge 2 ] || complain 'it looked once'
+[ ! -e "$top" ] || complain 'the socket is left'
+grep -q ' total$' "$dir/counts" || complain 'the program did not count'
+ends 'looks again and again, until the program ends'
+
+begin
+gives 0 top --once "$top"
+RUNNEL_TOP=$top "$GWC" --device=host "$srcdir/README.md" >"$dir/out" 2>"$dir/err" || complain 'the second fails'
+grep -qF "RUNNEL_TOP is '$top': " "$dir/err" || complain 'no message that the socket is in use'
+kill -9 $pid
+wait $pid 2>/dev/null
+exec 9>&-
+[ -S "$top" ] || complain 'no socket is left of a program that was killed'
+fails 2 "$top: nothing listens there" top --once "$top"
+fails 2 "$top: nothing listens there" top "$top"
+begin
+gives 0 top --once "$top"
+exec 9>&-
+wait $pid || complain 'the third fails'
+ends 'a killed program leaves a socket, which the next one takes'
+
+# ---- what is no such socket ----------------------------------------------------
+fails 2 'nothing listens there' top "$dir/none"
+: >"$dir/file"
+fails 2 "$dir/file: is no socket" top --once "$dir/file"
+fails 2 "$dir: is no socket" top "$dir"
+fails 2 'is too long for a socket' top "/tmp/$(printf '%0120d' 0)"
+if command -v python3 >/dev/null; then
+	stranger() {	# stranger TEXT: a socket that gives this to each that connects
+		python3 -c 'import socket, sys, os
+s = socket.socket(socket.AF_UNIX)
+if os.path.exists(sys.argv[1]): os.unlink(sys.argv[1])
+s.bind(sys.argv[1]); s.listen(8)
+print("listens", flush=True)
+while True:
+    c = s.accept()[0]
+    c.sendall(sys.argv[2].encode("utf-8", "surrogateescape").decode("unicode_escape").encode("latin-1"))
+    c.close()' "$dir/other" "$1" >"$dir/listens" 2>/dev/null &
+		strange=$!
+		until grep -q listens "$dir/listens" || ! kill -0 $strange; do sleep 0.1; done
+	}
+	whole='rnl_workers{pool="a\x1b[31m\\"b"} 2\n# EOF\n'
+	stranger "$whole"
+	gives 0 top --once "$dir/other"
+	silent
+	prints '^a.x1b.31m"b: ok, 2 workers'
+	kill $strange
+	for text in '' 'hello' 'rnl_workers{pool="a"} 2\n' 'rnl_workers{pool="a"} 2\n# EO' '# EOF\n' \
+		'rnl_workers{pool="a" 2\n# EOF\n' 'rnl_workers{pool="a"} x\n# EOF\n' \
+		'rnl_workers{pool="a"} -2\n# EOF\n' 'rnl_workers{pool="a"} nan\n# EOF\n' 'HTTP/1.1 400 Bad Request\r\n\r\n'; do
+		stranger "$text"
+		fails 2 "$dir/other: " top --once "$dir/other"
+		kill $strange
+	done
+fi
+fails 2 'there is no socket to look at' top
+fails 2 'one socket at a time' top a b
+ends 'tells what is no socket of a pool'
+done_testing
