@@ -165,7 +165,7 @@ distclean: clean
 	! test -L sources || rm sources
 	! test -L Makefile || { rm -f Makefile && rmdir -p $(objdirs) docs/man 2>/dev/null || :; }
 .PHONY: all lib tool man dist install uninstall autoconf clean distclean
--include $(wildcard $(foreach d,$(objdirs),$d/*.d))
+-include $(wildcard $(foreach d,$(objdirs) $(fuzz_dirs),$d/*.d))
 endif
 
 define help
@@ -185,7 +185,8 @@ make bench-python what jobs of Python cost, and its examples beside others' ways
 make serve        starts examples/http_server; SERVE='--device=host ...'
 make check-http   examples/http_server, and under wrk's load for HTTP_SECONDS=20
 make http-page    the picture of its page in docs, by Chromium
-make fuzz         what clients send to it, by libFuzzer for FUZZ_SECONDS=60 (needs clang)
+make fuzz         what reads input of strangers, and sequences of calls, by libFuzzer for
+                  FUZZ_SECONDS=60 (needs clang)
 make check-mutants the library is broken in one place at a time, and tests must fail; MUTANTS='park queue.T'
 make dist         runnel-VERSION.tar.gz, of the sources: the same bytes anywhere
 make abi          keeps this version's ABI in tests/tree/abi, for a release

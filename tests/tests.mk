@@ -125,27 +125,42 @@ torture: tests/torture/torture $(if $(fakes),$(fake_cudart))
 	  case $$? in 0) ;; 77) echo "make torture is skipped on $$d" ;; *) rc=1 ;; esac; \
 	done; exit $$rc
 
-# ---- make fuzz: the parsers of examples/http_server, by libFuzzer ---------------
+# ---- make fuzz: what reads input of strangers, and sequences of calls, by libFuzzer ----
+# Instrumented objects of their own; a build with sanitizers would only repeat that.
 FUZZ_SECONDS ?= 60
-FUZZES := form image request
-fuzzes := $(if $(filter yes,$(have_HTTP)),$(if $(FUZZ_CC),$(FUZZES:%=tests/fuzz/%)))
-FUZZ_COMPILE = $(FUZZ_CC) -std=c11 -D_GNU_SOURCE $(INC) -I$(srcdir) -I$(srcdir)/examples $(HTTP_CFLAGS) -g -O1 \
-	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
-fuzz_form := form.c
-fuzz_image := image.c sift.c
-fuzz_request := head.c chunks.c
-fuzz_srcs = $(srcdir)/tests/fuzz/$1.c $(fuzz_$1:%=$(srcdir)/$(http)/%)
+FUZZES := calls $(if $(filter yes,$(have_HTTP)),form image) $(if $(filter yes,$(have_LIBELF)),lint) options \
+	$(if $(filter yes,$(have_JANSSON)),report) $(if $(filter yes,$(have_HTTP)),request) top trace
+fuzzes := $(if $(sanitizer),,$(if $(FUZZ_CC),$(FUZZES:%=tests/fuzz/%)))
+FUZZ_SANITIZERS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+FUZZ_COMPILE = $(FUZZ_CC) -MMD -MP -std=gnu11 -D_GNU_SOURCE -pthread $(INC) -I$(srcdir) -I$(srcdir)/src -I$(srcdir)/examples \
+	$(HTTP_CFLAGS) $(CUDA_CFLAGS) $(foreach l,$(tool_uses),-DHAVE_$l=1 $($l_CFLAGS)) -DFUZZ_DOUBLE=$(if $(fakes),1,0) \
+	-g -O1 $(FUZZ_SANITIZERS)
+fuzz_form := examples/http_server/form
+fuzz_image := examples/http_server/image examples/http_server/sift
+fuzz_request := examples/http_server/head examples/http_server/chunks
+fuzz_lint := src/tool/lint_calls src/tool/lint_elf
+fuzz_options := src/tool/options
+fuzz_report := $(patsubst $(srcdir)/%.c,%,$(wildcard $(srcdir)/src/tool/report*.c)) src/tool/json src/tool/text
+fuzz_top := src/tool/top_read src/tool/text
+fuzz_objs = $(patsubst %,tests/fuzz/objects/%.o,tests/fuzz/$1 $(fuzz_$1))
+fuzz_lib := tests/fuzz/objects/librunnel.a
+fuzz_dirs := $(sort $(dir $(foreach f,$(FUZZES),$(call fuzz_objs,$f)) $(SRCS:%=tests/fuzz/objects/src/%)))
+tests/fuzz/objects/%.o: %.c config.mk
+	@mkdir -p $(@D)
+	$(call Q,CC)$(FUZZ_COMPILE) -c -o $@ $<
+$(fuzz_lib): $(SRCS:%.c=tests/fuzz/objects/src/%.o)
+	$(call Q,AR)rm -f $@ && $(AR) rcs $@ $^
 define link_fuzz
-tests/fuzz/$1: $(call fuzz_srcs,$1) $(srcdir)/$(http)/server.h config.mk
-	@mkdir -p $$(@D)
-	$$(call Q,LD)$$(FUZZ_COMPILE) -o $$@ $(call fuzz_srcs,$1) $$(LIBPNG_LIBS) $$(ZLIB_LIBS)
+tests/fuzz/$1: $(call fuzz_objs,$1) $(fuzz_lib) $(if $(fakes),$(fake_cudart))
+	$$(call Q,LD)$$(FUZZ_CC) $$(FUZZ_SANITIZERS) -pthread -o $$@ $$(filter %.o,$$^) $(fuzz_lib) \
+	  $$(if $$(fakes),$$(with_fake)) $$(URCU_LIBS) $$(LIBPNG_LIBS) $$(ZLIB_LIBS) $$(tool_libs) -ldl
 endef
 $(foreach f,$(FUZZES),$(eval $(call link_fuzz,$f)))
 ifneq ($(fuzzes),)
 fuzz: $(fuzzes)
 	@sh $(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZES)
 else
-fuzz: ; @echo 'make fuzz is skipped: it needs examples/http_server, and clang with libFuzzer (make deps fuzz installs them); then ./configure again'
+fuzz: ; @echo 'make fuzz is skipped: it needs a build without sanitizers, and clang with libFuzzer (make deps fuzz installs it); then ./configure again'
 endif
 
 # ---- make check: T='unit/% api/queue' runs only these, NOT='fake:api/% package/symbols' all
@@ -183,7 +198,7 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 	PKG_CONFIG='$(PKG_CONFIG)' CPPFLAGS='$(CPPFLAGS)' CFLAGS='$(CFLAGS)' LDFLAGS='$(LDFLAGS)' \
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
 	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' have_LIBPNG='$(have_LIBPNG)' have_MPI='$(have_MPI)' MPIRUN='$(MPIRUN)' UNBUILT='configure found no working nvcc' \
-	have_NCCL='$(have_NCCL)' have_PYTHON='$(have_PYTHON)' PYTHON='$(PYTHON)' FUZZ_CC='$(FUZZ_CC)' TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
+	have_NCCL='$(have_NCCL)' have_PYTHON='$(have_PYTHON)' PYTHON='$(PYTHON)' FUZZ_CC='$(FUZZ_CC)' FUZZES='$(FUZZES)' TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
 if_wanted = $(if $(call wanted,tests/$1),$2)
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
@@ -215,7 +230,7 @@ coverage:
 	@command -v gcovr >/dev/null || { echo 'make coverage needs gcovr: sh deps.sh gcovr' >&2; exit 1; }
 	mkdir -p build-coverage && cd build-coverage && { test -f config.mk || '$(top)/configure' -q CC=gcc $(CONFIGURE); }
 	find build-coverage -name '*.gcda' -delete
-	$(MAKE) -C build-coverage $(coverage_flags) T='$T' NOT='$(NOT) cli/bench_%' check
+	$(MAKE) -C build-coverage $(coverage_flags) T='$T' NOT='$(NOT) cli/bench_% cli/fuzz' check
 	gcovr -r '$(top)' --object-directory build-coverage --exclude-unreachable-branches \
 	  -f '$(top)/src/' --json build-coverage/coverage.json build-coverage/src
 	@srcdir='$(srcdir)' python3 -B $(srcdir)/tests/tree/coverage.py build-coverage/coverage.json $(srcdir)/docs/coverage.md
@@ -234,6 +249,6 @@ endif
 .PHONY: abi check check-http http-page check-mutants coverage fuzz tests torture
 
 tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
-clean_tests = rm -rf tests/fuzz/found $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
+clean_tests = rm -rf tests/fuzz/found tests/fuzz/objects $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
 	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage

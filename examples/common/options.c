@@ -82,7 +82,7 @@ static void store_choice(struct argp_state *state, const struct program_option *
 			return;
 		}
 		name = strchr(name, '|');
-		name += name ? 1 : 0;
+		name = name ? name + 1 : NULL;
 	}
 	argp_error(state, "'%s' is not good for --%s: give %s", arg, o->name, o->choices);
 }

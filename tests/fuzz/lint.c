@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Objects of strangers: what runnel lint reads of an object, an archive, a library.
+ *
+ * DESIGN
+ * A file is read, or there is a message.  The names of a use are sorted, each is there once, and
+ * is one of that use.
+ */
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "src/tool/lint.h"
+#include "src/tool/tool.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static unsigned nr_messages;
+
+static void must(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+int tool_trouble(const char *format, ...)
+{
+	char text[8192];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	must(*text);
+	nr_messages++;
+	return TOOL_TROUBLE;
+}
+
+static void take(struct lint_object *object, void *arg)
+{
+	must(object->file && arg == &nr_messages);
+	for (unsigned use = 0; use < LINT_USES; use++) {
+		const struct lint_names *names = &object->uses[use];
+
+		for (size_t i = 0; i < names->nr; i++) {
+			must(lint_use_of(names->names[i]) == use);
+			must(!i || strcmp(names->names[i - 1], names->names[i]) < 0);
+		}
+	}
+	lint_object_free(object);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static char path[32];
+	static int fd = -1;
+
+	if (fd < 0) {
+		fd = memfd_create("fuzz", MFD_CLOEXEC);
+		must(fd >= 0);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	}
+	must(!ftruncate(fd, 0) && pwrite(fd, data, bytes, 0) == (ssize_t)bytes);
+	nr_messages = 0;
+	must(lint_read(path, take, &nr_messages) == !nr_messages);
+	return 0;
+}
