@@ -116,7 +116,7 @@ static const Elf_Data *names_of(Elf *elf, size_t section)
 	Elf_Scn *scn = elf_getscn(elf, section);
 	const Elf_Data *names = scn ? elf_getdata(scn, NULL) : NULL;
 
-	return names && names->d_size && !((char *)names->d_buf)[names->d_size - 1] ? names : NULL;
+	return names && names->d_buf && names->d_size && !((char *)names->d_buf)[names->d_size - 1] ? names : NULL;
 }
 
 static bool read_table(const struct reading *r, Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
