@@ -128,7 +128,7 @@ RNL_API int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *b
  *	...): -EADDRINUSE another process listens to path, or it is no socket; -EALREADY the pool
  *	has one; -EINVAL pool or path is NULL, path is empty or too long; -ENOMEM; -EAGAIN the
  *	system started no more threads; -EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.2
  */
 RNL_API int rnl_top_start(struct rnl_pool *pool, const char *path);
 
@@ -136,7 +136,7 @@ RNL_API int rnl_top_start(struct rnl_pool *pool, const char *path);
  * Ends the socket, and removes its name.
  * Context: may wait for a reader that is being answered, a second at most.
  * Return: 0; -EALREADY there is none; -EINVAL pool is NULL; -EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.2
  */
 RNL_API int rnl_top_stop(struct rnl_pool *pool);
 
