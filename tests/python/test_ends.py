@@ -14,16 +14,15 @@ class Ends(unittest.TestCase):
 
     def test_an_exit_cancels_what_is_queued_and_waits_for_what_runs(self):
         self.good("""
-p, gate = pool(1), Gate()
-def long():
+p, gate, jobs = pool(1), Gate(), []
+def long():			# runs until the exit has cancelled the others
     gate.entered.release()
-    time.sleep(0.3)
-    print("ran to its end")
+    if comes_true(lambda: len(jobs) == 1000 and all(job.done() for job in jobs)):
+        print("ran to its end", {type(job.exception()).__name__ for job in jobs})
 p.submit(long)
 gate.await_entered()
-for _ in range(1000):
-    p.submit(print, "never")
-""", "ran to its end")
+jobs += [p.submit(print, "never") for _ in range(1000)]
+""", "ran to its end {'Cancelled'}")
 
     def test_an_exit_while_many_jobs_run_is_clean(self):
         self.good("""
@@ -125,38 +124,45 @@ except KeyboardInterrupt:
         self.assertEqual((status, out, err), (0, "interrupted\n", ""))
 
     def test_an_interrupt_anywhere_in_a_call_harms_nothing(self):
-        status, _, err = ended(program("""
+        status, out, err = ended(program("""
 import _thread, random
 p, seed = pool(2, max_queued=64), random.randrange(1 << 16)
-draw, stop, nr = random.Random(seed), False, 0
-def interrupt():
-    while not stop:
+draw, ready, stop, sent, turn = random.Random(seed), threading.Event(), False, 0, 0
+def interrupt():		# once for each turn, while main is in its try
+    global sent
+    while True:
+        ready.wait()
+        ready.clear()
+        if stop:
+            return
         time.sleep(draw.random() * 0.004)
         _thread.interrupt_main()
+        sent += 1
 thread = threading.Thread(target=interrupt)
 thread.start()
 end = time.monotonic() + 2
 while time.monotonic() < end:
+    turn += 1
     try:
+        ready.set()
         barrier = p.barrier()
-        while True:
+        while sent < turn:
             jobs = [p.submit(int, barrier=barrier) for _ in range(20)]
             p.pinned(100)
             jobs[-1].result()
-            nr += 1
+        time.sleep(0.001)		# it was swallowed, by a finalizer, or comes now
     except KeyboardInterrupt:
         pass
-while thread.is_alive():
-    try:
-        stop = True
-        thread.join()
-    except KeyboardInterrupt:
-        pass
+    while sent < turn:
+        time.sleep(0.001)
+stop = True
+ready.set()
+thread.join()
 p.close(60)
-assert nr, seed
+print("closed")
 """))
         # Python says so of an interrupt that comes in a finalizer, and goes on.
-        self.assertEqual(status, 0, err)
+        self.assertEqual((status, out), (0, "closed\n"), err)
 
     def test_a_second_ctrl_c_leaves_a_function_that_does_not_end(self):
         process = program("""
