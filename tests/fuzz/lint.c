@@ -3,7 +3,8 @@
  * Objects of strangers: what runnel lint reads of an object, an archive, a library.
  *
  * DESIGN
- * A file is read, or there is a message.  The names of a use are sorted, each is there once, and
+ * An input's first byte has its top bit turned round: so the kept inputs are no objects, which a
+ * package of sources must not have.  A file is read, or there is a message.  The names of a use are sorted, each is there once, and
  * is one of that use.
  */
 #include "config.h"
@@ -67,6 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	}
 	must(!ftruncate(fd, 0) && pwrite(fd, data, bytes, 0) == (ssize_t)bytes);
+	if (bytes)
+		must(pwrite(fd, &(uint8_t){ *data ^ 0x80 }, 1, 0) == 1);
 	nr_messages = 0;
 	must(lint_read(path, take, &nr_messages) == !nr_messages);
 	return 0;
