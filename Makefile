@@ -21,7 +21,7 @@ first: $(filter deps,$(goals))
 needs = $(strip $(if $(filter-out deps,$(goals)),core) \
 	$(if $(filter check coverage torture check-mutants,$(goals)),check http bench many gpu python) \
 	$(if $(filter serve check-http http-page,$(goals)),http) \
-	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http fuzz) \
+	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http gpu fuzz) \
 	$(if $(filter python wheel bench-python,$(goals)),python))
 deps:
 	@sh '$(top)/deps.sh' $(needs)

@@ -16,7 +16,7 @@ about() {
 	bench) echo 'make bench, beside other pools' ;;
 	many) echo 'programs over several GPUs and machines: MPI, NCCL, a balancer' ;;
 	gpu) echo 'runnel lint and runnel report' ;;
-	fuzz) echo 'make fuzz, with the group http' ;;
+	fuzz) echo 'make fuzz, with the groups http and gpu' ;;
 	python) echo 'the Python package, its wheel and its tests' ;;
 	*) return 1 ;;
 	esac

@@ -111,6 +111,6 @@ needs demo core
 needs check 'core check http bench many gpu python'
 needs serve 'core http'
 needs bench 'core bench'
-needs fuzz 'core http fuzz'
+needs fuzz 'core http gpu fuzz'
 ends 'a goal of make needs its own groups'
 done_testing
