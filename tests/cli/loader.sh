@@ -72,7 +72,8 @@ fi
 ends 'draws a timeline'
 
 if has_terminal; then
-	on_terminal "'$program' --device=$device '$shards' --rounds=1 --epochs=300"
+	# Long enough for a line every tenth of a second, on a fast machine too.
+	on_terminal "'$program' --device=$device '$shards' --rounds=1 --epochs=10000"
 	prints '^[a-z ]+ +[#.]{30} +[0-9]+ % +[0-9.]+ MB/s +[0-9]+ s left'
 	ends 'shows progress on a terminal, and nowhere else'
 fi
