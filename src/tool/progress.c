@@ -2,6 +2,7 @@
 /* How far a command is; progress.h has the design. */
 #include "progress.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,8 +13,8 @@
 static struct {
 	unsigned done, total;
 	uint64_t begin;
-	bool shown;
 } now;
+static atomic_bool shown;		/* a worker may have a message, and clear it */
 
 void tool_progress_begin(unsigned total)
 {
@@ -24,9 +25,8 @@ void tool_progress_begin(unsigned total)
 
 void tool_progress_clear(void)
 {
-	if (now.shown)
+	if (atomic_exchange(&shown, false))
 		fputs("\r\033[K", stderr);
-	now.shown = false;
 }
 
 void tool_progress_step(void)
@@ -39,5 +39,5 @@ void tool_progress_step(void)
 		return;
 	fprintf(stderr, "%u of %u, %3u %%, %.0f s left", now.done, now.total,
 		100 * now.done / now.total, s * (now.total - now.done) / now.done);
-	now.shown = true;
+	atomic_store(&shown, true);
 }

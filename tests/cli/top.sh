@@ -21,7 +21,7 @@ gives 0 top --once "$top"
 silent
 prints '^rnl-worker: ok, [0-9]+ workers, [0-9]+ jobs not done, [0-9.]+ of [0-9.]+ MB pinned in use$'
 prints '^in the queue +([0-9.]+ (us|ms|s)|-) +'
-prints '^0 +host:0 +[0-9]+ +0 +[0-9]+ +0 +'
+prints '^0 +host:0( +[0-9]+){6}$'
 prints '^keeper +0 '
 prints '^all +[0-9]+ '
 gives 0 top --json "$top"
@@ -74,6 +74,7 @@ fails 2 "$dir: is no socket" top "$dir"
 fails 2 'is too long for a socket' top "/tmp/$(printf '%0120d' 0)"
 if command -v python3 >/dev/null; then
 	stranger() {	# stranger TEXT: a socket that gives this to each that connects
+		rm -f "$dir/listens"
 		python3 -c 'import socket, sys, os
 s = socket.socket(socket.AF_UNIX)
 if os.path.exists(sys.argv[1]): os.unlink(sys.argv[1])
@@ -84,7 +85,7 @@ while True:
     c.sendall(sys.argv[2].encode("utf-8", "surrogateescape").decode("unicode_escape").encode("latin-1"))
     c.close()' "$dir/other" "$1" >"$dir/listens" 2>/dev/null &
 		strange=$!
-		until grep -q listens "$dir/listens" || ! kill -0 $strange; do sleep 0.1; done
+		until grep -qs listens "$dir/listens" || ! kill -0 $strange; do sleep 0.1; done
 	}
 	whole='rnl_workers{pool="a\x1b[31m\\"b"} 2\n# EOF\n'
 	stranger "$whole"
@@ -92,7 +93,21 @@ while True:
 	silent
 	prints '^a.x1b.31m"b: ok, 2 workers'
 	kill $strange
-	for text in '' 'hello' 'rnl_workers{pool="a"} 2\n' 'rnl_workers{pool="a"} 2\n# EO' '# EOF\n' \
+	stranger 'rnl_workers{pool="a",other="b"} 1
+rnl_queue_wait_seconds_bucket{pool="a",le="2e-06"} 98
+rnl_queue_wait_seconds_bucket{pool="a",le="0.004"} 99
+rnl_queue_wait_seconds_bucket{pool="a",le="+Inf"} 100
+rnl_queue_wait_seconds_count{pool="a"} 100
+rnl_device_seconds_bucket{pool="a",le="3"} 7
+rnl_device_seconds_count{pool="a"} 7
+# EOF
+'
+	gives 0 top --once "$dir/other"
+	silent
+	prints '^in the queue +2 us +4 ms *$'
+	rows 1 ' 3 s +3 s *$'
+	kill $strange
+	for text in "$(printf '%0200d{a="b"} 1' 0)" 'a{pool_of_a_longer_name="b"} 1\n# EOF\n' '' 'hello' 'rnl_workers{pool="a"} 2\n' 'rnl_workers{pool="a"} 2\n# EO' '# EOF\n' \
 		'rnl_workers{pool="a" 2\n# EOF\n' 'rnl_workers{pool="a"} x\n# EOF\n' \
 		'rnl_workers{pool="a"} -2\n# EOF\n' 'rnl_workers{pool="a"} nan\n# EOF\n' 'HTTP/1.1 400 Bad Request\r\n\r\n'; do
 		stranger "$text"

@@ -11,6 +11,7 @@
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
+#undef _FORTIFY_SOURCE		/* its read() and ppoll() are inline: dawdle.h defines them */
 #define _GNU_SOURCE		/* ppoll */
 #include <sys/epoll.h>
 
