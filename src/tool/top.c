@@ -94,7 +94,7 @@ static char *read_text(int fd)
 /* Return: 0; GONE; TOOL_TROUBLE after a message. */
 static int look(const char *path, struct top_figures *f)
 {
-	int fd, ret = connect_to(path, &fd);
+	int fd = -1, ret = connect_to(path, &fd);
 	char *text;
 
 	if (ret)

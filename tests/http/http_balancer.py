@@ -70,7 +70,7 @@ class Balancer:
                                                 stdout=subprocess.DEVNULL,
                                                 stderr=subprocess.DEVNULL,
                                                 pass_fds=[own.fileno()])
-            until(lambda: os.path.exists(self.control) or self.process.poll() is not None,
+            until(lambda: self.listens() or self.process.poll() is not None,
                   'haproxy does not start')
             for name in NAMES:
                 self.await_state(name, 'UP')
@@ -105,6 +105,12 @@ class Balancer:
     def start(self, name):
         self.servers[name] = server('--listen=127.0.0.1:%d' % port_of(self.ports[name]),
                                     *self.options)
+
+    def listens(self):
+        try:
+            return bool(self.tell('show info'))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
 
     def tell(self, command):
         """Return: what HAProxy answers to a command of its runtime API."""

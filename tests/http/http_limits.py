@@ -3,6 +3,7 @@
 check_http.py."""
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -93,8 +94,11 @@ def ends_beside_tricklers(grace):
         running.signal()
         at = 20
         while running.process.poll() is None:
+            # What a client sends behind its answer would reset the connection, with the answer.
+            answered = select.select([connection.socket for connection in clients], [], [], 0)[0]
             for connection in clients:
-                connection.send(data[at:at + 1])
+                if connection.socket not in answered:
+                    connection.send(data[at:at + 1])
             at += 1
             time.sleep(0.02)
         ended = running.wait()
