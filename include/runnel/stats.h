@@ -116,9 +116,9 @@ RNL_API int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *b
 
 /*
  * Shows the figures of a pool on a local socket, where the program runnel reads them while the
- * process runs: `runnel top PATH`. Whoever connects gets the text of rnl_pool_stats_text(), then
- * the line "# EOF", and is hung up on; nothing is read. The socket has mode 0600: only the
- * process's user, and root, can connect.
+ * process runs: `runnel top PATH`. Each connection gets the text of rnl_pool_stats_text() and a
+ * last line, "# EOF"; then it is closed. Nothing is read from it. The socket has mode 0600: only
+ * the process's user, and root, can connect.
  * @path: the socket's name, 107 bytes at most; copied. A socket of that name that nothing listens
  *	to, as a program leaves one behind that was killed, is replaced; anything else of that name
  *	stays. Not a directory where others may create files.

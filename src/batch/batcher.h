@@ -25,9 +25,9 @@
  *	requests are no neighbours, or begin at no multiple of the alignment that the function is
  *	promised, the worker puts them side by side in pinned memory that the batch has for that.
  *	Over several devices a batcher has a part for each, with slabs and batches of its own.  A
- *	thread takes the parts in turn, and stays at each for one batch's requests, or 32.  Parts
- *	get equally many so, and few producers change a part's words at the same time.  Where a
- *	request would wait, it goes to a part that has space.
+ *	thread takes the parts in turn, and stays at each for one batch's requests, or 32.  This
+ *	loads the parts evenly, and few producers write to the words of one part at a time.  A
+ *	request that would wait goes to a part that has space.
  *	Model: tests/model/batch.pml.
  *
  *	Calls go down:

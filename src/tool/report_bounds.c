@@ -5,9 +5,9 @@
  * DESIGN
  * Of each job in flight the trace knows when its function was called, and when the worker saw the
  * job passed: its work on the device lies between.  A job that was not timed may have been on the
- * device for all of that time, or for none of it.  So figures of the timed jobs are the least, and
- * figures of these and of such windows are the most.  Where records are missing, only the elapsed
- * time bounds the most.
+ * device for all of that time, its window, or for none of it.  So the timed jobs give the least,
+ * and they and the windows together the most.  Where records are missing, the most is all of the
+ * elapsed time.
  */
 #include "report.h"
 
@@ -101,7 +101,7 @@ static int find(const struct report *r, int device, bool most, struct rnl_overla
 	return rnl_overlap_find(spans, nr, overlap);
 }
 
-/* Both have the same time to look at: all that may have been on the device. */
+/* Both are parts of the same elapsed time, which is that of the most. */
 static void level(struct rnl_overlap *least, struct rnl_overlap *most, bool missing)
 {
 	least->at_once_ns[0] += most->elapsed_ns - least->elapsed_ns;

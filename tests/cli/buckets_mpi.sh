@@ -60,6 +60,10 @@ ends 'adds up the buckets of 2, 3 and 4 ranks, and checks every sum'
 
 # ---- ranks that do not come, or go -----------------------------------------------
 work="--device=$device --bucket=1M --repeat=99 --buckets=64 --rounds=20 --timeout=$late"
+catches_term() {	# catches_term PID: by the mask in its status; SIGTERM is its bit 14
+	mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status")
+	[ $((0x0${mask} >> 14 & 1)) = 1 ]
+}
 # others SIGNAL: what two ranks say when a third one gets it
 others() {
 	rm -f "$dir/pid"
@@ -68,7 +72,8 @@ others() {
 		>"$dir/out" 2>"$dir/err" </dev/null &
 	job=$!
 	until grep -q '^buckets: ' "$dir/out" || ! kill -0 $job; do sleep 0.1; done
-	sleep 0.5	# it works now
+	# Rank 0 may come here before the other one has its handler.
+	until catches_term "$(cat "$dir/pid")" || ! kill -0 $job; do sleep 0.1; done
 	kill -"$1" "$(cat "$dir/pid")"
 	wait $job
 	got=$?

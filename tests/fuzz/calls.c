@@ -23,6 +23,8 @@
 
 #include <runnel.h>
 
+#include "tests/fuzz/fuzz.h"
+
 #define JOBS 24
 #define KEYS 3
 #define BARRIERS 2
@@ -30,8 +32,6 @@
 #define WORDS 64
 #define END_NS 20000000000	/* nothing takes this long */
 #define DEADLINE_NS 1000000
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 enum act { ACT_NOTHING, ACT_FAIL, ACT_COPY, ACT_HOLD, NR_ACTS };
 
@@ -57,12 +57,6 @@ static struct pool_state {
 	uint64_t nr_accepted;
 	bool closed, traced;
 } s;
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* ---- the jobs' function ---------------------------------------------------------- */
 

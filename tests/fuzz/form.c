@@ -15,11 +15,7 @@
 
 #include "examples/http_server/server.h"
 
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void check(const char *type, const uint8_t *data, size_t bytes)
 {
@@ -39,8 +35,6 @@ static void check(const char *type, const uint8_t *data, size_t bytes)
 		must(memmem(data, bytes, body, content) || wrong);
 	free(body);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -20,6 +20,8 @@
 
 #include "examples/http_server/server.h"
 
+#include "tests/fuzz/fuzz.h"
+
 #define PIXELS_MAX 65536
 #define SIGNATURE_BYTES 8
 #define AROUND 12	/* of a chunk: its length, its type, and its checksum */
@@ -27,8 +29,6 @@
 /* libFuzzer's. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t most, unsigned seed);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
 static void put_checksums_right(uint8_t *data, size_t bytes)
 {
 	size_t at = SIGNATURE_BYTES;

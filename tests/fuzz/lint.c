@@ -20,25 +20,17 @@
 #include "src/tool/lint.h"
 #include "src/tool/tool.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "tests/fuzz/fuzz.h"
 
 static unsigned nr_messages;
 
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
 int tool_trouble(const char *format, ...)
 {
-	char text[8192];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	must_format(format, args);
 	va_end(args);
-	must(*text);
 	nr_messages++;
 	return TOOL_TROUBLE;
 }

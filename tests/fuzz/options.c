@@ -24,21 +24,15 @@ static void mistake(void);
 #include "src/tool/options.h"
 #include "src/tool/tool.h"
 
-#define ARGUMENTS_MAX 32
+#include "tests/fuzz/fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#define ARGUMENTS_MAX 32
 
 static bool mistaken;		/* the program would have exited */
 
 static void mistake(void)
 {
 	mistaken = true;
-}
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
 }
 
 /* ---- the tool's messages ------------------------------------------------------- */

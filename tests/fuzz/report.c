@@ -23,13 +23,7 @@
 #include "src/tool/text.h"
 #include "src/tool/tool.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 /* ---- in place of the command line ---------------------------------------------- */
 
@@ -66,13 +60,11 @@ int tool_take_file(const struct tool_option *option, const char *arg)
 
 int tool_trouble(const char *format, ...)
 {
-	char text[8192];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	must_format(format, args);
 	va_end(args);
-	must(*text);
 	return TOOL_TROUBLE;
 }
 

@@ -14,13 +14,9 @@
 
 #include "examples/http_server/server.h"
 
-#define PIECE 7		/* bytes at a time */
+#include "tests/fuzz/fuzz.h"
 
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
+#define PIECE 7		/* bytes at a time */
 
 /* Return: whether a body in chunks follows. */
 static bool check_head(const char *text, size_t bytes)
@@ -77,8 +73,6 @@ static void check_chunks(const char *text, size_t bytes)
 	free(whole);
 	free(cut);
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -13,13 +13,7 @@
 #include "src/tool/text.h"
 #include "src/tool/top.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void check_text(const char *text)
 {

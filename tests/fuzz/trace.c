@@ -15,18 +15,12 @@
 
 #include <runnel.h>
 
+#include "tests/fuzz/fuzz.h"
+
 #define SPANS_MAX 64
 #define MOMENTS 512
 #define WORKERS 8		/* and one that does not exist */
 #define KINDS 5			/* one of them does not exist */
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static bool counts(const struct rnl_overlap_span *s)
 {

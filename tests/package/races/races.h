@@ -55,6 +55,10 @@ static inline void must(int ret, const char *what)
 	exit(EXIT_FAILURE);
 }
 
+/*
+ * A pause, in loops that wait for a relaxed counter, and where a scene shall mostly go one way.  No
+ * check relies on it.  A gate would order the very accesses that the scenes are about.
+ */
 static inline void nap(void)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };

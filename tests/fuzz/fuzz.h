@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What each program of make fuzz has: libFuzzer's entry, and checks of what must hold. */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static inline void must(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+/* Formats a message, as the tool does: it has a text, and its arguments can be read. */
+static inline void must_format(const char *format, va_list args)
+{
+	char text[8192];
+
+	vsnprintf(text, sizeof(text), format, args);
+	must(*text);
+}
+
+#endif
