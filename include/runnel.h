@@ -1071,9 +1071,11 @@ static inline struct rnl_barrier *rnl_small(struct rnl_small_barrier *small)
 
 /*
  * Makes a barrier. It needs no destroy.
- * @barrier: memory of the program; not a barrier that counts jobs. The memory may be reused when
- *	the jobs that come after the barrier are done, and its own jobs, too: which a call on the
- *	barrier tells, a drain of the pool, or the end of a job that comes after all of them.
+ * @barrier: memory of the program; not a barrier that counts jobs. The memory may be reused when the
+ *	jobs that come after the barrier are done, and rnl_barrier_wait() has returned 0; with a
+ *	timeout of 0 it asks. That the barrier's own jobs are done is not enough: a worker tells the
+ *	barrier afterwards, even after a job's callback. Enough, too, is a drain of the pool, or that
+ *	a job is done which comes after all of them, as that of rnl_barrier_notify().
  * Return: 0; -EINVAL barrier or pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */

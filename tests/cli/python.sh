@@ -14,4 +14,4 @@ esac
 export PYTHONPATH="$srcdir/python:$PWD/python" PYTHONDONTWRITEBYTECODE=1
 [ "$device" = host ] || [ "$fake" ] || $PYTHON -c 'import runnel; runnel.describe("cuda")' 2>/dev/null ||
 	skip_all 'no GPU answers'
-exec $PYTHON "$srcdir/tests/python/check_python.py"
+$PYTHON "$srcdir/tests/python/check_python.py"
