@@ -90,7 +90,8 @@ RNL_API uint32_t rnl_version(void);
 /*
  * The meaning of an error code, for people. A code that the library does not use itself gets the
  * C library's text.
- * @err: a function's return value or a job's result; its sign does not matter.
+ * @err: a function's return value, a job's result, or an errno: its sign does not matter. A result
+ *	above 0 that a job's function returned is a value, and no error.
  * Return: a constant string, never NULL.
  * Since: 0.1
  */
@@ -115,9 +116,10 @@ enum rnl_log_level {
 };
 
 /*
- * Receives the library's messages. Without such a function the library prints nothing. Each
- * -EINVAL of a create, a start, a submit, rnl_barrier_add() and rnl_job_after() is logged, with the
- * attribute or the cause, and the value. The -EINVAL of rnl_request_commit() is not.
+ * Receives the library's messages: rnl_log_stderr(), or a function of the program's. Without one the
+ * library prints nothing. Each -EINVAL of a create, a start, a submit, rnl_barrier_add() and
+ * rnl_job_after() is logged, with the attribute or the cause, and the value; so is a wait that is
+ * refused on a worker, which would wait for itself. The -EINVAL of rnl_request_commit() is not.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads at once. It must not
@@ -135,6 +137,13 @@ typedef void rnl_log_fn(void *arg, enum rnl_log_level level, const char *msg);
  * Since: 0.1
  */
 RNL_API void rnl_set_log(rnl_log_fn *fn, void *arg);
+
+/*
+ * A log: writes each message to the standard error output, as "runnel: error: ..." and a newline.
+ * rnl_set_log(rnl_log_stderr, NULL) first in main() tells why calls are refused.
+ * Since: 0.2
+ */
+RNL_API void rnl_log_stderr(void *arg, enum rnl_log_level level, const char *msg);
 
 /* ---- devices ------------------------------------------------------------- */
 
@@ -330,7 +339,7 @@ RNL_API int rnl_pool_cancel(struct rnl_pool *pool);
 /*
  * Waits until every accepted job is done, but for delayed jobs and notices that still wait. If
  * other threads submit jobs meanwhile, the wait takes longer.
- * Context: blocks. Not on a worker of the pool.
+ * Context: blocks, also for jobs whose holds nobody has released. Not on a worker of the pool.
  * Ordering: all that the jobs did, on host and device, happens before the return. A job that goes
  *	to a completion queue is in the queue then, and done when it is reaped.
  * Return: 0; -ETIMEDOUT jobs remain; -EBUSY called on a worker of the pool; -EINVAL pool is NULL;
@@ -363,8 +372,10 @@ RNL_API int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns);
  *	are in a completion queue, which makes them done; rnl_barrier_result(); a submit of a done
  *	job to another pool. Pinned buffers are gone. Memory of rnl_device_alloc() has to be
  *	freed before.
- * Context: blocks. On a worker of the pool it only closes the pool and logs an error, because a
- *	thread cannot wait for its own end.
+ * Context: blocks until all jobs are done: a hold that nobody releases keeps it waiting for ever. It
+ *	logs a warning after stuck_ms with holds. rnl_pool_stop() waits for a time, and then
+ *	rnl_pool_held() tells of them; a deadline of the job ends its holds. On a worker of the pool
+ *	it only closes the pool and logs an error, because a thread cannot wait for its own end.
  * Since: 0.1
  */
 RNL_API void rnl_pool_destroy(struct rnl_pool *pool);
@@ -463,8 +474,10 @@ RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
  * Makes the job come after a barrier. It waits for the jobs that the barrier counts when this job
  * is submitted. The job starts when they have been issued, and its stream waits on the device for
  * their streams; if later jobs of the barrier are issued before it starts, its stream waits for
- * them as well. No host thread blocks. If a job of the barrier has failed
- * by then, this job completes with -ECANCELED, and its function is not called. A job that copies to
+ * them as well. No host thread blocks. A barrier that counts no job yet holds nothing back: submit
+ * its jobs before. If a job of the barrier has failed by then, this job completes with -ECANCELED, and
+ * its function is not called. A cancelled job has failed, so the jobs after it are cancelled in their
+ * turn, and the cause is the result of the first barrier. A job that copies to
  * pageable memory counts as issued when it is done, because a CPU does its last step.
  * This job is done when the jobs that it waits for are, and not before, also if it was cancelled,
  * or missed its deadline: so its end tells that their memory may be reused.
@@ -669,8 +682,8 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
  * Ordering: the order of submits by different threads is the order in which they happened, if one
  *	happened before the other. A job that comes after a barrier gets its place when the last
  *	job of the barrier is issued; two such jobs have no order.
- * Return: as rnl_submit(); -EAGAIN the queue of the key's worker is full; -EINVAL also if the job
- *	is urgent.
+ * Return: as rnl_submit(); -EAGAIN the queue of the key's worker is full: an event loop keeps the
+ *	job, and submits it again after its next reap; -EINVAL also if the job is urgent.
  * Since: 0.1
  */
 RNL_API int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key);
@@ -702,7 +715,8 @@ enum rnl_water {
 	RNL_LOW_WATER = 0,	/* at most low_water jobs are queued */
 	RNL_HIGH_WATER = 1,	/* at least high_water jobs are queued, or a submit returned
 				 * -EAGAIN */
-	RNL_EMPTY = 2		/* the pool is closed, and all other jobs are done */
+	RNL_EMPTY = 2		/* the pool is closed, and all other jobs are done, or in their
+				 * completion queue */
 };
 
 /*
@@ -718,8 +732,8 @@ enum rnl_water {
  * mark for left if enough jobs were submitted, or started, meanwhile.)
  * A submit may find no space while few jobs are queued: for deferred jobs, for jobs behind others,
  * or in the part of max_queued that a key's worker, or the urgent ones, have. Then a notice for
- * RNL_LOW_WATER comes at once, though behind the jobs that are queued, and again each time: a wait
- * is better, by rnl_submit_wait().
+ * RNL_LOW_WATER comes at once, though behind the jobs that are queued, and again each time. There a
+ * thread that may block waits by rnl_submit_wait(), and an event loop tries again after its next reap.
  * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it
  * until it starts. rnl_pool_close() completes waiting notices with -ECANCELED. A deadline counts
  * from the submit, and is looked at when the notice starts: nobody is told of it before.
@@ -856,7 +870,8 @@ RNL_API int rnl_job_cancel(struct rnl_job *job);
 RNL_API int rnl_job_is_cancelled(const struct rnl_job *job);
 
 /*
- * Waits until a job is done.
+ * Waits until a job is done. A job that goes to a completion queue is done when it is reaped: the
+ * thread that reaps must be another one, or the wait never ends.
  * Context: blocks. Not on a worker of the job's pool.
  * Ordering: all that the job did, on host and device, happens before the return.
  * Return: 0 the job is done, and rnl_job_result() has its result; -ETIMEDOUT; -EBUSY called on a
@@ -941,10 +956,10 @@ RNL_API int rnl_job_hold(struct rnl_job *job, struct rnl_hold *hold);
  *	It may run beside rnl_pool_destroy(), which waits for the job.
  * Ordering: what the caller wrote before is visible to each thread that is told that the job is
  *	done, and to jobs that come after its barrier.
- * Return: 0; -EALREADY the hold was released before, -ESTALE it was released long before, or the
- *	job's deadline, or a second call of its function, has ended it: in both cases nothing
- *	happens, and the job may be gone; -EINVAL hold is NULL, or is no hold, which is logged;
- *	-EOWNERDEAD.
+ * Return: 0; -EALREADY the hold was released before; -ESTALE the same, and others have the library's
+ *	memory of the hold by now, or the job's deadline, or a second call of its function, has
+ *	ended it: in both cases nothing happens, and the job may be gone; -EINVAL hold is NULL, or
+ *	is no hold, which is logged; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_hold_release(const struct rnl_hold *hold, int result);
@@ -1060,6 +1075,10 @@ struct rnl_small_barrier {
 	uint64_t places[5];
 };
 
+/*
+ * The barrier that a small barrier is, for the functions that take one: rnl_barrier_wait(rnl_small(&s), ...).
+ * Since: 0.1
+ */
 static inline struct rnl_barrier *rnl_small(struct rnl_small_barrier *small)
 {
 #ifdef __cplusplus

@@ -253,7 +253,7 @@ int rnl_barrier_wait(struct rnl_barrier *b, int64_t timeout_ns)
 	if (ret || rnl__rounds_all_done(b))
 		return ret;
 	if (rnl__pool_worker(b->pool))
-		return -EBUSY;
+		return timeout_ns ? rnl__pool_waits_for_itself(b->pool, "rnl_barrier_wait()") : -EBUSY;
 	pool = b->pool;
 	begin = rnl__waits_begin(pool);
 	ret = rnl__rounds_await_done(b, pool->spin_ns, rnl__deadline(timeout_ns));

@@ -170,7 +170,8 @@ int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 	if (ret || rnl__latch_open(rnl__job_latch(job)))
 		return ret;
 	if (rnl__pool_worker(rnl__job_pool(job)))
-		return -EBUSY;
+		return timeout_ns ? rnl__pool_waits_for_itself(rnl__job_pool(job), "rnl_job_wait()") :
+				    -EBUSY;
 	deadline = rnl__deadline(timeout_ns);
 	/* A job in its completion queue may outlive its pool. */
 	if (in_phase(job, RNL__JOB_DONE))

@@ -70,6 +70,13 @@ int rnl__pool_missing(const char *call)
 	return rnl__invalid(NULL, "%s: pool is NULL", call);
 }
 
+int rnl__pool_waits_for_itself(const struct rnl_pool *pool, const char *call)
+{
+	rnl__log(&pool->log, RNL_LOG_WARNING, "%s: refused on a worker of the pool, which would wait for "
+		 "itself: use a callback, a job behind it, or a job after a barrier", call);
+	return -EBUSY;
+}
+
 int rnl__pool_uncovered(struct rnl_pool *pool, const char *call)
 {
 	return rnl__invalid(&pool->log, "%s: the pool has private streams, and this unit does not "

@@ -123,6 +123,9 @@ static inline int rnl__pool_check(const struct rnl_pool *pool)
 /* Logs that there is no pool.  Return: -EINVAL. */
 int rnl__pool_missing(const char *call);
 
+/* Logs that a worker of the pool would wait for itself.  Return: -EBUSY. */
+int rnl__pool_waits_for_itself(const struct rnl_pool *pool, const char *call);
+
 /* As rnl__pool_check(); logs that there is no pool. */
 static inline int rnl__pool_given(const struct rnl_pool *pool, const char *call)
 {

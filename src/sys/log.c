@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sys/log.h"
 #include "sys/thread.h"
@@ -23,6 +24,16 @@ static struct rnl__log of_process;
 void rnl_set_log(rnl_log_fn *fn, void *arg)
 {
 	of_process = (struct rnl__log){ fn, arg };
+}
+
+void rnl_log_stderr(void *arg, enum rnl_log_level level, const char *msg)
+{
+	static const char *const names[] = { "error", "warning", "info" };
+
+	(void)arg;
+	/* One write, so that lines of several threads do not mix; where it fails nobody can be told. */
+	if (dprintf(STDERR_FILENO, "runnel: %s: %s\n", names[level], msg) < 0)
+		return;
 }
 
 __attribute__((format(printf, 3, 0)))

@@ -368,7 +368,7 @@ int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
 	if (ret)
 		return ret;
 	if (rnl__pool_worker(pool))
-		return -EBUSY;
+		return timeout_ns ? rnl__pool_waits_for_itself(pool, "rnl_pool_drain()") : -EBUSY;
 	for (;;) {
 		/*
 		 * Workers that fall idle, and submits that take back a reservation,
@@ -395,18 +395,50 @@ int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns)
 	return rnl_pool_drain(pool, timeout_ns);
 }
 
+struct held {
+	const struct rnl_job *job;
+	unsigned nr;
+};
+
+static void note_held(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since)
+{
+	struct held *held = arg;
+
+	(void)worker;
+	(void)since;
+	held->job = job;
+	held->nr++;
+}
+
+/* Waits for all jobs.  A hold that nobody releases would make that a silent wait for ever. */
+static void await_all(struct rnl_pool *pool)
+{
+	struct held held = { 0 };
+
+	while (rnl_pool_drain(pool, (int64_t)pool->stuck_ns)) {
+		if (held.nr)
+			continue;	/* it was said */
+		rnl__holds_list(pool, note_held, &held);
+		if (held.nr)
+			rnl__pool_log(pool, RNL_LOG_WARNING, "rnl_pool_destroy() waits for job %p, one of "
+				      "%u whose holds nobody has released: release them, or give such "
+				      "jobs a deadline", (const void *)held.job, held.nr);
+	}
+}
+
 void rnl_pool_destroy(struct rnl_pool *pool)
 {
 	RNL__UNCANCELLED();
 
 	if (rnl_pool_close(pool))
 		return;		/* no pool, or a parent's, whose workers are not in this process */
-	if (rnl_pool_drain(pool, RNL_FOREVER)) {
+	if (rnl__pool_worker(pool)) {
 		rnl__pool_log(pool, RNL_LOG_ERROR,
 			      "rnl_pool_destroy() on a worker of the pool: it is closed, "
 			      "not freed");
 		return;
 	}
+	await_all(pool);
 	rnl__holds_fini(pool);
 	if (pool->end_trace)
 		pool->end_trace(pool);

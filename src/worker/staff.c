@@ -263,7 +263,7 @@ int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers)
 	if (rnl__check_ranges(&pool->log, "rnl_pool_resize()", &range, 1))
 		return -EINVAL;
 	if (rnl__pool_worker(pool))
-		return -EBUSY;
+		return rnl__pool_waits_for_itself(pool, "rnl_pool_resize()");
 	pthread_mutex_lock(&pool->resizing);
 	ret = resize(pool, nr_workers);
 	pthread_mutex_unlock(&pool->resizing);

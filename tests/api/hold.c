@@ -549,6 +549,30 @@ TEST(a_release_of_what_is_no_hold_is_refused_and_logged)
 	rnl_set_log(NULL, NULL);
 }
 
+static void release_when_told(void *arg, enum rnl_log_level level, const char *msg)
+{
+	struct holder *h = arg;
+
+	note_line(NULL, level, msg);
+	if (level == RNL_LOG_WARNING)
+		must(rnl_hold_release(&h->holds[0], 0));
+}
+
+/* The release comes when it is told of: without that the test hangs. */
+TEST(a_destroy_tells_of_a_hold_that_nobody_releases)
+{
+	struct holder h;
+	struct rnl_pool *pool = pool_of(1, .stuck_ms = 20, .log = release_when_told, .log_arg = &h);
+	char name[32];
+
+	holder_of(&h, 1);
+	submit_held(pool, &h);
+	rnl_pool_destroy(pool);
+	snprintf(name, sizeof(name), "job %p, one of 1 ", (void *)&h.job);
+	ck_assert_ptr_nonnull(strstr(last_line, name));
+	ck_assert_int_eq(rnl_job_result(&h.job), 0);
+}
+
 /* ---- many threads ------------------------------------------------------------ */
 
 /* Threads that release copies of the same holds; each hold counts once. */

@@ -241,6 +241,60 @@ TEST(a_call_without_a_pool_or_a_queue_says_so)
 	rnl_set_log(NULL, NULL);
 }
 
+struct waits {
+	struct rnl_job job;
+	struct rnl_pool *pool;
+	struct rnl_barrier barrier;
+	struct heard heard;
+};
+
+static int wait_fn(struct rnl_job *job)
+{
+	struct waits *w = rnl_container_of(job, struct waits, job);
+	/* A look does not wait. */
+	const bool looks = rnl_job_wait(job, 0) == -EBUSY && rnl_pool_drain(w->pool, 0) == -EBUSY &&
+			   rnl_barrier_wait(&w->barrier, 0) == -EBUSY && !w->heard.messages;
+
+	return looks && rnl_job_wait(job, MS) == -EBUSY && strstr(w->heard.line, "rnl_job_wait()") &&
+	       rnl_barrier_wait(&w->barrier, MS) == -EBUSY &&
+	       strstr(w->heard.line, "rnl_barrier_wait()") &&
+	       rnl_pool_drain(w->pool, MS) == -EBUSY && strstr(w->heard.line, "rnl_pool_drain()") &&
+	       rnl_pool_resize(w->pool, 1) == -EBUSY && strstr(w->heard.line, "rnl_pool_resize()") &&
+	       strstr(w->heard.line, "would wait for itself") ? 0 : -EPROTO;
+}
+
+TEST(a_wait_that_is_refused_in_a_job_says_why)
+{
+	struct waits w = { .heard = { 0 } };
+
+	w.pool = pool_of(1, .log = hear, .log_arg = &w.heard);
+	must(rnl_barrier_init(&w.barrier, w.pool));
+	job_in(&w.barrier, &w.job, wait_fn, NULL);
+	ck_assert_int_eq(submit_and_wait(w.pool, &w.job), 0);
+	ck_assert_int_eq(w.heard.messages, 4);
+	ck_assert_int_eq(w.heard.errors, 0);
+	rnl_pool_destroy(w.pool);
+}
+
+TEST(the_log_on_stderr_writes_a_line_for_each_message)
+{
+	char text[200] = "";
+	int ends[2], old = dup(2);
+
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_int_eq(dup2(ends[1], 2), 2);
+	rnl_set_log(rnl_log_stderr, NULL);
+	(void)rnl_pool_create(NULL, NULL);
+	rnl_log_stderr(NULL, RNL_LOG_INFO, "it is well");
+	rnl_set_log(NULL, NULL);
+	ck_assert_int_eq(dup2(old, 2), 2);
+	ck_assert_int_gt(read(ends[0], text, sizeof(text) - 1), 0);
+	ck_assert_str_eq(text, "runnel: error: rnl_pool_create(): poolp is NULL\nrunnel: info: it is well\n");
+	close(old);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 /* A job that lost its order, or its barrier, would run nevertheless. */
 TEST(a_barrier_or_a_job_that_is_refused_says_why)
 {
