@@ -94,8 +94,9 @@ static inline int rnl__job_claim(struct rnl_job *job)
 						      word | RNL__LATCH_ONE,
 						      memory_order_acquire,
 						      memory_order_relaxed)) {
+		/* A job is counted once: more is memory that is no job. */
 		if (word >= RNL__LATCH_ONE)
-			return -EBUSY;
+			return word > (RNL__LATCH_ONE | RNL__LATCH_SLEEPER) ? -EINVAL : -EBUSY;
 	}
 	rnl__tsan_acquire(rnl__job_latch(job));
 	return 0;

@@ -61,7 +61,7 @@ const char *rnl_strerror(int err)
 	case -ESTALE:		return "no longer valid";
 	case -EALREADY:		return "already in that state";
 	case -ESHUTDOWN:	return "closed for new work";
-	case -ECANCELED:	return "cancelled before it started";
+	case -ECANCELED:	return "cancelled";
 	case -ETIMEDOUT:	return "timed out";
 	case -ENODEV:		return "no such device";
 	case -ENOTSUP:		return "not supported";

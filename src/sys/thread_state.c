@@ -9,8 +9,11 @@
 
 _Thread_local struct rnl__thread_state rnl__thread;
 
-/* Written only in a fresh child, while it has one thread. */
-unsigned rnl__generation = (unsigned)RNL__START(32, 1);
+/*
+ * Written only in a fresh child, while it has one thread.  It starts at a number ("runn") that memory
+ * rarely has by accident; the or keeps a start near the wrap.
+ */
+unsigned rnl__generation = (unsigned)RNL__START(32, 1) | 0x72756e6eu;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int start_result;

@@ -29,15 +29,19 @@ extern _Thread_local struct rnl__thread_state rnl__thread
 	__attribute__((tls_model("initial-exec")));
 
 /*
- * How many forks lie between this process and the first that used the library.  An object that
- * has another number belongs to a parent: its threads are not in this process.
+ * A number that grows by one for each fork between the first process that used the library and this
+ * one.  An object that has a parent's number belongs to it: its threads are not in this process.
  */
 extern unsigned rnl__generation;
 
-/* 0; -EOWNERDEAD an object with that number belongs to a parent. */
+#define RNL__FORKS_MAX 0xffffu	/* parents that are told from memory that is no object */
+
+/* 0; -EOWNERDEAD an object with that number belongs to a parent; -EINVAL it is no number of one. */
 static inline int rnl__generation_check(unsigned generation)
 {
-	return generation == rnl__generation ? 0 : -EOWNERDEAD;
+	if (generation == rnl__generation)
+		return 0;
+	return rnl__generation - generation <= RNL__FORKS_MAX ? -EOWNERDEAD : -EINVAL;
 }
 
 /* The kernel's number of the calling thread. */

@@ -97,6 +97,33 @@ TEST(objects_that_were_never_initialised_are_refused)
 	rnl_pool_destroy(pool);
 }
 
+/* No parent's object, no job under way: what a stack or a heap has left is none of these. */
+TEST(memory_that_was_never_initialised_is_refused)
+{
+	static const unsigned char fills[] = { 0x0f, 0x55, 0x80, 0xaa };
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_barrier raw_barrier;
+	struct rnl_job raw, job;
+	struct rnl_hold hold;
+
+	job_of(&job, noop_fn, NULL);
+	for (size_t i = 0; i < sizeof(fills); i++) {
+		memset(&raw, fills[i], sizeof(raw));
+		memset(&raw_barrier, fills[i], sizeof(raw_barrier));
+		memset(&hold, fills[i], sizeof(hold));
+		ck_assert_int_eq(rnl_submit(pool, &raw), -EINVAL);
+		ck_assert_int_eq(rnl_job_wait(&raw, RNL_FOREVER), -EINVAL);
+		ck_assert_int_eq(rnl_job_cq(&raw, NULL), -EINVAL);
+		ck_assert_int_eq(rnl_barrier_add(&raw_barrier, &job), -EINVAL);
+		ck_assert_int_eq(rnl_job_after(&job, &raw_barrier), -EINVAL);
+		ck_assert_int_eq(rnl_barrier_wait(&raw_barrier, RNL_FOREVER), -EINVAL);
+		ck_assert_int_eq(rnl_barrier_result(&raw_barrier), -EINVAL);
+		ck_assert_int_eq(rnl_hold_release(&hold, 0), -EINVAL);
+	}
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	rnl_pool_destroy(pool);
+}
+
 /* ---- jobs and barriers that do not go together --------------------------- */
 
 TEST(a_barrier_is_of_one_pool)
