@@ -6,7 +6,7 @@
 # braces; NAME is that of a function, a type of one or a macro, "struct NAME", "enum NAME",
 # or that of a section.  Declarations that follow each other without a comment between them
 # share one: shared[NAME] is the first of them.  since[NAME] is a version, strerror[CODE] a
-# text of rnl_strerror().
+# text of rnl_strerror(), value[NAME] what a constant is.
 
 function die(why) {
 	print FILENAME ": " why >"/dev/stderr"
@@ -91,6 +91,12 @@ FILENAME ~ /\.h$/ && !in_code && /^#define rnl_[a-z_]+\(.*\) rnl_cuda_/ {
 	comment = ""
 	next
 }
+# A function that the header has in full.
+FILENAME ~ /\.h$/ && !in_code && comment != "" && /^static inline .*\)$/ {
+	sub(/^static inline /, "")
+	keep(declared($0), $0 ";")
+	next
+}
 FILENAME ~ /\.h$/ && !in_code &&
 /^(RNL_API|typedef) |^(struct|enum) [a-z_]+ [{]|^#define [A-Za-z_]+\(/ {
 	in_code = /^(struct|enum)/ ? "^[}];" : /^#/ ? "[^\\\\]$" : ";$"
@@ -103,7 +109,7 @@ FILENAME ~ /\.h$/ && in_code {
 	if (in_code == "^[}];") {
 		split(code, part, " ")
 		sub(/^[^{]*[{]/, "", code)
-		sub(/[}];.*$/, "", code)
+		sub(/\n[}];.*$/, "\n", code)
 		keep(part[1] " " part[2], code)
 	} else if (code ~ /^#/) {
 		sub(/^#define /, "", code)
@@ -123,5 +129,7 @@ FILENAME ~ /\.h$/ && /^#define RNL_[A-Z_]+[ \t].*\/\* .* \*\/$/ {
 	code = $0
 	gsub(/^.*\/\* | \*\/$/, "", code)
 	about[$2] = code
+	value[$2] = $3
+	gsub(/[()]/, "", value[$2])
 }
 FILENAME ~ /\.h$/ { next }

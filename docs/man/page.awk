@@ -123,7 +123,7 @@ function print_field(name, text) {
 }
 
 # Prints the fields of a structure, or the names of an enumeration; all, or those in only[].
-function fields(name, only, nr_only,   n, i, j, field, note, open, wanted) {
+function fields(name, only, nr_only,   n, i, j, field, note, open, told, wanted) {
 	n = take_apart(shape[name], name ~ /^enum/ ? "[,/\n]" : ";", field, note)
 	for (i = 1; i <= n; i++) {
 		wanted = !nr_only
@@ -136,10 +136,13 @@ function fields(name, only, nr_only,   n, i, j, field, note, open, wanted) {
 		open = field[i] != ""
 		if (open)
 			print_field(name, field[i])
+		told = 1
 		say(note[i])
 	}
 	if (open)
 		print ".El"
+	if (!told)
+		die(name " has no such field")
 }
 
 # ---- what stands for a line with @ ------------------------------------------------
@@ -187,7 +190,7 @@ function constants(word, n,   i) {
 	print ".Bl -tag -width Ds -compact"
 	for (i = 2; i <= n; i++) {
 		need(word[i])
-		print ".It Dv " word[i]
+		print ".It Dv " word[i] " = " value[word[i]]
 		say(about[word[i]])
 	}
 	print ".El"
