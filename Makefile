@@ -125,6 +125,7 @@ completions := $(datadir)/bash-completion/completions
 # For each function, "its-page.3 function.3": what `man function` is to find.
 man3_links = awk '/^@(function|macro|type) / { p = FILENAME; gsub(/.*\/|\.in$$/, "", p); \
 	for (i = 2; i <= NF; i++) if ($$i ".3" != p) print p, $$i ".3" }' $(srcdir)/docs/man/*.3.in
+DOCS := CHANGELOG LICENSE docs/tutorial.md docs/embedding.md docs/patterns.md
 install: lib tool man runnel.pc
 	install -d $(foreach d,$(bindir) $(foreach n,1 3 7,$(mandir)/man$n) $(completions) $(docdir) $(libdir)/pkgconfig $(includedir)/runnel,"$(DESTDIR)$d")
 	for h in $(HEADERS); do install -m 644 $(srcdir)/include/$$h "$(DESTDIR)$(includedir)/$$h" || exit; done
@@ -133,14 +134,14 @@ install: lib tool man runnel.pc
 	$(foreach n,3 7,install -m 644 $(patsubst %,docs/man/%,$(filter %.$n,$(MANUALS))) "$(DESTDIR)$(mandir)/man$n" &&) :
 	$(man3_links) | while read -r page name; do ln -sf $$page "$(DESTDIR)$(mandir)/man3/$$name" || exit; done
 	install -m 644 $(srcdir)/src/tool/completion.bash "$(DESTDIR)$(completions)/runnel"
-	install -m 644 $(srcdir)/CHANGELOG $(srcdir)/LICENSE "$(DESTDIR)$(docdir)"
+	install -m 644 $(DOCS:%=$(srcdir)/%) "$(DESTDIR)$(docdir)"
 	install -m 644 librunnel.a "$(DESTDIR)$(libdir)"
 	install -m 755 $(SO) "$(DESTDIR)$(libdir)"
 	ln -sf $(SO) "$(DESTDIR)$(libdir)/$(SONAME)"
 	ln -sf $(SONAME) "$(DESTDIR)$(libdir)/librunnel.so"
 	install -m 644 runnel.pc "$(DESTDIR)$(libdir)/pkgconfig"
 uninstall:
-	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel $(docdir)/CHANGELOG $(docdir)/LICENSE,"$(DESTDIR)$f")
+	rm -f $(foreach f,$(bindir)/runnel $(mandir)/man1/runnel.1 $(completions)/runnel $(addprefix $(docdir)/,$(notdir $(DOCS))),"$(DESTDIR)$f")
 	rm -f $(foreach p,$(MANUALS),"$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $p))/$p")
 	$(man3_links) | while read -r page name; do rm -f "$(DESTDIR)$(mandir)/man3/$$name" || exit; done
 	rm -f $(foreach f,librunnel.a $(SO) $(SONAME) librunnel.so pkgconfig/runnel.pc,"$(DESTDIR)$(libdir)/$f")

@@ -118,8 +118,9 @@ enum rnl_log_level {
 /*
  * Receives the library's messages: rnl_log_stderr(), or a function of the program's. Without one the
  * library prints nothing. Each -EINVAL of a create, a start, a submit, rnl_barrier_add() and
- * rnl_job_after() is logged, with the attribute or the cause, and the value; so is a wait that is
- * refused on a worker, which would wait for itself. The -EINVAL of rnl_request_commit() is not.
+ * rnl_job_after() is logged, with the attribute or the cause, and the value; so are a wait that is
+ * refused on a worker, which would wait for itself, a wait for a job that was never submitted, and a
+ * queue beside a callback. The -EINVAL of rnl_request_commit() is not.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads at once. It must not
@@ -973,8 +974,9 @@ RNL_API int rnl_hold_release(const struct rnl_hold *hold, int result);
  *
  * Its file descriptor is a hint that says "reap now". It is armed when the queue is created, and
  * when a reap finds the queue empty. An armed descriptor becomes readable, by one write, when the
- * next job comes. With a level-triggered poll, reap once whenever it is readable. With an
- * edge-triggered poll, reap until a call returns fewer jobs than it asked for. The descriptor may
+ * next job comes. With a level-triggered poll one reap each time it is readable is enough. With an
+ * edge-triggered poll, reap until a call returns fewer jobs than it asked for: right with both, and
+ * fewer polls. The descriptor may
  * be readable although a reap returns 0.
  *
  *		create	reap	wait	destroy	(jobs arrive)

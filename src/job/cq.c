@@ -17,6 +17,7 @@
 #include "job/cq.h"
 #include "job/job.h"
 #include "sys/latch.h"
+#include "sys/log.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
@@ -184,7 +185,8 @@ static int enter(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 	if (ret)
 		return ret;
 	if (!jobs || !max)
-		return -EINVAL;
+		return rnl__invalid(NULL, "reap of a completion queue: %s", jobs ? "max is 0" :
+									       "jobs is NULL");
 	/* [cq.E1] acquire: the queue as the last reader left it; pairs with [cq.E2] */
 	return atomic_exchange_explicit(&cq->reaping, 1, memory_order_acquire) ? -EBUSY : 0;
 }
@@ -297,7 +299,8 @@ int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq)
 	if (ret)
 		return ret;
 	if (rnl__job_callback_of(job))
-		return cq ? -EINVAL : 0;
+		return cq ? rnl__invalid(NULL, "rnl_job_cq(): job %p has a callback, and so no completion "
+					 "queue", (void *)job) : 0;
 	job->cq = cq;
 	job->flags = cq ? job->flags | RNL__JOB_REAPED : job->flags & ~RNL__JOB_REAPED;
 	return 0;

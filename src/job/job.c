@@ -100,7 +100,8 @@ int rnl_job_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job))
 	if (ret)
 		return ret;
 	if (rnl__job_cq_of(job))
-		return fn ? -EINVAL : 0;
+		return fn ? rnl__invalid(NULL, "rnl_job_on_done(): job %p has a completion queue, and so no "
+					 "callback", (void *)job) : 0;
 	job->on_done = fn;
 	return set_flag(job, RNL__JOB_CALLS, fn != NULL);
 }
@@ -167,6 +168,8 @@ int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 	uint64_t deadline, begin;
 	struct rnl_pool *pool;
 
+	if (ret == -EINVAL)
+		return rnl__invalid(NULL, "rnl_job_wait(): job %p was never submitted", (void *)job);
 	if (ret || rnl__latch_open(rnl__job_latch(job)))
 		return ret;
 	if (rnl__pool_worker(rnl__job_pool(job)))

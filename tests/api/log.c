@@ -237,7 +237,9 @@ TEST(a_call_without_a_pool_or_a_queue_says_so)
 	said("rnl_trace_start(): pool is NULL");
 	ck_assert_int_eq(rnl_cq_create(NULL), -EINVAL);
 	said("rnl_cq_create(): cqp is NULL");
-	ck_assert_int_eq(heard.messages, 5);
+	ck_assert_int_eq(rnl_job_wait(&job, 0), -EINVAL);
+	said("was never submitted");
+	ck_assert_int_eq(heard.messages, 6);
 	rnl_set_log(NULL, NULL);
 }
 

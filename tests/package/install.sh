@@ -27,7 +27,9 @@ done
 ends 'man finds each function'
 check 'the completion' cmp "$srcdir/src/tool/completion.bash" \
 	"$(find "$dir/root" -path '*/bash-completion/completions/runnel')"
-for file in CHANGELOG LICENSE; do check "$file" cmp "$srcdir/$file" "$(find "$dir/root" -path "*/doc/runnel/$file")"; done
+for file in CHANGELOG LICENSE docs/tutorial.md docs/embedding.md docs/patterns.md; do
+	check "$file" cmp "$srcdir/$file" "$(find "$dir/root" -path "*/doc/runnel/${file#docs/}")"
+done
 check 'the version' [ "$(pkg --modversion runnel)" = "$VERSION" ]
 
 # ---- the headers: those of the sources, all of them; tests/package/headers.sh compiles them --------

@@ -12,7 +12,8 @@ same_names() {	# same_names NAME WANT HAVE: and there are some
 }
 
 # ---- names ---------------------------------------------------------------------
-sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p; s/^typedef .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' "$header" |
+sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p; /rnl_cuda_/!s/^static inline .*[ *]\(rnl_[a-z0-9_]*\)(.*)$/\1/p
+	s/^typedef .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' "$header" |
 	sort >"$dir/functions"
 # rnl_guard(3) is about an enumeration alone, rnl_container_of() is a macro.
 sed -n 's/^\.Nm \(rnl_[a-z0-9_]*\).*/\1/p' docs/man/rnl_*.3 | grep -vxE 'rnl_(guard|container_of)' | sort >"$dir/named"
