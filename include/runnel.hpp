@@ -1,165 +1,179 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel.h for C++17: jobs of lambdas, exceptions, and objects that destroy themselves.
+ * runnel.h for C++17: jobs of lambdas, exceptions, and objects that destroy themselves. Since 0.2.
  *
  * Each class converts to the pointer that the functions of runnel.h take, so all of them work on it:
  * rnl_pool_drain(pool, RNL_FOREVER), rnl_job_deadline(job, 1000000), rnl_job_after(job, barrier).
  *
- *	rnl::pool pool;
- *	rnl::job words([&] { return count(text); });
- *
- *	words.submit(pool);
- *	std::printf("%d\n", words.get());	// what the lambda returned, or the exception that left it
+ * Objects end in the order opposite to that of their declarations. So declare a queue first, then
+ * its pools, then their barriers and jobs. rnl_cpp(3) says more, and has an example.
  */
 #ifndef RUNNEL_HPP
 #define RUNNEL_HPP
 
 #include <runnel.h>
 
+#include <sys/eventfd.h>
+
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <exception>
 #include <memory>
-#include <new>
 #include <optional>
+#include <stdexcept>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 
 namespace rnl {
 
-/*
- * check - throw what a call returned, if it is an error
- * @ret:	what a function of runnel.h returned.
- *
- * Return: @ret, if it is 0 or more; else it throws a std::system_error whose code is the errno, in
- *	std::generic_category(), and whose text begins with that of rnl_strerror().
- * Since: 0.2
- */
-inline int check(int ret)
+/* What an errno of runnel.h is to <system_error>: its text is that of rnl_strerror(). */
+RNL_API inline const std::error_category &category() noexcept
+{
+	static const struct final : std::error_category {
+		const char *name() const noexcept override { return "runnel"; }
+		std::string message(int e) const override { return rnl_strerror(e); }
+		std::error_condition default_error_condition(int e) const noexcept override
+		{
+			return { e, std::generic_category() };
+		}
+	} errors;
+
+	return errors;
+}
+
+/* Returns @ret, if it is 0 or more; else throws a std::system_error. @what: begins its text. */
+inline int check(int ret, const char *what = "runnel")
 {
 	if (ret < 0)
-		throw std::system_error(-ret, std::generic_category(), rnl_strerror(ret));
+		throw std::system_error(-ret, category(), what);
 	return ret;
 }
 
-/*
- * pool - a pool that ends with its object
- *
- * rnl_pool_create() and rnl_pool_destroy(): the end waits for the accepted jobs.  It may be moved.
- * Errors of the creation are thrown.
- * Since: 0.2
- */
+/* How the objects below end. One that cannot wait for its jobs says why, and ends the process. */
+struct end {
+	void operator()(rnl_pool *pool) const noexcept { rnl_pool_destroy(pool); }
+	void operator()(rnl_cq *cq) const noexcept { rnl_cq_destroy(cq); }
+	static void waited(int ret, const char *what) noexcept
+	{
+		if (ret != -EBUSY)
+			return;
+		std::fprintf(stderr, "%s: its end is on a worker of its pool, which would wait for itself, "
+			     "and the job is not done\n", what);
+		std::terminate();
+	}
+};
+
+/* A pool. Its end, that of rnl_pool_destroy(), waits for the accepted jobs. It may be moved. */
 class pool {
+	std::unique_ptr<rnl_pool, end> ours;
+
 public:
 	explicit pool(const rnl_pool_attr &attributes)
 	{
 		rnl_pool *made = nullptr;
 
-		check(rnl_pool_create(&made, &attributes));
+		check(rnl_pool_create(&made, &attributes), "rnl_pool_create");
 		ours.reset(made);
 	}
 	pool() : pool(rnl_pool_attr(RNL_POOL_ATTR_INIT)) {}
 	operator rnl_pool *() const noexcept { return ours.get(); }
-
-private:
-	struct end {
-		void operator()(rnl_pool *p) const noexcept { rnl_pool_destroy(p); }
-	};
-	std::unique_ptr<rnl_pool, end> ours;
 };
 
-/*
- * barrier - a barrier whose jobs are done before its memory is gone
- *
- * It is destroyed before its pool, and on no worker of that: the end waits for its jobs.  Jobs that
- * come after it must be done, too.
- * Since: 0.2
- */
+/* A barrier. Its end waits for its jobs, so not on a worker of its pool; jobs after it are done. */
 class barrier {
+	rnl_barrier ours;
+
 public:
-	explicit barrier(rnl_pool *of) { check(rnl_barrier_init(&ours, of)); }
-	barrier(const barrier &) = delete;
-	barrier &operator=(const barrier &) = delete;
-	~barrier()
-	{
-		(void)rnl_barrier_wait(&ours, RNL_FOREVER);
-	}
+	explicit barrier(rnl_pool *of) { check(rnl_barrier_init(&ours, of), "rnl_barrier_init"); }
+	barrier(barrier &&) = delete;
+	~barrier() { end::waited(rnl_barrier_wait(&ours, RNL_FOREVER), "rnl::barrier"); }
 	/* Waits for the jobs; throws the result of the first one that failed. */
 	void wait()
 	{
-		check(rnl_barrier_wait(&ours, RNL_FOREVER));
-		check(rnl_barrier_result(&ours));
+		check(rnl_barrier_wait(&ours, RNL_FOREVER), "rnl_barrier_wait");
+		check(rnl_barrier_result(&ours), "a job of the barrier");
 	}
 	operator rnl_barrier *() noexcept { return &ours; }
-
-private:
-	rnl_barrier ours;
 };
 
-/*
- * any_job - a job without the type of its function
- *
- * What jobs of all lambdas have, and what a reaped job leads back to.
- * Since: 0.2
- */
+/* A job without the type of its function: what jobs of all lambdas have. */
 class any_job {
+	std::exception_ptr error;
+	int error_result = 0;
+	virtual void invoke() = 0;
+
 public:
-	any_job(const any_job &) = delete;
-	any_job &operator=(const any_job &) = delete;
+	any_job(any_job &&) = delete;
 	virtual ~any_job() = default;
 
-	/* The object of a job that was reaped, or is in a callback: of an rnl::job only. */
-	static any_job &of(rnl_job *job) noexcept
+	/* The object of a job that was reaped; throws std::logic_error for a job that has none. */
+	static any_job &of(rnl_job *job)
 	{
-		return *rnl_container_of(job, memory, job)->self;
+		for (const function *f = functions.load(std::memory_order_acquire); f; f = f->next)
+			if (f->fn == job->fn)
+				return *rnl_container_of(job, memory, job)->self;
+		throw std::logic_error("rnl::any_job::of(): it is no rnl::job: reap it as rnl_job *");
 	}
 	/* Submits it; of a full pool it throws EAGAIN, std::errc::resource_unavailable_try_again. */
-	void submit(rnl_pool *to) { check(rnl_submit(to, &ours.job)); }
+	void submit(rnl_pool *to) { check(rnl_submit(to, &ours.job), "rnl_submit"); }
 	/* Waits until it is done; throws the exception that left its function, or its result. */
 	void wait()
 	{
-		check(rnl_job_wait(&ours.job, RNL_FOREVER));
+		check(rnl_job_wait(&ours.job, RNL_FOREVER), "rnl_job_wait");
 		rethrow();
 	}
-	/* The same of a job that is done: in a callback, after a reap. */
+	/* The same of a job that is done: after a reap. */
 	void rethrow()
 	{
-		const int result = rnl_job_result(&ours.job);
-
-		if (error && result == error_result)
+		if (error && rnl_job_result(&ours.job) == error_result)
 			std::rethrow_exception(error);
-		check(result);
+		check(rnl_job_result(&ours.job), "the job's result");
 	}
 	operator rnl_job *() noexcept { return &ours.job; }
 
 protected:
-	any_job() { ours.self = this; }
-	/* Before the function is gone. */
-	void finish() noexcept
-	{
-		if (rnl_job_test(&ours.job) == 0 && rnl_job_wait(&ours.job, RNL_FOREVER))
-			std::terminate();
-	}
-	/* Calls @fn; an exception is kept, and becomes an errno. */
-	template <class Fn> int call(Fn &&callee) noexcept
-	{
-		error = nullptr;
-		error_result = 0;
-		try {
-			callee();
-		} catch (const std::system_error &e) {
-			const auto &kind = e.code().category();
-
-			if (kind == std::generic_category() || kind == std::system_category())
-				error_result = -e.code().value();
-			keep();
-		} catch (const std::bad_alloc &) {
-			error_result = -ENOMEM;
-			keep();
-		} catch (...) {
-			keep();
+	/* The functions of all rnl::jobs; they stay, as a module may be gone when of() looks. */
+	struct function {
+		explicit function(int (*of)(rnl_job *)) : fn(of), next(functions)
+		{
+			while (!functions.compare_exchange_weak(next, this)) {}
 		}
-		return error_result;
+		int (*fn)(rnl_job *);
+		function *next;
+	};
+	RNL_API inline static std::atomic<function *> functions{ nullptr };
+
+	explicit any_job(int (*fn)(rnl_job *))
+	{
+		ours.self = this;
+		check(rnl_job_init(&ours.job, fn), "rnl_job_init");
+	}
+	/* Calls the function; an exception is kept, and becomes an errno. */
+	static int call(rnl_job *job) noexcept
+	{
+		any_job &self = *rnl_container_of(job, memory, job)->self;
+
+		self.error = nullptr;
+		self.error_result = -ENOTRECOVERABLE;
+		try {
+			self.invoke();
+			return 0;
+		} catch (const std::system_error &e) {
+			const auto &code = e.code();
+
+			self.error = std::current_exception();
+			if (code.value() > 0 && (code == std::errc(code.value()) ||
+						 code.category() == std::system_category()))
+				self.error_result = -code.value();
+		} catch (const std::bad_alloc &) {
+			self.error = std::current_exception();
+			self.error_result = -ENOMEM;
+		} catch (...) {
+			self.error = std::current_exception();
+		}
+		return self.error_result;
 	}
 
 	/* Without virtual functions, so that rnl_container_of() is defined. */
@@ -167,71 +181,68 @@ protected:
 		rnl_job job;
 		any_job *self;
 	} ours;
-
-private:
-	void keep() noexcept
-	{
-		error = std::current_exception();
-		if (error_result >= 0)
-			error_result = -ENOTRECOVERABLE;
-	}
-
-	std::exception_ptr error;
-	int error_result = 0;
 };
 
+/* Refused: neither get() nor a job's end would wait for the callback. A queue tells, too. */
+int rnl_job_on_done(any_job &, void (*)(rnl_job *)) = delete;
+
 /*
- * job - a job whose function is a lambda, or any other object that is called without arguments
- *
- * The job is in the object, so the object does not move.  Its end waits for the job, on no worker of
- * the pool; of a job that goes to a completion queue, the reap must come first.
- * An exception that leaves the function fails the job: with the errno of a std::system_error, with
- * -ENOMEM for a std::bad_alloc, else with -ENOTRECOVERABLE.  get() and wait() throw it again.
- * The function may be called again for another submit, and a pool with a guard calls it twice.
- * Since: 0.2
+ * A job whose function is a lambda, or another object that takes nothing, or its rnl_job *.
+ * The object does not move. Its end waits for the job: on a worker of the pool that ends the
+ * process. A job with a completion queue is done when it is reaped, and get() and the end wait for
+ * that: so declare the queue before the job, and reap before either.
+ * An exception fails the job: with the errno of a std::system_error, -ENOMEM for a std::bad_alloc,
+ * else -ENOTRECOVERABLE. What the function returns is a value, and never a failure. Another submit
+ * calls it again, and a pool with a guard calls it twice.
  */
 template <class F> class job final : public any_job {
-public:
-	using value = std::invoke_result_t<F &>;
-
-	explicit job(F callee) : fn(std::move(callee))
+	static decltype(auto) called(F &fn, [[maybe_unused]] rnl_job *job)
 	{
-		check(rnl_job_init(&ours.job, run));
+		if constexpr (std::is_invocable_v<F &>)
+			return fn();
+		else
+			return fn(job);
 	}
-	~job() override { finish(); }
-	/* Waits; what the function returned, once for each submit; throws as wait(). */
+
+public:
+	using value = std::decay_t<decltype(called(std::declval<F &>(), nullptr))>;
+
+	explicit job(F callee) : any_job(run), fn(std::move(callee))
+	{
+		[[maybe_unused]] static const function *known = new function(run);
+	}
+	~job() override
+	{
+		if (rnl_job_test(&ours.job) == 0)
+			end::waited(rnl_job_wait(&ours.job, RNL_FOREVER), "rnl::job");
+	}
+	/* Waits; moves out what the function returned, once for each submit; throws as wait(). */
 	value get()
 	{
 		wait();
-		if constexpr (!std::is_void_v<value>)
-			return std::move(*returned);
+		if constexpr (!std::is_void_v<value>) {
+			if (!returned)
+				throw std::logic_error("rnl::job::get(): the value was taken before");
+			return *std::exchange(returned, std::nullopt);
+		}
 	}
 
 private:
-	static int run(rnl_job *raw)
+	/* Each F has its own: that is what figures, guards and records name. */
+	static int run(rnl_job *job) { return call(job); }
+	void invoke() override
 	{
-		job &self = static_cast<job &>(of(raw));
-
-		return self.call([&self] {
-			if constexpr (std::is_void_v<value>)
-				self.fn();
-			else
-				self.returned.emplace(self.fn());
-		});
+		if constexpr (std::is_void_v<value>)
+			called(fn, &ours.job);
+		else
+			returned.emplace(called(fn, &ours.job));
 	}
 
 	F fn;
 	std::optional<std::conditional_t<std::is_void_v<value>, char, value>> returned;
 };
 
-/*
- * start - make a job of a lambda, on the heap, and submit it
- * @to:		its pool.
- * @callee:	its function; it may own what it captures.
- *
- * Return: the job; its end waits.  Throws std::bad_alloc, or as any_job::submit().
- * Since: 0.2
- */
+/* Makes a job of a lambda, on the heap, and submits it; throws std::bad_alloc, or as submit(). */
 template <class F> [[nodiscard]] std::unique_ptr<job<std::decay_t<F>>> start(rnl_pool *to, F &&callee)
 {
 	auto made = std::make_unique<job<std::decay_t<F>>>(std::forward<F>(callee));
@@ -240,44 +251,48 @@ template <class F> [[nodiscard]] std::unique_ptr<job<std::decay_t<F>>> start(rnl
 	return made;
 }
 
-/*
- * queue - a completion queue that ends with its object
- *
- * rnl_cq_create() and rnl_cq_destroy(): no job that uses it is under way then.  rnl_cq_fd(queue) is
- * what an event loop polls.
- * Since: 0.2
- */
+/* A completion queue. At its end no job that uses it is under way: declare it before its pools. */
 class queue {
+	std::unique_ptr<rnl_cq, end> ours;
+	rnl_job *jobs[64] = {};		/* reaped; those from the index told on are not told */
+	int told = 0, there = 0;
+
 public:
 	queue()
 	{
 		rnl_cq *made = nullptr;
 
-		check(rnl_cq_create(&made));
+		check(rnl_cq_create(&made), "rnl_cq_create");
 		ours.reset(made);
 	}
-	/* Calls @fn(any_job &) for each job that is done; all must be an rnl::job.  How many. */
+	/*
+	 * Calls @fn(rnl_job *), or @fn(any_job &) if all are an rnl::job, for each job that is done.
+	 * If @fn throws, the next call goes on behind that job; the descriptor is readable until then.
+	 */
 	template <class F> unsigned reap(F &&fn)
-	{
-		rnl_job *jobs[64];
-		unsigned nr = 0;
-		int ret;
+	try {
+		for (int nr = 0, got = 64;; there = got) {
+			for (; told < there; nr++) {
+				if constexpr (std::is_invocable_v<F &, rnl_job *>) {
+					fn(jobs[told++]);
+				} else {
+					any_job &job = any_job::of(jobs[told]);
 
-		do {
-			ret = check(rnl_cq_reap(ours.get(), jobs, 64));
-			for (int i = 0; i < ret; i++)
-				fn(any_job::of(jobs[i]));
-			nr += static_cast<unsigned>(ret);
-		} while (ret == 64);
-		return nr;
+					told++;
+					fn(job);
+				}
+			}
+			if (got < 64)
+				return static_cast<unsigned>(nr);
+			told = there = 0;
+			got = check(rnl_cq_reap(*this, jobs, 64), "rnl_cq_reap");
+		}
+	} catch (...) {
+		if (told < there)
+			eventfd_write(rnl_cq_fd(*this), 1);
+		throw;
 	}
 	operator rnl_cq *() const noexcept { return ours.get(); }
-
-private:
-	struct end {
-		void operator()(rnl_cq *q) const noexcept { rnl_cq_destroy(q); }
-	};
-	std::unique_ptr<rnl_cq, end> ours;
 };
 
 } /* namespace rnl */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What runnel.hpp promises; cpp.sh compiles and runs it. */
+/* What runnel.hpp promises; cpp.sh compiles and runs it.  cpp WHAT: an end on a worker, of WHAT. */
+#include <poll.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -29,6 +33,17 @@ template <class F> static int thrown(F fn)
 		return e.code().value();
 	}
 	return 0;
+}
+
+/* The text of the E that @fn throws. */
+template <class E, class F> static std::string text_of(F fn)
+{
+	try {
+		fn();
+	} catch (const E &e) {
+		return e.what();
+	}
+	return "nothing was thrown";
 }
 
 static rnl_pool_attr attributes(unsigned nr_workers, unsigned max_queued)
@@ -59,6 +74,42 @@ static void values(rnl_pool *pool)
 	nothing.wait();
 	expect(number.get() == 7 && ran == 2, "submitted again");
 	expect(rnl::start(pool, [] { return 5; })->get() == 5, "start");
+
+	rnl::job negative([] { return -EIO; });
+	rnl::job reference([&ran]() -> int & { return ran; });
+
+	negative.submit(pool);
+	reference.submit(pool);
+	expect(negative.get() == -EIO && !rnl_job_result(negative), "a negative value is no failure");
+	expect(reference.get() == 2, "of a reference, a copy");
+	expect(text_of<std::logic_error>([&] { negative.get(); }) == "rnl::job::get(): the value was taken before",
+	       "a value is taken once");
+	negative.submit(pool);
+	expect(negative.get() == -EIO, "and once more after another submit");
+}
+
+/* A function that takes its job may hold it. */
+static void holds(rnl_pool *pool)
+{
+	std::atomic<bool> held{ false };
+	rnl_hold hold;
+	auto job = rnl::start(pool, [&](rnl_job *self) {
+		rnl::check(rnl_job_hold(self, &hold), "rnl_job_hold");
+		held = true;
+		return 6;
+	});
+
+	while (!held)
+		std::this_thread::yield();
+	expect(rnl_job_test(*job) == 0, "a held job is not done");
+	expect(rnl_hold_release(&hold, 0) == 0 && job->get() == 6, "a released one is");
+
+	std::function<void(rnl_job *)> fails = [&](rnl_job *self) {
+		rnl::check(rnl_job_hold(self, &hold), "rnl_job_hold");
+		rnl::check(rnl_hold_release(&hold, -EPROTO), "rnl_hold_release");
+	};
+
+	expect(thrown([&] { rnl::start(pool, fails)->get(); }) == EPROTO, "a hold's failure");
 }
 
 struct own_error {
@@ -88,6 +139,43 @@ static void exceptions(rnl_pool *pool)
 		caught = 5;
 	}
 	expect(caught == 5 && rnl_job_result(memory) == -ENOMEM, "bad_alloc");
+
+	rnl::job ours([] { rnl::check(-ESHUTDOWN, "call"); });
+	rnl::job systems([] { throw std::system_error(ESHUTDOWN, std::system_category()); });
+	rnl::job others([] { throw std::ios_base::failure("file"); });
+	rnl::job none([] { throw std::system_error(0, std::generic_category()); });
+
+	for (rnl_job *job : { static_cast<rnl_job *>(ours), static_cast<rnl_job *>(systems),
+			      static_cast<rnl_job *>(others), static_cast<rnl_job *>(none) })
+		rnl::check(rnl_submit(pool, job), "rnl_submit");
+	expect(text_of<std::system_error>([&] { ours.get(); }) == "call: closed for new work" &&
+	       rnl_job_result(ours) == -ESHUTDOWN, "an error of the library's in a function");
+	expect(thrown([&] { systems.get(); }) == ESHUTDOWN && rnl_job_result(systems) == -ESHUTDOWN,
+	       "one of the system's");
+	text_of<std::ios_base::failure>([&] { others.get(); });
+	text_of<std::system_error>([&] { none.get(); });
+	expect(rnl_job_result(others) == -ENOTRECOVERABLE && rnl_job_result(none) == -ENOTRECOVERABLE,
+	       "system_errors without an errno");
+}
+
+/* A text names the call, and says once what was wrong. */
+static void texts()
+{
+	rnl::pool pool(attributes(1, 0));
+	rnl::job late([] {});
+
+	expect(text_of<std::system_error>([] { rnl::check(-ETIMEDOUT, "call"); }) == "call: timed out", "a text");
+	try {
+		rnl::check(-ETIMEDOUT);
+	} catch (const std::system_error &e) {
+		expect(e.code() == std::errc::timed_out && e.code().category() == rnl::category(), "a code");
+	}
+	expect(text_of<std::system_error>([&] { late.get(); }) == "rnl_job_wait: invalid argument", "never submitted");
+	rnl::check(rnl_job_deadline(late, 0));
+	late.submit(pool);
+	expect(text_of<std::system_error>([&] { late.get(); }) == "the job's result: timed out", "a result");
+	rnl_pool_close(pool);
+	expect(text_of<std::system_error>([&] { late.submit(pool); }) == "rnl_submit: closed for new work", "a call");
 }
 
 /* A job that is cancelled throws that, and not what an earlier run threw. */
@@ -194,9 +282,137 @@ static void queues(rnl_pool *pool)
 	expect(failed == 20 && sum == 199 * 200 / 2 - 190 * 20 / 2, "a queue");
 }
 
-int main()
+static bool readable(rnl_cq *queue)
+{
+	pollfd fd = { rnl_cq_fd(queue), POLLIN, 0 };
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+/* An exception that leaves reap()'s function loses no job. */
+static void exceptions_of_reap()
+{
+	rnl::queue queue;
+	rnl::pool pool(attributes(1, 0));
+	rnl::job first([] { throw own_error{ 1 }; });
+	rnl::job second([] {});
+	rnl::job third([] { throw own_error{ 3 }; });
+	std::vector<rnl_job *> told;
+	auto reap = [&] {
+		try {
+			queue.reap([&](rnl::any_job &job) {
+				told.push_back(job);
+				job.rethrow();
+			});
+		} catch (const own_error &e) {
+			return e.number;
+		}
+		return 0;
+	};
+
+	for (rnl_job *job : { static_cast<rnl_job *>(first), static_cast<rnl_job *>(second),
+			      static_cast<rnl_job *>(third) }) {
+		rnl::check(rnl_job_cq(job, queue));
+		rnl::check(rnl_submit(pool, job));
+	}
+	rnl::check(rnl_pool_drain(pool, RNL_FOREVER));
+	expect(reap() == 1 && told == std::vector<rnl_job *>{ first }, "the first throws");
+	expect(readable(queue), "the descriptor tells of the others");
+	expect(reap() == 3 && told == std::vector<rnl_job *>{ first, second, third }, "then come the others");
+	second.submit(pool);
+	rnl::check(rnl_pool_drain(pool, RNL_FOREVER));
+	expect(readable(queue) && reap() == 0 && told.size() == 4, "the queue goes on");
+	expect(!readable(queue), "it is empty");
+}
+
+/* A queue may also get jobs that are no rnl::job. */
+static void plain_jobs()
+{
+	rnl::queue queue;
+	rnl::pool pool(attributes(1, 0));
+	rnl::job job([] {});
+	auto plain = std::make_unique<rnl_job>();	/* nothing that is ours lies behind it */
+	std::vector<rnl_job *> told;
+	unsigned nr = 0;
+
+	rnl::check(rnl_job_init(plain.get(), [](rnl_job *) { return 0; }));
+	auto submit = [&] {
+		for (rnl_job *each : { static_cast<rnl_job *>(job), plain.get() }) {
+			rnl::check(rnl_job_cq(each, queue));
+			rnl::check(rnl_submit(pool, each));
+		}
+		rnl::check(rnl_pool_drain(pool, RNL_FOREVER));
+	};
+	submit();
+	expect(queue.reap([&](rnl_job *done) { told.push_back(done); }) == 2 &&
+	       told == std::vector<rnl_job *>{ job, plain.get() }, "pointers of all jobs");
+	submit();
+	expect(text_of<std::logic_error>([&] { queue.reap([&](rnl::any_job &) { nr++; }); }) ==
+	       "rnl::any_job::of(): it is no rnl::job: reap it as rnl_job *" && nr == 1, "no rnl::job");
+	expect(queue.reap([&](rnl_job *done) { told.push_back(done); }) == 1 && told.back() == plain.get(),
+	       "that job is not lost");
+}
+
+/* Left by an exception, with jobs under way: a queue that was declared first ends last. */
+static void order_of_ends()
+{
+	std::atomic<int> done{ 0 };
+	rnl_job jobs[20];
+
+	try {
+		rnl::queue queue;
+		rnl::pool pool(attributes(1, 0));
+
+		for (rnl_job &job : jobs) {
+			rnl::check(rnl_job_init(&job, [](rnl_job *self) {
+				std::this_thread::sleep_for(std::chrono::milliseconds(1));
+				++*static_cast<std::atomic<int> *>(self->user);
+				return 0;
+			}));
+			job.user = &done;
+			rnl::check(rnl_job_cq(&job, queue));
+			rnl::check(rnl_submit(pool, &job));
+		}
+		throw own_error{ 1 };
+	} catch (const own_error &) {
+	}
+	expect(done == 20 && rnl_job_test(&jobs[19]) == 1, "all jobs are done at the queue's end");
+}
+
+/* A callback on an rnl::job does not compile, and on another job it does. */
+template <class J, class = void> struct takes_callback : std::false_type {};
+template <class J>
+struct takes_callback<J, std::void_t<decltype(rnl_job_on_done(std::declval<J>(), nullptr))>> : std::true_type {};
+static_assert(takes_callback<rnl_job *>::value && !takes_callback<rnl::job<int (*)()> &>::value &&
+	      !takes_callback<rnl::any_job &>::value, "callbacks");
+
+/* Never returns: an object cannot end on a worker that it would wait for. */
+static int ends_on_a_worker(const std::string &what)
+{
+	rnl::pool pool(attributes(1, 0));
+	auto outer = rnl::start(pool, [&] {
+		if (what == "job") {
+			rnl::start(pool, [] {})->get();
+		} else {
+			rnl::barrier barrier(pool);
+			rnl_job job;
+
+			rnl::check(rnl_job_init(&job, [](rnl_job *) { return 0; }));
+			rnl::check(rnl_barrier_add(barrier, &job));
+			rnl::check(rnl_submit(pool, &job));
+		}
+	});
+
+	outer->get();
+	return EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
 {
 	rnl_pool_attr wrong = attributes(1, 0);
+
+	if (argc > 1)
+		return ends_on_a_worker(argv[1]);
 
 	expect(thrown([] { rnl::check(-EBUSY); }) == EBUSY && rnl::check(3) == 3, "check");
 	wrong.device = "nothing of the kind";
@@ -206,11 +422,16 @@ int main()
 
 		values(pool);
 		exceptions(pool);
+		holds(pool);
 		ends(pool);
 		barriers(pool);
 		queues(pool);
 	}
 	cancels();
+	texts();
+	exceptions_of_reap();
+	plain_jobs();
+	order_of_ends();
 	std::puts("right");
 	return EXIT_SUCCESS;
 }
