@@ -17,11 +17,11 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -59,8 +59,8 @@ struct end {
 	{
 		if (ret != -EBUSY)
 			return;
-		std::fprintf(stderr, "%s: its end is on a worker of its pool, which would wait for itself, "
-			     "and the job is not done\n", what);
+		rnl_log_stderr(nullptr, RNL_LOG_ERROR, (what + std::string(": its end is on a worker of "
+			       "its pool, which would wait for itself, and the job is not done")).c_str());
 		std::terminate();
 	}
 };
