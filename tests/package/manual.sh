@@ -15,8 +15,8 @@ same_names() {	# same_names NAME WANT HAVE: and there are some
 sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p; /rnl_cuda_/!s/^static inline .*[ *]\(rnl_[a-z0-9_]*\)(.*)$/\1/p
 	s/^typedef .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' "$header" |
 	sort >"$dir/functions"
-# rnl_guard(3) is about an enumeration alone, rnl_container_of() is a macro.
-sed -n 's/^\.Nm \(rnl_[a-z0-9_]*\).*/\1/p' docs/man/rnl_*.3 | grep -vxE 'rnl_(guard|container_of)' | sort >"$dir/named"
+# rnl_guard(3) is about an enumeration alone, rnl_cpp(3) about classes, rnl_container_of() is a macro.
+sed -n 's/^\.Nm \(rnl_[a-z0-9_]*\).*/\1/p' docs/man/rnl_*.3 | grep -vxE 'rnl_(guard|cpp|container_of)' | sort >"$dir/named"
 same_names 'each function, and each type of one, is on one page' functions named
 
 sed -nE 's/^((struct|enum) rnl_[a-z_]*) \{$/\1/p' "$header" | sort >"$dir/types"
@@ -75,14 +75,27 @@ echo 'EACCES EADDRINUSE EDQUOT EFBIG EMFILE ENFILE ENOENT ENOSPC ' | tr -d '\n' 
 same_names 'no other codes are the library'"'"'s own' system others
 
 # ---- examples ------------------------------------------------------------------
+example() {	# example COMPILER FLAG ...: builds the page's example, and runs it
+	"$@" -Wall -Wextra -Werror ${sanitizer:+-fsanitize=$sanitizer} -I"$srcdir/include" -pthread \
+		-o "$dir/example" "$dir/example.c" -L. -lrunnel -Wl,-rpath,"$PWD" &&
+		(cd "$dir" && timeout 60 ./example) >"$dir/out" 2>"$dir/err" || complain "status $?"
+}
 for page in docs/man/*.[37]; do
 	awk '/^\.Sh / { here = /EXAMPLES/ } /^\.Ed/ { code = 0 } here && code
 	     /^\.Bd/ { code = here }' "$page" | sed 's/^\\&//; s/\\e/\\/g' >"$dir/example.c"
 	grep -q '^int main(' "$dir/example.c" || complain 'its example is no program'
-	$CC -std=gnu11 -Wall -Wextra -Werror $CFLAGS ${sanitizer:+-fsanitize=$sanitizer} -I"$srcdir/include" -pthread \
-		-o "$dir/example" "$dir/example.c" -L. -lrunnel -Wl,-rpath,"$PWD" &&
-		{ [ -z "$CXX" ] || $CXX -x c++ -std=c++17 -Wall -Wextra -Werror -I"$srcdir/include" -fsyntax-only "$dir/example.c"; } &&
-		(cd "$dir" && timeout 60 ./example) >"$dir/out" 2>"$dir/err" || complain "status $?"
+	if grep -q '^#include <runnel.hpp>' "$dir/example.c"; then
+		for cxx in $(cxx_compilers); do
+			example $cxx -x c++ -std=c++17
+			printf '%s\n' '2 words' 'error: no words' '3 words' 'value 3' 'error: the peer: Protocol error' 43 >"$dir/want"
+			cmp -s "$dir/want" "$dir/out" || complain "of $cxx, it prints something else:" "$dir/want" "$dir/out"
+		done
+	else
+		# shellcheck disable=SC2086  # words
+		example $CC -std=gnu11 $CFLAGS
+		[ -z "$CXX" ] || $CXX -x c++ -std=c++17 -Wall -Wextra -Werror -I"$srcdir/include" -fsyntax-only "$dir/example.c" ||
+			complain 'it is no C++'
+	fi
 	ends "the example of $(basename "$page")"
 done
 
