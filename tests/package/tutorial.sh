@@ -27,9 +27,16 @@ c diamond && prints_all 61
 ends 'jobs that come after others'
 c graph
 timeout 60 "$dir/app" >"$dir/out" 2>"$dir/err" || complain "status $?"
-awk '{ at[$1] = NR } END { exit !(NR == 4 && at["a"] < at["c"] && at["a"] < at["d"] && at["b"] < at["d"]) }' "$dir/out" ||
+awk '{ at[$1] = NR } END { exit !(NR == 8 && at["a"] < at["c"] && at["a"] < at["d"] && at["b"] < at["d"]) }' "$dir/out" ||
 	complain 'the order is wrong'
+rows 4 '^[a-d]: success$'
 ends 'any graph'
+timeout 60 "$dir/app" b >"$dir/out" 2>"$dir/err" || complain "status $?"
+prints_not '^d$'
+rows 2 '^[ac]: success$'
+prints '^b: the device reported an error$'
+prints '^d: cancelled'
+ends 'a graph in which a node fails'
 c delayed && prints_all 'tick 1' 'tick 2' 'tick 3' 'tick 4' 'tick 5'
 ends 'a job at a time'
 c held && timeout 60 "$dir/app" >"$dir/out" 2>"$dir/err" || complain "status $?"
@@ -72,9 +79,12 @@ serves() {	# serves NAME: of 200 clients, 20 at a time, some go away, the others
 	ends "$1"
 }
 c epoll && serves 'a server on epoll'
+# shellcheck disable=SC2086  # words
+compiles $CC -std=gnu11 $CFLAGS -include "$srcdir/tests/package/tutorial/full.h" "$dir/epoll.c" &&
+	serves 'a server on epoll, of a pool that is full'
 if $PKG_CONFIG --exists libuv; then
 	# shellcheck disable=SC2046,SC2086  # words
-	compiles $CC -std=gnu11 $CFLAGS "$srcdir/tests/package/tutorial/uv.c" $($PKG_CONFIG --cflags --libs libuv) && serves 'the same on libuv'
+	compiles $CC -std=gnu11 $CFLAGS "$dir/uv.c" $($PKG_CONFIG --cflags --libs libuv) && serves 'the same on libuv'
 else
 	echo 'SKIP: no libuv'
 fi
