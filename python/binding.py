@@ -62,7 +62,10 @@ def include_dir():
 
 def builder():
     include = include_dir()
-    libs = os.environ.get("RUNNEL_LIBS") or pkg_config("--libs")
+    libs = os.environ.get("RUNNEL_LIBS")
+    # The loader has to be told of the folders that pkg-config says beside the system's.
+    paths = [] if libs else [path[2:] for path in shlex.split(pkg_config("--libs-only-L"))]
+    libs = libs or pkg_config("--libs")
     made = cffi.FFI()
     made.cdef("".join(declarations(read(include, name)) for name in HEADERS))
     own = read(HERE, "binding.c")
@@ -70,7 +73,7 @@ def builder():
                         re.S | re.M)[1])
     made.cdef(CALLED)
     made.set_source("_runnel", own, include_dirs=[include],
-                    extra_link_args=["-Wl,--exclude-libs,ALL", *shlex.split(libs)])
+                    runtime_library_dirs=paths, extra_link_args=["-Wl,--exclude-libs,ALL", *shlex.split(libs)])
     return made
 
 

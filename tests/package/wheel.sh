@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # `make wheel`, and the tests of the Python package with it in a venv of its own, where neither the
-# sources nor the library are: numpy and cffi come from the system.
+# sources nor the library are: numpy and cffi come from the system.  And `pip install ./python`, with
+# a library that is installed where the loader does not look.
 . "$(dirname "$0")/../lib/harness.sh"
 [ "${have_PYTHON:-no}" = yes ] || skip_all 'there is no Python with cffi, numpy and Python.h'
 [ -z "${sanitizer:-}" ] || skip_all 'a wheel is for interpreters without sanitizers'
@@ -23,10 +24,25 @@ prints_not ' rnl_'
 ends 'the names of the library are its own'
 export PYTHONDONTWRITEBYTECODE=1
 cp -r "$srcdir/tests/python" "$dir/tests"
-cd "$dir" && "$dir/venv/bin/python" tests/check_python.py >"$dir/out" 2>"$dir/err" || complain "status $?"
+(cd "$dir" && exec venv/bin/python tests/check_python.py) >"$dir/out" 2>"$dir/err" || complain "status $?"
 prints '^ok - jobs: a value comes back'
 grep -q "^$dir/venv/.*runnel/__init__" <<-END || complain 'it is another package'
 	$("$dir/venv/bin/python" -c 'import runnel; print(runnel.__file__)')
 END
 ends 'the tests of the package pass there'
+
+check 'make install' $MAKE -s install DESTDIR="$dir/root"
+pc=$(find "$dir/root" -name runnel.pc)
+sed -i "s|^prefix=|&$dir/root|" "$pc"
+cp -r "$srcdir/python" "$dir/python"
+check 'pip install ./python' env PKG_CONFIG_PATH="${pc%/*}" \
+	"$dir/venv/bin/pip" --disable-pip-version-check install -q --no-index --no-deps \
+	--no-build-isolation --force-reinstall "$dir/python"
+"$dir/venv/bin/python" -c 'import runnel
+with runnel.Pool(1, "host") as pool: print(pool.submit(pow, 2, 5).result())' >"$dir/out" 2>"$dir/err" || complain "status $?"
+prints '^32$'
+grep -q "$dir/root/.*librunnel" <<-END || complain 'it is not the installed library'
+	$(ldd "$(find "$dir/venv" -name '_runnel*.so')")
+END
+ends 'it finds the library that it was built with'
 done_testing
