@@ -201,8 +201,12 @@ class Memory(unittest.TestCase):
             return runtime.cudaMemsetAsync(ctypes.c_void_p(device.ptr), 1, ctypes.c_size_t(64),
                                            ctypes.c_void_p(2))
 
-        with self.assertLogs("runnel", "WARNING"):
+        def is_noticed():	# not if the worker looks when the device has passed the work
             self.assertEqual(self.run_job(stray), 0)
+            return self.pool.stats()["guard_strays"]
+
+        with self.assertLogs("runnel", "WARNING"):
+            self.assertTrue(comes_true(is_noticed))
         self.assertEqual(self.pool.stats()["guard_strays"], 1)
         error = self.pool.submit(runnel.stream).exception(LONG)
         self.assertIsInstance(error, runnel.Error)
