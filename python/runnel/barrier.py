@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Optional
 
 from _runnel import ffi, lib
 
-from .errors import Error, check, error_of, refusal, wait
-from .job import Job
+from .errors import Error, check, error_of, failed_by, on_worker, refusal, wait
+from .job import Job, code_of
 from .queue import Queue, loop_queue
 
 if TYPE_CHECKING:
@@ -34,19 +34,20 @@ class Barrier:
     """Counts jobs of one pool from their submit (barrier=) until they are done. Jobs come after it
     (after=), threads wait for it, and coroutines await its notify()."""
 
-    __slots__ = ("_c", "_pool", "__weakref__")
+    __slots__ = ("_c", "_pool", "_error", "__weakref__")
 
     def __init__(self, pool: "Pool"):
         _sweep()
         self._pool = pool
+        self._error: Optional[BaseException] = None	# the first that one of its jobs raised
         self._c = ffi.new("struct rnl_barrier *")
         with pool._use("Barrier()") as c:
             check(lib.rnl_barrier_init(self._c, c), "Barrier()")
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until all counted jobs are done. Raises Error if one of them failed, TimeoutError
-        after `timeout` seconds. After a failure take another barrier: jobs after this one would be
-        cancelled."""
+        """Waits until all counted jobs are done. Raises Error if one of them failed, with the
+        exception of its function as __cause__; TimeoutError after `timeout` seconds. After a
+        failure take another barrier: jobs after this one would be cancelled."""
         self._pool._inside.append(None)
         try:
             ret = wait(lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout, "Barrier.wait()")
@@ -55,18 +56,19 @@ class Barrier:
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"jobs of the barrier are not done after {timeout} s")
         if ret == -errno.EBUSY:
-            raise Error(errno.EBUSY, "Barrier.wait() on a worker of the pool: the worker would "
-                        "wait for itself. Submit a job after the barrier")
+            raise on_worker("Barrier.wait()", ". Submit a job after the barrier")
         check(ret, "Barrier.wait()")
         ret = lib.rnl_barrier_result(self._c)
         if ret < 0:
+            if self._error is not None and code_of(self._error) == ret:
+                raise failed_by(ret, self._error)
             raise error_of(ret, "a job of the barrier")
 
     def notify(self, queue: Optional[Queue] = None) -> Job:
         """A job that is done when those are that the barrier counts now; no worker runs it. It
-        fails as the first of them that failed."""
+        fails as the first of them that failed: see wait()."""
         job = Job(self._pool, None, (), queue or loop_queue())
-        job._kept.append(self)
+        job._after = self
         try:
             with self._pool._use("Barrier.notify()"):
                 ret = lib.rnl_barrier_notify(self._c, job._c)

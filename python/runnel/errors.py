@@ -2,18 +2,20 @@
 """Errors: what a call of the library returned, as an exception; and waits that Ctrl-C ends."""
 from __future__ import annotations
 
+import concurrent.futures
 import errno
 import logging
 import math
 import threading
 import time
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 from _runnel import ffi, lib
 
 log = logging.getLogger("runnel")
 log.addHandler(logging.NullHandler())		# the library prints nothing by itself
 _said = threading.local()			# .text: the library's last message in this thread
+_heard: dict = {}	# log_arg of a pool whose workers start now: its last message, of any thread
 
 SLICE_NS = 50_000_000		# a wait comes back to Python so often: for Ctrl-C
 
@@ -30,8 +32,9 @@ class Closed(Error):
     """The pool was closed."""
 
 
-class Cancelled(Error):
-    """The job was cancelled, or a job of the barrier before it failed: its function did not run."""
+class Cancelled(Error, concurrent.futures.CancelledError):
+    """The job was cancelled, or a job of the barrier before it failed: its function did not run. Or
+    its function took a hold that was dropped."""
 
 
 class Late(Error):
@@ -40,23 +43,34 @@ class Late(Error):
 
 _CLASSES = {errno.EAGAIN: Full, errno.ESHUTDOWN: Closed, errno.ECANCELED: Cancelled,
             errno.ETIMEDOUT: Late}
-_ADVICE = {
-    errno.EOWNERDEAD: "; it is of the process that forked this one: create a pool in this process",
-    errno.ENODEV: "; a job has a stream, another thread has none",
-}
+_OWNER = "; it is of the process that forked this one: create a pool in this process"
 
 
 def error_of(code: int, what: str, text: Optional[str] = None) -> Error:
     """The exception for a negative code; `what` names the call, or the job."""
     text = text or ffi.string(lib.rnl_strerror(code)).decode()
-    return _CLASSES.get(-code, Error)(-code, f"{what}: {text}{_ADVICE.get(-code, '')}")
+    return _CLASSES.get(-code, Error)(
+        -code, f"{what}: {text}{_OWNER if code == -errno.EOWNERDEAD else ''}")
 
 
-def refusal(code: int, what: str) -> Error:
+def failed_by(code: int, cause: BaseException) -> Error:
+    """The exception for the code of a barrier, one of whose jobs raised `cause`."""
+    error = error_of(code, "a job of the barrier failed", repr(cause))
+    error.__cause__ = cause
+    return error
+
+
+def on_worker(call: str, advice: str = "") -> Error:
+    """The exception of a wait on a worker of the pool."""
+    return Error(errno.EBUSY, f"{call} on a worker of the pool: the worker would wait for itself"
+                 f"{advice}")
+
+
+def refusal(code: int, what: str, heard: Optional[str] = None) -> Error:
     """As error_of(), of a call that this thread has just made: the library has logged why it is
-    -EINVAL."""
+    -EINVAL. heard: what the pool has logged, in whatever thread."""
     said, _said.text = getattr(_said, "text", None), None
-    return error_of(code, what, said if code == -errno.EINVAL else None)
+    return error_of(code, what, heard or (said if code == -errno.EINVAL else None))
 
 
 def check(ret: int, what: str) -> int:
@@ -64,6 +78,19 @@ def check(ret: int, what: str) -> int:
     if ret < 0:
         raise refusal(ret, what)
     return ret
+
+
+def check_start(call: Callable[[], int], log_arg: Any, what: str) -> None:
+    """check(call()), of a call that starts workers: they log why one could not start."""
+    _heard[log_arg] = None
+    try:
+        ret = call()
+    finally:
+        heard = _heard.pop(log_arg, None)
+    if ret == -errno.EBUSY:
+        raise on_worker(what)
+    if ret < 0:
+        raise refusal(ret, what, heard)
 
 
 def nanoseconds(seconds: Optional[float], what: str) -> int:
@@ -74,7 +101,7 @@ def nanoseconds(seconds: Optional[float], what: str) -> int:
         raise TypeError(f"{what} is {seconds!r}; it must be seconds, or None for ever")
     if seconds < 0 or math.isnan(seconds):
         raise ValueError(f"{what} is {seconds!r}; it must not be negative")
-    return min(int(seconds * 1e9), 2**62)
+    return int(min(seconds * 1e9, 2**62))
 
 
 def wait(call: Callable[[int], int], timeout: Optional[float], what: str) -> int:
@@ -95,10 +122,12 @@ def wait(call: Callable[[int], int], timeout: Optional[float], what: str) -> int
 
 
 @ffi.def_extern()
-def py_log(_arg, level, msg):
+def py_log(arg, level, msg):
     text = ffi.string(msg).decode(errors="replace")
     if level == lib.RNL_LOG_ERROR:
         _said.text = text
+        if arg in _heard:
+            _heard[arg] = text
     log.log((logging.ERROR, logging.WARNING, logging.INFO)[level], "%s", text)
 
 

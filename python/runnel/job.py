@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 from _runnel import ffi, lib
 
-from .errors import Cancelled, Error, check, error_of, log, refusal, wait
+from .errors import Cancelled, Error, check, error_of, failed_by, log, on_worker, refusal, wait
 
 if TYPE_CHECKING:
+    from .barrier import Barrier
     from .pool import Pool
     from .queue import Queue
 
@@ -23,10 +24,10 @@ _thread = threading.local()	# .job: the job whose function runs on this thread
 
 
 class Job:
-    """A job that was submitted: a future of its function's value. Pool.submit() makes it."""
+    """A job that was submitted, and what comes of it. Pool.submit() makes it."""
 
-    __slots__ = ("_c", "_pool", "_fn", "_args", "_kept", "_value", "_error", "_finished",
-                 "_callbacks", "_queue", "__weakref__")
+    __slots__ = ("_c", "_pool", "_fn", "_args", "_kept", "_value", "_error", "_finished", "_step",
+                 "_barrier", "_after", "_callbacks", "_queue", "__weakref__")
 
     def __init__(self, pool: "Pool", fn: Optional[Callable], args: tuple = (),
                  queue: Optional["Queue"] = None):
@@ -37,6 +38,9 @@ class Job:
         self._kept: List[Any] = []	# what the device, or the library, uses until the job is done
         self._value = self._error = None
         self._finished = False
+        self._step = "under way" if fn is None else "not started"	# then "running", "returned"
+        self._barrier: Optional["Barrier"] = None	# counts the job
+        self._after: Optional["Barrier"] = None
         self._callbacks: List[Callable] = []
         self._queue = queue
         handle = _live[self] = ffi.new_handle(self)
@@ -53,6 +57,13 @@ class Job:
         """As _refused(), of a submit that may have been accepted, as Ctrl-C came behind it."""
         if lib.rnl_job_test(self._c) == -errno.EINVAL:
             self._refused()
+
+    def _fail(self, error: BaseException) -> None:
+        """The job's first exception is its own, and its barrier's."""
+        if self._error is None:
+            self._error = error
+        if self._barrier is not None and self._barrier._error is None:
+            self._barrier._error = error
 
     def _finish(self) -> None:
         """The job is done: what it held may go, and callbacks are called."""
@@ -102,12 +113,15 @@ class Job:
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"{self!r} is not done after {timeout} s")
         if ret == -errno.EBUSY:
-            raise Error(errno.EBUSY, "Job.result() on a worker of the job's pool: the worker would "
-                        "wait for itself. Use add_done_callback(), or a job after a barrier")
+            raise on_worker("Job.result()", ". Use add_done_callback(), or a job after a barrier")
         check(ret, "Job.result()")
         code = lib.rnl_job_result(self._c)
         if code >= 0 or self._error is not None:
             return self._error
+        cause = self._after._error if self._after is not None else None
+        if cause is not None and self._step != "returned" and \
+                code in (-errno.ECANCELED, code_of(cause)):
+            return failed_by(code, cause)
         error = error_of(code, "the job")
         device = lib.rnl_job_device_error(self._c)
         if device:
@@ -127,7 +141,8 @@ class Job:
         return ret == 0
 
     def cancelled(self) -> bool:
-        """Whether the job is done, and was cancelled."""
+        """Whether the job is done, and was cancelled. A queued job is told within 10 ms of its
+        cancel(); until then it is not done."""
         return self.done() and isinstance(self.exception(), Cancelled)
 
     def add_done_callback(self, fn: Callable[["Job"], Any]) -> None:
@@ -165,7 +180,7 @@ class Job:
 
     def __repr__(self) -> str:
         name = getattr(self._fn, "__qualname__", None)
-        state = "done" if self._finished else "under way"
+        state = "done" if self._finished else self._step
         return f"<runnel.Job{f' of {name}' if name else ''}, {state}>"
 
 
@@ -183,8 +198,7 @@ def call(job: Job, fn: Callable, args: tuple) -> tuple:
         # Without this frame, which has the job.
         tb = error.__traceback__
         error.__traceback__ = tb.tb_next if tb else None
-        if job._error is None:
-            job._error = error
+        job._fail(error)
         return None, code_of(error)
     finally:
         _thread.job = None
@@ -193,7 +207,9 @@ def call(job: Job, fn: Callable, args: tuple) -> tuple:
 @ffi.def_extern(error=-errno.EIO)
 def py_run(c):
     job = ffi.from_handle(c.user)
+    job._step = "running"
     job._value, code = call(job, job._fn, job._args)
+    job._step = "returned"		# what it issued, or a hold, may keep it from being done
     return code
 
 
@@ -243,20 +259,26 @@ class Hold:
         (ESTALE)."""
         if error is not None and not isinstance(error, BaseException):
             raise TypeError(f"Hold.release(): error is {error!r}; it must be an exception, or None")
-        sets = error is not None and not self._released and self._job._error is None
+        check(self._release(error), "Hold.release()")
+
+    def _release(self, error: Optional[BaseException]) -> int:
+        job = self._job
+        sets = error is not None and not self._released and job._error is None
         if sets:
-            self._job._error = error
+            job._fail(error)
         self._released = True
         ret = lib.rnl_hold_release(self._c, code_of(error) if error is not None else 0)
         if ret and sets:
-            self._job._error = None
-        check(ret, "Hold.release()")
+            job._error = None
+            if job._barrier is not None and job._barrier._error is error:
+                job._barrier._error = None
+        return ret
 
     def __del__(self):
         if not self._released and self._job._pool._is_mine():
-            self._released = True
-            log.error("a hold was dropped without a release: its job is cancelled")
-            lib.rnl_hold_release(self._c, -errno.ECANCELED)
+            text = "a hold was dropped without a release: its job is cancelled"
+            log.error("%s", text)
+            self._release(Cancelled(errno.ECANCELED, text))
 
 
 def hold() -> Hold:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import itertools
 import operator
 import threading
 import time
@@ -18,7 +19,7 @@ from _runnel import ffi, lib
 
 from . import forks, map as maps, memory
 from .barrier import Barrier
-from .errors import Closed, Error, check, log, nanoseconds, refusal, wait
+from .errors import Closed, check, check_start, log, nanoseconds, on_worker, refusal, wait
 from .job import Job
 from .queue import Queue, loop_queue, sweep
 
@@ -28,6 +29,7 @@ HELD_BY = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
 
 _pools: set = set()		# those that are not closed: an exit closes them
+_numbers = itertools.count(1)	# of pools, as their log_arg
 
 
 def worker_key(i: int) -> int:
@@ -55,7 +57,8 @@ def describe(device: str = "auto") -> Dict[str, Any]:
     """A device: "cuda:1", "host". Its `cuda` is 1 for a GPU, 0 for the host device."""
     info = ffi.new("struct rnl_device_info *")
     info.size = ffi.sizeof(info[0])
-    check(lib.rnl_device_describe(_bytes(device, "describe(): device"), info), "describe()")
+    check(lib.rnl_device_describe(_bytes(device, "describe(): device"), info),
+          f"describe({device!r})")
     return _as_dict(info[0])
 
 
@@ -117,7 +120,9 @@ class Pool:
                 raise type(error)(f"Pool(): cpus is {cpus!r}: {error}") from None
             attr.cpus, attr.nr_cpus = keep[-1], len(cpus)
         poolp = ffi.new("struct rnl_pool **")
-        check(lib.rnl_pool_create(poolp, attr), "Pool()")
+        attr.log, attr.log_arg = lib.py_log, ffi.cast("void *", next(_numbers))
+        check_start(lambda: lib.rnl_pool_create(poolp, attr), attr.log_arg, "Pool()")
+        self._log_arg = attr.log_arg
         self._owned = [poolp[0]]	# who pops it destroys it
         self._c = poolp[0]
         self._born = forks.number()
@@ -193,11 +198,11 @@ class Pool:
 
     def _close(self, timeout: Optional[float], cancel: bool) -> None:
         c = self._c
+        if lib.rnl_pool_drain(c, 0) == -errno.EBUSY:
+            raise on_worker("Pool.close()")
         check(lib.rnl_pool_close(c), "Pool.close()")
         call = lib.rnl_pool_stop if cancel else lib.rnl_pool_drain
         ret = wait(lambda ns: call(c, ns), timeout, "Pool.close()")
-        if ret == -errno.EBUSY:
-            raise Error(errno.EBUSY, "Pool.close() on a worker, which would wait for itself")
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"Pool.close(): {len(self.held())} jobs have not ended in time")
         check(ret, "Pool.close()")
@@ -260,7 +265,7 @@ class Pool:
         for name, given in (("barrier", barrier), ("after", after)):
             if given is not None and not isinstance(given, Barrier):
                 raise TypeError(f"Pool.submit(): {name} is {given!r}; it must be a runnel.Barrier")
-        job._kept += [barrier, after]
+        job._barrier, job._after = barrier, after
         ret = lib.rnl_job_urgent(c, 1) if urgent else 0
         if not ret and device is not None:
             if not isinstance(device, int) or not 0 <= device < len(self.devices):
@@ -323,16 +328,18 @@ class Pool:
             ret = wait(lambda ns: lib.rnl_pool_drain(c, ns), timeout, "Pool.drain()")
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"Pool.drain(): jobs are not done after {timeout} s")
+        if ret == -errno.EBUSY:
+            raise on_worker("Pool.drain()")
         check(ret, "Pool.drain()")
 
     def resize(self, nr_workers: int) -> None:
         """Changes the number of workers, urgent ones not counted, while others submit."""
         with self._use("Pool.resize()") as c:
             try:
-                ret = lib.rnl_pool_resize(c, nr_workers)
+                check_start(lambda: lib.rnl_pool_resize(c, nr_workers), self._log_arg,
+                            "Pool.resize()")
             except (TypeError, OverflowError) as error:
                 raise type(error)(f"Pool.resize(): nr_workers is {nr_workers!r}: {error}") from None
-        check(ret, "Pool.resize()")
 
     # ---- memory ----
 

@@ -66,7 +66,11 @@ def fill(dst: Any, value: int) -> None:
     if not isinstance(value, int) or not 0 <= value <= 255:
         raise ValueError(f"fill(): value is {value!r}; it must be 0 to 255, for each byte")
     to, size, kept = _area(dst, True, "fill(): dst")
-    _issued(lib.rnl_fill(to, value, size), "fill()")
+    ret = lib.rnl_fill(to, value, size)
+    if ret == -errno.EINVAL:
+        raise Error(-ret, "fill(): dst is neither memory of the job's device nor a pinned array: "
+                    "fill one of these, and copy() from it")
+    _issued(ret, "fill()")
     keep(kept)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Jobs: values, exceptions, cancels, keys, deadlines, times, holds; and what keeps what alive."""
+import concurrent.futures
 import gc
 import sys
 import threading
@@ -70,6 +71,7 @@ class Jobs(unittest.TestCase):
             queued = self.pool.submit(self.fail)
             self.assertTrue(queued.cancel())
             self.assertIsInstance(queued.exception(LONG), runnel.Cancelled)
+            self.assertIsInstance(queued.exception(), concurrent.futures.CancelledError)
             self.assertTrue(queued.cancelled())
             self.assertFalse(started[0].cancel())
         self.assertFalse(started[0].cancelled())
@@ -111,6 +113,16 @@ class Jobs(unittest.TestCase):
     def test_a_job_starts_at_its_time(self):
         at = time.monotonic() + 0.1
         self.assertGreaterEqual(self.pool.submit(time.monotonic, at=at).result(LONG), at)
+
+    def test_a_job_shows_how_far_it_is(self):
+        with Gate() as gate:
+            jobs = [self.pool.submit(gate.wait) for _ in range(2)]
+            gate.await_entered(2)
+            jobs.append(self.pool.submit(int))
+            self.assertEqual([repr(job).split(", ")[1] for job in jobs],
+                             ["running>", "running>", "not started>"])
+        self.pool.drain(LONG)
+        self.assertTrue(comes_true(lambda: {repr(job) for job in jobs} == {"<runnel.Job, done>"}))
 
     def test_a_notice_comes_when_the_pool_has_room(self):
         small = pool(1, max_queued=4)
@@ -243,7 +255,17 @@ class Holds(unittest.TestCase):
         with self.assertLogs("runnel", "ERROR"):
             del hold
             gc.collect()
-            self.assertIsInstance(job.exception(LONG), runnel.Cancelled)
+            error = job.exception(LONG)
+        self.assertIsInstance(error, runnel.Cancelled)
+        self.assertIn("a hold was dropped without a release", str(error))
+
+    def test_a_release_with_an_error_is_the_barriers(self):
+        barrier = self.pool.barrier()
+        _, hold = self.held(barrier=barrier)
+        hold.release(ValueError("the network"))
+        with self.assertRaisesRegex(runnel.Error, "ValueError..the network") as caught:
+            barrier.wait(LONG)
+        self.assertIsInstance(caught.exception.__cause__, ValueError)
 
     def test_a_hold_is_for_jobs(self):
         with self.assertRaisesRegex(RuntimeError, r"hold\(\) is for a job's function"):

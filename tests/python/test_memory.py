@@ -116,6 +116,7 @@ class Memory(unittest.TestCase):
                            ("src", lambda: runnel.copy(a, 3)),
                            ("dst", lambda: runnel.copy(frozen, a)),
                            ("value is 256", lambda: runnel.fill(a, 256)),
+                           ("dst is neither memory of", lambda: runnel.fill(a, 0)),
                            ("shape", lambda: runnel.scratch(0)),
                            ("shape", lambda: runnel.scratch("x")),
                            ("objects", lambda: runnel.scratch(2, object))):

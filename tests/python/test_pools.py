@@ -31,6 +31,19 @@ class Pools(unittest.TestCase):
         with self.assertRaises(runnel.Error) as caught:
             runnel.Pool(1, "cuda:15")
         self.assertIn("Pool()", str(caught.exception))
+        self.assertIn("there is no cuda:15", str(caught.exception))
+
+    def test_why_a_worker_could_not_start_is_said_by_the_refused_call(self):
+        for _ in range(5):
+            with self.assertLogs("runnel", "ERROR"):
+                with self.assertRaisesRegex(runnel.Error, r"cpus\[0\] is 1023, where the process"):
+                    pool(cpus=[1023])
+        cpu = min(os.sched_getaffinity(0))
+        with pool(1, cpus=[cpu, 1023]) as p:
+            with self.assertLogs("runnel", "ERROR"):
+                with self.assertRaisesRegex(runnel.Error, r"worker 1: cpus\[1\] is 1023"):
+                    p.resize(2)
+            self.assertEqual(p.submit(int).result(LONG), 0)
 
     def test_a_pool_says_where_it_is(self):
         with pool() as p:
@@ -79,10 +92,16 @@ class Pools(unittest.TestCase):
         p.close(LONG)
         self.assertEqual(job.result(), 3)
 
-    def test_a_close_on_a_worker_is_refused(self):
-        with pool() as p:
-            error = p.submit(p.close).exception(LONG)
-            self.assertIn("worker", str(error))
+    def test_a_wait_on_a_worker_is_refused_and_says_why(self):
+        with pool() as p, Gate() as gate:
+            barrier = p.barrier()
+            p.submit(gate.wait, barrier=barrier)
+            gate.await_entered()
+            for call in (p.close, p.drain, lambda: p.resize(3), barrier.wait):
+                error = p.submit(call).exception(LONG)
+                self.assertIsInstance(error, runnel.Error)
+                self.assertIn("on a worker of the pool: the worker would wait", str(error))
+            self.assertEqual(p.submit(int).result(LONG), 0)	# close() has not closed it
 
     def test_threads_that_are_in_calls_survive_a_close(self):
         for _ in range(20):
@@ -183,13 +202,31 @@ class Barriers(unittest.TestCase):
         with Gate() as gate:
             def fails():
                 gate.wait()
-                raise ValueError
+                raise ValueError("boom")
 
             self.pool.submit(fails, barrier=barrier)
             after = self.pool.submit(self.fail, after=barrier)
-        self.assertIsInstance(after.exception(LONG), runnel.Cancelled)
-        with self.assertRaisesRegex(runnel.Error, "a job of the barrier"):
+            notice = barrier.notify()
+        with self.assertRaises(runnel.Error) as caught:
             barrier.wait(LONG)
+        self.assertIsInstance(after.exception(LONG), runnel.Cancelled)
+        for error in (caught.exception, after.exception(LONG), notice.exception(LONG)):
+            self.assertIn("a job of the barrier failed: ValueError('boom')", str(error))
+            self.assertIsInstance(error.__cause__, ValueError)
+
+    def test_a_barrier_tells_what_its_first_failure_was(self):
+        barrier = self.pool.barrier()
+        with Gate() as gate:
+            for _ in range(2):
+                self.pool.submit(gate.wait)
+            gate.await_entered(2)
+            job = self.pool.submit(self.fail, barrier=barrier)
+            self.assertTrue(job.cancel())
+            self.assertIsInstance(job.exception(LONG), runnel.Cancelled)
+        self.pool.submit(lambda: 1 / 0, barrier=barrier).exception(LONG)
+        with self.assertRaises(runnel.Cancelled) as caught:
+            barrier.wait(LONG)
+        self.assertIsNone(caught.exception.__cause__)
 
     def test_a_notice_tells_the_end_of_all(self):
         barrier = self.pool.barrier()
