@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import functools
 import itertools
 import operator
 import threading
@@ -27,6 +28,8 @@ LOW_WATER, HIGH_WATER, EMPTY = 0, 1, 2	# Pool.submit(when=)
 MASK = 2**64 - 1
 HELD_BY = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
+
+YEAR = 365 * 24 * 3600		# seconds; a job's time lies no farther away
 
 _pools: set = set()		# those that are not closed: an exit closes them
 _numbers = itertools.count(1)	# of pools, as their log_arg
@@ -217,6 +220,14 @@ class Pool:
     def __exit__(self, kind: Any, _value: Any, _tb: Any) -> None:
         self.close(cancel=kind is not None)
 
+    async def __aenter__(self) -> "Pool":
+        return self
+
+    async def __aexit__(self, kind: Any, _value: Any, _tb: Any) -> None:
+        import asyncio
+        close = functools.partial(self.close, cancel=kind is not None)
+        await asyncio.get_running_loop().run_in_executor(None, close)	# the loop goes on
+
     # ---- jobs ----
 
     def submit(self, fn: Callable, *args: Any, key: Optional[Hashable] = None, urgent: bool = False,
@@ -231,7 +242,8 @@ class Pool:
         device: its number in the pool. barrier: counts the job. after: a barrier whose jobs come
         first.
         deadline: seconds; a job that has not started by then raises Late, and its holds end.
-        at: a time of time.monotonic(): it starts then. when: LOW_WATER, HIGH_WATER, EMPTY.
+        at: a time of time.monotonic(), within a year: it starts then.
+        when: LOW_WATER, HIGH_WATER, EMPTY.
         queue: where it goes when it is done.
         timeout: seconds to wait for space in a full pool, then Full; 0: does not wait, as on a
         worker and in a coroutine, where a wait would stop all others."""
@@ -291,7 +303,11 @@ class Pool:
                                  "with neither key nor at")
             return lib.rnl_submit_when(pool, job, when)
         if at is not None:
-            at = nanoseconds(at, "Pool.submit(): at")
+            now, seconds = time.monotonic(), at
+            at = nanoseconds(seconds, "Pool.submit(): at")
+            if seconds > now + YEAR:
+                raise ValueError(f"Pool.submit(): at is {seconds!r}, more than a year from now; it "
+                                 f"must be a time of time.monotonic(), which is {now:.1f} now")
             return lib.rnl_submit_at(pool, job, at) if key is None else \
                 lib.rnl_submit_keyed_at(pool, job, key, at)
         ret = lib.rnl_submit(pool, job) if key is None else lib.rnl_submit_keyed(pool, job, key)

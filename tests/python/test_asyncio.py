@@ -61,6 +61,8 @@ class Asyncio(unittest.TestCase):
                 while not job.done():
                     await asyncio.sleep(0.001)
                 self.assertTrue(job.cancelled())
+                with self.assertRaises(runnel.Cancelled):	# no end of this task
+                    await job
 
         self.run_in_loop(main)
 
@@ -77,6 +79,33 @@ class Asyncio(unittest.TestCase):
                 return await job, await job
 
             self.assertEqual(self.run_in_loop(main), (5, 5))
+
+    def test_asyncio_waits_for_jobs_as_the_readme_says(self):
+        async def main():
+            def jobs():
+                return [self.pool.submit(int) for _ in range(3)]
+
+            self.assertEqual(await asyncio.gather(*jobs()), [0] * 3)
+            self.assertEqual([await each for each in asyncio.as_completed(jobs())], [0] * 3)
+            self.assertEqual(await asyncio.shield(self.pool.submit(int)), 0)
+            done, pending = await asyncio.wait([asyncio.ensure_future(job) for job in jobs()])
+            self.assertEqual(([task.result() for task in done], pending), ([0] * 3, set()))
+
+        self.run_in_loop(main)
+
+    def test_the_loop_goes_on_while_a_pool_ends(self):
+        async def main():
+            box = []
+            async with pool() as p:
+                job = p.submit(lambda: box.append(runnel.hold()))
+                while not box:
+                    await asyncio.sleep(0.001)
+                asyncio.get_running_loop().call_later(0.01, lambda: box.pop().release())
+            with self.assertRaises(runnel.Closed):
+                p.submit(int)
+            await job
+
+        self.run_in_loop(main)
 
     def test_result_in_the_loop_says_what_to_do(self):
         async def main():

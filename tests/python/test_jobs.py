@@ -114,6 +114,11 @@ class Jobs(unittest.TestCase):
         at = time.monotonic() + 0.1
         self.assertGreaterEqual(self.pool.submit(time.monotonic, at=at).result(LONG), at)
 
+    def test_a_time_of_another_clock_is_refused(self):
+        for at in (time.time() + 1, time.monotonic_ns(), float("inf")):
+            with self.assertRaisesRegex(ValueError, r"at is .* time.monotonic\(\)"):
+                self.pool.submit(self.fail, at=at)
+
     def test_a_job_shows_how_far_it_is(self):
         with Gate() as gate:
             jobs = [self.pool.submit(gate.wait) for _ in range(2)]
