@@ -93,8 +93,9 @@ class Pool:
     name: of the workers' threads. cpus: worker i runs on CPU cpus[i % len(cpus)].
     attributes: numbers of struct rnl_pool_attr: nr_urgent, max_queued, max_in_flight, ...
 
-    The streams are private: README.md says why. At the end of `with` the pool is closed: its jobs
-    are done then, or, after an exception, those that had not started are cancelled."""
+    The streams are private: README.md says why. At the end of `with`, or `async with`, the pool is
+    closed: its jobs are done then. Those whose time or mark has not come are cancelled, and after an
+    exception all that had not started."""
 
     def __init__(self, nr_workers: int = 0, device: str = "auto", *, name: str = "runnel",
                  cpus: Optional[Sequence[int]] = None, **attributes: int):
@@ -339,7 +340,8 @@ class Pool:
             return check(lib.rnl_pool_cancel(c), "Pool.cancel()")
 
     def drain(self, timeout: Optional[float] = None) -> None:
-        """Waits until all accepted jobs are done. TimeoutError after `timeout` seconds."""
+        """Waits until all accepted jobs are done, but for those whose time (at=) or mark (when=) has
+        not come. TimeoutError after `timeout` seconds."""
         with self._use("Pool.drain()") as c:
             ret = wait(lambda ns: lib.rnl_pool_drain(c, ns), timeout, "Pool.drain()")
         if ret == -errno.ETIMEDOUT:
