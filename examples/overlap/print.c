@@ -10,14 +10,14 @@
 
 void overlap_print_work(const struct overlap *o)
 {
-	const bool whole_mb = o->chunk_bytes % (1 << 20) == 0;
+	const unsigned shift = o->chunk_bytes % (1 << 20) == 0 ? 20 : o->chunk_bytes % (1 << 10) == 0 ? 10 : 0;
 
 	printf("device:  %s, %u workers, %s streams\n",
 	       program_device_name(&o->info), o->workers,
 	       o->stream == RNL_STREAM_PRIVATE ? "private" : "per-thread");
 	printf("work:    %" PRIu64 " chunks of %zu %s, %s%s%s; kernel of %" PRIu32 " rounds\n",
-	       o->nr_chunks, whole_mb ? o->chunk_bytes >> 20 : o->chunk_bytes,
-	       whole_mb ? "MB" : "bytes", o->pageable ? "pageable" : "page-locked",
+	       o->nr_chunks, o->chunk_bytes >> shift,
+	       shift == 20 ? "MB" : shift ? "KB" : "bytes", o->pageable ? "pageable" : "page-locked",
 	       o->in_place ? ", in place" : "",
 	       !o->callback_step ? "" :
 	       o->callback_step > 1 ? ", by sparse callbacks" : ", by callbacks",

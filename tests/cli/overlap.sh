@@ -31,7 +31,7 @@ prints "^    in $n ms, kernels $n ms, out $n ms: together [0-9]+ % of the time, 
 ends 'prints stages, ways and reports'
 
 works --repeat=1 --order=chunk
-if [ "$device" = host ]; then prints '^work: +64 chunks of 2 MB, '; else prints '^work: +96 chunks of 8 MB, '; fi
+if [ "$device" = host ]; then prints '^work: +256 chunks of 512 KB, '; else prints '^work: +96 chunks of 8 MB, '; fi
 ends 'has as much to do as its device does in seconds'
 
 works --repeat=2 --chunks=7 --chunk=100K --in-place
@@ -72,7 +72,7 @@ for workers in $counts; do
 	works --repeat=2 --chunks=1 --chunk=4 --workers=$workers
 	works --repeat=2 --chunks=2 --chunk=1028 --workers=$workers
 	works --repeat=2 --chunks=65 --chunk=4k --workers=$workers
-	prints "^work: +65 chunks of 4096 bytes, "
+	prints "^work: +65 chunks of 4 KB, "
 	works --chunks=3 --chunk=3m --workers=$workers --repeat=1
 	prints "^work: +3 chunks of 3 MB, "
 done
