@@ -132,9 +132,10 @@ FUZZES := calls $(if $(filter yes,$(have_HTTP)),form image) $(if $(filter yes,$(
 	$(if $(filter yes,$(have_JANSSON)),report) $(if $(filter yes,$(have_HTTP)),request) top trace
 fuzzes := $(if $(sanitizer),,$(if $(FUZZ_CC),$(FUZZES:%=tests/fuzz/%)))
 FUZZ_SANITIZERS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
-FUZZ_COMPILE = $(FUZZ_CC) -MMD -MP -std=gnu11 -D_GNU_SOURCE -pthread $(INC) -I$(srcdir) -I$(srcdir)/src -I$(srcdir)/examples \
+FUZZ_COMPILE = $(FUZZ_CC) -MMD -MP -std=gnu11 -D_GNU_SOURCE -pthread $(INC) -I$(srcdir) -I$(srcdir)/src -I$(srcdir)/tests -I$(srcdir)/examples \
 	$(HTTP_CFLAGS) $(CUDA_CFLAGS) $(foreach l,$(tool_uses),-DHAVE_$l=1 $($l_CFLAGS)) -DFUZZ_DOUBLE=$(if $(fakes),1,0) \
 	-g -O1 $(FUZZ_SANITIZERS)
+fuzz_calls := $(patsubst $(srcdir)/%.c,%,$(wildcard $(srcdir)/tests/fuzz/calls_*.c))
 fuzz_form := examples/http_server/form
 fuzz_image := examples/http_server/image examples/http_server/sift
 fuzz_request := examples/http_server/head examples/http_server/chunks

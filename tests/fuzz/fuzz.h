@@ -12,10 +12,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-static inline void must(bool holds)
+/* A repeated input shows the check that failed. */
+#define must(holds) must_hold(holds, #holds, __FILE__, __LINE__)
+static inline void must_hold(bool holds, const char *what, const char *file, int line)
 {
-	if (!holds)
-		abort();
+	if (holds)
+		return;
+	fprintf(stderr, "%s:%d: not so: %s\n", file, line, what);
+	abort();
 }
 
 /* Formats a message, as the tool does: it has a text, and its arguments can be read. */

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sequences of public calls beside an oracle: what the files of this program share.
+ *
+ *	calls.c		an input: its pool, its calls, its end
+ *	calls_jobs.c	submits of all kinds, chains, holds, cancels
+ *	calls_oracle.c	what a job may do, and what it may come to
+ *	calls_many.c	maps and batchers, each with its own part of the oracle
+ *	calls_faults.c	calls of CUDA that fail, devices that are lost, what is left
+ */
+#ifndef CALLS_H
+#define CALLS_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <runnel.h>
+
+#include "tests/fuzz/fuzz.h"
+
+#if FUZZ_DOUBLE
+#include "tests/lib/double_kernel.h"
+#else
+#define DOUBLE_KERNEL(name, host, on_double, type) RNL_HOST_KERNEL(name, host, type)
+#endif
+
+#define JOBS 24
+#define KEYS 4
+#define ORDERS 2
+#define DEVICES 3
+#define MAPS 2
+#define BARRIERS (2 + MAPS)	/* of jobs, and one of each map */
+#define WORDS 64
+#define END_NS 20000000000	/* nothing takes this long */
+#define MS 1000000
+
+/* How a job is submitted, in the order of calls.c's calls. */
+enum way { PLAIN, KEYED, ORDERED, DELAYED, KEYED_DELAYED, AT_LOW, AT_HIGH, AT_EMPTY, TELLS_BARRIER };
+enum act { ACT_NOTHING, ACT_FAIL, ACT_COPY, ACT_KERNEL, ACT_HOLD, ACT_POSITIVE };
+enum told { BY_WAIT, BY_QUEUE, BY_CALLBACK };
+#define NOT_RELEASED INT32_MIN
+
+struct work {
+	struct rnl_job job;
+	bool owned;			/* accepted, and not known to be done */
+	uint64_t number;		/* of the accepted submit; 0: there was none */
+	enum way way;
+	enum act act;
+	enum told told;
+	bool late;
+	bool cancelled;			/* a cancel has returned 0 */
+	bool may_cancel;		/* a call may have cancelled it, with others */
+	int in, after;			/* barriers, or -1 */
+	int place;			/* a device, or -1 */
+	int64_t start_ns;		/* of a delayed one */
+	struct work *before;		/* in its chain */
+	bool waits[JOBS];		/* for these jobs, which are done before it is */
+	uint64_t map;			/* of the barrier that it comes after; 0: it has ended before */
+	_Atomic uint64_t *last;		/* number of the last job that ran, of those in order with it */
+	uint32_t *from, *to;		/* WORDS each */
+	struct rnl_hold hold;
+	_Atomic bool held;
+	_Atomic int released_with;
+	/* by its function: */
+	_Atomic unsigned nr_run, nr_told;
+	int worker, error;		/* @error: of a call in it */
+};
+
+enum ending { DRAINS, CLOSES, STOPS, NR_ENDINGS };
+
+extern struct calls_state {
+	struct rnl_pool *pool;
+	struct rnl_cq *cq;
+	unsigned nr_devices;
+	struct rnl_barrier barriers[BARRIERS];
+	struct rnl_small_barrier small;	/* in place of one of them */
+	struct rnl_order orders[ORDERS];
+	struct work works[JOBS + 1];	/* the last one is for what a closed pool refuses */
+	uint32_t *pinned, pageable[JOBS + 1][2][WORDS];
+	_Atomic uint64_t last_of_key[KEYS][DEVICES + 1], last_of_order[ORDERS];
+	uint64_t nr_accepted;
+	/* what jobs came to; of notices a cancel may count or not */
+	uint64_t nr_failed, nr_cancelled, nr_notices_cancelled, nr_timed_out;
+	bool told_failed[BARRIERS], told_first[BARRIERS];
+	_Atomic bool closed;
+	bool stopped, traced;
+	bool others;			/* jobs of maps or batchers count, too */
+	_Atomic bool faulty, lost;	/* a call may fail, the device may be lost, from now on */
+} s;
+
+static inline struct rnl_barrier *barrier(int i)
+{
+	return i == 1 ? rnl_small(&s.small) : &s.barriers[i];
+}
+
+/* ---- the oracle ------------------------------------------------------------------ */
+
+int work_fn(struct rnl_job *job);
+void work_told(struct rnl_job *job);	/* a callback */
+void work_ended(struct work *w);	/* it is done: is that right? */
+void barriers_check(void);		/* all jobs are done: do their results say so? */
+/* Whether it is a fault that was planned. */
+bool is_fault(int error);
+/* Of a job that was called: whether it has copied its words by now, if it does, and no call failed. */
+bool words_are_there(const struct work *w);
+
+/* ---- calls ------------------------------------------------------------------------ */
+
+void jobs_submit(enum way way, unsigned which, unsigned how, unsigned extra);
+void jobs_cancel(struct work *w);
+void jobs_cancel_all(void);
+void jobs_release(struct work *w, int result);
+void jobs_look(struct work *w);
+void jobs_reap(void);
+void jobs_wait(struct work *w, int64_t ns);
+bool jobs_any(bool (*is)(const struct work *w)); /* NULL: any that is owned */
+bool job_waits_for_caller(const struct work *w);
+void pool_close(void);
+
+void map_start(unsigned which, unsigned how);
+void map_look(unsigned which);
+bool maps_busy(void);
+uint64_t map_now(int barrier);		/* the number of its map, 0: none is under way */
+void map_check_output(int barrier);
+void batch_call(unsigned which, unsigned how);
+void batch_end(void);
+
+/* ---- faults ----------------------------------------------------------------------- */
+
+/* Runs an input in a process of its own: a device that is lost stays lost in its process. */
+void faults_run_apart(const uint8_t *data, size_t bytes);
+bool faults_apart(void);		/* whether this is such a process */
+void faults_begin(bool slow);		/* @slow: what streams do takes longer, by chance */
+void faults_plan(unsigned how);
+void faults_end(bool last);		/* no more fail; @last: what must be gone is gone */
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* Submits of all kinds, chains, cancels, holds, and looks at what is done. */
+#include "config.h"
+
+#include "tests/fuzz/calls.h"
+
+#define DEADLINE_NS MS
+#define CHAIN_MAX 4
+
+/* ---- questions ---------------------------------------------------------------------- */
+
+bool jobs_any(bool (*is)(const struct work *w))
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		if (s.works[i].owned && (!is || is(&s.works[i])))
+			return true;
+	return false;
+}
+
+/* It is done after a call that this thread has to make, so this thread must not wait for it. */
+bool job_waits_for_caller(const struct work *w)
+{
+	return w->act == ACT_HOLD || (w->way >= AT_LOW && w->way <= AT_EMPTY);
+}
+
+/* What it came to and what it copied stays, while a job that waited for it is not told. */
+static bool is_free(const struct work *w)
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		if (s.works[i].owned && s.works[i].waits[w - s.works])
+			return false;
+	return !w->owned;
+}
+
+/* ---- a job -------------------------------------------------------------------------- */
+
+static void set_memory(struct work *w, unsigned how)
+{
+	const unsigned i = (unsigned)(w - s.works);
+
+	w->from = how >> 15 ? s.pinned + i * 2 * WORDS : s.pageable[i][0];
+	w->to = how >> 15 ? w->from + WORDS : s.pageable[i][1];
+	for (unsigned k = 0; k < WORDS; k++) {
+		w->from[k] = how * 2654435761u + k;
+		w->to[k] = 0;
+	}
+}
+
+static void set_told(struct work *w, unsigned how)
+{
+	static const enum told tolds[] = { BY_WAIT, BY_QUEUE, BY_CALLBACK, BY_QUEUE };
+
+	w->told = tolds[how >> 3 & 3];
+	if (w->told == BY_QUEUE)
+		must(!rnl_job_cq(&w->job, s.cq));
+	else if (w->told == BY_CALLBACK)
+		must(!rnl_job_on_done(&w->job, work_told));
+}
+
+/* Notes the jobs that the barrier counts now. */
+static void set_waits(struct work *w)
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		if (s.works[i].owned && s.works[i].in == w->after)
+			w->waits[i] = true;
+	w->map = map_now(w->after);
+}
+
+static void set_barriers(struct work *w, unsigned how)
+{
+	const unsigned in = how >> 8 & 3, after = how >> 10 & 7;
+
+	if (in < 2 && w->way != AT_EMPTY) {
+		w->in = (int)in;
+		must(!rnl_barrier_add(barrier(w->in), &w->job));
+	}
+	if (after >= 4 && (int)after - 4 != w->in && (w->way <= ORDERED) && !w->before) {
+		w->after = (int)after - 4;
+		must(!rnl_job_after(&w->job, barrier(w->after)));
+		set_waits(w);
+	}
+}
+
+static void set_order(struct work *w, unsigned key)
+{
+	if (w->way == ORDERED)
+		w->last = &s.last_of_order[key % ORDERS];
+	else if (w->way == KEYED && w->after < 0)
+		w->last = &s.last_of_key[key][w->place + 1];
+}
+
+static void prepare(struct work *w, enum way way, unsigned how, struct work *before)
+{
+	static const enum act acts[] = { ACT_NOTHING, ACT_COPY, ACT_KERNEL, ACT_HOLD, ACT_POSITIVE,
+					 ACT_FAIL, ACT_COPY, ACT_KERNEL };
+
+	*w = (struct work){ .way = way, .act = acts[how & 7], .in = -1, .after = -1,
+			    .place = -1, .before = before, .released_with = NOT_RELEASED };
+	set_memory(w, how);
+	must(!rnl_job_init(&w->job, way == TELLS_BARRIER && how & 1 ? NULL : work_fn));
+	set_told(w, how);
+	if (way == TELLS_BARRIER) {
+		w->after = how >> 10 & 3;
+		set_waits(w);
+		return;
+	}
+	set_barriers(w, how);
+	w->late = how >> 5 & 1;
+	if (w->late)
+		must(!rnl_job_deadline(&w->job, DEADLINE_NS));
+	must(!rnl_job_gather(&w->job, how >> 6 & 1));
+	if (how >> 7 & 1 && (way == PLAIN || way == DELAYED || way == AT_LOW))
+		must(!rnl_job_urgent(&w->job, 1));
+	if (how >> 13 & 3 && way != ORDERED && !before) {
+		w->place = (int)((how >> 13 & 3) - 1) % (int)s.nr_devices;
+		must(!rnl_job_device(&w->job, w->place));
+	}
+}
+
+static void make_chain(struct work *const *chain, unsigned nr)
+{
+	for (unsigned i = 1; i < nr; i++) {
+		must(!rnl_job_then(&chain[i - 1]->job, &chain[i]->job));
+		chain[i]->waits[chain[i - 1] - s.works] = true;
+	}
+}
+
+static int submit(struct work *w, unsigned key, unsigned how, bool waits)
+{
+	const int64_t ns = 200000;
+
+	w->start_ns = rnl_clock() + (int64_t)(how >> 8) * 10000;
+	switch (w->way) {
+	case PLAIN:
+		return waits ? rnl_submit_wait(s.pool, &w->job, ns) : rnl_submit(s.pool, &w->job);
+	case KEYED:
+		return waits ? rnl_submit_keyed_wait(s.pool, &w->job, key, ns) :
+			       rnl_submit_keyed(s.pool, &w->job, key);
+	case ORDERED:
+		return waits ? rnl_submit_ordered_wait(&s.orders[key % ORDERS], &w->job, ns) :
+			       rnl_submit_ordered(&s.orders[key % ORDERS], &w->job);
+	case DELAYED:
+		return rnl_submit_at(s.pool, &w->job, w->start_ns);
+	case KEYED_DELAYED:
+		return rnl_submit_keyed_at(s.pool, &w->job, key, w->start_ns);
+	case AT_LOW:
+		return rnl_submit_when(s.pool, &w->job, RNL_LOW_WATER);
+	case AT_HIGH:
+		return rnl_submit_when(s.pool, &w->job, RNL_HIGH_WATER);
+	case AT_EMPTY:
+		return rnl_submit_when(s.pool, &w->job, RNL_EMPTY);
+	case TELLS_BARRIER:
+		return rnl_barrier_notify(barrier(w->after), &w->job);
+	}
+	return -EINVAL;
+}
+
+static void check_submit(const struct work *w, int ret, bool waits)
+{
+	if (s.closed && w->way != AT_EMPTY)
+		must(ret == -ESHUTDOWN || (s.lost && ret == -EIO));
+	else
+		must(ret == 0 || (ret == -EAGAIN && !waits) || (ret == -ETIMEDOUT && waits) ||
+		     (s.lost && ret == -EIO));
+	if (ret == -EAGAIN || ret == -ETIMEDOUT)
+		must(jobs_any(NULL) || s.others);
+}
+
+/* A job that a closed pool refuses has memory of its own: a job AT_EMPTY looks at all others. */
+static unsigned choose(struct work **chain, enum way way, unsigned which, unsigned nr)
+{
+	unsigned nr_free = 0;
+
+	if (s.closed && way != AT_EMPTY) {
+		chain[0] = &s.works[JOBS];
+		return 1;
+	}
+	if (way == AT_EMPTY || way == TELLS_BARRIER)
+		nr = 1;
+	for (unsigned i = 0; i < JOBS && nr_free < nr; i++) {
+		struct work *w = &s.works[(which + i) % JOBS];
+
+		if (is_free(w) && (!s.closed || !w->number))
+			chain[nr_free++] = w;
+		else if (!i)
+			return 0;
+	}
+	return nr_free;
+}
+
+/* @extra: the chain's length, and whether the submit waits for space. */
+void jobs_submit(enum way way, unsigned which, unsigned how, unsigned extra)
+{
+	const unsigned key = which >> 6;
+	const bool waits = extra >> 2 && way <= ORDERED;
+	struct work *chain[CHAIN_MAX];
+	unsigned nr = choose(chain, way, which % JOBS, 1 + (extra & 3));
+	int ret;
+
+	if (!nr)
+		return;
+	for (unsigned i = 0; i < nr; i++) {
+		prepare(chain[i], way, (how + i * 40503) & 0xffff, i ? chain[i - 1] : NULL);
+		chain[i]->number = s.nr_accepted + 1 + i;
+	}
+	set_order(chain[0], key);
+	make_chain(chain, nr);
+	ret = submit(chain[0], key, how, waits);
+	check_submit(chain[0], ret, waits);
+	for (unsigned i = 0; i < nr; i++) {
+		chain[i]->owned = !ret;
+		if (ret) {
+			must(!atomic_load(&chain[i]->nr_run) && !atomic_load(&chain[i]->nr_told));
+			chain[i]->number = 0;
+		}
+	}
+	s.nr_accepted += ret ? 0 : nr;
+}
+
+/* ---- their end ----------------------------------------------------------------------- */
+
+void jobs_cancel(struct work *w)
+{
+	int ret;
+
+	if (!w->owned)
+		return;
+	ret = rnl_job_cancel(&w->job);
+	must(ret == 0 || ret == -EBUSY || ret == -EALREADY);
+	if (!ret) {
+		must(!atomic_load(&w->nr_run) && w->way != TELLS_BARRIER);
+		w->cancelled = true;
+	}
+}
+
+void jobs_cancel_all(void)
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		s.works[i].may_cancel |= s.works[i].owned && s.works[i].way != TELLS_BARRIER;
+	must(rnl_pool_cancel(s.pool) >= 0);
+}
+
+void pool_close(void)
+{
+	for (unsigned i = 0; i < JOBS; i++) {
+		struct work *w = &s.works[i];
+
+		while (w->before)	/* it waits with the first of its chain */
+			w = w->before;
+		s.works[i].may_cancel |= w->way >= DELAYED && w->way <= AT_HIGH;
+	}
+	s.closed = true;
+	must(!rnl_pool_close(s.pool));
+}
+
+void jobs_release(struct work *w, int result)
+{
+	const bool released = atomic_load(&w->released_with) != NOT_RELEASED;
+	int ret;
+
+	if (!atomic_load(&w->held))
+		return;
+	if (!released)
+		atomic_store(&w->released_with, result);
+	ret = rnl_hold_release(&w->hold, result);
+	must(ret == 0 || ret == -EALREADY || ret == -ESTALE);
+	must(ret == 0 ? !released : released || w->late);
+}
+
+void jobs_look(struct work *w)
+{
+	int done;
+
+	if (!w->owned || w->told == BY_QUEUE)
+		return;		/* a job of a queue is the caller's when it is reaped */
+	done = w->told == BY_CALLBACK ? (int)atomic_load(&w->nr_told) : rnl_job_test(&w->job);
+	must(done == 0 || done == 1);
+	if (done)
+		work_ended(w);
+}
+
+void jobs_reap(void)
+{
+	struct rnl_job *jobs[8];
+	int nr;
+
+	do {
+		nr = rnl_cq_reap(s.cq, jobs, 8);
+		must(nr >= 0);
+		for (int i = 0; i < nr; i++) {
+			struct work *w = rnl_container_of(jobs[i], struct work, job);
+
+			must(w->told == BY_QUEUE);
+			work_ended(w);
+		}
+	} while (nr == 8);
+}
+
+void jobs_wait(struct work *w, int64_t ns)
+{
+	int ret;
+
+	if (!w->owned || w->told != BY_WAIT)
+		return;
+	ret = rnl_job_wait(&w->job, ns);
+	must(ret == 0 || ret == -ETIMEDOUT);
+	if (!ret)
+		work_ended(w);
+}
