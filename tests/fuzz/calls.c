@@ -132,8 +132,11 @@ static void call(unsigned what, unsigned which, unsigned how)
 	case 0: case 1: case 2: case 3: case 4: case 5: case 6: case 7: case 8:
 		jobs_submit(what % 32, which, how, what >> 5);
 		break;
-	case 9: case 10:
+	case 9:
 		jobs_submit(PLAIN, which, how, what >> 5);
+		break;
+	case 10:
+		jobs_submit_many(which, how, 1 + (what >> 5 & 3));
 		break;
 	case 11:
 		jobs_submit(KEYED, which, how, what >> 5);

@@ -46,7 +46,7 @@ enum told { BY_WAIT, BY_QUEUE, BY_CALLBACK };
 struct work {
 	struct rnl_job job;
 	bool owned;			/* accepted, and not known to be done */
-	uint64_t number;		/* of the accepted submit; 0: there was none */
+	uint64_t number;		/* of its submit; 0: it was not accepted */
 	enum way way;
 	enum act act;
 	enum told told;
@@ -66,6 +66,7 @@ struct work {
 	_Atomic int released_with;
 	/* by its function: */
 	_Atomic unsigned nr_run, nr_told;
+	_Atomic unsigned again;		/* how often its callback submits it again */
 	int worker, error;		/* @error: of a call in it */
 };
 
@@ -81,7 +82,8 @@ extern struct calls_state {
 	struct work works[JOBS + 1];	/* the last one is for what a closed pool refuses */
 	uint32_t *pinned, pageable[JOBS + 1][2][WORDS];
 	_Atomic uint64_t last_of_key[KEYS][DEVICES + 1], last_of_order[ORDERS];
-	uint64_t nr_accepted;
+	uint64_t last_number;
+	_Atomic uint64_t nr_accepted;
 	/* what jobs came to; of notices a cancel may count or not */
 	uint64_t nr_failed, nr_cancelled, nr_notices_cancelled, nr_timed_out;
 	bool told_failed[BARRIERS], told_first[BARRIERS];
@@ -110,6 +112,7 @@ bool words_are_there(const struct work *w);
 /* ---- calls ------------------------------------------------------------------------ */
 
 void jobs_submit(enum way way, unsigned which, unsigned how, unsigned extra);
+void jobs_submit_many(unsigned which, unsigned how, unsigned nr);
 void jobs_cancel(struct work *w);
 void jobs_cancel_all(void);
 void jobs_release(struct work *w, int result);

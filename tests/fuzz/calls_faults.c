@@ -30,8 +30,9 @@ enum { MEMORY_ALLOCATION = 2, LAUNCH_FAILURE = 719 };	/* cudaError_t */
 /* Calls that free are not among them: what they should have freed would stay. */
 static const char *const functions[] = {
 	"any", "cuGraphLaunch", "cuStreamWriteValue32", "cudaEventCreateWithFlags", "cudaEventRecord",
-	"cudaHostAlloc", "cudaMallocFromPoolAsync", "cudaMemcpyAsync", "cudaMemcpyBatchAsync",
-	"cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority", "cudaStreamWaitEvent",
+	"cudaHostAlloc", "cudaLaunchKernel", "cudaMallocFromPoolAsync", "cudaMemcpyAsync",
+	"cudaMemcpyBatchAsync", "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority",
+	"cudaStreamWaitEvent",
 };
 
 /* libFuzzer's: a byte for each edge. */

@@ -48,7 +48,7 @@ static void set_memory(struct work *w, unsigned how)
 
 static void set_told(struct work *w, unsigned how)
 {
-	static const enum told tolds[] = { BY_WAIT, BY_QUEUE, BY_CALLBACK, BY_QUEUE };
+	static const enum told tolds[] = { BY_WAIT, BY_QUEUE, BY_CALLBACK, BY_CALLBACK };
 
 	w->told = tolds[how >> 3 & 3];
 	if (w->told == BY_QUEUE)
@@ -95,7 +95,8 @@ static void prepare(struct work *w, enum way way, unsigned how, struct work *bef
 					 ACT_FAIL, ACT_COPY, ACT_KERNEL };
 
 	*w = (struct work){ .way = way, .act = acts[how & 7], .in = -1, .after = -1,
-			    .place = -1, .before = before, .released_with = NOT_RELEASED };
+			    .place = -1, .before = before, .released_with = NOT_RELEASED,
+			    .number = ++s.last_number };
 	set_memory(w, how);
 	must(!rnl_job_init(&w->job, way == TELLS_BARRIER && how & 1 ? NULL : work_fn));
 	set_told(w, how);
@@ -105,7 +106,7 @@ static void prepare(struct work *w, enum way way, unsigned how, struct work *bef
 		return;
 	}
 	set_barriers(w, how);
-	w->late = how >> 5 & 1;
+	w->late = how >> 5 & how & 1;
 	if (w->late)
 		must(!rnl_job_deadline(&w->job, DEADLINE_NS));
 	must(!rnl_job_gather(&w->job, how >> 6 & 1));
@@ -188,6 +189,24 @@ static unsigned choose(struct work **chain, enum way way, unsigned which, unsign
 	return nr_free;
 }
 
+/* Its callback submits it again.  No other job asks whether it is done, and it takes no turn. */
+static bool may_come_again(const struct work *w)
+{
+	return w->told == BY_CALLBACK && w->way == PLAIN && w->in < 0 && w->after < 0 &&
+	       w->act != ACT_HOLD && w->act != ACT_FAIL;
+}
+
+static void was_submitted(struct work *w, bool accepted)
+{
+	w->owned = accepted;
+	if (accepted) {
+		atomic_fetch_add(&s.nr_accepted, 1);
+		return;
+	}
+	must(!atomic_load(&w->nr_run) && !atomic_load(&w->nr_told));
+	w->number = 0;
+}
+
 /* @extra: the chain's length, and whether the submit waits for space. */
 void jobs_submit(enum way way, unsigned which, unsigned how, unsigned extra)
 {
@@ -199,22 +218,35 @@ void jobs_submit(enum way way, unsigned which, unsigned how, unsigned extra)
 
 	if (!nr)
 		return;
-	for (unsigned i = 0; i < nr; i++) {
+	for (unsigned i = 0; i < nr; i++)
 		prepare(chain[i], way, (how + i * 40503) & 0xffff, i ? chain[i - 1] : NULL);
-		chain[i]->number = s.nr_accepted + 1 + i;
-	}
+	if (nr == 1 && may_come_again(chain[0]))
+		atomic_store(&chain[0]->again, which >> 6);
 	set_order(chain[0], key);
 	make_chain(chain, nr);
 	ret = submit(chain[0], key, how, waits);
 	check_submit(chain[0], ret, waits);
+	for (unsigned i = 0; i < nr; i++)
+		was_submitted(chain[i], !ret);
+}
+
+void jobs_submit_many(unsigned which, unsigned how, unsigned nr)
+{
+	struct work *works[CHAIN_MAX];
+	struct rnl_job *jobs[CHAIN_MAX];
+	int ret;
+
+	nr = choose(works, PLAIN, which % JOBS, nr);
 	for (unsigned i = 0; i < nr; i++) {
-		chain[i]->owned = !ret;
-		if (ret) {
-			must(!atomic_load(&chain[i]->nr_run) && !atomic_load(&chain[i]->nr_told));
-			chain[i]->number = 0;
-		}
+		prepare(works[i], PLAIN, (how + i * 40503) & 0xffff, NULL);
+		jobs[i] = &works[i]->job;
 	}
-	s.nr_accepted += ret ? 0 : nr;
+	ret = rnl_submit_many(s.pool, jobs, nr);
+	must(nr ? ret && ret <= (int)nr : !ret);
+	if (nr)
+		check_submit(works[0], ret < 0 ? ret : 0, false);
+	for (unsigned i = 0; i < nr; i++)
+		was_submitted(works[i], (int)i < ret);
 }
 
 /* ---- their end ----------------------------------------------------------------------- */

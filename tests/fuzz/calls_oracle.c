@@ -128,11 +128,32 @@ int work_fn(struct rnl_job *job)
 	return w->act == ACT_FAIL ? -ENXIO : w->act == ACT_POSITIVE ? 7 : 0;
 }
 
+/* Submits it again.  If the pool accepts it, it may be done already. */
+static bool comes_again(struct work *w)
+{
+	int ret;
+
+	if (rnl_job_result(&w->job) < 0 || !atomic_load(&w->again))
+		return false;
+	atomic_fetch_sub(&w->again, 1);
+	atomic_fetch_add(&s.nr_accepted, 1);
+	must(atomic_exchange(&w->nr_run, 0) == 1);
+	ret = rnl_submit(s.pool, &w->job);
+	if (!ret)
+		return true;
+	must(ret == -EAGAIN || (ret == -ESHUTDOWN && s.closed) || is_fault(ret));
+	atomic_fetch_sub(&s.nr_accepted, 1);
+	atomic_store(&w->nr_run, 1);
+	return false;
+}
+
 void work_told(struct rnl_job *job)
 {
 	struct work *w = rnl_container_of(job, struct work, job);
 
-	must(rnl_job_test(job) == 1 && atomic_fetch_add(&w->nr_told, 1) == 0);
+	must(rnl_job_test(job) == 1 && atomic_load(&w->nr_told) == 0);
+	if (!comes_again(w))
+		must(atomic_fetch_add(&w->nr_told, 1) == 0);
 }
 
 /* ---- what it came to -------------------------------------------------------------- */
