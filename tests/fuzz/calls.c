@@ -3,12 +3,12 @@
  * Sequences of public calls, on the host device and on the double of CUDA, beside an oracle.
  *
  * DESIGN
- * Four bytes are a call: what, of which job, and how.  The first four are the pool's.  The oracle
- * (calls_oracle.c) knows of each job what it was told: whether it was accepted, cancelled, has a
- * deadline, comes after a barrier or behind another job.  From that follows which results it may
- * have, and how often its function may have run.  Workers run beside the calls, so an input repeats
- * the calls, not what the workers do meanwhile: an invariant holds whatever they do.  At the end all
- * jobs are done, each told once, and the figures say the same.
+ * Four bytes are a call: what, of which job, and how.  The first four bytes are the pool's.  The
+ * oracle (calls_oracle.c) knows of each job what it was told: whether it was accepted, cancelled,
+ * has a deadline, comes after a barrier or behind another job.  From that follows which results it
+ * may have, and how often its function may have run.  Workers run beside the calls, so an input
+ * repeats the calls, not what the workers do meanwhile: an invariant holds whatever they do.  At
+ * the end all jobs are done, each told once, and the figures say the same.
  */
 #include "config.h"
 
@@ -76,7 +76,8 @@ static void trace(void)
 	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 
 	if (!*path)
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", memfd_create("trace", MFD_CLOEXEC));
+		snprintf(path, sizeof(path), "/proc/self/fd/%d",
+			 memfd_create("trace", MFD_CLOEXEC));
 	attr.timing = RNL_TRACE_EVERY;
 	attr.buffer_bytes = attr.file_max = 64 << 10;
 	if (s.traced) {
@@ -200,7 +201,7 @@ static void begin(unsigned on, unsigned attrs)
 	attr.max_in_flight = attrs & 8 ? 2 : 0;
 	attr.stuck_ms = END_NS / MS;
 	must(!rnl_pool_create(&s.pool, &attr) && !rnl_cq_create(&s.cq));
-	must(!rnl_pinned_get(s.pool, (JOBS + 1) * 2 * WORDS * sizeof(*s.pinned), (void **)&s.pinned));
+	must(!rnl_pinned_get(s.pool, sizeof(s.pageable), (void **)&s.pinned));
 	for (int i = 0; i < BARRIERS; i++)
 		must(!rnl_barrier_init(&s.barriers[i], s.pool));
 	must(!rnl_small_barrier_init(&s.small, s.pool));
@@ -263,7 +264,7 @@ static void end(enum ending how)
 	rnl_cq_destroy(s.cq);
 }
 
-/* The first four bytes: the device, attributes of the pool, its end, whether the device may be lost. */
+/* The first four bytes: the device, the pool's attributes, its end, whether the device is lost. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	unsigned on;

@@ -38,7 +38,9 @@
 #define MS 1000000
 
 /* How a job is submitted, in the order of calls.c's calls. */
-enum way { PLAIN, KEYED, ORDERED, DELAYED, KEYED_DELAYED, AT_LOW, AT_HIGH, AT_EMPTY, TELLS_BARRIER };
+enum way {
+	PLAIN, KEYED, ORDERED, DELAYED, KEYED_DELAYED, AT_LOW, AT_HIGH, AT_EMPTY, TELLS_BARRIER
+};
 enum act { ACT_NOTHING, ACT_FAIL, ACT_COPY, ACT_KERNEL, ACT_HOLD, ACT_POSITIVE };
 enum told { BY_WAIT, BY_QUEUE, BY_CALLBACK };
 #define NOT_RELEASED INT32_MIN
@@ -58,8 +60,8 @@ struct work {
 	int64_t start_ns;		/* of a delayed one */
 	struct work *before;		/* in its chain */
 	bool waits[JOBS];		/* for these jobs, which are done before it is */
-	uint64_t map;			/* of the barrier that it comes after; 0: it has ended before */
-	_Atomic uint64_t *last;		/* number of the last job that ran, of those in order with it */
+	uint64_t map;			/* that it comes after; 0: there is none under way */
+	_Atomic uint64_t *last;		/* number of the last job of its order that ran */
 	uint32_t *from, *to;		/* WORDS each */
 	struct rnl_hold hold;
 	_Atomic bool held;
@@ -106,7 +108,7 @@ void work_ended(struct work *w);	/* it is done: is that right? */
 void barriers_check(void);		/* all jobs are done: do their results say so? */
 /* Whether it is a fault that was planned. */
 bool is_fault(int error);
-/* Of a job that was called: whether it has copied its words by now, if it does, and no call failed. */
+/* Whether a job has copied its words by now, if it was called and does that, and no call failed. */
 bool words_are_there(const struct work *w);
 
 /* ---- calls ------------------------------------------------------------------------ */

@@ -4,8 +4,8 @@
  *
  * DESIGN
  * A device that is lost stays lost in its process.  So an input that may lose it runs in a child of
- * a nursery, a process that was forked before the first call of CUDA.  What the child covers goes to
- * libFuzzer's counters in the parent through shared memory.
+ * a nursery, a process that was forked before the first call of CUDA.  What the child covers goes
+ * to libFuzzer's counters in the parent through shared memory.
  */
 #include "config.h"
 
@@ -29,10 +29,10 @@ enum { MEMORY_ALLOCATION = 2, LAUNCH_FAILURE = 719 };	/* cudaError_t */
 
 /* Calls that free are not among them: what they should have freed would stay. */
 static const char *const functions[] = {
-	"any", "cuGraphLaunch", "cuStreamWriteValue32", "cudaEventCreateWithFlags", "cudaEventRecord",
-	"cudaHostAlloc", "cudaLaunchKernel", "cudaMallocFromPoolAsync", "cudaMemcpyAsync",
-	"cudaMemcpyBatchAsync", "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority",
-	"cudaStreamWaitEvent",
+	"any", "cuGraphLaunch", "cuStreamWriteValue32", "cudaEventCreateWithFlags",
+	"cudaEventRecord", "cudaHostAlloc", "cudaLaunchKernel", "cudaMallocFromPoolAsync",
+	"cudaMemcpyAsync", "cudaMemcpyBatchAsync", "cudaStreamCreateWithFlags",
+	"cudaStreamCreateWithPriority", "cudaStreamWaitEvent",
 };
 
 /* libFuzzer's: a byte for each edge. */
@@ -139,7 +139,8 @@ void faults_plan(unsigned how)
 		return;
 	s.lost |= apart;
 	s.faulty |= !apart;
-	(void)fake_fail(functions[function], 1 + (how >> 4 & 7),
+	/* Mostly the next call. */
+	(void)fake_fail(functions[function], 1 + (how >> 4 & how >> 7 & 7),
 			apart ? LAUNCH_FAILURE : MEMORY_ALLOCATION, apart);
 }
 

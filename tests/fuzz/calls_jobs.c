@@ -110,6 +110,7 @@ static void prepare(struct work *w, enum way way, unsigned how, struct work *bef
 	if (w->late)
 		must(!rnl_job_deadline(&w->job, DEADLINE_NS));
 	must(!rnl_job_gather(&w->job, how >> 6 & 1));
+	must(!rnl_job_replay(&w->job, how >> 6 & how >> 4 & 1));	/* a group of its own */
 	if (how >> 7 & 1 && (way == PLAIN || way == DELAYED || way == AT_LOW))
 		must(!rnl_job_urgent(&w->job, 1));
 	if (how >> 13 & 3 && way != ORDERED && !before) {

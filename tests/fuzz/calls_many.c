@@ -87,17 +87,18 @@ static int map_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
 	return 0;
 }
 
-static bool is_after(const struct work *w, int i)
+static struct rnl_barrier *barrier_of(unsigned which)
 {
-	return w->owned && w->after == i;
+	return barrier((int)which + BARRIERS - MAPS);
 }
 
-static bool is_needed(unsigned i)
+/* It is under way, or a job that comes after it is. */
+static bool is_needed(unsigned which)
 {
-	for (unsigned k = 0; k < JOBS; k++)
-		if (is_after(&s.works[k], (int)i + BARRIERS - MAPS))
+	for (unsigned i = 0; i < JOBS; i++)
+		if (s.works[i].owned && s.works[i].after == (int)which + BARRIERS - MAPS)
 			return true;
-	return maps[i].number;
+	return maps[which].number;
 }
 
 static void set_map(struct map_state *m, unsigned how)
@@ -140,9 +141,9 @@ void map_start(unsigned which, unsigned how)
 	if (is_needed(which))
 		return;
 	set_map(m, how);
-	must(!rnl_barrier_init(barrier((int)which + BARRIERS - MAPS), s.pool));
+	must(!rnl_barrier_init(barrier_of(which), s.pool));
 	m->number = ++nr_maps;
-	ret = rnl_map_start(s.pool, &m->map, barrier((int)which + BARRIERS - MAPS));
+	ret = rnl_map_start(s.pool, &m->map, barrier_of(which));
 	if (s.closed)
 		must(ret == -ESHUTDOWN || is_fault(ret));
 	else
@@ -174,13 +175,13 @@ void map_check_output(int barrier)
 void map_look(unsigned which)
 {
 	struct map_state *m = &maps[which];
-	int ret = m->number ? rnl_barrier_wait(barrier((int)which + BARRIERS - MAPS), 0) : -ETIMEDOUT;
+	int ret = m->number ? rnl_barrier_wait(barrier_of(which), 0) : -ETIMEDOUT;
 
 	must(ret == 0 || ret == -ETIMEDOUT);
 	if (ret)
 		return;
 	m->number = 0;
-	ret = rnl_barrier_result(barrier((int)which + BARRIERS - MAPS));
+	ret = rnl_barrier_result(barrier_of(which));
 	if (!ret) {
 		must(m->fails_at >= m->report.chunks);
 		check_output(m);
