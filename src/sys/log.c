@@ -28,6 +28,7 @@ void rnl_set_log(rnl_log_fn *fn, void *arg)
 
 void rnl_log_stderr(void *arg, enum rnl_log_level level, const char *msg)
 {
+	RNL__UNCANCELLED();
 	static const char *const names[] = { "error", "warning", "info" };
 
 	(void)arg;

@@ -53,6 +53,7 @@ static int set_log(struct rnl_pool **pool)
 	rnl_set_log(hear, &heard);
 	expect(rnl_pool_create(NULL, NULL) == -EINVAL && heard);
 	rnl_set_log(NULL, NULL);
+	rnl_log_stderr(NULL, RNL_LOG_INFO, "countdown: this line is wanted");
 	return 0;
 }
 
@@ -252,8 +253,8 @@ const struct operation pool_operations[] = {
 	  .instead = { -EBUSY } },
 	{ .name = "rnl_version, rnl_strerror", .functions = "rnl_version rnl_strerror",
 	  .first = true, .bare = true, .run = say },
-	{ .name = "rnl_set_log", .functions = "rnl_set_log", .first = true, .bare = true,
-	  .run = set_log },
+	{ .name = "rnl_set_log, rnl_log_stderr", .functions = "rnl_set_log rnl_log_stderr",
+	  .first = true, .bare = true, .run = set_log },
 	{ .name = "rnl_device_describe, the first",
 	  .functions = "rnl_device_describe", .first = true,
 	  .bare = true, .run = describe, .errnos = { -ENODEV, -ENOMEM, -EIO },
