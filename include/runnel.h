@@ -118,9 +118,10 @@ enum rnl_log_level {
 /*
  * Receives the library's messages: rnl_log_stderr(), or a function of the program's. Without one the
  * library prints nothing. Each -EINVAL of a create, a start, a submit, rnl_barrier_add() and
- * rnl_job_after() is logged, with the attribute or the cause, and the value; so are a wait that is
- * refused on a worker, which would wait for itself, a wait for a job that was never submitted, and a
- * queue beside a callback. The -EINVAL of rnl_request_commit() is not.
+ * rnl_job_after() is logged, with the attribute or the cause, and the value. So are a wait for a job
+ * that was never submitted, a reap without room, and a queue beside a callback; and the -EBUSY of
+ * rnl_job_wait(), rnl_barrier_wait() and rnl_pool_drain() with a timeout, and of rnl_pool_resize(), on
+ * a worker that would wait for itself. The -EINVAL of rnl_request_commit() is not logged.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads at once. It must not
@@ -142,6 +143,11 @@ RNL_API void rnl_set_log(rnl_log_fn *fn, void *arg);
 /*
  * A log: writes each message to the standard error output, as "runnel: error: ..." and a newline.
  * rnl_set_log(rnl_log_stderr, NULL) first in main() tells why calls are refused.
+ * @arg: not used.
+ * @level: its name begins the line.
+ * @msg: one line without newline; the caller's.
+ * Context: any thread; a message is one write(2), and blocks as long as that. If the write fails,
+ *	the message is lost.
  * Since: 0.2
  */
 RNL_API void rnl_log_stderr(void *arg, enum rnl_log_level level, const char *msg);
@@ -957,10 +963,10 @@ RNL_API int rnl_job_hold(struct rnl_job *job, struct rnl_hold *hold);
  *	It may run beside rnl_pool_destroy(), which waits for the job.
  * Ordering: what the caller wrote before is visible to each thread that is told that the job is
  *	done, and to jobs that come after its barrier.
- * Return: 0; -EALREADY the hold was released before; -ESTALE the same, and others have the library's
- *	memory of the hold by now, or the job's deadline, or a second call of its function, has
- *	ended it: in both cases nothing happens, and the job may be gone; -EINVAL hold is NULL, or
- *	is no hold, which is logged; -EOWNERDEAD.
+ * Return: 0; -EALREADY the hold was released before; -ESTALE the hold was released before, and
+ *	another one has its place in the library now, or the job's deadline has ended it, or a
+ *	second call of the job's function. With both codes nothing happens, and the job may be
+ *	gone; -EINVAL hold is NULL, or is no hold, which is logged; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_hold_release(const struct rnl_hold *hold, int result);
@@ -974,10 +980,9 @@ RNL_API int rnl_hold_release(const struct rnl_hold *hold, int result);
  *
  * Its file descriptor is a hint that says "reap now". It is armed when the queue is created, and
  * when a reap finds the queue empty. An armed descriptor becomes readable, by one write, when the
- * next job comes. With a level-triggered poll one reap each time it is readable is enough. With an
- * edge-triggered poll, reap until a call returns fewer jobs than it asked for: right with both, and
- * fewer polls. The descriptor may
- * be readable although a reap returns 0.
+ * next job comes. With an edge-triggered poll, reap until a call returns fewer jobs than it asked for.
+ * With a level-triggered poll one reap each time is enough, and more of them save polls. The
+ * descriptor may be readable although a reap returns 0.
  *
  *		create	reap	wait	destroy	(jobs arrive)
  *	reap		X	X	X	-
@@ -1078,7 +1083,8 @@ struct rnl_small_barrier {
 };
 
 /*
- * The barrier that a small barrier is, for the functions that take one: rnl_barrier_wait(rnl_small(&s), ...).
+ * A small barrier as the functions take it: rnl_barrier_wait(rnl_small(&small), RNL_FOREVER).
+ * Return: the barrier; it is the memory of @small.
  * Since: 0.1
  */
 static inline struct rnl_barrier *rnl_small(struct rnl_small_barrier *small)
@@ -1093,10 +1099,10 @@ static inline struct rnl_barrier *rnl_small(struct rnl_small_barrier *small)
 /*
  * Makes a barrier. It needs no destroy.
  * @barrier: memory of the program; not a barrier that counts jobs. The memory may be reused when the
- *	jobs that come after the barrier are done, and rnl_barrier_wait() has returned 0; with a
- *	timeout of 0 it asks. That the barrier's own jobs are done is not enough: a worker tells the
- *	barrier afterwards, even after a job's callback. Enough, too, is a drain of the pool, or that
- *	a job is done which comes after all of them, as that of rnl_barrier_notify().
+ *	jobs that come after the barrier are done, and rnl_barrier_wait() has returned 0; a timeout
+ *	of 0 asks without waiting. That the barrier's own jobs are done is not enough: a worker tells
+ *	the barrier of it afterwards, even after a job's callback. A drain of the pool is enough,
+ *	too, and so is the end of a job that comes after all of them: rnl_barrier_notify() has one.
  * Return: 0; -EINVAL barrier or pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */

@@ -7,7 +7,8 @@
  * such a picture, and the loop copies it into pinned memory of the batcher, as a request.  A worker
  * then takes all that have come as one batch: one copy there, one kernel, one copy back.  A lone
  * picture waits for no other.  The request lies in the memory of the slot's job, and comes back by
- * the same completion queue.  On the host device each picture stays alone: it has no driver.
+ * the same completion queue.  The host device has no driver whose calls a batch would save, so
+ * there each picture is a job.
  *
  * Each picture that has a slot of the server may be in the batcher's slabs at once.
  */

@@ -50,7 +50,8 @@ static struct overlap_way ways[NR_WAYS] = {
 
 static const char doc[] =
 	"Copies chunks to the device, runs a kernel on each that lasts as long as such a copy (on the "
-	"host device four times as long), and copies them back: on one stream, on the legacy default stream, and with rnl_map_start().  "
+	"host device four times as long), and copies them back: on one stream, on the legacy default "
+	"stream, and with rnl_map_start().  "
 	"Checks every word, and prints how near each way comes to the limit, which is the longest "
 	"of the three stages.";
 

@@ -10,7 +10,8 @@
 
 void overlap_print_work(const struct overlap *o)
 {
-	const unsigned shift = o->chunk_bytes % (1 << 20) == 0 ? 20 : o->chunk_bytes % (1 << 10) == 0 ? 10 : 0;
+	const unsigned shift = o->chunk_bytes % (1 << 20) == 0 ? 20 :
+			       o->chunk_bytes % (1 << 10) == 0 ? 10 : 0;
 
 	printf("device:  %s, %u workers, %s streams\n",
 	       program_device_name(&o->info), o->workers,

@@ -10,8 +10,9 @@
 _Thread_local struct rnl__thread_state rnl__thread;
 
 /*
- * Written only in a fresh child, while it has one thread.  It starts at a number ("runn") that memory
- * rarely has by accident; the or keeps a start near the wrap.
+ * Written only in a fresh child, while it has one thread.  It starts at a number that memory rarely
+ * has by accident.  A test build starts it at the last number before the wrap: the or changes nothing
+ * there.
  */
 unsigned rnl__generation = (unsigned)RNL__START(32, 1) | 0x72756e6eu;
 

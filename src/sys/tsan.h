@@ -6,8 +6,8 @@
  *	A user builds a program with -fsanitize=thread, and links the ordinary library.
  *	ThreadSanitizer sees the program's accesses then, and not the library's atomics: it would
  *	report a race between a thread that submits a job and the worker that runs the job.  So the
- *	library tells it where one thread hands something to another one: by a release at an
- *	address, and by the other thread's acquire at the same address.
+ *	library tells it where one thread hands something to another one.  The first thread calls
+ *	a release at an address, and then the second one an acquire at that address.
  *	Only an order that a user may rely on is told, at the address of the thing itself: a job, a
  *	latch, a barrier, a slot.  So a race of the user's own is reported as ever.
  *	Without ThreadSanitizer a call is a look at one byte.

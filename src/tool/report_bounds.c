@@ -101,7 +101,7 @@ static int find(const struct report *r, int device, bool most, struct rnl_overla
 	return rnl_overlap_find(spans, nr, overlap);
 }
 
-/* Both are parts of the same elapsed time, which is that of the most. */
+/* Gives both bounds one elapsed time, that of the most. */
 static void level(struct rnl_overlap *least, struct rnl_overlap *most, bool missing)
 {
 	least->at_once_ns[0] += most->elapsed_ns - least->elapsed_ns;

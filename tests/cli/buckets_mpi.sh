@@ -69,7 +69,8 @@ others() {
 	rm -f "$dir/pid"
 	# mpirun kills a rank so many seconds after SIGTERM: a busy one needs more than one to say so.
 	# shellcheck disable=SC2086,SC2016  # the rank's own $$
-	OMPI_MCA_odls_base_sigkill_timeout=10 PRTE_MCA_odls_base_sigkill_timeout=10 ranks 2 "$program" $work : -n 1 sh -c 'echo $$ >"$1"; shift; exec "$@"' - "$dir/pid" "$program" $work \
+	OMPI_MCA_odls_base_sigkill_timeout=10 PRTE_MCA_odls_base_sigkill_timeout=10 \
+		ranks 2 "$program" $work : -n 1 sh -c 'echo $$ >"$1"; shift; exec "$@"' - "$dir/pid" "$program" $work \
 		>"$dir/out" 2>"$dir/err" </dev/null &
 	job=$!
 	until grep -q '^buckets: ' "$dir/out" || ! kill -0 $job; do sleep 0.1; done
