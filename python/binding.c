@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What the Python package needs beside the library's headers; binding.py makes a module of both. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include <runnel.h>
 
 /* These take the interpreter's lock: cffi makes them, and their bodies are Python. */
 extern int py_run(struct rnl_job *job);		/* a job's function */
-extern void py_done(struct rnl_job *job);	/* a job is done */
+extern void py_done(struct rnl_job *job, int result);	/* a job is done */
 extern int py_chunk(const struct rnl_chunk *chunk);
 extern void py_kernel(void *handle);	/* in a host stream */
 extern void py_log(void *arg, enum rnl_log_level level, const char *msg);
@@ -31,9 +32,11 @@ struct py_tensor *py_tensor(void *data, int device_type, int device_id, int code
 			    int ndim, const int64_t *shape, void *owner);
 void py_capsule_end(void *capsule);
 int py_prepare(struct rnl_job *job, int runs, void *user, struct rnl_cq *cq);
+int py_submit(struct rnl_pool *pool, struct rnl_job *job, int prepared, void *user,
+	      struct rnl_cq *cq, int keyed, uint64_t key);
 int py_map_start(struct rnl_pool *pool, struct rnl_map *map, struct rnl_barrier *barrier);
 int py_launch(void *handle);
-void py_log_start(void);
+void py_begin(void);
 /* to here */
 
 static void delete_tensor(struct py_tensor *tensor)
@@ -73,34 +76,90 @@ void py_capsule_end(void *capsule)
 }
 
 /*
- * Makes a job in one call, which gives the interpreter's lock away once.  @cq: NULL: py_done() is
- * told of its end.
+ * Workers wait for the interpreter's lock one at a time: several that wait there are woken, and sleep
+ * again, at each job's end.  Never taken by a thread that has the interpreter's lock.
  */
-int py_prepare(struct rnl_job *job, int runs, void *user, struct rnl_cq *cq)
-{
-	int ret = rnl_job_init(job, runs ? py_run : NULL);
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
-	if (ret)
-		return ret;
-	job->user = user;
-	return cq ? rnl_job_cq(job, cq) : rnl_job_on_done(job, py_done);
+/* Calls a function of Python on a worker. */
+#define CALL_PYTHON(call)							\
+	do {									\
+		PyGILState_STATE state;						\
+										\
+		/* Its first call has cffi keep the thread's state for good. */	\
+		if (!PyGILState_GetThisThreadState()) {				\
+			call;							\
+			break;							\
+		}								\
+		pthread_mutex_lock(&gate);					\
+		state = PyGILState_Ensure();					\
+		pthread_mutex_unlock(&gate);					\
+		call;								\
+		PyGILState_Release(state);					\
+	} while (0)
+
+static int run(struct rnl_job *job)
+{
+	int ret;
+
+	CALL_PYTHON(ret = py_run(job));
+	return ret;
 }
 
-int py_map_start(struct rnl_pool *pool, struct rnl_map *map, struct rnl_barrier *barrier)
+static void done(struct rnl_job *job)
 {
-	map->size = sizeof(*map);
-	map->fn = py_chunk;
-	return rnl_map_start(pool, map, barrier);
+	const int result = rnl_job_result(job);
+
+	CALL_PYTHON(py_done(job, result));
+}
+
+static int chunk(const struct rnl_chunk *chunk)
+{
+	int ret;
+
+	CALL_PYTHON(ret = py_chunk(chunk));
+	return ret;
 }
 
 static void call_kernel(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	(void)grid;
 	(void)block;
-	py_kernel(*(void *const *)args);
+	CALL_PYTHON(py_kernel(*(void *const *)args));
 }
 
 RNL_HOST_KERNEL(python_kernel, call_kernel, void *);
+
+/*
+ * Makes a job in one call, which gives the interpreter's lock away once.  @cq: NULL: py_done() is told of its end.
+ */
+int py_prepare(struct rnl_job *job, int runs, void *user, struct rnl_cq *cq)
+{
+	int ret = rnl_job_init(job, runs ? run : NULL);
+
+	if (ret)
+		return ret;
+	job->user = user;
+	return cq ? rnl_job_cq(job, cq) : rnl_job_on_done(job, done);
+}
+
+/* Submits a job that runs; @prepared: py_prepare() has made it. */
+int py_submit(struct rnl_pool *pool, struct rnl_job *job, int prepared, void *user,
+	      struct rnl_cq *cq, int keyed, uint64_t key)
+{
+	int ret = prepared ? 0 : py_prepare(job, 1, user, cq);
+
+	if (ret)
+		return ret;
+	return keyed ? rnl_submit_keyed(pool, job, key) : rnl_submit(pool, job);
+}
+
+int py_map_start(struct rnl_pool *pool, struct rnl_map *map, struct rnl_barrier *barrier)
+{
+	map->size = sizeof(*map);
+	map->fn = chunk;
+	return rnl_map_start(pool, map, barrier);
+}
 
 /* Calls py_kernel() with the handle, in the order of the host stream. */
 int py_launch(void *handle)
@@ -110,7 +169,14 @@ int py_launch(void *handle)
 	return rnl_launch(&python_kernel, one, one, &handle);
 }
 
-void py_log_start(void)
+static void open_gate(void)
+{
+	gate = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* At the import.  In a forked child no thread is left that could open the gate. */
+void py_begin(void)
 {
 	rnl_set_log(py_log, NULL);
+	(void)pthread_atfork(NULL, NULL, open_gate);
 }

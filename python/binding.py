@@ -23,7 +23,7 @@ HEADERS = ("runnel.h", "runnel/guard.h", "runnel/map.h", "runnel/memory.h", "run
 CALLED = """
 extern "Python+C" {
 	int py_run(struct rnl_job *job);
-	void py_done(struct rnl_job *job);
+	void py_done(struct rnl_job *job, int result);
 	int py_chunk(const struct rnl_chunk *chunk);
 	void py_kernel(void *handle);
 	void py_log(void *arg, enum rnl_log_level level, const char *msg);

@@ -68,6 +68,7 @@ class Barrier:
         """A job that is done when those are that the barrier counts now; no worker runs it. It
         fails as the first of them that failed: see wait()."""
         job = Job(self._pool, None, (), queue or loop_queue())
+        job._prepare()
         job._after = self
         try:
             with self._pool._use("Barrier.notify()"):

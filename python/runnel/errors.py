@@ -131,4 +131,4 @@ def py_log(arg, level, msg):
     log.log((logging.ERROR, logging.WARNING, logging.INFO)[level], "%s", text)
 
 
-lib.py_log_start()
+lib.py_begin()

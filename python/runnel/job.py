@@ -27,7 +27,7 @@ class Job:
     """A job that was submitted, and what comes of it. Pool.submit() makes it."""
 
     __slots__ = ("_c", "_pool", "_fn", "_args", "_kept", "_value", "_error", "_finished", "_step",
-                 "_barrier", "_after", "_callbacks", "_queue", "__weakref__")
+                 "_barrier", "_after", "_callbacks", "_queue", "_handle", "_code", "__weakref__")
 
     def __init__(self, pool: "Pool", fn: Optional[Callable], args: tuple = (),
                  queue: Optional["Queue"] = None):
@@ -43,11 +43,24 @@ class Job:
         self._after: Optional["Barrier"] = None
         self._callbacks: List[Callable] = []
         self._queue = queue
-        handle = _live[self] = ffi.new_handle(self)
-        ret = lib.py_prepare(self._c, fn is not None, handle, queue._c if queue else ffi.NULL)
+        self._code: Optional[int] = None	# the library's result, once it is known
+        self._handle = _live[self] = ffi.new_handle(self)
+
+    def _prepare(self) -> Any:
+        """Has the library know the job, so that it can be told more of it: the job's C side."""
+        ret = lib.py_prepare(self._c, self._fn is not None, *self._ends())
         if ret:
             self._refused()
             raise refusal(ret, "a job")
+        return self._c
+
+    def _submit(self, pool: Any, key: Optional[int], prepared: bool) -> int:
+        """The library's code. A call gives the interpreter's lock away: this is one."""
+        return lib.py_submit(pool, self._c, prepared, *self._ends(), key is not None, key or 0)
+
+    def _ends(self) -> tuple:
+        """The handle, and the queue or NULL."""
+        return self._handle, ffi.NULL if self._queue is None else self._queue._c
 
     def _refused(self) -> None:
         """The submit failed: the job is the caller's, and goes."""
@@ -105,17 +118,10 @@ class Job:
         if self._queue is not None and self._queue.is_loop_of_this_thread() and not self.done():
             raise RuntimeError("Job.result() of a job that is not done would stop the event loop "
                                "for ever: await the job")
-        self._pool._inside.append(None)
-        try:
-            ret = wait(lambda ns: lib.rnl_job_wait(self._c, ns), timeout, "Job.result()")
-        finally:
-            self._pool._leave()
-        if ret == -errno.ETIMEDOUT:
-            raise TimeoutError(f"{self!r} is not done after {timeout} s")
-        if ret == -errno.EBUSY:
-            raise on_worker("Job.result()", ". Use add_done_callback(), or a job after a barrier")
-        check(ret, "Job.result()")
-        code = lib.rnl_job_result(self._c)
+        code = self._code
+        if code is None:
+            self._await(timeout)
+            code = lib.rnl_job_result(self._c)
         if code >= 0 or self._error is not None:
             return self._error
         cause = self._after._error if self._after is not None else None
@@ -127,6 +133,18 @@ class Job:
         if device:
             error.strerror += f"; CUDA's error {device}"
         return error
+
+    def _await(self, timeout: Optional[float]) -> None:
+        self._pool._inside.append(None)
+        try:
+            ret = wait(lambda ns: lib.rnl_job_wait(self._c, ns), timeout, "Job.result()")
+        finally:
+            self._pool._leave()
+        if ret == -errno.ETIMEDOUT:
+            raise TimeoutError(f"{self!r} is not done after {timeout} s")
+        if ret == -errno.EBUSY:
+            raise on_worker("Job.result()", ". Use add_done_callback(), or a job after a barrier")
+        check(ret, "Job.result()")
 
     def cancel(self) -> bool:
         """Takes the job back. True: its function does not run, and its result raises Cancelled.
@@ -214,8 +232,10 @@ def py_run(c):
 
 
 @ffi.def_extern()
-def py_done(c):
-    ffi.from_handle(c.user)._finish()
+def py_done(c, result):
+    job = ffi.from_handle(c.user)
+    job._code = result
+    job._finish()
 
 
 def running_job(what: str) -> Job:

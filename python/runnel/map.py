@@ -98,6 +98,7 @@ def start(pool: "Pool", fn: Callable, array: Any, out: Any, chunk: Optional[int]
         c.out = areas[1]
     with pool._use("Pool.map()") as c_pool:
         rows.job = job = Job(pool, None, (), queue)
+        job._prepare()
         job._value = out
         job._kept += [barrier, rows, handle, areas]
         ret = lib.py_map_start(c_pool, c, barrier._c)

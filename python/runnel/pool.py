@@ -259,9 +259,11 @@ class Pool:
         try:
             job = Job(self, fn, args, queue)
             try:
-                if urgent or device is not None or barrier or after or deadline is not None:
+                told = bool(urgent or device is not None or barrier or after or
+                            deadline is not None)
+                if told:
                     self._set(job, urgent, device, barrier, after, deadline)
-                ret = self._submit(job._c, key, at, when, 0 if loop else timeout)
+                ret = self._submit(job, told, key, at, when, 0 if loop else timeout)
             except BaseException:
                 job._interrupted()
                 raise
@@ -274,7 +276,7 @@ class Pool:
 
     def _set(self, job: Job, urgent: bool, device: Optional[int], barrier: Optional[Barrier],
              after: Optional[Barrier], deadline: Optional[float]) -> None:
-        c = job._c
+        c = job._prepare()
         for name, given in (("barrier", barrier), ("after", after)):
             if given is not None and not isinstance(given, Barrier):
                 raise TypeError(f"Pool.submit(): {name} is {given!r}; it must be a runnel.Barrier")
@@ -293,8 +295,8 @@ class Pool:
             ret = lib.rnl_job_deadline(c, nanoseconds(deadline, "Pool.submit(): deadline"))
         check(ret, "Pool.submit()")
 
-    def _submit(self, job: Any, key: Optional[Hashable], at: Optional[float], when: Optional[int],
-                timeout: Optional[float]) -> int:
+    def _submit(self, job: Job, prepared: bool, key: Optional[Hashable], at: Optional[float],
+                when: Optional[int], timeout: Optional[float]) -> int:
         pool = self._c
         if key is not None:
             key = (key if isinstance(key, int) else hash(key)) & MASK
@@ -302,20 +304,22 @@ class Pool:
             if at is not None or key is not None or when not in (LOW_WATER, HIGH_WATER, EMPTY):
                 raise ValueError("Pool.submit(): when is LOW_WATER, HIGH_WATER or EMPTY, and goes "
                                  "with neither key nor at")
-            return lib.rnl_submit_when(pool, job, when)
+            return lib.rnl_submit_when(pool, job._c if prepared else job._prepare(), when)
         if at is not None:
             now, seconds = time.monotonic(), at
             at = nanoseconds(seconds, "Pool.submit(): at")
             if seconds > now + YEAR:
                 raise ValueError(f"Pool.submit(): at is {seconds!r}, more than a year from now; it "
                                  f"must be a time of time.monotonic(), which is {now:.1f} now")
-            return lib.rnl_submit_at(pool, job, at) if key is None else \
-                lib.rnl_submit_keyed_at(pool, job, key, at)
-        ret = lib.rnl_submit(pool, job) if key is None else lib.rnl_submit_keyed(pool, job, key)
+            c = job._c if prepared else job._prepare()
+            return lib.rnl_submit_at(pool, c, at) if key is None else \
+                lib.rnl_submit_keyed_at(pool, c, key, at)
+        ret = job._submit(pool, key, prepared)
         if ret != -errno.EAGAIN or timeout == 0:
             return ret
-        ret = wait(lambda ns: lib.rnl_submit_wait(pool, job, ns) if key is None else
-                   lib.rnl_submit_keyed_wait(pool, job, key, ns), timeout, "Pool.submit()")
+        c = job._c
+        ret = wait(lambda ns: lib.rnl_submit_wait(pool, c, ns) if key is None else
+                   lib.rnl_submit_keyed_wait(pool, c, key, ns), timeout, "Pool.submit()")
         return -errno.EAGAIN if ret == -errno.ETIMEDOUT else ret
 
     def barrier(self) -> Barrier:

@@ -212,13 +212,18 @@ print(status)
 p, stop = pool(4), False
 def submit():
     while not stop:
-        p.submit(sum, range(100)).result(30)
+        for job in [p.submit(sum, range(100)) for _ in range(100)]:
+            job.result(30)
 threads = [threading.Thread(target=submit) for _ in range(3)]
 for t in threads:
     t.start()
 for _ in range(20):
     child = os.fork()
     if not child:
+        if os.environ.get("RNL_TEST_DEVICE", "host") == "host":
+            own = pool(1)
+            own.submit(int).result(30)		# also if a worker waited for the interpreter
+            own.submit(int).result(30)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 stop = True
