@@ -60,8 +60,10 @@ def program(text):
     head = ("import os, signal, sys, threading, time\n"
             f"sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\n"
             "import runnel\nfrom shared import Gate, comes_true, pool\n")
-    return subprocess.Popen([sys.executable, "-c", head + text], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Since 3.12 Python warns of each fork() of a process that has threads.
+    return subprocess.Popen([sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c",
+                             head + text], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
 
 
 def ended(process, send=""):

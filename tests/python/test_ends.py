@@ -200,7 +200,9 @@ if not child:
     if os.environ.get("RNL_TEST_DEVICE", "host") == "host":
         with pool() as own:
             assert own.submit(lambda: 6).result(30) == 6
-    sys.exit(7)
+        sys.exit(7)
+    sys.stdout.flush()
+    os._exit(7)		# CUDA's own exit handlers do not survive a fork
 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 gate.open()
 job.result(30)
