@@ -37,6 +37,8 @@ sobel_picture(const struct pictures_args args)
 {
 	const struct sobel_args one = picture_of(&args, blockIdx.x);
 
+	if (!threadIdx.x)
+		sign_picture(&args, blockIdx.x);
 	for (uint32_t i = threadIdx.x; i < one.width * one.height; i += blockDim.x)
 		compute_pixel(one, i % one.width, i / one.width);
 }

@@ -43,7 +43,7 @@ static void begin_span(struct slot *slot)
 	slot->began_ns = rnl_clock();
 }
 
-/* A batch is the work of no slot: it has no span. */
+/* A batch is the work of no slot: small.c notes its span. */
 static void end_span(struct slot *slot)
 {
 	const enum span_kind kind = slot->step == STEP_FINISH ? SPAN_PNG :

@@ -48,20 +48,35 @@ struct small_picture {
 	unsigned char pixels[SMALL_PIXELS];	/* as many as it has */
 };
 
+/* Their edges begin with who computed the batch: it is the work of no slot. */
+struct small_edges {
+	int64_t began_ns;
+	uint32_t worker;
+	uint32_t unused;
+	unsigned char pixels[SMALL_PIXELS];
+};
+
 /* A block computes one picture. */
 struct pictures_args {
 	const void *pictures;
-	unsigned char *edges;		/* SMALL_PIXELS for each picture */
+	struct small_edges *edges;	/* for each picture */
 	const struct rnl_span *spans;	/* where each picture is */
+	int64_t began_ns;
+	uint32_t worker;
 	uint32_t nr;
-	uint32_t unused;
 };
+
+SHARED void sign_picture(const struct pictures_args *args, uint32_t i)
+{
+	args->edges[i].began_ns = args->began_ns;
+	args->edges[i].worker = args->worker;
+}
 
 SHARED struct sobel_args picture_of(const struct pictures_args *args, uint32_t i)
 {
 	const struct small_picture *picture = (const struct small_picture *)(const void *)
 		((const char *)args->pictures + args->spans[i].offset);
-	const struct sobel_args one = { picture->pixels, args->edges + (size_t)i * SMALL_PIXELS,
+	const struct sobel_args one = { picture->pixels, args->edges[i].pixels,
 					picture->width, picture->height };
 
 	return one;

@@ -156,6 +156,7 @@ struct server {
 	struct place *board;		/* of each process; NULL: there is no parent */
 	struct rnl_pool *pool;
 	struct rnl_batcher *batcher;	/* of small pictures; NULL: there is none */
+	atomic_llong batch_noted[RNL_WORKERS_MAX]; /* begin of a worker's last batch with a span */
 	struct loop loops[LOOPS_MAX];
 	int64_t began_ns;
 	atomic_uint nr_connections;

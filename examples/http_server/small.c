@@ -25,7 +25,10 @@
 
 static int batch_issue(const struct rnl_batch *batch)
 {
-	const struct pictures_args args = { batch->in, batch->out, batch->spans, batch->nr, 0 };
+	const struct pictures_args args = {
+		batch->in, batch->out, batch->spans, rnl_clock(), (uint32_t)rnl_worker_index(),
+		batch->nr,
+	};
 	const struct rnl_dim grid = { batch->nr, 1, 1 };
 	const struct rnl_dim block = { SOBEL_BLOCK_X * SOBEL_BLOCK_Y, 1, 1 };
 
@@ -44,7 +47,7 @@ int small_create(struct server *server)
 	attr.flags = RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY;
 	attr.fn = batch_issue;
 	attr.in_bytes = sizeof(struct small_picture);
-	attr.out_bytes = SMALL_PIXELS;
+	attr.out_bytes = sizeof(struct small_edges);
 	attr.max_batch = server->opt.max_batch;
 	attr.slab_bytes = (server->opt.slots * SPARE / SLABS + 1) * sizeof(struct small_picture);
 	attr.nr_slabs = SLABS;
@@ -54,7 +57,8 @@ int small_create(struct server *server)
 
 size_t small_pinned_bytes(const struct options *opt)
 {
-	return (opt->slots * SPARE + SLABS) * 2 * sizeof(struct small_picture);
+	return (opt->slots * SPARE + SLABS) *
+	       (sizeof(struct small_picture) + sizeof(struct small_edges));
 }
 
 bool small_takes(const struct server *server, uint32_t width, uint32_t height)
@@ -87,13 +91,29 @@ int small_begin(struct slot *slot)
 	return ret;
 }
 
+/* A batch has one span, of the loop that is the first to have a picture of it back. */
+static void note_batch(struct loop *loop, const struct small_edges *edges)
+{
+	atomic_llong *noted = &loop->server->batch_noted[edges->worker];
+	long long before = atomic_load(noted);
+
+	while (before < edges->began_ns)
+		if (atomic_compare_exchange_weak(noted, &before, edges->began_ns)) {
+			spans_note(&loop->spans, edges->worker, SPAN_EDGES, edges->began_ns,
+				   rnl_clock());
+			return;
+		}
+}
+
 int small_end(struct slot *slot)
 {
+	const struct small_edges *edges = slot->request.out;
 	const int ret = rnl_job_result(&slot->request.job);
 
-	if (!ret)
-		memcpy(slot->in, slot->request.out,
-		       (size_t)slot->image.width * slot->image.height);
+	if (!ret) {
+		memcpy(slot->in, edges->pixels, (size_t)slot->image.width * slot->image.height);
+		note_batch(slot->endpoint->loop, edges);
+	}
 	rnl_request_release(&slot->request);
 	return ret;
 }

@@ -122,6 +122,7 @@ void pictures_grid(struct rnl_dim grid, struct rnl_dim block, const void *args)
 	for (uint32_t i = 0; i < a->nr; i++) {
 		const struct sobel_args one = picture_of(a, i);
 
+		sign_picture(a, i);
 		sobel_grid(grid, block, &one);
 	}
 }
