@@ -76,8 +76,8 @@ void py_capsule_end(void *capsule)
 }
 
 /*
- * Workers wait for the interpreter's lock one at a time: several that wait there are woken, and sleep
- * again, at each job's end.  Never taken by a thread that has the interpreter's lock.
+ * Workers wait for the interpreter's lock one at a time: several that wait there are woken, and
+ * sleep again, at each job's end.  Never taken by a thread that has the interpreter's lock.
  */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
@@ -98,7 +98,7 @@ static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 		PyGILState_Release(state);					\
 	} while (0)
 
-static int run(struct rnl_job *job)
+static int run_job(struct rnl_job *job)
 {
 	int ret;
 
@@ -106,14 +106,14 @@ static int run(struct rnl_job *job)
 	return ret;
 }
 
-static void done(struct rnl_job *job)
+static void job_done(struct rnl_job *job)
 {
 	const int result = rnl_job_result(job);
 
 	CALL_PYTHON(py_done(job, result));
 }
 
-static int chunk(const struct rnl_chunk *chunk)
+static int run_chunk(const struct rnl_chunk *chunk)
 {
 	int ret;
 
@@ -121,26 +121,27 @@ static int chunk(const struct rnl_chunk *chunk)
 	return ret;
 }
 
-static void call_kernel(struct rnl_dim grid, struct rnl_dim block, const void *args)
+static void run_kernel(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	(void)grid;
 	(void)block;
 	CALL_PYTHON(py_kernel(*(void *const *)args));
 }
 
-RNL_HOST_KERNEL(python_kernel, call_kernel, void *);
+RNL_HOST_KERNEL(python_kernel, run_kernel, void *);
 
 /*
- * Makes a job in one call, which gives the interpreter's lock away once.  @cq: NULL: py_done() is told of its end.
+ * Makes a job in one call, which gives the interpreter's lock away once.  @cq: NULL: py_done() is
+ * told of its end.
  */
 int py_prepare(struct rnl_job *job, int runs, void *user, struct rnl_cq *cq)
 {
-	int ret = rnl_job_init(job, runs ? run : NULL);
+	int ret = rnl_job_init(job, runs ? run_job : NULL);
 
 	if (ret)
 		return ret;
 	job->user = user;
-	return cq ? rnl_job_cq(job, cq) : rnl_job_on_done(job, done);
+	return cq ? rnl_job_cq(job, cq) : rnl_job_on_done(job, job_done);
 }
 
 /* Submits a job that runs; @prepared: py_prepare() has made it. */
@@ -157,7 +158,7 @@ int py_submit(struct rnl_pool *pool, struct rnl_job *job, int prepared, void *us
 int py_map_start(struct rnl_pool *pool, struct rnl_map *map, struct rnl_barrier *barrier)
 {
 	map->size = sizeof(*map);
-	map->fn = chunk;
+	map->fn = run_chunk;
 	return rnl_map_start(pool, map, barrier);
 }
 

@@ -91,7 +91,10 @@ int small_begin(struct slot *slot)
 	return ret;
 }
 
-/* A batch has one span, of the loop that is the first to have a picture of it back. */
+/*
+ * A batch has one span, of the loop that is the first to have a picture of it back; none, if a loop
+ * has one of a later batch back before that.
+ */
 static void note_batch(struct loop *loop, const struct small_edges *edges)
 {
 	atomic_llong *noted = &loop->server->batch_noted[edges->worker];

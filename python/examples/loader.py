@@ -33,7 +33,8 @@ class Batches:
         offset, nbytes = self.places[i]
         with open(self.path, "rb", buffering=0) as file:
             file.seek(offset)
-            np.copyto(into, np.frombuffer(zlib.decompress(file.read(nbytes)), "f4").reshape(self.shape))
+            unpacked = zlib.decompress(file.read(nbytes))
+        np.copyto(into, np.frombuffer(unpacked, "f4").reshape(self.shape))
 
     def compute(self, x, weight):
         for _ in range(self.rounds):

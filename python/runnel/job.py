@@ -27,7 +27,7 @@ class Job:
     """A job that was submitted, and what comes of it. Pool.submit() makes it."""
 
     __slots__ = ("_c", "_pool", "_fn", "_args", "_kept", "_value", "_error", "_finished", "_step",
-                 "_barrier", "_after", "_callbacks", "_queue", "_handle", "_code", "__weakref__")
+                 "_barrier", "_after", "_callbacks", "_queue", "_code", "__weakref__")
 
     def __init__(self, pool: "Pool", fn: Optional[Callable], args: tuple = (),
                  queue: Optional["Queue"] = None):
@@ -44,7 +44,7 @@ class Job:
         self._callbacks: List[Callable] = []
         self._queue = queue
         self._code: Optional[int] = None	# the library's result, once it is known
-        self._handle = _live[self] = ffi.new_handle(self)
+        _live[self] = ffi.new_handle(self)
 
     def _prepare(self) -> Any:
         """Has the library know the job, so that it can be told more of it: the job's C side."""
@@ -60,7 +60,7 @@ class Job:
 
     def _ends(self) -> tuple:
         """The handle, and the queue or NULL."""
-        return self._handle, ffi.NULL if self._queue is None else self._queue._c
+        return _live[self], ffi.NULL if self._queue is None else self._queue._c
 
     def _refused(self) -> None:
         """The submit failed: the job is the caller's, and goes."""

@@ -184,6 +184,21 @@ class Jobs(unittest.TestCase):
         job.result(LONG)
         self.assertTrue(comes_true(lambda: gc.collect() is not None and seen() is None))
 
+    def test_a_value_goes_with_its_job(self):
+        """Not with the collector's next run: it may be a large array."""
+        class Thing:
+            pass
+
+        gc.disable()
+        try:
+            job = self.pool.submit(Thing)
+            seen = weakref.ref(job.result(LONG))
+            self.assertIsNotNone(seen())
+            job = None
+            self.assertTrue(comes_true(lambda: seen() is None))
+        finally:
+            gc.enable()
+
     def test_jobs_leave_nothing_behind(self):
         def fails():
             raise ValueError
