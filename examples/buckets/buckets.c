@@ -53,7 +53,9 @@ static void parse_options(struct buckets *b, int argc, char **argv)
 		  OPTION_FLAG(&set->by_hand) },
 		{ "repeat", 0, "N", "timed runs of each way, of which the median is shown; 9",
 		  OPTION_NUMBER(&set->repeat, 1, REPEAT_MAX) },
-		{ "timeout", 0, "SECONDS", "a rank that dies, hangs or never comes is an error then; 10",
+		{ "start", 0, "SECONDS", "a rank that has not come by then is an error; 60",
+		  OPTION_NUMBER(&b->start, 1, 3600) },
+		{ "timeout", 0, "SECONDS", "a rank that dies or hangs later is an error then; 10",
 		  OPTION_NUMBER(&b->timeout, 1, 3600) },
 		{ "mpi", 0, NULL, "starts MPI, also if nothing tells that mpirun is there",
 		  OPTION_FLAG(&b->mpi) },
@@ -65,6 +67,7 @@ static void parse_options(struct buckets *b, int argc, char **argv)
 	*b = (struct buckets){
 		.set = { .nr = 16, .bytes = 25 * MIB, .us = 200, .repeat = 9 },
 		.device = "auto",
+		.start = 60,
 		.timeout = 10,
 		.info = RNL_DEVICE_INFO_INIT,
 	};
@@ -132,8 +135,10 @@ static void begin(struct buckets *b)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
-	watch_begin(b->timeout);
+	watch_begin();
+	watch_limit("start", b->start);
 	processes_begin(b);
+	watch_limit("timeout", b->timeout);
 	choose_device(b);
 	program_device(b->device, &b->info);
 	b->set.nr_devices = count_devices(b->device);

@@ -69,7 +69,7 @@ struct settings {
 struct buckets {
 	struct settings set;
 	const char *device, *svg;	/* svg: NULL: none */
-	uint32_t timeout;		/* s */
+	uint32_t start, timeout;	/* s */
 	bool mpi;
 
 	struct rnl_device_info info;	/* of the first device */
@@ -202,10 +202,11 @@ void processes_max(double *values, unsigned nr); /* the largest become everyone'
 /* ---- watch.c ------------------------------------------------------------- */
 
 /*
- * Starts the thread that ends the process if what is expected does not come in @seconds.  It exits
- * the hard way, since MPI, NCCL or CUDA may never return to the thread that waits in them.
+ * Starts the thread that ends the process if what is expected does not come in time.  It exits the
+ * hard way, since MPI, NCCL or CUDA may never return to the thread that waits in them.
  */
-void watch_begin(unsigned seconds);
+void watch_begin(void);
+void watch_limit(const char *option, unsigned seconds);	/* that time; who sets it, for the message */
 void watch_rank(unsigned rank);	/* of this process, if there are others: messages name it */
 void watch_transport(const struct transport *transport);	/* asks it from now on; NULL: none */
 

@@ -29,6 +29,7 @@ static struct watch {
 	char what[TEXT], name[32];
 	uint64_t since;			/* 0: nothing is expected */
 	unsigned seconds;
+	const char *option;		/* by which they are set */
 	const struct transport *transport;	/* NULL: none has begun */
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -44,8 +45,8 @@ static void look(void)
 			    text, watch.what);
 	if (watch.since && program_now_ns() - watch.since > watch.seconds * UINT64_C(1000000000))
 		program_die("%snothing has moved for %u s, waiting for %s: another rank has died, "
-			    "hangs, or never came (--timeout=SECONDS)", watch.name, watch.seconds,
-			    watch.what);
+			    "hangs, or never came (--%s=SECONDS)", watch.name, watch.seconds,
+			    watch.what, watch.option);
 }
 
 static void *watch_thread(void *arg)
@@ -71,19 +72,26 @@ static void on_term(int signal)
 	_exit(EXIT_FAILURE);
 }
 
-void watch_begin(unsigned seconds)
+void watch_begin(void)
 {
 	sigset_t all, before;
 	pthread_t thread;
 	int ret;
 
-	watch.seconds = seconds;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	ret = pthread_create(&thread, NULL, watch_thread, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	program_must(-ret, "the thread that watches");
 	pthread_detach(thread);
+}
+
+void watch_limit(const char *option, unsigned seconds)
+{
+	pthread_mutex_lock(&watch.lock);
+	watch.option = option;
+	watch.seconds = seconds;
+	pthread_mutex_unlock(&watch.lock);
 }
 
 void watch_rank(unsigned rank)

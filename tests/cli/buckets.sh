@@ -95,6 +95,7 @@ for bad in 0 4095 51M 4097 -1; do
 	refuses "'$bad' is not good for --bucket: give a multiple of 4096 up to 52428800" --bucket=$bad
 done
 refuses "'0' is not good for --timeout: give a number from 1 to 3600" --timeout=0
+refuses "'3601' is not good for --start: give a number from 1 to 3600" --start=3601
 refuses "'0' is not good for --repeat: give a number from 1 to 99" --repeat=0
 for bad in gpu cuda: cuda:x host: host:1,2 host:all; do
 	refuses "'$bad' is not good for --device: give auto, cuda, cuda:N, cuda:N,N,..., cuda:all, or host:N" --device=$bad
@@ -138,6 +139,6 @@ if [ "$fake" ]; then
 fi
 ends 'says what failed, and leaves no half-written picture'
 
-has_options buckets bucket compute rounds naive by-hand repeat timeout mpi device svg
+has_options buckets bucket compute rounds naive by-hand repeat start timeout mpi device svg
 ends 'helps'
 done_testing

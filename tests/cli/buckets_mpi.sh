@@ -17,8 +17,10 @@ if [ "$device" != host ]; then
 	[ "$most" -ge 2 ] || skip_all "two ranks need two GPUs, and here are $most"
 	[ "$most" -le 4 ] || most=4
 fi
-late=$((2 * ${RNL_TEST_SCALE:-1}))
-small="--device=$device --bucket=64K --buckets=4 --rounds=2 --repeat=2 --timeout=$((10 * ${RNL_TEST_SCALE:-1}))"
+late=$((5 * ${RNL_TEST_SCALE:-1}))
+# A busy machine is slow to start ranks, and to let all of them move.
+start=--start=$((120 * ${RNL_TEST_SCALE:-1})) timeout=--timeout=$((120 * ${RNL_TEST_SCALE:-1}))
+small="--device=$device --bucket=64K --buckets=4 --rounds=2 --repeat=2 $start $timeout"
 n='[0-9]+\.[0-9]+'
 over() {	# over NR ARG...: so many ranks
 	nr_ranks=$1
@@ -27,7 +29,7 @@ over() {	# over NR ARG...: so many ranks
 	got=$?
 }
 succeeds() { [ $got = 0 ] || complain "status of $1: $got"; }
-fails_in_time() {	# fails_in_time WHAT: ranks() gives 124 after a minute
+fails_in_time() {	# fails_in_time WHAT: ranks() gives 124 when it is over
 	[ $got != 0 ] && [ $got != 124 ] || complain "status of $1: $got"
 }
 
@@ -59,7 +61,7 @@ succeeds 'one rank'
 ends 'adds up the buckets of 2, 3 and 4 ranks, and checks every sum'
 
 # ---- ranks that do not come, or go -----------------------------------------------
-work="--device=$device --bucket=1M --repeat=99 --buckets=64 --rounds=20 --timeout=$late"
+work="--device=$device --bucket=1M --repeat=99 --buckets=64 --rounds=20 $start --timeout=$late"
 catches_term() {	# catches_term PID: by the mask in its status; SIGTERM is its bit 14
 	mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status")
 	[ $((0x0${mask} >> 14 & 1)) = 1 ]
@@ -95,10 +97,10 @@ if [ "$most" -ge 3 ]; then
 fi
 
 # shellcheck disable=SC2086
-ranks 1 "$program" $work : -n 1 sleep 100 >"$dir/out" 2>"$dir/err" </dev/null
+ranks 1 "$program" $work --start=$late : -n 1 sleep 300 >"$dir/out" 2>"$dir/err" </dev/null
 got=$?
 fails_in_time 'a rank that never comes'
-says "buckets: nothing has moved for $late s, waiting for MPI to start all ranks: another rank has died, hangs, or never came"
+says "buckets: nothing has moved for $late s, waiting for MPI to start all ranks: another rank has died, hangs, or never came (--start=SECONDS)"
 # Here it comes to MPI, and not to the others.
 if command -v "${MPICC:=mpicc}" >/dev/null && [ -z "${sanitizer:-}" ]; then
 	cat >"$dir/late.c" <<'IN'
@@ -108,7 +110,7 @@ if command -v "${MPICC:=mpicc}" >/dev/null && [ -z "${sanitizer:-}" ]; then
 int main(int argc, char **argv)
 {
 	MPI_Init(&argc, &argv);
-	sleep(100);
+	sleep(300);
 	return 0;
 }
 IN

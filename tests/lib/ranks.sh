@@ -19,6 +19,6 @@ command -v "$mpirun" >/dev/null || skip_all "there is no $mpirun"
 timeout 60 "$mpirun" -n 2 true >"$dir/out" 2>"$dir/err" </dev/null ||
 	skip_all "$mpirun starts no ranks here: $(cat "$dir/err" "$dir/out" | grep . | sed 1q)"
 
-ranks() {	# ranks NR COMMAND ... [: -n NR COMMAND ...]: ends after a minute, with 124
-	timeout $((60 * ${RNL_TEST_SCALE:-1})) "$mpirun" -n "$@"
+ranks() {	# ranks NR COMMAND ... [: -n NR COMMAND ...]: ends after four minutes, with 124
+	timeout $((240 * ${RNL_TEST_SCALE:-1})) "$mpirun" -n "$@"
 }
