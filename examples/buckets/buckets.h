@@ -206,7 +206,8 @@ void processes_max(double *values, unsigned nr); /* the largest become everyone'
  * hard way, since MPI, NCCL or CUDA may never return to the thread that waits in them.
  */
 void watch_begin(void);
-void watch_limit(const char *option, unsigned seconds);	/* that time; who sets it, for the message */
+/* Sets that time; a message names the @option that it comes from. */
+void watch_limit(const char *option, unsigned seconds);
 void watch_rank(unsigned rank);	/* of this process, if there are others: messages name it */
 void watch_transport(const struct transport *transport);	/* asks it from now on; NULL: none */
 

@@ -48,7 +48,7 @@ struct small_picture {
 	unsigned char pixels[SMALL_PIXELS];	/* as many as it has */
 };
 
-/* Their edges begin with who computed the batch: it is the work of no slot. */
+/* The edges of one, and which worker began its batch, and when: for the timeline. */
 struct small_edges {
 	int64_t began_ns;
 	uint32_t worker;
