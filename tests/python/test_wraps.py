@@ -43,6 +43,15 @@ class Wraps(unittest.TestCase):
                  if not np.array_equal(self.outs[i], computed(self.ins[i], i))]
         self.assertEqual(wrong, [])
 
+    def takes_device_arrays(self, wrap, take):
+        def job(i):
+            array = self.pool.device_array(LENGTH, "i8")
+            runnel.copy(array, self.ins[i])
+            with wrap():
+                runnel.copy(self.outs[i], computed(take(array), i))
+
+        self.all_right(job)
+
     @needs("torch")
     def test_torchs_arrays_are_each_jobs_own(self):
         import torch
@@ -59,38 +68,17 @@ class Wraps(unittest.TestCase):
     @needs("torch")
     def test_torch_takes_a_device_array(self):
         import torch
-
-        def job(i):
-            array = self.pool.device_array(LENGTH, "i8")
-            runnel.copy(array, self.ins[i])
-            with runnel.torch_stream():
-                runnel.copy(self.outs[i], computed(torch.from_dlpack(array), i))
-
-        self.all_right(job)
+        self.takes_device_arrays(runnel.torch_stream, torch.from_dlpack)
 
     @needs("cupy")
     def test_cupys_arrays_are_each_jobs_own(self):
         import cupy
-
-        def job(i):
-            array = self.pool.device_array(LENGTH, "i8")
-            runnel.copy(array, self.ins[i])
-            with runnel.cupy_stream():
-                runnel.copy(self.outs[i], computed(cupy.asarray(array), i))
-
-        self.all_right(job)
+        self.takes_device_arrays(runnel.cupy_stream, cupy.asarray)
 
     @needs("cupy")
     def test_cupy_takes_a_device_array_by_dlpack(self):
         import cupy
-
-        def job(i):
-            array = self.pool.device_array(LENGTH, "i8")
-            runnel.copy(array, self.ins[i])
-            with runnel.cupy_stream():
-                runnel.copy(self.outs[i], computed(cupy.from_dlpack(array), i))
-
-        self.all_right(job)
+        self.takes_device_arrays(runnel.cupy_stream, cupy.from_dlpack)
 
     @needs("numba")
     def test_numbas_kernels_are_in_the_jobs_order(self):
