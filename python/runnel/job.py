@@ -46,13 +46,12 @@ class Job:
         self._code: Optional[int] = None	# the library's result, once it is known
         _live[self] = ffi.new_handle(self)
 
-    def _prepare(self) -> Any:
-        """Has the library know the job, so that it can be told more of it: the job's C side."""
+    def _prepare(self) -> None:
+        """Has the library know the job, so that it can be told more of it."""
         ret = lib.py_prepare(self._c, self._fn is not None, *self._ends())
         if ret:
             self._refused()
             raise refusal(ret, "a job")
-        return self._c
 
     def _submit(self, pool: Any, key: Optional[int], prepared: bool) -> int:
         """The library's code. A call gives the interpreter's lock away: this is one."""

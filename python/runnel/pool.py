@@ -259,11 +259,11 @@ class Pool:
         try:
             job = Job(self, fn, args, queue)
             try:
-                told = bool(urgent or device is not None or barrier or after or
-                            deadline is not None)
-                if told:
+                more = (device, barrier, after, deadline, at, when)
+                plain = not urgent and all(value is None for value in more)
+                if not plain:
                     self._set(job, urgent, device, barrier, after, deadline)
-                ret = self._submit(job, told, key, at, when, 0 if loop else timeout)
+                ret = self._submit(job, plain, key, at, when, 0 if loop else timeout)
             except BaseException:
                 job._interrupted()
                 raise
@@ -276,7 +276,8 @@ class Pool:
 
     def _set(self, job: Job, urgent: bool, device: Optional[int], barrier: Optional[Barrier],
              after: Optional[Barrier], deadline: Optional[float]) -> None:
-        c = job._prepare()
+        c = job._c
+        job._prepare()
         for name, given in (("barrier", barrier), ("after", after)):
             if given is not None and not isinstance(given, Barrier):
                 raise TypeError(f"Pool.submit(): {name} is {given!r}; it must be a runnel.Barrier")
@@ -295,29 +296,28 @@ class Pool:
             ret = lib.rnl_job_deadline(c, nanoseconds(deadline, "Pool.submit(): deadline"))
         check(ret, "Pool.submit()")
 
-    def _submit(self, job: Job, prepared: bool, key: Optional[Hashable], at: Optional[float],
+    def _submit(self, job: Job, plain: bool, key: Optional[Hashable], at: Optional[float],
                 when: Optional[int], timeout: Optional[float]) -> int:
-        pool = self._c
+        """plain: the library does not know the job yet; _set() was not called."""
+        pool, c = self._c, job._c
         if key is not None:
             key = (key if isinstance(key, int) else hash(key)) & MASK
         if when is not None:
             if at is not None or key is not None or when not in (LOW_WATER, HIGH_WATER, EMPTY):
                 raise ValueError("Pool.submit(): when is LOW_WATER, HIGH_WATER or EMPTY, and goes "
                                  "with neither key nor at")
-            return lib.rnl_submit_when(pool, job._c if prepared else job._prepare(), when)
+            return lib.rnl_submit_when(pool, c, when)
         if at is not None:
             now, seconds = time.monotonic(), at
             at = nanoseconds(seconds, "Pool.submit(): at")
             if seconds > now + YEAR:
                 raise ValueError(f"Pool.submit(): at is {seconds!r}, more than a year from now; it "
                                  f"must be a time of time.monotonic(), which is {now:.1f} now")
-            c = job._c if prepared else job._prepare()
             return lib.rnl_submit_at(pool, c, at) if key is None else \
                 lib.rnl_submit_keyed_at(pool, c, key, at)
-        ret = job._submit(pool, key, prepared)
+        ret = job._submit(pool, key, not plain)
         if ret != -errno.EAGAIN or timeout == 0:
             return ret
-        c = job._c
         ret = wait(lambda ns: lib.rnl_submit_wait(pool, c, ns) if key is None else
                    lib.rnl_submit_keyed_wait(pool, c, key, ns), timeout, "Pool.submit()")
         return -errno.EAGAIN if ret == -errno.ETIMEDOUT else ret

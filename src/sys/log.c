@@ -33,7 +33,8 @@ void rnl_log_stderr(void *arg, enum rnl_log_level level, const char *msg)
 
 	(void)arg;
 	/* One write, so that lines of several threads do not mix; where it fails nobody can be told. */
-	(void)!dprintf(STDERR_FILENO, "runnel: %s: %s\n", names[level < RNL_LOG_INFO ? level : RNL_LOG_INFO], msg);
+	(void)!dprintf(STDERR_FILENO, "runnel: %s: %s\n",
+		       names[level < RNL_LOG_INFO ? level : RNL_LOG_INFO], msg);
 }
 
 __attribute__((format(printf, 3, 0)))

@@ -282,6 +282,9 @@ def two_servers_that_are_lost_at_the_same_time_lose_no_request():
 def servers_die(balancer, load, *names):
     """SIGKILL: the balancer leaves the servers, and takes them back when they are there again."""
     for name in names:
+        balancer.await_state(name, 'UP')
+    downs = [balancer.figure(name, 'chkdown') for name in names]
+    for name in names:
         balancer.servers[name].signal(signal.SIGKILL)
     for name in names:
         balancer.servers[name].wait()
@@ -291,6 +294,8 @@ def servers_die(balancer, load, *names):
         balancer.start(name)
         balancer.await_state(name, 'UP')
         balancer.await_answers(name)
+    for name, before in zip(names, downs):
+        assert balancer.figure(name, 'chkdown') > before, 'the balancer did not see %s go' % name
 
 
 def a_server_is_drained(balancer, load):
