@@ -7,8 +7,9 @@
  * such a picture, and the loop copies it into pinned memory of the batcher, as a request.  A worker
  * then takes all that have come as one batch: one copy there, one kernel, one copy back.  A lone
  * picture waits for no other.  The request lies in the memory of the slot's job, and comes back by
- * the same completion queue.  A batch saves calls of the driver: the host device has no driver, so
- * there each picture is a job.
+ * the same completion queue.
+ *
+ * On the host device each picture is a job of its own: calls of a driver are what a batch saves.
  *
  * Each picture that has a slot of the server may be in the batcher's slabs at once.
  */
