@@ -189,7 +189,7 @@ def the_deadline_bounds_the_answer_whatever_a_worker_is_at():
         until('the slot', lambda: slots_used(running) == 1)
         is_code(ask(running.port, '/wc', b'one'), 504)
         is_code(hangs.answer(), 504)
-        is_code(hangs.ask('/healthz', method='HEAD'), 200)
+        is_code(hangs.ask('/metrics', method='HEAD'), 200)
         until('the other slot', lambda: slots_used(running) == 1)
         status, errors = running.stop()
         # By SIGALRM if its last words take too long.
