@@ -69,10 +69,11 @@ def interlaced_images_are_read():
 
 def fills(running, nr):
     """As many clients, each with a part of a request."""
-    clients = [Connection(running.port) for _ in range(nr)]
-    for connection in clients:
-        connection.send(request_bytes('/wc', b'one') + request_bytes('/wc', b'one')[:-1])
-        is_code(connection.answer(), 200)
+    clients = []
+    for _ in range(nr):     # one after the other: a silent one would make space for the last
+        clients.append(Connection(running.port))
+        clients[-1].send(request_bytes('/wc', b'one') + request_bytes('/wc', b'one')[:-1])
+        is_code(clients[-1].answer(), 200)
     return clients
 
 
@@ -98,13 +99,11 @@ def more_clients_than_connections_wait_and_are_served():
 @check
 def idle_clients_make_space_for_others():
     with server('--connections=8', '--loops=1') as running:
-        idle = [Connection(running.port) for _ in range(8)]
-        for connection in idle:
-            is_code(connection.ask('/wc', b'one'), 200)
-        others = []
-        for _ in range(8):
-            others.append(Connection(running.port))
-            is_code(others[-1].ask('/wc', b'two'), 200)
+        idle, others = [], []
+        for connections in (idle, others):
+            for _ in range(8):
+                connections.append(Connection(running.port))
+                is_code(connections[-1].ask('/wc', b'one'), 200)
         assert all(connection.ended() for connection in idle)
         stops(running)
 

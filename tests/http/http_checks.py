@@ -16,8 +16,6 @@ SEED = int(os.environ.get('HTTP_SEED', time.time_ns() % 1000000))
 RANDOM = random.Random(SEED)
 CHECKS = []
 LINGER = '--linger=500'
-# How many times slower than usual this build is.
-SCALE = float(os.environ.get('RNL_TEST_SCALE') or 1)
 
 
 class Skip(Exception):

@@ -11,8 +11,10 @@ import threading
 import time
 
 SANITIZER = os.environ.get('sanitizer', '')
+# How many times slower than usual this build is.
+SCALE = float(os.environ.get('RNL_TEST_SCALE') or 1)
 # Sanitizers and busy machines are slow.
-PATIENCE = 120 if SANITIZER else 30
+PATIENCE = 120 if SANITIZER or SCALE > 1 else 30
 
 
 class Unanswered(Exception):

@@ -49,8 +49,8 @@ def answers_that_take_long_are_waited_for():
         # On a busy machine some are answered before others have come.
         came, end = 0, time.monotonic() + PATIENCE
         while came < len(waiting):
-            assert time.monotonic() < end, 'requests that did not come: %r' % metrics
             metrics = running.metrics()
+            assert time.monotonic() < end, 'requests that did not come: %r' % metrics
             came = metrics['http_server_open'] - 1 + metrics.get(answered, 0)
         running.signal()
         for connection in waiting:
@@ -60,9 +60,9 @@ def answers_that_take_long_are_waited_for():
         same(running.wait(), (0, ''), 'exit status and standard error')
 
 
-@check
-def a_request_that_comes_slowly_is_answered_before_it_ends():
-    with server(LINGER) as running:
+def answers_slow_requests(linger):
+    """@linger: in ms; a piece comes in less."""
+    with server('--linger=%d' % linger) as running:
         body, want = BODIES[3]
         data = request_bytes('/wc', body)
         slow, idle = Connection(running.port), Connection(running.port)
@@ -71,11 +71,19 @@ def a_request_that_comes_slowly_is_answered_before_it_ends():
         is_code(slow.answer(), 200)
         running.signal()
         for at in range(20, len(data), len(data) // 6 + 1):
-            time.sleep(0.2)
+            time.sleep(0.4e-3 * linger)
             slow.send(data[at:at + len(data) // 6 + 1])
         same(slow.answer().body, want, 'counts')
         assert idle.ended(), 'the idle connection is not closed'
         same(running.wait(), (0, ''), 'exit status and standard error')
+
+
+@check
+def a_request_that_comes_slowly_is_answered_before_it_ends():
+    try:
+        answers_slow_requests(500)
+    except Unanswered:          # this machine is too busy for pieces in time
+        answers_slow_requests(10000)
 
 
 def await_jobs(running, number):
@@ -120,8 +128,8 @@ def a_handler_that_asks_ends_before_the_grace():
 def a_handler_that_hangs_is_named_when_the_grace_is_over():
     for grace in GRACES:
         answered, (status, errors) = hangs(b'x', grace)
-        # SIGALRM: its last words took too long.
-        if answered and status != -signal.SIGALRM:
+        # SIGALRM: its last words took too long.  2: a loop had not closed yet what it answered.
+        if answered and status != -signal.SIGALRM and ' is over: 2 requests' not in errors:
             break
     assert answered, errors
     same(status, 1, 'exit status')

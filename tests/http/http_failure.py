@@ -4,9 +4,9 @@ import json
 import time
 
 import http_images as images
-from http_checks import (BODIES, DEVICE, LINGER, SCALE, SEED, Skip, check, is_code, noise, same,
+from http_checks import (BODIES, DEVICE, LINGER, SEED, Skip, check, is_code, noise, same,
                          server)
-from http_client import PATIENCE, Broken, Connection, ask, request_bytes
+from http_client import PATIENCE, SCALE, Broken, Connection, Unanswered, ask, request_bytes
 from http_stop import StopUnderLoad
 
 WORKERS = '--workers=8'
@@ -59,9 +59,10 @@ def crash(running, health=None):
     connection.send(request_bytes('/crash', b''))
     while health:
         answer = health.ask('/healthz')
-        if answer.code == 503:
+        # A busy machine may have a worker stuck meanwhile.
+        if answer.code == 503 and json.loads(answer.body)['state'] != 'stuck':
             break
-        is_code(answer, 200)
+        assert answer.code in (200, 503), answer.code
         assert time.monotonic() - began < PATIENCE, 'the device does not fail'
     seconds = time.monotonic() - began
     if health:
@@ -155,10 +156,8 @@ def under_load_sync_fails_in_the_same_way():
     same(fails_under_load('--handler=sync'), '', 'standard error')
 
 
-@check
-def a_server_that_is_to_leave_exits_with_75():
-    needs_a_device()
-    with server(LINGER, '--exit-on-failure', CRASHES) as running:
+def leaves(linger):
+    with server('--linger=%d' % linger, '--exit-on-failure', CRASHES) as running:
         idle, slow = Connection(running.port), Connection(running.port)
         is_code(idle.ask('/wc', b'one'), 200)
         data = request_bytes('/wc', b'x' * 100)
@@ -174,6 +173,15 @@ def a_server_that_is_to_leave_exits_with_75():
 
 
 @check
+def a_server_that_is_to_leave_exits_with_75():
+    needs_a_device()
+    try:
+        leaves(500)
+    except Unanswered:          # this machine is too busy for a rest in time
+        leaves(10000)
+
+
+@check
 def with_sync_it_exits_with_75_too():
     needs_a_device()
     with server('--handler=sync', '--exit-on-failure', CRASHES) as running:
@@ -182,19 +190,28 @@ def with_sync_it_exits_with_75_too():
         same((status, errors), (75, ''), 'exit status and standard error')
 
 
-@check
-def a_server_that_is_to_leave_does_not_wait_for_clients():
-    needs_a_device()
-    # It may take the client for gone, if it is busy for so long; the grace is then 2 s.
-    with server('--exit-on-failure', '--grace=10', '--linger=1900', CRASHES) as running:
+def leaves_a_client(grace, linger):
+    """Return: the exit status, and standard error."""
+    with server('--exit-on-failure', '--grace=%d' % grace, '--linger=%d' % linger,
+                CRASHES) as running:
         slow = Connection(running.port)
-        slow.send(request_bytes('/wc', b'x' * 1000)[:-900])
+        slow.send(request_bytes('/wc', b'x' * 10000)[:-9900])
         began = time.monotonic()
         crash(running)
         while running.process.poll() is None:
             slow.send(b'x')
             time.sleep(0.05)
             assert time.monotonic() - began < PATIENCE, 'it does not end'
-        status, errors = running.wait()
-        same(status, 1, 'exit status')
-        assert 'the grace of 2 s is over' in errors, errors
+        return running.wait()
+
+
+@check
+def a_server_that_is_to_leave_does_not_wait_for_clients():
+    needs_a_device()
+    # The grace is a fifth then.  If it is busy for almost as long, it takes the client for gone.
+    for grace in (10, 40):
+        status, errors = leaves_a_client(grace, grace * 190)
+        if status == 1:
+            break
+    same(status, 1, 'exit status')
+    assert 'the grace of %d s is over' % (grace // 5) in errors, errors

@@ -103,7 +103,7 @@ def connections_to_a_process_that_does_not_serve_are_served_by_the_others():
         all_serve(running)
         lost = 0
         # After some short lives the pause before the next one is long.
-        while lost < 6:
+        while lost < 6 or ups(running)[2]:
             pid = health(running)[1]['processes'][2]['pid']
             until(lambda: ups(running)[2] or health(running)[1]['processes'][2]['pid'] != pid,
                   'it does not come back')
@@ -112,7 +112,6 @@ def connections_to_a_process_that_does_not_serve_are_served_by_the_others():
                 os.kill(pid, signal.SIGKILL)
                 until(lambda gone=pid: is_gone(gone), 'it is not killed')
                 lost += 1
-        until(lambda: not ups(running)[2], 'it still serves')
         tried = 0
         while not ups(running)[2]:
             for _ in range(10):         # a third of them come to the sockets of the lost one
@@ -125,7 +124,7 @@ def connections_to_a_process_that_does_not_serve_are_served_by_the_others():
 
 @check
 def a_process_that_hangs_is_replaced_and_the_others_serve():
-    with server(THREE, CRASHES, '--stuck=2', '--grace=1') as running:
+    with server(THREE, CRASHES, '--stuck=10', '--grace=20') as running:
         before = all_serve(running)
         hanging = Connection(running.port)
         hanging.send(request_bytes('/hang', b''))
@@ -136,12 +135,12 @@ def a_process_that_hangs_is_replaced_and_the_others_serve():
         except Unanswered:
             pass
         all_serve(running)
-        assert 'a worker does not come back from a request for 2 s' in ends(running)
+        assert 'a worker does not come back from a request for 10 s' in ends(running)
 
 
 @check
 def a_process_that_shows_no_life_is_replaced():
-    with server(THREE, '--stuck=3') as running:
+    with server(THREE, '--stuck=10') as running:
         pids = all_serve(running)
         freeze(pids[0])
         until(lambda: is_gone(pids[0]), 'it is not killed')
@@ -345,6 +344,7 @@ def gpus_that_are_wrong_are_refused():
         assert says in ended.stderr.decode(), ended.stderr
     if DEVICE == 'host':
         return
-    with Server('--gpus=all', '--linger=100', device='auto') as running:
+    with Server('--gpus=all', '--linger=100', '--deadline=0', '--grace=150',
+                device='auto') as running:
         counts_right(Connection(running.port))
         ends(running)

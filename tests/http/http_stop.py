@@ -10,6 +10,8 @@ For each client, until the end:
   - another connection may be closed only when it was idle for a while (IDLE_S; the server's
     --linger): a request that is sent on it then may get no answer, as HTTP has it.
 """
+import socket
+import struct
 import threading
 import time
 
@@ -17,6 +19,13 @@ from http_client import PATIENCE, Broken, Connection, Unanswered, request_bytes
 
 CLIENTS = 24
 IDLE_S = 0.25
+LAST_DATA_RECV = 52     # the offset of tcpi_last_data_recv in struct tcp_info
+
+
+def silence_of(sock):
+    """Return: seconds since the server was last heard of, or connected, by the kernel's clock."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64)
+    return struct.unpack_from('I', info, LAST_DATA_RECV)[0] / 1000
 
 
 class StopUnderLoad:
@@ -57,6 +66,7 @@ class StopUnderLoad:
             body, want = self.bodies[(self.seed + index * 31 + turn) % len(self.bodies)]
             path = '/wc'
         connection.send(request_bytes(path, body))
+        connection.idle_s = silence_of(connection.socket)
         answer = connection.answer()
         self.judge_answer(answer, want, failed)
         self.count('answers')
@@ -69,25 +79,23 @@ class StopUnderLoad:
 
     def client(self, index):
         """Half of the clients keep their connections, the others make one for each request."""
-        connection, turn, answered_at = None, 0, 0
+        connection, turn = None, 0
         while not self.over:
             if not connection:
                 try:
-                    connection, answered_at = Connection(self.running.port), None
+                    connection = Connection(self.running.port)
                 except ConnectionRefusedError:
                     if not self.stopping:
                         raise
                     self.count('refused')
                     return
-            idle = answered_at and time.monotonic() - answered_at
             try:
                 goes_on = self.one(connection, index, turn)
             except Unanswered:
-                if not (idle and idle > IDLE_S and self.may_close_idle()):
+                if not (connection.idle_s > IDLE_S and self.may_close_idle()):
                     raise
                 self.count('idle')
                 goes_on = False
-            answered_at = time.monotonic()
             turn += 1
             if not goes_on or index % 2:
                 connection.close()

@@ -145,11 +145,13 @@ def clients_that_wait_to_be_accepted_are_served_by_the_next_process():
 
 @check
 def sockets_that_a_lost_process_had_deafened_are_heard_again():
-    with server(LINGER, SUPERVISE, '--loops=1') as running:
+    with server(LINGER, SUPERVISE, CRASHES, '--workers=2', '--loops=1') as running:
         lost = the_child(running)
-        slow, other = Connection(running.port), Connection(running.port)
+        hangs, other = Connection(running.port), Connection(running.port)
         is_code(other.ask('/wc', b'one'), 200)
-        slow.send(request_bytes('/wc', b'x' * 100)[:-50])
+        # It waits for that one; the answer says that both came.
+        hangs.send(request_bytes('/wc', b'one') + request_bytes('/hang', b''))
+        is_code(hangs.answer(), 200)
         os.kill(lost, signal.SIGTERM)
         while not other.ask('/wc', b'one').closes:
             pass
@@ -161,14 +163,17 @@ def sockets_that_a_lost_process_had_deafened_are_heard_again():
 @check
 def it_gives_up_when_fresh_processes_are_lost_too():
     with server(SUPERVISE) as running:
-        for _ in range(6):
-            until(lambda: running.children() or running.process.poll() is not None, 'no child')
+        end = time.monotonic() + 5 * PATIENCE
+        while running.process.poll() is None:
+            assert time.monotonic() < end, 'it does not give up'
             for child in running.children():
                 os.kill(child, signal.SIGKILL)
                 until(lambda pid=child: is_gone(pid), 'it is not killed')
+            time.sleep(0.01)
         status, errors = running.wait()
         same(status, 1, 'exit status')
-        same(errors.count('was killed by signal 9'), 6, errors)
+        # More, if one of a busy machine lived for long enough to be no failure.
+        assert errors.count('was killed by signal 9') >= 6, errors
         assert 'gives up: 6 processes in a row' in errors, errors
 
 
