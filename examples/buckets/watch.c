@@ -36,13 +36,18 @@ static struct watch {
 /* The message of the signal, ready to be written. */
 static char told[TEXT];
 
-static void look(void)
+static void look_at_transport(void)
 {
 	char text[TEXT];
 
 	if (watch.transport && watch.transport->failed && watch.transport->failed(text))
 		program_die("%s%s has failed: %s (waiting for %s)", watch.name, watch.transport->name,
 			    text, watch.what);
+}
+
+static void look(void)
+{
+	look_at_transport();
 	if (watch.since && program_now_ns() - watch.since > watch.seconds * UINT64_C(1000000000))
 		program_die("%snothing has moved for %u s, waiting for %s: another rank has died, "
 			    "hangs, or never came (--%s=SECONDS)", watch.name, watch.seconds,
@@ -128,6 +133,8 @@ void watch_expect(const char *what, ...)
 void watch_rest(void)
 {
 	pthread_mutex_lock(&watch.lock);
+	/* The thread may have had no CPU, and what came may be wrong. */
+	look_at_transport();
 	watch.since = 0;
 	pthread_mutex_unlock(&watch.lock);
 }
