@@ -11,7 +11,7 @@
 #include "tool.h"
 
 #define NAP_NS 50000
-#define PARTY_NS 5000000000	/* for idle workers to come */
+#define PARTY_NS 60000000000	/* for idle workers to come; CPUs may be busy */
 
 void check_says(struct check *check, enum check_answer answer, const char *format, ...)
 {

@@ -13,7 +13,7 @@
 
 #include <runnel.h>
 
-#define TOOL_WAIT_NS 20000000000	/* nothing here takes this long */
+#define TOOL_WAIT_NS 120000000000	/* nothing here takes this long */
 
 /* If @ret is an error: prints it, and exits with status 2. */
 void tool_must(int ret, const char *what);

@@ -24,16 +24,22 @@ refuses_command() {	# refuses_command TEXT COMMAND ARG...: its message also name
 	shift
 	says "Try 'runnel $1 --help' for more information."
 }
-json() {	# json EXPRESSION: it is true of the output, d
-	[ "$python" ] || return 0
-	"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert eval(sys.argv[2]), d' \
-		"$dir/out" "$1" 2>>"$dir/err" || complain "JSON, or: $1"
+is_json() {	# is_json EXPRESSION: it is true of the output, d
+	[ -z "$python" ] ||
+		"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert eval(sys.argv[2]), d' "$dir/out" "$1"
 }
+json() { is_json "$1" 2>>"$dir/err" || complain "JSON, or: $1"; }
+answered() { echo "[c['answer'] for c in d['checks'] if c['name'] == '$2'] == ['$1']"; }	# answered ANSWER CHECK
 answers() {	# answers ANSWER CHECK...: in JSON
 	answer=$1
 	shift
-	for name; do
-		json "[c['answer'] for c in d['checks'] if c['name'] == '$name'] == ['$answer']"
+	for name; do json "$(answered "$answer" "$name")"; done
+}
+checks() {	# checks ARGUMENT...: in JSON, and $got. On a busy machine the double's kernels may miss each other
+	for _ in 1 2 3 4 5; do
+		"$program" check --device="$device" "$@" --json >"$dir/out" 2>"$dir/err"
+		got=$?
+		[ "$fake" ] && ! is_json "$(answered yes connections)" 2>/dev/null || break
 	done
 }
 
@@ -63,8 +69,7 @@ busy=$(awk -v cpus="$(nproc)" '$1 > cpus / 4 { print "yes" }' /proc/loadavg)
 [ "$device" = host ] || [ "$fake" ] || all="$all copies-both"
 [ "$fake" ] || all="$all priorities"
 if [ "$fake" ]; then
-	"$program" check --device="$device" --json >"$dir/out" 2>"$dir/err"
-	got=$?
+	checks
 	[ $got != 0 ] || json "d['answer'] == 'yes'"
 	[ $got != 1 ] || json "d['answer'] == 'no'"
 	[ $got != 2 ] || json "d['answer'] == 'unknown'"
@@ -201,7 +206,9 @@ ends 'bench measures'
 for guard in 1 2; do
 	RUNNEL_GUARD=$guard gives 0 bench --device="$device" --run-ms=2 --workers=2
 	silent bench
-	RUNNEL_GUARD=$guard "$program" check --device="$device" --workers=3 --json >"$dir/out" 2>"$dir/err"
+	export RUNNEL_GUARD=$guard
+	checks --workers=3
+	unset RUNNEL_GUARD
 	[ "$fake" ] || json "d['answer'] == 'yes'"
 	answers yes $all
 	silent check
@@ -258,7 +265,7 @@ if [ "$device" = host ]; then
 		                     stdout=subprocess.PIPE, text=True)
 		assert p.stdout.readline().startswith("device:")
 		p.send_signal(signal.SIGINT)
-		assert p.wait(10) == -signal.SIGINT, p.returncode
+		assert p.wait(100) == -signal.SIGINT, p.returncode	# all of it takes longer
 		IN
 		ends 'an interrupt ends it at once'
 	fi
