@@ -333,8 +333,8 @@ TEST(slots_that_are_cancelled_after_they_were_passed_over_are_used_again)
 	request_of(&slow, NULL);
 	request_of(&request, NULL);
 	for (unsigned i = 0; i < 2 * SLABS * SLOTS; i++) {
-		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &slow, 64, 5000 * MS), 0);
-		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &request, 64, 5000 * MS), 0);
+		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &slow, 64, patience_ns()), 0);
+		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &request, 64, patience_ns()), 0);
 		request_fill(&request, i);
 		ck_assert_int_eq(rnl_request_commit(&request), 0);
 		/* A worker takes this request, so the slow one before it is passed over. */

@@ -7,7 +7,6 @@
 
 #define BYTES 64u
 #define SLOTS 4u		/* of each part's one slab */
-#define FOREVER_NS (20000 * MS)	/* longer than a busy machine takes */
 
 static struct rnl_batcher *batcher_of_parts(struct rnl_pool *pool, struct kind *kind)
 {
@@ -55,7 +54,7 @@ TEST(space_in_any_part_is_found, .timeout_s = 120)
 		ck_assert_uint_eq(nr + 1, SLOTS);
 		for (unsigned i = 0; i < 2 * SLOTS; i++)
 			if (!all[i].in)
-				must(rnl_batcher_reserve_wait(batcher, &all[i], BYTES, FOREVER_NS));
+				must(rnl_batcher_reserve_wait(batcher, &all[i], BYTES, patience_ns()));
 	}
 	for (unsigned i = 0; i < 2 * SLOTS; i++)
 		must(rnl_request_cancel(&all[i]));
@@ -95,7 +94,7 @@ TEST(requests_that_would_wait_go_to_different_devices, .loops = 2, .timeout_s = 
 		must(rnl_request_commit(&requests[i]));
 	}
 	gate_open(&gates[_i]);
-	end = rnl_clock() + FOREVER_NS;
+	end = rnl_clock() + patience_ns();
 	while (!counts_of(batcher).requests && rnl_clock() < end)
 		sched_yield();
 	ck_assert_uint_eq(counts_of(batcher).requests, 1);

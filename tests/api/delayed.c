@@ -35,10 +35,23 @@ TEST(a_job_does_not_start_before_its_time)
 		job_of(&job, clock_fn, &ran);
 		must(i % 2 ? rnl_submit_keyed_at(pool, &job, i, at) :
 			     rnl_submit_at(pool, &job, at));
-		ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
 		ck_assert_int_eq(result_of(&job), 0);
 		ck_assert_int_ge(ran, at);
 	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_delayed_job_is_the_pools)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_job job;
+
+	job_of(&job, noop_fn, NULL);
+	must(rnl_submit_at(pool, &job, rnl_clock() + LONG));
+	ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
+	ck_assert_int_eq(rnl_submit_at(pool, &job, rnl_clock()), -EBUSY);
+	must(rnl_job_cancel(&job));
+	ck_assert_int_eq(result_of(&job), -ECANCELED);
 	rnl_pool_destroy(pool);
 }
 

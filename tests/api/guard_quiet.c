@@ -125,21 +125,17 @@ TEST(a_callback_is_callers_code_too)
 	rnl_pool_destroy(pool);
 }
 
-/* Times of the functions of `many`, and the longest. */
+/* The time of the functions of `many`. */
 struct lingering {
-	double seconds, longest;
+	double seconds;
 };
 
 static void linger(struct lingering *l)
 {
 	const double from = seconds_now();
-	double now;
 
-	do {
-		now = seconds_now();
-	} while (l && now < from + l->seconds);
-	if (l && now - from > l->longest)
-		l->longest = now - from;
+	while (l && seconds_now() < from + l->seconds)
+		;
 }
 
 struct legacy {
@@ -176,6 +172,7 @@ TEST(a_legacy_call_of_another_worker_neither_fails_nor_is_blamed_on_who_is_watch
 	struct lingering lingering = { .seconds = 0.0005 };
 	struct legacy legacy = { 0 };
 	struct call call;
+	double longest = 0;
 
 	if (on_host())
 		test_skip("the host device has no legacy stream");
@@ -186,16 +183,20 @@ TEST(a_legacy_call_of_another_worker_neither_fails_nor_is_blamed_on_who_is_watch
 	ck_assert_uint_eq(findings_of(pool), 1);
 	call_start(&call, submit_legacy, &legacy);
 	for (unsigned i = 0; i < 200; i++) {
+		const double start = seconds_now();
 		unsigned before = legacy.nr;
+		double took;
 
 		ck_assert_int_eq(run_job(pool, some_functions()[i], &lingering), (int)i);
+		took = seconds_now() - start;
+		longest = took > longest ? took : longest;
 		ck_eventually(legacy.nr != before || call.returned);
 	}
 	legacy.stop = true;
 	(void)call_end(&call);
-	if (lingering.longest > 0.1) {
+	if (longest > 0.1) {
 		rnl_pool_destroy(pool);
-		test_skip("a function of half a millisecond took so long that nobody waits for it");
+		test_skip("a job of half a millisecond took so long that nobody waits for it");
 	}
 	ck_assert_int_eq(call.ret, 0);
 	ck_assert_uint_eq(findings_of(pool), 1);
@@ -293,18 +294,19 @@ static int map_fn(const struct rnl_chunk *chunk)
 	return ret ? ret : rnl_fill(chunk->out, 9, 1);
 }
 
-TEST(a_maps_function_is_watched_and_its_chunks_come_out)
+/* Whether the function was watched: not if others are inside at each try, on a busy machine. */
+static bool watches_a_map(unsigned char *in, unsigned char *out)
 {
 	enum { NR = 1 << 20, CHUNK = 1 << 16 };
 	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 3);
-	unsigned char *in = malloc(NR), *out = calloc(1, NR);
 	struct rnl_map map = RNL_MAP_INIT;
 	struct rnl_barrier barrier;
 	_Atomic unsigned nr_calls = 0;
+	uint64_t nr_functions;
 
-	ck_assert(in && out);
 	for (unsigned i = 0; i < NR; i++)
 		in[i] = (unsigned char)(i % 251);
+	memset(out, 0, NR);
 	map.fn = map_fn;
 	map.arg = &nr_calls;
 	map.nr = NR;
@@ -319,9 +321,19 @@ TEST(a_maps_function_is_watched_and_its_chunks_come_out)
 		ck_assert_uint_eq(out[i], i % CHUNK ? in[i] : 9);
 	ck_assert_uint_eq(nr_calls, NR / CHUNK);
 	/* The library's own functions have no findings. */
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	nr_functions = figures_of(pool).guard_functions;
+	ck_assert_uint_le(nr_functions, 1);
 	ck_assert_uint_eq(findings_of(pool), 0);
 	rnl_pool_destroy(pool);
+	return nr_functions == 1;
+}
+
+TEST(a_maps_function_is_watched_and_its_chunks_come_out)
+{
+	unsigned char *in = malloc(1 << 20), *out = malloc(1 << 20);
+
+	ck_assert(in && out);
+	ck_eventually(watches_a_map(in, out));
 	free(in);
 	free(out);
 }

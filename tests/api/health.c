@@ -194,6 +194,7 @@ TEST(a_worker_is_stuck_on_its_device_with_the_first_job_there)
 			job_of(&jobs[i], gated_kernel_fn, &kernel);
 			must(rnl_submit_keyed(pool, &jobs[i], key));
 		}
+		ck_eventually(figures_of(pool).in_flight == NR);
 		await_stuck(pool, 1, 1, &jobs[0], true, STUCK_MS, since);
 		ck_assert_uint_eq(health_of(pool).queued, 0);
 		gate_open(&kernel);

@@ -39,6 +39,7 @@ static void let_pass(int64_t ns)
 /* A job that notes itself when its function ran. */
 struct lasting {
 	struct rnl_job job;
+	struct gate *gate;		/* the function waits there first; NULL: none */
 	int64_t ns;
 	double began, ended;
 };
@@ -48,6 +49,8 @@ static int lasting_fn(struct rnl_job *job)
 	struct lasting *l = rnl_container_of(job, struct lasting, job);
 
 	l->began = seconds_now();
+	if (l->gate)
+		gate_wait(l->gate);
 	if (l->ns)
 		let_pass(l->ns);
 	l->ended = seconds_now();
@@ -115,14 +118,17 @@ TEST(the_time_in_a_function_is_told)
 	const int64_t ns = 20 * MS;
 	struct rnl_pool *pool = timing_pool(1, 1);
 	struct rnl_pool_stats stats;
+	struct gate all_wait = GATE_INIT;
 	struct lasting jobs[NR];
 	double start = seconds_now();
 	struct bounds bounds;
 
 	for (int i = 0; i < NR; i++) {
 		jobs[i].ns = ns;
+		jobs[i].gate = i ? NULL : &all_wait;
 		submit_job(pool, &jobs[i].job, lasting_fn, NULL);
 	}
+	gate_open(&all_wait);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	stats = figures_of(pool);
 	check_order(&stats.host);
@@ -256,7 +262,7 @@ TEST(each_worker_has_its_own_times_and_the_pool_those_of_all)
 		before[i] = one.host.nr;
 	}
 	for (int i = 0; i < 5; i++) {
-		jobs[i].ns = i < 2 ? 2 * MS : MS;
+		jobs[i] = (struct lasting){ .ns = i < 2 ? 2 * MS : MS };
 		job_of(&jobs[i].job, lasting_fn, NULL);
 		must(rnl_submit_keyed(pool, &jobs[i].job, keys[i >= 2]));
 	}

@@ -64,21 +64,29 @@ TEST(a_stream_that_is_full_leaves_the_rest_queued_and_then_pushes_back)
 	rnl_pool_destroy(pool);
 }
 
-TEST(refusing_a_job_takes_no_time)
+/* Seconds that a refused submit takes. */
+static double time_of_refusals(struct rnl_pool *pool)
 {
 	enum { NR = 1000 };
-	struct full full;
+	const double start = seconds_now();
 	struct rnl_job job;
-	double start, took;
+	double took;
 
-	full_start(&full, 4);
 	job_of(&job, noop_fn, NULL);
-	start = seconds_now();
 	for (int i = 0; i < NR; i++)
-		ck_assert_int_eq(rnl_submit(full.pool, &job), -EAGAIN);
+		ck_assert_int_eq(rnl_submit(pool, &job), -EAGAIN);
 	took = (seconds_now() - start) / NR;
 	printf("a refused submit: %.0f ns\n", took * 1e9);
-	ck_assert_double_lt(took, 1e-3 * test_scale());
+	return took;
+}
+
+TEST(refusing_a_job_takes_no_time)
+{
+	struct full full;
+
+	full_start(&full, 4);
+	/* A busy machine may give this thread no CPU. */
+	ck_eventually(time_of_refusals(full.pool) < 1e-3 * test_scale());
 	full_end(&full);
 }
 

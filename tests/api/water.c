@@ -172,6 +172,7 @@ TEST(a_notice_of_low_water_that_submits_itself_lets_other_jobs_run)
 
 		returning_of(&returning, tank.pool, RNL_LOW_WATER);
 		ck_eventually(returning.nr == 1);
+		must(rnl_pool_drain(tank.pool, RNL_FOREVER));	/* it is submitted again */
 		for (int i = 0; i < 50; i++) {
 			job_of(&job, noop_fn, NULL);
 			ck_assert_int_eq(submit_and_wait(tank.pool, &job), 0);

@@ -246,12 +246,11 @@ says 'gwc: standard output: Broken pipe'
 ends 'reports a broken pipe'
 
 rm -f "$dir/out"
-sleep 30 >fifo &
+sleep 300 >fifo &
 feeder=$!
 "$program" --device=host text fifo >"$dir/out" 2>"$dir/err" &
 pid=$!
-i=0
-while [ ! -s "$dir/out" ] && [ $i -lt 100 ]; do sleep 0.1; i=$((i + 1)); done
+until [ -s "$dir/out" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
 kill -INT $pid 2>/dev/null
 kill -TERM $pid	# a shell has background jobs ignore SIGINT
 wait $pid 2>/dev/null

@@ -94,13 +94,24 @@ static int reserve_twice(struct rnl_pool *pool, struct rnl_request *r)
 	return rnl_batcher_reserve(batcher, r, BYTES);
 }
 
+/* A worker may get no CPU for a while. */
+static int reserve_patiently(struct rnl_request *r)
+{
+	const double until = seconds_now() + PATIENCE_S;
+	int ret;
+
+	do
+		ret = rnl_batcher_reserve_wait(batcher, r, BYTES, 1000 * MS);
+	while (ret == -ETIMEDOUT && !fault() && seconds_now() < until);
+	return ret;
+}
+
 /* Half of the requests fill a slab, so the others need a second one; if that fails, it is late. */
 static int send_some(struct rnl_pool *pool, bool waits)
 {
 	for (; nr_committed < NR; nr_committed++) {
 		struct rnl_request *r = &requests[nr_committed];
-		int ret = waits ? rnl_batcher_reserve_wait(batcher, r, BYTES, 1000 * MS) :
-				  reserve_twice(pool, r);
+		int ret = waits ? reserve_patiently(r) : reserve_twice(pool, r);
 
 		if (ret)
 			return ret;

@@ -38,7 +38,7 @@ static inline void reap_all(struct rnl_cq *cq, struct rnl_job **jobs, unsigned n
 	int ret;
 
 	for (unsigned got = 0; got < nr; got += (unsigned)ret) {
-		ret = rnl_cq_wait(cq, jobs + got, nr - got, (int64_t)(10000 * test_scale()) * MS);
+		ret = rnl_cq_wait(cq, jobs + got, nr - got, patience_ns());
 		ck_assert_int_gt(ret, 0);
 		ck_assert_int_le(ret, (int)(nr - got));
 	}

@@ -31,6 +31,17 @@ static inline void gate_wait(struct gate *gate)
 	pthread_mutex_unlock(&gate->lock);
 }
 
+/* How many threads have come. */
+static inline unsigned gate_nr(struct gate *gate)
+{
+	unsigned came;
+
+	pthread_mutex_lock(&gate->lock);
+	came = gate->came;
+	pthread_mutex_unlock(&gate->lock);
+	return came;
+}
+
 /* Waits until @nr threads have come to the gate; false if they never do. */
 static inline bool gate_came(struct gate *gate, unsigned nr)
 {
@@ -38,7 +49,7 @@ static inline bool gate_came(struct gate *gate, unsigned nr)
 	bool came;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += (time_t)(10 * test_scale());
+	until.tv_sec += (time_t)PATIENCE_S;
 	pthread_mutex_lock(&gate->lock);
 	while (gate->came < nr &&
 	       !pthread_cond_timedwait(&gate->moved, &gate->lock, &until))

@@ -4,6 +4,7 @@
 #define HOST_KERNEL_H
 
 #include "gate.h"
+#include "skip.h"
 
 #ifndef __CUDACC__
 #include "fake_cudart/fake_cudart.h"
@@ -62,6 +63,12 @@ static inline int launch_store(struct gate *gate, int *word, int value)
 	const struct rnl_dim one = { 1, 1, 1 };
 
 	return rnl_launch(&gated_store, one, one, &args);
+}
+
+/* Keeps the calling thread's stream busy until the gate opens; false: a GPU, which has no gates. */
+static inline bool hold_stream(struct gate *gate)
+{
+	return (on_host() || test_fake()) && !launch_store(gate, NULL, 0);
 }
 
 /* A job's function. Its kernel waits at the gate `user`. */

@@ -203,7 +203,7 @@ static inline uint64_t in_ms(unsigned ms)
 /* So long that a waiter gets there only if a wake was lost. */
 static inline uint64_t too_late(void)
 {
-	return in_ms((unsigned)(8000 * test_scale()));
+	return rnl__now() + (uint64_t)patience_ns();
 }
 
 #endif /* PINNED_DEVICE_H */

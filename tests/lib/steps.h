@@ -167,8 +167,6 @@ static inline void steps_through(void (*prepare)(void), void (*call)(void), void
 
 /* ---- what is looked at: jobs of a pool that sleeps when it can ------------- */
 
-#define PATIENCE_NS ((int64_t)(3e9 * test_scale())) /* for what must come at once */
-
 static struct rnl_pool *pool;
 static struct gate gate;		/* `first` waits at it */
 static struct rnl_barrier barrier;
@@ -210,7 +208,7 @@ static inline struct rnl_pool *sleepy_pool(unsigned nr_workers, unsigned max_que
 /* A job that must end without further calls. */
 static inline void ck_done(struct told *t, int result)
 {
-	ck_assert_msg(!rnl_job_wait(&t->job, PATIENCE_NS),
+	ck_assert_msg(!rnl_job_wait(&t->job, patience_ns()),
 		      "round %u: a job was lost (instruction %u)", round_nr, steps.nr);
 	ck_assert_int_eq(rnl_job_result(&t->job), result);
 	ck_assert_int_eq(t->runs, !result);

@@ -137,14 +137,14 @@ static void check_closed(void)
 	ck_assert_int_eq(other_ret, 0);
 	ck_assert(!ret || ret == -ESHUTDOWN);
 	if (!ret)
-		ck_assert_msg(!rnl_job_wait(&a.job, PATIENCE_NS),
+		ck_assert_msg(!rnl_job_wait(&a.job, patience_ns()),
 			      "way %d: an accepted job was lost (instruction %u)", way, steps.nr);
 	if (ret || way == AT_HIGH)
 		ck_assert_int_eq(a.runs, 0);
 	/* If the mark was reached, the notice may have been started already. */
 	if (!ret)
 		ck_done(&a, way == AT_HIGH || (way == AT_LOW && !a.runs) ? -ECANCELED : 0);
-	must(rnl_pool_drain(pool, PATIENCE_NS));
+	must(rnl_pool_drain(pool, patience_ns()));
 	ck_assert_uint_eq(figures_of(pool).done, ret ? 1 : 2);
 	rnl_pool_destroy(pool);
 }
@@ -225,8 +225,8 @@ static void other_wait(void)
 	gate_open(&gate);
 	ck_done(&b, 0);
 	since = seconds_now();
-	other_ret = waits_keyed ? rnl_submit_keyed_wait(pool, &late.job, 1, PATIENCE_NS) :
-				  rnl_submit_wait(pool, &late.job, PATIENCE_NS);
+	other_ret = waits_keyed ? rnl_submit_keyed_wait(pool, &late.job, 1, patience_ns()) :
+				  rnl_submit_wait(pool, &late.job, patience_ns());
 	other_took = seconds_now() - since;
 }
 
@@ -234,13 +234,13 @@ static void check_refused(void)
 {
 	ck_assert(!ret || ret == -EAGAIN);
 	/* A wait that times out looks again, and finds space without a wake. */
-	ck_assert_msg(!other_ret && other_took < 1e-9 * (double)PATIENCE_NS,
+	ck_assert_msg(!other_ret && other_took < 1e-9 * (double)patience_ns(),
 		      "round %u: a submit took its reservation back and woke no thread (instruction %u)",
 		      round_nr, steps.nr);
 	if (!ret)
 		ck_done(&a, 0);
 	ck_done(&late, 0);
-	ck_assert_int_eq(rnl_pool_drain(pool, PATIENCE_NS), 0);
+	ck_assert_int_eq(rnl_pool_drain(pool, patience_ns()), 0);
 }
 
 TEST(a_submit_that_is_refused_tells_who_waits_of_the_room_it_had, .timeout_s = 120)
@@ -327,10 +327,10 @@ static void check_inherited(void)
 	if (inherited_barrier)
 		ck_assert_bytes((unsigned char *)&barrier, sizeof(barrier), POISON);
 	else
-		must(rnl_barrier_wait(&barrier, PATIENCE_NS));
+		must(rnl_barrier_wait(&barrier, patience_ns()));
 	ck_eventually(inherit_if_done());
 	ck_assert_bytes((unsigned char *)&a.job, sizeof(a.job), POISON);
-	must(rnl_pool_drain(pool, PATIENCE_NS));
+	must(rnl_pool_drain(pool, patience_ns()));
 }
 
 TEST(a_submit_beside_the_jobs_end_touches_nothing_afterwards, .timeout_s = 120)

@@ -57,7 +57,7 @@ static void *submit_main(void *arg)
 	struct rnl_barrier barrier;
 
 	(void)rnl_barrier_init(&barrier, s->test->pool);
-	while (!s->test->stop && !s->wrong) {
+	do {
 		unsigned nr = 1 + draw(&s->random, WINDOW);
 
 		for (unsigned i = 0; i < nr; i++) {
@@ -81,7 +81,7 @@ static void *submit_main(void *arg)
 				s->wrong = "a job did not run once, and well";
 		}
 		s->nr += nr;
-	}
+	} while (!s->test->stop && !s->wrong);
 	return NULL;
 }
 

@@ -14,7 +14,7 @@ static double since;		/* when the call began */
 /* A wait that times out looks again, and returns 0 without a wake. */
 static void check_woken(void)
 {
-	ck_assert_msg(seconds_now() - since < 1e-9 * (double)PATIENCE_NS,
+	ck_assert_msg(seconds_now() - since < 1e-9 * (double)patience_ns(),
 		      "round %u: a wait was not woken (instruction %u)", round_nr, steps.nr);
 }
 
@@ -43,7 +43,7 @@ static void prepare_reaped(void)
 
 static void call_reap(void)
 {
-	ret = waits ? rnl_cq_wait(cq, list, max, PATIENCE_NS) : rnl_cq_reap(cq, list, max);
+	ret = waits ? rnl_cq_wait(cq, list, max, patience_ns()) : rnl_cq_reap(cq, list, max);
 }
 
 static void other_complete(void)
@@ -127,19 +127,19 @@ static void call_wait(void)
 {
 	switch (what) {
 	case JOB:
-		ret = rnl_job_wait(&first, PATIENCE_NS);
+		ret = rnl_job_wait(&first, patience_ns());
 		break;
 	case BARRIER:
-		ret = rnl_barrier_wait(&barrier, PATIENCE_NS);
+		ret = rnl_barrier_wait(&barrier, patience_ns());
 		break;
 	case DRAIN:
-		ret = rnl_pool_drain(pool, PATIENCE_NS);
+		ret = rnl_pool_drain(pool, patience_ns());
 		break;
 	case ROOM:
-		ret = rnl_submit_wait(pool, &a.job, PATIENCE_NS);
+		ret = rnl_submit_wait(pool, &a.job, patience_ns());
 		break;
 	default:
-		ret = rnl_submit_keyed_wait(pool, &a.job, 1, PATIENCE_NS);
+		ret = rnl_submit_keyed_wait(pool, &a.job, 1, patience_ns());
 		break;
 	}
 }

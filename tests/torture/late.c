@@ -4,9 +4,9 @@
  * does not return.
  *
  * DESIGN
- *	A key keeps the jobs behind that function, whatever other workers do. It returns when
- *	all of them were told, or after a time in which they should have been, even on a
- *	busy machine.
+ *	A key keeps the jobs behind that function, whatever other workers do. Once all are
+ *	submitted, it returns when they were told, or after a time in which they should have
+ *	been, even on a busy machine.
  */
 #include "life.h"
 
@@ -20,15 +20,19 @@ struct late {
 	int place;				/* of all its jobs, as the key is */
 	struct life *holder, *jobs[NR_LATE];
 	_Atomic bool held;			/* the function runs */
+	_Atomic bool complete;			/* all jobs are submitted */
 	_Atomic unsigned nr_left;		/* jobs behind it that were not told */
 };
 
 static int hold(struct life *life)
 {
 	struct late *l = life->arg;
-	const uint64_t until = now_ns() + (uint64_t)long_ns() / 4;
+	uint64_t until;
 
 	l->held = true;
+	while (!l->complete)
+		nap_us(200);
+	until = now_ns() + (uint64_t)long_ns() / 4;
 	while (l->nr_left && now_ns() < until)
 		nap_us(200);
 	if (l->nr_left && tally_wrong(TOLD_LATE, "%u jobs that were cancelled or past their "
@@ -87,18 +91,15 @@ static void come_late(struct late *l)
 	at(l->seat, "jobs that end in the queue");
 	l->key = draw(&l->seat->random, 1000);
 	l->place = place_draw(r, &l->seat->random);
-	l->held = false;
-	/* Until all are submitted the holder stays. */
-	l->nr_left = 1;
-	if (life_submit(l->holder, HAS_KEY, l->key)) {
-		l->nr_left = 0;
+	l->held = l->complete = false;
+	l->nr_left = 0;
+	if (life_submit(l->holder, HAS_KEY, l->key))
 		return;
-	}
 	while (!l->held && !life_is_free(l->holder))
 		nap_us(100);
 	for (unsigned i = 0; i < NR_LATE && l->held; i++)
 		submit(l, l->jobs[i]);
-	l->nr_left--;
+	l->complete = true;
 	for (unsigned i = 0; i < NR_LATE; i++) {
 		if (l->jobs[i]->end == BY_WAIT)
 			(void)life_wait(l->jobs[i], long_ns());

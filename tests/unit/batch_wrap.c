@@ -34,7 +34,7 @@ static void check_round(struct rnl_pool *pool, uint64_t round)
 	}
 	for (unsigned i = 2; i--;) {
 		must(rnl_request_commit(&requests[i]));
-		ck_assert_int_eq(rnl_job_wait(&requests[i].job, 5000 * MS), 0);
+		ck_assert_int_eq(rnl_job_wait(&requests[i].job, patience_ns()), 0);
 	}
 	for (unsigned i = 0; i < 2; i++)
 		must(rnl_request_release(&requests[i]));

@@ -43,7 +43,7 @@ static void *listener_main(void *arg)
 		unsigned now = atomic_load_explicit(&risen, memory_order_acquire);
 
 		if (now == *seen) {
-			if (rnl__bell_wait(&bell, listened, rnl__deadline(20000 * MS)))
+			if (rnl__bell_wait(&bell, listened, rnl__deadline(patience_ns())))
 				return NULL;	/* lost */
 			continue;
 		}

@@ -13,7 +13,7 @@ static uint64_t in_ms(unsigned ms)
 /* So long that a sleeper gets there only if a wake was lost. */
 static uint64_t too_late(void)
 {
-	return in_ms((unsigned)(8000 * test_scale()));
+	return rnl__now() + (uint64_t)patience_ns();
 }
 
 static uint64_t idle_bits(struct rnl__lot *lot)
