@@ -531,6 +531,14 @@ bool connections_wait(const struct loop *loop)
 	return false;
 }
 
+/* Whether the client has sent something that the loop has not read yet. */
+static bool is_asking(const struct connection *c)
+{
+	char byte;
+
+	return recv(bufferevent_getfd(c->io), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 bool connections_make_space(struct loop *loop)
 {
 	const uint64_t silent_ns = loop->server->opt.linger_ms * MS;
@@ -539,7 +547,7 @@ bool connections_make_space(struct loop *loop)
 	LIST_FOREACH(c, &loop->connections, next)
 		if (c->state == IDLE && (!longest || c->since_ns < longest->since_ns))
 			longest = c;
-	if (!longest || program_now_ns() - longest->since_ns < silent_ns)
+	if (!longest || program_now_ns() - longest->since_ns < silent_ns || is_asking(longest))
 		return false;
 	connection_free(longest);
 	return true;

@@ -334,7 +334,10 @@ extern const struct answer_code {
 bool connection_begin(struct loop *loop, int fd);
 /* Whether one has a request at work, or an answer to send. */
 bool connections_wait(const struct loop *loop);
-/* Closes the one that has been idle for longest, if that is --linger.  Return: whether it did. */
+/*
+ * Closes the one that has been idle for longest, if that is --linger, and asks for nothing by now.
+ * Return: whether it did.
+ */
 bool connections_make_space(struct loop *loop);
 void connections_stop(struct loop *loop);	/* the loop's stop_ns is set */
 void connections_close(struct loop *loop);

@@ -18,7 +18,7 @@
 #include <stdio.h>
 
 #define TOGETHER 8		/* up to this number of workers, each kernel has the full patience */
-#define RUNS_MIN 3		/* the median of fewer could be one that had no CPU */
+#define RUNS_MIN 3		/* of fewer, the median could be a run that had no CPU */
 #define BUDGET_NS 1500000000u	/* no more begins later: kernels one by one take long */
 
 struct meeting {

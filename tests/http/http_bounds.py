@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import signal
 import struct
 import time
 import zlib
@@ -10,7 +11,7 @@ import zlib
 import http_images as images
 from http_checks import (DEVICE, RANDOM, SHORT, Skip, check, in_threads, is_code, noise, same,
                          server, stops, until)
-from http_client import SANITIZER, Connection, Unanswered, ask, request_bytes
+from http_client import SANITIZER, Connection, Unanswered, ask, freeze, request_bytes
 
 MEGABYTE = 1 << 20
 FIGURES = MEGABYTE              # of answers to /metrics, which are not bound by --memory
@@ -105,6 +106,24 @@ def idle_clients_make_space_for_others():
                 connections.append(Connection(running.port))
                 is_code(connections[-1].ask('/wc', b'one'), 200)
         assert all(connection.ended() for connection in idle)
+        stops(running)
+
+
+@check
+def a_client_whose_request_lies_unread_is_not_closed_for_others():
+    with server('--connections=8', '--loops=1') as running:
+        idle = []
+        for _ in range(7):
+            idle.append(Connection(running.port))
+            is_code(idle[-1].ask('/wc', b'one'), 200)
+        freeze(running.pid)
+        time.sleep(0.2)         # by its clock the first one was silent for longer than --linger
+        other = Connection(running.port)
+        for connection in (idle[0], other):
+            connection.send(request_bytes('/wc', b'two'))
+        running.signal(signal.SIGCONT)
+        for connection in (idle[0], other):
+            is_code(connection.answer(), 200)
         stops(running)
 
 
