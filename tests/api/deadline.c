@@ -168,8 +168,10 @@ TEST(the_time_is_counted_anew_from_each_submit)
 {
 	int64_t time = time_to_start();
 
-	while (!counted_anew(time))
+	while (!counted_anew(time)) {
 		time *= 2;
+		ck_assert_int_lt(time, patience_ns());
+	}
 }
 
 /* ---- jobs that were started ---------------------------------------------- */
@@ -181,6 +183,7 @@ TEST(the_time_is_counted_anew_from_each_submit)
 static int64_t start_in_time(struct rnl_pool *pool, struct rnl_job *job, struct gate *gate)
 {
 	for (int64_t time = time_to_start();; time *= 2) {
+		ck_assert_int_lt(time, patience_ns());
 		must(rnl_job_deadline(job, time));
 		must(rnl_submit(pool, job));
 		ck_eventually(gate_nr(gate) || rnl_job_test(job));

@@ -47,11 +47,15 @@ TEST(a_delayed_job_is_the_pools)
 	struct rnl_job job;
 
 	job_of(&job, noop_fn, NULL);
-	must(rnl_submit_at(pool, &job, rnl_clock() + LONG));
-	ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
-	ck_assert_int_eq(rnl_submit_at(pool, &job, rnl_clock()), -EBUSY);
-	must(rnl_job_cancel(&job));
-	ck_assert_int_eq(result_of(&job), -ECANCELED);
+	for (int keyed = 0; keyed < 2; keyed++) {
+		int64_t at = rnl_clock() + LONG;
+
+		must(keyed ? rnl_submit_keyed_at(pool, &job, 1, at) : rnl_submit_at(pool, &job, at));
+		ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
+		ck_assert_int_eq(rnl_submit_at(pool, &job, rnl_clock()), -EBUSY);
+		must(rnl_job_cancel(&job));
+		ck_assert_int_eq(result_of(&job), -ECANCELED);
+	}
 	rnl_pool_destroy(pool);
 }
 

@@ -125,16 +125,12 @@ TEST(a_callback_is_callers_code_too)
 	rnl_pool_destroy(pool);
 }
 
-/* The time of the functions of `many`. */
-struct lingering {
-	double seconds;
-};
-
-static void linger(struct lingering *l)
+/* Spins for so many seconds; NULL: not at all. */
+static void linger(const double *seconds)
 {
 	const double from = seconds_now();
 
-	while (l && seconds_now() < from + l->seconds)
+	while (seconds && seconds_now() < from + *seconds)
 		;
 }
 
@@ -166,18 +162,14 @@ static int submit_legacy(void *arg)
 
 static int (*const *some_functions(void))(struct rnl_job *job);
 
-TEST(a_legacy_call_of_another_worker_neither_fails_nor_is_blamed_on_who_is_watched)
+/* False: a watched job took so long, on a busy machine, that nobody waits for it. */
+static bool legacy_calls_go_on(void)
 {
-	struct rnl_pool *pool;
-	struct lingering lingering = { .seconds = 0.0005 };
-	struct legacy legacy = { 0 };
+	struct rnl_pool *pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 3);
+	struct legacy legacy = { .pool = pool };
+	double seconds = 0.0005, longest = 0;
 	struct call call;
-	double longest = 0;
 
-	if (on_host())
-		test_skip("the host device has no legacy stream");
-	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 3);
-	legacy.pool = pool;
 	must(rnl_device_alloc(pool, 0, 64, &legacy.mem));
 	ck_assert_int_eq(run_job(pool, legacy_fn, &legacy), 0);
 	ck_assert_uint_eq(findings_of(pool), 1);
@@ -187,22 +179,31 @@ TEST(a_legacy_call_of_another_worker_neither_fails_nor_is_blamed_on_who_is_watch
 		unsigned before = legacy.nr;
 		double took;
 
-		ck_assert_int_eq(run_job(pool, some_functions()[i], &lingering), (int)i);
+		ck_assert_int_eq(run_job(pool, some_functions()[i], &seconds), (int)i);
 		took = seconds_now() - start;
 		longest = took > longest ? took : longest;
 		ck_eventually(legacy.nr != before || call.returned);
 	}
 	legacy.stop = true;
 	(void)call_end(&call);
-	if (longest > 0.1) {
-		rnl_pool_destroy(pool);
-		test_skip("a job of half a millisecond took so long that nobody waits for it");
+	if (longest <= 0.1) {
+		ck_assert_int_eq(call.ret, 0);
+		ck_assert_uint_eq(findings_of(pool), 1);
+		ck_assert_uint_ge(figures_of(pool).guard_functions, 100);
 	}
-	ck_assert_int_eq(call.ret, 0);
-	ck_assert_uint_eq(findings_of(pool), 1);
-	ck_assert_uint_ge(figures_of(pool).guard_functions, 100);
 	rnl_device_free(pool, legacy.mem);
 	rnl_pool_destroy(pool);
+	return longest <= 0.1;
+}
+
+TEST(a_legacy_call_of_another_worker_neither_fails_nor_is_blamed_on_who_is_watched)
+{
+	if (on_host())
+		test_skip("the host device has no legacy stream");
+	for (int i = 0; i < 5; i++)
+		if (legacy_calls_go_on())
+			return;
+	test_skip("jobs of half a millisecond took so long that nobody waits for them");
 }
 
 /* ---- order, and what the library issues itself ----------------------------------- */

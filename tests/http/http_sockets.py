@@ -164,7 +164,8 @@ def systemd_socket_activate_starts_it_for_the_first_connection():
         reserved.bind(('127.0.0.1', 0))
         program = subprocess.Popen(
             [activate, '--listen=127.0.0.1:%d' % port_of(reserved), Server.PROGRAM,
-             '--device=host', '--deadline=0', '--grace=150'], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+             '--device=host', '--deadline=0', '--grace=150'],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             assert b'Listening on' in program.stderr.readline(), 'it does not listen'
             answer = ask(port_of(reserved), '/wc', body)

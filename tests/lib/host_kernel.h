@@ -68,7 +68,10 @@ static inline int launch_store(struct gate *gate, int *word, int value)
 /* Keeps the calling thread's stream busy until the gate opens; false: a GPU, which has no gates. */
 static inline bool hold_stream(struct gate *gate)
 {
-	return (on_host() || test_fake()) && !launch_store(gate, NULL, 0);
+	if (!on_host() && !test_fake())
+		return false;
+	ck_assert_int_eq(launch_store(gate, NULL, 0), 0);
+	return true;
 }
 
 /* A job's function. Its kernel waits at the gate `user`. */

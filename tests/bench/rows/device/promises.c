@@ -22,7 +22,7 @@
 #define SLOW_MS 5
 #define NR_SLOW 8
 #define SOON_MS 25		/* until a cancel, or a deadline */
-#define MOST_MS 60000
+#define MOST_MS 60000		/* for functions that keep workers busy */
 #define SAMPLES 10		/* in a run, of those that take long */
 #define DELAYED 200
 #define AHEAD_NS 1500000	/* from a delayed job's submit to its time */
