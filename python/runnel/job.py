@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .queue import Queue
 
 _live: dict = {}		# Job -> the handle by which C names it
-_thread = threading.local()	# .job: the job whose function runs on this thread
+# .job: the job whose function runs on this thread; .torch_stream: its handle, and torch's object.
+_thread = threading.local()
 
 
 class Job:

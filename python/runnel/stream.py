@@ -12,6 +12,7 @@ from typing import Any, ContextManager, Optional
 from _runnel import ffi, lib
 
 from .errors import Error
+from .job import _thread
 
 SHARED = (1, 2)		# cudaStreamLegacy, cudaStreamPerThread: handles that all threads have
 
@@ -41,7 +42,10 @@ def torch_stream() -> ContextManager[Any]:
     if handle is None:
         return contextlib.nullcontext()
     import torch
-    return torch.cuda.stream(torch.cuda.ExternalStream(handle))
+    kept = getattr(_thread, "torch_stream", None)
+    if kept is None or kept[0] != handle:	# to make one takes longer than to launch a graph
+        kept = _thread.torch_stream = handle, torch.cuda.ExternalStream(handle)
+    return torch.cuda.stream(kept[1])
 
 
 def cupy_stream() -> ContextManager[Any]:

@@ -21,8 +21,8 @@ class Memory(unittest.TestCase):
         self.pool = pool()
         self.addCleanup(self.pool.close, LONG, True)
 
-    def run_job(self, fn, *args):
-        return self.pool.submit(fn, *args).result(LONG)
+    def run_job(self, fn, *args, **how):
+        return self.pool.submit(fn, *args, **how).result(LONG)
 
     def test_a_pinned_array_is_numpys_and_goes_back(self):
         a = self.pool.pinned((3, 5), "f4")
@@ -237,11 +237,14 @@ class Memory(unittest.TestCase):
                     stream = runnel.numba_stream()
                 return runnel.stream(), getattr(stream, "handle", stream)
 
-            handle, numbas = self.run_job(job)
-        if ON_HOST:
-            self.assertEqual((made, numbas), ([], 0))
-        else:
-            self.assertEqual((made, numbas), ([handle] * 3, handle))
+            key = runnel.worker_key(0)
+            handle, numbas = self.run_job(job, key=key)
+            self.assertEqual(made, [] if ON_HOST else [handle] * 3)
+            self.assertEqual(numbas, 0 if ON_HOST else handle)
+            self.run_job(job, key=key)
+            self.assertEqual(made[3:], [] if ON_HOST else [handle] * 2)	# torch's is kept
+            other, _ = self.run_job(job, key=runnel.worker_key(1))
+            self.assertEqual(made[5:], [] if ON_HOST else [other] * 3)	# by each worker
 
 
 class Maps(unittest.TestCase):
