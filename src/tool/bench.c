@@ -186,8 +186,9 @@ int tool_bench(int argc, char **argv)
 	};
 	int status = tool_options(&usage, argc, argv, NULL);
 
-	if (status == TOOL_GO_ON)
-		status = tool_begin(m.device, &m.info);
+	if (status != TOOL_GO_ON)
+		return status;
+	status = tool_begin(m.device, &m.info);
 	if (status)
 		return status;
 	if (!as_json)

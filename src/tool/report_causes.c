@@ -18,7 +18,7 @@
 #define WAITS_MIN_NS 50000u	/* a function that waits for the device takes longer */
 #define LOADS_MIN_NS 1000000u	/* loading a kernel takes longer */
 #define LOADS_TIMES 5
-#define STARVED 4		/* a worker with a quarter of its share of the jobs is starved */
+#define STARVED 4		/* a worker with a quarter of its share of the jobs, and of their time, is starved */
 #define MB 1000000.0
 
 __attribute__((format(printf, 2, 3)))
@@ -154,16 +154,26 @@ static void look_at_loading(struct report *r)
 	free(values);
 }
 
+/* Few jobs alone are no sign: one may take as long as many of the others'. */
 static void look_at_shares(struct report *r)
 {
 	uint64_t jobs[RNL_WORKERS_MAX] = { 0 };
+	double ns[RNL_WORKERS_MAX] = { 0 }, all_ns = 0;
 	int nr = __builtin_popcountll(r->workers);
 
-	for (size_t i = 0; i < r->nr; i++)
-		jobs[r->spans[i].of % RNL_WORKERS_MAX] += is_call(&r->spans[i]);
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct report_span *s = &r->spans[i];
+
+		if (s->kind == REPORT_SUBMIT || s->kind == REPORT_WAIT)
+			continue;
+		jobs[s->of % RNL_WORKERS_MAX] += is_call(s);
+		ns[s->of % RNL_WORKERS_MAX] += (double)(s->end - s->begin);
+		all_ns += (double)(s->end - s->begin);
+	}
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		if (r->workers >> i & 1 && nr > 1 && r->nr_calls > 16u * (unsigned)nr &&
-		    jobs[i] * STARVED * (uint64_t)nr < r->nr_calls)
+		    jobs[i] * STARVED * (uint64_t)nr < r->nr_calls &&
+		    ns[i] * STARVED * nr < all_ns)
 			add(r, "%s starved: it had %" PRIu64 " of %" PRIu64 " jobs, %d workers share "
 			    "them: keys or a barrier may lead them elsewhere, or there are more "
 			    "workers than the jobs keep busy", r->worker_names[i].text, jobs[i],

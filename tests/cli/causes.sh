@@ -133,6 +133,7 @@ starved.add("thread_sort_index", "M", 102, args={"sort_index": 1004})
 starved.add("thread_name", "M", DEVICE + 2, args={"name": "w-2 device"})
 starved.job(2, 3, 3.01, on=(3.1, 4))
 check("a worker that starves", starved, "w-2 starved: it had 1 of 81 jobs, 3 workers share them")
+check("a worker that has one job, a long one", starved.job(2, 4.1, 30, on=(30.1, 40)))
 
 
 def gap(**between):

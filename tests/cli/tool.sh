@@ -286,6 +286,7 @@ for command in $commands; do
 	silent "$command --help"
 	prints "^Usage: runnel $command "
 	prints '^ +--help +print this and exit'
+	prints_not '^(device|workers|runs):|^yes '	# what it does comes not behind it
 	grep -q "^.Cm $command\$" "$dir/man" || complain "the manual's synopsis has no $command"
 	grep -q "^.It Cm $command\$" "$dir/man" || complain "the manual does not explain $command"
 	for option in $(sed -n 's/^ *\(--[a-z-]*\).*/\1/p' "$dir/out"); do
