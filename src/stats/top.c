@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -59,10 +58,8 @@ static void answer(const struct rnl__top *t, int fd)
 static void *top_main(void *arg)
 {
 	struct rnl__top *t = arg;
-	char name[16];
 
-	snprintf(name, sizeof(name), "%.9s-top", t->pool->name);
-	prctl(PR_SET_NAME, name);
+	rnl__thread_name(t->pool->name, "top");
 	for (;;) {
 		const int fd = accept4(t->fd, NULL, NULL, SOCK_CLOEXEC);
 

@@ -14,9 +14,16 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include "sys/text.h"
 #include "sys/thread.h"
+
+#define NAME_BYTES 16		/* Linux's, with the 0 */
+#define POOL_BYTES 12
 
 static const int unblocked[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
 
@@ -32,6 +39,16 @@ int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg)
 	ret = -pthread_create(thread, NULL, main_fn, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return ret;
+}
+
+void rnl__thread_name(const char *pool, const char *suffix)
+{
+	const size_t space = NAME_BYTES - 2 - strlen(suffix);
+	char name[NAME_BYTES], shown[POOL_BYTES + 1];
+
+	rnl__text_copy(shown, 1 + (space < POOL_BYTES ? space : POOL_BYTES), pool);
+	snprintf(name, sizeof(name), "%s-%s", shown, suffix);
+	prctl(PR_SET_NAME, name);
 }
 
 unsigned rnl__thread_nr_cpus(void)

@@ -13,6 +13,9 @@
  */
 int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg);
 
+/* Calls the calling thread POOL-SUFFIX, with the characters of @pool that fit, 12 bytes at most. */
+void rnl__thread_name(const char *pool, const char *suffix);
+
 /* Return: the calling thread's own number: 0, 1, ..., as threads first ask. */
 unsigned rnl__thread_number(void);
 

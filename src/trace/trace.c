@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "sys/abi.h"
@@ -73,10 +72,8 @@ static void *writer_main(void *arg)
 {
 	struct rnl__trace *t = arg;
 	bool last, much;
-	char name[16];
 
-	snprintf(name, sizeof(name), "%.9s-trace", t->pool->name);
-	prctl(PR_SET_NAME, name);
+	rnl__thread_name(t->pool->name, "trace");
 	/* The traced work goes first.  Linux has a priority for each thread. */
 	(void)setpriority(PRIO_PROCESS, 0, 5);
 	do {

@@ -11,6 +11,7 @@
 
 #include "pool/pool.h"
 #include "sys/symbol.h"
+#include "sys/text.h"
 #include "trace/trace.h"
 #include "trace/trace_json.h"
 
@@ -19,16 +20,20 @@ static uint64_t since(const struct rnl__trace *t, uint64_t ns)
 	return ns > t->start ? ns - t->start : 0;
 }
 
-/* Copies text into a string of JSON; characters beyond plain ASCII are left out. */
+/* Copies text into a string of JSON; control characters, and what is no UTF-8, are left out. */
 static void quote(char *to, size_t bytes, const char *from)
 {
+	unsigned length;
 	size_t n = 0;
 
-	for (; *from && n + 2 < bytes; from++) {
+	for (; *from && n + 4 < bytes; from += length ? length : 1) {
+		length = rnl__character(from);
 		if (*from == '"' || *from == '\\')
 			to[n++] = '\\';
-		if ((unsigned char)*from >= ' ' && (unsigned char)*from < 127)
-			to[n++] = *from;
+		if ((unsigned char)*from >= ' ' && *from != 127) {
+			memcpy(to + n, from, length);
+			n += length;
+		}
 	}
 	to[n] = 0;
 }

@@ -188,12 +188,10 @@ static void *keep_main(void *arg)
 {
 	struct rnl_pool *pool = arg;
 	struct keep keep = { .pool = pool };
-	char name[16];
 
 	/* A callback that cancels its own thread would end the keeper. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	snprintf(name, sizeof(name), "%.10s-keep", pool->name);
-	pthread_setname_np(pthread_self(), name);
+	rnl__thread_name(pool->name, "keep");
 	/* By default a short sleep may end 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	rnl__thread.worker = &pool->keeper.self;

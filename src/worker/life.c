@@ -20,6 +20,7 @@
 #include "sys/clock.h"
 #include "sys/counter.h"
 #include "sys/sizes.h"
+#include "sys/text.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
 #include "pool/pool.h"
@@ -191,7 +192,7 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	pool->hook_arg = attr->hook_arg;
 	pool->scratch_keep = attr->scratch_keep;
 	pool->staging_max = attr->staging_max;
-	snprintf(pool->name, sizeof(pool->name), "%s", attr->name);
+	rnl__text_copy(pool->name, sizeof(pool->name), attr->name);
 	set_spins(pool, attr);
 }
 

@@ -38,6 +38,7 @@
 #include "worker/replay.h"
 #include "worker/run.h"
 #include "worker/share.h"
+#include "sys/thread.h"
 #include "sys/thread_state.h"
 #include "sys/tsan.h"
 #include "pool/stream.h"
@@ -447,11 +448,11 @@ static int set_affinity(struct rnl__worker *w)
 static int set_up(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
-	char name[16];
+	char index[12];
 	int ret;
 
-	snprintf(name, sizeof(name), "%.12s-%u", pool->name, w->index);
-	pthread_setname_np(pthread_self(), name);
+	snprintf(index, sizeof(index), "%u", w->index);
+	rnl__thread_name(pool->name, index);
 	/* By default a short sleep may end 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	ret = set_affinity(w);

@@ -69,6 +69,9 @@ TEST(threads_have_the_pools_name_of_which_twelve_bytes_are_used)
 		{ "a b/c", "a b/c", 2 },
 		{ "twelve-bytes", "twelve-bytes", 12 },
 		{ "thirteen-bytes", "thirteen-byt", 2 },
+		{ "\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e", "\u65e5\u672c\u8a9e\u65e5", 2 },
+		{ "a\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9", "a\u00e9\u00e9\u00e9\u00e9\u00e9", 2 },
+		{ "caf\xe9 \U0001f600", "caf? \U0001f600", 2 },	/* it is no UTF-8 */
 		{ "a name that is much longer than any thread's may be, and than 64 bytes, too",
 		  "a name that ", RNL_WORKERS_MAX },
 	};
