@@ -12,7 +12,7 @@ trap 'exit 1' HUP INT TERM
 # All regular files that can be read.
 for path in $DEMO_FILES; do
 	if [ -e "$path" ]; then
-		find "$path" -name .git -prune -o -type f -readable -print0
+		find -H "$path" -name .git -prune -o -type f -readable -print0
 	else
 		echo "demo: $path is not there (see DEMO_FILES); going on without it" >&2
 	fi

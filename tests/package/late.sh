@@ -83,7 +83,8 @@ gives 0 "$library" $fixed
 prints '^100 of 100 modules$'
 ends 'with more space, which GLIBC_TUNABLES sets, it loads'
 unset GLIBC_TUNABLES
-export LD_PRELOAD="$library"
+ln -s "$library" "$dir/first.so"	# blanks end a name in LD_PRELOAD
+export LD_PRELOAD="$dir/first.so"
 gives 0 "$library" $fixed
 unset LD_PRELOAD
 ends 'loaded first, it loads beside the same modules'

@@ -77,7 +77,8 @@ int main(int argc, char **argv)
 }
 END
 flags="$CFLAGS -I$srcdir/include -I$dir ${sanitizer:+-fsanitize=$sanitizer}"
-library="./librunnel.so.$VERSION -Wl,-rpath,$PWD -pthread -ldl"
+ln -s "$PWD" "$dir/build"	# whose name may have blanks
+library="./librunnel.so.$VERSION -Wl,-rpath,$dir/build -pthread -ldl"
 # module FUNCTION VALUE
 module() {
 	$CC $flags -fPIC -shared -DFUNCTION="$1" -DVALUE="$2" -o "$dir/$1.so" "$dir/module.c" $library
