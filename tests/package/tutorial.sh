@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # docs/tutorial.md: each program there compiles as it stands, without a warning, runs, and prints what
-# it should; the C++ one by both compilers.
+# it should; the C++ one by both compilers, the Python one beside the package.
 . "$(dirname "$0")/../lib/harness.sh"
 sanitize=${sanitizer:+-fsanitize=$sanitizer}
 # A block's first line is a comment with the name of its file.
-awk -v dir="$dir" '/^```(c|cpp)$/ { begins = 1; next } /^```$/ { file = ""; next }
+awk -v dir="$dir" '/^```(c|cpp|python)$/ { begins = 1; next } /^```$/ { file = ""; next }
 	begins { file = $2; sub(/:$/, "", file); file = dir "/" file; begins = 0 } file { print > file }' "$srcdir/docs/tutorial.md"
 compiles() {	# compiles COMPILER FLAG ... FILE LIBRARY ...: to $dir/app
 	rm -f "$dir/app"
@@ -94,5 +94,15 @@ if $PKG_CONFIG --exists libuv; then
 	compiles $CC -std=gnu11 $CFLAGS "$dir/uv.c" $($PKG_CONFIG --cflags --libs libuv) && serves 'the same on libuv'
 else
 	echo 'SKIP: no libuv'
+fi
+if [ "${have_PYTHON:-no}" = yes ] && [ -z "$sanitizer" ]; then
+	cat >"$dir/app" <<-END
+		#!/bin/sh
+		PYTHONPATH="$srcdir/python:$PWD/python" exec $PYTHON -B "$dir/server.py" "\$@"
+	END
+	chmod +x "$dir/app"
+	serves 'a server in Python, on asyncio'
+else
+	echo 'SKIP: a sanitizer, or no Python with cffi, numpy and Python.h'
 fi
 done_testing
