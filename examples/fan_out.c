@@ -6,6 +6,7 @@
  * after the three, and adds up.  When that one is done, all jobs of the item are, so the loop uses
  * the item's memory for the next one at once.  No thread waits for a barrier.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,5 +111,6 @@ int main(void)
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
 	printf("%d items, %d jobs, %" PRIu64 " wrong\n", ITEMS, ITEMS * (PARTS + MIXES + 1), wrong);
-	return wrong || fflush(stdout) ? 1 : 0;
+	must(fflush(stdout) ? -errno : 0, "standard output");
+	return wrong ? 1 : 0;
 }

@@ -5,6 +5,7 @@
 #include "common/program.h"
 #include "common/progress.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -53,6 +54,14 @@ void program_begin(void)
 	rnl_setup();	/* after a failure fewer streams may run at once: no reason to end */
 }
 
+/* A terminal would obey the control characters of a name. */
+static void put(char *text)
+{
+	for (char *c = text; *c; c++)
+		*c = iscntrl((unsigned char)*c) ? '?' : *c;
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
+}
+
 __attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
 {
 	char text[1024];
@@ -60,7 +69,7 @@ __attribute__((format(printf, 1, 0))) static void say(const char *format, va_lis
 	vsnprintf(text, sizeof(text), format, args);
 	progress_clear();
 	program_flush();	/* both may go to one place, in the order of the events */
-	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
+	put(text);
 }
 
 void program_warn(const char *format, ...)
@@ -122,8 +131,11 @@ static bool guarded;
 /* Any thread calls this. */
 static void log_message(void *all, enum rnl_log_level level, const char *text)
 {
+	char shown[1024];
+
+	snprintf(shown, sizeof(shown), "%s", text);
 	if (all || level == RNL_LOG_ERROR || (level == RNL_LOG_WARNING && guarded))
-		fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
+		put(shown);
 }
 
 /* The first pool of the process: a path is one socket. */

@@ -46,18 +46,23 @@ static void append(struct gwc_inputs *inputs, const char *name)
 
 static void read_list(struct gwc_inputs *inputs, const char *list)
 {
-	FILE *from = fopen(list, "re");
+	const bool is_input = strcmp(list, "-") == 0;
+	FILE *from = is_input ? stdin : fopen(list, "re");
 	char *name = NULL;
 	size_t size = 0;
 
 	if (!from)
 		program_die("cannot open '%s' for reading: %s", list, strerror(errno));
-	while (getdelim(&name, &size, '\0', from) >= 0)
+	while (getdelim(&name, &size, '\0', from) >= 0) {
 		append(inputs, name);
+		if (is_input && strcmp(name, "-") == 0)
+			program_die("'-' is no name in a list that comes from standard input");
+	}
 	if (ferror(from))
 		program_die("cannot read file names from '%s': %s", list, strerror(errno));
 	free(name);
-	fclose(from);
+	if (!is_input)
+		fclose(from);
 }
 
 /*

@@ -26,7 +26,7 @@ void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, 
 		{ "lines", 'l', NULL, "newlines", OPTION_FLAG(&opt->lines) },
 		{ "words", 'w', NULL, "words", OPTION_FLAG(&opt->words) },
 		{ "bytes", 'c', NULL, "bytes", OPTION_FLAG(&opt->bytes) },
-		{ "files0-from", 0, "F", "the names are in file F, each ended by a NUL",
+		{ "files0-from", 0, "F", "the names are in file F, each ended by a NUL; - is standard input",
 		  OPTION_TEXT(&opt->files0_from) },
 		OPTION_DEVICES(&opt->device),
 		{ "workers", 0, "N", "threads that run jobs, each with a stream; 4 with a GPU, else "

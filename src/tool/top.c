@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +105,8 @@ static int look(const char *path, struct top_figures *f)
 	if (!text)
 		return TOOL_TROUBLE;
 	if (!*text)
-		ret = tool_trouble("%s: does not answer: a child of the program may hold the socket",
+		ret = tool_trouble("%s: does not answer: the program is stopped, or a child of it holds "
+				   "the socket",
 				   path);
 	else if (!top_parse(f, text))
 		ret = tool_trouble("%s: gives no figures of a pool, or is cut off", path);
@@ -206,6 +208,18 @@ static void show(const struct top_figures *f, const struct top_figures *before, 
 	print_worker("all", &all, &all_before, s);
 }
 
+/* Seconds; null if no job was timed. */
+static void json_times(const struct top_times *times, const char *name)
+{
+	const struct top_times none = { .nr = 0 };
+
+	tool_json_object(name);
+	tool_json_integer("jobs", (int64_t)times->all);
+	tool_json_number("half_at_most_s", times->all ? at_most(times, &none, 2) : (double)NAN);
+	tool_json_number("99_of_100_at_most_s", times->all ? at_most(times, &none, 100) : (double)NAN);
+	tool_json_close();
+}
+
 static void json_worker(const struct top_worker *w, const char *name, int64_t worker)
 {
 	tool_json_object(name);
@@ -232,6 +246,9 @@ static void json(const struct top_figures *f)
 	tool_json_integer("unfinished", (int64_t)f->unfinished);
 	tool_json_integer("pinned_used_bytes", (int64_t)f->used);
 	tool_json_integer("pinned_locked_bytes", (int64_t)f->locked);
+	json_times(&f->times[0], "in_queue");
+	json_times(&f->times[1], "in_function");
+	json_times(&f->times[2], "on_device");
 	json_worker(&all, "all", -1);
 	tool_json_array("workers");
 	for (unsigned i = 0; i < TOP_KEEPER; i++)
@@ -295,7 +312,7 @@ int tool_top(int argc, char **argv)
 		.doc = doc, .args = "SOCKET", .missing = "there is no socket to look at",
 		.too_many = "one socket at a time", .nr_operands = 1, .nr_options = 2, .options = {
 			TOOL_FLAG("once", &once, "look once, print what was done so far, and exit"),
-			TOOL_FLAG("json", &as_json, "the same, as JSON"),
+			TOOL_FLAG("json", &as_json, "look once, and print it as JSON"),
 		},
 	};
 	int first, status = tool_options(&usage, argc, argv, &first);

@@ -10,6 +10,7 @@ ends 'ten thousand items fan out and in, and none is wrong'
 
 if [ -c /dev/full ]; then
 	"$program" >/dev/full 2>"$dir/err" && complain 'status 0 though nothing was written'
+	says 'fan_out: standard output: '
 	ends 'a full disk is an error'
 fi
 

@@ -187,6 +187,16 @@ for list in list list.open list.odd list.long empty /dev/null missing directory;
 		same $o --files0-from=$list
 	done
 done
+for list in list list.open list.odd empty; do
+	wc --files0-from=- <$list >"$dir/want" 2>/dev/null
+	status=$?
+	ours --files0-from=- <$list >"$dir/out" 2>"$dir/err"
+	[ $? = $status ] || complain "status of $list from standard input"
+	cmp -s "$dir/want" "$dir/out" || complain "$list from standard input" "$dir/want" "$dir/out"
+done
+printf 'text\0-\0' | ours --files0-from=- >"$dir/out" 2>"$dir/err" && complain 'a - in a list from standard input'
+[ ! -s "$dir/out" ] || complain 'it counts nevertheless'
+says "gwc: '-' is no name in a list that comes from standard input"
 refuses "'text' is too much: the names are in the file of --files0-from" --files0-from=list text
 ends 'reads lists of names'
 
@@ -202,6 +212,8 @@ for bad in 0 x 1T 2G 2000M 99999999999999999999M 0K K; do
 done
 refuses "'x' is not good for --producers: give a number from 1 to 16" --producers=x text
 refuses "'x' is not good for --word-rule: give printable|nonspace" --word-rule=x text
+gives 1 "$(printf 'no\033[31m')"
+says 'gwc: no?[31m: '
 gives 1 --device=cuda:777 text
 says "no GPU answers as 'cuda:777': use --device=host"
 gives 0 --device=host --stats text larger

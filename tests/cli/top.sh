@@ -34,6 +34,10 @@ if command -v python3 >/dev/null; then
 	python3 -c 'import json, sys
 d = json.load(open(sys.argv[1]))
 assert d["pool"] == "rnl-worker" and d["health"] == "ok" and d["workers"]
+for name in "in_queue", "in_function", "on_device":
+    t = d[name]
+    half, most = t["half_at_most_s"], t["99_of_100_at_most_s"]
+    assert (half is None) == (not t["jobs"]) and (half is None or 0 < half <= most), d
 assert d["all"]["done"] == sum(w["done"] for w in d["workers"]), d' "$dir/out" 2>"$dir/err" || complain 'the JSON'
 fi
 ends 'shows what was done so far, as text and as JSON'
