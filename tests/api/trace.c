@@ -89,21 +89,6 @@ TEST(test_has_each_job_once, .loops = 3, .setup = set_path, .teardown = remove_f
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_has_the_pools_name_in_whole_characters, .setup = set_path, .teardown = remove_file)
-{
-	struct rnl_pool *pool = pool_of(1, .name = "\u65e5\u672c \"\xe9\" \U0001f600");
-	char *text;
-
-	must(rnl_trace_start(pool, path, NULL));
-	run_jobs(pool, 1, NULL);
-	must(rnl_trace_stop(pool));
-	text = text_of(path);
-	assert_whole(text);
-	ck_assert_ptr_nonnull(strstr(text, "{\"name\":\"\u65e5\u672c \\\"?\\\" \U0001f600-0\"}"));
-	free(text);
-	rnl_pool_destroy(pool);
-}
-
 TEST(test_knows_jobs_that_did_not_run, .setup = set_path, .teardown = remove_file)
 {
 	struct gate gate = GATE_INIT;

@@ -119,13 +119,13 @@ static int submit_fn(void *arg)
 
 TEST(names_of_any_characters_are_strings, .setup = set_path, .teardown = remove_file)
 {
-	struct rnl_pool *pool = pool_of(1, .name = "a\"b\\c\n\x01\xff");
+	struct rnl_pool *pool = pool_of(1, .name = "\u65e5\u672c\"b\\c\n\x01\xff \U0001f600");
 	char *text;
 
 	must(rnl_trace_start(pool, path, NULL));
 	ck_assert_int_eq(submit_fn(pool), 0);
 	text = end_of(pool);
-	ck_assert_uint_eq(count(text, "\"name\":\"a\\\"b\\\\c-0\""), 1);
+	ck_assert_uint_eq(count(text, "\"name\":\"\u65e5\u672c\\\"b\\\\c? \U0001f600-0\""), 1);
 	free(text);
 	rnl_pool_destroy(pool);
 }
