@@ -67,12 +67,15 @@ struct py_tensor *py_tensor(void *data, int device_type, int device_id, int code
 /* The destructor of a capsule, which Python calls: a consumer has renamed what it took. */
 void py_capsule_end(void *capsule)
 {
+	PyObject *type, *value, *traceback;
 	struct py_tensor *t;
 
 	if (!PyCapsule_IsValid(capsule, "dltensor"))
 		return;
 	t = PyCapsule_GetPointer(capsule, "dltensor");
+	PyErr_Fetch(&type, &value, &traceback);		/* why the consumer has refused it */
 	t->deleter(t);
+	PyErr_Restore(type, value, traceback);
 }
 
 /*

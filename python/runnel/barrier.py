@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Optional
 from _runnel import ffi, lib
 
 from .errors import Error, check, error_of, failed_by, on_worker, refusal, wait
-from .job import Job, code_of
-from .queue import Queue, loop_queue
+from .job import Job, code_of, is_stream_of
+from .queue import Queue, chosen
 
 if TYPE_CHECKING:
     from .pool import Pool
@@ -50,7 +50,8 @@ class Barrier:
         failure take another barrier: jobs after this one would be cancelled."""
         self._pool._inside.append(None)
         try:
-            ret = wait(lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout, "Barrier.wait()")
+            ret = -errno.EBUSY if is_stream_of(self._pool) else \
+                wait(lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout, "Barrier.wait()")
         finally:
             self._pool._leave()
         if ret == -errno.ETIMEDOUT:
@@ -67,7 +68,7 @@ class Barrier:
     def notify(self, queue: Optional[Queue] = None) -> Job:
         """A job that is done when those are that the barrier counts now; no worker runs it. It
         fails as the first of them that failed: see wait()."""
-        job = Job(self._pool, None, (), queue or loop_queue())
+        job = Job(self._pool, None, (), chosen(queue, "Barrier.notify()"))
         job._prepare()
         job._after = self
         try:

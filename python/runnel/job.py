@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from .pool import Pool
     from .queue import Queue
 
+SWEEP_NS = 2_000_000	# a wait for a job whose loop was closed looks so often
+
 _live: dict = {}		# Job -> the handle by which C names it
-# .job: the job whose function runs on this thread; .torch_stream: its handle, and torch's object.
+# .job: the job whose function runs on this thread; .torch_stream: its handle, and torch's object;
+# .stream_of: the pool whose host stream this thread is.
 _thread = threading.local()
 
 
@@ -86,19 +89,33 @@ class Job:
         self._call_callbacks()
 
     def _call_callbacks(self) -> None:
+        """All of them; SystemExit, or Ctrl-C, comes behind the last."""
+        first = None
         while self._callbacks:
             try:
                 fn = self._callbacks.pop(0)
             except IndexError:		# another thread has it
-                return
+                break
             try:
                 fn(self)
             except Exception:
                 log.exception("a callback of %r raised", self)
+            except BaseException as error:
+                first = first or error
+        try:
+            if first is not None:
+                raise first
+        finally:
+            first = None
 
     def done(self) -> bool:
         """Whether the job is done. One that goes to a queue is done when it was reaped."""
+        self._is_left()
         return bool(check(lib.rnl_job_test(self._c), "Job.done()"))
+
+    def _is_left(self) -> bool:
+        """Whether the job's loop was closed: then who asks for the job finishes it."""
+        return self._queue is not None and not self._finished and self._queue.sweep_if_ended()
 
     def result(self, timeout: Optional[float] = None) -> Any:
         """Waits for the job, and returns its function's value, or raises its exception.
@@ -135,9 +152,12 @@ class Job:
         return error
 
     def _await(self, timeout: Optional[float]) -> None:
+        def call(ns: int) -> int:
+            return lib.rnl_job_wait(self._c, min(ns, SWEEP_NS) if self._is_left() else ns)
+
         self._pool._inside.append(None)
         try:
-            ret = wait(lambda ns: lib.rnl_job_wait(self._c, ns), timeout, "Job.result()")
+            ret = -errno.EBUSY if is_stream_of(self._pool) else wait(call, timeout, "Job.result()")
         finally:
             self._pool._leave()
         if ret == -errno.ETIMEDOUT:
@@ -180,15 +200,17 @@ class Job:
                 future.set_result(None)
 
         def on_done(_job: "Job") -> None:
-            if self._queue is not None and self._queue.loop is loop:
-                told()
-            else:
-                try:
+            try:
+                if self._queue is not None and self._queue.loop is loop:
+                    told()
+                else:
                     loop.call_soon_threadsafe(told)
-                except RuntimeError:	# the loop has ended
-                    pass
+            except RuntimeError:	# the loop has ended
+                pass
 
         self.add_done_callback(on_done)
+        if not self._finished and self._queue is not None and self._queue.has_ended():
+            self._queue.move(loop)
         try:
             yield from future
         except asyncio.CancelledError:
@@ -204,7 +226,14 @@ class Job:
 
 def code_of(error: BaseException) -> int:
     """The library's code for an exception of a function."""
-    return -error.errno if isinstance(error, Error) and error.errno else -errno.EIO
+    code = error.errno if isinstance(error, Error) else None
+    return -code if isinstance(code, int) and 0 < code < 2**31 else -errno.EIO
+
+
+def is_stream_of(pool: "Pool") -> bool:
+    """Whether this thread is the host's stream of a worker, which runs what was launched: a wait
+    for a job of the pool would wait for itself."""
+    return getattr(_thread, "stream_of", None) is pool
 
 
 def call(job: Job, fn: Callable, args: tuple) -> tuple:
@@ -235,7 +264,10 @@ def py_run(c):
 def py_done(c, result):
     job = ffi.from_handle(c.user)
     job._code = result
-    job._finish()
+    try:
+        job._finish()
+    except BaseException:	# SystemExit as well: a worker does not end
+        log.exception("a callback of %r raised", job)
 
 
 def running_job(what: str) -> Job:
@@ -283,11 +315,12 @@ class Hold:
 
     def _release(self, error: Optional[BaseException]) -> int:
         job = self._job
+        code = code_of(error) if error is not None else 0
         sets = error is not None and not self._released and job._error is None
         if sets:
             job._fail(error)
         self._released = True
-        ret = lib.rnl_hold_release(self._c, code_of(error) if error is not None else 0)
+        ret = lib.rnl_hold_release(self._c, code)
         if ret and sets:
             job._error = None
             if job._barrier is not None and job._barrier._error is error:

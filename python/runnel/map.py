@@ -35,8 +35,12 @@ class Rows:
     def _rows(array: Any, what: str) -> Tuple[Tuple[int, ...], Any, int]:
         if not isinstance(array, np.ndarray) or array.ndim < 1 or array.dtype.hasobject or \
                 not array.flags.c_contiguous:
+            is_array = isinstance(array, np.ndarray)
             raise TypeError(f"Pool.map(): {what} must be a numpy array of numbers in one piece, in "
-                            f"C's order; it is {type(array).__name__}")
+                            f"C's order, with one axis at least; it is {type(array).__name__}"
+                            f"{f' of {array.dtype}, strides {array.strides}' if is_array else ''}")
+        if what == "out" and not array.flags.writeable:
+            raise ValueError("Pool.map(): out is read-only")
         row_bytes = math.prod(array.shape[1:]) * array.itemsize
         if not row_bytes:
             raise ValueError(f"Pool.map(): {what} has rows without bytes: it is {array.shape}")
@@ -78,7 +82,7 @@ def start(pool: "Pool", fn: Callable, array: Any, out: Any, chunk: Optional[int]
           halo: Tuple[int, int], copies_first: bool, queue: Optional["Queue"]) -> Job:
     if not callable(fn):
         raise TypeError(f"Pool.map(): fn is {fn!r}; it must be a function")
-    if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
+    if chunk is not None and (not isinstance(chunk, (int, np.integer)) or not 0 < chunk < 2**63):
         raise ValueError(f"Pool.map(): chunk is {chunk!r}; it must be a number of rows, or None")
     if not isinstance(halo, tuple) or len(halo) != 2 or \
             not all(isinstance(rows, int) and rows >= 0 for rows in halo):
@@ -88,7 +92,7 @@ def start(pool: "Pool", fn: Callable, array: Any, out: Any, chunk: Optional[int]
     handle = ffi.new_handle(rows)
     c = ffi.new("struct rnl_map *")
     c.flags = lib.RNL_MAP_COPIES_FIRST if copies_first else 0
-    c.arg, c.nr, c.chunk = handle, len(array), chunk or 2**64 - 1
+    c.arg, c.nr, c.chunk = handle, len(array), int(chunk or 2**64 - 1)
     c.halo_before, c.halo_after = halo
     c.in_bytes, c.out_bytes = rows.row_bytes, rows.out_row_bytes
     areas = [ffi.from_buffer(array)]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DL_CPU, DL_CUDA = 1, 2				# of DLPack
 DL_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+DL_BYTES = {"i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16), "b": (1,)}
 
 _handed_out: set = set()			# handles of arrays that consumers of DLPack have
 
@@ -83,7 +84,8 @@ class DeviceArray:
 def _capsule(array: DeviceArray, device_type: int, device_id: int) -> Any:
     """A DLPack capsule, which keeps the array until its consumer is done."""
     code = DL_CODES.get(array.dtype.kind)
-    if code is None or len(array.shape) > 32:
+    if code is None or len(array.shape) > 32 or not array.dtype.isnative or \
+            array.dtype.itemsize not in DL_BYTES[array.dtype.kind]:
         raise BufferError(f"DLPack has nothing for {len(array.shape)} dimensions of {array.dtype}")
     handle = ffi.new_handle(array)
     tensor = lib.py_tensor(array._memory, device_type, device_id, code, array.dtype.itemsize * 8,

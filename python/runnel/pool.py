@@ -21,13 +21,15 @@ from _runnel import ffi, lib
 from . import forks, map as maps, memory
 from .barrier import Barrier
 from .errors import Closed, check, check_start, log, nanoseconds, on_worker, refusal, wait
-from .job import Job
-from .queue import Queue, loop_queue, sweep
+from .job import Job, is_stream_of
+from .queue import Queue, chosen, loop_queue, sweep
 
 LOW_WATER, HIGH_WATER, EMPTY = 0, 1, 2	# Pool.submit(when=)
 MASK = 2**64 - 1
 HELD_BY = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
+
+EXIT_TURN = 0.01	# seconds for a pool, at the interpreter's exit
 
 YEAR = 365 * 24 * 3600		# seconds; a job's time lies no farther away
 
@@ -37,6 +39,7 @@ _numbers = itertools.count(1)	# of pools, as their log_arg
 
 def worker_key(i: int) -> int:
     """The key of worker i: jobs with worker_key(0), worker_key(1), ... never share a worker."""
+    i = operator.index(i)
     if not 0 <= i < lib.RNL_WORKERS_MAX:
         raise ValueError(f"worker_key(): i is {i!r}; it must be 0 to {lib.RNL_WORKERS_MAX - 1}")
     return MASK - i
@@ -131,7 +134,7 @@ class Pool:
         self._c = poolp[0]
         self._born = forks.number()
         self._closed = False		# it has come to its end: it admits no more calls
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()
         # An entry for each call that is in the library, and for each piece of memory that was lent.
         # To append and to pop are atomic; a number's += is not.
         self._inside: List[None] = []
@@ -191,18 +194,30 @@ class Pool:
             return
         left = nanoseconds(timeout, "Pool.close(): timeout")
         end = time.monotonic() + left / 1e9
-        if not self._closing.acquire(timeout=min(left / 1e9, threading.TIMEOUT_MAX)
-                                     if left >= 0 else -1):
-            raise TimeoutError(f"Pool.close(): another thread has been at it for {timeout} s")
+        self._inside.append(None)	# a signal's handler may close it, too
         try:
+            if not self._closing.acquire(timeout=min(left / 1e9, threading.TIMEOUT_MAX)
+                                         if left >= 0 else -1):
+                raise TimeoutError(f"Pool.close(): another thread has been at it for {timeout} s")
             if not self._closed:
                 self._close(None if left < 0 else max(end - time.monotonic(), 0), cancel)
         finally:
-            self._closing.release()
+            if self._closing._is_owned():	# Ctrl-C may have come behind acquire()
+                self._closing.release()
+            self._leave()
+
+    def _end_holds(self, error: BaseException) -> None:
+        try:
+            holds = list(self._holds)
+        except RuntimeError:	# a worker has added one meanwhile: the next turn is for it
+            return
+        for hold in holds:
+            if not hold._released:
+                hold._release(error)
 
     def _close(self, timeout: Optional[float], cancel: bool) -> None:
         c = self._c
-        if lib.rnl_pool_drain(c, 0) == -errno.EBUSY:
+        if is_stream_of(self) or lib.rnl_pool_drain(c, 0) == -errno.EBUSY:
             raise on_worker("Pool.close()")
         check(lib.rnl_pool_close(c), "Pool.close()")
         call = lib.rnl_pool_stop if cancel else lib.rnl_pool_drain
@@ -213,7 +228,6 @@ class Pool:
         self._closed = True
         _pools.discard(self)
         sweep()
-        self._end()
 
     def __enter__(self) -> "Pool":
         return self
@@ -253,8 +267,10 @@ class Pool:
         loop = None
         if queue is None:
             queue = loop = loop_queue()
-        elif not isinstance(queue, Queue):
-            raise TypeError(f"Pool.submit(): queue is {queue!r}; it must be a runnel.Queue")
+        else:
+            queue = chosen(queue, "Pool.submit()")
+        if timeout is not None:
+            nanoseconds(timeout, "Pool.submit(): timeout")
         self._enter("Pool.submit()")
         try:
             job = Job(self, fn, args, queue)
@@ -336,7 +352,8 @@ class Pool:
         or `array` itself; None: there is no output. chunk: rows of a chunk; None: the library
         chooses. halo: rows of the neighbours that a chunk's input begins and ends with.
         The job that is returned is done when the map is; its value is `out`."""
-        return maps.start(self, fn, array, out, chunk, halo, copies_first, queue or loop_queue())
+        return maps.start(self, fn, array, out, chunk, halo, copies_first,
+                          chosen(queue, "Pool.map()"))
 
     def cancel(self) -> int:
         """Cancels all jobs that have not started. How many there were."""
@@ -347,7 +364,8 @@ class Pool:
         """Waits until all accepted jobs are done, but for those whose time (at=) or mark (when=) has
         not come. TimeoutError after `timeout` seconds."""
         with self._use("Pool.drain()") as c:
-            ret = wait(lambda ns: lib.rnl_pool_drain(c, ns), timeout, "Pool.drain()")
+            ret = -errno.EBUSY if is_stream_of(self) else \
+                wait(lambda ns: lib.rnl_pool_drain(c, ns), timeout, "Pool.drain()")
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"Pool.drain(): jobs are not done after {timeout} s")
         if ret == -errno.EBUSY:
@@ -433,19 +451,27 @@ class Pool:
 
 
 def _at_exit() -> None:
-    """The interpreter ends: a worker that called Python afterwards would never return."""
-    for pool in list(_pools):
-        if not pool._is_mine():
-            continue
-        for hold in list(pool._holds):
-            if not hold._released:
-                hold.release(Closed(errno.ESHUTDOWN, "the interpreter has ended"))
-        try:
-            pool.close(cancel=True)
-        except KeyboardInterrupt:	# the second: it does not wait for functions any longer
-            return
-        except Exception:
-            log.exception("the end of %r", pool)
+    """The interpreter ends: a worker that called Python afterwards would never return.
+
+    A job of one pool may wait for one of another, and a function may take a hold yet: so all pools
+    are looked at in turns, until none is left."""
+    given_up: set = set()
+    try:
+        while True:
+            pools = [pool for pool in list(_pools) if pool._is_mine() and pool not in given_up]
+            if not pools:
+                return
+            for pool in pools:
+                try:
+                    pool._end_holds(Closed(errno.ESHUTDOWN, "the interpreter has ended"))
+                    pool.close(EXIT_TURN, cancel=True)
+                except TimeoutError:
+                    continue
+                except Exception:
+                    log.exception("the end of %r", pool)
+                    given_up.add(pool)
+    except KeyboardInterrupt:	# it does not wait for functions any longer
+        return
 
 
 atexit.register(_at_exit)

@@ -19,6 +19,9 @@ from .job import Job, _thread, call, keep, running_job
 
 def _area(thing: Any, writes: bool, what: str) -> Tuple[Any, int, Any]:
     """Address and bytes of an array or a buffer, and what keeps it."""
+    if getattr(getattr(thing, "dtype", None), "hasobject", False) or \
+            isinstance(thing, memoryview) and "O" in thing.format:
+        raise TypeError(f"{what}: it has objects of Python, whose references a copy does not count")
     face = getattr(thing, "__cuda_array_interface__", None)
     if face is None:
         try:
@@ -42,9 +45,13 @@ def _area(thing: Any, writes: bool, what: str) -> Tuple[Any, int, Any]:
     return ffi.cast("void *", ptr), nbytes, thing
 
 
+def _in_job(what: str) -> None:
+    """A callback runs on a worker, too; but nothing would keep what it copies."""
+    if getattr(_thread, "job", None) is None:
+        raise Error(errno.ENODEV, f"{what}: this thread runs no job's function; call it in a job")
+
+
 def _issued(ret: int, what: str) -> None:
-    if ret == -errno.ENODEV and getattr(_thread, "job", None) is None:
-        raise Error(errno.ENODEV, f"{what}: this thread has no stream; call it in a job")
     if ret:
         raise refusal(ret, what)
 
@@ -53,6 +60,7 @@ def copy(dst: Any, src: Any) -> None:
     """In a job: copies between arrays and buffers of the host and of devices, of the same bytes, on
     the job's stream. It returns before the copy has happened, which comes before the job is
     done."""
+    _in_job("copy()")
     to, size, kept_to = _area(dst, True, "copy(): dst")
     of, src_size, kept_of = _area(src, False, "copy(): src")
     if size != src_size:
@@ -63,6 +71,7 @@ def copy(dst: Any, src: Any) -> None:
 
 def fill(dst: Any, value: int) -> None:
     """In a job: sets each byte of device memory, or of a pinned array, on the job's stream."""
+    _in_job("fill()")
     if not isinstance(value, int) or not 0 <= value <= 255:
         raise ValueError(f"fill(): value is {value!r}; it must be 0 to 255, for each byte")
     to, size, kept = _area(dst, True, "fill(): dst")
@@ -102,4 +111,8 @@ def launch_on_host(job: Job, fn: Callable, args: tuple, told: Callable[[int], An
 @ffi.def_extern()
 def py_kernel(handle):
     job, fn, args, told = ffi.from_handle(handle)
-    told(call(job, fn, args)[1])
+    _thread.stream_of = job._pool
+    try:
+        told(call(job, fn, args)[1])
+    finally:
+        _thread.stream_of = None

@@ -2,8 +2,11 @@
 """asyncio: jobs in an event loop, by their completion queue's eventfd; and queues by themselves."""
 import asyncio
 import select
+import sys
 import threading
+import types
 import unittest
+import unittest.mock
 
 import runnel
 from runnel import queue as queues
@@ -160,6 +163,66 @@ class Asyncio(unittest.TestCase):
         self.assertFalse([job for job in _live if job._pool is self.pool])
         self.assertFalse([loop for loop in queues._loops if loop.is_closed()])
 
+    def left_jobs(self, nr):
+        """Jobs whose loop has ended before it was told of them."""
+        async def main():
+            return [self.pool.submit(pow, 2, i) for i in range(nr)]
+
+        jobs = asyncio.run(main())
+        self.pool.drain(LONG)
+        return jobs
+
+    def test_jobs_of_a_loop_that_has_ended_are_done_and_waited_for(self):
+        self.assertTrue(comes_true(lambda jobs=self.left_jobs(3): all(job.done() for job in jobs)))
+        self.assertEqual([job.result(LONG) for job in self.left_jobs(3)], [1, 2, 4])
+        job, values = self.left_jobs(4)[3], []
+        thread = threading.Thread(target=lambda: values.append(job.result(LONG)))
+        thread.start()
+        thread.join(LONG)
+        self.assertEqual(values, [8])
+
+    def test_another_loop_awaits_jobs_of_one_that_has_ended(self):
+        with Gate() as gate:
+            async def submit():
+                return self.pool.submit(gate.wait, 1), self.pool.submit(gate.wait, 2)
+
+            async def wait(job):
+                asyncio.get_running_loop().call_later(0.01, gate.open)
+                return await asyncio.wait_for(self.wrap(job), LONG)
+
+            first, second = asyncio.run(submit())
+            self.assertEqual(asyncio.run(wait(first)), 1)
+        self.assertEqual(second.result(LONG), 2)
+
+    def test_loops_of_many_threads_end_before_their_jobs(self):
+        errors = []
+
+        async def main():
+            for _ in range(20):
+                self.pool.submit(int)
+
+        def run():
+            try:
+                for _ in range(100):
+                    asyncio.run(main())
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LONG)
+        self.assertEqual(errors, [])
+        self.pool.close(LONG)
+        self.assertFalse([job for job in list(_live) if job._pool is self.pool])
+        self.assertFalse(self.pool._owned)	# destroyed
+
+    def test_a_submit_while_another_thread_imports_asyncio(self):
+        half = types.ModuleType("asyncio")	# it has no names yet
+        with unittest.mock.patch.dict(sys.modules, asyncio=half):
+            self.assertEqual(self.pool.submit(int).result(LONG), 0)
+
     def test_each_threads_loop_has_a_queue_of_its_own(self):
         results = []
 
@@ -204,6 +267,29 @@ class Queues(unittest.TestCase):
         with Gate() as gate:
             job = self.pool.submit(gate.wait, queue=runnel.Queue())
         self.assertTrue(comes_true(lambda: job._queue.reap() == [job]))
+
+    def test_an_interrupt_loses_no_job(self):
+        with pool() as p:
+            q = runnel.Queue()
+            jobs = [p.submit(int, queue=q) for _ in range(5)]
+            p.drain(LONG)
+            known = unittest.mock.Mock(side_effect=[[], KeyboardInterrupt])
+            with unittest.mock.patch.object(runnel.Queue, "_known", known):
+                self.assertRaises(KeyboardInterrupt, q.reap, 3)	# the library has given them
+            self.assertEqual(set(q.wait()), set(jobs))	# and the others
+            self.assertEqual(q.reap(), [])
+
+    def test_a_callback_that_exits_does_so_behind_the_others(self):
+        with pool() as p:
+            q, called = runnel.Queue(), []
+            jobs = [p.submit(int, queue=q) for _ in range(5)]
+            for job in jobs:
+                job.add_done_callback(lambda _: sys.exit())
+                job.add_done_callback(called.append)
+            p.drain(LONG)
+            self.assertRaises(SystemExit, q.reap)
+            self.assertEqual(set(called), set(jobs))
+            self.assertEqual(set(q.reap()), set(jobs))	# they were not returned
 
     def test_wrong_arguments_are_named(self):
         with self.assertRaisesRegex(ValueError, "most is 0"):

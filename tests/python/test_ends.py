@@ -38,6 +38,37 @@ p.submit(lambda: box.append(runnel.hold()))
 assert comes_true(lambda: box)
 """, "")
 
+    def test_an_exit_releases_holds_that_come_late(self):
+        self.good("""
+p, box, others, gate = pool(1), [], [], Gate()
+def late():
+    gate.entered.release()
+    if comes_true(lambda: others and others[0].done()):	# the exit has cancelled it
+        box.append(runnel.hold())
+        print("held")
+p.submit(late)
+gate.await_entered()
+others.append(p.submit(print, "never"))
+""", "held")
+
+    def test_an_exit_with_jobs_that_wait_for_those_of_other_pools(self):
+        self.good("""
+box = []
+def held(other):
+    other.submit(lambda: box.append(runnel.hold())).exception()
+def delayed(other):
+    job = other.submit(print, at=time.monotonic() + 1000)
+    box.append(job)
+    job.exception()
+for _ in range(3):
+    for fn in held, delayed:
+        one, other = pool(1), pool(1)
+        one.submit(fn, other)
+        other, one = pool(1), pool(1)	# either may be closed first
+        one.submit(fn, other)
+assert comes_true(lambda: len(box) == 12)
+""", "")
+
     def test_an_exit_beside_a_daemon_thread_that_submits_is_clean(self):
         self.good("""
 p = pool()
@@ -181,7 +212,11 @@ print("ready", flush=True)
 
     def test_a_forked_child_is_told_and_may_have_a_pool_of_its_own(self):
         self.good("""
+import asyncio
+async def main(a_pool):
+    return await a_pool.submit(lambda: 6)
 p, gate = pool(), Gate()
+asyncio.run(main(p))
 job = p.submit(gate.wait)
 barrier, queue, array = p.barrier(), runnel.Queue(), p.pinned(1000)
 gate.await_entered()
@@ -199,7 +234,7 @@ if not child:
     del barrier, queue, array
     if os.environ.get("RNL_TEST_DEVICE", "host") == "host":
         with pool() as own:
-            assert own.submit(lambda: 6).result(30) == 6
+            assert own.submit(lambda: 6).result(30) == asyncio.run(main(own)) == 6
         sys.exit(7)
     sys.stdout.flush()
     os._exit(7)		# CUDA's own exit handlers do not survive a fork

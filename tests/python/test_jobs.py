@@ -9,6 +9,8 @@ import traceback
 import unittest
 import weakref
 
+import numpy as np
+
 import runnel
 from runnel.job import _live
 from shared import LONG, Gate, comes_true, pool
@@ -170,6 +172,17 @@ class Jobs(unittest.TestCase):
         job.add_done_callback(lambda j: told.append(j))
         self.assertEqual(told, [job] * 3)
 
+    def test_a_callback_that_exits_ends_neither_worker_nor_the_others(self):
+        told = []
+        with Gate() as gate:
+            job = self.pool.submit(gate.wait)
+            job.add_done_callback(lambda j: sys.exit())
+            job.add_done_callback(told.append)
+            with self.assertLogs("runnel", "ERROR") as logs:
+                gate.open()
+                self.assertTrue(comes_true(lambda: told and logs.output))
+        self.assertEqual([self.pool.submit(lambda: 5).result(LONG) for _ in range(9)], [5] * 9)
+
     def test_an_argument_lives_until_its_job_is_done_and_no_longer(self):
         class Thing:
             pass
@@ -220,8 +233,17 @@ class Jobs(unittest.TestCase):
             with self.assertRaises((runnel.Error, ValueError, TypeError), msg=bad) as caught:
                 self.pool.submit(int, **bad)
             self.assertIn("Pool.submit()", str(caught.exception))
-        with self.assertRaises(TypeError):
-            self.pool.submit(3)
+        array = np.zeros((4, 4))
+        for call in (lambda: self.pool.submit(3), lambda: self.pool.submit(int, timeout="x"),
+                     lambda: self.pool.map(int, array, queue=5), lambda: self.pool.map(int, 5),
+                     lambda: self.pool.map(int, array.T[1:]),
+                     lambda: self.pool.barrier().notify(queue=5)):
+            self.assertRaises(TypeError, call)
+        for call in (lambda: self.pool.submit(int, timeout=-1),
+                     lambda: self.pool.map(int, array, chunk=2**70)):
+            self.assertRaises(ValueError, call)
+        array.flags.writeable = False
+        self.assertRaises(ValueError, lambda: self.pool.map(int, array.copy(), array))
         self.assertEqual(len(_live), before)
 
 
@@ -248,6 +270,18 @@ class Holds(unittest.TestCase):
         error = OSError("the network")
         hold.release(error)
         self.assertIs(job.exception(LONG), error)
+
+    def test_a_release_with_an_error_that_is_no_code_ends_the_job(self):
+        for number in 2**40, "x", -5, 0:
+            job, hold = self.held()
+            error = runnel.Error(number, "odd")
+            hold.release(error)
+            self.assertIs(job.exception(LONG), error)
+
+            def fails(error=error):
+                raise error
+
+            self.assertIs(self.pool.submit(fails).exception(LONG), error)
 
     def test_a_second_release_is_refused(self):
         job, hold = self.held()

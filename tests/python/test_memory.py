@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Pinned arrays, device arrays, scratch, copies, DLPack, streams, maps."""
 import ctypes
+import errno
 import gc
 import os
 import sys
@@ -115,6 +116,8 @@ class Memory(unittest.TestCase):
                            ("dst", lambda: runnel.copy(a[::2], a[:2])),
                            ("src", lambda: runnel.copy(a, 3)),
                            ("dst", lambda: runnel.copy(frozen, a)),
+                           ("objects", lambda: runnel.copy(np.array([None]), np.array([None]))),
+                           ("objects", lambda: runnel.copy(a, memoryview(np.array([None, None])))),
                            ("value is 256", lambda: runnel.fill(a, 256)),
                            ("dst is neither memory of", lambda: runnel.fill(a, 0)),
                            ("shape", lambda: runnel.scratch(0)),
@@ -122,7 +125,8 @@ class Memory(unittest.TestCase):
                            ("objects", lambda: runnel.scratch(2, object))):
             error = self.pool.submit(call).exception(LONG)
             self.assertIn(text, str(error))
-        for text, call in (("no stream", lambda: runnel.copy(a, a.copy())),
+        for text, call in (("runs no job's function", lambda: runnel.copy(a, a.copy())),
+                           ("runs no job's function", lambda: runnel.fill(a, 0)),
                            ("is for a job's function", lambda: runnel.scratch(4)),
                            ("is for a job's function", lambda: runnel.launch(int)),
                            ("is for a job's function", runnel.stream),
@@ -131,6 +135,36 @@ class Memory(unittest.TestCase):
             with self.assertRaises((runnel.Error, RuntimeError, ValueError)) as caught:
                 call()
             self.assertIn(text, str(caught.exception))
+
+    def test_a_callback_copies_nothing(self):
+        a = self.pool.pinned(100)
+        errors = []
+
+        def copy(_job):
+            for call in lambda: runnel.copy(a, a), lambda: runnel.fill(a, 1):
+                try:
+                    call()
+                except runnel.Error as error:
+                    errors.append(str(error))
+
+        self.pool.submit(int).add_done_callback(copy)
+        self.assertTrue(comes_true(lambda: len(errors) == 2))
+        self.assertIn("runs no job's function", errors[0])
+
+    def test_a_launched_function_does_not_wait_for_its_own_pool(self):
+        errors, barrier = [], self.pool.barrier()
+
+        def waits():
+            for call in job.result, self.pool.drain, self.pool.close, barrier.wait:
+                try:
+                    call()
+                except runnel.Error as error:
+                    errors.append(error.errno)
+
+        with Gate() as gate:
+            job = self.pool.submit(gate.wait, barrier=barrier)
+            self.run_job(runnel.launch, waits)
+        self.assertEqual(errors, [errno.EBUSY] * 4)
 
     def test_a_launched_function_is_in_order_with_copies(self):
         a = np.arange(1 << 18, dtype="i4")
@@ -174,6 +208,13 @@ class Memory(unittest.TestCase):
             a.__dlpack__(copy=True)
         with self.assertRaises(BufferError):
             a.__dlpack__(dl_device=(1, 0))
+        for dtype in ">i4", "g":	# the consumer would read something else
+            with self.assertRaises(BufferError):
+                self.pool.device_array(3, dtype).__dlpack__()
+        with self.assertRaises((BufferError, RuntimeError)):	# numpy's own refusal
+            np.from_dlpack(a)
+        gc.collect()
+        self.assertEqual(len(memory._handed_out), 0)
         capsule = a.__dlpack__(stream=1)
         self.assertIn('"dltensor"', repr(capsule))
         self.assertEqual(len(memory._handed_out), 1)
