@@ -13,6 +13,7 @@
 #include "config.h"
 
 #include "common/program.h"
+#include "common/progress.h"
 #include "stream_kinds.h"
 
 #include <pthread.h>
@@ -20,6 +21,8 @@
 #include <time.h>
 
 #define NAP_NS 50000
+
+static uint64_t nr_done;		/* runs: counted by the first thread, then by the main one */
 
 struct crew {
 	const struct kinds_options *opt;
@@ -111,9 +114,12 @@ static void *be_member(void *arg)
 			keep(crew, kinds_cuda->open(&me->streams, kind, crew->opt->info.ordinal));
 	for (unsigned i = 0; i < crew->nr_ways; i++)
 		for (unsigned run = 0; run <= crew->opt->repeat && !crew->ways[i].pool; run++)
-			if (meet(crew))		/* the run before is over */
+			if (meet(crew)) {	/* the run before is over */
 				run_by_cuda(me, &crew->ways[i],
 					    kinds_spans(&crew->ways[i], crew->opt, run));
+				if (!me->number)
+					progress_show(++nr_done);
+			}
 	kinds_cuda->close(&me->streams);
 	return NULL;
 }
@@ -222,8 +228,10 @@ static void run_pool(const struct kinds_options *opt, const struct kinds_way *wa
 	attr.device = opt->device;
 	attr.nr_workers = way->one_worker ? 1 : opt->threads;
 	pool = program_pool(&attr);
-	for (unsigned run = 0; run <= opt->repeat; run++)
+	for (unsigned run = 0; run <= opt->repeat; run++) {
 		run_by_pool(opt, pool, kinds_spans(way, opt, run));
+		progress_show(++nr_done);
+	}
 	rnl_pool_destroy(pool);
 }
 
@@ -231,12 +239,15 @@ void kinds_run(const struct kinds_options *opt, const struct kinds_way *ways, un
 {
 	struct crew crew = { .opt = opt, .ways = ways, .nr_ways = nr };
 
+	progress_begin("measuring", (uint64_t)(opt->repeat + 1) * nr, 1, "runs");
 	if (opt->info.cuda)
 		run_threads(&crew);
 	for (unsigned i = 0; i < nr; i++) {
 		if (ways[i].pool)
 			run_pool(opt, &ways[i]);
-		for (unsigned run = 0; ways[i].plain && run <= opt->repeat; run++)
+		for (unsigned run = 0; ways[i].plain && run <= opt->repeat; run++) {
 			run_plain(opt, kinds_spans(&ways[i], opt, run));
+			progress_show(++nr_done);
+		}
 	}
 }

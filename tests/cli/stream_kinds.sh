@@ -69,6 +69,11 @@ works --threads=2 --kernels=2 --ms=1 --repeat=2
 works --threads=32 --kernels=8 --ms=1 --repeat=1
 prints '^work: +32 threads, each launches 8 kernels of 1 ms$'
 ends 'takes few threads and many'
+if has_terminal; then
+	on_terminal "'$program' --device=$device --threads=2 --kernels=2 --ms=10 --repeat=20"
+	prints '^measuring +[#.]{30} +[0-9]+ % +[0-9.]+ runs/s +[0-9]+ s left'
+	ends 'shows progress on a terminal'
+fi
 
 # ---- mistakes ---------------------------------------------------------------
 refuses "'1' is not good for --threads: give a number from 2 to 32" --threads=1
