@@ -54,11 +54,16 @@ void program_begin(void)
 	rnl_setup();	/* after a failure fewer streams may run at once: no reason to end */
 }
 
-/* A terminal would obey the control characters of a name. */
+/* A terminal would obey the control characters of a name, also U+0080 to U+009F in UTF-8. */
 static void put(char *text)
 {
-	for (char *c = text; *c; c++)
-		*c = iscntrl((unsigned char)*c) ? '?' : *c;
+	for (char *c = text; *c; c++) {
+		if ((c[0] & 0xff) == 0xc2 && (c[1] & 0xe0) == 0x80)
+			*c++ = '?';
+		else if (!iscntrl((unsigned char)*c))
+			continue;
+		*c = '?';
+	}
 	fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 }
 

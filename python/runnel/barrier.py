@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Optional
 
 from _runnel import ffi, lib
 
-from .errors import Error, check, error_of, failed_by, on_worker, refusal, wait
-from .job import Job, code_of, is_stream_of
+from .errors import Error, check, error_of, failed_by, on_worker, refusal
+from .job import Job, code_of, wait_elsewhere
 from .queue import Queue, chosen
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Barrier:
         failure take another barrier: jobs after this one would be cancelled."""
         self._pool._inside.append(None)
         try:
-            ret = -errno.EBUSY if is_stream_of(self._pool) else \
-                wait(lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout, "Barrier.wait()")
+            ret = wait_elsewhere(self._pool, lambda ns: lib.rnl_barrier_wait(self._c, ns), timeout,
+                                 "Barrier.wait()")
         finally:
             self._pool._leave()
         if ret == -errno.ETIMEDOUT:

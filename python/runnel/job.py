@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .queue import Queue
 
 SWEEP_NS = 2_000_000	# a wait for a job whose loop was closed looks so often
+LOOK_S = 0.02		# an await of another loop's job: whether that loop was closed
 
 _live: dict = {}		# Job -> the handle by which C names it
 # .job: the job whose function runs on this thread; .torch_stream: its handle, and torch's object;
@@ -157,7 +158,7 @@ class Job:
 
         self._pool._inside.append(None)
         try:
-            ret = -errno.EBUSY if is_stream_of(self._pool) else wait(call, timeout, "Job.result()")
+            ret = wait_elsewhere(self._pool, call, timeout, "Job.result()")
         finally:
             self._pool._leave()
         if ret == -errno.ETIMEDOUT:
@@ -201,7 +202,8 @@ class Job:
 
         def on_done(_job: "Job") -> None:
             try:
-                if self._queue is not None and self._queue.loop is loop:
+                if self._queue is not None and self._queue.loop is loop and \
+                        self._queue.is_loop_of_this_thread():
                     told()
                 else:
                     loop.call_soon_threadsafe(told)
@@ -209,8 +211,14 @@ class Job:
                 pass
 
         self.add_done_callback(on_done)
-        if not self._finished and self._queue is not None and self._queue.has_ended():
-            self._queue.move(loop)
+        def look() -> None:		# the job's own loop may have been closed, or will be
+            if not self._finished and not future.done() and self._queue.loop is not loop:
+                if self._queue.has_ended():
+                    self._queue.move(loop)
+                loop.call_later(LOOK_S, look)
+
+        if self._queue is not None and self._queue.loop is not None:
+            look()
         try:
             yield from future
         except asyncio.CancelledError:
@@ -234,6 +242,15 @@ def is_stream_of(pool: "Pool") -> bool:
     """Whether this thread is the host's stream of a worker, which runs what was launched: a wait
     for a job of the pool would wait for itself."""
     return getattr(_thread, "stream_of", None) is pool
+
+
+def wait_elsewhere(pool: "Pool", call: Callable[[int], int], timeout: Optional[float],
+                   what: str) -> int:
+    """As wait(), for jobs of a pool; on a host's stream of it -EBUSY, as on a worker."""
+    if not is_stream_of(pool):
+        return wait(call, timeout, what)
+    ret = call(0)
+    return -errno.EBUSY if ret == -errno.ETIMEDOUT else ret
 
 
 def call(job: Job, fn: Callable, args: tuple) -> tuple:

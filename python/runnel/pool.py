@@ -21,7 +21,7 @@ from _runnel import ffi, lib
 from . import forks, map as maps, memory
 from .barrier import Barrier
 from .errors import Closed, check, check_start, log, nanoseconds, on_worker, refusal, wait
-from .job import Job, is_stream_of
+from .job import Job, is_stream_of, wait_elsewhere
 from .queue import Queue, chosen, loop_queue, sweep
 
 LOW_WATER, HIGH_WATER, EMPTY = 0, 1, 2	# Pool.submit(when=)
@@ -279,7 +279,8 @@ class Pool:
                 plain = not urgent and all(value is None for value in more)
                 if not plain:
                     self._set(job, urgent, device, barrier, after, deadline)
-                ret = self._submit(job, plain, key, at, when, 0 if loop else timeout)
+                ret = self._submit(job, plain, key, at, when,
+                                   0 if loop or is_stream_of(self) else timeout)
             except BaseException:
                 job._interrupted()
                 raise
@@ -364,8 +365,8 @@ class Pool:
         """Waits until all accepted jobs are done, but for those whose time (at=) or mark (when=) has
         not come. TimeoutError after `timeout` seconds."""
         with self._use("Pool.drain()") as c:
-            ret = -errno.EBUSY if is_stream_of(self) else \
-                wait(lambda ns: lib.rnl_pool_drain(c, ns), timeout, "Pool.drain()")
+            ret = wait_elsewhere(self, lambda ns: lib.rnl_pool_drain(c, ns), timeout,
+                                 "Pool.drain()")
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"Pool.drain(): jobs are not done after {timeout} s")
         if ret == -errno.EBUSY:
@@ -467,7 +468,7 @@ def _at_exit() -> None:
                     pool.close(EXIT_TURN, cancel=True)
                 except TimeoutError:
                     continue
-                except Exception:
+                except (Exception, SystemExit):	# a callback's
                     log.exception("the end of %r", pool)
                     given_up.add(pool)
     except KeyboardInterrupt:	# it does not wait for functions any longer

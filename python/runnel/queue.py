@@ -8,12 +8,12 @@ from __future__ import annotations
 import errno
 import sys
 import threading
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from _runnel import ffi, lib
 
 from . import forks
-from .errors import check, wait
+from .errors import Error, check, wait
 from .job import Job, _live
 
 
@@ -31,7 +31,10 @@ class Queue:
         self._born = forks.number()
         self.loop = loop		# the asyncio loop whose queue it is; None: none
         self._loop_thread = threading.get_ident()
-        self._taken: Dict[int, tuple] = {}	# thread -> jobs, and an array for more of them
+        # thread -> jobs, and arrays for more of them
+        self._given: Dict[int, Tuple[List[Job], tuple]] = {}
+        self._left: List[Job] = []	# not returned
+        self._tokens = [None]
 
     def fileno(self) -> int:
         return check(lib.rnl_cq_fd(self._c), "Queue.fileno()")
@@ -52,40 +55,71 @@ class Queue:
         if not isinstance(most, int) or not 1 <= most <= 1 << 20:
             raise ValueError(f"{what}: most is {most!r}; it must be 1 to {1 << 20}")
         me = threading.get_ident()
-        jobs = self._known(me)
-        more = most - len(jobs)
-        if more > 0:
-            array = ffi.new("struct rnl_job *[]", more)
-            self._taken[me] = jobs, array
-            nr = (self._reap if jobs else call)(array, more)
-            if nr < 0 and not jobs:
-                del self._taken[me]
-                return [] if nr == -errno.ETIMEDOUT else check(nr, what)
-            jobs = self._known(me)
-        first = None
+        while True:
+            array = ffi.new("struct rnl_job *[]", most)
+            self._given[me] = self._known(me), (*self._arrays(me), array)
+            try:
+                # What an exception has left comes first, and no wait is for it.
+                nr = (self._reap if self._left or self._known(me) else call)(array, most)
+                self._finish(me)
+            finally:
+                self._forget(me, array)
+            if self._left or nr <= 0:
+                break			# else a signal's handler has reaped them
+        if nr < 0 and not self._left:
+            return [] if nr == -errno.ETIMEDOUT else check(nr, what)
+        if len(self._left) > most:
+            done = self._left[:most]
+            del self._left[:most]
+            return done
+        done, self._left = self._left, []
+        return done
+
+    # A signal's handler, or Ctrl-C, may come between any two steps, and may reap; so may a callback,
+    # and other threads when the library's call is over. What the library gives is first in an array
+    # of this call and thread, then in the thread's list, then this call's, which finishes it, then
+    # in the queue's list of what was not returned.
+
+    def _finish(self, me: int) -> None:
+        """Finishes what the library has given to this thread; the first exception comes behind."""
+        jobs, first = self._known(me), None
         try:
-            del self._taken[me]		# a callback may reap
-            for job in jobs:
+            self._given[me] = [], self._arrays(me)
+            for job in [*self._left, *jobs]:
                 try:
                     job._finish()
                 except BaseException as error:
                     first = first or error
+        finally:
+            self._given[me] = [], self._arrays(me)
+            self._left.extend(jobs)
+        try:
             if first is not None:
                 raise first
-        except BaseException:		# all are finished, or will be, and the next reap gives them
-            self._taken[me] = jobs, ()
-            raise
         finally:
             first = None
+
+    def _known(self, me: int) -> List[Job]:
+        jobs, arrays = self._given.get(me, ([], ()))
+        full = [array for array in arrays if array[0]]
+        if full:
+            jobs = [*jobs, *(ffi.from_handle(c.user) for array in full for c in array if c)]
+            self._given[me] = jobs, tuple(array for array in arrays
+                                          if not any(array is other for other in full))
         return jobs
 
-    def _known(self, thread: int) -> List[Job]:
-        """What the library has given to this thread, and was not returned: an exception came."""
-        jobs, array = self._taken.get(thread, ([], ()))
-        if array:
-            jobs = jobs + [ffi.from_handle(c.user) for c in array if c]
-            self._taken[thread] = jobs, ()
-        return jobs
+    def _arrays(self, me: int) -> tuple:
+        """The arrays of this thread's calls that the library has not filled."""
+        return self._given[me][1] if me in self._given else ()
+
+    def _forget(self, me: int, array: Any) -> None:
+        """The end of a call. A full array is Ctrl-C's, and stays."""
+        jobs, arrays = self._given.get(me, ([], ()))
+        arrays = tuple(other for other in arrays if other is not array or array[0])
+        if jobs or arrays:
+            self._given[me] = jobs, arrays
+        else:
+            self._given.pop(me, None)
 
     def is_loop_of_this_thread(self) -> bool:
         return self.loop is not None and self._loop_thread == threading.get_ident() and \
@@ -102,10 +136,28 @@ class Queue:
         return ended
 
     def move(self, loop: Any) -> None:
-        """Another loop takes the place of one that was closed."""
-        with _sweeps:
-            self._loop_thread, self.loop = threading.get_ident(), loop
-        loop.add_reader(self.fileno(), self.reap, 256)
+        """The loop that runs here takes the place of one that was closed."""
+        try:
+            token = self._tokens.pop()	# one loop of several
+        except IndexError:
+            return
+        try:
+            if self.has_ended():
+                self._loop_thread, self.loop = threading.get_ident(), loop
+                loop.add_reader(self.fileno(), self._reap_moved)
+        finally:
+            self._tokens.append(token)
+
+    def _reap_moved(self) -> None:
+        self.reap(256)
+        if not self.is_used():
+            self.loop.remove_reader(self.fileno())
+            for loop, queue in list(_loops.items()):
+                if queue is self:
+                    _loops.pop(loop, None)
+
+    def is_used(self) -> bool:
+        return any(job._queue is self for job in list(_live))
 
     def __del__(self):
         # The jobs that use it keep it: so none is under way.
@@ -114,20 +166,22 @@ class Queue:
 
 
 _loops: dict = {}		# asyncio loop -> its queue
-_sweeps = threading.RLock()	# a callback may sweep
 
 
 def sweep() -> None:
     """Finishes jobs whose loop was closed, and forgets loops that have none."""
-    with _sweeps:
-        for loop, queue in list(_loops.items()):
-            if queue._born != forks.number():
-                _loops.pop(loop, None)
-            elif queue.has_ended():
-                while queue.reap():
+    for loop, queue in list(_loops.items()):
+        if queue._born != forks.number():
+            _loops.pop(loop, None)
+        elif queue.has_ended():
+            try:
+                while queue.reap(256):
                     pass
-                if not any(job._queue is queue for job in list(_live)):
-                    _loops.pop(loop, None)
+            except Error as error:
+                if error.errno != errno.EBUSY:	# another thread is at it
+                    raise
+            if queue.has_ended() and not queue.is_used():
+                _loops.pop(loop, None)
 
 
 def chosen(queue: Any, what: str) -> Optional[Queue]:

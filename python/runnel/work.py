@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import math
+import re
 from typing import Any, Callable, Tuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from .job import Job, _thread, call, keep, running_job
 def _area(thing: Any, writes: bool, what: str) -> Tuple[Any, int, Any]:
     """Address and bytes of an array or a buffer, and what keeps it."""
     if getattr(getattr(thing, "dtype", None), "hasobject", False) or \
-            isinstance(thing, memoryview) and "O" in thing.format:
+            isinstance(thing, memoryview) and "O" in re.sub(":[^:]*:", "", thing.format):
         raise TypeError(f"{what}: it has objects of Python, whose references a copy does not count")
     face = getattr(thing, "__cuda_array_interface__", None)
     if face is None:
@@ -64,6 +65,9 @@ def copy(dst: Any, src: Any) -> None:
     to, size, kept_to = _area(dst, True, "copy(): dst")
     of, src_size, kept_of = _area(src, False, "copy(): src")
     if size != src_size:
+        # The exception keeps this frame. Before 3.11.8 the collector crashes at a memoryview in a
+        # circle, if something has a view of it: github.com/python/cpython/issues/77894.
+        to = of = kept_to = kept_of = None
         raise ValueError(f"copy(): dst has {size} bytes, and src has {src_size}")
     _issued(lib.rnl_copy(to, of, size), "copy()")
     keep(kept_to, kept_of)

@@ -146,7 +146,10 @@ static struct top_worker sum_of(const struct top_figures *f)
 	return sum;
 }
 
-/* The time that no more than 1 in @one_in of the jobs since @before took longer than; 0: none. */
+/*
+ * The time that no more than 1 in @one_in of the jobs since @before took longer than; 0: there were
+ * none; infinite: they took longer than the program tells.
+ */
 static double at_most(const struct top_times *now, const struct top_times *before, uint64_t one_in)
 {
 	const uint64_t all = more(now->all, before->all);
@@ -155,13 +158,15 @@ static double at_most(const struct top_times *now, const struct top_times *befor
 		if (all - more(now->below[i], before->below[i]) <= all / one_in)
 			return now->s[i];
 	}
-	return 0;
+	return all && now->nr ? (double)INFINITY : 0;
 }
 
 static void print_time(double s)
 {
 	if (!s)
 		printf(" %12s", "-");
+	else if (isinf(s))
+		printf(" %12s", "longer");
 	else if (s < 1e-3)
 		printf(" %9.3g us", s * 1e6);
 	else if (s < 1)
@@ -208,7 +213,7 @@ static void show(const struct top_figures *f, const struct top_figures *before, 
 	print_worker("all", &all, &all_before, s);
 }
 
-/* Seconds; null if no job was timed. */
+/* Seconds; null: no job was timed, or they took longer than the program tells. */
 static void json_times(const struct top_times *times, const char *name)
 {
 	const struct top_times none = { .nr = 0 };

@@ -214,6 +214,9 @@ refuses "'x' is not good for --producers: give a number from 1 to 16" --producer
 refuses "'x' is not good for --word-rule: give printable|nonspace" --word-rule=x text
 gives 1 "$(printf 'no\033[31m')"
 says 'gwc: no?[31m: '
+gives 1 "$(printf 'no\302\23331m')"
+says 'gwc: no??31m: '
+! grep -q "$(printf '\302\233')" "$dir/err" || complain 'a terminal obeys the message'
 gives 1 --device=cuda:777 text
 says "no GPU answers as 'cuda:777': use --device=host"
 gives 0 --device=host --stats text larger

@@ -2,6 +2,7 @@
 """asyncio: jobs in an event loop, by their completion queue's eventfd; and queues by themselves."""
 import asyncio
 import select
+import signal
 import sys
 import threading
 import types
@@ -165,10 +166,11 @@ class Asyncio(unittest.TestCase):
 
     def left_jobs(self, nr):
         """Jobs whose loop has ended before it was told of them."""
-        async def main():
-            return [self.pool.submit(pow, 2, i) for i in range(nr)]
+        with Gate() as gate:
+            async def main():
+                return [self.pool.submit(gate.wait, 2**i) for i in range(nr)]
 
-        jobs = asyncio.run(main())
+            jobs = asyncio.run(main())
         self.pool.drain(LONG)
         return jobs
 
@@ -193,6 +195,53 @@ class Asyncio(unittest.TestCase):
             first, second = asyncio.run(submit())
             self.assertEqual(asyncio.run(wait(first)), 1)
         self.assertEqual(second.result(LONG), 2)
+
+    def test_a_loop_awaits_jobs_of_one_that_ends_meanwhile(self):
+        with Gate() as gate:
+            jobs, both = [], threading.Barrier(2)
+
+            async def submit():
+                jobs.append(self.pool.submit(gate.wait, 1))
+                both.wait(LONG)
+
+            async def wait():
+                both.wait(LONG)
+                asyncio.get_running_loop().call_later(0.01, gate.open)
+                return await asyncio.wait_for(self.wrap(jobs[0]), LONG)
+
+            thread = threading.Thread(target=asyncio.run, args=[submit()])
+            thread.start()
+            self.assertEqual(asyncio.run(wait()), 1)
+            thread.join(LONG)
+
+    def test_a_loop_lets_go_of_the_queues_of_others(self):
+        async def wait(jobs):
+            for job in jobs:
+                await self.wrap(job)
+            while any(loop.is_closed() for loop in list(queues._loops)):
+                await asyncio.sleep(0.01)
+
+        queues.sweep()
+        jobs = [self.left_jobs(1)[0] for _ in range(20)]
+        asyncio.run(asyncio.wait_for(wait(jobs), LONG))
+
+    def test_a_callback_of_a_left_job_may_take_a_lock_that_a_submitter_has(self):
+        lock, entered, done = threading.Lock(), threading.Event(), []
+        first, second = self.left_jobs(2)
+
+        def take(_job):
+            entered.set()
+            with lock:
+                done.append(1)
+
+        first.add_done_callback(take)
+        with lock:
+            thread = threading.Thread(target=first.result, args=[LONG], daemon=True)
+            thread.start()
+            self.assertTrue(entered.wait(LONG))
+            self.assertTrue(comes_true(second.done))	# it looks at ended loops, too
+        thread.join(LONG)
+        self.assertEqual(done, [1])
 
     def test_loops_of_many_threads_end_before_their_jobs(self):
         errors = []
@@ -276,8 +325,41 @@ class Queues(unittest.TestCase):
             known = unittest.mock.Mock(side_effect=[[], KeyboardInterrupt])
             with unittest.mock.patch.object(runnel.Queue, "_known", known):
                 self.assertRaises(KeyboardInterrupt, q.reap, 3)	# the library has given them
-            self.assertEqual(set(q.wait()), set(jobs))	# and the others
+            self.assertEqual(len(q.wait(2)), 2)
+            self.assertEqual(len(q.wait()), 3)		# and the others
             self.assertEqual(q.reap(), [])
+            self.assertTrue(all(job._finished for job in jobs))
+
+    def test_a_signals_handler_may_reap(self):
+        with pool(1) as p, Gate() as gate:
+            q, reaped = runnel.Queue(), []
+            jobs = [p.submit(gate.wait, queue=q) for _ in range(3)]
+
+            def handler(*_):
+                gate.open()
+                p.drain(LONG)
+                reaped.extend(q.reap(2))
+
+            before = signal.signal(signal.SIGALRM, handler)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+                back = q.wait(timeout=LONG)		# the handler comes in between
+            finally:
+                signal.signal(signal.SIGALRM, before)
+            self.assertEqual({*back, *reaped, *q.reap()}, set(jobs))
+            self.assertTrue(all(job._finished for job in jobs))
+            self.assertEqual(q._given, {})
+
+    def test_what_one_thread_could_not_return_another_one_reaps(self):
+        with pool() as p:
+            q = runnel.Queue()
+            jobs = [p.submit(int, queue=q) for _ in range(3)]
+            jobs[0].add_done_callback(lambda _: sys.exit())
+            p.drain(LONG)
+            thread = threading.Thread(target=q.reap)	# it ends by the callback's exit
+            thread.start()
+            thread.join(LONG)
+            self.assertEqual(set(q.reap()), set(jobs))
 
     def test_a_callback_that_exits_does_so_behind_the_others(self):
         with pool() as p:

@@ -118,6 +118,8 @@ class Memory(unittest.TestCase):
                            ("dst", lambda: runnel.copy(frozen, a)),
                            ("objects", lambda: runnel.copy(np.array([None]), np.array([None]))),
                            ("objects", lambda: runnel.copy(a, memoryview(np.array([None, None])))),
+                           ("dst has 16 bytes, and src has 32", lambda: runnel.copy(
+                               a, memoryview(np.zeros(4, [("Open", "f8")])))),
                            ("value is 256", lambda: runnel.fill(a, 256)),
                            ("dst is neither memory of", lambda: runnel.fill(a, 0)),
                            ("shape", lambda: runnel.scratch(0)),
@@ -161,10 +163,37 @@ class Memory(unittest.TestCase):
                 except runnel.Error as error:
                     errors.append(error.errno)
 
+        over = self.pool.submit(lambda: 7)
+        over.result(LONG)
         with Gate() as gate:
             job = self.pool.submit(gate.wait, barrier=barrier)
             self.run_job(runnel.launch, waits)
         self.assertEqual(errors, [errno.EBUSY] * 4)
+        self.run_job(runnel.launch, lambda: errors.append(over.result()))	# it is no wait
+        self.assertEqual(errors[4:], [7])
+
+    def test_a_launched_function_does_not_wait_for_space(self):
+        with pool(1, max_queued=2, pinned_max=1 << 22) as p, Gate() as gate:
+            errors, arrays = [], []
+
+            def fill():
+                for call in (lambda: p.submit(int), lambda: arrays.append(p.pinned(1 << 20))):
+                    try:
+                        while len(arrays) < 100:
+                            call()
+                    except runnel.Error as error:
+                        errors.append(error.errno)
+
+            def job():
+                runnel.launch(fill)
+                gate.wait()		# the queue stays full
+
+            one = p.submit(job)
+            self.assertTrue(comes_true(lambda: len(errors) == 2))
+            gate.open()
+            one.result(LONG)
+            del arrays[:]
+            self.assertEqual(errors, [errno.EAGAIN, errno.ENOMEM])
 
     def test_a_launched_function_is_in_order_with_copies(self):
         a = np.arange(1 << 18, dtype="i4")
