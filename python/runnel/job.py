@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .queue import Queue
 
 SWEEP_NS = 2_000_000	# a wait for a job whose loop was closed looks so often
-LOOK_S = 0.02		# an await of another loop's job: whether that loop was closed
 
 _live: dict = {}		# Job -> the handle by which C names it
 # .job: the job whose function runs on this thread; .torch_stream: its handle, and torch's object;
@@ -32,7 +31,7 @@ class Job:
     """A job that was submitted, and what comes of it. Pool.submit() makes it."""
 
     __slots__ = ("_c", "_pool", "_fn", "_args", "_kept", "_value", "_error", "_finished", "_step",
-                 "_barrier", "_after", "_callbacks", "_queue", "_code", "__weakref__")
+                 "_barrier", "_after", "_callbacks", "_queue", "_code", "_returned", "__weakref__")
 
     def __init__(self, pool: "Pool", fn: Optional[Callable], args: tuple = (),
                  queue: Optional["Queue"] = None):
@@ -49,6 +48,9 @@ class Job:
         self._callbacks: List[Callable] = []
         self._queue = queue
         self._code: Optional[int] = None	# the library's result, once it is known
+        self._returned = False		# by its queue
+        if queue is not None:
+            queue._jobs.add(self)
         _live[self] = ffi.new_handle(self)
 
     def _prepare(self) -> None:
@@ -68,6 +70,11 @@ class Job:
 
     def _refused(self) -> None:
         """The submit failed: the job is the caller's, and goes."""
+        self._end()
+
+    def _end(self) -> None:
+        if self._queue is not None:
+            self._queue._jobs.discard(self)
         _live.pop(self, None)
 
     def _interrupted(self) -> None:
@@ -84,7 +91,7 @@ class Job:
 
     def _finish(self) -> None:
         """The job is done: what it held may go, and callbacks are called."""
-        _live.pop(self, None)
+        self._end()
         self._fn = self._args = self._kept = None
         self._finished = True
         self._call_callbacks()
@@ -211,19 +218,18 @@ class Job:
                 pass
 
         self.add_done_callback(on_done)
-        def look() -> None:		# the job's own loop may have been closed, or will be
-            if not self._finished and not future.done() and self._queue.loop is not loop:
-                if self._queue.has_ended():
-                    self._queue.move(loop)
-                loop.call_later(LOOK_S, look)
-
-        if self._queue is not None and self._queue.loop is not None:
-            look()
+        queue = self._queue		# its loop may have been closed, or will be
+        is_others = queue is not None and queue.loop not in (None, loop) and not self._finished
+        if is_others:
+            queue.begin_await(loop)
         try:
             yield from future
         except asyncio.CancelledError:
             self.cancel()
             raise
+        finally:
+            if is_others:
+                queue.end_await(loop)
         return self.result(0)
 
     def __repr__(self) -> str:

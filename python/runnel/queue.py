@@ -5,20 +5,28 @@ asyncio's loops have one each, made by the first submit in a coroutine; its even
 beside the sockets."""
 from __future__ import annotations
 
+import collections
 import errno
+import os
 import sys
 import threading
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set
 
 from _runnel import ffi, lib
 
 from . import forks
-from .errors import Error, check, wait
-from .job import Job, _live
+from .errors import Error, check, refusal, wait
+from .job import Job
+
+LOOK_S = 0.02		# an await of another loop's job: whether that loop was closed
+ONE = (1).to_bytes(8, sys.byteorder)	# what an eventfd takes
 
 
 class Queue:
-    """Where jobs go when they are done: Pool.submit(..., queue=queue). One thread at a time reaps.
+    """Where jobs go when they are done: Pool.submit(..., queue=queue).
+
+    One call reaps at a time: another one meanwhile, as that of a signal's handler, raises Error
+    (EBUSY). A callback may reap.
 
     For another event loop than asyncio's: fileno() is readable when reap() has jobs. With an
     edge-triggered poll, reap until it gives fewer than were asked for. Reap until all jobs are
@@ -31,95 +39,107 @@ class Queue:
         self._born = forks.number()
         self.loop = loop		# the asyncio loop whose queue it is; None: none
         self._loop_thread = threading.get_ident()
-        # thread -> jobs, and arrays for more of them
-        self._given: Dict[int, Tuple[List[Job], tuple]] = {}
-        self._left: List[Job] = []	# not returned
-        self._tokens = [None]
+        self._jobs: Set[Job] = set()	# that will come here
+        self._turn: Dict[None, Any] = {}	# the frame of the call that reaps
+        self._given: Any = None		# an array that the library fills, then a list of its jobs
+        self._left: collections.deque = collections.deque()	# not returned yet
+        self._awaits: Dict[Any, int] = {}	# other loops, and how many awaits there are
+        self._looks: Set[Any] = set()	# loops with a timer
 
     def fileno(self) -> int:
         return check(lib.rnl_cq_fd(self._c), "Queue.fileno()")
 
     def reap(self, most: int = 64) -> List[Job]:
         """The jobs that are done, `most` of them at most; it does not wait."""
-        return self._take(self._reap, most, "Queue.reap()")
+        return self._take(lambda jobs, nr: lib.rnl_cq_reap(self._c, jobs, nr), most, "Queue.reap()")
 
     def wait(self, most: int = 64, timeout: Optional[float] = None) -> List[Job]:
         """As reap(), but waits for one job at least; none: `timeout` seconds have passed."""
         return self._take(lambda jobs, nr: wait(lambda ns: lib.rnl_cq_wait(self._c, jobs, nr, ns),
                                                 timeout, "Queue.wait()"), most, "Queue.wait()")
 
-    def _reap(self, jobs: Any, nr: int) -> int:
-        return lib.rnl_cq_reap(self._c, jobs, nr)
+    # Ctrl-C may come between any two steps here, and a callback may reap, or exit. So the library
+    # gives jobs to an array that is the queue's, and they are in it, or in _left, until they are
+    # returned. To finish a job twice does nothing.
 
     def _take(self, call, most: int, what: str) -> List[Job]:
         if not isinstance(most, int) or not 1 <= most <= 1 << 20:
             raise ValueError(f"{what}: most is {most!r}; it must be 1 to {1 << 20}")
-        me = threading.get_ident()
-        while True:
-            array = ffi.new("struct rnl_job *[]", most)
-            self._given[me] = self._known(me), (*self._arrays(me), array)
-            try:
-                # What an exception has left comes first, and no wait is for it.
-                nr = (self._reap if self._left or self._known(me) else call)(array, most)
-                self._finish(me)
-            finally:
-                self._forget(me, array)
-            if self._left or nr <= 0:
-                break			# else a signal's handler has reaped them
-        if nr < 0 and not self._left:
-            return [] if nr == -errno.ETIMEDOUT else check(nr, what)
-        if len(self._left) > most:
-            done = self._left[:most]
-            del self._left[:most]
-            return done
-        done, self._left = self._left, []
+        if self._born != forks.number():
+            raise refusal(-errno.EOWNERDEAD, what)
+        done: List[Job] = []
+        try:
+            nr = self._fill(call, most, what)
+            self._finish()
+            while len(done) < most:
+                try:
+                    job = self._left.popleft()
+                except IndexError:
+                    break
+                if not job._returned:
+                    job._returned = True
+                    done.append(job)
+        except BaseException:
+            for job in done:
+                job._returned = False
+            self._left.extendleft(reversed(done))
+            raise
+        finally:
+            if self._left or self._given is not None:
+                os.write(self.fileno(), ONE)	# it is readable again
+        if not done and nr < 0 and nr != -errno.ETIMEDOUT:
+            raise refusal(nr, what)
         return done
 
-    # A signal's handler, or Ctrl-C, may come between any two steps, and may reap; so may a callback,
-    # and other threads when the library's call is over. What the library gives is first in an array
-    # of this call and thread, then in the thread's list, then this call's, which finishes it, then
-    # in the queue's list of what was not returned.
-
-    def _finish(self, me: int) -> None:
-        """Finishes what the library has given to this thread; the first exception comes behind."""
-        jobs, first = self._known(me), None
+    def _fill(self, call, most: int, what: str) -> int:
+        """Has the library give jobs, which go to _left. What is there comes first, and no wait is
+        for it."""
         try:
-            self._given[me] = [], self._arrays(me)
-            for job in [*self._left, *jobs]:
-                try:
-                    job._finish()
-                except BaseException as error:
-                    first = first or error
+            if self._turn.setdefault(None, sys._getframe()) is not sys._getframe():
+                self._end_turn(what)
+            self._settle()
+            array = self._given = ffi.new("struct rnl_job *[]", most)
+            nr = lib.rnl_cq_reap(self._c, array, most) if self._left else call(array, most)
+            self._settle()
+            return nr
         finally:
-            self._given[me] = [], self._arrays(me)
-            self._left.extend(jobs)
+            if self._turn.get(None) is sys._getframe():
+                del self._turn[None]
+
+    def _end_turn(self, what: str) -> None:
+        """Ctrl-C may have come between a call's last steps: then its frame runs no more."""
+        holder = self._turn.get(None)
+        for frame in sys._current_frames().values():
+            while frame is not None:
+                if frame is holder:
+                    raise refusal(-errno.EBUSY, what)
+                frame = frame.f_back
+        self._turn[None] = sys._getframe(1)
+
+    def _settle(self) -> None:
+        given = self._given
+        if given is None:
+            return
+        if not isinstance(given, list):
+            given = self._given = [ffi.from_handle(c.user) for c in given if c]
+        self._left.extend(given)
+        self._given = None
+
+    def _finish(self) -> None:
+        """Finishes what was not returned. The first exception, SystemExit or Ctrl-C, comes last."""
+        first = None
+        for job in list(self._left):
+            try:
+                job._finish()
+            except BaseException as error:
+                first = first or error
         try:
             if first is not None:
                 raise first
         finally:
             first = None
 
-    def _known(self, me: int) -> List[Job]:
-        jobs, arrays = self._given.get(me, ([], ()))
-        full = [array for array in arrays if array[0]]
-        if full:
-            jobs = [*jobs, *(ffi.from_handle(c.user) for array in full for c in array if c)]
-            self._given[me] = jobs, tuple(array for array in arrays
-                                          if not any(array is other for other in full))
-        return jobs
-
-    def _arrays(self, me: int) -> tuple:
-        """The arrays of this thread's calls that the library has not filled."""
-        return self._given[me][1] if me in self._given else ()
-
-    def _forget(self, me: int, array: Any) -> None:
-        """The end of a call. A full array is Ctrl-C's, and stays."""
-        jobs, arrays = self._given.get(me, ([], ()))
-        arrays = tuple(other for other in arrays if other is not array or array[0])
-        if jobs or arrays:
-            self._given[me] = jobs, arrays
-        else:
-            self._given.pop(me, None)
+    # ---- asyncio's loops ----
 
     def is_loop_of_this_thread(self) -> bool:
         return self.loop is not None and self._loop_thread == threading.get_ident() and \
@@ -135,29 +155,46 @@ class Queue:
             sweep()
         return ended
 
-    def move(self, loop: Any) -> None:
-        """The loop that runs here takes the place of one that was closed."""
-        try:
-            token = self._tokens.pop()	# one loop of several
-        except IndexError:
-            return
-        try:
-            if self.has_ended():
-                self._loop_thread, self.loop = threading.get_ident(), loop
-                loop.add_reader(self.fileno(), self._reap_moved)
-        finally:
-            self._tokens.append(token)
+    def begin_await(self, loop: Any) -> None:
+        """Another loop than the queue's, which may be closed, awaits a job."""
+        self._awaits[loop] = self._awaits.get(loop, 0) + 1
+        if loop not in self._looks:
+            self._looks.add(loop)
+            self._look(loop)
+
+    def end_await(self, loop: Any) -> None:
+        self._awaits[loop] -= 1
+        if not self._awaits[loop]:
+            del self._awaits[loop]
+
+    def _look(self, loop: Any) -> None:
+        """Takes the place of the queue's loop when that was closed."""
+        if self.has_ended() and loop in self._awaits:
+            with _moves:
+                if self.has_ended():
+                    loop.add_reader(self.fileno(), self._reap_moved)
+                    self._loop_thread, self.loop = threading.get_ident(), loop
+        if self.loop is loop:
+            self._reap_moved()
+        elif loop in self._awaits:
+            loop.call_later(LOOK_S, self._look, loop)
+        else:
+            self._looks.discard(loop)
 
     def _reap_moved(self) -> None:
-        self.reap(256)
-        if not self.is_used():
-            self.loop.remove_reader(self.fileno())
-            for loop, queue in list(_loops.items()):
-                if queue is self:
-                    _loops.pop(loop, None)
-
-    def is_used(self) -> bool:
-        return any(job._queue is self for job in list(_live))
+        try:
+            self.reap(256)
+        except Error as error:
+            if error.errno != errno.EBUSY:	# a sweep is at it yet, and may take the last job
+                raise
+            self.loop.call_later(LOOK_S, self._reap_moved)
+        if self._jobs:
+            return
+        self.loop.remove_reader(self.fileno())
+        self._looks.discard(self.loop)
+        for loop, queue in list(_loops.items()):
+            if queue is self:
+                _loops.pop(loop, None)
 
     def __del__(self):
         # The jobs that use it keep it: so none is under way.
@@ -166,6 +203,15 @@ class Queue:
 
 
 _loops: dict = {}		# asyncio loop -> its queue
+_moves = threading.Lock()	# no callback is called meanwhile
+
+
+def _forked() -> None:
+    global _moves
+    _moves = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def sweep() -> None:
@@ -175,12 +221,12 @@ def sweep() -> None:
             _loops.pop(loop, None)
         elif queue.has_ended():
             try:
-                while queue.reap(256):
+                while queue.has_ended() and queue.reap(256):
                     pass
             except Error as error:
                 if error.errno != errno.EBUSY:	# another thread is at it
                     raise
-            if queue.has_ended() and not queue.is_used():
+            if queue.has_ended() and not queue._jobs:
                 _loops.pop(loop, None)
 
 
@@ -203,6 +249,7 @@ def loop_queue() -> Optional[Queue]:
     queue = _loops.get(loop)
     if queue is None or queue._born != forks.number():
         sweep()
-        queue = _loops[loop] = Queue(loop)
+        queue = Queue(loop)
         loop.add_reader(queue.fileno(), queue.reap, 256)
+        _loops[loop] = queue
     return queue

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """asyncio: jobs in an event loop, by their completion queue's eventfd; and queues by themselves."""
 import asyncio
+import errno
 import select
 import signal
 import sys
@@ -322,23 +323,33 @@ class Queues(unittest.TestCase):
             q = runnel.Queue()
             jobs = [p.submit(int, queue=q) for _ in range(5)]
             p.drain(LONG)
-            known = unittest.mock.Mock(side_effect=[[], KeyboardInterrupt])
-            with unittest.mock.patch.object(runnel.Queue, "_known", known):
-                self.assertRaises(KeyboardInterrupt, q.reap, 3)	# the library has given them
-            self.assertEqual(len(q.wait(2)), 2)
-            self.assertEqual(len(q.wait()), 3)		# and the others
+            settle = unittest.mock.Mock(side_effect=[None, KeyboardInterrupt])
+            with unittest.mock.patch.object(runnel.Queue, "_settle", settle):
+                self.assertRaises(KeyboardInterrupt, q.reap, 3)
+            self.assertEqual(len([c for c in q._given if c]), 3)	# the library has given them
+            self.assertTrue(select.select([q], [], [], 0)[0])
+            box = []
+            thread = threading.Thread(target=lambda: box.extend(q.wait(2)))
+            thread.start()
+            thread.join(LONG)
+            self.assertEqual(len(box), 2)
+            self.assertTrue(select.select([q], [], [], 0)[0])
+            self.assertEqual({*box, *q.wait()}, set(jobs))	# and the others
             self.assertEqual(q.reap(), [])
             self.assertTrue(all(job._finished for job in jobs))
 
-    def test_a_signals_handler_may_reap(self):
+    def test_a_signals_handler_that_reaps_is_refused_and_takes_nothing(self):
         with pool(1) as p, Gate() as gate:
-            q, reaped = runnel.Queue(), []
+            q, refused = runnel.Queue(), []
             jobs = [p.submit(gate.wait, queue=q) for _ in range(3)]
 
             def handler(*_):
                 gate.open()
                 p.drain(LONG)
-                reaped.extend(q.reap(2))
+                try:
+                    q.reap(2)
+                except runnel.Error as error:
+                    refused.append(error.errno)
 
             before = signal.signal(signal.SIGALRM, handler)
             try:
@@ -346,9 +357,28 @@ class Queues(unittest.TestCase):
                 back = q.wait(timeout=LONG)		# the handler comes in between
             finally:
                 signal.signal(signal.SIGALRM, before)
-            self.assertEqual({*back, *reaped, *q.reap()}, set(jobs))
-            self.assertTrue(all(job._finished for job in jobs))
-            self.assertEqual(q._given, {})
+            self.assertEqual(({*back, *q.reap()}, refused), (set(jobs), [errno.EBUSY]))
+
+    def test_an_interrupt_at_a_calls_end_leaves_the_queue_to_others(self):
+        with pool() as p:
+            q = runnel.Queue()
+            q._turn[None] = (lambda: sys._getframe())()	# it has returned
+            job = p.submit(int, queue=q)
+            self.assertEqual(q.wait(timeout=LONG), [job])
+            self.assertEqual(q._turn, {})
+
+    def test_what_a_callback_left_makes_the_queue_readable(self):
+        with pool() as p:
+            q = runnel.Queue()
+            jobs = [p.submit(int, queue=q) for _ in range(3)]
+            jobs[1].add_done_callback(lambda _: sys.exit())
+            p.drain(LONG)
+            self.assertRaises(SystemExit, q.reap)
+            for _ in jobs:
+                self.assertTrue(select.select([q], [], [], 0)[0])
+                self.assertEqual(len(q.reap(1)), 1)
+            self.assertEqual(q.reap(), [])
+            self.assertFalse(select.select([q], [], [], 0)[0])
 
     def test_what_one_thread_could_not_return_another_one_reaps(self):
         with pool() as p:
