@@ -96,7 +96,9 @@ class Queue:
         for it."""
         try:
             if self._turn.setdefault(None, sys._getframe()) is not sys._getframe():
-                self._end_turn(what)
+                self._end_stale_turn()
+                if self._turn.setdefault(None, sys._getframe()) is not sys._getframe():
+                    raise refusal(-errno.EBUSY, what)
             self._settle()
             array = self._given = ffi.new("struct rnl_job *[]", most)
             nr = lib.rnl_cq_reap(self._c, array, most) if self._left else call(array, most)
@@ -106,15 +108,16 @@ class Queue:
             if self._turn.get(None) is sys._getframe():
                 del self._turn[None]
 
-    def _end_turn(self, what: str) -> None:
+    def _end_stale_turn(self) -> None:
         """Ctrl-C may have come between a call's last steps: then its frame runs no more."""
         holder = self._turn.get(None)
         for frame in sys._current_frames().values():
-            while frame is not None:
-                if frame is holder:
-                    raise refusal(-errno.EBUSY, what)
+            while frame is not None and frame is not holder:
                 frame = frame.f_back
-        self._turn[None] = sys._getframe(1)
+            if frame is not None:
+                return
+        if self._turn.get(None) is holder:
+            self._turn.pop(None, None)
 
     def _settle(self) -> None:
         given = self._given
