@@ -138,9 +138,10 @@ static void log_message(void *all, enum rnl_log_level level, const char *text)
 {
 	char shown[1024];
 
+	if (!all && level != RNL_LOG_ERROR && !(level == RNL_LOG_WARNING && guarded))
+		return;
 	snprintf(shown, sizeof(shown), "%s", text);
-	if (all || level == RNL_LOG_ERROR || (level == RNL_LOG_WARNING && guarded))
-		put(shown);
+	put(shown);
 }
 
 /* The first pool of the process: a path is one socket. */

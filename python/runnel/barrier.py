@@ -78,7 +78,7 @@ class Barrier:
             job._interrupted()
             raise
         if ret:
-            job._refused()
+            job._end()
             raise refusal(ret, "Barrier.notify()")
         return job
 

@@ -8,7 +8,7 @@ import logging
 import math
 import threading
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterable, Optional
 
 from _runnel import ffi, lib
 
@@ -119,6 +119,21 @@ def wait(call: Callable[[int], int], timeout: Optional[float], what: str) -> int
             left = max(end - time.monotonic_ns(), 0)
             if not left:
                 return ret
+
+
+def call_each(calls: Iterable[Callable[[], None]]) -> None:
+    """Makes all calls, also behind one that raises; the first exception comes last."""
+    first = None
+    for call in calls:
+        try:
+            call()
+        except BaseException as error:
+            first = first or error
+    try:
+        if first is not None:
+            raise first
+    finally:
+        first = None		# no circle of the traceback and this frame
 
 
 @ffi.def_extern()

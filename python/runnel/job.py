@@ -7,12 +7,14 @@ the end by py_done(), or the job goes to a completion queue."""
 from __future__ import annotations
 
 import errno
+import functools
 import threading
 from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 from _runnel import ffi, lib
 
-from .errors import Cancelled, Error, check, error_of, failed_by, log, on_worker, refusal, wait
+from .errors import (Cancelled, Error, call_each, check, error_of, failed_by, log, on_worker,
+                     refusal, wait)
 
 if TYPE_CHECKING:
     from .barrier import Barrier
@@ -57,7 +59,7 @@ class Job:
         """Has the library know the job, so that it can be told more of it."""
         ret = lib.py_prepare(self._c, self._fn is not None, *self._ends())
         if ret:
-            self._refused()
+            self._end()
             raise refusal(ret, "a job")
 
     def _submit(self, pool: Any, key: Optional[int], prepared: bool) -> int:
@@ -68,19 +70,16 @@ class Job:
         """The handle, and the queue or NULL."""
         return _live[self], ffi.NULL if self._queue is None else self._queue._c
 
-    def _refused(self) -> None:
-        """The submit failed: the job is the caller's, and goes."""
-        self._end()
-
     def _end(self) -> None:
+        """The library names the job no more: it was refused, or is done."""
         if self._queue is not None:
             self._queue._jobs.discard(self)
         _live.pop(self, None)
 
     def _interrupted(self) -> None:
-        """As _refused(), of a submit that may have been accepted, as Ctrl-C came behind it."""
+        """As _end(), of a submit that may have been accepted, as Ctrl-C came behind it."""
         if lib.rnl_job_test(self._c) == -errno.EINVAL:
-            self._refused()
+            self._end()
 
     def _fail(self, error: BaseException) -> None:
         """The job's first exception is its own, and its barrier's."""
@@ -98,23 +97,20 @@ class Job:
 
     def _call_callbacks(self) -> None:
         """All of them; SystemExit, or Ctrl-C, comes behind the last."""
-        first = None
-        while self._callbacks:
-            try:
-                fn = self._callbacks.pop(0)
-            except IndexError:		# another thread has it
-                break
-            try:
-                fn(self)
-            except Exception:
-                log.exception("a callback of %r raised", self)
-            except BaseException as error:
-                first = first or error
+        if self._callbacks:
+            call_each(iter(self._next_callback, None))
+
+    def _next_callback(self) -> Optional[Callable[[], None]]:
         try:
-            if first is not None:
-                raise first
-        finally:
-            first = None
+            return functools.partial(self._call_back, self._callbacks.pop(0))
+        except IndexError:		# the last was called, or another thread has it
+            return None
+
+    def _call_back(self, fn: Callable[["Job"], Any]) -> None:
+        try:
+            fn(self)
+        except Exception:
+            log.exception("a callback of %r raised", self)
 
     def done(self) -> bool:
         """Whether the job is done. One that goes to a queue is done when it was reaped."""

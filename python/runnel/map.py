@@ -111,6 +111,6 @@ def start(pool: "Pool", fn: Callable, array: Any, out: Any, chunk: Optional[int]
             if ret:		# nobody would be told: the map has to end before its arrays may go
                 wait(lambda ns: lib.rnl_barrier_wait(barrier._c, ns), None, "Pool.map()")
     if ret:
-        job._refused()
+        job._end()
         raise refusal(ret, "Pool.map()")
     return job

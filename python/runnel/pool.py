@@ -285,7 +285,7 @@ class Pool:
                 job._interrupted()
                 raise
             if ret:
-                job._refused()
+                job._end()
                 raise refusal(ret, "Pool.submit()")
             return job
         finally:

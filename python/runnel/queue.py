@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Set
 from _runnel import ffi, lib
 
 from . import forks
-from .errors import Error, check, refusal, wait
+from .errors import Error, call_each, check, refusal, wait
 from .job import Job
 
 LOOK_S = 0.02		# an await of another loop's job: whether that loop was closed
@@ -70,7 +70,7 @@ class Queue:
         done: List[Job] = []
         try:
             nr = self._fill(call, most, what)
-            self._finish()
+            call_each([job._finish for job in list(self._left)])
             while len(done) < most:
                 try:
                     job = self._left.popleft()
@@ -127,20 +127,6 @@ class Queue:
             given = self._given = [ffi.from_handle(c.user) for c in given if c]
         self._left.extend(given)
         self._given = None
-
-    def _finish(self) -> None:
-        """Finishes what was not returned. The first exception, SystemExit or Ctrl-C, comes last."""
-        first = None
-        for job in list(self._left):
-            try:
-                job._finish()
-            except BaseException as error:
-                first = first or error
-        try:
-            if first is not None:
-                raise first
-        finally:
-            first = None
 
     # ---- asyncio's loops ----
 

@@ -62,15 +62,18 @@ def copy(dst: Any, src: Any) -> None:
     the job's stream. It returns before the copy has happened, which comes before the job is
     done."""
     _in_job("copy()")
-    to, size, kept_to = _area(dst, True, "copy(): dst")
-    of, src_size, kept_of = _area(src, False, "copy(): src")
-    if size != src_size:
-        # The exception keeps this frame. Before 3.11.8 the collector crashes at a memoryview in a
-        # circle, if something has a view of it: github.com/python/cpython/issues/77894.
+    to = of = kept_to = kept_of = None
+    try:
+        to, size, kept_to = _area(dst, True, "copy(): dst")
+        of, src_size, kept_of = _area(src, False, "copy(): src")
+        if size != src_size:
+            raise ValueError(f"copy(): dst has {size} bytes, and src has {src_size}")
+        _issued(lib.rnl_copy(to, of, size), "copy()")
+        keep(kept_to, kept_of)
+    finally:
+        # An exception keeps this frame. Before 3.12.7 the collector crashes at a memoryview in a
+        # circle that something has a view of: github.com/python/cpython/issues/77894.
         to = of = kept_to = kept_of = None
-        raise ValueError(f"copy(): dst has {size} bytes, and src has {src_size}")
-    _issued(lib.rnl_copy(to, of, size), "copy()")
-    keep(kept_to, kept_of)
 
 
 def fill(dst: Any, value: int) -> None:
@@ -78,13 +81,17 @@ def fill(dst: Any, value: int) -> None:
     _in_job("fill()")
     if not isinstance(value, int) or not 0 <= value <= 255:
         raise ValueError(f"fill(): value is {value!r}; it must be 0 to 255, for each byte")
-    to, size, kept = _area(dst, True, "fill(): dst")
-    ret = lib.rnl_fill(to, value, size)
-    if ret == -errno.EINVAL:
-        raise Error(-ret, "fill(): dst is neither memory of the job's device nor a pinned array: "
-                    "fill one of these, and copy() from it")
-    _issued(ret, "fill()")
-    keep(kept)
+    to = kept = None
+    try:
+        to, size, kept = _area(dst, True, "fill(): dst")
+        ret = lib.rnl_fill(to, value, size)
+        if ret == -errno.EINVAL:
+            raise Error(-ret, "fill(): dst is neither memory of the job's device nor a pinned array: "
+                        "fill one of these, and copy() from it")
+        _issued(ret, "fill()")
+        keep(kept)
+    finally:
+        to = kept = None		# as in copy()
 
 
 def launch(fn: Callable, *args: Any) -> None:

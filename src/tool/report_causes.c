@@ -18,7 +18,7 @@
 #define WAITS_MIN_NS 50000u	/* a function that waits for the device takes longer */
 #define LOADS_MIN_NS 1000000u	/* loading a kernel takes longer */
 #define LOADS_TIMES 5
-#define STARVED 4		/* a worker with a quarter of its share of the jobs, and of their time, is starved */
+#define STARVED 4		/* a worker with a quarter of its share of jobs and time is starved */
 #define MB 1000000.0
 
 __attribute__((format(printf, 2, 3)))

@@ -106,8 +106,7 @@ static int look(const char *path, struct top_figures *f)
 		return TOOL_TROUBLE;
 	if (!*text)
 		ret = tool_trouble("%s: does not answer: the program is stopped, or a child of it holds "
-				   "the socket",
-				   path);
+				   "the socket", path);
 	else if (!top_parse(f, text))
 		ret = tool_trouble("%s: gives no figures of a pool, or is cut off", path);
 	free(text);

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <sys/prctl.h>
 
 #include "job/delayed.h"

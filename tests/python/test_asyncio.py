@@ -344,6 +344,9 @@ class Queues(unittest.TestCase):
             jobs = [p.submit(gate.wait, queue=q) for _ in range(3)]
 
             def handler(*_):
+                if not q._turn:			# the wait has not begun yet
+                    signal.setitimer(signal.ITIMER_REAL, 0.01)
+                    return
                 gate.open()
                 p.drain(LONG)
                 try:
