@@ -15,13 +15,13 @@ import subprocess
 import tempfile
 
 import http_images as images
-from http_checks import BODIES, LINGER, SEED, SHORT, Skip, check, is_code, noise, same, server
+from http_checks import (BODIES, LINGER, SEED, SHORT, Skip, check, is_code, noise, same, server,
+                         until)
 from http_client import PATIENCE, Connection, ask, freeze, request_bytes
 from http_failure import CRASHES, crash, needs_a_device
 from http_load import Load
 from http_sockets import listening, port_of
 from http_stop import StopUnderLoad
-from http_supervise import until
 
 CONFIGURATION = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                              '../../examples/http_server/haproxy.cfg')

@@ -150,7 +150,7 @@ def without_descriptors_it_waits_says_so_once_and_goes_on():
     # With two loops one may have taken all before the other accepts the first client.
     with server('--loops=1', before=few) as running:
         clients = [Connection(running.port) for _ in range(80)]
-        until('the message', lambda: b'accepting a connection: Too many open' in running.errors)
+        until(lambda: b'accepting a connection: Too many open' in running.errors, 'no message')
         cpu = running.cpu_seconds()
         time.sleep(1)
         cpu = running.cpu_seconds() - cpu
@@ -172,7 +172,7 @@ def under_way(running):
 
 def settles(running):
     running.settled()
-    until('no bytes under way', lambda: under_way(running) == 0)
+    until(lambda: under_way(running) == 0, 'bytes stay under way')
 
 
 @check
@@ -188,7 +188,7 @@ def partial_bodies_are_bounded_together():
                 connection.send(request_bytes('/wc', bytes(size))[:-1])
 
         in_threads(send, 8)
-        until('a full memory', lambda: under_way(running) > limit - 2 * size)
+        until(lambda: under_way(running) > limit - 2 * size, 'the memory does not fill')
         most = running.rss_kb()
         assert under_way(running) <= limit + FIGURES
         # What CUDA takes is not known to the server.

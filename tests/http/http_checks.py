@@ -49,12 +49,13 @@ def is_code(answer, code):
     same(answer.code, code, 'code (%.100r)' % answer.body)
 
 
-def until(what, condition):
-    """Waits for a condition."""
+def until(condition, what):
+    """Waits until a condition is true; @what says that it is not.  Return: its value."""
     end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, 'it does not come: %s' % what
+    while not (value := condition()):
+        assert time.monotonic() < end, what
         time.sleep(0.01)
+    return value
 
 
 def counts(body):

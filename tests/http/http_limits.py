@@ -85,7 +85,7 @@ def clients_that_do_not_take_their_answer_are_closed():
         # On a busy machine the answer may be a short one, which the kernel takes.
         connection.send(request_bytes('/sobel', image, headers=['Connection: close']))
         assert connection.more()
-        until('a close', lambda: running.metrics()['http_server_connections'] == 1)
+        until(lambda: running.metrics()['http_server_connections'] == 1, 'none is closed')
         running.settled()
         stops(running)
 
@@ -179,9 +179,9 @@ def the_deadline_bounds_the_answer_and_the_slot_comes_back():
                 '--allow-crash') as running:
         connection = Connection(running.port)
         is_code(connection.ask('/hang', b''), 504)      # it hangs until it is cancelled
-        until('the slot', lambda: slots_used(running) == 0)
+        until(lambda: slots_used(running) == 0, 'the slot stays used')
         # On a busy machine the next one may be late, too.
-        until('an answer', lambda: connection.ask('/wc', b'one').code == 200)
+        until(lambda: connection.ask('/wc', b'one').code == 200, 'no answer')
         stops(running)
 
 
@@ -195,10 +195,10 @@ def ends_with_a_stuck_worker(grace):
             is_code(hangs.ask('/hang', b'x'), 504)      # for ever
             return json.loads(ask(running.port, '/healthz').body)['stuck_workers'] == 1
 
-        until('a worker that hangs', is_stuck)
+        until(is_stuck, 'no worker hangs')
         is_code(ask(running.port, '/wc', b'one'), 504)
         is_code(hangs.ask('/metrics', method='HEAD'), 200)
-        until('the other slot', lambda: slots_used(running) == 1)
+        until(lambda: slots_used(running) == 1, 'the other slot stays used')
         return running.stop()
 
 
@@ -358,14 +358,14 @@ def without_standard_descriptors_no_message_goes_to_a_client():
          '--linger=100', '--deadline=0', '--allow-crash', '--grace=4'],
         preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
     try:
-        until('a port that listens', lambda: socket.socket().connect_ex(('127.0.0.1', port)) == 0)
+        until(lambda: socket.socket().connect_ex(('127.0.0.1', port)) == 0, 'it does not listen')
         hangs = Connection(port)
         clients = [hangs] + [Connection(port) for _ in range(4)]
         for connection in clients[1:]:
             is_code(connection.ask('/wc', b'one'), 200)
         hangs.send(request_bytes('/hang', b'x'))
-        until('the request', lambda: b'http_server_open 2\n' in
-              clients[1].ask('/metrics').body)
+        until(lambda: b'http_server_open 2\n' in clients[1].ask('/metrics').body,
+              'the request does not come')
         process.send_signal(signal.SIGTERM)     # at its end it has something to say
         assert process.wait(PATIENCE) in (1, -signal.SIGALRM)
         for connection in clients:

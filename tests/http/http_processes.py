@@ -7,16 +7,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 
 import http_images as images
 from http_checks import BODIES, DEVICE, LINGER, SEED, Skip, check, is_code, noise
-from http_checks import same, server
+from http_checks import same, server, until
 from http_client import (PATIENCE, SANITIZER, Broken, Connection, Server, Unanswered, ask, freeze,
                          request_bytes)
 from http_failure import CRASHES
 from http_stop import StopUnderLoad
-from http_supervise import is_gone, until
+from http_supervise import is_gone
 
 THREE = '--processes=3'
 NR = 3
@@ -154,28 +153,35 @@ def a_process_that_shows_no_life_is_replaced():
 def any_process_tells_of_all():
     with server(THREE, '--loops=1') as running:
         pids = all_serve(running)
-        for _ in range(30):
-            counts_right(Connection(running.port))
+        nr_asked = 0
 
-        def answers():
+        def answers_of_each():
+            """None: who tells of them does not know of all yet."""
             values = running.metrics()
             name = 'http_server_answers_total{process="%d",route="/wc",code="200"}'
-            return [values.get(name % i, 0) for i in range(NR)]
+            answers = [values.get(name % i, 0) for i in range(NR)]
+            return answers if sum(answers) == nr_asked else None
 
-        until(lambda: sum(answers()) == 30, 'not all answers are counted')
-        assert sum(nr > 0 for nr in answers()) > 1, answers()
+        def several_answer():       # on a busy machine one may answer all for a while
+            nonlocal nr_asked
+            for _ in range(30):
+                counts_right(Connection(running.port))
+            nr_asked += 30
+            answers = until(answers_of_each, 'not all answers are counted')
+            return sum(nr > 0 for nr in answers) > 1
+
+        until(several_answer, 'one process answers all')
         text = ask(running.port, '/metrics').body.decode()
         heads = [line for line in text.splitlines() if line.startswith('#')]
         same(len(heads), len(set(heads)), 'heads')
-        code, says = health(running)
-        same((code, says['state'], len(says['processes'])), (200, 'ok', NR), 'health')
+        until(lambda: health(running)[1]['state'] == 'ok', 'not all are well')
 
         def live():
             return json.loads(ask(running.port, '/live').body)['processes']
 
         until(lambda: sorted(one['pid'] for one in live()) == sorted(pids), 'not all are live')
-        until(lambda: sum(one['answers'].get('/wc', {}).get('200', 0) for one in live()) == 30,
-              'not all answers are live')
+        until(lambda: sum(one['answers'].get('/wc', {}).get('200', 0) for one in live()) ==
+              nr_asked, 'not all answers are live')
         freeze(pids[2])
         os.kill(pids[2], signal.SIGKILL)
         until(lambda: health(running)[1]['state'] == 'degraded' or

@@ -8,7 +8,7 @@ import time
 
 import http_images as images
 from http_checks import (RANDOM, SHORT, check, in_threads, is_code, noise, same, server, stops)
-from http_client import PATIENCE, SANITIZER, Connection, Server, ask, chunked, request_bytes
+from http_client import PATIENCE, Connection, Server, ask, chunked, request_bytes
 
 # ---- requests ----------------------------------------------------------------
 

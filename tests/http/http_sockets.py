@@ -5,10 +5,9 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 
 from http_checks import (BODIES, DEVICE, LINGER, Skip, check, in_threads, is_code, same, server,
-                         stops)
+                         stops, until)
 from http_client import PATIENCE, Connection, Server, ask, passing, request_bytes
 from http_supervise import SUPERVISE, serves_again, stops_all, the_child
 
@@ -36,11 +35,10 @@ def one_socket_that_is_passed_serves_all_loops():
             held = Connection(running.port)
             held.send(request_bytes('/hang', b''))
             # That loop has no slot any more, so what is answered is answered by the other one.
-            end = time.monotonic() + PATIENCE
-            while running.metrics()['http_server_slots_used'] != 1:
-                assert time.monotonic() < end, 'the request does not come'
-            while ask(running.port, '/wc', b'one').code != 200:
-                assert time.monotonic() < end, 'one loop accepts all connections'
+            until(lambda: running.metrics()['http_server_slots_used'] == 1,
+                  'the request does not come')
+            until(lambda: ask(running.port, '/wc', b'one').code == 200,
+                  'one loop accepts all connections')
             held.reset()
             running.process.kill()
             running.wait()

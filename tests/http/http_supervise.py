@@ -6,20 +6,14 @@ import subprocess
 import time
 
 import http_images as images
-from http_checks import BODIES, DEVICE, LINGER, SEED, Skip, check, is_code, noise, same, server
+from http_checks import (BODIES, DEVICE, LINGER, SEED, Skip, check, is_code, noise, same, server,
+                         until)
 from http_client import (PATIENCE, SANITIZER, Broken, Connection, Server, Unanswered, ask, freeze,
                          request_bytes, state_of)
 from http_failure import CRASHES, WORKERS, FailUnderLoad, crash, needs_a_device, says_why
 from http_stop import StopUnderLoad
 
 SUPERVISE = '--processes=1'
-
-
-def until(true, what):
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 def is_gone(pid):
