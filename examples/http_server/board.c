@@ -5,9 +5,7 @@
  * DESIGN
  * Each process has a place.  It writes its state there, the time at which each of its loops was
  * last alive, and, with each beat, its figures and its health, as text.  Any process answers for
- * all: with its own text as it is now, and with those of the others as they were posted.  A
- * process may be lost while it writes.  So a text has a number that is odd meanwhile, and a reader
- * that finds it odd, or changed, does without; no one waits.
+ * all: with its own text as it is now, and with those of the others as they were posted last.
  */
 #include "config.h"
 
@@ -47,16 +45,10 @@ struct place *board_own(const struct server *server)
 
 static void post(struct posted *posted, struct evbuffer *text)
 {
-	const size_t bytes = evbuffer_get_length(text);
-	const unsigned version = atomic_load(&posted->version) | 1;
+	const unsigned char *mem = evbuffer_pullup(text, -1);
 
-	if (bytes > sizeof(posted->text))
-		return;
-	atomic_store(&posted->version, version);
-	atomic_thread_fence(memory_order_seq_cst);
-	posted->bytes = (uint32_t)bytes;
-	evbuffer_remove(text, posted->text, bytes);
-	atomic_store(&posted->version, version + 1);
+	if (mem)
+		posted_write(posted, mem, evbuffer_get_length(text));
 }
 
 void board_post(const struct server *server)
@@ -76,26 +68,6 @@ void board_post(const struct server *server)
 	    answer_json(live_own(server), text))
 		post(&own->live, text);
 	evbuffer_free(text);
-}
-
-/* Return: a copy that ends with a NUL; NULL: there is none now. */
-static char *posted_text(struct posted *posted)
-{
-	const unsigned version = atomic_load(&posted->version);
-	const uint32_t bytes = posted->bytes;
-	char *text = NULL;
-
-	if (version && !(version & 1) && bytes <= sizeof(posted->text))
-		text = malloc(bytes + 1);
-	if (!text)
-		return NULL;
-	memcpy(text, posted->text, bytes);
-	text[bytes] = '\0';
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&posted->version) == version)
-		return text;
-	free(text);
-	return NULL;
 }
 
 static char *own_text(const struct server *server,
@@ -165,7 +137,7 @@ int board_metrics(const struct server *server, struct evbuffer *out)
 	if (!own)
 		return -1;
 	for (unsigned i = 0; i < server->nr_processes; i++)
-		texts[i] = i == server->process ? own : posted_text(&server->board[i].metrics);
+		texts[i] = i == server->process ? own : posted_read(&server->board[i].metrics);
 	evbuffer_add_printf(out, "# HELP http_server_process_up Whether the process serves.\n"
 			    "# TYPE http_server_process_up gauge\n");
 	for (unsigned i = 0; i < server->nr_processes; i++)
@@ -200,7 +172,7 @@ json_t *board_live(const struct server *server)
 		atomic_store(&place->watched_ns, program_now_ns());
 		if (i == server->process) {
 			json_array_append_new(all, live_own(server));
-		} else if (board_serves(place) && (text = posted_text(&place->live))) {
+		} else if (board_serves(place) && (text = posted_read(&place->live))) {
 			/* If it is broken, it is left out. */
 			(void)json_array_append_new(all, json_loads(text, 0, NULL));
 			free(text);
@@ -215,7 +187,7 @@ json_t *board_live(const struct server *server)
 static json_t *health_of(const struct server *server, unsigned process, bool *well)
 {
 	char *text = process == server->process ? own_text(server, health_write_own) :
-		     posted_text(&server->board[process].health);
+		     posted_read(&server->board[process].health);
 	json_t *json = text ? json_loads(text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
 	const char *state = json_string_value(json_object_get(json, "state"));
 

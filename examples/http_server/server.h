@@ -4,7 +4,7 @@
  *
  *	main.c		starts the server, waits for a signal, ends it
  *	supervise.c	the parent: it keeps the sockets, and a process for each place on the board
- *	board.c		what the processes tell each other
+ *	board.c		what the processes tell each other; posted.c: a text of theirs
  *	options.c	the command line
  *	listener.c	sockets that accept connections
  *	loop.c		an event loop: a thread, its libevent, its completion queue
@@ -42,6 +42,8 @@
 
 #include <runnel.h>
 #include <runnel/batch.h>
+
+#include "posted.h"
 
 struct json_t;
 
@@ -218,14 +220,6 @@ _Noreturn void supervise(struct server *server, char **argv);
 bool supervise_join(struct server *server);
 
 /* ---- board.c ------------------------------------------------------------- */
-
-#define POSTED_MAX (256u << 10)
-
-struct posted {
-	atomic_uint version;		/* odd: it is being written; 0: never was */
-	uint32_t bytes;
-	char text[POSTED_MAX];
-};
 
 enum { PLACE_EMPTY, PLACE_SERVES };
 
