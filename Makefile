@@ -19,7 +19,7 @@ first: $(filter deps,$(goals))
 	@test -f config.mk || '$(top)/configure' $(CONFIGURE)
 # What the other goals need; without any, core.
 needs = $(strip $(if $(filter-out deps,$(goals)),core) \
-	$(if $(filter check coverage torture check-mutants,$(goals)),check http bench many gpu python) \
+	$(if $(filter check check-all coverage torture check-mutants,$(goals)),check http bench many gpu python) \
 	$(if $(filter serve check-http http-page,$(goals)),http) \
 	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http gpu fuzz) \
 	$(if $(filter python wheel bench-python,$(goals)),python))
@@ -176,6 +176,8 @@ make              the library, the tool, the manual and the examples; V=1 shows 
 make demo         counts words with examples/gwc and compares with wc; DEMO_FILES='DIR ...'
 make check        all tests; T='unit/% tree/rooms' only these, NOT='fake:api/%' not these;
                   TIMEOUT=seconds each; TESTWRAP='command' goes before each program
+make check-all    all that a release needs, for some hours; what has passed (tests/passed.tab) is not
+                  run again, so it may be stopped; MINUTES=9 of it, BUILDS='asan tsan' alone
 make torture      everything at once for SECONDS=60, by a SEED= that it prints, on
                   DEVICE='host fake cuda'; counts what was wrong
 make coverage     which lines and branches of src/ the tests reach (docs/coverage.md); T=, as above

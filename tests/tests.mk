@@ -217,9 +217,13 @@ endif
 # For a release: what later ones must not break.
 abi: ; @$(check_env) sh $(srcdir)/tests/tree/abi.sh --keep
 
-# By hand: a quarter of an hour, or more.
+# By hand: an hour, or more.
 check-mutants:
-	$(srcdir)/tests/tree/mutants $(MUTANTS)
+	PART='$(or $(PART),1/1)' KEEP='$(KEEP)' $(srcdir)/tests/tree/mutants $(MUTANTS)
+
+# Everything, for some hours; it goes on where it was stopped.
+check-all:
+	@python3 -B $(srcdir)/tests/gate/check_all.py $(or $(MINUTES),600) $(BUILDS)
 
 # ---- make coverage: docs/coverage.md -------------------------------------------
 # Its directory is configured without these flags, which would count configure's own programs.
@@ -227,15 +231,23 @@ check-mutants:
 coverage_flags := CFLAGS='-O0 -g --coverage -fprofile-update=atomic' CPPFLAGS=-D_exit=exit LDFLAGS=--coverage \
 	file_maps=
 # What runs the examples reaches no line of src/ that these do not, and takes a third of the time.
-coverage: T = unit/% api/% stress/% $(addprefix cli/,causes lint report tool top torture trace) package/nvtx
+counted := unit/% api/% stress/% $(addprefix cli/,causes lint report tool top torture trace) package/nvtx
+coverage coverage-report: T = $(counted)
+coverage_dir := build-coverage
+REACHED = $(coverage_dir)/reached
 coverage:
 	@command -v gcovr >/dev/null || { echo 'make coverage needs gcovr: sh deps.sh gcovr' >&2; exit 1; }
 	mkdir -p build-coverage && cd build-coverage && { test -f config.mk || '$(top)/configure' -q CC=gcc $(CONFIGURE); }
-	find build-coverage -name '*.gcda' -delete
-	$(MAKE) -C build-coverage $(coverage_flags) T='$T' NOT='$(NOT) unit/orders' check
-	gcovr -r '$(top)' --object-directory build-coverage --exclude-unreachable-branches \
-	  -f '$(top)/src/' --json build-coverage/coverage.json build-coverage/src
-	@srcdir='$(srcdir)' python3 -B $(srcdir)/tests/tree/coverage.py build-coverage/coverage.json $(srcdir)/docs/coverage.md
+	rm -rf $(REACHED)
+	GCOV_DIR='$(CURDIR)/$(REACHED)' $(MAKE) -C build-coverage $(coverage_flags) T='$T' NOT='$(NOT) unit/orders' check
+	$(MAKE) coverage-report T='$T'
+# Of what tests left in REACHED.
+coverage-report:
+	python3 -B $(srcdir)/tests/gate/reach.py $(REACHED) $(coverage_dir) $(REACH)
+	gcovr -r '$(top)' --object-directory $(coverage_dir) --exclude-unreachable-branches \
+	  -f '$(top)/src/' --json $(coverage_dir)/coverage.json $(coverage_dir)/src
+	@srcdir='$(srcdir)' python3 -B $(srcdir)/tests/tree/coverage.py $(coverage_dir)/coverage.json $(srcdir)/docs/coverage.md \
+	  $(if $(filter-out $(counted),$T),'$T')
 
 HTTP_SECONDS ?= 20
 ifeq ($(have_HTTP),yes)
@@ -248,7 +260,7 @@ http-page: examples
 else
 check-http http-page: serve
 endif
-.PHONY: abi check check-http http-page check-mutants coverage fuzz tests torture
+.PHONY: abi check check-all check-http http-page check-mutants coverage coverage-report fuzz tests torture
 
 tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
 clean_tests = rm -rf tests/fuzz/found tests/fuzz/objects $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \

@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+Which tests have passed on the present sources, and which have to run.
+
+usage:
+    sets.py chosen BUILD SECONDS    the tests that the gate runs in that build, on one line
+    sets.py todo BUILD              the tests that have not passed in that build
+    sets.py check                   whether the tables name what is there
+
+A set is a test file, on all its devices.  tests/passed.tab has a row for each: the SHA-256 of its
+inputs, and the builds in which it passed with them, with the seconds that it took.  Only
+`make check-all` writes it.  The inputs are the files that tests/gate/inputs.tab names for it, and
+each file that no row names: headers, the Makefile, what is new.  tests/gate/reach.tab has the
+sources that a test reaches, as `make coverage` saw them.
+"""
+import fnmatch
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+PASSED, REACH, INPUTS = 'tests/passed.tab', 'tests/gate/reach.tab', 'tests/gate/inputs.tab'
+MUTANTS = 'tests/tree/mutants.tab'
+# What coverage runs, and so what reach.tab knows.
+COUNTED = ('unit/*', 'api/*', 'stress/*')
+UNKNOWN_SECONDS = 20        # of a test that never passed
+
+
+class Build:
+    """A way to build, and the tests that check-all runs in it."""
+
+    def __init__(self, configure, tests, but=(), env=None, compiler='gcc'):
+        self.configure, self.compiler = configure, compiler
+        self.tests, self.but, self.env = tests.split(), tuple(but), env or {}
+
+    def runs(self, name):
+        return matches(name, self.tests) and not matches(name, self.but)
+
+    def sha(self):
+        """Of what all its sets share, besides their inputs."""
+        version = 'none'
+        if shutil.which(self.compiler):
+            version = subprocess.run([self.compiler, '--version'], stdout=subprocess.PIPE, text=True,
+                                     check=True).stdout.split('\n', maxsplit=1)[0]
+        flags = [f'{name}={os.environ.get(name, "")}' for name in ('CFLAGS', 'CPPFLAGS', 'LDFLAGS')]
+        return digest('\n'.join([version, *self.configure, *flags]).encode())
+
+
+CORE_OF_ARM = '''unit/bell unit/device unit/hist unit/inflight unit/latch unit/nontemporal unit/park unit/pinned
+    unit/queue unit/rounds unit/tally api/after api/barrier api/batch api/cancel api/chain api/close api/copy api/cq
+    api/deadline api/hold api/job api/keyed api/map api/order api/pool api/resize api/submit'''
+BUILDS = {
+    # First: it says what the other builds' sets reach.
+    'coverage': Build(['CC=gcc', '--enable-werror'],
+                      'unit/* api/* stress/* cli/causes cli/lint cli/report cli/tool cli/top cli/torture cli/trace '
+                      'package/nvtx make/coverage', but=['unit/orders'], env={'RNL_TEST_SCALE': '3'}),
+    'plain': Build(['--enable-werror'], '*', but=['make/coverage'], env={'RNL_FUZZ_SECONDS': '54'}),
+    'nocuda': Build(['--enable-werror', '--with-cuda=no'],
+                    'unit/* api/pool api/misuse package/install package/symbols package/unload package/legacy-stream',
+                    env={'RNL_TEST_SCALE': '3'}),
+    # Its counters start near their wrap: docs/counters.md.
+    'clang': Build(['CC=clang', 'CXX=clang++', 'CPPFLAGS=-DRNL__NEAR_WRAP', '--enable-werror', '--with-cuda=no'],
+                   'unit/* api/*', env={'RNL_TEST_SCALE': '3'}, compiler='clang'),
+    'asan': Build(['--enable-werror', '--with-cuda=auto', '--enable-sanitizer=address,undefined'], '*',
+                  but=['tree/*', 'make/*']),
+    # What computes for long in one thread, or has no thread of ours, is asan's only.
+    'tsan': Build(['CC=clang', '--enable-werror', '--with-cuda=auto', '--enable-sanitizer=thread'], '*',
+                  but=['tree/*', 'make/*', 'cli/bench_*', 'cli/causes', 'cli/lint', 'cli/report', 'package/headers',
+                       'package/install', 'package/manual'],
+                  env={'RNL_TORTURE_SECONDS': '30', 'NOT': 'fake:unit/countdown fake:cli/http host:cli/buckets '
+                       'host:cli/loader host:cli/pipeline host:cli/tool'}, compiler='clang'),
+    'aarch64': Build(['--host=aarch64-linux-gnu', '--enable-werror', '--with-cuda=no', '--without-mpi'], CORE_OF_ARM,
+                     env={'NOT': 'cuda:%', 'RNL_TEST_SCALE': '10'}, compiler='aarch64-linux-gnu-gcc'),
+}
+COVERAGE_FLAGS = ['CFLAGS=-O0 -g --coverage -fprofile-update=atomic', 'CPPFLAGS=-D_exit=exit', 'LDFLAGS=--coverage',
+                  'file_maps=']
+# Sets of check-all that are targets of make in the plain build: what `make` is given.
+MUTANT_PARTS, FUZZES = 24, 'calls form image lint options report request top trace'.split()
+TARGETS = {'make/coverage': ['coverage-report', 'coverage_dir=.', 'REACHED=../reached', 'REACH=--write'],
+           'make/http': ['check-http'],
+           **{f'make/torture-{d}': ['torture', f'DEVICE={d}', 'SECONDS=180'] for d in ('host', 'fake')},
+           **{f'make/fuzz-{f}': ['fuzz', f'FUZZES={f}', 'FUZZ_SECONDS=60'] for f in FUZZES},
+           **{f'make/mutants-{n}': ['check-mutants', f'PART={n}/{MUTANT_PARTS}', 'KEEP=../mutants']
+              for n in range(1, MUTANT_PARTS + 1)}}
+
+
+def matches(name, patterns):
+    return any(fnmatch.fnmatchcase(name, p) for p in patterns)
+
+
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def rows(path):
+    """The rows of a table, as lists of its columns; no file is no rows."""
+    path = os.path.join(TOP, path)
+    if not os.path.exists(path):
+        return
+    with open(path, encoding='utf-8') as table:
+        for line in table:
+            if line.strip() and not line.startswith('#'):
+                yield line.rstrip('\n').split('\t')
+
+
+@lru_cache(None)
+def files():
+    """Each file of the sources, with the SHA-256 of its contents; in a copy without .git, too."""
+    names = subprocess.run(['sh', os.path.join(TOP, 'dist.sh'), '--list'], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout.split('\n')
+    found = {}
+    for name in names:
+        path = os.path.join(TOP, name)
+        # What check-all writes is no input.
+        if name not in ('', PASSED, REACH) and os.path.isfile(path):
+            with open(path, 'rb') as file:
+                found[name] = digest(file.read())
+    return found
+
+
+def state():
+    """Of all sources, as they are now."""
+    for cached in (files, tests, reached, inputs, sha_of):
+        cached.cache_clear()
+    return digest(repr(sorted(files().items())).encode())
+
+
+@lru_cache(None)
+def tests():
+    """The names of all sets."""
+    names = []
+    for name in files():
+        kind = re.fullmatch(r'tests/((?:unit|api|stress)/\w[\w-]*)\.c|tests/((?:cli|package|tree)/\w[\w-]*)\.sh', name)
+        if kind:
+            names.append(kind[1] or kind[2])
+    return sorted(names + list(TARGETS))
+
+
+@lru_cache(None)
+def reached():
+    """{test: sources that it reaches}, and the sources that some test reaches."""
+    counted = [t for t in tests() if matches(t, COUNTED) and BUILDS['coverage'].runs(t)]
+    by_test, known = {t: set() for t in counted}, set()
+    for source, how, *names in rows(REACH):
+        names = set(names[0].split()) if names else set()
+        known.add(source)
+        for test in counted:
+            if (test in names) == (how == 'by'):
+                by_test[test].add(source)
+    return by_test, known
+
+
+@lru_cache(None)
+def inputs():
+    """{test: its files}, without those that all have, and the files that all have."""
+    own, named = {t: set() for t in tests()}, set()
+    by_test, known = reached()
+    for patterns, globs in rows(INPUTS):
+        for test in tests():
+            if not matches(test, patterns.split()):
+                continue
+            for glob in globs.split():
+                if glob == '@reached':
+                    own[test] |= by_test[test] if test in by_test else known
+                    continue
+                glob = glob.replace('{}', os.path.basename(test))
+                own[test].update(f for f in files() if fnmatch.fnmatchcase(f, glob))
+        # A row for all files makes none of them known.
+        if globs.split() != ['*']:
+            named.update(f for g in globs.split() for f in files() if fnmatch.fnmatchcase(f, g.replace('{}', '*')))
+    unreached = {f for f in files() if re.match(r'src/(?!tool/).*[.]c$', f)} - known
+    return own, set(files()) - named | unreached
+
+
+@lru_cache(None)
+def sha_of(test):
+    own, shared = inputs()
+    return digest('\n'.join(f'{name} {files()[name]}' for name in sorted((own[test] | shared) & set(files()))).encode())
+
+
+def passed_rows():
+    """({build: SHA-256}, {test: (SHA-256, {build: seconds})})"""
+    builds, sets = {}, {}
+    for name, sha, *where in rows(PASSED):
+        if name.startswith('build '):
+            builds[name.split()[1]] = sha
+        else:
+            sets[name] = sha, {b: int(s) for b, s in (w.split('=') for w in where[0].split())} if where else {}
+    return builds, sets
+
+
+def write_passed(builds, sets):
+    lines = ['# SPDX-License-Identifier: MIT',
+             '# What has passed: written by `make check-all` (tests/gate/sets.py).  A set is a test file; then the',
+             '# SHA-256 of its inputs, and the builds in which it passed with these, with its seconds.']
+    lines += [f'build {name}\t{sha}' for name, sha in sorted(builds.items())]
+    lines += [f'{name}\t{sha}\t{" ".join(f"{b}={s}" for b, s in sorted(where.items()))}'
+              for name, (sha, where) in sorted(sets.items()) if where]
+    new = os.path.join(TOP, PASSED + '~')
+    with open(new, 'w', encoding='utf-8') as table:
+        table.write('\n'.join(lines) + '\n')
+    os.replace(new, os.path.join(TOP, PASSED))
+
+
+def has_passed(test, build):
+    builds, sets = passed_rows()
+    sha, where = sets.get(test, ('', {}))
+    return sha == sha_of(test) and build in where and builds.get(build) == BUILDS[build].sha()
+
+
+def todo(build):
+    return [t for t in tests() if BUILDS[build].runs(t) and not has_passed(t, build)]
+
+
+def enter(build, results):
+    """Enters the sets of a build that passed on each device; returns how many did not."""
+    builds, sets = passed_rows()
+    seconds, bad = {}, set()
+    with open(results, encoding='utf-8') as lines:
+        for line in lines:
+            name, took, _, failed, _ = line.split()
+            test = name if name in tests() else name.rpartition('.')[0]
+            seconds[test] = seconds.get(test, 0) + int(took)
+            if failed != '0':
+                bad.add(test)
+    if builds.get(build) != BUILDS[build].sha():
+        for _, where in sets.values():
+            where.pop(build, None)
+        builds[build] = BUILDS[build].sha()
+    for test, took in seconds.items():
+        if test in tests():
+            sha, where = sets.get(test, ('', {}))
+            if sha != sha_of(test):
+                where = {}
+            where.pop(build, None)
+            if test not in bad:
+                where[build] = took
+            sets[test] = sha_of(test), where
+    write_passed(builds, {t: s for t, s in sets.items() if t in tests()})
+    return len(bad)
+
+
+# ---- the gate --------------------------------------------------------------------
+
+# What a build of the gate runs, whatever has changed: what finds the rows of mutants.tab, and these.
+ALWAYS = {'plain': ['tree/[!m]*', 'tree/memory-order', 'tree/mutants-places', 'package/headers', 'package/symbols'],
+          'asan': [], 'tsan': [], 'coverage': [], 'aarch64': []}
+# What it runs if it has not passed.
+IF_CHANGED = {'plain': ['*'], 'asan': ['unit/*', 'api/*'], 'tsan': ['unit/*', 'api/*', 'stress/*'],
+              'coverage': ['*'], 'aarch64': ['*']}
+# ThreadSanitizer is for what changed in these rooms.
+ROOMS_OF_THREADS = re.compile(r'src/(pool|job|worker|sys|batch)/')
+
+
+def catchers(build):
+    """The tests that find a row of mutants.tab in a build."""
+    return {c.split(':', 1)[1] for *_, how in rows(MUTANTS) for c in how.split() if c.startswith(build + ':')}
+
+
+def seconds_of(test, build):
+    return passed_rows()[1].get(test, ('', {}))[1].get(build, UNKNOWN_SECONDS)
+
+
+def chosen(build, budget):
+    """(what the gate runs in a build, what has changed and is left to check-all).  The core, then what has
+    not passed with its present inputs, the quickest first, for that many seconds."""
+    core = {t for t in tests() if t in catchers(build) or matches(t, ALWAYS[build])}
+    changed = [t for t in todo(build) if matches(t, IF_CHANGED[build]) and t not in core and t not in TARGETS]
+    if build == 'tsan':
+        by_test, _ = reached()
+        changed = [t for t in changed if any(ROOMS_OF_THREADS.match(f) for f in by_test.get(t, ()))]
+    left = budget - sum(seconds_of(t, build) for t in core)
+    run, skipped = sorted(core), []
+    for test in sorted(changed, key=lambda t: (seconds_of(t, build), t)):
+        left -= seconds_of(test, build)
+        (run if left >= 0 else skipped).append(test)
+    return run, skipped
+
+
+def check():
+    """Whether each row names what is there, and each test has its inputs; returns the complaints."""
+    wrong = []
+    for patterns, globs in rows(INPUTS):
+        for pattern in patterns.split():
+            if not any(fnmatch.fnmatchcase(t, pattern) for t in tests()):
+                wrong.append(f'{INPUTS}: no test is called {pattern}')
+        for glob in globs.split():
+            if glob[0] != '@' and not any(fnmatch.fnmatchcase(f, glob.replace('{}', '*')) for f in files()):
+                wrong.append(f'{INPUTS}: no file is called {glob}')
+    for source, how, *_ in rows(REACH):
+        if source not in files():
+            wrong.append(f'{REACH}: {source} is not there: `make coverage` makes the table anew')
+        if how not in ('by', 'but'):
+            wrong.append(f'{REACH}: {source}: "{how}" is neither by nor but')
+    own, _ = inputs()
+    wrong += [f'{INPUTS}: {t} has no inputs' for t in tests() if not own[t]]
+    return wrong
+
+
+def main(command, *args):
+    if command == 'chosen':
+        run, left = chosen(args[0], int(args[1]))
+        print(' '.join(run))
+        print(f'{args[0]}: {len(run)} of {len(tests())} sets run; {len(left)} more have changed, and are left '
+              f'to make check-all{": " if left else ""}{" ".join(left)}', file=sys.stderr)
+    elif command == 'todo':
+        print(' '.join(todo(args[0])))
+    elif command == 'check':
+        wrong = check()
+        print('\n'.join(wrong))
+        return bool(wrong)
+    else:
+        sys.exit(f"sets.py: no command '{command}'")
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]))
