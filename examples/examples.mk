@@ -13,8 +13,9 @@ example_srcs = $(filter-out %/device.c $(GWC_MPI) $(BUCKETS_WITHOUT),$(patsubst 
 example_objs = $(patsubst %.c,%.o,$(foreach d,common $1,$(call example_srcs,$d)))
 DEVICE_EXAMPLES := allocator batch_sha256 buckets gwc loader overlap $(if $(filter yes,$(have_LIBPNG)),pipeline) \
 	specialised stream_kinds
-# http_server counts words as gwc does.
-HTTP_CPU  := $(call example_objs,http_server) $(ex)/gwc/count.o
+# http_server counts words as gwc does, and reads PNGs as pipeline does.
+HTTP_CPU  := $(call example_objs,http_server) $(ex)/gwc/count.o $(ex)/pipeline/png_read.o
+HTTP_LIBS += -lm
 HTTP_OBJS := $(HTTP_CPU) $(http)/device$(kernel_o) $(ex)/gwc/device$(kernel_o)
 PROGRAMS := $(ex)/fan_out $(ex)/producer_consumer $(foreach e,$(DEVICE_EXAMPLES),$(ex)/$e/$e) \
 	$(if $(filter yes,$(have_HTTP)),$(http)/http_server) $(if $(filter yes,$(have_MPI)),$(ex)/gwc/gwc_mpi)

@@ -137,7 +137,7 @@ FUZZ_COMPILE = $(FUZZ_CC) -MMD -MP -std=gnu11 -D_GNU_SOURCE -pthread $(INC) -I$(
 	-g -O1 $(FUZZ_SANITIZERS)
 fuzz_calls := $(patsubst $(srcdir)/%.c,%,$(wildcard $(srcdir)/tests/fuzz/calls_*.c))
 fuzz_form := examples/http_server/form
-fuzz_image := examples/http_server/image examples/http_server/sift
+fuzz_image := examples/http_server/image examples/http_server/sift examples/pipeline/png_read
 fuzz_request := examples/http_server/head examples/http_server/chunks
 fuzz_lint := src/tool/lint_calls src/tool/lint_elf
 fuzz_options := src/tool/options
@@ -154,7 +154,7 @@ $(fuzz_lib): $(SRCS:%.c=tests/fuzz/objects/src/%.o)
 define link_fuzz
 tests/fuzz/$1: $(call fuzz_objs,$1) $(fuzz_lib) $(if $(fakes),$(fake_cudart))
 	$$(call Q,LD)$$(FUZZ_CC) $$(FUZZ_SANITIZERS) -pthread -o $$@ $$(filter %.o,$$^) $(fuzz_lib) \
-	  $$(if $$(fakes),$$(with_fake)) $$(URCU_LIBS) $$(LIBPNG_LIBS) $$(ZLIB_LIBS) $$(tool_libs) -ldl
+	  $$(if $$(fakes),$$(with_fake)) $$(URCU_LIBS) $$(LIBPNG_LIBS) $$(ZLIB_LIBS) $$(tool_libs) -ldl -lm
 endef
 $(foreach f,$(FUZZES),$(eval $(call link_fuzz,$f)))
 ifneq ($(fuzzes),)

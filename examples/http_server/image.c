@@ -3,14 +3,15 @@
  * Decodes and encodes images.
  *
  * DESIGN
- * libpng does PNG, by its simplified interface, once sift.c has left only what the picture
- * needs; PNM is simple enough to be read here.  Files come from strangers: the size in the header
- * is checked against the limits before a pixel is written, so that a small file cannot cost much
+ * PNGs are read as examples/pipeline reads them, once sift.c has left only what the picture needs;
+ * PNM is simple enough to be read here.  Files come from strangers: the size in the header is
+ * checked against the limits before a pixel is written, so that a small file cannot cost much
  * memory or time.  Colours become grey by libpng's rule (luminance in linear light; a colour
  * profile is not asked), and in PPM by ppmtopgm's.
  */
 #include "config.h"
 
+#include "pipeline/png_read.h"
 #include "server.h"
 
 #include <errno.h>
@@ -90,20 +91,18 @@ static int decode_pnm(const unsigned char *file, size_t bytes, unsigned char *pi
 static int decode_png(unsigned char *file, size_t bytes, unsigned char *pixels,
 		      size_t max_pixels, uint32_t *width, uint32_t *height)
 {
-	/* The background of transparent pixels; without it libpng would leave the old bytes. */
-	const png_color black = { 0, 0, 0 };
-	png_image png = { .version = PNG_IMAGE_VERSION };
-	const int ret = png_sift(file, &bytes, max_pixels);
+	struct png_reader reader = { .width = 0 };
+	int ret = png_sift(file, &bytes, max_pixels);
 
 	if (ret)
 		return ret;
-	if (!png_image_begin_read_from_memory(&png, file, bytes))
-		return -EBADMSG;
-	*width = png.width;
-	*height = png.height;
-	png.format = PNG_FORMAT_GRAY;
-	png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;	/* as with 8 bits, unless the file differs */
-	return png_image_finish_read(&png, &black, pixels, 0, NULL) ? 0 : -EBADMSG;
+	ret = png_read_begin(&reader, PNG_GREY_ON_BLACK, NULL, file, bytes);
+	*width = reader.width;
+	*height = reader.height;
+	if (!ret)
+		ret = png_read_pixels(&reader, pixels);
+	png_read_free(&reader);
+	return ret;
 }
 
 size_t image_png_bytes_max(size_t pixels)

@@ -21,7 +21,7 @@
  *	bound.c		the most memory that the server takes
  *	tasks.c		the work itself
  *	small.c		small pictures, many at once
- *	image.c		PNG and PNM
+ *	image.c		PNG and PNM; ../pipeline/png_read.c reads PNGs
  *	sift.c		what of a PNG reaches libpng
  *	device.cu	the kernels; device.c: without nvcc
  */

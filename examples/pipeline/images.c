@@ -3,8 +3,8 @@
  * Images from PNG files or generated, and the files for people.
  *
  * DESIGN
- * libpng's simplified interface reads and writes.  An image's size is checked against the limits
- * before its pixels are read.  The generated images have calm places and busy ones, so that
+ * png_read.c reads, libpng's simplified interface writes.  An image's size is checked against the
+ * limits before its pixels are read.  The generated images have calm places and busy ones, so that
  * relevance differs from patch to patch.  All images are in memory before the first run, each
  * with the result of the serial reference.
  */
@@ -13,6 +13,7 @@
 #include "common/output.h"
 #include "common/program.h"
 #include "pipeline.h"
+#include "pipeline/png_read.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -90,23 +91,30 @@ void images_free(struct pipeline *p)
 
 static void load_file(struct pipeline *p, const char *file)
 {
-	const png_color white = { 255, 255, 255 };	/* below transparent pixels */
-	png_image png = { .version = PNG_IMAGE_VERSION };
+	struct png_reader reader = { .width = 0 };
+	FILE *from = fopen(file, "re");
 	const char *base = strrchr(file, '/');
 	struct image *image;
+	int ret;
 
 	base = base ? base + 1 : file;
-	if (!png_image_begin_read_from_file(&png, file))
-		program_die("%s: %s", file, png.message);
-	if (png.width > SIDE_MAX || png.height > SIDE_MAX || png.width * png.height > PIXELS_MAX)
+	if (!from)
+		program_die("%s: %s", file, strerror(errno));
+	ret = png_read_begin(&reader, PNG_RGB_ON_WHITE, from, NULL, 0);
+	if (ret)
+		program_die("%s: %s", file, ret == -EBADMSG ? reader.wrong : strerror(-ret));
+	if (reader.width > SIDE_MAX || reader.height > SIDE_MAX ||
+	    reader.width * reader.height > PIXELS_MAX)
 		program_die("%s: %u x %u pixels are too many: at most %u on a side, %u M in all",
-			    file, png.width, png.height, SIDE_MAX, PIXELS_MAX >> 20);
-	image = add_image(p, png.width, png.height);
+			    file, reader.width, reader.height, SIDE_MAX, PIXELS_MAX >> 20);
+	image = add_image(p, reader.width, reader.height);
 	snprintf(image->name, sizeof(image->name), "%02u-%.*s", p->nr_images,
 		 (int)strcspn(base, "."), base);
-	png.format = PNG_FORMAT_RGB;
-	if (!png_image_finish_read(&png, &white, image->rgb, 0, NULL))
-		program_die("%s: %s", file, png.message);
+	ret = png_read_pixels(&reader, image->rgb);
+	if (ret)
+		program_die("%s: %s", file, ret == -EBADMSG ? reader.wrong : strerror(-ret));
+	png_read_free(&reader);
+	fclose(from);
 	finish_image(p, image);
 }
 

@@ -6,6 +6,7 @@
  *	stages.c	the stages' jobs, and the ring of images that are under way
  *	steps.h		what a stage computes, for every device
  *	images.c	images from PNG files or generated, and the files for people
+ *	png_read.c	reads PNGs of every form
  *	device.cu	the kernels; device.c: without nvcc
  */
 #ifndef PIPELINE_H

@@ -62,6 +62,34 @@ works --images=5 --repeat=1 --scale=1 "$dir/photos/3.png" "$dir/photos/1.png"
 prints '^images:  5, 2 different: '
 ends 'reads PNG files, and directories of them'
 
+if command -v python3 >/dev/null; then
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$srcdir/tests/http python3 - "$dir" <<'IN'
+import sys
+import http_images as images
+
+def level(x, y):
+	return (x * y // 7 + x * 3) % 252
+
+for color, depth, clear in images.FORMS:
+	if depth >= 8:
+		for by_adam7 in False, True:
+			name = '%d-%d-%d%d.png' % (color, depth, clear, by_adam7)
+			with open(sys.argv[1] + '/form-' + name, 'wb') as file:
+				file.write(images.form((150, 100), level, color, depth, clear, by_adam7))
+IN
+	works --images=1 --repeat=1 --out="$dir/forms" "$dir/form-0-8-00.png"
+	works --images=1 --repeat=1 --out="$dir/clear" "$dir/form-0-8-10.png"
+	for file in "$dir"/form-*.png; do
+		of=$(basename "$file" .png)
+		case $of in *-1[01]) same=clear first=01-form-0-8-10 ;; *) same=forms first=01-form-0-8-00 ;; esac
+		works --images=1 --repeat=1 --out="$dir/form" "$file"
+		for what in relevance patches; do
+			cmp -s "$dir/$same/$first-$what.png" "$dir/form/01-$of-$what.png" || complain "$what of $of differ"
+		done
+	done
+	ends 'reads the same picture from every form of PNG, interlaced or not'
+fi
+
 works --images=1 --repeat=1 --scale=1 --out="$dir/pictures" --tokens=768
 prints ' 12 patches +768 tokens, 64 to 64 each$'
 works --images=1 --repeat=1 --scale=1 --out="$dir/pictures" --tokens=1000000

@@ -156,6 +156,29 @@ def every_kind_of_png_is_read():
 
 
 @check
+def a_picture_has_the_same_edges_in_every_form_of_png():
+    """8 sizes, 26 forms: grey, RGB, palette, alpha, a transparent colour; 1 to 16 bits a sample.
+    Each is interlaced and not."""
+    wants = {}
+    with server() as running:
+        for size in ((1, 1), (2, 3), (4, 5), (7, 8), (8, 8), (9, 17), (33, 20), (64, 64)):
+            for color, depth, clear in images.FORMS:
+                top = 1 << min(depth, 8)
+                seed = noise(4 + 8 * 8)
+                levels = [[seed[x // 8 + y // 8 * 8] * (x ^ y | 1) % (top - (depth == 8))
+                           for x in range(size[0])] for y in range(size[1])]
+                grey = bytes(value * 255 // (top - 1) for row in levels for value in row)
+                want = wants.setdefault((size, grey), images.sobel(*size, grey))
+                for by_adam7 in (False, True):
+                    file = images.form(size, lambda x, y, of=levels: of[y][x], color, depth,
+                                       clear, by_adam7)
+                    same(edges_of(running, file), (*size, want), 'edges of %d x %d: color type %d, '
+                         '%d bits%s%s' % (*size, color, depth, ', tRNS' * clear,
+                                          ', interlaced' * by_adam7))
+        stops(running)
+
+
+@check
 def transparent_pixels_are_black_and_not_those_of_another_image():
     clear = images.png(64, 48, bytes(4 * 64 * 48), 6)
     with server('--slots=1', '--loops=1') as running:

@@ -20,12 +20,74 @@ def png(width, height, samples, color=0, depth=8, palette=None):
             chunk(b'IDAT', zlib.compress(data)) + chunk(b'IEND', b''))
 
 
+# Where they begin, and their steps: across and down.
+ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2),
+         (0, 1, 1, 2))
+
+
+def packed(samples, depth):
+    """Return: a row of them."""
+    if depth == 16:
+        return struct.pack('>%dH' % len(samples), *samples)
+    row = bytearray((len(samples) * depth + 7) // 8)
+    for at, sample in enumerate(samples):
+        row[at * depth // 8] |= sample << (8 - depth - at * depth % 8)
+    return bytes(row)
+
+
+def png_of(size, pixel, color, depth, by_adam7=False, chunks=b''):
+    """A PNG of any form; pixel(x, y): its samples."""
+    (width, height), data = size, b''
+    for x0, y0, right, down in ADAM7 if by_adam7 else ((0, 0, 1, 1),):
+        for y in range(y0, height, down):
+            row = [sample for x in range(x0, width, right) for sample in pixel(x, y)]
+            if row:
+                data += b'\0' + packed(row, depth)
+    head = struct.pack('>IIBBBBB', width, height, depth, color, 0, 0, by_adam7)
+    return (SIGNATURE + chunk(b'IHDR', head) + chunks + chunk(b'IDAT', zlib.compress(data)) +
+            chunk(b'IEND', b''))
+
+
+DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+FORMS = [(color, depth, clear) for color, depths in DEPTHS.items() for depth in depths
+         for clear in ((False, True) if color < 4 else (False,))]
+
+
+def form(size, level, color, depth, clear, by_adam7):
+    """A grey picture as a PNG of that form; level(x, y): 0 to nr_levels(depth) - 1.
+    @clear: pixels of level 0 are white, and transparent by a tRNS chunk.  Else the picture is
+    opaque, though it may have an alpha channel."""
+    top, chunks = (1 << depth) - 1, b''
+    channels = {0: 1, 2: 3, 3: 1, 4: 1, 6: 3}[color]
+    white = 40478 if depth == 16 else top if depth == 8 else 0      # no other pixel has it
+
+    def sample(x, y):
+        value = level(x, y)
+        if clear and not value:
+            return white
+        if depth < 16:
+            return value
+        # Any lower byte that is rounded to the same 8 bits; libpng is not so exact with colours.
+        lower = 0 if color & 2 else (x * 37 + y * 11) % 255 - 127
+        return min(max(value * 257 + lower, 0), top)
+
+    def pixel(x, y):
+        return (sample(x, y),) * channels + ((top,) if color & 4 else ())
+
+    if color == 3:
+        white = 0
+        greys = [255 if clear and not value else value * 255 // top for value in range(top + 1)]
+        chunks += chunk(b'PLTE', bytes(grey for grey in greys for _ in range(3)))
+        chunks += chunk(b'tRNS', bytes([0])) if clear else b''
+    elif clear:
+        chunks += chunk(b'tRNS', struct.pack('>%dH' % channels, *(white,) * channels))
+    return png_of(size, pixel, color, depth, by_adam7, chunks)
+
+
 def interlaced(width, height, noise):
     """A grey PNG by Adam7; noise(n): n samples."""
-    passes = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2),
-              (0, 1, 1, 2))
     data = b''
-    for x, y, right, down in passes:
+    for x, y, right, down in ADAM7:
         columns, rows = -(-(width - x) // right), -(-(height - y) // down)
         if columns > 0:
             data += b''.join(b'\0' + noise(columns) for _ in range(rows))
