@@ -3,18 +3,20 @@
  * A body in chunks: where its bytes are between the sizes.
  *
  * DESIGN
- * A machine that takes a character at a time, so it does not matter where the text is cut.
- * Extensions of a size and the headers behind the last chunk say nothing to this server: they
- * are passed over, up to a bound.
+ * A machine that takes a character at a time, and the first wrong one ends it: so the answer is the
+ * same wherever the text is cut.  Extensions of a size and the headers behind the last chunk say
+ * nothing to this server: they have to be as RFC 9112 has them, and are passed over, up to a bound.
  */
 #include "config.h"
 
 #include "server.h"
 
+#include <errno.h>
+
 #define PASSED_OVER_MAX 16384	/* bytes between two chunks */
 
-enum { SIZE_BEGINS, SIZE, EXTENSION, SIZE_ENDS, DATA_ENDS, DATA_ENDED, LINE_BEGINS, LINE, LINE_ENDS,
-       LAST_LINE };
+enum { SIZE_BEGINS, SIZE, SIZE_PADDED, EXTENSION, SIZE_ENDS, DATA_ENDS, DATA_ENDED, LINE_BEGINS,
+       NAME, VALUE, LINE_ENDS, LAST_LINE };
 
 static int digit(char c)
 {
@@ -24,39 +26,57 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Return: the state behind a character; -1: it is wrong. */
+/* Return: SIZE; -EFBIG the chunk has more bytes than the body may have. */
+static int add_digit(struct chunks *chunks, unsigned value)
+{
+	if (value > chunks->room || chunks->left > (chunks->room - value) / 16)
+		return -EFBIG;
+	chunks->left = chunks->left * 16 + value;
+	return SIZE;
+}
+
+/* Return: @state, if a value may have the character. */
+static int value_state(char c, int state)
+{
+	return (unsigned char)c >= ' ' ? c != 0x7f ? state : -EBADMSG :
+	       c == '\t' ? state : -EBADMSG;
+}
+
+/* Return: the state behind a character; a negative errno: it is wrong. */
 static int step(struct chunks *chunks, char c)
 {
 	const int value = digit(c);
 
 	switch (chunks->state) {
 	case SIZE_BEGINS:
+		return value < 0 ? -EBADMSG : add_digit(chunks, (unsigned)value);
 	case SIZE:
-		if (value >= 0 && chunks->left < UINT64_MAX >> 8) {
-			chunks->left = chunks->left << 4 | (unsigned)value;
-			return SIZE;
-		}
-		if (value >= 0 || chunks->state == SIZE_BEGINS)
-			return -1;
-		return c == '\r' ? SIZE_ENDS : c == ';' || c == ' ' || c == '\t' ? EXTENSION : -1;
+		if (value >= 0)
+			return add_digit(chunks, (unsigned)value);
+		/* fallthrough */
+	case SIZE_PADDED:	/* some servers fill a size up with spaces */
+		return c == '\r' ? SIZE_ENDS : c == ';' ? EXTENSION :
+		       c == ' ' || c == '\t' ? SIZE_PADDED : -EBADMSG;
 	case EXTENSION:
-		return c == '\r' ? SIZE_ENDS : c == '\n' || !c ? -1 : EXTENSION;
+		return c == '\r' ? SIZE_ENDS : value_state(c, EXTENSION);
 	case SIZE_ENDS:
 		chunks->passed_over = 0;
-		return c != '\n' ? -1 : chunks->left ? DATA_ENDS : LINE_BEGINS;
+		return c != '\n' ? -EBADMSG : chunks->left ? DATA_ENDS : LINE_BEGINS;
 	case DATA_ENDS:
-		return c == '\r' ? DATA_ENDED : -1;
+		return c == '\r' ? DATA_ENDED : -EBADMSG;
 	case DATA_ENDED:
-		return c == '\n' ? SIZE_BEGINS : -1;
+		return c == '\n' ? SIZE_BEGINS : -EBADMSG;
 	case LINE_BEGINS:
-		return c == '\r' ? LAST_LINE : c == '\n' || !c ? -1 : LINE;
-	case LINE:
-		return c == '\r' ? LINE_ENDS : c == '\n' || !c ? -1 : LINE;
+		return c == '\r' ? LAST_LINE : head_is_token(c) ? NAME : -EBADMSG;
+	case NAME:
+		return c == ':' ? VALUE : head_is_token(c) ? NAME : -EBADMSG;
+	case VALUE:
+		return c == '\r' ? LINE_ENDS : value_state(c, VALUE);
 	case LINE_ENDS:
-		return c == '\n' ? LINE_BEGINS : -1;
+		return c == '\n' ? LINE_BEGINS : -EBADMSG;
 	default:
 		chunks->end = c == '\n';
-		return chunks->end ? LAST_LINE : -1;
+		return chunks->end ? LAST_LINE : -EBADMSG;
 	}
 }
 
@@ -69,14 +89,17 @@ int chunks_read(struct chunks *chunks, const char *text, size_t bytes, size_t *f
 	while (at < bytes && !chunks->end && !(chunks->state == DATA_ENDS && chunks->left)) {
 		const int next = step(chunks, text[at++]);
 
-		if (next < 0 || ++chunks->passed_over > PASSED_OVER_MAX)
-			return -1;
+		if (next < 0)
+			return next;
+		if (++chunks->passed_over > PASSED_OVER_MAX)
+			return -EBADMSG;
 		chunks->state = next;
 	}
 	*framing = at;
 	if (chunks->state == DATA_ENDS) {
 		*data = bytes - at < chunks->left ? bytes - at : (size_t)chunks->left;
 		chunks->left -= *data;
+		chunks->room -= *data;
 	}
 	return 0;
 }

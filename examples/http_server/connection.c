@@ -27,6 +27,7 @@
 #include "common/program.h"
 #include "server.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -42,6 +43,7 @@
 #define SMALL_ANSWER 4096u	/* bytes: a part of CONNECTION_BYTES */
 #define SEND_S 5		/* at least, for an answer, however late it is */
 #define DRAIN_S 2
+#define METHOD_BYTES 8		/* that tell a method */
 
 enum state { IDLE, HEAD, BODY, WORK, SEND, DRAIN };
 
@@ -65,7 +67,7 @@ struct connection {
 const struct answer_code answer_codes[ANSWER_CODES] = {
 	{ 200, "OK" }, { 400, "Bad Request" }, { 404, "Not Found" },
 	{ 405, "Method Not Allowed" }, { 408, "Request Timeout" }, { 413, "Content Too Large" },
-	{ 417, "Expectation Failed" }, { 431, "Request Header Fields Too Large" },
+	{ 415, "Unsupported Media Type" }, { 417, "Expectation Failed" }, { 431, "Request Header Fields Too Large" },
 	{ 500, "Internal Server Error" }, { 501, "Not Implemented" },
 	{ 503, "Service Unavailable" }, { 504, "Gateway Timeout" },
 	{ 505, "HTTP Version Not Supported" },
@@ -252,6 +254,11 @@ void request_answer(struct request *req, int code, const char *type)
 /* Answers a request that is not read any further. */
 static void refuse(struct connection *c, int code, const char *wrong)
 {
+	char begin[METHOD_BYTES + 1] = "";
+
+	/* The answer to HEAD has no body, whatever is wrong with its head. */
+	if (!c->head && evbuffer_copyout(bufferevent_get_input(c->io), begin, METHOD_BYTES) > 0)
+		c->req.head.method = head_method(begin);
 	c->req.endpoint = routes_find(c->loop, NULL);
 	atomic_fetch_add(&c->loop->metrics.nr_open, 1);
 	request_drop_body(&c->req);
@@ -263,16 +270,17 @@ static void refuse(struct connection *c, int code, const char *wrong)
 /* Return: whether there may be more to do; so do the functions below. */
 static bool read_idle(struct connection *c, struct evbuffer *in)
 {
+	ev_ssize_t there;
 	char first[2];
 
-	/* An empty line between requests is forgiven. */
-	while (evbuffer_copyout(in, first, 2) == 2 && !memcmp(first, "\r\n", 2))
+	/* An empty line between requests is forgiven.  It may come in two reads. */
+	while ((there = evbuffer_copyout(in, first, 2)) == 2 && !memcmp(first, "\r\n", 2))
 		evbuffer_drain(in, 2);
-	if (!evbuffer_get_length(in))
+	if (there <= 0 || (there == 1 && *first == '\r'))
 		return false;
 	c->req.head = (struct head){ .nr_fields = 0 };
 	c->req.bytes = 0;
-	c->chunks = (struct chunks){ .state = 0 };
+	c->chunks = (struct chunks){ .room = c->loop->server->opt.max_body };
 	c->whole = false;
 	enter(c, HEAD);
 	c->began_ns = c->since_ns;
@@ -367,13 +375,7 @@ static bool make_space(struct connection *c, size_t bytes)
 /* Takes @framing bytes that are not the body's, and @data bytes that are. */
 static bool take(struct connection *c, struct evbuffer *in, size_t framing, size_t data)
 {
-	const size_t max_body = c->loop->server->opt.max_body;
-
 	evbuffer_drain(in, framing);
-	if (c->req.bytes + data + c->chunks.left > max_body) {
-		refuse(c, HTTP_ENTITYTOOLARGE, "too many bytes");
-		return false;
-	}
 	if (data && !make_space(c, data)) {
 		refuse(c, HTTP_SERVUNAVAIL, "too many bytes under way");
 		return false;
@@ -389,10 +391,13 @@ static bool read_chunks(struct connection *c, struct evbuffer *in)
 	while (!c->chunks.end && evbuffer_get_length(in)) {
 		const size_t bytes = evbuffer_get_contiguous_space(in);
 		size_t framing, data;
+		const int ret = chunks_read(&c->chunks,
+					    (const char *)evbuffer_pullup(in, (ev_ssize_t)bytes),
+					    bytes, &framing, &data);
 
-		if (chunks_read(&c->chunks, (const char *)evbuffer_pullup(in, (ev_ssize_t)bytes),
-				bytes, &framing, &data)) {
-			refuse(c, HTTP_BADREQUEST, "the chunks are broken");
+		if (ret) {
+			refuse(c, ret == -EFBIG ? HTTP_ENTITYTOOLARGE : HTTP_BADREQUEST,
+			       ret == -EFBIG ? "too many bytes" : "the chunks are broken");
 			return false;
 		}
 		if (!take(c, in, framing, data))

@@ -5,8 +5,9 @@
  * DESIGN
  * It is read as RFC 9112 has it, and what could be read in two ways is refused: a NUL or another
  * control character, a bare line feed, a folded line, a space before a colon, Content-Length
- * twice or beside Transfer-Encoding, two Hosts.  A proxy in front of this server might read it
- * in the other way, and take a part of one request for the next one.
+ * twice or beside Transfer-Encoding, two Hosts or one that is no host, a target that is no URL.  A
+ * proxy in front of this server might read it in the other way, and take a part of one request for
+ * the next one.
  *
  * Names and values are ended with a NUL where they are, so they live as long as the text.
  */
@@ -14,18 +15,32 @@
 
 #include "server.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
 /* ---- characters ---------------------------------------------------------- */
 
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+	return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
+
+bool head_is_token(char c)
+{
+	return is_digit(c) || is_letter(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
 static bool is_token(const char *text)
 {
-	static const char marks[] = "!#$%&'*+-.^_`|~";
 	const char *at = text;
 
-	while ((*at >= '0' && *at <= '9') || ((*at | 0x20) >= 'a' && (*at | 0x20) <= 'z') ||
-	       (*at && strchr(marks, *at)))
+	while (head_is_token(*at))
 		at++;
 	return at != text && !*at;
 }
@@ -56,19 +71,74 @@ static char *next_line(char **at, char **line_end)
 	return line;
 }
 
+/* ---- hosts --------------------------------------------------------------- */
+
+static bool is_hex(char c)
+{
+	return is_digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+}
+
+static bool is_name(char c)
+{
+	return is_digit(c) || is_letter(c) || (c && strchr("-._~!$&'()*+;=", c));
+}
+
+/* Whether the text up to @end is an IPv6 address.  There is no later version. */
+static bool is_address(const char *at, const char *end)
+{
+	char text[INET6_ADDRSTRLEN];
+	struct in6_addr address;
+
+	if (end - at >= (ptrdiff_t)sizeof(text))
+		return false;
+	memcpy(text, at, (size_t)(end - at));
+	text[end - at] = '\0';
+	return inet_pton(AF_INET6, text, &address) == 1;
+}
+
+static bool is_port(const char *at, const char *end)
+{
+	unsigned port = 0;
+
+	for (; at < end && is_digit(*at) && port <= UINT16_MAX; at++)
+		port = port * 10 + (unsigned)(*at - '0');
+	return at == end && port <= UINT16_MAX;
+}
+
+/* Whether the text up to @end is a host of RFC 9110, perhaps with a port; no comma is in one. */
+static bool is_host(const char *text, const char *end)
+{
+	const char *at = text;
+
+	if (*at == '[') {
+		at = memchr(at, ']', (size_t)(end - at));
+		if (!at || !is_address(text + 1, at++))
+			return false;
+	}
+	while (at < end && *text != '[' && *at != ':')
+		if (is_name(*at))
+			at++;
+		else if (*at == '%' && end - at > 2 && is_hex(at[1]) && is_hex(at[2]))
+			at += 3;
+		else
+			return false;
+	return at > text && (at == end || (*at == ':' && is_port(at + 1, end)));
+}
+
 /* ---- the first line ------------------------------------------------------ */
 
-static unsigned method_of(const char *name)
+unsigned head_method(const char *text)
 {
 	static const struct {
 		const char *name;
 		unsigned method;
 	} methods[] = {
-		{ "GET", EVHTTP_REQ_GET }, { "HEAD", EVHTTP_REQ_HEAD }, { "POST", EVHTTP_REQ_POST },
+		{ "GET ", EVHTTP_REQ_GET }, { "HEAD ", EVHTTP_REQ_HEAD },
+		{ "POST ", EVHTTP_REQ_POST },
 	};
 
 	for (size_t i = 0; i < sizeof(methods) / sizeof(*methods); i++)
-		if (!strcmp(name, methods[i].name))
+		if (!strncmp(text, methods[i].name, strlen(methods[i].name)))
 			return methods[i].method;
 	return 0;
 }
@@ -77,6 +147,14 @@ static int refuse(struct head *head, int code, const char *wrong)
 {
 	head->wrong = wrong;
 	return code;
+}
+
+/* A fragment is not sent: a proxy may take it for a part of the path. */
+static bool is_target(const char *text)
+{
+	while (*text > ' ' && (unsigned char)*text < 0x7f && *text != '#')
+		text++;
+	return !*text;
 }
 
 static int read_first_line(char *line, struct head *head)
@@ -94,16 +172,17 @@ static int read_first_line(char *line, struct head *head)
 	if (strncmp(version, "HTTP/1.", 7) || !strchr("0123456789", version[7]) || !version[7] ||
 	    version[8])
 		return refuse(head, 505, "this server speaks HTTP/1.1");
-	head->method = method_of(line);
 	head->old = version[7] == '0';
+	if (!is_target(target))
+		return refuse(head, HTTP_BADREQUEST, "the first line has a character that no URL has");
 	/* A proxy names the host, too. */
 	host = !strncasecmp(target, "http://", 7) ? target + 7 :
 	       !strncasecmp(target, "https://", 8) ? target + 8 : NULL;
 	if (host)
-		target = host + strcspn(host, "/?#");
-	if (host && target == host)
+		target = host + strcspn(host, "/?");
+	if (host && !is_host(host, target))
 		return refuse(head, HTTP_BADREQUEST, "the first line names no host");
-	target[strcspn(target, "?#")] = '\0';
+	target[strcspn(target, "?")] = '\0';
 	head->path = host && !*target ? "/" : target;
 	if (*head->path != '/' && strcmp(head->path, "*"))
 		return refuse(head, HTTP_BADREQUEST, "the first line has no path");
@@ -129,25 +208,30 @@ static unsigned count(const struct head *head, const char *name)
 	return nr;
 }
 
-/* Whether a Connection header lists @word. */
-static bool connection_is(const struct head *head, const char *word)
+/* Whether a header's list has @word; or, with @others, anything else. */
+static bool lists(const struct head *head, const char *name, const char *word, bool others)
 {
 	const size_t bytes = strlen(word);
 
 	for (unsigned i = 0; i < head->nr_fields; i++) {
 		const char *at = head->fields[i].value;
 
-		if (strcasecmp(head->fields[i].name, "Connection"))
+		if (strcasecmp(head->fields[i].name, name))
 			continue;
 		for (at += strspn(at, ", \t"); *at; at += strspn(at, ", \t")) {
 			const size_t length = strcspn(at, ", \t");
 
-			if (length == bytes && !strncasecmp(at, word, bytes))
+			if ((length == bytes && !strncasecmp(at, word, bytes)) != others)
 				return true;
 			at += length;
 		}
 	}
 	return false;
+}
+
+bool head_encoded(const struct head *head)
+{
+	return lists(head, "Content-Encoding", "identity", true);
 }
 
 static int read_field(char *line, char *end, struct head *head)
@@ -191,11 +275,12 @@ static int read_framing(struct head *head)
 
 int head_parse(char *text, struct head *head)
 {
+	const unsigned method = head_method(text);
 	char *end = NULL, *line = next_line(&text, &end);
 	const char *expect, *host;
 	int ret;
 
-	*head = (struct head){ .nr_fields = 0 };
+	*head = (struct head){ .method = method };
 	ret = line ? read_first_line(line, head) : 0;
 	while (line && !ret && (line = next_line(&text, &end)) && *line)
 		ret = read_field(line, end, head);
@@ -206,12 +291,16 @@ int head_parse(char *text, struct head *head)
 	if (ret)
 		return ret;
 	host = head_find(head, "Host");
-	if (count(head, "Host") > 1 || (!host && !head->old) || (host && strpbrk(host, ", \t")))
+	if (count(head, "Host") > 1 || (!host && !head->old))
 		return refuse(head, HTTP_BADREQUEST, "there has to be one Host");
+	/* An empty one is that of a client whose URL has none. */
+	if (host && *host && !is_host(host, host + strlen(host)))
+		return refuse(head, HTTP_BADREQUEST, "Host is no host");
 	expect = head->old ? NULL : head_find(head, "Expect");
 	if (expect && (strcasecmp(expect, "100-continue") || count(head, "Expect") > 1))
 		return refuse(head, HTTP_EXPECTATIONFAILED, "Expect can be 100-continue alone");
 	head->expects = expect;
-	head->keeps = head->old ? connection_is(head, "keep-alive") : !connection_is(head, "close");
+	head->keeps = head->old ? lists(head, "Connection", "keep-alive", false) :
+				 !lists(head, "Connection", "close", false);
 	return 0;
 }

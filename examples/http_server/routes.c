@@ -298,7 +298,8 @@ const struct endpoint *routes_find(const struct loop *loop, const char *path)
 
 bool routes_take(const struct endpoint *endpoint, const struct head *head)
 {
-	return endpoint->route->path && head->method & endpoint->route->methods;
+	return endpoint->route->path && head->method & endpoint->route->methods &&
+	       !(endpoint->route->task && head_encoded(head));
 }
 
 void routes_handle(struct request *req)
@@ -308,11 +309,14 @@ void routes_handle(struct request *req)
 
 	if (!route->path) {
 		answer_error(endpoint, req, HTTP_NOTFOUND, "there is no such path");
-	} else if (req->head.method & route->methods) {
-		route->handle(endpoint, req);
-	} else {
+	} else if (!(req->head.method & route->methods)) {
 		request_header(req, "Allow", route->allow);
 		answer_error(endpoint, req, HTTP_BADMETHOD, "this path has another method");
+	} else if (!routes_take(endpoint, &req->head)) {
+		request_header(req, "Accept-Encoding", "identity");
+		answer_error(endpoint, req, 415, "the body has to come without Content-Encoding");
+	} else {
+		route->handle(endpoint, req);
 	}
 }
 

@@ -88,7 +88,7 @@ void options_parse(struct options *opt, int argc, char **argv);
 enum { ROUTE_WC, ROUTE_SOBEL, ROUTE_METRICS, ROUTE_HEALTHZ, ROUTE_PAGE, ROUTE_LIVE,
        ROUTE_CRASH, ROUTE_HANG, ROUTE_OTHER, NR_ROUTES };
 
-#define ANSWER_CODES 13
+#define ANSWER_CODES 14
 #define METRICS_TIMES 41	/* buckets of a histogram */
 
 /* Of one loop: its thread writes them, and the loop that answers GET /metrics reads them. */
@@ -283,10 +283,20 @@ int head_parse(char *text, struct head *head);
 /* Return: a header's value; NULL: there is none. */
 const char *head_find(const struct head *head, const char *name);
 
+/* Whether the body has a Content-Encoding, such as gzip. */
+bool head_encoded(const struct head *head);
+
+/* Return: the method that a text begins with, which may be half a head: as head.method. */
+unsigned head_method(const char *text);
+
+/* Whether a header's name may have the character. */
+bool head_is_token(char c);
+
 /* ---- chunks.c ------------------------------------------------------------ */
 
 struct chunks {
 	int state;
+	uint64_t room;			/* bytes that the body may have from here on */
 	uint64_t left;			/* bytes of the chunk that are to come */
 	unsigned passed_over;		/* characters since the last chunk */
 	bool end;			/* of the body: nothing more is read */
@@ -294,10 +304,10 @@ struct chunks {
 
 /*
  * Reads the next part of a body in chunks.
- * @chunks: all zero at first.
+ * @chunks: zero at first, but for its room.
  * @framing: receives the bytes at the beginning of @text that are not the body's.
  * @data: receives the bytes behind them that are.
- * Return: 0; -1 it is broken.
+ * Return: 0; -EBADMSG it is broken; -EFBIG it has more bytes than it may have.
  */
 int chunks_read(struct chunks *chunks, const char *text, size_t bytes, size_t *framing,
 		size_t *data);
@@ -483,7 +493,7 @@ extern const struct route routes[NR_ROUTES];
 void routes_set(struct loop *loop);
 const struct endpoint *routes_find(const struct loop *loop, const char *path);
 
-/* Whether there is such a path, and it has that method. */
+/* Whether there is such a path, it has that method, and the body is not encoded. */
 bool routes_take(const struct endpoint *endpoint, const struct head *head);
 /* Handles a request that is whole, or that is not taken. */
 void routes_handle(struct request *req);

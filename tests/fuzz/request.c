@@ -5,10 +5,11 @@
  * DESIGN
  * The text lies in memory of its size, so the address sanitizer sees each byte too far.  A head
  * that is refused has a code and a reason; one that is taken has a path.  A body in chunks is the
- * same wherever its text is cut.
+ * same, or is refused for the same reason, wherever its text is cut.
  */
 #include "config.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #define PIECE 7		/* bytes at a time */
+#define BODY_MAX 100	/* bytes of a body in chunks */
 
 /* Return: whether a body in chunks follows. */
 static bool check_head(const char *text, size_t bytes)
@@ -41,23 +43,26 @@ static bool check_head(const char *text, size_t bytes)
 	return chunked;
 }
 
-/* Return: the bytes of the body, which are copied to @body; -1: it is broken. */
+/* Return: the bytes of the body, which are copied to @body; a negative errno: it is refused. */
 static long read_chunks(const char *text, size_t bytes, size_t piece, char *body)
 {
-	struct chunks chunks = { .state = 0 };
+	struct chunks chunks = { .room = BODY_MAX };
 	size_t at = 0, nr = 0;
 
 	while (at < bytes && !chunks.end) {
 		const size_t there = bytes - at < piece ? bytes - at : piece;
 		size_t framing, data;
+		const int ret = chunks_read(&chunks, text + at, there, &framing, &data);
 
-		if (chunks_read(&chunks, text + at, there, &framing, &data))
-			return -1;
+		must(ret == 0 || ret == -EBADMSG || ret == -EFBIG);
+		if (ret)
+			return ret;
 		must(framing + data > 0 && framing + data <= there);
 		memcpy(body + nr, text + at + framing, data);
 		nr += data;
 		at += framing + data;
 	}
+	must(nr <= BODY_MAX);
 	return (long)nr;
 }
 
@@ -68,7 +73,7 @@ static void check_chunks(const char *text, size_t bytes)
 
 	must(whole && cut);
 	nr = read_chunks(text, bytes, bytes, whole);
-	must(nr == read_chunks(text, bytes, PIECE, cut));
+	must(nr == read_chunks(text, bytes, PIECE, cut) && nr == read_chunks(text, bytes, 1, cut));
 	must(nr < 0 || !memcmp(whole, cut, (size_t)nr));
 	free(whole);
 	free(cut);

@@ -17,6 +17,7 @@ import traceback
 import http_answers                     # pylint: disable=unused-import
 import http_bounds                      # pylint: disable=unused-import
 import http_limits                      # pylint: disable=unused-import
+import http_protocol                    # pylint: disable=unused-import
 import http_balancer                    # pylint: disable=unused-import
 import http_refusals                    # pylint: disable=unused-import
 import http_page                        # pylint: disable=unused-import
