@@ -67,7 +67,8 @@ struct connection {
 const struct answer_code answer_codes[ANSWER_CODES] = {
 	{ 200, "OK" }, { 400, "Bad Request" }, { 404, "Not Found" },
 	{ 405, "Method Not Allowed" }, { 408, "Request Timeout" }, { 413, "Content Too Large" },
-	{ 415, "Unsupported Media Type" }, { 417, "Expectation Failed" }, { 431, "Request Header Fields Too Large" },
+	{ 415, "Unsupported Media Type" }, { 417, "Expectation Failed" },
+	{ 431, "Request Header Fields Too Large" },
 	{ 500, "Internal Server Error" }, { 501, "Not Implemented" },
 	{ 503, "Service Unavailable" }, { 504, "Gateway Timeout" },
 	{ 505, "HTTP Version Not Supported" },

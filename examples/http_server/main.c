@@ -152,7 +152,7 @@ static void end_signals(sigset_t *signals)
 }
 
 /* Called before there are threads.  Return: a descriptor that reads the signals of the end. */
-static int take_signals(const struct server *server)
+static int take_signals(void)
 {
 	sigset_t signals;
 	int fd;
@@ -161,8 +161,6 @@ static int take_signals(const struct server *server)
 	signal(SIGUSR1, SIG_IGN);	/* would end the process, and lose requests */
 	signal(SIGUSR2, SIG_IGN);
 	end_signals(&signals);
-	if (server->board)
-		sigaddset(&signals, SIGNAL_LEAVE);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	fd = signalfd(-1, &signals, SFD_CLOEXEC);
 	if (fd < 0)
@@ -254,24 +252,24 @@ static void announce(struct server *server)
 
 /* ---- ending -------------------------------------------------------------- */
 
-/* Return: the signal; 0: the device has failed. */
-static int wait_for_end(const struct server *server, int signals)
+enum reason { BY_SIGNAL, BY_ORDER, BY_FAILURE };
+
+/* Return: why the server ends: a signal came, the parent orders it, or the device has failed. */
+static enum reason wait_for_end(const struct server *server, int signals)
 {
-	struct signalfd_siginfo info = { 0 };
+	/* poll() passes over a negative descriptor. */
 	struct pollfd fds[] = {
 		{ .fd = signals, .events = POLLIN },
 		{ .fd = server->ended_fd, .events = POLLIN },
-		/* poll() passes over a negative descriptor. */
+		{ .fd = server->board ? server->leave_fd : -1, .events = POLLIN },
 		{ .fd = server->opt.exit_on_failure ? server->failed_fd : -1, .events = POLLIN },
 	};
 
-	while (poll(fds, 3, -1) < 0)
+	while (poll(fds, 4, -1) < 0)
 		;
 	if (fds[1].revents)
 		program_die("an event loop ended by itself");
-	if (fds[0].revents && read(signals, &info, sizeof(info)) != sizeof(info))
-		program_die("signals: %s", strerror(errno));
-	return (int)info.ssi_signo;
+	return fds[0].revents ? BY_SIGNAL : fds[2].revents ? BY_ORDER : BY_FAILURE;
 }
 
 /*
@@ -355,7 +353,8 @@ int main(int argc, char **argv)
 {
 	static struct server server;
 	unsigned grace_s;
-	int signals, ended_by;
+	enum reason reason;
+	int signals;
 
 	program_begin();
 	options_parse(&server.opt, argc, argv);
@@ -367,7 +366,7 @@ int main(int argc, char **argv)
 			supervise(&server, argv);
 	}
 	choose_gpu(&server);
-	signals = take_signals(&server);
+	signals = take_signals();
 	json_object_seed(0);
 	server.began_ns = rnl_clock();
 	create_pool(&server);
@@ -375,11 +374,11 @@ int main(int argc, char **argv)
 	announce(&server);
 	tell_serving(&server);
 
-	ended_by = wait_for_end(&server, signals);
+	reason = wait_for_end(&server, signals);
 	grace_s = server.opt.grace_s;
-	if (!ended_by)
+	if (reason == BY_FAILURE)
 		grace_s = (grace_s + FAILED_PART - 1) / FAILED_PART;
-	if (server.board && (!ended_by || ended_by == SIGNAL_LEAVE))
+	if (server.board && reason != BY_SIGNAL)
 		leave_sockets(&server);
 	else
 		atomic_store(&server.leaves_listeners, server.listeners_passed);
@@ -389,5 +388,5 @@ int main(int argc, char **argv)
 	rnl_batcher_destroy(server.batcher);
 	rnl_pool_destroy(server.pool);
 	libevent_global_shutdown();
-	return ended_by ? EXIT_SUCCESS : EXIT_DEVICE_FAILED;
+	return reason == BY_FAILURE ? EXIT_DEVICE_FAILED : EXIT_SUCCESS;
 }

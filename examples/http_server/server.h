@@ -156,6 +156,7 @@ struct server {
 	bool listeners_passed;		/* by a parent that keeps them, not by supervise.c */
 	unsigned process, nr_processes;
 	struct place *board;		/* of each process; NULL: there is no parent */
+	int leave_fd;			/* an eventfd: the parent orders this process to leave */
 	struct rnl_pool *pool;
 	struct rnl_batcher *batcher;	/* of small pictures; NULL: there is none */
 	atomic_llong batch_noted[RNL_WORKERS_MAX]; /* begin of a worker's last batch with a span */
@@ -203,9 +204,6 @@ bool listener_pending(int fd);		/* whether a connection waits to be accepted */
 void bound_print(const struct server *server, bool cuda);
 
 /* ---- supervise.c --------------------------------------------------------- */
-
-/* A process is told by it that another one has its sockets now. */
-#define SIGNAL_LEAVE SIGUSR1
 
 /*
  * Starts the processes, and another one whenever one is lost, until a signal; then exits.

@@ -19,8 +19,9 @@
  * up, because a fresh process does not help then.
  *
  * SIGHUP replaces one process after the other: a fresh one is started beside the old one, and when
- * it serves, SIGNAL_LEAVE tells the old one to answer what it has and to end.  If the fresh one
- * does not come to serve, the old one stays.
+ * it serves, the parent orders the old one to answer what it has and to end.  The order is an
+ * eventfd that only these two have, so no signal of someone else is taken for it.  If the fresh
+ * one does not come to serve, the old one stays.
  *
  * SIGTERM, SIGINT and SIGQUIT go on to all processes, also if one of them alone got such a signal
  * from someone else.  The parent exits with the first status that is not 0; it kills what has not
@@ -38,6 +39,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -54,14 +56,20 @@
 #define BEATS_S 1.0	/* between two looks whether all are alive */
 #define VARIABLE "HTTP_SERVER_PLACE"	/* of the environment: see become() */
 
+struct process {
+	pid_t pid;		/* 0: there is none */
+	int leave_fd;		/* an eventfd: the order to leave */
+	double kill_at;		/* 0: it was not told to end */
+};
+
+/* Of one place on the board. */
 struct child {
-	pid_t pid;		/* 0: none */
-	pid_t old;		/* that is to leave when `pid` serves; 0: none */
-	double began;
+	struct process now;
+	struct process old;	/* leaves when `now` serves */
+	double began;		/* of `now` */
 	double start_at;	/* while there is none */
-	double kill_at, kill_old_at;	/* 0: it was not told to end */
 	unsigned nr_quick;
-	unsigned generation;	/* that `pid` was started in */
+	unsigned generation;	/* that `now` was started in */
 };
 
 struct parent {
@@ -96,7 +104,7 @@ static struct place *place_of(const struct parent *p, const struct child *c)
 /* Whether the child came to serve, and not one before it. */
 static bool has_served(const struct parent *p, const struct child *c)
 {
-	return c->pid && atomic_load(&place_of(p, c)->pid) == c->pid;
+	return c->now.pid && atomic_load(&place_of(p, c)->pid) == c->now.pid;
 }
 
 static unsigned nr_serving(const struct parent *p)
@@ -116,7 +124,7 @@ static void keep_on_exec(int fd)
 }
 
 /* Becomes the program. */
-static _Noreturn void become(const struct parent *p, unsigned process, pid_t parent)
+static _Noreturn void become(const struct parent *p, unsigned process, int leave_fd, pid_t parent)
 {
 	const struct server *server = p->server;
 	const unsigned nr = server->nr_processes * server->opt.loops;
@@ -127,9 +135,10 @@ static _Noreturn void become(const struct parent *p, unsigned process, pid_t par
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent || !out)	/* it ended before the prctl() */
 		_exit(EXIT_FAILURE);
-	fprintf(out, "%u,%u,%d,%d", process, server->nr_processes, p->board,
+	fprintf(out, "%u,%u,%d,%d,%d", process, server->nr_processes, p->board, leave_fd,
 		server->listeners_passed);
 	keep_on_exec(p->board);
+	keep_on_exec(leave_fd);
 	for (unsigned i = 0; i < nr; i++) {
 		fprintf(out, ",%d", server->listeners[i]);
 		keep_on_exec(server->listeners[i]);
@@ -144,34 +153,38 @@ static _Noreturn void become(const struct parent *p, unsigned process, pid_t par
 static void start(struct parent *p, struct child *c)
 {
 	const pid_t parent = getpid();
-	const pid_t child = fork();
+	const int leave_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	const pid_t child = leave_fd < 0 ? -1 : fork();
 
 	if (!child)
-		become(p, (unsigned)(c - p->children), parent);
+		become(p, (unsigned)(c - p->children), leave_fd, parent);
 	c->began = seconds();
 	c->generation = p->generation;
 	if (child > 0) {
-		c->pid = child;
+		c->now = (struct process){ .pid = child, .leave_fd = leave_fd };
 		return;
 	}
 	program_warn("starting a process: %s", strerror(errno));
+	if (leave_fd >= 0)
+		close(leave_fd);
 	c->start_at = c->began + QUICK_S;
 }
 
 bool supervise_join(struct server *server)
 {
 	char *text = getenv(VARIABLE), *at = text;
-	unsigned numbers[4], nr = 0;
+	unsigned numbers[5], nr = 0;
 	int fd;
 
 	if (!text)
 		return false;
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 5; i++)
 		numbers[i] = (unsigned)strtoul(at, &at, 10), at += *at == ',';
 	server->process = numbers[0];
 	server->nr_processes = numbers[1];
 	fd = (int)numbers[2];
-	server->listeners_passed = numbers[3];
+	server->leave_fd = (int)numbers[3];
+	server->listeners_passed = numbers[4];
 	while (*at && nr < PROCESSES_MAX * LOOPS_MAX) {
 		server->listeners[nr++] = (int)strtol(at, &at, 10);
 		at += *at == ',';
@@ -185,6 +198,7 @@ bool supervise_join(struct server *server)
 	if (!server->board)
 		program_die("the board of the processes: %s", strerror(errno));
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	fcntl(server->leave_fd, F_SETFD, FD_CLOEXEC);
 	unsetenv(VARIABLE);
 	signal(SIGHUP, SIG_IGN);	/* of a terminal: the parent's affair */
 	for (unsigned i = 0; i < nr; i++)
@@ -200,12 +214,16 @@ bool supervise_join(struct server *server)
 
 /* ---- ending ---------------------------------------------------------------- */
 
-static void tell(const struct parent *p, pid_t pid, int number, double *kill_at)
+/* @number: a signal; 0: the order to leave. */
+static void tell(const struct parent *p, struct process *process, int number)
 {
-	if (!pid || *kill_at)
+	if (!process->pid || process->kill_at)
 		return;
-	kill(pid, number);
-	*kill_at = seconds() + p->server->opt.grace_s + ENDING_S;
+	if (number)
+		kill(process->pid, number);
+	else
+		eventfd_write(process->leave_fd, 1);
+	process->kill_at = seconds() + p->server->opt.grace_s + ENDING_S;
 }
 
 static void end_all(struct parent *p, int number, int status)
@@ -216,18 +234,24 @@ static void end_all(struct parent *p, int number, int status)
 	p->ending = true;
 	p->status = p->status ? p->status : status;
 	for (struct child *c = p->children; c < children_end(p); c++) {
-		tell(p, c->pid, number, &c->kill_at);
-		tell(p, c->old, number, &c->kill_old_at);
+		tell(p, &c->now, number);
+		tell(p, &c->old, number);
 	}
 }
 
-static void kill_late(pid_t pid, double *kill_at)
+static void kill_late(struct process *process)
 {
-	if (!pid || !*kill_at || seconds() < *kill_at)
+	if (!process->pid || !process->kill_at || seconds() < process->kill_at)
 		return;
-	program_warn("process %d does not end", (int)pid);
-	kill(pid, SIGKILL);
-	*kill_at += ENDING_S;
+	program_warn("process %d does not end", (int)process->pid);
+	kill(process->pid, SIGKILL);
+	process->kill_at += ENDING_S;
+}
+
+static void forget(struct process *process)
+{
+	close(process->leave_fd);
+	*process = (struct process){ .pid = 0 };
 }
 
 /* Return: how the process ended, as an exit status. */
@@ -271,22 +295,21 @@ static void clear_place(const struct parent *p, const struct child *c, pid_t pid
 static void give_renewal_up(struct parent *p, struct child *c, pid_t fresh)
 {
 	program_warn("process %d does not come to serve: process %d stays", (int)fresh,
-		     (int)c->old);
-	c->pid = c->old;
+		     (int)c->old.pid);
+	c->now = c->old;
 	c->began = 0;
-	c->old = 0;
+	c->old = (struct process){ .pid = 0 };
 	for (unsigned i = 0; i < p->server->nr_processes; i++)
 		p->children[i].generation = p->generation;
 }
 
 static void ended(struct parent *p, struct child *c, int status)
 {
-	const pid_t pid = c->pid;
+	const pid_t pid = c->now.pid;
 	const bool served = has_served(p, c);
 	const int code = ended_early(p, served, status) ? EXIT_SUCCESS : exit_status(pid, status);
 
-	c->pid = 0;
-	c->kill_at = 0;
+	forget(&c->now);
 	clear_place(p, c, pid);
 	if (p->ending) {
 		/* If its device has just failed, its requests are answered: all is well. */
@@ -294,7 +317,7 @@ static void ended(struct parent *p, struct child *c, int status)
 			p->status = code;
 		return;
 	}
-	if (c->old && !c->kill_old_at && !served) {
+	if (c->old.pid && !c->old.kill_at && !served) {
 		give_renewal_up(p, c, pid);
 		return;
 	}
@@ -316,13 +339,12 @@ static void reap(struct parent *p)
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 		for (struct child *c = p->children; c < children_end(p); c++) {
-			if (c->pid == pid) {
+			if (c->now.pid == pid) {
 				ended(p, c, status);
-			} else if (c->old == pid) {
+			} else if (c->old.pid == pid) {
 				(void)exit_status(pid, status);
 				clear_place(p, c, pid);
-				c->old = 0;
-				c->kill_old_at = 0;
+				forget(&c->old);
 			}
 		}
 }
@@ -347,7 +369,7 @@ static void begin_renewal(struct parent *p)
 static bool renews(const struct parent *p)
 {
 	for (unsigned i = 0; i < p->server->nr_processes; i++)
-		if (p->children[i].old && !p->children[i].kill_old_at)
+		if (p->children[i].old.pid && !p->children[i].old.kill_at)
 			return true;
 	return false;
 }
@@ -361,12 +383,13 @@ static void renew(struct parent *p)
 		return;
 	for (struct child *c = p->children; c < end; c++)
 		if (has_served(p, c))
-			tell(p, c->old, SIGNAL_LEAVE, &c->kill_old_at);
+			tell(p, &c->old, 0);
 	for (struct child *c = p->children; c < end && !renews(p); c++) {
-		if (c->old || c->kill_at || c->generation == p->generation || !has_served(p, c))
+		if (c->old.pid || c->now.kill_at || c->generation == p->generation ||
+		    !has_served(p, c))
 			continue;
-		c->old = c->pid;
-		c->pid = 0;
+		c->old = c->now;
+		c->now = (struct process){ .pid = 0 };
 		c->start_at = 0;
 	}
 }
@@ -379,13 +402,13 @@ static void kill_stuck(struct parent *p, struct child *c)
 	const uint64_t most_ns = stuck_s * UINT64_C(1000000000);
 	const uint64_t now_ns = program_now_ns();
 
-	if (!most_ns || !c->pid || c->kill_at)
+	if (!most_ns || !c->now.pid || c->now.kill_at)
 		return;
 	if (!has_served(p, c)) {
 		if (seconds() < c->began + START_S + START_PART * stuck_s)
 			return;
-		program_warn("process %d does not begin to serve", (int)c->pid);
-		kill(c->pid, SIGKILL);
+		program_warn("process %d does not begin to serve", (int)c->now.pid);
+		kill(c->now.pid, SIGKILL);
 	}
 	if (!board_serves(place_of(p, c)) || !has_served(p, c))
 		return;
@@ -394,19 +417,19 @@ static void kill_stuck(struct parent *p, struct child *c)
 
 		if (now_ns < beat_ns + most_ns)
 			continue;
-		program_warn("process %d: loop %u shows no life for %u s", (int)c->pid, i, stuck_s);
-		kill(c->pid, SIGKILL);
+		program_warn("process %d: loop %u shows no life for %u s", (int)c->now.pid, i, stuck_s);
+		kill(c->now.pid, SIGKILL);
 		return;
 	}
 }
 
 static void look_after(struct parent *p, struct child *c)
 {
-	if (!c->pid && !p->ending && seconds() >= c->start_at)
+	if (!c->now.pid && !p->ending && seconds() >= c->start_at)
 		start(p, c);
 	kill_stuck(p, c);
-	kill_late(c->pid, &c->kill_at);
-	kill_late(c->old, &c->kill_old_at);
+	kill_late(&c->now);
+	kill_late(&c->old);
 }
 
 /* Return: when the parent has to look again. */
@@ -416,7 +439,7 @@ static double next_look(struct parent *p)
 
 	for (const struct child *c = p->children; c < children_end(p); c++) {
 		const double times[] = {
-			c->pid || p->ending ? 0 : c->start_at, c->kill_at, c->kill_old_at,
+			c->now.pid || p->ending ? 0 : c->start_at, c->now.kill_at, c->old.kill_at,
 		};
 
 		for (unsigned i = 0; i < 3; i++)
@@ -441,7 +464,7 @@ static int next_signal(const struct parent *p, double end)
 static bool all_ended(const struct parent *p)
 {
 	for (unsigned i = 0; i < p->server->nr_processes; i++)
-		if (p->children[i].pid || p->children[i].old)
+		if (p->children[i].now.pid || p->children[i].old.pid)
 			return false;
 	return true;
 }

@@ -334,6 +334,23 @@ def a_program_that_does_not_start_replaces_none():
             Server.PROGRAM = program
 
 
+@check
+def a_signal_of_a_stranger_is_no_order_to_leave():
+    """SIGUSR1, SIGUSR2 and SIGHUP to a process that a parent started change nothing."""
+    with server(THREE) as running:
+        pids = all_serve(running)
+        for pid in pids:
+            for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+                os.kill(pid, number)
+        for _ in range(30):
+            counts_right(Connection(running.port))
+        same(all_serve(running), pids, 'processes')
+        running.signal(signal.SIGHUP)       # an order of the parent is heard nevertheless
+        until(lambda: not set(pids) & set(running.children()), 'the old ones stay')
+        all_serve(running, pids)
+        same(ends(running), '', 'messages')
+
+
 # ---- the command line ----------------------------------------------------------------
 
 @check
