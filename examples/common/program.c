@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,23 +18,23 @@
 #include <time.h>
 #include <unistd.h>
 
-static int output_err;		/* of the first flush that failed */
+static atomic_bool output_failed;
 
 void program_flush(void)
 {
-	if (fflush(stdout) && !output_err)
-		output_err = errno;
+	const int err = fflush(stdout) ? errno : 0;
+
+	if ((err || ferror(stdout)) && !atomic_exchange(&output_failed, true))
+		program_warn("standard output: %s", err ? strerror(err) :
+			     "not all of it was written");
 }
 
 static void check_output(void)
 {
 	progress_clear();
 	program_flush();
-	if (!output_err && !ferror(stdout))
-		return;
-	program_warn("standard output: %s", output_err ? strerror(output_err) :
-		     "not all of it was written");
-	_exit(EXIT_FAILURE);
+	if (atomic_load(&output_failed))
+		_exit(EXIT_FAILURE);
 }
 
 /*

@@ -14,7 +14,7 @@
  */
 void program_begin(void);
 
-/* Flushes standard output.  An error shows at the end of the program. */
+/* Flushes standard output.  Reports the first error at once. */
 void program_flush(void);
 
 /* Prints "program: message" on standard error. */

@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 
 from http_checks import (BODIES, DEVICE, LINGER, Skip, check, in_threads, is_code, same, server,
                          stops, until)
@@ -174,3 +175,31 @@ def systemd_socket_activate_starts_it_for_the_first_connection():
         finally:
             program.kill()
             program.wait()
+
+
+# ---- standard output -----------------------------------------------------------
+
+@check
+def a_full_standard_output_is_reported_at_once_and_by_the_exit_status():
+    if not os.access('/dev/full', os.W_OK):
+        raise Skip('there is no /dev/full')
+    for options, nr in (((), 1), (('--processes=2',), 2)):
+        with listening() as passed, open('/dev/full', 'wb') as full:
+            first, fds = passing([passed])
+            process = subprocess.Popen(
+                first + [Server.PROGRAM, '--device=' + DEVICE, '--linger=100', '--deadline=0',
+                         *options], stdout=full, stderr=subprocess.PIPE, pass_fds=fds)
+            watch = threading.Timer(PATIENCE, process.kill)
+            watch.start()
+            try:
+                for _ in range(nr):     # before its end
+                    assert process.stderr.readline().endswith(
+                        b': standard output: No space left on device\n'), 'no message'
+                is_code(ask(port_of(passed), '/wc', b'one'), 200)
+                process.send_signal(signal.SIGTERM)
+                same(process.communicate(timeout=PATIENCE)[1], b'', 'more messages')
+                same(process.returncode, 1, 'exit status')
+            finally:
+                watch.cancel()
+                process.kill()
+                process.wait()
