@@ -52,6 +52,7 @@ struct rnl_pool *gwc_pool(struct gwc_options *opt);
 
 struct gwc_input {
 	char *name;			/* NULL: standard input without a name */
+	unsigned number;		/* in the list, from 1 */
 	bool stream;			/* read to its end, wherever that is */
 	uint64_t size;			/* of a regular file, at the start */
 

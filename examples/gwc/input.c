@@ -41,7 +41,8 @@ static void append(struct gwc_inputs *inputs, const char *name)
 		inputs->list = realloc(inputs->list, nr * sizeof(*inputs->list));
 	}
 	program_must(inputs->list && (copy || !name) ? 0 : -ENOMEM, "the list of files");
-	inputs->list[inputs->nr++] = (struct gwc_input){ .name = copy };
+	inputs->list[inputs->nr] = (struct gwc_input){ .name = copy, .number = inputs->nr + 1 };
+	inputs->nr++;
 }
 
 static void read_list(struct gwc_inputs *inputs, const char *list)

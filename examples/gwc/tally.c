@@ -10,6 +10,45 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Prints a name as wc prints one with a newline: quoted for a shell. */
+static void print_quoted(const char *name)
+{
+	static const char controls[] = "\a\b\t\n\v\f\r", letters[] = "abtnvfr";
+	bool escapes = false;		/* within $'...' */
+
+	printf(" '");
+	for (const char *c = name; *c; c++) {
+		const char *control = strchr(controls, *c);
+
+		if (*c >= ' ' && *c <= '~') {
+			if (escapes && *c != '\'')
+				printf("''");
+			printf(*c == '\'' ? "'\\''" : "%c", *c);
+			escapes = false;
+			continue;
+		}
+		if (!escapes)
+			printf("'$'");
+		escapes = true;
+		if (control)
+			printf("\\%c", letters[control - controls]);
+		else
+			printf("\\%03o", (unsigned char)*c);
+	}
+	putchar('\'');
+}
+
+/* Reports why an input cannot be read, or is not read to its end. */
+static void complain(const struct gwc_tally *tally, const struct gwc_input *in, int err)
+{
+	if (in->name && !*in->name && tally->opt->files0_from)
+		program_warn("%s:%u: invalid zero-length file name", tally->opt->files0_from, in->number);
+	else if (in->name && !*in->name)
+		program_warn("invalid zero-length file name");
+	else
+		program_warn("%s: %s", in->name ? in->name : "standard input", strerror(err));
+}
+
 static void print_counts(const struct gwc_tally *tally, const struct gwc_counts *counts,
 			 const char *name)
 {
@@ -30,7 +69,11 @@ static void print_counts(const struct gwc_tally *tally, const struct gwc_counts 
 		printf("%s%*" PRIu64, space, tally->width, columns[i].count);
 		space = " ";
 	}
-	printf("%s%s\n", name ? " " : "", name ? name : "");
+	if (name && strchr(name, '\n'))
+		print_quoted(name);
+	else
+		printf("%s%s", name ? " " : "", name ? name : "");
+	putchar('\n');
 }
 
 void gwc_tally_begin(struct gwc_tally *tally, const struct gwc_inputs *inputs)
@@ -58,8 +101,7 @@ void gwc_tally_add(void *arg, const struct gwc_part *part)
 		in->sum = gwc_join(in->sum, part->sum);
 		in->bytes += part->bytes;
 		if (part->err) {
-			program_warn("%s: %s", in->name ? in->name : "standard input",
-				     strerror(part->err));
+			complain(tally, in, part->err);
 			in->failed = tally->failed = true;
 		}
 	}

@@ -200,6 +200,47 @@ says "gwc: '-' is no name in a list that comes from standard input"
 refuses "'text' is too much: the names are in the file of --files0-from" --files0-from=list text
 ends 'reads lists of names'
 
+# A newline has wc quote a name, and what else is in it.  wc 9.1 is wrong where a name has a single
+# quote, and ends with a control character.
+mkdir quoted
+i=1
+while [ $i -lt 256 ]; do
+	c=$(printf '\\%03o' $i)
+	case $i in 39 | 47) ;; *)
+		# shellcheck disable=SC2059
+		for n in "a\\nb$c" "$c\\n" "\\n$c$c" "$c\\n${c}1" "$c'\\n'${c}1" "\\001$c\\n"; do
+			printf "quoted/$n\\0"
+		done
+	esac
+	i=$((i + 1))
+done >list.quoted
+xargs -0 touch -- <list.quoted
+cp text "$(printf 'quoted/\nz')"
+for o in '' -l; do
+	same $o --files0-from=list.quoted
+	same $o "$(printf 'a\nb')" text
+	same $o -- "$(printf '\n')" "$(printf "quoted/'\n'")"
+done
+ends 'quotes names with newlines as wc does'
+
+printf 'text\0\0open\0\0' >list.empty
+printf '\0' >list.one
+for o in '' -l; do
+	for list in list.empty list.one; do
+		same $o --files0-from=$list
+	done
+	same $o ''
+	same $o text ''
+	same $o '' '' text
+done
+gives 1 --device=host --files0-from=list.empty
+says 'gwc: list.empty:2: invalid zero-length file name'
+says 'gwc: list.empty:4: invalid zero-length file name'
+gives 1 --device=host '' text
+says 'gwc: invalid zero-length file name'
+prints ' text$'
+ends 'names the place of an empty name, and goes on'
+
 # ---- errors, options ------------------------------------------------------------
 goes_on_behind_errors
 
