@@ -90,6 +90,7 @@ static void open_shard(struct shards *s, char *file)
 {
 	struct shard *shard;
 	struct header header;
+	struct stat st;
 	ssize_t got;
 
 	s->list = realloc(s->list, (s->nr + 1) * sizeof(*s->list));
@@ -97,8 +98,13 @@ static void open_shard(struct shards *s, char *file)
 		program_die("out of memory");
 	shard = &s->list[s->nr++];
 	shard->file = file;
-	shard->fd = open(file, O_RDONLY | O_CLOEXEC);
-	got = shard->fd < 0 ? -1 : pread(shard->fd, &header, sizeof(header), 0);
+	/* Without O_NONBLOCK a FIFO would wait for its writer. */
+	shard->fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (shard->fd < 0 || fstat(shard->fd, &st))
+		program_die("%s: %s", file, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		program_die("%s: this is no regular file", file);
+	got = pread(shard->fd, &header, sizeof(header), 0);
 	if (got < 0)
 		program_die("%s: %s", file, strerror(errno));
 	if (got < (ssize_t)sizeof(header) || memcmp(header.magic, magic, sizeof(magic)) ||

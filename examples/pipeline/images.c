@@ -133,10 +133,13 @@ static void load_directory(struct pipeline *p, const char *directory)
 	if (nr <= 0)
 		program_die("%s: %s", directory, nr < 0 ? strerror(errno) : "no PNG files are in it");
 	for (int i = 0; i < nr; i++) {
+		struct stat st;
 		char *file;
 
 		if (asprintf(&file, "%s/%s", directory, entries[i]->d_name) < 0)
 			program_die("out of memory");
+		if (!stat(file, &st) && !S_ISREG(st.st_mode))	/* a FIFO would wait for its writer */
+			program_die("%s: this is no regular file", file);
 		load_file(p, file);
 		free(file);
 		free(entries[i]);

@@ -133,6 +133,10 @@ gives 0 --make="$dir/large" --shards=1 --records=2 --record=8
 fails_on "$dir/large/0000.shard: its records have 8192 bytes, those of $shards/0000.shard have 4096" "$shards" "$dir/large"
 mkdir "$dir/none"
 fails_on "$dir/none: no shards are in it" "$dir/none"
+mkfifo "$dir/none/fifo.shard"
+fails_on "$dir/none/fifo.shard: this is no regular file" "$dir/none"
+mkdir "$dir/folder" "$dir/folder/0.shard"
+fails_on "$dir/folder/0.shard: this is no regular file" "$dir/folder"
 fails_on "$dir/nowhere: No such file or directory" "$dir/nowhere"
 ends 'names the file and the place of what is wrong'
 

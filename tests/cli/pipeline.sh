@@ -139,6 +139,8 @@ bad "$dir/short.png: " "$dir/short.png"
 bad "$dir/none.png: No such file or directory" "$dir/none.png"
 mkdir "$dir/empty"
 bad "$dir/empty: no PNG files are in it" "$dir/empty"
+mkfifo "$dir/empty/fifo.png"
+bad "$dir/empty/fifo.png: this is no regular file" "$dir/empty"
 bad 'its 12 patches have 768 tokens at least, which is more than --tokens=767' --tokens=767
 bad "$dir/text.png/x: Not a directory" --out="$dir/text.png/x"
 bad "$dir/text.png/01-generated-input.png: Not a directory" --out="$dir/text.png"
