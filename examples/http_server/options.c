@@ -36,8 +36,8 @@ static const char doc[] =
 	"accepted requests are answered; SIGHUP to the parent of several processes replaces them. "
 	"SIGUSR1 and SIGUSR2 are ignored.\n"
 	"\n"
-	"Exit status: 0 all accepted requests are answered; 1 some are not, or the server could "
-	"not start; 2 wrong arguments; 75 as 0, but the GPU has failed.";
+	"Exit status: 0 all accepted requests are answered; 1 some are not, the server could not "
+	"start, or its standard output is not written; 2 wrong arguments; 75 as 0, but the GPU has failed.";
 
 /* @arg: HOST:PORT, or [HOST]:PORT, as an IPv6 address has colons of its own. */
 static const char *parse_address(void *to, const char *arg)
