@@ -242,7 +242,7 @@ def a_request_of_a_killed_server_is_answered_by_another():
         answer = connection.answer()
         is_code(answer, 200)
         same(answer.body, want, 'counts')
-        # HAProxy counts a retry or a redispatch, by how far it came with the lost server.
+        # Which of its counters HAProxy uses depends on how far it came with the lost server.
         gave = [each for each, nr in balancer.answers().items() if nr > before[each]]
         assert len(gave) == 1 and name not in gave, 'the answer is of %s, not of one but %s' % (
             gave, name)
