@@ -117,11 +117,13 @@ enum rnl_log_level {
 
 /*
  * Receives the library's messages: rnl_log_stderr(), or a function of the program's. Without one the
- * library prints nothing. Each -EINVAL of a create, a start, a submit, rnl_barrier_add() and
- * rnl_job_after() is logged, with the attribute or the cause, and the value. So are a wait for a job
- * that was never submitted, a reap without room, and a queue beside a callback; and the -EBUSY of
- * rnl_job_wait(), rnl_barrier_wait() and rnl_pool_drain() with a timeout, and of rnl_pool_resize(), on
- * a worker that would wait for itself. The -EINVAL of rnl_request_commit() is not logged.
+ * library prints nothing. Each call that is refused for a mistake is logged, with the value and what
+ * to do: each -EINVAL, -ENODEV and -ENOTSUP; the -EBUSY for a job that is under way, of a wait that
+ * would not end, and of rnl_setup() and rnl_thread_attach(). An answer is not logged: a limit, a
+ * timeout, a closed pool, a job that is not done, -EALREADY. The -EINVAL of rnl_request_commit() is
+ * not logged, and nothing is for an object of a forked child's parent. Calls that belong to no pool,
+ * and those that change a job or ask about one, use the log of rnl_set_log(). Of lines of one kind
+ * the first 100 in a second are logged; then the log says how many were left out.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
  * @msg: one line without newline; valid during the call.
  * Context: any thread that uses the pool, workers included; several threads at once. It must not
@@ -243,7 +245,7 @@ struct rnl_pool_attr {
 				 * each device, or none */
 	rnl_log_fn *log;	/* NULL: the log of rnl_set_log() */
 	void *log_arg;
-	uint32_t high_water;	/* queued jobs: rnl_submit_when(); 0: 3/4 of max_queued */
+	uint32_t high_water;	/* queued jobs: rnl_submit_when(); at most max_queued; 0: 3/4 of it */
 	uint32_t low_water;	/* less than high_water; 0: half of it */
 	uint32_t stuck_ms;	/* time after which a worker is stuck: rnl_pool_health();
 				 * 0: 1000 */
@@ -419,7 +421,7 @@ struct rnl_job {
 	uint8_t phase;
 	uint8_t worker;
 	uint8_t rounds;		/* of its barriers */
-	uint8_t device;		/* of its pool, if it is placed on one */
+	uint8_t device;		/* of its pool, if it is placed on one; and a bit */
 	uint32_t generation;
 	int32_t result;
 	int32_t device_error;
@@ -458,10 +460,12 @@ enum rnl_unit_ask {
 /*
  * Makes a job. `user` is NULL afterwards.
  * @job: memory of the program; not a job that was submitted and is not done.
- * @fn: NULL: the job is for rnl_barrier_notify() alone. Else a worker calls it once for each
- *	accepted submit. It issues work to the worker's implicit stream and returns without
- *	waiting for that work. Its return value becomes the job's result: 0 or a positive number of
- *	its own, or a negative errno, and then the job has failed. If an rnl_copy(), rnl_fill() or
+ * @fn: NULL: the job only tells of something: rnl_barrier_notify(), rnl_submit_when(). Else a worker
+ *	calls it once for each accepted submit. It issues work to the worker's implicit stream and
+ *	returns without waiting for that work. Its return value becomes the job's result: 0 or a
+ *	positive number of its own, or a negative errno, and then the job has failed. A positive
+ *	errno (return EIO) is a value: the job succeeds. The pool's log says so of the first positive
+ *	result, once. If an rnl_copy(), rnl_fill() or
  *	rnl_launch() in it failed, the job fails, whatever the function returned. The function must
  *	not wait: while it runs, no other job of its worker can become done. It leaves the thread's
  *	current CUDA device as it was. It returns: if it ends its thread (pthread_exit()), its job
@@ -481,8 +485,10 @@ RNL_API int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job));
  * Makes the job come after a barrier. It waits for the jobs that the barrier counts when this job
  * is submitted. The job starts when they have been issued, and its stream waits on the device for
  * their streams; if later jobs of the barrier are issued before it starts, its stream waits for
- * them as well. No host thread blocks. A barrier that counts no job yet holds nothing back: submit
- * its jobs before. If a job of the barrier has failed by then, this job completes with -ECANCELED, and
+ * them as well. No host thread blocks. A barrier that counts no job, or no job yet, holds nothing
+ * back: this job starts at once, and nothing is logged, as the library cannot know that jobs are to
+ * follow. So submit the barrier's jobs before this one.
+ * If a job of the barrier has failed by then, this job completes with -ECANCELED, and
  * its function is not called. A cancelled job has failed, so the jobs after it are cancelled in their
  * turn, and the cause is the result of the first barrier. A job that copies to
  * pageable memory counts as issued when it is done, because a CPU does its last step.
@@ -654,8 +660,11 @@ RNL_API int rnl_job_args(size_t bytes, void **memp);
 #define RNL_JOB_ARGS_MAX 1024u
 
 /*
- * Submits a job. Any worker may run it. If others are behind it, by rnl_job_then(), they are submitted
- * with it, all or none: what is true of one of them is returned for all.
+ * Submits a job. Any worker may run it. Jobs without a key have no order of their starts, whatever the
+ * number of workers: a job may start before one that was submitted earlier, by the same thread, too.
+ * rnl_submit_keyed(), rnl_job_then(), rnl_job_after() and rnl_submit_ordered() give jobs an order.
+ * If others are behind this job, by rnl_job_then(), they are submitted with it, all or none: what is
+ * true of one of them is returned for all.
  * @job: belongs to the pool until it is done. On failure it remains the caller's, and its function
  *	is not called.
  * Context: wait-free, except for the wake of a sleeping worker; allocates nothing and takes no
@@ -732,7 +741,7 @@ enum rnl_water {
  * workers are in functions, or callbacks, it waits until one of them returns. Use it for
  * backpressure: a server that gets -EAGAIN, or a notice for RNL_HIGH_WATER, stops reading its
  * sockets, and reads again after a notice for RNL_LOW_WATER. The notice's function, its callback
- * or its completion queue tells the server.
+ * or its completion queue tells the server. A notice needs no function: rnl_job_init() takes NULL.
  * A notice comes once for each submit. It may submit itself again: then it does not come before the
  * mark was left, by more than low_water queued jobs or a submit that returned -EAGAIN, or by fewer
  * than high_water. (While no notice waits, the pool does not look at the mark. It then takes the
@@ -764,15 +773,16 @@ RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl
  * its last time and submit it again, unless a flag of the program says that this was the last time:
  * a cancel may come while the job runs, and is forgotten by its next submit. Jobs that are delayed
  * cost the pool O(log n) each.
- * @start_ns: nanoseconds of rnl_clock(); a time in the past is now. A deadline counts from it.
+ * @start_ns: nanoseconds of rnl_clock(), at most 366 days from now; a time in the past is now. A time
+ *	of day is refused: it is decades later. A deadline counts from it.
  * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
  * its time has come; its barrier does. rnl_job_cancel() completes it within 10 ms (with a million
  * delayed jobs, within some 100 ms), and rnl_pool_close() completes delayed jobs with -ECANCELED.
  * Ordering: as rnl_submit(). Of jobs with one key, those of different times are queued in the order
  *	of their times.
  * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs, or there is no
- *	space for the jobs behind it; -EINVAL also if the job comes after a barrier, or is urgent
- *	and has a key.
+ *	space for the jobs behind it; -EINVAL also if start_ns is more than 366 days from now, if
+ *	the job comes after a barrier, or is urgent and has a key.
  * Since: 0.1
  */
 RNL_API int rnl_submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns);
@@ -877,13 +887,14 @@ RNL_API int rnl_job_cancel(struct rnl_job *job);
 RNL_API int rnl_job_is_cancelled(const struct rnl_job *job);
 
 /*
- * Waits until a job is done. A job that goes to a completion queue is done when it is reaped: the
- * thread that reaps must be another one, or the wait never ends.
+ * Waits until a job is done. A job that goes to a completion queue is done when it is reaped.
+ * rnl_cq_wait() waits for such a job and reaps it. If another thread reaps, this call waits for that,
+ * with a timeout: with RNL_FOREVER it is refused, as it would never return if no thread reaped.
  * Context: blocks. Not on a worker of the job's pool.
  * Ordering: all that the job did, on host and device, happens before the return.
- * Return: 0 the job is done, and rnl_job_result() has its result; -ETIMEDOUT; -EBUSY called on a
- *	worker of the job's pool, and the job is not done; -EINVAL job is NULL or was never
- *	submitted; -EOWNERDEAD.
+ * Return: 0 the job is done, and rnl_job_result() has its result; -ETIMEDOUT; -EBUSY the job is not
+ *	done, and the call was made on a worker of its pool, or with RNL_FOREVER for a job that goes
+ *	to a completion queue; -EINVAL job is NULL or was never submitted; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns);

@@ -59,8 +59,8 @@ struct end {
 	{
 		if (ret != -EBUSY)
 			return;
-		rnl_log_stderr(nullptr, RNL_LOG_ERROR, (what + std::string(": its end is on a worker of "
-			       "its pool, which would wait for itself, and the job is not done")).c_str());
+		rnl_log_stderr(nullptr, RNL_LOG_ERROR, (what + std::string(": its end would wait for ever: a "
+			       "job is not done, and this is a worker of its pool, or it is not reaped")).c_str());
 		std::terminate();
 	}
 };
@@ -189,8 +189,8 @@ int rnl_job_on_done(any_job &, void (*)(rnl_job *)) = delete;
 /*
  * A job whose function is a lambda, or another object that takes nothing, or its rnl_job *.
  * The object does not move. Its end waits for the job: on a worker of the pool that ends the
- * process. A job with a completion queue is done when it is reaped, and get() and the end wait for
- * that: so declare the queue before the job, and reap before either.
+ * process. A job with a completion queue is done when it is reaped: before that get() throws EBUSY,
+ * and the job's end ends the process. So declare the queue before the job, and reap before either.
  * An exception fails the job: with the errno of a std::system_error, -ENOMEM for a std::bad_alloc,
  * else -ENOTRECOVERABLE. What the function returns is a value, and never a failure. Another submit
  * calls it again, and a pool with a guard calls it twice.

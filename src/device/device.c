@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "sys/abi.h"
+#include "sys/log.h"
 #include "sys/thread.h"
 #include "device/device.h"
 
+#define DESCRIBE "rnl_device_describe()"
 #define NAMES "auto, cuda, cuda:N, cuda:N,N,..., cuda:all, host or host:N"
 
 #ifndef HAVE_CUDA
@@ -181,12 +183,13 @@ int rnl_device_describe(const char *name, struct rnl_device_info *info)
 	char why[RNL__WHY_BYTES];
 	int ret;
 
-	ret = rnl__check_out(info, RNL__FIRST_DEVICE_INFO);
+	ret = rnl__check_given(NULL, DESCRIBE, "info", info, RNL__FIRST_DEVICE_INFO);
 	if (ret)
 		return ret;
 	ret = rnl__devices_open(name, &devices, why);
 	if (ret)
-		return ret;
+		return rnl__refused(NULL, ret, DESCRIBE ": device is \"%s\": %s",
+				    name ? name : "auto", why);
 	rnl__copy_out(info, &devices.list[0]->info, sizeof(*info));
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
+#include "pool/stream.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
@@ -167,14 +168,14 @@ void rnl__barrier_defer(struct rnl_job *job)
 /* ---- public -------------------------------------------------------------- */
 
 static int init(struct rnl_barrier *b, size_t bytes, unsigned nr_rounds, unsigned nr_places,
-		struct rnl_pool *pool)
+		struct rnl_pool *pool, const char *call)
 {
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, call);
 
-	if (!b)
-		return -EINVAL;
 	if (ret)
 		return ret;
+	if (!b)
+		return rnl__invalid(&pool->log, "%s: the barrier is NULL", call);
 	memset(b, 0, bytes);
 	rnl__rounds_init(b, nr_rounds);
 	b->nr_places = (uint16_t)nr_places;
@@ -185,13 +186,14 @@ static int init(struct rnl_barrier *b, size_t bytes, unsigned nr_rounds, unsigne
 
 int rnl_barrier_init(struct rnl_barrier *b, struct rnl_pool *pool)
 {
-	return init(b, sizeof(*b), COUNT(b->rounds), COUNT(b->places), pool);
+	return init(b, sizeof(*b), COUNT(b->rounds), COUNT(b->places), pool,
+		    "rnl_barrier_init()");
 }
 
 int rnl_small_barrier_init(struct rnl_small_barrier *small, struct rnl_pool *pool)
 {
 	return init(rnl_small(small), sizeof(*small), COUNT(small->rounds), COUNT(small->places),
-		    pool);
+		    pool, "rnl_small_barrier_init()");
 }
 
 /* If the barrier has no job, its pool may be gone. */
@@ -200,22 +202,25 @@ int rnl__barrier_check(const struct rnl_barrier *b)
 	return b && b->pool ? rnl__generation_check(b->generation) : -EINVAL;
 }
 
+int rnl__barrier_given(const struct rnl_barrier *b, const char *call)
+{
+	const int ret = rnl__barrier_check(b);
+
+	if (ret != -EINVAL)
+		return ret;
+	return rnl__invalid(NULL, b ? "%s: the barrier was not initialised: rnl_barrier_init()" :
+				      "%s: the barrier is NULL", call);
+}
+
 /*
- * As rnl__barrier_check(), but NULL is good, and the job may be changed.  What is refused is
+ * As rnl__barrier_given(), but NULL is good, and the job may be changed.  What is refused is
  * logged: a job whose program goes on nevertheless would run without its order.
  */
 static int check_both(const char *call, const struct rnl_barrier *b, const struct rnl_job *job)
 {
-	int ret = b ? rnl__barrier_check(b) : 0;
+	const int ret = b ? rnl__barrier_given(b, call) : 0;
 
-	if (ret == -EINVAL)
-		return rnl__invalid(NULL, "%s: the barrier was not initialised", call);
-	if (!ret)
-		ret = rnl__job_settable(job);
-	if (ret == -EINVAL)
-		return rnl__invalid(NULL, "%s: the job %s", call,
-				    job ? "was not initialised" : "is NULL");
-	return ret;
+	return ret ? ret : rnl__job_settable(job, call);
 }
 
 int rnl_barrier_add(struct rnl_barrier *b, struct rnl_job *job)
@@ -247,7 +252,7 @@ int rnl_job_after(struct rnl_job *job, struct rnl_barrier *b)
 int rnl_barrier_wait(struct rnl_barrier *b, int64_t timeout_ns)
 {
 	struct rnl_pool *pool;
-	int ret = rnl__barrier_check(b);
+	int ret = rnl__barrier_given(b, "rnl_barrier_wait()");
 	uint64_t begin;
 
 	if (ret || rnl__rounds_all_done(b))
@@ -264,16 +269,15 @@ int rnl_barrier_wait(struct rnl_barrier *b, int64_t timeout_ns)
 int rnl_barrier_join(struct rnl_barrier *b)
 {
 	RNL__UNCANCELLED();
-	int ret = rnl__barrier_check(b);
+	int ret = rnl__barrier_given(b, "rnl_barrier_join()");
 
+	if (!ret)
+		ret = rnl__stream_attach_to(b->pool, "rnl_barrier_join()", -ENODEV);
 	if (ret)
 		return ret;
-	ret = rnl_thread_attach(b->pool);
-	if (ret)
-		return ret == -EBUSY ? -ENODEV : ret;
 	if (!rnl__rounds_all_issued(b)) {
 		if (rnl__pool_worker(b->pool))
-			return -EBUSY;
+			return rnl__pool_waits_for_itself(b->pool, "rnl_barrier_join()");
 		rnl__rounds_await_issued(b, b->pool->spin_ns);
 	}
 	if (rnl__pool_failed(b->pool))
@@ -283,7 +287,7 @@ int rnl_barrier_join(struct rnl_barrier *b)
 
 int rnl_barrier_result(const struct rnl_barrier *b)
 {
-	int ret = rnl__barrier_check(b);
+	int ret = rnl__barrier_given(b, "rnl_barrier_result()");
 
 	return ret ? ret : result_of(b);
 }

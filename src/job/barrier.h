@@ -57,6 +57,9 @@ int rnl__barrier_follow(struct rnl_barrier *barrier);
 /* 0 for an initialised barrier of this process; -EINVAL, -EOWNERDEAD. */
 int rnl__barrier_check(const struct rnl_barrier *barrier);
 
+/* As rnl__barrier_check(), for a public @call: logs -EINVAL. */
+int rnl__barrier_given(const struct rnl_barrier *barrier, const char *call);
+
 /* ---- jobs of the barrier ------------------------------------------------- */
 
 /* On the worker: the sequence of a job of the barrier on the worker's stream. */

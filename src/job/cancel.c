@@ -18,7 +18,7 @@
 
 int rnl_job_cancel(struct rnl_job *job)
 {
-	int ret = rnl__job_check(job);
+	int ret = rnl__job_submitted(job, "rnl_job_cancel()");
 	struct rnl_pool *pool;
 
 	if (ret)
@@ -43,7 +43,7 @@ int rnl_job_cancel(struct rnl_job *job)
 
 int rnl_job_is_cancelled(const struct rnl_job *job)
 {
-	int ret = rnl__job_check(job);
+	int ret = rnl__job_submitted(job, "rnl_job_is_cancelled()");
 	uint32_t phase;
 
 	if (ret)
@@ -57,7 +57,7 @@ int rnl_job_is_cancelled(const struct rnl_job *job)
 
 int rnl_pool_cancel(struct rnl_pool *pool)
 {
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_cancel()");
 	uint64_t nr;
 
 	if (ret)

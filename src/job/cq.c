@@ -46,6 +46,17 @@ static int check(const struct rnl_cq *cq)
 	return cq ? rnl__generation_check(cq->generation) : -EINVAL;
 }
 
+/* As check(), for a public @call: logs -EINVAL. */
+static int check_given(const struct rnl_cq *cq, const char *call)
+{
+	const int ret = check(cq);
+
+	if (ret != -EINVAL)
+		return ret;
+	return cq ? rnl__invalid(NULL, "%s: %p is no completion queue", call, (const void *)cq) :
+		    rnl__invalid(NULL, "%s: the completion queue is NULL", call);
+}
+
 /* ---- the workers' side --------------------------------------------------- */
 
 static void make_readable(struct rnl_cq *cq)
@@ -180,7 +191,7 @@ static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 /* There is one reader at a time. */
 static int enter(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 {
-	int ret = check(cq);
+	int ret = check_given(cq, "reap of a completion queue");
 
 	if (ret)
 		return ret;
@@ -292,10 +303,10 @@ void rnl_cq_destroy(struct rnl_cq *cq)
 
 int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq)
 {
-	int ret = cq ? check(cq) : 0;
+	int ret = cq ? check_given(cq, "rnl_job_cq()") : 0;
 
 	if (!ret)
-		ret = rnl__job_settable(job);
+		ret = rnl__job_settable(job, "rnl_job_cq()");
 	if (ret)
 		return ret;
 	if (rnl__job_callback_of(job))
@@ -303,12 +314,13 @@ int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq)
 					 "queue", (void *)job) : 0;
 	job->cq = cq;
 	job->flags = cq ? job->flags | RNL__JOB_REAPED : job->flags & ~RNL__JOB_REAPED;
+	rnl__job_set_to_reap(job, cq != NULL);
 	return 0;
 }
 
 int rnl_cq_fd(struct rnl_cq *cq)
 {
-	int ret = check(cq);
+	int ret = check_given(cq, "rnl_cq_fd()");
 
 	return ret ? ret : cq->fd;
 }

@@ -20,31 +20,44 @@ int rnl__job_check(const struct rnl_job *job)
 		rnl__atomic((uint32_t *)&job->generation), memory_order_relaxed));
 }
 
+int rnl__job_submitted(const struct rnl_job *job, const char *call)
+{
+	const int ret = rnl__job_check(job);
+
+	if (ret != -EINVAL)
+		return ret;
+	return job ? rnl__invalid(NULL, "%s: job %p was never submitted", call, (const void *)job) :
+		     rnl__invalid(NULL, "%s: the job is NULL", call);
+}
+
 int rnl__job_no_function(struct rnl_job *job)
 {
 	(void)job;
-	return -EINVAL;
+	return 0;
 }
 
 int rnl_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job))
 {
 	if (!job)
-		return -EINVAL;
+		return rnl__invalid(NULL, "rnl_job_init(): the job is NULL");
 	memset(job, 0, sizeof(*job));
 	job->fn = fn ? fn : rnl__job_no_function;
 	return 0;
 }
 
-int rnl__job_settable(const struct rnl_job *job)
+int rnl__job_settable(const struct rnl_job *job, const char *call)
 {
 	int ret;
 
-	if (!job || !job->fn)
-		return -EINVAL;
-	ret = rnl__job_pool(job) ? rnl__job_check(job) : 0;
-	if (ret)
+	if (!job)
+		return rnl__invalid(NULL, "%s: the job is NULL", call);
+	ret = !job->fn ? -EINVAL : rnl__job_pool(job) ? rnl__job_check(job) : 0;
+	if (ret == -EINVAL)
+		return rnl__invalid(NULL, "%s: the job was not initialised: rnl_job_init()", call);
+	if (ret || rnl__latch_open(rnl__job_latch(job)))
 		return ret;
-	return rnl__latch_open(rnl__job_latch(job)) ? 0 : -EBUSY;
+	return rnl__refused(NULL, -EBUSY, "%s: job %p was submitted, and is not done: it can be changed "
+			    "afterwards", call, (const void *)job);
 }
 
 void rnl__job_enqueued(struct rnl_job *job)
@@ -84,9 +97,9 @@ uint8_t rnl__job_cancel(struct rnl_job *job)
 
 /* ---- public: settings ---------------------------------------------------- */
 
-static int set_flag(struct rnl_job *job, unsigned flag, bool on)
+static int set_flag(struct rnl_job *job, const char *call, unsigned flag, bool on)
 {
-	int ret = rnl__job_settable(job);
+	int ret = rnl__job_settable(job, call);
 
 	if (!ret)
 		job->flags = on ? job->flags | flag : job->flags & ~flag;
@@ -95,7 +108,7 @@ static int set_flag(struct rnl_job *job, unsigned flag, bool on)
 
 int rnl_job_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job))
 {
-	int ret = rnl__job_settable(job);
+	int ret = rnl__job_settable(job, "rnl_job_on_done()");
 
 	if (ret)
 		return ret;
@@ -103,12 +116,12 @@ int rnl_job_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job))
 		return fn ? rnl__invalid(NULL, "rnl_job_on_done(): job %p has a completion queue, and so no "
 					 "callback", (void *)job) : 0;
 	job->on_done = fn;
-	return set_flag(job, RNL__JOB_CALLS, fn != NULL);
+	return set_flag(job, "rnl_job_on_done()", RNL__JOB_CALLS, fn != NULL);
 }
 
 int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns)
 {
-	int ret = set_flag(job, RNL__JOB_DEADLINE, timeout_ns >= 0);
+	int ret = set_flag(job, "rnl_job_deadline()", RNL__JOB_DEADLINE, timeout_ns >= 0);
 
 	if (!ret)
 		job->deadline_ns = (uint64_t)timeout_ns;
@@ -117,7 +130,7 @@ int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns)
 
 int rnl_job_urgent(struct rnl_job *job, int urgent)
 {
-	return set_flag(job, RNL__JOB_URGENT, urgent);
+	return set_flag(job, "rnl_job_urgent()", RNL__JOB_URGENT, urgent);
 }
 
 int rnl_job_device(struct rnl_job *job, int device)
@@ -127,55 +140,61 @@ int rnl_job_device(struct rnl_job *job, int device)
 	if (device < -1 || device >= RNL_DEVICES_MAX)
 		return rnl__invalid(NULL, "rnl_job_device(): device is %d; it must be -1 to %d",
 				    device, RNL_DEVICES_MAX - 1);
-	ret = set_flag(job, RNL__JOB_PLACED, device >= 0);
+	ret = set_flag(job, "rnl_job_device()", RNL__JOB_PLACED, device >= 0);
 	if (!ret && device >= 0)
-		job->device = (uint8_t)device;
+		rnl__job_set_device(job, (unsigned)device);
 	return ret;
 }
 
 int rnl_job_gather(struct rnl_job *job, int gather)
 {
-	return set_flag(job, RNL__JOB_GATHERS, gather);
+	return set_flag(job, "rnl_job_gather()", RNL__JOB_GATHERS, gather);
 }
 
 int rnl_job_replay(struct rnl_job *job, int replay)
 {
-	return set_flag(job, RNL__JOB_REPLAYS, replay);
+	return set_flag(job, "rnl_job_replay()", RNL__JOB_REPLAYS, replay);
 }
 
 int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
 {
-	int ret = rnl__job_settable(job);
+	int ret = rnl__job_settable(job, "rnl_job_then()");
 
 	if (!ret && next)
-		ret = rnl__job_settable(next);
-	if (ret == -EINVAL)
-		return rnl__invalid(NULL, "rnl_job_then(): a job is NULL, or was not initialised");
+		ret = rnl__job_settable(next, "rnl_job_then()");
 	if (ret)
 		return ret;
 	if (next == job)
 		return rnl__invalid(NULL, "rnl_job_then(): job %p would come after itself",
 				    (void *)job);
 	job->then = next;
-	return set_flag(job, RNL__JOB_LEADS, next != NULL);
+	return set_flag(job, "rnl_job_then()", RNL__JOB_LEADS, next != NULL);
 }
 
 /* ---- public: whether it is done ------------------------------------------ */
 
+/* No thread may ever reap it, or the one that waits here reaps. */
+static int refuse_wait_for_reap(const struct rnl_job *job)
+{
+	return rnl__refused(NULL, -EBUSY, "rnl_job_wait(): job %p goes to a completion queue, and is done "
+			    "when it is reaped: reap it by rnl_cq_wait(), or, if another thread reaps, "
+			    "wait with a timeout", (const void *)job);
+}
+
 int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 {
-	int ret = rnl__job_check(job);
+	int ret = rnl__job_submitted(job, "rnl_job_wait()");
 	uint64_t deadline, begin;
 	struct rnl_pool *pool;
 
-	if (ret == -EINVAL)
-		return rnl__invalid(NULL, "rnl_job_wait(): job %p was never submitted", (void *)job);
 	if (ret || rnl__latch_open(rnl__job_latch(job)))
 		return ret;
 	if (rnl__pool_worker(rnl__job_pool(job)))
 		return timeout_ns ? rnl__pool_waits_for_itself(rnl__job_pool(job), "rnl_job_wait()") :
 				    -EBUSY;
 	deadline = rnl__deadline(timeout_ns);
+	if (deadline == RNL__NEVER && job->device & RNL__JOB_TO_REAP)
+		return refuse_wait_for_reap(job);
 	/* A job in its completion queue may outlive its pool. */
 	if (in_phase(job, RNL__JOB_DONE))
 		return rnl__latch_wait(rnl__job_latch(job), 0, deadline);
@@ -188,14 +207,14 @@ int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 
 int rnl_job_test(struct rnl_job *job)
 {
-	int ret = rnl__job_check(job);
+	int ret = rnl__job_submitted(job, "rnl_job_test()");
 
 	return ret ? ret : rnl__latch_open(rnl__job_latch(job));
 }
 
 int rnl_job_result(const struct rnl_job *job)
 {
-	int ret = rnl__job_check(job);
+	int ret = rnl__job_submitted(job, "rnl_job_result()");
 
 	if (ret)
 		return ret;

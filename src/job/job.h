@@ -131,7 +131,7 @@ static inline struct rnl_job *rnl__job_then(const struct rnl_job *job)
 /* Whether it names a device that the pool lacks. */
 static inline bool rnl__job_misplaced(const struct rnl_job *job, const struct rnl_pool *pool)
 {
-	return job->flags & RNL__JOB_PLACED && job->device >= pool->devices.nr;
+	return job->flags & RNL__JOB_PLACED && rnl__job_device(job) >= pool->devices.nr;
 }
 
 /* From here on the job may be cancelled; @phase: QUEUED or NOTICE. */
@@ -190,7 +190,7 @@ static inline void rnl__job_set_result(struct rnl_job *job, int result)
 	atomic_store_explicit(rnl__job_phase(job), RNL__JOB_DONE, memory_order_relaxed);
 }
 
-/* The function of a job without one. */
+/* The function of a job without one: it does nothing. */
 int rnl__job_no_function(struct rnl_job *job);
 
 /*
@@ -199,8 +199,14 @@ int rnl__job_no_function(struct rnl_job *job);
  */
 int rnl__job_check(const struct rnl_job *job);
 
-/* Whether the job may be changed: 0; -EINVAL no job; -EBUSY not done; -EOWNERDEAD. */
-int rnl__job_settable(const struct rnl_job *job);
+/* As rnl__job_check(), for a public @call: logs -EINVAL. */
+int rnl__job_submitted(const struct rnl_job *job, const char *call);
+
+/*
+ * Whether a public @call may change the job: 0; -EINVAL no job, -EBUSY not done: both are logged;
+ * -EOWNERDEAD.
+ */
+int rnl__job_settable(const struct rnl_job *job, const char *call);
 
 /* A notice is going to be queued. */
 void rnl__job_enqueued(struct rnl_job *job);

@@ -134,20 +134,22 @@ void rnl__order_ready(struct rnl_order *order, struct rnl_job *job)
 
 int rnl__order_check(const struct rnl_order *order)
 {
-	if (!order || !order->pool)
+	const int ret = order && order->pool ? rnl__generation_check(order->generation) : -EINVAL;
+
+	if (ret == -EINVAL)
 		return rnl__invalid(NULL, "submit: the order %s",
 				    order ? "was not initialised" : "is NULL");
-	return rnl__generation_check(order->generation);
+	return ret;
 }
 
 int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint64_t key)
 {
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_order_init()");
 
-	if (!order)
-		return -EINVAL;
 	if (ret)
 		return ret;
+	if (!order)
+		return rnl__invalid(&pool->log, "rnl_order_init(): the order is NULL");
 	memset(order, 0, sizeof(*order));
 	order->pool = pool;
 	order->key = key;

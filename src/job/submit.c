@@ -13,6 +13,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 
 #include "job/barrier.h"
@@ -34,6 +35,7 @@
 #define JOB_NS 50u		/* the shortest time that a worker takes for a job */
 #define DRAIN_MIN_NS 20000u
 #define DRAIN_MAX_NS 200000u
+#define DELAY_MAX_NS (UINT64_C(366) * 24 * 3600 * 1000000000)
 #define CHAIN_MAX 65536u	/* jobs that are claimed before the first of them is counted */
 
 /* Whether the job's barriers are of this pool as well. */
@@ -47,7 +49,7 @@ static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
 	return belongs(pool, job) && !rnl__job_misplaced(job, pool) &&
-	       (job->fn == rnl__job_no_function ? lane == RNL__JOB_TELLS :
+	       (job->fn == rnl__job_no_function ? lane & (RNL__JOB_TELLS | RNL__JOB_MARKED) :
 						  rnl__pool_covers(pool, job->check)) &&
 	       !(lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT) &&
 	       !(lane == RNL__JOB_CHAINED && job->after);
@@ -56,11 +58,12 @@ static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigne
 /* Says why a job does not fit.  Return: -EINVAL. */
 static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
-	if (job->fn == rnl__job_no_function && lane != RNL__JOB_TELLS)
-		return rnl__invalid(&pool->log, "submit: job %p has no function, so it is for "
-				    "rnl_barrier_notify() alone", (const void *)job);
+	if (job->fn == rnl__job_no_function && !(lane & (RNL__JOB_TELLS | RNL__JOB_MARKED)))
+		return rnl__invalid(&pool->log, "submit: job %p has no function: only "
+				    "rnl_barrier_notify() and rnl_submit_when() take such a job",
+				    (const void *)job);
 	if (rnl__job_misplaced(job, pool)) {
-		(void)rnl__pool_lacks(pool, "submit", job->device);
+		(void)rnl__pool_lacks(pool, "submit", rnl__job_device(job));
 		return -EINVAL;
 	}
 	if (job->fn != rnl__job_no_function && !rnl__pool_covers(pool, job->check))
@@ -92,6 +95,10 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	if (ret == -EINVAL)
 		return rnl__invalid(&pool->log, job ? "submit: job was not initialised" :
 						      "submit: job is NULL");
+	/* busy() has words for a chain. */
+	if (ret && !(lane & RNL__JOB_CHAINED))
+		return rnl__refused(&pool->log, ret, "submit: job %p was submitted before, and is not "
+				    "done: wait for it, or submit another job", (void *)job);
 	if (ret)
 		return ret;
 	job->flags &= RNL__JOB_LASTING;
@@ -173,7 +180,8 @@ static int busy(struct rnl_pool *pool, const struct rnl_job *first, unsigned nr,
 					    "%p: rnl_job_then() has made a circle",
 					    (const void *)first, (const void *)met);
 	}
-	return -EBUSY;
+	return rnl__refused(&pool->log, -EBUSY, "submit: job %p, in the chain of job %p, was submitted "
+			    "before, and is not done", (const void *)met, (const void *)first);
 }
 
 /* Claims the jobs behind the first one, all or none; how many, or the error. */
@@ -473,7 +481,8 @@ int rnl_submit_ordered_wait(struct rnl_order *order, struct rnl_job *job, int64_
 static int submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
 {
 	uint32_t cancels;
-	int ret = claim(pool, job, mark == RNL_EMPTY ? RNL__JOB_LAST : 0);
+	int ret = claim(pool, job, RNL__JOB_MARKED | (mark == RNL_EMPTY ? RNL__JOB_LAST : 0));
+
 	if (ret)
 		return ret;
 	if (job->after)
@@ -561,11 +570,9 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 
 int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
 {
-	int ret = rnl__barrier_check(b);
+	int ret = rnl__barrier_given(b, "rnl_barrier_notify()");
 	struct rnl_pool *pool;
 
-	if (ret == -EINVAL)
-		return rnl__invalid(NULL, "rnl_barrier_notify(): the barrier was not initialised");
 	if (ret)
 		return ret;
 	pool = b->pool;
@@ -592,8 +599,16 @@ static void leave_delayed(struct rnl_pool *pool)
 
 static int submit_claimed_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
 {
+	const uint64_t now = rnl__now();
 	int nr, ret;
 
+	/* CLOCK_REALTIME is decades ahead of CLOCK_MONOTONIC. */
+	if (start_ns > 0 && (uint64_t)start_ns > now + DELAY_MAX_NS) {
+		rnl__job_drop(job);
+		return rnl__invalid(&pool->log, "submit at a time: start_ns is %" PRId64 ", and "
+				    "rnl_clock() is %" PRIu64 ": more than a year later. It must be a "
+				    "time of rnl_clock(), which is not the time of day", start_ns, now);
+	}
 	if (job->after) {
 		rnl__job_drop(job);
 		return rnl__invalid(&pool->log, "submit at a time: job %p comes after a barrier",
@@ -612,7 +627,7 @@ static int submit_claimed_at(struct rnl_pool *pool, struct rnl_job *job, int64_t
 		return give_back(job, ret);
 	accept_chain(pool, job, RNL__JOB_NOTICE);
 	/* A deadline counts from then. */
-	job->submit_ns = rnl__larger(start_ns > 0 ? (uint64_t)start_ns : 0, rnl__now());
+	job->submit_ns = rnl__larger(start_ns > 0 ? (uint64_t)start_ns : 0, now);
 	rnl__delayed_push(job);
 	return 0;
 }

@@ -55,10 +55,13 @@ static void count_staged(uint64_t bytes)
 	rnl__figure_add(&rnl__thread.worker->staging.staged, bytes);
 }
 
-/* A callback returns 0 or a negative errno; more than 0 is wrong. */
-static int success_or_errno(int ret)
+/* A callback returns 0 or a negative errno; more than 0 is wrong, and ends the map. */
+static int success_or_errno(const char *callback, int ret)
 {
-	return ret > 0 ? -EINVAL : ret;
+	if (ret <= 0)
+		return ret;
+	return rnl__invalid(&rnl__thread.worker->pool->log, "a map's %s returned %d; it must return 0 or "
+			    "a negative errno", callback, ret);
 }
 
 /* ---- in ------------------------------------------------------------------ */
@@ -123,8 +126,9 @@ static int read_chunk(struct rnl__map *map, struct rnl__map_slot *slot)
 	int ret = 0;
 
 	if (map->spec.read) {
-		ret = success_or_errno(map->spec.read(map->spec.arg, to, c->first - c->before,
-						    c->before + c->nr + c->after));
+		ret = success_or_errno("read()", map->spec.read(map->spec.arg, to,
+							     c->first - c->before,
+							     c->before + c->nr + c->after));
 	} else {
 		struct source sources[3];
 		const unsigned nr = sources_of(map, c, sources);
@@ -211,7 +215,7 @@ static int copy_in(struct rnl__map *map, struct rnl__map_slot *slot)
 
 static int call_fn(rnl__function *fn, const void *chunk)
 {
-	return success_or_errno(((int (*)(const struct rnl_chunk *))fn)(chunk));
+	return success_or_errno("fn()", ((int (*)(const struct rnl_chunk *))fn)(chunk));
 }
 
 static int call_function(struct rnl__map *map, struct rnl__map_slot *slot)
@@ -338,7 +342,8 @@ static int write_chunk(struct rnl__map *map, struct rnl__map_slot *slot)
 	int ret = 0;
 
 	if (map->spec.write) {
-		ret = success_or_errno(map->spec.write(map->spec.arg, slot->out, c->first, c->nr));
+		ret = success_or_errno("write()", map->spec.write(map->spec.arg, slot->out,
+							       c->first, c->nr));
 	} else {
 		const uint64_t element = map->spec.out_bytes;
 

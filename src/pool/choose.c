@@ -48,7 +48,7 @@ static struct crew crew_of(struct rnl_pool *pool, struct rnl__staff staff,
 	const bool urgent = job->flags & RNL__JOB_URGENT && !(job->flags & RNL__JOB_KEYED);
 	struct crew crew = crew_of_all(pool, staff, urgent);
 
-	return crew.mixed && job->flags & RNL__JOB_PLACED ? crew_on(pool, crew, job->device) : crew;
+	return crew.mixed && job->flags & RNL__JOB_PLACED ? crew_on(pool, crew, rnl__job_device(job)) : crew;
 }
 
 static unsigned worker_at(const struct crew *crew, unsigned place)

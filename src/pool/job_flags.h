@@ -3,7 +3,11 @@
 #ifndef RNL_JOB_FLAGS_H
 #define RNL_JOB_FLAGS_H
 
+#include <stdbool.h>
+
 #include <runnel.h>
+
+_Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__JOB_TO_REAP");
 
 /* They stay from submit to submit. */
 #define RNL__JOB_URGENT 1u	/* goes to the urgent workers, before other jobs */
@@ -21,6 +25,7 @@
 #define RNL__JOB_CALLS 524288u	/* it has a callback */
 #define RNL__JOB_LEADS 1048576u	/* a job is behind it, by `then` */
 #define RNL__JOB_PLACED 2097152u /* it names a device of its pool: `device` */
+#define RNL__JOB_MARKED 4194304u /* a notice: only a bit for claims, which lets it have no function */
 #define RNL__JOB_LASTING \
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
 	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS | \
@@ -38,6 +43,27 @@
 #define RNL__JOB_UNRUN 512u	/* its function was not called */
 #define RNL__JOB_LAST 1024u	/* a notice that waits for the pool's end: it is cancelled alone */
 #define RNL__JOB_HELD 2048u	/* its function took a hold: `holds` counts */
+
+/*
+ * `device`: the number of the device of a job that is PLACED, and a bit.  Its worker changes `flags`
+ * while the job is under way, and never `device`: so a thread that waits for the job reads the bit.
+ */
+#define RNL__JOB_TO_REAP 128u	/* it has a completion queue */
+
+static inline unsigned rnl__job_device(const struct rnl_job *job)
+{
+	return job->device & ~RNL__JOB_TO_REAP;
+}
+
+static inline void rnl__job_set_device(struct rnl_job *job, unsigned device)
+{
+	job->device = (uint8_t)((job->device & RNL__JOB_TO_REAP) | device);
+}
+
+static inline void rnl__job_set_to_reap(struct rnl_job *job, bool to_reap)
+{
+	job->device = (uint8_t)(rnl__job_device(job) | (to_reap ? RNL__JOB_TO_REAP : 0));
+}
 
 /* `rounds`: the slot of its round in its barrier, and of the round in `after` << 4. */
 #define RNL__NO_ROUND 15	/* it waits for no job */

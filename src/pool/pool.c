@@ -50,7 +50,7 @@ int rnl__pool_used(struct rnl_pool *pool, const char *call, uint64_t bits, struc
 unsigned rnl__pool_place(const struct rnl_pool *pool, const struct rnl__used *used, unsigned i,
 			 struct rnl_job *job)
 {
-	job->device = used->list[i % used->nr];
+	rnl__job_set_device(job, used->list[i % used->nr]);
 	job->flags |= RNL__JOB_PLACED;
 	return i / used->nr * pool->devices.nr;
 }
@@ -72,8 +72,9 @@ int rnl__pool_missing(const char *call)
 
 int rnl__pool_waits_for_itself(const struct rnl_pool *pool, const char *call)
 {
-	rnl__log(&pool->log, RNL_LOG_WARNING, "%s: refused on a worker of the pool, which would wait for "
-		 "itself: use a callback, a job behind it, or a job after a barrier", call);
+	rnl__log_limited(&pool->log, RNL_LOG_WARNING, "%s: refused on a worker of the pool, which "
+			 "would wait for itself: use a callback, a job behind it, or a job after a "
+			 "barrier", call);
 	return -EBUSY;
 }
 

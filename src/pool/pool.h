@@ -86,6 +86,7 @@ struct rnl_pool {
 	_Atomic uint64_t stays[2];	/* jobs put, or taken, up to which the turn goes on */
 	struct rnl__bell drained;	/* drains wait */
 	_Atomic bool failure_logged;
+	_Atomic bool positive_logged;	/* that a job's function returned a positive number */
 
 	/* Of resizes alone. */
 	_Alignas(RNL__CACHE_LINE) pthread_mutex_t resizing;

@@ -12,17 +12,18 @@
 
 int rnl_pool_nr_devices(struct rnl_pool *pool)
 {
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_nr_devices()");
 
 	return ret ? ret : (int)pool->devices.nr;
 }
 
 int rnl_pool_device(struct rnl_pool *pool, unsigned device, struct rnl_device_info *info)
 {
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_device()");
 
 	if (!ret)
-		ret = rnl__check_out(info, RNL__FIRST_DEVICE_INFO);
+		ret = rnl__check_given(&pool->log, "rnl_pool_device()", "info", info,
+				       RNL__FIRST_DEVICE_INFO);
 	if (!ret && rnl__pool_lacks(pool, "rnl_pool_device()", device))
 		ret = -EINVAL;
 	if (!ret)
@@ -31,27 +32,28 @@ int rnl_pool_device(struct rnl_pool *pool, unsigned device, struct rnl_device_in
 }
 
 /* Whether the pool can be asked for memory. */
-static int check_ask(struct rnl_pool *pool, size_t bytes, void *const *memp)
+static int check_ask(struct rnl_pool *pool, const char *call, size_t bytes, void *const *memp)
 {
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, call);
 
 	if (ret)
 		return ret;
 	if (!bytes || !memp)
-		return -EINVAL;
+		return rnl__invalid(&pool->log, bytes ? "%s: no place for the memory: the pointer to it is "
+				    "NULL" : "%s: bytes is 0; it must be 1 or more", call);
 	return rnl__pool_failed(pool) ? -EIO : 0;
 }
 
 int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp)
 {
-	int ret = check_ask(pool, bytes, bufp);
+	int ret = check_ask(pool, "rnl_pinned_get()", bytes, bufp);
 
 	return ret ? ret : rnl__pinned_get(pool->pinned, bytes, bufp);
 }
 
 int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp, int64_t timeout_ns)
 {
-	int ret = check_ask(pool, bytes, bufp);
+	int ret = check_ask(pool, "rnl_pinned_get_wait()", bytes, bufp);
 
 	if (ret)
 		return ret;
@@ -75,7 +77,7 @@ void rnl_pinned_put(struct rnl_pool *pool, void *buf)
 
 int rnl_device_alloc(struct rnl_pool *pool, unsigned device, size_t bytes, void **memp)
 {
-	int ret = check_ask(pool, bytes, memp);
+	int ret = check_ask(pool, "rnl_device_alloc()", bytes, memp);
 
 	if (!ret && rnl__pool_lacks(pool, "rnl_device_alloc()", device))
 		ret = -EINVAL;

@@ -57,18 +57,29 @@ void rnl__stream_detach(void)
 	rnl__thread.stream = NULL;
 }
 
-int rnl_thread_attach(struct rnl_pool *pool)
+/* The calling thread has a stream. */
+static int stay_attached(const struct rnl_pool *pool, const char *call, int refused)
 {
-	RNL__UNCANCELLED();
-	int ret = rnl__pool_check(pool);
+	const struct rnl__device *device = rnl__thread.stream->device;
+	char name[RNL__DEVICE_NAME_BYTES];
 
-	if (ret)
-		return ret;
+	if (rnl__pool_has(pool, device))
+		return 0;
+	rnl__device_name(device, name);
+	return rnl__refused(&pool->log, refused, "%s: this thread is attached to %s, which the pool "
+			    "does not have: call rnl_thread_detach() before, or another thread", call,
+			    name);
+}
+
+int rnl__stream_attach_to(struct rnl_pool *pool, const char *call, int refused)
+{
+	int ret;
+
 	if (rnl__thread.stream && rnl__thread.generation == rnl__generation)
-		return rnl__pool_has(pool, rnl__thread.stream->device) ? 0 : -EBUSY;
-	/* A callback on a keeper, which never has one. */
+		return stay_attached(pool, call, refused);
 	if (rnl__thread.worker)
-		return -ENODEV;
+		return rnl__refused(&pool->log, -ENODEV, "%s: a pool's keeper, which calls this callback, "
+				    "has no stream", call);
 	pthread_once(&once, make_key);
 	if (key_result)
 		return -ENOMEM;
@@ -81,6 +92,14 @@ int rnl_thread_attach(struct rnl_pool *pool)
 		return -ENOMEM;
 	}
 	return 0;
+}
+
+int rnl_thread_attach(struct rnl_pool *pool)
+{
+	RNL__UNCANCELLED();
+	int ret = rnl__pool_given(pool, "rnl_thread_attach()");
+
+	return ret ? ret : rnl__stream_attach_to(pool, "rnl_thread_attach()", -EBUSY);
 }
 
 void rnl_thread_detach(void)
@@ -100,13 +119,20 @@ static void note_unit_error(const struct rnl__stream *stream)
 		guard->unit_code = rnl__thread.job->check(RNL_UNIT_ERROR);
 }
 
+/* The log of the calling worker's pool; NULL: the process's. */
+static const struct rnl__log *own_log(void)
+{
+	return rnl__thread.worker ? &rnl__thread.worker->pool->log : NULL;
+}
+
 /* 0, or why the calling thread may not use its device. */
-static int ready(void)
+static int ready(const char *call)
 {
 	const struct rnl__stream *stream = rnl__thread.stream;
 
 	if (!stream)
-		return -ENODEV;
+		return rnl__refused(own_log(), -ENODEV, "%s: this thread has no stream: call it in a job's "
+				    "function, or call rnl_thread_attach() on this thread before", call);
 	if (rnl__thread.guard)
 		note_unit_error(stream);
 	if (rnl__thread.generation != rnl__generation)
@@ -166,46 +192,106 @@ static int issue_copy(const struct rnl__copy *c)
 	return ret;
 }
 
+/*
+ * Whether the device has refused an operation's arguments.  It may refuse any while the function is
+ * captured, which is called again then.
+ */
+static bool device_refused(int ret)
+{
+	return (ret == -EINVAL || ret == -ENOTSUP) && !rnl__thread.guard;
+}
+
 /* Whether rows do not overlap, and CUDA can address them. */
 static bool valid_rows(size_t pitch, size_t width, size_t rows)
 {
 	return pitch >= width && pitch <= PITCH_MAX && rows <= SIZE_MAX / 2 / PITCH_MAX;
 }
 
-static int copy(const struct rnl__copy *c, bool pitched)
+static int check_rows(const struct rnl__copy *c)
 {
-	int ret = ready();
+	if (valid_rows(c->dst_pitch, c->width, c->rows) &&
+	    valid_rows(c->src_pitch, c->width, c->rows))
+		return 0;
+	return rnl__invalid(own_log(), "rnl_copy_2d(): dst_pitch is %zu, src_pitch is %zu, of %zu rows; "
+			    "both must be %zu, the width, to %zu", c->dst_pitch, c->src_pitch,
+			    c->rows, c->width, PITCH_MAX);
+}
+
+static int copy(const char *call, const struct rnl__copy *c, bool pitched)
+{
+	int ret = ready(call);
 
 	if (ret || !c->width || !c->rows)
 		return ret;
-	if (!c->dst || !c->src ||
-	    (pitched && (!valid_rows(c->dst_pitch, c->width, c->rows) ||
-			 !valid_rows(c->src_pitch, c->width, c->rows))))
-		return -EINVAL;
-	return issue_copy(c);
+	if (!c->dst || !c->src)
+		return rnl__invalid(own_log(), "%s: %s is NULL, and %zu bytes are to be copied", call,
+				    c->dst ? "src" : "dst", c->width);
+	ret = pitched ? check_rows(c) : 0;
+	if (ret)
+		return ret;
+	ret = issue_copy(c);
+	if (device_refused(ret))
+		return rnl__refused(own_log(), ret, "%s: the device refused %zu bytes from %p to %p: both "
+				    "must be memory that exists", call, c->width, c->src, c->dst);
+	return ret;
 }
 
 static int fill(void *dst, uint8_t value, size_t bytes)
 {
-	int ret = ready();
+	int ret = ready("rnl_fill()");
 
 	if (ret || !bytes)
 		return ret;
-	return dst ? rnl__gather_fill(dst, value, bytes) : -EINVAL;
+	if (!dst)
+		return rnl__invalid(own_log(), "rnl_fill(): dst is NULL, and bytes is %zu", bytes);
+	ret = rnl__gather_fill(dst, value, bytes);
+	if (device_refused(ret))
+		return rnl__refused(own_log(), ret, "rnl_fill(): the device refused %zu bytes at %p: they "
+				    "must be memory of the device or page-locked, as of "
+				    "rnl_device_alloc(), rnl_scratch() or rnl_pinned_get()", bytes, dst);
+	return ret;
+}
+
+static int check_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
+			const void *args)
+{
+	if (!kernel)
+		return rnl__invalid(own_log(), "rnl_launch(): kernel is NULL");
+	if (kernel->args_bytes > RNL_KERNEL_ARGS_MAX)
+		return rnl__invalid(own_log(), "rnl_launch(): the arguments of kernel %s are %zu bytes; "
+				    "%d is the most", kernel->name, kernel->args_bytes,
+				    RNL_KERNEL_ARGS_MAX);
+	if (!args && kernel->args_bytes)
+		return rnl__invalid(own_log(), "rnl_launch(): args is NULL, and kernel %s has %zu bytes "
+				    "of arguments", kernel->name, kernel->args_bytes);
+	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
+		return rnl__invalid(own_log(), "rnl_launch(): kernel %s: grid is (%u, %u, %u), and block "
+				    "is (%u, %u, %u); no dimension may be 0", kernel->name, grid.x,
+				    grid.y, grid.z, block.x, block.y, block.z);
+	return 0;
 }
 
 static int launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
 		  const void *args)
 {
-	int ret = ready();
+	int ret = ready("rnl_launch()");
 
+	if (!ret)
+		ret = check_launch(kernel, grid, block, args);
 	if (ret)
 		return ret;
-	if (!kernel || (!args && kernel->args_bytes) || kernel->args_bytes > RNL_KERNEL_ARGS_MAX)
-		return -EINVAL;
-	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
-		return -EINVAL;
-	return rnl__gather_launch(kernel, grid, block, args);
+	ret = rnl__gather_launch(kernel, grid, block, args);
+	if (ret == -ENOTSUP && device_refused(ret))
+		return rnl__refused(own_log(), ret, "rnl_launch(): kernel %s has no function for %s: %s "
+				    "defines one", kernel->name,
+				    rnl__thread.stream->device->info.cuda ? "a GPU" : "the host device",
+				    rnl__thread.stream->device->info.cuda ? "RNL_KERNEL()" :
+				    "RNL_KERNEL() or RNL_HOST_KERNEL(), with a host function,");
+	if (device_refused(ret))
+		return rnl__refused(own_log(), ret, "rnl_launch(): the device refused kernel %s with grid "
+				    "(%u, %u, %u) and block (%u, %u, %u)", kernel->name, grid.x,
+				    grid.y, grid.z, block.x, block.y, block.z);
+	return ret;
 }
 
 int rnl_copy(void *dst, const void *src, size_t bytes)
@@ -213,7 +299,7 @@ int rnl_copy(void *dst, const void *src, size_t bytes)
 	RNL__UNCANCELLED();
 	const struct rnl__copy c = { .dst = dst, .src = src, .width = bytes, .rows = 1 };
 
-	return note_error(copy(&c, false));
+	return note_error(copy("rnl_copy()", &c, false));
 }
 
 int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
@@ -225,7 +311,7 @@ int rnl_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, 
 		.width = width, .rows = rows,
 	};
 
-	return note_error(copy(&c, true));
+	return note_error(copy("rnl_copy_2d()", &c, true));
 }
 
 int rnl_fill(void *dst, uint8_t value, size_t bytes)
@@ -248,14 +334,15 @@ int rnl_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_
 int rnl_stream_wait(int64_t timeout_ns)
 {
 	RNL__UNCANCELLED();
-	int ret = ready();
+	int ret = ready("rnl_stream_wait()");
 
 	if (ret)
 		return ret;
 	if (rnl__thread.guard)
 		rnl__thread.guard->found |= RNL__WAITED;
 	if (rnl__thread.job)
-		return -EBUSY;
+		return rnl__refused(own_log(), -EBUSY, "rnl_stream_wait(): called in a job's function: "
+				    "the job is done after its work on the stream; return instead");
 	return rnl__thread.stream->device->ops->wait(rnl__deadline(timeout_ns));
 }
 
@@ -265,10 +352,11 @@ int rnl_scratch(size_t bytes, void **memp)
 	int ret;
 
 	if (!worker)
-		return -EINVAL;
+		return rnl__invalid(own_log(), "rnl_scratch(): called outside of a job's function: use "
+				    "rnl_device_alloc()");
 	ret = rnl__device_failed(worker->device) ? -EIO : 0;
 	if (!ret && (!memp || !bytes))
-		ret = -EINVAL;
+		ret = rnl__invalid(own_log(), "rnl_scratch(): %s", memp ? "bytes is 0" : "memp is NULL");
 	return note_error(ret ? ret : rnl__scratch_get(&worker->scratch, bytes, memp));
 }
 
@@ -293,10 +381,14 @@ int rnl_job_args(size_t bytes, void **memp)
 	const struct rnl_job *job = rnl__thread.job;
 	const void *user = job && !(job->flags & RNL__JOB_INTERNAL) ? job->user : NULL;
 	void *mem;
-	int ret = ready();
+	int ret = ready("rnl_job_args()");
 
-	if (!ret && (!user || !memp || !bytes || bytes > RNL_JOB_ARGS_MAX))
-		ret = -EINVAL;
+	if (!ret && !user)
+		ret = rnl__invalid(own_log(), "rnl_job_args(): %s", job ? "the job's user is NULL" :
+				   "called outside of a job's function");
+	if (!ret && (!memp || !bytes || bytes > RNL_JOB_ARGS_MAX))
+		ret = rnl__invalid(own_log(), "rnl_job_args(): memp is %p, bytes is %zu; it must be 1 to "
+				   "%u", (void *)memp, bytes, RNL_JOB_ARGS_MAX);
 	if (!ret)
 		ret = rnl_scratch(bytes, &mem);
 	if (!ret)

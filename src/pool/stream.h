@@ -9,4 +9,12 @@
 int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent);
 void rnl__stream_detach(void);
 
+struct rnl_pool;
+
+/*
+ * Attaches the calling thread to the pool for a public @call.  Return: as rnl_thread_attach(), but
+ * @refused if the thread is attached to another device.
+ */
+int rnl__stream_attach_to(struct rnl_pool *pool, const char *call, int refused);
+
 #endif

@@ -245,14 +245,15 @@ char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length)
 
 int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *buf, size_t bytes)
 {
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_stats_text()");
 	size_t length;
 	char *text;
 
 	if (ret)
 		return ret;
 	if (!buf && bytes)
-		return -EINVAL;
+		return rnl__invalid(&pool->log, "rnl_pool_stats_text(): buf is NULL, and bytes is %zu",
+				    bytes);
 	text = rnl__metrics_text(pool, name, &length);
 	if (!text || length > INT_MAX) {
 		free(text);

@@ -78,10 +78,11 @@ static void write_out(struct rnl__figures *sum, struct rnl_pool_stats *stats)
 int rnl_pool_read_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats)
 {
 	struct rnl__figures sum = { 0 };
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_read_stats()");
 
 	if (!ret)
-		ret = rnl__check_out(stats, RNL__FIRST_POOL_STATS);
+		ret = rnl__check_given(&pool->log, "rnl_pool_read_stats()", "stats", stats,
+				       RNL__FIRST_POOL_STATS);
 	if (ret)
 		return ret;
 	rnl__stats_add_all(&sum, pool);
@@ -92,12 +93,14 @@ int rnl_pool_read_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats)
 int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker, struct rnl_pool_stats *stats)
 {
 	struct rnl__figures sum = { 0 };
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_worker_read_stats()");
 
 	if (!ret)
-		ret = rnl__check_out(stats, RNL__FIRST_POOL_STATS);
+		ret = rnl__check_given(&pool->log, "rnl_worker_read_stats()", "stats", stats,
+				       RNL__FIRST_POOL_STATS);
 	if (!ret && worker >= rnl__pool_nr_workers(pool))
-		ret = -EINVAL;
+		ret = rnl__invalid(&pool->log, "rnl_worker_read_stats(): worker is %u; the pool has had "
+				   "workers 0 to %u", worker, rnl__pool_nr_workers(pool) - 1);
 	if (ret)
 		return ret;
 	rnl__stats_add(&sum, &pool->workers[worker]);
@@ -161,12 +164,13 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 {
 	struct rnl_health health = { .size = sizeof(health) };
 	struct waits waits = { .since = RNL__NEVER };
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_health()");
 	uint64_t now = rnl__now_coarse();
 	unsigned nr;
 
 	if (!ret)
-		ret = rnl__check_out(out, RNL__FIRST_HEALTH);
+		ret = rnl__check_given(&pool->log, "rnl_pool_health()", "health", out,
+				       RNL__FIRST_HEALTH);
 	if (ret)
 		return ret;
 	nr = rnl__pool_nr_workers(pool);
@@ -237,7 +241,7 @@ static void add_waiting(void *arg, const struct rnl_job *job, unsigned worker, u
 int rnl_pool_held(struct rnl_pool *pool, struct rnl_held *held, unsigned max)
 {
 	struct held_list list = { .held = held, .max = max, .now = rnl__now_coarse() };
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_held()");
 	unsigned nr;
 
 	if (ret)

@@ -214,7 +214,7 @@ int rnl_top_start(struct rnl_pool *pool, const char *path)
 int rnl_top_stop(struct rnl_pool *pool)
 {
 	RNL__UNCANCELLED();
-	const int ret = rnl__pool_check(pool);
+	const int ret = rnl__pool_given(pool, "rnl_top_stop()");
 
 	return ret ? ret : end_running(pool);
 }

@@ -5,6 +5,9 @@
  * DESIGN
  *	The process's log is set before other threads use the library, so it has no lock, which
  *	a fork could leave locked in the child.
+ *	A mistake in a job is repeated with each job.  So lines about refused calls are limited: a
+ *	table counts, for each format, the lines of the current second.  Formats that share a place
+ *	in the table share a limit.
  */
 #include "config.h"
 
@@ -16,10 +19,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sys/abi.h"
+#include "sys/atomic.h"
+#include "sys/clock.h"
 #include "sys/log.h"
 #include "sys/thread.h"
 
+#define LIMIT 100u		/* lines of one format in a second */
+#define LIMIT_BITS 6
+
 static struct rnl__log of_process;
+
+static _Atomic uint64_t limits[1 << LIMIT_BITS]; /* second << 32 | lines in it */
 
 void rnl_set_log(rnl_log_fn *fn, void *arg)
 {
@@ -60,15 +71,69 @@ void rnl__log(const struct rnl__log *log, enum rnl_log_level level, const char *
 	va_end(list);
 }
 
+/* ---- lines that a program can cause in a loop ---------------------------- */
+
+/* Counts a line.  Return: whether it is logged; then @left_out lines were not, some seconds ago. */
+static bool log_count(const char *format, uint32_t *left_out)
+{
+	/* Fibonacci hashing: the high bits of the product are the random ones. */
+	const uint64_t hash = (uintptr_t)format * UINT64_C(11400714819323198485);
+	_Atomic uint64_t *limit = &limits[hash >> (64 - LIMIT_BITS)];
+	const uint64_t second = rnl__now_coarse() / 1000000000u;
+	uint64_t old = rnl__peek(limit), now;
+
+	do {
+		now = old >> 32 == (uint32_t)second ? old + 1 : second << 32 | 1;
+		/* relaxed, both: it is a figure */
+	} while (!atomic_compare_exchange_weak_explicit(limit, &old, now, memory_order_relaxed,
+							memory_order_relaxed));
+	*left_out = (uint32_t)now == 1 && (uint32_t)old > LIMIT ? (uint32_t)old - LIMIT : 0;
+	return (uint32_t)now <= LIMIT;
+}
+
+__attribute__((format(printf, 3, 0)))
+static void log_limited(const struct rnl__log *log, enum rnl_log_level level, const char *format,
+			va_list list)
+{
+	uint32_t left_out;
+
+	if (!log_count(format, &left_out))
+		return;
+	log_list(log, level, format, list);
+	if (left_out)
+		rnl__log(log, level, "%" PRIu32 " more lines like the last one were left out", left_out);
+}
+
+void rnl__log_limited(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	log_limited(log, level, format, list);
+	va_end(list);
+}
+
+int rnl__refused(const struct rnl__log *log, int ret, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	log_limited(log, RNL_LOG_ERROR, format, list);
+	va_end(list);
+	return ret;
+}
+
 int rnl__invalid(const struct rnl__log *log, const char *format, ...)
 {
 	va_list list;
 
 	va_start(list, format);
-	log_list(log, RNL_LOG_ERROR, format, list);
+	log_limited(log, RNL_LOG_ERROR, format, list);
 	va_end(list);
 	return -EINVAL;
 }
+
+/* ---- arguments that are refused ------------------------------------------ */
 
 int rnl__check_ranges(const struct rnl__log *log, const char *call,
 		      const struct rnl__range *ranges, unsigned nr)
@@ -82,15 +147,26 @@ int rnl__check_ranges(const struct rnl__log *log, const char *call,
 	return 0;
 }
 
+int rnl__check_given(const struct rnl__log *log, const char *call, const char *what,
+		     const void *dst, size_t min)
+{
+	const int ret = rnl__check_out(dst, min);
+
+	if (!ret)
+		return 0;
+	return dst ? rnl__bad_struct(log, call, what, dst, ret) :
+		     rnl__invalid(log, "%s: %s is NULL", call, what);
+}
+
 int rnl__bad_struct(const struct rnl__log *log, const char *call, const char *what,
 		    const void *from, int ret)
 {
 	uint32_t size;
 
 	memcpy(&size, from, sizeof(size));
-	rnl__log(log, RNL_LOG_ERROR, ret == -E2BIG ?
-		 "%s: %s, of %" PRIu32 " bytes, have a field set that is newer than the library" :
-		 "%s: the size of %s is %" PRIu32 "; it must be the sizeof of that struct", call, what,
-		 size);
-	return ret;
+	return rnl__refused(log, ret, ret == -E2BIG ?
+			    "%s: %s, of %" PRIu32 " bytes, have a field set that is newer than the "
+			    "library" :
+			    "%s: the size of %s is %" PRIu32 "; it must be the sizeof of that "
+			    "struct, as its RNL_..._INIT sets it", call, what, size);
 }

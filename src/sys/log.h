@@ -3,6 +3,7 @@
 #ifndef RNL_LOG_H
 #define RNL_LOG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <runnel.h>
@@ -16,7 +17,18 @@ struct rnl__log {
 __attribute__((format(printf, 3, 4)))
 void rnl__log(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...);
 
-/* Logs why a call's arguments are refused.  Return: -EINVAL. */
+/*
+ * As rnl__log(), for a line that a program can cause in a loop: of the lines with one @format the
+ * first 100 in a second are logged, and a later one says how many were left out.
+ */
+__attribute__((format(printf, 3, 4)))
+void rnl__log_limited(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...);
+
+/* Logs why a call is refused, as rnl__log_limited().  Return: @ret. */
+__attribute__((format(printf, 3, 4)))
+int rnl__refused(const struct rnl__log *log, int ret, const char *format, ...);
+
+/* Logs why a call's arguments are refused, as rnl__log_limited().  Return: -EINVAL. */
 __attribute__((format(printf, 2, 3)))
 int rnl__invalid(const struct rnl__log *log, const char *format, ...);
 
@@ -34,5 +46,9 @@ int rnl__check_ranges(const struct rnl__log *log, const char *call,
  */
 int rnl__bad_struct(const struct rnl__log *log, const char *call, const char *what,
 		    const void *from, int ret);
+
+/* As rnl__check_out(), and logs why a caller's struct, @what, cannot be filled in. */
+int rnl__check_given(const struct rnl__log *log, const char *call, const char *what,
+		     const void *dst, size_t min);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <runnel.h>
 
+#include "sys/log.h"
 #include "sys/thread.h"
 
 #define CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -36,6 +37,7 @@ int rnl_setup(void)
 		return 0;
 	/* CUDA has threads of its own once it has started, so this notices that, too. */
 	if (!alone())
-		return -EBUSY;
+		return rnl__refused(NULL, -EBUSY, "rnl_setup(): other threads run, or /proc/self/task "
+				    "cannot be read: nothing was set; call it first in main()");
 	return setenv(CONNECTIONS, CONNECTIONS_MAX, 0) ? -errno : 0;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sys/abi.h"
+#include "sys/log.h"
 #include "trace/overlap.h"
 
 #define NR_KINDS (RNL_OVERLAP_OUT + 1)
@@ -211,10 +212,13 @@ int rnl_overlap_find(const struct rnl_overlap_span *spans, size_t nr, struct rnl
 {
 	struct rnl__overlap_work *work;
 	struct rnl_overlap o;
-	int ret = rnl__check_out(overlap, RNL__FIRST_OVERLAP);
+	int ret = rnl__check_given(NULL, "rnl_overlap_find()", "overlap", overlap,
+				   RNL__FIRST_OVERLAP);
 
-	if (ret || (nr && !spans))
-		return -EINVAL;
+	if (ret)
+		return ret;
+	if (nr && !spans)
+		return rnl__invalid(NULL, "rnl_overlap_find(): spans is NULL, and nr is %zu", nr);
 	work = rnl__overlap_work(nr);
 	if (!work)
 		return -ENOMEM;

@@ -285,7 +285,7 @@ int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_tr
 	if (!ret && rnl__pool_failed(pool))
 		ret = -EIO;
 	if (!ret && rnl__pool_worker(pool))
-		ret = -EBUSY;
+		ret = rnl__pool_waits_for_itself(pool, START);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&pool->tracing);
@@ -297,9 +297,10 @@ int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_tr
 int rnl_trace_stop(struct rnl_pool *pool)
 {
 	RNL__UNCANCELLED();
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_trace_stop()");
 
 	if (ret)
 		return ret;
-	return rnl__pool_worker(pool) ? -EBUSY : end_running(pool);
+	return rnl__pool_worker(pool) ? rnl__pool_waits_for_itself(pool, "rnl_trace_stop()") :
+					end_running(pool);
 }

@@ -11,6 +11,8 @@
 #include "pool/pool.h"
 #include "trace/trace.h"
 
+#define OVERLAP "rnl_trace_overlap()"
+
 /* Copies the spans that are kept, so that the figures are found without a lock. */
 static int copy_spans(struct rnl__trace *t, struct rnl_overlap_span **spans, size_t *nr,
 		      uint64_t *nr_untimed)
@@ -32,14 +34,14 @@ int rnl_trace_overlap(struct rnl_pool *pool, struct rnl_overlap *overlap)
 	RNL__UNCANCELLED();
 	struct rnl_overlap out = RNL_OVERLAP_INIT;
 	struct rnl_overlap_span *spans = NULL;
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, OVERLAP);
 	uint64_t nr_untimed = 0;
 	size_t nr = 0;
 
 	if (!ret)
-		ret = rnl__check_out(overlap, RNL__FIRST_OVERLAP);
+		ret = rnl__check_given(&pool->log, OVERLAP, "overlap", overlap, RNL__FIRST_OVERLAP);
 	if (!ret && rnl__pool_worker(pool))
-		ret = -EBUSY;
+		ret = rnl__pool_waits_for_itself(pool, OVERLAP);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&pool->tracing);

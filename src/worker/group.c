@@ -2,6 +2,8 @@
 /* Jobs whose work is issued together; group.h has the design. */
 #include "config.h"
 
+#include <errno.h>
+
 #include "job/barrier.h"
 #include "job/job.h"
 #include "job/rounds.h"
@@ -70,6 +72,11 @@ void rnl__group_issued(struct rnl__worker *w, struct rnl_job *job, bool mark)
 
 void rnl__group_failed(struct rnl_job *job, int error)
 {
+	if (error == -EINVAL || error == -ENOTSUP)
+		rnl__log_limited(&rnl__thread.worker->pool->log, RNL_LOG_ERROR, "the device refused a "
+				 "copy, fill or launch of job %p, which gathers (%s): without "
+				 "rnl_job_gather() the log names the call", (void *)job,
+				 rnl_strerror(error));
 	if (job != rnl__thread.job)
 		rnl__holds_note(job, error);
 	else if (!rnl__thread.error)

@@ -108,6 +108,7 @@ static int check_attr(const struct rnl_pool_attr *attr)
 		  RNL_WORKERS_MAX - attr->nr_urgent },
 		{ "stream", attr->stream, 0, RNL_STREAM_PRIVATE },
 		{ "max_in_flight", attr->max_in_flight, 1, IN_FLIGHT_MAX },
+		{ "high_water", attr->high_water, 1, attr->max_queued },
 		{ "low_water", attr->low_water, 0, attr->high_water - 1 },
 		{ "guard", attr->guard, 0, RNL_GUARD_STRICT },
 		{ "pinned_preload", attr->pinned_preload, 0, attr->pinned_max },
@@ -331,12 +332,8 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 
 /* ---- ending -------------------------------------------------------------- */
 
-int rnl_pool_close(struct rnl_pool *pool)
+static void close_pool(struct rnl_pool *pool)
 {
-	int ret = rnl__pool_check(pool);
-
-	if (ret)
-		return ret;
 	/* Also of workers that do not serve: a concurrent resize may bring them in. */
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__queue_close(&pool->workers[i].queue);
@@ -347,7 +344,15 @@ int rnl_pool_close(struct rnl_pool *pool)
 	rnl__watermark_close(pool);
 	/* [pool.C1] that is a full barrier: closed before the ring; pairs with [bell.L2] */
 	rnl__pool_ring_spaces(pool);
-	return 0;
+}
+
+int rnl_pool_close(struct rnl_pool *pool)
+{
+	int ret = rnl__pool_given(pool, "rnl_pool_close()");
+
+	if (!ret)
+		close_pool(pool);
+	return ret;
 }
 
 /* As rnl__pool_all_done(), and no notice waits for that. */
@@ -363,7 +368,7 @@ static bool drained(struct rnl_pool *pool)
 int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
 {
 	uint64_t deadline = rnl__deadline(timeout_ns);
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_drain()");
 
 	if (ret)
 		return ret;
@@ -385,10 +390,11 @@ int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
 
 int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns)
 {
-	int ret = rnl_pool_close(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_stop()");
 
 	if (ret)
 		return ret;
+	close_pool(pool);
 	/* relaxed: see rnl__pool_stops() */
 	atomic_fetch_or_explicit(&pool->cancels, RNL__POOL_STOPS, memory_order_relaxed);
 	(void)rnl_pool_cancel(pool);
@@ -430,8 +436,9 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 {
 	RNL__UNCANCELLED();
 
-	if (rnl_pool_close(pool))
+	if (rnl__pool_check(pool))
 		return;		/* no pool, or a parent's, whose workers are not in this process */
+	close_pool(pool);
 	if (rnl__pool_worker(pool)) {
 		rnl__pool_log(pool, RNL_LOG_ERROR,
 			      "rnl_pool_destroy() on a worker of the pool: it is closed, "

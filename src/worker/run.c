@@ -13,6 +13,7 @@
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/flat.h"
+#include "sys/symbol.h"
 #include "sys/tsan.h"
 #include "worker/chain.h"
 #include "worker/complete.h"
@@ -85,6 +86,24 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 	return code ? code : ret;
 }
 
+/*
+ * A positive result is a value.  A function that means an error by it is mistaken, and its job
+ * succeeds: so the pool says once what it is taken for.
+ */
+static void run_log_positive(struct rnl__worker *w, struct rnl_job *job, int result)
+{
+	char name[128];
+
+	if (job->flags & RNL__JOB_INTERNAL ||
+	    /* relaxed: it does not matter which of the workers logs it */
+	    atomic_exchange_explicit(&w->pool->positive_logged, true, memory_order_relaxed))
+		return;
+	rnl__symbol((const void *)(uintptr_t)job->fn, name, sizeof(name));
+	rnl__pool_log(w->pool, RNL_LOG_INFO, "%s returned %d, a value: its job has succeeded, and so "
+		      "do others with such results. An error is a negative number: return -EIO, not "
+		      "EIO", name, result);
+}
+
 /* As call(), and notes it for health and for statistics; @now: when a timed job started. */
 static int call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 {
@@ -96,6 +115,8 @@ static int call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 	rnl__share_running(w, job);
 	ret = call(w, job);
 	rnl__share_running(w, NULL);
+	if (__builtin_expect(ret > 0, false) && !rnl__own_read(&w->pool->positive_logged))
+		run_log_positive(w, job, ret);
 	if (timed) {
 		job->return_ns = rnl__now();
 		rnl__hist_count(&w->timing->host, job->return_ns - now);

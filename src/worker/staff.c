@@ -254,7 +254,7 @@ static int resize(struct rnl_pool *pool, unsigned nr)
 int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers)
 {
 	RNL__UNCANCELLED();
-	int ret = rnl__pool_check(pool);
+	int ret = rnl__pool_given(pool, "rnl_pool_resize()");
 	struct rnl__range range;
 
 	if (ret)

@@ -188,7 +188,7 @@ TEST(a_job_is_done_once_it_is_reaped_and_not_before)
 
 static int wait_for_job(void *job)
 {
-	return rnl_job_wait(job, RNL_FOREVER);
+	return rnl_job_wait(job, patience_ns());
 }
 
 TEST(who_waits_for_a_job_goes_on_when_it_is_reaped)

@@ -34,6 +34,33 @@ TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeo
 	ck_assert_int_eq(notices[0].runs, 2);
 }
 
+/* Its queue, its callback or a wait tells: as of rnl_barrier_notify(). */
+TEST(a_notice_needs_no_function_for_any_mark)
+{
+	struct rnl_pool *pool = pool_of(1, .max_queued = 8, .high_water = 1);
+	struct rnl_job notices[3], *reaped[1], plug, queued;
+	struct gate gate = GATE_INIT;
+	struct rnl_cq *cq = cq_of();
+
+	for (int i = RNL_LOW_WATER; i <= RNL_EMPTY; i++)
+		job_of(&notices[i], NULL, NULL);
+	must(rnl_job_cq(&notices[RNL_EMPTY], cq));
+	must(rnl_submit_when(pool, &notices[RNL_LOW_WATER], RNL_LOW_WATER));
+	ck_assert_int_eq(result_of(&notices[RNL_LOW_WATER]), 0);
+	hold_workers(pool, &gate, &plug, 1);
+	submit_job(pool, &queued, noop_fn, NULL);
+	must(rnl_submit_when(pool, &notices[RNL_HIGH_WATER], RNL_HIGH_WATER));
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&notices[RNL_HIGH_WATER]), 0);
+	must(rnl_submit_when(pool, &notices[RNL_EMPTY], RNL_EMPTY));
+	must(rnl_pool_close(pool));
+	reap_all(cq, reaped, 1);
+	ck_assert_ptr_eq(reaped[0], &notices[RNL_EMPTY]);
+	ck_assert_int_eq(rnl_job_result(&notices[RNL_EMPTY]), 0);
+	rnl_pool_destroy(pool);
+	rnl_cq_destroy(cq);
+}
+
 /* A job after the barrier, and the notice, would wait for each other. */
 TEST(a_notice_for_the_end_is_in_no_barrier)
 {

@@ -23,7 +23,7 @@ static void hear(void *arg, enum rnl_log_level level, const char *msg)
 static int destroy_fn(struct rnl_job *job)
 {
 	rnl_pool_destroy(job->user);
-	return 5;
+	return 0;
 }
 
 TEST(destroy_on_a_worker_only_closes_and_logs)
@@ -35,7 +35,7 @@ TEST(destroy_on_a_worker_only_closes_and_logs)
 	ck_assert_int_eq(heard.errors, 0);
 	job_of(&job, destroy_fn, pool);
 	job_of(&late, noop_fn, NULL);
-	ck_assert_int_eq(submit_and_wait(pool, &job), 5);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	ck_assert_int_eq(heard.errors, 1);
 	ck_assert_ptr_nonnull(strstr(heard.line, "rnl_pool_destroy"));
 	ck_assert_ptr_null(strchr(heard.line, '\n'));
@@ -92,6 +92,8 @@ TEST(a_pool_that_is_refused_says_which_attribute_and_its_value)
 	REFUSED("stream is 2; it must be 0 to 1", .stream = 2);
 	REFUSED("max_in_flight is 1001; it must be 1 to 1000", .max_in_flight = 1001);
 	REFUSED("spin_us is -2; it must be -1 or more", .spin_us = -2);
+	REFUSED("high_water is 65537; it must be 1 to 65536", .high_water = 65537);
+	REFUSED("high_water is 9; it must be 1 to 8", .high_water = 9, .max_queued = 8);
 	REFUSED("low_water is 10; it must be 0 to 9", .low_water = 10, .high_water = 10);
 	REFUSED("cpus is set, and nr_cpus is 0", .cpus = cpus);
 	REFUSED("cpus is NULL, and nr_cpus is 3", .nr_cpus = 3);
@@ -336,6 +338,6 @@ TEST(without_a_log_function_nothing_is_said)
 	struct rnl_job job;
 
 	submit_job(pool, &job, destroy_fn, pool);
-	ck_assert_int_eq(result_of(&job), 5);
+	ck_assert_int_eq(result_of(&job), 0);
 	rnl_pool_destroy(pool);
 }

@@ -13,7 +13,7 @@ for cxx in $(cxx_compilers); do
 		# shellcheck disable=SC3045  # dash and bash have it
 		(ulimit -c 0; timeout 60 "$dir/cpp" $what; exit $?) >"$dir/out" 2>"$dir/err"
 		[ $? = 134 ] || complain 'it is not ended by SIGABRT'
-		says "rnl::$what: its end is on a worker of its pool, which would wait for itself, and the job is not done"
+		says "rnl::$what: its end would wait for ever: a job is not done, and this is a worker of its pool, or it is not reaped"
 		ends "the end of a $what on a worker says why, by $cxx"
 	done
 done

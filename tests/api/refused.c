@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Each call that is refused for a mistake is logged: what was wrong, and what to do. This file has
+ * a case for each public function that can refuse one; tests/tree/refused.sh holds that.
+ *
+ * An answer is not logged, as a program asks for it: -EAGAIN, -ETIMEDOUT, -ESHUTDOWN, -EALREADY,
+ * -ESTALE, and -EBUSY of rnl_job_result(), rnl_job_cancel() and a reap beside another one, or of a
+ * wait with a timeout of 0. -ENOMEM and -EIO are no mistakes of the call. In a forked child
+ * -EOWNERDEAD is not logged: another thread of the parent may have held a lock of the log.
+ *
+ * Refuse nothing: rnl_version rnl_strerror rnl_set_log rnl_log_stderr rnl_pool_destroy
+ * rnl_cq_destroy rnl_order_fini rnl_thread_detach rnl_clock rnl_stream rnl_worker_index
+ * rnl_worker_device rnl_worker_data rnl_job_device_error
+ * In api/pinned and api/devices: rnl_pinned_put rnl_device_free
+ * In api/log: rnl_map_start rnl_trace_start rnl_top_start
+ * In api/batch_errors and api/log: rnl_batcher_create rnl_batcher_destroy rnl_batcher_read_stats
+ * rnl_batcher_reserve rnl_batcher_reserve_wait rnl_request_init rnl_request_commit
+ * rnl_request_cancel rnl_request_release
+ */
+#include <limits.h>
+
+#include "cq.h"
+#include "heard.h"
+
+static struct heard heard;
+
+static struct rnl_pool *hearing_pool(unsigned nr_workers)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	hear(&heard, &attr);
+	rnl_set_log(hear_line, &heard);
+	return pool_with(&attr, nr_workers);
+}
+
+static void end_hearing(struct rnl_pool *pool)
+{
+	rnl_pool_destroy(pool);
+	rnl_set_log(NULL, NULL);
+}
+
+/* The call returns @ret, and logs one line, which has @text. */
+#define refused(call, ret, wanted) \
+	do { \
+		const char *text_ = (wanted); \
+		heard.bytes = 0; \
+		heard.text[0] = '\0'; \
+		ck_assert_int_eq(call, ret); \
+		ck_assert_msg(strstr(heard.text, text_), "%s: not \"%s\": \"%s\"", #call, text_, \
+			      heard.text); \
+		ck_assert_ptr_eq(strchr(heard.text, '\n') + 1, heard.text + heard.bytes); \
+	} while (0)
+
+/* The call returns @ret, and logs nothing. */
+#define answered(call, ret) \
+	do { \
+		heard.bytes = 0; \
+		heard.text[0] = '\0'; \
+		ck_assert_int_eq(call, ret); \
+		ck_assert_str_eq(heard.text, ""); \
+	} while (0)
+
+/* ---- pools, and what describes them ----------------------------------------------- */
+
+TEST(a_call_without_its_pool_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+	struct rnl_health health = RNL_HEALTH_INIT;
+	struct rnl_small_barrier small;
+	struct rnl_barrier barrier;
+	struct rnl_order order;
+	void *mem;
+
+	refused(rnl_pool_create(NULL, NULL), -EINVAL, "rnl_pool_create(): poolp is NULL");
+	refused(rnl_pool_resize(NULL, 1), -EINVAL, "rnl_pool_resize(): pool is NULL");
+	refused(rnl_pool_close(NULL), -EINVAL, "rnl_pool_close(): pool is NULL");
+	refused(rnl_pool_cancel(NULL), -EINVAL, "rnl_pool_cancel(): pool is NULL");
+	refused(rnl_pool_drain(NULL, 0), -EINVAL, "rnl_pool_drain(): pool is NULL");
+	refused(rnl_pool_stop(NULL, 0), -EINVAL, "rnl_pool_stop(): pool is NULL");
+	refused(rnl_pool_nr_devices(NULL), -EINVAL, "rnl_pool_nr_devices(): pool is NULL");
+	refused(rnl_pool_device(NULL, 0, &info), -EINVAL, "rnl_pool_device(): pool is NULL");
+	refused(rnl_pool_read_stats(NULL, &stats), -EINVAL, "rnl_pool_read_stats(): pool is NULL");
+	refused(rnl_worker_read_stats(NULL, 0, &stats), -EINVAL,
+		"rnl_worker_read_stats(): pool is NULL");
+	refused(rnl_pool_stats_text(NULL, NULL, NULL, 0), -EINVAL,
+		"rnl_pool_stats_text(): pool is NULL");
+	refused(rnl_pool_health(NULL, &health), -EINVAL, "rnl_pool_health(): pool is NULL");
+	refused(rnl_pool_held(NULL, NULL, 0), -EINVAL, "rnl_pool_held(): pool is NULL");
+	refused(rnl_top_stop(NULL), -EINVAL, "rnl_top_stop(): pool is NULL");
+	refused(rnl_trace_stop(NULL), -EINVAL, "rnl_trace_stop(): pool is NULL");
+	refused(rnl_trace_overlap(NULL, &overlap), -EINVAL, "rnl_trace_overlap(): pool is NULL");
+	refused(rnl_barrier_init(&barrier, NULL), -EINVAL, "rnl_barrier_init(): pool is NULL");
+	refused(rnl_small_barrier_init(&small, NULL), -EINVAL,
+		"rnl_small_barrier_init(): pool is NULL");
+	refused(rnl_order_init(&order, NULL, 1), -EINVAL, "rnl_order_init(): pool is NULL");
+	refused(rnl_thread_attach(NULL), -EINVAL, "rnl_thread_attach(): pool is NULL");
+	refused(rnl_pinned_get(NULL, 1, &mem), -EINVAL, "rnl_pinned_get(): pool is NULL");
+	refused(rnl_pinned_get_wait(NULL, 1, &mem, 0), -EINVAL,
+		"rnl_pinned_get_wait(): pool is NULL");
+	refused(rnl_device_alloc(NULL, 0, 1, &mem), -EINVAL, "rnl_device_alloc(): pool is NULL");
+	end_hearing(pool);
+}
+
+TEST(a_struct_that_cannot_be_filled_in_is_logged)
+{
+	static const char sized[] = "is 0; it must be the sizeof of that struct, as its RNL_";
+	struct rnl_pool *pool = hearing_pool(1);
+	struct rnl_device_info info = { 0 };
+	struct rnl_pool_stats stats = { 0 };
+	struct rnl_health health = { 0 };
+	struct rnl_overlap overlap = { 0 };
+	struct rnl_held held;
+
+	refused(rnl_device_describe("host", &info), -EINVAL, sized);
+	refused(rnl_device_describe("host", NULL), -EINVAL, "rnl_device_describe(): info is NULL");
+	refused(rnl_pool_device(pool, 0, &info), -EINVAL, sized);
+	refused(rnl_pool_device(pool, 0, NULL), -EINVAL, "rnl_pool_device(): info is NULL");
+	refused(rnl_pool_read_stats(pool, &stats), -EINVAL, sized);
+	refused(rnl_pool_read_stats(pool, NULL), -EINVAL, "rnl_pool_read_stats(): stats is NULL");
+	refused(rnl_worker_read_stats(pool, 0, &stats), -EINVAL, sized);
+	refused(rnl_pool_health(pool, &health), -EINVAL, "rnl_pool_health(): the size of health is 0");
+	refused(rnl_pool_health(pool, NULL), -EINVAL, "rnl_pool_health(): health is NULL");
+	refused(rnl_trace_overlap(pool, &overlap), -EINVAL, sized);
+	refused(rnl_overlap_find(NULL, 0, &overlap), -EINVAL, sized);
+	overlap.size = sizeof(overlap);
+	refused(rnl_overlap_find(NULL, 1, &overlap), -EINVAL, "spans is NULL, and nr is 1");
+	stats.size = sizeof(stats);
+	refused(rnl_worker_read_stats(pool, 1, &stats), -EINVAL,
+		"worker is 1; the pool has had workers 0 to 0");
+	refused(rnl_pool_stats_text(pool, NULL, NULL, 9), -EINVAL, "buf is NULL, and bytes is 9");
+	refused(rnl_pool_held(pool, NULL, 1), -EINVAL, "held is NULL, and max is 1");
+	answered(rnl_pool_held(pool, &held, 1), 0);
+	answered(rnl_trace_stop(pool), -EALREADY);
+	answered(rnl_top_stop(pool), -EALREADY);
+	end_hearing(pool);
+}
+
+TEST(a_device_that_is_not_there_is_logged)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+	struct rnl_pool *pool = hearing_pool(1);
+	void *mem;
+
+	refused(rnl_device_describe("gpu", &info), -EINVAL,
+		"rnl_device_describe(): device is \"gpu\": no name of a device");
+	refused(rnl_device_describe("cuda:777", &info), -ENODEV, "device is \"cuda:777\"");
+	refused(rnl_pool_device(pool, 9, &info), -EINVAL, "device is 9");
+	refused(rnl_device_alloc(pool, 9, 1, &mem), -EINVAL, "device is 9");
+	end_hearing(pool);
+}
+
+TEST(memory_that_is_not_asked_for_rightly_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	void *mem;
+
+	refused(rnl_pinned_get(pool, 0, &mem), -EINVAL, "rnl_pinned_get(): bytes is 0");
+	refused(rnl_pinned_get(pool, 1, NULL), -EINVAL, "rnl_pinned_get(): no place for the memory");
+	refused(rnl_pinned_get_wait(pool, 0, &mem, 0), -EINVAL, "rnl_pinned_get_wait(): bytes is 0");
+	refused(rnl_device_alloc(pool, 0, 0, &mem), -EINVAL, "rnl_device_alloc(): bytes is 0");
+	refused(rnl_device_alloc(pool, 0, 1, NULL), -EINVAL,
+		"rnl_device_alloc(): no place for the memory");
+	refused(rnl_scratch(1, &mem), -EINVAL, "rnl_scratch(): called outside of a job's function");
+	end_hearing(pool);
+}
+
+/* ---- jobs ----------------------------------------------------------------------------- */
+
+static void on_done(struct rnl_job *job)
+{
+	(void)job;
+}
+
+/* Calls each setter; they return @ret and log @text. */
+static void try_setters(struct rnl_job *job, struct rnl_barrier *barrier, struct rnl_cq *cq,
+			struct rnl_job *next, int ret, const char *text)
+{
+	refused(rnl_job_after(job, barrier), ret, text);
+	refused(rnl_barrier_add(barrier, job), ret, text);
+	refused(rnl_job_then(job, next), ret, text);
+	refused(rnl_job_on_done(job, on_done), ret, text);
+	refused(rnl_job_cq(job, cq), ret, text);
+	refused(rnl_job_deadline(job, 1), ret, text);
+	refused(rnl_job_urgent(job, 1), ret, text);
+	refused(rnl_job_device(job, 0), ret, text);
+	refused(rnl_job_gather(job, 1), ret, text);
+	refused(rnl_job_replay(job, 1), ret, text);
+}
+
+TEST(a_job_that_cannot_be_changed_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job job, next, zero = { 0 };
+	struct rnl_barrier barrier;
+	struct rnl_cq *cq = cq_of();
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&next, noop_fn, NULL);
+	refused(rnl_job_init(NULL, noop_fn), -EINVAL, "rnl_job_init(): the job is NULL");
+	try_setters(NULL, &barrier, cq, &next, -EINVAL, "the job is NULL");
+	try_setters(&zero, &barrier, cq, &next, -EINVAL,
+		    "the job was not initialised: rnl_job_init()");
+	submit_job(pool, &job, gated_fn, &gate);
+	try_setters(&job, &barrier, cq, &next, -EBUSY, "was submitted, and is not done");
+	refused(rnl_job_then(&next, &job), -EBUSY, "rnl_job_then(): job");
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 0);
+	refused(rnl_job_device(&job, RNL_DEVICES_MAX), -EINVAL, "device is 16; it must be -1 to 15");
+	refused(rnl_job_then(&job, &job), -EINVAL, "would come after itself");
+	must(rnl_job_on_done(&job, on_done));
+	refused(rnl_job_cq(&job, cq), -EINVAL, "has a callback, and so no completion queue");
+	must(rnl_job_on_done(&job, NULL));
+	must(rnl_job_cq(&job, cq));
+	refused(rnl_job_on_done(&job, on_done), -EINVAL, "has a completion queue, and so no callback");
+	rnl_cq_destroy(cq);
+	end_hearing(pool);
+}
+
+TEST(a_question_about_no_job_is_logged)
+{
+	static const char never[] = "was never submitted";
+	struct rnl_pool *pool = hearing_pool(1);
+	struct rnl_hold none = { 0 }, hold;
+	struct gate gate = GATE_INIT;
+	struct rnl_job job;
+
+	job_of(&job, gated_fn, &gate);
+	refused(rnl_job_wait(&job, 0), -EINVAL, never);
+	refused(rnl_job_test(&job), -EINVAL, never);
+	refused(rnl_job_result(&job), -EINVAL, never);
+	refused(rnl_job_cancel(&job), -EINVAL, never);
+	refused(rnl_job_is_cancelled(&job), -EINVAL, never);
+	refused(rnl_job_wait(NULL, 0), -EINVAL, "rnl_job_wait(): the job is NULL");
+	refused(rnl_job_test(NULL), -EINVAL, "rnl_job_test(): the job is NULL");
+	refused(rnl_job_result(NULL), -EINVAL, "rnl_job_result(): the job is NULL");
+	refused(rnl_job_cancel(NULL), -EINVAL, "rnl_job_cancel(): the job is NULL");
+	refused(rnl_job_is_cancelled(NULL), -EINVAL, "rnl_job_is_cancelled(): the job is NULL");
+	refused(rnl_job_hold(&job, &hold), -EINVAL, "call it in the job's function");
+	refused(rnl_hold_release(NULL, 0), -EINVAL, "hold is NULL");
+	refused(rnl_hold_release(&none, 0), -EINVAL, "is no hold");
+	must(rnl_submit(pool, &job));
+	gate_await(&gate, 1);
+	answered(rnl_job_test(&job), 0);
+	answered(rnl_job_result(&job), -EBUSY);
+	answered(rnl_job_wait(&job, 0), -ETIMEDOUT);
+	answered(rnl_job_cancel(&job), -EBUSY);
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 0);
+	answered(rnl_job_cancel(&job), -EALREADY);
+	end_hearing(pool);
+}
+
+/* Submits by each way; all return @ret and log @text. */
+static void try_submits(struct rnl_pool *pool, struct rnl_order *order, struct rnl_job *job, int ret,
+			const char *text)
+{
+	struct rnl_job *list[] = { job };
+
+	refused(rnl_submit(pool, job), ret, text);
+	refused(rnl_submit_wait(pool, job, RNL_FOREVER), ret, text);
+	refused(rnl_submit_keyed(pool, job, 1), ret, text);
+	refused(rnl_submit_keyed_wait(pool, job, 1, RNL_FOREVER), ret, text);
+	refused(rnl_submit_at(pool, job, 0), ret, text);
+	refused(rnl_submit_keyed_at(pool, job, 1, 0), ret, text);
+	refused(rnl_submit_many(pool, list, 1), ret, text);
+	if (order) {
+		refused(rnl_submit_ordered(order, job), ret, text);
+		refused(rnl_submit_ordered_wait(order, job, RNL_FOREVER), ret, text);
+	}
+}
+
+TEST(a_submit_that_is_refused_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	struct rnl_job job, next, silent, zero = { 0 };
+	struct rnl_order order, none = { 0 };
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+
+	must(rnl_order_init(&order, pool, 1));
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&next, noop_fn, NULL);
+	try_submits(NULL, NULL, &next, -EINVAL, "pool is NULL");
+	try_submits(pool, &order, NULL, -EINVAL, "job is NULL");
+	try_submits(pool, &order, &zero, -EINVAL, "job was not initialised");
+	job_of(&silent, NULL, NULL);
+	try_submits(pool, &order, &silent, -EINVAL, "has no function");
+	submit_job(pool, &job, gated_fn, &gate);
+	try_submits(pool, &order, &job, -EBUSY, "was submitted before, and is not done");
+	refused(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EBUSY, "was submitted before");
+	refused(rnl_barrier_notify(&barrier, &job), -EBUSY, "was submitted before");
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 0);
+	refused(rnl_submit_when(NULL, &job, RNL_LOW_WATER), -EINVAL, "pool is NULL");
+	refused(rnl_submit_when(pool, &job, (enum rnl_water)7), -EINVAL, "mark is 7");
+	refused(rnl_submit_ordered(NULL, &job), -EINVAL, "the order is NULL");
+	refused(rnl_submit_ordered_wait(&none, &job, 0), -EINVAL, "the order was not initialised");
+	refused(rnl_order_init(NULL, pool, 1), -EINVAL, "rnl_order_init(): the order is NULL");
+	refused(rnl_submit_many(pool, NULL, 1), -EINVAL, "jobs is NULL, and nr is 1");
+	must(rnl_pool_close(pool));
+	answered(rnl_submit(pool, &job), -ESHUTDOWN);
+	rnl_order_fini(&order);
+	end_hearing(pool);
+}
+
+TEST(a_chain_with_a_job_that_is_under_way_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job first, job;
+
+	job_of(&first, noop_fn, NULL);
+	job_of(&job, gated_fn, &gate);
+	must(rnl_job_then(&first, &job));
+	must(rnl_submit(pool, &job));
+	refused(rnl_submit(pool, &first), -EBUSY, "was submitted before, and is not done");
+	gate_open(&gate);
+	ck_assert_int_eq(result_of(&job), 0);
+	end_hearing(pool);
+}
+
+/* A clock's time of day is decades ahead of rnl_clock(): the job would never start. */
+TEST(a_start_that_is_a_time_of_day_is_refused)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	const int64_t year_ns = INT64_C(366) * 24 * 3600 * 1000000000;
+	struct timespec now;
+	struct rnl_job job;
+	int64_t today;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	today = now.tv_sec * INT64_C(1000000000);
+	job_of(&job, noop_fn, NULL);
+	refused(rnl_submit_at(pool, &job, today), -EINVAL, "which is not the time of day");
+	refused(rnl_submit_keyed_at(pool, &job, 1, INT64_MAX), -EINVAL, "more than a year later");
+	answered(rnl_submit_at(pool, &job, rnl_clock() + year_ns - INT64_C(1000000000)), 0);
+	must(rnl_job_cancel(&job));
+	ck_assert_int_eq(result_of(&job), -ECANCELED);
+	answered(rnl_submit_at(pool, &job, INT64_MIN), 0);
+	ck_assert_int_eq(result_of(&job), 0);
+	end_hearing(pool);
+}
+
+/* ---- barriers and completion queues ----------------------------------------------------- */
+
+TEST(a_call_on_no_barrier_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	struct rnl_barrier barrier, *bad[2] = { NULL, &barrier };
+	static const char *const text[2] = { "the barrier is NULL",
+					     "the barrier was not initialised" };
+	struct rnl_job job;
+
+	memset(&barrier, 0, sizeof(barrier));
+	job_of(&job, noop_fn, NULL);
+	for (int i = 0; i < 2; i++) {
+		refused(rnl_barrier_add(bad[i], &job), -EINVAL, text[i]);
+		refused(rnl_barrier_wait(bad[i], 0), -EINVAL, text[i]);
+		refused(rnl_barrier_join(bad[i]), -EINVAL, text[i]);
+		refused(rnl_barrier_notify(bad[i], &job), -EINVAL, text[i]);
+		refused(rnl_barrier_result(bad[i]), -EINVAL, text[i]);
+	}
+	refused(rnl_barrier_init(NULL, pool), -EINVAL, "rnl_barrier_init(): the barrier is NULL");
+	refused(rnl_small_barrier_init(NULL, pool), -EINVAL,
+		"rnl_small_barrier_init(): the barrier is NULL");
+	refused(rnl_job_after(&job, &barrier), -EINVAL, text[1]);
+	end_hearing(pool);
+}
+
+TEST(a_call_on_no_completion_queue_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	struct rnl_cq *cq = cq_of();
+	struct rnl_job *list[1];
+
+	refused(rnl_cq_create(NULL), -EINVAL, "rnl_cq_create(): cqp is NULL");
+	refused(rnl_cq_fd(NULL), -EINVAL, "rnl_cq_fd(): the completion queue is NULL");
+	refused(rnl_cq_reap(NULL, list, 1), -EINVAL, "the completion queue is NULL");
+	refused(rnl_cq_wait(NULL, list, 1, 0), -EINVAL, "the completion queue is NULL");
+	refused(rnl_cq_reap(cq, NULL, 1), -EINVAL, "jobs is NULL");
+	refused(rnl_cq_wait(cq, list, 0, 0), -EINVAL, "max is 0");
+	answered(rnl_cq_reap(cq, list, 1), 0);
+	answered(rnl_cq_wait(cq, list, 1, 0), -ETIMEDOUT);
+	rnl_cq_destroy(cq);
+	end_hearing(pool);
+}
+
+/* No thread may ever reap the job, or the one that would wait is the one that reaps. */
+TEST(a_wait_for_ever_for_a_job_that_has_to_be_reaped_is_refused)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	struct rnl_job job, *list[1];
+	struct gate gate = GATE_INIT;
+	struct rnl_cq *cq = cq_of();
+
+	cq_job(&job, gated_fn, &gate, cq);
+	must(rnl_job_device(&job, 0));
+	must(rnl_submit(pool, &job));
+	refused(rnl_job_wait(&job, RNL_FOREVER), -EBUSY, "is done when it is reaped");
+	refused(rnl_job_wait(&job, -7), -EBUSY, "rnl_cq_wait()");
+	answered(rnl_job_wait(&job, 0), -ETIMEDOUT);
+	answered(rnl_job_wait(&job, MS), -ETIMEDOUT);
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	refused(rnl_job_wait(&job, RNL_FOREVER), -EBUSY, "is done when it is reaped");
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 1), 1);
+	answered(rnl_job_wait(&job, RNL_FOREVER), 0);
+	/* Without its queue it is waited for as any job. */
+	must(rnl_job_cq(&job, NULL));
+	must(rnl_submit(pool, &job));
+	answered(rnl_job_wait(&job, RNL_FOREVER), 0);
+	rnl_cq_destroy(cq);
+	end_hearing(pool);
+}
+
+/* ---- work on the stream ------------------------------------------------------------------- */
+
+static void host_kernel(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	(void)grid;
+	(void)block;
+	(void)args;
+}
+
+static int cuda_kernel(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
+{
+	(void)grid;
+	(void)block;
+	(void)args;
+	(void)stream;
+	return 0;
+}
+
+static const struct rnl_kernel plain = { "plain", 4, host_kernel, cuda_kernel, NULL };
+static const struct rnl_kernel huge = { "huge", RNL_KERNEL_ARGS_MAX + 1, host_kernel, cuda_kernel, NULL };
+static const struct rnl_kernel nowhere = { "nowhere", 0, NULL, NULL, NULL };
+
+TEST(work_of_a_thread_without_a_stream_is_logged)
+{
+	static const char none[] = "this thread has no stream: call it in a job's function, or call "
+				   "rnl_thread_attach()";
+	const struct rnl_dim one = { 1, 1, 1 };
+	struct rnl_pool *pool = hearing_pool(1);
+	char a[4] = "abc", b[4];
+	void *mem;
+
+	refused(rnl_copy(b, a, sizeof(a)), -ENODEV, none);
+	refused(rnl_copy_2d(b, 2, a, 2, 2, 2), -ENODEV, none);
+	refused(rnl_fill(b, 0, sizeof(b)), -ENODEV, none);
+	refused(rnl_launch(&plain, one, one, a), -ENODEV, none);
+	refused(rnl_stream_wait(0), -ENODEV, none);
+	refused(rnl_job_args(1, &mem), -ENODEV, none);
+	end_hearing(pool);
+}
+
+TEST(work_that_is_refused_is_logged)
+{
+	const struct rnl_dim one = { 1, 1, 1 }, flat = { 1, 0, 1 };
+	struct rnl_pool *pool = hearing_pool(1);
+	char a[64] = "", b[64];
+	void *mem;
+
+	must(rnl_thread_attach(pool));
+	refused(rnl_copy(NULL, a, 4), -EINVAL, "rnl_copy(): dst is NULL, and 4 bytes");
+	refused(rnl_copy(b, NULL, 4), -EINVAL, "rnl_copy(): src is NULL");
+	refused(rnl_copy_2d(b, 8, a, 3, 4, 2), -EINVAL, "src_pitch is 3, of 2 rows; both must be 4");
+	refused(rnl_fill(NULL, 0, 4), -EINVAL, "rnl_fill(): dst is NULL, and bytes is 4");
+	refused(rnl_fill(b, 0, sizeof(b)), -EINVAL,
+		"they must be memory of the device or page-locked");
+	refused(rnl_launch(NULL, one, one, a), -EINVAL, "rnl_launch(): kernel is NULL");
+	refused(rnl_launch(&plain, one, one, NULL), -EINVAL, "args is NULL, and kernel plain has 4");
+	refused(rnl_launch(&huge, one, one, a), -EINVAL, "kernel huge are 4097 bytes; 4096 is the most");
+	refused(rnl_launch(&plain, one, flat, a), -EINVAL,
+		"kernel plain: grid is (1, 1, 1), and block is (1, 0, 1); no dimension may be 0");
+	refused(rnl_launch(&nowhere, one, one, NULL), -ENOTSUP, "kernel nowhere has no function for");
+	refused(rnl_job_args(1, &mem), -EINVAL, "rnl_job_args(): called outside of a job's function");
+	must(rnl_stream_wait(RNL_FOREVER));
+	rnl_thread_detach();
+	end_hearing(pool);
+}
+
+TEST(a_launch_beyond_the_device_is_logged)
+{
+	const struct rnl_dim one = { 1, 1, 1 }, large = { 2048, 1, 1 };
+	struct rnl_pool *pool;
+
+	if (!on_host())
+		test_skip("the kernel of this test asks nothing of a GPU");
+	pool = hearing_pool(1);
+	must(rnl_thread_attach(pool));
+	refused(rnl_launch(&plain, one, large, "abc"), -EINVAL,
+		"the device refused kernel plain with grid (1, 1, 1) and block (2048, 1, 1)");
+	rnl_thread_detach();
+	end_hearing(pool);
+}
+
+TEST(a_thread_of_another_device_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1), *other;
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_barrier barrier;
+
+	attr.device = on_host() ? "host:2" : "host";
+	attr.nr_workers = 2;
+	must(rnl_pool_create(&other, &attr));
+	if (on_host()) {
+		/* The first of two host devices is this pool's. */
+		must(rnl_thread_attach(other));
+		answered(rnl_thread_attach(pool), 0);
+	} else {
+		must(rnl_thread_attach(other));
+		refused(rnl_thread_attach(pool), -EBUSY, "rnl_thread_attach(): this thread is attached to");
+		must(rnl_barrier_init(&barrier, pool));
+		refused(rnl_barrier_join(&barrier), -ENODEV, "call rnl_thread_detach() before");
+	}
+	rnl_thread_detach();
+	rnl_pool_destroy(other);
+	end_hearing(pool);
+}
+
+TEST(a_setup_that_comes_too_late_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+
+	unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	refused(rnl_setup(), -EBUSY, "rnl_setup(): other threads run");
+	end_hearing(pool);
+}
+
+/* ---- in a job's function -------------------------------------------------------------------- */
+
+struct inside {
+	struct rnl_job job, waiting;
+	struct rnl_pool *pool;
+	struct rnl_barrier unissued;
+	struct gate gate;
+	struct rnl_overlap overlap;
+};
+
+static int inside_fn(struct rnl_job *job)
+{
+	struct inside *in = rnl_container_of(job, struct inside, job);
+	static const char itself[] = "would wait for itself";
+	void *mem;
+
+	refused(rnl_job_wait(job, MS), -EBUSY, itself);
+	refused(rnl_barrier_wait(&in->unissued, MS), -EBUSY, itself);
+	refused(rnl_barrier_join(&in->unissued), -EBUSY, itself);
+	refused(rnl_pool_drain(in->pool, MS), -EBUSY, itself);
+	refused(rnl_pool_resize(in->pool, 1), -EBUSY, itself);
+	refused(rnl_trace_start(in->pool, "/dev/null", NULL), -EBUSY, itself);
+	refused(rnl_trace_stop(in->pool), -EBUSY, itself);
+	refused(rnl_trace_overlap(in->pool, &in->overlap), -EBUSY, itself);
+	refused(rnl_stream_wait(MS), -EBUSY, "rnl_stream_wait(): called in a job's function");
+	refused(rnl_job_args(1, &mem), -EINVAL, "rnl_job_args(): the job's user is NULL");
+	refused(rnl_scratch(0, &mem), -EINVAL, "rnl_scratch(): bytes is 0");
+	refused(rnl_scratch(1, NULL), -EINVAL, "rnl_scratch(): memp is NULL");
+	job->user = job;
+	refused(rnl_job_args(RNL_JOB_ARGS_MAX + 1, &mem), -EINVAL, "bytes is 1025; it must be 1 to 1024");
+	refused(rnl_job_hold(job, NULL), -EINVAL, "rnl_job_hold(): hold is NULL");
+	return 0;
+}
+
+TEST(a_call_that_a_job_may_not_make_is_logged)
+{
+	struct inside in = { .gate = GATE_INIT, .overlap = RNL_OVERLAP_INIT };
+
+	in.pool = hearing_pool(2);
+	hold_barrier(in.pool, &in.unissued, &in.gate, &in.waiting);
+	submit_job(in.pool, &in.job, inside_fn, NULL);
+	/* The first error of a call is the job's. */
+	ck_assert_int_eq(result_of(&in.job), -EINVAL);
+	gate_open(&in.gate);
+	end_hearing(in.pool);
+}
+
+static int fill_stack_fn(struct rnl_job *job)
+{
+	char mem[64];
+
+	(void)job;
+	(void)rnl_fill(mem, 1, sizeof(mem));
+	return 0;
+}
+
+TEST(a_fill_of_the_stack_in_a_job_is_logged_whether_it_gathers_or_not)
+{
+	enum { NR = 8 };
+	struct rnl_pool *pool = hearing_pool(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job plug, jobs[NR];
+
+	job_of(&jobs[0], fill_stack_fn, NULL);
+	refused(submit_and_wait(pool, &jobs[0]), -EINVAL, "rnl_fill(): the device refused 64 bytes");
+	heard.bytes = 0;
+	hold_workers(pool, &gate, &plug, 1);
+	for (int i = 0; i < NR; i++) {
+		job_of(&jobs[i], fill_stack_fn, NULL);
+		must(rnl_job_gather(&jobs[i], 1));
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	gate_open(&gate);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&jobs[i]), -EINVAL);
+	ck_assert(has_heard(&heard, "which gathers"));
+	end_hearing(pool);
+}
+
+/* ---- mistakes that are no refusals -------------------------------------------------------------- */
+
+static int positive_fn(struct rnl_job *job)
+{
+	(void)job;
+	return EIO;
+}
+
+TEST(a_positive_result_succeeds_and_the_pool_says_so_once)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	struct rnl_job job;
+
+	job_of(&job, positive_fn, NULL);
+	refused(submit_and_wait(pool, &job), EIO, "returned 5, a value: its job has succeeded");
+	answered(submit_and_wait(pool, &job), EIO);
+	end_hearing(pool);
+}
+
+static int positive_chunk(const struct rnl_chunk *chunk)
+{
+	(void)chunk;
+	return 3;
+}
+
+TEST(a_positive_result_of_a_maps_function_ends_the_map_and_is_logged)
+{
+	struct rnl_pool *pool = hearing_pool(1);
+	struct rnl_map map = RNL_MAP_INIT;
+	struct rnl_barrier barrier;
+	char in[64] = "";
+
+	must(rnl_barrier_init(&barrier, pool));
+	map.fn = positive_chunk;
+	map.in = in;
+	map.in_bytes = 1;
+	map.nr = sizeof(in);
+	map.chunk = sizeof(in);
+	must(rnl_map_start(pool, &map, &barrier));
+	ck_assert_int_eq(result_of_barrier(&barrier), -EINVAL);
+	ck_assert(has_heard(&heard, "a map's fn() returned 3; it must return 0 or a negative errno"));
+	end_hearing(pool);
+}
+
+/* ---- floods ---------------------------------------------------------------------------------- */
+
+static void count_line(void *arg, enum rnl_log_level level, const char *msg)
+{
+	unsigned *lines = arg;
+
+	(void)level;
+	lines[0]++;
+	lines[1] += strstr(msg, "more lines like the last one were left out") != NULL;
+}
+
+TEST(a_loop_of_refused_calls_does_not_flood_the_log, .timeout_s = 60)
+{
+	const int64_t end = rnl_clock() + patience_ns();
+	unsigned lines[2] = { 0, 0 };
+	uint64_t calls = 0;
+
+	rnl_set_log(count_line, lines);
+	/* It goes on until a second has passed in which lines were left out. */
+	while (!lines[1] && rnl_clock() < end) {
+		ck_assert_int_eq(rnl_job_test(NULL), -EINVAL);
+		calls++;
+	}
+	ck_assert_uint_eq(lines[1], 1);
+	ck_assert_uint_lt(lines[0], calls);
+	ck_assert_uint_le(lines[0], 202);
+	rnl_set_log(NULL, NULL);
+}
