@@ -47,7 +47,7 @@ static int check(const struct rnl_cq *cq)
 }
 
 /* As check(), for a public @call: logs -EINVAL. */
-static int check_given(const struct rnl_cq *cq, const char *call)
+static int cq_check_given(const struct rnl_cq *cq, const char *call)
 {
 	const int ret = check(cq);
 
@@ -191,7 +191,7 @@ static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 /* There is one reader at a time. */
 static int enter(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 {
-	int ret = check_given(cq, "reap of a completion queue");
+	int ret = cq_check_given(cq, "reap of a completion queue");
 
 	if (ret)
 		return ret;
@@ -303,7 +303,7 @@ void rnl_cq_destroy(struct rnl_cq *cq)
 
 int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq)
 {
-	int ret = cq ? check_given(cq, "rnl_job_cq()") : 0;
+	int ret = cq ? cq_check_given(cq, "rnl_job_cq()") : 0;
 
 	if (!ret)
 		ret = rnl__job_settable(job, "rnl_job_cq()");
@@ -320,7 +320,7 @@ int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq)
 
 int rnl_cq_fd(struct rnl_cq *cq)
 {
-	int ret = check_given(cq, "rnl_cq_fd()");
+	int ret = cq_check_given(cq, "rnl_cq_fd()");
 
 	return ret ? ret : cq->fd;
 }

@@ -56,8 +56,8 @@ int rnl__job_settable(const struct rnl_job *job, const char *call)
 		return rnl__invalid(NULL, "%s: the job was not initialised: rnl_job_init()", call);
 	if (ret || rnl__latch_open(rnl__job_latch(job)))
 		return ret;
-	return rnl__refused(NULL, -EBUSY, "%s: job %p was submitted, and is not done: it can be changed "
-			    "afterwards", call, (const void *)job);
+	return rnl__refused(NULL, -EBUSY, "%s: job %p was submitted, and is not done: it can be "
+			    "changed afterwards", call, (const void *)job);
 }
 
 void rnl__job_enqueued(struct rnl_job *job)
@@ -174,11 +174,11 @@ int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
 /* ---- public: whether it is done ------------------------------------------ */
 
 /* No thread may ever reap it, or the one that waits here reaps. */
-static int refuse_wait_for_reap(const struct rnl_job *job)
+static int job_refuse_wait(const struct rnl_job *job)
 {
-	return rnl__refused(NULL, -EBUSY, "rnl_job_wait(): job %p goes to a completion queue, and is done "
-			    "when it is reaped: reap it by rnl_cq_wait(), or, if another thread reaps, "
-			    "wait with a timeout", (const void *)job);
+	return rnl__refused(NULL, -EBUSY, "rnl_job_wait(): job %p goes to a completion queue, and is "
+			    "done when it is reaped: reap it by rnl_cq_wait(), or, if another thread "
+			    "reaps, wait with a timeout", (const void *)job);
 }
 
 int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
@@ -194,7 +194,7 @@ int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 				    -EBUSY;
 	deadline = rnl__deadline(timeout_ns);
 	if (deadline == RNL__NEVER && job->device & RNL__JOB_TO_REAP)
-		return refuse_wait_for_reap(job);
+		return job_refuse_wait(job);
 	/* A job in its completion queue may outlive its pool. */
 	if (in_phase(job, RNL__JOB_DONE))
 		return rnl__latch_wait(rnl__job_latch(job), 0, deadline);

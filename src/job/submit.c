@@ -180,8 +180,8 @@ static int busy(struct rnl_pool *pool, const struct rnl_job *first, unsigned nr,
 					    "%p: rnl_job_then() has made a circle",
 					    (const void *)first, (const void *)met);
 	}
-	return rnl__refused(&pool->log, -EBUSY, "submit: job %p, in the chain of job %p, was submitted "
-			    "before, and is not done", (const void *)met, (const void *)first);
+	return rnl__refused(&pool->log, -EBUSY, "submit: job %p, in the chain of job %p, was "
+			    "submitted before, and is not done", (const void *)met, (const void *)first);
 }
 
 /* Claims the jobs behind the first one, all or none; how many, or the error. */
@@ -607,7 +607,8 @@ static int submit_claimed_at(struct rnl_pool *pool, struct rnl_job *job, int64_t
 		rnl__job_drop(job);
 		return rnl__invalid(&pool->log, "submit at a time: start_ns is %" PRId64 ", and "
 				    "rnl_clock() is %" PRIu64 ": more than a year later. It must be a "
-				    "time of rnl_clock(), which is not the time of day", start_ns, now);
+				    "time of rnl_clock(), which is not the time of day", start_ns,
+				    now);
 	}
 	if (job->after) {
 		rnl__job_drop(job);

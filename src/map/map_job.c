@@ -60,8 +60,8 @@ static int success_or_errno(const char *callback, int ret)
 {
 	if (ret <= 0)
 		return ret;
-	return rnl__invalid(&rnl__thread.worker->pool->log, "a map's %s returned %d; it must return 0 or "
-			    "a negative errno", callback, ret);
+	return rnl__invalid(&rnl__thread.worker->pool->log, "a map's %s returned %d; it must return "
+			    "0 or a negative errno", callback, ret);
 }
 
 /* ---- in ------------------------------------------------------------------ */

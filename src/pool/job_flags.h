@@ -25,7 +25,6 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_CALLS 524288u	/* it has a callback */
 #define RNL__JOB_LEADS 1048576u	/* a job is behind it, by `then` */
 #define RNL__JOB_PLACED 2097152u /* it names a device of its pool: `device` */
-#define RNL__JOB_MARKED 4194304u /* a notice: only a bit for claims, which lets it have no function */
 #define RNL__JOB_LASTING \
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
 	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS | \
@@ -42,6 +41,7 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_OWES 256u	/* its worker has yet to write what it copied out */
 #define RNL__JOB_UNRUN 512u	/* its function was not called */
 #define RNL__JOB_LAST 1024u	/* a notice that waits for the pool's end: it is cancelled alone */
+#define RNL__JOB_MARKED 4194304u /* a notice of rnl_submit_when(), which needs no function */
 #define RNL__JOB_HELD 2048u	/* its function took a hold: `holds` counts */
 
 /*

@@ -39,8 +39,8 @@ static int check_ask(struct rnl_pool *pool, const char *call, size_t bytes, void
 	if (ret)
 		return ret;
 	if (!bytes || !memp)
-		return rnl__invalid(&pool->log, bytes ? "%s: no place for the memory: the pointer to it is "
-				    "NULL" : "%s: bytes is 0; it must be 1 or more", call);
+		return rnl__invalid(&pool->log, bytes ? "%s: no place for the memory: the pointer to it "
+				    "is NULL" : "%s: bytes is 0; it must be 1 or more", call);
 	return rnl__pool_failed(pool) ? -EIO : 0;
 }
 

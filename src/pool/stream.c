@@ -58,7 +58,7 @@ void rnl__stream_detach(void)
 }
 
 /* The calling thread has a stream. */
-static int stay_attached(const struct rnl_pool *pool, const char *call, int refused)
+static int stream_stay(const struct rnl_pool *pool, const char *call, int refused)
 {
 	const struct rnl__device *device = rnl__thread.stream->device;
 	char name[RNL__DEVICE_NAME_BYTES];
@@ -76,10 +76,10 @@ int rnl__stream_attach_to(struct rnl_pool *pool, const char *call, int refused)
 	int ret;
 
 	if (rnl__thread.stream && rnl__thread.generation == rnl__generation)
-		return stay_attached(pool, call, refused);
+		return stream_stay(pool, call, refused);
 	if (rnl__thread.worker)
-		return rnl__refused(&pool->log, -ENODEV, "%s: a pool's keeper, which calls this callback, "
-				    "has no stream", call);
+		return rnl__refused(&pool->log, -ENODEV, "%s: a pool's keeper, which calls this "
+				    "callback, has no stream", call);
 	pthread_once(&once, make_key);
 	if (key_result)
 		return -ENOMEM;
@@ -120,10 +120,12 @@ static void note_unit_error(const struct rnl__stream *stream)
 }
 
 /* The log of the calling worker's pool; NULL: the process's. */
-static const struct rnl__log *own_log(void)
+static const struct rnl__log *stream_log(void)
 {
 	return rnl__thread.worker ? &rnl__thread.worker->pool->log : NULL;
 }
+
+#define stream_invalid(...) rnl__invalid(stream_log(), __VA_ARGS__)
 
 /* 0, or why the calling thread may not use its device. */
 static int ready(const char *call)
@@ -131,8 +133,9 @@ static int ready(const char *call)
 	const struct rnl__stream *stream = rnl__thread.stream;
 
 	if (!stream)
-		return rnl__refused(own_log(), -ENODEV, "%s: this thread has no stream: call it in a job's "
-				    "function, or call rnl_thread_attach() on this thread before", call);
+		return rnl__refused(stream_log(), -ENODEV, "%s: this thread has no stream: call it in "
+				    "a job's function, or call rnl_thread_attach() on this thread "
+				    "before", call);
 	if (rnl__thread.guard)
 		note_unit_error(stream);
 	if (rnl__thread.generation != rnl__generation)
@@ -196,7 +199,7 @@ static int issue_copy(const struct rnl__copy *c)
  * Whether the device has refused an operation's arguments.  It may refuse any while the function is
  * captured, which is called again then.
  */
-static bool device_refused(int ret)
+static bool stream_refused(int ret)
 {
 	return (ret == -EINVAL || ret == -ENOTSUP) && !rnl__thread.guard;
 }
@@ -207,14 +210,14 @@ static bool valid_rows(size_t pitch, size_t width, size_t rows)
 	return pitch >= width && pitch <= PITCH_MAX && rows <= SIZE_MAX / 2 / PITCH_MAX;
 }
 
-static int check_rows(const struct rnl__copy *c)
+static int stream_check_rows(const struct rnl__copy *c)
 {
 	if (valid_rows(c->dst_pitch, c->width, c->rows) &&
 	    valid_rows(c->src_pitch, c->width, c->rows))
 		return 0;
-	return rnl__invalid(own_log(), "rnl_copy_2d(): dst_pitch is %zu, src_pitch is %zu, of %zu rows; "
-			    "both must be %zu, the width, to %zu", c->dst_pitch, c->src_pitch,
-			    c->rows, c->width, PITCH_MAX);
+	return stream_invalid("rnl_copy_2d(): dst_pitch is %zu, src_pitch is %zu, of %zu rows; both "
+			      "must be %zu, the width, to %zu", c->dst_pitch, c->src_pitch, c->rows,
+			      c->width, PITCH_MAX);
 }
 
 static int copy(const char *call, const struct rnl__copy *c, bool pitched)
@@ -224,15 +227,16 @@ static int copy(const char *call, const struct rnl__copy *c, bool pitched)
 	if (ret || !c->width || !c->rows)
 		return ret;
 	if (!c->dst || !c->src)
-		return rnl__invalid(own_log(), "%s: %s is NULL, and %zu bytes are to be copied", call,
+		return stream_invalid("%s: %s is NULL, and %zu bytes are to be copied", call,
 				    c->dst ? "src" : "dst", c->width);
-	ret = pitched ? check_rows(c) : 0;
+	ret = pitched ? stream_check_rows(c) : 0;
 	if (ret)
 		return ret;
 	ret = issue_copy(c);
-	if (device_refused(ret))
-		return rnl__refused(own_log(), ret, "%s: the device refused %zu bytes from %p to %p: both "
-				    "must be memory that exists", call, c->width, c->src, c->dst);
+	if (stream_refused(ret))
+		return rnl__refused(stream_log(), ret, "%s: the device refused %zu bytes from %p "
+				    "to %p: both must be memory that exists", call, c->width, c->src,
+				    c->dst);
 	return ret;
 }
 
@@ -243,31 +247,32 @@ static int fill(void *dst, uint8_t value, size_t bytes)
 	if (ret || !bytes)
 		return ret;
 	if (!dst)
-		return rnl__invalid(own_log(), "rnl_fill(): dst is NULL, and bytes is %zu", bytes);
+		return stream_invalid("rnl_fill(): dst is NULL, and bytes is %zu", bytes);
 	ret = rnl__gather_fill(dst, value, bytes);
-	if (device_refused(ret))
-		return rnl__refused(own_log(), ret, "rnl_fill(): the device refused %zu bytes at %p: they "
-				    "must be memory of the device or page-locked, as of "
-				    "rnl_device_alloc(), rnl_scratch() or rnl_pinned_get()", bytes, dst);
+	if (stream_refused(ret))
+		return rnl__refused(stream_log(), ret, "rnl_fill(): the device refused %zu bytes at "
+				    "%p: they must be memory of the device or page-locked, as of "
+				    "rnl_device_alloc(), rnl_scratch() or rnl_pinned_get()", bytes,
+				    dst);
 	return ret;
 }
 
-static int check_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct rnl_dim block,
-			const void *args)
+static int stream_check_launch(const struct rnl_kernel *kernel, struct rnl_dim grid,
+			       struct rnl_dim block, const void *args)
 {
 	if (!kernel)
-		return rnl__invalid(own_log(), "rnl_launch(): kernel is NULL");
+		return stream_invalid("rnl_launch(): kernel is NULL");
 	if (kernel->args_bytes > RNL_KERNEL_ARGS_MAX)
-		return rnl__invalid(own_log(), "rnl_launch(): the arguments of kernel %s are %zu bytes; "
-				    "%d is the most", kernel->name, kernel->args_bytes,
-				    RNL_KERNEL_ARGS_MAX);
+		return stream_invalid("rnl_launch(): the arguments of kernel %s are %zu bytes; %d is "
+				      "the most", kernel->name, kernel->args_bytes,
+				      RNL_KERNEL_ARGS_MAX);
 	if (!args && kernel->args_bytes)
-		return rnl__invalid(own_log(), "rnl_launch(): args is NULL, and kernel %s has %zu bytes "
-				    "of arguments", kernel->name, kernel->args_bytes);
+		return stream_invalid("rnl_launch(): args is NULL, and kernel %s has %zu bytes of "
+				      "arguments", kernel->name, kernel->args_bytes);
 	if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z)
-		return rnl__invalid(own_log(), "rnl_launch(): kernel %s: grid is (%u, %u, %u), and block "
-				    "is (%u, %u, %u); no dimension may be 0", kernel->name, grid.x,
-				    grid.y, grid.z, block.x, block.y, block.z);
+		return stream_invalid("rnl_launch(): kernel %s: grid is (%u, %u, %u), and block is "
+				      "(%u, %u, %u); no dimension may be 0", kernel->name, grid.x,
+				      grid.y, grid.z, block.x, block.y, block.z);
 	return 0;
 }
 
@@ -277,20 +282,19 @@ static int launch(const struct rnl_kernel *kernel, struct rnl_dim grid, struct r
 	int ret = ready("rnl_launch()");
 
 	if (!ret)
-		ret = check_launch(kernel, grid, block, args);
+		ret = stream_check_launch(kernel, grid, block, args);
 	if (ret)
 		return ret;
 	ret = rnl__gather_launch(kernel, grid, block, args);
-	if (ret == -ENOTSUP && device_refused(ret))
-		return rnl__refused(own_log(), ret, "rnl_launch(): kernel %s has no function for %s: %s "
-				    "defines one", kernel->name,
-				    rnl__thread.stream->device->info.cuda ? "a GPU" : "the host device",
-				    rnl__thread.stream->device->info.cuda ? "RNL_KERNEL()" :
-				    "RNL_KERNEL() or RNL_HOST_KERNEL(), with a host function,");
-	if (device_refused(ret))
-		return rnl__refused(own_log(), ret, "rnl_launch(): the device refused kernel %s with grid "
-				    "(%u, %u, %u) and block (%u, %u, %u)", kernel->name, grid.x,
-				    grid.y, grid.z, block.x, block.y, block.z);
+	if (ret == -ENOTSUP && stream_refused(ret))
+		return rnl__refused(stream_log(), ret, "rnl_launch(): kernel %s has no function for %s: "
+				    "RNL_KERNEL() and RNL_HOST_KERNEL() define kernels", kernel->name,
+				    rnl__thread.stream->device->info.cuda ? "a GPU" :
+				    "the host device");
+	if (stream_refused(ret))
+		return rnl__refused(stream_log(), ret, "rnl_launch(): the device refused kernel %s "
+				    "with grid (%u, %u, %u) and block (%u, %u, %u)", kernel->name,
+				    grid.x, grid.y, grid.z, block.x, block.y, block.z);
 	return ret;
 }
 
@@ -341,8 +345,9 @@ int rnl_stream_wait(int64_t timeout_ns)
 	if (rnl__thread.guard)
 		rnl__thread.guard->found |= RNL__WAITED;
 	if (rnl__thread.job)
-		return rnl__refused(own_log(), -EBUSY, "rnl_stream_wait(): called in a job's function: "
-				    "the job is done after its work on the stream; return instead");
+		return rnl__refused(stream_log(), -EBUSY, "rnl_stream_wait(): called in a job's "
+				    "function: the job is done after its work on the stream; return "
+				    "instead");
 	return rnl__thread.stream->device->ops->wait(rnl__deadline(timeout_ns));
 }
 
@@ -352,11 +357,11 @@ int rnl_scratch(size_t bytes, void **memp)
 	int ret;
 
 	if (!worker)
-		return rnl__invalid(own_log(), "rnl_scratch(): called outside of a job's function: use "
-				    "rnl_device_alloc()");
+		return stream_invalid("rnl_scratch(): called outside of a job's function: use "
+				      "rnl_device_alloc()");
 	ret = rnl__device_failed(worker->device) ? -EIO : 0;
 	if (!ret && (!memp || !bytes))
-		ret = rnl__invalid(own_log(), "rnl_scratch(): %s", memp ? "bytes is 0" : "memp is NULL");
+		ret = stream_invalid("rnl_scratch(): %s", memp ? "bytes is 0" : "memp is NULL");
 	return note_error(ret ? ret : rnl__scratch_get(&worker->scratch, bytes, memp));
 }
 
@@ -384,10 +389,10 @@ int rnl_job_args(size_t bytes, void **memp)
 	int ret = ready("rnl_job_args()");
 
 	if (!ret && !user)
-		ret = rnl__invalid(own_log(), "rnl_job_args(): %s", job ? "the job's user is NULL" :
+		ret = stream_invalid("rnl_job_args(): %s", job ? "the job's user is NULL" :
 				   "called outside of a job's function");
 	if (!ret && (!memp || !bytes || bytes > RNL_JOB_ARGS_MAX))
-		ret = rnl__invalid(own_log(), "rnl_job_args(): memp is %p, bytes is %zu; it must be 1 to "
+		ret = stream_invalid("rnl_job_args(): memp is %p, bytes is %zu; it must be 1 to "
 				   "%u", (void *)memp, bytes, RNL_JOB_ARGS_MAX);
 	if (!ret)
 		ret = rnl_scratch(bytes, &mem);

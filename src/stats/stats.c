@@ -99,8 +99,8 @@ int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker, struct rnl_poo
 		ret = rnl__check_given(&pool->log, "rnl_worker_read_stats()", "stats", stats,
 				       RNL__FIRST_POOL_STATS);
 	if (!ret && worker >= rnl__pool_nr_workers(pool))
-		ret = rnl__invalid(&pool->log, "rnl_worker_read_stats(): worker is %u; the pool has had "
-				   "workers 0 to %u", worker, rnl__pool_nr_workers(pool) - 1);
+		ret = rnl__invalid(&pool->log, "rnl_worker_read_stats(): worker is %u; the pool has "
+				   "had workers 0 to %u", worker, rnl__pool_nr_workers(pool) - 1);
 	if (ret)
 		return ret;
 	rnl__stats_add(&sum, &pool->workers[worker]);

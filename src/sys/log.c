@@ -101,7 +101,8 @@ static void log_limited(const struct rnl__log *log, enum rnl_log_level level, co
 		return;
 	log_list(log, level, format, list);
 	if (left_out)
-		rnl__log(log, level, "%" PRIu32 " more lines like the last one were left out", left_out);
+		rnl__log(log, level, "%" PRIu32 " more lines like the last one were left out",
+			 left_out);
 }
 
 void rnl__log_limited(const struct rnl__log *log, enum rnl_log_level level, const char *format, ...)

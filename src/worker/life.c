@@ -332,7 +332,7 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 
 /* ---- ending -------------------------------------------------------------- */
 
-static void close_pool(struct rnl_pool *pool)
+static void life_close(struct rnl_pool *pool)
 {
 	/* Also of workers that do not serve: a concurrent resize may bring them in. */
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
@@ -351,7 +351,7 @@ int rnl_pool_close(struct rnl_pool *pool)
 	int ret = rnl__pool_given(pool, "rnl_pool_close()");
 
 	if (!ret)
-		close_pool(pool);
+		life_close(pool);
 	return ret;
 }
 
@@ -394,7 +394,7 @@ int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns)
 
 	if (ret)
 		return ret;
-	close_pool(pool);
+	life_close(pool);
 	/* relaxed: see rnl__pool_stops() */
 	atomic_fetch_or_explicit(&pool->cancels, RNL__POOL_STOPS, memory_order_relaxed);
 	(void)rnl_pool_cancel(pool);
@@ -438,7 +438,7 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 
 	if (rnl__pool_check(pool))
 		return;		/* no pool, or a parent's, whose workers are not in this process */
-	close_pool(pool);
+	life_close(pool);
 	if (rnl__pool_worker(pool)) {
 		rnl__pool_log(pool, RNL_LOG_ERROR,
 			      "rnl_pool_destroy() on a worker of the pool: it is closed, "

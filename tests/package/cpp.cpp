@@ -269,6 +269,7 @@ static void queues(rnl_pool *pool)
 
 		expect(!rnl_job_cq(*job, queue), "rnl_job_cq");
 		job->submit(pool);
+		expect(thrown([&] { job->get(); }) == EBUSY, "a job that is not reaped is not waited for");
 		jobs.push_back(std::move(job));
 	}
 	while (nr < 200)
