@@ -17,7 +17,8 @@ extern "C" {
  * delayed. Under load, batches grow while all workers are busy or max_in_flight batches are under
  * way. A request waits only for the batches before it. It never waits for other producers: a slot
  * that is reserved and not committed goes with a later batch. Over several devices, batches and
- * slabs are divided among them: a batch takes the requests that went to its device.
+ * slabs are divided among them: a batch takes the requests that went to its device. A done request
+ * holds the memory of its output until it is released, and holds up nothing else.
  *
  *	rnl_request_init(&r->request);
  *	rnl_job_cq(&r->request.job, cq);		or a callback, a barrier, a wait
@@ -85,7 +86,9 @@ struct rnl_batcher_attr {
 	uint32_t max_batch;	/* requests in one batch; 0: 256; at most 32768 */
 	uint32_t max_in_flight;	/* batches under way at once; 0: 4 for each device; at most 32; with
 				 * fewer than devices, some devices have none */
-	size_t slab_bytes;	/* input of one slab; 0: four of the largest batches, or 16 MiB */
+	size_t slab_bytes;	/* input of one slab; 0: four of the largest batches, or 16 MiB. A
+				 * slab has outputs for as many requests: slab_bytes / in_bytes, and
+				 * with RNL_BATCHER_VARIABLE at least four of the largest batches */
 	uint32_t nr_slabs;	/* slabs at the start; 0: 4 for each device */
 	uint32_t max_slabs;	/* slabs when those of a device are full; 0: twice nr_slabs; at
 				 * most 32 */
@@ -103,9 +106,9 @@ struct rnl_batcher_attr {
  */
 struct rnl_request {
 	struct rnl_job job;
-	void *in;		/* the input, to be written between reserve and commit; aligned to
-				 * the largest power of two that divides attr.in_bytes, at most 64;
-				 * with RNL_BATCHER_VARIABLE to 16 */
+	void *in;		/* the input, to be written between reserve and commit; NULL once the
+				 * request is done; aligned to the largest power of two that divides
+				 * attr.in_bytes, at most 64; with RNL_BATCHER_VARIABLE to 16 */
 	const void *out;	/* the output, from when the request is done to its release; aligned
 				 * as `in`, by out_bytes; NULL if out_bytes is 0 or the whole batch
 				 * failed */
@@ -115,7 +118,8 @@ struct rnl_request {
 	uint32_t slab;
 	uint32_t slot;
 	uint32_t state;
-	uint32_t reserved[3];
+	uint32_t cell;
+	uint32_t reserved[2];
 };
 
 /*
@@ -147,8 +151,8 @@ RNL_API int rnl_batcher_create(struct rnl_batcher **batcherp, struct rnl_pool *p
 RNL_API void rnl_batcher_destroy(struct rnl_batcher *batcher);
 
 /*
- * Makes a request. `job.user` is NULL afterwards. The functions for jobs set how the program is
- * told of its end. They may be called whenever the request is not under way, and what they set
+ * Makes a request. `job.user` is NULL afterwards. Its job is not for rnl_submit(), which refuses it.
+ * The functions for jobs set how the program is told of its end. They may be called whenever the request is not under way, and what they set
  * stays.
  * @request: memory of the program; not a request that is reserved, under way, or not released.
  * Return: 0; -EINVAL request is NULL.
@@ -159,14 +163,14 @@ RNL_API int rnl_request_init(struct rnl_request *request);
 /*
  * Reserves a slot for a request. The request's `in` points to the slot then.
  * The slot belongs to the caller until a commit or a cancel, however long that takes. Other
- * producers do not wait for it, but its slab is not reused meanwhile. If a producer never commits,
- * the memory of one slab is lost; the batcher replaces the slab, up to max_slabs.
+ * producers do not wait for it, but the input of its slab is not reused meanwhile. If a producer
+ * never commits, that memory is lost; the batcher replaces the slab, up to max_slabs.
  * @request: initialised and not in use.
  * @bytes: the attribute in_bytes; with RNL_BATCHER_VARIABLE any number from 1 to in_bytes.
  * Context: lock-free; allocates nothing.
  * Ordering: the slot's content is undefined, and no other thread uses the slot.
- * Return: 0, and the request must be committed or cancelled; -EAGAIN all slabs are in use: try
- *	again when a request was done and released; -ESHUTDOWN the batcher or the pool is closed;
+ * Return: 0, and the request must be committed or cancelled; -EAGAIN all slabs are in use, or all
+ *	outputs: try again when a request was done and released; -ESHUTDOWN the batcher or the pool is closed;
  *	-EIO the device has failed; -EBUSY the request is reserved, under way or not released;
  *	-EINVAL an argument is NULL, bytes is out of its range, or the request was not
  *	initialised; -EOWNERDEAD. On failure the request is unchanged.
@@ -176,10 +180,11 @@ RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request 
 				size_t bytes);
 
 /*
- * Reserves a slot as rnl_batcher_reserve() does; while all slabs are in use, it waits for space.
- * A slab is in use until the last of its requests is released. So a thread must not wait for ever
- * while it has requests that no other thread releases: one of them may hold the slab that all wait
- * for. It takes back and releases what is done, and reserves again.
+ * Reserves a slot as rnl_batcher_reserve() does; while there is no space on any device, it waits.
+ * The input of a slab is in use until all its requests are done, which takes no release. An output is
+ * in use until its own request is released. So threads may wait while they hold done requests, as
+ * long as all that are held are fewer than all outputs. A thread that waits should hold no slot that
+ * is not committed: it keeps a whole slab.
  * Context: blocks, except on a worker of the pool and with a timeout of 0.
  * Return: as rnl_batcher_reserve(); -ETIMEDOUT there was no space in time; -EAGAIN called on a
  *	worker of the pool, and there is no space; -ESHUTDOWN, -EIO also if the pool was closed or
@@ -202,7 +207,8 @@ RNL_API int rnl_batcher_reserve_wait(struct rnl_batcher *batcher, struct rnl_req
  *	the batcher or the pool is closed; -EIO the device has failed; -EBUSY the request was
  *	committed before and is not released; -EINVAL request is NULL or not reserved, or its
  *	barrier is of another pool, or it has what only other jobs may have: a barrier that it comes
- *	after, a deadline, urgency; -EOWNERDEAD. On failure the slot remains the caller's.
+ *	after, a job behind it, a deadline, urgency, a device, gathering, a replay; -EOWNERDEAD. On
+ *	failure the slot remains the caller's.
  * Since: 0.1
  */
 RNL_API int rnl_request_commit(struct rnl_request *request);
@@ -238,7 +244,7 @@ struct rnl_batcher_stats {
 				 * committed divides a batch's input into two copies */
 	uint64_t late;		/* requests committed after a batch had gone without them */
 	uint64_t cancelled;	/* requests cancelled by rnl_request_cancel() */
-	uint64_t refused;	/* reserves refused because all slabs were in use */
+	uint64_t refused;	/* reserves refused because all slabs, or all outputs, were in use */
 	uint32_t largest;	/* requests in the largest batch up to now */
 	uint32_t reserved;
 };

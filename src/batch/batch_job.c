@@ -25,7 +25,6 @@
 #include "sys/thread_state.h"
 #include "sys/tsan.h"
 
-#define STATUS_ALIGNMENT 16u
 #define NR_CHAINS 8u		/* completion queues that a batch serves at a time */
 #define AHEAD 6u		/* requests that are fetched before they are needed */
 
@@ -35,30 +34,20 @@ static size_t out_bytes_of(const struct rnl__batch *batch)
 	return batch->nr * batch->batcher->out_bytes;
 }
 
-/* Where the status lies, behind the results. */
-static size_t status_at(const struct rnl__batch *batch)
+static size_t status_bytes_of(const struct rnl__batch *batch)
 {
-	return rnl__round_up(out_bytes_of(batch), STATUS_ALIGNMENT);
-}
-
-/* Bytes of the one copy that comes back. */
-static size_t back_bytes_of(const struct rnl__batch *batch)
-{
-	return batch->batcher->has_status ? status_at(batch) + batch->nr * sizeof(int32_t) :
-					    out_bytes_of(batch);
+	return batch->status ? batch->nr * sizeof(*batch->status) : 0;
 }
 
 /* ---- taking ---------------------------------------------------------------- */
 
-/* The taker: gives the batch its part of the slab's output memory. */
-static void place_output(struct rnl__batch *batch)
+/* The taker: gives the batch its part of the slab's spans. */
+static void place_spans(struct rnl__batch *batch)
 {
 	struct rnl__slab *slab = batch->slab;
 
 	if (!batch->nr)
 		return;
-	batch->out = slab->out + slab->out_used;
-	slab->out_used += rnl__round_up(back_bytes_of(batch), RNL__BATCH_ALIGNMENT);
 	batch->spans = slab->spans ? slab->spans + slab->spans_used : NULL;
 	slab->spans_used += batch->nr;
 }
@@ -89,7 +78,8 @@ static void take_requests(struct rnl__batch *batch)
 	/* A request that asked beside us may be taken already: it needs no other batch. */
 	if (!more && batch->nr < b->max_batch && rnl__schedule_asked(b))
 		more = look_and_take(batch);
-	place_output(batch);
+	rnl__cells_pick(batch);
+	place_spans(batch);
 	rnl__schedule_taken(b, more);
 }
 
@@ -186,32 +176,44 @@ static int call_function(struct rnl__batch *batch, const struct rnl_batch *view)
 	return rnl__guard_call(rnl__thread.worker, &call);
 }
 
-/* Clears the status on the device, and the gap before it, which is copied out with it. */
-static int clear_status(const struct rnl__batch *batch, unsigned char *out)
+static unsigned char *output_of(const struct rnl__batch *batch, uint32_t i)
 {
-	const size_t from = out_bytes_of(batch) / STATUS_ALIGNMENT * STATUS_ALIGNMENT;
-
-	return rnl__thread.stream->device->ops->fill(out + from, 0, back_bytes_of(batch) - from);
+	return rnl__cell_at(batch->batcher, batch->cells[i]);
 }
 
-/* Tells the function where results and status go. */
-static void show_output(const struct rnl__batch *batch, struct rnl_batch *view, unsigned char *out)
+/* The results from one on whose cells are neighbours: the first one that is none of them. */
+static uint32_t end_of_run(const struct rnl__batch *batch, uint32_t i)
 {
-	if (batch->batcher->out_bytes)
-		view->out = out;
-	if (batch->batcher->has_status)
-		view->status = (int32_t *)(void *)(out + status_at(batch));
+	for (i++; i < batch->nr && batch->cells[i] == batch->cells[i - 1] + 1; i++)
+		;
+	return i;
+}
+
+/* The results of neighbours are copied at once, and the status of all. */
+static int copy_out(const struct rnl__batch *batch, const struct rnl_batch *view)
+{
+	const size_t each = batch->batcher->out_bytes;
+	const unsigned char *from = view->out;
+	int ret = 0;
+
+	for (uint32_t i = 0, next; from && !ret && i < batch->nr; i = next) {
+		next = end_of_run(batch, i);
+		ret = issue_copy(output_of(batch, i), from + i * each, (next - i) * each);
+	}
+	if (!ret && view->status)
+		ret = issue_copy(batch->status, view->status, status_bytes_of(batch));
+	return ret;
 }
 
 static int issue_with_copies(struct rnl__batch *batch, struct rnl_batch *view)
 {
-	const size_t back_bytes = back_bytes_of(batch);
 	const size_t spans_at = rnl__round_up(view->in_bytes, RNL__BATCH_ALIGNMENT);
 	const size_t spans_bytes = batch->spans ? batch->nr * sizeof(*batch->spans) : 0;
 	const size_t out_at = spans_at + rnl__round_up(spans_bytes, RNL__BATCH_ALIGNMENT);
+	const size_t status_at = out_at + rnl__round_up(out_bytes_of(batch), RNL__BATCH_ALIGNMENT);
 	unsigned char *mem;
 	void *scratch;
-	int ret = rnl_scratch(out_at + back_bytes, &scratch);
+	int ret = rnl_scratch(status_at + status_bytes_of(batch), &scratch);
 
 	if (ret)
 		return ret;
@@ -219,17 +221,19 @@ static int issue_with_copies(struct rnl__batch *batch, struct rnl_batch *view)
 	view->in = mem;
 	if (batch->spans)
 		view->spans = (const struct rnl_span *)(void *)(mem + spans_at);
-	show_output(batch, view, mem + out_at);
+	if (out_bytes_of(batch))
+		view->out = mem + out_at;
+	if (batch->status)
+		view->status = (int32_t *)(void *)(mem + status_at);
 	ret = copy_in(batch, mem);
 	if (!ret && batch->spans)
 		ret = issue_copy(mem + spans_at, batch->spans, spans_bytes);
 	if (!ret && view->status)
-		ret = clear_status(batch, mem + out_at);
+		ret = rnl__thread.stream->device->ops->fill(view->status, 0,
+							     status_bytes_of(batch));
 	if (!ret)
 		ret = call_function(batch, view);
-	if (!ret && back_bytes)
-		ret = issue_copy(batch->out, mem + out_at, back_bytes);
-	return ret;
+	return ret ? ret : copy_out(batch, view);
 }
 
 /* The worker itself puts the requests side by side. */
@@ -258,13 +262,35 @@ static const void *pinned_input(const struct rnl__batch *batch)
 	return first;
 }
 
+/* Where results go that the function is promised side by side, in pinned memory. */
+static void *pinned_output(struct rnl__batch *batch)
+{
+	unsigned char *first = output_of(batch, 0);
+
+	batch->scatters = end_of_run(batch, 0) < batch->nr ||
+			  (uintptr_t)first % RNL__BATCH_ALIGNMENT;
+	return batch->scatters ? batch->results : first;
+}
+
+/* The worker itself moves the results to their cells. */
+static void scatter(const struct rnl__batch *batch)
+{
+	const size_t each = batch->batcher->out_bytes;
+
+	for (uint32_t i = 0, next; i < batch->nr; i = next) {
+		next = end_of_run(batch, i);
+		memcpy(output_of(batch, i), batch->results + i * each, (next - i) * each);
+	}
+}
+
 static int issue_in_place(struct rnl__batch *batch, struct rnl_batch *view)
 {
 	view->in = pinned_input(batch);
 	view->spans = batch->spans;
-	show_output(batch, view, batch->out);
+	view->out = out_bytes_of(batch) ? pinned_output(batch) : NULL;
+	view->status = batch->status;
 	if (view->status)
-		memset(view->status, 0, batch->nr * sizeof(*view->status));
+		memset(view->status, 0, status_bytes_of(batch));
 	return call_function(batch, view);
 }
 
@@ -282,6 +308,7 @@ int rnl__batch_run(struct rnl_job *job)
 	struct rnl__batch *batch = rnl_container_of(job, struct rnl__batch, job);
 
 	batch->ran = true;
+	batch->scatters = false;
 	take_requests(batch);
 	return batch->nr ? issue_batch(batch) : 0;
 }
@@ -351,7 +378,7 @@ static void complete_request(struct chain chains[NR_CHAINS], struct rnl_job *job
 
 static void fetch(const struct rnl__batch *batch, uint32_t i)
 {
-	const char *request = (const char *)slot_of(batch, i)->request;
+	const char *request = (const char *)batch->requests[i];
 
 	for (size_t at = 0; at < sizeof(struct rnl_request); at += RNL__CACHE_LINE)
 		__builtin_prefetch(request + at, 1);
@@ -384,26 +411,32 @@ static uint32_t nr_failed(const struct rnl__batch *batch, const int32_t *status,
 	return nr;
 }
 
-/* Counts first: a thread that sees a request done finds it counted.  The last frees the slab. */
+/*
+ * Counts first, and leaves the slots: a thread that sees a request done finds it counted, and its
+ * slot given back.
+ */
 static void complete_all(struct rnl__batch *batch, int error)
 {
-	const struct rnl_batcher *b = batch->batcher;
-	const int32_t *status = NULL;
+	struct rnl_batcher *b = batch->batcher;
+	const int32_t *status = error ? NULL : batch->status;
 	struct chain chains[NR_CHAINS] = { { 0 } };
 
 	if (!batch->nr)
 		return;
-	if (b->has_status && !error)
-		status = (const int32_t *)(const void *)(batch->out + status_at(batch));
+	if (batch->scatters && !error)
+		scatter(batch);
 	count_batch(batch, nr_failed(batch, status, error));
+	rnl__slab_release(b, batch->slab, batch->nr);
 	for (uint32_t i = 0; i < AHEAD && i < batch->nr; i++)
 		fetch(batch, i);
 	for (uint32_t i = 0; i < batch->nr; i++) {
-		struct rnl_request *request = slot_of(batch, i)->request;
+		struct rnl_request *request = batch->requests[i];
 
 		if (i + AHEAD < batch->nr)
 			fetch(batch, i + AHEAD);
-		request->out = !error && b->out_bytes ? batch->out + i * b->out_bytes : NULL;
+		request->in = NULL;
+		request->out = !error && b->out_bytes ? output_of(batch, i) : NULL;
+		request->cell = batch->cells[i];
 		request->job.device_error = error ? batch->job.device_error : 0;
 		complete_request(chains, &request->job, error ? error : status ? status[i] : 0);
 	}
@@ -421,6 +454,7 @@ static void fail_all(struct rnl__batch *batch, int error)
 		batch->nr = 0;
 		rnl__schedule_begin(batch->batcher);
 		more = rnl__batch_take(batch);
+		rnl__cells_pick(batch);
 		complete_all(batch, error);
 	} while (more);
 	rnl__schedule_taken(batch->batcher, false);

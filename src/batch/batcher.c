@@ -112,9 +112,49 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 	b->nr_batches = share_of(b, attr->max_in_flight);
 }
 
+/* Gets a batch's pinned memory; nothing if @bytes is 0. */
+static int get_pinned(const struct rnl_batcher *b, size_t bytes, void *ptr)
+{
+	void *buf = NULL;
+	int ret = bytes ? rnl__pinned_get(b->pool->pinned, bytes, &buf) : 0;
+
+	memcpy(ptr, &buf, sizeof(buf));
+	return ret;
+}
+
+/* Space for the largest batch. */
+static int make_space(const struct rnl_batcher *b, struct rnl__batch *batch)
+{
+	int ret;
+
+	batch->requests = malloc(b->max_batch * sizeof(*batch->requests));
+	batch->cells = malloc(b->max_batch * sizeof(*batch->cells));
+	batch->slots = malloc(b->max_batch * sizeof(*batch->slots));
+	if (!batch->requests || !batch->cells || !batch->slots)
+		return -ENOMEM;
+	ret = get_pinned(b, b->small_bytes, &batch->gathered);
+	if (!ret)
+		ret = get_pinned(b, b->out_bytes ? b->small_bytes : 0, &batch->results);
+	if (!ret)
+		ret = get_pinned(b, b->has_status ? b->max_batch * sizeof(*batch->status) : 0,
+				 &batch->status);
+	return ret;
+}
+
+static void free_space(const struct rnl_batcher *b, struct rnl__batch *batch)
+{
+	void *const pinned[] = { batch->gathered, batch->results, batch->status };
+
+	free(batch->requests);
+	free(batch->cells);
+	free(batch->slots);
+	for (unsigned i = 0; i < sizeof(pinned) / sizeof(pinned[0]); i++)
+		if (pinned[i])
+			(void)rnl__pinned_put(b->pool->pinned, pinned[i]);
+}
+
 static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 {
-	void *buf;
 	int ret;
 
 	b->batches = calloc(b->nr_batches, sizeof(*b->batches));
@@ -131,15 +171,9 @@ static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 					      &batch->job);
 		batch->batcher = b;
 		batch->index = i;
-		batch->slots = malloc(b->max_batch * sizeof(*batch->slots));
-		if (!batch->slots)
-			return -ENOMEM;
-		if (!b->small_bytes)
-			continue;
-		ret = rnl__pinned_get(b->pool->pinned, b->small_bytes, &buf);
+		ret = make_space(b, batch);
 		if (ret)
 			return ret;
-		batch->gathered = buf;
 	}
 	/* relaxed: the caller publishes the batcher */
 	atomic_store_explicit(&b->word, ((UINT64_C(1) << b->nr_batches) - 1) <<
@@ -169,11 +203,8 @@ static int make_slabs(struct rnl_batcher *b, unsigned nr)
 static void release_part(struct rnl_batcher *b)
 {
 	rnl__slabs_free(b);
-	for (unsigned i = 0; b->batches && i < b->nr_batches; i++) {
-		free(b->batches[i].slots);
-		if (b->batches[i].gathered)
-			(void)rnl__pinned_put(b->pool->pinned, b->batches[i].gathered);
-	}
+	for (unsigned i = 0; b->batches && i < b->nr_batches; i++)
+		free_space(b, &b->batches[i]);
 	free(b->batches);
 }
 

@@ -19,11 +19,16 @@
  *	taker looks again for about a microsecond first.
  *	The slots of a batch are of one slab.  Neighbours are copied at once, so usually
  *	there is one copy in.  On the device requests lie dense, in the order of the
- *	batch.  Results and status come back by one copy, in that order, to the slab's
- *	output memory, which batches take from its start.
- *	Of a small batch nothing is copied: the function gets the slab's own memory.  If the
- *	requests are no neighbours, or begin at no multiple of the alignment that the function is
- *	promised, the worker puts them side by side in pinned memory that the batch has for that.
+ *	batch.  A done request has left its slot: a slab is used again when all its requests are
+ *	done, and waits for no release.
+ *	A result has a cell from its batch on until its request is released, and each cell is used
+ *	again by itself.  A reserve promises a cell, so a committed request waits for no release
+ *	either.  The taker picks the cells of a batch: neighbours if there are enough, so usually
+ *	there is one copy out, else whatever is free, and one copy for each run of neighbours.
+ *	Of a small batch nothing is copied: the function gets the slots and cells themselves.  If
+ *	they are no neighbours, or begin at no multiple of the alignment that the function is
+ *	promised, it gets pinned memory of the batch, to which the worker moves the requests, and
+ *	from which it moves the results to their cells.
  *	Over several devices a batcher has a part for each, with slabs and batches of its own.  A
  *	thread takes the parts in turn, and stays at each for one batch's requests, or 32.  This
  *	loads the parts evenly, and few producers write to the words of one part at a time.  A
@@ -37,6 +42,7 @@
  *	schedule.c	which batch takes, and when: the states of the batcher's word
  *	take.c		taking: the states of a slot
  *	slab.c		slabs: reserving, closing, opening: the states of a slab
+ *	cells.c		cells: promising, picking, giving back
  *
  *			reserve	commit	cancel	release	take	destroy
  *	reserve		-	-	-	-	-	X
@@ -141,16 +147,19 @@ struct rnl__slot {
 
 struct rnl__slab {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word;
-	/* Slots that are not released; counted when the slab is closed.  At 0 it is free. */
+	/* Slots whose requests are not done; counted when the slab is closed.  At 0 it is free. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t held;
 	/* The taker's. */
-	_Alignas(RNL__CACHE_LINE) uint64_t out_used; /* bytes of output, in this round */
-	uint32_t spans_used;
+	_Alignas(RNL__CACHE_LINE) uint32_t spans_used; /* in this round */
 	/* Constant once the slab is made; one buffer. */
-	unsigned char *in, *out;
+	unsigned char *in, *out;	/* slots; cells, which are in use apart from the slots */
 	struct rnl_span *spans;		/* NULL: requests are of one size */
 	struct rnl__slot *slots;
+	_Atomic uint64_t *cells;	/* a bit for each free cell; behind the slots */
 };
+
+/* A cell's number, so that the last cell of one slab and the first of the next are no neighbours. */
+#define RNL__CELL_SHIFT 16
 
 /* A batch: an ordinary job of the pool, and the requests that it has taken. */
 struct rnl__batch {
@@ -160,10 +169,16 @@ struct rnl__batch {
 	bool ran;			/* the job's function ran; else the pool refused the job */
 	struct rnl__slab *slab;
 	uint32_t nr;
-	unsigned char *out;		/* in the slab: results, then status */
 	struct rnl_span *spans;		/* in the slab; NULL: requests are of one size */
-	uint16_t *slots;		/* the slots taken; space for the largest batch */
-	unsigned char *gathered;	/* pinned, for the input of a small batch; or NULL */
+	/* What is taken; space for the largest batch. */
+	struct rnl_request **requests;
+	uint32_t *cells;
+	uint16_t *slots;
+	/* Pinned, or NULL. */
+	unsigned char *gathered;	/* input of a small batch */
+	unsigned char *results;		/* and output */
+	int32_t *status;
+	bool scatters;			/* its output is in `results`, and goes to the cells */
 };
 
 /* The batcher's word: two flags, and above them a bit for each idle batch; see schedule.c. */
@@ -208,11 +223,15 @@ struct rnl_batcher {
 	_Alignas(RNL__CACHE_LINE) uint64_t at; /* the round that takers have come to */
 	uint32_t seen;			/* slots of that round that are taken or passed over */
 	struct rnl_request *late_first;	/* taken off `late`, not yet in a batch */
+	uint32_t next_cell;		/* where the search for cells begins */
+
+	/* Cells that are not promised; changed by every reserve, and every release. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t spare;
 
 	_Alignas(RNL__CACHE_LINE) struct rnl__batch_figures figures;
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t refused;
 	_Atomic uint32_t nr_slabs;	/* slabs that have memory */
-	_Atomic bool starved;		/* a reserve found no free slab */
+	_Atomic bool starved;		/* a reserve found no free slab, or no cell */
 
 	struct rnl__slab slabs[RNL__SLABS_MAX];
 };
@@ -237,11 +256,35 @@ static inline struct rnl__slab *rnl__slab_of(struct rnl_batcher *b, uint64_t rou
 int rnl__slab_make(struct rnl_batcher *b);
 void rnl__slabs_free(struct rnl_batcher *b);
 
-/* Gives a request of @bytes a slot.  Return: 0; -EAGAIN no slab is free. */
+/* Has a slab open in which a request of @bytes fits.  Return: 0; -EAGAIN no slab is free. */
+int rnl__slab_ready(struct rnl_batcher *b, size_t bytes);
+
+/* Gives a request of @bytes a slot.  Return: as rnl__slab_ready(). */
 int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes);
 
 /* @nr slots are not used any more; the last one frees the slab. */
 void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t nr);
+
+/* ---- cells ----------------------------------------------------------------- */
+
+/* Promises a cell to a request.  False: none is left. */
+bool rnl__cell_promise(struct rnl_batcher *b);
+
+/* Takes @nr promises back.  The cells are free. */
+void rnl__cells_spare(struct rnl_batcher *b, uint32_t nr);
+
+/* The taker: picks cells for the requests of a batch, which are promised. */
+void rnl__cells_pick(struct rnl__batch *batch);
+
+/* A request's cell is not used any more. */
+void rnl__cell_release(struct rnl_batcher *b, uint32_t cell);
+
+static inline unsigned char *rnl__cell_at(const struct rnl_batcher *b, uint32_t cell)
+{
+	const struct rnl__slab *slab = &b->slabs[cell >> RNL__CELL_SHIFT];
+
+	return slab->out + (cell & ((1u << RNL__CELL_SHIFT) - 1)) * b->out_bytes;
+}
 
 /* ---- schedule ------------------------------------------------------------- */
 

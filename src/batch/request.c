@@ -85,7 +85,7 @@ int rnl_request_init(struct rnl_request *request)
 	return rnl_job_init(&request->job, not_a_job);
 }
 
-/* No slab is free: the taker may make one more. */
+/* No slab is free, or no cell: the taker may make one more. */
 static void starve(struct rnl_batcher *b)
 {
 	if (rnl__figure_read(&b->nr_slabs) == b->max_slabs)
@@ -123,6 +123,19 @@ static unsigned choose(struct rnl_batcher *b)
 	return own;
 }
 
+/* The part gives the request a slot, and promises it a cell.  False: it has none. */
+static bool reserve_in(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
+{
+	/* Without a slab no promise is made, so that a thread that waits does not wake itself. */
+	if (rnl__slab_ready(b, bytes) || !rnl__cell_promise(b))
+		return false;
+	if (!rnl__slab_reserve(b, request, bytes))
+		return true;
+	/* Another thread was faster. */
+	rnl__cells_spare(b, 1);
+	return false;
+}
+
 static int reserve(struct rnl_batcher *all, struct rnl_request *request, size_t bytes)
 {
 	int ret = check_reserve(all, request, bytes);
@@ -134,7 +147,7 @@ static int reserve(struct rnl_batcher *all, struct rnl_request *request, size_t 
 	for (unsigned i = 0; i < all->nr_parts; i++) {
 		struct rnl_batcher *b = &all[(first + i) % all->nr_parts];
 
-		if (!rnl__slab_reserve(b, request, bytes)) {
+		if (reserve_in(b, request, bytes)) {
 			request->batcher = b;
 			request->out = NULL;
 			request->state = RESERVED;
@@ -263,6 +276,7 @@ int rnl_request_cancel(struct rnl_request *request)
 		rnl__slab_release(b, &b->slabs[request->slab], 1);
 	else
 		rnl__schedule_ask(b);
+	rnl__cells_spare(b, 1);
 	return 0;
 }
 
@@ -277,9 +291,8 @@ int rnl_request_release(struct rnl_request *request)
 		return -EOWNERDEAD;
 	if (!rnl__latch_open(rnl__job_latch(&request->job)))
 		return -EBUSY;
-	request->in = NULL;
 	request->out = NULL;
 	request->state = IDLE;
-	rnl__slab_release(b, &b->slabs[request->slab], 1);
+	rnl__cell_release(b, request->cell);
 	return 0;
 }

@@ -12,7 +12,7 @@
  *	  NONE -----> FREE, f --------------------------> OPEN, r --------------> CLOSED, r
  *	                ^  ^                                 |                        |
  *	                |  +--- another slab was opened -----+                        |
- *	                +---- recycle: the last slot is released ---------------------+
+ *	                +---- recycle: the last request is done ----------------------+
  */
 #include "config.h"
 
@@ -40,19 +40,22 @@ static uint64_t free_word(struct rnl_batcher *b)
 
 /* ---- memory --------------------------------------------------------------- */
 
-/* Output that a batch of one request takes.  Larger batches take no more for each request. */
-static size_t out_share(const struct rnl_batcher *b)
+/* Makes all cells of a slab free. */
+static void fill_cells(const struct rnl_batcher *b, struct rnl__slab *slab)
 {
-	size_t bytes = rnl__round_up(b->out_bytes, 16) + (b->has_status ? sizeof(int32_t) : 0);
+	for (uint32_t i = 0; i < b->nr_slots; i += 64) {
+		const uint32_t nr = (uint32_t)rnl__smaller(b->nr_slots - i, 64);
 
-	return rnl__round_up(bytes, RNL__BATCH_ALIGNMENT);
+		atomic_init(&slab->cells[i / 64], ~UINT64_C(0) >> (64 - nr));
+	}
 }
 
 int rnl__slab_make(struct rnl_batcher *b)
 {
 	const size_t in = rnl__round_up(b->slab_bytes, RNL__BATCH_ALIGNMENT);
-	const size_t out = out_share(b) * b->nr_slots;
+	const size_t out = rnl__round_up(b->out_bytes * b->nr_slots, RNL__BATCH_ALIGNMENT);
 	const size_t slots = b->nr_slots * sizeof(struct rnl__slot);
+	const size_t cells = rnl__round_up(b->nr_slots, 64) / 8;
 	const size_t spans = b->variable ? b->nr_slots * sizeof(struct rnl_span) : 0;
 	/* relaxed: only the taker, or the batcher's creator, makes slabs */
 	const uint32_t nr = atomic_load_explicit(&b->nr_slabs, memory_order_relaxed);
@@ -62,7 +65,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 
 	if (nr == b->max_slabs)
 		return -EAGAIN;
-	slab->slots = aligned_alloc(RNL__CACHE_LINE, rnl__round_up(slots, RNL__CACHE_LINE));
+	slab->slots = aligned_alloc(RNL__CACHE_LINE, rnl__round_up(slots + cells, RNL__CACHE_LINE));
 	if (!slab->slots)
 		return -ENOMEM;
 	memset(slab->slots, 0, slots);
@@ -74,6 +77,8 @@ int rnl__slab_make(struct rnl_batcher *b)
 		slab->slots = NULL;
 		return ret;
 	}
+	slab->cells = (_Atomic uint64_t *)(void *)(slab->slots + b->nr_slots);
+	fill_cells(b, slab);
 	slab->in = buf;
 	slab->out = slab->in + in;
 	slab->spans = spans ? (struct rnl_span *)(void *)(slab->out + out) : NULL;
@@ -82,6 +87,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 	rnl__tsan_release(&slab->word);
 	/* [batch.S1] release: its memory, to the thread that opens it; pairs with [batch.S2] */
 	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
+	rnl__cells_spare(b, b->nr_slots);
 	/* [batch.B1] full barrier: it is free before we look for waiters; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__bell_ring(&b->pool->space_batch);
@@ -101,10 +107,9 @@ void rnl__slabs_free(struct rnl_batcher *b)
 
 /* ---- closing and opening --------------------------------------------------- */
 
-/* All slots were released: the slab is free for another round. */
+/* All requests are done: the slab is free for another round. */
 static void recycle(struct rnl_batcher *b, struct rnl__slab *slab)
 {
-	slab->out_used = 0;
 	slab->spans_used = 0;
 	rnl__tsan_acquire(&slab->held);
 	rnl__tsan_release(&slab->word);
@@ -208,10 +213,33 @@ static void hand_out(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t rou
 	request->round = round;
 }
 
+static uint32_t units_of(const struct rnl_batcher *b, size_t bytes)
+{
+	return b->variable ? (uint32_t)((bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT) : 0;
+}
+
+int rnl__slab_ready(struct rnl_batcher *b, size_t bytes)
+{
+	const uint32_t units = units_of(b, bytes);
+	int ret = 0;
+
+	while (!ret) {
+		const uint64_t round = open_round(b);
+		struct rnl__slab *slab = rnl__slab_of(b, round);
+		const uint64_t word = rnl__peek(&slab->word);
+		const bool open = rnl__slab_is(word, RNL__SLAB_OPEN, round);
+
+		if (open && fits(b, word, units))
+			return 0;
+		if (!open || close_slab(b, slab, word, round))
+			ret = open_next(b, round);
+	}
+	return ret;
+}
+
 int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
 {
-	const uint32_t units = b->variable ?
-			       (uint32_t)((bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT) : 0;
+	const uint32_t units = units_of(b, bytes);
 	int ret;
 
 	do {
@@ -230,9 +258,7 @@ int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t
 				return 0;
 			}
 		}
-		ret = 0;
-		if (!rnl__slab_is(word, RNL__SLAB_OPEN, round) || close_slab(b, slab, word, round))
-			ret = open_next(b, round);
+		ret = rnl__slab_ready(b, bytes);
 	} while (!ret);
 	return ret;
 }

@@ -36,6 +36,7 @@ static void add(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t slot)
 {
 	rnl__tsan_acquire(&slab->slots[slot]);
 	batch->slab = slab;
+	batch->requests[batch->nr] = slab->slots[slot].request;
 	batch->slots[batch->nr++] = (uint16_t)slot;
 }
 
@@ -143,7 +144,7 @@ static bool take_in_order(struct rnl__batch *batch)
 		const uint64_t word = atomic_load_explicit(&slab->word, memory_order_relaxed);
 		uint32_t nr = 0;
 
-		/* In any other state no slab had this round, or all its slots were released. */
+		/* In any other state no slab had this round, or all its requests are done. */
 		if (rnl__slab_is(word, RNL__SLAB_OPEN, round) ||
 		    rnl__slab_is(word, RNL__SLAB_CLOSED, round))
 			nr = rnl__slab_slots(word);

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a batcher: rnl__slab_reserve(), open_next(), close_slab(), recycle() and
- * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2), commit and cancel
- * of src/batch/request.c ([batch.C1], L1), taking in src/batch/take.c ([batch.O3], C2, C3, L2),
- * and the choice of the taker in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
+ * Model of a batcher: rnl__slab_ready(), rnl__slab_reserve(), open_next(), close_slab(), recycle()
+ * and rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2), src/batch/cells.c
+ * ([batch.P1], P2, F1, F2, B5), reserve, commit and cancel of src/batch/request.c ([batch.C1], L1),
+ * taking in src/batch/take.c ([batch.O3], C2, C3, L2), and the choice of the taker in
+ * src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
  * Two producers, two requests and one, two slabs. A producer reserves, and waits while there is
  * no space; then it commits, and releases when the request is done, or it cancels. There are
- * three plans: slabs of one slot; slabs of two slots, and two batches; slabs of one slot, where
- * the first request keeps its slot as long as it likes, and no request is cancelled.
+ * three plans: slabs of one slot, and one cell; slabs of two slots, two cells and two batches;
+ * slabs of one slot, where the first request is done when it likes, and no request is cancelled.
  *
  * Left out: store buffers. The word of a slab, of a slot, of the batcher is read and changed at
  * once, and one of them publishes all other data. Making slabs, sizes, drains, destroy, the
  * pool: a submitted batch runs. Rounds do not overflow. The list of late requests is a set. The
- * bell is a flag for each listener; park.pml has its barriers.
+ * bits of the cells are a number, because it does not matter which of them is picked. The bell is a
+ * flag for each listener; park.pml has its barriers.
  *
  * Asserted: a committed request is taken once, a cancelled one is not; a slab that is free or
- * opened is not in use. No thread is stuck: a request that is not taken, or a producer that
+ * opened is not in use; a batch finds a cell for each request. No thread is stuck: a request that is not taken, or a producer that
  * waits while there is space, is an invalid end state.
  *
  * Broken: BREAK_ROUND a free slab opens for any round, not only for later ones; BREAK_OPEN a
@@ -26,7 +28,9 @@
  * is free before its last release; BREAK_CLOSED the close of a slab that was released already
  * does not free it; BREAK_BELL the end of a slab rings no bell; BREAK_SEEN a taker reads the
  * open round after it looked at the slab ([batch.O3]); BREAK_GIVE it does not give back a
- * cancelled slot.
+ * cancelled slot; BREAK_BIT a release counts the cell before it sets the bit ([batch.P1]);
+ * BREAK_SPARE a cell that is spare rings no bell ([batch.B5]); BREAK_PROMISE a cancel keeps
+ * the promise.
  */
 #define NONE 255
 #define NS 2				/* slabs */
@@ -42,6 +46,7 @@ byte round_of[NS], given[NS];
 short held[NS];
 byte open_round;				/* batcher: open */
 byte nr_slots;
+byte spare, bits;			/* cells: to promise, to pick */
 bool cancels;				/* some may */
 
 /* A slot. */
@@ -77,9 +82,12 @@ inline recycle(s)
 	ring()
 }
 
-inline slab_release(s)
+inline slab_release(s, n)
 {
-	d_step { assert(used[s] > 0); used[s]--; held[s]--; last = (held[s] == 0) };	/* [batch.H1] */
+	d_step {					/* [batch.H1] */
+		assert(used[s] >= n);
+		used[s] = used[s] - n; held[s] = held[s] - n; last = (held[s] == 0)
+	};
 	if
 	:: last -> last = false; recycle(s)
 	:: else
@@ -139,16 +147,46 @@ inline open_next()
 #define is_open(s) (state[s] == opened && round_of[s] == round)
 #endif
 
-/* rnl__slab_reserve(): leaves the request's slot in mine, or NONE. */
+/* ---- cells.c ---- */
+
+inline cells_spare()
+{
+	d_step { last = (spare == 0); spare++ };	/* [batch.P1] */
+	if
+	:: last -> last = false;			/* [batch.B5] */
+#ifndef BREAK_SPARE
+		ring()
+#endif
+	:: else
+	fi
+}
+
+inline cell_release()
+{
+#ifdef BREAK_BIT
+	cells_spare();
+	bits++
+#else
+	bits++;						/* [batch.F1] */
+	cells_spare()
+#endif
+}
+
+/*
+ * reserve_in(): leaves the request's slot in mine, or NONE. Without a promise the loop is
+ * rnl__slab_ready(), with it rnl__slab_reserve().
+ */
 inline slab_reserve()
 {
 	do
-	::	round = open_round;			/* [batch.O2] */
+	::
+try:		round = open_round;			/* [batch.O2] */
 		s = slab_of(round);
 		nr = NONE;
 		atomic {				/* [batch.R1] */
 			if
-			:: is_open(s) && given[s] < nr_slots ->
+			:: is_open(s) && given[s] < nr_slots && !promised -> ready = true
+			:: is_open(s) && given[s] < nr_slots && promised ->
 				mine = slot(s, given[s]);
 				given[s]++; used[s]++
 			:: is_open(s) && given[s] == nr_slots ->
@@ -158,6 +196,18 @@ inline slab_reserve()
 		};
 		if
 		:: mine != NONE -> break
+		:: ready ->
+			atomic {			/* [batch.P2] */
+				ready = false;
+				if
+				:: spare > 0 -> spare--; promised = true
+				:: else -> res = NONE
+				fi
+			};
+			if
+			:: promised -> goto try
+			:: else -> break
+			fi
 		:: else
 		fi;
 		res = 1;
@@ -199,7 +249,11 @@ inline slab_reserve()
 		:: else
 		fi
 	od;
-	atomic { s = 0; nr = 0; res = 0 }
+	if
+	:: mine == NONE && promised -> cells_spare()
+	:: else
+	fi;
+	atomic { s = 0; nr = 0; res = 0; promised = false }
 }
 
 /* ---- schedule.c ---- */
@@ -244,7 +298,7 @@ inline set_slot(w)
 proctype producer(byte p, r, end)
 {
 	byte round, s, nr, next, t, res, mine = NONE;
-	bool last, heard;
+	bool last, heard, ready, promised;
 
 	do
 	:: r < end ->
@@ -266,25 +320,28 @@ again:		slab_reserve();
 			fi;
 			ask();
 			done[r];			/* rnl_job_wait() */
-			slab_release(mine / 2)
+			cell_release()			/* rnl_request_release() */
 		:: cancels -> set_slot(cancelled);	/* rnl_request_cancel() */
 			if
-			:: last -> last = false; slab_release(mine / 2)
+			:: last -> last = false; slab_release(mine / 2, 1)
 			:: else -> ask()
-			fi
+			fi;
+#ifndef BREAK_PROMISE
+			cells_spare()
+#endif
 		fi;
 		d_step { mine = NONE; round = 0; r++ }
 	:: else -> break
 	od
 }
 
-/* For a done request. The slot of the first slab is kept as long as it likes. */
+/* A batch that began before. The slot of the first slab is kept as long as it likes. */
 proctype holder()
 {
 	byte t;
 	bool last;
 
-	slab_release(0)
+	slab_release(0, 1)
 }
 
 /* ---- take.c, batch_job.c ---- */
@@ -319,7 +376,7 @@ inline take_slot(i)
 	:: w == committed -> add(whose[i], i)
 	:: w == cancelled ->
 #ifndef BREAK_GIVE
-		slab_release(i / 2)
+		slab_release(i / 2, 1)
 #endif
 	:: else
 	fi;
@@ -398,7 +455,7 @@ inline heed_and_take()
 
 proctype batch_job(byte b)
 {
-	byte r, round, s, nr, o, t, batch, of_slab = NONE;
+	byte r, round, s, nr, o, t, batch, of_slab = NONE;	/* nr: also of the batch */
 	bool more, last, twice;
 	mtype w = nothing;
 
@@ -412,6 +469,20 @@ end:	do
 			fi
 		od;
 		twice = false;
+		d_step {				/* rnl__cells_pick(), [batch.F2] */
+			do
+			:: r < NR ->
+				if
+				:: batch & bit(r) ->
+					assert(bits > 0);
+					bits--; nr++
+				:: else
+				fi;
+				r++
+			:: else -> break
+			od;
+			r = 0
+		};
 		atomic {				/* rnl__schedule_taken(), [batch.W2] */
 			taker = false;
 			asked = asked || more;
@@ -421,6 +492,10 @@ end:	do
 			fi;
 			more = false
 		};
+		if					/* complete_all() */
+		:: nr -> slab_release(of_slab, nr); nr = 0
+		:: else
+		fi;
 		d_step {				/* their ends */
 			do
 			:: r < NR ->
@@ -451,12 +526,13 @@ init
 		idle[0] = true;
 		if
 #if !defined(BREAK_OPEN) && !defined(BREAK_ROUND)	/* they are found in the last plan */
-		:: nr_slots = 1; cancels = true
-		:: nr_slots = 2; cancels = true; idle[1] = true; run batch_job(1)
+		:: nr_slots = 1; spare = 1; cancels = true
+		:: nr_slots = 2; spare = 2; cancels = true; idle[1] = true; run batch_job(1)
 #endif
-		:: nr_slots = 1; run holder();
+		:: nr_slots = 1; spare = 2; run holder();
 			given[0] = 1; used[0] = 1; seen = 1; taken[3] = true; done[3] = true
 		fi;
+		bits = spare;
 		run batch_job(0);
 		run producer(0, 0, 2);
 		run producer(1, 2, 3)

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cells: the output of requests, used one by one; batcher.h has the design.
+ *
+ * DESIGN
+ *	A part has a cell for each slot of its slabs.  `spare` counts the cells that are promised to
+ *	no request.  A bit for each cell says whether the cell is free.
+ *
+ *	         reserve              the taker picks it           release
+ *	  spare ---------> promised ---------------------> in use ---------> spare
+ *	    ^                 |
+ *	    +---- cancel -----+
+ *
+ *	A promise names no cell.  A release sets the bit first, then counts; so at least as many bits
+ *	are set as are spare or promised, and the taker finds a cell for each request.
+ *	Without output there are no cells, and nothing to wait for.
+ */
+#include "config.h"
+
+#include "batch/batcher.h"
+#include "sys/bell.h"
+#include "sys/sizes.h"
+#include "sys/tsan.h"
+#include "pool/pool.h"
+
+#define INDEX_OF(cell) ((cell) & ((1u << RNL__CELL_SHIFT) - 1))
+#define CELL_OF(slab, index) ((slab) << RNL__CELL_SHIFT | (index))
+
+/* ---- promises --------------------------------------------------------------- */
+
+bool rnl__cell_promise(struct rnl_batcher *b)
+{
+	uint32_t spare;
+
+	if (!b->out_bytes)
+		return true;
+	spare = rnl__peek(&b->spare);
+	while (spare) {
+		/* [batch.P2] acquire: the bit, for the taker; pairs with [batch.P1] */
+		if (atomic_compare_exchange_weak_explicit(&b->spare, &spare, spare - 1,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+/* A thread that waits found none spare, or is woken already: only the first one rings. */
+void rnl__cells_spare(struct rnl_batcher *b, uint32_t nr)
+{
+	if (!b->out_bytes)
+		return;
+	/* [batch.P1] release: the cells' bits are set; pairs with [batch.P2] */
+	if (atomic_fetch_add_explicit(&b->spare, nr, memory_order_release))
+		return;
+	/* [batch.B5] full barrier: it is spare before we look for waiters; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&b->pool->space_batch);
+}
+
+/* ---- picking ---------------------------------------------------------------- */
+
+/* The first cell in [at, end) of a slab that is free, or that is in use; @end: there is none. */
+static uint32_t find(const struct rnl__slab *slab, uint32_t at, uint32_t end, bool is_free)
+{
+	while (at < end) {
+		/* relaxed: [batch.F2] orders, when the cell is picked */
+		uint64_t bits = atomic_load_explicit(&slab->cells[at / 64], memory_order_relaxed);
+
+		bits = (is_free ? bits : ~bits) >> at % 64;
+		if (bits)
+			return (uint32_t)rnl__smaller(at + (unsigned)__builtin_ctzll(bits), end);
+		at = (at / 64 + 1) * 64;
+	}
+	return end;
+}
+
+/* Picks the free cells in [at, end) of a slab. */
+static void pick(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t at, uint32_t end,
+		 uint32_t nr)
+{
+	const uint32_t first = CELL_OF((uint32_t)(slab - batch->batcher->slabs), 0);
+
+	while (at < end) {
+		const uint32_t stop = (uint32_t)rnl__smaller(end, (at / 64 + 1) * 64);
+		const uint64_t bits = ~UINT64_C(0) >> (64 - (stop - at)) << at % 64;
+
+		/* [batch.F2] acquire: the last user has left the cell; pairs with [batch.F1] */
+		atomic_fetch_and_explicit(&slab->cells[at / 64], ~bits, memory_order_acquire);
+		rnl__tsan_acquire(&slab->cells[at / 64]);
+		for (; at < stop; at++)
+			batch->cells[nr++] = first + at;
+	}
+}
+
+/*
+ * Picks runs of at least @least cells for the requests from @nr on, behind the cells of the last
+ * batch first.  Returns how many requests have a cell then.
+ */
+static uint32_t pick_runs(struct rnl__batch *batch, uint32_t nr, uint32_t least)
+{
+	struct rnl_batcher *b = batch->batcher;
+	const uint32_t nr_slabs = rnl__own_read(&b->nr_slabs);
+	const uint32_t slab_of_next = b->next_cell >> RNL__CELL_SHIFT;
+	uint32_t at = INDEX_OF(b->next_cell);
+
+	/* The slab that the search begins in comes once more, from its first cell on. */
+	for (uint32_t i = 0; i <= nr_slabs; i++, at = 0) {
+		const uint32_t index = (slab_of_next + i) % nr_slabs;
+		struct rnl__slab *slab = &b->slabs[index];
+
+		while (nr < batch->nr) {
+			uint32_t end;
+
+			at = find(slab, at, b->nr_slots, true);
+			if (at == b->nr_slots)
+				break;
+			end = (uint32_t)rnl__smaller(at + batch->nr - nr, b->nr_slots);
+			end = find(slab, at, end, false);
+			if (end - at >= least) {
+				pick(batch, slab, at, end, nr);
+				nr += end - at;
+				b->next_cell = CELL_OF(index, end);
+			}
+			at = end;
+		}
+	}
+	return nr;
+}
+
+void rnl__cells_pick(struct rnl__batch *batch)
+{
+	if (batch->batcher->out_bytes && batch->nr && !pick_runs(batch, 0, batch->nr))
+		(void)pick_runs(batch, 0, 1);
+}
+
+/* ---- giving back ------------------------------------------------------------- */
+
+void rnl__cell_release(struct rnl_batcher *b, uint32_t cell)
+{
+	_Atomic uint64_t *word;
+
+	if (!b->out_bytes)
+		return;
+	word = &b->slabs[cell >> RNL__CELL_SHIFT].cells[INDEX_OF(cell) / 64];
+	rnl__tsan_release(word);
+	/* [batch.F1] release: we do not look at the result any more; pairs with [batch.F2] */
+	atomic_fetch_or_explicit(word, UINT64_C(1) << INDEX_OF(cell) % 64, memory_order_release);
+	rnl__cells_spare(b, 1);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* Producers that hold done requests until their turn comes again find space as long as there is any. */
+#include "batch.h"
+#include "places.h"
+#include "seed.h"
+
+#define BYTES 64u
+
+/* ---- rings ------------------------------------------------------------------ */
+
+#define PRODUCERS 8u
+#define RING 512u
+#define TURNS 12u
+#define RING_SLABS 10u		/* of RING slots: two more than all rings hold */
+
+struct ring {
+	struct rnl_batcher *batcher;
+	uint64_t first;			/* the number of its first request */
+	struct rnl_request requests[RING];
+};
+
+/* Each request is taken back when its place in the ring is needed, and not before. */
+static int go_round(void *arg)
+{
+	struct ring *ring = arg;
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && i < (TURNS + 1) * RING; i++) {
+		struct rnl_request *r = &ring->requests[i % RING];
+
+		if (i >= RING) {
+			ret = rnl_job_wait(&r->job, patience_ns());
+			ret = ret ? ret : rnl_job_result(&r->job);
+			if (!ret && wrong_byte(r, ring->first + i - RING, BYTES) >= 0)
+				ret = -EPROTO;
+			ret = ret ? ret : rnl_request_release(r);
+		}
+		if (ret || i >= TURNS * RING)
+			continue;
+		ret = rnl_batcher_reserve_wait(ring->batcher, r, BYTES, patience_ns());
+		if (ret)
+			break;
+		request_fill(r, ring->first + i);
+		ret = rnl_request_commit(r);
+	}
+	return ret;
+}
+
+static void all_go_round(struct rnl_pool *pool, uint32_t flags)
+{
+	static struct ring rings[PRODUCERS];
+	struct kind kind = kind_of(flags, BYTES, BYTES);
+	struct call calls[PRODUCERS];
+	struct rnl_batcher *batcher;
+
+	kind.attr.slab_bytes = RING * BYTES;
+	kind.attr.nr_slabs = kind.attr.max_slabs = RING_SLABS;
+	batcher = batcher_of(pool, &kind);
+	for (unsigned i = 0; i < PRODUCERS; i++) {
+		rings[i].batcher = batcher;
+		rings[i].first = (uint64_t)i << 32;
+		for (unsigned k = 0; k < RING; k++)
+			request_of(&rings[i].requests[k], NULL);
+		call_start(&calls[i], go_round, &rings[i]);
+	}
+	for (unsigned i = 0; i < PRODUCERS; i++)
+		ck_assert_int_eq(call_end(&calls[i]), 0);
+	ck_assert_uint_eq(counts_of(batcher).requests, PRODUCERS * TURNS * RING);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(producers_in_rings_do_not_wait_for_each_other_for_ever, .timeout_s = 300)
+{
+	all_go_round(pool_of(2), 0);
+}
+
+TEST(nor_over_two_devices, .timeout_s = 300)
+{
+	struct rnl_pool *pool = pool_over_of(2, 1);
+
+	skip_if_alone(pool);
+	all_go_round(pool, 0);
+}
+
+TEST(nor_if_all_batches_are_copied, .timeout_s = 300)
+{
+	struct rnl_pool *pool = pool_over_of(2, 1);
+
+	skip_if_alone(pool);
+	all_go_round(pool, RNL_BATCHER_ALWAYS_COPY);
+}
+
+/* ---- a few that are held ------------------------------------------------------ */
+
+#define SLOTS 16u		/* of a slab */
+#define SLABS 4u		/* over all devices */
+#define ALL (SLOTS * SLABS)
+
+static struct rnl_batcher *batcher_of_slabs(struct rnl_pool *pool, struct kind *kind, uint32_t flags)
+{
+	*kind = kind_of(flags, BYTES, BYTES);
+	kind->attr.slab_bytes = SLOTS * BYTES;
+	kind->attr.max_batch = SLOTS;
+	kind->attr.nr_slabs = kind->attr.max_slabs = SLABS;
+	return batcher_of(pool, kind);
+}
+
+/* Sends the requests that hold no memory, which is all that the others leave. */
+static void send_the_rest(struct rnl_batcher *batcher, struct rnl_request *all, uint64_t *seeds,
+			  uint64_t *seed)
+{
+	struct rnl_request more;
+
+	for (unsigned i = 0; i < ALL; i++) {
+		if (all[i].out)
+			continue;
+		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &all[i], BYTES, patience_ns()), 0);
+		seeds[i] = ++*seed;
+		request_fill(&all[i], seeds[i]);
+		must(rnl_request_commit(&all[i]));
+	}
+	request_of(&more, NULL);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &more, BYTES), -EAGAIN);
+	for (unsigned i = 0; i < ALL; i++) {
+		ck_assert_int_eq(result_of(&all[i].job), 0);
+		ck_assert_int_eq(wrong_byte(&all[i], seeds[i], BYTES), -1);
+	}
+}
+
+static void hold_at_random(struct rnl_pool *pool, uint32_t flags)
+{
+	struct rnl_request all[ALL];
+	uint64_t seeds[ALL], seed = 0;
+	struct kind kind;
+	struct rnl_batcher *batcher = batcher_of_slabs(pool, &kind, flags);
+	uint64_t draws = draws_of(test_seed(), 0);
+
+	for (unsigned i = 0; i < ALL; i++)
+		request_of(&all[i], NULL);
+	for (unsigned round = 0; round < 200; round++) {
+		/* From one that is released to one that is held. */
+		const unsigned odds = 1 + round % 63;
+
+		send_the_rest(batcher, all, seeds, &seed);
+		for (unsigned i = 0; i < ALL; i++)
+			if (draw(&draws, 64) < odds)
+				must(rnl_request_release(&all[i]));
+	}
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(what_any_done_request_gives_back_is_used_again, .timeout_s = 120)
+{
+	hold_at_random(pool_of(2), 0);
+	hold_at_random(pool_of(2), RNL_BATCHER_ALWAYS_COPY);
+}
+
+TEST(so_it_is_over_two_devices, .timeout_s = 120)
+{
+	struct rnl_pool *pool = pool_over_of(2, 1);
+
+	skip_if_alone(pool);
+	hold_at_random(pool, 0);
+}
+
+/* One request of each slab is held, so no slab is ever without one. */
+TEST(a_done_request_holds_its_own_memory_alone, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_request all[ALL];
+	uint64_t seeds[ALL], seed = 0;
+	struct kind kind;
+	struct rnl_batcher *batcher = batcher_of_slabs(pool, &kind, 0);
+
+	for (unsigned i = 0; i < ALL; i++)
+		request_of(&all[i], NULL);
+	for (unsigned round = 0; round < 20; round++) {
+		send_the_rest(batcher, all, seeds, &seed);
+		for (unsigned i = 0; i < ALL; i++)
+			if (i % SLOTS)
+				must(rnl_request_release(&all[i]));
+	}
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
