@@ -20,6 +20,7 @@
 #define SLAB_DEFAULT (16u << 20) /* ... up to this number of bytes */
 #define TURN_MAX 32u
 #define CREATE "rnl_batcher_create()"
+#define STATS "rnl_batcher_read_stats()"
 #define REQUEST_MAX ((size_t)RNL__SLAB_UNITS_MAX * RNL__SLAB_UNIT)
 
 #define FLAGS (RNL_BATCHER_VARIABLE | RNL_BATCHER_STATUS | RNL_BATCHER_ALWAYS_COPY)
@@ -310,12 +311,14 @@ static void add_figures(struct rnl_batcher_stats *s, struct rnl_batcher *b)
 int rnl_batcher_read_stats(struct rnl_batcher *b, struct rnl_batcher_stats *stats)
 {
 	struct rnl_batcher_stats s = { .size = sizeof(s) };
-	int ret = b ? rnl__pool_check(b->pool) : -EINVAL;
+	int ret = b ? rnl__pool_check(b->pool) : rnl__invalid(NULL, STATS ": batcher is NULL");
 
-	if (!ret)
-		ret = rnl__check_out(stats, RNL__FIRST_BATCHER_STATS);
 	if (ret)
 		return ret;
+	ret = rnl__check_out(stats, RNL__FIRST_BATCHER_STATS);
+	if (ret)
+		return stats ? rnl__bad_struct(&b->pool->log, STATS, "stats", stats, ret) :
+			       rnl__invalid(&b->pool->log, STATS ": stats is NULL");
 	for (unsigned i = 0; i < b->nr_parts; i++)
 		add_figures(&s, &b[i]);
 	rnl__copy_out(stats, &s, sizeof(s));

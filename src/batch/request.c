@@ -13,32 +13,55 @@
 #include "sys/tsan.h"
 #include "pool/pool.h"
 
+#define RESERVE "rnl_batcher_reserve()"
+#define COMMIT "rnl_request_commit()"
+#define RELEASE "rnl_request_release()"
+
+#define NOT_FOR_REQUESTS \
+	(RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_PLACED | \
+	 RNL__JOB_GATHERS | RNL__JOB_REPLAYS)
+
 enum { IDLE, RESERVED, COMMITTED };
 
 _Static_assert(sizeof(struct rnl_request) <= 192, "a request is three cache lines");
 
-/* The function of a request's job, which is never submitted: it tells requests from jobs. */
-static int not_a_job(struct rnl_job *job)
-{
-	(void)job;
-	return -EINVAL;
-}
-
 /* ---- checks ---------------------------------------------------------------- */
 
-static bool is_request(const struct rnl_request *request)
+/* Logs why a call is refused.  Return: @ret. */
+static int request_refused(const struct rnl_batcher *b, int ret, const char *call,
+			   const struct rnl_request *request, const char *why)
 {
-	return request && request->job.fn == not_a_job;
+	rnl__log(b ? &b->pool->log : NULL, RNL_LOG_ERROR, "%s: request %p %s", call,
+		 (const void *)request, why);
+	return ret;
+}
+
+/* Return: 0; -EINVAL it is no request. */
+static int check_request(const char *call, const struct rnl_request *request)
+{
+	if (!request)
+		return rnl__invalid(NULL, "%s: request is NULL", call);
+	if (request->job.fn == rnl__job_no_function && request->job.flags & RNL__JOB_REQUEST)
+		return 0;
+	return request_refused(NULL, -EINVAL, call, request,
+			       "was not initialised: call rnl_request_init()");
 }
 
 /* Return: 0 the slot can still be filled; -EINVAL there is no slot; -EBUSY it was committed. */
-static int check_reserved(const struct rnl_request *request)
+static int check_reserved(const char *call, const struct rnl_request *request)
 {
-	if (!is_request(request) || request->state == IDLE)
-		return -EINVAL;
+	int ret = check_request(call, request);
+
+	if (ret)
+		return ret;
+	if (request->state == IDLE)
+		return request_refused(NULL, -EINVAL, call, request,
+				       "has no slot: call rnl_batcher_reserve() first");
 	if (rnl__pool_check(request->batcher->pool))
 		return -EOWNERDEAD;
-	return request->state == RESERVED ? 0 : -EBUSY;
+	return request->state == RESERVED ? 0 :
+	       request_refused(request->batcher, -EBUSY, call, request,
+			       "was committed: wait until it is done, and release it");
 }
 
 /* Return: 0 the batcher takes requests; -ESHUTDOWN; -EIO. */
@@ -52,26 +75,59 @@ static int check_open(struct rnl_batcher *b)
 
 static int check_reserve(struct rnl_batcher *b, const struct rnl_request *request, size_t bytes)
 {
-	int ret = b ? rnl__pool_check(b->pool) : -EINVAL;
+	int ret = b ? rnl__pool_check(b->pool) : rnl__invalid(NULL, RESERVE ": batcher is NULL");
 
+	if (!ret)
+		ret = check_request(RESERVE, request);
 	if (ret)
 		return ret;
-	if (!is_request(request) || !bytes || bytes > b->in_bytes ||
-	    (!b->variable && bytes != b->in_bytes))
-		return -EINVAL;
-	return request->state == IDLE ? check_open(b) : -EBUSY;
+	if (!bytes || bytes > b->in_bytes || (!b->variable && bytes != b->in_bytes))
+		return rnl__invalid(&b->pool->log, RESERVE ": bytes is %zu; it must be %s%zu", bytes,
+				    b->variable ? "1 to " :
+				    "in_bytes, without RNL_BATCHER_VARIABLE: ", b->in_bytes);
+	if (request->state == IDLE)
+		return check_open(b);
+	return request_refused(b, -EBUSY, RESERVE, request, request->state == RESERVED ?
+			       "has a slot: commit or cancel it first" :
+			       "is under way, or was not released: wait until it is done, and "
+			       "release it");
+}
+
+/* What other jobs may have, and this one has; NULL: nothing. */
+static const char *not_for_requests(const struct rnl_job *job)
+{
+	static const struct { uint32_t flag; const char *why; } flags[] = {
+		{ RNL__JOB_LEADS, "has a job behind it, by rnl_job_then()" },
+		{ RNL__JOB_URGENT, "is urgent, by rnl_job_urgent()" },
+		{ RNL__JOB_DEADLINE, "has a deadline, by rnl_job_deadline()" },
+		{ RNL__JOB_PLACED, "is placed, by rnl_job_device()" },
+		{ RNL__JOB_GATHERS, "is gathered, by rnl_job_gather()" },
+		{ RNL__JOB_REPLAYS, "is replayed, by rnl_job_replay()" },
+	};
+
+	if (job->after)
+		return "comes after a barrier";
+	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (job->flags & flags[i].flag)
+			return flags[i].why;
+	return NULL;
 }
 
 /* A request may have a barrier of the batcher's pool, and nothing else that jobs may have. */
 static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 {
-	if (job->after ||
-	    job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_DEADLINE))
-		return -EINVAL;
+	const char *why = NULL;
+
+	if (job->after || job->flags & NOT_FOR_REQUESTS)
+		why = not_for_requests(job);
+	if (why)
+		return rnl__invalid(&b->pool->log, COMMIT ": request %p %s, which is for jobs that "
+				    "are submitted", (const void *)job, why);
 	if (!job->barrier)
 		return 0;
 	if (job->barrier->pool != b->pool)
-		return -EINVAL;
+		return rnl__invalid(&b->pool->log, COMMIT ": the barrier of request %p is of another "
+				    "pool, or was not initialised", (const void *)job);
 	return rnl__rounds_have_room(job->barrier) ? 0 : -EAGAIN;
 }
 
@@ -80,9 +136,11 @@ static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 int rnl_request_init(struct rnl_request *request)
 {
 	if (!request)
-		return -EINVAL;
+		return rnl__invalid(NULL, "rnl_request_init(): request is NULL");
 	memset(request, 0, sizeof(*request));
-	return rnl_job_init(&request->job, not_a_job);
+	(void)rnl_job_init(&request->job, NULL);
+	request->job.flags = RNL__JOB_REQUEST;
+	return 0;
 }
 
 /* No slab is free, or no cell: the taker may make one more. */
@@ -238,7 +296,7 @@ static void push_late(struct rnl_batcher *b, struct rnl_request *request)
 
 int rnl_request_commit(struct rnl_request *request)
 {
-	int ret = check_reserved(request);
+	int ret = check_reserved(COMMIT, request);
 	struct rnl_batcher *b;
 
 	if (ret)
@@ -262,7 +320,7 @@ int rnl_request_commit(struct rnl_request *request)
 
 int rnl_request_cancel(struct rnl_request *request)
 {
-	int ret = check_reserved(request);
+	int ret = check_reserved("rnl_request_cancel()", request);
 	struct rnl_batcher *b;
 
 	if (ret)
@@ -282,10 +340,15 @@ int rnl_request_cancel(struct rnl_request *request)
 
 int rnl_request_release(struct rnl_request *request)
 {
+	int ret = check_request(RELEASE, request);
 	struct rnl_batcher *b;
 
-	if (!is_request(request) || request->state != COMMITTED)
-		return -EINVAL;
+	if (ret)
+		return ret;
+	if (request->state != COMMITTED)
+		return request_refused(NULL, -EINVAL, RELEASE, request, request->state == IDLE ?
+				       "has no memory: it was released, or never committed" :
+				       "was not committed: rnl_request_cancel() gives its slot back");
 	b = request->batcher;
 	if (rnl__pool_check(b->pool))
 		return -EOWNERDEAD;

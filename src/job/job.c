@@ -164,6 +164,9 @@ int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
 		ret = rnl__job_settable(next, "rnl_job_then()");
 	if (ret)
 		return ret;
+	if (next && next->flags & RNL__JOB_REQUEST)
+		return rnl__invalid(NULL, "rnl_job_then(): job %p is of a batcher's request, which "
+				    "no job can be before; commit it in a callback", (void *)next);
 	if (next == job)
 		return rnl__invalid(NULL, "rnl_job_then(): job %p would come after itself",
 				    (void *)job);

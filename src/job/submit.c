@@ -49,8 +49,10 @@ static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
 	return belongs(pool, job) && !rnl__job_misplaced(job, pool) &&
-	       (job->fn == rnl__job_no_function ? lane & (RNL__JOB_TELLS | RNL__JOB_MARKED) :
-						  rnl__pool_covers(pool, job->check)) &&
+	       (job->fn == rnl__job_no_function ?
+			lane & (RNL__JOB_TELLS | RNL__JOB_MARKED) &&
+				!(job->flags & RNL__JOB_REQUEST) :
+			rnl__pool_covers(pool, job->check)) &&
 	       !(lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT) &&
 	       !(lane == RNL__JOB_CHAINED && job->after);
 }
@@ -58,6 +60,9 @@ static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigne
 /* Says why a job does not fit.  Return: -EINVAL. */
 static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
+	if (job->flags & RNL__JOB_REQUEST)
+		return rnl__invalid(&pool->log, "submit: job %p is of a batcher's request: send it "
+				    "with rnl_request_commit()", (const void *)job);
 	if (job->fn == rnl__job_no_function && !(lane & (RNL__JOB_TELLS | RNL__JOB_MARKED)))
 		return rnl__invalid(&pool->log, "submit: job %p has no function: only "
 				    "rnl_barrier_notify() and rnl_submit_when() take such a job",

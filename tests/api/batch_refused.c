@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* What a batcher refuses has an errno and a line; a request is no job for a pool. */
+#include "batch.h"
+
+#define BYTES 64u
+
+static struct {
+	char line[300];
+	unsigned nr;
+} heard;
+
+static void hear(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)arg;
+	(void)level;
+	snprintf(heard.line, sizeof(heard.line), "%s", msg);
+	heard.nr++;
+}
+
+/* One call is refused, with one line that has this text. */
+#define REFUSED(call, error, text) \
+	do { \
+		heard.nr = 0; \
+		ck_assert_int_eq(call, error); \
+		ck_assert_uint_eq(heard.nr, 1); \
+		ck_assert_msg(strstr(heard.line, text), "%s", heard.line); \
+	} while (0)
+
+static struct rnl_pool *listening_pool(void)
+{
+	rnl_set_log(hear, NULL);
+	return pool_of(1, .log = hear);
+}
+
+TEST(a_reserve_that_is_refused_says_why, .timeout_s = 60)
+{
+	struct rnl_pool *pool = listening_pool();
+	struct kind kind = kind_of(0, BYTES, BYTES), sizes = kind_of(RNL_BATCHER_VARIABLE, BYTES, 0);
+	struct rnl_batcher *batcher = batcher_of(pool, &kind), *other = batcher_of(pool, &sizes);
+	struct rnl_request request, never = { .in = NULL };
+
+	request_of(&request, NULL);
+	REFUSED(rnl_batcher_reserve(NULL, &request, BYTES), -EINVAL, "batcher is NULL");
+	REFUSED(rnl_batcher_reserve(batcher, NULL, BYTES), -EINVAL, "request is NULL");
+	REFUSED(rnl_batcher_reserve(batcher, &never, BYTES), -EINVAL, "rnl_request_init()");
+	REFUSED(rnl_batcher_reserve(batcher, &request, 63), -EINVAL,
+		"bytes is 63; it must be in_bytes, without RNL_BATCHER_VARIABLE: 64");
+	REFUSED(rnl_batcher_reserve_wait(batcher, &request, 65, RNL_FOREVER), -EINVAL,
+		"bytes is 65; it must be");
+	REFUSED(rnl_batcher_reserve(other, &request, 65), -EINVAL,
+		"bytes is 65; it must be 1 to 64");
+	REFUSED(rnl_batcher_reserve(other, &request, 0), -EINVAL, "bytes is 0; it must be 1 to 64");
+	reserve(batcher, &request, BYTES);
+	REFUSED(rnl_batcher_reserve(batcher, &request, BYTES), -EBUSY, "commit or cancel it first");
+	must(rnl_request_commit(&request));
+	ck_assert_int_eq(result_of(&request.job), 0);
+	REFUSED(rnl_batcher_reserve(batcher, &request, BYTES), -EBUSY, "release it");
+	rnl_batcher_destroy(other);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(other_calls_on_requests_say_why, .timeout_s = 60)
+{
+	struct rnl_pool *pool = listening_pool(), *pools = pool_of(1);
+	struct rnl_batcher_stats stats = { .size = 1 };
+	struct kind kind = kind_of(0, BYTES, BYTES);
+	struct rnl_batcher *batcher = batcher_of(pool, &kind);
+	struct rnl_barrier barrier;
+	struct rnl_request request;
+
+	REFUSED(rnl_request_init(NULL), -EINVAL, "request is NULL");
+	request_of(&request, NULL);
+	REFUSED(rnl_request_commit(&request), -EINVAL, "rnl_batcher_reserve() first");
+	REFUSED(rnl_request_cancel(&request), -EINVAL, "rnl_batcher_reserve() first");
+	REFUSED(rnl_request_release(&request), -EINVAL, "never committed");
+	REFUSED(rnl_request_commit(NULL), -EINVAL, "request is NULL");
+	must(rnl_barrier_init(&barrier, pools));
+	must(rnl_barrier_add(&barrier, &request.job));
+	reserve(batcher, &request, BYTES);
+	REFUSED(rnl_request_release(&request), -EINVAL, "rnl_request_cancel()");
+	REFUSED(rnl_request_commit(&request), -EINVAL, "is of another pool");
+	must(rnl_barrier_add(NULL, &request.job));
+	must(rnl_request_commit(&request));
+	REFUSED(rnl_request_commit(&request), -EBUSY, "was committed");
+	REFUSED(rnl_request_cancel(&request), -EBUSY, "was committed");
+	ck_assert_int_eq(result_of(&request.job), 0);
+	REFUSED(rnl_batcher_read_stats(NULL, &stats), -EINVAL, "batcher is NULL");
+	REFUSED(rnl_batcher_read_stats(batcher, NULL), -EINVAL, "stats is NULL");
+	REFUSED(rnl_batcher_read_stats(batcher, &stats), -EINVAL, "the size of stats is 1");
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pools);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- a request, and what is for jobs ------------------------------------------ */
+
+TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
+{
+	struct rnl_pool *pool = listening_pool();
+	struct kind kind = kind_of(0, BYTES, BYTES);
+	struct rnl_batcher *batcher = batcher_of(pool, &kind);
+	struct rnl_request request;
+	struct rnl_barrier barrier;
+	struct rnl_job job, *both[2] = { &job, &request.job };
+
+	must(rnl_barrier_init(&barrier, pool));
+	request_of(&request, NULL);
+	job_of(&job, noop_fn, NULL);
+	for (unsigned reserved = 0; reserved < 2; reserved++) {
+		REFUSED(rnl_submit(pool, &request.job), -EINVAL, "rnl_request_commit()");
+		REFUSED(rnl_submit_keyed(pool, &request.job, 1), -EINVAL, "rnl_request_commit()");
+		REFUSED(rnl_submit_wait(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
+		REFUSED(rnl_submit_at(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
+		REFUSED(rnl_submit_when(pool, &request.job, RNL_EMPTY), -EINVAL,
+			"rnl_request_commit()");
+		REFUSED(rnl_barrier_notify(&barrier, &request.job), -EINVAL,
+			"rnl_request_commit()");
+		heard.nr = 0;
+		ck_assert_int_eq(rnl_submit_many(pool, both, 2), 1);
+		ck_assert_int_eq(result_of(&job), 0);
+		REFUSED(rnl_job_then(&job, &request.job), -EINVAL, "of a batcher's request");
+		if (!reserved)
+			reserve(batcher, &request, BYTES);
+	}
+	/* It is as it was. */
+	request_fill(&request, 1);
+	must(rnl_request_commit(&request));
+	receive(&request, 1, BYTES);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_commit_refuses_what_is_for_jobs_that_are_submitted, .timeout_s = 60)
+{
+	struct rnl_pool *pool = listening_pool();
+	struct kind kind = kind_of(0, BYTES, BYTES);
+	struct rnl_batcher *batcher = batcher_of(pool, &kind);
+	struct rnl_request request;
+	struct rnl_job *job = &request.job, next;
+
+	request_of(&request, NULL);
+	job_of(&next, noop_fn, NULL);
+	reserve(batcher, &request, BYTES);
+	request_fill(&request, 1);
+	must(rnl_job_device(job, 0));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "is placed, by rnl_job_device()");
+	must(rnl_job_device(job, -1));
+	must(rnl_job_then(job, &next));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_then()");
+	must(rnl_job_then(job, NULL));
+	must(rnl_job_urgent(job, 1));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_urgent()");
+	must(rnl_job_urgent(job, 0));
+	must(rnl_job_deadline(job, MS));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_deadline()");
+	must(rnl_job_deadline(job, -1));
+	must(rnl_job_gather(job, 1));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_gather()");
+	must(rnl_job_gather(job, 0));
+	must(rnl_job_replay(job, 1));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_replay()");
+	must(rnl_job_replay(job, 0));
+	must(rnl_request_commit(&request));
+	receive(&request, 1, BYTES);
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
