@@ -103,6 +103,8 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 	b->small_bytes = attr->flags & RNL_BATCHER_ALWAYS_COPY ? 0 : RNL__BATCH_SMALL;
 	b->in_bytes = attr->in_bytes;
 	b->out_bytes = attr->out_bytes;
+	b->cell_unit = b->out_bytes % RNL__BATCH_ALIGNMENT ?
+		       RNL__BATCH_ALIGNMENT / (uint32_t)(b->out_bytes & -b->out_bytes) : 1;
 	b->nr_slots = nr_slots_for(attr);
 	b->max_batch = (uint32_t)rnl__smaller(attr->max_batch, b->nr_slots);
 	b->nr_units = (uint32_t)((attr->slab_bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT);

@@ -204,6 +204,7 @@ struct rnl_batcher {
 	bool variable, has_status;
 	uint32_t max_batch, nr_slots;	/* nr_slots: of a slab */
 	uint32_t nr_units;		/* of a slab's input, if variable */
+	uint32_t cell_unit;		/* cells at multiples of it are aligned for a batch */
 	size_t in_bytes, out_bytes, slab_bytes;
 	size_t small_bytes;		/* RNL__BATCH_SMALL; 0: all batches are copied */
 	unsigned max_slabs, nr_batches;

@@ -94,15 +94,15 @@ static void pick(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t at, 
 }
 
 /*
- * Picks runs of at least @least cells for the requests from @nr on, behind the cells of the last
+ * Picks runs of at least @least cells that begin at a multiple of @unit, behind the cells of the last
  * batch first.  Returns how many requests have a cell then.
  */
-static uint32_t pick_runs(struct rnl__batch *batch, uint32_t nr, uint32_t least)
+static uint32_t pick_runs(struct rnl__batch *batch, uint32_t least, uint32_t unit)
 {
 	struct rnl_batcher *b = batch->batcher;
 	const uint32_t nr_slabs = rnl__own_read(&b->nr_slabs);
 	const uint32_t slab_of_next = b->next_cell >> RNL__CELL_SHIFT;
-	uint32_t at = INDEX_OF(b->next_cell);
+	uint32_t at = INDEX_OF(b->next_cell), nr = 0;
 
 	/* The slab that the search begins in comes once more, from its first cell on. */
 	for (uint32_t i = 0; i <= nr_slabs; i++, at = 0) {
@@ -113,7 +113,8 @@ static uint32_t pick_runs(struct rnl__batch *batch, uint32_t nr, uint32_t least)
 			uint32_t end;
 
 			at = find(slab, at, b->nr_slots, true);
-			if (at == b->nr_slots)
+			at = (at + unit - 1) / unit * unit;
+			if (at >= b->nr_slots)
 				break;
 			end = (uint32_t)rnl__smaller(at + batch->nr - nr, b->nr_slots);
 			end = find(slab, at, end, false);
@@ -122,16 +123,24 @@ static uint32_t pick_runs(struct rnl__batch *batch, uint32_t nr, uint32_t least)
 				nr += end - at;
 				b->next_cell = CELL_OF(index, end);
 			}
-			at = end;
+			at = (uint32_t)rnl__larger(end, at + 1);
 		}
 	}
 	return nr;
 }
 
+/* The results of a small batch stay where the function puts them if they begin at a unit. */
 void rnl__cells_pick(struct rnl__batch *batch)
 {
-	if (batch->batcher->out_bytes && batch->nr && !pick_runs(batch, 0, batch->nr))
-		(void)pick_runs(batch, 0, 1);
+	const struct rnl_batcher *b = batch->batcher;
+	const bool is_small = batch->nr * b->out_bytes <= b->small_bytes;
+
+	if (!b->out_bytes || !batch->nr)
+		return;
+	if (is_small && pick_runs(batch, batch->nr, b->cell_unit))
+		return;
+	if (!pick_runs(batch, batch->nr, 1))
+		(void)pick_runs(batch, 1, 1);
 }
 
 /* ---- giving back ------------------------------------------------------------- */

@@ -255,7 +255,7 @@ TEST(committed_twice_or_released_too_early_is_named)
 	gate_open(&gate);
 	receive(request, 1, ALL_BYTES);
 	/* A request is not a job. */
-	ck_assert_int_eq(submit_and_wait(all.pool, &request->job), -EINVAL);
+	ck_assert_int_eq(rnl_submit(all.pool, &request->job), -EINVAL);
 	all_end(&all);
 }
 
