@@ -151,9 +151,9 @@ RNL_API int rnl_batcher_create(struct rnl_batcher **batcherp, struct rnl_pool *p
 RNL_API void rnl_batcher_destroy(struct rnl_batcher *batcher);
 
 /*
- * Makes a request. `job.user` is NULL afterwards. Its job is not for rnl_submit(), which refuses it.
- * The functions for jobs set how the program is told of its end. They may be called whenever the request is not under way, and what they set
- * stays.
+ * Makes a request. `job.user` is NULL afterwards. rnl_submit() refuses its job. The functions for
+ * jobs set how the program is told of its end. They may be called whenever the request is not under
+ * way, and what they set stays.
  * @request: memory of the program; not a request that is reserved, under way, or not released.
  * Return: 0; -EINVAL request is NULL.
  * Since: 0.1
@@ -169,8 +169,9 @@ RNL_API int rnl_request_init(struct rnl_request *request);
  * @bytes: the attribute in_bytes; with RNL_BATCHER_VARIABLE any number from 1 to in_bytes.
  * Context: lock-free; allocates nothing.
  * Ordering: the slot's content is undefined, and no other thread uses the slot.
- * Return: 0, and the request must be committed or cancelled; -EAGAIN all slabs are in use, or all
- *	outputs: try again when a request was done and released; -ESHUTDOWN the batcher or the pool is closed;
+ * Return: 0, and the request must be committed or cancelled; -EAGAIN all slabs, or all outputs, are
+ *	in use: try again when a request was done and released; -ESHUTDOWN the batcher or the pool
+ *	is closed;
  *	-EIO the device has failed; -EBUSY the request is reserved, under way or not released;
  *	-EINVAL an argument is NULL, bytes is out of its range, or the request was not
  *	initialised; -EOWNERDEAD. On failure the request is unchanged.
@@ -181,10 +182,9 @@ RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request 
 
 /*
  * Reserves a slot as rnl_batcher_reserve() does; while there is no space on any device, it waits.
- * The input of a slab is in use until all its requests are done, which takes no release. An output is
- * in use until its own request is released. So threads may wait while they hold done requests, as
- * long as all that are held are fewer than all outputs. A thread that waits should hold no slot that
- * is not committed: it keeps a whole slab.
+ * A slab is in use until all its requests are done; an output, until its own request is released.
+ * So threads may wait while they hold done requests, as long as they hold fewer than there are
+ * outputs. A thread that waits should hold no slot that is not committed: it keeps a whole slab.
  * Context: blocks, except on a worker of the pool and with a timeout of 0.
  * Return: as rnl_batcher_reserve(); -ETIMEDOUT there was no space in time; -EAGAIN called on a
  *	worker of the pool, and there is no space; -ESHUTDOWN, -EIO also if the pool was closed or

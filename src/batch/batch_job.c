@@ -181,8 +181,8 @@ static unsigned char *output_of(const struct rnl__batch *batch, uint32_t i)
 	return rnl__cell_at(batch->batcher, batch->cells[i]);
 }
 
-/* The results from one on whose cells are neighbours: the first one that is none of them. */
-static uint32_t end_of_run(const struct rnl__batch *batch, uint32_t i)
+/* The first result after @i whose cell is not next to the one before. */
+static uint32_t batch_end_of_run(const struct rnl__batch *batch, uint32_t i)
 {
 	for (i++; i < batch->nr && batch->cells[i] == batch->cells[i - 1] + 1; i++)
 		;
@@ -197,7 +197,7 @@ static int copy_out(const struct rnl__batch *batch, const struct rnl_batch *view
 	int ret = 0;
 
 	for (uint32_t i = 0, next; from && !ret && i < batch->nr; i = next) {
-		next = end_of_run(batch, i);
+		next = batch_end_of_run(batch, i);
 		ret = issue_copy(output_of(batch, i), from + i * each, (next - i) * each);
 	}
 	if (!ret && view->status)
@@ -267,18 +267,18 @@ static void *pinned_output(struct rnl__batch *batch)
 {
 	unsigned char *first = output_of(batch, 0);
 
-	batch->scatters = end_of_run(batch, 0) < batch->nr ||
+	batch->scatters = batch_end_of_run(batch, 0) < batch->nr ||
 			  (uintptr_t)first % RNL__BATCH_ALIGNMENT;
 	return batch->scatters ? batch->results : first;
 }
 
 /* The worker itself moves the results to their cells. */
-static void scatter(const struct rnl__batch *batch)
+static void batch_scatter(const struct rnl__batch *batch)
 {
 	const size_t each = batch->batcher->out_bytes;
 
 	for (uint32_t i = 0, next; i < batch->nr; i = next) {
-		next = end_of_run(batch, i);
+		next = batch_end_of_run(batch, i);
 		memcpy(output_of(batch, i), batch->results + i * each, (next - i) * each);
 	}
 }
@@ -424,7 +424,7 @@ static void complete_all(struct rnl__batch *batch, int error)
 	if (!batch->nr)
 		return;
 	if (batch->scatters && !error)
-		scatter(batch);
+		batch_scatter(batch);
 	count_batch(batch, nr_failed(batch, status, error));
 	rnl__slab_release(b, batch->slab, batch->nr);
 	for (uint32_t i = 0; i < AHEAD && i < batch->nr; i++)

@@ -116,7 +116,7 @@ static void apply(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl
 }
 
 /* Gets a batch's pinned memory; nothing if @bytes is 0. */
-static int get_pinned(const struct rnl_batcher *b, size_t bytes, void *ptr)
+static int batch_get_pinned(const struct rnl_batcher *b, size_t bytes, void *ptr)
 {
 	void *buf = NULL;
 	int ret = bytes ? rnl__pinned_get(b->pool->pinned, bytes, &buf) : 0;
@@ -126,7 +126,7 @@ static int get_pinned(const struct rnl_batcher *b, size_t bytes, void *ptr)
 }
 
 /* Space for the largest batch. */
-static int make_space(const struct rnl_batcher *b, struct rnl__batch *batch)
+static int batch_make_space(const struct rnl_batcher *b, struct rnl__batch *batch)
 {
 	int ret;
 
@@ -135,16 +135,16 @@ static int make_space(const struct rnl_batcher *b, struct rnl__batch *batch)
 	batch->slots = malloc(b->max_batch * sizeof(*batch->slots));
 	if (!batch->requests || !batch->cells || !batch->slots)
 		return -ENOMEM;
-	ret = get_pinned(b, b->small_bytes, &batch->gathered);
+	ret = batch_get_pinned(b, b->small_bytes, &batch->gathered);
 	if (!ret)
-		ret = get_pinned(b, b->out_bytes ? b->small_bytes : 0, &batch->results);
+		ret = batch_get_pinned(b, b->out_bytes ? b->small_bytes : 0, &batch->results);
 	if (!ret)
-		ret = get_pinned(b, b->has_status ? b->max_batch * sizeof(*batch->status) : 0,
+		ret = batch_get_pinned(b, b->has_status ? b->max_batch * sizeof(*batch->status) : 0,
 				 &batch->status);
 	return ret;
 }
 
-static void free_space(const struct rnl_batcher *b, struct rnl__batch *batch)
+static void batch_free_space(const struct rnl_batcher *b, struct rnl__batch *batch)
 {
 	void *const pinned[] = { batch->gathered, batch->results, batch->status };
 
@@ -174,7 +174,7 @@ static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 					      &batch->job);
 		batch->batcher = b;
 		batch->index = i;
-		ret = make_space(b, batch);
+		ret = batch_make_space(b, batch);
 		if (ret)
 			return ret;
 	}
@@ -207,7 +207,7 @@ static void release_part(struct rnl_batcher *b)
 {
 	rnl__slabs_free(b);
 	for (unsigned i = 0; b->batches && i < b->nr_batches; i++)
-		free_space(b, &b->batches[i]);
+		batch_free_space(b, &b->batches[i]);
 	free(b->batches);
 }
 

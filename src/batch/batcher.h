@@ -158,7 +158,7 @@ struct rnl__slab {
 	_Atomic uint64_t *cells;	/* a bit for each free cell; behind the slots */
 };
 
-/* A cell's number, so that the last cell of one slab and the first of the next are no neighbours. */
+/* A cell's number is its slab's, and its index.  So cells of two slabs are never neighbours. */
 #define RNL__CELL_SHIFT 16
 
 /* A batch: an ordinary job of the pool, and the requests that it has taken. */

@@ -45,7 +45,7 @@ bool rnl__cell_promise(struct rnl_batcher *b)
 	return false;
 }
 
-/* A thread that waits found none spare, or is woken already: only the first one rings. */
+/* A waiter found no spare cell, or was woken after that: only the first one that is spare rings. */
 void rnl__cells_spare(struct rnl_batcher *b, uint32_t nr)
 {
 	if (!b->out_bytes)
@@ -61,7 +61,7 @@ void rnl__cells_spare(struct rnl_batcher *b, uint32_t nr)
 /* ---- picking ---------------------------------------------------------------- */
 
 /* The first cell in [at, end) of a slab that is free, or that is in use; @end: there is none. */
-static uint32_t find(const struct rnl__slab *slab, uint32_t at, uint32_t end, bool is_free)
+static uint32_t find_cell(const struct rnl__slab *slab, uint32_t at, uint32_t end, bool is_free)
 {
 	while (at < end) {
 		/* relaxed: [batch.F2] orders, when the cell is picked */
@@ -76,7 +76,7 @@ static uint32_t find(const struct rnl__slab *slab, uint32_t at, uint32_t end, bo
 }
 
 /* Picks the free cells in [at, end) of a slab. */
-static void pick(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t at, uint32_t end,
+static void pick_cells(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t at, uint32_t end,
 		 uint32_t nr)
 {
 	const uint32_t first = CELL_OF((uint32_t)(slab - batch->batcher->slabs), 0);
@@ -94,10 +94,10 @@ static void pick(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t at, 
 }
 
 /*
- * Picks runs of at least @least cells that begin at a multiple of @unit, behind the cells of the last
- * batch first.  Returns how many requests have a cell then.
+ * Picks runs of at least @least cells that begin at a multiple of @unit.  The search begins after the
+ * cells of the last batch.  Returns how many requests have a cell then.
  */
-static uint32_t pick_runs(struct rnl__batch *batch, uint32_t least, uint32_t unit)
+static uint32_t pick_cell_runs(struct rnl__batch *batch, uint32_t least, uint32_t unit)
 {
 	struct rnl_batcher *b = batch->batcher;
 	const uint32_t nr_slabs = rnl__own_read(&b->nr_slabs);
@@ -112,14 +112,14 @@ static uint32_t pick_runs(struct rnl__batch *batch, uint32_t least, uint32_t uni
 		while (nr < batch->nr) {
 			uint32_t end;
 
-			at = find(slab, at, b->nr_slots, true);
+			at = find_cell(slab, at, b->nr_slots, true);
 			at = (at + unit - 1) / unit * unit;
 			if (at >= b->nr_slots)
 				break;
 			end = (uint32_t)rnl__smaller(at + batch->nr - nr, b->nr_slots);
-			end = find(slab, at, end, false);
+			end = find_cell(slab, at, end, false);
 			if (end - at >= least) {
-				pick(batch, slab, at, end, nr);
+				pick_cells(batch, slab, at, end, nr);
 				nr += end - at;
 				b->next_cell = CELL_OF(index, end);
 			}
@@ -137,10 +137,10 @@ void rnl__cells_pick(struct rnl__batch *batch)
 
 	if (!b->out_bytes || !batch->nr)
 		return;
-	if (is_small && pick_runs(batch, batch->nr, b->cell_unit))
+	if (is_small && pick_cell_runs(batch, batch->nr, b->cell_unit))
 		return;
-	if (!pick_runs(batch, batch->nr, 1))
-		(void)pick_runs(batch, 1, 1);
+	if (!pick_cell_runs(batch, batch->nr, 1))
+		(void)pick_cell_runs(batch, 1, 1);
 }
 
 /* ---- giving back ------------------------------------------------------------- */

@@ -182,7 +182,7 @@ static unsigned choose(struct rnl_batcher *b)
 }
 
 /* The part gives the request a slot, and promises it a cell.  False: it has none. */
-static bool reserve_in(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
+static bool request_reserve_in(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
 {
 	/* Without a slab no promise is made, so that a thread that waits does not wake itself. */
 	if (rnl__slab_ready(b, bytes) || !rnl__cell_promise(b))
@@ -205,7 +205,7 @@ static int reserve(struct rnl_batcher *all, struct rnl_request *request, size_t 
 	for (unsigned i = 0; i < all->nr_parts; i++) {
 		struct rnl_batcher *b = &all[(first + i) % all->nr_parts];
 
-		if (reserve_in(b, request, bytes)) {
+		if (request_reserve_in(b, request, bytes)) {
 			request->batcher = b;
 			request->out = NULL;
 			request->state = RESERVED;

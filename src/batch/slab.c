@@ -41,7 +41,7 @@ static uint64_t free_word(struct rnl_batcher *b)
 /* ---- memory --------------------------------------------------------------- */
 
 /* Makes all cells of a slab free. */
-static void fill_cells(const struct rnl_batcher *b, struct rnl__slab *slab)
+static void slab_fill_cells(const struct rnl_batcher *b, struct rnl__slab *slab)
 {
 	for (uint32_t i = 0; i < b->nr_slots; i += 64) {
 		const uint32_t nr = (uint32_t)rnl__smaller(b->nr_slots - i, 64);
@@ -78,7 +78,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 		return ret;
 	}
 	slab->cells = (_Atomic uint64_t *)(void *)(slab->slots + b->nr_slots);
-	fill_cells(b, slab);
+	slab_fill_cells(b, slab);
 	slab->in = buf;
 	slab->out = slab->in + in;
 	slab->spans = spans ? (struct rnl_span *)(void *)(slab->out + out) : NULL;
@@ -213,14 +213,14 @@ static void hand_out(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t rou
 	request->round = round;
 }
 
-static uint32_t units_of(const struct rnl_batcher *b, size_t bytes)
+static uint32_t slab_units_of(const struct rnl_batcher *b, size_t bytes)
 {
 	return b->variable ? (uint32_t)((bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT) : 0;
 }
 
 int rnl__slab_ready(struct rnl_batcher *b, size_t bytes)
 {
-	const uint32_t units = units_of(b, bytes);
+	const uint32_t units = slab_units_of(b, bytes);
 	int ret = 0;
 
 	while (!ret) {
@@ -239,7 +239,7 @@ int rnl__slab_ready(struct rnl_batcher *b, size_t bytes)
 
 int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
 {
-	const uint32_t units = units_of(b, bytes);
+	const uint32_t units = slab_units_of(b, bytes);
 	int ret;
 
 	do {

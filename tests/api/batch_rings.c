@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Producers that hold done requests until their turn comes again find space as long as there is any. */
+/* Producers that hold done requests until their turn comes find space as long as there is any. */
 #include "batch.h"
 #include "places.h"
 #include "seed.h"
@@ -97,7 +97,8 @@ TEST(nor_if_all_batches_are_copied, .timeout_s = 300)
 #define SLABS 4u		/* over all devices */
 #define ALL (SLOTS * SLABS)
 
-static struct rnl_batcher *batcher_of_slabs(struct rnl_pool *pool, struct kind *kind, uint32_t flags)
+static struct rnl_batcher *batcher_of_slabs(struct rnl_pool *pool, struct kind *kind,
+					    uint32_t flags)
 {
 	*kind = kind_of(flags, BYTES, BYTES);
 	kind->attr.slab_bytes = SLOTS * BYTES;

@@ -173,7 +173,7 @@ inline cell_release()
 }
 
 /*
- * reserve_in(): leaves the request's slot in mine, or NONE. Without a promise the loop is
+ * request_reserve_in(): leaves the request's slot in mine, or NONE. Without a promise the loop is
  * rnl__slab_ready(), with it rnl__slab_reserve().
  */
 inline slab_reserve()

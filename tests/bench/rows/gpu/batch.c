@@ -114,10 +114,7 @@ static void take_back(struct request *r)
 
 /* ---- many ---------------------------------------------------------------- */
 
-/*
- * A producer that waited for space while it has requests under way might hold, by one of them, the
- * space that all wait for: it looks again when some have come back.
- */
+/* While there is no space, a producer takes back what is done. */
 static void *produce(void *arg)
 {
 	struct producer *p = arg;
