@@ -75,7 +75,7 @@ TEST(producers_in_rings_do_not_wait_for_each_other_for_ever, .timeout_s = 300)
 	all_go_round(pool_of(2), 0);
 }
 
-TEST(nor_over_two_devices, .timeout_s = 300)
+TEST(nor_do_they_over_two_devices, .timeout_s = 300)
 {
 	struct rnl_pool *pool = pool_over_of(2, 1);
 
@@ -83,7 +83,7 @@ TEST(nor_over_two_devices, .timeout_s = 300)
 	all_go_round(pool, 0);
 }
 
-TEST(nor_if_all_batches_are_copied, .timeout_s = 300)
+TEST(nor_do_they_if_all_batches_are_copied, .timeout_s = 300)
 {
 	struct rnl_pool *pool = pool_over_of(2, 1);
 
@@ -107,17 +107,23 @@ static struct rnl_batcher *batcher_of_slabs(struct rnl_pool *pool, struct kind *
 	return batcher_of(pool, kind);
 }
 
+static size_t size_of(const struct kind *kind, uint64_t seed)
+{
+	return kind->attr.flags & RNL_BATCHER_VARIABLE ? 1 + seed * 7919 % BYTES : BYTES;
+}
+
 /* Sends the requests that hold no memory, which is all that the others leave. */
-static void send_the_rest(struct rnl_batcher *batcher, struct rnl_request *all, uint64_t *seeds,
-			  uint64_t *seed)
+static void send_the_rest(struct rnl_batcher *batcher, const struct kind *kind,
+			  struct rnl_request *all, uint64_t *seeds, uint64_t *seed)
 {
 	struct rnl_request more;
 
 	for (unsigned i = 0; i < ALL; i++) {
 		if (all[i].out)
 			continue;
-		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &all[i], BYTES, patience_ns()), 0);
 		seeds[i] = ++*seed;
+		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &all[i], size_of(kind, seeds[i]),
+							  patience_ns()), 0);
 		request_fill(&all[i], seeds[i]);
 		must(rnl_request_commit(&all[i]));
 	}
@@ -143,7 +149,7 @@ static void hold_at_random(struct rnl_pool *pool, uint32_t flags)
 		/* From one that is released to one that is held. */
 		const unsigned odds = 1 + round % 63;
 
-		send_the_rest(batcher, all, seeds, &seed);
+		send_the_rest(batcher, &kind, all, seeds, &seed);
 		for (unsigned i = 0; i < ALL; i++)
 			if (draw(&draws, 64) < odds)
 				must(rnl_request_release(&all[i]));
@@ -158,7 +164,14 @@ TEST(what_any_done_request_gives_back_is_used_again, .timeout_s = 120)
 	hold_at_random(pool_of(2), RNL_BATCHER_ALWAYS_COPY);
 }
 
-TEST(so_it_is_over_two_devices, .timeout_s = 120)
+TEST(so_it_is_with_requests_of_different_sizes, .timeout_s = 120)
+{
+	skip_unless_kernels();
+	hold_at_random(pool_of(2), RNL_BATCHER_VARIABLE);
+	hold_at_random(pool_of(2), RNL_BATCHER_VARIABLE | RNL_BATCHER_ALWAYS_COPY);
+}
+
+TEST(what_is_given_back_on_either_device_is_used_again, .timeout_s = 120)
 {
 	struct rnl_pool *pool = pool_over_of(2, 1);
 
@@ -166,8 +179,8 @@ TEST(so_it_is_over_two_devices, .timeout_s = 120)
 	hold_at_random(pool, 0);
 }
 
-/* One request of each slab is held, so no slab is ever without one. */
-TEST(a_done_request_holds_its_own_memory_alone, .timeout_s = 60)
+/* The requests for which @held is true are never released. */
+static void hold_some(bool (*held)(unsigned i))
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_request all[ALL];
@@ -178,11 +191,33 @@ TEST(a_done_request_holds_its_own_memory_alone, .timeout_s = 60)
 	for (unsigned i = 0; i < ALL; i++)
 		request_of(&all[i], NULL);
 	for (unsigned round = 0; round < 20; round++) {
-		send_the_rest(batcher, all, seeds, &seed);
+		send_the_rest(batcher, &kind, all, seeds, &seed);
 		for (unsigned i = 0; i < ALL; i++)
-			if (i % SLOTS)
+			if (!held(i))
 				must(rnl_request_release(&all[i]));
 	}
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);
+}
+
+static bool first_of_each_slab(unsigned i)
+{
+	return i % SLOTS == 0;
+}
+
+static bool more_than_a_slab(unsigned i)
+{
+	return i < SLOTS + SLOTS / 2;
+}
+
+static bool all_but_one(unsigned i)
+{
+	return i != ALL / 2;
+}
+
+TEST(a_done_request_holds_its_own_memory_alone, .timeout_s = 60)
+{
+	hold_some(first_of_each_slab);
+	hold_some(more_than_a_slab);
+	hold_some(all_but_one);
 }
