@@ -240,7 +240,6 @@ int rnl__slab_ready(struct rnl_batcher *b, size_t bytes)
 int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
 {
 	const uint32_t units = slab_units_of(b, bytes);
-	int ret;
 
 	do {
 		const uint64_t round = open_round(b);
@@ -258,7 +257,6 @@ int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t
 				return 0;
 			}
 		}
-		ret = rnl__slab_ready(b, bytes);
-	} while (!ret);
-	return ret;
+	} while (!rnl__slab_ready(b, bytes));
+	return -EAGAIN;
 }
