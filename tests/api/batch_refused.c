@@ -66,7 +66,7 @@ TEST(other_calls_on_requests_say_why, .timeout_s = 60)
 	struct rnl_batcher_stats stats = { .size = 1 };
 	struct kind kind = kind_of(0, BYTES, BYTES);
 	struct rnl_batcher *batcher = batcher_of(pool, &kind);
-	struct rnl_barrier barrier;
+	struct rnl_barrier barrier, own;
 	struct rnl_request request;
 
 	REFUSED(rnl_request_init(NULL), -EINVAL, "request is NULL");
@@ -76,11 +76,12 @@ TEST(other_calls_on_requests_say_why, .timeout_s = 60)
 	REFUSED(rnl_request_release(&request), -EINVAL, "never committed");
 	REFUSED(rnl_request_commit(NULL), -EINVAL, "request is NULL");
 	must(rnl_barrier_init(&barrier, pools));
+	must(rnl_barrier_init(&own, pool));
 	must(rnl_barrier_add(&barrier, &request.job));
 	reserve(batcher, &request, BYTES);
 	REFUSED(rnl_request_release(&request), -EINVAL, "rnl_request_cancel()");
 	REFUSED(rnl_request_commit(&request), -EINVAL, "is of another pool");
-	must(rnl_barrier_add(NULL, &request.job));
+	must(rnl_barrier_add(&own, &request.job));
 	must(rnl_request_commit(&request));
 	REFUSED(rnl_request_commit(&request), -EBUSY, "was committed");
 	REFUSED(rnl_request_cancel(&request), -EBUSY, "was committed");

@@ -102,7 +102,8 @@ static struct rnl_batcher *batcher_of_slabs(struct rnl_pool *pool, struct kind *
 {
 	*kind = kind_of(flags, BYTES, BYTES);
 	kind->attr.slab_bytes = SLOTS * BYTES;
-	kind->attr.max_batch = SLOTS;
+	/* A slab has outputs for four of the largest batches, if requests differ in size. */
+	kind->attr.max_batch = flags & RNL_BATCHER_VARIABLE ? SLOTS / 4 : SLOTS;
 	kind->attr.nr_slabs = kind->attr.max_slabs = SLABS;
 	return batcher_of(pool, kind);
 }
