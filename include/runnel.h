@@ -118,10 +118,10 @@ enum rnl_log_level {
 /*
  * Receives the library's messages: rnl_log_stderr(), or a function of the program's. Without one the
  * library prints nothing. Each call that is refused for a mistake is logged, with the value and what
- * to do: each -EINVAL, -ENODEV and -ENOTSUP; the -EBUSY for a job that is under way, of a wait that
- * would not end, and of rnl_setup() and rnl_thread_attach(). An answer is not logged: a limit, a
- * timeout, a closed pool, a job that is not done, -EALREADY. The -EINVAL of rnl_request_commit() is
- * not logged, and nothing is for an object of a forked child's parent. Calls that belong to no pool,
+ * to do: each -EINVAL, -ENODEV and -ENOTSUP; the -EBUSY for a job or a request that is under way, of a
+ * wait that would not end, and of rnl_setup() and rnl_thread_attach(). An answer is not logged: a
+ * limit, a timeout, a closed pool, a job that is not done, the -EBUSY of rnl_request_release(),
+ * -EALREADY. Nothing is logged for an object of a forked child's parent. Calls that belong to no pool,
  * and those that change a job or ask about one, use the log of rnl_set_log(). Of lines of one kind
  * the first 100 in a second are logged; then the log says how many were left out.
  * @arg: the attribute log_arg, or the argument of rnl_set_log().
@@ -521,8 +521,9 @@ RNL_API int rnl_job_after(struct rnl_job *job, struct rnl_barrier *barrier);
  * @job: at most one job comes behind it; another call replaces that one.
  * @next: comes behind no other job, and after no barrier. NULL: nothing comes behind the job.
  *	It stays set: a later submit of the job submits both again.
- * Return: 0; -EINVAL a job is NULL or was not initialised, or both are one, which is logged; -EBUSY
- *	one of them was submitted and is not done; -EOWNERDEAD.
+ * Return: 0; -EINVAL a job is NULL or was not initialised, or both are one, or `next` is of a
+ *	batcher's request, which is logged; -EBUSY one of them was submitted and is not done;
+ *	-EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_then(struct rnl_job *job, struct rnl_job *next);
@@ -679,9 +680,9 @@ RNL_API int rnl_job_args(size_t bytes, void **memp);
  *	that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
  *	rounds under way: rnl_barrier_add(); -ESHUTDOWN the pool is closed; -EBUSY the job was
  *	submitted before and is not done; -EIO the device has failed; -EINVAL pool or job is NULL,
- *	the job was not initialised, or has no function, or is placed on a device that the pool
- *	lacks, or a barrier of it is of another pool, or a job behind it comes after a barrier, or
- *	they make a circle, or are more than max_queued; -EOWNERDEAD.
+ *	the job was not initialised, or has no function, or is of a batcher's request, or is placed
+ *	on a device that the pool lacks, or a barrier of it is of another pool, or a job behind it
+ *	comes after a barrier, or they make a circle, or are more than max_queued; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);

@@ -94,8 +94,8 @@ static void pick_cells(struct rnl__batch *batch, struct rnl__slab *slab, uint32_
 }
 
 /*
- * Picks runs of at least @least cells that begin at a multiple of @unit.  The search begins after the
- * cells of the last batch.  Returns how many requests have a cell then.
+ * Picks runs of at least @least cells that begin at a multiple of @unit.  The search begins after
+ * the cells of the last batch.  Returns how many requests have a cell then.
  */
 static uint32_t pick_cell_runs(struct rnl__batch *batch, uint32_t least, uint32_t unit)
 {

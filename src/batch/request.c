@@ -81,10 +81,13 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 		ret = check_request(RESERVE, request);
 	if (ret)
 		return ret;
-	if (!bytes || bytes > b->in_bytes || (!b->variable && bytes != b->in_bytes))
-		return rnl__invalid(&b->pool->log, RESERVE ": bytes is %zu; it must be %s%zu", bytes,
-				    b->variable ? "1 to " :
-				    "in_bytes, without RNL_BATCHER_VARIABLE: ", b->in_bytes);
+	if (!b->variable && bytes != b->in_bytes)
+		return rnl__invalid(&b->pool->log, RESERVE ": bytes is %zu; without "
+				    "RNL_BATCHER_VARIABLE it must be in_bytes, which is %zu", bytes,
+				    b->in_bytes);
+	if (!bytes || bytes > b->in_bytes)
+		return rnl__invalid(&b->pool->log, RESERVE ": bytes is %zu; it must be 1 to %zu",
+				    bytes, b->in_bytes);
 	if (request->state == IDLE)
 		return check_open(b);
 	return request_refused(b, -EBUSY, RESERVE, request, request->state == RESERVED ?

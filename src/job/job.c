@@ -166,7 +166,7 @@ int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
 		return ret;
 	if (next && next->flags & RNL__JOB_REQUEST)
 		return rnl__invalid(NULL, "rnl_job_then(): job %p is of a batcher's request, which "
-				    "no job can be before; commit it in a callback", (void *)next);
+				    "comes after no job; commit it in the job's callback", (void *)next);
 	if (next == job)
 		return rnl__invalid(NULL, "rnl_job_then(): job %p would come after itself",
 				    (void *)job);

@@ -44,9 +44,9 @@ TEST(a_reserve_that_is_refused_says_why, .timeout_s = 60)
 	REFUSED(rnl_batcher_reserve(batcher, NULL, BYTES), -EINVAL, "request is NULL");
 	REFUSED(rnl_batcher_reserve(batcher, &never, BYTES), -EINVAL, "rnl_request_init()");
 	REFUSED(rnl_batcher_reserve(batcher, &request, 63), -EINVAL,
-		"bytes is 63; it must be in_bytes, without RNL_BATCHER_VARIABLE: 64");
+		"bytes is 63; without RNL_BATCHER_VARIABLE it must be in_bytes, which is 64");
 	REFUSED(rnl_batcher_reserve_wait(batcher, &request, 65, RNL_FOREVER), -EINVAL,
-		"bytes is 65; it must be");
+		"bytes is 65; without RNL_BATCHER_VARIABLE it must be");
 	REFUSED(rnl_batcher_reserve(other, &request, 65), -EINVAL,
 		"bytes is 65; it must be 1 to 64");
 	REFUSED(rnl_batcher_reserve(other, &request, 0), -EINVAL, "bytes is 0; it must be 1 to 64");
