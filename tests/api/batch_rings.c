@@ -222,3 +222,50 @@ TEST(a_done_request_holds_its_own_memory_alone, .timeout_s = 60)
 	hold_some(more_than_a_slab);
 	hold_some(all_but_one);
 }
+
+/* ---- waiting ------------------------------------------------------------------ */
+
+#define WAITERS 3u
+
+struct waiter {
+	struct rnl_batcher *batcher;
+	struct rnl_request request;
+};
+
+static int wait_for_space(void *arg)
+{
+	struct waiter *w = arg;
+
+	return rnl_batcher_reserve_wait(w->batcher, &w->request, BYTES, RNL_FOREVER);
+}
+
+/* All requests are done, so only a release can wake. */
+TEST(each_release_wakes_a_thread_that_waits, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct waiter waiters[WAITERS];
+	struct rnl_request all[ALL];
+	uint64_t seeds[ALL], seed = 0;
+	struct call calls[WAITERS];
+	struct kind kind;
+	struct rnl_batcher *batcher = batcher_of_slabs(pool, &kind, 0);
+
+	for (unsigned i = 0; i < ALL; i++)
+		request_of(&all[i], NULL);
+	send_the_rest(batcher, &kind, all, seeds, &seed);
+	for (unsigned i = 0; i < WAITERS; i++) {
+		waiters[i].batcher = batcher;
+		request_of(&waiters[i].request, NULL);
+		call_start(&calls[i], wait_for_space, &waiters[i]);
+	}
+	for (unsigned i = 0; i < WAITERS; i++)
+		ck_waits(calls[i].tid);
+	for (unsigned i = 0; i < WAITERS; i++)
+		must(rnl_request_release(&all[i * SLOTS]));
+	for (unsigned i = 0; i < WAITERS; i++) {
+		ck_assert_int_eq(call_end(&calls[i]), 0);
+		must(rnl_request_cancel(&waiters[i].request));
+	}
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
