@@ -42,7 +42,7 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_OWES 256u	/* its worker has yet to write what it copied out */
 #define RNL__JOB_UNRUN 512u	/* its function was not called */
 #define RNL__JOB_LAST 1024u	/* a notice that waits for the pool's end: it is cancelled alone */
-#define RNL__JOB_MARKED 4194304u /* a notice of rnl_submit_when(), which needs no function */
+#define RNL__JOB_MARKED 8388608u /* a notice of rnl_submit_when(), which needs no function */
 #define RNL__JOB_HELD 2048u	/* its function took a hold: `holds` counts */
 
 /*
