@@ -63,10 +63,15 @@ struct cuda_stream {
 	enum cudaStreamCaptureMode capture_mode; /* the thread's, before it attached */
 };
 
-struct rnl__event {
+struct cuda_event {
+	struct rnl__event base;
 	cudaEvent_t handle;
-	struct rnl__device *device;
 };
+
+static cudaEvent_t handle_of(const struct rnl__event *event)
+{
+	return ((const struct cuda_event *)event)->handle;
+}
 
 /* ---- errors -------------------------------------------------------------- */
 
@@ -444,7 +449,7 @@ static int cuda_write(uint32_t *word, uint32_t value)
 
 static int cuda_event_create(struct rnl__device *device, bool timed, struct rnl__event **eventp)
 {
-	struct rnl__event *event = malloc(sizeof(*event));
+	struct cuda_event *event = malloc(sizeof(*event));
 	cudaError_t code;
 	int before;
 
@@ -460,8 +465,8 @@ static int cuda_event_create(struct rnl__device *device, bool timed, struct rnl_
 		free(event);
 		return failed(device, code);
 	}
-	event->device = device;
-	*eventp = event;
+	event->base.device = device;
+	*eventp = &event->base;
 	return 0;
 }
 
@@ -469,23 +474,23 @@ static void cuda_event_destroy(struct rnl__event *event)
 {
 	if (!event)
 		return;
-	(void)result(event->device, cudaEventDestroy(event->handle));
+	(void)result(event->device, cudaEventDestroy(handle_of(event)));
 	free(event);
 }
 
 static int cuda_event_record(struct rnl__event *event)
 {
-	return result(event->device, cudaEventRecord(event->handle, own_stream()));
+	return result(event->device, cudaEventRecord(handle_of(event), own_stream()));
 }
 
 static int cuda_event_wait(struct rnl__event *event)
 {
-	return result(own_device(), cudaStreamWaitEvent(own_stream(), event->handle, 0));
+	return result(own_device(), cudaStreamWaitEvent(own_stream(), handle_of(event), 0));
 }
 
 static int cuda_event_reached(struct rnl__event *event)
 {
-	return reached(event->device, cudaEventQuery(event->handle));
+	return reached(event->device, cudaEventQuery(handle_of(event)));
 }
 
 static int cuda_event_elapsed(struct rnl__event *from, struct rnl__event *to, int64_t *ns)
@@ -495,7 +500,7 @@ static int cuda_event_elapsed(struct rnl__event *from, struct rnl__event *to, in
 
 	if (!from)
 		return -ENOTSUP;
-	ret = result(from->device, cudaEventElapsedTime(&ms, from->handle, to->handle));
+	ret = result(from->device, cudaEventElapsedTime(&ms, handle_of(from), handle_of(to)));
 	*ns = (int64_t)((double)ms * 1e6);
 	return ret;
 }

@@ -92,8 +92,10 @@ struct rnl__record;
 
 #define RNL__WHY_BYTES 256
 
-/* Backends define it; one thread alone records an event. */
-struct rnl__event;
+/* What the events of both backends begin with.  Only one thread records an event. */
+struct rnl__event {
+	struct rnl__device *device;
+};
 
 struct rnl__stream {
 	struct rnl__device *device;

@@ -25,7 +25,8 @@ struct rnl__host_stream {
 	struct rnl__host_op ops[DEPTH];
 };
 
-struct rnl__event {
+struct host_event {
+	struct rnl__event base;
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	uint64_t recorded, reached;
@@ -49,21 +50,26 @@ static int cond_init(pthread_cond_t *cond)
 
 /* ---- events -------------------------------------------------------------- */
 
+static struct host_event *host_event(struct rnl__event *base)
+{
+	return (struct host_event *)base;
+}
+
 int rnl__host_event_create(struct rnl__event **eventp)
 {
-	struct rnl__event *event = calloc(1, sizeof(*event));
+	struct host_event *event = calloc(1, sizeof(*event));
 
 	if (!event)
 		return -ENOMEM;
 	pthread_mutex_init(&event->lock, NULL);
 	pthread_cond_init(&event->more, NULL);
 	event->users = 1;
-	*eventp = event;
+	*eventp = &event->base;
 	return 0;
 }
 
 /* Drops a use of an event; the caller has taken the lock, and this releases it. */
-static void event_put(struct rnl__event *event)
+static void event_put(struct host_event *event)
 {
 	bool last = --event->users == 0;
 
@@ -75,16 +81,20 @@ static void event_put(struct rnl__event *event)
 	free(event);
 }
 
-void rnl__host_event_destroy(struct rnl__event *event)
+void rnl__host_event_destroy(struct rnl__event *base)
 {
+	struct host_event *event = host_event(base);
+
 	if (!event)
 		return;
 	pthread_mutex_lock(&event->lock);
 	event_put(event);
 }
 
-static void event_reach(struct rnl__event *event, uint64_t record)
+static void event_reach(struct rnl__event *base, uint64_t record)
 {
+	struct host_event *event = host_event(base);
+
 	pthread_mutex_lock(&event->lock);
 	event->reached = record;
 	event->reached_at = rnl__now();
@@ -92,16 +102,19 @@ static void event_reach(struct rnl__event *event, uint64_t record)
 	event_put(event);
 }
 
-static void event_await(struct rnl__event *event, uint64_t record)
+static void event_await(struct rnl__event *base, uint64_t record)
 {
+	struct host_event *event = host_event(base);
+
 	pthread_mutex_lock(&event->lock);
 	while (event->reached < record)
 		pthread_cond_wait(&event->more, &event->lock);
 	event_put(event);
 }
 
-int rnl__host_event_reached(struct rnl__event *event)
+int rnl__host_event_reached(struct rnl__event *base)
 {
+	struct host_event *event = host_event(base);
 	int reached;
 
 	pthread_mutex_lock(&event->lock);
@@ -110,8 +123,9 @@ int rnl__host_event_reached(struct rnl__event *event)
 	return reached;
 }
 
-uint64_t rnl__host_event_time(struct rnl__event *event)
+uint64_t rnl__host_event_time(struct rnl__event *base)
 {
+	struct host_event *event = host_event(base);
 	uint64_t time;
 
 	pthread_mutex_lock(&event->lock);
@@ -120,8 +134,9 @@ uint64_t rnl__host_event_time(struct rnl__event *event)
 	return time;
 }
 
-uint64_t rnl__host_event_use(struct rnl__event *event, bool records)
+uint64_t rnl__host_event_use(struct rnl__event *base, bool records)
 {
+	struct host_event *event = host_event(base);
 	uint64_t record;
 
 	pthread_mutex_lock(&event->lock);

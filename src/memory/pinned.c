@@ -31,7 +31,7 @@
 enum { FREE, USED };		/* a node's state; USED: its buffer is out */
 
 /* An extent with buffers of a class; the row of the slot's number has their nodes. */
-struct slot {
+struct pinned_slot {
 	struct rnl__extent *extent;	/* NULL: none */
 	char *first;			/* buffer */
 	uint32_t nr;			/* of buffers */
@@ -52,7 +52,7 @@ struct rnl__pinned {
 	struct rnl__stack stacks[NR_CLASSES][NR_SHARDS];
 	_Alignas(RNL__CACHE_LINE) struct rnl__bell bell; /* a put rings it */
 	_Alignas(RNL__CACHE_LINE) struct rnl__rows *rows;
-	struct slot *slots;
+	struct pinned_slot *slots;
 	struct rnl__extents extents;
 	/* Under the lock: extents, but for holds(); slots and rows; and what follows. */
 	pthread_mutex_t lock;
@@ -96,12 +96,12 @@ static size_t extent_of(unsigned class, size_t nr)
 
 /* ---- buffers -------------------------------------------------------------- */
 
-static struct slot *slot_of(struct rnl__pinned *p, uint32_t id)
+static struct pinned_slot *slot_of(struct rnl__pinned *p, uint32_t id)
 {
 	return &p->slots[rnl__node_row(id)];
 }
 
-static void *buffer_of(const struct slot *slot, uint32_t index)
+static void *buffer_of(const struct pinned_slot *slot, uint32_t index)
 {
 	return slot->first + index * stride_of(slot->class);
 }
@@ -182,7 +182,7 @@ bool rnl__pinned_holds(const struct rnl__pinned *p, const void *mem, size_t byte
 /* ---- growing, under the lock ---------------------------------------------- */
 
 /* The slot without an extent whose row fits best; a new slot rather than a longer row. */
-static struct slot *find_slot(struct rnl__pinned *p, uint32_t nr)
+static struct pinned_slot *find_slot(struct rnl__pinned *p, uint32_t nr)
 {
 	uint32_t best = NR_SLOTS, best_nr = 0;
 
@@ -208,7 +208,7 @@ static struct slot *find_slot(struct rnl__pinned *p, uint32_t nr)
 static uint32_t cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 {
 	size_t fit = rnl__extents_largest(&p->extents) / stride_of(class);
-	struct slot *slot;
+	struct pinned_slot *slot;
 	uint32_t row;
 
 	nr = rnl__smaller(nr, fit);
@@ -239,7 +239,7 @@ static uint32_t cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 }
 
 /* Gives an extent back, which has no buffer out; no header may stay in its memory. */
-static void give_back(struct rnl__pinned *p, struct slot *slot)
+static void give_back(struct rnl__pinned *p, struct pinned_slot *slot)
 {
 	for (uint32_t i = 0; i < slot->nr; i++)
 		((struct header *)buffer_of(slot, i) - 1)->check = 0;
@@ -293,7 +293,7 @@ static bool trim(struct rnl__pinned *p, unsigned class)
 		for (uint32_t id = (uint32_t)heads[i]; id; id = rnl__node_next(p->rows, id))
 			slot_of(p, id)->nr_idle++;
 	}
-	for (struct slot *slot = p->slots; slot < p->slots + p->nr_slots; slot++) {
+	for (struct pinned_slot *slot = p->slots; slot < p->slots + p->nr_slots; slot++) {
 		if (slot->extent && slot->class == class && slot->nr_idle == slot->nr) {
 			give_back(p, slot);
 			given = true;
@@ -454,7 +454,7 @@ void rnl__pinned_figures(struct rnl__pinned *p, struct rnl__pinned_figures *f)
 	pthread_mutex_lock(&p->lock);
 	*f = (struct rnl__pinned_figures){ .locked = p->extents.locked, .max = p->extents.max };
 	for (uint32_t row = 0; row < p->nr_slots; row++) {
-		struct slot *slot = &p->slots[row];
+		struct pinned_slot *slot = &p->slots[row];
 
 		for (uint32_t i = 0; slot->extent && i < slot->nr; i++) {
 			struct rnl__node *node = rnl__node(p->rows, rnl__node_id(row, i));

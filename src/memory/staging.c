@@ -336,9 +336,9 @@ static int stage_all(struct rnl__staging *s, uint64_t seq, const struct rnl__cop
 /* ---- which copies -------------------------------------------------------- */
 
 /* Which way a copy goes: by the device alone, or through buffers. */
-enum way { DIRECT, HELD, IN, OUT };
+enum staging_way { DIRECT, HELD, IN, OUT };
 
-static enum way way_of(struct rnl__staging *s, const struct rnl__copy *c)
+static enum staging_way way_of(struct rnl__staging *s, const struct rnl__copy *c)
 {
 	enum rnl__memory dst, src;
 
@@ -375,7 +375,7 @@ static int await_pieces(struct rnl__staging *s, const void *mem, size_t bytes)
 
 int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c)
 {
-	const enum way way = way_of(s, c);
+	const enum staging_way way = way_of(s, c);
 	int ret = await_pieces(s, c->src, extent(c->src_pitch, c));
 
 	/* On the way out, the ring's order is enough. */

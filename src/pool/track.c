@@ -18,7 +18,7 @@
 
 /* ---- the ring ------------------------------------------------------------ */
 
-static void put(struct rnl__track *t, const struct rnl__record *record)
+static void put(struct rnl__track *t, const struct rnl__track_record *record)
 {
 	uint64_t head = rnl__own_read(&t->head);
 
@@ -35,7 +35,7 @@ static void put(struct rnl__track *t, const struct rnl__record *record)
 	atomic_store_explicit(&t->head, head + 1, memory_order_release);
 }
 
-const struct rnl__record *rnl__track_peek(struct rnl__track *t, uint64_t *nr)
+const struct rnl__track_record *rnl__track_peek(struct rnl__track *t, uint64_t *nr)
 {
 	uint64_t tail = rnl__own_read(&t->tail);
 	/* [track.H2] acquire: the records that the count has; pairs with [track.H1] */
@@ -205,7 +205,7 @@ void rnl__track_stop(struct rnl__track *t, const struct rnl_job *first)
 
 		if (j->seq != first->seq)
 			continue;
-		put(t, &(struct rnl__record){
+		put(t, &(struct rnl__track_record){
 			.id = j->id, .kind = RNL__TRACK_CUT,
 			.done = { .issued = j->issued, .done = rnl__now() },
 		});
@@ -326,10 +326,10 @@ static uint64_t new_id(struct rnl__track *t)
 	return t->nr_jobs++ * RNL_WORKERS_MAX + t->index + 1;
 }
 
-static struct rnl__record called(struct rnl__track *t, const struct rnl_job *job, uint32_t tid,
+static struct rnl__track_record called(struct rnl__track *t, const struct rnl_job *job, uint32_t tid,
 				 int result)
 {
-	return (struct rnl__record){
+	return (struct rnl__track_record){
 		.id = new_id(t),
 		.kind = RNL__TRACK_CALL,
 		.call = {
@@ -345,7 +345,7 @@ void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t
 {
 	struct rnl__track_job *j = t->now;
 	uint64_t issued = rnl__now();
-	struct rnl__record r = called(t, job, j->producer, result);
+	struct rnl__track_record r = called(t, job, j->producer, result);
 
 	t->now = NULL;
 	r.call.queued = j->queued;
@@ -376,7 +376,7 @@ void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t
 
 void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int result)
 {
-	struct rnl__record r = called(t, job, producer(job), result);
+	struct rnl__track_record r = called(t, job, producer(job), result);
 
 	r.call.queued = queued(job);
 	r.call.picked = r.call.issued = rnl__now();
@@ -385,21 +385,21 @@ void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int resul
 
 void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint64_t begin)
 {
-	put(t, &(struct rnl__record){
+	put(t, &(struct rnl__track_record){
 		.kind = RNL__TRACK_BACK, .back = { fn, begin, rnl__now() },
 	});
 }
 
 void rnl__track_held(struct rnl__track *t, int (*fn)(struct rnl_job *job), uint64_t begin)
 {
-	put(t, &(struct rnl__record){
+	put(t, &(struct rnl__track_record){
 		.id = new_id(t), .kind = RNL__TRACK_HELD, .held = { fn, begin, rnl__now() },
 	});
 }
 
 void rnl__track_found(struct rnl__track *t, void (*fn)(void), unsigned what)
 {
-	put(t, &(struct rnl__record){
+	put(t, &(struct rnl__track_record){
 		.kind = RNL__TRACK_FOUND, .found = { fn, rnl__now(), what },
 	});
 }
@@ -431,7 +431,7 @@ static void put_ops(struct rnl__track *t, struct rnl__track_job *j, uint64_t beg
 			continue;
 		begin = between(begin, j->at[i], end);
 		until = between(until, begin, end);
-		put(t, &(struct rnl__record){
+		put(t, &(struct rnl__track_record){
 			.id = j->id, .kind = j->kinds[i], .op = { begin, until },
 		});
 		begin = until;
@@ -473,7 +473,7 @@ static void move_base(struct rnl__track *t, struct rnl__track_job *j, uint64_t e
 void rnl__track_done(struct rnl__track *t, uint64_t seq, bool passed)
 {
 	struct rnl__track_job *j = &t->jobs[seq % t->limit];
-	struct rnl__record r = { .id = j->id, .kind = RNL__TRACK_DONE };
+	struct rnl__track_record r = { .id = j->id, .kind = RNL__TRACK_DONE };
 
 	if (j->seq != seq)
 		return;

@@ -51,7 +51,7 @@ enum rnl__track_kind {
 };
 
 /* All times are the host's nanoseconds. */
-struct rnl__record {
+struct rnl__track_record {
 	uint64_t id;			/* of the job, in the trace */
 	uint64_t kind;			/* enum rnl__track_kind */
 	union {
@@ -130,7 +130,7 @@ struct rnl__track {
 	uint64_t based;			/* when that was measured */
 
 	/* The ring. */
-	struct rnl__record *records;
+	struct rnl__track_record *records;
 	uint64_t nr_records;		/* a power of two */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t head;
 	_Atomic uint64_t dropped;
@@ -183,7 +183,7 @@ void rnl__track_op(struct rnl__track *t, enum rnl__track_kind kind);
 void rnl__track_copy(struct rnl__track *t, const struct rnl__copy *copy);
 
 /* For the trace's writer: the next records, @nr in a row. */
-const struct rnl__record *rnl__track_peek(struct rnl__track *t, uint64_t *nr);
+const struct rnl__track_record *rnl__track_peek(struct rnl__track *t, uint64_t *nr);
 void rnl__track_skip(struct rnl__track *t, uint64_t nr);
 
 /* Frees what the track has; no thread uses it any more. */

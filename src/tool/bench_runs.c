@@ -51,7 +51,7 @@ static uint64_t done(struct rnl_pool *pool)
 
 /* ---- a ring of jobs ------------------------------------------------------ */
 
-struct slot {
+struct run_slot {
 	struct rnl_job job;
 	bool used;
 	uint64_t nr_run;		/* written by its function */
@@ -60,11 +60,11 @@ struct slot {
 
 struct ring {
 	struct rnl_pool *pool;
-	struct slot *slots;
+	struct run_slot *slots;
 	unsigned nr;
 	uint64_t submitted;
-	void (*prepare)(struct slot *slot, uint64_t number);
-	void (*look)(const struct slot *slot);
+	void (*prepare)(struct run_slot *slot, uint64_t number);
+	void (*look)(const struct run_slot *slot);
 };
 
 /* Return: jobs per second, from the first submit until all are done. */
@@ -75,7 +75,7 @@ static double run(struct ring *ring, unsigned ms)
 
 	while (tool_now() < end) {
 		for (unsigned i = 0; i < 16; i++) {	/* reading the clock is no part of the figure */
-			struct slot *slot = &ring->slots[at];
+			struct run_slot *slot = &ring->slots[at];
 
 			at = at + 1 < ring->nr ? at + 1 : 0;
 			if (slot->used) {
@@ -92,7 +92,7 @@ static double run(struct ring *ring, unsigned ms)
 		}
 	}
 	for (unsigned i = 0; i < ring->nr; i++) {
-		struct slot *slot = &ring->slots[i];
+		struct run_slot *slot = &ring->slots[i];
 
 		if (!slot->used)
 			continue;
@@ -134,7 +134,7 @@ static struct bench_spread runs(struct ring *ring, unsigned ms)
 
 static int nothing(struct rnl_job *job)
 {
-	rnl_container_of(job, struct slot, job)->nr_run++;
+	rnl_container_of(job, struct run_slot, job)->nr_run++;
 	return 0;
 }
 
@@ -225,7 +225,7 @@ struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *poo
 static int do_j(struct rnl_job *job)
 {
 	const struct rnl_dim grid = { J_WORDS / J_THREADS, 1, 1 }, block = { J_THREADS, 1, 1 };
-	struct slot *slot = rnl_container_of(job, struct slot, job);
+	struct run_slot *slot = rnl_container_of(job, struct run_slot, job);
 	const struct tool_words_args args = { slot->dev };
 	int ret = rnl_copy(slot->dev, slot->in, J_WORDS * sizeof(uint32_t));
 
@@ -236,13 +236,13 @@ static int do_j(struct rnl_job *job)
 }
 
 /* Other words each time, so that an earlier job's words are not taken for a result. */
-static void prepare_j(struct slot *slot, uint64_t number)
+static void prepare_j(struct run_slot *slot, uint64_t number)
 {
 	for (uint32_t i = 0; i < J_WORDS; i++)
 		slot->in[i] = (uint32_t)number + i;
 }
 
-static void look_j(const struct slot *slot)
+static void look_j(const struct run_slot *slot)
 {
 	uint32_t wrong = 0;
 
@@ -268,7 +268,7 @@ struct bench_spread bench_j(const struct bench_machine *m, struct rnl_pool *pool
 	for (unsigned i = 0; i < nr_devices; i++)
 		dev[i] = tool_device_memory(pool, i, (ring.nr / nr_devices + 1) * bytes);
 	for (unsigned i = 0; i < ring.nr; i++) {
-		struct slot *slot = &ring.slots[i];
+		struct run_slot *slot = &ring.slots[i];
 
 		tool_must(rnl_job_init(&slot->job, do_j), "a job");
 		if (nr_devices > 1)

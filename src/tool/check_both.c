@@ -19,7 +19,7 @@
 
 enum { IN, OUT, WAYS };
 
-struct way {
+struct both_way {
 	struct rnl_job job;
 	struct both *both;
 	uint32_t *words;		/* enum tool_hold_word */
@@ -32,7 +32,7 @@ struct way {
 struct both {
 	const struct check_machine *m;
 	struct check_party party;
-	struct way ways[WAYS];
+	struct both_way ways[WAYS];
 };
 
 static const struct rnl_dim one = { 1, 1, 1 };
@@ -46,7 +46,7 @@ static int stamp(uint64_t *at)
 
 static int issue(struct rnl_job *job)
 {
-	struct way *way = rnl_container_of(job, struct way, job);
+	struct both_way *way = rnl_container_of(job, struct both_way, job);
 	const struct tool_hold_args args = { way->words, way->both->m->patience_ns };
 	int ret = check_party(&way->both->party);
 
@@ -69,7 +69,7 @@ static double run(struct both *both, unsigned ways)
 
 	both->party = (struct check_party){ 0, ways == (1 << IN | 1 << OUT) ? 2 : 1 };
 	for (unsigned i = 0; i < WAYS; i++) {
-		struct way *way = &both->ways[i];
+		struct both_way *way = &both->ways[i];
 
 		way->issued = 0;
 		way->words[TOOL_HOLD_LET_GO] = 0;
@@ -82,7 +82,7 @@ static double run(struct both *both, unsigned ways)
 	for (unsigned i = 0; i < WAYS; i++)
 		check_set(&both->ways[i].words[TOOL_HOLD_LET_GO], 1);
 	for (unsigned i = 0; i < WAYS; i++) {
-		const struct way *way = &both->ways[i];
+		const struct both_way *way = &both->ways[i];
 
 		if (!(ways & 1 << i))
 			continue;
@@ -122,7 +122,7 @@ void check_both(const struct check_machine *m, struct check *check)
 				  "this process may use %u", tool_cpus());
 	both.m = m;
 	for (unsigned i = 0; i < WAYS; i++) {
-		struct way *way = &both.ways[i];
+		struct both_way *way = &both.ways[i];
 		void *host = tool_pinned(m->pool, COPY_BYTES), *device = tool_device_memory(m->pool, 0, COPY_BYTES);
 
 		way->both = &both;
@@ -139,7 +139,7 @@ void check_both(const struct check_machine *m, struct check *check)
 	     check_median(ms[1 << OUT], CHECK_RUNS),
 	     check_median(ms[1 << IN | 1 << OUT], CHECK_RUNS));
 	for (unsigned i = 0; i < WAYS; i++) {
-		const struct way *way = &both.ways[i];
+		const struct both_way *way = &both.ways[i];
 
 		rnl_pinned_put(m->pool, i == IN ? (void *)way->from : way->to);
 		rnl_device_free(m->pool, i == IN ? way->to : (void *)way->from);

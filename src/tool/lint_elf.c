@@ -102,7 +102,7 @@ void lint_object_free(struct lint_object *object)
 /* ---- symbols ------------------------------------------------------------------- */
 
 /* What matters of an object beside its imports. */
-struct seen {
+struct seen_symbols {
 	bool table;		/* the table with its imports is in it */
 	unsigned tables;	/* bits: types of tables that were read */
 	bool cuda;		/* CUDA code is in it */
@@ -120,7 +120,7 @@ static const Elf_Data *names_of(Elf *elf, size_t section)
 }
 
 static bool read_table(const struct reading *r, Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
-		       bool imports, struct seen *seen, struct lint_object *object)
+		       bool imports, struct seen_symbols *seen, struct lint_object *object)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
 	const Elf_Data *names = names_of(elf, header->sh_link);
@@ -160,7 +160,7 @@ static bool lies_inside(uint64_t offset, uint64_t bytes, size_t size)
 
 /* Looks at each section; imports are in tables of type @table. */
 static bool read_sections(const struct reading *r, Elf *elf, Elf64_Word table, size_t size,
-			  struct seen *seen, struct lint_object *object)
+			  struct seen_symbols *seen, struct lint_object *object)
 {
 	size_t nr, names;
 
@@ -206,7 +206,7 @@ static bool look_into(const struct reading *r, Elf *elf, const GElf_Ehdr *header
 		      struct lint_object *object)
 {
 	const bool relocatable = header->e_type == ET_REL;
-	struct seen seen = { 0 };
+	struct seen_symbols seen = { 0 };
 
 	if (header->e_type != ET_REL && header->e_type != ET_EXEC && header->e_type != ET_DYN)
 		return trouble(r, header->e_type == ET_CORE ? "a core file: there are no imports in it" :

@@ -56,14 +56,14 @@ int tool_take_file(const struct tool_option *option, const char *arg)
 
 /* ---- argp ---------------------------------------------------------------- */
 
-struct reading {
+struct options_reading {
 	const struct tool_usage *usage;
 	int status;		/* TOOL_GO_ON: there was no message but getopt's */
 };
 
 static error_t read_option(int key, char *arg, struct argp_state *state)
 {
-	struct reading *reading = state->input;
+	struct options_reading *reading = state->input;
 	const unsigned i = (unsigned)key - KEY;
 	int ret;
 
@@ -97,7 +97,7 @@ int tool_options(const struct tool_usage *usage, int argc, char **argv, int *fir
 {
 	struct argp_option options[sizeof(usage->options) / sizeof(usage->options[0]) + 2] = { 0 };
 	const struct argp argp = { options, read_option, usage->args, usage->doc, NULL, NULL, NULL };
-	struct reading reading = { usage, TOOL_GO_ON };
+	struct options_reading reading = { usage, TOOL_GO_ON };
 	unsigned i;
 	int index;
 

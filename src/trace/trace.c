@@ -34,7 +34,7 @@ bool rnl__trace_drain(struct rnl__trace *t)
 
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		struct rnl__track *track = &t->tracks[i];
-		const struct rnl__record *records;
+		const struct rnl__track_record *records;
 		uint64_t nr;
 
 		records = rnl__track_peek(track, &nr);
@@ -123,9 +123,9 @@ static int make_records(struct rnl__trace *t, uint64_t buffer_bytes)
 {
 	uint64_t nr = 1;
 
-	while (2 * nr * sizeof(struct rnl__record) <= buffer_bytes)
+	while (2 * nr * sizeof(struct rnl__track_record) <= buffer_bytes)
 		nr *= 2;
-	t->records_bytes = RNL_WORKERS_MAX * nr * sizeof(struct rnl__record);
+	t->records_bytes = RNL_WORKERS_MAX * nr * sizeof(struct rnl__track_record);
 	t->records = mmap(NULL, t->records_bytes, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (t->records == MAP_FAILED)

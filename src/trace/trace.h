@@ -58,7 +58,7 @@ struct rnl__trace {
 	uint64_t nr_spans;		/* ever */
 	struct rnl_overlap_span *spans; /* ring of the last RNL__TRACE_SPANS */
 
-	struct rnl__record *records;	/* of all tracks */
+	struct rnl__track_record *records;	/* of all tracks */
 	size_t records_bytes;
 	struct rnl__track tracks[RNL_WORKERS_MAX];
 };

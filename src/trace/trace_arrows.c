@@ -24,7 +24,7 @@ struct item {
 /* ---- noting -------------------------------------------------------------- */
 
 static void note_job(struct rnl__trace_arrows *a, const struct rnl__track *track,
-		     const struct rnl__record *r)
+		     const struct rnl__track_record *r)
 {
 	struct rnl__trace_job *jobs = NULL;
 
@@ -43,7 +43,7 @@ static void note_job(struct rnl__trace_arrows *a, const struct rnl__track *track
 }
 
 void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
-		     const struct rnl__record *r)
+		     const struct rnl__track_record *r)
 {
 	note_job(&t->arrows, track, r);
 	if (!r->call.after)

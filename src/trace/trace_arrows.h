@@ -42,7 +42,7 @@ struct rnl__trace_arrows {
 
 /* Keeps what a job's record tells of its arrows. */
 void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
-		     const struct rnl__record *record);
+		     const struct rnl__track_record *record);
 
 /* Writes all arrows, and frees what was kept. */
 void rnl__trace_arrows(struct rnl__trace *t);

@@ -155,7 +155,7 @@ void rnl__trace_begin_span(struct rnl__trace *t, const char *name, const char *c
 }
 
 static void put_call(struct rnl__trace *t, const struct rnl__track *track,
-		     const struct rnl__record *r)
+		     const struct rnl__track_record *r)
 {
 	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->call.fn), "job", track->tid,
 		   r->call.picked, r->call.issued);
@@ -181,7 +181,7 @@ static void put_async(struct rnl__trace *t, const struct rnl__track *track, cons
 }
 
 static void put_held(struct rnl__trace *t, const struct rnl__track *track,
-		     const struct rnl__record *r)
+		     const struct rnl__track_record *r)
 {
 	const char *name = name_of(t, (const void *)(uintptr_t)r->held.fn);
 
@@ -192,7 +192,7 @@ static void put_held(struct rnl__trace *t, const struct rnl__track *track,
 
 /* A job that was in flight when the trace ended. */
 static void put_cut(struct rnl__trace *t, const struct rnl__track *track,
-		    const struct rnl__record *r)
+		    const struct rnl__track_record *r)
 {
 	put_async(t, track, "unfinished", "inflight", r->id, 'b', r->done.issued);
 	put_async(t, track, "unfinished", "inflight", r->id, 'e', r->done.done);
@@ -200,7 +200,7 @@ static void put_cut(struct rnl__trace *t, const struct rnl__track *track,
 }
 
 static void put_done(struct rnl__trace *t, const struct rnl__track *track,
-		     const struct rnl__record *r)
+		     const struct rnl__track_record *r)
 {
 	put_async(t, track, "in flight", "inflight", r->id, 'b', r->done.issued);
 	put_async(t, track, "in flight", "inflight", r->id, 'e', r->done.done);
@@ -214,7 +214,7 @@ static void put_done(struct rnl__trace *t, const struct rnl__track *track,
 }
 
 static void put_back(struct rnl__trace *t, const struct rnl__track *track,
-		     const struct rnl__record *r)
+		     const struct rnl__track_record *r)
 {
 	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->back.fn), "callback",
 			      track->tid, r->back.begin, r->back.end);
@@ -244,7 +244,7 @@ static const char *text_of(unsigned finding)
 }
 
 static void put_found(struct rnl__trace *t, const struct rnl__track *track,
-		      const struct rnl__record *r)
+		      const struct rnl__track_record *r)
 {
 	for (unsigned left = r->found.what; left; left &= left - 1) {
 		rnl__trace_print(&t->file, ",\n{\"name\":\"%s %s\",\"cat\":\"guard\",\"ph\":\"i\","
@@ -258,7 +258,7 @@ static void put_found(struct rnl__trace *t, const struct rnl__track *track,
 }
 
 static void put_op(struct rnl__trace *t, const struct rnl__track *track,
-		   const struct rnl__record *r)
+		   const struct rnl__track_record *r)
 {
 	const char *name = r->kind == RNL__TRACK_IN ? "copy in" :
 			   r->kind == RNL__TRACK_OUT ? "copy out" : "kernel";
@@ -278,7 +278,7 @@ static void keep_span(struct rnl__trace *t, const struct rnl__track *track, uint
 }
 
 /* Counts a record, and keeps its spans for the figures, whether or not the file has space. */
-static void count(struct rnl__trace *t, const struct rnl__track *track, const struct rnl__record *r)
+static void count(struct rnl__trace *t, const struct rnl__track *track, const struct rnl__track_record *r)
 {
 	static const uint32_t kinds[] = {
 		[RNL__TRACK_IN] = RNL_OVERLAP_IN, [RNL__TRACK_KERNEL] = RNL_OVERLAP_KERNEL,
@@ -302,7 +302,7 @@ static void count(struct rnl__trace *t, const struct rnl__track *track, const st
 }
 
 bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
-		       const struct rnl__record *r)
+		       const struct rnl__track_record *r)
 {
 	const bool call = r->kind == RNL__TRACK_CALL;
 

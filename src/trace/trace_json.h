@@ -42,6 +42,6 @@ void rnl__trace_begin_span(struct rnl__trace *t, const char *name, const char *c
 
 /* True: the record is a job's, the file has it now, and has space for the job's arrows. */
 bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
-		       const struct rnl__record *record);
+		       const struct rnl__track_record *record);
 
 #endif

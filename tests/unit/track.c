@@ -16,7 +16,7 @@
 
 static struct rnl__device *device;
 static struct rnl__track track;
-static struct rnl__record records[NR_RECORDS];
+static struct rnl__track_record records[NR_RECORDS];
 static _Atomic uint64_t dropped_ever;
 
 static int some_fn(struct rnl_job *job)
@@ -61,7 +61,7 @@ static void found(unsigned from, unsigned nr)
 static void take(unsigned from, uint64_t nr)
 {
 	uint64_t row;
-	const struct rnl__record *r = rnl__track_peek(&track, &row);
+	const struct rnl__track_record *r = rnl__track_peek(&track, &row);
 
 	ck_assert_uint_eq(row, nr);
 	for (uint64_t i = 0; i < nr; i++) {
@@ -108,7 +108,7 @@ static void run(uint64_t number, unsigned nr_ops)
 static uint64_t count(enum rnl__track_kind kind, bool timed)
 {
 	uint64_t nr, nr_such = 0;
-	const struct rnl__record *r = rnl__track_peek(&track, &nr);
+	const struct rnl__track_record *r = rnl__track_peek(&track, &nr);
 
 	for (uint64_t i = 0; i < nr; i++) {
 		if (r[i].kind == kind)
