@@ -621,11 +621,38 @@ RNL_API int rnl_job_device(struct rnl_job *job, int device);
  */
 RNL_API int rnl_job_gather(struct rnl_job *job, int gather);
 
+/* How a worker records what a job's function issues: rnl_job_replay(). */
+enum rnl_replay {
+	RNL_REPLAY_OFF = 0,
+	RNL_REPLAY_CALLS = 1,	/* the function's rnl_ calls are noted; no other thread notices */
+	/*
+	 * The function runs under CUDA's stream capture, which has what the function issues by CUDA
+	 * itself, too. While it runs, CUDA makes calls of ALL threads of the process fail.
+	 */
+	RNL_REPLAY_CAPTURE = 2
+};
+
 /*
  * Says that the job's function issues the same work each time, and does nothing else. Then a worker
  * records what the function issues, on CUDA as a graph, and issues the record for later jobs of
  * that function; the function is not called. The work of a job of many kernels takes one call of
- * the driver. The function may launch by itself, or call libraries as cuBLAS, on its stream.
+ * the driver.
+ *
+ * RNL_REPLAY_CALLS: the function must issue by rnl_copy(), rnl_copy_2d(), rnl_fill(), rnl_launch()
+ * and rnl_job_args() alone. A run that is recorded is an ordinary run. A function that calls
+ * rnl_stream() is not recorded, and neither is one of a unit that includes runnel/cuda.h without
+ * RNL_NAMES_STREAM 1: both may call CUDA by themselves, and a record would lack that work. The
+ * library does not see work that another function puts on stream 0 in a pool of per-thread streams.
+ *
+ * RNL_REPLAY_CAPTURE: the function may launch by itself, or call libraries as cuBLAS, on
+ * rnl_stream(). A worker captures two runs, and one after each 1000 replays; each worker does so.
+ * During such a run, in each thread of the process, cudaDeviceSynchronize() fails with
+ * cudaErrorStreamCaptureUnsupported, and, with per-thread streams, a use of the legacy default
+ * stream with cudaErrorStreamCaptureImplicit. Both break the capture: the function is called a
+ * second time. A driver (580.159.04) has been seen to crash in cudaDeviceSynchronize() then. So
+ * choose it only if no thread makes such calls while the pool has these jobs. A pool with a guard
+ * stops its own other workers meanwhile. The host device records both ways alike.
+ *
  * The kernels and copies of a record have the addresses, the sizes and the arguments that the
  * function gave them. What differs from job to job lies in memory that they read: page-locked or
  * device memory at one address, or the bytes at the job's `user`, see rnl_job_args().
@@ -633,16 +660,14 @@ RNL_API int rnl_job_gather(struct rnl_job *job, int gather);
  * it again after 1000 replays, to compare. If the function has issued something else, the pool's
  * log says so, and its jobs are run as ever until two runs are the same again. So are jobs of a
  * function that returns anything but 0, issues nothing, copies pageable memory, takes a hold, joins
- * a barrier, or makes a call that CUDA does not capture; the log says so once.
- * While a worker of per-thread streams records, a use of the legacy default stream fails in each
- * thread of the process: CUDA's rule. A pool with a guard keeps its other workers from it meanwhile.
+ * a barrier, or makes a call that CUDA does not capture; the log says once which of them it was.
  * A job that gathers, too (rnl_job_gather()), is not recorded. Its function is called each time, and
  * the addresses and the arguments may differ. What it issues is launched as one graph, even if it
  * is alone. That needs rnl_ calls alone, and kernels of RNL_KERNEL().
  * The code of the job's kernels stays loaded until the pool is destroyed.
- * @replay: 0 makes the job an ordinary one.
- * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
- *	done; -EOWNERDEAD.
+ * @replay: enum rnl_replay; RNL_REPLAY_OFF makes the job an ordinary one.
+ * Return: 0; -EINVAL job is NULL or was not initialised, or replay is none of these, which is
+ *	logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_replay(struct rnl_job *job, int replay);

@@ -39,9 +39,14 @@ extern "C" {
  * While a function is watched, the pool's other workers stop before they call a function of the
  * program. If not all of them have stopped within 10 ms, the function runs unwatched, and the guard
  * tries again at its 2nd, 4th, 8th ... run. A worker that was stopped for 200 ms (the keeper: 2 ms)
- * goes on, because the watched function may wait for it. The guard cannot stop other threads of the
- * process: if one of them uses the legacy stream meanwhile, its call fails with
- * cudaErrorStreamCaptureImplicit. So use the guard in tests and for analysis, not in service.
+ * goes on, because the watched function may wait for it.
+ *
+ * A pool captures only if its attribute `guard` asks for it, or a job says RNL_REPLAY_CAPTURE. The
+ * guard cannot stop other threads of the process. While it watches, cudaDeviceSynchronize() fails in
+ * them with cudaErrorStreamCaptureUnsupported, and a use of the legacy stream with
+ * cudaErrorStreamCaptureImplicit; the driver 580.159.04 has been seen to crash in
+ * cudaDeviceSynchronize() then. So use the guard in tests and for analysis, not in service, and not
+ * in a program with a thread that makes such calls.
  */
 enum rnl_guard {
 	RNL_GUARD_OFF = 0,

@@ -33,6 +33,7 @@
 #include "device/cuda_kernels.h"
 #include "device/cuda_preload.h"
 #include "device/cuda_record.h"
+#include "device/notes.h"
 #include "sys/thread_state.h"
 
 #define DEVICES_MAX 64u
@@ -396,6 +397,7 @@ static int cuda_copy(const struct rnl__copy *c)
 
 	if (code == cudaErrorInvalidValue) {
 		(void)cudaGetLastError();
+		rnl__notes_spoil("copies between devices that do not reach each other");
 		code = copy_between(c);
 	}
 	return result(own_device(), code);
@@ -774,6 +776,7 @@ static const struct rnl__device_ops ops = {
 	.trim = cuda_trim,
 	.guard_begin = cuda_guard_begin,
 	.guard_end = cuda_guard_end,
+	.record_create = rnl__cuda_record_create,
 	.record_launch = cuda_record_launch,
 	.record_drop = rnl__cuda_record_drop,
 	.args = rnl__cuda_args,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What a function issued under guard, to be issued once more; cuda_record.h has the design. */
+/* What a function has issued, to be issued once more; cuda_record.h has the design. */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda_copies.h"
 #include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"
 #include "device/cuda_record.h"
@@ -55,6 +56,18 @@ struct rnl__record {
 };
 
 /* ---- nodes --------------------------------------------------------------- */
+
+/* A node of a kernel with one argument.  @argv: has room for its address. */
+static CUDA_KERNEL_NODE_PARAMS kernel_params(void *function, struct rnl_dim grid,
+					     struct rnl_dim block, const void *arg, void *argv[1])
+{
+	argv[0] = (void *)(uintptr_t)arg;
+	return (CUDA_KERNEL_NODE_PARAMS){
+		.func = function, .kernelParams = argv,
+		.gridDimX = grid.x, .gridDimY = grid.y, .gridDimZ = grid.z,
+		.blockDimX = block.x, .blockDimY = block.y, .blockDimZ = block.z,
+	};
+}
 
 static bool get_kernel(cudaGraphNode_t node, CUDA_KERNEL_NODE_PARAMS *params)
 {
@@ -154,10 +167,19 @@ static bool same(const struct rnl__record *a, const struct rnl__record *b)
 	return same;
 }
 
-/* ---- a record ------------------------------------------------------------ */
+/* ---- a record of a capture ----------------------------------------------- */
 
-/* Notes a node that writes arguments; false: CUDA does not tell, or there are too many. */
-static bool note_args(struct rnl__record *r, cudaGraphNode_t node)
+/* Remembers a node that writes arguments; false: there are too many. */
+static bool note_args(struct rnl__record *r, cudaGraphNode_t node, const struct rnl__args *args)
+{
+	if (r->nr_args == ARGS_MAX)
+		return false;
+	r->args[r->nr_args++] = (struct args_node){ node, *args };
+	return true;
+}
+
+/* The same of a captured kernel; false, too: CUDA does not say what it is. */
+static bool look_at_kernel(struct rnl__record *r, cudaGraphNode_t node)
 {
 	const struct rnl__args *args;
 	CUDA_KERNEL_NODE_PARAMS params;
@@ -165,11 +187,7 @@ static bool note_args(struct rnl__record *r, cudaGraphNode_t node)
 	if (!get_kernel(node, &params))
 		return false;
 	args = args_of(r, &params);
-	if (args && r->nr_args == ARGS_MAX)
-		return false;
-	if (args)
-		r->args[r->nr_args++] = (struct args_node){ node, *args };
-	return true;
+	return !args || note_args(r, node, args);
 }
 
 /* Reads a captured graph; false: it is no record. */
@@ -190,7 +208,7 @@ static bool read_nodes(struct rnl__record *r)
 			return false;
 		nr_alive += r->types[i] == cudaGraphNodeTypeMemAlloc;
 		nr_alive -= r->types[i] == cudaGraphNodeTypeMemFree;
-		if (r->types[i] == cudaGraphNodeTypeKernel && !note_args(r, r->nodes[i]))
+		if (r->types[i] == cudaGraphNodeTypeKernel && !look_at_kernel(r, r->nodes[i]))
 			return false;
 	}
 	return nr_alive == 0;
@@ -207,19 +225,17 @@ void rnl__cuda_record_drop(struct rnl__record *r)
 
 static cudaError_t set_args(struct rnl__record *r, struct args_node *node, const void *user)
 {
-	CUDA_KERNEL_NODE_PARAMS params;
+	const struct rnl_dim grid = { 1, 1, 1 }, block = { RNL_JOB_ARGS_MAX / 4, 1, 1 };
 	struct rnl__args args = node->args;
-	void *argv[] = { &args };
+	CUDA_KERNEL_NODE_PARAMS params;
+	void *argv[1];
 	CUresult code;
 
 	if (!memcmp(args.data, user, args.bytes))
 		return cudaSuccess;
-	code = rnl__cuda_driver.get(node->node, &params);
-	if (code == CUDA_SUCCESS) {
-		memcpy(args.data, user, args.bytes);
-		params.kernelParams = argv;
-		code = rnl__cuda_driver.set(r->exec, node->node, &params);
-	}
+	memcpy(args.data, user, args.bytes);
+	params = kernel_params(r->writes, grid, block, &args, argv);
+	code = rnl__cuda_driver.set(r->exec, node->node, &params);
 	if (code == CUDA_SUCCESS)
 		node->args = args;
 	/* The codes of these calls are equal in the driver and the runtime. */
@@ -265,7 +281,140 @@ cudaError_t rnl__cuda_record(struct rnl__guarded *guarded, cudaGraph_t graph, cu
 	return code;
 }
 
+/* ---- a record of notes --------------------------------------------------- */
+
+/* Where the next node goes: the graph's last one is before it. */
+struct node_chain {
+	cudaGraph_t graph;
+	cudaGraphNode_t last;
+	size_t nr_before;		/* 0, or 1: `last` */
+};
+
+static bool add_kernel(struct node_chain *chain, void *function, struct rnl_dim grid,
+		       struct rnl_dim block, const void *arg)
+{
+	void *argv[1];
+	const CUDA_KERNEL_NODE_PARAMS params = kernel_params(function, grid, block, arg, argv);
+	cudaGraphNode_t node;
+
+	if (rnl__cuda_driver.add(&node, chain->graph, &chain->last, chain->nr_before, &params) !=
+	    CUDA_SUCCESS)
+		return false;
+	chain->last = node;
+	return true;
+}
+
+/* A copy that is a node makes a graph slow; a mover does not. */
+static bool add_mover(struct node_chain *chain, const struct rnl__copy *c)
+{
+	const struct rnl__moves moves = { { { (uintptr_t)c->dst, (uintptr_t)c->src, c->width } } };
+	const struct rnl_dim grid = { 1, 1, 1 }, block = { RNL__MOVER_THREADS, 1, 1 };
+	CUfunction mover;
+
+	return rnl__cuda_driver.function(&mover, (CUkernel)rnl__cuda_mover()) == CUDA_SUCCESS &&
+	       add_kernel(chain, mover, grid, block, &moves);
+}
+
+static bool add_copy(struct node_chain *chain, const struct rnl__copy *c)
+{
+	const struct cudaMemcpy3DParms rows = {
+		.srcPtr = { (void *)(uintptr_t)c->src, c->src_pitch, c->width, c->rows },
+		.dstPtr = { c->dst, c->dst_pitch, c->width, c->rows },
+		.extent = { c->width, c->rows, 1 },
+		.kind = cudaMemcpyDefault,
+	};
+	cudaGraphNode_t node;
+	cudaError_t code;
+
+	if (rnl__cuda_moves(c))
+		return add_mover(chain, c);
+	code = c->rows == 1 ?
+		cudaGraphAddMemcpyNode1D(&node, chain->graph, &chain->last, chain->nr_before, c->dst,
+					 c->src, c->width, cudaMemcpyDefault) :
+		cudaGraphAddMemcpyNode(&node, chain->graph, &chain->last, chain->nr_before, &rows);
+	if (code != cudaSuccess)
+		return false;
+	chain->last = node;
+	return true;
+}
+
+static bool add_fill(struct node_chain *chain, const struct rnl__noted *noted)
+{
+	const struct cudaMemsetParams params = {
+		.dst = noted->fill.dst, .value = noted->fill.value, .elementSize = 1,
+		.width = noted->fill.bytes, .height = 1,
+	};
+	cudaGraphNode_t node;
+
+	if (cudaGraphAddMemsetNode(&node, chain->graph, &chain->last, chain->nr_before, &params) !=
+	    cudaSuccess)
+		return false;
+	chain->last = node;
+	return true;
+}
+
+static bool add_launch(struct rnl__record *r, struct node_chain *chain, const struct rnl__noted *noted,
+		       const void *arg)
+{
+	const struct rnl_kernel *kernel = noted->launch.kernel;
+	void *function;
+
+	if (rnl__notes_writes_args(noted))
+		return add_kernel(chain, r->writes, noted->launch.grid, noted->launch.block, arg) &&
+		       note_args(r, chain->last, arg);
+	if (!kernel->cuda_function)
+		return false;
+	if (kernel->cuda_function(&function) != cudaSuccess) {
+		/* The kernel's unit keeps the error, for which the job would be blamed. */
+		if (rnl__thread.job && rnl__thread.job->check)
+			(void)rnl__thread.job->check(RNL_UNIT_ERROR);
+		return false;
+	}
+	return add_kernel(chain, function, noted->launch.grid, noted->launch.block, arg);
+}
+
+static bool build(struct rnl__record *r, const struct rnl__notes *notes)
+{
+	struct node_chain chain = { .graph = r->graph };
+
+	for (size_t i = 0; i < notes->nr; i++) {
+		const struct rnl__noted *noted = &notes->list[i];
+		bool added;
+
+		if (noted->kind == RNL__NOTED_COPY)
+			added = add_copy(&chain, &noted->copy);
+		else if (noted->kind == RNL__NOTED_FILL)
+			added = add_fill(&chain, noted);
+		else
+			added = add_launch(r, &chain, noted, notes->args + noted->launch.args);
+		if (!added)
+			return false;
+		chain.nr_before = 1;
+	}
+	return cudaGraphInstantiate(&r->exec, r->graph, 0) == cudaSuccess;
+}
+
+struct rnl__record *rnl__cuda_record_create(const struct rnl__notes *notes)
+{
+	struct rnl__record *r = rnl__cuda_driver.complete ? calloc(1, sizeof(*r)) : NULL;
+
+	if (!r)
+		return NULL;
+	if (rnl__cuda_args_function(&r->writes) == cudaSuccess &&
+	    rnl__cuda_driver.create(&r->graph, 0) == CUDA_SUCCESS && build(r, notes))
+		return r;
+	(void)cudaGetLastError();
+	rnl__cuda_record_drop(r);
+	return NULL;
+}
+
 #else	/* the library has no kernel for the arguments */
+
+struct rnl__record *rnl__cuda_record_create(const struct rnl__notes *notes)
+{
+	(void)notes;
+	return NULL;
+}
 
 cudaError_t rnl__cuda_record(struct rnl__guarded *guarded, cudaGraph_t graph, cudaStream_t stream)
 {

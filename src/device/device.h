@@ -47,10 +47,11 @@
  *	trim		any		yes		gives back memory that is kept for allocs
  *	guard_begin	attached	no		from here on, what the thread issues is kept
  *	guard_end	attached	as the device	1: that is issued now; 0: it was thrown away
+ *	record_create	attached	as the device	a record of notes; NULL: there is none
  *	record_launch	attached	as the device	issues once more what a record has, with
  *							arguments from `user`
  *	record_drop	any		no		what was issued goes on
- *							(NULL, both: a backend without records)
+ *							(NULL, all three: notes are issued one by one)
  *	args		attached	no		the kernel that writes struct rnl__args; NULL:
  *							there is none
  *	stray		attached	no		1: the thread's default stream has work; the
@@ -86,8 +87,9 @@
 
 struct rnl__device;
 struct rnl__gather;
+struct rnl__notes;
 
-/* What a function issued under guard; backends define it. */
+/* What a function has issued, ready to be issued once more.  A backend defines it. */
 struct rnl__record;
 
 #define RNL__WHY_BYTES 256
@@ -102,6 +104,7 @@ struct rnl__stream {
 	void *native;		/* for rnl_stream() */
 	uint64_t issued;	/* operations, if device->counts */
 	struct rnl__gather *gather; /* operations that wait to be issued together; NULL: none does */
+	struct rnl__notes *notes; /* operations that are issued are noted there, too; NULL: they are not */
 };
 
 enum rnl__memory {
@@ -143,6 +146,7 @@ struct rnl__guarded {
 	bool strict;			/* its work is thrown away if anything is found */
 	bool again;			/* its work is thrown away, and it is called again */
 	bool disturbed;			/* another thread came in: nothing is known */
+	bool joins;			/* it called rnl_barrier_join(): that is no part of a record */
 	bool checked;			/* its job has a check(), so `unit_code` is known */
 	unsigned found;			/* bits, see above */
 	int code, unit_code;		/* the first error: of the library's calls, the unit's */
@@ -182,6 +186,7 @@ struct rnl__device_ops {
 	void (*trim)(struct rnl__device *device);
 	int (*guard_begin)(struct rnl__guarded *guarded);
 	int (*guard_end)(struct rnl__guarded *guarded);
+	struct rnl__record *(*record_create)(const struct rnl__notes *notes);
 	int (*record_launch)(struct rnl__record *record, const void *user);
 	void (*record_drop)(struct rnl__record *record);
 	const struct rnl_kernel *(*args)(void);

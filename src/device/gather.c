@@ -215,29 +215,39 @@ static void note(struct rnl__gather *g, const struct rnl__noted *noted)
 	rnl__thread.stream->issued++;
 }
 
+/* An operation that was not gathered was issued, or has failed. */
+static int note_issued(int ret, const struct rnl__noted *noted, const void *args)
+{
+	if (!ret && rnl__thread.stream->notes)
+		rnl__notes_add(noted, args);
+	return ret;
+}
+
 int rnl__gather_copy(const struct rnl__copy *copy)
 {
+	const struct rnl__noted noted = { .kind = RNL__NOTED_COPY, .copy = *copy };
 	struct rnl__gather *g = own_gather(0);
 
 	if (!g)
-		return own_ops()->copy(copy);
+		return note_issued(own_ops()->copy(copy), &noted, NULL);
 	if (g->error)
 		return g->error;
-	note(g, &(struct rnl__noted){ .kind = RNL__NOTED_COPY, .copy = *copy });
+	note(g, &noted);
 	return 0;
 }
 
 int rnl__gather_fill(void *dst, uint8_t value, size_t bytes)
 {
+	const struct rnl__noted noted = {
+		.kind = RNL__NOTED_FILL, .fill = { .dst = dst, .value = value, .bytes = bytes },
+	};
 	struct rnl__gather *g = own_gather(0);
 
 	if (!g)
-		return own_ops()->fill(dst, value, bytes);
+		return note_issued(own_ops()->fill(dst, value, bytes), &noted, NULL);
 	if (g->error)
 		return g->error;
-	note(g, &(struct rnl__noted){
-		.kind = RNL__NOTED_FILL, .fill = { .dst = dst, .value = value, .bytes = bytes },
-	});
+	note(g, &noted);
 	return 0;
 }
 
@@ -246,19 +256,21 @@ int rnl__gather_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 {
 	const uint32_t bytes = (uint32_t)rnl__round_up(kernel->args_bytes, ARGS_ALIGNMENT);
 	struct rnl__gather *g = own_gather(bytes);
+	const struct rnl__noted noted = {
+		.kind = RNL__NOTED_LAUNCH,
+		.launch = { .kernel = kernel, .grid = grid, .block = block,
+			    .args = g ? g->args_bytes : 0 },
+	};
 
 	if (!g)
-		return own_ops()->launch(kernel, grid, block, args);
+		return note_issued(own_ops()->launch(kernel, grid, block, args), &noted, args);
 	if (g->error)
 		return g->error;
 	if (rnl__thread.stream->device->info.cuda ? !kernel->cuda : !kernel->host)
 		return -ENOTSUP;
 	if (kernel->args_bytes)
 		memcpy(g->args + g->args_bytes, args, kernel->args_bytes);
-	note(g, &(struct rnl__noted){
-		.kind = RNL__NOTED_LAUNCH,
-		.launch = { .kernel = kernel, .grid = grid, .block = block, .args = g->args_bytes },
-	});
+	note(g, &noted);
 	g->args_bytes += bytes;
 	return 0;
 }

@@ -23,31 +23,7 @@
 #define RNL_GATHER_H
 
 #include "device/device.h"
-
-enum rnl__noted_kind {
-	RNL__NOTED_COPY,
-	RNL__NOTED_FILL,
-	RNL__NOTED_LAUNCH,
-	RNL__NOTED_NONE,	/* one that failed, or came behind it in its job */
-};
-
-struct rnl__noted {
-	struct rnl_job *job;
-	uint16_t step, kind;
-	union {
-		struct rnl__copy copy;
-		struct {
-			void *dst;
-			size_t bytes;
-			uint8_t value;
-		} fill;
-		struct {
-			const struct rnl_kernel *kernel;
-			struct rnl_dim grid, block;
-			uint32_t args;	/* where, in the gather's */
-		} launch;
-	};
-};
+#include "device/notes.h"
 
 /* An operation of @job, which may still run, has failed. */
 typedef void rnl__gather_failed_fn(struct rnl_job *job, int error);

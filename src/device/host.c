@@ -13,7 +13,6 @@
 
 #include "device/device.h"
 #include "device/host_memory.h"
-#include "device/host_record.h"
 #include "device/host_stream.h"
 #include "sys/array.h"
 #include "sys/thread_state.h"
@@ -237,14 +236,6 @@ static int host_guard_end(struct rnl__guarded *guarded)
 	struct host_stream *stream = own_stream();
 	const bool go = !guarded->again && !(guarded->strict && guarded->found);
 
-	if (go && guarded->records)
-		guarded->record = rnl__host_record_create(stream->kept, stream->nr_kept);
-	guarded->same = guarded->record && guarded->last &&
-			rnl__host_record_same(guarded->last, guarded->record);
-	if (guarded->same) {
-		rnl__host_record_drop(guarded->record);
-		guarded->record = NULL;
-	}
 	for (size_t i = 0; i < stream->nr_kept; i++) {
 		if (go)
 			(void)issue(&stream->kept[i]);
@@ -254,14 +245,22 @@ static int host_guard_end(struct rnl__guarded *guarded)
 	return go;
 }
 
-static int host_record_launch(struct rnl__record *record, const void *user)
+static void host_write_args(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
-	return rnl__host_record_issue(record, user, issue);
+	const struct rnl__args *a = args;
+
+	(void)grid;
+	(void)block;
+	memcpy((void *)(uintptr_t)a->dst, a->data, a->bytes);
 }
 
 static const struct rnl_kernel *host_args(void)
 {
-	return &rnl__host_args;
+	static const struct rnl_kernel kernel = {
+		"rnl_args", sizeof(struct rnl__args), host_write_args, NULL, NULL,
+	};
+
+	return &kernel;
 }
 
 static int host_errno_of(struct rnl__device *device, int code)
@@ -294,8 +293,6 @@ static const struct rnl__device_ops ops = {
 	.trim = host_trim,
 	.guard_begin = host_guard_begin,
 	.guard_end = host_guard_end,
-	.record_launch = host_record_launch,
-	.record_drop = rnl__host_record_drop,
 	.args = host_args,
 	.errno_of = host_errno_of,
 };

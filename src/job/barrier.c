@@ -275,6 +275,9 @@ int rnl_barrier_join(struct rnl_barrier *b)
 		ret = rnl__stream_attach_to(b->pool, "rnl_barrier_join()", -ENODEV);
 	if (ret)
 		return ret;
+	rnl__notes_spoil("joins a barrier");
+	if (rnl__thread.guard)
+		rnl__thread.guard->joins = true;
 	if (!rnl__rounds_all_issued(b)) {
 		if (rnl__pool_worker(b->pool))
 			return rnl__pool_waits_for_itself(b->pool, "rnl_barrier_join()");

@@ -153,7 +153,14 @@ int rnl_job_gather(struct rnl_job *job, int gather)
 
 int rnl_job_replay(struct rnl_job *job, int replay)
 {
-	return set_flag(job, "rnl_job_replay()", RNL__JOB_REPLAYS, replay);
+	int ret;
+
+	if (replay < RNL_REPLAY_OFF || replay > RNL_REPLAY_CAPTURE)
+		return rnl__invalid(NULL, "rnl_job_replay(): replay is %d; it must be RNL_REPLAY_OFF, "
+				    "_CALLS or _CAPTURE (0 to 2)", replay);
+	ret = set_flag(job, "rnl_job_replay()", RNL__JOB_REPLAYS, replay != RNL_REPLAY_OFF);
+	return ret ? ret : set_flag(job, "rnl_job_replay()", RNL__JOB_CAPTURED,
+				    replay == RNL_REPLAY_CAPTURE);
 }
 
 int rnl_job_then(struct rnl_job *job, struct rnl_job *next)

@@ -253,7 +253,7 @@ static int copy_direct(struct rnl__staging *s, const struct rnl__copy *c)
 {
 	struct rnl__copy copy = *c;
 
-	copy.ours = (rnl__gather_notes() || rnl__thread.guard) && c->rows == 1 && ours(s, c->dst, c->width) &&
+	copy.ours = (rnl__gather_notes() || rnl__notes_taken() || rnl__thread.guard) && c->rows == 1 && ours(s, c->dst, c->width) &&
 		    ours(s, c->src, c->width);
 	return rnl__gather_copy(&copy);
 }
@@ -340,17 +340,18 @@ enum staging_way { DIRECT, HELD, IN, OUT };
 
 static enum staging_way way_of(struct rnl__staging *s, const struct rnl__copy *c)
 {
+	const bool noted = rnl__gather_notes() || rnl__notes_taken();
 	enum rnl__memory dst, src;
 
 	/*
 	 * A question to the driver is slow, and CUDA itself knows the side that is not ours.  But a
 	 * copy of pageable memory that is noted would be made too late.
 	 */
-	if (s->device->info.cuda && !rnl__gather_notes() &&
+	if (s->device->info.cuda && !noted &&
 	    (rnl__pinned_holds(s->pinned, c->dst, 1) || rnl__pinned_holds(s->pinned, c->src, 1)))
 		return DIRECT;
 	src = kind_of(s, c->src);
-	if (s->device->info.cuda && !rnl__gather_notes() && src == RNL__PINNED)
+	if (s->device->info.cuda && !noted && src == RNL__PINNED)
 		return DIRECT;
 	dst = kind_of(s, c->dst);
 	if (src == RNL__PAGEABLE && dst == RNL__DEVICE)

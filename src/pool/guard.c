@@ -420,8 +420,8 @@ int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *c,
 	}
 	if (gated)
 		let_in(g);
-	/* A replay takes no hold, and has no result of its own. */
-	if (result || rnl__thread.error || rnl__thread.job->flags & RNL__JOB_HELD) {
+	/* A replay takes no hold, joins nothing, and has no result of its own. */
+	if (result || guarded->joins || rnl__thread.error || rnl__thread.job->flags & RNL__JOB_HELD) {
 		if (guarded->record)
 			w->device->ops->record_drop(guarded->record);
 		guarded->record = NULL;

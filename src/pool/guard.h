@@ -7,8 +7,9 @@
  *	do.  If it refused nothing, the captured work is issued in its place: the
  *	function was called once, and had its effect.  Else nothing of the work was done;
  *	it is thrown away, and the function is called again, unwatched.
- *	Another thread's use of the legacy stream would fail meanwhile, and spoil the
- *	capture.  So the pool's other workers stay outside of callers' code during a
+ *	Another thread's use of the legacy stream, or wait for the device, would fail meanwhile,
+ *	and spoil the capture.  So nothing is captured unless the program asks for a guard, or for
+ *	a job whose runs are captured.  So the pool's other workers stay outside of callers' code during a
  *	watch: they pass a gate on their way in, whose word counts the workers inside
  *	and says HELD.  What they have on their streams goes on.
  *	Functions of jobs may wait for each other, so no worker waits for long.  If the
@@ -67,8 +68,8 @@ void rnl__guard_leave(struct rnl__worker *w);
 int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *call);
 
 /*
- * As rnl__guard_call(), and the device makes a record of the call, if it can: @guarded tells.  With
- * `disturbed` nothing is known: it was not tried, or another thread came in.
+ * As rnl__guard_call(), but under capture, and the device makes a record of the call if it can:
+ * @guarded has it.  With `disturbed` nothing is known: it was not tried, or another thread came in.
  */
 int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *call,
 		      struct rnl__guarded *guarded);

@@ -26,10 +26,11 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_LEADS 1048576u	/* a job is behind it, by `then` */
 #define RNL__JOB_PLACED 2097152u /* it names a device of its pool: `device` */
 #define RNL__JOB_REQUEST 4194304u /* a batcher's: it has no function, and is never submitted */
+#define RNL__JOB_CAPTURED 16777216u /* it REPLAYS, and is recorded by stream capture */
 #define RNL__JOB_LASTING \
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
 	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS | \
-	 RNL__JOB_PLACED | RNL__JOB_REQUEST)
+	 RNL__JOB_PLACED | RNL__JOB_REQUEST | RNL__JOB_CAPTURED)
 
 /*
  * A submit, or the run, sets them anew.  With neither KEYED nor FIRST the lane is the open one, and

@@ -186,6 +186,8 @@ static int issue_copy(const struct rnl__copy *c)
 		rnl__thread.guard->again = true;
 		return 0;
 	}
+	if (rnl__notes_taken() && rnl__staging_pageable(&worker->staging, c))
+		rnl__notes_spoil("copies pageable memory");
 	worker->moved += c->width * c->rows;
 	if (worker->track)
 		rnl__track_issue(worker->track);
@@ -411,6 +413,8 @@ void *rnl_stream(void)
 		return NULL;
 	/* What the caller issues by itself comes behind what it has issued by us. */
 	rnl__gather_stop();
+	rnl__notes_spoil("calls rnl_stream(), so it may call CUDA by itself, which takes "
+			 "RNL_REPLAY_CAPTURE");
 	return stream->native;
 }
 

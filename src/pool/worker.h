@@ -63,17 +63,20 @@ struct rnl__group {
 
 struct rnl__replay {
 	rnl__function *fn;		/* NULL: the place is free */
-	struct rnl__record *record;	/* of the last run that was recorded; NULL: none */
+	struct rnl__notes notes;	/* of the last run that was noted; none: not known */
+	struct rnl__record *record;	/* made of them, or of the last run that was captured */
 	const void *scratch;		/* the worker's block then */
 	uint64_t moved;			/* bytes that the run copied */
 	uint64_t used;			/* when, by the worker's count */
 	uint32_t left;			/* replays until the next comparison; 0: it is not stable */
 	uint32_t wait, next_wait;	/* calls as they are, until the next try; after that one */
+	bool captured;			/* its runs are captured, not noted */
 	bool told;			/* that it issued something else, or cannot be recorded */
 };
 
 struct rnl__replays {
 	struct rnl__replay *list;	/* NULL: no such job has come */
+	struct rnl__notes notes;	/* of the run that is noted now */
 	uint64_t clock;
 	_Atomic uint64_t nr;		/* figure: replays */
 };

@@ -2,8 +2,10 @@
 /* Jobs whose function issues the same each time; replay.h has the design. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "pool/job_flags.h"
 #include "pool/pool.h"
 #include "sys/sizes.h"
 #include "worker/replay.h"
@@ -21,6 +23,7 @@ static void forget(struct rnl__worker *w, struct rnl__replay *r)
 	if (r->record)
 		ops_of(w)->record_drop(r->record);
 	r->record = NULL;
+	r->notes.nr = 0;
 	r->left = 0;
 }
 
@@ -42,11 +45,11 @@ static struct rnl__replay *get(struct rnl__worker *w, rnl__function *fn)
 			least = &all->list[i];
 	}
 	forget(w, least);
-	*least = (struct rnl__replay){ .fn = fn };
+	*least = (struct rnl__replay){ .fn = fn, .notes = least->notes };
 	return least;
 }
 
-/* The record before a wait is forgotten: two runs are to be the same, one right after the other. */
+/* The run before a wait is forgotten: two runs have to be the same, one right after the other. */
 static void wait_longer(struct rnl__worker *w, struct rnl__replay *r)
 {
 	r->wait = r->next_wait;
@@ -55,15 +58,126 @@ static void wait_longer(struct rnl__worker *w, struct rnl__replay *r)
 	r->next_wait = r->wait ? (uint32_t)rnl__smaller(2 * r->wait, WAIT_MAX) : 1;
 }
 
-static void tell(struct rnl__worker *w, struct rnl__replay *r, const char *what)
+static void tell_replay(struct rnl__worker *w, struct rnl__replay *r, const char *what)
 {
 	if (!r->told)
 		rnl__guard_tell(w->pool, r->fn, what);
 	r->told = true;
 }
 
-/* Records a run.  The record before, if there is one, was made with the same scratch. */
-static int record(struct rnl__worker *w, struct rnl__replay *r, const struct rnl__guard_call *call)
+static void tell_spoilt(struct rnl__worker *w, struct rnl__replay *r, const char *why)
+{
+	char what[256];
+
+	snprintf(what, sizeof(what), "cannot be replayed, and is called each time: it %s", why);
+	tell_replay(w, r, what);
+}
+
+static void is_stable(struct rnl__replay *r)
+{
+	r->left = COMPARE_EVERY;
+	r->next_wait = 0;
+}
+
+/* Remembers what else belongs to the run that was just recorded. */
+static void recorded(struct rnl__worker *w, struct rnl__replay *r, bool had_other)
+{
+	r->scratch = w->scratch.block;
+	r->moved = w->moved;
+	if (had_other)
+		wait_longer(w, r);
+	/* Scratch beside the block goes with the job; then the worker may have a larger block. */
+	if (w->scratch.nr_extra) {
+		forget(w, r);
+		if (w->scratch.wanted > w->scratch.keep) {
+			tell_spoilt(w, r, "needs more scratch than the pool's scratch_keep");
+			wait_longer(w, r);
+		}
+	}
+}
+
+/* ---- by its calls -------------------------------------------------------- */
+
+/*
+ * A unit that does not say that its CUDA calls name rnl_stream() may launch on stream 0, which is
+ * the worker's stream in a pool of per-thread streams.
+ */
+static bool may_use_stream_0(const struct rnl__worker *w, const struct rnl_job *job)
+{
+	return w->device->info.cuda && job->check && !job->check(RNL_UNIT_NAMES_STREAM);
+}
+
+/* Makes the call and notes what it issues.  Returns its result. */
+static int call_noted(struct rnl__worker *w, const struct rnl__guard_call *call,
+		      struct rnl__notes *notes)
+{
+	const struct rnl_job *job = rnl__thread.job;
+	struct rnl__guard *guard = w->pool->guard;
+	int ret;
+
+	rnl__notes_begin(notes);
+	if (may_use_stream_0(w, job))
+		rnl__notes_spoil("is in a unit that does not define RNL_NAMES_STREAM as 1, so it may use "
+				 "stream 0 by itself, which takes RNL_REPLAY_CAPTURE");
+	ret = rnl__guard_call(w, call);
+	if (ret || rnl__thread.error)
+		rnl__notes_spoil("has a result");
+	if (job->flags & RNL__JOB_HELD)
+		rnl__notes_spoil("takes a hold");
+	if (guard && !rnl__guard_knows(guard, call->fn))
+		rnl__notes_spoil("uses stream 0 in a pool of private streams");
+	if (!notes->nr)
+		rnl__notes_spoil("issues nothing");
+	rnl__notes_end();
+	return ret;
+}
+
+/* The notes of two runs are the same.  False: the device makes no record of them. */
+static bool make_record(struct rnl__worker *w, struct rnl__replay *r)
+{
+	if (!r->record && ops_of(w)->record_create)
+		r->record = ops_of(w)->record_create(&r->notes);
+	return r->record || !ops_of(w)->record_create;
+}
+
+static int record_calls(struct rnl__worker *w, struct rnl__replay *r,
+			const struct rnl__guard_call *call)
+{
+	struct rnl__notes *notes = &w->replays.notes;
+	const struct rnl__notes before = r->notes;
+	int ret;
+
+	/* A first run that the guard watches may be two calls. */
+	if (w->pool->guard && !rnl__guard_knows(w->pool->guard, call->fn)) {
+		wait_longer(w, r);
+		return rnl__guard_call(w, call);
+	}
+	r->left = 0;
+	ret = call_noted(w, call, notes);
+	if (!notes->spoilt && before.nr && rnl__notes_same(&before, notes)) {
+		if (make_record(w, r)) {
+			is_stable(r);
+			return ret;
+		}
+		notes->spoilt = "issues what CUDA does not take into a graph, or there is no memory for it";
+	}
+	if (notes->spoilt)
+		tell_spoilt(w, r, notes->spoilt);
+	else if (before.nr)
+		tell_replay(w, r, "says that it issues the same each time, and does not: it is called");
+	forget(w, r);
+	if (!notes->spoilt) {
+		r->notes = *notes;
+		*notes = before;
+	}
+	recorded(w, r, before.nr || notes->spoilt);
+	return ret;
+}
+
+/* ---- by capture ---------------------------------------------------------- */
+
+static int record_capture(struct rnl__worker *w, struct rnl__replay *r,
+			  const struct rnl__guard_call *call)
 {
 	struct rnl__guarded guarded = {
 		.records = true, .last = r->record, .user = rnl__thread.job->user,
@@ -75,8 +189,7 @@ static int record(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 	r->left = 0;
 	ret = rnl__guard_record(w, call, &guarded);
 	if (guarded.same || (guarded.disturbed && stable)) {
-		r->left = COMPARE_EVERY;
-		r->next_wait = 0;
+		is_stable(r);
 		return ret;
 	}
 	if (guarded.disturbed) {
@@ -84,43 +197,33 @@ static int record(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 		return ret;
 	}
 	if (!guarded.record)
-		tell(w, r, "cannot be replayed: it issues nothing, has a result, copies pageable "
-			   "memory, takes a hold, joins, or does what CUDA does not capture. It is "
-			   "called");
+		tell_spoilt(w, r, "issues nothing, has a result, copies pageable memory, takes a hold, "
+				  "joins a barrier, or does what CUDA does not capture");
 	else if (r->record)
-		tell(w, r, "says that it issues the same each time, and does not: it is called");
+		tell_replay(w, r, "says that it issues the same each time, and does not: it is called");
 	had_other = r->record || !guarded.record;
 	forget(w, r);
 	r->record = guarded.record;
-	r->scratch = w->scratch.block;
-	r->moved = w->moved;
-	if (had_other)
-		wait_longer(w, r);
-	/* Scratch beside the block goes with the job; then the worker may have a larger block. */
-	if (w->scratch.nr_extra) {
-		forget(w, r);
-		if (w->scratch.wanted > w->scratch.keep) {
-			tell(w, r, "cannot be replayed: it needs more scratch than the pool's "
-				   "scratch_keep. It is called");
-			wait_longer(w, r);
-		}
-	}
+	recorded(w, r, had_other);
 	return ret;
 }
+
+/* ---- replay -------------------------------------------------------------- */
 
 static int replay(struct rnl__worker *w, struct rnl__replay *r, const struct rnl__guard_call *call)
 {
 	struct rnl_job *job = rnl__thread.job;
-	const int ret = ops_of(w)->record_launch(r->record, job->user);
+	const int ret = r->record ? ops_of(w)->record_launch(r->record, job->user) :
+				    rnl__notes_issue(&r->notes, job->user);
 
 	if (!ret) {
 		r->left--;
 		w->moved = r->moved;
 		rnl__figure_add(&w->replays.nr, 1);
 	}
-	if (!ret || rnl__device_failed(w->device))
+	/* Of notes, some may have been issued; of a record, nothing was. */
+	if (!ret || !r->record || rnl__device_failed(w->device))
 		return ret;
-	/* Nothing was issued. */
 	job->device_error = 0;
 	forget(w, r);
 	wait_longer(w, r);
@@ -129,25 +232,32 @@ static int replay(struct rnl__worker *w, struct rnl__replay *r, const struct rnl
 
 int rnl__replay_call(struct rnl__worker *w, const struct rnl__guard_call *call)
 {
-	struct rnl__replay *r = ops_of(w)->record_launch ? get(w, call->fn) : NULL;
+	/* The host device has no capture: it notes what a function issues in either way. */
+	const bool captured = rnl__thread.job->flags & RNL__JOB_CAPTURED && ops_of(w)->record_create;
+	struct rnl__replay *r = get(w, call->fn);
 
 	if (!r)
 		return rnl__guard_call(w, call);
 	r->used = ++w->replays.clock;
-	if (r->record && r->scratch != w->scratch.block)
+	/* A run that was recorded has the addresses of the worker's scratch then. */
+	if (r->scratch != w->scratch.block || r->captured != captured)
 		forget(w, r);
+	r->captured = captured;
 	if (r->left > 1)
 		return replay(w, r, call);
 	if (!r->wait)
-		return record(w, r, call);
+		return captured ? record_capture(w, r, call) : record_calls(w, r, call);
 	r->wait--;
 	return rnl__guard_call(w, call);
 }
 
 void rnl__replays_fini(struct rnl__worker *w)
 {
-	for (unsigned i = 0; w->replays.list && i < RNL__REPLAYS_MAX; i++)
+	for (unsigned i = 0; w->replays.list && i < RNL__REPLAYS_MAX; i++) {
 		forget(w, &w->replays.list[i]);
+		rnl__notes_fini(&w->replays.list[i].notes);
+	}
+	rnl__notes_fini(&w->replays.notes);
 	free(w->replays.list);
 	w->replays.list = NULL;
 }

@@ -4,9 +4,11 @@
  * the record in the function's place.
  *
  * DESIGN
- *	A worker has a record for each such function.  It records a function's next run under
- *	guard: the captured work is issued in its place, so the job has had its effect.  When
- *	two runs, one after the other, have issued the same, the record is replayed, and the
+ *	A worker has a record for each such function.  It notes what a function's next run issues
+ *	(device/notes.h): an ordinary run, which no other thread notices.  A job that asks for it is
+ *	captured instead, as by the guard: the captured work is issued in its place, so the job has
+ *	had its effect.  CUDA has a capture disturb other threads, so nothing else is captured.
+ *	When two runs, one after the other, have issued the same, the record is replayed, and the
  *	function is not called any more.  Now and then a run is recorded again, and compared.
  *	If it has issued something else, which is said once, it has to be the same twice again, and
  *	each time that it is not, it runs for twice as many jobs as it is before the next try.  The

@@ -2,15 +2,21 @@
 /*
  * Jobs that are replayed: what a function has issued is issued again, without a call.
  *
- * tests/cuda/replay.c compiles this file again, for kernels that run on the GPU.
+ * api/replay_capture.c compiles this file again, for runs that are captured; tests/cuda/replay.c and
+ * replay_calls.c do, for kernels that run on the GPU.
  */
 #include "apply.h"
+#include "guard.h"
 #include "host_kernel.h"
 #include "pool.h"
 #include "skip.h"
 #include "trace.h"
 
 __attribute__((weak)) int fake_plan(const char *text);
+
+#ifndef HOW
+#define HOW RNL_REPLAY_CALLS
+#endif
 
 enum { BYTES = 256, LARGE = 40960, JOBS = 40 };
 
@@ -39,7 +45,7 @@ static int launch_apply(const struct apply *args)
 	return rnl_launch(&apply, grid, block, args);
 }
 
-#ifndef APPLY_ON_GPU
+#ifndef APPLY_RAW
 static int raw_apply(const struct apply *args)
 {
 	return launch_apply(args);
@@ -156,7 +162,7 @@ static void shadow_apply(unsigned i)
 static void submit_replay(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
 {
 	job_of(job, fn, user);
-	must(rnl_job_replay(job, 1));
+	must(rnl_job_replay(job, HOW));
 	must(rnl_submit(all.pool, job));
 }
 
@@ -340,11 +346,11 @@ TEST(a_change_is_noticed_and_recorded_anew)
 	end();
 }
 
-enum { PAGEABLE, HOLDS, NOTHING, FAILS, JOINS, WAYS };
+enum { PAGEABLE, HOLDS, NOTHING, FAILS, JOINS, JOINS_NOTHING, ASKS_FOR_STREAM, WAYS };
 
 static struct {
 	int way;
-	struct rnl_barrier barrier;
+	struct rnl_barrier barrier, empty;
 	unsigned char pageable[BYTES];
 	int nr;
 } odd;
@@ -364,9 +370,14 @@ static int odd_fn(struct rnl_job *job)
 		return rnl_copy(all.device, odd.pageable, BYTES);
 	if (odd.way == NOTHING)
 		return 0;
-	must(rnl_fill(all.device, (uint8_t)odd.nr, BYTES));
+	must(rnl_fill(all.device, odd.way < JOINS_NOTHING ? (uint8_t)odd.nr : 1, BYTES));
 	if (odd.way == JOINS)
 		return rnl_barrier_join(&odd.barrier);
+	/* The next run may find something to wait for. */
+	if (odd.way == JOINS_NOTHING)
+		return rnl_barrier_join(&odd.empty);
+	if (odd.way == ASKS_FOR_STREAM)
+		return rnl_stream() ? 0 : -ENODEV;
 	if (odd.way == FAILS)
 		return -EPROTO;
 	must(rnl_job_hold(job, &hold));
@@ -378,9 +389,12 @@ TEST(what_cannot_be_recorded_is_called_each_time, .loops = WAYS)
 	struct rnl_job job, joined;
 	int last;
 
+	if (_i == ASKS_FOR_STREAM && (on_host() || HOW == RNL_REPLAY_CAPTURE))
+		test_skip("a capture has what goes to the stream, and the host device has none to give");
 	begin();
 	odd.way = _i;
 	must(rnl_barrier_init(&odd.barrier, all.pool));
+	must(rnl_barrier_init(&odd.empty, all.pool));
 	for (int round = 0; round < 30; round++) {
 		job_in(&odd.barrier, &joined, slow_fn, NULL);
 		must(rnl_submit(all.pool, &joined));
@@ -394,6 +408,107 @@ TEST(what_cannot_be_recorded_is_called_each_time, .loops = WAYS)
 	}
 	ck_assert_uint_eq(nr_replayed(), 0);
 	ck_assert_uint_eq(nr_told, 1);
+	end();
+}
+
+static int says_nothing(int ask)
+{
+	(void)ask;
+	return 0;
+}
+
+/* The unit of these jobs may launch on stream 0, which is the worker's, and no call tells. */
+TEST(a_unit_that_may_use_stream_0_by_itself_is_called_each_time)
+{
+	struct rnl_job job;
+
+	if (HOW == RNL_REPLAY_CAPTURE)
+		test_skip("a capture has what goes to the stream");
+	begin();
+	for (int round = 0; round < 10; round++) {
+		job_of(&job, slow_fn, NULL);
+		job.check = says_nothing;
+		must(rnl_job_replay(&job, HOW));
+		must(rnl_submit(all.pool, &job));
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	ck_assert_uint_eq(nr_replayed(), on_host() ? 8 : 0);
+	ck_assert_uint_eq(nr_told, on_host() ? 0 : 1);
+	end();
+}
+
+TEST(one_function_recorded_both_ways_by_turns)
+{
+	struct task *t = &all.tasks[0];
+
+	skip_without_kernel();
+	begin();
+	for (int round = 0; round < 60; round++) {
+		job_of(&t->job, apply_fn, &t->facts);
+		must(rnl_job_replay(&t->job, round / 5 % 2 ? RNL_REPLAY_CAPTURE : RNL_REPLAY_CALLS));
+		must(rnl_submit(all.pool, &t->job));
+		ck_assert_int_eq(result_of(&t->job), 0);
+		shadow_apply(0);
+	}
+	check_all();
+	end();
+}
+
+/* ---- what the program's other threads do meanwhile ------------------------------------- */
+
+static struct {
+	struct gate inside, go_on;
+} beside;
+
+static int beside_fn(struct rnl_job *job)
+{
+	int ret = rnl_fill(all.device, 3, BYTES);
+
+	(void)job;
+	all.nr_calls++;
+	gate_open(&beside.inside);
+	gate_wait(&beside.go_on);
+	return ret ? ret : rnl_copy(all.device + BYTES, all.device, BYTES);
+}
+
+/* Each call succeeds, with any stream of the library's under way. */
+static void use_cuda(void)
+{
+	void *mem = NULL;
+
+	ck_assert_int_eq(CUDA(no_args_fn *, "cudaDeviceSynchronize")(), 0);
+	ck_assert_int_eq(CUDA(malloc_fn *, "cudaMalloc")(&mem, BYTES), 0);
+	ck_assert_int_eq(CUDA(memset_fn *, "cudaMemsetAsync")(mem, 1, BYTES, NULL), 0);
+	ck_assert_int_eq(CUDA(stream_fn *, "cudaStreamSynchronize")(NULL), 0);
+	ck_assert_int_eq(CUDA(free_fn *, "cudaFree")(mem), 0);
+	ck_assert_int_eq(CUDA(no_args_fn *, "cudaDeviceSynchronize")(), 0);
+}
+
+TEST(other_threads_use_cuda_while_a_run_is_recorded, .loops = 2)
+{
+	struct rnl_job job;
+
+	if (on_host())
+		test_skip("the host device has no CUDA");
+	if (HOW == RNL_REPLAY_CAPTURE)
+		test_skip("a capture makes calls of other threads fail");
+	all.stream = (enum rnl_stream_kind)_i;
+	begin();
+	for (int run = 0; run < 2; run++) {
+		beside.inside = beside.go_on = (struct gate)GATE_INIT;
+		submit_replay(&job, beside_fn, NULL);
+		gate_wait(&beside.inside);
+		use_cuda();
+		gate_open(&beside.go_on);
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	for (int run = 0; run < 10; run++) {
+		submit_replay(&job, beside_fn, NULL);
+		use_cuda();
+		ck_assert_int_eq(result_of(&job), 0);
+	}
+	ck_assert_uint_eq(all.nr_calls, 2);
+	ck_assert_uint_eq(nr_replayed(), 10);
 	end();
 }
 
@@ -570,7 +685,7 @@ TEST(a_job_that_gathers_and_is_alone_is_a_graph)
 			struct task *t = &all.tasks[i];
 
 			job_of(&t->job, with_copies_fn, &t->facts);
-			must(rnl_job_replay(&t->job, 1));
+			must(rnl_job_replay(&t->job, HOW));
 			must(rnl_job_gather(&t->job, 1));
 			must(rnl_submit(all.pool, &t->job));
 			ck_assert_int_eq(result_of(&t->job), 0);
@@ -588,12 +703,13 @@ TEST(a_job_that_gathers_and_is_alone_is_a_graph)
 }
 
 /* Whatever CUDA refuses, a job has its effect once, or fails. */
-TEST(a_record_that_is_refused_costs_no_job, .timeout_s = 60, .loops = 7)
+TEST(a_record_that_is_refused_costs_no_job, .timeout_s = 60, .loops = 9)
 {
 	static const char *const calls[] = {
 		"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphGetNodes",
 		"cudaGraphInstantiate", "cuGraphKernelNodeGetParams",
-		"cuGraphExecKernelNodeSetParams", "cudaGraphLaunch",
+		"cuGraphExecKernelNodeSetParams", "cudaGraphLaunch", "cuGraphCreate",
+		"cuGraphAddKernelNode",
 	};
 	char plan[80];
 
@@ -611,6 +727,34 @@ TEST(a_record_that_is_refused_costs_no_job, .timeout_s = 60, .loops = 7)
 	end();
 }
 
+TEST(a_node_that_is_refused_costs_no_job, .loops = 3)
+{
+	static const char *const calls[] = {
+		"cudaGraphAddMemcpyNode", "cudaGraphAddMemcpyNode1D", "cudaGraphAddMemsetNode",
+	};
+	unsigned char *in, *out;
+	struct rnl_job job;
+	char plan[80];
+
+	if (!test_fake() || HOW == RNL_REPLAY_CAPTURE)
+		test_skip("%s: the double alone refuses calls", calls[_i]);
+	begin();
+	in = all.pinned + JOBS * BYTES;
+	out = in + LARGE;
+	snprintf(plan, sizeof(plan), "fail=%s:1:2", calls[_i]);
+	must(fake_plan(plan));
+	for (unsigned round = 0; round < 20; round++) {
+		memset(in, (int)round, LARGE);
+		submit_replay(&job, all_kinds_fn, (void *)(uintptr_t)LARGE);
+		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_uint_eq(out[0], round);
+	}
+	must(fake_plan("nofail"));
+	ck_assert_uint_gt(nr_replayed(), 0);
+	ck_assert_uint_eq(nr_told, 1);
+	end();
+}
+
 TEST(a_job_says_so_while_it_is_not_under_way)
 {
 	struct rnl_job zero = { 0 }, job;
@@ -623,8 +767,10 @@ TEST(a_job_says_so_while_it_is_not_under_way)
 	ck_assert_int_eq(rnl_job_replay(&job, 1), -EBUSY);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 0);
-	must(rnl_job_replay(&job, 1));
-	must(rnl_job_replay(&job, 0));
+	ck_assert_int_eq(rnl_job_replay(&job, RNL_REPLAY_CAPTURE + 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_replay(&job, -1), -EINVAL);
+	must(rnl_job_replay(&job, RNL_REPLAY_CAPTURE));
+	must(rnl_job_replay(&job, RNL_REPLAY_OFF));
 	rnl_pool_destroy(pool);
 }
 
@@ -713,8 +859,8 @@ TEST(a_record_has_no_scratch_that_the_worker_gives_back)
 
 TEST(parameters_that_cuda_does_not_tell_are_not_the_same)
 {
-	if (!test_fake())
-		test_skip("the double alone refuses calls");
+	if (!test_fake() || HOW != RNL_REPLAY_CAPTURE)
+		test_skip("the double alone refuses calls, and only a capture asks CUDA");
 	begin();
 	for (unsigned i = 0; i < 20; i++) {
 		must(fake_plan("fail=cuFuncGetParamInfo:1:801"));

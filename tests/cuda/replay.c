@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The jobs of api/replay.c on a GPU.  Their functions launch by themselves, with <<<...>>>. */
+/*
+ * The jobs of api/replay.c on a GPU, recorded by stream capture. Their functions launch by
+ * themselves, with <<<...>>>.
+ */
 #include <runnel.h>
 
 #include "apply.h"
 
 #define APPLY_ON_GPU 1
+#define APPLY_RAW 1
+#define HOW RNL_REPLAY_CAPTURE
 
 /* replay.cu */
 extern const struct rnl_kernel apply;

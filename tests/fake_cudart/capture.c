@@ -8,7 +8,8 @@
  *	stream one after the other.
  *	A call that is refused during a capture breaks it: then everything that meets it is
  *	refused until its end, which gives no graph. While a blocking stream is captured,
- *	every thread is refused the legacy stream; the capturing thread is refused waits and
+ *	every thread is refused the legacy stream.  While any stream is captured, every thread is
+ *	refused a wait for the device.  The capturing thread is refused other waits and
  *	page-locking, unless its mode is relaxed (measured).
  *	Graphs have no nodes that allocate or free.
  */
@@ -132,10 +133,21 @@ cudaError_t fake__capture_unsafe(void)
 cudaError_t fake__capture_wait(struct fake_stream *stream)
 {
 	for (struct fake_capture *c = captures; c; c = c->next) {
-		if (stream ? stream->capture == c : pthread_equal(c->thread, pthread_self()))
+		if (stream->capture == c)
 			return refuse(c, cudaErrorStreamCaptureUnsupported);
 	}
 	return cudaSuccess;
+}
+
+cudaError_t fake__capture_wait_all(void)
+{
+	cudaError_t code = cudaSuccess;
+
+	for (struct fake_capture *c = captures; c; c = c->next) {
+		(void)refuse(c, cudaErrorStreamCaptureUnsupported);
+		code = cudaErrorStreamCaptureUnsupported;
+	}
+	return code;
 }
 
 /* ---- what is captured --------------------------------------------------------- */
@@ -381,8 +393,11 @@ static struct fake_op *copy_ops(const struct fake_op *from, size_t nr)
 
 static cudaError_t instantiate(cudaGraphExec_t *handle, cudaGraph_t graph_handle)
 {
-	struct graph *graph = fake__handle(graph_handle, FAKE_GRAPH), *exec;
+	struct graph *graph, *exec;
 
+	if (fake__is_kind(graph_handle, FAKE_KERNEL_GRAPH))
+		return fake__built_instantiate(handle, graph_handle);
+	graph = fake__handle(graph_handle, FAKE_GRAPH);
 	if (!graph || !handle)
 		return cudaErrorInvalidValue;
 	exec = calloc(1, sizeof(*exec));
@@ -423,12 +438,15 @@ struct fake_op *fake__captured(const void *handle, const void *node)
 
 static cudaError_t launch(cudaGraphExec_t handle, cudaStream_t stream_handle)
 {
-	struct graph *exec = fake__handle(handle, FAKE_GRAPH_EXEC);
 	struct fake_stream *stream;
+	struct graph *exec;
 	struct fake_op *ops;
 	cudaError_t code = cudaSuccess;
 	size_t i = 0;
 
+	if (fake__is_kind(handle, FAKE_KERNEL_EXEC))
+		return fake__built_launch(handle, stream_handle);
+	exec = fake__handle(handle, FAKE_GRAPH_EXEC);
 	if (!exec)
 		return cudaErrorInvalidValue;
 	ops = copy_ops(exec->ops, exec->nr);
@@ -453,10 +471,13 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 	SAID(launch(exec, stream));
 }
 
-static cudaError_t destroy(void *handle, enum fake_kind kind)
+static cudaError_t destroy(void *handle, enum fake_kind kind, enum fake_kind built)
 {
-	struct graph *graph = fake__handle(handle, kind);
+	struct graph *graph;
 
+	if (fake__is_kind(handle, built))
+		return fake__built_destroy(handle, built);
+	graph = fake__handle(handle, kind);
 	if (!graph)
 		return cudaErrorInvalidValue;
 	fake__remove(graph);
@@ -468,11 +489,11 @@ static cudaError_t destroy(void *handle, enum fake_kind kind)
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
 	CALL(cudaGraphExecDestroy);
-	SAID(destroy(exec, FAKE_GRAPH_EXEC));
+	SAID(destroy(exec, FAKE_GRAPH_EXEC, FAKE_KERNEL_EXEC));
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
 	CALL(cudaGraphDestroy);
-	SAID(destroy(graph, FAKE_GRAPH));
+	SAID(destroy(graph, FAKE_GRAPH, FAKE_KERNEL_GRAPH));
 }

@@ -115,7 +115,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
 
 static cudaError_t synchronize(void)
 {
-	cudaError_t code = fake__capture_wait(NULL);
+	cudaError_t code = fake__capture_wait_all();
 
 	return code == cudaSuccess ? fake__sync_all() : code;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Graphs of kernels, by the driver's calls.
+ * Graphs that are built node by node: kernels, by the driver's calls, and copies and fills, by the
+ * runtime's.
  *
  * DESIGN
- *	A node is a launch, and the nodes that it comes after.  A launch of a graph issues its
+ *	A node is an operation, and the nodes that it comes after.  A launch of a graph issues its
  *	nodes in an order that these allow, the last ones first.  So a graph that lacks an edge
  *	shows it, although a stream runs one after the other.
  *	An executable graph has its own copy of what is launched.  It is set by the nodes of the
@@ -28,7 +29,8 @@ struct launch {
 struct node {
 	struct node **after;
 	size_t nr_after;
-	struct launch launch;
+	struct fake_op op;		/* of a copy or a fill */
+	struct launch launch;		/* its kernel is NULL: the node is not one */
 };
 
 struct kernel_graph {
@@ -131,12 +133,13 @@ static CUresult create(CUgraph *handle, unsigned flags)
 	return code;
 }
 
+/* One of @params and @op is there. */
 static CUresult add(CUgraphNode *handle, CUgraph graph_handle, const CUgraphNode *after, size_t nr,
-		    const CUDA_KERNEL_NODE_PARAMS *params)
+		    const CUDA_KERNEL_NODE_PARAMS *params, const struct fake_op *op)
 {
 	struct kernel_graph *graph = fake__handle(graph_handle, FAKE_KERNEL_GRAPH);
 	struct node *node;
-	CUresult code;
+	CUresult code = CUDA_SUCCESS;
 
 	if (!graph || graph->nr == NODES_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -147,7 +150,12 @@ static CUresult add(CUgraphNode *handle, CUgraph graph_handle, const CUgraphNode
 	node = calloc(1, sizeof(*node));
 	if (node)
 		node->after = calloc(nr + 1, sizeof(*node->after));
-	code = node && node->after ? read_launch(&node->launch, params) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!node || !node->after)
+		code = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (params)
+		code = read_launch(&node->launch, params);
+	else
+		node->op = *op;
 	if (code != CUDA_SUCCESS) {
 		if (node)
 			free(node->after);
@@ -162,17 +170,34 @@ static CUresult add(CUgraphNode *handle, CUgraph graph_handle, const CUgraphNode
 	return CUDA_SUCCESS;
 }
 
+/* Memory of a node must be there when it is made, and must not be pageable if it is filled. */
+static cudaError_t add_op(cudaGraphNode_t *handle, cudaGraph_t graph, const cudaGraphNode_t *after,
+			  size_t nr, const struct fake_op *op)
+{
+	enum cudaMemoryType type;
+	cudaError_t code = cudaSuccess;
+
+	for (int i = 0; i < 2 && code == cudaSuccess; i++) {
+		if (op->uses[i].bytes)
+			code = fake__memory_of(op->uses[i], &type);
+		if (code == cudaSuccess && op->kind == FAKE_OP_FILL && !i &&
+		    type == cudaMemoryTypeUnregistered)
+			code = cudaErrorInvalidValue;
+	}
+	return code == cudaSuccess ? (cudaError_t)add(handle, graph, after, nr, NULL, op) : code;
+}
+
 /* A copy of a node; those that it comes after are those of the graph it is copied from. */
 static struct node *copy_node(const struct node *from)
 {
 	struct node *node = calloc(1, sizeof(*node));
-	const size_t bytes = from->launch.kernel->bytes;
+	const size_t bytes = from->launch.kernel ? from->launch.kernel->bytes : 0;
 
 	if (!node)
 		return NULL;
 	*node = *from;
 	node->after = calloc(from->nr_after + 1, sizeof(*node->after));
-	node->launch.args = malloc(bytes ? bytes : 1);
+	node->launch.args = malloc(bytes + 1);
 	if (!node->after || !node->launch.args) {
 		free(node->after);
 		free(node->launch.args);
@@ -180,7 +205,8 @@ static struct node *copy_node(const struct node *from)
 		return NULL;
 	}
 	memcpy(node->after, from->after, from->nr_after * sizeof(*node->after));
-	memcpy(node->launch.args, from->launch.args, bytes);
+	if (bytes)
+		memcpy(node->launch.args, from->launch.args, bytes);
 	return node;
 }
 
@@ -216,7 +242,7 @@ static struct launch *launch_of(CUgraphExec handle, CUgraphNode node)
 	if (!graph)
 		return NULL;
 	i = find(graph, node);
-	return i < exec->nr ? &exec->nodes[i]->launch : NULL;
+	return i < exec->nr && exec->nodes[i]->launch.kernel ? &exec->nodes[i]->launch : NULL;
 }
 
 /* Of a captured graph: the arguments alone may differ. */
@@ -269,14 +295,21 @@ static CUresult enable(CUgraphExec exec, CUgraphNode node, unsigned on)
 	return CUDA_SUCCESS;
 }
 
+static CUresult issue_op(const struct fake_op *op, CUstream handle)
+{
+	struct fake_stream *stream;
+	cudaError_t code = fake__room(handle, &stream);
+
+	return (CUresult)(code == cudaSuccess ? fake__issue(stream, op) : code);
+}
+
 static CUresult issue(const struct launch *l, CUstream handle)
 {
 	struct fake_op op = {
 		.kind = FAKE_OP_LAUNCH,
 		.launch = { l->kernel->fn, l->grid, l->block, NULL, l->kernel->bytes },
 	};
-	struct fake_stream *stream;
-	cudaError_t code;
+	CUresult code;
 
 	if (l->off)
 		return CUDA_SUCCESS;
@@ -287,12 +320,10 @@ static CUresult issue(const struct launch *l, CUstream handle)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (l->kernel != fake__mover())
 		memcpy(op.launch.args, l->args, op.launch.bytes);
-	code = fake__room(handle, &stream);
-	if (code == cudaSuccess)
-		code = fake__issue(stream, &op);
-	if (code != cudaSuccess)
+	code = issue_op(&op, handle);
+	if (code != CUDA_SUCCESS)
 		free(op.launch.args);
-	return (CUresult)code;
+	return code;
 }
 
 static bool is_ready(const struct kernel_graph *graph, const struct node *node, const bool *done)
@@ -317,7 +348,8 @@ static CUresult launch(CUgraphExec handle, CUstream stream)
 
 		while (done[i] || !is_ready(exec->from, exec->nodes[i], done))
 			i--;
-		code = issue(&exec->nodes[i]->launch, stream);
+		code = exec->nodes[i]->launch.kernel ? issue(&exec->nodes[i]->launch, stream) :
+						       issue_op(&exec->nodes[i]->op, stream);
 		done[i] = true;
 	}
 	return code;
@@ -356,7 +388,7 @@ static CUresult graph_create(CUgraph *graph, unsigned flags)
 static CUresult graph_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t nr,
 			  const CUDA_KERNEL_NODE_PARAMS *params)
 {
-	DRIVER(cuGraphAddKernelNode, add(node, graph, after, nr, params));
+	DRIVER(cuGraphAddKernelNode, add(node, graph, after, nr, params, NULL));
 }
 
 static CUresult graph_instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
@@ -387,6 +419,74 @@ static CUresult exec_destroy(CUgraphExec exec)
 static CUresult graph_destroy(CUgraph graph)
 {
 	DRIVER(cuGraphDestroy, destroy(graph, FAKE_KERNEL_GRAPH));
+}
+
+static struct fake_op op_of_copy(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+				 size_t width, size_t rows)
+{
+	return (struct fake_op){
+		.kind = FAKE_OP_COPY,
+		.uses = { { dst, (rows - 1) * dst_pitch + width }, { src, (rows - 1) * src_pitch + width } },
+		.copy = { dst, src, dst_pitch, src_pitch, width, rows, NULL },
+	};
+}
+
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
+				     const cudaGraphNode_t *after, size_t nr, void *dst,
+				     const void *src, size_t bytes, enum cudaMemcpyKind kind)
+{
+	const struct fake_op op = op_of_copy(dst, bytes, src, bytes, bytes, 1);
+
+	CALL(cudaGraphAddMemcpyNode1D);
+	if (kind != cudaMemcpyDefault || !bytes)
+		return fake__said(cudaErrorInvalidValue);
+	SAID(add_op(node, graph, after, nr, &op));
+}
+
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node, cudaGraph_t graph,
+				   const cudaGraphNode_t *after, size_t nr,
+				   const struct cudaMemcpy3DParms *p)
+{
+	const struct fake_op op = op_of_copy(p->dstPtr.ptr, p->dstPtr.pitch, p->srcPtr.ptr,
+					     p->srcPtr.pitch, p->extent.width, p->extent.height);
+
+	CALL(cudaGraphAddMemcpyNode);
+	if (p->kind != cudaMemcpyDefault || p->extent.depth != 1 || !p->extent.height ||
+	    !p->extent.width || p->dstArray || p->srcArray || p->dstPtr.pitch < p->extent.width ||
+	    p->srcPtr.pitch < p->extent.width)
+		return fake__said(cudaErrorInvalidValue);
+	SAID(add_op(node, graph, after, nr, &op));
+}
+
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
+				   const cudaGraphNode_t *after, size_t nr,
+				   const struct cudaMemsetParams *p)
+{
+	const struct fake_op op = {
+		.kind = FAKE_OP_FILL, .uses = { { p->dst, p->width } },
+		.fill = { p->dst, (int)p->value, p->width },
+	};
+
+	CALL(cudaGraphAddMemsetNode);
+	if (p->elementSize != 1 || p->height != 1 || !p->width)
+		return fake__said(cudaErrorInvalidValue);
+	SAID(add_op(node, graph, after, nr, &op));
+}
+
+/* What the runtime does to a graph of this file, whose handles are the driver's, too. */
+cudaError_t fake__built_instantiate(cudaGraphExec_t *exec, cudaGraph_t graph)
+{
+	return (cudaError_t)instantiate(exec, graph, 0);
+}
+
+cudaError_t fake__built_launch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	return (cudaError_t)launch(exec, stream);
+}
+
+cudaError_t fake__built_destroy(void *handle, enum fake_kind kind)
+{
+	return (cudaError_t)destroy(handle, kind);
 }
 
 static CUresult most_threads(int *most, CUfunction function)
@@ -470,6 +570,27 @@ void *fake__graph_function(const char *name)
 {
 	(void)name;
 	return NULL;
+}
+
+cudaError_t fake__built_instantiate(cudaGraphExec_t *exec, cudaGraph_t graph)
+{
+	(void)exec;
+	(void)graph;
+	return cudaErrorNotSupported;
+}
+
+cudaError_t fake__built_launch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	(void)exec;
+	(void)stream;
+	return cudaErrorNotSupported;
+}
+
+cudaError_t fake__built_destroy(void *handle, enum fake_kind kind)
+{
+	(void)handle;
+	(void)kind;
+	return cudaErrorNotSupported;
 }
 
 #endif

@@ -45,6 +45,9 @@
 	X(cudaGetDeviceCount) \
 	X(cudaGetDeviceProperties) \
 	X(cudaGetDriverEntryPointByVersion) \
+	X(cudaGraphAddMemcpyNode) \
+	X(cudaGraphAddMemcpyNode1D) \
+	X(cudaGraphAddMemsetNode) \
 	X(cudaGraphDestroy) \
 	X(cudaGraphExecDestroy) \
 	X(cudaGraphGetNodes) \
@@ -291,11 +294,12 @@ bool fake__in_use(struct fake_area area, uint64_t before);
 /* ---- captures (capture.c) --------------------------------------------------- */
 
 /*
- * The error, during captures, of a use of the legacy stream, of a wait (NULL: for all), of an
- * alloc.
+ * The error, during captures, of a use of the legacy stream, of a wait for a stream or for the
+ * device, of an alloc.
  */
 cudaError_t fake__capture_legacy(void);
 cudaError_t fake__capture_wait(struct fake_stream *stream);
+cudaError_t fake__capture_wait_all(void);
 cudaError_t fake__capture_unsafe(void);
 /* Captures an operation, a record, a wait for an event (@id: the event's capture, 0: none). */
 cudaError_t fake__capture_op(struct fake_capture *capture, const struct fake_op *op);
@@ -320,6 +324,11 @@ const struct fake_kernel *fake__kernel_of(void (*fn)(struct rnl_dim grid, struct
 					  size_t bytes);
 /* Of a cudaKernel_t; NULL: it is none. */
 const struct fake_kernel *fake__library_kernel(const void *kernel);
+/* The runtime's calls for a graph that was built node by node, and for an executable one. */
+cudaError_t fake__built_instantiate(cudaGraphExec_t *exec, cudaGraph_t graph);
+cudaError_t fake__built_launch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t fake__built_destroy(void *handle, enum fake_kind kind);
+bool fake__is_kind(const void *handle, enum fake_kind kind);	/* no misuse if it is not */
 /* What a captured node launches, and sets, in capture.c: NULL if the node is not of that graph. */
 struct fake_op *fake__captured(const void *exec, const void *node);
 /* What one launch of the mover has, on the heap; NULL: no memory. */

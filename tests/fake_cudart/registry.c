@@ -85,6 +85,13 @@ void *fake__handle(const void *handle, enum fake_kind kind)
 	return NULL;
 }
 
+bool fake__is_kind(const void *handle, enum fake_kind kind)
+{
+	const struct fake_thing *thing = fake__find(handle);
+
+	return thing && thing->kind == kind && thing->begin == (uintptr_t)handle;
+}
+
 unsigned fake__nr(enum fake_kind kind)
 {
 	return nr[kind];

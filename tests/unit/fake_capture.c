@@ -170,6 +170,28 @@ TEST(waits_and_allocations_are_refused_and_with_a_relaxed_mode_waits_alone)
 	ck_cuda(cudaEventDestroy(event));
 }
 
+static int wait_for_device(void *unused)
+{
+	(void)unused;
+	return (int)cudaDeviceSynchronize();
+}
+
+TEST(a_wait_for_the_device_is_refused_in_every_thread_and_breaks_the_capture, .loops = 2)
+{
+	cudaStream_t stream = stream_of(cudaStreamNonBlocking);
+	const cudaStream_t captured = _i ? stream : own;
+	struct call call;
+
+	exchange(cudaStreamCaptureModeThreadLocal);
+	begin(captured);
+	call_start(&call, wait_for_device, NULL);
+	ck_assert_int_eq(call_end(&call), (int)cudaErrorStreamCaptureUnsupported);
+	end_broken(captured);
+	call_start(&call, wait_for_device, NULL);
+	ck_assert_int_eq(call_end(&call), (int)cudaSuccess);
+	ck_cuda(cudaStreamDestroy(stream));
+}
+
 static int allocate(void *unused)
 {
 	void *mem = NULL;

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+/* The jobs of api/replay.c, recorded by stream capture. */
+#include <runnel.h>
+
+#define HOW RNL_REPLAY_CAPTURE
+
+#include "replay.c"

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel of replay.cu; replay_calls.c has the tests. */
+#include "replay.cu"
