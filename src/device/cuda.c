@@ -12,7 +12,10 @@
  *	cudaMalloc and cudaFree would wait for the whole device.  The pool keeps freed
  *	memory, and makes no stream wait for another stream's free.
  *	An error that is not sticky is cleared in the library's copy of the runtime at once
- *	(cudaGetLastError), so that no job is blamed for it.
+ *	(cudaGetLastError), so that no job is blamed for it.  An error that a caller has left there
+ *	stays.
+ *	A thread that is not attached makes the device's context current for a call, and takes it away
+ *	again.  cudaSetDevice() would not do: the way back to a device without a context makes one.
  */
 #include "config.h"
 
@@ -48,8 +51,9 @@ struct cuda_device {
 	bool known;
 	bool registers;			/* kernels reach registered memory at its own address */
 
-	/* The first thread that attaches makes these, and they stay. */
+	/* The first thread that needs these makes them, and they stay. */
 	pthread_mutex_t lock;
+	CUcontext context;		/* the primary one; NULL: not retained yet */
 	cudaMemPool_t memory;		/* all device memory comes from it */
 	cudaStream_t memory_stream;	/* for memory that is not one thread's scratch */
 	bool has_kernels;
@@ -147,7 +151,7 @@ static int cuda_errno_of(struct rnl__device *device, int code)
 /* The errno of a failed call of the library; notes the code in the job that runs. */
 static int failed(struct rnl__device *device, cudaError_t code)
 {
-	(void)cudaGetLastError();
+	rnl__cuda_forget(code);
 	if (rnl__thread.job)
 		rnl__thread.job->device_error = (int32_t)code;
 	if (rnl__thread.guard && !rnl__thread.guard->code)
@@ -171,7 +175,7 @@ static int reached(struct rnl__device *device, cudaError_t code)
 	if (code == cudaSuccess)
 		return 1;
 	if (code == cudaErrorNotReady) {
-		(void)cudaGetLastError();
+		rnl__cuda_forget(code);
 		return 0;
 	}
 	return failed(device, code);
@@ -184,20 +188,56 @@ static int result(struct rnl__device *device, cudaError_t code)
 
 /* ---- threads and streams ------------------------------------------------- */
 
-/* Makes the device current, in calls that any thread may make. */
-static cudaError_t enter(struct rnl__device *device, int *before)
+static CUresult retain_context(struct cuda_device *device)
 {
-	cudaError_t code = cudaGetDevice(before);
+	CUresult code = CUDA_SUCCESS;
+	CUdevice handle;
 
-	if (code == cudaSuccess && *before != device->info.ordinal)
-		code = cudaSetDevice(device->info.ordinal);
+	pthread_mutex_lock(&device->lock);
+	if (!device->context) {
+		code = rnl__cuda_contexts.device(&handle, device->base.info.ordinal);
+		if (code == CUDA_SUCCESS)
+			code = rnl__cuda_contexts.retain(&device->context, handle);
+	}
+	pthread_mutex_unlock(&device->lock);
 	return code;
 }
 
-static void leave(struct rnl__device *device, int before)
+/*
+ * Makes the device's context current, in calls that any thread may make, until leave().  The codes of
+ * these calls are equal in the driver and the runtime.
+ */
+static cudaError_t enter(struct rnl__device *base)
 {
-	if (before != device->info.ordinal && cudaSetDevice(before) != cudaSuccess)
-		(void)cudaGetLastError();
+	struct cuda_device *device = (struct cuda_device *)base;
+	CUresult code = retain_context(device);
+
+	return (cudaError_t)(code == CUDA_SUCCESS ? rnl__cuda_contexts.push(device->context) : code);
+}
+
+static void leave(void)
+{
+	CUcontext ours;
+
+	(void)rnl__cuda_contexts.pop(&ours);
+}
+
+/* Whether the calling thread is attached to the device, which is current there. */
+static bool is_attached(const struct rnl__device *device)
+{
+	return rnl__thread.stream && rnl__thread.stream->device == device;
+}
+
+/* As enter() and leave(), but an attached thread makes no call. */
+static cudaError_t enter_from_outside(struct rnl__device *device)
+{
+	return is_attached(device) ? cudaSuccess : enter(device);
+}
+
+static void leave_to_outside(const struct rnl__device *device)
+{
+	if (!is_attached(device))
+		leave();
 }
 
 /* Makes a non-blocking stream of the thread's own. */
@@ -313,8 +353,7 @@ static int cuda_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	}
 	/* In this mode, a capture in another thread does not make our events and waits fail. */
 	stream->capture_mode = cudaStreamCaptureModeRelaxed;
-	(void)cudaThreadExchangeStreamCaptureMode(&stream->capture_mode);
-	(void)cudaGetLastError();
+	rnl__cuda_forget(cudaThreadExchangeStreamCaptureMode(&stream->capture_mode));
 	ready_kernels((struct cuda_device *)device, handle);
 	stream->graphs = rnl__cuda_graphs_create();
 	stream->base.device = device;
@@ -351,9 +390,10 @@ static cudaError_t copy(const struct rnl__copy *c)
 static int owner_of(const void *mem)
 {
 	struct cudaPointerAttributes attributes;
+	const cudaError_t code = cudaPointerGetAttributes(&attributes, mem);
 
-	if (cudaPointerGetAttributes(&attributes, mem) != cudaSuccess) {
-		(void)cudaGetLastError();
+	if (code != cudaSuccess) {
+		rnl__cuda_forget(code);
 		return -1;
 	}
 	return attributes.type == cudaMemoryTypeDevice ? attributes.device : -1;
@@ -396,7 +436,7 @@ static int cuda_copy(const struct rnl__copy *c)
 	code = copy(c);
 
 	if (code == cudaErrorInvalidValue) {
-		(void)cudaGetLastError();
+		rnl__cuda_forget(code);
 		rnl__notes_spoil("copies between devices that do not reach each other");
 		code = copy_between(c);
 	}
@@ -453,15 +493,14 @@ static int cuda_event_create(struct rnl__device *device, bool timed, struct rnl_
 {
 	struct cuda_event *event = malloc(sizeof(*event));
 	cudaError_t code;
-	int before;
 
 	if (!event)
 		return -ENOMEM;
-	code = enter(device, &before);
+	code = enter(device);
 	if (code == cudaSuccess) {
 		code = cudaEventCreateWithFlags(&event->handle,
 						timed ? cudaEventDefault : cudaEventDisableTiming);
-		leave(device, before);
+		leave();
 	}
 	if (code != cudaSuccess) {
 		free(event);
@@ -474,9 +513,17 @@ static int cuda_event_create(struct rnl__device *device, bool timed, struct rnl_
 
 static void cuda_event_destroy(struct rnl__event *event)
 {
+	struct rnl__device *device = event ? event->device : NULL;
+	cudaError_t code;
+
 	if (!event)
 		return;
-	(void)result(event->device, cudaEventDestroy(handle_of(event)));
+	code = enter(device);
+	if (code == cudaSuccess) {
+		code = cudaEventDestroy(handle_of(event));
+		leave();
+	}
+	(void)result(device, code);
 	free(event);
 }
 
@@ -492,17 +539,30 @@ static int cuda_event_wait(struct rnl__event *event)
 
 static int cuda_event_reached(struct rnl__event *event)
 {
-	return reached(event->device, cudaEventQuery(handle_of(event)));
+	struct rnl__device *device = event->device;
+	cudaError_t code = enter_from_outside(device);
+
+	if (code != cudaSuccess)
+		return failed(device, code);
+	code = cudaEventQuery(handle_of(event));
+	leave_to_outside(device);
+	return reached(device, code);
 }
 
 static int cuda_event_elapsed(struct rnl__event *from, struct rnl__event *to, int64_t *ns)
 {
+	cudaError_t code;
 	float ms = 0;
 	int ret;
 
 	if (!from)
 		return -ENOTSUP;
-	ret = result(from->device, cudaEventElapsedTime(&ms, handle_of(from), handle_of(to)));
+	code = enter_from_outside(from->device);
+	if (code == cudaSuccess) {
+		code = cudaEventElapsedTime(&ms, handle_of(from), handle_of(to));
+		leave_to_outside(from->device);
+	}
+	ret = result(from->device, code);
 	*ns = (int64_t)((double)ms * 1e6);
 	return ret;
 }
@@ -541,8 +601,8 @@ static cudaError_t alloc_ordered(struct cuda_device *device, size_t bytes, cudaS
 	if (code != cudaErrorMemoryAllocation)
 		return code;
 	/* Free memory may lie in pieces that are too small: try once more without it. */
-	(void)cudaGetLastError();
-	(void)cudaMemPoolTrimTo(device->memory, 0);
+	rnl__cuda_forget(code);
+	rnl__cuda_forget(cudaMemPoolTrimTo(device->memory, 0));
 	return cudaMallocFromPoolAsync(memp, bytes, device->memory, stream);
 }
 
@@ -578,21 +638,20 @@ static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	enum cudaStreamCaptureMode relaxed;
 	cudaError_t code;
 	void *mem = NULL;
-	int before;
 
 	/* CUDA would first give back all memory that is kept for other allocations. */
 	if (!is_host(kind) && bytes > device->info.memory_bytes)
 		return -ENOMEM;
-	code = enter(device, &before);
+	code = enter(device);
 	if (code != cudaSuccess)
 		return failed(device, code);
 	relaxed = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
 	code = alloc_kind((struct cuda_device *)device, kind, bytes, &mem);
 	(void)rnl__cuda_guard_relax(relaxed);
-	leave(device, before);
+	leave();
 	/* Then the memory is had in the usual way. */
 	if (kind == RNL__PRELOAD && code != cudaSuccess && !sticky(code)) {
-		(void)cudaGetLastError();
+		rnl__cuda_forget(code);
 		return -ENOTSUP;
 	}
 	if (code != cudaSuccess)
@@ -603,34 +662,43 @@ static int cuda_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	return 0;
 }
 
+static cudaError_t free_kind(struct cuda_device *device, enum rnl__memory kind, void *mem)
+{
+	if (kind == RNL__PINNED)
+		return cudaFreeHost(mem);
+	if (kind == RNL__PRELOAD)
+		return rnl__cuda_preload_free(mem);
+	return cudaFreeAsync(mem, kind == RNL__SCRATCH ? own_stream() : device->memory_stream);
+}
+
 static void cuda_free(struct rnl__device *base, enum rnl__memory kind, void *mem)
 {
-	struct cuda_device *device = (struct cuda_device *)base;
-	enum cudaStreamCaptureMode before = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
+	enum cudaStreamCaptureMode before;
 	cudaError_t code;
 
 	if (!is_host(kind))
 		rnl__areas_drop(base->areas, mem);
-	if (kind == RNL__PINNED)
-		code = cudaFreeHost(mem);
-	else if (kind == RNL__PRELOAD)
-		code = rnl__cuda_preload_free(mem);
-	else if (kind == RNL__SCRATCH)
-		code = cudaFreeAsync(mem, own_stream());
-	else
-		code = cudaFreeAsync(mem, device->memory_stream);
-	(void)rnl__cuda_guard_relax(before);
+	code = enter(base);
+	if (code == cudaSuccess) {
+		before = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
+		code = free_kind((struct cuda_device *)base, kind, mem);
+		(void)rnl__cuda_guard_relax(before);
+		leave();
+	}
 	(void)result(base, code);
 }
 
 static enum rnl__memory cuda_kind_of(struct rnl__device *device, const void *mem)
 {
 	struct cudaPointerAttributes attributes;
-	cudaError_t code = cudaPointerGetAttributes(&attributes, mem);
+	cudaError_t code = enter_from_outside(device);
 
-	(void)device;
+	if (code == cudaSuccess) {
+		code = cudaPointerGetAttributes(&attributes, mem);
+		leave_to_outside(device);
+	}
 	if (code != cudaSuccess) {
-		(void)cudaGetLastError();
+		rnl__cuda_forget(code);
 		return RNL__PINNED;	/* the call that uses the address will fail */
 	}
 	switch (attributes.type) {
@@ -645,7 +713,13 @@ static enum rnl__memory cuda_kind_of(struct rnl__device *device, const void *mem
 
 static bool cuda_owns(struct rnl__device *device, const void *mem)
 {
-	return owner_of(mem) == device->info.ordinal;
+	int owner;
+
+	if (enter_from_outside(device) != cudaSuccess)
+		return false;
+	owner = owner_of(mem);
+	leave_to_outside(device);
+	return owner == device->info.ordinal;
 }
 
 /* Lets the memory of a device be reached by those of the others that are its peers. */
@@ -677,14 +751,11 @@ static cudaError_t open_to_peers(struct cuda_device *device, struct rnl__device 
 /* Where that fails, CUDA stages copies between the two: cuda_copy(). */
 static void cuda_meet(struct rnl__device *const *devices, unsigned nr)
 {
-	int before;
-
 	for (unsigned i = 0; i < nr; i++) {
-		if (enter(devices[i], &before) == cudaSuccess) {
-			(void)open_to_peers((struct cuda_device *)devices[i], devices, nr);
-			leave(devices[i], before);
-		}
-		(void)cudaGetLastError();
+		if (enter(devices[i]) != cudaSuccess)
+			continue;
+		rnl__cuda_forget(open_to_peers((struct cuda_device *)devices[i], devices, nr));
+		leave();
 	}
 }
 
@@ -692,10 +763,11 @@ static void cuda_trim(struct rnl__device *base)
 {
 	struct cuda_device *device = (struct cuda_device *)base;
 
-	if (!device->memory)
+	if (!device->memory || enter(base) != cudaSuccess)
 		return;
 	(void)result(base, cudaStreamSynchronize(device->memory_stream));
 	(void)result(base, cudaMemPoolTrimTo(device->memory, 0));
+	leave();
 }
 
 /* ---- guard --------------------------------------------------------------- */
@@ -792,13 +864,15 @@ static int describe(struct cuda_device *device, int ordinal)
 	cudaError_t code = cudaGetDeviceProperties(&prop, ordinal);
 
 	if (code != cudaSuccess) {
-		(void)cudaGetLastError();
+		rnl__cuda_forget(code);
 		return errno_of_code(code);
 	}
+	rnl__cuda_driver_init();
+	if (!rnl__cuda_contexts.complete)
+		return errno_of_code(cudaErrorNotSupported);
 	pthread_mutex_init(&device->lock, NULL);
 	device->base.areas = &device->areas;
 	pthread_mutex_init(&device->areas.lock, NULL);
-	rnl__cuda_driver_init();
 	device->write_value = (write_value_fn *)rnl__cuda_driver_function(
 		"cuStreamWriteValue32", WRITE_VALUE_VERSION, cudaEnablePerThreadDefaultStream);
 	rnl__cuda_guard_init();
@@ -822,10 +896,11 @@ static int describe(struct cuda_device *device, int ordinal)
 unsigned rnl__device_nr_cuda(void)
 {
 	int nr;
+	const cudaError_t code = cudaGetDeviceCount(&nr);
 
-	if (cudaGetDeviceCount(&nr) == cudaSuccess)
+	if (code == cudaSuccess)
 		return nr < 0 ? 0 : (unsigned)nr;
-	(void)cudaGetLastError();
+	rnl__cuda_forget(code);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "device/cuda_copies.h"
+#include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"
 
 #define COPIES_MAX 256u
@@ -21,7 +22,10 @@ bool rnl__cuda_moves(const struct rnl__copy *c)
 
 static bool launch_mover(const struct rnl__moves *list, unsigned nr, cudaStream_t stream)
 {
-	return !nr || rnl__cuda_move(list, nr, stream) == cudaSuccess;
+	const cudaError_t code = nr ? rnl__cuda_move(list, nr, stream) : cudaSuccess;
+
+	rnl__cuda_forget(code);
+	return code == cudaSuccess;
 }
 
 static bool move_all(const struct rnl__copy *const *copies, unsigned nr, cudaStream_t stream)
@@ -68,6 +72,7 @@ static bool copy_batch(const struct rnl__copy *const *copies, unsigned nr, cudaS
 	code = cudaMemcpyBatchAsync(dst, src, bytes, nr_left, &order, &first, 1, stream);
 	if (code == cudaErrorNotSupported || code == cudaErrorCallRequiresNewerDriver)
 		no_batches = true;
+	rnl__cuda_forget(code);
 	return code == cudaSuccess;
 }
 
@@ -79,10 +84,7 @@ bool rnl__cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr, cuda
 		if (copies[i]->rows != 1)
 			return false;
 	}
-	if (copy_batch(copies, nr, stream) && move_all(copies, nr, stream))
-		return true;
-	(void)cudaGetLastError();
-	return false;
+	return copy_batch(copies, nr, stream) && move_all(copies, nr, stream);
 }
 
 #else	/* the runtime has neither call */

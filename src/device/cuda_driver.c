@@ -15,21 +15,35 @@ void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned lon
 	/* The pointer may be set although the status says that it is not usable. */
 	if (code == cudaSuccess && status == cudaDriverEntryPointSuccess)
 		return fn;
-	(void)cudaGetLastError();
+	rnl__cuda_forget(code);
 	return NULL;
+}
+
+struct rnl__cuda_contexts rnl__cuda_contexts;
+
+#define FIND(call, name, version) \
+	((d->call = (__typeof__(d->call))rnl__cuda_driver_function(name, version, cudaEnableDefault)))
+
+static void driver_find_contexts(void)
+{
+	struct rnl__cuda_contexts *d = &rnl__cuda_contexts;
+
+	if (!d->complete)
+		d->complete = FIND(device, "cuDeviceGet", 2000) &&
+			      FIND(retain, "cuDevicePrimaryCtxRetain", 7000) &&
+			      FIND(push, "cuCtxPushCurrent", 4000) &&
+			      FIND(pop, "cuCtxPopCurrent", 4000);
 }
 
 #if CUDART_VERSION >= 13000
 
 struct rnl__cuda_driver rnl__cuda_driver;
 
-#define FIND(call, name, version) \
-	((d->call = (__typeof__(d->call))rnl__cuda_driver_function(name, version, cudaEnableDefault)))
-
 void rnl__cuda_driver_init(void)
 {
 	struct rnl__cuda_driver *d = &rnl__cuda_driver;
 
+	driver_find_contexts();
 	if (d->complete)
 		return;
 	d->complete = FIND(attribute, "cuFuncGetAttribute", 2020) &&
@@ -50,6 +64,7 @@ void rnl__cuda_driver_init(void)
 
 void rnl__cuda_driver_init(void)
 {
+	driver_find_contexts();
 }
 
 #endif

@@ -7,6 +7,27 @@
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 
+/* Contexts.  Any thread makes these calls. */
+struct rnl__cuda_contexts {
+	bool complete;			/* all of them were found */
+	PFN_cuDeviceGet_v2000 device;
+	PFN_cuDevicePrimaryCtxRetain_v7000 retain;
+	PFN_cuCtxPushCurrent_v4000 push;
+	PFN_cuCtxPopCurrent_v4000 pop;
+};
+extern struct rnl__cuda_contexts rnl__cuda_contexts;
+
+/*
+ * A call of the runtime has returned @code: clears that error.  The thread's last error is also the
+ * caller's, who may use the same copy of the runtime: an error of a call of the caller's stays, as far
+ * as ours has not replaced it.
+ */
+static inline void rnl__cuda_forget(cudaError_t code)
+{
+	if (code != cudaSuccess && cudaPeekAtLastError() == code)
+		(void)cudaGetLastError();
+}
+
 #if CUDART_VERSION >= 13000
 
 /* For graphs. */

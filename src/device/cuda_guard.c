@@ -75,8 +75,7 @@ static _Thread_local struct {
 
 static enum cudaStreamCaptureMode exchange(enum cudaStreamCaptureMode mode)
 {
-	if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess)
-		(void)cudaGetLastError();
+	rnl__cuda_forget(cudaThreadExchangeStreamCaptureMode(&mode));
 	return mode;
 }
 
@@ -210,8 +209,8 @@ static size_t look_at(struct rnl__guarded *guarded, cudaGraph_t graph)
 /* Destroys a graph; a failure is no error of the job. */
 static void destroy(cudaGraph_t graph)
 {
-	if (graph && cudaGraphDestroy(graph) != cudaSuccess)
-		(void)cudaGetLastError();
+	if (graph)
+		rnl__cuda_forget(cudaGraphDestroy(graph));
 }
 
 /* ---- begin, end ---------------------------------------------------------------- */

@@ -140,9 +140,12 @@ static bool run_once(const cudaKernel_t kernels[2], cudaStream_t stream)
 {
 	const struct rnl__moves moves = { 0 };
 	const struct rnl__args args = { 0 };
+	cudaError_t code = launch(kernels[0], 1, RNL__MOVER_THREADS, &moves, stream);
 
-	return launch(kernels[0], 1, RNL__MOVER_THREADS, &moves, stream) == cudaSuccess &&
-	       launch(kernels[1], 1, 1, &args, stream) == cudaSuccess;
+	if (code == cudaSuccess)
+		code = launch(kernels[1], 1, 1, &args, stream);
+	rnl__cuda_forget(code);
+	return code == cudaSuccess;
 }
 
 /* Loads both. */
@@ -150,22 +153,23 @@ static void make(cudaStream_t stream)
 {
 	cudaLibrary_t library;
 	cudaKernel_t kernels[2];
+	cudaError_t code = cudaLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0);
 
-	if (cudaLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0) != cudaSuccess) {
-		(void)cudaGetLastError();
+	rnl__cuda_forget(code);
+	if (code != cudaSuccess)
 		return;
-	}
-	if (cudaLibraryGetKernel(&kernels[0], library, "rnl_move") == cudaSuccess &&
-	    cudaLibraryGetKernel(&kernels[1], library, "rnl_args") == cudaSuccess &&
-	    run_once(kernels, stream)) {
+	code = cudaLibraryGetKernel(&kernels[0], library, "rnl_move");
+	if (code == cudaSuccess)
+		code = cudaLibraryGetKernel(&kernels[1], library, "rnl_args");
+	rnl__cuda_forget(code);
+	if (code == cudaSuccess && run_once(kernels, stream)) {
 		/* relaxed: see get_args_kernel() */
 		atomic_store_explicit(&args_kernel, kernels[1], memory_order_relaxed);
 		/* relaxed: see rnl__cuda_mover() */
 		atomic_store_explicit(&mover, kernels[0], memory_order_relaxed);
 		return;
 	}
-	(void)cudaLibraryUnload(library);
-	(void)cudaGetLastError();
+	rnl__cuda_forget(cudaLibraryUnload(library));
 }
 
 void rnl__cuda_kernels_init(cudaStream_t stream)
@@ -178,8 +182,8 @@ void rnl__cuda_kernels_init(cudaStream_t stream)
 	kernels[1] = get_args_kernel();
 	if (!kernels[0])
 		make(stream);
-	else if (!run_once(kernels, stream))
-		(void)cudaGetLastError();
+	else
+		(void)run_once(kernels, stream);
 	pthread_mutex_unlock(&lock);
 }
 

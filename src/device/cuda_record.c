@@ -12,15 +12,15 @@
 
 static void destroy(cudaGraph_t graph)
 {
-	if (graph && cudaGraphDestroy(graph) != cudaSuccess)
-		(void)cudaGetLastError();
+	if (graph)
+		rnl__cuda_forget(cudaGraphDestroy(graph));
 }
 
 static void destroy_exec(cudaGraphExec_t exec)
 {
 	/* CUDA frees a graph that runs when it has run. */
-	if (exec && cudaGraphExecDestroy(exec) != cudaSuccess)
-		(void)cudaGetLastError();
+	if (exec)
+		rnl__cuda_forget(cudaGraphExecDestroy(exec));
 }
 
 static cudaError_t launch_once(cudaGraph_t graph, cudaStream_t stream)
@@ -290,32 +290,34 @@ struct node_chain {
 	size_t nr_before;		/* 0, or 1: `last` */
 };
 
-static bool add_kernel(struct node_chain *chain, void *function, struct rnl_dim grid,
+static cudaError_t add_kernel(struct node_chain *chain, void *function, struct rnl_dim grid,
 		       struct rnl_dim block, const void *arg)
 {
 	void *argv[1];
 	const CUDA_KERNEL_NODE_PARAMS params = kernel_params(function, grid, block, arg, argv);
 	cudaGraphNode_t node;
+	const CUresult code = rnl__cuda_driver.add(&node, chain->graph, &chain->last,
+						   chain->nr_before, &params);
 
-	if (rnl__cuda_driver.add(&node, chain->graph, &chain->last, chain->nr_before, &params) !=
-	    CUDA_SUCCESS)
-		return false;
-	chain->last = node;
-	return true;
+	if (code == CUDA_SUCCESS)
+		chain->last = node;
+	/* The codes of these calls are equal in the driver and the runtime. */
+	return (cudaError_t)code;
 }
 
 /* A copy that is a node makes a graph slow; a mover does not. */
-static bool add_mover(struct node_chain *chain, const struct rnl__copy *c)
+static cudaError_t add_mover(struct node_chain *chain, const struct rnl__copy *c)
 {
 	const struct rnl__moves moves = { { { (uintptr_t)c->dst, (uintptr_t)c->src, c->width } } };
 	const struct rnl_dim grid = { 1, 1, 1 }, block = { RNL__MOVER_THREADS, 1, 1 };
 	CUfunction mover;
+	const CUresult code = rnl__cuda_driver.function(&mover, (CUkernel)rnl__cuda_mover());
 
-	return rnl__cuda_driver.function(&mover, (CUkernel)rnl__cuda_mover()) == CUDA_SUCCESS &&
-	       add_kernel(chain, mover, grid, block, &moves);
+	return code == CUDA_SUCCESS ? add_kernel(chain, mover, grid, block, &moves) :
+				      (cudaError_t)code;
 }
 
-static bool add_copy(struct node_chain *chain, const struct rnl__copy *c)
+static cudaError_t add_copy(struct node_chain *chain, const struct rnl__copy *c)
 {
 	const struct cudaMemcpy3DParms rows = {
 		.srcPtr = { (void *)(uintptr_t)c->src, c->src_pitch, c->width, c->rows },
@@ -332,78 +334,84 @@ static bool add_copy(struct node_chain *chain, const struct rnl__copy *c)
 		cudaGraphAddMemcpyNode1D(&node, chain->graph, &chain->last, chain->nr_before, c->dst,
 					 c->src, c->width, cudaMemcpyDefault) :
 		cudaGraphAddMemcpyNode(&node, chain->graph, &chain->last, chain->nr_before, &rows);
-	if (code != cudaSuccess)
-		return false;
-	chain->last = node;
-	return true;
+	if (code == cudaSuccess)
+		chain->last = node;
+	return code;
 }
 
-static bool add_fill(struct node_chain *chain, const struct rnl__noted *noted)
+static cudaError_t add_fill(struct node_chain *chain, const struct rnl__noted *noted)
 {
 	const struct cudaMemsetParams params = {
 		.dst = noted->fill.dst, .value = noted->fill.value, .elementSize = 1,
 		.width = noted->fill.bytes, .height = 1,
 	};
 	cudaGraphNode_t node;
+	const cudaError_t code = cudaGraphAddMemsetNode(&node, chain->graph, &chain->last,
+							chain->nr_before, &params);
 
-	if (cudaGraphAddMemsetNode(&node, chain->graph, &chain->last, chain->nr_before, &params) !=
-	    cudaSuccess)
-		return false;
-	chain->last = node;
-	return true;
+	if (code == cudaSuccess)
+		chain->last = node;
+	return code;
 }
 
-static bool add_launch(struct rnl__record *r, struct node_chain *chain, const struct rnl__noted *noted,
+static cudaError_t add_launch(struct rnl__record *r, struct node_chain *chain, const struct rnl__noted *noted,
 		       const void *arg)
 {
 	const struct rnl_kernel *kernel = noted->launch.kernel;
 	void *function;
+	cudaError_t code;
 
-	if (rnl__notes_writes_args(noted))
-		return add_kernel(chain, r->writes, noted->launch.grid, noted->launch.block, arg) &&
-		       note_args(r, chain->last, arg);
+	if (rnl__notes_writes_args(noted)) {
+		code = add_kernel(chain, r->writes, noted->launch.grid, noted->launch.block, arg);
+		return code != cudaSuccess || note_args(r, chain->last, arg) ? code :
+									       cudaErrorNotSupported;
+	}
 	if (!kernel->cuda_function)
-		return false;
-	if (kernel->cuda_function(&function) != cudaSuccess) {
+		return cudaErrorNotSupported;
+	code = (cudaError_t)kernel->cuda_function(&function);
+	if (code != cudaSuccess) {
 		/* The kernel's unit keeps the error, for which the job would be blamed. */
 		if (rnl__thread.job && rnl__thread.job->check)
 			(void)rnl__thread.job->check(RNL_UNIT_ERROR);
-		return false;
+		return code;
 	}
 	return add_kernel(chain, function, noted->launch.grid, noted->launch.block, arg);
 }
 
-static bool build(struct rnl__record *r, const struct rnl__notes *notes)
+static cudaError_t build(struct rnl__record *r, const struct rnl__notes *notes)
 {
 	struct node_chain chain = { .graph = r->graph };
+	cudaError_t code = cudaSuccess;
 
-	for (size_t i = 0; i < notes->nr; i++) {
+	for (size_t i = 0; code == cudaSuccess && i < notes->nr; i++) {
 		const struct rnl__noted *noted = &notes->list[i];
-		bool added;
 
 		if (noted->kind == RNL__NOTED_COPY)
-			added = add_copy(&chain, &noted->copy);
+			code = add_copy(&chain, &noted->copy);
 		else if (noted->kind == RNL__NOTED_FILL)
-			added = add_fill(&chain, noted);
+			code = add_fill(&chain, noted);
 		else
-			added = add_launch(r, &chain, noted, notes->args + noted->launch.args);
-		if (!added)
-			return false;
+			code = add_launch(r, &chain, noted, notes->args + noted->launch.args);
 		chain.nr_before = 1;
 	}
-	return cudaGraphInstantiate(&r->exec, r->graph, 0) == cudaSuccess;
+	return code == cudaSuccess ? cudaGraphInstantiate(&r->exec, r->graph, 0) : code;
 }
 
 struct rnl__record *rnl__cuda_record_create(const struct rnl__notes *notes)
 {
 	struct rnl__record *r = rnl__cuda_driver.complete ? calloc(1, sizeof(*r)) : NULL;
+	cudaError_t code;
 
 	if (!r)
 		return NULL;
-	if (rnl__cuda_args_function(&r->writes) == cudaSuccess &&
-	    rnl__cuda_driver.create(&r->graph, 0) == CUDA_SUCCESS && build(r, notes))
+	code = (cudaError_t)rnl__cuda_args_function(&r->writes);
+	if (code == cudaSuccess)
+		code = (cudaError_t)rnl__cuda_driver.create(&r->graph, 0);
+	if (code == cudaSuccess)
+		code = build(r, notes);
+	if (code == cudaSuccess)
 		return r;
-	(void)cudaGetLastError();
+	rnl__cuda_forget(code);
 	rnl__cuda_record_drop(r);
 	return NULL;
 }

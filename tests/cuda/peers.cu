@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One pool over two GPUs: kernels on one reach memory on the other, copies arrive both ways, a
- * barrier joins work of both, and a wrong address on one ends the jobs of both.
+ * barrier joins work of both, and a wrong address on one ends the jobs of both.  And a pool on the
+ * second GPU, which leaves the first one alone.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
 #include <time.h>
@@ -12,6 +14,8 @@
 
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+
+#include <cuda.h>
 
 SUITE_FORKS
 
@@ -260,6 +264,69 @@ TEST(stages_go_from_one_gpu_to_the_other_by_barriers, .timeout_s = 60, .loops = 
 	}
 	put(pool, &a);
 	rnl_pool_destroy(pool);
+}
+
+/* ---- a pool on the second GPU alone ---------------------------------------------------- */
+
+/* Whether a GPU has its primary context; the driver itself says so, and makes none for the question. */
+static bool has_context(int device)
+{
+	typedef CUresult state_fn(CUdevice device, unsigned *flags, int *active);
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	state_fn *state = driver ? (state_fn *)dlsym(driver, "cuDevicePrimaryCtxGetState") : NULL;
+	unsigned flags;
+	int active = -1;
+
+	ck_assert(state && state(device, &flags, &active) == CUDA_SUCCESS);
+	return active;
+}
+
+static unsigned char pageable[1 << 20];
+
+static int touch_all(struct rnl_job *job)
+{
+	void *mem;
+	int ret = rnl_scratch(sizeof(pageable), &mem);
+
+	if (!ret)
+		ret = rnl_copy(mem, pageable, sizeof(pageable));
+	if (!ret)
+		ret = rnl_copy(pageable, mem, sizeof(pageable));
+	return ret ? ret : rnl_copy(job->user, mem, BYTES / 8);
+}
+
+TEST(a_pool_on_the_second_gpu_makes_no_context_on_the_first, .timeout_s = 60, .loops = 2)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = NULL;
+	void *mem, *pinned;
+	struct rnl_job job;
+	int current = -1;
+
+	if (!two_gpus())
+		test_skip("there is one GPU");
+	attr.device = "cuda:1";
+	attr.nr_workers = 2;
+	attr.stream = _i;
+	must(rnl_pool_create(&pool, &attr));
+	ck_assert(!has_context(0));
+	must(rnl_device_alloc(pool, 0, BYTES, &mem));
+	must(rnl_pinned_get(pool, BYTES, &pinned));
+	ck_assert(!has_context(0));
+	must(rnl_job_init(&job, touch_all));
+	job.user = pinned;
+	must(rnl_submit(pool, &job));
+	must(rnl_job_wait(&job, RNL_FOREVER));
+	must(rnl_job_result(&job));
+	ck_assert(!has_context(0));
+	rnl_pinned_put(pool, pinned);
+	rnl_device_free(pool, mem);
+	rnl_pool_destroy(pool);
+	ck_assert(!has_context(0));
+	ck_assert(has_context(1));
+	/* The caller has chosen no device: that is the first one. */
+	ck_assert_int_eq(cudaGetDevice(&current), cudaSuccess);
+	ck_assert_int_eq(current, 0);
 }
 
 /* ---- a wrong address ----------------------------------------------------------------- */

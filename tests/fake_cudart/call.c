@@ -94,6 +94,11 @@ cudaError_t fake__said(cudaError_t code)
 	return code;
 }
 
+cudaError_t cudaPeekAtLastError(void)
+{
+	return last;
+}
+
 cudaError_t cudaGetLastError(void)
 {
 	cudaError_t code = last;
@@ -144,6 +149,10 @@ static void in_child(void)
 static bool survives(enum fake_function function)
 {
 	switch (function) {
+	case FAKE_cuCtxPopCurrent:
+	case FAKE_cuCtxPushCurrent:
+	case FAKE_cuDeviceGet:
+	case FAKE_cuDevicePrimaryCtxRetain:
 	case FAKE_cudaDriverGetVersion:
 	case FAKE_cudaGetDevice:
 	case FAKE_cudaGetDeviceCount:
@@ -160,6 +169,25 @@ static bool survives(enum fake_function function)
 		return true;
 	default:
 		return false;
+	}
+}
+
+/* Calls of the runtime that make no context (documented), and all of the driver. */
+static bool needs_context(enum fake_function function)
+{
+	switch (function) {
+	case FAKE_cudaDriverGetVersion:
+	case FAKE_cudaGetDevice:
+	case FAKE_cudaGetDeviceCount:
+	case FAKE_cudaGetDeviceProperties:
+	case FAKE_cudaGetDriverEntryPointByVersion:
+	case FAKE_cudaRuntimeGetVersion:
+	case FAKE_cudaDeviceCanAccessPeer:
+	case FAKE_cudaSetDevice:
+	case FAKE_cudaThreadExchangeStreamCaptureMode:
+		return false;
+	default:
+		return fake__names[function][2] == 'd';
 	}
 }
 
@@ -193,6 +221,8 @@ cudaError_t fake__call(enum fake_function function)
 	if (sticky && !survives(function))
 		code = fake__failed();
 	fake__unlock();
+	if (code == cudaSuccess && needs_context(function))
+		fake__need_context();
 	return code;
 }
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The devices: one or two, small; a thread's choice of one; and kernels, which are host functions
- * that the test gives.
+ * The devices: one or two, small; a thread's choice of one; their contexts; and kernels, which are
+ * host functions that the test gives.
+ *
+ * DESIGN
+ *	A device gets its context by cudaSetDevice() (since CUDA 12), by a retain, or by the first
+ *	call of the runtime that needs one: in a thread without a current context, that is the
+ *	context of the device that the thread has chosen, at first device 0.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +19,86 @@
 #define BLOCK_Z_MAX 64u
 #define GRID_YZ_MAX 65535u
 
+enum { NESTED_MAX = 8, NO_CONTEXT = -1 };
+
 static _Thread_local int chosen;
+static _Thread_local int pushed[NESTED_MAX] = { NO_CONTEXT };	/* devices of contexts */
+static _Thread_local int nr_pushed;	/* the current one is the last one */
+static _Atomic bool has_context[FAKE_DEVICES_MAX];
+static char contexts[FAKE_DEVICES_MAX];	/* a CUcontext is an address of one */
 
 int fake__device(void)
 {
-	return chosen;
+	return pushed[nr_pushed] == NO_CONTEXT ? chosen : pushed[nr_pushed];
+}
+
+static void enter_context(int device)
+{
+	has_context[device] = true;
+	pushed[nr_pushed] = device;
+}
+
+void fake__need_context(void)
+{
+	enter_context(fake__device());
+}
+
+bool fake_has_context(int device)
+{
+	return has_context[device];
+}
+
+static CUresult device_get(CUdevice *device, int ordinal)
+{
+	CUresult code = (CUresult)fake__call(FAKE_cuDeviceGet);
+
+	if (code == CUDA_SUCCESS && (ordinal < 0 || ordinal >= fake__settings.nr_devices))
+		code = CUDA_ERROR_INVALID_DEVICE;
+	if (code == CUDA_SUCCESS)
+		*device = ordinal;
+	return code;
+}
+
+static CUresult retain(CUcontext *context, CUdevice device)
+{
+	CUresult code = (CUresult)fake__call(FAKE_cuDevicePrimaryCtxRetain);
+
+	if (code != CUDA_SUCCESS)
+		return code;
+	has_context[device] = true;
+	*context = (CUcontext)(void *)&contexts[device];
+	return CUDA_SUCCESS;
+}
+
+static CUresult push(CUcontext context)
+{
+	CUresult code = (CUresult)fake__call(FAKE_cuCtxPushCurrent);
+	const ptrdiff_t device = (char *)(void *)context - contexts;
+
+	if (code == CUDA_SUCCESS && (device < 0 || device >= FAKE_DEVICES_MAX || nr_pushed + 1 == NESTED_MAX))
+		code = CUDA_ERROR_INVALID_CONTEXT;
+	if (code == CUDA_SUCCESS)
+		pushed[++nr_pushed] = (int)device;
+	return code;
+}
+
+static CUresult pop(CUcontext *context)
+{
+	CUresult code = (CUresult)fake__call(FAKE_cuCtxPopCurrent);
+
+	if (!nr_pushed)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	/* A planned error says nothing about the context, which is popped. */
+	*context = (CUcontext)(void *)&contexts[pushed[nr_pushed--]];
+	return code;
+}
+
+void *fake__context_function(const char *name)
+{
+	return !strcmp(name, "cuDeviceGet") ? (void *)device_get :
+	       !strcmp(name, "cuDevicePrimaryCtxRetain") ? (void *)retain :
+	       !strcmp(name, "cuCtxPushCurrent") ? (void *)push :
+	       !strcmp(name, "cuCtxPopCurrent") ? (void *)pop : NULL;
 }
 
 cudaError_t cudaGetDeviceCount(int *nr)
@@ -55,7 +135,7 @@ cudaError_t cudaGetDevice(int *device)
 	CALL(cudaGetDevice);
 	if (!device)
 		return fake__said(cudaErrorInvalidValue);
-	*device = chosen;
+	*device = fake__device();
 	return cudaSuccess;
 }
 
@@ -65,6 +145,7 @@ cudaError_t cudaSetDevice(int device)
 	if (device < 0 || device >= fake__settings.nr_devices)
 		return fake__said(cudaErrorInvalidDevice);
 	chosen = device;
+	enter_context(device);
 	return cudaSuccess;
 }
 

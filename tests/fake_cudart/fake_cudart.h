@@ -81,6 +81,9 @@ void fake_alive(struct fake_alive *alive);
 uint64_t fake_misuses(void);
 const char *fake_last_misuse(void);
 
+/* Whether the device has a context: some 500 MB of a GPU's memory. */
+bool fake_has_context(int device);
+
 /* Operations that were issued to a stream (a cudaStream_t). */
 int fake_stream_priority(void *stream);
 uint64_t fake_stream_id(void *stream);

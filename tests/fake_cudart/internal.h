@@ -16,6 +16,10 @@
 /* ---- calls (call.c) ------------------------------------------------------ */
 
 #define FAKE_FUNCTIONS(X) \
+	X(cuCtxPopCurrent) \
+	X(cuCtxPushCurrent) \
+	X(cuDeviceGet) \
+	X(cuDevicePrimaryCtxRetain) \
 	X(cuFuncGetAttribute) \
 	X(cuFuncGetParamInfo) \
 	X(cuGraphAddKernelNode) \
@@ -341,7 +345,9 @@ void fake__record_put(struct fake_record *record);
 
 /* ---- memory (memory.c, pool.c) --------------------------------------------- */
 
-int fake__device(void);				/* that the thread has chosen */
+int fake__device(void);				/* of the current context, or that the thread has chosen */
+void fake__need_context(void);			/* the call needs a context; without the lock */
+void *fake__context_function(const char *name);	/* a call of the driver; NULL: there is none */
 int fake__owner(const void *address);		/* the device of device memory; -1: none */
 bool fake__reaches(int device, const void *address);	/* its own memory, and what is open to it */
 /* The type of memory; an area must lie in one thing. */
