@@ -222,6 +222,15 @@ static void leave(void)
 	(void)rnl__cuda_contexts.pop(&ours);
 }
 
+/*
+ * For what gives something back: that is tried in any case, since the handle says where it belongs.
+ * Returns whether to leave() then.
+ */
+static bool try_enter(struct rnl__device *device)
+{
+	return enter(device) == cudaSuccess;
+}
+
 /* Whether the calling thread is attached to the device, which is current there. */
 static bool is_attached(const struct rnl__device *device)
 {
@@ -513,17 +522,14 @@ static int cuda_event_create(struct rnl__device *device, bool timed, struct rnl_
 
 static void cuda_event_destroy(struct rnl__event *event)
 {
-	struct rnl__device *device = event ? event->device : NULL;
-	cudaError_t code;
+	bool entered;
 
 	if (!event)
 		return;
-	code = enter(device);
-	if (code == cudaSuccess) {
-		code = cudaEventDestroy(handle_of(event));
+	entered = try_enter(event->device);
+	(void)result(event->device, cudaEventDestroy(handle_of(event)));
+	if (entered)
 		leave();
-	}
-	(void)result(device, code);
 	free(event);
 }
 
@@ -675,16 +681,16 @@ static void cuda_free(struct rnl__device *base, enum rnl__memory kind, void *mem
 {
 	enum cudaStreamCaptureMode before;
 	cudaError_t code;
+	bool entered;
 
 	if (!is_host(kind))
 		rnl__areas_drop(base->areas, mem);
-	code = enter(base);
-	if (code == cudaSuccess) {
-		before = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
-		code = free_kind((struct cuda_device *)base, kind, mem);
-		(void)rnl__cuda_guard_relax(before);
+	entered = try_enter(base);
+	before = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
+	code = free_kind((struct cuda_device *)base, kind, mem);
+	(void)rnl__cuda_guard_relax(before);
+	if (entered)
 		leave();
-	}
 	(void)result(base, code);
 }
 
@@ -713,12 +719,11 @@ static enum rnl__memory cuda_kind_of(struct rnl__device *device, const void *mem
 
 static bool cuda_owns(struct rnl__device *device, const void *mem)
 {
-	int owner;
+	const bool entered = !is_attached(device) && try_enter(device);
+	const int owner = owner_of(mem);
 
-	if (enter_from_outside(device) != cudaSuccess)
-		return false;
-	owner = owner_of(mem);
-	leave_to_outside(device);
+	if (entered)
+		leave();
 	return owner == device->info.ordinal;
 }
 
@@ -763,11 +768,15 @@ static void cuda_trim(struct rnl__device *base)
 {
 	struct cuda_device *device = (struct cuda_device *)base;
 
-	if (!device->memory || enter(base) != cudaSuccess)
+	bool entered;
+
+	if (!device->memory)
 		return;
+	entered = try_enter(base);
 	(void)result(base, cudaStreamSynchronize(device->memory_stream));
 	(void)result(base, cudaMemPoolTrimTo(device->memory, 0));
-	leave();
+	if (entered)
+		leave();
 }
 
 /* ---- guard --------------------------------------------------------------- */
