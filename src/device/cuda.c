@@ -204,8 +204,8 @@ static CUresult retain_context(struct cuda_device *device)
 }
 
 /*
- * Makes the device's context current, in calls that any thread may make, until leave().  The codes of
- * these calls are equal in the driver and the runtime.
+ * Makes the device's context current, in calls that any thread may make, until leave().  The codes
+ * of these calls are equal in the driver and the runtime.
  */
 static cudaError_t enter(struct rnl__device *base)
 {

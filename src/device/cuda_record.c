@@ -354,8 +354,8 @@ static cudaError_t add_fill(struct node_chain *chain, const struct rnl__noted *n
 	return code;
 }
 
-static cudaError_t add_launch(struct rnl__record *r, struct node_chain *chain, const struct rnl__noted *noted,
-		       const void *arg)
+static cudaError_t add_launch(struct rnl__record *r, struct node_chain *chain,
+			      const struct rnl__noted *noted, const void *arg)
 {
 	const struct rnl_kernel *kernel = noted->launch.kernel;
 	void *function;

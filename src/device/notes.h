@@ -3,9 +3,9 @@
  * What a job's function issues, noted call by call, so that it can be issued once more.
  *
  * DESIGN
- *	While a thread's stream has notes, each operation is issued as ever, and noted.  So a run that
- *	is noted is an ordinary run, and no other thread notices.  Only calls of this library are
- *	seen.  What a function does beside that spoils the notes, with a reason: then they are no
+ *	While a thread's stream has notes, each operation is issued as ever, and noted.  So a run
+ *	that is noted is an ordinary run, and no other thread notices.  Only calls of this library
+ *	are seen.  What a function does beside that spoils the notes, with a reason: then they are no
  *	record of what it issued.
  *	Two runs have issued the same if their notes have the same operations, one after the other,
  *	with each byte of the kernels' arguments, but not the bytes of rnl_job_args().

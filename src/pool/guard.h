@@ -9,8 +9,8 @@
  *	it is thrown away, and the function is called again, unwatched.
  *	Another thread's use of the legacy stream, or wait for the device, would fail meanwhile,
  *	and spoil the capture.  So nothing is captured unless the program asks for a guard, or for
- *	a job whose runs are captured.  So the pool's other workers stay outside of callers' code during a
- *	watch: they pass a gate on their way in, whose word counts the workers inside
+ *	a job whose runs are captured; and the pool's other workers stay outside of callers' code
+ *	during a watch: they pass a gate on their way in, whose word counts the workers inside
  *	and says HELD.  What they have on their streams goes on.
  *	Functions of jobs may wait for each other, so no worker waits for long.  If the
  *	others do not come out within HOLD_NS, the function runs unwatched, and a later

@@ -40,7 +40,7 @@ static int chunk_fn(const struct rnl_chunk *chunk)
 	return 0;
 }
 
-/* ---- each step is what a caller's thread does with a pool, and goes before the next one ------- */
+/* ---- each step is what a caller's thread does with a pool; their order is theirs ---------- */
 
 static struct {
 	struct rnl_pool *pool;
@@ -207,7 +207,8 @@ TEST(a_pool_on_another_device_makes_no_context_on_device_0, .setup = set_path,
 		steps[i].take();
 		ck_assert_msg(!fake_has_context(0), "%s: device 0 has a context", steps[i].name);
 		must(CUDA(get_device_fn *, "cudaGetDevice")(&current));
-		ck_assert_msg(current == (i >= NR_UNATTACHED), "%s: the current device is %d", steps[i].name, current);
+		ck_assert_msg(current == (i >= NR_UNATTACHED), "%s: the current device is %d",
+			      steps[i].name, current);
 	}
 	ck_assert(fake_has_context(1));
 }

@@ -268,7 +268,7 @@ TEST(stages_go_from_one_gpu_to_the_other_by_barriers, .timeout_s = 60, .loops = 
 
 /* ---- a pool on the second GPU alone ---------------------------------------------------- */
 
-/* Whether a GPU has its primary context; the driver itself says so, and makes none for the question. */
+/* Whether a GPU has its primary context.  To ask the driver itself makes none. */
 static bool has_context(int device)
 {
 	typedef CUresult state_fn(CUdevice device, unsigned *flags, int *active);

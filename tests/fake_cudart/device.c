@@ -75,7 +75,8 @@ static CUresult push(CUcontext context)
 	CUresult code = (CUresult)fake__call(FAKE_cuCtxPushCurrent);
 	const ptrdiff_t device = (char *)(void *)context - contexts;
 
-	if (code == CUDA_SUCCESS && (device < 0 || device >= FAKE_DEVICES_MAX || nr_pushed + 1 == NESTED_MAX))
+	if (code == CUDA_SUCCESS &&
+	    (device < 0 || device >= FAKE_DEVICES_MAX || nr_pushed + 1 == NESTED_MAX))
 		code = CUDA_ERROR_INVALID_CONTEXT;
 	if (code == CUDA_SUCCESS)
 		pushed[++nr_pushed] = (int)device;
