@@ -4,6 +4,11 @@
 
 #define TESTS_MAX 256
 
+#define PATIENT_S 60
+#define IMPATIENT_S 1
+
+double suite_patience_s = PATIENT_S;
+
 static struct suite_test tests[TESTS_MAX];
 static unsigned nr_tests;
 
@@ -53,6 +58,16 @@ static int device_answers(void)
 	return !WIFEXITED(status) || WEXITSTATUS(status) != 77;
 }
 
+static void become_impatient(void)
+{
+	suite_patience_s = IMPATIENT_S;
+}
+
+static void become_patient(void)
+{
+	suite_patience_s = PATIENT_S;
+}
+
 static Suite *make_suite(const char *name)
 {
 	Suite *suite = suite_create(name);
@@ -66,6 +81,8 @@ static Suite *make_suite(const char *name)
 		tc = tcase_create(t->body->name);	/* for CK_RUN_CASE */
 		if (t->timeout_s)
 			tcase_set_timeout(tc, t->timeout_s);
+		if (t->known_to_fail)
+			tcase_add_checked_fixture(tc, become_impatient, become_patient);
 		if (t->setup || t->teardown)
 			tcase_add_checked_fixture(tc, t->setup, t->teardown);
 		if (t->loops)
