@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Delayed jobs: they start at their time and not before, and end early by a cancel or a close. */
 #include "cq.h"
+#include "keeper.h"
 #include "record.h"
 
 #define LONG (3600000 * MS)
@@ -182,6 +183,55 @@ TEST(delayed_jobs_are_cancelled_while_the_workers_are_busy, .timeout_s = 60)
 	gate_open(&gate);
 	rnl_pool_destroy(pool);
 	free(jobs);
+}
+
+/* A pool's delayed jobs, of which some are cancelled. */
+struct delayed {
+	struct rnl_pool *pool;
+	struct rnl_job *jobs;
+	unsigned nr, nr_cancelled;
+};
+
+/* Cancels jobs all over, one at a time. */
+static void cancel_some(void *arg)
+{
+	struct delayed *d = arg;
+
+	for (int i = 0; i < 20; i++) {
+		struct rnl_job *job = &d->jobs[d->nr_cancelled++ * 7919 % d->nr];
+
+		must(rnl_job_cancel(job));
+		ck_assert_int_eq(result_of(job), -ECANCELED);
+	}
+}
+
+/* The keeper's time for some cancels, of one of @nr delayed jobs each. */
+static double seconds_of_cancels(unsigned nr)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct delayed d = { pool, calloc(nr, sizeof(*d.jobs)), nr, 0 };
+	double seconds;
+
+	ck_assert_ptr_nonnull(d.jobs);
+	find_keeper(pool);
+	for (unsigned i = 0; i < nr; i++) {
+		job_of(&d.jobs[i], noop_fn, NULL);
+		must(rnl_submit_at(pool, &d.jobs[i],
+				   rnl_clock() + LONG + (int64_t)(i * 7727 % nr) * MS));
+	}
+	cancel_some(&d);	/* the keeper has all of them then */
+	seconds = least_keeper_seconds(cancel_some, &d);
+	rnl_pool_destroy(pool);
+	free(d.jobs);
+	return seconds;
+}
+
+TEST(a_cancel_takes_no_longer_beside_many_delayed_jobs, .timeout_s = 60, .known_to_fail =
+     "the keeper walks all delayed jobs for each cancel of one")
+{
+	double few = seconds_of_cancels(1000), many = seconds_of_cancels(64000);
+
+	ck_assert_msg(many < 8 * few, "%g s of 1,000, %g s of 64,000 delayed jobs", few, many);
 }
 
 TEST(a_deadline_counts_from_the_jobs_time)
