@@ -2,7 +2,9 @@
 /* Jobs that are finished from outside: what waits for a hold, and what a release may meet. */
 #include "cq.h"
 #include "guard.h"
+#include "heap.h"
 #include "host_kernel.h"
+#include "keeper.h"
 #include "record.h"
 #include "trace.h"
 
@@ -12,6 +14,7 @@ struct holder {
 	struct rnl_hold holds[4];
 	unsigned nr;
 	int result;			/* of the function */
+	bool ran;
 	struct gate *kernel;		/* its kernel waits there; NULL: it issues nothing */
 };
 
@@ -19,6 +22,7 @@ static int hold_fn(struct rnl_job *job)
 {
 	struct holder *h = rnl_container_of(job, struct holder, job);
 
+	h->ran = true;
 	for (unsigned i = 0; i < h->nr; i++)
 		must(rnl_job_hold(job, &h->holds[i]));
 	job->user = h->kernel;
@@ -299,6 +303,56 @@ TEST(a_worker_that_leaves_waits_for_its_held_jobs)
 	must(call_end(&call));
 	ck_assert_int_eq(result_of(&h.job), 0);
 	rnl_pool_destroy(pool);
+}
+
+/* Resizes, then comes to a gate. */
+struct coming_resize {
+	struct resize to;
+	struct gate returned;
+};
+
+static int resize_and_come_fn(void *arg)
+{
+	struct coming_resize *r = arg;
+	int ret = resize_fn(&r->to);
+
+	gate_wait(&r->returned);
+	return ret;
+}
+
+/* The pool grows; it shrinks, and the worker of the held job stays; and that worker leaves. */
+TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3, .known_to_fail =
+     "keyed jobs after a resize wait for the holds of those before")
+{
+	enum { NR = 8 };
+	struct rnl_pool *pool = pool_of(2);
+	struct coming_resize r = { { pool, _i ? 1 : 3 }, GATE_INIT };
+	const uint64_t key = key_on(pool, _i == 2);
+	struct gate ran = GATE_INIT;
+	bool all_ran, returned;
+	struct rnl_job jobs[NR];
+	struct holder h;
+	struct call call;
+
+	gate_open(&ran);
+	gate_open(&r.returned);
+	holder_of(&h, 1);
+	must(rnl_submit_keyed(pool, &h.job, key));
+	ck_eventually(figures_of(pool).held == 1);
+	call_start(&call, resize_and_come_fn, &r);
+	ck_eventually(figures_of(pool).nr_workers == r.to.nr);
+	for (int i = 0; i < NR; i++) {
+		job_of(&jobs[i], gated_fn, &ran);
+		must(rnl_submit_keyed(pool, &jobs[i], key + (uint64_t)i));
+	}
+	all_ran = gate_came(&ran, NR);
+	/* A worker that leaves waits for its jobs. */
+	returned = _i == 2 || gate_came(&r.returned, 1);
+	must(rnl_hold_release(&h.holds[0], 0));
+	must(call_end(&call));
+	rnl_pool_destroy(pool);
+	ck_assert_msg(all_ran && returned, "until the release: keyed jobs %s, the resize %s",
+		      all_ran ? "ran" : "waited", returned ? "returned" : "waited");
 }
 
 /* ---- deadlines, cancels, ends ---------------------------------------------- */
@@ -739,6 +793,84 @@ TEST(thousands_of_holds_at_once_end_in_any_order)
 		ck_assert_int_eq(rnl_job_test(&held[i].job), 1);
 	rnl_pool_destroy(pool);
 	free(held);
+}
+
+/* ---- what many holds leave behind --------------------------------------------- */
+
+static unsigned nr_at_once;
+
+/* Has many holds at one time. */
+static int hold_many_fn(struct rnl_job *job)
+{
+	struct rnl_hold *holds = calloc(nr_at_once, sizeof(*holds));
+
+	ck_assert_ptr_nonnull(holds);
+	for (unsigned i = 0; i < nr_at_once; i++)
+		must(rnl_job_hold(job, &holds[i]));
+	for (unsigned i = 0; i < nr_at_once; i++)
+		must(rnl_hold_release(&holds[i], 0));
+	free(holds);
+	return 0;
+}
+
+static void hold_many(struct rnl_pool *pool, unsigned nr)
+{
+	struct rnl_job job;
+
+	nr_at_once = nr;
+	submit_job(pool, &job, hold_many_fn, NULL);
+	ck_assert_int_eq(result_of(&job), 0);
+}
+
+/* Has the keeper end late holds, one at a time. */
+static void end_late_ones(void *arg)
+{
+	int64_t deadline = MS;
+
+	for (int nr = 0; nr < 20;) {
+		struct holder h;
+
+		holder_of(&h, 1);
+		must(rnl_job_deadline(&h.job, deadline));
+		must(rnl_submit(arg, &h.job));
+		ck_assert_int_eq(result_of(&h.job), -ETIMEDOUT);
+		if (h.ran)
+			nr++;
+		else
+			deadline *= 2;
+	}
+}
+
+TEST(a_late_hold_is_no_more_work_after_many_holds, .timeout_s = 60, .known_to_fail =
+     "the keeper walks each slot that was ever used, for each late hold")
+{
+	struct rnl_pool *pool = pool_of(1);
+	double before, after;
+
+	find_keeper(pool);
+	before = least_keeper_seconds(end_late_ones, pool);
+	hold_many(pool, 1 << 18);
+	after = least_keeper_seconds(end_late_ones, pool);
+	rnl_pool_destroy(pool);
+	ck_assert_msg(after < 8 * before, "%g s before, %g s after 262,144 holds", before, after);
+}
+
+/* ThreadSanitizer does not tell the size of the heap. */
+TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED, .known_to_fail =
+     "slots of holds are the process's, and are never freed")
+{
+	size_t before = 0, after;
+
+	for (int i = 0; i < 2; i++) {
+		struct rnl_pool *pool = pool_of(1);
+
+		hold_many(pool, i ? 1 << 18 : 1);
+		rnl_pool_destroy(pool);
+		after = live_bytes();
+		if (!i)
+			before = after;
+	}
+	ck_assert_msg(after < before + (4 << 20), "%zu bytes before, %zu after", before, after);
 }
 
 /* ---- a function that a guard calls twice -------------------------------------- */
