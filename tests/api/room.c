@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Several threads wait for space in a full pool: each gets in when its job can use the space. */
+#define _GNU_SOURCE	/* RUSAGE_THREAD */
+#include <sys/resource.h>
+
 #include "record.h"
 
 struct pusher {
@@ -297,4 +300,151 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(rnl_job_result(&job), 0);
 	rnl_pool_destroy(pool);
+}
+
+/* ---- waiters in order --------------------------------------------------------- */
+
+/* Several threads that wait for space, and come in one at a time. */
+struct entrants {
+	struct rnl_pool *pool;
+	struct record came;
+	struct entrant {
+		struct entrants *all;
+		struct rnl_job first, next;	/* a chain; or one job after a barrier */
+		struct rnl_barrier barrier;
+		struct rnl_job before;		/* of the barrier */
+		struct rnl_hold hold;
+		struct gate gate;		/* of a chain's first job */
+		long slept;			/* how often, in the submit */
+		int id;
+	} list[16];
+};
+
+static int enter_fn(void *arg)
+{
+	struct entrant *e = arg;
+	struct rusage before, after;
+	int ret;
+
+	must(getrusage(RUSAGE_THREAD, &before));
+	ret = rnl_submit_wait(e->all->pool, &e->first, RNL_FOREVER);
+	must(getrusage(RUSAGE_THREAD, &after));
+	e->slept = after.ru_nvcsw - before.ru_nvcsw;
+	note(&e->all->came, e->id);
+	return ret;
+}
+
+static int held_fn(struct rnl_job *job)
+{
+	struct entrant *e = job->user;
+
+	return rnl_job_hold(job, &e->hold);
+}
+
+static void entrant_of(struct entrants *all, int id, bool chain)
+{
+	struct entrant *e = &all->list[id];
+
+	*e = (struct entrant){ .all = all, .id = id, .gate = GATE_INIT };
+	if (chain) {
+		job_of(&e->first, gated_fn, &e->gate);
+		job_of(&e->next, noop_fn, NULL);
+		must(rnl_job_then(&e->first, &e->next));
+		return;
+	}
+	must(rnl_barrier_init(&e->barrier, all->pool));
+	submit_in(all->pool, &e->barrier, &e->before, held_fn, e);
+	ck_eventually(figures_of(all->pool).held == (unsigned)id + 1);
+	job_of(&e->first, noop_fn, NULL);
+	must(rnl_job_after(&e->first, &e->barrier));
+}
+
+/* Has the job of an entrant leave the only place, for the next one. */
+static void leave(struct entrant *e, bool chain)
+{
+	if (chain)
+		gate_open(&e->gate);
+	else
+		must(rnl_hold_release(&e->hold, 0));
+}
+
+/* Chains, and jobs after barriers. */
+TEST(those_that_wait_come_in_in_order_and_each_is_woken_for_its_own_space, .loops = 2,
+     .known_to_fail = "a place for a chain, or after a barrier, wakes all that wait for one")
+{
+	enum { NR = 16 };
+	static struct entrants all;
+	struct call calls[NR];
+	long slept = 0;
+
+	all.pool = pool_of(1, .max_queued = 1);
+	all.came.nr = 0;
+	for (int i = 0; i < NR; i++)
+		entrant_of(&all, i, _i);
+	for (int i = 0; i < NR; i++) {
+		call_start(&calls[i], enter_fn, &all.list[i]);
+		if (i)
+			ck_waits(calls[i].tid);
+		else
+			ck_eventually(all.came.nr == 1);
+	}
+	for (unsigned i = 0; i < NR; i++) {
+		ck_eventually(all.came.nr == i + 1);
+		/* The others sleep again: so wakes do not become one. */
+		for (int j = 0; j < NR; j++)
+			ck_eventually(calls[j].returned || thread_state(calls[j].tid) == 'S');
+		leave(&all.list[all.came.ids[i]], _i);
+	}
+	for (int i = 0; i < NR; i++) {
+		must(call_end(&calls[i]));
+		slept += all.list[i].slept;
+	}
+	rnl_pool_destroy(all.pool);
+	ck_assert_msg(slept < 3 * NR, "%d threads slept %ld times", NR, slept);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(all.came.ids[i], i);
+}
+
+/* Short chains of which one has begun, and the next one waits, as long as they get in. */
+TEST(a_long_chain_gets_in_beside_short_ones, .known_to_fail =
+     "short chains take each place before enough are free for a long one")
+{
+	enum { NR = 300, LONG = 5 };
+	struct rnl_pool *pool = pool_of(1, .max_queued = LONG - 1);
+	struct submitting s = { pool, NULL, RNL_FOREVER, 0, false };
+	static struct short_chain { struct rnl_job jobs[2]; struct gate gate; } shorts[NR];
+	struct rnl_job chain[LONG];
+	struct call call;
+	int nr = 0, ret = 0;
+
+	for (int i = 0; i < LONG; i++) {
+		job_of(&chain[i], noop_fn, NULL);
+		if (i)
+			must(rnl_job_then(&chain[i - 1], &chain[i]));
+	}
+	s.job = chain;
+	for (; nr < NR; nr++) {
+		struct short_chain *it = &shorts[nr];
+
+		it->gate = (struct gate)GATE_INIT;
+		job_of(&it->jobs[0], gated_fn, &it->gate);
+		job_of(&it->jobs[1], noop_fn, NULL);
+		must(rnl_job_then(&it->jobs[0], &it->jobs[1]));
+		ret = rnl_submit_wait(pool, &it->jobs[0], 0);
+		if (ret)	/* it is the long one's turn */
+			break;
+		if (!nr) {
+			call_start(&call, submit_waiting, &s);
+			ck_waits(call.tid);
+		} else {
+			gate_open(&shorts[nr - 1].gate);
+			gate_await(&it->gate, 1);
+		}
+	}
+	gate_open(&shorts[nr - 1].gate);
+	must(call_end(&call));
+	ck_assert_int_eq(result_of(&chain[LONG - 1]), 0);
+	rnl_pool_destroy(pool);
+	ck_assert_msg(nr < NR, "%d short chains got in before the long one", nr);
+	ck_assert_int_eq(ret, -ETIMEDOUT);
 }
