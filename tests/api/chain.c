@@ -221,6 +221,98 @@ TEST(the_next_job_of_a_held_one_starts_after_the_release, .loops = 2)
 	rnl_pool_destroy(pool);
 }
 
+/* A job whose kernel is held at a gate, before a copy to pageable memory. */
+struct staged {
+	struct rnl_job job, next;
+	struct gate kernel;
+	void *mem;
+	char copied[64];
+};
+
+static int staged_fn(struct rnl_job *job)
+{
+	struct staged *s = job->user;
+
+	must(launch_store(&s->kernel, NULL, 0));
+	must(rnl_fill(s->mem, 7, sizeof(s->copied)));
+	return rnl_copy(s->copied, s->mem, sizeof(s->copied));
+}
+
+static int read_fn(struct rnl_job *job)
+{
+	const struct staged *s = job->user;
+
+	for (size_t i = 0; i < sizeof(s->copied); i++)
+		if (s->copied[i] != 7)
+			return -EPROTO;
+	return 0;
+}
+
+/*
+ * Its worker goes on to a job of its queue, before which it would have called the next one: so that
+ * has not started then, and does not by chance.
+ */
+TEST(the_next_job_starts_after_a_copy_to_pageable_memory_is_written)
+{
+	struct gate plug = GATE_INIT;
+	struct rnl_job busy, other;
+	struct rnl_pool *pool;
+	_Atomic int ran = 0;
+	static struct staged s;
+
+	skip_unless_host();
+	pool = pool_of(1);
+	s = (struct staged){ .kernel = GATE_INIT };
+	must(rnl_device_alloc(pool, 0, sizeof(s.copied), &s.mem));
+	hold_workers(pool, &plug, &busy, 1);
+	job_of(&s.job, staged_fn, &s);
+	job_of(&s.next, read_fn, &s);
+	must(rnl_job_then(&s.job, &s.next));
+	must(rnl_submit(pool, &s.job));
+	submit_job(pool, &other, count_fn, &ran);
+	gate_open(&plug);
+	ck_eventually(ran == 1);
+	ck_assert_uint_eq(figures_of(pool).queued, 1);
+	gate_open(&s.kernel);
+	ck_assert_int_eq(result_of(&s.next), 0);
+	ck_assert_int_eq(rnl_job_result(&s.job), 0);
+	rnl_device_free(pool, s.mem);
+	rnl_pool_destroy(pool);
+}
+
+/* The same, while the device works on the barrier's job. */
+TEST(the_next_job_starts_after_the_barriers_jobs_are_done_that_the_first_one_follows)
+{
+	struct gate kernel = GATE_INIT, came = GATE_INIT;
+	struct rnl_job before, first, next, other;
+	struct rnl_barrier barrier;
+	struct rnl_pool *pool;
+	_Atomic int ran = 0;
+
+	skip_unless_host();
+	pool = pool_of(2);
+	must(rnl_barrier_init(&barrier, pool));
+	job_in(&barrier, &before, gated_kernel_fn, &kernel);
+	must(rnl_submit_keyed(pool, &before, RNL_KEY_WORKER(0)));
+	gate_await(&kernel, 1);
+	job_of(&first, gated_fn, &came);
+	must(rnl_job_after(&first, &barrier));
+	job_of(&next, noop_fn, NULL);
+	must(rnl_job_then(&first, &next));
+	must(rnl_submit_keyed(pool, &first, RNL_KEY_WORKER(1)));
+	gate_await(&came, 1);
+	job_of(&other, count_fn, &ran);
+	must(rnl_submit_keyed(pool, &other, RNL_KEY_WORKER(1)));
+	gate_open(&came);
+	ck_eventually(ran == 1);
+	ck_assert_uint_eq(figures_of(pool).queued, 1);
+	ck_assert_int_eq(rnl_job_test(&first), 0);
+	gate_open(&kernel);
+	ck_assert_int_eq(result_of(&next), 0);
+	ck_assert_int_eq(rnl_job_test(&before), 1);
+	rnl_pool_destroy(pool);
+}
+
 TEST(a_chain_comes_after_a_barrier_and_each_job_may_be_in_one)
 {
 	struct rnl_pool *pool = pool_of(3);

@@ -400,6 +400,72 @@ TEST(a_key_has_a_device_and_an_order, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
+static int ordinal_of(struct rnl_pool *pool, int device)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+
+	must(rnl_pool_device(pool, (unsigned)device, &info));
+	return info.ordinal;
+}
+
+/* Notes the ordinal of each key's device; the pool's ordinals, a bit each. */
+static unsigned note_keys(struct rnl_pool *pool, int *ordinals)
+{
+	unsigned all = 0;
+
+	for (int i = 0; i < rnl_pool_nr_devices(pool); i++)
+		all |= 1u << ordinal_of(pool, i);
+	for (int key = 0; key < KEYS; key++) {
+		struct rnl_job job;
+
+		job_of(&job, device_fn, NULL);
+		must(rnl_submit_keyed(pool, &job, (uint64_t)key));
+		ordinals[key] = ordinal_of(pool, result_of(&job));
+	}
+	return all;
+}
+
+/* Of @nr devices, all but @left_out; GPUs in the opposite order, without the first ones. */
+static const char *name_of_others(int nr, int left_out)
+{
+	static char name[64];
+	int length = snprintf(name, sizeof(name), on_host() ? "host:%d" : "cuda:%d",
+			      nr - (on_host() ? left_out : 1));
+
+	for (int i = nr - 2; i >= left_out && !on_host(); i--)
+		length += snprintf(name + length, sizeof(name) - (size_t)length, ",%d", i);
+	return name;
+}
+
+TEST(a_key_has_its_device_in_each_pool_that_has_the_device)
+{
+	struct rnl_pool *pool = pool_over_of(4, 1);
+	int nr, in_all[KEYS], in_other[KEYS], nr_same = 0;
+
+	skip_if_alone(pool);
+	nr = rnl_pool_nr_devices(pool);
+	(void)note_keys(pool, in_all);
+	rnl_pool_destroy(pool);
+	for (int left_out = 0; left_out < nr; left_out++) {
+		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+		unsigned others;
+
+		attr.device = name_of_others(nr, left_out);
+		attr.nr_workers = 2 * (unsigned)nr;
+		must(rnl_pool_create(&pool, &attr));
+		others = note_keys(pool, in_other);
+		rnl_pool_destroy(pool);
+		for (int key = 0; key < KEYS; key++) {
+			if (!(others & 1u << in_all[key]))
+				continue;
+			ck_assert_msg(in_other[key] == in_all[key], "key %d: %d, and %d of \"%s\"",
+				      key, in_all[key], in_other[key], attr.device);
+			nr_same++;
+		}
+	}
+	ck_assert_int_gt(nr_same, KEYS);
+}
+
 TEST(a_key_that_names_a_worker_leads_to_as_many)
 {
 	struct rnl_pool *pool = pool_over_of(2, 3);
