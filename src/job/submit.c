@@ -36,7 +36,7 @@
 #define DRAIN_MIN_NS 20000u
 #define DRAIN_MAX_NS 200000u
 #define DELAY_MAX_NS (UINT64_C(366) * 24 * 3600 * 1000000000)
-#define CHAIN_MAX 65536u	/* jobs that are claimed before the first of them is counted */
+#define ROW_MAX 65536u	/* jobs that are claimed before the first of them is counted */
 
 /* Whether the job's barriers are of this pool as well. */
 static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
@@ -668,20 +668,20 @@ int64_t rnl_clock(void)
 /* ---- many ---------------------------------------------------------------- */
 
 /* A row consists of jobs that any worker may run, and goes to one queue. */
-static bool chains(const struct rnl_job *job)
+static bool in_a_row(const struct rnl_job *job)
 {
 	return job && job->fn && !job->after &&
 	       !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED));
 }
 
-/* Submits a chain to one worker.  Return: how many were accepted, or why none was. */
-static int submit_chain(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr)
+/* Submits a row to one worker.  Return: how many were accepted, or why none was. */
+static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr)
 {
 	unsigned worker, nr_claimed = 0;
 	bool high = false;
 	int ret = 0, space;
 
-	while (nr_claimed < nr && chains(jobs[nr_claimed])) {
+	while (nr_claimed < nr && in_a_row(jobs[nr_claimed])) {
 		ret = claim(pool, jobs[nr_claimed], 0);
 		if (ret)
 			break;
@@ -689,7 +689,7 @@ static int submit_chain(struct rnl_pool *pool, struct rnl_job *const *jobs, unsi
 	}
 	if (!nr_claimed)
 		return ret;
-	space = rnl__choose_reserve_chain(pool, nr_claimed, &worker, &high);
+	space = rnl__choose_reserve_row(pool, nr_claimed, &worker, &high);
 	if (high)
 		rnl__watermark_rose(pool);
 	for (unsigned i = space < 0 ? 0 : (unsigned)space; i < nr_claimed; i++)
@@ -700,7 +700,7 @@ static int submit_chain(struct rnl_pool *pool, struct rnl_job *const *jobs, unsi
 		jobs[i]->worker = (uint8_t)worker;
 		accept(pool, jobs[i], RNL__JOB_QUEUED);
 	}
-	rnl__choose_put_chain(pool, worker, jobs, (unsigned)space);
+	rnl__choose_put_row(pool, worker, jobs, (unsigned)space);
 	if (rnl__pool_has_notice(pool, RNL_LOW_WATER))
 		rnl__watermark_put(pool);
 	return space;
@@ -719,12 +719,12 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 	if (nr > INT_MAX)
 		nr = INT_MAX;
 	nr_workers = rnl__pool_staff(pool).nr;
-	share = (unsigned)rnl__smaller((nr + nr_workers - 1) / nr_workers, CHAIN_MAX);
+	share = (unsigned)rnl__smaller((nr + nr_workers - 1) / nr_workers, ROW_MAX);
 	while (done < nr) {
-		ret = chains(jobs[done]) ?
-		      submit_chain(pool, jobs + done, share < nr - done ? share : nr - done) :
+		ret = in_a_row(jobs[done]) ?
+		      submit_row(pool, jobs + done, share < nr - done ? share : nr - done) :
 		      -EAGAIN;
-		/* A job that a chain cannot take is submitted alone, which may tell why. */
+		/* A job that a row cannot take is submitted alone, which may tell why. */
 		if (ret == -EAGAIN || ret == -ESTALE) {
 			ret = rnl_submit(pool, jobs[done]);
 			ret = ret ? ret : 1;

@@ -325,7 +325,7 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 	}
 }
 
-int rnl__choose_reserve_chain(struct rnl_pool *pool, unsigned nr, unsigned *worker, bool *high)
+int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker, bool *high)
 {
 	struct crew crew = crew_of_all(pool, rnl__pool_staff(pool), false);
 	int space;
@@ -454,7 +454,7 @@ void rnl__choose_put(struct rnl_job *job)
 		rnl__keeper_expect(w, late_at);
 }
 
-void rnl__choose_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
+void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
 			  unsigned nr)
 {
 	struct rnl__worker *w = &pool->workers[worker];
@@ -462,7 +462,7 @@ void rnl__choose_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_jo
 
 	for (unsigned i = 0; i < nr; i++)
 		late_at = rnl__smaller(late_at, rnl__keeper_time(jobs[i]));
-	rnl__queue_put_chain(&w->queue, jobs, nr);
+	rnl__queue_put_row(&w->queue, jobs, nr);
 	wake(pool, w, false, RNL__ANY_WORKER);
 	if (late_at != RNL__NEVER)
 		rnl__keeper_expect(w, late_at);

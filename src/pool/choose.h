@@ -36,7 +36,7 @@ int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job, bool *high);
  * Chooses one worker for up to @nr open jobs: how many it has space for, from the first job
  * on, or the error.
  */
-int rnl__choose_reserve_chain(struct rnl_pool *pool, unsigned nr, unsigned *worker, bool *high);
+int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker, bool *high);
 
 /* Reserves for a job that comes after a barrier: 0, -EAGAIN, -ESHUTDOWN. */
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job);
@@ -48,7 +48,7 @@ void rnl__choose_unreserve_deferred(struct rnl_pool *pool);
 /* Puts a job that has a reservation, and wakes a worker for it. */
 void rnl__choose_put(struct rnl_job *job);
 
-void rnl__choose_put_chain(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
+void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
 			  unsigned nr);
 
 /*

@@ -281,7 +281,7 @@ void rnl__queue_put(struct rnl__queue *q, struct rnl_job *job)
 	rnl__mb_after_rmw();
 }
 
-void rnl__queue_put_chain(struct rnl__queue *q, struct rnl_job *const *jobs, unsigned nr)
+void rnl__queue_put_row(struct rnl__queue *q, struct rnl_job *const *jobs, unsigned nr)
 {
 	struct __cds_wfcq_head head;
 	struct cds_wfcq_tail tail;

@@ -101,7 +101,7 @@ bool rnl__queue_reserve_accepted(struct rnl__queue *q);
 void rnl__queue_put(struct rnl__queue *q, struct rnl_job *job);
 
 /* Puts several on the open lane at once, in order.  A full barrier. */
-void rnl__queue_put_chain(struct rnl__queue *q, struct rnl_job *const *jobs, unsigned nr);
+void rnl__queue_put_row(struct rnl__queue *q, struct rnl_job *const *jobs, unsigned nr);
 
 /* Owner: the next job; a keyed one only of that generation; NULL: none at this moment. */
 struct rnl_job *rnl__queue_take(struct rnl__queue *q, uint32_t generation);

@@ -508,7 +508,7 @@ const struct bench_row bench_rows[] = {
 
 const struct bench_pool bench_pools[BENCH_PEERS_MAX + 1] = {
 	{ RUNNEL, "runnel", "rnl_submit", NULL, &peer_runnel, NULL },
-	{ RUNNEL, "runnel_many", "rnl_submit_many", NULL, &peer_runnel_many, "in chains of 64" },
+	{ RUNNEL, "runnel_many", "rnl_submit_many", NULL, &peer_runnel_many, "in rows of 64" },
 	{ PEER, "mutex", "mutex + condvar", NULL, &peer_mutex, NULL },
 	{ PEER, "glib", "GLib GThreadPool", "install libglib2.0-dev", &peer_glib, NULL },
 	{ PEER, "libuv", "libuv uv_queue_work", "install libuv1-dev", &peer_uv,

@@ -6,9 +6,9 @@
  * and lane_holds().
  *
  * Two workers and two submitters. Job 0's function returns after job 1 is done, so the other
- * worker must run job 1. There are five plans: a chain of 2 and 3, then 0, then 1, to sleeping
- * workers; a chain of 0 and 1; 0 and 1 by two submitters; 1 by one submitter, and a keyed job,
- * which only worker 1 may run, by the other; a chain of 0 and 1 to worker 0, while a resize or
+ * worker must run job 1. There are five plans: a row of 2 and 3, then 0, then 1, to sleeping
+ * workers; a row of 0 and 1; 0 and 1 by two submitters; 1 by one submitter, and a keyed job,
+ * which only worker 1 may run, by the other; a row of 0 and 1 to worker 0, while a resize or
  * the pool's creation brings in worker 1, which was away and goes to sleep at any time.
  *
  * Promela is sequentially consistent, and the protocol is Dekker's. So stores that may be delayed
@@ -153,7 +153,7 @@ inline put(a)
 	d_step { open_lane[w]!a; linked[a] = true }	/* [queue.E1] */
 }
 
-inline put_chain(a, b)
+inline put_row(a, b)
 {
 	d_step { open_lane[w]!a; open_lane[w]!b; linked[a] = true; linked[b] = true }	/* [queue.E2] */
 }
@@ -190,8 +190,8 @@ proctype submitter_1()
 	:: else -> pick(w)
 	fi;
 	if
-	:: plan == 0 -> put_chain(2, 3); wake(w, false); pick(w); put(0); wake(w, false); pick(w); put(1)
-	:: plan == 1 || plan == 4 -> put_chain(0, 1)
+	:: plan == 0 -> put_row(2, 3); wake(w, false); pick(w); put(0); wake(w, false); pick(w); put(1)
+	:: plan == 1 || plan == 4 -> put_row(0, 1)
 	:: else -> put_late(1)
 	fi;
 	wake(w, false);

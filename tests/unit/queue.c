@@ -229,16 +229,16 @@ TEST(the_bound_is_exact_and_moves_with_what_is_taken, .timeout_s = 60)
 	ck_assert_uint_eq(rnl__queue_accepted(&q), 10);
 }
 
-TEST(a_chain_takes_the_room_there_is_and_keeps_its_order, .timeout_s = 60)
+TEST(a_row_takes_the_room_there_is_and_keeps_its_order, .timeout_s = 60)
 {
-	struct rnl_job *chain[16];
+	struct rnl_job *row[16];
 
 	for (unsigned i = 0; i < 16; i++)
-		chain[i] = &jobs[i];
+		row[i] = &jobs[i];
 	queue_of(10);
 	ck_assert_int_eq(put(&jobs[20], false), 1);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 16, &above), 9);
-	rnl__queue_put_chain(&q, chain, 9);
+	rnl__queue_put_row(&q, row, 9);
 	ck_assert_int_eq(rnl__queue_reserve(&q, 4, &above), -EAGAIN);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[20]);
 	for (unsigned i = 0; i < 9; i++)

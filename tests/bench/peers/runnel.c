@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel on its host device: rnl_submit(), and rnl_submit_many() in chains of 64.
+ * runnel on its host device: rnl_submit(), and rnl_submit_many() in rows of 64.
  *
  * DESIGN
  *	A pool with its default bound; a producer that finds it full waits for
