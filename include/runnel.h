@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runnel: a pool of worker threads, each with a CUDA stream of its own.
+ * runnel: a pool of worker threads, each with a GPU stream of its own.
  *
  * Any thread submits jobs to a pool. A job is one function, which a worker calls. The copies,
  * fills and kernels that the function issues go to the worker's stream, in order; the function
@@ -878,7 +878,7 @@ RNL_API int rnl_submit_ordered_wait(struct rnl_order *order, struct rnl_job *job
 RNL_API int64_t rnl_clock(void);
 
 /*
- * Submits several jobs at the cost of a few. They are spread over the workers in chains.
+ * Submits several jobs at the cost of a few. They are spread over the workers in rows.
  * @jobs: array of @nr pointers; not used after the call.
  * Return: the number of accepted jobs; the jobs from that index on remain the caller's; 0 if nr is
  *	0. If the first job was not accepted, its error: as rnl_submit().
