@@ -167,7 +167,7 @@ endif
 # ---- make check: T='unit/% api/queue' runs only these, NOT='fake:api/% package/symbols' all
 # but these; TREE=no nothing of tests/tree ----
 T ?= %
-TIMEOUT ?= 1800
+TIMEOUT ?=
 RNL_TEST_SCALE ?= $(if $(sanitizer),10,1)
 # FILE:DEVICE,DEVICE of those that say their devices.
 declared := $(shell cd $(srcdir)/tests && awk '/^(.| .) devices: / { \

@@ -138,14 +138,19 @@ static inline double test_scale(void)
 	return scale && atof(scale) > 0 ? atof(scale) : 1;
 }
 
-/* The seconds that something may take: @idle_s, or patience, on a machine that has other work. */
+/* The seconds that something may take: @idle_s, or patience, if the machine has, or had, other work. */
 static inline double seconds_allowed(double idle_s)
 {
-	double load;
+	const double busy = (double)sysconf(_SC_NPROCESSORS_ONLN) / 4;
+	FILE *file = fopen("/proc/loadavg", "r");
+	double mean = 1e9, now = 1e9;	/* in the last minute; and now, of which we are one */
 
-	if (getloadavg(&load, 1) != 1 || load > (double)sysconf(_SC_NPROCESSORS_ONLN) / 4)
-		return PATIENCE_S;
-	return idle_s * test_scale();
+	if (file) {
+		if (fscanf(file, "%lf %*f %*f %lf", &mean, &now) != 2)
+			mean = 1e9;
+		fclose(file);
+	}
+	return mean > busy || now - 1 > busy ? PATIENCE_S : idle_s * test_scale();
 }
 
 /* For a wait that ends late only if something was lost. */
