@@ -60,7 +60,7 @@ static int device_answers(void)
 
 static void become_impatient(void)
 {
-	suite_patience_s = IMPATIENT_S;
+	suite_patience_s = IMPATIENT_S / test_scale();
 }
 
 static void become_patient(void)
