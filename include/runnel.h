@@ -163,7 +163,7 @@ struct rnl_device_info {
 	uint32_t nr_multiprocessors;	/* host: CPUs that are online */
 	uint32_t nr_copy_engines;	/* host: 0 */
 	uint32_t stream_writes;		/* 1: a stream can write a word of memory */
-	uint64_t memory_bytes;		/* memory of the device; host: physical memory */
+	uint64_t memory_bytes;		/* memory of the device; host: physical memory, 0: unknown */
 	char name[64];			/* for people: "NVIDIA H200", "host" */
 };
 #define RNL_DEVICE_INFO_INIT { sizeof(struct rnl_device_info), 0, 0, 0, 0, 0, 0, { 0 } }
@@ -223,7 +223,9 @@ typedef void rnl_worker_stop_fn(void *arg, unsigned worker, void *data);
 struct rnl_pool_attr {
 	uint32_t size;		/* sizeof(struct rnl_pool_attr) */
 	uint32_t nr_workers;	/* one at least for each device; with nr_urgent at most
-				 * RNL_WORKERS_MAX; 0: the CPUs, and at most 8 for each device */
+				 * RNL_WORKERS_MAX; 0: the CPUs that the process may use, by its
+				 * affinity and the quota of its control groups (cpu.max; 1.5 CPUs
+				 * count as 2), and at most 8 for each device */
 	/*
 	 * "cuda" or "cuda:N", one GPU; "cuda:0,2", several; "cuda:all"; "host"; "host:N", N host
 	 * devices, for tests of what several devices do; NULL or "auto": "cuda" if a GPU answers,
@@ -238,7 +240,7 @@ struct rnl_pool_attr {
 	uint32_t max_in_flight;	/* jobs that a worker has on the device at most, see in_flight_ns;
 				 * 0: 64; at most 1000 */
 	int32_t spin_us;	/* time that a thread spins before it sleeps; 0: chosen by the
-				 * number of CPUs; -1: no spinning */
+				 * number of CPUs, as for nr_workers; -1: no spinning */
 	uint32_t watchdog_ms;	/* time in which the pool notices a failure that CUDA reports;
 				 * 0: 100 */
 	uint32_t nr_urgent;	/* workers for urgent jobs only: rnl_job_urgent(); one at least for
@@ -293,8 +295,9 @@ struct rnl_pool_attr {
  *	range, attr is too short or its size was not set, the device's name is unknown, or the
  *	process may not run on one of the CPUs; -E2BIG attr is newer than the library and has a
  *	field set that the library does not know; -ENODEV no such device; -ENOMEM; -EAGAIN the
- *	system started no more threads; -EIO the device failed. On failure there is nothing to clean
- *	up.
+ *	system started no more threads; -ENOTSUP it refuses threads, or to keep them on a CPU, as a
+ *	filter of system calls does (seccomp): the log says what; -EIO the device failed. On failure
+ *	there is nothing to clean up.
  * Since: 0.1
  */
 RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *attr);
@@ -314,8 +317,8 @@ RNL_API int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr 
  *	another.
  * Return: 0; the error of on_start, which is logged; -EINVAL on_start returned more than 0, pool is
  *	NULL, or nr_workers is out of its range; -EBUSY called on a worker of the pool; -ESHUTDOWN
- *	the pool is closed; -ENOMEM, -EAGAIN, -EIO a worker could not start; -EOWNERDEAD. On failure
- *	the pool is unchanged.
+ *	the pool is closed; -ENOMEM, -EAGAIN, -ENOTSUP, -EIO a worker could not start, as in
+ *	rnl_pool_create(); -EOWNERDEAD. On failure the pool is unchanged.
  * Since: 0.1
  */
 RNL_API int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers);
@@ -1030,7 +1033,8 @@ RNL_API int rnl_hold_release(const struct rnl_hold *hold, int result);
 /*
  * Creates a completion queue.
  * @cqp: receives the queue; unchanged on failure.
- * Return: 0; -EINVAL cqp is NULL; -ENOMEM; -EMFILE, -ENFILE no file descriptor is left.
+ * Return: 0; -EINVAL cqp is NULL; -ENOMEM; -EMFILE, -ENFILE no file descriptor is left; -ENOTSUP the
+ *	system refuses eventfd2, which is logged.
  * Since: 0.1
  */
 RNL_API int rnl_cq_create(struct rnl_cq **cqp);
@@ -1193,7 +1197,7 @@ RNL_API int rnl_barrier_wait(struct rnl_barrier *barrier, int64_t timeout_ns);
  * Return: 0; -EBUSY called on a worker of the pool, and jobs are not issued; -EINVAL barrier is
  *	NULL or was not initialised; -EIO the device has failed; -ENODEV the calling thread is
  *	attached to a device that is none of the pool's; -EAGAIN the system started no more threads;
- *	-ENOMEM; -EOWNERDEAD.
+ *	-ENOTSUP it refuses threads; -ENOMEM; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_barrier_join(struct rnl_barrier *barrier);
@@ -1374,7 +1378,7 @@ RNL_API void *rnl_worker_data(void);
  * the thread: CUDA may not return from its end.
  * Return: 0; -EINVAL pool is NULL; -EBUSY the thread is attached to a device that is none of the
  *	pool's; -ENODEV it is a pool's keeper, in a callback, which has no stream; -ENOMEM;
- *	-EAGAIN the system started no more threads; -EIO; -EOWNERDEAD.
+ *	-EAGAIN the system started no more threads; -ENOTSUP it refuses threads; -EIO; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_thread_attach(struct rnl_pool *pool);

@@ -54,6 +54,7 @@ $(foreach t,gather replay replay_calls,$(eval $(ways:%=tests/cuda/$t_%): tests/c
 $(ways:%=tests/cuda/guard_%): NVWRAP = -Xlinker --export-dynamic
 tests/api/noalloc: WRAP = -ldl
 tests/unit/trace_faults: WRAP = -Wl,--wrap=pwrite
+tests/unit/cpus: WRAP = -Wl,--wrap=sched_getaffinity -Wl,--wrap=pthread_setaffinity_np
 tests/unit/countdown: $(patsubst $(srcdir)/%.c,%.o,$(wildcard $(srcdir)/tests/countdown/*.c))
 tests/unit/countdown: WRAP = $(foreach f,aligned_alloc bind calloc eventfd fopen free fstat ftruncate listen malloc mmap munmap \
 	open open_memstream opendir pthread_create pthread_detach pthread_join pwrite realloc setenv socket tsearch,-Wl,--wrap=$f)

@@ -127,7 +127,7 @@ RNL_API int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *b
  * Return: 0; the error of socket(2), bind(2) or listen(2) (-EACCES, -ENOENT, -ENOSPC, -EMFILE,
  *	...): -EADDRINUSE another process listens to path, or it is no socket; -EALREADY the pool
  *	has one; -EINVAL pool or path is NULL, path is empty or too long; -ENOMEM; -EAGAIN the
- *	system started no more threads; -EOWNERDEAD.
+ *	system started no more threads; -ENOTSUP it refuses threads; -EOWNERDEAD.
  * Since: 0.2
  */
 RNL_API int rnl_top_start(struct rnl_pool *pool, const char *path);

@@ -48,7 +48,7 @@ struct rnl_trace_attr {
  *	called on a worker of the pool; -EINVAL pool or path is NULL, an attribute is out of its
  *	range, or path is not a regular file; -E2BIG attr is newer than the library and has a field
  *	set that the library does not know; -ENOMEM; -EAGAIN the system started no more threads;
- *	-EIO the device failed; -EOWNERDEAD.
+ *	-ENOTSUP it refuses threads; -EIO the device failed; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_trace_start(struct rnl_pool *pool, const char *path,

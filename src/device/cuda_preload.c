@@ -2,15 +2,15 @@
 /* Much page-locked memory at once, on CUDA; cuda_preload.h has the design. */
 #include "config.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "device/cuda_preload.h"
+#include "sys/cgroup.h"
+#include "sys/cpus.h"
 #include "sys/sizes.h"
 #include "sys/thread.h"
 
@@ -52,75 +52,15 @@ static uint64_t available(void)
 	return (uint64_t)kib << 10;
 }
 
-/* Return: the number in a file; UINT64_MAX: there is none. */
-static uint64_t number_in(const char *folder, const char *name)
+/* Bytes that a control group still allows. */
+static void preload_look(void *arg, const char *folder, bool unified)
 {
-	unsigned long long number = UINT64_MAX;
-	char path[PATH_MAX];
-	FILE *file;
+	uint64_t *least = arg, limit, used;
 
-	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
-		return UINT64_MAX;
-	file = fopen(path, "re");
-	if (!file)
-		return UINT64_MAX;
-	if (fscanf(file, "%llu", &number) != 1)
-		number = UINT64_MAX;
-	(void)fclose(file);
-	return number;
-}
-
-/* A version of control groups. */
-struct groups {
-	const char *line;		/* what stands before the group's path in /proc/self/cgroup */
-	const char *folder, *limit, *used;
-};
-
-static const struct groups versions[] = {
-	{ "0::", "/sys/fs/cgroup", "memory.max", "memory.current" },
-	{ "memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes" },
-};
-
-/* Bytes that a control group and those around it still allow.  @folder: is changed. */
-static uint64_t allowed_in(const struct groups *groups, char *folder)
-{
-	uint64_t least = UINT64_MAX;
-
-	while (strlen(folder) >= strlen(groups->folder)) {
-		const uint64_t limit = number_in(folder, groups->limit);
-		const uint64_t used = number_in(folder, groups->used);
-
-		if (limit != UINT64_MAX && used != UINT64_MAX)
-			least = rnl__smaller(least, limit > used ? limit - used : 0);
-		*strrchr(folder, '/') = '\0';
-	}
-	return least;
-}
-
-/* The same, of the process's groups; UINT64_MAX: nothing is known. */
-static uint64_t allowed(void)
-{
-	char folder[PATH_MAX], line[PATH_MAX];
-	FILE *file = fopen("/proc/self/cgroup", "re");
-	uint64_t least = UINT64_MAX;
-
-	if (!file)
-		return least;
-	while (fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		for (unsigned i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-			const char *path = strstr(line, versions[i].line);
-
-			if (!path)
-				continue;
-			path += strlen(versions[i].line);
-			if (snprintf(folder, sizeof(folder), "%s%s", versions[i].folder, path) <
-			    (int)sizeof(folder))
-				least = rnl__smaller(least, allowed_in(&versions[i], folder));
-		}
-	}
-	(void)fclose(file);
-	return least;
+	if (rnl__cgroup_read(folder, unified ? "memory.max" : "memory.limit_in_bytes", &limit, 1) &&
+	    rnl__cgroup_read(folder, unified ? "memory.current" : "memory.usage_in_bytes", &used, 1) &&
+	    limit != RNL__NO_LIMIT)
+		*least = rnl__smaller(*least, limit > used ? limit - used : 0);
 }
 
 static void *touch(void *arg)
@@ -137,7 +77,7 @@ static void *touch(void *arg)
 
 static void touch_all(char *mem, size_t bytes)
 {
-	const unsigned nr = (unsigned)rnl__smaller(rnl__smaller(rnl__thread_nr_cpus(), THREADS_MAX),
+	const unsigned nr = (unsigned)rnl__smaller(rnl__smaller(rnl__cpus(), THREADS_MAX),
 						   bytes / PIECE);
 	struct touching touching = { .mem = mem, .bytes = bytes };
 	pthread_t threads[THREADS_MAX];
@@ -154,10 +94,12 @@ cudaError_t rnl__cuda_preload(size_t bytes, void **memp)
 {
 	const size_t whole = rnl__round_up(bytes, PAGE) + HUGE_PAGE;
 	char *begin, *mem;
+	uint64_t space = available();
 	cudaError_t code;
 
+	rnl__cgroup_each("", "memory", preload_look, &space);
 	/* An eighth stays free, for other threads and processes. */
-	if (whole < bytes || whole > rnl__smaller(available(), allowed()) / 8 * 7)
+	if (whole < bytes || whole > space / 8 * 7)
 		return cudaErrorMemoryAllocation;
 	begin = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (begin == MAP_FAILED)

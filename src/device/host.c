@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "device/device.h"
@@ -187,7 +188,7 @@ static int host_alloc(struct rnl__device *device, enum rnl__memory kind, size_t 
 	if (kind == RNL__PRELOAD)
 		return -ENOTSUP;
 	/* A GPU refuses more than it has; the kernel would promise it. */
-	if (bytes > device->info.memory_bytes)
+	if (device->info.memory_bytes && bytes > device->info.memory_bytes)
 		return -ENOMEM;
 	return rnl__host_memory_alloc(kind, device->info.ordinal, bytes, memp);
 }
@@ -311,7 +312,12 @@ static uint64_t sysconf_or_0(int name)
 static void init(void)
 {
 	const uint64_t nr_cpus = sysconf_or_0(_SC_NPROCESSORS_ONLN);
-	const uint64_t bytes = sysconf_or_0(_SC_PHYS_PAGES) * sysconf_or_0(_SC_PAGESIZE);
+	struct sysinfo memory;
+	uint64_t bytes = 0;
+
+	/* sysconf() does not look whether this fails. */
+	if (!sysinfo(&memory))
+		bytes = (uint64_t)memory.totalram * memory.mem_unit;
 
 	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
 		devices[i] = (struct rnl__device){

@@ -277,7 +277,7 @@ int rnl_cq_create(struct rnl_cq **cqp)
 	};
 	cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (cq->fd < 0) {
-		ret = -errno;
+		ret = rnl__system_refused(NULL, "rnl_cq_create()", "eventfd2", -errno);
 		free(cq);
 		return ret;
 	}

@@ -2,6 +2,7 @@
 /* What a pool's workers and callers share: its operations, its queues together, its log. */
 #include "config.h"
 
+#include <errno.h>
 
 #include "pool/job_flags.h"
 #include "pool/pool.h"
@@ -76,6 +77,17 @@ int rnl__pool_waits_for_itself(const struct rnl_pool *pool, const char *call)
 			 "would wait for itself: use a callback, a job behind it, or a job after a "
 			 "barrier", call);
 	return -EBUSY;
+}
+
+int rnl__pool_no_thread(const struct rnl_pool *pool, const char *what, int ret)
+{
+	if (ret == -ENOTSUP)
+		rnl__log(&pool->log, RNL_LOG_ERROR, "%s: the system refuses a thread: allow clone3 and "
+			 "clone, if a filter of system calls (seccomp) or a policy does that", what);
+	else if (ret == -EAGAIN)
+		rnl__log(&pool->log, RNL_LOG_ERROR, "%s: the system starts no more threads: see the "
+			 "limit of processes (ulimit -u), and pids.max of the control group", what);
+	return ret;
 }
 
 int rnl__pool_uncovered(struct rnl_pool *pool, const char *call)

@@ -127,6 +127,9 @@ int rnl__pool_missing(const char *call);
 /* Logs that a worker of the pool would wait for itself.  Return: -EBUSY. */
 int rnl__pool_waits_for_itself(const struct rnl_pool *pool, const char *call);
 
+/* Logs why a thread did not start, @ret of rnl__thread_create().  Return: @ret. */
+int rnl__pool_no_thread(const struct rnl_pool *pool, const char *what, int ret);
+
 /* As rnl__pool_check(); logs that there is no pool. */
 static inline int rnl__pool_given(const struct rnl_pool *pool, const char *call)
 {

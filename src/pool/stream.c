@@ -47,6 +47,15 @@ int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	return ret;
 }
 
+int rnl__stream_attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
+			  const char *what)
+{
+	const int ret = rnl__stream_attach(device, pool->stream, urgent);
+
+	/* Only a stream of the host device has a thread. */
+	return ret && !device->info.cuda ? rnl__pool_no_thread(pool, what, ret) : ret;
+}
+
 void rnl__stream_detach(void)
 {
 	struct rnl__stream *stream = rnl__thread.stream;
@@ -83,7 +92,7 @@ int rnl__stream_attach_to(struct rnl_pool *pool, const char *call, int refused)
 	pthread_once(&once, make_key);
 	if (key_result)
 		return -ENOMEM;
-	ret = rnl__stream_attach(rnl__pool_any_device(pool), pool->stream, false);
+	ret = rnl__stream_attach_to(pool, rnl__pool_any_device(pool), false, "rnl_thread_attach()");
 	if (ret)
 		return ret;
 	/* The destructor runs for any value but NULL. */

@@ -7,6 +7,12 @@
 
 /* Attaches the calling thread, which is not attached; 0 or the device's error. */
 int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent);
+
+/* The same, to a device of the pool, whose log tells why a thread of it did not start. */
+struct rnl_pool;
+int rnl__stream_attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
+			  const char *what);
+
 void rnl__stream_detach(void);
 
 struct rnl_pool;

@@ -177,7 +177,7 @@ static int start(struct rnl_pool *pool, const char *path)
 	strcpy(t->name.sun_path, path);
 	ret = open_socket(t);
 	if (!ret) {
-		ret = rnl__thread_create(&t->thread, top_main, t);
+		ret = rnl__pool_no_thread(pool, START, rnl__thread_create(&t->thread, top_main, t));
 		if (ret) {
 			take_name_away(t);
 			close(t->fd);

@@ -159,6 +159,15 @@ int rnl__check_given(const struct rnl__log *log, const char *call, const char *w
 		     rnl__invalid(log, "%s: %s is NULL", call, what);
 }
 
+int rnl__system_refused(const struct rnl__log *log, const char *what, const char *call, int err)
+{
+	if (err == -EAGAIN || err == -ENOMEM || err == -EMFILE || err == -ENFILE)
+		return err;
+	rnl__log(log, RNL_LOG_ERROR, "%s: the system refuses %s (%s): allow it, if a filter of system "
+		 "calls (seccomp) or a policy does that", what, call, rnl_strerror(err));
+	return -ENOTSUP;
+}
+
 int rnl__bad_struct(const struct rnl__log *log, const char *call, const char *what,
 		    const void *from, int ret)
 {

@@ -42,6 +42,14 @@ struct rnl__range {
 int rnl__check_ranges(const struct rnl__log *log, const char *call,
 		      const struct rnl__range *ranges, unsigned nr);
 /*
+ * What becomes of a system call's error: a limit that may pass is returned as it is; what refuses the
+ * call itself, such as a filter of system calls, is logged.
+ * @call: of the system.  @err: its negative errno.
+ * Return: -EAGAIN, -ENOMEM, -EMFILE or -ENFILE, as @err is; -ENOTSUP.
+ */
+int rnl__system_refused(const struct rnl__log *log, const char *what, const char *call, int err);
+
+/*
  * Logs why rnl__copy_in() refused a caller's struct, @what, with @ret.  Return: @ret.
  */
 int rnl__bad_struct(const struct rnl__log *log, const char *call, const char *what,

@@ -11,13 +11,12 @@
  */
 #include "config.h"
 
-#include <sched.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include "sys/text.h"
 #include "sys/thread.h"
@@ -36,9 +35,10 @@ int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg)
 	for (unsigned i = 0; i < sizeof(unblocked) / sizeof(unblocked[0]); i++)
 		sigdelset(&blocked, unblocked[i]);
 	pthread_sigmask(SIG_SETMASK, &blocked, &before);
-	ret = -pthread_create(thread, NULL, main_fn, arg);
+	ret = pthread_create(thread, NULL, main_fn, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return ret;
+	/* The kernel's other errors, of a filter of system calls above all, come as they are. */
+	return !ret || ret == EAGAIN || ret == ENOMEM ? -ret : -ENOTSUP;
 }
 
 void rnl__thread_name(const char *pool, const char *suffix)
@@ -49,18 +49,6 @@ void rnl__thread_name(const char *pool, const char *suffix)
 	rnl__text_copy(shown, 1 + (space < POOL_BYTES ? space : POOL_BYTES), pool);
 	snprintf(name, sizeof(name), "%s-%s", shown, suffix);
 	prctl(PR_SET_NAME, name);
-}
-
-unsigned rnl__thread_nr_cpus(void)
-{
-	cpu_set_t set;
-	long online;
-
-	if (!sched_getaffinity(0, sizeof(set), &set))
-		return (unsigned)CPU_COUNT(&set);
-	/* The machine has more CPUs than a set can hold. */
-	online = sysconf(_SC_NPROCESSORS_ONLN);
-	return online > 0 ? (unsigned)online : 1;
 }
 
 unsigned rnl__thread_number(void)

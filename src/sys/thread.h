@@ -9,7 +9,7 @@
 /*
  * Starts a thread of the library: pthread_create(), with the signals blocked that are sent to the
  * process. What a thread does wrong itself (SIGSEGV, ...) still reaches the application's handler.
- * Return: 0, or the negative error of pthread_create().
+ * Return: 0; -EAGAIN, -ENOMEM a limit is reached; -ENOTSUP the system refuses threads.
  */
 int rnl__thread_create(pthread_t *thread, void *(*main_fn)(void *), void *arg);
 
@@ -18,9 +18,6 @@ void rnl__thread_name(const char *pool, const char *suffix);
 
 /* Return: the calling thread's own number: 0, 1, ..., as threads first ask. */
 unsigned rnl__thread_number(void);
-
-/* Return: the CPUs that the calling thread may run on, at least 1. */
-unsigned rnl__thread_nr_cpus(void);
 
 /*
  * From here to the end of the block, the thread cannot be cancelled: pthread_cancel() has its

@@ -235,7 +235,7 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 	rnl__trace_flush(&t->file);
 	ret = t->file.error;
 	if (!ret)
-		ret = rnl__thread_create(&t->writer, writer_main, t);
+		ret = rnl__pool_no_thread(pool, START, rnl__thread_create(&t->writer, writer_main, t));
 	if (ret) {
 		(void)rnl__trace_close(&t->file);
 		destroy(t);

@@ -11,13 +11,13 @@
 #include "config.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sys/abi.h"
 #include "sys/clock.h"
 #include "sys/counter.h"
+#include "sys/cpus.h"
 #include "sys/sizes.h"
 #include "sys/text.h"
 #include "pool/guard.h"
@@ -57,7 +57,7 @@ _Static_assert(sizeof(struct rnl_job) <= 128, "a job is two cache lines");
 /* A thread that spins on a CPU which another thread needs delays both. */
 static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
-	const unsigned cpus = rnl__thread_nr_cpus();
+	const unsigned cpus = rnl__cpus();
 
 	if (attr->spin_us) {
 		pool->spin_ns = attr->spin_us > 0 ? (uint64_t)attr->spin_us * 1000 : 0;
@@ -120,11 +120,6 @@ static int check_attr(const struct rnl_pool_attr *attr)
 	if (!attr->cpus != !attr->nr_cpus)
 		return rnl__invalid(&log, CREATE ": cpus is %s, and nr_cpus is %u",
 				    attr->cpus ? "set" : "NULL", attr->nr_cpus);
-	for (unsigned i = 0; attr->cpus && i < attr->nr_cpus; i++) {
-		if (attr->cpus[i] >= CPU_SETSIZE)
-			return rnl__invalid(&log, CREATE ": cpus[%u] is %u; the system has CPUs "
-					    "0 to %d at most", i, attr->cpus[i], CPU_SETSIZE - 1);
-	}
 	return rnl__check_ranges(&log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
@@ -144,7 +139,7 @@ static int share_workers(struct rnl_pool_attr *attr, unsigned nr_devices)
 {
 	const struct rnl__log log = { attr->log, attr->log_arg };
 	const unsigned most = RNL_WORKERS_MAX - attr->nr_urgent;
-	uint64_t nr = rnl__smaller(rnl__thread_nr_cpus(), WORKERS_DEFAULT * nr_devices);
+	uint64_t nr = rnl__smaller(rnl__cpus(), WORKERS_DEFAULT * nr_devices);
 
 	if (!attr->nr_workers)
 		attr->nr_workers = (uint32_t)rnl__smaller(rnl__larger(nr, nr_devices), most);

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "sys/clock.h"
+#include "sys/cpus.h"
 #include "sys/sizes.h"
 #include "pool/guard.h"
 #include "sys/latch.h"
@@ -432,16 +433,17 @@ static void look_on_time(struct rnl__worker *w)
 static int set_affinity(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
-	cpu_set_t set;
+	unsigned i;
+	int ret;
 
 	if (!pool->nr_cpus)
 		return 0;
-	CPU_ZERO(&set);
-	CPU_SET(pool->cpus[w->index % pool->nr_cpus], &set);
-	if (!pthread_setaffinity_np(pthread_self(), sizeof(set), &set))
-		return 0;
-	return rnl__invalid(&pool->log, "worker %u: cpus[%u] is %u, where the process may not run",
-			    w->index, w->index % pool->nr_cpus, pool->cpus[w->index % pool->nr_cpus]);
+	i = w->index % pool->nr_cpus;
+	ret = rnl__cpus_keep_on(pool->cpus[i]);
+	if (ret == -EINVAL)
+		return rnl__invalid(&pool->log, "worker %u: cpus[%u] is %u, where the process may not "
+				    "run", w->index, i, pool->cpus[i]);
+	return ret ? rnl__system_refused(&pool->log, "the attribute cpus", "sched_setaffinity", ret) : 0;
 }
 
 /* Before the thread first serves.  What an earlier thread of this worker made stays in use. */
@@ -457,7 +459,7 @@ static int set_up(struct rnl__worker *w)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	ret = set_affinity(w);
 	if (!ret)
-		ret = rnl__stream_attach(w->device, pool->stream, w->urgent);
+		ret = rnl__stream_attach_to(pool, w->device, w->urgent, "a worker's stream");
 	if (ret)
 		return ret;
 	rnl__thread.worker = w;

@@ -36,7 +36,8 @@ static int start_thread(struct rnl__worker *w)
 	if (rnl__device_failed(w->device))
 		return -EIO;
 	rnl__latch_add(&w->present, 1);
-	ret = rnl__thread_create(&w->thread, rnl__loop_main, w);
+	ret = rnl__pool_no_thread(w->pool, "a worker",
+				  rnl__thread_create(&w->thread, rnl__loop_main, w));
 	if (ret)
 		(void)rnl__latch_drop(&w->present, 1);
 	w->started = !ret;

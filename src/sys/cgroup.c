@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Limits of control groups; cgroup.h has the design. */
+#include "config.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/cgroup.h"
+
+/* A hierarchy where the controller may be. */
+struct hierarchy {
+	const char *controller;
+	bool unified;
+	char root[PATH_MAX];		/* the group that is mounted */
+	char folder[PATH_MAX];		/* where */
+};
+
+static FILE *cgroup_open(const char *root, const char *path)
+{
+	char name[PATH_MAX];
+
+	if (snprintf(name, sizeof(name), "%s%s", root, path) >= (int)sizeof(name))
+		return NULL;
+	return fopen(name, "re");
+}
+
+/* Whether a list with commas has the word. */
+static bool cgroup_lists(const char *list, const char *word)
+{
+	const size_t length = strlen(word);
+
+	for (; list; list = strchr(list, ',')) {
+		list += *list == ',';
+		if (!strncmp(list, word, length) && (!list[length] || list[length] == ','))
+			return true;
+	}
+	return false;
+}
+
+/* Reads a line of mountinfo.  False: another filesystem. */
+static bool cgroup_is_mount(char *line, struct hierarchy *h)
+{
+	char *behind = strstr(line, " - "), type[16], options[256];
+
+	if (!behind || sscanf(behind, " - %15s %*s %255s", type, options) != 2)
+		return false;
+	if (strcmp(type, h->unified ? "cgroup2" : "cgroup") ||
+	    (!h->unified && !cgroup_lists(options, h->controller)))
+		return false;
+	_Static_assert(sizeof(h->root) == 4096 && sizeof(h->folder) == 4096, "one more than below");
+	return sscanf(line, "%*s %*s %*s %4095s %4095s", h->root, h->folder) == 2;
+}
+
+static bool cgroup_find_mount(const char *root, struct hierarchy *h)
+{
+	FILE *file = cgroup_open(root, "/proc/self/mountinfo");
+	bool found = false;
+	char *line = NULL;
+	size_t space = 0;
+
+	if (!file)
+		return false;
+	while (!found && getline(&line, &space, file) > 0)
+		found = cgroup_is_mount(line, h);
+	free(line);
+	(void)fclose(file);
+	return found;
+}
+
+/* The part of the group's path that is below the mount. */
+static const char *cgroup_below(const struct hierarchy *h, const char *path)
+{
+	const size_t length = strcmp(h->root, "/") ? strlen(h->root) : 0;
+
+	if (!strncmp(path, h->root, length) && (!path[length] || path[length] == '/'))
+		path += length;
+	/* A group beside the mount's: of its own the mount has nothing. */
+	return strstr(path, "/..") || !strcmp(path, "/") ? "" : path;
+}
+
+/* Looks at a group, and at those around it. */
+static void cgroup_climb(const char *root, const struct hierarchy *h, const char *path,
+			 rnl__cgroup_fn *look, void *arg)
+{
+	char folder[PATH_MAX];
+	size_t top;
+
+	if (snprintf(folder, sizeof(folder), "%s%s%s", root, h->folder, cgroup_below(h, path)) >=
+	    (int)sizeof(folder))
+		return;
+	top = strlen(root) + strlen(h->folder);
+	while (strlen(folder) > top) {
+		look(arg, folder, h->unified);
+		*strrchr(folder, '/') = '\0';
+	}
+	look(arg, folder, h->unified);
+}
+
+void rnl__cgroup_each(const char *root, const char *controller, rnl__cgroup_fn *look, void *arg)
+{
+	FILE *file = cgroup_open(root, "/proc/self/cgroup");
+	char *line = NULL, *list, *path;
+	size_t space = 0;
+
+	if (!file)
+		return;
+	/* "4:cpu,cpuacct:/a/group", or of version 2 "0::/a/group" */
+	while (getline(&line, &space, file) > 0) {
+		struct hierarchy h = { .controller = controller };
+
+		line[strcspn(line, "\n")] = '\0';
+		list = strchr(line, ':');
+		path = list ? strchr(list + 1, ':') : NULL;
+		if (!path)
+			continue;
+		*path++ = '\0';
+		h.unified = !*++list;
+		if ((h.unified || cgroup_lists(list, controller)) && cgroup_find_mount(root, &h))
+			cgroup_climb(root, &h, path, look, arg);
+	}
+	free(line);
+	(void)fclose(file);
+}
+
+unsigned rnl__cgroup_read(const char *folder, const char *name, uint64_t *numbers, unsigned nr)
+{
+	unsigned had = 0;
+	char path[PATH_MAX], word[24];
+	FILE *file;
+
+	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
+		return 0;
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	while (had < nr && fscanf(file, "%23s", word) == 1)
+		numbers[had++] = *word >= '0' && *word <= '9' ? strtoull(word, NULL, 10) :
+								RNL__NO_LIMIT;
+	(void)fclose(file);
+	return had;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CPUs of the process.
+ *
+ * DESIGN
+ *	A cpu_set_t has 1,024 CPUs, and a machine may have more: then the kernel refuses a set that
+ *	is too short for its own, and a longer one is tried.
+ *	A quota of a control group is time, not CPUs: with more threads than it allows, all of them
+ *	are stopped for the rest of each period.  So it counts as that many CPUs.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "sys/cgroup.h"
+#include "sys/cpus.h"
+#include "sys/sizes.h"
+
+#define CPUS_FIRST 1024u
+#define CPUS_MOST (1u << 20)	/* far beyond what Linux can be built for */
+
+/* The CPUs in the thread's affinity; 0: the kernel does not say. */
+static unsigned cpus_allowed(void)
+{
+	for (unsigned nr = CPUS_FIRST; nr <= CPUS_MOST; nr *= 2) {
+		const size_t bytes = CPU_ALLOC_SIZE(nr);
+		cpu_set_t *set = CPU_ALLOC(nr);
+		unsigned allowed = 0;
+		bool longer = false;
+
+		if (!set)
+			return 0;
+		if (!sched_getaffinity(0, bytes, set))
+			allowed = (unsigned)CPU_COUNT_S(bytes, set);
+		else
+			longer = errno == EINVAL;
+		CPU_FREE(set);
+		if (!longer)
+			return allowed;
+	}
+	return 0;
+}
+
+static void cpus_look_at_quota(void *arg, const char *folder, bool unified)
+{
+	uint64_t *least = arg, numbers[2];	/* microseconds of CPUs in a period; the period */
+	unsigned nr;
+
+	if (unified) {
+		nr = rnl__cgroup_read(folder, "cpu.max", numbers, 2);
+	} else {
+		nr = rnl__cgroup_read(folder, "cpu.cfs_quota_us", &numbers[0], 1);
+		nr += rnl__cgroup_read(folder, "cpu.cfs_period_us", &numbers[1], 1);
+	}
+	if (nr == 2 && numbers[0] != RNL__NO_LIMIT && numbers[1])
+		*least = rnl__smaller(*least, numbers[0] / numbers[1] + !!(numbers[0] % numbers[1]));
+}
+
+unsigned rnl__cpus_below(const char *root)
+{
+	uint64_t nr = cpus_allowed();
+	long online;
+
+	if (!nr) {
+		online = sysconf(_SC_NPROCESSORS_ONLN);
+		nr = online > 0 ? (uint64_t)online : 1;
+	}
+	rnl__cgroup_each(root, "cpu", cpus_look_at_quota, &nr);
+	return nr ? (unsigned)nr : 1;
+}
+
+unsigned rnl__cpus(void)
+{
+	return rnl__cpus_below("");
+}
+
+int rnl__cpus_keep_on(unsigned cpu)
+{
+	const unsigned nr = cpu < CPUS_FIRST ? CPUS_FIRST : cpu + 1;
+	cpu_set_t *set = CPU_ALLOC(nr);
+	int ret;
+
+	if (!set)
+		return -ENOMEM;
+	CPU_ZERO_S(CPU_ALLOC_SIZE(nr), set);
+	CPU_SET_S(cpu, CPU_ALLOC_SIZE(nr), set);
+	ret = -pthread_setaffinity_np(pthread_self(), CPU_ALLOC_SIZE(nr), set);
+	CPU_FREE(set);
+	return ret;
+}
