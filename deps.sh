@@ -55,6 +55,7 @@ table() {
 	check|has abidiff|abigail-tools|libabigail|||
 	check|has git|git|git|git|git|git
 	check|has musl-gcc|musl-tools||||
+	check|has faketime|faketime|libfaketime|libfaketime|libfaketime|libfaketime
 	http|lib libevent '>=' 2.1.9|libevent-dev|libevent-devel|libevent-devel|libevent|libevent-dev
 	http gpu|lib jansson '>=' 2.10|libjansson-dev|jansson-devel|libjansson-devel|jansson|jansson-dev
 	http|lib libpng '>=' 1.6|libpng-dev|libpng-devel|libpng16-devel|libpng|libpng-dev

@@ -24,7 +24,8 @@
  *   Return    0 or a count, or a negative errno. The variable errno is not used.
  *             rnl_strerror() has a text for every code.
  *   Timeouts  int64_t nanoseconds. 0 looks once and returns. RNL_FOREVER, like any negative
- *             number, waits as long as it takes.
+ *             number, waits as long as it takes. The clock that the process sees may be faked
+ *             (libfaketime): it may be ahead or behind, but must go on at its ordinary rate.
  *   Context   Any thread may call any function, workers included. No function blocks unless its
  *             comment says so. No function is safe in a signal handler or in a CUDA host function.
  *             No function is a cancellation point: a pthread_cancel() has its effect after the

@@ -398,14 +398,11 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
  */
 static void let_drain(struct rnl_pool *pool, uint64_t deadline)
 {
-	RNL__UNCANCELLED();
 	const uint64_t ns = pool->max_queued / rnl__pool_nr_workers(pool) / 8 * JOB_NS;
-	struct timespec ts;
+	const uint64_t now = rnl__now();
 
-	if (ns < DRAIN_MIN_NS)
-		return;
-	ts = rnl__timespec(rnl__smaller(rnl__now() + rnl__smaller(ns, DRAIN_MAX_NS), deadline));
-	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+	if (ns >= DRAIN_MIN_NS && deadline > now)
+		rnl__nap(rnl__smaller(rnl__smaller(ns, DRAIN_MAX_NS), deadline - now));
 }
 
 /*

@@ -16,16 +16,19 @@
 
 #include "sys/clock.h"
 
-/* Sleeps while *word == value; 0, perhaps for no reason, or -ETIMEDOUT. */
+/*
+ * Sleeps while *word == value; 0, perhaps for no reason, or -ETIMEDOUT.  The kernel is told how long,
+ * not until when: its clock may be another one than the process sees (libfaketime).
+ */
 static inline int rnl__futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t deadline)
 {
-	const struct timespec ts = rnl__timespec(deadline);
+	const uint64_t now = deadline == RNL__NEVER ? 0 : rnl__now();
+	const struct timespec ts = rnl__timespec(deadline > now ? deadline - now : 0);
 	int saved = errno;
 	long ret;
 
-	/* WAIT_BITSET is the form that takes an absolute, monotonic deadline. */
-	ret = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
-		      deadline == RNL__NEVER ? NULL : &ts, NULL, FUTEX_BITSET_MATCH_ANY);
+	ret = syscall(SYS_futex, word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value,
+		      deadline == RNL__NEVER ? NULL : &ts, NULL, 0);
 	ret = ret < 0 && errno == ETIMEDOUT ? -ETIMEDOUT : 0;
 	errno = saved;
 	return (int)ret;

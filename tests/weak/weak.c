@@ -178,7 +178,7 @@ long syscall(long number, ...)
 	va_end(args);
 	if (number != SYS_futex)
 		abort();
-	if (operation == FUTEX_WAIT_BITSET) {
+	if (operation == FUTEX_WAIT) {
 		go_on(false);
 		if (*(const volatile uint32_t *)address != value) {
 			errno = EAGAIN;
