@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -22,9 +23,10 @@
 #define CPUS_FIRST 1024u
 #define CPUS_MOST (1u << 20)	/* far beyond what Linux can be built for */
 
-/* The CPUs in the thread's affinity; 0: the kernel does not say. */
-static unsigned cpus_allowed(void)
+/* The CPUs in the thread's affinity, and how many the kernel could have; 0: it does not say. */
+static unsigned cpus_allowed(unsigned *most)
 {
+	*most = 0;
 	for (unsigned nr = CPUS_FIRST; nr <= CPUS_MOST; nr *= 2) {
 		const size_t bytes = CPU_ALLOC_SIZE(nr);
 		cpu_set_t *set = CPU_ALLOC(nr);
@@ -33,10 +35,12 @@ static unsigned cpus_allowed(void)
 
 		if (!set)
 			return 0;
-		if (!sched_getaffinity(0, bytes, set))
+		if (!sched_getaffinity(0, bytes, set)) {
 			allowed = (unsigned)CPU_COUNT_S(bytes, set);
-		else
+			*most = nr;
+		} else {
 			longer = errno == EINVAL;
+		}
 		CPU_FREE(set);
 		if (!longer)
 			return allowed;
@@ -61,7 +65,8 @@ static void cpus_look_at_quota(void *arg, const char *folder, bool unified)
 
 unsigned rnl__cpus_below(const char *root)
 {
-	uint64_t nr = cpus_allowed();
+	unsigned most;
+	uint64_t nr = cpus_allowed(&most);
 	long online;
 
 	if (!nr) {
@@ -75,6 +80,13 @@ unsigned rnl__cpus_below(const char *root)
 unsigned rnl__cpus(void)
 {
 	return rnl__cpus_below("");
+}
+
+unsigned rnl__cpus_most(void)
+{
+	unsigned most;
+
+	return cpus_allowed(&most) ? most : UINT_MAX;
 }
 
 int rnl__cpus_keep_on(unsigned cpu)

@@ -14,6 +14,9 @@ unsigned rnl__cpus(void);
 /* The same, with the files of /proc and of the groups below @root, a test's folder. */
 unsigned rnl__cpus_below(const char *root);
 
+/* Return: one more than the highest number that a CPU can have; UINT_MAX: the kernel does not say. */
+unsigned rnl__cpus_most(void);
+
 /* Keeps the calling thread on one CPU, of any number.  Return: 0 or a negative errno. */
 int rnl__cpus_keep_on(unsigned cpu);
 

@@ -23,6 +23,7 @@
 #include "sys/atomic.h"
 #include "sys/clock.h"
 #include "sys/log.h"
+#include "sys/mute.h"
 #include "sys/thread.h"
 
 #define LIMIT 100u		/* lines of one format in a second */
@@ -41,11 +42,15 @@ void rnl_log_stderr(void *arg, enum rnl_log_level level, const char *msg)
 {
 	RNL__UNCANCELLED();
 	static const char *const names[] = { "error", "warning", "info" };
+	struct rnl__mute mute;
+	int ret;
 
 	(void)arg;
+	rnl__mute_begin(&mute);
 	/* One write, so that lines of several threads do not mix; where it fails nobody can be told. */
-	(void)!dprintf(STDERR_FILENO, "runnel: %s: %s\n",
-		       names[level < RNL_LOG_INFO ? level : RNL_LOG_INFO], msg);
+	ret = dprintf(STDERR_FILENO, "runnel: %s: %s\n",
+		      names[level < RNL_LOG_INFO ? level : RNL_LOG_INFO], msg);
+	rnl__mute_end(&mute, ret < 0 ? errno : 0);
 }
 
 __attribute__((format(printf, 3, 0)))

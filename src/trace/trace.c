@@ -59,7 +59,6 @@ static bool stops(struct rnl__trace *t)
 	return atomic_load_explicit(&t->stops, memory_order_acquire);
 }
 
-/* On the writer: the caller of rnl_trace_stop() may take signals, and SIGXFSZ is one. */
 static void write_end(struct rnl__trace *t)
 {
 	rnl__waits_note_in(t->pool, NULL);

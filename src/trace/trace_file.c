@@ -10,17 +10,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sys/mute.h"
 #include "trace/trace_file.h"
 
 #define BEGIN "[\n"
 #define END "\n]\n"
 #define END_BYTES (sizeof(END) - 1)
 
+/* Writes some of it, on any thread: the caller of rnl_trace_start() may take signals. */
+static ssize_t write_some(struct rnl__trace_file *f, const char *text, size_t bytes, uint64_t at)
+{
+	struct rnl__mute mute;
+	ssize_t n;
+
+	rnl__mute_begin(&mute);
+	n = pwrite(f->fd, text, bytes, (off_t)at);
+	rnl__mute_end(&mute, n < 0 ? errno : 0);
+	return n;
+}
+
 /* Writes all of it.  Return: 0, or why not. */
 static int write_at(struct rnl__trace_file *f, const char *text, size_t bytes, uint64_t at)
 {
 	while (bytes) {
-		ssize_t n = pwrite(f->fd, text, bytes, (off_t)at);
+		ssize_t n = write_some(f, text, bytes, at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -102,10 +115,15 @@ void rnl__trace_mark(struct rnl__trace_file *f)
 /* Makes the file what it was before a write that failed. */
 static void restore_end(struct rnl__trace_file *f)
 {
+	struct rnl__mute mute;
+	int ret;
+
 	/* The disk had space for these bytes before. */
 	(void)write_at(f, END, END_BYTES, f->size);
-	if (ftruncate(f->fd, (off_t)(f->size + END_BYTES)))
-		return;		/* a reader finds something behind the end, and says so */
+	rnl__mute_begin(&mute);
+	/* If it fails, a reader finds something behind the end, and says so. */
+	ret = ftruncate(f->fd, (off_t)(f->size + END_BYTES));
+	rnl__mute_end(&mute, ret ? errno : 0);
 }
 
 void rnl__trace_flush(struct rnl__trace_file *f)

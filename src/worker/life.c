@@ -102,6 +102,7 @@ static void fill_in(struct rnl_pool_attr *attr)
 static int check_attr(const struct rnl_pool_attr *attr)
 {
 	const struct rnl__log log = { attr->log, attr->log_arg };
+	const unsigned most = attr->cpus ? rnl__cpus_most() : 0;
 	const struct rnl__range ranges[] = {
 		{ "nr_urgent", attr->nr_urgent, 0, RNL_WORKERS_MAX - 1 },
 		{ "nr_workers", rnl__larger(attr->nr_workers, 1), 1,
@@ -120,6 +121,11 @@ static int check_attr(const struct rnl_pool_attr *attr)
 	if (!attr->cpus != !attr->nr_cpus)
 		return rnl__invalid(&log, CREATE ": cpus is %s, and nr_cpus is %u",
 				    attr->cpus ? "set" : "NULL", attr->nr_cpus);
+	for (unsigned i = 0; attr->cpus && i < attr->nr_cpus; i++) {
+		if (attr->cpus[i] >= most)
+			return rnl__invalid(&log, CREATE ": cpus[%u] is %u; the system has CPUs "
+					    "0 to %u at most", i, attr->cpus[i], most - 1);
+	}
 	return rnl__check_ranges(&log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the library logs: to the log of the pool, or of the process. */
+#include <sys/resource.h>
+
 #include "pool.h"
 
 struct heard {
@@ -297,6 +299,31 @@ TEST(the_log_on_stderr_writes_a_line_for_each_message)
 	close(old);
 	close(ends[0]);
 	close(ends[1]);
+}
+
+/* By default, SIGPIPE and SIGXFSZ would end this process. */
+TEST(the_log_on_stderr_raises_no_signal)
+{
+	FILE *file = tmpfile();
+	struct rlimit before, none;
+	int ends[2], old = dup(2);
+
+	ck_assert_int_eq(pipe(ends), 0);
+	close(ends[0]);
+	ck_assert_int_eq(dup2(ends[1], 2), 2);
+	close(ends[1]);
+	rnl_log_stderr(NULL, RNL_LOG_INFO, "nobody reads this");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_eq(dup2(fileno(file), 2), 2);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_FSIZE, &none);
+	rnl_log_stderr(NULL, RNL_LOG_INFO, "this finds no space");
+	setrlimit(RLIMIT_FSIZE, &before);
+	ck_assert_int_eq(dup2(old, 2), 2);
+	close(old);
+	fclose(file);
 }
 
 /* A job that lost its order, or its barrier, would run nevertheless. */

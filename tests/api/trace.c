@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Traces: what they refuse, what is in them, and that jobs run as before. */
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -394,7 +395,6 @@ TEST(test_a_disk_that_is_full_is_told_at_the_end_and_the_file_opens,
 	int started, stopped, refused = 0;
 	char *text;
 
-	/* By default SIGXFSZ would end this process if this thread wrote the file. */
 	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
 	pool = pool_of(2);
 	job_of(&job, noop_fn, NULL);
@@ -421,6 +421,57 @@ TEST(test_a_disk_that_is_full_is_told_at_the_end_and_the_file_opens,
 	/* The next trace is complete. */
 	must(rnl_trace_start(pool, path, NULL));
 	run_jobs(pool, NR, NULL);
+	must(rnl_trace_stop(pool));
+	rnl_pool_destroy(pool);
+}
+
+static unsigned nr_signals;
+
+static void count_signal(int number)
+{
+	(void)number;
+	nr_signals++;
+}
+
+/* The caller writes the first events, and a signal of it could end the process. */
+TEST(test_a_limit_of_the_files_size_is_told_without_a_signal, .loops = 5,
+     .setup = set_path, .teardown = remove_file)
+{
+	static const rlim_t limits[] = { 0, 1, 3, 4, 100 };
+	const struct sigaction action = { .sa_handler = count_signal };
+	struct rnl_pool *pool = pool_of(2);
+	struct rlimit before, limit;
+	struct sigaction old;
+	sigset_t xfsz, pending;
+	int blocked, plain;
+
+	sigemptyset(&xfsz);
+	sigaddset(&xfsz, SIGXFSZ);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+	ck_assert_int_eq(sigaction(SIGXFSZ, &action, &old), 0);
+	limit = before;
+	limit.rlim_cur = limits[_i];
+	/* No assertions here: Check writes a file, too. */
+	setrlimit(RLIMIT_FSIZE, &limit);
+	plain = rnl_trace_start(pool, path, NULL);
+	pthread_sigmask(SIG_BLOCK, &xfsz, NULL);
+	blocked = rnl_trace_start(pool, path, NULL);
+	sigpending(&pending);
+	setrlimit(RLIMIT_FSIZE, &before);
+	ck_assert_int_eq(plain, -EFBIG);
+	ck_assert_int_eq(blocked, -EFBIG);
+	ck_assert_uint_eq(nr_signals, 0);
+	ck_assert(!sigismember(&pending, SIGXFSZ));
+	/* One that the application has pending stays. */
+	raise(SIGXFSZ);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	plain = rnl_trace_start(pool, path, NULL);
+	setrlimit(RLIMIT_FSIZE, &before);
+	ck_assert_int_eq(plain, -EFBIG);
+	pthread_sigmask(SIG_UNBLOCK, &xfsz, NULL);
+	ck_assert_uint_eq(nr_signals, 1);
+	sigaction(SIGXFSZ, &old, NULL);
+	must(rnl_trace_start(pool, path, NULL));
 	must(rnl_trace_stop(pool));
 	rnl_pool_destroy(pool);
 }
