@@ -105,7 +105,8 @@ RNL_API const char *rnl_strerror(int err);
  * Context: call it first in main(), before the program starts threads and before it uses CUDA. To
  *	set an environment variable later is unsafe.
  * Return: 0, also if the variable was set before; -EBUSY other threads run, and nothing was
- *	changed; -ENOMEM.
+ *	changed; -ENOTSUP the system does not say whether other threads run, which is logged: /proc
+ *	is not mounted, and unshare(2) is refused; -ENOMEM.
  * Since: 0.1
  */
 RNL_API int rnl_setup(void);
@@ -1041,7 +1042,8 @@ RNL_API int rnl_hold_release(const struct rnl_hold *hold, int result);
 RNL_API int rnl_cq_create(struct rnl_cq **cqp);
 
 /*
- * Reaps the jobs that are still in the queue, and frees the queue.
+ * Reaps the jobs that are still in the queue, and frees the queue. In a forked child, it frees the
+ * child's copy of the parent's queue, with its descriptor, and does nothing else.
  * @cq: may be NULL. No job that uses the queue is under way.
  * Context: may wait for a worker's last write to the descriptor.
  * Since: 0.1

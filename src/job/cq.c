@@ -289,14 +289,18 @@ void rnl_cq_destroy(struct rnl_cq *cq)
 {
 	RNL__UNCANCELLED();
 	struct rnl_job *jobs[64];
+	const int ret = check(cq);
 
-	if (check(cq))
-		return;		/* no queue, or a parent's */
-	while (reap(cq, jobs, 64))
-		;
-	(void)take_all(cq);	/* disarms */
-	/* A worker whose job we took may not have written yet. */
-	rnl__latch_wait(&cq->writing, 0, RNL__NEVER);
+	if (ret == -EINVAL)
+		return;		/* no queue */
+	/* In a forked child no worker writes, and the jobs are the parent's. */
+	if (!ret) {
+		while (reap(cq, jobs, 64))
+			;
+		(void)take_all(cq);	/* disarms */
+		/* A worker whose job we took may not have written yet. */
+		rnl__latch_wait(&cq->writing, 0, RNL__NEVER);
+	}
 	close(cq->fd);
 	free(cq);
 }

@@ -4,7 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdbool.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include <runnel.h>
@@ -15,16 +15,20 @@
 #define CONNECTIONS "CUDA_DEVICE_MAX_CONNECTIONS"
 #define CONNECTIONS_MAX "32"	/* the most that CUDA takes */
 
-/* Whether this thread is the only one; each is a directory.  If they cannot be seen: false. */
-static bool alone(void)
+/* Whether this thread is the only one: 1, 0; -ENOTSUP: the system does not say. */
+static int setup_alone(void)
 {
 	RNL__UNCANCELLED();
 	DIR *tasks = opendir("/proc/self/task");
 	const struct dirent *entry;
 	unsigned nr = 0;
 
+	/* Where /proc is not mounted.  This has no effect in a process of one thread: unshare(2). */
+	if (!tasks && unshare(CLONE_THREAD))
+		return errno == EINVAL ? 0 : -ENOTSUP;
 	if (!tasks)
-		return false;
+		return 1;
+	/* Each thread is a directory. */
 	while ((entry = readdir(tasks)) != NULL)
 		nr += entry->d_name[0] != '.';
 	closedir(tasks);
@@ -33,11 +37,18 @@ static bool alone(void)
 
 int rnl_setup(void)
 {
+	int alone;
+
 	if (getenv(CONNECTIONS))
 		return 0;
 	/* CUDA has threads of its own once it has started, so this notices that, too. */
-	if (!alone())
-		return rnl__refused(NULL, -EBUSY, "rnl_setup(): other threads run, or /proc/self/task "
-				    "cannot be read: nothing was set; call it first in main()");
+	alone = setup_alone();
+	if (alone < 0)
+		return rnl__refused(NULL, alone, "rnl_setup(): the system does not say whether other "
+				    "threads run: mount /proc, or start the program with " CONNECTIONS
+				    "=" CONNECTIONS_MAX);
+	if (!alone)
+		return rnl__refused(NULL, -EBUSY, "rnl_setup(): other threads run: nothing was set; "
+				    "call it first in main()");
 	return setenv(CONNECTIONS, CONNECTIONS_MAX, 0) ? -errno : 0;
 }

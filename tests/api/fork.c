@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls on a parent's objects fail in a forked child, and new objects work. */
+#include <fcntl.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 #include "sanitizers.h"
 
 SUITE_FORKS
 
-/* Children start threads and exit; memory of the parent's threads is no leak. */
-SANITIZER_OPTIONS("die_after_fork=0:detect_leaks=0");
+/* Children start threads. They exit, too, and nothing of the parent's threads is a leak there. */
+SANITIZER_OPTIONS("die_after_fork=0");
 
 /* For a child, where Check's assertions would report as if from the parent. */
 #define CHILD_ASSERT(condition) \
@@ -450,7 +452,11 @@ static void check_more_owner_dead(struct more *m)
 	CHILD_ASSERT(rnl_job_deadline(&m->done, 1) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_urgent(&m->done, 1) == -EOWNERDEAD);
 	CHILD_ASSERT(!rnl_worker_data());
+	/* It gives the child's descriptor back, and the child's memory. */
+	CHILD_ASSERT(fcntl(m->fd, F_GETFD) >= 0);
 	rnl_cq_destroy(m->cq);
+	CHILD_ASSERT(fcntl(m->fd, F_GETFD) == -1 && errno == EBADF);
+	m->cq = NULL;
 }
 
 /* The child has its own queue and callbacks. */

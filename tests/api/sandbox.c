@@ -17,6 +17,12 @@ static const int refusals[] = { EPERM, ENOSYS, EACCES };
 #define SYS_CLONE -1
 #endif
 
+#ifdef SYS_open
+#define SYS_open_or_openat SYS_open
+#else
+#define SYS_open_or_openat SYS_openat
+#endif
+
 static struct heard heard;
 
 /* In a child, an exit status has the place of an assertion. */
@@ -184,4 +190,52 @@ TEST(a_worker_that_may_not_choose_its_cpu_is_not_supported, .loops = COUNT(refus
 {
 	ck_refused(refusals[_i], create_without_affinity, SYS_sched_setaffinity,
 		   SYS_sched_getaffinity, -1);
+}
+
+/* ---- rnl_setup() ------------------------------------------------------------ */
+
+#define VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
+
+static int set_up_alone(void)
+{
+	unsetenv(VARIABLE);
+	child_assert(!rnl_setup());
+	child_assert(getenv(VARIABLE) && !strcmp(getenv(VARIABLE), "32"));
+	return 0;
+}
+
+static int set_up_beside_a_thread(void)
+{
+	struct rnl_pool_attr attr = attr_of(1);
+	struct rnl_pool *own;
+
+	unsetenv(VARIABLE);
+	attr.device = "host";
+	child_assert(!rnl_pool_create(&own, &attr));
+	child_assert(rnl_setup() == -EBUSY);
+	child_assert(!getenv(VARIABLE));
+	child_assert(!heard.bytes);
+	return 0;
+}
+
+static int set_up_blind(void)
+{
+	(void)attr_of(1);
+	unsetenv(VARIABLE);
+	child_assert(rnl_setup() == -ENOTSUP);
+	child_assert(!getenv(VARIABLE));
+	child_assert(has_heard(&heard, "rnl_setup()") && has_heard(&heard, "/proc"));
+	setenv(VARIABLE, "9", 1);
+	child_assert(!rnl_setup());
+	return 0;
+}
+
+/* As where /proc is not mounted. */
+TEST(setup_sees_threads_without_proc)
+{
+	if (SANITIZED)
+		test_skip("a sanitizer runs a thread of its own");
+	ck_refused(ENOENT, set_up_alone, SYS_openat, SYS_open_or_openat, -1);
+	ck_refused(ENOENT, set_up_beside_a_thread, SYS_openat, SYS_open_or_openat, -1);
+	ck_refused(ENOENT, set_up_blind, SYS_openat, SYS_open_or_openat, SYS_unshare, -1);
 }

@@ -249,8 +249,7 @@ static int write_text(struct rnl_pool **pool)
 
 const struct operation pool_operations[] = {
 	{ .name = "rnl_setup", .functions = "rnl_setup", .first = true, .bare = true,
-	  .before = before_setup, .run = setup, .errnos = { -EBUSY, -ENOMEM },
-	  .instead = { -EBUSY } },
+	  .before = before_setup, .run = setup, .errnos = { -ENOMEM } },
 	{ .name = "rnl_version, rnl_strerror", .functions = "rnl_version rnl_strerror",
 	  .first = true, .bare = true, .run = say },
 	{ .name = "rnl_set_log, rnl_log_stderr", .functions = "rnl_set_log rnl_log_stderr",
