@@ -88,20 +88,24 @@ static bool passed(struct block *b)
 
 static int init_memory(void)
 {
+	struct block *whole;
+	void *mapping;
+
 	if (memory)
 		return 0;
-	blocks = calloc(1, sizeof(*blocks));
-	if (!blocks)
+	whole = calloc(1, sizeof(*whole));
+	if (!whole)
 		return -1;
-	memory = mmap(NULL, fake__settings.memory_bytes, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (memory == MAP_FAILED) {
-		memory = NULL;
-		free(blocks);
+	mapping = mmap(NULL, fake__settings.memory_bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (mapping == MAP_FAILED) {
+		free(whole);
 		return -1;
 	}
-	blocks->begin = memory;
-	blocks->bytes = fake__settings.memory_bytes;
+	whole->begin = mapping;
+	whole->bytes = fake__settings.memory_bytes;
+	memory = mapping;
+	blocks = whole;
 	return 0;
 }
 

@@ -116,7 +116,10 @@ has_options() {	# has_options NAME...: --help has these options, and no others
 	prints "^$program_name \(runnel\) [0-9.]+\$"
 }
 has_terminal() {	# has_terminal: whether script(1) can make one; says so if not
-	command -v script >/dev/null || { echo 'SKIP: script(1) is missing, and there is no terminal'; false; }
+	command -v script >/dev/null || { echo 'SKIP: script(1) is missing, and there is no terminal'; return 1; }
+	# A root may have no /dev/pts.
+	script -qec true /dev/null >/dev/null 2>&1 </dev/null ||
+		{ echo 'SKIP: script(1) makes no terminal here'; return 1; }
 }
 on_terminal() {	# on_terminal COMMAND: the shell's command works on a terminal of its own
 	script -qec "$1" /dev/null >"$dir/screen" 2>&1 </dev/null || complain "status of $1 on a terminal: $?"

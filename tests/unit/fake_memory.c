@@ -311,3 +311,23 @@ int suite_begin(int argc, char **argv)
 	unsetenv(FAKE_ENV);	/* these tests make misuses and count them */
 	return SUITE_GOES_ON;
 }
+
+/* The system may have no more, too: the double's memory is a mapping. */
+TEST(device_memory_that_the_system_has_not_is_out_of_memory)
+{
+	cudaMemPool_t pool = pool_of_device(true);
+	void *mem = NULL;
+
+	ck_assert_int_eq(fake_plan("memory=1073741824G"), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(cudaMallocFromPoolAsync(&mem, 1000, pool, own),
+				 cudaErrorMemoryAllocation);
+		ck_assert_int_eq(cudaMalloc(&mem, 1000), cudaErrorMemoryAllocation);
+		ck_cuda(cudaMemPoolTrimTo(pool, 0));
+		ck_assert_ptr_null(mem);
+	}
+	ck_assert_uint_eq(alive().device_bytes, 0);
+	ck_assert_uint_eq(alive().kept_bytes, 0);
+	ck_assert_int_eq(fake_plan("memory=256M"), 0);
+	ck_cuda(cudaFreeAsync(device_of(pool, 1000, own), own));
+}
