@@ -26,6 +26,20 @@ static FILE *cgroup_open(const char *root, const char *path)
 	return fopen(name, "re");
 }
 
+/* Reads a line; of one that is too long, as a mount of many layers has, the beginning. */
+static bool cgroup_line(FILE *file, char *line, size_t bytes)
+{
+	int c = 0;
+
+	if (!fgets(line, (int)bytes, file))
+		return false;
+	if (!strchr(line, '\n'))
+		while ((c = getc(file)) != EOF && c != '\n')
+			;
+	line[strcspn(line, "\n")] = '\0';
+	return true;
+}
+
 /* Whether a list with commas has the word. */
 static bool cgroup_lists(const char *list, const char *word)
 {
@@ -56,15 +70,13 @@ static bool cgroup_is_mount(char *line, struct hierarchy *h)
 static bool cgroup_find_mount(const char *root, struct hierarchy *h)
 {
 	FILE *file = cgroup_open(root, "/proc/self/mountinfo");
+	char line[PATH_MAX];
 	bool found = false;
-	char *line = NULL;
-	size_t space = 0;
 
 	if (!file)
 		return false;
-	while (!found && getline(&line, &space, file) > 0)
+	while (!found && cgroup_line(file, line, sizeof(line)))
 		found = cgroup_is_mount(line, h);
-	free(line);
 	(void)fclose(file);
 	return found;
 }
@@ -101,16 +113,14 @@ static void cgroup_climb(const char *root, const struct hierarchy *h, const char
 void rnl__cgroup_each(const char *root, const char *controller, rnl__cgroup_fn *look, void *arg)
 {
 	FILE *file = cgroup_open(root, "/proc/self/cgroup");
-	char *line = NULL, *list, *path;
-	size_t space = 0;
+	char line[PATH_MAX], *list, *path;
 
 	if (!file)
 		return;
 	/* "4:cpu,cpuacct:/a/group", or of version 2 "0::/a/group" */
-	while (getline(&line, &space, file) > 0) {
+	while (cgroup_line(file, line, sizeof(line))) {
 		struct hierarchy h = { .controller = controller };
 
-		line[strcspn(line, "\n")] = '\0';
 		list = strchr(line, ':');
 		path = list ? strchr(list + 1, ':') : NULL;
 		if (!path)
@@ -120,7 +130,6 @@ void rnl__cgroup_each(const char *root, const char *controller, rnl__cgroup_fn *
 		if ((h.unified || cgroup_lists(list, controller)) && cgroup_find_mount(root, &h))
 			cgroup_climb(root, &h, path, look, arg);
 	}
-	free(line);
 	(void)fclose(file);
 }
 

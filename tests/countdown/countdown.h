@@ -57,6 +57,8 @@ extern const struct operation batch_operations[], hold_operations[], job_operati
 struct counts {
 	unsigned operations;
 	unsigned libc, cuda, sticky;	/* calls that failed */
+	double began_s;
+	bool in_steps;			/* not each call was tried */
 };
 
 /* Tries all calls of one operation, prints and counts them. */

@@ -20,6 +20,7 @@
 
 #define NTH_MOST 2000
 #define FUNCTIONS_MOST 100
+#define EVERY_CALL_S 600		/* a busy machine tries fewer calls from then on */
 
 /* cudaError_t of a failing call, and of a failing device */
 enum { OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700 };
@@ -307,12 +308,20 @@ static void attempt(const struct operation *operation, const struct fault *f)
 	ck_abort_msg("%s, when %s: %s", operation->name, what, told->said);
 }
 
+/* Whether a try takes long: with a sanitizer, or on a machine that has much other work. */
+static bool takes_long(struct counts *counts)
+{
+	counts->in_steps = counts->in_steps || SANITIZED ||
+			   seconds_now() - counts->began_s > EVERY_CALL_S;
+	return counts->in_steps;
+}
+
 /* The number of calls that failed. Where a try takes long, later calls are tried in steps. */
-static unsigned try_each(const struct operation *operation, struct fault f)
+static unsigned try_each(const struct operation *operation, struct fault f, struct counts *counts)
 {
 	unsigned nr = 0;
 
-	for (f.nth = 1;; f.nth += SANITIZED ? 1 + f.nth / 2 : 1) {
+	for (f.nth = 1;; f.nth += takes_long(counts) ? 1 + f.nth / 2 : 1) {
 		ck_assert_msg(f.nth < NTH_MOST, "%s does not end", operation->name);
 		attempt(operation, &f);
 		if (!told->nr_failed)
@@ -331,16 +340,16 @@ void count_down(const struct operation *operation, struct counts *counts)
 	attempt(operation, &(struct fault){ NO_FAULT, 0, 0, 0 });
 	memcpy(calls, told->calls, sizeof(calls));
 	attempt(operation, &(struct fault){ CANCEL, 0, 0, 0 });
-	sum = after = try_each(operation, (struct fault){ LIBC_AND_AFTER, CALL_MEMORY, 0, 0 });
+	sum = after = try_each(operation, (struct fault){ LIBC_AND_AFTER, CALL_MEMORY, 0, 0 }, counts);
 	for (unsigned kind = 0; kind < NR_CALL_KINDS; kind++) {
-		libc[kind] = try_each(operation, (struct fault){ LIBC, kind, 0, 0 });
+		libc[kind] = try_each(operation, (struct fault){ LIBC, kind, 0, 0 }, counts);
 		sum += libc[kind];
 	}
 	for (unsigned i = 0; i < FUNCTIONS_MOST; i++) {
 		if (!calls[i])
 			continue;
-		cuda += try_each(operation, (struct fault){ CUDA, 0, i, 0 });
-		sticky += try_each(operation, (struct fault){ CUDA_STICKY, 0, i, 0 });
+		cuda += try_each(operation, (struct fault){ CUDA, 0, i, 0 }, counts);
+		sticky += try_each(operation, (struct fault){ CUDA_STICKY, 0, i, 0 }, counts);
 	}
 	printf("%-52s", operation->name);
 	for (unsigned kind = 0; kind < NR_CALL_KINDS; kind++) {

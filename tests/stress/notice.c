@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Notices for a mark that is never reached are cancelled or closed while they are
- * submitted. None is forgotten. A busy machine gets fewer rounds: threads meet in each.
+ * submitted. None is forgotten.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
+#include "effort.h"
 #include "halts.h"
 #include "pool.h"
 
-enum { NR_CANCELS = 5000, NR_CLOSES = 300, NR_NOTICES = 1000, ENOUGH_S = 20 };
+enum { NR_CANCELS = 5000, NR_CLOSES = 300, NR_NOTICES = 1000 };
 
 /* ---- cancelled ------------------------------------------------------------ */
 
@@ -17,7 +18,7 @@ struct notice {
 	pthread_t submitter;
 	uint64_t random;
 	_Atomic unsigned begun, ended, left;	/* the last round that ... */
-	_Atomic bool over;
+	_Atomic bool over;			/* no round follows `left` */
 	unsigned nr_bad;
 };
 
@@ -43,18 +44,20 @@ static int cancel_all(void *arg)
 
 TEST(a_notice_that_is_cancelled_beside_its_submit_completes, .timeout_s = 60)
 {
-	struct notice n = { .submitter = pthread_self(), .random = draws_of(test_seed(), 0) };
-	const unsigned nr = (unsigned)(NR_CANCELS / test_scale());
-	const double until = seconds_now() + ENOUGH_S * test_scale();
+	struct effort effort = effort_of((unsigned)(NR_CANCELS / test_scale()));
+	struct notice n = {
+		.submitter = pthread_self(), .random = draws_of(test_seed(), 0),
+	};
 	struct rnl_pool *pool = pool_of(1);
 	struct call canceller;
-	unsigned round;
 
 	submit_job(pool, &n.job, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&n.job), 0);
 	halts_init();
 	call_start(&canceller, cancel_all, &n);
-	for (round = 1; round <= nr && seconds_now() < until; round++) {
+	while (effort_goes_on(&effort)) {
+		const unsigned round = effort.nr;
+
 		n.begun = round;
 		must(rnl_submit_when(pool, &n.job, RNL_HIGH_WATER));
 		ck_assert_msg(!rnl_job_wait(&n.job, patience_ns()),
@@ -64,10 +67,10 @@ TEST(a_notice_that_is_cancelled_beside_its_submit_completes, .timeout_s = 60)
 		await_round(&n.left, round);
 	}
 	n.over = true;
-	n.begun = round;
+	n.begun = effort.nr + 1;
 	call_end(&canceller);
 	ck_assert_uint_eq(n.nr_bad, 0);
-	ck_assert_uint_eq(figures_of(pool).cancelled, round - 1);
+	ck_assert_uint_eq(figures_of(pool).cancelled, effort.nr);
 	rnl_pool_destroy(pool);
 }
 
@@ -96,14 +99,13 @@ static int submit_all(void *arg)
 
 TEST(a_notice_that_is_submitted_beside_a_close_completes, .timeout_s = 60)
 {
-	const unsigned nr = (unsigned)(NR_CLOSES / test_scale());
-	const double until = seconds_now() + ENOUGH_S * test_scale();
+	struct effort effort = effort_of((unsigned)(NR_CLOSES / test_scale()));
 	uint64_t random = draws_of(test_seed(), 0);
 	struct crowd *crowd = calloc(1, sizeof(*crowd));
 
 	ck_assert_ptr_nonnull(crowd);
 	halts_init();
-	for (unsigned round = 0; round < nr && seconds_now() < until; round++) {
+	while (effort_goes_on(&effort)) {
 		struct call submitter;
 		unsigned some = draw(&random, NR_NOTICES / 2);
 
@@ -112,8 +114,7 @@ TEST(a_notice_that_is_submitted_beside_a_close_completes, .timeout_s = 60)
 		for (unsigned i = 0; i < NR_NOTICES; i++)
 			job_of(&crowd->jobs[i], noop_fn, NULL);
 		call_start(&submitter, submit_all, crowd);
-		while (crowd->nr < some)
-			sched_yield();
+		spin_until(crowd->nr >= some || crowd->wrong);
 		halts_one(submitter.thread, draw(&random, 100));
 		must(rnl_pool_close(crowd->pool));
 		call_end(&submitter);
@@ -123,7 +124,7 @@ TEST(a_notice_that_is_submitted_beside_a_close_completes, .timeout_s = 60)
 
 			if (ret || rnl_job_result(&crowd->jobs[i]) != -ECANCELED)
 				ck_abort_msg("round %u: of %u notices number %u: wait %d, result "
-					     "%d", round, crowd->nr, i, ret,
+					     "%d", effort.nr, crowd->nr, i, ret,
 					     rnl_job_result(&crowd->jobs[i]));
 		}
 		must(rnl_pool_drain(crowd->pool, RNL_FOREVER));

@@ -90,14 +90,18 @@ int suite_begin(int argc, char **argv)
 	(void)argv;
 	counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
-	return counts == MAP_FAILED ? EXIT_FAILURE : SUITE_GOES_ON;
+	if (counts == MAP_FAILED)
+		return EXIT_FAILURE;
+	counts->began_s = seconds_now();
+	return SUITE_GOES_ON;
 }
 
 /* tests/lib/run shows this line */
 void suite_end(int nr_failed)
 {
 	printf("# %u operations x %u failing calls "
-	       "(%u of the C library, %u of CUDA once, %u for good): %s\n", counts->operations,
+	       "(%u of the C library, %u of CUDA once, %u for good)%s: %s\n", counts->operations,
 	       counts->libc + counts->cuda + counts->sticky, counts->libc, counts->cuda,
-	       counts->sticky, nr_failed ? "NOT as documented" : "all as documented");
+	       counts->sticky, counts->in_steps ? " in steps" : "",
+	       nr_failed ? "NOT as documented" : "all as documented");
 }

@@ -204,6 +204,23 @@ QUOTA_TEST(the_quota_of_a_container_holds_in_version_1)
 	ck_assert_uint_eq(rnl__cpus_below(root), 1);
 }
 
+/* A mount of many layers has a line longer than any buffer, and text like a mount's in it. */
+QUOTA_TEST(a_long_line_is_one_line)
+{
+	char *text = malloc(20000);
+	size_t at = (size_t)sprintf(text, "40 23 0:30 / /long rw - overlay overlay rw,lowerdir=");
+
+	while (at < 19000)
+		at += (size_t)sprintf(text + at, "1 1 0:0 / /wrong rw - cgroup2 cgroup2 rw ");
+	sprintf(text + at, "\n" MOUNT_2);
+	put("/proc/self/cgroup", "0::/\n");
+	put("/proc/self/mountinfo", text);
+	put("/wrong/cpu.max", "100000 100000\n");
+	put("/sys/fs/cgroup/cpu.max", "500000 100000\n");
+	ck_assert_uint_eq(rnl__cpus_below(root), 5);
+	free(text);
+}
+
 /* The group of a process that came from outside a namespace. */
 QUOTA_TEST(a_group_that_is_not_mounted_leaves_the_mount)
 {
