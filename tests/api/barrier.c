@@ -285,8 +285,7 @@ TEST(the_memory_of_a_barrier_is_the_callers_after_what_comes_after_it)
 		must(rnl_submit(pool, after));
 		must(rnl_job_wait(after, RNL_FOREVER));
 		free(after);
-		while (rnl_barrier_wait(barrier, 0))
-			;
+		spin_until(!rnl_barrier_wait(barrier, 0));
 		free(barrier);
 		free(before);
 	}

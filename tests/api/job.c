@@ -259,8 +259,7 @@ TEST(the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns)
 		if (i % 5)
 			must(rnl_job_wait(job, RNL_FOREVER));
 		else
-			while (!rnl_job_test(job))
-				;
+			spin_until(rnl_job_test(job));
 		end_of(job, sizeof(*job));
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));

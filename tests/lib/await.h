@@ -34,13 +34,19 @@ static inline double seconds_now(void)
 		} \
 	} while (0)
 
-/* Waits for a round that another thread begins or ends. It spins to come at once, but lets others run. */
+/* Spins until another thread has done something: it comes at once, but lets others run. */
+#define spin_until(condition) \
+	do { \
+		for (unsigned spins_ = 1; !(condition); spins_++) { \
+			if (spins_ % 64 == 0) \
+				sched_yield(); \
+		} \
+	} while (0)
+
+/* Waits for a round that another thread begins or ends. */
 static inline void await_round(_Atomic unsigned *word, unsigned round)
 {
-	for (unsigned i = 1; *word != round; i++) {
-		if (i % 64 == 0)
-			sched_yield();
-	}
+	spin_until(*word == round);
 }
 
 static inline pid_t own_tid(void)

@@ -315,10 +315,7 @@ TEST(what_is_submitted_beside_a_resize_waits_for_no_other_one, .timeout_s = 120)
 	must(pthread_create(&lone.thread, NULL, submit_bursts, NULL));
 	for (unsigned i = 0; i < 4 * NR_RESIZES && !lone.wrong;) {
 		begun = lone.begun;
-		for (unsigned looks = 1; lone.begun == begun && !lone.wrong; looks++) {
-			if (looks % 64 == 0)
-				sched_yield();
-		}
+		spin_until(lone.begun != begun || lone.wrong);
 		lone.resizes = true;
 		halts_one(lone.thread, draw(&random, 5000));
 		for (unsigned nr = 1 + draw(&random, 3); nr; nr--, i++) {
