@@ -134,7 +134,7 @@ static int stream_stay(const struct rnl_pool *pool, const char *call, int refuse
 			    name);
 }
 
-int rnl__stream_attach_to(struct rnl_pool *pool, const char *call, int refused)
+int rnl__stream_attach_caller(struct rnl_pool *pool, const char *call, int refused)
 {
 	int ret;
 
@@ -146,7 +146,7 @@ int rnl__stream_attach_to(struct rnl_pool *pool, const char *call, int refused)
 	pthread_once(&once, make_key);
 	if (key_result)
 		return -ENOMEM;
-	ret = rnl__stream_attach_to(pool, rnl__pool_any_device(pool), false, "rnl_thread_attach()");
+	ret = rnl__stream_attach_to(pool, rnl__pool_any_device(pool), false, call);
 	if (ret)
 		return ret;
 	/* The destructor runs for any value but NULL. */
@@ -162,7 +162,7 @@ int rnl_thread_attach(struct rnl_pool *pool)
 	RNL__UNCANCELLED();
 	int ret = rnl__pool_given(pool, "rnl_thread_attach()");
 
-	return ret ? ret : rnl__stream_attach_to(pool, "rnl_thread_attach()", -EBUSY);
+	return ret ? ret : rnl__stream_attach_caller(pool, "rnl_thread_attach()", -EBUSY);
 }
 
 void rnl_thread_detach(void)

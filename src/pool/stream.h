@@ -21,6 +21,6 @@ struct rnl_pool;
  * Attaches the calling thread to the pool for a public @call.  Return: as rnl_thread_attach(), but
  * @refused if the thread is attached to another device.
  */
-int rnl__stream_attach_to(struct rnl_pool *pool, const char *call, int refused);
+int rnl__stream_attach_caller(struct rnl_pool *pool, const char *call, int refused);
 
 #endif
