@@ -264,6 +264,8 @@ int rnl__inflight_poll(struct rnl__inflight *f, unsigned query)
 		f->looked = f->now;
 	if (rnl__inflight_passed(f))
 		reached(f, written(f));
+	else if (f->writes && f->nr_marks && !rnl__inflight_silent(f))
+		learn_unreached(f);
 	if (!query || query > f->nr_marks)
 		return 0;
 	mark = &f->marks[(f->first_mark + query - 1) % f->limit];

@@ -190,6 +190,12 @@ static inline bool rnl__inflight_enough(struct rnl__inflight *f)
 	return nr == f->limit || rnl__pace_enough(&f->pace, nr);
 }
 
+/* Whether there is one job alone, which keeps the device busy for a while. */
+static inline bool rnl__inflight_one_long(struct rnl__inflight *f)
+{
+	return rnl__inflight_nr(f) == 1 && rnl__pace_long(&f->pace);
+}
+
 /* Whether the oldest mark is reached, by the word alone. */
 bool rnl__inflight_passed(struct rnl__inflight *f);
 

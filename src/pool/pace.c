@@ -16,8 +16,8 @@
 
 int rnl__pace_init(struct rnl__pace *p, unsigned limit, uint64_t enough_ns)
 {
-	uint64_t half = enough_ns / 2 + enough_ns % 2;
-	uint32_t unknown = half < RNL__PACE_UNKNOWN_NS ? (uint32_t)half : RNL__PACE_UNKNOWN_NS;
+	uint32_t unknown = enough_ns < RNL__PACE_UNKNOWN_NS ? (uint32_t)enough_ns :
+							      RNL__PACE_UNKNOWN_NS;
 
 	p->jobs = calloc(limit, sizeof(*p->jobs));
 	p->limit = limit;
@@ -102,12 +102,17 @@ void rnl__pace_took_at_least(struct rnl__pace *p, uint64_t first, uint64_t last,
 		return;
 	ns = ns < LONGEST_NS ? ns : LONGEST_NS;
 	for (uint64_t seq = first; seq <= last; seq++) {
-		const struct rnl__pace_job *j = job_at(p, seq);
+		struct rnl__pace_job *j = job_at(p, seq);
 		uint32_t *known = &p->known[j->entry];
 		uint64_t part = j->ns * (ns * PARTS / sum) / PARTS;
 
 		part = part < UINT32_MAX ? part : UINT32_MAX;
 		if (part > *known)
 			*known = (uint32_t)part;
+		/* Jobs that were issued as short ones now count as long. */
+		if (part > j->ns) {
+			p->ahead_ns += part - j->ns;
+			j->ns = (uint32_t)part;
+		}
 	}
 }

@@ -404,9 +404,14 @@ bool rnl__queue_shows(struct rnl__queue *q, uint32_t generation)
 				    next_of(&q->placed_urgent.head.node)));
 }
 
+bool rnl__queue_holds_keyed(struct rnl__queue *q, uint32_t generation)
+{
+	return lane_holds(&q->keyed[rnl__keyed_lane(generation)]);
+}
+
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation)
 {
-	return lane_holds(&q->keyed[rnl__keyed_lane(generation)]) ||
+	return rnl__queue_holds_keyed(q, generation) ||
 	       rnl__queue_stealable(q, q->takes_placed);
 }
 

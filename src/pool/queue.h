@@ -150,6 +150,7 @@ void rnl__queue_forget_due(struct rnl__queue *q);
 
 /* Whether a job is there, even one that is half put. */
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation);
+bool rnl__queue_holds_keyed(struct rnl__queue *q, uint32_t generation);
 bool rnl__queue_holds_urgent(struct rnl__queue *q, bool placed);
 bool rnl__queue_stealable(struct rnl__queue *q, bool placed);
 bool rnl__queue_holds_placed(struct rnl__queue *q);

@@ -10,7 +10,8 @@
  *	With jobs queued behind, a worker looks at its stream from time to time: so what the
  *	device has passed is told soon, however much is queued.
  *	A worker starts no more jobs than keep its stream busy for a while.  The others wait in
- *	its queue, where they can be stolen, or cancelled.
+ *	its queue, where they can be stolen, or cancelled.  Behind a long job it starts none that
+ *	a worker with nothing to do can have.
  *	An urgent worker takes and steals urgent jobs alone.  Where the device has no
  *	priorities, the other workers take urgent jobs as well, before all other jobs.
  *	A device that has failed never writes the word that a worker waits for: so the worker
@@ -79,7 +80,8 @@ static uint32_t commands(struct rnl__worker *w)
 /*
  * A worker to steal from, or NULL.  If our stream is empty, any worker; else only one that has
  * more jobs queued than we have in flight: a job that waits until its own worker has woken
- * runs beside our jobs there, and would run behind them here.
+ * runs beside our jobs there, and would run behind them here.  A job that another worker could have
+ * at once does not go behind a long one.
  */
 static struct rnl__worker *victim(struct rnl__worker *w)
 {
@@ -95,7 +97,8 @@ static struct rnl__worker *victim(struct rnl__worker *w)
 
 		if (rnl__share_may_have(w, other) &&
 		    (!load || rnl__queue_length(&other->queue) > load))
-			return other;
+			return rnl__inflight_one_long(&w->inflight) && rnl__share_one_idles(w) ?
+			       NULL : other;
 	}
 	return NULL;
 }
@@ -361,13 +364,16 @@ static void idle(struct rnl__worker *w)
 
 /*
  * Whether the worker is to wait for its stream alone: it can have no more jobs there, or has enough
- * for now and others queued.  With none queued it waits for a job, too.
+ * for now and others queued.  With none queued it waits for a job, too.  A second job behind a long
+ * one keeps the device busy, but is itself done sooner on the empty stream of another worker.
  */
 static bool full(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
 
-	return rnl__inflight_enough(f) && (rnl__inflight_nr(f) == f->limit || has_job(w));
+	if (rnl__inflight_enough(f))
+		return rnl__inflight_nr(f) == f->limit || has_job(w);
+	return rnl__inflight_one_long(f) && !w->next && rnl__share_leave(w);
 }
 
 /*
@@ -385,7 +391,8 @@ static void await_space(struct rnl__worker *w)
 	if (!f->first)
 		return;
 	w->wait_since = w->last_check = start;
-	while (!rnl__complete_passed(w, 1) && !may_obey(w) && !rnl__worker_has_returned(w)) {
+	while (!rnl__complete_passed(w, 1) && !may_obey(w) && !rnl__worker_has_returned(w) &&
+	       full(w)) {
 		now = rnl__inflight_clock(f);
 		check_device(w, now);
 		if (!f->first)

@@ -45,6 +45,36 @@ static bool others_have(struct rnl__worker *w)
 	return false;
 }
 
+/* Whether a worker with an empty stream, asleep or awake, is about to look for jobs. */
+static bool share_idles(struct rnl__worker *w)
+{
+	/* relaxed: a worker that is told to leave may steal nothing; this one looks again soon */
+	return !atomic_load_explicit(&w->commands, memory_order_relaxed) &&
+	       rnl__worker_attends(w) && !rnl__queue_length(&w->queue) &&
+	       !rnl__queue_away(&w->queue);
+}
+
+bool rnl__share_one_idles(struct rnl__worker *w)
+{
+	struct rnl_pool *pool = w->pool;
+	unsigned nr = rnl__pool_nr_workers(pool);
+
+	for (unsigned i = 0; i < nr; i++) {
+		struct rnl__worker *other = &pool->workers[i];
+
+		if (other != w && serves_the_same(other, w) && share_idles(other))
+			return true;
+	}
+	return false;
+}
+
+bool rnl__share_leave(struct rnl__worker *w)
+{
+	return rnl__queue_stealable(&w->queue, false) &&
+	       !rnl__queue_holds_keyed(&w->queue, rnl__pool_serving(w->pool)) &&
+	       rnl__share_one_idles(w);
+}
+
 /* Wakes a worker of one lot, or else of the other one. */
 static void wake_one(struct rnl__lot *lot, struct rnl__lot *also, uint64_t among)
 {

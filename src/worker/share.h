@@ -53,6 +53,15 @@ void rnl__share_queue(struct rnl__worker *w);
 /* Whether the queue of @other holds a job that a worker may take. */
 bool rnl__share_may_have(struct rnl__worker *w, struct rnl__worker *other);
 
+/* Whether another worker, which may take the same jobs, has nothing to do. */
+bool rnl__share_one_idles(struct rnl__worker *w);
+
+/*
+ * Whether the worker leaves the jobs of its queue to others: each of them may take these, and one of
+ * them has nothing to do.
+ */
+bool rnl__share_leave(struct rnl__worker *w);
+
 /* If a notice waits, looks at the marks; starts those for low water if the pool is so empty. */
 void rnl__share_look_at_mark(struct rnl__worker *w);
 

@@ -207,3 +207,115 @@ TEST(a_worker_that_waits_for_its_stream_obeys, .setup = set_path, .teardown = re
 	must(rnl_trace_stop(pool));
 	rnl_pool_destroy(pool);
 }
+
+/* ---- a long job ---------------------------------------------------------- */
+
+enum { BEHIND = 40 };
+
+/* Functions of their own, so that they have estimates of their own. */
+static int long_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
+}
+
+static int short_fn(struct rnl_job *job)
+{
+	return launch_store(job->user, NULL, 0);
+}
+
+/* Has the workers learn that jobs of a function are quick: many pass before one is slow. */
+static void teach_quick(struct rnl_pool *pool, int (*fn)(struct rnl_job *job))
+{
+	struct rnl_job jobs[64];
+
+	for (int round = 0; round < 5; round++) {
+		for (unsigned i = 0; i < COUNT(jobs); i++)
+			submit_job(pool, &jobs[i], fn, NULL);
+		for (unsigned i = 0; i < COUNT(jobs); i++)
+			ck_assert_int_eq(result_of(&jobs[i]), 0);
+	}
+}
+
+static unsigned nr_done(struct rnl_job *jobs, unsigned nr)
+{
+	unsigned done = 0;
+
+	for (unsigned i = 0; i < nr; i++)
+		done += rnl_job_test(&jobs[i]) == 1;
+	return done;
+}
+
+/* How many of a burst of short jobs wait for a long one, which the gate holds on its stream. */
+static unsigned nr_behind(struct rnl_pool *pool, struct gate *kernel)
+{
+	struct rnl_job jobs[BEHIND];
+	unsigned nr;
+
+	for (unsigned i = 0; i < BEHIND; i++)
+		submit_job(pool, &jobs[i], short_fn, NULL);
+	ck_eventually(nr_done(jobs, BEHIND) >= BEHIND - 1);
+	nr = BEHIND - nr_done(jobs, BEHIND);
+	gate_open(kernel);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	return nr;
+}
+
+TEST(of_a_burst_of_short_jobs_one_at_most_waits_for_a_long_job_that_is_not_known, .loops = 2)
+{
+	for (int i = 0; i < 10; i++) {
+		struct gate kernel = GATE_INIT;
+		struct rnl_pool *pool;
+		struct rnl_job held;
+
+		skip_unless_host();
+		pool = pool_of(2, .stream = _i ? RNL_STREAM_PER_THREAD : RNL_STREAM_PRIVATE);
+		teach_quick(pool, short_fn);
+		submit_job(pool, &held, long_fn, &kernel);
+		ck_assert_uint_le(nr_behind(pool, &kernel), 1);
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(short_jobs_do_not_wait_for_a_job_that_takes_longer_than_its_function_did)
+{
+	for (int i = 0; i < 10; i++) {
+		struct gate kernel = GATE_INIT;
+		struct rnl_pool *pool;
+		struct rnl_job held;
+
+		skip_unless_host();
+		pool = pool_of(2);
+		teach_quick(pool, short_fn);
+		teach_quick(pool, long_fn);
+		submit_job(pool, &held, long_fn, &kernel);
+		gate_await(&kernel, 1);
+		/* It has been on the stream for longer than in_flight_ns. */
+		usleep(5000);
+		ck_assert_uint_le(nr_behind(pool, &kernel), 1);
+		rnl_pool_destroy(pool);
+	}
+}
+
+TEST(a_short_job_does_not_wait_for_a_long_one_while_a_worker_has_nothing_to_do, .loops = 4)
+{
+	static const int32_t spins[] = { 0, -1, 50, 1000000 };
+
+	for (int i = 0; i < 50; i++) {
+		struct gate kernel = GATE_INIT;
+		struct rnl_job held, job;
+		struct rnl_pool *pool;
+
+		skip_unless_host();
+		pool = pool_of(2, .spin_us = spins[_i]);
+		if (i % 2)
+			teach_quick(pool, short_fn);
+		submit_job(pool, &held, long_fn, &kernel);
+		if (i / 2 % 2)
+			gate_await(&kernel, 1);
+		submit_job(pool, &job, short_fn, NULL);
+		ck_assert_int_eq(result_of(&job), 0);
+		ck_assert_int_eq(rnl_job_test(&held), 0);
+		gate_open(&kernel);
+		rnl_pool_destroy(pool);
+	}
+}
