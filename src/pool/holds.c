@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
+#include "sys/latch.h"
 #include "sys/sizes.h"
 #include "sys/stack.h"
 #include "sys/tsan.h"
@@ -163,13 +163,12 @@ static void drop(struct rnl_pool *pool, struct rnl_job *job)
 							  memory_order_relaxed))
 			return;
 	}
-	/* relaxed: the return of the job publishes it */
-	atomic_fetch_add_explicit(&pool->releasing, 1, memory_order_relaxed);
+	/* The return of the job publishes it. */
+	rnl__latch_add(&pool->releasing, 1);
 	/* [holds.D2] acquire: what the other releases did; pairs with [holds.D1] */
 	(void)atomic_load_explicit(count_of(job), memory_order_acquire);
 	rnl__worker_return(&pool->workers[job->worker], job);
-	/* [holds.F1] release: all touches of the pool come before; pairs with [holds.F2] */
-	atomic_fetch_sub_explicit(&pool->releasing, 1, memory_order_release);
+	(void)rnl__latch_drop(&pool->releasing, 1);
 }
 
 /* Puts a hold's slot back that the caller has taken over, and drops its share. */
@@ -359,7 +358,6 @@ void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg)
 
 void rnl__holds_fini(struct rnl_pool *pool)
 {
-	/* [holds.F2] acquire: releases no longer touch the pool; pairs with [holds.F1] */
-	while (atomic_load_explicit(&pool->releasing, memory_order_acquire))
-		sched_yield();	/* the releasing thread may need the CPU */
+	/* Asleep: the releasing thread may have a lower priority, and need this CPU. */
+	(void)rnl__latch_wait(&pool->releasing, 0, RNL__NEVER);
 }

@@ -17,7 +17,7 @@
  *	hold that is not late.
  *	While a job waits for its holds it has a slot of its own, so that other threads can name
  *	the job.
- *	The release that returns a job touches the pool last by a count, `releasing`, which the
+ *	The release that returns a job touches the pool last by a latch, `releasing`, which the
  *	pool's destroy waits for.
  *	Model: tests/model/hold.pml.
  *

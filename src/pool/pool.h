@@ -110,7 +110,8 @@ struct rnl_pool {
 	struct rnl__tally chained;	/* jobs in no queue but on a worker's chain, or that tell of a
 					 * barrier: counted as a queue counts; closed as the queues are */
 	_Atomic bool refused;		/* a refused submit was the last to leave the low mark */
-	_Atomic uint32_t releasing;	/* threads that return a job whose last hold they released */
+	_Atomic uint32_t releasing;	/* a latch: threads that return a job of which they released
+					 * the last hold */
 	struct rnl__keeper keeper;
 	struct rnl__worker workers[RNL_WORKERS_MAX];
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Jobs that are finished from outside: what waits for a hold, and what a release may meet. */
+#define _GNU_SOURCE		/* cpu_set_t */
+#include <sched.h>
+
 #include "cq.h"
 #include "guard.h"
 #include "heap.h"
@@ -907,4 +910,57 @@ TEST(what_a_watched_call_took_ends_if_the_function_is_called_again)
 	ck_assert_int_eq(result_of(&t.job), 0);
 	rnl_device_free(pool, t.to);
 	rnl_pool_destroy(pool);
+}
+
+/* ---- priorities ---------------------------------------------------------- */
+
+static int be_ordinary_and_release(void *arg)
+{
+	struct sched_param none = { 0 };
+
+	must(sched_setscheduler(0, SCHED_OTHER, &none));
+	return rnl_hold_release(arg, 0);
+}
+
+static double own_cpu_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/*
+ * On one CPU, the release wakes a worker of a higher priority, which ends the job, and the owner
+ * destroys the pool while the releasing thread is still in its call.  The owner's time on the CPU is
+ * counted: what others take of it is not.
+ */
+TEST(a_destroy_sleeps_while_a_thread_of_a_lower_priority_releases_a_hold)
+{
+	struct sched_param lowest = { .sched_priority = 1 };
+	double used = 0;
+	cpu_set_t one;
+	int cpu = sched_getcpu();
+
+	CPU_ZERO(&one);
+	CPU_SET((unsigned)cpu, &one);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	if (sched_setscheduler(0, SCHED_FIFO, &lowest))
+		test_skip("a_destroy_sleeps...: this process may not use SCHED_FIFO");
+	for (int i = 0; i < 5; i++) {
+		struct rnl_pool *pool = pool_of(1);
+		struct call call;
+		struct holder h;
+
+		holder_of(&h, 1);
+		submit_held(pool, &h);
+		call_start(&call, be_ordinary_and_release, &h.holds[0]);
+		ck_assert_int_eq(result_of(&h.job), 0);
+		used -= own_cpu_seconds();
+		rnl_pool_destroy(pool);
+		used += own_cpu_seconds();
+		must(call_end(&call));
+	}
+	/* Spinning takes most of a second for each: the kernel then lets the others run. */
+	ck_assert_msg(used < 0.5, "%f s", used);
 }

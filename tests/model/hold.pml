@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of holds: take(), take_over() [holds.U1], drop() [holds.D1], F1, rnl__holds_await()
+ * Model of holds: take(), take_over() [holds.U1], drop() [holds.D1], rnl__holds_await()
  * [holds.D4], rnl__holds_end_late() and rnl__holds_fini() of src/pool/holds.c, and what
  * src/worker/complete.c does with a job that has them.
  *
@@ -57,7 +57,7 @@ inline end_hold(i)
 		d_step { touch_pool(); assert(!runs && !returned); returned = true };	/* [worker.B1] */
 		touch_pool();				/* rnl__park_wake() */
 #ifndef BREAK_RELEASING
-		d_step { touch_pool(); releasing-- };	/* [holds.F1] */
+		d_step { touch_pool(); releasing-- };	/* [latch.D1] */
 #endif
 		break
 	od;
@@ -184,7 +184,7 @@ active proctype worker()
 	:: else -> break
 	od;
 #ifndef BREAK_RELEASING
-	releasing == 0;					/* [holds.F2] */
+	releasing == 0;					/* [latch.W1] */
 #endif
 	gone = true
 }
