@@ -47,13 +47,14 @@ static struct rnl_job *meld(struct rnl_job *a, struct rnl_job *b)
 }
 
 /* Makes one heap of a list of them: by pairs, then of the pairs. */
-static struct rnl_job *meld_all(struct rnl_job *list)
+static struct rnl_job *meld_all(struct rnl_job *list, struct rnl__keeper_break *brk)
 {
 	struct rnl_job *pairs = NULL, *heap = NULL;
 
 	while (list) {
 		struct rnl_job *a = list, *b = a->link;
 
+		rnl__keeper_step(brk);
 		list = b ? b->link : NULL;
 		a->link = NULL;
 		if (b)
@@ -65,6 +66,7 @@ static struct rnl_job *meld_all(struct rnl_job *list)
 	while (pairs) {
 		struct rnl_job *next = pairs->link;
 
+		rnl__keeper_step(brk);
 		pairs->link = NULL;
 		heap = meld(heap, pairs);
 		pairs = next;
@@ -115,13 +117,14 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
 		rnl__keeper_cancelled(pool, false);
 }
 
-static void take_in(struct rnl_pool *pool)
+static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
 	struct rnl_job *next, *job;
 
 	/* [delayed.N2] acquire: the jobs themselves; pairs with [delayed.N1] */
 	job = atomic_exchange_explicit(&pool->keeper.came, NULL, memory_order_acquire);
 	for (; job; job = next) {
+		rnl__keeper_step(brk);
 		next = job->link;
 		job->link = NULL;
 		set_child(job, NULL);
@@ -134,7 +137,7 @@ static void take_in(struct rnl_pool *pool)
 }
 
 /* Queues those that were cancelled, and makes the heap anew of the others. */
-static void sweep(struct rnl_pool *pool)
+static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
 	struct rnl_job *list = pool->keeper.delayed, *job, *child, *next;
 	bool closed = rnl__tally_closed(&pool->delayed);
@@ -143,6 +146,7 @@ static void sweep(struct rnl_pool *pool)
 	while ((job = list) != NULL) {
 		list = job->link;
 		for (child = child_of(job); child; child = next) {
+			rnl__keeper_step(brk);
 			next = child->link;
 			child->link = list;
 			list = child;
@@ -158,15 +162,17 @@ static void sweep(struct rnl_pool *pool)
 	}
 }
 
-void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all)
+void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
+		       struct rnl__keeper_break *brk)
 {
 	struct rnl_job *job;
 
-	take_in(pool);
+	take_in(pool, brk);
 	if (all || rnl__tally_closed(&pool->delayed))
-		sweep(pool);
+		sweep(pool, brk);
 	while ((job = pool->keeper.delayed) != NULL && job->submit_ns <= now) {
-		pool->keeper.delayed = meld_all(child_of(job));
+		rnl__keeper_step(brk);
+		pool->keeper.delayed = meld_all(child_of(job), brk);
 		queue(pool, job);
 	}
 }

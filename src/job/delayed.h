@@ -22,14 +22,20 @@
 
 #include <runnel.h>
 
+struct rnl__keeper_break;
+
 /* Gives an accepted job, which the tally has counted, to the keeper; its time is in submit_ns. */
 void rnl__delayed_push(struct rnl_job *job);
 
 /* Whether a job was pushed that the keeper has not seen; a full barrier stands before. */
 bool rnl__delayed_came(struct rnl_pool *pool);
 
-/* The keeper: queues the jobs whose time is up; @all: also those that were cancelled, if any. */
-void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all);
+/*
+ * The keeper: queues the jobs whose time is up; @all: also those that were cancelled, if any.  @brk:
+ * the keeper's, since there may be many.
+ */
+void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
+		       struct rnl__keeper_break *brk);
 
 /* The keeper: the earliest time, of the jobs seen. */
 uint64_t rnl__delayed_time(struct rnl_pool *pool);

@@ -293,7 +293,7 @@ void rnl__holds_end_of(const struct rnl_pool *pool, const struct rnl_job *job)
 			end(rnl__node_id(row, index), slot, 0);
 }
 
-void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now)
+void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper_break *brk)
 {
 	uint64_t due = RNL__NEVER;
 	struct slot *slot;
@@ -301,6 +301,7 @@ void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now)
 
 	rnl__queue_forget_due(&pool->keeper.self.queue);
 	for_each_slot(slot, row, index) {
+		rnl__keeper_step(brk);
 		if (!look(slot, &view) || view.pool != pool || view.since)
 			continue;
 		if (view.late_at > now)

@@ -38,6 +38,8 @@
 #include "pool/worker.h"
 #include "sys/atomic.h"
 
+struct rnl__keeper_break;
+
 static inline int rnl__holds_result(const struct rnl_job *job)
 {
 	return rnl__peek(rnl__atomic((int32_t *)&job->result));
@@ -65,7 +67,7 @@ int rnl__holds_release(const struct rnl_hold *hold, int result);
 void rnl__holds_end_of(const struct rnl_pool *pool, const struct rnl_job *job);
 
 /* The keeper: ends the pool's holds that are late.  When the next one will be; NEVER: none. */
-void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now);
+void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper_break *brk);
 
 /*
  * The job's worker, in place of what makes the job done: drops the worker's share.  True: the job

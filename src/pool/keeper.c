@@ -17,13 +17,14 @@ void rnl__keeper_expect(struct rnl__worker *w, uint64_t at)
 void rnl__keeper_cancelled(struct rnl_pool *pool, bool outside)
 {
 	if (outside)
-		/* relaxed: the next one publishes it */
-		atomic_fetch_add_explicit(&pool->keeper.outside, 1, memory_order_relaxed);
+		/* [keeper.O1] release: as [keeper.C1]; pairs with [keeper.O2] */
+		atomic_fetch_add_explicit(&pool->keeper.outside, 1, memory_order_release);
 	/* [keeper.C1] release: cancelled before it is counted; pairs with [keeper.C2] */
 	atomic_fetch_add_explicit(&pool->keeper.cancels, 1, memory_order_release);
 	/* [keeper.C3] full barrier: counted before the look; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__bell_ring(&pool->keeper.bell);
+	rnl__bell_ring(&pool->keeper.cancelled);
 }
 
 uint32_t rnl__keeper_cancels(struct rnl_pool *pool)
@@ -34,6 +35,6 @@ uint32_t rnl__keeper_cancels(struct rnl_pool *pool)
 
 uint32_t rnl__keeper_outside(struct rnl_pool *pool)
 {
-	/* relaxed: the count of all cancels was read before */
-	return atomic_load_explicit(&pool->keeper.outside, memory_order_relaxed);
+	/* [keeper.O2] acquire: the jobs are cancelled; pairs with [keeper.O1] */
+	return atomic_load_explicit(&pool->keeper.outside, memory_order_acquire);
 }

@@ -13,6 +13,9 @@
  *	notices are in no queue: the keeper looks at all of them if one was cancelled.
  *	A walk costs time, the keeper's and that of takers which find a lane held: so the keeper
  *	rests after it, the longer the longer it took, but no longer than jobs may wait.
+ *	Queued jobs that are cancelled or late come first.  What else the keeper does may take long,
+ *	with many delayed jobs, notices or holds: so it looks for such jobs again after each piece
+ *	of that.  If it was woken for nothing it rests, until a job is cancelled.
  *	A job that the keeper has taken off its queue is completed as by a worker, with counts of
  *	the keeper's own.  A job that comes after a barrier is left to the workers.
  *	The thread is in worker/keep.c; job/delayed.h has delayed jobs.
@@ -31,8 +34,24 @@
 
 #define RNL__KEEPER RNL_WORKERS_MAX	/* its index, where a worker has one */
 
+/* What the keeper does between two pieces of long work. */
+struct rnl__keeper_break {
+	void (*look)(struct rnl__keeper_break *brk);
+	unsigned steps;
+};
+
+#define RNL__KEEPER_PIECE 256u	/* steps between two looks */
+
+/* A step of long work is done; some 0.1 us. */
+static inline void rnl__keeper_step(struct rnl__keeper_break *brk)
+{
+	if (++brk->steps % RNL__KEEPER_PIECE == 0)
+		brk->look(brk);
+}
+
 struct rnl__keeper {
 	struct rnl__bell bell;
+	struct rnl__bell cancelled;	/* while the keeper rests: only a cancel ends that */
 	_Atomic uint32_t cancels;	/* of jobs that had not started, ever */
 	_Atomic uint32_t outside;	/* of them, jobs that may be in no queue */
 	_Atomic(struct rnl_job *) came;	/* delayed jobs that it has not seen */
@@ -58,7 +77,7 @@ void rnl__keeper_expect(struct rnl__worker *w, uint64_t at);
 /* A job was cancelled that had not started; @outside: it may be a notice, or delayed. */
 void rnl__keeper_cancelled(struct rnl_pool *pool, bool outside);
 
-/* How many such cancels there were, or of those @outside; the jobs are seen cancelled. */
+/* How many such cancels there were, or of jobs @outside; the jobs are seen cancelled. */
 uint32_t rnl__keeper_cancels(struct rnl_pool *pool);
 uint32_t rnl__keeper_outside(struct rnl_pool *pool);
 

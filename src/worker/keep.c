@@ -28,8 +28,11 @@
 /* What the thread has between two looks. */
 struct keep {
 	struct rnl_pool *pool;
+	struct rnl__keeper_break brk;
 	uint32_t cancels, outside;	/* that it has seen to */
+	bool queued_cancelled;		/* it has queued jobs itself that are to be found now */
 	uint64_t rests_until;		/* it walks through no queue before */
+	uint64_t outside_rests_until;	/* ... nor through all delayed jobs and notices */
 };
 
 /* ---- a queue ------------------------------------------------------------- */
@@ -121,12 +124,21 @@ static uint64_t search_time(struct keep *keep)
 	unsigned nr = rnl__pool_nr_workers(pool);
 	uint64_t due = RNL__NEVER;
 
+	if (keep->queued_cancelled)
+		return 0;
 	if (rnl__keeper_cancels(pool) != keep->cancels)
 		due = 0;
 	for (unsigned i = 0; i < nr; i++)
 		due = rnl__smaller(due, rnl__queue_due(&pool->workers[i].queue));
-	due = rnl__smaller(due, rnl__queue_due(&pool->keeper.self.queue));
 	return due == RNL__NEVER ? due : rnl__larger(due, keep->rests_until);
+}
+
+/* The end of the rest after work that began at @began. */
+static uint64_t keep_rest_from(uint64_t began)
+{
+	uint64_t now = rnl__now(), took = REST_TIMES * (now - began);
+
+	return now + rnl__smaller(rnl__larger(REST_NS, took), REST_MAX_NS);
 }
 
 /* Searches the queues, and all of them if a job was cancelled anywhere. */
@@ -134,18 +146,12 @@ static void search(struct keep *keep)
 {
 	struct rnl_pool *pool = keep->pool;
 	uint32_t cancels = rnl__keeper_cancels(pool);
-	uint32_t outside = rnl__keeper_outside(pool);
-	bool all = cancels != keep->cancels;
-	uint64_t began = rnl__now(), took;
-	unsigned nr;
+	bool all = cancels != keep->cancels || keep->queued_cancelled;
+	uint64_t began = rnl__now();
+	unsigned nr = rnl__pool_nr_workers(pool);
 
 	keep->cancels = cancels;
-	if (outside != keep->outside) {
-		rnl__delayed_look(pool, 0, true);
-		rnl__watermark_cancelled(pool);
-	}
-	keep->outside = outside;
-	nr = rnl__pool_nr_workers(pool);
+	keep->queued_cancelled = false;
 	for (unsigned i = 0; i < nr; i++) {
 		struct rnl__worker *w = &pool->workers[i];
 		uint64_t now = rnl__now();
@@ -153,10 +159,60 @@ static void search(struct keep *keep)
 		if (all || rnl__queue_due(&w->queue) <= now)
 			search_queue(w, now);
 	}
-	if (rnl__queue_due(&pool->keeper.self.queue) <= rnl__now())
-		rnl__holds_end_late(pool, rnl__now());
-	took = REST_TIMES * (rnl__now() - began);
-	keep->rests_until = rnl__now() + rnl__smaller(rnl__larger(REST_NS, took), REST_MAX_NS);
+	keep->rests_until = keep_rest_from(began);
+}
+
+/* Between pieces of other work. */
+static void keep_look(struct rnl__keeper_break *brk)
+{
+	struct keep *keep = rnl_container_of(brk, struct keep, brk);
+
+	if (search_time(keep) <= rnl__now())
+		search(keep);
+}
+
+/* ---- jobs outside of the queues ------------------------------------------ */
+
+/* When there is something to do for delayed jobs, notices or holds. */
+static uint64_t keep_outside_time(struct keep *keep)
+{
+	struct rnl_pool *pool = keep->pool;
+	uint64_t due = rnl__delayed_came(pool) ? 0 : rnl__delayed_time(pool), held;
+
+	if (rnl__keeper_outside(pool) != keep->outside)
+		due = rnl__smaller(due, keep->outside_rests_until);
+	held = rnl__queue_due(&pool->keeper.self.queue);
+	if (held != RNL__NEVER)
+		due = rnl__smaller(due, rnl__larger(held, keep->outside_rests_until));
+	return due;
+}
+
+/* Queues delayed jobs and notices that were cancelled, and ends holds that are late. */
+static void keep_end_outside(struct keep *keep)
+{
+	struct rnl_pool *pool = keep->pool;
+	uint32_t outside = rnl__keeper_outside(pool);
+	uint64_t began = rnl__now();
+
+	if (outside != keep->outside) {
+		keep->outside = outside;
+		rnl__delayed_look(pool, 0, true, &keep->brk);
+		rnl__watermark_cancelled(pool);
+		keep->queued_cancelled = true;
+	}
+	if (rnl__queue_due(&pool->keeper.self.queue) <= began)
+		rnl__holds_end_late(pool, began, &keep->brk);
+	keep->outside_rests_until = keep_rest_from(began);
+}
+
+static void keep_outside(struct keep *keep, uint64_t now)
+{
+	struct rnl_pool *pool = keep->pool;
+
+	if (rnl__delayed_came(pool) || rnl__delayed_time(pool) <= now)
+		rnl__delayed_look(pool, now, false, &keep->brk);
+	if (keep->outside_rests_until <= now)
+		keep_end_outside(keep);
 }
 
 static bool ends(struct rnl_pool *pool)
@@ -174,19 +230,30 @@ static void tell_barriers(struct rnl_pool *pool)
 	rnl__pool_ring_drained(pool);
 }
 
-/* The keeper was woken: other cancels and submits may follow at once. */
-static void rest(struct rnl_pool *pool)
+/*
+ * The keeper was woken for nothing that is due: other submits may follow at once.  A cancel ends the
+ * rest, unless the keeper may not search yet.
+ */
+static void rest(struct keep *keep)
 {
-	uint64_t now = rnl__now(), starts = rnl__delayed_time(pool);
+	struct rnl_pool *pool = keep->pool;
+	uint32_t listened = rnl__bell_listen(&pool->keeper.cancelled);
+	uint64_t now = rnl__now();
+	uint64_t due = rnl__smaller(search_time(keep), keep_outside_time(keep));
 
-	if (starts > now && !rnl__worker_has_returned(&pool->keeper.self))
-		rnl__nap(rnl__smaller(REST_NS, starts - now));
+	if (due <= now || rnl__worker_has_returned(&pool->keeper.self))
+		return;
+	due = rnl__smaller(due, now + REST_NS);
+	if (rnl__keeper_cancels(pool) != keep->cancels)
+		rnl__nap(due - now);
+	else
+		(void)rnl__bell_wait(&pool->keeper.cancelled, listened, due);
 }
 
 static void *keep_main(void *arg)
 {
 	struct rnl_pool *pool = arg;
-	struct keep keep = { .pool = pool };
+	struct keep keep = { .pool = pool, .brk.look = keep_look };
 
 	/* A callback that cancels its own thread would end the keeper. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
@@ -196,24 +263,24 @@ static void *keep_main(void *arg)
 	rnl__thread.worker = &pool->keeper.self;
 	for (;;) {
 		uint32_t listened = rnl__bell_listen(&pool->keeper.bell);
-		uint64_t searches = search_time(&keep), starts, now = rnl__now();
 		const bool returned = rnl__worker_has_returned(&pool->keeper.self);
+		uint64_t searches = search_time(&keep), outside = keep_outside_time(&keep);
+		uint64_t now = rnl__now();
 
 		if (ends(pool))
 			return NULL;
+		if (searches <= now)
+			search(&keep);
 		if (rnl__watermark_end(pool))
 			continue;
 		if (returned)
 			tell_barriers(pool);
-		starts = rnl__delayed_came(pool) ? 0 : rnl__delayed_time(pool);
-		if (starts <= now)
-			rnl__delayed_look(pool, now, false);
-		if (searches <= now)
-			search(&keep);
-		else if (starts > now && !returned &&
+		if (outside <= now)
+			keep_outside(&keep, now);
+		else if (searches > now && !returned &&
 			 !rnl__bell_wait(&pool->keeper.bell, listened,
-							 rnl__smaller(starts, searches)))
-			rest(pool);
+					 rnl__smaller(searches, outside)))
+			rest(&keep);
 	}
 }
 

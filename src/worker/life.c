@@ -212,7 +212,7 @@ static void init_parts(struct rnl_pool *pool)
 {
 	struct rnl__bell *bells[] = {
 		&pool->space[0], &pool->space[1], &pool->space_deferred, &pool->space_batch,
-		&pool->drained, &pool->keeper.bell,
+		&pool->drained, &pool->keeper.bell, &pool->keeper.cancelled,
 	};
 	/* Another pool, and the other mark, had other turns. */
 	const uint32_t turn = (uint32_t)rnl__now() & ~1u;

@@ -517,3 +517,74 @@ TEST(each_job_ends_once_as_it_was_said_beside_steals_resizes_drains_and_a_close,
 		rnl_pool_destroy(pool);
 	}
 }
+
+/* ---- what the keeper does first ------------------------------------------ */
+
+/* Cancels a queued job when the keeper has nothing to do. Return: how long it took to be told. */
+static int64_t cancel_took(struct rnl_pool *pool)
+{
+	struct rnl_job job;
+	int64_t begin;
+
+	submit_job(pool, &job, noop_fn, NULL);
+	usleep(5000);
+	begin = rnl_clock();
+	must(rnl_job_cancel(&job));
+	ck_assert_int_eq(result_of(&job), -ECANCELED);
+	return rnl_clock() - begin;
+}
+
+/* Once is enough: on a busy machine the keeper gets no CPU for a while. */
+TEST(the_keeper_does_not_rest_before_it_sees_a_cancelled_job)
+{
+	struct jam jam;
+
+	jam_of(&jam, 1);
+	ck_eventually(cancel_took(jam.pool) < MS / 4);
+	jam_end(&jam);
+}
+
+static struct gate keeper = GATE_INIT;
+static _Atomic uint64_t queued_then;
+
+static void hold_keeper(struct rnl_job *job)
+{
+	(void)job;
+	gate_wait(&keeper);
+}
+
+static void note_queued(struct rnl_job *job)
+{
+	queued_then = figures_of(job->user).queued;
+}
+
+TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 120)
+{
+	enum { NR = 50000 };
+	struct rnl_job blocker, job, *delayed = calloc(NR, sizeof(*delayed));
+	struct jam jam;
+	int64_t at;
+
+	jam_of(&jam, 1);
+	job_of(&blocker, noop_fn, NULL);
+	must(rnl_job_on_done(&blocker, hold_keeper));
+	must(rnl_submit(jam.pool, &blocker));
+	must(rnl_job_cancel(&blocker));
+	gate_await(&keeper, 1);
+	at = rnl_clock();
+	for (int i = 0; i < NR; i++) {
+		job_of(&delayed[i], noop_fn, NULL);
+		must(rnl_submit_at(jam.pool, &delayed[i], at + MS));
+	}
+	ck_eventually(rnl_clock() > at + MS);
+	job_of(&job, noop_fn, jam.pool);
+	must(rnl_job_on_done(&job, note_queued));
+	must(rnl_submit(jam.pool, &job));
+	must(rnl_job_cancel(&job));
+	gate_open(&keeper);
+	ck_assert_int_eq(result_of(&job), -ECANCELED);
+	ck_assert_uint_lt(queued_then, NR / 2);
+	ck_eventually(figures_of(jam.pool).queued == NR);
+	jam_end(&jam);
+	free(delayed);
+}
