@@ -11,6 +11,7 @@
 #include "sys/abi.h"
 #include "sys/clock.h"
 #include "sys/futex.h"
+#include "sys/sizes.h"
 #include "sys/thread.h"
 #include "pool/pool.h"
 #include "worker/staff.h"
@@ -28,16 +29,47 @@
 
 /* ---- the writer ---------------------------------------------------------- */
 
-bool rnl__trace_drain(struct rnl__trace *t)
+void rnl__trace_count(struct rnl__trace *t)
 {
-	bool much = false;
-
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		struct rnl__track *track = &t->tracks[i];
-		const struct rnl__track_record *records;
-		uint64_t nr;
 
-		records = rnl__track_peek(track, &nr);
+		/* A ring has two rows. Not more: busy workers note more meanwhile, and more again. */
+		for (int row = 0; row < 2; row++) {
+			uint64_t nr;
+			const struct rnl__track_record *records = rnl__track_count(track, &nr);
+
+			for (uint64_t n = 0; n < nr; n++)
+				rnl__trace_figure(t, track, &records[n]);
+		}
+	}
+}
+
+/* Counts what the workers have noted; the writer writes that, up to @counted, of each track. */
+static void trace_count_for_writer(struct rnl__trace *t, uint64_t *counted)
+{
+	pthread_mutex_lock(&t->lock);
+	rnl__trace_count(t);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		counted[i] = t->tracks[i].counted;
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* Takes records out of the tracks and writes them.  True: there were many. */
+static bool trace_drain(struct rnl__trace *t)
+{
+	uint64_t counted[RNL_WORKERS_MAX];
+	bool much = false;
+
+	trace_count_for_writer(t, counted);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		struct rnl__track *track = &t->tracks[i];
+		uint64_t left = counted[i] - rnl__own_read(&track->tail), nr;
+		const struct rnl__track_record *records = rnl__track_peek(track, &nr);
+
+		/* The rest is in the ring's other row. */
+		much = much || nr < left;
+		nr = rnl__smaller(nr, left);
 		if (!nr)
 			continue;
 		if (!(t->named >> i & 1))
@@ -77,11 +109,9 @@ static void *writer_main(void *arg)
 	(void)setpriority(PRIO_PROCESS, 0, 5);
 	do {
 		last = stops(t);
-		pthread_mutex_lock(&t->lock);
-		much = rnl__trace_drain(t);
+		much = trace_drain(t);
 		if (!much)
 			rnl__trace_flush(&t->file);
-		pthread_mutex_unlock(&t->lock);
 		if (!much && !last)
 			(void)rnl__futex_wait(&t->stops, 0, rnl__now() + PERIOD_NS);
 	} while (!last || much);

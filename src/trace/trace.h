@@ -17,7 +17,8 @@
  *	trace_overlap.c	figures of the trace that runs
  *	overlap.c	what was on a device at the same time
  *
- *	`lock` is for the thread that takes records out.
+ *	`lock` is for the figures, which the writer and rnl_trace_overlap() bring up to date: so
+ *	neither waits while the other writes, or computes.  The file is the writer's alone.
  */
 #ifndef RNL_TRACE_H
 #define RNL_TRACE_H
@@ -48,13 +49,14 @@ struct rnl__trace {
 	pthread_t writer;
 	_Atomic uint32_t stops;		/* the writer is to end */
 
-	pthread_mutex_t lock;
 	struct rnl__trace_file file;
 	struct rnl__trace_arrows arrows;
 	struct rnl__trace_name names[64];
 	uint64_t named;			/* bits: tracks that the file has names of */
-	uint64_t nr_jobs, nr_flown, nr_timed, nr_cut; /* flown: left work on the stream */
 	uint64_t too_much;		/* jobs that the file had no space for */
+
+	pthread_mutex_t lock;
+	uint64_t nr_jobs, nr_flown, nr_timed, nr_cut; /* flown: left work on the stream */
 	uint64_t nr_spans;		/* ever */
 	struct rnl_overlap_span *spans; /* ring of the last RNL__TRACE_SPANS */
 
@@ -63,7 +65,7 @@ struct rnl__trace {
 	struct rnl__track tracks[RNL_WORKERS_MAX];
 };
 
-/* Takes records out of the tracks and writes them; `lock` is held.  True: there were many. */
-bool rnl__trace_drain(struct rnl__trace *t);
+/* Has the figures count what the workers have noted; `lock` is held. */
+void rnl__trace_count(struct rnl__trace *t);
 
 #endif

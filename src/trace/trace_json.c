@@ -277,8 +277,8 @@ static void keep_span(struct rnl__trace *t, const struct rnl__track *track, uint
 	};
 }
 
-/* Counts a record, and keeps its spans for the figures, whether or not the file has space. */
-static void count(struct rnl__trace *t, const struct rnl__track *track, const struct rnl__track_record *r)
+void rnl__trace_figure(struct rnl__trace *t, const struct rnl__track *track,
+		       const struct rnl__track_record *r)
 {
 	static const uint32_t kinds[] = {
 		[RNL__TRACK_IN] = RNL_OVERLAP_IN, [RNL__TRACK_KERNEL] = RNL_OVERLAP_KERNEL,
@@ -306,7 +306,6 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 {
 	const bool call = r->kind == RNL__TRACK_CALL;
 
-	count(t, track, r);
 	if (!rnl__trace_fits(&t->file, (r->kind == RNL__TRACK_FOUND ? 8 :
 					r->kind == RNL__TRACK_HELD ? 2 : 1) * RNL__TRACE_EVENT_MAX,
 			     call ? RNL__TRACE_ARROWS_MAX : 0)) {

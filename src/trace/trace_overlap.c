@@ -18,8 +18,7 @@ static int copy_spans(struct rnl__trace *t, struct rnl_overlap_span **spans, siz
 		      uint64_t *nr_untimed)
 {
 	pthread_mutex_lock(&t->lock);
-	/* Once: busy workers note more meanwhile, and more again. */
-	(void)rnl__trace_drain(t);
+	rnl__trace_count(t);
 	*nr = t->nr_spans < RNL__TRACE_SPANS ? (size_t)t->nr_spans : RNL__TRACE_SPANS;
 	*nr_untimed = t->nr_flown - t->nr_timed;
 	*spans = malloc((*nr + 1) * sizeof(**spans));

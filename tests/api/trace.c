@@ -579,3 +579,44 @@ TEST(the_overlap_of_workers_that_never_rest_is_told, .setup = set_path, .teardow
 	rests = true;
 	rnl_pool_destroy(pool);
 }
+
+/* ---- a disk that is slow ------------------------------------------------- */
+
+static struct gate disk = GATE_INIT;
+static _Atomic bool disk_is_slow;
+
+/* In the place of the C library's: the trace's writer waits at the gate. */
+__attribute__((visibility("default")))
+ssize_t pwrite(int fd, const void *buf, size_t bytes, off_t at)
+{
+	if (disk_is_slow)
+		gate_wait(&disk);
+	return syscall(SYS_pwrite64, fd, buf, bytes, at);
+}
+
+TEST(the_overlap_of_a_trace_is_told_while_its_writer_waits_for_the_disk, .setup = set_path,
+     .teardown = remove_file)
+{
+	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
+	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+	struct rnl_pool *pool = pool_of(2);
+	char *memory = device_memory(pool), *text;
+
+	attr.timing = RNL_TRACE_EVERY;
+	must(rnl_trace_start(pool, path, &attr));
+	disk_is_slow = true;
+	run_jobs(pool, NR, memory);
+	gate_await(&disk, 1);
+	run_jobs(pool, NR, memory);
+	must(rnl_trace_overlap(pool, &overlap));
+	ck_assert_uint_eq(overlap.nr_jobs + overlap.nr_untimed, on_host() ? NR : 2 * NR);
+	disk_is_slow = false;
+	gate_open(&disk);
+	must(rnl_trace_stop(pool));
+	text = text_of(path);
+	assert_whole(text);
+	ck_assert_uint_eq(count(text, "\"cat\":\"job\""), 2 * NR);
+	free(text);
+	rnl_device_free(pool, memory);
+	rnl_pool_destroy(pool);
+}
