@@ -26,6 +26,9 @@
 #define FILE_DEFAULT (256ull << 20)
 #define FILE_MIN (64u << 10)
 #define PERIOD_NS 10000000u	/* of the writer */
+#define DRAIN_MAX 1024u		/* records of a track that are written in a row */
+
+enum { GOES_ON = 0, ENDS = 1, HANDS_OVER = 2 };
 
 /* ---- the writer ---------------------------------------------------------- */
 
@@ -67,9 +70,9 @@ static bool trace_drain(struct rnl__trace *t)
 		uint64_t left = counted[i] - rnl__own_read(&track->tail), nr;
 		const struct rnl__track_record *records = rnl__track_peek(track, &nr);
 
-		/* The rest is in the ring's other row. */
+		nr = rnl__smaller(rnl__smaller(nr, left), DRAIN_MAX);
+		/* The rest may be in the ring's other row. */
 		much = much || nr < left;
-		nr = rnl__smaller(nr, left);
 		if (!nr)
 			continue;
 		if (!(t->named >> i & 1))
@@ -85,7 +88,7 @@ static bool trace_drain(struct rnl__trace *t)
 	return much;
 }
 
-static bool stops(struct rnl__trace *t)
+static uint32_t stops(struct rnl__trace *t)
 {
 	/* [trace.S2] acquire: all that the workers have noted; pairs with [trace.S1] */
 	return atomic_load_explicit(&t->stops, memory_order_acquire);
@@ -93,6 +96,8 @@ static bool stops(struct rnl__trace *t)
 
 static void write_end(struct rnl__trace *t)
 {
+	while (trace_drain(t))
+		;
 	rnl__waits_note_in(t->pool, NULL);
 	rnl__trace_arrows(t);
 	rnl__trace_footer(t);
@@ -102,29 +107,50 @@ static void write_end(struct rnl__trace *t)
 static void *writer_main(void *arg)
 {
 	struct rnl__trace *t = arg;
-	bool last, much;
+	bool much;
 
 	rnl__thread_name(t->pool->name, "trace");
 	/* The traced work goes first.  Linux has a priority for each thread. */
-	(void)setpriority(PRIO_PROCESS, 0, 5);
-	do {
-		last = stops(t);
+	(void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5);
+	while (!stops(t)) {
 		much = trace_drain(t);
-		if (!much)
-			rnl__trace_flush(&t->file);
-		if (!much && !last)
-			(void)rnl__futex_wait(&t->stops, 0, rnl__now() + PERIOD_NS);
-	} while (!last || much);
+		if (much)
+			continue;
+		rnl__trace_flush(&t->file);
+		(void)rnl__futex_wait(&t->stops, GOES_ON, rnl__now() + PERIOD_NS);
+	}
+	if (stops(t) == ENDS)
+		write_end(t);
+	return NULL;
+}
+
+static void trace_stop_writer(struct rnl__trace *t, uint32_t how)
+{
+	/* [trace.S1] release: the workers note nothing any more; pairs with [trace.S2] */
+	atomic_store_explicit(&t->stops, how, memory_order_release);
+	(void)rnl__futex_wake(&t->stops, 1);
+	pthread_join(t->writer, NULL);
+}
+
+/* rnl_trace_stop() waits: the rest is written with the priority of its caller. */
+static void *ender_main(void *arg)
+{
+	struct rnl__trace *t = arg;
+
+	rnl__thread_name(t->pool->name, "trace");
+	trace_stop_writer(t, HANDS_OVER);
 	write_end(t);
 	return NULL;
 }
 
 static void stop_writer(struct rnl__trace *t)
 {
-	/* [trace.S1] release: the workers note nothing any more; pairs with [trace.S2] */
-	atomic_store_explicit(&t->stops, 1, memory_order_release);
-	(void)rnl__futex_wake(&t->stops, 1);
-	pthread_join(t->writer, NULL);
+	pthread_t ender;
+
+	if (rnl__thread_create(&ender, ender_main, t))
+		trace_stop_writer(t, ENDS);
+	else
+		pthread_join(ender, NULL);
 }
 
 /* ---- memory -------------------------------------------------------------- */

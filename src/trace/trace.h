@@ -47,7 +47,7 @@ struct rnl__trace {
 	uint64_t start;			/* all times of the file count from here */
 	enum rnl_trace_timing timing;
 	pthread_t writer;
-	_Atomic uint32_t stops;		/* the writer is to end */
+	_Atomic uint32_t stops;		/* the writer is to end, or to hand over */
 
 	struct rnl__trace_file file;
 	struct rnl__trace_arrows arrows;

@@ -584,6 +584,7 @@ TEST(the_overlap_of_workers_that_never_rest_is_told, .setup = set_path, .teardow
 
 static struct gate disk = GATE_INIT;
 static _Atomic bool disk_is_slow;
+static _Atomic int last_nice;		/* of the thread that last wrote */
 
 /* In the place of the C library's: the trace's writer waits at the gate. */
 __attribute__((visibility("default")))
@@ -591,6 +592,7 @@ ssize_t pwrite(int fd, const void *buf, size_t bytes, off_t at)
 {
 	if (disk_is_slow)
 		gate_wait(&disk);
+	last_nice = getpriority(PRIO_PROCESS, 0);
 	return syscall(SYS_pwrite64, fd, buf, bytes, at);
 }
 
@@ -618,5 +620,18 @@ TEST(the_overlap_of_a_trace_is_told_while_its_writer_waits_for_the_disk, .setup 
 	ck_assert_uint_eq(count(text, "\"cat\":\"job\""), 2 * NR);
 	free(text);
 	rnl_device_free(pool, memory);
+	rnl_pool_destroy(pool);
+}
+
+TEST(the_end_of_a_trace_is_written_with_the_priority_of_the_thread_that_waits_for_it,
+     .setup = set_path, .teardown = remove_file)
+{
+	struct rnl_pool *pool = pool_of(2);
+	int own = getpriority(PRIO_PROCESS, 0);
+
+	must(rnl_trace_start(pool, path, NULL));
+	run_jobs(pool, NR, NULL);
+	must(rnl_trace_stop(pool));
+	ck_assert_int_eq(last_nice, own);
 	rnl_pool_destroy(pool);
 }
