@@ -216,3 +216,23 @@ TEST(an_estimate_has_its_bounds)
 	ck_assert_uint_eq(pace.ahead_ns, 0);
 	end();
 }
+
+TEST(behind_a_job_that_takes_longer_than_expected_no_other_is_issued)
+{
+	begin(ENOUGH);
+	for (int i = 0; i < 100; i++) {
+		fill(&quick);
+		pass(1, 1000);
+	}
+	leave(nr_on_stream() - 2);
+	ck_assert(!rnl__pace_enough(&pace, 2));
+	rnl__pace_took_at_least(&pace, first, first, ENOUGH);
+	ck_assert(rnl__pace_enough(&pace, 2));
+	ck_assert(rnl__pace_long(&pace));
+	/* It leaves with what it counted as. */
+	leave(1);
+	ck_assert(!rnl__pace_long(&pace));
+	leave(1);
+	ck_assert_uint_eq(pace.ahead_ns, 0);
+	end();
+}
