@@ -103,8 +103,17 @@ cudaError_t cudaGetLastError(void)
 {
 	cudaError_t code = last;
 
+	fake__init();
+	/* Seen: without a driver it says so, whatever was called. */
+	if (fake__settings.absent)
+		return (cudaError_t)fake__settings.absent;
 	last = cudaSuccess;
 	return code;
+}
+
+const char *cudaGetErrorString(cudaError_t code)
+{
+	return code == cudaSuccess ? "no error" : "an error of the double";
 }
 
 /* ---- misuses ------------------------------------------------------------- */
@@ -213,6 +222,8 @@ cudaError_t fake__call(enum fake_function function)
 		return cudaErrorInitializationError;
 	fake__function = function;
 	fake__init();
+	if (fake__settings.absent)
+		return (cudaError_t)fake__settings.absent;
 	fake__delay(fake__settings.delay_calls_us);
 	fake__lock();
 	code = fake__planned(function, &lasting);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A double of the CUDA runtime, for tests: the calls that src/device/cuda*.c make, and
- * three that jobs should not make (cudaMalloc(), cudaFree(), cudaDeviceSynchronize()). It
- * runs on the host, so the CUDA device's code is tested without a GPU.
+ * A double of the CUDA runtime, for tests: the calls that src/device/cuda*.c make, three
+ * that jobs should not make (cudaMalloc(), cudaFree(), cudaDeviceSynchronize()), and some of
+ * those of units that are compiled for per-thread streams (ptsz.c). It runs on the host, so
+ * the CUDA device's code is tested without a GPU.
  *
  * DESIGN
  *	A shared object with the soname and the symbol version of libcudart. LD_LIBRARY_PATH
@@ -26,6 +27,7 @@
  *	memory=BYTES[K|M|G]		the device's; before its first use (256M)
  *	pinned=BYTES[K|M|G]		how much may be page-locked
  *	nowrite				no cuStreamWriteValue32
+ *	absent=CODE			no driver answers: each call fails with it
  *	devices=N			1 to 4 (1); they share one memory, which has an owner
  *	strangers			no device is another one's peer
  *	queues=N			hardware queues, which streams share, in the order of

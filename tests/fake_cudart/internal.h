@@ -150,7 +150,7 @@ struct fake_settings {
 	uint64_t seed;
 	unsigned delay_calls_us, delay_ops_us;
 	uint64_t memory_bytes, pinned_bytes, nr_queues;
-	int nr_devices;
+	int nr_devices, absent;
 	bool no_writes, logs, junk, stay, strangers, abort_on_misuse;
 };
 extern struct fake_settings fake__settings;

@@ -134,6 +134,8 @@ static int read_field(char *field)
 		return -1;
 	if (!strcmp(field, "seed"))
 		s->seed = number ? number : fake__now() | 1;
+	else if (!strcmp(field, "absent"))
+		s->absent = (int)number;
 	else if (!strcmp(field, "delay_calls"))
 		s->delay_calls_us = (unsigned)number;
 	else if (!strcmp(field, "delay_ops"))
