@@ -196,9 +196,10 @@ enum rnl_stream_kind {
 	 * jobs, and the legacy stream does not stall it. Its jobs use rnl_copy() and its
 	 * siblings, or pass rnl_stream() to CUDA: work on stream 0 would not be waited for. So the
 	 * pool refuses jobs, maps and batchers of units that include runnel/cuda.h and do not say
-	 * that they pass it: RNL_NAMES_STREAM. For units that say so, and for units that do not
-	 * include the header, it looks at the first runs of each function, and then at one call in
-	 * some sixty, whether work was left on stream 0. If so, it logs the function, and from then
+	 * that they pass it: RNL_NAMES_STREAM. Which unit a function is in is known by the place of
+	 * its code, whichever unit makes the job: rnl_cuda_unit_add(). For units that say so, and
+	 * for units that do not include the header, it looks at the first runs of each function,
+	 * and then at one call in some sixty, whether work was left on stream 0. If so, it logs the function, and from then
 	 * on the function's calls are made with the per-thread stream as rnl_stream(), in order
 	 * with the worker's own stream: slower, and right. struct rnl_pool_stats counts such
 	 * functions. With more than 256 functions, calls of the others are looked at each time,
@@ -231,6 +232,7 @@ struct rnl_pool_attr {
 	/*
 	 * "cuda" or "cuda:N", one GPU; "cuda:0,2", several; "cuda:all"; "host"; "host:N", N host
 	 * devices, for tests of what several devices do; NULL or "auto": "cuda" if a GPU answers,
+	 * and if not, the log says why;
 	 * else "host". Worker i has device i % n of n, for its life. With several, unkeyed jobs go
 	 * to workers with room, on any device. One device's failure is that of all: CUDA's contexts
 	 * in a process do not outlive each other.
@@ -438,7 +440,7 @@ struct rnl_job {
 		void (*on_done)(struct rnl_job *job);
 	};
 	struct rnl_job *then;	/* the next job of its chain */
-	int (*check)(int ask);	/* runnel/cuda.h sets it; @ask: enum rnl_unit_ask */
+	void *reserved;
 	union {
 		uint64_t key;	/* until the job is issued */
 		uint64_t seq;	/* from then on: its sequence on the worker's stream */
@@ -454,12 +456,6 @@ struct rnl_job {
 		uint32_t producer; /* until its function is called */
 		uint32_t holds;	/* from then on: those not released, and one of the worker's */
 	};
-};
-
-/* What the library asks of a unit that includes runnel/cuda.h; a field `check` answers. */
-enum rnl_unit_ask {
-	RNL_UNIT_ERROR = 0,	/* its last CUDA error, which is cleared */
-	RNL_UNIT_NAMES_STREAM = 1 /* whether its CUDA calls name rnl_stream() */
 };
 
 /*
@@ -479,8 +475,8 @@ enum rnl_unit_ask {
  *	worker has no effect.
  * A job that is done may be submitted again without another rnl_job_init(). Its barriers, queue,
  * callback, deadline and urgency stay set.
- * In a unit that includes runnel/cuda.h, a macro of this name makes a job that also fails when a
- * CUDA call or a <<<...>>> in its function failed.
+ * If a CUDA call or a <<<...>>> in its function fails, the job fails, provided that the unit of
+ * that call, or another one that uses the same copy of the CUDA runtime, includes runnel/cuda.h.
  * Return: 0; -EINVAL job is NULL.
  * Since: 0.1
  */
@@ -709,10 +705,12 @@ RNL_API int rnl_job_args(size_t bytes, void **memp);
  *	max_queued each worker's queue has a part, rounded up; or the job's barrier counts 2^24 jobs
  *	that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
  *	rounds under way: rnl_barrier_add(); -ESHUTDOWN the pool is closed; -EBUSY the job was
- *	submitted before and is not done; -EIO the device has failed; -EINVAL pool or job is NULL,
- *	the job was not initialised, or has no function, or is of a batcher's request, or is placed
- *	on a device that the pool lacks, or a barrier of it is of another pool, or a job behind it
- *	comes after a barrier, or they make a circle, or are more than max_queued; -EOWNERDEAD.
+ *	submitted before and is not done; -EIO the device has failed; -ENODEV the pool is on the
+ *	host device, and the function's unit says RNL_NEEDS_CUDA, which is logged; -EINVAL pool or
+ *	job is NULL, the job was not initialised, or has no function, or is of a batcher's request,
+ *	or is placed on a device that the pool lacks, or a barrier of it is of another pool, or a job
+ *	behind it comes after a barrier, or they make a circle, or are more than max_queued;
+ *	-EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
@@ -1404,5 +1402,6 @@ RNL_API void rnl_thread_detach(void);
 #include <runnel/memory.h>
 #include <runnel/stats.h>
 #include <runnel/trace.h>
+#include <runnel/unit.h>
 
 #endif /* RUNNEL_H */

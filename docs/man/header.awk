@@ -86,11 +86,6 @@ FILENAME ~ /\.h$/ && !in_code && /^(struct|enum) [a-z_]+;$/ {
 	keep($0, "")
 	next
 }
-# runnel/cuda.h has macros in the place of functions, which runnel.h tells of.
-FILENAME ~ /\.h$/ && !in_code && /^#define rnl_[a-z_]+\(.*\) rnl_cuda_/ {
-	comment = ""
-	next
-}
 # A function that the header has in full.
 FILENAME ~ /\.h$/ && !in_code && comment != "" && /^static inline .*\)$/ {
 	sub(/^static inline /, "")

@@ -92,7 +92,7 @@ struct rnl_batcher_attr {
 	uint32_t nr_slabs;	/* slabs at the start; 0: 4 for each device */
 	uint32_t max_slabs;	/* slabs when those of a device are full; 0: twice nr_slabs; at
 				 * most 32 */
-	int (*check)(int ask);	/* the library's: runnel/cuda.h sets it */
+	void *reserved;
 	uint64_t devices;	/* of the pool, a bit each; 0: all */
 };
 #define RNL_BATCHER_ATTR_INIT \

@@ -4,11 +4,15 @@
  *
  * A program usually has a CUDA runtime of its own, because nvcc links the runtime statically. Only
  * the runtime that a kernel is registered in can launch the kernel, and only the runtime that tried
- * a launch knows that it failed. So this header defines two things in the unit that has the kernel
- * or the job: the function that launches the kernel, and the check of the job's CUDA calls. Streams
- * and events belong to the driver and work with every runtime.
+ * a launch knows that it failed. So this header defines the function that launches a kernel in the
+ * kernel's unit, and registers the unit's runtime while the unit's module is loaded. Streams and
+ * events belong to the driver and work with every runtime.
  *
- * It is for .cu units, and for C and C++ units that call the CUDA runtime.
+ * It is for .cu units, and for C and C++ units that call the CUDA runtime. It changes no function
+ * of runnel.h, so the order of includes, and which unit makes a job, do not matter: if a CUDA call
+ * or a <<<...>>> in a function of a job, map or batcher fails, its job or request fails, or the map
+ * ends, even if the function returns 0. The result is the errno for CUDA's code, and
+ * rnl_job_device_error() has the code. Modules may be loaded and unloaded while workers run.
  */
 #ifndef RUNNEL_CUDA_H
 #define RUNNEL_CUDA_H
@@ -43,11 +47,44 @@
 #define RNL_NAMES_STREAM 0	/* 1: each CUDA call of this unit names rnl_stream() */
 #endif
 
+/*
+ * 1: the unit's functions need a GPU: a pool on the host device refuses its jobs, maps and batchers
+ * with -ENODEV. 0: they call CUDA on a GPU only, and are not checked on the host device. Not
+ * defined: they run on the host device, and a CUDA call that fails there fails the job. If no
+ * driver answers, the runtime's error is the same whether CUDA was called or not: then each
+ * function of the unit fails, unless the unit has an RNL_KERNEL(), which makes it portable. So put
+ * portable functions and those that call CUDA by themselves in units of their own. Say it
+ * before the header is included, as RNL_NAMES_STREAM.
+ *
+ * Since: 0.2
+ */
+#ifndef RNL_NEEDS_CUDA
+#define RNL_NEEDS_CUDA (-1)	/* 1: the unit's functions need a GPU; 0: they call CUDA on one alone */
+#endif
+#if RNL_NEEDS_CUDA > 0
+#define RNL__CUDA_NEEDS RNL_CUDA_UNIT_NEEDS_CUDA
+#elif RNL_NEEDS_CUDA == 0
+#define RNL__CUDA_NEEDS RNL_CUDA_UNIT_RUNS_WITHOUT
+#else
+#define RNL__CUDA_NEEDS 0u
+#endif
+#if RNL_NAMES_STREAM
+#define RNL__CUDA_FLAGS (RNL_CUDA_UNIT_NAMES_STREAM | RNL__CUDA_NEEDS)
+#else
+#define RNL__CUDA_FLAGS RNL__CUDA_NEEDS
+#endif
+
+/* ---- the unit, registered while its module is loaded ----------------------------- */
+
+#ifdef __cplusplus
+#define RNL__CUDA_AS(type, value) reinterpret_cast<type>(value)
+#else
+#define RNL__CUDA_AS(type, value) ((type)(size_t)(value))
+#endif
+
 /* Returns and clears the last CUDA error of the calling thread in this unit's runtime. */
-static inline int rnl_cuda_check(int ask)
+static int rnl_cuda_last_error(void)
 {
-	if (ask == RNL_UNIT_NAMES_STREAM)
-		return RNL_NAMES_STREAM;
 #ifdef __cplusplus
 	return static_cast<int>(cudaGetLastError());
 #else
@@ -55,57 +92,40 @@ static inline int rnl_cuda_check(int ask)
 #endif
 }
 
-/*
- * Replaces rnl_job_init() in this unit. If a CUDA call or a <<<...>>> in the job's function fails,
- * the job fails, even if the function returns 0. The job's result is the errno for CUDA's code, and
- * rnl_job_device_error() has the code.
- * Since: 0.1
- */
-static inline int rnl_cuda_job_init(struct rnl_job *job, int (*fn)(struct rnl_job *job))
-{
-	int ret = rnl_job_init(job, fn);
-
-	if (!ret)
-		job->check = rnl_cuda_check;
-	return ret;
-}
-#define rnl_job_init(job, fn) rnl_cuda_job_init(job, fn)
+static struct rnl_cuda_unit rnl_cuda_this_unit = {
+	sizeof(struct rnl_cuda_unit), RNL__CUDA_FLAGS, rnl_cuda_last_error, 0, 0, 0
+};
 
 /*
- * Replaces rnl_map_start() in this unit. If a CUDA call or a <<<...>>> in the map's function fails,
- * the map ends.
- * Since: 0.1
+ * The unit's .text: the assembler's section is the unit's own part of it, and its last subsection
+ * the end of that. Not known to other machines, and with -ffunction-sections.
  */
-static inline int rnl_cuda_map_start(struct rnl_pool *pool, const struct rnl_map *map,
-				     struct rnl_barrier *barrier)
+static void rnl_cuda_find_text(struct rnl_cuda_unit *unit)
 {
-	struct rnl_map checked;
-
-	if (!map || map->size != sizeof(checked))
-		return rnl_map_start(pool, map, barrier);
-	checked = *map;
-	checked.check = rnl_cuda_check;
-	return rnl_map_start(pool, &checked, barrier);
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+	__asm__("leaq .text(%%rip), %0" : "=r"(unit->text));
+	__asm__(".pushsection .text, 8191\n771:\n\t.popsection\n\tleaq 771b(%%rip), %0"
+		: "=r"(unit->text_end));
+#elif defined(__aarch64__) && !defined(__CUDA_ARCH__)
+	__asm__("adrp %0, .text\n\tadd %0, %0, :lo12:.text" : "=r"(unit->text));
+	__asm__(".pushsection .text, 8191\n771:\n\t.popsection\n\t"
+		"adrp %0, 771b\n\tadd %0, %0, :lo12:771b" : "=r"(unit->text_end));
+#else
+	(void)unit;
+#endif
 }
-#define rnl_map_start(pool, map, barrier) rnl_cuda_map_start(pool, map, barrier)
 
-/*
- * Replaces rnl_batcher_create() in this unit. If a CUDA call or a <<<...>>> in the batcher's
- * function fails, the error is the result of the batch's requests.
- * Since: 0.1
- */
-static inline int rnl_cuda_batcher_create(struct rnl_batcher **batcherp, struct rnl_pool *pool,
-					  const struct rnl_batcher_attr *attr)
+__attribute__((constructor)) static void rnl_cuda_register(void)
 {
-	struct rnl_batcher_attr checked;
-
-	if (!attr || attr->size != sizeof(checked))
-		return rnl_batcher_create(batcherp, pool, attr);
-	checked = *attr;
-	checked.check = rnl_cuda_check;
-	return rnl_batcher_create(batcherp, pool, &checked);
+	rnl_cuda_this_unit.runtime = RNL__CUDA_AS(const void *, &cudaGetLastError);
+	rnl_cuda_find_text(&rnl_cuda_this_unit);
+	(void)rnl_cuda_unit_add(&rnl_cuda_this_unit);
 }
-#define rnl_batcher_create(batcherp, pool, attr) rnl_cuda_batcher_create(batcherp, pool, attr)
+
+__attribute__((destructor)) static void rnl_cuda_unregister(void)
+{
+	rnl_cuda_unit_remove(&rnl_cuda_this_unit);
+}
 
 #ifdef __CUDACC__
 /*
@@ -131,6 +151,11 @@ static inline int rnl_cuda_batcher_create(struct rnl_batcher **batcherp, struct 
 		return static_cast<int>(cudaGetFuncBySymbol( \
 			reinterpret_cast<cudaFunction_t *>(functionp), \
 			reinterpret_cast<const void *>(typed))); \
+	} \
+	/* Before the unit is registered. */ \
+	__attribute__((constructor(1000))) static void kernel_name##__note(void) \
+	{ \
+		rnl_cuda_this_unit.flags |= RNL_CUDA_UNIT_KERNELS; \
 	} \
 	extern "C" __attribute__((visibility("hidden"))) const struct rnl_kernel kernel_name; \
 	const struct rnl_kernel kernel_name = { \

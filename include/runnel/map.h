@@ -74,7 +74,7 @@ struct rnl_map {
 	/* Takes elements first to first + nr - 1 of the output. */
 	int (*write)(void *arg, const void *buf, uint64_t first, uint64_t nr);
 	struct rnl_map_report *report; /* filled in at the end; NULL: no report */
-	int (*check)(int ask);	/* the library's: runnel/cuda.h sets it */
+	void *reserved;
 	uint64_t devices;	/* of the pool, a bit each; 0: all */
 };
 #define RNL_MAP_INIT \

@@ -20,6 +20,7 @@
 #include "job/cq.h"
 #include "pool/guard.h"
 #include "pool/pool.h"
+#include "pool/unit_check.h"
 #include "worker/complete.h"
 #include "sys/sizes.h"
 #include "sys/thread_state.h"
@@ -170,10 +171,11 @@ static int call_fn(rnl__function *fn, const void *view)
 static int call_function(struct rnl__batch *batch, const struct rnl_batch *view)
 {
 	const struct rnl__guard_call call = {
-		(rnl__function *)batch->batcher->fn, call_fn, view, batch->job.check,
+		(rnl__function *)batch->batcher->fn, call_fn, view,
 	};
 
-	return rnl__guard_call(rnl__thread.worker, &call);
+	return rnl__unit_check(rnl__thread.worker, call.fn,
+			       rnl__guard_call(rnl__thread.worker, &call));
 }
 
 static unsigned char *output_of(const struct rnl__batch *batch, uint32_t i)

@@ -12,6 +12,7 @@
 #include "sys/latch.h"
 #include "sys/sizes.h"
 #include "pool/pool.h"
+#include "pool/unit_check.h"
 
 #define BATCH_DEFAULT 256u
 #define IN_FLIGHT_DEFAULT 4u
@@ -50,8 +51,8 @@ static int check_attr(struct rnl_pool *pool, const struct rnl_batcher_attr *attr
 		return rnl__invalid(&pool->log, CREATE ": flags is 0x%x; 0x%x of that is not known",
 				    (unsigned)attr->flags,
 				    (unsigned)(attr->flags & ~(uint32_t)FLAGS));
-	if (!rnl__pool_covers(pool, attr->check))
-		return rnl__pool_uncovered(pool, CREATE);
+	if (!rnl__unit_fits(pool, (rnl__function *)attr->fn))
+		return rnl__unit_refuse(pool, CREATE, (rnl__function *)attr->fn);
 	return rnl__check_ranges(&pool->log, CREATE, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
@@ -156,7 +157,7 @@ static void batch_free_space(const struct rnl_batcher *b, struct rnl__batch *bat
 			(void)rnl__pinned_put(b->pool->pinned, pinned[i]);
 }
 
-static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
+static int make_batches(struct rnl_batcher *b)
 {
 	int ret;
 
@@ -168,7 +169,6 @@ static int make_batches(struct rnl_batcher *b, int (*check)(int ask))
 
 		(void)rnl_job_init(&batch->job, rnl__batch_run);
 		(void)rnl_job_on_done(&batch->job, rnl__batch_done);
-		batch->job.check = check;
 		batch->job.flags |= RNL__JOB_INTERNAL;
 		batch->home = rnl__pool_place(b->pool, &b->used, i * b->nr_parts + b->part,
 					      &batch->job);
@@ -229,7 +229,7 @@ static int make_parts(struct rnl_batcher *b, struct rnl_pool *pool, const struct
 		b[i].part = i;
 		b[i].nr_parts = nr;
 		apply(&b[i], pool, attr);
-		ret = make_batches(&b[i], attr->check);
+		ret = make_batches(&b[i]);
 		if (!ret)
 			ret = make_slabs(&b[i], share_of(&b[i], attr->nr_slabs));
 	}

@@ -902,15 +902,9 @@ static int describe(struct cuda_device *device, int ordinal)
 	return 0;
 }
 
-unsigned rnl__device_nr_cuda(void)
+int rnl__cuda_errno(int code)
 {
-	int nr;
-	const cudaError_t code = cudaGetDeviceCount(&nr);
-
-	if (code == cudaSuccess)
-		return nr < 0 ? 0 : (unsigned)nr;
-	rnl__cuda_forget(code);
-	return 0;
+	return errno_of_code((cudaError_t)code);
 }
 
 int rnl__device_cuda(unsigned ordinal, struct rnl__device **devicep)
@@ -919,7 +913,7 @@ int rnl__device_cuda(unsigned ordinal, struct rnl__device **devicep)
 	static struct cuda_device devices[DEVICES_MAX];
 	int ret = 0;
 
-	if (ordinal >= rnl__device_nr_cuda() || ordinal >= DEVICES_MAX)
+	if (ordinal >= rnl__device_nr_cuda(NULL) || ordinal >= DEVICES_MAX)
 		return -ENODEV;
 	pthread_mutex_lock(&lock);
 	if (!devices[ordinal].known) {

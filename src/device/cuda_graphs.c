@@ -9,6 +9,7 @@
 #include "device/cuda_driver.h"
 #include "device/cuda_graphs.h"
 #include "device/cuda_kernels.h"
+#include "device/units.h"
 #include "sys/sizes.h"
 
 #if CUDART_VERSION >= 13000
@@ -153,8 +154,7 @@ static bool look_up(const struct rnl__noted *noted, struct work *work)
 	    grid.z > UINT16_MAX)
 		return false;
 	if (kernel->cuda_function(&function) != cudaSuccess) {
-		if (noted->job->check)
-			(void)noted->job->check(RNL_UNIT_ERROR);
+		(void)rnl__units_error();
 		return false;
 	}
 	*work = (struct work){ .function = function, .grid = grid, .block = block,

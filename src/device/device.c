@@ -16,9 +16,31 @@
 #define NAMES "auto, cuda, cuda:N, cuda:N,N,..., cuda:all, host or host:N"
 
 #ifndef HAVE_CUDA
-unsigned rnl__device_nr_cuda(void)
+#define NO_DRIVER 35	/* cudaErrorInsufficientDriver */
+#define NO_DEVICE 100	/* cudaErrorNoDevice */
+
+unsigned rnl__device_nr_cuda(char why[RNL__WHY_BYTES])
 {
+	if (why)
+		snprintf(why, RNL__WHY_BYTES, "the library was built without CUDA");
 	return 0;
+}
+
+/* Units of the program may have CUDA all the same. */
+int rnl__cuda_errno(int code)
+{
+	return code == NO_DEVICE || code == NO_DRIVER ? -ENODEV : -EIO;
+}
+
+const char *rnl__cuda_text(int code)
+{
+	return code == NO_DEVICE ? "no device" : code == NO_DRIVER ? "no driver" : "CUDA's cuda.h has it";
+}
+
+bool rnl__cuda_wait_thread(int *code)
+{
+	*code = 0;
+	return false;
 }
 
 int rnl__device_cuda(unsigned ordinal, struct rnl__device **devicep)
@@ -51,13 +73,12 @@ static const char *read_number(const char *text, unsigned *number)
 static int no_cuda_device(const char *wanted, char *why)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-	const unsigned nr = rnl__device_nr_cuda();
-	char set[100] = "";
+	char answer[RNL__WHY_BYTES], set[80] = "";
 
+	(void)rnl__device_nr_cuda(answer);
 	if (visible)
-		snprintf(set, sizeof(set), "; CUDA_VISIBLE_DEVICES is \"%.60s\"", visible);
-	return because(why, -ENODEV, "there is no %s: CUDA has %u device%s here%s", wanted, nr,
-		       nr == 1 ? "" : "s", set);
+		snprintf(set, sizeof(set), "; CUDA_VISIBLE_DEVICES is \"%.40s\"", visible);
+	return because(why, -ENODEV, "there is no %.16s: %.150s%s", wanted, answer, set);
 }
 
 /* Adds a CUDA device. */
@@ -86,7 +107,7 @@ static int add_cuda(struct rnl__devices *devices, unsigned ordinal, char *why)
 /* "all". */
 static int add_all_cuda(struct rnl__devices *devices, char *why)
 {
-	const unsigned nr = rnl__device_nr_cuda();
+	const unsigned nr = rnl__device_nr_cuda(NULL);
 	int ret = nr ? 0 : no_cuda_device("CUDA device", why);
 
 	for (unsigned i = 0; !ret && i < nr; i++)
@@ -153,6 +174,7 @@ int rnl__devices_open(const char *name, struct rnl__devices *devices, char why[R
 	int ret;
 
 	devices->nr = 0;
+	why[0] = '\0';
 	if (!name || !strcmp(name, "auto")) {
 		ret = add_cuda(devices, 0, why);
 		return ret == -ENODEV ? add_host(devices, NULL, why) : ret;

@@ -59,7 +59,7 @@
  *	divert		attached	no		on: the thread's default stream is the
  *							attached one, and comes after what that has;
  *							off: the other way round
- *	errno_of	any		no		of a code that a unit's check() gave
+ *	errno_of	any		no		of a code that rnl__units_error() gave
  *	(stray and divert: on CUDA, with RNL_STREAM_PRIVATE)
  *
  *	Memory.  PINNED and DEVICE memory is ready when alloc returns; the caller frees it when no
@@ -148,9 +148,8 @@ struct rnl__guarded {
 	bool again;			/* its work is thrown away, and it is called again */
 	bool disturbed;			/* another thread came in: nothing is known */
 	bool joins;			/* it called rnl_barrier_join(): that is no part of a record */
-	bool checked;			/* its job has a check(), so `unit_code` is known */
 	unsigned found;			/* bits, see above */
-	int code, unit_code;		/* the first error: of the library's calls, the unit's */
+	int code, unit_code;		/* the first error: of the library's calls, the units' */
 	char call[48];			/* the call that the driver refused first; "": not known */
 };
 
@@ -214,7 +213,7 @@ struct rnl__devices {
 
 /*
  * Finds devices by a name; they live as long as the process.
- * @why: receives what is wrong, for people.
+ * @why: receives what is wrong, for people; after 0: why "auto" is the host device, or "".
  * Return: 0; -EINVAL no such name, or a device is named twice; -ENODEV a device is not there.
  */
 int rnl__devices_open(const char *name, struct rnl__devices *devices, char why[RNL__WHY_BYTES]);
@@ -281,9 +280,16 @@ static inline int rnl__device_event(struct rnl__device *device, bool timed,
 #define RNL__DEVICE_NAME_BYTES 24
 void rnl__device_name(const struct rnl__device *device, char name[RNL__DEVICE_NAME_BYTES]);
 
-/* The backends' devices.  How many CUDA has; 0 or an errno for one of them. */
+/* The backends' devices.  How many CUDA has, @why: or why none; 0 or an errno for one of them. */
 struct rnl__device *rnl__device_host(unsigned ordinal);
-unsigned rnl__device_nr_cuda(void);
+unsigned rnl__device_nr_cuda(char why[RNL__WHY_BYTES]);
 int rnl__device_cuda(unsigned ordinal, struct rnl__device **devicep);
+
+/* Of a code of CUDA's: the errno, and CUDA's own words. */
+int rnl__cuda_errno(int code);
+const char *rnl__cuda_text(int code);
+
+/* Waits for the thread's per-thread stream.  Return: whether it had work; @code: what failed, or 0. */
+bool rnl__cuda_wait_thread(int *code);
 
 #endif

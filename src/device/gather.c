@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "device/gather.h"
+#include "device/units.h"
+#include "device/units.h"
 #include "sys/sizes.h"
 
 #define NOTED_MAX 256u
@@ -95,11 +97,11 @@ static void drop(struct rnl__gather *g, const struct rnl__noted *failed, int err
 	g->failed(job, error);
 }
 
-/* A unit keeps the error of its launch, for which another job of the unit would be blamed. */
-static void clear_unit_error(const struct rnl_job *job)
+/* A unit's runtime keeps the error of its launch, for which another job would be blamed. */
+static void clear_unit_errors(void)
 {
-	if (rnl__thread.stream->device->info.cuda && job && job->check)
-		(void)job->check(RNL_UNIT_ERROR);
+	if (rnl__thread.stream->device->info.cuda)
+		(void)rnl__units_error();
 }
 
 /* Issues the copies of a step, or all else of it, one by one. */
@@ -120,8 +122,7 @@ static void issue_each(struct rnl__gather *g, unsigned step, bool copies)
 		rnl__thread.job = running;
 		if (!ret)
 			continue;
-		clear_unit_error(noted->job);
-		clear_unit_error(running);
+		clear_unit_errors();
 		drop(g, noted, ret);
 	}
 }

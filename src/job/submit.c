@@ -29,6 +29,7 @@
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
+#include "pool/unit_check.h"
 #include "job/submit.h"
 #include "job/watermark.h"
 
@@ -52,12 +53,12 @@ static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigne
 	       (job->fn == rnl__job_no_function ?
 			lane & (RNL__JOB_TELLS | RNL__JOB_MARKED) &&
 				!(job->flags & RNL__JOB_REQUEST) :
-			rnl__pool_covers(pool, job->check)) &&
+			rnl__unit_fits(pool, (rnl__function *)job->fn)) &&
 	       !(lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT) &&
 	       !(lane == RNL__JOB_CHAINED && job->after);
 }
 
-/* Says why a job does not fit.  Return: -EINVAL. */
+/* Says why a job does not fit.  Return: -EINVAL, or -ENODEV its unit needs CUDA. */
 static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
 	if (job->flags & RNL__JOB_REQUEST)
@@ -71,8 +72,8 @@ static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lan
 		(void)rnl__pool_lacks(pool, "submit", rnl__job_device(job));
 		return -EINVAL;
 	}
-	if (job->fn != rnl__job_no_function && !rnl__pool_covers(pool, job->check))
-		return rnl__pool_uncovered(pool, "submit");
+	if (job->fn != rnl__job_no_function && !rnl__unit_fits(pool, (rnl__function *)job->fn))
+		return rnl__unit_refuse(pool, "submit", (rnl__function *)job->fn);
 	if (belongs(pool, job) && lane == RNL__JOB_CHAINED)
 		return rnl__invalid(&pool->log, "submit: job %p comes after a barrier, and after a "
 				    "job by rnl_job_then(): only the first job of a chain can come "

@@ -14,6 +14,7 @@
 #include "job/job.h"
 #include "map/map.h"
 #include "pool/pool.h"
+#include "pool/unit_check.h"
 #include "job/submit.h"
 
 #define START "rnl_map_start()"
@@ -76,8 +77,8 @@ static int check_map(struct rnl_pool *pool, const struct rnl_map *spec)
 		return -EINVAL;
 	if (spec->report && rnl__check_out(spec->report, RNL__FIRST_MAP_REPORT))
 		return rnl__bad_struct(log, START, "the report", spec->report, -EINVAL);
-	if (!rnl__pool_covers(pool, spec->check))
-		return rnl__pool_uncovered(pool, START);
+	if (!rnl__unit_fits(pool, (rnl__function *)spec->fn))
+		return rnl__unit_refuse(pool, START, (rnl__function *)spec->fn);
 	return check_arrays(log, spec);
 }
 
@@ -147,7 +148,6 @@ static int make_job(struct rnl__map *map, struct rnl__map_job *job, unsigned ind
 	job->map = map;
 	if (!ret)
 		ret = rnl_job_on_done(&job->job, rnl__map_job_done);
-	job->job.check = map->spec.check;
 	/* LARGE: the worker's other job is queued behind this one, which must not wait for it. */
 	job->job.flags |= RNL__JOB_LARGE | RNL__JOB_INTERNAL;
 	job->home = rnl__pool_place(map->pool, &map->used, index, &job->job);

@@ -25,6 +25,7 @@
 #include "map/map.h"
 #include "sys/nontemporal.h"
 #include "pool/pool.h"
+#include "pool/unit_check.h"
 #include "job/submit.h"
 
 #define BASE_NS (UINT64_C(1) << 63)	/* the time of the map's start, in spans */
@@ -221,10 +222,11 @@ static int call_fn(rnl__function *fn, const void *chunk)
 static int call_function(struct rnl__map *map, struct rnl__map_slot *slot)
 {
 	const struct rnl__guard_call call = {
-		(rnl__function *)map->spec.fn, call_fn, &slot->chunk, map->spec.check,
+		(rnl__function *)map->spec.fn, call_fn, &slot->chunk,
 	};
 
-	return rnl__guard_call(rnl__thread.worker, &call);
+	return rnl__unit_check(rnl__thread.worker, call.fn,
+			       rnl__guard_call(rnl__thread.worker, &call));
 }
 
 static int copy_out(struct rnl__map *map, struct rnl__map_slot *slot)

@@ -8,6 +8,7 @@
 #include "sys/clock.h"
 #include "sys/futex.h"
 #include "device/gather.h"
+#include "device/units.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
 #include "pool/job_flags.h"
@@ -291,8 +292,8 @@ static bool watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 
 	rnl__thread.guard = guarded;
 	*result = c->call(c->fn, c->arg);
-	if (guarded->checked && !guarded->unit_code)
-		guarded->unit_code = c->check(RNL_UNIT_ERROR);
+	if (w->device->info.cuda && !guarded->unit_code)
+		guarded->unit_code = rnl__units_error();
 	rnl__thread.guard = NULL;
 	/* CUDA's error may be due to a worker that came in. */
 	if (!alone(w->pool->guard) && (guarded->code || guarded->unit_code))
@@ -370,7 +371,6 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 	if (!all_quiet(w, e, NEW))
 		return call_unwatched(w, e, c);
 	guarded.strict = g->strict;
-	guarded.checked = c->check && w->device->info.cuda;
 	if (w->device->ops->guard_begin(&guarded)) {
 		let_in(g);
 		return call_unwatched(w, e, c);
@@ -413,7 +413,6 @@ int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *c,
 	if (gated ? !all_quiet(w, e, KNOWN) :
 		    rnl__staging_empty(&w->staging, rnl__now() + HOLD_NS) != 0)
 		return rnl__guard_call(w, c);
-	guarded->checked = c->check && w->device->info.cuda;
 	if (!w->device->ops->guard_begin(guarded)) {
 		guarded->disturbed = false;
 		had_effect = watch(w, c, guarded, &result);

@@ -50,7 +50,6 @@ struct rnl__guard_call {
 	rnl__function *fn;
 	int (*call)(rnl__function *fn, const void *arg); /* calls it, by its own type */
 	const void *arg;
-	int (*check)(int ask);		/* asks its unit: enum rnl_unit_ask; NULL: cannot be asked */
 };
 
 /* Makes a pool's guard, if it needs one, and sets pool->guard.  0 or -ENOMEM. */

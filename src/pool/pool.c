@@ -90,14 +90,6 @@ int rnl__pool_no_thread(const struct rnl_pool *pool, const char *what, int ret)
 	return ret;
 }
 
-int rnl__pool_uncovered(struct rnl_pool *pool, const char *call)
-{
-	return rnl__invalid(&pool->log, "%s: the pool has private streams, and this unit does not "
-			    "say that its CUDA calls name rnl_stream(). Pass rnl_stream() to each "
-			    "CUDA call and <<<...>>>, and write #define RNL_NAMES_STREAM 1 before "
-			    "#include <runnel/cuda.h>", call);
-}
-
 static uint64_t released(struct rnl__worker *w)
 {
 	/* [pool.D1] acquire: a counted job is handed over; pairs with [worker.D1] */

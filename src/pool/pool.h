@@ -44,6 +44,8 @@ struct rnl_pool {
 	uint64_t of_device[RNL_DEVICES_MAX]; /* its workers, a bit each */
 	struct rnl__guard *guard;	/* NULL: off */
 	enum rnl_stream_kind stream;
+	uint32_t refuses;	/* bits of rnl__units_have: its jobs' units are looked at */
+	_Atomic uint32_t unit_told; /* what unit_check.c has logged */
 	unsigned generation;		/* rnl__generation of the process that made it */
 	unsigned nr_urgent;		/* the first of the workers */
 	unsigned max_in_flight;
@@ -248,18 +250,6 @@ void rnl__pool_ring_spaces(struct rnl_pool *pool);
 
 /* Jobs on all queues, about. */
 uint64_t rnl__pool_queued(struct rnl_pool *pool);
-
-/*
- * Whether the pool's workers wait for the work of a unit, which @check asks; NULL: it cannot be
- * asked.
- */
-static inline bool rnl__pool_covers(const struct rnl_pool *pool, int (*check)(int ask))
-{
-	return pool->stream != RNL_STREAM_PRIVATE || !check || check(RNL_UNIT_NAMES_STREAM);
-}
-
-/* Logs that the pool does not wait for the work of a unit.  Return: -EINVAL. */
-int rnl__pool_uncovered(struct rnl_pool *pool, const char *call);
 
 /* Calls the pool's log. */
 #define rnl__pool_log(pool, ...) rnl__log(&(pool)->log, __VA_ARGS__)

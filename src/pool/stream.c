@@ -12,6 +12,7 @@
 #include "sys/clock.h"
 #include "device/device.h"
 #include "device/gather.h"
+#include "device/units.h"
 #include "pool/job_flags.h"
 #include "pool/pool.h"
 #include "sys/thread_state.h"
@@ -92,10 +93,17 @@ int rnl__stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bo
 	pthread_once(&streams_once, streams_guard_forks);
 	if (streams_result)
 		return -ENOMEM;
+	ret = rnl__units_join();
+	if (ret)
+		return ret;
 	ret = device->ops->attach(device, kind, urgent, &rnl__thread.stream);
 	if (!ret)
 		streams_add(rnl__thread.stream);
 	rnl__thread.generation = rnl__generation;
+	if (ret)
+		rnl__units_leave();
+	else if (device->info.cuda)
+		(void)rnl__units_error();	/* what was wrong before is no job's error */
 	return ret;
 }
 
@@ -117,6 +125,8 @@ void rnl__stream_detach(void)
 		streams_remove(stream);
 		stream->device->ops->detach(stream);
 	}
+	if (stream)
+		rnl__units_leave();
 	rnl__thread.stream = NULL;
 }
 
@@ -178,8 +188,8 @@ static void note_unit_error(const struct rnl__stream *stream)
 {
 	struct rnl__guarded *guard = rnl__thread.guard;
 
-	if (guard->checked && stream->device->info.cuda && !guard->unit_code)
-		guard->unit_code = rnl__thread.job->check(RNL_UNIT_ERROR);
+	if (stream->device->info.cuda && !guard->unit_code)
+		guard->unit_code = rnl__units_error();
 }
 
 /* The log of the calling worker's pool; NULL: the process's. */

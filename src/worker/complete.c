@@ -11,6 +11,7 @@
 #include "pool/guard.h"
 #include "pool/holds.h"
 #include "pool/pool.h"
+#include "pool/unit_check.h"
 #include "sys/clock.h"
 #include "sys/flat.h"
 #include "sys/tsan.h"
@@ -31,6 +32,7 @@ static void call_on_done(struct rnl__worker *w, struct rnl_job *job,
 	rnl__share_running(w, job);
 	begin = w->track ? rnl__now() : 0;
 	on_done(job);
+	rnl__unit_forgive(w);
 	if (w->track)
 		rnl__track_back(w->track, on_done, begin);
 	rnl__share_running(w, NULL);

@@ -23,6 +23,7 @@
 #include "pool/guard.h"
 #include "pool/holds.h"
 #include "pool/pool.h"
+#include "pool/unit_check.h"
 #include "pool/nvtx.h"
 #include "worker/keep.h"
 #include "worker/staff.h"
@@ -175,6 +176,7 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	pool->generation = rnl__generation;
 	pool->stream = attr->stream;
+	rnl__unit_check_init(pool);
 	pool->nr_urgent = attr->nr_urgent;
 	pool->home_for = rnl__pool_any_device(pool)->counts ? HOME_FOR : 0;
 	/* Rounds up to a power of two. */
@@ -294,6 +296,9 @@ static int open_devices(const struct rnl_pool_attr *attr, struct rnl__devices *d
 	if (ret)
 		rnl__log(&log, RNL_LOG_ERROR, CREATE ": device is \"%s\": %s",
 			 attr->device ? attr->device : "auto", why);
+	else if (why[0])
+		rnl__log(&log, rnl__units_have(RNL__UNITS_RAW) ? RNL_LOG_WARNING : RNL_LOG_INFO, CREATE
+			 ": device is \"auto\": %s. So the pool is on the host device", why);
 	return ret;
 }
 

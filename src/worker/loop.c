@@ -44,6 +44,7 @@
 #include "sys/thread_state.h"
 #include "sys/tsan.h"
 #include "pool/stream.h"
+#include "pool/unit_check.h"
 #include "pool/worker.h"
 
 /*
@@ -598,6 +599,7 @@ static int call_on_start(struct rnl__worker *w)
 	if (pool->guard)
 		rnl__guard_enter(w);
 	ret = pool->on_start(pool->hook_arg, w->index, &w->data);
+	rnl__unit_forgive(w);
 	if (pool->guard)
 		rnl__guard_leave(w);
 	return ret;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "device/units.h"
 #include "pool/job_flags.h"
 #include "pool/pool.h"
 #include "sys/sizes.h"
@@ -102,9 +103,12 @@ static void recorded(struct rnl__worker *w, struct rnl__replay *r, bool had_othe
  * A unit that does not say that its CUDA calls name rnl_stream() may launch on stream 0, which is
  * the worker's stream in a pool of per-thread streams.
  */
-static bool may_use_stream_0(const struct rnl__worker *w, const struct rnl_job *job)
+static bool may_use_stream_0(const struct rnl__worker *w, rnl__function *fn)
 {
-	return w->device->info.cuda && job->check && !job->check(RNL_UNIT_NAMES_STREAM);
+	const uint32_t flags = w->device->info.cuda ?
+			       rnl__units_find((const void *)(uintptr_t)fn) : 0;
+
+	return flags & RNL__UNIT_KNOWN && !(flags & RNL_CUDA_UNIT_NAMES_STREAM);
 }
 
 /* Makes the call and notes what it issues.  Returns its result. */
@@ -116,7 +120,7 @@ static int call_noted(struct rnl__worker *w, const struct rnl__guard_call *call,
 	int ret;
 
 	rnl__notes_begin(notes);
-	if (may_use_stream_0(w, job))
+	if (may_use_stream_0(w, call->fn))
 		rnl__notes_spoil("is in a unit that does not define RNL_NAMES_STREAM as 1, so it may use "
 				 "stream 0 by itself, which takes RNL_REPLAY_CAPTURE");
 	ret = rnl__guard_call(w, call);

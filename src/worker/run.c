@@ -11,6 +11,7 @@
 #include "pool/holds.h"
 #include "pool/nvtx.h"
 #include "pool/pool.h"
+#include "pool/unit_check.h"
 #include "sys/clock.h"
 #include "sys/flat.h"
 #include "sys/symbol.h"
@@ -41,7 +42,7 @@ static bool replays(const struct rnl_job *job)
 static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 {
 	const struct rnl__guard_call guarded = {
-		(rnl__function *)job->fn, call_fn, job, job->check,
+		(rnl__function *)job->fn, call_fn, job,
 	};
 	int ret;
 
@@ -60,21 +61,20 @@ static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 static int call(struct rnl__worker *w, struct rnl_job *job)
 {
 	struct rnl__device *device = w->device;
-	int (*check)(int ask) = device->info.cuda ? job->check : NULL;
 	int code, ret;
 
-	if (check)
-		(void)check(RNL_UNIT_ERROR);	/* an error that others left on this thread is not the job's */
 	job->device_error = 0;
 	rnl__thread.job = job;
 	rnl__thread.error = 0;
 	if (w->ranges)
 		rnl__nvtx_begin(w->ranges, (const void *)(uintptr_t)job->fn);
 	ret = w->pool->guard || replays(job) ? call_guarded(w, job) : job->fn(job);
+	if (!(job->flags & RNL__JOB_INTERNAL))
+		ret = rnl__unit_check(w, (rnl__function *)job->fn, ret);
 	if (w->ranges)
 		rnl__nvtx_end();
 	rnl__thread.job = NULL;
-	code = check ? check(RNL_UNIT_ERROR) : 0;
+	code = device->info.cuda ? rnl__units_error() : 0;
 	if (code) {
 		job->device_error = code;
 		code = device->ops->errno_of(device, code);

@@ -770,15 +770,17 @@ TEST(nothing_of_a_job_comes_behind_its_error, .loops = ENDINGS - LEAVES_OUT)
 /* A unit's copy of the runtime, which keeps the error of its launch. */
 static _Thread_local int unit_error;
 
-static int unit_check(int ask)
+static int unit_last_error(void)
 {
 	const int error = unit_error;
 
-	if (ask != RNL_UNIT_ERROR)
-		return 1;
 	unit_error = 0;
 	return error;
 }
+
+static const struct rnl_cuda_unit unit = {
+	.size = sizeof(unit), .last_error = unit_last_error, .runtime = &unit,
+};
 
 static int refuse_launch(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
 {
@@ -812,13 +814,13 @@ TEST(a_launch_that_fails_is_not_another_jobs_error)
 
 	if (!test_fake())
 		test_skip("a unit's launches are CUDA's");
+	must(rnl_cuda_unit_add(&unit));
 	begin(of_unit_fn);
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
 		struct program *p = &all.programs[i];
 
 		job_of(&p->job, of_unit_fn, i % 2 ? (void *)p : (void *)(uintptr_t)&refused);
-		p->job.check = unit_check;
 		must(rnl_job_gather(&p->job, 1));
 		must(rnl_submit(all.pool, &p->job));
 	}

@@ -215,13 +215,6 @@ TEST(so_they_are_by_the_strict_guard)
 
 /* ---- what jobs should not do ------------------------------------------------- */
 
-static int check_fn(int ask)
-{
-	if (ask == RNL_UNIT_NAMES_STREAM)
-		return 1;
-	return CUDA(no_args_fn *, "cudaGetLastError")();
-}
-
 struct bad {
 	struct ground ground;
 	unsigned nr_calls;
@@ -334,7 +327,7 @@ static int run_bad(struct rnl_pool *pool, unsigned i, struct bad *b)
 
 	job_of(&job, bad_jobs[i].fn, b);
 	if (bad_jobs[i].cuda)
-		job.check = check_fn;
+		add_cuda_unit();
 	must(rnl_submit(pool, &job));
 	return result_of(&job);
 }
@@ -417,7 +410,7 @@ TEST(what_the_drivers_log_names_is_told_apart)
 		pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
 		ground_init(&bad.ground, pool);
 		job_of(&job, told[i].fn, &bad);
-		job.check = check_fn;
+		add_cuda_unit();
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 		ck_assert_msg(has_said(&said, told[i].name, told[i].call), "said: %s", said.lines[0]);
 		stats = figures_of(pool);
@@ -467,7 +460,7 @@ TEST(on_a_private_stream_the_legacy_one_is_found_too)
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PRIVATE, 2);
 	ground_init(&bad.ground, pool);
 	job_of(&job, bad_uses_legacy_alone, &bad);
-	job.check = check_fn;
+	add_cuda_unit();
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	ck_assert(has_said(&said, "bad_uses_legacy_alone()", "no order"));
 	ck_assert_uint_eq(figures_of(pool).guard_legacy, 1);

@@ -280,50 +280,77 @@ TEST(user_is_the_callers_throughout)
 	rnl_pool_destroy(pool);
 }
 
-/* What runnel/cuda.h compiles into a unit: a cudaGetLastError() that clears the error. */
-static int last_error;
+enum { INVALID_FUNCTION = 98 };	/* cudaErrorInvalidDeviceFunction */
 
-static int check_fn(int ask)
+/* What runnel/cuda.h registers: a cudaGetLastError() that clears the thread's error. */
+static _Thread_local int last_error;
+
+static int last_error_fn(void)
 {
 	int error = last_error;
 
-	(void)ask;
 	last_error = 0;
 	return error;
 }
 
 static int launch_badly_fn(struct rnl_job *job)
 {
-	last_error = 98;	/* cudaErrorInvalidDeviceFunction */
+	last_error = INVALID_FUNCTION;
 	return *(int *)job->user;
 }
 
+static void launch_badly_at_the_end(struct rnl_job *job)
+{
+	(void)job;
+	last_error = INVALID_FUNCTION;
+}
+
+static struct rnl_cuda_unit unit = {
+	.size = sizeof(unit), .last_error = last_error_fn, .runtime = &last_error_fn,
+};
+
 TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
 {
-	struct rnl_pool *pool = pool_of(1);
+	struct rnl_pool *pool;
 	struct rnl_job job;
 	int returns = 5;
 
+	must(rnl_cuda_unit_add(&unit));
+	must(rnl_cuda_unit_add(&unit));		/* twice is once */
+	pool = pool_of(1);
 	job_of(&job, launch_badly_fn, &returns);
-	job.check = check_fn;
-	must(rnl_submit(pool, &job));
-	if (on_host()) {
-		/* The host device has no CUDA errors. */
-		ck_assert_int_eq(result_of(&job), 5);
-		ck_assert_int_eq(rnl_job_device_error(&job), 0);
-	} else {
-		ck_assert_int_eq(result_of(&job), -EINVAL);
-		ck_assert_int_eq(rnl_job_device_error(&job), 98);
-		/* The function's own error counts more. */
-		returns = -EPROTO;
-		ck_assert_int_eq(submit_and_wait(pool, &job), -EPROTO);
-		ck_assert_int_eq(rnl_job_device_error(&job), 98);
-		/* An error from before the job is not the job's. */
-		last_error = 98;
-		job_of(&job, noop_fn, NULL);
-		job.check = check_fn;
+	ck_assert_int_lt(submit_and_wait(pool, &job), 0);
+	ck_assert_int_eq(rnl_job_device_error(&job), INVALID_FUNCTION);
+	/* The function's own error counts more. */
+	returns = -EPROTO;
+	ck_assert_int_eq(submit_and_wait(pool, &job), -EPROTO);
+	ck_assert_int_eq(rnl_job_device_error(&job), INVALID_FUNCTION);
+	/* An error from before the job is not the job's. */
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_on_done(&job, launch_badly_at_the_end));
+	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 		ck_assert_int_eq(rnl_job_device_error(&job), 0);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
 	}
+	rnl_cuda_unit_remove(&unit);
+	/* Nobody asks any more. */
+	returns = 5;
+	job_of(&job, launch_badly_fn, &returns);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 5);
 	rnl_pool_destroy(pool);
+}
+
+TEST(a_unit_without_its_fields_is_refused)
+{
+	struct rnl_cuda_unit bad = unit;
+
+	ck_assert_int_eq(rnl_cuda_unit_add(NULL), -EINVAL);
+	bad.size = 0;
+	ck_assert_int_eq(rnl_cuda_unit_add(&bad), -EINVAL);
+	bad = unit;
+	bad.last_error = NULL;
+	ck_assert_int_eq(rnl_cuda_unit_add(&bad), -EINVAL);
+	rnl_cuda_unit_remove(NULL);
+	rnl_cuda_unit_remove(&bad);
 }

@@ -10,15 +10,40 @@ static struct said said;
 
 /* ---- units that say it, and that do not -------------------------------------------- */
 
-static int silent_unit(int ask)
+static int no_error(void)
 {
-	(void)ask;
 	return 0;
 }
 
-static int naming_unit(int ask)
+/* Registers a unit with these flags that is one function; it stays. */
+static void unit_of(void (*fn)(void), uint32_t flags)
 {
-	return ask == RNL_UNIT_NAMES_STREAM;
+	static struct rnl_cuda_unit units[8];
+	static unsigned nr;
+	const char *text = (const char *)(uintptr_t)fn;
+
+	units[nr] = (struct rnl_cuda_unit){ sizeof(units[0]), flags, no_error, &units, text, text + 1 };
+	must(rnl_cuda_unit_add(&units[nr++]));
+}
+
+#define UNIT_OF(fn, flags) unit_of((void (*)(void))(fn), flags)
+
+static int silent_fn(struct rnl_job *job)
+{
+	(*(_Atomic int *)job->user)++;
+	return 0;
+}
+
+static int silent_chunk(const struct rnl_chunk *chunk)
+{
+	(void)chunk;
+	return 0;
+}
+
+static int silent_batch(const struct rnl_batch *batch)
+{
+	(void)batch;
+	return 0;
 }
 
 struct heard {
@@ -35,19 +60,18 @@ static void hear(void *arg, enum rnl_log_level level, const char *msg)
 	snprintf(heard->line, sizeof(heard->line), "%s", msg);
 }
 
-static int start_map(struct rnl_pool *pool, int (*unit)(int ask))
+static int start_map(struct rnl_pool *pool, int (*fn)(const struct rnl_chunk *chunk))
 {
 	static char array[64];
 	struct rnl_map map = RNL_MAP_INIT;
 	struct rnl_barrier barrier;
 	int ret;
 
-	map.fn = noop_chunk;
+	map.fn = fn;
 	map.nr = sizeof(array);
 	map.chunk = RNL_MAP_AUTO;
 	map.in_bytes = 1;
 	map.in = array;
-	map.check = unit;
 	must(rnl_barrier_init(&barrier, pool));
 	ret = rnl_map_start(pool, &map, &barrier);
 	if (!ret)
@@ -55,31 +79,39 @@ static int start_map(struct rnl_pool *pool, int (*unit)(int ask))
 	return ret;
 }
 
-static int create_batcher(struct rnl_pool *pool, int (*unit)(int ask))
+static int create_batcher(struct rnl_pool *pool, int (*fn)(const struct rnl_batch *batch))
 {
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 	struct rnl_batcher *batcher = NULL;
 	int ret;
 
-	attr.fn = noop_batch;
+	attr.fn = fn;
 	attr.in_bytes = 64;
-	attr.check = unit;
 	ret = rnl_batcher_create(&batcher, pool, &attr);
 	rnl_batcher_destroy(batcher);
 	return ret;
 }
 
+static void make_units(void)
+{
+	UNIT_OF(silent_fn, 0);
+	UNIT_OF(silent_chunk, 0);
+	UNIT_OF(silent_batch, 0);
+	UNIT_OF(count_fn, RNL_CUDA_UNIT_NAMES_STREAM);
+	UNIT_OF(noop_chunk, RNL_CUDA_UNIT_NAMES_STREAM);
+}
+
 TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
 {
 	struct heard heard = { 0 };
-	struct rnl_pool *pool = pool_of(1, .stream = RNL_STREAM_PRIVATE, .log = hear,
-					.log_arg = &heard);
+	struct rnl_pool *pool;
 	_Atomic int calls = 0;
 	struct rnl_job job, notice, *jobs[] = { &job };
 	struct rnl_barrier barrier;
 
-	job_of(&job, count_fn, &calls);
-	job.check = silent_unit;
+	make_units();
+	pool = pool_of(1, .stream = RNL_STREAM_PRIVATE, .log = hear, .log_arg = &heard);
+	job_of(&job, silent_fn, &calls);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	ck_assert_int_eq(heard.nr, 1);
 	ck_assert_ptr_nonnull(strstr(heard.line, "#define RNL_NAMES_STREAM 1"));
@@ -88,27 +120,25 @@ TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
 	ck_assert_int_eq(rnl_submit_keyed_wait(pool, &job, 1, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EINVAL);
 	heard.nr = 0;
-	ck_assert_int_eq(start_map(pool, silent_unit), -EINVAL);
+	ck_assert_int_eq(start_map(pool, silent_chunk), -EINVAL);
 	ck_assert_int_eq(heard.nr, 1);
 	ck_assert_ptr_nonnull(strstr(heard.line, "rnl_map_start(): the pool has private streams"));
-	ck_assert_int_eq(create_batcher(pool, silent_unit), -EINVAL);
+	ck_assert_int_eq(create_batcher(pool, silent_batch), -EINVAL);
 	ck_assert_int_eq(heard.nr, 2);
 	ck_assert_ptr_nonnull(strstr(heard.line, "rnl_batcher_create(): the pool has private"));
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EINVAL);
 	ck_assert_int_eq(calls, 0);
 
 	heard.nr = 0;
-	job.check = naming_unit;
+	job_of(&job, count_fn, &calls);
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	ck_assert_int_eq(calls, 1);
-	must(start_map(pool, naming_unit));
-	must(create_batcher(pool, naming_unit));
-	/* A unit that does not include runnel/cuda.h cannot be asked. */
-	must(start_map(pool, NULL));
+	must(start_map(pool, noop_chunk));
+	/* A unit that does not include runnel/cuda.h is not known. */
+	must(create_batcher(pool, noop_batch));
 	/* A job without a function makes no call. */
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_job_init(&notice, NULL));
-	notice.check = silent_unit;
 	must(rnl_barrier_notify(&barrier, &notice));
 	ck_assert_int_eq(result_of(&notice), 0);
 	ck_assert_int_eq(heard.nr, 0);
@@ -117,14 +147,78 @@ TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
 
 TEST(a_pool_of_per_thread_streams_takes_both)
 {
-	struct rnl_pool *pool = pool_of(1);
+	_Atomic int calls = 0;
+	struct rnl_pool *pool;
+
+	make_units();
+	pool = pool_of(1);
+	ck_assert_int_eq(run_job(pool, silent_fn, &calls), 0);
+	must(start_map(pool, silent_chunk));
+	must(create_batcher(pool, silent_batch));
+	rnl_pool_destroy(pool);
+}
+
+/* ---- units that need CUDA, on the host device ---------------------------------------- */
+
+static int lasting_error(void)
+{
+	return 35;		/* cudaErrorInsufficientDriver: without a driver, each time */
+}
+
+TEST(a_host_pool_refuses_a_unit_that_needs_cuda)
+{
+	struct heard heard = { 0 };
+	struct rnl_pool *pool;
+	_Atomic int calls = 0;
 	struct rnl_job job;
 
-	job_of(&job, noop_fn, NULL);
-	job.check = silent_unit;
-	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
-	must(start_map(pool, silent_unit));
-	must(create_batcher(pool, silent_unit));
+	UNIT_OF(silent_fn, RNL_CUDA_UNIT_NEEDS_CUDA);
+	UNIT_OF(silent_chunk, RNL_CUDA_UNIT_NEEDS_CUDA);
+	UNIT_OF(silent_batch, RNL_CUDA_UNIT_NEEDS_CUDA);
+	pool = pool_of(1, .log = hear, .log_arg = &heard);
+	job_of(&job, silent_fn, &calls);
+	if (!on_host()) {
+		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+		must(start_map(pool, silent_chunk));
+		must(create_batcher(pool, silent_batch));
+	} else {
+		ck_assert_int_eq(rnl_submit(pool, &job), -ENODEV);
+		ck_assert_ptr_nonnull(strstr(heard.line, "RNL_NEEDS_CUDA is 1"));
+		ck_assert_int_eq(start_map(pool, silent_chunk), -ENODEV);
+		ck_assert_int_eq(create_batcher(pool, silent_batch), -ENODEV);
+		ck_assert_int_eq(heard.nr, 3);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(without_a_driver_functions_of_a_cuda_unit_fail_on_the_host_device)
+{
+	const struct rnl_cuda_unit cuda = {
+		.size = sizeof(cuda), .last_error = lasting_error, .runtime = &cuda,
+		.text = (const char *)(uintptr_t)silent_chunk,
+		.text_end = (const char *)(uintptr_t)silent_chunk + 1,
+	};
+	struct heard heard = { 0 };
+	struct rnl_pool *pool;
+	struct rnl_barrier barrier;
+	struct rnl_map map = RNL_MAP_INIT;
+	static char array[64];
+
+	if (!on_host())
+		test_skip("without_a_driver_functions...: a pool on the host device");
+	pool = pool_of(1, .log = hear, .log_arg = &heard);
+	must(rnl_cuda_unit_add(&cuda));
+	must(rnl_barrier_init(&barrier, pool));
+	map.fn = silent_chunk;
+	map.nr = sizeof(array);
+	map.chunk = RNL_MAP_AUTO;
+	map.in_bytes = 1;
+	map.in = array;
+	must(rnl_map_start(pool, &map, &barrier));
+	ck_assert_int_eq(result_of_barrier(&barrier), -ENODEV);
+	ck_assert_int_eq(heard.nr, 1);
+	ck_assert_ptr_nonnull(strstr(heard.line, "its job fails"));
+	rnl_cuda_unit_remove(&cuda);
 	rnl_pool_destroy(pool);
 }
 

@@ -57,6 +57,24 @@ static int set_log(struct rnl_pool **pool)
 	return 0;
 }
 
+static int no_error(void)
+{
+	return 0;
+}
+
+static int add_unit(struct rnl_pool **pool)
+{
+	struct rnl_cuda_unit unit = {
+		.size = sizeof(unit), .last_error = no_error, .runtime = &unit,
+	};
+	int ret;
+
+	(void)pool;
+	ret = rnl_cuda_unit_add(&unit);
+	rnl_cuda_unit_remove(&unit);
+	return ret;
+}
+
 static int describe(struct rnl_pool **pool)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
@@ -254,6 +272,9 @@ const struct operation pool_operations[] = {
 	  .first = true, .bare = true, .run = say },
 	{ .name = "rnl_set_log, rnl_log_stderr", .functions = "rnl_set_log rnl_log_stderr",
 	  .first = true, .bare = true, .run = set_log },
+	{ .name = "rnl_cuda_unit_add, _remove",
+	  .functions = "rnl_cuda_unit_add rnl_cuda_unit_remove",
+	  .first = true, .bare = true, .run = add_unit },
 	{ .name = "rnl_device_describe, the first",
 	  .functions = "rnl_device_describe", .first = true,
 	  .bare = true, .run = describe, .errnos = { -ENODEV, -ENOMEM, -EIO },

@@ -22,6 +22,19 @@ typedef int stream_fn(void *stream);
 typedef int malloc_fn(void **memp, size_t bytes);
 typedef int free_fn(void *mem);
 
+/* Registers a unit that has CUDA calls, as runnel/cuda.h does; none on the host device. */
+static inline void add_cuda_unit(void)
+{
+	static struct rnl_cuda_unit unit = {
+		.size = sizeof(unit), .flags = RNL_CUDA_UNIT_NAMES_STREAM | RNL_CUDA_UNIT_KERNELS,
+		.runtime = &unit,
+	};
+
+	unit.last_error = CUDA(no_args_fn *, "cudaGetLastError");
+	if (unit.last_error)
+		must(rnl_cuda_unit_add(&unit));
+}
+
 /* The guard's messages. */
 struct said {
 	pthread_mutex_t lock;

@@ -67,7 +67,7 @@ done
 		RNL_*_INIT)
 			name=$(echo "$m" | sed 's/_INIT$//' | tr 'A-Z' 'a-z')
 			printf '\tSTRUCT %s %s = %s;\n' "$name" "${name#rnl_}" "$m" ;;
-		RNL_HOST_KERNEL | RNL_KERNEL | RNL_KEY_WORKER | RNL_NAMES_STREAM | rnl_*) ;;	# by hand
+		RNL_HOST_KERNEL | RNL_KERNEL | RNL_KEY_WORKER | RNL_NAMES_STREAM | RNL_NEEDS_CUDA | rnl_*) ;;	# by hand
 		*) printf '\t(void)(%s);\n' "$m" ;;
 		esac
 	done
@@ -88,7 +88,7 @@ done
 { echo '#include <runnel.h>'; cat "$dir/uses"; } >"$dir/macros.unit"
 { echo '#include <runnel/cuda.h>'; cat "$dir/uses"; } >"$dir/macros_cuda.unit"
 {
-	printf '#define RNL_NAMES_STREAM 1\n#include <runnel/cuda.h>\n'
+	printf '#define RNL_NAMES_STREAM 1\n#define RNL_NEEDS_CUDA 0\n#include <runnel/cuda.h>\n'
 	cat "$dir/uses"
 	cat <<-'END'
 	static __global__ void thrice_cuda(numbers a) { (void)a; }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* What runnel/cuda.h registers: the units of the process that may call the CUDA runtime. */
+#ifndef RUNNEL_UNIT_H
+#define RUNNEL_UNIT_H
+
+#include <runnel.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum rnl_cuda_unit_flags {
+	RNL_CUDA_UNIT_NAMES_STREAM = 1,	/* RNL_NAMES_STREAM is 1 */
+	RNL_CUDA_UNIT_NEEDS_CUDA = 2,	/* RNL_NEEDS_CUDA is 1 */
+	RNL_CUDA_UNIT_RUNS_WITHOUT = 4,	/* RNL_NEEDS_CUDA is 0 */
+	RNL_CUDA_UNIT_KERNELS = 8	/* it has an RNL_KERNEL() */
+};
+
+/*
+ * A unit that includes runnel/cuda.h. The header makes it; programs do not.
+ */
+struct rnl_cuda_unit {
+	uint32_t size;			/* sizeof(struct rnl_cuda_unit) */
+	uint32_t flags;			/* enum rnl_cuda_unit_flags */
+	int (*last_error)(void);	/* returns and clears the calling thread's last CUDA error */
+	const void *runtime;		/* tells copies of the CUDA runtime apart */
+	const char *text, *text_end;	/* where the unit's functions are; equal: not known */
+};
+
+/*
+ * Registers a unit. runnel/cuda.h calls it when the unit's module is loaded. From then on, after
+ * each function of a job, map or batcher, workers of CUDA pools ask each copy of the runtime that a
+ * registered unit uses for its last error. So the error of a CUDA call fails its job, whichever
+ * unit made the job or the call.
+ * @unit: its content stays until rnl_cuda_unit_remove().
+ * Context: any thread; takes a lock.
+ * Ordering: jobs that start after this call are checked.
+ * Return: 0; -EINVAL unit is NULL, or has a wrong size or no last_error; -EAGAIN 1,024 units or
+ *	64 copies of the runtime are registered, which is logged: errors of this unit's CUDA calls
+ *	may be missed.
+ * Since: 0.2
+ */
+RNL_API int rnl_cuda_unit_add(const struct rnl_cuda_unit *unit);
+
+/*
+ * Removes a registered unit. runnel/cuda.h calls it when the unit's module is unloaded, while
+ * other threads may run jobs of other modules.
+ * @unit: may be NULL, and one that is not registered.
+ * Context: waits until no worker is in last_error() of a registered unit, some 10 ns; takes a lock.
+ * Ordering: no call of the unit's last_error() runs after this call.
+ * Since: 0.2
+ */
+RNL_API void rnl_cuda_unit_remove(const struct rnl_cuda_unit *unit);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* RUNNEL_UNIT_H */
