@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* A unit of C makes the jobs of functions in a unit of CUDA, which has a runtime of its own. */
+#include "pool.h"
+
+enum { INVALID_CONFIGURATION = 9 };	/* cudaError_t */
+
+/* units.cu */
+int bad_launch_fn(struct rnl_job *job);
+int late_fn(struct rnl_job *job);
+
+TEST(a_failed_launch_fails_its_job_though_another_unit_made_it, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_job job;
+
+	for (int i = 0; i < 10; i++) {
+		job_of(&job, bad_launch_fn, NULL);
+		ck_assert_int_eq(submit_and_wait(pool, &job), -EINVAL);
+		ck_assert_int_eq(rnl_job_device_error(&job), INVALID_CONFIGURATION);
+		/* It is no other job's error. */
+		job_of(&job, noop_fn, NULL);
+		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_private_pool_refuses_the_unit_though_another_unit_made_the_job, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1, .stream = RNL_STREAM_PRIVATE);
+	struct rnl_job job;
+
+	job_of(&job, late_fn, NULL);
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	job_of(&job, noop_fn, NULL);
+	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_pool_on_the_host_device_waits_for_what_such_a_job_left_on_the_gpu, .timeout_s = 60)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *gpu = pool_of(1), *pool;
+	struct rnl_job job;
+	void *word;
+
+	attr.device = "host";
+	must(rnl_pool_create(&pool, &attr));
+	must(rnl_pinned_get(gpu, sizeof(int), &word));
+	for (int i = 0; i < 3; i++) {
+		*(int *)word = 0;
+		job_of(&job, late_fn, word);
+		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+		ck_assert_int_eq(*(int *)word, 7);
+	}
+	job_of(&job, bad_launch_fn, NULL);
+	ck_assert_int_eq(submit_and_wait(pool, &job), -EINVAL);
+	rnl_pinned_put(gpu, word);
+	rnl_pool_destroy(pool);
+	rnl_pool_destroy(gpu);
+}
