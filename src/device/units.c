@@ -7,6 +7,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/units.h"
@@ -55,7 +56,8 @@ static struct {
 	struct runtime runtimes[RUNTIMES_MAX];
 } units = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static _Thread_local struct reader own __attribute__((tls_model("initial-exec")));
+/* NULL: the thread does not ask. */
+static _Thread_local struct reader *own __attribute__((tls_model("initial-exec")));
 
 /* ---- forks --------------------------------------------------------------- */
 
@@ -88,14 +90,19 @@ static void follow_forks(void)
 
 int rnl__units_join(void)
 {
+	struct reader *reader = own;	/* of the parent, in a forked child */
+
 	pthread_once(&fork_once, follow_forks);
-	if (fork_result)
+	if (!reader)
+		reader = fork_result ? NULL : calloc(1, sizeof(*reader));
+	if (!reader)
 		return -ENOMEM;
 	units_lock();
-	own.known = 0;
-	own.next = units.readers;
-	units.readers = &own;
+	reader->known = 0;
+	reader->next = units.readers;
+	units.readers = reader;
 	units_unlock();
+	own = reader;
 	return 0;
 }
 
@@ -103,18 +110,20 @@ void rnl__units_leave(void)
 {
 	units_lock();
 	for (struct reader **at = &units.readers; *at; at = &(*at)->next) {
-		if (*at == &own) {
-			*at = own.next;
+		if (*at == own) {
+			*at = own->next;
 			break;
 		}
 	}
 	units_unlock();
+	free(own);
+	own = NULL;
 }
 
 static uint32_t own_sequence(void)
 {
 	/* relaxed: this thread alone writes it */
-	return atomic_load_explicit(&own.sequence, memory_order_relaxed);
+	return atomic_load_explicit(&own->sequence, memory_order_relaxed);
 }
 
 static void begin_asking(void)
@@ -123,14 +132,14 @@ static void begin_asking(void)
 	 * [units.A1] full barrier: that we ask is written before we read what to ask; pairs with
 	 * [units.R1]: a removal sees that we ask, or we see that the function is gone.
 	 */
-	atomic_exchange_explicit(&own.sequence, own_sequence() + 1, memory_order_acq_rel);
+	atomic_exchange_explicit(&own->sequence, own_sequence() + 1, memory_order_acq_rel);
 	rnl__mb_after_rmw();
 }
 
 static void end_asking(void)
 {
 	/* [units.A2] release: our calls have ended before; pairs with [units.R2] */
-	atomic_store_explicit(&own.sequence, own_sequence() + 1, memory_order_release);
+	atomic_store_explicit(&own->sequence, own_sequence() + 1, memory_order_release);
 }
 
 static units_ask_fn *ask_of(const struct runtime *r)
@@ -167,7 +176,7 @@ static int ask_new(struct runtime *r, bool *missed)
 		/* relaxed: [units.A3] orders it */
 		strncpy(path, atomic_load_explicit(&r->path, memory_order_relaxed), sizeof(path) - 1);
 	end_asking();
-	if (!ask || serial <= own.known)
+	if (!ask || serial <= own->known)
 		return 0;
 	if (path[0])
 		module = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
@@ -191,7 +200,7 @@ static int ask_all_new(uint32_t latest)
 		first = first ? first : code;
 	}
 	if (!missed)
-		own.known = latest;
+		own->known = latest;
 	return first;
 }
 
@@ -199,12 +208,15 @@ int rnl__units_ask(void)
 {
 	/* relaxed: a runtime that is seen late is asked after a later function */
 	const uint32_t latest = atomic_load_explicit(&units.serial, memory_order_relaxed);
-	int first = latest == own.known ? 0 : ask_all_new(latest);
+	int first;
 
+	if (!own)
+		return 0;
+	first = latest == own->known ? 0 : ask_all_new(latest);
 	begin_asking();
 	for (unsigned i = 0; i < units_count(&units.nr_runtimes); i++) {
 		units_ask_fn *ask = ask_of(&units.runtimes[i]);
-		const int code = ask && serial_of(&units.runtimes[i]) <= own.known ? ask() : 0;
+		const int code = ask && serial_of(&units.runtimes[i]) <= own->known ? ask() : 0;
 
 		first = first ? first : code;
 	}
@@ -221,7 +233,7 @@ static void await_readers(void)
 		/* [units.R2] acquire: its calls have ended; pairs with [units.A2] */
 		const uint32_t seen = atomic_load_explicit(&r->sequence, memory_order_acquire);
 
-		if (!(seen & 1) || r == &own)
+		if (!(seen & 1) || r == own)
 			continue;
 		/* [units.R2] acquire: the same */
 		while (atomic_load_explicit(&r->sequence, memory_order_acquire) == seen)
