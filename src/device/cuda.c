@@ -878,7 +878,7 @@ static int describe(struct cuda_device *device, int ordinal)
 	}
 	rnl__cuda_driver_init();
 	if (!rnl__cuda_contexts.complete)
-		return errno_of_code(cudaErrorNotSupported);
+		return errno_of_code(cudaErrorInsufficientDriver);
 	pthread_mutex_init(&device->lock, NULL);
 	device->base.areas = &device->areas;
 	pthread_mutex_init(&device->areas.lock, NULL);
