@@ -9,6 +9,7 @@
 #include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"
 #include "device/cuda_record.h"
+#include "device/units.h"
 
 static void destroy(cudaGraph_t graph)
 {
@@ -370,9 +371,8 @@ static cudaError_t add_launch(struct rnl__record *r, struct node_chain *chain,
 		return cudaErrorNotSupported;
 	code = (cudaError_t)kernel->cuda_function(&function);
 	if (code != cudaSuccess) {
-		/* The kernel's unit keeps the error, for which the job would be blamed. */
-		if (rnl__thread.job && rnl__thread.job->check)
-			(void)rnl__thread.job->check(RNL_UNIT_ERROR);
+		/* The unit's runtime keeps the error, for which the job would be blamed. */
+		(void)rnl__units_error();
 		return code;
 	}
 	return add_kernel(chain, function, noted->launch.grid, noted->launch.block, arg);

@@ -8,7 +8,6 @@
 
 #include "device/gather.h"
 #include "device/units.h"
-#include "device/units.h"
 #include "sys/sizes.h"
 
 #define NOTED_MAX 256u
