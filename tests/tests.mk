@@ -111,16 +111,19 @@ $(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
 # ---- make torture: links the shared library, has kernels of its own where nvcc is ----
 TORTURE_OBJS := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/torture/*.c)))
 $(TORTURE_OBJS): TEST_CFLAGS =
-TORTURE_OBJS += $(if $(nvcc),tests/torture/kernel.cu.o)
-tests/torture/torture: $(TORTURE_OBJS) $(SO)
-	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(TORTURE_OBJS) $(NVWITH_SO)/..,$(LINK) -o $@ $(TORTURE_OBJS) $(WITH_SO)/..)
+tests/torture/torture: $(TORTURE_OBJS) $(if $(nvcc),tests/torture/kernel.cu.o) $(SO)
+	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_SO)/..,$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/..)
+# nvcc's runtime would ask a driver, which the double is not.
+tests/doubles/torture: $(TORTURE_OBJS) $(SO)
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/..
+torture_double := $(if $(fakes),tests/doubles/torture)
 SECONDS ?= 60
 DEVICE ?= host $(if $(fakes),fake) cuda
-torture: tests/torture/torture $(if $(fakes),$(fake_cudart))
+torture: tests/torture/torture $(if $(fakes),$(fake_cudart) $(torture_double))
 	@rc=0; for d in $(DEVICE); do \
-	  name=$$d path=$$LD_LIBRARY_PATH; \
-	  [ $$d != fake ] || { name=cuda path=$$PWD/tests/fake_cudart; }; \
-	  LD_LIBRARY_PATH=$$path RNL_TEST_SCALE='$(RNL_TEST_SCALE)' $(TESTWRAP) tests/torture/torture \
+	  name=$$d path=$$LD_LIBRARY_PATH program=tests/torture/torture; \
+	  [ $$d != fake ] || { name=cuda path=$$PWD/tests/fake_cudart program=tests/doubles/torture; }; \
+	  LD_LIBRARY_PATH=$$path RNL_TEST_SCALE='$(RNL_TEST_SCALE)' $(TESTWRAP) $$program \
 	    --device=$$name --seconds=$(SECONDS) $(if $(SEED),--seed=$(SEED)) \
 	    $(if $(MAKERS),--makers=$(MAKERS)); \
 	  case $$? in 0) ;; 77) echo "make torture is skipped on $$d" ;; *) rc=1 ;; esac; \
@@ -209,7 +212,7 @@ tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call if_wanted,cli/buckets,$(buckets_double)) $(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
 	$(call if_wanted,cli/fuzz,$(fuzzes)) $(call if_wanted,cli/python,$(if $(filter yes,$(have_PYTHON)),python/_runnel.abi3.so)) \
 	$(call if_wanted,cli/loader,$(loader_double)) $(call if_wanted,cli/pipeline,$(pipeline_double)) \
-	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture)
+	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture $(torture_double))
 else
 check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps check`.' >&2; exit 1
@@ -266,4 +269,4 @@ endif
 tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
 clean_tests = rm -rf tests/fuzz/found tests/fuzz/objects $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
-	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage
+	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds torture,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage

@@ -309,6 +309,8 @@ int rnl__batch_run(struct rnl_job *job)
 {
 	struct rnl__batch *batch = rnl_container_of(job, struct rnl__batch, job);
 
+	/* Another worker may have had its buffers last. */
+	rnl__tsan_acquire(batch);
 	batch->ran = true;
 	batch->scatters = false;
 	take_requests(batch);
@@ -427,6 +429,7 @@ static void complete_all(struct rnl__batch *batch, int error)
 		return;
 	if (batch->scatters && !error)
 		batch_scatter(batch);
+	rnl__tsan_release(batch);
 	count_batch(batch, nr_failed(batch, status, error));
 	rnl__slab_release(b, batch->slab, batch->nr);
 	for (uint32_t i = 0; i < AHEAD && i < batch->nr; i++)

@@ -39,10 +39,10 @@ struct runtime {
 };
 
 /* A thread that may ask. */
-struct reader {
+struct unit_reader {
 	_Atomic uint32_t sequence;	/* odd: it asks; the thread's own to write */
 	uint32_t known;			/* runtimes up to this serial were asked by this thread */
-	struct reader *next;		/* under the lock */
+	struct unit_reader *next;		/* under the lock */
 };
 
 _Atomic uint32_t rnl__units_have;
@@ -51,13 +51,13 @@ static struct {
 	pthread_mutex_t lock;
 	_Atomic uint32_t nr_units, nr_runtimes;	/* places that were ever used */
 	_Atomic uint32_t serial;
-	struct reader *readers;
+	struct unit_reader *readers;
 	struct unit units[UNITS_MAX];
 	struct runtime runtimes[RUNTIMES_MAX];
 } units = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* NULL: the thread does not ask. */
-static _Thread_local struct reader *own __attribute__((tls_model("initial-exec")));
+static _Thread_local struct unit_reader *own __attribute__((tls_model("initial-exec")));
 
 /* ---- forks --------------------------------------------------------------- */
 
@@ -90,7 +90,7 @@ static void follow_forks(void)
 
 int rnl__units_join(void)
 {
-	struct reader *reader = own;	/* of the parent, in a forked child */
+	struct unit_reader *reader = own;	/* of the parent, in a forked child */
 
 	pthread_once(&fork_once, follow_forks);
 	if (!reader)
@@ -109,7 +109,7 @@ int rnl__units_join(void)
 void rnl__units_leave(void)
 {
 	units_lock();
-	for (struct reader **at = &units.readers; *at; at = &(*at)->next) {
+	for (struct unit_reader **at = &units.readers; *at; at = &(*at)->next) {
 		if (*at == own) {
 			*at = own->next;
 			break;
@@ -229,7 +229,7 @@ static void await_readers(void)
 {
 	/* [units.R1] full barrier: the function is gone before we look who asks; pairs with [units.A1] */
 	rnl__full_barrier();
-	for (struct reader *r = units.readers; r; r = r->next) {
+	for (struct unit_reader *r = units.readers; r; r = r->next) {
 		/* [units.R2] acquire: its calls have ended; pairs with [units.A2] */
 		const uint32_t seen = atomic_load_explicit(&r->sequence, memory_order_acquire);
 

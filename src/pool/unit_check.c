@@ -20,7 +20,14 @@ void rnl__unit_check_init(struct rnl_pool *pool)
 		pool->refuses |= RNL__UNITS_NEED_CUDA;
 }
 
-static bool unit_is_silent(const struct rnl_pool *pool, uint32_t flags)
+bool rnl__unit_is_silent(rnl__function *fn)
+{
+	const uint32_t flags = rnl__units_find((const void *)(uintptr_t)fn);
+
+	return flags & RNL__UNIT_KNOWN && !(flags & RNL_CUDA_UNIT_NAMES_STREAM);
+}
+
+static bool unit_is_refused(const struct rnl_pool *pool, uint32_t flags)
 {
 	return pool->refuses & RNL__UNITS_SILENT && flags & RNL__UNIT_KNOWN &&
 	       !(flags & (RNL_CUDA_UNIT_NAMES_STREAM | RNL__UNIT_MODULE));
@@ -35,7 +42,7 @@ bool rnl__unit_looks_fit(const struct rnl_pool *pool, rnl__function *fn)
 {
 	const uint32_t flags = rnl__units_find((const void *)(uintptr_t)fn);
 
-	return !unit_is_silent(pool, flags) && !unit_lacks_cuda(pool, flags);
+	return !unit_is_refused(pool, flags) && !unit_lacks_cuda(pool, flags);
 }
 
 int rnl__unit_refuse(struct rnl_pool *pool, const char *call, rnl__function *fn)

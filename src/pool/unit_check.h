@@ -32,6 +32,9 @@ static inline bool rnl__unit_fits(const struct rnl_pool *pool, rnl__function *fn
 /* Logs why it does not.  Return: -EINVAL, or -ENODEV the function's unit needs CUDA. */
 int rnl__unit_refuse(struct rnl_pool *pool, const char *call, rnl__function *fn);
 
+/* Whether the function may be in a unit that does not say that it names the stream. */
+bool rnl__unit_is_silent(rnl__function *fn);
+
 /* As rnl__unit_check(), on the host device. */
 int rnl__unit_check_host(struct rnl__worker *w, rnl__function *fn, int ret);
 

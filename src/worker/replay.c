@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "device/units.h"
 #include "pool/job_flags.h"
 #include "pool/pool.h"
+#include "pool/unit_check.h"
 #include "sys/sizes.h"
 #include "worker/replay.h"
 
@@ -105,10 +105,7 @@ static void recorded(struct rnl__worker *w, struct rnl__replay *r, bool had_othe
  */
 static bool may_use_stream_0(const struct rnl__worker *w, rnl__function *fn)
 {
-	const uint32_t flags = w->device->info.cuda ?
-			       rnl__units_find((const void *)(uintptr_t)fn) : 0;
-
-	return flags & RNL__UNIT_KNOWN && !(flags & RNL_CUDA_UNIT_NAMES_STREAM);
+	return w->device->info.cuda && rnl__unit_is_silent(fn);
 }
 
 /* Makes the call and notes what it issues.  Returns its result. */

@@ -4,10 +4,11 @@
 # an error tells it.
 #
 # env: RNL_TEST_DEVICE, RNL_TEST_SCALE as for all tests; TORTURE the program
-#	(tests/torture/torture); RNL_TORTURE_SECONDS of the run without an error (6)
+#	(tests/torture/torture, on the double tests/doubles/torture); RNL_TORTURE_SECONDS of the run without an error (6)
 #
 # devices: host fake cuda
-program=${TORTURE:-tests/torture/torture}
+case ${RNL_TEST_FAKE:-} in '') program=tests/torture/torture ;; *) program=tests/doubles/torture ;; esac
+program=${TORTURE:-$program}
 . "$(dirname "$0")/../lib/harness.sh"
 pid=
 trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null; rm -rf "$dir"' EXIT

@@ -161,7 +161,7 @@ TEST(other_threads_use_cuda_while_jobs_are_recorded, .timeout_s = 120, .loops = 
 	int (*fns[NR_FUNCTIONS])(struct rnl_job *job);
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-	const time_t until = time(NULL) + SECONDS;
+	time_t until;
 	pthread_t threads[NR_OTHERS];
 	struct rnl_pool *pool = NULL;
 	uint32_t by = 0;
@@ -176,12 +176,13 @@ TEST(other_threads_use_cuda_while_jobs_are_recorded, .timeout_s = 120, .loops = 
 	must(rnl_pinned_get(pool, NR_FUNCTIONS * WORDS * sizeof(uint32_t), (void **)&pinned_words));
 	for (int i = 0; i < NR_OTHERS; i++)
 		must(pthread_create(&threads[i], NULL, others[i], NULL));
+	until = time(NULL) + SECONDS;
 	/* There are more functions than records, so a worker makes records all the time. */
-	while (time(NULL) < until) {
+	do {
 		for (unsigned i = 0; i < NR_FUNCTIONS; i++)
 			for (unsigned times = 0; times < 6; times++)
 				run_task(pool, fns[i], i, ++by);
-	}
+	} while (time(NULL) < until);
 	ends = true;
 	for (int i = 0; i < NR_OTHERS; i++)
 		must(pthread_join(threads[i], NULL));

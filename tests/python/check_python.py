@@ -53,7 +53,7 @@ def tests_of(suite):
 
 faulthandler.enable()
 # What hangs says where, and ends.
-faulthandler.dump_traceback_later(int(os.environ.get("TIMEOUT", 600)) * 9 // 10, exit=True)
+faulthandler.dump_traceback_later(int(os.environ.get("TIMEOUT") or 600) * 9 // 10, exit=True)
 sys.path.insert(0, HERE)
 found = unittest.defaultTestLoader.discover(HERE, "test_*.py")
 chosen = unittest.TestSuite(t for t in tests_of(found)
