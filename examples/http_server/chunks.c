@@ -51,10 +51,9 @@ static int step(struct chunks *chunks, char c)
 	case SIZE_BEGINS:
 		return value < 0 ? -EBADMSG : add_digit(chunks, (unsigned)value);
 	case SIZE:
-		if (value >= 0)
-			return add_digit(chunks, (unsigned)value);
-		/* fallthrough */
 	case SIZE_PADDED:	/* some servers fill a size up with spaces */
+		if (chunks->state == SIZE && value >= 0)
+			return add_digit(chunks, (unsigned)value);
 		return c == '\r' ? SIZE_ENDS : c == ';' ? EXTENSION :
 		       c == ' ' || c == '\t' ? SIZE_PADDED : -EBADMSG;
 	case EXTENSION:

@@ -448,6 +448,7 @@ TEST(test_a_limit_of_the_files_size_is_told_without_a_signal, .loops = 5,
 	sigset_t xfsz, pending;
 	int blocked, plain;
 
+	nr_signals = 0;
 	sigemptyset(&xfsz);
 	sigaddset(&xfsz, SIGXFSZ);
 	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
