@@ -42,7 +42,7 @@ struct runtime {
 struct unit_reader {
 	_Atomic uint32_t sequence;	/* odd: it asks; the thread's own to write */
 	uint32_t known;			/* runtimes up to this serial were asked by this thread */
-	struct unit_reader *next;		/* under the lock */
+	struct unit_reader *next;	/* under the lock */
 };
 
 _Atomic uint32_t rnl__units_have;
@@ -74,9 +74,16 @@ static void units_unlock(void)
 	pthread_mutex_unlock(&units.lock);
 }
 
-/* The parent's other threads are not in the child. */
+/* The parent's other threads are not in the child.  The one that is may join again. */
 static void units_in_child(void)
 {
+	struct unit_reader *next;
+
+	for (struct unit_reader *reader = units.readers; reader; reader = next) {
+		next = reader->next;
+		if (reader != own)
+			free(reader);
+	}
 	units.readers = NULL;
 	units_unlock();
 }
