@@ -200,6 +200,8 @@ static int make_slabs(struct rnl_batcher *b, unsigned nr)
 		/* relaxed: as above */
 		atomic_store_explicit(&b->slabs[0].word, rnl__slab_word(RNL__SLAB_OPEN, round),
 				      memory_order_relaxed);
+	/* relaxed: as above */
+	atomic_store_explicit(&b->slabs[0].limit, rnl__slab_limit(round, 0), memory_order_relaxed);
 	return ret;
 }
 

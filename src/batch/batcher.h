@@ -22,9 +22,11 @@
  *	batch.  A done request has left its slot: a slab is used again when all its requests are
  *	done, and waits for no release.
  *	A result has a cell from its batch on until its request is released, and each cell is used
- *	again by itself.  A reserve promises a cell, so a committed request waits for no release
- *	either.  The taker picks the cells of a batch: neighbours if there are enough, so usually
- *	there is one copy out, else whatever is free, and one copy for each run of neighbours.
+ *	again by itself.  A slot is given out when a cell is promised for it, so a committed request
+ *	waits for no release either.  Cells are promised for all slots of a slab at once, as far as
+ *	there are any: so a reserve, and a release, change one shared word each.  The taker picks the
+ *	cells of a batch: neighbours if there are enough, so usually there is one copy out, else
+ *	whatever is free, and one copy for each run of neighbours.
  *	Of a small batch nothing is copied: the function gets the slots and cells themselves.  If
  *	they are no neighbours, or begin at no multiple of the alignment that the function is
  *	promised, it gets pinned memory of the batch, to which the worker moves the requests, and
@@ -126,6 +128,12 @@ static inline uint32_t rnl__slab_units(uint64_t word)
 	return word & RNL__SLAB_UNITS_MAX;
 }
 
+/* The first @nr slots of a slab may be given out in a round: cells are promised for them. */
+static inline uint64_t rnl__slab_limit(uint64_t round, uint32_t nr)
+{
+	return (round + 1) << RNL__SLAB_SLOT_BITS | nr;
+}
+
 /*
  * A slot's state: a round, and what became of the slot in that round.  It has all bits of the
  * round: a slot may lie unused for any number of rounds.
@@ -147,6 +155,7 @@ struct rnl__slot {
 
 struct rnl__slab {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word;
+	_Atomic uint64_t limit;		/* rnl__slab_limit(); 0: the slab is closed */
 	/* Slots whose requests are not done; counted when the slab is closed.  At 0 it is free. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t held;
 	/* The taker's. */
@@ -155,7 +164,7 @@ struct rnl__slab {
 	unsigned char *in, *out;	/* slots; cells, which are in use apart from the slots */
 	struct rnl_span *spans;		/* NULL: requests are of one size */
 	struct rnl__slot *slots;
-	_Atomic uint64_t *cells;	/* a bit for each free cell; behind the slots */
+	_Atomic uint64_t *cells;	/* a bit for each free cell; behind the slots, on own lines */
 };
 
 /* A cell's number is its slab's, and its index.  So cells of two slabs are never neighbours. */
@@ -211,8 +220,10 @@ struct rnl_batcher {
 	struct rnl__batch *batches;
 	_Atomic bool closed;
 
-	/* Read by every reserve, changed with every slab. */
+	/* Read by every reserve and release, changed with every slab. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t open; /* the round that is open */
+	_Atomic uint64_t promised;	/* cells, in all */
+	_Atomic bool lacks_cells;	/* a reserve found no cell that can be promised */
 
 	/* Read by every commit, changed by every batch. */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word;
@@ -225,9 +236,7 @@ struct rnl_batcher {
 	uint32_t seen;			/* slots of that round that are taken or passed over */
 	struct rnl_request *late_first;	/* taken off `late`, not yet in a batch */
 	uint32_t next_cell;		/* where the search for cells begins */
-
-	/* Cells that are not promised; changed by every reserve, and every release. */
-	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t spare;
+	_Atomic uint64_t settled;	/* promises that were kept, or are not needed; in all */
 
 	_Alignas(RNL__CACHE_LINE) struct rnl__batch_figures figures;
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t refused;
@@ -257,10 +266,7 @@ static inline struct rnl__slab *rnl__slab_of(struct rnl_batcher *b, uint64_t rou
 int rnl__slab_make(struct rnl_batcher *b);
 void rnl__slabs_free(struct rnl_batcher *b);
 
-/* Has a slab open in which a request of @bytes fits.  Return: 0; -EAGAIN no slab is free. */
-int rnl__slab_ready(struct rnl_batcher *b, size_t bytes);
-
-/* Gives a request of @bytes a slot.  Return: as rnl__slab_ready(). */
+/* Gives a request of @bytes a slot, and promises it a cell.  Return: 0; -EAGAIN there is none. */
 int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes);
 
 /* @nr slots are not used any more; the last one frees the slab. */
@@ -268,11 +274,14 @@ void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t n
 
 /* ---- cells ----------------------------------------------------------------- */
 
-/* Promises a cell to a request.  False: none is left. */
-bool rnl__cell_promise(struct rnl_batcher *b);
+/* Promises up to @most cells.  Returns how many; 0: none is left. */
+uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most);
 
-/* Takes @nr promises back.  The cells are free. */
-void rnl__cells_spare(struct rnl_batcher *b, uint32_t nr);
+/* @nr promises were kept, or are not needed. */
+void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr);
+
+/* Wakes threads that found no cell: there may be some.  A full barrier stands before the call. */
+void rnl__cells_ring(struct rnl_batcher *b);
 
 /* The taker: picks cells for the requests of a batch, which are promised. */
 void rnl__cells_pick(struct rnl__batch *batch);

@@ -3,22 +3,27 @@
  * Cells: the output of requests, used one by one; batcher.h has the design.
  *
  * DESIGN
- *	A part has a cell for each slot of its slabs.  `spare` counts the cells that are promised to
- *	no request.  A bit for each cell says whether the cell is free.
+ *	A part has a cell for each slot of its slabs.  A bit for each cell says whether the cell is
+ *	free, that is, not in use.
  *
- *	         reserve              the taker picks it           release
- *	  spare ---------> promised ---------------------> in use ---------> spare
- *	    ^                 |
- *	    +---- cancel -----+
+ *	       a slab's limit is raised              the taker picks it           release
+ *	  free ------------------------> promised ---------------------> in use ---------> free
+ *	    ^                               |
+ *	    +---- cancel, slab is closed ---+
  *
- *	A promise names no cell.  A release sets the bit first, then counts; so at least as many bits
- *	are set as are spare or promised, and the taker finds a cell for each request.
+ *	A promise names no cell, it is only counted: `promised` and `settled` only grow, and differ by
+ *	the promises that hold.  Only as many are made as bits are set beyond that, so the taker
+ *	finds a cell for each request.  To promise reads `promised` first, then `settled`, then the
+ *	bits, and compares `promised` again.  Meanwhile cells that are released, and promises that
+ *	are settled, only add to what there is; and the taker clears bits before it settles.
+ *	A release sets a bit, and that is all, unless `lacks_cells` says that a thread may wait.
  *	Without output there are no cells, and nothing to wait for.
  */
 #include "config.h"
 
 #include "batch/batcher.h"
 #include "sys/bell.h"
+#include "sys/fence.h"
 #include "sys/sizes.h"
 #include "sys/tsan.h"
 #include "pool/pool.h"
@@ -28,34 +33,73 @@
 
 /* ---- promises --------------------------------------------------------------- */
 
-bool rnl__cell_promise(struct rnl_batcher *b)
+/* Cells, up to @most, that are free and not promised, if @promised is still so afterwards. */
+static uint32_t count_cells(struct rnl_batcher *b, uint64_t promised, uint32_t most)
 {
-	uint32_t spare;
+	/* [batch.P4] acquire: bits of cells that were picked are clear; pairs with [batch.P3] */
+	const uint64_t settled = atomic_load_explicit(&b->settled, memory_order_acquire);
+	const uint64_t held = promised - settled;
+	/* [batch.N2] acquire: the slabs' bits; pairs with [batch.N1] */
+	const uint32_t nr_slabs = atomic_load_explicit(&b->nr_slabs, memory_order_acquire);
+	uint64_t nr = 0;
 
-	if (!b->out_bytes)
-		return true;
-	spare = rnl__peek(&b->spare);
-	while (spare) {
-		/* [batch.P2] acquire: the bit, for the taker; pairs with [batch.P1] */
-		if (atomic_compare_exchange_weak_explicit(&b->spare, &spare, spare - 1,
-							  memory_order_acquire,
-							  memory_order_relaxed))
-			return true;
-	}
-	return false;
+	for (uint32_t s = 0; s < nr_slabs && nr < held + most; s++)
+		for (uint32_t i = 0; i < b->nr_slots && nr < held + most; i += 64)
+			/* relaxed: [batch.P1] orders, for the taker */
+			nr += (unsigned)__builtin_popcountll(
+				atomic_load_explicit(&b->slabs[s].cells[i / 64],
+						     memory_order_relaxed));
+	return nr > held ? (uint32_t)rnl__smaller(nr - held, most) : 0;
 }
 
-/* A waiter found no spare cell, or was woken after that: only the first one that is spare rings. */
-void rnl__cells_spare(struct rnl_batcher *b, uint32_t nr)
+uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most)
+{
+	bool said = false;
+
+	if (!b->out_bytes)
+		return most;
+	for (;;) {
+		uint64_t promised = rnl__peek(&b->promised);
+		const uint32_t nr = count_cells(b, promised, most);
+
+		/* relaxed: the count comes before it, as what is added is counted */
+		if (nr && atomic_compare_exchange_strong_explicit(&b->promised, &promised,
+								  promised + nr,
+								  memory_order_relaxed,
+								  memory_order_relaxed))
+			return nr;
+		if (nr)
+			continue;
+		if (said)
+			return 0;
+		said = true;
+		/* relaxed: the barrier orders it */
+		atomic_store_explicit(&b->lacks_cells, true, memory_order_relaxed);
+		/* [batch.B6] full barrier: we say so, then look again; pairs with [batch.B5] */
+		rnl__full_barrier();
+	}
+}
+
+void rnl__cells_ring(struct rnl_batcher *b)
+{
+	/* relaxed: the caller's full barrier orders it; pairs with [batch.B6] */
+	if (!atomic_load_explicit(&b->lacks_cells, memory_order_relaxed))
+		return;
+	/* relaxed: who says so again meanwhile has seen the cell, or is rung for */
+	atomic_store_explicit(&b->lacks_cells, false, memory_order_relaxed);
+	/* [batch.B5] full barrier: said before we look for waiters; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&b->pool->space_batch);
+}
+
+void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr)
 {
 	if (!b->out_bytes)
 		return;
-	/* [batch.P1] release: the cells' bits are set; pairs with [batch.P2] */
-	if (atomic_fetch_add_explicit(&b->spare, nr, memory_order_release))
-		return;
-	/* [batch.B5] full barrier: it is spare before we look for waiters; pairs with [bell.L2] */
-	rnl__full_barrier();
-	rnl__bell_ring(&b->pool->space_batch);
+	/* [batch.P3] release: the cells that were picked are not free; pairs with [batch.P4] */
+	atomic_fetch_add_explicit(&b->settled, nr, memory_order_release);
+	rnl__mb_after_rmw();
+	rnl__cells_ring(b);
 }
 
 /* ---- picking ---------------------------------------------------------------- */
@@ -137,10 +181,10 @@ void rnl__cells_pick(struct rnl__batch *batch)
 
 	if (!b->out_bytes || !batch->nr)
 		return;
-	if (is_small && pick_cell_runs(batch, batch->nr, b->cell_unit))
-		return;
-	if (!pick_cell_runs(batch, batch->nr, 1))
+	if (!(is_small && pick_cell_runs(batch, batch->nr, b->cell_unit)) &&
+	    !pick_cell_runs(batch, batch->nr, 1))
 		(void)pick_cell_runs(batch, 1, 1);
+	rnl__cells_settle(batch->batcher, batch->nr);
 }
 
 /* ---- giving back ------------------------------------------------------------- */
@@ -155,5 +199,6 @@ void rnl__cell_release(struct rnl_batcher *b, uint32_t cell)
 	rnl__tsan_release(word);
 	/* [batch.F1] release: we do not look at the result any more; pairs with [batch.F2] */
 	atomic_fetch_or_explicit(word, UINT64_C(1) << INDEX_OF(cell) % 64, memory_order_release);
-	rnl__cells_spare(b, 1);
+	rnl__mb_after_rmw();
+	rnl__cells_ring(b);
 }

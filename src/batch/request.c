@@ -184,19 +184,6 @@ static unsigned choose(struct rnl_batcher *b)
 	return own;
 }
 
-/* The part gives the request a slot, and promises it a cell.  False: it has none. */
-static bool request_reserve_in(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
-{
-	/* Without a slab no promise is made, so that a thread that waits does not wake itself. */
-	if (rnl__slab_ready(b, bytes) || !rnl__cell_promise(b))
-		return false;
-	if (!rnl__slab_reserve(b, request, bytes))
-		return true;
-	/* Another thread was faster. */
-	rnl__cells_spare(b, 1);
-	return false;
-}
-
 static int reserve(struct rnl_batcher *all, struct rnl_request *request, size_t bytes)
 {
 	int ret = check_reserve(all, request, bytes);
@@ -208,7 +195,7 @@ static int reserve(struct rnl_batcher *all, struct rnl_request *request, size_t 
 	for (unsigned i = 0; i < all->nr_parts; i++) {
 		struct rnl_batcher *b = &all[(first + i) % all->nr_parts];
 
-		if (request_reserve_in(b, request, bytes)) {
+		if (!rnl__slab_reserve(b, request, bytes)) {
 			request->batcher = b;
 			request->out = NULL;
 			request->state = RESERVED;
@@ -337,7 +324,7 @@ int rnl_request_cancel(struct rnl_request *request)
 		rnl__slab_release(b, &b->slabs[request->slab], 1);
 	else
 		rnl__schedule_ask(b);
-	rnl__cells_spare(b, 1);
+	rnl__cells_settle(b, 1);
 	return 0;
 }
 

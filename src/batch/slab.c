@@ -54,7 +54,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 {
 	const size_t in = rnl__round_up(b->slab_bytes, RNL__BATCH_ALIGNMENT);
 	const size_t out = rnl__round_up(b->out_bytes * b->nr_slots, RNL__BATCH_ALIGNMENT);
-	const size_t slots = b->nr_slots * sizeof(struct rnl__slot);
+	const size_t slots = rnl__round_up(b->nr_slots * sizeof(struct rnl__slot), RNL__CACHE_LINE);
 	const size_t cells = rnl__round_up(b->nr_slots, 64) / 8;
 	const size_t spans = b->variable ? b->nr_slots * sizeof(struct rnl_span) : 0;
 	/* relaxed: only the taker, or the batcher's creator, makes slabs */
@@ -77,17 +77,16 @@ int rnl__slab_make(struct rnl_batcher *b)
 		slab->slots = NULL;
 		return ret;
 	}
-	slab->cells = (_Atomic uint64_t *)(void *)(slab->slots + b->nr_slots);
+	slab->cells = (_Atomic uint64_t *)(void *)((unsigned char *)slab->slots + slots);
 	slab_fill_cells(b, slab);
 	slab->in = buf;
 	slab->out = slab->in + in;
 	slab->spans = spans ? (struct rnl_span *)(void *)(slab->out + out) : NULL;
-	/* relaxed: as above */
-	atomic_store_explicit(&b->nr_slabs, nr + 1, memory_order_relaxed);
+	/* [batch.N1] release: its cells, to a thread that counts them; pairs with [batch.N2] */
+	atomic_store_explicit(&b->nr_slabs, nr + 1, memory_order_release);
 	rnl__tsan_release(&slab->word);
 	/* [batch.S1] release: its memory, to the thread that opens it; pairs with [batch.S2] */
 	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
-	rnl__cells_spare(b, b->nr_slots);
 	/* [batch.B1] full barrier: it is free before we look for waiters; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__bell_ring(&b->pool->space_batch);
@@ -131,17 +130,22 @@ void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t n
 		recycle(b, slab);
 }
 
-/* No more slots are given out.  False: the word was changed first. */
+/* No more slots are given out; promises are left over.  False: the word was changed first. */
 static bool close_slab(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t word, uint64_t round)
 {
 	const uint32_t nr = rnl__slab_slots(word);
 	const uint64_t closed = word ^ rnl__slab_word(RNL__SLAB_OPEN, round) ^
 				rnl__slab_word(RNL__SLAB_CLOSED, round);
+	uint64_t limit;
 
 	/* relaxed: orders nothing; the open of the next slab publishes it, [batch.O1] */
 	if (!atomic_compare_exchange_strong_explicit(&slab->word, &word, closed,
 						     memory_order_relaxed, memory_order_relaxed))
 		return false;
+	/* relaxed: it is a count; a thread that raises the limit meanwhile finds it changed */
+	limit = atomic_exchange_explicit(&slab->limit, 0, memory_order_relaxed);
+	if (limit != rnl__slab_limit(round, nr))
+		rnl__cells_settle(b, (uint32_t)(limit - rnl__slab_limit(round, nr)));
 	/* [batch.H2] acq_rel: as a release, if no slot is held any more; pairs with [batch.H1] */
 	if (atomic_fetch_add_explicit(&slab->held, nr, memory_order_acq_rel) + nr == 0)
 		recycle(b, slab);
@@ -159,9 +163,13 @@ static bool open_slab(struct rnl__slab *slab, uint64_t round)
 	 * [batch.S2] acquire: the slab's memory as its last user left it; release: to
 	 * reservations in it; pairs with [batch.S1], [batch.S3], [batch.R1].
 	 */
-	return atomic_compare_exchange_strong_explicit(&slab->word, &word,
-						       rnl__slab_word(RNL__SLAB_OPEN, round),
-						       memory_order_acq_rel, memory_order_relaxed);
+	if (!atomic_compare_exchange_strong_explicit(&slab->word, &word,
+						     rnl__slab_word(RNL__SLAB_OPEN, round),
+						     memory_order_acq_rel, memory_order_relaxed))
+		return false;
+	/* relaxed: no thread looks at it before the round is open, [batch.O1] */
+	atomic_store_explicit(&slab->limit, rnl__slab_limit(round, 0), memory_order_relaxed);
+	return true;
 }
 
 /* Opens the next free slab after a round that is closed.  0: look again; -EAGAIN none is free. */
@@ -213,40 +221,61 @@ static void hand_out(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t rou
 	request->round = round;
 }
 
-static uint32_t slab_units_of(const struct rnl_batcher *b, size_t bytes)
+/*
+ * Promises cells for the slots that are not given out yet.  Return: 0 look again; -EAGAIN there is
+ * no cell.
+ */
+static int raise_limit(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t round, uint64_t word)
 {
-	return b->variable ? (uint32_t)((bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT) : 0;
+	const uint32_t given = rnl__slab_slots(word);
+	const uint64_t limit = rnl__slab_limit(round, given);
+	uint64_t seen = rnl__peek(&slab->limit);
+	uint32_t nr;
+
+	if (seen != limit)
+		return 0;
+	nr = rnl__cells_promise(b, b->nr_slots - given);
+	/* A thread beside us may have taken all cells to raise the limit. */
+	if (!nr)
+		return rnl__peek(&slab->limit) == limit ? -EAGAIN : 0;
+	/* [batch.P1] release: the cells' bits, as we counted them; pairs with [batch.P2] */
+	if (!atomic_compare_exchange_strong_explicit(&slab->limit, &seen, limit + nr,
+						     memory_order_release, memory_order_relaxed)) {
+		rnl__cells_settle(b, nr);
+		return 0;
+	}
+	/* Then one that found no cell may wait. */
+	rnl__mb_after_rmw();
+	rnl__cells_ring(b);
+	return 0;
 }
 
-int rnl__slab_ready(struct rnl_batcher *b, size_t bytes)
+/* Has a slab open in which a request may fit.  Return: 0 look again; -EAGAIN no slab or cell. */
+static int make_room(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t round, uint64_t word,
+		     uint32_t units)
 {
-	const uint32_t units = slab_units_of(b, bytes);
-	int ret = 0;
-
-	while (!ret) {
-		const uint64_t round = open_round(b);
-		struct rnl__slab *slab = rnl__slab_of(b, round);
-		const uint64_t word = rnl__peek(&slab->word);
-		const bool open = rnl__slab_is(word, RNL__SLAB_OPEN, round);
-
-		if (open && fits(b, word, units))
-			return 0;
-		if (!open || close_slab(b, slab, word, round))
-			ret = open_next(b, round);
-	}
-	return ret;
+	if (!rnl__slab_is(word, RNL__SLAB_OPEN, round))
+		return open_next(b, round);
+	if (fits(b, word, units))
+		return raise_limit(b, slab, round, word);
+	return close_slab(b, slab, word, round) ? open_next(b, round) : 0;
 }
 
 int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
 {
-	const uint32_t units = slab_units_of(b, bytes);
+	const uint32_t units = b->variable ?
+			       (uint32_t)((bytes + RNL__SLAB_UNIT - 1) / RNL__SLAB_UNIT) : 0;
+	int ret;
 
 	do {
 		const uint64_t round = open_round(b);
 		struct rnl__slab *slab = rnl__slab_of(b, round);
+		/* [batch.P2] acquire: the bits of promised cells, for the taker; pairs with [batch.P1] */
+		const uint64_t limit = atomic_load_explicit(&slab->limit, memory_order_acquire);
 		uint64_t word = rnl__peek(&slab->word);
 
-		while (rnl__slab_is(word, RNL__SLAB_OPEN, round) && fits(b, word, units)) {
+		while (rnl__slab_is(word, RNL__SLAB_OPEN, round) && fits(b, word, units) &&
+		       rnl__slab_limit(round, rnl__slab_slots(word)) < limit) {
 			/* [batch.R1] acquire: the slab as it became free; pairs with [batch.S2] */
 			if (atomic_compare_exchange_weak_explicit(&slab->word, &word,
 								  word + RNL__SLAB_ONE + units,
@@ -257,6 +286,7 @@ int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t
 				return 0;
 			}
 		}
-	} while (!rnl__slab_ready(b, bytes));
-	return -EAGAIN;
+		ret = make_room(b, slab, round, word, units);
+	} while (!ret);
+	return ret;
 }

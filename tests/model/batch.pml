@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a batcher: rnl__slab_ready(), rnl__slab_reserve(), open_next(), close_slab(), recycle()
- * and rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2), src/batch/cells.c
- * ([batch.P1], P2, F1, F2, B5), reserve, commit and cancel of src/batch/request.c ([batch.C1], L1),
+ * Model of a batcher: rnl__slab_reserve(), raise_limit(), open_next(), close_slab(), recycle() and
+ * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2, P1, P2), src/batch/cells.c
+ * ([batch.P3], P4, F1, F2, B5, B6), reserve, commit and cancel of src/batch/request.c ([batch.C1], L1),
  * taking in src/batch/take.c ([batch.O3], C2, C3, L2), and the choice of the taker in
  * src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
  * Two producers, two requests and one, two slabs. A producer reserves, and waits while there is
- * no space; then it commits, and releases when the request is done, or it cancels. There are
- * three plans: slabs of one slot, and one cell; slabs of two slots, two cells and two batches;
- * slabs of one slot, where the first request is done when it likes, and no request is cancelled.
+ * no space; then it commits, and releases when the request is done, or the first one cancels. There
+ * are four plans: slabs of two slots, two cells, where slots are left over, and the last requests
+ * keep their cells; slabs of one slot, and one cell; slabs of two slots, two cells and two batches;
+ * slabs of one slot, where the first request is done when it likes. In the first and the last plan
+ * no request is cancelled.
  *
  * Left out: store buffers. The word of a slab, of a slot, of the batcher is read and changed at
- * once, and one of them publishes all other data. Making slabs, sizes, drains, destroy, the
+ * once, and one of them publishes all other data. What is promised and settled is read at once:
+ * if more is promised between, the exchange fails. Making slabs, sizes, drains, destroy, the
  * pool: a submitted batch runs. Rounds do not overflow. The list of late requests is a set. The
  * bits of the cells are a number, because it does not matter which of them is picked. The bell is a
  * flag for each listener; park.pml has its barriers.
  *
  * Asserted: a committed request is taken once, a cancelled one is not; a slab that is free or
- * opened is not in use; a batch finds a cell for each request. No thread is stuck: a request that is not taken, or a producer that
- * waits while there is space, is an invalid end state.
+ * opened is not in use; a batch finds a cell for each request. No thread is stuck: a request that is
+ * not taken, or a producer that waits while there is space, is an invalid end state.
  *
  * Broken: BREAK_ROUND a free slab opens for any round, not only for later ones; BREAK_OPEN a
  * reservation does not compare the round; BREAK_SLOT a taker does not compare a slot's round;
@@ -28,15 +31,19 @@
  * is free before its last release; BREAK_CLOSED the close of a slab that was released already
  * does not free it; BREAK_BELL the end of a slab rings no bell; BREAK_SEEN a taker reads the
  * open round after it looked at the slab ([batch.O3]); BREAK_GIVE it does not give back a
- * cancelled slot; BREAK_BIT a release counts the cell before it sets the bit ([batch.P1]);
- * BREAK_SPARE a cell that is spare rings no bell ([batch.B5]); BREAK_PROMISE a cancel keeps
- * the promise.
+ * cancelled slot; BREAK_CLEAR a taker settles before it clears bits ([batch.P3]); BREAK_SETTLED bits
+ * are counted before the settled promises are read ([batch.P4]); BREAK_SPARE a release rings no
+ * bell ([batch.B5]); BREAK_WANTED a thread does not look again once it said that it found no cell
+ * ([batch.B6]); BREAK_RAISED a limit that is raised rings no bell; BREAK_AGAIN a thread that found
+ * no cell does not look whether the limit was raised; BREAK_PROMISE a cancel keeps the promise;
+ * BREAK_UNUSED a slab that is closed keeps the promises for slots that were not given out.
  */
 #define NONE 255
 #define NS 2				/* slabs */
 #define NR 4				/* requests */
 #define slab_of(round) ((round) % NS)
 #define slot(s, i) (2 * (s) + (i))
+#define limit_of(round, n) (4 * (round + 1) + n)
 
 mtype = { free, opened, closed, nothing, passed, committed, cancelled };
 
@@ -46,8 +53,10 @@ byte round_of[NS], given[NS];
 short held[NS];
 byte open_round;				/* batcher: open */
 byte nr_slots;
-byte spare, bits;			/* cells: to promise, to pick */
-bool cancels;				/* some may */
+byte limit[NS];				/* a round, and slots that may be given out */
+byte bits, promised, settled;		/* cells: free ones; promises in all, and those that ended */
+bool wanted;				/* a reserve found no cell to promise */
+bool cancels, keeps, sizes;		/* some cancel; the last ones keep cells; slots are left over */
 
 /* A slot. */
 mtype what[4] = nothing;
@@ -64,7 +73,7 @@ bool taken[NR], done[NR];
 
 #define bit(r) (1 << (r))
 
-/* ---- slab.c ---- */
+/* ---- slab.c: opening ---- */
 
 inline ring()
 {
@@ -110,7 +119,8 @@ inline open_next()
 			:: state[s] == free && next > round_of[s] ->
 #endif
 				assert(used[s] == 0);
-				state[s] = opened; round_of[s] = next; given[s] = 0; res = 0
+				state[s] = opened; round_of[s] = next; given[s] = 0; res = 0;
+				limit[s] = limit_of(next, 0)
 			:: else
 			fi
 		};
@@ -149,111 +159,194 @@ inline open_next()
 
 /* ---- cells.c ---- */
 
-inline cells_spare()
+/* rnl__cells_ring() */
+inline cells_ring()
 {
-	d_step { last = (spare == 0); spare++ };	/* [batch.P1] */
 	if
-	:: last -> last = false;			/* [batch.B5] */
-#ifndef BREAK_SPARE
-		ring()
-#endif
+	:: wanted -> wanted = false; ring()		/* [batch.B5] */
 	:: else
 	fi
 }
 
+inline cells_settle(n)
+{
+	settled = settled + n;				/* [batch.P3] */
+	cells_ring()
+}
+
 inline cell_release()
 {
-#ifdef BREAK_BIT
-	cells_spare();
-	bits++
-#else
 	bits++;						/* [batch.F1] */
-	cells_spare()
+#ifndef BREAK_SPARE
+	cells_ring()
 #endif
 }
 
-/*
- * request_reserve_in(): leaves the request's slot in mine, or NONE. Without a promise the loop is
- * rnl__slab_ready(), with it rnl__slab_reserve().
- */
+/* rnl__cells_promise(): leaves the number of promises in got. */
+inline cells_promise(most)
+{
+	do
+	::
+#ifdef BREAK_SETTLED
+		d_step { t = promised; got = bits };
+		d_step {
+			u = settled;
+#else
+		d_step { t = promised; u = settled };	/* [batch.P4] */
+		d_step {
+			got = bits;
+#endif
+			if
+			:: u > t || got <= t - u -> got = 0
+			:: else -> got = got - (t - u)
+			fi;
+			if
+			:: got > most -> got = most
+			:: else
+			fi;
+			u = 0;
+			if
+#ifndef BREAK_WANTED
+			:: !got && !told -> wanted = true; told = true; u = 1	/* [batch.B6] */
+#else
+			:: !got && !told -> wanted = true
+#endif
+			:: else
+			fi
+		};
+		if
+		:: u -> u = 0
+		:: got ->
+			atomic {
+				if
+				:: promised == t -> promised = t + got
+				:: else -> got = NONE
+				fi
+			};
+			if
+			:: got == NONE -> got = 0
+			:: else -> break
+			fi
+		:: !got && !u -> break
+		fi
+	od;
+	atomic { t = 0; told = false }
+}
+
+/* ---- slab.c: closing, reserving ---- */
+
+/* raise_limit(): as open_next() */
+inline raise_limit()
+{
+	if
+	:: lim == limit_of(round, nr) ->
+		cells_promise(nr_slots - nr);
+		if
+		:: got ->
+			atomic {			/* [batch.P1] */
+				if
+				:: limit[s] == lim -> limit[s] = lim + got; got = 0
+				:: else
+				fi
+			};
+			if
+			:: got -> cells_settle(got); got = 0
+			:: else ->
+#ifndef BREAK_RAISED
+				cells_ring()
+#endif
+			fi
+		:: else ->
+#ifdef BREAK_AGAIN
+			res = NONE
+#else
+			res = (limit[s] == lim -> NONE : 0)
+#endif
+		fi
+	:: else
+	fi;
+	lim = 0
+}
+
+/* close_slab(): leaves 0 in res if another thread changed the word first. */
+inline close_slab()
+{
+	atomic {
+		if
+		:: is_open(s) && given[s] == nr -> state[s] = closed; res = 1
+		:: else -> res = 0
+		fi
+	};
+	if
+	:: res ->
+		d_step { got = limit[s] - limit_of(round, nr); limit[s] = 0 };
+		if
+		:: got ->
+#ifndef BREAK_UNUSED
+			cells_settle(got);
+#endif
+			got = 0
+		:: else
+		fi;
+		d_step {				/* [batch.H2] */
+			held[s] = held[s] + nr;
+#ifdef BREAK_HELD
+			last = (held[s] <= 1)
+#else
+			last = (held[s] == 0)
+#endif
+		};
+		if
+		:: last -> last = false;
+#ifndef BREAK_CLOSED
+			recycle(s)
+#endif
+		:: else
+		fi
+	:: else
+	fi
+}
+
+/* rnl__slab_reserve(), make_room(): leaves the request's slot in mine, or NONE. */
 inline slab_reserve()
 {
 	do
 	::
-try:		round = open_round;			/* [batch.O2] */
-		s = slab_of(round);
-		nr = NONE;
+		d_step {				/* [batch.O2], [batch.P2] */
+			round = open_round; s = slab_of(round); lim = limit[s]; todo = nothing
+		};
 		atomic {				/* [batch.R1] */
 			if
-			:: is_open(s) && given[s] < nr_slots && !promised -> ready = true
-			:: is_open(s) && given[s] < nr_slots && promised ->
+			:: is_open(s) && given[s] < nr_slots && lim > limit_of(round, given[s]) ->
 				mine = slot(s, given[s]);
 				given[s]++; used[s]++
-			:: is_open(s) && given[s] == nr_slots ->
-				nr = given[s];		/* the word that closes it */
+			:: is_open(s) && given[s] < nr_slots && lim <= limit_of(round, given[s]) ->
+				nr = given[s]; todo = passed; lim = limit[s]
+			:: is_open(s) && (given[s] == nr_slots || (sizes && given[s])) ->
+				nr = given[s]; todo = closed
+			:: !is_open(s) -> todo = opened
+			fi;
+			if
+			:: todo != passed -> lim = 0
 			:: else
 			fi
 		};
 		if
 		:: mine != NONE -> break
-		:: ready ->
-			atomic {			/* [batch.P2] */
-				ready = false;
-				if
-				:: spare > 0 -> spare--; promised = true
-				:: else -> res = NONE
-				fi
-			};
+		:: todo == passed -> raise_limit()
+		:: todo == closed -> close_slab();
 			if
-			:: promised -> goto try
-			:: else -> break
-			fi
-		:: else
-		fi;
-		res = 1;
-		if
-		:: nr != NONE ->			/* close_slab() */
-			atomic {
-				if
-				:: is_open(s) -> state[s] = closed
-				:: else -> res = 0	/* another thread changed its word first */
-				fi
-			};
-			if
-			:: res ->
-				d_step {		/* [batch.H2] */
-					held[s] = held[s] + nr;
-#ifdef BREAK_HELD
-					last = (held[s] <= 1)
-#else
-					last = (held[s] == 0)
-#endif
-				};
-				if
-				:: last -> last = false;
-#ifndef BREAK_CLOSED
-					recycle(s)
-#endif
-				:: else
-				fi
+			:: res -> open_next()
 			:: else
 			fi
-		:: else
-		fi;
-		if
-		:: res -> open_next()
-		:: else
+		:: todo == opened -> open_next()
 		fi;
 		if
 		:: res == NONE -> break
 		:: else
 		fi
 	od;
-	if
-	:: mine == NONE && promised -> cells_spare()
-	:: else
-	fi;
-	atomic { s = 0; nr = 0; res = 0; promised = false }
+	atomic { s = 0; nr = 0; res = 0; lim = 0; todo = nothing }
 }
 
 /* ---- schedule.c ---- */
@@ -297,11 +390,13 @@ inline set_slot(w)
 /* Of requests [r, end). */
 proctype producer(byte p, r, end)
 {
-	byte round, s, nr, next, t, res, mine = NONE;
-	bool last, heard, ready, promised;
+	byte round, s, nr, next, t, u, got, lim, res, mine = NONE;
+	bool last, heard, told;
+	mtype todo = nothing;
 
 	do
 	:: r < end ->
+		d_step { heard = p; listens[p] = p };	/* the second one listens at once */
 again:		slab_reserve();
 		if
 		:: mine == NONE && heard -> !listens[p]; listens[p] = true; goto again	/* rnl__bell_wait() */
@@ -320,14 +415,17 @@ again:		slab_reserve();
 			fi;
 			ask();
 			done[r];			/* rnl_job_wait() */
-			cell_release()			/* rnl_request_release() */
-		:: cancels -> set_slot(cancelled);	/* rnl_request_cancel() */
+			if				/* rnl_request_release() */
+			:: keeps && r == end - 1
+			:: else -> cell_release()
+			fi
+		:: cancels && p == 0 -> set_slot(cancelled);	/* rnl_request_cancel() */
 			if
 			:: last -> last = false; slab_release(mine / 2, 1)
 			:: else -> ask()
 			fi;
 #ifndef BREAK_PROMISE
-			cells_spare()
+			cells_settle(1)
 #endif
 		fi;
 		d_step { mine = NONE; round = 0; r++ }
@@ -469,13 +567,11 @@ end:	do
 			fi
 		od;
 		twice = false;
-		d_step {				/* rnl__cells_pick(), [batch.F2] */
+		d_step {				/* rnl__cells_pick() */
 			do
 			:: r < NR ->
 				if
-				:: batch & bit(r) ->
-					assert(bits > 0);
-					bits--; nr++
+				:: batch & bit(r) -> nr++
 				:: else
 				fi;
 				r++
@@ -483,6 +579,17 @@ end:	do
 			od;
 			r = 0
 		};
+		if
+		:: nr ->
+#ifdef BREAK_CLEAR
+			cells_settle(nr);
+			d_step { assert(bits >= nr); bits = bits - nr }
+#else
+			d_step { assert(bits >= nr); bits = bits - nr };	/* [batch.F2] */
+			cells_settle(nr)
+#endif
+		:: else
+		fi;
 		atomic {				/* rnl__schedule_taken(), [batch.W2] */
 			taker = false;
 			asked = asked || more;
@@ -526,13 +633,14 @@ init
 		idle[0] = true;
 		if
 #if !defined(BREAK_OPEN) && !defined(BREAK_ROUND)	/* they are found in the last plan */
-		:: nr_slots = 1; spare = 1; cancels = true
-		:: nr_slots = 2; spare = 2; cancels = true; idle[1] = true; run batch_job(1)
+		:: nr_slots = 2; bits = 2; keeps = true; sizes = true
+		:: nr_slots = 1; bits = 1; cancels = true
+		:: nr_slots = 2; bits = 2; cancels = true; idle[1] = true; run batch_job(1)
 #endif
-		:: nr_slots = 1; spare = 2; run holder();
+		:: nr_slots = 1; bits = 2; run holder();
 			given[0] = 1; used[0] = 1; seen = 1; taken[3] = true; done[3] = true
 		fi;
-		bits = spare;
+		limit[0] = limit_of(0, given[0]);
 		run batch_job(0);
 		run producer(0, 0, 2);
 		run producer(1, 2, 3)

@@ -10,6 +10,7 @@ static void go_on_at(struct rnl_batcher *b, uint64_t round)
 	for (unsigned i = 0; i < b->nr_slabs; i++)
 		atomic_store(&b->slabs[i].word, rnl__slab_word(RNL__SLAB_FREE, round - 1));
 	atomic_store(&rnl__slab_of(b, round)->word, rnl__slab_word(RNL__SLAB_OPEN, round));
+	atomic_store(&rnl__slab_of(b, round)->limit, rnl__slab_limit(round, 0));
 	b->at = round;
 	atomic_store(&b->open, round);
 }
