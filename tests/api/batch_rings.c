@@ -223,6 +223,38 @@ TEST(a_done_request_holds_its_own_memory_alone, .timeout_s = 60)
 	hold_some(all_but_one);
 }
 
+/* So one slot after the other is given out, and no slab is used up by one of them. */
+TEST(slots_are_reserved_one_by_one_as_outputs_are_released, .timeout_s = 60)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_request all[ALL], more[ALL];
+	uint64_t seeds[ALL], seed = 0;
+	struct kind kind;
+	struct rnl_batcher *batcher = batcher_of_slabs(pool, &kind, 0);
+
+	for (unsigned i = 0; i < ALL; i++) {
+		request_of(&all[i], NULL);
+		request_of(&more[i], NULL);
+	}
+	send_the_rest(batcher, &kind, all, seeds, &seed);
+	for (unsigned i = 0; i < ALL; i++) {
+		must(rnl_request_release(&all[i]));
+		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &more[i], BYTES, patience_ns()),
+				 0);
+		ck_assert_int_eq(rnl_batcher_reserve(batcher, &all[i], BYTES), -EAGAIN);
+	}
+	for (unsigned i = 0; i < ALL; i++) {
+		request_fill(&more[i], i);
+		must(rnl_request_commit(&more[i]));
+	}
+	for (unsigned i = 0; i < ALL; i++) {
+		ck_assert_int_eq(result_of(&more[i].job), 0);
+		ck_assert_int_eq(wrong_byte(&more[i], i, BYTES), -1);
+	}
+	rnl_batcher_destroy(batcher);
+	rnl_pool_destroy(pool);
+}
+
 /* ---- waiting ------------------------------------------------------------------ */
 
 #define WAITERS 3u

@@ -7,7 +7,7 @@
  * src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
  * Two producers, two requests and one, two slabs. A producer reserves, and waits while there is
- * no space; then it commits, and releases when the request is done, or the first one cancels. There
+ * no space; then it commits, and releases when the request is done, or the first one is cancelled. There
  * are four plans: slabs of two slots, two cells, where slots are left over, and the last requests
  * keep their cells; slabs of one slot, and one cell; slabs of two slots, two cells and two batches;
  * slabs of one slot, where the first request is done when it likes. In the first and the last plan
@@ -419,7 +419,7 @@ again:		slab_reserve();
 			:: keeps && r == end - 1
 			:: else -> cell_release()
 			fi
-		:: cancels && p == 0 -> set_slot(cancelled);	/* rnl_request_cancel() */
+		:: cancels && r == 0 -> set_slot(cancelled);	/* rnl_request_cancel() */
 			if
 			:: last -> last = false; slab_release(mine / 2, 1)
 			:: else -> ask()
