@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of a batcher: rnl__slab_reserve(), raise_limit(), open_next(), close_slab(), recycle() and
- * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2, P1, P2), src/batch/cells.c
- * ([batch.P3], P4, F1, F2, B5, B6), reserve, commit and cancel of src/batch/request.c ([batch.C1], L1),
- * taking in src/batch/take.c ([batch.O3], C2, C3, L2), and the choice of the taker in
- * src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
+ * rnl__slab_release() of src/batch/slab.c ([batch.S2], S3, S4, O1, H1, H2, P1, P2),
+ * src/batch/cells.c ([batch.P3], P4, F1, F2, B5, B6), reserve, commit and cancel of
+ * src/batch/request.c ([batch.C1], L1), taking in src/batch/take.c ([batch.O3], C2, C3, L2), and
+ * the choice of the taker in src/batch/schedule.c ([batch.A1], A2, W1, W2, W3).
  *
- * Two producers, two requests and one, two slabs. A producer reserves, and waits while there is
- * no space; then it commits, and releases when the request is done, or the first one is cancelled. There
- * are four plans: slabs of two slots, two cells, where slots are left over, and the last requests
- * keep their cells; slabs of one slot, and one cell; slabs of two slots, two cells and two batches;
- * slabs of one slot, where the first request is done when it likes. In the first and the last plan
- * no request is cancelled.
+ * Two producers, two requests and one, two slabs. A producer reserves, and waits while there is no
+ * space; then it commits, and releases when the request is done, or it cancels. There are four
+ * plans: slabs of two slots, two cells, where slots are left over, the last requests keep their
+ * cells, and the second producer commits when the first one is done; slabs of one slot, and one
+ * cell, where the first request is cancelled, and the next one may be; slabs of two slots, two
+ * cells and two batches, where the first request may be cancelled; slabs of one slot, where the
+ * first request is done when it likes.
  *
  * Left out: store buffers. The word of a slab, of a slot, of the batcher is read and changed at
- * once, and one of them publishes all other data. What is promised and settled is read at once:
- * if more is promised between, the exchange fails. Making slabs, sizes, drains, destroy, the
- * pool: a submitted batch runs. Rounds do not overflow. The list of late requests is a set. The
- * bits of the cells are a number, because it does not matter which of them is picked. The bell is a
- * flag for each listener; park.pml has its barriers.
+ * once, and one of them publishes all other data. What is promised and settled is read at once: if
+ * more is promised between, the exchange fails. Making slabs, sizes, drains, destroy, the pool: a
+ * submitted batch runs. Rounds do not overflow. The list of late requests is a set. The bits of
+ * the cells are a number, because it does not matter which of them is picked. The bell is a flag
+ * for each listener; park.pml has its barriers.
  *
  * Asserted: a committed request is taken once, a cancelled one is not; a slab that is free or
- * opened is not in use; a batch finds a cell for each request. No thread is stuck: a request that is
- * not taken, or a producer that waits while there is space, is an invalid end state.
+ * opened is not in use; a batch finds a cell for each request. No thread is stuck: a request that
+ * is not taken, or a producer that waits while there is space, is an invalid end state.
  *
  * Broken: BREAK_ROUND a free slab opens for any round, not only for later ones; BREAK_OPEN a
  * reservation does not compare the round; BREAK_SLOT a taker does not compare a slot's round;
  * BREAK_LATE a request that was passed over is not put on the list; BREAK_HEED a taker clears
  * ASKED after its look; BREAK_ENDED the end of a batch does not look at ASKED; BREAK_HELD a slab
- * is free before its last release; BREAK_CLOSED the close of a slab that was released already
- * does not free it; BREAK_BELL the end of a slab rings no bell; BREAK_SEEN a taker reads the
- * open round after it looked at the slab ([batch.O3]); BREAK_GIVE it does not give back a
- * cancelled slot; BREAK_CLEAR a taker settles before it clears bits ([batch.P3]); BREAK_SETTLED bits
- * are counted before the settled promises are read ([batch.P4]); BREAK_SPARE a release rings no
- * bell ([batch.B5]); BREAK_WANTED a thread does not look again once it said that it found no cell
+ * is free before its last release; BREAK_CLOSED the close of a slab that was released already does
+ * not free it; BREAK_BELL the end of a slab rings no bell; BREAK_SEEN a taker reads the open round
+ * after it looked at the slab ([batch.O3]); BREAK_GIVE it does not give back a cancelled slot;
+ * BREAK_CLEAR a taker settles before it clears bits ([batch.P3]); BREAK_SETTLED bits are counted
+ * before the settled promises are read ([batch.P4]); BREAK_SPARE a release rings no bell
+ * ([batch.B5]); BREAK_WANTED a thread does not look again once it said that it found no cell
  * ([batch.B6]); BREAK_RAISED a limit that is raised rings no bell; BREAK_AGAIN a thread that found
  * no cell does not look whether the limit was raised; BREAK_PROMISE a cancel keeps the promise;
  * BREAK_UNUSED a slab that is closed keeps the promises for slots that were not given out.
@@ -56,7 +57,8 @@ byte nr_slots;
 byte limit[NS];				/* a round, and slots that may be given out */
 byte bits, promised, settled;		/* cells: free ones; promises in all, and those that ended */
 bool wanted;				/* a reserve found no cell to promise */
-bool cancels, keeps, sizes;		/* some cancel; the last ones keep cells; slots are left over */
+bool cancels, must;			/* the first request may be cancelled; it is, the next may */
+bool keeps, sizes;			/* the last ones keep cells; slots are left over */
 
 /* A slot. */
 mtype what[4] = nothing;
@@ -405,7 +407,11 @@ again:		slab_reserve();
 		fi;
 		d_step { whose[mine] = r; slot_at[r] = mine };	/* hand_out() */
 		if
-		:: set_slot(committed);			/* rnl_request_commit() */
+		:: keeps && p == 1 -> done[1]		/* it takes its time */
+		:: else
+		fi;
+		if
+		:: atomic { !(must && r == 0) -> set_slot(committed) };	/* rnl_request_commit() */
 			if
 			:: last -> last = false;
 #ifndef BREAK_LATE
@@ -419,7 +425,7 @@ again:		slab_reserve();
 			:: keeps && r == end - 1
 			:: else -> cell_release()
 			fi
-		:: cancels && r == 0 -> set_slot(cancelled);	/* rnl_request_cancel() */
+		:: atomic { cancels && r == 0 || must && p == 0 -> set_slot(cancelled) };	/* _cancel() */
 			if
 			:: last -> last = false; slab_release(mine / 2, 1)
 			:: else -> ask()
@@ -634,7 +640,7 @@ init
 		if
 #if !defined(BREAK_OPEN) && !defined(BREAK_ROUND)	/* they are found in the last plan */
 		:: nr_slots = 2; bits = 2; keeps = true; sizes = true
-		:: nr_slots = 1; bits = 1; cancels = true
+		:: nr_slots = 1; bits = 1; must = true
 		:: nr_slots = 2; bits = 2; cancels = true; idle[1] = true; run batch_job(1)
 #endif
 		:: nr_slots = 1; bits = 2; run holder();
