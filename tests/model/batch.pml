@@ -10,7 +10,7 @@
  * space; then it commits, and releases when the request is done, or it cancels. There are four
  * plans: slabs of two slots, two cells, where slots are left over, the last requests keep their
  * cells, and the second producer commits when the first one is done; slabs of one slot, and one
- * cell, where the first request is cancelled, and the next one may be; slabs of two slots, two
+ * cell, where the first producer cancels; slabs of two slots, two
  * cells and two batches, where the first request may be cancelled; slabs of one slot, where the
  * first request is done when it likes.
  *
@@ -57,7 +57,7 @@ byte nr_slots;
 byte limit[NS];				/* a round, and slots that may be given out */
 byte bits, promised, settled;		/* cells: free ones; promises in all, and those that ended */
 bool wanted;				/* a reserve found no cell to promise */
-bool cancels, must;			/* the first request may be cancelled; it is, the next may */
+bool cancels, must;			/* the first request may be cancelled; the first two are */
 bool keeps, sizes;			/* the last ones keep cells; slots are left over */
 
 /* A slot. */
@@ -411,7 +411,7 @@ again:		slab_reserve();
 		:: else
 		fi;
 		if
-		:: atomic { !(must && r == 0) -> set_slot(committed) };	/* rnl_request_commit() */
+		:: atomic { !must || p -> set_slot(committed) };	/* rnl_request_commit() */
 			if
 			:: last -> last = false;
 #ifndef BREAK_LATE
@@ -425,7 +425,7 @@ again:		slab_reserve();
 			:: keeps && r == end - 1
 			:: else -> cell_release()
 			fi
-		:: atomic { cancels && r == 0 || must && p == 0 -> set_slot(cancelled) };	/* _cancel() */
+		:: atomic { cancels && r == 0 || must && !p -> set_slot(cancelled) };	/* _cancel() */
 			if
 			:: last -> last = false; slab_release(mine / 2, 1)
 			:: else -> ask()
