@@ -10,9 +10,8 @@
  * space; then it commits, and releases when the request is done, or it cancels. There are four
  * plans: slabs of two slots, two cells, where slots are left over, the last requests keep their
  * cells, and the second producer commits when the first one is done; slabs of one slot, and one
- * cell, where the first producer cancels; slabs of two slots, two
- * cells and two batches, where the first request may be cancelled; slabs of one slot, where the
- * first request is done when it likes.
+ * cell, where the first request is cancelled, and the second one may be; slabs of two slots, two
+ * cells and two batches; slabs of one slot, where the first request is done when it likes.
  *
  * Left out: store buffers. The word of a slab, of a slot, of the batcher is read and changed at
  * once, and one of them publishes all other data. What is promised and settled is read at once: if
@@ -57,7 +56,7 @@ byte nr_slots;
 byte limit[NS];				/* a round, and slots that may be given out */
 byte bits, promised, settled;		/* cells: free ones; promises in all, and those that ended */
 bool wanted;				/* a reserve found no cell to promise */
-bool cancels, must;			/* the first request may be cancelled; the first two are */
+bool cancels;				/* the first request is cancelled, the second one may be */
 bool keeps, sizes;			/* the last ones keep cells; slots are left over */
 
 /* A slot. */
@@ -411,7 +410,7 @@ again:		slab_reserve();
 		:: else
 		fi;
 		if
-		:: atomic { !must || p -> set_slot(committed) };	/* rnl_request_commit() */
+		:: atomic { !cancels || r -> set_slot(committed) };	/* rnl_request_commit() */
 			if
 			:: last -> last = false;
 #ifndef BREAK_LATE
@@ -425,7 +424,7 @@ again:		slab_reserve();
 			:: keeps && r == end - 1
 			:: else -> cell_release()
 			fi
-		:: atomic { cancels && r == 0 || must && !p -> set_slot(cancelled) };	/* _cancel() */
+		:: atomic { cancels && p == 0 -> set_slot(cancelled) };	/* _cancel() */
 			if
 			:: last -> last = false; slab_release(mine / 2, 1)
 			:: else -> ask()
@@ -640,8 +639,8 @@ init
 		if
 #if !defined(BREAK_OPEN) && !defined(BREAK_ROUND)	/* they are found in the last plan */
 		:: nr_slots = 2; bits = 2; keeps = true; sizes = true
-		:: nr_slots = 1; bits = 1; must = true
-		:: nr_slots = 2; bits = 2; cancels = true; idle[1] = true; run batch_job(1)
+		:: nr_slots = 1; bits = 1; cancels = true
+		:: nr_slots = 2; bits = 2; idle[1] = true; run batch_job(1)
 #endif
 		:: nr_slots = 1; bits = 2; run holder();
 			given[0] = 1; used[0] = 1; seen = 1; taken[3] = true; done[3] = true
