@@ -115,6 +115,7 @@ tests/torture/torture: $(TORTURE_OBJS) $(if $(nvcc),tests/torture/kernel.cu.o) $
 	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_SO)/..,$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/..)
 # nvcc's runtime would ask a driver, which the double is not.
 tests/doubles/torture: $(TORTURE_OBJS) $(SO)
+	@mkdir -p $(@D)
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/..
 torture_double := $(if $(fakes),tests/doubles/torture)
 SECONDS ?= 60
