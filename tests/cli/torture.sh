@@ -20,6 +20,7 @@ gives 0 --device="$device" --seconds="${RNL_TORTURE_SECONDS:-6}"
 silent
 rows "$kinds" '^ +0  '
 rows 1 "^torture: seed [0-9]+, device $device.* s: [1-9][0-9]* rounds, [1-9][0-9]* jobs, "
+rows 1 '^torture: .* [1-9][0-9]* replayed, '
 sed -n 's/^torture: .* rounds, /# &/p' "$dir/out"
 ends 'a short run finds no error'
 

@@ -91,6 +91,18 @@ static int launch_note(struct rnl_dim grid, struct rnl_dim block, const void *ar
 	return NOT_SUPPORTED;
 }
 
+static int echo_function(void **functionp)
+{
+	static const struct fake_kernel kernel = {
+		FAKE_KERNEL_MAGIC, echo_host, sizeof(struct echo_args)
+	};
+
+	if (!fake_launch)
+		return &echo_gpu ? echo_gpu.cuda_function(functionp) : NOT_SUPPORTED;
+	*functionp = (void *)(uintptr_t)&kernel;
+	return 0;
+}
+
 static int mix_function(void **functionp)
 {
 	static const struct fake_kernel kernel = {
@@ -122,7 +134,7 @@ const struct rnl_kernel unpack = {
 	"unpack", sizeof(struct unpack_args), unpack_host, launch_unpack, unpack_function
 };
 const struct rnl_kernel echo_kernel = {
-	"echo", sizeof(struct echo_args), echo_host, launch_echo, NULL
+	"echo", sizeof(struct echo_args), echo_host, launch_echo, echo_function
 };
 const struct rnl_kernel note_kernel = {
 	"note", sizeof(struct note_args), note_host, launch_note, NULL
