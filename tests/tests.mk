@@ -236,7 +236,7 @@ check-all:
 coverage_flags := CFLAGS='-O0 -g --coverage -fprofile-update=atomic' CPPFLAGS=-D_exit=exit LDFLAGS=--coverage \
 	file_maps=
 # What runs the examples reaches no line of src/ that these do not, and takes a third of the time.
-counted := unit/% api/% stress/% $(addprefix cli/,causes lint report tool top torture trace) package/nvtx
+counted := unit/% api/% stress/% $(addprefix cli/,causes lint report tool top torture trace) package/cuda-units package/nvtx
 coverage coverage-report: T = $(counted)
 coverage_dir := build-coverage
 REACHED = $(coverage_dir)/reached

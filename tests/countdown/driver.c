@@ -20,7 +20,7 @@
 
 #define NTH_MOST 2000
 #define FUNCTIONS_MOST 100
-#define EVERY_CALL_S 600		/* a busy machine tries fewer calls from then on */
+#define EVERY_CALL_S 240		/* a busy machine tries fewer calls from then on */
 
 /* cudaError_t of a failing call, and of a failing device */
 enum { OUT_OF_MEMORY = 2, ILLEGAL_ADDRESS = 700 };

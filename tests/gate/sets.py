@@ -58,7 +58,7 @@ BUILDS = {
     # First: it says what the other builds' sets reach.
     'coverage': Build(['CC=gcc', '--enable-werror'],
                       'unit/* api/* stress/* cli/causes cli/lint cli/report cli/tool cli/top cli/torture cli/trace '
-                      'package/nvtx make/coverage', but=['unit/orders'], env={'RNL_TEST_SCALE': '3'}),
+                      'package/cuda-units package/nvtx make/coverage', but=['unit/orders'], env={'RNL_TEST_SCALE': '3'}),
     'plain': Build(['--enable-werror'], '*', but=['make/coverage'], env={'RNL_FUZZ_SECONDS': '54'}),
     'nocuda': Build(['--enable-werror', '--with-cuda=no'],
                     'unit/* api/pool api/misuse package/install package/symbols package/unload package/legacy-stream',
