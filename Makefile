@@ -166,7 +166,7 @@ distclean: clean
 	! test -L sources || rm sources
 	! test -L Makefile || { rm -f Makefile && rmdir -p $(objdirs) docs/man 2>/dev/null || :; }
 .PHONY: all lib tool man dist install uninstall autoconf clean distclean
--include $(wildcard $(foreach d,$(objdirs) $(fuzz_dirs),$d/*.d))
+-include $(wildcard $(foreach d,$(objdirs) $(fuzz_dirs) $(wheel_dirs),$d/*.d))
 endif
 
 define help

@@ -16,6 +16,7 @@ python/_runnel.abi3.so: python/_runnel.o librunnel.a
 # loads late, into programs full of modules: so its objects are built without the initial-exec model
 # of thread-local storage, whose space a program has little of.  The library's names stay in it.
 wheel_objs := $(SRCS:%.c=python/lib/%.o)
+wheel_dirs := $(sort $(dir $(wheel_objs)))
 $(wheel_objs): INC += -I$(srcdir)/src $(CUDA_CFLAGS)
 $(wheel_objs): TEST_CFLAGS = '-Dtls_model(model)=unused' -DRNL_API=
 $(wheel_objs): python/lib/%.o: src/%.c Makefile config.mk ; @mkdir -p $(@D)
