@@ -461,7 +461,7 @@ struct rnl_job {
 /*
  * Makes a job. `user` is NULL afterwards.
  * @job: memory of the program; not a job that was submitted and is not done.
- * @fn: NULL: the job only tells of something: rnl_barrier_notify(), rnl_submit_when(). Else a worker
+ * @fn: NULL: the job is a notification only: rnl_barrier_notify(), rnl_submit_when(). Else a worker
  *	calls it once for each accepted submit. It issues work to the worker's implicit stream and
  *	returns without waiting for that work. Its return value becomes the job's result: 0 or a
  *	positive number of its own, or a negative errno, and then the job has failed. A positive
@@ -640,9 +640,9 @@ enum rnl_replay {
  * the driver.
  *
  * RNL_REPLAY_CALLS: the function must issue by rnl_copy(), rnl_copy_2d(), rnl_fill(), rnl_launch()
- * and rnl_job_args() alone. A run that is recorded is an ordinary run. A function that calls
- * rnl_stream() is not recorded, and neither is one of a unit that includes runnel/cuda.h without
- * RNL_NAMES_STREAM 1: both may call CUDA by themselves, and a record would lack that work. The
+ * and rnl_job_args() alone. A run that is recorded is an ordinary run. Functions that call
+ * rnl_stream(), and functions of a unit that includes runnel/cuda.h without RNL_NAMES_STREAM 1, are
+ * not recorded: they may call CUDA by themselves, and a record would lack that work. The
  * library does not see work that another function puts on stream 0 in a pool of per-thread streams.
  *
  * RNL_REPLAY_CAPTURE: the function may launch by itself, or call libraries as cuBLAS, on
@@ -667,8 +667,8 @@ enum rnl_replay {
  * is alone. That needs rnl_ calls alone, and kernels of RNL_KERNEL().
  * The code of the job's kernels stays loaded until the pool is destroyed.
  * @replay: enum rnl_replay; RNL_REPLAY_OFF makes the job an ordinary one.
- * Return: 0; -EINVAL job is NULL or was not initialised, or replay is none of these, which is
- *	logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
+ * Return: 0; -EINVAL job is NULL or was not initialised, or replay is no value of enum
+ *	rnl_replay, which is logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_replay(struct rnl_job *job, int replay);
@@ -770,7 +770,7 @@ enum rnl_water {
  * workers are in functions, or callbacks, it waits until one of them returns. Use it for
  * backpressure: a server that gets -EAGAIN, or a notice for RNL_HIGH_WATER, stops reading its
  * sockets, and reads again after a notice for RNL_LOW_WATER. The notice's function, its callback
- * or its completion queue tells the server. A notice needs no function: rnl_job_init() takes NULL.
+ * or its completion queue notifies the server. A notice needs no function: rnl_job_init() takes NULL.
  * A notice comes once for each submit. It may submit itself again: then it does not come before the
  * mark was left, by more than low_water queued jobs or a submit that returned -EAGAIN, or by fewer
  * than high_water. (While no notice waits, the pool does not look at the mark. It then takes the

@@ -43,7 +43,7 @@
 #define SMALL_ANSWER 4096u	/* bytes: a part of CONNECTION_BYTES */
 #define SEND_S 5		/* at least, for an answer, however late it is */
 #define DRAIN_S 2
-#define METHOD_BYTES 8		/* that tell a method */
+#define METHOD_BYTES 8		/* enough to recognise a method */
 
 enum state { IDLE, HEAD, BODY, WORK, SEND, DRAIN };
 

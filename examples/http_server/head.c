@@ -5,7 +5,7 @@
  * DESIGN
  * It is read as RFC 9112 has it, and what could be read in two ways is refused: a NUL or another
  * control character, a bare line feed, a folded line, a space before a colon, Content-Length
- * twice or beside Transfer-Encoding, two Hosts or one that is no host, a target that is no URL.  A
+ * twice or with Transfer-Encoding, two Hosts or one that is no host, a target that is no URL.  A
  * proxy in front of this server might read it in the other way, and take a part of one request for
  * the next one.
  *

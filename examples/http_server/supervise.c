@@ -59,7 +59,7 @@
 struct process {
 	pid_t pid;		/* 0: there is none */
 	int leave_fd;		/* an eventfd: the order to leave */
-	double kill_at;		/* 0: it was not told to end */
+	double kill_at;		/* 0: no order to end was sent */
 };
 
 /* Of one place on the board. */

@@ -10,7 +10,7 @@
  * rounds opaque pixels, too, and cannot do it after making grey.
  *
  * The passes of an interlaced file are read as they are stored, as small pictures, and each pixel
- * is put in its place.  So a row is all the memory that a reader has beside libpng's.
+ * is put in its place.  So a reader needs memory for one row, besides libpng's own.
  *
  * libpng ends a function of it by longjmp() when the file is broken: below each setjmp() no local
  * variable changes.
