@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "sys/abi.h"
 #include "sys/clock.h"
@@ -99,7 +100,7 @@ static void write_end(struct rnl__trace *t)
 	while (trace_drain(t))
 		;
 	rnl__waits_note_in(t->pool, NULL);
-	rnl__trace_arrows(t);
+	rnl__trace_end_arrows(t);
 	rnl__trace_footer(t);
 	rnl__trace_flush(&t->file);
 }
@@ -284,6 +285,7 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 		return ret;
 	}
 	t->file.reserved = RNL__TRACE_FOOTER_MAX;
+	t->pid = getpid();
 	t->start = rnl__now();
 	/* At once: the file says what it is even if nothing follows. */
 	rnl__trace_header(t);

@@ -44,6 +44,7 @@ struct rnl__trace_name {
 
 struct rnl__trace {
 	struct rnl_pool *pool;
+	int pid;
 	uint64_t start;			/* all times of the file count from here */
 	enum rnl_trace_timing timing;
 	pthread_t writer;

@@ -4,41 +4,120 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "sys/array.h"
 #include "trace/trace.h"
 #include "trace/trace_json.h"
 
-#define SUBMIT_NS 1000u		/* the longest span of a submit */
+/* A submit's span: shorter than a submit takes, so that those of a thread do not overlap. */
+#define SUBMIT_NS 10u
 #define JOINED_MAX 64		/* jobs that get an arrow to one wait */
-#define JOBS_MAX (1u << 29)
 
-/* A submit or a wait. */
-struct item {
-	uint64_t at;
-	uint32_t tid;
-	uint32_t index;		/* of a job: its submit; of a join, behind all jobs: the wait */
-};
+/* ---- threads that submit and wait ---------------------------------------- */
 
-/* ---- noting -------------------------------------------------------------- */
+static bool is_worker(const struct rnl__trace *t, uint32_t tid)
+{
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		if (t->tracks[i].tid == tid)
+			return true;
+	}
+	return false;
+}
+
+/* The place of the thread in the sorted list, or where it would be. */
+static size_t place_of(const struct rnl__trace_arrows *a, uint32_t tid)
+{
+	size_t low = 0, high = a->nr_threads;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (a->threads[middle] < tid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Gives the thread's track a name, once.  False: there is no memory to know it by. */
+static bool arrows_name(struct rnl__trace *t, uint32_t tid)
+{
+	struct rnl__trace_arrows *a = &t->arrows;
+	size_t at = place_of(a, tid);
+	uint32_t *threads;
+
+	if (at < a->nr_threads && a->threads[at] == tid)
+		return true;
+	threads = rnl__array_extend(a->threads, a->nr_threads, &a->max_threads, sizeof(*threads));
+	if (!threads)
+		return false;
+	a->threads = threads;
+	memmove(threads + at + 1, threads + at, (a->nr_threads++ - at) * sizeof(*threads));
+	threads[at] = tid;
+	rnl__trace_name_thread(t, tid);
+	return true;
+}
+
+static void put_span(struct rnl__trace *t, const char *name, uint32_t tid, uint64_t begin,
+		     uint64_t end)
+{
+	rnl__trace_begin_span(t, name, name, tid, begin, end);
+	rnl__trace_print(&t->file, "}");
+	rnl__trace_mark(&t->file);
+}
+
+/* One end of an arrow, which is known by its name and its job. */
+static void put_end(struct rnl__trace *t, const char *name, char ph, uint64_t id, uint32_t tid,
+		    uint64_t at)
+{
+	at = at > t->start ? at - t->start : 0;
+	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"%c\",\"id\":%"
+			 PRIu64 ",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME "%s}",
+			 name, name, ph, id, t->pid, tid, rnl__trace_time(at),
+			 ph == 'f' ? ",\"bp\":\"e\"" : "");
+	rnl__trace_mark(&t->file);
+}
+
+/* ---- from submits to jobs ------------------------------------------------- */
+
+static void put_submit(struct rnl__trace *t, const struct rnl__track *track,
+		       const struct rnl__track_record *r)
+{
+	struct rnl__trace_arrows *a = &t->arrows;
+	uint32_t tid = r->call.producer;
+
+	/* rnl_submit_many() submits its jobs at one time: they share a span. */
+	if (tid != a->submit_tid || r->call.queued != a->submit_at) {
+		if (!is_worker(t, tid)) {
+			if (!arrows_name(t, tid)) {
+				a->lost++;
+				return;
+			}
+			put_span(t, "submit", tid, r->call.queued, r->call.queued + SUBMIT_NS);
+		}
+		a->submit_tid = tid;
+		a->submit_at = r->call.queued;
+	}
+	put_end(t, "flow", 's', r->id, tid, r->call.queued);
+	put_end(t, "flow", 'f', r->id, track->tid, r->call.picked);
+}
 
 static void note_job(struct rnl__trace_arrows *a, const struct rnl__track *track,
 		     const struct rnl__track_record *r)
 {
-	struct rnl__trace_job *jobs = NULL;
+	struct rnl__trace_job *jobs;
 
-	if (a->nr_jobs < JOBS_MAX)
-		jobs = rnl__array_extend(a->jobs, a->nr_jobs, &a->max_jobs, sizeof(*jobs));
+	jobs = rnl__array_extend(a->jobs, a->nr_jobs, &a->max_jobs, sizeof(*jobs));
 	if (!jobs) {
 		a->lost++;
 		return;
 	}
 	a->jobs = jobs;
 	a->jobs[a->nr_jobs++] = (struct rnl__trace_job){
-		.id = r->id, .queued = r->call.queued, .picked = r->call.picked,
-		.job = r->call.job, .barrier = r->call.barrier,
-		.producer = r->call.producer, .worker = (uint16_t)track->index,
+		.id = r->id, .picked = r->call.picked, .job = r->call.job,
+		.barrier = r->call.barrier, .tid = track->tid,
 	};
 }
 
@@ -46,6 +125,8 @@ void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__track_record *r)
 {
 	note_job(&t->arrows, track, r);
+	if (r->call.queued)
+		put_submit(t, track, r);
 	if (!r->call.after)
 		return;
 	rnl__waits_add(t->pool, &(struct rnl__wait){
@@ -54,7 +135,7 @@ void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
 	});
 }
 
-/* ---- jobs and the waits for them ----------------------------------------- */
+/* ---- from jobs to the waits for them -------------------------------------- */
 
 /* By a key, then by time. */
 static int compare(uintptr_t x, uintptr_t y, uint64_t x_at, uint64_t y_at)
@@ -108,16 +189,6 @@ static size_t count_up_to(struct rnl__trace_job *const *jobs, size_t nr, bool ba
 	return low;
 }
 
-static void put_flow(struct rnl__trace *t, char ph, uint64_t id, uint32_t tid, uint64_t at)
-{
-	at = at > t->start ? at - t->start : 0;
-	rnl__trace_print(&t->file, ",\n{\"name\":\"flow\",\"cat\":\"flow\",\"ph\":\"%c\",\"id\":%"
-			 PRIu64 ",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME "%s}", ph,
-			 id, (int)getpid(), tid, rnl__trace_time(at),
-			 ph == 'f' ? ",\"bp\":\"e\"" : "");
-	rnl__trace_mark(&t->file);
-}
-
 /* When the wait before this one, for the same job or barrier, ended; 0: there was none. */
 static uint64_t end_of_wait_before(const struct rnl__wait *waits, size_t i)
 {
@@ -130,146 +201,107 @@ static uint64_t end_of_wait_before(const struct rnl__wait *waits, size_t i)
 	return 0;
 }
 
-/* Writes the arrows to waits for barriers, or else to waits for jobs. */
-static void put_arrows_to_waits(struct rnl__trace *t, struct rnl__trace_job **jobs, bool barrier)
+/* The wait has something to lead to: the thread's track has its span.  False: no space. */
+static bool put_wait(struct rnl__trace *t, const struct rnl__wait *wait)
+{
+	if (wait->of_job)
+		return true;
+	if (!rnl__trace_fits(&t->file, 2 * RNL__TRACE_EVENT_MAX) || !arrows_name(t, wait->tid))
+		return false;
+	put_span(t, "wait", wait->tid, wait->begin, wait->end);
+	return true;
+}
+
+/* Writes the arrows that lead to waits for barriers, or else to waits for jobs. */
+static void put_joins(struct rnl__trace *t, struct rnl__trace_job **jobs, size_t nr_jobs,
+		      bool barrier)
 {
 	struct rnl__trace_arrows *a = &t->arrows;
 	int most = barrier ? JOINED_MAX : 1;
 
-	qsort(jobs, a->nr_jobs, sizeof(struct rnl__trace_job *), barrier ? by_barrier : by_job);
+	qsort(jobs, nr_jobs, sizeof(struct rnl__trace_job *), barrier ? by_barrier : by_job);
 	for (size_t i = 0; i < a->waits.nr; i++) {
 		const struct rnl__wait *wait = &a->waits.list[i];
 		uint64_t after = end_of_wait_before(a->waits.list, i);
-		size_t n = count_up_to(jobs, a->nr_jobs, barrier, wait->what, wait->end);
+		size_t n = count_up_to(jobs, nr_jobs, barrier, wait->what, wait->end);
 
 		for (int nr = 0; nr < most && n--; nr++) {
 			struct rnl__trace_job *job = jobs[n];
 
 			if (key_of(job, barrier) != wait->what || job->picked <= after)
 				break;
-			if (!job->joined && job->queued)
-				put_flow(t, 'f', job->id, wait->tid, wait->end);
+			if (job->joined)
+				continue;
 			job->joined = true;
+			if (!rnl__trace_fits(&t->file, RNL__TRACE_EVENT_MAX)) {
+				a->lost++;
+				continue;
+			}
+			put_end(t, "join", 's', job->id, job->tid, job->picked);
+			put_end(t, "join", 'f', job->id, wait->tid, wait->end);
 		}
 	}
 }
 
-/* ---- tracks of threads that submit and wait ------------------------------- */
-
-static bool is_worker(const struct rnl__trace *t, uint32_t tid)
+static bool is_waited_for(const struct rnl__trace_arrows *a, const void *what)
 {
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (t->tracks[i].tid == tid)
-			return true;
+	size_t low = 0, high = a->waits.nr;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)a->waits.list[middle].what < (uintptr_t)what)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return false;
+	return what && low < a->waits.nr && a->waits.list[low].what == what;
 }
 
-static int by_thread(const void *a, const void *b)
+/* Finds the jobs that somebody waited for: of a flood, they are few. */
+static size_t find_joined(const struct rnl__trace_arrows *a, struct rnl__trace_job **jobs)
 {
-	const struct item *x = a, *y = b;
-
-	return compare(x->tid, y->tid, x->at, y->at);
-}
-
-static size_t find_items(struct rnl__trace *t, struct item *items)
-{
-	const struct rnl__trace_arrows *a = &t->arrows;
 	size_t nr = 0;
 
 	for (size_t i = 0; i < a->nr_jobs; i++) {
-		if (a->jobs[i].queued)
-			items[nr++] = (struct item){ a->jobs[i].queued, a->jobs[i].producer,
-						     (uint32_t)i };
+		if (is_waited_for(a, a->jobs[i].barrier) || is_waited_for(a, a->jobs[i].job))
+			jobs[nr++] = &a->jobs[i];
 	}
-	for (size_t i = 0; i < a->waits.nr; i++) {
-		if (!a->waits.list[i].of_job)
-			items[nr++] = (struct item){ a->waits.list[i].begin, a->waits.list[i].tid,
-						     (uint32_t)(a->nr_jobs + i) };
-	}
-	qsort(items, nr, sizeof(*items), by_thread);
 	return nr;
 }
 
-static void put_span(struct rnl__trace *t, const char *name, uint32_t tid, uint64_t begin,
-		     uint64_t end)
-{
-	rnl__trace_begin_span(t, name, name, tid, begin, end);
-	rnl__trace_print(&t->file, "}");
-	rnl__trace_mark(&t->file);
-}
-
-/*
- * Nothing was reserved for waits.  Without space for all of them, none is written, and no
- * arrow leads to one.
- */
-static void make_space_for_waits(struct rnl__trace *t)
-{
-	if (rnl__trace_fits(&t->file, 0, t->arrows.waits.nr * RNL__TRACE_EVENT_MAX))
-		return;
-	t->arrows.lost += t->arrows.waits.nr;
-	t->arrows.waits.nr = 0;
-}
-
-static void put_item(struct rnl__trace *t, const struct item *item, const struct item *next,
-		     bool worker)
-{
-	const struct rnl__trace_arrows *a = &t->arrows;
-	const struct rnl__trace_job *job;
-	uint64_t end = item->at + SUBMIT_NS;
-
-	if (item->index >= a->nr_jobs) {
-		put_span(t, "wait", item->tid, item->at,
-			 a->waits.list[item->index - a->nr_jobs].end);
-		return;
-	}
-	t->file.reserved -= RNL__TRACE_ARROWS_MAX;
-	job = &a->jobs[item->index];
-	if (next && next->tid == item->tid && next->at < end)
-		end = next->at;
-	if (!worker)
-		put_span(t, "submit", item->tid, item->at, end);
-	put_flow(t, 's', job->id, item->tid, item->at);
-	put_flow(t, job->joined ? 't' : 'f', job->id, t->tracks[job->worker].tid, job->picked);
-}
-
-static void put_items(struct rnl__trace *t, const struct item *items, size_t nr)
-{
-	bool worker = false;
-	unsigned nr_names = 0;
-
-	for (size_t i = 0; i < nr; i++) {
-		if (!i || items[i].tid != items[i - 1].tid) {
-			worker = is_worker(t, items[i].tid);
-			if (!worker && (nr_names++ < RNL__TRACE_NAMES_MAX ||
-					rnl__trace_fits(&t->file, RNL__TRACE_EVENT_MAX, 0)))
-				rnl__trace_name_thread(t, items[i].tid);
-		}
-		put_item(t, &items[i], i + 1 < nr ? &items[i + 1] : NULL, worker);
-	}
-}
-
-void rnl__trace_arrows(struct rnl__trace *t)
+static void put_waits(struct rnl__trace *t)
 {
 	struct rnl__trace_arrows *a = &t->arrows;
 	struct rnl__trace_job **jobs = calloc(a->nr_jobs + 1, sizeof(struct rnl__trace_job *));
-	struct item *items = calloc(a->nr_jobs + a->waits.nr + 1, sizeof(*items));
+	size_t nr = 0, nr_jobs;
+
+	for (size_t i = 0; i < a->waits.nr; i++) {
+		if (put_wait(t, &a->waits.list[i]))
+			a->waits.list[nr++] = a->waits.list[i];
+	}
+	a->lost += a->waits.nr - nr;
+	a->waits.nr = nr;
+	if (!jobs) {
+		a->lost += nr;
+		return;
+	}
+	if (nr)
+		qsort(a->waits.list, nr, sizeof(*a->waits.list), by_what);
+	nr_jobs = find_joined(a, jobs);
+	put_joins(t, jobs, nr_jobs, true);
+	put_joins(t, jobs, nr_jobs, false);
+	free(jobs);
+}
+
+void rnl__trace_end_arrows(struct rnl__trace *t)
+{
+	struct rnl__trace_arrows *a = &t->arrows;
 
 	a->lost += a->waits.lost;
-	if (!jobs || !items) {
-		a->lost += a->nr_jobs;
-	} else {
-		for (size_t i = 0; i < a->nr_jobs; i++)
-			jobs[i] = &a->jobs[i];
-		make_space_for_waits(t);
-		if (a->waits.nr)
-			qsort(a->waits.list, a->waits.nr, sizeof(*a->waits.list), by_what);
-		put_arrows_to_waits(t, jobs, true);
-		put_arrows_to_waits(t, jobs, false);
-		put_items(t, items, find_items(t, items));
-	}
-	free(items);
-	free(jobs);
+	if (a->waits.nr)
+		put_waits(t);
+	free(a->threads);
 	free(a->jobs);
 	free(a->waits.list);
 }

@@ -4,11 +4,12 @@
  * waited for it.
  *
  * DESIGN
- *	Arrows are written when the trace ends, sorted by thread and time, because
- *	only then it is known what lies between them.  Until then each job takes some
- *	bytes of memory.  An arrow (a flow event) has to begin and to end in a span, so
- *	a submit gets a span, cut off where the next event of its thread begins.  A
- *	worker submits in a job's function or callback: these are spans already.
+ *	An arrow (a flow event) has to begin and to end in a span.  The arrow from a
+ *	submit to its job is written with the job, so that the end of a trace has no
+ *	work in proportion to its jobs.  A submit gets a short span; a worker
+ *	submits in a job's function or callback, which are spans.
+ *	Which waits a job leads to is known when the trace ends.  Until then each job
+ *	takes some bytes of memory.
  *	A wait gets arrows from the jobs that were taken before the wait ended, and
  *	after the wait before it, for the same job or barrier, had ended.
  */
@@ -24,27 +25,30 @@
 
 struct rnl__trace;
 
-/* A job that was submitted while the trace ran. */
+/* A job that was taken while the trace ran. */
 struct rnl__trace_job {
-	uint64_t id, queued, picked;
+	uint64_t id, picked;
 	const void *job, *barrier;
-	uint32_t producer;		/* thread */
-	uint16_t worker;
+	uint32_t tid;			/* of its worker */
 	bool joined;			/* a thread or a job waited for it */
 };
 
 struct rnl__trace_arrows {
+	uint32_t *threads;		/* sorted: those that have a name in the file */
+	size_t nr_threads, max_threads;
+	uint32_t submit_tid;		/* the submit that was written last */
+	uint64_t submit_at;
 	struct rnl__trace_job *jobs;
 	size_t nr_jobs, max_jobs;
 	struct rnl__waits waits;
-	uint64_t lost;			/* jobs that found no memory */
+	uint64_t lost;			/* jobs and waits that found no memory, or no space */
 };
 
-/* Keeps what a job's record tells of its arrows. */
+/* Writes the arrow to a job whose record is in the file, and keeps what its waits need. */
 void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__track_record *record);
 
-/* Writes all arrows, and frees what was kept. */
-void rnl__trace_arrows(struct rnl__trace *t);
+/* Writes the waits with the arrows that lead to them, and frees what was kept. */
+void rnl__trace_end_arrows(struct rnl__trace *t);
 
 #endif

@@ -76,14 +76,11 @@ int rnl__trace_open(struct rnl__trace_file *f, const char *path, uint64_t max)
 	return ret;
 }
 
-bool rnl__trace_fits(struct rnl__trace_file *f, uint64_t bytes, uint64_t end)
+bool rnl__trace_fits(struct rnl__trace_file *f, uint64_t bytes)
 {
-	if (f->size + f->used + END_BYTES + f->reserved + bytes + end > f->max)
+	if (f->size + f->used + END_BYTES + f->reserved + bytes > f->max)
 		f->full = true;
-	if (f->full || f->error)
-		return false;
-	f->reserved += end;
-	return true;
+	return !f->full && !f->error;
 }
 
 void rnl__trace_print(struct rnl__trace_file *f, const char *format, ...)

@@ -28,8 +28,8 @@ struct rnl__trace_file {
 /* Return: 0; what open(2) says; -EINVAL not a regular file. */
 int rnl__trace_open(struct rnl__trace_file *f, const char *path, uint64_t max);
 
-/* True: there is space for an event of @bytes.  @end bytes are reserved for the end of the file. */
-bool rnl__trace_fits(struct rnl__trace_file *f, uint64_t bytes, uint64_t end);
+/* True: there is space for an event of @bytes. */
+bool rnl__trace_fits(struct rnl__trace_file *f, uint64_t bytes);
 
 /* Adds text to an event. */
 __attribute__((format(printf, 2, 3)))

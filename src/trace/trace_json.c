@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pool/pool.h"
 #include "sys/symbol.h"
@@ -57,7 +56,7 @@ static const char *name_of(struct rnl__trace *t, const void *fn)
 static void put_meta(struct rnl__trace *t, const char *what, uint32_t tid, const char *value)
 {
 	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%" PRIu32
-			 ",\"args\":{\"name\":\"%s\"}}", what, (int)getpid(), tid, value);
+			 ",\"args\":{\"name\":\"%s\"}}", what, t->pid, tid, value);
 	rnl__trace_mark(&t->file);
 }
 
@@ -65,7 +64,7 @@ static void put_meta(struct rnl__trace *t, const char *what, uint32_t tid, const
 static void put_place(struct rnl__trace *t, uint32_t tid, unsigned place)
 {
 	rnl__trace_print(&t->file, ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%d,"
-			 "\"tid\":%" PRIu32 ",\"args\":{\"sort_index\":%u}}", (int)getpid(), tid,
+			 "\"tid\":%" PRIu32 ",\"args\":{\"sort_index\":%u}}", t->pid, tid,
 			 place);
 	rnl__trace_mark(&t->file);
 }
@@ -83,7 +82,7 @@ void rnl__trace_header(struct rnl__trace *t)
 			 "\"args\":{\"format\":1,\"version\":\"%d.%d.%d\",\"device\":\"%s\","
 			 "\"cuda\":%" PRIu32 ",\"copy_engines\":%" PRIu32
 			 ",\"connections\":%d,\"timing\":%d,\"urgent\":%u,\"devices\":%u}}",
-			 (int)getpid(), RNL_VERSION_MAJOR, RNL_VERSION_MINOR, RNL_VERSION_PATCH,
+			 t->pid, RNL_VERSION_MAJOR, RNL_VERSION_MINOR, RNL_VERSION_PATCH,
 			 device, info->cuda, info->nr_copy_engines,
 			 connections ? atoi(connections) : 8, (int)t->timing, pool->nr_urgent,
 			 pool->devices.nr);
@@ -95,7 +94,7 @@ void rnl__trace_name_track(struct rnl__trace *t, const struct rnl__track *track)
 {
 	char pool[160], name[256], device[RNL__DEVICE_NAME_BYTES];
 
-	if (!rnl__trace_fits(&t->file, 4 * RNL__TRACE_EVENT_MAX, 0))
+	if (!rnl__trace_fits(&t->file, 4 * RNL__TRACE_EVENT_MAX))
 		return;
 	quote(pool, sizeof(pool), t->pool->name);
 	rnl__device_name(track->device, device);
@@ -136,7 +135,7 @@ void rnl__trace_footer(struct rnl__trace *t)
 			 "\"args\":{\"jobs\":%" PRIu64 ",\"flown\":%" PRIu64 ",\"timed\":%" PRIu64
 			 ",\"unfinished\":%" PRIu64 ",\"dropped\":%" PRIu64
 			 ",\"too_much\":%" PRIu64 ",\"arrows_lost\":%" PRIu64
-			 "}}", (int)getpid(), t->nr_jobs, t->nr_flown, t->nr_timed, t->nr_cut,
+			 "}}", t->pid, t->nr_jobs, t->nr_flown, t->nr_timed, t->nr_cut,
 			 dropped, t->too_much, t->arrows.lost);
 	rnl__trace_mark(&t->file);
 }
@@ -150,7 +149,7 @@ void rnl__trace_begin_span(struct rnl__trace *t, const char *name, const char *c
 	end = since(t, end);
 	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,"
 			 "\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME ",\"dur\":" RNL__TRACE_TIME,
-			 name, category, (int)getpid(), tid, rnl__trace_time(begin),
+			 name, category, t->pid, tid, rnl__trace_time(begin),
 			 rnl__trace_time(end - begin));
 }
 
@@ -176,7 +175,7 @@ static void put_async(struct rnl__trace *t, const struct rnl__track *track, cons
 {
 	rnl__trace_print(&t->file, ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"%c\","
 			 "\"id\":%" PRIu64 ",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":" RNL__TRACE_TIME
-			 "}", name, category, ph, id, (int)getpid(), track->tid,
+			 "}", name, category, ph, id, t->pid, track->tid,
 			 rnl__trace_time(since(t, at)));
 }
 
@@ -251,7 +250,7 @@ static void put_found(struct rnl__trace *t, const struct rnl__track *track,
 				 "\"s\":\"t\",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":"
 				 RNL__TRACE_TIME "}",
 				 name_of(t, (const void *)(uintptr_t)r->found.fn),
-				 text_of(left & -left), (int)getpid(), track->tid,
+				 text_of(left & -left), t->pid, track->tid,
 				 rnl__trace_time(since(t, r->found.at)));
 		rnl__trace_mark(&t->file);
 	}
@@ -307,8 +306,8 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 	const bool call = r->kind == RNL__TRACK_CALL;
 
 	if (!rnl__trace_fits(&t->file, (r->kind == RNL__TRACK_FOUND ? 8 :
-					r->kind == RNL__TRACK_HELD ? 2 : 1) * RNL__TRACE_EVENT_MAX,
-			     call ? RNL__TRACE_ARROWS_MAX : 0)) {
+					call || r->kind == RNL__TRACK_HELD ? 2 : 1) *
+					RNL__TRACE_EVENT_MAX)) {
 		t->too_much += call;
 		return false;
 	}

@@ -3,8 +3,8 @@
  * A trace's events, in the trace-event format.
  *
  * DESIGN
- *	Spans are complete events (ph X): each has its end.  The spans of a track come
- *	in the order of time.  A worker's track has the number of its thread; its
+ *	Spans are complete events (ph X): each has its end.  The spans of a worker and
+ *	of its device come in the order of time.  A worker's track has the number of its thread; its
  *	device's track has a number that no thread has.  A job in flight is an
  *	asynchronous event as well (ph b, e), because several are in flight at once.
  */
@@ -18,11 +18,9 @@
 
 struct rnl__trace;
 
-/* Bytes, at most: an event; the arrows of a job; the footer with the names of threads. */
+/* Bytes, at most: an event, or a submit with its arrow; the footer. */
 #define RNL__TRACE_EVENT_MAX 640
-#define RNL__TRACE_ARROWS_MAX 560
-#define RNL__TRACE_FOOTER_MAX (1024 + RNL__TRACE_NAMES_MAX * 256)
-#define RNL__TRACE_NAMES_MAX 64u	/* threads that submit or wait, and surely get a name */
+#define RNL__TRACE_FOOTER_MAX 1024
 
 /* The first of the numbers of devices' tracks. */
 #define RNL__TRACE_DEVICE_TID 0x40000000u
@@ -44,7 +42,7 @@ void rnl__trace_begin_span(struct rnl__trace *t, const char *name, const char *c
 void rnl__trace_figure(struct rnl__trace *t, const struct rnl__track *track,
 		       const struct rnl__track_record *record);
 
-/* True: the record is a job's, the file has it now, and has space for the job's arrows. */
+/* True: the record is a job's, the file has it now, and has space for the job's arrow. */
 bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		       const struct rnl__track_record *record);
 

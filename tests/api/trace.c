@@ -70,8 +70,8 @@ TEST(test_has_each_job_once, .loops = 3, .setup = set_path, .teardown = remove_f
 	ck_assert_uint_eq(count(text, "\"cat\":\"job\""), NR);
 	ck_assert_uint_eq(count(text, "\"name\":\"fill_own_fn\",\"cat\":\"job\""), NR / 2);
 	ck_assert_uint_eq(count(text, "\"name\":\"submit\""), NR);
-	ck_assert_uint_eq(count(text, "\"ph\":\"s\""), NR);
-	ck_assert_uint_eq(count(text, "\"ph\":\"f\""), NR);
+	ck_assert_uint_eq(count(text, "\"cat\":\"flow\",\"ph\":\"s\""), NR);
+	ck_assert_uint_eq(count(text, "\"cat\":\"flow\",\"ph\":\"f\""), NR);
 	ck_assert_int_eq(figure(text, "jobs"), NR);
 	ck_assert_int_eq(figure(text, "dropped"), 0);
 	ck_assert_int_eq(figure(text, "too_much"), 0);
@@ -156,9 +156,10 @@ TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown =
 	must(rnl_trace_stop(pool));
 	text = text_of(path);
 	assert_whole(text);
-	/* Eight arrows lead to the job that came after them, through those jobs' own spans. */
-	ck_assert_uint_ge(count(text, "\"ph\":\"t\""), COUNT(jobs));
-	ck_assert_uint_eq(count(text, "\"ph\":\"s\""), COUNT(jobs) + 1);
+	/* One to each job, and one from each job to a wait or to the job that came after it. */
+	ck_assert_uint_eq(count(text, "\"cat\":\"flow\",\"ph\":\"s\""), COUNT(jobs) + 1);
+	ck_assert_uint_ge(count(text, "\"cat\":\"join\",\"ph\":\"s\""), COUNT(jobs));
+	ck_assert_uint_ge(count(text, "\"cat\":\"join\",\"ph\":\"f\""), COUNT(jobs));
 	free(text);
 	rnl_pool_destroy(pool);
 }
