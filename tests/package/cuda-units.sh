@@ -93,6 +93,27 @@ int main(int argc, char **argv)
 	return argc > 1 ? run_as(argv, portable_fn) : 2;
 }
 END
+# Its job works without a GPU, too; another unit has CUDA calls that have to succeed.
+cat >"$dir/mixed.c" <<'END'
+#define RNL_NEEDS_CUDA 0
+#include "shared.h"
+#include <runnel/cuda.h>
+
+int raw_fn(struct rnl_job *job);
+int (*other)(struct rnl_job *job) = raw_fn;
+
+static int mixed_fn(struct rnl_job *job)
+{
+	(void)job;
+	(void)cudaMemsetAsync((void *)64, 1, 64, (cudaStream_t)rnl_stream());
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return argc > 1 ? run_as(argv, mixed_fn) : 2;
+}
+END
 cat >"$dir/left.c" <<'END'
 #include <runnel/cuda.h>
 
@@ -128,6 +149,7 @@ build sections -ffunction-sections main raw
 build portable '' portable raw
 build needs -DRNL_NEEDS_CUDA=1 main raw
 build spared -DRNL_NEEDS_CUDA=0 main raw
+build mixed '' mixed raw
 build left '' main left
 
 # runs PLAN LINE PROGRAM ARG...: on the double; the program prints the line
@@ -165,6 +187,8 @@ runs absent=35 'submit -19' needs host
 says 'says that it needs CUDA (RNL_NEEDS_CUDA is 1)'
 ends 'RNL_NEEDS_CUDA 1: the submit is refused'
 runs absent=35 'result 0 error 0' spared host
+[ ! -s "$dir/err" ] || complain 'a message'
+runs absent=35 'result 0 error 0' mixed host
 [ ! -s "$dir/err" ] || complain 'a message'
 ends 'RNL_NEEDS_CUDA 0: the function runs'
 
@@ -404,7 +428,10 @@ int main(int argc, char **argv)
 	return argc > 1 && !run_as(argv, pair_fn) && word == 7 ? 0 : 3;
 }
 END
-for part in main pair; do $CC $flags -c -o "$dir/$part.o" "$dir/$part.c" || exit; done
+# Without CFLAGS: nvcc links them, and not with what a build for coverage needs.
+for part in main pair; do
+	$CC -I"$srcdir/include" -I"$dir" $CUDA_CFLAGS -c -o "$dir/$part.o" "$dir/$part.c" || exit
+done
 nvcc="$NVCC -std=c++17 --default-stream per-thread -I$srcdir/include"
 nvlink="-L. -lrunnel -Xlinker -rpath,$dir/build"
 { $nvcc -o "$dir/nv_raw" "$dir/main.o" "$dir/kernel.cu" $nvlink &&
