@@ -213,6 +213,51 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_runs_unwatched)
 	rnl_pool_destroy(pool);
 }
 
+static void count_replay_line(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)level;
+	*(_Atomic unsigned *)arg += !strncmp(msg, "replay: ", 8);
+}
+
+/* A capture would have to wait for the copy, and the copy waits for this function. */
+TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
+{
+	struct owing owing = { .gate = GATE_INIT };
+	_Atomic unsigned told = 0;
+	struct rnl_job holds, opens;
+	struct rnl_pool *pool;
+
+	skip_unless_host();
+	if (on_host())
+		test_skip("behind_a_copy...: the host device makes no capture");
+	pool = pool_of(1, .guard = _i ? RNL_GUARD_REPORT : RNL_GUARD_OFF, .log = count_replay_line,
+		       .log_arg = (void *)&told);
+	must(rnl_device_alloc(pool, 0, 64, &owing.mem));
+	/* The guard knows both functions then. */
+	ck_assert_int_eq(run_job(pool, open_fn, &owing), 4);
+	ck_assert_int_eq(run_job(pool, hold_and_copy_out, &owing), 0);
+	/* A capture would log that a function with a result cannot be replayed. */
+	for (int round = 0; round < 3; round++) {
+		owing.gate = (struct gate)GATE_INIT;
+		memset(owing.pageable, 0, sizeof(owing.pageable));
+		job_of(&holds, hold_and_copy_out, &owing);
+		job_of(&opens, open_fn, &owing);
+		must(rnl_job_replay(&opens, RNL_REPLAY_CAPTURE));
+		must(rnl_submit(pool, &holds));
+		gate_await(&owing.gate, 1);
+		ck_assert_int_eq(submit_and_wait(pool, &opens), 4);
+		ck_assert_int_eq(result_of(&holds), 0);
+		ck_assert_bytes(owing.pageable, sizeof(owing.pageable), 7);
+		ck_assert_uint_eq(told, 0);
+	}
+	/* Later one run is recorded. */
+	for (int run = 0; run < 8; run++)
+		ck_assert_int_eq(submit_and_wait(pool, &opens), 4);
+	ck_assert_uint_eq(told, 1);
+	rnl_device_free(pool, owing.mem);
+	rnl_pool_destroy(pool);
+}
+
 /* ---- names ------------------------------------------------------------------ */
 
 #ifdef __x86_64__

@@ -643,6 +643,38 @@ TEST(a_destroy_tells_of_a_hold_that_nobody_releases)
 	ck_assert_int_eq(rnl_job_result(&h.job), 0);
 }
 
+static int destroy_fn(void *pool)
+{
+	rnl_pool_destroy(pool);
+	return 0;
+}
+
+static void count_warning(void *arg, enum rnl_log_level level, const char *msg)
+{
+	(void)msg;
+	*(_Atomic unsigned *)arg += level == RNL_LOG_WARNING;
+}
+
+TEST(a_destroy_tells_of_it_once_however_long_that_takes)
+{
+	const struct timespec moment = { .tv_nsec = 50000000 };
+	_Atomic unsigned told = 0;
+	struct rnl_pool *pool = pool_of(1, .stuck_ms = 1, .log = count_warning, .log_arg = (void *)&told);
+	struct holder h;
+	struct call call;
+
+	holder_of(&h, 1);
+	submit_held(pool, &h);
+	call_start(&call, destroy_fn, pool);
+	ck_eventually(told);
+	nanosleep(&moment, NULL);	/* what must not happen has time to */
+	ck_assert_uint_eq(told, 1);
+	must(rnl_hold_release(&h.holds[0], 0));
+	ck_assert_int_eq(call_end(&call), 0);
+	ck_assert_uint_eq(told, 1);
+	ck_assert_int_eq(rnl_job_result(&h.job), 0);
+}
+
 /* ---- many threads ------------------------------------------------------------ */
 
 /* Threads that release copies of the same holds; each hold counts once. */

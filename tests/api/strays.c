@@ -361,18 +361,58 @@ static void count_host(struct rnl_dim grid, struct rnl_dim block, const void *ar
 	++**(int *const *)args;
 }
 
+static void count_on_stream_0(struct stray *s)
+{
+	const struct rnl_dim one = { 1, 1, 1 };
+	int *between = &s->between;
+
+	(void)fake_launch(count_host, one, one, &between, sizeof(between), PER_THREAD);
+}
+
+/* Issues the same each time; from some call on, it also counts on stream 0. */
+static int store_and_stray_fn(struct rnl_job *job)
+{
+	struct stray *s = job->user;
+
+	if (++s->nr_calls > s->from)
+		count_on_stream_0(s);
+	return launch_store(NULL, &s->word, s->value);
+}
+
+/* The notes of a run lack what goes to stream 0, so a replay would lose it. */
+TEST(a_function_that_strays_in_a_later_run_is_not_replayed)
+{
+	enum { NR = 10 };
+	struct stray s = { .value = 5, .from = 1 };
+	struct rnl_pool *pool;
+	struct rnl_job job;
+
+	skip_unless_double();
+	pool = private_pool(RNL_GUARD_OFF);
+	job_of(&job, store_and_stray_fn, &s);
+	must(rnl_job_replay(&job, RNL_REPLAY_CALLS));
+	for (int i = 0; i < NR; i++) {
+		s.word = 0;
+		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
+		ck_assert_int_eq(s.word, s.value);
+		ck_assert_int_eq(s.between, i);
+	}
+	ck_assert_uint_eq(s.nr_calls, NR);
+	ck_assert_uint_eq(figures_of(pool).replayed, 0);
+	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	rnl_pool_destroy(pool);
+}
+
 /* Strays once; then it stores, counts on stream 0, and stores once more. */
 static int stray_then_mixed_fn(struct rnl_job *job)
 {
 	struct stray *s = job->user;
-	const struct rnl_dim one = { 1, 1, 1 };
-	int *between = &s->between;
 	int ret;
 
 	if (!s->nr_calls)
 		return stray_fn(job);
 	ret = launch_store(s->gate, &s->word, s->value);
-	(void)fake_launch(count_host, one, one, &between, sizeof(between), PER_THREAD);
+	count_on_stream_0(s);
 	if (!ret)
 		ret = launch_store(NULL, &s->word, s->value + 2);
 	return ret ? ret : 7;

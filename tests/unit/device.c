@@ -244,6 +244,45 @@ TEST(a_stream_waits_for_the_event_of_another_thread, .loops = 4)
 	detach();
 }
 
+/* Returns whether the event is reached, as a thread without a stream sees it. */
+static void *look_at_event(void *event)
+{
+	return (void *)(intptr_t)ops->event_reached(event);
+}
+
+static int seen_from_outside(struct rnl__event *event)
+{
+	pthread_t thread;
+	void *ret;
+
+	must(pthread_create(&thread, NULL, look_at_event, event));
+	must(pthread_join(thread, &ret));
+	return (int)(intptr_t)ret;
+}
+
+TEST(any_thread_sees_whether_an_event_is_reached, .loops = 4)
+{
+	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
+	struct rnl__event *event;
+
+	attach(_i);
+	ck_assert_int_eq(ops->event_create(device, false, &event), 0);
+	hold();
+	ck_assert_int_eq(ops->event_record(event), 0);
+	ck_assert_int_eq(seen_from_outside(event), 0);
+	let_go();
+	ck_assert_int_eq(ops->wait(RNL__NEVER), 0);
+	if (test_fake()) {
+		/* cudaErrorDeviceUninitialized: the device's context does not become current. */
+		ck_assert_int_eq(plan("fail=cuCtxPushCurrent:1:201"), 0);
+		ck_assert_int_eq(seen_from_outside(event), -EIO);
+		ck_assert(!rnl__device_failed(device));
+	}
+	ck_assert_int_eq(seen_from_outside(event), 1);
+	ops->event_destroy(event);
+	detach();
+}
+
 TEST(waiting_for_an_event_never_recorded_waits_for_nothing, .loops = 4)
 {
 	struct rnl__event *event;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a failing call of the CUDA runtime leaves behind; unit/countdown fails all of them. */
 #include "fake.h"
-#include "pool.h"
+#include "heard.h"
 
 enum { WORKERS = 2, NR = 4, BYTES = (1 << 20) + 4096 };
 
@@ -59,6 +59,49 @@ TEST(a_code_of_cudas_stands_behind_a_failure_alone, .loops = 2)
 	ck_assert_int_eq(fake_fail("cudaHostAlloc", 1, cudaErrorNotSupported, false), 0);
 	ck_assert_int_eq(submit_and_wait(pool, &job), _i ? -ENOTSUP : 0);
 	ck_assert_int_eq(rnl_job_device_error(&job), _i ? cudaErrorNotSupported : 0);
+	rnl_pool_destroy(pool);
+}
+
+struct copying {
+	struct rnl_job job;
+	void *dst;
+	const void *src;
+	size_t rows;
+};
+
+static int copying_fn(struct rnl_job *job)
+{
+	const struct copying *c = rnl_container_of(job, struct copying, job);
+
+	return c->rows ? rnl_copy_2d(c->dst, 64, c->src, 64, 32, c->rows) : rnl_copy(c->dst, c->src, 64);
+}
+
+/* In the third round CUDA does not say either whether the copy is one between devices. */
+TEST(a_copy_that_the_device_refuses_is_logged_with_what_was_to_be_copied, .loops = 3)
+{
+	static const char *const calls[] = { "cudaMemcpyAsync", "cudaMemcpy2DAsync", "cudaMemcpyAsync" };
+	const bool pitched = _i == 1;
+	struct copying c = { .rows = pitched ? 2 : 0 };
+	static struct heard heard = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct rnl_pool *pool = pool_of(1, .log = hear_line, .log_arg = &heard);
+	char line[160];
+	void *mem;
+
+	must(rnl_device_alloc(pool, 0, 128, &c.dst));
+	must(rnl_pinned_get(pool, 128, &mem));
+	c.src = mem;
+	snprintf(line, sizeof(line), "%s: the device refused %d bytes from %p to %p",
+		 pitched ? "rnl_copy_2d()" : "rnl_copy()", pitched ? 32 : 64, mem, c.dst);
+	job_of(&c.job, copying_fn, NULL);
+	ck_assert_int_eq(fake_fail(calls[_i], 1, cudaErrorInvalidValue, false), 0);
+	if (_i == 2)
+		ck_assert_int_eq(fake_fail("cudaPointerGetAttributes", 1, cudaErrorInvalidValue, false), 0);
+	ck_assert_int_eq(submit_and_wait(pool, &c.job), -EINVAL);
+	ck_assert_int_eq(rnl_job_device_error(&c.job), cudaErrorInvalidValue);
+	ck_assert_msg(has_heard(&heard, line), "not \"%s\": %s", line, heard.text);
+	ck_assert_int_eq(submit_and_wait(pool, &c.job), 0);
+	rnl_pinned_put(pool, mem);
+	rnl_device_free(pool, c.dst);
 	rnl_pool_destroy(pool);
 }
 

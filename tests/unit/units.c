@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Units that call CUDA are asked and found while they are registered, beside adds and removals. */
+#define _GNU_SOURCE		/* MAP_ANONYMOUS */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "device/units.h"
@@ -117,6 +119,48 @@ TEST(the_first_error_is_returned_and_all_are_asked)
 	rnl__units_leave();
 	rnl_cuda_unit_remove(&second);
 	rnl_cuda_unit_remove(&first);
+}
+
+TEST(a_thread_that_has_not_joined_asks_nobody)
+{
+	struct rnl_cuda_unit unit = unit_of(no_error, 0, 1);
+
+	must(rnl_cuda_unit_add(&unit));
+	ck_assert_int_eq(rnl__units_error(), 0);
+	ck_assert_uint_eq(nr_calls, 0);
+	ck_assert_int_eq(rnl__units_join(), 0);
+	ck_assert_int_eq(rnl__units_error(), 0);
+	ck_assert_uint_gt(nr_calls, 0);
+	rnl__units_leave();
+	nr_calls = 0;
+	ck_assert_int_eq(rnl__units_error(), 0);
+	ck_assert_uint_eq(nr_calls, 0);
+	rnl_cuda_unit_remove(&unit);
+}
+
+/* As a compiler at run time makes one: there is no module to hold while it is asked. */
+TEST(a_runtime_whose_function_is_in_no_file_is_asked)
+{
+#ifdef __x86_64__
+	/* mov $7, %eax; ret */
+	static const unsigned char code[] = { 0xb8, 7, 0, 0, 0, 0xc3 };
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct rnl_cuda_unit unit = unit_of((int (*)(void))(uintptr_t)page, 0, 1);
+
+	ck_assert(page != MAP_FAILED);
+	memcpy(page, code, sizeof(code));
+	ck_assert_int_eq(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
+	must(rnl_cuda_unit_add(&unit));
+	ck_assert_int_eq(rnl__units_join(), 0);
+	ck_assert_int_eq(rnl__units_error(), 7);
+	ck_assert_int_eq(rnl__units_error(), 7);
+	rnl_cuda_unit_remove(&unit);
+	ck_assert_int_eq(rnl__units_error(), 0);
+	rnl__units_leave();
+	munmap(page, 4096);
+#else
+	test_skip("a_runtime_whose_function_is_in_no_file_is_asked: it is of x86-64's code");
+#endif
 }
 
 TEST(a_function_is_found_by_its_units_text)
