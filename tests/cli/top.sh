@@ -107,6 +107,10 @@ rnl_queue_wait_seconds_bucket{pool="a",le="2e-06"} 98
 rnl_queue_wait_seconds_bucket{pool="a",le="0.004"} 99
 rnl_queue_wait_seconds_bucket{pool="a",le="+Inf"} 100
 rnl_queue_wait_seconds_count{pool="a"} 100
+rnl_host_seconds_bucket{pool="a",le="5e-05"} 60
+rnl_host_seconds_bucket{pool="a",le="0.1"} 98
+rnl_host_seconds_bucket{pool="a",le="+Inf"} 100
+rnl_host_seconds_count{pool="a"} 100
 rnl_device_seconds_bucket{pool="a",le="3"} 7
 rnl_device_seconds_count{pool="a"} 7
 # EOF
@@ -114,6 +118,7 @@ rnl_device_seconds_count{pool="a"} 7
 	gives 0 top --once "$dir/other"
 	silent
 	prints '^in the queue +2 us +4 ms *$'
+	prints '^in the function +50 us +longer *$'
 	rows 1 ' 3 s +3 s *$'
 	kill $strange
 	for text in "$(printf '%0200d{a="b"} 1' 0)" 'a{pool_of_a_longer_name="b"} 1\n# EOF\n' '' 'hello' 'rnl_workers{pool="a"} 2\n' 'rnl_workers{pool="a"} 2\n# EO' '# EOF\n' \
