@@ -4,6 +4,7 @@
  *
  * devices: host fake cuda
  */
+#include <dlfcn.h>
 #include <time.h>
 
 #include "sys/clock.h"
@@ -162,6 +163,45 @@ TEST(operations_leave_the_events_that_jobs_need)
 		rnl__track_done(&track, number, true);
 	ck_assert_uint_ge(count(RNL__TRACK_DONE, true), 2);
 	ck_assert_uint_ge(count(RNL__TRACK_IN, false), RNL__TRACK_OPS);
+	ck_assert_uint_eq(track.nr_free, nr_free);
+	end();
+}
+
+static uint64_t begin_of_first_job(void)
+{
+	uint64_t nr;
+	const struct rnl__track_record *r = rnl__track_peek(&track, &nr);
+
+	for (uint64_t i = 0; i < nr; i++) {
+		if (r[i].kind == RNL__TRACK_DONE)
+			return r[i].done.begin;
+	}
+	return 0;
+}
+
+/* The begin that was recorded at the call would be too early. */
+TEST(a_job_whose_begin_is_not_recorded_anew_begins_no_earlier_than_it_issues)
+{
+	int (*plan)(const char *text) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "fake_plan");
+	struct rnl_job job = { .fn = some_fn };
+	uint64_t called;
+	unsigned nr_free;
+
+	if (!test_fake())
+		test_skip("a_job_whose_begin...: the double alone refuses calls");
+	begin(NR_RECORDS, 4, RNL_TRACE_EVERY);
+	nr_free = track.nr_free;
+	rnl__track_begin(&track, &job, 1, 0, false);
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	called = rnl__now();
+	ck_assert_int_eq(plan("fail=cudaEventRecord:1:2"), 0);
+	rnl__track_issue(&track);
+	ck_assert_uint_eq(track.nr_free, nr_free);
+	rnl__track_called(&track, &job, 1, 0, 0);
+	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
+	rnl__track_done(&track, 1, true);
+	ck_assert_uint_eq(count(RNL__TRACK_DONE, true), 1);
+	ck_assert_uint_ge(begin_of_first_job(), called);
 	ck_assert_uint_eq(track.nr_free, nr_free);
 	end();
 }
