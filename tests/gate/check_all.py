@@ -3,11 +3,12 @@
 """
 Everything that holds of this tree: `make check-all`.
 
-usage: check_all.py [MINUTES [BUILD ...]]
+usage: check_all.py [MINUTES [BUILD[:TESTS] ...]]
 
 Runs each set that has not passed on the present sources, in each build that it is for, and enters
 what passed in tests/passed.tab.  So it may be stopped at any time, and goes on where it was; after
 MINUTES it starts nothing more, and ends when what runs has ended.  The builds are in build-all.
+TESTS is a pattern, as in plain:make/mutants-*.
 The last line is the sum of all that this call ran; the status is 0 if each set has passed.
 """
 import os
@@ -93,13 +94,19 @@ def counts(results):
         return [sum(column) for column in zip(*(map(int, line.split()[2:]) for line in lines))] or [0, 0, 0]
 
 
+def todo(wanted):
+    """What BUILD[:TESTS] has left to run."""
+    build, _, tests = wanted.partition(':')
+    return [t for t in sets.todo(build) if sets.matches(t, [tests or '*'])]
+
+
 def main(minutes='100000', *wanted):
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if subprocess.run(['sh', os.path.join(TOP, 'deps.sh'), *PACKAGES.split()], check=False).returncode:
         print('could not install all of it: going on', flush=True)
     stop_at, total, failed_builds = time.time() + 60 * float(minutes), [0, 0, 0], 0
-    for build in wanted or BUILDS:
-        names = sets.todo(build)
+    for each in wanted or BUILDS:
+        build, names = each.split(':')[0], todo(each)
         if not names or time.time() >= stop_at:
             continue
         heading(f'{build}: {len(names)} sets')
@@ -122,7 +129,7 @@ def main(minutes='100000', *wanted):
                     sets.enter(build, results)
                 else:
                     print('the sources changed meanwhile: nothing is entered', flush=True)
-    left = {b: len(sets.todo(b)) for b in wanted or BUILDS}
+    left = {w: len(todo(w)) for w in wanted or BUILDS}
     heading('left: ' + (', '.join(f'{b} {n}' for b, n in left.items() if n) or 'nothing'))
     print(f'{total[0]} passed, {total[1] + failed_builds} failed, {total[2]} skipped')
     return bool(total[1] or failed_builds or any(left.values()))
