@@ -59,6 +59,33 @@ TEST(a_drain_waits_for_the_last_job_or_times_out)
 	rnl_pool_destroy(pool);
 }
 
+static int add_one_fn(struct rnl_job *job)
+{
+	(*(int *)job->user)++;
+	return 0;
+}
+
+/*
+ * The first drain of a pool, whose worker sleeps again: nothing but the count of jobs orders the job's write
+ * before the read. ThreadSanitizer tells.
+ */
+TEST(who_drains_a_pool_that_is_done_sees_what_its_job_did)
+{
+	for (int i = 0; i < 5; i++) {
+		struct rnl_pool *pool = pool_of(1);
+		struct rnl_job job;
+		int ran = 0;
+
+		job_of(&job, add_one_fn, &ran);
+		must(rnl_submit(pool, &job));
+		ck_eventually(figures_of(pool).done == 1);
+		usleep(1000);
+		must(rnl_pool_drain(pool, RNL_FOREVER));
+		ck_assert_int_eq(ran, 1);
+		rnl_pool_destroy(pool);
+	}
+}
+
 static void *drain_thread(void *pool)
 {
 	return (void *)(intptr_t)rnl_pool_drain(pool, RNL_FOREVER);
