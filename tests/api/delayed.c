@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Delayed jobs: they start at their time and not before, and end early by a cancel or a close. */
+#define _GNU_SOURCE		/* cpu_set_t */
+#include <sched.h>
+
 #include "cq.h"
 #include "keeper.h"
 #include "record.h"
@@ -229,9 +232,9 @@ static double seconds_of_cancels(unsigned nr)
 TEST(a_cancel_takes_no_longer_beside_many_delayed_jobs, .timeout_s = 60, .known_to_fail =
      "the keeper walks all delayed jobs for each cancel of one")
 {
-	double few = seconds_of_cancels(1000), many = seconds_of_cancels(64000);
+	double few = seconds_of_cancels(1000), many = seconds_of_cancels(256000);
 
-	ck_assert_msg(many < 8 * few, "%g s of 1,000, %g s of 64,000 delayed jobs", few, many);
+	ck_assert_msg(many < 4 * few, "%g s of 1,000, %g s of 256,000 delayed jobs", few, many);
 }
 
 TEST(a_deadline_counts_from_the_jobs_time)
@@ -303,6 +306,51 @@ TEST(a_drain_returns_beside_submits_that_are_refused, .timeout_s = 60)
 	ck_assert_int_eq(failed, 0);
 	ck_assert_int_eq(refused.nr_wrong, 0);
 	rnl_pool_destroy(refused.pool);
+}
+
+struct closing {
+	struct rnl_pool *pool;
+	_Atomic int closes;
+};
+
+static int drain_at_the_close(void *arg)
+{
+	struct closing *c = arg;
+
+	while (!c->closes)
+		sched_yield();
+	return rnl_pool_drain(c->pool, 10000 * MS);
+}
+
+/*
+ * On one CPU the worker that the keeper wakes may go first, and complete the job before the keeper no longer
+ * counts it as delayed: then the keeper tells the drain.
+ */
+TEST(a_drain_hears_of_the_last_delayed_job_at_a_close, .timeout_s = 60)
+{
+	cpu_set_t all, one;
+	int cpu = sched_getcpu();
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu < 0 ? 0 : cpu, &one);
+	must(sched_getaffinity(0, sizeof(all), &all));
+	must(sched_setaffinity(0, sizeof(one), &one));
+	for (int i = 0; i < 500; i++) {
+		struct closing c = { .pool = pool_of(1, .spin_us = -1) };
+		struct rnl_job job;
+		struct call call;
+
+		job_of(&job, noop_fn, NULL);
+		must(rnl_submit_at(c.pool, &job, rnl_clock() + LONG));
+		call_start(&call, drain_at_the_close, &c);
+		usleep(50);
+		c.closes = 1;
+		must(rnl_pool_close(c.pool));
+		ck_assert_int_eq(call_end(&call), 0);
+		ck_assert_int_eq(result_of(&job), -ECANCELED);
+		rnl_pool_destroy(c.pool);
+	}
+	must(sched_setaffinity(0, sizeof(all), &all));
 }
 
 TEST(a_pool_is_destroyed_beside_its_delayed_jobs)
