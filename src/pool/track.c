@@ -201,7 +201,8 @@ static int start_timing(struct rnl__track *t)
 
 void rnl__track_start(struct rnl__track *t)
 {
-	t->tid = rnl__thread_tid();
+	/* The trace's writer may look which threads are workers. */
+	rnl__figure_write(rnl__atomic(&t->tid), rnl__thread_tid());
 	t->jobs = calloc(t->limit, sizeof(*t->jobs));
 	if (!t->jobs)
 		t->error = -ENOMEM;

@@ -16,10 +16,11 @@
 
 /* ---- threads that submit and wait ---------------------------------------- */
 
+/* A worker has its track before it submits what is traced; others may begin theirs meanwhile. */
 static bool is_worker(const struct rnl__trace *t, uint32_t tid)
 {
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (t->tracks[i].tid == tid)
+		if (rnl__figure_read(rnl__atomic(&t->tracks[i].tid)) == tid)
 			return true;
 	}
 	return false;

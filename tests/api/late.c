@@ -558,33 +558,46 @@ static void note_queued(struct rnl_job *job)
 	queued_then = figures_of(job->user).queued;
 }
 
-TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 120)
+/* Whether a job that is cancelled while the keeper queues delayed ones is told before half of them are. */
+static bool told_in_between(void)
 {
 	enum { NR = 50000 };
 	struct rnl_job blocker, job, *delayed = calloc(NR, sizeof(*delayed));
 	struct jam jam;
+	bool all_delayed;
 	int64_t at;
 
+	keeper = (struct gate)GATE_INIT;
+	queued_then = 0;
 	jam_of(&jam, 1);
 	job_of(&blocker, noop_fn, NULL);
 	must(rnl_job_on_done(&blocker, hold_keeper));
 	must(rnl_submit(jam.pool, &blocker));
 	must(rnl_job_cancel(&blocker));
 	gate_await(&keeper, 1);
-	at = rnl_clock();
+	at = rnl_clock() + 200 * MS;
 	for (int i = 0; i < NR; i++) {
 		job_of(&delayed[i], noop_fn, NULL);
-		must(rnl_submit_at(jam.pool, &delayed[i], at + MS));
+		must(rnl_submit_at(jam.pool, &delayed[i], at));
 	}
-	ck_eventually(rnl_clock() > at + MS);
+	all_delayed = rnl_clock() < at;
+	ck_eventually(rnl_clock() > at);
 	job_of(&job, noop_fn, jam.pool);
 	must(rnl_job_on_done(&job, note_queued));
+	gate_open(&keeper);
+	spin_until(figures_of(jam.pool).queued > 100);
 	must(rnl_submit(jam.pool, &job));
 	must(rnl_job_cancel(&job));
-	gate_open(&keeper);
 	ck_assert_int_eq(result_of(&job), -ECANCELED);
-	ck_assert_uint_lt(queued_then, NR / 2);
+	ck_eventually(queued_then);
 	ck_eventually(figures_of(jam.pool).queued == NR);
 	jam_end(&jam);
 	free(delayed);
+	return all_delayed && queued_then < NR / 2;
+}
+
+/* Once is enough: on a busy machine we may come when all are queued. */
+TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 120)
+{
+	ck_eventually(told_in_between());
 }
