@@ -98,6 +98,45 @@ TEST(a_wait_ends_when_a_job_comes_and_not_by_a_second_reader)
 	rnl_pool_destroy(pool);
 }
 
+struct one_reader {
+	struct rnl_cq *cq;
+	struct rnl_job *job;
+	_Atomic bool over;
+};
+
+static int reap_one(void *arg)
+{
+	struct one_reader *r = arg;
+	int nr = rnl_cq_reap(r->cq, &r->job, 1);
+
+	/* relaxed: only the queue orders the two readers, which ThreadSanitizer tells */
+	atomic_store_explicit(&r->over, true, memory_order_relaxed);
+	return nr;
+}
+
+TEST(the_next_reader_finds_the_queue_as_the_last_one_left_it)
+{
+	struct rnl_pool *pool = pool_of(1);
+	struct one_reader reader = { .cq = cq_of() };
+	struct rnl_job jobs[2], *next;
+	struct call call;
+
+	for (unsigned i = 0; i < 2; i++) {
+		cq_job(&jobs[i], noop_fn, NULL, reader.cq);
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	call_start(&call, reap_one, &reader);
+	while (!atomic_load_explicit(&reader.over, memory_order_relaxed))
+		sched_yield();
+	ck_assert_int_eq(rnl_cq_reap(reader.cq, &next, 1), 1);
+	ck_assert_int_eq(call_end(&call), 1);
+	ck_assert_ptr_eq(reader.job, &jobs[0]);
+	ck_assert_ptr_eq(next, &jobs[1]);
+	rnl_cq_destroy(reader.cq);
+	rnl_pool_destroy(pool);
+}
+
 static _Atomic int nr_signals;
 
 static void on_signal(int sig)

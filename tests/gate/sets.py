@@ -156,6 +156,17 @@ def reached():
     return by_test, known
 
 
+def mutants_of(test):
+    """The rows of a part of mutants.tab, as make check-mutants takes them; none of another test."""
+    part = re.fullmatch(r'make/mutants-(\d+)', test)
+    return list(rows(MUTANTS))[int(part[1]) - 1::MUTANT_PARTS] if part else []
+
+
+def catchers_of(mutants, build):
+    """The tests that find these rows of mutants.tab in a build."""
+    return {c.split(':', 1)[1] for *_, how in mutants for c in how.split() if c.startswith(build + ':')}
+
+
 @lru_cache(None)
 def inputs():
     """{test: its files}, without those that all have, and the files that all have."""
@@ -174,6 +185,9 @@ def inputs():
         # A row for all files makes none of them known.
         if globs.split() != ['*']:
             named.update(f for g in globs.split() for f in files() if fnmatch.fnmatchcase(f, g.replace('{}', '*')))
+    for test in own:
+        for build, where in ('plain', 'tests/{}.c'), ('tsan', 'tests/{}.c'), ('model', 'tests/model/{}.pml'):
+            own[test] |= {where.format(c.split(':')[0]) for c in catchers_of(mutants_of(test), build)}
     unreached = {f for f in files() if re.match(r'src/(?!tool/).*[.]c$', f)} - known
     return own, set(files()) - named | unreached
 
@@ -181,7 +195,8 @@ def inputs():
 @lru_cache(None)
 def sha_of(test):
     own, shared = inputs()
-    return digest('\n'.join(f'{name} {files()[name]}' for name in sorted((own[test] | shared) & set(files()))).encode())
+    lines = [f'{name} {files()[name]}' for name in sorted((own[test] | shared) & set(files()))]
+    return digest('\n'.join(lines + [str(row) for row in mutants_of(test)]).encode())
 
 
 def passed_rows():
@@ -258,11 +273,6 @@ IF_CHANGED = {'plain': ['*'], 'asan': ['unit/*', 'api/*'], 'tsan': ['unit/*', 'a
 ROOMS_OF_THREADS = re.compile(r'src/(pool|job|worker|sys|batch)/')
 
 
-def catchers(build):
-    """The tests that find a row of mutants.tab in a build."""
-    return {c.split(':', 1)[1] for *_, how in rows(MUTANTS) for c in how.split() if c.startswith(build + ':')}
-
-
 def seconds_of(test, build):
     return passed_rows()[1].get(test, ('', {}))[1].get(build, UNKNOWN_SECONDS)
 
@@ -270,7 +280,7 @@ def seconds_of(test, build):
 def chosen(build, budget):
     """(what the gate runs in a build, what has changed and is left to check-all).  The core, then what has
     not passed with its present inputs, the quickest first, for that many seconds."""
-    core = {t for t in tests() if t in catchers(build) or matches(t, ALWAYS[build])}
+    core = {t for t in tests() if t in catchers_of(rows(MUTANTS), build) or matches(t, ALWAYS[build])}
     changed = [t for t in todo(build) if matches(t, IF_CHANGED[build]) and t not in core and t not in TARGETS]
     if build == 'tsan':
         by_test, _ = reached()
