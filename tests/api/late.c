@@ -561,8 +561,8 @@ static void note_queued(struct rnl_job *job)
 /* Whether a job that is cancelled while the keeper queues delayed ones is told before half of them are. */
 static bool told_in_between(void)
 {
-	enum { NR = 50000 };
-	struct rnl_job blocker, job, *delayed = calloc(NR, sizeof(*delayed));
+	const unsigned nr = (unsigned)(50000 / test_scale());
+	struct rnl_job blocker, job, *delayed = calloc(nr, sizeof(*delayed));
 	struct jam jam;
 	bool all_delayed;
 	int64_t at;
@@ -576,7 +576,7 @@ static bool told_in_between(void)
 	must(rnl_job_cancel(&blocker));
 	gate_await(&keeper, 1);
 	at = rnl_clock() + 200 * MS;
-	for (int i = 0; i < NR; i++) {
+	for (unsigned i = 0; i < nr; i++) {
 		job_of(&delayed[i], noop_fn, NULL);
 		must(rnl_submit_at(jam.pool, &delayed[i], at));
 	}
@@ -590,10 +590,10 @@ static bool told_in_between(void)
 	must(rnl_job_cancel(&job));
 	ck_assert_int_eq(result_of(&job), -ECANCELED);
 	ck_eventually(queued_then);
-	ck_eventually(figures_of(jam.pool).queued == NR);
+	ck_eventually(figures_of(jam.pool).queued == nr);
 	jam_end(&jam);
 	free(delayed);
-	return all_delayed && queued_then < NR / 2;
+	return all_delayed && queued_then < nr / 2;
 }
 
 /* Once is enough: on a busy machine we may come when all are queued. */
