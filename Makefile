@@ -19,7 +19,7 @@ first: $(filter deps,$(goals))
 	@test -f config.mk || '$(top)/configure' $(CONFIGURE)
 # What the other goals need; without any, core.
 needs = $(strip $(if $(filter-out deps,$(goals)),core) \
-	$(if $(filter check check-all coverage torture check-mutants,$(goals)),check http bench many gpu python) \
+	$(if $(filter check check-all coverage sim torture check-mutants,$(goals)),check http bench many gpu python) \
 	$(if $(filter serve check-http http-page,$(goals)),http) \
 	$(if $(filter bench bench-gpu benches,$(goals)),bench) $(if $(filter fuzz,$(goals)),http gpu fuzz) \
 	$(if $(filter python wheel bench-python,$(goals)),python))
@@ -178,6 +178,7 @@ make check        all tests; T='unit/% tree/rooms' only these, NOT='fake:api/%' 
                   TIMEOUT=seconds each; TESTWRAP='command' goes before each program
 make check-all    all that a release needs, for some hours; what has passed (tests/passed.tab) is not
                   run again, so it may be stopped; MINUTES=9 of it, BUILDS='asan tsan' alone
+make sim          tests of T= on a simulated machine: schedule and time are a function of SEED=1 (docs/simulation.md)
 make torture      everything at once for SECONDS=60, by a SEED= that it prints, on
                   DEVICE='host fake cuda'; counts what was wrong
 make coverage     which lines and branches of src/ the tests reach (docs/coverage.md); T=, as above

@@ -25,8 +25,9 @@ CUDAS := $(call tests_in,cuda,cu)
 CUDAS_4WAYS := cuda/copies
 
 ways := static_so static_a shared_so shared_a
-weaks := $(if $(sanitizer),,$(WEAKS))
-fakes := $(if $(filter yes,$(have_CUDA)),$(FAKES))
+weaks := $(if $(sanitizer)$(simulation),,$(WEAKS))
+# The double is a library of its own, and is not simulated.
+fakes := $(if $(simulation),,$(if $(filter yes,$(have_CUDA)),$(FAKES)))
 TESTS_SO := $(APIS:%=tests/%)
 TESTS_A  := $(UNITS:%=tests/%)
 TESTS_FAKE := $(fakes:%=tests/%)
@@ -40,6 +41,25 @@ pipeline_double := $(if $(fakes),$(if $(filter yes,$(have_LIBPNG)),tests/doubles
 # With a double of NCCL, which needs NCCL's header.
 buckets_double := $(if $(fakes),$(if $(filter yes,$(have_NCCL)),tests/doubles/buckets))
 http_double := $(if $(fakes),$(if $(filter yes,$(have_HTTP)),tests/doubles/http))
+
+# ---- make sim: on a simulated machine, docs/simulation.md ----------------------
+SEED ?= 1
+SEEDS ?= 1
+ifneq ($(simulation),)
+INC := -I$(srcdir)/tests/sim $(INC)
+SIM_OBJS := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*.c)))
+$(SIM_OBJS): RNL_CFLAGS := $(filter-out -fsanitize=thread,$(RNL_CFLAGS))
+sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed \
+	$(shell sed -n 's/^REAL.[^,]*, \([a-z_0-9]*\).*/\1/p' $(srcdir)/tests/sim/wraps.c))
+SIMULATED = $(foreach t,$(TESTS_SO) $(TESTS_A),$(if $(filter $T,$(call name_of,$t)),$t))
+sim: tests
+	@python3 -B $(srcdir)/tests/sim/run.py $(SEED) $(SEEDS) '$(HOW)' '$(CASE)' $(SIMULATED)
+else
+sim:
+	@mkdir -p build-sim && cd build-sim && { test -f config.mk || '$(top)/configure' -q --enable-simulation $(CONFIGURE); }
+	@$(MAKE) --no-print-directory -C build-sim sim T='$T' SEED='$(SEED)' SEEDS='$(SEEDS)' HOW='$(HOW)' CASE='$(CASE)'
+endif
+.PHONY: sim
 
 # ---- how they are built --------------------------------------------------------
 tests/%.o: TEST_CFLAGS = $(CHECK_CFLAGS)
@@ -59,12 +79,12 @@ tests/unit/countdown: $(patsubst $(srcdir)/%.c,%.o,$(wildcard $(srcdir)/tests/co
 tests/unit/countdown: WRAP = $(foreach f,aligned_alloc bind calloc eventfd fopen free fstat ftruncate listen malloc mmap munmap \
 	open open_memstream opendir pthread_create pthread_detach pthread_join pwrite realloc setenv socket tsearch,-Wl,--wrap=$f)
 tests/unit/%.o: INC += -I$(srcdir)/src
-$(TESTS_SO): %: %.o $(suite) $(SO)
-	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/.. $(CHECK_LIBS) $(WRAP)
-$(TESTS_A): %: %.o $(suite) librunnel.a
-	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS) $(WRAP)
+$(TESTS_SO): %: %.o $(suite) $(if $(simulation),$(SIM_OBJS) librunnel.a,$(SO))
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(if $(simulation),$(WITH_A),$(WITH_SO)/..) $(CHECK_LIBS) $(WRAP) $(sim_wraps)
+$(TESTS_A): %: %.o $(suite) $(SIM_OBJS) librunnel.a
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS) $(WRAP) $(sim_wraps)
 WEAK_OBJS := $(WEAK_SRCS:%.c=tests/weak/src/%.o)
-$(WEAK_OBJS) $(WEAKS:%=tests/%.o): INC += -I$(srcdir)/tests/weak -I$(srcdir)/src
+$(WEAK_OBJS) $(WEAKS:%=tests/%.o): INC += -I$(srcdir)/tests/sim -I$(srcdir)/tests/weak -I$(srcdir)/src
 $(WEAK_OBJS) $(WEAKS:%=tests/%.o): TEST_CFLAGS = $(CHECK_CFLAGS) -fsanitize=thread -U__SANITIZE_THREAD__ -D_LGPL_SOURCE \
 	$(if $(findstring clang,$(CC)),-Wno-builtin-macro-redefined,-Wno-tsan)
 $(WEAK_OBJS): tests/weak/%.o: %.c Makefile config.mk ; @mkdir -p $(@D)
@@ -267,7 +287,7 @@ check-http http-page: serve
 endif
 .PHONY: abi check check-all check-http http-page check-mutants coverage coverage-report fuzz tests torture
 
-tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
+tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package sim stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
 clean_tests = rm -rf tests/fuzz/found tests/fuzz/objects $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
-	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds torture,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage
+	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds torture,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage build-sim

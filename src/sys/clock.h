@@ -55,10 +55,16 @@ static inline uint64_t rnl__deadline(int64_t timeout_ns)
 	return (uint64_t)timeout_ns < RNL__NEVER - now ? now + (uint64_t)timeout_ns : RNL__NEVER;
 }
 
+#ifdef RNL__SIMULATION
+void rnl__sim_pause(void);
+#endif
+
 /* Tells the CPU that this thread spins. */
 static inline void rnl__pause(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(RNL__SIMULATION)
+	rnl__sim_pause();
+#elif defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__)
 	__asm__ __volatile__("yield" ::: "memory");

@@ -68,6 +68,9 @@ static void become_patient(void)
 	suite_patience_s = PATIENT_S;
 }
 
+/* On a simulated machine each test is a run of its own. */
+__attribute__((weak)) void sim_begin(void);
+
 static Suite *make_suite(const char *name)
 {
 	Suite *suite = suite_create(name);
@@ -76,11 +79,13 @@ static Suite *make_suite(const char *name)
 		const struct suite_test *t = &tests[i];
 		TCase *tc;
 
-		if (t->left_out)
+		if (t->left_out || (sim_begin && t->not_simulated))
 			continue;
 		tc = tcase_create(t->body->name);	/* for CK_RUN_CASE */
 		if (t->timeout_s)
 			tcase_set_timeout(tc, t->timeout_s);
+		if (sim_begin)
+			tcase_add_checked_fixture(tc, sim_begin, NULL);
 		if (t->known_to_fail)
 			tcase_add_checked_fixture(tc, become_impatient, become_patient);
 		if (t->setup || t->teardown)

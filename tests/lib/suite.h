@@ -35,6 +35,7 @@ struct suite_test {
 	int loops;		/* how often it runs, with _i from 0; 0: once */
 	void (*setup)(void), (*teardown)(void);
 	int left_out;		/* is not run */
+	const char *not_simulated;	/* is not run on a simulated machine (make sim), which lacks that */
 	/*
 	 * Why the library fails the test until a later change mends it. The runner shows the failure
 	 * and counts it as skipped. A pass is a failure: the mend takes the mark away. The test must

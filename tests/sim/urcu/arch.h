@@ -15,3 +15,9 @@
 /* queue.c is to have the fence, not the words to ThreadSanitizer in its place. */
 #undef __has_feature
 #define __has_feature(x) 0
+
+#ifdef RNL__SIMULATION
+#undef caa_cpu_relax
+void rnl__sim_pause(void);
+#define caa_cpu_relax() rnl__sim_pause()
+#endif

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT */
+/* Who runs, and when; sim.h has the design. */
+#define _GNU_SOURCE		/* dladdr(), cpu_set_t */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sim/sim.h"
+
+#define THREADS_MAX 8192
+#define STEPS_MAX 300000000ull	/* of a run: more are an endless loop */
+#define SHOWN 60		/* switches of a report */
+#define PAUSE_NS 1000
+#define SPIN_STEPS 2000		/* a thread that goes on for that long lets others go first */
+
+long __real_syscall(long number, ...);
+
+static const char *const words[] = {
+	[SIM_LOAD] = "load", [SIM_STORE] = "store", [SIM_MODIFY] = "modify", [SIM_FENCE] = "fence",
+	[SIM_PAUSE] = "pause", [SIM_CREATE] = "create", [SIM_JOIN] = "join", [SIM_LOCK] = "lock",
+	[SIM_UNLOCK] = "unlock", [SIM_COND_WAIT] = "wait", [SIM_COND_WAKE] = "signal",
+	[SIM_FUTEX_WAIT] = "futex wait", [SIM_FUTEX_WAKE] = "futex wake", [SIM_SLEEP] = "sleep",
+	[SIM_FD] = "file", [SIM_SEM] = "semaphore", [SIM_END] = "end",
+};
+
+enum state { READY, ASLEEP, OVER };
+
+struct sim_thread {
+	_Atomic uint32_t turn;		/* a futex: 1, it is this thread's */
+	unsigned nr, place;		/* place in `ready` */
+	enum state state;
+	bool timed_out;
+	enum sim_what what;		/* the last step */
+	const volatile void *object;
+	const void *pc;
+	uint64_t until, priority;
+	void *(*fn)(void *);
+	void *arg;
+	char name[16];			/* once it is over */
+	pid_t tid;
+};
+
+/* A switch, for the report: what the thread that goes on was about to do. */
+struct sim_switch {
+	uint64_t step, now;
+	unsigned nr, object;
+	enum sim_what what;
+	const void *pc;
+};
+
+/* How it is explored. */
+enum how { RANDOM, PRIORITIES, BOUNDED, STARVED, NR_HOW };
+static const char *const how_names[] = { "random", "priorities", "bounded", "starved" };
+
+static struct {
+	bool on;
+	enum how how;
+	uint64_t seed, random, now, steps, hash, next_timer;
+	uint64_t left;			/* steps until the next change */
+	uint64_t mean, changes;		/* steps between changes; changes that are left */
+	uint64_t since;			/* steps since the last switch */
+	uint64_t lowest;		/* priority, of the next that is put behind all others */
+	unsigned nr, nr_ready, starved;
+	struct sim_thread *threads[THREADS_MAX];
+	struct sim_thread *ready[THREADS_MAX];
+	struct sim_switch shown[SHOWN];
+	uint64_t nr_switches;
+} sim;
+
+static _Thread_local struct sim_thread *me;
+static pthread_key_t ends;
+
+/* ---- chance ---------------------------------------------------------------- */
+
+static uint64_t draw(void)
+{
+	/* splitmix64 (Steele, Lea, Flood 2014) */
+	uint64_t z = sim.random += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+uint64_t sim_any(uint64_t nr)
+{
+	return draw() % nr;
+}
+
+static void mix(uint64_t value)
+{
+	sim.hash = (sim.hash ^ value) * 0x100000001b3u;
+}
+
+/* ---- objects have numbers, by first use ------------------------------------- */
+
+#define OBJECTS (1u << 20)
+
+static struct { const volatile void *at; unsigned nr; } objects[OBJECTS];
+static unsigned nr_objects;
+
+static unsigned number_of(const volatile void *at)
+{
+	uint64_t i = ((uintptr_t)at >> 2) * 0x9e3779b97f4a7c15u >> 44;
+
+	if (!at)
+		return 0;
+	while (objects[i].at && objects[i].at != at)
+		i = (i + 1) % OBJECTS;
+	if (!objects[i].at) {
+		if (nr_objects == OBJECTS / 2)
+			return UINT_MAX;
+		objects[i].at = at;
+		objects[i].nr = ++nr_objects;
+	}
+	return objects[i].nr;
+}
+
+/* ---- the turn --------------------------------------------------------------- */
+
+static void give_turn(struct sim_thread *t)
+{
+	atomic_store(&t->turn, 1);
+	(void)__real_syscall(SYS_futex, &t->turn, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+}
+
+static void await_turn(struct sim_thread *t)
+{
+	while (!atomic_load(&t->turn))
+		(void)__real_syscall(SYS_futex, &t->turn, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, NULL,
+				     NULL, 0);
+	atomic_store(&t->turn, 0);
+}
+
+static void show(const struct sim_thread *t)
+{
+	sim.shown[sim.nr_switches++ % SHOWN] = (struct sim_switch){
+		.step = sim.steps, .now = sim.now, .nr = t->nr, .object = number_of(t->object),
+		.what = t->what, .pc = t->pc,
+	};
+	mix(t->nr);
+	mix(sim.steps);
+}
+
+static void go_to(struct sim_thread *next)
+{
+	struct sim_thread *was = me;
+	int saved = errno;
+
+	sim.since = 0;
+	if (next == was)
+		return;
+	show(next);
+	give_turn(next);
+	if (was->state != OVER)
+		await_turn(was);
+	errno = saved;
+}
+
+static void add_ready(struct sim_thread *t)
+{
+	t->state = READY;
+	t->until = SIM_NEVER;
+	t->place = sim.nr_ready;
+	sim.ready[sim.nr_ready++] = t;
+}
+
+static void remove_ready(struct sim_thread *t)
+{
+	struct sim_thread *last = sim.ready[--sim.nr_ready];
+
+	sim.ready[t->place] = last;
+	last->place = t->place;
+}
+
+static void wake_due(void)
+{
+	sim.next_timer = SIM_NEVER;
+	for (unsigned i = 0; i < sim.nr; i++) {
+		struct sim_thread *t = sim.threads[i];
+
+		if (t->state != ASLEEP)
+			continue;
+		if (t->until <= sim.now) {
+			t->timed_out = true;
+			add_ready(t);
+		} else if (t->until < sim.next_timer) {
+			sim.next_timer = t->until;
+		}
+	}
+}
+
+/* ---- who is next ------------------------------------------------------------- */
+
+static struct sim_thread *first_by_priority(void)
+{
+	struct sim_thread *first = sim.ready[0];
+
+	for (unsigned i = 1; i < sim.nr_ready; i++)
+		if (sim.ready[i]->priority > first->priority)
+			first = sim.ready[i];
+	return first;
+}
+
+/* One that may run; @but: not that one, if there are others. */
+static struct sim_thread *pick(const struct sim_thread *but)
+{
+	struct sim_thread *t;
+
+	if (sim.how == PRIORITIES)
+		return first_by_priority();
+	for (unsigned tries = 0; tries < 64; tries++) {
+		t = sim.ready[sim_any(sim.nr_ready)];
+		if (sim.nr_ready == 1 || (t != but && (sim.how != STARVED || t->nr != sim.starved)))
+			return t;
+	}
+	return t;
+}
+
+static void put_behind(struct sim_thread *t)
+{
+	t->priority = sim.lowest--;
+}
+
+static void draw_next_change(void)
+{
+	if (sim.how == RANDOM || sim.how == STARVED)
+		sim.left = 1 + sim_any(2 * sim.mean);
+	else
+		sim.left = sim.changes-- ? 1 + sim_any(2 * sim.mean) : UINT64_MAX;
+	if (sim.left == UINT64_MAX)
+		sim.changes = 0;
+}
+
+static void begin_how(void)
+{
+	const char *how = getenv("SIM_HOW");
+
+	sim.how = sim_any(NR_HOW);
+	for (unsigned i = 0; how && i < NR_HOW; i++)
+		if (!strcmp(how, how_names[i]))
+			sim.how = i;
+	sim.lowest = UINT64_MAX / 2;
+	sim.mean = 1ull << sim_any(sim.how == RANDOM || sim.how == STARVED ? 8 : 14);
+	sim.changes = 1 + sim_any(8);
+	sim.starved = (unsigned)sim_any(8);
+	draw_next_change();
+}
+
+static void change(void)
+{
+	draw_next_change();
+	if (sim.how == PRIORITIES)
+		put_behind(me);
+	go_to(pick(NULL));
+}
+
+/* ---- steps -------------------------------------------------------------------- */
+
+bool sim_runs(void)
+{
+	return sim.on && me;
+}
+
+uint64_t sim_now(void)
+{
+	return sim.now;
+}
+
+unsigned sim_thread(void)
+{
+	return me->nr;
+}
+
+static void note(enum sim_what what, const volatile void *object, const void *pc, uint64_t ns)
+{
+	me->what = what;
+	me->object = object;
+	me->pc = pc;
+	sim.now += ns;
+	sim.since++;
+	mix((uint64_t)number_of(object) << 8 | what);
+	if (++sim.steps > STEPS_MAX) {
+		sim_report("it does not end");
+		_exit(1);
+	}
+	if (sim.now >= sim.next_timer)
+		wake_due();
+}
+
+void sim_step(enum sim_what what, const volatile void *object, const void *pc)
+{
+	if (!sim_runs())
+		return;
+	note(what, object, pc, 1);
+	if (!--sim.left)
+		change();
+	else if (sim.how == PRIORITIES && first_by_priority() != me)
+		go_to(first_by_priority());
+	else if (sim.since > SPIN_STEPS)
+		sim_pause(pc);
+}
+
+void sim_pause(const void *pc)
+{
+	if (!sim_runs())
+		return;
+	note(SIM_PAUSE, NULL, pc, PAUSE_NS);
+	put_behind(me);
+	go_to(pick(me));
+}
+
+static void all_sleep(void)
+{
+	if (sim.next_timer == SIM_NEVER) {
+		sim_report("all threads sleep");
+		_exit(1);
+	}
+	sim.now = sim.next_timer;
+	wake_due();
+}
+
+/* The caller sleeps, or is over: another one goes on. */
+static void leave(enum state state)
+{
+	remove_ready(me);
+	me->state = state;
+	while (!sim.nr_ready)
+		all_sleep();
+	go_to(pick(NULL));
+}
+
+bool sim_sleep(enum sim_what what, const volatile void *object, uint64_t until, const void *pc)
+{
+	note(what, object, pc, 1);
+	me->timed_out = false;
+	if (until <= sim.now)
+		return false;
+	me->until = until;
+	if (until < sim.next_timer)
+		sim.next_timer = until;
+	leave(ASLEEP);
+	return !me->timed_out;
+}
+
+unsigned sim_rouse(const volatile void *object, unsigned nr)
+{
+	unsigned woken = 0, first = 0;
+
+	if (nr == 1)
+		first = (unsigned)sim_any(sim.nr);
+	for (unsigned i = 0; i < sim.nr && woken < nr; i++) {
+		struct sim_thread *t = sim.threads[(first + i) % sim.nr];
+
+		if (t->state != ASLEEP || t->object != object)
+			continue;
+		add_ready(t);
+		woken++;
+	}
+	return woken;
+}
+
+unsigned sim_wake(enum sim_what what, const volatile void *object, unsigned nr, const void *pc)
+{
+	unsigned woken;
+
+	if (!sim_runs())
+		return 0;
+	woken = sim_rouse(object, nr);
+	sim_step(what, object, pc);
+	return woken;
+}
+
+/* ---- a thread's life ----------------------------------------------------------- */
+
+static void set_name(struct sim_thread *t)
+{
+	(void)prctl(PR_GET_NAME, t->name);
+}
+
+/* The last of the destructors of thread-local memory: until then the thread takes part. */
+static void thread_ends(void *last)
+{
+	struct sim_thread *t = me;
+
+	if ((uintptr_t)last < 4) {
+		pthread_setspecific(ends, (void *)((uintptr_t)last + 1));
+		return;
+	}
+	set_name(t);
+	note(SIM_END, t, NULL, 1);
+	remove_ready(t);
+	t->state = OVER;
+	(void)sim_rouse(t, UINT_MAX);
+	while (!sim.nr_ready)
+		all_sleep();
+	go_to(pick(NULL));
+}
+
+void *sim_thread_main(void *arg)
+{
+	struct sim_thread *t = arg;
+
+	me = t;
+	t->tid = (pid_t)__real_syscall(SYS_gettid);
+	await_turn(t);
+	pthread_setspecific(ends, (void *)1);
+	return t->fn(t->arg);
+}
+
+struct sim_thread *sim_thread_new(void *(*fn)(void *), void *arg)
+{
+	struct sim_thread *t = calloc(1, sizeof(*t));
+
+	if (!t || sim.nr == THREADS_MAX)
+		abort();
+	t->nr = sim.nr;
+	t->fn = fn;
+	t->arg = arg;
+	t->what = SIM_CREATE;
+	t->priority = UINT64_MAX / 2 + 1 + sim_any(UINT64_MAX / 4);
+	sim.threads[sim.nr++] = t;
+	add_ready(t);
+	return t;
+}
+
+/* It could not be started. */
+void sim_thread_forget(struct sim_thread *t)
+{
+	remove_ready(t);
+	t->state = OVER;
+}
+
+bool sim_thread_over(const struct sim_thread *t)
+{
+	return t->state == OVER;
+}
+
+char sim_state(unsigned tid)
+{
+	const struct sim_thread *t = tid - SIM_FIRST_TID < sim.nr ? sim.threads[tid - SIM_FIRST_TID] : NULL;
+
+	return !t || t->state == OVER ? 0 : t->state == ASLEEP ? 'S' : 'R';
+}
+
+/* A forked child has one thread, and the system's clock. */
+static void child_is_not_simulated(void)
+{
+	sim.on = false;
+}
+
+/* ---- a report ------------------------------------------------------------------- */
+
+/* "function (file:line)" of each place of code, by binutils' addr2line. */
+static void name_places(char (*names)[96], const void *const *pcs, unsigned nr)
+{
+	char command[SHOWN * 32 + 256];
+	Dl_info info = { 0 };
+	FILE *out;
+	int n;
+
+	(void)dladdr((void *)(uintptr_t)sim_begin, &info);
+	n = snprintf(command, sizeof(command), "addr2line -s -f -e /proc/%d/exe", (int)getpid());
+	for (unsigned i = 0; i < nr; i++)
+		n += snprintf(command + n, sizeof(command) - (size_t)n, " %#tx",
+			      pcs[i] ? (const char *)pcs[i] - (const char *)info.dli_fbase - 1 : 0);
+	out = popen(command, "r");
+	for (unsigned i = 0; i < nr; i++) {
+		char function[64] = "?", line[64] = "?";
+
+		if (!out || !fgets(function, sizeof(function), out) || !fgets(line, sizeof(line), out))
+			strcpy(line, "?");
+		function[strcspn(function, "\n")] = line[strcspn(line, "\n ")] = 0;
+		snprintf(names[i], sizeof(names[i]), "%.40s (%.40s)", function, line);
+	}
+	if (out)
+		pclose(out);
+}
+
+static const char *name_of(struct sim_thread *t)
+{
+	char path[64];
+	FILE *comm;
+
+	if (t->name[0])
+		return t->name;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)t->tid);
+	comm = fopen(path, "r");
+	if (comm) {
+		if (fgets(t->name, sizeof(t->name), comm))
+			t->name[strcspn(t->name, "\n")] = 0;
+		fclose(comm);
+	}
+	return t->name;
+}
+
+static void report_switches(void)
+{
+	unsigned nr = sim.nr_switches < SHOWN ? (unsigned)sim.nr_switches : SHOWN;
+	uint64_t first = sim.nr_switches - nr;
+	const void *pcs[SHOWN] = { NULL };
+	char names[SHOWN][96];
+
+	for (unsigned i = 0; i < nr; i++)
+		pcs[i] = sim.shown[(first + i) % SHOWN].pc;
+	name_places(names, pcs, nr);
+	fprintf(stderr, "the last %u of %llu switches:\n%10s %14s  %-20s %-10s %8s  %s\n", nr,
+		(unsigned long long)sim.nr_switches, "step", "ns", "goes on", "about to", "object", "in");
+	for (unsigned i = 0; i < nr; i++) {
+		const struct sim_switch *s = &sim.shown[(first + i) % SHOWN];
+
+		fprintf(stderr, "%10llu %14llu  %3u %-16s %-10s %8u  %s\n",
+			(unsigned long long)s->step, (unsigned long long)s->now, s->nr,
+			name_of(sim.threads[s->nr]), words[s->what], s->object, names[i]);
+	}
+}
+
+static void report_threads(void)
+{
+	fprintf(stderr, "threads:\n");
+	for (unsigned i = 0; i < sim.nr; i++) {
+		struct sim_thread *t = sim.threads[i];
+		const void *pc = t->pc;
+		char name[1][96];
+
+		if (t->state == OVER)
+			continue;
+		name_places(name, &pc, 1);
+		fprintf(stderr, "%3u %-16s %-6s %-10s %8u  %s\n", t->nr, name_of(t),
+			t == me ? "runs" : t->state == READY ? "ready" : "asleep", words[t->what],
+			number_of(t->object), name[0]);
+	}
+}
+
+void sim_report(const char *why)
+{
+	if (!sim_runs())
+		return;
+	sim.on = false;
+	fprintf(stderr, "sim: %s: seed %llu, %s, step %llu, %llu ns, hash %016llx\n", why,
+		(unsigned long long)sim.seed, how_names[sim.how], (unsigned long long)sim.steps,
+		(unsigned long long)sim.now, (unsigned long long)sim.hash);
+	report_switches();
+	report_threads();
+}
+
+/* ---- a run ------------------------------------------------------------------------ */
+
+static void say_hash(void)
+{
+	if (sim.on && me && getenv("SIM_HASH"))
+		fprintf(stderr, "sim: seed %llu, %s: %llu steps, %llu switches, %llu ns, hash %016llx\n",
+			(unsigned long long)sim.seed, how_names[sim.how], (unsigned long long)sim.steps,
+			(unsigned long long)sim.nr_switches, (unsigned long long)sim.now,
+			(unsigned long long)sim.hash);
+	sim.on = false;
+}
+
+void sim_begin(void)
+{
+	const char *seed = getenv("SIM_SEED");
+	cpu_set_t one;
+	int cpu = sched_getcpu();
+
+	if (sim.on)
+		return;
+	/* A turn is passed on in a third of the time if both threads are on one CPU. */
+	CPU_ZERO(&one);
+	CPU_SET(cpu < 0 ? 0 : cpu, &one);
+	(void)__real_syscall(SYS_sched_setaffinity, 0, sizeof(one), &one);
+	sim.seed = seed ? strtoull(seed, NULL, 0) : 1;
+	sim.random = sim.seed;
+	sim.now = 1000000000u;
+	sim.next_timer = SIM_NEVER;
+	if (pthread_key_create(&ends, thread_ends))
+		abort();
+	me = sim_thread_new(NULL, NULL);
+	me->tid = getpid();
+	begin_how();
+	sim.on = true;
+	(void)pthread_atfork(NULL, NULL, child_is_not_simulated);
+	atexit(say_hash);
+}

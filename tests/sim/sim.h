@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A simulated machine: the schedule and the time of a run are a function of its seed.
+ * docs/simulation.md is its page.
+ *
+ * DESIGN
+ *	The program is compiled with -fsanitize=thread and linked with these files in place of
+ *	ThreadSanitizer, so each atomic access and each fence calls a function (atomics.c).  Calls
+ *	that block, wait or look at a clock are wrapped by the linker (wraps.c).  Each of them is a
+ *	step (schedule.c): there another thread may go on.
+ *	Threads are the system's, so thread-local memory, debuggers and the C library work as ever,
+ *	but one runs at a time: it passes the turn on.  Time stands still while no step is made; when
+ *	all threads sleep, it jumps to the first of their timers.
+ *	What blocks is done by trying the real call until it does not block.  So the objects are the
+ *	C library's, and only the sleep is ours.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIM_NEVER UINT64_MAX
+
+/* What a step does; schedule.c has the words. */
+enum sim_what {
+	SIM_LOAD, SIM_STORE, SIM_MODIFY, SIM_FENCE, SIM_PAUSE, SIM_CREATE, SIM_JOIN, SIM_LOCK, SIM_UNLOCK,
+	SIM_COND_WAIT, SIM_COND_WAKE, SIM_FUTEX_WAIT, SIM_FUTEX_WAKE, SIM_SLEEP, SIM_FD, SIM_SEM, SIM_END,
+};
+
+/* Begins a simulation: the calling thread is its first.  SIM_SEED and SIM_HOW say which. */
+void sim_begin(void);
+
+/* True: the calling thread is one of a simulation's. */
+bool sim_runs(void);
+
+/* A step of the calling thread: another one may go on before the caller does what it says. */
+void sim_step(enum sim_what what, const volatile void *object, const void *pc);
+
+/* A step of a thread that waits for another one's store, or yields: it takes 1 us. */
+void sim_pause(const void *pc);
+
+/*
+ * Sleeps until a wake for the object, or until that time; a wake may come for no reason.
+ * False: the time has come.
+ */
+bool sim_sleep(enum sim_what what, const volatile void *object, uint64_t until, const void *pc);
+
+/* Wakes up to @nr threads that sleep on the object, drawn by chance.  Returns how many. */
+unsigned sim_wake(enum sim_what what, const volatile void *object, unsigned nr, const void *pc);
+
+/* The same, and no step. */
+unsigned sim_rouse(const volatile void *object, unsigned nr);
+
+/* Nanoseconds since the machine was started. */
+uint64_t sim_now(void);
+
+/* Of the calling thread, as threads were created: 0, 1, ... */
+unsigned sim_thread(void);
+
+/* What the kernel says of the thread with that number: 'S' it sleeps, 'R' it runs, 0 it has ended. */
+#define SIM_FIRST_TID 1000
+char sim_state(unsigned tid);
+
+/* A number below @nr, from the seed. */
+uint64_t sim_any(uint64_t nr);
+
+/* A thread's life. */
+struct sim_thread;
+struct sim_thread *sim_thread_new(void *(*fn)(void *), void *arg);
+void sim_thread_forget(struct sim_thread *t);
+void *sim_thread_main(void *t);
+bool sim_thread_over(const struct sim_thread *t);
+
+/* Prints the last switches and what each thread waits for. */
+void sim_report(const char *why);
+
+#endif
