@@ -8,7 +8,8 @@
 
 SUITE_FORKS
 
-TEST(without_a_limit_of_descriptors_to_poll_a_wait_sleeps_all_the_same)
+TEST(without_a_limit_of_descriptors_to_poll_a_wait_sleeps_all_the_same,
+     .not_simulated = "the CPU time of a process")
 {
 	struct rlimit limit, none;
 	struct rnl_pool *pool = pool_of(1);
@@ -145,7 +146,7 @@ static void on_signal(int sig)
 	nr_signals++;
 }
 
-TEST(signals_do_not_end_a_wait)
+TEST(signals_do_not_end_a_wait, .not_simulated = "signals")
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct wait wait = { .cq = cq_of(), .timeout_ns = RNL_FOREVER };

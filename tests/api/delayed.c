@@ -290,7 +290,8 @@ static void *submit_refused(void *arg)
 }
 
 /* For a moment such a submit is counted, and the drain that saw it has to be told. */
-TEST(a_drain_returns_beside_submits_that_are_refused, .timeout_s = 60)
+TEST(a_drain_returns_beside_submits_that_are_refused, .timeout_s = 60,
+     .not_simulated = "it loops for a second")
 {
 	const double until = seconds_now() + 1;
 	struct refused refused = { .pool = pool_of(1) };

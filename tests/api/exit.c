@@ -256,7 +256,8 @@ static void check_program(int i)
 	ck_assert_int_eq(WEXITSTATUS(status), programs[i].status);
 }
 
-TEST(a_process_ends_in_time_and_with_its_status, .timeout_s = 60, .loops = COUNT(programs))
+TEST(a_process_ends_in_time_and_with_its_status, .timeout_s = 60, .loops = COUNT(programs),
+     .not_simulated = "fork")
 {
 	if (programs[_i].host_only && !on_host())
 		test_skip("%s: a gate holds kernels of the host device only", programs[_i].name);

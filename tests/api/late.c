@@ -564,7 +564,8 @@ static void note_queued(struct rnl_job *job)
  * The keeper has just searched when it comes to the delayed jobs, so it may not look again before it queues
  * them. On a busy machine it may: in some rounds the job is found first.
  */
-TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 120, .loops = 5)
+TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 120, .loops = 5,
+     .not_simulated = "it is long")
 {
 	const unsigned nr = (unsigned)(50000 / test_scale());
 	struct rnl_job blocker, job, *delayed = calloc(nr, sizeof(*delayed));

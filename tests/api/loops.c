@@ -123,7 +123,7 @@ static void serve_by_libevent(unsigned nr_workers, unsigned max, bool edges)
 	served_end(&e.served);
 }
 
-TEST(a_libevent_loop_gets_every_job, .timeout_s = 120)
+TEST(a_libevent_loop_gets_every_job, .timeout_s = 120, .not_simulated = "libevent waits by itself")
 {
 	for (int edges = 0; edges < 2; edges++) {
 		serve_by_libevent(1, WINDOW, edges);
@@ -134,7 +134,7 @@ TEST(a_libevent_loop_gets_every_job, .timeout_s = 120)
 
 #else
 
-TEST(a_libevent_loop_gets_every_job, .timeout_s = 120)
+TEST(a_libevent_loop_gets_every_job, .timeout_s = 120, .not_simulated = "libevent waits by itself")
 {
 	test_skip("a_libevent_loop_gets_every_job: configure found no libevent");
 }
@@ -197,7 +197,7 @@ static void serve_by_libuv(unsigned nr_workers, unsigned max)
 	served_end(&u.served);
 }
 
-TEST(a_libuv_loop_gets_every_job, .timeout_s = 120)
+TEST(a_libuv_loop_gets_every_job, .timeout_s = 120, .not_simulated = "libuv waits by itself")
 {
 	serve_by_libuv(1, WINDOW);
 	serve_by_libuv(2, WINDOW);
@@ -206,7 +206,7 @@ TEST(a_libuv_loop_gets_every_job, .timeout_s = 120)
 
 #else
 
-TEST(a_libuv_loop_gets_every_job, .timeout_s = 120)
+TEST(a_libuv_loop_gets_every_job, .timeout_s = 120, .not_simulated = "libuv waits by itself")
 {
 	test_skip("a_libuv_loop_gets_every_job: configure found no libuv");
 }

@@ -172,7 +172,8 @@ static void check_placed(struct rnl_pool *pool, unsigned nr, const uint16_t *cpu
 	}
 }
 
-TEST(workers_and_their_host_streams_run_on_the_cpus_that_they_were_given)
+TEST(workers_and_their_host_streams_run_on_the_cpus_that_they_were_given,
+     .not_simulated = "cpusets")
 {
 	cpu_set_t before, after;
 	uint16_t allowed[2], cpus[6], copy[6];
@@ -200,7 +201,7 @@ TEST(workers_and_their_host_streams_run_on_the_cpus_that_they_were_given)
 	}
 }
 
-TEST(cpus_that_are_none_of_the_process_are_refused)
+TEST(cpus_that_are_none_of_the_process_are_refused, .not_simulated = "cpusets")
 {
 	uint16_t cpus[2];
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;

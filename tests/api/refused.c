@@ -667,7 +667,8 @@ static void count_line(void *arg, enum rnl_log_level level, const char *msg)
 	lines[1] += strstr(msg, "more lines like the last one were left out") != NULL;
 }
 
-TEST(a_loop_of_refused_calls_does_not_flood_the_log, .timeout_s = 60)
+TEST(a_loop_of_refused_calls_does_not_flood_the_log, .timeout_s = 60,
+     .not_simulated = "it loops for seconds")
 {
 	const int64_t end = rnl_clock() + patience_ns();
 	unsigned lines[2] = { 0, 0 };

@@ -188,7 +188,8 @@ static int create_without_affinity(void)
 	return 0;
 }
 
-TEST(a_worker_that_may_not_choose_its_cpu_is_not_supported, .loops = COUNT(refusals))
+TEST(a_worker_that_may_not_choose_its_cpu_is_not_supported, .loops = COUNT(refusals),
+     .not_simulated = "cpusets")
 {
 	/* A sanitizer's threads ask. */
 	ck_refused(refusals[_i], create_without_affinity, SYS_sched_setaffinity,

@@ -57,7 +57,7 @@ static int wait_cq(void *arg)
 	return rnl_cq_wait(arg, &job, 1, RNL_FOREVER);
 }
 
-TEST(a_queue_whose_reader_was_cancelled_has_a_next_reader)
+TEST(a_queue_whose_reader_was_cancelled_has_a_next_reader, .not_simulated = "pthread_cancel()")
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_job jobs[2], *reaped;
@@ -99,7 +99,8 @@ static int wait_stream(void *arg)
 	return ret ? ret : launch_store(NULL, NULL, 0);
 }
 
-TEST(a_thread_that_is_cancelled_in_its_stream_leaves_the_stream_whole)
+TEST(a_thread_that_is_cancelled_in_its_stream_leaves_the_stream_whole,
+     .not_simulated = "pthread_cancel()")
 {
 	struct rnl_pool *pool;
 	struct gate gate = GATE_INIT;
@@ -147,7 +148,7 @@ static int destroy_cq(void *arg)
 	return 0;
 }
 
-TEST(waits_drains_resizes_and_ends_return_first)
+TEST(waits_drains_resizes_and_ends_return_first, .not_simulated = "pthread_cancel()")
 {
 	struct rnl_pool *pool = pool_of(2, .max_queued = 2);
 	struct gate gate = GATE_INIT;
@@ -180,7 +181,7 @@ TEST(waits_drains_resizes_and_ends_return_first)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_pool_whose_destroyer_was_cancelled_is_destroyed)
+TEST(a_pool_whose_destroyer_was_cancelled_is_destroyed, .not_simulated = "pthread_cancel()")
 {
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT;
@@ -219,7 +220,7 @@ static int with_pending(int (*fn)(void *arg), void *arg)
 	return end_cancelled(&c);
 }
 
-TEST(a_cancel_that_is_pending_has_its_effect_after_the_call)
+TEST(a_cancel_that_is_pending_has_its_effect_after_the_call, .not_simulated = "pthread_cancel()")
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_job job, *reaped;

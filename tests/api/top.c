@@ -53,7 +53,8 @@ static bool exists(void)
 	return !lstat(path, &st);
 }
 
-TEST(test_a_reader_gets_the_figures_and_an_end, .setup = set_path, .teardown = remove_path)
+TEST(test_a_reader_gets_the_figures_and_an_end, .setup = set_path, .teardown = remove_path,
+     .not_simulated = "sockets")
 {
 	static char text[1 << 20];
 	struct rnl_pool *pool = pool_of(2, .name = "shown");
@@ -72,7 +73,8 @@ TEST(test_a_reader_gets_the_figures_and_an_end, .setup = set_path, .teardown = r
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_nobody_else_can_connect_whatever_the_umask, .setup = set_path, .teardown = remove_path)
+TEST(test_nobody_else_can_connect_whatever_the_umask, .setup = set_path, .teardown = remove_path,
+     .not_simulated = "sockets")
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct stat st;
@@ -87,7 +89,8 @@ TEST(test_nobody_else_can_connect_whatever_the_umask, .setup = set_path, .teardo
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_the_name_goes_with_the_stop_and_with_the_pool, .setup = set_path, .teardown = remove_path)
+TEST(test_the_name_goes_with_the_stop_and_with_the_pool, .setup = set_path, .teardown = remove_path,
+     .not_simulated = "sockets")
 {
 	struct rnl_pool *pool = pool_of(1);
 
@@ -103,7 +106,8 @@ TEST(test_the_name_goes_with_the_stop_and_with_the_pool, .setup = set_path, .tea
 	ck_assert(!exists());
 }
 
-TEST(test_what_another_program_put_there_stays, .setup = set_path, .teardown = remove_path)
+TEST(test_what_another_program_put_there_stays, .setup = set_path, .teardown = remove_path,
+     .not_simulated = "sockets")
 {
 	struct rnl_pool *pool = pool_of(1);
 	int fd;
@@ -120,7 +124,8 @@ TEST(test_what_another_program_put_there_stays, .setup = set_path, .teardown = r
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_a_dead_programs_socket_is_replaced_and_a_living_ones_is_not, .setup = set_path, .teardown = remove_path)
+TEST(test_a_dead_programs_socket_is_replaced_and_a_living_ones_is_not, .setup = set_path, .teardown = remove_path,
+     .not_simulated = "sockets")
 {
 	struct rnl_pool *pool = pool_of(1), *other = pool_of(1);
 	static char text[1 << 20];
@@ -137,7 +142,8 @@ TEST(test_a_dead_programs_socket_is_replaced_and_a_living_ones_is_not, .setup = 
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_refuses_what_is_no_name_of_a_socket, .setup = set_path, .teardown = remove_path)
+TEST(test_refuses_what_is_no_name_of_a_socket, .setup = set_path, .teardown = remove_path,
+     .not_simulated = "sockets")
 {
 	struct rnl_pool *pool = pool_of(1);
 	char longest[109];
@@ -158,7 +164,8 @@ TEST(test_refuses_what_is_no_name_of_a_socket, .setup = set_path, .teardown = re
 }
 
 /* They read nothing, and hang up at once: a write gets EPIPE, and no signal. */
-TEST(test_readers_that_read_nothing_do_no_harm, .setup = set_path, .teardown = remove_path)
+TEST(test_readers_that_read_nothing_do_no_harm, .setup = set_path, .teardown = remove_path,
+     .not_simulated = "sockets")
 {
 	static char text[1 << 20];
 	struct rnl_pool *pool = pool_of(2);
