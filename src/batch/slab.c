@@ -187,7 +187,7 @@ static int open_next(struct rnl_batcher *b, uint64_t round)
 							     memory_order_relaxed))
 			/* [batch.S4] release: as we found it; pairs with [batch.S2] */
 			atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
-		/* A thread beside us may have found no slab free, and waits. */
+		/* Another thread may have found no slab free meanwhile, and waits. */
 		/* [batch.B3] full barrier: opened before the ring; pairs with [bell.L2] */
 		rnl__full_barrier();
 		rnl__bell_ring(&b->pool->space_batch);
@@ -235,7 +235,7 @@ static int raise_limit(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t r
 	if (seen != limit)
 		return 0;
 	nr = rnl__cells_promise(b, b->nr_slots - given);
-	/* A thread beside us may have taken all cells to raise the limit. */
+	/* Another thread may have taken all cells meanwhile, to raise the limit. */
 	if (!nr)
 		return rnl__peek(&slab->limit) == limit ? -EAGAIN : 0;
 	/* [batch.P1] release: the cells' bits, as we counted them; pairs with [batch.P2] */

@@ -5,8 +5,8 @@
  *
  * DESIGN
  *	An arrow (a flow event) has to begin and to end in a span.  The arrow from a
- *	submit to its job is written with the job, so that the end of a trace has no
- *	work in proportion to its jobs.  A submit gets a short span; a worker
+ *	submit to its job is written with the job, so that the end of a trace looks
+ *	at each job, but prints nothing for it unless a thread waited for it.  A submit gets a short span; a worker
  *	submits in a job's function or callback, which are spans.
  *	Which waits a job leads to is known when the trace ends.  Until then each job
  *	takes some bytes of memory.

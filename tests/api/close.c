@@ -79,6 +79,7 @@ TEST(who_drains_a_pool_that_is_done_sees_what_its_job_did)
 		job_of(&job, add_one_fn, &ran);
 		must(rnl_submit(pool, &job));
 		ck_eventually(figures_of(pool).done == 1);
+		/* Time to fall asleep: to ask /proc whether it does would order the two threads. */
 		usleep(1000);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		ck_assert_int_eq(ran, 1);

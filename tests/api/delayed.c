@@ -344,7 +344,7 @@ TEST(a_drain_hears_of_the_last_delayed_job_at_a_close, .timeout_s = 60)
 		job_of(&job, noop_fn, NULL);
 		must(rnl_submit_at(c.pool, &job, rnl_clock() + LONG));
 		call_start(&call, drain_at_the_close, &c);
-		usleep(50);
+		ck_eventually(call.tid);
 		c.closes = 1;
 		must(rnl_pool_close(c.pool));
 		ck_assert_int_eq(call_end(&call), 0);

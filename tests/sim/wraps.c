@@ -338,28 +338,26 @@ REAL(int, pthread_mutex_unlock, pthread_mutex_t *mutex)
 	return error;
 }
 
-REAL(int, pthread_rwlock_rdlock, pthread_rwlock_t *l)
+static int lock_by(int (*try)(pthread_rwlock_t *l), pthread_rwlock_t *l, const void *pc)
 {
 	int error;
 
-	if (!sim_runs())
-		return __real_pthread_rwlock_rdlock(l);
-	sim_step(SIM_LOCK, l, HERE);
-	while ((error = pthread_rwlock_tryrdlock(l)) == EBUSY)
-		(void)sim_sleep(SIM_LOCK, l, SIM_NEVER, HERE);
+	sim_step(SIM_LOCK, l, pc);
+	while ((error = try(l)) == EBUSY)
+		(void)sim_sleep(SIM_LOCK, l, SIM_NEVER, pc);
 	return error;
+}
+
+REAL(int, pthread_rwlock_rdlock, pthread_rwlock_t *l)
+{
+	return sim_runs() ? lock_by(pthread_rwlock_tryrdlock, l, HERE) :
+			    __real_pthread_rwlock_rdlock(l);
 }
 
 REAL(int, pthread_rwlock_wrlock, pthread_rwlock_t *l)
 {
-	int error;
-
-	if (!sim_runs())
-		return __real_pthread_rwlock_wrlock(l);
-	sim_step(SIM_LOCK, l, HERE);
-	while ((error = pthread_rwlock_trywrlock(l)) == EBUSY)
-		(void)sim_sleep(SIM_LOCK, l, SIM_NEVER, HERE);
-	return error;
+	return sim_runs() ? lock_by(pthread_rwlock_trywrlock, l, HERE) :
+			    __real_pthread_rwlock_wrlock(l);
 }
 
 REAL(int, pthread_rwlock_unlock, pthread_rwlock_t *l)
