@@ -884,10 +884,10 @@ TEST(a_late_hold_is_no_more_work_after_many_holds, .timeout_s = 60, .known_to_fa
 
 	find_keeper(pool);
 	before = least_keeper_seconds(end_late_ones, pool);
-	hold_many(pool, 1 << 17);
+	hold_many(pool, 1 << 19);
 	after = least_keeper_seconds(end_late_ones, pool);
 	rnl_pool_destroy(pool);
-	ck_assert_msg(after < 8 * before, "%g s before, %g s after 131,072 holds", before, after);
+	ck_assert_msg(after < 8 * before, "%g s before, %g s after 524,288 holds", before, after);
 }
 
 /* ThreadSanitizer does not tell the size of the heap. */
