@@ -90,8 +90,7 @@ def run_target(where, name, results):
 
 def counts(results):
     """[passed, failed, skipped] of a file of results."""
-    with open(results, encoding='utf-8') as lines:
-        return [sum(column) for column in zip(*(map(int, line.split()[2:]) for line in lines))] or [0, 0, 0]
+    return [sum(column) for column in zip(*(row[2:] for row in sets.results_of(results)[1]))] or [0, 0, 0]
 
 
 def todo(wanted):

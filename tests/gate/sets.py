@@ -234,17 +234,25 @@ def todo(build):
     return [t for t in tests() if BUILDS[build].runs(t) and not has_passed(t, build)]
 
 
+def results_of(path):
+    """(what began, [(what ended, seconds, passed, failed, skipped)]) of a file that tests/lib/run wrote"""
+    with open(path, encoding='utf-8') as lines:
+        lines = [line.split() for line in lines]
+    return {line[0] for line in lines}, [(line[0], *map(int, line[1:])) for line in lines if line[1:]]
+
+
 def enter(build, results):
     """Enters the sets of a build that passed on each device; returns how many did not."""
+    def test_of(name):
+        return name if name in tests() else name.rpartition('.')[0]
+
     builds, sets = passed_rows()
-    seconds, bad = {}, set()
-    with open(results, encoding='utf-8') as lines:
-        for line in lines:
-            name, took, _, failed, _ = line.split()
-            test = name if name in tests() else name.rpartition('.')[0]
-            seconds[test] = seconds.get(test, 0) + int(took)
-            if failed != '0':
-                bad.add(test)
+    began, ended = results_of(results)
+    bad = {test_of(name) for name in began - {name for name, *_ in ended}}
+    bad |= {test_of(name) for name, _, _, failed, _ in ended if failed}
+    seconds = dict.fromkeys(bad, 0)
+    for name, took, *_ in ended:
+        seconds[test_of(name)] = seconds.get(test_of(name), 0) + took
     if builds.get(build) != BUILDS[build].sha():
         for _, where in sets.values():
             where.pop(build, None)
