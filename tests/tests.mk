@@ -18,7 +18,9 @@ FAKES := $(filter unit/fake%,$(call tests_in,unit,c))
 # On a machine of their own, tests/weak, which takes ThreadSanitizer's place; with these of src/.
 WEAKS := unit/orders unit/weak
 WEAK_SRCS := pool/inflight.c pool/pace.c pool/park.c pool/queue.c sys/latch.c
-UNITS := $(filter-out $(FAKES) $(WEAKS),$(call tests_in,unit,c))
+# Not on the simulated machine: they wrap calls themselves, or load the shared library.
+UNSIMULATED := unit/countdown unit/cpus unit/symbol
+UNITS := $(filter-out $(FAKES) $(WEAKS) $(if $(simulation),$(UNSIMULATED)),$(call tests_in,unit,c))
 APIS  := $(call tests_in,api,c) $(call tests_in,stress,c)
 CUDAS := $(call tests_in,cuda,cu)
 # Linked in every way, {static, shared} runtime x {librunnel.so, librunnel.a}; others in the first.

@@ -68,9 +68,6 @@ static void become_patient(void)
 	suite_patience_s = PATIENT_S;
 }
 
-/* On a simulated machine each test is a run of its own. */
-__attribute__((weak)) void sim_begin(void);
-
 static Suite *make_suite(const char *name)
 {
 	Suite *suite = suite_create(name);

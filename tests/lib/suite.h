@@ -77,6 +77,9 @@ __attribute__((weak)) void suite_end(int nr_failed);
 __attribute__((weak)) int suite_forks(void);
 #define SUITE_FORKS int suite_forks(void) { return 1; }
 
+/* Begins a test on a simulated machine, if the program is linked with one: docs/simulation.md. */
+__attribute__((weak)) void sim_begin(void);
+
 #ifdef __cplusplus
 }
 #endif
@@ -137,6 +140,14 @@ static inline double test_scale(void)
 	const char *scale = getenv("RNL_TEST_SCALE");
 
 	return scale && atof(scale) > 0 ? atof(scale) : 1;
+}
+
+/* How long a stress test lasts, if not told otherwise. */
+static inline double stress_seconds(double usual)
+{
+	const char *seconds = getenv("RNL_STRESS_SECONDS");
+
+	return seconds && atof(seconds) > 0 ? atof(seconds) : usual;
 }
 
 /* The seconds that something may take: @idle_s, or patience, if the machine has, or had, other work. */

@@ -16,12 +16,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 LIMIT = 300             # seconds of one program with one seed
+# A test that loops makes that many times fewer rounds, and one that lasts takes so many seconds.
+FEWER, STORMS_FEWER, SECONDS = '20', '200', '0.01'
 FAILED = re.compile(r'^\S+?:\d+:[FE]:(\w+):')
 
 
 def run(program, seed, how, case):
     """(what failed, the output): of one program with one seed."""
-    env = {**os.environ, 'SIM_SEED': str(seed), 'RNL_TEST_DEVICE': 'host', 'CK_DEFAULT_TIMEOUT': str(LIMIT)}
+    env = {'RNL_TEST_SCALE': STORMS_FEWER if '/stress/' in program else FEWER, 'RNL_STRESS_SECONDS': SECONDS, **os.environ, 'SIM_SEED': str(seed), 'RNL_TEST_DEVICE': 'host', 'CK_DEFAULT_TIMEOUT': str(LIMIT)}
     for name, value in (('SIM_HOW', how), ('CK_RUN_CASE', case)):
         if value:
             env[name] = value

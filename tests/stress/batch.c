@@ -3,7 +3,7 @@
  * Producers of requests of any size, which cancel, dawdle, or never come back. Each
  * committed request ends once, in the way that it asked for, with the right output.
  *
- * env: RNL_TEST_SEED repeats the draws; RNL_BATCH_SECONDS is how long it lasts.
+ * env: RNL_TEST_SEED repeats the draws; RNL_STRESS_SECONDS is how long it lasts.
  */
 #include "batch.h"
 #include "seed.h"
@@ -12,13 +12,6 @@
 #define NR_EACH 24		/* requests of a producer */
 #define WORKERS 3
 #define ROUND_MS 60		/* about how long a batcher lives */
-
-static double seconds(void)
-{
-	const char *given = getenv("RNL_BATCH_SECONDS");
-
-	return given ? atof(given) : 3;
-}
 
 enum means { WAIT, CALL, QUEUE, BARRIER, NR_MEANS };
 enum stage { FREE, RESERVED, COMMITTED, ENDED };
@@ -263,10 +256,10 @@ static void round_of(struct rnl_pool *pool, uint64_t seed, uint64_t *random)
 	ck_assert_uint_eq(nr_committed, nr_done);
 }
 
-TEST(every_request_ends_once_and_right, .timeout_s = 30 + seconds())
+TEST(every_request_ends_once_and_right, .timeout_s = 30 + stress_seconds(3))
 {
 	uint64_t seed = test_seed(), random = draws_of(seed, 99);
-	const double until = seconds_now() + seconds();
+	const double until = seconds_now() + stress_seconds(3);
 	struct rnl_pool *pool = pool_of(WORKERS);
 	unsigned nr_rounds = 0;
 
@@ -320,7 +313,7 @@ static void *send_lone(void *arg)
 	return NULL;
 }
 
-TEST(no_commit_goes_unheard, .timeout_s = 30 + seconds())
+TEST(no_commit_goes_unheard, .timeout_s = 30 + stress_seconds(3))
 {
 	uint64_t seed = test_seed();
 	struct rnl_pool *pool = pool_of(WORKERS);

@@ -21,7 +21,6 @@
 #define NR_ITEMS 512		/* jobs under way at most */
 #define NR_POOLS 2
 #define NR_FEEDERS 2
-#define SECONDS 10		/* of a load, at most */
 
 /* ---- jobs, and the threads that submit ------------------------------------ */
 
@@ -265,7 +264,7 @@ static struct load *load_of(uint64_t nr, unsigned max, unsigned nr_feeders)
 	/* On a GPU each job goes through a stream. */
 	nr = (uint64_t)((double)nr / (on_host() ? 1 : 20) / test_scale());
 	load->nr = nr;
-	load->until = seconds_now() + SECONDS;
+	load->until = seconds_now() + stress_seconds(10);
 	load->pace.random = draws_of(seed, 1);
 	load->pace.left = load->pace.until = nr;
 	load->max = max;

@@ -3,7 +3,7 @@
  * Maps of every kind at once, beside other jobs, resizes and errors, give what a model on
  * the CPU gives.
  *
- * env: RNL_TEST_SEED repeats the draws; RNL_MAP_SECONDS is how long it lasts.
+ * env: RNL_TEST_SEED repeats the draws; RNL_STRESS_SECONDS is how long it lasts.
  */
 #include "map.h"
 #include "pool.h"
@@ -13,13 +13,6 @@
 #define NR_AT_ONCE 4		/* maps of a mapper at a time, with one barrier */
 #define WORKERS 6		/* resizes are from 1 to this */
 #define NR_JOBS 16
-
-static double seconds(void)
-{
-	const char *given = getenv("RNL_MAP_SECONDS");
-
-	return given ? atof(given) : 3;
-}
 
 struct storm {
 	struct rnl_pool *pool;
@@ -211,7 +204,7 @@ static void storm_with(const struct rnl_pool_attr *attr)
 	}
 	must(pthread_create(&others, NULL, submit_others, &storm));
 	must(pthread_create(&resizer, NULL, resize_often, &storm));
-	usleep((useconds_t)(seconds() * 1e6));
+	usleep((useconds_t)(stress_seconds(3) * 1e6));
 	storm.over = true;
 	for (unsigned i = 0; i < NR_MAPPERS; i++)
 		pthread_join(mappers[i].thread, NULL);
@@ -228,12 +221,12 @@ static void storm_with(const struct rnl_pool_attr *attr)
 	rnl_pool_destroy(storm.pool);
 }
 
-TEST(maps_of_every_kind_give_what_a_model_gives, .timeout_s = 60 + seconds())
+TEST(maps_of_every_kind_give_what_a_model_gives, .timeout_s = 60 + stress_seconds(3))
 {
 	storm_with(NULL);
 }
 
-TEST(they_do_so_on_private_streams_with_little_room, .timeout_s = 60 + seconds())
+TEST(they_do_so_on_private_streams_with_little_room, .timeout_s = 60 + stress_seconds(3))
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 
@@ -246,7 +239,7 @@ TEST(they_do_so_on_private_streams_with_little_room, .timeout_s = 60 + seconds()
 	storm_with(&attr);
 }
 
-TEST(they_do_so_with_little_pinned_memory, .timeout_s = 60 + seconds())
+TEST(they_do_so_with_little_pinned_memory, .timeout_s = 60 + stress_seconds(3))
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
 

@@ -14,7 +14,7 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-#define NR_RESIZES 1000
+#define NR_RESIZES (unsigned)(1000 / test_scale())
 #define MAX_WORKERS 16
 #define NR_SUBMITTERS 3
 #define NR_KEYS 64
@@ -208,7 +208,7 @@ static void order_is_kept(int32_t spin_us, uint32_t max_queued)
 	}
 	ck_assert_uint_eq(figures_of(pool).accepted, nr);
 	ck_assert_uint_eq(figures_of(pool).done, nr);
-	printf("%llu jobs through %d resizes\n", (unsigned long long)nr, NR_RESIZES);
+	printf("%llu jobs through %u resizes\n", (unsigned long long)nr, NR_RESIZES);
 	rnl_pinned_put(pool, buf);
 	rnl_pool_destroy(pool);
 }
