@@ -37,7 +37,7 @@ enum state { READY, ASLEEP, OVER };
 
 struct sim_thread {
 	_Atomic uint32_t turn;		/* a futex: 1, it is this thread's */
-	unsigned nr, place;		/* place in `ready` */
+	unsigned nr, place;		/* place in `ready` or `asleep` */
 	enum state state;
 	bool timed_out;
 	enum sim_what what;		/* the last step */
@@ -70,9 +70,10 @@ static struct {
 	uint64_t mean, changes;		/* steps between changes; changes that are left */
 	uint64_t since;			/* steps since the last switch */
 	uint64_t lowest;		/* priority, of the next that is put behind all others */
-	unsigned nr, nr_ready, starved;
+	unsigned nr, starved;
+	bool woken;			/* a thread is ready that was not when the last one was chosen */
 	struct sim_thread *threads[THREADS_MAX];
-	struct sim_thread *ready[THREADS_MAX];
+	struct list { unsigned nr; struct sim_thread *list[THREADS_MAX]; } ready, asleep;
 	struct sim_switch shown[SHOWN];
 	uint64_t nr_switches;
 } sim;
@@ -102,7 +103,7 @@ static void mix(uint64_t value)
 	sim.hash = (sim.hash ^ value) * 0x100000001b3u;
 }
 
-/* ---- objects have numbers, by first use ------------------------------------- */
+/* ---- objects have numbers, by first use in a switch ---------------------------- */
 
 #define OBJECTS (1u << 20)
 
@@ -167,36 +168,49 @@ static void go_to(struct sim_thread *next)
 	errno = saved;
 }
 
+static void add(struct list *to, struct sim_thread *t)
+{
+	t->place = to->nr;
+	to->list[to->nr++] = t;
+}
+
+/* The last one of the list takes its place. */
+static void take(struct list *from, struct sim_thread *t)
+{
+	struct sim_thread *last = from->list[--from->nr];
+
+	from->list[t->place] = last;
+	last->place = t->place;
+}
+
 static void add_ready(struct sim_thread *t)
 {
 	t->state = READY;
 	t->until = SIM_NEVER;
-	t->place = sim.nr_ready;
-	sim.ready[sim.nr_ready++] = t;
+	sim.woken = true;
+	add(&sim.ready, t);
 }
 
-static void remove_ready(struct sim_thread *t)
+static void rouse(struct sim_thread *t)
 {
-	struct sim_thread *last = sim.ready[--sim.nr_ready];
-
-	sim.ready[t->place] = last;
-	last->place = t->place;
+	take(&sim.asleep, t);
+	add_ready(t);
 }
 
 static void wake_due(void)
 {
 	sim.next_timer = SIM_NEVER;
-	for (unsigned i = 0; i < sim.nr; i++) {
-		struct sim_thread *t = sim.threads[i];
+	for (unsigned i = 0; i < sim.asleep.nr;) {
+		struct sim_thread *t = sim.asleep.list[i];
 
-		if (t->state != ASLEEP)
-			continue;
 		if (t->until <= sim.now) {
 			t->timed_out = true;
-			add_ready(t);
-		} else if (t->until < sim.next_timer) {
-			sim.next_timer = t->until;
+			rouse(t);
+			continue;
 		}
+		if (t->until < sim.next_timer)
+			sim.next_timer = t->until;
+		i++;
 	}
 }
 
@@ -204,11 +218,12 @@ static void wake_due(void)
 
 static struct sim_thread *first_by_priority(void)
 {
-	struct sim_thread *first = sim.ready[0];
+	struct sim_thread *first = sim.ready.list[0];
 
-	for (unsigned i = 1; i < sim.nr_ready; i++)
-		if (sim.ready[i]->priority > first->priority)
-			first = sim.ready[i];
+	for (unsigned i = 1; i < sim.ready.nr; i++)
+		if (sim.ready.list[i]->priority > first->priority)
+			first = sim.ready.list[i];
+	sim.woken = false;
 	return first;
 }
 
@@ -220,8 +235,8 @@ static struct sim_thread *pick(const struct sim_thread *but)
 	if (sim.how == PRIORITIES)
 		return first_by_priority();
 	for (unsigned tries = 0; tries < 64; tries++) {
-		t = sim.ready[sim_any(sim.nr_ready)];
-		if (sim.nr_ready == 1 || (t != but && (sim.how != STARVED || t->nr != sim.starved)))
+		t = sim.ready.list[sim_any(sim.ready.nr)];
+		if (sim.ready.nr == 1 || (t != but && (sim.how != STARVED || t->nr != sim.starved)))
 			return t;
 	}
 	return t;
@@ -289,7 +304,7 @@ static void note(enum sim_what what, const volatile void *object, const void *pc
 	me->pc = pc;
 	sim.now += ns;
 	sim.since++;
-	mix((uint64_t)number_of(object) << 8 | what);
+	mix((uint64_t)((const char *)pc - (const char *)(uintptr_t)sim_begin) << 8 | what);
 	if (++sim.steps > STEPS_MAX) {
 		sim_report("it does not end");
 		_exit(1);
@@ -305,7 +320,7 @@ void sim_step(enum sim_what what, const volatile void *object, const void *pc)
 	note(what, object, pc, 1);
 	if (!--sim.left)
 		change();
-	else if (sim.how == PRIORITIES && first_by_priority() != me)
+	else if (sim.how == PRIORITIES && sim.woken)
 		go_to(first_by_priority());
 	else if (sim.since > SPIN_STEPS)
 		sim_pause(pc);
@@ -333,9 +348,11 @@ static void all_sleep(void)
 /* The caller sleeps, or is over: another one goes on. */
 static void leave(enum state state)
 {
-	remove_ready(me);
+	take(&sim.ready, me);
 	me->state = state;
-	while (!sim.nr_ready)
+	if (state == ASLEEP)
+		add(&sim.asleep, me);
+	while (!sim.ready.nr)
 		all_sleep();
 	go_to(pick(NULL));
 }
@@ -355,17 +372,17 @@ bool sim_sleep(enum sim_what what, const volatile void *object, uint64_t until, 
 
 unsigned sim_rouse(const volatile void *object, unsigned nr)
 {
-	unsigned woken = 0, first = 0;
+	unsigned woken = 0, i = nr == 1 && sim.asleep.nr ? (unsigned)sim_any(sim.asleep.nr) : 0;
 
-	if (nr == 1)
-		first = (unsigned)sim_any(sim.nr);
-	for (unsigned i = 0; i < sim.nr && woken < nr; i++) {
-		struct sim_thread *t = sim.threads[(first + i) % sim.nr];
+	for (unsigned left = sim.asleep.nr; left && woken < nr; left--) {
+		struct sim_thread *t = sim.asleep.list[i < sim.asleep.nr ? i : (i = 0)];
 
-		if (t->state != ASLEEP || t->object != object)
-			continue;
-		add_ready(t);
-		woken++;
+		if (t->object == object) {
+			rouse(t);
+			woken++;
+		} else {
+			i++;
+		}
 	}
 	return woken;
 }
@@ -399,12 +416,8 @@ static void thread_ends(void *last)
 	}
 	set_name(t);
 	note(SIM_END, t, NULL, 1);
-	remove_ready(t);
-	t->state = OVER;
 	(void)sim_rouse(t, UINT_MAX);
-	while (!sim.nr_ready)
-		all_sleep();
-	go_to(pick(NULL));
+	leave(OVER);
 }
 
 void *sim_thread_main(void *arg)
@@ -437,7 +450,7 @@ struct sim_thread *sim_thread_new(void *(*fn)(void *), void *arg)
 /* It could not be started. */
 void sim_thread_forget(struct sim_thread *t)
 {
-	remove_ready(t);
+	take(&sim.ready, t);
 	t->state = OVER;
 }
 
@@ -451,6 +464,15 @@ char sim_state(unsigned tid)
 	const struct sim_thread *t = tid - SIM_FIRST_TID < sim.nr ? sim.threads[tid - SIM_FIRST_TID] : NULL;
 
 	return !t || t->state == OVER ? 0 : t->state == ASLEEP ? 'S' : 'R';
+}
+
+unsigned sim_nr_alive(void)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < sim.nr; i++)
+		nr += sim.threads[i]->state != OVER;
+	return nr;
 }
 
 /* A forked child has one thread, and the system's clock. */

@@ -61,9 +61,13 @@ unsigned sim_thread(void);
 /* What the kernel says of the thread with that number: 'S' it sleeps, 'R' it runs, 0 it has ended. */
 #define SIM_FIRST_TID 1000
 char sim_state(unsigned tid);
+unsigned sim_nr_alive(void);
 
 /* A number below @nr, from the seed. */
 uint64_t sim_any(uint64_t nr);
+
+/* Whether SIM_FAULTS asks for it: "slow", "stall", ... */
+bool sim_fault(const char *name);
 
 /* A thread's life. */
 struct sim_thread;
