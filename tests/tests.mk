@@ -28,10 +28,12 @@ CUDAS_4WAYS := cuda/copies
 
 ways := static_so static_a shared_so shared_a
 weaks := $(if $(sanitizer)$(simulation),,$(WEAKS))
-# The double is a library of its own, and is not simulated.
-fakes := $(if $(simulation),,$(if $(filter yes,$(have_CUDA)),$(FAKES)))
+# The double is a library of its own; on a simulated machine it is a part of each program.
+double := $(filter yes,$(have_CUDA))
+FAKE_OBJS := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/fake_cudart/*.c)))
+fakes := $(if $(simulation),,$(if $(double),$(FAKES)))
 TESTS_SO := $(APIS:%=tests/%)
-TESTS_A  := $(UNITS:%=tests/%)
+TESTS_A  := $(UNITS:%=tests/%) $(if $(simulation),$(if $(double),$(FAKES:%=tests/%)))
 TESTS_FAKE := $(fakes:%=tests/%)
 TESTS_CU := $(patsubst %,tests/%_static_so,$(filter-out $(CUDAS_4WAYS),$(CUDAS))) \
 	$(foreach t,$(CUDAS_4WAYS),$(ways:%=tests/$t_%))
@@ -53,13 +55,22 @@ SIM_OBJS := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*
 $(SIM_OBJS): RNL_CFLAGS := $(filter-out -fsanitize=thread,$(RNL_CFLAGS))
 sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed \
 	$(shell sed -n 's/^REAL.[^,]*, \([a-z_0-9]*\).*/\1/p' $(srcdir)/tests/sim/wraps.c))
-SIMULATED = $(foreach t,$(TESTS_SO) $(TESTS_A),$(if $(filter $T,$(call name_of,$t)),$t))
+ifneq ($(double),)
+# The double is in libcudart's place, and tests find its calls by name.
+SIM_OBJS += $(FAKE_OBJS)
+CUDA_LIBS :=
+sim_wraps += '-Wl,--export-dynamic-symbol=cuda*' '-Wl,--export-dynamic-symbol=fake_*'
+endif
+sim_torture = $(if $(filter $T,torture),tests/torture/torture)
+SIMULATED = $(foreach t,$(TESTS_SO) $(TESTS_A),$(if $(filter $T,$(call name_of,$t)),$t)) $(sim_torture)
 sim: tests
-	@python3 -B $(srcdir)/tests/sim/run.py $(SEED) $(SEEDS) '$(HOW)' '$(CASE)' $(SIMULATED)
+	@SIM_FAULTS='$(FAULTS)' python3 -B $(srcdir)/tests/sim/run.py $(SEED) $(SEEDS) '$(HOW)' '$(CASE)' \
+	  '$(filter host $(if $(double),fake),$(DEVICE))' $(SIMULATED)
 else
 sim:
 	@mkdir -p build-sim && cd build-sim && { test -f config.mk || '$(top)/configure' -q --enable-simulation $(CONFIGURE); }
-	@$(MAKE) --no-print-directory -C build-sim sim T='$T' SEED='$(SEED)' SEEDS='$(SEEDS)' HOW='$(HOW)' CASE='$(CASE)'
+	@$(MAKE) --no-print-directory -C build-sim sim T='$T' SEED='$(SEED)' SEEDS='$(SEEDS)' HOW='$(HOW)' CASE='$(CASE)' \
+	  DEVICE='$(DEVICE)' FAULTS='$(FAULTS)'
 endif
 .PHONY: sim
 
@@ -95,9 +106,8 @@ $(WEAKS:%=tests/%): %: %.o tests/weak/weak.o $(suite) $(WEAK_OBJS) librunnel.a
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS)
 # Of the soname and the version that CUDA's own has, to be found in its place.
 fake_cudart := tests/fake_cudart/libcudart.so
-FAKE_OBJS   := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/fake_cudart/*.c)))
 tests/fake_cudart/%.o: TEST_CFLAGS = -fvisibility=default $(CUDA_CFLAGS)
-$(TESTS_FAKE:%=%.o): INC += $(CUDA_CFLAGS)
+$(FAKES:%=tests/%.o): INC += $(CUDA_CFLAGS)
 $(fake_cudart): $(FAKE_OBJS)
 	$(call Q,LD)v=$$(echo CUDART_VERSION | $(CC) $(CUDA_CFLAGS) -E -P -include cuda_runtime_api.h -x c - | \
 	  tail -n 1) && so=libcudart.so.$$((v / 1000)) && \
@@ -133,15 +143,20 @@ $(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
 # ---- make torture: links the shared library, has kernels of its own where nvcc is ----
 TORTURE_OBJS := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/torture/*.c)))
 $(TORTURE_OBJS): TEST_CFLAGS =
+ifneq ($(simulation),)
+tests/torture/torture: $(TORTURE_OBJS) $(SIM_OBJS) librunnel.a
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS) $(sim_wraps)
+else
 tests/torture/torture: $(TORTURE_OBJS) $(if $(nvcc),tests/torture/kernel.cu.o) $(SO)
 	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_SO)/..,$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/..)
+endif
 # nvcc's runtime would ask a driver, which the double is not.
 tests/doubles/torture: $(TORTURE_OBJS) $(SO)
 	@mkdir -p $(@D)
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/..
 torture_double := $(if $(fakes),tests/doubles/torture)
 SECONDS ?= 60
-DEVICE ?= host $(if $(fakes),fake) cuda
+DEVICE ?= host $(if $(double),fake) cuda
 torture: tests/torture/torture $(if $(fakes),$(fake_cudart) $(torture_double))
 	@rc=0; for d in $(DEVICE); do \
 	  name=$$d path=$$LD_LIBRARY_PATH program=tests/torture/torture; \
@@ -235,7 +250,7 @@ tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call if_wanted,cli/buckets,$(buckets_double)) $(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
 	$(call if_wanted,cli/fuzz,$(fuzzes)) $(call if_wanted,cli/python,$(if $(filter yes,$(have_PYTHON)),python/_runnel.abi3.so)) \
 	$(call if_wanted,cli/loader,$(loader_double)) $(call if_wanted,cli/pipeline,$(pipeline_double)) \
-	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture $(torture_double))
+	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture $(torture_double)) $(sim_torture)
 else
 check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps check`.' >&2; exit 1

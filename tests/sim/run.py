@@ -3,11 +3,15 @@
 """
 Runs test programs on the simulated machine, each with many seeds.
 
-usage: run.py SEED SEEDS HOW CASE PROGRAM...
+usage: run.py SEED SEEDS HOW CASE DEVICES PROGRAM...
 
 The seeds are SEED and those that follow it.  HOW is a way to explore (random, priorities, bounded,
-starved) and CASE one test; empty: what the seed draws, and all tests.  A failure is shown once, with
-its schedule and the command that repeats it.  The last line is the sum of the runs of programs.
+starved) and CASE one test; empty: what the seed draws, and all tests.  DEVICES are "host", and "fake",
+the CUDA device on the double of CUDA's runtime; tests of the double run on that alone.  A failure is
+shown once, with its schedule and the command that repeats it.  The last line is the sum of the runs of
+programs.
+
+env: SIM_FAULTS, which the simulation reads.
 """
 import os
 import re
@@ -21,16 +25,28 @@ FEWER, STORMS_FEWER, SECONDS = '20', '200', '0.01'
 FAILED = re.compile(r'^\S+?:\d+:[FE]:(\w+):')
 
 
-def run(program, seed, how, case):
-    """(what failed, the output): of one program with one seed."""
-    env = {'RNL_TEST_SCALE': STORMS_FEWER if '/stress/' in program else FEWER, 'RNL_STRESS_SECONDS': SECONDS, **os.environ, 'SIM_SEED': str(seed), 'RNL_TEST_DEVICE': 'host', 'CK_DEFAULT_TIMEOUT': str(LIMIT)}
+def environment(program, device, seed, how, case):
+    env = {'RNL_STRESS_SECONDS': SECONDS, **os.environ, 'SIM_SEED': str(seed), 'RNL_TEST_DEVICE': 'host', 'CK_DEFAULT_TIMEOUT': str(LIMIT)}
+    if device == 'fake':
+        env |= {'RNL_TEST_DEVICE': 'cuda', 'RNL_TEST_FAKE': '1', 'FAKE_CUDART': 'misuse=abort,junk'}
+    if 'torture' not in program:
+        env.setdefault('RNL_TEST_SCALE', STORMS_FEWER if '/stress/' in program else FEWER)
     for name, value in (('SIM_HOW', how), ('CK_RUN_CASE', case)):
         if value:
             env[name] = value
-    # A program that hashes addresses is the same each time then.
+    return env
+
+
+def run(program, device, seed, how, case):
+    """(what failed, the output): of one program on one device with one seed."""
+    # At the same addresses a program that hashes them is the same each time.
+    command = ['setarch', '-R', './' + program]
+    if program.endswith('/torture'):
+        command += [f'--seed={seed}', '--device=' + ('cuda' if device == 'fake' else 'host')]
     try:
-        done = subprocess.run(['setarch', '-R', './' + program], env=env, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors='replace', timeout=LIMIT, check=False)
+        done = subprocess.run(command, env=environment(program, device, seed, how, case),
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace',
+                              timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired as late:
         return ["it does not end"], str(late.stdout or "")
     failed = [m[1] for m in map(FAILED.match, done.stdout.split('\n')) if m]
@@ -40,19 +56,21 @@ def run(program, seed, how, case):
     return failed, done.stdout
 
 
-def main(seed, seeds, how, case, *programs):
+def main(seed, seeds, how, case, devices, *programs):
     shown, passed, bad = set(), 0, 0
+    given = [f'{name}={value!r}' for name, value in (('HOW', how), ('FAULTS', os.environ.get('SIM_FAULTS'))) if value]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        todo = [(p, s) for s in range(int(seed), int(seed) + int(seeds)) for p in programs]
-        for (program, at), (failed, out) in zip(todo, pool.map(lambda t: run(*t, how, case), todo)):
+        todo = [(p, d, s) for s in range(int(seed), int(seed) + int(seeds)) for p in programs
+                for d in devices.split() if d == 'fake' or '/fake' not in p]
+        for (program, device, at), (failed, out) in zip(todo, pool.map(lambda t: run(*t, how, case), todo)):
             passed += not failed
             bad += bool(failed)
-            name = program.replace('tests/', '', 1)
+            name = program.replace('tests/', '', 1).replace('torture/', '')
             for test in failed:
-                if (program, test) in shown:
+                if (program, device, test) in shown:
                     continue
-                shown.add((program, test))
-                print(f'FAIL  {name} {test}: make sim T={name} SEED={at}' + (f' HOW={how}' if how else ''))
+                shown.add((program, device, test))
+                print(f'FAIL  {name} {test}:', ' '.join(['make sim', f'T={name}', f'DEVICE={device}', f'SEED={at}', *given]))
                 print('      | ' + out.strip().replace('\n', '\n      | '), flush=True)
     print(f'{passed} passed, {bad} failed')
     return bool(bad)
