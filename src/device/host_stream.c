@@ -159,29 +159,32 @@ static void copy_rows(const struct rnl__copy *c)
 		memmove(dst + i * c->dst_pitch, src + i * c->src_pitch, c->width);
 }
 
-/* On a simulated machine an operation takes time, too: tests/sim/wraps.c has the model. */
+/* On a simulated machine an operation takes time, too: tests/sim/device.c has the model. */
 #ifdef RNL__SIMULATION
-void rnl__sim_operation(bool is_copy, size_t bytes);
+void rnl__sim_copy(int to, int from, size_t bytes);
+void rnl__sim_kernel(void);
 #else
-#define rnl__sim_operation(is_copy, bytes) ((void)0)
+#define rnl__sim_copy(to, from, bytes) ((void)0)
+#define rnl__sim_kernel() ((void)0)
 #endif
 
 static void execute(const struct rnl__host_op *op)
 {
 	switch (op->kind) {
 	case RNL__HOST_COPY:
-		rnl__sim_operation(true, op->copy.rows * op->copy.width);
+		rnl__sim_copy(rnl__host_memory_owner(op->copy.dst), rnl__host_memory_owner(op->copy.src),
+			      op->copy.rows * op->copy.width);
 		copy_rows(&op->copy);
 		break;
 	case RNL__HOST_FILL:
-		rnl__sim_operation(true, op->fill.bytes);
+		rnl__sim_copy(0, 0, op->fill.bytes);
 		memset(op->fill.dst, op->fill.value, op->fill.bytes);
 		break;
 	case RNL__HOST_FREE:
 		rnl__host_memory_free(op->mem);
 		break;
 	case RNL__HOST_LAUNCH:
-		rnl__sim_operation(false, 0);
+		rnl__sim_kernel();
 		op->launch.kernel->host(op->launch.grid, op->launch.block, op->launch.args);
 		free(op->launch.args);
 		break;

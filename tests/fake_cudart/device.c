@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The devices: one or two, small; a thread's choice of one; their contexts; and kernels, which are
+ * The devices, which are small; a thread's choice of one; their contexts; and kernels, which are
  * host functions that the test gives.
  *
  * DESIGN

@@ -28,7 +28,7 @@
  *	pinned=BYTES[K|M|G]		how much may be page-locked
  *	nowrite				no cuStreamWriteValue32
  *	absent=CODE			no driver answers: each call fails with it
- *	devices=N			1 to 4 (1); they share one memory, which has an owner
+ *	devices=N			1 to 16 (1); they share one memory, which has an owner
  *	strangers			no device is another one's peer
  *	queues=N			hardware queues, which streams share, in the order of
  *					issue; before its first use (0: one for each)

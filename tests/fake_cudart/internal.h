@@ -144,7 +144,7 @@ uint64_t fake__now(void);		/* ns */
 /* ---- the plan (plan.c) --------------------------------------------------- */
 
 #define FAKE_QUEUES_MAX 32u
-#define FAKE_DEVICES_MAX 4
+#define FAKE_DEVICES_MAX 16
 
 struct fake_settings {
 	uint64_t seed;

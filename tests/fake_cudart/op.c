@@ -26,16 +26,29 @@ static void copy_rows(const struct fake_op *op)
 			op->copy.src + i * op->copy.src_pitch, op->copy.width);
 }
 
+/* On a simulated machine an operation takes time: tests/sim/device.c has the model. */
+#ifdef RNL__SIMULATION
+void rnl__sim_copy(int to, int from, size_t bytes);
+void rnl__sim_kernel(void);
+#else
+#define rnl__sim_copy(to, from, bytes) ((void)0)
+#define rnl__sim_kernel() ((void)0)
+#endif
+
 void fake__execute(struct fake_op *op)
 {
 	switch (op->kind) {
 	case FAKE_OP_COPY:
+		rnl__sim_copy(fake__owner(op->copy.dst), fake__owner(op->copy.src),
+			      op->copy.rows * op->copy.width);
 		copy_rows(op);
 		break;
 	case FAKE_OP_FILL:
+		rnl__sim_copy(0, 0, op->fill.bytes);
 		memset(op->fill.dst, op->fill.value, op->fill.bytes);
 		break;
 	case FAKE_OP_LAUNCH:
+		rnl__sim_kernel();
 		op->launch.fn(op->launch.grid, op->launch.block, op->launch.args);
 		break;
 	case FAKE_OP_WRITE:

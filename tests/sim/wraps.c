@@ -134,6 +134,14 @@ REAL(unsigned, sleep, unsigned s)
 	return 0;
 }
 
+/* No signal ends it. */
+REAL(int, pause, void)
+{
+	while (sim_runs())
+		(void)sim_sleep(SIM_SLEEP, NULL, SIM_NEVER, HERE);
+	return __real_pause();
+}
+
 REAL(int, sched_yield, void)
 {
 	if (!sim_runs())
@@ -148,13 +156,6 @@ void rnl__sim_pause(void)
 	sim_pause(HERE);
 }
 
-/* The device's: 2 us and 25 bytes a ns for a copy, 3 us for a kernel, whose function takes its steps. */
-void rnl__sim_operation(bool is_copy, size_t bytes)
-{
-	if (sim_runs())
-		nap(after(is_copy ? 2000 + bytes / 25 : 3000), HERE);
-}
-
 /* ---- the machine ---------------------------------------------------------------- */
 
 REAL(int, sched_getaffinity, pid_t pid, size_t size, cpu_set_t *set)
@@ -165,6 +166,11 @@ REAL(int, sched_getaffinity, pid_t pid, size_t size, cpu_set_t *set)
 	for (int i = 0; i < CPUS; i++)
 		CPU_SET_S(i, size, set);
 	return 0;
+}
+
+REAL(int, sched_setaffinity, pid_t pid, size_t size, const cpu_set_t *set)
+{
+	return sim_runs() ? 0 : __real_sched_setaffinity(pid, size, set);
 }
 
 REAL(int, pthread_setaffinity_np, pthread_t thread, size_t size, const cpu_set_t *set)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How long devices take; sim.h has the design.
+ *
+ * DESIGN
+ *	The host device and the double of CUDA's runtime call it for each operation, in the thread
+ *	of the stream.  A device has a copy engine in each direction: a copy waits until its engine is
+ *	free, and keeps it for a latency and the time of its bytes.  Kernels of all streams run at
+ *	once, and so do fills and copies within a device.
+ *	Faults are drawn only if SIM_FAULTS has their name, so that without it a seed is the same run.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+
+/* Only the devices call these: src/device/host_stream.c, tests/fake_cudart/op.c. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+#define HERE __builtin_return_address(0)
+#define DEVICES_MAX 16
+
+/* Of an H100 on PCIe 5; rates are bytes a ns. */
+#define COPY_NS 2000
+#define KERNEL_NS 3000
+#define HOST_RATE 54
+#define PEER_RATE 250
+#define OWN_RATE 1000
+
+#define SLOWER 10		/* a slow stream, by that factor; one in 4 is slow */
+#define STALL_NS 100000000	/* one operation in STALLS takes that long */
+#define STALLS 512
+
+enum { IN, OUT, NR_ENGINES };
+static uint64_t busy_until[DEVICES_MAX][NR_ENGINES];
+
+bool sim_fault(const char *name)
+{
+	const char *faults = getenv("SIM_FAULTS");
+
+	return faults && strstr(faults, name);
+}
+
+/* An operation of the calling thread's stream; @engine NULL: it needs none. */
+static void operate(uint64_t *engine, uint64_t ns, const void *pc)
+{
+	static int slow = -1, stall = -1;
+	uint64_t time = sim_now();
+
+	if (slow < 0) {
+		slow = sim_fault("slow");
+		stall = sim_fault("stall");
+	}
+	if (slow && sim_thread() % 4 == 0)
+		ns *= SLOWER;
+	if (stall && !sim_any(STALLS))
+		ns = STALL_NS;
+	if (engine && *engine > time)
+		time = *engine;
+	time += ns;
+	if (engine)
+		*engine = time;
+	while (sim_now() < time)
+		(void)sim_sleep(SIM_SLEEP, NULL, time, pc);
+}
+
+/* A copy or a fill; -1: of the host's memory. */
+void rnl__sim_copy(int to, int from, size_t bytes)
+{
+	const uint64_t rate = to < 0 || from < 0 ? HOST_RATE : to != from ? PEER_RATE : OWN_RATE;
+	uint64_t *engine = from >= 0 && to != from ? &busy_until[from % DEVICES_MAX][OUT] :
+			   to >= 0 && to != from ? &busy_until[to % DEVICES_MAX][IN] : NULL;
+
+	if (sim_runs())
+		operate(engine, COPY_NS + bytes / rate, HERE);
+}
+
+/* A kernel, before its function is called, whose steps take their own time. */
+void rnl__sim_kernel(void)
+{
+	if (sim_runs())
+		operate(NULL, KERNEL_NS, HERE);
+}
