@@ -145,7 +145,7 @@ static unsigned nr_threads(void)
 		return 0;
 	if (options.fake)
 		fake_alive(&now);
-	return entries_of("/proc/self/task") - now.executors;
+	return (sim_begin ? sim_nr_alive() : entries_of("/proc/self/task")) - now.executors;
 }
 
 /* A GPU's driver may open files and start threads at any time. */

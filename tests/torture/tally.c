@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define TOLD_MAX 5		/* of each kind */
 
@@ -46,6 +47,10 @@ bool tally_wrong(enum wrong wrong, const char *format, ...)
 	fprintf(stderr, "torture: seed %llu, round %llu: %s: %s\n",
 		(unsigned long long)options.seed, (unsigned long long)tally->round,
 		wrong_texts[wrong], what);
+	if (sim_report) {
+		sim_report(wrong_texts[wrong]);
+		_exit(EXIT_FAILURE);
+	}
 	return true;
 }
 

@@ -105,6 +105,8 @@ int main(int argc, char **argv)
 	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
 
 	options_parse(argc, argv);
+	if (sim_begin)
+		sim_begin();
 	tally_open();
 	(void)rnl_setup();
 	if (!options.fake && look_for_device())
@@ -115,7 +117,9 @@ int main(int argc, char **argv)
 	printf("torture: seed %llu, device %s, %.0f s\n", (unsigned long long)options.seed,
 	       options.device, options.seconds);
 	fflush(stdout);
-	if (options.fake)
+	if (sim_begin)
+		run_rounds(options.first_round, 1);
+	else if (options.fake)
 		run_children();
 	else
 		run_rounds(options.first_round, UINT64_MAX);

@@ -59,6 +59,16 @@ static inline int64_t long_ns(void)
 	return (int64_t)(20e9 * options.scale);
 }
 
+/*
+ * On a simulated machine, tests/sim, a process is one round: the schedule is a function of the seed,
+ * so no thread is halted, and there is one CPU anyway.  Calls fail, and devices are lost, if
+ * SIM_FAULTS asks for it.  The first error prints the schedule and ends the run.
+ */
+__attribute__((weak)) void sim_begin(void);
+__attribute__((weak)) void sim_report(const char *why);
+__attribute__((weak)) bool sim_fault(const char *name);
+__attribute__((weak)) unsigned sim_nr_alive(void);
+
 /* ---- the tally ------------------------------------------- */
 
 #define WRONGS(X) \
