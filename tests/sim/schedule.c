@@ -227,6 +227,12 @@ static struct sim_thread *first_by_priority(void)
 	return first;
 }
 
+/* For a million steps of two, since others may wait for it in a loop. */
+static bool is_starved(const struct sim_thread *t)
+{
+	return sim.how == STARVED && t->nr == sim.starved && !(sim.steps >> 20 & 1);
+}
+
 /* One that may run; @but: not that one, if there are others. */
 static struct sim_thread *pick(const struct sim_thread *but)
 {
@@ -236,7 +242,7 @@ static struct sim_thread *pick(const struct sim_thread *but)
 		return first_by_priority();
 	for (unsigned tries = 0; tries < 64; tries++) {
 		t = sim.ready.list[sim_any(sim.ready.nr)];
-		if (sim.ready.nr == 1 || (t != but && (sim.how != STARVED || t->nr != sim.starved)))
+		if (sim.ready.nr == 1 || (t != but && !is_starved(t)))
 			return t;
 	}
 	return t;
