@@ -76,6 +76,7 @@ static struct {
 	struct list { unsigned nr; struct sim_thread *list[THREADS_MAX]; } ready, asleep;
 	struct sim_switch shown[SHOWN];
 	uint64_t nr_switches;
+	pid_t ending;			/* is over for us, not yet for the C library */
 } sim;
 
 static _Thread_local struct sim_thread *me;
@@ -141,6 +142,10 @@ static void await_turn(struct sim_thread *t)
 		(void)__real_syscall(SYS_futex, &t->turn, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, NULL,
 				     NULL, 0);
 	atomic_store(&t->turn, 0);
+	/* Who has the stack and the heap of a thread that ended is not to depend on real time. */
+	while (sim.ending && !__real_syscall(SYS_tgkill, getpid(), sim.ending, 0))
+		(void)__real_syscall(SYS_sched_yield);
+	sim.ending = 0;
 }
 
 static void show(const struct sim_thread *t)
@@ -162,8 +167,12 @@ static void go_to(struct sim_thread *next)
 	if (next == was)
 		return;
 	show(next);
+	if (was->state == OVER) {
+		sim.ending = was->tid;
+		me = NULL;
+	}
 	give_turn(next);
-	if (was->state != OVER)
+	if (me)
 		await_turn(was);
 	errno = saved;
 }
