@@ -143,7 +143,7 @@ static void await_turn(struct sim_thread *t)
 				     NULL, 0);
 	atomic_store(&t->turn, 0);
 	/* Who has the stack and the heap of a thread that ended is not to depend on real time. */
-	while (sim.ending && !__real_syscall(SYS_tgkill, getpid(), sim.ending, 0))
+	while (sim.ending && !__real_syscall(SYS_tkill, sim.ending, 0))
 		(void)__real_syscall(SYS_sched_yield);
 	sim.ending = 0;
 }

@@ -183,6 +183,12 @@ REAL(int, sched_getcpu, void)
 	return sim_runs() ? (int)(sim_thread() % CPUS) : __real_sched_getcpu();
 }
 
+/* It goes into files and their names, so it has as many digits in each run. */
+REAL(pid_t, getpid, void)
+{
+	return sim_runs() ? 10000000 + __real_getpid() : __real_getpid();
+}
+
 /* ---- system calls by number ------------------------------------------------------ */
 
 static long futex(const volatile uint32_t *word, int operation, uint32_t value,
