@@ -19,6 +19,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+KEPT = 'HOME PATH RNL_STRESS_SECONDS RNL_TEST_SCALE SIM_FAULTS SIM_HASH TMPDIR'.split()
 LIMIT = 300             # seconds of one program with one seed
 # A test that loops makes that many times fewer rounds, and one that lasts takes so many seconds.
 FEWER, STORMS_FEWER, SECONDS = '20', '200', '0.01'
@@ -26,7 +27,10 @@ FAILED = re.compile(r'^\S+?:\d+:[FE]:(\w+):')
 
 
 def environment(program, device, seed, how, case):
-    env = {'RNL_STRESS_SECONDS': SECONDS, **os.environ, 'SIM_SEED': str(seed), 'RNL_TEST_DEVICE': 'host', 'CK_DEFAULT_TIMEOUT': str(LIMIT)}
+    # No MAKEFLAGS: how long the environment is moves the stack, and some addresses are hashed.
+    env = {name: os.environ[name] for name in KEPT if name in os.environ}
+    env.setdefault('RNL_STRESS_SECONDS', SECONDS)
+    env |= {'SIM_SEED': str(seed), 'RNL_TEST_DEVICE': 'host', 'CK_DEFAULT_TIMEOUT': str(LIMIT)}
     if device == 'fake':
         env |= {'RNL_TEST_DEVICE': 'cuda', 'RNL_TEST_FAKE': '1', 'FAKE_CUDART': 'misuse=abort,junk'}
     if 'torture' not in program:
