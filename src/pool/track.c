@@ -199,7 +199,7 @@ static int start_timing(struct rnl__track *t)
 	return ret;
 }
 
-void rnl__track_start(struct rnl__track *t)
+bool rnl__track_start(struct rnl__track *t)
 {
 	/* The trace's writer may look which threads are workers. */
 	rnl__figure_write(rnl__atomic(&t->tid), rnl__thread_tid());
@@ -210,11 +210,12 @@ void rnl__track_start(struct rnl__track *t)
 		t->error = start_timing(t);
 	if (t->error)
 		t->timing = RNL_TRACE_HOST;
+	return t->jobs;
 }
 
 void rnl__track_stop(struct rnl__track *t, const struct rnl_job *first)
 {
-	for (; first && t->jobs; first = first->link) {
+	for (; first; first = first->link) {
 		struct rnl__track_job *j = &t->jobs[first->seq % t->limit];
 
 		if (j->seq != first->seq)

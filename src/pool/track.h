@@ -138,8 +138,11 @@ struct rnl__track {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t tail;
 };
 
-/* Makes the events and finds the clock's base, between jobs; after an error nothing is timed. */
-void rnl__track_start(struct rnl__track *t);
+/*
+ * Makes the events and finds the clock's base, between jobs; after an error nothing is timed.
+ * Returns false if there is no memory to note jobs.
+ */
+bool rnl__track_start(struct rnl__track *t);
 
 /* The trace ends: the jobs in flight, from @first on, are cut. */
 void rnl__track_stop(struct rnl__track *t, const struct rnl_job *first);

@@ -517,9 +517,7 @@ static void set_track(struct rnl__worker *w)
 	if (tracks && !w->track) {
 		w->track = &tracks[w->index];
 		/* A thread that could not begin to serve may have had the track. */
-		if (!w->track->tid)
-			rnl__track_start(w->track);
-		else
+		if (w->track->tid || !rnl__track_start(w->track))
 			w->track = NULL;
 	} else if (!tracks && w->track) {
 		rnl__track_stop(w->track, w->inflight.first);
