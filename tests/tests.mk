@@ -50,8 +50,9 @@ http_double := $(if $(fakes),$(if $(filter yes,$(have_HTTP)),tests/doubles/http)
 SEED ?= 1
 SEEDS ?= 1
 ifneq ($(simulation),)
-INC := -I$(srcdir)/tests/sim $(INC)
+INC := -I$(srcdir)/tests/sim -I$(srcdir)/tests $(INC)
 SIM_OBJS := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*.c)))
+src/%.o: INC += -include sim/alloc.h
 $(SIM_OBJS): RNL_CFLAGS := $(filter-out -fsanitize=thread,$(RNL_CFLAGS))
 sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed \
 	$(shell sed -n 's/^REAL.[^,]*, \([a-z_0-9]*\).*/\1/p' $(srcdir)/tests/sim/wraps.c))

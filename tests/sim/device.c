@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long devices take; sim.h has the design.
+ * How long devices take, and faults; sim.h has the design.
  *
  * DESIGN
  *	The host device and the double of CUDA's runtime call it for each operation, in the thread
@@ -14,7 +14,7 @@
 
 #include "sim/sim.h"
 
-/* Only the devices call these: src/device/host_stream.c, tests/fake_cudart/op.c. */
+/* Only these call it: src/device/host_stream.c, tests/fake_cudart/op.c, alloc.h. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 #define HERE __builtin_return_address(0)
@@ -30,6 +30,7 @@
 #define SLOWER 10		/* a slow stream, by that factor; one in 4 is slow */
 #define STALL_NS 100000000	/* one operation in STALLS takes that long */
 #define STALLS 512
+#define LACKS 512		/* one allocation in so many fails */
 
 enum { IN, OUT, NR_ENGINES };
 static uint64_t busy_until[DEVICES_MAX][NR_ENGINES];
@@ -39,6 +40,16 @@ bool sim_fault(const char *name)
 	const char *faults = getenv("SIM_FAULTS");
 
 	return faults && strstr(faults, name);
+}
+
+/* Whether an allocation of the library fails. */
+bool rnl__sim_lacks(void)
+{
+	static int alloc = -1;
+
+	if (alloc < 0)
+		alloc = sim_fault("alloc");
+	return alloc && sim_runs() && !sim_any(LACKS);
 }
 
 /* An operation of the calling thread's stream; @engine NULL: it needs none. */

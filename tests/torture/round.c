@@ -48,7 +48,7 @@ static bool may_say(const struct round *r, int ret, unsigned may)
 	case -ESHUTDOWN:
 		return may & MAY_SHUT && r->shut;
 	case -ENOMEM:
-		return may & MAY_LACK;
+		return may & MAY_LACK || memory_lacks();
 	case -EBUSY:
 		return may & MAY_BUSY;
 	case -EIO:
@@ -67,6 +67,8 @@ int said(struct round *r, int ret, unsigned may, const char *call)
 
 bool may_end_so(const struct round *r, int result)
 {
+	if (memory_lacks() && result == -ENOMEM)
+		return true;
 	if (r->faults == SOME_CALLS && (result == -ENOMEM || result == -EINVAL))
 		return true;
 	return r->failing && result == -EIO;
@@ -392,6 +394,7 @@ bool round_run(uint64_t number)
 {
 	struct round *r = calloc(1, sizeof(*r));
 	bool lost;
+	int ret;
 
 	if (!r)
 		abort();
@@ -406,7 +409,10 @@ bool round_run(uint64_t number)
 	use_cpus(r);
 	watch(r, 6 * long_ns());
 	faults_begin(r);
-	if (said(r, rnl_cq_create(&r->cq), 0, "rnl_cq_create"))
+	do
+		ret = said(r, rnl_cq_create(&r->cq), 0, "rnl_cq_create");
+	while (ret && memory_lacks());
+	if (ret)
 		give_up(r, "there is no completion queue");
 	if (!said(r, create_pool(r), MAY_LACK, "rnl_pool_create")) {
 		if (rnl_pool_nr_devices(r->pool) != (int)r->nr_devices)

@@ -43,9 +43,9 @@ static void warm_up(enum rnl_stream_kind stream)
 	attr.nr_workers = PLACES_MAX;
 	attr.stream = stream;
 	ret = rnl_pool_create(&pool, &attr);
-	if (ret)
+	if (ret && !(memory_lacks() && ret == -ENOMEM))
 		tally_wrong(UNDOCUMENTED, "a first pool: %d (%s)", ret, rnl_strerror(ret));
-	else
+	if (!ret)
 		rnl_pool_destroy(pool);
 }
 

@@ -69,6 +69,12 @@ __attribute__((weak)) void sim_report(const char *why);
 __attribute__((weak)) bool sim_fault(const char *name);
 __attribute__((weak)) unsigned sim_nr_alive(void);
 
+/* Whether allocations of the library fail. */
+static inline bool memory_lacks(void)
+{
+	return sim_fault && sim_fault("alloc");
+}
+
 /* ---- the tally ------------------------------------------- */
 
 #define WRONGS(X) \
