@@ -141,6 +141,44 @@ TEST(workers_have_the_devices_in_turn)
 	rnl_pool_destroy(pool);
 }
 
+/* Bytes that come back from the job's device. */
+struct trip {
+	struct rnl_job job;
+	char in[64], out[64];
+};
+
+static int trip_fn(struct rnl_job *job)
+{
+	struct trip *t = rnl_container_of(job, struct trip, job);
+	void *mem;
+	int ret = rnl_scratch(sizeof(t->in), &mem);
+
+	ret = ret ? ret : rnl_copy(mem, t->in, sizeof(t->in));
+	ret = ret ? ret : rnl_copy(t->out, mem, sizeof(t->out));
+	return ret ? ret : rnl_worker_device();
+}
+
+TEST(a_pool_has_as_many_devices_as_a_pool_may)
+{
+	struct rnl_pool *pool = pool_over_of(RNL_DEVICES_MAX, 1);
+	struct trip trips[RNL_DEVICES_MAX] = { 0 };
+	int nr;
+
+	skip_if_alone(pool);
+	nr = rnl_pool_nr_devices(pool);
+	ck_assert(nr == RNL_DEVICES_MAX || (!on_host() && !test_fake()));
+	for (int i = 0; i < nr; i++) {
+		memset(trips[i].in, i + 1, sizeof(trips[i].in));
+		placed_job(&trips[i].job, trip_fn, NULL, i);
+		must(rnl_submit(pool, &trips[i].job));
+	}
+	for (int i = 0; i < nr; i++) {
+		ck_assert_int_eq(result_of(&trips[i].job), i);
+		ck_assert_bytes((unsigned char *)trips[i].out, sizeof(trips[i].out), i + 1);
+	}
+	rnl_pool_destroy(pool);
+}
+
 /* ---- placing ------------------------------------------------------------- */
 
 TEST(a_placed_job_runs_on_its_device, .loops = 3)
