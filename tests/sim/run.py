@@ -30,7 +30,8 @@ def environment(program, device, seed, how, case):
     # No MAKEFLAGS: how long the environment is moves the stack, and some addresses are hashed.
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env.setdefault('RNL_STRESS_SECONDS', SECONDS)
-    env |= {'SIM_SEED': str(seed), 'RNL_TEST_DEVICE': 'host', 'CK_DEFAULT_TIMEOUT': str(LIMIT)}
+    env |= {'SIM_SEED': str(seed), 'RNL_TEST_DEVICE': 'host', 'CK_DEFAULT_TIMEOUT': str(LIMIT),
+            'FAKE_CUDART': 'absent=100'}     # no GPU
     if device == 'fake':
         env |= {'RNL_TEST_DEVICE': 'cuda', 'RNL_TEST_FAKE': '1', 'FAKE_CUDART': 'misuse=abort,junk'}
     if 'torture' not in program:
