@@ -9,7 +9,7 @@
  *	A shared object with the soname and the symbol version of libcudart. LD_LIBRARY_PATH
  *	puts it in libcudart's place, so library and tests are the same as on a GPU, and a
  *	missing call is an error. (Preloaded under another name it would let such a call go to
- *	the real runtime.)
+ *	the real runtime.)  On a simulated machine it is linked in libcudart's place.
  *	There is one lock, as in the driver. A stream is a ring of operations with a thread,
  *	the executor. An operation may first wait until other streams have come to some
  *	point. Device memory is one mapping, cut into blocks, so an address tells its block,
