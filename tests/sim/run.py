@@ -34,7 +34,7 @@ def environment(program, device, seed, how, case):
             'FAKE_CUDART': 'absent=100'}     # no GPU
     if device == 'fake':
         env |= {'RNL_TEST_DEVICE': 'cuda', 'RNL_TEST_FAKE': '1', 'FAKE_CUDART': 'misuse=abort,junk'}
-    if 'torture' not in program:
+    if '/unit/' in program or '/stress/' in program:
         env.setdefault('RNL_TEST_SCALE', STORMS_FEWER if '/stress/' in program else FEWER)
     for name, value in (('SIM_HOW', how), ('CK_RUN_CASE', case)):
         if value:
