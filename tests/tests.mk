@@ -15,7 +15,7 @@ tests_in = $(patsubst $(srcdir)/tests/%.$2,%,$(sort $(wildcard $(srcdir)/tests/$
 
 # Linked against the double: tests of it, and of what only it can make fail.
 FAKES := $(filter unit/fake%,$(call tests_in,unit,c))
-# On a machine of their own, tests/weak, which takes ThreadSanitizer's place; with these of src/.
+# On the simulated machine's memory, tests/sim/weak.c; with these of src/.
 WEAKS := unit/orders unit/weak
 WEAK_SRCS := pool/inflight.c pool/pace.c pool/park.c pool/queue.c sys/latch.c
 # Not on the simulated machine: they wrap calls themselves, or load the shared library.
@@ -49,9 +49,10 @@ http_double := $(if $(fakes),$(if $(filter yes,$(have_HTTP)),tests/doubles/http)
 # ---- make sim: on a simulated machine, docs/simulation.md ----------------------
 SEED ?= 1
 SEEDS ?= 1
+SIM_SHARED := tests/sim/atomics.o tests/sim/memory.o
 ifneq ($(simulation),)
 INC := -I$(srcdir)/tests/sim -I$(srcdir)/tests $(INC)
-SIM_OBJS := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*.c)))
+SIM_OBJS := $(filter-out tests/sim/weak.o,$(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*.c))))
 src/%.o: INC += -include sim/alloc.h
 $(SIM_OBJS): RNL_CFLAGS := $(filter-out -fsanitize=thread,$(RNL_CFLAGS))
 sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed \
@@ -65,13 +66,13 @@ endif
 sim_torture = $(if $(filter $T,torture),tests/torture/torture)
 SIMULATED = $(foreach t,$(TESTS_SO) $(TESTS_A),$(if $(filter $T,$(call name_of,$t)),$t)) $(sim_torture)
 sim: tests
-	@SIM_FAULTS='$(FAULTS)' python3 -B $(srcdir)/tests/sim/run.py $(SEED) $(SEEDS) '$(HOW)' '$(CASE)' \
+	@SIM_FAULTS='$(FAULTS)' SIM_MEMORY='$(MEMORY)' FIRST='$(FIRST)' python3 -B $(srcdir)/tests/sim/run.py $(SEED) $(SEEDS) '$(HOW)' '$(CASE)' \
 	  '$(filter host $(if $(double),fake),$(DEVICE))' $(SIMULATED)
 else
 sim:
 	@mkdir -p build-sim && cd build-sim && { test -f config.mk || '$(top)/configure' -q --enable-simulation $(CONFIGURE); }
 	@$(MAKE) --no-print-directory -C build-sim sim T='$T' SEED='$(SEED)' SEEDS='$(SEEDS)' HOW='$(HOW)' CASE='$(CASE)' \
-	  DEVICE='$(DEVICE)' FAULTS='$(FAULTS)'
+	  DEVICE='$(DEVICE)' FAULTS='$(FAULTS)' MEMORY='$(MEMORY)' FIRST='$(FIRST)'
 endif
 .PHONY: sim
 
@@ -97,13 +98,13 @@ $(TESTS_SO): %: %.o $(suite) $(if $(simulation),$(SIM_OBJS) librunnel.a,$(SO))
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(if $(simulation),$(WITH_A),$(WITH_SO)/..) $(CHECK_LIBS) $(WRAP) $(sim_wraps)
 $(TESTS_A): %: %.o $(suite) $(SIM_OBJS) librunnel.a
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS) $(WRAP) $(sim_wraps)
-WEAK_OBJS := $(WEAK_SRCS:%.c=tests/weak/src/%.o)
-$(WEAK_OBJS) $(WEAKS:%=tests/%.o): INC += -I$(srcdir)/tests/sim -I$(srcdir)/tests/weak -I$(srcdir)/src
+WEAK_OBJS := $(WEAK_SRCS:%.c=tests/sim/src/%.o)
+$(WEAK_OBJS) $(WEAKS:%=tests/%.o): INC += -I$(srcdir)/tests/sim -I$(srcdir)/src
 $(WEAK_OBJS) $(WEAKS:%=tests/%.o): TEST_CFLAGS = $(CHECK_CFLAGS) -fsanitize=thread -U__SANITIZE_THREAD__ -D_LGPL_SOURCE \
 	$(if $(findstring clang,$(CC)),-Wno-builtin-macro-redefined,-Wno-tsan)
-$(WEAK_OBJS): tests/weak/%.o: %.c Makefile config.mk ; @mkdir -p $(@D)
+$(WEAK_OBJS): tests/sim/%.o: %.c Makefile config.mk ; @mkdir -p $(@D)
 	$(call Q,CC)$(COMPILE) -c -o $@ $<
-$(WEAKS:%=tests/%): %: %.o tests/weak/weak.o $(suite) $(WEAK_OBJS) librunnel.a
+$(WEAKS:%=tests/%): %: %.o tests/sim/weak.o $(SIM_SHARED) $(suite) $(WEAK_OBJS) librunnel.a
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS)
 # Of the soname and the version that CUDA's own has, to be found in its place.
 fake_cudart := tests/fake_cudart/libcudart.so
@@ -305,7 +306,7 @@ check-http http-page: serve
 endif
 .PHONY: abi check check-all check-http http-page check-mutants coverage coverage-report fuzz tests torture
 
-tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package sim stress torture tree unit weak weak/src/pool weak/src/sys,tests/$d)
+tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package sim sim/src/pool sim/src/sys stress torture tree unit,tests/$d)
 clean_tests = rm -rf tests/fuzz/found tests/fuzz/objects $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
 	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds torture,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage build-sim

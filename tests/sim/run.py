@@ -11,7 +11,7 @@ the CUDA device on the double of CUDA's runtime; tests of the double run on that
 shown once, with its schedule and the command that repeats it.  The last line is the sum of the runs of
 programs.
 
-env: SIM_FAULTS, which the simulation reads.
+env: SIM_FAULTS and SIM_MEMORY, which the simulation reads; FIRST: it ends at the first failure.
 """
 import os
 import re
@@ -19,7 +19,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-KEPT = 'HOME PATH RNL_STRESS_SECONDS RNL_TEST_SCALE SIM_FAULTS SIM_HASH TMPDIR'.split()
+KEPT = 'HOME PATH RNL_STRESS_SECONDS RNL_TEST_SCALE SIM_FAULTS SIM_HASH SIM_MEMORY TMPDIR'.split()
 LIMIT = 300             # seconds of one program with one seed
 # A test that loops makes that many times fewer rounds, and one that lasts takes so many seconds.
 FEWER, STORMS_FEWER, SECONDS = '20', '200', '0.01'
@@ -63,7 +63,8 @@ def run(program, device, seed, how, case):
 
 def main(seed, seeds, how, case, devices, *programs):
     shown, passed, bad = set(), 0, 0
-    given = [f'{name}={value!r}' for name, value in (('HOW', how), ('FAULTS', os.environ.get('SIM_FAULTS'))) if value]
+    given = [f'{name}={value!r}' for name, value in
+             (('HOW', how), ('FAULTS', os.environ.get('SIM_FAULTS')), ('MEMORY', os.environ.get('SIM_MEMORY'))) if value]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         todo = [(p, d, s) for s in range(int(seed), int(seed) + int(seeds)) for p in programs
                 for d in devices.split() if d == 'fake' or '/fake' not in p]
@@ -77,6 +78,9 @@ def main(seed, seeds, how, case, devices, *programs):
                 shown.add((program, device, test))
                 print(f'FAIL  {name} {test}:', ' '.join(['make sim', f'T={name}', f'DEVICE={device}', f'SEED={at}', *given]))
                 print('      | ' + out.strip().replace('\n', '\n      | '), flush=True)
+            if failed and os.environ.get('FIRST'):
+                pool.shutdown(wait=False, cancel_futures=True)
+                break
     print(f'{passed} passed, {bad} failed')
     return bool(bad)
 

@@ -15,18 +15,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sim/memory.h"
 #include "sim/sim.h"
 
 #define THREADS_MAX 8192
 #define STEPS_MAX 300000000ull	/* of a run: more are an endless loop */
 #define SHOWN 60		/* switches of a report */
 #define PAUSE_NS 1000
+#define CHECK_SIZE 6000		/* bytes of code of Check's check_run.c */
+#define FAIR_STEPS 100000ull	/* then the thread that runs has no priority any more */
 #define SPIN_STEPS 2000		/* a thread that goes on for that long lets others go first */
 
 long __real_syscall(long number, ...);
 
 static const char *const words[] = {
-	[SIM_LOAD] = "load", [SIM_STORE] = "store", [SIM_MODIFY] = "modify", [SIM_FENCE] = "fence",
+	[SIM_LOAD] = "load", [SIM_OLD] = "load old", [SIM_STORE] = "store", [SIM_MODIFY] = "modify", [SIM_FENCE] = "fence",
 	[SIM_PAUSE] = "pause", [SIM_CREATE] = "create", [SIM_JOIN] = "join", [SIM_LOCK] = "lock",
 	[SIM_UNLOCK] = "unlock", [SIM_COND_WAIT] = "wait", [SIM_COND_WAKE] = "signal",
 	[SIM_FUTEX_WAIT] = "futex wait", [SIM_FUTEX_WAKE] = "futex wake", [SIM_SLEEP] = "sleep",
@@ -38,6 +41,7 @@ enum state { READY, ASLEEP, OVER };
 struct sim_thread {
 	_Atomic uint32_t turn;		/* a futex: 1, it is this thread's */
 	unsigned nr, place;		/* place in `ready` or `asleep` */
+	unsigned slot;			/* in memory.c */
 	enum state state;
 	bool timed_out;
 	enum sim_what what;		/* the last step */
@@ -61,6 +65,7 @@ struct sim_switch {
 /* How it is explored. */
 enum how { RANDOM, PRIORITIES, BOUNDED, STARVED, NR_HOW };
 static const char *const how_names[] = { "random", "priorities", "bounded", "starved" };
+static const char *const memory_names[] = { "sequential", "weak" };
 
 static struct {
 	bool on;
@@ -71,11 +76,13 @@ static struct {
 	uint64_t since;			/* steps since the last switch */
 	uint64_t lowest;		/* priority, of the next that is put behind all others */
 	unsigned nr, starved;
+	unsigned nr_alive, slots;	/* slots that are taken: a bit each */
+	bool weak;			/* what memory_weak is with few threads */
 	bool woken;			/* a thread is ready that was not when the last one was chosen */
 	struct sim_thread *threads[THREADS_MAX];
 	struct list { unsigned nr; struct sim_thread *list[THREADS_MAX]; } ready, asleep;
 	struct sim_switch shown[SHOWN];
-	uint64_t nr_switches;
+	uint64_t nr_switches, nr_old;
 	pid_t ending;			/* is over for us, not yet for the C library */
 } sim;
 
@@ -143,16 +150,16 @@ static void await_turn(struct sim_thread *t)
 				     NULL, 0);
 	atomic_store(&t->turn, 0);
 	/* Who has the stack and the heap of a thread that ended is not to depend on real time. */
-	while (sim.ending && !__real_syscall(SYS_tkill, sim.ending, 0))
+	while (sim.ending && !__real_syscall(SYS_tgkill, __real_syscall(SYS_getpid), sim.ending, 0))
 		(void)__real_syscall(SYS_sched_yield);
 	sim.ending = 0;
 }
 
-static void show(const struct sim_thread *t)
+static void show(const struct sim_thread *t, enum sim_what what)
 {
 	sim.shown[sim.nr_switches++ % SHOWN] = (struct sim_switch){
 		.step = sim.steps, .now = sim.now, .nr = t->nr, .object = number_of(t->object),
-		.what = t->what, .pc = t->pc,
+		.what = what, .pc = t->pc,
 	};
 	mix(t->nr);
 	mix(sim.steps);
@@ -166,7 +173,7 @@ static void go_to(struct sim_thread *next)
 	sim.since = 0;
 	if (next == was)
 		return;
-	show(next);
+	show(next, next->what);
 	if (was->state == OVER) {
 		sim.ending = was->tid;
 		me = NULL;
@@ -295,6 +302,72 @@ static void change(void)
 	go_to(pick(NULL));
 }
 
+/* Two threads that wake each other for ever are put last in turn. */
+static void put_last(void)
+{
+	put_behind(me);
+	go_to(first_by_priority());
+}
+
+/* ---- memory ------------------------------------------------------------------- */
+
+unsigned sim_slot(void)
+{
+	return me->slot;
+}
+
+void sim_old_value(const volatile void *at, const void *pc)
+{
+	(void)at;
+	(void)pc;
+	sim.nr_old++;
+	show(me, SIM_OLD);
+}
+
+static void take_slot(struct sim_thread *t)
+{
+	t->slot = (unsigned)__builtin_ctz(~sim.slots);
+	if (t->slot >= MEMORY_THREADS)
+		abort();
+	sim.slots |= 1u << t->slot;
+}
+
+/* More threads than slots: no load returns an old value until they are few again. */
+static void begins(struct sim_thread *t)
+{
+	if (++sim.nr_alive > MEMORY_THREADS) {
+		memory_weak = false;
+		return;
+	}
+	take_slot(t);
+	memory_thread_begins(t->slot, me ? me->slot : t->slot);
+}
+
+static void has_ended(struct sim_thread *t)
+{
+	if (--sim.nr_alive < MEMORY_THREADS) {
+		sim.slots &= ~(1u << t->slot);
+		memory_thread_ends(t->slot);
+	} else if (sim.nr_alive == MEMORY_THREADS) {
+		sim.slots = 0;
+		for (unsigned i = 0; i < sim.nr; i++)
+			if (sim.threads[i]->state != OVER)
+				take_slot(sim.threads[i]);
+		memory_forget_all();
+		memory_weak = sim.weak;
+	}
+}
+
+static void begin_memory(void)
+{
+	const char *memory = getenv("SIM_MEMORY");
+	bool weak = sim_any(2);
+
+	sim.weak = memory && *memory ? strcmp(memory, "sequential") != 0 : weak;
+	memory_weak = sim.weak;
+	memory_watch(NULL, memory && !strcmp(memory, "races") ? SIZE_MAX : 0);
+}
+
 /* ---- steps -------------------------------------------------------------------- */
 
 bool sim_runs(void)
@@ -335,10 +408,14 @@ void sim_step(enum sim_what what, const volatile void *object, const void *pc)
 	note(what, object, pc, 1);
 	if (!--sim.left)
 		change();
+	else if (sim.how == PRIORITIES && !(sim.steps % FAIR_STEPS))
+		put_last();
 	else if (sim.how == PRIORITIES && sim.woken)
 		go_to(first_by_priority());
 	else if (sim.since > SPIN_STEPS)
 		sim_pause(pc);
+	if (what >= SIM_MEETS)
+		memory_meet(object);
 }
 
 void sim_pause(const void *pc)
@@ -382,13 +459,17 @@ bool sim_sleep(enum sim_what what, const volatile void *object, uint64_t until, 
 	if (until < sim.next_timer)
 		sim.next_timer = until;
 	leave(ASLEEP);
+	if (what >= SIM_MEETS)
+		memory_meet(object);
 	return !me->timed_out;
 }
 
-unsigned sim_rouse(const volatile void *object, unsigned nr)
+unsigned sim_rouse(enum sim_what what, const volatile void *object, unsigned nr)
 {
 	unsigned woken = 0, i = nr == 1 && sim.asleep.nr ? (unsigned)sim_any(sim.asleep.nr) : 0;
 
+	if (what >= SIM_MEETS)
+		memory_meet(object);
 	for (unsigned left = sim.asleep.nr; left && woken < nr; left--) {
 		struct sim_thread *t = sim.asleep.list[i < sim.asleep.nr ? i : (i = 0)];
 
@@ -408,7 +489,7 @@ unsigned sim_wake(enum sim_what what, const volatile void *object, unsigned nr, 
 
 	if (!sim_runs())
 		return 0;
-	woken = sim_rouse(object, nr);
+	woken = sim_rouse(what, object, nr);
 	sim_step(what, object, pc);
 	return woken;
 }
@@ -431,7 +512,9 @@ static void thread_ends(void *last)
 	}
 	set_name(t);
 	note(SIM_END, t, NULL, 1);
-	(void)sim_rouse(t, UINT_MAX);
+	(void)sim_rouse(SIM_END, t, UINT_MAX);
+	t->state = OVER;
+	has_ended(t);
 	leave(OVER);
 }
 
@@ -459,6 +542,7 @@ struct sim_thread *sim_thread_new(void *(*fn)(void *), void *arg)
 	t->priority = UINT64_MAX / 2 + 1 + sim_any(UINT64_MAX / 4);
 	sim.threads[sim.nr++] = t;
 	add_ready(t);
+	begins(t);
 	return t;
 }
 
@@ -467,6 +551,7 @@ void sim_thread_forget(struct sim_thread *t)
 {
 	take(&sim.ready, t);
 	t->state = OVER;
+	has_ended(t);
 }
 
 bool sim_thread_over(const struct sim_thread *t)
@@ -493,7 +578,7 @@ unsigned sim_nr_alive(void)
 /* A forked child has one thread, and the system's clock. */
 static void child_is_not_simulated(void)
 {
-	sim.on = false;
+	sim.on = memory_weak = false;
 }
 
 /* ---- a report ------------------------------------------------------------------- */
@@ -583,12 +668,26 @@ void sim_report(const char *why)
 {
 	if (!sim_runs())
 		return;
-	sim.on = false;
-	fprintf(stderr, "sim: %s: seed %llu, %s, step %llu, %llu ns, hash %016llx\n", why,
-		(unsigned long long)sim.seed, how_names[sim.how], (unsigned long long)sim.steps,
+	sim.on = memory_weak = false;
+	fprintf(stderr, "sim: %s: seed %llu, %s, %s, step %llu, %llu ns, hash %016llx\n", why,
+		(unsigned long long)sim.seed, how_names[sim.how], memory_names[sim.weak], (unsigned long long)sim.steps,
 		(unsigned long long)sim.now, (unsigned long long)sim.hash);
 	report_switches();
 	report_threads();
+}
+
+void sim_race(const char *how, unsigned beside, const void *at, const void *pc)
+{
+	char why[64];
+	unsigned i = sim.nr - 1;
+
+	while (i && sim.threads[i]->slot != beside)
+		i--;
+	snprintf(why, sizeof(why), "a race, %s, of thread %u", how, i);
+	me->pc = pc;
+	me->object = at;
+	sim_report(why);
+	_exit(1);
 }
 
 /* ---- a run ------------------------------------------------------------------------ */
@@ -596,11 +695,20 @@ void sim_report(const char *why)
 static void say_hash(void)
 {
 	if (sim.on && me && getenv("SIM_HASH"))
-		fprintf(stderr, "sim: seed %llu, %s: %llu steps, %llu switches, %llu ns, hash %016llx\n",
-			(unsigned long long)sim.seed, how_names[sim.how], (unsigned long long)sim.steps,
-			(unsigned long long)sim.nr_switches, (unsigned long long)sim.now,
-			(unsigned long long)sim.hash);
-	sim.on = false;
+		fprintf(stderr, "sim: seed %llu, %s, %s: %llu steps, %llu switches, %llu old values, %llu ns, hash %016llx\n",
+			(unsigned long long)sim.seed, how_names[sim.how], memory_names[sim.weak],
+			(unsigned long long)sim.steps,
+			(unsigned long long)(sim.nr_switches - sim.nr_old), (unsigned long long)sim.nr_old,
+			(unsigned long long)sim.now, (unsigned long long)sim.hash);
+	sim.on = memory_weak = false;
+}
+
+static const char *check;		/* where Check calls sim_begin() from */
+
+/* Check takes the time of a test, which may be a year here. */
+bool sim_is_check(const void *pc)
+{
+	return pc > (const void *)(check - CHECK_SIZE) && pc < (const void *)(check + CHECK_SIZE);
 }
 
 void sim_begin(void)
@@ -611,6 +719,7 @@ void sim_begin(void)
 
 	if (sim.on)
 		return;
+	check = __builtin_return_address(0);
 	/* A turn is passed on in a third of the time if both threads are on one CPU. */
 	CPU_ZERO(&one);
 	CPU_SET(cpu < 0 ? 0 : cpu, &one);
@@ -624,6 +733,7 @@ void sim_begin(void)
 	me = sim_thread_new(NULL, NULL);
 	me->tid = getpid();
 	begin_how();
+	begin_memory();
 	sim.on = true;
 	(void)pthread_atfork(NULL, NULL, child_is_not_simulated);
 	atexit(say_hash);

@@ -7,7 +7,8 @@
  *	The program is compiled with -fsanitize=thread and linked with these files in place of
  *	ThreadSanitizer, so each atomic access and each fence calls a function (atomics.c).  Calls
  *	that block, wait or look at a clock are wrapped by the linker (wraps.c).  Each of them is a
- *	step (schedule.c): there another thread may go on.
+ *	step (schedule.c): there another thread may go on.  A load may return a value that was
+ *	overwritten (memory.c), in every other run, while there are few threads.
  *	Threads are the system's, so thread-local memory, debuggers and the C library work as ever,
  *	but one runs at a time: it passes the turn on.  Time stands still while no step is made; when
  *	all threads sleep, it jumps to the first of their timers.
@@ -22,10 +23,17 @@
 
 #define SIM_NEVER UINT64_MAX
 
-/* What a step does; schedule.c has the words. */
+/*
+ * What a step does; schedule.c has the words.  From SIM_MEETS on, one thread's accesses before it come
+ * before another's after it, at the same object: POSIX says so of locks and threads, the kernel orders
+ * reads and writes of a file.  Nobody says it of a futex: it may wake for no reason, or not sleep, and
+ * one who looks again has to acquire.
+ */
 enum sim_what {
-	SIM_LOAD, SIM_STORE, SIM_MODIFY, SIM_FENCE, SIM_PAUSE, SIM_CREATE, SIM_JOIN, SIM_LOCK, SIM_UNLOCK,
-	SIM_COND_WAIT, SIM_COND_WAKE, SIM_FUTEX_WAIT, SIM_FUTEX_WAKE, SIM_SLEEP, SIM_FD, SIM_SEM, SIM_END,
+	SIM_LOAD, SIM_OLD, SIM_STORE, SIM_MODIFY, SIM_FENCE, SIM_PAUSE, SIM_CREATE, SIM_FUTEX_WAIT,
+	SIM_FUTEX_WAKE, SIM_SLEEP, SIM_JOIN, SIM_LOCK, SIM_UNLOCK, SIM_COND_WAIT, SIM_COND_WAKE, SIM_FD,
+	SIM_SEM, SIM_END,
+	SIM_MEETS = SIM_JOIN,
 };
 
 /* Begins a simulation: the calling thread is its first.  SIM_SEED and SIM_HOW say which. */
@@ -50,13 +58,25 @@ bool sim_sleep(enum sim_what what, const volatile void *object, uint64_t until, 
 unsigned sim_wake(enum sim_what what, const volatile void *object, unsigned nr, const void *pc);
 
 /* The same, and no step. */
-unsigned sim_rouse(const volatile void *object, unsigned nr);
+unsigned sim_rouse(enum sim_what what, const volatile void *object, unsigned nr);
 
 /* Nanoseconds since the machine was started. */
 uint64_t sim_now(void);
 
+/* Whether that is Check's code, whose clock is the real one. */
+bool sim_is_check(const void *pc);
+
 /* Of the calling thread, as threads were created: 0, 1, ... */
 unsigned sim_thread(void);
+
+/* Its slot in memory.c, while it reorders. */
+unsigned sim_slot(void);
+
+/* The calling thread loads a value that was overwritten. */
+void sim_old_value(const volatile void *at, const void *pc);
+
+/* Its plain access and one of the thread in that slot race: the run is wrong. */
+void sim_race(const char *how, unsigned beside, const void *at, const void *pc);
 
 /* What the kernel says of the thread with that number: 'S' it sleeps, 'R' it runs, 0 it has ended. */
 #define SIM_FIRST_TID 1000

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sim/memory.h"
 #include "sim/sim.h"
 
 /* Only the linker calls these: tests/sim/wrapped names them. */
@@ -64,7 +66,7 @@ REAL(int, clock_gettime, clockid_t id, struct timespec *ts)
 {
 	uint64_t ns;
 
-	if (!sim_runs() || id == CLOCK_PROCESS_CPUTIME_ID || id < 0)
+	if (!sim_runs() || id == CLOCK_PROCESS_CPUTIME_ID || id < 0 || sim_is_check(HERE))
 		return __real_clock_gettime(id, ts);
 	ns = sim_now();
 	if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)
@@ -195,6 +197,7 @@ static long futex(const volatile uint32_t *word, int operation, uint32_t value,
 		  const struct timespec *ts, const void *pc)
 {
 	uint64_t time = SIM_NEVER;
+	uint32_t is;
 
 	switch (operation & FUTEX_CMD_MASK) {
 	case FUTEX_WAIT:
@@ -203,7 +206,10 @@ static long futex(const volatile uint32_t *word, int operation, uint32_t value,
 			time = (operation & FUTEX_CMD_MASK) == FUTEX_WAIT ? after(ns_of(ts)) :
 									    until(ts);
 		sim_step(SIM_FUTEX_WAIT, word, pc);
-		if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value) {
+		/* The kernel, behind a lock of the word's, sees the last value. */
+		is = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+		memory_look(word, sizeof(is), is, __ATOMIC_RELAXED);
+		if (is != value) {
 			errno = EAGAIN;
 			return -1;
 		}
@@ -232,6 +238,35 @@ REAL(long, syscall, long number, long a, long b, long c, long d, long e, long f)
 	default:
 		return __real_syscall(number, a, b, c, d, e, f);
 	}
+}
+
+/* ---- memory ----------------------------------------------------------------------- */
+
+void __libc_free(void *mem);
+void *__libc_realloc(void *mem, size_t bytes);
+
+/* In the C library's place, for all that call it; a test may have its own. */
+#define INTERPOSED __attribute__((weak, visibility("default")))
+
+INTERPOSED void free(void *mem)
+{
+	if (mem && sim_runs())
+		memory_forget(mem, malloc_usable_size(mem));
+	__libc_free(mem);
+}
+
+INTERPOSED void *realloc(void *mem, size_t bytes)
+{
+	if (mem && sim_runs())
+		memory_forget(mem, malloc_usable_size(mem));
+	return __libc_realloc(mem, bytes);
+}
+
+REAL(int, munmap, void *mem, size_t bytes)
+{
+	if (sim_runs())
+		memory_forget(mem, bytes);
+	return __real_munmap(mem, bytes);
 }
 
 /* ---- threads --------------------------------------------------------------------- */
@@ -275,6 +310,8 @@ static int join(pthread_t id, uint64_t time, const void *pc)
 	while (t && !sim_thread_over(t))
 		if (!sim_sleep(SIM_JOIN, (const volatile void *)t, time, pc))
 			return ETIMEDOUT;
+	if (t)
+		memory_meet(t);
 	return 0;
 }
 
@@ -390,7 +427,7 @@ static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t time, con
 	if (error)
 		return error;
 	/* In one step: a signal from here on is not missed. */
-	(void)sim_rouse(mutex, UINT_MAX);
+	(void)sim_rouse(SIM_UNLOCK, mutex, UINT_MAX);
 	woken = sim_sleep(SIM_COND_WAIT, cond, time, pc);
 	error = lock(mutex, SIM_NEVER, pc);
 	return error ? error : woken ? 0 : ETIMEDOUT;

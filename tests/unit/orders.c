@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The library's own code between threads, on a machine that keeps no order but what the code
- * asks for (weak/weak.c). It finds what x86 hides, and what ThreadSanitizer does not see, as
+ * asks for (sim/memory.c). It finds what x86 hides, and what ThreadSanitizer does not see, as
  * both sides are atomic.
  */
 #include "seed.h"
 #include "suite.h"
 
-#include "weak/weak.h"
+#include "sim/weak.h"
 
 #include "sys/clock.h"
 #include "job/job.h"
@@ -213,6 +213,7 @@ static void put_two(void)
 {
 	put(0);
 	put(1);
+	put(2);
 }
 
 TEST(a_taker_sees_what_the_submitter_wrote, .timeout_s = 60)

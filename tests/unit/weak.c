@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine that keeps no order (weak/weak.c): small programs with each kind of error that
+ * The machine that keeps no order (sim/memory.c): small programs with each kind of error that
  * it must find, and the same programs without the error. If it were blind, unit/orders could
  * not fail.
  */
 #include "seed.h"
 #include "suite.h"
 
-#include "weak/weak.h"
+#include "sim/weak.h"
 
 #include "sys/fence.h"
 #include "sys/futex.h"

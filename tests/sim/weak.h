@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A machine that keeps no order but what C11's atomics ask for; weak.c has the design. */
+/* Small programs, many thousand times each; weak.c has the design. */
 #ifndef RNL_TESTS_WEAK_H
 #define RNL_TESTS_WEAK_H
 
