@@ -574,7 +574,8 @@ TEST(a_notice_that_was_cancelled_does_not_run_when_its_time_comes)
 	ck_assert_int_eq(result_of(&notices[0].job), -ECANCELED);
 	ck_assert_int_eq(result_of(&notices[1].job), 0);
 	ck_assert_int_eq(place_of(&tank.record, 100), -1);
-	ck_assert_int_eq(place_of(&tank.record, 101), 0);
+	/* The keeper may have had it in hand, beside the other, when its time came. */
+	ck_assert_int_ge(place_of(&tank.record, 101), 0);
 	rnl_pool_destroy(tank.pool);
 }
 

@@ -85,6 +85,7 @@ MUTANT_PARTS, FUZZES = 24, 'calls form image lint options report request top tra
 TARGETS = {'make/coverage': ['coverage-report', 'coverage_dir=.', 'REACHED=../reached', 'REACH=--write'],
            'make/http': ['check-http'],
            'make/sim': ['sim', 'T=api/%'],
+           'make/sim-torture': ['sim', 'T=torture', 'SEEDS=500'],
            **{f'make/torture-{d}': ['torture', f'DEVICE={d}', 'SECONDS=180'] for d in ('host', 'fake')},
            **{f'make/fuzz-{f}': ['fuzz', f'FUZZES={f}', 'FUZZ_SECONDS=60'] for f in FUZZES},
            **{f'make/mutants-{n}': ['check-mutants', f'PART={n}/{MUTANT_PARTS}', 'KEEP=../mutants']
