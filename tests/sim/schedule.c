@@ -375,6 +375,11 @@ bool sim_runs(void)
 	return sim.on && me;
 }
 
+void sim_turn(bool on)
+{
+	sim.on = on;
+}
+
 uint64_t sim_now(void)
 {
 	return sim.now;

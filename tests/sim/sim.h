@@ -42,6 +42,9 @@ void sim_begin(void);
 /* True: the calling thread is one of a simulation's. */
 bool sim_runs(void);
 
+/* Off: what is called makes no steps. */
+void sim_turn(bool on);
+
 /* A step of the calling thread: another one may go on before the caller does what it says. */
 void sim_step(enum sim_what what, const volatile void *object, const void *pc);
 

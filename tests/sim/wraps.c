@@ -284,7 +284,10 @@ REAL(int, pthread_create, pthread_t *id, const pthread_attr_t *attr, void *(*fn)
 	if (!sim_runs())
 		return __real_pthread_create(id, attr, fn, arg);
 	t = sim_thread_new(fn, arg);
+	/* A test's own calloc() makes steps; the new thread cannot go on yet. */
+	sim_turn(false);
 	error = __real_pthread_create(id, attr, sim_thread_main, t);
+	sim_turn(true);
 	if (error) {
 		sim_thread_forget(t);
 		return error;
