@@ -51,7 +51,7 @@ SEED ?= 1
 SEEDS ?= 1
 SIM_SHARED := tests/sim/atomics.o tests/sim/memory.o
 ifneq ($(simulation),)
-INC := -I$(srcdir)/tests/sim -I$(srcdir)/tests $(INC)
+INC := -I$(srcdir)/tests/sim -I$(srcdir)/tests -I$(srcdir)/src $(INC)
 SIM_OBJS := $(filter-out tests/sim/weak.o,$(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*.c))))
 src/%.o: INC += -include sim/alloc.h
 $(SIM_OBJS): RNL_CFLAGS := $(filter-out -fsanitize=thread,$(RNL_CFLAGS))
@@ -66,7 +66,8 @@ endif
 sim_torture = $(if $(filter $T,torture),tests/torture/torture)
 SIMULATED = $(foreach t,$(TESTS_SO) $(TESTS_A),$(if $(filter $T,$(call name_of,$t)),$t)) $(sim_torture)
 sim: tests
-	@SIM_FAULTS='$(FAULTS)' SIM_MEMORY='$(MEMORY)' FIRST='$(FIRST)' python3 -B $(srcdir)/tests/sim/run.py $(SEED) $(SEEDS) '$(HOW)' '$(CASE)' \
+	@SIM_FAULTS='$(FAULTS)' SIM_MEMORY='$(MEMORY)' FIRST='$(FIRST)' \
+	  python3 -B $(srcdir)/tests/sim/run.py $(SEED) $(SEEDS) '$(HOW)' '$(CASE)' \
 	  '$(filter host $(if $(double),fake),$(DEVICE))' $(SIMULATED)
 else
 sim:
@@ -108,6 +109,7 @@ $(WEAKS:%=tests/%): %: %.o tests/sim/weak.o $(SIM_SHARED) $(suite) $(WEAK_OBJS) 
 	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS)
 # Of the soname and the version that CUDA's own has, to be found in its place.
 fake_cudart := tests/fake_cudart/libcudart.so
+tests/fake_cudart/%.o: INC += -I$(srcdir)/src
 tests/fake_cudart/%.o: TEST_CFLAGS = -fvisibility=default $(CUDA_CFLAGS)
 $(FAKES:%=tests/%.o): INC += $(CUDA_CFLAGS)
 $(fake_cudart): $(FAKE_OBJS)
@@ -252,7 +254,7 @@ tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call if_wanted,cli/buckets,$(buckets_double)) $(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
 	$(call if_wanted,cli/fuzz,$(fuzzes)) $(call if_wanted,cli/python,$(if $(filter yes,$(have_PYTHON)),python/_runnel.abi3.so)) \
 	$(call if_wanted,cli/loader,$(loader_double)) $(call if_wanted,cli/pipeline,$(pipeline_double)) \
-	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture $(torture_double)) $(sim_torture)
+	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(simulation),,$(if $(nvcc),$(TESTS_CU)))) $(call if_wanted,cli/torture,tests/torture/torture $(torture_double)) $(sim_torture)
 else
 check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps check`.' >&2; exit 1

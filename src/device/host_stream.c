@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sys/clock.h"
+#include "sys/simulation.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
 #include "device/host_memory.h"
@@ -158,15 +159,6 @@ static void copy_rows(const struct rnl__copy *c)
 		/* As on a GPU, source and destination may be one. */
 		memmove(dst + i * c->dst_pitch, src + i * c->src_pitch, c->width);
 }
-
-/* On a simulated machine an operation takes time, too: tests/sim/device.c has the model. */
-#ifdef RNL__SIMULATION
-void rnl__sim_copy(int to, int from, size_t bytes);
-void rnl__sim_kernel(void);
-#else
-#define rnl__sim_copy(to, from, bytes) ((void)0)
-#define rnl__sim_kernel() ((void)0)
-#endif
 
 static void execute(const struct rnl__host_op *op)
 {

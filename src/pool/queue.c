@@ -112,7 +112,7 @@ static bool lane_remove(struct rnl__lane *lane, struct cds_wfcq_node *prev)
 		last = uatomic_cmpxchg(&lane->tail.p, node, prev) == node;
 		next = last ? NULL : next_of(node);
 	}
-	/* The next taker has that job's link from us: what is behind it goes on with [queue.T2]. */
+	/* The next taker has the next job's link from us: [queue.T3] here, [queue.T2] for it. */
 	if (next)
 		taken_over(job_of(next));
 	if (!last)

@@ -210,7 +210,7 @@ bool rnl__track_start(struct rnl__track *t)
 		t->error = start_timing(t);
 	if (t->error)
 		t->timing = RNL_TRACE_HOST;
-	return t->jobs;
+	return t->jobs != NULL;
 }
 
 void rnl__track_stop(struct rnl__track *t, const struct rnl_job *first)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "sys/simulation.h"
 #include "sys/thread.h"
 
 #define RNL__NEVER UINT64_MAX
@@ -54,10 +55,6 @@ static inline uint64_t rnl__deadline(int64_t timeout_ns)
 	now = rnl__now();
 	return (uint64_t)timeout_ns < RNL__NEVER - now ? now + (uint64_t)timeout_ns : RNL__NEVER;
 }
-
-#ifdef RNL__SIMULATION
-void rnl__sim_pause(void);
-#endif
 
 /* Tells the CPU that this thread spins. */
 static inline void rnl__pause(void)

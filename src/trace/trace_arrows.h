@@ -5,9 +5,9 @@
  *
  * DESIGN
  *	An arrow (a flow event) has to begin and to end in a span.  The arrow from a
- *	submit to its job is written with the job, so that the end of a trace looks
- *	at each job, but prints nothing for it unless a thread waited for it.  A submit gets a short span; a worker
- *	submits in a job's function or callback, which are spans.
+ *	submit to its job is written with the job.  So the end of a trace looks at each
+ *	job, but prints nothing for one that no thread waited for.  A submit gets a short
+ *	span; a worker submits in a job's function or callback, which are spans.
  *	Which waits a job leads to is known when the trace ends.  Until then each job
  *	takes some bytes of memory.
  *	A wait gets arrows from the jobs that were taken before the wait ended, and

@@ -4,6 +4,7 @@
  * the workers is closed until they were.
  */
 #include "cq.h"
+#include "keeper.h"
 #include "record.h"
 #include "seed.h"
 
@@ -544,15 +545,8 @@ TEST(the_keeper_does_not_rest_before_it_sees_a_cancelled_job)
 	jam_end(&jam);
 }
 
-static struct gate keeper = GATE_INIT;
 static _Atomic uint64_t queued_then;
 static _Atomic bool noted_then;
-
-static void hold_keeper(struct rnl_job *job)
-{
-	(void)job;
-	gate_wait(&keeper);
-}
 
 static void note_queued(struct rnl_job *job)
 {
@@ -568,19 +562,15 @@ TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 1
      .not_simulated = "it is long")
 {
 	const unsigned nr = 200000;
+	struct gate keeper = GATE_INIT;
 	struct rnl_job blocker, job, *delayed = calloc(nr, sizeof(*delayed));
 	struct jam jam;
 	bool all_delayed;
 	int64_t at;
 
-	keeper = (struct gate)GATE_INIT;
 	noted_then = false;
 	jam_of(&jam, 1);
-	job_of(&blocker, noop_fn, NULL);
-	must(rnl_job_on_done(&blocker, hold_keeper));
-	must(rnl_submit(jam.pool, &blocker));
-	must(rnl_job_cancel(&blocker));
-	gate_await(&keeper, 1);
+	hold_keeper(jam.pool, &keeper, &blocker);
 	at = rnl_clock() + (int64_t)(400 * MS * test_scale());
 	for (unsigned i = 0; i < nr; i++) {
 		job_of(&delayed[i], noop_fn, NULL);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "sys/simulation.h"
 
 #define BETWEEN ((enum cudaMemcpyKind)-1) /* devices that the caller names */
 #define STAGED_MAX (2u << 20)	/* a GPU waits for 4 MiB, not for 2 MiB */
@@ -25,15 +26,6 @@ static void copy_rows(const struct fake_op *op)
 		memmove(op->copy.dst + i * op->copy.dst_pitch,
 			op->copy.src + i * op->copy.src_pitch, op->copy.width);
 }
-
-/* On a simulated machine an operation takes time: tests/sim/device.c has the model. */
-#ifdef RNL__SIMULATION
-void rnl__sim_copy(int to, int from, size_t bytes);
-void rnl__sim_kernel(void);
-#else
-#define rnl__sim_copy(to, from, bytes) ((void)0)
-#define rnl__sim_kernel() ((void)0)
-#endif
 
 void fake__execute(struct fake_op *op)
 {

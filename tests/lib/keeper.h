@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU time of a pool's keeper: how much work something is, however busy the machine is. */
+/* A pool's keeper: it is held, and its CPU time tells how much work something is on any machine. */
 #ifndef KEEPER_H
 #define KEEPER_H
 
@@ -31,6 +31,21 @@ static inline void find_keeper(struct rnl_pool *pool)
 	ck_eventually(keeper_seen);
 	gate_open(&plug);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
+}
+
+static inline void gated_callback(struct rnl_job *job)
+{
+	gate_wait(job->user);
+}
+
+/* Holds the keeper of a pool whose workers are busy, in the callback of a cancelled job, at the gate. */
+static inline void hold_keeper(struct rnl_pool *pool, struct gate *gate, struct rnl_job *job)
+{
+	job_of(job, noop_fn, gate);
+	must(rnl_job_on_done(job, gated_callback));
+	must(rnl_submit(pool, job));
+	must(rnl_job_cancel(job));
+	gate_await(gate, 1);
 }
 
 /* The CPU seconds that the keeper has taken. */

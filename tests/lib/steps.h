@@ -10,7 +10,8 @@
  *	instructions is met for sure. The other call begins when the first is stopped.
  *	The first goes on when the other has returned, or seems to wait for it. If the
  *	first waits for the other before its stop, the other begins then.
- *	It needs x86-64. ThreadSanitizer's own instructions hold locks, so not there.
+ *	It needs x86-64. ThreadSanitizer's own instructions hold locks, so not there. A
+ *	simulated machine stops threads by itself.
  *
  * env: RNL_STEP_STRIDE=1 stops after each instruction.
  */
@@ -24,7 +25,7 @@
 #include "sanitizers.h"
 #include "seed.h"
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(RNL__SIMULATION)
 #define STEPS_HERE 1
 #else
 #define STEPS_HERE 0

@@ -13,9 +13,7 @@
 #include <string.h>
 
 #include "sim/sim.h"
-
-/* Only these call it: src/device/host_stream.c, tests/fake_cudart/op.c, alloc.h. */
-#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#include "sys/simulation.h"
 
 #define HERE __builtin_return_address(0)
 #define DEVICES_MAX 16
@@ -75,7 +73,6 @@ static void operate(uint64_t *engine, uint64_t ns, const void *pc)
 		(void)sim_sleep(SIM_SLEEP, NULL, time, pc);
 }
 
-/* A copy or a fill; -1: of the host's memory. */
 void rnl__sim_copy(int to, int from, size_t bytes)
 {
 	const uint64_t rate = to < 0 || from < 0 ? HOST_RATE : to != from ? PEER_RATE : OWN_RATE;
@@ -86,7 +83,6 @@ void rnl__sim_copy(int to, int from, size_t bytes)
 		operate(engine, COPY_NS + bytes / rate, HERE);
 }
 
-/* A kernel, before its function is called, whose steps take their own time. */
 void rnl__sim_kernel(void)
 {
 	if (sim_runs())

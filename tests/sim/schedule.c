@@ -23,7 +23,7 @@
 #define SHOWN 60		/* switches of a report */
 #define PAUSE_NS 1000
 #define CHECK_SIZE 6000		/* bytes of code of Check's check_run.c */
-#define FAIR_STEPS 100000ull	/* then the thread that runs has no priority any more */
+#define FAIR_STEPS 100000ull	/* then the thread that runs is put last: two may wake each other for ever */
 #define SPIN_STEPS 2000		/* a thread that goes on for that long lets others go first */
 
 long __real_syscall(long number, ...);
@@ -294,19 +294,20 @@ static void begin_how(void)
 	draw_next_change();
 }
 
+/* Others go first. */
+static void put_last(void)
+{
+	put_behind(me);
+	go_to(pick(me));
+}
+
 static void change(void)
 {
 	draw_next_change();
 	if (sim.how == PRIORITIES)
-		put_behind(me);
-	go_to(pick(NULL));
-}
-
-/* Two threads that wake each other for ever are put last in turn. */
-static void put_last(void)
-{
-	put_behind(me);
-	go_to(first_by_priority());
+		put_last();
+	else
+		go_to(pick(NULL));
 }
 
 /* ---- memory ------------------------------------------------------------------- */
@@ -428,8 +429,7 @@ void sim_pause(const void *pc)
 	if (!sim_runs())
 		return;
 	note(SIM_PAUSE, NULL, pc, PAUSE_NS);
-	put_behind(me);
-	go_to(pick(me));
+	put_last();
 }
 
 static void all_sleep(void)
@@ -449,6 +449,8 @@ static void leave(enum state state)
 	me->state = state;
 	if (state == ASLEEP)
 		add(&sim.asleep, me);
+	else
+		has_ended(me);
 	while (!sim.ready.nr)
 		all_sleep();
 	go_to(pick(NULL));
@@ -518,8 +520,6 @@ static void thread_ends(void *last)
 	set_name(t);
 	note(SIM_END, t, NULL, 1);
 	(void)sim_rouse(SIM_END, t, UINT_MAX);
-	t->state = OVER;
-	has_ended(t);
 	leave(OVER);
 }
 

@@ -92,6 +92,9 @@ uint64_t sim_any(uint64_t nr);
 /* Whether SIM_FAULTS asks for it: "slow", "stall", ... */
 bool sim_fault(const char *name);
 
+/* Whether an allocation of the library fails; alloc.h asks. */
+bool rnl__sim_lacks(void);
+
 /* A thread's life. */
 struct sim_thread;
 struct sim_thread *sim_thread_new(void *(*fn)(void *), void *arg);

@@ -24,6 +24,7 @@
 
 #include "sim/memory.h"
 #include "sim/sim.h"
+#include "sys/simulation.h"
 
 /* Only the linker calls these: tests/sim/wrapped names them. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -152,7 +153,6 @@ REAL(int, sched_yield, void)
 	return 0;
 }
 
-/* src/sys/clock.h and liburcu's headers call it in a spin. */
 void rnl__sim_pause(void)
 {
 	sim_pause(HERE);
@@ -543,37 +543,27 @@ REAL(int, pthread_barrier_wait, pthread_barrier_t *barrier)
 /* What all threads sleep on that wait for a file: each write has them look again. */
 static const char files;
 
-static void files_moved(const void *pc)
+int __real_poll(struct pollfd *fds, nfds_t nr, int ms);
+
+static int poll_until(struct pollfd *fds, nfds_t nr, uint64_t time, const void *pc)
 {
-	(void)sim_wake(SIM_FD, &files, UINT_MAX, pc);
+	int ret;
+
+	sim_step(SIM_FD, &files, pc);
+	while (!(ret = __real_poll(fds, nr, 0)) && sim_sleep(SIM_FD, &files, time, pc))
+		;
+	return ret;
 }
 
 REAL(int, poll, struct pollfd *fds, nfds_t nr, int ms)
 {
-	uint64_t time;
-	int ret;
-
-	if (!sim_runs())
-		return __real_poll(fds, nr, ms);
-	time = after_ms(ms);
-	sim_step(SIM_FD, &files, HERE);
-	while (!(ret = __real_poll(fds, nr, 0)) && sim_sleep(SIM_FD, &files, time, HERE))
-		;
-	return ret;
+	return sim_runs() ? poll_until(fds, nr, after_ms(ms), HERE) : __real_poll(fds, nr, ms);
 }
 
 REAL(int, ppoll, struct pollfd *fds, nfds_t nr, const struct timespec *ts, const sigset_t *signals)
 {
-	uint64_t time;
-	int ret;
-
-	if (!sim_runs())
-		return __real_ppoll(fds, nr, ts, signals);
-	time = ts ? after(ns_of(ts)) : SIM_NEVER;
-	sim_step(SIM_FD, &files, HERE);
-	while (!(ret = __real_poll(fds, nr, 0)) && sim_sleep(SIM_FD, &files, time, HERE))
-		;
-	return ret;
+	return sim_runs() ? poll_until(fds, nr, ts ? after(ns_of(ts)) : SIM_NEVER, HERE) :
+			    __real_ppoll(fds, nr, ts, signals);
 }
 
 REAL(int, epoll_wait, int fd, struct epoll_event *events, int nr, int ms)
@@ -593,84 +583,63 @@ REAL(int, epoll_wait, int fd, struct epoll_event *events, int nr, int ms)
 static void await_file(int fd, short events, const void *pc)
 {
 	struct pollfd p = { .fd = fd, .events = events };
-	int flags = fcntl(fd, F_GETFL);
+	int flags;
 
+	if (!sim_runs())
+		return;
+	flags = fcntl(fd, F_GETFL);
 	sim_step(SIM_FD, &files, pc);
 	while (flags >= 0 && !(flags & O_NONBLOCK) && !__real_poll(&p, 1, 0))
 		(void)sim_sleep(SIM_FD, &files, SIM_NEVER, pc);
 }
 
+/* The result of a call that changes what others wait for. */
+static ssize_t moved(ssize_t result, const void *pc)
+{
+	(void)sim_wake(SIM_FD, &files, UINT_MAX, pc);
+	return result;
+}
+
 REAL(ssize_t, read, int fd, void *to, size_t size)
 {
-	ssize_t n;
-
-	if (!sim_runs())
-		return __real_read(fd, to, size);
 	await_file(fd, POLLIN, HERE);
-	n = __real_read(fd, to, size);
-	files_moved(HERE);
-	return n;
+	return moved(__real_read(fd, to, size), HERE);
 }
 
 REAL(ssize_t, write, int fd, const void *from, size_t size)
 {
-	ssize_t n;
-
-	if (!sim_runs())
-		return __real_write(fd, from, size);
 	await_file(fd, POLLOUT, HERE);
-	n = __real_write(fd, from, size);
-	files_moved(HERE);
-	return n;
+	return moved(__real_write(fd, from, size), HERE);
 }
 
 REAL(ssize_t, recv, int fd, void *to, size_t size, int flags)
 {
-	ssize_t n;
-
-	if (!sim_runs())
-		return __real_recv(fd, to, size, flags);
 	if (!(flags & MSG_DONTWAIT))
 		await_file(fd, POLLIN, HERE);
-	n = __real_recv(fd, to, size, flags);
-	files_moved(HERE);
-	return n;
+	return moved(__real_recv(fd, to, size, flags), HERE);
 }
 
 REAL(ssize_t, send, int fd, const void *from, size_t size, int flags)
 {
-	ssize_t n;
-
-	if (!sim_runs())
-		return __real_send(fd, from, size, flags);
 	if (!(flags & MSG_DONTWAIT))
 		await_file(fd, POLLOUT, HERE);
-	n = __real_send(fd, from, size, flags);
-	files_moved(HERE);
-	return n;
+	return moved(__real_send(fd, from, size, flags), HERE);
 }
 
 REAL(int, accept4, int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
-	if (sim_runs())
-		await_file(fd, POLLIN, HERE);
+	await_file(fd, POLLIN, HERE);
 	return __real_accept4(fd, address, size, flags);
 }
 
 REAL(int, connect, int fd, const struct sockaddr *address, socklen_t size)
 {
-	int ret = __real_connect(fd, address, size);
-
-	files_moved(HERE);
-	return ret;
+	return (int)moved(__real_connect(fd, address, size), HERE);
 }
 
 REAL(int, close, int fd)
 {
-	int ret = __real_close(fd);
-
-	files_moved(HERE);
-	return ret;
+	return (int)moved(__real_close(fd), HERE);
 }
 
 /* ---- Check ------------------------------------------------------------------------ */

@@ -17,7 +17,7 @@
 struct storm {
 	struct rnl_pool *pool;
 	uint64_t seed;
-	_Atomic bool over;
+	double until;		/* seconds_now() */
 	_Atomic uint64_t nr_maps, nr_failed, nr_refused;
 };
 
@@ -147,7 +147,7 @@ static void *mapper_main(void *arg)
 	struct mapper *m = arg;
 
 	m->random = draws_of(m->storm->seed, m->number);
-	while (!m->storm->over)
+	while (seconds_now() < m->storm->until)
 		map_some(m);
 	return NULL;
 }
@@ -161,7 +161,7 @@ static void *submit_others(void *arg)
 	uint64_t random = draws_of(storm->seed, 100);
 	struct rnl_job jobs[NR_JOBS];
 
-	while (!storm->over) {
+	while (seconds_now() < storm->until) {
 		unsigned nr = 0;
 
 		for (; nr < NR_JOBS; nr++) {
@@ -183,7 +183,7 @@ static void *resize_often(void *arg)
 	struct storm *storm = arg;
 	uint64_t random = draws_of(storm->seed, 101);
 
-	while (!storm->over) {
+	while (seconds_now() < storm->until) {
 		must(rnl_pool_resize(storm->pool, 1 + draw(&random, WORKERS)));
 		usleep(draw(&random, 5000));
 	}
@@ -192,7 +192,7 @@ static void *resize_often(void *arg)
 
 static void storm_with(const struct rnl_pool_attr *attr)
 {
-	struct storm storm = { .seed = test_seed() };
+	struct storm storm = { .seed = test_seed(), .until = seconds_now() + stress_seconds(3) };
 	struct mapper mappers[NR_MAPPERS];
 	struct rnl_pool_stats stats;
 	pthread_t others, resizer;
@@ -204,8 +204,6 @@ static void storm_with(const struct rnl_pool_attr *attr)
 	}
 	must(pthread_create(&others, NULL, submit_others, &storm));
 	must(pthread_create(&resizer, NULL, resize_often, &storm));
-	usleep((useconds_t)(stress_seconds(3) * 1e6));
-	storm.over = true;
 	for (unsigned i = 0; i < NR_MAPPERS; i++)
 		pthread_join(mappers[i].thread, NULL);
 	pthread_join(others, NULL);

@@ -5,11 +5,13 @@
  * devices: host fake cuda
  */
 #include <dlfcn.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "sys/clock.h"
 #include "sys/thread_state.h"
 #include "pool/stream.h"
+#include "sanitizers.h"
 #include "suite.h"
 #include "pool/track.h"
 
@@ -48,6 +50,21 @@ static void end(void)
 	ck_assert_int_eq(device->ops->wait(RNL__NEVER), 0);
 	rnl__track_free(&track);
 	rnl__stream_detach();
+}
+
+TEST(without_memory_for_its_jobs_a_track_says_so, .left_out = SANITIZED)
+{
+	struct rlimit limit, none;
+	bool started;
+
+	track = (struct rnl__track){ .limit = 1 << 24, .timing = RNL_TRACE_HOST };
+	must(getrlimit(RLIMIT_AS, &limit));
+	none = (struct rlimit){ 0, limit.rlim_max };
+	must(setrlimit(RLIMIT_AS, &none));
+	started = rnl__track_start(&track);
+	must(setrlimit(RLIMIT_AS, &limit));
+	ck_assert(!started);
+	ck_assert_int_eq(track.error, -ENOMEM);
 }
 
 /* ---- the ring ------------------------------------------------------------ */

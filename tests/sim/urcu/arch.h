@@ -17,7 +17,7 @@
 #define __has_feature(x) 0
 
 #ifdef RNL__SIMULATION
+#include "sys/simulation.h"
 #undef caa_cpu_relax
-void rnl__sim_pause(void);
 #define caa_cpu_relax() rnl__sim_pause()
 #endif
