@@ -289,6 +289,9 @@ TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 
 /* ---- rounds -------------------------------------------------------------- */
 
+/* A submit that waits lets larger queues drain for a while, before it sleeps until it is woken. */
+#define SMALL 1024
+
 TEST(a_job_after_waits_for_no_later_job)
 {
 	struct gate early = GATE_INIT, later = GATE_INIT;
@@ -385,7 +388,7 @@ TEST(a_submit_that_waits_for_a_round_is_woken, .timeout_s = 60)
 	struct stage stages[STAGES + 1];
 	struct rnl_barrier barriers[2];
 	struct gate gate = GATE_INIT;
-	struct rnl_pool *pool = pool_of(2);
+	struct rnl_pool *pool = pool_of(2, .max_queued = SMALL);
 	_Atomic int reached = 0;
 	struct submitting submitting;
 	struct call call;
@@ -424,7 +427,7 @@ TEST(a_submit_that_waits_for_a_round_is_woken_by_the_end_of_one, .timeout_s = 60
 	int nr = 0, ret;
 
 	skip_unless_host();
-	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
+	pool = pool_of(2, .in_flight_ns = UINT64_MAX, .max_queued = SMALL);
 	must(rnl_barrier_init(&barrier, pool));
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
