@@ -46,6 +46,19 @@ const struct rnl_kernel *const gpu_works[GPU_KERNELS] = {
 	&gpu_work_0, &gpu_work_1, &gpu_work_2, &gpu_work_3, &gpu_work_4
 };
 
+static void move(struct rnl_dim grid, struct rnl_dim block, const void *args)
+{
+	const struct gpu_moves *moves = args;
+
+	(void)block;
+	for (uint32_t i = 0; i < grid.x; i++)
+		memcpy(moves->dst[i], moves->src[i], moves->nr_words * sizeof(uint32_t));
+}
+
+DOUBLE_KERNEL(gpu_move, NULL, move, struct gpu_moves);
+
+const struct rnl_kernel *const gpu_mover = &gpu_move;
+
 static void empty(struct rnl_dim grid, struct rnl_dim block, const void *args)
 {
 	(void)grid;

@@ -43,17 +43,22 @@ void gpu_enter(int ordinal)
 	gpu_ok(cudaSetDevice(ordinal), "cudaSetDevice");
 }
 
-void gpu_begin(int ordinal)
+void *gpu_driver(const char *name, unsigned version)
 {
 	enum cudaDriverEntryPointQueryResult status;
 	void *fn = NULL;
 
-	gpu_enter(ordinal);
-	gpu_ok(cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &fn, WRITE_VALUE_VERSION,
+	gpu_ok(cudaGetDriverEntryPointByVersion(name, &fn, version,
 						cudaEnablePerThreadDefaultStream, &status),
 	       "cudaGetDriverEntryPointByVersion");
-	bench_must(status == cudaDriverEntryPointSuccess && fn, "finding cuStreamWriteValue32");
-	write_value = (write_value_fn *)fn;
+	bench_must(status == cudaDriverEntryPointSuccess && fn, name);
+	return fn;
+}
+
+void gpu_begin(int ordinal)
+{
+	gpu_enter(ordinal);
+	write_value = (write_value_fn *)gpu_driver("cuStreamWriteValue32", WRITE_VALUE_VERSION);
 	first_word = gpu_pinned(sizeof(*first_word));
 	gpu_warm_up();
 }

@@ -80,6 +80,16 @@ struct gpu_work_args {
 extern const struct rnl_kernel *const gpu_works[GPU_KERNELS];
 #define GPU_WORK_THREADS 256
 
+#define GPU_MOVES 32
+
+/* A kernel that copies, a block of GPU_WORK_THREADS for each. */
+struct gpu_moves {
+	uint32_t nr_words;		/* that each copies; a multiple of 4 */
+	uint32_t *dst[GPU_MOVES];
+	const uint32_t *src[GPU_MOVES];
+};
+extern const struct rnl_kernel *const gpu_mover;
+
 cudaError_t gpu_device_get(void **memp, size_t bytes);
 /* Whether kernels and copies of one GPU reach what cudaMalloc() gives on its peer, from now on. */
 cudaError_t gpu_reach(int ordinal, int peer, bool on);
@@ -108,6 +118,9 @@ void gpu_stream_end(cudaStream_t stream);
 void *gpu_pinned(size_t bytes);		/* zeroed */
 void *gpu_memory(size_t bytes);		/* the device's */
 cudaEvent_t gpu_event(unsigned flags);
+
+/* A call of the driver's. */
+void *gpu_driver(const char *name, unsigned version);
 
 /* The driver's cuStreamWriteValue32. */
 void gpu_stream_write(cudaStream_t stream, uint32_t *word, uint32_t value);

@@ -179,15 +179,16 @@ static void run_ring(struct hand *h)
 			const uint64_t group = done / jobs, end = done + jobs;
 
 			await(h, (unsigned)(group % marks), before + (uint32_t)group + 1);
-			for (; done < end && done < issued; done++)
+			for (; done < end; done++)
 				look_at(h, &h->slots[done % depth]);
 			continue;
 		}
 		issue(h, &h->slots[issued % depth]);
 		issued++;
+		if (issued % jobs)
+			continue;
 		last = stops(h);
-		if (issued % jobs == 0 || last)
-			mark(h, (unsigned)((issued - 1) / jobs % marks));
+		mark(h, (unsigned)((issued / jobs - 1) % marks));
 	}
 }
 

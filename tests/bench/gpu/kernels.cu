@@ -30,6 +30,19 @@ static void (*const works[GPU_KERNELS])(struct gpu_work_args args) = {
 	work<0>, work<1>, work<2>, work<3>, work<4>
 };
 
+static __global__ void move(struct gpu_moves moves)
+{
+	const uint4 *src = reinterpret_cast<const uint4 *>(moves.src[blockIdx.x]);
+	uint4 *dst = reinterpret_cast<uint4 *>(moves.dst[blockIdx.x]);
+
+	for (uint32_t i = threadIdx.x; i < moves.nr_words / 4; i += THREADS)
+		dst[i] = src[i];
+}
+
+RNL_KERNEL(gpu_move, NULL, move, struct gpu_moves);
+
+const struct rnl_kernel *const gpu_mover = &gpu_move;
+
 static __global__ void empty(void)
 {
 }

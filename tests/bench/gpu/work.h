@@ -4,6 +4,7 @@
  * most programs have one.
  *
  *	hand.c	a thread, its stream, marks by event and by flag
+ *	graphs.c what such a thread issues as an expert would: graphs between movers
  *	producers.c	producers, which hand requests to a pool
  *	pool.c	runnel
  *	mutex.c	a mutex, a condition variable, a sync for each job
@@ -71,6 +72,15 @@ void gpu_team_begin(struct gpu_team *team, const struct gpu_hand_variant *varian
 /* Return: jobs a second since the begin. */
 double gpu_team_end(struct gpu_team *team);
 double gpu_team_rate(struct gpu_team *team, const struct gpu_hand_variant *variant, unsigned ms);
+
+/* ---- graphs.c -------------------------------------------------------- */
+
+#define GPU_GRAPH_JOBS 32
+
+/* J of one size, of which a thread issues the first GPU_GRAPH_JOBS with the last of them. */
+gpu_issue_fn gpu_issue_graphs;
+/* The variant for it: a mark stands for so many. */
+extern const struct gpu_hand_variant gpu_graphs;
 
 /* ---- producers.c ---------------------------------------------------------- */
 
