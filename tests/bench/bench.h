@@ -48,6 +48,7 @@ extern "C" {
 #define BENCH_LIST_MAX 16	/* values of a list option */
 #define BENCH_ROWS_MAX 32
 #define BENCH_PEERS_MAX 8
+#define BENCH_GPUS_MAX 8
 
 #if defined(__SANITIZE_THREAD__)
 #define BENCH_TSAN 1
@@ -68,6 +69,7 @@ enum bench_side {
 enum bench_goal {		/* of runnel's best variant; the value is ... */
 	BENCH_NO_GOAL,
 	BENCH_OF_HAND,		/* ... that part of the hand-written best */
+	BENCH_OF_LINEAR,	/* ... that part of what gpu_scales() says */
 	BENCH_OF_PEER,		/* ... that part of the peers' best */
 	BENCH_OF_CEILING,	/* ... that part of the ceiling */
 	BENCH_HAND_PLUS,	/* ... the largest excess over the hand-written best */
@@ -80,7 +82,8 @@ enum bench_by {
 	BENCH_BY_DOUBLING = 2,		/* 1, 2, 4, 8 and 16 threads */
 	BENCH_BY_CONFIG = 4,		/* --configs */
 	BENCH_BY_KIND = 8,		/* streams: per-thread, then private */
-	BENCH_BY_PAUSE = 16		/* at once, then 1 ms later, which has quantities of its own */
+	BENCH_BY_PAUSE = 16,		/* at once, then 1 ms later, which has quantities of its own */
+	BENCH_BY_GPUS = 32		/* --gpus; each beside one GPU, in the same runs */
 };
 
 struct bench_run;
@@ -120,7 +123,7 @@ struct bench_row {
 	unsigned shift;			/* with which way the next run begins */
 	bool gpu;			/* the part's process uses CUDA itself, from its begin on */
 	bool apart;			/* each measurement has a process of its own */
-	bool two;			/* it takes two GPUs; else it is left out */
+	unsigned gpus;			/* that it takes, else it is left out; 0: one, or BENCH_BY_GPUS */
 	struct bench_quantity lines[BENCH_LINES];
 	struct bench_side_of ways[BENCH_WAYS];
 };
@@ -159,8 +162,9 @@ enum bench_wrong {			/* --wrong, for tests */
 struct bench_options {
 	char device[32];
 	struct rnl_device_info info;
-	int other;			/* a GPU beside that one; -1: none answers */
-	char both[32];			/* a pool's name for the two */
+	int gpus[BENCH_GPUS_MAX];	/* that one, and the others that answer */
+	unsigned nr_gpus;
+	unsigned by_gpus[BENCH_LIST_MAX], nr_by_gpus;
 	unsigned runs, seconds;
 	unsigned run_ms, screen_ms;	/* of a measurement that goes on for some time */
 	unsigned samples;		/* of a latency on a GPU, in a run */
@@ -184,6 +188,7 @@ struct bench_run {
 	int out;
 	unsigned runs;
 	char at[40];			/* the part's parameters, behind a line's "what" */
+	unsigned nr_gpus;
 	/* Those that the row has. */
 	unsigned threads;
 	enum rnl_stream_kind kind;
@@ -233,10 +238,10 @@ extern const struct bench_work bench_throughput __attribute__((weak)),
 /* ---- gpu/gpu.c ----------------------------------------------------------- */
 
 /*
- * A part's begin on a GPU, and on another one unless @other is negative.  NULL: the program of make
+ * A part's begin on so many GPUs, of which the first is the current one.  NULL: the program of make
  * bench, which knows no GPU.
  */
-void bench_gpu_begin(int ordinal, int other) __attribute__((weak));
+void bench_gpu_begin(const int *gpus, unsigned nr) __attribute__((weak));
 
 /* ---- options.c ----------------------------------------------------------- */
 

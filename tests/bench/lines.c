@@ -118,6 +118,7 @@ double bench_line_goal(const struct bench_line *line)
 
 	switch (line->goal) {
 	case BENCH_OF_HAND:
+	case BENCH_OF_LINEAR:
 		return part * best_of(line, BENCH_HAND);
 	case BENCH_OF_PEER:
 		return part * best_of(line, BENCH_PEER);
@@ -263,7 +264,7 @@ void bench_line_print(const struct bench_options *opt, const struct bench_line *
 
 bool bench_left_out(const struct bench_options *opt, const struct bench_row *row)
 {
-	return row->two && opt->other < 0;
+	return row->gpus > opt->nr_gpus || (row->by & BENCH_BY_GPUS && !opt->nr_by_gpus);
 }
 
 /* Rows of one name follow each other. */
@@ -277,7 +278,7 @@ static void print_left_out(const struct bench_options *opt)
 		if (!opt->rows[i] || !bench_left_out(opt, row) || !strcmp(row->name, last))
 			continue;
 		last = row->name;
-		printf("%s: left out, it takes two GPUs\n", last);
+		printf("%s: left out, it takes more GPUs\n", last);
 	}
 }
 
@@ -311,6 +312,7 @@ static void print_quantity(const struct bench_quantity *of)
 {
 	static const char *const beside[] = {
 		[BENCH_OF_HAND] = " x hand-written", [BENCH_OF_PEER] = " x the best peer",
+		[BENCH_OF_LINEAR] = " of linear, or of the limit by hand",
 		[BENCH_OF_CEILING] = " x the ceiling", [BENCH_HAND_PLUS] = " more than hand-written",
 		[BENCH_ABSOLUTE] = ""
 	};

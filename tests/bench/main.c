@@ -62,6 +62,7 @@ static unsigned parts(const struct bench_row *row, const struct bench_options *o
 	return (row->by & BENCH_BY_THREADS ? opt->nr_threads : 1) *
 	       (row->by & BENCH_BY_DOUBLING ? DOUBLINGS : 1) *
 	       (row->by & BENCH_BY_CONFIG ? opt->nr_configs : 1) *
+	       (row->by & BENCH_BY_GPUS ? opt->nr_by_gpus : 1) *
 	       (row->by & BENCH_BY_KIND ? 2 : 1) * (row->by & BENCH_BY_PAUSE ? 2 : 1);
 }
 
@@ -77,7 +78,15 @@ static unsigned index_of(unsigned *part, unsigned nr)
 static void set_parameters(struct bench_run *run, unsigned part)
 {
 	const unsigned by = run->row->by;
+	char *at = run->at;
+	size_t room = sizeof(run->at);
 
+	run->nr_gpus = run->row->gpus ? run->row->gpus : 1;
+	if (by & BENCH_BY_GPUS) {
+		run->nr_gpus = run->opt->by_gpus[index_of(&part, run->opt->nr_by_gpus)];
+		at += snprintf(at, room, ", %u GPUs", run->nr_gpus);
+		room -= (size_t)(at - run->at);
+	}
 	if (by & BENCH_BY_THREADS)
 		run->threads = run->opt->threads[index_of(&part, run->opt->nr_threads)];
 	if (by & BENCH_BY_DOUBLING)
@@ -88,15 +97,13 @@ static void set_parameters(struct bench_run *run, unsigned part)
 		run->paused = index_of(&part, 2);
 	run->kind = part ? RNL_STREAM_PRIVATE : RNL_STREAM_PER_THREAD;
 	if (run->config.workers)
-		snprintf(run->at, sizeof(run->at), ", %u x %u", run->config.workers,
-			 run->config.producers);
+		snprintf(at, room, ", %u x %u", run->config.workers, run->config.producers);
 	else if (by & BENCH_BY_KIND && run->threads)
-		snprintf(run->at, sizeof(run->at), ", %u, %s", run->threads,
-			 bench_kind_name(run->kind));
+		snprintf(at, room, ", %u, %s", run->threads, bench_kind_name(run->kind));
 	else if (by & BENCH_BY_KIND)
-		snprintf(run->at, sizeof(run->at), ", %s", bench_kind_name(run->kind));
+		snprintf(at, room, ", %s", bench_kind_name(run->kind));
 	else if (run->threads)
-		snprintf(run->at, sizeof(run->at), ", %u", run->threads);
+		snprintf(at, room, ", %u", run->threads);
 }
 
 /* The row's ways and quantities, as the table has them. */
@@ -141,7 +148,7 @@ static void measure(void *arg, int out)
 
 	set_parameters(&run, table->part);
 	if (run.row->gpu)
-		bench_gpu_begin(run.opt->info.ordinal, run.row->two ? run.opt->other : -1);
+		bench_gpu_begin(run.opt->gpus, run.nr_gpus);
 	if (run.row->work->run)
 		run.row->work->run(&run);
 	else
@@ -180,18 +187,25 @@ static void run_row(struct table *table, const struct bench_row *row)
 
 struct answer {
 	struct rnl_device_info info;
-	int ret, other;
+	int ret, gpus[BENCH_GPUS_MAX];
+	unsigned nr_gpus;
 };
 
-/* The first GPU that is not this one. */
-static int other_gpu(const struct rnl_device_info *info)
+/* This GPU, and those that answer beside it. */
+static void find_gpus(struct answer *answer)
 {
 	struct rnl_device_info unused = RNL_DEVICE_INFO_INIT;
-	const int other = !info->ordinal;
+	const int first = answer->info.ordinal;
 	char name[16];
 
-	snprintf(name, sizeof(name), "cuda:%d", other);
-	return info->cuda && !rnl_device_describe(name, &unused) ? other : -1;
+	answer->gpus[answer->nr_gpus++] = first;
+	for (int gpu = 0; answer->nr_gpus < BENCH_GPUS_MAX; gpu++) {
+		snprintf(name, sizeof(name), "cuda:%d", gpu);
+		if (gpu != first && rnl_device_describe(name, &unused))
+			break;
+		if (gpu != first)
+			answer->gpus[answer->nr_gpus++] = gpu;
+	}
 }
 
 static void ask(void *arg, int out)
@@ -200,7 +214,8 @@ static void ask(void *arg, int out)
 	struct answer answer = { .info = RNL_DEVICE_INFO_INIT };
 
 	answer.ret = rnl_device_describe(opt->device, &answer.info);
-	answer.other = answer.ret ? -1 : other_gpu(&answer.info);
+	if (!answer.ret && answer.info.cuda)
+		find_gpus(&answer);
 	bench_tell(out, &answer, sizeof(answer));
 }
 
@@ -208,6 +223,7 @@ static void answered(void *arg, void *piece)
 {
 	struct bench_options *opt = arg;
 	const struct answer *answer = piece;
+	unsigned nr = 0;
 
 	if (answer->ret) {
 		fprintf(stderr, "bench: there is no device \"%s\" here: %s\n", opt->device,
@@ -215,8 +231,12 @@ static void answered(void *arg, void *piece)
 		exit(BENCH_EXIT_SKIP);
 	}
 	opt->info = answer->info;
-	opt->other = answer->other;
-	snprintf(opt->both, sizeof(opt->both), "cuda:%d,%d", opt->info.ordinal, opt->other);
+	opt->nr_gpus = answer->nr_gpus;
+	memcpy(opt->gpus, answer->gpus, sizeof(opt->gpus));
+	for (unsigned i = 0; i < opt->nr_by_gpus; i++)
+		if (opt->by_gpus[i] > 1 && opt->by_gpus[i] <= opt->nr_gpus)
+			opt->by_gpus[nr++] = opt->by_gpus[i];
+	opt->nr_by_gpus = nr;
 }
 
 static void find_device(struct bench_options *opt)

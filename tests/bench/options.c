@@ -17,6 +17,7 @@ enum {
 	KEY_ROWS = 256,
 	KEY_ONLY,
 	KEY_THREADS,
+	KEY_GPUS,
 	KEY_CONFIGS,
 	KEY_DEVICE,
 	KEY_ALL,
@@ -50,9 +51,10 @@ static const struct argp_option options[] = {
 	{ "seconds", KEY_NUMBERS + 2, "N", 0, "Of all rows together; 7200, on a GPU 300", 0 },
 	{ "device", KEY_DEVICE, "NAME", 0, "host, cuda or cuda:N; on a GPU cuda, else host", 0 },
 	{ "threads", KEY_THREADS, "N,...", 0, "Threads and workers of jobs and trace; 1,4,8,16", 0 },
+	{ "gpus", KEY_GPUS, "N,...", 0, "How many GPUs in devices, beside one; 2,4,8", 0 },
 	{ "configs", KEY_CONFIGS, "WxP,...", 0, "Workers and producers; 1, 2 and 4 of each", 0 },
 	{ "jobs", KEY_NUMBERS + 3, "N", 0, "Of throughput; 1000000", 0 },
-	{ "workers", KEY_NUMBERS + 4, "N", 0, "Of burst and forkjoin; 2", 0 },
+	{ "workers", KEY_NUMBERS + 4, "N", 0, "Of burst and forkjoin, 2; of each GPU in devices, 8", 0 },
 	{ "latency-workers", KEY_NUMBERS + 5, "N", 0, "Of handoff and return; 1", 0 },
 	{ "only", KEY_ONLY, "PEER,...", 0, "Of runnel runnel_many mutex glib libuv tbb openmp wfcq", 0 },
 	{ "all", KEY_ALL, NULL, 0, "Print every variant, not only the best", 0 },
@@ -155,16 +157,19 @@ static void parse_configs(struct bench_options *opt, struct argp_state *state, c
 			   BENCH_LIST_MAX);
 }
 
-static void parse_threads(struct bench_options *opt, struct argp_state *state, const char *arg)
+/* Return: how many. */
+static unsigned parse_counts(struct argp_state *state, const char *option, const char *arg,
+			     unsigned *found)
 {
 	struct bench_config list[BENCH_LIST_MAX];
+	const unsigned nr = parse_list(arg, false, list);
 
-	opt->nr_threads = parse_list(arg, false, list);
-	if (!opt->nr_threads)
-		argp_error(state, "'%s' is not good for --threads: give up to %d numbers from 1 to "
-			   "%d, such as 1,4,16", arg, BENCH_LIST_MAX, BENCH_THREADS_MAX);
-	for (unsigned i = 0; i < opt->nr_threads; i++)
-		opt->threads[i] = list[i].workers;
+	if (!nr)
+		argp_error(state, "'%s' is not good for --%s: give up to %d numbers from 1 to %d, "
+			   "such as 1,4,16", arg, option, BENCH_LIST_MAX, BENCH_THREADS_MAX);
+	for (unsigned i = 0; i < nr; i++)
+		found[i] = list[i].workers;
+	return nr;
 }
 
 static void parse_device(struct bench_options *opt, struct argp_state *state, const char *arg)
@@ -193,7 +198,8 @@ static void be_quick(struct bench_options *opt)
 	opt->paused_samples = 20;
 	opt->bursts = 10;
 	opt->forks = 200;
-	parse_threads(opt, NULL, "1,2");
+	opt->workers = 2;
+	opt->nr_threads = parse_counts(NULL, "threads", "1,2", opt->threads);
 	parse_configs(opt, NULL, "1x1,2x2");
 }
 
@@ -221,7 +227,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		parse_names(state, "only", arg, opt->peers, peer_name);
 		return 0;
 	case KEY_THREADS:
-		parse_threads(opt, state, arg);
+		opt->nr_threads = parse_counts(state, "threads", arg, opt->threads);
+		return 0;
+	case KEY_GPUS:
+		opt->nr_by_gpus = parse_counts(state, "gpus", arg, opt->by_gpus);
 		return 0;
 	case KEY_CONFIGS:
 		parse_configs(opt, state, arg);
@@ -285,11 +294,12 @@ void bench_options_parse(struct bench_options *opt, int argc, char **argv)
 		.paused_samples = 500,
 		.bursts = 200,
 		.forks = 10000,
-		.workers = 2,
+		.workers = bench_gpu_begin ? 8 : 2,
 		.latency_workers = 1,
 	};
 	parse_device(opt, NULL, bench_gpu_begin ? "cuda" : "host");
-	parse_threads(opt, NULL, "1,4,8,16");
+	opt->nr_threads = parse_counts(NULL, "threads", "1,4,8,16", opt->threads);
+	opt->nr_by_gpus = parse_counts(NULL, "gpus", "2,4,8", opt->by_gpus);
 	parse_configs(opt, NULL, "1x1,1x2,1x4,2x1,2x2,2x4,4x1,4x2,4x4");
 	for (unsigned i = 0; bench_rows[i].name; i++)
 		opt->rows[i] = bench_rows[i].work;

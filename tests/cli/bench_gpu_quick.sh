@@ -10,11 +10,13 @@ on_double() {
 	LD_LIBRARY_PATH="$PWD/tests/fake_cudart" FAKE_CUDART="${FAKE-misuse=abort,junk}" "$DOUBLE" --seconds=1800 "$@"
 }
 program=on_double
-two() {		# with two GPUs: the row devices
-	table 4 'J per second, two GPUs, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
-	table 4 'J of 4 KB, gathered, two GPUs, [12], (per-thread|private)' kJ/s "$v" "$n" "$v"
-	table 1 'chunks in, kernel, out; two GPUs, 4 workers each' ms "$v" "$v" "$v"
-	table 1 'requests of 4 KB, two GPUs, 8 producers each' k/s "$v" "$n" "$v"
+many() {	# many NR GPUS: the row devices with NR numbers of GPUs, as GPUS has them
+	table $((2 * $1)) "J per second, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
+	table $((2 * $1)) "J of 4 KB, gathered, $2 GPUs, (per-thread|private), 2 workers each" kJ/s "$v" "$n" "$v"
+	rows $((4 * $1)) '^\| J .* GPUs, .* [0-9.]+ \((graphs )?by hand, one GPU\), [0-9.]+ \((graphs )?by hand\), [0-9]+ % of linear'
+	table "$1" "chunks in, kernel, out; 4 workers each, $2 GPUs" GB/s "$v" "$v" "$v"
+	table "$1" "requests of 4 KB, 8 producers each, $2 GPUs" k/s "$v" "$v" "$v"
+	rows $((2 * $1)) ' GPUs .* [0-9.]+ \(copies alone, one GPU\), [0-9]+ % of linear, by hand [0-9]+ % \|$'
 	table 2 'copies from the (first GPU to the second|second GPU to the first)' GB/s "$v" "$n" "$v"
 	table 1 'join of 2 x 8 workers: what it costs its caller' us "$v" "$n" "$v"
 	table 1 'the same: last end to next end, as the host sees' us "$v" "$n" "$v"
@@ -64,22 +66,23 @@ gives 0 --quick
 silent
 rows 1 '^bench: runnel [0-9.]+ on .*, medians of 2 runs, '
 all
-rows 1 '^devices: left out, it takes two GPUs$'
+rows 1 '^devices: left out, it takes more GPUs$'
 rows 1 '^bench: 129 lines in [0-9]+ s$'
 ends 'prints every row, on the double'
 
-FAKE=devices=2,misuse=abort,junk gives 0 --quick --rows=devices
+FAKE=devices=5,misuse=abort,junk gives 0 --quick --rows=devices
 silent
-two
-rows 1 '^bench: 14 lines in [0-9]+ s$'
-ends 'prints the row for two GPUs, on the double'
+many 2 '[24]'
+rows 1 '^bench: 16 lines in [0-9]+ s$'
+ends 'prints the row for 2 and 4 of 5 GPUs, on the double'
 
-FAKE=devices=2,misuse=abort,junk gives 0 --quick --rows=devices --device=cuda:1 --threads=33,1
-rows 1 '^bench: 10 lines in [0-9]+ s$'
-FAKE=devices=2,misuse=abort,junk,strangers gives 0 --quick --rows=devices --threads=1
+FAKE=devices=2,misuse=abort,junk gives 0 --quick --rows=devices --device=cuda:1 --workers=33
+rows 1 '^bench: 6 lines in [0-9]+ s$'
+FAKE=devices=3,misuse=abort,junk,strangers gives 0 --quick --rows=devices --workers=1 --gpus=3,16
 silent
+rows 6 '^\| .* 3 GPUs'
 rows 1 '^bench: 10 lines in [0-9]+ s$'
-FAKE=devices=2 gives 1 --quick --rows=devices --threads=1 --wrong=result
+FAKE=devices=2 gives 1 --quick --rows=devices --workers=1 --wrong=result
 says 'bench: J number 1 in its memory: word 0 came out as 0x'
 says 'bench: what the kernel was to make: failed'
 ends 'begins with any GPU; needs no peers; finds what is wrong'
@@ -100,7 +103,12 @@ if [ $status = 77 ]; then
 elif [ -x "$GPU" ]; then
 	[ $status = 0 ] || complain "status on a GPU: $status"
 	all
-	if grep -q '^devices: left out' "$dir/out"; then lines=129; else two; lines=143; fi
+	lines=129
+	if ! grep -q '^devices: left out' "$dir/out"; then
+		numbers=$(grep -c '^| chunks .* GPUs' "$dir/out")
+		many "$numbers" '[248]'
+		lines=$((lines + 4 + 6 * numbers))
+	fi
 	rows 1 "^bench: $lines lines in [0-9]+ s\$"
 	ends 'prints every row, on the GPU'
 fi
@@ -122,7 +130,8 @@ gives 1 --quick --seconds=1
 says 'not begun, its seconds are over: 0'
 ends 'a wrong result is an error and no figure; it comes to an end'
 
+refuses --gpus 'give up to 16 numbers from 1 to 64' '' 0 2,
 refuses --threads 'give up to 16 numbers from 1 to 64' '' 0 65 1, x 1x2
 refuses --device 'give cuda or cuda:N' '' host cuda: cuda:x cuda:1x
-both_refuse 16 27
+both_refuse 17 27
 done_testing

@@ -71,5 +71,5 @@ refuses --latency-workers 'give a number from 1 to 64' 0
 refuses --only 'see --list and --help for its names' '' qt
 refuses --wrong 'give result, twice or lost' maybe
 refuses --device 'give host, cuda or cuda:N' '' fpga cuda: cuda:x
-both_refuse 16 9
+both_refuse 17 9
 done_testing

@@ -63,15 +63,25 @@ void gpu_begin(int ordinal)
 	gpu_warm_up();
 }
 
-void bench_gpu_begin(int ordinal, int other)
+void bench_gpu_begin(const int *gpus, unsigned nr)
 {
 	gpu_setup();
-	gpu_begin(ordinal);
-	if (other < 0)
-		return;
-	gpu_enter(other);
-	gpu_warm_up();
-	gpu_enter(ordinal);
+	for (unsigned i = nr; --i;) {
+		gpu_enter(gpus[i]);
+		gpu_warm_up();
+	}
+	gpu_begin(gpus[0]);
+}
+
+const char *gpu_names(const struct bench_options *opt, unsigned nr)
+{
+	static char name[128];
+	char *at = name;
+
+	for (unsigned i = 0; i < nr; i++)
+		at += snprintf(at, (size_t)(name + sizeof(name) - at), "%s%d", i ? "," : "cuda:",
+			       opt->gpus[i]);
+	return name;
 }
 
 cudaStream_t gpu_stream(enum rnl_stream_kind kind, bool urgent)
@@ -239,6 +249,22 @@ struct rnl_pool *gpu_pool(const char *device, enum rnl_stream_kind kind, unsigne
 	attr.nr_workers = nr_workers;
 	bench_rnl(rnl_pool_create(&pool, &attr), "rnl_pool_create");
 	return pool;
+}
+
+void gpu_scales(struct bench_line *line, unsigned nr_gpus, double times)
+{
+	const double one = bench_summary(bench_best(line, BENCH_HAND)).median;
+	const double all = bench_summary(bench_best(line, BENCH_RUNNEL)).median;
+	const struct bench_figure *ceiling = bench_best(line, BENCH_CEILING);
+	int length = snprintf(line->note, sizeof(line->note), "%.0f %% of linear",
+			      100 * all / one / nr_gpus);
+
+	if (ceiling)
+		times = bench_summary(ceiling).median / one;
+	line->goal_value *= fmin(times, nr_gpus);
+	if (!isnan(times))
+		snprintf(line->note + length, sizeof(line->note) - (size_t)length,
+			 ", by hand %.0f %%", 100 * times / nr_gpus);
 }
 
 void gpu_row_end(void *arg, struct bench_line **lines)

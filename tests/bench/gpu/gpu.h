@@ -140,6 +140,15 @@ void gpu_warm_up(void);
 struct rnl_pool *gpu_pool(const char *device, enum rnl_stream_kind kind, unsigned nr_workers,
 			  const struct rnl_pool_attr *others);
 
+/* What a pool of the first GPUs is called; until the next call. */
+const char *gpu_names(const struct bench_options *opt, unsigned nr);
+
+/*
+ * Sets the goal and the note of a line whose hand-written figure is one GPU's.  @times: so many
+ * times that can be here, at most; NAN: the ceiling's, or as many as GPUs.
+ */
+void gpu_scales(struct bench_line *line, unsigned nr_gpus, double times);
+
 /* Ends a row; its struct begins with the pool. */
 void gpu_row_end(void *arg, struct bench_line **lines);
 

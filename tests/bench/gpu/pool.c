@@ -19,8 +19,9 @@ static struct gpu_slot slot_of(struct rnl_job *job)
 	const struct gpu_request *r = rnl_container_of(job, struct gpu_request, job);
 	struct gpu_slot slot = r->slot;
 
-	if (r->other && rnl_worker_device() == 1)
-		slot.dev = r->other;
+	if (r->devs)
+		slot.dev = (uint32_t *)r->devs[rnl_worker_device()] +
+			   (slot.dev - (uint32_t *)r->devs[0]);
 	return slot;
 }
 

@@ -5,6 +5,7 @@
  *
  *	hand.c	a thread, its stream, marks by event and by flag
  *	graphs.c what such a thread issues as an expert would: graphs between movers
+ *	copies.c copies both ways
  *	producers.c	producers, which hand requests to a pool
  *	pool.c	runnel
  *	mutex.c	a mutex, a condition variable, a sync for each job
@@ -82,13 +83,31 @@ gpu_issue_fn gpu_issue_graphs;
 /* The variant for it: a mark stands for so many. */
 extern const struct gpu_hand_variant gpu_graphs;
 
+/* ---- copies.c -------------------------------------------------------- */
+
+struct gpu_copies {
+	void *in, *out;			/* page-locked chunks */
+	size_t bytes;			/* of a chunk */
+	unsigned nr_chunks;		/* that are there */
+	unsigned nr;			/* that are copied, each way, by a GPU */
+	unsigned nr_gpus;
+	void *dev[BENCH_GPUS_MAX];	/* two chunks of each GPU */
+	struct gpu_crew crews[BENCH_GPUS_MAX];
+};
+
+/* The fields before nr_gpus are set.  The first GPU is the current one then. */
+void gpu_copies_start(struct gpu_copies *copies, const int *gpus, unsigned nr_gpus);
+
+/* By the first GPUs.  Return: GB a second, both ways together. */
+double gpu_copies_rate(struct gpu_copies *copies, unsigned nr_gpus);
+
 /* ---- producers.c ---------------------------------------------------------- */
 
 /* Begins on a cache line, as a request of a server would. */
 struct gpu_request {
 	struct rnl_job job;
 	struct gpu_slot slot;
-	uint32_t *other;		/* pool.c: its memory on the pool's second device */
+	void *const *devs;		/* pool.c: where memory of each device begins; NULL: of one */
 	unsigned place;			/* a device of the pool, from 1; 0: any */
 	struct gpu_request *next;	/* mutex.c */
 	struct gpu_producer *producer;

@@ -8,8 +8,8 @@
  *	measured is the way.  Beside it hand-written threads that do J one by one,
  *	and, as a ceiling, threads that copy, run and copy back 64 requests which
  *	lie side by side already.
- *	With two GPUs: a batcher of a pool of one with 8 producers, and one of a pool of both, with
- *	twice the workers and the producers.
+ *	With several GPUs: a batcher of a pool of one with 8 producers, and one of a pool of all,
+ *	with as many for each, and as many workers.  The ceiling is as many bytes, copied by hand.
  */
 #include "gpu/work.h"
 
@@ -248,8 +248,7 @@ static void begin_batcher(struct bench *b, const struct bench_run *run, unsigned
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;
 
 	b->opt = run->opt;
-	b->pool = gpu_pool(nr_gpus > 1 ? run->opt->both : run->opt->device, run->kind,
-			   nr_gpus * WORKERS, NULL);
+	b->pool = gpu_pool(gpu_names(run->opt, nr_gpus), run->kind, nr_gpus * WORKERS, NULL);
 	attr.fn = run_batch;
 	attr.in_bytes = attr.out_bytes = BYTES;
 	bench_rnl(rnl_batcher_create(&b->batcher, b->pool, &attr), "rnl_batcher_create");
@@ -282,33 +281,55 @@ static void end_row(void *arg, struct bench_line **lines)
 
 const struct bench_work bench_batch = { begin_row, measure, end_row, NULL };
 
-/* ---- with two GPUs -------------------------------------------------------- */
+/* ---- with several GPUs ---------------------------------------------------- */
 
-#define NR_GPUS 2		/* at most: a struct bench for one, and one for both */
+#define COPY_BYTES ((size_t)8 << 20)
+#define COPY_CHUNKS 12		/* of a GPU */
+#define COPY_ROUNDS 8
 
+struct benches {
+	struct bench by[2];		/* one GPU, all */
+	struct gpu_copies copies;
+	unsigned nr_gpus;
+};
+
+/* By one GPU, by all; copies alone by one, by all. */
 static void measure_gpus(void *arg, unsigned way, double *values)
 {
-	struct bench *b = (struct bench *)arg + way;
+	struct benches *b = arg;
+	const unsigned nr_gpus = way % 2 ? b->nr_gpus : 1;
 
-	values[0] = rate(b, (way + 1) * producers[SIZES - 1]);
+	values[0] = way > 1 ? 1e6 * gpu_copies_rate(&b->copies, nr_gpus) / (2 * BYTES) :
+		    rate(&b->by[way], nr_gpus * producers[SIZES - 1]);
 }
 
 static void *begin_gpus(struct bench_run *run)
 {
-	struct bench *b = bench_alloc(NR_GPUS * sizeof(*b));
+	struct benches *b = bench_alloc(sizeof(*b));
 	double unused;
 
-	for (unsigned i = 0; i < NR_GPUS; i++) {
-		begin_batcher(&b[i], run, i + 1);
-		measure_gpus(b, i, &unused);
+	b->nr_gpus = run->nr_gpus;
+	for (unsigned way = 0; way < 2; way++) {
+		begin_batcher(&b->by[way], run, way ? b->nr_gpus : 1);
+		measure_gpus(b, way, &unused);
 	}
+	b->copies = (struct gpu_copies){
+		.bytes = COPY_BYTES, .nr_chunks = b->nr_gpus * COPY_CHUNKS,
+		.nr = run->opt->quick ? COPY_CHUNKS : COPY_ROUNDS * COPY_CHUNKS,
+	};
+	b->copies.in = gpu_pinned(COPY_BYTES * b->copies.nr_chunks);
+	b->copies.out = gpu_pinned(COPY_BYTES * b->copies.nr_chunks);
+	gpu_copies_start(&b->copies, run->opt->gpus, b->nr_gpus);
 	return b;
 }
 
 static void end_gpus(void *arg, struct bench_line **lines)
 {
-	for (unsigned i = 0; i < NR_GPUS; i++)
-		end_row((struct bench *)arg + i, lines);
+	struct benches *b = arg;
+
+	for (unsigned way = 0; way < 2; way++)
+		end_row(&b->by[way], lines);
+	gpu_scales(lines[0], b->nr_gpus, (double)NAN);
 }
 
 const struct bench_work bench_devices_batch = { begin_gpus, measure_gpus, end_gpus, NULL };

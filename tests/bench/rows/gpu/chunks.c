@@ -8,9 +8,9 @@
  *	turn on streams of one thread; a thread for each stream, which issues all of
  *	its chunks at once.  What comes out is looked at in every page, after each
  *	run, and spoilt before it.
- *	With two GPUs: the map by a pool of one, and by a pool of both, which has as many workers
- *	for each.  The ceiling is the copies alone: a thread for each GPU and each way.  Both GPUs
- *	reach one host's memory, so they need not be twice as fast as one.
+ *	With several GPUs: the map by a pool of one, and by a pool of all, which has as many workers
+ *	and as many chunks for each.  The ceiling is the copies alone.  All GPUs reach one host's
+ *	memory, so they need not be so many times as fast as one.
  */
 #include "gpu/work.h"
 
@@ -34,7 +34,7 @@ enum stages {
 
 struct bench {
 	const struct bench_options *opt;
-	unsigned nr_chunks;
+	unsigned nr_chunks;		/* that are copied, or mapped, now */
 	size_t bytes;			/* of a chunk */
 	uint64_t words;			/* of a chunk */
 	uint32_t *in, *out;		/* the arrays, page-locked */
@@ -42,9 +42,11 @@ struct bench {
 	cudaStream_t streams[STREAMS];	/* this thread's */
 	uint32_t rounds;
 	uint32_t a, c;			/* what these rounds do to a word */
-	struct rnl_pool *pool, *both;
-	struct gpu_crew crew, copiers[2];	/* of each GPU */
-	uint32_t *copied[2];		/* a chunk of each GPU */
+	struct rnl_pool *pool, *all;	/* of one GPU, of all */
+	struct rnl_pool *mapper;	/* of them */
+	unsigned nr_gpus;
+	struct gpu_crew crew;
+	struct gpu_copies copies;
 	double one_ms;			/* one stream, in this turn */
 };
 
@@ -150,7 +152,7 @@ static int do_chunk(const struct rnl_chunk *chunk)
 				(cudaStream_t)rnl_stream()) ? -1 : 0;
 }
 
-static void map_by(struct bench *b, struct rnl_pool *pool)
+static void map(struct bench *b)
 {
 	struct rnl_map map = RNL_MAP_INIT;
 	struct rnl_barrier done;
@@ -162,20 +164,10 @@ static void map_by(struct bench *b, struct rnl_pool *pool)
 	map.in_bytes = map.out_bytes = sizeof(uint32_t);
 	map.in = b->in;
 	map.out = b->out;
-	bench_rnl(rnl_barrier_init(&done, pool), "rnl_barrier_init");
-	bench_rnl(rnl_map_start(pool, &map, &done), "rnl_map_start");
+	bench_rnl(rnl_barrier_init(&done, b->mapper), "rnl_barrier_init");
+	bench_rnl(rnl_map_start(b->mapper, &map, &done), "rnl_map_start");
 	bench_rnl(rnl_barrier_wait(&done, RNL_FOREVER), "rnl_barrier_wait");
 	bench_rnl(rnl_barrier_result(&done), "rnl_map_start");
-}
-
-static void map(struct bench *b)
-{
-	map_by(b, b->pool);
-}
-
-static void map_by_both(struct bench *b)
-{
-	map_by(b, b->both);
 }
 
 /* ---- the line ------------------------------------------------------------ */
@@ -236,10 +228,11 @@ static struct bench *begin(const struct bench_run *run)
 	void *mem;
 
 	b->opt = run->opt;
-	b->nr_chunks = b->opt->quick ? QUICK_CHUNKS : CHUNKS;
+	b->nr_gpus = run->nr_gpus;
+	b->nr_chunks = b->nr_gpus * (b->opt->quick ? QUICK_CHUNKS : CHUNKS);
 	b->bytes = b->opt->quick ? QUICK_CHUNK_BYTES : CHUNK_BYTES;
 	b->words = b->bytes / sizeof(uint32_t);
-	b->pool = gpu_pool(b->opt->device, RNL_STREAM_PER_THREAD, STREAMS, NULL);
+	b->pool = b->mapper = gpu_pool(b->opt->device, RNL_STREAM_PER_THREAD, STREAMS, NULL);
 	bench_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem), "rnl_pinned_get");
 	b->in = mem;
 	bench_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem), "rnl_pinned_get");
@@ -252,6 +245,7 @@ static struct bench *begin(const struct bench_run *run)
 		b->dev_out[i] = gpu_memory(b->bytes);
 		b->streams[i] = gpu_stream(RNL_STREAM_PRIVATE, false);
 	}
+	b->nr_chunks /= b->nr_gpus;
 	calibrate(b);
 	return b;
 }
@@ -274,69 +268,49 @@ static void end_row(void *arg, struct bench_line **lines)
 		 b->bytes >> 10);
 	rnl_pinned_put(b->pool, b->in);
 	rnl_pinned_put(b->pool, b->out);
-	rnl_pool_destroy(b->both);
+	rnl_pool_destroy(b->all);
 	rnl_pool_destroy(b->pool);
 }
 
 const struct bench_work bench_chunks = { begin_row, measure, end_row, NULL };
 
-/* ---- with two GPUs -------------------------------------------------------- */
+/* ---- with several GPUs ---------------------------------------------------- */
 
-enum { NR_GPUS = 2, WAYS = 2 };		/* in and out */
-
-static void copy_some(void *arg, unsigned index, cudaStream_t stream)
-{
-	const struct bench *b = arg;
-	const unsigned gpu = index / WAYS, out = index % WAYS;
-	uint32_t *dev = b->copied[gpu] + out * b->words;
-
-	for (unsigned i = gpu; i < b->nr_chunks; i += NR_GPUS) {
-		uint32_t *host = (out ? b->out : b->in) + i * b->words;
-
-		gpu_ok(cudaMemcpyAsync(out ? host : dev, out ? dev : host, b->bytes,
-				       cudaMemcpyDefault, stream), "a copy");
-	}
-	gpu_ok(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-}
-
-static void copies_of_both(struct bench *b)
-{
-	for (unsigned i = 0; i < NR_GPUS; i++)
-		gpu_crew_begin(&b->copiers[i]);
-	for (unsigned i = 0; i < NR_GPUS; i++)
-		gpu_crew_end(&b->copiers[i]);
-}
-
-static void (*const maps[])(struct bench *b) = { map, map_by_both };
-enum { COPIES = sizeof(maps) / sizeof(maps[0]) };
-
+/* By one GPU, by all; copies alone by one, by all.  In GB a second, both ways together. */
 static void measure_map(void *arg, unsigned way, double *values)
 {
-	values[0] = way == COPIES ? ms_of(arg, copies_of_both) : checked_ms(arg, maps[way]);
-}
+	struct bench *b = arg;
+	const unsigned nr_gpus = way % 2 ? b->nr_gpus : 1;
 
-static void begin_copiers(struct bench *b, unsigned gpu)
-{
-	const int ordinal = gpu ? b->opt->other : b->opt->info.ordinal;
-
-	gpu_enter(ordinal);
-	b->copied[gpu] = gpu_memory(WAYS * b->bytes);
-	gpu_enter(b->opt->info.ordinal);
-	atomic_init(&b->copiers[gpu].next, gpu * WAYS);
-	gpu_crew_start(&b->copiers[gpu], ordinal, RNL_STREAM_PRIVATE, WAYS, copy_some, b);
+	b->nr_chunks = nr_gpus * b->copies.nr;
+	b->mapper = way % 2 ? b->all : b->pool;
+	values[0] = way > 1 ? gpu_copies_rate(&b->copies, nr_gpus) :
+		    2e-6 * (double)b->bytes * b->nr_chunks / checked_ms(b, map);
 }
 
 static void *begin_maps(struct bench_run *run)
 {
 	struct bench *b = begin(run);
+	double unused;
 
-	b->both = gpu_pool(b->opt->both, RNL_STREAM_PER_THREAD, 2 * STREAMS, NULL);
-	for (unsigned i = 0; i < NR_GPUS; i++)
-		begin_copiers(b, i);
-	for (unsigned i = 0; i < COPIES; i++)
-		(void)checked_ms(b, maps[i]);
-	copies_of_both(b);
+	b->all = gpu_pool(gpu_names(b->opt, b->nr_gpus), RNL_STREAM_PER_THREAD,
+			  b->nr_gpus * STREAMS, NULL);
+	b->copies = (struct gpu_copies){
+		.in = b->in, .out = b->out, .bytes = b->bytes, .nr = b->nr_chunks,
+		.nr_chunks = b->nr_gpus * b->nr_chunks,
+	};
+	gpu_copies_start(&b->copies, b->opt->gpus, b->nr_gpus);
+	for (unsigned way = 0; way < 2; way++)
+		measure_map(b, way, &unused);
 	return b;
 }
 
-const struct bench_work bench_devices_map = { begin_maps, measure_map, end_row, NULL };
+static void end_maps(void *arg, struct bench_line **lines)
+{
+	struct bench *b = arg;
+
+	end_row(arg, lines);
+	gpu_scales(lines[0], b->nr_gpus, (double)NAN);
+}
+
+const struct bench_work bench_devices_map = { begin_maps, measure_map, end_maps, NULL };

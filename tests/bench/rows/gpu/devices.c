@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The row devices, J: jobs of one pool over two GPUs, beside a pool of one GPU.
+ * The row devices, J: jobs of one pool over several GPUs, beside a pool of one GPU.
  *
  * DESIGN
- *	A part is a number of workers for each GPU, and a kind of streams.  Its lines are J, and J
- *	that is gathered.  By two GPUs, jobs either are placed, by turns on one and the other, or
- *	run on any: each J has memory on both, and its function takes that of its worker's device.
- *	A pool of two has twice the workers, and is fed by twice the producers.
+ *	A part is a number of GPUs, and a kind of streams.  Its lines are J, and J that is gathered.
+ *	By several GPUs, jobs either are placed, by turns on each, or run on any: each J has memory
+ *	on all, and its function takes that of its worker's device.
+ *	A pool has as many workers for each GPU, and is fed by as many producers.
  *	As in the row jobs, a short run of each variant (producers P for each GPU, requests q for
  *	each worker, how one submits) tells which is worth several long ones: the best of one GPU,
  *	of placed jobs, and of those that are not.  There is one pool at a time, so that no idle
  *	stream shares a hardware queue; a new one gets a short run that counts for nothing.
+ *	By hand, on one GPU and on all, as many threads for each GPU as workers tell what scales:
+ *	they issue J one by one, or, beside J that is gathered, graphs of many.
  *	All memory is the pool's, since a mover may copy that.
  */
 #include "gpu/work.h"
@@ -24,14 +26,19 @@
 enum spread { ONE, ANYWHERE, PLACED, SPREADS };
 static const char *const spreads[] = { "one GPU, ", "", "placed, " };
 
+enum { HAND_ONE = CANDIDATES_MAX, HAND_ALL };	/* behind the candidates */
+#define WAYS (SPREADS + 2)
+
 struct bench {
 	const struct bench_options *opt;
-	unsigned threads;
+	unsigned threads, nr_gpus;	/* threads: for each GPU */
 	enum rnl_stream_kind kind;
 	struct gpu_request *requests;
 	struct rnl_pool *pool;
-	unsigned nr_gpus;		/* of that pool */
-	void *pinned, *dev[2];
+	unsigned nr_of_pool;		/* its GPUs */
+	void *pinned, *devs[BENCH_GPUS_MAX];
+	struct gpu_team *teams[BENCH_GPUS_MAX];
+	bool gathered;
 	struct candidate {
 		enum spread spread;
 		enum gpu_done done;
@@ -48,8 +55,8 @@ static void drop_pool(struct bench *b)
 	if (!b->pool)
 		return;
 	rnl_pinned_put(b->pool, b->pinned);
-	for (unsigned i = 0; i < b->nr_gpus; i++)
-		rnl_device_free(b->pool, b->dev[i]);
+	for (unsigned i = 0; i < b->nr_of_pool; i++)
+		rnl_device_free(b->pool, b->devs[i]);
 	rnl_pool_destroy(b->pool);
 	b->pool = NULL;
 }
@@ -61,37 +68,62 @@ static void make_pool(struct bench *b, unsigned nr_gpus)
 	const size_t bytes = nr * GPU_WORDS * sizeof(uint32_t);
 
 	drop_pool(b);
-	b->nr_gpus = nr_gpus;
-	b->pool = gpu_pool(nr_gpus > 1 ? b->opt->both : b->opt->device, b->kind,
-			   nr_gpus * b->threads, NULL);
+	b->nr_of_pool = nr_gpus;
+	b->pool = gpu_pool(gpu_names(b->opt, nr_gpus), b->kind, nr_gpus * b->threads, NULL);
 	bench_rnl(rnl_pinned_get(b->pool, 2 * bytes, &b->pinned), "rnl_pinned_get");
 	for (unsigned i = 0; i < nr_gpus; i++)
-		bench_rnl(rnl_device_alloc(b->pool, i, bytes, &b->dev[i]), "rnl_device_alloc");
-	gpu_slots_in(&b->requests->slot, nr, sizeof(*b->requests), &j, b->pinned, b->dev[0]);
+		bench_rnl(rnl_device_alloc(b->pool, i, bytes, &b->devs[i]), "rnl_device_alloc");
+	gpu_slots_in(&b->requests->slot, nr, sizeof(*b->requests), &j, b->pinned, b->devs[0]);
 	for (size_t i = 0; i < nr; i++)
-		b->requests[i].other = nr_gpus > 1 ? (uint32_t *)b->dev[1] + i * GPU_WORDS : NULL;
+		b->requests[i].devs = b->devs;
 }
 
 static double rate(struct bench *b, const struct candidate *c, unsigned ms)
 {
-	const unsigned nr = c->requests * b->threads * b->nr_gpus;
+	const unsigned nr = c->requests * b->threads * b->nr_of_pool;
 
 	for (unsigned i = 0; i < nr; i++)
-		b->requests[i].place = c->spread == PLACED ? i % 2 + 1 : 0;
-	return 1e-3 * gpu_pool_rate(b->pool, b->requests, nr, c->done, c->producers * b->nr_gpus,
-				    ms);
+		b->requests[i].place = c->spread == PLACED ? i % b->nr_of_pool + 1 : 0;
+	return 1e-3 * gpu_pool_rate(b->pool, b->requests, nr, c->done,
+				    c->producers * b->nr_of_pool, ms);
 }
 
 /* Return: thousands of J a second. */
 static double measure(struct bench *b, const struct candidate *c, unsigned ms)
 {
-	const unsigned nr_gpus = c->spread == ONE ? 1 : 2;
+	const unsigned nr_gpus = c->spread == ONE ? 1 : b->nr_gpus;
 
-	if (!b->pool || b->nr_gpus != nr_gpus) {
+	if (!b->pool || b->nr_of_pool != nr_gpus) {
 		make_pool(b, nr_gpus);
 		(void)rate(b, c, b->opt->screen_ms);
 	}
 	return rate(b, c, ms);
+}
+
+/* ---- by hand ------------------------------------------------------------- */
+
+static const struct gpu_hand_variant one_by_one = { GPU_EVENT, 8, 64 };
+
+static double measure_by_hand(const struct bench *b, unsigned nr_gpus, unsigned ms)
+{
+	double found = 0;
+
+	for (unsigned i = 0; i < nr_gpus; i++)
+		gpu_team_begin(b->teams[i], b->gathered ? &gpu_graphs : &one_by_one);
+	bench_sleep_ms(ms);
+	for (unsigned i = 0; i < nr_gpus; i++)
+		found += 1e-3 * gpu_team_end(b->teams[i]);
+	return found;
+}
+
+static void begin_by_hand(struct bench *b)
+{
+	const int *gpus = b->opt->gpus;
+
+	for (unsigned i = b->nr_gpus; i--;) {
+		gpu_enter(gpus[i]);
+		b->teams[i] = gpu_team_start(gpus[i], b->kind, b->threads, gpu_issue_j, true);
+	}
 }
 
 /* ---- the variants -------------------------------------------------------- */
@@ -103,13 +135,13 @@ static void add(struct bench *b, enum spread spread, enum gpu_done done, unsigne
 	b->all[b->nr++] = (struct candidate){ spread, done, producers, requests, 0 };
 }
 
-static void list_all(struct bench *b, bool gathered)
+static void list_all(struct bench *b)
 {
 	b->nr = 0;
 	for (unsigned spread = ONE; spread < SPREADS; spread++)
 		for (unsigned p = 1; p <= b->threads && p <= PRODUCERS_MAX; p *= 2) {
-			add(b, spread, gathered ? GPU_CQ_GATHER : GPU_CQ, p, REQUESTS_MAX);
-			if (gathered)
+			add(b, spread, b->gathered ? GPU_CQ_GATHER : GPU_CQ, p, REQUESTS_MAX);
+			if (b->gathered)
 				continue;
 			add(b, spread, GPU_CQ, p, REQUESTS_MAX / 2);
 			add(b, spread, GPU_CQ_MANY, p, REQUESTS_MAX);
@@ -151,15 +183,21 @@ static void measure_one(void *arg, unsigned which, double *values)
 {
 	struct bench *b = arg;
 
-	values[0] = measure(b, &b->all[which], b->opt->run_ms);
+	values[0] = which < CANDIDATES_MAX ? measure(b, &b->all[which], b->opt->run_ms) :
+		    measure_by_hand(b, which == HAND_ONE ? 1 : b->nr_gpus, b->opt->run_ms);
 }
 
 static void run_line(const struct bench_run *run, struct bench *b, unsigned quantity)
 {
-	struct bench_line *line = bench_line(run, quantity, "%s", "");
-	struct bench_way ways[SPREADS];
+	struct bench_line *line = bench_line(run, quantity, ", %u workers each", b->threads);
+	struct bench_figure *one, *all;
+	struct bench_way ways[WAYS];
 
-	list_all(b, quantity);
+	b->gathered = quantity;
+	for (unsigned i = 0; i < b->nr_gpus; i++)
+		gpu_team_issue(b->teams[i], b->gathered ? gpu_issue_graphs : gpu_issue_j, true);
+	(void)measure_by_hand(b, b->nr_gpus, b->opt->screen_ms);
+	list_all(b);
 	screen(b);
 	for (unsigned i = 0; i < SPREADS; i++) {
 		const unsigned best = best_of(b, i);
@@ -168,21 +206,31 @@ static void run_line(const struct bench_run *run, struct bench *b, unsigned quan
 			measure_one, best, { add_figure(line, &b->all[best]) }, false
 		};
 	}
-	bench_turns(run, ways, SPREADS, b);
+	one = bench_figure(line, BENCH_PEER, b->gathered ? "graphs by hand, one GPU" :
+							    "by hand, one GPU");
+	all = bench_figure(line, BENCH_PEER, b->gathered ? "graphs by hand" : "by hand");
+	ways[SPREADS] = (struct bench_way){ measure_one, HAND_ONE, { one }, false };
+	ways[SPREADS + 1] = (struct bench_way){ measure_one, HAND_ALL, { all }, false };
+	bench_turns(run, ways, WAYS, b);
+	gpu_scales(line, b->nr_gpus, b->gathered ? bench_summary(all).median /
+						       bench_summary(one).median : (double)NAN);
 	bench_line_tell(run, line);
 }
 
 static void run_row(struct bench_run *run)
 {
+	const unsigned nr = run->nr_gpus * run->opt->workers;
 	struct bench *b;
 
-	if (2 * run->threads > RNL_WORKERS_MAX)
-		return;		/* no pool of two has so many */
+	if (nr > RNL_WORKERS_MAX)
+		return;		/* no pool has so many */
 	b = bench_alloc(sizeof(*b));
 	b->opt = run->opt;
-	b->threads = run->threads;
+	b->threads = run->opt->workers;
+	b->nr_gpus = run->nr_gpus;
 	b->kind = run->kind;
-	b->requests = bench_alloc(2 * REQUESTS_MAX * (size_t)b->threads * sizeof(*b->requests));
+	b->requests = bench_alloc(REQUESTS_MAX * (size_t)nr * sizeof(*b->requests));
+	begin_by_hand(b);
 	for (unsigned quantity = 0; quantity < 2; quantity++)
 		run_line(run, b, quantity);
 	drop_pool(b);

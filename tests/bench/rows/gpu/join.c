@@ -226,21 +226,20 @@ static void measure(void *arg, unsigned by_pool, double *values)
 static void begin_crew(struct bench *b, const struct bench_run *run, unsigned gpu)
 {
 	const unsigned nr = NR / b->nr_gpus, first = gpu * nr;
-	const int ordinal = gpu ? run->opt->other : run->opt->info.ordinal;
 
-	gpu_enter(ordinal);
+	gpu_enter(run->opt->gpus[gpu]);
 	for (unsigned i = first; i < first + nr; i++)
 		b->events[i] = gpu_event(cudaEventDisableTiming);
-	gpu_enter(run->opt->info.ordinal);
+	gpu_enter(run->opt->gpus[0]);
 	atomic_init(&b->crews[gpu].next, first);
-	gpu_crew_start(&b->crews[gpu], ordinal, run->kind, nr, issue_one, b);
+	gpu_crew_start(&b->crews[gpu], run->opt->gpus[gpu], run->kind, nr, issue_one, b);
 }
 
 static void *begin_row(struct bench_run *run)
 {
 	struct bench *b = bench_alloc(sizeof(*b));
 
-	b->nr_gpus = run->row->two ? 2 : 1;
+	b->nr_gpus = run->nr_gpus;
 	b->nr = run->opt->samples / SAMPLES_PART + 1;
 	b->host_us = bench_alloc(b->nr * sizeof(*b->host_us));
 	b->device_us = bench_alloc(b->nr * sizeof(*b->device_us));
@@ -248,7 +247,7 @@ static void *begin_row(struct bench_run *run)
 	b->stream = gpu_stream(run->kind, false);
 	for (unsigned i = 0; i < b->nr_gpus; i++)
 		begin_crew(b, run, i);
-	b->pool = gpu_pool(run->row->two ? run->opt->both : run->opt->device, run->kind, NR, NULL);
+	b->pool = gpu_pool(gpu_names(run->opt, b->nr_gpus), run->kind, NR, NULL);
 	find_keys(b);
 	(void)join_by_hand(b);
 	(void)gap_us(b);

@@ -14,6 +14,7 @@
 #include "gpu/work.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define COPY_BYTES ((size_t)64 << 20)
 #define QUICK_COPY_BYTES ((size_t)1 << 20)
@@ -153,13 +154,12 @@ static void *begin_row(struct bench_run *run)
 	struct bench *b = bench_alloc(sizeof(*b));
 	double unused[BENCH_VALUES];
 
-	b->ordinals[0] = run->opt->info.ordinal;
-	b->ordinals[1] = run->opt->other;
+	memcpy(b->ordinals, run->opt->gpus, sizeof(b->ordinals));
 	b->bytes = run->opt->quick ? QUICK_COPY_BYTES : COPY_BYTES;
 	b->nr = run->opt->quick ? QUICK_COPIES : COPIES;
 	b->copies = bench_alloc(b->nr * sizeof(*b->copies));
 	b->host = gpu_pinned(b->bytes);
-	b->pool = gpu_pool(run->opt->both, run->kind, 2, NULL);
+	b->pool = gpu_pool(gpu_names(run->opt, 2), run->kind, 2, NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		void *mem;
 
