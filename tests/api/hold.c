@@ -876,8 +876,8 @@ static void end_late_ones(void *arg)
 	}
 }
 
-TEST(a_late_hold_is_no_more_work_after_many_holds, .timeout_s = 60, .known_to_fail =
-     "the keeper walks each slot that was ever used, for each late hold")
+TEST(a_late_hold_is_no_more_work_after_many_holds, .timeout_s = 60, .not_simulated = "CPU time",
+     .known_to_fail = "the keeper walks each slot that was ever used, for each late hold")
 {
 	struct rnl_pool *pool = pool_of(1);
 	double before, after;
@@ -891,7 +891,8 @@ TEST(a_late_hold_is_no_more_work_after_many_holds, .timeout_s = 60, .known_to_fa
 }
 
 /* ThreadSanitizer does not tell the size of the heap. */
-TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED, .known_to_fail =
+TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED,
+     .not_simulated = "the heap", .known_to_fail =
      "slots of holds are the process's, and are never freed")
 {
 	size_t before = 0, after;

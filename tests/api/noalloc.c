@@ -18,6 +18,7 @@ static void count_memory(void)
 	atomic_fetch_add_explicit(&all_memory, 1, memory_order_relaxed);
 }
 
+#define ITS_OWN "malloc() and the locks are its own"
 #define INTERPOSED __attribute__((visibility("default")))
 
 #if SANITIZED
@@ -164,7 +165,7 @@ static void count_to(struct count *sum, const struct count *from)
 }
 
 /* Without this test the others could count nothing and pass. */
-TEST(the_counters_count)
+TEST(the_counters_count, .not_simulated = ITS_OWN)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	struct count from, sum = { 0, 0 };
@@ -291,7 +292,7 @@ static int submit_batch(struct rnl_pool *pool, enum kind kind)
 	return nr;
 }
 
-TEST(submits_allocate_nothing_and_take_no_lock)
+TEST(submits_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 {
 	int rounds = (int)(100000 / BATCH / test_scale());
 	struct rnl_pool *pool = pool_of(2);
@@ -328,7 +329,7 @@ TEST(submits_allocate_nothing_and_take_no_lock)
 	rnl_pool_destroy(pool);
 }
 
-TEST(refused_submits_allocate_nothing_and_take_no_lock)
+TEST(refused_submits_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 {
 	int nr = (int)(100000 / test_scale());
 	struct rnl_pool *pool = pool_of(1, .max_queued = 1);
@@ -362,7 +363,7 @@ TEST(refused_submits_allocate_nothing_and_take_no_lock)
 	rnl_pool_destroy(pool);
 }
 
-TEST(a_pool_that_runs_jobs_allocates_nothing)
+TEST(a_pool_that_runs_jobs_allocates_nothing, .not_simulated = ITS_OWN)
 {
 	enum { EMPTY, FILLING, CALLING, REAPED, WAYS };
 	static const char *const ways[WAYS] = { "empty", "filling", "calling back", "reaped" };
@@ -432,7 +433,7 @@ static int send_some(struct rnl_batcher *batcher, struct rnl_request *requests)
 	return nr;
 }
 
-TEST(requests_allocate_nothing_and_take_no_lock)
+TEST(requests_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN)
 {
 	static struct rnl_request requests[REQUESTS];
 	struct rnl_batcher_attr attr = RNL_BATCHER_ATTR_INIT;

@@ -32,6 +32,7 @@
 #define PLACES 4096
 #define STORES 16		/* older ones are forgotten */
 #define DRAINED_NS 10000
+#define LOOKS (1u << 20)	/* bytes of plain accesses, in which races are looked for */
 
 struct clocks {
 	uint32_t at[NT];
@@ -86,7 +87,7 @@ static struct place places[PLACES + 1];
 static unsigned nr_cells, nr_places;
 static uint32_t epoch = 1;
 static uintptr_t watched;
-static size_t watched_bytes;
+static size_t watched_bytes, looks_left;
 
 /* A thread that the machine does not know, as one at its very end, sees the last values. */
 static bool is_weak(void)
@@ -144,6 +145,7 @@ void memory_watch(const volatile void *at, size_t bytes)
 {
 	watched = (uintptr_t)at;
 	watched_bytes = bytes;
+	looks_left = LOOKS;
 }
 
 /* NULL: nothing is known of that byte. */
@@ -214,8 +216,9 @@ void memory_plain(const volatile void *mem, size_t bytes, bool write, const void
 	uintptr_t at = (uintptr_t)mem, end = at + bytes;
 	unsigned me;
 
-	if (!is_weak() || at - watched >= watched_bytes)
+	if (!is_weak() || at - watched >= watched_bytes || looks_left < bytes)
 		return;
+	looks_left -= bytes;
 	me = sim_slot();
 	while (at < end) {
 		struct cell *cell = known(at, true);

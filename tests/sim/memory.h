@@ -19,7 +19,7 @@ void memory_forget_all(void);
 /* The same of these bytes: they were freed. */
 void memory_forget(const volatile void *at, size_t bytes);
 
-/* Races are looked for in these bytes. */
+/* Races are looked for in these bytes, in the first accesses to them. */
 void memory_watch(const volatile void *at, size_t bytes);
 
 /* A thread begins in a slot: it knows what its parent knows. */

@@ -366,7 +366,7 @@ static void begin_memory(void)
 
 	sim.weak = memory && *memory ? strcmp(memory, "sequential") != 0 : weak;
 	memory_weak = sim.weak;
-	memory_watch(NULL, memory && !strcmp(memory, "races") ? SIZE_MAX : 0);
+	memory_watch(NULL, SIZE_MAX);
 }
 
 /* ---- steps -------------------------------------------------------------------- */
