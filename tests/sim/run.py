@@ -65,7 +65,7 @@ def main(seed, seeds, how, case, devices, *programs):
     shown, passed, bad = set(), 0, 0
     given = [f'{name}={value!r}' for name, value in
              (('HOW', how), ('FAULTS', os.environ.get('SIM_FAULTS')), ('MEMORY', os.environ.get('SIM_MEMORY'))) if value]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         todo = [(p, d, s) for s in range(int(seed), int(seed) + int(seeds)) for p in programs
                 for d in devices.split() if d == 'fake' or '/fake' not in p]
         for (program, device, at), (failed, out) in zip(todo, pool.map(lambda t: run(*t, how, case), todo)):
