@@ -109,6 +109,9 @@ static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **f
 {
 	struct rnl_pool *pool = w->pool;
 
+	/* As victim(): what it does now is not in the pool's figures, should the resize fail. */
+	if (w->index >= rnl__pool_nr_workers(pool))
+		return NULL;
 	for (unsigned i = 0; i < pool->nr_urgent; i++) {
 		struct rnl_job *job = NULL;
 		bool placed;

@@ -230,6 +230,55 @@ TEST(on_the_host_device_every_worker_takes_urgent_jobs_first)
 	rnl_pool_destroy(pool);
 }
 
+/* Worker 2 may start; worker 3 may not, once the gate is open. */
+struct starts {
+	_Atomic pid_t tid;		/* of worker 2 */
+	struct gate gate;
+};
+
+static int start_or_fail(void *arg, unsigned worker, void **datap)
+{
+	struct starts *s = arg;
+
+	(void)datap;
+	if (worker == 2)
+		s->tid = own_tid();
+	if (worker != 3)
+		return 0;
+	gate_wait(&s->gate);
+	return -EPROTO;
+}
+
+TEST(a_worker_takes_no_urgent_job_in_a_growth_that_fails)
+{
+	struct starts starts = { .gate = GATE_INIT };
+	struct gate gates[2] = { GATE_INIT, GATE_INIT };
+	struct rnl_job held[2], urgent;
+	struct rnl_pool_stats stats;
+	struct rnl_pool *pool;
+	struct call call;
+
+	skip_on_cuda("urgent workers take urgent jobs alone");
+	pool = pool_of(1, .nr_urgent = 1, .on_start = start_or_fail, .hook_arg = &starts);
+	hold_workers(pool, &gates[0], &held[0], 1);
+	hold_urgent(pool, &gates[1], &held[1], 1);
+	urgent_of(&urgent, index_fn, NULL);
+	must(rnl_submit(pool, &urgent));
+	call_start(&call, resize_fn, &(struct resize){ pool, 3 });
+	gate_await(&starts.gate, 1);
+	ck_waits(starts.tid);
+	gate_open(&starts.gate);
+	ck_assert_int_eq(call_end(&call), -EPROTO);
+	gate_open(&gates[1]);
+	ck_assert_int_eq(result_of(&urgent), 0);
+	gate_open(&gates[0]);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	stats = figures_of(pool);
+	ck_assert_uint_eq(stats.accepted, 3);
+	ck_assert_uint_eq(stats.done, 3);
+	rnl_pool_destroy(pool);
+}
+
 /* ---- numbers ------------------------------------------------------------- */
 
 TEST(urgent_workers_are_counted_first_and_with_the_others)
