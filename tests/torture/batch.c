@@ -313,8 +313,8 @@ void batch_begin(struct round *r)
 		s->number = i;
 		for (unsigned k = 0; k < NR_EACH; k++)
 			s->items[k].sender = s;
-		if (rnl_cq_create(&s->cq) || rnl_barrier_init(&s->barrier, r->pool))
-			give_up(r, "there is no completion queue");
+		s->cq = cq_make(r);
+		barrier_make(r, &s->barrier, false);
 		seat_take(r, "sender", MAKES, send_all, s);
 	}
 }

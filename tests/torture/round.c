@@ -149,6 +149,19 @@ void *round_alloc(struct round *r, size_t bytes)
 	return kept->memory;
 }
 
+struct rnl_cq *cq_make(struct round *r)
+{
+	struct rnl_cq *cq = NULL;
+	int ret;
+
+	do
+		ret = said(r, rnl_cq_create(&cq), 0, "rnl_cq_create");
+	while (ret && memory_lacks());
+	if (ret)
+		give_up(r, "there is no completion queue");
+	return cq;
+}
+
 void barrier_make(struct round *r, struct rnl_barrier *barrier, bool small)
 {
 	void *memory = barrier;
@@ -394,7 +407,6 @@ bool round_run(uint64_t number)
 {
 	struct round *r = calloc(1, sizeof(*r));
 	bool lost;
-	int ret;
 
 	if (!r)
 		abort();
@@ -409,11 +421,7 @@ bool round_run(uint64_t number)
 	use_cpus(r);
 	watch(r, 6 * long_ns());
 	faults_begin(r);
-	do
-		ret = said(r, rnl_cq_create(&r->cq), 0, "rnl_cq_create");
-	while (ret && memory_lacks());
-	if (ret)
-		give_up(r, "there is no completion queue");
+	r->cq = cq_make(r);
 	if (!said(r, create_pool(r), MAY_LACK, "rnl_pool_create")) {
 		if (rnl_pool_nr_devices(r->pool) != (int)r->nr_devices)
 			tally_wrong(UNDOCUMENTED, "a pool over \"%s\" has %d devices", r->device,
