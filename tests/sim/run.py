@@ -24,6 +24,8 @@ LIMIT = 300             # seconds of one program with one seed
 # A test that loops makes that many times fewer rounds, and one that lasts takes so many seconds.
 FEWER, STORMS_FEWER, SECONDS = '20', '200', '0.01'
 FAILED = re.compile(r'^\S+?:\d+:[FE]:(\w+):')
+# Why the storm, or the machine, ended a run: failures that differ in numbers alone are one.
+REASON = re.compile(r'^torture: seed \d+, round \d+: (.*)|^sim: (.*?): seed', re.MULTILINE)
 
 
 def environment(program, device, seed, how, case):
@@ -57,7 +59,8 @@ def run(program, device, seed, how, case):
     failed = [m[1] for m in map(FAILED.match, done.stdout.split('\n')) if m]
     failed = [f for f in failed if f'KNOWN TO FAIL: {f}:' not in done.stdout]
     if done.returncode not in (0, 77) and not failed:
-        failed = [f'exit status {done.returncode}']
+        why = REASON.search(done.stdout)
+        failed = [re.sub(r'\d+', 'N', why[1] or why[2]) if why else f'exit status {done.returncode}']
     return failed, done.stdout
 
 
