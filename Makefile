@@ -78,7 +78,8 @@ vpath %.cu $(srcdir)
 vpath %.in $(srcdir)
 vpath %.map $(srcdir)
 
-all: lib tool man examples
+# A simulated machine is linked into programs: it has no shared library, nor what needs that.
+all: $(if $(simulation),librunnel.a,lib tool man examples)
 %.o: %.c Makefile config.mk ; @mkdir -p $(@D)
 	$(call Q,CC)$(COMPILE) -c -o $@ $<
 %.o: %.cpp Makefile config.mk ; @mkdir -p $(@D)

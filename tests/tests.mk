@@ -246,7 +246,8 @@ check_env = srcdir='$(srcdir)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' MAKE='$(MAKE)'
 	VERSION='$(VERSION)' CUDA_CFLAGS='$(CUDA_CFLAGS)' sanitizer='$(sanitizer)' \
 	NVCC='$(nvcc)' have_CUDA='$(have_CUDA)' have_HTTP='$(have_HTTP)' have_LIBPNG='$(have_LIBPNG)' have_MPI='$(have_MPI)' MPIRUN='$(MPIRUN)' UNBUILT='configure found no working nvcc' \
 	have_NCCL='$(have_NCCL)' have_PYTHON='$(have_PYTHON)' PYTHON='$(PYTHON)' FUZZ_CC='$(FUZZ_CC)' FUZZES='$(FUZZES)' TIMEOUT='$(TIMEOUT)' TESTWRAP='$(TESTWRAP)' RNL_TEST_SCALE='$(RNL_TEST_SCALE)'
-if_wanted = $(if $(call wanted,tests/$1),$2)
+# What a script runs; none of them runs on a simulated machine.
+if_wanted = $(if $(simulation),,$(if $(call wanted,tests/$1),$2))
 ifeq ($(have_CHECK),yes)
 check: all tests runnel.pc
 	@$(check_env) exec sh $(srcdir)/tests/lib/run $(runs)
