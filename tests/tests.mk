@@ -53,7 +53,7 @@ SIM_SHARED := tests/sim/atomics.o tests/sim/memory.o
 ifneq ($(simulation),)
 INC := -I$(srcdir)/tests/sim -I$(srcdir)/tests -I$(srcdir)/src $(INC)
 SIM_OBJS := $(filter-out tests/sim/weak.o,$(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*.c))))
-src/%.o: INC += -include sim/alloc.h
+src/%.o: INC += -include sim/faults.h
 $(SIM_OBJS): RNL_CFLAGS := $(filter-out -fsanitize=thread,$(RNL_CFLAGS))
 sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed \
 	$(shell sed -n 's/^REAL.[^,]*, \([a-z_0-9]*\).*/\1/p' $(srcdir)/tests/sim/wraps.c))

@@ -9,6 +9,7 @@
  *	once, and so do fills and copies within a device.
  *	Faults are drawn only if SIM_FAULTS has their name, so that without it a seed is the same run.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,14 @@ bool rnl__sim_lacks(void)
 	if (alloc < 0)
 		alloc = sim_fault("alloc");
 	return alloc && sim_runs() && !sim_any(LACKS);
+}
+
+bool rnl__sim_interrupts(void)
+{
+	if (!sim_runs() || sim_any(SIM_SPURIOUS))
+		return false;
+	errno = EINTR;
+	return true;
 }
 
 /* An operation of the calling thread's stream; @engine NULL: it needs none. */

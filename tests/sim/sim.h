@@ -92,8 +92,12 @@ uint64_t sim_any(uint64_t nr);
 /* Whether SIM_FAULTS asks for it: "slow", "stall", ... */
 bool sim_fault(const char *name);
 
-/* Whether an allocation of the library fails; alloc.h asks. */
+/* Whether an allocation of the library fails, and whether a signal interrupts a call; faults.h asks. */
 bool rnl__sim_lacks(void);
+bool rnl__sim_interrupts(void);
+
+/* A wait in so many ends for no reason, or by a signal. */
+#define SIM_SPURIOUS 64
 
 /* A thread's life. */
 struct sim_thread;

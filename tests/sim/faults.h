@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Included first in each source of the library: with SIM_FAULTS=alloc some allocations fail. */
-#ifndef SIM_ALLOC_H
-#define SIM_ALLOC_H
+/*
+ * Included first in each source of the library: with SIM_FAULTS=alloc some allocations fail, and
+ * signals interrupt what they may.
+ */
+#ifndef SIM_FAULTS_H
+#define SIM_FAULTS_H
 
 #include "config.h"	/* before any header of the system */
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 
 bool rnl__sim_lacks(void);		/* device.c */
+bool rnl__sim_interrupts(void);
 
 #define aligned_alloc(...) (rnl__sim_lacks() ? NULL : aligned_alloc(__VA_ARGS__))
 #define calloc(...) (rnl__sim_lacks() ? NULL : calloc(__VA_ARGS__))
 #define malloc(...) (rnl__sim_lacks() ? NULL : malloc(__VA_ARGS__))
 #define realloc(...) (rnl__sim_lacks() ? NULL : realloc(__VA_ARGS__))
+
+#define nanosleep(...) (rnl__sim_interrupts() ? -1 : nanosleep(__VA_ARGS__))
+#define ppoll(...) (rnl__sim_interrupts() ? -1 : ppoll(__VA_ARGS__))
 
 #endif
