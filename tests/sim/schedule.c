@@ -24,6 +24,7 @@
 #define PAUSE_NS 1000
 #define CHECK_SIZE 6000		/* bytes of code of Check's check_run.c */
 #define FAIR_STEPS 100000ull	/* then the thread that runs is put last: two may wake each other for ever */
+#define LAGS 11			/* a slow thread is 2, 3, 5, ... 1,025 times slower */
 #define SPIN_STEPS 2000		/* a thread that goes on for that long lets others go first */
 
 long __real_syscall(long number, ...);
@@ -48,6 +49,7 @@ struct sim_thread {
 	const volatile void *object;
 	const void *pc;
 	uint64_t until, priority;
+	uint64_t lag;			/* a step takes so many ns more, while others go on */
 	void *(*fn)(void *);
 	void *arg;
 	char name[16];			/* once it is over */
@@ -407,10 +409,18 @@ static void note(enum sim_what what, const volatile void *object, const void *pc
 		wake_due();
 }
 
+/* The calling thread's CPU is slow: others go on before its step of that many ns. */
+static void lag_behind(uint64_t ns, const void *pc)
+{
+	if (me->lag)
+		(void)sim_sleep(SIM_SLEEP, NULL, sim.now + ns * me->lag, pc);
+}
+
 void sim_step(enum sim_what what, const volatile void *object, const void *pc)
 {
 	if (!sim_runs())
 		return;
+	lag_behind(1, pc);
 	note(what, object, pc, 1);
 	if (!--sim.left)
 		change();
@@ -428,6 +438,7 @@ void sim_pause(const void *pc)
 {
 	if (!sim_runs())
 		return;
+	lag_behind(PAUSE_NS, pc);
 	note(SIM_PAUSE, NULL, pc, PAUSE_NS);
 	put_last();
 }
@@ -545,6 +556,8 @@ struct sim_thread *sim_thread_new(void *(*fn)(void *), void *arg)
 	t->arg = arg;
 	t->what = SIM_CREATE;
 	t->priority = UINT64_MAX / 2 + 1 + sim_any(UINT64_MAX / 4);
+	if (sim_fault("cpus") && !sim_any(4))
+		t->lag = 1ull << sim_any(LAGS);
 	sim.threads[sim.nr++] = t;
 	add_ready(t);
 	begins(t);
