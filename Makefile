@@ -44,7 +44,8 @@ MANUALS := $(patsubst $(srcdir)/docs/man/%.in,%,$(wildcard $(srcdir)/docs/man/*.
 ifneq ($(have_CUDA),yes)
 SRCS := $(filter-out $(SRCS_CUDA),$(SRCS))
 endif
-nvcc   := $(if $(filter yes,$(have_NVCC)),$(NVCC))
+# Not on a simulated machine, which has no runtime of CUDA's but the double.
+nvcc   := $(if $(simulation),,$(if $(filter yes,$(have_NVCC)),$(NVCC)))
 MAJOR  := $(firstword $(subst ., ,$(VERSION)))
 SONAME := librunnel.so.$(MAJOR)
 SO     := librunnel.so.$(VERSION)

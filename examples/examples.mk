@@ -23,14 +23,9 @@ EXAMPLE_DIRS := $(DEVICE_EXAMPLES:%=$(ex)/%) $(http) $(ex)/common $(ex)
 
 examples: $(PROGRAMS)
 $(ex)/%.o: INC += -I$(srcdir)/$(ex)
+ifeq ($(simulation),)
 $(ex)/fan_out $(ex)/producer_consumer: %: %.o $(SO)
 	$(call Q,LD)$(LINK) -o $@ $< $(WITH_SO)
-$(ex)/pipeline/%.o: INC += $(LIBPNG_CFLAGS)
-$(buckets)/mpi.o: INC += $(MPI_CFLAGS)
-$(buckets)/nccl.o $(buckets)/by_hand.o: INC += $(NCCL_CFLAGS) $(CUDA_CFLAGS)
-libs_buckets := $(MPI_LIBS) $(NCCL_LIBS)
-libs_pipeline := $(LIBPNG_LIBS) -lm
-$(ex)/gwc/gwc_mpi.o: INC += $(MPI_CFLAGS)
 # PROGRAM, OBJECTS, and the name of the variable that has its libraries.
 define link_example
 $1: $2 $(SO)
@@ -41,6 +36,13 @@ $(foreach e,$(DEVICE_EXAMPLES),$(eval $(call link_example,$(ex)/$e/$e,$(call exa
 $(eval $(call link_example,$(ex)/gwc/gwc_mpi,$(filter-out %/gwc.o,$(call example_objs,gwc)) $(GWC_MPI:.c=.o) \
   $(ex)/gwc/device$(kernel_o),MPI_LIBS))
 $(eval $(call link_example,$(http)/http_server,$(HTTP_OBJS),HTTP_LIBS))
+endif
+$(ex)/pipeline/%.o: INC += $(LIBPNG_CFLAGS)
+$(buckets)/mpi.o: INC += $(MPI_CFLAGS)
+$(buckets)/nccl.o $(buckets)/by_hand.o: INC += $(NCCL_CFLAGS) $(CUDA_CFLAGS)
+libs_buckets := $(MPI_LIBS) $(NCCL_LIBS)
+libs_pipeline := $(LIBPNG_LIBS) -lm
+$(ex)/gwc/gwc_mpi.o: INC += $(MPI_CFLAGS)
 $(http)/%.o: INC += $(HTTP_CFLAGS)
 # The page as a C array's numbers.
 $(http)/page.o: INC += -I$(http)

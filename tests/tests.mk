@@ -52,7 +52,7 @@ SEEDS ?= 1
 SIM_SHARED := tests/sim/atomics.o tests/sim/memory.o
 ifneq ($(simulation),)
 INC := -I$(srcdir)/tests/sim -I$(srcdir)/tests -I$(srcdir)/src $(INC)
-SIM_OBJS := $(filter-out tests/sim/weak.o,$(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*.c))))
+SIM_OBJS := $(filter-out tests/sim/main.o tests/sim/weak.o,$(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*.c))))
 src/%.o: INC += -include sim/faults.h
 $(SIM_OBJS): RNL_CFLAGS := $(filter-out -fsanitize=thread,$(RNL_CFLAGS))
 sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed \
@@ -63,8 +63,16 @@ SIM_OBJS += $(FAKE_OBJS)
 CUDA_LIBS :=
 sim_wraps += '-Wl,--export-dynamic-symbol=cuda*' '-Wl,--export-dynamic-symbol=fake_*'
 endif
-sim_torture = $(if $(filter $T,torture),tests/torture/torture)
-SIMULATED = $(foreach t,$(TESTS_SO) $(TESTS_A),$(if $(filter $T,$(call name_of,$t)),$t)) $(sim_torture)
+# Programs without Check: the storm, the calls of make fuzz, examples that need no files.
+SIM_EXAMPLES := allocator overlap specialised stream_kinds
+sim_programs := tests/torture/torture tests/fuzz/calls $(ex)/fan_out $(ex)/producer_consumer $(foreach e,$(SIM_EXAMPLES),$(ex)/$e/$e)
+$(foreach e,$(SIM_EXAMPLES),$(eval $(ex)/$e/$e: $(call example_objs,$e) $(ex)/$e/device.o))
+$(ex)/fan_out $(ex)/producer_consumer: %: %.o
+$(sim_programs): tests/sim/main.o $(SIM_OBJS) librunnel.a
+	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS) $(sim_wraps) -Wl,--wrap=main
+# examples/overlap of examples/overlap/overlap.
+sim_name = $(if $(filter $(notdir $1),$(notdir $(patsubst %/,%,$(dir $1)))),$(patsubst %/,%,$(dir $1)),$1)
+SIMULATED = $(foreach t,$(TESTS_SO) $(TESTS_A) $(sim_programs),$(if $(filter $T,$(call sim_name,$(call name_of,$t))),$t))
 sim: tests
 	@SIM_FAULTS='$(FAULTS)' SIM_MEMORY='$(MEMORY)' FIRST='$(FIRST)' \
 	  python3 -B $(srcdir)/tests/sim/run.py $(SEED) $(SEEDS) '$(HOW)' '$(CASE)' \
@@ -148,8 +156,7 @@ $(foreach w,$(ways),$(eval $(call link_cuda_tests,$w)))
 TORTURE_OBJS := $(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/torture/*.c)))
 $(TORTURE_OBJS): TEST_CFLAGS =
 ifneq ($(simulation),)
-tests/torture/torture: $(TORTURE_OBJS) $(SIM_OBJS) librunnel.a
-	$(call Q,LD)$(LINK) -o $@ $(filter %.o,$^) $(WITH_A) $(CHECK_LIBS) $(sim_wraps)
+tests/torture/torture: $(TORTURE_OBJS)
 else
 tests/torture/torture: $(TORTURE_OBJS) $(if $(nvcc),tests/torture/kernel.cu.o) $(SO)
 	$(call Q,LD)$(if $(nvcc),$(NVLINK) -o $@ $(filter %.o,$^) $(NVWITH_SO)/..,$(LINK) -o $@ $(filter %.o,$^) $(WITH_SO)/..)
@@ -202,7 +209,12 @@ tests/fuzz/$1: $(call fuzz_objs,$1) $(fuzz_lib) $(if $(fakes),$(fake_cudart))
 	$$(call Q,LD)$$(FUZZ_CC) $$(FUZZ_SANITIZERS) -pthread -o $$@ $$(filter %.o,$$^) $(fuzz_lib) \
 	  $$(if $$(fakes),$$(with_fake)) $$(URCU_LIBS) $$(LIBPNG_LIBS) $$(ZLIB_LIBS) $$(tool_libs) -ldl -lm
 endef
+ifneq ($(simulation),)
+tests/fuzz/%.o: TEST_CFLAGS = -D_GNU_SOURCE -DFUZZ_DOUBLE=$(if $(double),1,0) $(CUDA_CFLAGS)
+tests/fuzz/calls: tests/fuzz/calls.o $(fuzz_calls:%=%.o)
+else
 $(foreach f,$(FUZZES),$(eval $(call link_fuzz,$f)))
+endif
 ifneq ($(fuzzes),)
 fuzz: $(fuzzes)
 	@sh $(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZES)
@@ -255,7 +267,7 @@ tests: $(if $(fakes),$(fake_cudart)) $(call if_wanted,cli/tool,$(tool_double)) \
 	$(call if_wanted,cli/buckets,$(buckets_double)) $(call if_wanted,cli/http,$(http_double)) $(call if_wanted,cli/stream_kinds,$(kinds_double)) \
 	$(call if_wanted,cli/fuzz,$(fuzzes)) $(call if_wanted,cli/python,$(if $(filter yes,$(have_PYTHON)),python/_runnel.abi3.so)) \
 	$(call if_wanted,cli/loader,$(loader_double)) $(call if_wanted,cli/pipeline,$(pipeline_double)) \
-	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(simulation),,$(if $(nvcc),$(TESTS_CU)))) $(call if_wanted,cli/torture,tests/torture/torture $(torture_double)) $(sim_torture)
+	$(call wanted,$(TESTS_FAKE) $(weaks:%=tests/%) $(TESTS_SO) $(TESTS_A) $(if $(nvcc),$(TESTS_CU))) $(call if_wanted,cli/torture,tests/torture/torture $(torture_double)) $(SIMULATED)
 else
 check tests:
 	@echo 'The tests need Check >= 0.15: run `make deps check`.' >&2; exit 1
@@ -309,7 +321,7 @@ check-http http-page: serve
 endif
 .PHONY: abi check check-all check-http http-page check-mutants coverage coverage-report fuzz tests torture
 
-tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart lib package sim sim/src/pool sim/src/sys stress torture tree unit,tests/$d)
+tests_dirs := $(foreach d,api cli countdown cuda doubles fake_cudart fuzz lib package sim sim/src/pool sim/src/sys stress torture tree unit,tests/$d)
 clean_tests = rm -rf tests/fuzz/found tests/fuzz/objects $(FUZZES:%=tests/fuzz/%) tests/fuzz/failed-* tests/fuzz/*.log; rm -f $(foreach d,$(tests_dirs),$d/*.log $d/*.tap) tests/fake_cudart/lib* \
 	$(TESTS_SO) $(TESTS_A) $(WEAKS:%=tests/%) $(FAKES:%=tests/%) $(TESTS_CU) \
 	tests/doubles/tool tests/doubles/http $(foreach e,buckets loader pipeline stream_kinds torture,tests/doubles/$e) tests/torture/torture && rm -rf build-coverage build-sim

@@ -21,11 +21,24 @@ from concurrent.futures import ThreadPoolExecutor
 
 KEPT = 'HOME PATH RNL_STRESS_SECONDS RNL_TEST_SCALE SIM_FAULTS SIM_HASH SIM_MEMORY TMPDIR'.split()
 LIMIT = 300             # seconds of one program with one seed
+# Arguments of programs without Check: {} is the device; those that have a kernel of CUDA's alone name the host.
+ARGUMENTS = {
+    'torture': '--device={}',
+    'allocator': '--device={} --repeat=1 --requests=200',
+    'overlap': '--device=host --repeat=1 --chunks=16 --chunk=4K --rounds=1',
+    'specialised': '--device=host --repeat=1 --bytes=64K --slice=16K --window=4',
+    'stream_kinds': '--device=host --repeat=1 --threads=4 --ms=1',
+}
 # A test that loops makes that many times fewer rounds, and one that lasts takes so many seconds.
 FEWER, STORMS_FEWER, SECONDS = '20', '200', '0.01'
 FAILED = re.compile(r'^\S+?:\d+:[FE]:(\w+):')
 # Why the storm, or the machine, ended a run: failures that differ in numbers alone are one.
 REASON = re.compile(r'^torture: seed \d+, round \d+: (.*)|^sim: (.*?): seed', re.MULTILINE)
+
+
+def runs_on(program, device):
+    arguments = ARGUMENTS.get(os.path.basename(program), '')
+    return '--device=host' not in arguments if device == 'fake' else '/fake' not in program
 
 
 def environment(program, device, seed, how, case):
@@ -48,8 +61,9 @@ def run(program, device, seed, how, case):
     """(what failed, the output): of one program on one device with one seed."""
     # At the same addresses a program that hashes them is the same each time.
     command = ['setarch', '-R', './' + program]
+    command += ARGUMENTS.get(os.path.basename(program), '').format('cuda' if device == 'fake' else 'host').split()
     if program.endswith('/torture'):
-        command += [f'--seed={seed}', '--device=' + ('cuda' if device == 'fake' else 'host')]
+        command.append(f'--seed={seed}')
     try:
         done = subprocess.run(command, env=environment(program, device, seed, how, case),
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace',
@@ -70,11 +84,11 @@ def main(seed, seeds, how, case, devices, *programs):
              (('HOW', how), ('FAULTS', os.environ.get('SIM_FAULTS')), ('MEMORY', os.environ.get('SIM_MEMORY'))) if value]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         todo = [(p, d, s) for s in range(int(seed), int(seed) + int(seeds)) for p in programs
-                for d in devices.split() if d == 'fake' or '/fake' not in p]
+                for d in devices.split() if runs_on(p, d)]
         for (program, device, at), (failed, out) in zip(todo, pool.map(lambda t: run(*t, how, case), todo)):
             passed += not failed
             bad += bool(failed)
-            name = program.replace('tests/', '', 1).replace('torture/', '')
+            name = re.sub(r'(\w+)/\1$', r'\1', program.replace('tests/', '', 1))
             for test in failed:
                 if (program, device, test) in shown:
                     continue

@@ -645,9 +645,15 @@ REAL(int, close, int fd)
 	return (int)moved(__real_close(fd), HERE);
 }
 
-/* ---- Check ------------------------------------------------------------------------ */
+/* ---- the end ---------------------------------------------------------------------- */
 
-/* An assertion that fails tells how it came to that. */
+/* What fails tells how it came to that. */
+REAL(_Noreturn void, abort, void)
+{
+	sim_report("it aborts");
+	__real_abort();
+}
+
 _Noreturn void __real__ck_assert_failed(const char *file, int line, const char *expr, const char *text,
 					...);
 _Noreturn void __wrap__ck_assert_failed(const char *file, int line, const char *expr, const char *text,

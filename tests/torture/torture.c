@@ -105,8 +105,6 @@ int main(int argc, char **argv)
 	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
 
 	options_parse(argc, argv);
-	if (sim_begin)
-		sim_begin();
 	tally_open();
 	(void)rnl_setup();
 	if (!options.fake && look_for_device())

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs that are no tests: the machine begins before their main(). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+
+/* Only the linker and libFuzzer call these. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#pragma weak LLVMFuzzerInitialize
+#pragma weak LLVMFuzzerTestOneInput
+
+#define INPUT_MAX 1600
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+int __real_main(int argc, char **argv);
+
+int __wrap_main(int argc, char **argv)
+{
+	sim_begin();
+	return __real_main(argc, argv);
+}
+
+/* A program of make fuzz, which has none: one input, by the seed.  Its first byte is the device. */
+__attribute__((weak)) int main(int argc, char **argv)
+{
+	const char *device = getenv("RNL_TEST_DEVICE");
+	static uint8_t data[INPUT_MAX];
+
+	if (LLVMFuzzerInitialize)
+		LLVMFuzzerInitialize(&argc, &argv);
+	for (size_t i = 0; i < INPUT_MAX; i++)
+		data[i] = (uint8_t)sim_any(256);
+	data[0] = data[0] % 2 + (device && !strcmp(device, "cuda") ? 2 : 0);
+	return LLVMFuzzerTestOneInput(data, 8 + sim_any(INPUT_MAX - 8));
+}
