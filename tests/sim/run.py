@@ -24,10 +24,10 @@ LIMIT = 300             # seconds of one program with one seed
 # Arguments of programs without Check: {} is the device; those that have a kernel of CUDA's alone name the host.
 ARGUMENTS = {
     'torture': '--device={}',
-    'allocator': '--device={} --repeat=1 --requests=200',
-    'overlap': '--device=host --repeat=1 --chunks=16 --chunk=4K --rounds=1',
-    'specialised': '--device=host --repeat=1 --bytes=64K --slice=16K --window=4',
-    'stream_kinds': '--device=host --repeat=1 --threads=4 --ms=1',
+    'examples/allocator': '--device={} --repeat=1 --requests=200',
+    'examples/overlap': '--device=host --repeat=1 --chunks=16 --chunk=4K --rounds=1',
+    'examples/specialised': '--device=host --repeat=1 --bytes=64K --slice=16K --window=4',
+    'examples/stream_kinds': '--device=host --repeat=1 --threads=4 --ms=1',
 }
 # A test that loops makes that many times fewer rounds, and one that lasts takes so many seconds.
 FEWER, STORMS_FEWER, SECONDS = '20', '200', '0.01'
@@ -36,8 +36,13 @@ FAILED = re.compile(r'^\S+?:\d+:[FE]:(\w+):')
 REASON = re.compile(r'^torture: seed \d+, round \d+: (.*)|^sim: (.*?): seed', re.MULTILINE)
 
 
+def name_of(program):
+    """api/hold of tests/api/hold, examples/overlap of examples/overlap/overlap."""
+    return re.sub(r'(\w+)/\1$', r'\1', program.replace('tests/', '', 1))
+
+
 def runs_on(program, device):
-    arguments = ARGUMENTS.get(os.path.basename(program), '')
+    arguments = ARGUMENTS.get(name_of(program), '')
     return '--device=host' not in arguments if device == 'fake' else '/fake' not in program
 
 
@@ -61,7 +66,7 @@ def run(program, device, seed, how, case):
     """(what failed, the output): of one program on one device with one seed."""
     # At the same addresses a program that hashes them is the same each time.
     command = ['setarch', '-R', './' + program]
-    command += ARGUMENTS.get(os.path.basename(program), '').format('cuda' if device == 'fake' else 'host').split()
+    command += ARGUMENTS.get(name_of(program), '').format('cuda' if device == 'fake' else 'host').split()
     if program.endswith('/torture'):
         command.append(f'--seed={seed}')
     try:
@@ -88,7 +93,7 @@ def main(seed, seeds, how, case, devices, *programs):
         for (program, device, at), (failed, out) in zip(todo, pool.map(lambda t: run(*t, how, case), todo)):
             passed += not failed
             bad += bool(failed)
-            name = re.sub(r'(\w+)/\1$', r'\1', program.replace('tests/', '', 1))
+            name = name_of(program)
             for test in failed:
                 if (program, device, test) in shown:
                     continue
