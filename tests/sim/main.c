@@ -11,6 +11,7 @@
 #pragma weak LLVMFuzzerTestOneInput
 
 #define INPUT_MAX 1600
+#define KINDS 32
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -22,16 +23,22 @@ int __wrap_main(int argc, char **argv)
 	return __real_main(argc, argv);
 }
 
-/* A program of make fuzz, which has none: one input, by the seed.  Its first byte is the device. */
+/*
+ * A program of make fuzz, which has none: one input, by the seed.  Its first byte is the device, and each
+ * fourth one is a kind of call.  Some seeds have few kinds (swarm testing: Groce et al. 2012).
+ */
 __attribute__((weak)) int main(int argc, char **argv)
 {
 	const char *device = getenv("RNL_TEST_DEVICE");
-	static uint8_t data[INPUT_MAX];
+	static uint8_t data[INPUT_MAX], kinds[KINDS];
+	const uint64_t nr_kinds = 1 + sim_any(KINDS);
 
 	if (LLVMFuzzerInitialize)
 		LLVMFuzzerInitialize(&argc, &argv);
+	for (size_t i = 0; i < KINDS; i++)
+		kinds[i] = (uint8_t)sim_any(256);
 	for (size_t i = 0; i < INPUT_MAX; i++)
-		data[i] = (uint8_t)sim_any(256);
+		data[i] = i % 4 ? (uint8_t)sim_any(256) : kinds[sim_any(nr_kinds)];
 	data[0] = data[0] % 2 + (device && !strcmp(device, "cuda") ? 2 : 0);
 	return LLVMFuzzerTestOneInput(data, 8 + sim_any(INPUT_MAX - 8));
 }
