@@ -53,7 +53,7 @@ bool rnl__sim_lacks(void)
 
 bool rnl__sim_interrupts(void)
 {
-	if (!sim_runs() || sim_any(SIM_SPURIOUS))
+	if (!sim_runs() || !sim_spurious())
 		return false;
 	errno = EINTR;
 	return true;

@@ -77,7 +77,7 @@ static struct {
 	uint64_t mean, changes;		/* steps between changes; changes that are left */
 	uint64_t since;			/* steps since the last switch */
 	uint64_t lowest;		/* priority, of the next that is put behind all others */
-	unsigned nr, starved;
+	unsigned nr, starved, spurious;
 	unsigned nr_alive, slots;	/* slots that are taken: a bit each */
 	bool weak;			/* what memory_weak is with few threads */
 	bool woken;			/* a thread is ready that was not when the last one was chosen */
@@ -106,6 +106,11 @@ static uint64_t draw(void)
 uint64_t sim_any(uint64_t nr)
 {
 	return draw() % nr;
+}
+
+bool sim_spurious(void)
+{
+	return !sim_any(sim.spurious);
 }
 
 static void mix(uint64_t value)
@@ -293,6 +298,7 @@ static void begin_how(void)
 	sim.mean = 1ull << sim_any(sim.how == RANDOM || sim.how == STARVED ? 8 : 14);
 	sim.changes = 1 + sim_any(8);
 	sim.starved = (unsigned)sim_any(8);
+	sim.spurious = 2u << sim_any(6);
 	draw_next_change();
 }
 

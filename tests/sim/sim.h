@@ -96,8 +96,8 @@ bool sim_fault(const char *name);
 bool rnl__sim_lacks(void);
 bool rnl__sim_interrupts(void);
 
-/* A wait in so many ends for no reason, or by a signal. */
-#define SIM_SPURIOUS 64
+/* Whether a wait ends for no reason, or by a signal: one in 2 to 64 does, by the seed. */
+bool sim_spurious(void);
 
 /* A thread's life. */
 struct sim_thread;

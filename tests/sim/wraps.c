@@ -213,7 +213,7 @@ static long futex(const volatile uint32_t *word, int operation, uint32_t value,
 			errno = EAGAIN;
 			return -1;
 		}
-		if (!sim_any(SIM_SPURIOUS)) {
+		if (sim_spurious()) {
 			errno = EINTR;
 			return sim_any(2) ? 0 : -1;
 		}
@@ -434,7 +434,7 @@ static int wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t time, con
 		return error;
 	/* In one step: a signal from here on is not missed. */
 	(void)sim_rouse(SIM_UNLOCK, mutex, UINT_MAX);
-	woken = !sim_any(SIM_SPURIOUS) || sim_sleep(SIM_COND_WAIT, cond, time, pc);
+	woken = sim_spurious() || sim_sleep(SIM_COND_WAIT, cond, time, pc);
 	error = lock(mutex, SIM_NEVER, pc);
 	return error ? error : woken ? 0 : ETIMEDOUT;
 }
