@@ -55,8 +55,10 @@ INC := -I$(srcdir)/tests/sim -I$(srcdir)/tests -I$(srcdir)/src $(INC)
 SIM_OBJS := $(filter-out tests/sim/main.o tests/sim/weak.o,$(patsubst $(srcdir)/%.c,%.o,$(sort $(wildcard $(srcdir)/tests/sim/*.c))))
 src/%.o: INC += -include sim/faults.h
 $(SIM_OBJS): RNL_CFLAGS := $(filter-out -fsanitize=thread,$(RNL_CFLAGS))
-sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed \
-	$(shell sed -n 's/^REAL.[^,]*, \([a-z_0-9]*\).*/\1/p' $(srcdir)/tests/sim/wraps.c))
+# The last ones are not simulated, and no program calls them yet: one that does is not linked.
+sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed abort \
+	$(shell sed -n 's/^WRAP.[^,]*, \([a-z_0-9]*\).*/\1/p' $(srcdir)/tests/sim/wraps.c) \
+	clock_nanosleep pthread_mutex_timedlock $(addprefix pthread_rwlock_,rdlock wrlock) pthread_timedjoin_np sleep)
 ifneq ($(double),)
 # The double is in libcudart's place, and tests find its calls by name.
 SIM_OBJS += $(FAKE_OBJS)

@@ -24,8 +24,6 @@ void __tsan_func_entry(void *pc) { (void)pc; }
 void __tsan_func_exit(void) {}
 void __tsan_read_range(void *at, size_t size) { memory_plain(at, size, false, HERE); }
 void __tsan_write_range(void *at, size_t size) { memory_plain(at, size, true, HERE); }
-void __tsan_vptr_update(void **at, void *to) { (void)at; (void)to; }
-void __tsan_vptr_read(void **at) { (void)at; }
 
 /* Later compilers call these. */
 void *__tsan_memmove(void *to, const void *from, size_t size)
@@ -51,8 +49,7 @@ void *__tsan_memset(void *to, int value, size_t size)
 	type __tsan_atomic##bits##_load(const volatile type *at, int order) \
 	{ \
 		sim_step(SIM_LOAD, at, HERE); \
-		return (type)memory_load(at, bits / 8, __atomic_load_n(at, __ATOMIC_SEQ_CST), \
-					 order, HERE); \
+		return (type)memory_load(at, bits / 8, __atomic_load_n(at, __ATOMIC_SEQ_CST), order); \
 	} \
 	void __tsan_atomic##bits##_store(volatile type *at, type value, int order) \
 	{ \
@@ -79,11 +76,9 @@ void *__tsan_memset(void *to, int value, size_t size)
 	{ \
 		return compare##bits(at, old, value, order, other, HERE); \
 	} \
+	__attribute__((alias("__tsan_atomic" #bits "_compare_exchange_strong"))) \
 	int __tsan_atomic##bits##_compare_exchange_weak(volatile type *at, type *old, \
-							type value, int order, int other) \
-	{ \
-		return compare##bits(at, old, value, order, other, HERE); \
-	} \
+							type value, int order, int other); \
 	type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type old, \
 							type value, int order, int other) \
 	{ \

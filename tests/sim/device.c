@@ -44,11 +44,7 @@ bool sim_fault(const char *name)
 /* Whether an allocation of the library fails. */
 bool rnl__sim_lacks(void)
 {
-	static int alloc = -1;
-
-	if (alloc < 0)
-		alloc = sim_fault("alloc");
-	return alloc && sim_runs() && !sim_any(LACKS);
+	return sim_runs() && sim_fault("alloc") && !sim_any(LACKS);
 }
 
 bool rnl__sim_interrupts(void)
@@ -62,16 +58,11 @@ bool rnl__sim_interrupts(void)
 /* An operation of the calling thread's stream; @engine NULL: it needs none. */
 static void operate(uint64_t *engine, uint64_t ns, const void *pc)
 {
-	static int slow = -1, stall = -1;
 	uint64_t time = sim_now();
 
-	if (slow < 0) {
-		slow = sim_fault("slow");
-		stall = sim_fault("stall");
-	}
-	if (slow && sim_thread() % 4 == 0)
+	if (sim_thread() % 4 == 0 && sim_fault("slow"))
 		ns *= SLOWER;
-	if (stall && !sim_any(STALLS))
+	if (sim_fault("stall") && !sim_any(STALLS))
 		ns = STALL_NS;
 	if (engine && *engine > time)
 		time = *engine;

@@ -336,8 +336,7 @@ static bool may_be_older(const struct place *place, uint64_t nr, const struct cl
 	return !known_of;
 }
 
-uint64_t memory_load(const volatile void *at, unsigned size, uint64_t value, int order,
-		     const void *pc)
+uint64_t memory_load(const volatile void *at, unsigned size, uint64_t value, int order)
 {
 	struct place *place;
 	struct store *from;
@@ -356,7 +355,7 @@ uint64_t memory_load(const volatile void *at, unsigned size, uint64_t value, int
 		oldest += sim_any(place->nr - oldest);
 	from = &place->stores[oldest % STORES];
 	if (from != last(place))
-		sim_old_value(at, pc);
+		sim_old_value();
 	received(from, order);
 	return from->value;
 }

@@ -32,8 +32,7 @@ void memory_thread_ends(unsigned slot);
  * Accesses of the calling thread, sim_slot().  @value: what is, or now will be, in memory.  A load
  * returns that or an older value.  @look: no older one.
  */
-uint64_t memory_load(const volatile void *at, unsigned size, uint64_t value, int order,
-		     const void *pc);
+uint64_t memory_load(const volatile void *at, unsigned size, uint64_t value, int order);
 void memory_look(const volatile void *at, unsigned size, uint64_t value, int order);
 void memory_store(const volatile void *at, unsigned size, uint64_t was, uint64_t value, int order);
 void memory_modify(const volatile void *at, unsigned size, uint64_t was, uint64_t value, int order);

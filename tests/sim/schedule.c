@@ -28,6 +28,7 @@
 #define SPIN_STEPS 2000		/* a thread that goes on for that long lets others go first */
 
 long __real_syscall(long number, ...);
+int __real_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
 
 static const char *const words[] = {
 	[SIM_LOAD] = "load", [SIM_OLD] = "load old", [SIM_STORE] = "store", [SIM_MODIFY] = "modify", [SIM_FENCE] = "fence",
@@ -53,6 +54,7 @@ struct sim_thread {
 	void *(*fn)(void *);
 	void *arg;
 	char name[16];			/* once it is over */
+	pthread_t id;
 	pid_t tid;
 };
 
@@ -93,19 +95,14 @@ static pthread_key_t ends;
 
 /* ---- chance ---------------------------------------------------------------- */
 
-static uint64_t draw(void)
+uint64_t sim_any(uint64_t nr)
 {
 	/* splitmix64 (Steele, Lea, Flood 2014) */
 	uint64_t z = sim.random += 0x9e3779b97f4a7c15u;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
-uint64_t sim_any(uint64_t nr)
-{
-	return draw() % nr;
+	return (z ^ z >> 31) % nr;
 }
 
 bool sim_spurious(void)
@@ -271,11 +268,6 @@ static struct sim_thread *pick(const struct sim_thread *but)
 	return t;
 }
 
-static void put_behind(struct sim_thread *t)
-{
-	t->priority = sim.lowest--;
-}
-
 static void draw_next_change(void)
 {
 	if (sim.how == RANDOM || sim.how == STARVED)
@@ -305,7 +297,7 @@ static void begin_how(void)
 /* Others go first. */
 static void put_last(void)
 {
-	put_behind(me);
+	me->priority = sim.lowest--;
 	go_to(pick(me));
 }
 
@@ -325,10 +317,8 @@ unsigned sim_slot(void)
 	return me->slot;
 }
 
-void sim_old_value(const volatile void *at, const void *pc)
+void sim_old_value(void)
 {
-	(void)at;
-	(void)pc;
 	sim.nr_old++;
 	show(me, SIM_OLD);
 }
@@ -382,11 +372,6 @@ static void begin_memory(void)
 bool sim_runs(void)
 {
 	return sim.on && me;
-}
-
-void sim_turn(bool on)
-{
-	sim.on = on;
 }
 
 uint64_t sim_now(void)
@@ -520,11 +505,6 @@ unsigned sim_wake(enum sim_what what, const volatile void *object, unsigned nr, 
 
 /* ---- a thread's life ----------------------------------------------------------- */
 
-static void set_name(struct sim_thread *t)
-{
-	(void)prctl(PR_GET_NAME, t->name);
-}
-
 /* The last of the destructors of thread-local memory: until then the thread takes part. */
 static void thread_ends(void *last)
 {
@@ -534,13 +514,13 @@ static void thread_ends(void *last)
 		pthread_setspecific(ends, (void *)((uintptr_t)last + 1));
 		return;
 	}
-	set_name(t);
+	(void)prctl(PR_GET_NAME, t->name);
 	note(SIM_END, t, NULL, 1);
 	(void)sim_rouse(SIM_END, t, UINT_MAX);
 	leave(OVER);
 }
 
-void *sim_thread_main(void *arg)
+static void *thread_main(void *arg)
 {
 	struct sim_thread *t = arg;
 
@@ -551,7 +531,7 @@ void *sim_thread_main(void *arg)
 	return t->fn(t->arg);
 }
 
-struct sim_thread *sim_thread_new(void *(*fn)(void *), void *arg)
+static struct sim_thread *new_thread(void *(*fn)(void *), void *arg)
 {
 	struct sim_thread *t = calloc(1, sizeof(*t));
 
@@ -570,17 +550,29 @@ struct sim_thread *sim_thread_new(void *(*fn)(void *), void *arg)
 	return t;
 }
 
-/* It could not be started. */
-void sim_thread_forget(struct sim_thread *t)
+void sim_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
-	take(&sim.ready, t);
-	t->state = OVER;
-	has_ended(t);
+	struct sim_thread *t = new_thread(fn, arg);
+
+	/* A test's own calloc() would make steps; the new thread cannot go on yet. */
+	sim.on = false;
+	if (__real_pthread_create(&t->id, attr, thread_main, t))
+		abort();
+	sim.on = true;
+	*id = t->id;
 }
 
-bool sim_thread_over(const struct sim_thread *t)
+void sim_thread_join(pthread_t id, const void *pc)
 {
-	return t->state == OVER;
+	struct sim_thread *t;
+	unsigned i = sim.nr;
+
+	do
+		t = sim.threads[--i];
+	while (i && !pthread_equal(t->id, id));
+	while (t->state != OVER)
+		(void)sim_sleep(SIM_JOIN, t, SIM_NEVER, pc);
+	memory_meet(t);
 }
 
 char sim_state(unsigned tid)
@@ -592,11 +584,7 @@ char sim_state(unsigned tid)
 
 unsigned sim_nr_alive(void)
 {
-	unsigned nr = 0;
-
-	for (unsigned i = 0; i < sim.nr; i++)
-		nr += sim.threads[i]->state != OVER;
-	return nr;
+	return sim.nr_alive;
 }
 
 /* A forked child has one thread, and the system's clock. */
@@ -688,14 +676,21 @@ static void report_threads(void)
 	}
 }
 
+/* The machine stands still from here on. */
+static void end(const char *why)
+{
+	sim.on = memory_weak = false;
+	fprintf(stderr, "sim: %s: seed %llu, %s, %s, %llu steps, %llu switches, %llu old values, %llu ns, hash %016llx\n",
+		why, (unsigned long long)sim.seed, how_names[sim.how], memory_names[sim.weak],
+		(unsigned long long)sim.steps, (unsigned long long)(sim.nr_switches - sim.nr_old),
+		(unsigned long long)sim.nr_old, (unsigned long long)sim.now, (unsigned long long)sim.hash);
+}
+
 void sim_report(const char *why)
 {
 	if (!sim_runs())
 		return;
-	sim.on = memory_weak = false;
-	fprintf(stderr, "sim: %s: seed %llu, %s, %s, step %llu, %llu ns, hash %016llx\n", why,
-		(unsigned long long)sim.seed, how_names[sim.how], memory_names[sim.weak], (unsigned long long)sim.steps,
-		(unsigned long long)sim.now, (unsigned long long)sim.hash);
+	end(why);
 	report_switches();
 	report_threads();
 }
@@ -716,14 +711,10 @@ void sim_race(const char *how, unsigned beside, const void *at, const void *pc)
 
 /* ---- a run ------------------------------------------------------------------------ */
 
-static void say_hash(void)
+static void at_exit(void)
 {
-	if (sim.on && me && getenv("SIM_HASH"))
-		fprintf(stderr, "sim: seed %llu, %s, %s: %llu steps, %llu switches, %llu old values, %llu ns, hash %016llx\n",
-			(unsigned long long)sim.seed, how_names[sim.how], memory_names[sim.weak],
-			(unsigned long long)sim.steps,
-			(unsigned long long)(sim.nr_switches - sim.nr_old), (unsigned long long)sim.nr_old,
-			(unsigned long long)sim.now, (unsigned long long)sim.hash);
+	if (sim_runs() && getenv("SIM_HASH"))
+		end("it has ended");
 	sim.on = memory_weak = false;
 }
 
@@ -757,11 +748,11 @@ void sim_begin(void)
 	sim.next_timer = SIM_NEVER;
 	if (pthread_key_create(&ends, thread_ends))
 		abort();
-	me = sim_thread_new(NULL, NULL);
+	me = new_thread(NULL, NULL);
 	me->tid = getpid();
 	begin_how();
 	begin_memory();
 	sim.on = true;
 	(void)pthread_atfork(NULL, NULL, child_is_not_simulated);
-	atexit(say_hash);
+	atexit(at_exit);
 }

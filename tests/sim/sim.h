@@ -18,6 +18,7 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -41,9 +42,6 @@ void sim_begin(void);
 
 /* True: the calling thread is one of a simulation's. */
 bool sim_runs(void);
-
-/* Off: what is called makes no steps. */
-void sim_turn(bool on);
 
 /* A step of the calling thread: another one may go on before the caller does what it says. */
 void sim_step(enum sim_what what, const volatile void *object, const void *pc);
@@ -76,7 +74,7 @@ unsigned sim_thread(void);
 unsigned sim_slot(void);
 
 /* The calling thread loads a value that was overwritten. */
-void sim_old_value(const volatile void *at, const void *pc);
+void sim_old_value(void);
 
 /* Its plain access and one of the thread in that slot race: the run is wrong. */
 void sim_race(const char *how, unsigned beside, const void *at, const void *pc);
@@ -99,12 +97,9 @@ bool rnl__sim_interrupts(void);
 /* Whether a wait ends for no reason, or by a signal: one in 2 to 64 does, by the seed. */
 bool sim_spurious(void);
 
-/* A thread's life. */
-struct sim_thread;
-struct sim_thread *sim_thread_new(void *(*fn)(void *), void *arg);
-void sim_thread_forget(struct sim_thread *t);
-void *sim_thread_main(void *t);
-bool sim_thread_over(const struct sim_thread *t);
+/* A thread's life: a join sleeps until its end, and leaves the C library's own part to the caller. */
+void sim_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+void sim_thread_join(pthread_t id, const void *pc);
 
 /* Prints the last switches and what each thread waits for. */
 void sim_report(const char *why);

@@ -23,6 +23,8 @@
 
 /* Only futex.h's code calls syscall(). */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
+/* A program has neither a schedule that is shown, nor threads that are named. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define MAIN WEAK_THREADS		/* number of main(), before and after the threads */
 #define NT (WEAK_THREADS + 1)
@@ -67,18 +69,14 @@ unsigned sim_slot(void)
 	return me;
 }
 
-void sim_old_value(const volatile void *at, const void *pc)
+void sim_old_value(void)
 {
-	(void)at;
-	(void)pc;
 }
 
 void sim_race(const char *how, unsigned beside, const void *at, const void *pc)
 {
 	static char why[80];
 
-	(void)beside;
-	(void)pc;
 	snprintf(why, sizeof(why), "a race: byte %td was %s",
 		 (const char *)at - (const char *)now->memory, how);
 	weak_wrong(why);
@@ -118,9 +116,6 @@ static void go_on(bool must)
 
 void sim_step(enum sim_what what, const volatile void *object, const void *pc)
 {
-	(void)what;
-	(void)object;
-	(void)pc;
 	go_on(false);
 }
 
