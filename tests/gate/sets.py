@@ -225,14 +225,16 @@ def write_passed(builds, sets):
     os.replace(new, os.path.join(TOP, PASSED))
 
 
-def has_passed(test, build):
-    builds, sets = passed_rows()
-    sha, where = sets.get(test, ('', {}))
-    return sha == sha_of(test) and build in where and builds.get(build) == BUILDS[build].sha()
-
-
 def todo(build):
-    return [t for t in tests() if BUILDS[build].runs(t) and not has_passed(t, build)]
+    """The tests that have not passed in a build with their present inputs."""
+    builds, sets = passed_rows()
+    same = builds.get(build) == BUILDS[build].sha()
+
+    def has_passed(test):
+        sha, where = sets.get(test, ('', {}))
+        return same and sha == sha_of(test) and build in where
+
+    return [t for t in tests() if BUILDS[build].runs(t) and not has_passed(t)]
 
 
 def results_of(path):
@@ -283,8 +285,10 @@ IF_CHANGED = {'plain': ['*'], 'asan': ['unit/*', 'api/*'], 'tsan': ['unit/*', 'a
 ROOMS_OF_THREADS = re.compile(r'src/(pool|job|worker|sys|batch)/')
 
 
-def seconds_of(test, build):
-    return passed_rows()[1].get(test, ('', {}))[1].get(build, UNKNOWN_SECONDS)
+def seconds_in(build):
+    """{test: its seconds}"""
+    sets = passed_rows()[1]
+    return {t: sets.get(t, ('', {}))[1].get(build, UNKNOWN_SECONDS) for t in tests()}
 
 
 def chosen(build, budget):
@@ -295,10 +299,11 @@ def chosen(build, budget):
     if build == 'tsan':
         by_test, _ = reached()
         changed = [t for t in changed if any(ROOMS_OF_THREADS.match(f) for f in by_test.get(t, ()))]
-    left = budget - sum(seconds_of(t, build) for t in core)
+    seconds = seconds_in(build)
+    left = budget - sum(seconds[t] for t in core)
     run, skipped = sorted(core), []
-    for test in sorted(changed, key=lambda t: (seconds_of(t, build), t)):
-        left -= seconds_of(test, build)
+    for test in sorted(changed, key=lambda t: (seconds[t], t)):
+        left -= seconds[test]
         (run if left >= 0 else skipped).append(test)
     return run, skipped
 
