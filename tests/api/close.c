@@ -264,7 +264,7 @@ TEST(a_drain_is_not_held_by_submits_that_are_refused)
 	for (int i = 0; i < THREADS; i++) {
 		tallies[i] = (struct tally){ .runs = &nr_ended };
 		job_of(&tallies[i].job, tally_fn, NULL);
-		by[i] = (struct submitter){ pool, &tallies[i], (int)(300000 / test_scale()), 0,
+		by[i] = (struct submitter){ pool, &tallies[i], (int)rounds_of(300000), 0,
 					    &start };
 		must(pthread_create(&threads[i], NULL, refused_thread, &by[i]));
 	}

@@ -41,7 +41,7 @@ static void look_and_free(struct rnl_job *job)
 TEST(a_job_after_a_barrier_is_its_owners_at_once, .timeout_s = 60)
 {
 	enum { ROUNDS = 4 };
-	int nr = (int)(20000 / test_scale());
+	int nr = (int)rounds_of(20000);
 	struct rnl_pool *pool = pool_of(2);
 	struct reaper reaper = { .cq = cq_of(), .nr = ROUNDS * nr / 2 };
 	struct call call;
@@ -201,7 +201,7 @@ static int push_fn(void *arg)
 
 TEST(two_that_refuse_each_other_the_last_place_do_not_both_sleep, .timeout_s = 60)
 {
-	struct pusher pusher = { .nr = (int)(100000 / test_scale()) };
+	struct pusher pusher = { .nr = (int)rounds_of(100000) };
 	struct call calls[3];
 
 	pusher.pool = pool_of(1, .max_queued = 1);
@@ -230,8 +230,8 @@ static int look_at_health(void *arg)
 
 TEST(a_worker_that_gets_on_is_never_called_stuck, .timeout_s = 60)
 {
-	struct pusher push = { .nr = (int)(300000 / test_scale()) };
-	struct pusher look = { .nr = (int)(1000000 / test_scale()) };
+	struct pusher push = { .nr = (int)rounds_of(300000) };
+	struct pusher look = { .nr = (int)rounds_of(1000000) };
 	struct call pushes, looks;
 
 	push.pool = look.pool = pool_of(1, .stuck_ms = 60000);

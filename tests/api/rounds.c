@@ -241,7 +241,7 @@ static void submit_item(struct rnl_pool *pool, struct rnl_cq *cq, struct item *i
 TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 {
 	enum { ITEMS = 40 };
-	const int nr = (int)(10000 / test_scale());
+	const int nr = (int)rounds_of(10000);
 	struct rnl_pool *pool = pool_of(4);
 	struct rnl_job *reaped[ITEMS];
 	static struct item items[ITEMS];
@@ -530,7 +530,7 @@ static int wait_often(void *arg)
 
 TEST(two_threads_in_turns_wait_for_nothing_that_waits_for_them, .timeout_s = 120)
 {
-	const unsigned rounds = (unsigned)(4000 / test_scale());
+	const unsigned rounds = rounds_of(4000);
 	struct rnl_pool *pool = pool_of(3);
 	struct rnl_barrier barriers[2];
 	pthread_barrier_t both;
@@ -557,7 +557,7 @@ TEST(two_threads_in_turns_wait_for_nothing_that_waits_for_them, .timeout_s = 120
 
 TEST(hosts_that_wait_see_the_last_round_end, .timeout_s = 60)
 {
-	const int rounds = (int)(4000 / test_scale());
+	const int rounds = (int)rounds_of(4000);
 	struct rnl_pool *pool = pool_of(2, .spin_us = -1);
 
 	for (int i = 0; i < rounds; i++) {

@@ -142,6 +142,17 @@ static inline double test_scale(void)
 	return scale && atof(scale) > 0 ? atof(scale) : 1;
 }
 
+/*
+ * The rounds of a loop that hopes for a schedule, of @nr. A simulated machine draws its schedules, and does
+ * all that it is given; a real one shows the same few again and again, and does a sample. So does a build
+ * that is slow.
+ */
+#define SAMPLE 10	/* one round in so many */
+static inline unsigned rounds_of(unsigned nr)
+{
+	return (unsigned)(nr / (sim_begin || test_scale() > SAMPLE ? test_scale() : SAMPLE));
+}
+
 /* How long a stress test lasts, if not told otherwise. */
 static inline double stress_seconds(double usual)
 {

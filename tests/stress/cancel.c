@@ -24,7 +24,7 @@ struct race {
 
 static unsigned nr_rounds(void)
 {
-	return (unsigned)(NR_ROUNDS / test_scale());
+	return rounds_of(NR_ROUNDS);
 }
 
 static bool has_before(unsigned round)

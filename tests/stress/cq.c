@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Up to ten million completions through a queue whose descriptor is polled, while reader and
+ * A million completions through a queue whose descriptor is polled, while reader and
  * workers are delayed at the worst places. Each job comes once, and no wake is lost.
  *
  * DESIGN
@@ -254,7 +254,7 @@ static void serve_by_wait(struct load *load)
 	}
 }
 
-static struct load *load_of(uint64_t nr, unsigned max, unsigned nr_feeders)
+static struct load *load_of(unsigned nr, unsigned max, unsigned nr_feeders)
 {
 	struct load *load = calloc(1, sizeof(*load));
 
@@ -262,7 +262,7 @@ static struct load *load_of(uint64_t nr, unsigned max, unsigned nr_feeders)
 	seed = test_seed();
 	load->random = draws_of(seed, 0);
 	/* On a GPU each job goes through a stream. */
-	nr = (uint64_t)((double)nr / (on_host() ? 1 : 20) / test_scale());
+	nr = rounds_of(nr) / (on_host() ? 1 : 20);
 	load->nr = nr;
 	load->until = seconds_now() + stress_seconds(10);
 	load->pace.random = draws_of(seed, 1);
@@ -313,7 +313,7 @@ static void end(struct load *load)
 	free(load);
 }
 
-static void by_poll(uint64_t nr, unsigned max, unsigned nr_feeders)
+static void by_poll(unsigned nr, unsigned max, unsigned nr_feeders)
 {
 	struct load *load = load_of(nr, max, nr_feeders);
 
@@ -323,7 +323,7 @@ static void by_poll(uint64_t nr, unsigned max, unsigned nr_feeders)
 	end(load);
 }
 
-static void by_edges(uint64_t nr, unsigned max, unsigned nr_feeders)
+static void by_edges(unsigned nr, unsigned max, unsigned nr_feeders)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 	struct load *load = load_of(nr, max, nr_feeders);
@@ -387,7 +387,7 @@ TEST(no_wake_up_is_lost_to_a_wait_while_others_submit, .timeout_s = 60)
 
 TEST(a_queue_outlives_the_last_write_to_it, .timeout_s = 60)
 {
-	unsigned nr = (unsigned)(20000 / test_scale());
+	unsigned nr = rounds_of(20000);
 	struct rnl_pool *pool = pool_of(2);
 	struct item item = { .runs = 0 };
 	struct rnl_job *jobs[1];

@@ -47,7 +47,7 @@ static uint64_t nr_jobs(void)
 {
 	const char *given = getenv("RNL_STRESS_JOBS");
 
-	return given ? strtoull(given, NULL, 0) : (uint64_t)(2000000 / test_scale());
+	return given ? strtoull(given, NULL, 0) : rounds_of(2000000);
 }
 
 static int run(struct rnl_job *job)
@@ -244,7 +244,7 @@ TEST(a_job_may_be_submitted_again_without_a_wait_between, .timeout_s = 120)
 {
 	struct rnl_pool *pool = make_pool(0);
 	struct again again = { .runs = 0 };
-	unsigned nr = (unsigned)(200000 / test_scale());
+	unsigned nr = rounds_of(200000);
 
 	must(rnl_job_init(&again.job, count_run));
 	for (unsigned i = 0; i < nr; i++) {
@@ -281,7 +281,7 @@ static void *be_refused(void *arg)
 TEST(no_drain_is_left_waiting_for_a_submit_that_was_refused, .timeout_s = 120)
 {
 	struct rnl_pool *pool = make_pool(-1);
-	unsigned nr = (unsigned)(500000 / test_scale());
+	unsigned nr = rounds_of(500000);
 	pthread_t thread;
 
 	must(rnl_pool_close(pool));

@@ -44,7 +44,7 @@ static int cancel_all(void *arg)
 
 TEST(a_notice_that_is_cancelled_beside_its_submit_completes, .timeout_s = 60)
 {
-	struct effort effort = effort_of((unsigned)(NR_CANCELS / test_scale()));
+	struct effort effort = effort_of(rounds_of(NR_CANCELS));
 	struct notice n = {
 		.submitter = pthread_self(), .random = draws_of(test_seed(), 0),
 	};
@@ -99,7 +99,7 @@ static int submit_all(void *arg)
 
 TEST(a_notice_that_is_submitted_beside_a_close_completes, .timeout_s = 60)
 {
-	struct effort effort = effort_of((unsigned)(NR_CLOSES / test_scale()));
+	struct effort effort = effort_of(rounds_of(NR_CLOSES));
 	uint64_t random = draws_of(test_seed(), 0);
 	struct crowd *crowd = calloc(1, sizeof(*crowd));
 

@@ -33,7 +33,7 @@ static int submit_first(void *arg)
 
 TEST(a_job_and_one_after_its_barrier_enter_an_order_at_once, .timeout_s = 300)
 {
-	struct meeting m = { .nr = (unsigned)(NR_ROUNDS / test_scale()) };
+	struct meeting m = { .nr = rounds_of(NR_ROUNDS) };
 	uint64_t random = draws_of(test_seed(), 0);
 	struct rnl_pool *pool = pool_of(2);
 	struct rnl_barrier barrier;

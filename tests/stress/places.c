@@ -73,7 +73,7 @@ static void take_part(unsigned i, uint64_t *random)
 
 static unsigned nr_rounds(void)
 {
-	return (unsigned)(NR_ROUNDS / test_scale());
+	return rounds_of(NR_ROUNDS);
 }
 
 static int submit_all(void *arg)
@@ -369,7 +369,7 @@ static void through_resizes(uint32_t nr_urgent)
 {
 	static struct submitter submitters[NR_SUBMITTERS];
 	uint64_t seed = test_seed(), random = draws_of(seed, 99), nr = 0;
-	unsigned nr_devices, nr_resizes = (unsigned)(NR_RESIZES / test_scale());
+	unsigned nr_devices, nr_resizes = rounds_of(NR_RESIZES);
 
 	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1, .nr_urgent = nr_urgent,
 			    .max_queued = 64);

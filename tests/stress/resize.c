@@ -14,7 +14,7 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-#define NR_RESIZES (unsigned)(1000 / test_scale())
+#define NR_RESIZES rounds_of(1000)
 #define MAX_WORKERS 16
 #define NR_SUBMITTERS 3
 #define NR_KEYS 64

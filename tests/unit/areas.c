@@ -100,7 +100,7 @@ static void *come_and_go(void *unused)
 /* Goes on until many looks had a change meanwhile, however rarely both threads have a CPU. */
 TEST(a_reader_beside_a_change_knows_nothing_that_is_not_there, .timeout_s = 60)
 {
-	const unsigned enough = (unsigned)(200000 / test_scale()), most = 20000000;
+	const unsigned enough = rounds_of(200000), most = 20000000;
 	uint64_t random = draws_of(test_seed(), 2), before;
 	unsigned known = 0, meanwhile = 0;
 	pthread_t thread;

@@ -219,7 +219,7 @@ static long play(bool all, uint64_t spin_ns, long nr_rounds)
 
 TEST(no_wake_is_lost_between_many_wakers_and_a_sleeper, .timeout_s = 60)
 {
-	long nr = (long)(200000 / test_scale()), played = 0;
+	long nr = rounds_of(200000), played = 0;
 
 	played += play(false, 0, nr);
 	played += play(false, 2000, nr / 2);

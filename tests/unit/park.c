@@ -247,7 +247,7 @@ static long play(bool through_the_lot, long nr_rounds)
 
 TEST(no_wake_is_lost_between_many_wakers_and_a_sleeper, .timeout_s = 60)
 {
-	long nr = (long)(200000 / test_scale());
+	long nr = rounds_of(200000);
 
 	ck_assert_int_gt(play(false, nr), 0);
 	ck_assert_int_gt(play(true, nr / 4), 0);
