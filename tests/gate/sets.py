@@ -34,8 +34,8 @@ UNKNOWN_SECONDS = 20        # of a test that never passed
 class Build:
     """A way to build, and the tests that check-all runs in it."""
 
-    def __init__(self, configure, tests, but=(), env=None, compiler='gcc'):
-        self.configure, self.compiler = configure, compiler
+    def __init__(self, configure, tests, but=(), env=None, compiler='gcc', inputs=''):
+        self.configure, self.compiler, self.inputs = configure, compiler, inputs
         self.tests, self.but, self.env = tests.split(), tuple(but), env or {}
 
     def runs(self, name):
@@ -48,7 +48,8 @@ class Build:
             version = subprocess.run([self.compiler, '--version'], stdout=subprocess.PIPE, text=True,
                                      check=True).stdout.split('\n', maxsplit=1)[0]
         flags = [f'{name}={os.environ.get(name, "")}' for name in ('CFLAGS', 'CPPFLAGS', 'LDFLAGS')]
-        return digest('\n'.join([version, *self.configure, *flags]).encode())
+        own = [sha for name, sha in sorted(files().items()) if fnmatch.fnmatchcase(name, self.inputs)]
+        return digest('\n'.join([version, *self.configure, *flags, *own]).encode())
 
 
 CORE_OF_ARM = '''unit/bell unit/device unit/hist unit/inflight unit/latch unit/nontemporal unit/park unit/pinned
@@ -77,6 +78,9 @@ BUILDS = {
                        'host:cli/loader host:cli/pipeline host:cli/tool'}, compiler='clang'),
     'aarch64': Build(['--host=aarch64-linux-gnu', '--enable-werror', '--with-cuda=no', '--without-mpi'], CORE_OF_ARM,
                      env={'NOT': 'cuda:%', 'RNL_TEST_SCALE': '10'}, compiler='aarch64-linux-gnu-gcc'),
+    # Its tests run by `make sim`.
+    'sim': Build(['--enable-werror', '--with-cuda=auto', '--enable-simulation'], 'unit/* api/* stress/*',
+                 but=['unit/countdown', 'unit/cpus', 'unit/orders', 'unit/symbol', 'unit/weak'], inputs='tests/sim/*'),
 }
 COVERAGE_FLAGS = ['CFLAGS=-O0 -g --coverage -fprofile-update=atomic', 'CPPFLAGS=-D_exit=exit', 'LDFLAGS=--coverage',
                   'file_maps=']
@@ -84,8 +88,7 @@ COVERAGE_FLAGS = ['CFLAGS=-O0 -g --coverage -fprofile-update=atomic', 'CPPFLAGS=
 MUTANT_PARTS, FUZZES = 24, 'calls form image lint options report request top trace'.split()
 TARGETS = {'make/coverage': ['coverage-report', 'coverage_dir=.', 'REACHED=../reached', 'REACH=--write'],
            'make/http': ['check-http'],
-           'make/sim': ['sim', 'T=api/%'],
-           'make/sim-torture': ['sim', 'T=torture', 'SEEDS=500'],
+           'make/sim-torture': ['sim', 'T=torture', 'SEEDS=1000', 'DEVICE=host'],
            **{f'make/torture-{d}': ['torture', f'DEVICE={d}', 'SECONDS=180'] for d in ('host', 'fake')},
            **{f'make/fuzz-{f}': ['fuzz', f'FUZZES={f}', 'FUZZ_SECONDS=60'] for f in FUZZES},
            **{f'make/mutants-{n}': ['check-mutants', f'PART={n}/{MUTANT_PARTS}', 'KEEP=../mutants']
@@ -277,10 +280,10 @@ def enter(build, results):
 
 # What a build of the gate runs, whatever has changed: what finds the rows of mutants.tab, and these.
 ALWAYS = {'plain': ['tree/[!m]*', 'tree/memory-order', 'tree/mutants-places', 'package/headers', 'package/symbols'],
-          'asan': [], 'tsan': [], 'coverage': [], 'aarch64': []}
+          'asan': [], 'tsan': [], 'coverage': [], 'aarch64': [], 'sim': ['api/bounds']}
 # What it runs if it has not passed.
 IF_CHANGED = {'plain': ['*'], 'asan': ['unit/*', 'api/*'], 'tsan': ['unit/*', 'api/*', 'stress/*'],
-              'coverage': ['*'], 'aarch64': ['*']}
+              'coverage': ['*'], 'aarch64': ['*'], 'sim': ['api/*', 'stress/*']}
 # ThreadSanitizer is for what changed in these rooms.
 ROOMS_OF_THREADS = re.compile(r'src/(pool|job|worker|sys|batch)/')
 

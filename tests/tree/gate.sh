@@ -25,11 +25,11 @@ passes() {
 selected() { sets todo "$1" | tr ' ' '\n' >"$dir/selected"; }
 selects() { for it; do grep -qx "$it" "$dir/selected" || complain "does not select $it"; done; }
 spares() { for it; do ! grep -qx "$it" "$dir/selected" || complain "selects $it"; done; }
-# changes FILE: adds a line to it, and says what is selected then; it is put back.
+# changes FILE [BUILD]: adds a line to it, and says what is selected then; it is put back.
 changes() {
 	cp -p "$tree/$1" "$dir/kept" 2>/dev/null || : >"$dir/kept"
 	echo '/* changed */' >>"$tree/$1"
-	selected plain
+	selected "${2:-plain}"
 	cp -p "$dir/kept" "$tree/$1"
 }
 everything='unit/hist api/submit stress/wake cli/gwc package/symbols tree/rooms tree/model'
@@ -94,14 +94,39 @@ selects tree/rooms
 spares api/submit cli/gwc tree/model
 ends 'a source selects the tests that reach it, and another file those that it is for'
 
-for build in plain tsan; do
+selected sim
+selects unit/hist api/submit stress/wake
+spares unit/countdown cli/gwc tree/rooms make/sim-torture
+passes sim api/cq
+selected sim
+[ "$(cat "$dir/selected")" = api/cq ] || complain "selected: $(tr '\n' ' ' <"$dir/selected")"
+passes sim
+for it in src/pool/queue.c tests/sim/schedule.c; do
+	changes $it sim
+	selects api/submit stress/wake
+done
+changes tests/api/order.c sim
+selects api/order
+spares api/submit
+changes tests/sim/schedule.c
+selects unit/orders make/sim-torture
+spares api/submit
+ends 'what the simulated machine is made of selects all that runs on it, and nothing else'
+
+sed -i '1i each time: caught there\tshare.c s/1/2/\tsim:api/hold' "$tree/tests/tree/mutants.tab"
+for build in plain tsan sim; do
 	sets chosen $build 0 2>"$dir/left" | tr ' ' '\n' >"$dir/selected"
 	for it in $(grep -v '^#' "$tree/tests/tree/mutants.tab" | cut -f 3 | tr ' ' '\n' | sed -n "s/^$build://p" | sort -u); do
 		selects "$it"
 	done
 	spares unit/hist
 done
+sets chosen sim 0 2>/dev/null | grep -qw api/bounds || complain 'the bounds of time are not in the core'
 echo '/* changed */' >>"$tree/include/runnel.h"
+sets chosen sim 50 2>"$dir/left" | tr ' ' '\n' >"$dir/selected"
+selects api/hold api/bounds
+spares unit/hist
+grep -q 'left to make check-all: .*api/submit' "$dir/left" || complain "says: $(cat "$dir/left")"
 sets chosen plain 0 2>"$dir/left" >"$dir/selected"
 grep -q 'left to make check-all: .*unit/hist' "$dir/left" || complain "says: $(cat "$dir/left")"
 ends 'the gate has what finds each mutant, and says what it leaves out'
