@@ -103,7 +103,7 @@ TEST(each_device_needs_a_worker)
 		struct heard heard;
 
 		hear(&heard, &attr);
-		attr.device = all_devices(2);
+		attr.device = first_devices(2);
 		attr.nr_workers = wrongs[i].nr_workers;
 		attr.nr_urgent = wrongs[i].nr_urgent;
 		ck_assert_int_eq(rnl_pool_create(&pool, &attr), -EINVAL);

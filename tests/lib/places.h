@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools over several devices: host devices, devices of the double, or all GPUs. */
+/* Pools over several devices: host devices, devices of the double, or GPUs. */
 #ifndef PLACES_H
 #define PLACES_H
 
@@ -15,33 +15,40 @@ static inline int ask_double(const char *fields)
 	return plan ? plan(fields) : 0;
 }
 
-/* The name of all of them. */
-static inline const char *all_devices(unsigned nr)
+/* The name of the first @nr devices. */
+static inline const char *first_devices(unsigned nr)
 {
-	static char name[16];
+	static char name[64];
+	int length = snprintf(name, sizeof(name), on_host() ? "host:%u" : "cuda:0", nr);
 
-	snprintf(name, sizeof(name), "host:%u", nr);
-	return on_host() ? name : "cuda:all";
+	for (unsigned i = 1; !on_host() && i < nr; i++)
+		length += snprintf(name + length, sizeof(name) - (size_t)length, ",%u", i);
+	return name;
 }
 
 /*
- * A pool of @each workers for each of its devices, which are @nr, or two GPUs or more; NULL: there
- * is one GPU.
+ * A pool of @each workers for each of @nr devices; if there are fewer GPUs, as many workers for two or
+ * more of them; NULL: there is one.
  */
 static inline struct rnl_pool *pool_over(unsigned nr, unsigned each, struct rnl_pool_attr attr)
 {
-	struct rnl_pool *pool = NULL;
+	struct rnl_pool *pool;
 	char fields[32];
 
 	snprintf(fields, sizeof(fields), "devices=%u", nr);
 	if (test_fake())
 		must(ask_double(fields));
-	attr.device = all_devices(nr);
 	attr.nr_workers = nr * each;
-	must(rnl_pool_create(&pool, &attr));
-	if (rnl_pool_nr_devices(pool) >= 2)
-		return pool;
-	rnl_pool_destroy(pool);
+	for (unsigned i = nr; i > 1; i--) {
+		int ret;
+
+		attr.device = first_devices(i);
+		ret = rnl_pool_create(&pool, &attr);
+		if (!ret)
+			return pool;
+		/* There is no such GPU. */
+		ck_assert_int_eq(ret, on_host() || test_fake() ? 0 : -ENODEV);
+	}
 	return NULL;
 }
 
