@@ -79,6 +79,15 @@ static uint32_t commands(struct rnl__worker *w)
 }
 
 /*
+ * Whether the pool counts the worker.  One that it does not count yet takes no job from others:
+ * should the resize fail, its figures would be lost.
+ */
+static bool is_counted(struct rnl__worker *w)
+{
+	return w->index < rnl__pool_nr_workers(w->pool);
+}
+
+/*
  * A worker to steal from, or NULL.  If our stream is empty, any worker; else only one that has
  * more jobs queued than we have in flight: a job that waits until its own worker has woken
  * runs beside our jobs there, and would run behind them here.  A job that another worker could have
@@ -89,8 +98,8 @@ static struct rnl__worker *victim(struct rnl__worker *w)
 	struct rnl_pool *pool = w->pool;
 	unsigned nr = rnl__pool_nr_workers(pool), load = rnl__inflight_nr(&w->inflight);
 
-	/* A worker that leaves does not steal, nor one that the pool does not count yet. */
-	if (commands(w) & (RNL__LEAVE | RNL__END) || w->index >= nr ||
+	/* A worker that leaves does not steal. */
+	if (commands(w) & (RNL__LEAVE | RNL__END) || !is_counted(w) ||
 	    rnl__inflight_enough(&w->inflight))
 		return NULL;
 	for (unsigned i = 1; i < nr; i++) {
@@ -109,8 +118,7 @@ static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **f
 {
 	struct rnl_pool *pool = w->pool;
 
-	/* As victim(): what it does now is not in the pool's figures, should the resize fail. */
-	if (w->index >= rnl__pool_nr_workers(pool))
+	if (!is_counted(w))
 		return NULL;
 	for (unsigned i = 0; i < pool->nr_urgent; i++) {
 		struct rnl_job *job = NULL;

@@ -41,8 +41,7 @@ static void check_ok(struct rnl_pool *pool)
 TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 {
 	uint32_t stuck_ms = (uint32_t)(600 * test_scale());
-	/* The whole of it on the simulated machine, where it costs nothing. */
-	double longer = (sim_begin ? 1.5e-3 : 0.15e-3) * stuck_ms, end;
+	double longer = 1.5e-3 * stuck_ms, end;
 	struct rnl_pool *pool = pool_of_marks(2, 0, 0, stuck_ms);
 	void *mem;
 

@@ -898,7 +898,7 @@ TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED,
 	size_t before = 0, after;
 
 	if (!on_host() && !test_fake())
-		test_skip("CUDA has a part of the heap, of which this is small");
+		test_skip("the heap is CUDA's, too");
 	for (int i = 0; i < 2; i++) {
 		struct rnl_pool *pool = pool_of(1);
 

@@ -9,12 +9,10 @@
 #include "config.h"	/* before any header of the system */
 
 #include <poll.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 
-bool rnl__sim_lacks(void);		/* device.c */
-bool rnl__sim_interrupts(void);
+#include "sim/sim.h"
 
 #define aligned_alloc(...) (rnl__sim_lacks() ? NULL : aligned_alloc(__VA_ARGS__))
 #define calloc(...) (rnl__sim_lacks() ? NULL : calloc(__VA_ARGS__))
