@@ -15,7 +15,7 @@ static struct {
 	bool begun;
 } on = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* A parent prints the tally itself. */
+/* On the double a parent prints the tally, which a simulation does not have. */
 _Noreturn void give_up(struct round *r, const char *why)
 {
 	tally_wrong(TOO_LATE, "%s; the seats:", why);
@@ -24,7 +24,7 @@ _Noreturn void give_up(struct round *r, const char *why)
 		jobs_print(r);
 		lives_print(r);
 	}
-	if (!options.fake)
+	if (!options.fake || sim_begin)
 		tally_print();
 	_exit(EXIT_FAILURE);
 }
