@@ -226,6 +226,7 @@ struct fake_op {
 			const char *src;
 			size_t dst_pitch, src_pitch, width, rows;
 			void *staged;	/* a copy of the source; NULL: none */
+			int to, from;	/* the owners, as of the issue */
 		} copy;
 		struct {
 			char *dst;

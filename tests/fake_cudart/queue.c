@@ -261,6 +261,10 @@ cudaError_t fake__issue(struct fake_stream *stream, const struct fake_op *op)
 		drop_points(&new);
 		return code;
 	}
+	if (new.kind == FAKE_OP_COPY) {
+		new.copy.to = fake__owner(new.copy.dst);
+		new.copy.from = fake__owner(new.copy.src);
+	}
 	new.serial = ++last_serial;
 	*slot_of(stream, stream->issued++) = new;
 	stream->in_places += takes_place(&new);

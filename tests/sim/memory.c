@@ -216,7 +216,7 @@ void memory_plain(const volatile void *mem, size_t bytes, bool write, const void
 	uintptr_t at = (uintptr_t)mem, end = at + bytes;
 	unsigned me;
 
-	if (!is_weak() || at - watched >= watched_bytes || looks_left < bytes)
+	if (looks_left < bytes || at - watched >= watched_bytes || !is_weak())
 		return;
 	looks_left -= bytes;
 	me = sim_slot();

@@ -25,6 +25,7 @@
 #define CHECK_SIZE 6000u	/* bytes of code of Check's check_run.c */
 #define FAIR_STEPS 100000ull	/* then the thread that runs is put last: two may wake each other for ever */
 #define LAGS 11			/* a slow thread is 2, 3, 5, ... 1,025 times slower */
+#define CHANGES 8192		/* at random; then they become half as frequent: a switch costs two system calls */
 #define SPIN_STEPS 2000		/* a thread that goes on for that long lets others go first */
 
 long __real_syscall(long number, ...);
@@ -76,7 +77,7 @@ static struct {
 	enum how how;
 	uint64_t seed, random, now, steps, hash, next_timer;
 	uint64_t left;			/* steps until the next change */
-	uint64_t mean, changes;		/* steps between changes; changes that are left */
+	uint64_t mean, changes;		/* steps between changes; changes so far, or that are left */
 	uint64_t since;			/* steps since the last switch */
 	uint64_t lowest;		/* priority, of the next that is put behind all others */
 	unsigned nr, starved, spurious;
@@ -270,9 +271,11 @@ static struct sim_thread *pick(const struct sim_thread *but)
 
 static void draw_next_change(void)
 {
-	if (sim.how == RANDOM || sim.how == STARVED)
+	if (sim.how == RANDOM || sim.how == STARVED) {
+		if (!(++sim.changes % CHANGES))
+			sim.mean *= 2;
 		sim.left = 1 + sim_any(2 * sim.mean);
-	else
+	} else
 		sim.left = sim.changes-- ? 1 + sim_any(2 * sim.mean) : UINT64_MAX;
 	if (sim.left == UINT64_MAX)
 		sim.changes = 0;
