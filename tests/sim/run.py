@@ -74,7 +74,7 @@ def run(program, device, seed, how, case):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace',
                               timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired as late:
-        return ["it does not end"], str(late.stdout or "")
+        return ["it does not end"], (late.stdout or b'').decode(errors='replace')
     failed = [m[1] for m in map(FAILED.match, done.stdout.split('\n')) if m]
     failed = [f for f in failed if f'KNOWN TO FAIL: {f}:' not in done.stdout]
     if done.returncode not in (0, 77) and not failed:
