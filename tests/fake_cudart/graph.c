@@ -427,7 +427,7 @@ static struct fake_op op_of_copy(void *dst, size_t dst_pitch, const void *src, s
 	return (struct fake_op){
 		.kind = FAKE_OP_COPY,
 		.uses = { { dst, (rows - 1) * dst_pitch + width }, { src, (rows - 1) * src_pitch + width } },
-		.copy = { dst, src, dst_pitch, src_pitch, width, rows, NULL, 0, 0 },
+		.copy = { dst, src, dst_pitch, src_pitch, width, rows, NULL },
 	};
 }
 

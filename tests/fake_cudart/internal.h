@@ -220,13 +220,13 @@ struct fake_op {
 	unsigned nr_points;
 	struct fake_point *points;	/* the operation waits for them, and frees them */
 	struct fake_area uses[2];
+	int to, from;			/* a copy's devices, as of its issue */
 	union {
 		struct {
 			char *dst;
 			const char *src;
 			size_t dst_pitch, src_pitch, width, rows;
 			void *staged;	/* a copy of the source; NULL: none */
-			int to, from;	/* the owners, as of the issue */
 		} copy;
 		struct {
 			char *dst;

@@ -31,7 +31,7 @@ void fake__execute(struct fake_op *op)
 {
 	switch (op->kind) {
 	case FAKE_OP_COPY:
-		rnl__sim_copy(op->copy.to, op->copy.from, op->copy.rows * op->copy.width);
+		rnl__sim_copy(op->to, op->from, op->copy.rows * op->copy.width);
 		copy_rows(op);
 		break;
 	case FAKE_OP_FILL:
@@ -142,7 +142,7 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size
 			      size_t width, size_t rows, enum cudaMemcpyKind kind,
 			      cudaStream_t stream)
 {
-	struct fake_op op = { .copy = { dst, src, dst_pitch, src_pitch, width, rows, NULL, 0, 0 } };
+	struct fake_op op = { .copy = { dst, src, dst_pitch, src_pitch, width, rows, NULL } };
 
 	CALL(cudaMemcpy2DAsync);
 	if (width > dst_pitch || width > src_pitch)

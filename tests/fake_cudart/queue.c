@@ -262,8 +262,8 @@ cudaError_t fake__issue(struct fake_stream *stream, const struct fake_op *op)
 		return code;
 	}
 	if (new.kind == FAKE_OP_COPY) {
-		new.copy.to = fake__owner(new.copy.dst);
-		new.copy.from = fake__owner(new.copy.src);
+		new.to = fake__owner(new.copy.dst);
+		new.from = fake__owner(new.copy.src);
 	}
 	new.serial = ++last_serial;
 	*slot_of(stream, stream->issued++) = new;
