@@ -440,7 +440,10 @@ struct rnl_job {
 		void (*on_done)(struct rnl_job *job);
 	};
 	struct rnl_job *then;	/* the next job of its chain */
-	void *reserved;
+	union {			/* flags say which; it stays from submit to submit */
+		uint64_t given_key;
+		struct rnl_order *order;
+	};
 	union {
 		uint64_t key;	/* until the job is issued */
 		uint64_t seq;	/* from then on: its sequence on the worker's stream */
@@ -687,9 +690,122 @@ RNL_API int rnl_job_args(size_t bytes, void **memp);
 #define RNL_JOB_ARGS_MAX 1024u
 
 /*
- * Submits a job. Any worker may run it. Jobs without a key have no order of their starts, whatever the
- * number of workers: a job may start before one that was submitted earlier, by the same thread, too.
- * rnl_submit_keyed(), rnl_job_then(), rnl_job_after() and rnl_submit_ordered() give jobs an order.
+ * Gives a job a key, for this submit and later ones. One worker runs all jobs with one key, in the
+ * order of their submits. They are never stolen.
+ * In a pool of several devices a key has a device, by rendezvous hashing. A resize does not change
+ * it. If a pool has more devices than another one, a key has the same device in both, or one of those
+ * that the other pool lacks. A placed job has a worker of its own device; so jobs of one key that are
+ * placed on different devices have no order.
+ * An urgent job cannot have a key, because it overtakes other jobs; nor can a job behind another one
+ * (rnl_job_then()), which runs where the first one does.
+ * @key: any number: a connection, a tenant, a file. RNL_KEY_WORKER(i) is a key, too.
+ * Ordering: the order of submits by different threads is the order in which they happened, if one
+ *	happened before the other. A job that comes after a barrier gets its place when the last
+ *	job of the barrier is issued; two such jobs have no order, but by rnl_job_order(). Jobs that have
+ *	a time (rnl_job_at()) are queued in the order of their times.
+ * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
+ *	done; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_key(struct rnl_job *job, uint64_t key);
+
+/*
+ * Keys that say which worker: i from 0 to RNL_WORKERS_MAX - 1. In a pool with more than i workers,
+ * urgent ones not counted, RNL_KEY_WORKER(0) to RNL_KEY_WORKER(i) are as many different workers: so
+ * computing and communication, or the stages of a pipeline, never share a stream by chance. In a
+ * smaller pool i counts around. Other keys may lead to the same workers. For a placed job, i is
+ * the number of a worker among those of its device.
+ */
+#define RNL_KEY_WORKER(i) (UINT64_MAX - UINT64_C(1) * (i))
+
+/*
+ * An order: jobs that start in the order of their submits though they come after different barriers;
+ * a communicator's collectives, say, must start in one order on all ranks. All fields belong to the
+ * library.
+ *
+ *		init	submit	fini
+ *	submit	X	-	X	-: no outside synchronisation needed
+ */
+struct rnl_order {
+	struct rnl_pool *pool;
+	uint64_t key;
+	uint64_t waiting;	/* jobs that came while another one waits */
+	struct rnl_job *first;	/* those that were taken off there, in their order */
+	void (*go_on)(struct rnl_job *job);	/* the job at the gate has its round issued */
+	uint32_t generation;
+	uint32_t reserved;
+};
+
+/*
+ * Makes an order.
+ * @key: all its jobs have this key, and so one worker: rnl_job_key(), RNL_KEY_WORKER(). In a pool
+ *	of several devices, jobs that are placed are all placed on one.
+ * Return: 0; -EINVAL order or pool is NULL; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint64_t key);
+
+/*
+ * Ends the use of an order, whose memory may be reused then.
+ * @order: may be NULL. No submit to it runs beside this call, and none follows.
+ * Context: blocks until all its jobs were queued: until their barriers' jobs are issued. So not on a
+ *	worker of the pool, which may be the one that has to issue them.
+ * Since: 0.1
+ */
+RNL_API void rnl_order_fini(struct rnl_order *order);
+
+/*
+ * Puts a job in an order, for this submit and later ones: it starts behind the jobs of the order that
+ * were submitted before, and has the order's key. A job that comes after a barrier waits for that in
+ * no queue, and the jobs behind it in the order wait with it; jobs of the key that have no order, and
+ * above all the barrier's own, go on. A job only waits for jobs that were submitted earlier, in this
+ * order or another one, so orders cannot deadlock: also if a job of the order is in a barrier that
+ * another one comes after, and both are submitted at once.
+ * @order: stays until the job is done, and belongs to the pool that the job is submitted to; NULL: the
+ *	job has neither an order nor a key.
+ * Context: a submit of such a job may queue jobs of other threads that wait in the order.
+ * Ordering: submits by different threads have the order in which they happened, if one happened
+ *	before the other. Jobs of an order start in it; a cancelled or expired one completes in its
+ *	turn.
+ * Return: 0; -EINVAL job is NULL or was not initialised, or the order was not initialised; -EBUSY the
+ *	job was submitted and is not done; -EOWNERDEAD. The jobs of an order count as deferred until
+ *	they are queued.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_order(struct rnl_job *job, struct rnl_order *order);
+
+/*
+ * The time now: CLOCK_MONOTONIC, in nanoseconds.
+ * Since: 0.1
+ */
+RNL_API int64_t rnl_clock(void);
+
+/*
+ * Delays a job: its next accepted submit queues it at a time, not before. On an idle machine it starts
+ * within a millisecond of its time. For a job that starts each 10 ms, let its callback add 10 ms to
+ * its last time, set it and submit the job again, unless a flag of the program says that this was the
+ * last time: a cancel may come while the job runs, and is forgotten by its next submit. Jobs that are
+ * delayed cost the pool O(log n) each.
+ * @start_ns: nanoseconds of rnl_clock(), at most 366 days from now; a time in the past is now; 0 or
+ *	less: the job has no time. A time of day is refused: it is decades later. A deadline counts
+ *	from it.
+ * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
+ * its time has come; its barrier does. Its submit returns -EAGAIN only if its barrier counts too many
+ * jobs, or there is no space for the jobs behind it. rnl_job_cancel() completes it within 10 ms (with a
+ * million delayed jobs, within some 100 ms), and rnl_pool_close() completes delayed jobs with
+ * -ECANCELED. A job that comes after a barrier, is behind another one or is in an order cannot have a
+ * time.
+ * Return: 0; -EINVAL job is NULL or was not initialised, or start_ns is more than 366 days from now;
+ *	-EBUSY the job was submitted and is not done; -EOWNERDEAD.
+ * Since: 0.1
+ */
+RNL_API int rnl_job_at(struct rnl_job *job, int64_t start_ns);
+
+/*
+ * Submits a job, as it was set. Without a key any worker may run it, and jobs have no order of their
+ * starts, whatever the number of workers: a job may start before one that was submitted earlier, by the
+ * same thread, too. rnl_job_key(), rnl_job_order(), rnl_job_then() and rnl_job_after() give jobs an
+ * order; rnl_job_at() gives a time.
  * If others are behind this job, by rnl_job_then(), they are submitted with it, all or none: what is
  * true of one of them is returned for all.
  * @job: belongs to the pool until it is done. On failure it remains the caller's, and its function
@@ -702,59 +818,32 @@ RNL_API int rnl_job_args(size_t bytes, void **memp);
  *	must not wait for what the program does when it is told of another job, unless
  *	max_in_flight is 1.
  * Return: 0; -EAGAIN a limit is reached, and passes by itself: the pool is full, of whose
- *	max_queued each worker's queue has a part, rounded up; or the job's barrier counts 2^24 jobs
+ *	max_queued each worker's queue has a part, rounded up, so that the key's worker may be full alone;
+ *	an event loop keeps the job, and submits it again after its next reap; or the job's barrier counts 2^24 jobs
  *	that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
  *	rounds under way: rnl_barrier_add(); -ESHUTDOWN the pool is closed; -EBUSY the job was
  *	submitted before and is not done; -EIO the device has failed; -ENODEV the pool is on the
  *	host device, and the function's unit says RNL_NEEDS_CUDA, which is logged; -EINVAL pool or
  *	job is NULL, the job was not initialised, or has no function, or is of a batcher's request,
- *	or is placed on a device that the pool lacks, or a barrier of it is of another pool, or a job
- *	behind it comes after a barrier, or they make a circle, or are more than max_queued;
- *	-EOWNERDEAD.
+ *	or is placed on a device that the pool lacks, or a barrier or the order of it is of another
+ *	pool, or it has a key and is urgent, or a time and comes after a barrier or is in an order, or
+ *	a job behind it comes after a barrier or has a key, an order or a time, or they make a circle,
+ *	or are more than max_queued; each is logged; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
 
 /*
- * Submits a job with a key. One worker runs all jobs with one key, in the order of their
- * submits. Jobs with a key are never stolen. Otherwise it is rnl_submit().
- * In a pool of several devices a key has a device, by rendezvous hashing. A resize does not change
- * it. If a pool has more devices than another one, a key has the same device in both, or one of those
- * that the other pool lacks. A placed job has a worker of its own device; so jobs of one key that are
- * placed on different devices have no order.
- * @key: any number: a connection, a tenant, a file. RNL_KEY_WORKER(i) is a key, too.
- * An urgent job cannot have a key, because it overtakes other jobs.
- * Ordering: the order of submits by different threads is the order in which they happened, if one
- *	happened before the other. A job that comes after a barrier gets its place when the last
- *	job of the barrier is issued; two such jobs have no order.
- * Return: as rnl_submit(); -EAGAIN the queue of the key's worker is full: an event loop keeps the
- *	job, and submits it again after its next reap; -EINVAL also if the job is urgent.
- * Since: 0.1
- */
-RNL_API int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key);
-
-/*
- * Keys that say which worker: i from 0 to RNL_WORKERS_MAX - 1. In a pool with more than i workers,
- * urgent ones not counted, RNL_KEY_WORKER(0) to RNL_KEY_WORKER(i) are as many different workers: so
- * computing and communication, or the stages of a pipeline, never share a stream by chance. In a
- * smaller pool i counts around. Other keys may lead to the same workers. For a placed job, i is
- * the number of a worker among those of its device.
- */
-#define RNL_KEY_WORKER(i) (UINT64_MAX - UINT64_C(1) * (i))
-
-/*
- * Submit a job as rnl_submit() and rnl_submit_keyed() do; while the pool is full, they wait for
- * space. If queues are long (3,200 jobs for each worker), the wait takes at least 20 to 200 us: at
- * most an eighth of a queue empties in that time.
- * Context: they block, except on a worker of the pool and with a timeout of 0.
- * Return: as rnl_submit() and rnl_submit_keyed(); -ETIMEDOUT there was no space in time, and the
- *	job remains the caller's; -EAGAIN called on a worker of the pool, and the pool is full;
- *	-ESHUTDOWN also if the pool was closed meanwhile.
+ * Submits a job as rnl_submit() does; while the pool is full, it waits for space. If queues are long
+ * (3,200 jobs for each worker), the wait takes at least 20 to 200 us: at most an eighth of a queue
+ * empties in that time.
+ * Context: blocks, except on a worker of the pool and with a timeout of 0.
+ * Return: as rnl_submit(); -ETIMEDOUT there was no space in time, and the job remains the caller's;
+ *	-EAGAIN called on a worker of the pool, and the pool is full; -ESHUTDOWN also if the pool was
+ *	closed meanwhile.
  * Since: 0.1
  */
 RNL_API int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns);
-RNL_API int rnl_submit_keyed_wait(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
-				  int64_t timeout_ns);
 
 enum rnl_water {
 	RNL_LOW_WATER = 0,	/* at most low_water jobs are queued */
@@ -790,95 +879,11 @@ enum rnl_water {
  * Ordering: as rnl_submit(). Each worker looks at the marks from time to time, so a notice may
  *	start some jobs late.
  * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs, or there is no
- *	space for the jobs behind it; -EINVAL also if the job comes after a barrier, if it is in one
- *	or has a job behind it and mark is RNL_EMPTY, or if mark has no value of enum rnl_water.
+ *	space for the jobs behind it; -EINVAL also if the job comes after a barrier, has a key, an
+ *	order or a time, if it is in a barrier or has a job behind it and mark is RNL_EMPTY, or if mark has no value of enum rnl_water.
  * Since: 0.1
  */
 RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark);
-
-/*
- * Submit a job that is queued at a time, not before: a delayed job. On an idle machine it starts
- * within a millisecond of its time. For a job that starts each 10 ms, let its callback add 10 ms to
- * its last time and submit it again, unless a flag of the program says that this was the last time:
- * a cancel may come while the job runs, and is forgotten by its next submit. Jobs that are delayed
- * cost the pool O(log n) each.
- * @start_ns: nanoseconds of rnl_clock(), at most 366 days from now; a time in the past is now. A time
- *	of day is refused: it is decades later. A deadline counts from it.
- * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
- * its time has come; its barrier does. rnl_job_cancel() completes it within 10 ms (with a million
- * delayed jobs, within some 100 ms), and rnl_pool_close() completes delayed jobs with -ECANCELED.
- * Ordering: as rnl_submit(). Of jobs with one key, those of different times are queued in the order
- *	of their times.
- * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs, or there is no
- *	space for the jobs behind it; -EINVAL also if start_ns is more than 366 days from now, if
- *	the job comes after a barrier, or is urgent and has a key.
- * Since: 0.1
- */
-RNL_API int rnl_submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns);
-RNL_API int rnl_submit_keyed_at(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
-				int64_t start_ns);
-
-/*
- * An order: jobs that start in the order of their submits though they come after different barriers;
- * a communicator's collectives, say, must start in one order on all ranks. All fields belong to the
- * library.
- *
- *		init	submit	fini
- *	submit	X	-	X	-: no outside synchronisation needed
- */
-struct rnl_order {
-	struct rnl_pool *pool;
-	uint64_t key;
-	uint64_t waiting;	/* jobs that came while another one waits */
-	struct rnl_job *first;	/* those that were taken off there, in their order */
-	void (*go_on)(struct rnl_job *job);	/* the job at the gate has its round issued */
-	uint32_t generation;
-	uint32_t reserved;
-};
-
-/*
- * Makes an order.
- * @key: all its jobs have this key, and so one worker: rnl_submit_keyed(), RNL_KEY_WORKER(). In a pool
- *	of several devices, jobs that are placed are all placed on one.
- * Return: 0; -EINVAL order or pool is NULL; -EOWNERDEAD.
- * Since: 0.1
- */
-RNL_API int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint64_t key);
-
-/*
- * Ends the use of an order, whose memory may be reused then.
- * @order: may be NULL. No submit to it runs beside this call, and none follows.
- * Context: blocks until all its jobs were queued: until their barriers' jobs are issued. So not on a
- *	worker of the pool, which may be the one that has to issue them.
- * Since: 0.1
- */
-RNL_API void rnl_order_fini(struct rnl_order *order);
-
-/*
- * Submit a job with the order's key, to start behind the jobs that were submitted to the order
- * before. A job that comes after a barrier waits for that in no queue, and the jobs behind it in the
- * order wait with it; jobs of the key that have no order, and above all the barrier's own, go on. So
- * each wait is for a job whose submit has its place before, in this order or another one, and none
- * is a circle: also if a job of the order is in a barrier that another one comes after, and both are
- * submitted at once.
- * Context: rnl_submit_ordered() takes no lock and does not block, but may queue jobs of other threads
- *	that wait in the order; _wait() waits for space, as rnl_submit_wait() does.
- * Ordering: submits by different threads have the order in which they happened, if one happened
- *	before the other. Jobs of an order are started in it; a cancelled or late one is told in its
- *	turn.
- * Return: as rnl_submit_keyed() and rnl_submit_keyed_wait(); -EINVAL also if order is NULL or was not
- *	initialised. All jobs of an order count as deferred until they are queued.
- * Since: 0.1
- */
-RNL_API int rnl_submit_ordered(struct rnl_order *order, struct rnl_job *job);
-RNL_API int rnl_submit_ordered_wait(struct rnl_order *order, struct rnl_job *job,
-				    int64_t timeout_ns);
-
-/*
- * The time now: CLOCK_MONOTONIC, in nanoseconds.
- * Since: 0.1
- */
-RNL_API int64_t rnl_clock(void);
 
 /*
  * Submits several jobs at the cost of a few. They are spread over the workers in rows.

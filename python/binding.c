@@ -155,7 +155,8 @@ int py_submit(struct rnl_pool *pool, struct rnl_job *job, int prepared, void *us
 
 	if (ret)
 		return ret;
-	return keyed ? rnl_submit_keyed(pool, job, key) : rnl_submit(pool, job);
+	ret = keyed ? rnl_job_key(job, key) : 0;
+	return ret ? ret : rnl_submit(pool, job);
 }
 
 int py_map_start(struct rnl_pool *pool, struct rnl_map *map, struct rnl_barrier *barrier)

@@ -139,8 +139,8 @@ static void submit_compute(struct buckets *b, enum way way, unsigned device, uns
 
 	/* Each time anew: the run before may have been of another way. */
 	program_must(rnl_barrier_add(rnl_small(&r->before), &c->job), "a barrier's job");
-	program_must(rnl_submit_keyed_wait(b->pool, &c->job, RNL_KEY_WORKER(0), RNL_FOREVER),
-		     "submitting the computing");
+	program_must(rnl_job_key(&c->job, RNL_KEY_WORKER(0)), "the computing's key");
+	program_must(rnl_submit_wait(b->pool, &c->job, RNL_FOREVER), "submitting the computing");
 }
 
 static void submit_reduces(struct buckets *b, unsigned bucket)

@@ -139,15 +139,16 @@ static void take_pinned(struct slot *slot, uint64_t batch)
 	atomic_store(&slot->batch, batch);
 	pthread_cond_broadcast(&ring.opened);
 	pthread_mutex_unlock(&ring.lock);
-	program_must(rnl_submit_keyed(ring.l->pool, &slot->read, RNL_KEY_WORKER(0)),
-		     "submitting a batch");
+	program_must(rnl_job_key(&slot->read, RNL_KEY_WORKER(0)), "a batch's key");
+	program_must(rnl_submit(ring.l->pool, &slot->read), "submitting a batch");
 }
 
 /* The arrival is the last step: the next copy has to find the computing submitted. */
 static void take_device(struct slot *slot, uint64_t batch)
 {
 	slot->computed = batch;
-	program_must(rnl_submit_ordered(&ring.computing, &slot->compute), "submitting a batch");
+	program_must(rnl_job_order(&slot->compute, &ring.computing), "a batch's order");
+	program_must(rnl_submit(ring.l->pool, &slot->compute), "submitting a batch");
 	arrive(slot);
 }
 

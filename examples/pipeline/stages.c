@@ -254,8 +254,9 @@ static void submit(const struct pipeline *p, int serial, unsigned n, struct span
 		const unsigned worker = serial ? 0 : i * p->stages / NR_STAGES;
 
 		slot->stages[i].span = &spans[i];
-		program_must(rnl_submit_keyed_wait(pool, &slot->stages[i].job,
-						   RNL_KEY_WORKER(worker), RNL_FOREVER),
+		program_must(rnl_job_key(&slot->stages[i].job, RNL_KEY_WORKER(worker)),
+			     "a stage's key");
+		program_must(rnl_submit_wait(pool, &slot->stages[i].job, RNL_FOREVER),
 			     "submitting a stage");
 		if (serial)
 			wait_for(slot, i);

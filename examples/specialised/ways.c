@@ -107,8 +107,8 @@ static void submit_all(struct specialised *s, struct specialised_way *way, struc
 	program_must(rnl_barrier_init(&done, pool), way->name);
 	for (unsigned i = 0; i < s->nr_jobs; i++) {
 		program_must(rnl_barrier_add(&done, &slices[i].job), way->name);
-		program_must(rnl_submit_keyed_wait(pool, &slices[i].job, key_of(s, i), RNL_FOREVER),
-			     way->name);
+		program_must(rnl_job_key(&slices[i].job, key_of(s, i)), way->name);
+		program_must(rnl_submit_wait(pool, &slices[i].job, RNL_FOREVER), way->name);
 	}
 	program_must(rnl_barrier_wait(&done, RNL_FOREVER), way->name);
 	program_must(rnl_barrier_result(&done), way->name);

@@ -213,9 +213,10 @@ static void run_by_pool(const struct kinds_options *opt, struct rnl_pool *pool,
 		program_must(rnl_barrier_add(&done, &requests[i].job), "a job");
 	}
 	/* A key for each, as each thread has a stream of its own: else a worker may take two. */
-	for (unsigned i = 0; i < opt->threads; i++)
-		program_must(rnl_submit_keyed(pool, &requests[i].job, RNL_KEY_WORKER(i)),
-			     "submitting a job");
+	for (unsigned i = 0; i < opt->threads; i++) {
+		program_must(rnl_job_key(&requests[i].job, RNL_KEY_WORKER(i)), "a job's key");
+		program_must(rnl_submit(pool, &requests[i].job), "submitting a job");
+	}
 	program_must(rnl_barrier_wait(&done, RNL_FOREVER), "waiting for the jobs");
 	program_must(rnl_barrier_result(&done), "the jobs");
 }

@@ -330,13 +330,12 @@ class Pool:
             if seconds > now + YEAR:
                 raise ValueError(f"Pool.submit(): at is {seconds!r}, more than a year from now; it "
                                  f"must be a time of time.monotonic(), which is {now:.1f} now")
-            return lib.rnl_submit_at(pool, c, at) if key is None else \
-                lib.rnl_submit_keyed_at(pool, c, key, at)
+            ret = 0 if key is None else lib.rnl_job_key(c, key)
+            return ret or lib.rnl_job_at(c, at) or lib.rnl_submit(pool, c)
         ret = job._submit(pool, key, not plain)
         if ret != -errno.EAGAIN or timeout == 0:
             return ret
-        ret = wait(lambda ns: lib.rnl_submit_wait(pool, c, ns) if key is None else
-                   lib.rnl_submit_keyed_wait(pool, c, key, ns), timeout, "Pool.submit()")
+        ret = wait(lambda ns: lib.rnl_submit_wait(pool, c, ns), timeout, "Pool.submit()")
         return -errno.EAGAIN if ret == -errno.ETIMEDOUT else ret
 
     def barrier(self) -> Barrier:

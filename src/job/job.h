@@ -22,7 +22,7 @@
  *	   complete.c: the         v                                                  v
  *	   device is there      passed ---------------------------------------------> done
  *
- *	A delayed job, of rnl_submit_at(), is as a notice: its time has come, in place of the mark.
+ *	A delayed job, of rnl_job_at(), is as a notice: its time has come, in place of the mark.
  *	A job that fails goes the same way; a device that fails makes all issued jobs passed,
  *	with -EIO.  A job after a barrier that would be done before the jobs it waits for is held
  *	back until they are: complete.h.

@@ -137,8 +137,7 @@ int rnl__order_check(const struct rnl_order *order)
 	const int ret = order && order->pool ? rnl__generation_check(order->generation) : -EINVAL;
 
 	if (ret == -EINVAL)
-		return rnl__invalid(NULL, "submit: the order %s",
-				    order ? "was not initialised" : "is NULL");
+		return rnl__invalid(NULL, "rnl_job_order(): the order was not initialised");
 	return ret;
 }
 

@@ -13,7 +13,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 
 #include "job/barrier.h"
@@ -36,14 +35,50 @@
 #define JOB_NS 50u		/* the shortest time that a worker takes for a job */
 #define DRAIN_MIN_NS 20000u
 #define DRAIN_MAX_NS 200000u
-#define DELAY_MAX_NS (UINT64_C(366) * 24 * 3600 * 1000000000)
 #define ROW_MAX 65536u	/* jobs that are claimed before the first of them is counted */
+#define WAYS (RNL__JOB_KEY | RNL__JOB_ORDER | RNL__JOB_AT)
 
 /* Whether the job's barriers are of this pool as well. */
 static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 {
 	return (!job->barrier || job->barrier->pool == pool) &&
 	       (!job->after || job->after->pool == pool);
+}
+
+/* Whether a job with a key, an order or a time can be submitted so. */
+static bool way_fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
+{
+	return lane == (job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER) ? RNL__JOB_KEYED : 0) &&
+	       !(lane && job->flags & RNL__JOB_URGENT) &&
+	       !(job->flags & RNL__JOB_AT && (job->after || job->flags & RNL__JOB_ORDER)) &&
+	       !(job->flags & RNL__JOB_ORDER &&
+		 job->order->pool != pool);
+}
+
+/* Says why not.  Return: -EINVAL. */
+static int refuse_way(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
+{
+	const char *has = job->flags & RNL__JOB_AT ? "a time" :
+			  job->flags & RNL__JOB_ORDER ? "an order" : "a key";
+
+	if (lane & RNL__JOB_CHAINED)
+		return rnl__invalid(&pool->log, "submit: job %p has %s, and is behind a job by "
+				    "rnl_job_then(): only the first job of a chain can have one",
+				    (const void *)job, has);
+	if (lane & (RNL__JOB_MARKED | RNL__JOB_TELLS))
+		return rnl__invalid(&pool->log, "submit: job %p has %s: rnl_submit_when() and "
+				    "rnl_barrier_notify() take no such job", (const void *)job, has);
+	if (job->flags & RNL__JOB_AT && job->after)
+		return rnl__invalid(&pool->log, "submit: job %p has a time, and comes after a barrier",
+				    (const void *)job);
+	if (job->flags & RNL__JOB_AT && job->flags & RNL__JOB_ORDER)
+		return rnl__invalid(&pool->log, "submit: job %p has a time, and is in an order",
+				    (const void *)job);
+	if (job->flags & RNL__JOB_URGENT)
+		return rnl__invalid(&pool->log, "submit: job %p is urgent, and so cannot have a key",
+				    (const void *)job);
+	return rnl__invalid(&pool->log, "submit: the order of job %p is of another pool, or has ended",
+			    (const void *)job);
 }
 
 /* Whether the pool can take the job. */
@@ -54,7 +89,7 @@ static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigne
 			lane & (RNL__JOB_TELLS | RNL__JOB_MARKED) &&
 				!(job->flags & RNL__JOB_REQUEST) :
 			rnl__unit_fits(pool, (rnl__function *)job->fn)) &&
-	       !(lane == RNL__JOB_KEYED && job->flags & RNL__JOB_URGENT) &&
+	       !(job->flags & WAYS && !way_fits(pool, job, lane)) &&
 	       !(lane == RNL__JOB_CHAINED && job->after);
 }
 
@@ -74,13 +109,12 @@ static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lan
 	}
 	if (job->fn != rnl__job_no_function && !rnl__unit_fits(pool, (rnl__function *)job->fn))
 		return rnl__unit_refuse(pool, "submit", (rnl__function *)job->fn);
-	if (belongs(pool, job) && lane == RNL__JOB_CHAINED)
+	if (belongs(pool, job) && job->flags & WAYS && !way_fits(pool, job, lane))
+		return refuse_way(pool, job, lane);
+	if (belongs(pool, job))
 		return rnl__invalid(&pool->log, "submit: job %p comes after a barrier, and after a "
 				    "job by rnl_job_then(): only the first job of a chain can come "
 				    "after a barrier", (const void *)job);
-	if (belongs(pool, job))
-		return rnl__invalid(&pool->log, "submit: job %p is urgent, and so cannot have a "
-				    "key", (const void *)job);
 	return rnl__invalid(&pool->log, "submit: the barrier that job %p %s is of another pool, or "
 			    "was not initialised", (const void *)job,
 			    job->barrier && job->barrier->pool != pool ? "was added to" :
@@ -108,6 +142,10 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	if (ret)
 		return ret;
 	job->flags &= RNL__JOB_LASTING;
+	if (!lane && job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER)) {
+		lane = RNL__JOB_KEYED;
+		job->key = rnl__job_given_key(job);
+	}
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
 	if (!fits(pool, job, lane))
 		ret = refuse(pool, job, lane);
@@ -277,9 +315,10 @@ static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defe
 	return ret;
 }
 
-/* Submits a claimed job, or gives it back; @order: NULL: none. */
-static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl_order *order)
+/* Submits a claimed job, or gives it back. */
+static int submit_now(struct rnl_pool *pool, struct rnl_job *job)
 {
+	struct rnl_order *order = job->flags & RNL__JOB_ORDER ? job->order : NULL;
 	int nr = prepare(pool, job), ret;
 	bool defer;
 
@@ -305,6 +344,56 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl_order *
 	return 0;
 }
 
+/* ---- at a time ----------------------------------------------------------- */
+
+/* An entry was taken back. */
+static void entry_taken_back(struct rnl_pool *pool)
+{
+	/*
+	 * [submit.D1] full barrier: the job is no longer counted before the look for drains and
+	 * submits that wait, which may have found it counted; pairs with [bell.L2]
+	 */
+	rnl__full_barrier();
+	rnl__pool_ring_drained(pool);
+	rnl__bell_ring(&pool->space_deferred);
+}
+
+/* Counts a delayed job, and @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
+static int enter_delayed(struct rnl_pool *pool, int nr)
+{
+	int ret = rnl__tally_enter(&pool->delayed);
+
+	if (!ret) {
+		ret = enter_chained(pool, nr);
+		if (ret)
+			rnl__tally_retract(&pool->delayed);
+	}
+	if (ret)
+		entry_taken_back(pool);
+	return ret;
+}
+
+/* Submits a claimed job that has a time, or gives it back. */
+static int submit_delayed(struct rnl_pool *pool, struct rnl_job *job)
+{
+	const uint64_t at = rnl__larger(job->submit_ns, rnl__now());
+	int nr = prepare(pool, job), ret;
+
+	if (nr < 0)
+		return nr;
+	ret = enter_delayed(pool, nr);
+	if (ret)
+		return give_back(job, ret);
+	accept_chain(pool, job, RNL__JOB_NOTICE);
+	job->flags &= ~RNL__JOB_AT;
+	/* A deadline counts from then. */
+	job->submit_ns = at;
+	rnl__delayed_push(job);
+	return 0;
+}
+
+/* ---- what the caller hears ------------------------------------------------- */
+
 /* What an attempt to submit returned; but nobody is to wait for space in a closed pool. */
 static int unless_closed(struct rnl_pool *pool, int ret)
 {
@@ -320,55 +409,19 @@ static int answer(struct rnl_pool *pool, int ret)
 	return ret;
 }
 
-/* How a job is to be submitted. */
-struct way {
-	struct rnl_pool *pool;
-	struct rnl_order *order;	/* NULL: none */
-	unsigned lane;
-	uint64_t key;			/* with a lane that has one */
-};
-
-static int submit_by(const struct way *way, struct rnl_job *job)
+static int submit(struct rnl_pool *pool, struct rnl_job *job)
 {
-	int ret = claim(way->pool, job, way->lane);
+	int ret = claim(pool, job, 0);
 
 	if (ret)
 		return ret;
-	if (way->lane == RNL__JOB_KEYED)
-		job->key = way->key;
-	return submit(way->pool, job, way->order);
+	return job->flags & RNL__JOB_AT ? submit_delayed(pool, job) : submit_now(pool, job);
 }
 
 RNL__FLAT
 int rnl_submit(struct rnl_pool *pool, struct rnl_job *job)
 {
-	const struct way way = { .pool = pool };
-
-	return answer(pool, submit_by(&way, job));
-}
-
-int rnl_submit_keyed(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
-{
-	const struct way way = { .pool = pool, .lane = RNL__JOB_KEYED, .key = key };
-
-	return answer(pool, submit_by(&way, job));
-}
-
-static int way_of(struct rnl_order *order, struct way *way)
-{
-	int ret = rnl__order_check(order);
-
-	if (!ret)
-		*way = (struct way){ order->pool, order, RNL__JOB_KEYED, order->key };
-	return ret;
-}
-
-int rnl_submit_ordered(struct rnl_order *order, struct rnl_job *job)
-{
-	struct way way;
-	int ret = way_of(order, &way);
-
-	return ret ? ret : answer(way.pool, submit_by(&way, job));
+	return answer(pool, submit(pool, job));
 }
 
 int rnl__submit_internal(struct rnl_pool *pool, struct rnl_job *job, unsigned home)
@@ -420,10 +473,9 @@ static bool may_count_behind(struct rnl_pool *pool, const struct rnl_job *job)
 	       rnl__tally_inside(&pool->chained) + nr <= pool->max_queued;
 }
 
-static int submit_wait(const struct way *way, struct rnl_job *job, int64_t timeout_ns)
+int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
 {
-	struct rnl_pool *pool = way->pool;
-	int ret = answer(pool, submit_by(way, job));
+	int ret = answer(pool, submit(pool, job));
 	struct rnl__wish wish;
 	uint64_t deadline;
 	bool late = false;
@@ -432,8 +484,11 @@ static int submit_wait(const struct way *way, struct rnl_job *job, int64_t timeo
 		return ret;
 	deadline = rnl__deadline(timeout_ns);
 	wish = (struct rnl__wish){
-		.job = job, .deferred = job->after || rnl__job_then(job) || way->order,
-		.keyed = way->lane == RNL__JOB_KEYED, .key = way->key,
+		.job = job,
+		.deferred = job->after || rnl__job_then(job) ||
+			    job->flags & (RNL__JOB_ORDER | RNL__JOB_AT),
+		.keyed = job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER),
+		.key = rnl__job_given_key(job),
 		.urgent = job->flags & RNL__JOB_URGENT,
 	};
 	let_drain(pool, deadline);
@@ -442,7 +497,7 @@ static int submit_wait(const struct way *way, struct rnl_job *job, int64_t timeo
 		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
 
 		/* Of these attempts nobody is told, so no mark is either. */
-		ret = may_count_behind(pool, job) ? submit_by(way, job) : -EAGAIN;
+		ret = may_count_behind(pool, job) ? submit(pool, job) : -EAGAIN;
 		ret = unless_closed(pool, ret);
 		if (ret != -EAGAIN) {
 			/* The wake-up was consumed without the space: wakes the next waiter. */
@@ -454,29 +509,6 @@ static int submit_wait(const struct way *way, struct rnl_job *job, int64_t timeo
 			return -ETIMEDOUT;
 		late = rnl__bell_wait(bell, listened, deadline) == -ETIMEDOUT;
 	}
-}
-
-int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
-{
-	const struct way way = { .pool = pool };
-
-	return submit_wait(&way, job, timeout_ns);
-}
-
-int rnl_submit_keyed_wait(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
-			  int64_t timeout_ns)
-{
-	const struct way way = { .pool = pool, .lane = RNL__JOB_KEYED, .key = key };
-
-	return submit_wait(&way, job, timeout_ns);
-}
-
-int rnl_submit_ordered_wait(struct rnl_order *order, struct rnl_job *job, int64_t timeout_ns)
-{
-	struct way way;
-	int ret = way_of(order, &way);
-
-	return ret ? ret : submit_wait(&way, job, timeout_ns);
 }
 
 /* ---- notices ------------------------------------------------------------- */
@@ -530,18 +562,6 @@ int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water m
 
 /* ---- the end of a round --------------------------------------------------- */
 
-/* An entry was taken back. */
-static void entry_taken_back(struct rnl_pool *pool)
-{
-	/*
-	 * [submit.D1] full barrier: the job is no longer counted before the look for drains and
-	 * submits that wait, which may have found it counted; pairs with [bell.L2]
-	 */
-	rnl__full_barrier();
-	rnl__pool_ring_drained(pool);
-	rnl__bell_ring(&pool->space_deferred);
-}
-
 static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *job)
 {
 	int ret = claim(pool, job, RNL__JOB_TELLS);
@@ -582,94 +602,13 @@ int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
 	return answer(pool, notify(pool, b, job));
 }
 
-/* ---- at a time ----------------------------------------------------------- */
-
-/* Counts a delayed job; -ESHUTDOWN: the pool was closed. */
-static int enter_delayed(struct rnl_pool *pool)
-{
-	int ret = rnl__tally_enter(&pool->delayed);
-
-	if (ret)
-		entry_taken_back(pool);
-	return ret;
-}
-
-static void leave_delayed(struct rnl_pool *pool)
-{
-	rnl__tally_retract(&pool->delayed);
-	entry_taken_back(pool);
-}
-
-static int submit_claimed_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
-{
-	const uint64_t now = rnl__now();
-	int nr, ret;
-
-	/* CLOCK_REALTIME is decades ahead of CLOCK_MONOTONIC. */
-	if (start_ns > 0 && (uint64_t)start_ns > now + DELAY_MAX_NS) {
-		rnl__job_drop(job);
-		return rnl__invalid(&pool->log, "submit at a time: start_ns is %" PRId64 ", and "
-				    "rnl_clock() is %" PRIu64 ": more than a year later. It must be a "
-				    "time of rnl_clock(), which is not the time of day", start_ns,
-				    now);
-	}
-	if (job->after) {
-		rnl__job_drop(job);
-		return rnl__invalid(&pool->log, "submit at a time: job %p comes after a barrier",
-				    (void *)job);
-	}
-	nr = prepare(pool, job);
-	if (nr < 0)
-		return nr;
-	ret = enter_delayed(pool);
-	if (!ret) {
-		ret = enter_chained(pool, nr);
-		if (ret)
-			leave_delayed(pool);
-	}
-	if (ret)
-		return give_back(job, ret);
-	accept_chain(pool, job, RNL__JOB_NOTICE);
-	/* A deadline counts from then. */
-	job->submit_ns = rnl__larger(start_ns > 0 ? (uint64_t)start_ns : 0, now);
-	rnl__delayed_push(job);
-	return 0;
-}
-
-static int submit_at(struct rnl_pool *pool, struct rnl_job *job, unsigned lane, uint64_t key,
-		     int64_t start_ns)
-{
-	int ret = claim(pool, job, lane);
-
-	if (!ret && lane == RNL__JOB_KEYED)
-		job->key = key;
-	if (!ret)
-		ret = submit_claimed_at(pool, job, start_ns);
-	return answer(pool, ret);
-}
-
-int rnl_submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
-{
-	return submit_at(pool, job, 0, 0, start_ns);
-}
-
-int rnl_submit_keyed_at(struct rnl_pool *pool, struct rnl_job *job, uint64_t key, int64_t start_ns)
-{
-	return submit_at(pool, job, RNL__JOB_KEYED, key, start_ns);
-}
-
-int64_t rnl_clock(void)
-{
-	return (int64_t)rnl__now();
-}
-
 /* ---- many ---------------------------------------------------------------- */
 
 /* A row consists of jobs that any worker may run, and goes to one queue. */
 static bool in_a_row(const struct rnl_job *job)
 {
 	return job && job->fn && !job->after &&
-	       !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED));
+	       !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED | WAYS));
 }
 
 /* Submits a row to one worker.  Return: how many were accepted, or why none was. */

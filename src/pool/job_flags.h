@@ -27,10 +27,14 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_PLACED 2097152u /* it names a device of its pool: `device` */
 #define RNL__JOB_REQUEST 4194304u /* a batcher's: it has no function, and is never submitted */
 #define RNL__JOB_CAPTURED 16777216u /* it REPLAYS, and is recorded by stream capture */
+#define RNL__JOB_KEY 33554432u	/* it has a key of its own: `given_key` */
+#define RNL__JOB_ORDER 67108864u /* it is in an order, whose key it has: `order` */
+#define RNL__JOB_AT 134217728u	/* its next submit delays it until `submit_ns` */
 #define RNL__JOB_LASTING \
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
 	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS | \
-	 RNL__JOB_PLACED | RNL__JOB_REQUEST | RNL__JOB_CAPTURED)
+	 RNL__JOB_PLACED | RNL__JOB_REQUEST | RNL__JOB_CAPTURED | RNL__JOB_KEY | RNL__JOB_ORDER | \
+	 RNL__JOB_AT)
 
 /*
  * A submit, or the run, sets them anew.  With neither KEYED nor FIRST the lane is the open one, and
@@ -51,6 +55,12 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
  * while the job is under way, and never `device`: so a thread that waits for the job reads the bit.
  */
 #define RNL__JOB_TO_REAP 128u	/* it has a completion queue */
+
+/* The key that a submit gives the job; of a job that has one, or an order. */
+static inline uint64_t rnl__job_given_key(const struct rnl_job *job)
+{
+	return job->flags & RNL__JOB_ORDER ? job->order->key : job->given_key;
+}
 
 static inline unsigned rnl__job_device(const struct rnl_job *job)
 {

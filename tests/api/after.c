@@ -50,11 +50,11 @@ TEST(a_job_starts_once_all_that_it_comes_after_are_issued)
 		for (int i = 0; i < NR; i++) {
 			before[i] = (struct counted){ .gate = &gates[i] };
 			counted_of(&before[i], &barrier, NULL);
-			must(rnl_submit_keyed(pool, &before[i].job, (uint64_t)i));
+			must(submit_by_key(pool, &before[i].job, (uint64_t)i));
 		}
 		after = (struct counted){ .runs = &runs };
 		counted_of(&after, NULL, &barrier);
-		ck_assert_int_eq(keyed ? rnl_submit_keyed(pool, &after.job, 77) :
+		ck_assert_int_eq(keyed ? submit_by_key(pool, &after.job, 77) :
 					 rnl_submit(pool, &after.job), 0);
 		for (int i = 0; i < NR; i++) {
 			ck_assert_int_eq(rnl_job_wait(&after.job, 2 * MS), -ETIMEDOUT);
@@ -84,7 +84,7 @@ TEST(a_job_after_nothing_starts_at_once)
 	ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
 	must(rnl_submit(pool, &before.job));
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
-	must(rnl_submit_keyed(pool, &after.job, 3));
+	must(submit_by_key(pool, &after.job, 3));
 	ck_assert_int_eq(result_of(&after.job), 0);
 	rnl_pool_destroy(pool);
 }
@@ -194,13 +194,13 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 		must(rnl_barrier_init(&barrier, pool));
 		gate_open(&came);
 		job_in(&barrier, &slow.job, storing_fn, NULL);
-		must(rnl_submit_keyed(pool, &slow.job, keys[0]));
+		must(submit_by_key(pool, &slow.job, keys[0]));
 		if (variant & 2)
 			job_of(&after.job, gated_fn, &came);
 		else
 			job_of(&after.job, copying_fn, NULL);
 		must(rnl_job_after(&after.job, &barrier));
-		must(rnl_submit_keyed(pool, &after.job, keys[!(variant & 1)]));
+		must(submit_by_key(pool, &after.job, keys[!(variant & 1)]));
 		/* The function runs while the kernel is held; both workers are free. */
 		gate_await(&came, 1);
 		(void)key_on(pool, 0);
@@ -240,8 +240,8 @@ TEST(callbacks_do_not_hold_what_comes_after)
 	job_of(&after, gated_fn, &came);
 	must(rnl_job_after(&after, &barrier));
 	for (int i = 0; i < 2; i++)
-		must(rnl_submit_keyed(pool, &before[i], keys[0]));
-	must(rnl_submit_keyed(pool, &after, keys[1]));
+		must(submit_by_key(pool, &before[i], keys[0]));
+	must(submit_by_key(pool, &after, keys[1]));
 	gate_await(&gate, 1);
 	/* It runs, and is told done when the callback has returned. */
 	gate_await(&came, 1);
@@ -272,16 +272,16 @@ TEST(a_full_stream_does_not_hold_what_comes_after)
 	must(rnl_barrier_init(&barrier, pool));
 	/* First a job that is done at once, behind it jobs that fill the stream. */
 	job_of(&held, gated_fn, &plug);
-	must(rnl_submit_keyed(pool, &held, keys[0]));
+	must(submit_by_key(pool, &held, keys[0]));
 	gate_await(&plug, 1);
 	job_in(&barrier, &nothing, noop_fn, NULL);
-	must(rnl_submit_keyed(pool, &nothing, keys[0]));
+	must(submit_by_key(pool, &nothing, keys[0]));
 	slow = (struct storing){ .kernel = &kernel, .word = word };
 	job_in(&barrier, &slow.job, storing_fn, NULL);
-	must(rnl_submit_keyed(pool, &slow.job, keys[0]));
+	must(submit_by_key(pool, &slow.job, keys[0]));
 	job_of(&after, gated_fn, &came);
 	must(rnl_job_after(&after, &barrier));
-	must(rnl_submit_keyed(pool, &after, keys[1]));
+	must(submit_by_key(pool, &after, keys[1]));
 	gate_open(&plug);
 	gate_await(&came, 1);
 	gate_open(&came);
@@ -326,7 +326,7 @@ TEST(a_chain_of_barriers_hands_data_on)
 		}
 		/* All but the first are deferred. */
 		for (int i = 0; i < LINKS; i++)
-			must(rnl_submit_keyed(pool, &jobs[i].job, (uint64_t)i));
+			must(submit_by_key(pool, &jobs[i].job, (uint64_t)i));
 		must(rnl_barrier_wait(&barriers[LINKS - 1], RNL_FOREVER));
 		ck_assert_bytes(host, BYTES, 5);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -354,7 +354,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 		links[i] = (struct counted){ .runs = i ? &runs : NULL, .gate = i ? NULL : &gate,
 					     .ret = i ? 0 : -EPROTO };
 		counted_of(&links[i], &barriers[i], i ? &barriers[i - 1] : NULL);
-		ck_assert_int_eq(i % 2 ? rnl_submit_keyed(pool, &links[i].job, (uint64_t)i) :
+		ck_assert_int_eq(i % 2 ? submit_by_key(pool, &links[i].job, (uint64_t)i) :
 					 rnl_submit(pool, &links[i].job), 0);
 	}
 	/* A job of the first barrier that succeeds does not help. */
@@ -398,7 +398,7 @@ TEST(keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key)
 	counted_of(&before, &barrier, NULL);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], index_fn, NULL);
-		must(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i));
+		must(submit_by_key(pool, &jobs[i], (uint64_t)i));
 		worker[i] = result_of(&jobs[i]);
 		must(rnl_job_after(&jobs[i], &barrier));
 	}
@@ -406,7 +406,7 @@ TEST(keyed_jobs_that_come_after_a_barrier_run_on_the_worker_of_their_key)
 		/* Some are submitted before the release, some during it, some after. */
 		must(rnl_submit(pool, &before.job));
 		for (int i = 0; i < NR; i++)
-			must(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i));
+			must(submit_by_key(pool, &jobs[i], (uint64_t)i));
 		for (int i = 0; i < NR; i++)
 			ck_assert_int_eq(result_of(&jobs[i]), worker[i]);
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
@@ -425,11 +425,11 @@ TEST(a_keyed_job_that_waits_for_a_barrier_holds_no_other_of_its_key)
 	/* It takes its place when the barrier's last job is issued. */
 	must(rnl_barrier_init(&barrier, pool));
 	counted_of(&before, &barrier, NULL);
-	must(rnl_submit_keyed(pool, &before.job, held));
+	must(submit_by_key(pool, &before.job, held));
 	counted_of(&waits, NULL, &barrier);
-	must(rnl_submit_keyed(pool, &waits.job, key));
+	must(submit_by_key(pool, &waits.job, key));
 	counted_of(&next, NULL, NULL);
-	must(rnl_submit_keyed(pool, &next.job, key));
+	must(submit_by_key(pool, &next.job, key));
 	ck_assert_int_eq(result_of(&next.job), 0);
 	ck_assert_int_eq(rnl_job_test(&waits.job), 0);
 	gate_open(&gate);

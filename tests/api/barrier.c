@@ -32,7 +32,7 @@ TEST(a_barrier_waits_for_each_of_its_jobs)
 		for (unsigned i = 0; i < nr; i++) {
 			gates[i] = (struct gate)GATE_INIT;
 			job_in(&barrier, &jobs[i], gated_fn, &gates[i]);
-			must(rnl_submit_keyed(pool, &jobs[i], i));
+			must(submit_by_key(pool, &jobs[i], i));
 		}
 		/* Any job may end last; the barrier waits for it. */
 		for (unsigned i = 0; i < nr; i++) {
@@ -316,7 +316,7 @@ TEST(a_refused_submit_leaves_no_count_behind)
 		must(rnl_barrier_init(&empty, pool));
 		must(rnl_job_after(&job, barriers[after]));
 		ck_assert_int_eq(rnl_submit(pool, &job), -EAGAIN);
-		ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EAGAIN);
+		ck_assert_int_eq(submit_by_key(pool, &job, 1), -EAGAIN);
 		ck_assert_int_eq(rnl_submit_many(pool, list, 1), -EAGAIN);
 		must(rnl_barrier_wait(&barrier, 0));
 		must(rnl_barrier_join(&barrier));

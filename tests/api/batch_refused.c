@@ -110,9 +110,9 @@ TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
 	job_of(&job, noop_fn, NULL);
 	for (unsigned reserved = 0; reserved < 2; reserved++) {
 		REFUSED(rnl_submit(pool, &request.job), -EINVAL, "rnl_request_commit()");
-		REFUSED(rnl_submit_keyed(pool, &request.job, 1), -EINVAL, "rnl_request_commit()");
+		REFUSED(submit_by_key(pool, &request.job, 1), -EINVAL, "rnl_request_commit()");
 		REFUSED(rnl_submit_wait(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
-		REFUSED(rnl_submit_at(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
+		REFUSED(submit_at(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
 		REFUSED(rnl_submit_when(pool, &request.job, RNL_EMPTY), -EINVAL,
 			"rnl_request_commit()");
 		REFUSED(rnl_barrier_notify(&barrier, &request.job), -EINVAL,

@@ -63,7 +63,7 @@ TEST(a_cancelled_job_in_a_queue_is_done_within_10_ms, .loops = 2)
 
 		job_of(&job, noop_fn, (void *)&done);
 		must(rnl_job_on_done(&job, note_time));
-		must(_i ? rnl_submit_keyed(b.pool, &job, 7) : rnl_submit(b.pool, &job));
+		must(_i ? submit_by_key(b.pool, &job, 7) : rnl_submit(b.pool, &job));
 		cancelled = rnl_clock();
 		must(rnl_job_cancel(&job));
 		ck_assert_int_eq(result_of(&job), -ECANCELED);
@@ -108,7 +108,7 @@ TEST(a_cancelled_delayed_job_is_done_within_10_ms)
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], noop_fn, (void *)&done);
 		must(rnl_job_on_done(&jobs[i], note_time));
-		must(rnl_submit_at(b.pool, &jobs[i], rnl_clock() + DAY + i));
+		must(submit_at(b.pool, &jobs[i], rnl_clock() + DAY + i));
 	}
 	for (int i = 0; i < NR; i += NR / 20) {
 		const int64_t cancelled = rnl_clock();
@@ -141,7 +141,7 @@ TEST(each_of_many_delayed_jobs_starts_within_a_millisecond_of_its_time, .timeout
 		/* In no order. */
 		all[i].at = begin + (int64_t)i * 7919 % nr * MS / 20;
 		job_of(&all[i].job, note_start_fn, (void *)&all[i].began);
-		must(rnl_submit_at(pool, &all[i].job, all[i].at));
+		must(submit_at(pool, &all[i].job, all[i].at));
 		if (all[i].at > all[last].at)
 			last = i;
 	}
@@ -166,7 +166,7 @@ TEST(a_job_of_next_year_starts_then)
 	int64_t at = rnl_clock() + 365 * DAY;
 
 	job_of(&job, note_start_fn, (void *)&began);
-	must(rnl_submit_at(pool, &job, at));
+	must(submit_at(pool, &job, at));
 	if (sim_begin) {
 		ck_assert_int_eq(result_of(&job), 0);
 		ck_assert_int_ge(began, at);

@@ -55,7 +55,7 @@ TEST(a_callback_is_called_once_for_each_run_on_a_worker)
 		called_of(&called, results[i]);
 		for (int round = 1; round <= 100; round++) {
 			ck_assert_int_eq(round % 2 ? rnl_submit(pool, &called.job) :
-				rnl_submit_keyed(pool, &called.job, (uint64_t)round), 0);
+				submit_by_key(pool, &called.job, (uint64_t)round), 0);
 			must(rnl_pool_drain(pool, RNL_FOREVER));
 			check_called(&called, round, results[i]);
 			ck_assert_int_ge(called.worker, 0);
@@ -248,7 +248,7 @@ static void submit_again(struct rnl_job *job)
 		c->error = -EPROTO;
 	if (!--c->left)
 		return;
-	ret = c->left % 2 ? rnl_submit(c->pool, job) : rnl_submit_keyed(c->pool, job, 1);
+	ret = c->left % 2 ? rnl_submit(c->pool, job) : submit_by_key(c->pool, job, 1);
 	if (ret)		/* else the memory is the next run's */
 		c->error = ret;
 }
@@ -312,7 +312,7 @@ TEST(a_callback_frees_its_job)
 		if (i % 2)
 			must(rnl_barrier_add(&barrier, job));
 		ck_assert_int_eq(i % 5 ? rnl_submit(pool, job) :
-					 rnl_submit_keyed(pool, job, (uint64_t)i), 0);
+					 submit_by_key(pool, job, (uint64_t)i), 0);
 	}
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	ck_assert_int_ge(nr_freed, nr / 2);
@@ -348,7 +348,7 @@ static void be_nosy(struct rnl_job *job)
 		OR_LINE(n, rnl_barrier_wait(&n->idle, timeout) == 0);
 		OR_LINE(n, rnl_pool_drain(n->pool, timeout) == -EBUSY);
 		OR_LINE(n, rnl_submit_wait(n->pool, &n->fresh, timeout) == -EAGAIN);
-		OR_LINE(n, rnl_submit_keyed_wait(n->pool, &n->fresh, 1, timeout) == -EAGAIN);
+		OR_LINE(n, submit_by_key_wait(n->pool, &n->fresh, 1, timeout) == -EAGAIN);
 	}
 	OR_LINE(n, rnl_submit(n->pool, &n->fresh) == -EAGAIN);
 	OR_LINE(n, rnl_pool_resize(n->pool, 1) == -EBUSY);

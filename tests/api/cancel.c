@@ -160,7 +160,7 @@ TEST(a_job_that_is_deferred_is_cancelled)
 		told_of(&told[i]);
 		must(rnl_job_after(&told[i].job, &barrier));
 		ck_assert_int_eq(i < 2 ? rnl_submit(pool, &told[i].job) :
-					 rnl_submit_keyed(pool, &told[i].job, 1), 0);
+					 submit_by_key(pool, &told[i].job, 1), 0);
 	}
 	must(rnl_job_cancel(&told[0].job));
 	must(rnl_job_cancel(&told[2].job));
@@ -191,7 +191,7 @@ TEST(a_key_keeps_its_order_without_the_jobs_that_were_cancelled)
 	hold_workers(pool, &gate, held, 2);
 	for (int i = 0; i < NR; i++) {
 		noted_of(&noted[i], &record, i);
-		must(rnl_submit_keyed(pool, &noted[i].job, 7));
+		must(submit_by_key(pool, &noted[i].job, 7));
 	}
 	for (int i = 0; i < NR; i += 3)
 		must(rnl_job_cancel(&noted[i].job));
@@ -380,7 +380,7 @@ TEST(beside_the_workers_each_job_ran_or_was_cancelled_as_the_calls_said)
 	for (int i = 0; i < race.nr; i++) {
 		told_of(&race.told[i]);
 		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &race.told[i].job) :
-					 rnl_submit_keyed(pool, &race.told[i].job, (uint64_t)i), 0);
+					 submit_by_key(pool, &race.told[i].job, (uint64_t)i), 0);
 		race.submitted = i + 1;
 	}
 	for (int c = 0; c < CANCELLERS; c++) {

@@ -14,8 +14,8 @@ static void submit_all(struct rnl_pool *pool, struct told *told, struct rnl_barr
 	for (int i = 0; i < NR; i++)
 		told_of(&told[i]);
 	must(rnl_submit(pool, &told[OPEN].job));
-	must(rnl_submit_keyed(pool, &told[KEYED].job, 1));
-	must(rnl_submit_at(pool, &told[DELAYED].job, start_ns));
+	must(submit_by_key(pool, &told[KEYED].job, 1));
+	must(submit_at(pool, &told[DELAYED].job, start_ns));
 	must(rnl_job_after(&told[DEFERRED].job, after));
 	must(rnl_submit(pool, &told[DEFERRED].job));
 	must(rnl_submit_when(pool, &told[NOTICE].job, RNL_HIGH_WATER));
@@ -110,10 +110,10 @@ TEST(beside_submits_each_job_runs_or_is_cancelled, .timeout_s = 120)
 		for (int i = 0; i < BURST; i++) {
 			told_of(&told[i]);
 			if (i % 3 == 0)
-				must(rnl_submit_at(pool, &told[i].job, rnl_clock()));
+				must(submit_at(pool, &told[i].job, rnl_clock()));
 			else
 				ck_assert_int_eq(i % 3 == 1 ? rnl_submit(pool, &told[i].job) :
-						 rnl_submit_keyed(pool, &told[i].job, i), 0);
+						 submit_by_key(pool, &told[i].job, i), 0);
 		}
 		for (int i = 0; i < BURST; i++) {
 			int ret = result_of(&told[i].job);

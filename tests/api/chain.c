@@ -55,7 +55,7 @@ TEST(a_chain_runs_in_order_on_one_worker_and_is_submitted_with_its_first_job)
 
 		chain_of(rings, LENGTH, &record);
 		if (round % 2)
-			must(rnl_submit_keyed(pool, &rings[0].job, (uint64_t)round));
+			must(submit_by_key(pool, &rings[0].job, (uint64_t)round));
 		else
 			must(rnl_submit(pool, &rings[0].job));
 		ck_assert_int_eq(result_of(&rings[LENGTH - 1].job), 0);
@@ -293,16 +293,16 @@ TEST(the_next_job_starts_after_the_barriers_jobs_are_done_that_the_first_one_fol
 	pool = pool_of(2);
 	must(rnl_barrier_init(&barrier, pool));
 	job_in(&barrier, &before, gated_kernel_fn, &kernel);
-	must(rnl_submit_keyed(pool, &before, RNL_KEY_WORKER(0)));
+	must(submit_by_key(pool, &before, RNL_KEY_WORKER(0)));
 	gate_await(&kernel, 1);
 	job_of(&first, gated_fn, &came);
 	must(rnl_job_after(&first, &barrier));
 	job_of(&next, noop_fn, NULL);
 	must(rnl_job_then(&first, &next));
-	must(rnl_submit_keyed(pool, &first, RNL_KEY_WORKER(1)));
+	must(submit_by_key(pool, &first, RNL_KEY_WORKER(1)));
 	gate_await(&came, 1);
 	job_of(&other, count_fn, &ran);
-	must(rnl_submit_keyed(pool, &other, RNL_KEY_WORKER(1)));
+	must(submit_by_key(pool, &other, RNL_KEY_WORKER(1)));
 	gate_open(&came);
 	ck_eventually(ran == 1);
 	ck_assert_uint_eq(figures_of(pool).queued, 1);
@@ -351,7 +351,7 @@ TEST(chains_are_delayed_wait_for_marks_and_end_in_queues)
 		for (int j = 0; j < LENGTH; j++)
 			must(rnl_job_cq(&rings[j].job, cq));
 		if (i)
-			must(rnl_submit_at(pool, &rings[0].job, rnl_clock() + MS));
+			must(submit_at(pool, &rings[0].job, rnl_clock() + MS));
 		else
 			must(rnl_submit_when(pool, &rings[0].job, RNL_LOW_WATER));
 		reap_all(cq, reaped, LENGTH);
@@ -475,7 +475,7 @@ TEST(a_circle_is_refused_and_no_job_of_it_is_accepted, .loops = 2)
 	must(rnl_job_then(&rings[LENGTH - 1].job, &rings[_i ? 2 : 0].job));
 	for (int i = 0; i < 3; i++) {
 		last_line[0] = 0;
-		ck_assert_int_eq(i == 1 ? rnl_submit_at(pool, &rings[0].job, 0) :
+		ck_assert_int_eq(i == 1 ? submit_at(pool, &rings[0].job, 0) :
 				 i == 2 ? rnl_submit_when(pool, &rings[0].job, RNL_LOW_WATER) :
 				 rnl_submit(pool, &rings[0].job), -EINVAL);
 		ck_assert_ptr_nonnull(strstr(last_line, "circle"));
@@ -515,8 +515,10 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	must(rnl_submit(pool, &rings[0].job));
 	ck_assert_int_eq(rnl_submit(pool, &others[0].job), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_wait(pool, &others[0].job, MS), -ETIMEDOUT);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &others[0].job, 3), -EAGAIN);
-	ck_assert_int_eq(rnl_submit_at(pool, &others[0].job, 0), -EAGAIN);
+	ck_assert_int_eq(submit_by_key(pool, &others[0].job, 3), -EAGAIN);
+	must(rnl_job_order(&others[0].job, NULL));
+	ck_assert_int_eq(submit_at(pool, &others[0].job, rnl_clock()), -EAGAIN);
+	must(rnl_job_at(&others[0].job, 0));
 	ck_assert_int_eq(rnl_submit_when(pool, &others[0].job, RNL_LOW_WATER), -EAGAIN);
 	/* With a first job that would be deferred. */
 	must(rnl_barrier_add(&barrier, &counted));

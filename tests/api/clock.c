@@ -51,7 +51,7 @@ static void use_times(void)
 	ck_assert_int_eq(rnl_job_wait(&late, patience_ns()), 0);
 	ck_assert_int_eq(rnl_job_result(&late), -ETIMEDOUT);
 	job_of(&delayed, noop_fn, NULL);
-	must(rnl_submit_at(pool, &delayed, rnl_clock() + 10 * MS));
+	must(submit_at(pool, &delayed, rnl_clock() + 10 * MS));
 	ck_assert_int_eq(rnl_job_wait(&delayed, 1 * MS), -ETIMEDOUT);
 	gate_open(&gate);
 	ck_assert_int_eq(rnl_job_wait(&delayed, patience_ns()), 0);

@@ -145,7 +145,7 @@ TEST(a_closed_pool_refuses_jobs_and_completes_what_it_has)
 		tallies[i].ret = i;
 		job_of(&tallies[i].job, tally_fn, NULL);
 		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &tallies[i].job) :
-					 rnl_submit_keyed(pool, &tallies[i].job, (uint64_t)i), 0);
+					 submit_by_key(pool, &tallies[i].job, (uint64_t)i), 0);
 	}
 	must(rnl_pool_close(pool));
 	must(rnl_pool_close(pool));
@@ -153,7 +153,7 @@ TEST(a_closed_pool_refuses_jobs_and_completes_what_it_has)
 	job_of(&late.job, tally_fn, NULL);
 	late_jobs[0] = &late.job;
 	ck_assert_int_eq(rnl_submit(pool, &late.job), -ESHUTDOWN);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &late.job, 7), -ESHUTDOWN);
+	ck_assert_int_eq(submit_by_key(pool, &late.job, 7), -ESHUTDOWN);
 	ck_assert_int_eq(rnl_submit_many(pool, late_jobs, 1), -ESHUTDOWN);
 	ck_assert_int_eq(rnl_job_wait(&late.job, 0), -EINVAL);
 
@@ -313,7 +313,7 @@ TEST(destroying_a_pool_with_ten_thousand_queued_jobs_completes_each)
 		else if (i > FAILING && i % 3 == 0)
 			must(rnl_job_after(job, &barrier));
 		ck_assert_int_eq(i % 2 ? rnl_submit(pool, job) :
-					 rnl_submit_keyed(pool, job, (uint64_t)i), 0);
+					 submit_by_key(pool, job, (uint64_t)i), 0);
 	}
 	must(pthread_create(&opener, NULL, open_thread, &gate));
 	rnl_pool_destroy(pool);

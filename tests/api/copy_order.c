@@ -69,7 +69,7 @@ TEST(so_are_those_of_jobs_with_one_key, .timeout_s = 60, .loops = COUNT(sequence
 		bench_init(&b, pool, lengths[i]);
 		for (unsigned k = 0; k < nr; k++) {
 			moving_of(&m[k], &b, &moves[k], 1);
-			must(rnl_submit_keyed(pool, &m[k].job, i));
+			must(submit_by_key(pool, &m[k].job, i));
 		}
 		for (unsigned k = 0; k < nr; k++)
 			ck_assert_int_eq(result_of(&m[k].job), 0);
@@ -200,13 +200,13 @@ static void joined_init(struct joined *j, const struct move *first)
 	j->keys[1] = key_on(pool, 1);
 	must(rnl_barrier_init(&j->barrier, pool));
 	job_of(&j->holding, gated_fn, &j->before);
-	must(rnl_submit_keyed(pool, &j->holding, j->keys[0]));
+	must(submit_by_key(pool, &j->holding, j->keys[0]));
 	gate_await(&j->before, 1);
 	moving_of(&j->first, &j->bench, first, 1);
 	must(rnl_barrier_add(&j->barrier, &j->first.job));
-	must(rnl_submit_keyed(pool, &j->first.job, j->keys[0]));
+	must(submit_by_key(pool, &j->first.job, j->keys[0]));
 	job_of(&j->held, gated_fn, &j->after);
-	must(rnl_submit_keyed(pool, &j->held, j->keys[0]));
+	must(submit_by_key(pool, &j->held, j->keys[0]));
 	gate_open(&j->before);
 	gate_await(&j->after, 1);
 }
@@ -259,7 +259,7 @@ static void check_after(const struct move *first, const struct move *then)
 	joined_init(&j, first);
 	moving_of(&second, &j.bench, then, 1);
 	must(rnl_job_after(&second.job, &j.barrier));
-	must(rnl_submit_keyed(j.bench.pool, &second.job, j.keys[1]));
+	must(submit_by_key(j.bench.pool, &second.job, j.keys[1]));
 	/* As in the test before. */
 	(void)rnl_job_wait(&second.job, (int64_t)(100 * test_scale()) * MS);
 	gate_open(&j.after);
@@ -311,7 +311,7 @@ static void check_chain(struct rnl_pool *pool, size_t bytes)
 			must(rnl_job_after(job, &barriers[i - 1]));
 		/* The first job takes a while, so the others are deferred. */
 		jobs[i].busy = !i;
-		must(rnl_submit_keyed(pool, job, keys[i % 2]));
+		must(submit_by_key(pool, job, keys[i % 2]));
 	}
 	for (int i = 0; i < NR; i++) {
 		ck_assert_int_eq(result_of(&jobs[i].job), 0);

@@ -19,7 +19,7 @@ TEST(jobs_are_reaped_in_the_order_in_which_they_finished)
 		noted_of(&noted[i], &record, i);
 		must(rnl_job_cq(&noted[i].job, cq));
 		ck_assert_int_eq(i % 3 ? rnl_submit(pool, &noted[i].job) :
-					 rnl_submit_keyed(pool, &noted[i].job, 1), 0);
+					 submit_by_key(pool, &noted[i].job, 1), 0);
 	}
 	reap_all(cq, jobs, NR);
 	for (int i = 0; i < NR; i++)
@@ -167,7 +167,7 @@ TEST(a_job_is_done_once_it_is_reaped_and_not_before)
 			ck_assert_int_eq(rnl_job_wait(&job, 0), -ETIMEDOUT);
 			ck_assert_int_eq(rnl_job_wait(&job, MS), -ETIMEDOUT);
 			ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
-			ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EBUSY);
+			ck_assert_int_eq(submit_by_key(pool, &job, 1), -EBUSY);
 			ck_assert_int_eq(rnl_submit_wait(pool, &job, RNL_FOREVER), -EBUSY);
 			ck_assert_int_eq(rnl_job_cq(&job, other), -EBUSY);
 			ck_assert_int_eq(rnl_job_cq(&job, NULL), -EBUSY);

@@ -91,7 +91,7 @@ TEST(however_it_is_submitted_the_deadline_counts)
 	for (int i = 0; i < 3; i++)
 		list[i] = &told[3 + i].job;
 	must(rnl_submit(pool, &told[0].job));
-	must(rnl_submit_keyed(pool, &told[1].job, 1));
+	must(submit_by_key(pool, &told[1].job, 1));
 	must(rnl_submit_wait(pool, &told[2].job, RNL_FOREVER));
 	ck_assert_int_eq(rnl_submit_many(pool, list, 3), 3);
 	let_pass(MS);
@@ -240,7 +240,7 @@ TEST(a_key_keeps_its_order_without_the_jobs_that_were_late)
 	for (int i = 0; i < NR; i++) {
 		noted_of(&noted[i], &record, i);
 		must(rnl_job_deadline(&noted[i].job, i % 3 ? LONG : 0));
-		must(rnl_submit_keyed(pool, &noted[i].job, 7));
+		must(submit_by_key(pool, &noted[i].job, 7));
 	}
 	let_pass(0);
 	gate_open(&gate);
@@ -268,7 +268,7 @@ TEST(the_time_that_a_job_is_deferred_counts)
 	must(rnl_job_after(&late[1].job, &barrier));
 	must(rnl_job_after(&in_time.job, &barrier));
 	must(rnl_submit(pool, &late[0].job));
-	must(rnl_submit_keyed(pool, &late[1].job, 3));
+	must(submit_by_key(pool, &late[1].job, 3));
 	must(rnl_submit(pool, &in_time.job));
 	let_pass(MS);
 	gate_open(&gate);

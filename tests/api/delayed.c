@@ -37,8 +37,8 @@ TEST(a_job_does_not_start_before_its_time)
 		int64_t at = rnl_clock() + delays[i / 2];
 
 		job_of(&job, clock_fn, &ran);
-		must(i % 2 ? rnl_submit_keyed_at(pool, &job, i, at) :
-			     rnl_submit_at(pool, &job, at));
+		must(i % 2 ? submit_by_key_at(pool, &job, i, at) :
+			     submit_at(pool, &job, at));
 		ck_assert_int_eq(result_of(&job), 0);
 		ck_assert_int_ge(ran, at);
 	}
@@ -54,9 +54,9 @@ TEST(a_delayed_job_is_the_pools)
 	for (int keyed = 0; keyed < 2; keyed++) {
 		int64_t at = rnl_clock() + LONG;
 
-		must(keyed ? rnl_submit_keyed_at(pool, &job, 1, at) : rnl_submit_at(pool, &job, at));
+		must(keyed ? submit_by_key_at(pool, &job, 1, at) : submit_at(pool, &job, at));
 		ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
-		ck_assert_int_eq(rnl_submit_at(pool, &job, rnl_clock()), -EBUSY);
+		ck_assert_int_eq(submit_at(pool, &job, rnl_clock()), -EBUSY);
 		must(rnl_job_cancel(&job));
 		ck_assert_int_eq(result_of(&job), -ECANCELED);
 	}
@@ -75,7 +75,7 @@ static bool check_order(struct rnl_pool *pool, int64_t start)
 		int id = i * 617 % NR;
 
 		noted_of(&noted[i], &record, id);
-		must(rnl_submit_keyed_at(pool, &noted[i].job, 7, start + id * 1000));
+		must(submit_by_key_at(pool, &noted[i].job, 7, start + id * 1000));
 	}
 	early = rnl_clock() < start;
 	for (int i = 0; i < NR; i++)
@@ -117,7 +117,7 @@ static void next_period(struct rnl_job *job)
 
 	p->at += 2 * MS;
 	if (++p->nr < 20)
-		p->ret |= rnl_submit_at(p->pool, job, p->at);
+		p->ret |= submit_at(p->pool, job, p->at);
 }
 
 TEST(a_callback_makes_a_job_periodic)
@@ -127,7 +127,7 @@ TEST(a_callback_makes_a_job_periodic)
 
 	job_of(&period.job, period_fn, NULL);
 	must(rnl_job_on_done(&period.job, next_period));
-	must(rnl_submit_at(pool, &period.job, period.at));
+	must(submit_at(pool, &period.job, period.at));
 	ck_eventually(period.nr == 20);
 	ck_assert_int_eq(period.ret, 0);
 	ck_assert_int_eq(period.early, 0);
@@ -143,7 +143,7 @@ TEST(a_delayed_job_is_counted_by_nobody_but_its_barrier)
 	must(rnl_barrier_init(&barrier, pool));
 	for (int i = 0; i < 3; i++) {
 		job_in(&barrier, &jobs[i], noop_fn, NULL);
-		must(rnl_submit_at(pool, &jobs[i], rnl_clock() + LONG));
+		must(submit_at(pool, &jobs[i], rnl_clock() + LONG));
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_uint_eq(figures_of(pool).accepted, 0);
@@ -170,8 +170,8 @@ TEST(delayed_jobs_are_cancelled_while_the_workers_are_busy, .timeout_s = 60)
 		int64_t at = rnl_clock() + LONG - i % 100 * MS;
 
 		job_of(&jobs[i], noop_fn, NULL);
-		must(i % 2 ? rnl_submit_at(pool, &jobs[i], at) :
-			     rnl_submit_keyed_at(pool, &jobs[i], (uint64_t)i, at));
+		must(i % 2 ? submit_at(pool, &jobs[i], at) :
+			     submit_by_key_at(pool, &jobs[i], (uint64_t)i, at));
 	}
 	for (int i = 0; i < NR; i += 3)
 		must(rnl_job_cancel(&jobs[i]));
@@ -182,7 +182,7 @@ TEST(delayed_jobs_are_cancelled_while_the_workers_are_busy, .timeout_s = 60)
 	must(rnl_pool_close(pool));
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), -ECANCELED);
-	ck_assert_int_eq(rnl_submit_at(pool, &jobs[0], 0), -ESHUTDOWN);
+	ck_assert_int_eq(submit_at(pool, &jobs[0], 1), -ESHUTDOWN);
 	gate_open(&gate);
 	rnl_pool_destroy(pool);
 	free(jobs);
@@ -219,7 +219,7 @@ static double seconds_of_cancels(unsigned nr)
 	find_keeper(pool);
 	for (unsigned i = 0; i < nr; i++) {
 		job_of(&d.jobs[i], noop_fn, NULL);
-		must(rnl_submit_at(pool, &d.jobs[i],
+		must(submit_at(pool, &d.jobs[i],
 				   rnl_clock() + LONG + (int64_t)(i * 7727 % nr) * MS));
 	}
 	cancel_some(&d);	/* the keeper has all of them then */
@@ -248,10 +248,10 @@ TEST(a_deadline_counts_from_the_jobs_time)
 	told_of(&in_time);
 	must(rnl_job_deadline(&in_time.job, LONG));
 	must(rnl_job_deadline(&late.job, MS));
-	must(rnl_submit_at(pool, &in_time.job, rnl_clock() + 5 * MS));
+	must(submit_at(pool, &in_time.job, rnl_clock() + 5 * MS));
 	ck_assert_int_eq(result_of(&in_time.job), 0);
 	hold_workers(pool, &gate, &held, 1);
-	must(rnl_submit_at(pool, &late.job, rnl_clock() + 5 * MS));
+	must(submit_at(pool, &late.job, rnl_clock() + 5 * MS));
 	ck_assert_int_eq(result_of(&late.job), -ETIMEDOUT);
 	gate_open(&gate);
 	rnl_pool_destroy(pool);
@@ -266,7 +266,7 @@ TEST(a_time_in_the_past_is_now_for_a_deadline_too)
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_deadline(&job, LONG));
 	for (unsigned i = 0; i < COUNT(past); i++) {
-		must(rnl_submit_at(pool, &job, past[i]));
+		must(submit_at(pool, &job, past[i]));
 		ck_assert_int_eq(result_of(&job), 0);
 	}
 	rnl_pool_destroy(pool);
@@ -285,7 +285,7 @@ static void *submit_refused(void *arg)
 
 	job_of(&job, noop_fn, NULL);
 	while (!r->over)
-		r->nr_wrong += rnl_submit_at(r->pool, &job, 0) != -ESHUTDOWN;
+		r->nr_wrong += submit_at(r->pool, &job, 1) != -ESHUTDOWN;
 	return NULL;
 }
 
@@ -341,7 +341,7 @@ TEST(a_drain_hears_of_the_last_delayed_job_at_a_close, .timeout_s = 60)
 		struct call call;
 
 		job_of(&job, noop_fn, NULL);
-		must(rnl_submit_at(c.pool, &job, rnl_clock() + LONG));
+		must(submit_at(c.pool, &job, rnl_clock() + LONG));
 		call_start(&call, drain_at_the_close, &c);
 		ck_eventually(call.tid);
 		c.closes = 1;
@@ -361,7 +361,7 @@ TEST(a_pool_is_destroyed_beside_its_delayed_jobs)
 
 		for (int i = 0; i < 4; i++) {
 			job_of(&jobs[i], noop_fn, NULL);
-			must(rnl_submit_at(pool, &jobs[i], rnl_clock() + i * MS / 4));
+			must(submit_at(pool, &jobs[i], rnl_clock() + i * MS / 4));
 		}
 		rnl_pool_destroy(pool);
 		for (int i = 0; i < 4; i++)
@@ -377,17 +377,30 @@ TEST(misuse_gets_an_errno)
 
 	must(rnl_barrier_init(&barrier, pool));
 	job_of(&job, noop_fn, NULL);
-	ck_assert_int_eq(rnl_submit_at(NULL, &job, 0), -EINVAL);
-	ck_assert_int_eq(rnl_submit_at(pool, NULL, 0), -EINVAL);
-	ck_assert_int_eq(rnl_submit_at(pool, &zero, 0), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed_at(NULL, &job, 0, 0), -EINVAL);
+	ck_assert_int_eq(submit_at(NULL, &job, 1), -EINVAL);
+	ck_assert_int_eq(submit_at(pool, NULL, 1), -EINVAL);
+	ck_assert_int_eq(submit_at(pool, &zero, 1), -EINVAL);
+	ck_assert_int_eq(submit_by_key_at(NULL, &job, 0, 1), -EINVAL);
 	must(rnl_job_urgent(&job, 1));
-	ck_assert_int_eq(rnl_submit_keyed_at(pool, &job, 0, 0), -EINVAL);
+	ck_assert_int_eq(submit_by_key_at(pool, &job, 0, 1), -EINVAL);
 	must(rnl_job_urgent(&job, 0));
 	must(rnl_job_after(&job, &barrier));
-	ck_assert_int_eq(rnl_submit_at(pool, &job, 0), -EINVAL);
+	ck_assert_int_eq(submit_at(pool, &job, 1), -EINVAL);
 	must(rnl_job_after(&job, NULL));
-	must(rnl_submit_at(pool, &job, 0));
+	must(rnl_job_order(&job, NULL));
+	must(submit_at(pool, &job, 1));
+	ck_assert_int_eq(result_of(&job), 0);
+	/* A time is for one submit, and can be taken back. */
+	must(rnl_job_at(&job, rnl_clock() + LONG));
+	must(rnl_job_at(&job, 0));
+	must(rnl_submit(pool, &job));
+	ck_assert_int_eq(result_of(&job), 0);
+	must(rnl_job_at(&job, rnl_clock() + LONG));
+	must(rnl_job_key(&job, 1));
+	must(rnl_submit(pool, &job));
+	must(rnl_job_cancel(&job));
+	ck_assert_int_eq(result_of(&job), -ECANCELED);
+	must(rnl_submit(pool, &job));
 	ck_assert_int_eq(result_of(&job), 0);
 	rnl_pool_destroy(pool);
 }

@@ -64,7 +64,7 @@ TEST(long_jobs_that_wait_for_the_device_are_stolen)
 	for (int i = 0; i < 2; i++) {
 		held[i] = (struct gated){ .gate = &kernel, .begun = &begun };
 		job_of(&held[i].job, run_gated, NULL);
-		must(rnl_submit_keyed(pool, &held[i].job, key));
+		must(submit_by_key(pool, &held[i].job, key));
 	}
 	ck_eventually(begun == 2);
 	for (int i = 0; i < NR; i++)

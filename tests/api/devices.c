@@ -193,7 +193,7 @@ TEST(a_placed_job_runs_on_its_device, .loops = 3)
 		placed_job(&jobs[i], device_fn, NULL, i % nr);
 		must(rnl_job_urgent(&jobs[i], _i == 2));
 		if (_i == 1)
-			must(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i));
+			must(submit_by_key(pool, &jobs[i], (uint64_t)i));
 		else
 			must(rnl_submit(pool, &jobs[i]));
 	}
@@ -239,7 +239,7 @@ TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
 	/* Worker 0 of device 1 waits at its own gate; the others at one gate. */
 	for (unsigned i = 0; i < 4; i++) {
 		job_of(&holding[i], gated_fn, &gates[i == 1]);
-		must(rnl_submit_keyed(pool, &holding[i], RNL_KEY_WORKER(i)));
+		must(submit_by_key(pool, &holding[i], RNL_KEY_WORKER(i)));
 	}
 	gate_await(&gates[0], 3);
 	gate_await(&gates[1], 1);
@@ -413,7 +413,7 @@ TEST(a_key_has_a_device_and_an_order, .timeout_s = 60)
 		struct rnl_job job;
 
 		job_of(&job, device_fn, NULL);
-		must(rnl_submit_keyed(other, &job, (uint64_t)key));
+		must(submit_by_key(other, &job, (uint64_t)key));
 		devices[key] = result_of(&job);
 		nr_on[devices[key]]++;
 	}
@@ -426,7 +426,7 @@ TEST(a_key_has_a_device_and_an_order, .timeout_s = 60)
 			o->last = &last[key];
 			o->nr = i + 1;
 			job_of(&o->job, in_order_fn, NULL);
-			must(rnl_submit_keyed(pool, &o->job, (uint64_t)key));
+			must(submit_by_key(pool, &o->job, (uint64_t)key));
 		}
 		if (i % 5 == 4)
 			must(rnl_pool_resize(pool, (unsigned)(i % 2 ? nr : 3 * nr)));
@@ -457,7 +457,7 @@ static unsigned note_keys(struct rnl_pool *pool, int *ordinals)
 		struct rnl_job job;
 
 		job_of(&job, device_fn, NULL);
-		must(rnl_submit_keyed(pool, &job, (uint64_t)key));
+		must(submit_by_key(pool, &job, (uint64_t)key));
 		ordinals[key] = ordinal_of(pool, result_of(&job));
 	}
 	return all;
@@ -514,14 +514,14 @@ TEST(a_key_that_names_a_worker_leads_to_as_many)
 	/* Of a placed job it counts the workers of its device. */
 	for (unsigned i = 0; i < 6 / (unsigned)rnl_pool_nr_devices(pool); i++) {
 		placed_job(&jobs[i], gated_fn, &gate, 1);
-		must(rnl_submit_keyed(pool, &jobs[i], RNL_KEY_WORKER(i)));
+		must(submit_by_key(pool, &jobs[i], RNL_KEY_WORKER(i)));
 		gate_await(&gate, i + 1);
 	}
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (unsigned i = 0; i < 6; i++) {
 		job_of(&jobs[i], index_fn, NULL);
-		must(rnl_submit_keyed(pool, &jobs[i], RNL_KEY_WORKER(i)));
+		must(submit_by_key(pool, &jobs[i], RNL_KEY_WORKER(i)));
 		ck_assert_int_eq(result_of(&jobs[i]), (int)i);
 	}
 	rnl_pool_destroy(pool);
@@ -812,7 +812,7 @@ TEST(a_device_that_fails_takes_the_others_along)
 	}
 	must(rnl_job_device(&job, 0));
 	ck_eventually(rnl_submit(pool, &job) == -EIO);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 7), -EIO);
+	ck_assert_int_eq(submit_by_key(pool, &job, 7), -EIO);
 	must(rnl_pool_health(pool, &health));
 	ck_assert_int_eq(health.state, RNL_HEALTH_FAILED);
 	ck_eventually(has_heard(&heard, "device cuda:1 ("));

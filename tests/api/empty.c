@@ -143,7 +143,7 @@ TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 		for (int i = 0; i < NR; i++) {
 			told_of(&jobs[i]);
 			must(i % 4 ? rnl_submit(pool, &jobs[i].job) :
-				     rnl_submit_at(pool, &jobs[i].job, rnl_clock()));
+				     submit_at(pool, &jobs[i].job, rnl_clock()));
 		}
 		must(rnl_pool_close(pool));
 		if (round % 2 == 0)

@@ -65,9 +65,9 @@ static void refused(struct rnl_pool *pool, const struct before *b)
 
 	job_of(&job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EIO);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EIO);
+	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EIO);
 	ck_assert_int_eq(rnl_submit_wait(pool, &job, RNL_FOREVER), -EIO);
-	ck_assert_int_eq(rnl_submit_keyed_wait(pool, &job, 1, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(submit_by_key_wait(pool, &job, 1, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EIO);
 	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EIO);
 	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem), -EIO);

@@ -53,14 +53,14 @@ static bool use_threads(struct rnl_pool *pool, int nr_workers)
 	if (rnl_device_alloc(pool, 0, (size_t)(nr_workers + 1) * 64, &mem) || rnl_thread_attach(pool))
 		return false;
 	for (uint64_t key = 0; seen != (1u << nr_workers) - 1; key++) {
-		if (rnl_job_init(&job, index_fn) || rnl_submit_keyed(pool, &job, key) ||
+		if (rnl_job_init(&job, index_fn) || submit_by_key(pool, &job, key) ||
 		    rnl_job_wait(&job, RNL_FOREVER))
 			return false;
 		seen |= 1u << rnl_job_result(&job);
 		if (rnl_job_init(&job, fill_own_fn))
 			return false;
 		job.user = mem;
-		if (rnl_submit_keyed(pool, &job, key) || rnl_job_wait(&job, RNL_FOREVER))
+		if (submit_by_key(pool, &job, key) || rnl_job_wait(&job, RNL_FOREVER))
 			return false;
 	}
 	if (rnl_fill((char *)mem + nr_workers * 64, 0, 64) || rnl_stream_wait(RNL_FOREVER))
@@ -149,7 +149,7 @@ static void check_all_owner_dead(struct parents *p)
 	CHILD_ASSERT(rnl_pool_device(p->pool, 0, &info) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_read_stats(p->pool, &stats) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit(p->pool, &p->fresh) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_submit_keyed(p->pool, &p->fresh, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(submit_by_key(p->pool, &p->fresh, 1) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit_many(p->pool, list, 1) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit(p->pool, &p->running) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_wait(&p->running, RNL_FOREVER) == -EOWNERDEAD);
@@ -431,13 +431,13 @@ static void check_more_owner_dead(struct more *m)
 	CHILD_ASSERT(rnl_pool_stats_text(m->pool, NULL, text, sizeof(text)) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_stats_text(m->pool, NULL, NULL, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit_wait(m->pool, &m->fresh, RNL_FOREVER) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_submit_keyed_wait(m->pool, &m->fresh, 1, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(submit_by_key_wait(m->pool, &m->fresh, 1, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit_when(m->pool, &m->fresh, RNL_LOW_WATER) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_hold(&m->held, &m->hold) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_hold_release(&m->hold, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_then(&m->held, &m->fresh) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_submit_ordered(&m->order, &m->fresh) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_submit_ordered_wait(&m->order, &m->fresh, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(submit_in_order(&m->order, &m->fresh) == -EOWNERDEAD);
+	CHILD_ASSERT(submit_in_order_wait(&m->order, &m->fresh, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_barrier_notify(&m->barrier, &m->notice) == -EOWNERDEAD);
 	rnl_order_fini(&m->order);
 	CHILD_ASSERT(rnl_cq_fd(m->cq) == -EOWNERDEAD);

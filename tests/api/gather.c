@@ -551,7 +551,7 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 		if (_i == BY_CHAIN && i)
 			must(rnl_job_then(&jobs[i - 1], &jobs[i]));
 		if (_i == BY_KEY)
-			must(rnl_submit_keyed(all.pool, &jobs[i], 7));
+			must(submit_by_key(all.pool, &jobs[i], 7));
 		else if (_i == BY_BARRIERS)
 			must(rnl_submit(all.pool, &jobs[i]));
 	}

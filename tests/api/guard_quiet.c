@@ -242,11 +242,11 @@ static void join_beside(struct rnl_pool *pool, struct joining *j, struct rnl_job
 	j->copy = (int *)(void *)pinned_of(pool, 64);
 	must(rnl_barrier_init(&j->barrier, pool));
 	job_in(&j->barrier, stores, store_later, j);
-	must(rnl_submit_keyed(pool, stores, keys[0]));
+	must(submit_by_key(pool, stores, keys[0]));
 	must(rnl_barrier_join(&j->barrier));
 	job_of(joins, join_and_copy, j);
 	must(rnl_job_after(joins, after ? &j->barrier : NULL));
-	must(rnl_submit_keyed(pool, joins, keys[1]));
+	must(submit_by_key(pool, joins, keys[1]));
 	ck_eventually(j->nr_calls == (after ? 1 : 2));
 	ck_assert_int_eq(*j->copy, 0);
 	gate_open(&j->gate);
@@ -393,7 +393,7 @@ TEST(staged_copies_of_jobs_before_come_before)
 		mem[0][i] = (unsigned char)(i % 241);
 	for (unsigned i = 0; i < 64; i++) {
 		job_of(&jobs[i], copy_pageable_fn, mem[i]);
-		must(rnl_submit_keyed(pool, &jobs[i], 1));
+		must(submit_by_key(pool, &jobs[i], 1));
 	}
 	for (unsigned i = 0; i < 64; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
@@ -480,7 +480,7 @@ static int submit_storm(void *arg)
 		if (i % 3)
 			ret = rnl_submit_wait(s->pool, &s->jobs[i], RNL_FOREVER);
 		else
-			ret = rnl_submit_keyed_wait(s->pool, &s->jobs[i], i % 5, RNL_FOREVER);
+			ret = submit_by_key_wait(s->pool, &s->jobs[i], i % 5, RNL_FOREVER);
 	}
 	for (unsigned i = 0; !ret && i < NR_JOBS; i++)
 		ret = rnl_job_wait(&s->jobs[i], RNL_FOREVER);

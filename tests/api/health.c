@@ -155,14 +155,14 @@ TEST(workers_are_stuck_in_functions_and_the_first_is_told)
 	for (int i = 0; i < 2; i++) {
 		since[i] = seconds_now();
 		job_of(&held[i], gated_fn, &gates[i]);
-		must(rnl_submit_keyed(pool, &held[i], keys[i]));
+		must(submit_by_key(pool, &held[i], keys[i]));
 		gate_await(&gates[i], 1);
 		await_stuck(pool, (unsigned)i + 1, 2, &held[0], false, STUCK_MS, since[0]);
 	}
 	/* The pool is overloaded, too; the worse state is reported. */
 	for (int i = 0; i < 3; i++) {
 		job_of(&queued[i], noop_fn, NULL);
-		must(rnl_submit_keyed(pool, &queued[i], keys[1]));
+		must(submit_by_key(pool, &queued[i], keys[1]));
 	}
 	ck_assert_uint_eq(health_of(pool).state, RNL_HEALTH_STUCK);
 	ck_assert_uint_eq(health_of(pool).queued, 3);
@@ -192,7 +192,7 @@ TEST(a_worker_is_stuck_on_its_device_with_the_first_job_there)
 		since = seconds_now();
 		for (int i = 0; i < NR; i++) {
 			job_of(&jobs[i], gated_kernel_fn, &kernel);
-			must(rnl_submit_keyed(pool, &jobs[i], key));
+			must(submit_by_key(pool, &jobs[i], key));
 		}
 		ck_eventually(figures_of(pool).in_flight == NR);
 		await_stuck(pool, 1, 1, &jobs[0], true, STUCK_MS, since);
@@ -222,7 +222,7 @@ TEST(a_worker_is_stuck_in_a_callback_as_in_a_function)
 
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_on_done(&job, gated_callback));
-	must(rnl_submit_keyed(pool, &job, key));
+	must(submit_by_key(pool, &job, key));
 	gate_await(&in_callback, 1);
 	await_stuck(pool, 1, 1, &job, false, STUCK_MS, since);
 	gate_open(&in_callback);

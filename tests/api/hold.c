@@ -279,9 +279,9 @@ TEST(the_next_job_of_a_key_starts_while_one_is_held)
 	struct holder h;
 
 	holder_of(&h, 1);
-	must(rnl_submit_keyed(pool, &h.job, 9));
+	must(submit_by_key(pool, &h.job, 9));
 	job_of(&next, noop_fn, NULL);
-	must(rnl_submit_keyed(pool, &next, 9));
+	must(submit_by_key(pool, &next, 9));
 	ck_assert_int_eq(result_of(&next), 0);
 	ck_assert_int_eq(rnl_job_test(&h.job), 0);
 	ck_eventually(figures_of(pool).held == 1);
@@ -298,7 +298,7 @@ TEST(a_worker_that_leaves_waits_for_its_held_jobs)
 	struct call call;
 
 	holder_of(&h, 1);
-	must(rnl_submit_keyed(pool, &h.job, key_on(pool, 1)));
+	must(submit_by_key(pool, &h.job, key_on(pool, 1)));
 	ck_eventually(figures_of(pool).held == 1);
 	call_start(&call, resize_fn, &to_one);
 	ck_waits(call.tid);
@@ -340,13 +340,13 @@ TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3, .known_to_fai
 	gate_open(&ran);
 	gate_open(&r.returned);
 	holder_of(&h, 1);
-	must(rnl_submit_keyed(pool, &h.job, key));
+	must(submit_by_key(pool, &h.job, key));
 	ck_eventually(figures_of(pool).held == 1);
 	call_start(&call, resize_and_come_fn, &r);
 	ck_eventually(figures_of(pool).nr_workers == r.to.nr);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], gated_fn, &ran);
-		must(rnl_submit_keyed(pool, &jobs[i], key + (uint64_t)i));
+		must(submit_by_key(pool, &jobs[i], key + (uint64_t)i));
 	}
 	all_ran = gate_came(&ran, NR);
 	/* A worker that leaves waits for its jobs. */

@@ -204,7 +204,7 @@ TEST(a_job_that_is_done_is_submitted_again_without_a_new_init)
 
 		job.user = (void *)(intptr_t)(i % 5 ? i : -i);
 		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &job) :
-					 rnl_submit_keyed(pool, &job, (uint64_t)i), 0);
+					 submit_by_key(pool, &job, (uint64_t)i), 0);
 		ck_assert_int_eq(result_of(&job), i % 5 ? i : -i);
 	}
 	rnl_pool_destroy(pools[0]);
@@ -221,7 +221,7 @@ TEST(a_job_under_way_is_not_submitted_again)
 	submit_job(pool, &job, gated_fn, &gate);
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
-		ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EBUSY);
+		ck_assert_int_eq(submit_by_key(pool, &job, 1), -EBUSY);
 		ck_assert_int_eq(rnl_submit_many(pool, list, 1), -EBUSY);
 		ck_assert_int_eq(rnl_submit(other, &job), -EBUSY);
 		gate_await(&gate, 1);
@@ -255,7 +255,7 @@ TEST(the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns)
 
 		job_of(job, i % 3 ? noop_fn : fill_own_fn, mem);
 		ck_assert_int_eq(i % 2 ? rnl_submit(pool, job) :
-					 rnl_submit_keyed(pool, job, (uint64_t)i), 0);
+					 submit_by_key(pool, job, (uint64_t)i), 0);
 		if (i % 5)
 			must(rnl_job_wait(job, RNL_FOREVER));
 		else

@@ -40,7 +40,7 @@ static void start_storing(struct rnl_pool *pool, struct rnl_barrier *barrier,
 		words[i] = 0;
 		jobs[i] = (struct storing){ .kernel = kernel, .word = &words[i], .value = i + 1 };
 		job_in(barrier, &jobs[i].job, storing_fn, NULL);
-		must(rnl_submit_keyed(pool, &jobs[i].job, (uint64_t)i));
+		must(submit_by_key(pool, &jobs[i].job, (uint64_t)i));
 	}
 }
 
@@ -159,7 +159,7 @@ static void await_issued(struct rnl_pool *pool, struct rnl_job *job, uint64_t ke
 	int before = runs;
 
 	job_of(job, count_fn, &runs);
-	must(rnl_submit_keyed(pool, job, key));
+	must(submit_by_key(pool, job, key));
 	ck_eventually(runs > before);
 }
 
@@ -185,7 +185,7 @@ TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops =
 					    .value = 1 };
 		must(rnl_barrier_init(&barriers[i], pool));
 		job_in(&barriers[i], &jobs[i].job, storing_fn, NULL);
-		must(rnl_submit_keyed(pool, &jobs[i].job, key));
+		must(submit_by_key(pool, &jobs[i].job, key));
 	}
 	await_issued(pool, &probes[0], key);
 	after = (struct storing){ .word = &words[2], .value = 2 };
@@ -196,7 +196,7 @@ TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops =
 	} else {
 		job_of(&after.job, storing_fn, NULL);
 		must(rnl_job_after(&after.job, &barriers[0]));
-		must(rnl_submit_keyed(pool, &after.job, other));
+		must(submit_by_key(pool, &after.job, other));
 		await_issued(pool, &probes[1], other);
 	}
 	ck_assert_int_eq(words[2], 0);
@@ -383,14 +383,14 @@ TEST(a_job_that_joins_and_does_no_more_is_not_done_before_what_it_joins)
 	must(rnl_barrier_init(&barrier, pool));
 	stores = (struct storing){ .kernel = &kernel, .word = &word, .value = 1 };
 	job_in(&barrier, &stores.job, storing_fn, NULL);
-	must(rnl_submit_keyed(pool, &stores.job, RNL_KEY_WORKER(0)));
+	must(submit_by_key(pool, &stores.job, RNL_KEY_WORKER(0)));
 	must(rnl_barrier_join(&barrier));	/* it is issued now */
 	for (int i = 0; i < 3; i++) {
 		/* One that waits for the kernel's stream, one behind it, one on that stream. */
 		joining[i] = (struct joining){ .barrier = &barrier, .to = &copy, .from = &word,
 					       .bytes = i ? 0 : sizeof(copy) };
 		job_of(&joining[i].job, joining_fn, NULL);
-		must(rnl_submit_keyed(pool, &joining[i].job, RNL_KEY_WORKER(i < 2 ? 1 : 0)));
+		must(submit_by_key(pool, &joining[i].job, RNL_KEY_WORKER(i < 2 ? 1 : 0)));
 	}
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(rnl_job_wait(&joining[i].job, 10 * MS), -ETIMEDOUT);

@@ -40,7 +40,7 @@ TEST(jobs_of_one_key_run_in_order_on_one_worker)
 		jobs[i] = (struct ordered){ .last = &last[k], .worker = &worker[k],
 					    .nr = i / KEYS };
 		job_of(&jobs[i].job, ordered_fn, NULL);
-		must(rnl_submit_keyed(pool, &jobs[i].job, key));
+		must(submit_by_key(pool, &jobs[i].job, key));
 		/* Unkeyed jobs between them, which are stolen. */
 		if (k == 0) {
 			submit_job(pool, &noise[i / KEYS], noop_fn, NULL);
@@ -75,7 +75,7 @@ static void *turns_thread(void *arg)
 	for (int i = t->parity; i < t->nr; i += 2) {
 		while (*t->turn != i)
 			sched_yield();
-		if (rnl_submit_keyed(t->pool, &t->jobs[i].job, 5))
+		if (submit_by_key(t->pool, &t->jobs[i].job, 5))
 			abort();
 		*t->turn = i + 1;
 	}
@@ -115,11 +115,11 @@ TEST(keyed_jobs_are_not_stolen_from_a_held_worker)
 	struct rnl_job held, behind[8], unkeyed;
 
 	job_of(&held, gated_fn, &gate);
-	must(rnl_submit_keyed(pool, &held, 9));
+	must(submit_by_key(pool, &held, 9));
 	gate_await(&gate, 1);
 	for (int i = 0; i < 8; i++) {
 		job_of(&behind[i], noop_fn, NULL);
-		must(rnl_submit_keyed(pool, &behind[i], 9));
+		must(submit_by_key(pool, &behind[i], 9));
 	}
 	/* The other worker runs unkeyed jobs, and none of these. */
 	for (int i = 0; i < 200; i++) {

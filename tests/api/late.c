@@ -39,7 +39,7 @@ static void submit_by(struct rnl_pool *pool, struct rnl_job *job, enum way way)
 	if (way == MANY)
 		ck_assert_int_eq(rnl_submit_many(pool, &job, 1), 1);
 	else
-		must(way == KEYED ? rnl_submit_keyed(pool, job, 7) : rnl_submit(pool, job));
+		must(way == KEYED ? submit_by_key(pool, job, 7) : rnl_submit(pool, job));
 }
 
 /* Why a job is not to wait: it is cancelled, or it has a deadline. */
@@ -301,7 +301,7 @@ TEST(the_jobs_that_stay_keep_their_order, .timeout_s = 60)
 	for (int i = 0; i < NR; i++) {
 		noted_of(&noted[i], &record, i);
 		must(rnl_job_deadline(&noted[i].job, times[i % 8]));
-		must(i & 8 ? rnl_submit_keyed(jam.pool, &noted[i].job, (uint64_t)(i & 3)) :
+		must(i & 8 ? submit_by_key(jam.pool, &noted[i].job, (uint64_t)(i & 3)) :
 			     rnl_submit(jam.pool, &noted[i].job));
 		/* Of those that would stay some are cancelled. */
 		if (i % 8 == 6)
@@ -369,7 +369,7 @@ TEST(a_resize_does_not_wait_for_keyed_jobs_that_left)
 	jam_of(&jam, 2);
 	for (int i = 0; i < 3; i++) {
 		job_of(&keyed[i], noop_fn, NULL);
-		must(rnl_submit_keyed(jam.pool, &keyed[i], (uint64_t)i));
+		must(submit_by_key(jam.pool, &keyed[i], (uint64_t)i));
 	}
 	resize = (struct resize){ jam.pool, 3 };
 	call_start(&call, resize_fn, &resize);
@@ -382,7 +382,7 @@ TEST(a_resize_does_not_wait_for_keyed_jobs_that_left)
 	gate_open(&jam.gate);
 	ck_assert_int_eq(call_end(&call), 0);
 	job_of(&later, noop_fn, NULL);
-	must(rnl_submit_keyed(jam.pool, &later, 1));
+	must(submit_by_key(jam.pool, &later, 1));
 	ck_assert_int_eq(result_of(&later), 0);
 	rnl_pool_destroy(jam.pool);
 }
@@ -467,7 +467,7 @@ static int storm(void *arg)
 		must(rnl_job_urgent(&e->job, (r >> 58) == 1));
 		do {
 			ret = r >> 58 != 1 && r >> 57 & 1 ?
-			      rnl_submit_keyed(s->pool, &e->job, r >> 50 & 3) :
+			      submit_by_key(s->pool, &e->job, r >> 50 & 3) :
 			      rnl_submit(s->pool, &e->job);
 		} while (ret == -EAGAIN);
 		if (ret == -ESHUTDOWN) {
@@ -574,7 +574,7 @@ TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 1
 	at = rnl_clock() + (int64_t)(400 * MS * test_scale());
 	for (unsigned i = 0; i < nr; i++) {
 		job_of(&delayed[i], noop_fn, NULL);
-		must(rnl_submit_at(jam.pool, &delayed[i], at));
+		must(submit_at(jam.pool, &delayed[i], at));
 	}
 	all_delayed = rnl_clock() < at;
 	ck_eventually(rnl_clock() > at);

@@ -264,7 +264,7 @@ TEST(each_worker_has_its_own_times_and_the_pool_those_of_all)
 	for (int i = 0; i < 5; i++) {
 		jobs[i] = (struct lasting){ .ns = i < 2 ? 2 * MS : MS };
 		job_of(&jobs[i].job, lasting_fn, NULL);
-		must(rnl_submit_keyed(pool, &jobs[i].job, keys[i >= 2]));
+		must(submit_by_key(pool, &jobs[i].job, keys[i >= 2]));
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	all = figures_of(pool);

@@ -173,7 +173,7 @@ TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
 	said("comes after is of another pool");
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_urgent(&job, 1));
-	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EINVAL);
+	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EINVAL);
 	said("is urgent, and so cannot have a key");
 	ck_assert_int_eq(rnl_submit_when(pool, &job, (enum rnl_water)7), -EINVAL);
 	said("mark is 7");

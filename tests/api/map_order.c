@@ -150,7 +150,7 @@ static int slow_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
 		s->nr_late += !rnl_job_test(s->keyed);
 	} else if (first) {
 		s->submitted = true;
-		ret = rnl_submit_keyed(s->pool, s->keyed, s->keys[rnl_worker_index()]);
+		ret = submit_by_key(s->pool, s->keyed, s->keys[rnl_worker_index()]);
 	}
 	for (double until = seconds_now() + 5; s->t.nr_fn < first / s->t.chunk + 4 && !ret &&
 	     s->t.nr_fn < CHUNKS && seconds_now() < until;)
@@ -293,7 +293,7 @@ TEST(many_maps_and_other_jobs_share_barriers, .timeout_s = 60)
 			must(rnl_map_start(pool, &t->map, &barriers[i % nr_barriers]));
 			for (unsigned k = i * JOBS / MAPS; k < (i + 1) * JOBS / MAPS; k++) {
 				job_in(&barriers[k % nr_barriers], &jobs[k], noop_fn, NULL);
-				must(rnl_submit_keyed(pool, &jobs[k], k));
+				must(submit_by_key(pool, &jobs[k], k));
 			}
 		}
 		for (unsigned i = 0; i < nr_barriers; i++)

@@ -226,7 +226,7 @@ static struct rnl_pool *busy_pool(void)
 		job_of(&jobs[i], result_fn, (void *)(intptr_t)(i % 7 ? 0 : -EPROTO));
 		must(rnl_job_deadline(&jobs[i], i % 10 == 9 ? 0 : RNL_FOREVER));
 		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &jobs[i]) :
-					 rnl_submit_keyed(pool, &jobs[i], (uint64_t)i), 0);
+					 submit_by_key(pool, &jobs[i], (uint64_t)i), 0);
 	}
 	for (int i = 0; i < NR; i += 5)
 		must(rnl_job_cancel(&jobs[i]));

@@ -39,8 +39,8 @@ TEST(null_is_refused_by_every_function)
 	ck_assert_int_eq(rnl_job_after(NULL, NULL), -EINVAL);
 	ck_assert_int_eq(rnl_submit(NULL, &job), -EINVAL);
 	ck_assert_int_eq(rnl_submit(pool, NULL), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed(NULL, &job, 1), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed(pool, NULL, 1), -EINVAL);
+	ck_assert_int_eq(submit_by_key(NULL, &job, 1), -EINVAL);
+	ck_assert_int_eq(submit_by_key(pool, NULL, 1), -EINVAL);
 	ck_assert_int_eq(rnl_submit_many(NULL, list, 1), -EINVAL);
 	ck_assert_int_eq(rnl_submit_many(pool, NULL, 1), -EINVAL);
 	ck_assert_int_eq(rnl_job_wait(NULL, 0), -EINVAL);
@@ -77,7 +77,7 @@ TEST(objects_that_were_never_initialised_are_refused)
 	must(rnl_barrier_init(&barrier, pool));
 	job_of(&job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &zero_job), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &zero_job, 0), -EINVAL);
+	ck_assert_int_eq(submit_by_key(pool, &zero_job, 0), -EINVAL);
 	ck_assert_int_eq(rnl_submit_many(pool, list, 1), -EINVAL);
 	ck_assert_int_eq(rnl_job_after(&zero_job, &barrier), -EINVAL);
 	ck_assert_int_eq(rnl_job_after(&zero_job, NULL), -EINVAL);
@@ -135,14 +135,14 @@ TEST(a_barrier_is_of_one_pool)
 	must(rnl_barrier_init(&barrier, other));
 	job_in(&barrier, &job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EINVAL);
+	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EINVAL);
 	must(rnl_barrier_wait(&barrier, 0));
 	ck_assert_int_eq(submit_and_wait(other, &job), 0);
 
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_after(&job, &barrier));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EINVAL);
+	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EINVAL);
 	ck_assert_int_eq(submit_and_wait(other, &job), 0);
 	rnl_pool_destroy(other);
 	rnl_pool_destroy(pool);

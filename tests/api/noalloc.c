@@ -250,11 +250,11 @@ static int submit_one(struct rnl_pool *pool, enum kind kind, unsigned i)
 {
 	switch (kind) {
 	case KEYED:
-		return rnl_submit_keyed(pool, &jobs[i], i);
+		return submit_by_key(pool, &jobs[i], i);
 	case WAITING:
 		return rnl_submit_wait(pool, &jobs[i], RNL_FOREVER);
 	case KEYED_WAITING:
-		return rnl_submit_keyed_wait(pool, &jobs[i], i, RNL_FOREVER);
+		return submit_by_key_wait(pool, &jobs[i], i, RNL_FOREVER);
 	default:
 		return rnl_submit(pool, &jobs[i]);
 	}
@@ -346,7 +346,7 @@ TEST(refused_submits_allocate_nothing_and_take_no_lock, .not_simulated = ITS_OWN
 	count_from(&from);
 	for (int i = 0; i < nr; i++) {
 		wrong += rnl_submit(pool, &first) != -EAGAIN;
-		wrong += rnl_submit_keyed(pool, &first, (uint64_t)i) != -EAGAIN;
+		wrong += submit_by_key(pool, &first, (uint64_t)i) != -EAGAIN;
 		wrong += rnl_submit_many(pool, one, 1) != -EAGAIN;
 		wrong += rnl_submit_wait(pool, &first, 0) != -ETIMEDOUT;
 		wrong += rnl_submit(pool, &queued) != -EBUSY;

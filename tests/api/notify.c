@@ -162,7 +162,7 @@ TEST(a_worker_that_leaves_tells_of_the_barrier_of_its_last_job)
 
 	must(rnl_barrier_init(&barrier, pool));
 	job_in(&barrier, &job, gated_fn, &plug);
-	must(rnl_submit_keyed(pool, &job, key_on(pool, 1)));
+	must(submit_by_key(pool, &job, key_on(pool, 1)));
 	gate_await(&plug, 1);
 	notice_of(&notice, NULL);
 	must(rnl_barrier_notify(&barrier, &notice));
@@ -238,7 +238,7 @@ TEST(a_notice_that_is_given_again_and_again_holds_up_no_delayed_job)
 	must(rnl_job_on_done(&again.notice, notify_again));
 	job_of(&again.delayed, count_fn, (void *)&again.ran);
 	must(rnl_barrier_notify(&again.barrier, &again.notice));
-	must(rnl_submit_at(pool, &again.delayed, rnl_clock() + 5 * MS));
+	must(submit_at(pool, &again.delayed, rnl_clock() + 5 * MS));
 	ck_assert_int_eq(result_of(&again.delayed), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
@@ -292,7 +292,7 @@ TEST(what_cannot_tell_of_a_barrier_is_refused)
 	hold_barrier(pool, &barrier, &plug, &busy);
 	job_of(&job, NULL, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	ck_assert_int_eq(rnl_submit_at(pool, &job, 0), -EINVAL);
+	ck_assert_int_eq(submit_at(pool, &job, 0), -EINVAL);
 	ck_assert_int_eq(rnl_barrier_notify(NULL, &job), -EINVAL);
 	ck_assert_int_eq(rnl_barrier_notify(&none, &job), -EINVAL);
 	ck_assert_int_eq(rnl_barrier_notify(&barrier, NULL), -EINVAL);
@@ -410,7 +410,7 @@ TEST(a_stream_joins_more_workers_than_a_small_barrier_has_places_for)
 
 		for (unsigned i = 0; i < NR; i++) {
 			job_in(rnl_small(&small), &jobs[i], add_fn, words);
-			must(rnl_submit_keyed(pool, &jobs[i], RNL_KEY_WORKER(i)));
+			must(submit_by_key(pool, &jobs[i], RNL_KEY_WORKER(i)));
 		}
 		job_of(&after, sum_fn, &sums);
 		must(rnl_job_after(&after, rnl_small(&small)));

@@ -27,7 +27,7 @@ TEST(jobs_after_barriers_start_in_the_order_of_their_submits)
 			submit_in(pool, &barriers[2 * i], &before[i], gated_fn, &plug[i]);
 		for (int i = 0; i < NR; i++) {
 			must(rnl_job_after(&noted[i].job, i % 2 ? NULL : &barriers[i]));
-			must(rnl_submit_ordered(&order, &noted[i].job));
+			must(submit_in_order(&order, &noted[i].job));
 		}
 		ck_assert_uint_eq(record.nr, 0);
 		/* The last barrier's jobs are issued first. */
@@ -62,14 +62,14 @@ TEST(a_job_that_waits_holds_up_no_job_of_its_worker)
 	for (int i = 0; i < 2; i++)
 		noted_of(&noted[i], &record, i);
 	must(rnl_job_after(&noted[0].job, &first));
-	must(rnl_submit_ordered(&order, &noted[0].job));
+	must(submit_in_order(&order, &noted[0].job));
 	/* The second job's barrier counts jobs with the order's key. */
 	for (int i = 1; i < 3; i++) {
 		job_in(&second, &before[i], noop_fn, NULL);
-		must(rnl_submit_keyed(pool, &before[i], 1));
+		must(submit_by_key(pool, &before[i], 1));
 	}
 	must(rnl_job_after(&noted[1].job, &second));
-	must(rnl_submit_ordered(&order, &noted[1].job));
+	must(submit_in_order(&order, &noted[1].job));
 	ck_assert_uint_eq(figures_of(pool).queued, 4);
 	gate_open(&plug);
 	for (int i = 0; i < 2; i++)
@@ -90,7 +90,7 @@ TEST(an_order_keeps_its_key_and_its_worker)
 		must(rnl_order_init(&orders[i], pool, RNL_KEY_WORKER(i)));
 	job_of(&job, index_fn, NULL);
 	for (int i = 0; i < 30; i++) {
-		must(rnl_submit_ordered_wait(&orders[i % 3], &job, RNL_FOREVER));
+		must(submit_in_order_wait(&orders[i % 3], &job, RNL_FOREVER));
 		ck_assert_int_eq(result_of(&job), i % 3);
 	}
 	for (int i = 0; i < 3; i++)
@@ -105,12 +105,12 @@ TEST(keys_that_name_workers_lead_to_as_many_of_them_and_count_around)
 
 	job_of(&job, index_fn, NULL);
 	for (int i = 0; i < RNL_WORKERS_MAX; i++) {
-		must(rnl_submit_keyed(pool, &job, RNL_KEY_WORKER(i)));
+		must(submit_by_key(pool, &job, RNL_KEY_WORKER(i)));
 		ck_assert_int_eq(result_of(&job), 1 + i % 3);
 	}
 	must(rnl_pool_resize(pool, 2));
 	for (int i = 0; i < 6; i++) {
-		must(rnl_submit_keyed(pool, &job, RNL_KEY_WORKER(i)));
+		must(submit_by_key(pool, &job, RNL_KEY_WORKER(i)));
 		ck_assert_int_eq(result_of(&job), 1 + i % 2);
 	}
 	rnl_pool_destroy(pool);
@@ -140,7 +140,7 @@ TEST(a_cancelled_job_of_an_order_is_told_in_its_turn)
 	must(rnl_order_init(&order, pool, 5));
 	noted_behind(pool, noted, &record, &barrier, &plug, &before);
 	for (int i = 0; i < 3; i++)
-		must(rnl_submit_ordered(&order, &noted[i].job));
+		must(submit_in_order(&order, &noted[i].job));
 	must(rnl_job_cancel(&noted[1].job));
 	ck_assert_int_eq(rnl_job_wait(&noted[1].job, MS), -ETIMEDOUT);
 	gate_open(&plug);
@@ -164,11 +164,11 @@ TEST(a_closed_pool_runs_what_an_order_has_and_takes_no_more)
 	must(rnl_order_init(&order, pool, 5));
 	noted_behind(pool, noted, &record, &barrier, &plug, &before);
 	for (int i = 0; i < 2; i++)
-		must(rnl_submit_ordered(&order, &noted[i].job));
-	ck_assert_int_eq(rnl_submit_ordered(&order, &noted[2].job), -EAGAIN);
-	ck_assert_int_eq(rnl_submit_ordered_wait(&order, &noted[2].job, MS), -ETIMEDOUT);
+		must(submit_in_order(&order, &noted[i].job));
+	ck_assert_int_eq(submit_in_order(&order, &noted[2].job), -EAGAIN);
+	ck_assert_int_eq(submit_in_order_wait(&order, &noted[2].job, MS), -ETIMEDOUT);
 	must(rnl_pool_close(pool));
-	ck_assert_int_eq(rnl_submit_ordered(&order, &noted[2].job), -ESHUTDOWN);
+	ck_assert_int_eq(submit_in_order(&order, &noted[2].job), -ESHUTDOWN);
 	gate_open(&plug);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_uint_eq(record.nr, 2);
@@ -178,19 +178,42 @@ TEST(a_closed_pool_runs_what_an_order_has_and_takes_no_more)
 
 TEST(a_submit_to_what_is_no_order_is_refused)
 {
-	struct rnl_pool *pool = pool_of(1);
+	struct rnl_pool *pool = pool_of(1), *other = pool_of(1);
 	struct rnl_order order = { 0 };
-	struct rnl_job job;
+	struct rnl_job job, first;
 
 	job_of(&job, noop_fn, NULL);
-	ck_assert_int_eq(rnl_submit_ordered(NULL, &job), -EINVAL);
-	ck_assert_int_eq(rnl_submit_ordered(&order, &job), -EINVAL);
-	ck_assert_int_eq(rnl_submit_ordered_wait(&order, &job, 0), -EINVAL);
+	ck_assert_int_eq(rnl_job_order(&job, &order), -EINVAL);
+	ck_assert_int_eq(rnl_job_order(NULL, &order), -EINVAL);
+	must(rnl_order_init(&order, other, 0));
+	must(rnl_job_order(&job, &order));
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	ck_assert_int_eq(rnl_submit_wait(pool, &job, 0), -EINVAL);
+	rnl_order_fini(&order);
+	ck_assert_int_eq(rnl_submit(other, &job), -EINVAL);
+	must(rnl_order_init(&order, pool, 0));
+	must(rnl_job_at(&job, 1));
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	must(rnl_job_at(&job, 0));
+	must(rnl_job_urgent(&job, 1));
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	must(rnl_job_urgent(&job, 0));
+	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EINVAL);
+	must(rnl_submit(pool, &job));
+	ck_assert_int_eq(result_of(&job), 0);
+	must(rnl_job_init(&first, noop_fn));
+	must(rnl_job_then(&first, &job));
+	ck_assert_int_eq(rnl_submit(pool, &first), -EINVAL);
+	must(rnl_job_order(&job, NULL));
+	must(rnl_submit(pool, &first));
+	ck_assert_int_eq(result_of(&job), 0);
+	rnl_order_fini(&order);
 	ck_assert_int_eq(rnl_order_init(&order, NULL, 0), -EINVAL);
 	ck_assert_int_eq(rnl_order_init(NULL, pool, 0), -EINVAL);
 	ck_assert_int_eq(rnl_small_barrier_init(NULL, pool), -EINVAL);
 	rnl_order_fini(NULL);
 	rnl_order_fini(&order);
+	rnl_pool_destroy(other);
 	rnl_pool_destroy(pool);
 }
 
@@ -222,7 +245,7 @@ static int submit_all(void *arg)
 			must(rnl_submit_wait(s->pool, &s->before[i], RNL_FOREVER));
 			must(rnl_job_after(&s->noted[i].job, barrier));
 		}
-		must(rnl_submit_ordered_wait(s->order, &s->noted[i].job, RNL_FOREVER));
+		must(submit_in_order_wait(s->order, &s->noted[i].job, RNL_FOREVER));
 	}
 	return 0;
 }

@@ -301,7 +301,7 @@ TEST(signals_to_the_process_are_blocked_in_jobs_callbacks_and_hooks)
 		/* Workers that a resize starts are placed, too. */
 		if (round) {
 			must(rnl_pool_resize(pool, 2));
-			must(rnl_submit_keyed(pool, &job, key_on(pool, 1)));
+			must(submit_by_key(pool, &job, key_on(pool, 1)));
 		} else {
 			must(rnl_submit(pool, &job));
 		}

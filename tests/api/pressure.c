@@ -258,11 +258,11 @@ TEST(misuse_gets_an_errno)
 	ck_assert_int_eq(rnl_submit_wait(full.pool, NULL, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_submit_wait(full.pool, &zero, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_submit_wait(full.pool, full.queued, RNL_FOREVER), -EBUSY);
-	ck_assert_int_eq(rnl_submit_keyed_wait(NULL, &job, 1, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed_wait(full.pool, NULL, 1, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed_wait(full.pool, &zero, 1, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed_wait(full.pool, full.queued, 1, RNL_FOREVER), -EBUSY);
+	ck_assert_int_eq(submit_by_key_wait(NULL, &job, 1, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(submit_by_key_wait(full.pool, NULL, 1, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(submit_by_key_wait(full.pool, &zero, 1, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(submit_by_key_wait(full.pool, full.queued, 1, RNL_FOREVER), -EBUSY);
 	must(rnl_job_urgent(&job, 1));
-	ck_assert_int_eq(rnl_submit_keyed_wait(full.pool, &job, 1, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(submit_by_key_wait(full.pool, &job, 1, RNL_FOREVER), -EINVAL);
 	full_end(&full);
 }

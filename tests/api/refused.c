@@ -256,23 +256,38 @@ TEST(a_question_about_no_job_is_logged)
 	end_hearing(pool);
 }
 
-/* Submits by each way; all return @ret and log @text. */
-static void try_submits(struct rnl_pool *pool, struct rnl_order *order, struct rnl_job *job, int ret,
-			const char *text)
+/* Submits; each returns @ret and logs @text. */
+static void try_submits(struct rnl_pool *pool, struct rnl_job *job, int ret, const char *text)
 {
 	struct rnl_job *list[] = { job };
 
 	refused(rnl_submit(pool, job), ret, text);
 	refused(rnl_submit_wait(pool, job, RNL_FOREVER), ret, text);
-	refused(rnl_submit_keyed(pool, job, 1), ret, text);
-	refused(rnl_submit_keyed_wait(pool, job, 1, RNL_FOREVER), ret, text);
-	refused(rnl_submit_at(pool, job, 0), ret, text);
-	refused(rnl_submit_keyed_at(pool, job, 1, 0), ret, text);
 	refused(rnl_submit_many(pool, list, 1), ret, text);
-	if (order) {
-		refused(rnl_submit_ordered(order, job), ret, text);
-		refused(rnl_submit_ordered_wait(order, job, RNL_FOREVER), ret, text);
-	}
+}
+
+/* The same with a key, a time, both, and an order. */
+static void try_ways(struct rnl_pool *pool, struct rnl_order *order, struct rnl_job *job, int ret,
+		     const char *text)
+{
+	try_submits(pool, job, ret, text);
+	must(rnl_job_key(job, 1));
+	try_submits(pool, job, ret, text);
+	must(rnl_job_at(job, 1));
+	try_submits(pool, job, ret, text);
+	must(rnl_job_order(job, NULL));
+	try_submits(pool, job, ret, text);
+	must(rnl_job_at(job, 0));
+	must(rnl_job_order(job, order));
+	try_submits(pool, job, ret, text);
+}
+
+/* Sets how the job is submitted. */
+static void try_settings(struct rnl_order *order, struct rnl_job *job, int ret, const char *text)
+{
+	refused(rnl_job_key(job, 1), ret, text);
+	refused(rnl_job_at(job, 1), ret, text);
+	refused(rnl_job_order(job, order), ret, text);
 }
 
 TEST(a_submit_that_is_refused_is_logged)
@@ -286,21 +301,23 @@ TEST(a_submit_that_is_refused_is_logged)
 	must(rnl_order_init(&order, pool, 1));
 	must(rnl_barrier_init(&barrier, pool));
 	job_of(&next, noop_fn, NULL);
-	try_submits(NULL, NULL, &next, -EINVAL, "pool is NULL");
-	try_submits(pool, &order, NULL, -EINVAL, "job is NULL");
-	try_submits(pool, &order, &zero, -EINVAL, "job was not initialised");
+	try_ways(NULL, NULL, &next, -EINVAL, "pool is NULL");
+	try_submits(pool, NULL, -EINVAL, "job is NULL");
+	try_settings(&order, NULL, -EINVAL, "job is NULL");
+	try_submits(pool, &zero, -EINVAL, "job was not initialised");
+	try_settings(&order, &zero, -EINVAL, "was not initialised");
 	job_of(&silent, NULL, NULL);
-	try_submits(pool, &order, &silent, -EINVAL, "has no function");
+	try_ways(pool, &order, &silent, -EINVAL, "has no function");
 	submit_job(pool, &job, gated_fn, &gate);
-	try_submits(pool, &order, &job, -EBUSY, "was submitted before, and is not done");
+	try_submits(pool, &job, -EBUSY, "was submitted before, and is not done");
+	try_settings(&order, &job, -EBUSY, "is not done");
 	refused(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EBUSY, "was submitted before");
 	refused(rnl_barrier_notify(&barrier, &job), -EBUSY, "was submitted before");
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 0);
 	refused(rnl_submit_when(NULL, &job, RNL_LOW_WATER), -EINVAL, "pool is NULL");
 	refused(rnl_submit_when(pool, &job, (enum rnl_water)7), -EINVAL, "mark is 7");
-	refused(rnl_submit_ordered(NULL, &job), -EINVAL, "the order is NULL");
-	refused(rnl_submit_ordered_wait(&none, &job, 0), -EINVAL, "the order was not initialised");
+	refused(rnl_job_order(&job, &none), -EINVAL, "the order was not initialised");
 	refused(rnl_order_init(NULL, pool, 1), -EINVAL, "rnl_order_init(): the order is NULL");
 	refused(rnl_submit_many(pool, NULL, 1), -EINVAL, "jobs is NULL, and nr is 1");
 	must(rnl_pool_close(pool));
@@ -337,12 +354,12 @@ TEST(a_start_that_is_a_time_of_day_is_refused)
 	clock_gettime(CLOCK_REALTIME, &now);
 	today = now.tv_sec * INT64_C(1000000000);
 	job_of(&job, noop_fn, NULL);
-	refused(rnl_submit_at(pool, &job, today), -EINVAL, "which is not the time of day");
-	refused(rnl_submit_keyed_at(pool, &job, 1, INT64_MAX), -EINVAL, "more than a year later");
-	answered(rnl_submit_at(pool, &job, rnl_clock() + year_ns - INT64_C(1000000000)), 0);
+	refused(submit_at(pool, &job, today), -EINVAL, "which is not the time of day");
+	refused(submit_by_key_at(pool, &job, 1, INT64_MAX), -EINVAL, "more than a year later");
+	answered(submit_at(pool, &job, rnl_clock() + year_ns - INT64_C(1000000000)), 0);
 	must(rnl_job_cancel(&job));
 	ck_assert_int_eq(result_of(&job), -ECANCELED);
-	answered(rnl_submit_at(pool, &job, INT64_MIN), 0);
+	answered(submit_at(pool, &job, INT64_MIN), 0);
 	ck_assert_int_eq(result_of(&job), 0);
 	end_hearing(pool);
 }

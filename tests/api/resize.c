@@ -100,7 +100,7 @@ TEST(workers_that_go_finish_what_they_hold_and_others_run_the_rest, .timeout_s =
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], count_fn, &ran);
 		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &jobs[i]) :
-					 rnl_submit_keyed(pool, &jobs[i], (uint64_t)i), 0);
+					 submit_by_key(pool, &jobs[i], (uint64_t)i), 0);
 	}
 	call_start(&call, resize_fn, &resize);
 	ck_waits(call.tid);
@@ -127,7 +127,7 @@ TEST(a_worker_goes_when_the_device_has_passed_its_jobs, .timeout_s = 60)
 	skip_unless_host();
 	resize.pool = pool = pool_of(2);
 	job_of(&on_device, gated_kernel_fn, &kernel);
-	must(rnl_submit_keyed(pool, &on_device, key_on(pool, 1)));
+	must(submit_by_key(pool, &on_device, key_on(pool, 1)));
 	gate_await(&kernel, 1);
 	call_start(&call, resize_fn, &resize);
 	ck_waits(call.tid);
@@ -172,13 +172,13 @@ TEST(a_resize_waits_for_keyed_jobs_but_nobody_else_does, .timeout_s = 60)
 	struct call call;
 
 	job_of(&held, gated_fn, &gate);
-	must(rnl_submit_keyed(pool, &held, key));
+	must(submit_by_key(pool, &held, key));
 	gate_await(&gate, 1);
 	call_start(&call, resize_fn, &resize);
 	ck_waits(call.tid);
 	/* Keyed jobs of the new table wait. Others run, on the new workers as well. */
 	job_of(&keyed, count_fn, &ran);
-	must(rnl_submit_keyed(pool, &keyed, key));
+	must(submit_by_key(pool, &keyed, key));
 	for (unsigned i = 0; i < 50; i++) {
 		submit_job(pool, &other, noop_fn, NULL);
 		ck_assert_int_eq(result_of(&other), 0);
@@ -215,7 +215,7 @@ TEST(a_barrier_joins_jobs_of_workers_that_have_gone, .timeout_s = 60)
 			uint64_t key = key_on(pool, i);
 
 			job_in(&barrier, &fills[i], fill_own_fn, mem);
-			must(rnl_submit_keyed(pool, &fills[i], key));
+			must(submit_by_key(pool, &fills[i], key));
 		}
 		job_of(&after, index_fn, NULL);
 		must(rnl_job_after(&after, &barrier));

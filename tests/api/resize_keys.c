@@ -21,7 +21,7 @@ TEST(a_key_keeps_its_order_when_the_pool_grows_while_its_jobs_are_held, .timeout
 		}
 		for (int key = 0; key < KEYS; key++) {
 			noted_of(&noted[key][step], &record, key * STEPS + step);
-			must(rnl_submit_keyed(pool, &noted[key][step].job, (uint64_t)key));
+			must(submit_by_key(pool, &noted[key][step].job, (uint64_t)key));
 		}
 	}
 	/* All workers that must not run the keyed jobs are idle, and run other jobs. */
@@ -91,7 +91,7 @@ static int submit_on(void *arg)
 		} else {
 			o->number = s->next[o->key]++;
 			key = (uint64_t)(uintptr_t)s + (uint64_t)o->key;
-			ret = rnl_submit_keyed(s->pool, &o->job, key);
+			ret = submit_by_key(s->pool, &o->job, key);
 		}
 		s->bad += ret != 0;
 		s->accepted += !ret;

@@ -17,7 +17,7 @@ static int push_all(void *arg)
 
 	for (int i = 0; i < p->nr; i++) {
 		int ret = i % 3 ? rnl_submit_wait(p->pool, &p->jobs[i], RNL_FOREVER) :
-				  rnl_submit_keyed_wait(p->pool, &p->jobs[i], (uint64_t)i,
+				  submit_by_key_wait(p->pool, &p->jobs[i], (uint64_t)i,
 							RNL_FOREVER);
 
 		if (ret)
@@ -107,19 +107,19 @@ TEST(a_keyed_submit_waits_for_room_at_the_worker_of_its_key)
 		keys[i] = key_on(pool, i);
 	for (int i = 0; i < 2; i++) {
 		job_of(&held[i], gated_fn, &gates[i]);
-		must(rnl_submit_keyed(pool, &held[i], keys[i]));
+		must(submit_by_key(pool, &held[i], keys[i]));
 		gate_await(&gates[i], 1);
 	}
 	for (int i = 0; i <= EACH; i++)
 		noted_of(&noted[i], &record, i);
 	for (int i = 0; i < EACH; i++)
-		must(rnl_submit_keyed(pool, &noted[i].job, keys[0]));
+		must(submit_by_key(pool, &noted[i].job, keys[0]));
 	s.job = &noted[EACH].job;
 	s.key = keys[0];
-	ck_assert_int_eq(rnl_submit_keyed_wait(pool, s.job, s.key, 10 * MS), -ETIMEDOUT);
+	ck_assert_int_eq(submit_by_key_wait(pool, s.job, s.key, 10 * MS), -ETIMEDOUT);
 	/* The other queue has space for other keys. */
 	job_of(&other, noop_fn, NULL);
-	must(rnl_submit_keyed_wait(pool, &other, keys[1], 0));
+	must(submit_by_key_wait(pool, &other, keys[1], 0));
 	call_start(&call, submit_waiting, &s);
 	ck_waits(call.tid);
 	gate_open(&gates[1]);
@@ -187,10 +187,10 @@ TEST(each_that_waits_is_told_of_the_room_that_it_can_use)
 
 		for (int i = 0; i < 2; i++) {
 			job_of(&held[i], gated_fn, &gates[i]);
-			must(rnl_submit_keyed(pool, &held[i], keys[i]));
+			must(submit_by_key(pool, &held[i], keys[i]));
 			gate_await(&gates[i], 1);
 			job_of(&queued[i], noop_fn, NULL);
-			must(rnl_submit_keyed(pool, &queued[i], keys[i]));
+			must(submit_by_key(pool, &queued[i], keys[i]));
 		}
 		/* The threads fall asleep in three orders. In each the right one is woken. */
 		for (int i = 0; i < WAITERS; i++) {
@@ -238,7 +238,7 @@ TEST(a_worker_that_comes_is_room_for_those_that_wait)
 	/* No worker can steal these, so only the new worker has space. */
 	for (int i = 0; i < MAX; i++) {
 		job_of(&queued[i], noop_fn, NULL);
-		must(rnl_submit_keyed(pool, &queued[i], key + 1));
+		must(submit_by_key(pool, &queued[i], key + 1));
 	}
 	for (int i = 0; i < WAITERS; i++) {
 		job_of(&jobs[i], index_fn, NULL);
@@ -277,13 +277,13 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	for (int i = 0; i < 2; i++) {
 		must(rnl_barrier_init(&barriers[i], pool));
 		job_in(&barriers[i], &held[i], gated_fn, &gates[i]);
-		must(rnl_submit_keyed(pool, &held[i], keys[i]));
+		must(submit_by_key(pool, &held[i], keys[i]));
 		gate_await(&gates[i], 1);
 	}
 	for (int i = 0; i < DEFERRED; i++) {
 		job_of(&deferred[i], noop_fn, NULL);
 		must(rnl_job_after(&deferred[i], &barriers[i ? 0 : 1]));
-		must(rnl_submit_keyed(pool, &deferred[i], keys[0]));
+		must(submit_by_key(pool, &deferred[i], keys[0]));
 	}
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_after(&job, &barriers[0]));

@@ -25,7 +25,7 @@ static void await_worker(struct rnl_pool *pool, uint64_t key)
 	struct rnl_job job;
 
 	job_of(&job, noop_fn, NULL);
-	must(rnl_submit_keyed(pool, &job, key));
+	must(submit_by_key(pool, &job, key));
 	ck_assert_int_eq(result_of(&job), 0);
 }
 
@@ -47,15 +47,15 @@ static void check_not_told(enum how how, int expected)
 	must(rnl_barrier_init(&first, pool));
 	must(rnl_barrier_init(&second, pool));
 	job_in(&first, &before, gated_kernel_fn, &kernel);
-	must(rnl_submit_keyed(pool, &before, keys[0]));
+	must(submit_by_key(pool, &before, keys[0]));
 	gate_await(&kernel, 1);
 	if (how == REFUSED) {
 		job_in(&first, &fails, fails_fn, NULL);
-		must(rnl_submit_keyed(pool, &fails, keys[1]));
+		must(submit_by_key(pool, &fails, keys[1]));
 		await_worker(pool, keys[1]);
 	}
 	job_of(&held, gated_fn, &plug);
-	must(rnl_submit_keyed(pool, &held, keys[1]));
+	must(submit_by_key(pool, &held, keys[1]));
 	gate_await(&plug, 1);
 	for (int i = 0; i < 3; i++) {
 		job_in(&second, &after[i], noop_fn, &callbacks);
@@ -66,7 +66,7 @@ static void check_not_told(enum how how, int expected)
 	must(rnl_job_on_done(&after[1], count_done));
 	must(rnl_job_cq(&after[2], cq));
 	for (int i = 0; i < 3; i++) {
-		must(rnl_submit_keyed(pool, &after[i], keys[1]));
+		must(submit_by_key(pool, &after[i], keys[1]));
 		if (how == CANCELLED)
 			must(rnl_job_cancel(&after[i]));
 	}
@@ -136,7 +136,7 @@ TEST(jobs_of_a_key_that_are_held_back_are_told_in_their_order)
 	key = key_on(pool, 1);
 	must(rnl_barrier_init(&barrier, pool));
 	job_in(&barrier, &before, gated_kernel_fn, &kernel);
-	must(rnl_submit_keyed(pool, &before, key_on(pool, 0)));
+	must(submit_by_key(pool, &before, key_on(pool, 0)));
 	gate_await(&kernel, 1);
 	/* The barrier's job is issued: those after it are queued at once. */
 	must(rnl_barrier_join(&barrier));
@@ -145,7 +145,7 @@ TEST(jobs_of_a_key_that_are_held_back_are_told_in_their_order)
 		must(rnl_job_on_done(&after[i].job, note_told));
 		must(rnl_job_deadline(&after[i].job, 0));
 		must(rnl_job_after(&after[i].job, &barrier));
-		must(rnl_submit_keyed(pool, &after[i].job, key));
+		must(submit_by_key(pool, &after[i].job, key));
 	}
 	await_worker(pool, key);
 	gate_open(&kernel);
@@ -172,13 +172,13 @@ TEST(a_job_that_is_held_back_is_counted_when_it_is_done)
 		keys[i] = key_on(pool, i);
 	must(rnl_barrier_init(&barrier, pool));
 	job_in(&barrier, &before, gated_kernel_fn, &kernel);
-	must(rnl_submit_keyed(pool, &before, keys[0]));
+	must(submit_by_key(pool, &before, keys[0]));
 	gate_await(&kernel, 1);
 	await_worker(pool, keys[0]);
 	job_of(&after, noop_fn, NULL);
 	must(rnl_job_after(&after, &barrier));
 	must(rnl_job_deadline(&after, 1));
-	must(rnl_submit_keyed(pool, &after, keys[1]));
+	must(submit_by_key(pool, &after, keys[1]));
 	await_worker(pool, keys[1]);
 	ck_assert_uint_eq(figures_of(pool).timed_out, 0);
 	gate_open(&kernel);
@@ -433,12 +433,12 @@ TEST(a_submit_that_waits_for_a_round_is_woken_by_the_end_of_one, .timeout_s = 60
 		keys[i] = key_on(pool, i);
 	do {
 		job_in(&barrier, &in[nr], gated_kernel_fn, nr ? &others : &first);
-		must(rnl_submit_keyed(pool, &in[nr], keys[nr > 0]));
+		must(submit_by_key(pool, &in[nr], keys[nr > 0]));
 		if (nr < 2)
 			gate_await(nr ? &others : &first, 1);
 		job_of(&after[nr], count_fn, &runs);
 		must(rnl_job_after(&after[nr], &barrier));
-		ret = rnl_submit_keyed(pool, &after[nr], keys[nr > 0]);
+		ret = submit_by_key(pool, &after[nr], keys[nr > 0]);
 		/* Else its stream would wait for a later job of the barrier, too. */
 		if (nr == 0)
 			ck_eventually(runs == 1);

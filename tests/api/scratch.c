@@ -217,7 +217,7 @@ static void row_init(struct row *row, struct rnl_pool *pool, unsigned nr, bool k
 			u->sizes[k] = 1 + (i * 37 + k * 101) % (ROW_BYTES / 3);
 		u->out = row->out + (size_t)i * ROW_BYTES;
 		job_of(&u->job, using_fn, NULL);
-		ck_assert_int_eq(keyed ? rnl_submit_keyed(pool, &u->job, i % 7) :
+		ck_assert_int_eq(keyed ? submit_by_key(pool, &u->job, i % 7) :
 					 rnl_submit(pool, &u->job), 0);
 	}
 }
@@ -496,7 +496,7 @@ static void run_steady(struct rnl_pool *pool, const uint64_t *keys, unsigned nr,
 			s->bytes = (done / BATCH + i) % large ? STEADY_SMALL : STEADY_BYTES;
 			memset(s->in, (int)(done / BATCH + i), s->bytes);
 			job_in(&barrier, &s->job, steady_fn, NULL);
-			must(rnl_submit_keyed(pool, &s->job, keys[i % STEADY_WORKERS]));
+			must(submit_by_key(pool, &s->job, keys[i % STEADY_WORKERS]));
 		}
 		ck_assert_int_eq(result_of_barrier(&barrier), 0);
 		for (unsigned i = 0; i < BATCH; i++) {

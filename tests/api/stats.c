@@ -23,7 +23,7 @@ static void check_bound(unsigned nr_workers, unsigned max_queued)
 	ck_assert_uint_eq(figures_of(pool).queued, bound);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(rnl_submit(pool, last), -EAGAIN);
-	ck_assert_int_eq(rnl_submit_keyed(pool, last, 1), -EAGAIN);
+	ck_assert_int_eq(submit_by_key(pool, last, 1), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_many(pool, &last, 1), -EAGAIN);
 	ck_assert_int_eq(rnl_job_result(last), -EINVAL);	/* never submitted */
 	ck_assert_uint_eq(figures_of(pool).queued, bound);
@@ -70,10 +70,10 @@ TEST(keyed_jobs_are_bounded_by_the_queue_of_their_worker)
 	for (int i = 0; i <= 2 * EACH; i++)
 		job_of(&jobs[i], noop_fn, NULL);
 	for (int i = 0; i < EACH; i++)
-		must(rnl_submit_keyed(pool, &jobs[i], keys[0]));
-	ck_assert_int_eq(rnl_submit_keyed(pool, &jobs[EACH], keys[0]), -EAGAIN);
+		must(submit_by_key(pool, &jobs[i], keys[0]));
+	ck_assert_int_eq(submit_by_key(pool, &jobs[EACH], keys[0]), -EAGAIN);
 	/* The other queue has space for its keys, and for jobs without a key. */
-	must(rnl_submit_keyed(pool, &jobs[EACH], keys[1]));
+	must(submit_by_key(pool, &jobs[EACH], keys[1]));
 	for (int i = EACH + 1; i < 2 * EACH; i++)
 		must(rnl_submit(pool, &jobs[i]));
 	ck_assert_int_eq(rnl_submit(pool, &jobs[2 * EACH]), -EAGAIN);
@@ -150,7 +150,7 @@ TEST(the_figures_add_up)
 	for (int i = 0; i < NR / 3; i++)
 		must(rnl_submit(pool, &jobs[i]));
 	for (int i = NR / 3; i < NR / 3 * 2; i++)
-		must(rnl_submit_keyed(pool, &jobs[i], (uint64_t)i));
+		must(submit_by_key(pool, &jobs[i], (uint64_t)i));
 	ck_assert_int_eq(rnl_submit_many(pool, list + NR / 3 * 2, NR / 3), NR / 3);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 
@@ -205,7 +205,7 @@ TEST(jobs_on_the_device_are_in_flight)
 	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], gated_kernel_fn, &kernel);
-		must(rnl_submit_keyed(pool, &jobs[i], 3));
+		must(submit_by_key(pool, &jobs[i], 3));
 	}
 	gate_await(&kernel, 1);
 	ck_eventually(figures_of(pool).in_flight == NR);

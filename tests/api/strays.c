@@ -120,9 +120,9 @@ TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	ck_assert_int_eq(heard.nr, 1);
 	ck_assert_ptr_nonnull(strstr(heard.line, "#define RNL_NAMES_STREAM 1"));
-	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EINVAL);
+	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EINVAL);
 	ck_assert_int_eq(rnl_submit_wait(pool, &job, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed_wait(pool, &job, 1, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(submit_by_key_wait(pool, &job, 1, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EINVAL);
 	heard.nr = 0;
 	ck_assert_int_eq(start_map(pool, silent_chunk), -EINVAL);

@@ -112,7 +112,7 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 
 		must(rnl_barrier_init(&barrier, pool));
 		job_in(&barrier, &before, gated_fn, &release);
-		must(rnl_submit_keyed(pool, &before, keys[2]));
+		must(submit_by_key(pool, &before, keys[2]));
 		gate_await(&release, 1);
 		/* Its worker is chosen now: 0 or 1, whichever sleeps. */
 		job_of(&after, gated_fn, &came);
@@ -124,7 +124,7 @@ TEST(a_job_released_to_a_held_worker_is_taken_by_one_that_slept)
 		 */
 		for (int i = 0; i < 2; i++) {
 			job_of(&held[i], gated_fn, &hold);
-			must(rnl_submit_keyed(pool, &held[i], keys[i ? 2 : round % 2]));
+			must(submit_by_key(pool, &held[i], keys[i ? 2 : round % 2]));
 		}
 		gate_await(&hold, 1);
 		gate_open(&release);
@@ -150,10 +150,10 @@ TEST(a_worker_whose_stream_is_empty_again_takes_what_waits_behind_a_held_one)
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
 	job_of(&running, gated_kernel_fn, &kernel);
-	must(rnl_submit_keyed(pool, &running, keys[0]));
+	must(submit_by_key(pool, &running, keys[0]));
 	gate_await(&kernel, 1);
 	job_of(&held, gated_fn, &function);
-	must(rnl_submit_keyed(pool, &held, keys[1]));
+	must(submit_by_key(pool, &held, keys[1]));
 	gate_await(&function, 1);
 	for (unsigned i = 0; i < COUNT(jobs); i++) {
 		submit_job(pool, &jobs[i], noop_fn, NULL);
@@ -188,7 +188,7 @@ static int tree_fn(struct rnl_job *job)
 	if (child < t->nr)
 		ret = rnl_submit(t->pool, &t->all[child].job);
 	if (!ret && child + 1 < t->nr)
-		ret = rnl_submit_keyed(t->pool, &t->all[child + 1].job, (uint64_t)child);
+		ret = submit_by_key(t->pool, &t->all[child + 1].job, (uint64_t)child);
 	return ret;
 }
 
@@ -280,7 +280,7 @@ static void *producer_thread(void *arg)
 			ret = rnl_submit(p->pool, &p->jobs[i].job) ? 0 : 1;
 			break;
 		case 1:
-			ret = rnl_submit_keyed(p->pool, &p->jobs[i].job, (uint64_t)i) ? 0 : 1;
+			ret = submit_by_key(p->pool, &p->jobs[i].job, (uint64_t)i) ? 0 : 1;
 			break;
 		default:
 			ret = p->nr - i < 16 ? p->nr - i : 16;

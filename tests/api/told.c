@@ -18,7 +18,7 @@ static int pass_ball(struct ball *ball)
 {
 	struct ball *next = ball->next;
 
-	return next->keyed ? rnl_submit_keyed(next->pool, &next->job, 1) :
+	return next->keyed ? submit_by_key(next->pool, &next->job, 1) :
 			     rnl_submit(next->pool, &next->job);
 }
 
@@ -209,16 +209,16 @@ TEST(a_job_does_not_wait_for_the_barrier_of_the_next_one)
 	key = key_on(pool, 0);
 	other = key_on(pool, 1);
 	job_of(&held, gated_fn, &function);
-	must(rnl_submit_keyed(pool, &held, key));
+	must(submit_by_key(pool, &held, key));
 	gate_await(&function, 1);
 	job_in(&barrier, &first, gated_kernel_fn, &kernel);
-	must(rnl_submit_keyed(pool, &first, other));
+	must(submit_by_key(pool, &first, other));
 	gate_await(&kernel, 1);
 	job_of(&before, gated_kernel_fn, &function);
-	must(rnl_submit_keyed(pool, &before, key));
+	must(submit_by_key(pool, &before, key));
 	job_of(&after, noop_fn, NULL);
 	must(rnl_job_after(&after, &barrier));
-	must(rnl_submit_keyed(pool, &after, key));
+	must(submit_by_key(pool, &after, key));
 	gate_open(&function);
 	ck_assert_int_eq(rnl_job_wait(&before, patience), 0);
 	gate_open(&kernel);

@@ -44,7 +44,7 @@ TEST(without_urgent_workers_an_urgent_job_goes_before_what_is_queued)
 		for (int i = 0; i < OTHERS; i++) {
 			noted_of(&noted[i], &record, i);
 			ck_assert_int_eq(i % 2 ? rnl_submit(pool, &noted[i].job) :
-						 rnl_submit_keyed(pool, &noted[i].job, 1), 0);
+						 submit_by_key(pool, &noted[i].job, 1), 0);
 		}
 		for (int i = 0; i < 2; i++) {
 			/* It stays urgent in each run. */
@@ -160,7 +160,7 @@ TEST(urgent_workers_run_nothing_else)
 		job_of(&jobs[i], index_fn, NULL);
 	for (int i = 0; i < NR / 3; i++) {
 		must(rnl_submit(pool, &jobs[i]));
-		must(rnl_submit_keyed(pool, &jobs[NR / 3 + i], (uint64_t)i));
+		must(submit_by_key(pool, &jobs[NR / 3 + i], (uint64_t)i));
 		list[i] = &jobs[NR / 3 * 2 + i];
 	}
 	ck_assert_int_eq(rnl_submit_many(pool, list, NR / 3), NR / 3);
@@ -303,7 +303,7 @@ TEST(urgent_workers_are_counted_first_and_with_the_others)
 	ck_assert_int_eq(rnl_worker_read_stats(pool, NR, &stats), -EINVAL);
 	ck_assert_int_eq(rnl_worker_read_stats(pool, UINT32_MAX, &stats), -EINVAL);
 	urgent_of(&refused, noop_fn, NULL);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &refused, 1), -EINVAL);
+	ck_assert_int_eq(submit_by_key(pool, &refused, 1), -EINVAL);
 	rnl_pool_destroy(pool);
 }
 
@@ -350,15 +350,16 @@ TEST(misuse_gets_an_errno)
 	ck_assert_int_eq(rnl_job_urgent(&queued, 1), -EBUSY);
 	ck_assert_int_eq(rnl_job_urgent(&held, 0), -EBUSY);
 	urgent_of(&urgent, noop_fn, NULL);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &urgent, 0), -EINVAL);
-	ck_assert_int_eq(rnl_submit_keyed_wait(pool, &urgent, 0, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(submit_by_key(pool, &urgent, 0), -EINVAL);
+	ck_assert_int_eq(submit_by_key_wait(pool, &urgent, 0, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_job_test(&urgent), -EINVAL);	/* never submitted */
+	must(rnl_job_order(&urgent, NULL));
 	must(rnl_submit(pool, &urgent));
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&urgent), 0);
 	ck_assert_int_eq(result_of(&queued), 0);
 	must(rnl_job_urgent(&urgent, 0));
-	must(rnl_submit_keyed(pool, &urgent, 0));
+	must(submit_by_key(pool, &urgent, 0));
 	ck_assert_int_eq(result_of(&urgent), 0);
 	rnl_pool_destroy(pool);
 }

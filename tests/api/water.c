@@ -128,10 +128,10 @@ TEST(a_notice_of_high_water_starts_when_a_submit_was_refused)
 	/* The key's worker is full, the pool is not. */
 	for (int i = 0; i < EACH; i++) {
 		job_of(&jobs[i], noop_fn, NULL);
-		must(rnl_submit_keyed(pool, &jobs[i], 1));
+		must(submit_by_key(pool, &jobs[i], 1));
 	}
 	job_of(&refused, noop_fn, NULL);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &refused, 1), -EAGAIN);
+	ck_assert_int_eq(submit_by_key(pool, &refused, 1), -EAGAIN);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&notice), 0);
 	rnl_pool_destroy(pool);
@@ -262,7 +262,7 @@ TEST(notices_hear_of_a_submit_that_found_no_space_behind_another_job)
 		if (way == 0)
 			ret = rnl_submit(pool, &pair[0]);
 		else if (way == 1)
-			ret = rnl_submit_at(pool, &pair[0], 0);
+			ret = submit_at(pool, &pair[0], 0);
 		else if (way == 2)
 			ret = rnl_submit_when(pool, &pair[0], RNL_LOW_WATER);
 		else

@@ -42,8 +42,8 @@ TEST(a_job_is_done_when_its_data_is_there)
 	}
 	/* Fill and copy have one key, so they share a stream and keep their order. */
 	for (int i = 0; i < NR; i++) {
-		must(rnl_submit_keyed(pool, &fill[i].job, (uint64_t)i));
-		must(rnl_submit_keyed(pool, &copy[i].job, (uint64_t)i));
+		must(submit_by_key(pool, &fill[i].job, (uint64_t)i));
+		must(submit_by_key(pool, &copy[i].job, (uint64_t)i));
 	}
 	for (int i = NR - 1; i >= 0; i--) {
 		ck_assert_int_eq(result_of(&copy[i].job), 0);

@@ -33,6 +33,8 @@
 
 #include <runnel.h>
 
+#include "submits.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -25,6 +25,8 @@
 
 #include <runnel.h>
 
+#include "submits.h"
+
 #define NR_ERRNOS 8
 
 struct operation {

@@ -34,7 +34,7 @@ static int submit_keyed(struct rnl_pool **pool)
 
 	for (unsigned i = 0; i < 2 && !ret; i++) {
 		w = watched_next(BY_CALLBACK);
-		ret = watched_submitted(w, rnl_submit_keyed(*pool, &w->job, 5));
+		ret = watched_submitted(w, submit_by_key(*pool, &w->job, 5));
 	}
 	return drained(*pool, ret);
 }
@@ -65,7 +65,7 @@ static int submit_keyed_wait(struct rnl_pool **pool)
 
 	for (unsigned i = 0; i < 4 && !ret; i++) {
 		w = watched_next(BY_CALLBACK);
-		ret = watched_submitted(w, rnl_submit_keyed_wait(*pool, &w->job, 5,
+		ret = watched_submitted(w, submit_by_key_wait(*pool, &w->job, 5,
 								 RNL_FOREVER));
 	}
 	return drained(*pool, ret);
@@ -81,16 +81,16 @@ static int submit_when(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
-static int submit_at(struct rnl_pool **pool)
+static int submit_at_times(struct rnl_pool **pool)
 {
 	struct watched *w = watched_next(BY_CALLBACK);
-	int ret = watched_submitted(w, rnl_submit_at(*pool, &w->job, rnl_clock()));
+	int ret = watched_submitted(w, submit_at(*pool, &w->job, rnl_clock()));
 
 	if (!ret)
 		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
 	w = watched_next(BY_WAIT);
 	if (!ret)
-		ret = watched_submitted(w, rnl_submit_keyed_at(*pool, &w->job, 5, 0));
+		ret = watched_submitted(w, submit_by_key_at(*pool, &w->job, 5, 0));
 	if (!ret)
 		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
 	return drained(*pool, ret);
@@ -340,16 +340,16 @@ const struct operation job_operations[] = {
 	  .first = true, .attr = without_words, .run = after_barrier, .errnos = { -EIO } },
 	{ .name = "rnl_submit, of a chain", .functions = "rnl_submit rnl_job_then",
 	  .attr = two_workers, .run = chain, .errnos = { -EIO } },
-	{ .name = "rnl_submit_keyed", .functions = "rnl_submit_keyed", .attr = two_workers,
+	{ .name = "rnl_submit, by a key", .functions = "rnl_submit rnl_job_key", .attr = two_workers,
 	  .run = submit_keyed, .errnos = { -EIO } },
 	{ .name = "rnl_submit_wait", .functions = "rnl_submit_wait", .attr = room_for_one,
 	  .run = submit_wait, .errnos = { -EIO } },
-	{ .name = "rnl_submit_keyed_wait", .functions = "rnl_submit_keyed_wait",
+	{ .name = "rnl_submit_wait, by a key", .functions = "rnl_submit_wait rnl_job_key",
 	  .attr = room_for_one, .run = submit_keyed_wait, .errnos = { -EIO } },
 	{ .name = "rnl_submit_when", .functions = "rnl_submit_when", .run = submit_when,
 	  .errnos = { -EIO } },
-	{ .name = "rnl_submit_at, _keyed_at, rnl_clock",
-	  .functions = "rnl_submit_at rnl_submit_keyed_at rnl_clock", .run = submit_at,
+	{ .name = "rnl_job_at, rnl_clock",
+	  .functions = "rnl_job_at rnl_job_key rnl_submit rnl_clock", .run = submit_at_times,
 	  .errnos = { -EIO } },
 	{ .name = "rnl_submit_many", .functions = "rnl_submit_many", .attr = two_workers,
 	  .run = submit_many, .errnos = { -EIO } },

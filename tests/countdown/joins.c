@@ -237,8 +237,8 @@ static int submit_ordered(struct rnl_pool **pool)
 
 		w->late = i != 1;
 		expect(!rnl_job_after(&w->job, w->late ? &barrier : NULL));
-		ret = watched_submitted(w, i ? rnl_submit_ordered(&order, &w->job) :
-					rnl_submit_ordered_wait(&order, &w->job, RNL_FOREVER));
+		ret = watched_submitted(w, i ? submit_in_order(&order, &w->job) :
+					submit_in_order_wait(&order, &w->job, RNL_FOREVER));
 	}
 	rnl_order_fini(&order);
 	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
@@ -272,8 +272,8 @@ const struct operation join_operations[] = {
 	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
 	{ .name = "rnl_barrier_notify", .functions = "rnl_barrier_notify", .attr = two_workers,
 	  .before = make, .run = notify, .after = end },
-	{ .name = "rnl_order_init, _fini, rnl_submit_ordered, _wait",
-	  .functions = "rnl_order_init rnl_order_fini rnl_submit_ordered rnl_submit_ordered_wait",
+	{ .name = "rnl_order_init, _fini, rnl_job_order",
+	  .functions = "rnl_order_init rnl_order_fini rnl_job_order rnl_submit rnl_submit_wait",
 	  .attr = two_workers, .run = submit_ordered, .errnos = { -EIO } },
 	{ 0 }
 };

@@ -91,7 +91,7 @@ static int submit(struct rnl_pool **pool)
 		if (i / 2 == 2)
 			expect(!rnl_job_urgent(&w->job, 1));
 		if (i / 2 == 1)
-			ret = rnl_submit_keyed(*pool, &w->job, i);
+			ret = submit_by_key(*pool, &w->job, i);
 		else
 			ret = rnl_submit(*pool, &w->job);
 		expect_accepted(watched_submitted(w, ret));

@@ -8,6 +8,7 @@
 
 #include "spin.h"
 #include "suite.h"
+#include "submits.h"
 
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
@@ -161,7 +162,7 @@ static void fails_alone(int (*fn)(struct rnl_job *job))
 
 	begin(RNL_STREAM_PER_THREAD);
 	must(rnl_job_init(&job, fn));
-	must(rnl_submit_keyed(pool, &job, 1));
+	must(submit_by_key(pool, &job, 1));
 	must(rnl_job_wait(&job, RNL_FOREVER));
 	ck_assert_int_eq(rnl_job_result(&job), -EINVAL);
 	/* CUDA 12 returns the first, CUDA 13 the second. */
@@ -169,7 +170,7 @@ static void fails_alone(int (*fn)(struct rnl_job *job))
 		  rnl_job_device_error(&job) == cudaErrorInvalidValue);
 	/* The next job on the same worker has no error. */
 	must(rnl_job_init(&after, nothing));
-	must(rnl_submit_keyed(pool, &after, 1));
+	must(submit_by_key(pool, &after, 1));
 	must(rnl_job_wait(&after, RNL_FOREVER));
 	ck_assert_int_eq(rnl_job_result(&after), 0);
 	ck_assert_int_eq(rnl_job_device_error(&after), 0);
@@ -196,10 +197,10 @@ TEST(what_an_unchecked_job_left_is_not_blamed_on_the_next)
 	begin(RNL_STREAM_PER_THREAD);
 	/* Like a unit without runnel/cuda.h. */
 	ck_assert_int_eq((rnl_job_init)(&job, bad_brackets), 0);
-	must(rnl_submit_keyed(pool, &job, 1));
+	must(submit_by_key(pool, &job, 1));
 	must(rnl_job_wait(&job, RNL_FOREVER));
 	must(rnl_job_init(&after, nothing));
-	must(rnl_submit_keyed(pool, &after, 1));
+	must(submit_by_key(pool, &after, 1));
 	must(rnl_job_wait(&after, RNL_FOREVER));
 	ck_assert_int_eq(rnl_job_result(&after), 0);
 	end();
@@ -253,7 +254,7 @@ TEST(each_worker_has_the_per_thread_stream_of_its_own)
 		struct rnl_job job;
 
 		must(rnl_job_init(&job, note_stream));
-		must(rnl_submit_keyed(pool, &job, key));
+		must(submit_by_key(pool, &job, key));
 		must(rnl_job_wait(&job, RNL_FOREVER));
 		ck_assert_int_eq(rnl_job_result(&job), 0);
 	}

@@ -19,6 +19,8 @@
 
 #include <runnel.h>
 
+#include "tests/lib/submits.h"
+
 #include "tests/fuzz/fuzz.h"
 
 #if FUZZ_DOUBLE

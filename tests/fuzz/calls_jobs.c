@@ -136,15 +136,15 @@ static int submit(struct work *w, unsigned key, unsigned how, bool waits)
 	case PLAIN:
 		return waits ? rnl_submit_wait(s.pool, &w->job, ns) : rnl_submit(s.pool, &w->job);
 	case KEYED:
-		return waits ? rnl_submit_keyed_wait(s.pool, &w->job, key, ns) :
-			       rnl_submit_keyed(s.pool, &w->job, key);
+		return waits ? submit_by_key_wait(s.pool, &w->job, key, ns) :
+			       submit_by_key(s.pool, &w->job, key);
 	case ORDERED:
-		return waits ? rnl_submit_ordered_wait(&s.orders[key % ORDERS], &w->job, ns) :
-			       rnl_submit_ordered(&s.orders[key % ORDERS], &w->job);
+		return waits ? submit_in_order_wait(&s.orders[key % ORDERS], &w->job, ns) :
+			       submit_in_order(&s.orders[key % ORDERS], &w->job);
 	case DELAYED:
-		return rnl_submit_at(s.pool, &w->job, w->start_ns);
+		return submit_at(s.pool, &w->job, w->start_ns);
 	case KEYED_DELAYED:
-		return rnl_submit_keyed_at(s.pool, &w->job, key, w->start_ns);
+		return submit_by_key_at(s.pool, &w->job, key, w->start_ns);
 	case AT_LOW:
 		return rnl_submit_when(s.pool, &w->job, RNL_LOW_WATER);
 	case AT_HIGH:

@@ -5,6 +5,7 @@
 
 #include "gate.h"
 #include "skip.h"
+#include "submits.h"
 
 /* A pool on the device under test; @attr may be NULL. */
 static inline struct rnl_pool *pool_with(const struct rnl_pool_attr *attr, unsigned nr_workers)
@@ -154,7 +155,7 @@ static inline uint64_t key_on(struct rnl_pool *pool, int worker)
 
 	for (uint64_t key = 0; key < 10000; key++) {
 		job_of(&job, index_fn, NULL);
-		must(rnl_submit_keyed(pool, &job, key));
+		must(submit_by_key(pool, &job, key));
 		if (result_of(&job) == worker)
 			return key;
 	}
@@ -203,7 +204,7 @@ static inline int submit_waiting(void *arg)
 {
 	struct submitting *s = arg;
 
-	return s->keyed ? rnl_submit_keyed_wait(s->pool, s->job, s->key, s->timeout_ns) :
+	return s->keyed ? submit_by_key_wait(s->pool, s->job, s->key, s->timeout_ns) :
 			  rnl_submit_wait(s->pool, s->job, s->timeout_ns);
 }
 

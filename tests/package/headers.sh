@@ -76,7 +76,7 @@ done
 	done
 	cat <<-'END'
 		request.number = rnl_job_init(&request.job, job_fn);
-		request.number += rnl_submit_keyed(pool, &request.job, RNL_KEY_WORKER(1));
+		request.number += rnl_job_key(&request.job, RNL_KEY_WORKER(1));
 		request.number += rnl_map_start(pool, &map, barrier);
 		request.number += rnl_batcher_create(batcher, pool, &batcher_attr);
 	}

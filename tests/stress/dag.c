@@ -13,6 +13,7 @@
 
 #include "seed.h"
 #include "suite.h"
+#include "submits.h"
 
 #define NR_GRAPHS 1000
 #define MAX_GROUPS 12
@@ -155,7 +156,7 @@ static void submit(struct graph *graph, struct rnl_pool *pool)
 			struct rnl_job *job = &group->nodes[j].job;
 
 			ck_assert_int_eq(below(3) ? rnl_submit(pool, job) :
-						    rnl_submit_keyed(pool, job, below(4)), 0);
+						    submit_by_key(pool, job, below(4)), 0);
 		}
 	}
 }

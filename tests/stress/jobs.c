@@ -15,6 +15,7 @@
 
 #include "seed.h"
 #include "suite.h"
+#include "submits.h"
 
 #define NR_PRODUCERS 8
 #define NR_WORKERS 4
@@ -86,7 +87,7 @@ static int submit(struct producer *p, struct item *item)
 		if (item->key < 0)
 			ret = rnl_submit(p->pool, &item->job);
 		else
-			ret = rnl_submit_keyed(p->pool, &item->job,
+			ret = submit_by_key(p->pool, &item->job,
 					       (uintptr_t)p + (unsigned)item->key);
 	} while (ret == -EAGAIN);
 	if (!ret && item->key >= 0)

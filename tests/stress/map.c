@@ -168,7 +168,7 @@ static void *submit_others(void *arg)
 			job_of(&jobs[nr], noop_fn, NULL);
 			if (likely(&random, 50) ?
 				    rnl_submit(storm->pool, &jobs[nr]) :
-				    rnl_submit_keyed(storm->pool, &jobs[nr], draw(&random, 5)))
+				    submit_by_key(storm->pool, &jobs[nr], draw(&random, 5)))
 				break;
 		}
 		while (nr)

@@ -222,7 +222,7 @@ static void begin(struct slot *s)
 	job_of(&s->job, slot_fn, NULL);
 	if (s->late)
 		must(rnl_job_deadline(&s->job, late));
-	ret = keyed ? rnl_submit_keyed_wait(pool, &s->job, key, RNL_FOREVER) :
+	ret = keyed ? submit_by_key_wait(pool, &s->job, key, RNL_FOREVER) :
 		      rnl_submit_wait(pool, &s->job, RNL_FOREVER);
 	ck_assert_int_eq(ret, 0);
 	/* From here on the job draws. */

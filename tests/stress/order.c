@@ -25,7 +25,7 @@ static int submit_first(void *arg)
 
 	for (unsigned round = 1; round <= m->nr; round++) {
 		await_round(&m->begun, round);
-		must(rnl_submit_ordered(&m->order, &m->first));
+		must(submit_in_order(&m->order, &m->first));
 		m->ended = round;
 	}
 	return 0;
@@ -55,7 +55,7 @@ TEST(a_job_and_one_after_its_barrier_enter_an_order_at_once, .timeout_s = 300)
 		m.begun = round;
 		for (unsigned volatile i = 0; i < turns; i++)
 			;
-		must(rnl_submit_ordered(&m.order, &m.after));
+		must(submit_in_order(&m.order, &m.after));
 		await_round(&m.ended, round);
 		ck_assert_int_eq(result_of(&m.first), 0);
 		ck_assert_int_eq(result_of(&m.behind), 0);

@@ -259,7 +259,7 @@ TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 1
 		must(rnl_job_wait(&start, RNL_FOREVER));
 		let_pass(&random);
 		must(rnl_submit(pool, &placed_one));
-		must(rnl_submit_keyed(pool, &keeper, RNL_KEY_WORKER((unsigned)started_on)));
+		must(submit_by_key(pool, &keeper, RNL_KEY_WORKER((unsigned)started_on)));
 		ck_assert_msg(!result_of(&keeper), "round %u: a job of device %d is left in the "
 			      "queue of a busy worker", round, device);
 		ck_assert_int_eq(result_of(&placed_one), 0);
@@ -329,7 +329,7 @@ static int submit(struct submitter *s, struct placed *p)
 	must(rnl_job_device(&p->job, p->place));
 	must(rnl_job_urgent(&p->job, !key && !draw(&s->random, 4)));
 	do {
-		ret = key ? rnl_submit_keyed(pool, &p->job, (uintptr_t)key) :
+		ret = key ? submit_by_key(pool, &p->job, (uintptr_t)key) :
 			    rnl_submit(pool, &p->job);
 	} while (ret == -EAGAIN && !sched_yield());
 	return ret;

@@ -111,7 +111,7 @@ static int submit(struct submitter *s, struct item *item)
 		key->noting = item->notes ? item->number : key->noting;
 	}
 	do {
-		ret = key ? rnl_submit_keyed(s->test->pool, &item->job, k) :
+		ret = key ? submit_by_key(s->test->pool, &item->job, k) :
 			    rnl_submit(s->test->pool, &item->job);
 		if (ret == -EAGAIN)
 			sched_yield();
@@ -268,7 +268,7 @@ static int submit_in_a_way(struct rnl_job *job, unsigned way)
 {
 	switch (way) {
 	case 0:
-		return rnl_submit_keyed(lone.pool, job, lone.begun);
+		return submit_by_key(lone.pool, job, lone.begun);
 	case 1:
 		return rnl_submit_many(lone.pool, &job, 1) == 1 ? 0 : -EIO;
 	case 2:

@@ -35,7 +35,7 @@ static int submit_way(struct told *t)
 	switch (way) {
 	case KEYED:
 	case KEYED_AFTER:
-		return rnl_submit_keyed(pool, job, round_nr);
+		return submit_by_key(pool, job, round_nr);
 	case MANY:
 		ret = rnl_submit_many(pool, &job, 1);
 		return ret == 1 ? 0 : ret;
@@ -78,7 +78,7 @@ static void check_resized(void)
 {
 	ck_assert_int_eq(ret, 0);
 	if (way == KEYED)
-		must(rnl_submit_keyed(pool, &b.job, round_nr));
+		must(submit_by_key(pool, &b.job, round_nr));
 	ck_done(&a, 0);
 	if (way != KEYED)
 		return;
@@ -225,7 +225,7 @@ static void other_wait(void)
 	gate_open(&gate);
 	ck_done(&b, 0);
 	since = seconds_now();
-	other_ret = waits_keyed ? rnl_submit_keyed_wait(pool, &late.job, 1, patience_ns()) :
+	other_ret = waits_keyed ? submit_by_key_wait(pool, &late.job, 1, patience_ns()) :
 				  rnl_submit_wait(pool, &late.job, patience_ns());
 	other_took = seconds_now() - since;
 }

@@ -139,7 +139,7 @@ static void call_wait(void)
 		ret = rnl_submit_wait(pool, &a.job, patience_ns());
 		break;
 	default:
-		ret = rnl_submit_keyed_wait(pool, &a.job, 1, patience_ns());
+		ret = submit_by_key_wait(pool, &a.job, 1, patience_ns());
 		break;
 	}
 }

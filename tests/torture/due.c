@@ -53,9 +53,9 @@ static void submit(struct due *d)
 	life->waits = true;
 	d->owed_ns = d->start_ns + patience();
 	if (keyed)
-		ret = rnl_submit_keyed_at(pool, &life->job, key, d->start_ns);
+		ret = submit_by_key_at(pool, &life->job, key, d->start_ns);
 	else
-		ret = rnl_submit_at(pool, &life->job, d->start_ns);
+		ret = submit_at(pool, &life->job, d->start_ns);
 	if (!life_submitted(life, state, ret, MAY_SHUT, closed))
 		tally_add(NR_DELAYED, 1);
 }

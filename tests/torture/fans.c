@@ -215,8 +215,8 @@ static int submit_it(struct fan *f, unsigned teller, uint64_t *random)
 	tally_add(NR_ORDERED, 1);
 	f->number = ++f->lane->submitted;
 	if (draw(random, 2))
-		return rnl_submit_ordered_wait(order, job, draw(random, 2) ? 0 : 2 * MS);
-	return rnl_submit_ordered(order, job);
+		return submit_in_order_wait(order, job, draw(random, 2) ? 0 : 2 * MS);
+	return submit_in_order(order, job);
 }
 
 /* Whether it was accepted: then it tells. */

@@ -262,7 +262,7 @@ int life_submit(struct life *life, unsigned how, uint64_t key)
 	if (how & FOR_LOW_WATER)
 		ret = rnl_submit_when(pool, &life->job, RNL_LOW_WATER);
 	else if (how & HAS_KEY)
-		ret = rnl_submit_keyed(pool, &life->job, key);
+		ret = submit_by_key(pool, &life->job, key);
 	else
 		ret = rnl_submit(pool, &life->job);
 	return life_submitted(life, state, ret, MAY_SHUT | (how & FOR_LOW_WATER ? 0 : MAY_AGAIN),

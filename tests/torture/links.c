@@ -152,11 +152,11 @@ static int submit(struct chain *c, uint64_t *random)
 	case 0:
 		for (unsigned i = c->first; i < NR_LINKS_MAX; i++)
 			c->links[i]->waits = true;
-		return rnl_submit_at(pool, job, rnl_clock() + draw(random, 2000000));
+		return submit_at(pool, job, rnl_clock() + draw(random, 2000000));
 	case 1:
-		return rnl_submit_keyed(pool, job, draw(random, 4));
+		return submit_by_key(pool, job, draw(random, 4));
 	case 2:
-		return rnl_submit_keyed(pool, job, RNL_KEY_WORKER(draw(random, RNL_WORKERS_MAX)));
+		return submit_by_key(pool, job, RNL_KEY_WORKER(draw(random, RNL_WORKERS_MAX)));
 	case 3:
 		return rnl_submit_wait(pool, job, draw(random, 2) ? 0 : MS);
 	default:

@@ -308,7 +308,7 @@ static int submit_waiting(struct slot *slot, uint64_t key)
 	int ret;
 
 	if (slot->way == KEYED_WAITS)
-		ret = rnl_submit_keyed_wait(pool, job, key, timeout);
+		ret = submit_by_key_wait(pool, job, key, timeout);
 	else
 		ret = rnl_submit_wait(pool, job, timeout);
 	if (timeout == long_ns() && now_ns() - since >= (uint64_t)timeout)
@@ -324,7 +324,7 @@ static int submit(struct slot *slot)
 
 	switch (slot->way) {
 	case KEYED:
-		return rnl_submit_keyed(pool, job, key);
+		return submit_by_key(pool, job, key);
 	case KEYED_WAITS:
 	case WAITS:
 		return submit_waiting(slot, key);

@@ -27,6 +27,8 @@
 #include <stdint.h>
 #include <runnel.h>
 
+#include "submits.h"
+
 #include "seed.h"
 #include "kernel.h"
 

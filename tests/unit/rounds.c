@@ -63,7 +63,7 @@ TEST(a_barrier_refuses_what_it_cannot_count)
 	atomic_fetch_add(rnl__atomic(&barrier.open), (many << 32) + many * 2);
 	job_in(&barrier, &job, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EAGAIN);
-	ck_assert_int_eq(rnl_submit_keyed(pool, &job, 1), -EAGAIN);
+	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_wait(pool, &job, MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EAGAIN);
@@ -90,7 +90,7 @@ TEST(a_submit_waits_until_its_barrier_can_count_it)
 		keys[i] = key_on(pool, i);
 	must(rnl_barrier_init(&barrier, pool));
 	job_in(&barrier, &before, gated_fn, &gate);
-	must(rnl_submit_keyed(pool, &before, keys[0]));
+	must(submit_by_key(pool, &before, keys[0]));
 	gate_await(&gate, 1);
 	/* As if so many more were submitted, and are held elsewhere. */
 	atomic_fetch_add(rnl__atomic(&barrier.open), (many << 32) + many * 2);

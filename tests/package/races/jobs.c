@@ -335,7 +335,8 @@ void keyed(void)
 
 			r->shared = &counters[key];
 			rnl_job_on_done(&r->job, end_in_callback);
-			must(rnl_submit_keyed_wait(pool, &r->job, key, RNL_FOREVER), "submit");
+			must((rnl_job_key(&r->job, key), rnl_submit_wait(pool, &r->job, RNL_FOREVER)),
+			     "submit");
 		}
 		if (++nr % 64 == 0)
 			nap();
@@ -389,7 +390,8 @@ void orders(void)
 		b->send.shared = &sent;
 		rnl_job_init(&b->send.job, work);
 		rnl_job_after(&b->send.job, rnl_small(&b->ready));
-		must(rnl_submit_ordered_wait(&order, &b->send.job, RNL_FOREVER), "submit");
+		must((rnl_job_order(&b->send.job, &order), rnl_submit_wait(pool, &b->send.job, RNL_FOREVER)),
+		     "submit");
 	}
 	must(rnl_job_wait(&buckets[ROUNDS * 2 - 1].send.job, RNL_FOREVER), "wait");
 	check(sent == ROUNDS * 2, "order");
@@ -470,7 +472,8 @@ void delayed(void)
 
 	for (unsigned i = 0; i < JOBS; i++) {
 		r[i] = request_new(i, work);
-		must(rnl_submit_at(pool, &r[i]->job, rnl_clock() + i * 50000), "rnl_submit_at");
+		must((rnl_job_at(&r[i]->job, rnl_clock() + i * 50000), rnl_submit(pool, &r[i]->job)),
+		     "rnl_submit");
 	}
 	for (unsigned i = 0; i < JOBS; i++) {
 		must(rnl_job_wait(&r[i]->job, RNL_FOREVER), "wait");
@@ -502,7 +505,8 @@ void unrun(void)
 	must(rnl_cq_create(&cq), "rnl_cq_create");
 	for (unsigned i = 0; i < WORKERS; i++) {
 		rnl_job_init(&blockers[i], block);
-		must(rnl_submit_keyed(pool, &blockers[i], RNL_KEY_WORKER(i)), "submit");
+		must((rnl_job_key(&blockers[i], RNL_KEY_WORKER(i)), rnl_submit(pool, &blockers[i])),
+		     "submit");
 	}
 	while (blocked < WORKERS)
 		nap();

@@ -62,7 +62,8 @@ static void two_jobs_in(struct rnl_barrier *barrier)
 		rnl_job_init(&jobs[i], write_victim);
 		if (barrier)
 			rnl_barrier_add(barrier, &jobs[i]);
-		must(rnl_submit_keyed(pool, &jobs[i], RNL_KEY_WORKER(i)), "submit");
+		must((rnl_job_key(&jobs[i], RNL_KEY_WORKER(i)), rnl_submit(pool, &jobs[i])),
+		     "submit");
 	}
 	for (unsigned i = 0; i < 2; i++)
 		must(rnl_job_wait(&jobs[i], RNL_FOREVER), "wait");
@@ -102,9 +103,11 @@ static void race_other(void)
 	rnl_job_init(&writer, write_victim);
 	rnl_job_init(&other, block);
 	goes_on = 1;
-	must(rnl_submit_keyed(pool, &writer, RNL_KEY_WORKER(0)), "submit");
+	must((rnl_job_key(&writer, RNL_KEY_WORKER(0)), rnl_submit(pool, &writer)),
+	     "submit");
 	meet();
-	must(rnl_submit_keyed(pool, &other, RNL_KEY_WORKER(1)), "submit");
+	must((rnl_job_key(&other, RNL_KEY_WORKER(1)), rnl_submit(pool, &other)),
+	     "submit");
 	must(rnl_job_wait(&other, RNL_FOREVER), "wait");
 	write_often();
 	must(rnl_job_wait(&writer, RNL_FOREVER), "wait");

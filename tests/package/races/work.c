@@ -159,9 +159,12 @@ void streams(void)
 		rnl_job_init(&s.compute, run_compute);
 		rnl_barrier_add(rnl_small(&s.copied), &s.copy);
 		rnl_job_after(&s.compute, rnl_small(&s.copied));
-		must(rnl_submit_keyed(pool, &s.busy, RNL_KEY_WORKER(1)), "submit");
-		must(rnl_submit_keyed(pool, &s.copy, RNL_KEY_WORKER(0)), "submit");
-		must(rnl_submit_keyed(pool, &s.compute, RNL_KEY_WORKER(1)), "submit");
+		must((rnl_job_key(&s.busy, RNL_KEY_WORKER(1)), rnl_submit(pool, &s.busy)),
+		     "submit");
+		must((rnl_job_key(&s.copy, RNL_KEY_WORKER(0)), rnl_submit(pool, &s.copy)),
+		     "submit");
+		must((rnl_job_key(&s.compute, RNL_KEY_WORKER(1)), rnl_submit(pool, &s.compute)),
+		     "submit");
 		must(rnl_job_wait(&s.compute, RNL_FOREVER), "wait");
 		check(s.device[0] == n + 1, "two streams");	/* the host device's memory */
 	}

@@ -143,7 +143,7 @@ static double ended_late(struct bench *b, bool cancel, bool keyed)
 	if (!cancel)
 		bench_rnl(rnl_job_deadline(&e->job, timeout_ns), "rnl_job_deadline");
 	due = bench_now() + (uint64_t)timeout_ns;
-	bench_rnl(keyed ? rnl_submit_keyed(b->pool, &e->job, 1) : rnl_submit(b->pool, &e->job),
+	bench_rnl(keyed ? submit_by_key(b->pool, &e->job, 1) : rnl_submit(b->pool, &e->job),
 		  "a submit");
 	if (cancel) {
 		bench_sleep_ms(SOON_MS);
@@ -164,7 +164,7 @@ static double started_late(struct bench *b)
 
 	bench_rnl(rnl_job_init(&e.job, started), "rnl_job_init");
 	at = rnl_clock() + AHEAD_NS;
-	bench_rnl(rnl_submit_at(b->pool, &e.job, at), "rnl_submit_at");
+	bench_rnl(submit_at(b->pool, &e.job, at), "rnl_submit");
 	bench_rnl(rnl_job_wait(&e.job, RNL_FOREVER), "rnl_job_wait");
 	bench_must((int64_t)e.at >= at, "a job that does not start early");
 	return (double)e.at - (double)at;

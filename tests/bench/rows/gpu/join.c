@@ -167,7 +167,7 @@ static void find_keys(struct bench *b)
 	bench_rnl(gpu_job_init(&probe.job, tell_worker), "rnl_job_init");
 	for (uint64_t key = 0; found < NR; key++) {
 		bench_must(key < KEYS_MAX, "a key for each worker");
-		bench_rnl(rnl_submit_keyed(b->pool, &probe.job, key), "rnl_submit_keyed");
+		bench_rnl(submit_by_key(b->pool, &probe.job, key), "rnl_submit");
 		bench_rnl(rnl_job_wait(&probe.job, RNL_FOREVER), "rnl_job_wait");
 		if (has[probe.worker])
 			continue;
@@ -193,7 +193,7 @@ static double join_by_pool(struct bench *b, unsigned first)
 		struct item *item = &b->items[(first + i) % NR];
 
 		bench_rnl(rnl_barrier_add(&barrier, &item->job), "rnl_barrier_add");
-		bench_rnl(rnl_submit_keyed(b->pool, &item->job, item->key), "rnl_submit_keyed");
+		bench_rnl(submit_by_key(b->pool, &item->job, item->key), "rnl_submit");
 	}
 	while (atomic_load_explicit(&b->ran, memory_order_relaxed) < NR)
 		bench_relax();

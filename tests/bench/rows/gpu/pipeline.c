@@ -142,8 +142,8 @@ static void run_by_pool(struct bench *b)
 			if (s)
 				bench_rnl(rnl_job_after(job, rnl_small(&b->passed[s - 1][i])),
 					  "rnl_job_after");
-			bench_rnl(rnl_submit_keyed(b->pool, job, RNL_KEY_WORKER(s)),
-				  "rnl_submit_keyed");
+			bench_rnl(submit_by_key(b->pool, job, RNL_KEY_WORKER(s)),
+				  "rnl_submit");
 		}
 	}
 	/* The last stages are done after the others. */

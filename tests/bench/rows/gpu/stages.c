@@ -81,8 +81,8 @@ static void run_by_pool(struct bench *b)
 		bench_rnl(rnl_barrier_add(&b->barriers[i], first), "rnl_barrier_add");
 		bench_rnl(rnl_job_after(second, &b->barriers[i]), "rnl_job_after");
 		bench_rnl(rnl_barrier_add(&b->all, second), "rnl_barrier_add");
-		bench_rnl(rnl_submit_keyed(b->pool, first, RNL_KEY_WORKER(0)), "rnl_submit_keyed");
-		bench_rnl(rnl_submit_keyed(b->pool, second, RNL_KEY_WORKER(1)), "rnl_submit_keyed");
+		bench_rnl(submit_by_key(b->pool, first, RNL_KEY_WORKER(0)), "rnl_submit");
+		bench_rnl(submit_by_key(b->pool, second, RNL_KEY_WORKER(1)), "rnl_submit");
 	}
 	bench_rnl(rnl_barrier_wait(&b->all, RNL_FOREVER), "rnl_barrier_wait");
 	bench_rnl(rnl_barrier_result(&b->all), "a stage");
