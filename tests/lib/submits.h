@@ -5,6 +5,13 @@
 
 #include <runnel.h>
 
+/* Takes the key, the order and the time of an earlier submit from a job. */
+static inline void submit_anew(struct rnl_job *job)
+{
+	(void)rnl_job_order(job, NULL);
+	(void)rnl_job_at(job, 0);
+}
+
 static inline int submit_by_key(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
 {
 	int ret = rnl_job_key(job, key);

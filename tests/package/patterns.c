@@ -202,7 +202,7 @@ static void run_frame(void)
 		rnl_job_init(jobs[i], step);
 		jobs[i]->user = &turns[i];
 	}
-	check(!submit_frame(&f), "chain of events");
+	check(submit_frame(&f), "chain of events");
 	for (int i = 0; i < 3; i++)
 		done(jobs[i], "chain of events");
 }

@@ -52,6 +52,7 @@ static void submit(struct due *d)
 		return;
 	life->waits = true;
 	d->owed_ns = d->start_ns + patience();
+	submit_anew(&life->job);
 	if (keyed)
 		ret = submit_by_key_at(pool, &life->job, key, d->start_ns);
 	else

@@ -206,6 +206,7 @@ static int submit_it(struct fan *f, unsigned teller, uint64_t *random)
 	struct rnl_order *order = &f->lane->fans->order;
 	struct rnl_job *job = &f->tellers[teller]->job;
 
+	submit_anew(job);
 	if (f->notifies[teller]) {
 		tally_add(NR_NOTIFIED, 1);
 		return rnl_barrier_notify(f->barrier, job);

@@ -52,6 +52,7 @@ static void flush(struct producer *p)
 	at(p->seat, "rnl_submit_many");
 	for (unsigned i = 0; i < p->nr_many; i++) {
 		jobs[i] = &p->many[i]->shot->job;
+		submit_anew(jobs[i]);
 		states[i] = p->many[i]->state;
 	}
 	ret = rnl_submit_many(p->round->pool, jobs, p->nr_many);

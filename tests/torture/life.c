@@ -259,6 +259,7 @@ int life_submit(struct life *life, unsigned how, uint64_t key)
 	if (!state)
 		return -EBUSY;
 	life->waits = how & FOR_LOW_WATER;
+	submit_anew(&life->job);
 	if (how & FOR_LOW_WATER)
 		ret = rnl_submit_when(pool, &life->job, RNL_LOW_WATER);
 	else if (how & HAS_KEY)

@@ -322,6 +322,7 @@ static int submit(struct slot *slot)
 	struct rnl_job *job = &slot->shot->job;
 	uint64_t key = slot->key ? key_of(slot->key) : slot->number;
 
+	submit_anew(job);
 	switch (slot->way) {
 	case KEYED:
 		return submit_by_key(pool, job, key);
