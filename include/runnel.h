@@ -705,7 +705,7 @@ RNL_API int rnl_job_args(size_t bytes, void **memp);
  *	a time (rnl_job_at()) are queued in the order of their times.
  * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
  *	done; -EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.2
  */
 RNL_API int rnl_job_key(struct rnl_job *job, uint64_t key);
 
@@ -761,8 +761,8 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * above all the barrier's own, go on. A job only waits for jobs that were submitted earlier, in this
  * order or another one, so orders cannot deadlock: also if a job of the order is in a barrier that
  * another one comes after, and both are submitted at once.
- * @order: stays until the job is done, and belongs to the pool that the job is submitted to; NULL: the
- *	job has neither an order nor a key.
+ * @order: belongs to the pool that the job is submitted to, and stays for as long as it is submitted;
+ *	NULL: the job has neither an order nor a key.
  * Context: a submit of such a job may queue jobs of other threads that wait in the order.
  * Ordering: submits by different threads have the order in which they happened, if one happened
  *	before the other. Jobs of an order start in it; a cancelled or expired one completes in its
@@ -770,7 +770,7 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * Return: 0; -EINVAL job is NULL or was not initialised, or the order was not initialised; -EBUSY the
  *	job was submitted and is not done; -EOWNERDEAD. The jobs of an order count as deferred until
  *	they are queued.
- * Since: 0.1
+ * Since: 0.2
  */
 RNL_API int rnl_job_order(struct rnl_job *job, struct rnl_order *order);
 
@@ -797,7 +797,7 @@ RNL_API int64_t rnl_clock(void);
  * time.
  * Return: 0; -EINVAL job is NULL or was not initialised, or start_ns is more than 366 days from now;
  *	-EBUSY the job was submitted and is not done; -EOWNERDEAD.
- * Since: 0.1
+ * Since: 0.2
  */
 RNL_API int rnl_job_at(struct rnl_job *job, int64_t start_ns);
 
@@ -818,9 +818,9 @@ RNL_API int rnl_job_at(struct rnl_job *job, int64_t start_ns);
  *	must not wait for what the program does when it is told of another job, unless
  *	max_in_flight is 1.
  * Return: 0; -EAGAIN a limit is reached, and passes by itself: the pool is full, of whose
- *	max_queued each worker's queue has a part, rounded up, so that the key's worker may be full alone;
- *	an event loop keeps the job, and submits it again after its next reap; or the job's barrier counts 2^24 jobs
- *	that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
+ *	max_queued each worker's queue has a part, rounded up, so a key's worker may be full alone (an
+ *	event loop keeps the job, and submits it again after its next reap); or the job's barrier
+ *	counts 2^24 jobs that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
  *	rounds under way: rnl_barrier_add(); -ESHUTDOWN the pool is closed; -EBUSY the job was
  *	submitted before and is not done; -EIO the device has failed; -ENODEV the pool is on the
  *	host device, and the function's unit says RNL_NEEDS_CUDA, which is logged; -EINVAL pool or
@@ -880,7 +880,8 @@ enum rnl_water {
  *	start some jobs late.
  * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs, or there is no
  *	space for the jobs behind it; -EINVAL also if the job comes after a barrier, has a key, an
- *	order or a time, if it is in a barrier or has a job behind it and mark is RNL_EMPTY, or if mark has no value of enum rnl_water.
+ *	order or a time, if it is in a barrier or has a job behind it and mark is RNL_EMPTY, or if
+ *	mark has no value of enum rnl_water.
  * Since: 0.1
  */
 RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark);

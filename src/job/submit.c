@@ -45,11 +45,11 @@ static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 	       (!job->after || job->after->pool == pool);
 }
 
-/* Whether a job with a key, an order or a time can be submitted so. */
-static bool way_fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
+/* Whether a job with a key, an order or a time can be submitted so.  Not inline: most jobs have none. */
+static __attribute__((noinline)) bool way_fits(const struct rnl_pool *pool, const struct rnl_job *job,
+					       unsigned lane)
 {
-	return lane == (job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER) ? RNL__JOB_KEYED : 0) &&
-	       !(lane && job->flags & RNL__JOB_URGENT) &&
+	return !lane && !(job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER) && job->flags & RNL__JOB_URGENT) &&
 	       !(job->flags & RNL__JOB_AT && (job->after || job->flags & RNL__JOB_ORDER)) &&
 	       !(job->flags & RNL__JOB_ORDER &&
 		 job->order->pool != pool);
@@ -142,10 +142,6 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	if (ret)
 		return ret;
 	job->flags &= RNL__JOB_LASTING;
-	if (!lane && job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER)) {
-		lane = RNL__JOB_KEYED;
-		job->key = rnl__job_given_key(job);
-	}
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
 	if (!fits(pool, job, lane))
 		ret = refuse(pool, job, lane);
@@ -160,6 +156,10 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	/* The urgency of a chain is its first job's. */
 	job->flags |= job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)) ?
 			      RNL__JOB_FIRST : lane;
+	if (job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER)) {
+		job->flags |= RNL__JOB_KEYED;
+		job->key = rnl__job_given_key(job);
+	}
 	return 0;
 }
 
@@ -374,7 +374,7 @@ static int enter_delayed(struct rnl_pool *pool, int nr)
 }
 
 /* Submits a claimed job that has a time, or gives it back. */
-static int submit_delayed(struct rnl_pool *pool, struct rnl_job *job)
+static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struct rnl_job *job)
 {
 	const uint64_t at = rnl__larger(job->submit_ns, rnl__now());
 	int nr = prepare(pool, job), ret;

@@ -137,7 +137,8 @@ static int submit(struct work_job *wj, unsigned nr)
 	}
 	worker = wj->worker;
 	atomic_fetch_add(&loads[worker], 1);
-	ret = rnl_submit_keyed_wait(pool, &wj->job, RNL_KEY_WORKER(worker), RNL_FOREVER);
+	rnl_job_key(&wj->job, RNL_KEY_WORKER(worker));
+	ret = rnl_submit_wait(pool, &wj->job, RNL_FOREVER);
 	if (ret)
 		atomic_fetch_sub(&loads[worker], 1);
 	return ret;
