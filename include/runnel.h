@@ -762,7 +762,7 @@ RNL_API void rnl_order_fini(struct rnl_order *order);
  * order or another one, so orders cannot deadlock: also if a job of the order is in a barrier that
  * another one comes after, and both are submitted at once.
  * @order: belongs to the pool that the job is submitted to, and stays for as long as it is submitted;
- *	NULL: the job has neither an order nor a key.
+ *	NULL: takes the order, or the key, away from the job.
  * Context: a submit of such a job may queue jobs of other threads that wait in the order.
  * Ordering: submits by different threads have the order in which they happened, if one happened
  *	before the other. Jobs of an order start in it; a cancelled or expired one completes in its
@@ -806,16 +806,16 @@ RNL_API int rnl_job_at(struct rnl_job *job, int64_t start_ns);
  * starts, whatever the number of workers: a job may start before one that was submitted earlier, by the
  * same thread, too. rnl_job_key(), rnl_job_order(), rnl_job_then() and rnl_job_after() give jobs an
  * order; rnl_job_at() gives a time.
- * If others are behind this job, by rnl_job_then(), they are submitted with it, all or none: what is
- * true of one of them is returned for all.
+ * If others are behind this job, by rnl_job_then(), they are submitted with it, all or none; the first
+ * error is returned.
  * @job: belongs to the pool until it is done. On failure it remains the caller's, and its function
  *	is not called.
  * Context: wait-free, except for the wake of a sleeping worker; allocates nothing and takes no
  *	lock.
  * Ordering: what the caller wrote before is visible to the job's function. What the function and
- *	the device wrote is visible to each thread that was told that the job is done. Short jobs
- *	of one worker may be told together, when the device has passed the last of them: so a kernel
- *	must not wait for what the program does when it is told of another job, unless
+ *	the device wrote is visible to each thread that knows by a wait, a test, a callback or a reap
+ *	that the job is done. Short jobs of one worker may complete together, after the last of them:
+ *	so a kernel must not wait for what the program does when another job completes, unless
  *	max_in_flight is 1.
  * Return: 0; -EAGAIN a limit is reached, and passes by itself: the pool is full, of whose
  *	max_queued each worker's queue has a part, rounded up, so a key's worker may be full alone (an
@@ -870,11 +870,11 @@ enum rnl_water {
  * thread that may block waits by rnl_submit_wait(), and an event loop tries again after its next reap.
  * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it
  * until it starts. rnl_pool_close() completes waiting notices with -ECANCELED. A deadline counts
- * from the submit, and is looked at when the notice starts: nobody is told of it before.
- * A notice for RNL_EMPTY tells an event loop that closed or stopped a pool of its end, so that the
- * loop need not block in a drain. It may be submitted before or after the close, also when the
- * device has failed (then it completes with -EIO), and starts when all other jobs are done. Neither
- * rnl_pool_close() nor rnl_pool_cancel() nor rnl_pool_stop() cancels it; rnl_job_cancel() does. A
+ * from the submit, and is checked only when the notice starts.
+ * A notice for RNL_EMPTY reports the end of a pool to the event loop that closed or stopped it, so that
+ * the loop does not block in a drain. It may be submitted before or after the close, also when the
+ * device has failed (then it completes with -EIO), and starts when all other jobs are done. Only
+ * rnl_job_cancel() cancels it: rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop() do not. A
  * drain or a destroy of a closed pool waits for it, too.
  * Ordering: as rnl_submit(). Each worker looks at the marks from time to time, so a notice may
  *	start some jobs late.

@@ -51,8 +51,7 @@ static __attribute__((noinline)) bool way_fits(const struct rnl_pool *pool, cons
 {
 	return !lane && !(job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER) && job->flags & RNL__JOB_URGENT) &&
 	       !(job->flags & RNL__JOB_AT && (job->after || job->flags & RNL__JOB_ORDER)) &&
-	       !(job->flags & RNL__JOB_ORDER &&
-		 job->order->pool != pool);
+	       !(job->flags & RNL__JOB_ORDER && job->order->pool != pool);
 }
 
 /* Says why not.  Return: -EINVAL. */
@@ -346,7 +345,7 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job)
 
 /* ---- at a time ----------------------------------------------------------- */
 
-/* An entry was taken back. */
+/* Rings what may have counted the job that is no longer counted. */
 static void entry_taken_back(struct rnl_pool *pool)
 {
 	/*
@@ -496,7 +495,7 @@ int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_
 		uint32_t listened;
 		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
 
-		/* Of these attempts nobody is told, so no mark is either. */
+		/* These retries are silent: neither the caller nor the water marks are notified. */
 		ret = may_count_behind(pool, job) ? submit(pool, job) : -EAGAIN;
 		ret = unless_closed(pool, ret);
 		if (ret != -EAGAIN) {

@@ -82,6 +82,32 @@ static void *turns_thread(void *arg)
 	return NULL;
 }
 
+TEST(a_key_is_kept_by_a_submit_of_many_and_from_submit_to_submit)
+{
+	enum { NR = 300 };
+	struct rnl_pool *pool = pool_of(3);
+	struct rnl_job *list[NR];
+	struct ordered jobs[NR] = { 0 };
+
+	for (int round = 0; round < 3; round++) {
+		int last = -1, worker = -1;
+
+		for (int i = 0; i < NR; i++) {
+			jobs[i] = (struct ordered){ .job = jobs[i].job, .last = &last, .worker = &worker,
+						    .nr = i };
+			list[i] = &jobs[i].job;
+			if (!round) {
+				job_of(&jobs[i].job, ordered_fn, NULL);
+				must(rnl_job_key(&jobs[i].job, 7));
+			}
+		}
+		ck_assert_int_eq(rnl_submit_many(pool, list, NR), NR);
+		for (int i = 0; i < NR; i++)
+			ck_assert_int_eq(result_of(&jobs[i].job), 0);
+	}
+	rnl_pool_destroy(pool);
+}
+
 TEST(submits_of_two_threads_keep_the_order_in_which_they_happened)
 {
 	int nr = (int)(4000 / test_scale());

@@ -282,6 +282,33 @@ static void try_ways(struct rnl_pool *pool, struct rnl_order *order, struct rnl_
 	try_submits(pool, job, ret, text);
 }
 
+/* What a key, a time and an order cannot be together with; @other: an order of another pool. */
+static void try_combinations(struct rnl_pool *pool, struct rnl_order *order, struct rnl_order *other,
+			     struct rnl_barrier *barrier)
+{
+	struct rnl_job job, first;
+
+	job_of(&job, noop_fn, NULL);
+	job_of(&first, noop_fn, NULL);
+	must(rnl_job_at(&job, 1));
+	refused(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EINVAL, "has a time: rnl_submit_when()");
+	must(rnl_job_order(&job, order));
+	try_submits(pool, &job, -EINVAL, "has a time, and is in an order");
+	must(rnl_job_key(&job, 1));
+	must(rnl_job_after(&job, barrier));
+	try_submits(pool, &job, -EINVAL, "has a time, and comes after a barrier");
+	must(rnl_job_after(&job, NULL));
+	must(rnl_job_at(&job, 0));
+	refused(rnl_barrier_notify(barrier, &job), -EINVAL, "has a key: rnl_submit_when()");
+	must(rnl_job_then(&first, &job));
+	try_submits(pool, &first, -EINVAL, "has a key, and is behind a job");
+	must(rnl_job_urgent(&job, 1));
+	try_submits(pool, &job, -EINVAL, "is urgent, and so cannot have a key");
+	must(rnl_job_urgent(&job, 0));
+	must(rnl_job_order(&job, other));
+	try_submits(pool, &job, -EINVAL, "is of another pool");
+}
+
 /* Sets how the job is submitted. */
 static void try_settings(struct rnl_order *order, struct rnl_job *job, int ret, const char *text)
 {
@@ -294,12 +321,17 @@ TEST(a_submit_that_is_refused_is_logged)
 {
 	struct rnl_pool *pool = hearing_pool(1);
 	struct rnl_job job, next, silent, zero = { 0 };
-	struct rnl_order order, none = { 0 };
+	struct rnl_pool *elsewhere = pool_of(1);
+	struct rnl_order order, other, none = { 0 };
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
 
 	must(rnl_order_init(&order, pool, 1));
+	must(rnl_order_init(&other, elsewhere, 1));
 	must(rnl_barrier_init(&barrier, pool));
+	try_combinations(pool, &order, &other, &barrier);
+	rnl_order_fini(&other);
+	rnl_pool_destroy(elsewhere);
 	job_of(&next, noop_fn, NULL);
 	try_ways(NULL, NULL, &next, -EINVAL, "pool is NULL");
 	try_submits(pool, NULL, -EINVAL, "job is NULL");

@@ -58,13 +58,17 @@ static int device_answers(void)
 	return !WIFEXITED(status) || WEXITSTATUS(status) != 77;
 }
 
-static void become_impatient(void)
+bool suite_known_to_fail;
+
+static void begin_known_to_fail(void)
 {
+	suite_known_to_fail = true;
 	suite_patience_s = IMPATIENT_S / test_scale();
 }
 
-static void become_patient(void)
+static void end_known_to_fail(void)
 {
+	suite_known_to_fail = false;
 	suite_patience_s = PATIENT_S;
 }
 
@@ -84,7 +88,7 @@ static Suite *make_suite(const char *name)
 		if (sim_begin)
 			tcase_add_checked_fixture(tc, sim_begin, NULL);
 		if (t->known_to_fail)
-			tcase_add_checked_fixture(tc, become_impatient, become_patient);
+			tcase_add_checked_fixture(tc, begin_known_to_fail, end_known_to_fail);
 		if (t->setup || t->teardown)
 			tcase_add_checked_fixture(tc, t->setup, t->teardown);
 		if (t->loops)
