@@ -178,7 +178,9 @@ def forms_with_random_damage_do_no_harm():
             answer = connection.ask('/sobel', bytes(file[:RANDOM.choice((1 << 20, at))]), headers=[
                 'Content-Type: multipart/form-data; boundary=' + B])
             codes[answer.code] += 1
-        assert codes[200] and codes[400], codes
+        # How many of them are right by luck depends on the seed.
+        assert codes[400], codes
+        is_code(connection.ask('/sobel', good, headers=['Content-Type: multipart/form-data; boundary=' + B]), 200)
         running.settled()
         stops(running)
 
