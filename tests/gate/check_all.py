@@ -35,7 +35,7 @@ def heading(text):
 
 def configured(build):
     """The directory of a build; None if its compiler cannot be had here."""
-    how, where = BUILDS[build], os.path.join(WORK, build)
+    how, where, cross = BUILDS[build], os.path.join(WORK, build), []
     if not shutil.which(how.compiler):
         print(f'SKIP: {build}: there is no {how.compiler}', flush=True)
         return None
@@ -48,10 +48,10 @@ def configured(build):
             return None
         how.env.update(TESTWRAP=f'qemu-aarch64-static -L {arm64}', PKG_CONFIG_SYSROOT_DIR=arm64,
                        PKG_CONFIG_LIBDIR=f'{arm64}/usr/lib/aarch64-linux-gnu/pkgconfig')
-        how.configure[:0] = [f'CC=aarch64-linux-gnu-gcc --sysroot={arm64}', 'CXX=', 'PKG_CONFIG=pkg-config']
+        cross = [f'CC=aarch64-linux-gnu-gcc --sysroot={arm64}', 'CXX=', 'PKG_CONFIG=pkg-config']
     os.makedirs(where, exist_ok=True)
     if not os.path.exists(os.path.join(where, 'config.mk')):
-        subprocess.run([os.path.join(TOP, 'configure'), '-q', *how.configure], cwd=where, check=True,
+        subprocess.run([os.path.join(TOP, 'configure'), '-q', *cross, *how.configure], cwd=where, check=True,
                        env={**os.environ, **how.env})
     return where
 
