@@ -434,7 +434,10 @@ struct rnl_job {
 	int32_t device_error;
 	uint32_t flags;
 	struct rnl_barrier *barrier;
-	struct rnl_barrier *after;
+	union {
+		struct rnl_barrier *after;
+		void *before;	/* while it is delayed: what leads to it in the heap */
+	};
 	union {			/* flags say which */
 		struct rnl_cq *cq;
 		void (*on_done)(struct rnl_job *job);
@@ -446,6 +449,7 @@ struct rnl_job {
 	};
 	union {
 		uint64_t key;	/* until the job is issued */
+		void *cancelled; /* while it is delayed, and cancelled: the next such job */
 		uint64_t seq;	/* from then on: its sequence on the worker's stream */
 	};
 	void *user;		/* the program's */
@@ -791,10 +795,9 @@ RNL_API int64_t rnl_clock(void);
  *	from it.
  * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
  * its time has come; its barrier does. Its submit returns -EAGAIN only if its barrier counts too many
- * jobs, or there is no space for the jobs behind it. rnl_job_cancel() completes it within 10 ms (with a
- * million delayed jobs, within some 100 ms), and rnl_pool_close() completes delayed jobs with
- * -ECANCELED. A job that comes after a barrier, is behind another one or is in an order cannot have a
- * time.
+ * jobs, or there is no space for the jobs behind it. rnl_job_cancel() completes it within 10 ms,
+ * however many are delayed, and rnl_pool_close() completes delayed jobs with -ECANCELED. A job that
+ * comes after a barrier, is behind another one or is in an order cannot have a time.
  * Return: 0; -EINVAL job is NULL or was not initialised, or start_ns is more than 366 days from now;
  *	-EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.2

@@ -5,7 +5,8 @@
  * DESIGN
  *	A cancel changes the job's phase.  A worker that comes to the job completes it, or the
  *	keeper takes it out of its queue, whichever is first.  A notice is on a list that no
- *	worker looks at: the keeper queues a notice that was cancelled.
+ *	worker looks at: the keeper queues a notice that was cancelled.  A delayed job is given to
+ *	the keeper by name: delayed.h.
  *	A cancel of all jobs touches none of them: job.h.
  */
 #include "config.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "job/delayed.h"
 #include "job/job.h"
 #include "pool/pool.h"
 
@@ -27,6 +29,9 @@ int rnl_job_cancel(struct rnl_job *job)
 	switch (rnl__job_cancel(job)) {
 	case RNL__JOB_NOTICE:
 		rnl__keeper_cancelled(pool, true);
+		return 0;
+	case RNL__JOB_DELAYED:
+		rnl__delayed_cancelled(pool, job);
 		return 0;
 	case RNL__JOB_QUEUED:
 		rnl__keeper_cancelled(pool, false);

@@ -12,7 +12,10 @@
 #include "sys/clock.h"
 #include "sys/fence.h"
 
-/* ---- the heap: `link` is the next of a job's siblings, and it has a first child --------- */
+/*
+ * ---- the heap: `link` is the next of a job's siblings, and it has a first child; `before` is the
+ * sibling before it, or its parent; of the topmost job it is not used, and not NULL ----------
+ */
 
 _Static_assert(offsetof(struct rnl_job, producer) == offsetof(struct rnl_job, staff) + 4 &&
 	       sizeof(void *) <= 8, "a delayed job has its first child where these two are");
@@ -30,6 +33,13 @@ static void set_child(struct rnl_job *job, struct rnl_job *child)
 	memcpy((char *)job + offsetof(struct rnl_job, staff), &child, sizeof(child));
 }
 
+/* @job: NULL, or what is behind @before now. */
+static void set_before(struct rnl_job *job, struct rnl_job *before)
+{
+	if (job)
+		job->before = before;
+}
+
 /* Makes one heap of two; either may be empty. */
 static struct rnl_job *meld(struct rnl_job *a, struct rnl_job *b)
 {
@@ -42,6 +52,8 @@ static struct rnl_job *meld(struct rnl_job *a, struct rnl_job *b)
 		under = a;
 	}
 	under->link = child_of(first);
+	set_before(under->link, under);
+	under->before = first;
 	set_child(first, under);
 	return first;
 }
@@ -74,39 +86,79 @@ static struct rnl_job *meld_all(struct rnl_job *list, struct rnl__keeper_break *
 	return heap;
 }
 
-/* ---- in and out ---------------------------------------------------------- */
-
-void rnl__delayed_push(struct rnl_job *job)
+/* Takes a job out of the heap, from any place in it. */
+static void cut(struct rnl_pool *pool, struct rnl_job *job, struct rnl__keeper_break *brk)
 {
-	struct rnl_pool *pool = job->pool;
-	struct rnl_job *head = rnl__peek(&pool->keeper.came);
+	struct rnl_job *top = pool->keeper.delayed, *before = job->before;
+	struct rnl_job *under = meld_all(child_of(job), brk);
+
+	if (job == top) {
+		pool->keeper.delayed = under;
+		return;
+	}
+	if (child_of(before) == job)
+		set_child(before, job->link);
+	else
+		before->link = job->link;
+	set_before(job->link, before);
+	pool->keeper.delayed = meld(top, under);
+}
+
+/* ---- in ------------------------------------------------------------------ */
+
+/* Puts a job on a list of the keeper's, by @next. */
+static void push(struct rnl_pool *pool, _Atomic(struct rnl_job *) *list, struct rnl_job *job,
+		 void **next)
+{
+	struct rnl_job *head = rnl__peek(list);
 
 	do {
-		job->link = head;
+		*next = head;
 		/* [delayed.N1] release: the job that is pushed; pairs with [delayed.N2] */
-	} while (!atomic_compare_exchange_weak_explicit(&pool->keeper.came, &head, job,
-							memory_order_release,
+	} while (!atomic_compare_exchange_weak_explicit(list, &head, job, memory_order_release,
 							memory_order_relaxed));
 	/* [delayed.W1] full barrier: pushed before the look; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__bell_ring(&pool->keeper.bell);
 }
 
+static struct rnl_job *take_all(_Atomic(struct rnl_job *) *list)
+{
+	/* [delayed.N2] acquire: the jobs themselves; pairs with [delayed.N1] */
+	return atomic_exchange_explicit(list, NULL, memory_order_acquire);
+}
+
+void rnl__delayed_push(struct rnl_job *job)
+{
+	struct rnl_pool *pool = job->pool;
+
+	push(pool, &pool->keeper.came, job, &job->link);
+}
+
+void rnl__delayed_cancelled(struct rnl_pool *pool, struct rnl_job *job)
+{
+	push(pool, &pool->keeper.cancelled_delayed, job, &job->cancelled);
+}
+
 bool rnl__delayed_came(struct rnl_pool *pool)
 {
 	/* relaxed: the caller's full barrier orders it */
-	return atomic_load_explicit(&pool->keeper.came, memory_order_relaxed) != NULL;
+	return rnl__peek(&pool->keeper.came) || rnl__peek(&pool->keeper.cancelled_delayed);
 }
+
+/* ---- out ----------------------------------------------------------------- */
 
 /* Queues a job that is in no heap any more. */
 static void queue(struct rnl_pool *pool, struct rnl_job *job)
 {
-	bool cancelled;
+	bool cancelled = rnl__job_cancelled(job);
 
+	job->link = NULL;
+	job->after = NULL;
 	set_child(job, NULL);
 	job->producer = rnl__thread_tid();
-	rnl__job_enqueued(job);
-	cancelled = rnl__job_cancelled(job);
+	if (job->flags & RNL__JOB_KEY)
+		job->key = rnl__job_given_key(job);
 	rnl__choose_start(job);
 	rnl__tally_leave(&pool->delayed);
 	/* [delayed.W2] full barrier: left before the look for drains; pairs with [bell.L2] */
@@ -117,26 +169,64 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
 		rnl__keeper_cancelled(pool, false);
 }
 
+/*
+ * A job has left the heap, or its cancel has come: if both are to happen, the second one queues it.
+ * So a thread that cancels a job may name it to the keeper afterwards.
+ */
+static void meet(struct rnl_pool *pool, struct rnl_job *job)
+{
+	if (job->before == job)
+		queue(pool, job);
+	else
+		job->before = job;
+}
+
+/* A job has left the heap, or does not enter it. */
+static void leave(struct rnl_pool *pool, struct rnl_job *job)
+{
+	if (rnl__job_enqueued(job, RNL__JOB_DELAYED))
+		queue(pool, job);
+	else
+		meet(pool, job);
+}
+
+/* Those that were cancelled, one by one. */
+static void take_cancelled(struct rnl_pool *pool, struct rnl__keeper_break *brk)
+{
+	struct rnl_job *next, *job;
+
+	for (job = take_all(&pool->keeper.cancelled_delayed); job; job = next) {
+		rnl__keeper_step(brk);
+		next = job->cancelled;
+		if (job->before && job->before != job) {
+			cut(pool, job, brk);
+			queue(pool, job);
+		} else {
+			meet(pool, job);
+		}
+	}
+}
+
 static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
 	struct rnl_job *next, *job;
 
-	/* [delayed.N2] acquire: the jobs themselves; pairs with [delayed.N1] */
-	job = atomic_exchange_explicit(&pool->keeper.came, NULL, memory_order_acquire);
-	for (; job; job = next) {
+	for (job = take_all(&pool->keeper.came); job; job = next) {
 		rnl__keeper_step(brk);
 		next = job->link;
 		job->link = NULL;
 		set_child(job, NULL);
-		/* A cancel beside its submit: the count was seen before the job came. */
-		if (rnl__job_cancelled(job))
-			queue(pool, job);
-		else
+		/* A cancel beside its submit, of all jobs or of this one. */
+		if (rnl__job_cancelled(job)) {
+			leave(pool, job);
+		} else {
+			job->before = pool;
 			pool->keeper.delayed = meld(pool->keeper.delayed, job);
+		}
 	}
 }
 
-/* Queues those that were cancelled, and makes the heap anew of the others. */
+/* Queues those that were cancelled with all others, and makes the heap anew of the rest. */
 static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
 	struct rnl_job *list = pool->keeper.delayed, *job, *child, *next;
@@ -153,10 +243,10 @@ static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 		}
 		job->link = NULL;
 		set_child(job, NULL);
-		if (closed)
-			(void)rnl__job_cancel(job);
-		if (rnl__job_cancelled(job))
+		if (closed && rnl__job_cancel(job) == RNL__JOB_DELAYED)
 			queue(pool, job);
+		else if (rnl__job_cancelled(job))
+			leave(pool, job);
 		else
 			pool->keeper.delayed = meld(pool->keeper.delayed, job);
 	}
@@ -168,12 +258,13 @@ void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 	struct rnl_job *job;
 
 	take_in(pool, brk);
+	take_cancelled(pool, brk);
 	if (all || rnl__tally_closed(&pool->delayed))
 		sweep(pool, brk);
 	while ((job = pool->keeper.delayed) != NULL && job->submit_ns <= now) {
 		rnl__keeper_step(brk);
-		pool->keeper.delayed = meld_all(child_of(job), brk);
-		queue(pool, job);
+		cut(pool, job, brk);
+		leave(pool, job);
 	}
 }
 

@@ -65,13 +65,11 @@ int rnl__job_settable(const struct rnl_job *job, const char *call)
 			    "changed afterwards", call, (const void *)job);
 }
 
-void rnl__job_enqueued(struct rnl_job *job)
+bool rnl__job_enqueued(struct rnl_job *job, uint8_t phase)
 {
-	uint8_t phase = RNL__JOB_NOTICE;
-
-	/* relaxed: this or a cancel is first, and in both cases the job is queued now */
-	atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase, RNL__JOB_QUEUED,
-						memory_order_relaxed, memory_order_relaxed);
+	/* relaxed: this or a cancel is first, and neither reads what the other wrote */
+	return atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase, RNL__JOB_QUEUED,
+						       memory_order_relaxed, memory_order_relaxed);
 }
 
 static bool in_phase(const struct rnl_job *job, uint8_t phase)

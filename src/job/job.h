@@ -52,7 +52,8 @@
 #include "sys/tsan.h"
 
 enum {
-	RNL__JOB_NOTICE = 1,	/* waits for its water mark, or its time */
+	RNL__JOB_NOTICE = 1,	/* waits for its water mark */
+	RNL__JOB_DELAYED,	/* waits for its time */
 	RNL__JOB_QUEUED,
 	RNL__JOB_STARTED,
 	RNL__JOB_ASKED,		/* started; it was cancelled since, so it may end early */
@@ -134,11 +135,14 @@ static inline bool rnl__job_misplaced(const struct rnl_job *job, const struct rn
 	return job->flags & RNL__JOB_PLACED && rnl__job_device(job) >= pool->devices.nr;
 }
 
-/* From here on the job may be cancelled; @phase: QUEUED or NOTICE. */
+/* From here on the job may be cancelled; @phase: QUEUED, NOTICE or DELAYED. */
 static inline void rnl__job_accepted(struct rnl_job *job, uint8_t phase)
 {
-	/* relaxed: a thread that cancels the job knows of the submit */
-	atomic_store_explicit(rnl__job_phase(job), phase, memory_order_relaxed);
+	/*
+	 * [job.P3] release: who cancels a delayed job writes in it, after the submit; pairs with
+	 * [job.P2]
+	 */
+	atomic_store_explicit(rnl__job_phase(job), phase, memory_order_release);
 }
 
 /* A submit notes the count of cancels of all jobs. */
@@ -208,8 +212,8 @@ int rnl__job_submitted(const struct rnl_job *job, const char *call);
  */
 int rnl__job_settable(const struct rnl_job *job, const char *call);
 
-/* A notice is going to be queued. */
-void rnl__job_enqueued(struct rnl_job *job);
+/* A job that waits, in @phase, is going to be queued; false: it was cancelled before. */
+bool rnl__job_enqueued(struct rnl_job *job, uint8_t phase);
 
 /* Whether a job that has not started was cancelled. */
 bool rnl__job_cancelled(const struct rnl_job *job);

@@ -383,7 +383,7 @@ static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struc
 	ret = enter_delayed(pool, nr);
 	if (ret)
 		return give_back(job, ret);
-	accept_chain(pool, job, RNL__JOB_NOTICE);
+	accept_chain(pool, job, RNL__JOB_DELAYED);
 	job->flags &= ~RNL__JOB_AT;
 	/* A deadline counts from then. */
 	job->submit_ns = at;

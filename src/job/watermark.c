@@ -163,7 +163,7 @@ static void queue_ready(struct rnl_pool *pool, enum rnl_water mark)
 		atomic_fetch_add_explicit(&pool->stays[mark], nr, memory_order_relaxed);
 	for (job = ready; job; job = next) {
 		next = job->link;
-		rnl__job_enqueued(job);
+		(void)rnl__job_enqueued(job, RNL__JOB_NOTICE);
 		/* A submit found no space with few jobs queued: these may make some. */
 		if (mark == RNL_LOW_WATER && rnl__peek(&pool->refused))
 			rnl__choose_start(job);
@@ -304,7 +304,7 @@ bool rnl__watermark_end(struct rnl_pool *pool)
 		return false;
 	for (job = take_all(pool, RNL_EMPTY); job; job = next) {
 		next = job->link;
-		rnl__job_enqueued(job);
+		(void)rnl__job_enqueued(job, RNL__JOB_NOTICE);
 		start_last(pool, job);
 	}
 	/* [watermark.L2] full barrier: counted off before the ring; pairs with [bell.L2] */

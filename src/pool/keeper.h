@@ -55,6 +55,7 @@ struct rnl__keeper {
 	_Atomic uint32_t cancels;	/* of jobs that had not started, ever */
 	_Atomic uint32_t outside;	/* of them, jobs that may be in no queue */
 	_Atomic(struct rnl_job *) came;	/* delayed jobs that it has not seen */
+	_Atomic(struct rnl_job *) cancelled_delayed; /* those that were cancelled, by `cancelled` */
 	struct rnl_job *delayed;	/* those that it has seen: the heap of job/delayed.c */
 	_Atomic bool ends;
 	bool started;			/* there is a thread */

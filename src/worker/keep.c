@@ -29,7 +29,7 @@
 struct keep {
 	struct rnl_pool *pool;
 	struct rnl__keeper_break brk;
-	uint32_t cancels, outside;	/* that it has seen to */
+	uint32_t cancels, outside, cancels_of_all;	/* that it has seen to */
 	bool queued_cancelled;		/* it has queued jobs itself that are to be found now */
 	uint64_t rests_until;		/* it walks through no queue before */
 	uint64_t outside_rests_until;	/* ... nor through all delayed jobs and notices */
@@ -192,11 +192,14 @@ static void keep_end_outside(struct keep *keep)
 {
 	struct rnl_pool *pool = keep->pool;
 	uint32_t outside = rnl__keeper_outside(pool);
+	/* relaxed: counted before `outside` was */
+	uint32_t all = atomic_load_explicit(&pool->cancels, memory_order_relaxed);
 	uint64_t began = rnl__now();
 
 	if (outside != keep->outside) {
 		keep->outside = outside;
-		rnl__delayed_look(pool, 0, true, &keep->brk);
+		rnl__delayed_look(pool, 0, all != keep->cancels_of_all, &keep->brk);
+		keep->cancels_of_all = all;
 		rnl__watermark_cancelled(pool);
 		keep->queued_cancelled = true;
 	}

@@ -6,6 +6,7 @@
 #include "cq.h"
 #include "keeper.h"
 #include "record.h"
+#include "seed.h"
 
 #define LONG (3600000 * MS)
 
@@ -229,12 +230,92 @@ static double seconds_of_cancels(unsigned nr)
 	return seconds;
 }
 
-TEST(a_cancel_takes_no_longer_beside_many_delayed_jobs, .timeout_s = 60, .known_to_fail =
-     "the keeper walks all delayed jobs for each cancel of one")
+TEST(a_cancel_takes_no_longer_beside_many_delayed_jobs, .timeout_s = 60)
 {
 	double few = seconds_of_cancels(1000), many = seconds_of_cancels(256000);
 
 	ck_assert_msg(many < 4 * few, "%g s of 1,000, %g s of 256,000 delayed jobs", few, many);
+}
+
+/* ---- cancels beside the time, the submit and the close -------------------- */
+
+enum { EACH = 16 };		/* jobs of a round */
+
+struct beside {
+	struct owned {
+		struct beside *b;
+		struct rnl_job *job;
+		bool freed;
+	} jobs[EACH];
+	bool by_name;			/* no job is cancelled but by cancel_each() */
+	_Atomic unsigned nr_submitted, nr_ended, nr_cancelled;
+	unsigned nr_said;
+};
+
+/* A cancelled job is its owner's at once, also while the thread that cancels it has not returned. */
+static void count_and_free(struct rnl_job *job)
+{
+	struct owned *owned = job->user;
+	struct beside *b = owned->b;
+
+	if (rnl_job_result(job) == -ECANCELED) {
+		b->nr_cancelled++;
+		owned->freed = b->by_name;
+		if (owned->freed)
+			free(job);
+	}
+	b->nr_ended++;
+}
+
+static int cancel_each(void *arg)
+{
+	struct beside *b = arg;
+
+	for (unsigned i = 0; i < EACH; i++) {
+		while (b->nr_submitted <= i)
+			sched_yield();
+		b->nr_said += rnl_job_cancel(b->jobs[i].job) == 0;
+	}
+	return 0;
+}
+
+/* @how: 1 with a key; 2: the pool is closed meanwhile; 3: all are cancelled meanwhile. */
+TEST(a_job_that_is_cancelled_beside_its_time_ends_once, .timeout_s = 60, .loops = 4)
+{
+	uint64_t random = draws_of(test_seed(), (uint64_t)_i);
+
+	for (unsigned nr = rounds_of(_i == 2 ? 1000 : 4000); nr; nr--) {
+		struct rnl_pool *pool = pool_of(2);
+		struct beside b = { .by_name = _i < 2 };
+		struct call call;
+
+		call_start(&call, cancel_each, &b);
+		for (unsigned i = 0; i < EACH; i++) {
+			const int64_t at = rnl_clock() + draw(&random, 3) * draw(&random, 20000);
+
+			struct rnl_job *job = malloc(sizeof(*job));
+
+			b.jobs[i] = (struct owned){ .b = &b, .job = job };
+			job_of(job, noop_fn, &b.jobs[i]);
+			must(rnl_job_on_done(job, count_and_free));
+			must(_i == 1 ? submit_by_key_at(pool, job, i % 3, at) : submit_at(pool, job, at));
+			b.nr_submitted++;
+		}
+		if (_i == 2)
+			must(rnl_pool_close(pool));
+		if (_i == 3)
+			ck_assert_int_ge(rnl_pool_cancel(pool), 0);
+		ck_assert_int_eq(call_end(&call), 0);
+		ck_eventually(b.nr_ended == EACH);
+		if (_i < 2)
+			ck_assert_uint_eq(b.nr_cancelled, b.nr_said);
+		else
+			ck_assert_uint_ge(b.nr_cancelled, b.nr_said);
+		rnl_pool_destroy(pool);
+		for (unsigned i = 0; i < EACH; i++)
+			if (!b.jobs[i].freed)
+				free(b.jobs[i].job);
+	}
 }
 
 TEST(a_deadline_counts_from_the_jobs_time)
