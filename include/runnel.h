@@ -789,15 +789,16 @@ RNL_API int64_t rnl_clock(void);
  * within a millisecond of its time. For a job that starts each 10 ms, let its callback add 10 ms to
  * its last time, set it and submit the job again, unless a flag of the program says that this was the
  * last time: a cancel may come while the job runs, and is forgotten by its next submit. Jobs that are
- * delayed cost the pool O(log n) each.
+ * delayed cost the pool O(log n) each, on average, and so does a cancel of one.
  * @start_ns: nanoseconds of rnl_clock(), at most 366 days from now; a time in the past is now; 0 or
  *	less: the job has no time. A time of day is refused: it is decades later. A deadline counts
  *	from it.
  * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
  * its time has come; its barrier does. Its submit returns -EAGAIN only if its barrier counts too many
- * jobs, or there is no space for the jobs behind it. rnl_job_cancel() completes it within 10 ms,
- * however many are delayed, and rnl_pool_close() completes delayed jobs with -ECANCELED. A job that
- * comes after a barrier, is behind another one or is in an order cannot have a time.
+ * jobs, or there is no space for the jobs behind it. rnl_job_cancel() completes it within 10 ms (the
+ * first one of a million within some 100 ms), and rnl_pool_close() completes delayed jobs with
+ * -ECANCELED. A job that comes after a barrier, is behind another one or is in an order cannot have a
+ * time.
  * Return: 0; -EINVAL job is NULL or was not initialised, or start_ns is more than 366 days from now;
  *	-EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.2

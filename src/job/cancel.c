@@ -31,7 +31,8 @@ int rnl_job_cancel(struct rnl_job *job)
 		rnl__keeper_cancelled(pool, true);
 		return 0;
 	case RNL__JOB_DELAYED:
-		rnl__delayed_cancelled(pool, job);
+		/* Since we read it the job may have been submitted to another pool. */
+		rnl__delayed_cancelled(rnl__job_pool(job), job);
 		return 0;
 	case RNL__JOB_QUEUED:
 		rnl__keeper_cancelled(pool, false);

@@ -192,8 +192,7 @@ static void keep_end_outside(struct keep *keep)
 {
 	struct rnl_pool *pool = keep->pool;
 	uint32_t outside = rnl__keeper_outside(pool);
-	/* relaxed: counted before `outside` was */
-	uint32_t all = atomic_load_explicit(&pool->cancels, memory_order_relaxed);
+	uint32_t all = rnl__peek(&pool->cancels);	/* counted before `outside` was */
 	uint64_t began = rnl__now();
 
 	if (outside != keep->outside) {
@@ -256,7 +255,9 @@ static void rest(struct keep *keep)
 static void *keep_main(void *arg)
 {
 	struct rnl_pool *pool = arg;
-	struct keep keep = { .pool = pool, .brk.look = keep_look };
+	struct keep keep = {
+		.pool = pool, .brk.look = keep_look, .cancels_of_all = rnl__peek(&pool->cancels),
+	};
 
 	/* A callback that cancels its own thread would end the keeper. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
