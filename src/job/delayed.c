@@ -216,7 +216,7 @@ static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 		next = job->link;
 		job->link = NULL;
 		set_child(job, NULL);
-		/* A cancel beside its submit, of all jobs or of this one. */
+		/* It was cancelled while it was being submitted, alone or with all others. */
 		if (rnl__job_cancelled(job)) {
 			leave(pool, job);
 		} else {

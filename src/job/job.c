@@ -67,7 +67,7 @@ int rnl__job_settable(const struct rnl_job *job, const char *call)
 
 bool rnl__job_enqueued(struct rnl_job *job, uint8_t phase)
 {
-	/* relaxed: this or a cancel is first, and neither reads what the other wrote */
+	/* relaxed: it only decides between this and a cancel; the caller orders what is in the job */
 	return atomic_compare_exchange_strong_explicit(rnl__job_phase(job), &phase, RNL__JOB_QUEUED,
 						       memory_order_relaxed, memory_order_relaxed);
 }
