@@ -495,7 +495,7 @@ int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_
 		uint32_t listened;
 		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
 
-		/* These retries are silent: neither the caller nor the water marks are notified. */
+		/* A retry that fails is not reported: no water mark counts it. */
 		ret = may_count_behind(pool, job) ? submit(pool, job) : -EAGAIN;
 		ret = unless_closed(pool, ret);
 		if (ret != -EAGAIN) {

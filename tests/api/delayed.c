@@ -319,6 +319,48 @@ TEST(a_job_that_is_cancelled_beside_its_time_ends_once, .timeout_s = 60, .loops 
 	}
 }
 
+struct canceller {
+	struct rnl_job *job;
+	_Atomic bool over;
+};
+
+static int cancel_again_and_again(void *arg)
+{
+	struct canceller *c = arg;
+
+	while (!c->over) {
+		(void)rnl_job_cancel(c->job);
+		sched_yield();
+	}
+	return 0;
+}
+
+/* Nothing orders the cancel and the submit: it is a cancel of the last run, or of this one in its pool. */
+TEST(a_cancel_beside_a_submit_to_another_pool_names_the_job_there, .timeout_s = 60)
+{
+	struct rnl_pool *pools[2] = { pool_of(1), pool_of(1) };
+	struct rnl_job job;
+	struct canceller c = { .job = &job };
+	struct call call;
+	uint64_t random = draws_of(test_seed(), 9);
+
+	job_of(&job, noop_fn, NULL);
+	must(rnl_submit(pools[1], &job));
+	ck_assert_int_eq(result_of(&job), 0);
+	call_start(&call, cancel_again_and_again, &c);
+	for (unsigned i = 0, nr = rounds_of(40000); i < nr; i++) {
+		int ret;
+
+		must(submit_by_key_at(pools[i % 2], &job, i, rnl_clock() + draw(&random, 20000)));
+		ret = rnl_job_wait(&job, patience_ns());
+		ck_assert_msg(!ret || ret == -ECANCELED, "round %u: %d", i, ret);
+	}
+	c.over = true;
+	ck_assert_int_eq(call_end(&call), 0);
+	rnl_pool_destroy(pools[0]);
+	rnl_pool_destroy(pools[1]);
+}
+
 TEST(a_deadline_counts_from_the_jobs_time)
 {
 	struct rnl_pool *pool = pool_of(1);
