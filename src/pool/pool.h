@@ -199,7 +199,7 @@ static inline bool rnl__pool_traced(struct rnl_pool *pool)
 	return atomic_load_explicit(&pool->tracks, memory_order_relaxed) != NULL;
 }
 
-/* Whether rnl_pool_close() was called: the pool accepts no more jobs. */
+/* Whether rnl_pool_close() has closed all ways in: `deferred` is the last one. */
 static inline bool rnl__pool_closed(struct rnl_pool *pool)
 {
 	return rnl__tally_closed(&pool->deferred);

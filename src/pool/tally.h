@@ -138,14 +138,14 @@ static inline bool rnl__tally_has_space(struct rnl__tally *t)
 /* From now on rnl__tally_enter() refuses. */
 static inline void rnl__tally_close(struct rnl__tally *t)
 {
-	/* [tally.C1] acq_rel: on one word with the entries; pairs with [tally.E1] */
+	/* [tally.C1] acq_rel: on one word with the entries; pairs with [tally.E1], [tally.C2] */
 	atomic_fetch_or_explicit(&t->entered, RNL__TALLY_CLOSED, memory_order_acq_rel);
 }
 
 static inline bool rnl__tally_closed(struct rnl__tally *t)
 {
-	/* relaxed: an entry beside the close is before or after it */
-	return atomic_load_explicit(&t->entered, memory_order_relaxed) & RNL__TALLY_CLOSED;
+	/* [tally.C2] acquire: what was closed and counted before; pairs with [tally.C1] */
+	return atomic_load_explicit(&t->entered, memory_order_acquire) & RNL__TALLY_CLOSED;
 }
 
 #endif

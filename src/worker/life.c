@@ -343,9 +343,10 @@ static void life_close(struct rnl_pool *pool)
 	/* Also of workers that do not serve: a concurrent resize may bring them in. */
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__queue_close(&pool->workers[i].queue);
-	rnl__tally_close(&pool->deferred);
 	rnl__tally_close(&pool->chained);
 	rnl__tally_close(&pool->delayed);
+	/* The last one: see rnl__pool_closed(). */
+	rnl__tally_close(&pool->deferred);
 	rnl__keeper_cancelled(pool, true);
 	rnl__watermark_close(pool);
 	/* [pool.C1] that is a full barrier: closed before the ring; pairs with [bell.L2] */

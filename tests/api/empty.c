@@ -154,3 +154,26 @@ TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 		rnl_pool_destroy(pool);
 	}
 }
+
+/* The keeper looks while the pool is being closed: the job that waits for its time is counted. */
+TEST(a_notice_waits_for_a_delayed_job_that_the_close_cancels, .timeout_s = 60)
+{
+	struct told job, delayed, notice;
+
+	for (unsigned nr = rounds_of(1000); nr; nr--) {
+		struct rnl_pool *pool = pool_of(1);
+
+		told_of(&job);
+		told_of(&delayed);
+		told_of(&notice);
+		must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+		must(submit_at(pool, &delayed.job, rnl_clock() + 3600000 * MS));
+		must(rnl_submit(pool, &job.job));
+		must(rnl_pool_close(pool));
+		ck_assert_int_eq(result_of(&notice.job), 0);
+		ck_assert_int_eq(rnl_job_test(&delayed.job), 1);
+		ck_assert_int_eq(rnl_job_result(&delayed.job), -ECANCELED);
+		ck_assert_int_eq(rnl_job_test(&job.job), 1);
+		rnl_pool_destroy(pool);
+	}
+}
