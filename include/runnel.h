@@ -251,8 +251,6 @@ struct rnl_pool_attr {
 				 * each device, or none */
 	rnl_log_fn *log;	/* NULL: the log of rnl_set_log() */
 	void *log_arg;
-	uint32_t high_water;	/* queued jobs: rnl_submit_when(); at most max_queued; 0: 3/4 of it */
-	uint32_t low_water;	/* less than high_water; 0: half of it */
 	uint32_t stuck_ms;	/* time after which a worker is stuck: rnl_pool_health();
 				 * 0: 1000 */
 	uint32_t time_every;	/* one job in time_every is timed, at random, for
@@ -282,7 +280,7 @@ struct rnl_pool_attr {
 				 * UINT64_MAX: only max_in_flight bounds them */
 };
 #define RNL_POOL_ATTR_INIT \
-	{ sizeof(struct rnl_pool_attr), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, \
+	{ sizeof(struct rnl_pool_attr), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, \
 	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
 
 /*
@@ -849,46 +847,39 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
  */
 RNL_API int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns);
 
-enum rnl_water {
-	RNL_LOW_WATER = 0,	/* at most low_water jobs are queued */
-	RNL_HIGH_WATER = 1,	/* at least high_water jobs are queued, or a submit returned
-				 * -EAGAIN */
-	RNL_EMPTY = 2		/* the pool is closed, and all other jobs are done, or in their
-				 * completion queue */
+enum rnl_when {
+	RNL_SPACE = 0,	/* the pool has room: at most half of max_queued jobs are queued */
+	RNL_EMPTY = 1	/* the pool is closed, and all other jobs are done, or in their completion
+			 * queue */
 };
 
 /*
- * Submits a notice: a job that starts when the number of queued jobs reaches a mark, or at once if
- * it is there already. The notice starts before the jobs that are queued. It is a job: while all
- * workers are in functions, or callbacks, it waits until one of them returns. Use it for
- * backpressure: a server that gets -EAGAIN, or a notice for RNL_HIGH_WATER, stops reading its
- * sockets, and reads again after a notice for RNL_LOW_WATER. The notice's function, its callback
- * or its completion queue notifies the server. A notice needs no function: rnl_job_init() takes NULL.
- * A notice comes once for each submit. It may submit itself again: then it does not come before the
- * mark was left, by more than low_water queued jobs or a submit that returned -EAGAIN, or by fewer
- * than high_water. (While no notice waits, the pool does not look at the mark. It then takes the
- * mark for left if enough jobs were submitted, or started, meanwhile.)
- * A submit may find no space while few jobs are queued: for deferred jobs, for jobs behind others,
- * or in the part of max_queued that a key's worker, or the urgent ones, have. Then a notice for
- * RNL_LOW_WATER comes at once, though behind the jobs that are queued, and again each time. There a
- * thread that may block waits by rnl_submit_wait(), and an event loop tries again after its next reap.
- * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it
- * until it starts. rnl_pool_close() completes waiting notices with -ECANCELED. A deadline counts
- * from the submit, and is checked only when the notice starts.
- * A notice for RNL_EMPTY reports the end of a pool to the event loop that closed or stopped it, so that
- * the loop does not block in a drain. It may be submitted before or after the close, also when the
- * device has failed (then it completes with -EIO), and starts when all other jobs are done. Only
- * rnl_job_cancel() cancels it: rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop() do not. A
- * drain or a destroy of a closed pool waits for it, too.
- * Ordering: as rnl_submit(). Each worker looks at the marks from time to time, so a notice may
- *	start some jobs late.
+ * Submits a notice: a job that starts when the pool has room, or has ended, or at once if that is so
+ * already. It is for an event loop, which cannot block in rnl_submit_wait() or rnl_pool_drain(): the
+ * notice's function, its callback or its completion queue notifies the loop. A notice needs no
+ * function: rnl_job_init() takes NULL. It is a job: while all workers are in functions, or callbacks,
+ * it waits until one of them returns. It comes once for each submit.
+ * RNL_SPACE is for backpressure: a server that gets -EAGAIN stops reading its sockets, submits a
+ * notice, and reads again when it comes. A pool without a free place for jobs after a barrier, or for
+ * jobs behind others, has no room either. A notice that had to wait starts before the queued jobs;
+ * one that did not starts after them, so that it may submit itself again. A submit may still find no
+ * space then: in the part of max_queued that a key's worker, or the urgent ones, have, or in its
+ * barrier.
+ * RNL_EMPTY reports the end of a pool to the loop that closed or stopped it. It may be submitted
+ * before or after the close, also when the device has failed (then it completes with -EIO). Only
+ * rnl_job_cancel() cancels it: rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop() do not. A drain
+ * or a destroy of a closed pool waits for it, too.
+ * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
+ * it starts. rnl_pool_close() completes those for RNL_SPACE with -ECANCELED. A deadline counts from
+ * the submit, and is checked only when the notice starts.
+ * Ordering: as rnl_submit(). A notice may start up to a millisecond late.
  * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs, or there is no
  *	space for the jobs behind it; -EINVAL also if the job comes after a barrier, has a key, an
- *	order or a time, if it is in a barrier or has a job behind it and mark is RNL_EMPTY, or if
- *	mark has no value of enum rnl_water.
+ *	order or a time, if it is in a barrier or has a job behind it and when is RNL_EMPTY, or if
+ *	when has no value of enum rnl_when.
  * Since: 0.1
  */
-RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark);
+RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_when when);
 
 /*
  * Submits several jobs at the cost of a few. They are spread over the workers in rows.

@@ -142,7 +142,7 @@ RNL_API int rnl_top_stop(struct rnl_pool *pool);
 
 enum rnl_health_state {
 	RNL_HEALTH_OK = 0,
-	RNL_HEALTH_OVERLOADED = 1,	/* at least high_water jobs are queued */
+	RNL_HEALTH_OVERLOADED = 1,	/* at least 3/4 of max_queued jobs are queued */
 	RNL_HEALTH_STUCK = 2,		/* a worker has been at one job for longer than stuck_ms */
 	RNL_HEALTH_FAILED = 3		/* the device has failed: a new process is needed */
 };

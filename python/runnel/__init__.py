@@ -13,7 +13,7 @@ from .errors import Cancelled, Closed, Error, Full, Late
 from .job import Hold, Job, hold, is_cancelled
 from .map import Chunk
 from .memory import DeviceArray, scratch
-from .pool import EMPTY, HIGH_WATER, LOW_WATER, Pool, describe, setup, worker_key
+from .pool import EMPTY, SPACE, Pool, describe, setup, worker_key
 from .queue import Queue
 from .stream import cupy_stream, numba_stream, stream, torch_stream, worker
 from .work import copy, fill, launch
@@ -22,6 +22,6 @@ _version = _lib.rnl_version()
 __version__ = f"{_version >> 16}.{_version >> 8 & 255}.{_version & 255}"
 
 __all__ = ["Barrier", "Cancelled", "Chunk", "Closed", "DeviceArray", "EMPTY", "Error", "Full",
-           "HIGH_WATER", "Hold", "Job", "LOW_WATER", "Late", "Pool", "Queue", "copy", "cupy_stream",
+           "Hold", "Job", "Late", "Pool", "Queue", "SPACE", "copy", "cupy_stream",
            "describe", "fill", "hold", "is_cancelled", "launch", "numba_stream", "scratch",
            "setup", "stream", "torch_stream", "worker", "worker_key"]

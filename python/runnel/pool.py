@@ -24,7 +24,7 @@ from .errors import Closed, check, check_start, log, nanoseconds, on_worker, ref
 from .job import Job, is_stream_of, wait_elsewhere
 from .queue import Queue, chosen, loop_queue, sweep
 
-LOW_WATER, HIGH_WATER, EMPTY = 0, 1, 2	# Pool.submit(when=)
+SPACE, EMPTY = 0, 1	# Pool.submit(when=)
 MASK = 2**64 - 1
 HELD_BY = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
@@ -258,7 +258,7 @@ class Pool:
         first.
         deadline: seconds; a job that has not started by then raises Late, and its holds end.
         at: a time of time.monotonic(), within a year: it starts then.
-        when: LOW_WATER, HIGH_WATER, EMPTY.
+        when: SPACE, EMPTY.
         queue: where it goes when it is done.
         timeout: seconds to wait for space in a full pool, then Full; 0: does not wait, as on a
         worker and in a coroutine, where a wait would stop all others."""
@@ -320,8 +320,8 @@ class Pool:
         if key is not None:
             key = (key if isinstance(key, int) else hash(key)) & MASK
         if when is not None:
-            if at is not None or key is not None or when not in (LOW_WATER, HIGH_WATER, EMPTY):
-                raise ValueError("Pool.submit(): when is LOW_WATER, HIGH_WATER or EMPTY, and goes "
+            if at is not None or key is not None or when not in (SPACE, EMPTY):
+                raise ValueError("Pool.submit(): when is SPACE or EMPTY, and goes "
                                  "with neither key nor at")
             return lib.rnl_submit_when(pool, c, when)
         if at is not None:
@@ -361,7 +361,7 @@ class Pool:
             return check(lib.rnl_pool_cancel(c), "Pool.cancel()")
 
     def drain(self, timeout: Optional[float] = None) -> None:
-        """Waits until all accepted jobs are done, but for those whose time (at=) or mark (when=) has
+        """Waits until all accepted jobs are done, but for those whose time (at=) or space (when=) has
         not come. TimeoutError after `timeout` seconds."""
         with self._use("Pool.drain()") as c:
             ret = wait_elsewhere(self, lambda ns: lib.rnl_pool_drain(c, ns), timeout,

@@ -4,9 +4,8 @@
  *
  * DESIGN
  *	A cancel changes the job's phase.  A worker that comes to the job completes it, or the
- *	keeper takes it out of its queue, whichever is first.  A notice is on a list that no
- *	worker looks at: the keeper queues a notice that was cancelled.  A delayed job is given to
- *	the keeper by name: delayed.h.
+ *	keeper takes it out of its queue, whichever is first.  A delayed job is given to the
+ *	keeper by name: delayed.h.
  *	A cancel of all jobs touches none of them: job.h.
  */
 #include "config.h"
@@ -27,9 +26,6 @@ int rnl_job_cancel(struct rnl_job *job)
 		return ret;
 	pool = rnl__job_pool(job);
 	switch (rnl__job_cancel(job)) {
-	case RNL__JOB_NOTICE:
-		rnl__keeper_cancelled(pool, true);
-		return 0;
 	case RNL__JOB_DELAYED:
 		/* Since we read it the job may have been submitted to another pool. */
 		rnl__delayed_cancelled(rnl__job_pool(job), job);

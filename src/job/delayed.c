@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that wait for their time; delayed.h has the design. */
+/* Jobs that wait with the keeper; delayed.h has the design. */
 #include "config.h"
 
 #include <stddef.h>
@@ -104,6 +104,51 @@ static void cut(struct rnl_pool *pool, struct rnl_job *job, struct rnl__keeper_b
 	pool->keeper.delayed = meld(top, under);
 }
 
+/* ---- notices: a list by `link` and `before`, which of the first one is not NULL --- */
+
+/* Puts a notice on the list. */
+static void note(struct rnl_pool *pool, struct rnl_job *job)
+{
+	job->link = pool->keeper.notices;
+	set_before(job->link, job);
+	job->before = pool;
+	pool->keeper.notices = job;
+	if (job->flags & RNL__JOB_LAST)
+		return;
+	/* [bell.L2] of the keeper's next listening stands before its next look at the room. */
+	rnl__figure_add(&pool->nr_for_space, 1u);
+	/* One that comes at once does not pass the queued jobs: it may submit itself each time. */
+	if (!rnl__pool_has_room(pool))
+		job->flags |= RNL__JOB_FIRST;
+}
+
+/* Takes it off. */
+static void unnote(struct rnl_pool *pool, struct rnl_job *job)
+{
+	struct rnl_job *before = job->before;
+
+	if (job == pool->keeper.notices)
+		pool->keeper.notices = job->link;
+	else
+		before->link = job->link;
+	set_before(job->link, before);
+	if (!(job->flags & RNL__JOB_LAST))
+		rnl__figure_add(&pool->nr_for_space, -1u);
+}
+
+/* Whether a notice on the list waits for space, and there is some. */
+static bool has_space(struct rnl_pool *pool)
+{
+	return rnl__own_read(&pool->nr_for_space) && rnl__pool_has_room(pool);
+}
+
+/* Whether a notice on the list waits for the pool's end, and this is it. */
+static bool has_ended(struct rnl_pool *pool)
+{
+	return pool->keeper.notices && rnl__peek(&pool->nr_last) && rnl__pool_closed(pool) &&
+	       rnl__pool_all_done(pool);
+}
+
 /* ---- in ------------------------------------------------------------------ */
 
 /* Puts a job on a list of the keeper's, by @next. */
@@ -151,7 +196,7 @@ bool rnl__delayed_came(struct rnl_pool *pool)
 /* Queues a job that is in no heap any more. */
 static void queue(struct rnl_pool *pool, struct rnl_job *job)
 {
-	bool cancelled = rnl__job_cancelled(job);
+	bool cancelled = rnl__job_cancelled(job), last = job->flags & RNL__JOB_LAST;
 
 	job->link = NULL;
 	job->after = NULL;
@@ -160,7 +205,11 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
 	if (job->flags & RNL__JOB_KEY)
 		job->key = rnl__job_given_key(job);
 	rnl__choose_start(job);
-	rnl__tally_leave(&pool->delayed);
+	if (last)
+		/* [delayed.L1] release: it is counted as a queued job; pairs with [pool.E1] */
+		atomic_fetch_sub_explicit(&pool->nr_last, 1, memory_order_release);
+	else
+		rnl__tally_leave(&pool->delayed);
 	/* [delayed.W2] full barrier: left before the look for drains; pairs with [bell.L2] */
 	rnl__mb_after_rmw();
 	rnl__pool_ring_drained(pool);
@@ -199,11 +248,24 @@ static void take_cancelled(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 		rnl__keeper_step(brk);
 		next = job->cancelled;
 		if (job->before && job->before != job) {
-			cut(pool, job, brk);
+			if (job->flags & RNL__JOB_MARKED)
+				unnote(pool, job);
+			else
+				cut(pool, job, brk);
 			queue(pool, job);
 		} else {
 			meet(pool, job);
 		}
+	}
+}
+
+static void put_in(struct rnl_pool *pool, struct rnl_job *job)
+{
+	if (job->flags & RNL__JOB_MARKED) {
+		note(pool, job);
+	} else {
+		job->before = pool;
+		pool->keeper.delayed = meld(pool->keeper.delayed, job);
 	}
 }
 
@@ -217,20 +279,30 @@ static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 		job->link = NULL;
 		set_child(job, NULL);
 		/* It was cancelled while it was being submitted, alone or with all others. */
-		if (rnl__job_cancelled(job)) {
+		if (rnl__job_cancelled(job))
 			leave(pool, job);
-		} else {
-			job->before = pool;
-			pool->keeper.delayed = meld(pool->keeper.delayed, job);
-		}
+		else
+			put_in(pool, job);
 	}
 }
 
-/* Queues those that were cancelled with all others, and makes the heap anew of the rest. */
+/* Queues a job of which nothing leads to others, if it was cancelled, or else puts it in again. */
+static void sift(struct rnl_pool *pool, struct rnl_job *job)
+{
+	bool closed = rnl__tally_closed(&pool->delayed) && !(job->flags & RNL__JOB_LAST);
+
+	if (closed && rnl__job_cancel(job) == RNL__JOB_DELAYED)
+		queue(pool, job);
+	else if (rnl__job_cancelled(job))
+		leave(pool, job);
+	else
+		put_in(pool, job);
+}
+
+/* Queues those that were cancelled with all others. */
 static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
 	struct rnl_job *list = pool->keeper.delayed, *job, *child, *next;
-	bool closed = rnl__tally_closed(&pool->delayed);
 
 	pool->keeper.delayed = NULL;
 	while ((job = list) != NULL) {
@@ -243,12 +315,29 @@ static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 		}
 		job->link = NULL;
 		set_child(job, NULL);
-		if (closed && rnl__job_cancel(job) == RNL__JOB_DELAYED)
-			queue(pool, job);
-		else if (rnl__job_cancelled(job))
+		sift(pool, job);
+	}
+	for (job = pool->keeper.notices; job; job = next) {
+		rnl__keeper_step(brk);
+		next = job->link;
+		unnote(pool, job);
+		sift(pool, job);
+	}
+}
+
+/* Queues the notices that have come to wait for nothing. */
+static void start_notices(struct rnl_pool *pool, struct rnl__keeper_break *brk)
+{
+	const bool space = has_space(pool), ended = has_ended(pool);
+	struct rnl_job *job, *next;
+
+	for (job = space || ended ? pool->keeper.notices : NULL; job; job = next) {
+		rnl__keeper_step(brk);
+		next = job->link;
+		if (job->flags & RNL__JOB_LAST ? ended : space) {
+			unnote(pool, job);
 			leave(pool, job);
-		else
-			pool->keeper.delayed = meld(pool->keeper.delayed, job);
+		}
 	}
 }
 
@@ -266,9 +355,12 @@ void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 		cut(pool, job, brk);
 		leave(pool, job);
 	}
+	start_notices(pool, brk);
 }
 
 uint64_t rnl__delayed_time(struct rnl_pool *pool)
 {
+	if (has_space(pool) || has_ended(pool))
+		return 0;
 	return pool->keeper.delayed ? pool->keeper.delayed->submit_ns : RNL__NEVER;
 }

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Delayed jobs: they wait for their time, outside of the queues.
+ * Delayed jobs: they wait with the keeper, outside of the queues: for their time, or, as notices of
+ * rnl_submit_when(), for space in the pool or for its end.
  *
  * DESIGN
- *	A submit pushes the job on a list and wakes the keeper.  The keeper has the jobs in a
- *	pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986), whose links are in the jobs: so
- *	no memory is allocated, and there is no bound.  When a job's time has come, or it was
- *	cancelled, or the pool was closed, the keeper queues it.
+ *	A submit pushes the job on a list and wakes the keeper.  The keeper has the jobs that wait
+ *	for a time in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986), and the notices in
+ *	a list.  The links are in the jobs: so no memory is allocated, and there is no bound.  When
+ *	a job has waited long enough, or was cancelled, or the pool was closed, the keeper queues it.
  *	A thread that cancels a job changes its phase, and then puts it on a second list: so the
  *	keeper takes it out of the heap without a search.  If its time comes in between, it leaves
  *	the heap, and is queued when the keeper finds it on that list: until then the thread may
  *	touch it.
+ *	A thread that makes space, or completes the last job, rings the keeper if a notice waits
+ *	for that.  Space is rnl__pool_has_room(): half the queue is free, so that a notice does not
+ *	come for each job.
  *	A tally counts the jobs, and closes as a queue does: a drain of a closed pool waits until
- *	none is inside.
+ *	none is inside.  Notices for the end have a count of their own, `nr_last`: they come after
+ *	the close, and wait for all that the tally counts.
  *
  *			push	cancelled	look
  *	push		-	-		-
@@ -29,7 +34,7 @@
 
 struct rnl__keeper_break;
 
-/* Gives an accepted job, which the tally has counted, to the keeper; its time is in submit_ns. */
+/* Gives an accepted job, which is counted, to the keeper; its time, if it has one, is in submit_ns. */
 void rnl__delayed_push(struct rnl_job *job);
 
 /* Gives the keeper a job that this thread has cancelled: its phase was DELAYED. */
@@ -39,13 +44,13 @@ void rnl__delayed_cancelled(struct rnl_pool *pool, struct rnl_job *job);
 bool rnl__delayed_came(struct rnl_pool *pool);
 
 /*
- * The keeper: queues the jobs whose time is up, or that were cancelled; @all: all may have been, by
+ * The keeper: queues the jobs that wait no longer, or that were cancelled; @all: all may have been, by
  * rnl_pool_cancel().  @brk: the keeper's, since there may be many.
  */
 void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 		       struct rnl__keeper_break *brk);
 
-/* The keeper: the earliest time, of the jobs seen. */
+/* The keeper: the earliest time of the jobs seen; 0: a notice waits no longer. */
 uint64_t rnl__delayed_time(struct rnl_pool *pool);
 
 #endif

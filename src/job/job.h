@@ -6,10 +6,10 @@
  *	                         submit
  *	                           |
  *	                       accepted -----------+--------------------+
- *	                           |               | after a barrier    | rnl_submit_when()
- *	   choose.c: a worker      |            deferred              notice
- *	                           |               | its jobs issued    | the mark, a cancel,
- *	                           v               v                    v or a close
+ *	                           |               | after a barrier    | rnl_job_at(), rnl_submit_when()
+ *	   choose.c: a worker      |            deferred              delayed
+ *	                           |               | its jobs issued    | its time, space, a
+ *	                           v               v                    v cancel, or a close
  *	                        queued <-----------+--------------------+
  *	                           |
  *	   run.c: its worker  +----+-- cancelled, timed out, refused: not called -----+
@@ -22,7 +22,6 @@
  *	   complete.c: the         v                                                  v
  *	   device is there      passed ---------------------------------------------> done
  *
- *	A delayed job, of rnl_job_at(), is as a notice: its time has come, in place of the mark.
  *	A job that fails goes the same way; a device that fails makes all issued jobs passed,
  *	with -EIO.  A job after a barrier that would be done before the jobs it waits for is held
  *	back until they are: complete.h.
@@ -52,8 +51,7 @@
 #include "sys/tsan.h"
 
 enum {
-	RNL__JOB_NOTICE = 1,	/* waits for its water mark */
-	RNL__JOB_DELAYED,	/* waits for its time */
+	RNL__JOB_DELAYED = 1,	/* the keeper has it: it waits for its time, space, or the end */
 	RNL__JOB_QUEUED,
 	RNL__JOB_STARTED,
 	RNL__JOB_ASKED,		/* started; it was cancelled since, so it may end early */
@@ -135,7 +133,7 @@ static inline bool rnl__job_misplaced(const struct rnl_job *job, const struct rn
 	return job->flags & RNL__JOB_PLACED && rnl__job_device(job) >= pool->devices.nr;
 }
 
-/* From here on the job may be cancelled; @phase: QUEUED, NOTICE or DELAYED. */
+/* From here on the job may be cancelled; @phase: QUEUED or DELAYED. */
 static inline void rnl__job_accepted(struct rnl_job *job, uint8_t phase)
 {
 	/*

@@ -30,7 +30,6 @@
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 #include "job/submit.h"
-#include "job/watermark.h"
 
 #define JOB_NS 50u		/* the shortest time that a worker takes for a job */
 #define DRAIN_MIN_NS 20000u
@@ -152,9 +151,10 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		rnl__job_drop(job);
 		return ret;
 	}
+	job->flags |= lane;
 	/* The urgency of a chain is its first job's. */
-	job->flags |= job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)) ?
-			      RNL__JOB_FIRST : lane;
+	if (job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)))
+		job->flags |= RNL__JOB_FIRST;
 	if (job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER)) {
 		job->flags |= RNL__JOB_KEYED;
 		job->key = rnl__job_given_key(job);
@@ -298,12 +298,8 @@ static int enter_chained(struct rnl_pool *pool, int nr)
 /* Reserves for a prepared job, and for @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
 static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defer)
 {
-	bool high = false;
-	int ret = defer ? rnl__choose_reserve_deferred(pool, job) :
-			  rnl__choose_reserve(pool, job, &high);
+	int ret = defer ? rnl__choose_reserve_deferred(pool, job) : rnl__choose_reserve(pool, job);
 
-	if (high)
-		rnl__watermark_rose(pool);
 	if (ret)
 		return ret;
 	ret = enter_chained(pool, nr);
@@ -337,9 +333,6 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job)
 		rnl__barrier_defer(job);
 	else
 		rnl__choose_put(job);
-	/* [queue.E1] of the put stands before the look, and pairs with [watermark.W1]. */
-	if (rnl__pool_has_notice(pool, RNL_LOW_WATER))
-		rnl__watermark_put(pool);
 	return 0;
 }
 
@@ -354,7 +347,7 @@ static void entry_taken_back(struct rnl_pool *pool)
 	 */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
-	rnl__bell_ring(&pool->space_deferred);
+	rnl__pool_ring_outside(pool);
 }
 
 /* Counts a delayed job, and @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
@@ -394,18 +387,9 @@ static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struc
 /* ---- what the caller hears ------------------------------------------------- */
 
 /* What an attempt to submit returned; but nobody is to wait for space in a closed pool. */
-static int unless_closed(struct rnl_pool *pool, int ret)
-{
-	return ret == -EAGAIN && rnl__pool_closed(pool) ? -ESHUTDOWN : ret;
-}
-
-/* The same for the caller: the water marks hear of a submit that found no space. */
 static int answer(struct rnl_pool *pool, int ret)
 {
-	ret = unless_closed(pool, ret);
-	if (ret == -EAGAIN)
-		rnl__watermark_refused(pool);
-	return ret;
+	return ret == -EAGAIN && rnl__pool_closed(pool) ? -ESHUTDOWN : ret;
 }
 
 static int submit(struct rnl_pool *pool, struct rnl_job *job)
@@ -495,9 +479,7 @@ int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_
 		uint32_t listened;
 		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
 
-		/* A retry that fails is not reported: no water mark counts it. */
-		ret = may_count_behind(pool, job) ? submit(pool, job) : -EAGAIN;
-		ret = unless_closed(pool, ret);
+		ret = answer(pool, may_count_behind(pool, job) ? submit(pool, job) : -EAGAIN);
 		if (ret != -EAGAIN) {
 			/* The wake-up was consumed without the space: wakes the next waiter. */
 			if (ret)
@@ -512,51 +494,54 @@ int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_
 
 /* ---- notices ------------------------------------------------------------- */
 
-static int submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
+/* Counts a notice, and @nr jobs behind it: as enter_delayed(), but for the end also in a closed pool. */
+static int enter_notice(struct rnl_pool *pool, const struct rnl_job *job, int nr)
 {
-	uint32_t cancels;
-	int ret = claim(pool, job, RNL__JOB_MARKED | (mark == RNL_EMPTY ? RNL__JOB_LAST : 0));
+	if (!(job->flags & RNL__JOB_LAST))
+		return enter_delayed(pool, nr);
+	/* relaxed: the push publishes it; a drain that begins after the submit sees it */
+	atomic_fetch_add_explicit(&pool->nr_last, 1, memory_order_relaxed);
+	return 0;
+}
+
+static int submit_when(struct rnl_pool *pool, struct rnl_job *job, bool last)
+{
+	int ret = claim(pool, job, RNL__JOB_MARKED | (last ? RNL__JOB_LAST : 0)), nr;
 
 	if (ret)
 		return ret;
 	if (job->after)
 		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p comes after a barrier",
 				   (void *)job);
-	else if (mark == RNL_EMPTY && job->barrier)
+	else if (last && job->barrier)
 		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p is in a barrier: a job "
 				   "after it and a notice for RNL_EMPTY would wait for each other",
 				   (void *)job);
-	else if (mark == RNL_EMPTY && rnl__job_then(job))
+	else if (last && rnl__job_then(job))
 		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p has a job behind it: none "
 				   "can run behind a notice for RNL_EMPTY", (void *)job);
-	else if (mark != RNL_EMPTY && rnl__pool_closed(pool))
-		ret = -ESHUTDOWN;
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;
 	}
-	ret = prepare(pool, job);
-	if (ret < 0)
-		return ret;
-	ret = enter_chained(pool, ret);
+	nr = prepare(pool, job);
+	if (nr < 0)
+		return nr;
+	ret = enter_notice(pool, job, nr);
 	if (ret)
 		return give_back(job, ret);
-	cancels = rnl__keeper_cancels(pool);
-	accept_chain(pool, job, RNL__JOB_NOTICE);
+	accept_chain(pool, job, RNL__JOB_DELAYED);
 	job->flags &= ~RNL__JOB_TIMED;	/* it waits on purpose */
-	if (mark == RNL_EMPTY)
-		rnl__watermark_wait_for_end(pool, job);
-	else
-		rnl__watermark_wait(pool, job, mark, cancels);
+	rnl__delayed_push(job);
 	return 0;
 }
 
-int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_water mark)
+int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_when when)
 {
-	if (mark != RNL_LOW_WATER && mark != RNL_HIGH_WATER && mark != RNL_EMPTY)
-		return rnl__invalid(pool ? &pool->log : NULL, "rnl_submit_when(): mark is %d; it "
-				    "must have a value of enum rnl_water", (int)mark);
-	return answer(pool, submit_when(pool, job, mark));
+	if (when != RNL_SPACE && when != RNL_EMPTY)
+		return rnl__invalid(pool ? &pool->log : NULL, "rnl_submit_when(): when is %d; it "
+				    "must be RNL_SPACE or RNL_EMPTY", (int)when);
+	return answer(pool, submit_when(pool, job, when == RNL_EMPTY));
 }
 
 /* ---- the end of a round --------------------------------------------------- */
@@ -614,7 +599,6 @@ static bool in_a_row(const struct rnl_job *job)
 static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr)
 {
 	unsigned worker, nr_claimed = 0;
-	bool high = false;
 	int ret = 0, space;
 
 	while (nr_claimed < nr && in_a_row(jobs[nr_claimed])) {
@@ -625,9 +609,7 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 	}
 	if (!nr_claimed)
 		return ret;
-	space = rnl__choose_reserve_row(pool, nr_claimed, &worker, &high);
-	if (high)
-		rnl__watermark_rose(pool);
+	space = rnl__choose_reserve_row(pool, nr_claimed, &worker);
 	for (unsigned i = space < 0 ? 0 : (unsigned)space; i < nr_claimed; i++)
 		rnl__job_drop(jobs[i]);
 	if (space < 0)
@@ -637,8 +619,6 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 		accept(pool, jobs[i], RNL__JOB_QUEUED);
 	}
 	rnl__choose_put_row(pool, worker, jobs, (unsigned)space);
-	if (rnl__pool_has_notice(pool, RNL_LOW_WATER))
-		rnl__watermark_put(pool);
 	return space;
 }
 

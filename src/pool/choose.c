@@ -223,9 +223,9 @@ static void took_back(struct rnl_pool *pool, unsigned worker)
 }
 
 /* Space for a job that may be refused: 0, -EAGAIN, -ESHUTDOWN, -ESTALE the worker has left. */
-static int reserve_bounded(struct rnl_pool *pool, unsigned worker, bool *high)
+static int reserve_bounded(struct rnl_pool *pool, unsigned worker)
 {
-	int ret = rnl__queue_reserve(&pool->workers[worker].queue, 1, high);
+	int ret = rnl__queue_reserve(&pool->workers[worker].queue, 1);
 
 	if (ret < 0)
 		took_back(pool, worker);
@@ -264,11 +264,10 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 	return false;
 }
 
-static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
-			 bool *high)
+static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
 	unsigned worker = worker_of_key(pool, crew_of(pool, staff, job), job->key);
-	int ret = reserve_bounded(pool, worker, high);
+	int ret = reserve_bounded(pool, worker);
 
 	if (ret)
 		return ret;
@@ -276,31 +275,30 @@ static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl_
 }
 
 /* Space at the worker that the job should go to, or at another one. */
-static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
-			bool *high)
+static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
 	struct crew crew = crew_of(pool, staff, job);
 	unsigned worker = choose_open(pool, &crew);
-	int ret = reserve_bounded(pool, worker, high);
+	int ret = reserve_bounded(pool, worker);
 
 	for (unsigned i = 1; ret == -EAGAIN && i < crew.nr; i++) {
 		worker = worker_at(&crew, ((worker - crew.first) / crew.step + 1) % crew.nr);
-		ret = reserve_bounded(pool, worker, high);
+		ret = reserve_bounded(pool, worker);
 	}
 	job->worker = (uint8_t)worker;
 	return ret;
 }
 
 RNL__FLAT
-int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job, bool *high)
+int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job)
 {
 	int ret;
 
 	do {
 		struct rnl__staff staff = rnl__pool_staff(pool);
 
-		ret = job->flags & RNL__JOB_KEYED ? reserve_keyed(pool, job, staff, high) :
-						    reserve_open(pool, job, staff, high);
+		ret = job->flags & RNL__JOB_KEYED ? reserve_keyed(pool, job, staff) :
+						    reserve_open(pool, job, staff);
 	} while (ret == -ESTALE);
 	return ret;
 }
@@ -325,13 +323,13 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 	}
 }
 
-int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker, bool *high)
+int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker)
 {
 	struct crew crew = crew_of_all(pool, rnl__pool_staff(pool), false);
 	int space;
 
 	*worker = choose_open(pool, &crew);
-	space = rnl__queue_reserve(&pool->workers[*worker].queue, nr, high);
+	space = rnl__queue_reserve(&pool->workers[*worker].queue, nr);
 	if (space < (int)nr)
 		took_back(pool, *worker);
 	return space;
@@ -364,7 +362,7 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
 	if (rnl__tally_has_space(&pool->deferred) && rnl__queue_has_space(queue_for(pool, job)))
-		rnl__bell_ring(&pool->space_deferred);
+		rnl__pool_ring_outside(pool);
 	return ret;
 }
 
@@ -384,7 +382,7 @@ void rnl__choose_unreserve_deferred(struct rnl_pool *pool)
 	/* [choose.D3] full barrier: as [choose.D1]; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
-	rnl__bell_ring(&pool->space_deferred);
+	rnl__pool_ring_outside(pool);
 }
 
 /* ---- waiting for space --------------------------------------------------- */
@@ -484,7 +482,7 @@ void rnl__choose_start_deferred(struct rnl_job *job)
 	 * [choose.B1] full barrier: space is made before the look for waiters; pairs with [bell.L2]
 	 */
 	rnl__mb_after_rmw();
-	rnl__bell_ring(&pool->space_deferred);
+	rnl__pool_ring_outside(pool);
 	rnl__choose_put(job);
 }
 

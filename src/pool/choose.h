@@ -27,16 +27,15 @@
 
 /*
  * Chooses a worker for a claimed job, by its flags and its key, and reserves space there:
- * 0, then the job is to be put; -EAGAIN full; -ESHUTDOWN closed.  @high is set if the queue
- * holds more than its share of the high water mark.
+ * 0, then the job is to be put; -EAGAIN full; -ESHUTDOWN closed.
  */
-int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job, bool *high);
+int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job);
 
 /*
  * Chooses one worker for up to @nr open jobs: how many it has space for, from the first job
  * on, or the error.
  */
-int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker, bool *high);
+int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker);
 
 /* Reserves for a job that comes after a barrier: 0, -EAGAIN, -ESHUTDOWN. */
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job);

@@ -9,12 +9,12 @@
  *	sets `due` if the deadline is earlier, and rings.  The keeper forgets `due`, then walks
  *	through the queue, and sets `due` anew from the jobs that stay.  A full barrier stands
  *	between the two steps on both sides: so the walk finds the job, or the submit sets `due`.
- *	A cancel counts itself behind the change of the job's phase, and rings.  Delayed jobs and
- *	notices are in no queue: the keeper looks at all of them if one was cancelled.
+ *	A cancel counts itself after the change of the job's phase, and rings.  Delayed jobs are in
+ *	no queue: the keeper looks at all of them if all jobs of the pool were cancelled.
  *	A walk costs time, the keeper's and that of takers which find a lane held: so the keeper
  *	rests after it, the longer the longer it took, but no longer than jobs may wait.
  *	Queued jobs that are cancelled or late come first.  What else the keeper does may take long,
- *	with many delayed jobs, notices or holds: so it looks for such jobs again after each piece
+ *	with many delayed jobs or holds: so it looks for such jobs again after each piece
  *	of that.  If it was woken for nothing it rests, until a job is cancelled.
  *	A job that the keeper has taken off its queue is completed as by a worker, with counts of
  *	the keeper's own.  A job that comes after a barrier is left to the workers.
@@ -57,6 +57,7 @@ struct rnl__keeper {
 	_Atomic(struct rnl_job *) came;	/* delayed jobs that it has not seen */
 	_Atomic(struct rnl_job *) cancelled_delayed; /* those that were cancelled, by `cancelled` */
 	struct rnl_job *delayed;	/* those that it has seen: the heap of job/delayed.c */
+	struct rnl_job *notices;	/* and the list of those that wait for no time */
 	_Atomic bool ends;
 	bool started;			/* there is a thread */
 	pthread_t thread;
@@ -75,7 +76,7 @@ static inline uint64_t rnl__keeper_time(const struct rnl_job *job)
 /* A job was put on the worker's queue, and is late from @at on.  A full barrier stands before. */
 void rnl__keeper_expect(struct rnl__worker *w, uint64_t at);
 
-/* A job was cancelled that had not started; @outside: it may be a notice, or delayed. */
+/* A job was cancelled that had not started; @outside: all were, delayed ones too. */
 void rnl__keeper_cancelled(struct rnl_pool *pool, bool outside);
 
 /* How many such cancels there were, or of jobs @outside; the jobs are seen cancelled. */

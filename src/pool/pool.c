@@ -66,6 +66,12 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool)
 	return queued;
 }
 
+bool rnl__pool_has_room(struct rnl_pool *pool)
+{
+	return rnl__pool_queued(pool) <= pool->max_queued / 2 &&
+	       rnl__tally_has_space(&pool->deferred) && rnl__tally_has_space(&pool->chained);
+}
+
 int rnl__pool_missing(const char *call)
 {
 	return rnl__invalid(NULL, "%s: pool is NULL", call);

@@ -24,7 +24,6 @@
 #define RNL__SPIN_CROWDED_NS 2000	/* a spin with no CPU to spare */
 
 /* The staff: a generation, and how many workers serve beside the urgent ones. */
-#define RNL__GENERATION_MAX INT32_MAX	/* the other half are turns of notices: watermark.c */
 struct rnl__staff {
 	uint32_t generation;
 	uint32_t nr;
@@ -54,7 +53,7 @@ struct rnl_pool {
 	uint32_t time_mask;		/* one job in this + 1 is timed */
 	/* One for each worker; staff.c alone changes the pointer; NULL: no trace runs. */
 	_Atomic(struct rnl__track *) tracks;
-	uint64_t max_queued, high_water, low_water;
+	uint64_t max_queued;
 	uint64_t spin_ns;		/* before a sleep */
 	unsigned spin_cpus;		/* an idle worker's spin goes by these; 0: by the above */
 	uint64_t watchdog_ns;
@@ -82,10 +81,8 @@ struct rnl_pool {
 	_Alignas(RNL__CACHE_LINE) struct rnl__bell space[2]; /* open submits wait; [1]: urgent */
 	struct rnl__bell space_deferred;	/* submits of jobs after a barrier wait */
 	struct rnl__bell space_batch;	/* reservations of batchers wait */
-	_Atomic(struct rnl_job *) notices[3]; /* by enum rnl_water */
+	_Atomic uint32_t nr_for_space;	/* notices for RNL_SPACE that the keeper has */
 	_Atomic uint32_t nr_last;	/* notices for RNL_EMPTY that are not queued yet */
-	_Atomic uint32_t turns[2];	/* of the marks: watermark.c */
-	_Atomic uint64_t stays[2];	/* jobs put, or taken, up to which the turn goes on */
 	struct rnl__bell drained;	/* drains wait */
 	_Atomic bool failure_logged;
 	_Atomic bool positive_logged;	/* that a job's function returned a positive number */
@@ -111,7 +108,6 @@ struct rnl_pool {
 	struct rnl__tally deferred;	/* jobs that wait for barriers; closed as the queues are */
 	struct rnl__tally chained;	/* jobs in no queue but on a worker's chain, or that tell of a
 					 * barrier: counted as a queue counts; closed as the queues are */
-	_Atomic bool refused;		/* a refused submit was the last to leave the low mark */
 	_Atomic uint32_t releasing;	/* a latch: threads that return a job of which they released
 					 * the last hold */
 	struct rnl__keeper keeper;
@@ -251,6 +247,12 @@ void rnl__pool_ring_spaces(struct rnl_pool *pool);
 /* Jobs on all queues, about. */
 uint64_t rnl__pool_queued(struct rnl_pool *pool);
 
+/*
+ * Whether a submit that was refused is worth another try: at most half as many jobs are queued as may
+ * be, and there is a place outside of the queues.
+ */
+bool rnl__pool_has_room(struct rnl_pool *pool);
+
 /* Calls the pool's log. */
 #define rnl__pool_log(pool, ...) rnl__log(&(pool)->log, __VA_ARGS__)
 
@@ -271,13 +273,6 @@ static inline uint32_t rnl__pool_serving(struct rnl_pool *pool)
 	return atomic_load_explicit(&pool->serving, memory_order_acquire);
 }
 
-/* Whether a notice waits for a mark; a full barrier stands before the call, see watermark.h. */
-static inline bool rnl__pool_has_notice(struct rnl_pool *pool, enum rnl_water mark)
-{
-	/* relaxed: the caller's barrier orders it */
-	return atomic_load_explicit(&pool->notices[mark], memory_order_relaxed) != NULL;
-}
-
 /* How many workers were ever started; these are the first ones. */
 static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
 {
@@ -293,8 +288,26 @@ static inline void rnl__worker_made_space(struct rnl__worker *w)
 {
 	if (rnl__bell_has_listeners(&w->pool->space[w->urgent]) |
 	    rnl__bell_has_listeners(&w->space) |
-	    rnl__bell_has_listeners(&w->pool->space_deferred))
+	    rnl__bell_has_listeners(&w->pool->space_deferred) |
+	    rnl__peek(&w->pool->nr_for_space))
 		rnl__worker_ring_space(w);
+}
+
+/*
+ * If the pool has room: rings for the notices that wait for some.  A full barrier stands before the
+ * call.
+ */
+static inline void rnl__pool_ring_notices(struct rnl_pool *pool)
+{
+	if (rnl__peek(&pool->nr_for_space) && rnl__pool_has_room(pool))
+		rnl__bell_ring(&pool->keeper.bell);
+}
+
+/* As rnl__worker_made_space(), for jobs that wait outside of the queues. */
+static inline void rnl__pool_ring_outside(struct rnl_pool *pool)
+{
+	rnl__bell_ring(&pool->space_deferred);
+	rnl__pool_ring_notices(pool);
 }
 
 /* A job is no longer on a chain, or has told of a barrier: others have space. */
@@ -303,14 +316,14 @@ static inline void rnl__pool_unchained(struct rnl_pool *pool)
 	rnl__tally_leave(&pool->chained);
 	/* [pool.U1] full barrier: space is made before the look for waiters; pairs with [bell.L2] */
 	rnl__mb_after_rmw();
-	rnl__bell_ring(&pool->space_deferred);
+	rnl__pool_ring_outside(pool);
 }
 
 /* Jobs are done: rings for drains and, if a notice waits for the end, for the keeper. */
 static inline void rnl__pool_ring_drained(struct rnl_pool *pool)
 {
 	rnl__bell_ring(&pool->drained);
-	if (rnl__pool_has_notice(pool, RNL_EMPTY))
+	if (rnl__peek(&pool->nr_last))
 		rnl__bell_ring(&pool->keeper.bell);
 }
 

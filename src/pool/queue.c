@@ -187,18 +187,16 @@ void rnl__queue_init(struct rnl__queue *q, bool places)
 	atomic_init(&q->accepted, AWAY);
 	atomic_init(&q->taken_seen, 0);
 	atomic_init(&q->limit, 0);
-	atomic_init(&q->look, 0);
 	atomic_init(&q->due, RNL__NEVER);
 	q->keyed_next = false;
 	q->places = q->takes_placed = places;
 }
 
-void rnl__queue_bound(struct rnl__queue *q, uint64_t limit, uint64_t look)
+void rnl__queue_bound(struct rnl__queue *q, uint64_t limit)
 {
 	/* relaxed, both: a submit beside this uses the old value or the new one */
 	atomic_store_explicit(&q->limit, limit, memory_order_relaxed);
 	/* relaxed */
-	atomic_store_explicit(&q->look, look, memory_order_relaxed);
 }
 
 /* ---- reserving ----------------------------------------------------------- */
@@ -209,7 +207,7 @@ void rnl__queue_unreserve(struct rnl__queue *q, unsigned nr)
 	atomic_fetch_sub_explicit(&q->accepted, nr, memory_order_relaxed);
 }
 
-int rnl__queue_reserve(struct rnl__queue *q, unsigned nr, bool *high)
+int rnl__queue_reserve(struct rnl__queue *q, unsigned nr)
 {
 	/* relaxed: see rnl__queue_bound() */
 	uint64_t limit = atomic_load_explicit(&q->limit, memory_order_relaxed);
@@ -240,9 +238,6 @@ int rnl__queue_reserve(struct rnl__queue *q, unsigned nr, bool *high)
 		/* `old` may count reservations that were taken back since. */
 		used = old > now ? old - now : 0;
 	}
-	/* relaxed: as the limit */
-	if (used + nr > atomic_load_explicit(&q->look, memory_order_relaxed))
-		*high = true;
 	if (used + nr <= limit)
 		return (int)nr;
 	space = used < limit ? (unsigned)(limit - used) : 0;

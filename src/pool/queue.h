@@ -65,7 +65,6 @@ struct rnl__queue {
 	bool places;			/* the pool has several devices */
 	_Atomic uint64_t taken_seen;	/* of all lanes, as a submit last saw it */
 	_Atomic uint64_t limit;
-	_Atomic uint64_t look;		/* a submit that finds more jobs looks at the high mark */
 	_Atomic uint64_t due;		/* before it no queued job is late; NEVER: none will be */
 	/* The owner's: the keyed lane is looked at before the open one. */
 	_Alignas(RNL__CACHE_LINE) bool keyed_next;
@@ -82,14 +81,13 @@ static inline unsigned rnl__keyed_lane(uint32_t generation)
 void rnl__queue_init(struct rnl__queue *q, bool places);
 
 /* Sets how many jobs the queue may have, and `look`. */
-void rnl__queue_bound(struct rnl__queue *q, uint64_t limit, uint64_t look);
+void rnl__queue_bound(struct rnl__queue *q, uint64_t limit);
 
 /*
  * Reserves space for up to @nr jobs; each is then put exactly once, however late.
- * How many; -EAGAIN full; -ESHUTDOWN closed; -ESTALE the worker is away.  @high is set if
- * the queue has more than `look` jobs then, or seems to by an old count of the jobs taken.
+ * How many; -EAGAIN full; -ESHUTDOWN closed; -ESTALE the worker is away.
  */
-int rnl__queue_reserve(struct rnl__queue *q, unsigned nr, bool *high);
+int rnl__queue_reserve(struct rnl__queue *q, unsigned nr);
 
 /* Takes a reservation back. */
 void rnl__queue_unreserve(struct rnl__queue *q, unsigned nr);

@@ -51,6 +51,8 @@ void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job)
 
 void rnl__worker_ring_space(struct rnl__worker *w)
 {
+	/* Notices go by all queues: this one may be fuller than its share. */
+	rnl__pool_ring_notices(w->pool);
 	if (!rnl__queue_has_space(&w->queue))
 		return;
 	rnl__bell_ring_once(&w->pool->space[w->urgent]);

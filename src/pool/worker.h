@@ -107,7 +107,6 @@ struct rnl__worker {
 	uint64_t moved;			/* bytes that the running job has copied */
 	unsigned inside;		/* callers' code, how deep, if a guard watches */
 	unsigned unlooked;		/* calls since the guard last looked for a stray */
-	uint64_t look_in;		/* jobs until it looks at the low water mark */
 	bool woken;			/* perhaps for a job that it does not take: share() */
 	struct rnl__track *track;	/* NULL: no trace runs */
 	struct rnl__nvtx *ranges;	/* NULL: no tool reads NVTX */

@@ -186,7 +186,7 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 		health.state = RNL_HEALTH_FAILED;
 	else if (health.nr_stuck)
 		health.state = RNL_HEALTH_STUCK;
-	else if (health.queued >= pool->high_water)
+	else if (health.queued >= pool->max_queued - pool->max_queued / 4)
 		health.state = RNL_HEALTH_OVERLOADED;
 	rnl__copy_out(out, &health, sizeof(health));
 	return 0;

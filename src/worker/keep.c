@@ -7,7 +7,6 @@
 
 #include "job/delayed.h"
 #include "job/job.h"
-#include "job/watermark.h"
 #include "pool/holds.h"
 #include "pool/keeper.h"
 #include "pool/pool.h"
@@ -82,14 +81,12 @@ static void tell(struct rnl_pool *pool, struct rnl__worker *from)
 {
 	rnl__owed_tell(&pool->keeper.self);
 	/*
-	 * [keep.D1] full barrier: our counts are written before the look for drains, for notices,
-	 * and for the worker, which may wait to leave, or to hand over; pairs with [bell.L2],
-	 * [watermark.W1], [park.S1].
+	 * [keep.D1] full barrier: our counts are written before the look for drains, and for the
+	 * worker, which may wait to leave, or to hand over; pairs with [bell.L2], [park.S1].
 	 */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
 	(void)rnl__park_wake(&from->park);
-	rnl__share_look_at_mark(&pool->keeper.self);
 }
 
 /* Completes the jobs of a queue that cannot wait. */
@@ -199,7 +196,6 @@ static void keep_end_outside(struct keep *keep)
 		keep->outside = outside;
 		rnl__delayed_look(pool, 0, all != keep->cancels_of_all, &keep->brk);
 		keep->cancels_of_all = all;
-		rnl__watermark_cancelled(pool);
 		keep->queued_cancelled = true;
 	}
 	if (rnl__queue_due(&pool->keeper.self.queue) <= began)
@@ -275,8 +271,6 @@ static void *keep_main(void *arg)
 			return NULL;
 		if (searches <= now)
 			search(&keep);
-		if (rnl__watermark_end(pool))
-			continue;
 		if (returned)
 			tell_barriers(pool);
 		if (outside <= now)

@@ -29,7 +29,6 @@
 #include "worker/staff.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
-#include "job/watermark.h"
 
 #define CREATE "rnl_pool_create()"
 #define WORKERS_DEFAULT 8
@@ -82,10 +81,6 @@ static void fill_in(struct rnl_pool_attr *attr)
 		attr->in_flight_ns = IN_FLIGHT_DEFAULT_NS;
 	if (!attr->watchdog_ms)
 		attr->watchdog_ms = WATCHDOG_DEFAULT_MS;
-	if (!attr->high_water)
-		attr->high_water = attr->max_queued - attr->max_queued / 4;
-	if (!attr->low_water)
-		attr->low_water = attr->high_water / 2;
 	if (!attr->stuck_ms)
 		attr->stuck_ms = STUCK_DEFAULT_MS;
 	if (!attr->time_every)
@@ -110,8 +105,6 @@ static int check_attr(const struct rnl_pool_attr *attr)
 		  RNL_WORKERS_MAX - attr->nr_urgent },
 		{ "stream", attr->stream, 0, RNL_STREAM_PRIVATE },
 		{ "max_in_flight", attr->max_in_flight, 1, IN_FLIGHT_MAX },
-		{ "high_water", attr->high_water, 1, attr->max_queued },
-		{ "low_water", attr->low_water, 0, attr->high_water - 1 },
 		{ "guard", attr->guard, 0, RNL_GUARD_STRICT },
 		{ "pinned_preload", attr->pinned_preload, 0, attr->pinned_max },
 	};
@@ -183,8 +176,6 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	while (pool->time_mask < attr->time_every - 1 && pool->time_mask < UINT32_MAX)
 		pool->time_mask = pool->time_mask << 1 | 1;
 	pool->max_queued = attr->max_queued;
-	pool->high_water = attr->high_water;
-	pool->low_water = attr->low_water;
 	pool->max_in_flight = attr->max_in_flight;
 	pool->enough_ns = attr->in_flight_ns;
 	pool->watchdog_ns = 1000000ull * attr->watchdog_ms;
@@ -216,16 +207,12 @@ static void init_parts(struct rnl_pool *pool)
 		&pool->space[0], &pool->space[1], &pool->space_deferred, &pool->space_batch,
 		&pool->drained, &pool->keeper.bell, &pool->keeper.cancelled,
 	};
-	/* Another pool, and the other mark, had other turns. */
-	const uint32_t turn = (uint32_t)rnl__now() & ~1u;
 
 	for (unsigned i = 0; i < sizeof(bells) / sizeof(bells[0]); i++)
 		rnl__bell_init(bells[i]);
 	atomic_init(&pool->cancels, (uint32_t)(RNL__START(31, 2) * RNL__POOL_CANCEL));
 	atomic_init(&pool->keeper.cancels, (uint32_t)RNL__START(32, 2));
 	atomic_init(&pool->keeper.outside, (uint32_t)RNL__START(32, 2));
-	atomic_init(&pool->turns[RNL_LOW_WATER], turn);
-	atomic_init(&pool->turns[RNL_HIGH_WATER], turn ^ 1u << 30);
 	pthread_mutex_init(&pool->resizing, NULL);
 	pthread_mutex_init(&pool->tracing, NULL);
 	pthread_mutex_init(&pool->topping, NULL);
@@ -348,7 +335,6 @@ static void life_close(struct rnl_pool *pool)
 	/* The last one: see rnl__pool_closed(). */
 	rnl__tally_close(&pool->deferred);
 	rnl__keeper_cancelled(pool, true);
-	rnl__watermark_close(pool);
 	/* [pool.C1] that is a full barrier: closed before the ring; pairs with [bell.L2] */
 	rnl__pool_ring_spaces(pool);
 }
@@ -365,7 +351,7 @@ int rnl_pool_close(struct rnl_pool *pool)
 /* As rnl__pool_all_done(), and no notice waits for that. */
 static bool drained(struct rnl_pool *pool)
 {
-	/* [pool.E1] acquire: queued notices are counted as jobs; pairs with [watermark.L1] */
+	/* [pool.E1] acquire: queued notices are counted as jobs; pairs with [delayed.L1] */
 	if (rnl__pool_closed(pool) &&
 	    atomic_load_explicit(&pool->nr_last, memory_order_acquire))
 		return false;

@@ -287,11 +287,10 @@ static void tell_idle(struct rnl__worker *w)
 {
 	/*
 	 * [worker.D2] full barrier: our counts are written before we look for drains and
-	 * notices; pairs with [bell.L2], [watermark.W1].
+	 * notices; pairs with [bell.L2].
 	 */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(w->pool);
-	rnl__share_look_at_mark(w);
 }
 
 /* A wait begins: tells those that wait for an idle worker, and spins; true if that was enough. */

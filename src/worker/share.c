@@ -2,7 +2,6 @@
 /* What a worker tells other threads of itself; share.h has the design. */
 #include "config.h"
 
-#include "job/watermark.h"
 #include "pool/pool.h"
 #include "worker/share.h"
 
@@ -136,12 +135,4 @@ bool rnl__share_occupy(struct rnl__worker *w)
 	rnl__full_barrier();
 	rnl__share_queue(w);
 	return was;
-}
-
-void rnl__share_look_at_mark(struct rnl__worker *w)
-{
-	w->look_in = 0;
-	if (rnl__pool_has_notice(w->pool, RNL_LOW_WATER) ||
-	    rnl__pool_has_notice(w->pool, RNL_HIGH_WATER))
-		w->look_in = rnl__watermark_fell(w->pool);
 }

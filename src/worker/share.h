@@ -62,9 +62,6 @@ bool rnl__share_one_idles(struct rnl__worker *w);
  */
 bool rnl__share_leave(struct rnl__worker *w);
 
-/* If a notice waits, looks at the marks; starts those for low water if the pool is so empty. */
-void rnl__share_look_at_mark(struct rnl__worker *w);
-
 /*
  * A job was taken off the queue of @from: tells those that wait for space there, and shares
  * the worker's queue.  A full barrier stands between the taking and this call.
@@ -77,11 +74,6 @@ static inline void rnl__share_taken(struct rnl__worker *w, struct rnl__worker *f
 	if (from != w)
 		/* The other worker may be about to leave, and have seen the job counted. */
 		(void)rnl__park_wake(&from->park);
-	if (w->look_in)
-		w->look_in--;
-	else if (rnl__pool_has_notice(pool, RNL_LOW_WATER) ||
-		 rnl__pool_has_notice(pool, RNL_HIGH_WATER))
-		rnl__share_look_at_mark(w);
 	if (w->woken || rnl__lot_idle(&pool->lot) || rnl__lot_idle(&pool->urgent_lot))
 		rnl__share_queue(w);
 }

@@ -154,8 +154,7 @@ static void bound_queues(struct rnl_pool *pool, unsigned nr)
 		bool urgent = i < pool->nr_urgent;
 
 		rnl__queue_bound(&pool->workers[i].queue,
-				 part(pool->max_queued, urgent ? pool->nr_urgent : nr),
-				 part(pool->high_water, pool->nr_urgent + nr) - 1);
+				 part(pool->max_queued, urgent ? pool->nr_urgent : nr));
 	}
 }
 
@@ -202,7 +201,7 @@ int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
 static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned nr)
 {
 	struct rnl__staff staff = {
-		.generation = (old.generation + 1) & RNL__GENERATION_MAX,
+		.generation = old.generation + 1,
 		.nr = nr,
 	};
 	unsigned first = pool->nr_urgent;

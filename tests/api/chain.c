@@ -353,7 +353,7 @@ TEST(chains_are_delayed_wait_for_marks_and_end_in_queues)
 		if (i)
 			must(submit_at(pool, &rings[0].job, rnl_clock() + MS));
 		else
-			must(rnl_submit_when(pool, &rings[0].job, RNL_LOW_WATER));
+			must(rnl_submit_when(pool, &rings[0].job, RNL_SPACE));
 		reap_all(cq, reaped, LENGTH);
 		for (int j = 0; j < LENGTH; j++)
 			ck_assert_ptr_eq(reaped[j], &rings[j].job);
@@ -476,7 +476,7 @@ TEST(a_circle_is_refused_and_no_job_of_it_is_accepted, .loops = 2)
 	for (int i = 0; i < 3; i++) {
 		last_line[0] = 0;
 		ck_assert_int_eq(i == 1 ? submit_at(pool, &rings[0].job, 0) :
-				 i == 2 ? rnl_submit_when(pool, &rings[0].job, RNL_LOW_WATER) :
+				 i == 2 ? rnl_submit_when(pool, &rings[0].job, RNL_SPACE) :
 				 rnl_submit(pool, &rings[0].job), -EINVAL);
 		ck_assert_ptr_nonnull(strstr(last_line, "circle"));
 	}
@@ -519,7 +519,7 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	must(rnl_job_order(&others[0].job, NULL));
 	ck_assert_int_eq(submit_at(pool, &others[0].job, rnl_clock()), -EAGAIN);
 	must(rnl_job_at(&others[0].job, 0));
-	ck_assert_int_eq(rnl_submit_when(pool, &others[0].job, RNL_LOW_WATER), -EAGAIN);
+	ck_assert_int_eq(rnl_submit_when(pool, &others[0].job, RNL_SPACE), -EAGAIN);
 	/* With a first job that would be deferred. */
 	must(rnl_barrier_add(&barrier, &counted));
 	must(rnl_submit(pool, &counted));

@@ -35,23 +35,17 @@ TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeo
 }
 
 /* Its queue, its callback or a wait tells: as of rnl_barrier_notify(). */
-TEST(a_notice_needs_no_function_for_any_mark)
+TEST(a_notice_needs_no_function)
 {
-	struct rnl_pool *pool = pool_of(1, .max_queued = 8, .high_water = 1);
-	struct rnl_job notices[3], *reaped[1], plug, queued;
-	struct gate gate = GATE_INIT;
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job notices[2], *reaped[1];
 	struct rnl_cq *cq = cq_of();
 
-	for (int i = RNL_LOW_WATER; i <= RNL_EMPTY; i++)
+	for (int i = RNL_SPACE; i <= RNL_EMPTY; i++)
 		job_of(&notices[i], NULL, NULL);
 	must(rnl_job_cq(&notices[RNL_EMPTY], cq));
-	must(rnl_submit_when(pool, &notices[RNL_LOW_WATER], RNL_LOW_WATER));
-	ck_assert_int_eq(result_of(&notices[RNL_LOW_WATER]), 0);
-	hold_workers(pool, &gate, &plug, 1);
-	submit_job(pool, &queued, noop_fn, NULL);
-	must(rnl_submit_when(pool, &notices[RNL_HIGH_WATER], RNL_HIGH_WATER));
-	gate_open(&gate);
-	ck_assert_int_eq(result_of(&notices[RNL_HIGH_WATER]), 0);
+	must(rnl_submit_when(pool, &notices[RNL_SPACE], RNL_SPACE));
+	ck_assert_int_eq(result_of(&notices[RNL_SPACE]), 0);
 	must(rnl_submit_when(pool, &notices[RNL_EMPTY], RNL_EMPTY));
 	must(rnl_pool_close(pool));
 	reap_all(cq, reaped, 1);
@@ -72,7 +66,7 @@ TEST(a_notice_for_the_end_is_in_no_barrier)
 	job_in(&barrier, &notice, noop_fn, NULL);
 	ck_assert_int_eq(rnl_submit_when(pool, &notice, RNL_EMPTY), -EINVAL);
 	must(rnl_barrier_wait(&barrier, 0));
-	must(rnl_submit_when(pool, &notice, RNL_LOW_WATER));
+	must(rnl_submit_when(pool, &notice, RNL_SPACE));
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	rnl_pool_destroy(pool);
 }
@@ -158,22 +152,26 @@ TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 /* The keeper looks while the pool is being closed: the job that waits for its time is counted. */
 TEST(a_notice_waits_for_a_delayed_job_that_the_close_cancels, .timeout_s = 60)
 {
-	struct told job, delayed, notice;
+	enum { NR = 6 };
+	struct told jobs[NR], delayed, notice;
 
-	for (unsigned nr = rounds_of(1000); nr; nr--) {
+	for (unsigned nr = rounds_of(2500); nr; nr--) {
 		struct rnl_pool *pool = pool_of(1);
 
-		told_of(&job);
 		told_of(&delayed);
 		told_of(&notice);
 		must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
 		must(submit_at(pool, &delayed.job, rnl_clock() + 3600000 * MS));
-		must(rnl_submit(pool, &job.job));
+		for (int i = 0; i < NR; i++) {
+			told_of(&jobs[i]);
+			must(submit_at(pool, &jobs[i].job, rnl_clock() + i * 100));
+		}
 		must(rnl_pool_close(pool));
 		ck_assert_int_eq(result_of(&notice.job), 0);
 		ck_assert_int_eq(rnl_job_test(&delayed.job), 1);
 		ck_assert_int_eq(rnl_job_result(&delayed.job), -ECANCELED);
-		ck_assert_int_eq(rnl_job_test(&job.job), 1);
+		for (int i = 0; i < NR; i++)
+			ck_assert_int_eq(rnl_job_test(&jobs[i].job), 1);
 		rnl_pool_destroy(pool);
 	}
 }

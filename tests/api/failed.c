@@ -70,7 +70,7 @@ static void refused(struct rnl_pool *pool, const struct before *b)
 	ck_assert_int_eq(submit_by_key_wait(pool, &job, 1, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EIO);
 	submit_anew(&job);
-	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EIO);
+	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_SPACE), -EIO);
 	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem), -EIO);
 	ck_assert_int_eq(rnl_pinned_get_wait(pool, 64, &mem, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_device_alloc(pool, 0, 64, &mem), -EIO);

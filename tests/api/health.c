@@ -16,11 +16,9 @@ static struct rnl_health health_of(struct rnl_pool *pool)
 	return health;
 }
 
-static struct rnl_pool *pool_of_marks(unsigned nr_workers, uint32_t max_queued, uint32_t high_water,
-				      uint32_t stuck_ms)
+static struct rnl_pool *pool_bounded(unsigned nr_workers, uint32_t max_queued, uint32_t stuck_ms)
 {
-	return pool_of(nr_workers, .max_queued = max_queued, .high_water = high_water,
-		       .stuck_ms = stuck_ms);
+	return pool_of(nr_workers, .max_queued = max_queued, .stuck_ms = stuck_ms);
 }
 
 #define NEVER_STUCK 3600000u
@@ -42,7 +40,7 @@ TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 {
 	uint32_t stuck_ms = (uint32_t)(600 * test_scale());
 	double longer = 1.5e-3 * stuck_ms, end;
-	struct rnl_pool *pool = pool_of_marks(2, 0, 0, stuck_ms);
+	struct rnl_pool *pool = pool_bounded(2, 0, stuck_ms);
 	void *mem;
 
 	check_ok(pool);
@@ -67,9 +65,9 @@ TEST(a_pool_that_is_idle_or_at_short_jobs_is_well)
 
 /* ---- overloaded ---------------------------------------------------------- */
 
-static void check_mark(uint32_t max_queued, uint32_t high_water, unsigned mark)
+static void check_mark(uint32_t max_queued, unsigned mark)
 {
-	struct rnl_pool *pool = pool_of_marks(1, max_queued, high_water, NEVER_STUCK);
+	struct rnl_pool *pool = pool_bounded(1, max_queued, NEVER_STUCK);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held, *jobs = calloc(mark, sizeof(*jobs));
 
@@ -89,17 +87,16 @@ static void check_mark(uint32_t max_queued, uint32_t high_water, unsigned mark)
 	free(jobs);
 }
 
-TEST(a_pool_is_overloaded_from_its_high_water_mark_on)
+TEST(a_pool_is_overloaded_from_three_quarters_on)
 {
-	check_mark(10, 10, 10);
-	check_mark(10, 1, 1);
-	check_mark(100, 20, 20);
-	check_mark(100, 0, 75);		/* three quarters */
+	check_mark(1, 1);
+	check_mark(10, 8);
+	check_mark(100, 75);
 }
 
 TEST(jobs_that_are_deferred_are_no_load)
 {
-	struct rnl_pool *pool = pool_of_marks(1, 10, 3, NEVER_STUCK);
+	struct rnl_pool *pool = pool_bounded(1, 10, NEVER_STUCK);
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_job held, queued[2], deferred[5];
@@ -144,31 +141,31 @@ static void await_stuck(struct rnl_pool *pool, unsigned nr, int worker, const st
 TEST(workers_are_stuck_in_functions_and_the_first_is_told)
 {
 	enum { STUCK_MS = 60 };
-	struct rnl_pool *pool = pool_of_marks(3, 10, 2, STUCK_MS);
+	struct rnl_pool *pool = pool_bounded(2, 4, STUCK_MS);
 	struct gate gates[2] = { GATE_INIT, GATE_INIT };
 	struct rnl_job held[2], queued[3];
 	uint64_t keys[2];
 	double since[2];
 
 	for (int i = 0; i < 2; i++)
-		keys[i] = key_on(pool, 2 - i);
+		keys[i] = key_on(pool, 1 - i);
 	for (int i = 0; i < 2; i++) {
 		since[i] = seconds_now();
 		job_of(&held[i], gated_fn, &gates[i]);
 		must(submit_by_key(pool, &held[i], keys[i]));
 		gate_await(&gates[i], 1);
-		await_stuck(pool, (unsigned)i + 1, 2, &held[0], false, STUCK_MS, since[0]);
+		await_stuck(pool, (unsigned)i + 1, 1, &held[0], false, STUCK_MS, since[0]);
 	}
 	/* The pool is overloaded, too; the worse state is reported. */
 	for (int i = 0; i < 3; i++) {
 		job_of(&queued[i], noop_fn, NULL);
-		must(submit_by_key(pool, &queued[i], keys[1]));
+		must(submit_by_key(pool, &queued[i], keys[i % 2]));
 	}
 	ck_assert_uint_eq(health_of(pool).state, RNL_HEALTH_STUCK);
 	ck_assert_uint_eq(health_of(pool).queued, 3);
 	gate_open(&gates[0]);
 	ck_assert_int_eq(result_of(&held[0]), 0);
-	await_stuck(pool, 1, 1, &held[1], false, STUCK_MS, since[1]);
+	await_stuck(pool, 1, 0, &held[1], false, STUCK_MS, since[1]);
 	gate_open(&gates[1]);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	check_ok(pool);
@@ -185,7 +182,7 @@ TEST(a_worker_is_stuck_on_its_device_with_the_first_job_there)
 	double since;
 
 	skip_unless_host();
-	pool = pool_of_marks(2, 0, 0, STUCK_MS);
+	pool = pool_bounded(2, 0, STUCK_MS);
 	key = key_on(pool, 1);
 	for (int round = 0; round < 2; round++) {
 		kernel = (struct gate)GATE_INIT;
@@ -215,7 +212,7 @@ static void gated_callback(struct rnl_job *job)
 TEST(a_worker_is_stuck_in_a_callback_as_in_a_function)
 {
 	enum { STUCK_MS = 60 };
-	struct rnl_pool *pool = pool_of_marks(2, 0, 0, STUCK_MS);
+	struct rnl_pool *pool = pool_bounded(2, 0, STUCK_MS);
 	uint64_t key = key_on(pool, 1);
 	struct rnl_job job;
 	double since = seconds_now();
@@ -233,7 +230,7 @@ TEST(a_worker_is_stuck_in_a_callback_as_in_a_function)
 
 TEST(without_a_time_of_its_own_a_pool_gives_a_job_a_second)
 {
-	struct rnl_pool *pool = pool_of_marks(1, 0, 0, 0);
+	struct rnl_pool *pool = pool_bounded(1, 0, 0);
 	struct gate gate = GATE_INIT;
 	struct rnl_job held;
 	double since = seconds_now();

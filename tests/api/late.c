@@ -4,6 +4,7 @@
  * the workers is closed until they were.
  */
 #include "cq.h"
+#include "full.h"
 #include "keeper.h"
 #include "record.h"
 #include "seed.h"
@@ -159,24 +160,23 @@ TEST(a_barrier_is_told_while_the_workers_are_busy)
 
 TEST(a_notice_that_is_cancelled_is_told_while_the_workers_are_busy)
 {
+	struct rnl_job notice;
+	struct full full;
 	struct jam jam;
-	struct rnl_job low, high;
 
+	full_start(&full, 1);
 	jam_of(&jam, 1);
-	for (int i = 0; i < 3; i++) {
-		job_of(&high, noop_fn, NULL);
-		must(rnl_submit_when(jam.pool, &high, RNL_HIGH_WATER));
-		must(rnl_job_cancel(&high));
-		ck_assert_int_eq(result_of(&high), -ECANCELED);
-		/* This one is queued at once. */
-		job_of(&low, noop_fn, NULL);
-		must(rnl_submit_when(jam.pool, &low, RNL_LOW_WATER));
-		must(rnl_job_cancel(&low));
-		ck_assert_int_eq(result_of(&low), -ECANCELED);
+	job_of(&notice, noop_fn, NULL);
+	for (int i = 0; i < 6; i++) {
+		/* It waits for space, or is queued at once. */
+		must(rnl_submit_when(i % 2 ? full.pool : jam.pool, &notice, RNL_SPACE));
+		must(rnl_job_cancel(&notice));
+		ck_assert_int_eq(result_of(&notice), -ECANCELED);
 	}
-	must(rnl_submit_when(jam.pool, &high, RNL_HIGH_WATER));
-	must(rnl_pool_close(jam.pool));
-	ck_assert_int_eq(result_of(&high), -ECANCELED);
+	must(rnl_submit_when(full.pool, &notice, RNL_SPACE));
+	must(rnl_pool_close(full.pool));
+	ck_assert_int_eq(result_of(&notice), -ECANCELED);
+	full_end(&full);
 	jam_end(&jam);
 }
 
@@ -184,57 +184,19 @@ TEST(a_notice_that_is_cancelled_is_told_while_the_workers_are_busy)
 TEST(many_notices_are_cancelled_one_by_one, .timeout_s = 30)
 {
 	enum { NR = 100000 };
-	/* Those that are cancelled are queued: they do not reach the mark of the others. */
-	struct rnl_pool *pool = pool_of(1, .max_queued = 2 * NR, .high_water = 2 * NR);
 	struct rnl_job *notices = calloc(NR, sizeof(*notices));
+	struct full full;
 
+	full_start(&full, 1);
 	for (int i = 0; i < NR; i++) {
 		job_of(&notices[i], noop_fn, NULL);
-		must(rnl_submit_when(pool, &notices[i], RNL_HIGH_WATER));
+		must(rnl_submit_when(full.pool, &notices[i], RNL_SPACE));
 	}
 	for (int i = 0; i < NR; i++)
 		must(rnl_job_cancel(&notices[i]));
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(result_of(&notices[i]), -ECANCELED);
-	rnl_pool_destroy(pool);
-	free(notices);
-}
-
-/*
- * The submit that reaches the mark has the notices in no list while the keeper looks for the one that
- * was cancelled, or the keeper has them when the submit looks.
- */
-TEST(a_notice_beside_one_that_is_cancelled_is_told_at_its_mark, .timeout_s = 120)
-{
-	enum { NR = 20000, HIGH = 10, ROUNDS = 16, STEP_NS = 100000 };
-	struct rnl_pool *pool = pool_of(1, .high_water = HIGH);
-	struct rnl_job *notices = calloc(NR, sizeof(*notices));
-
-	for (int round = 0; round < ROUNDS; round++) {
-		struct gate gate = GATE_INIT;
-		struct rnl_job held, queued[HIGH];
-
-		hold_workers(pool, &gate, &held, 1);
-		for (int i = 0; i < NR; i++) {
-			job_of(&notices[i], noop_fn, NULL);
-			must(rnl_submit_when(pool, &notices[i], RNL_HIGH_WATER));
-		}
-		for (int i = 0; i < HIGH; i++) {
-			job_of(&queued[i], noop_fn, NULL);
-			if (i == HIGH - 1) {
-				must(rnl_job_cancel(&notices[NR - 1]));
-				for (int64_t until = rnl_clock() + round * STEP_NS; rnl_clock() < until;)
-					;
-			}
-			must(rnl_submit(pool, &queued[i]));
-		}
-		ck_assert_int_eq(result_of(&notices[NR - 1]), -ECANCELED);
-		gate_open(&gate);
-		for (int i = 0; i < NR - 1; i++)
-			ck_assert_int_eq(result_of(&notices[i]), 0);
-		must(rnl_pool_drain(pool, RNL_FOREVER));
-	}
-	rnl_pool_destroy(pool);
+	full_end(&full);
 	free(notices);
 }
 

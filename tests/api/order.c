@@ -198,7 +198,7 @@ TEST(a_submit_to_what_is_no_order_is_refused)
 	must(rnl_job_urgent(&job, 1));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	must(rnl_job_urgent(&job, 0));
-	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EINVAL);
+	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_SPACE), -EINVAL);
 	must(rnl_submit(pool, &job));
 	ck_assert_int_eq(result_of(&job), 0);
 	must(rnl_job_init(&first, noop_fn));

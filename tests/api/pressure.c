@@ -1,38 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A full pool pushes back at once, or its submitters wait for space. */
+#include "full.h"
 #include "host_kernel.h"
-#include "pool.h"
-
-/* A pool with one worker, which is held, and a full queue. */
-struct full {
-	struct rnl_pool *pool;
-	struct gate gate;
-	struct rnl_job held, *queued;
-	unsigned nr;
-};
-
-static void full_start(struct full *f, unsigned max_queued)
-{
-	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
-
-	attr.max_queued = max_queued;
-	*f = (struct full){ .pool = pool_with(&attr, 1), .gate = GATE_INIT, .nr = max_queued };
-	hold_workers(f->pool, &f->gate, &f->held, 1);
-	f->queued = calloc(max_queued, sizeof(*f->queued));
-	for (unsigned i = 0; i < max_queued; i++) {
-		submit_job(f->pool, &f->queued[i], noop_fn, NULL);
-	}
-}
-
-/* Opens the gate if it is shut, and destroys the pool. */
-static void full_end(struct full *f)
-{
-	gate_open(&f->gate);
-	for (unsigned i = 0; i < f->nr; i++)
-		ck_assert_int_eq(result_of(&f->queued[i]), 0);
-	rnl_pool_destroy(f->pool);
-	free(f->queued);
-}
 
 /* ---- what is on the device is bounded ------------------------------------ */
 

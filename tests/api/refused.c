@@ -291,7 +291,7 @@ static void try_combinations(struct rnl_pool *pool, struct rnl_order *order, str
 	job_of(&job, noop_fn, NULL);
 	job_of(&first, noop_fn, NULL);
 	must(rnl_job_at(&job, 1));
-	refused(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EINVAL, "has a time: rnl_submit_when()");
+	refused(rnl_submit_when(pool, &job, RNL_SPACE), -EINVAL, "has a time: rnl_submit_when()");
 	must(rnl_job_order(&job, order));
 	try_submits(pool, &job, -EINVAL, "has a time, and is in an order");
 	must(rnl_job_key(&job, 1));
@@ -343,12 +343,12 @@ TEST(a_submit_that_is_refused_is_logged)
 	submit_job(pool, &job, gated_fn, &gate);
 	try_submits(pool, &job, -EBUSY, "was submitted before, and is not done");
 	try_settings(&order, &job, -EBUSY, "is not done");
-	refused(rnl_submit_when(pool, &job, RNL_LOW_WATER), -EBUSY, "was submitted before");
+	refused(rnl_submit_when(pool, &job, RNL_SPACE), -EBUSY, "was submitted before");
 	refused(rnl_barrier_notify(&barrier, &job), -EBUSY, "was submitted before");
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 0);
-	refused(rnl_submit_when(NULL, &job, RNL_LOW_WATER), -EINVAL, "pool is NULL");
-	refused(rnl_submit_when(pool, &job, (enum rnl_water)7), -EINVAL, "mark is 7");
+	refused(rnl_submit_when(NULL, &job, RNL_SPACE), -EINVAL, "pool is NULL");
+	refused(rnl_submit_when(pool, &job, (enum rnl_when)7), -EINVAL, "when is 7");
 	refused(rnl_job_order(&job, &none), -EINVAL, "the order was not initialised");
 	refused(rnl_order_init(NULL, pool, 1), -EINVAL, "rnl_order_init(): the order is NULL");
 	refused(rnl_submit_many(pool, NULL, 1), -EINVAL, "jobs is NULL, and nr is 1");

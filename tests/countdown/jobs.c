@@ -43,7 +43,6 @@ static int submit_keyed(struct rnl_pool **pool)
 static void room_for_one(struct rnl_pool_attr *attr)
 {
 	attr->max_queued = 1;
-	attr->high_water = 1;
 }
 
 static int submit_wait(struct rnl_pool **pool)
@@ -74,7 +73,7 @@ static int submit_keyed_wait(struct rnl_pool **pool)
 static int submit_when(struct rnl_pool **pool)
 {
 	struct watched *w = watched_next(BY_CALLBACK);
-	int ret = watched_submitted(w, rnl_submit_when(*pool, &w->job, RNL_LOW_WATER));
+	int ret = watched_submitted(w, rnl_submit_when(*pool, &w->job, RNL_SPACE));
 
 	if (!ret)
 		expect(!rnl_job_wait(&w->job, RNL_FOREVER));

@@ -20,7 +20,7 @@ bool jobs_any(bool (*is)(const struct work *w))
 /* It is done after a call that this thread has to make, so this thread must not wait for it. */
 bool job_waits_for_caller(const struct work *w)
 {
-	return w->act == ACT_HOLD || (w->way >= AT_LOW && w->way <= AT_EMPTY);
+	return w->act == ACT_HOLD || (w->way >= FOR_SPACE && w->way <= AT_EMPTY);
 }
 
 /* What it came to and what it copied stays, while a job that waited for it is not told. */
@@ -111,7 +111,7 @@ static void prepare(struct work *w, enum way way, unsigned how, struct work *bef
 		must(!rnl_job_deadline(&w->job, DEADLINE_NS));
 	must(!rnl_job_gather(&w->job, how >> 6 & 1));
 	must(!rnl_job_replay(&w->job, how >> 6 & how >> 4 & 1));	/* a group of its own */
-	if (how >> 7 & 1 && (way == PLAIN || way == DELAYED || way == AT_LOW))
+	if (how >> 7 & 1 && (way == PLAIN || way == DELAYED || way == FOR_SPACE))
 		must(!rnl_job_urgent(&w->job, 1));
 	if (how >> 13 & 3 && way != ORDERED && !before) {
 		w->place = (int)((how >> 13 & 3) - 1) % (int)s.nr_devices;
@@ -145,10 +145,8 @@ static int submit(struct work *w, unsigned key, unsigned how, bool waits)
 		return submit_at(s.pool, &w->job, w->start_ns);
 	case KEYED_DELAYED:
 		return submit_by_key_at(s.pool, &w->job, key, w->start_ns);
-	case AT_LOW:
-		return rnl_submit_when(s.pool, &w->job, RNL_LOW_WATER);
-	case AT_HIGH:
-		return rnl_submit_when(s.pool, &w->job, RNL_HIGH_WATER);
+	case FOR_SPACE:
+		return rnl_submit_when(s.pool, &w->job, RNL_SPACE);
 	case AT_EMPTY:
 		return rnl_submit_when(s.pool, &w->job, RNL_EMPTY);
 	case TELLS_BARRIER:
@@ -281,7 +279,7 @@ void pool_close(void)
 
 		while (w->before)	/* it waits with the first of its chain */
 			w = w->before;
-		s.works[i].may_cancel |= w->way >= DELAYED && w->way <= AT_HIGH;
+		s.works[i].may_cancel |= w->way >= DELAYED && w->way <= FOR_SPACE;
 	}
 	s.closed = true;
 	must(!rnl_pool_close(s.pool));

@@ -237,7 +237,7 @@ static void count(const struct work *w, int result)
 	s.nr_failed += result < 0;
 	s.nr_timed_out += result == -ETIMEDOUT && !called && w->way != TELLS_BARRIER;
 	if (result == -ECANCELED && !called) {
-		if (w->way < AT_LOW)
+		if (w->way < FOR_SPACE)
 			s.nr_cancelled++;
 		else
 			s.nr_notices_cancelled++;

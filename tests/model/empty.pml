@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a notice for RNL_EMPTY: rnl__watermark_wait_for_end(), _end() and queue_cancelled() of
- * src/job/watermark.c, rnl_pool_close() and drained() of src/worker/life.c, rnl__pool_all_done()
- * and _ring_drained() of src/pool/pool.[ch], and keep_main() of src/worker/keep.c.
+ * Model of a notice for RNL_EMPTY: rnl_submit_when(), src/job/delayed.c, rnl_job_cancel(),
+ * rnl_pool_close() and drained() of src/worker/life.c, rnl__pool_all_done() and _ring_drained() of
+ * src/pool/pool.[ch], and keep_main() of src/worker/keep.c.
  *
  * One thread submits a notice, and cancels it or not; another closes the pool or not, and drains it;
  * a third submits a job, which is refused after the close. A worker runs the job and the notice;
  * the keeper queues the notice.
  *
  * Left out: store buffers: whoever rings has a full barrier before; the bells themselves: a ring
- * ends each wait that began to listen before. The other marks; a submit that takes its reservation
- * back.
+ * ends each wait that began to listen before. Notices for space, jobs with a time; a submit that takes
+ * its reservation back.
  *
- * Asserted: the notice is queued once; if it was not cancelled, then when the pool is closed and
- * the job done; a drain that begins behind the notice's submit ends when it is done. When nobody
- * moves, a notice that was cancelled, or whose pool is closed, is done, and no drain sleeps.
+ * Asserted: the notice is queued once, and not before the thread that cancelled it has put it on its
+ * list; if it was not cancelled, then when the pool is closed and the job done; a drain that begins
+ * behind the notice's submit ends when it is done. When nobody moves, a notice that was cancelled, or
+ * whose pool is closed, is done, and no drain sleeps.
  *
  * Broken: BREAK_SUBMIT a submit, BREAK_CLOSE a close, BREAK_CANCEL a cancel does not ring the
  * keeper; BREAK_DONE a worker does not; BREAK_ORDER it looks for the notice before it counts;
- * BREAK_LISTEN the keeper looks before it listens; BREAK_LIST a drain looks at the list, not at the
+ * BREAK_LISTEN the keeper looks before it listens; BREAK_LIST a drain looks at the lists, not at the
  * count; BREAK_PUSH a submit pushes before it counts; BREAK_LAST the keeper takes off the count
- * before it queues; BREAK_RING it does not ring behind that.
+ * before it queues; BREAK_RING it does not ring behind that; BREAK_MEET it queues a cancelled notice
+ * that is not on the list of the cancelled.
  */
 mtype = { job, notice };
 
-bool closed, cancelled;
-bool waits;				/* the notice: on its list */
+bool closed;
+bool cancelled, enqueued;		/* the notice's phase: one of them, or DELAYED */
+bool came, listed, named;		/* it is on the keeper's lists: came, notices, cancelled */
+bool met;				/* it left `notices`, or came, or was named; another one follows */
 byte last;				/* notices that are not queued */
 bool submitted, job_in, job_done, queued, notice_done;
-byte accepted, released, cancels;
+byte accepted, released;
 bool keeper_rung, drain_rung;
 chan queue = [2] of { mtype };
 
@@ -37,9 +41,9 @@ inline ring_drained()			/* rnl__pool_ring_drained() */
 	drain_rung = true;
 	if
 #ifndef BREAK_DONE
-	:: waits -> keeper_rung = true
+	:: last -> keeper_rung = true
 #endif
-	:: else
+	:: else -> skip
 	fi
 }
 
@@ -62,18 +66,18 @@ inline all_done()
 	is_done = (accepted == sum)
 }
 
-inline take_off()			/* [watermark.L1] */
+inline take_off()			/* [delayed.L1] */
 {
 	d_step { assert(last); last-- }
 }
 
-inline queue_notice()
+inline queue_notice()			/* queue() */
 {
 #ifdef BREAK_LAST
 	take_off();
 #endif
 	d_step {
-		assert(!queued && !waits);
+		assert(!queued && !came && !listed && !named);
 		queued = true;
 		assert(cancelled || (closed && job_in == job_done));
 		accepted++
@@ -87,27 +91,45 @@ inline queue_notice()
 #endif
 }
 
+inline meet()
+{
+#ifdef BREAK_MEET
+	met = true;
+#endif
+	if
+	:: met -> queue_notice()
+	:: else -> met = true
+	fi
+}
+
 active proctype submits_notice()
 {
 #ifdef BREAK_PUSH
-	waits = true;
+	came = true;
 	last++;
 #else
 	last++;
-	waits = true;					/* push() */
+	came = true;					/* push() */
 #endif
 #ifndef BREAK_SUBMIT
-	d_step { cancels++; keeper_rung = true };	/* rnl__keeper_cancelled() */
+	keeper_rung = true;
 #endif
 	submitted = true;
 	if
-	:: true ->
-		cancelled = true;			/* rnl_job_cancel() */
+	:: true ->					/* rnl_job_cancel() */
+		atomic {
+			if
+			:: enqueued -> goto out		/* the worker has it, or will */
+			:: else -> cancelled = true
+			fi
+		};
+		named = true;
 #ifndef BREAK_CANCEL
-		d_step { cancels++; keeper_rung = true }
+		keeper_rung = true
 #endif
 	:: true
-	fi
+	fi;
+out:
 }
 
 active proctype submits_job()
@@ -133,14 +155,14 @@ active proctype closes()
 	fi;
 	closed = true;
 #ifndef BREAK_CLOSE
-	d_step { cancels++; keeper_rung = true };
+	keeper_rung = true;
 #endif
 	knew = submitted;
 	do
 	:: drain_rung = false;				/* rnl__bell_listen() */
 		if
 #ifdef BREAK_LIST
-		:: waits -> is_done = false
+		:: came || listed -> is_done = false
 #else
 		:: last -> is_done = false		/* [pool.E1] */
 #endif
@@ -170,7 +192,7 @@ end:	do
 active proctype keeper()
 {
 	bool is_done, seen;
-	byte sum, saw;
+	byte sum;
 
 	do
 	:: notice_done -> break				/* what follows is not of the model */
@@ -178,30 +200,50 @@ active proctype keeper()
 #ifndef BREAK_LISTEN
 		keeper_rung = false;			/* rnl__bell_listen() */
 #endif
-		seen = closed && waits;
+		if
+		:: came ->				/* take_in() */
+			came = false;
+			if
+			:: cancelled -> meet()		/* leave() */
+			:: else -> listed = true
+			fi
+		:: else
+		fi;
+		if
+		:: named ->				/* take_cancelled() */
+			named = false;
+			if
+			:: listed -> listed = false; queue_notice()
+			:: else -> meet()
+			fi
+		:: else
+		fi;
+		seen = listed && closed;
 		if
 		:: seen -> all_done()
 		:: else -> is_done = false
+		fi;
+		if
+		:: is_done ->				/* start_notices() */
+			listed = false;
+			atomic {			/* rnl__job_enqueued() */
+				if
+				:: !cancelled -> enqueued = true
+				:: else
+				fi
+			};
+			if
+			:: enqueued -> queue_notice()
+			:: else -> meet()
+			fi
+		:: else
 		fi;
 #ifdef BREAK_LISTEN
 		keeper_rung = false;
 #endif
 		if
-		:: is_done ->				/* rnl__watermark_end() */
-			waits = false;			/* [watermark.N2] */
-			queue_notice()
-		:: !is_done && saw != cancels ->	/* queue_cancelled() */
-			saw = cancels;
-			if
-			:: waits ->
-				waits = false;
-				if
-				:: cancelled -> queue_notice()
-				:: else -> waits = true
-				fi
-			:: else
-			fi
-		:: !is_done && saw == cancels ->
+		:: came || named || is_done		/* keep_outside_time() */
+		:: else ->
 end:			keeper_rung			/* rnl__bell_wait() */
 		fi
 	od

@@ -137,7 +137,7 @@ class Asyncio(unittest.TestCase):
                 with self.assertRaises(runnel.Full):
                     for _ in range(20):
                         small.submit(int)
-                notice = small.submit(lambda: "room", when=runnel.LOW_WATER)
+                notice = small.submit(lambda: "room", when=runnel.SPACE)
                 gate.open()
                 await job
                 return await notice

@@ -142,7 +142,7 @@ class Jobs(unittest.TestCase):
                     small.submit(int, timeout=0)
                 except runnel.Full:
                     break
-            notice = small.submit(lambda: "room", when=runnel.LOW_WATER)
+            notice = small.submit(lambda: "room", when=runnel.SPACE)
             self.assertFalse(notice.done())
             gate.open()
             self.assertEqual(notice.result(LONG), "room")

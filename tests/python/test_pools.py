@@ -59,13 +59,11 @@ class Pools(unittest.TestCase):
                 p.submit(done.append, i)
         self.assertEqual(sorted(done), list(range(100)))
 
-    def test_with_waits_for_no_time_of_a_job_and_no_mark(self):
+    def test_with_waits_for_no_time_of_a_job(self):
         with pool(1) as p, Gate() as gate:
             p.submit(gate.wait)
-            jobs = [p.submit(self.fail, at=time.monotonic() + 1000),
-                    p.submit(self.fail, when=runnel.HIGH_WATER)]
-        for job in jobs:
-            self.assertIsInstance(job.exception(LONG), runnel.Cancelled)
+            job = p.submit(self.fail, at=time.monotonic() + 1000)
+        self.assertIsInstance(job.exception(LONG), runnel.Cancelled)
 
     def test_an_exception_in_with_cancels_what_has_not_started(self):
         ran = []

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notices for a mark that is never reached are cancelled or closed while they are
- * submitted. None is forgotten.
+ * Notices for space, of a pool that has none, are cancelled or closed while they are submitted. None
+ * is forgotten.
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
 #include "effort.h"
+#include "full.h"
 #include "halts.h"
 #include "pool.h"
 
@@ -48,18 +49,23 @@ TEST(a_notice_that_is_cancelled_beside_its_submit_completes, .timeout_s = 60)
 	struct notice n = {
 		.submitter = pthread_self(), .random = draws_of(test_seed(), 0),
 	};
-	struct rnl_pool *pool = pool_of(1);
+	struct full full;
+	struct rnl_pool *pool;
 	struct call canceller;
 
-	submit_job(pool, &n.job, noop_fn, NULL);
-	ck_assert_int_eq(result_of(&n.job), 0);
+	full_start(&full, 1);
+	pool = full.pool;
+	job_of(&n.job, noop_fn, NULL);
+	must(rnl_submit_when(pool, &n.job, RNL_SPACE));
+	must(rnl_job_cancel(&n.job));
+	ck_assert_int_eq(result_of(&n.job), -ECANCELED);
 	halts_init();
 	call_start(&canceller, cancel_all, &n);
 	while (effort_goes_on(&effort)) {
 		const unsigned round = effort.nr;
 
 		n.begun = round;
-		must(rnl_submit_when(pool, &n.job, RNL_HIGH_WATER));
+		must(rnl_submit_when(pool, &n.job, RNL_SPACE));
 		ck_assert_msg(!rnl_job_wait(&n.job, patience_ns()),
 			      "round %u: a notice was cancelled and is not done", round);
 		ck_assert_int_eq(rnl_job_result(&n.job), -ECANCELED);
@@ -70,8 +76,8 @@ TEST(a_notice_that_is_cancelled_beside_its_submit_completes, .timeout_s = 60)
 	n.begun = effort.nr + 1;
 	call_end(&canceller);
 	ck_assert_uint_eq(n.nr_bad, 0);
-	ck_assert_uint_eq(figures_of(pool).cancelled, effort.nr);
-	rnl_pool_destroy(pool);
+	ck_assert_uint_eq(figures_of(pool).cancelled, effort.nr + 1);
+	full_end(&full);
 }
 
 /* ---- closed --------------------------------------------------------------- */
@@ -89,7 +95,7 @@ static int submit_all(void *arg)
 	int ret = 0;
 
 	for (unsigned i = 0; i < NR_NOTICES && !ret; i++) {
-		ret = rnl_submit_when(crowd->pool, &crowd->jobs[i], RNL_HIGH_WATER);
+		ret = rnl_submit_when(crowd->pool, &crowd->jobs[i], RNL_SPACE);
 		crowd->nr += !ret;
 	}
 	if (ret && ret != -ESHUTDOWN)
@@ -107,9 +113,11 @@ TEST(a_notice_that_is_submitted_beside_a_close_completes, .timeout_s = 60)
 	halts_init();
 	while (effort_goes_on(&effort)) {
 		struct call submitter;
+		struct full full;
 		unsigned some = draw(&random, NR_NOTICES / 2);
 
-		crowd->pool = pool_of(1);
+		full_start(&full, 1);
+		crowd->pool = full.pool;
 		crowd->nr = 0;
 		for (unsigned i = 0; i < NR_NOTICES; i++)
 			job_of(&crowd->jobs[i], noop_fn, NULL);
@@ -127,9 +135,10 @@ TEST(a_notice_that_is_submitted_beside_a_close_completes, .timeout_s = 60)
 					     "%d", effort.nr, crowd->nr, i, ret,
 					     rnl_job_result(&crowd->jobs[i]));
 		}
+		gate_open(&full.gate);
 		must(rnl_pool_drain(crowd->pool, RNL_FOREVER));
 		ck_assert_uint_eq(figures_of(crowd->pool).cancelled, crowd->nr);
-		rnl_pool_destroy(crowd->pool);
+		full_end(&full);
 	}
 	free(crowd);
 }

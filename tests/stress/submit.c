@@ -15,7 +15,7 @@ static int other_ret;	/* what the other call returned */
 
 /* ---- submits of every kind ------------------------------------------------ */
 
-enum way { PLAIN, KEYED, MANY, URGENT, AT_LOW, AT_HIGH, AFTER, KEYED_AFTER, NR_WAYS };
+enum way { PLAIN, KEYED, MANY, URGENT, FOR_SPACE, AFTER, KEYED_AFTER, NR_WAYS };
 
 static enum way way;
 
@@ -39,9 +39,8 @@ static int submit_way(struct told *t)
 	case MANY:
 		ret = rnl_submit_many(pool, &job, 1);
 		return ret == 1 ? 0 : ret;
-	case AT_LOW:
-	case AT_HIGH:
-		return rnl_submit_when(pool, job, way == AT_LOW ? RNL_LOW_WATER : RNL_HIGH_WATER);
+	case FOR_SPACE:
+		return rnl_submit_when(pool, job, RNL_SPACE);
 	default:
 		return rnl_submit(pool, job);
 	}
@@ -90,8 +89,6 @@ static void submit_beside_resizes(unsigned nr)
 {
 	nr_resizes = nr;
 	for (way = PLAIN; way < NR_WAYS; way++) {
-		if (way == AT_HIGH)
-			continue;
 		pool = sleepy_pool(4, 0);
 		make_barrier();
 		gate_open(&gate);
@@ -139,11 +136,11 @@ static void check_closed(void)
 	if (!ret)
 		ck_assert_msg(!rnl_job_wait(&a.job, patience_ns()),
 			      "way %d: an accepted job was lost (instruction %u)", way, steps.nr);
-	if (ret || way == AT_HIGH)
+	if (ret)
 		ck_assert_int_eq(a.runs, 0);
-	/* If the mark was reached, the notice may have been started already. */
+	/* The notice may have been started already. */
 	if (!ret)
-		ck_done(&a, way == AT_HIGH || (way == AT_LOW && !a.runs) ? -ECANCELED : 0);
+		ck_done(&a, way == FOR_SPACE && !a.runs ? -ECANCELED : 0);
 	must(rnl_pool_drain(pool, patience_ns()));
 	ck_assert_uint_eq(figures_of(pool).done, ret ? 1 : 2);
 	rnl_pool_destroy(pool);
@@ -175,17 +172,13 @@ static void other_cancel(void)
 static void check_cancelled(void)
 {
 	ck_assert_int_eq(ret, 0);
-	if (way == AT_HIGH && other_ret) {
-		ck_assert_int_eq(other_ret, -EALREADY);
-		other_ret = rnl_job_cancel(&a.job);
-	}
 	ck_assert(!other_ret || other_ret == -EALREADY || other_ret == -EBUSY);
 	ck_done(&a, other_ret ? 0 : -ECANCELED);
 }
 
 TEST(a_submit_beside_a_cancel_is_not_forgotten, .timeout_s = 120)
 {
-	static const enum way ways[] = { PLAIN, KEYED, AT_LOW, AT_HIGH };
+	static const enum way ways[] = { PLAIN, KEYED, FOR_SPACE };
 
 	skip_without_steps();
 	pool = sleepy_pool(1, 0);

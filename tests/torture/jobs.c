@@ -36,7 +36,7 @@ void producer_wait_for(struct producer *p, struct slot *slot, int64_t timeout_ns
 /* A notice may wait for a long time. */
 static int64_t draw_patience(struct producer *p, const struct slot *slot)
 {
-	const int64_t patience[] = { 0, 0, 0, 50000, slot->way < AT_LOW ? long_ns() : 0 };
+	const int64_t patience[] = { 0, 0, 0, 50000, slot->way < AT_SPACE ? long_ns() : 0 };
 
 	return patience[draw(p->random, COUNT(patience))];
 }
@@ -81,7 +81,7 @@ static void tend(struct producer *p, struct slot *slot, bool anew)
 	if (slot->way != MANY) {
 		/* In calm rounds this may be the only job: its worker sleeps and must be woken. */
 		if (slot_submit(slot) && p->round->calm && is_waited_for(slot->state) &&
-		    slot->way < AT_LOW && draw(p->random, 2))
+		    slot->way < AT_SPACE && draw(p->random, 2))
 			producer_wait_for(p, slot, long_ns());
 		return;
 	}
@@ -241,7 +241,7 @@ void jobs_check_drained(struct round *r)
 		const enum phase phase = phase_of(slot->state);
 
 		if (phase == FREE || phase == ENDED || slot->end != BY_CALLBACK ||
-		    slot->way >= AT_LOW)
+		    slot->way >= AT_SPACE)
 			continue;
 		if (tally_wrong(DRAINED_EARLY, "its callback has not returned"))
 			slot_print(slot);

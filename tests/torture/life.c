@@ -258,15 +258,15 @@ int life_submit(struct life *life, unsigned how, uint64_t key)
 
 	if (!state)
 		return -EBUSY;
-	life->waits = how & FOR_LOW_WATER;
+	life->waits = how & FOR_SPACE;
 	submit_anew(&life->job);
-	if (how & FOR_LOW_WATER)
-		ret = rnl_submit_when(pool, &life->job, RNL_LOW_WATER);
+	if (how & FOR_SPACE)
+		ret = rnl_submit_when(pool, &life->job, RNL_SPACE);
 	else if (how & HAS_KEY)
 		ret = submit_by_key(pool, &life->job, key);
 	else
 		ret = rnl_submit(pool, &life->job);
-	return life_submitted(life, state, ret, MAY_SHUT | (how & FOR_LOW_WATER ? 0 : MAY_AGAIN),
+	return life_submitted(life, state, ret, MAY_SHUT | (how & FOR_SPACE ? 0 : MAY_AGAIN),
 			      closed);
 }
 

@@ -114,10 +114,6 @@ static int create_pool(struct round *r)
 	attr.nr_urgent = draw(random, 3);
 	if (attr.nr_urgent)
 		attr.nr_urgent += r->nr_devices - 1;
-	if (draw(random, 2)) {
-		attr.high_water = 2 + draw(random, attr.max_queued - 2);
-		attr.low_water = 1 + draw(random, attr.high_water - 1);
-	}
 	attr.stuck_ms = draw(random, 2) ? 0 : 1 + draw(random, 20);
 	attr.time_every = 1u << draw(random, 7);
 	attr.pinned_max = draw(random, 3) ? 0 : UINT64_C(4) << 20;
@@ -193,7 +189,6 @@ static const struct {
 	{ "chains", chains_begin, 2 },
 	{ "passing", passing_begin, 4 },
 	{ "turns", turns_begin, 2 },
-	{ "again", again_begin, 4 },
 	{ "late", late_begin, 4 },
 	{ "due", due_begin, 2 },
 	{ "batch", batch_begin, 2 },

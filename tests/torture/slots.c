@@ -101,7 +101,7 @@ static void shot_init(struct slot *slot)
 
 static bool may_be_cancelled(const struct slot *slot)
 {
-	return slot->nr_cancelled || slot->after || (slot->way >= AT_LOW && slot->round->shut);
+	return slot->nr_cancelled || slot->after || (slot->way >= AT_SPACE && slot->round->shut);
 }
 
 static bool is_allowed(const struct slot *slot, uint64_t now)
@@ -164,7 +164,7 @@ static void count(const struct slot *slot)
 	tally_add(NR_URGENT, slot->urgent);
 	tally_add(NR_PLACED, slot->device >= 0);
 	r->gathered += slot->gathers && slot->runs;
-	tally_add(NR_NOTICES, slot->way >= AT_LOW);
+	tally_add(NR_NOTICES, slot->way >= AT_SPACE);
 	tally_add(NR_AFTER, slot->after != NULL);
 	tally_add(NR_REAPED, slot->end == BY_CQ);
 	tally_add(NR_CALLBACKS, slot->end == BY_CALLBACK);
@@ -241,7 +241,7 @@ static void draw_job(struct slot *slot, struct key *keys, bool alone)
 
 	slot->end = (enum end)draw(random, NR_ENDS);
 	/* Notices come after no barrier: they may wait for a long time. */
-	slot->way = (enum way)draw(random, alone && !draw(random, 4) ? NR_WAYS : AT_LOW);
+	slot->way = (enum way)draw(random, alone && !draw(random, 4) ? NR_WAYS : AT_SPACE);
 	slot->urgent = !draw(random, 8);
 	slot->gathers = draw_gather(slot->round, random);
 	if (slot->urgent && (slot->way == KEYED || slot->way == KEYED_WAITS))
@@ -329,10 +329,8 @@ static int submit(struct slot *slot)
 	case KEYED_WAITS:
 	case WAITS:
 		return submit_waiting(slot, key);
-	case AT_LOW:
-	case AT_HIGH:
-		return rnl_submit_when(pool, job,
-				       slot->way == AT_LOW ? RNL_LOW_WATER : RNL_HIGH_WATER);
+	case AT_SPACE:
+		return rnl_submit_when(pool, job, RNL_SPACE);
 	default:
 		return rnl_submit(pool, job);
 	}
@@ -353,7 +351,7 @@ bool slot_submitted(struct slot *slot, uint64_t state, int ret, bool closed)
 		return true;
 	}
 	waits = slot->way == WAITS || slot->way == KEYED_WAITS;
-	(void)said(r, ret, (slot->way >= AT_LOW ? 0 : MAY_AGAIN) | (waits ? MAY_TIME_OUT : 0) |
+	(void)said(r, ret, (slot->way >= AT_SPACE ? 0 : MAY_AGAIN) | (waits ? MAY_TIME_OUT : 0) |
 		   MAY_SHUT, "a submit");
 	tally_add(NR_REFUSED, 1);
 	if (!atomic_compare_exchange_strong(&slot->state, &state, in_phase(state, ENDING))) {
@@ -410,7 +408,7 @@ void slot_print(const struct slot *slot)
 	static const char *const phases[] = { "free", "submitting", "accepted", "ending",
 					      "ended" };
 	static const char *const ways[] = { "plain", "keyed", "waits", "keyed, waits", "many",
-					    "low water", "high water" };
+					    "for space" };
 	static const char *const ends[] = { "a wait", "the queue", "a callback" };
 
 	fprintf(stderr, "torture:   %s for %.3f s: %s, told by %s, %s %llu, life %llu, ran %u "

@@ -31,7 +31,7 @@
 /* A state: number of the life * LIFE, MINE if the owner waits for the job, and the phase. */
 enum phase { FREE, SUBMITTING, ACCEPTED, ENDING, ENDED, PHASES = 7, MINE, LIFE = 16 };
 enum end { BY_WAIT, BY_CQ, BY_CALLBACK, NR_ENDS };
-enum way { PLAIN, KEYED, WAITS, KEYED_WAITS, MANY, AT_LOW, AT_HIGH, NR_WAYS };
+enum way { PLAIN, KEYED, WAITS, KEYED_WAITS, MANY, AT_SPACE, NR_WAYS };
 
 struct key {
 	bool known;		/* where its jobs are placed is drawn */

@@ -101,7 +101,6 @@ static inline bool memory_lacks(void)
 	X(AFTER_EARLY, "jobs that came before the barrier that they are after") \
 	X(TOLD_LATE, "jobs that were told long after their end") \
 	X(TOLD_EARLY, "jobs that were told before a job of the barrier that they are after") \
-	X(NOTICED_AGAIN, "notices that came again, and their mark was not left") \
 	X(STARTED_EARLY, "delayed jobs that started before their time") \
 	X(UNDOCUMENTED, "calls that returned what the header does not have") \
 	X(CQ_WRONG, "completion queues that lost a job, or had one twice") \
@@ -262,8 +261,6 @@ struct round {
 	struct crowd *crowd;
 	struct jobs *jobs;
 	struct kept *kept;
-	struct life *notices[2];	/* that come again */
-	_Atomic uint64_t nr_came, nr_noticed; /* these notices; those submitted again */
 	_Atomic(struct life *) lives;	/* all jobs with records */
 	_Atomic unsigned nr_lives;
 	_Atomic unsigned nr_seats;
@@ -372,7 +369,6 @@ void links_begin(struct round *r);
 void fans_begin(struct round *r);
 void passing_begin(struct round *r);
 void turns_begin(struct round *r);
-void again_begin(struct round *r);
 void echoes_begin(struct round *r);
 void late_begin(struct round *r);
 void due_begin(struct round *r);

@@ -26,7 +26,6 @@ TEST(a_worker_does_not_spin_on_a_job_that_is_half_put)
 	struct rnl__worker *w;
 	struct rnl_pool *pool;
 	struct rnl_job job;
-	bool high = false;
 	double start, cpu, took;
 
 	if (SANITIZED)
@@ -36,7 +35,7 @@ TEST(a_worker_does_not_spin_on_a_job_that_is_half_put)
 	/* As rnl_submit() does it, up to the exchange of the lane's tail. */
 	job_of(&job, noop_fn, NULL);
 	must(rnl__job_claim(&job));
-	ck_assert_int_eq(rnl__queue_reserve(&w->queue, 1, &high), 1);
+	ck_assert_int_eq(rnl__queue_reserve(&w->queue, 1), 1);
 	job.pool = pool;
 	job.generation = pool->generation;
 	rnl__job_note_cancels(&job, pool);

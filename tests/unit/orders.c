@@ -43,7 +43,7 @@ struct work {
 static struct {
 	struct rnl__lot lot;
 	struct rnl__worker worker;
-	struct rnl__tally deferred;
+	struct rnl__tally deferred, delayed;
 	struct work work[3];
 	_Atomic uint32_t latch;
 	int parts[2];
@@ -244,6 +244,30 @@ static void begin_moving(void)
 TEST(a_job_that_moves_from_a_tally_to_a_queue_is_counted_in_one_at_least, .timeout_s = 60)
 {
 	check(begin_moving, nothing, move, count_moved);
+}
+
+static void begin_open(void)
+{
+	rnl__tally_init(&all.deferred, 1);
+	rnl__tally_init(&all.delayed, 1);
+}
+
+/* Like life_close() of life.c, and has_ended() of delayed.c. */
+static void close_two(void)
+{
+	rnl__tally_close(&all.delayed);
+	rnl__tally_close(&all.deferred);
+}
+
+static void see_closed(void)
+{
+	if (rnl__tally_closed(&all.deferred))
+		right(rnl__tally_closed(&all.delayed));
+}
+
+TEST(who_sees_the_last_way_in_closed_sees_the_others_closed, .timeout_s = 60)
+{
+	check(begin_open, nothing, close_two, see_closed);
 }
 
 /* Like change_staff() of staff.c, twice: a lane is shut, and opened again two generations later. */

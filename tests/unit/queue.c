@@ -11,12 +11,11 @@
 
 static struct rnl__queue q;
 static struct rnl_job jobs[64];
-static _Thread_local bool above;	/* the queue's state at a reservation */
 
 static void queue_in(bool places, uint64_t limit)
 {
 	rnl__queue_init(&q, places);
-	rnl__queue_bound(&q, limit, limit);
+	rnl__queue_bound(&q, limit);
 	rnl__queue_open_lane(&q, 0);
 	rnl__queue_serve(&q);
 }
@@ -30,7 +29,7 @@ static void queue_of(uint64_t limit)
 /* Like a submit. */
 static int put(struct rnl_job *job, bool keyed)
 {
-	int ret = rnl__queue_reserve(&q, 1, &above);
+	int ret = rnl__queue_reserve(&q, 1);
 
 	job->flags = keyed ? RNL__JOB_KEYED : 0;
 	if (ret == 1)
@@ -96,7 +95,7 @@ TEST(a_barriers_next_job_is_taken_if_nothing_goes_before_it, .timeout_s = 60)
 		ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
 	/* An urgent job goes first. */
 	ck_assert_int_eq(put(&jobs[0], false), 1);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1), 1);
 	jobs[4].flags = RNL__JOB_FIRST;
 	jobs[4].barrier = &ours;
 	rnl__queue_put(&q, &jobs[4]);
@@ -124,7 +123,7 @@ TEST(only_the_open_lane_is_stolen_from, .timeout_s = 60)
 
 static void put_flagged(struct rnl_job *job, uint32_t flags)
 {
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1), 1);
 	job->flags = flags;
 	rnl__queue_put(&q, job);
 }
@@ -220,12 +219,12 @@ TEST(the_bound_is_exact_and_moves_with_what_is_taken, .timeout_s = 60)
 	for (unsigned i = 0; i < 8; i++)
 		ck_assert_int_eq(put(&jobs[i], i & 1), 1);
 	for (unsigned i = 0; i < 3; i++)
-		ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -EAGAIN);
+		ck_assert_int_eq(rnl__queue_reserve(&q, 1), -EAGAIN);
 	ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
 	ck_assert_ptr_nonnull(rnl__queue_take(&q, 0));
 	ck_assert_int_eq(put(&jobs[8], false), 1);
 	ck_assert_int_eq(put(&jobs[9], false), 1);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -EAGAIN);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -EAGAIN);
 	ck_assert_uint_eq(rnl__queue_accepted(&q), 10);
 }
 
@@ -237,9 +236,9 @@ TEST(a_row_takes_the_room_there_is_and_keeps_its_order, .timeout_s = 60)
 		row[i] = &jobs[i];
 	queue_of(10);
 	ck_assert_int_eq(put(&jobs[20], false), 1);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 16, &above), 9);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 16), 9);
 	rnl__queue_put_row(&q, row, 9);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 4, &above), -EAGAIN);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 4), -EAGAIN);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[20]);
 	for (unsigned i = 0; i < 9; i++)
 		ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[i]);
@@ -252,8 +251,8 @@ TEST(a_closed_queue_refuses_and_gives_what_it_has, .timeout_s = 60)
 	ck_assert_int_eq(put(&jobs[0], false), 1);
 	rnl__queue_close(&q);
 	rnl__queue_close(&q);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -ESHUTDOWN);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 5, &above), -ESHUTDOWN);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -ESHUTDOWN);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 5), -ESHUTDOWN);
 	ck_assert_uint_eq(rnl__queue_accepted(&q), 1);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
 }
@@ -264,7 +263,7 @@ TEST(the_urgent_lane_goes_first_and_is_stolen_from, .timeout_s = 60)
 	ck_assert_int_eq(put(&jobs[0], false), 1);
 	ck_assert_int_eq(put(&jobs[1], true), 1);
 	for (unsigned i = 2; i < 6; i++) {
-		ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+		ck_assert_int_eq(rnl__queue_reserve(&q, 1), 1);
 		jobs[i].flags = RNL__JOB_FIRST;
 		rnl__queue_put(&q, &jobs[i]);
 	}
@@ -280,27 +279,12 @@ TEST(the_urgent_lane_goes_first_and_is_stolen_from, .timeout_s = 60)
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[1]);
 }
 
-TEST(more_than_its_share_is_told, .timeout_s = 60)
-{
-	queue_of(8);
-	rnl__queue_bound(&q, 8, 3);
-	for (unsigned round = 0; round < 3; round++) {
-		for (unsigned i = 0; i < 8; i++) {
-			above = false;
-			ck_assert_int_eq(put(&jobs[i], false), 1);
-			ck_assert_msg(above == (i >= 3), "job %u of round %u", i, round);
-		}
-		while (rnl__queue_take(&q, 0))
-			;
-	}
-}
-
 TEST(a_worker_that_is_away_refuses_but_gives_what_it_has, .timeout_s = 60)
 {
 	queue_of(8);
 	ck_assert_int_eq(put(&jobs[0], false), 1);
 	rnl__queue_leave(&q);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -ESTALE);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -ESTALE);
 	ck_assert(!rnl__queue_reserve_accepted(&q));
 	ck_assert_uint_eq(rnl__queue_length(&q), 1);
 	ck_assert_ptr_eq(rnl__queue_take(&q, 0), &jobs[0]);
@@ -309,7 +293,7 @@ TEST(a_worker_that_is_away_refuses_but_gives_what_it_has, .timeout_s = 60)
 	ck_assert_int_eq(put(&jobs[1], false), 1);
 	rnl__queue_leave(&q);
 	rnl__queue_close(&q);
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), -ESHUTDOWN);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1), -ESHUTDOWN);
 	ck_assert_uint_eq(rnl__queue_accepted(&q), 2);
 }
 
@@ -331,7 +315,7 @@ TEST(what_is_accepted_already_has_space_full_or_closed, .timeout_s = 60)
 
 static int put_keyed(struct rnl_job *job, unsigned lane)
 {
-	ck_assert_int_eq(rnl__queue_reserve(&q, 1, &above), 1);
+	ck_assert_int_eq(rnl__queue_reserve(&q, 1), 1);
 	if (!rnl__queue_promise(&q, lane)) {
 		rnl__queue_unreserve(&q, 1);
 		return -ESTALE;
@@ -542,7 +526,7 @@ static void *putter_main(void *arg)
 
 		item->putter = putter;
 		item->number = i;
-		while ((ret = rnl__queue_reserve(&q, 1, &above)) == -EAGAIN)
+		while ((ret = rnl__queue_reserve(&q, 1)) == -EAGAIN)
 			sched_yield();
 		if (ret != 1)
 			break;

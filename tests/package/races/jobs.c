@@ -464,7 +464,7 @@ void holds(void)
 	pthread_join(thread, NULL);
 }
 
-/* ---- times, deadlines, cancels, water marks -------------------------------------- */
+/* ---- times, deadlines, cancels, notices ------------------------------------------ */
 
 void delayed(void)
 {
@@ -547,11 +547,11 @@ void unrun(void)
 	rnl_cq_destroy(cq);
 }
 
-void water(void)
+void notice(void)
 {
 	struct request *r = request_new(1, work);
 
-	must(rnl_submit_when(pool, &r->job, RNL_LOW_WATER), "rnl_submit_when");
+	must(rnl_submit_when(pool, &r->job, RNL_SPACE), "rnl_submit_when");
 	must(rnl_job_wait(&r->job, RNL_FOREVER), "wait");
-	request_end(r, "water mark");
+	request_end(r, "notice for space");
 }

@@ -169,7 +169,7 @@ static const struct scene {
 	{ "barriers", barriers }, { "notifies", notifies }, { "joins", joins },
 	{ "cancelled after", cancelled_after }, { "keyed", keyed }, { "chains", chains },
 	{ "orders", orders }, { "holds", holds }, { "delayed", delayed }, { "unrun", unrun },
-	{ "water", water }, { "memory", memory },
+	{ "notice", notice }, { "memory", memory },
 	{ "streams", streams }, { "maps", maps }, { "batchers", batchers },
 	{ "lives", lives },
 }, races[] = {

@@ -32,7 +32,7 @@ void orders(void);
 void holds(void);
 void delayed(void);
 void unrun(void);
-void water(void);
+void notice(void);
 void memory(void);
 void streams(void);
 void maps(void);
