@@ -343,8 +343,8 @@ RNL_API int rnl_pool_close(struct rnl_pool *pool);
  * batchers.
  * Context: its time does not depend on the number of jobs.
  * Ordering: a job whose submit or start runs beside this call is cancelled or not.
- * Return: how many jobs have not started: the jobs of maps and batchers are counted, notices are
- *	not, and jobs that were cancelled before are until they are told; about, if other threads
+ * Return: how many jobs have not started: the jobs of maps and batchers and notices for RNL_SPACE are
+ *	counted, and so are jobs that were cancelled before until they are told; about, if other threads
  *	submit or start jobs meanwhile; INT_MAX if more; -EINVAL pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */
@@ -434,7 +434,7 @@ struct rnl_job {
 	struct rnl_barrier *barrier;
 	union {
 		struct rnl_barrier *after;
-		void *before;	/* while it is delayed: what leads to it in the heap */
+		void *before;	/* while it is delayed: what leads to it in the heap, or its list */
 	};
 	union {			/* flags say which */
 		struct rnl_cq *cq;
@@ -538,8 +538,8 @@ RNL_API int rnl_job_then(struct rnl_job *job, struct rnl_job *next);
  * Sets a callback for when the job is done, whatever its result. A worker calls it once for each
  * accepted submit, after the device has passed the job. If the job's function was not called, the
  * pool's own thread, the keeper, may call it: there rnl_worker_index() is -1, and the thread has
- * no implicit stream. While the keeper calls it, no delayed job starts, and no other job is told
- * late or cancelled. Where a comment says "on a worker of the pool", the keeper is one.
+ * no implicit stream. While the keeper calls it, no delayed job and no notice starts, and no other
+ * job is told late or cancelled. Where a comment says "on a worker of the pool", the keeper is one.
  * @fn: owns the job: it may submit it again or free it. It may call every function except a
  *	blocking wait on its own pool. Work that it issues to the stream belongs to no job. While it
  *	runs, its worker does nothing else. NULL removes a callback.
@@ -812,8 +812,8 @@ RNL_API int rnl_job_at(struct rnl_job *job, int64_t start_ns);
  * error is returned.
  * @job: belongs to the pool until it is done. On failure it remains the caller's, and its function
  *	is not called.
- * Context: wait-free, except for the wake of a sleeping worker; allocates nothing and takes no
- *	lock.
+ * Context: wait-free, except for the wake of a sleeping worker, or of a thread in
+ *	rnl_submit_wait(), for which it takes a lock; allocates nothing.
  * Ordering: what the caller wrote before is visible to the job's function. What the function and
  *	the device wrote is visible to each thread that knows by a wait, a test, a callback or a reap
  *	that the job is done. Short jobs of one worker may complete together, after the last of them:
@@ -821,9 +821,11 @@ RNL_API int rnl_job_at(struct rnl_job *job, int64_t start_ns);
  *	max_in_flight is 1.
  * Return: 0; -EAGAIN a limit is reached, and passes by itself: the pool is full, of whose
  *	max_queued each worker's queue has a part, rounded up, so a key's worker may be full alone (an
- *	event loop keeps the job, and submits it again after its next reap); or the job's barrier
- *	counts 2^24 jobs that are not issued, or 2^30 that are not done; or the job comes after a barrier with seven
- *	rounds under way: rnl_barrier_add(); -ESHUTDOWN the pool is closed; -EBUSY the job was
+ *	event loop keeps the job, and submits it again after its next reap); or a thread waits in
+ *	rnl_submit_wait() for a place of the same kind: after a barrier, in an order, or for jobs
+ *	behind this one; or the job's barrier counts 2^24 jobs that are not issued, or 2^30 that are
+ *	not done; or the job comes after a barrier with seven rounds under way: rnl_barrier_add();
+ *	-ESHUTDOWN the pool is closed; -EBUSY the job was
  *	submitted before and is not done; -EIO the device has failed; -ENODEV the pool is on the
  *	host device, and the function's unit says RNL_NEEDS_CUDA, which is logged; -EINVAL pool or
  *	job is NULL, the job was not initialised, or has no function, or is of a batcher's request,
@@ -839,6 +841,9 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
  * Submits a job as rnl_submit() does; while the pool is full, it waits for space. If queues are long
  * (3,200 jobs for each worker), the wait takes at least 20 to 200 us: at most an eighth of a queue
  * empties in that time.
+ * Threads whose jobs come after barriers, are in orders or have jobs behind them get places in the order
+ * in which they came, for each kind of place; other submits leave them these. So a long chain gets in
+ * beside short ones.
  * Context: blocks, except on a worker of the pool and with a timeout of 0.
  * Return: as rnl_submit(); -ETIMEDOUT there was no space in time, and the job remains the caller's;
  *	-EAGAIN called on a worker of the pool, and the pool is full; -ESHUTDOWN also if the pool was
@@ -848,7 +853,8 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
 RNL_API int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns);
 
 enum rnl_when {
-	RNL_SPACE = 0,	/* the pool has room: at most half of max_queued jobs are queued */
+	RNL_SPACE = 0,	/* the pool has room: at most half of max_queued jobs are in the workers'
+			 * queues, and as few are deferred, or behind others */
 	RNL_EMPTY = 1	/* the pool is closed, and all other jobs are done, or in their completion
 			 * queue */
 };
@@ -860,11 +866,10 @@ enum rnl_when {
  * function: rnl_job_init() takes NULL. It is a job: while all workers are in functions, or callbacks,
  * it waits until one of them returns. It comes once for each submit.
  * RNL_SPACE is for backpressure: a server that gets -EAGAIN stops reading its sockets, submits a
- * notice, and reads again when it comes. A pool without a free place for jobs after a barrier, or for
- * jobs behind others, has no room either. A notice that had to wait starts before the queued jobs;
- * one that did not starts after them, so that it may submit itself again. A submit may still find no
- * space then: in the part of max_queued that a key's worker, or the urgent ones, have, or in its
- * barrier.
+ * notice, and reads again when it comes. A notice that finds no room at its submit starts before the
+ * queued jobs then; one that finds room starts after them, so that it may submit itself again. A
+ * submit may still find no space: in the part of max_queued that a key's worker, one device's workers
+ * or the urgent ones have, for a chain of more than half of max_queued jobs, or in its barrier.
  * RNL_EMPTY reports the end of a pool to the loop that closed or stopped it. It may be submitted
  * before or after the close, also when the device has failed (then it completes with -EIO). Only
  * rnl_job_cancel() cancels it: rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop() do not. A drain
@@ -872,11 +877,10 @@ enum rnl_when {
  * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
  * it starts. rnl_pool_close() completes those for RNL_SPACE with -ECANCELED. A deadline counts from
  * the submit, and is checked only when the notice starts.
- * Ordering: as rnl_submit(). A notice may start up to a millisecond late.
- * Return: as rnl_submit(), but -EAGAIN only if the job's barrier counts too many jobs, or there is no
- *	space for the jobs behind it; -EINVAL also if the job comes after a barrier, has a key, an
- *	order or a time, if it is in a barrier or has a job behind it and when is RNL_EMPTY, or if
- *	when has no value of enum rnl_when.
+ * Ordering: as rnl_submit(). A notice may start some milliseconds late, as a delayed job.
+ * Return: as rnl_submit(), but never -EAGAIN; -EINVAL also if the job is in a barrier or comes after
+ *	one, has a job behind it, a key, an order or a time, or if when has no value of enum
+ *	rnl_when; -ESHUTDOWN only for RNL_SPACE.
  * Since: 0.1
  */
 RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_when when);

@@ -97,7 +97,7 @@ class Pool:
     attributes: numbers of struct rnl_pool_attr: nr_urgent, max_queued, max_in_flight, ...
 
     The streams are private: README.md says why. At the end of `with`, or `async with`, the pool is
-    closed: its jobs are done then. Those whose time or mark has not come are cancelled, and after an
+    closed: its jobs are done then. Those that wait for their time, or for space, are cancelled, and after an
     exception all that had not started."""
 
     def __init__(self, nr_workers: int = 0, device: str = "auto", *, name: str = "runnel",
@@ -361,8 +361,8 @@ class Pool:
             return check(lib.rnl_pool_cancel(c), "Pool.cancel()")
 
     def drain(self, timeout: Optional[float] = None) -> None:
-        """Waits until all accepted jobs are done, but for those whose time (at=) or space (when=) has
-        not come. TimeoutError after `timeout` seconds."""
+        """Waits until all accepted jobs are done, but for those that wait for their time (at=) or for
+        space (when=). TimeoutError after `timeout` seconds."""
         with self._use("Pool.drain()") as c:
             ret = wait_elsewhere(self, lambda ns: lib.rnl_pool_drain(c, ns), timeout,
                                  "Pool.drain()")

@@ -145,8 +145,8 @@ static bool has_space(struct rnl_pool *pool)
 /* Whether a notice on the list waits for the pool's end, and this is it. */
 static bool has_ended(struct rnl_pool *pool)
 {
-	return pool->keeper.notices && rnl__peek(&pool->nr_last) && rnl__pool_closed(pool) &&
-	       rnl__pool_all_done(pool);
+	return pool->keeper.notices && rnl__tally_inside(&pool->last) && rnl__pool_closed(pool) &&
+	       rnl__pool_all_done(pool, false);
 }
 
 /* ---- in ------------------------------------------------------------------ */
@@ -193,7 +193,7 @@ bool rnl__delayed_came(struct rnl_pool *pool)
 
 /* ---- out ----------------------------------------------------------------- */
 
-/* Queues a job that is in no heap any more. */
+/* Queues a job that is in no heap and no list any more. */
 static void queue(struct rnl_pool *pool, struct rnl_job *job)
 {
 	bool cancelled = rnl__job_cancelled(job), last = job->flags & RNL__JOB_LAST;
@@ -205,11 +205,7 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
 	if (job->flags & RNL__JOB_KEY)
 		job->key = rnl__job_given_key(job);
 	rnl__choose_start(job);
-	if (last)
-		/* [delayed.L1] release: it is counted as a queued job; pairs with [pool.E1] */
-		atomic_fetch_sub_explicit(&pool->nr_last, 1, memory_order_release);
-	else
-		rnl__tally_leave(&pool->delayed);
+	rnl__tally_leave(last ? &pool->last : &pool->delayed);
 	/* [delayed.W2] full barrier: left before the look for drains; pairs with [bell.L2] */
 	rnl__mb_after_rmw();
 	rnl__pool_ring_drained(pool);
@@ -219,7 +215,7 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /*
- * A job has left the heap, or its cancel has come: if both are to happen, the second one queues it.
+ * A job has left the heap or the list, or its cancel has come: if both are to happen, the second one queues it.
  * So a thread that cancels a job may name it to the keeper afterwards.
  */
 static void meet(struct rnl_pool *pool, struct rnl_job *job)
@@ -230,7 +226,7 @@ static void meet(struct rnl_pool *pool, struct rnl_job *job)
 		job->before = job;
 }
 
-/* A job has left the heap, or does not enter it. */
+/* A job has left the heap or the list, or does not enter it. */
 static void leave(struct rnl_pool *pool, struct rnl_job *job)
 {
 	if (rnl__job_enqueued(job, RNL__JOB_DELAYED))

@@ -7,17 +7,18 @@
  *	A submit pushes the job on a list and wakes the keeper.  The keeper has the jobs that wait
  *	for a time in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986), and the notices in
  *	a list.  The links are in the jobs: so no memory is allocated, and there is no bound.  When
- *	a job has waited long enough, or was cancelled, or the pool was closed, the keeper queues it.
+ *	a job has waited long enough, or was cancelled, or the pool was closed, the keeper queues it; a close is no end of a notice for the
+ *	end.
  *	A thread that cancels a job changes its phase, and then puts it on a second list: so the
  *	keeper takes it out of the heap without a search.  If its time comes in between, it leaves
  *	the heap, and is queued when the keeper finds it on that list: until then the thread may
  *	touch it.
  *	A thread that makes space, or completes the last job, rings the keeper if a notice waits
- *	for that.  Space is rnl__pool_has_room(): half the queue is free, so that a notice does not
- *	come for each job.
+ *	for that.  Space is rnl__pool_has_room(): half of all places are free, so that a notice does
+ *	not come for each job.
  *	A tally counts the jobs, and closes as a queue does: a drain of a closed pool waits until
- *	none is inside.  Notices for the end have a count of their own, `nr_last`: they come after
- *	the close, and wait for all that the tally counts.
+ *	none is inside.  Notices for the end have a tally of their own: they come after the close,
+ *	and wait for all that the others count.
  *
  *			push	cancelled	look
  *	push		-	-		-

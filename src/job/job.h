@@ -173,7 +173,7 @@ static inline bool rnl__job_start(struct rnl_job *job)
 	/*
 	 * [job.P1] acq_rel: this or a cancel changes the word first; pairs with [job.P2].  And a
 	 * full barrier, with rnl__mb_after_rmw(): the job was taken before the look for submits
-	 * that wait for space; pairs with [bell.L2].  And a worker that has woken says that it is
+	 * that wait for space; pairs with [bell.L2], [line.W1].  And a worker that has woken says that it is
 	 * awake before rnl__share_queue() looks whether its queue has more jobs, or a submit would
 	 * leave such a job to that worker; pairs with [queue.E1].
 	 */

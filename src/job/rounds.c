@@ -195,9 +195,9 @@ void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 	atomic_store_explicit(waiting_of(b, slot), 0, memory_order_relaxed);
 	/* [rounds.S1] release: the slot is as new; pairs with [rounds.S2] */
 	atomic_fetch_and_explicit(rnl__atomic(&b->slots), ~(1u << slot), memory_order_release);
-	/* [rounds.S3] full barrier: free before the look for waiters; pairs with [bell.L2] */
+	/* [rounds.S3] full barrier: free before the look for waiters; pairs with [line.W1] */
 	rnl__mb_after_rmw();
-	rnl__bell_ring(&b->pool->space_deferred);
+	rnl__line_wake(b->pool);
 }
 
 /* ---- the jobs that wait -------------------------------------------------- */
@@ -403,7 +403,10 @@ static uint64_t less(uint64_t open, uint64_t nr_issued, uint64_t nr_done)
 static void wake(struct rnl_pool *pool, _Atomic uint64_t *word, uint64_t old, uint64_t now)
 {
 	if (old & ~now & FULL) {
-		/* [rounds.R1] full barrier: room before the look for waiters; pairs with [bell.L2] */
+		/*
+		 * [rounds.R1] full barrier: room before the look for waiters; pairs with [bell.L2],
+		 * [line.W1]
+		 */
 		rnl__mb_after_rmw();
 		rnl__pool_ring_spaces(pool);
 	}

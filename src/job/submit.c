@@ -289,20 +289,58 @@ static int give_back(struct rnl_job *job, int ret)
 	return ret;
 }
 
-/* Counts @nr jobs that wait in no queue: behind another one, or for a barrier's round. */
-static int enter_chained(struct rnl_pool *pool, int nr)
+/* A submit lacks this; @w: its thread's place in line, or NULL. */
+static void lacks_now(struct rnl__waiter *w, unsigned lacks)
 {
-	return nr ? rnl__tally_enter_many(&pool->chained, (unsigned)nr) : 0;
+	if (w)
+		w->found = lacks;
+}
+
+/*
+ * Whether a submit has to leave something to a thread in line: @w is its own place there, or NULL.
+ * Notes that it lacks this, as the others do.
+ */
+static bool is_left_to_others(struct rnl_pool *pool, struct rnl__waiter *w, unsigned lacks)
+{
+	const unsigned before = w ? w->before : rnl__line_lacks(&pool->line);
+
+	if (before & lacks)
+		lacks_now(w, lacks);
+	return before & lacks;
+}
+
+/*
+ * Counts @nr jobs that wait in no queue: behind another one, or for a barrier's round: 0, -EAGAIN,
+ * -ESHUTDOWN.
+ */
+static int enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
+{
+	int ret;
+
+	if (!nr)
+		return 0;
+	if (is_left_to_others(pool, w, RNL__LACKS_CHAIN))
+		return -EAGAIN;
+	ret = rnl__tally_enter_many(&pool->chained, (unsigned)nr);
+	if (ret == -EAGAIN)
+		lacks_now(w, RNL__LACKS_CHAIN);
+	return ret;
 }
 
 /* Reserves for a prepared job, and for @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
-static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defer)
+static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defer,
+		   struct rnl__waiter *w)
 {
-	int ret = defer ? rnl__choose_reserve_deferred(pool, job) : rnl__choose_reserve(pool, job);
+	int ret;
 
-	if (ret)
+	if (defer && is_left_to_others(pool, w, RNL__LACKS_PLACE))
+		return -EAGAIN;
+	ret = defer ? rnl__choose_reserve_deferred(pool, job) : rnl__choose_reserve(pool, job);
+	if (ret) {
+		lacks_now(w, RNL__LACKS_PLACE);
 		return ret;
-	ret = enter_chained(pool, nr);
+	}
+	ret = enter_chained(pool, nr, w);
 	if (ret && defer)
 		rnl__choose_unreserve_deferred(pool);
 	else if (ret)
@@ -311,7 +349,7 @@ static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defe
 }
 
 /* Submits a claimed job, or gives it back. */
-static int submit_now(struct rnl_pool *pool, struct rnl_job *job)
+static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
 	struct rnl_order *order = job->flags & RNL__JOB_ORDER ? job->order : NULL;
 	int nr = prepare(pool, job), ret;
@@ -320,7 +358,7 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job)
 	if (nr < 0)
 		return nr;
 	defer = order || !rnl__barrier_ready(job);
-	ret = reserve(pool, job, nr, defer);
+	ret = reserve(pool, job, nr, defer, w);
 	if (ret)
 		return give_back(job, ret);
 	/* The place in the order comes between the snapshot and the counts: see order.h. */
@@ -343,7 +381,7 @@ static void entry_taken_back(struct rnl_pool *pool)
 {
 	/*
 	 * [submit.D1] full barrier: the job is no longer counted before the look for drains and
-	 * submits that wait, which may have found it counted; pairs with [bell.L2]
+	 * submits that wait, which may have found it counted; pairs with [bell.L2], [line.W1]
 	 */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
@@ -351,12 +389,12 @@ static void entry_taken_back(struct rnl_pool *pool)
 }
 
 /* Counts a delayed job, and @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
-static int enter_delayed(struct rnl_pool *pool, int nr)
+static int enter_delayed(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
 {
 	int ret = rnl__tally_enter(&pool->delayed);
 
 	if (!ret) {
-		ret = enter_chained(pool, nr);
+		ret = enter_chained(pool, nr, w);
 		if (ret)
 			rnl__tally_retract(&pool->delayed);
 	}
@@ -366,14 +404,15 @@ static int enter_delayed(struct rnl_pool *pool, int nr)
 }
 
 /* Submits a claimed job that has a time, or gives it back. */
-static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struct rnl_job *job)
+static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struct rnl_job *job,
+						    struct rnl__waiter *w)
 {
 	const uint64_t at = rnl__larger(job->submit_ns, rnl__now());
 	int nr = prepare(pool, job), ret;
 
 	if (nr < 0)
 		return nr;
-	ret = enter_delayed(pool, nr);
+	ret = enter_delayed(pool, nr, w);
 	if (ret)
 		return give_back(job, ret);
 	accept_chain(pool, job, RNL__JOB_DELAYED);
@@ -392,19 +431,20 @@ static int answer(struct rnl_pool *pool, int ret)
 	return ret == -EAGAIN && rnl__pool_closed(pool) ? -ESHUTDOWN : ret;
 }
 
-static int submit(struct rnl_pool *pool, struct rnl_job *job)
+/* @w: the calling thread's place in line, or NULL. */
+static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
 	int ret = claim(pool, job, 0);
 
 	if (ret)
 		return ret;
-	return job->flags & RNL__JOB_AT ? submit_delayed(pool, job) : submit_now(pool, job);
+	return job->flags & RNL__JOB_AT ? submit_delayed(pool, job, w) : submit_now(pool, job, w);
 }
 
 RNL__FLAT
 int rnl_submit(struct rnl_pool *pool, struct rnl_job *job)
 {
-	return answer(pool, submit(pool, job));
+	return answer(pool, submit(pool, job, NULL));
 }
 
 int rnl__submit_internal(struct rnl_pool *pool, struct rnl_job *job, unsigned home)
@@ -442,44 +482,63 @@ static void let_drain(struct rnl_pool *pool, uint64_t deadline)
 		rnl__nap(rnl__smaller(rnl__smaller(ns, DRAIN_MAX_NS), deadline - now));
 }
 
-/*
- * Whether there is space for the jobs behind one.  A submit that finds none takes its reservation back,
- * and rings for that: so a submit that waits looks first, or it would wake itself.
- */
-static bool may_count_behind(struct rnl_pool *pool, const struct rnl_job *job)
+/* Whether the job may have to wait outside of the queues, or others behind it. */
+static bool waits_outside(const struct rnl_job *job)
 {
-	uint64_t nr = 0;
-
-	for (job = rnl__job_then(job); job && nr <= pool->max_queued; job = rnl__job_then(job))
-		nr++;
-	return nr > pool->max_queued || rnl__tally_closed(&pool->chained) ||
-	       rnl__tally_inside(&pool->chained) + nr <= pool->max_queued;
+	return job->after || rnl__job_then(job) || job->flags & (RNL__JOB_ORDER | RNL__JOB_AT);
 }
 
-int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
+/*
+ * Tries once more.  A submit that finds no space behind its job takes its reservation back, and rings
+ * for that: so it looks first, or it would wake itself.
+ */
+static int submit_from_line(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
-	int ret = answer(pool, submit(pool, job));
-	struct rnl__wish wish;
-	uint64_t deadline;
-	bool late = false;
+	w->found = RNL__LACKS_OTHER;
+	if (w->nr_behind <= pool->max_queued && !rnl__tally_closed(&pool->chained) &&
+	    rnl__tally_inside(&pool->chained) + w->nr_behind > pool->max_queued) {
+		w->found = RNL__LACKS_CHAIN;
+		return -EAGAIN;
+	}
+	return submit(pool, job, w);
+}
 
-	if (ret != -EAGAIN || rnl__pool_worker(pool))
-		return ret;
-	deadline = rnl__deadline(timeout_ns);
-	wish = (struct rnl__wish){
-		.job = job,
-		.deferred = job->after || rnl__job_then(job) ||
-			    job->flags & (RNL__JOB_ORDER | RNL__JOB_AT),
-		.keyed = job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER),
-		.key = rnl__job_given_key(job),
+static int wait_in_line(struct rnl_pool *pool, struct rnl_job *job, uint64_t deadline)
+{
+	/* What the try before this found is not known: it is seen with the next one. */
+	struct rnl__waiter w = { .found = RNL__LACKS_OTHER };
+	bool late = false;
+	int ret;
+
+	for (const struct rnl_job *it = rnl__job_then(job); it && w.nr_behind <= pool->max_queued;
+	     it = rnl__job_then(it))
+		w.nr_behind++;
+	rnl__line_enter(&pool->line, &w);
+	for (;;) {
+		rnl__line_look(&pool->line, &w);
+		ret = answer(pool, submit_from_line(pool, job, &w));
+		if (ret != -EAGAIN || late)
+			break;
+		rnl__line_stay(pool, &w);
+		late = rnl__line_wait(&w, deadline) == -ETIMEDOUT;
+	}
+	rnl__line_leave(pool, &w);
+	return ret == -EAGAIN ? -ETIMEDOUT : ret;
+}
+
+static int wait_for_queue(struct rnl_pool *pool, struct rnl_job *job, uint64_t deadline)
+{
+	const struct rnl__wish wish = {
+		.job = job, .keyed = job->flags & RNL__JOB_KEY, .key = rnl__job_given_key(job),
 		.urgent = job->flags & RNL__JOB_URGENT,
 	};
-	let_drain(pool, deadline);
+	bool late = false;
+
 	for (;;) {
 		uint32_t listened;
 		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
+		int ret = answer(pool, submit(pool, job, NULL));
 
-		ret = answer(pool, may_count_behind(pool, job) ? submit(pool, job) : -EAGAIN);
 		if (ret != -EAGAIN) {
 			/* The wake-up was consumed without the space: wakes the next waiter. */
 			if (ret)
@@ -492,45 +551,42 @@ int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_
 	}
 }
 
-/* ---- notices ------------------------------------------------------------- */
-
-/* Counts a notice, and @nr jobs behind it: as enter_delayed(), but for the end also in a closed pool. */
-static int enter_notice(struct rnl_pool *pool, const struct rnl_job *job, int nr)
+int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
 {
-	if (!(job->flags & RNL__JOB_LAST))
-		return enter_delayed(pool, nr);
-	/* relaxed: the push publishes it; a drain that begins after the submit sees it */
-	atomic_fetch_add_explicit(&pool->nr_last, 1, memory_order_relaxed);
-	return 0;
+	int ret = answer(pool, submit(pool, job, NULL));
+	uint64_t deadline;
+
+	if (ret != -EAGAIN || rnl__pool_worker(pool))
+		return ret;
+	deadline = rnl__deadline(timeout_ns);
+	let_drain(pool, deadline);
+	return waits_outside(job) ? wait_in_line(pool, job, deadline) :
+				    wait_for_queue(pool, job, deadline);
 }
+
+/* ---- notices ------------------------------------------------------------- */
 
 static int submit_when(struct rnl_pool *pool, struct rnl_job *job, bool last)
 {
-	int ret = claim(pool, job, RNL__JOB_MARKED | (last ? RNL__JOB_LAST : 0)), nr;
+	int ret = claim(pool, job, RNL__JOB_MARKED | (last ? RNL__JOB_LAST : 0));
 
 	if (ret)
 		return ret;
-	if (job->after)
-		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p comes after a barrier",
-				   (void *)job);
-	else if (last && job->barrier)
-		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p is in a barrier: a job "
-				   "after it and a notice for RNL_EMPTY would wait for each other",
-				   (void *)job);
-	else if (last && rnl__job_then(job))
-		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p has a job behind it: none "
-				   "can run behind a notice for RNL_EMPTY", (void *)job);
+	if (job->after || job->barrier || rnl__job_then(job))
+		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p %s: what it waits for could "
+				   "wait for it", (void *)job,
+				   job->after ? "comes after a barrier" :
+				   job->barrier ? "is in a barrier" : "has a job behind it");
+	if (!ret) {
+		ret = rnl__tally_enter(last ? &pool->last : &pool->delayed);
+		if (ret)
+			entry_taken_back(pool);
+	}
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;
 	}
-	nr = prepare(pool, job);
-	if (nr < 0)
-		return nr;
-	ret = enter_notice(pool, job, nr);
-	if (ret)
-		return give_back(job, ret);
-	accept_chain(pool, job, RNL__JOB_DELAYED);
+	accept(pool, job, RNL__JOB_DELAYED);
 	job->flags &= ~RNL__JOB_TIMED;	/* it waits on purpose */
 	rnl__delayed_push(job);
 	return 0;
@@ -558,7 +614,7 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 	else if (!rnl__rounds_have_room(b))
 		ret = -EAGAIN;
 	else
-		ret = enter_chained(pool, 1);
+		ret = enter_chained(pool, 1, NULL);
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;

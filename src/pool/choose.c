@@ -214,7 +214,7 @@ static void took_back(struct rnl_pool *pool, unsigned worker)
 
 	/*
 	 * [choose.D1] full barrier: taken back before the look for waiters;
-	 * pairs with [bell.L2], [park.S1]
+	 * pairs with [bell.L2], [line.W1], [park.S1]
 	 */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
@@ -358,11 +358,13 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 		rnl__tally_retract(&pool->deferred);
 		ret = -EAGAIN;
 	}
-	/* [choose.D2] full barrier: as [choose.D1]; pairs with [bell.L2] */
+	/* [choose.D2] full barrier: as [choose.D1]; pairs with [bell.L2], [line.W1] */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
+	rnl__pool_ring_notices(pool);
+	/* Those in line only if there is space: this submit may be one of them. */
 	if (rnl__tally_has_space(&pool->deferred) && rnl__queue_has_space(queue_for(pool, job)))
-		rnl__pool_ring_outside(pool);
+		rnl__line_wake(pool);
 	return ret;
 }
 
@@ -379,7 +381,7 @@ void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job)
 void rnl__choose_unreserve_deferred(struct rnl_pool *pool)
 {
 	rnl__tally_retract(&pool->deferred);
-	/* [choose.D3] full barrier: as [choose.D1]; pairs with [bell.L2] */
+	/* [choose.D3] full barrier: as [choose.D1]; pairs with [bell.L2], [line.W1] */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
 	rnl__pool_ring_outside(pool);
@@ -390,8 +392,6 @@ void rnl__choose_unreserve_deferred(struct rnl_pool *pool)
 static struct rnl__bell *bell_of(struct rnl_pool *pool, struct rnl__staff staff,
 				 const struct rnl__wish *wish)
 {
-	if (wish->deferred)
-		return &pool->space_deferred;
 	if (wish->keyed)
 		return &pool->workers[worker_of_key(pool, crew_of(pool, staff, wish->job),
 						    wish->key)].space;
@@ -479,7 +479,7 @@ void rnl__choose_start_deferred(struct rnl_job *job)
 	reserve_always(pool, job);
 	rnl__tally_leave(&pool->deferred);
 	/*
-	 * [choose.B1] full barrier: space is made before the look for waiters; pairs with [bell.L2]
+	 * [choose.B1] full barrier: space is made before the look for waiters; pairs with [line.W1]
 	 */
 	rnl__mb_after_rmw();
 	rnl__pool_ring_outside(pool);
@@ -499,10 +499,4 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home)
 	} while (!reserve_accepted(pool, worker));
 	job->worker = (uint8_t)worker;
 	rnl__choose_put(job);
-}
-
-void rnl__choose_start_first(struct rnl_job *job)
-{
-	job->flags |= RNL__JOB_FIRST;
-	rnl__choose_start(job);
 }

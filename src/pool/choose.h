@@ -53,17 +53,16 @@ void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job 
 /*
  * Choose for an accepted job, and put it, even if the queue is full or closed.
  * _start: any job.  _deferred: a job that was deferred.  _at: the @home-th worker gets the job,
- * counted around the workers that serve.  _first: the job goes before all others.
+ * counted around the workers that serve.
  */
 void rnl__choose_start(struct rnl_job *job);
 void rnl__choose_start_deferred(struct rnl_job *job);
 void rnl__choose_start_at(struct rnl_job *job, unsigned home);
-void rnl__choose_start_first(struct rnl_job *job);
 
 /* The job of a submit that waits for space. */
 struct rnl__wish {
 	const struct rnl_job *job;
-	bool deferred, keyed, urgent;
+	bool keyed, urgent;
 	uint64_t key;
 };
 

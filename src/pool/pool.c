@@ -29,7 +29,7 @@ void rnl__pool_ring_spaces(struct rnl_pool *pool)
 {
 	rnl__bell_ring(&pool->space[0]);
 	rnl__bell_ring(&pool->space[1]);
-	rnl__bell_ring(&pool->space_deferred);
+	rnl__line_wake(pool);
 	rnl__bell_ring(&pool->space_batch);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__bell_ring(&pool->workers[i].space);
@@ -68,8 +68,10 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool)
 
 bool rnl__pool_has_room(struct rnl_pool *pool)
 {
-	return rnl__pool_queued(pool) <= pool->max_queued / 2 &&
-	       rnl__tally_has_space(&pool->deferred) && rnl__tally_has_space(&pool->chained);
+	const uint64_t half = pool->max_queued / 2;
+
+	return rnl__pool_queued(pool) <= half && rnl__tally_inside(&pool->deferred) <= half &&
+	       rnl__tally_inside(&pool->chained) <= half;
 }
 
 int rnl__pool_missing(const char *call)
@@ -110,7 +112,7 @@ static void show_released(struct rnl_pool *pool)
 		rnl__tsan_acquire(&pool->workers[i].released);
 }
 
-bool rnl__pool_all_done(struct rnl_pool *pool)
+bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 {
 	uint64_t accepted = 0, done = released(&pool->keeper.self), started;
 
@@ -124,10 +126,14 @@ bool rnl__pool_all_done(struct rnl_pool *pool)
 	 * A deferred job is counted in its worker's queue before it is no longer counted here.
 	 */
 	started = rnl__tally_left(&pool->deferred) + rnl__tally_left(&pool->operations);
+	if (with_last)
+		started += rnl__tally_left(&pool->last);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		accepted += rnl__queue_accepted(&pool->workers[i].queue);
 	accepted += rnl__tally_entered(&pool->deferred) + rnl__tally_entered(&pool->operations) +
 		    rnl__tally_entered(&pool->chained);
+	if (with_last)
+		accepted += rnl__tally_entered(&pool->last);
 	if (accepted - started != done)
 		return false;
 	show_released(pool);

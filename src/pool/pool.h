@@ -18,6 +18,7 @@
 #include "sys/thread_state.h"
 #include "memory/event_cache.h"
 #include "pool/keeper.h"
+#include "pool/line.h"
 #include "pool/tally.h"
 #include "pool/worker.h"
 
@@ -79,10 +80,9 @@ struct rnl_pool {
 
 	/* Read with every job, written when a thread waits. */
 	_Alignas(RNL__CACHE_LINE) struct rnl__bell space[2]; /* open submits wait; [1]: urgent */
-	struct rnl__bell space_deferred;	/* submits of jobs after a barrier wait */
 	struct rnl__bell space_batch;	/* reservations of batchers wait */
 	_Atomic uint32_t nr_for_space;	/* notices for RNL_SPACE that the keeper has */
-	_Atomic uint32_t nr_last;	/* notices for RNL_EMPTY that are not queued yet */
+	struct rnl__line line;		/* submits of jobs that wait outside of the queues */
 	struct rnl__bell drained;	/* drains wait */
 	_Atomic bool failure_logged;
 	_Atomic bool positive_logged;	/* that a job's function returned a positive number */
@@ -104,7 +104,9 @@ struct rnl_pool {
 	struct rnl__waits *waits;	/* the trace's list, or NULL; under `waiting` */
 
 	struct rnl__tally operations;	/* that a drain waits for: rnl__pool_operation_begin() */
-	struct rnl__tally delayed;	/* jobs that wait for their time; closed as the queues are */
+	struct rnl__tally delayed;	/* jobs that wait for their time, notices for space; closed as
+					 * the queues are */
+	struct rnl__tally last;		/* notices for the pool's end */
 	struct rnl__tally deferred;	/* jobs that wait for barriers; closed as the queues are */
 	struct rnl__tally chained;	/* jobs in no queue but on a worker's chain, or that tell of a
 					 * barrier: counted as a queue counts; closed as the queues are */
@@ -236,10 +238,11 @@ void rnl__pool_operation_begin(struct rnl_pool *pool);
 void rnl__pool_operation_end(struct rnl_pool *pool);
 
 /*
- * True if at some moment during the call all accepted jobs were released.  It may be false for a
- * reservation that is being taken back: that submit rings afterwards.
+ * True if at some moment during the call all accepted jobs were released, and, @with_last, the notices
+ * for the pool's end.  It may be false for a reservation that is being taken back: that submit rings
+ * afterwards.
  */
-bool rnl__pool_all_done(struct rnl_pool *pool);
+bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last);
 
 /* Rings for all submits that wait for space. */
 void rnl__pool_ring_spaces(struct rnl_pool *pool);
@@ -248,8 +251,8 @@ void rnl__pool_ring_spaces(struct rnl_pool *pool);
 uint64_t rnl__pool_queued(struct rnl_pool *pool);
 
 /*
- * Whether a submit that was refused is worth another try: at most half as many jobs are queued as may
- * be, and there is a place outside of the queues.
+ * Whether submits that were refused are worth another try: at most half of the places are taken, in the
+ * queues, for deferred jobs and for jobs behind others.
  */
 bool rnl__pool_has_room(struct rnl_pool *pool);
 
@@ -281,15 +284,14 @@ static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
 }
 
 /*
- * A worker's queue may have more space: rings for the submits that wait for that.  A full
- * barrier stands before the call.
+ * A worker's queue may have more space: rings for the submits, and notices, that wait for that.  A
+ * full barrier stands before the call.
  */
 static inline void rnl__worker_made_space(struct rnl__worker *w)
 {
 	if (rnl__bell_has_listeners(&w->pool->space[w->urgent]) |
 	    rnl__bell_has_listeners(&w->space) |
-	    rnl__bell_has_listeners(&w->pool->space_deferred) |
-	    rnl__peek(&w->pool->nr_for_space))
+	    rnl__peek(&w->pool->line.nr) | rnl__peek(&w->pool->nr_for_space))
 		rnl__worker_ring_space(w);
 }
 
@@ -303,10 +305,18 @@ static inline void rnl__pool_ring_notices(struct rnl_pool *pool)
 		rnl__bell_ring(&pool->keeper.bell);
 }
 
+/* A submit that is in line may find space.  A full barrier stands before the call. */
+static inline void rnl__line_wake(struct rnl_pool *pool)
+{
+	/* relaxed: the caller's barrier orders it, and pairs with [line.W1] */
+	if (rnl__peek(&pool->line.nr))
+		rnl__line_wake_some(pool);
+}
+
 /* As rnl__worker_made_space(), for jobs that wait outside of the queues. */
 static inline void rnl__pool_ring_outside(struct rnl_pool *pool)
 {
-	rnl__bell_ring(&pool->space_deferred);
+	rnl__line_wake(pool);
 	rnl__pool_ring_notices(pool);
 }
 
@@ -314,7 +324,7 @@ static inline void rnl__pool_ring_outside(struct rnl_pool *pool)
 static inline void rnl__pool_unchained(struct rnl_pool *pool)
 {
 	rnl__tally_leave(&pool->chained);
-	/* [pool.U1] full barrier: space is made before the look for waiters; pairs with [bell.L2] */
+	/* [pool.U1] full barrier: space is made before the look for waiters; pairs with [line.W1] */
 	rnl__mb_after_rmw();
 	rnl__pool_ring_outside(pool);
 }
@@ -323,7 +333,7 @@ static inline void rnl__pool_unchained(struct rnl_pool *pool)
 static inline void rnl__pool_ring_drained(struct rnl_pool *pool)
 {
 	rnl__bell_ring(&pool->drained);
-	if (rnl__peek(&pool->nr_last))
+	if (rnl__tally_inside(&pool->last))
 		rnl__bell_ring(&pool->keeper.bell);
 }
 

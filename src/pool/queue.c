@@ -194,9 +194,8 @@ void rnl__queue_init(struct rnl__queue *q, bool places)
 
 void rnl__queue_bound(struct rnl__queue *q, uint64_t limit)
 {
-	/* relaxed, both: a submit beside this uses the old value or the new one */
+	/* relaxed: a submit beside this uses the old value or the new one */
 	atomic_store_explicit(&q->limit, limit, memory_order_relaxed);
-	/* relaxed */
 }
 
 /* ---- reserving ----------------------------------------------------------- */
@@ -656,4 +655,10 @@ bool rnl__queue_has_space(struct rnl__queue *q)
 {
 	/* relaxed: see rnl__queue_bound() */
 	return rnl__queue_length(q) < atomic_load_explicit(&q->limit, memory_order_relaxed);
+}
+
+bool rnl__queue_half_free(struct rnl__queue *q)
+{
+	/* relaxed: see rnl__queue_bound() */
+	return rnl__queue_length(q) <= atomic_load_explicit(&q->limit, memory_order_relaxed) / 2;
 }

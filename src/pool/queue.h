@@ -80,7 +80,7 @@ static inline unsigned rnl__keyed_lane(uint32_t generation)
 /* The worker is away, and both keyed lanes are shut.  @places: the pool has several devices. */
 void rnl__queue_init(struct rnl__queue *q, bool places);
 
-/* Sets how many jobs the queue may have, and `look`. */
+/* Sets how many jobs the queue may have. */
 void rnl__queue_bound(struct rnl__queue *q, uint64_t limit);
 
 /*
@@ -199,5 +199,6 @@ uint64_t rnl__queue_length(struct rnl__queue *q);
 
 /* Whether the queue has space. */
 bool rnl__queue_has_space(struct rnl__queue *q);
+bool rnl__queue_half_free(struct rnl__queue *q);
 
 #endif

@@ -204,8 +204,8 @@ static void init_worker(struct rnl_pool *pool, struct rnl__worker *w, unsigned i
 static void init_parts(struct rnl_pool *pool)
 {
 	struct rnl__bell *bells[] = {
-		&pool->space[0], &pool->space[1], &pool->space_deferred, &pool->space_batch,
-		&pool->drained, &pool->keeper.bell, &pool->keeper.cancelled,
+		&pool->space[0], &pool->space[1], &pool->space_batch, &pool->drained,
+	 &pool->keeper.bell, &pool->keeper.cancelled,
 	};
 
 	for (unsigned i = 0; i < sizeof(bells) / sizeof(bells[0]); i++)
@@ -214,6 +214,7 @@ static void init_parts(struct rnl_pool *pool)
 	atomic_init(&pool->keeper.cancels, (uint32_t)RNL__START(32, 2));
 	atomic_init(&pool->keeper.outside, (uint32_t)RNL__START(32, 2));
 	pthread_mutex_init(&pool->resizing, NULL);
+	rnl__line_init(&pool->line);
 	pthread_mutex_init(&pool->tracing, NULL);
 	pthread_mutex_init(&pool->topping, NULL);
 	pthread_mutex_init(&pool->waiting, NULL);
@@ -221,6 +222,7 @@ static void init_parts(struct rnl_pool *pool)
 		rnl__event_cache_init(&pool->timers[i], pool->devices.list[i]);
 	rnl__tally_init(&pool->operations, UINT64_MAX);
 	rnl__tally_init(&pool->delayed, UINT64_MAX);
+	rnl__tally_init(&pool->last, UINT64_MAX);
 	rnl__tally_init(&pool->deferred, pool->max_queued);
 	rnl__tally_init(&pool->chained, pool->max_queued);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
@@ -335,7 +337,7 @@ static void life_close(struct rnl_pool *pool)
 	/* The last one: see rnl__pool_closed(). */
 	rnl__tally_close(&pool->deferred);
 	rnl__keeper_cancelled(pool, true);
-	/* [pool.C1] that is a full barrier: closed before the ring; pairs with [bell.L2] */
+	/* [pool.C1] that is a full barrier: closed before the ring; pairs with [bell.L2], [line.W1] */
 	rnl__pool_ring_spaces(pool);
 }
 
@@ -348,14 +350,10 @@ int rnl_pool_close(struct rnl_pool *pool)
 	return ret;
 }
 
-/* As rnl__pool_all_done(), and no notice waits for that. */
+/* A drain of a closed pool waits for the notices of its end, too. */
 static bool drained(struct rnl_pool *pool)
 {
-	/* [pool.E1] acquire: queued notices are counted as jobs; pairs with [delayed.L1] */
-	if (rnl__pool_closed(pool) &&
-	    atomic_load_explicit(&pool->nr_last, memory_order_acquire))
-		return false;
-	return rnl__pool_all_done(pool);
+	return rnl__pool_all_done(pool, rnl__pool_closed(pool));
 }
 
 int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)

@@ -218,7 +218,7 @@ static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned 
 		rnl__queue_shut_lane(&pool->workers[i].queue, old.generation);
 	/*
 	 * [staff.R1] full barrier: the staff is published before the look for submits that
-	 * wait for space, which other workers may have now; pairs with [bell.L2].
+	 * wait for space, which other workers may have now; pairs with [bell.L2], [line.W1].
 	 */
 	rnl__full_barrier();
 	rnl__pool_ring_spaces(pool);

@@ -23,8 +23,7 @@ static void submit_all(struct rnl_pool *pool, struct told *told, struct rnl_barr
 
 TEST(all_jobs_that_have_not_started_are_cancelled_and_later_ones_run, .timeout_s = 60)
 {
-	/* With two jobs queued there is no space, for notices. */
-	struct rnl_pool *pool = pool_of(1, .max_queued = 3);
+	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT;
 	struct rnl_barrier barrier;
 	struct told told[2][NR];

@@ -134,8 +134,8 @@ struct slow {
 	struct rnl_job *keyed;		/* the writing worker's; must run before its last write */
 	struct rnl_pool *pool;
 	uint64_t keys[2];
-	unsigned nr_late;		/* writes since the job was submitted */
-	bool submitted;
+	unsigned nr_late;		/* that worker's writes since the job was submitted */
+	int worker;			/* -1: it was not submitted */
 };
 
 static int slow_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
@@ -146,11 +146,11 @@ static int slow_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
 	if (ret)
 		return ret;
 	/* A job that wrote all chunks would also write those that others begin. */
-	if (s->submitted) {
-		s->nr_late += !rnl_job_test(s->keyed);
+	if (s->worker >= 0) {
+		s->nr_late += rnl_worker_index() == s->worker && !rnl_job_test(s->keyed);
 	} else if (first) {
-		s->submitted = true;
-		ret = submit_by_key(s->pool, s->keyed, s->keys[rnl_worker_index()]);
+		s->worker = rnl_worker_index();
+		ret = submit_by_key(s->pool, s->keyed, s->keys[s->worker]);
 	}
 	for (double until = seconds_now() + 5; s->t.nr_fn < first / s->t.chunk + 4 && !ret &&
 	     s->t.nr_fn < CHUNKS && seconds_now() < until;)
@@ -165,7 +165,7 @@ TEST(in_order_who_writes_does_other_jobs_between, .timeout_s = 60)
 
 	for (unsigned i = 0; i < 10; i++) {
 		struct slow s = { .t = through_callbacks(RNL_MAP_IN_ORDER), .pool = pool,
-				  .keys = { keys[0], keys[1] } };
+				  .keys = { keys[0], keys[1] }, .worker = -1 };
 		struct rnl_barrier barrier;
 		struct rnl_job keyed;
 

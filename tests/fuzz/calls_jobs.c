@@ -70,7 +70,7 @@ static void set_barriers(struct work *w, unsigned how)
 {
 	const unsigned in = how >> 8 & 3, after = how >> 10 & 7;
 
-	if (in < 2 && w->way != AT_EMPTY) {
+	if (in < 2 && w->way != AT_EMPTY && w->way != FOR_SPACE) {
 		w->in = (int)in;
 		must(!rnl_barrier_add(barrier(w->in), &w->job));
 	}
@@ -176,7 +176,7 @@ static unsigned choose(struct work **chain, enum way way, unsigned which, unsign
 		chain[0] = &s.works[JOBS];
 		return 1;
 	}
-	if (way == AT_EMPTY || way == TELLS_BARRIER)
+	if (way == AT_EMPTY || way == FOR_SPACE || way == TELLS_BARRIER)
 		nr = 1;
 	for (unsigned i = 0; i < JOBS && nr_free < nr; i++) {
 		struct work *w = &s.works[(which + i) % JOBS];

@@ -6,7 +6,6 @@
 #include "pool.h"
 
 static clockid_t keeper_clock;
-static pid_t keeper_tid;
 static _Atomic bool keeper_seen;
 
 static inline void note_keeper(struct rnl_job *job)
@@ -14,7 +13,6 @@ static inline void note_keeper(struct rnl_job *job)
 	(void)job;
 	ck_assert_int_eq(rnl_worker_index(), -1);
 	must(pthread_getcpuclockid(pthread_self(), &keeper_clock));
-	keeper_tid = own_tid();
 	keeper_seen = true;
 }
 

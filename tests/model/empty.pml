@@ -30,7 +30,8 @@ bool closed;
 bool cancelled, enqueued;		/* the notice's phase: one of them, or DELAYED */
 bool came, listed, named;		/* it is on the keeper's lists: came, notices, cancelled */
 bool met;				/* it left `notices`, or came, or was named; another one follows */
-byte last;				/* notices that are not queued */
+byte last_entered, last_left;		/* the tally of notices for the end */
+#define last (last_entered - last_left)
 bool submitted, job_in, job_done, queued, notice_done;
 byte accepted, released;
 bool keeper_rung, drain_rung;
@@ -41,7 +42,7 @@ inline ring_drained()			/* rnl__pool_ring_drained() */
 	drain_rung = true;
 	if
 #ifndef BREAK_DONE
-	:: last -> keeper_rung = true
+	:: last > 0 -> keeper_rung = true
 #endif
 	:: else -> skip
 	fi
@@ -59,16 +60,20 @@ inline count()
 #endif
 }
 
-/* rnl__pool_all_done(): sums that are read one after the other. */
-inline all_done()
+/* rnl__pool_all_done(): sums that are read one after the other; a drain's are with the notices. */
+inline all_done(with_last)
 {
 	sum = released;
-	is_done = (accepted == sum)
+	if
+	:: with_last -> sum = sum + last_left
+	:: else
+	fi;
+	is_done = (accepted + (with_last -> last_entered : 0) == sum)
 }
 
-inline take_off()			/* [delayed.L1] */
+inline take_off()			/* rnl__tally_leave() */
 {
-	d_step { assert(last); last-- }
+	d_step { assert(last > 0); last_left++ }
 }
 
 inline queue_notice()			/* queue() */
@@ -106,9 +111,9 @@ active proctype submits_notice()
 {
 #ifdef BREAK_PUSH
 	came = true;
-	last++;
+	last_entered++;
 #else
-	last++;
+	last_entered++;
 	came = true;					/* push() */
 #endif
 #ifndef BREAK_SUBMIT
@@ -160,14 +165,14 @@ active proctype closes()
 	knew = submitted;
 	do
 	:: drain_rung = false;				/* rnl__bell_listen() */
-		if
 #ifdef BREAK_LIST
+		if
 		:: came || listed -> is_done = false
-#else
-		:: last -> is_done = false		/* [pool.E1] */
-#endif
-		:: else -> all_done()
+		:: else -> all_done(false)
 		fi;
+#else
+		all_done(true);				/* drained() */
+#endif
 		if
 		:: is_done -> break
 		:: else -> drain_rung			/* rnl__bell_wait() */
@@ -220,7 +225,7 @@ active proctype keeper()
 		fi;
 		seen = listed && closed;
 		if
-		:: seen -> all_done()
+		:: seen -> all_done(false)
 		:: else -> is_done = false
 		fi;
 		if

@@ -258,16 +258,12 @@ int life_submit(struct life *life, unsigned how, uint64_t key)
 
 	if (!state)
 		return -EBUSY;
-	life->waits = how & FOR_SPACE;
 	submit_anew(&life->job);
-	if (how & FOR_SPACE)
-		ret = rnl_submit_when(pool, &life->job, RNL_SPACE);
-	else if (how & HAS_KEY)
+	if (how & HAS_KEY)
 		ret = submit_by_key(pool, &life->job, key);
 	else
 		ret = rnl_submit(pool, &life->job);
-	return life_submitted(life, state, ret, MAY_SHUT | (how & FOR_SPACE ? 0 : MAY_AGAIN),
-			      closed);
+	return life_submitted(life, state, ret, MAY_SHUT | MAY_AGAIN, closed);
 }
 
 int life_cancel(struct life *life)

@@ -51,7 +51,7 @@ struct life *life_new(struct round *r, const char *what, enum end end,
 		      int (*run)(struct life *life), void (*told)(struct life *life, int result),
 		      void *arg);
 
-enum { HAS_KEY = 1, FOR_SPACE = 2 };
+enum { HAS_KEY = 1 };
 /*
  * Submits a job that is FREE. Return: as rnl_submit(), or -EBUSY: it was not FREE. An error that
  * the header does not have is counted.

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Line: threads that wait for space outside of the queues, for jobs after a barrier, in an order, or
+ * with others behind them.
+ *
+ * DESIGN
+ *	A thread whose submit was refused stands in line with what its job lacks: a place for the
+ *	job, places for those behind it, or something of its barrier's, which others do not want.
+ *	Who makes space wakes the first thread of those that lack the same, if there is enough for
+ *	it: each wake is for one submit, not for all of them.  Other submits, and threads further
+ *	back, are refused as long as a thread before them lacks what they need: so a long chain gets
+ *	in beside short ones.  Different things have no order between them, and no thread waits for
+ *	another one's barrier.
+ *	A thread enters the line, then tries; who makes space looks at `nr` afterwards.  A full
+ *	barrier stands between the two steps on both sides: so one sees the other.
+ *	While nobody waits, all of this costs a load.
+ *
+ *			enter	look	stay	wait	leave	wake
+ *	any two		-	-	-	-	-	-	one mutex; a waiter is its thread's
+ */
+#ifndef RNL_LINE_H
+#define RNL_LINE_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "sys/atomic.h"
+
+struct rnl_pool;
+
+/* What a submit may lack. */
+#define RNL__LACKS_PLACE 1u	/* in a queue, or as a deferred job */
+#define RNL__LACKS_CHAIN 2u	/* for jobs behind it */
+#define RNL__LACKS_OTHER 4u	/* its barrier counts too much, or has too many rounds */
+#define RNL__LACKS_IN_ORDER (RNL__LACKS_PLACE | RNL__LACKS_CHAIN)
+
+struct rnl__waiter {
+	struct rnl__waiter *next;
+	unsigned nr_behind;	/* places that it needs for these */
+	unsigned found;		/* what it lacks, as its last try has found */
+	unsigned before;	/* what those before it lacked, as it last looked */
+	unsigned lacks;		/* as others see it; under the lock */
+	_Atomic uint32_t rung;	/* it is to try again */
+};
+
+struct rnl__line {
+	pthread_mutex_t lock;
+	struct rnl__waiter *first, **last;
+	unsigned nr_lacking[RNL__LACKS_OTHER + 1]; /* by what they lack */
+	_Atomic uint32_t lacks;	/* what any of them lacks, in order */
+	_Atomic uint32_t nr;
+};
+
+void rnl__line_init(struct rnl__line *line);
+
+/* What a submit that comes now has to leave to others. */
+static inline unsigned rnl__line_lacks(struct rnl__line *line)
+{
+	/* relaxed: a submit beside a thread that enters or leaves is before or after it */
+	return atomic_load_explicit(&line->lacks, memory_order_relaxed);
+}
+
+/* Puts the calling thread's waiter at the end. */
+void rnl__line_enter(struct rnl__line *line, struct rnl__waiter *w);
+
+/* A try begins: what makes space from here on ends the next wait. */
+void rnl__line_look(struct rnl__line *line, struct rnl__waiter *w);
+
+/* The try has found that it lacks something: others see it from now on. */
+void rnl__line_stay(struct rnl_pool *pool, struct rnl__waiter *w);
+
+/* 0, perhaps for no reason, or -ETIMEDOUT. */
+int rnl__line_wait(struct rnl__waiter *w, uint64_t deadline);
+
+/* Takes the waiter out, and wakes those that had to wait for it. */
+void rnl__line_leave(struct rnl_pool *pool, struct rnl__waiter *w);
+
+/* Space was made, or the pool was closed.  A full barrier stands before the call. */
+void rnl__line_wake_some(struct rnl_pool *pool);
+
+#endif
