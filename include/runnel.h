@@ -985,7 +985,8 @@ struct rnl_hold {
  * Takes a hold on the job whose function calls this; any number of times. The job is done when its
  * function has returned, the device has passed what it issued, and all its holds are released. No
  * worker waits for that. Until then barriers, drains, queues and callbacks wait for the job, as do
- * jobs that come after its barrier, and rnl_barrier_join(): to them it is not issued before.
+ * jobs that come after its barrier, and rnl_barrier_join(): to them it is not issued before. The next
+ * jobs of its key do not wait.
  * A deadline of the job bounds its holds, too: some ms after it the pool ends those that are not
  * released, with -ETIMEDOUT as a result. A cancel does not: rnl_job_is_cancelled() tells the thread
  * that has the hold. With a guard, a function that is called a second time starts with no hold: what

@@ -181,14 +181,21 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 /* Whether a job with holds waits for them.  If it does not, @result is what came of all of them. */
 static bool await_holds(struct rnl__worker *w, struct rnl_job *job, int *result)
 {
+	const unsigned keyed = job->flags & RNL__JOB_KEYED;
+	const uint32_t staff = keyed ? job->staff : 0;
+
 	rnl__holds_note(job, *result);
+	job->flags &= ~keyed;
 	if (rnl__holds_await(w, job)) {
 		w->nr_held_back++;
 		rnl__figure_add(&w->held, 1);
+		/* It was issued: its key's next jobs go on, also at other workers after a resize. */
+		if (keyed)
+			rnl__queue_keyed_done(&w->queue, staff);
 		return true;
 	}
 	rnl__tsan_acquire(job);
-	job->flags &= ~RNL__JOB_HELD;
+	job->flags = (job->flags & ~RNL__JOB_HELD) | keyed;
 	*result = rnl__holds_result(job);
 	return false;
 }

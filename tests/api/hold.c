@@ -324,8 +324,7 @@ static int resize_and_come_fn(void *arg)
 }
 
 /* The pool grows; it shrinks, and the worker of the held job stays; and that worker leaves. */
-TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3, .known_to_fail =
-     "keyed jobs after a resize wait for the holds of those before")
+TEST(a_held_job_stops_no_key_when_the_pool_is_resized, .loops = 3)
 {
 	enum { NR = 8 };
 	struct rnl_pool *pool = pool_of(2);
