@@ -25,105 +25,19 @@
 #include "sys/tsan.h"
 #include "job/job.h"
 #include "job/order.h"
+#include "job/refusal.h"
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
-#include "pool/unit_check.h"
 #include "job/submit.h"
 
-#define JOB_NS 50u		/* the shortest time that a worker takes for a job */
-#define DRAIN_MIN_NS 20000u
-#define DRAIN_MAX_NS 200000u
 #define ROW_MAX 65536u	/* jobs that are claimed before the first of them is counted */
-#define WAYS (RNL__JOB_KEY | RNL__JOB_ORDER | RNL__JOB_AT)
-
-/* Whether the job's barriers are of this pool as well. */
-static bool belongs(const struct rnl_pool *pool, const struct rnl_job *job)
-{
-	return (!job->barrier || job->barrier->pool == pool) &&
-	       (!job->after || job->after->pool == pool);
-}
-
-/* Whether a job with a key, an order or a time can be submitted so.  Not inline: most jobs have none. */
-static __attribute__((noinline)) bool way_fits(const struct rnl_pool *pool, const struct rnl_job *job,
-					       unsigned lane)
-{
-	return !lane && !(job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER) && job->flags & RNL__JOB_URGENT) &&
-	       !(job->flags & RNL__JOB_AT && (job->after || job->flags & RNL__JOB_ORDER)) &&
-	       !(job->flags & RNL__JOB_ORDER && job->order->pool != pool);
-}
-
-/* Says why not.  Return: -EINVAL. */
-static int refuse_way(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
-{
-	const char *has = job->flags & RNL__JOB_AT ? "a time" :
-			  job->flags & RNL__JOB_ORDER ? "an order" : "a key";
-
-	if (lane & RNL__JOB_CHAINED)
-		return rnl__invalid(&pool->log, "submit: job %p has %s, and is behind a job by "
-				    "rnl_job_then(): only the first job of a chain can have one",
-				    (const void *)job, has);
-	if (lane & (RNL__JOB_MARKED | RNL__JOB_TELLS))
-		return rnl__invalid(&pool->log, "submit: job %p has %s: rnl_submit_when() and "
-				    "rnl_barrier_notify() take no such job", (const void *)job, has);
-	if (job->flags & RNL__JOB_AT && job->after)
-		return rnl__invalid(&pool->log, "submit: job %p has a time, and comes after a barrier",
-				    (const void *)job);
-	if (job->flags & RNL__JOB_AT && job->flags & RNL__JOB_ORDER)
-		return rnl__invalid(&pool->log, "submit: job %p has a time, and is in an order",
-				    (const void *)job);
-	if (job->flags & RNL__JOB_URGENT)
-		return rnl__invalid(&pool->log, "submit: job %p is urgent, and so cannot have a key",
-				    (const void *)job);
-	return rnl__invalid(&pool->log, "submit: the order of job %p is of another pool, or has ended",
-			    (const void *)job);
-}
-
-/* Whether the pool can take the job. */
-static bool fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
-{
-	return belongs(pool, job) && !rnl__job_misplaced(job, pool) &&
-	       (job->fn == rnl__job_no_function ?
-			lane & (RNL__JOB_TELLS | RNL__JOB_MARKED) &&
-				!(job->flags & RNL__JOB_REQUEST) :
-			rnl__unit_fits(pool, (rnl__function *)job->fn)) &&
-	       !(job->flags & WAYS && !way_fits(pool, job, lane)) &&
-	       !(lane == RNL__JOB_CHAINED && job->after);
-}
-
-/* Says why a job does not fit.  Return: -EINVAL, or -ENODEV its unit needs CUDA. */
-static int refuse(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
-{
-	if (job->flags & RNL__JOB_REQUEST)
-		return rnl__invalid(&pool->log, "submit: job %p is of a batcher's request: send it "
-				    "with rnl_request_commit()", (const void *)job);
-	if (job->fn == rnl__job_no_function && !(lane & (RNL__JOB_TELLS | RNL__JOB_MARKED)))
-		return rnl__invalid(&pool->log, "submit: job %p has no function: only "
-				    "rnl_barrier_notify() and rnl_submit_when() take such a job",
-				    (const void *)job);
-	if (rnl__job_misplaced(job, pool)) {
-		(void)rnl__pool_lacks(pool, "submit", rnl__job_device(job));
-		return -EINVAL;
-	}
-	if (job->fn != rnl__job_no_function && !rnl__unit_fits(pool, (rnl__function *)job->fn))
-		return rnl__unit_refuse(pool, "submit", (rnl__function *)job->fn);
-	if (belongs(pool, job) && job->flags & WAYS && !way_fits(pool, job, lane))
-		return refuse_way(pool, job, lane);
-	if (belongs(pool, job))
-		return rnl__invalid(&pool->log, "submit: job %p comes after a barrier, and after a "
-				    "job by rnl_job_then(): only the first job of a chain can come "
-				    "after a barrier", (const void *)job);
-	return rnl__invalid(&pool->log, "submit: the barrier that job %p %s is of another pool, or "
-			    "was not initialised", (const void *)job,
-			    job->barrier && job->barrier->pool != pool ? "was added to" :
-									"comes after");
-}
 
 /*
  * Claims a job, and sets its lane, or what it is beside; jobs that tell of an end are accepted though
  * the device has failed.
  */
-static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
+int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 {
 	int ret = rnl__pool_given(pool, "submit");
 
@@ -133,7 +47,7 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	if (ret == -EINVAL)
 		return rnl__invalid(&pool->log, job ? "submit: job was not initialised" :
 						      "submit: job is NULL");
-	/* busy() has words for a chain. */
+	/* rnl__refusal_busy() has words for a chain. */
 	if (ret && !(lane & RNL__JOB_CHAINED))
 		return rnl__refused(&pool->log, ret, "submit: job %p was submitted before, and is not "
 				    "done: wait for it, or submit another job", (void *)job);
@@ -141,8 +55,8 @@ static int claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		return ret;
 	job->flags &= RNL__JOB_LASTING;
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
-	if (!fits(pool, job, lane))
-		ret = refuse(pool, job, lane);
+	if (!rnl__refusal_fits(pool, job, lane))
+		ret = rnl__refusal_say(pool, job, lane);
 	else if (!(lane & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__pool_failed(pool))
 		ret = -EIO;
 	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
@@ -183,7 +97,7 @@ static void stamp(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /* Everything else that is written in a job between its claim and its start. */
-static void accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase)
+void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase)
 {
 	/* relaxed: a waiter of the last run may read it; the value does not change */
 	atomic_store_explicit(rnl__atomic(&job->pool), pool, memory_order_relaxed);
@@ -211,22 +125,6 @@ static void unchain(struct rnl_job *first, unsigned nr)
 	}
 }
 
-/* Says why a job that was met in a chain is not done, if it is for the chain itself. */
-static int busy(struct rnl_pool *pool, const struct rnl_job *first, unsigned nr,
-		const struct rnl_job *met)
-{
-	const struct rnl_job *job = first;
-
-	for (unsigned i = 0; i <= nr; i++, job = rnl__job_then(job)) {
-		if (job == met)
-			return rnl__invalid(&pool->log, "submit: the chain of job %p comes back to job "
-					    "%p: rnl_job_then() has made a circle",
-					    (const void *)first, (const void *)met);
-	}
-	return rnl__refused(&pool->log, -EBUSY, "submit: job %p, in the chain of job %p, was "
-			    "submitted before, and is not done", (const void *)met, (const void *)first);
-}
-
 /* Claims the jobs behind the first one, all or none; how many, or the error. */
 static int chain(struct rnl_pool *pool, struct rnl_job *first)
 {
@@ -234,9 +132,9 @@ static int chain(struct rnl_pool *pool, struct rnl_job *first)
 	int ret = 0;
 
 	for (struct rnl_job *job = rnl__job_then(first); job; job = rnl__job_then(job)) {
-		ret = claim(pool, job, RNL__JOB_CHAINED);
+		ret = rnl__submit_claim(pool, job, RNL__JOB_CHAINED);
 		if (ret == -EBUSY)
-			ret = busy(pool, first, nr, job);
+			ret = rnl__refusal_busy(pool, first, nr, job);
 		if (!ret && nr == pool->max_queued) {
 			rnl__job_drop(job);
 			ret = rnl__invalid(&pool->log, "submit: more jobs are behind job %p than "
@@ -254,9 +152,9 @@ static int chain(struct rnl_pool *pool, struct rnl_job *first)
 /* Accepts the first job, and the jobs behind it: they are not timed, as they wait on purpose. */
 static void accept_chain(struct rnl_pool *pool, struct rnl_job *first, uint8_t phase)
 {
-	accept(pool, first, phase);
+	rnl__submit_accept(pool, first, phase);
 	for (struct rnl_job *job = rnl__job_then(first); job; job = rnl__job_then(job)) {
-		accept(pool, job, RNL__JOB_QUEUED);
+		rnl__submit_accept(pool, job, RNL__JOB_QUEUED);
 		job->flags &= ~RNL__JOB_TIMED;
 	}
 }
@@ -313,7 +211,7 @@ static bool is_left_to_others(struct rnl_pool *pool, struct rnl__waiter *w, unsi
  * Counts @nr jobs that wait in no queue: behind another one, or for a barrier's round: 0, -EAGAIN,
  * -ESHUTDOWN.
  */
-static int enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
+int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
 {
 	int ret;
 
@@ -340,7 +238,7 @@ static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defe
 		lacks_now(w, RNL__LACKS_PLACE);
 		return ret;
 	}
-	ret = enter_chained(pool, nr, w);
+	ret = rnl__submit_enter_chained(pool, nr, w);
 	if (ret && defer)
 		rnl__choose_unreserve_deferred(pool);
 	else if (ret)
@@ -377,7 +275,7 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wa
 /* ---- at a time ----------------------------------------------------------- */
 
 /* Rings what may have counted the job that is no longer counted. */
-static void entry_taken_back(struct rnl_pool *pool)
+void rnl__submit_taken_back(struct rnl_pool *pool)
 {
 	/*
 	 * [submit.D1] full barrier: the job is no longer counted before the look for drains and
@@ -394,12 +292,12 @@ static int enter_delayed(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
 	int ret = rnl__tally_enter(&pool->delayed);
 
 	if (!ret) {
-		ret = enter_chained(pool, nr, w);
+		ret = rnl__submit_enter_chained(pool, nr, w);
 		if (ret)
 			rnl__tally_retract(&pool->delayed);
 	}
 	if (ret)
-		entry_taken_back(pool);
+		rnl__submit_taken_back(pool);
 	return ret;
 }
 
@@ -423,18 +321,10 @@ static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struc
 	return 0;
 }
 
-/* ---- what the caller hears ------------------------------------------------- */
-
-/* What an attempt to submit returned; but nobody is to wait for space in a closed pool. */
-static int answer(struct rnl_pool *pool, int ret)
-{
-	return ret == -EAGAIN && rnl__pool_closed(pool) ? -ESHUTDOWN : ret;
-}
-
 /* @w: the calling thread's place in line, or NULL. */
 static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
-	int ret = claim(pool, job, 0);
+	int ret = rnl__submit_claim(pool, job, 0);
 
 	if (ret)
 		return ret;
@@ -444,16 +334,21 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter
 RNL__FLAT
 int rnl_submit(struct rnl_pool *pool, struct rnl_job *job)
 {
-	return answer(pool, submit(pool, job, NULL));
+	return rnl__submit_answer(pool, submit(pool, job, NULL));
+}
+
+int rnl__submit_try(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
+{
+	return rnl__submit_answer(pool, submit(pool, job, w));
 }
 
 int rnl__submit_internal(struct rnl_pool *pool, struct rnl_job *job, unsigned home)
 {
-	int ret = claim(pool, job, 0);
+	int ret = rnl__submit_claim(pool, job, 0);
 
 	if (ret)
 		return ret;
-	accept(pool, job, RNL__JOB_QUEUED);
+	rnl__submit_accept(pool, job, RNL__JOB_QUEUED);
 	rnl__choose_start_at(job, home);
 	return 0;
 }
@@ -463,183 +358,8 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 	(void)rnl__job_claim(job);
 	job->flags &= RNL__JOB_LASTING;
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
-	accept(pool, job, RNL__JOB_QUEUED);
+	rnl__submit_accept(pool, job, RNL__JOB_QUEUED);
 	rnl__choose_start_at(job, home);
-}
-
-/* ---- waiting for space --------------------------------------------------- */
-
-/*
- * Leaves a large full queue alone for a while, in which workers take an eighth of it at most.
- * A submitter that is woken for the first free place would wait again after one job.
- */
-static void let_drain(struct rnl_pool *pool, uint64_t deadline)
-{
-	const uint64_t ns = pool->max_queued / rnl__pool_nr_workers(pool) / 8 * JOB_NS;
-	const uint64_t now = rnl__now();
-
-	if (ns >= DRAIN_MIN_NS && deadline > now)
-		rnl__nap(rnl__smaller(rnl__smaller(ns, DRAIN_MAX_NS), deadline - now));
-}
-
-/* Whether the job may have to wait outside of the queues, or others behind it. */
-static bool waits_outside(const struct rnl_job *job)
-{
-	return job->after || rnl__job_then(job) || job->flags & (RNL__JOB_ORDER | RNL__JOB_AT);
-}
-
-/*
- * Tries once more.  A submit that finds no space behind its job takes its reservation back, and rings
- * for that: so it looks first, or it would wake itself.
- */
-static int submit_from_line(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
-{
-	w->found = RNL__LACKS_OTHER;
-	if (w->nr_behind <= pool->max_queued && !rnl__tally_closed(&pool->chained) &&
-	    rnl__tally_inside(&pool->chained) + w->nr_behind > pool->max_queued) {
-		w->found = RNL__LACKS_CHAIN;
-		return -EAGAIN;
-	}
-	return submit(pool, job, w);
-}
-
-static int wait_in_line(struct rnl_pool *pool, struct rnl_job *job, uint64_t deadline)
-{
-	/* What the try before this found is not known: it is seen with the next one. */
-	struct rnl__waiter w = { .found = RNL__LACKS_OTHER };
-	bool late = false;
-	int ret;
-
-	for (const struct rnl_job *it = rnl__job_then(job); it && w.nr_behind <= pool->max_queued;
-	     it = rnl__job_then(it))
-		w.nr_behind++;
-	rnl__line_enter(&pool->line, &w);
-	for (;;) {
-		rnl__line_look(&pool->line, &w);
-		ret = answer(pool, submit_from_line(pool, job, &w));
-		if (ret != -EAGAIN || late)
-			break;
-		rnl__line_stay(pool, &w);
-		late = rnl__line_wait(&w, deadline) == -ETIMEDOUT;
-	}
-	rnl__line_leave(pool, &w);
-	return ret == -EAGAIN ? -ETIMEDOUT : ret;
-}
-
-static int wait_for_queue(struct rnl_pool *pool, struct rnl_job *job, uint64_t deadline)
-{
-	const struct rnl__wish wish = {
-		.job = job, .keyed = job->flags & RNL__JOB_KEY, .key = rnl__job_given_key(job),
-		.urgent = job->flags & RNL__JOB_URGENT,
-	};
-	bool late = false;
-
-	for (;;) {
-		uint32_t listened;
-		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
-		int ret = answer(pool, submit(pool, job, NULL));
-
-		if (ret != -EAGAIN) {
-			/* The wake-up was consumed without the space: wakes the next waiter. */
-			if (ret)
-				rnl__bell_ring_once(bell);
-			return ret;
-		}
-		if (late)
-			return -ETIMEDOUT;
-		late = rnl__bell_wait(bell, listened, deadline) == -ETIMEDOUT;
-	}
-}
-
-int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
-{
-	int ret = answer(pool, submit(pool, job, NULL));
-	uint64_t deadline;
-
-	if (ret != -EAGAIN || rnl__pool_worker(pool))
-		return ret;
-	deadline = rnl__deadline(timeout_ns);
-	let_drain(pool, deadline);
-	return waits_outside(job) ? wait_in_line(pool, job, deadline) :
-				    wait_for_queue(pool, job, deadline);
-}
-
-/* ---- notices ------------------------------------------------------------- */
-
-static int submit_when(struct rnl_pool *pool, struct rnl_job *job, bool last)
-{
-	int ret = claim(pool, job, RNL__JOB_MARKED | (last ? RNL__JOB_LAST : 0));
-
-	if (ret)
-		return ret;
-	if (job->after || job->barrier || rnl__job_then(job))
-		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p %s: what it waits for could "
-				   "wait for it", (void *)job,
-				   job->after ? "comes after a barrier" :
-				   job->barrier ? "is in a barrier" : "has a job behind it");
-	if (!ret) {
-		ret = rnl__tally_enter(last ? &pool->last : &pool->delayed);
-		if (ret)
-			entry_taken_back(pool);
-	}
-	if (ret) {
-		rnl__job_drop(job);
-		return ret;
-	}
-	accept(pool, job, RNL__JOB_DELAYED);
-	job->flags &= ~RNL__JOB_TIMED;	/* it waits on purpose */
-	rnl__delayed_push(job);
-	return 0;
-}
-
-int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_when when)
-{
-	if (when != RNL_SPACE && when != RNL_EMPTY)
-		return rnl__invalid(pool ? &pool->log : NULL, "rnl_submit_when(): when is %d; it "
-				    "must be RNL_SPACE or RNL_EMPTY", (int)when);
-	return answer(pool, submit_when(pool, job, when == RNL_EMPTY));
-}
-
-/* ---- the end of a round --------------------------------------------------- */
-
-static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *job)
-{
-	int ret = claim(pool, job, RNL__JOB_TELLS);
-
-	if (ret)
-		return ret;
-	if (job->after || rnl__job_then(job) || job->barrier)
-		ret = rnl__invalid(&pool->log, "rnl_barrier_notify(): job %p is in a barrier, "
-				   "comes after one, or has a job behind it", (void *)job);
-	else if (!rnl__rounds_have_room(b))
-		ret = -EAGAIN;
-	else
-		ret = enter_chained(pool, 1, NULL);
-	if (ret) {
-		rnl__job_drop(job);
-		return ret;
-	}
-	accept(pool, job, RNL__JOB_STARTED);
-	job->flags &= ~RNL__JOB_TIMED;
-	ret = rnl__rounds_notify(b, job);
-	if (ret) {	/* the barrier may be gone */
-		rnl__job_set_result(job, ret);
-		rnl__job_drop(job);
-		rnl__tally_retract(&pool->chained);
-		entry_taken_back(pool);
-	}
-	return ret;
-}
-
-int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
-{
-	int ret = rnl__barrier_given(b, "rnl_barrier_notify()");
-	struct rnl_pool *pool;
-
-	if (ret)
-		return ret;
-	pool = b->pool;
-	return answer(pool, notify(pool, b, job));
 }
 
 /* ---- many ---------------------------------------------------------------- */
@@ -648,7 +368,7 @@ int rnl_barrier_notify(struct rnl_barrier *b, struct rnl_job *job)
 static bool in_a_row(const struct rnl_job *job)
 {
 	return job && job->fn && !job->after &&
-	       !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED | WAYS));
+	       !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED | RNL__JOB_WAYS));
 }
 
 /* Submits a row to one worker.  Return: how many were accepted, or why none was. */
@@ -658,7 +378,7 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 	int ret = 0, space;
 
 	while (nr_claimed < nr && in_a_row(jobs[nr_claimed])) {
-		ret = claim(pool, jobs[nr_claimed], 0);
+		ret = rnl__submit_claim(pool, jobs[nr_claimed], 0);
 		if (ret)
 			break;
 		nr_claimed++;
@@ -672,7 +392,7 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 		return space;
 	for (unsigned i = 0; i < (unsigned)space; i++) {
 		jobs[i]->worker = (uint8_t)worker;
-		accept(pool, jobs[i], RNL__JOB_QUEUED);
+		rnl__submit_accept(pool, jobs[i], RNL__JOB_QUEUED);
 	}
 	rnl__choose_put_row(pool, worker, jobs, (unsigned)space);
 	return space;

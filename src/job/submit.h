@@ -1,9 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* Submits by the library itself. */
+/* The steps of a submit, and submits by the library itself. */
 #ifndef RNL_SUBMIT_H
 #define RNL_SUBMIT_H
 
+#include <errno.h>
+#include <stdint.h>
+
 #include <runnel.h>
+
+#include "pool/line.h"
+#include "pool/pool.h"
+
+/*
+ * Claims a job for a submit, and sets its lane, or what it is beside; jobs that tell of an end are
+ * accepted though the device has failed.  0, or the error.
+ */
+int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane);
+
+/* Everything else that is written in a job between its claim and its start. */
+void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phase);
+
+/*
+ * Counts @nr jobs that wait in no queue: behind another one, or for a barrier's round.  @w: the
+ * calling thread's place in line, or NULL.  0, -EAGAIN, -ESHUTDOWN.
+ */
+int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter *w);
+
+/* Rings what may have counted a job that is no longer counted. */
+void rnl__submit_taken_back(struct rnl_pool *pool);
+
+/* Submits a job; @w: as above. */
+int rnl__submit_try(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w);
+
+/* What an attempt to submit returned; but nobody is to wait for space in a closed pool. */
+static inline int rnl__submit_answer(struct rnl_pool *pool, int ret)
+{
+	return ret == -EAGAIN && rnl__pool_closed(pool) ? -ESHUTDOWN : ret;
+}
 
 /*
  * Submits a job of a map or a batch that was accepted before, and keeps the pool from being

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* Submits that wait for space. */
+#include "config.h"
+
+#include <errno.h>
+
+#include "job/job.h"
+#include "job/submit.h"
+#include "pool/choose.h"
+#include "pool/line.h"
+#include "pool/pool.h"
+#include "sys/clock.h"
+#include "sys/sizes.h"
+
+#define JOB_NS 50u		/* the shortest time that a worker takes for a job */
+#define DRAIN_MIN_NS 20000u
+#define DRAIN_MAX_NS 200000u
+
+/*
+ * Leaves a large full queue alone for a while, in which workers take an eighth of it at most.
+ * A submitter that is woken for the first free place would wait again after one job.
+ */
+static void let_drain(struct rnl_pool *pool, uint64_t deadline)
+{
+	const uint64_t ns = pool->max_queued / rnl__pool_nr_workers(pool) / 8 * JOB_NS;
+	const uint64_t now = rnl__now();
+
+	if (ns >= DRAIN_MIN_NS && deadline > now)
+		rnl__nap(rnl__smaller(rnl__smaller(ns, DRAIN_MAX_NS), deadline - now));
+}
+
+/* Whether the job may have to wait outside of the queues, or others behind it. */
+static bool waits_outside(const struct rnl_job *job)
+{
+	return job->after || rnl__job_then(job) || job->flags & (RNL__JOB_ORDER | RNL__JOB_AT);
+}
+
+/*
+ * Tries once more.  A submit that finds no space behind its job takes its reservation back, and rings
+ * for that: so it looks first, or it would wake itself.
+ */
+static int submit_from_line(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
+{
+	w->found = RNL__LACKS_OTHER;
+	if (w->nr_behind <= pool->max_queued && !rnl__tally_closed(&pool->chained) &&
+	    rnl__tally_inside(&pool->chained) + w->nr_behind > pool->max_queued) {
+		w->found = RNL__LACKS_CHAIN;
+		return -EAGAIN;
+	}
+	return rnl__submit_try(pool, job, w);
+}
+
+static int wait_in_line(struct rnl_pool *pool, struct rnl_job *job, uint64_t deadline)
+{
+	/* What the try before this found is not known: it is seen with the next one. */
+	struct rnl__waiter w = { .found = RNL__LACKS_OTHER };
+	bool late = false;
+	int ret;
+
+	for (const struct rnl_job *it = rnl__job_then(job); it && w.nr_behind <= pool->max_queued;
+	     it = rnl__job_then(it))
+		w.nr_behind++;
+	rnl__line_enter(&pool->line, &w);
+	for (;;) {
+		rnl__line_look(&pool->line, &w);
+		ret = submit_from_line(pool, job, &w);
+		if (ret != -EAGAIN || late)
+			break;
+		rnl__line_stay(pool, &w);
+		late = rnl__line_wait(&w, deadline) == -ETIMEDOUT;
+	}
+	rnl__line_leave(pool, &w);
+	return ret == -EAGAIN ? -ETIMEDOUT : ret;
+}
+
+static int wait_for_queue(struct rnl_pool *pool, struct rnl_job *job, uint64_t deadline)
+{
+	const struct rnl__wish wish = {
+		.job = job, .keyed = job->flags & RNL__JOB_KEY, .key = rnl__job_given_key(job),
+		.urgent = job->flags & RNL__JOB_URGENT,
+	};
+	bool late = false;
+
+	for (;;) {
+		uint32_t listened;
+		struct rnl__bell *bell = rnl__choose_listen_for_space(pool, &wish, &listened);
+		int ret = rnl__submit_try(pool, job, NULL);
+
+		if (ret != -EAGAIN) {
+			/* The wake-up was consumed without the space: wakes the next waiter. */
+			if (ret)
+				rnl__bell_ring_once(bell);
+			return ret;
+		}
+		if (late)
+			return -ETIMEDOUT;
+		late = rnl__bell_wait(bell, listened, deadline) == -ETIMEDOUT;
+	}
+}
+
+int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns)
+{
+	int ret = rnl__submit_try(pool, job, NULL);
+	uint64_t deadline;
+
+	if (ret != -EAGAIN || rnl__pool_worker(pool))
+		return ret;
+	deadline = rnl__deadline(timeout_ns);
+	let_drain(pool, deadline);
+	return waits_outside(job) ? wait_in_line(pool, job, deadline) :
+				    wait_for_queue(pool, job, deadline);
+}
