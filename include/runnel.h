@@ -522,8 +522,8 @@ RNL_API int rnl_job_after(struct rnl_job *job, struct rnl_barrier *barrier);
  * with -ECANCELED. Jobs that wait for their turn count as queued. A cancel, or a deadline, of such a
  * job is told when its turn has come; the urgency and the key are those of the first job, and for
  * rnl_pool_resize() only that job has the key. The deadline of a job behind counts from the submit's
- * call. If the first job waits for its time, or as a notice, a drain waits for those behind it, and
- * so for the first one.
+ * call. If the first job waits for its time, a drain waits for those behind it, and so for the first
+ * one.
  * @job: at most one job comes behind it; another call replaces that one.
  * @next: comes behind no other job, and after no barrier. NULL: nothing comes behind the job.
  *	It stays set: a later submit of the job submits both again.
@@ -821,9 +821,9 @@ RNL_API int rnl_job_at(struct rnl_job *job, int64_t start_ns);
  *	max_in_flight is 1.
  * Return: 0; -EAGAIN a limit is reached, and passes by itself: the pool is full, of whose
  *	max_queued each worker's queue has a part, rounded up, so a key's worker may be full alone (an
- *	event loop keeps the job, and submits it again after its next reap); or a thread waits in
- *	rnl_submit_wait() for a place of the same kind: after a barrier, in an order, or for jobs
- *	behind this one; or the job's barrier counts 2^24 jobs that are not issued, or 2^30 that are
+ *	event loop keeps the job, and submits it again after its next reap, or its notice of
+ *	rnl_submit_when()); or a thread waits in rnl_submit_wait() for a place of the same kind:
+ *	as a deferred job, or for jobs behind this one; or the job's barrier counts 2^24 jobs that are not issued, or 2^30 that are
  *	not done; or the job comes after a barrier with seven rounds under way: rnl_barrier_add();
  *	-ESHUTDOWN the pool is closed; -EBUSY the job was
  *	submitted before and is not done; -EIO the device has failed; -ENODEV the pool is on the
@@ -841,9 +841,9 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
  * Submits a job as rnl_submit() does; while the pool is full, it waits for space. If queues are long
  * (3,200 jobs for each worker), the wait takes at least 20 to 200 us: at most an eighth of a queue
  * empties in that time.
- * Threads whose jobs come after barriers, are in orders or have jobs behind them get places in the order
- * in which they came, for each kind of place; other submits leave them these. So a long chain gets in
- * beside short ones.
+ * If the pool has no place for deferred jobs, or too few for those behind a job, such threads get them in
+ * the order in which they came, and other submits leave them these: so a long chain gets in beside short
+ * ones. A thread that has waited in vain loses its turn.
  * Context: blocks, except on a worker of the pool and with a timeout of 0.
  * Return: as rnl_submit(); -ETIMEDOUT there was no space in time, and the job remains the caller's;
  *	-EAGAIN called on a worker of the pool, and the pool is full; -ESHUTDOWN also if the pool was
@@ -854,7 +854,8 @@ RNL_API int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t 
 
 enum rnl_when {
 	RNL_SPACE = 0,	/* the pool has room: at most half of max_queued jobs are in the workers'
-			 * queues, and as few are deferred, or behind others */
+			 * queues, as few are deferred, or behind others, and no thread waits in
+			 * rnl_submit_wait() for a place as one of these */
 	RNL_EMPTY = 1	/* the pool is closed, and all other jobs are done, or in their completion
 			 * queue */
 };

@@ -11,6 +11,9 @@
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
+#include "sys/sizes.h"
+
+#define LOOK_NS 1000000u	/* from one look for space to the next */
 
 /*
  * ---- the heap: `link` is the next of a job's siblings, and it has a first child; `before` is the
@@ -115,7 +118,6 @@ static void note(struct rnl_pool *pool, struct rnl_job *job)
 	pool->keeper.notices = job;
 	if (job->flags & RNL__JOB_LAST)
 		return;
-	/* [bell.L2] of the keeper's next listening stands before its next look at the room. */
 	rnl__figure_add(&pool->nr_for_space, 1u);
 	/* One that comes at once does not pass the queued jobs: it may submit itself each time. */
 	if (!rnl__pool_has_room(pool))
@@ -136,7 +138,10 @@ static void unnote(struct rnl_pool *pool, struct rnl_job *job)
 		rnl__figure_add(&pool->nr_for_space, -1u);
 }
 
-/* Whether a notice on the list waits for space, and there is some. */
+/*
+ * Whether a notice on the list waits for space, and there is some.  Nobody rings for that but workers
+ * that fall idle: the keeper looks each millisecond, and takes do not.
+ */
 static bool has_space(struct rnl_pool *pool)
 {
 	return rnl__own_read(&pool->nr_for_space) && rnl__pool_has_room(pool);
@@ -356,7 +361,9 @@ void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 
 uint64_t rnl__delayed_time(struct rnl_pool *pool)
 {
+	uint64_t due = pool->keeper.delayed ? pool->keeper.delayed->submit_ns : RNL__NEVER;
+
 	if (has_space(pool) || has_ended(pool))
 		return 0;
-	return pool->keeper.delayed ? pool->keeper.delayed->submit_ns : RNL__NEVER;
+	return rnl__own_read(&pool->nr_for_space) ? rnl__smaller(due, rnl__now() + LOOK_NS) : due;
 }

@@ -13,9 +13,10 @@
  *	keeper takes it out of the heap without a search.  If its time comes in between, it leaves
  *	the heap, and is queued when the keeper finds it on that list: until then the thread may
  *	touch it.
- *	A thread that makes space, or completes the last job, rings the keeper if a notice waits
- *	for that.  Space is rnl__pool_has_room(): half of all places are free, so that a notice does
- *	not come for each job.
+ *	A worker that falls idle rings the keeper if a notice waits.  While one waits for space, the
+ *	keeper looks for it each millisecond, too: so no take of a job does.  Space is
+ *	rnl__pool_has_room(): half of all places are free, so that a notice does not come for each
+ *	job.
  *	A tally counts the jobs, and closes as a queue does: a drain of a closed pool waits until
  *	none is inside.  Notices for the end have a tally of their own: they come after the close,
  *	and wait for all that the others count.
@@ -51,7 +52,7 @@ bool rnl__delayed_came(struct rnl_pool *pool);
 void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 		       struct rnl__keeper_break *brk);
 
-/* The keeper: the earliest time of the jobs seen; 0: a notice waits no longer. */
+/* The keeper: when it is to look next, by the jobs seen; 0: a notice waits no longer. */
 uint64_t rnl__delayed_time(struct rnl_pool *pool);
 
 #endif

@@ -58,8 +58,8 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 				   "comes after one, or has a job behind it", (void *)job);
 	else if (!rnl__rounds_have_room(b))
 		ret = -EAGAIN;
-	else
-		ret = rnl__submit_enter_chained(pool, 1, NULL);
+	else	/* It leaves nothing to those in line, which may wait for this barrier. */
+		ret = rnl__submit_enter_chained(pool, 1, &(struct rnl__waiter){ .before = 0 });
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;

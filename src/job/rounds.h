@@ -57,7 +57,7 @@ void rnl__rounds_drop(struct rnl_barrier *barrier, unsigned round, uint32_t nr_i
 /*
  * Seals the open round for a job after the barrier: the round, which stays in its slot until
  * rnl__rounds_leave() or _hold(); RNL__NO_ROUND all jobs are done; -EAGAIN no slot is free: the
- * pool's bell space_deferred rings when one is.
+ * pool's line is woken when one is.
  */
 int rnl__rounds_seal(struct rnl_barrier *barrier);
 void rnl__rounds_leave(struct rnl_barrier *barrier, unsigned round);

@@ -42,7 +42,7 @@ static bool waits_outside(const struct rnl_job *job)
 static int submit_from_line(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
 	w->found = RNL__LACKS_OTHER;
-	if (w->nr_behind <= pool->max_queued && !rnl__tally_closed(&pool->chained) &&
+	if (w->nr_behind && w->nr_behind <= pool->max_queued && !rnl__tally_closed(&pool->chained) &&
 	    rnl__tally_inside(&pool->chained) + w->nr_behind > pool->max_queued) {
 		w->found = RNL__LACKS_CHAIN;
 		return -EAGAIN;

@@ -235,7 +235,9 @@ static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defe
 		return -EAGAIN;
 	ret = defer ? rnl__choose_reserve_deferred(pool, job) : rnl__choose_reserve(pool, job);
 	if (ret) {
-		lacks_now(w, RNL__LACKS_PLACE);
+		/* What a queue lacks is its own: it stops nobody who wants another one. */
+		lacks_now(w, defer && !rnl__tally_has_space(&pool->deferred) ? RNL__LACKS_PLACE :
+									RNL__LACKS_OTHER);
 		return ret;
 	}
 	ret = rnl__submit_enter_chained(pool, nr, w);
@@ -283,7 +285,7 @@ void rnl__submit_taken_back(struct rnl_pool *pool)
 	 */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
-	rnl__pool_ring_outside(pool);
+	rnl__line_wake(pool);
 }
 
 /* Counts a delayed job, and @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */

@@ -350,20 +350,18 @@ static struct rnl__queue *queue_for(struct rnl_pool *pool, const struct rnl_job 
 
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 {
-	int ret = rnl__tally_enter(&pool->deferred);
+	int ret;
 
-	if (!ret) {
-		if (rnl__queue_has_space(queue_for(pool, job)))
-			return 0;
-		rnl__tally_retract(&pool->deferred);
-		ret = -EAGAIN;
-	}
+	if (!rnl__queue_has_space(queue_for(pool, job)))
+		return -EAGAIN;
+	ret = rnl__tally_enter(&pool->deferred);
+	if (!ret)
+		return 0;
 	/* [choose.D2] full barrier: as [choose.D1]; pairs with [bell.L2], [line.W1] */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
-	rnl__pool_ring_notices(pool);
-	/* Those in line only if there is space: this submit may be one of them. */
-	if (rnl__tally_has_space(&pool->deferred) && rnl__queue_has_space(queue_for(pool, job)))
+	/* For a moment it was counted.  If there is no space, this submit may be the one in line. */
+	if (rnl__tally_has_space(&pool->deferred))
 		rnl__line_wake(pool);
 	return ret;
 }
@@ -384,7 +382,7 @@ void rnl__choose_unreserve_deferred(struct rnl_pool *pool)
 	/* [choose.D3] full barrier: as [choose.D1]; pairs with [bell.L2], [line.W1] */
 	rnl__full_barrier();
 	rnl__pool_ring_drained(pool);
-	rnl__pool_ring_outside(pool);
+	rnl__line_wake(pool);
 }
 
 /* ---- waiting for space --------------------------------------------------- */
@@ -482,7 +480,7 @@ void rnl__choose_start_deferred(struct rnl_job *job)
 	 * [choose.B1] full barrier: space is made before the look for waiters; pairs with [line.W1]
 	 */
 	rnl__mb_after_rmw();
-	rnl__pool_ring_outside(pool);
+	rnl__line_wake(pool);
 	rnl__choose_put(job);
 }
 

@@ -4,13 +4,14 @@
  * with others behind them.
  *
  * DESIGN
- *	A thread whose submit was refused stands in line with what its job lacks: a place for the
- *	job, places for those behind it, or something of its barrier's, which others do not want.
- *	Who makes space wakes the first thread of those that lack the same, if there is enough for
- *	it: each wake is for one submit, not for all of them.  Other submits, and threads further
- *	back, are refused as long as a thread before them lacks what they need: so a long chain gets
- *	in beside short ones.  Different things have no order between them, and no thread waits for
- *	another one's barrier.
+ *	A thread whose submit was refused stands in line with what its job lacks: a place as a
+ *	deferred job, places for those behind it, or something else: space in a queue, or a round of
+ *	its barrier, which others do not want.  Of the first two, who makes space wakes the first
+ *	thread that lacks it, not all; and other submits, and threads further back, are refused as
+ *	long as a thread before them lacks what they need: so a long chain gets in beside short
+ *	ones.  Places are the pool's, and are free again when accepted jobs go on: so such a thread
+ *	waits for no later submit.  All that lack something else are woken each time, and nobody
+ *	leaves that to them: one worker's queue may be full for long, and stops nobody else.
  *	A thread enters the line, then tries; who makes space looks at `nr` afterwards.  A full
  *	barrier stands between the two steps on both sides: so one sees the other.
  *	While nobody waits, all of this costs a load.
@@ -29,9 +30,9 @@
 struct rnl_pool;
 
 /* What a submit may lack. */
-#define RNL__LACKS_PLACE 1u	/* in a queue, or as a deferred job */
+#define RNL__LACKS_PLACE 1u	/* as a deferred job */
 #define RNL__LACKS_CHAIN 2u	/* for jobs behind it */
-#define RNL__LACKS_OTHER 4u	/* its barrier counts too much, or has too many rounds */
+#define RNL__LACKS_OTHER 4u	/* space in a queue, or its barrier's */
 #define RNL__LACKS_IN_ORDER (RNL__LACKS_PLACE | RNL__LACKS_CHAIN)
 
 struct rnl__waiter {

@@ -71,7 +71,7 @@ bool rnl__pool_has_room(struct rnl_pool *pool)
 	const uint64_t half = pool->max_queued / 2;
 
 	return rnl__pool_queued(pool) <= half && rnl__tally_inside(&pool->deferred) <= half &&
-	       rnl__tally_inside(&pool->chained) <= half;
+	       rnl__tally_inside(&pool->chained) <= half && !rnl__line_lacks(&pool->line);
 }
 
 int rnl__pool_missing(const char *call)

@@ -252,7 +252,7 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool);
 
 /*
  * Whether submits that were refused are worth another try: at most half of the places are taken, in the
- * queues, for deferred jobs and for jobs behind others.
+ * queues, for deferred jobs and for jobs behind others, and no thread in line has them to itself.
  */
 bool rnl__pool_has_room(struct rnl_pool *pool);
 
@@ -284,25 +284,15 @@ static inline unsigned rnl__pool_nr_workers(struct rnl_pool *pool)
 }
 
 /*
- * A worker's queue may have more space: rings for the submits, and notices, that wait for that.  A
- * full barrier stands before the call.
+ * A worker's queue may have more space: rings for the submits that wait for that.  A full barrier
+ * stands before the call.
  */
 static inline void rnl__worker_made_space(struct rnl__worker *w)
 {
 	if (rnl__bell_has_listeners(&w->pool->space[w->urgent]) |
 	    rnl__bell_has_listeners(&w->space) |
-	    rnl__peek(&w->pool->line.nr) | rnl__peek(&w->pool->nr_for_space))
+	    rnl__peek(&w->pool->line.nr))
 		rnl__worker_ring_space(w);
-}
-
-/*
- * If the pool has room: rings for the notices that wait for some.  A full barrier stands before the
- * call.
- */
-static inline void rnl__pool_ring_notices(struct rnl_pool *pool)
-{
-	if (rnl__peek(&pool->nr_for_space) && rnl__pool_has_room(pool))
-		rnl__bell_ring(&pool->keeper.bell);
 }
 
 /* A submit that is in line may find space.  A full barrier stands before the call. */
@@ -313,27 +303,20 @@ static inline void rnl__line_wake(struct rnl_pool *pool)
 		rnl__line_wake_some(pool);
 }
 
-/* As rnl__worker_made_space(), for jobs that wait outside of the queues. */
-static inline void rnl__pool_ring_outside(struct rnl_pool *pool)
-{
-	rnl__line_wake(pool);
-	rnl__pool_ring_notices(pool);
-}
-
 /* A job is no longer on a chain, or has told of a barrier: others have space. */
 static inline void rnl__pool_unchained(struct rnl_pool *pool)
 {
 	rnl__tally_leave(&pool->chained);
 	/* [pool.U1] full barrier: space is made before the look for waiters; pairs with [line.W1] */
 	rnl__mb_after_rmw();
-	rnl__pool_ring_outside(pool);
+	rnl__line_wake(pool);
 }
 
-/* Jobs are done: rings for drains and, if a notice waits for the end, for the keeper. */
+/* Jobs are done: rings for drains and, if notices wait, for the keeper. */
 static inline void rnl__pool_ring_drained(struct rnl_pool *pool)
 {
 	rnl__bell_ring(&pool->drained);
-	if (rnl__tally_inside(&pool->last))
+	if (rnl__tally_inside(&pool->last) || rnl__peek(&pool->nr_for_space))
 		rnl__bell_ring(&pool->keeper.bell);
 }
 

@@ -656,9 +656,3 @@ bool rnl__queue_has_space(struct rnl__queue *q)
 	/* relaxed: see rnl__queue_bound() */
 	return rnl__queue_length(q) < atomic_load_explicit(&q->limit, memory_order_relaxed);
 }
-
-bool rnl__queue_half_free(struct rnl__queue *q)
-{
-	/* relaxed: see rnl__queue_bound() */
-	return rnl__queue_length(q) <= atomic_load_explicit(&q->limit, memory_order_relaxed) / 2;
-}

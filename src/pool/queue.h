@@ -199,6 +199,5 @@ uint64_t rnl__queue_length(struct rnl__queue *q);
 
 /* Whether the queue has space. */
 bool rnl__queue_has_space(struct rnl__queue *q);
-bool rnl__queue_half_free(struct rnl__queue *q);
 
 #endif

@@ -51,9 +51,6 @@ void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job)
 
 void rnl__worker_ring_space(struct rnl__worker *w)
 {
-	/* All queues are read for notices: but not while this one says that it is too early. */
-	if (rnl__queue_half_free(&w->queue))
-		rnl__pool_ring_notices(w->pool);
 	if (!rnl__queue_has_space(&w->queue))
 		return;
 	rnl__bell_ring_once(&w->pool->space[w->urgent]);

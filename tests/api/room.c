@@ -316,7 +316,7 @@ struct entrants {
 		struct rnl_hold hold;
 		struct gate gate;		/* of a chain's first job */
 		int id;
-	} list[16];
+	} list[17];
 };
 
 static int enter_fn(void *arg)
@@ -368,12 +368,18 @@ TEST(those_that_wait_come_in_in_order, .loops = 2)
 {
 	enum { NR = 16 };
 	static struct entrants all;
+	struct entrant *plug = &all.list[NR];
 	struct call calls[NR];
 
-	all.pool = pool_of(1, .max_queued = 1);
+	/* There are places for two, and space for two in the queue, which is never full. */
+	all.pool = pool_of(1, .max_queued = 2);
 	all.came.nr = 0;
-	for (int i = 0; i < NR; i++)
+	for (int i = 0; i <= NR; i++)
 		entrant_of(&all, i, _i);
+	/* One has a place all the time. */
+	if (_i)
+		must(rnl_job_at(&plug->first, rnl_clock() + 3600000 * MS));
+	must(rnl_submit(all.pool, &plug->first));
 	for (int i = 0; i < NR; i++) {
 		call_start(&calls[i], enter_fn, &all.list[i]);
 		if (i)
@@ -388,9 +394,10 @@ TEST(those_that_wait_come_in_in_order, .loops = 2)
 			ck_eventually(calls[j].returned || thread_state(calls[j].tid) == 'S');
 		leave(&all.list[all.came.ids[i]], _i);
 	}
-	for (int i = 0; i < NR; i++) {
+	for (int i = 0; i < NR; i++)
 		must(call_end(&calls[i]));
-	}
+	if (!_i)
+		leave(plug, false);
 	rnl_pool_destroy(all.pool);
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(all.came.ids[i], i);
@@ -461,4 +468,87 @@ TEST(a_close_ends_all_that_stand_in_line)
 	must(call_end(&calls[0]));
 	leave(&all.list[0], true);
 	rnl_pool_destroy(all.pool);
+}
+
+/* A submit of its own thread, which waits. */
+struct waiting_submit {
+	struct rnl_pool *pool;
+	struct rnl_job *job;
+};
+
+static int submit_wait_fn(void *arg)
+{
+	struct waiting_submit *s = arg;
+
+	return rnl_submit_wait(s->pool, s->job, RNL_FOREVER);
+}
+
+TEST(a_full_queue_stops_nobody_who_wants_another_one)
+{
+	struct rnl_pool *pool = pool_of(2, .max_queued = 8);
+	const uint64_t keys[] = { key_on(pool, 0), key_on(pool, 1) };
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job held, full[4], after[2];
+	struct waiting_submit waits = { pool, &after[0] };
+	struct call call;
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&held, gated_fn, &gate);
+	must(rnl_barrier_add(&barrier, &held));
+	must(submit_by_key(pool, &held, keys[0]));
+	ck_assert(gate_came(&gate, 1));
+	for (int i = 0; i < 4; i++) {
+		job_of(&full[i], noop_fn, NULL);
+		must(submit_by_key(pool, &full[i], keys[0]));
+	}
+	for (int i = 0; i < 2; i++) {
+		job_of(&after[i], noop_fn, NULL);
+		must(rnl_job_after(&after[i], &barrier));
+		must(rnl_job_key(&after[i], keys[i]));
+	}
+	call_start(&call, submit_wait_fn, &waits);
+	ck_waits(call.tid);
+	must(rnl_submit(pool, &after[1]));
+	gate_open(&gate);
+	must(call_end(&call));
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(result_of(&after[i]), 0);
+	rnl_pool_destroy(pool);
+}
+
+/* It may be what those in line wait for. */
+TEST(a_barriers_notice_passes_those_in_line)
+{
+	struct rnl_pool *pool = pool_of(2, .max_queued = 4);
+	struct gate gate = GATE_INIT;
+	struct rnl_job pair[2], chain[5], last, notice;
+	struct waiting_submit waits = { pool, chain };
+	struct rnl_barrier barrier;
+	struct call call;
+
+	job_of(&pair[0], gated_fn, &gate);
+	job_of(&pair[1], noop_fn, NULL);
+	must(rnl_job_then(&pair[0], &pair[1]));
+	must(rnl_submit(pool, &pair[0]));
+	for (int i = 0; i < 5; i++) {
+		job_of(&chain[i], noop_fn, NULL);
+		if (i)
+			must(rnl_job_then(&chain[i - 1], &chain[i]));
+	}
+	call_start(&call, submit_wait_fn, &waits);
+	ck_waits(call.tid);
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&last, NULL, NULL);
+	must(rnl_barrier_notify(&barrier, &last));
+	ck_assert_int_eq(result_of(&last), 0);
+	/* For a loop that was refused a chain there is no space, though places are free. */
+	job_of(&notice, NULL, NULL);
+	must(rnl_submit_when(pool, &notice, RNL_SPACE));
+	ck_assert_int_eq(rnl_job_wait(&notice, 5 * MS), -ETIMEDOUT);
+	gate_open(&gate);
+	must(call_end(&call));
+	ck_assert_int_eq(result_of(&chain[4]), 0);
+	ck_assert_int_eq(result_of(&notice), 0);
+	rnl_pool_destroy(pool);
 }
