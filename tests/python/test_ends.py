@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Ends with jobs under way: an exit, Ctrl-C, a fork. Each is a program of its own."""
+import os
 import signal
 import time
 import unittest
@@ -129,6 +130,7 @@ except KeyboardInterrupt:
 
     def test_ctrl_c_in_with_cancels_and_ends(self):
         status, out, err = self.interrupted("""
+import os
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with pool(1) as p:
@@ -244,6 +246,8 @@ job.result(30)
 print(status)
 """, "7")
 
+    # A thread of the parent's may have a lock of its allocator at a fork.
+    @unittest.skipIf(os.environ.get("sanitizer"), "a sanitizer's allocator does not survive a fork")
     def test_children_are_forked_while_jobs_run(self):
         self.good("""
 p, stop = pool(4), False
