@@ -6,6 +6,13 @@
 
 #include "job/refusal.h"
 
+bool rnl__refusal_way_fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
+{
+	return !lane && !(job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER) && job->flags & RNL__JOB_URGENT) &&
+	       !(job->flags & RNL__JOB_AT && (job->after || job->flags & RNL__JOB_ORDER)) &&
+	       !(job->flags & RNL__JOB_ORDER && job->order->pool != pool);
+}
+
 /* Of a job with a key, an order or a time.  Return: -EINVAL. */
 static int refuse_way(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {

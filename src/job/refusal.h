@@ -18,14 +18,8 @@ static inline bool rnl__refusal_belongs(const struct rnl_pool *pool, const struc
 	       (!job->after || job->after->pool == pool);
 }
 
-/* Whether a job with a key, an order or a time can be submitted so. */
-static inline bool rnl__refusal_way_fits(const struct rnl_pool *pool, const struct rnl_job *job,
-					 unsigned lane)
-{
-	return !lane && !(job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER) && job->flags & RNL__JOB_URGENT) &&
-	       !(job->flags & RNL__JOB_AT && (job->after || job->flags & RNL__JOB_ORDER)) &&
-	       !(job->flags & RNL__JOB_ORDER && job->order->pool != pool);
-}
+/* Whether a job with a key, an order or a time can be submitted so.  Not inline: most jobs have none. */
+bool rnl__refusal_way_fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane);
 
 /* Whether the pool can take the job. */
 static inline bool rnl__refusal_fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
