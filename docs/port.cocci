@@ -25,3 +25,7 @@
 @@ expression order, job, timeout; @@
 - rnl_submit_ordered_wait(order, job, timeout)
 + (rnl_job_order(job, order), rnl_submit_wait((order)->pool, job, timeout))
+
+@@ @@
+- RNL_LOW_WATER
++ RNL_SPACE
