@@ -139,10 +139,10 @@ static void call(unsigned what, unsigned which, unsigned how)
 	struct work *w = &s.works[which % JOBS];
 
 	switch (what % 32) {
-	case 0: case 1: case 2: case 3: case 4: case 5: case 6: case 7: case 8:
+	case 0: case 1: case 2: case 3: case 4: case 5: case 6: case 7:
 		jobs_submit(what % 32, which, how, what >> 5);
 		break;
-	case 9:
+	case 8: case 9:
 		jobs_submit(PLAIN, which, how, what >> 5);
 		break;
 	case 10:
