@@ -343,8 +343,8 @@ RNL_API int rnl_pool_close(struct rnl_pool *pool);
  * batchers.
  * Context: its time does not depend on the number of jobs.
  * Ordering: a job whose submit or start runs beside this call is cancelled or not.
- * Return: how many jobs have not started: the jobs of maps and batchers and notices for RNL_SPACE are
- *	counted, and so are jobs that were cancelled before until they are told; about, if other threads
+ * Return: how many jobs have not started, with the jobs of maps and batchers, notices for RNL_SPACE, and
+ *	jobs that were cancelled earlier but have not completed yet; an estimate if other threads
  *	submit or start jobs meanwhile; INT_MAX if more; -EINVAL pool is NULL; -EOWNERDEAD.
  * Since: 0.1
  */
@@ -538,8 +538,8 @@ RNL_API int rnl_job_then(struct rnl_job *job, struct rnl_job *next);
  * Sets a callback for when the job is done, whatever its result. A worker calls it once for each
  * accepted submit, after the device has passed the job. If the job's function was not called, the
  * pool's own thread, the keeper, may call it: there rnl_worker_index() is -1, and the thread has
- * no implicit stream. While the keeper calls it, no delayed job and no notice starts, and no other
- * job is told late or cancelled. Where a comment says "on a worker of the pool", the keeper is one.
+ * no implicit stream. While the keeper runs it, the pool starts no delayed job and no notice, and does
+ * not complete other jobs that are cancelled or past their deadline. Where a comment says "on a worker of the pool", the keeper is one.
  * @fn: owns the job: it may submit it again or free it. It may call every function except a
  *	blocking wait on its own pool. Work that it issues to the stream belongs to no job. While it
  *	runs, its worker does nothing else. NULL removes a callback.
@@ -841,9 +841,9 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
  * Submits a job as rnl_submit() does; while the pool is full, it waits for space. If queues are long
  * (3,200 jobs for each worker), the wait takes at least 20 to 200 us: at most an eighth of a queue
  * empties in that time.
- * If the pool has no place for deferred jobs, or too few for those behind a job, such threads get them in
- * the order in which they came, and other submits leave them these: so a long chain gets in beside short
- * ones. A thread that has waited in vain loses its turn.
+ * Places for deferred jobs, and for jobs behind others, are given to waiting threads first, in first-in,
+ * first-out order for each kind: a stream of short chains cannot starve a long one. A thread that times
+ * out loses its turn.
  * Context: blocks, except on a worker of the pool and with a timeout of 0.
  * Return: as rnl_submit(); -ETIMEDOUT there was no space in time, and the job remains the caller's;
  *	-EAGAIN called on a worker of the pool, and the pool is full; -ESHUTDOWN also if the pool was
@@ -854,8 +854,8 @@ RNL_API int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t 
 
 enum rnl_when {
 	RNL_SPACE = 0,	/* the pool has room: at most half of max_queued jobs are in the workers'
-			 * queues, as few are deferred, or behind others, and no thread waits in
-			 * rnl_submit_wait() for a place as one of these */
+			 * queues, at most half are deferred, at most half are behind others, and
+			 * rnl_submit_wait() blocks no thread for either of the latter */
 	RNL_EMPTY = 1	/* the pool is closed, and all other jobs are done, or in their completion
 			 * queue */
 };

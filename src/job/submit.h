@@ -12,8 +12,8 @@
 #include "pool/pool.h"
 
 /*
- * Claims a job for a submit, and sets its lane, or what it is beside; jobs that tell of an end are
- * accepted though the device has failed.  0, or the error.
+ * Claims a job for a submit and sets the flags of @lane.  Notices for a pool's or a barrier's end are
+ * accepted even if the device has failed.  Return: 0, or the error.
  */
 int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane);
 

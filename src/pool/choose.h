@@ -26,8 +26,8 @@
 #include "sys/bell.h"
 
 /*
- * Chooses a worker for a claimed job, by its flags and its key, and reserves space there:
- * 0, then the job is to be put; -EAGAIN full; -ESHUTDOWN closed.
+ * Chooses a worker for a claimed job, by its flags and its key, and reserves space there.
+ * Return: 0, and the caller has to put the job; -EAGAIN full; -ESHUTDOWN closed.
  */
 int rnl__choose_reserve(struct rnl_pool *pool, struct rnl_job *job);
 

@@ -4,14 +4,15 @@
  * with others behind them.
  *
  * DESIGN
- *	A thread whose submit was refused stands in line with what its job lacks: a place as a
- *	deferred job, places for those behind it, or something else: space in a queue, or a round of
- *	its barrier, which others do not want.  Of the first two, who makes space wakes the first
- *	thread that lacks it, not all; and other submits, and threads further back, are refused as
- *	long as a thread before them lacks what they need: so a long chain gets in beside short
- *	ones.  Places are the pool's, and are free again when accepted jobs go on: so such a thread
- *	waits for no later submit.  All that lack something else are woken each time, and nobody
- *	leaves that to them: one worker's queue may be full for long, and stops nobody else.
+ *	A thread whose submit was refused joins the queue and records what its job lacks: a place as
+ *	a deferred job, places for the jobs behind it, or something that it does not compete for in
+ *	order: space in a worker's queue, or a round of its barrier.
+ *	Places are first in, first out.  When one is freed, the first thread that lacks it is woken.
+ *	Other submits, and threads further back, are refused while an earlier thread lacks what they
+ *	need: so short chains cannot starve a long one.  Accepted jobs alone free places: so a
+ *	waiting thread does not depend on later submits.
+ *	Threads that lack something else are all woken each time, and block nobody: one worker's
+ *	queue may be full for long.
  *	A thread enters the line, then tries; who makes space looks at `nr` afterwards.  A full
  *	barrier stands between the two steps on both sides: so one sees the other.
  *	While nobody waits, all of this costs a load.
@@ -57,7 +58,7 @@ void rnl__line_init(struct rnl__line *line);
 /* What a submit that comes now has to leave to others. */
 static inline unsigned rnl__line_lacks(struct rnl__line *line)
 {
-	/* relaxed: a submit beside a thread that enters or leaves is before or after it */
+	/* relaxed: a submit that is concurrent with an enter or a leave may see either state */
 	return atomic_load_explicit(&line->lacks, memory_order_relaxed);
 }
 
