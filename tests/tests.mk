@@ -56,7 +56,7 @@ SIM_OBJS := $(filter-out tests/sim/main.o tests/sim/weak.o,$(patsubst $(srcdir)/
 src/%.o: INC += -include sim/faults.h
 $(SIM_OBJS): RNL_CFLAGS := $(filter-out -fsanitize=thread,$(RNL_CFLAGS))
 # The last ones are not simulated, and no program calls them yet: one that does is not linked.
-sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed abort \
+sim_wraps := $(patsubst %,-Wl$(comma)--wrap=%,_ck_assert_failed _mark_point abort \
 	$(shell sed -n 's/^WRAP.[^,]*, \([a-z_0-9]*\).*/\1/p' $(srcdir)/tests/sim/wraps.c) \
 	clock_nanosleep pthread_mutex_timedlock $(addprefix pthread_rwlock_,rdlock wrlock) pthread_timedjoin_np sleep)
 ifneq ($(double),)

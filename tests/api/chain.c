@@ -12,6 +12,7 @@ struct ring {
 	struct record *record;
 	int id, worker, result;
 	struct rnl_hold *hold;
+	_Atomic bool has_hold;
 	void *fills;			/* device memory; NULL: it issues nothing */
 };
 
@@ -21,8 +22,10 @@ static int ring_fn(struct rnl_job *job)
 
 	l->worker = rnl_worker_index();
 	note(l->record, l->id);
-	if (l->hold)
+	if (l->hold) {
 		must(rnl_job_hold(job, l->hold));
+		l->has_hold = true;
+	}
 	if (l->fills)
 		must(rnl_fill(l->fills, 1, 64));
 	return l->result;
@@ -210,7 +213,7 @@ TEST(the_next_job_of_a_held_one_starts_after_the_release, .loops = 2)
 		rings[0].hold = &hold;
 		rings[0].fills = _i ? mem : NULL;
 		must(rnl_submit(pool, &rings[0].job));
-		ck_eventually(figures_of(pool).held == 1);
+		ck_eventually(rings[0].has_hold && figures_of(pool).held == 1);
 		ck_assert_int_eq(rnl_job_wait(&rings[1].job, MS), -ETIMEDOUT);
 		ck_assert_uint_eq(record.nr, 1);
 		must(rnl_hold_release(&hold, i ? -EPROTO : 0));
@@ -375,7 +378,8 @@ TEST(several_chains_go_on_behind_one_another)
 		rings[i][0].hold = &holds[i];
 		must(rnl_submit(pool, &rings[i][0].job));
 	}
-	ck_eventually(figures_of(pool).held == 3);
+	ck_eventually(rings[0][0].has_hold && rings[1][0].has_hold && rings[2][0].has_hold &&
+		      figures_of(pool).held == 3);
 	/* All are returned while their worker is busy. */
 	hold_workers(pool, &plug, &busy, 1);
 	for (int i = 0; i < 3; i++)

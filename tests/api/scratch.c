@@ -52,7 +52,7 @@ static size_t bytes_of(const struct using *u)
 	return bytes;
 }
 
-static void check_pieces(const struct using *u)
+MUCH_DATA static void check_pieces(const struct using *u)
 {
 	const unsigned char *out = u->out;
 

@@ -152,7 +152,7 @@ static inline void bench_check(struct bench *b)
 		bench_check_one(b, i);
 }
 
-static inline void bench_init(struct bench *b, struct rnl_pool *pool, size_t bytes)
+MUCH_DATA static inline void bench_init(struct bench *b, struct rnl_pool *pool, size_t bytes)
 {
 	void *mem;
 

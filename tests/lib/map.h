@@ -253,7 +253,7 @@ static inline unsigned char original_byte(uint64_t i)
 }
 
 /* Everything but the start of the map. */
-static inline void task_prepare(struct task *t, struct rnl_pool *pool)
+MUCH_DATA static inline void task_prepare(struct task *t, struct rnl_pool *pool)
 {
 	const uint64_t in_bytes = t->nr * t->in_bytes, out_bytes = t->nr * t->out_bytes;
 
@@ -348,7 +348,7 @@ static inline uint64_t wrong_times(const struct task *t)
 }
 
 /* Checks the output of a map that is done, and how often callbacks were called. */
-static inline void task_verify(const struct task *t)
+MUCH_DATA static inline void task_verify(const struct task *t)
 {
 	uint64_t wrong = wrong_times(t);
 

@@ -150,15 +150,25 @@ static inline double test_scale(void)
 }
 
 /*
- * The rounds of a loop that hopes for a schedule, of @nr. A simulated machine draws its schedules, and does
- * all that it is given; a real one shows the same few again and again, and does a sample. So does a build
- * that is slow.
+ * The rounds of a loop that hopes for a schedule, of @nr. A real machine shows the same few schedules again
+ * and again, so it runs a sample; so does a build that is slow. A simulated one draws its schedules, and
+ * each seed brings others: it runs more of them.
  */
 #define SAMPLE 10	/* one round in so many */
+#define SAMPLE_SIM 4
 static inline unsigned rounds_of(unsigned nr)
 {
-	return (unsigned)(nr / (sim_begin || test_scale() > SAMPLE ? test_scale() : SAMPLE));
+	const double sample = sim_begin ? SAMPLE_SIM : SAMPLE, scale = test_scale();
+
+	return (unsigned)(nr / (scale > sample ? scale : sample));
 }
+
+/* Fills or compares much data: on a simulated machine nothing looks for races in it. */
+#ifdef RNL__SIMULATION
+#define MUCH_DATA __attribute__((no_sanitize("thread")))
+#else
+#define MUCH_DATA
+#endif
 
 /* How long a stress test lasts, if not told otherwise. */
 static inline double stress_seconds(double usual)

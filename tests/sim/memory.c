@@ -58,7 +58,6 @@ struct place {
 	unsigned writer;
 	uint32_t written;		/* in the owner's time */
 	uint64_t nr;			/* of its stores; 0: nothing is known */
-	struct store stores[STORES];
 };
 
 struct byte {
@@ -71,7 +70,7 @@ struct cell {
 	uintptr_t nr;
 	uint32_t epoch;			/* another than now's: the cell is free */
 	uint16_t place[8];		/* to which a byte belongs; 0: to none */
-	struct byte bytes[8];
+	bool has_bytes;			/* else no plain access was seen */
 };
 
 struct thread {
@@ -84,6 +83,10 @@ static struct view ended;		/* what ended threads knew */
 static struct clocks fenced;		/* knowledge of seq_cst fences */
 static struct cell cells[CELLS];
 static struct place places[PLACES + 1];
+/* Apart, as most accesses need less. */
+static struct byte bytes[CELLS][8];
+static struct store stores[PLACES + 1][STORES];
+static unsigned used[CELLS / 2];		/* the cells that are not free */
 static unsigned nr_cells, nr_places;
 static uint32_t epoch = 1;
 static uintptr_t watched;
@@ -141,10 +144,10 @@ void memory_forget_all(void)
 	nr_cells = nr_places = 0;
 }
 
-void memory_watch(const volatile void *at, size_t bytes)
+void memory_watch(const volatile void *at, size_t size)
 {
 	watched = (uintptr_t)at;
-	watched_bytes = bytes;
+	watched_bytes = size;
 	looks_left = LOOKS;
 }
 
@@ -160,37 +163,54 @@ static struct cell *known(uintptr_t at, bool begin)
 		return &cells[i];
 	if (!begin)
 		return NULL;
-	if (++nr_cells > CELLS / 2) {
+	if (nr_cells == CELLS / 2) {
 		memory_forget_all();
 		return known(at, begin);
 	}
+	used[nr_cells++] = (unsigned)i;
 	cells[i] = (struct cell){ .nr = nr, .epoch = epoch };
 	return &cells[i];
 }
 
-static void forget_cell(struct cell *cell, unsigned from, unsigned to)
+static struct byte *bytes_of(struct cell *cell)
 {
-	for (unsigned i = from; i < to; i++) {
+	struct byte *of = bytes[cell - cells];
+
+	if (!cell->has_bytes)
+		memset(of, 0, sizeof(bytes[0]));
+	cell->has_bytes = true;
+	return of;
+}
+
+/* Of the bytes of a cell those from @at to @end. */
+static void forget_bytes(struct cell *cell, uintptr_t at, uintptr_t end)
+{
+	for (uintptr_t i = 0; i < 8; i++) {
+		if (cell->nr * 8 + i < at || cell->nr * 8 + i >= end)
+			continue;
 		cell->place[i] = 0;
-		cell->bytes[i] = (struct byte){ 0 };
+		if (cell->has_bytes)
+			bytes_of(cell)[i] = (struct byte){ 0 };
 	}
 }
 
-void memory_forget(const volatile void *mem, size_t bytes)
+void memory_forget(const volatile void *mem, size_t size)
 {
-	uintptr_t at = (uintptr_t)mem, end = at + bytes;
+	uintptr_t at = (uintptr_t)mem, end = at + size;
 
 	if (!is_weak())
 		return;
-	if (bytes / 8 > CELLS) {
-		memory_forget_all();
+	/* The fewer: the cells of that memory, or all that are known. */
+	if (size / 8 > nr_cells) {
+		for (unsigned i = 0; i < nr_cells; i++)
+			forget_bytes(&cells[used[i]], at, end);
 		return;
 	}
-	for (; at < end; at = (at | 7) + 1) {
-		struct cell *cell = known(at, false);
+	for (uintptr_t cell_at = at & ~(uintptr_t)7; cell_at < end; cell_at += 8) {
+		struct cell *cell = known(cell_at, false);
 
 		if (cell)
-			forget_cell(cell, at % 8, end - at < 8 - at % 8 ? at % 8 + end - at : 8);
+			forget_bytes(cell, at, end);
 	}
 }
 
@@ -211,15 +231,11 @@ static void look_for_race(struct byte *b, unsigned me, bool write, const void *a
 		b->read.at[me] = before->at[me];
 }
 
-void memory_plain(const volatile void *mem, size_t bytes, bool write, const void *pc)
+__attribute__((noinline))
+static void look_for_races(uintptr_t at, uintptr_t end, bool write, const void *pc)
 {
-	uintptr_t at = (uintptr_t)mem, end = at + bytes;
-	unsigned me;
+	const unsigned me = sim_slot();
 
-	if (looks_left < bytes || at - watched >= watched_bytes || !is_weak())
-		return;
-	looks_left -= bytes;
-	me = sim_slot();
 	while (at < end) {
 		struct cell *cell = known(at, true);
 
@@ -228,7 +244,7 @@ void memory_plain(const volatile void *mem, size_t bytes, bool write, const void
 
 			/* For an atomic object this is its owner's access, or a look. */
 			if (place == places)
-				look_for_race(&cell->bytes[at % 8], me, write, (void *)at, pc);
+				look_for_race(&bytes_of(cell)[at % 8], me, write, (void *)at, pc);
 			else if (write)
 				place->plainly = true, place->writer = me,
 				place->written = threads[me].view.before.at[me];
@@ -236,26 +252,45 @@ void memory_plain(const volatile void *mem, size_t bytes, bool write, const void
 	}
 }
 
+void memory_plain(const volatile void *mem, size_t size, bool write, const void *pc)
+{
+	const uintptr_t at = (uintptr_t)mem;
+
+	if (looks_left < size || at - watched >= watched_bytes || !is_weak())
+		return;
+	looks_left -= size;
+	look_for_races(at, at + size, write, pc);
+}
+
 /* ---- atomic accesses --------------------------------------------------------- */
 
 static bool acquires(int order) { return order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE; }
 static bool releases(int order) { return order >= __ATOMIC_RELEASE; }
 
-static struct store *last(struct place *place)
+static struct store *store_of(const struct place *place, uint64_t nr)
 {
-	return &place->stores[(place->nr - 1) % STORES];
+	return &stores[place - places][nr % STORES];
 }
 
-static struct store *add_store(struct place *place, uint64_t value)
+static struct store *last(const struct place *place)
 {
-	struct store *to = &place->stores[place->nr++ % STORES];
+	return store_of(place, place->nr - 1);
+}
 
-	*to = (struct store){ .value = value, .time = sim_now() };
+static struct store *add_store(struct place *place, uint64_t value, const struct view *message)
+{
+	struct store *to = store_of(place, place->nr++);
+
+	to->value = value;
+	to->time = sim_now();
+	to->message = *message;
+	to->seen_by = (struct clocks){ 0 };
 	return to;
 }
 
 static struct place *place_of(const volatile void *at, unsigned size, uint64_t value)
 {
+	static const struct view nothing;
 	struct cell *cell = known((uintptr_t)at, true);
 	uint16_t *nr = &cell->place[(uintptr_t)at % 8];
 	struct place *place = &places[*nr];
@@ -274,11 +309,11 @@ static struct place *place_of(const volatile void *at, unsigned size, uint64_t v
 			nr[i] = (uint16_t)nr_places;
 	}
 	if (place->nr && place->plainly)
-		add_store(place, value)->seen_by.at[place->writer] = place->written;
+		add_store(place, value, &nothing)->seen_by.at[place->writer] = place->written;
 	else if (place->nr && last(place)->value != value)
 		place->nr = 0;
 	if (!place->nr)
-		(void)add_store(place, value);
+		(void)add_store(place, value, &nothing);
 	place->plainly = false;
 	return place;
 }
@@ -309,8 +344,7 @@ static void store(struct place *place, uint64_t value, int order, const struct v
 
 	if (before)
 		learn(&message, before);
-	to = add_store(place, value);
-	to->message = message;
+	to = add_store(place, value, &message);
 	to->seen_by.at[me] = tick(me);	/* what follows has a later time */
 }
 
@@ -326,7 +360,7 @@ static void received(struct store *from, int order)
 /* Whether a load may return a store before that one. */
 static bool may_be_older(const struct place *place, uint64_t nr, const struct clocks *seen)
 {
-	const struct store *s = &place->stores[nr % STORES];
+	const struct store *s = store_of(place, nr);
 	bool known_of = false;
 
 	if (!nr || place->nr - nr == STORES || s->time + DRAINED_NS < sim_now())
@@ -353,7 +387,7 @@ uint64_t memory_load(const volatile void *at, unsigned size, uint64_t value, int
 		oldest--;
 	if (place->nr - oldest > 1)
 		oldest += sim_any(place->nr - oldest);
-	from = &place->stores[oldest % STORES];
+	from = store_of(place, oldest);
 	if (from != last(place))
 		sim_old_value();
 	received(from, order);

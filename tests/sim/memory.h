@@ -17,10 +17,10 @@ extern bool memory_weak;
 void memory_forget_all(void);
 
 /* The same of these bytes: they were freed. */
-void memory_forget(const volatile void *at, size_t bytes);
+void memory_forget(const volatile void *at, size_t size);
 
 /* Races are looked for in these bytes, in the first accesses to them. */
-void memory_watch(const volatile void *at, size_t bytes);
+void memory_watch(const volatile void *at, size_t size);
 
 /* A thread begins in a slot: it knows what its parent knows. */
 void memory_thread_begins(unsigned slot, unsigned parent);
@@ -37,7 +37,7 @@ void memory_look(const volatile void *at, unsigned size, uint64_t value, int ord
 void memory_store(const volatile void *at, unsigned size, uint64_t was, uint64_t value, int order);
 void memory_modify(const volatile void *at, unsigned size, uint64_t was, uint64_t value, int order);
 void memory_fence(int order);
-void memory_plain(const volatile void *at, size_t bytes, bool write, const void *pc);
+void memory_plain(const volatile void *at, size_t size, bool write, const void *pc);
 
 /* A lock, or anything else of the system's that threads meet at: acquires and releases. */
 void memory_meet(const volatile void *object);

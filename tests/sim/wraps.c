@@ -501,3 +501,11 @@ _Noreturn void __wrap__ck_assert_failed(const char *file, int line, const char *
 	sim_report(expr);
 	__real__ck_assert_failed(file, line, expr, text ? "%s" : NULL, message, NULL);
 }
+
+/* Check writes each assertion's place to a file; the one that fails says its own. */
+void __wrap__mark_point(const char *file, int line);
+void __wrap__mark_point(const char *file, int line)
+{
+	(void)file;
+	(void)line;
+}
