@@ -448,6 +448,7 @@ struct rnl_job {
 	union {
 		uint64_t key;	/* until the job is issued */
 		void *cancelled; /* while it is delayed, and cancelled: the next such job */
+		void *waiting;	/* while it waits for its holds: its place among them */
 		uint64_t seq;	/* from then on: its sequence on the worker's stream */
 	};
 	void *user;		/* the program's */
@@ -980,6 +981,7 @@ struct rnl_hold {
 	uint64_t use;
 	uint32_t slot;
 	uint32_t generation;
+	uint32_t pool, epoch;
 };
 
 /*
@@ -994,9 +996,10 @@ struct rnl_hold {
  * the first call took has ended.
  * @job: the job whose function runs on this thread.
  * @hold: receives the hold; unchanged on failure. rnl_hold_release() is due for it, once.
- * Context: in the job's function. It allocates memory for a thousand holds when none is free.
+ * Context: in the job's function. When its worker has no free hold, it allocates memory for 64 of
+ *	them, and each time for twice as many, which goes with the pool.
  * Return: 0; -EINVAL hold is NULL, or job is not the one whose function runs on this thread, which
- *	is logged; -ENOMEM, also with four million holds in use; -EOWNERDEAD.
+ *	is logged; -ENOMEM, also with four million holds of one worker in use; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_job_hold(struct rnl_job *job, struct rnl_hold *hold);

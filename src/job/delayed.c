@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #include "job/delayed.h"
 #include "job/job.h"
@@ -15,96 +14,15 @@
 
 #define LOOK_NS 1000000u	/* from one look for space to the next */
 
-/*
- * ---- the heap: `link` is the next of a job's siblings, and it has a first child; `before` is the
- * sibling before it, or its parent; of the topmost job it is not used, and not NULL ----------
- */
-
 _Static_assert(offsetof(struct rnl_job, producer) == offsetof(struct rnl_job, staff) + 4 &&
 	       sizeof(void *) <= 8, "a delayed job has its first child where these two are");
 
-static struct rnl_job *child_of(const struct rnl_job *job)
+void rnl__delayed_init(struct rnl_pool *pool)
 {
-	struct rnl_job *child;
-
-	memcpy(&child, (const char *)job + offsetof(struct rnl_job, staff), sizeof(child));
-	return child;
-}
-
-static void set_child(struct rnl_job *job, struct rnl_job *child)
-{
-	memcpy((char *)job + offsetof(struct rnl_job, staff), &child, sizeof(child));
-}
-
-/* @job: NULL, or what is behind @before now. */
-static void set_before(struct rnl_job *job, struct rnl_job *before)
-{
-	if (job)
-		job->before = before;
-}
-
-/* Makes one heap of two; either may be empty. */
-static struct rnl_job *meld(struct rnl_job *a, struct rnl_job *b)
-{
-	struct rnl_job *first = a, *under = b;
-
-	if (!a || !b)
-		return a ? a : b;
-	if (b->submit_ns < a->submit_ns) {
-		first = b;
-		under = a;
-	}
-	under->link = child_of(first);
-	set_before(under->link, under);
-	under->before = first;
-	set_child(first, under);
-	return first;
-}
-
-/* Makes one heap of a list of them: by pairs, then of the pairs. */
-static struct rnl_job *meld_all(struct rnl_job *list, struct rnl__keeper_break *brk)
-{
-	struct rnl_job *pairs = NULL, *heap = NULL;
-
-	while (list) {
-		struct rnl_job *a = list, *b = a->link;
-
-		rnl__keeper_step(brk);
-		list = b ? b->link : NULL;
-		a->link = NULL;
-		if (b)
-			b->link = NULL;
-		a = meld(a, b);
-		a->link = pairs;
-		pairs = a;
-	}
-	while (pairs) {
-		struct rnl_job *next = pairs->link;
-
-		rnl__keeper_step(brk);
-		pairs->link = NULL;
-		heap = meld(heap, pairs);
-		pairs = next;
-	}
-	return heap;
-}
-
-/* Takes a job out of the heap, from any place in it. */
-static void cut(struct rnl_pool *pool, struct rnl_job *job, struct rnl__keeper_break *brk)
-{
-	struct rnl_job *top = pool->keeper.delayed, *before = job->before;
-	struct rnl_job *under = meld_all(child_of(job), brk);
-
-	if (job == top) {
-		pool->keeper.delayed = under;
-		return;
-	}
-	if (child_of(before) == job)
-		set_child(before, job->link);
-	else
-		before->link = job->link;
-	set_before(job->link, before);
-	pool->keeper.delayed = meld(top, under);
+	pool->keeper.delayed = (struct rnl__heap){
+		.time = offsetof(struct rnl_job, submit_ns), .next = offsetof(struct rnl_job, link),
+		.before = offsetof(struct rnl_job, before), .child = offsetof(struct rnl_job, staff),
+	};
 }
 
 /* ---- notices: a list by `link` and `before`, which of the first one is not NULL --- */
@@ -112,8 +30,11 @@ static void cut(struct rnl_pool *pool, struct rnl_job *job, struct rnl__keeper_b
 /* Puts a notice on the list. */
 static void note(struct rnl_pool *pool, struct rnl_job *job)
 {
-	job->link = pool->keeper.notices;
-	set_before(job->link, job);
+	struct rnl_job *first = pool->keeper.notices;
+
+	job->link = first;
+	if (first)
+		first->before = job;
 	job->before = pool;
 	pool->keeper.notices = job;
 	if (job->flags & RNL__JOB_LAST)
@@ -127,13 +48,14 @@ static void note(struct rnl_pool *pool, struct rnl_job *job)
 /* Takes it off. */
 static void unnote(struct rnl_pool *pool, struct rnl_job *job)
 {
-	struct rnl_job *before = job->before;
+	struct rnl_job *before = job->before, *next = job->link;
 
 	if (job == pool->keeper.notices)
-		pool->keeper.notices = job->link;
+		pool->keeper.notices = next;
 	else
-		before->link = job->link;
-	set_before(job->link, before);
+		before->link = next;
+	if (next)
+		next->before = before;
 	if (!(job->flags & RNL__JOB_LAST))
 		rnl__figure_add(&pool->nr_for_space, -1u);
 }
@@ -205,7 +127,7 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
 
 	job->link = NULL;
 	job->after = NULL;
-	set_child(job, NULL);
+	job->staff = 0;
 	job->producer = rnl__thread_tid();
 	if (job->flags & RNL__JOB_KEY)
 		job->key = rnl__job_given_key(job);
@@ -220,7 +142,8 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /*
- * A job has left the heap or the list, or its cancel has come: if both are to happen, the second one queues it.
+ * A job has left the heap or the list, or its cancel has come: if both are to happen, the second one
+ * queues it.
  * So a thread that cancels a job may name it to the keeper afterwards.
  */
 static void meet(struct rnl_pool *pool, struct rnl_job *job)
@@ -252,7 +175,7 @@ static void take_cancelled(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 			if (job->flags & RNL__JOB_MARKED)
 				unnote(pool, job);
 			else
-				cut(pool, job, brk);
+				rnl__heap_cut(&pool->keeper.delayed, job, rnl__keeper_between, brk);
 			queue(pool, job);
 		} else {
 			meet(pool, job);
@@ -262,12 +185,10 @@ static void take_cancelled(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 
 static void put_in(struct rnl_pool *pool, struct rnl_job *job)
 {
-	if (job->flags & RNL__JOB_MARKED) {
+	if (job->flags & RNL__JOB_MARKED)
 		note(pool, job);
-	} else {
-		job->before = pool;
-		pool->keeper.delayed = meld(pool->keeper.delayed, job);
-	}
+	else
+		rnl__heap_add(&pool->keeper.delayed, job);
 }
 
 static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
@@ -277,8 +198,6 @@ static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 	for (job = take_all(&pool->keeper.came); job; job = next) {
 		rnl__keeper_step(brk);
 		next = job->link;
-		job->link = NULL;
-		set_child(job, NULL);
 		/* It was cancelled while it was being submitted, alone or with all others. */
 		if (rnl__job_cancelled(job))
 			leave(pool, job);
@@ -303,19 +222,12 @@ static void sift(struct rnl_pool *pool, struct rnl_job *job)
 /* Queues those that were cancelled with all others. */
 static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
-	struct rnl_job *list = pool->keeper.delayed, *job, *child, *next;
+	struct rnl__heap all = pool->keeper.delayed;
+	struct rnl_job *job, *next;
 
-	pool->keeper.delayed = NULL;
-	while ((job = list) != NULL) {
-		list = job->link;
-		for (child = child_of(job); child; child = next) {
-			rnl__keeper_step(brk);
-			next = child->link;
-			child->link = list;
-			list = child;
-		}
-		job->link = NULL;
-		set_child(job, NULL);
+	pool->keeper.delayed.top = NULL;
+	while ((job = rnl__heap_take_any(&all)) != NULL) {
+		rnl__keeper_step(brk);
 		sift(pool, job);
 	}
 	for (job = pool->keeper.notices; job; job = next) {
@@ -351,9 +263,9 @@ void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 	take_cancelled(pool, brk);
 	if (all || rnl__tally_closed(&pool->delayed))
 		sweep(pool, brk);
-	while ((job = pool->keeper.delayed) != NULL && job->submit_ns <= now) {
+	while (rnl__heap_time(&pool->keeper.delayed) <= now && (job = pool->keeper.delayed.top) != NULL) {
 		rnl__keeper_step(brk);
-		cut(pool, job, brk);
+		rnl__heap_cut(&pool->keeper.delayed, job, rnl__keeper_between, brk);
 		leave(pool, job);
 	}
 	start_notices(pool, brk);
@@ -361,7 +273,7 @@ void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 
 uint64_t rnl__delayed_time(struct rnl_pool *pool)
 {
-	uint64_t due = pool->keeper.delayed ? pool->keeper.delayed->submit_ns : RNL__NEVER;
+	uint64_t due = rnl__heap_time(&pool->keeper.delayed);
 
 	if (has_space(pool) || has_ended(pool))
 		return 0;

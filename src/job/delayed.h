@@ -5,9 +5,8 @@
  *
  * DESIGN
  *	A submit pushes the job on a list and wakes the keeper.  The keeper has the jobs that wait
- *	for a time in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986), and the notices in
- *	a list.  The links are in the jobs: so no memory is allocated, and there is no bound.  When
- *	a job has waited long enough, or was cancelled, or the pool was closed, the keeper queues it; a close is no end of a notice for the
+ *	for a time in a heap, and the notices in a list.  The links are in the jobs: so no memory is
+ *	allocated, and there is no bound.  When a job has waited long enough, or was cancelled, or the pool was closed, the keeper queues it; a close is no end of a notice for the
  *	end.
  *	A thread that cancels a job changes its phase, and then puts it on a second list: so the
  *	keeper takes it out of the heap without a search.  If its time comes in between, it leaves
@@ -35,6 +34,8 @@
 #include <runnel.h>
 
 struct rnl__keeper_break;
+
+void rnl__delayed_init(struct rnl_pool *pool);
 
 /* Gives an accepted job, which is counted, to the keeper; its time, if it has one, is in submit_ns. */
 void rnl__delayed_push(struct rnl_job *job);

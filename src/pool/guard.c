@@ -301,7 +301,7 @@ static bool watch(struct rnl__worker *w, const struct rnl__guard_call *c,
 	if (ops->guard_end(guarded) > 0)
 		return true;
 	if (rnl__thread.job->flags & RNL__JOB_HELD)
-		rnl__holds_end_of(w->pool, rnl__thread.job);
+		rnl__holds_end_of(w, rnl__thread.job);
 	rnl__thread.error = error;
 	rnl__thread.job->device_error = guarded->strict ? guarded->code : 0;
 	return false;

@@ -3,133 +3,196 @@
 #include "config.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/directory.h"
 #include "pool/holds.h"
 #include "pool/job_flags.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
-#include "sys/latch.h"
 #include "sys/sizes.h"
-#include "sys/stack.h"
 #include "sys/tsan.h"
 
-#define ROW 1024u		/* slots that are made at once */
+#define MANY 65536u		/* slots; before there are more, a worker waits for the keeper, ... */
+#define NAP_NS 100000u
+#define NAPS 100		/* ... so often */
+#define FIRST_CHUNK 64u		/* slots; each chunk has twice as many as the one before */
+#define INDEX_BITS 22		/* of an id, above them the worker */
 #define ENDED 2u		/* beside a release's 1, what an end adds to `use` */
 
-struct slot {
+struct rnl__hold_slot {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t use; /* odd: taken */
 	/* Other threads compare these; the slot's owner uses them. */
-	_Atomic(struct rnl_pool *) pool;
 	_Atomic(struct rnl_job *) job;
-	_Atomic uint64_t since;		/* 0: a hold; else a job waits for its holds since then */
-	_Atomic uint64_t late_at;	/* of a hold: the job's deadline */
-	_Atomic uint32_t worker;
+	_Atomic uint64_t at;		/* of a hold: the job's deadline; else when its wait began */
+	_Atomic uint32_t waits;		/* no hold: the job waits for its holds */
+	uint32_t id;
+	/* The keeper's heap of holds with a deadline; `next` is on the list of those that came, before. */
+	struct rnl__hold_slot *next, *before, *child;
+	struct rnl__hold_slot *link;		/* of free slots, or of those that left */
 };
 
-/* All of the process.  A slot has the id of its node on the stack of those that are free. */
-static struct rnl__rows nodes;
-static _Atomic(struct slot *) rows[RNL__NR_ROWS];
-static _Atomic uint32_t nr_rows;
-static struct rnl__stack free_slots;
+_Static_assert(sizeof(struct rnl__hold_slot) == RNL__CACHE_LINE, "a slot is a cache line");
+_Static_assert((FIRST_CHUNK << RNL__HOLD_CHUNKS) - FIRST_CHUNK < 1u << INDEX_BITS &&
+	       RNL_WORKERS_MAX <= 1u << (32 - INDEX_BITS), "an id has 32 bits");
+
+/* ---- lists ---------------------------------------------------------------- */
+
+/* @link: the slot's, of that list. */
+static void push(_Atomic(struct rnl__hold_slot *) *list, struct rnl__hold_slot *slot,
+		 struct rnl__hold_slot **link)
+{
+	struct rnl__hold_slot *head = rnl__peek(list);
+
+	do {
+		*link = head;
+		/* [holds.N1] release: the slot, with its last use over; pairs with [holds.N2] */
+	} while (!atomic_compare_exchange_weak_explicit(list, &head, slot, memory_order_release,
+							memory_order_relaxed));
+}
+
+static struct rnl__hold_slot *take_all(_Atomic(struct rnl__hold_slot *) *list)
+{
+	/* [holds.N2] acquire: the slots themselves; pairs with [holds.N1] */
+	return rnl__peek(list) ? atomic_exchange_explicit(list, NULL, memory_order_acquire) : NULL;
+}
 
 /* ---- slots --------------------------------------------------------------- */
 
-/* The slots of a row; NULL: it has none yet. */
-static struct slot *row_of(uint32_t row)
+static struct rnl__hold_slot *chunk_of(struct rnl__holds *holds, unsigned chunk)
 {
-	/* [holds.R2] acquire: the row's slots, as they were made; pairs with [holds.R1] */
-	return row < RNL__NR_ROWS ? atomic_load_explicit(&rows[row], memory_order_acquire) : NULL;
+	/* [holds.R2] acquire: the chunk's slots, as they were made; pairs with [holds.R1] */
+	return atomic_load_explicit(&holds->chunks[chunk], memory_order_acquire);
 }
 
-/* NULL: no slot has the id. */
-static struct slot *slot_of(uint32_t id)
+static struct rnl__worker *worker_of(struct rnl_pool *pool, uint32_t id)
 {
-	struct slot *row = id ? row_of(rnl__node_row(id)) : NULL;
-
-	return row && rnl__node_index(id) < ROW ? &row[rnl__node_index(id)] : NULL;
+	return &pool->workers[(id - 1) >> INDEX_BITS];
 }
 
-static void put_back(uint32_t id)
+/* NULL: no slot has the id, which may be any number. */
+static struct rnl__hold_slot *slot_of(struct rnl_pool *pool, uint32_t id)
 {
-	rnl__stack_push(&free_slots, &nodes, id, id);
+	const uint32_t index = (id - 1) & ((1u << INDEX_BITS) - 1);
+	const unsigned chunk = 31u - (unsigned)__builtin_clz(index / FIRST_CHUNK + 1);
+	struct rnl__hold_slot *slots;
+
+	if (!id || (id - 1) >> INDEX_BITS >= rnl__pool_nr_workers(pool) || chunk >= RNL__HOLD_CHUNKS)
+		return NULL;
+	slots = chunk_of(&worker_of(pool, id)->holds, chunk);
+	return slots ? &slots[index - ((FIRST_CHUNK << chunk) - FIRST_CHUNK)] : NULL;
 }
 
-/* A number for a row whose memory the caller has; false: there are no more. */
-static bool number(uint32_t *row)
+/* Any thread; the slot is the caller's. */
+static void put_back(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 {
-	*row = rnl__peek(&nr_rows);
-	do {
-		if (*row == RNL__NR_ROWS)
-			return false;
-		/* relaxed: the row is the caller's alone until [holds.R1] */
-	} while (!atomic_compare_exchange_weak_explicit(&nr_rows, row, *row + 1,
-							memory_order_relaxed,
-							memory_order_relaxed));
+	push(&worker_of(pool, slot->id)->freed_holds, slot, &slot->link);
+}
+
+/* How many slots there are. */
+static uint32_t slots_of(const struct rnl__holds *holds)
+{
+	return (FIRST_CHUNK << holds->nr_chunks) - FIRST_CHUNK;
+}
+
+/* Makes a chunk of free slots.  False: no memory, or too many. */
+static bool make_chunk(struct rnl__worker *w)
+{
+	struct rnl__holds *holds = &w->holds;
+	const uint32_t first = slots_of(holds), nr = first + FIRST_CHUNK;
+	struct rnl__hold_slot *made;
+
+	if (holds->nr_chunks == RNL__HOLD_CHUNKS)
+		return false;
+	made = aligned_alloc(RNL__CACHE_LINE, nr * sizeof(*made));
+	if (!made)
+		return false;
+	memset(made, 0, nr * sizeof(*made));
+	for (uint32_t i = 0; i < nr; i++)
+		made[i].id = (w->index << INDEX_BITS | (first + i)) + 1;
+	holds->fresh = made;
+	holds->nr_fresh = nr;
+	/* [holds.R1] release: as they were made; pairs with [holds.R2] */
+	atomic_store_explicit(&holds->chunks[holds->nr_chunks++], made, memory_order_release);
 	return true;
 }
 
-/* Makes a row of slots, of which the caller gets the first; 0: no memory, or too many. */
-static uint32_t make_row(void)
+/* Asks the keeper for slots whose use is over, but which may be in its heap.  False: there are none. */
+static bool ask(struct rnl__worker *w)
 {
-	struct slot *made = aligned_alloc(RNL__CACHE_LINE, ROW * sizeof(*made));
-	struct rnl__row *its_nodes = rnl__row_new(ROW);
-	uint32_t row;
+	if (!rnl__peek(&w->pool->keeper.left_holds))
+		return false;
+	w->holds.nr_taken = 0;
+	rnl__keeper_expect(&w->pool->keeper.self, rnl__now());
+	return true;
+}
 
-	/* Without its memory no number is taken: it would be lost. */
-	if (!made || !its_nodes || !number(&row)) {
-		free(made);
-		free(its_nodes);
-		return 0;
+/* Slots that were put back.  If they come slower than holds are taken, the worker waits for some. */
+static struct rnl__hold_slot *reuse(struct rnl__worker *w)
+{
+	struct rnl__hold_slot *freed = take_all(&w->freed_holds);
+
+	if (w->holds.nr_fresh || slots_of(&w->holds) < MANY)
+		return freed;
+	for (int i = 0; !freed && i < NAPS && ask(w); i++) {
+		rnl__nap(NAP_NS);
+		freed = take_all(&w->freed_holds);
 	}
-	memset(made, 0, ROW * sizeof(*made));
-	rnl__row_place(&nodes, row, its_nodes);
-	/* [holds.R1] release: as they were made; pairs with [holds.R2] */
-	atomic_store_explicit(&rows[row], made, memory_order_release);
-	for (uint32_t i = 1; i + 1 < ROW; i++)
-		rnl__node_link(&nodes, rnl__node_id(row, i), rnl__node_id(row, i + 1));
-	rnl__stack_push(&free_slots, &nodes, rnl__node_id(row, 1), rnl__node_id(row, ROW - 1));
-	return rnl__node_id(row, 0);
+	return freed;
+}
+
+/* A free slot of this thread's worker, or NULL. */
+static struct rnl__hold_slot *pop(struct rnl__worker *w)
+{
+	struct rnl__holds *holds = &w->holds;
+	struct rnl__hold_slot *slot;
+
+	if (++holds->nr_taken > slots_of(holds) / 4)
+		(void)ask(w);
+	if (!holds->free)
+		holds->free = reuse(w);
+	slot = holds->free;
+	if (slot) {
+		holds->free = slot->link;
+		return slot;
+	}
+	if (!holds->nr_fresh && !make_chunk(w))
+		return NULL;
+	holds->nr_fresh--;
+	return holds->fresh++;
 }
 
 /*
- * Takes a slot for a job of this thread's worker.  Its id; 0: no memory.  The keeper may end the use
+ * Takes a slot for a job of this thread's worker, or NULL: no memory.  The keeper may end the use
  * at once, if it is late: so @use has it as it was made.
  */
-static uint32_t take(struct rnl__worker *w, struct rnl_job *job, uint64_t since, uint64_t late_at,
-		     uint64_t *use)
+static struct rnl__hold_slot *take(struct rnl__worker *w, struct rnl_job *job, bool waits, uint64_t at,
+			      uint64_t *use)
 {
-	uint32_t id = rnl__stack_pop(&free_slots, &nodes);
-	struct slot *slot;
+	struct rnl__hold_slot *slot = pop(w);
 
-	if (!id)
-		id = make_row();
-	if (!id)
-		return 0;
-	slot = slot_of(id);
+	if (!slot)
+		return NULL;
 	/*
-	 * [holds.T2] release, all four: a thread that finds one of them finds the use before it over;
+	 * [holds.T2] release, all three: a thread that finds one of them finds the use before it over;
 	 * pairs with [holds.L2]
 	 */
-	atomic_store_explicit(&slot->pool, w->pool, memory_order_release);
-	/* [holds.T2] release */
 	atomic_store_explicit(&slot->job, job, memory_order_release);
 	/* [holds.T2] release */
-	atomic_store_explicit(&slot->since, since, memory_order_release);
+	atomic_store_explicit(&slot->waits, waits, memory_order_release);
 	/* [holds.T2] release */
-	atomic_store_explicit(&slot->late_at, late_at, memory_order_release);
-	/* relaxed: as the others, and only told */
-	atomic_store_explicit(&slot->worker, w->index, memory_order_relaxed);
+	atomic_store_explicit(&slot->at, at, memory_order_release);
 	*use = rnl__own_read(&slot->use) + 1;
 	/* [holds.T1] release: what the slot says; pairs with [holds.U1], [holds.L1] */
 	atomic_store_explicit(&slot->use, *use, memory_order_release);
-	return id;
+	return slot;
 }
 
 /* Takes a slot over whose use is still this one: it is the caller's to put back then. */
-static bool take_over(struct slot *slot, uint64_t use, unsigned by)
+static bool take_over(struct rnl__hold_slot *slot, uint64_t use, unsigned by)
 {
 	/*
 	 * [holds.U1] acq_rel: one thread exchanges a use; the slot, as it was taken, to that one;
@@ -147,10 +210,7 @@ static _Atomic uint32_t *count_of(struct rnl_job *job)
 	return rnl__atomic(&job->holds);
 }
 
-/*
- * Drops a hold's share.  The last one returns the job: from then on it may be done, and its pool
- * gone, but for `releasing`.
- */
+/* Drops a hold's share.  The last one returns the job: from then on it may be done. */
 static void drop(struct rnl_pool *pool, struct rnl_job *job)
 {
 	uint32_t nr = rnl__peek(count_of(job));
@@ -163,24 +223,32 @@ static void drop(struct rnl_pool *pool, struct rnl_job *job)
 							  memory_order_relaxed))
 			return;
 	}
-	/* The return of the job publishes it. */
-	rnl__latch_add(&pool->releasing, 1);
 	/* [holds.D2] acquire: what the other releases did; pairs with [holds.D1] */
 	(void)atomic_load_explicit(count_of(job), memory_order_acquire);
+	/* The return of the job publishes it. */
 	rnl__worker_return(&pool->workers[job->worker], job);
-	(void)rnl__latch_drop(&pool->releasing, 1);
 }
 
-/* Puts a hold's slot back that the caller has taken over, and drops its share. */
-static void end(uint32_t id, struct slot *slot, int result)
+/*
+ * Ends a hold whose slot the caller has taken over; @in_heap: the keeper has it, or will have, and puts
+ * it back.  The pool stays: it is pinned, or this is a thread of its own.
+ */
+static void end(struct rnl_pool *pool, struct rnl__hold_slot *slot, bool in_heap, int result)
 {
 	struct rnl_job *job = rnl__own_read(&slot->job);
-	struct rnl_pool *pool = rnl__own_read(&slot->pool);
 
-	put_back(id);
+	if (in_heap)
+		push(&pool->keeper.left_holds, slot, &slot->link);
+	else
+		put_back(pool, slot);
 	if (result < 0)
 		rnl__holds_note(job, result);
 	drop(pool, job);
+}
+
+static bool has_deadline(const struct rnl__hold_slot *slot)
+{
+	return rnl__own_read(&slot->at) != RNL__NEVER;
 }
 
 /* ---- taking and releasing ------------------------------------------------ */
@@ -193,8 +261,8 @@ static uint64_t deadline_of(const struct rnl_job *job)
 int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold *hold)
 {
 	const uint64_t late_at = deadline_of(job);
+	struct rnl__hold_slot *slot;
 	uint64_t use;
-	uint32_t id;
 
 	/* The first hold comes with the worker's own share. */
 	if (!(job->flags & RNL__JOB_HELD)) {
@@ -207,109 +275,182 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	}
 	/* relaxed: the worker has a share, so no release is the last one */
 	atomic_fetch_add_explicit(count_of(job), 1, memory_order_relaxed);
-	id = take(w, job, 0, late_at, &use);
-	if (!id) {
+	slot = take(w, job, false, late_at, &use);
+	if (!slot) {
 		/* relaxed: the same */
 		atomic_fetch_sub_explicit(count_of(job), 1, memory_order_relaxed);
 		return -ENOMEM;
 	}
-	*hold = (struct rnl_hold){ .use = use, .slot = id, .generation = rnl__generation };
+	*hold = (struct rnl_hold){
+		.use = use, .slot = slot->id, .generation = rnl__generation,
+		.pool = w->pool->known_as.entry, .epoch = w->pool->known_as.epoch,
+	};
 	if (late_at == RNL__NEVER)
 		return 0;
-	/* [holds.E1] full barrier: the slot is taken before the look; pairs with [queue.W2] */
+	push(&w->pool->keeper.came_holds, slot, &slot->next);
+	/* [holds.E1] full barrier: the slot came before the look; pairs with [queue.W2] */
 	rnl__full_barrier();
 	rnl__keeper_expect(&w->pool->keeper.self, late_at);
 	return 0;
 }
 
-int rnl__holds_release(const struct rnl_hold *hold, int result)
+/* Whether this use of a slot, if it is still that when it is exchanged, is no hold. */
+static bool is_wait(struct rnl__hold_slot *slot)
 {
-	struct slot *slot = hold->use & 1 ? slot_of(hold->slot) : NULL;
-	uint64_t now = slot ? rnl__peek(&slot->use) : 0;
+	/* [holds.L2] acquire: as in look(); pairs with [holds.T2] */
+	return atomic_load_explicit(&slot->waits, memory_order_acquire);
+}
 
-	if (now < hold->use)
+/* As below; the pool is pinned. */
+static int release(struct rnl_pool *pool, const struct rnl_hold *hold, int result)
+{
+	struct rnl__hold_slot *slot = hold->use & 1 ? slot_of(pool, hold->slot) : NULL;
+	/* [holds.L1] acquire: as in look(); pairs with [holds.T1] */
+	uint64_t now = slot ? atomic_load_explicit(&slot->use, memory_order_acquire) : 0;
+
+	/* A job that waits has a slot, too, which nobody was given. */
+	if (now < hold->use || (now == hold->use && is_wait(slot)))
 		return -EINVAL;
 	if (now == hold->use && take_over(slot, hold->use, 1)) {
-		end(hold->slot, slot, result);
+		end(pool, slot, has_deadline(slot), result);
 		return 0;
 	}
 	return rnl__peek(&slot->use) == hold->use + 1 ? -EALREADY : -ESTALE;
+}
+
+int rnl__holds_release(const struct rnl_hold *hold, int result)
+{
+	const struct rnl__name name = { hold->pool, hold->epoch };
+	struct rnl_pool *pool = rnl__directory_pin(name);
+	int ret;
+
+	if (!pool)
+		return rnl__directory_had(name) ? -ESTALE : -EINVAL;
+	ret = release(pool, hold, result);
+	rnl__directory_unpin(name);
+	return ret;
 }
 
 /* ---- looking through the slots ------------------------------------------- */
 
 /* What a thread finds in a slot that others may take and put back meanwhile. */
 struct view {
-	uint64_t use, since, late_at;
-	struct rnl_pool *pool;
+	uint64_t use, at;
 	struct rnl_job *job;		/* to be compared only */
+	bool waits;
 };
 
 /* False: the slot is free. */
-static bool look(struct slot *slot, struct view *view)
+static bool look(struct rnl__hold_slot *slot, struct view *view)
 {
 	/*
 	 * [holds.L1] acquire: if the use is still this one when it is exchanged, or looked at again,
 	 * the others are of this use; pairs with [holds.T1]
 	 */
 	view->use = atomic_load_explicit(&slot->use, memory_order_acquire);
-	/* [holds.L2] acquire, all four: the same; pairs with [holds.T2] */
-	view->pool = atomic_load_explicit(&slot->pool, memory_order_acquire);
-	/* [holds.L2] acquire */
+	/* [holds.L2] acquire, all three: the same; pairs with [holds.T2] */
 	view->job = atomic_load_explicit(&slot->job, memory_order_acquire);
 	/* [holds.L2] acquire */
-	view->since = atomic_load_explicit(&slot->since, memory_order_acquire);
+	view->waits = atomic_load_explicit(&slot->waits, memory_order_acquire);
 	/* [holds.L2] acquire */
-	view->late_at = atomic_load_explicit(&slot->late_at, memory_order_acquire);
+	view->at = atomic_load_explicit(&slot->at, memory_order_acquire);
 	return view->use & 1;
 }
 
-/* The slot with the next id, @row and @index tell which; NULL: there are no more. */
-static struct slot *next_slot(uint32_t *row, uint32_t *index)
+/* The slot with that number of a worker's; NULL: there are no more. */
+static struct rnl__hold_slot *nth_slot(struct rnl_pool *pool, unsigned worker, uint32_t index)
 {
-	struct slot *slots = row_of(*row);
-
-	if (++*index == ROW) {
-		*index = 0;
-		slots = row_of(++*row);
-	}
-	/* A row that is being made has no slots yet, and others may stand behind it. */
-	while (!slots && *row < rnl__smaller(rnl__figure_read(&nr_rows), RNL__NR_ROWS))
-		slots = row_of(++*row);
-	return slots ? &slots[*index] : NULL;
+	return slot_of(pool, (worker << INDEX_BITS | index) + 1);
 }
 
-#define for_each_slot(slot, row, index) \
-	for (uint32_t row = 0, index = UINT32_MAX; ((slot) = next_slot(&row, &index)) != NULL;)
-
-void rnl__holds_end_of(const struct rnl_pool *pool, const struct rnl_job *job)
+void rnl__holds_end_of(struct rnl__worker *w, const struct rnl_job *job)
 {
-	struct slot *slot;
+	struct rnl__hold_slot *slot;
 	struct view view;
 
-	for_each_slot(slot, row, index)
-		if (look(slot, &view) && view.pool == pool && view.job == job && !view.since &&
+	for (uint32_t i = 0; (slot = nth_slot(w->pool, w->index, i)) != NULL; i++)
+		if (look(slot, &view) && view.job == job && !view.waits &&
 		    take_over(slot, view.use, 1 + ENDED))
-			end(rnl__node_id(row, index), slot, 0);
+			end(w->pool, slot, has_deadline(slot), 0);
+}
+
+void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg)
+{
+	struct rnl__hold_slot *slot;
+	struct view view;
+
+	for (unsigned w = 0; w < rnl__pool_nr_workers(pool); w++) {
+		for (uint32_t i = 0; (slot = nth_slot(pool, w, i)) != NULL; i++) {
+			if (!look(slot, &view) || !view.waits)
+				continue;
+			/* relaxed: [holds.L1] orders the look before it */
+			if (atomic_load_explicit(&slot->use, memory_order_relaxed) == view.use)
+				fn(arg, view.job, w, view.at);
+		}
+	}
+}
+
+/* ---- deadlines: the keeper's ------------------------------------------------ */
+
+/*
+ * Of a slot that is in no heap: its use is over, or it will not be in a heap again, as its time has
+ * come.  The second of the two puts it back.
+ */
+static void meet(struct rnl_pool *pool, struct rnl__hold_slot *slot)
+{
+	if (slot->before == slot) {
+		slot->before = NULL;
+		put_back(pool, slot);
+	} else {
+		slot->before = slot;
+	}
+}
+
+static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
+{
+	struct rnl__hold_slot *came, *left, *next;
+
+	left = take_all(&pool->keeper.left_holds);
+	for (came = take_all(&pool->keeper.came_holds); came; came = next) {
+		rnl__keeper_step(brk);
+		next = came->next;
+		/* Most holds are released long before their deadline. */
+		if (came->before || !(rnl__peek(&came->use) & 1))
+			meet(pool, came);
+		else
+			rnl__heap_add(&pool->keeper.late_holds, came);
+	}
+	for (; left; left = next) {
+		rnl__keeper_step(brk);
+		next = left->link;
+		if (left->before && left->before != left) {
+			rnl__heap_cut(&pool->keeper.late_holds, left, rnl__keeper_between, brk);
+			left->before = left;
+		}
+		meet(pool, left);
+	}
 }
 
 void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper_break *brk)
 {
-	uint64_t due = RNL__NEVER;
-	struct slot *slot;
-	struct view view;
+	struct rnl__heap *heap = &pool->keeper.late_holds;
+	struct rnl__hold_slot *slot;
 
 	rnl__queue_forget_due(&pool->keeper.self.queue);
-	for_each_slot(slot, row, index) {
+	take_in(pool, brk);
+	while (rnl__heap_time(heap) <= now && (slot = heap->top) != NULL) {
+		uint64_t use = rnl__peek(&slot->use);
+
 		rnl__keeper_step(brk);
-		if (!look(slot, &view) || view.pool != pool || view.since)
-			continue;
-		if (view.late_at > now)
-			due = rnl__smaller(due, view.late_at);
-		else if (take_over(slot, view.use, 1 + ENDED))
-			end(rnl__node_id(row, index), slot, -ETIMEDOUT);
+		rnl__heap_cut(heap, slot, rnl__keeper_between, brk);
+		if (use & 1 && take_over(slot, use, 1 + ENDED)) {
+			slot->before = NULL;
+			end(pool, slot, false, -ETIMEDOUT);
+		} else {
+			meet(pool, slot);
+		}
 	}
-	(void)rnl__queue_expect(&pool->keeper.self.queue, due);
+	(void)rnl__queue_expect(&pool->keeper.self.queue, rnl__heap_time(heap));
 }
 
 /* ---- on the job's worker ------------------------------------------------- */
@@ -322,43 +463,39 @@ bool rnl__holds_await(struct rnl__worker *w, struct rnl_job *job)
 	if (atomic_load_explicit(count_of(job), memory_order_acquire) == 1)
 		return false;
 	/* Without memory the job is missing in lists. */
-	job->seq = take(w, job, w->track ? rnl__now() : rnl__now_coarse(), RNL__NEVER, &use);
+	job->waiting = take(w, job, true, w->track ? rnl__now() : rnl__now_coarse(), &use);
 	/* [holds.D4] acq_rel: as [holds.D1]; pairs with [holds.D1] */
 	if (atomic_fetch_sub_explicit(count_of(job), 1, memory_order_acq_rel) != 1)
 		return true;
-	(void)rnl__holds_over(job);
+	(void)rnl__holds_over(w, job);
 	return false;
 }
 
-uint64_t rnl__holds_over(struct rnl_job *job)
+uint64_t rnl__holds_over(struct rnl__worker *w, struct rnl_job *job)
 {
-	struct slot *slot = slot_of((uint32_t)job->seq);
+	struct rnl__hold_slot *slot = job->waiting;
 	uint64_t since = 0;
 
 	if (slot) {
-		since = rnl__own_read(&slot->since);
+		since = rnl__own_read(&slot->at);
 		(void)take_over(slot, rnl__own_read(&slot->use), 1);
-		put_back((uint32_t)job->seq);
+		put_back(w->pool, slot);
 	}
 	return since;
 }
 
-void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg)
-{
-	struct slot *slot;
-	struct view view;
+/* ---- with the pool ---------------------------------------------------------- */
 
-	for_each_slot(slot, row, index) {
-		if (!look(slot, &view) || view.pool != pool || !view.since)
-			continue;
-		/* relaxed: [holds.L1] orders the look before it */
-		if (atomic_load_explicit(&slot->use, memory_order_relaxed) == view.use)
-			fn(arg, view.job, rnl__figure_read(&slot->worker), view.since);
-	}
+void rnl__holds_init(struct rnl_pool *pool)
+{
+	pool->keeper.late_holds = (struct rnl__heap){
+		.time = offsetof(struct rnl__hold_slot, at), .next = offsetof(struct rnl__hold_slot, next),
+		.before = offsetof(struct rnl__hold_slot, before), .child = offsetof(struct rnl__hold_slot, child),
+	};
 }
 
-void rnl__holds_fini(struct rnl_pool *pool)
+void rnl__holds_fini(struct rnl__holds *holds)
 {
-	/* Asleep: the releasing thread may have a lower priority, and need this CPU. */
-	(void)rnl__latch_wait(&pool->releasing, 0, RNL__NEVER);
+	while (holds->nr_chunks)
+		free(rnl__own_read(&holds->chunks[--holds->nr_chunks]));
 }

@@ -7,18 +7,18 @@
  *	the function has returned and the device has passed the job.  If that is not the last one,
  *	the job waits for its holds, on no list; the release of the last hold returns the job to
  *	its worker, which goes on with it: worker/complete.h.
- *	A hold names a slot, and the use of that slot.  Slots are the process's and are never
- *	freed, so a release may come at any time: late, twice, after the pool's end.  `use` is odd
- *	while the slot is taken, and counts on with each change.  A release exchanges it, so of
- *	several releases one wins; the winner owns the slot, and the job is not done before the
- *	winner drops its count.
- *	The keeper ends the holds of a job whose deadline has passed, as a release does.  It looks
- *	through all slots for them, as it walks through queues: a list by time would cost each
- *	hold that is not late.
+ *	A hold names a pool, a slot of one of its workers, and the use of that slot.  A release may
+ *	come at any time, late, twice, after the pool's end: so it pins the pool by its name, and
+ *	only then reads the slot: pool/directory.h.  `use` is odd while the slot is taken, and counts
+ *	on with each change.  A release exchanges it, so of several releases one wins; the winner owns
+ *	the slot, and the job is not done before the winner drops its count.
+ *	The worker takes slots, any thread puts them back.  They are freed with the pool.
+ *	The keeper ends the holds of a job whose deadline has passed, as a release does.  It has them
+ *	in a heap, by their deadline.  A slot in the heap is not put back by the release: that puts it
+ *	on a list of the keeper's, which takes it out of the heap.  The keeper looks at that list when
+ *	a hold is late, and when a worker has no free slot.
  *	While a job waits for its holds it has a slot of its own, so that other threads can name
  *	the job.
- *	The release that returns a job touches the pool last by a latch, `releasing`, which the
- *	pool's destroy waits for.
  *	Model: tests/model/hold.pml.
  *
  *			take	release	late	await	over	list
@@ -64,9 +64,9 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 int rnl__holds_release(const struct rnl_hold *hold, int result);
 
 /* In the job's function, which is called again: ends what the first call took. */
-void rnl__holds_end_of(const struct rnl_pool *pool, const struct rnl_job *job);
+void rnl__holds_end_of(struct rnl__worker *w, const struct rnl_job *job);
 
-/* The keeper: ends the pool's holds that are late.  When the next one will be; NEVER: none. */
+/* The keeper: ends the pool's holds that are late. */
 void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper_break *brk);
 
 /*
@@ -76,13 +76,15 @@ void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper
 bool rnl__holds_await(struct rnl__worker *w, struct rnl_job *job);
 
 /* The job was returned.  When its wait began. */
-uint64_t rnl__holds_over(struct rnl_job *job);
+uint64_t rnl__holds_over(struct rnl__worker *w, struct rnl_job *job);
 
 /* The jobs of a pool that wait for their holds: calls @fn for each. */
 typedef void rnl__holds_fn(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since);
 void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg);
 
-/* Waits until no release touches the pool any more; all its jobs are done. */
-void rnl__holds_fini(struct rnl_pool *pool);
+void rnl__holds_init(struct rnl_pool *pool);
+
+/* Frees a worker's slots: no release touches the pool any more, and the keeper has ended. */
+void rnl__holds_fini(struct rnl__holds *holds);
 
 #endif

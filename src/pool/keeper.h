@@ -31,6 +31,7 @@
 #include "pool/worker.h"
 #include "sys/bell.h"
 #include "sys/clock.h"
+#include "sys/heap.h"
 
 #define RNL__KEEPER RNL_WORKERS_MAX	/* its index, where a worker has one */
 
@@ -49,6 +50,12 @@ static inline void rnl__keeper_step(struct rnl__keeper_break *brk)
 		brk->look(brk);
 }
 
+/* The same, for a heap. */
+static inline void rnl__keeper_between(void *brk)
+{
+	rnl__keeper_step(brk);
+}
+
 struct rnl__keeper {
 	struct rnl__bell bell;
 	struct rnl__bell cancelled;	/* while the keeper rests: only a cancel ends that */
@@ -56,8 +63,11 @@ struct rnl__keeper {
 	_Atomic uint32_t outside;	/* of them, jobs that may be in no queue */
 	_Atomic(struct rnl_job *) came;	/* delayed jobs that it has not seen */
 	_Atomic(struct rnl_job *) cancelled_delayed; /* those that were cancelled, by `cancelled` */
-	struct rnl_job *delayed;	/* those that it has seen: the heap of job/delayed.c */
+	struct rnl__heap delayed;	/* those that it has seen, by time */
 	struct rnl_job *notices;	/* and the list of those that wait for no time */
+	_Atomic(struct rnl__hold_slot *) came_holds; /* with a deadline, that it has not seen */
+	_Atomic(struct rnl__hold_slot *) left_holds; /* of those, the ones that were released */
+	struct rnl__heap late_holds;	/* those that it has seen, by deadline */
 	_Atomic bool ends;
 	bool started;			/* there is a thread */
 	pthread_t thread;

@@ -17,6 +17,7 @@
 #include "memory/pinned.h"
 #include "sys/thread_state.h"
 #include "memory/event_cache.h"
+#include "pool/directory.h"
 #include "pool/keeper.h"
 #include "pool/line.h"
 #include "pool/tally.h"
@@ -110,8 +111,7 @@ struct rnl_pool {
 	struct rnl__tally deferred;	/* jobs that wait for barriers; closed as the queues are */
 	struct rnl__tally chained;	/* jobs in no queue but on a worker's chain, or that tell of a
 					 * barrier: counted as a queue counts; closed as the queues are */
-	_Atomic uint32_t releasing;	/* a latch: threads that return a job of which they released
-					 * the last hold */
+	struct rnl__name known_as;	/* to holds, which may be released when it is gone */
 	struct rnl__keeper keeper;
 	struct rnl__worker workers[RNL_WORKERS_MAX];
 };

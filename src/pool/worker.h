@@ -81,6 +81,18 @@ struct rnl__replays {
 	_Atomic uint64_t nr;		/* figure: replays */
 };
 
+#define RNL__HOLD_CHUNKS 16
+
+struct rnl__hold_slot;
+
+/* The slots that a worker has for holds: pool/holds.h. */
+struct rnl__holds {
+	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl__hold_slot *) chunks[RNL__HOLD_CHUNKS];
+	unsigned nr_chunks, nr_fresh;	/* nr_fresh: slots that the last chunk has left */
+	struct rnl__hold_slot *fresh, *free;	/* the first of those; slots that were used before */
+	uint32_t nr_taken;		/* since the keeper was asked for slots in its heap */
+};
+
 struct rnl__worker {
 	struct rnl__queue queue;
 
@@ -97,6 +109,7 @@ struct rnl__worker {
 	_Atomic uint32_t present;	/* a latch: its thread may touch the worker, or the pool */
 	_Atomic uint32_t commands;
 	_Atomic(struct rnl_job *) returned; /* have waited for a round or for holds, and go on */
+	_Atomic(struct rnl__hold_slot *) freed_holds;
 	pthread_t thread;
 
 	/* The owner's alone; other threads may read the atomics. */
@@ -131,6 +144,7 @@ struct rnl__worker {
 	struct rnl__gather gather;
 	struct rnl__group group;
 	struct rnl__replays replays;
+	struct rnl__holds holds;
 };
 
 /* The worker's stream has waited for none; it need not wait for itself. */

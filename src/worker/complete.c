@@ -211,7 +211,7 @@ static void complete(struct rnl__worker *w, struct rnl_job *job, int result, boo
 /* A job's last hold was released.  Its barrier has not been told that it is issued. */
 static void go_on(struct rnl__worker *w, struct rnl_job *job)
 {
-	uint64_t since = rnl__holds_over(job);
+	uint64_t since = rnl__holds_over(w, job);
 
 	rnl__figure_write(&w->held, rnl__figure_read(&w->held) - 1);
 	job->flags &= ~RNL__JOB_HELD;

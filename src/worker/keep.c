@@ -285,9 +285,12 @@ static void *keep_main(void *arg)
 int rnl__keep_start(struct rnl_pool *pool)
 {
 	struct rnl__keeper *keeper = &pool->keeper;
-	int ret = rnl__pool_no_thread(pool, "the keeper",
-				      rnl__thread_create(&keeper->thread, keep_main, pool));
+	int ret;
 
+	rnl__delayed_init(pool);
+	rnl__holds_init(pool);
+	ret = rnl__pool_no_thread(pool, "the keeper",
+				  rnl__thread_create(&keeper->thread, keep_main, pool));
 	keeper->started = !ret;
 	return ret;
 }

@@ -259,6 +259,7 @@ static void free_pool(struct rnl_pool *pool)
 		rnl__inflight_fini(&pool->workers[i].inflight);
 		rnl__staging_fini(&pool->workers[i].staging);
 		rnl__gather_fini(&pool->workers[i].gather);
+		rnl__holds_fini(&pool->workers[i].holds);
 		rnl__nvtx_destroy(pool->workers[i].ranges);
 		free(pool->workers[i].timing);
 	}
@@ -317,7 +318,12 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 	pool->devices = devices;
 	take_attr(pool, &attr);
 	init_parts(pool);
-	ret = make_parts(pool, &attr);
+	ret = rnl__directory_enter(pool, &pool->known_as);
+	if (!ret) {
+		ret = make_parts(pool, &attr);
+		if (ret)
+			rnl__directory_leave(pool->known_as);
+	}
 	if (ret)
 		free_pool(pool);
 	else
@@ -437,7 +443,7 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 		return;
 	}
 	await_all(pool);
-	rnl__holds_fini(pool);
+	rnl__directory_leave(pool->known_as);
 	if (pool->end_trace)
 		pool->end_trace(pool);
 	if (pool->end_top)

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of holds: take(), take_over() [holds.U1], drop() [holds.D1], rnl__holds_await()
- * [holds.D4], rnl__holds_end_late() and rnl__holds_fini() of src/pool/holds.c, and what
- * src/worker/complete.c does with a job that has them.
+ * [holds.D4] and rnl__holds_end_late() of src/pool/holds.c, what src/worker/complete.c does with a job
+ * that has them, and rnl__directory_pin() and rnl__directory_leave() of src/pool/directory.c.
  *
  * A job runs twice, with two holds each time, in the same two slots. One thread releases each hold,
  * before or after the function returns; another one releases a copy of the first round's first hold,
  * at any time; the keeper ends a hold of the first slot once. When the job is done for the second time
- * the pool is destroyed.
+ * the pool is destroyed, with its slots.
  *
- * Left out: the stack of free slots, which is that of memory/pinned.c; store buffers: each step that
- * matters is an exchange, and the job's return has the full barrier of [worker.B3].
+ * Left out: the lists of free slots, and of those that the keeper has; store buffers: each step that
+ * matters is an exchange, or has a full barrier behind it: [directory.F1], [directory.F2], [worker.B3].
  *
  * Asserted: the job is done once in each round, when its function has returned and none of its holds
  * is left; each hold is ended by one thread, whose job is not done before; no thread touches the job
- * when it is done, or the pool when it is gone. No thread is stuck: a return that is missing is an
+ * when it is done, or the pool and its slots when they are gone. No thread is stuck: a return that is missing is an
  * invalid end state.
  *
  * Broken: BREAK_USE a release does not compare the slot's use; BREAK_TAKEOVER its exchange is a load
  * and a store; BREAK_SHARE the worker has no share; BREAK_AWAIT the worker drops its share by a load
- * and a store; BREAK_DROP a release drops by a load and a store; BREAK_RELEASING the destroy does not
- * wait for the release that returns the job.
+ * and a store; BREAK_DROP a release drops by a load and a store; BREAK_LEAVE the destroy does not wait
+ * for those that have the pool pinned; BREAK_PIN a release looks at the epoch before it pins.
  */
 #define ROUNDS 2
 
 byte use[2];			/* odd: taken */
-byte count, releasing, round, ended[2];
+byte count, pinned, round, ended[2];
 bool taken[2];			/* its hold was handed to the releasers */
 byte given[2];			/* ... with this use */
-bool runs, live, returned, gone;
+bool runs, live, returned, left, gone;	/* left: another epoch */
+bool keeper_over;
 
 #define touch_job() assert(live)
 #define touch_pool() assert(!gone)
@@ -53,19 +54,36 @@ inline end_hold(i)
 		}
 #endif
 	:: else ->
-		d_step { touch_job(); touch_pool(); releasing++ };
+		touch_job();
 		d_step { touch_pool(); assert(!runs && !returned); returned = true };	/* [worker.B1] */
 		touch_pool();				/* rnl__park_wake() */
-#ifndef BREAK_RELEASING
-		d_step { touch_pool(); releasing-- };	/* [latch.D1] */
-#endif
 		break
 	od;
 	nr = 0
 }
 
+/* rnl__directory_pin(): won, or the pool has ended. */
+inline pin()
+{
+#ifdef BREAK_PIN
+	won = !left;
+	if
+	:: won -> pinned++
+	:: else
+	fi
+#else
+	pinned++;					/* [directory.F2] */
+	won = !left;
+	if
+	:: won
+	:: else -> pinned--
+	fi
+#endif
+}
+
 inline take_over(i, u, by)
 {
+	touch_pool();
 #ifdef BREAK_USE
 	won = (use[i] & 1);
 	if
@@ -99,9 +117,15 @@ proctype releaser(byte i)
 	/* If another thread has ended its hold, the next round's may come before it looks. */
 end:	do
 	:: atomic { taken[i] -> taken[i] = false; u = given[i] };
-		take_over(i, u, 1);
+		pin();
 		if
-		:: won -> end_hold(i)
+		:: won ->
+			take_over(i, u, 1);
+			if
+			:: won -> end_hold(i)
+			:: else
+			fi;
+			pinned--			/* [latch.D1] */
 		:: else
 		fi;
 		won = false
@@ -114,9 +138,15 @@ active proctype copy()
 	bool won;
 
 	use[0] >= 1;
-	take_over(0, 1, 1);
+	pin();
 	if
-	:: won -> end_hold(0)
+	:: won ->
+		take_over(0, 1, 1);
+		if
+		:: won -> end_hold(0)
+		:: else
+		fi;
+		pinned--				/* [latch.D1] */
 	:: else
 	fi
 }
@@ -135,7 +165,8 @@ active proctype keeper()
 		:: else
 		fi
 	:: else
-	fi
+	fi;
+	keeper_over = true
 }
 
 active proctype worker()
@@ -183,9 +214,11 @@ active proctype worker()
 		}
 	:: else -> break
 	od;
-#ifndef BREAK_RELEASING
-	releasing == 0;					/* [latch.W1] */
+	left = true;					/* [directory.F1] */
+#ifndef BREAK_LEAVE
+	pinned == 0;					/* [latch.W1] */
 #endif
+	keeper_over;					/* rnl__keep_end() */
 	gone = true
 }
 

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* Names for pools that outlive them; directory.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/directory.h"
+#include "sys/atomic.h"
+#include "sys/clock.h"
+#include "sys/fence.h"
+#include "sys/latch.h"
+#include "sys/sizes.h"
+
+#define ROW 32u			/* entries that are made at once */
+
+struct directory_entry {
+	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t pinned; /* a latch */
+	_Atomic uint32_t epoch;		/* odd: it has a pool */
+	_Atomic bool taken;
+	struct rnl_pool *pool;
+};
+
+/* All of the process; never freed. */
+struct row {
+	struct directory_entry entries[ROW];
+	_Atomic(struct row *) next;
+};
+static struct row first_row;
+
+static struct row *row_after(struct row *row)
+{
+	/* [directory.R2] acquire: the entries, as they were made; pairs with [directory.R1] */
+	return atomic_load_explicit(&row->next, memory_order_acquire);
+}
+
+static struct directory_entry *entry_of(uint32_t nr)
+{
+	struct row *row = &first_row;
+
+	for (; row && nr >= ROW; nr -= ROW)
+		row = row_after(row);
+	return row ? &row->entries[nr] : NULL;
+}
+
+/* Makes a row behind the last one.  The next row, this or another thread's; NULL: no memory. */
+static struct row *make_row(struct row *last)
+{
+	struct row *made = aligned_alloc(RNL__CACHE_LINE, sizeof(*made)), *next = NULL;
+
+	if (!made)
+		return NULL;
+	memset(made, 0, sizeof(*made));
+	/* [directory.R1] release: the entries, as they were made; pairs with [directory.R2] */
+	if (atomic_compare_exchange_strong_explicit(&last->next, &next, made, memory_order_release,
+						    memory_order_acquire))
+		return made;
+	free(made);
+	return next;
+}
+
+static bool take(struct directory_entry *entry)
+{
+	/* [directory.T2] acquire: the last pool has left the entry; pairs with [directory.T1] */
+	return !rnl__peek(&entry->taken) &&
+	       !atomic_exchange_explicit(&entry->taken, true, memory_order_acquire);
+}
+
+int rnl__directory_enter(struct rnl_pool *pool, struct rnl__name *name)
+{
+	struct row *row, *next;
+	uint32_t nr = 0;
+
+	for (row = &first_row; row; row = next) {
+		for (uint32_t i = 0; i < ROW; i++, nr++) {
+			struct directory_entry *entry = &row->entries[i];
+
+			if (!take(entry))
+				continue;
+			/* By a late name; in a child of fork() its thread may be gone for ever. */
+			if (rnl__peek(&entry->pinned) >= RNL__LATCH_ONE) {
+				/* relaxed: nothing was written */
+				atomic_store_explicit(&entry->taken, false, memory_order_relaxed);
+				continue;
+			}
+			entry->pool = pool;
+			*name = (struct rnl__name){ nr, rnl__peek(&entry->epoch) + 1 };
+			/* [directory.E1] release: the pool; pairs with [directory.E2] */
+			atomic_store_explicit(&entry->epoch, name->epoch, memory_order_release);
+			return 0;
+		}
+		next = row_after(row);
+		if (!next)
+			next = make_row(row);
+	}
+	return -ENOMEM;
+}
+
+void rnl__directory_leave(struct rnl__name name)
+{
+	struct directory_entry *entry = entry_of(name.entry);
+
+	/* relaxed: the barrier below orders it */
+	atomic_store_explicit(&entry->epoch, name.epoch + 1, memory_order_relaxed);
+	/*
+	 * [directory.F1] full barrier: the epoch is changed before the look for pins; pairs with
+	 * [directory.F2]
+	 */
+	rnl__full_barrier();
+	/* Asleep: the thread that has it pinned may have a lower priority, and need this CPU. */
+	(void)rnl__latch_wait(&entry->pinned, 0, RNL__NEVER);
+	/* [directory.T1] release: this pool is out; pairs with [directory.T2] */
+	atomic_store_explicit(&entry->taken, false, memory_order_release);
+}
+
+struct rnl_pool *rnl__directory_pin(struct rnl__name name)
+{
+	struct directory_entry *entry = name.epoch & 1 ? entry_of(name.entry) : NULL;
+
+	/* The pin of a pool that has ended would hold up the next one's end. */
+	if (!entry || rnl__peek(&entry->epoch) != name.epoch)
+		return NULL;
+	rnl__latch_add(&entry->pinned, 1);
+	/* [directory.F2] full barrier: pinned before the look at the epoch; pairs with [directory.F1] */
+	rnl__mb_after_rmw();
+	/* [directory.E2] acquire: the pool; pairs with [directory.E1] */
+	if (atomic_load_explicit(&entry->epoch, memory_order_acquire) == name.epoch)
+		return entry->pool;
+	(void)rnl__latch_drop(&entry->pinned, 1);
+	return NULL;
+}
+
+void rnl__directory_unpin(struct rnl__name name)
+{
+	(void)rnl__latch_drop(&entry_of(name.entry)->pinned, 1);
+}
+
+bool rnl__directory_had(struct rnl__name name)
+{
+	struct directory_entry *entry = name.epoch & 1 ? entry_of(name.entry) : NULL;
+
+	return entry && rnl__peek(&entry->epoch) > name.epoch;
+}
