@@ -997,7 +997,8 @@ struct rnl_hold {
  * @job: the job whose function runs on this thread.
  * @hold: receives the hold; unchanged on failure. rnl_hold_release() is due for it, once.
  * Context: in the job's function. When its worker has no free hold, it allocates memory for 64 of
- *	them, and each time for twice as many, which goes with the pool.
+ *	them, and each time for twice as many, which goes with the pool. If a worker takes holds of jobs
+ *	with a deadline faster than the pool can clear them away, the call may wait for up to 10 ms.
  * Return: 0; -EINVAL hold is NULL, or job is not the one whose function runs on this thread, which
  *	is logged; -ENOMEM, also with four million holds of one worker in use; -EOWNERDEAD.
  * Since: 0.1

@@ -11,7 +11,6 @@
 #include "sys/clock.h"
 #include "sys/fence.h"
 #include "sys/latch.h"
-#include "sys/sizes.h"
 
 #define ROW 32u			/* entries that are made at once */
 

@@ -13,12 +13,11 @@
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
-#include "sys/sizes.h"
 #include "sys/tsan.h"
 
-#define MANY 65536u		/* slots; before there are more, a worker waits for the keeper, ... */
-#define NAP_NS 100000u
-#define NAPS 100		/* ... so often */
+#define MANY 65536u		/* slots; before it makes more, a worker waits for the keeper, ... */
+#define NAP_NS 100000u		/* ... for so long, */
+#define NAPS 100		/* so many times */
 #define FIRST_CHUNK 64u		/* slots; each chunk has twice as many as the one before */
 #define INDEX_BITS 22		/* of an id, above them the worker */
 #define ENDED 2u		/* beside a release's 1, what an end adds to `use` */
@@ -32,7 +31,7 @@ struct rnl__hold_slot {
 	uint32_t id;
 	/* The keeper's heap of holds with a deadline; `next` is on the list of those that came, before. */
 	struct rnl__hold_slot *next, *before, *child;
-	struct rnl__hold_slot *link;		/* of free slots, or of those that left */
+	struct rnl__hold_slot *link;	/* of free slots, or of those that left */
 };
 
 _Static_assert(sizeof(struct rnl__hold_slot) == RNL__CACHE_LINE, "a slot is a cache line");
@@ -408,9 +407,9 @@ static void meet(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 
 static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
-	struct rnl__hold_slot *came, *left, *next;
+	/* First those that left: each of them came before. */
+	struct rnl__hold_slot *left = take_all(&pool->keeper.left_holds), *came, *next;
 
-	left = take_all(&pool->keeper.left_holds);
 	for (came = take_all(&pool->keeper.came_holds); came; came = next) {
 		rnl__keeper_step(brk);
 		next = came->next;
