@@ -78,44 +78,32 @@ static bool has_ended(struct rnl_pool *pool)
 
 /* ---- in ------------------------------------------------------------------ */
 
-/* Puts a job on a list of the keeper's, by @next. */
-static void push(struct rnl_pool *pool, _Atomic(struct rnl_job *) *list, struct rnl_job *job,
-		 void **next)
+/* Puts a job in an inbox of the keeper's, by @link. */
+static void give(struct rnl_pool *pool, struct rnl__inbox *inbox, struct rnl_job *job, void **link)
 {
-	struct rnl_job *head = rnl__peek(list);
-
-	do {
-		*next = head;
-		/* [delayed.N1] release: the job that is pushed; pairs with [delayed.N2] */
-	} while (!atomic_compare_exchange_weak_explicit(list, &head, job, memory_order_release,
-							memory_order_relaxed));
-	/* [delayed.W1] full barrier: pushed before the look; pairs with [bell.L2] */
+	rnl__inbox_put(inbox, job, link);
+	/* [delayed.W1] full barrier: put before the look; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__bell_ring(&pool->keeper.bell);
-}
-
-static struct rnl_job *take_all(_Atomic(struct rnl_job *) *list)
-{
-	/* [delayed.N2] acquire: the jobs themselves; pairs with [delayed.N1] */
-	return atomic_exchange_explicit(list, NULL, memory_order_acquire);
 }
 
 void rnl__delayed_push(struct rnl_job *job)
 {
 	struct rnl_pool *pool = job->pool;
 
-	push(pool, &pool->keeper.came, job, &job->link);
+	give(pool, &pool->keeper.came, job, &job->link);
 }
 
 void rnl__delayed_cancelled(struct rnl_pool *pool, struct rnl_job *job)
 {
-	push(pool, &pool->keeper.cancelled_delayed, job, &job->cancelled);
+	give(pool, &pool->keeper.cancelled_delayed, job, &job->cancelled);
 }
 
 bool rnl__delayed_came(struct rnl_pool *pool)
 {
 	/* relaxed: the caller's full barrier orders it */
-	return rnl__peek(&pool->keeper.came) || rnl__peek(&pool->keeper.cancelled_delayed);
+	return rnl__peek(&pool->keeper.came.first) ||
+	       rnl__peek(&pool->keeper.cancelled_delayed.first);
 }
 
 /* ---- out ----------------------------------------------------------------- */
@@ -168,7 +156,7 @@ static void take_cancelled(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
 	struct rnl_job *next, *job;
 
-	for (job = take_all(&pool->keeper.cancelled_delayed); job; job = next) {
+	for (job = rnl__inbox_take_all(&pool->keeper.cancelled_delayed); job; job = next) {
 		rnl__keeper_step(brk);
 		next = job->cancelled;
 		if (job->before && job->before != job) {
@@ -195,7 +183,7 @@ static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
 	struct rnl_job *next, *job;
 
-	for (job = take_all(&pool->keeper.came); job; job = next) {
+	for (job = rnl__inbox_take_all(&pool->keeper.came); job; job = next) {
 		rnl__keeper_step(brk);
 		next = job->link;
 		/* It was cancelled while it was being submitted, alone or with all others. */

@@ -4,10 +4,10 @@
  * rnl_submit_when(), for space in the pool or for its end.
  *
  * DESIGN
- *	A submit pushes the job on a list and wakes the keeper.  The keeper has the jobs that wait
- *	for a time in a heap, and the notices in a list.  The links are in the jobs: so no memory is
- *	allocated, and there is no bound.  When a job has waited long enough, or was cancelled, or the pool was closed, the keeper queues it; a close is no end of a notice for the
- *	end.
+ *	A submit puts the job in an inbox and wakes the keeper.  The keeper has the jobs that wait for
+ *	a time in a heap, and the notices in a list.  The links are in the jobs: so no memory is
+ *	allocated, and there is no bound.  The keeper queues a job when its time has come, when it was
+ *	cancelled, or when the pool is closed.  A notice for the end is not cancelled by a close.
  *	A thread that cancels a job changes its phase, and then puts it on a second list: so the
  *	keeper takes it out of the heap without a search.  If its time comes in between, it leaves
  *	the heap, and is queued when the keeper finds it on that list: until then the thread may
@@ -35,6 +35,7 @@
 
 struct rnl__keeper_break;
 
+/* The keeper: before it starts. */
 void rnl__delayed_init(struct rnl_pool *pool);
 
 /* Gives an accepted job, which is counted, to the keeper; its time, if it has one, is in submit_ns. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Names for pools that outlive them; directory.h has the design. */
+/* Names of pools, which stay valid after the pool's end; directory.h has the design. */
 #include "config.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +23,13 @@ struct directory_entry {
 };
 
 /* All of the process; never freed. */
-struct row {
+struct directory_row {
 	struct directory_entry entries[ROW];
-	_Atomic(struct row *) next;
+	_Atomic(struct directory_row *) next;
 };
-static struct row first_row;
+static struct directory_row first_row;
 
-static struct row *row_after(struct row *row)
+static struct directory_row *row_after(struct directory_row *row)
 {
 	/* [directory.R2] acquire: the entries, as they were made; pairs with [directory.R1] */
 	return atomic_load_explicit(&row->next, memory_order_acquire);
@@ -36,7 +37,7 @@ static struct row *row_after(struct row *row)
 
 static struct directory_entry *entry_of(uint32_t nr)
 {
-	struct row *row = &first_row;
+	struct directory_row *row = &first_row;
 
 	for (; row && nr >= ROW; nr -= ROW)
 		row = row_after(row);
@@ -44,9 +45,9 @@ static struct directory_entry *entry_of(uint32_t nr)
 }
 
 /* Makes a row behind the last one.  The next row, this or another thread's; NULL: no memory. */
-static struct row *make_row(struct row *last)
+static struct directory_row *make_row(struct directory_row *last)
 {
-	struct row *made = aligned_alloc(RNL__CACHE_LINE, sizeof(*made)), *next = NULL;
+	struct directory_row *made = aligned_alloc(RNL__CACHE_LINE, sizeof(*made)), *next = NULL;
 
 	if (!made)
 		return NULL;
@@ -59,7 +60,7 @@ static struct row *make_row(struct row *last)
 	return next;
 }
 
-static bool take(struct directory_entry *entry)
+static bool take_entry(struct directory_entry *entry)
 {
 	/* [directory.T2] acquire: the last pool has left the entry; pairs with [directory.T1] */
 	return !rnl__peek(&entry->taken) &&
@@ -68,18 +69,21 @@ static bool take(struct directory_entry *entry)
 
 int rnl__directory_enter(struct rnl_pool *pool, struct rnl__name *name)
 {
-	struct row *row, *next;
+	struct directory_row *row, *next;
 	uint32_t nr = 0;
 
 	for (row = &first_row; row; row = next) {
 		for (uint32_t i = 0; i < ROW; i++, nr++) {
 			struct directory_entry *entry = &row->entries[i];
 
-			if (!take(entry))
+			if (!take_entry(entry))
 				continue;
-			/* By a late name; in a child of fork() its thread may be gone for ever. */
+			/*
+			 * A late release pins it for a moment.  If its process forked then, the
+			 * child never unpins it: an end of a pool would wait there for ever.
+			 */
 			if (rnl__peek(&entry->pinned) >= RNL__LATCH_ONE) {
-				/* relaxed: nothing was written */
+				/* relaxed: the entry was not written */
 				atomic_store_explicit(&entry->taken, false, memory_order_relaxed);
 				continue;
 			}
@@ -113,31 +117,30 @@ void rnl__directory_leave(struct rnl__name name)
 	atomic_store_explicit(&entry->taken, false, memory_order_release);
 }
 
-struct rnl_pool *rnl__directory_pin(struct rnl__name name)
+int rnl__directory_pin(struct rnl__name name, struct rnl_pool **pool)
 {
 	struct directory_entry *entry = name.epoch & 1 ? entry_of(name.entry) : NULL;
+	uint32_t epoch;
 
-	/* The pin of a pool that has ended would hold up the next one's end. */
-	if (!entry || rnl__peek(&entry->epoch) != name.epoch)
-		return NULL;
+	if (!entry)
+		return -EINVAL;
+	epoch = rnl__peek(&entry->epoch);
+	/* Without a pin: that would delay the end of the pool that has the entry now. */
+	if (epoch != name.epoch)
+		return epoch > name.epoch ? -ESTALE : -EINVAL;
 	rnl__latch_add(&entry->pinned, 1);
 	/* [directory.F2] full barrier: pinned before the look at the epoch; pairs with [directory.F1] */
 	rnl__mb_after_rmw();
 	/* [directory.E2] acquire: the pool; pairs with [directory.E1] */
-	if (atomic_load_explicit(&entry->epoch, memory_order_acquire) == name.epoch)
-		return entry->pool;
+	if (atomic_load_explicit(&entry->epoch, memory_order_acquire) == name.epoch) {
+		*pool = entry->pool;
+		return 0;
+	}
 	(void)rnl__latch_drop(&entry->pinned, 1);
-	return NULL;
+	return -ESTALE;
 }
 
 void rnl__directory_unpin(struct rnl__name name)
 {
 	(void)rnl__latch_drop(&entry_of(name.entry)->pinned, 1);
-}
-
-bool rnl__directory_had(struct rnl__name name)
-{
-	struct directory_entry *entry = name.epoch & 1 ? entry_of(name.entry) : NULL;
-
-	return entry && rnl__peek(&entry->epoch) > name.epoch;
 }

@@ -8,7 +8,7 @@
  *	entry, then compares the epoch: if it is the same, the pool stays until the thread unpins it.
  *	The end of a pool changes the epoch, then waits until nothing is pinned.  A full barrier stands
  *	between the two steps on both sides: so the thread finds the epoch changed, or is waited for.
- *	Entries are never freed, there are as many as there were pools at a time.
+ *	Entries are never freed: there are as many as the process had pools at once.
  *	Model: tests/model/hold.pml.
  *
  *			enter	leave	pin	unpin
@@ -19,7 +19,6 @@
 #ifndef RNL_DIRECTORY_H
 #define RNL_DIRECTORY_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct rnl_pool;
@@ -35,11 +34,11 @@ int rnl__directory_enter(struct rnl_pool *pool, struct rnl__name *name);
 /* The pool's end: takes its name away, and waits until no thread has it pinned. */
 void rnl__directory_leave(struct rnl__name name);
 
-/* The pool of that name, which stays until rnl__directory_unpin(); NULL: it has ended, or never was. */
-struct rnl_pool *rnl__directory_pin(struct rnl__name name);
+/*
+ * Finds the pool of a name: 0, and it stays until rnl__directory_unpin(); -ESTALE it has ended; -EINVAL
+ * there never was such a pool.
+ */
+int rnl__directory_pin(struct rnl__name name, struct rnl_pool **pool);
 void rnl__directory_unpin(struct rnl__name name);
-
-/* Whether there was a pool of that name, which has ended. */
-bool rnl__directory_had(struct rnl__name name);
 
 #endif

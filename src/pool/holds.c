@@ -29,37 +29,21 @@ struct rnl__hold_slot {
 	_Atomic uint64_t at;		/* of a hold: the job's deadline; else when its wait began */
 	_Atomic uint32_t waits;		/* no hold: the job waits for its holds */
 	uint32_t id;
-	/* The keeper's heap of holds with a deadline; `next` is on the list of those that came, before. */
-	struct rnl__hold_slot *next, *before, *child;
-	struct rnl__hold_slot *link;	/* of free slots, or of those that left */
+	void *next, *before, *child;	/* in the keeper's heap; first `next` is the link in came_holds */
+	void *link;			/* in free, freed_holds or left_holds */
 };
 
 _Static_assert(sizeof(struct rnl__hold_slot) == RNL__CACHE_LINE, "a slot is a cache line");
 _Static_assert((FIRST_CHUNK << RNL__HOLD_CHUNKS) - FIRST_CHUNK < 1u << INDEX_BITS &&
 	       RNL_WORKERS_MAX <= 1u << (32 - INDEX_BITS), "an id has 32 bits");
 
-/* ---- lists ---------------------------------------------------------------- */
-
-/* @link: the slot's, of that list. */
-static void push(_Atomic(struct rnl__hold_slot *) *list, struct rnl__hold_slot *slot,
-		 struct rnl__hold_slot **link)
-{
-	struct rnl__hold_slot *head = rnl__peek(list);
-
-	do {
-		*link = head;
-		/* [holds.N1] release: the slot, with its last use over; pairs with [holds.N2] */
-	} while (!atomic_compare_exchange_weak_explicit(list, &head, slot, memory_order_release,
-							memory_order_relaxed));
-}
-
-static struct rnl__hold_slot *take_all(_Atomic(struct rnl__hold_slot *) *list)
-{
-	/* [holds.N2] acquire: the slots themselves; pairs with [holds.N1] */
-	return rnl__peek(list) ? atomic_exchange_explicit(list, NULL, memory_order_acquire) : NULL;
-}
-
 /* ---- slots --------------------------------------------------------------- */
+
+/* How many slots are in the chunks before that one. */
+static uint32_t slots_before(unsigned chunk)
+{
+	return (FIRST_CHUNK << chunk) - FIRST_CHUNK;
+}
 
 static struct rnl__hold_slot *chunk_of(struct rnl__holds *holds, unsigned chunk)
 {
@@ -82,26 +66,20 @@ static struct rnl__hold_slot *slot_of(struct rnl_pool *pool, uint32_t id)
 	if (!id || (id - 1) >> INDEX_BITS >= rnl__pool_nr_workers(pool) || chunk >= RNL__HOLD_CHUNKS)
 		return NULL;
 	slots = chunk_of(&worker_of(pool, id)->holds, chunk);
-	return slots ? &slots[index - ((FIRST_CHUNK << chunk) - FIRST_CHUNK)] : NULL;
+	return slots ? &slots[index - slots_before(chunk)] : NULL;
 }
 
 /* Any thread; the slot is the caller's. */
 static void put_back(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 {
-	push(&worker_of(pool, slot->id)->freed_holds, slot, &slot->link);
-}
-
-/* How many slots there are. */
-static uint32_t slots_of(const struct rnl__holds *holds)
-{
-	return (FIRST_CHUNK << holds->nr_chunks) - FIRST_CHUNK;
+	rnl__inbox_put(&worker_of(pool, slot->id)->freed_holds, slot, &slot->link);
 }
 
 /* Makes a chunk of free slots.  False: no memory, or too many. */
 static bool make_chunk(struct rnl__worker *w)
 {
 	struct rnl__holds *holds = &w->holds;
-	const uint32_t first = slots_of(holds), nr = first + FIRST_CHUNK;
+	const uint32_t first = slots_before(holds->nr_chunks), nr = first + FIRST_CHUNK;
 	struct rnl__hold_slot *made;
 
 	if (holds->nr_chunks == RNL__HOLD_CHUNKS)
@@ -119,40 +97,37 @@ static bool make_chunk(struct rnl__worker *w)
 	return true;
 }
 
-/* Asks the keeper for slots whose use is over, but which may be in its heap.  False: there are none. */
-static bool ask(struct rnl__worker *w)
+/* Asks the keeper to put back slots that were released.  False: it has none. */
+static bool ask_for_slots(struct rnl__worker *w)
 {
-	if (!rnl__peek(&w->pool->keeper.left_holds))
+	if (!rnl__peek(&w->pool->keeper.left_holds.first))
 		return false;
 	w->holds.nr_taken = 0;
 	rnl__keeper_expect(&w->pool->keeper.self, rnl__now());
 	return true;
 }
 
-/* Slots that were put back.  If they come slower than holds are taken, the worker waits for some. */
-static struct rnl__hold_slot *reuse(struct rnl__worker *w)
+/* If holds are taken faster than the keeper puts slots back, waits for some, rather than make more. */
+static void await_slots(struct rnl__worker *w)
 {
-	struct rnl__hold_slot *freed = take_all(&w->freed_holds);
+	struct rnl__holds *holds = &w->holds;
 
-	if (w->holds.nr_fresh || slots_of(&w->holds) < MANY)
-		return freed;
-	for (int i = 0; !freed && i < NAPS && ask(w); i++) {
+	if (holds->free || holds->nr_fresh || slots_before(holds->nr_chunks) < MANY)
+		return;
+	for (int i = 0; i < NAPS && !rnl__peek(&w->freed_holds.first) && ask_for_slots(w); i++)
 		rnl__nap(NAP_NS);
-		freed = take_all(&w->freed_holds);
-	}
-	return freed;
 }
 
 /* A free slot of this thread's worker, or NULL. */
-static struct rnl__hold_slot *pop(struct rnl__worker *w)
+static struct rnl__hold_slot *free_slot(struct rnl__worker *w)
 {
 	struct rnl__holds *holds = &w->holds;
 	struct rnl__hold_slot *slot;
 
-	if (++holds->nr_taken > slots_of(holds) / 4)
-		(void)ask(w);
+	if (++holds->nr_taken > slots_before(holds->nr_chunks) / 4)
+		(void)ask_for_slots(w);
 	if (!holds->free)
-		holds->free = reuse(w);
+		holds->free = rnl__inbox_take_all(&w->freed_holds);
 	slot = holds->free;
 	if (slot) {
 		holds->free = slot->link;
@@ -168,10 +143,10 @@ static struct rnl__hold_slot *pop(struct rnl__worker *w)
  * Takes a slot for a job of this thread's worker, or NULL: no memory.  The keeper may end the use
  * at once, if it is late: so @use has it as it was made.
  */
-static struct rnl__hold_slot *take(struct rnl__worker *w, struct rnl_job *job, bool waits, uint64_t at,
-			      uint64_t *use)
+static struct rnl__hold_slot *take(struct rnl__worker *w, struct rnl_job *job, bool waits,
+				   uint64_t at, uint64_t *use)
 {
-	struct rnl__hold_slot *slot = pop(w);
+	struct rnl__hold_slot *slot = free_slot(w);
 
 	if (!slot)
 		return NULL;
@@ -229,15 +204,15 @@ static void drop(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /*
- * Ends a hold whose slot the caller has taken over; @in_heap: the keeper has it, or will have, and puts
- * it back.  The pool stays: it is pinned, or this is a thread of its own.
+ * Ends a hold after take_over().  @in_heap: the slot is in the keeper's heap, or on its way there, so the
+ * keeper puts it back.  The caller has the pool pinned, or is one of its threads.
  */
 static void end(struct rnl_pool *pool, struct rnl__hold_slot *slot, bool in_heap, int result)
 {
 	struct rnl_job *job = rnl__own_read(&slot->job);
 
 	if (in_heap)
-		push(&pool->keeper.left_holds, slot, &slot->link);
+		rnl__inbox_put(&pool->keeper.left_holds, slot, &slot->link);
 	else
 		put_back(pool, slot);
 	if (result < 0)
@@ -274,6 +249,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	}
 	/* relaxed: the worker has a share, so no release is the last one */
 	atomic_fetch_add_explicit(count_of(job), 1, memory_order_relaxed);
+	await_slots(w);
 	slot = take(w, job, false, late_at, &use);
 	if (!slot) {
 		/* relaxed: the same */
@@ -286,28 +262,28 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	};
 	if (late_at == RNL__NEVER)
 		return 0;
-	push(&w->pool->keeper.came_holds, slot, &slot->next);
+	rnl__inbox_put(&w->pool->keeper.came_holds, slot, &slot->next);
 	/* [holds.E1] full barrier: the slot came before the look; pairs with [queue.W2] */
 	rnl__full_barrier();
 	rnl__keeper_expect(&w->pool->keeper.self, late_at);
 	return 0;
 }
 
-/* Whether this use of a slot, if it is still that when it is exchanged, is no hold. */
+/* Whether the slot is a waiting job's own.  It is of the use that was read before, if that is exchanged. */
 static bool is_wait(struct rnl__hold_slot *slot)
 {
 	/* [holds.L2] acquire: as in look(); pairs with [holds.T2] */
 	return atomic_load_explicit(&slot->waits, memory_order_acquire);
 }
 
-/* As below; the pool is pinned. */
+/* rnl__holds_release() of a pool that is pinned. */
 static int release(struct rnl_pool *pool, const struct rnl_hold *hold, int result)
 {
 	struct rnl__hold_slot *slot = hold->use & 1 ? slot_of(pool, hold->slot) : NULL;
 	/* [holds.L1] acquire: as in look(); pairs with [holds.T1] */
 	uint64_t now = slot ? atomic_load_explicit(&slot->use, memory_order_acquire) : 0;
 
-	/* A job that waits has a slot, too, which nobody was given. */
+	/* A waiting job's own slot was given to no program. */
 	if (now < hold->use || (now == hold->use && is_wait(slot)))
 		return -EINVAL;
 	if (now == hold->use && take_over(slot, hold->use, 1)) {
@@ -320,11 +296,11 @@ static int release(struct rnl_pool *pool, const struct rnl_hold *hold, int resul
 int rnl__holds_release(const struct rnl_hold *hold, int result)
 {
 	const struct rnl__name name = { hold->pool, hold->epoch };
-	struct rnl_pool *pool = rnl__directory_pin(name);
-	int ret;
+	struct rnl_pool *pool;
+	int ret = rnl__directory_pin(name, &pool);
 
-	if (!pool)
-		return rnl__directory_had(name) ? -ESTALE : -EINVAL;
+	if (ret)
+		return ret;
 	ret = release(pool, hold, result);
 	rnl__directory_unpin(name);
 	return ret;
@@ -392,10 +368,10 @@ void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg)
 /* ---- deadlines: the keeper's ------------------------------------------------ */
 
 /*
- * Of a slot that is in no heap: its use is over, or it will not be in a heap again, as its time has
- * come.  The second of the two puts it back.
+ * A slot is put back when both have happened: it was released, and it is out of the heap for good.  Each
+ * of them calls this once, in any order.
  */
-static void meet(struct rnl_pool *pool, struct rnl__hold_slot *slot)
+static void meet_slot(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 {
 	if (slot->before == slot) {
 		slot->before = NULL;
@@ -405,17 +381,17 @@ static void meet(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 	}
 }
 
-static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
+static void take_in_slots(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
 	/* First those that left: each of them came before. */
-	struct rnl__hold_slot *left = take_all(&pool->keeper.left_holds), *came, *next;
+	struct rnl__hold_slot *left = rnl__inbox_take_all(&pool->keeper.left_holds), *came, *next;
 
-	for (came = take_all(&pool->keeper.came_holds); came; came = next) {
+	for (came = rnl__inbox_take_all(&pool->keeper.came_holds); came; came = next) {
 		rnl__keeper_step(brk);
 		next = came->next;
 		/* Most holds are released long before their deadline. */
 		if (came->before || !(rnl__peek(&came->use) & 1))
-			meet(pool, came);
+			meet_slot(pool, came);
 		else
 			rnl__heap_add(&pool->keeper.late_holds, came);
 	}
@@ -426,7 +402,7 @@ static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 			rnl__heap_cut(&pool->keeper.late_holds, left, rnl__keeper_between, brk);
 			left->before = left;
 		}
-		meet(pool, left);
+		meet_slot(pool, left);
 	}
 }
 
@@ -436,7 +412,7 @@ void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper
 	struct rnl__hold_slot *slot;
 
 	rnl__queue_forget_due(&pool->keeper.self.queue);
-	take_in(pool, brk);
+	take_in_slots(pool, brk);
 	while (rnl__heap_time(heap) <= now && (slot = heap->top) != NULL) {
 		uint64_t use = rnl__peek(&slot->use);
 
@@ -446,7 +422,7 @@ void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper
 			slot->before = NULL;
 			end(pool, slot, false, -ETIMEDOUT);
 		} else {
-			meet(pool, slot);
+			meet_slot(pool, slot);
 		}
 	}
 	(void)rnl__queue_expect(&pool->keeper.self.queue, rnl__heap_time(heap));

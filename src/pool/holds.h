@@ -82,6 +82,7 @@ uint64_t rnl__holds_over(struct rnl__worker *w, struct rnl_job *job);
 typedef void rnl__holds_fn(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since);
 void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg);
 
+/* The keeper: before it starts. */
 void rnl__holds_init(struct rnl_pool *pool);
 
 /* Frees a worker's slots: no release touches the pool any more, and the keeper has ended. */

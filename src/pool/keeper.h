@@ -32,6 +32,7 @@
 #include "sys/bell.h"
 #include "sys/clock.h"
 #include "sys/heap.h"
+#include "sys/inbox.h"
 
 #define RNL__KEEPER RNL_WORKERS_MAX	/* its index, where a worker has one */
 
@@ -61,12 +62,12 @@ struct rnl__keeper {
 	struct rnl__bell cancelled;	/* while the keeper rests: only a cancel ends that */
 	_Atomic uint32_t cancels;	/* of jobs that had not started, ever */
 	_Atomic uint32_t outside;	/* of them, jobs that may be in no queue */
-	_Atomic(struct rnl_job *) came;	/* delayed jobs that it has not seen */
-	_Atomic(struct rnl_job *) cancelled_delayed; /* those that were cancelled, by `cancelled` */
+	struct rnl__inbox came;		/* delayed jobs that it has not seen */
+	struct rnl__inbox cancelled_delayed; /* those that were cancelled, by `cancelled` */
 	struct rnl__heap delayed;	/* those that it has seen, by time */
 	struct rnl_job *notices;	/* and the list of those that wait for no time */
-	_Atomic(struct rnl__hold_slot *) came_holds; /* with a deadline, that it has not seen */
-	_Atomic(struct rnl__hold_slot *) left_holds; /* of those, the ones that were released */
+	struct rnl__inbox came_holds;	/* with a deadline, that it has not seen */
+	struct rnl__inbox left_holds;	/* with a deadline, that were released */
 	struct rnl__heap late_holds;	/* those that it has seen, by deadline */
 	_Atomic bool ends;
 	bool started;			/* there is a thread */

@@ -194,7 +194,7 @@ void rnl__queue_init(struct rnl__queue *q, bool places)
 
 void rnl__queue_bound(struct rnl__queue *q, uint64_t limit)
 {
-	/* relaxed: a submit beside this uses the old value or the new one */
+	/* relaxed: a concurrent submit uses the old limit or the new one */
 	atomic_store_explicit(&q->limit, limit, memory_order_relaxed);
 }
 

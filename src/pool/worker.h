@@ -15,6 +15,7 @@
 #include "device/gather.h"
 #include "sys/bell.h"
 #include "sys/hist.h"
+#include "sys/inbox.h"
 #include "pool/guard.h"
 #include "pool/inflight.h"
 #include "pool/park.h"
@@ -109,7 +110,7 @@ struct rnl__worker {
 	_Atomic uint32_t present;	/* a latch: its thread may touch the worker, or the pool */
 	_Atomic uint32_t commands;
 	_Atomic(struct rnl_job *) returned; /* have waited for a round or for holds, and go on */
-	_Atomic(struct rnl__hold_slot *) freed_holds;
+	struct rnl__inbox freed_holds;	/* slots that were put back */
 	pthread_t thread;
 
 	/* The owner's alone; other threads may read the atomics. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names that outlive their pools. */
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -26,16 +27,17 @@ TEST(a_name_leads_to_its_pool_until_that_has_ended)
 {
 	struct stand_in one = { true }, two = { true };
 	struct rnl__name first, second;
+	struct rnl_pool *pool;
 
 	must(rnl__directory_enter(as_pool(&one), &first));
-	ck_assert_ptr_eq(rnl__directory_pin(first), as_pool(&one));
+	must(rnl__directory_pin(first, &pool));
+	ck_assert_ptr_eq(pool, as_pool(&one));
 	rnl__directory_unpin(first);
 	rnl__directory_leave(first);
 	must(rnl__directory_enter(as_pool(&two), &second));
-	ck_assert_ptr_null(rnl__directory_pin(first));
-	ck_assert(rnl__directory_had(first));
-	ck_assert_ptr_eq(rnl__directory_pin(second), as_pool(&two));
-	ck_assert(!rnl__directory_had(second));
+	ck_assert_int_eq(rnl__directory_pin(first, &pool), -ESTALE);
+	must(rnl__directory_pin(second, &pool));
+	ck_assert_ptr_eq(pool, as_pool(&two));
 	rnl__directory_unpin(second);
 	rnl__directory_leave(second);
 }
@@ -46,17 +48,17 @@ TEST(there_may_be_many_and_a_name_that_never_was_leads_nowhere)
 	static struct stand_in pools[NR];
 	static struct rnl__name names[NR];
 	struct rnl__name wrong[] = { { 0, 0 }, { 0, 2 }, { NR + 100, 1 }, { UINT32_MAX, 1 }, { 3, UINT32_MAX } };
+	struct rnl_pool *pool;
 
 	for (int i = 0; i < NR; i++)
 		must(rnl__directory_enter(as_pool(&pools[i]), &names[i]));
 	for (int i = 0; i < NR; i++) {
-		ck_assert_ptr_eq(rnl__directory_pin(names[i]), as_pool(&pools[i]));
+		must(rnl__directory_pin(names[i], &pool));
+		ck_assert_ptr_eq(pool, as_pool(&pools[i]));
 		rnl__directory_unpin(names[i]);
 	}
-	for (size_t i = 0; i < COUNT(wrong); i++) {
-		ck_assert_ptr_null(rnl__directory_pin(wrong[i]));
-		ck_assert(!rnl__directory_had(wrong[i]));
-	}
+	for (size_t i = 0; i < COUNT(wrong); i++)
+		ck_assert_int_eq(rnl__directory_pin(wrong[i], &pool), -EINVAL);
 	for (int i = 0; i < NR; i++)
 		rnl__directory_leave(names[i]);
 }
@@ -78,9 +80,9 @@ static int pin_again_and_again(void *arg)
 
 	while (!late->over) {
 		struct rnl__name name = name_of(late->name);
-		struct rnl_pool *pool = rnl__directory_pin(name);
+		struct rnl_pool *pool;
 
-		if (!pool)
+		if (rnl__directory_pin(name, &pool))
 			continue;
 		ck_assert(is_there(pool));
 		late->found++;
