@@ -18,7 +18,7 @@ enum { ITEMS = 10000, AT_ONCE = 64, PARTS = 4, MIXES = 3 };
 
 struct item {
 	struct rnl_job make[PARTS], mix[MIXES], add;
-	struct rnl_small_barrier made, mixed;
+	struct rnl_barrier made, mixed;
 	uint64_t number, parts[PARTS], mixes[MIXES], sum;
 };
 
@@ -71,12 +71,12 @@ static void submit(struct rnl_pool *pool, struct item *item, struct rnl_job *job
 
 static void start(struct rnl_pool *pool, struct rnl_cq *cq, struct item *item, uint64_t number)
 {
-	struct rnl_barrier *made = rnl_small(&item->made), *mixed = rnl_small(&item->mixed);
+	struct rnl_barrier *made = &item->made, *mixed = &item->mixed;
 
 	memset(item, 0xee, sizeof(*item));	/* nothing of the item before is in use */
 	item->number = number;
-	must(rnl_small_barrier_init(&item->made, pool), "rnl_small_barrier_init");
-	must(rnl_small_barrier_init(&item->mixed, pool), "rnl_small_barrier_init");
+	must(rnl_barrier_init(&item->made, pool), "rnl_barrier_init");
+	must(rnl_barrier_init(&item->mixed, pool), "rnl_barrier_init");
 	for (unsigned i = 0; i < PARTS; i++)
 		submit(pool, item, &item->make[i], make, NULL, made, NULL);
 	for (unsigned i = 0; i < MIXES; i++)

@@ -1090,14 +1090,6 @@ RNL_API int rnl_cq_wait(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max,
 
 /* ---- barriers ------------------------------------------------------------ */
 
-/* A round of a barrier. All fields belong to the library. */
-struct rnl_round {
-	uint64_t waiting;	/* jobs, and the round's state */
-	uint64_t counts;	/* of a round that is no longer open */
-	uint32_t users;
-	uint32_t next;		/* the slot of the round that came then */
-};
-
 /*
  * A barrier joins jobs of one pool. It counts a job from the submit that accepts the job until the
  * job is done; a refused submit changes nothing. All fields belong to the library.
@@ -1107,47 +1099,14 @@ struct rnl_barrier {
 	uint64_t open;		/* the open round: its slot, its counts */
 	int32_t result;		/* of the first job that failed */
 	uint32_t generation;
+	uint64_t others;	/* workers without a place, by their index % 64 */
+	uint64_t waiting[8];	/* of each round: the jobs that wait for it, and its state */
+	uint64_t counts[8];	/* of a round that is no longer open */
+	uint32_t users[8];	/* of a round's slot, and the slot of the round that came next */
 	uint32_t slots;		/* those in use, a bit each */
-	uint16_t nr_rounds, nr_places;
-	uint64_t others;	/* workers without a place, a bit each */
-	struct rnl_round rounds[8];
-	uint64_t places[RNL_WORKERS_MAX]; /* the barrier's last job on each worker */
+	uint32_t reserved;
+	uint32_t places[8];	/* the barrier's last job on each of the first workers */
 };
-
-/*
- * A barrier of two cache lines, for a few jobs: one in each request, say. rnl_small() gives it to
- * the functions that take a barrier. It is a barrier like others, with two limits. It may have
- * one ended round at a time whose jobs, or jobs after, are not done: rnl_barrier_add() has seven. In
- * the callback of a job after it, its round may still be that one, so a submit there of the next job
- * after it may be refused: there, use a barrier of full size.
- * And for five workers it knows which of their jobs is its last. A stream that joins it waits for
- * no later job of those; of other workers it waits for all that they have issued.
- */
-struct rnl_small_barrier {
-	struct rnl_pool *pool;
-	uint64_t open;
-	int32_t result;
-	uint32_t generation;
-	uint32_t slots;
-	uint16_t nr_rounds, nr_places;
-	uint64_t others;
-	struct rnl_round rounds[2];
-	uint64_t places[5];
-};
-
-/*
- * A small barrier as the functions take it: rnl_barrier_wait(rnl_small(&small), RNL_FOREVER).
- * Return: the barrier; it is the memory of @small.
- * Since: 0.1
- */
-static inline struct rnl_barrier *rnl_small(struct rnl_small_barrier *small)
-{
-#ifdef __cplusplus
-	return static_cast<struct rnl_barrier *>(static_cast<void *>(small));
-#else
-	return (struct rnl_barrier *)(void *)small;
-#endif
-}
 
 /*
  * Makes a barrier. It needs no destroy.
@@ -1160,12 +1119,6 @@ static inline struct rnl_barrier *rnl_small(struct rnl_small_barrier *small)
  * Since: 0.1
  */
 RNL_API int rnl_barrier_init(struct rnl_barrier *barrier, struct rnl_pool *pool);
-
-/*
- * Makes a small barrier; otherwise as rnl_barrier_init().
- * Since: 0.1
- */
-RNL_API int rnl_small_barrier_init(struct rnl_small_barrier *small, struct rnl_pool *pool);
 
 /*
  * Adds a job to the barrier: the barrier counts it at its next accepted submit, and at each later

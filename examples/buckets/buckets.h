@@ -152,7 +152,7 @@ extern const char *const way_names[NR_WAYS];
 
 struct reduce {
 	struct rnl_job job;
-	struct rnl_small_barrier before;	/* what has to be on the streams first */
+	struct rnl_barrier before;	/* what has to be on the streams first */
 	struct buckets *b;
 	unsigned device, bucket;
 	struct span *span;			/* NULL: it is not drawn */

@@ -7,7 +7,7 @@
  * other one is urgent: its stream has the highest priority, so the blocks of an all-reduce go before
  * those of a kernel that fills the device.  It is the device's *reducer*.
  *
- * An all-reduce comes after a small barrier of its own, which counts two jobs: the computing of its
+ * An all-reduce comes after a barrier of its own, which counts two jobs: the computing of its
  * bucket, and the all-reduce before it.  So its stream waits for its own bucket's event and no later
  * one.  The all-reduces of a reducer start in the order of the buckets, on all ranks.  If one fails,
  * those behind it are cancelled.  An rnl_order would need a key, and urgent jobs cannot have one.
@@ -109,14 +109,14 @@ void runs_begin(struct buckets *b)
 	for (unsigned l = 0; l < nr_reducers; l++)
 		for (unsigned i = 0; i < nr_buckets; i++) {
 			struct reduce *r = reduce_of(l, i);
-			struct rnl_barrier *before = rnl_small(&r->before);
+			struct rnl_barrier *before = &r->before;
 
 			r->b = b;
 			r->device = l;
 			r->bucket = i;
 			job_begin(&r->job, reduce, l);
 			program_must(rnl_job_urgent(&r->job, 1), "an urgent job");
-			program_must(rnl_small_barrier_init(&r->before, b->pool), "a barrier");
+			program_must(rnl_barrier_init(&r->before, b->pool), "a barrier");
 			program_must(rnl_job_after(&r->job, before), "a job after");
 			if (i)
 				program_must(rnl_barrier_add(before, &reduce_of(l, i - 1)->job),
@@ -138,7 +138,7 @@ static void submit_compute(struct buckets *b, enum way way, unsigned device, uns
 	struct reduce *r = reduce_of(nr_reducers == 1 ? 0 : device, way == OVERLAPPED ? bucket : 0);
 
 	/* Each time anew: the run before may have been of another way. */
-	program_must(rnl_barrier_add(rnl_small(&r->before), &c->job), "a barrier's job");
+	program_must(rnl_barrier_add(&r->before, &c->job), "a barrier's job");
 	program_must(rnl_job_key(&c->job, RNL_KEY_WORKER(0)), "the computing's key");
 	program_must(rnl_submit_wait(b->pool, &c->job, RNL_FOREVER), "submitting the computing");
 }

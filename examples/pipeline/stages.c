@@ -29,7 +29,7 @@ struct slot {
 		unsigned number;
 		struct span *span;
 	} stages[NR_STAGES];
-	struct rnl_small_barrier between[NR_STAGES - 1];
+	struct rnl_barrier between[NR_STAGES - 1];
 	struct view view;		/* memory of the device */
 	const struct image *image;
 	struct view out;		/* pinned: what the last stage copies back */
@@ -146,12 +146,12 @@ static void slot_begin(struct slot *slot, const struct view *largest)
 		stage->number = i;
 		program_must(rnl_job_init(&stage->job, run_stage), "a job");
 		if (i < NR_STAGES - 1) {
-			program_must(rnl_small_barrier_init(&slot->between[i], pool), "a barrier");
-			program_must(rnl_barrier_add(rnl_small(&slot->between[i]), &stage->job),
+			program_must(rnl_barrier_init(&slot->between[i], pool), "a barrier");
+			program_must(rnl_barrier_add(&slot->between[i], &stage->job),
 				     "a barrier's job");
 		}
 		if (i)
-			program_must(rnl_job_after(&stage->job, rnl_small(&slot->between[i - 1])),
+			program_must(rnl_job_after(&stage->job, &slot->between[i - 1]),
 				     "a job after");
 	}
 }

@@ -16,8 +16,6 @@
 #include "sys/tsan.h"
 #include "job/waits.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static int result_of(const struct rnl_barrier *b)
 {
 	/* relaxed: see rnl__barrier_note() */
@@ -26,53 +24,46 @@ static int result_of(const struct rnl_barrier *b)
 
 /* ---- told by submits and workers ----------------------------------------- */
 
-/* A full barrier has a place for each worker; in a small one a place says whose it is. */
-#define PLACE_BITS 6
+#define NR_PLACES (sizeof(((struct rnl_barrier *)NULL)->places) / sizeof(uint32_t))
 
-_Static_assert(RNL_WORKERS_MAX == 1 << PLACE_BITS, "a place has six bits for its worker");
-_Static_assert(sizeof(struct rnl_small_barrier) <= 2 * RNL__CACHE_LINE, "two cache lines");
+/* A place: a worker's index + 1, and from this bit on what there is room for of its job's sequence. */
+#define SEQ_SHIFT 11
 
-static _Atomic uint64_t *place_at(const struct rnl_barrier *b, unsigned i)
+_Static_assert(RNL_WORKERS_MAX < 1 << SEQ_SHIFT, "a place has room for its worker");
+_Static_assert(sizeof(struct rnl_barrier) <= 240, "one barrier a request, or a task of a graph");
+
+static _Atomic uint32_t *place_at(struct rnl_barrier *b, unsigned i)
 {
-	/* They stand behind the rounds, of which a small barrier has fewer. */
-	return rnl__atomic((uint64_t *)&b->rounds[b->nr_rounds] + i);
+	return rnl__atomic(&b->places[i % NR_PLACES]);
 }
 
-static bool is_small(const struct rnl_barrier *b)
+static unsigned worker_at(uint32_t place)
 {
-	return b->nr_places < RNL_WORKERS_MAX;
+	return (place & ((1u << SEQ_SHIFT) - 1)) - 1;
 }
 
-static void place_small(struct rnl_barrier *b, unsigned worker, uint64_t seq)
+/* The first workers of a pool find their own places at once. */
+void rnl__barrier_place(struct rnl_barrier *b, unsigned worker, uint64_t seq)
 {
-	const uint64_t place = seq << PLACE_BITS | worker;
+	const uint32_t place = (uint32_t)seq << SEQ_SHIFT | (worker + 1);
 
-	for (unsigned i = 0; i < b->nr_places; i++) {
-		uint64_t now = rnl__peek(place_at(b, i));
+	for (unsigned i = worker; i < worker + NR_PLACES; i++) {
+		uint32_t now = rnl__peek(place_at(b, i));
 
 		/* relaxed, both: the drop of the issued job publishes it; a place stays its worker's */
 		if (!now && atomic_compare_exchange_strong_explicit(place_at(b, i), &now, place,
 								    memory_order_relaxed,
 								    memory_order_relaxed))
 			return;
-		if (now % RNL_WORKERS_MAX == worker) {
+		if (now && worker_at(now) == worker) {
 			/* relaxed */
 			atomic_store_explicit(place_at(b, i), place, memory_order_relaxed);
 			return;
 		}
 	}
 	/* relaxed: the same */
-	atomic_fetch_or_explicit(rnl__atomic(&b->others), UINT64_C(1) << worker,
+	atomic_fetch_or_explicit(rnl__atomic(&b->others), UINT64_C(1) << worker % 64,
 				 memory_order_relaxed);
-}
-
-void rnl__barrier_place(struct rnl_barrier *b, unsigned worker, uint64_t seq)
-{
-	if (is_small(b))
-		place_small(b, worker, seq);
-	else
-		/* relaxed: the drop of the issued job publishes it */
-		atomic_store_explicit(place_at(b, worker), seq, memory_order_relaxed);
 }
 
 void rnl__barrier_note(struct rnl_barrier *b, int result)
@@ -87,54 +78,68 @@ void rnl__barrier_note(struct rnl_barrier *b, int result)
 
 /* ---- jobs that come after ------------------------------------------------ */
 
-/* A worker whose stream has to be waited for, and the job there; UINT64_MAX: the latest. */
-struct joined {
-	unsigned worker;
-	uint64_t seq;
-};
-
-/* The workers that have a job of the barrier, and the last job of each; how many. */
-static unsigned list_joined(struct rnl_barrier *b, struct joined *joined)
+/* The stream of a worker that has a place; relaxed: the look whether all is issued made it visible. */
+static struct rnl__inflight *stream_at(struct rnl_barrier *b, unsigned i, uint32_t *place)
 {
-	/* relaxed, both: the look whether all is issued made them visible */
-	uint64_t others = atomic_load_explicit(rnl__atomic(&b->others), memory_order_relaxed);
-	unsigned nr = 0;
+	*place = rnl__peek(place_at(b, i));
+	return *place ? &b->pool->workers[worker_at(*place)].inflight : NULL;
+}
 
-	for (unsigned i = 0; i < b->nr_places; i++) {
-		/* relaxed */
-		uint64_t place = atomic_load_explicit(place_at(b, i), memory_order_relaxed);
-		const unsigned worker = is_small(b) ? place % RNL_WORKERS_MAX : i;
+static bool has_place(struct rnl_barrier *b, unsigned worker)
+{
+	for (unsigned i = 0; i < NR_PLACES; i++)
+		if (worker_at(rnl__peek(place_at(b, i))) == worker)
+			return true;
+	return false;
+}
 
-		if (place)
-			joined[nr++] = (struct joined){
-				worker, is_small(b) ? place >> PLACE_BITS : place,
-			};
+/* Has the caller's stream wait for job @seq of a worker; @own: the caller, if it is one of the pool. */
+static int join(struct rnl__inflight *f, unsigned worker, uint64_t seq, struct rnl__worker *own)
+{
+	uint64_t *noted = own ? &own->joined[worker % RNL__JOINED] : NULL;
+	uint64_t joined = noted && *noted % RNL_WORKERS_MAX == worker ? *noted / RNL_WORKERS_MAX : 0;
+	int ret = rnl__inflight_join(f, seq, &joined);
+
+	if (noted)
+		*noted = joined * RNL_WORKERS_MAX + worker;
+	return ret;
+}
+
+/* The streams of workers without a place; @others: bits of their indices. */
+static int join_others(struct rnl_barrier *b, uint64_t others, struct rnl__worker *own)
+{
+	const unsigned nr = rnl__pool_nr_workers(b->pool);
+	int ret = 0;
+
+	for (unsigned worker = 0; worker < nr && !ret; worker++) {
+		struct rnl__inflight *f = &b->pool->workers[worker].inflight;
+
+		if (others >> worker % 64 & 1 && !has_place(b, worker))
+			ret = join(f, worker, rnl__inflight_last_of(f, b), own);
 	}
-	for (; others; others &= others - 1)
-		joined[nr++] = (struct joined){ (unsigned)__builtin_ctzll(others), UINT64_MAX };
-	return nr;
+	return ret;
 }
 
 static int join_streams(struct rnl_barrier *b)
 {
-	struct rnl__worker *workers = b->pool->workers;
 	struct rnl__worker *own = rnl__pool_worker(b->pool) ? rnl__thread.worker : NULL;
-	struct joined joined[RNL_WORKERS_MAX];
-	const unsigned nr = list_joined(b, joined);
+	/* relaxed: as a place */
+	const uint64_t others = atomic_load_explicit(rnl__atomic(&b->others), memory_order_relaxed);
+	struct rnl__inflight *f;
+	uint32_t place;
 	int ret = 0;
 
-	for (unsigned i = 0; i < nr; i++)
-		rnl__inflight_fetch(&workers[joined[i].worker].inflight);
-	for (unsigned i = 0; i < nr; i++)
-		rnl__inflight_fetch_event(&workers[joined[i].worker].inflight);
-	for (unsigned i = 0; i < nr && !ret; i++) {
-		const unsigned worker = joined[i].worker;
-		uint64_t never = 0;
-
-		ret = rnl__inflight_join(&workers[worker].inflight, joined[i].seq,
-					 own ? &own->joined[worker] : &never);
-	}
-	return ret;
+	for (unsigned i = 0; i < NR_PLACES; i++)
+		if ((f = stream_at(b, i, &place)) != NULL)
+			rnl__inflight_fetch(f);
+	for (unsigned i = 0; i < NR_PLACES; i++)
+		if ((f = stream_at(b, i, &place)) != NULL)
+			rnl__inflight_fetch_event(f);
+	for (unsigned i = 0; i < NR_PLACES && !ret; i++)
+		if ((f = stream_at(b, i, &place)) != NULL)
+			ret = join(f, worker_at(place),
+				   rnl__inflight_whole(f, place >> SEQ_SHIFT, 32 - SEQ_SHIFT), own);
+	return ret || !others ? ret : join_others(b, others, own);
 }
 
 int rnl__barrier_follow(struct rnl_barrier *b)
@@ -167,33 +172,19 @@ void rnl__barrier_defer(struct rnl_job *job)
 
 /* ---- public -------------------------------------------------------------- */
 
-static int init(struct rnl_barrier *b, size_t bytes, unsigned nr_rounds, unsigned nr_places,
-		struct rnl_pool *pool, const char *call)
+int rnl_barrier_init(struct rnl_barrier *b, struct rnl_pool *pool)
 {
-	int ret = rnl__pool_given(pool, call);
+	int ret = rnl__pool_given(pool, "rnl_barrier_init()");
 
 	if (ret)
 		return ret;
 	if (!b)
-		return rnl__invalid(&pool->log, "%s: the barrier is NULL", call);
-	memset(b, 0, bytes);
-	rnl__rounds_init(b, nr_rounds);
-	b->nr_places = (uint16_t)nr_places;
+		return rnl__invalid(&pool->log, "rnl_barrier_init(): the barrier is NULL");
+	memset(b, 0, sizeof(*b));
+	rnl__rounds_init(b);
 	b->pool = pool;
 	b->generation = pool->generation;
 	return 0;
-}
-
-int rnl_barrier_init(struct rnl_barrier *b, struct rnl_pool *pool)
-{
-	return init(b, sizeof(*b), COUNT(b->rounds), COUNT(b->places), pool,
-		    "rnl_barrier_init()");
-}
-
-int rnl_small_barrier_init(struct rnl_small_barrier *small, struct rnl_pool *pool)
-{
-	return init(rnl_small(small), sizeof(*small), COUNT(small->rounds), COUNT(small->places),
-		    pool, "rnl_small_barrier_init()");
 }
 
 /* If the barrier has no job, its pool may be gone. */

@@ -6,10 +6,10 @@
  *	A barrier counts jobs until they are issued, which is until an event behind them is
  *	recorded on their stream, and until they are done.  From the first moment on other streams
  *	can wait for that event, and never for a later one.
- *	`places` has, for each worker, the sequence of the barrier's last job there: so a join
- *	waits for at most one event per worker, and for no worker without such a job.  A small
- *	barrier has a few places, for the workers that come first: for each of the others it notes
- *	one bit, and a join waits for the worker's latest event.
+ *	`places` has, for the first workers that have jobs of the barrier, the end of the sequence of
+ *	the last job there.  For the others a bit is noted, and a join looks for that job among those
+ *	on the worker's stream: rnl__inflight_last_of().  So a join waits for at most one event for
+ *	each worker, that of the barrier's last job there, and for no worker without such a job.
  *	A job after the barrier waits for a round of it: rounds.h.  It is deferred until the
  *	round is issued, and held back by its worker until the round has ended, whatever became
  *	of it: so the end of a job after tells that the jobs before it are done.

@@ -17,8 +17,7 @@
 
 #define NAP_NS 20000u
 
-#define NR_SLOTS_MAX (sizeof(((struct rnl_barrier *)NULL)->rounds) / \
-		      sizeof(((struct rnl_barrier *)NULL)->rounds[0]))
+#define NR_SLOTS 8u
 
 /*
  * `open`: in its low half jobs that are not done << 1 | SLEEPER, in its high half the slot, the
@@ -45,7 +44,12 @@
 #define BITS (ISSUED | FOLLOWED | WATCHED)
 #define ENDED_LIST UINT64_C(8)
 
-_Static_assert(NR_SLOTS_MAX == 8, "a slot has three bits");
+/* `users`: how many use the slot, and the slot of the round that came next. */
+#define NR_USERS ((1u << NEXT_OF_USERS) - 1)
+#define NEXT_OF_USERS 29
+
+_Static_assert(sizeof(((struct rnl_barrier *)NULL)->waiting) == NR_SLOTS * sizeof(uint64_t),
+	       "a slot has three bits");
 _Static_assert(_Alignof(struct rnl_job) >= 8, "a pointer to a job has three bits to spare");
 
 static uint64_t nr_undone(uint64_t open)
@@ -65,7 +69,7 @@ static unsigned slot_of(uint64_t open)
 
 static unsigned next_of(uint64_t open)
 {
-	return open >> NEXT_SHIFT & (NR_SLOTS_MAX - 1);
+	return open >> NEXT_SHIFT & (NR_SLOTS - 1);
 }
 
 static bool is_sealed(uint64_t open)
@@ -85,7 +89,7 @@ static _Atomic uint64_t *open_of(struct rnl_barrier *b)
 
 static _Atomic uint64_t *waiting_of(struct rnl_barrier *b, unsigned slot)
 {
-	return rnl__atomic(&b->rounds[slot].waiting);
+	return rnl__atomic(&b->waiting[slot]);
 }
 
 /* The half of a word that a futex compares. */
@@ -142,11 +146,10 @@ static struct rnl_job *first_of(uint64_t waiting)
 
 /* ---- slots --------------------------------------------------------------- */
 
-void rnl__rounds_init(struct rnl_barrier *b, unsigned nr_slots)
+void rnl__rounds_init(struct rnl_barrier *b)
 {
-	b->nr_rounds = (uint16_t)nr_slots;
 	b->slots = 1;
-	b->rounds[0].users = 1;
+	b->users[0] = 1;
 }
 
 /* A free slot, with one user; or -1. */
@@ -157,7 +160,7 @@ static int take_slot(struct rnl_barrier *b)
 	unsigned slot;
 
 	do {
-		if (used == (1u << b->nr_rounds) - 1)
+		if (used == (1u << NR_SLOTS) - 1)
 			return -1;
 		slot = (unsigned)__builtin_ctz(~used);
 		/* [rounds.S2] acquire: the slot as its last user left it; pairs with [rounds.S1] */
@@ -165,18 +168,18 @@ static int take_slot(struct rnl_barrier *b)
 							memory_order_acquire,
 							memory_order_relaxed));
 	/* relaxed: [rounds.O1] publishes it; nothing else changes 0 users */
-	atomic_store_explicit(rnl__atomic(&b->rounds[slot].users), 1, memory_order_relaxed);
+	atomic_store_explicit(rnl__atomic(&b->users[slot]), 1, memory_order_relaxed);
 	return (int)slot;
 }
 
 /* One more user of a slot; false: it had none, so the caller's view is old. */
 static bool use_slot(struct rnl_barrier *b, unsigned slot)
 {
-	_Atomic uint32_t *users = rnl__atomic(&b->rounds[slot].users);
+	_Atomic uint32_t *users = rnl__atomic(&b->users[slot]);
 	uint32_t nr = rnl__peek(users);
 
 	do {
-		if (!nr)
+		if (!(nr & NR_USERS))
 			return false;
 		/* relaxed: [rounds.O1] follows */
 	} while (!atomic_compare_exchange_weak_explicit(users, &nr, nr + 1, memory_order_relaxed,
@@ -188,8 +191,8 @@ static bool use_slot(struct rnl_barrier *b, unsigned slot)
 void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 {
 	/* [rounds.U1] acq_rel: all uses come before the slot is free; pairs with [rounds.U1] */
-	if (atomic_fetch_sub_explicit(rnl__atomic(&b->rounds[slot].users), 1,
-				      memory_order_acq_rel) != 1)
+	if ((atomic_fetch_sub_explicit(rnl__atomic(&b->users[slot]), 1, memory_order_acq_rel) &
+	     NR_USERS) != 1)
 		return;
 	/* relaxed: the next store publishes it */
 	atomic_store_explicit(waiting_of(b, slot), 0, memory_order_relaxed);
@@ -198,6 +201,12 @@ void rnl__rounds_leave(struct rnl_barrier *b, unsigned slot)
 	/* [rounds.S3] full barrier: free before the look for waiters; pairs with [line.W1] */
 	rnl__mb_after_rmw();
 	rnl__line_wake(b->pool);
+}
+
+/* The slot of the round that came after a FOLLOWED one. */
+static unsigned next_after(struct rnl_barrier *b, unsigned slot)
+{
+	return rnl__peek(rnl__atomic(&b->users[slot])) >> NEXT_OF_USERS;
 }
 
 /* ---- the jobs that wait -------------------------------------------------- */
@@ -315,7 +324,7 @@ static void issue(struct rnl_barrier *b, unsigned slot)
 			return;
 	} while (!exchange_waiting(b, slot, &waiting, ISSUED | (waiting & BITS)));
 	if (waiting & FOLLOWED)
-		rnl__rounds_drop(b, b->rounds[slot].next, 1, 0);
+		rnl__rounds_drop(b, next_after(b, slot), 1, 0);
 	queue_all(b, slot, first_of(waiting));
 }
 
@@ -333,7 +342,7 @@ static void end(struct rnl_barrier *b, unsigned slot)
 	while (!exchange_waiting(b, slot, &waiting, ENDED_LIST | ISSUED | (waiting & FOLLOWED)))
 		;
 	if (waiting & FOLLOWED) {
-		unsigned next = b->rounds[slot].next;
+		const unsigned next = next_after(b, slot);
 
 		rnl__rounds_leave(b, slot);
 		rnl__rounds_drop(b, next, !(waiting & ISSUED), 1);
@@ -348,7 +357,9 @@ static void follow(struct rnl_barrier *b, unsigned slot, unsigned next)
 {
 	uint64_t waiting = waiting_now(b, slot);
 
-	b->rounds[slot].next = next;
+	/* relaxed: the exchange of FOLLOWED publishes it; a new round's users begin without one */
+	atomic_fetch_or_explicit(rnl__atomic(&b->users[slot]), next << NEXT_OF_USERS,
+				 memory_order_relaxed);
 	while (!exchange_waiting(b, slot, &waiting, waiting | FOLLOWED))
 		;
 	if (is_ended(waiting)) {
@@ -379,7 +390,7 @@ static void change_counts(struct rnl_barrier *b, unsigned slot, uint64_t unissue
 
 	by = add ? by : 0 - by;
 	/* [rounds.C1] acq_rel: as [rounds.O1]; pairs with [rounds.C1] */
-	now = atomic_fetch_add_explicit(rnl__atomic(&b->rounds[slot].counts), by,
+	now = atomic_fetch_add_explicit(rnl__atomic(&b->counts[slot]), by,
 					memory_order_acq_rel) + by;
 	if (unissued && now == (uint64_t)(int64_t)(int32_t)now)
 		issue(b, slot);

@@ -38,8 +38,8 @@
 
 #include "pool/job_flags.h"
 
-/* Of a barrier whose memory is zero, with so many slots. */
-void rnl__rounds_init(struct rnl_barrier *barrier, unsigned nr_slots);
+/* Of a barrier whose memory is zero. */
+void rnl__rounds_init(struct rnl_barrier *barrier);
 
 /* Whether the counts have room for more jobs; else a submit is refused. */
 bool rnl__rounds_have_room(const struct rnl_barrier *barrier);

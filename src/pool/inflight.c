@@ -87,9 +87,11 @@ static void note_place(struct rnl__inflight *f, uint64_t seq, struct rnl_job *jo
 {
 	struct rnl__place *place = &f->places[seq % f->limit];
 
-	if (job)
-		/* relaxed: the store below publishes it */
+	if (job) {
+		/* relaxed, both: the store below publishes it, and to a join the drop of the issued job */
+		atomic_store_explicit(&place->barrier, job->barrier, memory_order_relaxed);
 		atomic_store_explicit(&place->since, rnl__now_coarse(), memory_order_relaxed);
+	}
 	/* [inflight.H3] release: as [inflight.H1]; pairs with [stats.H3] */
 	atomic_store_explicit(&place->job, job, memory_order_release);
 }
@@ -338,17 +340,46 @@ static struct rnl__event *find_event(struct rnl__inflight *f, uint64_t seq, uint
 	return found;
 }
 
+static uint64_t reached_now(struct rnl__inflight *f)
+{
+	/*
+	 * [inflight.R2] acquire: the device has passed the jobs, and we see that;
+	 * pairs with [inflight.R1]
+	 */
+	return atomic_load_explicit(&f->reached, memory_order_acquire);
+}
+
+uint64_t rnl__inflight_whole(struct rnl__inflight *f, uint64_t low, unsigned bits)
+{
+	/* As far back as the job's issue it was less than @limit ahead; one long passed may look so. */
+	const uint64_t reached = reached_now(f);
+	const unsigned shift = 64 - bits;
+
+	return reached + (uint64_t)((int64_t)((low - reached) << shift) >> shift);
+}
+
+uint64_t rnl__inflight_last_of(struct rnl__inflight *f, const struct rnl_barrier *barrier)
+{
+	/* [inflight.J2] acquire: as in find_event(); pairs with [inflight.J1] */
+	const uint64_t nr = atomic_load_explicit(&f->nr_recorded, memory_order_acquire);
+	/* relaxed: no event is recorded for less than the one before */
+	uint64_t seq = nr ? atomic_load_explicit(&nth_recorded(f, nr)->seq, memory_order_relaxed) : 0;
+
+	for (unsigned i = 0; i < f->limit && seq > reached_now(f); i++, seq--)
+		/* relaxed: the drop of the issued job has published it; what is later there was issued since */
+		if (atomic_load_explicit(&f->places[seq % f->limit].barrier, memory_order_relaxed) ==
+		    barrier)
+			return seq;
+	return 0;
+}
+
 int rnl__inflight_join(struct rnl__inflight *f, uint64_t seq, uint64_t *joined)
 {
 	struct rnl__event *event;
 	uint64_t covers;
 	int ret;
 
-	/*
-	 * [inflight.R2] acquire: the device has passed the job, and we see that;
-	 * pairs with [inflight.R1]
-	 */
-	if (atomic_load_explicit(&f->reached, memory_order_acquire) >= seq) {
+	if (reached_now(f) >= seq) {
 		rnl__tsan_acquire(&f->reached);
 		return 0;
 	}

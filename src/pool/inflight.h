@@ -18,7 +18,9 @@
  *	Events are recorded in turn, in a ring.  A thread that joins goes through them from the
  *	latest back, to the earliest one behind its job.  That one may be recorded anew meanwhile,
  *	further along the stream: then the join waits longer than it has to, never too short.
- *	A worker notes how far its stream has waited for each other one, and waits once.
+ *	A worker notes how far its stream has waited for others, and waits once.
+ *	A barrier has places for its last jobs on the first workers that it meets.  On the others a
+ *	join looks for that job among those on the stream, from the latest one back.
  *	Model: tests/model/join.pml.
  *
  *		push	mark	poll	pop	join
@@ -55,6 +57,7 @@ struct rnl__recorded {
 /* A job on the stream, for other threads. */
 struct rnl__place {
 	_Atomic(struct rnl_job *) job;	/* to be compared only; NULL: none */
+	_Atomic(struct rnl_barrier *) barrier; /* that it is in; to be compared only */
 	_Atomic uint64_t since;		/* coarse: when it was issued */
 };
 
@@ -163,6 +166,15 @@ static inline void rnl__inflight_fetch_event(struct rnl__inflight *f)
 
 	__builtin_prefetch(&f->recorded[nr % f->limit]);
 }
+
+/*
+ * The sequence of a job, issued at any time, from the @bits lowest bits of it: of one that is on the
+ * stream, or of one that the device has passed.
+ */
+uint64_t rnl__inflight_whole(struct rnl__inflight *f, uint64_t low, unsigned bits);
+
+/* The last job of a barrier on the stream, which has an event; 0: the device has passed it. */
+uint64_t rnl__inflight_last_of(struct rnl__inflight *f, const struct rnl_barrier *barrier);
 
 /*
  * Makes the calling thread's stream wait for job @seq, which was marked by an event, and for no

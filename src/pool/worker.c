@@ -25,7 +25,7 @@ void rnl__worker_command(struct rnl__worker *w, uint32_t commands)
 void rnl__worker_forget_joins(struct rnl__worker *w)
 {
 	memset(w->joined, 0, sizeof(w->joined));
-	w->joined[w->index] = UINT64_MAX;
+	w->joined[w->index % RNL__JOINED] = UINT64_MAX - UINT64_MAX % RNL_WORKERS_MAX + w->index;
 }
 
 void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job)

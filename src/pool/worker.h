@@ -36,6 +36,9 @@ enum {
 	RNL__TRACE = 16,	/* begin to note jobs in the pool's trace, or cease to */
 };
 
+/* Two workers with one place forget each other's: then a stream waits twice. */
+#define RNL__JOINED 64u
+
 /* How long jobs took. */
 struct rnl__timing {
 	struct rnl__hist queue_wait, host, device;
@@ -139,7 +142,8 @@ struct rnl__worker {
 	struct rnl__timing *timing;
 
 	struct rnl__inflight inflight;
-	uint64_t joined[RNL_WORKERS_MAX]; /* by worker: its last job that our stream waited for */
+	/* The last job of other workers that our stream waited for, * RNL_WORKERS_MAX + the worker. */
+	uint64_t joined[RNL__JOINED];
 	struct rnl__scratch scratch;
 	struct rnl__staging staging;
 	struct rnl__gather gather;

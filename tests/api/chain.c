@@ -395,20 +395,22 @@ TEST(several_chains_go_on_behind_one_another)
 
 /* A barrier with all rounds under way, until the gate opens. */
 struct full_barrier {
-	struct rnl_small_barrier small;
+	struct rnl_barrier barrier;
 	struct gate plug;
-	struct rnl_job before[2], after;
+	struct rnl_job before[8], after[7];
 };
 
 static void fill_rounds(struct rnl_pool *pool, struct full_barrier *full)
 {
 	full->plug = (struct gate)GATE_INIT;
-	must(rnl_small_barrier_init(&full->small, pool));
-	submit_in(pool, rnl_small(&full->small), &full->before[0], gated_fn, &full->plug);
-	job_of(&full->after, noop_fn, NULL);
-	must(rnl_job_after(&full->after, rnl_small(&full->small)));
-	must(rnl_submit(pool, &full->after));
-	submit_in(pool, rnl_small(&full->small), &full->before[1], noop_fn, NULL);
+	must(rnl_barrier_init(&full->barrier, pool));
+	submit_in(pool, &full->barrier, &full->before[0], gated_fn, &full->plug);
+	for (int i = 0; i < 7; i++) {
+		job_of(&full->after[i], noop_fn, NULL);
+		must(rnl_job_after(&full->after[i], &full->barrier));
+		must(rnl_submit(pool, &full->after[i]));
+		submit_in(pool, &full->barrier, &full->before[1 + i], noop_fn, NULL);
+	}
 }
 
 TEST(a_chain_after_a_barrier_with_all_rounds_under_way_is_refused)
@@ -421,11 +423,11 @@ TEST(a_chain_after_a_barrier_with_all_rounds_under_way_is_refused)
 
 	fill_rounds(pool, &full);
 	chain_of(rings, 2, &record);
-	must(rnl_job_after(&rings[0].job, rnl_small(&full.small)));
+	must(rnl_job_after(&rings[0].job, &full.barrier));
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EAGAIN);
 	/* So is a notice. */
 	must(rnl_job_init(&notice, NULL));
-	ck_assert_int_eq(rnl_barrier_notify(rnl_small(&full.small), &notice), -EAGAIN);
+	ck_assert_int_eq(rnl_barrier_notify(&full.barrier, &notice), -EAGAIN);
 	gate_open(&full.plug);
 	must(rnl_submit_wait(pool, &rings[0].job, RNL_FOREVER));
 	ck_assert_int_eq(result_of(&rings[1].job), 0);
@@ -442,7 +444,7 @@ TEST(a_submit_that_waits_for_a_round_ends_when_the_pool_is_closed)
 
 	fill_rounds(pool, &full);
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_after(&job, rnl_small(&full.small)));
+	must(rnl_job_after(&job, &full.barrier));
 	submitting = (struct submitting){ pool, &job, RNL_FOREVER, 0, false };
 	call_start(&call, submit_waiting, &submitting);
 	ck_waits(call.tid);

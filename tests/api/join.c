@@ -210,6 +210,55 @@ TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops =
 	rnl_pool_destroy(pool);
 }
 
+/* The same with more workers than a barrier has places for their last jobs. */
+TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
+{
+	enum { MANY = 12 };
+	const int64_t patience = patience_ns();
+	struct gate kernel = GATE_INIT, later = GATE_INIT;
+	struct storing jobs[MANY], behind[MANY], after;
+	struct rnl_barrier barrier, other;
+	int words[2 * MANY + 1] = { 0 };
+	struct rnl_job probe;
+	struct rnl_pool *pool;
+
+	skip_unless_host();
+	pool = pool_of(MANY + 1, .in_flight_ns = UINT64_MAX);
+	must(rnl_barrier_init(&barrier, pool));
+	must(rnl_barrier_init(&other, pool));
+	for (int i = 0; i < MANY; i++) {
+		jobs[i] = (struct storing){ .kernel = &kernel, .word = &words[i], .value = 1 };
+		behind[i] = (struct storing){ .kernel = &later, .word = &words[MANY + i], .value = 1 };
+		job_in(&barrier, &jobs[i].job, storing_fn, NULL);
+		must(submit_by_key(pool, &jobs[i].job, RNL_KEY_WORKER(i)));
+		job_in(&other, &behind[i].job, storing_fn, NULL);
+		must(submit_by_key(pool, &behind[i].job, RNL_KEY_WORKER(i)));
+	}
+	for (int i = 0; i < MANY; i++)
+		await_issued(pool, &probe, RNL_KEY_WORKER(i));
+	after = (struct storing){ .word = &words[2 * MANY], .value = 2 };
+	if (_i) {
+		must(rnl_barrier_join(&barrier));
+		must(launch_store(NULL, &words[2 * MANY], 2));
+	} else {
+		job_of(&after.job, storing_fn, NULL);
+		must(rnl_job_after(&after.job, &barrier));
+		must(submit_by_key(pool, &after.job, RNL_KEY_WORKER(MANY)));
+		await_issued(pool, &probe, RNL_KEY_WORKER(MANY));
+	}
+	ck_assert_int_eq(words[2 * MANY], 0);
+	gate_open(&kernel);
+	must(_i ? rnl_stream_wait(patience) : rnl_job_wait(&after.job, patience));
+	for (int i = 0; i < MANY; i++) {
+		ck_assert_int_eq(words[i], 1);
+		ck_assert_int_eq(words[MANY + i], 0);
+	}
+	ck_assert_int_eq(words[2 * MANY], 2);
+	gate_open(&later);
+	rnl_thread_detach();
+	rnl_pool_destroy(pool);
+}
+
 /* ---- in a thread of its own, so that one that hangs is seen --------------- */
 
 struct joiner {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Barriers that notify, into a queue or by a callback; and small barriers. */
+/* Barriers that notify, into a queue or by a callback; and joins of many workers. */
 #include "cq.h"
 #include "host_kernel.h"
 #include "record.h"
@@ -312,57 +312,7 @@ TEST(what_cannot_tell_of_a_barrier_is_refused)
 	rnl_pool_destroy(pool);
 }
 
-/* ---- small barriers ------------------------------------------------------------- */
-
-TEST(a_small_barrier_takes_two_cache_lines_and_joins_any_number_of_jobs)
-{
-	enum { NR = 100 };
-	struct rnl_pool *pool = pool_of(8);
-	struct rnl_job jobs[NR], after, notice;
-	struct rnl_small_barrier small;
-	_Atomic int ran = 0;
-
-	ck_assert_uint_le(sizeof(small), 128);
-	must(rnl_small_barrier_init(&small, pool));
-	notice_of(&notice, NULL);
-	for (int round = 0; round < 20; round++) {
-		for (int i = 0; i < NR; i++)
-			submit_in(pool, rnl_small(&small), &jobs[i], count_fn, &ran);
-		job_of(&after, count_fn, &ran);
-		must(rnl_job_after(&after, rnl_small(&small)));
-		must(rnl_submit(pool, &after));
-		must(rnl_barrier_notify(rnl_small(&small), &notice));
-		ck_assert_int_eq(result_of(&notice), 0);
-		ck_assert_int_eq(result_of(&after), 0);
-		ck_assert_int_eq(result_of_barrier(rnl_small(&small)), 0);
-		ck_assert_int_eq(ran, (round + 1) * (NR + 1));
-	}
-	must(rnl_barrier_join(rnl_small(&small)));
-	rnl_thread_detach();
-	rnl_pool_destroy(pool);
-}
-
-TEST(a_small_barrier_has_one_ended_round_at_a_time)
-{
-	struct rnl_pool *pool = pool_of(2);
-	struct rnl_small_barrier small;
-	struct gate plug = GATE_INIT;
-	struct rnl_job jobs[2], after[2];
-
-	must(rnl_small_barrier_init(&small, pool));
-	submit_in(pool, rnl_small(&small), &jobs[0], gated_fn, &plug);
-	for (int i = 0; i < 2; i++) {
-		job_of(&after[i], noop_fn, NULL);
-		must(rnl_job_after(&after[i], rnl_small(&small)));
-	}
-	must(rnl_submit(pool, &after[0]));
-	submit_in(pool, rnl_small(&small), &jobs[1], noop_fn, NULL);
-	ck_assert_int_eq(rnl_submit(pool, &after[1]), -EAGAIN);
-	gate_open(&plug);
-	must(rnl_submit_wait(pool, &after[1], RNL_FOREVER));
-	ck_assert_int_eq(result_of(&after[1]), 0);
-	rnl_pool_destroy(pool);
-}
+/* ---- exact joins -------------------------------------------------------------- */
 
 /* Jobs of every worker, more of them than the barrier has places for, write; one after reads. */
 struct sums {
@@ -394,26 +344,26 @@ static int sum_fn(struct rnl_job *job)
 	return rnl_launch(&sum, one, one, &s);
 }
 
-TEST(a_stream_joins_more_workers_than_a_small_barrier_has_places_for)
+TEST(a_stream_joins_more_workers_than_a_barrier_has_places_for)
 {
 	enum { NR = 12 };
-	struct rnl_small_barrier small;
+	struct rnl_barrier barrier;
 	struct rnl_pool *pool;
 	struct rnl_job jobs[NR], after;
 
 	skip_unless_host();
 	pool = pool_of(NR);
-	must(rnl_small_barrier_init(&small, pool));
+	must(rnl_barrier_init(&barrier, pool));
 	for (int round = 0; round < 20; round++) {
 		int words[RNL_WORKERS_MAX] = { 0 };
 		struct sums sums = { .words = words, .nr = NR };
 
 		for (unsigned i = 0; i < NR; i++) {
-			job_in(rnl_small(&small), &jobs[i], add_fn, words);
+			job_in(&barrier, &jobs[i], add_fn, words);
 			must(submit_by_key(pool, &jobs[i], RNL_KEY_WORKER(i)));
 		}
 		job_of(&after, sum_fn, &sums);
-		must(rnl_job_after(&after, rnl_small(&small)));
+		must(rnl_job_after(&after, &barrier));
 		must(rnl_submit(pool, &after));
 		ck_assert_int_eq(result_of(&after), 0);
 		ck_assert_int_eq(sums.total, NR);

@@ -210,7 +210,6 @@ TEST(a_submit_to_what_is_no_order_is_refused)
 	rnl_order_fini(&order);
 	ck_assert_int_eq(rnl_order_init(&order, NULL, 0), -EINVAL);
 	ck_assert_int_eq(rnl_order_init(NULL, pool, 0), -EINVAL);
-	ck_assert_int_eq(rnl_small_barrier_init(NULL, pool), -EINVAL);
 	rnl_order_fini(NULL);
 	rnl_order_fini(&order);
 	rnl_pool_destroy(other);

@@ -70,7 +70,6 @@ TEST(a_call_without_its_pool_is_logged)
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
-	struct rnl_small_barrier small;
 	struct rnl_barrier barrier;
 	struct rnl_order order;
 	void *mem;
@@ -95,8 +94,6 @@ TEST(a_call_without_its_pool_is_logged)
 	refused(rnl_trace_stop(NULL), -EINVAL, "rnl_trace_stop(): pool is NULL");
 	refused(rnl_trace_overlap(NULL, &overlap), -EINVAL, "rnl_trace_overlap(): pool is NULL");
 	refused(rnl_barrier_init(&barrier, NULL), -EINVAL, "rnl_barrier_init(): pool is NULL");
-	refused(rnl_small_barrier_init(&small, NULL), -EINVAL,
-		"rnl_small_barrier_init(): pool is NULL");
 	refused(rnl_order_init(&order, NULL, 1), -EINVAL, "rnl_order_init(): pool is NULL");
 	refused(rnl_thread_attach(NULL), -EINVAL, "rnl_thread_attach(): pool is NULL");
 	refused(rnl_pinned_get(NULL, 1, &mem), -EINVAL, "rnl_pinned_get(): pool is NULL");
@@ -416,8 +413,6 @@ TEST(a_call_on_no_barrier_is_logged)
 		refused(rnl_barrier_result(bad[i]), -EINVAL, text[i]);
 	}
 	refused(rnl_barrier_init(NULL, pool), -EINVAL, "rnl_barrier_init(): the barrier is NULL");
-	refused(rnl_small_barrier_init(NULL, pool), -EINVAL,
-		"rnl_small_barrier_init(): the barrier is NULL");
 	refused(rnl_job_after(&job, &barrier), -EINVAL, text[1]);
 	end_hearing(pool);
 }

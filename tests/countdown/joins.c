@@ -102,22 +102,16 @@ static int destroy(struct rnl_pool **pool)
 /* ---- barriers ------------------------------------------------------------------ */
 
 static struct rnl_barrier barrier;
-static struct rnl_small_barrier small;
-
-static void submit_in(struct rnl_pool *pool, struct rnl_barrier *b)
-{
-	for (unsigned i = 0; i < 3; i++) {
-		struct watched *w = watched_next(i ? BY_WAIT : BY_CALLBACK);
-
-		expect(!rnl_barrier_add(b, &w->job));
-		expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
-	}
-}
 
 static void submit_to_barrier(struct rnl_pool *pool)
 {
 	expect(!rnl_barrier_init(&barrier, pool));
-	submit_in(pool, &barrier);
+	for (unsigned i = 0; i < 3; i++) {
+		struct watched *w = watched_next(i ? BY_WAIT : BY_CALLBACK);
+
+		expect(!rnl_barrier_add(&barrier, &w->job));
+		expect_accepted(watched_submitted(w, rnl_submit(pool, &w->job)));
+	}
 }
 
 static int wait_for_barrier(struct rnl_pool **pool)
@@ -141,17 +135,6 @@ static int join(struct rnl_pool **pool)
 	submit_to_barrier(*pool);
 	ret = rnl_barrier_join(&barrier);
 	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
-	return ret;
-}
-
-static int join_small(struct rnl_pool **pool)
-{
-	int ret;
-
-	expect(!rnl_small_barrier_init(&small, *pool));
-	submit_in(*pool, rnl_small(&small));
-	ret = rnl_barrier_join(rnl_small(&small));
-	expect(!rnl_barrier_wait(rnl_small(&small), RNL_FOREVER));
 	return ret;
 }
 
@@ -267,9 +250,6 @@ const struct operation join_operations[] = {
 	  .run = join, .after = detach, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
 	{ .name = "rnl_barrier_join, in a job", .functions = "rnl_barrier_join",
 	  .attr = two_workers, .run = join_in_job },
-	{ .name = "rnl_small_barrier_init, and a join", .functions = "rnl_small_barrier_init",
-	  .attr = two_workers, .run = join_small, .after = detach,
-	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
 	{ .name = "rnl_barrier_notify", .functions = "rnl_barrier_notify", .attr = two_workers,
 	  .before = make, .run = notify, .after = end },
 	{ .name = "rnl_order_init, _fini, rnl_job_order",

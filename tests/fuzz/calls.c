@@ -108,8 +108,7 @@ static void renew(int in)
 			return;
 	must(rnl_barrier_wait(barrier(in), END_NS) == 0);
 	must((rnl_barrier_result(barrier(in)) != 0) == s.told_failed[in]);
-	must(!(in ? rnl_small_barrier_init(&s.small, s.pool) :
-		    rnl_barrier_init(barrier(in), s.pool)));
+	must(!rnl_barrier_init(barrier(in), s.pool));
 	s.told_failed[in] = s.told_first[in] = false;
 }
 
@@ -213,7 +212,6 @@ static void begin(unsigned on, unsigned attrs)
 	must(!rnl_pinned_get(s.pool, sizeof(s.pageable), (void **)&s.pinned));
 	for (int i = 0; i < BARRIERS; i++)
 		must(!rnl_barrier_init(&s.barriers[i], s.pool));
-	must(!rnl_small_barrier_init(&s.small, s.pool));
 	for (unsigned i = 0; i < ORDERS; i++)
 		must(!rnl_order_init(&s.orders[i], s.pool, i));
 }

@@ -81,7 +81,6 @@ extern struct calls_state {
 	struct rnl_cq *cq;
 	unsigned nr_devices;
 	struct rnl_barrier barriers[BARRIERS];
-	struct rnl_small_barrier small;	/* in place of one of them */
 	struct rnl_order orders[ORDERS];
 	struct work works[JOBS + 1];	/* the last one is for what a closed pool refuses */
 	uint32_t *pinned, pageable[JOBS + 1][2][WORDS];
@@ -99,7 +98,7 @@ extern struct calls_state {
 
 static inline struct rnl_barrier *barrier(int i)
 {
-	return i == 1 ? rnl_small(&s.small) : &s.barriers[i];
+	return &s.barriers[i];
 }
 
 /* ---- the oracle ------------------------------------------------------------------ */

@@ -22,7 +22,7 @@ same_names 'each function, and each type of one, is on one page' functions named
 sed -nE 's/^((struct|enum) rnl_[a-z_]*) \{$/\1/p' "$header" | sort >"$dir/types"
 sed -nE 's/^\.Ss (struct|enum) /\1 /p' docs/man/rnl_*.3 | sort >"$dir/described"
 # These have no field for users.
-grep -vxE 'struct rnl_(barrier|small_barrier|round|hold|order)' "$dir/types" >"$dir/shown"
+grep -vxE 'struct rnl_(barrier|hold|order)' "$dir/types" >"$dir/shown"
 same_names 'each structure and enumeration is on one page' shown described
 
 sed -n 's/^	\(RNL_[A-Z0-9_]*\) = .*/\1/p' "$header" | sort >"$dir/values"

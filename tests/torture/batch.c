@@ -314,7 +314,7 @@ void batch_begin(struct round *r)
 		for (unsigned k = 0; k < NR_EACH; k++)
 			s->items[k].sender = s;
 		s->cq = cq_make(r);
-		barrier_make(r, &s->barrier, false);
+		barrier_make(r, &s->barrier);
 		seat_take(r, "sender", MAKES, send_all, s);
 	}
 }

@@ -139,7 +139,7 @@ static void come(struct crowd *c)
 
 	c->has_barrier = !draw(random, 4);
 	if (c->has_barrier)
-		barrier_make(r, &c->barrier, draw(random, 2));
+		barrier_make(r, &c->barrier);
 	for (unsigned i = 0; i < nr; i++) {
 		life_renew(c->all[i].life);
 		prepare(c, &c->all[i], dawdlers);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fans: some jobs of a barrier, small or not, and one or two that tell of them: by
+ * Fans: some jobs of a barrier, and one or two that tell of them: by
  * rnl_barrier_notify(), or because it comes after the barrier, in an order or not.
  *
  * DESIGN
@@ -234,17 +234,16 @@ static bool submit_teller(struct fan *f, unsigned teller, uint64_t *random)
 	return false;
 }
 
-static void prepare(struct fan *f, uint64_t *random)
+static void prepare(struct fan *f)
 {
 	struct rnl_pool *pool = f->lane->round->pool;
-	const bool small = draw(random, 2);
 	int ret;
 
-	f->memory = malloc(small ? sizeof(struct rnl_small_barrier) : sizeof(struct rnl_barrier));
+	f->memory = malloc(sizeof(struct rnl_barrier));
 	if (!f->memory)
 		abort();
 	f->barrier = f->memory;
-	ret = small ? rnl_small_barrier_init(f->memory, pool) : rnl_barrier_init(f->barrier, pool);
+	ret = rnl_barrier_init(f->barrier, pool);
 	for (unsigned i = 0; i < NR_BLADES; i++) {
 		ticket_check_said(f->tickets[i], f->held[i]);
 		ticket_forget(f->tickets[i]);
@@ -270,7 +269,7 @@ static void begin(struct fan *f, uint64_t *random)
 
 	f->busy = true;
 	f->nr_to_tell = 1;
-	prepare(f, random);
+	prepare(f);
 	submit_jobs(f, random);
 	for (unsigned i = 0; i < nr; i++)
 		tells = submit_teller(f, nr == 1 ? 0 : (first + i) % 2, random) || tells;

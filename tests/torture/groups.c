@@ -151,8 +151,8 @@ void group_open(struct producer *p, struct group *g)
 	struct slot *slot;
 
 	at(p->seat, "submitting to a barrier");
-	barrier_make(r, &g->barrier, draw(p->random, 2));
-	barrier_make(r, &g->tail, draw(p->random, 2));
+	barrier_make(r, &g->barrier);
+	barrier_make(r, &g->tail);
 	g->turn = g->turn == 255 ? 1 : g->turn + 1;
 	g->joined = false;
 	if (g->seen)

@@ -158,11 +158,9 @@ struct rnl_cq *cq_make(struct round *r)
 	return cq;
 }
 
-void barrier_make(struct round *r, struct rnl_barrier *barrier, bool small)
+void barrier_make(struct round *r, struct rnl_barrier *barrier)
 {
-	void *memory = barrier;
-	int ret = small ? rnl_small_barrier_init(memory, r->pool) :
-			  rnl_barrier_init(barrier, r->pool);
+	int ret = rnl_barrier_init(barrier, r->pool);
 
 	if (ret)
 		tally_wrong(UNDOCUMENTED, "a barrier could not be made: %d", ret);

@@ -278,8 +278,7 @@ bool may_end_so(const struct round *r, int result);
 void *round_alloc(struct round *r, size_t bytes);
 /* Makes a completion queue, however often allocations fail. */
 struct rnl_cq *cq_make(struct round *r);
-/* Makes a barrier, which is full or small, in memory for a full one. */
-void barrier_make(struct round *r, struct rnl_barrier *barrier, bool small);
+void barrier_make(struct round *r, struct rnl_barrier *barrier);
 const char *maker_name(unsigned i);	/* NULL: there are no more */
 /* Runs one round. False: this process can run no other. */
 bool round_run(uint64_t number);

@@ -171,17 +171,14 @@ static bool all_free(const struct turns *t)
 static void begin(struct turns *t)
 {
 	uint64_t *random = &t->seat->random;
-	bool small;
 
 	t->nr_barriers = 2 + draw(random, draw(random, 4) ? 2 : NR_BARRIERS - 1);
 	t->first = (uint8_t)draw(random, 200);
 	memset(t->nr_in, 0, sizeof(t->nr_in));
 	if (t->seen)
 		memset(t->seen, 0, NR_TURNS * IN_TURN * sizeof(*t->seen));
-	/* Small ones in turns are soon full: they have one round that has ended. */
-	small = !draw(random, 3);
 	for (unsigned i = 0; i < t->nr_barriers; i++)
-		barrier_make(t->seat->round, &t->barriers[i], small);
+		barrier_make(t->seat->round, &t->barriers[i]);
 }
 
 static void take_turns(struct turns *t)

@@ -386,7 +386,7 @@ static void return_it(struct rnl__worker *w, struct rnl_job *job)
 /* A barrier with two jobs. */
 static void begin_round(void)
 {
-	rnl__rounds_init(&all.barrier, 8);
+	rnl__rounds_init(&all.barrier);
 	all.barrier.pool = &barriers_pool;
 	all.work[0].job.pool = &barriers_pool;
 	(void)rnl__rounds_count(&all.barrier);

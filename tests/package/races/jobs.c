@@ -171,22 +171,19 @@ static int add_up(struct rnl_job *job)
 }
 
 /* Stage after stage; each stage reads what all jobs of the stage before wrote. */
-static void stages(int small)
+void barriers(void)
 {
 	static struct node nodes[ROUNDS][WORKERS];
 	static unsigned numbers[ROUNDS + 1][NUMBERS];
-	struct rnl_small_barrier smalls[2];
-	struct rnl_barrier fulls[2];
+	struct rnl_barrier turns[2];
 
-	for (int i = 0; i < 2; i++) {
-		rnl_barrier_init(&fulls[i], pool);
-		rnl_small_barrier_init(&smalls[i], pool);
-	}
+	for (int i = 0; i < 2; i++)
+		rnl_barrier_init(&turns[i], pool);
 	for (unsigned i = 0; i < NUMBERS; i++)
 		numbers[0][i] = 1;
 	for (unsigned s = 0; s < ROUNDS; s++) {
-		struct rnl_barrier *in = small ? rnl_small(&smalls[s % 2]) : &fulls[s % 2];
-		struct rnl_barrier *after = small ? rnl_small(&smalls[1 - s % 2]) : &fulls[1 - s % 2];
+		struct rnl_barrier *in = &turns[s % 2];
+		struct rnl_barrier *after = &turns[1 - s % 2];
 
 		for (unsigned i = 0; i < WORKERS; i++) {
 			struct node *n = &nodes[s][i];
@@ -203,37 +200,31 @@ static void stages(int small)
 		}
 	}
 	for (int i = 0; i < 2; i++)
-		must(rnl_barrier_wait(small ? rnl_small(&smalls[i]) : &fulls[i], RNL_FOREVER), "wait");
+		must(rnl_barrier_wait(&turns[i], RNL_FOREVER), "wait");
 	for (unsigned i = 0; i < NUMBERS; i++)
 		check(numbers[ROUNDS][i] == 1u << ROUNDS, "stages");
-}
-
-void barriers(void)
-{
-	stages(0);
-	stages(1);
 }
 
 /* @late: the jobs are most likely done when the notice comes. */
 static void notified(int late)
 {
 	struct request *r[JOBS];
-	struct rnl_small_barrier all;
+	struct rnl_barrier all;
 	struct rnl_job told, *reaped;
 	struct rnl_cq *cq;
 
 	must(rnl_cq_create(&cq), "rnl_cq_create");
-	must(rnl_small_barrier_init(&all, pool), "init");
+	must(rnl_barrier_init(&all, pool), "init");
 	for (unsigned i = 0; i < JOBS; i++) {
 		r[i] = request_new(i, work);
-		rnl_barrier_add(rnl_small(&all), &r[i]->job);
+		rnl_barrier_add(&all, &r[i]->job);
 		must(rnl_submit_wait(pool, &r[i]->job, RNL_FOREVER), "submit");
 	}
 	for (int i = 0; i < late; i++)
 		nap();
 	must(rnl_job_init(&told, NULL), "init");
 	rnl_job_cq(&told, cq);
-	must(rnl_barrier_notify(rnl_small(&all), &told), "rnl_barrier_notify");
+	must(rnl_barrier_notify(&all, &told), "rnl_barrier_notify");
 	check(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &told, "notified");
 	for (unsigned i = 0; i < JOBS; i++)
 		request_end(r[i], "notify");
@@ -370,7 +361,7 @@ void chains(void)
 void orders(void)
 {
 	static struct bucket {
-		struct rnl_small_barrier ready;
+		struct rnl_barrier ready;
 		struct request parts[2], send;
 	} buckets[ROUNDS * 2];
 	struct rnl_order order;
@@ -381,15 +372,15 @@ void orders(void)
 		struct bucket *b = &buckets[i];
 
 		memset(b, 0, sizeof(*b));
-		rnl_small_barrier_init(&b->ready, pool);
+		rnl_barrier_init(&b->ready, pool);
 		for (unsigned p = 0; p < 2; p++) {
 			rnl_job_init(&b->parts[p].job, work);
-			rnl_barrier_add(rnl_small(&b->ready), &b->parts[p].job);
+			rnl_barrier_add(&b->ready, &b->parts[p].job);
 			must(rnl_submit_wait(pool, &b->parts[p].job, RNL_FOREVER), "submit");
 		}
 		b->send.shared = &sent;
 		rnl_job_init(&b->send.job, work);
-		rnl_job_after(&b->send.job, rnl_small(&b->ready));
+		rnl_job_after(&b->send.job, &b->ready);
 		must((rnl_job_order(&b->send.job, &order), rnl_submit_wait(pool, &b->send.job, RNL_FOREVER)),
 		     "submit");
 	}

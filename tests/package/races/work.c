@@ -107,7 +107,7 @@ void memory(void)
  */
 struct stage {
 	struct rnl_job copy, busy, compute;
-	struct rnl_small_barrier copied;
+	struct rnl_barrier copied;
 	unsigned *pinned, *device;
 };
 
@@ -152,13 +152,13 @@ void streams(void)
 	s.device = mem;
 	for (unsigned n = 0; n < ROUNDS; n++) {
 		s.pinned[0] = n;
-		must(rnl_small_barrier_init(&s.copied, pool), "init");
+		must(rnl_barrier_init(&s.copied, pool), "init");
 		rnl_job_init(&s.copy, run_copy);
 		rnl_job_on_done(&s.copy, end_copy);
 		rnl_job_init(&s.busy, run_busy);
 		rnl_job_init(&s.compute, run_compute);
-		rnl_barrier_add(rnl_small(&s.copied), &s.copy);
-		rnl_job_after(&s.compute, rnl_small(&s.copied));
+		rnl_barrier_add(&s.copied, &s.copy);
+		rnl_job_after(&s.compute, &s.copied);
 		must((rnl_job_key(&s.busy, RNL_KEY_WORKER(1)), rnl_submit(pool, &s.busy)),
 		     "submit");
 		must((rnl_job_key(&s.copy, RNL_KEY_WORKER(0)), rnl_submit(pool, &s.copy)),

@@ -6,7 +6,7 @@
  * DESIGN
  *	A kernel takes 3 us.  By hand: threads, each with four streams and events between them, or
  *	with a stream for each of its items; an item's memory is used again when its last event is
- *	reached.  runnel: small barriers, or chains; an item's memory is used again by one thread that
+ *	reached.  runnel: barriers, or chains; an item's memory is used again by one thread that
  *	waits for a completion queue, or by the callback of the item's last job.
  */
 #include "gpu/work.h"
@@ -35,7 +35,7 @@ struct hand_crew {
 
 struct pool_item {
 	struct rnl_job jobs[JOBS];
-	struct rnl_small_barrier made, mixed;
+	struct rnl_barrier made, mixed;
 	struct bench *bench;
 };
 
@@ -130,8 +130,8 @@ static void end_item(struct rnl_job *job);
 static void start(struct bench *b, struct pool_item *item)
 {
 	if (!b->chained) {
-		bench_rnl(rnl_small_barrier_init(&item->made, b->pool), "rnl_small_barrier_init");
-		bench_rnl(rnl_small_barrier_init(&item->mixed, b->pool), "rnl_small_barrier_init");
+		bench_rnl(rnl_barrier_init(&item->made, b->pool), "rnl_barrier_init");
+		bench_rnl(rnl_barrier_init(&item->mixed, b->pool), "rnl_barrier_init");
 	}
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct rnl_job *job = &item->jobs[i];
@@ -145,11 +145,11 @@ static void start(struct bench *b, struct pool_item *item)
 			bench_rnl(rnl_job_then(job - 1, job), "rnl_job_then");
 		} else if (!b->chained) {
 			if (i < JOBS - 1)
-				bench_rnl(rnl_barrier_add(rnl_small(i < PARTS ? &item->made : &item->mixed),
+				bench_rnl(rnl_barrier_add(i < PARTS ? &item->made : &item->mixed,
 							  job), "rnl_barrier_add");
 			if (i >= PARTS)
-				bench_rnl(rnl_job_after(job, rnl_small(i < JOBS - 1 ? &item->made :
-								       &item->mixed)), "rnl_job_after");
+				bench_rnl(rnl_job_after(job, i < JOBS - 1 ? &item->made :
+								       &item->mixed), "rnl_job_after");
 			bench_rnl(rnl_submit(b->pool, job), "rnl_submit");
 		}
 	}

@@ -6,7 +6,7 @@
  * DESIGN
  *	A stage is a kernel of 50 us, 0.2 ms or 1 ms.  By hand: a thread issues all items to three
  *	streams, with an event behind each stage; or three threads do, each for its stream, when
- *	the thread of the stage before has recorded the event.  runnel: a worker for each stage; a small barrier
+ *	the thread of the stage before has recorded the event.  runnel: a worker for each stage; a barrier
  *	behind each stage of an item, and the next one after it; one thread submits all, and waits
  *	for the last alone.  The time goes from the first kernel's start to the last one's end, by
  *	the device's own clock.
@@ -35,7 +35,7 @@ struct bench {
 	struct gpu_crew crew;
 	atomic_uint recorded[STAGES];	/* items whose events were recorded, by the crew */
 	/* runnel: */
-	struct rnl_small_barrier passed[STAGES - 1][NR];
+	struct rnl_barrier passed[STAGES - 1][NR];
 	struct rnl_barrier all;
 	struct stage {
 		struct rnl_job job;
@@ -134,13 +134,13 @@ static void run_by_pool(struct bench *b)
 			struct rnl_barrier *own = &b->all;
 
 			if (s < STAGES - 1) {
-				bench_rnl(rnl_small_barrier_init(&b->passed[s][i], b->pool),
-					  "rnl_small_barrier_init");
-				own = rnl_small(&b->passed[s][i]);
+				bench_rnl(rnl_barrier_init(&b->passed[s][i], b->pool),
+					  "rnl_barrier_init");
+				own = &b->passed[s][i];
 			}
 			bench_rnl(rnl_barrier_add(own, job), "rnl_barrier_add");
 			if (s)
-				bench_rnl(rnl_job_after(job, rnl_small(&b->passed[s - 1][i])),
+				bench_rnl(rnl_job_after(job, &b->passed[s - 1][i]),
 					  "rnl_job_after");
 			bench_rnl(submit_by_key(b->pool, job, RNL_KEY_WORKER(s)),
 				  "rnl_submit");
