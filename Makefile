@@ -35,15 +35,14 @@ include config.mk
 # Rooms of src/; what stands in a room is built.  The CUDA device needs CUDA's headers.
 SRCS := $(patsubst $(srcdir)/src/%,%,$(filter-out $(srcdir)/src/tool/%,$(sort $(wildcard $(srcdir)/src/*/*.c))))
 SRCS_CUDA := $(filter device/cuda%,$(SRCS))
+SRCS_NO_CUDA := device/no_cuda.c
 # The program runnel, which links the archive; kernels.c stands in for kernels.cu without nvcc.
 TOOL_SRCS := $(filter-out kernels.c,$(patsubst $(srcdir)/src/tool/%,%,$(sort $(wildcard $(srcdir)/src/tool/*.c))))
 HEADERS := $(patsubst $(srcdir)/include/%,%,$(wildcard $(srcdir)/include/*.h $(srcdir)/include/*.hpp $(srcdir)/include/*/*.h))
 # Pages of the manual that are made from the headers.
 MANUALS := $(patsubst $(srcdir)/docs/man/%.in,%,$(wildcard $(srcdir)/docs/man/*.in))
 # ---- derived from the lists --------------------------------------------------
-ifneq ($(have_CUDA),yes)
-SRCS := $(filter-out $(SRCS_CUDA),$(SRCS))
-endif
+SRCS := $(filter-out $(if $(filter yes,$(have_CUDA)),$(SRCS_NO_CUDA),$(SRCS_CUDA)),$(SRCS))
 # Not on a simulated machine, which has no runtime of CUDA's but the double.
 nvcc   := $(if $(simulation),,$(if $(filter yes,$(have_NVCC)),$(NVCC)))
 MAJOR  := $(firstword $(subst ., ,$(VERSION)))

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "device/cuda_driver.h"
-#include "device/device.h"
+#include "device/backends.h"
 
 const char *rnl__cuda_text(int code)
 {

@@ -205,19 +205,6 @@ struct rnl__device {
 	_Atomic uint64_t nr_slow; /* figure: calls that allocated, freed, or made an event */
 };
 
-/* Devices of one kind, each once. */
-struct rnl__devices {
-	unsigned nr;
-	struct rnl__device *list[RNL_DEVICES_MAX];
-};
-
-/*
- * Finds devices by a name; they live as long as the process.
- * @why: receives what is wrong, for people; after 0: why "auto" is the host device, or "".
- * Return: 0; -EINVAL no such name, or a device is named twice; -ENODEV a device is not there.
- */
-int rnl__devices_open(const char *name, struct rnl__devices *devices, char why[RNL__WHY_BYTES]);
-
 static inline bool rnl__device_failed(struct rnl__device *device)
 {
 	/* relaxed: the code is set once, and a thread that sees it late meets the error itself */
@@ -225,22 +212,7 @@ static inline bool rnl__device_failed(struct rnl__device *device)
 }
 
 /* The device has failed with that code; the first code stays. */
-static inline void rnl__device_fail(struct rnl__device *device, int code)
-{
-	int well = 0;
-
-	/* relaxed: see rnl__device_failed() */
-	atomic_compare_exchange_strong_explicit(device->failed, &well, code, memory_order_relaxed,
-						memory_order_relaxed);
-}
-
-/* Notes a call that takes the driver long, so that a test can see that no job makes one. */
-static inline void rnl__device_note_slow(struct rnl__device *device, enum rnl__memory kind)
-{
-	rnl__figure_add_any(&device->nr_slow, 1);
-	if (rnl__thread.guard && (kind == RNL__PINNED || kind == RNL__PRELOAD))
-		rnl__thread.guard->found |= RNL__MADE_MEMORY;
-}
+void rnl__device_fail(struct rnl__device *device, int code);
 
 /* Whether these bytes are known to be DEVICE or SCRATCH memory of the library's, alive. */
 static inline bool rnl__device_has(const struct rnl__device *device, const void *mem, size_t bytes)
@@ -248,48 +220,13 @@ static inline bool rnl__device_has(const struct rnl__device *device, const void 
 	return device->areas && rnl__areas_hold(device->areas, mem, bytes);
 }
 
-static inline int rnl__device_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes,
-				    void **memp)
-{
-	RNL__UNCANCELLED();
-
-	rnl__device_note_slow(device, kind);
-	return device->ops->alloc(device, kind, bytes, memp);
-}
-
-static inline void rnl__device_free(struct rnl__device *device, enum rnl__memory kind, void *mem)
-{
-	RNL__UNCANCELLED();
-
-	if (!mem)
-		return;
-	rnl__device_note_slow(device, kind);
-	device->ops->free(device, kind, mem);
-}
-
-static inline int rnl__device_event(struct rnl__device *device, bool timed,
-				    struct rnl__event **eventp)
-{
-	RNL__UNCANCELLED();
-
-	rnl__figure_add_any(&device->nr_slow, 1);
-	return device->ops->event_create(device, timed, eventp);
-}
+/* The table's alloc, free (of NULL, too) and event_create.  They take the driver long, and are counted. */
+int rnl__device_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp);
+void rnl__device_free(struct rnl__device *device, enum rnl__memory kind, void *mem);
+int rnl__device_event(struct rnl__device *device, bool timed, struct rnl__event **eventp);
 
 /* "cuda:1": for labels and logs. */
 #define RNL__DEVICE_NAME_BYTES 24
 void rnl__device_name(const struct rnl__device *device, char name[RNL__DEVICE_NAME_BYTES]);
-
-/* The backends' devices.  How many CUDA has, @why: or why none; 0 or an errno for one of them. */
-struct rnl__device *rnl__device_host(unsigned ordinal);
-unsigned rnl__device_nr_cuda(char why[RNL__WHY_BYTES]);
-int rnl__device_cuda(unsigned ordinal, struct rnl__device **devicep);
-
-/* Of a code of CUDA's: the errno, and CUDA's own words. */
-int rnl__cuda_errno(int code);
-const char *rnl__cuda_text(int code);
-
-/* Waits for the thread's per-thread stream.  Return: whether it had work; @code: what failed, or 0. */
-bool rnl__cuda_wait_thread(int *code);
 
 #endif

@@ -12,7 +12,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "device/device.h"
+#include "device/backends.h"
 #include "device/host_memory.h"
 #include "device/host_stream.h"
 #include "sys/array.h"

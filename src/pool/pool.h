@@ -13,7 +13,7 @@
 #include "sys/bell.h"
 #include "sys/fence.h"
 #include "sys/log.h"
-#include "device/device.h"
+#include "device/devices.h"
 #include "memory/pinned.h"
 #include "sys/thread_state.h"
 #include "memory/event_cache.h"

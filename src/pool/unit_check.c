@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "device/backends.h"
 #include "pool/unit_check.h"
 #include "sys/symbol.h"
 #include "sys/thread_state.h"

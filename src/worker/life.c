@@ -71,7 +71,7 @@ static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 /* Replaces attributes that are 0 by their defaults, but for nr_workers: share_workers(). */
 static void fill_in(struct rnl_pool_attr *attr)
 {
-	const uint64_t memory = rnl__device_host(0)->info.memory_bytes;
+	const uint64_t memory = rnl__devices_host_memory();
 
 	if (!attr->max_queued)
 		attr->max_queued = QUEUED_DEFAULT;

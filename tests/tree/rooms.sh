@@ -67,6 +67,11 @@ cuda() {
 		except 'device/cuda[a-z_]*\.[ch]|pool/nvtx\.[ch]'
 	includes '<nv[a-z0-9]*/' | library | except 'pool/nvtx\.[ch]'
 }
+# What is the same on each backend knows none; callers in other rooms have the table of operations.
+backend() {
+	includes '"device/(backends|cuda|host)[a-z_]*\.h"' |
+		except 'device/(backends|cuda[a-z_]*|devices|host[a-z_]*|no_cuda)\.[ch]|pool/unit_check\.c'
+}
 eventfd() { includes '.*sys/eventfd' | except 'job/cq\.c'; }
 sleeping_call() { (cd "$src" && grep -noE 'cds_wfcq_[a-z_]*blocking' -- */*.[ch]) | grep -v nonblocking; }
 name_twice() { (cd "$src" && ls */*.[ch]) | library | awk -F / '{ f = $2; if (f in room) print $0, "and", room[f] "/" f; room[f] = $1 }'; }
@@ -150,6 +155,8 @@ holds "liburcu is the queue's; its barriers are fence.h's" urcu \
 	worker/planted.c '#include <urcu/wfcqueue.h>' sys/fence.h '#include <urcu/uatomic.h>' job/cq.c '# include "urcu.h"'
 holds "CUDA is the CUDA device's, NVTX is nvtx.c's" cuda pool/planted.c '#include <cuda_runtime_api.h>' \
 	device/host.c '#include <cuda.h>' job/cq.c '#include <runnel/cuda.h>' device/cuda.c '#include <nvtx3/nvToolsExt.h>'
+holds "a backend is known to itself and to the registry" backend device/device.h '#include "device/backends.h"' \
+	device/gather.c '#include "device/host_stream.h"' pool/stream.c '#include "device/cuda_driver.h"'
 holds "eventfd is the completion queue's" eventfd pool/park.c '#include <sys/eventfd.h>' job/cq.h '#include <sys/eventfd.h>'
 holds 'no wfcq call sleeps in poll()' sleeping_call pool/queue.c 'cds_wfcq_dequeue_blocking(head, tail);'
 holds 'file names are unique over the rooms' name_twice worker/queue.c '' sys/job.h ''

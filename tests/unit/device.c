@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "sys/clock.h"
-#include "device/device.h"
+#include "device/devices.h"
 #include "host_kernel.h"
 #include "sanitizers.h"
 #include "sys/thread_state.h"

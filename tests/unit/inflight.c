@@ -13,6 +13,7 @@
 #include "pool/inflight.h"
 #include "sys/thread_state.h"
 #include "pool/stream.h"
+#include "device/devices.h"
 #include "host_kernel.h"
 #include "suite.h"
 

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "device/devices.h"
 #include "sys/clock.h"
 #include "sys/thread_state.h"
 #include "pool/stream.h"

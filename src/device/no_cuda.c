@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* What backends.h says of CUDA, in a library that was built without it. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "device/backends.h"
+
+#define NO_DRIVER 35	/* cudaErrorInsufficientDriver */
+#define NO_DEVICE 100	/* cudaErrorNoDevice */
+
+unsigned rnl__device_nr_cuda(char why[RNL__WHY_BYTES])
+{
+	if (why)
+		snprintf(why, RNL__WHY_BYTES, "the library was built without CUDA");
+	return 0;
+}
+
+/* Units of the program may have CUDA all the same. */
+int rnl__cuda_errno(int code)
+{
+	return code == NO_DEVICE || code == NO_DRIVER ? -ENODEV : -EIO;
+}
+
+const char *rnl__cuda_text(int code)
+{
+	return code == NO_DEVICE ? "no device" : code == NO_DRIVER ? "no driver" : "CUDA's cuda.h has it";
+}
+
+bool rnl__cuda_wait_thread(int *code)
+{
+	*code = 0;
+	return false;
+}
+
+int rnl__device_cuda(unsigned ordinal, struct rnl__device **devicep)
+{
+	(void)ordinal;
+	(void)devicep;
+	return -ENODEV;
+}
