@@ -5,8 +5,8 @@
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 
-#include "device/cuda_driver.h"
 #include "device/backends.h"
+#include "device/cuda_calls.h"
 
 const char *rnl__cuda_text(int code)
 {

@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
+#include "device/cuda_calls.h"
 #include "device/cuda_copies.h"
-#include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"
 
 #define COPIES_MAX 256u

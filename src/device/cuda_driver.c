@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "device/cuda_calls.h"
 #include "device/cuda_driver.h"
 
 void *rnl__cuda_driver_function(const char *name, unsigned version, unsigned long long flags)

@@ -17,17 +17,6 @@ struct rnl__cuda_contexts {
 };
 extern struct rnl__cuda_contexts rnl__cuda_contexts;
 
-/*
- * A call of the runtime has returned @code: clears that error.  The thread's last error is also the
- * caller's, who may use the same copy of the runtime.  So an error of another call stays, unless the
- * error of ours has replaced it already.
- */
-static inline void rnl__cuda_forget(cudaError_t code)
-{
-	if (code != cudaSuccess && cudaPeekAtLastError() == code)
-		(void)cudaGetLastError();
-}
-
 #if CUDART_VERSION >= 13000
 
 /* For graphs. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda_calls.h"
 #include "device/cuda_driver.h"
 #include "device/cuda_guard.h"
 #include "device/cuda_record.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda_calls.h"
 #include "device/cuda_copies.h"
 #include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"

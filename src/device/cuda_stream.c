@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* A thread's stream on CUDA; cuda_stream.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "device/cuda_graphs.h"
+#include "device/cuda_kernels.h"
+#include "device/cuda_memory.h"
+#include "device/cuda_stream.h"
+#include "sys/clock.h"
+#include "sys/thread_state.h"
+
+struct cuda_stream {
+	struct rnl__stream base;
+	cudaStream_t own;		/* a private stream, to be destroyed; NULL: none */
+	cudaEvent_t joins;		/* of a private stream and the thread's default one */
+	struct rnl__graphs *graphs;	/* NULL: none */
+	enum cudaStreamCaptureMode capture_mode; /* the thread's, before it attached */
+};
+
+static struct cuda_stream *own_stream(void)
+{
+	return (struct cuda_stream *)rnl__thread.stream;
+}
+
+/* ---- attach, detach ------------------------------------------------------ */
+
+/* Makes a non-blocking stream of the thread's own. */
+static cudaError_t make_private(struct cuda_stream *stream, bool urgent)
+{
+	int least = 0, greatest = 0;
+	cudaError_t code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+
+	if (code == cudaSuccess)
+		code = cudaEventCreateWithFlags(&stream->joins, cudaEventDisableTiming);
+	if (code != cudaSuccess)
+		return code;
+	code = cudaStreamCreateWithPriority(&stream->own, cudaStreamNonBlocking,
+					    urgent ? greatest : least);
+	if (code != cudaSuccess)
+		(void)cudaEventDestroy(stream->joins);
+	return code;
+}
+
+/* Makes CUDA create the thread's default stream now, not with the first job. */
+static cudaError_t ready_stream(cudaStream_t handle, bool urgent)
+{
+	cudaStreamAttrValue value = { 0 };
+	int least = 0, greatest = 0;
+	cudaError_t code = cudaStreamQuery(handle);
+
+	if (code == cudaErrorNotReady)
+		code = cudaSuccess;	/* it has work already */
+	if (code != cudaSuccess || !urgent)
+		return code;
+	code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+	if (code != cudaSuccess)
+		return code;
+	value.priority = greatest;
+	return cudaStreamSetAttribute(handle, cudaStreamAttributePriority, &value);
+}
+
+int rnl__cuda_stream_attach(struct rnl__device *base, enum rnl_stream_kind kind, bool urgent,
+			    struct rnl__stream **streamp)
+{
+	struct rnl__cuda_device *device = (struct rnl__cuda_device *)base;
+	struct cuda_stream *stream = calloc(1, sizeof(*stream));
+	cudaStream_t handle = cudaStreamPerThread;
+	cudaError_t code;
+
+	if (!stream)
+		return -ENOMEM;
+	code = cudaSetDevice(base->info.ordinal);
+	if (code == cudaSuccess)
+		code = rnl__cuda_memory_ready(device);
+	if (code == cudaSuccess)
+		code = ready_stream(handle, urgent);
+	if (code == cudaSuccess && kind == RNL_STREAM_PRIVATE) {
+		code = make_private(stream, urgent);
+		handle = stream->own;
+	}
+	if (code != cudaSuccess) {
+		free(stream);
+		return rnl__cuda_failed(base, code);
+	}
+	/* In this mode, a capture in another thread does not make our events and waits fail. */
+	stream->capture_mode = cudaStreamCaptureModeRelaxed;
+	rnl__cuda_forget(cudaThreadExchangeStreamCaptureMode(&stream->capture_mode));
+	/* CUDA loads the library's own kernels when they run once on the device. */
+	pthread_mutex_lock(&device->lock);
+	if (!device->has_kernels)
+		rnl__cuda_kernels_init(handle);
+	device->has_kernels = true;
+	pthread_mutex_unlock(&device->lock);
+	stream->graphs = rnl__cuda_graphs_create();
+	stream->base.device = base;
+	stream->base.native = handle;
+	*streamp = &stream->base;
+	return 0;
+}
+
+void rnl__cuda_stream_detach(struct rnl__stream *base)
+{
+	struct cuda_stream *stream = (struct cuda_stream *)base;
+
+	(void)rnl__cuda_result(base->device, cudaStreamSynchronize(base->native));
+	rnl__cuda_graphs_destroy(stream->graphs);
+	if (stream->own) {
+		(void)rnl__cuda_result(base->device, cudaStreamDestroy(stream->own));
+		(void)rnl__cuda_result(base->device, cudaEventDestroy(stream->joins));
+	}
+	(void)rnl__cuda_result(base->device,
+			       cudaThreadExchangeStreamCaptureMode(&stream->capture_mode));
+	free(stream);
+}
+
+/* ---- work and waits ------------------------------------------------------- */
+
+unsigned rnl__cuda_stream_replay(const struct rnl__gather *gather, unsigned step)
+{
+	struct cuda_stream *stream = own_stream();
+
+	if (!stream->graphs)
+		return step;
+	return rnl__cuda_graphs_replay(stream->graphs, gather, step, rnl__cuda_own_stream());
+}
+
+int rnl__cuda_stream_idle(void)
+{
+	return rnl__cuda_reached(rnl__cuda_own_device(), cudaStreamQuery(rnl__cuda_own_stream()));
+}
+
+int rnl__cuda_stream_wait(uint64_t deadline)
+{
+	uint64_t nap_ns = 2000;
+	int ret;
+
+	if (deadline == RNL__NEVER)
+		return rnl__cuda_own_result(cudaStreamSynchronize(rnl__cuda_own_stream()));
+	/* CUDA has no wait with a timeout: ask, less and less often. */
+	while ((ret = rnl__cuda_stream_idle()) == 0) {
+		if (rnl__now() >= deadline)
+			return -ETIMEDOUT;
+		rnl__nap(nap_ns);
+		if (nap_ns < 500000)
+			nap_ns += nap_ns / 4;
+	}
+	return ret < 0 ? ret : 0;
+}
+
+/* ---- work beside a private stream ------------------------------------------ */
+
+/* One stream waits, on the device, for what another has now. */
+static cudaError_t join(struct cuda_stream *stream, cudaStream_t waits, cudaStream_t for_this)
+{
+	cudaError_t code = cudaEventRecord(stream->joins, for_this);
+
+	return code == cudaSuccess ? cudaStreamWaitEvent(waits, stream->joins, 0) : code;
+}
+
+int rnl__cuda_stream_stray(void)
+{
+	struct cuda_stream *stream = own_stream();
+	int ret = rnl__cuda_reached(rnl__cuda_own_device(), cudaStreamQuery(cudaStreamPerThread));
+
+	if (ret)
+		return ret < 0 ? ret : 0;
+	ret = rnl__cuda_own_result(join(stream, stream->own, cudaStreamPerThread));
+	return ret ? ret : 1;
+}
+
+int rnl__cuda_stream_divert(bool on)
+{
+	struct cuda_stream *stream = own_stream();
+	const cudaStream_t to = on ? cudaStreamPerThread : stream->own;
+
+	stream->base.native = to;
+	return rnl__cuda_own_result(join(stream, to, on ? stream->own : cudaStreamPerThread));
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread's stream on CUDA.
+ *
+ * DESIGN
+ *	It is the thread's default stream, or a non-blocking one of its own.  Work that a function has
+ *	on the default stream all the same is joined with the thread's own stream by an event.
+ */
+#ifndef RNL_CUDA_STREAM_H
+#define RNL_CUDA_STREAM_H
+
+#include "device/device.h"
+
+/* The device's operations. */
+int rnl__cuda_stream_attach(struct rnl__device *device, enum rnl_stream_kind kind, bool urgent,
+			    struct rnl__stream **streamp);
+void rnl__cuda_stream_detach(struct rnl__stream *stream);
+unsigned rnl__cuda_stream_replay(const struct rnl__gather *gather, unsigned step);
+int rnl__cuda_stream_idle(void);
+int rnl__cuda_stream_wait(uint64_t deadline);
+int rnl__cuda_stream_stray(void);
+int rnl__cuda_stream_divert(bool on);
+
+#endif
