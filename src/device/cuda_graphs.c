@@ -5,50 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda_copies.h"
 #include "device/cuda_driver.h"
 #include "device/cuda_graphs.h"
-#include "device/cuda_kernels.h"
-#include "device/units.h"
+#include "device/cuda_sketch.h"
 #include "sys/sizes.h"
 
 #if CUDART_VERSION >= 13000
 
-#define NODES_MAX 512u
 #define NODES_MIN 3u		/* fewer are launched as fast by themselves */
-#define MOVERS_MAX 32u
 #define GRAPHS_MAX 16u
 #define SHAPES_MAX 64u
 #define WAIT_MAX 65536u
 
-enum { FIRST = -1, ALL = -2 };	/* a node comes after none; after all that have no successor */
-
-struct work {
-	CUfunction function;
-	struct rnl_dim grid, block;
-	uint32_t args_bytes;
-	bool off;
-};
-
-struct node {
-	struct work work;
-	const void *args;
-};
-
-/* What is to be launched. */
-struct sketch {
-	unsigned nr, nr_movers;
-	unsigned nr_on;
-	unsigned nr_tails, tail;	/* nodes without a successor, from the last ALL on; the last */
-	int16_t after[NODES_MAX];
-	struct node nodes[NODES_MAX];
-	struct rnl__moves movers[MOVERS_MAX];
-};
-
 /* What a graph's node has. */
 struct kept {
 	CUgraphNode handle;
-	struct work work;
+	struct rnl__cuda_work work;
 	void *args;
 	size_t room;
 };
@@ -69,177 +41,12 @@ struct seen {
 };
 
 struct rnl__graphs {
-	CUfunction mover;
 	uint64_t clock;
 	unsigned next_seen;
-	struct sketch sketch;
+	struct rnl__cuda_sketch sketch;
 	struct graph graphs[GRAPHS_MAX];
 	struct seen seen[SHAPES_MAX];
 };
-
-static const struct rnl__moves nothing;
-
-/* ---- the sketch ---------------------------------------------------------- */
-
-/* NULL: it is full. */
-static struct node *add(struct sketch *s, int after, const struct work *work, const void *args)
-{
-	struct node *node = &s->nodes[s->nr];
-
-	if (s->nr == NODES_MAX)
-		return NULL;
-	*node = (struct node){ .work = *work, .args = args };
-	s->after[s->nr++] = (int16_t)after;
-	s->nr_on += !work->off;
-	return node;
-}
-
-static struct work mover_work(const struct rnl__graphs *graphs, unsigned nr, bool off)
-{
-	return (struct work){
-		.function = graphs->mover, .grid = { nr, 1, 1 }, .off = off,
-		.block = { RNL__MOVER_THREADS, 1, 1 }, .args_bytes = sizeof(struct rnl__moves),
-	};
-}
-
-static struct node *add_mover(struct rnl__graphs *graphs, const struct rnl__moves *moves)
-{
-	struct sketch *s = &graphs->sketch;
-	const struct work work = mover_work(graphs, 1, false);
-	struct node *node = add(s, s->nr ? ALL : FIRST, &work, moves);
-
-	s->nr_tails = 1;
-	s->tail = s->nr - 1;
-	return node;
-}
-
-static bool add_copies(struct rnl__graphs *graphs, const struct rnl__gather *g, unsigned step)
-{
-	struct sketch *s = &graphs->sketch;
-	struct rnl__moves *moves = NULL;
-	struct node *node = NULL;
-
-	for (unsigned i = 0; i < g->nr; i++) {
-		const struct rnl__copy *c = &g->noted[i].copy;
-
-		if (g->noted[i].step != step || g->noted[i].kind == RNL__NOTED_NONE)
-			continue;
-		if (g->noted[i].kind != RNL__NOTED_COPY || !rnl__cuda_moves(c))
-			return false;
-		if (!node || node->work.grid.x == RNL__MOVES_MAX) {
-			if (s->nr_movers == MOVERS_MAX)
-				return false;
-			moves = &s->movers[s->nr_movers++];
-			*moves = nothing;
-			node = add_mover(graphs, moves);
-			if (!node)
-				return false;
-			node->work.grid.x = 0;
-		}
-		moves->list[node->work.grid.x++] = (struct rnl__move){
-			(uintptr_t)c->dst, (uintptr_t)c->src, c->width,
-		};
-	}
-	return true;
-}
-
-/* What a graph has of a launch; false: it is issued by itself, and may get its own error. */
-static bool look_up(const struct rnl__noted *noted, struct work *work)
-{
-	const struct rnl_kernel *kernel = noted->launch.kernel;
-	const struct rnl_dim grid = noted->launch.grid, block = noted->launch.block;
-	void *function;
-
-	if (!kernel->cuda_function || block.z > 64 || grid.x > INT32_MAX || grid.y > UINT16_MAX ||
-	    grid.z > UINT16_MAX)
-		return false;
-	if (kernel->cuda_function(&function) != cudaSuccess) {
-		(void)rnl__units_error();
-		return false;
-	}
-	*work = (struct work){ .function = function, .grid = grid, .block = block,
-			       .args_bytes = (uint32_t)kernel->args_bytes };
-	return true;
-}
-
-static bool is_launch(const struct rnl__noted *noted, unsigned step)
-{
-	return noted->step == step && noted->kind == RNL__NOTED_LAUNCH;
-}
-
-/* How many jobs launch in the step, and, in all, how many kernels. */
-static unsigned count_chains(const struct rnl__gather *g, unsigned step, unsigned *nr_kernels)
-{
-	const struct rnl_job *last = NULL;
-	unsigned nr = 0;
-
-	*nr_kernels = 0;
-	for (unsigned i = 0; i < g->nr; i++) {
-		if (!is_launch(&g->noted[i], step))
-			continue;
-		++*nr_kernels;
-		nr += g->noted[i].job != last;
-		last = g->noted[i].job;
-	}
-	return nr;
-}
-
-static bool add_launches(struct rnl__graphs *graphs, const struct rnl__gather *g, unsigned step)
-{
-	const struct work none = mover_work(graphs, 1, true);
-	struct sketch *s = &graphs->sketch;
-	const struct rnl_job *last = NULL;
-	unsigned nr_kernels, nr = count_chains(g, step, &nr_kernels), filled = nr;
-	int gate;
-
-	if (!nr)
-		return true;
-	if ((s->nr ? s->nr_tails > 1 : nr > 1) && !add_mover(graphs, &nothing))
-		return false;
-	gate = s->nr ? (int)s->tail : FIRST;
-	for (unsigned i = 0; i < g->nr; i++) {
-		const struct rnl__noted *noted = &g->noted[i];
-		struct work work;
-
-		if (!is_launch(noted, step))
-			continue;
-		if (!look_up(noted, &work) ||
-		    !add(s, noted->job == last ? (int)s->nr - 1 : gate, &work,
-			 g->args + noted->launch.args))
-			return false;
-		last = noted->job;
-	}
-	while (nr > 1 && nr == nr_kernels && filled & (filled - 1)) {
-		if (!add(s, gate, &none, &nothing))
-			return false;
-		filled++;
-	}
-	s->nr_tails = filled;
-	s->tail = s->nr - 1;
-	return true;
-}
-
-/* Sketches as many steps as go into a graph; the first one that is left. */
-static unsigned sketch(struct rnl__graphs *graphs, const struct rnl__gather *g, unsigned step)
-{
-	struct sketch *s = &graphs->sketch;
-
-	s->nr = s->nr_movers = s->nr_on = s->nr_tails = 0;
-	for (; step <= g->last_step; step++) {
-		const unsigned nr = s->nr, nr_on = s->nr_on, nr_tails = s->nr_tails, tail = s->tail;
-
-		if (step & 1 ? add_launches(graphs, g, step) : add_copies(graphs, g, step))
-			continue;
-		s->nr = nr;
-		s->nr_on = nr_on;
-		s->nr_tails = nr_tails;
-		s->tail = tail;
-		break;
-	}
-	if (s->nr_tails > 1 && !add_mover(graphs, &nothing))
-		s->nr_on = 0;
-	return step;
-}
 
 /* ---- graphs -------------------------------------------------------------- */
 
@@ -256,9 +63,9 @@ static void drop(struct graph *graph)
 	*graph = (struct graph){ 0 };
 }
 
-static CUDA_KERNEL_NODE_PARAMS params_of(const struct node *node, void **argv)
+static CUDA_KERNEL_NODE_PARAMS params_of(const struct rnl__cuda_node *node, void **argv)
 {
-	const struct work *w = &node->work;
+	const struct rnl__cuda_work *w = &node->work;
 
 	argv[0] = (void *)(uintptr_t)node->args;
 	return (CUDA_KERNEL_NODE_PARAMS){
@@ -269,7 +76,7 @@ static CUDA_KERNEL_NODE_PARAMS params_of(const struct node *node, void **argv)
 }
 
 /* Whether CUDA would launch it by itself, too. */
-static bool fits(const struct work *work)
+static bool fits(const struct rnl__cuda_work *work)
 {
 	const uint64_t threads = (uint64_t)work->block.x * work->block.y * work->block.z;
 	int most;
@@ -279,9 +86,9 @@ static bool fits(const struct work *work)
 	       threads <= (uint64_t)most;
 }
 
-static bool same(const struct kept *kept, const struct node *node)
+static bool same(const struct kept *kept, const struct rnl__cuda_node *node)
 {
-	const struct work *a = &kept->work, *b = &node->work;
+	const struct rnl__cuda_work *a = &kept->work, *b = &node->work;
 
 	return a->function == b->function && a->args_bytes == b->args_bytes &&
 	       !memcmp(&a->grid, &b->grid, sizeof(a->grid)) &&
@@ -290,7 +97,7 @@ static bool same(const struct kept *kept, const struct node *node)
 }
 
 /* Remembers what the graph's node has now. */
-static bool keep(struct kept *kept, const struct node *node)
+static bool keep(struct kept *kept, const struct rnl__cuda_node *node)
 {
 	const size_t bytes = node->work.args_bytes;
 
@@ -316,21 +123,22 @@ static size_t list_after(const struct graph *graph, unsigned i, CUgraphNode *aft
 
 	if (graph->after[i] >= 0)
 		after[nr++] = graph->kept[graph->after[i]].handle;
-	if (graph->after[i] != ALL)
+	if (graph->after[i] != RNL__CUDA_AFTER_ALL)
 		return nr;
 	/* Back to the last one that came after all, a node's successor in a chain is behind it. */
 	for (unsigned j = i; j--;) {
 		if (j + 1 == i || graph->after[j + 1] != (int)j)
 			after[nr++] = graph->kept[j].handle;
-		if (graph->after[j] == ALL || graph->after[j] == FIRST)
+		if (graph->after[j] == RNL__CUDA_AFTER_ALL ||
+		    graph->after[j] == RNL__CUDA_AFTER_NONE)
 			break;
 	}
 	return nr;
 }
 
-static bool add_node(struct graph *graph, unsigned i, const struct node *node)
+static bool add_node(struct graph *graph, unsigned i, const struct rnl__cuda_node *node)
 {
-	CUgraphNode after[NODES_MAX];
+	CUgraphNode after[RNL__CUDA_NODES_MAX];
 	const size_t nr = list_after(graph, i, after);
 	void *argv[1];
 	const CUDA_KERNEL_NODE_PARAMS params = params_of(node, argv);
@@ -339,7 +147,7 @@ static bool add_node(struct graph *graph, unsigned i, const struct node *node)
 	       rnl__cuda_driver.add(&graph->kept[i].handle, graph->graph, after, nr, &params) == CUDA_SUCCESS;
 }
 
-static bool build(struct graph *graph, const struct sketch *s, uint64_t shape)
+static bool build(struct graph *graph, const struct rnl__cuda_sketch *s, uint64_t shape)
 {
 	*graph = (struct graph){
 		.shape = shape, .nr = s->nr, .after = malloc(s->nr * sizeof(*graph->after)),
@@ -363,7 +171,7 @@ static bool build(struct graph *graph, const struct sketch *s, uint64_t shape)
 }
 
 /* Gives a node what is sketched. */
-static bool set(struct graph *graph, struct kept *kept, const struct node *node)
+static bool set(struct graph *graph, struct kept *kept, const struct rnl__cuda_node *node)
 {
 	const bool turned = kept->work.off != node->work.off;
 	void *argv[1];
@@ -382,7 +190,7 @@ static bool set(struct graph *graph, struct kept *kept, const struct node *node)
 /* ---- the table ----------------------------------------------------------- */
 
 /* FNV-1a, by node. */
-static uint64_t shape_of(const struct sketch *s)
+static uint64_t shape_of(const struct rnl__cuda_sketch *s)
 {
 	uint64_t hash = 0xcbf29ce484222325;
 
@@ -393,7 +201,7 @@ static uint64_t shape_of(const struct sketch *s)
 
 static struct graph *find(struct rnl__graphs *graphs, uint64_t shape)
 {
-	const struct sketch *s = &graphs->sketch;
+	const struct rnl__cuda_sketch *s = &graphs->sketch;
 
 	for (unsigned i = 0; i < GRAPHS_MAX; i++) {
 		struct graph *graph = &graphs->graphs[i];
@@ -452,7 +260,7 @@ static struct graph *get(struct rnl__graphs *graphs, uint64_t shape)
 	return NULL;
 }
 
-static bool launch(struct graph *graph, const struct sketch *s, cudaStream_t stream)
+static bool launch(struct graph *graph, const struct rnl__cuda_sketch *s, cudaStream_t stream)
 {
 	for (unsigned i = 0; i < s->nr; i++) {
 		if (!set(graph, &graph->kept[i], &s->nodes[i]))
@@ -464,8 +272,8 @@ static bool launch(struct graph *graph, const struct sketch *s, cudaStream_t str
 unsigned rnl__cuda_graphs_replay(struct rnl__graphs *graphs, const struct rnl__gather *gather,
 				 unsigned step, cudaStream_t stream)
 {
-	const unsigned end = sketch(graphs, gather, step);
-	const struct sketch *s = &graphs->sketch;
+	const unsigned end = rnl__cuda_sketch(&graphs->sketch, gather, step);
+	const struct rnl__cuda_sketch *s = &graphs->sketch;
 	struct graph *graph;
 	uint64_t shape;
 
@@ -491,7 +299,8 @@ struct rnl__graphs *rnl__cuda_graphs_create(void)
 	graphs = calloc(1, sizeof(*graphs));
 	if (!graphs)
 		return NULL;
-	if (rnl__cuda_driver.function(&graphs->mover, (CUkernel)rnl__cuda_mover()) == CUDA_SUCCESS)
+	if (rnl__cuda_driver.function(&graphs->sketch.mover, (CUkernel)rnl__cuda_mover()) ==
+	    CUDA_SUCCESS)
 		return graphs;
 	free(graphs);
 	return NULL;

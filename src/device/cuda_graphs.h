@@ -4,13 +4,10 @@
  *
  * DESIGN
  *	A launch takes the driver microseconds, a node of a graph that it has already takes a
- *	fraction of one.  So kernels and movers of a gather become nodes: each job's kernels are a
- *	chain, the chains are side by side, and movers stand before and behind them.  A graph that
- *	begins or ends with many nodes is slow, so it gets a mover of nothing there.
+ *	fraction of one.  So kernels and movers of a gather become nodes (cuda_sketch.h).
  *	The shape of a graph says which node comes after which.  Work of a shape that was seen
  *	before is given to the graph of that shape: what a node has, its kernel, its dimensions and
- *	its arguments, is set if it differs.  A row of single kernels is filled up to a power of
- *	two by nodes that are off, so that groups of many sizes have few shapes.
+ *	its arguments, is set if it differs.
  *	Graphs are a thread's own.  There are few; the one that was not used for the longest time
  *	goes.  After an error the graph goes, too, the work is issued call by call, and each job
  *	gets its own error.  A shape whose graph went has to come twice as often as the last time
