@@ -17,7 +17,7 @@ tests_in = $(patsubst $(srcdir)/tests/%.$2,%,$(sort $(wildcard $(srcdir)/tests/$
 FAKES := $(filter unit/fake%,$(call tests_in,unit,c))
 # On the simulated machine's memory, tests/sim/weak.c; with these of src/.
 WEAKS := unit/orders unit/weak
-WEAK_SRCS := pool/inflight.c pool/pace.c pool/park.c pool/queue.c sys/latch.c
+WEAK_SRCS := pool/park.c pool/queue.c stream/inflight.c stream/pace.c sys/latch.c
 # Not on the simulated machine: they wrap calls themselves, or load the shared library.
 UNSIMULATED := unit/countdown unit/cpus unit/symbol
 UNITS := $(filter-out $(FAKES) $(WEAKS) $(if $(simulation),$(UNSIMULATED)),$(call tests_in,unit,c))

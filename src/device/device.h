@@ -105,7 +105,7 @@ struct rnl__stream {
 	uint64_t issued;	/* operations, if device->counts */
 	struct rnl__gather *gather; /* operations that wait to be issued together; NULL: none does */
 	struct rnl__notes *notes; /* operations that are issued are noted there, too; NULL: they are not */
-	struct rnl__stream *next, *before; /* pool/stream.c's list of all */
+	struct rnl__stream *next, *before; /* stream/stream.c's list of all */
 };
 
 enum rnl__memory {

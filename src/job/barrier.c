@@ -10,7 +10,7 @@
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
-#include "pool/stream.h"
+#include "pool/attach.h"
 #include "sys/thread_state.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"

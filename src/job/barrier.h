@@ -25,7 +25,7 @@
 #include <runnel.h>
 
 #include "job/rounds.h"
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 
 /* ---- jobs that come after ------------------------------------------------ */
 

@@ -44,7 +44,7 @@
 
 #include <runnel.h>
 
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/pool.h"
 #include "sys/fence.h"
 #include "sys/latch.h"

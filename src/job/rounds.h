@@ -36,7 +36,7 @@
 
 #include <runnel.h>
 
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 
 /* Of a barrier whose memory is zero. */
 void rnl__rounds_init(struct rnl_barrier *barrier);

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "pool/choose.h"
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/park.h"
 #include "pool/pool.h"
 #include "pool/queue.h"

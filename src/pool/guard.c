@@ -11,7 +11,7 @@
 #include "device/units.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/pool.h"
 #include "sys/thread_state.h"
 #include "memory/staging.h"

@@ -9,7 +9,7 @@
 
 #include "pool/directory.h"
 #include "pool/holds.h"
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/fence.h"

@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/worker.h"
 #include "sys/bell.h"
 #include "sys/clock.h"

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/pool.h"
 #include "sys/fence.h"
 #include "sys/tsan.h"

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <urcu/uatomic.h>
 
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/queue.h"
 #include "sys/clock.h"
 #include "sys/fence.h"

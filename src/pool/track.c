@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "sys/clock.h"
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/track.h"
 #include "sys/thread_state.h"
 

@@ -17,7 +17,7 @@
 #include "sys/hist.h"
 #include "sys/inbox.h"
 #include "pool/guard.h"
-#include "pool/inflight.h"
+#include "stream/inflight.h"
 #include "pool/park.h"
 #include "pool/queue.h"
 #include "memory/scratch.h"

@@ -43,7 +43,8 @@
 #include "sys/thread.h"
 #include "sys/thread_state.h"
 #include "sys/tsan.h"
-#include "pool/stream.h"
+#include "pool/attach.h"
+#include "stream/stream.h"
 #include "pool/unit_check.h"
 #include "pool/worker.h"
 

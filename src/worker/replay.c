@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 #include "sys/sizes.h"

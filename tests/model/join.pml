@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a join: record(), rnl__inflight_mark(), reached(), find_event() and
- * rnl__inflight_join() of src/pool/inflight.c.
+ * Model of a join: inflight_record(), rnl__inflight_mark(), inflight_reached(), find_event() and
+ * rnl__inflight_join() of src/stream/inflight.c.
  *
  * A worker issues six jobs, each with an event behind it, into a ring of three; it uses an event
  * again once the device has passed the job that the event stood for. The device passes the jobs

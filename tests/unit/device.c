@@ -16,7 +16,7 @@
 #include "host_kernel.h"
 #include "sanitizers.h"
 #include "sys/thread_state.h"
-#include "pool/stream.h"
+#include "stream/stream.h"
 #include "suite.h"
 
 SANITIZER_OPTIONS("allocator_may_return_null=1");

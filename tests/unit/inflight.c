@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "sys/clock.h"
-#include "pool/inflight.h"
+#include "stream/inflight.h"
 #include "sys/thread_state.h"
-#include "pool/stream.h"
+#include "stream/stream.h"
 #include "device/devices.h"
 #include "host_kernel.h"
 #include "suite.h"

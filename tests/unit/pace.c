@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How many jobs a worker issues, by what such jobs took the device before. No clock runs here. */
-#include "pool/job_flags.h"
-#include "pool/pace.h"
+#include "stream/job_flags.h"
+#include "stream/pace.h"
 #include "suite.h"
 
 #define LIMIT 64

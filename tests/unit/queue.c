@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "pool/job_flags.h"
+#include "stream/job_flags.h"
 #include "pool/queue.h"
 #include "suite.h"
 

@@ -11,7 +11,7 @@
 #include "device/devices.h"
 #include "sys/clock.h"
 #include "sys/thread_state.h"
-#include "pool/stream.h"
+#include "stream/stream.h"
 #include "sanitizers.h"
 #include "suite.h"
 #include "pool/track.h"

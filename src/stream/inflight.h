@@ -36,7 +36,7 @@
 #include "sys/atomic.h"
 #include "sys/clock.h"
 #include "device/device.h"
-#include "pool/pace.h"
+#include "stream/pace.h"
 
 #define RNL__MARK_EVERY 8u	/* jobs that one event stands for under backlog ... */
 #define RNL__MARK_NS 200000u	/* ... if neither host nor device takes longer for them */

@@ -9,7 +9,7 @@
 #include "sys/counter.h"
 #include "sys/tsan.h"
 #include "device/gather.h"
-#include "pool/inflight.h"
+#include "stream/inflight.h"
 
 int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit,
 		       uint64_t enough_ns)
@@ -140,7 +140,7 @@ static void learn_unreached(struct rnl__inflight *f)
 		rnl__pace_took_at_least(&f->pace, f->first->seq, mark->seq, f->now - since);
 }
 
-static void reached(struct rnl__inflight *f, uint64_t seq)
+static void inflight_reached(struct rnl__inflight *f, uint64_t seq)
 {
 	if (f->nr_marks && f->marks[f->first_mark].seq <= seq)
 		learn_reached(f, seq);
@@ -166,7 +166,7 @@ static int wait_for_stream(struct rnl__inflight *f)
 		rnl__device_fail(f->device, -1);
 		return -EIO;
 	}
-	reached(f, f->marked);
+	inflight_reached(f, f->marked);
 	return 0;
 }
 
@@ -186,7 +186,7 @@ static struct rnl__recorded *nth_recorded(struct rnl__inflight *f, uint64_t nr)
 }
 
 /* Records the next event of the ring, for the mark that is being placed. */
-static int record(struct rnl__inflight *f, struct rnl__mark *mark)
+static int inflight_record(struct rnl__inflight *f, struct rnl__mark *mark)
 {
 	uint64_t nr = rnl__own_read(&f->nr_recorded) + 1;
 	struct rnl__recorded *next = nth_recorded(f, nr);
@@ -219,7 +219,7 @@ int rnl__inflight_mark(struct rnl__inflight *f, bool event, bool write)
 	if (more) {
 		mark->event = NULL;
 		if (event || !write || !f->writes)
-			ret = record(f, mark);
+			ret = inflight_record(f, mark);
 	}
 	/* A write may follow a mark that was an event alone. */
 	if (!ret && write && f->writes && f->written != f->issued)
@@ -265,7 +265,7 @@ int rnl__inflight_poll(struct rnl__inflight *f, unsigned query)
 	if (query)
 		f->looked = f->now;
 	if (rnl__inflight_passed(f))
-		reached(f, written(f));
+		inflight_reached(f, written(f));
 	else if (f->writes && f->nr_marks && !rnl__inflight_silent(f))
 		learn_unreached(f);
 	if (!query || query > f->nr_marks)
@@ -277,7 +277,7 @@ int rnl__inflight_poll(struct rnl__inflight *f, unsigned query)
 	if (ret < 0)
 		return wait_for_stream(f);
 	if (ret)
-		reached(f, mark->seq);
+		inflight_reached(f, mark->seq);
 	else if (query == 1)
 		learn_unreached(f);
 	return 0;

@@ -7,8 +7,8 @@
 
 #include <runnel.h>
 
-#include "pool/job_flags.h"
-#include "pool/pace.h"
+#include "stream/job_flags.h"
+#include "stream/pace.h"
 
 #define PARTS 1024u			/* of a ratio */
 #define LONGEST_NS (UINT64_C(1) << 40)	/* a ratio's numerator fits into 64 bits */
@@ -32,7 +32,7 @@ void rnl__pace_fini(struct rnl__pace *p)
 	free(p->jobs);
 }
 
-static uint32_t entry_of(const struct rnl_job *job)
+static uint32_t pace_entry(const struct rnl_job *job)
 {
 	/* Functions begin at multiples of 16, and lie close together. */
 	uint64_t address = (uint64_t)(uintptr_t)job->fn >> 4;
@@ -42,7 +42,7 @@ static uint32_t entry_of(const struct rnl_job *job)
 
 uint32_t rnl__pace_guess(const struct rnl__pace *p, const struct rnl_job *job)
 {
-	return job->flags & RNL__JOB_INTERNAL ? 0 : p->known[entry_of(job)];
+	return job->flags & RNL__JOB_INTERNAL ? 0 : p->known[pace_entry(job)];
 }
 
 static struct rnl__pace_job *job_at(struct rnl__pace *p, uint64_t seq)
@@ -55,7 +55,7 @@ void rnl__pace_add(struct rnl__pace *p, const struct rnl_job *job, uint64_t seq)
 	struct rnl__pace_job *j = job_at(p, seq);
 
 	j->ns = rnl__pace_guess(p, job);
-	j->entry = entry_of(job);
+	j->entry = pace_entry(job);
 	p->ahead_ns += j->ns;
 }
 

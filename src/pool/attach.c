@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads with a stream of a pool: workers, and callers' threads; attach.h has the design. */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "device/gather.h"
+#include "pool/attach.h"
+#include "pool/pool.h"
+#include "stream/stream.h"
+#include "sys/thread.h"
+#include "sys/thread_state.h"
+
+/* Detaches a thread that ends while it is attached; workers detach themselves. */
+static pthread_key_t at_exit;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static int key_result;
+
+static void detach_at_exit(void *unused)
+{
+	(void)unused;
+	rnl__stream_detach();
+}
+
+static void make_key(void)
+{
+	key_result = -pthread_key_create(&at_exit, detach_at_exit);
+}
+
+int rnl__stream_attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
+			  const char *what)
+{
+	const int ret = rnl__stream_attach(device, pool->stream, urgent);
+
+	/* Only a stream of the host device has a thread. */
+	return ret && !device->info.cuda ? rnl__pool_no_thread(pool, what, ret) : ret;
+}
+
+/* The calling thread has a stream. */
+static int attach_stay(const struct rnl_pool *pool, const char *call, int refused)
+{
+	const struct rnl__device *device = rnl__thread.stream->device;
+	char name[RNL__DEVICE_NAME_BYTES];
+
+	if (rnl__pool_has(pool, device))
+		return 0;
+	rnl__device_name(device, name);
+	return rnl__refused(&pool->log, refused, "%s: this thread is attached to %s, which the pool "
+			    "does not have: call rnl_thread_detach() before, or another thread", call,
+			    name);
+}
+
+int rnl__stream_attach_caller(struct rnl_pool *pool, const char *call, int refused)
+{
+	int ret;
+
+	if (rnl__thread.stream && rnl__thread.generation == rnl__generation)
+		return attach_stay(pool, call, refused);
+	if (rnl__thread.worker)
+		return rnl__refused(&pool->log, -ENODEV, "%s: a pool's keeper, which calls this "
+				    "callback, has no stream", call);
+	pthread_once(&key_once, make_key);
+	if (key_result)
+		return -ENOMEM;
+	ret = rnl__stream_attach_to(pool, rnl__pool_any_device(pool), false, call);
+	if (ret)
+		return ret;
+	/* The destructor runs for any value but NULL. */
+	if (pthread_setspecific(at_exit, &at_exit)) {
+		rnl__stream_detach();
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int rnl_thread_attach(struct rnl_pool *pool)
+{
+	RNL__UNCANCELLED();
+	int ret = rnl__pool_given(pool, "rnl_thread_attach()");
+
+	return ret ? ret : rnl__stream_attach_caller(pool, "rnl_thread_attach()", -EBUSY);
+}
+
+void rnl_thread_detach(void)
+{
+	RNL__UNCANCELLED();
+
+	if (!rnl__thread.worker)
+		rnl__stream_detach();
+}
+
+void *rnl_stream(void)
+{
+	const struct rnl__stream *stream = rnl__thread.stream;
+
+	if (!stream || rnl__thread.generation != rnl__generation)
+		return NULL;
+	/* What the caller issues by itself comes behind what it has issued by us. */
+	rnl__gather_stop();
+	rnl__notes_spoil("calls rnl_stream(), so it may call CUDA by itself, which takes "
+			 "RNL_REPLAY_CAPTURE");
+	return stream->native;
+}
+
+int rnl_worker_device(void)
+{
+	return rnl_worker_index() < 0 ? -1 : (int)rnl__thread.worker->device_index;
+}
+
+void *rnl_worker_data(void)
+{
+	return rnl__thread.worker ? rnl__thread.worker->data : NULL;
+}
+
+int rnl_worker_index(void)
+{
+	const struct rnl__worker *w = rnl__thread.worker;
+
+	return w && w->index != RNL__KEEPER ? (int)w->index : -1;
+}

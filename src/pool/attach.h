@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attaches threads to a pool: each gets an implicit stream on a device of the pool.
+ *
+ * DESIGN
+ *	A worker attaches itself when it begins, and detaches itself when it ends.  Any other thread
+ *	attaches by rnl_thread_attach() or by a call that needs a stream.  It detaches by
+ *	rnl_thread_detach(), or at its end: then the destructor of a key of POSIX does it.
+ *	A thread has one stream.  It serves for all pools that have the stream's device.
+ */
+#ifndef RNL_ATTACH_H
+#define RNL_ATTACH_H
+
+#include <stdbool.h>
+
+#include <runnel.h>
+
+struct rnl__device;
+
+/*
+ * Attaches as rnl__stream_attach() does, to a device of the pool, whose log says why a thread did
+ * not start.
+ */
+int rnl__stream_attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
+			  const char *what);
+
+/*
+ * Attaches the calling thread to the pool for a public @call.  Return: as rnl_thread_attach(), but
+ * @refused if the thread is attached to another device.
+ */
+int rnl__stream_attach_caller(struct rnl_pool *pool, const char *call, int refused);
+
+#endif
