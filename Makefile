@@ -89,7 +89,7 @@ all: $(if $(simulation),librunnel.a,lib tool man examples)
 
 lib: librunnel.a $(SO)
 src/%.o: INC += -I$(srcdir)/src
-$(SRCS_CUDA:%.c=src/%.o) src/pool/nvtx.o: INC += $(CUDA_CFLAGS)
+$(SRCS_CUDA:%.c=src/%.o) src/watch/nvtx.o: INC += $(CUDA_CFLAGS)
 librunnel.a: $(OBJS)
 	$(call Q,AR)rm -f $@ && $(AR) rcsD $@ $^
 # Not unloaded: threads that ever were attached come back to it when they end, and those of

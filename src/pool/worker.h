@@ -22,7 +22,7 @@
 #include "pool/queue.h"
 #include "memory/scratch.h"
 #include "memory/staging.h"
-#include "pool/track.h"
+#include "watch/track.h"
 
 /*
  * Commands to a worker.  The worker clears a command's bit when it has followed the command,

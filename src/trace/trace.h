@@ -3,7 +3,7 @@
  * A trace: what the workers of a pool do, as a file for Perfetto and chrome://tracing.
  *
  * DESIGN
- *	Workers note jobs in tracks (pool/track.h).  A thread of the trace, the writer,
+ *	Workers note jobs in tracks (watch/track.h).  A thread of the trace, the writer,
  *	takes the records out every few milliseconds and writes JSON.  So a trace may
  *	be longer than its buffers, and a worker never waits for a disk.  Records that
  *	come faster than the writer writes are dropped and counted.  The file has a
@@ -29,7 +29,7 @@
 
 #include <runnel.h>
 
-#include "pool/track.h"
+#include "watch/track.h"
 #include "trace/trace_arrows.h"
 #include "trace/trace_file.h"
 

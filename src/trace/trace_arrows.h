@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "job/waits.h"
-#include "pool/track.h"
+#include "watch/track.h"
 
 struct rnl__trace;
 

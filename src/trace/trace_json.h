@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pool/track.h"
+#include "watch/track.h"
 
 struct rnl__trace;
 

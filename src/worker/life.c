@@ -24,7 +24,7 @@
 #include "pool/holds.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
-#include "pool/nvtx.h"
+#include "watch/nvtx.h"
 #include "worker/keep.h"
 #include "worker/staff.h"
 #include "sys/thread_state.h"

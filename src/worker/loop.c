@@ -33,7 +33,7 @@
 #include "sys/latch.h"
 #include "worker/loop.h"
 #include "pool/pool.h"
-#include "pool/nvtx.h"
+#include "watch/nvtx.h"
 #include "worker/chain.h"
 #include "worker/complete.h"
 #include "worker/group.h"

@@ -9,7 +9,7 @@
 #include "job/rounds.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
-#include "pool/nvtx.h"
+#include "watch/nvtx.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 #include "sys/clock.h"

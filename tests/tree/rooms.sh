@@ -64,8 +64,8 @@ tool_include() { includes '"' | grep '^tool/' | grep -vE "\"([a-z]+/[a-z_]+|conf
 urcu() { includes '.*urcu' | except 'pool/queue\.[ch]' | grep -vE '^sys/fence\.h:.*<urcu/arch\.h>'; }
 cuda() {
 	includes '[<"](cuda|cu|driver_types|runnel/cuda|nv)[a-z_0-9/]*\.(h|hpp)' | library |
-		except 'device/cuda[a-z_]*\.[ch]|pool/nvtx\.[ch]'
-	includes '<nv[a-z0-9]*/' | library | except 'pool/nvtx\.[ch]'
+		except 'device/cuda[a-z_]*\.[ch]|watch/nvtx\.[ch]'
+	includes '<nv[a-z0-9]*/' | library | except 'watch/nvtx\.[ch]'
 }
 # What is the same on each backend knows none; callers in other rooms have the table of operations.
 backend() {

@@ -14,7 +14,7 @@
 #include "stream/stream.h"
 #include "sanitizers.h"
 #include "suite.h"
-#include "pool/track.h"
+#include "watch/track.h"
 
 #define NR_RECORDS 4096u
 

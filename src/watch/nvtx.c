@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "pool/nvtx.h"
+#include "watch/nvtx.h"
 #include "sys/symbol.h"
 
 #ifdef HAVE_NVTX

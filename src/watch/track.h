@@ -8,20 +8,7 @@
  *	counts, no lock.  A full ring drops records, and counts them.
  *	A job gives one record when its function has returned, and more when it is done,
  *	if it left something on the stream.
- *	Device times are those of timed events around what the job issues.  Such an event costs more
- *	than a microsecond, part of it under the driver's lock.  So by default a worker times as
- *	many jobs as take a twentieth of its time: all that are worth it, and some of the small
- *	ones.  Behind a timed job that is still in flight, the end of that job is the begin.
- *	An idle stream reaches an event at once, and the work behind it would seem to
- *	begin too early.  So the begin of a job that issues by functions of this library is
- *	recorded right before the first of them, and no operation begins before it was
- *	issued; the begin of any other job is recorded when its function is called.  The
- *	last job tells which kind the next one is expected to be.
- *	If the device's clock is not the host's, times count from a base, an event whose time on the
- *	host is known.  Clocks drift and CUDA counts in floats, so the base is made anew when the
- *	worker is idle, and moved on once in a second.  No job begins before its function, or ends
- *	after the worker saw it done: the base is moved if times say that.
- *	Work that the guard has captured is not on the stream yet: it has no times of its own.
+ *	track_time.h has when the device did the work.
  *
  *	The worker's own thread calls everything but the ring's reader.
  */
