@@ -213,9 +213,9 @@ TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops =
 /* The same with more workers than a barrier has places for their last jobs. */
 TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 {
-	enum { MANY = 12 };
+	enum { PLACES = 8, MANY = 12 };
 	const int64_t patience = patience_ns();
-	struct gate kernel = GATE_INIT, later = GATE_INIT;
+	struct gate kernel = GATE_INIT, last = GATE_INIT, later = GATE_INIT;
 	struct storing jobs[MANY], behind[MANY], after;
 	struct rnl_barrier barrier, other;
 	int words[2 * MANY + 1] = { 0 };
@@ -227,14 +227,18 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 	must(rnl_barrier_init(&barrier, pool));
 	must(rnl_barrier_init(&other, pool));
 	for (int i = 0; i < MANY; i++) {
-		jobs[i] = (struct storing){ .kernel = &kernel, .word = &words[i], .value = 1 };
+		jobs[i] = (struct storing){ .kernel = i < MANY - 1 ? &kernel : &last, .word = &words[i],
+					    .value = 1 };
 		behind[i] = (struct storing){ .kernel = &later, .word = &words[MANY + i], .value = 1 };
 		job_in(&barrier, &jobs[i].job, storing_fn, NULL);
 		must(submit_by_key(pool, &jobs[i].job, RNL_KEY_WORKER(i)));
 		job_in(&other, &behind[i].job, storing_fn, NULL);
 		must(submit_by_key(pool, &behind[i].job, RNL_KEY_WORKER(i)));
+		/* The first workers take the places. */
+		if (i < PLACES)
+			await_issued(pool, &probe, RNL_KEY_WORKER(i));
 	}
-	for (int i = 0; i < MANY; i++)
+	for (int i = PLACES; i < MANY; i++)
 		await_issued(pool, &probe, RNL_KEY_WORKER(i));
 	after = (struct storing){ .word = &words[2 * MANY], .value = 2 };
 	if (_i) {
@@ -246,8 +250,11 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 		must(submit_by_key(pool, &after.job, RNL_KEY_WORKER(MANY)));
 		await_issued(pool, &probe, RNL_KEY_WORKER(MANY));
 	}
-	ck_assert_int_eq(words[2 * MANY], 0);
 	gate_open(&kernel);
+	ck_assert_int_eq(_i ? rnl_stream_wait(20 * MS) : rnl_job_wait(&after.job, 20 * MS),
+			 -ETIMEDOUT);
+	ck_assert_int_eq(words[2 * MANY], 0);
+	gate_open(&last);
 	must(_i ? rnl_stream_wait(patience) : rnl_job_wait(&after.job, patience));
 	for (int i = 0; i < MANY; i++) {
 		ck_assert_int_eq(words[i], 1);
