@@ -11,6 +11,7 @@
 #include "pool/holds.h"
 #include "stream/job_flags.h"
 #include "pool/pool.h"
+#include "pool/walk.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
 #include "sys/tsan.h"

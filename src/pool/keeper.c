@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "pool/pool.h"
+#include "pool/walk.h"
 #include "sys/fence.h"
 
 void rnl__keeper_expect(struct rnl__worker *w, uint64_t at)

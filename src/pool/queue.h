@@ -3,16 +3,10 @@
  * A worker's job queue: bounded, wait-free to put on, with lanes.
  *
  * DESIGN
- *	A lane is a cds_wfcq of liburcu: a put is one exchange of the tail and one store of the
- *	link.  Keyed jobs go to a keyed lane, which the owner alone takes from, so their order
- *	holds.  Other jobs go to the urgent or the open lane, from which idle workers steal.  In a
- *	pool of several devices each of these has a lane beside it for placed jobs, which name the
- *	device: from that one only workers of the queue's device steal.  The two lanes take turns.
- *	A taker has the lane's `busy` word for those few instructions; a taker that finds the word
- *	set comes back, it does not wait; a put never looks at the word.
- *	A walk is a taker that looks at all jobs, and takes some out of the middle.  It goes on in
- *	pieces, and gives the lane back after each.  Jobs leave at the head or by a walk, so the
- *	walk knows from the count of jobs taken whether the job that it came to is still there.
+ *	Keyed jobs go to a keyed lane, which the owner alone takes from, so their order holds.
+ *	Other jobs go to the urgent or the open lane, from which idle workers steal.  In a pool of
+ *	several devices each of these has a lane beside it for placed jobs, which name the device:
+ *	from that one only workers of the queue's device steal.  The two lanes take turns.
  *	A submit reserves in one word, `accepted`, before it puts.  The word carries the CLOSED and
  *	AWAY bits, so a submit beside a close, or beside the worker's leaving, is either counted or
  *	refused.  The difference between `accepted` and the jobs taken bounds the queue.
@@ -20,10 +14,7 @@
  *	staff gather in the other lane, until all of the old staff are done.  A keyed job is
  *	promised to its lane, by a word like `accepted`; SHUT there ends the promises, so that the
  *	lane's end is known.  staff.h has the rest.
- *	The _blocking calls of cds_wfcq sleep for 10 ms when they meet a job that is
- *	half put: only the _nonblocking ones are used here.
- *	Models: tests/model/park.pml, of a put; tests/model/resize.pml, of the bits;
- *	tests/model/walk.pml, of a walk.
+ *	Models: tests/model/park.pml, of a put; tests/model/resize.pml, of the bits.
  *
  *			reserve	put	take	steal	close	length
  *	reserve		-	-	-	-	-	-
@@ -37,24 +28,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <urcu/system.h>
-#include <urcu/wfcqueue.h>
 
 #include <runnel.h>
 
-#include "sys/atomic.h"
-
-struct rnl__lane {
-	/* The producers' line ... */
-	_Alignas(RNL__CACHE_LINE) struct cds_wfcq_tail tail;
-	_Atomic uint64_t promised;	/* keyed: jobs ever, | SHUT */
-	/* ... and the takers'. */
-	_Alignas(RNL__CACHE_LINE) struct __cds_wfcq_head head;
-	_Atomic uint32_t busy;		/* a taker is at the head, or a walk at a job */
-	_Atomic uint64_t taken;
-	_Atomic uint64_t done;		/* keyed: jobs ever, of the owner */
-	_Atomic uint64_t removed;	/* keyed: jobs ever, done without the owner */
-};
+#include "pool/lane.h"
 
 struct rnl__queue {
 	struct rnl__lane keyed[2];
@@ -114,37 +91,6 @@ struct rnl_job *rnl__queue_take_of(struct rnl__queue *q, const struct rnl_barrie
  */
 struct rnl_job *rnl__queue_take_urgent(struct rnl__queue *q, bool placed);
 struct rnl_job *rnl__queue_steal(struct rnl__queue *q, bool placed);
-
-/* ---- walks, see keeper.h ------------------------------------------------- */
-
-struct rnl__walk;
-
-/* Whether a walk is to take the job off its queue. */
-typedef bool rnl__pick(struct rnl__walk *walk, const struct rnl_job *job);
-
-struct rnl__walk {
-	struct rnl__queue *queue;
-	rnl__pick *pick;
-	struct rnl_job *picked, *last;	/* the jobs taken off, in their order */
-	bool missed;			/* there may be jobs that were not looked at */
-	/* Where it is: a lane, the last job looked at that stays, and how many go before that. */
-	unsigned lane, tries;
-	struct cds_wfcq_node *at;
-	uint64_t nr, taken;
-};
-
-/*
- * Looks at some more jobs; false: the walk is over.  It looks at each job that was put before it
- * began, or says that it missed some.  One walk at a time.
- */
-bool rnl__walk_on(struct rnl__walk *walk);
-
-/* A job that was put is late from @at on.  True: that is earlier than for all other jobs. */
-bool rnl__queue_expect(struct rnl__queue *q, uint64_t at);
-
-/* When the queue may have a late job; a walk that follows _forget_due() finds it anew. */
-uint64_t rnl__queue_due(struct rnl__queue *q);
-void rnl__queue_forget_due(struct rnl__queue *q);
 
 /* Whether a job is there, even one that is half put. */
 bool rnl__queue_holds(struct rnl__queue *q, uint32_t generation);

@@ -10,6 +10,7 @@
 #include "pool/holds.h"
 #include "pool/keeper.h"
 #include "pool/pool.h"
+#include "pool/walk.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
 #include "sys/sizes.h"

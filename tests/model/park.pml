@@ -2,8 +2,8 @@
 /*
  * Model of sleeping and waking: src/pool/park.[ch] ([park.S1], W1, B1..B3), idle() and loop() of
  * src/worker/loop.c, rnl__share_occupied() and rnl__share_queue() of src/worker/share.[ch],
- * pick() and wake() of src/pool/choose.c, and of src/pool/queue.c the order of a put ([queue.E1])
- * and lane_holds().
+ * pick() and wake() of src/pool/choose.c, and of src/pool/lane.h the order of a put ([queue.E1])
+ * and rnl__lane_holds().
  *
  * Two workers and two submitters. Job 0's function returns after job 1 is done, so the other
  * worker must run job 1. There are five plans: a row of 2 and 3, then 0, then 1, to sleeping
@@ -228,7 +228,7 @@ inline take(lane)
 #ifdef BREAK_LINK
 #define holds(lane) (len(lane) > 0 && !(lane?[1] && !linked[1]))
 #else
-#define holds(lane) (len(lane) > 0)			/* lane_holds() */
+#define holds(lane) (len(lane) > 0)			/* rnl__lane_holds() */
 #endif
 
 /* rnl__park_leave() */

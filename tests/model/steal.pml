@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of thieves and their wakes: lane_try_take() of src/pool/queue.c ([queue.T1], T2), steal(),
- * idle() of src/worker/loop.c, rnl__share_occupied() and rnl__share_queue() of
+ * Model of thieves and their wakes: rnl__lane_try_take() of src/pool/lane.h ([queue.T1], T2),
+ * steal() and idle() of src/worker/loop.c, rnl__share_occupied() and rnl__share_queue() of
  * src/worker/share.[ch], pick() and wake() of src/pool/choose.c, and src/pool/park.[ch], whose
  * barriers are in park.pml.
  *
@@ -129,7 +129,7 @@ next:	if
 	:: atomic { !len(own[w]) && has((w + 1) % 3) -> own[(w + 1) % 3]?j }	/* steal() */
 	:: atomic { !len(own[w]) && !has((w + 1) % 3) && has((w + 2) % 3) -> own[(w + 2) % 3]?j }
 	:: !len(own[w]) && !has((w + 1) % 3) && !has((w + 2) % 3) && !len(lane)
-	:: !len(own[w]) && !has((w + 1) % 3) && !has((w + 2) % 3) && len(lane) ->	/* lane_try_take() */
+	:: !len(own[w]) && !has((w + 1) % 3) && !has((w + 2) % 3) && len(lane) ->	/* rnl__lane_try_take() */
 		atomic { held = busy; busy = true };		/* [queue.T1] */
 		if
 		:: held -> held = false

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of a walk through a lane beside puts and takes: cds_wfcq_enqueue() and
- * __cds_wfcq_dequeue_nonblocking() of liburcu, lane_remove(), walk_lane(), rnl__walk_on() and
- * rnl__queue_expect() of src/pool/queue.c, search_queue() of src/worker/keep.c, and what
+ * __cds_wfcq_dequeue_nonblocking() of liburcu, rnl__lane_remove(), walk_lane(), rnl__walk_on() and
+ * rnl__queue_expect() of src/pool/lane.h and walk.c, search_queue() of src/worker/keep.c, and what
  * rnl__choose_put() tells the keeper.
  *
  * Two threads put three jobs. A taker takes jobs from the head, and a walker takes some out of the
@@ -136,7 +136,7 @@ next_walk:
 	do
 	:: over -> break
 	:: !over && all_gone -> goto end
-	:: !over && tail == HEAD -> over = true		/* lane_holds() */
+	:: !over && tail == HEAD -> over = true		/* rnl__lane_holds() */
 	:: else ->
 #ifdef BREAK_BUSY
 		skip;

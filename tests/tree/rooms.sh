@@ -61,7 +61,7 @@ bare_include() {	# an include of the library is "room/file.h", or is in brackets
 	includes '<[a-z]+/' | library | while IFS='<>' read -r where header _; do [ ! -e "$src/$header" ] || echo "$where<$header>"; done
 }
 tool_include() { includes '"' | grep '^tool/' | grep -vE "\"([a-z]+/[a-z_]+|config|$(cd "$src/tool" && ls | sed -n 's/\.h$//p' | paste -sd '|'))\.h\""; }
-urcu() { includes '.*urcu' | except 'pool/queue\.[ch]' | grep -vE '^sys/fence\.h:.*<urcu/arch\.h>'; }
+urcu() { includes '.*urcu' | except 'pool/lane\.h' | grep -vE '^sys/fence\.h:.*<urcu/arch\.h>'; }
 cuda() {
 	includes '[<"](cuda|cu|driver_types|runnel/cuda|nv)[a-z_0-9/]*\.(h|hpp)' | library |
 		except 'device/cuda[a-z_]*\.[ch]|watch/nvtx\.[ch]'
@@ -151,7 +151,7 @@ holds 'includes are written "room/file.h"' bare_include \
 	pool/planted.c '#include "queue.h"' pool/park.c '#include "../job/job.h"' worker/planted.h '#include <pool/queue.h>'
 holds "the tool includes the public headers and its own" tool_include \
 	tool/planted.c '#include "overlap.h"' tool/tool.h '#include "../pool/pool.h"'
-holds "liburcu is the queue's; its barriers are fence.h's" urcu \
+holds "liburcu is the lane's; its barriers are fence.h's" urcu \
 	worker/planted.c '#include <urcu/wfcqueue.h>' sys/fence.h '#include <urcu/uatomic.h>' job/cq.c '# include "urcu.h"'
 holds "CUDA is the CUDA device's, NVTX is nvtx.c's" cuda pool/planted.c '#include <cuda_runtime_api.h>' \
 	device/host.c '#include <cuda.h>' job/cq.c '#include <runnel/cuda.h>' device/cuda.c '#include <nvtx3/nvToolsExt.h>'

@@ -7,6 +7,7 @@
 
 #include "stream/job_flags.h"
 #include "pool/queue.h"
+#include "pool/walk.h"
 #include "suite.h"
 
 static struct rnl__queue q;

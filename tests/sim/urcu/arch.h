@@ -12,7 +12,7 @@
 #define cmm_smp_wmb() atomic_thread_fence(memory_order_release)
 #define cmm_barrier() cmm_smp_mb()	/* of rnl__mb_after_rmw(): as where it is one */
 
-/* queue.c is to have the fence, not the words to ThreadSanitizer in its place. */
+/* lane.h is to have the fence, not the words to ThreadSanitizer in its place. */
 #undef __has_feature
 #define __has_feature(x) 0
 

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A lane of a queue: jobs in order, on a cds_wfcq of liburcu; wait-free to put on.
+ *
+ * DESIGN
+ *	A put is one exchange of the tail and one store of the link.  Between the two the job is half
+ *	put: the lane holds it, and no taker can have it yet.
+ *	A taker has the lane's `busy` word for some instructions; a taker that finds the word set comes
+ *	back, it does not wait; a put never looks at the word.
+ *	The _blocking calls of cds_wfcq sleep for 10 ms when they meet a job that is half put: only
+ *	the _nonblocking ones are used here.
+ *	All of it is inlined: each job goes through it.
+ */
+#ifndef RNL_LANE_H
+#define RNL_LANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <urcu/system.h>
+#include <urcu/uatomic.h>
+#include <urcu/wfcqueue.h>
+
+#include <runnel.h>
+
+#include "sys/atomic.h"
+#include "sys/fence.h"
+#include "sys/tsan.h"
+
+#define RNL__LANE_SHUT (UINT64_C(1) << 63) /* in `promised`: the lane takes no promises */
+
+struct rnl__lane {
+	/* The producers' line ... */
+	_Alignas(RNL__CACHE_LINE) struct cds_wfcq_tail tail;
+	_Atomic uint64_t promised;	/* keyed: jobs ever, | RNL__LANE_SHUT */
+	/* ... and the takers'. */
+	_Alignas(RNL__CACHE_LINE) struct __cds_wfcq_head head;
+	_Atomic uint32_t busy;		/* a taker is at the head, or a walk at a job */
+	_Atomic uint64_t taken;
+	_Atomic uint64_t done;		/* keyed: jobs ever, of the owner */
+	_Atomic uint64_t removed;	/* keyed: jobs ever, done without the owner */
+};
+
+/*
+ * liburcu is called out of line, so a library that is built with ThreadSanitizer does not show it
+ * the exchange that hands a job over; these two do.
+ */
+#ifdef RNL__TSAN_BUILD
+#define rnl__lane_handed_over(job) __tsan_release(job)
+#define rnl__lane_taken_over(job) __tsan_acquire(job)
+#else
+#define rnl__lane_handed_over(job) ((void)(job))
+/*
+ * [queue.T3] acquire fence: cds_wfcq orders the node alone after a dequeue, and a job's function
+ * reads what its submitter wrote anywhere; pairs with [queue.E1].  No instruction on x86.
+ */
+#define rnl__lane_taken_over(job) atomic_thread_fence(memory_order_acquire)
+#endif
+
+_Static_assert(sizeof(struct cds_wfcq_node) == sizeof(((struct rnl_job *)NULL)->link),
+	       "a job's link is a queue node");
+
+static inline struct cds_wfcq_node *rnl__lane_node(struct rnl_job *job)
+{
+	return (struct cds_wfcq_node *)&job->link;
+}
+
+static inline struct rnl_job *rnl__lane_job(struct cds_wfcq_node *node)
+{
+	return rnl_container_of(node, struct rnl_job, link);
+}
+
+static inline void rnl__lane_init(struct rnl__lane *lane)
+{
+	__cds_wfcq_init(&lane->head, &lane->tail);
+	atomic_init(&lane->promised, RNL__LANE_SHUT);
+	atomic_init(&lane->busy, 0);
+	atomic_init(&lane->taken, 0);
+	atomic_init(&lane->done, 0);
+	atomic_init(&lane->removed, 0);
+}
+
+static inline struct cds_wfcq_node *rnl__lane_next(struct cds_wfcq_node *node)
+{
+	/* relaxed: rnl__lane_taken_over() orders what is behind the link */
+	return atomic_load_explicit(rnl__atomic(&node->next), memory_order_relaxed);
+}
+
+/* The lane's one taker sets a link, which no put sets now. */
+static inline void rnl__lane_set_next(struct cds_wfcq_node *node, struct cds_wfcq_node *next)
+{
+	/* relaxed: the next taker gets the lane in order, [queue.T1]; a put has the tail */
+	atomic_store_explicit(rnl__atomic(&node->next), next, memory_order_relaxed);
+}
+
+/*
+ * A put's exchange moves the tail off the head before the link is there.  The tail is on the
+ * producers' line, so it is read only if there is no link.
+ */
+static inline bool rnl__lane_holds(struct rnl__lane *lane)
+{
+	return rnl__lane_next(&lane->head.node) ||
+	       CMM_LOAD_SHARED(lane->tail.p) != &lane->head.node;
+}
+
+/* Fetches the next job's first two lines while this job runs. */
+static inline void rnl__lane_fetch(const struct cds_wfcq_node *next)
+{
+	if (!next)
+		return;
+	__builtin_prefetch(next, 1);
+	__builtin_prefetch((const char *)next + RNL__CACHE_LINE);
+}
+
+/*
+ * The lane's one taker takes the job behind @prev, which is the head or a job that stays; false:
+ * not now, a put has yet to set its link.  cds_wfcq removes from its head in this way; with its own
+ * functions a look at the first job and a take were two calls.  If the job is the last one, the tail
+ * goes back to @prev, unless a put has moved the tail on.
+ */
+static inline bool rnl__lane_remove(struct rnl__lane *lane, struct cds_wfcq_node *prev)
+{
+	struct cds_wfcq_node *node = rnl__lane_next(prev), *next = rnl__lane_next(node);
+	bool last = false;
+
+	if (!next) {
+		rnl__lane_set_next(prev, NULL);
+		/*
+		 * [queue.W1] full barrier (the exchange): a put that finds @prev at the tail links
+		 * its job there after our store; pairs with [queue.E1].
+		 */
+		last = uatomic_cmpxchg(&lane->tail.p, node, prev) == node;
+		next = last ? NULL : rnl__lane_next(node);
+	}
+	/* The next taker has the next job's link from us: [queue.T3] here, [queue.T2] for it. */
+	if (next)
+		rnl__lane_taken_over(rnl__lane_job(next));
+	if (!last)
+		rnl__lane_set_next(prev, next ? next : node);
+	if (!last && !next)
+		return false;
+	rnl__figure_add(&lane->taken, 1);
+	return true;
+}
+
+/* The lane's one taker looks at the first job, which stays there; or NULL. */
+static inline struct rnl_job *rnl__lane_first(struct rnl__lane *lane)
+{
+	struct cds_wfcq_node *node = rnl__lane_next(&lane->head.node);
+
+	if (!node)
+		return NULL;
+	rnl__lane_taken_over(rnl__lane_job(node));
+	return rnl__lane_job(node);
+}
+
+/* The lane's one taker takes the first job, at which it has looked; NULL: not now. */
+static inline struct rnl_job *rnl__lane_take(struct rnl__lane *lane, struct rnl_job *first)
+{
+	if (!rnl__lane_remove(lane, &lane->head.node))
+		return NULL;
+	rnl__lane_fetch(rnl__lane_next(&lane->head.node));
+	return first;
+}
+
+/* Becomes the lane's one taker; false: the lane is empty, or another thread is the taker. */
+static inline bool rnl__lane_begin(struct rnl__lane *lane)
+{
+	/* [queue.T1] acquire: the head as the last taker left it; pairs with [queue.T2] */
+	return rnl__lane_holds(lane) &&
+	       !atomic_exchange_explicit(&lane->busy, 1, memory_order_acquire);
+}
+
+static inline void rnl__lane_end(struct rnl__lane *lane)
+{
+	/* [queue.T2] release: hands the head on; pairs with [queue.T1] */
+	atomic_store_explicit(&lane->busy, 0, memory_order_release);
+}
+
+static inline struct rnl_job *rnl__lane_try_take(struct rnl__lane *lane)
+{
+	struct rnl_job *job;
+
+	if (!rnl__lane_begin(lane))
+		return NULL;
+	job = rnl__lane_first(lane);
+	if (job)
+		job = rnl__lane_take(lane, job);
+	rnl__lane_end(lane);
+	return job;
+}
+
+static inline uint64_t rnl__lane_taken(struct rnl__lane *lane)
+{
+	/* relaxed: the count bounds the queue, and orders no access to the jobs */
+	return atomic_load_explicit(&lane->taken, memory_order_relaxed);
+}
+
+/* Puts a job.  A full barrier. */
+static inline void rnl__lane_put(struct rnl__lane *lane, struct rnl_job *job)
+{
+	job->link = NULL;
+	rnl__lane_handed_over(job);
+	/*
+	 * [queue.E1] full barrier (the exchange in cds_wfcq_enqueue, with rnl__mb_after_rmw()): the
+	 * job is on the queue before the caller looks for sleepers; pairs with [park.S1].
+	 */
+	cds_wfcq_enqueue(&lane->head, &lane->tail, rnl__lane_node(job));
+	rnl__mb_after_rmw();
+}
+
+/* Puts several at once, in order.  A full barrier. */
+static inline void rnl__lane_put_row(struct rnl__lane *lane, struct rnl_job *const *jobs,
+				     unsigned nr)
+{
+	struct __cds_wfcq_head head;
+	struct cds_wfcq_tail tail;
+
+	__cds_wfcq_init(&head, &tail);
+	for (unsigned i = 0; i < nr; i++) {
+		jobs[i]->link = NULL;
+		rnl__lane_handed_over(jobs[i]);
+		cds_wfcq_enqueue(&head, &tail, rnl__lane_node(jobs[i]));
+	}
+	/* [queue.E2] full barrier, as [queue.E1]; pairs with [park.S1] */
+	__cds_wfcq_splice_nonblocking(&lane->head, &lane->tail, &head, &tail);
+	rnl__mb_after_rmw();
+}
+
+#endif
