@@ -732,7 +732,7 @@ RNL_API int rnl_job_key(struct rnl_job *job, uint64_t key);
 struct rnl_order {
 	struct rnl_pool *pool;
 	uint64_t key;
-	uint64_t waiting;	/* jobs that came while another one waits */
+	void *waiting;		/* jobs that came while another one waits */
 	struct rnl_job *first;	/* those that were taken off there, in their order */
 	void (*go_on)(struct rnl_job *job);	/* the job at the gate has its round issued */
 	uint32_t generation;

@@ -65,6 +65,7 @@
 #include <runnel.h>
 
 #include "sys/atomic.h"
+#include "sys/inbox.h"
 #include "job/job.h"
 
 #define RNL__SLABS_MAX 32u
@@ -229,7 +230,7 @@ struct rnl_batcher {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t word;
 	_Atomic uint32_t busy;		/* of the first part: see rnl__batcher_busy() */
 
-	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl_request *) late;
+	_Alignas(RNL__CACHE_LINE) struct rnl__inbox late;
 
 	/* The taker's. */
 	_Alignas(RNL__CACHE_LINE) uint64_t at; /* the round that takers have come to */

@@ -270,20 +270,6 @@ static bool set_slot(struct rnl_batcher *b, const struct rnl_request *request, u
 	return state == rnl__slot_state(round, RNL__SLOT_PASSED);
 }
 
-static void push_late(struct rnl_batcher *b, struct rnl_request *request)
-{
-	struct rnl_request *head = rnl__peek(&b->late);
-
-	rnl__figure_add_any(&b->figures.late, 1);
-	do {
-		request->job.link = head;
-		/* [batch.L1] release: the request, to its taker; pairs with [batch.L2] */
-	} while (!atomic_compare_exchange_weak_explicit(&b->late, &head, request,
-							memory_order_release,
-							memory_order_relaxed));
-	rnl__mb_after_rmw();
-}
-
 int rnl_request_commit(struct rnl_request *request)
 {
 	int ret = check_reserved(COMMIT, request);
@@ -302,8 +288,11 @@ int rnl_request_commit(struct rnl_request *request)
 	accept(b, &request->job);
 	request->state = COMMITTED;
 	/* From here on the request may be done, and gone, unless it was passed over. */
-	if (set_slot(b, request, RNL__SLOT_COMMITTED))
-		push_late(b, request);
+	if (set_slot(b, request, RNL__SLOT_COMMITTED)) {
+		rnl__figure_add_any(&b->figures.late, 1);
+		(void)rnl__inbox_put(&b->late, request, &request->job.link);
+		rnl__mb_after_rmw();
+	}
 	rnl__schedule_ask(b);
 	return 0;
 }

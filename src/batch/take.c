@@ -45,21 +45,14 @@ static void add(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t slot)
 /* Appends the list of late requests to `late_first`, in the order of their commits. */
 static void collect_late(struct rnl_batcher *b)
 {
-	struct rnl_request *request, *next, *first = NULL, **end = &b->late_first;
+	struct rnl_request **end = &b->late_first;
 
-	/* relaxed: a hint; a late commit asks again */
-	if (!atomic_load_explicit(&b->late, memory_order_relaxed))
+	/* A later commit asks again. */
+	if (!rnl__inbox_holds(&b->late))
 		return;
-	/* [batch.L2] acquire: the requests; pairs with [batch.L1] */
-	request = atomic_exchange_explicit(&b->late, NULL, memory_order_acquire);
-	for (; request; request = next) {
-		next = request->job.link;
-		request->job.link = first;
-		first = request;
-	}
 	while (*end)
 		end = (struct rnl_request **)&(*end)->job.link;
-	*end = first;
+	*end = (struct rnl_request *)rnl__job_in_order(rnl__inbox_take_all(&b->late));
 }
 
 /* Takes late requests that are in the slab of the first one. */

@@ -16,6 +16,7 @@
 #include "sys/sizes.h"
 #include "job/cq.h"
 #include "job/job.h"
+#include "sys/inbox.h"
 #include "sys/latch.h"
 #include "sys/log.h"
 #include "sys/thread_state.h"
@@ -26,7 +27,7 @@
 
 struct rnl_cq {
 	/* The workers' line ... */
-	_Alignas(RNL__CACHE_LINE) _Atomic(struct rnl_job *) head; /* newest job, NULL or ARMED */
+	_Alignas(RNL__CACHE_LINE) struct rnl__inbox done; /* armed: the next push writes */
 	/* ... and the reader's. */
 	_Alignas(RNL__CACHE_LINE) struct rnl_job *first; /* taken off the list, oldest first */
 	bool armed;			/* the reader has armed, and not seen a job since */
@@ -36,10 +37,6 @@ struct rnl_cq {
 	_Atomic uint32_t reaping;	/* a thread is in reap or wait */
 	_Atomic uint32_t writing;	/* latch: an arming whose write is due */
 };
-
-/* The head of an empty list whose next push writes to the descriptor; it is no job. */
-static struct rnl_job armed_mark;
-#define ARMED (&armed_mark)
 
 static int check(const struct rnl_cq *cq)
 {
@@ -72,18 +69,7 @@ static void make_readable(struct rnl_cq *cq)
 
 void rnl__cq_push_chain(struct rnl_cq *cq, struct rnl_job *oldest, struct rnl_job *newest)
 {
-	struct rnl_job *head = rnl__peek(&cq->head);
-
-	do {
-		oldest->link = head == ARMED ? NULL : head;
-		/*
-		 * [cq.P1] release: the jobs, and what they did, to the reader; pairs with [cq.T1].
-		 * acquire: the reader counted `writing` before it armed; pairs with [cq.A1].
-		 */
-	} while (!atomic_compare_exchange_weak_explicit(&cq->head, &head, newest,
-							memory_order_acq_rel,
-							memory_order_relaxed));
-	if (head != ARMED)
+	if (!rnl__inbox_put(&cq->done, newest, &oldest->link))
 		return;
 	make_readable(cq);
 	/* [cq.W1] The drop: the queue may be gone afterwards; pairs with [latch.W1] */
@@ -97,34 +83,6 @@ void rnl__cq_push(struct rnl_cq *cq, struct rnl_job *job)
 }
 
 /* ---- the reader's side --------------------------------------------------- */
-
-/* Takes all pushed jobs, the oldest first.  It disarms an empty list. */
-static struct rnl_job *take_all(struct rnl_cq *cq)
-{
-	/* [cq.T1] acquire: the jobs, and what they did; pairs with [cq.P1] */
-	struct rnl_job *job = atomic_exchange_explicit(&cq->head, NULL, memory_order_acquire);
-	struct rnl_job *next, *first = NULL;
-
-	if (job == ARMED) {
-		/* No job was pushed, so no worker writes. */
-		(void)rnl__latch_drop(&cq->writing, 1);
-		return NULL;
-	}
-	for (; job; job = next) {
-		next = job->link;
-		job->link = first;
-		first = job;
-	}
-	return first;
-}
-
-static bool pushed(struct rnl_cq *cq)
-{
-	/* relaxed: a look; take_all() acquires */
-	struct rnl_job *head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-
-	return head && head != ARMED;
-}
 
 static void make_unreadable(struct rnl_cq *cq)
 {
@@ -140,20 +98,16 @@ static void make_unreadable(struct rnl_cq *cq)
 /* Arms an empty list.  False: jobs came meanwhile. */
 static bool arm(struct rnl_cq *cq)
 {
-	struct rnl_job *none = NULL;
-
 	/* Swallows the write for the last arming, and late ones. */
 	make_unreadable(cq);
 	if (cq->armed) {
 		/* We may have swallowed the write for a job that is there now. */
-		cq->armed = !pushed(cq);
+		cq->armed = !rnl__inbox_holds(&cq->done);
 		return cq->armed;
 	}
+	/* Before a push can drop it. */
 	rnl__latch_add(&cq->writing, 1);
-	/* [cq.A1] release: `writing` is counted before a push can drop it; pairs with [cq.P1] */
-	cq->armed = atomic_compare_exchange_strong_explicit(&cq->head, &none, ARMED,
-							    memory_order_release,
-							    memory_order_relaxed);
+	cq->armed = rnl__inbox_arm(&cq->done, true);
 	if (!cq->armed)
 		(void)rnl__latch_drop(&cq->writing, 1);
 	return cq->armed;
@@ -172,9 +126,9 @@ static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 		}
 		if (nr == max)
 			break;
-		if (pushed(cq)) {
-			cq->first = take_all(cq);
-			/* The worker that replaced ARMED writes. */
+		cq->first = rnl__job_in_order(rnl__inbox_take_all(&cq->done));
+		if (cq->first) {
+			/* If it was armed, a worker writes. */
 			cq->told = cq->told || cq->armed;
 			cq->armed = false;
 		} else if (arm(cq)) {
@@ -272,7 +226,7 @@ int rnl_cq_create(struct rnl_cq **cqp)
 	if (!cq)
 		return -ENOMEM;
 	*cq = (struct rnl_cq){
-		.head = ARMED, .armed = true, .writing = RNL__LATCH_ONE,
+		.done.first = RNL__INBOX_ARMED, .armed = true, .writing = RNL__LATCH_ONE,
 		.generation = rnl__generation,
 	};
 	cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -297,8 +251,8 @@ void rnl_cq_destroy(struct rnl_cq *cq)
 	if (!ret) {
 		while (reap(cq, jobs, 64))
 			;
-		(void)take_all(cq);	/* disarms */
-		/* A worker whose job we took may not have written yet. */
+		/* It is armed, and no push comes; a worker whose job we took may not have written yet. */
+		(void)rnl__latch_drop(&cq->writing, 1);
 		rnl__latch_wait(&cq->writing, 0, RNL__NEVER);
 	}
 	close(cq->fd);

@@ -3,11 +3,10 @@
  * A completion queue, as a worker sees it.
  *
  * DESIGN
- *	The completed jobs are a list.  Workers push on it with a compare-exchange; the reader
- *	takes the whole list with an exchange, and reverses it.
- *	The head of the list also says whether the reader has armed the descriptor: an empty list is
- *	NULL or ARMED.  The worker that replaces ARMED writes to the descriptor, and no other worker
- *	does: there is one write per burst, and none is missing, since both sides change one word.
+ *	Workers put the completed jobs in an inbox (sys/inbox.h); the reader takes all, and reverses
+ *	the list.  Before it sleeps, it arms the inbox.  The worker whose put finds it armed writes to
+ *	the descriptor, and no other worker does: there is one write per burst, and none is missing,
+ *	since both sides change one word.
  *	The reader empties the descriptor before it arms: so it does not swallow the write for
  *	this arming.  A worker that is preempted before its write wakes the reader for nothing
  *	later: the descriptor is a hint.  A reap that stops before it has seen the list empty

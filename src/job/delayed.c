@@ -81,7 +81,7 @@ static bool has_ended(struct rnl_pool *pool)
 /* Puts a job in an inbox of the keeper's, by @link. */
 static void give(struct rnl_pool *pool, struct rnl__inbox *inbox, struct rnl_job *job, void **link)
 {
-	rnl__inbox_put(inbox, job, link);
+	(void)rnl__inbox_put(inbox, job, link);
 	/* [delayed.W1] full barrier: put before the look; pairs with [bell.L2] */
 	rnl__full_barrier();
 	rnl__bell_ring(&pool->keeper.bell);
@@ -101,9 +101,8 @@ void rnl__delayed_cancelled(struct rnl_pool *pool, struct rnl_job *job)
 
 bool rnl__delayed_came(struct rnl_pool *pool)
 {
-	/* relaxed: the caller's full barrier orders it */
-	return rnl__peek(&pool->keeper.came.first) ||
-	       rnl__peek(&pool->keeper.cancelled_delayed.first);
+	return rnl__inbox_holds(&pool->keeper.came) ||
+	       rnl__inbox_holds(&pool->keeper.cancelled_delayed);
 }
 
 /* ---- out ----------------------------------------------------------------- */

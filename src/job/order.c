@@ -12,10 +12,9 @@
 #include "pool/choose.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
+#include "sys/inbox.h"
 #include "sys/log.h"
 #include "sys/thread_state.h"
-
-#define BUSY UINT64_C(1)
 
 /* In the `key` of an order's job, beside the pointer to the order, until the submit is over: */
 #define UNREADY UINT64_C(1)	/* no thread may go on with the job */
@@ -23,43 +22,31 @@
 
 #define NAP_NS 50000u		/* between looks of rnl_order_fini() */
 
-_Static_assert(_Alignof(struct rnl_job) > BUSY, "a pointer to a job has a bit to spare");
-_Static_assert(_Alignof(struct rnl_order) > (UNREADY | AT_GATE), "one to an order has two");
+_Static_assert(_Alignof(struct rnl_order) > (UNREADY | AT_GATE), "a pointer to it has two bits");
 
-static _Atomic uint64_t *waiting_of(struct rnl_order *order)
+/* Armed while the gate is free. */
+static struct rnl__inbox *inbox_of(struct rnl_order *order)
 {
-	return rnl__atomic(&order->waiting);
+	return (struct rnl__inbox *)&order->waiting;
 }
 
-static struct rnl_job *list_of(uint64_t waiting)
-{
-	return (struct rnl_job *)(uintptr_t)(waiting & ~BUSY);
-}
-
-static bool exchange(struct rnl_order *order, uint64_t *waiting, uint64_t now)
-{
-	/*
-	 * [order.W1] acq_rel: the jobs on the list, and `first`, to the thread that has the gate next;
-	 * pairs with [order.W1], [order.W2]
-	 */
-	return atomic_compare_exchange_weak_explicit(waiting_of(order), waiting, now,
-						     memory_order_acq_rel, memory_order_relaxed);
-}
-
-static _Atomic uint64_t *key_of(struct rnl_job *job)
+static _Atomic uint64_t *order_key(struct rnl_job *job)
 {
 	return rnl__atomic(&job->key);
 }
 
-/* Joins those that wait; true: none does, and the gate is this job's. */
-static bool enter(struct rnl_order *order, struct rnl_job *job)
+/* Return: whether the gate is this job's; else the job waits in the inbox. */
+static bool get_gate(struct rnl_order *order, struct rnl_job *job)
 {
-	uint64_t waiting = rnl__peek(waiting_of(order));
+	struct rnl__inbox *inbox = inbox_of(order);
 
-	do {
-		job->link = list_of(waiting);
-	} while (!exchange(order, &waiting, waiting & BUSY ? (uintptr_t)job | BUSY : BUSY));
-	return !(waiting & BUSY);
+	if (rnl__inbox_arm(inbox, false))
+		return true;
+	if (!rnl__inbox_put(inbox, job, &job->link))
+		return false;
+	/* The gate was given back in between: the job is the oldest one in the inbox. */
+	order->first = rnl__job_in_order(rnl__inbox_take_all(inbox))->link;
+	return true;
 }
 
 /* Whether the submit is over; if not, the gate is the submit's from now on. */
@@ -71,7 +58,7 @@ static bool is_ready(struct rnl_order *order, struct rnl_job *job)
 	 * [order.K1] acq_rel: of this and the end of the submit one is first; the job as it was
 	 * accepted, or `first`, to the second; pairs with [order.K2]
 	 */
-	return !atomic_compare_exchange_strong_explicit(key_of(job), &key, key | AT_GATE,
+	return !atomic_compare_exchange_strong_explicit(order_key(job), &key, key | AT_GATE,
 							memory_order_acq_rel,
 							memory_order_acquire);
 }
@@ -79,16 +66,13 @@ static bool is_ready(struct rnl_order *order, struct rnl_job *job)
 /* The next job at the gate; NULL: the gate is another's or free, and the order may be gone. */
 static struct rnl_job *next_job(struct rnl_order *order)
 {
-	uint64_t waiting;
+	struct rnl__inbox *inbox = inbox_of(order);
 	struct rnl_job *job;
 
-	if (!order->first) {
-		waiting = rnl__peek(waiting_of(order));
-		while (!exchange(order, &waiting, list_of(waiting) ? BUSY : 0))
-			;
-		if (!list_of(waiting))
+	while (!order->first) {
+		order->first = rnl__job_in_order(rnl__inbox_take_all(inbox));
+		if (!order->first && rnl__inbox_arm(inbox, true))
 			return NULL;
-		order->first = rnl__job_in_order(list_of(waiting));
 	}
 	job = order->first;
 	order->first = job->link;
@@ -96,7 +80,7 @@ static struct rnl_job *next_job(struct rnl_order *order)
 }
 
 /* Queues jobs, from this one on, until one has to wait for its barrier. */
-static void go_on(struct rnl_order *order, struct rnl_job *job, bool issued)
+static void order_go_on(struct rnl_order *order, struct rnl_job *job, bool issued)
 {
 	for (; job; job = next_job(order), issued = false) {
 		if (!issued && rnl__job_after_round(job) != RNL__NO_ROUND &&
@@ -111,25 +95,26 @@ static void go_on(struct rnl_order *order, struct rnl_job *job, bool issued)
 /* The job at the gate, whose round is issued. */
 static void gate_issued(struct rnl_job *job)
 {
-	go_on((struct rnl_order *)(uintptr_t)job->key, job, true);
+	order_go_on((struct rnl_order *)(uintptr_t)job->key, job, true);
 }
 
 void rnl__order_enter(struct rnl_order *order, struct rnl_job *job)
 {
 	job->flags |= RNL__JOB_ORDERED;
-	/* relaxed, both: [order.W1] publishes it, or else no other thread looks at it */
-	atomic_store_explicit(key_of(job), (uintptr_t)order | UNREADY, memory_order_relaxed);
-	if (enter(order, job))
+	/* relaxed, both: [inbox.P1] publishes it, or else no other thread looks at it */
+	atomic_store_explicit(order_key(job), (uintptr_t)order | UNREADY, memory_order_relaxed);
+	if (get_gate(order, job))
 		/* relaxed */
-		atomic_store_explicit(key_of(job), (uintptr_t)order | UNREADY | AT_GATE,
+		atomic_store_explicit(order_key(job), (uintptr_t)order | UNREADY | AT_GATE,
 				      memory_order_relaxed);
 }
 
 void rnl__order_ready(struct rnl_order *order, struct rnl_job *job)
 {
 	/* [order.K2] acq_rel: as [order.K1]; pairs with [order.K1] */
-	if (atomic_exchange_explicit(key_of(job), (uintptr_t)order, memory_order_acq_rel) & AT_GATE)
-		go_on(order, job, false);
+	if (atomic_exchange_explicit(order_key(job), (uintptr_t)order,
+				     memory_order_acq_rel) & AT_GATE)
+		order_go_on(order, job, false);
 }
 
 int rnl__order_check(const struct rnl_order *order)
@@ -150,6 +135,7 @@ int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint64_t key)
 	if (!order)
 		return rnl__invalid(&pool->log, "rnl_order_init(): the order is NULL");
 	memset(order, 0, sizeof(*order));
+	(void)rnl__inbox_arm(inbox_of(order), true);
 	order->pool = pool;
 	order->key = key;
 	order->go_on = gate_issued;
@@ -161,8 +147,8 @@ void rnl_order_fini(struct rnl_order *order)
 {
 	if (!order || !order->pool || rnl__generation_check(order->generation))
 		return;
-	/* [order.W2] acquire: no thread touches the order any more; pairs with [order.W1] */
-	while (atomic_load_explicit(waiting_of(order), memory_order_acquire))
+	/* From then on no thread touches the order. */
+	while (!rnl__inbox_arm(inbox_of(order), false))
 		rnl__nap(NAP_NS);
 	order->pool = NULL;
 }

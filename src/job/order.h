@@ -8,9 +8,9 @@
  *	time waits for its barrier, deferred as any other; those behind it wait in the order.  The
  *	thread that finds the job's round issued calls `go_on` of the order, which queues the job and
  *	goes on with the next one.
- *	`waiting` is one word: BUSY, while a job or a thread is at the gate, and a list of jobs that
- *	came meanwhile.  A submit that finds 0 has the gate.  The thread at the gate takes the list
- *	when it has no jobs left, or gives the gate back: so one exchange decides who goes on.
+ *	`waiting` is an inbox (sys/inbox.h) of jobs that came while the gate was taken; it is armed
+ *	while the gate is free.  A submit that finds it armed has the gate.  The thread at the gate
+ *	takes the jobs of the inbox when it has none left, or arms it, which fails if a job came.
  *	`first` is the gate's.
  *	A job may also be counted by a barrier that another job of the order waits for.  So no two
  *	jobs wait for each other, a submit does this in turn: it takes the snapshot of the barrier

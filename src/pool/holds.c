@@ -73,7 +73,7 @@ static struct rnl__hold_slot *slot_of(struct rnl_pool *pool, uint32_t id)
 /* Any thread; the slot is the caller's. */
 static void put_back(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 {
-	rnl__inbox_put(&worker_of(pool, slot->id)->freed_holds, slot, &slot->link);
+	(void)rnl__inbox_put(&worker_of(pool, slot->id)->freed_holds, slot, &slot->link);
 }
 
 /* Makes a chunk of free slots.  False: no memory, or too many. */
@@ -101,7 +101,7 @@ static bool make_chunk(struct rnl__worker *w)
 /* Asks the keeper to put back slots that were released.  False: it has none. */
 static bool ask_for_slots(struct rnl__worker *w)
 {
-	if (!rnl__peek(&w->pool->keeper.left_holds.first))
+	if (!rnl__inbox_holds(&w->pool->keeper.left_holds))
 		return false;
 	w->holds.nr_taken = 0;
 	rnl__keeper_expect(&w->pool->keeper.self, rnl__now());
@@ -115,7 +115,7 @@ static void await_slots(struct rnl__worker *w)
 
 	if (holds->free || holds->nr_fresh || slots_before(holds->nr_chunks) < MANY)
 		return;
-	for (int i = 0; i < NAPS && !rnl__peek(&w->freed_holds.first) && ask_for_slots(w); i++)
+	for (int i = 0; i < NAPS && !rnl__inbox_holds(&w->freed_holds) && ask_for_slots(w); i++)
 		rnl__nap(NAP_NS);
 }
 
@@ -213,7 +213,7 @@ static void end(struct rnl_pool *pool, struct rnl__hold_slot *slot, bool in_heap
 	struct rnl_job *job = rnl__own_read(&slot->job);
 
 	if (in_heap)
-		rnl__inbox_put(&pool->keeper.left_holds, slot, &slot->link);
+		(void)rnl__inbox_put(&pool->keeper.left_holds, slot, &slot->link);
 	else
 		put_back(pool, slot);
 	if (result < 0)
@@ -263,7 +263,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	};
 	if (late_at == RNL__NEVER)
 		return 0;
-	rnl__inbox_put(&w->pool->keeper.came_holds, slot, &slot->next);
+	(void)rnl__inbox_put(&w->pool->keeper.came_holds, slot, &slot->next);
 	/* [holds.E1] full barrier: the slot came before the look; pairs with [queue.W2] */
 	rnl__full_barrier();
 	rnl__keeper_expect(&w->pool->keeper.self, late_at);

@@ -30,14 +30,7 @@ void rnl__worker_forget_joins(struct rnl__worker *w)
 
 void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job)
 {
-	struct rnl_job *head = rnl__peek(&w->returned);
-
-	do {
-		job->link = head;
-		/* [worker.B1] release: the job, and what it waited for; pairs with [worker.B2] */
-	} while (!atomic_compare_exchange_weak_explicit(&w->returned, &head, job,
-							memory_order_release,
-							memory_order_relaxed));
+	(void)rnl__inbox_put(&w->returned, job, &job->link);
 	/*
 	 * [worker.B3] full barrier: the job is there before the look whether its worker sleeps;
 	 * pairs with [park.S1], [bell.L2]

@@ -112,7 +112,7 @@ struct rnl__worker {
 	bool stays;			/* its thread does not end: the device has failed */
 	_Atomic uint32_t present;	/* a latch: its thread may touch the worker, or the pool */
 	_Atomic uint32_t commands;
-	_Atomic(struct rnl_job *) returned; /* have waited for a round or for holds, and go on */
+	struct rnl__inbox returned;	/* jobs that waited for a round or for holds, and go on */
 	struct rnl__inbox freed_holds;	/* slots that were put back */
 	pthread_t thread;
 
@@ -167,8 +167,7 @@ void rnl__worker_return(struct rnl__worker *w, struct rnl_job *job);
 /* Whether a job was returned; rnl__park_prepare() orders it, or the owner looks again. */
 static inline bool rnl__worker_has_returned(struct rnl__worker *w)
 {
-	/* relaxed: the exchange that takes the jobs orders them */
-	return atomic_load_explicit(&w->returned, memory_order_relaxed) != NULL;
+	return rnl__inbox_holds(&w->returned);
 }
 
 /* Whether a worker may take what is placed on the device of another one, or its own. */

@@ -222,11 +222,9 @@ static void go_on(struct rnl__worker *w, struct rnl_job *job)
 
 void rnl__complete_returned(struct rnl__worker *w)
 {
-	/* [worker.B2] acquire: the jobs, and what they waited for; pairs with [worker.B1] */
-	struct rnl_job *job = atomic_exchange_explicit(&w->returned, NULL, memory_order_acquire);
-	struct rnl_job *next;
+	struct rnl_job *job, *next;
 
-	for (job = rnl__job_in_order(job); job; job = next) {
+	for (job = rnl__job_in_order(rnl__inbox_take_all(&w->returned)); job; job = next) {
 		next = job->link;
 		rnl__tsan_acquire(job);
 		if (job->flags & RNL__JOB_TELLS) {

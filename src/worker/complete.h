@@ -16,7 +16,7 @@
  *
  *	A job that left nothing on the stream, or did not run, begins at `complete`.
  *	A job after a barrier that comes to `complete` before its round has ended is held back: the
- *	thread that ends the round pushes it on the worker's stack `returned`, and the worker
+ *	thread that ends the round pushes it on the worker's inbox `returned`, and the worker
  *	goes on with it.  So all counts stay the worker's own.
  *	A device that has failed passes every job at once, with -EIO.
  *	A barrier learns of several jobs at once: while the worker's next job is of this round

@@ -414,7 +414,7 @@ again:		slab_reserve();
 			if
 			:: last -> last = false;
 #ifndef BREAK_LATE
-				late = late | bit(r)	/* [batch.L1] */
+				late = late | bit(r)	/* [inbox.P1] */
 #endif
 			:: else
 			fi;
@@ -488,7 +488,7 @@ inline take_slot(i)
 
 inline take_late()
 {
-	d_step { late_first = late_first | late; late = 0 };	/* [batch.L2] */
+	d_step { late_first = late_first | late; late = 0 };	/* [inbox.T1] */
 	d_step {
 		r = 0;
 		do

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a completion queue: rnl__cq_push_chain() of one job, take_all(), arm(), reap() and
- * rnl_cq_destroy() of src/job/cq.c ([cq.P1], T1, A1, W1), and the latch `writing`.
+ * Model of a completion queue: rnl__cq_push_chain() of one job, arm(), reap() and rnl_cq_destroy() of
+ * src/job/cq.c ([cq.W1]), and the latch `writing`; and of the inbox below it, src/sys/inbox.h, all of
+ * it ([inbox.P1], T1, A1).
  *
  * Two workers push a job each, and push it again after a reap, so its address comes back (ABA).
  * The reader is an event loop: it sleeps until the descriptor is readable, then reaps once, up to
@@ -19,10 +20,11 @@
  *
  * Broken: BREAK_LOOK arm() does not look again after it emptied the descriptor of an armed queue;
  * BREAK_ORDER it empties the descriptor after it armed; BREAK_STORE it arms by a load and a
- * store; BREAK_TOLD a reap that stops early does not write; BREAK_CLEAR an emptied descriptor is
- * not noted; BREAK_WAIT destroy does not wait for a writer; BREAK_DROP a reap drops the job
- * before it read its link; BREAK_PUSH a push writes by the head that it saw first; BREAK_COUNT
- * the arming is seen before `writing` is counted, as without the release of [cq.A1].
+ * store; BREAK_TAKE a take is a load and a store; BREAK_LINK a put that tries again keeps its first
+ * link; BREAK_PUSH a put returns whether the head that it saw first was ARMED; BREAK_TOLD a reap that
+ * stops early does not write; BREAK_CLEAR an emptied descriptor is not noted; BREAK_WAIT destroy does
+ * not wait for a writer; BREAK_DROP a reap drops the job before it read its link; BREAK_COUNT the
+ * arming is seen before `writing` is counted, as without the release of [inbox.A1].
  */
 #define NONE 0
 #define ARMED 9
@@ -40,7 +42,7 @@ byte reaped;
 #define touch_job(j) assert(!users[j])
 #define touch_queue() assert(!freed)
 
-/* ---- rnl__cq_push_chain() ---- */
+/* ---- rnl__cq_push_chain(), rnl__inbox_put() ---- */
 
 inline push(j)
 {
@@ -48,11 +50,15 @@ inline push(j)
 	h = head;
 	do
 	::	touch_job(j);
+#ifdef BREAK_LINK
+		link[j] = (linked -> link[j] : (h == ARMED -> NONE : h)); linked = true;
+#else
 		link[j] = (h == ARMED -> NONE : h);
+#endif
 #ifdef BREAK_PUSH
 		seen = (seen == NONE -> h : seen);
 #endif
-		atomic {				/* [cq.P1] */
+		atomic {				/* [inbox.P1] */
 			touch_queue();
 			if
 			:: head == h -> head = j; break
@@ -78,11 +84,17 @@ proctype worker(byte j)
 #ifdef BREAK_PUSH
 	byte seen;
 #endif
+#ifdef BREAK_LINK
+	bool linked;
+#endif
 
 	push(j);
 	atomic { users[j] -> users[j] = false };	/* its caller submits it again */
 #ifdef BREAK_PUSH
 	seen = NONE;
+#endif
+#ifdef BREAK_LINK
+	linked = false;
 #endif
 	push(j)
 }
@@ -100,11 +112,12 @@ inline drop(j)			/* rnl__job_drop() */
 
 inline take_all()
 {
-	atomic { job = head; head = NONE };		/* [cq.T1] */
-	if
-	:: job == ARMED -> writing--; job = NONE
-	:: else
-	fi;
+#ifdef BREAK_TAKE
+	job = head; head = NONE;
+#else
+	atomic { job = head; head = NONE };		/* [inbox.T1] */
+#endif
+	assert(job != ARMED);
 	d_step {					/* reverses it; the jobs are ours */
 		first = NONE;
 		do
@@ -143,7 +156,7 @@ inline arm()
 		:: else -> writing--
 		fi
 #else
-		atomic {				/* [cq.A1] */
+		atomic {				/* [inbox.A1] */
 			if
 			:: head == NONE -> head = ARMED; armed = true
 			:: else
@@ -243,8 +256,7 @@ active proctype reader()
 		:: else
 		fi
 	od;
-	take_all();					/* disarms */
-	assert(first == NONE);
+	atomic { assert(head == ARMED && writing > 0); writing-- };	/* of the last arming */
 #ifndef BREAK_WAIT
 	writing == 0;					/* rnl__latch_wait() */
 #endif

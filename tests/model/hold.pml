@@ -55,7 +55,7 @@ inline end_hold(i)
 #endif
 	:: else ->
 		touch_job();
-		d_step { touch_pool(); assert(!runs && !returned); returned = true };	/* [worker.B1] */
+		d_step { touch_pool(); assert(!runs && !returned); returned = true };	/* [inbox.P1] */
 		touch_pool();				/* rnl__park_wake() */
 		break
 	od;

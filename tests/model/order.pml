@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of an order's gate: enter(), next_job(), is_ready(), rnl__order_ready(), go_on() [order.W1,
- * K1, K2] of src/job/order.c, called as submit() of submit.c does, with rnl__rounds_defer() and the
- * seal, the count and the issue of a round as one step each (barrier.pml has those).
+ * Model of an order's gate: get_gate(), next_job(), is_ready(), rnl__order_ready(), order_go_on() of
+ * src/job/order.c [order.K1, K2], on an inbox that is armed while the gate is free [inbox.P1, T1, A1],
+ * called as submit() of submit.c does, with rnl__rounds_defer() and the seal, the count and the issue
+ * of a round as one step each (barrier.pml has those).
  *
  * One thread submits jobs 1 and 2, another one jobs 3 and 4. Jobs 1 and 4 come after a round each. A
  * round counts a job of the other thread, 3 or 2, if that job was counted before the seal. A thread
@@ -16,7 +17,8 @@
  * ended. No job is left: that is an invalid end state.
  *
  * Broken: BREAK_BUSY a submit that finds the gate taken queues its job at once; BREAK_FREE the gate is
- * given back without a look for jobs that came; BREAK_LIST the list is taken by a load and a store;
+ * given back without a look for jobs that came; BREAK_OWN a submit that gets the gate by its put
+ * leaves its job in the inbox; BREAK_LIST the list is taken by a load and a store;
  * BREAK_ORDER the list is queued as it was pushed, last job first; BREAK_DEFER a thread goes on with
  * the next job when its own was deferred; BREAK_COUNT a job is counted before it has its place;
  * BREAK_READY the gate marks a job that is not ready by a load and a store; BREAK_SOON it goes on
@@ -24,8 +26,8 @@
  */
 #define JOBS 4
 
-bool busy;			/* `waiting`: its bit, */
-byte list[JOBS], nr_list;	/* ... and its list, the last one first */
+bool armed = true;		/* `waiting`: ARMED, */
+byte list[JOBS], nr_list;	/* ... or a list, the last one first */
 byte first[JOBS], nr_first;	/* `first` */
 bool issued[JOBS + 1], at_round[JOBS + 1];	/* of the round that a job comes after; deferred there */
 bool in_queue[JOBS + 1];
@@ -48,48 +50,57 @@ inline queue(job)
 	}
 }
 
+inline take_all()			/* the oldest one is the last of first[] */
+{
+#ifdef BREAK_LIST
+	k = nr_list;
+	d_step {
+#else
+	d_step {					/* [inbox.T1] */
+		k = nr_list;
+#endif
+		nr_list = 0;
+		do					/* rnl__job_in_order() */
+		:: k > 0 ->
+			k--;
+#ifdef BREAK_ORDER
+			first[nr_first] = list[nr_first];
+#else
+			first[nr_first] = list[k];
+#endif
+			nr_first++
+		:: else -> break
+		od
+	}
+}
+
 inline next_job()
 {
 	d_step { assert(!over && at_gate == 1) };
-	if
-	:: nr_first
+	do
+	:: nr_first -> break
 	:: else ->
+		take_all();
+		if
+		:: nr_first
+		:: else ->
+			atomic {			/* [inbox.A1] */
+				if
 #ifdef BREAK_FREE
-		if
-		:: nr_list -> skip
-		:: else -> at_gate--; busy = false; job = 0; goto gone
-		fi;
-#endif
-#ifdef BREAK_LIST
-		k = nr_list;
-		if
-		:: k == 0 -> d_step { at_gate--; busy = false; job = 0 }; goto gone
-		:: else
-		fi;
-		d_step {
+				:: true ->
+					nr_list = 0;
 #else
-		atomic {				/* [order.W1] */
-			k = nr_list;
-			if
-			:: k == 0 -> d_step { at_gate--; busy = false; job = 0 }; goto gone
-			:: else
-			fi;
+				:: nr_list == 0 ->
 #endif
-			nr_list = 0;
-			do				/* rnl__job_in_order() */
-			:: k > 0 ->
-				k--;
-#ifdef BREAK_ORDER
-				first[nr_first] = list[nr_first];
-#else
-				first[nr_first] = list[k];
+					d_step { armed = true; at_gate--; job = 0 }; goto gone
+#ifndef BREAK_FREE
+				:: else
 #endif
-				nr_first++
-			:: else -> break
-			od
-		}
-	fi;
-	d_step {					/* oldest first: the last of the list was pushed last */
+				fi
+			}
+		fi
+	od;
+	atomic {					/* oldest first: the last of the list was pushed last */
 		job = first[nr_first - 1];
 		nr_first--
 	}
@@ -162,19 +173,33 @@ proctype submitter(byte one)
 		key[job] = UNREADY;
 #ifdef BREAK_BUSY
 		if
-		:: busy && !after(job) ->
+		:: !armed && !after(job) ->
 			counted[job] = true; key[job] = READY;
 			queue(job); job = 0; has = false; goto sent_it
 		:: else
 		fi;
 #endif
-		atomic {				/* enter() */
-			has = !busy;
+		d_step { has = armed; armed = false };	/* [inbox.A1] */
+		if
+		:: has
+		:: else ->
+			d_step {			/* [inbox.P1] */
+				list[nr_list] = job; nr_list++;
+				has = armed; armed = false
+			};
 			if
-			:: has -> busy = true; key[job] = AT_GATE
-			:: else -> list[nr_list] = job; nr_list++
+			:: has ->			/* it was given back in between */
+#ifndef BREAK_OWN
+				take_all();
+				d_step { nr_first--; assert(first[nr_first] == job) }
+#endif
+			:: else
 			fi
-		};
+		fi;
+		if
+		:: has -> key[job] = AT_GATE
+		:: else
+		fi;
 #ifndef BREAK_COUNT
 		counted[job] = true;			/* accept_chain() */
 #endif
@@ -216,7 +241,7 @@ proctype issuer(byte one)
 
 active proctype owner()
 {
-	nr_queued == JOBS && !busy;			/* rnl_order_fini() */
+	nr_queued == JOBS && armed;			/* rnl_order_fini() */
 	over = true
 }
 

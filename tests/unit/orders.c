@@ -11,6 +11,7 @@
 
 #include "sys/clock.h"
 #include "job/job.h"
+#include "sys/inbox.h"
 #include "sys/latch.h"
 #include "pool/park.h"
 #include "pool/choose.h"
@@ -44,6 +45,7 @@ static struct {
 	struct rnl__lot lot;
 	struct rnl__worker worker;
 	struct rnl__tally deferred, delayed;
+	struct rnl__inbox inbox;
 	struct work work[3];
 	_Atomic uint32_t latch;
 	int parts[2];
@@ -366,6 +368,84 @@ static void claim(void)
 TEST(who_claims_a_job_again_may_overwrite_it, .timeout_s = 60)
 {
 	check(begin_claimed, nothing, end_it, claim, claim);
+}
+
+/* ---- inboxes ----------------------------------------------------------------- */
+
+/* Return: whether the inbox was armed. */
+static bool put_in_inbox(unsigned i)
+{
+	all.work[i].written = 1;
+	return rnl__inbox_put(&all.inbox, &all.work[i].job, &all.work[i].job.link);
+}
+
+static void put_one(void)
+{
+	(void)put_in_inbox(0);
+}
+
+static void put_two_more(void)
+{
+	(void)put_in_inbox(1);
+	(void)put_in_inbox(2);
+}
+
+static void take_inbox(void)
+{
+	struct rnl_job *job = rnl__job_in_order(rnl__inbox_take_all(&all.inbox)), *next;
+
+	for (; job; job = next) {
+		next = job->link;
+		right(job != &all.work[2].job || all.work[1].taken);
+		run_it(job);
+	}
+}
+
+static void take_the_rest(void)
+{
+	take_inbox();
+	right(all.work[0].taken && all.work[1].taken && all.work[2].taken);
+}
+
+TEST(who_takes_an_inbox_sees_what_was_put_in_order, .timeout_s = 60)
+{
+	check(nothing, take_the_rest, put_one, put_two_more, take_inbox);
+}
+
+static void begin_armed(void)
+{
+	right(rnl__inbox_arm(&all.inbox, true));
+}
+
+/* Like an order's gate: who finds the inbox armed takes, until it is empty; the others put. */
+static void take_or_put(unsigned i)
+{
+	if (rnl__inbox_arm(&all.inbox, false)) {
+		all.work[i].written = 1;
+		run_it(&all.work[i].job);
+	} else if (!put_in_inbox(i)) {
+		return;
+	}
+	do {
+		all.effect++;
+		take_inbox();
+	} while (!rnl__inbox_arm(&all.inbox, true));
+}
+
+static void take_or_put_first(void)
+{
+	take_or_put(0);
+}
+
+static void take_or_put_two(void)
+{
+	take_or_put(1);
+	take_or_put(2);
+}
+
+TEST(who_finds_an_inbox_armed_sees_what_was_done_before, .timeout_s = 60)
+{
+	check(begin_armed, take_the_rest, take_or_put_first, take_or_put_two);
 }
 
 /* ---- barriers ---------------------------------------------------------------- */
