@@ -76,6 +76,7 @@ extern "C" {
 
 struct rnl_pool;
 struct rnl_job;
+struct rnl_order;
 struct rnl_barrier;
 struct rnl_cq;
 
@@ -420,54 +421,86 @@ RNL_API int rnl_pool_device(struct rnl_pool *pool, unsigned device, struct rnl_d
  */
 struct rnl_job {
 	int (*fn)(struct rnl_job *job);
-	void *link;		/* the next job of the one list that the job is on */
 	struct rnl_pool *pool;
+	void *link;		/* the next job of the one list that the job is on */
 	uint32_t state;
-	uint8_t phase;
-	uint8_t worker;
-	uint8_t rounds;		/* of its barriers */
-	uint8_t device;		/* of its pool, if it is placed on one; and a bit */
 	uint32_t generation;
-	int32_t result;
-	int32_t device_error;
 	uint32_t flags;
-	struct rnl_barrier *barrier;
+	uint8_t phase;
+	uint8_t rounds;		/* of its barriers */
+	uint16_t worker;
+	int32_t result;
 	union {
+		uint32_t cancels; /* of all jobs, before its submit; until it is started */
+		int32_t device_error; /* from then on */
+	};
+	struct rnl_barrier *barrier;
+	union {			/* flags say which */
 		struct rnl_barrier *after;
-		void *before;	/* while it is delayed: what leads to it in the heap, or its list */
+		struct rnl_job_more *more;
 	};
 	union {			/* flags say which */
 		struct rnl_cq *cq;
 		void (*on_done)(struct rnl_job *job);
 	};
 	struct rnl_job *then;	/* the next job of its chain */
-	union {			/* flags say which; it stays from submit to submit */
-		uint64_t given_key;
-		struct rnl_order *order;
-	};
-	union {
-		uint64_t key;	/* until the job is issued */
-		void *cancelled; /* while it is delayed, and cancelled: the next such job */
-		void *waiting;	/* while it waits for its holds: its place among them */
-		uint64_t seq;	/* from then on: its sequence on the worker's stream */
-	};
-	void *user;		/* the program's */
+	uint64_t key;
 	uint64_t deadline_ns;
 	union {
-		uint64_t submit_ns; /* until the function has returned */
-		uint64_t return_ns; /* from then on */
+		uint64_t submit_ns; /* until its function has returned */
+		uint64_t seq;	/* from then on: its sequence on the worker's stream */
+		void *waiting;	/* while it waits for its holds: its place among them */
 	};
-	uint32_t staff;		/* its generation, of a keyed job */
+	void *user;		/* the program's */
 	union {
 		uint32_t producer; /* until its function is called */
 		uint32_t holds;	/* from then on: those not released, and one of the worker's */
 	};
+	uint16_t staff;		/* its generation, of a keyed job */
+	uint8_t device;		/* of its pool, if it is placed on one; and a bit */
+	uint8_t unused;
+	uint64_t reserved;
 };
+
+/* A barrier that a job comes after: struct rnl_job_more. */
+struct rnl_after {
+	struct rnl_barrier *barrier;
+	uint64_t round;		/* the library's */
+};
+
+enum rnl_when {
+	RNL_NOW = 0,
+	RNL_SPACE = 1,	/* the pool has room: at most half of max_queued jobs are in the workers'
+			 * queues, at most half are deferred, at most half are behind others, and
+			 * rnl_submit_wait() blocks no thread for either of the latter */
+	RNL_EMPTY = 2	/* the pool is closed, and all other jobs are done, or in their completion
+			 * queue */
+};
+
+/*
+ * What few jobs have: rnl_job_set_more(). It is memory of the program's, of one job, and is not changed
+ * while that is submitted and not done. It begins as RNL_JOB_MORE_INIT. The second part belongs to the
+ * library.
+ */
+struct rnl_job_more {
+	int64_t start_ns;	/* a time of rnl_clock(), not before which it is queued; 0: none */
+	struct rnl_order *order; /* NULL: none */
+	struct rnl_after *after; /* further barriers that it comes after: rnl_job_after() */
+	uint32_t nr_after;
+	uint32_t when;		/* enum rnl_when: what it waits for, as a notice */
+	uint8_t trace_id[16];	/* is in a trace with the job, unless it is zero: a W3C trace-id, say */
+
+	struct rnl_job *job;
+	struct rnl_barrier *first; /* of rnl_job_after() */
+	uint64_t gate;		/* whether it is ready in its order, and at its head */
+	void *next, *before, *child, *cancelled; /* while it is delayed */
+};
+#define RNL_JOB_MORE_INIT { 0, NULL, NULL, 0, RNL_NOW, { 0 }, NULL, NULL, 0, NULL, NULL, NULL, NULL }
 
 /*
  * Makes a job. `user` is NULL afterwards.
  * @job: memory of the program; not a job that was submitted and is not done.
- * @fn: NULL: the job is a notification only: rnl_barrier_notify(), rnl_submit_when(). Else a worker
+ * @fn: NULL: the job is a notification only: rnl_barrier_notify(), enum rnl_when. Else a worker
  *	calls it once for each accepted submit. It issues work to the worker's implicit stream and
  *	returns without waiting for that work. Its return value becomes the job's result: 0 or a
  *	positive number of its own, or a negative errno, and then the job has failed. A positive
@@ -701,11 +734,12 @@ RNL_API int rnl_job_args(size_t bytes, void **memp);
  * placed on different devices have no order.
  * An urgent job cannot have a key, because it overtakes other jobs; nor can a job behind another one
  * (rnl_job_then()), which runs where the first one does.
- * @key: any number: a connection, a tenant, a file. RNL_KEY_WORKER(i) is a key, too.
+ * @key: any number: a connection, a tenant, a file. RNL_KEY_WORKER(i) is a key, too. RNL_KEY_NONE takes
+ *	the job's key away.
  * Ordering: the order of submits by different threads is the order in which they happened, if one
  *	happened before the other. A job that comes after a barrier gets its place when the last
- *	job of the barrier is issued; two such jobs have no order, but by rnl_job_order(). Jobs that have
- *	a time (rnl_job_at()) are queued in the order of their times.
+ *	job of the barrier is issued; two such jobs have no order, but by a struct rnl_order. Jobs that
+ *	have a time are queued in the order of their times.
  * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not
  *	done; -EOWNERDEAD.
  * Since: 0.2
@@ -720,6 +754,7 @@ RNL_API int rnl_job_key(struct rnl_job *job, uint64_t key);
  * the number of a worker among those of its device.
  */
 #define RNL_KEY_WORKER(i) (UINT64_MAX - UINT64_C(1) * (i))
+#define RNL_KEY_NONE (UINT64_MAX - RNL_WORKERS_MAX)
 
 /*
  * An order: jobs that start in the order of their submits though they come after different barriers;
@@ -734,7 +769,6 @@ struct rnl_order {
 	uint64_t key;
 	void *waiting;		/* jobs that came while another one waits */
 	struct rnl_job *first;	/* those that were taken off there, in their order */
-	void (*go_on)(struct rnl_job *job);	/* the job at the gate has its round issued */
 	uint32_t generation;
 	uint32_t reserved;
 };
@@ -758,57 +792,72 @@ RNL_API int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint6
 RNL_API void rnl_order_fini(struct rnl_order *order);
 
 /*
- * Puts a job in an order, for this submit and later ones: it starts behind the jobs of the order that
- * were submitted before, and has the order's key. A job that comes after a barrier waits for that in
- * no queue, and the jobs behind it in the order wait with it; jobs of the key that have no order, and
- * above all the barrier's own, go on. A job only waits for jobs that were submitted earlier, in this
- * order or another one, so orders cannot deadlock: also if a job of the order is in a barrier that
- * another one comes after, and both are submitted at once.
- * @order: belongs to the pool that the job is submitted to, and stays for as long as it is submitted;
- *	NULL: takes the order, or the key, away from the job.
- * Context: a submit of such a job may queue jobs of other threads that wait in the order.
- * Ordering: submits by different threads have the order in which they happened, if one happened
- *	before the other. Jobs of an order start in it; a cancelled or expired one completes in its
- *	turn.
- * Return: 0; -EINVAL job is NULL or was not initialised, or the order was not initialised; -EBUSY the
- *	job was submitted and is not done; -EOWNERDEAD. The jobs of an order count as deferred until
- *	they are queued.
- * Since: 0.2
- */
-RNL_API int rnl_job_order(struct rnl_job *job, struct rnl_order *order);
-
-/*
  * The time now: CLOCK_MONOTONIC, in nanoseconds.
  * Since: 0.1
  */
 RNL_API int64_t rnl_clock(void);
 
 /*
- * Delays a job: its next accepted submit queues it at a time, not before. On an idle machine it starts
- * within a millisecond of its time. For a job that starts each 10 ms, let its callback add 10 ms to
- * its last time, set it and submit the job again, unless a flag of the program says that this was the
- * last time: a cancel may come while the job runs, and is forgotten by its next submit. Jobs that are
- * delayed cost the pool O(log n) each, on average, and so does a cancel of one.
- * @start_ns: nanoseconds of rnl_clock(), at most 366 days from now; a time in the past is now; 0 or
- *	less: the job has no time. A time of day is refused: it is decades later. A deadline counts
- *	from it.
- * A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
- * its time has come; its barrier does. Its submit returns -EAGAIN only if its barrier counts too many
- * jobs, or there is no space for the jobs behind it. rnl_job_cancel() completes it within 10 ms (the
- * first one of a million within some 100 ms), and rnl_pool_close() completes delayed jobs with
- * -ECANCELED. A job that comes after a barrier, is behind another one or is in an order cannot have a
- * time.
- * Return: 0; -EINVAL job is NULL or was not initialised, or start_ns is more than 366 days from now;
- *	-EBUSY the job was submitted and is not done; -EOWNERDEAD.
+ * Names what few jobs have: a time, an order, several barriers to come after, what a notice waits for,
+ * a trace id. It is looked at with each submit, which refuses what cannot be together.
+ *
+ * `start_ns` delays the job: its submit queues it at that time, not before; one that has passed is now.
+ * On an idle machine it starts within a millisecond of its time. It may be 366 days from now at most: a
+ * time of day is refused, as it is decades later. For a job that starts each 10 ms, let its callback add
+ * 10 ms to the time and submit the job again, unless a flag of the program says that this was the last
+ * time: a cancel may come while the job runs, and is forgotten by its next submit. A deadline counts from
+ * the time. A delayed job is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it
+ * until its time has come; its barrier does. Its submit returns -EAGAIN only if its barrier counts too
+ * many jobs, or there is no space for the jobs behind it. Delayed jobs cost the pool O(log n) each, on
+ * average, and so does a cancel of one: it completes within 10 ms (the first one of a million within
+ * some 100 ms). rnl_pool_close() completes delayed jobs with -ECANCELED.
+ *
+ * `order` has the job start behind the jobs of the order that were submitted before, with the order's
+ * key. If it comes after barriers it waits for these in no queue, and the jobs behind it in the order
+ * wait with it; jobs of the key that have no order, and above all the barriers' own, go on. A job only
+ * waits for jobs that were submitted earlier, in this order or another one, so orders cannot deadlock:
+ * also if a job of the order is in a barrier that another one comes after, and both are submitted at
+ * once. Submits by different threads have the order in which they happened, if one happened before the
+ * other. A submit may queue jobs of other threads that wait in the order. Its jobs count as deferred
+ * until they are queued. A cancelled or expired one completes in its turn.
+ *
+ * `after` has the job come after further barriers, each as rnl_job_after() says: after the tasks that a
+ * task of a graph needs, say, each of which is in a barrier of its own. It starts when the jobs that all
+ * of them count at its submit are issued, and is done when these are.
+ *
+ * `when` makes the job a notice, which starts when the pool has room, or has ended, or at once if that is
+ * so already. It is for an event loop, which cannot block in rnl_submit_wait() or rnl_pool_drain(): the
+ * notice's function, its callback or its completion queue notifies the loop. A notice needs no
+ * function: rnl_job_init() takes NULL. It is a job: while all workers are in functions, or callbacks,
+ * it waits until one of them returns. It comes once for each submit, which never returns -EAGAIN.
+ * RNL_SPACE is for backpressure: a server that gets -EAGAIN stops reading its sockets, submits a
+ * notice, and reads again when it comes. A notice that finds no room at its submit starts before the
+ * queued jobs then; one that finds room starts after them, so that it may submit itself again. A
+ * submit may still find no space: in the part of max_queued that a key's worker, one device's workers
+ * or the urgent ones have, for a chain of more than half of max_queued jobs, or in its barrier.
+ * RNL_EMPTY reports the end of a pool to the loop that closed or stopped it. It may be submitted
+ * before or after the close, also when the device has failed (then it completes with -EIO). Only
+ * rnl_job_cancel() cancels it: rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop() do not. A drain
+ * or a destroy of a closed pool waits for it, too.
+ * A waiting notice is in no queue, as a delayed job. rnl_pool_close() completes those for RNL_SPACE with
+ * -ECANCELED. A deadline counts from the submit, and is checked only when the notice starts. A notice
+ * may start some milliseconds late.
+ *
+ * A job behind another one has none of these but a trace id. A job with a time comes after no barrier and
+ * is in no order; a notice, besides, is in no barrier, leads to no job and has no key; a job in an order
+ * is not urgent, and has no other key than the order's.
+ * @more: NULL: the job has none of these. What rnl_job_after() has set stays.
+ * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not done;
+ *	-EOWNERDEAD.
  * Since: 0.2
  */
-RNL_API int rnl_job_at(struct rnl_job *job, int64_t start_ns);
+RNL_API int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more);
 
 /*
  * Submits a job, as it was set. Without a key any worker may run it, and jobs have no order of their
  * starts, whatever the number of workers: a job may start before one that was submitted earlier, by the
- * same thread, too. rnl_job_key(), rnl_job_order(), rnl_job_then() and rnl_job_after() give jobs an
- * order; rnl_job_at() gives a time.
+ * same thread, too. rnl_job_key(), rnl_job_then() and rnl_job_after() give jobs an
+ * order; rnl_job_set_more() has more, and a time.
  * If others are behind this job, by rnl_job_then(), they are submitted with it, all or none; the first
  * error is returned.
  * @job: belongs to the pool until it is done. On failure it remains the caller's, and its function
@@ -822,8 +871,8 @@ RNL_API int rnl_job_at(struct rnl_job *job, int64_t start_ns);
  *	max_in_flight is 1.
  * Return: 0; -EAGAIN a limit is reached, and passes by itself: the pool is full, of whose
  *	max_queued each worker's queue has a part, rounded up, so a key's worker may be full alone (an
- *	event loop keeps the job, and submits it again after its next reap, or its notice of
- *	rnl_submit_when()); or a thread waits in rnl_submit_wait() for a place of the same kind:
+ *	event loop keeps the job, and submits it again after its next reap, or its notice
+ *	for RNL_SPACE); or a thread waits in rnl_submit_wait() for a place of the same kind:
  *	as a deferred job, or for jobs behind this one; or the job's barrier counts 2^24 jobs that are not issued, or 2^30 that are
  *	not done; or the job comes after a barrier with seven rounds under way: rnl_barrier_add();
  *	-ESHUTDOWN the pool is closed; -EBUSY the job was
@@ -852,40 +901,6 @@ RNL_API int rnl_submit(struct rnl_pool *pool, struct rnl_job *job);
  * Since: 0.1
  */
 RNL_API int rnl_submit_wait(struct rnl_pool *pool, struct rnl_job *job, int64_t timeout_ns);
-
-enum rnl_when {
-	RNL_SPACE = 0,	/* the pool has room: at most half of max_queued jobs are in the workers'
-			 * queues, at most half are deferred, at most half are behind others, and
-			 * rnl_submit_wait() blocks no thread for either of the latter */
-	RNL_EMPTY = 1	/* the pool is closed, and all other jobs are done, or in their completion
-			 * queue */
-};
-
-/*
- * Submits a notice: a job that starts when the pool has room, or has ended, or at once if that is so
- * already. It is for an event loop, which cannot block in rnl_submit_wait() or rnl_pool_drain(): the
- * notice's function, its callback or its completion queue notifies the loop. A notice needs no
- * function: rnl_job_init() takes NULL. It is a job: while all workers are in functions, or callbacks,
- * it waits until one of them returns. It comes once for each submit.
- * RNL_SPACE is for backpressure: a server that gets -EAGAIN stops reading its sockets, submits a
- * notice, and reads again when it comes. A notice that finds no room at its submit starts before the
- * queued jobs then; one that finds room starts after them, so that it may submit itself again. A
- * submit may still find no space: in the part of max_queued that a key's worker, one device's workers
- * or the urgent ones have, for a chain of more than half of max_queued jobs, or in its barrier.
- * RNL_EMPTY reports the end of a pool to the loop that closed or stopped it. It may be submitted
- * before or after the close, also when the device has failed (then it completes with -EIO). Only
- * rnl_job_cancel() cancels it: rnl_pool_close(), rnl_pool_cancel() and rnl_pool_stop() do not. A drain
- * or a destroy of a closed pool waits for it, too.
- * A waiting notice is in no queue: max_queued, drains and rnl_pool_read_stats() do not count it until
- * it starts. rnl_pool_close() completes those for RNL_SPACE with -ECANCELED. A deadline counts from
- * the submit, and is checked only when the notice starts.
- * Ordering: as rnl_submit(). A notice may start some milliseconds late, as a delayed job.
- * Return: as rnl_submit(), but never -EAGAIN; -EINVAL also if the job is in a barrier or comes after
- *	one, has a job behind it, a key, an order or a time, or if when has no value of enum
- *	rnl_when; -ESHUTDOWN only for RNL_SPACE.
- * Since: 0.1
- */
-RNL_API int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_when when);
 
 /*
  * Submits several jobs at the cost of a few. They are spread over the workers in rows.

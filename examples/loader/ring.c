@@ -43,6 +43,7 @@
 
 struct slot {
 	struct rnl_job read, copy, compute;
+	struct rnl_job_more in_order;	/* compute's */
 	struct rnl_barrier copied;	/* a callback ends its next round while one is under way */
 	struct rnl_hold hold;		/* of read */
 	atomic_uint missing;		/* arrivals: records, the hold, the device's memory */
@@ -147,7 +148,6 @@ static void take_pinned(struct slot *slot, uint64_t batch)
 static void take_device(struct slot *slot, uint64_t batch)
 {
 	slot->computed = batch;
-	program_must(rnl_job_order(&slot->compute, &ring.computing), "a batch's order");
 	program_must(rnl_submit(ring.l->pool, &slot->compute), "submitting a batch");
 	arrive(slot);
 }
@@ -410,6 +410,9 @@ static void slot_begin(struct slot *slot, const struct loader *l)
 	program_must(rnl_job_init(&slot->compute, run_compute), "a job");
 	program_must(rnl_job_then(&slot->read, &slot->copy), "a chain");
 	program_must(rnl_barrier_add(&slot->copied, &slot->copy), "a barrier's job");
+	slot->in_order = (struct rnl_job_more)RNL_JOB_MORE_INIT;
+	slot->in_order.order = &ring.computing;
+	program_must(rnl_job_set_more(&slot->compute, &slot->in_order), "a batch's order");
 	program_must(rnl_job_after(&slot->compute, &slot->copied), "a job after");
 	program_must(rnl_job_on_done(&slot->copy, end_copy), "a callback");
 	program_must(rnl_job_on_done(&slot->compute, end_compute), "a callback");

@@ -70,7 +70,7 @@ class Barrier:
         fails as the first of them that failed: see wait()."""
         job = Job(self._pool, None, (), chosen(queue, "Barrier.notify()"))
         job._prepare()
-        job._after = self
+        job._after = (self,)
         try:
             with self._pool._use("Barrier.notify()"):
                 ret = lib.rnl_barrier_notify(self._c, job._c)

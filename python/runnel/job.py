@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import threading
-from typing import TYPE_CHECKING, Any, Callable, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 from _runnel import ffi, lib
 
@@ -46,7 +46,7 @@ class Job:
         self._finished = False
         self._step = "under way" if fn is None else "not started"	# then "running", "returned"
         self._barrier: Optional["Barrier"] = None	# counts the job
-        self._after: Optional["Barrier"] = None
+        self._after: Sequence["Barrier"] = ()
         self._callbacks: List[Callable] = []
         self._queue = queue
         self._code: Optional[int] = None	# the library's result, once it is known
@@ -61,6 +61,12 @@ class Job:
         if ret:
             self._end()
             raise refusal(ret, "a job")
+
+    def _more(self) -> Any:
+        """What few jobs have: struct rnl_job_more."""
+        self._kept.append(more := ffi.new("struct rnl_job_more *"))
+        lib.rnl_job_set_more(self._c, more)
+        return more
 
     def _submit(self, pool: Any, key: Optional[int], prepared: bool) -> int:
         """The library's code. A call gives the interpreter's lock away: this is one."""
@@ -145,7 +151,7 @@ class Job:
             code = lib.rnl_job_result(self._c)
         if code >= 0 or self._error is not None:
             return self._error
-        cause = self._after._error if self._after is not None else None
+        cause = next((b._error for b in self._after if b._error is not None), None)
         if cause is not None and self._step != "returned" and \
                 code in (-errno.ECANCELED, code_of(cause)):
             return failed_by(code, cause)

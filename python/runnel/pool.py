@@ -14,7 +14,8 @@ import operator
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, Hashable, Iterator, List, Optional, Sequence, Tuple
+from typing import (Any, Callable, Dict, Hashable, Iterable, Iterator, List, Optional, Sequence,
+                    Tuple, Union)
 
 from _runnel import ffi, lib
 
@@ -247,15 +248,15 @@ class Pool:
 
     def submit(self, fn: Callable, *args: Any, key: Optional[Hashable] = None, urgent: bool = False,
                device: Optional[int] = None, barrier: Optional[Barrier] = None,
-               after: Optional[Barrier] = None, deadline: Optional[float] = None,
-               at: Optional[float] = None, when: Optional[int] = None,
+               after: Union[None, Barrier, Iterable[Barrier]] = None,
+               deadline: Optional[float] = None, at: Optional[float] = None, when: Optional[int] = None,
                queue: Optional[Queue] = None, timeout: Optional[float] = None) -> Job:
         """Has a worker call fn(*args), and returns the job at once. In a coroutine, `await job`.
 
         key: one worker runs all jobs with this key, in the order of their submits.
         urgent: workers for urgent jobs (nr_urgent) take it, on a stream of high priority.
         device: its number in the pool. barrier: counts the job. after: a barrier whose jobs come
-        first.
+        first, or several.
         deadline: seconds; a job that has not started by then raises Late, and its holds end.
         at: a time of time.monotonic(), within a year: it starts then.
         when: SPACE, EMPTY.
@@ -292,13 +293,14 @@ class Pool:
             self._leave()
 
     def _set(self, job: Job, urgent: bool, device: Optional[int], barrier: Optional[Barrier],
-             after: Optional[Barrier], deadline: Optional[float]) -> None:
+             after: Union[None, Barrier, Iterable[Barrier]], deadline: Optional[float]) -> None:
         c = job._c
         job._prepare()
-        for name, given in (("barrier", barrier), ("after", after)):
-            if given is not None and not isinstance(given, Barrier):
+        befores = [] if after is None else [after] if isinstance(after, Barrier) else list(after)
+        for name, given in (("barrier", barrier), *(("after", before) for before in befores)):
+            if not isinstance(given, Barrier) and not (given is None and name == "barrier"):
                 raise TypeError(f"Pool.submit(): {name} is {given!r}; it must be a runnel.Barrier")
-        job._barrier, job._after = barrier, after
+        job._barrier, job._after = barrier, befores
         ret = lib.rnl_job_urgent(c, 1) if urgent else 0
         if not ret and device is not None:
             if not isinstance(device, int) or not 0 <= device < len(self.devices):
@@ -307,8 +309,14 @@ class Pool:
             ret = lib.rnl_job_device(c, device)
         if not ret and barrier is not None:
             ret = lib.rnl_barrier_add(barrier._c, c)
-        if not ret and after is not None:
-            ret = lib.rnl_job_after(c, after._c)
+        if not ret and len(befores) == 1:
+            ret = lib.rnl_job_after(c, befores[0]._c)
+        elif befores:
+            more = job._more()
+            job._kept.append(array := ffi.new("struct rnl_after[]", len(befores)))
+            for i, before in enumerate(befores):
+                array[i].barrier = before._c
+            more.after, more.nr_after = array, len(befores)
         if not ret and deadline is not None:
             ret = lib.rnl_job_deadline(c, nanoseconds(deadline, "Pool.submit(): deadline"))
         check(ret, "Pool.submit()")
@@ -323,7 +331,8 @@ class Pool:
             if at is not None or key is not None or when not in (SPACE, EMPTY):
                 raise ValueError("Pool.submit(): when is SPACE or EMPTY, and goes "
                                  "with neither key nor at")
-            return lib.rnl_submit_when(pool, c, when)
+            job._more().when = when
+            return lib.rnl_submit(pool, c)
         if at is not None:
             now, seconds = time.monotonic(), at
             at = nanoseconds(seconds, "Pool.submit(): at")
@@ -331,7 +340,8 @@ class Pool:
                 raise ValueError(f"Pool.submit(): at is {seconds!r}, more than a year from now; it "
                                  f"must be a time of time.monotonic(), which is {now:.1f} now")
             ret = 0 if key is None else lib.rnl_job_key(c, key)
-            return ret or lib.rnl_job_at(c, at) or lib.rnl_submit(pool, c)
+            job._more().start_ns = at
+            return ret or lib.rnl_submit(pool, c)
         ret = job._submit(pool, key, not plain)
         if ret != -errno.EAGAIN or timeout == 0:
             return ret

@@ -108,6 +108,8 @@ static const char *not_for_requests(const struct rnl_job *job)
 		{ RNL__JOB_REPLAYS, "is replayed, by rnl_job_replay()" },
 	};
 
+	if (job->flags & RNL__JOB_MORE)
+		return "has more, by rnl_job_set_more()";
 	if (job->after)
 		return "comes after a barrier";
 	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
@@ -121,7 +123,7 @@ static int check_job(const struct rnl_batcher *b, const struct rnl_job *job)
 {
 	const char *why = NULL;
 
-	if (job->after || job->flags & NOT_FOR_REQUESTS)
+	if (job->after || job->flags & (RNL__JOB_MORE | NOT_FOR_REQUESTS))
 		why = not_for_requests(job);
 	if (why)
 		return rnl__invalid(&b->pool->log, COMMIT ": request %p %s, which is for jobs that "

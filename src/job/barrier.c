@@ -7,6 +7,7 @@
 
 #include "job/barrier.h"
 #include "job/job.h"
+#include "job/order.h"
 #include "job/rounds.h"
 #include "pool/choose.h"
 #include "pool/pool.h"
@@ -142,32 +143,141 @@ static int join_streams(struct rnl_barrier *b)
 	return ret || !others ? ret : join_others(b, others, own);
 }
 
-int rnl__barrier_follow(struct rnl_barrier *b)
+/* The barriers that a job comes after, from 0 on; NULL: no more. */
+static struct rnl_barrier *barrier_before(const struct rnl_job *job, unsigned i)
 {
-	rnl__tsan_acquire(b);
-	return result_of(b) ? -ECANCELED : join_streams(b);
+	struct rnl_barrier *first = rnl__job_first_after(job);
+
+	if (first && !i)
+		return first;
+	i -= first != NULL;
+	return i < rnl__job_nr_more_after(job) ? job->more->after[i].barrier : NULL;
+}
+
+/* The job's round there; NO_ROUND: the job need not wait for it, or does no longer. */
+static unsigned round_before(const struct rnl_job *job, unsigned i)
+{
+	const bool first = rnl__job_first_after(job);
+
+	return first && !i ? rnl__job_after_round(job) : (unsigned)job->more->after[i - first].round;
+}
+
+static void set_round_before(struct rnl_job *job, unsigned i, unsigned round)
+{
+	const bool first = rnl__job_first_after(job);
+
+	if (first && !i)
+		rnl__job_set_after_round(job, round);
+	else
+		job->more->after[i - first].round = round;
+}
+
+int rnl__barrier_follow(const struct rnl_job *job)
+{
+	struct rnl_barrier *b;
+	int ret = 0;
+
+	for (unsigned i = 0; !ret && (b = barrier_before(job, i)) != NULL; i++) {
+		rnl__tsan_acquire(b);
+		ret = result_of(b) ? -ECANCELED : join_streams(b);
+	}
+	return ret;
+}
+
+/* Gives back the rounds of the first @nr barriers. */
+static void forget(struct rnl_job *job, unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++)
+		if (round_before(job, i) != RNL__NO_ROUND)
+			rnl__rounds_leave(barrier_before(job, i), round_before(job, i));
 }
 
 int rnl__barrier_snapshot(struct rnl_job *job)
 {
-	int round = rnl__rounds_seal(job->after);
+	struct rnl_barrier *b;
 
-	if (round < 0)
-		return round;
-	rnl__job_set_after_round(job, (unsigned)round);
+	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++) {
+		int round = rnl__rounds_seal(b);
+
+		if (round < 0) {
+			forget(job, i);
+			return round;
+		}
+		set_round_before(job, i, (unsigned)round);
+	}
 	return 0;
 }
 
 void rnl__barrier_forget(struct rnl_job *job)
 {
-	if (rnl__job_after_round(job) != RNL__NO_ROUND)
-		rnl__rounds_leave(job->after, rnl__job_after_round(job));
+	forget(job, rnl__job_nr_more_after(job) + (rnl__job_first_after(job) != NULL));
 }
 
-void rnl__barrier_defer(struct rnl_job *job)
+bool rnl__barrier_ready(const struct rnl_job *job)
 {
-	if (!rnl__rounds_defer(job->after, rnl__job_after_round(job), job))
+	struct rnl_barrier *b;
+
+	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++)
+		if (round_before(job, i) != RNL__NO_ROUND &&
+		    !rnl__rounds_issued(b, round_before(job, i)))
+			return false;
+	return true;
+}
+
+bool rnl__barrier_defer(struct rnl_job *job)
+{
+	struct rnl_barrier *b;
+
+	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++)
+		if (round_before(job, i) != RNL__NO_ROUND &&
+		    rnl__rounds_defer(b, round_before(job, i), job))
+			return true;
+	return false;
+}
+
+void rnl__barrier_issued(struct rnl_job *job)
+{
+	if (rnl__barrier_defer(job))
+		return;
+	if (job->flags & RNL__JOB_ORDERED)
+		rnl__order_issued(job);
+	else
 		rnl__choose_start_deferred(job);
+}
+
+bool rnl__barrier_over(struct rnl_job *job)
+{
+	struct rnl_barrier *b;
+
+	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++) {
+		const unsigned round = round_before(job, i);
+
+		if (round != RNL__NO_ROUND && !rnl__rounds_ended(b, round))
+			return false;
+		if (round != RNL__NO_ROUND) {
+			set_round_before(job, i, RNL__NO_ROUND);
+			rnl__rounds_leave(b, round);
+		}
+		rnl__tsan_acquire(b);
+	}
+	return true;
+}
+
+bool rnl__barrier_holds(struct rnl_job *job)
+{
+	struct rnl_barrier *b;
+
+	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++) {
+		const unsigned round = round_before(job, i);
+
+		if (round == RNL__NO_ROUND)
+			continue;
+		/* Written first: once the round has the job, its worker may be back at it. */
+		set_round_before(job, i, RNL__NO_ROUND);
+		if (rnl__rounds_hold(b, round, job))
+			return true;
+	}
+	return false;
 }
 
 /* ---- public -------------------------------------------------------------- */
@@ -222,7 +332,7 @@ int rnl_barrier_add(struct rnl_barrier *b, struct rnl_job *job)
 		return ret;
 	if (!b)
 		return rnl__invalid(NULL, "rnl_barrier_add(): the barrier is NULL");
-	if (job->after == b)
+	if (rnl__job_first_after(job) == b)
 		return rnl__invalid(NULL, "rnl_barrier_add(): the job comes after this barrier");
 	job->barrier = b;
 	return 0;
@@ -236,7 +346,7 @@ int rnl_job_after(struct rnl_job *job, struct rnl_barrier *b)
 		return ret;
 	if (b && job->barrier == b)
 		return rnl__invalid(NULL, "rnl_job_after(): the job is in this barrier");
-	job->after = b;
+	*(job->flags & RNL__JOB_MORE ? &job->more->first : &job->after) = b;
 	return 0;
 }
 

@@ -30,29 +30,40 @@
 /* ---- jobs that come after ------------------------------------------------ */
 
 /*
- * The submit of a job that comes after a barrier: notes the round that it waits for, if one is open.
- * 0, -EAGAIN too many rounds are under way.
+ * The submit of a job that comes after barriers: notes the round of each that it waits for, if one is
+ * open.  0, -EAGAIN too many rounds are under way.
  */
 int rnl__barrier_snapshot(struct rnl_job *job);
 
 /* Whether the job, which has its snapshot, may be queued now. */
-static inline bool rnl__barrier_ready(const struct rnl_job *job)
-{
-	return rnl__job_after_round(job) == RNL__NO_ROUND ||
-	       rnl__rounds_issued(job->after, rnl__job_after_round(job));
-}
+bool rnl__barrier_ready(const struct rnl_job *job);
 
 /* The job has a snapshot, and was not accepted. */
 void rnl__barrier_forget(struct rnl_job *job);
 
-/* Defers a job until its round is issued.  If it is, queues the job now. */
-void rnl__barrier_defer(struct rnl_job *job);
+/*
+ * Defers a job until the first of its rounds that is not issued is; then it goes on by
+ * rnl__barrier_issued().  False: all are.
+ */
+bool rnl__barrier_defer(struct rnl_job *job);
+
+/* A round that has deferred the job is issued: defers it until the next one, or has it queued. */
+void rnl__barrier_issued(struct rnl_job *job);
 
 /*
- * Makes the calling thread's stream wait for the barrier's jobs, those of the round are issued.
- * 0, -ECANCELED a job of the barrier has failed, or the error of the device.
+ * Makes the calling thread's stream wait for the barriers' jobs, those of the rounds are issued.
+ * 0, -ECANCELED a job of a barrier has failed, or the error of the device.
  */
-int rnl__barrier_follow(struct rnl_barrier *barrier);
+int rnl__barrier_follow(const struct rnl_job *job);
+
+/* Whether all rounds of a job that comes after barriers have ended; it leaves those that have. */
+bool rnl__barrier_over(struct rnl_job *job);
+
+/*
+ * On the job's worker: has the job returned to job->worker when the first of its rounds that has not
+ * ended has; it asks again then.  False: all have.
+ */
+bool rnl__barrier_holds(struct rnl_job *job);
 
 /* 0 for an initialised barrier of this process; -EINVAL, -EOWNERDEAD. */
 int rnl__barrier_check(const struct rnl_barrier *barrier);

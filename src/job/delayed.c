@@ -14,28 +14,27 @@
 
 #define LOOK_NS 1000000u	/* from one look for space to the next */
 
-_Static_assert(offsetof(struct rnl_job, producer) == offsetof(struct rnl_job, staff) + 4 &&
-	       sizeof(void *) <= 8, "a delayed job has its first child where these two are");
-
 void rnl__delayed_init(struct rnl_pool *pool)
 {
 	pool->keeper.delayed = (struct rnl__heap){
-		.time = offsetof(struct rnl_job, submit_ns), .next = offsetof(struct rnl_job, link),
-		.before = offsetof(struct rnl_job, before), .child = offsetof(struct rnl_job, staff),
+		.time = offsetof(struct rnl_job_more, start_ns),
+		.next = offsetof(struct rnl_job_more, next),
+		.before = offsetof(struct rnl_job_more, before),
+		.child = offsetof(struct rnl_job_more, child),
 	};
 }
 
-/* ---- notices: a list by `link` and `before`, which of the first one is not NULL --- */
+/* ---- notices: a list by `next` and `before`, which of the first one is not NULL --- */
 
 /* Puts a notice on the list. */
 static void note(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl_job *first = pool->keeper.notices;
 
-	job->link = first;
+	job->more->next = first;
 	if (first)
-		first->before = job;
-	job->before = pool;
+		first->more->before = job;
+	job->more->before = pool;
 	pool->keeper.notices = job;
 	if (job->flags & RNL__JOB_LAST)
 		return;
@@ -48,14 +47,14 @@ static void note(struct rnl_pool *pool, struct rnl_job *job)
 /* Takes it off. */
 static void unnote(struct rnl_pool *pool, struct rnl_job *job)
 {
-	struct rnl_job *before = job->before, *next = job->link;
+	struct rnl_job *before = job->more->before, *next = job->more->next;
 
 	if (job == pool->keeper.notices)
 		pool->keeper.notices = next;
 	else
-		before->link = next;
+		before->more->next = next;
 	if (next)
-		next->before = before;
+		next->more->before = before;
 	if (!(job->flags & RNL__JOB_LAST))
 		rnl__figure_add(&pool->nr_for_space, -1u);
 }
@@ -96,7 +95,7 @@ void rnl__delayed_push(struct rnl_job *job)
 
 void rnl__delayed_cancelled(struct rnl_pool *pool, struct rnl_job *job)
 {
-	give(pool, &pool->keeper.cancelled_delayed, job, &job->cancelled);
+	give(pool, &pool->keeper.cancelled_delayed, job, &job->more->cancelled);
 }
 
 bool rnl__delayed_came(struct rnl_pool *pool)
@@ -112,12 +111,7 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
 {
 	bool cancelled = rnl__job_cancelled(job), last = job->flags & RNL__JOB_LAST;
 
-	job->link = NULL;
-	job->after = NULL;
-	job->staff = 0;
-	job->producer = rnl__thread_tid();
-	if (job->flags & RNL__JOB_KEY)
-		job->key = rnl__job_given_key(job);
+	job->more->before = NULL;
 	rnl__choose_start(job);
 	rnl__tally_leave(last ? &pool->last : &pool->delayed);
 	/* [delayed.W2] full barrier: left before the look for drains; pairs with [bell.L2] */
@@ -135,10 +129,10 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
  */
 static void meet(struct rnl_pool *pool, struct rnl_job *job)
 {
-	if (job->before == job)
+	if (job->more->before == job)
 		queue(pool, job);
 	else
-		job->before = job;
+		job->more->before = job;
 }
 
 /* A job has left the heap or the list, or does not enter it. */
@@ -157,12 +151,12 @@ static void take_cancelled(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 
 	for (job = rnl__inbox_take_all(&pool->keeper.cancelled_delayed); job; job = next) {
 		rnl__keeper_step(brk);
-		next = job->cancelled;
-		if (job->before && job->before != job) {
+		next = job->more->cancelled;
+		if (job->more->before && job->more->before != job) {
 			if (job->flags & RNL__JOB_MARKED)
 				unnote(pool, job);
 			else
-				rnl__heap_cut(&pool->keeper.delayed, job, rnl__keeper_between, brk);
+				rnl__heap_cut(&pool->keeper.delayed, job->more, rnl__keeper_between, brk);
 			queue(pool, job);
 		} else {
 			meet(pool, job);
@@ -175,7 +169,7 @@ static void put_in(struct rnl_pool *pool, struct rnl_job *job)
 	if (job->flags & RNL__JOB_MARKED)
 		note(pool, job);
 	else
-		rnl__heap_add(&pool->keeper.delayed, job);
+		rnl__heap_add(&pool->keeper.delayed, job->more);
 }
 
 static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
@@ -211,15 +205,16 @@ static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
 	struct rnl__heap all = pool->keeper.delayed;
 	struct rnl_job *job, *next;
+	struct rnl_job_more *more;
 
 	pool->keeper.delayed.top = NULL;
-	while ((job = rnl__heap_take_any(&all)) != NULL) {
+	while ((more = rnl__heap_take_any(&all)) != NULL) {
 		rnl__keeper_step(brk);
-		sift(pool, job);
+		sift(pool, more->job);
 	}
 	for (job = pool->keeper.notices; job; job = next) {
 		rnl__keeper_step(brk);
-		next = job->link;
+		next = job->more->next;
 		unnote(pool, job);
 		sift(pool, job);
 	}
@@ -233,7 +228,7 @@ static void start_notices(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 
 	for (job = space || ended ? pool->keeper.notices : NULL; job; job = next) {
 		rnl__keeper_step(brk);
-		next = job->link;
+		next = job->more->next;
 		if (job->flags & RNL__JOB_LAST ? ended : space) {
 			unnote(pool, job);
 			leave(pool, job);
@@ -244,16 +239,16 @@ static void start_notices(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 		       struct rnl__keeper_break *brk)
 {
-	struct rnl_job *job;
+	struct rnl_job_more *more;
 
 	take_in(pool, brk);
 	take_cancelled(pool, brk);
 	if (all || rnl__tally_closed(&pool->delayed))
 		sweep(pool, brk);
-	while (rnl__heap_time(&pool->keeper.delayed) <= now && (job = pool->keeper.delayed.top) != NULL) {
+	while (rnl__heap_time(&pool->keeper.delayed) <= now && (more = pool->keeper.delayed.top) != NULL) {
 		rnl__keeper_step(brk);
-		rnl__heap_cut(&pool->keeper.delayed, job, rnl__keeper_between, brk);
-		leave(pool, job);
+		rnl__heap_cut(&pool->keeper.delayed, more, rnl__keeper_between, brk);
+		leave(pool, more->job);
 	}
 	start_notices(pool, brk);
 }

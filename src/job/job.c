@@ -3,18 +3,14 @@
 #include "config.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "job/job.h"
-#include "job/order.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "sys/thread_state.h"
 #include "job/waits.h"
-
-#define DELAY_MAX_NS (INT64_C(366) * 24 * 3600 * 1000000000)
 
 int rnl__job_check(const struct rnl_job *job)
 {
@@ -133,44 +129,10 @@ int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns)
 
 int rnl_job_key(struct rnl_job *job, uint64_t key)
 {
-	int ret = set_flag(job, "rnl_job_key()", RNL__JOB_KEY, true);
+	int ret = set_flag(job, "rnl_job_key()", RNL__JOB_KEY, key != RNL_KEY_NONE);
 
-	if (!ret) {
-		job->flags &= ~RNL__JOB_ORDER;
-		job->given_key = key;
-	}
-	return ret;
-}
-
-int rnl_job_order(struct rnl_job *job, struct rnl_order *order)
-{
-	int ret = rnl__job_settable(job, "rnl_job_order()");
-
-	if (!ret && order)
-		ret = rnl__order_check(order);
-	if (ret)
-		return ret;
-	job->flags &= ~(RNL__JOB_KEY | RNL__JOB_ORDER);
-	if (order) {
-		job->flags |= RNL__JOB_ORDER;
-		job->order = order;
-	}
-	return 0;
-}
-
-int rnl_job_at(struct rnl_job *job, int64_t start_ns)
-{
-	const int64_t now = rnl_clock();
-	int ret;
-
-	/* CLOCK_REALTIME is decades ahead of CLOCK_MONOTONIC. */
-	if (start_ns > now && start_ns - now > DELAY_MAX_NS)
-		return rnl__invalid(NULL, "rnl_job_at(): start_ns is %" PRId64 ", and rnl_clock() is "
-				    "%" PRId64 ": more than a year later. It must be a time of "
-				    "rnl_clock(), which is not the time of day", start_ns, now);
-	ret = set_flag(job, "rnl_job_at()", RNL__JOB_AT, start_ns > 0);
-	if (!ret && start_ns > 0)
-		job->submit_ns = (uint64_t)start_ns;
+	if (!ret)
+		job->key = key;
 	return ret;
 }
 

@@ -6,7 +6,7 @@
  *	                         submit
  *	                           |
  *	                       accepted -----------+--------------------+
- *	                           |               | after a barrier    | rnl_job_at(), rnl_submit_when()
+ *	                           |               | after a barrier    | has a time, or is a notice
  *	   choose.c: a worker      |            deferred              delayed
  *	                           |               | its jobs issued    | its time, space, a
  *	                           v               v                    v cancel, or a close
@@ -29,12 +29,26 @@
  *	drop of this latch is the last touch of the job by the library: so a waiter may reuse
  *	the memory at once.  If the job names a completion queue, its reap drops the latch.
  *	A cancel of all jobs counts up in the pool.  A job that has not started has the count of
- *	its submit where its device error is later: if the two differ, the job is cancelled, as is any
- *	job of a pool that stops.  Maps and batches end their own jobs, which go on.
+ *	its submit, `cancels`: if the two differ, the job is cancelled, as is any job of a pool that
+ *	stops.  Maps and batches end their own jobs, which go on.
  *	`phase` says whether the job may still be cancelled.  Its start and its cancel both
  *	exchange the phase, so one of them is first.  A cancel that comes second leaves its mark
  *	there, which the function may ask for.
  *	Model: tests/model/cancel.pml.
+ *
+ *	Fields with a meaning of the phase; the others are the program's, from submit to submit.
+ *
+ *			delayed		queued		started		issued		waits for holds
+ *	link		inbox		its lane	-		its stream	-
+ *	cancels		of its submit	of its submit	device_error	device_error	device_error
+ *	submit_ns	its time	of its submit	of its submit	seq		waiting
+ *	producer	thread		thread		holds		holds		holds
+ *	staff		-		its lane's	its lane's	its lane's	its lane's
+ *	rounds		of `barrier`, and of the first barrier that it comes after, until that has ended
+ *	more		heap		gate of its order, `after`: rounds that have not ended
+ *
+ *	`link` is also that of a deferred job among those of its round or its order, and of a job that
+ *	is held back, or goes to a completion queue.
  */
 #ifndef RNL_JOB_H
 #define RNL_JOB_H
@@ -49,6 +63,9 @@
 #include "sys/fence.h"
 #include "sys/latch.h"
 #include "sys/tsan.h"
+
+_Static_assert(sizeof(struct rnl_job) == 128 && sizeof(((struct rnl_job *)NULL)->reserved) == 8,
+	       "two cache lines, with room to grow");
 
 enum {
 	RNL__JOB_DELAYED = 1,	/* the keeper has it: it waits for its time, space, or the end */
@@ -147,7 +164,7 @@ static inline void rnl__job_accepted(struct rnl_job *job, uint8_t phase)
 static inline void rnl__job_note_cancels(struct rnl_job *job, struct rnl_pool *pool)
 {
 	/* relaxed: as below */
-	job->device_error = (int32_t)atomic_load_explicit(&pool->cancels, memory_order_relaxed);
+	job->cancels = atomic_load_explicit(&pool->cancels, memory_order_relaxed);
 }
 
 /* Whether all jobs were cancelled since the submit of this one; its function was not called yet. */
@@ -160,7 +177,7 @@ static inline bool rnl__job_cancelled_with_all(const struct rnl_job *job)
 	uint32_t cancels = atomic_load_explicit(&rnl__job_pool(job)->cancels,
 						memory_order_relaxed);
 
-	return (cancels & RNL__POOL_STOPS || cancels != (uint32_t)job->device_error) &&
+	return (cancels & RNL__POOL_STOPS || cancels != job->cancels) &&
 	       !(job->flags & (RNL__JOB_INTERNAL | RNL__JOB_LAST));
 }
 

@@ -11,23 +11,13 @@
 #include "job/submit.h"
 #include "pool/pool.h"
 
-static int submit_when(struct rnl_pool *pool, struct rnl_job *job, bool last)
+int rnl__submit_notice(struct rnl_pool *pool, struct rnl_job *job)
 {
-	int ret = rnl__submit_claim(pool, job, RNL__JOB_MARKED | (last ? RNL__JOB_LAST : 0));
+	struct rnl__tally *waiting = job->flags & RNL__JOB_LAST ? &pool->last : &pool->delayed;
+	int ret = rnl__tally_enter(waiting);
 
-	if (ret)
-		return ret;
-	if (job->after || job->barrier || rnl__job_then(job))
-		ret = rnl__invalid(&pool->log, "rnl_submit_when(): job %p %s: what it waits for could "
-				   "wait for it", (void *)job,
-				   job->after ? "comes after a barrier" :
-				   job->barrier ? "is in a barrier" : "has a job behind it");
-	if (!ret) {
-		ret = rnl__tally_enter(last ? &pool->last : &pool->delayed);
-		if (ret)
-			rnl__submit_taken_back(pool);
-	}
 	if (ret) {
+		rnl__submit_taken_back(pool);
 		rnl__job_drop(job);
 		return ret;
 	}
@@ -35,14 +25,6 @@ static int submit_when(struct rnl_pool *pool, struct rnl_job *job, bool last)
 	job->flags &= ~RNL__JOB_TIMED;	/* it waits on purpose */
 	rnl__delayed_push(job);
 	return 0;
-}
-
-int rnl_submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_when when)
-{
-	if (when != RNL_SPACE && when != RNL_EMPTY)
-		return rnl__invalid(pool ? &pool->log : NULL, "rnl_submit_when(): when is %d; it "
-				    "must be RNL_SPACE or RNL_EMPTY", (int)when);
-	return rnl__submit_answer(pool, submit_when(pool, job, when == RNL_EMPTY));
 }
 
 /* ---- the end of a round --------------------------------------------------- */
@@ -53,7 +35,7 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 
 	if (ret)
 		return ret;
-	if (job->after || rnl__job_then(job) || job->barrier)
+	if (rnl__job_follows(job) || rnl__job_then(job) || job->barrier)
 		ret = rnl__invalid(&pool->log, "rnl_barrier_notify(): job %p is in a barrier, "
 				   "comes after one, or has a job behind it", (void *)job);
 	else if (!rnl__rounds_have_room(b))

@@ -22,17 +22,15 @@
 
 #define NAP_NS 50000u		/* between looks of rnl_order_fini() */
 
-_Static_assert(_Alignof(struct rnl_order) > (UNREADY | AT_GATE), "a pointer to it has two bits");
-
 /* Armed while the gate is free. */
 static struct rnl__inbox *inbox_of(struct rnl_order *order)
 {
 	return (struct rnl__inbox *)&order->waiting;
 }
 
-static _Atomic uint64_t *order_key(struct rnl_job *job)
+static _Atomic uint64_t *gate_of(struct rnl_job *job)
 {
-	return rnl__atomic(&job->key);
+	return rnl__atomic(&job->more->gate);
 }
 
 /* Return: whether the gate is this job's; else the job waits in the inbox. */
@@ -50,15 +48,15 @@ static bool get_gate(struct rnl_order *order, struct rnl_job *job)
 }
 
 /* Whether the submit is over; if not, the gate is the submit's from now on. */
-static bool is_ready(struct rnl_order *order, struct rnl_job *job)
+static bool is_ready(struct rnl_job *job)
 {
-	uint64_t key = (uintptr_t)order | UNREADY;
+	uint64_t gate = UNREADY;
 
 	/*
 	 * [order.K1] acq_rel: of this and the end of the submit one is first; the job as it was
 	 * accepted, or `first`, to the second; pairs with [order.K2]
 	 */
-	return !atomic_compare_exchange_strong_explicit(order_key(job), &key, key | AT_GATE,
+	return !atomic_compare_exchange_strong_explicit(gate_of(job), &gate, gate | AT_GATE,
 							memory_order_acq_rel,
 							memory_order_acquire);
 }
@@ -76,54 +74,40 @@ static struct rnl_job *next_job(struct rnl_order *order)
 	}
 	job = order->first;
 	order->first = job->link;
-	return is_ready(order, job) ? job : NULL;
+	return is_ready(job) ? job : NULL;
 }
 
-/* Queues jobs, from this one on, until one has to wait for its barrier. */
+/* Queues jobs, from this one on, until one has to wait for its barriers. */
 static void order_go_on(struct rnl_order *order, struct rnl_job *job, bool issued)
 {
 	for (; job; job = next_job(order), issued = false) {
-		if (!issued && rnl__job_after_round(job) != RNL__NO_ROUND &&
-		    rnl__rounds_defer(job->after, rnl__job_after_round(job), job))
+		if (!issued && rnl__barrier_defer(job))
 			return;
 		job->flags &= ~RNL__JOB_ORDERED;
-		job->key = order->key;
 		rnl__choose_start_deferred(job);
 	}
 }
 
-/* The job at the gate, whose round is issued. */
-static void gate_issued(struct rnl_job *job)
+void rnl__order_issued(struct rnl_job *job)
 {
-	order_go_on((struct rnl_order *)(uintptr_t)job->key, job, true);
+	order_go_on(job->more->order, job, true);
 }
 
 void rnl__order_enter(struct rnl_order *order, struct rnl_job *job)
 {
 	job->flags |= RNL__JOB_ORDERED;
 	/* relaxed, both: [inbox.P1] publishes it, or else no other thread looks at it */
-	atomic_store_explicit(order_key(job), (uintptr_t)order | UNREADY, memory_order_relaxed);
+	atomic_store_explicit(gate_of(job), UNREADY, memory_order_relaxed);
 	if (get_gate(order, job))
 		/* relaxed */
-		atomic_store_explicit(order_key(job), (uintptr_t)order | UNREADY | AT_GATE,
-				      memory_order_relaxed);
+		atomic_store_explicit(gate_of(job), UNREADY | AT_GATE, memory_order_relaxed);
 }
 
 void rnl__order_ready(struct rnl_order *order, struct rnl_job *job)
 {
 	/* [order.K2] acq_rel: as [order.K1]; pairs with [order.K1] */
-	if (atomic_exchange_explicit(order_key(job), (uintptr_t)order,
-				     memory_order_acq_rel) & AT_GATE)
+	if (atomic_exchange_explicit(gate_of(job), 0, memory_order_acq_rel) & AT_GATE)
 		order_go_on(order, job, false);
-}
-
-int rnl__order_check(const struct rnl_order *order)
-{
-	const int ret = order && order->pool ? rnl__generation_check(order->generation) : -EINVAL;
-
-	if (ret == -EINVAL)
-		return rnl__invalid(NULL, "rnl_job_order(): the order was not initialised");
-	return ret;
 }
 
 int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint64_t key)
@@ -138,7 +122,6 @@ int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint64_t key)
 	(void)rnl__inbox_arm(inbox_of(order), true);
 	order->pool = pool;
 	order->key = key;
-	order->go_on = gate_issued;
 	order->generation = pool->generation;
 	return 0;
 }

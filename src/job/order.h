@@ -30,13 +30,13 @@
 
 #include <runnel.h>
 
-/* 0; -EINVAL no order, which is logged; -EOWNERDEAD. */
-int rnl__order_check(const struct rnl_order *order);
-
 /* A job that has its snapshot, and a reservation as one that is deferred: gets its place. */
 void rnl__order_enter(struct rnl_order *order, struct rnl_job *job);
 
 /* The job, and those behind it, were accepted and counted.  It may be gone on return. */
 void rnl__order_ready(struct rnl_order *order, struct rnl_job *job);
+
+/* The job is at the gate, and its rounds are issued: queues it, and goes on with the next one. */
+void rnl__order_issued(struct rnl_job *job);
 
 #endif

@@ -6,47 +6,48 @@
 
 #include "job/refusal.h"
 
-bool rnl__refusal_way_fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
+const char *rnl__refusal_clash(const struct rnl_job *job, unsigned lane)
 {
-	return !lane && !(job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER) && job->flags & RNL__JOB_URGENT) &&
-	       !(job->flags & RNL__JOB_AT && (job->after || job->flags & RNL__JOB_ORDER)) &&
-	       !(job->flags & RNL__JOB_ORDER && job->order->pool != pool);
-}
+	const unsigned has = job->flags;
+	const bool keyed = has & (RNL__JOB_KEY | RNL__JOB_ORDER), follows = rnl__job_follows(job);
 
-/* Of a job with a key, an order or a time.  Return: -EINVAL. */
-static int refuse_way(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
-{
-	const char *has = job->flags & RNL__JOB_AT ? "a time" :
-			  job->flags & RNL__JOB_ORDER ? "an order" : "a key";
-
-	if (lane & RNL__JOB_CHAINED)
-		return rnl__invalid(&pool->log, "submit: job %p has %s, and is behind a job by "
-				    "rnl_job_then(): only the first job of a chain can have one",
-				    (const void *)job, has);
-	if (lane & (RNL__JOB_MARKED | RNL__JOB_TELLS))
-		return rnl__invalid(&pool->log, "submit: job %p has %s: rnl_submit_when() and "
-				    "rnl_barrier_notify() take no such job", (const void *)job, has);
-	if (job->flags & RNL__JOB_AT && job->after)
-		return rnl__invalid(&pool->log, "submit: job %p has a time, and comes after a barrier",
-				    (const void *)job);
-	if (job->flags & RNL__JOB_AT && job->flags & RNL__JOB_ORDER)
-		return rnl__invalid(&pool->log, "submit: job %p has a time, and is in an order",
-				    (const void *)job);
-	if (job->flags & RNL__JOB_URGENT)
-		return rnl__invalid(&pool->log, "submit: job %p is urgent, and so cannot have a key",
-				    (const void *)job);
-	return rnl__invalid(&pool->log, "submit: the order of job %p is of another pool, or has ended",
-			    (const void *)job);
+	if (lane & RNL__JOB_CHAINED && (keyed || has & (RNL__JOB_AT | RNL__JOB_MARKED)))
+		return "has a key, an order or a time, or is a notice, and is behind a job by "
+		       "rnl_job_then(): only the first job of a chain can";
+	if (lane & RNL__JOB_TELLS && (keyed || has & (RNL__JOB_AT | RNL__JOB_MARKED)))
+		return "has a key, an order or a time, or is a notice: rnl_barrier_notify() takes no "
+		       "such job";
+	if (has & RNL__JOB_MARKED && (keyed || has & RNL__JOB_AT))
+		return "has a key, an order or a time, and is a notice";
+	if (has & RNL__JOB_MARKED && (follows || job->barrier || rnl__job_then(job)))
+		return follows ? "is a notice, and comes after a barrier: what it waits for could "
+				 "wait for it" :
+		       job->barrier ? "is a notice, and is in a barrier: what it waits for could wait "
+				      "for it" :
+				      "is a notice, and has a job behind it: what it waits for could "
+				      "wait for it";
+	if (has & RNL__JOB_AT && follows)
+		return "has a time, and comes after a barrier";
+	if (has & RNL__JOB_AT && has & RNL__JOB_ORDER)
+		return "has a time, and is in an order";
+	if (keyed && has & RNL__JOB_URGENT)
+		return "is urgent, and so cannot have a key or an order";
+	if (has & RNL__JOB_KEY && has & RNL__JOB_ORDER && job->key != job->more->order->key)
+		return "is in an order, and has another key than the order";
+	return NULL;
 }
 
 int rnl__refusal_say(struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
+	const char *clash;
+
 	if (job->flags & RNL__JOB_REQUEST)
 		return rnl__invalid(&pool->log, "submit: job %p is of a batcher's request: send it "
 				    "with rnl_request_commit()", (const void *)job);
-	if (job->fn == rnl__job_no_function && !(lane & (RNL__JOB_TELLS | RNL__JOB_MARKED)))
-		return rnl__invalid(&pool->log, "submit: job %p has no function: only "
-				    "rnl_barrier_notify() and rnl_submit_when() take such a job",
+	if (job->fn == rnl__job_no_function &&
+	    !((lane | job->flags) & (RNL__JOB_TELLS | RNL__JOB_MARKED)))
+		return rnl__invalid(&pool->log, "submit: job %p has no function: only a "
+				    "notice and a job of rnl_barrier_notify() need none",
 				    (const void *)job);
 	if (rnl__job_misplaced(job, pool)) {
 		(void)rnl__pool_lacks(pool, "submit", rnl__job_device(job));
@@ -54,8 +55,9 @@ int rnl__refusal_say(struct rnl_pool *pool, const struct rnl_job *job, unsigned 
 	}
 	if (job->fn != rnl__job_no_function && !rnl__unit_fits(pool, (rnl__function *)job->fn))
 		return rnl__unit_refuse(pool, "submit", (rnl__function *)job->fn);
-	if (rnl__refusal_belongs(pool, job) && job->flags & RNL__JOB_WAYS && !rnl__refusal_way_fits(pool, job, lane))
-		return refuse_way(pool, job, lane);
+	if (rnl__refusal_belongs(pool, job) && job->flags & (RNL__JOB_KEY | RNL__JOB_MORE) &&
+	    (clash = rnl__refusal_clash(job, lane)) != NULL)
+		return rnl__invalid(&pool->log, "submit: job %p %s", (const void *)job, clash);
 	if (rnl__refusal_belongs(pool, job))
 		return rnl__invalid(&pool->log, "submit: job %p comes after a barrier, and after a "
 				    "job by rnl_job_then(): only the first job of a chain can come "

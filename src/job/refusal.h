@@ -9,28 +9,30 @@
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 
-#define RNL__JOB_WAYS (RNL__JOB_KEY | RNL__JOB_ORDER | RNL__JOB_AT)
-
-/* Whether the job's barriers are of this pool as well. */
+/* Whether the job's barriers are of this pool as well; those of `more` are looked at there. */
 static inline bool rnl__refusal_belongs(const struct rnl_pool *pool, const struct rnl_job *job)
 {
-	return (!job->barrier || job->barrier->pool == pool) &&
-	       (!job->after || job->after->pool == pool);
+	const struct rnl_barrier *after = rnl__job_first_after(job);
+
+	return (!job->barrier || job->barrier->pool == pool) && (!after || after->pool == pool);
 }
 
-/* Whether a job with a key, an order or a time can be submitted so.  Not inline: most jobs have none. */
-bool rnl__refusal_way_fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane);
+/*
+ * What a job with a key or with more has that cannot be together, in words; NULL: nothing.  Not
+ * inline: most jobs have neither.
+ */
+const char *rnl__refusal_clash(const struct rnl_job *job, unsigned lane);
 
 /* Whether the pool can take the job. */
 static inline bool rnl__refusal_fits(const struct rnl_pool *pool, const struct rnl_job *job, unsigned lane)
 {
 	return rnl__refusal_belongs(pool, job) && !rnl__job_misplaced(job, pool) &&
 	       (job->fn == rnl__job_no_function ?
-			lane & (RNL__JOB_TELLS | RNL__JOB_MARKED) &&
+			(lane | job->flags) & (RNL__JOB_TELLS | RNL__JOB_MARKED) &&
 				!(job->flags & RNL__JOB_REQUEST) :
 			rnl__unit_fits(pool, (rnl__function *)job->fn)) &&
-	       !(job->flags & RNL__JOB_WAYS && !rnl__refusal_way_fits(pool, job, lane)) &&
-	       !(lane == RNL__JOB_CHAINED && job->after);
+	       !(job->flags & (RNL__JOB_KEY | RNL__JOB_MORE) && rnl__refusal_clash(job, lane)) &&
+	       !(lane == RNL__JOB_CHAINED && rnl__job_follows(job));
 }
 
 /* Says why a job does not fit.  Return: -EINVAL, or -ENODEV its unit needs CUDA. */

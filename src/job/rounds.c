@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "job/barrier.h"
 #include "job/job.h"
 #include "job/rounds.h"
 #include "pool/choose.h"
@@ -211,15 +212,6 @@ static unsigned next_after(struct rnl_barrier *b, unsigned slot)
 
 /* ---- the jobs that wait -------------------------------------------------- */
 
-/* A deferred job's round is issued. */
-static void queue(struct rnl_job *job)
-{
-	if (job->flags & RNL__JOB_ORDERED)
-		((struct rnl_order *)(uintptr_t)job->key)->go_on(job);
-	else
-		rnl__choose_start_deferred(job);
-}
-
 /*
  * The job's round has ended, with that result: this thread's worker tells, or else the keeper.  A
  * worker that is in its hooks comes to no more jobs.
@@ -245,7 +237,7 @@ static void go_on(struct rnl_job *job, bool deferred, int result)
 		if (job->flags & RNL__JOB_TELLS)
 			tell(job, result);
 		else if (deferred)
-			queue(job);
+			rnl__barrier_issued(job);
 		else
 			rnl__worker_return(&job->pool->workers[job->worker], job);
 	}
@@ -279,7 +271,7 @@ static void queue_all(struct rnl_barrier *b, unsigned slot, struct rnl_job *job)
 	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
 		if (!(job->flags & RNL__JOB_TELLS)) {
-			queue(job);
+			rnl__barrier_issued(job);
 		} else if (!push(b, slot, job, 0)) {
 			rnl__tsan_acquire(b);
 			tell(job, result_of(b));

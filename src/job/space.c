@@ -32,7 +32,7 @@ static void let_drain(struct rnl_pool *pool, uint64_t deadline)
 /* Whether the job may have to wait outside of the queues, or others behind it. */
 static bool waits_outside(const struct rnl_job *job)
 {
-	return job->after || rnl__job_then(job) || job->flags & (RNL__JOB_ORDER | RNL__JOB_AT);
+	return job->after || rnl__job_then(job) || job->flags & RNL__JOB_MORE;
 }
 
 /*
@@ -76,7 +76,7 @@ static int wait_in_line(struct rnl_pool *pool, struct rnl_job *job, uint64_t dea
 static int wait_for_queue(struct rnl_pool *pool, struct rnl_job *job, uint64_t deadline)
 {
 	const struct rnl__wish wish = {
-		.job = job, .keyed = job->flags & RNL__JOB_KEY, .key = rnl__job_given_key(job),
+		.job = job, .keyed = job->flags & RNL__JOB_KEY, .key = job->key,
 		.urgent = job->flags & RNL__JOB_URGENT,
 	};
 	bool late = false;

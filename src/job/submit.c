@@ -24,6 +24,7 @@
 #include "sys/thread.h"
 #include "sys/tsan.h"
 #include "job/job.h"
+#include "job/more.h"
 #include "job/order.h"
 #include "job/refusal.h"
 #include "job/rounds.h"
@@ -55,9 +56,15 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		return ret;
 	job->flags &= RNL__JOB_LASTING;
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
-	if (!rnl__refusal_fits(pool, job, lane))
+	if (job->flags & RNL__JOB_MORE) {
+		job->flags |= rnl__more_flags(job);
+		ret = rnl__more_check(pool, job);
+	}
+	if (ret)
+		;
+	else if (!rnl__refusal_fits(pool, job, lane))
 		ret = rnl__refusal_say(pool, job, lane);
-	else if (!(lane & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__pool_failed(pool))
+	else if (!((lane | job->flags) & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__pool_failed(pool))
 		ret = -EIO;
 	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
 		ret = -EAGAIN;
@@ -69,10 +76,8 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	/* The urgency of a chain is its first job's. */
 	if (job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)))
 		job->flags |= RNL__JOB_FIRST;
-	if (job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER)) {
+	if (job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER))
 		job->flags |= RNL__JOB_KEYED;
-		job->key = rnl__job_given_key(job);
-	}
 	return 0;
 }
 
@@ -168,7 +173,7 @@ static void accept_chain(struct rnl_pool *pool, struct rnl_job *first, uint8_t p
 static int prepare(struct rnl_pool *pool, struct rnl_job *job)
 {
 	int nr = rnl__job_then(job) ? chain(pool, job) : 0;
-	int ret = nr < 0 ? nr : job->after ? rnl__barrier_snapshot(job) : 0;
+	int ret = nr < 0 ? nr : rnl__job_follows(job) ? rnl__barrier_snapshot(job) : 0;
 
 	if (!ret)
 		return nr;
@@ -181,7 +186,8 @@ static int prepare(struct rnl_pool *pool, struct rnl_job *job)
 /* Gives a prepared job back. */
 static int give_back(struct rnl_job *job, int ret)
 {
-	rnl__barrier_forget(job);
+	if (rnl__job_follows(job))
+		rnl__barrier_forget(job);
 	unchain(job, UINT_MAX);
 	rnl__job_drop(job);
 	return ret;
@@ -251,13 +257,13 @@ static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defe
 /* Submits a claimed job, or gives it back. */
 static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
-	struct rnl_order *order = job->flags & RNL__JOB_ORDER ? job->order : NULL;
+	struct rnl_order *order = job->flags & RNL__JOB_ORDER ? job->more->order : NULL;
 	int nr = prepare(pool, job), ret;
 	bool defer;
 
 	if (nr < 0)
 		return nr;
-	defer = order || !rnl__barrier_ready(job);
+	defer = order || (rnl__job_follows(job) && !rnl__barrier_ready(job));
 	ret = reserve(pool, job, nr, defer, w);
 	if (ret)
 		return give_back(job, ret);
@@ -268,7 +274,7 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wa
 	if (order)
 		rnl__order_ready(order, job);
 	else if (defer)
-		rnl__barrier_defer(job);
+		rnl__barrier_issued(job);
 	else
 		rnl__choose_put(job);
 	return 0;
@@ -303,20 +309,22 @@ static int enter_delayed(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
 	return ret;
 }
 
-/* Submits a claimed job that has a time, or gives it back. */
+/* Submits a claimed job that has a time, or is a notice; or gives it back. */
 static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struct rnl_job *job,
 						    struct rnl__waiter *w)
 {
-	const uint64_t at = rnl__larger(job->submit_ns, rnl__now());
-	int nr = prepare(pool, job), ret;
+	const uint64_t at = rnl__larger((uint64_t)job->more->start_ns, rnl__now());
+	int nr, ret;
 
+	if (job->flags & RNL__JOB_MARKED)
+		return rnl__submit_notice(pool, job);
+	nr = prepare(pool, job);
 	if (nr < 0)
 		return nr;
 	ret = enter_delayed(pool, nr, w);
 	if (ret)
 		return give_back(job, ret);
 	accept_chain(pool, job, RNL__JOB_DELAYED);
-	job->flags &= ~RNL__JOB_AT;
 	/* A deadline counts from then. */
 	job->submit_ns = at;
 	rnl__delayed_push(job);
@@ -330,7 +338,8 @@ static int submit(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter
 
 	if (ret)
 		return ret;
-	return job->flags & RNL__JOB_AT ? submit_delayed(pool, job, w) : submit_now(pool, job, w);
+	return job->flags & (RNL__JOB_AT | RNL__JOB_MARKED) ? submit_delayed(pool, job, w) :
+							      submit_now(pool, job, w);
 }
 
 RNL__FLAT
@@ -366,24 +375,26 @@ void rnl__submit_surely(struct rnl_pool *pool, struct rnl_job *job, unsigned hom
 
 /* ---- many ---------------------------------------------------------------- */
 
-/* A row consists of jobs that any worker may run, and goes to one queue. */
+/* A row consists of claimed jobs that any worker may run, and goes to one queue. */
 static bool in_a_row(const struct rnl_job *job)
 {
-	return job && job->fn && !job->after &&
-	       !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED | RNL__JOB_WAYS));
+	return !(job->flags & (RNL__JOB_LEADS | RNL__JOB_URGENT | RNL__JOB_PLACED | RNL__JOB_KEY |
+			       RNL__JOB_MORE)) && !job->after;
 }
 
-/* Submits a row to one worker.  Return: how many were accepted, or why none was. */
+/* Submits a row to one worker.  Return: how many were accepted, or why none was; -EAGAIN: no row. */
 static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr)
 {
 	unsigned worker, nr_claimed = 0;
 	int ret = 0, space;
 
-	while (nr_claimed < nr && in_a_row(jobs[nr_claimed])) {
+	while (nr_claimed < nr && !ret) {
 		ret = rnl__submit_claim(pool, jobs[nr_claimed], 0);
-		if (ret)
-			break;
-		nr_claimed++;
+		if (!ret && !in_a_row(jobs[nr_claimed])) {
+			rnl__job_drop(jobs[nr_claimed]);
+			ret = -EAGAIN;
+		}
+		nr_claimed += !ret;
 	}
 	if (!nr_claimed)
 		return ret;
@@ -393,7 +404,7 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 	if (space < 0)
 		return space;
 	for (unsigned i = 0; i < (unsigned)space; i++) {
-		jobs[i]->worker = (uint8_t)worker;
+		jobs[i]->worker = (uint16_t)worker;
 		rnl__submit_accept(pool, jobs[i], RNL__JOB_QUEUED);
 	}
 	rnl__choose_put_row(pool, worker, jobs, (unsigned)space);
@@ -415,9 +426,7 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 	nr_workers = rnl__pool_staff(pool).nr;
 	share = (unsigned)rnl__smaller((nr + nr_workers - 1) / nr_workers, ROW_MAX);
 	while (done < nr) {
-		ret = in_a_row(jobs[done]) ?
-		      submit_row(pool, jobs + done, share < nr - done ? share : nr - done) :
-		      -EAGAIN;
+		ret = submit_row(pool, jobs + done, share < nr - done ? share : nr - done);
 		/* A job that a row cannot take is submitted alone, which may tell why. */
 		if (ret == -EAGAIN || ret == -ESTALE) {
 			ret = rnl_submit(pool, jobs[done]);

@@ -253,8 +253,8 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 		 * went to a later generation.
 		 */
 		if (rnl__pool_staff(pool).generation == staff.generation) {
-			job->worker = (uint8_t)worker;
-			job->staff = staff.generation;
+			job->worker = (uint16_t)worker;
+			job->staff = (uint16_t)staff.generation;
 			return true;
 		}
 		rnl__queue_unpromise(q, staff.generation);
@@ -266,7 +266,7 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 
 static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
-	unsigned worker = worker_of_key(pool, crew_of(pool, staff, job), job->key);
+	unsigned worker = worker_of_key(pool, crew_of(pool, staff, job), rnl__job_key(job));
 	int ret = reserve_bounded(pool, worker);
 
 	if (ret)
@@ -285,7 +285,7 @@ static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__
 		worker = worker_at(&crew, ((worker - crew.first) / crew.step + 1) % crew.nr);
 		ret = reserve_bounded(pool, worker);
 	}
-	job->worker = (uint8_t)worker;
+	job->worker = (uint16_t)worker;
 	return ret;
 }
 
@@ -311,13 +311,13 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 	for (;;) {
 		struct rnl__staff staff = rnl__pool_staff(pool);
 		struct crew crew = crew_of(pool, staff, job);
-		unsigned worker = keyed ? worker_of_key(pool, crew, job->key) :
+		unsigned worker = keyed ? worker_of_key(pool, crew, rnl__job_key(job)) :
 					  choose_open(pool, &crew);
 
 		if (!reserve_accepted(pool, worker))
 			continue;
 		if (!keyed)
-			job->worker = (uint8_t)worker;
+			job->worker = (uint16_t)worker;
 		if (!keyed || promise(pool, job, staff, worker))
 			return;
 	}
@@ -342,7 +342,7 @@ static struct rnl__queue *queue_for(struct rnl_pool *pool, const struct rnl_job 
 	unsigned worker;
 
 	if (job->flags & RNL__JOB_KEYED)
-		worker = worker_of_key(pool, crew, job->key);
+		worker = worker_of_key(pool, crew, rnl__job_key(job));
 	else
 		worker = usual_worker(pool, &crew, own_home());
 	return &pool->workers[worker].queue;
@@ -495,6 +495,6 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home)
 		/* Of jobs that go from device to device, each one's next is some jobs later. */
 		worker = worker_at(&crew, home / crew.step % crew.nr);
 	} while (!reserve_accepted(pool, worker));
-	job->worker = (uint8_t)worker;
+	job->worker = (uint16_t)worker;
 	rnl__choose_put(job);
 }

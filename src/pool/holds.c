@@ -245,7 +245,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 		atomic_store_explicit(count_of(job), 1, memory_order_relaxed);
 		/* relaxed */
 		atomic_store_explicit(rnl__atomic(&job->result), 0, memory_order_relaxed);
-		job->worker = (uint8_t)w->index;
+		job->worker = (uint16_t)w->index;
 		job->flags |= RNL__JOB_HELD;
 	}
 	/* relaxed: the worker has a share, so no release is the last one */

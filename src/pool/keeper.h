@@ -79,7 +79,7 @@ struct rnl__keeper {
 /* When a job that has not started is late; NEVER: the keeper leaves it to the workers. */
 static inline uint64_t rnl__keeper_time(const struct rnl_job *job)
 {
-	if (!(job->flags & RNL__JOB_DEADLINE) || job->after)
+	if (!(job->flags & RNL__JOB_DEADLINE) || rnl__job_follows(job))
 		return RNL__NEVER;
 	return job->submit_ns + job->deadline_ns + 1;
 }

@@ -149,7 +149,7 @@ static struct rnl_job *take_keyed(struct rnl__queue *q, uint32_t generation)
 	if (!rnl__lane_begin(lane))
 		return NULL;
 	first = rnl__lane_first(lane);
-	if (first && first->staff == generation)
+	if (first && first->staff == (uint16_t)generation)
 		job = rnl__lane_take(lane, first);
 	rnl__lane_end(lane);
 	return job;

@@ -10,6 +10,7 @@
 #include "sys/tsan.h"
 #include "device/gather.h"
 #include "stream/inflight.h"
+#include "stream/job_flags.h"
 
 int rnl__inflight_init(struct rnl__inflight *f, struct rnl__device *device, unsigned limit,
 		       uint64_t enough_ns)
@@ -90,7 +91,8 @@ static void note_place(struct rnl__inflight *f, uint64_t seq, struct rnl_job *jo
 	if (job) {
 		/* relaxed, both: the store below publishes it, and to a join the drop of the issued job */
 		atomic_store_explicit(&place->barrier, job->barrier, memory_order_relaxed);
-		atomic_store_explicit(&place->since, rnl__now_coarse(), memory_order_relaxed);
+		atomic_store_explicit(&place->since, job->flags & RNL__JOB_TIMED ? rnl__now() :
+				      rnl__now_coarse(), memory_order_relaxed);
 	}
 	/* [inflight.H3] release: as [inflight.H1]; pairs with [stats.H3] */
 	atomic_store_explicit(&place->job, job, memory_order_release);

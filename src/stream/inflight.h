@@ -58,7 +58,7 @@ struct rnl__recorded {
 struct rnl__place {
 	_Atomic(struct rnl_job *) job;	/* to be compared only; NULL: none */
 	_Atomic(struct rnl_barrier *) barrier; /* that it is in; to be compared only */
-	_Atomic uint64_t since;		/* coarse: when it was issued */
+	_Atomic uint64_t since;		/* when it was issued; coarse, unless it is TIMED */
 };
 
 struct rnl__inflight {
@@ -152,6 +152,13 @@ void rnl__inflight_forget(struct rnl__inflight *f);
 
 /* Takes the first job off, passed or not; or NULL. */
 struct rnl_job *rnl__inflight_drop(struct rnl__inflight *f);
+
+/* When a job was issued that was just popped; for one that is TIMED. */
+static inline uint64_t rnl__inflight_since(const struct rnl__inflight *f, uint64_t seq)
+{
+	/* relaxed: the owner wrote it */
+	return atomic_load_explicit(&f->places[seq % f->limit].since, memory_order_relaxed);
+}
 
 /* Begins to fetch what a join reads, which other CPUs have written: its two lines, in turn. */
 static inline void rnl__inflight_fetch(const struct rnl__inflight *f)

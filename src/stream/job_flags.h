@@ -17,7 +17,7 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_REAPED 4096u	/* it has a completion queue, and no callback */
 #define RNL__JOB_CHAINED 8192u	/* it comes by `then` of the job before it */
 #define RNL__JOB_LED 16384u	/* the job that it names by `then` was handed on */
-#define RNL__JOB_ORDERED 32768u	/* it waits in its order, to which `key` points */
+#define RNL__JOB_ORDERED 32768u	/* it waits in its order */
 #define RNL__JOB_TELLS 65536u	/* it was given to rnl_barrier_notify() */
 #define RNL__JOB_GATHERS 131072u /* what it issues may go with the work of other jobs */
 #define RNL__JOB_REPLAYS 262144u /* its function issues the same each time */
@@ -27,14 +27,12 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_PLACED 2097152u /* it names a device of its pool: `device` */
 #define RNL__JOB_REQUEST 4194304u /* a batcher's: it has no function, and is never submitted */
 #define RNL__JOB_CAPTURED 16777216u /* it REPLAYS, and is recorded by stream capture */
-#define RNL__JOB_KEY 33554432u	/* it has a key of its own: `given_key` */
-#define RNL__JOB_ORDER 67108864u /* it is in an order, whose key it has: `order` */
-#define RNL__JOB_AT 134217728u	/* its next submit delays it until `submit_ns` */
+#define RNL__JOB_KEY 33554432u	/* it has a key of its own: `key` */
+#define RNL__JOB_MORE 268435456u /* it names what few jobs have: `more` */
 #define RNL__JOB_LASTING \
 	(RNL__JOB_URGENT | RNL__JOB_DEADLINE | RNL__JOB_LARGE | RNL__JOB_INTERNAL | \
 	 RNL__JOB_REAPED | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CALLS | RNL__JOB_LEADS | \
-	 RNL__JOB_PLACED | RNL__JOB_REQUEST | RNL__JOB_CAPTURED | RNL__JOB_KEY | RNL__JOB_ORDER | \
-	 RNL__JOB_AT)
+	 RNL__JOB_PLACED | RNL__JOB_REQUEST | RNL__JOB_CAPTURED | RNL__JOB_KEY | RNL__JOB_MORE)
 
 /*
  * A submit, or the run, sets them anew.  With neither KEYED nor FIRST the lane is the open one, and
@@ -46,8 +44,10 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
 #define RNL__JOB_TRACED 128u	/* a trace ran when it was submitted */
 #define RNL__JOB_OWES 256u	/* its worker has yet to write what it copied out */
 #define RNL__JOB_UNRUN 512u	/* its function was not called */
+#define RNL__JOB_ORDER 67108864u /* it is in an order, whose key it has */
+#define RNL__JOB_AT 134217728u	/* it has a time */
 #define RNL__JOB_LAST 1024u	/* a notice that waits for the pool's end: it is cancelled alone */
-#define RNL__JOB_MARKED 8388608u /* a notice of rnl_submit_when(), which needs no function */
+#define RNL__JOB_MARKED 8388608u /* a notice, which needs no function */
 #define RNL__JOB_HELD 2048u	/* its function took a hold: `holds` counts */
 
 /*
@@ -56,10 +56,28 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
  */
 #define RNL__JOB_TO_REAP 128u	/* it has a completion queue */
 
-/* The key that a submit gives the job; of a job that has one, or an order. */
-static inline uint64_t rnl__job_given_key(const struct rnl_job *job)
+/* The key of a job that is KEYED. */
+static inline uint64_t rnl__job_key(const struct rnl_job *job)
 {
-	return job->flags & RNL__JOB_ORDER ? job->order->key : job->given_key;
+	return job->flags & RNL__JOB_ORDER ? job->more->order->key : job->key;
+}
+
+/* The barrier that rnl_job_after() has set; of others `more` knows. */
+static inline struct rnl_barrier *rnl__job_first_after(const struct rnl_job *job)
+{
+	return job->flags & RNL__JOB_MORE ? job->more->first : job->after;
+}
+
+/* How many barriers `more` has besides. */
+static inline unsigned rnl__job_nr_more_after(const struct rnl_job *job)
+{
+	return job->flags & RNL__JOB_MORE ? job->more->nr_after : 0;
+}
+
+/* Whether the job comes after a barrier. */
+static inline bool rnl__job_follows(const struct rnl_job *job)
+{
+	return rnl__job_first_after(job) || rnl__job_nr_more_after(job);
 }
 
 static inline unsigned rnl__job_device(const struct rnl_job *job)
@@ -77,7 +95,7 @@ static inline void rnl__job_set_to_reap(struct rnl_job *job, bool to_reap)
 	job->device = (uint8_t)(rnl__job_device(job) | (to_reap ? RNL__JOB_TO_REAP : 0));
 }
 
-/* `rounds`: the slot of its round in its barrier, and of the round in `after` << 4. */
+/* `rounds`: the slot of its round in its barrier, and of the round in the first that it follows << 4. */
 #define RNL__NO_ROUND 15	/* it waits for no job */
 
 static inline unsigned rnl__job_round(const struct rnl_job *job)

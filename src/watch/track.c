@@ -128,7 +128,7 @@ void rnl__track_begin(struct rnl__track *t, const struct rnl_job *job, uint64_t 
 
 	j->seq = 0;
 	j->fn = job->fn;
-	/* In a job, return_ns takes the place of the first, and `holds` that of the second. */
+	/* In a job, `seq` takes the place of the first, and `holds` that of the second. */
 	j->queued = queued(job);
 	j->producer = producer(job);
 	j->picked = rnl__now();
@@ -199,7 +199,7 @@ static struct rnl__track_record called(struct rnl__track *t, const struct rnl_jo
 		.id = new_id(t),
 		.kind = RNL__TRACK_CALL,
 		.call = {
-			.fn = job->fn, .job = job, .barrier = job->barrier, .after = job->after,
+			.fn = job->fn, .job = job, .barrier = job->barrier, .after = rnl__job_first_after(job),
 			.producer = tid,
 			.result = result,
 		},

@@ -115,28 +115,20 @@ static void owed_after(struct rnl__worker *w, struct rnl_barrier *barrier, unsig
 /* ---- complete ------------------------------------------------------------ */
 
 /*
- * Holds back a job whose barrier `after` has jobs that are not done.  Its own barrier learns at
- * once that it is issued: so jobs after that one start.
+ * Holds back a job that comes after jobs which are not done.  Its own barrier learns at once that
+ * it is issued: so jobs after that one start.
  * @issued: the job's barrier has yet to learn that the job is issued; as rnl__complete().
  * Return: whether the job is held back.
  */
-static bool hold_back(struct rnl__worker *w, struct rnl_job *job, int result, bool *issued)
+static bool hold_back(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
-	struct rnl_barrier *after = job->after;
-	const unsigned round = rnl__job_after_round(job);
-
-	if (rnl__rounds_ended(after, round)) {
-		rnl__rounds_leave(after, round);
-		return false;
-	}
-	if (job->barrier && *issued) {
+	if (job->barrier && issued) {
 		rnl__barrier_note(job->barrier, result);
 		rnl__rounds_drop(job->barrier, rnl__job_round(job), 1, 0);
-		*issued = false;
 	}
 	job->result = result;
-	job->worker = (uint8_t)w->index;
-	if (!rnl__rounds_hold(after, round, job))
+	job->worker = (uint16_t)w->index;
+	if (!rnl__barrier_holds(job))
 		return false;
 	w->nr_held_back++;
 	return true;
@@ -158,7 +150,6 @@ static void finish(struct rnl__worker *w, struct rnl_job *job, int result, bool 
 	const unsigned flags = job->flags, round = rnl__job_round(job);
 	const uint32_t staff = flags & RNL__JOB_KEYED ? job->staff : 0;
 
-	rnl__tsan_acquire(job->after);
 	rnl__figure_add(&w->completed, 1);
 	if (result < 0)
 		rnl__figure_add(&w->failed, 1);
@@ -204,8 +195,10 @@ static void complete(struct rnl__worker *w, struct rnl_job *job, int result, boo
 {
 	if (job->flags & RNL__JOB_HELD && await_holds(w, job, &result))
 		return;
-	if (rnl__job_after_round(job) == RNL__NO_ROUND || !hold_back(w, job, result, &issued))
+	if (!rnl__job_follows(job) || rnl__barrier_over(job))
 		finish(w, job, result, issued);
+	else if (!hold_back(w, job, result, issued))
+		finish(w, job, result, false);
 }
 
 /* A job's last hold was released.  Its barrier has not been told that it is issued. */
@@ -236,7 +229,7 @@ void rnl__complete_returned(struct rnl__worker *w)
 		if (job->flags & RNL__JOB_HELD)
 			go_on(w, job);
 		else
-			finish(w, job, job->result, false);
+			complete(w, job, job->result, false);
 	}
 	w->wait_since = 0;
 	rnl__owed_tell(w);
@@ -287,7 +280,7 @@ static void passed(struct rnl__worker *w, struct rnl_job *job)
 	if (w->track)
 		rnl__track_done(w->track, job->seq, true);
 	if (job->flags & RNL__JOB_TIMED)
-		rnl__hist_count(&w->timing->device, rnl__now() - job->return_ns);
+		rnl__hist_count(&w->timing->device, rnl__now() - rnl__inflight_since(&w->inflight, job->seq));
 	complete(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
 }
 

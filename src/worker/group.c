@@ -26,7 +26,7 @@ static bool gathers(const struct rnl__worker *w, const struct rnl_job *job)
 static bool has_key(const struct rnl__group *group, const struct rnl_job *job)
 {
 	for (unsigned i = 0; job->flags & RNL__JOB_KEYED && i < group->nr_keys; i++)
-		if (group->keys[i] == job->key)
+		if (group->keys[i] == rnl__job_key(job))
 			return true;
 	return false;
 }
@@ -39,7 +39,7 @@ bool rnl__group_prepare(struct rnl__worker *w, struct rnl_job *job)
 
 	if (!group->nr)
 		return takes;
-	if (!takes || job->after || has_key(group, job) || group->nr == RNL__GROUP_MAX ||
+	if (!takes || rnl__job_follows(job) || has_key(group, job) || group->nr == RNL__GROUP_MAX ||
 	    w->scratch.wanted > w->scratch.block_bytes || f->now - group->since >= RNL__MARK_NS ||
 	    f->unmarked_ns + rnl__pace_guess(&f->pace, job) >= RNL__MARK_NS)
 		rnl__group_end(w);
@@ -57,7 +57,7 @@ bool rnl__group_join(struct rnl__worker *w, struct rnl_job *job)
 		group->since = w->inflight.now;
 	}
 	if (job->flags & RNL__JOB_KEYED)
-		group->keys[group->nr_keys++] = job->key;
+		group->keys[group->nr_keys++] = rnl__job_key(job);
 	group->nr++;
 	rnl__gather_begin(&w->gather);
 	return true;

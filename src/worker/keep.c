@@ -49,7 +49,7 @@ static bool pick(struct rnl__walk *walk, const struct rnl_job *job)
 	struct search *search = rnl_container_of(walk, struct search, walk);
 	uint64_t late_at = rnl__keeper_time(job);
 
-	if (job->after)
+	if (rnl__job_follows(job))
 		return false;
 	if (late_at <= search->now || rnl__job_cancelled(job))
 		return true;

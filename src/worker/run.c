@@ -117,10 +117,8 @@ static int call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 	rnl__share_running(w, NULL);
 	if (__builtin_expect(ret > 0, false) && !rnl__own_read(&w->pool->positive_logged))
 		run_log_positive(w, job, ret);
-	if (timed) {
-		job->return_ns = rnl__now();
-		rnl__hist_count(&w->timing->host, job->return_ns - now);
-	}
+	if (timed)
+		rnl__hist_count(&w->timing->host, rnl__now() - now);
 	return ret;
 }
 
@@ -143,7 +141,7 @@ static void mark_before(struct rnl__worker *w, struct rnl_job *job)
 	struct rnl__inflight *f = &w->inflight;
 	uint64_t unmarked = f->issued - f->marked;
 
-	if (unmarked && (unmarked >= RNL__MARK_EVERY || job->flags & RNL__JOB_LARGE || job->after ||
+	if (unmarked && (unmarked >= RNL__MARK_EVERY || job->flags & RNL__JOB_LARGE || rnl__job_follows(job) ||
 			 f->now - f->unmarked_since >= RNL__MARK_NS ||
 			 f->unmarked_ns + rnl__pace_guess(&f->pace, job) >= RNL__MARK_NS) &&
 	    rnl__inflight_mark(f, true, false))
@@ -208,7 +206,7 @@ static int refuse(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 		return -ECANCELED;
 	if (job->flags & RNL__JOB_DEADLINE && now - job->submit_ns > job->deadline_ns)
 		return -ETIMEDOUT;
-	return job->after ? rnl__barrier_follow(job->after) : 0;
+	return rnl__job_follows(job) ? rnl__barrier_follow(job) : 0;
 }
 
 /* Return: how many operations the trace has issued, which are not the job's. */
@@ -291,7 +289,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 		rnl__scratch_end(&w->scratch);
 	/* A job that came after others is not done before them, even if it issued nothing. */
 	empty = stream->device->counts && stream->issued == before &&
-		!((job->after || job->flags & RNL__JOB_CHAINED) && w->inflight.first);
+		!((rnl__job_follows(job) || job->flags & RNL__JOB_CHAINED) && w->inflight.first);
 	if (w->track)
 		track_called(w, job, empty, ret);
 	if (empty) {

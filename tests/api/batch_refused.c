@@ -113,7 +113,7 @@ TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
 		REFUSED(submit_by_key(pool, &request.job, 1), -EINVAL, "rnl_request_commit()");
 		REFUSED(rnl_submit_wait(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
 		REFUSED(submit_at(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
-		REFUSED(rnl_submit_when(pool, &request.job, RNL_EMPTY), -EINVAL,
+		REFUSED(submit_when(pool, &request.job, RNL_EMPTY), -EINVAL,
 			"rnl_request_commit()");
 		REFUSED(rnl_barrier_notify(&barrier, &request.job), -EINVAL,
 			"rnl_request_commit()");

@@ -18,7 +18,7 @@ static void submit_all(struct rnl_pool *pool, struct told *told, struct rnl_barr
 	must(submit_at(pool, &told[DELAYED].job, start_ns));
 	must(rnl_job_after(&told[DEFERRED].job, after));
 	must(rnl_submit(pool, &told[DEFERRED].job));
-	must(rnl_submit_when(pool, &told[NOTICE].job, RNL_SPACE));
+	must(submit_when(pool, &told[NOTICE].job, RNL_SPACE));
 }
 
 TEST(all_jobs_that_have_not_started_are_cancelled_and_later_ones_run, .timeout_s = 60)

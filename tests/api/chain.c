@@ -487,10 +487,11 @@ TEST(a_circle_is_refused_and_no_job_of_it_is_accepted, .loops = 2)
 	must(rnl_job_then(&rings[LENGTH - 1].job, NULL));
 	for (int when = RNL_SPACE; when <= RNL_EMPTY; when++) {
 		last_line[0] = 0;
-		ck_assert_int_eq(rnl_submit_when(pool, &rings[0].job, (enum rnl_when)when), -EINVAL);
+		ck_assert_int_eq(submit_when(pool, &rings[0].job, (enum rnl_when)when), -EINVAL);
 		ck_assert_ptr_nonnull(strstr(last_line, "has a job behind it"));
 	}
 	/* None of them is busy, and the chain is a chain again. */
+	must(rnl_job_set_more(&rings[0].job, NULL));
 	must(rnl_submit(pool, &rings[0].job));
 	ck_assert_int_eq(result_of(&rings[LENGTH - 1].job), 0);
 	rnl_pool_destroy(pool);
@@ -521,9 +522,9 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	ck_assert_int_eq(rnl_submit(pool, &others[0].job), -EAGAIN);
 	ck_assert_int_eq(rnl_submit_wait(pool, &others[0].job, MS), -ETIMEDOUT);
 	ck_assert_int_eq(submit_by_key(pool, &others[0].job, 3), -EAGAIN);
-	must(rnl_job_order(&others[0].job, NULL));
+	must(set_order(&others[0].job, NULL));
 	ck_assert_int_eq(submit_at(pool, &others[0].job, rnl_clock()), -EAGAIN);
-	must(rnl_job_at(&others[0].job, 0));
+	must(set_time(&others[0].job, 0));
 	/* With a first job that would be deferred. */
 	must(rnl_barrier_add(&barrier, &counted));
 	must(rnl_submit(pool, &counted));

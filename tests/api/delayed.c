@@ -515,19 +515,20 @@ TEST(misuse_gets_an_errno)
 	must(rnl_job_after(&job, &barrier));
 	ck_assert_int_eq(submit_at(pool, &job, 1), -EINVAL);
 	must(rnl_job_after(&job, NULL));
-	must(rnl_job_order(&job, NULL));
+	submit_anew(&job);
 	must(submit_at(pool, &job, 1));
 	ck_assert_int_eq(result_of(&job), 0);
-	/* A time is for one submit, and can be taken back. */
-	must(rnl_job_at(&job, rnl_clock() + LONG));
-	must(rnl_job_at(&job, 0));
+	/* A time can be taken back. */
+	must(set_time(&job, rnl_clock() + LONG));
+	must(set_time(&job, 0));
 	must(rnl_submit(pool, &job));
 	ck_assert_int_eq(result_of(&job), 0);
-	must(rnl_job_at(&job, rnl_clock() + LONG));
+	must(set_time(&job, rnl_clock() + LONG));
 	must(rnl_job_key(&job, 1));
 	must(rnl_submit(pool, &job));
 	must(rnl_job_cancel(&job));
 	ck_assert_int_eq(result_of(&job), -ECANCELED);
+	must(rnl_job_set_more(&job, NULL));
 	must(rnl_submit(pool, &job));
 	ck_assert_int_eq(result_of(&job), 0);
 	rnl_pool_destroy(pool);

@@ -15,7 +15,7 @@ TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeo
 	must(rnl_submit(pool, &queued.job));
 	for (int i = 0; i < 2; i++) {
 		told_of(&notices[i]);
-		must(rnl_submit_when(pool, &notices[i].job, RNL_EMPTY));
+		must(submit_when(pool, &notices[i].job, RNL_EMPTY));
 		if (i == 0)
 			must(rnl_pool_close(pool));
 	}
@@ -28,7 +28,7 @@ TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeo
 	ck_assert_int_eq(rnl_job_test(&held[0]) + rnl_job_test(&held[1]), 2);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	/* An empty pool notifies at once. */
-	must(rnl_submit_when(pool, &notices[0].job, RNL_EMPTY));
+	must(submit_when(pool, &notices[0].job, RNL_EMPTY));
 	ck_assert_int_eq(result_of(&notices[0].job), 0);
 	rnl_pool_destroy(pool);
 	ck_assert_int_eq(notices[0].runs, 2);
@@ -38,19 +38,19 @@ TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeo
 TEST(a_notice_needs_no_function)
 {
 	struct rnl_pool *pool = pool_of(1);
-	struct rnl_job notices[2], *reaped[1];
+	struct rnl_job space, end, *reaped[1];
 	struct rnl_cq *cq = cq_of();
 
-	for (int i = RNL_SPACE; i <= RNL_EMPTY; i++)
-		job_of(&notices[i], NULL, NULL);
-	must(rnl_job_cq(&notices[RNL_EMPTY], cq));
-	must(rnl_submit_when(pool, &notices[RNL_SPACE], RNL_SPACE));
-	ck_assert_int_eq(result_of(&notices[RNL_SPACE]), 0);
-	must(rnl_submit_when(pool, &notices[RNL_EMPTY], RNL_EMPTY));
+	job_of(&space, NULL, NULL);
+	job_of(&end, NULL, NULL);
+	must(rnl_job_cq(&end, cq));
+	must(submit_when(pool, &space, RNL_SPACE));
+	ck_assert_int_eq(result_of(&space), 0);
+	must(submit_when(pool, &end, RNL_EMPTY));
 	must(rnl_pool_close(pool));
 	reap_all(cq, reaped, 1);
-	ck_assert_ptr_eq(reaped[0], &notices[RNL_EMPTY]);
-	ck_assert_int_eq(rnl_job_result(&notices[RNL_EMPTY]), 0);
+	ck_assert_ptr_eq(reaped[0], &end);
+	ck_assert_int_eq(rnl_job_result(&end), 0);
 	rnl_pool_destroy(pool);
 	rnl_cq_destroy(cq);
 }
@@ -64,9 +64,9 @@ TEST(a_notice_is_in_no_barrier)
 
 	must(rnl_barrier_init(&barrier, pool));
 	job_in(&barrier, &notice, noop_fn, NULL);
-	ck_assert_int_eq(rnl_submit_when(pool, &notice, RNL_EMPTY), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, &notice, RNL_EMPTY), -EINVAL);
 	must(rnl_barrier_wait(&barrier, 0));
-	ck_assert_int_eq(rnl_submit_when(pool, &notice, RNL_SPACE), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, &notice, RNL_SPACE), -EINVAL);
 	must(rnl_barrier_wait(&barrier, 0));
 	rnl_pool_destroy(pool);
 }
@@ -78,7 +78,7 @@ TEST(an_open_pool_that_is_empty_does_not_notify, .timeout_s = 60)
 	struct rnl_job job;
 
 	told_of(&notice);
-	must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+	must(submit_when(pool, &notice.job, RNL_EMPTY));
 	submit_job(pool, &job, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&job), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -91,7 +91,7 @@ TEST(an_open_pool_that_is_empty_does_not_notify, .timeout_s = 60)
 	must(rnl_job_cancel(&notice.job));
 	ck_assert_int_eq(result_of(&notice.job), -ECANCELED);
 	/* A destroy waits for it. */
-	must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+	must(submit_when(pool, &notice.job, RNL_EMPTY));
 	rnl_pool_destroy(pool);
 	ck_assert_int_eq(rnl_job_result(&notice.job), 0);
 	ck_assert_int_eq(notice.runs, 1);
@@ -109,7 +109,7 @@ TEST(after_a_stop_an_event_loop_learns_of_the_end_by_its_queue, .timeout_s = 60)
 	hold_workers(pool, &gate, &held, 1);
 	told_of(&notice);
 	must(rnl_job_cq(&notice.job, cq));
-	must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+	must(submit_when(pool, &notice.job, RNL_EMPTY));
 	ck_assert_int_eq(rnl_pool_stop(pool, 0), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1), 0);
 	gate_open(&gate);
@@ -133,7 +133,7 @@ TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 
 		told_of(&notice);
 		if (round % 2)
-			must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+			must(submit_when(pool, &notice.job, RNL_EMPTY));
 		for (int i = 0; i < NR; i++) {
 			told_of(&jobs[i]);
 			must(i % 4 ? rnl_submit(pool, &jobs[i].job) :
@@ -141,7 +141,7 @@ TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 		}
 		must(rnl_pool_close(pool));
 		if (round % 2 == 0)
-			must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+			must(submit_when(pool, &notice.job, RNL_EMPTY));
 		ck_assert_int_eq(result_of(&notice.job), 0);
 		for (int i = 0; i < NR; i++)
 			ck_assert_int_eq(rnl_job_test(&jobs[i].job), 1);
@@ -160,7 +160,7 @@ TEST(a_notice_waits_for_a_delayed_job_that_the_close_cancels, .timeout_s = 60)
 
 		told_of(&delayed);
 		told_of(&notice);
-		must(rnl_submit_when(pool, &notice.job, RNL_EMPTY));
+		must(submit_when(pool, &notice.job, RNL_EMPTY));
 		must(submit_at(pool, &delayed.job, rnl_clock() + 3600000 * MS));
 		for (int i = 0; i < NR; i++) {
 			told_of(&jobs[i]);
@@ -180,7 +180,7 @@ static struct told last_notice;
 
 static int submit_the_notice(struct rnl_job *job)
 {
-	return rnl_submit_when(job->user, &last_notice.job, RNL_EMPTY);
+	return submit_when(job->user, &last_notice.job, RNL_EMPTY);
 }
 
 /* The drain may look between the job's end and the notice's. */

@@ -70,7 +70,7 @@ static void refused(struct rnl_pool *pool, const struct before *b)
 	ck_assert_int_eq(submit_by_key_wait(pool, &job, 1, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EIO);
 	submit_anew(&job);
-	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_SPACE), -EIO);
+	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EIO);
 	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem), -EIO);
 	ck_assert_int_eq(rnl_pinned_get_wait(pool, 64, &mem, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_device_alloc(pool, 0, 64, &mem), -EIO);
@@ -179,7 +179,7 @@ TEST(a_notice_for_the_end_comes_all_the_same)
 		test_skip("a_notice_for...: the double of the CUDA runtime fails on demand");
 	pool = pool_of(2);
 	job_of(&notices[0], noop_fn, NULL);
-	must(rnl_submit_when(pool, &notices[0], RNL_EMPTY));
+	must(submit_when(pool, &notices[0], RNL_EMPTY));
 	hold_workers(pool, &gate, &job, 1);
 	fake_fail_sticky(ILLEGAL_ADDRESS);
 	gate_open(&gate);
@@ -187,7 +187,7 @@ TEST(a_notice_for_the_end_comes_all_the_same)
 	must(rnl_pool_close(pool));
 	ck_assert_int_eq(result_of(&notices[0]), -EIO);
 	job_of(&notices[1], noop_fn, NULL);
-	must(rnl_submit_when(pool, &notices[1], RNL_EMPTY));
+	must(submit_when(pool, &notices[1], RNL_EMPTY));
 	ck_assert_int_eq(result_of(&notices[1]), -EIO);
 	rnl_pool_destroy(pool);
 }

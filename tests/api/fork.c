@@ -432,7 +432,7 @@ static void check_more_owner_dead(struct more *m)
 	CHILD_ASSERT(rnl_pool_stats_text(m->pool, NULL, NULL, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit_wait(m->pool, &m->fresh, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(submit_by_key_wait(m->pool, &m->fresh, 1, RNL_FOREVER) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_submit_when(m->pool, &m->fresh, RNL_SPACE) == -EOWNERDEAD);
+	CHILD_ASSERT(submit_when(m->pool, &m->fresh, RNL_SPACE) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_hold(&m->held, &m->hold) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_hold_release(&m->hold, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_then(&m->held, &m->fresh) == -EOWNERDEAD);

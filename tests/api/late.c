@@ -169,11 +169,11 @@ TEST(a_notice_that_is_cancelled_is_told_while_the_workers_are_busy)
 	job_of(&notice, noop_fn, NULL);
 	for (int i = 0; i < 6; i++) {
 		/* It waits for space, or is queued at once. */
-		must(rnl_submit_when(i % 2 ? full.pool : jam.pool, &notice, RNL_SPACE));
+		must(submit_when(i % 2 ? full.pool : jam.pool, &notice, RNL_SPACE));
 		must(rnl_job_cancel(&notice));
 		ck_assert_int_eq(result_of(&notice), -ECANCELED);
 	}
-	must(rnl_submit_when(full.pool, &notice, RNL_SPACE));
+	must(submit_when(full.pool, &notice, RNL_SPACE));
 	must(rnl_pool_close(full.pool));
 	ck_assert_int_eq(result_of(&notice), -ECANCELED);
 	full_end(&full);
@@ -190,7 +190,7 @@ TEST(many_notices_are_cancelled_one_by_one, .timeout_s = 30)
 	full_start(&full, 1);
 	for (int i = 0; i < NR; i++) {
 		job_of(&notices[i], noop_fn, NULL);
-		must(rnl_submit_when(full.pool, &notices[i], RNL_SPACE));
+		must(submit_when(full.pool, &notices[i], RNL_SPACE));
 	}
 	for (int i = 0; i < NR; i++)
 		must(rnl_job_cancel(&notices[i]));

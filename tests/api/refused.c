@@ -270,12 +270,11 @@ static void try_ways(struct rnl_pool *pool, struct rnl_order *order, struct rnl_
 	try_submits(pool, job, ret, text);
 	must(rnl_job_key(job, 1));
 	try_submits(pool, job, ret, text);
-	must(rnl_job_at(job, 1));
+	must(set_time(job, 1));
 	try_submits(pool, job, ret, text);
-	must(rnl_job_order(job, NULL));
+	must(rnl_job_key(job, RNL_KEY_NONE));
 	try_submits(pool, job, ret, text);
-	must(rnl_job_at(job, 0));
-	must(rnl_job_order(job, order));
+	must(set_order(job, order));
 	try_submits(pool, job, ret, text);
 }
 
@@ -283,35 +282,42 @@ static void try_ways(struct rnl_pool *pool, struct rnl_order *order, struct rnl_
 static void try_combinations(struct rnl_pool *pool, struct rnl_order *order, struct rnl_order *other,
 			     struct rnl_barrier *barrier)
 {
+	struct rnl_job_more more = RNL_JOB_MORE_INIT;
 	struct rnl_job job, first;
 
 	job_of(&job, noop_fn, NULL);
 	job_of(&first, noop_fn, NULL);
-	must(rnl_job_at(&job, 1));
-	refused(rnl_submit_when(pool, &job, RNL_SPACE), -EINVAL, "has a time: rnl_submit_when()");
-	must(rnl_job_order(&job, order));
+	must(rnl_job_set_more(&job, &more));
+	more.start_ns = 1;
+	more.when = RNL_SPACE;
+	try_submits(pool, &job, -EINVAL, "has a key, an order or a time, and is a notice");
+	more.when = RNL_NOW;
+	more.order = order;
 	try_submits(pool, &job, -EINVAL, "has a time, and is in an order");
-	must(rnl_job_key(&job, 1));
 	must(rnl_job_after(&job, barrier));
 	try_submits(pool, &job, -EINVAL, "has a time, and comes after a barrier");
 	must(rnl_job_after(&job, NULL));
-	must(rnl_job_at(&job, 0));
-	refused(rnl_barrier_notify(barrier, &job), -EINVAL, "has a key: rnl_submit_when()");
+	more.start_ns = 0;
+	must(rnl_job_key(&job, 2));
+	try_submits(pool, &job, -EINVAL, "has another key than the order");
+	must(rnl_job_set_more(&job, NULL));
+	refused(rnl_barrier_notify(barrier, &job), -EINVAL, "rnl_barrier_notify() takes no such job");
 	must(rnl_job_then(&first, &job));
-	try_submits(pool, &first, -EINVAL, "has a key, and is behind a job");
+	try_submits(pool, &first, -EINVAL, "and is behind a job by");
 	must(rnl_job_urgent(&job, 1));
-	try_submits(pool, &job, -EINVAL, "is urgent, and so cannot have a key");
+	try_submits(pool, &job, -EINVAL, "is urgent, and so cannot have a key or an order");
 	must(rnl_job_urgent(&job, 0));
-	must(rnl_job_order(&job, other));
-	try_submits(pool, &job, -EINVAL, "is of another pool");
+	must(rnl_job_set_more(&job, &more));
+	more.order = other;
+	try_submits(pool, &job, -EINVAL, "the order of job ");
 }
 
 /* Sets how the job is submitted. */
 static void try_settings(struct rnl_order *order, struct rnl_job *job, int ret, const char *text)
 {
 	refused(rnl_job_key(job, 1), ret, text);
-	refused(rnl_job_at(job, 1), ret, text);
-	refused(rnl_job_order(job, order), ret, text);
+	refused(set_time(job, 1), ret, text);
+	refused(set_order(job, order), ret, text);
 }
 
 TEST(a_submit_that_is_refused_is_logged)
@@ -340,13 +346,14 @@ TEST(a_submit_that_is_refused_is_logged)
 	submit_job(pool, &job, gated_fn, &gate);
 	try_submits(pool, &job, -EBUSY, "was submitted before, and is not done");
 	try_settings(&order, &job, -EBUSY, "is not done");
-	refused(rnl_submit_when(pool, &job, RNL_SPACE), -EBUSY, "was submitted before");
 	refused(rnl_barrier_notify(&barrier, &job), -EBUSY, "was submitted before");
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 0);
-	refused(rnl_submit_when(NULL, &job, RNL_SPACE), -EINVAL, "pool is NULL");
-	refused(rnl_submit_when(pool, &job, (enum rnl_when)7), -EINVAL, "when is 7");
-	refused(rnl_job_order(&job, &none), -EINVAL, "the order was not initialised");
+	refused(submit_when(NULL, &job, RNL_SPACE), -EINVAL, "pool is NULL");
+	refused(submit_when(pool, &job, (enum rnl_when)7), -EINVAL, "is 7; it must be RNL_NOW");
+	must(set_order(&job, &none));
+	refused(rnl_submit(pool, &job), -EINVAL, "was not initialised, or has ended");
+	must(rnl_job_set_more(&job, NULL));
 	refused(rnl_order_init(NULL, pool, 1), -EINVAL, "rnl_order_init(): the order is NULL");
 	refused(rnl_submit_many(pool, NULL, 1), -EINVAL, "jobs is NULL, and nr is 1");
 	must(rnl_pool_close(pool));

@@ -378,7 +378,7 @@ TEST(those_that_wait_come_in_in_order, .loops = 2)
 		entrant_of(&all, i, _i);
 	/* One has a place all the time. */
 	if (_i)
-		must(rnl_job_at(&plug->first, rnl_clock() + 3600000 * MS));
+		must(set_time(&plug->first, rnl_clock() + 3600000 * MS));
 	must(rnl_submit(all.pool, &plug->first));
 	for (int i = 0; i < NR; i++) {
 		call_start(&calls[i], enter_fn, &all.list[i]);
@@ -544,7 +544,7 @@ TEST(a_barriers_notice_passes_those_in_line)
 	ck_assert_int_eq(result_of(&last), 0);
 	/* For a loop that was refused a chain there is no space, though places are free. */
 	job_of(&notice, NULL, NULL);
-	must(rnl_submit_when(pool, &notice, RNL_SPACE));
+	must(submit_when(pool, &notice, RNL_SPACE));
 	ck_assert_int_eq(rnl_job_wait(&notice, 5 * MS), -ETIMEDOUT);
 	gate_open(&gate);
 	must(call_end(&call));

@@ -41,7 +41,7 @@ TEST(a_notice_starts_at_once_and_last_if_half_of_the_queue_is_free)
 	for (int nr = 0; nr <= HALF; nr++) {
 		noted_of(&notice, &tank.record, 100);
 		tank_fill(&tank, nr);
-		must(rnl_submit_when(tank.pool, &notice.job, RNL_SPACE));
+		must(submit_when(tank.pool, &notice.job, RNL_SPACE));
 		tank_empty(&tank);
 		ck_assert_int_eq(result_of(&notice.job), 0);
 		ck_assert_int_eq(place_of(&tank.record, 100), nr);
@@ -58,7 +58,7 @@ TEST(a_notice_waits_until_half_of_the_queue_is_free)
 		noted_of(&notice, &tank.record, 100);
 		tank_fill(&tank, nr);
 		/* A full pool accepts it, too. */
-		must(rnl_submit_when(tank.pool, &notice.job, RNL_SPACE));
+		must(submit_when(tank.pool, &notice.job, RNL_SPACE));
 		ck_assert_int_eq(rnl_job_wait(&notice.job, MS), -ETIMEDOUT);
 		tank_empty(&tank);
 		ck_assert_int_eq(result_of(&notice.job), 0);
@@ -82,10 +82,10 @@ TEST(a_notice_that_waited_starts_before_the_queued_jobs)
 		noted_of(&tank.noted[i], &tank.record, i);
 		must(rnl_submit(tank.pool, &tank.noted[i].job));
 	}
-	must(rnl_submit_when(tank.pool, &notice.job, RNL_SPACE));
+	must(submit_when(tank.pool, &notice.job, RNL_SPACE));
 	/* The keeper has seen the first one when it has ended the second. */
 	job_of(&second, noop_fn, NULL);
-	must(rnl_submit_when(tank.pool, &second, RNL_SPACE));
+	must(submit_when(tank.pool, &second, RNL_SPACE));
 	must(rnl_job_cancel(&second));
 	ck_assert_int_eq(result_of(&second), -ECANCELED);
 	gate_open(&tank.gate);
@@ -104,7 +104,7 @@ static void check_outside(struct rnl_pool *pool, struct gate *gate, struct rnl_j
 
 	ck_assert_int_eq(rnl_submit(pool, refused), -EAGAIN);
 	job_of(&notice, noop_fn, NULL);
-	must(rnl_submit_when(pool, &notice, RNL_SPACE));
+	must(submit_when(pool, &notice, RNL_SPACE));
 	ck_assert_int_eq(rnl_job_wait(&notice, 5 * MS), -ETIMEDOUT);
 	gate_open(gate);
 	ck_assert_int_eq(result_of(&notice), 0);
@@ -182,7 +182,7 @@ TEST(an_event_loop_submits_all_its_jobs, .timeout_s = 60, .loops = 3)
 
 			job_of(&jobs[i], noop_fn, NULL);
 			while ((ret = rnl_submit(pool, &jobs[i])) == -EAGAIN) {
-				must(rnl_submit_when(pool, &notice, RNL_SPACE));
+				must(submit_when(pool, &notice, RNL_SPACE));
 				ck_assert_int_eq(rnl_cq_wait(cq, &reaped, 1, patience_ns()), 1);
 				ck_assert_int_eq(rnl_job_result(&notice), 0);
 			}
@@ -209,7 +209,7 @@ TEST(several_notices_come_with_several_workers)
 			submit_job(pool, &jobs[i], noop_fn, NULL);
 		for (int i = 0; i < NOTICES; i++) {
 			job_of(&notices[i], noop_fn, NULL);
-			must(rnl_submit_when(pool, &notices[i], RNL_SPACE));
+			must(submit_when(pool, &notices[i], RNL_SPACE));
 			ck_assert_int_eq(rnl_job_test(&notices[i]), 0);
 		}
 		gate_open(&gate);
@@ -234,7 +234,7 @@ static void submit_itself(struct rnl_job *job)
 	int ret;
 
 	r->nr++;
-	ret = rnl_job_result(job) ? 0 : rnl_submit_when(r->pool, job, RNL_SPACE);
+	ret = rnl_job_result(job) ? 0 : submit_when(r->pool, job, RNL_SPACE);
 	/* It may have been called on another thread since. */
 	if (ret)
 		r->ret = ret;
@@ -249,7 +249,7 @@ TEST(a_notice_that_submits_itself_lets_other_jobs_run)
 
 		job_of(&returning.job, noop_fn, NULL);
 		must(rnl_job_on_done(&returning.job, submit_itself));
-		must(rnl_submit_when(tank.pool, &returning.job, RNL_SPACE));
+		must(submit_when(tank.pool, &returning.job, RNL_SPACE));
 		for (int i = 0; i < 50; i++) {
 			job_of(&job, noop_fn, NULL);
 			ck_assert_int_eq(submit_and_wait(tank.pool, &job), 0);
@@ -282,8 +282,8 @@ TEST(a_notice_tells_by_its_callback_or_its_completion_queue)
 	cq_job(&queued, noop_fn, NULL, cq);
 	for (int round = 1; round <= 3; round++) {
 		tank_fill(&tank, MAX);
-		must(rnl_submit_when(tank.pool, &called, RNL_SPACE));
-		must(rnl_submit_when(tank.pool, &queued, RNL_SPACE));
+		must(submit_when(tank.pool, &called, RNL_SPACE));
+		must(submit_when(tank.pool, &queued, RNL_SPACE));
 		ck_assert_int_eq(rnl_cq_reap(cq, list, 2), 0);
 		tank_empty(&tank);
 		reap_all(cq, list, 1);
@@ -307,7 +307,7 @@ TEST(a_notice_that_waits_is_not_counted)
 
 	tank_fill(&tank, MAX);
 	job_of(&notice, noop_fn, NULL);
-	must(rnl_submit_when(tank.pool, &notice, RNL_SPACE));
+	must(submit_when(tank.pool, &notice, RNL_SPACE));
 	ck_assert_uint_eq(figures_of(tank.pool).accepted, MAX + 1);
 	ck_assert_uint_eq(figures_of(tank.pool).queued, MAX);
 	tank_empty(&tank);
@@ -333,14 +333,14 @@ TEST(closing_a_pool_cancels_the_notices_that_wait)
 	must(rnl_job_on_done(&notices[1].job, callback));
 	must(rnl_job_cq(&notices[2].job, cq));
 	for (int i = 0; i < NR; i++)
-		must(rnl_submit_when(tank.pool, &notices[i].job, RNL_SPACE));
+		must(submit_when(tank.pool, &notices[i].job, RNL_SPACE));
 	must(rnl_pool_close(tank.pool));
 	tank_empty(&tank);
 	reap_all(cq, list, 1);
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(result_of(&notices[i].job), -ECANCELED);
 	ck_eventually(nr_calls == 1000);
-	ck_assert_int_eq(rnl_submit_when(tank.pool, &notices[0].job, RNL_SPACE), -ESHUTDOWN);
+	ck_assert_int_eq(submit_when(tank.pool, &notices[0].job, RNL_SPACE), -ESHUTDOWN);
 	ck_assert_int_eq(place_of(&tank.record, 100), -1);
 	ck_assert_uint_eq(tank.record.nr, MAX);
 	rnl_cq_destroy(cq);
@@ -362,7 +362,7 @@ TEST(destroying_a_pool_cancels_the_notices_that_wait)
 	tank_fill(&tank, MAX);
 	for (int i = 0; i < 4; i++) {
 		job_of(&notices[i], noop_fn, NULL);
-		must(rnl_submit_when(tank.pool, &notices[i], RNL_SPACE));
+		must(submit_when(tank.pool, &notices[i], RNL_SPACE));
 	}
 	must(rnl_pool_close(tank.pool));
 	call_start(&call, open_gate, &tank.gate);
@@ -390,7 +390,7 @@ TEST(a_notice_that_was_cancelled_completes_though_its_time_does_not_come)
 	for (int i = 0; i < NR; i++) {
 		noted_of(&notices[i], &tank.record, 100 + i);
 		must(rnl_job_on_done(&notices[i].job, callback));
-		must(rnl_submit_when(tank.pool, &notices[i].job, RNL_SPACE));
+		must(submit_when(tank.pool, &notices[i].job, RNL_SPACE));
 	}
 	for (int i = 1; i < NR; i += 2) {
 		must(rnl_job_cancel(&notices[i].job));
@@ -420,26 +420,26 @@ TEST(misuse_gets_an_errno)
 
 	must(rnl_barrier_init(&barrier, pool));
 	job_of(&job, noop_fn, NULL);
-	ck_assert_int_eq(rnl_submit_when(NULL, &job, RNL_SPACE), -EINVAL);
-	ck_assert_int_eq(rnl_submit_when(pool, NULL, RNL_SPACE), -EINVAL);
-	ck_assert_int_eq(rnl_submit_when(pool, &zero, RNL_SPACE), -EINVAL);
-	ck_assert_int_eq(rnl_submit_when(pool, &job, (enum rnl_when)2), -EINVAL);
-	ck_assert_int_eq(rnl_submit_when(pool, &job, (enum rnl_when)-1), -EINVAL);
+	ck_assert_int_eq(submit_when(NULL, &job, RNL_SPACE), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, NULL, RNL_SPACE), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, &zero, RNL_SPACE), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, &job, (enum rnl_when)3), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, &job, (enum rnl_when)-1), -EINVAL);
 	must(rnl_job_after(&job, &barrier));
-	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_SPACE), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EINVAL);
 	must(rnl_job_after(&job, NULL));
 	/* What it waits for could wait for it. */
 	must(rnl_barrier_add(&barrier, &job));
-	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_SPACE), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EINVAL);
 	job_of(&next, noop_fn, NULL);
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_then(&job, &next));
-	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_SPACE), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EINVAL);
 	must(rnl_job_then(&job, NULL));
 	tank_fill(&tank, MAX);
-	must(rnl_submit_when(pool, &job, RNL_SPACE));
-	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_SPACE), -EBUSY);
-	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_EMPTY), -EBUSY);
+	must(submit_when(pool, &job, RNL_SPACE));
+	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EBUSY);
+	ck_assert_int_eq(submit_when(pool, &job, RNL_EMPTY), -EBUSY);
 	ck_assert_int_eq(rnl_submit(pool, &job), -EBUSY);
 	ck_assert_int_eq(rnl_job_deadline(&job, 1), -EBUSY);
 	must(rnl_job_cancel(&job));

@@ -31,7 +31,7 @@ TEST(a_stop_cancels_what_waits_and_tells_what_runs, .timeout_s = 60)
 	told_of(&notice);
 	must(rnl_submit(pool, &queued.job));
 	must(submit_at(pool, &delayed.job, rnl_clock() + HOUR_NS));
-	must(rnl_submit_when(pool, &notice.job, RNL_SPACE));
+	must(submit_when(pool, &notice.job, RNL_SPACE));
 	must(rnl_pool_stop(pool, RNL_FOREVER));
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(result_of(&running[i]), -EINTR);

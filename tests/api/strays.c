@@ -123,7 +123,7 @@ TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
 	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EINVAL);
 	ck_assert_int_eq(rnl_submit_wait(pool, &job, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(submit_by_key_wait(pool, &job, 1, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_submit_when(pool, &job, RNL_SPACE), -EINVAL);
+	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EINVAL);
 	heard.nr = 0;
 	ck_assert_int_eq(start_map(pool, silent_chunk), -EINVAL);
 	ck_assert_int_eq(heard.nr, 1);

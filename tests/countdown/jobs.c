@@ -70,10 +70,10 @@ static int submit_keyed_wait(struct rnl_pool **pool)
 	return drained(*pool, ret);
 }
 
-static int submit_when(struct rnl_pool **pool)
+static int submit_notice(struct rnl_pool **pool)
 {
 	struct watched *w = watched_next(BY_CALLBACK);
-	int ret = watched_submitted(w, rnl_submit_when(*pool, &w->job, RNL_SPACE));
+	int ret = watched_submitted(w, submit_when(*pool, &w->job, RNL_SPACE));
 
 	if (!ret)
 		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
@@ -345,10 +345,10 @@ const struct operation job_operations[] = {
 	  .run = submit_wait, .errnos = { -EIO } },
 	{ .name = "rnl_submit_wait, by a key", .functions = "rnl_submit_wait rnl_job_key",
 	  .attr = room_for_one, .run = submit_keyed_wait, .errnos = { -EIO } },
-	{ .name = "rnl_submit_when", .functions = "rnl_submit_when", .run = submit_when,
+	{ .name = "rnl_submit, of a notice", .functions = "rnl_submit rnl_job_set_more", .run = submit_notice,
 	  .errnos = { -EIO } },
-	{ .name = "rnl_job_at, rnl_clock",
-	  .functions = "rnl_job_at rnl_job_key rnl_submit rnl_clock", .run = submit_at_times,
+	{ .name = "rnl_submit, at a time, rnl_clock",
+	  .functions = "rnl_job_set_more rnl_job_key rnl_submit rnl_clock", .run = submit_at_times,
 	  .errnos = { -EIO } },
 	{ .name = "rnl_submit_many", .functions = "rnl_submit_many", .attr = two_workers,
 	  .run = submit_many, .errnos = { -EIO } },

@@ -252,8 +252,8 @@ const struct operation join_operations[] = {
 	  .attr = two_workers, .run = join_in_job },
 	{ .name = "rnl_barrier_notify", .functions = "rnl_barrier_notify", .attr = two_workers,
 	  .before = make, .run = notify, .after = end },
-	{ .name = "rnl_order_init, _fini, rnl_job_order",
-	  .functions = "rnl_order_init rnl_order_fini rnl_job_order rnl_submit rnl_submit_wait",
+	{ .name = "rnl_order_init, _fini, rnl_job_set_more",
+	  .functions = "rnl_order_init rnl_order_fini rnl_job_set_more rnl_submit rnl_submit_wait",
 	  .attr = two_workers, .run = submit_ordered, .errnos = { -EIO } },
 	{ 0 }
 };

@@ -81,7 +81,7 @@ static void set_barriers(struct work *w, unsigned how)
 	}
 }
 
-static void set_order(struct work *w, unsigned key)
+static void set_last(struct work *w, unsigned key)
 {
 	if (w->way == ORDERED)
 		w->last = &s.last_of_order[key % ORDERS];
@@ -146,9 +146,9 @@ static int submit(struct work *w, unsigned key, unsigned how, bool waits)
 	case KEYED_DELAYED:
 		return submit_by_key_at(s.pool, &w->job, key, w->start_ns);
 	case FOR_SPACE:
-		return rnl_submit_when(s.pool, &w->job, RNL_SPACE);
+		return submit_when(s.pool, &w->job, RNL_SPACE);
 	case AT_EMPTY:
-		return rnl_submit_when(s.pool, &w->job, RNL_EMPTY);
+		return submit_when(s.pool, &w->job, RNL_EMPTY);
 	case TELLS_BARRIER:
 		return rnl_barrier_notify(barrier(w->after), &w->job);
 	}
@@ -222,7 +222,7 @@ void jobs_submit(enum way way, unsigned which, unsigned how, unsigned extra)
 		prepare(chain[i], way, (how + i * 40503) & 0xffff, i ? chain[i - 1] : NULL);
 	if (nr == 1 && may_come_again(chain[0]))
 		atomic_store(&chain[0]->again, which >> 6);
-	set_order(chain[0], key);
+	set_last(chain[0], key);
 	make_chain(chain, nr);
 	ret = submit(chain[0], key, how, waits);
 	check_submit(chain[0], ret, waits);

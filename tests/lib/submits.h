@@ -3,13 +3,70 @@
 #ifndef SUBMITS_H
 #define SUBMITS_H
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 #include <runnel.h>
+
+/* What few jobs have, for jobs at any address: a table by these. */
+#define SUBMITS_BITS 19
+
+struct submits_more {
+	_Atomic(struct rnl_job *) job;
+	struct rnl_job_more more;
+};
+
+/* Gives a job an empty one, in @morep.  0, or the error of rnl_job_set_more(). */
+static inline int more_anew(struct rnl_job *job, struct rnl_job_more **morep)
+{
+	static struct submits_more all[1u << SUBMITS_BITS];
+	uint64_t i = (uintptr_t)job / 8 * 0x9e3779b97f4a7c15u >> (64 - SUBMITS_BITS);
+	struct rnl_job *owner = NULL;
+	struct rnl_barrier *first;
+	int ret;
+
+	/* Relaxed: a test is not to be ordered by it. */
+	while (!atomic_compare_exchange_strong_explicit(&all[i].job, &owner, job, memory_order_relaxed,
+							memory_order_relaxed) && owner != job) {
+		i = (i + 1) % (1u << SUBMITS_BITS);
+		owner = NULL;
+	}
+	ret = rnl_job_set_more(job, &all[i].more);
+	if (ret)
+		return ret;
+	first = all[i].more.first;
+	all[i].more = (struct rnl_job_more)RNL_JOB_MORE_INIT;
+	all[i].more.job = job;
+	all[i].more.first = first;
+	*morep = &all[i].more;
+	return 0;
+}
+
+static inline int set_time(struct rnl_job *job, int64_t start_ns)
+{
+	struct rnl_job_more *more;
+	int ret = more_anew(job, &more);
+
+	if (!ret)
+		more->start_ns = start_ns;
+	return ret;
+}
+
+static inline int set_order(struct rnl_job *job, struct rnl_order *order)
+{
+	struct rnl_job_more *more;
+	int ret = more_anew(job, &more);
+
+	if (!ret)
+		more->order = order;
+	return ret;
+}
 
 /* Takes the key, the order and the time of an earlier submit from a job. */
 static inline void submit_anew(struct rnl_job *job)
 {
-	(void)rnl_job_order(job, NULL);
-	(void)rnl_job_at(job, 0);
+	(void)rnl_job_key(job, RNL_KEY_NONE);
+	(void)rnl_job_set_more(job, NULL);
 }
 
 static inline int submit_by_key(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
@@ -29,7 +86,7 @@ static inline int submit_by_key_wait(struct rnl_pool *pool, struct rnl_job *job,
 
 static inline int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
 {
-	int ret = rnl_job_at(job, start_ns);
+	int ret = set_time(job, start_ns);
 
 	return ret ? ret : rnl_submit(pool, job);
 }
@@ -42,9 +99,20 @@ static inline int submit_by_key_at(struct rnl_pool *pool, struct rnl_job *job, u
 	return ret ? ret : submit_at(pool, job, start_ns);
 }
 
+static inline int submit_when(struct rnl_pool *pool, struct rnl_job *job, enum rnl_when when)
+{
+	struct rnl_job_more *more;
+	int ret = more_anew(job, &more);
+
+	if (ret)
+		return ret;
+	more->when = when;
+	return rnl_submit(pool, job);
+}
+
 static inline int submit_in_order(struct rnl_order *order, struct rnl_job *job)
 {
-	int ret = rnl_job_order(job, order);
+	int ret = set_order(job, order);
 
 	return ret ? ret : rnl_submit(order->pool, job);
 }
@@ -52,7 +120,7 @@ static inline int submit_in_order(struct rnl_order *order, struct rnl_job *job)
 static inline int submit_in_order_wait(struct rnl_order *order, struct rnl_job *job,
 				       int64_t timeout_ns)
 {
-	int ret = rnl_job_order(job, order);
+	int ret = set_order(job, order);
 
 	return ret ? ret : rnl_submit_wait(order->pool, job, timeout_ns);
 }

@@ -56,7 +56,7 @@ TEST(a_notice_that_is_cancelled_beside_its_submit_completes, .timeout_s = 60)
 	full_start(&full, 1);
 	pool = full.pool;
 	job_of(&n.job, noop_fn, NULL);
-	must(rnl_submit_when(pool, &n.job, RNL_SPACE));
+	must(submit_when(pool, &n.job, RNL_SPACE));
 	must(rnl_job_cancel(&n.job));
 	ck_assert_int_eq(result_of(&n.job), -ECANCELED);
 	halts_init();
@@ -65,7 +65,7 @@ TEST(a_notice_that_is_cancelled_beside_its_submit_completes, .timeout_s = 60)
 		const unsigned round = effort.nr;
 
 		n.begun = round;
-		must(rnl_submit_when(pool, &n.job, RNL_SPACE));
+		must(submit_when(pool, &n.job, RNL_SPACE));
 		ck_assert_msg(!rnl_job_wait(&n.job, patience_ns()),
 			      "round %u: a notice was cancelled and is not done", round);
 		ck_assert_int_eq(rnl_job_result(&n.job), -ECANCELED);
@@ -95,7 +95,7 @@ static int submit_all(void *arg)
 	int ret = 0;
 
 	for (unsigned i = 0; i < NR_NOTICES && !ret; i++) {
-		ret = rnl_submit_when(crowd->pool, &crowd->jobs[i], RNL_SPACE);
+		ret = submit_when(crowd->pool, &crowd->jobs[i], RNL_SPACE);
 		crowd->nr += !ret;
 	}
 	if (ret && ret != -ESHUTDOWN)

@@ -272,7 +272,7 @@ static int submit_in_a_way(struct rnl_job *job, unsigned way)
 	case 1:
 		return rnl_submit_many(lone.pool, &job, 1) == 1 ? 0 : -EIO;
 	case 2:
-		return rnl_submit_when(lone.pool, job, RNL_SPACE);
+		return submit_when(lone.pool, job, RNL_SPACE);
 	case 3:
 		return rnl_job_after(job, &lone.done) ? -EIO : rnl_submit(lone.pool, job);
 	default:

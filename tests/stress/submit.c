@@ -40,7 +40,7 @@ static int submit_way(struct told *t)
 		ret = rnl_submit_many(pool, &job, 1);
 		return ret == 1 ? 0 : ret;
 	case FOR_SPACE:
-		return rnl_submit_when(pool, job, RNL_SPACE);
+		return submit_when(pool, job, RNL_SPACE);
 	default:
 		return rnl_submit(pool, job);
 	}

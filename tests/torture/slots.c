@@ -330,7 +330,7 @@ static int submit(struct slot *slot)
 	case WAITS:
 		return submit_waiting(slot, key);
 	case AT_SPACE:
-		return rnl_submit_when(pool, job, RNL_SPACE);
+		return submit_when(pool, job, RNL_SPACE);
 	default:
 		return rnl_submit(pool, job);
 	}

@@ -25,7 +25,7 @@
 /* start_it() starts deferred jobs here, return_it() gets what was held back */
 static void start_it(struct rnl_job *job);
 static void return_it(struct rnl__worker *w, struct rnl_job *job);
-#define rnl__choose_start_deferred start_it
+#define rnl__barrier_issued start_it
 #define rnl__worker_return return_it
 #include "job/rounds.c"
 #undef rnl__choose_start_deferred

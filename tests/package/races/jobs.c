@@ -381,8 +381,10 @@ void orders(void)
 		b->send.shared = &sent;
 		rnl_job_init(&b->send.job, work);
 		rnl_job_after(&b->send.job, &b->ready);
-		must((rnl_job_order(&b->send.job, &order), rnl_submit_wait(pool, &b->send.job, RNL_FOREVER)),
-		     "submit");
+		b->send.more = (struct rnl_job_more)RNL_JOB_MORE_INIT;
+		b->send.more.order = &order;
+		must(rnl_job_set_more(&b->send.job, &b->send.more), "more");
+		must(rnl_submit_wait(pool, &b->send.job, RNL_FOREVER), "submit");
 	}
 	must(rnl_job_wait(&buckets[ROUNDS * 2 - 1].send.job, RNL_FOREVER), "wait");
 	check(sent == ROUNDS * 2, "order");
@@ -463,8 +465,9 @@ void delayed(void)
 
 	for (unsigned i = 0; i < JOBS; i++) {
 		r[i] = request_new(i, work);
-		must((rnl_job_at(&r[i]->job, rnl_clock() + i * 50000), rnl_submit(pool, &r[i]->job)),
-		     "rnl_submit");
+		r[i]->more.start_ns = rnl_clock() + i * 50000;
+		must(rnl_job_set_more(&r[i]->job, &r[i]->more), "more");
+		must(rnl_submit(pool, &r[i]->job), "rnl_submit");
 	}
 	for (unsigned i = 0; i < JOBS; i++) {
 		must(rnl_job_wait(&r[i]->job, RNL_FOREVER), "wait");
@@ -542,7 +545,9 @@ void notice(void)
 {
 	struct request *r = request_new(1, work);
 
-	must(rnl_submit_when(pool, &r->job, RNL_SPACE), "rnl_submit_when");
+	r->more.when = RNL_SPACE;
+	must(rnl_job_set_more(&r->job, &r->more), "more");
+	must(rnl_submit(pool, &r->job), "a notice");
 	must(rnl_job_wait(&r->job, RNL_FOREVER), "wait");
 	request_end(r, "notice for space");
 }

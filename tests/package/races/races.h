@@ -70,6 +70,7 @@ static inline void nap(void)
 
 struct request {
 	struct rnl_job job;
+	struct rnl_job_more more;
 	struct rnl_hold hold;
 	unsigned in, out, told;
 	unsigned *shared;		/* what the job adds to, without a lock; or NULL */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* What few jobs have: how a submit takes it, and when it refuses. */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "job/job.h"
+#include "job/more.h"
+#include "pool/pool.h"
+#include "sys/clock.h"
+
+#define DELAY_MAX_NS (INT64_C(366) * 24 * 3600 * 1000000000)
+
+unsigned rnl__more_flags(const struct rnl_job *job)
+{
+	const struct rnl_job_more *more = job->more;
+
+	return (more->order ? RNL__JOB_ORDER : 0) | (more->start_ns > 0 ? RNL__JOB_AT : 0) |
+	       (more->when ? RNL__JOB_MARKED : 0) | (more->when == RNL_EMPTY ? RNL__JOB_LAST : 0);
+}
+
+/* Return: the first of the further barriers that the job cannot come after, or nr_after. */
+static unsigned find_wrong_barrier(const struct rnl_pool *pool, const struct rnl_job *job)
+{
+	const struct rnl_job_more *more = job->more;
+	unsigned i = 0;
+
+	while (i < more->nr_after && more->after && more->after[i].barrier &&
+	       more->after[i].barrier != job->barrier && more->after[i].barrier->pool == pool)
+		i++;
+	return i;
+}
+
+static bool is_too_late(int64_t start_ns)
+{
+	const int64_t now = rnl_clock();
+
+	/* CLOCK_REALTIME is decades ahead of CLOCK_MONOTONIC. */
+	return start_ns > now && start_ns - now > DELAY_MAX_NS;
+}
+
+int rnl__more_check(struct rnl_pool *pool, const struct rnl_job *job)
+{
+	const struct rnl_job_more *more = job->more;
+	const unsigned wrong = find_wrong_barrier(pool, job);
+
+	if (more->job != job)
+		return rnl__invalid(&pool->log, "submit: struct rnl_job_more %p of job %p was given to "
+				    "job %p: each job has its own", (const void *)more,
+				    (const void *)job, (const void *)more->job);
+	if (more->when > RNL_EMPTY)
+		return rnl__invalid(&pool->log, "submit: `when` of job %p is %u; it must be RNL_NOW, "
+				    "RNL_SPACE or RNL_EMPTY", (const void *)job, more->when);
+	if (more->start_ns > 0 && is_too_late(more->start_ns))
+		return rnl__invalid(&pool->log, "submit: start_ns of job %p is %" PRId64 ", and "
+				    "rnl_clock() is %" PRId64 ": more than a year later. It must be a "
+				    "time of rnl_clock(), which is not the time of day",
+				    (const void *)job, more->start_ns, rnl_clock());
+	if (more->order && more->order->pool != pool)
+		return rnl__invalid(&pool->log, "submit: the order of job %p is of another pool, was not "
+				    "initialised, or has ended", (const void *)job);
+	if (wrong < more->nr_after)
+		return rnl__invalid(&pool->log, "submit: barrier %u of %u that job %p comes after is NULL, "
+				    "of another pool, was not initialised, or has the job itself", wrong,
+				    more->nr_after, (const void *)job);
+	return 0;
+}
+
+int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more)
+{
+	int ret = rnl__job_settable(job, "rnl_job_set_more()");
+	struct rnl_barrier *first;
+
+	if (ret)
+		return ret;
+	first = rnl__job_first_after(job);
+	if (more) {
+		more->job = job;
+		more->first = first;
+		job->more = more;
+		job->flags |= RNL__JOB_MORE;
+	} else {
+		job->after = first;
+		job->flags &= ~RNL__JOB_MORE;
+	}
+	return 0;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs that come after several barriers, as struct rnl_job_more says. */
+#include "heard.h"
+#include "pool.h"
+
+#define NR 3
+
+/* Jobs of a barrier each, and one that comes after all of them. */
+struct several {
+	struct rnl_pool *pool;
+	struct rnl_barrier barriers[NR];
+	struct gate gates[NR];
+	struct rnl_job jobs[NR], job;
+	struct rnl_after after[NR];
+	struct rnl_job_more more;
+	_Atomic int ran;
+};
+
+/* @by_setter: the first barrier is set by rnl_job_after(). */
+static void several_make(struct several *s, struct rnl_pool *pool, bool by_setter)
+{
+	memset(s, 0, sizeof(*s));
+	s->pool = pool;
+	for (int i = 0; i < NR; i++) {
+		must(rnl_barrier_init(&s->barriers[i], pool));
+		s->gates[i] = (struct gate)GATE_INIT;
+		s->after[i].barrier = &s->barriers[i];
+	}
+	s->more = (struct rnl_job_more)RNL_JOB_MORE_INIT;
+	s->more.after = &s->after[by_setter];
+	s->more.nr_after = NR - by_setter;
+	job_of(&s->job, count_fn, &s->ran);
+	if (by_setter)
+		must(rnl_job_after(&s->job, &s->barriers[0]));
+	must(rnl_job_set_more(&s->job, &s->more));
+}
+
+static void several_begin(struct several *s)
+{
+	for (int i = 0; i < NR; i++)
+		submit_in(s->pool, &s->barriers[i], &s->jobs[i], gated_fn, &s->gates[i]);
+}
+
+static void several_end(struct several *s)
+{
+	for (int i = 0; i < NR; i++)
+		must(rnl_barrier_wait(&s->barriers[i], RNL_FOREVER));
+}
+
+static const int turns[][NR] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 },
+				 { 2, 1, 0 } };
+
+TEST(a_job_after_several_runs_after_the_last_of_their_jobs, .loops = 2 * COUNT(turns))
+{
+	struct rnl_pool *pool = pool_of(NR + 1);
+	const int *turn = turns[_i / 2];
+	struct several s;
+
+	several_make(&s, pool, _i % 2);
+	for (int round = 0; round < 3; round++) {
+		several_begin(&s);
+		must(rnl_submit(pool, &s.job));
+		for (int i = 0; i < NR; i++) {
+			ck_assert_int_eq(s.ran, round);
+			ck_assert_int_eq(rnl_job_test(&s.job), 0);
+			gate_open(&s.gates[turn[i]]);
+			must(rnl_job_wait(&s.jobs[turn[i]], RNL_FOREVER));
+		}
+		ck_assert_int_eq(result_of(&s.job), 0);
+		ck_assert_int_eq(s.ran, round + 1);
+		several_end(&s);
+		for (int i = 0; i < NR; i++)
+			s.gates[i] = (struct gate)GATE_INIT;
+	}
+	rnl_pool_destroy(pool);
+}
+
+TEST(a_cancelled_job_after_several_is_done_when_their_jobs_are, .loops = COUNT(turns))
+{
+	struct rnl_pool *pool = pool_of(NR + 1);
+	struct several s;
+
+	several_make(&s, pool, false);
+	several_begin(&s);
+	must(rnl_submit(pool, &s.job));
+	must(rnl_job_cancel(&s.job));
+	for (int i = 0; i < NR; i++) {
+		ck_assert_int_eq(rnl_job_test(&s.job), 0);
+		gate_open(&s.gates[turns[_i][i]]);
+		must(rnl_job_wait(&s.jobs[turns[_i][i]], RNL_FOREVER));
+	}
+	ck_assert_int_eq(result_of(&s.job), -ECANCELED);
+	ck_assert_int_eq(s.ran, 0);
+	several_end(&s);
+	rnl_pool_destroy(pool);
+}
+
+static int fail_fn(struct rnl_job *job)
+{
+	(void)job;
+	return -EPROTO;
+}
+
+TEST(a_job_after_several_is_cancelled_if_a_job_of_one_fails, .loops = NR)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct several s;
+
+	several_make(&s, pool, false);
+	for (int i = 0; i < NR; i++)
+		submit_in(pool, &s.barriers[i], &s.jobs[i], i == _i ? fail_fn : noop_fn, NULL);
+	must(rnl_submit(pool, &s.job));
+	ck_assert_int_eq(result_of(&s.job), -ECANCELED);
+	ck_assert_int_eq(s.ran, 0);
+	rnl_pool_destroy(pool);
+}
+
+/* Job t of cell i adds up what those of its neighbours wrote in the step before. */
+enum { CELLS = 6, STEPS = 40 };
+
+struct cell {
+	struct rnl_job job;
+	struct rnl_job_more more;
+	struct rnl_after after[3];
+	struct rnl_barrier done;
+	const uint32_t *from[3];
+	uint32_t *to;
+};
+
+static int add_fn(struct rnl_job *job)
+{
+	struct cell *c = rnl_container_of(job, struct cell, job);
+
+	*c->to = 0;
+	for (int i = 0; i < 3; i++)
+		*c->to += *c->from[i];
+	return 0;
+}
+
+static uint32_t expected(int steps)
+{
+	uint32_t value = 1;
+
+	while (steps--)
+		value *= 3;
+	return value;
+}
+
+/* A cell's neighbours may be two steps behind, and no thread waits for a step. */
+TEST(a_stencil_waits_for_neighbours_alone, .timeout_s = 60)
+{
+	static struct cell cells[STEPS][CELLS];
+	static uint32_t values[STEPS + 1][CELLS];
+	struct rnl_pool *pool = pool_of(4);
+
+	for (int i = 0; i < CELLS; i++)
+		values[0][i] = 1;
+	for (int t = 0; t < STEPS; t++) {
+		for (int i = 0; i < CELLS; i++) {
+			struct cell *c = &cells[t][i];
+
+			must(rnl_job_init(&c->job, add_fn));
+			must(rnl_barrier_init(&c->done, pool));
+			must(rnl_barrier_add(&c->done, &c->job));
+			c->more = (struct rnl_job_more)RNL_JOB_MORE_INIT;
+			c->more.after = c->after;
+			c->more.nr_after = t ? 3 : 0;
+			c->to = &values[t + 1][i];
+			for (int n = 0; n < 3; n++) {
+				const int at = (i + n + CELLS - 1) % CELLS;
+
+				c->from[n] = &values[t][at];
+				if (t)
+					c->after[n].barrier = &cells[t - 1][at].done;
+			}
+			must(rnl_job_set_more(&c->job, &c->more));
+			must(rnl_submit_wait(pool, &c->job, RNL_FOREVER));
+		}
+	}
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	for (int i = 0; i < CELLS; i++)
+		ck_assert_uint_eq(values[STEPS][i], expected(STEPS));
+	rnl_pool_destroy(pool);
+}
+
+/* ---- on the device ----------------------------------------------------------- */
+
+enum { BYTES = 4 << 20 };
+
+struct moving {
+	struct several several;
+	unsigned char *device, *host;
+};
+
+static int fill_fn(struct rnl_job *job)
+{
+	return rnl_fill(job->user, 9, BYTES);
+}
+
+static int fetch_fn(struct rnl_job *job)
+{
+	const struct moving *m = job->user;
+
+	return rnl_copy(m->host, m->device, NR * BYTES);
+}
+
+TEST(a_stream_waits_for_the_jobs_of_several_barriers, .loops = 2)
+{
+	struct rnl_pool *pool = pool_of(NR + 1);
+	struct moving m;
+	void *mem;
+
+	must(rnl_device_alloc(pool, 0, NR * BYTES, &mem));
+	m.device = mem;
+	must(rnl_pinned_get(pool, NR * BYTES, &mem));
+	m.host = mem;
+	memset(m.host, 0, NR * BYTES);
+	several_make(&m.several, pool, _i);
+	for (int i = 0; i < NR; i++)
+		submit_in(pool, &m.several.barriers[i], &m.several.jobs[i], fill_fn,
+			  m.device + i * BYTES);
+	job_of(&m.several.job, fetch_fn, &m);
+	if (_i)
+		must(rnl_job_after(&m.several.job, &m.several.barriers[0]));
+	must(rnl_job_set_more(&m.several.job, &m.several.more));
+	must(rnl_submit(pool, &m.several.job));
+	ck_assert_int_eq(result_of(&m.several.job), 0);
+	ck_assert_bytes(m.host, NR * BYTES, 9);
+	rnl_device_free(pool, m.device);
+	rnl_pinned_put(pool, m.host);
+	rnl_pool_destroy(pool);
+}
+
+/* ---- what is refused --------------------------------------------------------- */
+
+/* The rounds that a refused submit took are given back: no number of tries uses them up. */
+TEST(a_job_after_several_is_refused_as_long_as_one_has_all_rounds_under_way)
+{
+	enum { ROUNDS = 7 };
+	struct rnl_pool *pool = pool_of(NR + 1);
+	struct rnl_job before[ROUNDS], after[ROUNDS];
+	struct several s;
+
+	several_make(&s, pool, false);
+	several_begin(&s);
+	for (int i = 0; i < ROUNDS; i++) {
+		job_of(&after[i], noop_fn, NULL);
+		must(rnl_job_after(&after[i], &s.barriers[NR - 1]));
+		must(rnl_submit(pool, &after[i]));
+		submit_in(pool, &s.barriers[NR - 1], &before[i], noop_fn, NULL);
+	}
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(rnl_submit(pool, &s.job), -EAGAIN);
+	for (int i = 0; i < NR; i++)
+		gate_open(&s.gates[i]);
+	must(rnl_submit_wait(pool, &s.job, RNL_FOREVER));
+	ck_assert_int_eq(result_of(&s.job), 0);
+	rnl_pool_destroy(pool);
+}
+
+TEST(what_cannot_be_a_barrier_of_several_is_refused_with_a_line)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool, *other = pool_of(1);
+	struct rnl_barrier elsewhere;
+	struct several s;
+	struct heard heard;
+	struct rnl_job job;
+
+	attr.nr_workers = 2;
+	attr.device = test_device();
+	hear(&heard, &attr);
+	must(rnl_pool_create(&pool, &attr));
+	several_make(&s, pool, false);
+	must(rnl_barrier_init(&elsewhere, other));
+	for (int i = 0; i < 4; i++) {
+		struct rnl_barrier *const wrong[] = { NULL, &elsewhere, &s.barriers[0],
+						      &(struct rnl_barrier){ .pool = NULL } };
+
+		must(rnl_barrier_add(&s.barriers[0], &s.job));
+		s.after[0].barrier = &s.barriers[1];
+		s.after[1].barrier = wrong[i];
+		heard.bytes = 0;
+		heard.text[0] = '\0';
+		ck_assert_int_eq(rnl_submit(pool, &s.job), -EINVAL);
+		ck_assert(has_heard(&heard, "barrier 1 of 3 that job "));
+	}
+	s.more.after = NULL;
+	ck_assert_int_eq(rnl_submit(pool, &s.job), -EINVAL);
+	ck_assert(has_heard(&heard, "barrier 0 of 3 that job "));
+	/* Its own memory, for each job. */
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_set_more(&job, &s.more));
+	ck_assert_int_eq(rnl_submit(pool, &s.job), -EINVAL);
+	ck_assert(has_heard(&heard, ": each job has its own"));
+	s.more.nr_after = 0;
+	must(rnl_submit(pool, &job));
+	ck_assert_int_eq(result_of(&job), 0);
+	s.more.when = 3;
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	ck_assert(has_heard(&heard, "`when` of job "));
+	must(rnl_job_set_more(&job, NULL));
+	must(rnl_submit(pool, &job));
+	ck_assert_int_eq(result_of(&job), 0);
+	rnl_pool_destroy(pool);
+	rnl_pool_destroy(other);
+}
