@@ -240,7 +240,7 @@ void rnl__queue_close(struct rnl__queue *q)
 
 bool rnl__queue_away(struct rnl__queue *q)
 {
-	/* relaxed: a change is followed by a wake, or the worker looks again: idle() of loop.c */
+	/* relaxed: a change is followed by a wake, or the worker looks again: rnl__idle() */
 	return atomic_load_explicit(&q->accepted, memory_order_relaxed) & AWAY;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A worker: a thread with a queue, an implicit stream, and what is on it.  What it
- * does is in loop.c and run.c.
+ * does is in src/worker/: loop.c and run.c.
  */
 #ifndef RNL_WORKER_H
 #define RNL_WORKER_H

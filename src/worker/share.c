@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "pool/pool.h"
+#include "worker/command.h"
 #include "worker/share.h"
 
 /*
@@ -22,7 +23,8 @@ static bool serves_the_same(struct rnl__worker *w, struct rnl__worker *other)
 	return w->urgent == other->urgent || (!w->urgent && !w->device->priorities);
 }
 
-bool rnl__share_may_have(struct rnl__worker *w, struct rnl__worker *other)
+/* Whether the queue of @other holds a job that a worker may take. */
+static bool may_have(struct rnl__worker *w, struct rnl__worker *other)
 {
 	return rnl__queue_stealable(&other->queue, rnl__worker_takes_placed(w, other)) &&
 	       serves_the_same(w, other) && !comes_for_it(other);
@@ -53,7 +55,8 @@ static bool share_idles(struct rnl__worker *w)
 	       !rnl__queue_away(&w->queue);
 }
 
-bool rnl__share_one_idles(struct rnl__worker *w)
+/* Whether another worker, which may take the same jobs, has nothing to do. */
+static bool one_idles(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
 	unsigned nr = rnl__pool_nr_workers(pool);
@@ -67,11 +70,28 @@ bool rnl__share_one_idles(struct rnl__worker *w)
 	return false;
 }
 
+struct rnl__worker *rnl__share_victim(struct rnl__worker *w)
+{
+	struct rnl_pool *pool = w->pool;
+	unsigned nr = rnl__pool_nr_workers(pool), load = rnl__inflight_nr(&w->inflight);
+
+	/* A worker that leaves does not steal. */
+	if (rnl__commands(w) & (RNL__LEAVE | RNL__END) || !rnl__share_counted(w) ||
+	    rnl__inflight_enough(&w->inflight))
+		return NULL;
+	for (unsigned i = 1; i < nr; i++) {
+		struct rnl__worker *other = &pool->workers[(w->index + i) % nr];
+
+		if (may_have(w, other) && (!load || rnl__queue_length(&other->queue) > load))
+			return rnl__inflight_one_long(&w->inflight) && one_idles(w) ? NULL : other;
+	}
+	return NULL;
+}
+
 bool rnl__share_leave(struct rnl__worker *w)
 {
 	return rnl__queue_stealable(&w->queue, false) &&
-	       !rnl__queue_holds_keyed(&w->queue, rnl__pool_serving(w->pool)) &&
-	       rnl__share_one_idles(w);
+	       !rnl__queue_holds_keyed(&w->queue, rnl__pool_serving(w->pool)) && one_idles(w);
 }
 
 /* Wakes a worker of one lot, or else of the other one. */

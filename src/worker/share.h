@@ -50,11 +50,22 @@ static inline void rnl__share_attend(struct rnl__worker *w, bool was_occupied)
 /* Wakes an idle worker, if one may take a job of this worker's queue. */
 void rnl__share_queue(struct rnl__worker *w);
 
-/* Whether the queue of @other holds a job that a worker may take. */
-bool rnl__share_may_have(struct rnl__worker *w, struct rnl__worker *other);
+/*
+ * Whether the pool counts the worker.  One that it does not count yet takes no job from others:
+ * should the resize fail, its figures would be lost.
+ */
+static inline bool rnl__share_counted(struct rnl__worker *w)
+{
+	return w->index < rnl__pool_nr_workers(w->pool);
+}
 
-/* Whether another worker, which may take the same jobs, has nothing to do. */
-bool rnl__share_one_idles(struct rnl__worker *w);
+/*
+ * A worker to steal from, or NULL.  If our stream is empty, any worker; else only one that has
+ * more jobs queued than we have in flight: a job that waits until its own worker has woken
+ * runs beside our jobs there, and would run behind them here.  A job that another worker could have
+ * at once does not go behind a long one.
+ */
+struct rnl__worker *rnl__share_victim(struct rnl__worker *w);
 
 /*
  * Whether the worker leaves the jobs of its queue to others: each of them may take these, and one of

@@ -11,7 +11,7 @@
 #include "sys/latch.h"
 #include "sys/thread.h"
 #include "sys/tsan.h"
-#include "worker/loop.h"
+#include "worker/serve.h"
 #include "pool/pool.h"
 #include "worker/staff.h"
 
@@ -37,7 +37,7 @@ static int start_thread(struct rnl__worker *w)
 		return -EIO;
 	rnl__latch_add(&w->present, 1);
 	ret = rnl__pool_no_thread(w->pool, "a worker",
-				  rnl__thread_create(&w->thread, rnl__loop_main, w));
+				  rnl__thread_create(&w->thread, rnl__serve_main, w));
 	if (ret)
 		(void)rnl__latch_drop(&w->present, 1);
 	w->started = !ret;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of sleeping and waking: src/pool/park.[ch] ([park.S1], W1, B1..B3), idle() and loop() of
- * src/worker/loop.c, rnl__share_occupied() and rnl__share_queue() of src/worker/share.[ch],
+ * Model of sleeping and waking: src/pool/park.[ch] ([park.S1], W1, B1..B3), rnl__idle(),
+ * rnl__loop(), rnl__share_occupied() and rnl__share_queue() of src/worker/share.[ch],
  * pick() and wake() of src/pool/choose.c, and of src/pool/lane.h the order of a put ([queue.E1])
  * and rnl__lane_holds().
  *
@@ -248,7 +248,7 @@ proctype worker(byte w)
 	:: word[w] == asleep -> goto end
 	:: else
 	fi;
-next:	atomic {					/* take(), steal() */
+next:	atomic {					/* loop_take(), steal() */
 		take(open_lane[w]);
 		if
 		:: j == NONE && w == 1 -> take(keyed_lane)
@@ -301,7 +301,7 @@ idle:	atomic {					/* rnl__park_prepare(), [park.B1] */
 	drained(w);					/* [park.S1] */
 #endif
 #ifndef BREAK_LOOK
-	if						/* busy() */
+	if						/* idle_busy() */
 	:: holds(open_lane[w]) || (w == 1 && holds(keyed_lane)) -> leave(); goto next
 	:: else
 	fi;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of wakes in a pool of two devices: rnl__share_queue() and wake_for_placed() of
- * src/worker/share.c, steal() and idle() of src/worker/loop.c, rnl__choose_put() and wake() of
+ * src/worker/share.c, steal() of src/worker/loop.c, rnl__idle(), rnl__choose_put() and wake() of
  * src/pool/choose.c. It is steal.pml with jobs that only workers of one device take.
  *
  * Workers 1 and 2 have one device, worker 0 the other one. Three jobs come, each open or placed on
@@ -31,7 +31,7 @@ bool occupied[3];
 byte nr[8];			/* jobs of worker i: open at 2 i, placed behind it; 3: the busy one */
 
 #define queued(i) (nr[2 * (i)] + nr[2 * (i) + 1])
-/* rnl__share_may_have(): worker 0 takes no placed jobs. */
+/* may_have(): worker 0 takes no placed jobs. */
 #define has_open(w, i) ((i) != (w) && nr[2 * (i)])
 #define has_placed(w, i) ((i) != (w) && (w) && nr[2 * (i) + 1])
 #define any_open(w) (has_open(w, 0) || has_open(w, 1) || has_open(w, 2) || has_open(w, 3))
@@ -130,7 +130,7 @@ proctype worker(byte w; bool sleeps)
 	:: else
 	fi;
 next:	if
-	:: atomic { nr[2 * w] -> nr[2 * w]--; has = true }			/* take() */
+	:: atomic { nr[2 * w] -> nr[2 * w]--; has = true }			/* loop_take() */
 	:: atomic { nr[2 * w + 1] -> nr[2 * w + 1]--; has = true }
 	:: atomic { !queued(w) && has_open(w, 0) -> nr[0]--; has = true }	/* steal() */
 	:: atomic { !queued(w) && has_open(w, 1) -> nr[2]--; has = true }
@@ -161,7 +161,7 @@ next:	if
 		fi;
 		woken = false;
 end_runs:	false
-	:: else ->						/* idle() */
+	:: else ->						/* rnl__idle() */
 		word[w] = asleep;
 		bits[w] = true;
 		if

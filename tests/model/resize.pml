@@ -4,7 +4,8 @@
  * src/worker/staff.c; reserve_keyed(), reserve_open(), took_back() of src/pool/choose.c;
  * rnl__queue_reserve() [queue.R1], _leave() [queue.A1], _promise() [queue.K1],
  * _shut_lane() [queue.K2], _keyed_done(), _lane_done(), take_keyed() of src/pool/queue.c;
- * loop(), idle(), may_leave(), may_obey(), await_command() of src/worker/loop.c.
+ * rnl__loop(), rnl__idle(), rnl__command_may_leave(), _may_obey(), await_command() of
+ * src/worker/serve.c.
  *
  * Two workers serve by the table of generation 0; the pool is resized to one worker, and back to
  * two. A thread submits two jobs of one key, which belongs to worker 0 in each table, or to
@@ -209,7 +210,7 @@ active proctype resizer()
 	change_staff(2, 2, 1)
 }
 
-/* ---- src/worker/loop.c ---- */
+/* ---- src/worker/loop.c, idle.c, serve.c ---- */
 
 #define may_leave (commands[w] & LEAVE && room[w] == 0)
 #define may_obey (commands[w] & HAND_OVER && owed[lane(w, serving)] == 0)
@@ -254,7 +255,7 @@ proctype worker(byte w)
 	byte j = NONE, gen, from;
 
 next:	if
-	:: !serves[w] ->				/* rnl__loop_main() */
+	:: !serves[w] ->				/* rnl__serve_main() */
 		if
 		:: commands[w] & SERVE -> serves[w] = true; obeyed(SERVE)
 		:: else -> sleep_unless(commands[w]); goto end
@@ -300,7 +301,7 @@ next:	if
 	:: else
 	fi;
 	from = 0;
-	sleep_unless(holds || victim || may_leave || may_obey);	/* busy() */
+	sleep_unless(holds || victim || may_leave || may_obey);	/* idle_busy() */
 end:	!asleep[w];
 	goto next
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of thieves and their wakes: rnl__lane_try_take() of src/pool/lane.h ([queue.T1], T2),
- * steal() and idle() of src/worker/loop.c, rnl__share_occupied() and rnl__share_queue() of
+ * steal() of src/worker/loop.c, rnl__idle(), rnl__share_occupied() and rnl__share_queue() of
  * src/worker/share.[ch], pick() and wake() of src/pool/choose.c, and src/pool/park.[ch], whose
  * barriers are in park.pml.
  *
@@ -125,7 +125,7 @@ proctype worker(byte w; bool sleeps)
 	:: else
 	fi;
 next:	if
-	:: atomic { len(own[w]) -> own[w]?j }			/* take() */
+	:: atomic { len(own[w]) -> own[w]?j }			/* loop_take() */
 	:: atomic { !len(own[w]) && has((w + 1) % 3) -> own[(w + 1) % 3]?j }	/* steal() */
 	:: atomic { !len(own[w]) && !has((w + 1) % 3) && has((w + 2) % 3) -> own[(w + 2) % 3]?j }
 	:: !len(own[w]) && !has((w + 1) % 3) && !has((w + 2) % 3) && !len(lane)
@@ -159,7 +159,7 @@ next:	if
 		begun == NJ;
 		occupied[w] = false;
 		j = NONE
-	:: else ->						/* idle() */
+	:: else ->						/* rnl__idle() */
 		word[w] = asleep;
 		bits[w] = true;
 		if

@@ -116,7 +116,7 @@ static void run_it(struct rnl_job *job)
 	work->taken = true;
 }
 
-/* Like idle() of loop.c. */
+/* Like rnl__idle(). */
 static void sleep_or_take(bool idle)
 {
 	struct rnl_job *job;

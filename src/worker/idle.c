@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* A worker waits: for a job, or for its stream; idle.h has the design. */
+#include "config.h"
+
+#include <sched.h>
+
+#include "pool/pool.h"
+#include "sys/clock.h"
+#include "sys/fence.h"
+#include "sys/sizes.h"
+#include "worker/command.h"
+#include "worker/complete.h"
+#include "worker/idle.h"
+#include "worker/run.h"
+#include "worker/share.h"
+
+/*
+ * A nap while the device works lasts an eighth of the time waited so far: it ends late by no
+ * more than that.  Naps of 0.1 ms cost 4 % of a CPU, so longer ones are a sixty-fourth.
+ */
+#define NAP_MIN_NS 4000u
+#define NAP_MID_NS 100000u
+#define NAP_MAX_NS 1000000u
+#define YIELD_NS 50000u	/* then a worker naps until a job is put as a whole */
+#define ASK_NS 20000u		/* for this long a full stream is asked without a nap */
+#define NAP_ASK_NS 20000u	/* the shortest nap between questions: they hold up launches */
+#define CHECKS 4u		/* of the device, in a watchdog period, by a worker that waits */
+#define SPIN_IDLE_NS 20000u
+#define SPIN_IDLE_LAST_NS 5000u
+
+/* ---- for a job ----------------------------------------------------------- */
+
+static bool has_job(struct rnl__worker *w)
+{
+	return w->next || rnl__queue_holds(&w->queue, rnl__pool_serving(w->pool));
+}
+
+/* Whether there is something to do. */
+static bool idle_busy(struct rnl__worker *w)
+{
+	return has_job(w) || rnl__inflight_passed(&w->inflight) || rnl__share_victim(w) ||
+	       rnl__command_may_leave(w) || rnl__command_may_obey(w) || rnl__worker_has_returned(w);
+}
+
+/* A few times in a watchdog period: has the device failed?  A driver takes long to say so. */
+static void check_device(struct rnl__worker *w, uint64_t now)
+{
+	if (now - w->last_check < w->pool->watchdog_ns / CHECKS)
+		return;
+	w->last_check = now;
+	if (w->device->ops->idle() < 0)
+		(void)rnl__complete_passed(w, 0);
+}
+
+/* How long to sleep for the device, having waited until @now. */
+static uint64_t idle_nap(struct rnl__worker *w, uint64_t now)
+{
+	uint64_t waited = now - w->wait_since;
+	uint64_t least = rnl__inflight_silent(&w->inflight) ? NAP_ASK_NS : NAP_MIN_NS;
+
+	if (waited / 8 < least)
+		return least;
+	if (waited / 8 < NAP_MID_NS)
+		return waited / 8;
+	if (waited / 64 < NAP_MID_NS)
+		return NAP_MID_NS;
+	return waited / 64 < NAP_MAX_NS ? waited / 64 : NAP_MAX_NS;
+}
+
+/*
+ * How long to spin with nothing on the stream: the fewer CPUs the awake workers leave, the
+ * shorter.  If they leave one, a thread whose job we have just completed may need our CPU.
+ */
+static uint64_t idle_spin(struct rnl_pool *pool)
+{
+	unsigned awake = pool->nr_urgent + rnl__pool_staff(pool).nr, asleep;
+
+	if (!pool->spin_cpus)
+		return pool->spin_ns;
+	asleep = rnl__lot_nr(&pool->lot) + rnl__lot_nr(&pool->urgent_lot);
+	awake = awake > asleep ? awake - asleep : 0;
+	if (pool->spin_cpus > awake + 1)
+		return SPIN_IDLE_NS;
+	return pool->spin_cpus > awake ? SPIN_IDLE_LAST_NS : RNL__SPIN_CROWDED_NS;
+}
+
+/* Spins until there is something to do; false if the time is up. */
+static bool idle_spin_until(struct rnl__worker *w, uint64_t until)
+{
+	const uint32_t generation = rnl__pool_serving(w->pool);
+
+	do {
+		for (int i = 0; i < 16; i++) {
+			if (rnl__queue_shows(&w->queue, generation) ||
+			    rnl__inflight_passed(&w->inflight))
+				return true;
+			rnl__pause();
+		}
+		if (idle_busy(w))
+			return true;
+	} while (rnl__now() < until);
+	return false;
+}
+
+void rnl__idle_ring(struct rnl__worker *w)
+{
+	/*
+	 * [worker.D2] full barrier: our counts are written before we look for drains and
+	 * notices; pairs with [bell.L2].
+	 */
+	rnl__full_barrier();
+	rnl__pool_ring_drained(w->pool);
+}
+
+/* A wait begins: tells those that wait for an idle worker, and spins; true if that was enough. */
+static bool begin_wait(struct rnl__worker *w, uint64_t now)
+{
+	struct rnl_pool *pool = w->pool;
+	struct rnl__inflight *f = &w->inflight;
+	uint64_t spin_ns;
+	bool tell, found;
+
+	w->wait_since = w->last_check = now;
+	rnl__idle_ring(w);
+	if (w->track && !f->first)
+		rnl__track_idle(w->track, now);
+	spin_ns = f->first ? pool->spin_ns : idle_spin(pool);
+	/* A mark that only the driver tells of is not seen by a spin. */
+	if (!spin_ns || rnl__inflight_silent(f))
+		return false;
+	tell = !f->first && rnl__pool_on_gpu(pool);
+	if (tell)
+		rnl__park_spins(&w->park, true);
+	found = idle_spin_until(w, now + spin_ns);
+	if (tell)
+		rnl__park_spins(&w->park, false);
+	return found;
+}
+
+/*
+ * There is something to do, but perhaps not yet: a thread may have half put a job, or takes one.
+ * That thread may need our CPU, and a yield gives the CPU to no thread of a lower priority.
+ */
+static void await_put(struct rnl__worker *w)
+{
+	const uint64_t now = rnl__now();
+
+	if (!w->half_since)
+		w->half_since = now;
+	if (now - w->half_since < YIELD_NS)
+		sched_yield();
+	else
+		rnl__nap(rnl__smaller((now - w->half_since) / 8, NAP_MAX_NS));
+}
+
+void rnl__idle(struct rnl__worker *w)
+{
+	struct rnl__inflight *f = &w->inflight;
+	uint64_t now = rnl__inflight_clock(f), deadline = RNL__NEVER;
+	bool away;
+
+	if (!w->wait_since) {
+		w->half_since = 0;
+		if (begin_wait(w, now))
+			return;
+		now = rnl__inflight_clock(f);
+	}
+	if (f->first) {
+		check_device(w, now);
+		/* Asks the driver if no word tells; each nap is longer than the last. */
+		if (rnl__complete_passed(w, rnl__inflight_silent(f)))
+			return;
+		deadline = now + idle_nap(w, now);
+	}
+	away = rnl__queue_away(&w->queue);
+	rnl__park_prepare(&w->park, !f->first && !away);
+	/*
+	 * If a resize has brought us in since we looked, we would sleep without a bit in the
+	 * lot, and no submit would find us.  The resizer looks for sleepers after that: [staff.S1].
+	 */
+	if (idle_busy(w) || (away && !rnl__queue_away(&w->queue))) {
+		w->woken |= rnl__park_leave(&w->park);
+		await_put(w);
+		return;
+	}
+	w->half_since = 0;
+	if (!f->first) {
+		rnl__figure_add(&w->slept, 1);
+		w->wait_since = 0;
+	}
+	w->woken |= rnl__park_sleep(&w->park, deadline);
+}
+
+/* ---- for the stream ------------------------------------------------------ */
+
+bool rnl__idle_full(struct rnl__worker *w)
+{
+	struct rnl__inflight *f = &w->inflight;
+
+	if (rnl__inflight_enough(f))
+		return rnl__inflight_nr(f) == f->limit || has_job(w);
+	return rnl__inflight_one_long(f) && !w->next && rnl__share_leave(w);
+}
+
+void rnl__idle_await_space(struct rnl__worker *w)
+{
+	struct rnl__inflight *f = &w->inflight;
+	uint64_t start = rnl__inflight_clock(f), now = start;
+
+	if (!f->nr_marks)
+		rnl__run_mark_last(w);
+	/* The device has failed, and all jobs are done. */
+	if (!f->first)
+		return;
+	w->wait_since = w->last_check = start;
+	while (!rnl__complete_passed(w, 1) && !rnl__command_may_obey(w) &&
+	       !rnl__worker_has_returned(w) && rnl__idle_full(w)) {
+		now = rnl__inflight_clock(f);
+		check_device(w, now);
+		if (!f->first)
+			break;
+		if (now - start < w->pool->spin_ns && now - start < ASK_NS) {
+			for (uint64_t until = now + 500 + (now - start) / 4; rnl__now() < until;)
+				rnl__pause();
+			continue;
+		}
+		rnl__nap(idle_nap(w, now));
+	}
+}
