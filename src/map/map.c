@@ -98,7 +98,7 @@ static uint64_t find_chunk(const struct rnl_map *spec, unsigned nr_workers)
  * The kind of an array's memory.  If a part is pageable, a CPU has to copy all of it, since the
  * device would hold its caller.
  */
-static enum rnl__memory kind_of(struct rnl_pool *pool, const void *mem, uint64_t bytes)
+static enum rnl__memory map_memory_kind(struct rnl_pool *pool, const void *mem, uint64_t bytes)
 {
 	struct rnl__device *device = rnl__pool_any_device(pool);
 	const char *last = (const char *)mem + bytes - 1;
@@ -226,9 +226,9 @@ static int look_at_arrays(struct rnl__map *map)
 	enum rnl__memory in = RNL__PAGEABLE, out = RNL__PAGEABLE;
 
 	if (spec->in)
-		in = kind_of(map->pool, spec->in, spec->nr * spec->in_bytes);
+		in = map_memory_kind(map->pool, spec->in, spec->nr * spec->in_bytes);
 	if (spec->out)
-		out = kind_of(map->pool, spec->out, spec->nr * spec->out_bytes);
+		out = map_memory_kind(map->pool, spec->out, spec->nr * spec->out_bytes);
 	map->stages_in = in == RNL__PAGEABLE;
 	map->stages_out = spec->out_bytes && out == RNL__PAGEABLE;
 	if (in != RNL__DEVICE && out != RNL__DEVICE)

@@ -14,7 +14,8 @@
  *	waits: the job that notes the error resumes all others.
  *
  *	map.c		attributes, memory, the begin
- *	map_job.c	a job: from taking a chunk to writing its result
+ *	map_job.c	a job, by its states: which chunks it takes, and when
+ *	map_chunk.c	a chunk: read, on the device, written
  *	map_end.c	the end
  */
 #ifndef RNL_MAP_H
@@ -100,6 +101,21 @@ struct rnl__map {
 	unsigned nr_jobs;
 	struct rnl__map_job jobs[];
 };
+
+/* Gives a slot its chunk, and reads the chunk if the map stages its input. */
+int rnl__map_read(struct rnl__map *map, struct rnl__map_slot *slot, uint64_t index);
+
+/* Issues a job's chunks: each is copied in, worked on, and copied out. */
+int rnl__map_issue(struct rnl__map *map, struct rnl__map_job *job);
+
+/* Notes when the device did the stages of a chunk. */
+void rnl__map_measure(struct rnl__map *map, struct rnl__map_slot *slot, unsigned device);
+
+/* Writes a chunk's result to the array, or by the callback. */
+int rnl__map_write(struct rnl__map *map, struct rnl__map_slot *slot);
+
+/* Bytes of a chunk and its halos. */
+uint64_t rnl__map_chunk_bytes(const struct rnl__map *map, const struct rnl_chunk *c);
 
 /* The function and the callback of its jobs. */
 int rnl__map_job_run(struct rnl_job *job);

@@ -15,8 +15,8 @@
 
 /* ---- memory -------------------------------------------------------------- */
 
-static void free_slot(struct rnl__map *map, struct rnl__map_slot *slot,
-		      struct rnl__event_cache *timers)
+static void map_free_slot(struct rnl__map *map, struct rnl__map_slot *slot,
+			  struct rnl__event_cache *timers)
 {
 	struct rnl_pool *pool = map->pool;
 
@@ -33,7 +33,7 @@ static void free_slot(struct rnl__map *map, struct rnl__map_slot *slot,
 void rnl__map_free_job(struct rnl__map_job *job)
 {
 	for (unsigned i = 0; i < RNL__MAP_SLOTS; i++)
-		free_slot(job->map, &job->slots[i], &job->map->pool->timers[job->job.device]);
+		map_free_slot(job->map, &job->slots[i], &job->map->pool->timers[job->job.device]);
 }
 
 void rnl__map_free(struct rnl__map *map)
@@ -68,7 +68,7 @@ static void report_stages(struct rnl__map *map, struct rnl_map_report *r)
 	r->limit_percent = (uint32_t)(100 * longest / r->wall_ns);
 }
 
-static void report(struct rnl__map *map)
+static void map_report(struct rnl__map *map)
 {
 	struct rnl_map_report r = { .size = sizeof(r), .nr_jobs = map->nr_jobs };
 
@@ -85,7 +85,7 @@ static void report(struct rnl__map *map)
 	rnl__copy_out(map->spec.report, &r, sizeof(r));
 }
 
-static void end(struct rnl__map *map)
+static void map_end(struct rnl__map *map)
 {
 	struct rnl_barrier *barrier = map->barrier;
 	unsigned round = map->round;
@@ -93,7 +93,7 @@ static void end(struct rnl__map *map)
 	/* relaxed: the jobs that wrote it have left, see rnl__map_leave() */
 	int error = atomic_load_explicit(&map->error, memory_order_relaxed);
 
-	report(map);
+	map_report(map);
 	rnl__map_free(map);
 	rnl__barrier_note(barrier, error);
 	rnl__rounds_drop(barrier, round, 1, 1);
@@ -107,5 +107,5 @@ void rnl__map_leave(struct rnl__map *map)
 	if (atomic_fetch_sub_explicit(&map->nr_running, 1, memory_order_acq_rel) != 1)
 		return;
 	rnl__tsan_acquire(map);
-	end(map);
+	map_end(map);
 }

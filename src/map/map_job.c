@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A job of a map: from taking a chunk to writing its result; map.h has the design.
+ * A job of a map, by its states: which chunks it takes, and when; map.h has the design.
  *
  * DESIGN
  *	The states of a job.  READ and WRITE are states of a job in order only.
@@ -13,33 +13,27 @@
  *	waits to READ	that read ends					-> submitted
  *	waits to WRITE	that write ends; it writes when it runs		-> submitted
  *
- *	rnl__map_job_run()	the function	write_chunks(), take_chunks(), issue_chunks()
- *	rnl__map_job_done()	the callback	measure(), write_chunks(), go_on()
+ *	rnl__map_job_run()	the function	write_chunks(), take_chunks(), rnl__map_issue()
+ *	rnl__map_job_done()	the callback	rnl__map_measure(), write_chunks(), map_go_on()
  */
 #include "config.h"
 
 #include <errno.h>
 
-#include "sys/clock.h"
-#include "pool/guard.h"
-#include "map/map.h"
-#include "sys/nontemporal.h"
-#include "pool/pool.h"
-#include "pool/unit_check.h"
 #include "job/submit.h"
-
-#define BASE_NS (UINT64_C(1) << 63)	/* the time of the map's start, in spans */
+#include "map/map.h"
+#include "pool/pool.h"
 
 /* ---- the map's state ----------------------------------------------------- */
 
-static int error_of(struct rnl__map *map)
+static int map_error(struct rnl__map *map)
 {
 	/* relaxed: a job that misses it handles one chunk in vain */
 	return atomic_load_explicit(&map->error, memory_order_relaxed);
 }
 
 /* The first error stays. */
-static void note_error(struct rnl__map *map, int error)
+static void map_note_error(struct rnl__map *map, int error)
 {
 	int none = 0;
 
@@ -50,99 +44,7 @@ static void note_error(struct rnl__map *map, int error)
 							memory_order_relaxed);
 }
 
-/* A CPU copied bytes that were not in page-locked memory. */
-static void count_staged(uint64_t bytes)
-{
-	rnl__figure_add(&rnl__thread.worker->staging.staged, bytes);
-}
-
-/* A callback returns 0 or a negative errno; more than 0 is wrong, and ends the map. */
-static int success_or_errno(const char *callback, int ret)
-{
-	if (ret <= 0)
-		return ret;
-	return rnl__invalid(&rnl__thread.worker->pool->log, "a map's %s returned %d; it must return "
-			    "0 or a negative errno", callback, ret);
-}
-
-/* ---- in ------------------------------------------------------------------ */
-
-static struct rnl_chunk chunk_at(const struct rnl__map *map, uint64_t index)
-{
-	const struct rnl_map *spec = &map->spec;
-	const uint64_t first = index * spec->chunk, left = spec->nr - first;
-	const uint64_t nr = spec->chunk < left ? spec->chunk : left;
-
-	return (struct rnl_chunk){
-		.index = index,
-		.first = first,
-		.nr = nr,
-		.before = spec->halo_before < first ? spec->halo_before : first,
-		.after = spec->halo_after < left - nr ? spec->halo_after : left - nr,
-		.arg = spec->arg,
-	};
-}
-
-/* Bytes of a chunk and its halos. */
-static uint64_t in_bytes_of(const struct rnl__map *map, const struct rnl_chunk *c)
-{
-	return (c->before + c->nr + c->after) * map->spec.in_bytes;
-}
-
-/* A part of a chunk and its halos: they lie in up to three places of the host's memory. */
-struct source {
-	const unsigned char *mem;
-	uint64_t bytes;
-};
-
-static unsigned sources_of(const struct rnl__map *map, const struct rnl_chunk *c,
-			   struct source sources[3])
-{
-	const uint64_t element = map->spec.in_bytes;
-	const unsigned char *in = (const unsigned char *)map->spec.in + c->first * element;
-	unsigned nr = 0;
-
-	if (!map->borders) {
-		sources[0] = (struct source){ in - c->before * element, in_bytes_of(map, c) };
-		return 1;
-	}
-	if (c->before)
-		sources[nr++] = (struct source){ rnl__map_border(map, c->index),
-						 c->before * element };
-	sources[nr++] = (struct source){ in, c->nr * element };
-	if (c->after)
-		sources[nr++] = (struct source){
-			rnl__map_border(map, c->index + 1) + map->spec.halo_before * element,
-			c->after * element,
-		};
-	return nr;
-}
-
-/* Reads or copies a chunk into the slot's pinned memory. */
-static int read_chunk(struct rnl__map *map, struct rnl__map_slot *slot)
-{
-	const struct rnl_chunk *c = &slot->chunk;
-	const uint64_t start = rnl__now();
-	unsigned char *to = slot->in;
-	int ret = 0;
-
-	if (map->spec.read) {
-		ret = success_or_errno("read()", map->spec.read(map->spec.arg, to,
-							     c->first - c->before,
-							     c->before + c->nr + c->after));
-	} else {
-		struct source sources[3];
-		const unsigned nr = sources_of(map, c, sources);
-
-		for (unsigned i = 0; i < nr; i++) {
-			rnl__nontemporal_copy(to, sources[i].mem, sources[i].bytes);
-			to += sources[i].bytes;
-			count_staged(sources[i].bytes);
-		}
-	}
-	rnl__figure_add_any(&map->read_ns, rnl__now() - start);
-	return ret;
-}
+/* ---- its chunks ---------------------------------------------------------- */
 
 /* Takes the next chunks, fewer or none at the end. */
 static int take_chunks(struct rnl__map *map, struct rnl__map_job *job)
@@ -153,227 +55,28 @@ static int take_chunks(struct rnl__map *map, struct rnl__map_job *job)
 	int ret = 0;
 
 	job->nr = 0;
-	for (uint64_t i = first; !ret && i < first + map->per_job && i < map->nr_chunks; i++) {
-		struct rnl__map_slot *slot = &job->slots[job->nr++];
-
-		slot->chunk = chunk_at(map, i);
-		if (map->stages_in)
-			ret = read_chunk(map, slot);
-	}
-	return ret;
-}
-
-/* ---- on the device ------------------------------------------------------- */
-
-static const struct rnl__device_ops *ops_of(const struct rnl__map *map)
-{
-	return rnl__pool_any_device(map->pool)->ops;
-}
-
-static int issue_copy(const struct rnl__map *map, void *dst, const void *src, uint64_t bytes)
-{
-	/* The host side is page-locked, or CUDA stages it. */
-	return ops_of(map)->copy(&(struct rnl__copy){
-		.dst = dst, .src = src, .width = bytes, .rows = 1,
-	});
-}
-
-/* Gets memory on the device.  The chunk is aligned, whatever halo comes before it. */
-static int get_memory(struct rnl__map *map, struct rnl__map_slot *slot)
-{
-	struct rnl_chunk *c = &slot->chunk;
-	const uint64_t halo = c->before * map->spec.in_bytes, lead = (halo + 255) / 256 * 256;
-	void *mem;
-	int ret = rnl_scratch(lead + (c->nr + c->after) * map->spec.in_bytes, &mem);
-
-	if (ret)
-		return ret;
-	slot->device_in = (unsigned char *)mem + lead - halo;
-	c->in = (unsigned char *)mem + lead;
-	c->out = map->in_place ? (void *)(uintptr_t)c->in : NULL;
-	if (map->in_place || !map->spec.out_bytes)
-		return 0;
-	return rnl_scratch(c->nr * map->spec.out_bytes, &c->out);
-}
-
-static int copy_in(struct rnl__map *map, struct rnl__map_slot *slot)
-{
-	const struct rnl_chunk *c = &slot->chunk;
-	unsigned char *to = slot->device_in;
-	struct source sources[3];
-	unsigned nr;
-	int ret = 0;
-
-	if (slot->in)
-		return issue_copy(map, to, slot->in, in_bytes_of(map, c));
-	nr = sources_of(map, c, sources);
-	for (unsigned i = 0; !ret && i < nr; i++) {
-		ret = issue_copy(map, to, sources[i].mem, sources[i].bytes);
-		to += sources[i].bytes;
-	}
-	return ret;
-}
-
-static int call_fn(rnl__function *fn, const void *chunk)
-{
-	return success_or_errno("fn()", ((int (*)(const struct rnl_chunk *))fn)(chunk));
-}
-
-static int call_function(struct rnl__map *map, struct rnl__map_slot *slot)
-{
-	const struct rnl__guard_call call = {
-		(rnl__function *)map->spec.fn, call_fn, &slot->chunk,
-	};
-
-	return rnl__unit_check(rnl__thread.worker, call.fn,
-			       rnl__guard_call(rnl__thread.worker, &call));
-}
-
-static int copy_out(struct rnl__map *map, struct rnl__map_slot *slot)
-{
-	const struct rnl_chunk *c = &slot->chunk;
-	unsigned char *to = slot->out;
-
-	if (!map->spec.out_bytes)
-		return 0;
-	if (!to)
-		to = (unsigned char *)map->spec.out + c->first * map->spec.out_bytes;
-	return issue_copy(map, to, c->out, c->nr * map->spec.out_bytes);
-}
-
-/* Issues a stage of a chunk between its events.  @begins: no event ended the stage before. */
-static int issue_stage(struct rnl__map *map, struct rnl__map_slot *slot, unsigned stage,
-		       bool begins)
-{
-	static int (*const stages[])(struct rnl__map *map, struct rnl__map_slot *slot) = {
-		[RNL__MAP_IN] = copy_in,
-		[RNL__MAP_KERNEL] = call_function,
-		[RNL__MAP_OUT] = copy_out,
-	};
-	int ret = 0;
-
-	if (rnl__map_measured(map) && begins) {
-		if (stage == RNL__MAP_IN)
-			slot->issued = rnl__now();
-		ret = ops_of(map)->event_record(slot->begin[stage]);
-	}
-	if (rnl__thread.worker->track && stage != RNL__MAP_KERNEL)
-		rnl__track_issue(rnl__thread.worker->track);
-	if (!ret)
-		ret = stages[stage](map, slot);
-	if (!ret && rnl__map_measured(map))
-		ret = ops_of(map)->event_record(slot->end[stage]);
-	/* What the user's function launches is noted by rnl_launch(). */
-	if (!ret && stage != RNL__MAP_KERNEL && rnl__thread.worker->track)
-		rnl__track_op(rnl__thread.worker->track,
-			      stage == RNL__MAP_IN ? RNL__TRACK_IN : RNL__TRACK_OUT);
-	return ret;
-}
-
-static int issue_chunks(struct rnl__map *map, struct rnl__map_job *job)
-{
-	const bool copies_first = map->spec.flags & RNL_MAP_COPIES_FIRST;
-	const unsigned nr = job->nr * RNL__MAP_STAGES;
-	int ret = 0;
-
-	for (unsigned i = 0; !ret && i < job->nr; i++)
-		ret = get_memory(map, &job->slots[i]);
-	for (unsigned i = 0; !ret && i < nr; i++) {
-		const unsigned slot = copies_first ? i % job->nr : i / RNL__MAP_STAGES;
-		const unsigned stage = copies_first ? i / job->nr : i % RNL__MAP_STAGES;
-
-		ret = issue_stage(map, &job->slots[slot], stage, copies_first || !stage);
-	}
-	return ret;
-}
-
-/* ---- times --------------------------------------------------------------- */
-
-/* Times of a device count from the first event of its chunk that is done first. */
-static struct rnl__map_base base_of(struct rnl__map *map, struct rnl__map_slot *slot,
-				    unsigned device)
-{
-	struct rnl__map_base *base = &map->bases[device], found;
-
-	pthread_mutex_lock(&map->lock);
-	if (!base->found) {
-		struct rnl__event *spare = base->event;
-
-		base->event = slot->begin[RNL__MAP_IN];
-		slot->begin[RNL__MAP_IN] = spare;
-		base->found = true;
-		base->ns = slot->issued - map->start;
-	}
-	found = *base;
-	pthread_mutex_unlock(&map->lock);
-	return found;
-}
-
-static void measure(struct rnl__map *map, struct rnl__map_slot *slot, unsigned device)
-{
-	static const uint32_t kinds[] = {
-		[RNL__MAP_IN] = RNL_OVERLAP_IN, [RNL__MAP_KERNEL] = RNL_OVERLAP_KERNEL,
-		[RNL__MAP_OUT] = RNL_OVERLAP_OUT,
-	};
-	const bool copies_first = map->spec.flags & RNL_MAP_COPIES_FIRST;
-	struct rnl_overlap_span *span = &map->spans[RNL__MAP_STAGES * slot->chunk.index];
-	struct rnl__event *begin[RNL__MAP_STAGES];
-	struct rnl__map_base base;
-
-	for (int i = 0; i < RNL__MAP_STAGES; i++)
-		begin[i] = i && !copies_first ? slot->end[i - 1] : slot->begin[i];
-	base = base_of(map, slot, device);
-	for (int i = 0; i < RNL__MAP_STAGES; i++, span++) {
-		int64_t from, to;	/* negative: before the base */
-
-		if (ops_of(map)->event_elapsed(base.event, begin[i], &from) ||
-		    ops_of(map)->event_elapsed(base.event, slot->end[i], &to))
-			continue;
-		span->begin_ns = BASE_NS + base.ns + (uint64_t)from;
-		span->end_ns = BASE_NS + base.ns + (uint64_t)to;
-		span->kind = kinds[i];
-	}
-}
-
-/* ---- out ----------------------------------------------------------------- */
-
-static int write_chunk(struct rnl__map *map, struct rnl__map_slot *slot)
-{
-	const struct rnl_chunk *c = &slot->chunk;
-	const uint64_t start = rnl__now();
-	int ret = 0;
-
-	if (map->spec.write) {
-		ret = success_or_errno("write()", map->spec.write(map->spec.arg, slot->out,
-							       c->first, c->nr));
-	} else {
-		const uint64_t element = map->spec.out_bytes;
-
-		rnl__nontemporal_copy((char *)map->spec.out + c->first * element, slot->out,
-				      c->nr * element);
-		count_staged(c->nr * element);
-	}
-	rnl__figure_add_any(&map->write_ns, rnl__now() - start);
+	for (uint64_t i = first; !ret && i < first + map->per_job && i < map->nr_chunks; i++)
+		ret = rnl__map_read(map, &job->slots[job->nr++], i);
 	return ret;
 }
 
 /* Writes a job's chunks to the array or by the callback, and counts them. */
 static void write_chunks(struct rnl__map *map, struct rnl__map_job *job)
 {
-	int ret = error_of(map);
+	int ret = map_error(map);
 
 	for (unsigned i = 0; !ret && i < job->nr; i++) {
 		const struct rnl_chunk *c = &job->slots[i].chunk;
 
 		if (map->stages_out)
-			ret = write_chunk(map, &job->slots[i]);
+			ret = rnl__map_write(map, &job->slots[i]);
 		if (ret)
 			break;
 		rnl__figure_add_any(&map->chunks, 1);
-		rnl__figure_add_any(&map->bytes_in, in_bytes_of(map, c));
+		rnl__figure_add_any(&map->bytes_in, rnl__map_chunk_bytes(map, c));
 		rnl__figure_add_any(&map->bytes_out, c->nr * map->spec.out_bytes);
 	}
-	note_error(map, ret);
+	map_note_error(map, ret);
 }
 
 /* ---- in order ------------------------------------------------------------ */
@@ -398,14 +101,14 @@ static bool submit_again(struct rnl__map *map, struct rnl__map_job *job)
 {
 	int ret;
 
-	if (error_of(map))
+	if (map_error(map))
 		return false;
 	/* relaxed: a job that finds no chunk when it runs leaves then */
 	if (!job->writes &&
 	    atomic_load_explicit(&map->next, memory_order_relaxed) >= map->nr_chunks)
 		return false;
 	ret = rnl__submit_internal(map->pool, &job->job, job->home);
-	note_error(map, ret);
+	map_note_error(map, ret);
 	return !ret;
 }
 
@@ -418,19 +121,19 @@ static void resume(struct rnl__map *map, struct rnl__map_job *job, unsigned what
 	while (job && !submit_again(map, job)) {
 		rnl__map_leave(map);
 		pthread_mutex_lock(&map->lock);
-		job = take_waiting(map, error_of(map) ? RNL__MAP_NOTHING : what);
+		job = take_waiting(map, map_error(map) ? RNL__MAP_NOTHING : what);
 		pthread_mutex_unlock(&map->lock);
 	}
 }
 
 /* The job is submitted again, or leaves.  The one that leaves for an error resumes all others. */
-static void go_on(struct rnl__map *map, struct rnl__map_job *job)
+static void map_go_on(struct rnl__map *map, struct rnl__map_job *job)
 {
 	struct rnl__map_job *other;
 
 	if (submit_again(map, job))
 		return;
-	if (error_of(map)) {
+	if (map_error(map)) {
 		pthread_mutex_lock(&map->lock);
 		other = take_waiting(map, RNL__MAP_NOTHING);
 		pthread_mutex_unlock(&map->lock);
@@ -469,7 +172,7 @@ static void end_writing(struct rnl__map *map)
 
 	pthread_mutex_lock(&map->lock);
 	map->writing = false;
-	if (!error_of(map))
+	if (!map_error(map))
 		job = take_waiting(map, RNL__MAP_WRITE);
 	if (job) {
 		map->writing = job->writes = true;
@@ -485,7 +188,7 @@ static bool may_read(struct rnl__map *map, struct rnl__map_job *job)
 	bool may;
 
 	pthread_mutex_lock(&map->lock);
-	may = !map->reading || error_of(map);
+	may = !map->reading || map_error(map);
 	if (!may)
 		job->waits = RNL__MAP_READ;
 	pthread_mutex_unlock(&map->lock);
@@ -497,7 +200,7 @@ static bool may_write(struct rnl__map *map, struct rnl__map_job *job)
 	bool may;
 
 	pthread_mutex_lock(&map->lock);
-	may = (!map->writing && job->slots[0].chunk.index == map->next_write) || error_of(map);
+	may = (!map->writing && job->slots[0].chunk.index == map->next_write) || map_error(map);
 	if (may) {
 		map->writing = true;
 		map->next_write += job->nr;
@@ -510,17 +213,17 @@ static bool may_write(struct rnl__map *map, struct rnl__map_job *job)
 
 /* ---- the function and the callback --------------------------------------- */
 
-static int take_in_order(struct rnl__map *map, struct rnl__map_job *job)
+static int map_take_in_order(struct rnl__map *map, struct rnl__map_job *job)
 {
 	int ret;
 
 	job->found_reader = !begin_reading(map);
 	if (job->found_reader)
 		return 0;
-	ret = error_of(map);
+	ret = map_error(map);
 	if (!ret)
 		ret = take_chunks(map, job);
-	note_error(map, ret);	/* before another job reads */
+	map_note_error(map, ret);	/* before another job reads */
 	end_reading(map);
 	return ret;
 }
@@ -538,11 +241,11 @@ int rnl__map_job_run(struct rnl_job *job)
 	}
 	mine->nr = 0;
 	if (rnl__pool_stops(map->pool))
-		note_error(map, -ECANCELED);
-	if (error_of(map))
+		map_note_error(map, -ECANCELED);
+	if (map_error(map))
 		return 0;
-	ret = map->reads_in_order ? take_in_order(map, mine) : take_chunks(map, mine);
-	return ret ? ret : issue_chunks(map, mine);
+	ret = map->reads_in_order ? map_take_in_order(map, mine) : take_chunks(map, mine);
+	return ret ? ret : rnl__map_issue(map, mine);
 }
 
 void rnl__map_job_done(struct rnl_job *job)
@@ -550,10 +253,10 @@ void rnl__map_job_done(struct rnl_job *job)
 	struct rnl__map_job *mine = rnl_container_of(job, struct rnl__map_job, job);
 	struct rnl__map *map = mine->map;
 
-	note_error(map, rnl_job_result(job));
-	if (!error_of(map) && rnl__map_measured(map))
+	map_note_error(map, rnl_job_result(job));
+	if (!map_error(map) && rnl__map_measured(map))
 		for (unsigned i = 0; i < mine->nr; i++)
-			measure(map, &mine->slots[i], mine->job.device);
+			rnl__map_measure(map, &mine->slots[i], mine->job.device);
 	if (mine->found_reader) {
 		mine->found_reader = false;
 		if (!may_read(map, mine))
@@ -567,5 +270,5 @@ void rnl__map_job_done(struct rnl_job *job)
 	} else {
 		write_chunks(map, mine);
 	}
-	go_on(map, mine);
+	map_go_on(map, mine);
 }
