@@ -5,56 +5,13 @@
 #include <errno.h>
 
 #include "pool/choose.h"
+#include "pool/crew.h"
 #include "stream/job_flags.h"
 #include "pool/park.h"
 #include "pool/pool.h"
 #include "pool/queue.h"
 #include "sys/flat.h"
 #include "sys/sizes.h"
-
-/* Workers that a job may go to: of all devices, or of one. */
-struct crew {
-	struct rnl__lot *lot;
-	unsigned first, nr;
-	unsigned step;			/* from one of them to the next */
-	uint64_t bits;			/* a bit of each, and of others on their devices */
-	bool mixed;			/* they have several devices */
-};
-
-static struct crew crew_of_all(struct rnl_pool *pool, struct rnl__staff staff, bool urgent)
-{
-	const bool mixed = pool->devices.nr > 1;
-
-	if (urgent && pool->nr_urgent)
-		return (struct crew){ &pool->urgent_lot, 0, pool->nr_urgent, 1, RNL__ANY_WORKER,
-				      mixed };
-	return (struct crew){ &pool->lot, pool->nr_urgent, staff.nr, 1, RNL__ANY_WORKER, mixed };
-}
-
-/* Those of a mixed crew that have one device. */
-static struct crew crew_on(const struct rnl_pool *pool, struct crew crew, unsigned device)
-{
-	const unsigned nr = pool->devices.nr, skip = (device + nr - crew.first % nr) % nr;
-
-	return (struct crew){
-		.lot = crew.lot, .first = crew.first + skip, .nr = (crew.nr - skip + nr - 1) / nr,
-		.step = nr, .bits = pool->of_device[device],
-	};
-}
-
-static struct crew crew_of(struct rnl_pool *pool, struct rnl__staff staff,
-			   const struct rnl_job *job)
-{
-	const bool urgent = job->flags & RNL__JOB_URGENT && !(job->flags & RNL__JOB_KEYED);
-	struct crew crew = crew_of_all(pool, staff, urgent);
-
-	return crew.mixed && job->flags & RNL__JOB_PLACED ? crew_on(pool, crew, rnl__job_device(job)) : crew;
-}
-
-static unsigned worker_at(const struct crew *crew, unsigned place)
-{
-	return crew->first + place * crew->step;
-}
 
 /* ---- choosing ------------------------------------------------------------ */
 
@@ -84,13 +41,13 @@ static struct home *own_home(void)
 }
 
 /* The usual worker.  A division takes as long as a tenth of a submit. */
-static unsigned home_in(const struct crew *crew, unsigned index)
+static unsigned home_in(const struct rnl__crew *crew, unsigned index)
 {
-	return worker_at(crew, index < crew->nr ? index : index % crew->nr);
+	return rnl__crew_worker(crew, index < crew->nr ? index : index % crew->nr);
 }
 
 /* The usual worker; now and then that becomes the less loaded of two. */
-static unsigned usual_worker(struct rnl_pool *pool, const struct crew *crew, struct home *home)
+static unsigned usual_worker(struct rnl_pool *pool, const struct rnl__crew *crew, struct home *home)
 {
 	unsigned other;
 
@@ -105,14 +62,15 @@ static unsigned usual_worker(struct rnl_pool *pool, const struct crew *crew, str
 	home->index %= crew->nr;
 	other = (home->index + 1 +
 		 (unsigned)(home->random >> 32) % (crew->nr > 1 ? crew->nr - 1 : 1)) % crew->nr;
-	if (load_of(pool, worker_at(crew, other)) < load_of(pool, worker_at(crew, home->index)))
+	if (load_of(pool, rnl__crew_worker(crew, other)) <
+	    load_of(pool, rnl__crew_worker(crew, home->index)))
 		home->index = other;
 	home->left = pool->home_for;
-	return worker_at(crew, home->index);
+	return rnl__crew_worker(crew, home->index);
 }
 
 /* Of a mixed crew, those of the device that has most idle workers; the usual one's, if equal. */
-static struct crew crew_with_room(struct rnl_pool *pool, const struct crew *crew,
+static struct rnl__crew crew_with_room(struct rnl_pool *pool, const struct rnl__crew *crew,
 				  const struct home *home)
 {
 	const unsigned nr = pool->devices.nr, usual = home_in(crew, home->index) % nr;
@@ -128,7 +86,7 @@ static struct crew crew_with_room(struct rnl_pool *pool, const struct crew *crew
 		    __builtin_popcountll(idle & pool->of_device[best]))
 			best = device;
 	}
-	return crew_on(pool, *crew, best);
+	return rnl__crew_on(pool, *crew, best);
 }
 
 /*
@@ -137,10 +95,10 @@ static struct crew crew_with_room(struct rnl_pool *pool, const struct crew *crew
  * usual one first; else the usual one.  On the host device a job may be less work than the choice:
  * there it is the usual one at once, unless a worker sleeps.
  */
-static unsigned choose_open(struct rnl_pool *pool, const struct crew *all)
+static unsigned choose_open(struct rnl_pool *pool, const struct rnl__crew *all)
 {
 	struct home *home = own_home();
-	struct crew crew = *all;
+	struct rnl__crew crew = *all;
 	struct rnl__worker *w;
 	unsigned first;
 	int index;
@@ -159,46 +117,6 @@ static unsigned choose_open(struct rnl_pool *pool, const struct crew *all)
 	if (index < 0)
 		index = rnl__lot_claim(crew.lot, first, crew.bits);
 	return index >= 0 ? (unsigned)index : usual_worker(pool, all, home);
-}
-
-/* A hash whose bits all depend on all of the key's (MurmurHash3's finalizer). */
-static uint64_t mixed_bits(uint64_t key)
-{
-	key = (key ^ key >> 33) * 0xff51afd7ed558ccdu;
-	key = (key ^ key >> 33) * 0xc4ceb9fe1a85ec53u;
-	return key ^ key >> 33;
-}
-
-/*
- * The device of a key, by rendezvous hashing (Thaler, Ravishankar 1998): so it is the same in pools
- * that have the device, and a key changes its device only if that goes, or a new one wins it.
- */
-static unsigned device_of_key(const struct rnl_pool *pool, uint64_t key)
-{
-	uint64_t highest = 0;
-	unsigned best = 0;
-
-	for (unsigned i = 0; i < pool->devices.nr; i++) {
-		const uint64_t ordinal = (uint64_t)pool->devices.list[i]->info.ordinal;
-		const uint64_t weight = mixed_bits(key ^ mixed_bits(ordinal + 1));
-
-		if (weight >= highest) {
-			highest = weight;
-			best = i;
-		}
-	}
-	return best;
-}
-
-static unsigned worker_of_key(const struct rnl_pool *pool, struct crew crew, uint64_t key)
-{
-	/* RNL_KEY_WORKER() */
-	if (UINT64_MAX - key < RNL_WORKERS_MAX)
-		return worker_at(&crew, (unsigned)(UINT64_MAX - key) % crew.nr);
-	if (crew.mixed)
-		crew = crew_on(pool, crew, device_of_key(pool, key));
-	/* Fibonacci hashing (Knuth, TAOCP 6.4): neighbouring keys spread. */
-	return worker_at(&crew, (unsigned)((key * 0x9e3779b97f4a7c15u) >> 32) % crew.nr);
 }
 
 /* ---- reserving ----------------------------------------------------------- */
@@ -266,7 +184,7 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 
 static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
-	unsigned worker = worker_of_key(pool, crew_of(pool, staff, job), rnl__job_key(job));
+	unsigned worker = rnl__crew_keyed(pool, rnl__crew_of(pool, staff, job), rnl__job_key(job));
 	int ret = reserve_bounded(pool, worker);
 
 	if (ret)
@@ -277,12 +195,12 @@ static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl_
 /* Space at the worker that the job should go to, or at another one. */
 static int reserve_open(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
-	struct crew crew = crew_of(pool, staff, job);
+	struct rnl__crew crew = rnl__crew_of(pool, staff, job);
 	unsigned worker = choose_open(pool, &crew);
 	int ret = reserve_bounded(pool, worker);
 
 	for (unsigned i = 1; ret == -EAGAIN && i < crew.nr; i++) {
-		worker = worker_at(&crew, ((worker - crew.first) / crew.step + 1) % crew.nr);
+		worker = rnl__crew_worker(&crew, ((worker - crew.first) / crew.step + 1) % crew.nr);
 		ret = reserve_bounded(pool, worker);
 	}
 	job->worker = (uint16_t)worker;
@@ -310,8 +228,8 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 
 	for (;;) {
 		struct rnl__staff staff = rnl__pool_staff(pool);
-		struct crew crew = crew_of(pool, staff, job);
-		unsigned worker = keyed ? worker_of_key(pool, crew, rnl__job_key(job)) :
+		struct rnl__crew crew = rnl__crew_of(pool, staff, job);
+		unsigned worker = keyed ? rnl__crew_keyed(pool, crew, rnl__job_key(job)) :
 					  choose_open(pool, &crew);
 
 		if (!reserve_accepted(pool, worker))
@@ -325,7 +243,7 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 
 int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker)
 {
-	struct crew crew = crew_of_all(pool, rnl__pool_staff(pool), false);
+	struct rnl__crew crew = rnl__crew_all(pool, rnl__pool_staff(pool), false);
 	int space;
 
 	*worker = choose_open(pool, &crew);
@@ -338,11 +256,11 @@ int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker
 /* The queue that a job would go to if it were put now. */
 static struct rnl__queue *queue_for(struct rnl_pool *pool, const struct rnl_job *job)
 {
-	struct crew crew = crew_of(pool, rnl__pool_staff(pool), job);
+	struct rnl__crew crew = rnl__crew_of(pool, rnl__pool_staff(pool), job);
 	unsigned worker;
 
 	if (job->flags & RNL__JOB_KEYED)
-		worker = worker_of_key(pool, crew, rnl__job_key(job));
+		worker = rnl__crew_keyed(pool, crew, rnl__job_key(job));
 	else
 		worker = usual_worker(pool, &crew, own_home());
 	return &pool->workers[worker].queue;
@@ -391,8 +309,8 @@ static struct rnl__bell *bell_of(struct rnl_pool *pool, struct rnl__staff staff,
 				 const struct rnl__wish *wish)
 {
 	if (wish->keyed)
-		return &pool->workers[worker_of_key(pool, crew_of(pool, staff, wish->job),
-						    wish->key)].space;
+		return &pool->workers[rnl__crew_keyed(pool, rnl__crew_of(pool, staff, wish->job),
+						      wish->key)].space;
 	return &pool->space[wish->urgent && pool->nr_urgent];
 }
 
@@ -413,7 +331,7 @@ struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const stru
 /* ---- putting ------------------------------------------------------------- */
 
 /* Wakes a worker for a job that was put on @w's queue, and that may be done by now. */
-static void wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed, uint64_t takers)
+static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed, uint64_t takers)
 {
 	struct rnl__lot *lot = w->urgent ? &pool->urgent_lot : &pool->lot;
 
@@ -445,7 +363,7 @@ void rnl__choose_put(struct rnl_job *job)
 	uint64_t late_at = rnl__keeper_time(job);
 
 	rnl__queue_put(&w->queue, job);
-	wake(pool, w, keyed, takers);
+	choose_wake(pool, w, keyed, takers);
 	if (late_at != RNL__NEVER)
 		rnl__keeper_expect(w, late_at);
 }
@@ -459,7 +377,7 @@ void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job 
 	for (unsigned i = 0; i < nr; i++)
 		late_at = rnl__smaller(late_at, rnl__keeper_time(jobs[i]));
 	rnl__queue_put_row(&w->queue, jobs, nr);
-	wake(pool, w, false, RNL__ANY_WORKER);
+	choose_wake(pool, w, false, RNL__ANY_WORKER);
 	if (late_at != RNL__NEVER)
 		rnl__keeper_expect(w, late_at);
 }
@@ -490,10 +408,10 @@ void rnl__choose_start_at(struct rnl_job *job, unsigned home)
 	unsigned worker;
 
 	do {
-		struct crew crew = crew_of(pool, rnl__pool_staff(pool), job);
+		struct rnl__crew crew = rnl__crew_of(pool, rnl__pool_staff(pool), job);
 
 		/* Of jobs that go from device to device, each one's next is some jobs later. */
-		worker = worker_at(&crew, home / crew.step % crew.nr);
+		worker = rnl__crew_worker(&crew, home / crew.step % crew.nr);
 	} while (!reserve_accepted(pool, worker));
 	job->worker = (uint16_t)worker;
 	rnl__choose_put(job);

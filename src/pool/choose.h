@@ -7,10 +7,8 @@
  *	puts the job there, and wakes a worker for it.
  *	A keyed job goes to its key's worker.  An open job goes to an idle worker, else to the
  *	submitter's usual one, which now and then becomes the less loaded of two.
- *	In a pool of several devices worker i has device i % n, so any n workers in a row have all
- *	of them.  A key has a device, and there a worker.  An open job goes to the device with most
- *	idle workers.  A placed job has the workers of its device to choose from.  An
- *	urgent job has the urgent workers to choose from, if there are any.
+ *	In a pool of several devices an open job goes to the device with most idle workers.  crew.h has
+ *	the workers that a job may go to.
  *	A resize may change the staff during the choice: then the reservation is refused, since the
  *	worker has left, or the promise, since the keyed lane was shut.  The choice is made again,
  *	by the new staff.

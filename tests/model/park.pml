@@ -2,8 +2,8 @@
 /*
  * Model of sleeping and waking: src/pool/park.[ch] ([park.S1], W1, B1..B3), rnl__idle(),
  * rnl__loop(), rnl__share_occupied() and rnl__share_queue() of src/worker/share.[ch],
- * pick() and wake() of src/pool/choose.c, and of src/pool/lane.h the order of a put ([queue.E1])
- * and rnl__lane_holds().
+ * choose_open() and choose_wake() of src/pool/choose.c, and of src/pool/lane.h the order of a put
+ * ([queue.E1]) and rnl__lane_holds().
  *
  * Two workers and two submitters. Job 0's function returns after job 1 is done, so the other
  * worker must run job 1. There are five plans: a row of 2 and 3, then 0, then 1, to sleeping
@@ -122,7 +122,7 @@ inline lot_wake_one(seen, woke)
 	seen = 0
 }
 
-/* pick(): rnl__lot_claim(), or the usual worker; here, any result. */
+/* choose_open(): rnl__lot_claim(), or the usual worker; here, any result. */
 inline pick(w)
 {
 	if
@@ -133,7 +133,7 @@ inline pick(w)
 	fi
 }
 
-/* wake() of choose.c */
+/* choose_wake() */
 inline wake(w, keyed)
 {
 	park_wake(w, woke);

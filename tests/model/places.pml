@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Model of wakes in a pool of two devices: rnl__share_queue() and wake_for_placed() of
- * src/worker/share.c, steal() of src/worker/loop.c, rnl__idle(), rnl__choose_put() and wake() of
- * src/pool/choose.c. It is steal.pml with jobs that only workers of one device take.
+ * src/worker/share.c, steal() of src/worker/loop.c, rnl__idle(), rnl__choose_put() and
+ * choose_wake() of src/pool/choose.c. It is steal.pml with jobs that only workers of one device take.
  *
  * Workers 1 and 2 have one device, worker 0 the other one. Three jobs come, each open or placed on
  * the first device: to the queue of a busy worker of that device, which is not modelled; or to a
@@ -102,7 +102,7 @@ proctype submitter()
 		:: word[2] == awake -> i = 2
 		fi;
 		nr[2 * i + kind]++;
-		if						/* wake() */
+		if						/* choose_wake() */
 		:: i == 3 -> lot_wake_one(takers)
 		:: else ->
 			park_wake(i);

@@ -2,7 +2,7 @@
 /*
  * Model of thieves and their wakes: rnl__lane_try_take() of src/pool/lane.h ([queue.T1], T2),
  * steal() of src/worker/loop.c, rnl__idle(), rnl__share_occupied() and rnl__share_queue() of
- * src/worker/share.[ch], pick() and wake() of src/pool/choose.c, and src/pool/park.[ch], whose
+ * src/worker/share.[ch], choose_open() and choose_wake() of src/pool/choose.c, and src/pool/park.[ch], whose
  * barriers are in park.pml.
  *
  * The queue of a worker that is busy with a long job, and so is not modelled, gets three jobs, one

@@ -28,7 +28,7 @@ static void return_it(struct rnl__worker *w, struct rnl_job *job);
 #define rnl__barrier_issued start_it
 #define rnl__worker_return return_it
 #include "job/rounds.c"
-#undef rnl__choose_start_deferred
+#undef rnl__barrier_issued
 #undef rnl__worker_return
 
 #define TIMES 20000
