@@ -89,8 +89,9 @@ static void note_place(struct rnl__inflight *f, uint64_t seq, struct rnl_job *jo
 	struct rnl__place *place = &f->places[seq % f->limit];
 
 	if (job) {
-		/* relaxed, both: the store below publishes it, and to a join the drop of the issued job */
+		/* relaxed: the store below publishes it, and to a join the drop of the issued job */
 		atomic_store_explicit(&place->barrier, job->barrier, memory_order_relaxed);
+		/* relaxed: as above */
 		atomic_store_explicit(&place->since, job->flags & RNL__JOB_TIMED ? rnl__now() :
 				      rnl__now_coarse(), memory_order_relaxed);
 	}
