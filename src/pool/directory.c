@@ -35,7 +35,7 @@ static struct directory_row *row_after(struct directory_row *row)
 	return atomic_load_explicit(&row->next, memory_order_acquire);
 }
 
-static struct directory_entry *entry_of(uint32_t nr)
+static struct directory_entry *directory_at(uint32_t nr)
 {
 	struct directory_row *row = &first_row;
 
@@ -102,7 +102,7 @@ int rnl__directory_enter(struct rnl_pool *pool, struct rnl__name *name)
 
 void rnl__directory_leave(struct rnl__name name)
 {
-	struct directory_entry *entry = entry_of(name.entry);
+	struct directory_entry *entry = directory_at(name.entry);
 
 	/* relaxed: the barrier below orders it */
 	atomic_store_explicit(&entry->epoch, name.epoch + 1, memory_order_relaxed);
@@ -119,7 +119,7 @@ void rnl__directory_leave(struct rnl__name name)
 
 int rnl__directory_pin(struct rnl__name name, struct rnl_pool **pool)
 {
-	struct directory_entry *entry = name.epoch & 1 ? entry_of(name.entry) : NULL;
+	struct directory_entry *entry = name.epoch & 1 ? directory_at(name.entry) : NULL;
 	uint32_t epoch;
 
 	if (!entry)
@@ -142,5 +142,5 @@ int rnl__directory_pin(struct rnl__name name, struct rnl_pool **pool)
 
 void rnl__directory_unpin(struct rnl__name name)
 {
-	(void)rnl__latch_drop(&entry_of(name.entry)->pinned, 1);
+	(void)rnl__latch_drop(&directory_at(name.entry)->pinned, 1);
 }

@@ -144,7 +144,7 @@ static void let_in(struct rnl__guard *g)
 }
 
 /* Keeps the others outside: 0; -EBUSY another worker does so; -ETIMEDOUT they stay inside. */
-static int hold(struct rnl__guard *g)
+static int guard_hold(struct rnl__guard *g)
 {
 	uint64_t deadline = rnl__now() + HOLD_NS;
 	/* relaxed: HELD stops workers that come; [guard.H1] orders those that leave */
@@ -179,7 +179,7 @@ static bool alone(struct rnl__guard *g)
 /* ---- functions ------------------------------------------------------------- */
 
 /* The function's entry; NULL: there are too many functions. */
-static struct entry *entry_of(struct rnl__guard *g, rnl__function *fn)
+static struct entry *guard_entry(struct rnl__guard *g, rnl__function *fn)
 {
 	/* Fibonacci hashing (Knuth, TAOCP 6.4) */
 	uint32_t at = (uint32_t)(((uint64_t)(uintptr_t)fn * 0x9e3779b97f4a7c15u) >> 40);
@@ -284,8 +284,8 @@ static bool is_due(struct entry *e)
 }
 
 /* Makes a call under capture; true: it has had its effect, false: it has to be made again. */
-static bool watch(struct rnl__worker *w, const struct rnl__guard_call *c,
-		  struct rnl__guarded *guarded, int *result)
+static bool guard_watch(struct rnl__worker *w, const struct rnl__guard_call *c,
+			struct rnl__guarded *guarded, int *result)
 {
 	const struct rnl__device_ops *ops = w->device->ops;
 	const int error = rnl__thread.error;
@@ -343,13 +343,13 @@ static int call_unwatched(struct rnl__worker *w, struct entry *e, const struct r
 static bool all_quiet(struct rnl__worker *w, struct entry *e, enum state state)
 {
 	struct rnl__guard *g = w->pool->guard;
-	int ret = hold(g);
+	int ret = guard_hold(g);
 
 	if (ret == -EBUSY) {
 		/* Wait outside until that watch ends; perhaps it is of this function. */
 		go_out(g);
 		go_in(g, HELD_NS);
-		ret = state_of(e) == state ? hold(g) : -EBUSY;
+		ret = state_of(e) == state ? guard_hold(g) : -EBUSY;
 	}
 	if (ret)
 		return false;
@@ -375,7 +375,7 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 		let_in(g);
 		return call_unwatched(w, e, c);
 	}
-	had_effect = watch(w, c, &guarded, &result);
+	had_effect = guard_watch(w, c, &guarded, &result);
 	captured = guarded.found || !guarded.again;
 	note_found(g, e, &guarded);
 	let_in(g);
@@ -393,7 +393,7 @@ static int call_new(struct rnl__worker *w, struct entry *e, const struct rnl__gu
 
 bool rnl__guard_knows(struct rnl__guard *g, rnl__function *fn)
 {
-	struct entry *e = entry_of(g, fn);
+	struct entry *e = guard_entry(g, fn);
 
 	return e && !strays(e) && (!g->watches || state_of(e) == KNOWN);
 }
@@ -402,7 +402,7 @@ int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *c,
 		      struct rnl__guarded *guarded)
 {
 	struct rnl__guard *g = w->pool->guard;
-	struct entry *e = g ? entry_of(g, c->fn) : NULL;
+	struct entry *e = g ? guard_entry(g, c->fn) : NULL;
 	const bool gated = g && g->watches;
 	bool had_effect = false;
 	int result = 0;
@@ -415,7 +415,7 @@ int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *c,
 		return rnl__guard_call(w, c);
 	if (!w->device->ops->guard_begin(guarded)) {
 		guarded->disturbed = false;
-		had_effect = watch(w, c, guarded, &result);
+		had_effect = guard_watch(w, c, guarded, &result);
 	}
 	if (gated)
 		let_in(g);
@@ -432,7 +432,7 @@ int rnl__guard_record(struct rnl__worker *w, const struct rnl__guard_call *c,
 int rnl__guard_call(struct rnl__worker *w, const struct rnl__guard_call *c)
 {
 	struct rnl__guard *g = w->pool->guard;
-	struct entry *e = g ? entry_of(g, c->fn) : NULL;
+	struct entry *e = g ? guard_entry(g, c->fn) : NULL;
 
 	if (!g)
 		return c->call(c->fn, c->arg);

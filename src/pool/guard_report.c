@@ -15,7 +15,7 @@
 #define NAME_MAX_BYTES 128
 
 /* The function's name, or its place, FILE+0xOFFSET as addr2line(1) takes it. */
-static void name_of(rnl__function *fn, char *name, size_t bytes)
+static void guard_name(rnl__function *fn, char *name, size_t bytes)
 {
 	char symbol[NAME_MAX_BYTES];
 	bool named;
@@ -25,7 +25,7 @@ static void name_of(rnl__function *fn, char *name, size_t bytes)
 	snprintf(name, bytes, named ? "%s()" : "the function at %s", symbol);
 }
 
-static const char *text_of(const struct rnl_pool *pool, unsigned finding)
+static const char *guard_text(const struct rnl_pool *pool, unsigned finding)
 {
 	switch (finding) {
 	case RNL__LEGACY_STREAM:
@@ -72,7 +72,7 @@ void rnl__guard_tell(struct rnl_pool *pool, rnl__function *fn, const char *what)
 {
 	char name[NAME_MAX_BYTES];
 
-	name_of(fn, name, sizeof(name));
+	guard_name(fn, name, sizeof(name));
 	rnl__pool_log(pool, RNL_LOG_WARNING, "replay: %s %s", name, what);
 }
 
@@ -84,7 +84,7 @@ void rnl__guard_report(struct rnl_pool *pool, rnl__function *fn, const struct rn
 	const enum rnl_log_level level = guarded->strict ? RNL_LOG_ERROR : RNL_LOG_WARNING;
 	char name[NAME_MAX_BYTES];
 
-	name_of(fn, name, sizeof(name));
+	guard_name(fn, name, sizeof(name));
 	if (!guarded->found) {
 		rnl__pool_log(pool, RNL_LOG_INFO, "guard: %s cannot be captured (CUDA error %d): "
 			      "called again unwatched", name, guarded->code);
@@ -95,7 +95,7 @@ void rnl__guard_report(struct rnl_pool *pool, rnl__function *fn, const struct rn
 
 		if (guarded->found & 1u << i)
 			rnl__pool_log(pool, level, "guard: %s %s%s%s%s%s", name,
-				      text_of(pool, 1u << i), named ? " [" : "",
+				      guard_text(pool, 1u << i), named ? " [" : "",
 				      named ? guarded->call : "", named ? "]" : "",
 				      1u << i == RNL__STRAY && !guarded->strict ? joined : "");
 	}

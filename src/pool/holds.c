@@ -52,13 +52,13 @@ static struct rnl__hold_slot *chunk_of(struct rnl__holds *holds, unsigned chunk)
 	return atomic_load_explicit(&holds->chunks[chunk], memory_order_acquire);
 }
 
-static struct rnl__worker *worker_of(struct rnl_pool *pool, uint32_t id)
+static struct rnl__worker *holds_worker(struct rnl_pool *pool, uint32_t id)
 {
 	return &pool->workers[(id - 1) >> INDEX_BITS];
 }
 
 /* NULL: no slot has the id, which may be any number. */
-static struct rnl__hold_slot *slot_of(struct rnl_pool *pool, uint32_t id)
+static struct rnl__hold_slot *holds_slot(struct rnl_pool *pool, uint32_t id)
 {
 	const uint32_t index = (id - 1) & ((1u << INDEX_BITS) - 1);
 	const unsigned chunk = 31u - (unsigned)__builtin_clz(index / FIRST_CHUNK + 1);
@@ -66,14 +66,14 @@ static struct rnl__hold_slot *slot_of(struct rnl_pool *pool, uint32_t id)
 
 	if (!id || (id - 1) >> INDEX_BITS >= rnl__pool_nr_workers(pool) || chunk >= RNL__HOLD_CHUNKS)
 		return NULL;
-	slots = chunk_of(&worker_of(pool, id)->holds, chunk);
+	slots = chunk_of(&holds_worker(pool, id)->holds, chunk);
 	return slots ? &slots[index - slots_before(chunk)] : NULL;
 }
 
 /* Any thread; the slot is the caller's. */
-static void put_back(struct rnl_pool *pool, struct rnl__hold_slot *slot)
+static void holds_put_back(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 {
-	(void)rnl__inbox_put(&worker_of(pool, slot->id)->freed_holds, slot, &slot->link);
+	(void)rnl__inbox_put(&holds_worker(pool, slot->id)->freed_holds, slot, &slot->link);
 }
 
 /* Makes a chunk of free slots.  False: no memory, or too many. */
@@ -144,8 +144,8 @@ static struct rnl__hold_slot *free_slot(struct rnl__worker *w)
  * Takes a slot for a job of this thread's worker, or NULL: no memory.  The keeper may end the use
  * at once, if it is late: so @use has it as it was made.
  */
-static struct rnl__hold_slot *take(struct rnl__worker *w, struct rnl_job *job, bool waits,
-				   uint64_t at, uint64_t *use)
+static struct rnl__hold_slot *holds_take(struct rnl__worker *w, struct rnl_job *job, bool waits,
+					 uint64_t at, uint64_t *use)
 {
 	struct rnl__hold_slot *slot = free_slot(w);
 
@@ -186,7 +186,7 @@ static _Atomic uint32_t *count_of(struct rnl_job *job)
 }
 
 /* Drops a hold's share.  The last one returns the job: from then on it may be done. */
-static void drop(struct rnl_pool *pool, struct rnl_job *job)
+static void holds_drop(struct rnl_pool *pool, struct rnl_job *job)
 {
 	uint32_t nr = rnl__peek(count_of(job));
 
@@ -208,17 +208,17 @@ static void drop(struct rnl_pool *pool, struct rnl_job *job)
  * Ends a hold after take_over().  @in_heap: the slot is in the keeper's heap, or on its way there, so the
  * keeper puts it back.  The caller has the pool pinned, or is one of its threads.
  */
-static void end(struct rnl_pool *pool, struct rnl__hold_slot *slot, bool in_heap, int result)
+static void holds_end(struct rnl_pool *pool, struct rnl__hold_slot *slot, bool in_heap, int result)
 {
 	struct rnl_job *job = rnl__own_read(&slot->job);
 
 	if (in_heap)
 		(void)rnl__inbox_put(&pool->keeper.left_holds, slot, &slot->link);
 	else
-		put_back(pool, slot);
+		holds_put_back(pool, slot);
 	if (result < 0)
 		rnl__holds_note(job, result);
-	drop(pool, job);
+	holds_drop(pool, job);
 }
 
 static bool has_deadline(const struct rnl__hold_slot *slot)
@@ -251,7 +251,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 	/* relaxed: the worker has a share, so no release is the last one */
 	atomic_fetch_add_explicit(count_of(job), 1, memory_order_relaxed);
 	await_slots(w);
-	slot = take(w, job, false, late_at, &use);
+	slot = holds_take(w, job, false, late_at, &use);
 	if (!slot) {
 		/* relaxed: the same */
 		atomic_fetch_sub_explicit(count_of(job), 1, memory_order_relaxed);
@@ -273,22 +273,22 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 /* Whether the slot is a waiting job's own.  It is of the use that was read before, if that is exchanged. */
 static bool is_wait(struct rnl__hold_slot *slot)
 {
-	/* [holds.L2] acquire: as in look(); pairs with [holds.T2] */
+	/* [holds.L2] acquire: as in holds_look(); pairs with [holds.T2] */
 	return atomic_load_explicit(&slot->waits, memory_order_acquire);
 }
 
 /* rnl__holds_release() of a pool that is pinned. */
-static int release(struct rnl_pool *pool, const struct rnl_hold *hold, int result)
+static int holds_release(struct rnl_pool *pool, const struct rnl_hold *hold, int result)
 {
-	struct rnl__hold_slot *slot = hold->use & 1 ? slot_of(pool, hold->slot) : NULL;
-	/* [holds.L1] acquire: as in look(); pairs with [holds.T1] */
+	struct rnl__hold_slot *slot = hold->use & 1 ? holds_slot(pool, hold->slot) : NULL;
+	/* [holds.L1] acquire: as in holds_look(); pairs with [holds.T1] */
 	uint64_t now = slot ? atomic_load_explicit(&slot->use, memory_order_acquire) : 0;
 
 	/* A waiting job's own slot was given to no program. */
 	if (now < hold->use || (now == hold->use && is_wait(slot)))
 		return -EINVAL;
 	if (now == hold->use && take_over(slot, hold->use, 1)) {
-		end(pool, slot, has_deadline(slot), result);
+		holds_end(pool, slot, has_deadline(slot), result);
 		return 0;
 	}
 	return rnl__peek(&slot->use) == hold->use + 1 ? -EALREADY : -ESTALE;
@@ -302,7 +302,7 @@ int rnl__holds_release(const struct rnl_hold *hold, int result)
 
 	if (ret)
 		return ret;
-	ret = release(pool, hold, result);
+	ret = holds_release(pool, hold, result);
 	rnl__directory_unpin(name);
 	return ret;
 }
@@ -317,7 +317,7 @@ struct view {
 };
 
 /* False: the slot is free. */
-static bool look(struct rnl__hold_slot *slot, struct view *view)
+static bool holds_look(struct rnl__hold_slot *slot, struct view *view)
 {
 	/*
 	 * [holds.L1] acquire: if the use is still this one when it is exchanged, or looked at again,
@@ -336,7 +336,7 @@ static bool look(struct rnl__hold_slot *slot, struct view *view)
 /* The slot with that number of a worker's; NULL: there are no more. */
 static struct rnl__hold_slot *nth_slot(struct rnl_pool *pool, unsigned worker, uint32_t index)
 {
-	return slot_of(pool, (worker << INDEX_BITS | index) + 1);
+	return holds_slot(pool, (worker << INDEX_BITS | index) + 1);
 }
 
 void rnl__holds_end_of(struct rnl__worker *w, const struct rnl_job *job)
@@ -345,9 +345,9 @@ void rnl__holds_end_of(struct rnl__worker *w, const struct rnl_job *job)
 	struct view view;
 
 	for (uint32_t i = 0; (slot = nth_slot(w->pool, w->index, i)) != NULL; i++)
-		if (look(slot, &view) && view.job == job && !view.waits &&
+		if (holds_look(slot, &view) && view.job == job && !view.waits &&
 		    take_over(slot, view.use, 1 + ENDED))
-			end(w->pool, slot, has_deadline(slot), 0);
+			holds_end(w->pool, slot, has_deadline(slot), 0);
 }
 
 void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg)
@@ -357,7 +357,7 @@ void rnl__holds_list(struct rnl_pool *pool, rnl__holds_fn *fn, void *arg)
 
 	for (unsigned w = 0; w < rnl__pool_nr_workers(pool); w++) {
 		for (uint32_t i = 0; (slot = nth_slot(pool, w, i)) != NULL; i++) {
-			if (!look(slot, &view) || !view.waits)
+			if (!holds_look(slot, &view) || !view.waits)
 				continue;
 			/* relaxed: [holds.L1] orders the look before it */
 			if (atomic_load_explicit(&slot->use, memory_order_relaxed) == view.use)
@@ -376,7 +376,7 @@ static void meet_slot(struct rnl_pool *pool, struct rnl__hold_slot *slot)
 {
 	if (slot->before == slot) {
 		slot->before = NULL;
-		put_back(pool, slot);
+		holds_put_back(pool, slot);
 	} else {
 		slot->before = slot;
 	}
@@ -421,7 +421,7 @@ void rnl__holds_end_late(struct rnl_pool *pool, uint64_t now, struct rnl__keeper
 		rnl__heap_cut(heap, slot, rnl__keeper_between, brk);
 		if (use & 1 && take_over(slot, use, 1 + ENDED)) {
 			slot->before = NULL;
-			end(pool, slot, false, -ETIMEDOUT);
+			holds_end(pool, slot, false, -ETIMEDOUT);
 		} else {
 			meet_slot(pool, slot);
 		}
@@ -439,7 +439,7 @@ bool rnl__holds_await(struct rnl__worker *w, struct rnl_job *job)
 	if (atomic_load_explicit(count_of(job), memory_order_acquire) == 1)
 		return false;
 	/* Without memory the job is missing in lists. */
-	job->waiting = take(w, job, true, w->track ? rnl__now() : rnl__now_coarse(), &use);
+	job->waiting = holds_take(w, job, true, w->track ? rnl__now() : rnl__now_coarse(), &use);
 	/* [holds.D4] acq_rel: as [holds.D1]; pairs with [holds.D1] */
 	if (atomic_fetch_sub_explicit(count_of(job), 1, memory_order_acq_rel) != 1)
 		return true;
@@ -455,7 +455,7 @@ uint64_t rnl__holds_over(struct rnl__worker *w, struct rnl_job *job)
 	if (slot) {
 		since = rnl__own_read(&slot->at);
 		(void)take_over(slot, rnl__own_read(&slot->use), 1);
-		put_back(w->pool, slot);
+		holds_put_back(w->pool, slot);
 	}
 	return since;
 }

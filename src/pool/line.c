@@ -53,7 +53,7 @@ void rnl__line_look(struct rnl__line *line, struct rnl__waiter *w)
 {
 	pthread_mutex_lock(&line->lock);
 	w->before = lacks_before(line, w);
-	/* relaxed: under the lock, as in wake() */
+	/* relaxed: under the lock, as in line_wake() */
 	atomic_store_explicit(&w->rung, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&line->lock);
 	/*
@@ -64,7 +64,7 @@ void rnl__line_look(struct rnl__line *line, struct rnl__waiter *w)
 	rnl__full_barrier();
 }
 
-static void wake(struct rnl__waiter *w)
+static void line_wake(struct rnl__waiter *w)
 {
 	if (rnl__own_read(&w->rung))
 		return;
@@ -74,7 +74,7 @@ static void wake(struct rnl__waiter *w)
 }
 
 /* Whether a try is worth it. */
-static bool may_have(struct rnl_pool *pool, const struct rnl__waiter *w)
+static bool line_may_have(struct rnl_pool *pool, const struct rnl__waiter *w)
 {
 	return w->lacks != RNL__LACKS_CHAIN || rnl__pool_closed(pool) ||
 	       rnl__tally_inside(&pool->chained) + w->nr_behind <= pool->max_queued;
@@ -89,8 +89,8 @@ static void wake_some(struct rnl_pool *pool)
 		if (lacks == rnl__line_lacks(line) && !nr_other)
 			break;
 		nr_other -= w->lacks == RNL__LACKS_OTHER;
-		if (!(w->lacks & lacks) && may_have(pool, w))
-			wake(w);
+		if (!(w->lacks & lacks) && line_may_have(pool, w))
+			line_wake(w);
 		lacks |= w->lacks & RNL__LACKS_IN_ORDER;
 	}
 }

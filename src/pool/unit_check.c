@@ -66,7 +66,7 @@ static bool first_time(struct rnl_pool *pool, uint32_t what)
 	return !(atomic_fetch_or_explicit(&pool->unit_told, what, memory_order_relaxed) & what);
 }
 
-static void tell(struct rnl_pool *pool, uint32_t what, rnl__function *fn, int code)
+static void unit_tell(struct rnl_pool *pool, uint32_t what, rnl__function *fn, int code)
 {
 	char name[SYMBOL_BYTES];
 
@@ -107,14 +107,14 @@ int rnl__unit_check_host(struct rnl__worker *w, rnl__function *fn, int ret)
 	lasting = code && rnl__units_error() == code;
 	if (lasting && !raw) {
 		if (!(flags & RNL__UNIT_KNOWN))
-			tell(w->pool, TOLD_ABSENT, fn, code);
+			unit_tell(w->pool, TOLD_ABSENT, fn, code);
 		return ret;
 	}
 	if (!code && raw && rnl__cuda_wait_thread(&code))
-		tell(w->pool, TOLD_LEFT, fn, 0);
+		unit_tell(w->pool, TOLD_LEFT, fn, 0);
 	if (!code)
 		return ret;
-	tell(w->pool, TOLD_FAILED, fn, code);
+	unit_tell(w->pool, TOLD_FAILED, fn, code);
 	rnl__thread.job->device_error = code;
 	return ret < 0 ? ret : rnl__cuda_errno(code);
 }

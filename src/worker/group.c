@@ -89,7 +89,7 @@ void rnl__group_left_out(const struct rnl__copy *copy)
 }
 
 /* The jobs from @job on are marked; @ret: how that went. */
-static void tell_barriers(struct rnl_job *job, int ret)
+static void group_tell_barriers(struct rnl_job *job, int ret)
 {
 	for (; job; job = job->link) {
 		int result = rnl__holds_result(job);
@@ -125,7 +125,7 @@ void rnl__group_end(struct rnl__worker *w)
 	if (!group.first || (!group.mark && group.nr < RNL__MARK_EVERY))
 		return;
 	ret = rnl__inflight_mark(&w->inflight, true, false);
-	tell_barriers(group.first, ret);
+	group_tell_barriers(group.first, ret);
 	if (ret)
 		(void)rnl__complete_passed(w, 0);
 }

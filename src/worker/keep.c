@@ -58,7 +58,7 @@ static bool pick(struct rnl__walk *walk, const struct rnl_job *job)
 }
 
 /* Completes a job that was taken off the worker's queue. */
-static void complete(struct rnl__worker *self, struct rnl__worker *from, struct rnl_job *job)
+static void keep_complete(struct rnl__worker *self, struct rnl__worker *from, struct rnl_job *job)
 {
 	const bool keyed = job->flags & RNL__JOB_KEYED;
 	const uint32_t staff = job->staff;
@@ -78,7 +78,7 @@ static void complete(struct rnl__worker *self, struct rnl__worker *from, struct 
 }
 
 /* Jobs of the worker's queue were completed without it. */
-static void tell(struct rnl_pool *pool, struct rnl__worker *from)
+static void keep_tell(struct rnl_pool *pool, struct rnl__worker *from)
 {
 	rnl__owed_tell(&pool->keeper.self);
 	/*
@@ -107,10 +107,10 @@ static void search_queue(struct rnl__worker *from, uint64_t now)
 	(void)rnl__queue_expect(&from->queue, search.due);
 	for (job = search.walk.picked; job; job = next) {
 		next = job->link;
-		complete(&pool->keeper.self, from, job);
+		keep_complete(&pool->keeper.self, from, job);
 	}
 	if (search.walk.picked)
-		tell(pool, from);
+		keep_tell(pool, from);
 }
 
 /* ---- all of them --------------------------------------------------------- */
@@ -221,7 +221,7 @@ static bool ends(struct rnl_pool *pool)
 }
 
 /* Barriers that no worker could tell of are over. */
-static void tell_barriers(struct rnl_pool *pool)
+static void keep_tell_barriers(struct rnl_pool *pool)
 {
 	rnl__complete_returned(&pool->keeper.self);
 	/* [keep.D2] full barrier: our counts are written before the look; pairs with [bell.L2] */
@@ -273,7 +273,7 @@ static void *keep_main(void *arg)
 		if (searches <= now)
 			search(&keep);
 		if (returned)
-			tell_barriers(pool);
+			keep_tell_barriers(pool);
 		if (outside <= now)
 			keep_outside(&keep, now);
 		else if (searches > now && !returned &&

@@ -69,7 +69,7 @@ static void set_spins(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 }
 
 /* Replaces attributes that are 0 by their defaults, but for nr_workers: share_workers(). */
-static void fill_in(struct rnl_pool_attr *attr)
+static void life_fill_in(struct rnl_pool_attr *attr)
 {
 	const uint64_t memory = rnl__devices_host_memory();
 
@@ -95,7 +95,7 @@ static void fill_in(struct rnl_pool_attr *attr)
 		attr->scratch_keep = SCRATCH_DEFAULT;
 }
 
-static int check_attr(const struct rnl_pool_attr *attr)
+static int life_check_attr(const struct rnl_pool_attr *attr)
 {
 	const struct rnl__log log = { attr->log, attr->log_arg };
 	const unsigned most = attr->cpus ? rnl__cpus_most() : 0;
@@ -130,8 +130,8 @@ static int read_attr(struct rnl_pool_attr *attr, const struct rnl_pool_attr *use
 
 	if (ret)
 		return rnl__bad_struct(NULL, CREATE, "the attributes", user_attr, ret);
-	fill_in(attr);
-	return check_attr(attr);
+	life_fill_in(attr);
+	return life_check_attr(attr);
 }
 
 /* Each device has a worker; and an urgent one, or none has. */
@@ -236,7 +236,7 @@ static void init_parts(struct rnl_pool *pool)
 }
 
 /* Makes what may fail, the workers last. */
-static int make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
+static int life_make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 {
 	int ret = copy_cpus(pool, attr);
 
@@ -320,7 +320,7 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 	init_parts(pool);
 	ret = rnl__directory_enter(pool, &pool->known_as);
 	if (!ret) {
-		ret = make_parts(pool, &attr);
+		ret = life_make_parts(pool, &attr);
 		if (ret)
 			rnl__directory_leave(pool->known_as);
 	}

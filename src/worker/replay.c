@@ -29,7 +29,7 @@ static void forget(struct rnl__worker *w, struct rnl__replay *r)
 }
 
 /* The function's place, perhaps that of the one least used; NULL: no memory. */
-static struct rnl__replay *get(struct rnl__worker *w, rnl__function *fn)
+static struct rnl__replay *replay_get(struct rnl__worker *w, rnl__function *fn)
 {
 	struct rnl__replays *all = &w->replays;
 	struct rnl__replay *least;
@@ -109,8 +109,8 @@ static bool may_use_stream_0(const struct rnl__worker *w, rnl__function *fn)
 }
 
 /* Makes the call and notes what it issues.  Returns its result. */
-static int call_noted(struct rnl__worker *w, const struct rnl__guard_call *call,
-		      struct rnl__notes *notes)
+static int replay_call_noted(struct rnl__worker *w, const struct rnl__guard_call *call,
+			     struct rnl__notes *notes)
 {
 	const struct rnl_job *job = rnl__thread.job;
 	struct rnl__guard *guard = w->pool->guard;
@@ -154,7 +154,7 @@ static int record_calls(struct rnl__worker *w, struct rnl__replay *r,
 		return rnl__guard_call(w, call);
 	}
 	r->left = 0;
-	ret = call_noted(w, call, notes);
+	ret = replay_call_noted(w, call, notes);
 	if (!notes->spoilt && before.nr && rnl__notes_same(&before, notes)) {
 		if (make_record(w, r)) {
 			is_stable(r);
@@ -235,7 +235,7 @@ int rnl__replay_call(struct rnl__worker *w, const struct rnl__guard_call *call)
 {
 	/* The host device has no capture: it notes what a function issues in either way. */
 	const bool captured = rnl__thread.job->flags & RNL__JOB_CAPTURED && ops_of(w)->record_create;
-	struct rnl__replay *r = get(w, call->fn);
+	struct rnl__replay *r = replay_get(w, call->fn);
 
 	if (!r)
 		return rnl__guard_call(w, call);

@@ -27,7 +27,7 @@
 
 /* ---- the call of its function -------------------------------------------- */
 
-static int call_fn(rnl__function *fn, const void *job)
+static int run_call_fn(rnl__function *fn, const void *job)
 {
 	return ((int (*)(struct rnl_job *))fn)((struct rnl_job *)(uintptr_t)job);
 }
@@ -42,7 +42,7 @@ static bool replays(const struct rnl_job *job)
 static int call_guarded(struct rnl__worker *w, struct rnl_job *job)
 {
 	const struct rnl__guard_call guarded = {
-		(rnl__function *)job->fn, call_fn, job,
+		(rnl__function *)job->fn, run_call_fn, job,
 	};
 	int ret;
 
@@ -105,7 +105,7 @@ static void run_log_positive(struct rnl__worker *w, struct rnl_job *job, int res
 }
 
 /* As call(), and notes it for health and for statistics; @now: when a timed job started. */
-static int call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
+static int run_call_noted(struct rnl__worker *w, struct rnl_job *job, uint64_t now)
 {
 	bool timed = job->flags & RNL__JOB_TIMED;
 	int ret;
@@ -282,7 +282,7 @@ void rnl__run(struct rnl__worker *w, struct rnl_job *job, struct rnl__worker *fr
 	if (w->track)
 		before += track_begin(w, job);
 	grouped = gathers && rnl__group_join(w, job);
-	ret = call_noted(w, job, now);
+	ret = run_call_noted(w, job, now);
 	if (grouped)
 		rnl__gather_end(&w->gather);
 	else if (w->scratch.wanted)

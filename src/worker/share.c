@@ -24,7 +24,7 @@ static bool serves_the_same(struct rnl__worker *w, struct rnl__worker *other)
 }
 
 /* Whether the queue of @other holds a job that a worker may take. */
-static bool may_have(struct rnl__worker *w, struct rnl__worker *other)
+static bool share_may_have(struct rnl__worker *w, struct rnl__worker *other)
 {
 	return rnl__queue_stealable(&other->queue, rnl__worker_takes_placed(w, other)) &&
 	       serves_the_same(w, other) && !comes_for_it(other);
@@ -56,7 +56,7 @@ static bool share_idles(struct rnl__worker *w)
 }
 
 /* Whether another worker, which may take the same jobs, has nothing to do. */
-static bool one_idles(struct rnl__worker *w)
+static bool share_one_idles(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
 	unsigned nr = rnl__pool_nr_workers(pool);
@@ -82,8 +82,9 @@ struct rnl__worker *rnl__share_victim(struct rnl__worker *w)
 	for (unsigned i = 1; i < nr; i++) {
 		struct rnl__worker *other = &pool->workers[(w->index + i) % nr];
 
-		if (may_have(w, other) && (!load || rnl__queue_length(&other->queue) > load))
-			return rnl__inflight_one_long(&w->inflight) && one_idles(w) ? NULL : other;
+		if (share_may_have(w, other) && (!load || rnl__queue_length(&other->queue) > load))
+			return rnl__inflight_one_long(&w->inflight) && share_one_idles(w) ?
+			       NULL : other;
 	}
 	return NULL;
 }
@@ -91,7 +92,7 @@ struct rnl__worker *rnl__share_victim(struct rnl__worker *w)
 bool rnl__share_leave(struct rnl__worker *w)
 {
 	return rnl__queue_stealable(&w->queue, false) &&
-	       !rnl__queue_holds_keyed(&w->queue, rnl__pool_serving(w->pool)) && one_idles(w);
+	       !rnl__queue_holds_keyed(&w->queue, rnl__pool_serving(w->pool)) && share_one_idles(w);
 }
 
 /* Wakes a worker of one lot, or else of the other one. */

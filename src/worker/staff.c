@@ -142,7 +142,7 @@ void rnl__staff_set_tracks(struct rnl_pool *pool, struct rnl__track *tracks)
 
 /* ---- the staff ----------------------------------------------------------- */
 
-static uint64_t part(uint64_t whole, unsigned nr)
+static uint64_t staff_part(uint64_t whole, unsigned nr)
 {
 	return (whole + nr - 1) / nr;
 }
@@ -154,11 +154,11 @@ static void bound_queues(struct rnl_pool *pool, unsigned nr)
 		bool urgent = i < pool->nr_urgent;
 
 		rnl__queue_bound(&pool->workers[i].queue,
-				 part(pool->max_queued, urgent ? pool->nr_urgent : nr));
+				 staff_part(pool->max_queued, urgent ? pool->nr_urgent : nr));
 	}
 }
 
-static void publish(struct rnl_pool *pool, struct rnl__staff staff)
+static void staff_publish(struct rnl_pool *pool, struct rnl__staff staff)
 {
 	/* [pool.T2] release: its workers serve; pairs with [pool.T1] */
 	atomic_store_explicit(&pool->staff, (uint64_t)staff.generation << 32 | staff.nr,
@@ -189,7 +189,7 @@ int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
 		rnl__queue_open_lane(&pool->workers[i].queue, staff.generation);
 		rnl__queue_serve(&pool->workers[i].queue);
 	}
-	publish(pool, staff);
+	staff_publish(pool, staff);
 	serve_generation(pool, staff);
 	return 0;
 }
@@ -211,7 +211,7 @@ static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned 
 		rnl__queue_open_lane(&pool->workers[i].queue, staff.generation);
 		rnl__queue_serve(&pool->workers[i].queue);
 	}
-	publish(pool, staff);
+	staff_publish(pool, staff);
 	for (unsigned i = first + nr; i < first + old.nr; i++)
 		rnl__queue_leave(&pool->workers[i].queue);
 	for (unsigned i = first; i < first + old.nr; i++)

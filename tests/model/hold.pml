@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of holds: take(), take_over() [holds.U1], drop() [holds.D1], rnl__holds_await()
+ * Model of holds: holds_take(), take_over() [holds.U1], holds_drop() [holds.D1], rnl__holds_await()
  * [holds.D4] and rnl__holds_end_late() of src/pool/holds.c, what src/worker/complete.c does with a job
  * that has them, and rnl__directory_pin() and rnl__directory_leave() of src/pool/directory.c.
  *
