@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A chunk of a map: read, copied to the device, worked on, copied back, measured, written; map.h has
- * the design.
+ * A chunk of a map: read, copied to the device, worked on, copied back, measured, written;
+ * map.h has the design.
  */
 #include "config.h"
 

@@ -253,24 +253,16 @@ int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker
 	return space;
 }
 
-/* The queue that a job would go to if it were put now. */
-static struct rnl__queue *queue_for(struct rnl_pool *pool, const struct rnl_job *job)
-{
-	struct rnl__crew crew = rnl__crew_of(pool, rnl__pool_staff(pool), job);
-	unsigned worker;
-
-	if (job->flags & RNL__JOB_KEYED)
-		worker = rnl__crew_keyed(pool, crew, rnl__job_key(job));
-	else
-		worker = usual_worker(pool, &crew, own_home());
-	return &pool->workers[worker].queue;
-}
-
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 {
+	struct rnl__crew crew = rnl__crew_of(pool, rnl__pool_staff(pool), job);
+	/* It would go there if it were put now. */
+	unsigned worker = job->flags & RNL__JOB_KEYED ?
+				  rnl__crew_keyed(pool, crew, rnl__job_key(job)) :
+				  usual_worker(pool, &crew, own_home());
 	int ret;
 
-	if (!rnl__queue_has_space(queue_for(pool, job)))
+	if (!rnl__queue_has_space(&pool->workers[worker].queue))
 		return -EAGAIN;
 	ret = rnl__tally_enter(&pool->deferred);
 	if (!ret)

@@ -26,15 +26,6 @@
 
 #define PITCH_MAX ((size_t)INT32_MAX)	/* CUDA's cudaDeviceProp.memPitch */
 
-/* Notes the error of the unit's own calls, which a refusal of our next call would hide. */
-static void note_unit_error(const struct rnl__stream *stream)
-{
-	struct rnl__guarded *guard = rnl__thread.guard;
-
-	if (stream->device->info.cuda && !guard->unit_code)
-		guard->unit_code = rnl__units_error();
-}
-
 /* The log of the calling worker's pool; NULL: the process's. */
 static const struct rnl__log *issue_log(void)
 {
@@ -52,8 +43,9 @@ static int issue_ready(const char *call)
 		return rnl__refused(issue_log(), -ENODEV, "%s: this thread has no stream: call it in "
 				    "a job's function, or call rnl_thread_attach() on this thread "
 				    "before", call);
-	if (rnl__thread.guard)
-		note_unit_error(stream);
+	/* The error of the unit's own calls, which a refusal of our next call would hide. */
+	if (rnl__thread.guard && stream->device->info.cuda && !rnl__thread.guard->unit_code)
+		rnl__thread.guard->unit_code = rnl__units_error();
 	if (rnl__thread.generation != rnl__generation)
 		return -EOWNERDEAD;
 	return rnl__device_failed(stream->device) ? -EIO : rnl__gather_error();

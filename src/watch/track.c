@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a worker notes of its jobs while a trace runs, and the ring of that; track.h has the design. */
+/* What a worker notes of its jobs while a trace runs; track.h has the design. */
 #include "config.h"
 
 #include <errno.h>
