@@ -41,7 +41,6 @@ bool sim_fault(const char *name)
 	return faults && strstr(faults, name);
 }
 
-/* Whether an allocation of the library fails. */
 bool rnl__sim_lacks(void)
 {
 	return sim_runs() && sim_fault("alloc") && !sim_any(LACKS);
@@ -69,8 +68,7 @@ static void operate(uint64_t *engine, uint64_t ns, const void *pc)
 	time += ns;
 	if (engine)
 		*engine = time;
-	while (sim_now() < time)
-		(void)sim_sleep(SIM_SLEEP, NULL, time, pc);
+	(void)sim_sleep(SIM_SLEEP, NULL, time, pc);
 }
 
 void rnl__sim_copy(int to, int from, size_t bytes)

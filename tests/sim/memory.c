@@ -335,6 +335,16 @@ void memory_fence(int order)
 	(void)tick(sim_slot());
 }
 
+/* Begins an atomic access.  Returns false if memory is sequentially consistent. */
+static bool begin_access(int order)
+{
+	if (!is_weak())
+		return false;
+	if (order == __ATOMIC_SEQ_CST)
+		memory_fence(order);
+	return true;
+}
+
 /* @before: a read-modify-write passes on what the replaced value released. */
 static void store(struct place *place, uint64_t value, int order, const struct view *before)
 {
@@ -376,10 +386,8 @@ uint64_t memory_load(const volatile void *at, unsigned size, uint64_t value, int
 	struct store *from;
 	uint64_t oldest;
 
-	if (!is_weak())
+	if (!begin_access(order))
 		return value;
-	if (order == __ATOMIC_SEQ_CST)
-		memory_fence(order);
 	place = place_of(at, size, value);
 	(void)tick(sim_slot());
 	oldest = place->nr - 1;
@@ -396,35 +404,27 @@ uint64_t memory_load(const volatile void *at, unsigned size, uint64_t value, int
 
 void memory_look(const volatile void *at, unsigned size, uint64_t value, int order)
 {
-	if (!is_weak())
-		return;
-	if (order == __ATOMIC_SEQ_CST)
-		memory_fence(order);
-	received(last(place_of(at, size, value)), order);
+	if (begin_access(order))
+		received(last(place_of(at, size, value)), order);
 }
 
 void memory_store(const volatile void *at, unsigned size, uint64_t was, uint64_t value, int order)
 {
-	if (!is_weak())
-		return;
-	if (order == __ATOMIC_SEQ_CST)
-		memory_fence(order);
-	store(place_of(at, size, was), value, order, NULL);
+	if (begin_access(order))
+		store(place_of(at, size, was), value, order, NULL);
 }
 
 void memory_modify(const volatile void *at, unsigned size, uint64_t was, uint64_t value, int order)
 {
 	struct place *place;
-	struct view before;
+	struct store *replaced;
 
-	if (!is_weak())
+	if (!begin_access(order))
 		return;
-	if (order == __ATOMIC_SEQ_CST)
-		memory_fence(order);
 	place = place_of(at, size, was);
-	before = last(place)->message;
-	received(last(place), order);
-	store(place, value, order, &before);
+	replaced = last(place);
+	received(replaced, order);
+	store(place, value, order, &replaced->message);
 }
 
 void memory_meet(const volatile void *object)

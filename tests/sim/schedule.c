@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -62,8 +61,9 @@ struct sim_thread {
 /* A switch, for the report: what the thread that goes on was about to do. */
 struct sim_switch {
 	uint64_t step, now;
-	unsigned nr, object;
+	unsigned nr;
 	enum sim_what what;
+	const volatile void *object;
 	const void *pc;
 };
 
@@ -116,30 +116,6 @@ static void mix(uint64_t value)
 	sim.hash = (sim.hash ^ value) * 0x100000001b3u;
 }
 
-/* ---- objects have numbers, by first use in a switch ---------------------------- */
-
-#define OBJECTS (1u << 20)
-
-static struct { const volatile void *at; unsigned nr; } objects[OBJECTS];
-static unsigned nr_objects;
-
-static unsigned number_of(const volatile void *at)
-{
-	uint64_t i = ((uintptr_t)at >> 2) * 0x9e3779b97f4a7c15u >> 44;
-
-	if (!at)
-		return 0;
-	while (objects[i].at && objects[i].at != at)
-		i = (i + 1) % OBJECTS;
-	if (!objects[i].at) {
-		if (nr_objects == OBJECTS / 2)
-			return UINT_MAX;
-		objects[i].at = at;
-		objects[i].nr = ++nr_objects;
-	}
-	return objects[i].nr;
-}
-
 /* ---- the turn --------------------------------------------------------------- */
 
 static void give_turn(struct sim_thread *t)
@@ -163,8 +139,8 @@ static void await_turn(struct sim_thread *t)
 static void show(const struct sim_thread *t, enum sim_what what)
 {
 	sim.shown[sim.nr_switches++ % SHOWN] = (struct sim_switch){
-		.step = sim.steps, .now = sim.now, .nr = t->nr, .object = number_of(t->object),
-		.what = what, .pc = t->pc,
+		.step = sim.steps, .now = sim.now, .nr = t->nr, .what = what,
+		.object = t->object, .pc = t->pc,
 	};
 	mix(t->nr);
 	mix(sim.steps);
@@ -226,12 +202,12 @@ static void wake_due(void)
 
 		if (t->until <= sim.now) {
 			t->timed_out = true;
-			rouse(t);
-			continue;
+			rouse(t);	/* the last one takes its place */
+		} else {
+			i++;
+			if (t->until < sim.next_timer)
+				sim.next_timer = t->until;
 		}
-		if (t->until < sim.next_timer)
-			sim.next_timer = t->until;
-		i++;
 	}
 }
 
@@ -248,22 +224,18 @@ static struct sim_thread *first_by_priority(void)
 	return first;
 }
 
-/* For a million steps of two, since others may wait for it in a loop. */
-static bool is_starved(const struct sim_thread *t)
-{
-	return sim.how == STARVED && t->nr == sim.starved && !(sim.steps >> 20 & 1);
-}
-
 /* One that may run; @but: not that one, if there are others. */
 static struct sim_thread *pick(const struct sim_thread *but)
 {
+	/* For a million steps of two, since others may wait for it in a loop. */
+	const bool starves = sim.how == STARVED && !(sim.steps >> 20 & 1);
 	struct sim_thread *t;
 
 	if (sim.how == PRIORITIES)
 		return first_by_priority();
 	for (unsigned tries = 0; tries < 64; tries++) {
 		t = sim.ready.list[sim_any(sim.ready.nr)];
-		if (sim.ready.nr == 1 || (t != but && !is_starved(t)))
+		if (sim.ready.nr == 1 || (t != but && !(starves && t->nr == sim.starved)))
 			return t;
 	}
 	return t;
@@ -277,13 +249,12 @@ static void draw_next_change(void)
 		sim.left = 1 + sim_any(2 * sim.mean);
 	} else
 		sim.left = sim.changes-- ? 1 + sim_any(2 * sim.mean) : UINT64_MAX;
-	if (sim.left == UINT64_MAX)
-		sim.changes = 0;
 }
 
-static void begin_how(void)
+/* The seed says how this run is explored, and which memory it has. */
+static void draw_the_run(void)
 {
-	const char *how = getenv("SIM_HOW");
+	const char *how = getenv("SIM_HOW"), *memory = getenv("SIM_MEMORY");
 
 	sim.how = sim_any(NR_HOW);
 	for (unsigned i = 0; how && i < NR_HOW; i++)
@@ -295,6 +266,9 @@ static void begin_how(void)
 	sim.starved = (unsigned)sim_any(8);
 	sim.spurious = 2u << sim_any(6);
 	draw_next_change();
+	sim.weak = sim_any(2);
+	if (memory && *memory)
+		sim.weak = strcmp(memory, "sequential") != 0;
 }
 
 /* Others go first. */
@@ -302,15 +276,6 @@ static void put_last(void)
 {
 	me->priority = sim.lowest--;
 	go_to(pick(me));
-}
-
-static void change(void)
-{
-	draw_next_change();
-	if (sim.how == PRIORITIES)
-		put_last();
-	else
-		go_to(pick(NULL));
 }
 
 /* ---- memory ------------------------------------------------------------------- */
@@ -360,16 +325,6 @@ static void has_ended(struct sim_thread *t)
 	}
 }
 
-static void begin_memory(void)
-{
-	const char *memory = getenv("SIM_MEMORY");
-	bool weak = sim_any(2);
-
-	sim.weak = memory && *memory ? strcmp(memory, "sequential") != 0 : weak;
-	memory_weak = sim.weak;
-	memory_watch(NULL, SIZE_MAX);
-}
-
 /* ---- steps -------------------------------------------------------------------- */
 
 bool sim_runs(void)
@@ -412,16 +367,19 @@ static void lag_behind(uint64_t ns, const void *pc)
 
 void sim_step(enum sim_what what, const volatile void *object, const void *pc)
 {
+	bool change;
+
 	if (!sim_runs())
 		return;
 	lag_behind(1, pc);
 	note(what, object, pc, 1);
-	if (!--sim.left)
-		change();
-	else if (sim.how == PRIORITIES && !(sim.steps % FAIR_STEPS))
+	change = !--sim.left;
+	if (change)
+		draw_next_change();
+	if (sim.how == PRIORITIES && (change || !(sim.steps % FAIR_STEPS)))
 		put_last();
-	else if (sim.how == PRIORITIES && sim.woken)
-		go_to(first_by_priority());
+	else if (change || (sim.how == PRIORITIES && sim.woken))
+		go_to(pick(NULL));
 	else if (sim.since > SPIN_STEPS)
 		sim_pause(pc);
 	if (what >= SIM_MEETS)
@@ -483,8 +441,10 @@ unsigned sim_rouse(enum sim_what what, const volatile void *object, unsigned nr)
 	if (what >= SIM_MEETS)
 		memory_meet(object);
 	for (unsigned left = sim.asleep.nr; left && woken < nr; left--) {
-		struct sim_thread *t = sim.asleep.list[i < sim.asleep.nr ? i : (i = 0)];
+		struct sim_thread *t;
 
+		i %= sim.asleep.nr;
+		t = sim.asleep.list[i];
 		if (t->object == object) {
 			rouse(t);
 			woken++;
@@ -497,11 +457,8 @@ unsigned sim_rouse(enum sim_what what, const volatile void *object, unsigned nr)
 
 unsigned sim_wake(enum sim_what what, const volatile void *object, unsigned nr, const void *pc)
 {
-	unsigned woken;
+	const unsigned woken = sim_rouse(what, object, nr);
 
-	if (!sim_runs())
-		return 0;
-	woken = sim_rouse(what, object, nr);
 	sim_step(what, object, pc);
 	return woken;
 }
@@ -517,7 +474,7 @@ static void thread_ends(void *last)
 		pthread_setspecific(ends, (void *)((uintptr_t)last + 1));
 		return;
 	}
-	(void)prctl(PR_GET_NAME, t->name);
+	(void)pthread_getname_np(t->id, t->name, sizeof(t->name));
 	note(SIM_END, t, NULL, 1);
 	(void)sim_rouse(SIM_END, t, UINT_MAX);
 	leave(OVER);
@@ -590,8 +547,8 @@ unsigned sim_nr_alive(void)
 	return sim.nr_alive;
 }
 
-/* A forked child has one thread, and the system's clock. */
-static void child_is_not_simulated(void)
+/* Ends the simulation; a forked child is not simulated: it has one thread, and the system's clock. */
+static void stop(void)
 {
 	sim.on = memory_weak = false;
 }
@@ -626,19 +583,23 @@ static void name_places(char (*names)[96], const void *const *pcs, unsigned nr)
 
 static const char *name_of(struct sim_thread *t)
 {
-	char path[64];
-	FILE *comm;
-
-	if (t->name[0])
-		return t->name;
-	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)t->tid);
-	comm = fopen(path, "r");
-	if (comm) {
-		if (fgets(t->name, sizeof(t->name), comm))
-			t->name[strcspn(t->name, "\n")] = 0;
-		fclose(comm);
-	}
+	if (t->state != OVER)
+		(void)pthread_getname_np(t->id, t->name, sizeof(t->name));
 	return t->name;
+}
+
+/* Objects have numbers in the order in which a report shows them. */
+static unsigned number_of(const volatile void *object)
+{
+	static const volatile void *shown[SHOWN + THREADS_MAX];
+	unsigned i = 0;
+
+	if (!object)
+		return 0;
+	while (shown[i] && shown[i] != object)
+		i++;
+	shown[i] = object;
+	return i + 1;
 }
 
 static void report_switches(void)
@@ -658,7 +619,7 @@ static void report_switches(void)
 
 		fprintf(stderr, "%10llu %14llu  %3u %-16s %-10s %8u  %s\n",
 			(unsigned long long)s->step, (unsigned long long)s->now, s->nr,
-			name_of(sim.threads[s->nr]), words[s->what], s->object, names[i]);
+			name_of(sim.threads[s->nr]), words[s->what], number_of(s->object), names[i]);
 	}
 }
 
@@ -679,10 +640,9 @@ static void report_threads(void)
 	}
 }
 
-/* The machine stands still from here on. */
 static void end(const char *why)
 {
-	sim.on = memory_weak = false;
+	stop();
 	fprintf(stderr, "sim: %s: seed %llu, %s, %s, %llu steps, %llu switches, %llu old values, %llu ns, hash %016llx\n",
 		why, (unsigned long long)sim.seed, how_names[sim.how], memory_names[sim.weak],
 		(unsigned long long)sim.steps, (unsigned long long)(sim.nr_switches - sim.nr_old),
@@ -718,7 +678,7 @@ static void at_exit(void)
 {
 	if (sim_runs() && getenv("SIM_HASH"))
 		end("it has ended");
-	sim.on = memory_weak = false;
+	stop();
 }
 
 /* Of Check's file that takes the time of a test; a program without Check has none. */
@@ -752,10 +712,12 @@ void sim_begin(void)
 	if (pthread_key_create(&ends, thread_ends))
 		abort();
 	me = new_thread(NULL, NULL);
+	me->id = pthread_self();
 	me->tid = getpid();
-	begin_how();
-	begin_memory();
+	draw_the_run();
+	memory_weak = sim.weak;
+	memory_watch(NULL, SIZE_MAX);
 	sim.on = true;
-	(void)pthread_atfork(NULL, NULL, child_is_not_simulated);
+	(void)pthread_atfork(NULL, NULL, stop);
 	atexit(at_exit);
 }

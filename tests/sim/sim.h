@@ -27,8 +27,8 @@
 /*
  * What a step does; schedule.c has the words.  From SIM_MEETS on, one thread's accesses before it come
  * before another's after it, at the same object: POSIX says so of locks and threads, the kernel orders
- * reads and writes of a file.  Nobody says it of a futex: it may wake for no reason, or not sleep, and
- * one who looks again has to acquire.
+ * reads and writes of a file.  A futex orders nothing: it may wake for no reason, or not sleep, and the
+ * thread has to acquire when it looks again.
  */
 enum sim_what {
 	SIM_LOAD, SIM_OLD, SIM_STORE, SIM_MODIFY, SIM_FENCE, SIM_PAUSE, SIM_CREATE, SIM_FUTEX_WAIT,
@@ -50,7 +50,7 @@ void sim_step(enum sim_what what, const volatile void *object, const void *pc);
 void sim_pause(const void *pc);
 
 /*
- * Sleeps until a wake for the object, or until that time; a wake may come for no reason.
+ * Sleeps until the object is woken, or that time has come; without an object, until that time.
  * False: the time has come.
  */
 bool sim_sleep(enum sim_what what, const volatile void *object, uint64_t until, const void *pc);

@@ -164,7 +164,7 @@ long syscall(long number, ...)
 
 static void run(void)
 {
-	static bool started;
+	static bool started;	/* not in a register, which setcontext() would restore */
 
 	memset(now->memory, 0, now->bytes);
 	memory_forget_all();
@@ -186,7 +186,7 @@ static void run(void)
 	for (unsigned i = 0; i < WEAK_THREADS; i++)
 		memory_thread_begins(i, MAIN);
 	started = false;
-	getcontext(&home);
+	getcontext(&home);	/* again when all threads are over, or when the run is wrong */
 	if (!started) {
 		started = true;
 		do
@@ -200,12 +200,7 @@ static void run(void)
 	for (unsigned i = 0; i < WEAK_THREADS; i++)
 		memory_thread_ends(i);
 	memory_thread_begins(MAIN, MAIN);
-	started = false;
-	getcontext(&home);
-	if (!started) {
-		started = true;
-		now->end();
-	}
+	now->end();
 }
 
 const char *weak_run(const struct weak *weak, unsigned times, uint64_t seed)

@@ -23,7 +23,7 @@
 #include "sim/sim.h"
 #include "sys/simulation.h"
 
-/* Only the linker calls these: tests/sim/wrapped names them. */
+/* Only the linker calls these: tests/tests.mk reads their names here. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 /* They have the parameters of what they stand for. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -47,17 +47,23 @@
 	} \
 	static inline result simulated_##name parameters
 
+/* Defines one that has no effect there, and returns 0. */
+#define WRAP_NO_EFFECT(result, name, parameters, arguments) \
+	WRAP(result, name, parameters, arguments) { return 0; }
+
 static uint64_t ns_of(const struct timespec *ts)
 {
 	return ts->tv_sec < 0 ? 0 : (uint64_t)ts->tv_sec * NS + (uint64_t)ts->tv_nsec;
 }
 
-/* A point in time, of either clock. */
+/* Returns a deadline of either clock in the machine's time. */
 static uint64_t until(const struct timespec *ts)
 {
 	uint64_t ns = ns_of(ts);
 
-	return ns >= REAL_NS / 2 ? (ns > REAL_NS ? ns - REAL_NS : 0) : ns;
+	if (ns < REAL_NS / 2)
+		return ns;
+	return ns > REAL_NS ? ns - REAL_NS : 0;
 }
 
 static uint64_t after(uint64_t ns)
@@ -68,6 +74,12 @@ static uint64_t after(uint64_t ns)
 static uint64_t after_ms(int ms)
 {
 	return ms < 0 ? SIM_NEVER : after((uint64_t)ms * 1000000);
+}
+
+static int failed(int error)
+{
+	errno = error;
+	return -1;
 }
 
 /* ---- time --------------------------------------------------------------------- */
@@ -87,30 +99,23 @@ WRAP(int, clock_gettime, (clockid_t id, struct timespec *ts), (id, ts))
 	return 0;
 }
 
-static void nap(uint64_t time, const void *pc)
-{
-	while (sim_now() < time)
-		(void)sim_sleep(SIM_SLEEP, NULL, time, pc);
-}
-
 WRAP(int, nanosleep, (const struct timespec *ts, struct timespec *left), (ts, left))
 {
-	nap(after(ns_of(ts)), HERE);
+	(void)sim_sleep(SIM_SLEEP, NULL, after(ns_of(ts)), HERE);
 	return 0;
 }
 
 WRAP(int, usleep, (useconds_t us), (us))
 {
-	nap(after(us * 1000ull), HERE);
+	(void)sim_sleep(SIM_SLEEP, NULL, after(us * 1000ull), HERE);
 	return 0;
 }
 
 /* No signal ends it. */
 WRAP(int, pause, (void), ())
 {
-	while (sim_runs())
-		(void)sim_sleep(SIM_SLEEP, NULL, SIM_NEVER, HERE);
-	return __real_pause();
+	(void)sim_sleep(SIM_SLEEP, NULL, SIM_NEVER, HERE);
+	return -1;
 }
 
 WRAP(int, sched_yield, (void), ())
@@ -134,16 +139,9 @@ WRAP(int, sched_getaffinity, (pid_t pid, size_t size, cpu_set_t *set), (pid, siz
 	return 0;
 }
 
-WRAP(int, sched_setaffinity, (pid_t pid, size_t size, const cpu_set_t *set), (pid, size, set))
-{
-	return 0;
-}
-
-WRAP(int, pthread_setaffinity_np, (pthread_t thread, size_t size, const cpu_set_t *set),
-     (thread, size, set))
-{
-	return 0;
-}
+WRAP_NO_EFFECT(int, sched_setaffinity, (pid_t pid, size_t size, const cpu_set_t *set), (pid, size, set))
+WRAP_NO_EFFECT(int, pthread_setaffinity_np, (pthread_t thread, size_t size, const cpu_set_t *set),
+	       (thread, size, set))
 
 WRAP(int, sched_getcpu, (void), ())
 {
@@ -170,18 +168,13 @@ static long futex(const volatile uint32_t *word, int operation, uint32_t value,
 		/* The kernel, behind a lock of the word's, sees the last value. */
 		is = __atomic_load_n(word, __ATOMIC_SEQ_CST);
 		memory_look(word, sizeof(is), is, __ATOMIC_RELAXED);
-		if (is != value) {
-			errno = EAGAIN;
-			return -1;
-		}
+		if (is != value)
+			return failed(EAGAIN);
 		if (sim_spurious()) {
 			errno = EINTR;
 			return sim_any(2) ? 0 : -1;
 		}
-		if (sim_sleep(SIM_FUTEX_WAIT, word, time, pc))
-			return 0;
-		errno = ETIMEDOUT;
-		return -1;
+		return sim_sleep(SIM_FUTEX_WAIT, word, time, pc) ? 0 : failed(ETIMEDOUT);
 	case FUTEX_WAKE:
 		return sim_wake(SIM_FUTEX_WAKE, word, value, pc);
 	default:
@@ -212,15 +205,13 @@ void *__libc_realloc(void *mem, size_t bytes);
 
 INTERPOSED void free(void *mem)
 {
-	if (mem && sim_runs())
-		memory_forget(mem, malloc_usable_size(mem));
+	memory_forget(mem, malloc_usable_size(mem));
 	__libc_free(mem);
 }
 
 INTERPOSED void *realloc(void *mem, size_t bytes)
 {
-	if (mem && sim_runs())
-		memory_forget(mem, malloc_usable_size(mem));
+	memory_forget(mem, malloc_usable_size(mem));
 	return __libc_realloc(mem, bytes);
 }
 
@@ -333,20 +324,14 @@ WRAP(int, pthread_cond_broadcast, (pthread_cond_t *cond), (cond))
 }
 
 /* The C library's would wait for sleepers that it does not have. */
-WRAP(int, pthread_cond_destroy, (pthread_cond_t *cond), (cond))
-{
-	return 0;
-}
+WRAP_NO_EFFECT(int, pthread_cond_destroy, (pthread_cond_t *cond), (cond))
 
 static int take(sem_t *sem, uint64_t time, const void *pc)
 {
 	sim_step(SIM_SEM, sem, pc);
-	while (sem_trywait(sem)) {
-		if (!sim_sleep(SIM_SEM, sem, time, pc)) {
-			errno = ETIMEDOUT;
-			return -1;
-		}
-	}
+	while (sem_trywait(sem))
+		if (!sim_sleep(SIM_SEM, sem, time, pc))
+			return failed(ETIMEDOUT);
 	return 0;
 }
 
@@ -380,10 +365,7 @@ WRAP(int, pthread_barrier_init, (pthread_barrier_t *b, const pthread_barrierattr
 	return nr ? 0 : EINVAL;
 }
 
-WRAP(int, pthread_barrier_destroy, (pthread_barrier_t *b), (b))
-{
-	return 0;
-}
+WRAP_NO_EFFECT(int, pthread_barrier_destroy, (pthread_barrier_t *b), (b))
 
 WRAP(int, pthread_barrier_wait, (pthread_barrier_t *barrier), (barrier))
 {
@@ -431,25 +413,22 @@ WRAP(int, ppoll, (struct pollfd *fds, nfds_t nr, const struct timespec *ts, cons
 	return poll_until(fds, nr, ts ? after(ns_of(ts)) : SIM_NEVER, HERE);
 }
 
-WRAP(int, epoll_wait, (int fd, struct epoll_event *events, int nr, int ms), (fd, events, nr, ms))
-{
-	const uint64_t time = after_ms(ms);
-	int ret;
-
-	sim_step(SIM_FD, &files, HERE);
-	while (!(ret = __real_epoll_wait(fd, events, nr, 0)) && sim_sleep(SIM_FD, &files, time, HERE))
-		;
-	return ret;
-}
-
-static void await_file(int fd, short events, const void *pc)
+/* Waits until a call on the file would not block; a non-blocking file is not awaited. */
+static void await_file(int fd, short events, uint64_t time, const void *pc)
 {
 	struct pollfd p = { .fd = fd, .events = events };
 	const int flags = fcntl(fd, F_GETFL);
 
-	sim_step(SIM_FD, &files, pc);
-	while (flags >= 0 && !(flags & O_NONBLOCK) && !__real_poll(&p, 1, 0))
-		(void)sim_sleep(SIM_FD, &files, SIM_NEVER, pc);
+	if (flags >= 0 && !(flags & O_NONBLOCK))
+		(void)poll_until(&p, 1, time, pc);
+	else
+		sim_step(SIM_FD, &files, pc);
+}
+
+WRAP(int, epoll_wait, (int fd, struct epoll_event *events, int nr, int ms), (fd, events, nr, ms))
+{
+	await_file(fd, POLLIN, after_ms(ms), HERE);
+	return __real_epoll_wait(fd, events, nr, 0);
 }
 
 /* The result of a call that changes what others wait for. */
@@ -461,13 +440,13 @@ static ssize_t moved(ssize_t result, const void *pc)
 
 WRAP(ssize_t, read, (int fd, void *to, size_t size), (fd, to, size))
 {
-	await_file(fd, POLLIN, HERE);
+	await_file(fd, POLLIN, SIM_NEVER, HERE);
 	return moved(__real_read(fd, to, size), HERE);
 }
 
 WRAP(ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size))
 {
-	await_file(fd, POLLOUT, HERE);
+	await_file(fd, POLLOUT, SIM_NEVER, HERE);
 	return moved(__real_write(fd, from, size), HERE);
 }
 
