@@ -48,7 +48,7 @@ bool rnl__areas_hold(const struct rnl__areas *r, const void *mem, size_t bytes)
 
 /* ---- changes: the caller has the lock ------------------------------------ */
 
-static void set(struct rnl__area *area, uintptr_t begin, uintptr_t bytes)
+static void areas_set(struct rnl__area *area, uintptr_t begin, uintptr_t bytes)
 {
 	/*
 	 * [areas.B1] release: a reader that sees this sees that the round is over;
@@ -59,9 +59,9 @@ static void set(struct rnl__area *area, uintptr_t begin, uintptr_t bytes)
 	atomic_store_explicit(&area->bytes, bytes, memory_order_release);
 }
 
-static void move(struct rnl__area *to, const struct rnl__area *from)
+static void areas_move(struct rnl__area *to, const struct rnl__area *from)
 {
-	set(to, rnl__own_read(&from->begin), rnl__own_read(&from->bytes));
+	areas_set(to, rnl__own_read(&from->begin), rnl__own_read(&from->bytes));
 }
 
 static void begin_change(struct rnl__areas *r)
@@ -91,8 +91,8 @@ void rnl__areas_add(struct rnl__areas *r, const void *mem, size_t bytes)
 		at = nr_up_to(r->list, nr, (uintptr_t)mem);
 		begin_change(r);
 		for (uint32_t i = nr; i > at; i--)
-			move(&r->list[i], &r->list[i - 1]);
-		set(&r->list[at], (uintptr_t)mem, bytes);
+			areas_move(&r->list[i], &r->list[i - 1]);
+		areas_set(&r->list[at], (uintptr_t)mem, bytes);
 		end_change(r, nr + 1);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -108,7 +108,7 @@ void rnl__areas_drop(struct rnl__areas *r, const void *mem)
 	if (at && rnl__own_read(&r->list[at - 1].begin) == (uintptr_t)mem) {
 		begin_change(r);
 		for (uint32_t i = at - 1; i + 1 < nr; i++)
-			move(&r->list[i], &r->list[i + 1]);
+			areas_move(&r->list[i], &r->list[i + 1]);
 		end_change(r, nr - 1);
 	}
 	pthread_mutex_unlock(&r->lock);

@@ -42,16 +42,6 @@ static cudaEvent_t handle_of(const struct rnl__event *event)
 
 /* ---- work ---------------------------------------------------------------- */
 
-static cudaError_t copy(const struct rnl__copy *c)
-{
-	const cudaStream_t stream = rnl__cuda_own_stream();
-
-	if (c->rows == 1)
-		return cudaMemcpyAsync(c->dst, c->src, c->width, cudaMemcpyDefault, stream);
-	return cudaMemcpy2DAsync(c->dst, c->dst_pitch, c->src, c->src_pitch, c->width, c->rows,
-				 cudaMemcpyDefault, stream);
-}
-
 /*
  * Copies from one device's memory to another's.  Memory of cudaMallocAsync() may be reached by
  * its own device alone, whether peer access is enabled or not; CUDA reaches both if it is given
@@ -82,13 +72,17 @@ static bool cuda_copy_all(const struct rnl__copy *const *copies, unsigned nr)
 
 static int cuda_copy(const struct rnl__copy *c)
 {
+	const cudaStream_t stream = rnl__cuda_own_stream();
 	cudaError_t code;
 
 	/* A copy that is a node of a graph makes the graph slow; a mover does not. */
 	if (rnl__thread.guard && rnl__thread.guard->records && rnl__cuda_moves(c) &&
 	    cuda_copy_all(&c, 1))
 		return 0;
-	code = copy(c);
+	code = c->rows == 1 ?
+		cudaMemcpyAsync(c->dst, c->src, c->width, cudaMemcpyDefault, stream) :
+		cudaMemcpy2DAsync(c->dst, c->dst_pitch, c->src, c->src_pitch, c->width, c->rows,
+				  cudaMemcpyDefault, stream);
 	if (code == cudaErrorInvalidValue) {
 		rnl__cuda_forget(code);
 		rnl__notes_spoil("copies between devices that do not reach each other");

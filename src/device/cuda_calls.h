@@ -47,6 +47,13 @@ static inline void rnl__cuda_forget(cudaError_t code)
 		(void)cudaGetLastError();
 }
 
+/* A failure is no error of the job. */
+static inline void rnl__cuda_destroy_graph(cudaGraph_t graph)
+{
+	if (graph)
+		rnl__cuda_forget(cudaGraphDestroy(graph));
+}
+
 /* The calling thread is attached: its device and its stream. */
 static inline struct rnl__device *rnl__cuda_own_device(void)
 {

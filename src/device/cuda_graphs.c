@@ -50,7 +50,7 @@ struct rnl__graphs {
 
 /* ---- graphs -------------------------------------------------------------- */
 
-static void drop(struct graph *graph)
+static void graph_drop(struct graph *graph)
 {
 	if (graph->exec)
 		(void)rnl__cuda_driver.exec_destroy(graph->exec);
@@ -76,7 +76,7 @@ static CUDA_KERNEL_NODE_PARAMS params_of(const struct rnl__cuda_node *node, void
 }
 
 /* Whether CUDA would launch it by itself, too. */
-static bool fits(const struct rnl__cuda_work *work)
+static bool graph_fits(const struct rnl__cuda_work *work)
 {
 	const uint64_t threads = (uint64_t)work->block.x * work->block.y * work->block.z;
 	int most;
@@ -86,7 +86,7 @@ static bool fits(const struct rnl__cuda_work *work)
 	       threads <= (uint64_t)most;
 }
 
-static bool same(const struct kept *kept, const struct rnl__cuda_node *node)
+static bool graph_same(const struct kept *kept, const struct rnl__cuda_node *node)
 {
 	const struct rnl__cuda_work *a = &kept->work, *b = &node->work;
 
@@ -97,7 +97,7 @@ static bool same(const struct kept *kept, const struct rnl__cuda_node *node)
 }
 
 /* Remembers what the graph's node has now. */
-static bool keep(struct kept *kept, const struct rnl__cuda_node *node)
+static bool graph_keep(struct kept *kept, const struct rnl__cuda_node *node)
 {
 	const size_t bytes = node->work.args_bytes;
 
@@ -143,11 +143,11 @@ static bool add_node(struct graph *graph, unsigned i, const struct rnl__cuda_nod
 	void *argv[1];
 	const CUDA_KERNEL_NODE_PARAMS params = params_of(node, argv);
 
-	return fits(&node->work) && keep(&graph->kept[i], node) &&
+	return graph_fits(&node->work) && graph_keep(&graph->kept[i], node) &&
 	       rnl__cuda_driver.add(&graph->kept[i].handle, graph->graph, after, nr, &params) == CUDA_SUCCESS;
 }
 
-static bool build(struct graph *graph, const struct rnl__cuda_sketch *s, uint64_t shape)
+static bool graph_build(struct graph *graph, const struct rnl__cuda_sketch *s, uint64_t shape)
 {
 	*graph = (struct graph){
 		.shape = shape, .nr = s->nr, .after = malloc(s->nr * sizeof(*graph->after)),
@@ -171,7 +171,7 @@ static bool build(struct graph *graph, const struct rnl__cuda_sketch *s, uint64_
 }
 
 /* Gives a node what is sketched. */
-static bool set(struct graph *graph, struct kept *kept, const struct rnl__cuda_node *node)
+static bool graph_set(struct graph *graph, struct kept *kept, const struct rnl__cuda_node *node)
 {
 	const bool turned = kept->work.off != node->work.off;
 	void *argv[1];
@@ -180,11 +180,12 @@ static bool set(struct graph *graph, struct kept *kept, const struct rnl__cuda_n
 	if (turned && rnl__cuda_driver.enable(graph->exec, kept->handle, !node->work.off) != CUDA_SUCCESS)
 		return false;
 	kept->work.off = node->work.off;
-	if (node->work.off || same(kept, node))
+	if (node->work.off || graph_same(kept, node))
 		return true;
 	params = params_of(node, argv);
-	return fits(&node->work) &&
-	       rnl__cuda_driver.set(graph->exec, kept->handle, &params) == CUDA_SUCCESS && keep(kept, node);
+	return graph_fits(&node->work) &&
+	       rnl__cuda_driver.set(graph->exec, kept->handle, &params) == CUDA_SUCCESS &&
+	       graph_keep(kept, node);
 }
 
 /* ---- the table ----------------------------------------------------------- */
@@ -199,7 +200,7 @@ static uint64_t shape_of(const struct rnl__cuda_sketch *s)
 	return hash;
 }
 
-static struct graph *find(struct rnl__graphs *graphs, uint64_t shape)
+static struct graph *graph_find(struct rnl__graphs *graphs, uint64_t shape)
 {
 	const struct rnl__cuda_sketch *s = &graphs->sketch;
 
@@ -238,9 +239,9 @@ static struct graph *least_used(struct rnl__graphs *graphs)
 }
 
 /* The graph of the sketch's shape, made now if the shape came often enough; NULL: none. */
-static struct graph *get(struct rnl__graphs *graphs, uint64_t shape)
+static struct graph *graph_get(struct rnl__graphs *graphs, uint64_t shape)
 {
-	struct graph *graph = find(graphs, shape);
+	struct graph *graph = graph_find(graphs, shape);
 	struct seen *seen;
 
 	if (graph)
@@ -253,17 +254,17 @@ static struct graph *get(struct rnl__graphs *graphs, uint64_t shape)
 	seen->wait = seen->next_wait;
 	seen->next_wait = (uint32_t)rnl__smaller(2 * seen->next_wait, WAIT_MAX);
 	graph = least_used(graphs);
-	drop(graph);
-	if (build(graph, &graphs->sketch, shape))
+	graph_drop(graph);
+	if (graph_build(graph, &graphs->sketch, shape))
 		return graph;
-	drop(graph);
+	graph_drop(graph);
 	return NULL;
 }
 
-static bool launch(struct graph *graph, const struct rnl__cuda_sketch *s, cudaStream_t stream)
+static bool graph_launch(struct graph *graph, const struct rnl__cuda_sketch *s, cudaStream_t stream)
 {
 	for (unsigned i = 0; i < s->nr; i++) {
-		if (!set(graph, &graph->kept[i], &s->nodes[i]))
+		if (!graph_set(graph, &graph->kept[i], &s->nodes[i]))
 			return false;
 	}
 	return rnl__cuda_driver.launch(graph->exec, stream) == CUDA_SUCCESS;
@@ -280,13 +281,13 @@ unsigned rnl__cuda_graphs_replay(struct rnl__graphs *graphs, const struct rnl__g
 	if (end == step || s->nr_on < NODES_MIN)
 		return step;
 	shape = shape_of(s);
-	graph = get(graphs, shape);
+	graph = graph_get(graphs, shape);
 	if (!graph)
 		return step;
 	graph->used = ++graphs->clock;
-	if (launch(graph, s, stream))
+	if (graph_launch(graph, s, stream))
 		return end;
-	drop(graph);
+	graph_drop(graph);
 	return step;
 }
 
@@ -309,7 +310,7 @@ struct rnl__graphs *rnl__cuda_graphs_create(void)
 void rnl__cuda_graphs_destroy(struct rnl__graphs *graphs)
 {
 	for (unsigned i = 0; graphs && i < GRAPHS_MAX; i++)
-		drop(&graphs->graphs[i]);
+		graph_drop(&graphs->graphs[i]);
 	free(graphs);
 }
 

@@ -74,7 +74,7 @@ static _Thread_local struct {
 	void *log;			/* NULL: none */
 } own __attribute__((tls_model("initial-exec")));
 
-static enum cudaStreamCaptureMode exchange(enum cudaStreamCaptureMode mode)
+static enum cudaStreamCaptureMode cuda_guard_exchange(enum cudaStreamCaptureMode mode)
 {
 	rnl__cuda_forget(cudaThreadExchangeStreamCaptureMode(&mode));
 	return mode;
@@ -82,7 +82,7 @@ static enum cudaStreamCaptureMode exchange(enum cudaStreamCaptureMode mode)
 
 enum cudaStreamCaptureMode rnl__cuda_guard_relax(enum cudaStreamCaptureMode mode)
 {
-	return rnl__thread.guard ? exchange(mode) : mode;
+	return rnl__thread.guard ? cuda_guard_exchange(mode) : mode;
 }
 
 /* ---- what was found -------------------------------------------------------- */
@@ -174,7 +174,7 @@ static bool copies_pageable(cudaGraphNode_t node)
 }
 
 /* How many nodes a graph has; notes copies of pageable memory.  A graph that CUDA does not tell is lost. */
-static size_t look_at(struct rnl__guarded *guarded, cudaGraph_t graph)
+static size_t cuda_guard_look_at(struct rnl__guarded *guarded, cudaGraph_t graph)
 {
 	cudaGraphNode_t *nodes;
 	size_t nr = 0;
@@ -207,13 +207,6 @@ static size_t look_at(struct rnl__guarded *guarded, cudaGraph_t graph)
 	return nr;
 }
 
-/* Destroys a graph; a failure is no error of the job. */
-static void destroy(cudaGraph_t graph)
-{
-	if (graph)
-		rnl__cuda_forget(cudaGraphDestroy(graph));
-}
-
 /* ---- begin, end ---------------------------------------------------------------- */
 
 static bool has_other(cudaStream_t stream)
@@ -235,11 +228,11 @@ cudaError_t rnl__cuda_guard_begin(struct rnl__guarded *guarded, cudaStream_t str
 		code = cudaStreamBeginCapture(cudaStreamPerThread, mode);
 		if (code != cudaSuccess) {
 			(void)cudaStreamEndCapture(stream, &graph);
-			destroy(graph);
+			rnl__cuda_destroy_graph(graph);
 			return code;
 		}
 	}
-	own.before = exchange(mode);
+	own.before = cuda_guard_exchange(mode);
 	own.log = NULL;
 	if (logs.add && logs.add(read_log, NULL, &own.log) != CUDA_SUCCESS)
 		own.log = NULL;
@@ -265,11 +258,11 @@ cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t strea
 		    (end == cudaSuccess || end == cudaErrorStreamCaptureInvalidated))
 			end = code;
 	}
-	(void)exchange(own.before);
+	(void)cuda_guard_exchange(own.before);
 	judge(guarded, end);
 	code = cudaSuccess;
 	for (unsigned i = 0; i < nr; i++)
-		nodes[i] = look_at(guarded, graphs[i]);
+		nodes[i] = cuda_guard_look_at(guarded, graphs[i]);
 	if (nodes[1]) {
 		guarded->found |= RNL__STRAY;
 		guarded->again = true;
@@ -279,6 +272,6 @@ cudaError_t rnl__cuda_guard_end(struct rnl__guarded *guarded, cudaStream_t strea
 		graphs[0] = NULL;
 	}
 	for (unsigned i = 0; i < nr; i++)
-		destroy(graphs[i]);
+		rnl__cuda_destroy_graph(graphs[i]);
 	return code;
 }

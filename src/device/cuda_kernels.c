@@ -101,8 +101,8 @@ static cudaKernel_t get_args_kernel(void)
 	return atomic_load_explicit(&args_kernel, memory_order_relaxed);
 }
 
-static cudaError_t launch(cudaKernel_t kernel, unsigned blocks, unsigned threads, const void *args,
-			  cudaStream_t stream)
+static cudaError_t kernels_launch(cudaKernel_t kernel, unsigned blocks, unsigned threads,
+				  const void *args, cudaStream_t stream)
 {
 	void *argv[] = { (void *)(uintptr_t)args };
 
@@ -112,12 +112,12 @@ static cudaError_t launch(cudaKernel_t kernel, unsigned blocks, unsigned threads
 
 cudaError_t rnl__cuda_move(const struct rnl__moves *moves, unsigned nr, cudaStream_t stream)
 {
-	return launch(rnl__cuda_mover(), nr, RNL__MOVER_THREADS, moves, stream);
+	return kernels_launch(rnl__cuda_mover(), nr, RNL__MOVER_THREADS, moves, stream);
 }
 
 static int launch_args(struct rnl_dim grid, struct rnl_dim block, const void *args, void *stream)
 {
-	return (int)launch(get_args_kernel(), grid.x, block.x, args, stream);
+	return (int)kernels_launch(get_args_kernel(), grid.x, block.x, args, stream);
 }
 
 int rnl__cuda_args_function(void **functionp)
@@ -141,10 +141,10 @@ static bool run_once(const cudaKernel_t kernels[2], cudaStream_t stream)
 {
 	const struct rnl__moves moves = { 0 };
 	const struct rnl__args args = { 0 };
-	cudaError_t code = launch(kernels[0], 1, RNL__MOVER_THREADS, &moves, stream);
+	cudaError_t code = kernels_launch(kernels[0], 1, RNL__MOVER_THREADS, &moves, stream);
 
 	if (code == cudaSuccess)
-		code = launch(kernels[1], 1, 1, &args, stream);
+		code = kernels_launch(kernels[1], 1, 1, &args, stream);
 	rnl__cuda_forget(code);
 	return code == cudaSuccess;
 }

@@ -134,18 +134,9 @@ int rnl__cuda_memory_alloc(struct rnl__device *device, enum rnl__memory kind, si
 	return 0;
 }
 
-static cudaError_t free_kind(struct rnl__cuda_device *device, enum rnl__memory kind, void *mem)
-{
-	if (kind == RNL__PINNED)
-		return cudaFreeHost(mem);
-	if (kind == RNL__PRELOAD)
-		return rnl__cuda_preload_free(mem);
-	return cudaFreeAsync(mem,
-			     kind == RNL__SCRATCH ? rnl__cuda_own_stream() : device->memory_stream);
-}
-
 void rnl__cuda_memory_free(struct rnl__device *base, enum rnl__memory kind, void *mem)
 {
+	struct rnl__cuda_device *device = (struct rnl__cuda_device *)base;
 	enum cudaStreamCaptureMode before;
 	cudaError_t code;
 	bool entered;
@@ -154,7 +145,13 @@ void rnl__cuda_memory_free(struct rnl__device *base, enum rnl__memory kind, void
 		rnl__areas_drop(base->areas, mem);
 	entered = rnl__cuda_try_enter(base);
 	before = rnl__cuda_guard_relax(cudaStreamCaptureModeRelaxed);
-	code = free_kind((struct rnl__cuda_device *)base, kind, mem);
+	if (kind == RNL__PINNED)
+		code = cudaFreeHost(mem);
+	else if (kind == RNL__PRELOAD)
+		code = rnl__cuda_preload_free(mem);
+	else
+		code = cudaFreeAsync(mem, kind == RNL__SCRATCH ? rnl__cuda_own_stream() :
+								 device->memory_stream);
 	(void)rnl__cuda_guard_relax(before);
 	if (entered)
 		rnl__cuda_leave();

@@ -12,12 +12,6 @@
 #include "device/cuda_record.h"
 #include "device/units.h"
 
-static void destroy(cudaGraph_t graph)
-{
-	if (graph)
-		rnl__cuda_forget(cudaGraphDestroy(graph));
-}
-
 static void destroy_exec(cudaGraphExec_t exec)
 {
 	/* CUDA frees a graph that runs when it has run. */
@@ -33,7 +27,7 @@ static cudaError_t launch_once(cudaGraph_t graph, cudaStream_t stream)
 	if (code == cudaSuccess)
 		code = cudaGraphLaunch(exec, stream);
 	destroy_exec(exec);
-	destroy(graph);
+	rnl__cuda_destroy_graph(graph);
 	return code;
 }
 
@@ -119,7 +113,7 @@ static bool same_kernel(const struct rnl__record *r, cudaGraphNode_t a_node, cud
 	return same_params(&a, &b);
 }
 
-static bool same_copy(cudaGraphNode_t a_node, cudaGraphNode_t b_node)
+static bool record_same_copy(cudaGraphNode_t a_node, cudaGraphNode_t b_node)
 {
 	struct cudaMemcpy3DParms a, b;
 
@@ -151,7 +145,7 @@ static bool same_node(const struct rnl__record *a, const struct rnl__record *b, 
 	case cudaGraphNodeTypeKernel:
 		return same_kernel(a, a->nodes[i], b->nodes[i]);
 	case cudaGraphNodeTypeMemcpy:
-		return same_copy(a->nodes[i], b->nodes[i]);
+		return record_same_copy(a->nodes[i], b->nodes[i]);
 	case cudaGraphNodeTypeMemset:
 		return same_fill(a->nodes[i], b->nodes[i]);
 	default:
@@ -159,7 +153,7 @@ static bool same_node(const struct rnl__record *a, const struct rnl__record *b, 
 	}
 }
 
-static bool same(const struct rnl__record *a, const struct rnl__record *b)
+static bool record_same(const struct rnl__record *a, const struct rnl__record *b)
 {
 	bool same = a->nr == b->nr;
 
@@ -219,7 +213,7 @@ static bool read_nodes(struct rnl__record *r)
 void rnl__cuda_record_drop(struct rnl__record *r)
 {
 	destroy_exec(r->exec);
-	destroy(r->graph);
+	rnl__cuda_destroy_graph(r->graph);
 	free(r->nodes);
 	free(r->types);
 	free(r);
@@ -268,7 +262,7 @@ cudaError_t rnl__cuda_record(struct rnl__guarded *guarded, cudaGraph_t graph, cu
 		rnl__cuda_record_drop(r);
 		return launch_once(graph, stream);
 	}
-	guarded->same = guarded->last && same(guarded->last, r);
+	guarded->same = guarded->last && record_same(guarded->last, r);
 	if (guarded->same) {
 		rnl__cuda_record_drop(r);
 		return rnl__cuda_record_launch(guarded->last, guarded->user, stream);
@@ -308,7 +302,7 @@ static cudaError_t add_kernel(struct node_chain *chain, void *function, struct r
 }
 
 /* A copy that is a node makes a graph slow; a mover does not. */
-static cudaError_t add_mover(struct node_chain *chain, const struct rnl__copy *c)
+static cudaError_t record_add_mover(struct node_chain *chain, const struct rnl__copy *c)
 {
 	const struct rnl__moves moves = { { { (uintptr_t)c->dst, (uintptr_t)c->src, c->width } } };
 	const struct rnl_dim grid = { 1, 1, 1 }, block = { RNL__MOVER_THREADS, 1, 1 };
@@ -331,7 +325,7 @@ static cudaError_t add_copy(struct node_chain *chain, const struct rnl__copy *c)
 	cudaError_t code;
 
 	if (rnl__cuda_moves(c))
-		return add_mover(chain, c);
+		return record_add_mover(chain, c);
 	code = c->rows == 1 ?
 		cudaGraphAddMemcpyNode1D(&node, chain->graph, &chain->last, chain->nr_before, c->dst,
 					 c->src, c->width, cudaMemcpyDefault) :
@@ -379,7 +373,7 @@ static cudaError_t add_launch(struct rnl__record *r, struct node_chain *chain,
 	return add_kernel(chain, function, noted->launch.grid, noted->launch.block, arg);
 }
 
-static cudaError_t build(struct rnl__record *r, const struct rnl__notes *notes)
+static cudaError_t record_build(struct rnl__record *r, const struct rnl__notes *notes)
 {
 	struct node_chain chain = { .graph = r->graph };
 	cudaError_t code = cudaSuccess;
@@ -409,7 +403,7 @@ struct rnl__record *rnl__cuda_record_create(const struct rnl__notes *notes)
 	if (code == cudaSuccess)
 		code = (cudaError_t)rnl__cuda_driver.create(&r->graph, 0);
 	if (code == cudaSuccess)
-		code = build(r, notes);
+		code = record_build(r, notes);
 	if (code == cudaSuccess)
 		return r;
 	rnl__cuda_forget(code);

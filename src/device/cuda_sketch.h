@@ -40,7 +40,7 @@ struct rnl__cuda_sketch {
 	CUfunction mover;
 	unsigned nr, nr_movers;
 	unsigned nr_on;			/* nodes that are not off */
-	unsigned nr_tails, tail;	/* nodes that wait for AFTER_ALL; the last one of them */
+	unsigned nr_tails, tail;	/* nodes without a successor yet; the last one */
 	int16_t after[RNL__CUDA_NODES_MAX];
 	struct rnl__cuda_node nodes[RNL__CUDA_NODES_MAX];
 	struct rnl__moves movers[RNL__CUDA_MOVERS_MAX];

@@ -20,7 +20,7 @@ struct cuda_stream {
 	enum cudaStreamCaptureMode capture_mode; /* the thread's, before it attached */
 };
 
-static struct cuda_stream *own_stream(void)
+static struct cuda_stream *cuda_own_stream(void)
 {
 	return (struct cuda_stream *)rnl__thread.stream;
 }
@@ -120,7 +120,7 @@ void rnl__cuda_stream_detach(struct rnl__stream *base)
 
 unsigned rnl__cuda_stream_replay(const struct rnl__gather *gather, unsigned step)
 {
-	struct cuda_stream *stream = own_stream();
+	struct cuda_stream *stream = cuda_own_stream();
 
 	if (!stream->graphs)
 		return step;
@@ -162,7 +162,7 @@ static cudaError_t join(struct cuda_stream *stream, cudaStream_t waits, cudaStre
 
 int rnl__cuda_stream_stray(void)
 {
-	struct cuda_stream *stream = own_stream();
+	struct cuda_stream *stream = cuda_own_stream();
 	int ret = rnl__cuda_reached(rnl__cuda_own_device(), cudaStreamQuery(cudaStreamPerThread));
 
 	if (ret)
@@ -173,7 +173,7 @@ int rnl__cuda_stream_stray(void)
 
 int rnl__cuda_stream_divert(bool on)
 {
-	struct cuda_stream *stream = own_stream();
+	struct cuda_stream *stream = cuda_own_stream();
 	const cudaStream_t to = on ? cudaStreamPerThread : stream->own;
 
 	stream->base.native = to;

@@ -125,6 +125,12 @@ struct rnl__copy {
 	bool ours;		/* both sides are known to be memory of the library's, alive */
 };
 
+/* Bytes from the first to the last one of a side with that pitch. */
+static inline size_t rnl__copy_extent(size_t pitch, const struct rnl__copy *copy)
+{
+	return (copy->rows - 1) * pitch + copy->width;
+}
+
 /* What a job's function did that it should not; bits. */
 enum {
 	RNL__LEGACY_STREAM = 1,		/* used the legacy default stream */

@@ -78,7 +78,7 @@ static bool issue_copies(const struct rnl__gather *g, unsigned step)
 }
 
 /* An operation has failed: those of its job that are not issued yet are left out. */
-static void drop(struct rnl__gather *g, const struct rnl__noted *failed, int error)
+static void gather_drop(struct rnl__gather *g, const struct rnl__noted *failed, int error)
 {
 	struct rnl_job *job = failed->job;
 
@@ -94,13 +94,6 @@ static void drop(struct rnl__gather *g, const struct rnl__noted *failed, int err
 	if (job == rnl__thread.job)
 		g->error = error;
 	g->failed(job, error);
-}
-
-/* A unit's runtime keeps the error of its launch, for which another job would be blamed. */
-static void clear_unit_errors(void)
-{
-	if (rnl__thread.stream->device->info.cuda)
-		(void)rnl__units_error();
 }
 
 /* Issues the copies of a step, or all else of it, one by one. */
@@ -121,16 +114,11 @@ static void issue_each(struct rnl__gather *g, unsigned step, bool copies)
 		rnl__thread.job = running;
 		if (!ret)
 			continue;
-		clear_unit_errors();
-		drop(g, noted, ret);
+		/* A unit's runtime keeps the error of its launch: another job would be blamed. */
+		if (rnl__thread.stream->device->info.cuda)
+			(void)rnl__units_error();
+		gather_drop(g, noted, ret);
 	}
-}
-
-static void issue_step(struct rnl__gather *g, unsigned step)
-{
-	issue_each(g, step, false);
-	if (!(step & 1) && !issue_copies(g, step))
-		issue_each(g, step, true);
 }
 
 void rnl__gather_issue(struct rnl__gather *g)
@@ -141,11 +129,15 @@ void rnl__gather_issue(struct rnl__gather *g)
 	for (unsigned step = 0; step <= g->last_step;) {
 		const unsigned next = own_ops()->replay ? own_ops()->replay(g, step) : step;
 
-		if (next == step)
-			issue_step(g, step);
-		else
+		if (next != step) {
 			rnl__figure_add(&g->nr_graphs, 1);
-		step = next == step ? step + 1 : next;
+			step = next;
+			continue;
+		}
+		issue_each(g, step, false);
+		if (!(step & 1) && !issue_copies(g, step))
+			issue_each(g, step, true);
+		step++;
 	}
 	stream->issued = issued;	/* they were counted when they were noted */
 	g->nr = g->args_bytes = g->first = 0;
@@ -154,30 +146,33 @@ void rnl__gather_issue(struct rnl__gather *g)
 
 /* ---- note ---------------------------------------------------------------- */
 
-static size_t extent(size_t pitch, const struct rnl__copy *c)
+static size_t gather_writes(const struct rnl__noted *n, const void **dst)
 {
-	return (c->rows - 1) * pitch + c->width;
+	const bool copies = n->kind == RNL__NOTED_COPY;
+
+	*dst = copies ? n->copy.dst : n->fill.dst;
+	return copies ? rnl__copy_extent(n->copy.dst_pitch, &n->copy) : n->fill.bytes;
+}
+
+static bool gather_reads(const struct rnl__noted *n, const void *mem, size_t bytes)
+{
+	return n->kind == RNL__NOTED_COPY &&
+	       rnl__overlaps(n->copy.src, rnl__copy_extent(n->copy.src_pitch, &n->copy), mem,
+			     bytes);
 }
 
 /* Whether one of the two writes what the other one touches. */
 static bool clash(const struct rnl__noted *a, const struct rnl__noted *b)
 {
-	const void *a_dst = a->kind == RNL__NOTED_COPY ? a->copy.dst : a->fill.dst;
-	const void *b_dst = b->kind == RNL__NOTED_COPY ? b->copy.dst : b->fill.dst;
-	const size_t a_bytes = a->kind == RNL__NOTED_COPY ? extent(a->copy.dst_pitch, &a->copy) :
-							    a->fill.bytes;
-	const size_t b_bytes = b->kind == RNL__NOTED_COPY ? extent(b->copy.dst_pitch, &b->copy) :
-							    b->fill.bytes;
+	const void *a_dst, *b_dst;
+	const size_t a_bytes = gather_writes(a, &a_dst), b_bytes = gather_writes(b, &b_dst);
 
-	return rnl__overlaps(a_dst, a_bytes, b_dst, b_bytes) ||
-	       (a->kind == RNL__NOTED_COPY &&
-		rnl__overlaps(a->copy.src, extent(a->copy.src_pitch, &a->copy), b_dst, b_bytes)) ||
-	       (b->kind == RNL__NOTED_COPY &&
-		rnl__overlaps(b->copy.src, extent(b->copy.src_pitch, &b->copy), a_dst, a_bytes));
+	return rnl__overlaps(a_dst, a_bytes, b_dst, b_bytes) || gather_reads(a, b_dst, b_bytes) ||
+	       gather_reads(b, a_dst, a_bytes);
 }
 
 /* The step of an operation of the job that notes. */
-static unsigned step_of(const struct rnl__gather *g, const struct rnl__noted *noted)
+static unsigned gather_step_of(const struct rnl__gather *g, const struct rnl__noted *noted)
 {
 	const bool launch = noted->kind == RNL__NOTED_LAUNCH;
 	const unsigned step = g->step + ((g->step & 1) != launch);
@@ -201,13 +196,13 @@ static struct rnl__gather *own_gather(uint32_t args_bytes)
 	return g;
 }
 
-static void note(struct rnl__gather *g, const struct rnl__noted *noted)
+static void gather_note(struct rnl__gather *g, const struct rnl__noted *noted)
 {
 	struct rnl__noted *slot = &g->noted[g->nr];
 
 	*slot = *noted;
 	slot->job = rnl__thread.job;
-	slot->step = (uint16_t)step_of(g, noted);
+	slot->step = (uint16_t)gather_step_of(g, noted);
 	g->step = slot->step;
 	if (g->last_step < g->step)
 		g->last_step = g->step;
@@ -232,7 +227,7 @@ int rnl__gather_copy(const struct rnl__copy *copy)
 		return note_issued(own_ops()->copy(copy), &noted, NULL);
 	if (g->error)
 		return g->error;
-	note(g, &noted);
+	gather_note(g, &noted);
 	return 0;
 }
 
@@ -247,7 +242,7 @@ int rnl__gather_fill(void *dst, uint8_t value, size_t bytes)
 		return note_issued(own_ops()->fill(dst, value, bytes), &noted, NULL);
 	if (g->error)
 		return g->error;
-	note(g, &noted);
+	gather_note(g, &noted);
 	return 0;
 }
 
@@ -270,7 +265,7 @@ int rnl__gather_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 		return -ENOTSUP;
 	if (kernel->args_bytes)
 		memcpy(g->args + g->args_bytes, args, kernel->args_bytes);
-	note(g, &noted);
+	gather_note(g, &noted);
 	g->args_bytes += bytes;
 	return 0;
 }

@@ -27,29 +27,27 @@ struct host_stream {
 	size_t nr_kept, space_kept;
 };
 
-static struct host_stream *own_stream(void)
+static struct host_stream *host_own_stream(void)
 {
 	return (struct host_stream *)rnl__thread.stream;
 }
 
-static int keep(struct host_stream *stream, const struct rnl__host_op *op)
+/* Under guard, the operation is kept. */
+static int host_issue(const struct rnl__host_op *op)
 {
-	struct rnl__host_op *kept = rnl__array_extend(stream->kept, stream->nr_kept,
-						      &stream->space_kept, sizeof(*kept));
+	struct host_stream *stream = host_own_stream();
+	struct rnl__host_op *kept;
 
+	if (!rnl__thread.guard) {
+		rnl__host_stream_issue(stream->queue, op);
+		stream->base.issued++;
+		return 0;
+	}
+	kept = rnl__array_extend(stream->kept, stream->nr_kept, &stream->space_kept, sizeof(*kept));
 	if (!kept)
 		return -ENOMEM;
 	stream->kept = kept;
-	stream->kept[stream->nr_kept++] = *op;
-	return 0;
-}
-
-static int issue(const struct rnl__host_op *op)
-{
-	if (rnl__thread.guard)
-		return keep(own_stream(), op);
-	rnl__host_stream_issue(own_stream()->queue, op);
-	own_stream()->base.issued++;
+	kept[stream->nr_kept++] = *op;
 	return 0;
 }
 
@@ -85,7 +83,7 @@ static void host_detach(struct rnl__stream *base)
 
 static int host_copy(const struct rnl__copy *copy)
 {
-	return issue(&(struct rnl__host_op){ .kind = RNL__HOST_COPY, .copy = *copy });
+	return host_issue(&(struct rnl__host_op){ .kind = RNL__HOST_COPY, .copy = *copy });
 }
 
 /* The last one first: what counts on their order is wrong on the host device, too. */
@@ -103,7 +101,7 @@ static int host_fill(void *dst, uint8_t value, size_t bytes)
 	/* As CUDA's memset, which refuses pageable memory. */
 	if (rnl__host_memory_kind(dst) == RNL__PAGEABLE)
 		return -EINVAL;
-	return issue(&(struct rnl__host_op){
+	return host_issue(&(struct rnl__host_op){
 		.kind = RNL__HOST_FILL,
 		.fill = { .dst = dst, .value = value, .bytes = bytes },
 	});
@@ -130,7 +128,7 @@ static int host_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 		return -ENOMEM;
 	if (kernel->args_bytes)
 		memcpy(op.launch.args, args, kernel->args_bytes);
-	ret = issue(&op);
+	ret = host_issue(&op);
 	if (ret)
 		free(op.launch.args);
 	return ret;
@@ -138,7 +136,7 @@ static int host_launch(const struct rnl_kernel *kernel, struct rnl_dim grid, str
 
 static int host_write(uint32_t *word, uint32_t value)
 {
-	return issue(&(struct rnl__host_op){
+	return host_issue(&(struct rnl__host_op){
 		.kind = RNL__HOST_WRITE,
 		.write = { .word = (_Atomic uint32_t *)word, .value = value },
 	});
@@ -153,7 +151,7 @@ static int host_event_create(struct rnl__device *device, bool timed, struct rnl_
 
 static int host_event_record(struct rnl__event *event)
 {
-	return issue(&(struct rnl__host_op){
+	return host_issue(&(struct rnl__host_op){
 		.kind = RNL__HOST_RECORD,
 		.event = { .event = event, .record = rnl__host_event_use(event, true) },
 	});
@@ -161,7 +159,7 @@ static int host_event_record(struct rnl__event *event)
 
 static int host_event_wait(struct rnl__event *event)
 {
-	return issue(&(struct rnl__host_op){
+	return host_issue(&(struct rnl__host_op){
 		.kind = RNL__HOST_WAIT,
 		.event = { .event = event, .record = rnl__host_event_use(event, false) },
 	});
@@ -175,12 +173,12 @@ static int host_event_elapsed(struct rnl__event *from, struct rnl__event *to, in
 
 static int host_idle(void)
 {
-	return rnl__host_stream_idle(own_stream()->queue);
+	return rnl__host_stream_idle(host_own_stream()->queue);
 }
 
 static int host_wait(uint64_t deadline)
 {
-	return rnl__host_stream_wait(own_stream()->queue, deadline);
+	return rnl__host_stream_wait(host_own_stream()->queue, deadline);
 }
 
 static int host_alloc(struct rnl__device *device, enum rnl__memory kind, size_t bytes, void **memp)
@@ -198,7 +196,7 @@ static void host_free(struct rnl__device *device, enum rnl__memory kind, void *m
 	(void)device;
 	rnl__host_memory_forget(mem);
 	if (kind == RNL__SCRATCH)
-		(void)issue(&(struct rnl__host_op){ .kind = RNL__HOST_FREE, .mem = mem });
+		(void)host_issue(&(struct rnl__host_op){ .kind = RNL__HOST_FREE, .mem = mem });
 	else
 		rnl__host_memory_free(mem);
 }
@@ -228,18 +226,18 @@ static void host_trim(struct rnl__device *device)
 static int host_guard_begin(struct rnl__guarded *guarded)
 {
 	(void)guarded;
-	own_stream()->nr_kept = 0;
+	host_own_stream()->nr_kept = 0;
 	return 0;
 }
 
 static int host_guard_end(struct rnl__guarded *guarded)
 {
-	struct host_stream *stream = own_stream();
+	struct host_stream *stream = host_own_stream();
 	const bool go = !guarded->again && !(guarded->strict && guarded->found);
 
 	for (size_t i = 0; i < stream->nr_kept; i++) {
 		if (go)
-			(void)issue(&stream->kept[i]);
+			(void)host_issue(&stream->kept[i]);
 		else if (stream->kept[i].kind == RNL__HOST_LAUNCH)
 			free(stream->kept[i].launch.args);
 	}
@@ -309,7 +307,7 @@ static uint64_t sysconf_or_0(int name)
 }
 
 /* Independent devices, of which each has all of the machine. */
-static void init(void)
+static void host_init(void)
 {
 	const uint64_t nr_cpus = sysconf_or_0(_SC_NPROCESSORS_ONLN);
 	struct sysinfo memory;
@@ -339,6 +337,6 @@ struct rnl__device *rnl__device_host(unsigned ordinal)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, init);
+	pthread_once(&once, host_init);
 	return &devices[ordinal];
 }

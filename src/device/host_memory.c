@@ -42,7 +42,7 @@ static void guard_forks(void)
 }
 
 /* Ranges that have a byte in common are equal. */
-static int compare(const void *a, const void *b)
+static int host_memory_compare(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
 
@@ -63,7 +63,7 @@ static int remember(void *mem, size_t bytes, enum rnl__memory kind, int owner)
 		.owner = kind == RNL__DEVICE ? owner : -1,
 	};
 	take_lock();
-	node = tsearch(range, &ranges, compare);
+	node = tsearch(range, &ranges, host_memory_compare);
 	drop_lock();
 	if (!node)
 		free(range);
@@ -95,10 +95,10 @@ void rnl__host_memory_forget(void *mem)
 	struct range **node, *range = NULL;
 
 	take_lock();
-	node = tfind(&key, &ranges, compare);
+	node = tfind(&key, &ranges, host_memory_compare);
 	if (node) {
 		range = *node;
-		tdelete(&key, &ranges, compare);
+		tdelete(&key, &ranges, host_memory_compare);
 	}
 	drop_lock();
 	free(range);
@@ -110,14 +110,14 @@ void rnl__host_memory_free(void *mem)
 }
 
 /* The range that has the byte, or one of pageable memory. */
-static struct range find(const void *mem)
+static struct range host_memory_find(const void *mem)
 {
 	const struct range key = { .begin = (uintptr_t)mem, .bytes = 1 };
 	struct range found = { .kind = RNL__PAGEABLE, .owner = -1 };
 	struct range *const *node;
 
 	take_lock();
-	node = tfind(&key, &ranges, compare);
+	node = tfind(&key, &ranges, host_memory_compare);
 	if (node)
 		found = **node;
 	drop_lock();
@@ -126,10 +126,10 @@ static struct range find(const void *mem)
 
 enum rnl__memory rnl__host_memory_kind(const void *mem)
 {
-	return find(mem).kind;
+	return host_memory_find(mem).kind;
 }
 
 int rnl__host_memory_owner(const void *mem)
 {
-	return find(mem).owner;
+	return host_memory_find(mem).owner;
 }

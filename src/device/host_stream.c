@@ -150,7 +150,7 @@ uint64_t rnl__host_event_use(struct rnl__event *base, bool records)
 
 /* ---- the executor -------------------------------------------------------- */
 
-static void copy_rows(const struct rnl__copy *c)
+static void host_stream_copy_rows(const struct rnl__copy *c)
 {
 	const char *src = c->src;
 	char *dst = c->dst;
@@ -166,7 +166,7 @@ static void execute(const struct rnl__host_op *op)
 	case RNL__HOST_COPY:
 		rnl__sim_copy(rnl__host_memory_owner(op->copy.dst), rnl__host_memory_owner(op->copy.src),
 			      op->copy.rows * op->copy.width);
-		copy_rows(&op->copy);
+		host_stream_copy_rows(&op->copy);
 		break;
 	case RNL__HOST_FILL:
 		rnl__sim_copy(0, 0, op->fill.bytes);

@@ -90,8 +90,8 @@ bool rnl__notes_writes_args(const struct rnl__noted *noted)
 	return noted->kind == RNL__NOTED_LAUNCH && noted->launch.kernel == notes_ops()->args();
 }
 
-static bool same_launch(const struct rnl__noted *a, const void *a_args,
-			const struct rnl__noted *b, const void *b_args)
+static bool notes_same_launch(const struct rnl__noted *a, const void *a_args,
+			      const struct rnl__noted *b, const void *b_args)
 {
 	const struct rnl__args *to = a_args, *also = b_args;
 
@@ -105,7 +105,7 @@ static bool same_launch(const struct rnl__noted *a, const void *a_args,
 	       !memcmp(a_args, b_args, a->launch.kernel->args_bytes);
 }
 
-static bool same_copy(const struct rnl__copy *a, const struct rnl__copy *b)
+static bool notes_same_copy(const struct rnl__copy *a, const struct rnl__copy *b)
 {
 	return a->dst == b->dst && a->src == b->src && a->width == b->width && a->rows == b->rows &&
 	       (a->rows == 1 ||
@@ -121,9 +121,10 @@ bool rnl__notes_same(const struct rnl__notes *a, const struct rnl__notes *b)
 
 		same = x->kind == y->kind;
 		if (same && x->kind == RNL__NOTED_LAUNCH)
-			same = same_launch(x, a->args + x->launch.args, y, b->args + y->launch.args);
+			same = notes_same_launch(x, a->args + x->launch.args, y,
+						 b->args + y->launch.args);
 		else if (same && x->kind == RNL__NOTED_COPY)
-			same = same_copy(&x->copy, &y->copy);
+			same = notes_same_copy(&x->copy, &y->copy);
 		else if (same)
 			same = x->fill.dst == y->fill.dst && x->fill.bytes == y->fill.bytes &&
 			       x->fill.value == y->fill.value;

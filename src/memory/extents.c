@@ -101,7 +101,7 @@ static struct rnl__bounds *empty_bounds(struct rnl__extents *e)
 	return NULL;
 }
 
-static void publish(struct rnl__extents *e, struct rnl__region *region)
+static void extents_publish(struct rnl__extents *e, struct rnl__region *region)
 {
 	uint32_t index = (uint32_t)(region->bounds - e->bounds);
 
@@ -123,7 +123,7 @@ static void withdraw(struct rnl__extents *e, struct rnl__region *region)
 /* ---- regions -------------------------------------------------------------- */
 
 /* Makes the region's whole pages one free extent. */
-static void clear(struct rnl__region *region, struct rnl__extent *extent)
+static void extents_clear(struct rnl__region *region, struct rnl__extent *extent)
 {
 	uintptr_t mem = (uintptr_t)region->mem;
 	uintptr_t begin = (mem + RNL__PAGE - 1) & ~(uintptr_t)(RNL__PAGE - 1);
@@ -163,12 +163,12 @@ static int lock_region(struct rnl__extents *e, uint64_t bytes, enum rnl__memory 
 		return ret;
 	}
 	region->bounds = bounds;
-	clear(region, extent);
+	extents_clear(region, extent);
 	region->prev = e->youngest;
 	*(e->youngest ? &e->youngest->next : &e->oldest) = region;
 	e->youngest = region;
 	e->locked += bytes;
-	publish(e, region);
+	extents_publish(e, region);
 	return 0;
 }
 
@@ -263,7 +263,7 @@ size_t rnl__extents_largest(const struct rnl__extents *e)
 }
 
 /* Cuts an extent in two, the first one @bytes long; false: no memory for the second's struct. */
-static bool cut(struct rnl__extent *extent, size_t bytes)
+static bool extents_cut(struct rnl__extent *extent, size_t bytes)
 {
 	struct rnl__extent *rest = malloc(sizeof(*rest));
 
@@ -307,7 +307,7 @@ struct rnl__extent *rnl__extents_take(struct rnl__extents *e, size_t bytes)
 {
 	struct rnl__extent *extent = first_fit(e, bytes);
 
-	if (!extent || (extent->bytes > bytes && !cut(extent, bytes)))
+	if (!extent || (extent->bytes > bytes && !extents_cut(extent, bytes)))
 		return NULL;
 	extent->taken = true;
 	return extent;

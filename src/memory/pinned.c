@@ -84,26 +84,26 @@ static size_t lead_of(unsigned class)
 	return size_of(class) < PAGES_FROM ? sizeof(struct header) : RNL__PAGE;
 }
 
-static size_t stride_of(unsigned class)
+static size_t pinned_stride_of(unsigned class)
 {
 	return size_of(class) + lead_of(class);
 }
 
 static size_t extent_of(unsigned class, size_t nr)
 {
-	return rnl__round_up(nr * stride_of(class), RNL__PAGE);
+	return rnl__round_up(nr * pinned_stride_of(class), RNL__PAGE);
 }
 
 /* ---- buffers -------------------------------------------------------------- */
 
-static struct pinned_slot *slot_of(struct rnl__pinned *p, uint32_t id)
+static struct pinned_slot *pinned_slot_of(struct rnl__pinned *p, uint32_t id)
 {
 	return &p->slots[rnl__node_row(id)];
 }
 
 static void *buffer_of(const struct pinned_slot *slot, uint32_t index)
 {
-	return slot->first + index * stride_of(slot->class);
+	return slot->first + index * pinned_stride_of(slot->class);
 }
 
 /* The check of a header at that address: other data there is as good as never equal to it. */
@@ -121,7 +121,7 @@ static unsigned own_shard(void)
 }
 
 /* Takes a free buffer; its id, or 0. */
-static uint32_t pop(struct rnl__pinned *p, unsigned class)
+static uint32_t pinned_pop(struct rnl__pinned *p, unsigned class)
 {
 	unsigned own = own_shard();
 	uint32_t id = 0;
@@ -131,7 +131,7 @@ static uint32_t pop(struct rnl__pinned *p, unsigned class)
 	return id;
 }
 
-static void push(struct rnl__pinned *p, unsigned class, uint32_t first, uint32_t last)
+static void pinned_push(struct rnl__pinned *p, unsigned class, uint32_t first, uint32_t last)
 {
 	rnl__stack_push(&p->stacks[class][own_shard()], p->rows, first, last);
 }
@@ -155,7 +155,7 @@ int rnl__pinned_put(struct rnl__pinned *p, void *buf)
 						     memory_order_relaxed, memory_order_relaxed))
 		return -EINVAL;
 	/* Until the buffer is on a stack, its slot cannot change. */
-	push(p, slot_of(p, id)->class, id, id);
+	pinned_push(p, pinned_slot_of(p, id)->class, id, id);
 	/*
 	 * [pinned.P1] full barrier (the exchange of the push, and this): the buffer is there
 	 * before the look for waiters; pairs with [bell.L2].
@@ -205,9 +205,9 @@ static struct pinned_slot *find_slot(struct rnl__pinned *p, uint32_t nr)
  * Cuts an extent of up to @nr buffers from free memory: takes one of them, and puts the others.
  * The id of the one, or 0.
  */
-static uint32_t cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
+static uint32_t pinned_cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 {
-	size_t fit = rnl__extents_largest(&p->extents) / stride_of(class);
+	size_t fit = rnl__extents_largest(&p->extents) / pinned_stride_of(class);
 	struct pinned_slot *slot;
 	uint32_t row;
 
@@ -234,12 +234,12 @@ static uint32_t cut(struct rnl__pinned *p, unsigned class, uint64_t nr)
 		atomic_store_explicit(&rnl__node(p->rows, id)->state, FREE, memory_order_relaxed);
 	}
 	if (nr > 1)
-		push(p, class, rnl__node_id(row, 1), rnl__node_id(row, (uint32_t)nr - 1));
+		pinned_push(p, class, rnl__node_id(row, 1), rnl__node_id(row, (uint32_t)nr - 1));
 	return rnl__node_id(row, 0);
 }
 
 /* Gives an extent back, which has no buffer out; no header may stay in its memory. */
-static void give_back(struct rnl__pinned *p, struct pinned_slot *slot)
+static void pinned_give_back(struct rnl__pinned *p, struct pinned_slot *slot)
 {
 	for (uint32_t i = 0; i < slot->nr; i++)
 		((struct header *)buffer_of(slot, i) - 1)->check = 0;
@@ -249,13 +249,13 @@ static void give_back(struct rnl__pinned *p, struct pinned_slot *slot)
 }
 
 /* Puts back those buffers of a list whose extents are still there.  Return: whether one was. */
-static bool put_back(struct rnl__pinned *p, struct rnl__stack *stack, uint32_t id)
+static bool pinned_put_back(struct rnl__pinned *p, struct rnl__stack *stack, uint32_t id)
 {
 	uint32_t first = 0, last = 0, next;
 
 	for (; id; id = next) {
 		next = rnl__node_next(p->rows, id);
-		if (!slot_of(p, id)->extent)
+		if (!pinned_slot_of(p, id)->extent)
 			continue;
 		if (last)
 			rnl__node_link(p->rows, last, id);
@@ -291,17 +291,17 @@ static bool trim(struct rnl__pinned *p, unsigned class)
 		heads[i] = rnl__stack_take(&p->stacks[class][i]);
 		tags += (uint32_t)(heads[i] >> 32) + !!(uint32_t)heads[i];
 		for (uint32_t id = (uint32_t)heads[i]; id; id = rnl__node_next(p->rows, id))
-			slot_of(p, id)->nr_idle++;
+			pinned_slot_of(p, id)->nr_idle++;
 	}
 	for (struct pinned_slot *slot = p->slots; slot < p->slots + p->nr_slots; slot++) {
 		if (slot->extent && slot->class == class && slot->nr_idle == slot->nr) {
-			give_back(p, slot);
+			pinned_give_back(p, slot);
 			given = true;
 		}
 		slot->nr_idle = 0;
 	}
 	for (unsigned i = 0; i < NR_SHARDS; i++)
-		tags += put_back(p, &p->stacks[class][i], (uint32_t)heads[i]);
+		tags += pinned_put_back(p, &p->stacks[class][i], (uint32_t)heads[i]);
 	/* Puts and gets of other threads meanwhile move the tags on. */
 	p->trimmed[class] = tags;
 	return given;
@@ -310,7 +310,8 @@ static bool trim(struct rnl__pinned *p, unsigned class)
 /* How many buffers a class should get: few at first, then half of what it has. */
 static uint64_t wanted(const struct rnl__pinned *p, unsigned class)
 {
-	uint64_t stride = stride_of(class), has = p->nr_buffers[class], most = EXTENT_MAX / stride;
+	uint64_t stride = pinned_stride_of(class), has = p->nr_buffers[class];
+	uint64_t most = EXTENT_MAX / stride;
 	uint64_t nr = EXTENT_FIRST / stride, more = nr ? has / 2 : has / 16;
 
 	nr = rnl__larger(rnl__smaller(nr, EXTENT_FIRST_NR), more);
@@ -324,18 +325,18 @@ static int grow(struct rnl__pinned *p, unsigned class, uint32_t *id)
 	size_t one = extent_of(class, 1);
 	int ret;
 
-	*id = cut(p, class, nr);
+	*id = pinned_cut(p, class, nr);
 	if (!*id && rnl__extents_largest(&p->extents) < one) {
 		ret = rnl__extents_lock(&p->extents, one, extent_of(class, nr));
 		if (ret && ret != -ENOMEM)
 			return ret;
 		if (!ret)
-			*id = cut(p, class, nr);
+			*id = pinned_cut(p, class, nr);
 	}
 	/* Memory that other classes do not use; large classes first: they have few buffers. */
 	for (unsigned other = NR_CLASSES; !*id && other--;) {
 		if (other != class && trim(p, other))
-			*id = cut(p, class, nr);
+			*id = pinned_cut(p, class, nr);
 	}
 	if (*id)
 		return 0;
@@ -344,7 +345,7 @@ static int grow(struct rnl__pinned *p, unsigned class, uint32_t *id)
 		return -ENOMEM;
 	ret = rnl__extents_lock(&p->extents, one, 0);
 	if (!ret)
-		*id = cut(p, class, 1);
+		*id = pinned_cut(p, class, 1);
 	return ret || *id ? ret : -ENOMEM;
 }
 
@@ -359,11 +360,11 @@ int rnl__pinned_get(struct rnl__pinned *p, size_t bytes, void **bufp)
 	if (bytes > LARGEST)
 		return -ENOMEM;
 	class = class_of(bytes);
-	id = pop(p, class);
+	id = pinned_pop(p, class);
 	if (!id) {
 		pthread_mutex_lock(&p->lock);
 		/* Another thread may have grown the class, or put what it trimmed. */
-		id = pop(p, class);
+		id = pinned_pop(p, class);
 		if (!id)
 			ret = grow(p, class, &id);
 		pthread_mutex_unlock(&p->lock);
@@ -372,7 +373,7 @@ int rnl__pinned_get(struct rnl__pinned *p, size_t bytes, void **bufp)
 		return ret;
 	/* relaxed: the buffer is the caller's alone until its put */
 	atomic_store_explicit(&rnl__node(p->rows, id)->state, USED, memory_order_relaxed);
-	*bufp = buffer_of(slot_of(p, id), rnl__node_index(id));
+	*bufp = buffer_of(pinned_slot_of(p, id), rnl__node_index(id));
 	return 0;
 }
 

@@ -46,7 +46,7 @@ static struct rnl__piece *piece_at(struct rnl__staging *s, unsigned i)
 	return &s->pieces[(s->first + i) % PIECES];
 }
 
-static void copy_rows(const struct rnl__copy *c)
+static void staging_copy_rows(const struct rnl__copy *c)
 {
 	for (size_t i = 0; i < c->rows; i++)
 		memcpy((char *)c->dst + i * c->dst_pitch,
@@ -54,14 +54,14 @@ static void copy_rows(const struct rnl__copy *c)
 }
 
 /* Takes the oldest piece off, which the device has passed, or never will. */
-static void pop(struct rnl__staging *s, bool copy_out)
+static void staging_pop(struct rnl__staging *s, bool copy_out)
 {
 	struct rnl__piece *piece = piece_at(s, 0);
 
 	if (piece->out.width) {
 		s->nr_out--;
 		if (copy_out)
-			copy_rows(&piece->out);
+			staging_copy_rows(&piece->out);
 	}
 	(void)rnl__pinned_put(s->pinned, piece->buf);
 	if (piece->event)
@@ -74,13 +74,13 @@ static void pop(struct rnl__staging *s, bool copy_out)
 void rnl__staging_passed(struct rnl__staging *s, uint64_t seq)
 {
 	while (s->nr && piece_at(s, 0)->seq <= seq)
-		pop(s, true);
+		staging_pop(s, true);
 }
 
 void rnl__staging_forget(struct rnl__staging *s)
 {
 	while (s->nr)
-		pop(s, false);
+		staging_pop(s, false);
 }
 
 /* Sleeps until an event is reached: 1, or the device's error. */
@@ -115,7 +115,7 @@ static int empty_first(struct rnl__staging *s, unsigned nr)
 	if (ret < 0)
 		return ret;
 	for (unsigned i = 0; i <= last; i++)
-		pop(s, true);
+		staging_pop(s, true);
 	return 0;
 }
 
@@ -128,7 +128,7 @@ int rnl__staging_empty(struct rnl__staging *s, uint64_t deadline)
 		ret = s->device->ops->wait(deadline);
 	}
 	while (!ret && s->nr)
-		pop(s, true);
+		staging_pop(s, true);
 	return ret;
 }
 
@@ -173,7 +173,7 @@ static int get_buffer(struct rnl__staging *s, size_t bytes, void **bufp)
 }
 
 /* Records an event behind what was issued; NULL: none, a wait will be for the stream. */
-static int record(struct rnl__staging *s, struct rnl__event **eventp)
+static int staging_record(struct rnl__staging *s, struct rnl__event **eventp)
 {
 	struct rnl__event *event = s->nr_spare ? s->spare[--s->nr_spare] : NULL;
 	int ret = event ? 0 : rnl__device_event(s->device, false, &event);
@@ -190,8 +190,8 @@ static int record(struct rnl__staging *s, struct rnl__event **eventp)
 }
 
 /* Adds a piece whose copy was issued to the ring. */
-static int push(struct rnl__staging *s, uint64_t seq, void *buf, size_t bytes,
-		const struct rnl__copy *out)
+static int staging_push(struct rnl__staging *s, uint64_t seq, void *buf, size_t bytes,
+			const struct rnl__copy *out)
 {
 	struct rnl__piece *piece = piece_at(s, s->nr);
 
@@ -206,15 +206,10 @@ static int push(struct rnl__staging *s, uint64_t seq, void *buf, size_t bytes,
 	}
 	s->nr++;
 	s->bytes += bytes;
-	return bytes < EVENT_MIN ? 0 : record(s, &piece->event);
+	return bytes < EVENT_MIN ? 0 : staging_record(s, &piece->event);
 }
 
 /* ---- which memory ---------------------------------------------------------- */
-
-static size_t extent(size_t pitch, const struct rnl__copy *c)
-{
-	return (c->rows - 1) * pitch + c->width;
-}
 
 /* How many pieces have to be emptied before this memory is what stream order makes it. */
 static unsigned pieces_before(struct rnl__staging *s, const void *mem, size_t bytes)
@@ -224,13 +219,14 @@ static unsigned pieces_before(struct rnl__staging *s, const void *mem, size_t by
 	for (unsigned i = 0; s->nr_out && i < s->nr; i++) {
 		const struct rnl__copy *out = &piece_at(s, i)->out;
 
-		if (out->width && rnl__overlaps(out->dst, extent(out->dst_pitch, out), mem, bytes))
+		if (out->width &&
+		    rnl__overlaps(out->dst, rnl__copy_extent(out->dst_pitch, out), mem, bytes))
 			nr = i + 1;
 	}
 	return nr;
 }
 
-static enum rnl__memory kind_of(struct rnl__staging *s, const void *mem)
+static enum rnl__memory staging_kind_of(struct rnl__staging *s, const void *mem)
 {
 	if (rnl__device_has(s->device, mem, 1))
 		return RNL__DEVICE;
@@ -288,7 +284,7 @@ static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c
 		host.dst = buf;
 		device.src = buf;
 		host.dst_pitch = device.src_pitch = c->width;
-		copy_rows(&host);
+		staging_copy_rows(&host);
 	} else {
 		host.src = buf;
 		device.dst = buf;
@@ -299,12 +295,12 @@ static int stage(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c
 		(void)rnl__pinned_put(s->pinned, buf);
 		return ret;
 	}
-	return push(s, seq, buf, bytes, in ? NULL : &host);
+	return staging_push(s, seq, buf, bytes, in ? NULL : &host);
 }
 
 /* The part of a copy that begins at that row and column. */
-static struct rnl__copy part(const struct rnl__copy *c, size_t row, size_t column, size_t rows,
-			     size_t width)
+static struct rnl__copy staging_part(const struct rnl__copy *c, size_t row, size_t column,
+				     size_t rows, size_t width)
 {
 	struct rnl__copy p = *c;
 
@@ -323,9 +319,9 @@ static int stage_all(struct rnl__staging *s, uint64_t seq, const struct rnl__cop
 
 	for (size_t row = 0; !ret && row < c->rows; row += rows) {
 		for (size_t column = 0; !ret && column < c->width; column += width) {
-			const struct rnl__copy p = part(c, row, column,
-							rnl__smaller(c->rows - row, rows),
-							rnl__smaller(c->width - column, width));
+			const struct rnl__copy p =
+				staging_part(c, row, column, rnl__smaller(c->rows - row, rows),
+					     rnl__smaller(c->width - column, width));
 
 			ret = stage(s, seq, &p, in);
 		}
@@ -350,10 +346,10 @@ static enum staging_way way_of(struct rnl__staging *s, const struct rnl__copy *c
 	if (s->device->info.cuda && !noted &&
 	    (rnl__pinned_holds(s->pinned, c->dst, 1) || rnl__pinned_holds(s->pinned, c->src, 1)))
 		return DIRECT;
-	src = kind_of(s, c->src);
+	src = staging_kind_of(s, c->src);
 	if (s->device->info.cuda && !noted && src == RNL__PINNED)
 		return DIRECT;
-	dst = kind_of(s, c->dst);
+	dst = staging_kind_of(s, c->dst);
 	if (src == RNL__PAGEABLE && dst == RNL__DEVICE)
 		return IN;
 	if (src == RNL__DEVICE && dst == RNL__PAGEABLE)
@@ -377,11 +373,11 @@ static int await_pieces(struct rnl__staging *s, const void *mem, size_t bytes)
 int rnl__staging_copy(struct rnl__staging *s, uint64_t seq, const struct rnl__copy *c)
 {
 	const enum staging_way way = way_of(s, c);
-	int ret = await_pieces(s, c->src, extent(c->src_pitch, c));
+	int ret = await_pieces(s, c->src, rnl__copy_extent(c->src_pitch, c));
 
 	/* On the way out, the ring's order is enough. */
 	if (!ret && way != OUT)
-		ret = await_pieces(s, c->dst, extent(c->dst_pitch, c));
+		ret = await_pieces(s, c->dst, rnl__copy_extent(c->dst_pitch, c));
 	if (ret)
 		return ret;
 	switch (way) {
