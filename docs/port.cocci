@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Ports a program of runnel 0.2: spatch --in-place --sp-file port.cocci FILE...
-// A key, a time and an order are set on the job; a refusal of the setter comes from the submit, too.
+// A key is set on the job; a refusal of the setter comes from the submit, too.
 
 @@ expression pool, job, key; @@
 - rnl_submit_keyed(pool, job, key)
@@ -10,21 +10,21 @@
 - rnl_submit_keyed_wait(pool, job, key, timeout)
 + (rnl_job_key(job, key), rnl_submit_wait(pool, job, timeout))
 
-@@ expression pool, job, time; @@
-- rnl_submit_at(pool, job, time)
-+ (rnl_job_at(job, time), rnl_submit(pool, job))
+// A time, an order and a notice are fields of a struct rnl_job_more, which the program has to give the
+// job: rnl_submit_at(), rnl_submit_keyed_at(), rnl_submit_ordered() and rnl_submit_when() stay, and do
+// not compile. CHANGELOG has their ends.
 
-@@ expression pool, job, key, time; @@
-- rnl_submit_keyed_at(pool, job, key, time)
-+ (rnl_job_key(job, key), rnl_job_at(job, time), rnl_submit(pool, job))
+@@ expression barrier, pool; @@
+- rnl_small_barrier_init(barrier, pool)
++ rnl_barrier_init(barrier, pool)
 
-@@ expression order, job; @@
-- rnl_submit_ordered(order, job)
-+ (rnl_job_order(job, order), rnl_submit((order)->pool, job))
+@@ expression barrier; @@
+- rnl_small(barrier)
++ barrier
 
-@@ expression order, job, timeout; @@
-- rnl_submit_ordered_wait(order, job, timeout)
-+ (rnl_job_order(job, order), rnl_submit_wait((order)->pool, job, timeout))
+@@ @@
+- struct rnl_small_barrier
++ struct rnl_barrier
 
 @@ @@
 - RNL_LOW_WATER

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Delayed jobs: they wait with the keeper, outside of the queues: for their time, or, as notices of
- * rnl_submit_when(), for space in the pool or for its end.
+ * notices, for space in the pool or for its end.
  *
  * DESIGN
  *	A submit puts the job in an inbox and wakes the keeper.  The keeper has the jobs that wait for

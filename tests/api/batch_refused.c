@@ -115,6 +115,7 @@ TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
 		REFUSED(submit_at(pool, &request.job, 0), -EINVAL, "rnl_request_commit()");
 		REFUSED(submit_when(pool, &request.job, RNL_EMPTY), -EINVAL,
 			"rnl_request_commit()");
+		must(rnl_job_set_more(&request.job, NULL));
 		REFUSED(rnl_barrier_notify(&barrier, &request.job), -EINVAL,
 			"rnl_request_commit()");
 		heard.nr = 0;

@@ -173,7 +173,7 @@ TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
 	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EINVAL);
 	said("is urgent, and so cannot have a key");
 	ck_assert_int_eq(submit_when(pool, &job, (enum rnl_when)7), -EINVAL);
-	said("when is 7");
+	said("is 7; it must be RNL_NOW");
 
 	ck_assert_int_eq(rnl_map_start(pool, &map, &barrier), -EINVAL);
 	said("rnl_map_start(): the barrier is of another pool");

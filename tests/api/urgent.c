@@ -353,7 +353,7 @@ TEST(misuse_gets_an_errno)
 	ck_assert_int_eq(submit_by_key(pool, &urgent, 0), -EINVAL);
 	ck_assert_int_eq(submit_by_key_wait(pool, &urgent, 0, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(rnl_job_test(&urgent), -EINVAL);	/* never submitted */
-	must(set_order(&urgent, NULL));
+	must(rnl_job_key(&urgent, RNL_KEY_NONE));
 	must(rnl_submit(pool, &urgent));
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&urgent), 0);

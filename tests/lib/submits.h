@@ -3,11 +3,29 @@
 #ifndef SUBMITS_H
 #define SUBMITS_H
 
+#ifndef __cplusplus
 #include <stdatomic.h>
+#endif
 #include <stdint.h>
 
 #include <runnel.h>
 
+static inline int submit_by_key(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
+{
+	int ret = rnl_job_key(job, key);
+
+	return ret ? ret : rnl_submit(pool, job);
+}
+
+static inline int submit_by_key_wait(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
+				     int64_t timeout_ns)
+{
+	int ret = rnl_job_key(job, key);
+
+	return ret ? ret : rnl_submit_wait(pool, job, timeout_ns);
+}
+
+#ifndef __cplusplus
 /* What few jobs have, for jobs at any address: a table by these. */
 #define SUBMITS_BITS 19
 
@@ -69,21 +87,6 @@ static inline void submit_anew(struct rnl_job *job)
 	(void)rnl_job_set_more(job, NULL);
 }
 
-static inline int submit_by_key(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
-{
-	int ret = rnl_job_key(job, key);
-
-	return ret ? ret : rnl_submit(pool, job);
-}
-
-static inline int submit_by_key_wait(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
-				     int64_t timeout_ns)
-{
-	int ret = rnl_job_key(job, key);
-
-	return ret ? ret : rnl_submit_wait(pool, job, timeout_ns);
-}
-
 static inline int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t start_ns)
 {
 	int ret = set_time(job, start_ns);
@@ -124,5 +127,7 @@ static inline int submit_in_order_wait(struct rnl_order *order, struct rnl_job *
 
 	return ret ? ret : rnl_submit_wait(order->pool, job, timeout_ns);
 }
+
+#endif /* __cplusplus */
 
 #endif

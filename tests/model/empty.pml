@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of a notice for RNL_EMPTY: rnl_submit_when(), src/job/delayed.c, rnl_job_cancel(),
+ * Model of a notice for RNL_EMPTY: src/job/notice.c, src/job/delayed.c, rnl_job_cancel(),
  * rnl_pool_close() and drained() of src/worker/life.c, rnl__pool_all_done() and _ring_drained() of
  * src/pool/pool.[ch], and keep_main() of src/worker/keep.c.
  *
