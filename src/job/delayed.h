@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Delayed jobs: they wait with the keeper, outside of the queues: for their time, or, as notices of
- * notices, for space in the pool or for its end.
+ * Delayed jobs: they wait with the keeper, outside of the queues: for their time, or, as notices,
+ * for space in the pool or for its end.
  *
  * DESIGN
  *	A submit puts the job in an inbox and wakes the keeper.  The keeper has the jobs that wait for
- *	a time in a heap, and the notices in a list.  The links are in the jobs: so no memory is
+ *	a time in a heap, and the notices in a list.  The links are in the jobs' `more`: so no memory is
  *	allocated, and there is no bound.  The keeper queues a job when its time has come, when it was
  *	cancelled, or when the pool is closed.  A notice for the end is not cancelled by a close.
  *	A thread that cancels a job changes its phase, and then puts it on a second list: so the

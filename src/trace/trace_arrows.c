@@ -122,18 +122,22 @@ static void note_job(struct rnl__trace_arrows *a, const struct rnl__track *track
 	};
 }
 
+void rnl__trace_note_after(struct rnl__trace *t, const struct rnl__track *track, const void *barrier,
+			   uint64_t picked)
+{
+	rnl__waits_add(t->pool, &(struct rnl__wait){
+		.begin = picked, .end = picked, .what = barrier, .tid = track->tid, .of_job = true,
+	});
+}
+
 void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__track_record *r)
 {
 	note_job(&t->arrows, track, r);
 	if (r->call.queued)
 		put_submit(t, track, r);
-	if (!r->call.after)
-		return;
-	rnl__waits_add(t->pool, &(struct rnl__wait){
-		.begin = r->call.picked, .end = r->call.picked, .what = r->call.after,
-		.tid = track->tid, .of_job = true,
-	});
+	if (r->call.after)
+		rnl__trace_note_after(t, track, r->call.after, r->call.picked);
 }
 
 /* ---- from jobs to the waits for them -------------------------------------- */

@@ -48,6 +48,10 @@ struct rnl__trace_arrows {
 void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__track_record *record);
 
+/* Notes that a job, which was picked then, came after a barrier. */
+void rnl__trace_note_after(struct rnl__trace *t, const struct rnl__track *track, const void *barrier,
+			   uint64_t picked);
+
 /* Writes the waits with the arrows that lead to them, and frees what was kept. */
 void rnl__trace_end_arrows(struct rnl__trace *t);
 

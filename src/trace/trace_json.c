@@ -156,6 +156,8 @@ void rnl__trace_begin_span(struct rnl__trace *t, const char *name, const char *c
 static void put_call(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__track_record *r)
 {
+	static const uint8_t none[sizeof(r->call.trace_id)];
+
 	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->call.fn), "job", track->tid,
 		   r->call.picked, r->call.issued);
 	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 ",\"result\":%" PRId32, r->id,
@@ -165,6 +167,12 @@ static void put_call(struct rnl__trace *t, const struct rnl__track *track,
 				 rnl__trace_time(since(t, r->call.queued)));
 	if (r->call.staged)
 		rnl__trace_print(&t->file, ",\"staged\":%" PRIu64, r->call.staged);
+	if (memcmp(r->call.trace_id, none, sizeof(none))) {
+		rnl__trace_print(&t->file, ",\"trace_id\":\"");
+		for (unsigned i = 0; i < sizeof(none); i++)
+			rnl__trace_print(&t->file, "%02x", r->call.trace_id[i]);
+		rnl__trace_print(&t->file, "\"");
+	}
 	rnl__trace_print(&t->file, "}}");
 	rnl__trace_mark(&t->file);
 }
@@ -290,7 +298,7 @@ void rnl__trace_figure(struct rnl__trace *t, const struct rnl__track *track,
 	} else if (r->kind == RNL__TRACK_CUT) {
 		t->nr_cut++;
 	} else if (r->kind == RNL__TRACK_BACK || r->kind == RNL__TRACK_FOUND ||
-		   r->kind == RNL__TRACK_HELD) {
+		   r->kind == RNL__TRACK_HELD || r->kind == RNL__TRACK_AFTER) {
 		return;
 	} else if (r->kind != RNL__TRACK_DONE) {
 		keep_span(t, track, kinds[r->kind], r->op.begin, r->op.end);
@@ -323,6 +331,8 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		put_held(t, track, r);
 	else if (r->kind == RNL__TRACK_FOUND)
 		put_found(t, track, r);
+	else if (r->kind == RNL__TRACK_AFTER)
+		rnl__trace_note_after(t, track, r->after.barrier, r->after.picked);
 	else
 		put_op(t, track, r);
 	return call;

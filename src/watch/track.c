@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sys/clock.h"
 #include "stream/job_flags.h"
@@ -195,7 +196,7 @@ static uint64_t new_id(struct rnl__track *t)
 static struct rnl__track_record called(struct rnl__track *t, const struct rnl_job *job, uint32_t tid,
 				 int result)
 {
-	return (struct rnl__track_record){
+	struct rnl__track_record r = {
 		.id = new_id(t),
 		.kind = RNL__TRACK_CALL,
 		.call = {
@@ -204,6 +205,20 @@ static struct rnl__track_record called(struct rnl__track *t, const struct rnl_jo
 			.result = result,
 		},
 	};
+
+	if (job->flags & RNL__JOB_MORE)
+		memcpy(r.call.trace_id, job->more->trace_id, sizeof(r.call.trace_id));
+	return r;
+}
+
+/* Puts a call, and the further barriers that its job came after. */
+static void track_put_call(struct rnl__track *t, const struct rnl_job *job, const struct rnl__track_record *r)
+{
+	track_put(t, r);
+	for (unsigned i = 0; i < rnl__job_nr_more_after(job); i++)
+		track_put(t, &(struct rnl__track_record){
+			.kind = RNL__TRACK_AFTER, .after = { job->more->after[i].barrier, r->call.picked },
+		});
 }
 
 void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t seq,
@@ -219,7 +234,7 @@ void rnl__track_called(struct rnl__track *t, const struct rnl_job *job, uint64_t
 	r.call.issued = issued;
 	r.call.in_flight = seq;
 	r.call.staged = staged - j->staged;
-	track_put(t, &r);
+	track_put_call(t, job, &r);
 	j->seq = seq;
 	j->id = r.id;
 	j->issued = issued;
@@ -246,7 +261,7 @@ void rnl__track_unrun(struct rnl__track *t, const struct rnl_job *job, int resul
 
 	r.call.queued = queued(job);
 	r.call.picked = r.call.issued = rnl__now();
-	track_put(t, &r);
+	track_put_call(t, job, &r);
 }
 
 void rnl__track_back(struct rnl__track *t, void (*fn)(struct rnl_job *job), uint64_t begin)

@@ -32,6 +32,7 @@ enum rnl__track_kind {
 	RNL__TRACK_BACK,	/* a callback has returned */
 	RNL__TRACK_HELD,	/* a job has waited for its holds */
 	RNL__TRACK_FOUND,	/* the guard has found something in a function */
+	RNL__TRACK_AFTER,	/* the job of the call before came after one more barrier */
 	RNL__TRACK_IN,		/* an operation: a copy to the device */
 	RNL__TRACK_KERNEL,	/* an operation: a kernel, or a fill */
 	RNL__TRACK_OUT,		/* an operation: a copy from the device */
@@ -50,6 +51,7 @@ struct rnl__track_record {
 			uint32_t producer;	/* thread that submitted it */
 			int32_t result;
 			uint64_t staged;	/* bytes of pageable memory that a CPU copied */
+			uint8_t trace_id[16];	/* zero: none */
 			bool in_flight;		/* there will be a DONE or a CUT */
 		} call;
 		struct {
@@ -70,6 +72,10 @@ struct rnl__track_record {
 			uint64_t at;
 			unsigned what;		/* bits, see device.h */
 		} found;
+		struct {
+			const void *barrier;
+			uint64_t picked;
+		} after;
 		struct {
 			uint64_t begin, end;
 		} op;

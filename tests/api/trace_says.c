@@ -147,6 +147,42 @@ TEST(every_thread_that_submits_has_its_name, .setup = set_path, .teardown = remo
 	rnl_pool_destroy(pool);
 }
 
+/* ---- what few jobs have ---------------------------------------------------- */
+
+TEST(a_job_is_there_with_its_trace_id_and_all_that_it_waited_for,
+     .setup = set_path, .teardown = remove_file)
+{
+	enum { NR = 3 };
+	struct rnl_pool *pool = pool_of(1);
+	struct rnl_job_more more = RNL_JOB_MORE_INIT;
+	struct rnl_after after[NR] = { { NULL, 0 } };
+	struct rnl_barrier barriers[NR];
+	struct rnl_job before[NR], job;
+	char *text;
+
+	must(rnl_trace_start(pool, path, NULL));
+	for (int i = 0; i < NR; i++) {
+		must(rnl_barrier_init(&barriers[i], pool));
+		submit_in(pool, &barriers[i], &before[i], noop_fn, NULL);
+		after[i].barrier = &barriers[i];
+	}
+	for (unsigned i = 0; i < sizeof(more.trace_id); i++)
+		more.trace_id[i] = (uint8_t)(0xf0 + i);
+	more.after = after;
+	more.nr_after = NR;
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_set_more(&job, &more));
+	must(rnl_submit(pool, &job));
+	ck_assert_int_eq(result_of(&job), 0);
+	text = end_of(pool);
+	ck_assert_uint_eq(count(text, "\"trace_id\""), 1);
+	ck_assert_uint_eq(count(text, "\"trace_id\":\"f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff\"}}"), 1);
+	/* An arrow from each. */
+	ck_assert_uint_eq(count(text, "\"name\":\"join\",\"cat\":\"join\",\"ph\":\"s\""), NR);
+	free(text);
+	rnl_pool_destroy(pool);
+}
+
 /* ---- workers that come late ---------------------------------------------- */
 
 static _Atomic int refused;
