@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "job/rounds.h"
+#include "job/barrier.h"
 #include "batch/batcher.h"
 #include "sys/bell.h"
 #include "sys/clock.h"
@@ -250,7 +250,7 @@ static void accept(struct rnl_batcher *b, struct rnl_job *job)
 	/* From here on rnl_job_cancel() comes too late. */
 	rnl__job_accepted(job, RNL__JOB_STARTED);
 	if (job->barrier)
-		rnl__job_set_round(job, rnl__rounds_count(job->barrier));
+		rnl__job_set_round(job, rnl__barrier_count(job->barrier));
 }
 
 /* Sets the state of the request's slot.  True: the taker passed the slot over before. */

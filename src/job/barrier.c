@@ -184,6 +184,85 @@ int rnl__barrier_follow(const struct rnl_job *job)
 	return ret;
 }
 
+bool rnl__barrier_defer(struct rnl_job *job)
+{
+	struct rnl_barrier *b;
+
+	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++)
+		if (round_before(job, i) != RNL__NO_ROUND &&
+		    rnl__rounds_defer(b, round_before(job, i), job))
+			return true;
+	return false;
+}
+
+void rnl__barrier_issued(struct rnl_job *job)
+{
+	while (job && !rnl__barrier_defer(job)) {
+		struct rnl_order *order = job->flags & RNL__JOB_ORDERED ? job->more->order : NULL;
+
+		job->flags &= ~RNL__JOB_ORDERED;
+		rnl__choose_start_deferred(job);
+		job = order ? rnl__order_next(order) : NULL;
+	}
+}
+
+/*
+ * The job's round has ended: this thread's worker tells, or else the keeper.  A worker that is in its
+ * hooks comes to no more jobs.
+ */
+static void tell(struct rnl_job *job)
+{
+	struct rnl_pool *pool = job->pool;
+	const bool own = rnl__pool_worker(pool) && rnl__thread.worker->serves;
+
+	job->device_error = 0;
+	rnl__tsan_release(job);
+	rnl__worker_return(own ? rnl__thread.worker : &pool->keeper.self, job);
+}
+
+static void go_on(const struct rnl__let_go *let_go)
+{
+	struct rnl_job *job, *next;
+
+	for (job = let_go->issued.first; job; job = next) {
+		next = job->link;
+		rnl__barrier_issued(job);
+	}
+	for (job = let_go->ended.first; job; job = next) {
+		next = job->link;
+		if (job->flags & RNL__JOB_TELLS)
+			tell(job);
+		else
+			rnl__worker_return(&job->pool->workers[job->worker], job);
+	}
+}
+
+unsigned rnl__barrier_count(struct rnl_barrier *b)
+{
+	struct rnl__let_go let_go = { .issued.first = NULL };
+	unsigned round = rnl__rounds_count(b, &let_go);
+
+	go_on(&let_go);
+	return round;
+}
+
+void rnl__barrier_drop(struct rnl_barrier *b, unsigned round, uint32_t nr_issued, uint32_t nr_done)
+{
+	struct rnl__let_go let_go = { .issued.first = NULL };
+
+	rnl__rounds_drop(b, round, nr_issued, nr_done, &let_go);
+	go_on(&let_go);
+}
+
+int rnl__barrier_tell(struct rnl_barrier *b, struct rnl_job *job)
+{
+	struct rnl__let_go let_go = { .issued.first = NULL };
+	int ret = rnl__rounds_notify(b, job, &let_go);
+
+	go_on(&let_go);
+	return ret;
+}
+
 /* Gives back the rounds of the first @nr barriers. */
 static void forget(struct rnl_job *job, unsigned nr)
 {
@@ -197,8 +276,10 @@ int rnl__barrier_snapshot(struct rnl_job *job)
 	struct rnl_barrier *b;
 
 	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++) {
-		int round = rnl__rounds_seal(b);
+		struct rnl__let_go let_go = { .issued.first = NULL };
+		int round = rnl__rounds_seal(b, &let_go);
 
+		go_on(&let_go);
 		if (round < 0) {
 			forget(job, i);
 			return round;
@@ -222,27 +303,6 @@ bool rnl__barrier_ready(const struct rnl_job *job)
 		    !rnl__rounds_issued(b, round_before(job, i)))
 			return false;
 	return true;
-}
-
-bool rnl__barrier_defer(struct rnl_job *job)
-{
-	struct rnl_barrier *b;
-
-	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++)
-		if (round_before(job, i) != RNL__NO_ROUND &&
-		    rnl__rounds_defer(b, round_before(job, i), job))
-			return true;
-	return false;
-}
-
-void rnl__barrier_issued(struct rnl_job *job)
-{
-	if (rnl__barrier_defer(job))
-		return;
-	if (job->flags & RNL__JOB_ORDERED)
-		rnl__order_issued(job);
-	else
-		rnl__choose_start_deferred(job);
 }
 
 bool rnl__barrier_over(struct rnl_job *job)

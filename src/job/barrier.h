@@ -73,6 +73,23 @@ int rnl__barrier_given(const struct rnl_barrier *barrier, const char *call);
 
 /* ---- jobs of the barrier ------------------------------------------------- */
 
+/* Counts a job; its round. */
+unsigned rnl__barrier_count(struct rnl_barrier *barrier);
+
+/*
+ * @nr_issued jobs of a round are issued, and @nr_done of its issued jobs are done.  Done: the
+ * barrier may be gone on return.
+ */
+void rnl__barrier_drop(struct rnl_barrier *barrier, unsigned round, uint32_t nr_issued,
+		       uint32_t nr_done);
+
+/*
+ * Has the job returned to a worker, or to the keeper, when all jobs counted so far are done; its
+ * result is the barrier's.  0; -EAGAIN too many rounds are under way.  The barrier may be gone on
+ * return.
+ */
+int rnl__barrier_tell(struct rnl_barrier *barrier, struct rnl_job *job);
+
 /* On the worker: the sequence of a job of the barrier on the worker's stream. */
 void rnl__barrier_place(struct rnl_barrier *barrier, unsigned worker, uint64_t seq);
 

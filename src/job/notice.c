@@ -1,33 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Notices: jobs that start when a pool has space, or has ended, or when a barrier's round has. */
+/* Notices of barriers: jobs that are done when a round has ended. */
 #include "config.h"
 
 #include <errno.h>
 
 #include "job/barrier.h"
-#include "job/delayed.h"
 #include "job/job.h"
 #include "job/rounds.h"
 #include "job/submit.h"
 #include "pool/pool.h"
-
-int rnl__submit_notice(struct rnl_pool *pool, struct rnl_job *job)
-{
-	struct rnl__tally *waiting = job->flags & RNL__JOB_LAST ? &pool->last : &pool->delayed;
-	int ret = rnl__tally_enter(waiting);
-
-	if (ret) {
-		rnl__submit_taken_back(pool);
-		rnl__job_drop(job);
-		return ret;
-	}
-	rnl__submit_accept(pool, job, RNL__JOB_DELAYED);
-	job->flags &= ~RNL__JOB_TIMED;	/* it waits on purpose */
-	rnl__delayed_push(job);
-	return 0;
-}
-
-/* ---- the end of a round --------------------------------------------------- */
 
 static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *job)
 {
@@ -48,7 +29,7 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 	}
 	rnl__submit_accept(pool, job, RNL__JOB_STARTED);
 	job->flags &= ~RNL__JOB_TIMED;
-	ret = rnl__rounds_notify(b, job);
+	ret = rnl__barrier_tell(b, job);
 	if (ret) {	/* the barrier may be gone */
 		rnl__job_set_result(job, ret);
 		rnl__job_drop(job);

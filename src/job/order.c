@@ -61,8 +61,7 @@ static bool is_ready(struct rnl_job *job)
 							memory_order_acquire);
 }
 
-/* The next job at the gate; NULL: the gate is another's or free, and the order may be gone. */
-static struct rnl_job *next_job(struct rnl_order *order)
+struct rnl_job *rnl__order_next(struct rnl_order *order)
 {
 	struct rnl__inbox *inbox = inbox_of(order);
 	struct rnl_job *job;
@@ -77,22 +76,6 @@ static struct rnl_job *next_job(struct rnl_order *order)
 	return is_ready(job) ? job : NULL;
 }
 
-/* Queues jobs, from this one on, until one has to wait for its barriers. */
-static void order_go_on(struct rnl_order *order, struct rnl_job *job, bool issued)
-{
-	for (; job; job = next_job(order), issued = false) {
-		if (!issued && rnl__barrier_defer(job))
-			return;
-		job->flags &= ~RNL__JOB_ORDERED;
-		rnl__choose_start_deferred(job);
-	}
-}
-
-void rnl__order_issued(struct rnl_job *job)
-{
-	order_go_on(job->more->order, job, true);
-}
-
 void rnl__order_enter(struct rnl_order *order, struct rnl_job *job)
 {
 	job->flags |= RNL__JOB_ORDERED;
@@ -103,11 +86,10 @@ void rnl__order_enter(struct rnl_order *order, struct rnl_job *job)
 		atomic_store_explicit(gate_of(job), UNREADY | AT_GATE, memory_order_relaxed);
 }
 
-void rnl__order_ready(struct rnl_order *order, struct rnl_job *job)
+bool rnl__order_ready(struct rnl_job *job)
 {
 	/* [order.K2] acq_rel: as [order.K1]; pairs with [order.K1] */
-	if (atomic_exchange_explicit(gate_of(job), 0, memory_order_acq_rel) & AT_GATE)
-		order_go_on(order, job, false);
+	return atomic_exchange_explicit(gate_of(job), 0, memory_order_acq_rel) & AT_GATE;
 }
 
 int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint64_t key)

@@ -4,10 +4,8 @@
 
 #include <errno.h>
 
-#include "job/barrier.h"
 #include "job/job.h"
 #include "job/rounds.h"
-#include "pool/choose.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
@@ -212,34 +210,26 @@ static unsigned next_after(struct rnl_barrier *b, unsigned slot)
 
 /* ---- the jobs that wait -------------------------------------------------- */
 
-/*
- * The job's round has ended, with that result: this thread's worker tells, or else the keeper.  A
- * worker that is in its hooks comes to no more jobs.
- */
-static void tell(struct rnl_job *job, int result)
+static void add(struct rnl__jobs *jobs, struct rnl_job *job)
 {
-	struct rnl_pool *pool = job->pool;
-	const bool own = rnl__pool_worker(pool) && rnl__thread.worker->serves;
-
-	job->result = result;
-	job->device_error = 0;
-	rnl__tsan_release(job);
-	rnl__worker_return(own ? rnl__thread.worker : &pool->keeper.self, job);
+	job->link = NULL;
+	if (jobs->first)
+		jobs->last->link = job;
+	else
+		jobs->first = job;
+	jobs->last = job;
 }
 
 /* The jobs on the list of a round that has ended; @deferred: it was not found issued before. */
-static void go_on(struct rnl_job *job, bool deferred, int result)
+static void let_go(struct rnl__let_go *out, struct rnl_job *job, bool deferred, int result)
 {
 	struct rnl_job *next;
 
 	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
 		if (job->flags & RNL__JOB_TELLS)
-			tell(job, result);
-		else if (deferred)
-			rnl__barrier_issued(job);
-		else
-			rnl__worker_return(&job->pool->workers[job->worker], job);
+			job->result = result;
+		add(deferred && !(job->flags & RNL__JOB_TELLS) ? &out->issued : &out->ended, job);
 	}
 }
 
@@ -264,17 +254,19 @@ static bool push(struct rnl_barrier *b, unsigned slot, struct rnl_job *job, uint
 }
 
 /* The jobs on the list of a round that is issued; those that tell of its end stay there. */
-static void queue_all(struct rnl_barrier *b, unsigned slot, struct rnl_job *job)
+static void let_issued_go(struct rnl_barrier *b, unsigned slot, struct rnl_job *job,
+			  struct rnl__let_go *out)
 {
 	struct rnl_job *next;
 
 	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
 		if (!(job->flags & RNL__JOB_TELLS)) {
-			rnl__barrier_issued(job);
+			add(&out->issued, job);
 		} else if (!push(b, slot, job, 0)) {
 			rnl__tsan_acquire(b);
-			tell(job, result_of(b));
+			job->result = result_of(b);
+			add(&out->ended, job);
 		}
 	}
 }
@@ -306,7 +298,7 @@ bool rnl__rounds_hold(struct rnl_barrier *b, unsigned slot, struct rnl_job *job)
 /* ---- the state of a sealed round ----------------------------------------- */
 
 /* All jobs of a sealed round are issued.  The caller keeps the barrier from being done. */
-static void issue(struct rnl_barrier *b, unsigned slot)
+static void issue(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 {
 	uint64_t waiting = waiting_now(b, slot);
 
@@ -316,15 +308,15 @@ static void issue(struct rnl_barrier *b, unsigned slot)
 			return;
 	} while (!exchange_waiting(b, slot, &waiting, ISSUED | (waiting & BITS)));
 	if (waiting & FOLLOWED)
-		rnl__rounds_drop(b, next_after(b, slot), 1, 0);
-	queue_all(b, slot, first_of(waiting));
+		rnl__rounds_drop(b, next_after(b, slot), 1, 0, out);
+	let_issued_go(b, slot, first_of(waiting), out);
 }
 
 /*
  * All jobs of a sealed round are done.  If no round follows it, the exchange is the last touch of
  * the barrier; else the drop in the next round comes before that one's end.
  */
-static void end(struct rnl_barrier *b, unsigned slot)
+static void end(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 {
 	uint64_t waiting = waiting_now(b, slot);
 	_Atomic uint32_t *watched = half_of(waiting_of(b, slot), false);
@@ -337,15 +329,15 @@ static void end(struct rnl_barrier *b, unsigned slot)
 		const unsigned next = next_after(b, slot);
 
 		rnl__rounds_leave(b, slot);
-		rnl__rounds_drop(b, next, !(waiting & ISSUED), 1);
+		rnl__rounds_drop(b, next, !(waiting & ISSUED), 1, out);
 	}
 	if (waiting & WATCHED)
 		(void)rnl__futex_wake(watched, INT_MAX);
-	go_on(first_of(waiting), !(waiting & ISSUED), result);
+	let_go(out, first_of(waiting), !(waiting & ISSUED), result);
 }
 
 /* The next round is open, and counts this one: drops from it what is over already. */
-static void follow(struct rnl_barrier *b, unsigned slot, unsigned next)
+static void follow(struct rnl_barrier *b, unsigned slot, unsigned next, struct rnl__let_go *out)
 {
 	uint64_t waiting = waiting_now(b, slot);
 
@@ -356,9 +348,9 @@ static void follow(struct rnl_barrier *b, unsigned slot, unsigned next)
 		;
 	if (is_ended(waiting)) {
 		rnl__rounds_leave(b, slot);
-		rnl__rounds_drop(b, next, 1, 1);
+		rnl__rounds_drop(b, next, 1, 1, out);
 	} else if (waiting & ISSUED) {
-		rnl__rounds_drop(b, next, 1, 0);
+		rnl__rounds_drop(b, next, 1, 0, out);
 	}
 }
 
@@ -376,18 +368,18 @@ bool rnl__rounds_have_room(const struct rnl_barrier *b)
  * if jobs were dropped before the counts of the round came.
  */
 static void change_counts(struct rnl_barrier *b, unsigned slot, uint64_t unissued, uint64_t undone,
-			  bool add)
+			  bool more, struct rnl__let_go *out)
 {
 	uint64_t by = (unissued << 32) + undone, now;
 
-	by = add ? by : 0 - by;
+	by = more ? by : 0 - by;
 	/* [rounds.C1] acq_rel: as [rounds.O1]; pairs with [rounds.C1] */
 	now = atomic_fetch_add_explicit(rnl__atomic(&b->counts[slot]), by,
 					memory_order_acq_rel) + by;
 	if (unissued && now == (uint64_t)(int64_t)(int32_t)now)
-		issue(b, slot);
+		issue(b, slot, out);
 	if (undone && !(uint32_t)now)
-		end(b, slot);
+		end(b, slot, out);
 }
 
 /* The word without some jobs, and without the threads that need not sleep any more. */
@@ -419,7 +411,7 @@ static void wake(struct rnl_pool *pool, _Atomic uint64_t *word, uint64_t old, ui
 		(void)rnl__futex_wake(half_of(word, false), INT_MAX);
 }
 
-unsigned rnl__rounds_count(struct rnl_barrier *b)
+unsigned rnl__rounds_count(struct rnl_barrier *b, struct rnl__let_go *out)
 {
 	uint64_t open = rnl__peek(open_of(b)), now;
 	unsigned slot, next;
@@ -436,14 +428,14 @@ unsigned rnl__rounds_count(struct rnl_barrier *b)
 	if (slot == next)
 		return slot;
 	wake(b->pool, open_of(b), open, now);
-	change_counts(b, slot, nr_unissued(open), nr_undone(open), true);
+	change_counts(b, slot, nr_unissued(open), nr_undone(open), true, out);
 	/*
 	 * The sealer does this, too, and may be held up until the next round has ended, which counts
 	 * no job of its own.  It counts ours.
 	 */
 	if (!nr_unissued(open))
-		issue(b, slot);
-	follow(b, slot, next);
+		issue(b, slot, out);
+	follow(b, slot, next, out);
 	return next;
 }
 
@@ -464,7 +456,8 @@ static bool drop_open(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, 
 }
 
 /* Drops jobs of a sealed round, all as issued or all as done. */
-static void drop_sealed(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done)
+static void drop_sealed(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done,
+			struct rnl__let_go *out)
 {
 	struct rnl_pool *pool = b->pool;
 	_Atomic uint64_t *word = open_of(b);
@@ -472,34 +465,35 @@ static void drop_sealed(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued
 
 	do {
 		if (slot_of(open) != slot) {
-			change_counts(b, slot, nr_issued, nr_done, false);
+			change_counts(b, slot, nr_issued, nr_done, false, out);
 			return;
 		}
 		now = less(open, nr_issued, nr_done);
 	} while (!exchange_open(b, &open, now));
 	if (nr_issued && !nr_unissued(now))
-		issue(b, slot);
+		issue(b, slot, out);
 	if (nr_done && !nr_undone(now))
-		end(b, slot);
+		end(b, slot, out);
 	wake(pool, word, open, now);
 }
 
-/* Jobs that wait for the round are queued while its jobs, not yet dropped, keep the barrier. */
-void rnl__rounds_drop(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done)
+/* Jobs that are issued are dropped first: the others, not yet dropped, keep the barrier meanwhile. */
+void rnl__rounds_drop(struct rnl_barrier *b, unsigned slot, uint32_t nr_issued, uint32_t nr_done,
+		      struct rnl__let_go *out)
 {
 	rnl__tsan_release(b);
 	if (drop_open(b, slot, nr_issued, nr_done))
 		return;
 	if (nr_issued)
-		drop_sealed(b, slot, nr_issued, 0);
+		drop_sealed(b, slot, nr_issued, 0, out);
 	if (nr_done)
-		drop_sealed(b, slot, 0, nr_done);
+		drop_sealed(b, slot, 0, nr_done, out);
 }
 
 /* ---- sealing ------------------------------------------------------------- */
 
 /* Seals, or finds sealed, what is open; @spare: a slot of ours, or -1.  As rnl__rounds_seal(). */
-static int seal(struct rnl_barrier *b, int *spare)
+static int seal(struct rnl_barrier *b, int *spare, struct rnl__let_go *out)
 {
 	uint64_t open = open_now(b);
 
@@ -525,7 +519,7 @@ static int seal(struct rnl_barrier *b, int *spare)
 					return (int)slot;
 				*spare = -1;
 				if (!nr_unissued(open))
-					issue(b, slot);
+					issue(b, slot, out);
 				return (int)slot;
 			}
 			rnl__rounds_leave(b, slot);
@@ -534,9 +528,9 @@ static int seal(struct rnl_barrier *b, int *spare)
 	}
 }
 
-int rnl__rounds_seal(struct rnl_barrier *b)
+int rnl__rounds_seal(struct rnl_barrier *b, struct rnl__let_go *out)
 {
-	int spare = -1, slot = seal(b, &spare);
+	int spare = -1, slot = seal(b, &spare, out);
 
 	if (spare >= 0)
 		rnl__rounds_leave(b, (unsigned)spare);
@@ -574,7 +568,7 @@ static bool keep(struct rnl_barrier *b, unsigned *slot, uint32_t *nr_issued)
 	}
 }
 
-int rnl__rounds_notify(struct rnl_barrier *b, struct rnl_job *job)
+int rnl__rounds_notify(struct rnl_barrier *b, struct rnl_job *job, struct rnl__let_go *out)
 {
 	uint32_t nr_issued;
 	unsigned own;
@@ -582,15 +576,16 @@ int rnl__rounds_notify(struct rnl_barrier *b, struct rnl_job *job)
 
 	if (!keep(b, &own, &nr_issued)) {
 		rnl__tsan_acquire(b);
-		tell(job, result_of(b));
+		job->result = result_of(b);
+		add(&out->ended, job);
 		return 0;
 	}
-	slot = rnl__rounds_seal(b);
+	slot = rnl__rounds_seal(b, out);
 	if (slot >= 0) {
 		(void)push(b, (unsigned)slot, job, 0);
 		rnl__rounds_leave(b, (unsigned)slot);
 	}
-	rnl__rounds_drop(b, own, nr_issued, 1);
+	rnl__rounds_drop(b, own, nr_issued, 1, out);
 	return slot < 0 ? slot : 0;
 }
 

@@ -44,42 +44,52 @@ void rnl__rounds_init(struct rnl_barrier *barrier);
 /* Whether the counts have room for more jobs; else a submit is refused. */
 bool rnl__rounds_have_room(const struct rnl_barrier *barrier);
 
+struct rnl__jobs {
+	struct rnl_job *first, *last;
+};
+
+/* Jobs that a round lets go, in their order: the caller goes on with them.  It begins as zero. */
+struct rnl__let_go {
+	struct rnl__jobs issued;	/* deferred, and their round is issued */
+	struct rnl__jobs ended;		/* held back, or to tell of it with their result, and it has ended */
+};
+
 /* Counts a job; its round. */
-unsigned rnl__rounds_count(struct rnl_barrier *barrier);
+unsigned rnl__rounds_count(struct rnl_barrier *barrier, struct rnl__let_go *out);
 
 /*
  * @nr_issued jobs of a round are issued, and @nr_done of its issued jobs are done.  Done: the
  * barrier may be gone on return.
  */
 void rnl__rounds_drop(struct rnl_barrier *barrier, unsigned round, uint32_t nr_issued,
-		      uint32_t nr_done);
+		      uint32_t nr_done, struct rnl__let_go *out);
 
 /*
  * Seals the open round for a job after the barrier: the round, which stays in its slot until
  * rnl__rounds_leave() or _hold(); RNL__NO_ROUND all jobs are done; -EAGAIN no slot is free: the
  * pool's line is woken when one is.
  */
-int rnl__rounds_seal(struct rnl_barrier *barrier);
+int rnl__rounds_seal(struct rnl_barrier *barrier, struct rnl__let_go *out);
 void rnl__rounds_leave(struct rnl_barrier *barrier, unsigned round);
 
 /* Whether all jobs of the round, and of those before, are issued; are done. */
 bool rnl__rounds_issued(struct rnl_barrier *barrier, unsigned round);
 bool rnl__rounds_ended(struct rnl_barrier *barrier, unsigned round);
 
-/* Has the job queued when the round is issued.  False: it is. */
+/* Lets the job go when the round is issued.  False: it is. */
 bool rnl__rounds_defer(struct rnl_barrier *barrier, unsigned round, struct rnl_job *job);
 
 /*
- * On the job's worker: has the job returned to job->worker when the round has ended.  False: it
- * has.  Leaves the round in both cases.
+ * On the job's worker: lets the job go when the round has ended.  False: it has.  Leaves the round
+ * in both cases.
  */
 bool rnl__rounds_hold(struct rnl_barrier *barrier, unsigned round, struct rnl_job *job);
 
 /*
- * Has the job returned to a worker, or to the keeper, when all jobs counted so far are done; its
- * result is the barrier's.  0; -EAGAIN as rnl__rounds_seal().  The barrier may be gone on return.
+ * Lets the job go when all jobs counted so far are done; its result is the barrier's.  0; -EAGAIN as
+ * rnl__rounds_seal().  The barrier may be gone on return.
  */
-int rnl__rounds_notify(struct rnl_barrier *barrier, struct rnl_job *job);
+int rnl__rounds_notify(struct rnl_barrier *barrier, struct rnl_job *job, struct rnl__let_go *out);
 
 /* Of all rounds. */
 bool rnl__rounds_all_issued(struct rnl_barrier *barrier);

@@ -113,7 +113,7 @@ void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phas
 	rnl__job_note_cancels(job, pool);
 	rnl__job_accepted(job, phase);
 	if (job->barrier)
-		rnl__job_set_round(job, rnl__rounds_count(job->barrier));
+		rnl__job_set_round(job, rnl__barrier_count(job->barrier));
 	rnl__tsan_release(job);
 }
 
@@ -271,12 +271,10 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wa
 	if (order)
 		rnl__order_enter(order, job);
 	accept_chain(pool, job, RNL__JOB_QUEUED);
-	if (order)
-		rnl__order_ready(order, job);
-	else if (defer)
-		rnl__barrier_issued(job);
-	else
+	if (!defer)
 		rnl__choose_put(job);
+	else if (!order || rnl__order_ready(job))
+		rnl__barrier_issued(job);
 	return 0;
 }
 
@@ -309,6 +307,22 @@ static int enter_delayed(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
 	return ret;
 }
 
+/* Submits a claimed notice, or gives it back. */
+static int submit_notice(struct rnl_pool *pool, struct rnl_job *job)
+{
+	int ret = rnl__tally_enter(job->flags & RNL__JOB_LAST ? &pool->last : &pool->delayed);
+
+	if (ret) {
+		rnl__submit_taken_back(pool);
+		rnl__job_drop(job);
+		return ret;
+	}
+	rnl__submit_accept(pool, job, RNL__JOB_DELAYED);
+	job->flags &= ~RNL__JOB_TIMED;	/* it waits on purpose */
+	rnl__delayed_push(job);
+	return 0;
+}
+
 /* Submits a claimed job that has a time, or is a notice; or gives it back. */
 static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struct rnl_job *job,
 						    struct rnl__waiter *w)
@@ -317,7 +331,7 @@ static __attribute__((noinline)) int submit_delayed(struct rnl_pool *pool, struc
 	int nr, ret;
 
 	if (job->flags & RNL__JOB_MARKED)
-		return rnl__submit_notice(pool, job);
+		return submit_notice(pool, job);
 	nr = prepare(pool, job);
 	if (nr < 0)
 		return nr;

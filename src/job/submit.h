@@ -26,9 +26,6 @@ void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phas
  */
 int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter *w);
 
-/* Submits a claimed notice, or gives it back. */
-int rnl__submit_notice(struct rnl_pool *pool, struct rnl_job *job);
-
 /* Rings what may have counted a job that is no longer counted. */
 void rnl__submit_taken_back(struct rnl_pool *pool);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "sys/abi.h"
-#include "job/rounds.h"
+#include "job/barrier.h"
 #include "sys/clock.h"
 #include "sys/sizes.h"
 #include "sys/thread.h"
@@ -324,10 +324,10 @@ static int begin_map(struct rnl__map *map)
 	/* relaxed: the submits publish it.  Each job counts until it leaves, submitted or not. */
 	atomic_store_explicit(&map->nr_running, nr, memory_order_relaxed);
 	rnl__pool_operation_begin(map->pool);
-	map->round = rnl__rounds_count(map->barrier);
+	map->round = rnl__barrier_count(map->barrier);
 	ret = rnl_submit(map->pool, &map->jobs[0].job);
 	if (ret) {
-		rnl__rounds_drop(map->barrier, map->round, 1, 1);
+		rnl__barrier_drop(map->barrier, map->round, 1, 1);
 		rnl__pool_operation_end(map->pool);
 		rnl__map_free(map);
 		return ret;

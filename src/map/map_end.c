@@ -96,7 +96,7 @@ static void map_end(struct rnl__map *map)
 	map_report(map);
 	rnl__map_free(map);
 	rnl__barrier_note(barrier, error);
-	rnl__rounds_drop(barrier, round, 1, 1);
+	rnl__barrier_drop(barrier, round, 1, 1);
 	rnl__pool_operation_end(pool);
 }
 

@@ -80,7 +80,10 @@ static bool trace_drain(struct rnl__trace *t)
 			rnl__trace_name_track(t, track);
 		t->named |= 1ull << i;
 		for (uint64_t n = 0; n < nr; n++) {
-			if (rnl__trace_record(t, track, &records[n]))
+			if (records[n].kind == RNL__TRACK_AFTER)
+				rnl__trace_note_after(t, track, records[n].after.barrier,
+						      records[n].after.picked);
+			else if (rnl__trace_record(t, track, &records[n]))
 				rnl__trace_note(t, track, &records[n]);
 		}
 		rnl__track_skip(track, nr);

@@ -331,8 +331,6 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		put_held(t, track, r);
 	else if (r->kind == RNL__TRACK_FOUND)
 		put_found(t, track, r);
-	else if (r->kind == RNL__TRACK_AFTER)
-		rnl__trace_note_after(t, track, r->after.barrier, r->after.picked);
 	else
 		put_op(t, track, r);
 	return call;

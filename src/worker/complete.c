@@ -76,7 +76,7 @@ void rnl__owed_tell(struct rnl__worker *w)
 	if (!owed.barrier)
 		return;
 	w->owed = (struct rnl__owed){ 0 };
-	rnl__rounds_drop(owed.barrier, owed.round, owed.nr_issued, owed.nr_done);
+	rnl__barrier_drop(owed.barrier, owed.round, owed.nr_issued, owed.nr_done);
 	count_released(w, owed.nr_released);
 }
 
@@ -97,7 +97,7 @@ static bool owed_before(struct rnl__worker *w, struct rnl_job *job, int result, 
 	rnl__barrier_note(barrier, result);
 	if (!rnl__job_callback_of(job) || !(w->owed.nr_issued + issued))
 		return issued;
-	rnl__rounds_drop(barrier, rnl__job_round(job), w->owed.nr_issued + issued, 0);
+	rnl__barrier_drop(barrier, rnl__job_round(job), w->owed.nr_issued + issued, 0);
 	w->owed.nr_issued = 0;
 	return false;
 }
@@ -124,7 +124,7 @@ static bool hold_back(struct rnl__worker *w, struct rnl_job *job, int result, bo
 {
 	if (job->barrier && issued) {
 		rnl__barrier_note(job->barrier, result);
-		rnl__rounds_drop(job->barrier, rnl__job_round(job), 1, 0);
+		rnl__barrier_drop(job->barrier, rnl__job_round(job), 1, 0);
 	}
 	job->result = result;
 	job->worker = (uint16_t)w->index;

@@ -97,7 +97,7 @@ static void group_tell_barriers(struct rnl_job *job, int ret)
 		if (!job->barrier || job->flags & RNL__JOB_OWES)
 			continue;
 		rnl__barrier_note(job->barrier, result < 0 ? result : ret);
-		rnl__rounds_drop(job->barrier, rnl__job_round(job), 1, 0);
+		rnl__barrier_drop(job->barrier, rnl__job_round(job), 1, 0);
 	}
 }
 

@@ -155,7 +155,7 @@ static void mark_event(struct rnl__worker *w, struct rnl_job *job)
 
 	if (job->barrier && !(job->flags & RNL__JOB_OWES)) {
 		rnl__barrier_note(job->barrier, job->result < 0 ? job->result : ret);
-		rnl__rounds_drop(job->barrier, rnl__job_round(job), 1, 0);
+		rnl__barrier_drop(job->barrier, rnl__job_round(job), 1, 0);
 	}
 	if (ret)
 		(void)rnl__complete_passed(w, 0);

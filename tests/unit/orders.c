@@ -22,14 +22,7 @@
 
 /* for busy_for() */
 #include "stats/stats.c"
-/* start_it() starts deferred jobs here, return_it() gets what was held back */
-static void start_it(struct rnl_job *job);
-static void return_it(struct rnl__worker *w, struct rnl_job *job);
-#define rnl__barrier_issued start_it
-#define rnl__worker_return return_it
 #include "job/rounds.c"
-#undef rnl__barrier_issued
-#undef rnl__worker_return
 
 #define TIMES 20000
 #define right(what) ((what) ? (void)0 : weak_wrong(#what))
@@ -452,15 +445,42 @@ TEST(who_finds_an_inbox_armed_sees_what_was_done_before, .timeout_s = 60)
 
 static struct rnl_pool barriers_pool;
 
-static void start_it(struct rnl_job *job)
+/* Runs what was deferred, or held back. */
+static void go_on(const struct rnl__let_go *let_go)
 {
-	run_it(job);
+	const struct rnl_job *const lists[] = { let_go->issued.first, let_go->ended.first };
+
+	for (int i = 0; i < 2; i++)
+		for (const struct rnl_job *job = lists[i], *next; job; job = next) {
+			next = job->link;
+			run_it((struct rnl_job *)(uintptr_t)job);
+		}
 }
 
-static void return_it(struct rnl__worker *w, struct rnl_job *job)
+static unsigned count_job(void)
 {
-	(void)w;
-	run_it(job);
+	struct rnl__let_go let_go = { .issued.first = NULL };
+	unsigned round = rnl__rounds_count(&all.barrier, &let_go);
+
+	go_on(&let_go);
+	return round;
+}
+
+static void drop_jobs(unsigned round, uint32_t nr_issued, uint32_t nr_done)
+{
+	struct rnl__let_go let_go = { .issued.first = NULL };
+
+	rnl__rounds_drop(&all.barrier, round, nr_issued, nr_done, &let_go);
+	go_on(&let_go);
+}
+
+static int seal_round(void)
+{
+	struct rnl__let_go let_go = { .issued.first = NULL };
+	int round = rnl__rounds_seal(&all.barrier, &let_go);
+
+	go_on(&let_go);
+	return round;
 }
 
 /* A barrier with two jobs. */
@@ -469,21 +489,21 @@ static void begin_round(void)
 	rnl__rounds_init(&all.barrier);
 	all.barrier.pool = &barriers_pool;
 	all.work[0].job.pool = &barriers_pool;
-	(void)rnl__rounds_count(&all.barrier);
-	(void)rnl__rounds_count(&all.barrier);
+	(void)count_job();
+	(void)count_job();
 }
 
 /* ... both issued, and the round sealed. */
 static void begin_issued(void)
 {
 	begin_round();
-	rnl__rounds_drop(&all.barrier, 0, 2, 0);
-	right(rnl__rounds_seal(&all.barrier) == 0);
+	drop_jobs(0, 2, 0);
+	right(seal_round() == 0);
 }
 
 static void come_after(void)
 {
-	int round = rnl__rounds_seal(&all.barrier);
+	int round = seal_round();
 
 	all.work[0].written = 1;
 	if (round == RNL__NO_ROUND ||
@@ -507,25 +527,25 @@ static void hold_it(void)
 static void issue_one(void)
 {
 	all.parts[0] = 1;
-	rnl__rounds_drop(&all.barrier, 0, 1, 0);
+	drop_jobs(0, 1, 0);
 }
 
 static void issue_other(void)
 {
 	all.parts[1] = 1;
-	rnl__rounds_drop(&all.barrier, 0, 1, 0);
+	drop_jobs(0, 1, 0);
 }
 
 static void end_one(void)
 {
 	all.parts[0] = 1;
-	rnl__rounds_drop(&all.barrier, 0, 0, 1);
+	drop_jobs(0, 0, 1);
 }
 
 static void end_other(void)
 {
 	all.parts[1] = 1;
-	rnl__rounds_drop(&all.barrier, 0, 0, 1);
+	drop_jobs(0, 0, 1);
 }
 
 static void it_was_run(void)
@@ -537,16 +557,16 @@ static void end_both(void)
 {
 	all.parts[0] = 1;
 	all.parts[1] = 1;
-	rnl__rounds_drop(&all.barrier, 0, 2, 2);
+	drop_jobs(0, 2, 2);
 }
 
 /* The next round is begun beside the end of the one before. */
 static void count_next(void)
 {
-	unsigned round = rnl__rounds_count(&all.barrier);
+	unsigned round = count_job();
 
 	right(round != 0);
-	rnl__rounds_drop(&all.barrier, round, 1, 1);
+	drop_jobs(round, 1, 1);
 }
 
 static void wait_for_it(void)
@@ -597,7 +617,7 @@ static void end_both_and_count_next(void)
 {
 	all.parts[0] = 1;
 	all.parts[1] = 1;
-	rnl__rounds_drop(&all.barrier, 0, 0, 2);
+	drop_jobs(0, 0, 2);
 	count_next();
 }
 
