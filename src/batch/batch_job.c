@@ -86,7 +86,7 @@ static void take_requests(struct rnl__batch *batch)
 
 /* ---- on the device --------------------------------------------------------- */
 
-static int issue_copy(void *dst, const void *src, size_t bytes)
+static int batch_issue_copy(void *dst, const void *src, size_t bytes)
 {
 	/* The host side is page-locked.  Large copies get a mark of their own, see run.h. */
 	rnl__thread.worker->moved += bytes;
@@ -95,7 +95,7 @@ static int issue_copy(void *dst, const void *src, size_t bytes)
 	});
 }
 
-static const struct rnl__slot *slot_of(const struct rnl__batch *batch, uint32_t i)
+static const struct rnl__slot *batch_slot_of(const struct rnl__batch *batch, uint32_t i)
 {
 	return &batch->slab->slots[batch->slots[i]];
 }
@@ -103,14 +103,14 @@ static const struct rnl__slot *slot_of(const struct rnl__batch *batch, uint32_t 
 /* Where a request lies in its slab. */
 static size_t offset_of(const struct rnl__batch *batch, uint32_t i)
 {
-	return batch->spans ? slot_of(batch, i)->offset :
+	return batch->spans ? batch_slot_of(batch, i)->offset :
 			      batch->slots[i] * batch->batcher->in_bytes;
 }
 
 /* How far it is to the next request. */
-static size_t stride_of(const struct rnl__batch *batch, uint32_t i)
+static size_t batch_stride_of(const struct rnl__batch *batch, uint32_t i)
 {
-	return batch->spans ? rnl__round_up(slot_of(batch, i)->bytes, RNL__SLAB_UNIT) :
+	return batch->spans ? rnl__round_up(batch_slot_of(batch, i)->bytes, RNL__SLAB_UNIT) :
 			      batch->batcher->in_bytes;
 }
 
@@ -122,8 +122,9 @@ static size_t lay_out(struct rnl__batch *batch)
 	if (!batch->spans)
 		return batch->nr * batch->batcher->in_bytes;
 	for (uint32_t i = 0; i < batch->nr; i++) {
-		batch->spans[i] = (struct rnl_span){ (uint32_t)bytes, slot_of(batch, i)->bytes };
-		bytes += stride_of(batch, i);
+		batch->spans[i] =
+			(struct rnl_span){ (uint32_t)bytes, batch_slot_of(batch, i)->bytes };
+		bytes += batch_stride_of(batch, i);
 	}
 	return bytes;
 }
@@ -136,16 +137,16 @@ static unsigned char *input_of(const struct rnl__batch *batch, uint32_t i)
 /* The neighbours in the slab from a request on.  @next: the first one that is none of them. */
 static size_t bytes_of_neighbours(const struct rnl__batch *batch, uint32_t i, uint32_t *next)
 {
-	size_t bytes = stride_of(batch, i);
+	size_t bytes = batch_stride_of(batch, i);
 
 	for (i++; i < batch->nr && batch->slots[i] == batch->slots[i - 1] + 1; i++)
-		bytes += stride_of(batch, i);
+		bytes += batch_stride_of(batch, i);
 	*next = i;
 	return bytes;
 }
 
 /* Neighbours are copied at once. */
-static int copy_in(struct rnl__batch *batch, unsigned char *to)
+static int batch_copy_in(struct rnl__batch *batch, unsigned char *to)
 {
 	uint64_t copies = 0;
 	int ret = 0;
@@ -153,7 +154,7 @@ static int copy_in(struct rnl__batch *batch, unsigned char *to)
 	for (uint32_t i = 0, next; !ret && i < batch->nr; i = next) {
 		const size_t bytes = bytes_of_neighbours(batch, i, &next);
 
-		ret = issue_copy(to, input_of(batch, i), bytes);
+		ret = batch_issue_copy(to, input_of(batch, i), bytes);
 		to += bytes;
 		copies++;
 	}
@@ -161,17 +162,17 @@ static int copy_in(struct rnl__batch *batch, unsigned char *to)
 	return ret;
 }
 
-static int call_fn(rnl__function *fn, const void *view)
+static int batch_call_fn(rnl__function *fn, const void *view)
 {
 	int ret = ((int (*)(const struct rnl_batch *))fn)(view);
 
 	return ret > 0 ? -EINVAL : ret;
 }
 
-static int call_function(struct rnl__batch *batch, const struct rnl_batch *view)
+static int batch_call_function(struct rnl__batch *batch, const struct rnl_batch *view)
 {
 	const struct rnl__guard_call call = {
-		(rnl__function *)batch->batcher->fn, call_fn, view,
+		(rnl__function *)batch->batcher->fn, batch_call_fn, view,
 	};
 
 	return rnl__unit_check(rnl__thread.worker, call.fn,
@@ -192,7 +193,7 @@ static uint32_t batch_end_of_run(const struct rnl__batch *batch, uint32_t i)
 }
 
 /* The results of neighbours are copied at once, and the status of all. */
-static int copy_out(const struct rnl__batch *batch, const struct rnl_batch *view)
+static int batch_copy_out(const struct rnl__batch *batch, const struct rnl_batch *view)
 {
 	const size_t each = batch->batcher->out_bytes;
 	const unsigned char *from = view->out;
@@ -200,10 +201,10 @@ static int copy_out(const struct rnl__batch *batch, const struct rnl_batch *view
 
 	for (uint32_t i = 0, next; from && !ret && i < batch->nr; i = next) {
 		next = batch_end_of_run(batch, i);
-		ret = issue_copy(output_of(batch, i), from + i * each, (next - i) * each);
+		ret = batch_issue_copy(output_of(batch, i), from + i * each, (next - i) * each);
 	}
 	if (!ret && view->status)
-		ret = issue_copy(batch->status, view->status, status_bytes_of(batch));
+		ret = batch_issue_copy(batch->status, view->status, status_bytes_of(batch));
 	return ret;
 }
 
@@ -227,15 +228,15 @@ static int issue_with_copies(struct rnl__batch *batch, struct rnl_batch *view)
 		view->out = mem + out_at;
 	if (batch->status)
 		view->status = (int32_t *)(void *)(mem + status_at);
-	ret = copy_in(batch, mem);
+	ret = batch_copy_in(batch, mem);
 	if (!ret && batch->spans)
-		ret = issue_copy(mem + spans_at, batch->spans, spans_bytes);
+		ret = batch_issue_copy(mem + spans_at, batch->spans, spans_bytes);
 	if (!ret && view->status)
 		ret = rnl__thread.stream->device->ops->fill(view->status, 0,
 							     status_bytes_of(batch));
 	if (!ret)
-		ret = call_function(batch, view);
-	return ret ? ret : copy_out(batch, view);
+		ret = batch_call_function(batch, view);
+	return ret ? ret : batch_copy_out(batch, view);
 }
 
 /* The worker itself puts the requests side by side. */
@@ -293,7 +294,7 @@ static int issue_in_place(struct rnl__batch *batch, struct rnl_batch *view)
 	view->status = batch->status;
 	if (view->status)
 		memset(view->status, 0, status_bytes_of(batch));
-	return call_function(batch, view);
+	return batch_call_function(batch, view);
 }
 
 static int issue_batch(struct rnl__batch *batch)
@@ -380,7 +381,7 @@ static void complete_request(struct chain chains[NR_CHAINS], struct rnl_job *job
 	rnl__complete_request(rnl__thread.worker, job, result);
 }
 
-static void fetch(const struct rnl__batch *batch, uint32_t i)
+static void batch_fetch(const struct rnl__batch *batch, uint32_t i)
 {
 	const char *request = (const char *)batch->requests[i];
 
@@ -433,12 +434,12 @@ static void complete_all(struct rnl__batch *batch, int error)
 	count_batch(batch, nr_failed(batch, status, error));
 	rnl__slab_release(b, batch->slab, batch->nr);
 	for (uint32_t i = 0; i < AHEAD && i < batch->nr; i++)
-		fetch(batch, i);
+		batch_fetch(batch, i);
 	for (uint32_t i = 0; i < batch->nr; i++) {
 		struct rnl_request *request = batch->requests[i];
 
 		if (i + AHEAD < batch->nr)
-			fetch(batch, i + AHEAD);
+			batch_fetch(batch, i + AHEAD);
 		request->in = NULL;
 		request->out = !error && b->out_bytes ? output_of(batch, i) : NULL;
 		request->cell = batch->cells[i];
@@ -450,7 +451,7 @@ static void complete_all(struct rnl__batch *batch, int error)
 }
 
 /* The device has failed and runs nothing any more: takes all requests, and ends them. */
-static void fail_all(struct rnl__batch *batch, int error)
+static void batch_fail_all(struct rnl__batch *batch, int error)
 {
 	bool more;
 
@@ -481,7 +482,7 @@ void rnl__batch_done(struct rnl_job *job)
 	if (batch->ran)
 		complete_all(batch, error);
 	else
-		fail_all(batch, error);
+		batch_fail_all(batch, error);
 	if (rnl__pool_failed(batch->batcher->pool))
 		tell_failed(batch->batcher->pool);
 	batch->ran = false;

@@ -31,7 +31,7 @@ _Static_assert(RNL__SLABS_MAX < 1u << RNL__SLAB_ROUND_BITS, "slabs' rounds diffe
 
 /* ---- creating -------------------------------------------------------------- */
 
-static int check_attr(struct rnl_pool *pool, const struct rnl_batcher_attr *attr)
+static int batcher_check_attr(struct rnl_pool *pool, const struct rnl_batcher_attr *attr)
 {
 	const struct rnl__range ranges[] = {
 		{ "in_bytes", attr->in_bytes, 1, REQUEST_MAX },
@@ -57,7 +57,7 @@ static int check_attr(struct rnl_pool *pool, const struct rnl_batcher_attr *attr
 }
 
 /* Replaces the attributes that are 0. */
-static void fill_in(struct rnl_batcher_attr *attr, unsigned nr_devices)
+static void batcher_fill_in(struct rnl_batcher_attr *attr, unsigned nr_devices)
 {
 	if (!attr->max_batch)
 		attr->max_batch = BATCH_DEFAULT;
@@ -213,15 +213,15 @@ static void release_part(struct rnl_batcher *b)
 	free(b->batches);
 }
 
-static void release(struct rnl_batcher *b)
+static void batcher_release(struct rnl_batcher *b)
 {
 	for (unsigned i = 0; i < b->nr_parts; i++)
 		release_part(&b[i]);
 	free(b);
 }
 
-static int make_parts(struct rnl_batcher *b, struct rnl_pool *pool, const struct rnl__used *used,
-		      const struct rnl_batcher_attr *attr)
+static int batcher_make_parts(struct rnl_batcher *b, struct rnl_pool *pool,
+			      const struct rnl__used *used, const struct rnl_batcher_attr *attr)
 {
 	const unsigned nr = b->nr_parts;
 	int ret = 0;
@@ -254,14 +254,14 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 	ret = rnl__copy_in(&attr, sizeof(attr), user_attr, RNL__FIRST_BATCHER_ATTR);
 	if (ret)
 		return rnl__bad_struct(&pool->log, CREATE, "the attributes", user_attr, ret);
-	ret = check_attr(pool, &attr);
+	ret = batcher_check_attr(pool, &attr);
 	if (!ret)
 		ret = rnl__pool_used(pool, CREATE, attr.devices, &used);
 	if (!ret)
 		ret = rnl__pool_accepts(pool);
 	if (ret)
 		return ret;
-	fill_in(&attr, used.nr);
+	batcher_fill_in(&attr, used.nr);
 	/* A part has a batch and a slab at least; then one part's batches are on several devices. */
 	nr_parts = rnl__smaller(used.nr, rnl__smaller(attr.max_in_flight, attr.nr_slabs));
 	b = aligned_alloc(RNL__CACHE_LINE, nr_parts * sizeof(*b));
@@ -269,9 +269,9 @@ int rnl_batcher_create(struct rnl_batcher **bp, struct rnl_pool *pool,
 		return -ENOMEM;
 	memset(b, 0, nr_parts * sizeof(*b));
 	b->nr_parts = (unsigned)nr_parts;
-	ret = make_parts(b, pool, &used, &attr);
+	ret = batcher_make_parts(b, pool, &used, &attr);
 	if (ret)
-		release(b);
+		batcher_release(b);
 	else
 		*bp = b;
 	return ret;
@@ -292,7 +292,7 @@ void rnl_batcher_destroy(struct rnl_batcher *b)
 		return;
 	}
 	(void)rnl__latch_wait(rnl__batcher_busy(b), b->pool->spin_ns, RNL__NEVER);
-	release(b);
+	batcher_release(b);
 }
 
 /* ---- figures --------------------------------------------------------------- */

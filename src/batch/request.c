@@ -186,7 +186,7 @@ static unsigned choose(struct rnl_batcher *b)
 	return own;
 }
 
-static int reserve(struct rnl_batcher *all, struct rnl_request *request, size_t bytes)
+static int request_reserve(struct rnl_batcher *all, struct rnl_request *request, size_t bytes)
 {
 	int ret = check_reserve(all, request, bytes);
 	unsigned first;
@@ -211,13 +211,13 @@ static int reserve(struct rnl_batcher *all, struct rnl_request *request, size_t 
 
 int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
 {
-	return reserve(b, request, bytes);
+	return request_reserve(b, request, bytes);
 }
 
 int rnl_batcher_reserve_wait(struct rnl_batcher *b, struct rnl_request *request, size_t bytes,
 			     int64_t timeout_ns)
 {
-	int ret = reserve(b, request, bytes);
+	int ret = request_reserve(b, request, bytes);
 	uint64_t deadline;
 	bool late = false;
 
@@ -228,7 +228,7 @@ int rnl_batcher_reserve_wait(struct rnl_batcher *b, struct rnl_request *request,
 		struct rnl__bell *bell = &b->pool->space_batch;
 		uint32_t listened = rnl__bell_listen(bell);
 
-		ret = reserve(b, request, bytes);
+		ret = request_reserve(b, request, bytes);
 		if (ret != -EAGAIN)
 			return ret;
 		if (late)

@@ -48,7 +48,7 @@ static struct rnl__batch *idle_of(struct rnl_batcher *b, uint64_t word)
  * Submits a batch, which `busy` counts; NULL: there is none, and the count is dropped.  The pool
  * takes the job even if it is full or closed.  If the device has failed, the job fails.
  */
-static void submit(struct rnl_batcher *b, struct rnl__batch *batch)
+static void schedule_submit(struct rnl_batcher *b, struct rnl__batch *batch)
 {
 	if (batch)
 		rnl__submit_surely(b->pool, &batch->job, batch->home);
@@ -88,7 +88,7 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
-	submit(b, batch);
+	schedule_submit(b, batch);
 	rnl__pool_operation_end(pool);
 }
 
@@ -125,7 +125,7 @@ void rnl__schedule_taken(struct rnl_batcher *b, bool more)
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
-	submit(b, batch);
+	schedule_submit(b, batch);
 }
 
 void rnl__schedule_ended(struct rnl__batch *batch)
@@ -143,5 +143,5 @@ void rnl__schedule_ended(struct rnl__batch *batch)
 		 */
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
-	submit(b, again ? batch : NULL);
+	schedule_submit(b, again ? batch : NULL);
 }

@@ -198,7 +198,7 @@ static int open_next(struct rnl_batcher *b, uint64_t round)
 
 /* ---- reserving ------------------------------------------------------------- */
 
-static bool fits(const struct rnl_batcher *b, uint64_t word, uint32_t units)
+static bool slab_fits(const struct rnl_batcher *b, uint64_t word, uint32_t units)
 {
 	return rnl__slab_slots(word) < b->nr_slots &&
 	       units <= b->nr_units - rnl__slab_units(word);
@@ -256,7 +256,7 @@ static int make_room(struct rnl_batcher *b, struct rnl__slab *slab, uint64_t rou
 {
 	if (!rnl__slab_is(word, RNL__SLAB_OPEN, round))
 		return open_next(b, round);
-	if (fits(b, word, units))
+	if (slab_fits(b, word, units))
 		return raise_limit(b, slab, round, word);
 	return close_slab(b, slab, word, round) ? open_next(b, round) : 0;
 }
@@ -274,7 +274,7 @@ int rnl__slab_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t
 		const uint64_t limit = atomic_load_explicit(&slab->limit, memory_order_acquire);
 		uint64_t word = rnl__peek(&slab->word);
 
-		while (rnl__slab_is(word, RNL__SLAB_OPEN, round) && fits(b, word, units) &&
+		while (rnl__slab_is(word, RNL__SLAB_OPEN, round) && slab_fits(b, word, units) &&
 		       rnl__slab_limit(round, rnl__slab_slots(word)) < limit) {
 			/* [batch.R1] acquire: the slab as it became free; pairs with [batch.S2] */
 			if (atomic_compare_exchange_weak_explicit(&slab->word, &word,

@@ -27,12 +27,12 @@
  */
 #define LOOKS 24u
 
-static bool has_space(const struct rnl__batch *batch)
+static bool take_has_space(const struct rnl__batch *batch)
 {
 	return batch->nr < batch->batcher->max_batch;
 }
 
-static void add(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t slot)
+static void take_add(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t slot)
 {
 	rnl__tsan_acquire(&slab->slots[slot]);
 	batch->slab = slab;
@@ -62,7 +62,7 @@ static void take_late(struct rnl__batch *batch)
 	struct rnl_request **at = &b->late_first;
 
 	collect_late(b);
-	while (*at && has_space(batch)) {
+	while (*at && take_has_space(batch)) {
 		struct rnl_request *request = *at;
 		struct rnl__slab *slab = &b->slabs[request->slab];
 
@@ -71,7 +71,7 @@ static void take_late(struct rnl__batch *batch)
 			continue;
 		}
 		*at = request->job.link;
-		add(batch, slab, request->slot);
+		take_add(batch, slab, request->slot);
 	}
 }
 
@@ -109,13 +109,13 @@ static uint64_t look_at(struct rnl__slot *slot, uint64_t round, unsigned *looks)
 }
 
 /* On return the slab may be in its next round, unless the batch has slots of it. */
-static void take_slot(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t index,
-		      uint64_t round, unsigned *looks)
+static void batch_take_slot(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t index,
+			    uint64_t round, unsigned *looks)
 {
 	const uint64_t state = look_at(&slab->slots[index], round, looks);
 
 	if (state == rnl__slot_state(round, RNL__SLOT_COMMITTED)) {
-		add(batch, slab, index);
+		take_add(batch, slab, index);
 	} else if (state == rnl__slot_state(round, RNL__SLOT_CANCELLED)) {
 		rnl__tsan_acquire(&slab->slots[index]);
 		rnl__slab_release(batch->batcher, slab, 1);
@@ -143,8 +143,8 @@ static bool take_in_order(struct rnl__batch *batch)
 			nr = rnl__slab_slots(word);
 		if (b->seen < nr && batch->slab && batch->slab != slab)
 			return true;
-		for (; b->seen < nr && has_space(batch); b->seen++)
-			take_slot(batch, slab, b->seen, round, &looks);
+		for (; b->seen < nr && take_has_space(batch); b->seen++)
+			batch_take_slot(batch, slab, b->seen, round, &looks);
 		if (b->seen < nr)
 			return true;
 		if (round == open)
@@ -159,7 +159,7 @@ bool rnl__batch_take(struct rnl__batch *batch)
 	bool more = true;
 
 	take_late(batch);
-	if (has_space(batch))
+	if (take_has_space(batch))
 		more = take_in_order(batch);
 	return more || batch->batcher->late_first;
 }

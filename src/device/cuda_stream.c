@@ -153,7 +153,8 @@ int rnl__cuda_stream_wait(uint64_t deadline)
 /* ---- work beside a private stream ------------------------------------------ */
 
 /* One stream waits, on the device, for what another has now. */
-static cudaError_t join(struct cuda_stream *stream, cudaStream_t waits, cudaStream_t for_this)
+static cudaError_t cuda_stream_join(struct cuda_stream *stream, cudaStream_t waits,
+				    cudaStream_t for_this)
 {
 	cudaError_t code = cudaEventRecord(stream->joins, for_this);
 
@@ -167,7 +168,7 @@ int rnl__cuda_stream_stray(void)
 
 	if (ret)
 		return ret < 0 ? ret : 0;
-	ret = rnl__cuda_own_result(join(stream, stream->own, cudaStreamPerThread));
+	ret = rnl__cuda_own_result(cuda_stream_join(stream, stream->own, cudaStreamPerThread));
 	return ret ? ret : 1;
 }
 
@@ -177,5 +178,6 @@ int rnl__cuda_stream_divert(bool on)
 	const cudaStream_t to = on ? cudaStreamPerThread : stream->own;
 
 	stream->base.native = to;
-	return rnl__cuda_own_result(join(stream, to, on ? stream->own : cudaStreamPerThread));
+	return rnl__cuda_own_result(
+		cuda_stream_join(stream, to, on ? stream->own : cudaStreamPerThread));
 }

@@ -35,7 +35,7 @@ struct page {
 };
 
 /* A label's value: backslash, quote and newline are escaped. */
-static void put_label(const struct page *p)
+static void metrics_put_label(const struct page *p)
 {
 	fputs("pool=\"", p->out);
 	for (const char *c = p->pool; *c; c++) {
@@ -53,11 +53,11 @@ static void put_head(const struct page *p, const char *name, const char *type, c
 }
 
 /* A figure; @part: behind its name; @label: a second one, or NULL. */
-static void put(const struct page *p, const char *name, const char *part, const char *label,
-		const char *value, uint64_t figure)
+static void metrics_put(const struct page *p, const char *name, const char *part, const char *label,
+			const char *value, uint64_t figure)
 {
 	fprintf(p->out, "rnl_%s%s{", name, part);
-	put_label(p);
+	metrics_put_label(p);
 	if (label)
 		fprintf(p->out, ",%s=\"%s\"", label, value);
 	fprintf(p->out, "} %" PRIu64 "\n", figure);
@@ -70,7 +70,7 @@ static void put_of_worker(const struct page *p, const char *name, const struct r
 	char device[RNL__DEVICE_NAME_BYTES];
 
 	fprintf(p->out, "rnl_%s{", name);
-	put_label(p);
+	metrics_put_label(p);
 	if (w->index == RNL__KEEPER) {
 		fprintf(p->out, ",worker=\"keeper\"} %" PRIu64 "\n", figure);
 		return;
@@ -84,7 +84,7 @@ static void put_one(const struct page *p, const char *name, const char *type, co
 		    uint64_t figure)
 {
 	put_head(p, name, type, help);
-	put(p, name, "", NULL, NULL, figure);
+	metrics_put(p, name, "", NULL, NULL, figure);
 }
 
 /* A figure of each worker. */
@@ -108,13 +108,13 @@ static void put_histogram(const struct page *p, const char *name, const struct r
 	put_head(p, name, "histogram", help);
 	for (unsigned bits = FIRST_BITS; bits <= LAST_BITS; bits++) {
 		snprintf(end, sizeof(end), SECONDS, seconds(UINT64_C(1) << bits));
-		put(p, name, "_bucket", "le", end, rnl__hist_below(sum, bits));
+		metrics_put(p, name, "_bucket", "le", end, rnl__hist_below(sum, bits));
 	}
-	put(p, name, "_bucket", "le", "+Inf", sum->total);
+	metrics_put(p, name, "_bucket", "le", "+Inf", sum->total);
 	fprintf(p->out, "rnl_%s_sum{", name);
-	put_label(p);
+	metrics_put_label(p);
 	fprintf(p->out, "} " SECONDS "\n", seconds(sum->sum_ns));
-	put(p, name, "_count", NULL, NULL, sum->total);
+	metrics_put(p, name, "_count", NULL, NULL, sum->total);
 }
 
 static void put_health(const struct page *p, struct rnl_pool *pool)
@@ -177,13 +177,13 @@ static void put_guard(const struct page *p)
 	put_head(p, "guard_findings_total", "counter",
 		 "Functions in which guard has found something.");
 	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
-		put(p, "guard_findings_total", "", "kind", found[i].kind, found[i].nr);
+		metrics_put(p, "guard_findings_total", "", "kind", found[i].kind, found[i].nr);
 	put_one(p, "guard_called_again_total", "counter", "Calls that guard had to make twice.",
 		stats->guard_twice);
 	put_head(p, "guard_unwatched_total", "counter", "Runs of functions not watched yet: "
 		 "the pool was not quiet, or they are too many.");
-	put(p, "guard_unwatched_total", "", "reason", "not_quiet", stats->guard_postponed);
-	put(p, "guard_unwatched_total", "", "reason", "too_many", stats->guard_beyond);
+	metrics_put(p, "guard_unwatched_total", "", "reason", "not_quiet", stats->guard_postponed);
+	metrics_put(p, "guard_unwatched_total", "", "reason", "too_many", stats->guard_beyond);
 }
 
 static void put_all(const struct page *p, struct rnl_pool *pool)

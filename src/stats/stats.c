@@ -129,7 +129,7 @@ static uint64_t busy_for(struct rnl__worker *w, uint64_t now, const struct rnl_j
 	return *job && now > since ? now - since : 0;
 }
 
-static void look_at(struct rnl__worker *w, uint64_t now, struct rnl_health *health)
+static void stats_look_at(struct rnl__worker *w, uint64_t now, struct rnl_health *health)
 {
 	const struct rnl_job *job;
 	bool on_device;
@@ -175,8 +175,8 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 		return ret;
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
-		look_at(&pool->workers[i], now, &health);
-	look_at(&pool->keeper.self, now, &health);
+		stats_look_at(&pool->workers[i], now, &health);
+	stats_look_at(&pool->keeper.self, now, &health);
 	health.queued = rnl__pool_queued(pool);
 	rnl__holds_list(pool, add_wait, &waits);
 	health.held = waits.nr;

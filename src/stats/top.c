@@ -141,7 +141,7 @@ static int open_socket(struct rnl__top *t)
 
 /* ---- start and stop ------------------------------------------------------ */
 
-static int end_running(struct rnl_pool *pool)
+static int top_end_running(struct rnl_pool *pool)
 {
 	struct rnl__top *t;
 
@@ -160,12 +160,12 @@ static int end_running(struct rnl_pool *pool)
 }
 
 /* For a pool that is destroyed. */
-static void end_if_any(struct rnl_pool *pool)
+static void top_end_if_any(struct rnl_pool *pool)
 {
-	(void)end_running(pool);
+	(void)top_end_running(pool);
 }
 
-static int start(struct rnl_pool *pool, const char *path)
+static int top_start(struct rnl_pool *pool, const char *path)
 {
 	struct rnl__top *t = pool->top ? NULL : calloc(1, sizeof(*t));
 	int ret;
@@ -188,7 +188,7 @@ static int start(struct rnl_pool *pool, const char *path)
 		return ret;
 	}
 	pool->top = t;
-	pool->end_top = end_if_any;
+	pool->end_top = top_end_if_any;
 	return 0;
 }
 
@@ -206,7 +206,7 @@ int rnl_top_start(struct rnl_pool *pool, const char *path)
 		return rnl__invalid(&pool->log, START ": path has %zu bytes, and %zu at most name a "
 				    "socket", strlen(path), most);
 	pthread_mutex_lock(&pool->topping);
-	ret = start(pool, path);
+	ret = top_start(pool, path);
 	pthread_mutex_unlock(&pool->topping);
 	return ret;
 }
@@ -216,5 +216,5 @@ int rnl_top_stop(struct rnl_pool *pool)
 	RNL__UNCANCELLED();
 	const int ret = rnl__pool_given(pool, "rnl_top_stop()");
 
-	return ret ? ret : end_running(pool);
+	return ret ? ret : top_end_running(pool);
 }

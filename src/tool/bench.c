@@ -46,7 +46,7 @@ struct figures {
 	unsigned nr_levels;
 };
 
-static struct rnl_pool *make_pool(const struct bench_machine *m, unsigned workers)
+static struct rnl_pool *bench_make_pool(const struct bench_machine *m, unsigned workers)
 {
 	return tool_pool((struct rnl_pool_attr){ .device = m->device, .nr_workers = workers });
 }
@@ -66,9 +66,9 @@ static unsigned nr_levels(unsigned first, unsigned workers)
 	return nr;
 }
 
-static void measure(const struct bench_machine *m, unsigned workers, struct figures *f)
+static void bench_measure(const struct bench_machine *m, unsigned workers, struct figures *f)
 {
-	struct rnl_pool *pool = make_pool(m, workers);
+	struct rnl_pool *pool = bench_make_pool(m, workers);
 	const unsigned nr_devices = (unsigned)rnl_pool_nr_devices(pool);
 
 	tool_progress_begin(BENCH_RUNS * (3 + nr_levels(nr_devices, workers)));
@@ -79,7 +79,7 @@ static void measure(const struct bench_machine *m, unsigned workers, struct figu
 	rnl_pool_destroy(pool);
 	/* Each device has a worker. */
 	for (unsigned w = nr_devices; f->nr_levels < LEVELS_MAX; w = next_level(w, workers)) {
-		pool = make_pool(m, w);
+		pool = bench_make_pool(m, w);
 		f->levels[f->nr_levels++] = (struct level){ w, bench_j(m, pool, w) };
 		rnl_pool_destroy(pool);
 		if (w == workers)
@@ -87,7 +87,7 @@ static void measure(const struct bench_machine *m, unsigned workers, struct figu
 	}
 }
 
-static void print_machine(const struct bench_machine *m)
+static void bench_print_machine(const struct bench_machine *m)
 {
 	printf("device:   %s; this process may use %u CPUs\n",
 	       m->info.cuda ? m->info.name : "host (no GPU)", tool_cpus());
@@ -101,7 +101,7 @@ static void print_rate(const struct bench_spread *rate)
 	printf("%10.0f per second   %.0f to %.0f\n", rate->median, rate->low, rate->high);
 }
 
-static void print_times(const struct bench_times *times)
+static void bench_print_times(const struct bench_times *times)
 {
 	printf("%10.1f us           %.1f to %.1f; p99 %.1f\n", times->p50_us.median,
 	       times->p50_us.low, times->p50_us.high, times->p99_us);
@@ -114,9 +114,9 @@ static void print(unsigned workers, const struct figures *f)
 	printf("empty jobs, %2u worker%s     ", workers, workers == 1 ? " " : "s");
 	print_rate(&f->empty_per_second);
 	printf("submit to wait, empty job  ");
-	print_times(&f->empty);
+	bench_print_times(&f->empty);
 	printf("submit to wait, a kernel   ");
-	print_times(&f->kernel);
+	bench_print_times(&f->kernel);
 	for (unsigned i = 0; i < f->nr_levels; i++) {
 		printf("J, %2u worker%s              ", f->levels[i].workers,
 		       f->levels[i].workers == 1 ? " " : "s");
@@ -135,7 +135,7 @@ static void json_spread(const char *name, const char *low, const char *high,
 	tool_json_number(high, spread->high);
 }
 
-static void json_times(const char *name, const struct bench_times *times)
+static void bench_json_times(const char *name, const struct bench_times *times)
 {
 	tool_json_object(name);
 	json_spread("p50_us", "p50_low_us", "p50_high_us", &times->p50_us);
@@ -143,7 +143,7 @@ static void json_times(const char *name, const struct bench_times *times)
 	tool_json_close();
 }
 
-static void json(const struct bench_machine *m, unsigned workers, const struct figures *f)
+static void bench_json(const struct bench_machine *m, unsigned workers, const struct figures *f)
 {
 	tool_json_object(NULL);
 	tool_json_text("device", m->info.cuda ? "cuda" : "host");
@@ -155,8 +155,8 @@ static void json(const struct bench_machine *m, unsigned workers, const struct f
 	tool_json_integer("workers", workers);
 	json_spread("empty_jobs_per_second", "empty_jobs_per_second_low",
 		    "empty_jobs_per_second_high", &f->empty_per_second);
-	json_times("empty_job", &f->empty);
-	json_times("kernel", &f->kernel);
+	bench_json_times("empty_job", &f->empty);
+	bench_json_times("kernel", &f->kernel);
 	tool_json_array("j");
 	for (unsigned i = 0; i < f->nr_levels; i++) {
 		tool_json_object(NULL);
@@ -192,10 +192,10 @@ int tool_bench(int argc, char **argv)
 	if (status)
 		return status;
 	if (!as_json)
-		print_machine(&m);
-	measure(&m, workers, &figures);
+		bench_print_machine(&m);
+	bench_measure(&m, workers, &figures);
 	if (as_json)
-		json(&m, workers, &figures);
+		bench_json(&m, workers, &figures);
 	else
 		print(workers, &figures);
 	return TOOL_YES;

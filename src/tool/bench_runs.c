@@ -27,7 +27,7 @@
 #define J_WORDS 1024
 #define J_THREADS 256
 
-static void *get(size_t nr, size_t bytes)
+static void *runs_get(size_t nr, size_t bytes)
 {
 	void *mem = calloc(nr, bytes);
 
@@ -68,7 +68,7 @@ struct ring {
 };
 
 /* Return: jobs per second, from the first submit until all are done. */
-static double run(struct ring *ring, unsigned ms)
+static double runs_run(struct ring *ring, unsigned ms)
 {
 	const uint64_t start = tool_now(), end = start + ms * 1000000ull, before = ring->submitted;
 	unsigned at = 0;
@@ -118,9 +118,9 @@ static struct bench_spread runs(struct ring *ring, unsigned ms)
 	double rates[BENCH_RUNS];
 	uint64_t nr_run = 0;
 
-	run(ring, ms / 10 + 1);		/* warms up */
+	runs_run(ring, ms / 10 + 1);		/* warms up */
 	for (unsigned i = 0; i < BENCH_RUNS; i++) {
-		rates[i] = run(ring, ms);
+		rates[i] = runs_run(ring, ms);
 		tool_progress_step();
 	}
 	for (unsigned i = 0; i < ring->nr; i++)
@@ -143,7 +143,7 @@ struct bench_spread bench_empty(const struct bench_machine *m, struct rnl_pool *
 	struct ring ring = { .pool = pool, .nr = EMPTY_RING };
 	struct bench_spread rate;
 
-	ring.slots = get(ring.nr, sizeof(*ring.slots));
+	ring.slots = runs_get(ring.nr, sizeof(*ring.slots));
 	for (unsigned i = 0; i < ring.nr; i++)
 		tool_must(rnl_job_init(&ring.slots[i].job, nothing), "a job");
 	rate = runs(&ring, m->run_ms);
@@ -194,7 +194,7 @@ static unsigned one_run(const struct bench_machine *m, struct rnl_pool *pool, st
 
 struct bench_times bench_one(const struct bench_machine *m, struct rnl_pool *pool, bool kernel)
 {
-	double *us = get((size_t)SAMPLES_MAX * BENCH_RUNS, sizeof(*us)), medians[BENCH_RUNS];
+	double *us = runs_get((size_t)SAMPLES_MAX * BENCH_RUNS, sizeof(*us)), medians[BENCH_RUNS];
 	struct one one = { .stamp = NULL };
 	struct bench_times times;
 	unsigned nr = 0;
@@ -264,7 +264,7 @@ struct bench_spread bench_j(const struct bench_machine *m, struct rnl_pool *pool
 	uint32_t *dev[RNL_DEVICES_MAX];
 	struct bench_spread rate;
 
-	ring.slots = get(ring.nr, sizeof(*ring.slots));
+	ring.slots = runs_get(ring.nr, sizeof(*ring.slots));
 	for (unsigned i = 0; i < nr_devices; i++)
 		dev[i] = tool_device_memory(pool, i, (ring.nr / nr_devices + 1) * bytes);
 	for (unsigned i = 0; i < ring.nr; i++) {

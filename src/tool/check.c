@@ -54,7 +54,7 @@ static const char doc[] =
 
 /* ---- printing ------------------------------------------------------------ */
 
-static void print_machine(const struct check_machine *m)
+static void check_print_machine(const struct check_machine *m)
 {
 	if (!m->info.cuda && !m->cuda.nr_devices)
 		printf("No GPU answers here: %s.  This is about the host device.\n",
@@ -116,7 +116,7 @@ static void json_all(const struct check_machine *m, enum check_answer answer)
 
 /* ---- the command --------------------------------------------------------- */
 
-static int look(struct check_machine *m)
+static int check_look(struct check_machine *m)
 {
 	int ret;
 
@@ -193,11 +193,11 @@ int tool_check(int argc, char **argv)
 		return status;
 	status = tool_begin(m.device, &m.info);
 	if (!status)
-		status = look(&m);
+		status = check_look(&m);
 	if (status)
 		return status;
 	if (!json)
-		print_machine(&m);
+		check_print_machine(&m);
 	experiment(&m);
 	answer = together();
 	if (json)

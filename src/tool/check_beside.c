@@ -39,7 +39,7 @@ static int launch_hold(struct trial *trial)
 	return rnl_launch(&tool_hold, one, one, &args);
 }
 
-static int hold(struct rnl_job *job)
+static int beside_hold(struct rnl_job *job)
 {
 	struct trial *trial = rnl_container_of(job, struct trial, holder);
 	const int ret = check_party(&trial->party);
@@ -47,7 +47,7 @@ static int hold(struct rnl_job *job)
 	return ret ? ret : launch_hold(trial);
 }
 
-static int copy(struct rnl_job *job)
+static int beside_copy(struct rnl_job *job)
 {
 	struct trial *trial = rnl_container_of(job, struct trial, copier);
 	const int ret = check_party(&trial->party);
@@ -69,7 +69,7 @@ static int hold_and_copy(struct rnl_job *job)
 	return ret;
 }
 
-static void begin(struct trial *trial)
+static void beside_begin(struct trial *trial)
 {
 	for (unsigned i = 0; i < TOOL_HOLD_WORDS; i++)
 		trial->words[i] = 0;
@@ -87,16 +87,16 @@ static bool let_go(struct trial *trial)
 
 static bool copy_passes(struct trial *trial)
 {
-	begin(trial);
-	check_submit(trial->m->pool, &trial->holder, hold);
-	check_submit(trial->m->pool, &trial->copier, copy);
+	beside_begin(trial);
+	check_submit(trial->m->pool, &trial->holder, beside_hold);
+	check_submit(trial->m->pool, &trial->copier, beside_copy);
 	tool_wait(&trial->copier, "a copy beside a kernel");
 	return let_go(trial);
 }
 
 static bool call_returns(struct trial *trial)
 {
-	begin(trial);
+	beside_begin(trial);
 	check_submit(trial->m->pool, &trial->holder, hold_and_copy);
 	(void)check_await(&trial->issued, TOOL_WAIT_NS);
 	return let_go(trial);

@@ -37,14 +37,14 @@ struct both {
 
 static const struct rnl_dim one = { 1, 1, 1 };
 
-static int stamp(uint64_t *at)
+static int both_stamp(uint64_t *at)
 {
 	const struct tool_stamp_args args = { at };
 
 	return rnl_launch(&tool_stamp, one, one, &args);
 }
 
-static int issue(struct rnl_job *job)
+static int both_issue(struct rnl_job *job)
 {
 	struct both_way *way = rnl_container_of(job, struct both_way, job);
 	const struct tool_hold_args args = { way->words, way->both->m->patience_ns };
@@ -53,17 +53,17 @@ static int issue(struct rnl_job *job)
 	if (!ret)
 		ret = rnl_launch(&tool_hold, one, one, &args);
 	if (!ret)
-		ret = stamp(&way->stamps[0]);
+		ret = both_stamp(&way->stamps[0]);
 	for (unsigned i = 0; i < COPIES && !ret; i++)
 		ret = rnl_copy(way->to, way->from, COPY_BYTES);
 	if (!ret)
-		ret = stamp(&way->stamps[1]);
+		ret = both_stamp(&way->stamps[1]);
 	check_set(&way->issued, 1);
 	return ret;
 }
 
 /* @ways: bits.  Return: ms of the device, from the first stamp to the last. */
-static double run(struct both *both, unsigned ways)
+static double both_run(struct both *both, unsigned ways)
 {
 	uint64_t begin = UINT64_MAX, end = 0;
 
@@ -74,7 +74,7 @@ static double run(struct both *both, unsigned ways)
 		way->issued = 0;
 		way->words[TOOL_HOLD_LET_GO] = 0;
 		if (ways & 1 << i)
-			check_submit(both->m->pool, &way->job, issue);
+			check_submit(both->m->pool, &way->job, both_issue);
 	}
 	for (unsigned i = 0; i < WAYS; i++)
 		if (ways & 1 << i)
@@ -93,8 +93,8 @@ static double run(struct both *both, unsigned ways)
 	return (double)(end - begin) / 1e6;
 }
 
-static void tell(const struct check_machine *m, struct check *check, double in, double out,
-		 double both)
+static void both_tell(const struct check_machine *m, struct check *check, double in, double out,
+		      double both)
 {
 	const double gb = (double)COPIES * COPY_BYTES / 1e6;	/* per ms: GB/s */
 	const double gain = both > 0 ? (in + out) / both : 0;
@@ -131,13 +131,13 @@ void check_both(const struct check_machine *m, struct check *check)
 		way->to = i == IN ? device : host;
 		way->from = i == IN ? host : device;
 	}
-	run(&both, 1 << IN | 1 << OUT);		/* warms up */
+	both_run(&both, 1 << IN | 1 << OUT);		/* warms up */
 	for (unsigned i = 0; i < CHECK_RUNS; i++)
 		for (unsigned ways = 1; ways < 1 << WAYS; ways++)
-			ms[ways][i] = run(&both, ways);
-	tell(m, check, check_median(ms[1 << IN], CHECK_RUNS),
-	     check_median(ms[1 << OUT], CHECK_RUNS),
-	     check_median(ms[1 << IN | 1 << OUT], CHECK_RUNS));
+			ms[ways][i] = both_run(&both, ways);
+	both_tell(m, check, check_median(ms[1 << IN], CHECK_RUNS),
+		  check_median(ms[1 << OUT], CHECK_RUNS),
+		  check_median(ms[1 << IN | 1 << OUT], CHECK_RUNS));
 	for (unsigned i = 0; i < WAYS; i++) {
 		const struct both_way *way = &both.ways[i];
 

@@ -36,7 +36,7 @@ struct meeting {
 
 static const struct rnl_dim one = { 1, 1, 1 };
 
-static int clear(struct rnl_job *job)
+static int meet_clear(struct rnl_job *job)
 {
 	return rnl_fill(((struct meeting *)job->user)->come, 0, sizeof(uint32_t));
 }
@@ -81,12 +81,12 @@ static unsigned peak(const struct meeting *meeting)
 	return most;
 }
 
-static unsigned meet(struct meeting *meeting)
+static unsigned meet_run(struct meeting *meeting)
 {
 	const unsigned nr = meeting->m->nr_workers;
 	struct rnl_job clearing;
 
-	tool_must(rnl_job_init(&clearing, clear), "a job");
+	tool_must(rnl_job_init(&clearing, meet_clear), "a job");
 	clearing.user = meeting;
 	tool_submit(meeting->m->pool, &clearing);
 	tool_wait(&clearing, "clearing a word");
@@ -185,10 +185,10 @@ void check_meet(const struct check_machine *m, struct check *streams, struct che
 	meeting.m = m;
 	meeting.come = tool_device_memory(m->pool, 0, sizeof(uint32_t));
 	meeting.stamps = tool_pinned(m->pool, sizeof(uint64_t) * 3 * m->nr_workers);
-	meet(&meeting);		/* CUDA loads a kernel when it is first launched */
+	meet_run(&meeting);		/* CUDA loads a kernel when it is first launched */
 	start = tool_now();
 	while (nr < CHECK_RUNS && (nr < RUNS_MIN || tool_now() - start < BUDGET_NS))
-		peaks[nr++] = meet(&meeting);
+		peaks[nr++] = meet_run(&meeting);
 	together = check_median(peaks, nr);
 	tell_streams(&meeting, streams, together);
 	tell_kernels(m, kernels, together);

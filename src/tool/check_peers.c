@@ -23,7 +23,7 @@ struct move {
 	unsigned turns;
 };
 
-static int move(struct rnl_job *job)
+static int peers_move(struct rnl_job *job)
 {
 	const struct move *m = rnl_container_of(job, struct move, job);
 	int ret = 0;
@@ -40,7 +40,7 @@ static uint64_t carry(struct rnl_pool *pool, unsigned device, void *to, const vo
 	struct move m = { .to = to, .from = from, .turns = turns };
 	const uint64_t begin = tool_now();
 
-	tool_must(rnl_job_init(&m.job, move), "a job");
+	tool_must(rnl_job_init(&m.job, peers_move), "a job");
 	tool_must(rnl_job_device(&m.job, (int)device), "a job on a device");
 	tool_submit(pool, &m.job);
 	tool_wait(&m.job, "a copy between devices");
@@ -90,7 +90,7 @@ static void try_pair(struct peers *p, unsigned from, unsigned to)
 		p->least = rate;
 }
 
-static void tell(const struct check_machine *m, const struct peers *p, struct check *peers)
+static void peers_tell(const struct check_machine *m, const struct peers *p, struct check *peers)
 {
 	check_figure(peers, "pairs", p->nr_pairs);
 	check_figure(peers, "direct", m->info.cuda ? p->nr_direct : p->nr_pairs);
@@ -143,7 +143,7 @@ void check_peers(const struct check_machine *m, struct check *peers)
 		for (unsigned j = 0; j < p.nr; j++)
 			if (i != j)
 				try_pair(&p, i, j);
-	tell(m, &p, peers);
+	peers_tell(m, &p, peers);
 	for (unsigned i = 0; i < p.nr; i++)
 		rnl_device_free(p.pool, p.mem[i]);
 	rnl_pinned_put(p.pool, p.seen);

@@ -28,7 +28,8 @@
 
 static const struct rnl_dim one = { 1, 1, 1 };
 
-static struct rnl_pool *make_pool(const struct check_machine *m, unsigned workers, unsigned urgent)
+static struct rnl_pool *urgent_make_pool(const struct check_machine *m, unsigned workers,
+					 unsigned urgent)
 {
 	return tool_pool((struct rnl_pool_attr){
 		.device = m->first, .nr_workers = workers, .nr_urgent = urgent,
@@ -108,7 +109,7 @@ static double sample(struct flood *flood, struct rnl_pool *pool, bool urgent)
 static void on_gpu(const struct check_machine *m, struct check *check)
 {
 	static struct flood flood;
-	struct rnl_pool *pool = make_pool(m, FLOODERS + 1, 1);
+	struct rnl_pool *pool = urgent_make_pool(m, FLOODERS + 1, 1);
 	double urgent[CHECK_RUNS], usual[CHECK_RUNS], urgent_us, usual_us;
 
 	flood.m = m;
@@ -176,7 +177,7 @@ static void queue_job(struct rnl_pool *pool, struct queue *queue, struct rnl_job
 static void on_host(const struct check_machine *m, struct check *check)
 {
 	static struct queue queue;
-	struct rnl_pool *pool = make_pool(m, 1, 0);
+	struct rnl_pool *pool = urgent_make_pool(m, 1, 0);
 
 	queue_job(pool, &queue, &queue.first, keep_worker);
 	(void)check_await(&queue.runs, TOOL_WAIT_NS);

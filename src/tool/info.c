@@ -81,7 +81,7 @@ static const char *version_text(int version, char text[16])
 	return text;
 }
 
-static void print_machine(const struct machine *m)
+static void info_print_machine(const struct machine *m)
 {
 	const uint32_t v = rnl_version();
 	char text[16];
@@ -212,7 +212,7 @@ static void json_device(const struct machine *m, const struct device *d)
 
 /* ---- the command --------------------------------------------------------- */
 
-static int look(struct device *d, const char *name)
+static int info_look(struct device *d, const char *name)
 {
 	int ret;
 
@@ -233,7 +233,7 @@ static int print_all(const struct machine *m, bool json)
 		json_machine(m);
 		tool_json_array("devices");
 	} else {
-		print_machine(m);
+		info_print_machine(m);
 		if (!m->cuda.nr_devices)
 			printf("\nno GPU        %s\n", m->cuda.why_none);
 	}
@@ -242,7 +242,7 @@ static int print_all(const struct machine *m, bool json)
 		char name[24];
 
 		snprintf(name, sizeof(name), i < m->cuda.nr_devices ? "cuda:%d" : "host", i);
-		if (look(&d, name))
+		if (info_look(&d, name))
 			return TOOL_TROUBLE;
 		if (json)
 			json_device(m, &d);

@@ -49,7 +49,7 @@ static void put_text(const char *text)
 	putchar('"');
 }
 
-static void begin(const char *name)
+static void json_begin(const char *name)
 {
 	if (state.depth) {
 		bool *const empty = &state.empty[state.depth - 1];
@@ -68,9 +68,9 @@ static void begin(const char *name)
 	}
 }
 
-static void push(const char *name, char opening, char closing)
+static void json_push(const char *name, char opening, char closing)
 {
-	begin(name);
+	json_begin(name);
 	putchar(opening);
 	state.closing[state.depth] = closing;
 	state.empty[state.depth++] = true;
@@ -78,12 +78,12 @@ static void push(const char *name, char opening, char closing)
 
 void tool_json_object(const char *name)
 {
-	push(name, '{', '}');
+	json_push(name, '{', '}');
 }
 
 void tool_json_array(const char *name)
 {
-	push(name, '[', ']');
+	json_push(name, '[', ']');
 }
 
 void tool_json_close(void)
@@ -98,7 +98,7 @@ void tool_json_close(void)
 
 void tool_json_text(const char *name, const char *text)
 {
-	begin(name);
+	json_begin(name);
 	if (text)
 		put_text(text);
 	else
@@ -107,13 +107,13 @@ void tool_json_text(const char *name, const char *text)
 
 void tool_json_integer(const char *name, int64_t value)
 {
-	begin(name);
+	json_begin(name);
 	printf("%" PRId64, value);
 }
 
 void tool_json_number(const char *name, double value)
 {
-	begin(name);
+	json_begin(name);
 	if (isfinite(value))
 		printf("%.6g", value);
 	else
@@ -122,6 +122,6 @@ void tool_json_number(const char *name, double value)
 
 void tool_json_bool(const char *name, bool value)
 {
-	begin(name);
+	json_begin(name);
 	fputs(value ? "true" : "false", stdout);
 }

@@ -24,33 +24,33 @@ static __device__ __forceinline__ bool first(void)
 	return !blockIdx.x && !threadIdx.x;
 }
 
-static __device__ __forceinline__ void set(uint32_t *word, uint32_t value)
+static __device__ __forceinline__ void kernel_set(uint32_t *word, uint32_t value)
 {
 	__threadfence_system();
 	*(volatile uint32_t *)word = value;
 	__threadfence_system();
 }
 
-static __device__ __forceinline__ uint32_t get(const uint32_t *word)
+static __device__ __forceinline__ uint32_t kernel_get(const uint32_t *word)
 {
 	return *(const volatile uint32_t *)word;
 }
 
-static __global__ void hold(const struct tool_hold_args args)
+static __global__ void kernel_hold(const struct tool_hold_args args)
 {
 	const uint64_t start = now();
 	uint32_t let_go;
 
 	if (!first())
 		return;
-	set(&args.words[TOOL_HOLD_RUNS], 1);
+	kernel_set(&args.words[TOOL_HOLD_RUNS], 1);
 	do {
-		let_go = get(&args.words[TOOL_HOLD_LET_GO]);
+		let_go = kernel_get(&args.words[TOOL_HOLD_LET_GO]);
 	} while (!let_go && now() - start < args.patience_ns);
-	set(&args.words[TOOL_HOLD_ENDED], let_go ? TOOL_WAS_LET_GO : TOOL_RAN_OUT);
+	kernel_set(&args.words[TOOL_HOLD_ENDED], let_go ? TOOL_WAS_LET_GO : TOOL_RAN_OUT);
 }
 
-static __global__ void meet(const struct tool_meet_args args)
+static __global__ void kernel_meet(const struct tool_meet_args args)
 {
 	const uint64_t start = now();
 	uint64_t met;
@@ -58,7 +58,7 @@ static __global__ void meet(const struct tool_meet_args args)
 	if (!first())
 		return;
 	atomicAdd(args.come, 1);
-	while (get(args.come) < args.wanted && now() - start < args.patience_ns)
+	while (kernel_get(args.come) < args.wanted && now() - start < args.patience_ns)
 		;
 	met = now();
 	while (now() - met < TOOL_MEET_STAYS_NS)
@@ -67,34 +67,34 @@ static __global__ void meet(const struct tool_meet_args args)
 	args.stamps[1] = now();
 }
 
-static __global__ void stamp(const struct tool_stamp_args args)
+static __global__ void kernel_stamp(const struct tool_stamp_args args)
 {
 	if (first())
 		*args.stamp = now();
 }
 
-static __global__ void fill(const struct tool_fill_args args)
+static __global__ void kernel_fill(const struct tool_fill_args args)
 {
 	const uint64_t start = now();
 
 	if (args.runs && first())
-		set(args.runs, 1);
+		kernel_set(args.runs, 1);
 	while (now() - start < args.ns)
 		;
 }
 
-static __global__ void words(const struct tool_words_args args)
+static __global__ void kernel_words(const struct tool_words_args args)
 {
 	const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
 
 	args.words[i] = args.words[i] * TOOL_WORDS_A + TOOL_WORDS_C;
 }
 
-RNL_KERNEL(tool_hold, tool_hold_host, hold, struct tool_hold_args);
-RNL_KERNEL(tool_meet, tool_meet_host, meet, struct tool_meet_args);
-RNL_KERNEL(tool_stamp, tool_stamp_host, stamp, struct tool_stamp_args);
-RNL_KERNEL(tool_fill, tool_fill_host, fill, struct tool_fill_args);
-RNL_KERNEL(tool_words, tool_words_host, words, struct tool_words_args);
+RNL_KERNEL(tool_hold, tool_hold_host, kernel_hold, struct tool_hold_args);
+RNL_KERNEL(tool_meet, tool_meet_host, kernel_meet, struct tool_meet_args);
+RNL_KERNEL(tool_stamp, tool_stamp_host, kernel_stamp, struct tool_stamp_args);
+RNL_KERNEL(tool_fill, tool_fill_host, kernel_fill, struct tool_fill_args);
+RNL_KERNEL(tool_words, tool_words_host, kernel_words, struct tool_words_args);
 
 extern const bool tool_has_cuda_kernels = true;
 

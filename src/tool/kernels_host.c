@@ -13,7 +13,7 @@
 
 #define NAP_NS 20000
 
-static void nap(void)
+static void host_nap(void)
 {
 	const struct timespec ts = { .tv_nsec = NAP_NS };
 
@@ -21,12 +21,12 @@ static void nap(void)
 }
 
 /* release and acquire: a thread that sees the word set also sees what was done before */
-static void set(uint32_t *word, uint32_t value)
+static void host_set(uint32_t *word, uint32_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-static uint32_t get(const uint32_t *word)
+static uint32_t host_get(const uint32_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
@@ -39,10 +39,10 @@ void tool_hold_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 
 	(void)grid;
 	(void)block;
-	set(&args->words[TOOL_HOLD_RUNS], 1);
-	while (!(let_go = get(&args->words[TOOL_HOLD_LET_GO])) && tool_now() < end)
-		nap();
-	set(&args->words[TOOL_HOLD_ENDED], let_go ? TOOL_WAS_LET_GO : TOOL_RAN_OUT);
+	host_set(&args->words[TOOL_HOLD_RUNS], 1);
+	while (!(let_go = host_get(&args->words[TOOL_HOLD_LET_GO])) && tool_now() < end)
+		host_nap();
+	host_set(&args->words[TOOL_HOLD_ENDED], let_go ? TOOL_WAS_LET_GO : TOOL_RAN_OUT);
 }
 
 void tool_meet_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
@@ -54,11 +54,11 @@ void tool_meet_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 	(void)grid;
 	(void)block;
 	__atomic_fetch_add(args->come, 1, __ATOMIC_ACQ_REL);
-	while (get(args->come) < args->wanted && tool_now() < start + args->patience_ns)
-		nap();
+	while (host_get(args->come) < args->wanted && tool_now() < start + args->patience_ns)
+		host_nap();
 	met = tool_now();
 	while (tool_now() < met + TOOL_MEET_STAYS_NS)
-		nap();
+		host_nap();
 	args->stamps[0] = start;
 	args->stamps[1] = tool_now();
 }
@@ -78,9 +78,9 @@ void tool_fill_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)
 	(void)grid;
 	(void)block;
 	if (args->runs)
-		set(args->runs, 1);
+		host_set(args->runs, 1);
 	while (tool_now() < end)
-		nap();
+		host_nap();
 }
 
 void tool_words_host(struct rnl_dim grid, struct rnl_dim block, const void *arg)

@@ -68,7 +68,7 @@ static bool is_ignored(const struct linting *l, const struct lint_object *object
 	return false;
 }
 
-static void print_text(const struct lint_object *object, bool ignored)
+static void lint_print_text(const struct lint_object *object, bool ignored)
 {
 	for (unsigned use = 0; use < LINT_USES; use++) {
 		const struct lint_names *n = &object->uses[use];
@@ -105,7 +105,7 @@ static void print_json(const struct lint_object *object, bool found)
 	tool_json_close();
 }
 
-static void look_at(struct lint_object *object, void *arg)
+static void lint_look_at(struct lint_object *object, void *arg)
 {
 	struct linting *l = arg;
 	const bool ignored = is_ignored(l, object);
@@ -120,7 +120,7 @@ static void look_at(struct lint_object *object, void *arg)
 	if (l->json)
 		print_json(object, found);
 	else
-		print_text(object, ignored);
+		lint_print_text(object, ignored);
 	lint_object_free(object);
 }
 
@@ -148,7 +148,7 @@ static int lint(struct linting *l, char **paths, unsigned nr)
 		tool_json_array("objects");
 	}
 	for (unsigned i = 0; i < nr; i++)
-		good = lint_read(paths[i], look_at, l) && good;
+		good = lint_read(paths[i], lint_look_at, l) && good;
 	if (l->json) {
 		tool_json_close();
 		tool_json_integer("looked_at", l->nr_looked_at);

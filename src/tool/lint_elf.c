@@ -202,8 +202,8 @@ static bool has_imports(const struct lint_object *object)
 	return false;
 }
 
-static bool look_into(const struct reading *r, Elf *elf, const GElf_Ehdr *header, size_t size,
-		      struct lint_object *object)
+static bool elf_look_into(const struct reading *r, Elf *elf, const GElf_Ehdr *header, size_t size,
+			  struct lint_object *object)
 {
 	const bool relocatable = header->e_type == ET_REL;
 	struct seen_symbols seen = { 0 };
@@ -238,7 +238,7 @@ static bool read_elf(const struct reading *r, Elf *elf, size_t size)
 	if (!gelf_getehdr(elf, &header))
 		return trouble(r, "its header cannot be read: broken or truncated");
 	object = new_object(r);
-	if (!look_into(r, elf, &header, size, object)) {
+	if (!elf_look_into(r, elf, &header, size, object)) {
 		lint_object_free(object);
 		return false;
 	}

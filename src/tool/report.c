@@ -45,7 +45,7 @@ static double percent(uint64_t part, uint64_t of)
 enum known { ALL, LEAST, BOTH };
 
 /* A time, as a part of what has elapsed; @most: of BOTH. */
-static void print_times(enum known known, uint64_t least, uint64_t most, uint64_t elapsed)
+static void report_print_times(enum known known, uint64_t least, uint64_t most, uint64_t elapsed)
 {
 	char time[32];
 
@@ -59,7 +59,7 @@ static void print_line(const char *what, enum known known, uint64_t least, uint6
 		       uint64_t elapsed)
 {
 	printf("  %-34s ", what);
-	print_times(known, least, most, elapsed);
+	report_print_times(known, least, most, elapsed);
 }
 
 /* How long this number of jobs, or more, were on the device at once. */
@@ -127,8 +127,8 @@ static void print_workers(const struct report *r)
 			continue;
 		printf("  %-24s %10" PRIu64 " ", r->worker_names[i].text,
 		       r->overlap.worker_jobs[i]);
-		print_times(report_is_bounded(r) ? BOTH : ALL, r->overlap.worker_ns[i],
-			    r->most.worker_ns[i], r->overlap.elapsed_ns);
+		report_print_times(report_is_bounded(r) ? BOTH : ALL, r->overlap.worker_ns[i],
+				   r->most.worker_ns[i], r->overlap.elapsed_ns);
 	}
 }
 
@@ -146,8 +146,8 @@ static void print_devices(const struct report *r)
 		if (!r->device_names[i][0])
 			continue;
 		printf("  %-24s %10" PRIu64 " ", r->device_names[i], o->nr_jobs);
-		print_times(bounded ? BOTH : ALL, o->busy_ns, r->most_of_device[i].busy_ns,
-			    r->overlap.elapsed_ns);
+		report_print_times(bounded ? BOTH : ALL, o->busy_ns, r->most_of_device[i].busy_ns,
+				   r->overlap.elapsed_ns);
 		print_line("  copies and kernels at once", bounded ? LEAST : ALL,
 			   o->in_kernel_ns + o->out_kernel_ns - o->all_ns, 0,
 			   r->overlap.elapsed_ns);
@@ -181,7 +181,7 @@ const char *report_sampling(const struct report *r, char text[300])
 	return text;
 }
 
-static void print_text(const struct report *r)
+static void report_print_text(const struct report *r)
 {
 	char time[32], devices[24] = "", sampling[300];
 
@@ -212,7 +212,7 @@ struct wishes {
 	const char *html, *svg;
 };
 
-static int report(const char *path, const struct wishes *wishes)
+static int report_make(const char *path, const struct wishes *wishes)
 {
 	struct report *r = calloc(1, sizeof(*r));
 	int status;
@@ -229,7 +229,7 @@ static int report(const char *path, const struct wishes *wishes)
 	if (!status && wishes->json)
 		report_print_json(r);
 	else if (!status)
-		print_text(r);
+		report_print_text(r);
 	report_free(r);
 	free(r);
 	return status;
@@ -261,5 +261,5 @@ int tool_report(int argc, char **argv)
 		return status;
 	if (is_same_file(wishes.html, argv[first]) || is_same_file(wishes.svg, argv[first]))
 		return tool_misused("'%s' is the trace: give the picture another name", argv[first]);
-	return report(argv[first], &wishes);
+	return report_make(argv[first], &wishes);
 }

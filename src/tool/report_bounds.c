@@ -18,7 +18,7 @@
 #include "tool.h"
 
 /* By job; its call first, then its device times, then its flight. */
-static int by_job(const void *a, const void *b)
+static int bounds_by_job(const void *a, const void *b)
 {
 	static const int ranks[REPORT_NR_KINDS] = { [REPORT_JOB] = 1, [REPORT_MAYBE] = 2 };
 	const struct report_span *x = *(struct report_span *const *)a;
@@ -70,7 +70,7 @@ static bool find_windows(struct report *r)
 		if (kind == REPORT_CALL || kind == REPORT_JOB || kind == REPORT_MAYBE)
 			spans[nr++] = &r->spans[i];
 	}
-	qsort(spans, nr, sizeof(struct report_span *), by_job);
+	qsort(spans, nr, sizeof(struct report_span *), bounds_by_job);
 	make_windows(spans, nr);
 	free(spans);
 	return true;
@@ -80,8 +80,8 @@ static bool find_windows(struct report *r)
  * Computes the figures of the spans on a device, or on all of them: -1; @most: windows count as
  * jobs.
  */
-static int find(const struct report *r, int device, bool most, struct rnl_overlap_span *spans,
-		struct rnl_overlap *overlap)
+static int bounds_find(const struct report *r, int device, bool most,
+		       struct rnl_overlap_span *spans, struct rnl_overlap *overlap)
 {
 	size_t nr = 0;
 
@@ -119,9 +119,9 @@ static void level(struct rnl_overlap *least, struct rnl_overlap *most, bool miss
 static int find_both(struct report *r, int device, struct rnl_overlap_span *spans,
 		     struct rnl_overlap *least, struct rnl_overlap *most)
 {
-	int ret = find(r, device, false, spans, least);
+	int ret = bounds_find(r, device, false, spans, least);
 
-	ret = ret ? ret : find(r, device, true, spans, most);
+	ret = ret ? ret : bounds_find(r, device, true, spans, most);
 	if (!ret)
 		level(least, most, report_misses(r));
 	return ret;

@@ -22,7 +22,7 @@ static void put_trace(const struct report *r)
 	tool_json_close();
 }
 
-static void put_depth(const char *name, const struct rnl_overlap *o)
+static void report_json_put_depth(const char *name, const struct rnl_overlap *o)
 {
 	tool_json_array(name);
 	for (int i = 0; i <= RNL_OVERLAP_DEPTH; i++)
@@ -48,8 +48,8 @@ static void put_overlap(const struct rnl_overlap *o, const struct rnl_overlap *m
 	tool_json_integer("copies_in_and_kernels_ns", (int64_t)o->in_kernel_ns);
 	tool_json_integer("copies_out_and_kernels_ns", (int64_t)o->out_kernel_ns);
 	tool_json_integer("all_three_ns", (int64_t)o->all_ns);
-	put_depth("at_once_ns", o);
-	put_depth("at_once_most_ns", most);
+	report_json_put_depth("at_once_ns", o);
+	report_json_put_depth("at_once_most_ns", most);
 	tool_json_close();
 }
 

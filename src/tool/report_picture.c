@@ -106,7 +106,7 @@ static void put_legend(FILE *to)
 }
 
 /* Return: the least of 1, 2, 5, 10, ... that makes at most ten steps. */
-static double step_of(double span)
+static double picture_step_of(double span)
 {
 	double step = 1;
 
@@ -125,7 +125,7 @@ static void put_axis(FILE *to, const struct report_scale *s, double bottom)
 	const double span = s->end > s->begin ? (double)(s->end - s->begin) : 1;
 	const double unit = span >= 2e9 ? 1e9 : span >= 2e6 ? 1e6 : span >= 2e3 ? 1e3 : 1;
 	const char *name = span >= 2e9 ? "s" : span >= 2e6 ? "ms" : span >= 2e3 ? "us" : "ns";
-	const double step = span / unit > 1 ? step_of(span / unit) : span / unit;
+	const double step = span / unit > 1 ? picture_step_of(span / unit) : span / unit;
 
 	for (double at = 0; at * unit <= span * 1.0001; at += step) {
 		const double x = s->left + s->width * at * unit / span;
@@ -136,7 +136,7 @@ static void put_axis(FILE *to, const struct report_scale *s, double bottom)
 	}
 }
 
-static void put_label(FILE *to, const char *text, double y)
+static void picture_put_label(FILE *to, const char *text, double y)
 {
 	char shown[20];
 
@@ -156,11 +156,11 @@ static void put_row(FILE *to, const struct report *r, const struct report_scale 
 	report_shapes(to, r, &row, scale);
 }
 
-static void put_depth(FILE *to, const struct report *r, const struct report_scale *scale)
+static void picture_put_depth(FILE *to, const struct report *r, const struct report_scale *scale)
 {
 	unsigned most;
 
-	put_label(to, "jobs at once", DEPTH_TOP + DEPTH_HEIGHT / 2 + 4);
+	picture_put_label(to, "jobs at once", DEPTH_TOP + DEPTH_HEIGHT / 2 + 4);
 	report_depth(to, r, DEPTH_TOP, DEPTH_HEIGHT, scale, &most);
 	fprintf(to, "<text class=\"small right\" x=\"%.0f\" y=\"%.0f\">%u</text>"
 		    "<text class=\"small right\" x=\"%.0f\" y=\"%.0f\">0</text>\n",
@@ -188,17 +188,17 @@ static void put_picture(FILE *to, const struct report *r, double least)
 	put_summary(to, r);
 	put_legend(to);
 	put_axis(to, &scale, bottom);
-	put_depth(to, r, &scale);
+	picture_put_depth(to, r, &scale);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		if (!(r->workers >> i & 1))
 			continue;
-		put_label(to, r->worker_names[i].text, y + DEVICE_HEIGHT - 4);
+		picture_put_label(to, r->worker_names[i].text, y + DEVICE_HEIGHT - 4);
 		put_row(to, r, &scale, REPORT_DEVICE, i, y, DEVICE_HEIGHT);
 		put_row(to, r, &scale, REPORT_HOST, i, y + DEVICE_HEIGHT + 1, HOST_HEIGHT);
 		y += WORKER_HEIGHT;
 	}
 	for (unsigned i = 0; i < threads_shown(r); i++) {
-		put_label(to, r->thread_names[i].text, y + 11);
+		picture_put_label(to, r->thread_names[i].text, y + 11);
 		put_row(to, r, &scale, REPORT_THREAD, i, y + 2, 10);
 		y += THREAD_HEIGHT;
 	}

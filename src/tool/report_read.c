@@ -151,7 +151,7 @@ static int thread_of(struct report *r, int64_t tid)
 	return (int)r->nr_threads++;
 }
 
-static int worker_of(const struct reader *in, int64_t tid)
+static int report_worker_of(const struct reader *in, int64_t tid)
 {
 	if (tid >= DEVICE_TID && tid < DEVICE_TID + RNL_WORKERS_MAX)
 		return (int)(tid - DEVICE_TID);
@@ -198,7 +198,7 @@ static int read_thread_name(struct reader *in, int64_t tid, const json_t *args)
 		return TOOL_TROUBLE;
 	if (tid >= DEVICE_TID && tid < DEVICE_TID + RNL_WORKERS_MAX)
 		return read_stream_name(in, (unsigned)(tid - DEVICE_TID), name);
-	n = worker_of(in, tid) < 0 ? thread_of(r, tid) : -1;
+	n = report_worker_of(in, tid) < 0 ? thread_of(r, tid) : -1;
 	if (n >= 0)
 		tool_text(r->thread_names[n].text, sizeof(r->thread_names[n].text), name);
 	return 0;
@@ -240,7 +240,7 @@ static int read_meta(struct reader *in, const char *name, int64_t tid, const jso
 
 /* ---- spans --------------------------------------------------------------- */
 
-static uint16_t name_of(struct report *r, const char *text)
+static uint16_t report_name_of(struct report *r, const char *text)
 {
 	struct report_name name;
 	unsigned i = 0;
@@ -304,7 +304,7 @@ static int read_args(struct reader *in, const json_t *args, struct report_span *
 /* Return: a worker or a thread; -1 a thread too many, which is left out; -2 after a message. */
 static int owner(struct reader *in, const char *category, bool device, bool thread, int64_t tid)
 {
-	int worker = worker_of(in, tid);
+	int worker = report_worker_of(in, tid);
 
 	if (thread)
 		return thread_of(in->r, tid);
@@ -340,7 +340,7 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 	if (of < 0)
 		return 0;
 	s.of = (uint16_t)of;
-	s.name = name_of(in->r, name);
+	s.name = report_name_of(in->r, name);
 	if (s.kind <= REPORT_CALL)
 		in->r->workers |= 1ull << of;
 	in->r->nr_calls += s.kind == REPORT_CALL;

@@ -42,7 +42,7 @@ bool tool_is_obeyed(uint32_t point)
 }
 
 /* Return: how many bytes of @from @shown stands for. */
-static unsigned show(const char *from, char shown[SHOWN])
+static unsigned text_show(const char *from, char shown[SHOWN])
 {
 	uint32_t point;
 	const unsigned bytes = tool_character(from, &point);
@@ -62,7 +62,7 @@ const char *tool_text(char *to, size_t bytes, const char *from)
 	char shown[SHOWN];
 
 	while (*from) {
-		from += show(from, shown);
+		from += text_show(from, shown);
 		if (strlen(shown) >= bytes - n)
 			break;
 		memcpy(to + n, shown, strlen(shown));
@@ -77,7 +77,7 @@ void tool_put_text(FILE *to, const char *text)
 	char shown[SHOWN];
 
 	while (*text) {
-		text += show(text, shown);
+		text += text_show(text, shown);
 		fputs(shown, to);
 	}
 }

@@ -108,7 +108,7 @@ static void keep_standard_descriptors(void)
 			_exit(TOOL_TROUBLE);
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int tool_run(const struct command *command, int argc, char **argv)
 {
 	snprintf(name, sizeof(name), "runnel %s", command->name);
 	argv[0] = name;
@@ -131,7 +131,7 @@ static int run_named(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < COUNT(commands); i++)
 		if (!strcmp(argv[1], commands[i].name))
-			return run(&commands[i], argc - 1, argv + 1);
+			return tool_run(&commands[i], argc - 1, argv + 1);
 	return tool_misused("'%s' is no command", argv[1]);
 }
 

@@ -93,7 +93,7 @@ static char *read_text(int fd)
 }
 
 /* Return: 0; GONE; TOOL_TROUBLE after a message. */
-static int look(const char *path, struct top_figures *f)
+static int top_look(const char *path, struct top_figures *f)
 {
 	int fd = -1, ret = connect_to(path, &fd);
 	char *text;
@@ -184,7 +184,7 @@ static void print_worker(const char *name, const struct top_worker *now,
 }
 
 /* @before: the look before, all 0 for --once. */
-static void show(const struct top_figures *f, const struct top_figures *before, bool once)
+static void top_show(const struct top_figures *f, const struct top_figures *before, bool once)
 {
 	const double s = once ? 1 : (double)(f->ns - before->ns) / 1e9;
 	const struct top_worker all = sum_of(f), all_before = sum_of(before);
@@ -213,7 +213,7 @@ static void show(const struct top_figures *f, const struct top_figures *before, 
 }
 
 /* Seconds; null: no job was timed, or they took longer than the program tells. */
-static void json_times(const struct top_times *times, const char *name)
+static void top_json_times(const struct top_times *times, const char *name)
 {
 	const struct top_times none = { .nr = 0 };
 
@@ -240,7 +240,7 @@ static void json_worker(const struct top_worker *w, const char *name, int64_t wo
 	tool_json_close();
 }
 
-static void json(const struct top_figures *f)
+static void top_json(const struct top_figures *f)
 {
 	const struct top_worker all = sum_of(f);
 
@@ -250,9 +250,9 @@ static void json(const struct top_figures *f)
 	tool_json_integer("unfinished", (int64_t)f->unfinished);
 	tool_json_integer("pinned_used_bytes", (int64_t)f->used);
 	tool_json_integer("pinned_locked_bytes", (int64_t)f->locked);
-	json_times(&f->times[0], "in_queue");
-	json_times(&f->times[1], "in_function");
-	json_times(&f->times[2], "on_device");
+	top_json_times(&f->times[0], "in_queue");
+	top_json_times(&f->times[1], "in_function");
+	top_json_times(&f->times[2], "on_device");
 	json_worker(&all, "all", -1);
 	tool_json_array("workers");
 	for (unsigned i = 0; i < TOP_KEEPER; i++)
@@ -270,16 +270,16 @@ static int nobody(const char *path)
 			    "rnl_top_start() yet", path);
 }
 
-static int watch(const char *path)
+static int top_watch(const char *path)
 {
 	struct top_figures figures[2];
-	int ret = look(path, &figures[0]);
+	int ret = top_look(path, &figures[0]);
 
 	if (ret)
 		return ret == GONE ? nobody(path) : ret;
 	for (unsigned now = 1; ; now = !now) {
 		poll(NULL, 0, PERIOD_MS);
-		ret = look(path, &figures[now]);
+		ret = top_look(path, &figures[now]);
 		if (ret == GONE) {
 			puts("The program has ended.");
 			return TOOL_NO;
@@ -287,7 +287,7 @@ static int watch(const char *path)
 		if (ret)
 			return ret;
 		fputs(isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "", stdout);
-		show(&figures[now], &figures[!now], false);
+		top_show(&figures[now], &figures[!now], false);
 		putchar('\n');
 		if (fflush(stdout))
 			return TOOL_TROUBLE;	/* main() says why */
@@ -298,14 +298,14 @@ static int look_once(const char *path, bool as_json)
 {
 	const struct top_figures none = { .ns = 0 };
 	struct top_figures figures;
-	const int ret = look(path, &figures);
+	const int ret = top_look(path, &figures);
 
 	if (ret)
 		return ret == GONE ? nobody(path) : ret;
 	if (as_json)
-		json(&figures);
+		top_json(&figures);
 	else
-		show(&figures, &none, true);
+		top_show(&figures, &none, true);
 	return TOOL_YES;
 }
 
@@ -323,5 +323,5 @@ int tool_top(int argc, char **argv)
 
 	if (status != TOOL_GO_ON)
 		return status;
-	return once || as_json ? look_once(argv[first], as_json) : watch(argv[first]);
+	return once || as_json ? look_once(argv[first], as_json) : top_watch(argv[first]);
 }

@@ -44,7 +44,7 @@ static const char *const time_names[TOP_TIMES] = {
 /* ---- a line -------------------------------------------------------------- */
 
 /* Takes what is before one of the characters.  Return: where that is; NULL: it is too far. */
-static const char *take(const char *at, const char *ends, char *to, size_t bytes)
+static const char *top_take(const char *at, const char *ends, char *to, size_t bytes)
 {
 	const size_t length = strcspn(at, ends);
 
@@ -74,7 +74,7 @@ static const char *take_label(const char *at, struct sample *s)
 {
 	char name[16], other[16];
 
-	at = take(at, "=\"},\n", name, sizeof(name));
+	at = top_take(at, "=\"},\n", name, sizeof(name));
 	if (!at || at[0] != '=' || at[1] != '"')
 		return NULL;
 	at += 2;
@@ -94,7 +94,7 @@ static bool take_sample(const char *at, struct sample *s)
 	char *end;
 
 	*s = (struct sample){ .value = 0 };
-	at = take(at, "{ \n", s->name, sizeof(s->name));
+	at = top_take(at, "{ \n", s->name, sizeof(s->name));
 	if (!at || *at != '{')
 		return false;
 	do
@@ -108,7 +108,7 @@ static bool take_sample(const char *at, struct sample *s)
 
 /* ---- what it says -------------------------------------------------------- */
 
-static struct top_worker *worker_of(struct top_figures *f, const char *name)
+static struct top_worker *top_worker_of(struct top_figures *f, const char *name)
 {
 	char *end;
 	unsigned long i;
@@ -121,7 +121,7 @@ static struct top_worker *worker_of(struct top_figures *f, const char *name)
 
 static void note_of_worker(struct top_figures *f, const struct sample *s)
 {
-	struct top_worker *w = worker_of(f, s->worker);
+	struct top_worker *w = top_worker_of(f, s->worker);
 
 	for (size_t i = 0; w && i < sizeof(of_workers) / sizeof(of_workers[0]); i++) {
 		if (strcmp(s->name, of_workers[i].name))
@@ -144,7 +144,7 @@ static void note_time(struct top_times *t, const struct sample *s, const char *p
 	t->below[t->nr++] = (uint64_t)s->value;
 }
 
-static void note(struct top_figures *f, const struct sample *s)
+static void top_note(struct top_figures *f, const struct sample *s)
 {
 	if (*s->worker)
 		note_of_worker(f, s);
@@ -173,7 +173,7 @@ bool top_parse(struct top_figures *f, const char *text)
 		if (*text != '#') {
 			if (!take_sample(text, &s))
 				return false;
-			note(f, &s);
+			top_note(f, &s);
 			any = true;
 		}
 		text += strcspn(text, "\n");

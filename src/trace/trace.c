@@ -193,7 +193,7 @@ static int make_records(struct rnl__trace *t, uint64_t buffer_bytes)
 	return 0;
 }
 
-static void destroy(struct rnl__trace *t)
+static void trace_destroy(struct rnl__trace *t)
 {
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__track_free(&t->tracks[i]);
@@ -217,7 +217,7 @@ static int create(struct rnl_pool *pool, const struct rnl_trace_attr *attr,
 	t->spans = calloc(RNL__TRACE_SPANS, sizeof(*t->spans));
 	ret = t->spans ? make_records(t, attr->buffer_bytes) : -ENOMEM;
 	if (ret)
-		destroy(t);
+		trace_destroy(t);
 	else
 		*tracep = t;
 	return ret;
@@ -226,7 +226,7 @@ static int create(struct rnl_pool *pool, const struct rnl_trace_attr *attr,
 /* ---- start and stop ------------------------------------------------------ */
 
 /* Has the workers note nothing any more; then the writer writes the rest. */
-static int end(struct rnl_pool *pool)
+static int trace_end(struct rnl_pool *pool)
 {
 	struct rnl__trace *t = pool->trace;
 	int ret;
@@ -238,24 +238,24 @@ static int end(struct rnl_pool *pool)
 	if (ret)
 		rnl__pool_log(pool, RNL_LOG_WARNING, "the trace is not complete: %s",
 			      rnl_strerror(ret));
-	destroy(t);
+	trace_destroy(t);
 	return ret;
 }
 
-static int end_running(struct rnl_pool *pool)
+static int trace_end_running(struct rnl_pool *pool)
 {
 	int ret;
 
 	pthread_mutex_lock(&pool->tracing);
-	ret = pool->trace ? end(pool) : -EALREADY;
+	ret = pool->trace ? trace_end(pool) : -EALREADY;
 	pthread_mutex_unlock(&pool->tracing);
 	return ret;
 }
 
 /* For a pool that is destroyed. */
-static void end_if_any(struct rnl_pool *pool)
+static void trace_end_if_any(struct rnl_pool *pool)
 {
-	(void)end_running(pool);
+	(void)trace_end_running(pool);
 }
 
 /* Under `resizing`: a worker that a resize brings in now begins its track itself. */
@@ -270,7 +270,7 @@ static int tracks_error(struct rnl__trace *t)
 	return error;
 }
 
-static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace_attr *attr)
+static int trace_start(struct rnl_pool *pool, const char *path, const struct rnl_trace_attr *attr)
 {
 	struct rnl__trace *t;
 	int ret;
@@ -282,7 +282,7 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 		return ret;
 	ret = rnl__trace_open(&t->file, path, attr->file_max);
 	if (ret) {
-		destroy(t);
+		trace_destroy(t);
 		if (ret == -EINVAL)
 			return rnl__invalid(&pool->log, START ": %s is no regular file", path);
 		return ret;
@@ -298,21 +298,21 @@ static int start(struct rnl_pool *pool, const char *path, const struct rnl_trace
 		ret = rnl__pool_no_thread(pool, START, rnl__thread_create(&t->writer, writer_main, t));
 	if (ret) {
 		(void)rnl__trace_close(&t->file);
-		destroy(t);
+		trace_destroy(t);
 		return ret;
 	}
 	pool->trace = t;
-	pool->end_trace = end_if_any;
+	pool->end_trace = trace_end_if_any;
 	t->arrows.waits.start = t->start;
 	rnl__waits_note_in(pool, &t->arrows.waits);
 	rnl__staff_set_tracks(pool, t->tracks);
 	ret = tracks_error(t);
 	if (ret)
-		(void)end(pool);
+		(void)trace_end(pool);
 	return ret;
 }
 
-static int check_attr(struct rnl_pool *pool, struct rnl_trace_attr *attr)
+static int trace_check_attr(struct rnl_pool *pool, struct rnl_trace_attr *attr)
 {
 	const struct rnl__range ranges[] = {
 		{ "timing", attr->timing, 0, RNL_TRACE_HOST },
@@ -341,7 +341,7 @@ int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_tr
 	ret = rnl__copy_in(&attr, sizeof(attr), user, RNL__FIRST_TRACE_ATTR);
 	if (ret)
 		return rnl__bad_struct(&pool->log, START, "the attributes", user, ret);
-	ret = check_attr(pool, &attr);
+	ret = trace_check_attr(pool, &attr);
 	if (!ret && rnl__pool_failed(pool))
 		ret = -EIO;
 	if (!ret && rnl__pool_worker(pool))
@@ -349,7 +349,7 @@ int rnl_trace_start(struct rnl_pool *pool, const char *path, const struct rnl_tr
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&pool->tracing);
-	ret = start(pool, path, &attr);
+	ret = trace_start(pool, path, &attr);
 	pthread_mutex_unlock(&pool->tracing);
 	return ret;
 }
@@ -362,5 +362,5 @@ int rnl_trace_stop(struct rnl_pool *pool)
 	if (ret)
 		return ret;
 	return rnl__pool_worker(pool) ? rnl__pool_waits_for_itself(pool, "rnl_trace_stop()") :
-					end_running(pool);
+					trace_end_running(pool);
 }

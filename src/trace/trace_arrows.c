@@ -143,7 +143,7 @@ void rnl__trace_note(struct rnl__trace *t, const struct rnl__track *track,
 /* ---- from jobs to the waits for them -------------------------------------- */
 
 /* By a key, then by time. */
-static int compare(uintptr_t x, uintptr_t y, uint64_t x_at, uint64_t y_at)
+static int arrows_compare(uintptr_t x, uintptr_t y, uint64_t x_at, uint64_t y_at)
 {
 	return x != y ? (x > y) - (x < y) : (x_at > y_at) - (x_at < y_at);
 }
@@ -153,25 +153,25 @@ static int by_barrier(const void *a, const void *b)
 	const struct rnl__trace_job *x = *(struct rnl__trace_job *const *)a;
 	const struct rnl__trace_job *y = *(struct rnl__trace_job *const *)b;
 
-	return compare((uintptr_t)x->barrier, (uintptr_t)y->barrier, x->picked, y->picked);
+	return arrows_compare((uintptr_t)x->barrier, (uintptr_t)y->barrier, x->picked, y->picked);
 }
 
-static int by_job(const void *a, const void *b)
+static int arrows_by_job(const void *a, const void *b)
 {
 	const struct rnl__trace_job *x = *(struct rnl__trace_job *const *)a;
 	const struct rnl__trace_job *y = *(struct rnl__trace_job *const *)b;
 
-	return compare((uintptr_t)x->job, (uintptr_t)y->job, x->picked, y->picked);
+	return arrows_compare((uintptr_t)x->job, (uintptr_t)y->job, x->picked, y->picked);
 }
 
 static int by_what(const void *a, const void *b)
 {
 	const struct rnl__wait *x = a, *y = b;
 
-	return compare((uintptr_t)x->what, (uintptr_t)y->what, x->end, y->end);
+	return arrows_compare((uintptr_t)x->what, (uintptr_t)y->what, x->end, y->end);
 }
 
-static const void *key_of(const struct rnl__trace_job *job, bool barrier)
+static const void *arrows_key_of(const struct rnl__trace_job *job, bool barrier)
 {
 	return barrier ? job->barrier : job->job;
 }
@@ -184,7 +184,7 @@ static size_t count_up_to(struct rnl__trace_job *const *jobs, size_t nr, bool ba
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const void *key = key_of(jobs[middle], barrier);
+		const void *key = arrows_key_of(jobs[middle], barrier);
 
 		if ((uintptr_t)key < (uintptr_t)what || (key == what && jobs[middle]->picked <= at))
 			low = middle + 1;
@@ -224,7 +224,7 @@ static void put_joins(struct rnl__trace *t, struct rnl__trace_job **jobs, size_t
 	struct rnl__trace_arrows *a = &t->arrows;
 	int most = barrier ? JOINED_MAX : 1;
 
-	qsort(jobs, nr_jobs, sizeof(struct rnl__trace_job *), barrier ? by_barrier : by_job);
+	qsort(jobs, nr_jobs, sizeof(struct rnl__trace_job *), barrier ? by_barrier : arrows_by_job);
 	for (size_t i = 0; i < a->waits.nr; i++) {
 		const struct rnl__wait *wait = &a->waits.list[i];
 		uint64_t after = end_of_wait_before(a->waits.list, i);
@@ -233,7 +233,7 @@ static void put_joins(struct rnl__trace *t, struct rnl__trace_job **jobs, size_t
 		for (int nr = 0; nr < most && n--; nr++) {
 			struct rnl__trace_job *job = jobs[n];
 
-			if (key_of(job, barrier) != wait->what || job->picked <= after)
+			if (arrows_key_of(job, barrier) != wait->what || job->picked <= after)
 				break;
 			if (job->joined)
 				continue;

@@ -46,7 +46,7 @@ static int write_at(struct rnl__trace_file *f, const char *text, size_t bytes, u
 	return 0;
 }
 
-static int begin(struct rnl__trace_file *f)
+static int trace_file_begin(struct rnl__trace_file *f)
 {
 	struct stat st;
 	int ret;
@@ -70,7 +70,7 @@ int rnl__trace_open(struct rnl__trace_file *f, const char *path, uint64_t max)
 	f->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
 	if (f->fd < 0)
 		return errno == ENXIO ? -EINVAL : -errno;	/* a pipe without a reader */
-	ret = begin(f);
+	ret = trace_file_begin(f);
 	if (ret)
 		close(f->fd);
 	return ret;

@@ -37,7 +37,7 @@ static void quote(char *to, size_t bytes, const char *from)
 	to[n] = 0;
 }
 
-static const char *name_of(struct rnl__trace *t, const void *fn)
+static const char *trace_name_of(struct rnl__trace *t, const void *fn)
 {
 	unsigned nr = sizeof(t->names) / sizeof(t->names[0]);
 	struct rnl__trace_name *name = &t->names[((uintptr_t)fn >> 4) % nr];
@@ -158,8 +158,8 @@ static void put_call(struct rnl__trace *t, const struct rnl__track *track,
 {
 	static const uint8_t none[sizeof(r->call.trace_id)];
 
-	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->call.fn), "job", track->tid,
-		   r->call.picked, r->call.issued);
+	rnl__trace_begin_span(t, trace_name_of(t, (const void *)(uintptr_t)r->call.fn), "job",
+			      track->tid, r->call.picked, r->call.issued);
 	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 ",\"result\":%" PRId32, r->id,
 			 r->call.result);
 	if (r->call.queued)
@@ -190,7 +190,7 @@ static void put_async(struct rnl__trace *t, const struct rnl__track *track, cons
 static void put_held(struct rnl__trace *t, const struct rnl__track *track,
 		     const struct rnl__track_record *r)
 {
-	const char *name = name_of(t, (const void *)(uintptr_t)r->held.fn);
+	const char *name = trace_name_of(t, (const void *)(uintptr_t)r->held.fn);
 
 	put_async(t, track, name, "held", r->id, 'b', r->held.begin);
 	put_async(t, track, name, "held", r->id, 'e', r->held.end);
@@ -214,23 +214,23 @@ static void put_done(struct rnl__trace *t, const struct rnl__track *track,
 	rnl__trace_mark(&t->file);
 	if (!r->done.end)
 		return;
-	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->done.fn), "device",
+	rnl__trace_begin_span(t, trace_name_of(t, (const void *)(uintptr_t)r->done.fn), "device",
 		   RNL__TRACE_DEVICE_TID + track->index, r->done.begin, r->done.end);
 	rnl__trace_print(&t->file, ",\"args\":{\"id\":%" PRIu64 "}}", r->id);
 	rnl__trace_mark(&t->file);
 }
 
-static void put_back(struct rnl__trace *t, const struct rnl__track *track,
-		     const struct rnl__track_record *r)
+static void trace_put_back(struct rnl__trace *t, const struct rnl__track *track,
+			   const struct rnl__track_record *r)
 {
-	rnl__trace_begin_span(t, name_of(t, (const void *)(uintptr_t)r->back.fn), "callback",
+	rnl__trace_begin_span(t, trace_name_of(t, (const void *)(uintptr_t)r->back.fn), "callback",
 			      track->tid, r->back.begin, r->back.end);
 	rnl__trace_print(&t->file, "}");
 	rnl__trace_mark(&t->file);
 }
 
 /* A finding in few words; the log has more. */
-static const char *text_of(unsigned finding)
+static const char *trace_text_of(unsigned finding)
 {
 	switch (finding) {
 	case RNL__LEGACY_STREAM:
@@ -257,8 +257,8 @@ static void put_found(struct rnl__trace *t, const struct rnl__track *track,
 		rnl__trace_print(&t->file, ",\n{\"name\":\"%s %s\",\"cat\":\"guard\",\"ph\":\"i\","
 				 "\"s\":\"t\",\"pid\":%d,\"tid\":%" PRIu32 ",\"ts\":"
 				 RNL__TRACE_TIME "}",
-				 name_of(t, (const void *)(uintptr_t)r->found.fn),
-				 text_of(left & -left), t->pid, track->tid,
+				 trace_name_of(t, (const void *)(uintptr_t)r->found.fn),
+				 trace_text_of(left & -left), t->pid, track->tid,
 				 rnl__trace_time(since(t, r->found.at)));
 		rnl__trace_mark(&t->file);
 	}
@@ -326,7 +326,7 @@ bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 	else if (r->kind == RNL__TRACK_CUT)
 		put_cut(t, track, r);
 	else if (r->kind == RNL__TRACK_BACK)
-		put_back(t, track, r);
+		trace_put_back(t, track, r);
 	else if (r->kind == RNL__TRACK_HELD)
 		put_held(t, track, r);
 	else if (r->kind == RNL__TRACK_FOUND)
