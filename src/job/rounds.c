@@ -210,7 +210,7 @@ static unsigned next_after(struct rnl_barrier *b, unsigned slot)
 
 /* ---- the jobs that wait -------------------------------------------------- */
 
-static void add(struct rnl__jobs *jobs, struct rnl_job *job)
+static void rounds_add(struct rnl__jobs *jobs, struct rnl_job *job)
 {
 	job->link = NULL;
 	if (jobs->first)
@@ -221,7 +221,7 @@ static void add(struct rnl__jobs *jobs, struct rnl_job *job)
 }
 
 /* The jobs on the list of a round that has ended; @deferred: it was not found issued before. */
-static void let_go(struct rnl__let_go *out, struct rnl_job *job, bool deferred, int result)
+static void rounds_let_go(struct rnl__let_go *out, struct rnl_job *job, bool deferred, int result)
 {
 	struct rnl_job *next;
 
@@ -229,7 +229,7 @@ static void let_go(struct rnl__let_go *out, struct rnl_job *job, bool deferred, 
 		next = job->link;
 		if (job->flags & RNL__JOB_TELLS)
 			job->result = result;
-		add(deferred && !(job->flags & RNL__JOB_TELLS) ? &out->issued : &out->ended, job);
+		rounds_add(deferred && !(job->flags & RNL__JOB_TELLS) ? &out->issued : &out->ended, job);
 	}
 }
 
@@ -262,11 +262,11 @@ static void let_issued_go(struct rnl_barrier *b, unsigned slot, struct rnl_job *
 	for (job = rnl__job_in_order(job); job; job = next) {
 		next = job->link;
 		if (!(job->flags & RNL__JOB_TELLS)) {
-			add(&out->issued, job);
+			rounds_add(&out->issued, job);
 		} else if (!push(b, slot, job, 0)) {
 			rnl__tsan_acquire(b);
 			job->result = result_of(b);
-			add(&out->ended, job);
+			rounds_add(&out->ended, job);
 		}
 	}
 }
@@ -333,7 +333,7 @@ static void end(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 	}
 	if (waiting & WATCHED)
 		(void)rnl__futex_wake(watched, INT_MAX);
-	let_go(out, first_of(waiting), !(waiting & ISSUED), result);
+	rounds_let_go(out, first_of(waiting), !(waiting & ISSUED), result);
 }
 
 /* The next round is open, and counts this one: drops from it what is over already. */
@@ -577,7 +577,7 @@ int rnl__rounds_notify(struct rnl_barrier *b, struct rnl_job *job, struct rnl__l
 	if (!keep(b, &own, &nr_issued)) {
 		rnl__tsan_acquire(b);
 		job->result = result_of(b);
-		add(&out->ended, job);
+		rounds_add(&out->ended, job);
 		return 0;
 	}
 	slot = rnl__rounds_seal(b, out);
