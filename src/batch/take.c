@@ -27,6 +27,8 @@
  */
 #define LOOKS 24u
 
+_Static_assert(offsetof(struct rnl_request, job) == 0, "a list of requests is one of jobs");
+
 static bool take_has_space(const struct rnl__batch *batch)
 {
 	return batch->nr < batch->batcher->max_batch;

@@ -251,8 +251,10 @@ void rnl_cq_destroy(struct rnl_cq *cq)
 	if (!ret) {
 		while (reap(cq, jobs, 64))
 			;
-		/* It is armed, and no push comes; a worker whose job we took may not have written yet. */
-		(void)rnl__latch_drop(&cq->writing, 1);
+		/* For the last arming no worker writes. */
+		if (rnl__inbox_arm(&cq->done, false))
+			(void)rnl__latch_drop(&cq->writing, 1);
+		/* A worker whose job we took may not have written yet. */
 		rnl__latch_wait(&cq->writing, 0, RNL__NEVER);
 	}
 	close(cq->fd);

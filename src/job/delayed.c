@@ -82,7 +82,7 @@ static void give(struct rnl_pool *pool, struct rnl__inbox *inbox, struct rnl_job
 {
 	(void)rnl__inbox_put(inbox, job, link);
 	/* [delayed.W1] full barrier: put before the look; pairs with [bell.L2] */
-	rnl__full_barrier();
+	rnl__mb_after_rmw();
 	rnl__bell_ring(&pool->keeper.bell);
 }
 

@@ -265,7 +265,7 @@ int rnl__holds_take(struct rnl__worker *w, struct rnl_job *job, struct rnl_hold 
 		return 0;
 	(void)rnl__inbox_put(&w->pool->keeper.came_holds, slot, &slot->next);
 	/* [holds.E1] full barrier: the slot came before the look; pairs with [queue.W2] */
-	rnl__full_barrier();
+	rnl__mb_after_rmw();
 	rnl__keeper_expect(&w->pool->keeper.self, late_at);
 	return 0;
 }

@@ -256,7 +256,8 @@ active proctype reader()
 		:: else
 		fi
 	od;
-	atomic { assert(head == ARMED && writing > 0); writing-- };	/* of the last arming */
+	atomic { assert(head == ARMED && writing > 0); head = NONE };	/* [inbox.A1] */
+	writing--;
 #ifndef BREAK_WAIT
 	writing == 0;					/* rnl__latch_wait() */
 #endif
