@@ -85,7 +85,7 @@ static bool of_round(uint64_t state, uint64_t round)
 }
 
 /* The state of a slot.  Marks a slot that is neither committed nor cancelled as passed over. */
-static uint64_t look_at(struct rnl__slot *slot, uint64_t round, unsigned *looks)
+static uint64_t take_look_at(struct rnl__slot *slot, uint64_t round, unsigned *looks)
 {
 	uint64_t state;
 
@@ -111,10 +111,10 @@ static uint64_t look_at(struct rnl__slot *slot, uint64_t round, unsigned *looks)
 }
 
 /* On return the slab may be in its next round, unless the batch has slots of it. */
-static void batch_take_slot(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t index,
-			    uint64_t round, unsigned *looks)
+static void take_or_pass(struct rnl__batch *batch, struct rnl__slab *slab, uint32_t index,
+		      uint64_t round, unsigned *looks)
 {
-	const uint64_t state = look_at(&slab->slots[index], round, looks);
+	const uint64_t state = take_look_at(&slab->slots[index], round, looks);
 
 	if (state == rnl__slot_state(round, RNL__SLOT_COMMITTED)) {
 		take_add(batch, slab, index);
@@ -125,7 +125,7 @@ static void batch_take_slot(struct rnl__batch *batch, struct rnl__slab *slab, ui
 }
 
 /* Goes on where the last taker stopped.  True: there is more. */
-static bool take_in_order(struct rnl__batch *batch)
+static bool take_new(struct rnl__batch *batch)
 {
 	struct rnl_batcher *b = batch->batcher;
 	unsigned looks = LOOKS;
@@ -146,7 +146,7 @@ static bool take_in_order(struct rnl__batch *batch)
 		if (b->seen < nr && batch->slab && batch->slab != slab)
 			return true;
 		for (; b->seen < nr && take_has_space(batch); b->seen++)
-			batch_take_slot(batch, slab, b->seen, round, &looks);
+			take_or_pass(batch, slab, b->seen, round, &looks);
 		if (b->seen < nr)
 			return true;
 		if (round == open)
@@ -162,6 +162,6 @@ bool rnl__batch_take(struct rnl__batch *batch)
 
 	take_late(batch);
 	if (take_has_space(batch))
-		more = take_in_order(batch);
+		more = take_new(batch);
 	return more || batch->batcher->late_first;
 }

@@ -38,15 +38,15 @@ struct rnl_cq {
 	_Atomic uint32_t writing;	/* latch: an arming whose write is due */
 };
 
-static int check(const struct rnl_cq *cq)
+static int cq_check(const struct rnl_cq *cq)
 {
 	return cq ? rnl__generation_check(cq->generation) : -EINVAL;
 }
 
-/* As check(), for a public @call: logs -EINVAL. */
+/* As cq_check(), for a public @call: logs -EINVAL. */
 static int cq_check_given(const struct rnl_cq *cq, const char *call)
 {
-	const int ret = check(cq);
+	const int ret = cq_check(cq);
 
 	if (ret != -EINVAL)
 		return ret;
@@ -143,7 +143,7 @@ static unsigned reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 }
 
 /* There is one reader at a time. */
-static int enter(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
+static int cq_enter(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 {
 	int ret = cq_check_given(cq, "reap of a completion queue");
 
@@ -156,7 +156,7 @@ static int enter(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 	return atomic_exchange_explicit(&cq->reaping, 1, memory_order_acquire) ? -EBUSY : 0;
 }
 
-static void leave(struct rnl_cq *cq)
+static void cq_leave(struct rnl_cq *cq)
 {
 	/* [cq.E2] release: the queue, to the next reader; pairs with [cq.E1] */
 	atomic_store_explicit(&cq->reaping, 0, memory_order_release);
@@ -164,12 +164,12 @@ static void leave(struct rnl_cq *cq)
 
 int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
 {
-	int ret = enter(cq, jobs, max);
+	int ret = cq_enter(cq, jobs, max);
 
 	if (ret)
 		return ret;
 	ret = (int)reap(cq, jobs, max < INT_MAX ? max : INT_MAX);
-	leave(cq);
+	cq_leave(cq);
 	return ret;
 }
 
@@ -193,7 +193,7 @@ static bool wait_readable(struct rnl_cq *cq, uint64_t deadline)
 
 int rnl_cq_wait(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max, int64_t timeout_ns)
 {
-	int ret = enter(cq, jobs, max);
+	int ret = cq_enter(cq, jobs, max);
 	uint64_t deadline;
 
 	if (ret)
@@ -206,7 +206,7 @@ int rnl_cq_wait(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max, int64_t 
 			break;
 		}
 	}
-	leave(cq);
+	cq_leave(cq);
 	return ret;
 }
 
@@ -243,7 +243,7 @@ void rnl_cq_destroy(struct rnl_cq *cq)
 {
 	RNL__UNCANCELLED();
 	struct rnl_job *jobs[64];
-	const int ret = check(cq);
+	const int ret = cq_check(cq);
 
 	if (ret == -EINVAL)
 		return;		/* no queue */

@@ -27,7 +27,7 @@ void rnl__delayed_init(struct rnl_pool *pool)
 /* ---- notices: a list by `next` and `before`, which of the first one is not NULL --- */
 
 /* Puts a notice on the list. */
-static void note(struct rnl_pool *pool, struct rnl_job *job)
+static void delayed_note(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl_job *first = pool->keeper.notices;
 
@@ -45,7 +45,7 @@ static void note(struct rnl_pool *pool, struct rnl_job *job)
 }
 
 /* Takes it off. */
-static void unnote(struct rnl_pool *pool, struct rnl_job *job)
+static void delayed_unnote(struct rnl_pool *pool, struct rnl_job *job)
 {
 	struct rnl_job *before = job->more->before, *next = job->more->next;
 
@@ -63,7 +63,7 @@ static void unnote(struct rnl_pool *pool, struct rnl_job *job)
  * Whether a notice on the list waits for space, and there is some.  Nobody rings for that but workers
  * that fall idle: the keeper looks each millisecond, and takes do not.
  */
-static bool has_space(struct rnl_pool *pool)
+static bool delayed_has_space(struct rnl_pool *pool)
 {
 	return rnl__own_read(&pool->nr_for_space) && rnl__pool_has_room(pool);
 }
@@ -107,7 +107,7 @@ bool rnl__delayed_came(struct rnl_pool *pool)
 /* ---- out ----------------------------------------------------------------- */
 
 /* Queues a job that is in no heap and no list any more. */
-static void queue(struct rnl_pool *pool, struct rnl_job *job)
+static void delayed_queue(struct rnl_pool *pool, struct rnl_job *job)
 {
 	bool cancelled = rnl__job_cancelled(job), last = job->flags & RNL__JOB_LAST;
 
@@ -127,21 +127,21 @@ static void queue(struct rnl_pool *pool, struct rnl_job *job)
  * queues it.
  * So a thread that cancels a job may name it to the keeper afterwards.
  */
-static void meet(struct rnl_pool *pool, struct rnl_job *job)
+static void delayed_meet(struct rnl_pool *pool, struct rnl_job *job)
 {
 	if (job->more->before == job)
-		queue(pool, job);
+		delayed_queue(pool, job);
 	else
 		job->more->before = job;
 }
 
 /* A job has left the heap or the list, or does not enter it. */
-static void leave(struct rnl_pool *pool, struct rnl_job *job)
+static void delayed_leave(struct rnl_pool *pool, struct rnl_job *job)
 {
 	if (rnl__job_enqueued(job, RNL__JOB_DELAYED))
-		queue(pool, job);
+		delayed_queue(pool, job);
 	else
-		meet(pool, job);
+		delayed_meet(pool, job);
 }
 
 /* Those that were cancelled, one by one. */
@@ -154,12 +154,12 @@ static void take_cancelled(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 		next = job->more->cancelled;
 		if (job->more->before && job->more->before != job) {
 			if (job->flags & RNL__JOB_MARKED)
-				unnote(pool, job);
+				delayed_unnote(pool, job);
 			else
 				rnl__heap_cut(&pool->keeper.delayed, job->more, rnl__keeper_between, brk);
-			queue(pool, job);
+			delayed_queue(pool, job);
 		} else {
-			meet(pool, job);
+			delayed_meet(pool, job);
 		}
 	}
 }
@@ -167,7 +167,7 @@ static void take_cancelled(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 static void put_in(struct rnl_pool *pool, struct rnl_job *job)
 {
 	if (job->flags & RNL__JOB_MARKED)
-		note(pool, job);
+		delayed_note(pool, job);
 	else
 		rnl__heap_add(&pool->keeper.delayed, job->more);
 }
@@ -181,7 +181,7 @@ static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 		next = job->link;
 		/* It was cancelled while it was being submitted, alone or with all others. */
 		if (rnl__job_cancelled(job))
-			leave(pool, job);
+			delayed_leave(pool, job);
 		else
 			put_in(pool, job);
 	}
@@ -193,9 +193,9 @@ static void sift(struct rnl_pool *pool, struct rnl_job *job)
 	bool closed = rnl__tally_closed(&pool->delayed) && !(job->flags & RNL__JOB_LAST);
 
 	if (closed && rnl__job_cancel(job) == RNL__JOB_DELAYED)
-		queue(pool, job);
+		delayed_queue(pool, job);
 	else if (rnl__job_cancelled(job))
-		leave(pool, job);
+		delayed_leave(pool, job);
 	else
 		put_in(pool, job);
 }
@@ -215,7 +215,7 @@ static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 	for (job = pool->keeper.notices; job; job = next) {
 		rnl__keeper_step(brk);
 		next = job->more->next;
-		unnote(pool, job);
+		delayed_unnote(pool, job);
 		sift(pool, job);
 	}
 }
@@ -223,15 +223,15 @@ static void sweep(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 /* Queues the notices that have come to wait for nothing. */
 static void start_notices(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 {
-	const bool space = has_space(pool), ended = has_ended(pool);
+	const bool space = delayed_has_space(pool), ended = has_ended(pool);
 	struct rnl_job *job, *next;
 
 	for (job = space || ended ? pool->keeper.notices : NULL; job; job = next) {
 		rnl__keeper_step(brk);
 		next = job->more->next;
 		if (job->flags & RNL__JOB_LAST ? ended : space) {
-			unnote(pool, job);
-			leave(pool, job);
+			delayed_unnote(pool, job);
+			delayed_leave(pool, job);
 		}
 	}
 }
@@ -248,7 +248,7 @@ void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 	while (rnl__heap_time(&pool->keeper.delayed) <= now && (more = pool->keeper.delayed.top) != NULL) {
 		rnl__keeper_step(brk);
 		rnl__heap_cut(&pool->keeper.delayed, more, rnl__keeper_between, brk);
-		leave(pool, more->job);
+		delayed_leave(pool, more->job);
 	}
 	start_notices(pool, brk);
 }
@@ -257,7 +257,7 @@ uint64_t rnl__delayed_time(struct rnl_pool *pool)
 {
 	uint64_t due = rnl__heap_time(&pool->keeper.delayed);
 
-	if (has_space(pool) || has_ended(pool))
+	if (delayed_has_space(pool) || has_ended(pool))
 		return 0;
 	return rnl__own_read(&pool->nr_for_space) ? rnl__smaller(due, rnl__now() + LOOK_NS) : due;
 }

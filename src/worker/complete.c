@@ -191,7 +191,7 @@ static bool await_holds(struct rnl__worker *w, struct rnl_job *job, int *result)
 	return false;
 }
 
-static void complete(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
+static void complete_job(struct rnl__worker *w, struct rnl_job *job, int result, bool issued)
 {
 	if (job->flags & RNL__JOB_HELD && await_holds(w, job, &result))
 		return;
@@ -202,7 +202,7 @@ static void complete(struct rnl__worker *w, struct rnl_job *job, int result, boo
 }
 
 /* A job's last hold was released.  Its barrier has not been told that it is issued. */
-static void go_on(struct rnl__worker *w, struct rnl_job *job)
+static void complete_released(struct rnl__worker *w, struct rnl_job *job)
 {
 	uint64_t since = rnl__holds_over(w, job);
 
@@ -210,7 +210,7 @@ static void go_on(struct rnl__worker *w, struct rnl_job *job)
 	job->flags &= ~RNL__JOB_HELD;
 	if (w->track && since)
 		rnl__track_held(w->track, job->fn, since);
-	complete(w, job, rnl__holds_result(job), true);
+	complete_job(w, job, rnl__holds_result(job), true);
 }
 
 void rnl__complete_returned(struct rnl__worker *w)
@@ -227,9 +227,9 @@ void rnl__complete_returned(struct rnl__worker *w)
 		}
 		w->nr_held_back--;
 		if (job->flags & RNL__JOB_HELD)
-			go_on(w, job);
+			complete_released(w, job);
 		else
-			complete(w, job, job->result, false);
+			complete_job(w, job, job->result, false);
 	}
 	w->wait_since = 0;
 	rnl__owed_tell(w);
@@ -238,7 +238,7 @@ void rnl__complete_returned(struct rnl__worker *w)
 RNL__FLAT
 void rnl__complete(struct rnl__worker *w, struct rnl_job *job, int result)
 {
-	complete(w, job, result, true);
+	complete_job(w, job, result, true);
 }
 
 void rnl__complete_note_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
@@ -253,7 +253,7 @@ void rnl__complete_note_unrun(struct rnl__worker *w, struct rnl_job *job, int re
 void rnl__complete_unrun(struct rnl__worker *w, struct rnl_job *job, int result)
 {
 	rnl__complete_note_unrun(w, job, result);
-	complete(w, job, result, true);
+	complete_job(w, job, result, true);
 }
 
 void rnl__complete_request(struct rnl__worker *w, struct rnl_job *job, int result)
@@ -281,7 +281,7 @@ static void passed(struct rnl__worker *w, struct rnl_job *job)
 		rnl__track_done(w->track, job->seq, true);
 	if (job->flags & RNL__JOB_TIMED)
 		rnl__hist_count(&w->timing->device, rnl__now() - rnl__inflight_since(&w->inflight, job->seq));
-	complete(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
+	complete_job(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
 }
 
 static void log_failure(struct rnl__worker *w)
@@ -300,7 +300,7 @@ static void log_failure(struct rnl__worker *w)
 }
 
 /* The device has failed: all jobs on the stream get -EIO, but those that failed by themselves. */
-static void fail_all(struct rnl__worker *w)
+static void complete_failed(struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
 	struct rnl_job *job;
@@ -315,7 +315,7 @@ static void fail_all(struct rnl__worker *w)
 	while ((job = rnl__inflight_drop(f)) != NULL) {
 		if (w->track)
 			rnl__track_done(w->track, job->seq, false);
-		complete(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
+		complete_job(w, job, rnl__holds_result(job), job->flags & RNL__JOB_OWES);
 	}
 }
 
@@ -334,7 +334,7 @@ bool rnl__complete_passed(struct rnl__worker *w, unsigned query)
 		any = true;
 	}
 	if ((ret || rnl__device_failed(w->device)) && f->first) {
-		fail_all(w);
+		complete_failed(w);
 		any = true;
 	}
 	if (any) {

@@ -458,8 +458,8 @@ inline add(r, i)
 	}
 }
 
-/* look_at(), then take_slot(): if the first look finds nothing, the exchange looks again. */
-inline take_slot(i)
+/* take_look_at(), then take_or_pass(): if the first look finds nothing, the exchange looks again. */
+inline take_or_pass(i)
 {
 	d_step {					/* [batch.C2], [batch.C3] */
 #ifdef BREAK_SLOT
@@ -509,7 +509,7 @@ inline take_late()
 }
 
 /* Leaves in more whether there are more requests. */
-inline take_in_order()
+inline take_new()
 {
 	more = false;
 	do
@@ -532,7 +532,7 @@ inline take_in_order()
 		:: else
 		fi;
 		do
-		:: seen < nr -> take_slot(slot(s, seen)); seen++
+		:: seen < nr -> take_or_pass(slot(s, seen)); seen++
 		:: else -> break
 		od;
 		if
@@ -549,7 +549,7 @@ inline heed_and_take()
 	asked = false;					/* [batch.A2] */
 #endif
 	take_late();
-	take_in_order();
+	take_new();
 	more = more || late_first;
 #ifdef BREAK_HEED
 	asked = false;

@@ -76,7 +76,7 @@ inline take_off()			/* rnl__tally_leave() */
 	d_step { assert(last > 0); last_left++ }
 }
 
-inline queue_notice()			/* queue() */
+inline queue_notice()			/* delayed_queue() */
 {
 #ifdef BREAK_LAST
 	take_off();
@@ -209,7 +209,7 @@ active proctype keeper()
 		:: came ->				/* take_in() */
 			came = false;
 			if
-			:: cancelled -> meet()		/* leave() */
+			:: cancelled -> meet()		/* delayed_leave() */
 			:: else -> listed = true
 			fi
 		:: else

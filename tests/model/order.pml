@@ -121,7 +121,7 @@ inline next_job()
 #endif
 }
 
-inline go_on(known)
+inline order_go_on(known)
 {
 	do
 	:: job == 0 -> break
@@ -213,7 +213,7 @@ proctype submitter(byte one)
 		};
 sent_it:	sent++;
 		if
-		:: has -> known = false; go_on(known)
+		:: has -> known = false; order_go_on(known)
 		:: else
 		fi
 	:: else -> break
@@ -234,7 +234,7 @@ proctype issuer(byte one)
 		fi
 	};
 	if
-	:: job -> known = true; go_on(known)
+	:: job -> known = true; order_go_on(known)
 	:: else
 	fi
 }
