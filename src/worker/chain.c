@@ -2,6 +2,7 @@
 /* Jobs that run behind another one; chain.h has the design. */
 #include "config.h"
 
+#include "job/barrier.h"
 #include "job/job.h"
 #include "pool/pool.h"
 #include "worker/chain.h"
@@ -9,7 +10,7 @@
 bool rnl__chain_leads(struct rnl__worker *w, struct rnl_job *job)
 {
 	if (job->flags & RNL__JOB_HELD || job->result < 0 ||
-	    rnl__job_after_round(job) != RNL__NO_ROUND ||
+	    (rnl__job_follows(job) && !rnl__barrier_over(job)) ||
 	    rnl__staging_owes(&w->staging, job->seq))
 		return false;
 	job->flags |= RNL__JOB_LED;

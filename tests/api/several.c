@@ -95,6 +95,31 @@ TEST(a_cancelled_job_after_several_is_done_when_their_jobs_are, .loops = COUNT(t
 	rnl_pool_destroy(pool);
 }
 
+/* It leads a chain, whose next job starts when it is done: after all jobs of the barriers. */
+TEST(a_job_after_several_leads_a_chain, .loops = 2 * COUNT(turns))
+{
+	struct rnl_pool *pool = pool_of(NR + 1);
+	const int *turn = turns[_i / 2];
+	struct rnl_job next;
+	struct several s;
+
+	several_make(&s, pool, _i % 2);
+	job_of(&next, count_fn, &s.ran);
+	must(rnl_job_then(&s.job, &next));
+	several_begin(&s);
+	must(rnl_submit(pool, &s.job));
+	for (int i = 0; i < NR; i++) {
+		ck_assert_int_eq(s.ran, 0);
+		ck_assert_int_eq(rnl_job_test(&next), 0);
+		gate_open(&s.gates[turn[i]]);
+	}
+	ck_assert_int_eq(result_of(&next), 0);
+	ck_assert_int_eq(s.ran, 2);
+	ck_assert_int_eq(result_of(&s.job), 0);
+	several_end(&s);
+	rnl_pool_destroy(pool);
+}
+
 static int fail_fn(struct rnl_job *job)
 {
 	(void)job;
