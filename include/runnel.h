@@ -462,7 +462,10 @@ struct rnl_job {
 	uint64_t reserved;
 };
 
-/* A barrier that a job comes after: struct rnl_job_more. */
+/*
+ * A barrier that a job comes after: struct rnl_job_more. Each job has its own list of them, which begins
+ * as zero, and is not changed while the job is submitted and not done.
+ */
 struct rnl_after {
 	struct rnl_barrier *barrier;
 	uint64_t round;		/* the library's */
@@ -846,9 +849,10 @@ RNL_API int64_t rnl_clock(void);
  * A job behind another one has none of these but a trace id. A job with a time comes after no barrier and
  * is in no order; a notice, besides, is in no barrier, leads to no job and has no key; a job in an order
  * is not urgent, and has no other key than the order's.
- * @more: NULL: the job has none of these. What rnl_job_after() has set stays.
- * Return: 0; -EINVAL job is NULL or was not initialised; -EBUSY the job was submitted and is not done;
- *	-EOWNERDEAD.
+ * @more: NULL: the job has none of these. What rnl_job_after() has set stays. What the job named before
+ *	stays valid until this call.
+ * Return: 0; -EINVAL job is NULL or was not initialised, or `more` has begun anew while the job named it,
+ *	which is logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.2
  */
 RNL_API int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more);
@@ -1145,7 +1149,7 @@ RNL_API int rnl_barrier_init(struct rnl_barrier *barrier, struct rnl_pool *pool)
  * jobs that are not done, or jobs after that are not; then the submit of a job after is refused
  * with -EAGAIN, and rnl_submit_wait() waits.
  * Return: 0; -EINVAL barrier or job is NULL, the job was not initialised, or it comes after this
- *	very barrier; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
+ *	very barrier, by rnl_job_after(); -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_barrier_add(struct rnl_barrier *barrier, struct rnl_job *job);

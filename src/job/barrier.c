@@ -25,6 +25,7 @@ static int result_of(const struct rnl_barrier *b)
 
 /* ---- told by submits and workers ----------------------------------------- */
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NR_PLACES (sizeof(((struct rnl_barrier *)NULL)->places) / sizeof(uint32_t))
 
 /* A place: a worker's index + 1, and from this bit on what there is room for of its job's sequence. */
@@ -79,12 +80,11 @@ void rnl__barrier_note(struct rnl_barrier *b, int result)
 
 /* ---- jobs that come after ------------------------------------------------ */
 
-/* The stream of a worker that has a place; relaxed: the look whether all is issued made it visible. */
-static struct rnl__inflight *stream_at(struct rnl_barrier *b, unsigned i, uint32_t *place)
-{
-	*place = rnl__peek(place_at(b, i));
-	return *place ? &b->pool->workers[worker_at(*place)].inflight : NULL;
-}
+/* A worker with jobs of a barrier; the end of the last one's sequence, if it has a place. */
+struct joined {
+	unsigned worker;
+	uint32_t place;
+};
 
 static bool has_place(struct rnl_barrier *b, unsigned worker)
 {
@@ -94,9 +94,36 @@ static bool has_place(struct rnl_barrier *b, unsigned worker)
 	return false;
 }
 
-/* Has the caller's stream wait for job @seq of a worker; @own: the caller, if it is one of the pool. */
-static int join(struct rnl__inflight *f, unsigned worker, uint64_t seq, struct rnl__worker *own)
+/*
+ * Lists workers that have jobs of the barrier, @max at most, from *@nextp on: first its places, then the
+ * other workers.  Relaxed reads: the look whether all is issued made them visible.  How many.
+ */
+static unsigned list_joined(struct rnl_barrier *b, unsigned *nextp, struct joined *joined, unsigned max)
 {
+	const uint64_t others = rnl__peek(rnl__atomic(&b->others));
+	const unsigned end = NR_PLACES + (others ? rnl__pool_nr_workers(b->pool) : 0);
+	unsigned nr = 0, i;
+
+	for (i = *nextp; i < end && nr < max; i++) {
+		const unsigned worker = i - NR_PLACES;
+		const uint32_t place = i < NR_PLACES ? rnl__peek(place_at(b, i)) : 0;
+
+		if (place)
+			joined[nr++] = (struct joined){ worker_at(place), place };
+		else if (i >= NR_PLACES && others >> worker % 64 & 1 && !has_place(b, worker))
+			joined[nr++] = (struct joined){ worker, 0 };
+	}
+	*nextp = i;
+	return nr;
+}
+
+/* Has the caller's stream wait for a worker's last job; @own: the caller, if it is one of the pool. */
+static int join(struct rnl_barrier *b, const struct joined *it, struct rnl__worker *own)
+{
+	const unsigned worker = it->worker;
+	struct rnl__inflight *f = &b->pool->workers[worker].inflight;
+	const uint64_t seq = it->place ? rnl__inflight_whole(f, it->place >> SEQ_SHIFT, 32 - SEQ_SHIFT) :
+					 rnl__inflight_last_of(f, b);
 	uint64_t *noted = own ? &own->joined[worker % RNL__JOINED] : NULL;
 	uint64_t joined = noted && *noted % RNL_WORKERS_MAX == worker ? *noted / RNL_WORKERS_MAX : 0;
 	int ret = rnl__inflight_join(f, seq, &joined);
@@ -106,41 +133,25 @@ static int join(struct rnl__inflight *f, unsigned worker, uint64_t seq, struct r
 	return ret;
 }
 
-/* The streams of workers without a place; @others: bits of their indices. */
-static int join_others(struct rnl_barrier *b, uint64_t others, struct rnl__worker *own)
-{
-	const unsigned nr = rnl__pool_nr_workers(b->pool);
-	int ret = 0;
-
-	for (unsigned worker = 0; worker < nr && !ret; worker++) {
-		struct rnl__inflight *f = &b->pool->workers[worker].inflight;
-
-		if (others >> worker % 64 & 1 && !has_place(b, worker))
-			ret = join(f, worker, rnl__inflight_last_of(f, b), own);
-	}
-	return ret;
-}
-
+/* What other CPUs have written is fetched for some workers at once. */
 static int join_streams(struct rnl_barrier *b)
 {
 	struct rnl__worker *own = rnl__pool_worker(b->pool) ? rnl__thread.worker : NULL;
-	/* relaxed: as a place */
-	const uint64_t others = atomic_load_explicit(rnl__atomic(&b->others), memory_order_relaxed);
-	struct rnl__inflight *f;
-	uint32_t place;
+	struct rnl__worker *workers = b->pool->workers;
+	struct joined joined[32];
+	unsigned next = 0, nr;
 	int ret = 0;
 
-	for (unsigned i = 0; i < NR_PLACES; i++)
-		if ((f = stream_at(b, i, &place)) != NULL)
-			rnl__inflight_fetch(f);
-	for (unsigned i = 0; i < NR_PLACES; i++)
-		if ((f = stream_at(b, i, &place)) != NULL)
-			rnl__inflight_fetch_event(f);
-	for (unsigned i = 0; i < NR_PLACES && !ret; i++)
-		if ((f = stream_at(b, i, &place)) != NULL)
-			ret = join(f, worker_at(place),
-				   rnl__inflight_whole(f, place >> SEQ_SHIFT, 32 - SEQ_SHIFT), own);
-	return ret || !others ? ret : join_others(b, others, own);
+	do {
+		nr = list_joined(b, &next, joined, COUNT(joined));
+		for (unsigned i = 0; i < nr; i++)
+			rnl__inflight_fetch(&workers[joined[i].worker].inflight);
+		for (unsigned i = 0; i < nr; i++)
+			rnl__inflight_fetch_event(&workers[joined[i].worker].inflight, !joined[i].place);
+		for (unsigned i = 0; i < nr && !ret; i++)
+			ret = join(b, &joined[i], own);
+	} while (nr == COUNT(joined) && !ret);
+	return ret;
 }
 
 /* The barriers that a job comes after, from 0 on; NULL: no more. */
@@ -158,8 +169,12 @@ static struct rnl_barrier *barrier_before(const struct rnl_job *job, unsigned i)
 static unsigned round_before(const struct rnl_job *job, unsigned i)
 {
 	const bool first = rnl__job_first_after(job);
+	uint64_t round;
 
-	return first && !i ? rnl__job_after_round(job) : (unsigned)job->more->after[i - first].round;
+	if (first && !i)
+		return rnl__job_after_round(job);
+	round = job->more->after[i - first].round;
+	return round ? (unsigned)(round - (uintptr_t)job) : RNL__NO_ROUND;
 }
 
 static void set_round_before(struct rnl_job *job, unsigned i, unsigned round)
@@ -168,8 +183,8 @@ static void set_round_before(struct rnl_job *job, unsigned i, unsigned round)
 
 	if (first && !i)
 		rnl__job_set_after_round(job, round);
-	else
-		job->more->after[i - first].round = round;
+	else	/* Whose it is, too: rnl__more_check(). */
+		job->more->after[i - first].round = round == RNL__NO_ROUND ? 0 : (uintptr_t)job + round;
 }
 
 int rnl__barrier_follow(const struct rnl_job *job)
@@ -177,10 +192,13 @@ int rnl__barrier_follow(const struct rnl_job *job)
 	struct rnl_barrier *b;
 	int ret = 0;
 
-	for (unsigned i = 0; !ret && (b = barrier_before(job, i)) != NULL; i++) {
+	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++) {
 		rnl__tsan_acquire(b);
-		ret = result_of(b) ? -ECANCELED : join_streams(b);
+		if (result_of(b))
+			return -ECANCELED;
 	}
+	for (unsigned i = 0; !ret && (b = barrier_before(job, i)) != NULL; i++)
+		ret = join_streams(b);
 	return ret;
 }
 
@@ -266,9 +284,13 @@ int rnl__barrier_tell(struct rnl_barrier *b, struct rnl_job *job)
 /* Gives back the rounds of the first @nr barriers. */
 static void forget(struct rnl_job *job, unsigned nr)
 {
-	for (unsigned i = 0; i < nr; i++)
-		if (round_before(job, i) != RNL__NO_ROUND)
-			rnl__rounds_leave(barrier_before(job, i), round_before(job, i));
+	for (unsigned i = 0; i < nr; i++) {
+		const unsigned round = round_before(job, i);
+
+		set_round_before(job, i, RNL__NO_ROUND);
+		if (round != RNL__NO_ROUND)
+			rnl__rounds_leave(barrier_before(job, i), round);
+	}
 }
 
 int rnl__barrier_snapshot(struct rnl_job *job)
@@ -336,6 +358,7 @@ bool rnl__barrier_holds(struct rnl_job *job)
 		set_round_before(job, i, RNL__NO_ROUND);
 		if (rnl__rounds_hold(b, round, job))
 			return true;
+		rnl__tsan_acquire(b);
 	}
 	return false;
 }

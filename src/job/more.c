@@ -20,6 +20,15 @@ unsigned rnl__more_flags(const struct rnl_job *job)
 	       (more->when ? RNL__JOB_MARKED : 0) | (more->when == RNL_EMPTY ? RNL__JOB_LAST : 0);
 }
 
+/* Whether another job, which comes after one of the barriers, uses the list. */
+static bool is_in_use(const struct rnl_job_more *more)
+{
+	for (unsigned i = 0; i < more->nr_after; i++)
+		if (more->after[i].round)
+			return true;
+	return false;
+}
+
 /* Return: the first of the further barriers that the job cannot come after, or nr_after. */
 static unsigned find_wrong_barrier(const struct rnl_pool *pool, const struct rnl_job *job)
 {
@@ -64,6 +73,10 @@ int rnl__more_check(struct rnl_pool *pool, const struct rnl_job *job)
 		return rnl__invalid(&pool->log, "submit: barrier %u of %u that job %p comes after is NULL, "
 				    "of another pool, was not initialised, or has the job itself", wrong,
 				    more->nr_after, (const void *)job);
+	if (is_in_use(more))
+		return rnl__invalid(&pool->log, "submit: the list `after` of job %p is in use by another "
+				    "job, or did not begin as zero: each job has its own",
+				    (const void *)job);
 	return 0;
 }
 
@@ -74,10 +87,15 @@ int rnl_job_set_more(struct rnl_job *job, struct rnl_job_more *more)
 
 	if (ret)
 		return ret;
+	if (more && job->flags & RNL__JOB_MORE && job->more == more && more->job != job)
+		return rnl__invalid(NULL, "rnl_job_set_more(): struct rnl_job_more %p has begun anew while "
+				    "job %p named it: take it away before, by NULL", (void *)more,
+				    (void *)job);
 	first = rnl__job_first_after(job);
 	if (more) {
 		more->job = job;
 		more->first = first;
+		more->before = NULL;
 		job->more = more;
 		job->flags |= RNL__JOB_MORE;
 	} else {

@@ -31,6 +31,7 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 	job->flags &= ~RNL__JOB_TIMED;
 	ret = rnl__barrier_tell(b, job);
 	if (ret) {	/* the barrier may be gone */
+		job->device_error = 0;
 		rnl__job_set_result(job, ret);
 		rnl__job_drop(job);
 		rnl__tally_retract(&pool->chained);

@@ -76,6 +76,9 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 	/* The urgency of a chain is its first job's. */
 	if (job->flags & RNL__JOB_URGENT && !(lane & (RNL__JOB_CHAINED | RNL__JOB_TELLS)))
 		job->flags |= RNL__JOB_FIRST;
+	/* The order may be gone when its jobs are queued. */
+	if (job->flags & RNL__JOB_ORDER)
+		job->key = job->more->order->key;
 	if (job->flags & (RNL__JOB_KEY | RNL__JOB_ORDER))
 		job->flags |= RNL__JOB_KEYED;
 	return 0;

@@ -184,7 +184,7 @@ static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staf
 
 static int reserve_keyed(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff)
 {
-	unsigned worker = rnl__crew_keyed(pool, rnl__crew_of(pool, staff, job), rnl__job_key(job));
+	unsigned worker = rnl__crew_keyed(pool, rnl__crew_of(pool, staff, job), job->key);
 	int ret = reserve_bounded(pool, worker);
 
 	if (ret)
@@ -229,7 +229,7 @@ static void reserve_always(struct rnl_pool *pool, struct rnl_job *job)
 	for (;;) {
 		struct rnl__staff staff = rnl__pool_staff(pool);
 		struct rnl__crew crew = rnl__crew_of(pool, staff, job);
-		unsigned worker = keyed ? rnl__crew_keyed(pool, crew, rnl__job_key(job)) :
+		unsigned worker = keyed ? rnl__crew_keyed(pool, crew, job->key) :
 					  choose_open(pool, &crew);
 
 		if (!reserve_accepted(pool, worker))
@@ -258,7 +258,7 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 	struct rnl__crew crew = rnl__crew_of(pool, rnl__pool_staff(pool), job);
 	/* It would go there if it were put now. */
 	unsigned worker = job->flags & RNL__JOB_KEYED ?
-				  rnl__crew_keyed(pool, crew, rnl__job_key(job)) :
+				  rnl__crew_keyed(pool, crew, job->key) :
 				  usual_worker(pool, &crew, own_home());
 	int ret;
 

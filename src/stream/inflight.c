@@ -89,9 +89,9 @@ static void note_place(struct rnl__inflight *f, uint64_t seq, struct rnl_job *jo
 	struct rnl__place *place = &f->places[seq % f->limit];
 
 	if (job) {
-		/* relaxed: the store below publishes it, and to a join the drop of the issued job */
-		atomic_store_explicit(&place->barrier, job->barrier, memory_order_relaxed);
-		/* relaxed: as above */
+		/* [inflight.B1] release: the job that had the place is passed; pairs with [inflight.B2] */
+		atomic_store_explicit(&place->barrier, job->barrier, memory_order_release);
+		/* relaxed: the store below publishes it */
 		atomic_store_explicit(&place->since, job->flags & RNL__JOB_TIMED ? rnl__now() :
 				      rnl__now_coarse(), memory_order_relaxed);
 	}
@@ -354,11 +354,11 @@ static uint64_t reached_now(struct rnl__inflight *f)
 
 uint64_t rnl__inflight_whole(struct rnl__inflight *f, uint64_t low, unsigned bits)
 {
-	/* As far back as the job's issue it was less than @limit ahead; one long passed may look so. */
-	const uint64_t reached = reached_now(f);
-	const unsigned shift = 64 - bits;
+	/* A job on the stream is at most @limit ahead; what seems to be further is one long passed. */
+	const uint64_t reached = reached_now(f), round = UINT64_C(1) << bits;
+	const uint64_t ahead = (low - reached) % round;
 
-	return reached + (uint64_t)((int64_t)((low - reached) << shift) >> shift);
+	return reached + ahead - (ahead > 2 * (uint64_t)f->limit ? round : 0);
 }
 
 uint64_t rnl__inflight_last_of(struct rnl__inflight *f, const struct rnl_barrier *barrier)
@@ -369,8 +369,11 @@ uint64_t rnl__inflight_last_of(struct rnl__inflight *f, const struct rnl_barrier
 	uint64_t seq = nr ? atomic_load_explicit(&nth_recorded(f, nr)->seq, memory_order_relaxed) : 0;
 
 	for (unsigned i = 0; i < f->limit && seq > reached_now(f); i++, seq--)
-		/* relaxed: the drop of the issued job has published it; what is later there was issued since */
-		if (atomic_load_explicit(&f->places[seq % f->limit].barrier, memory_order_relaxed) ==
+		/*
+		 * [inflight.B2] acquire: if a later job has the place, the device has passed the one that
+		 * had it, and we see that; pairs with [inflight.B1]
+		 */
+		if (atomic_load_explicit(&f->places[seq % f->limit].barrier, memory_order_acquire) ==
 		    barrier)
 			return seq;
 	return 0;

@@ -79,7 +79,6 @@ struct rnl__inflight {
 	bool writes;			/* the stream can write the word */
 	uint32_t *word;			/* pinned; the low half of a sequence number */
 	/* Other threads read these. */
-	struct rnl__place *places;	/* ring of `limit`, by sequence */
 	_Atomic uint32_t nr;		/* jobs */
 	_Atomic(struct rnl_job *) oldest; /* to be compared only; NULL: none */
 	_Atomic uint64_t oldest_since;	/* coarse: when that job became the oldest */
@@ -88,6 +87,7 @@ struct rnl__inflight {
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t reached;
 	_Atomic uint64_t nr_recorded;	/* events, ever */
 	struct rnl__recorded *recorded;	/* ring of `limit`: the n-th is at n % limit */
+	struct rnl__place *places;	/* ring of `limit`, by sequence */
 	unsigned limit;
 };
 
@@ -160,18 +160,24 @@ static inline uint64_t rnl__inflight_since(const struct rnl__inflight *f, uint64
 	return atomic_load_explicit(&f->places[seq % f->limit].since, memory_order_relaxed);
 }
 
-/* Begins to fetch what a join reads, which other CPUs have written: its two lines, in turn. */
+/*
+ * Begins to fetch what a join reads, which other CPUs have written: its lines, in turn.  @place: the join
+ * looks for a job among those on the stream.
+ */
 static inline void rnl__inflight_fetch(const struct rnl__inflight *f)
 {
 	__builtin_prefetch(&f->reached);
 }
 
-static inline void rnl__inflight_fetch_event(struct rnl__inflight *f)
+static inline void rnl__inflight_fetch_event(struct rnl__inflight *f, bool place)
 {
-	/* relaxed: a guess at where the join will look */
+	/* relaxed, both: guesses at where the join will look */
 	uint64_t nr = atomic_load_explicit(&f->nr_recorded, memory_order_relaxed);
+	uint64_t reached = atomic_load_explicit(&f->reached, memory_order_relaxed);
 
 	__builtin_prefetch(&f->recorded[nr % f->limit]);
+	if (place)
+		__builtin_prefetch(&f->places[(reached + 1) % f->limit]);
 }
 
 /*

@@ -56,12 +56,6 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
  */
 #define RNL__JOB_TO_REAP 128u	/* it has a completion queue */
 
-/* The key of a job that is KEYED. */
-static inline uint64_t rnl__job_key(const struct rnl_job *job)
-{
-	return job->flags & RNL__JOB_ORDER ? job->more->order->key : job->key;
-}
-
 /* The barrier that rnl_job_after() has set; of others `more` knows. */
 static inline struct rnl_barrier *rnl__job_first_after(const struct rnl_job *job)
 {

@@ -26,7 +26,7 @@ static bool gathers(const struct rnl__worker *w, const struct rnl_job *job)
 static bool has_key(const struct rnl__group *group, const struct rnl_job *job)
 {
 	for (unsigned i = 0; job->flags & RNL__JOB_KEYED && i < group->nr_keys; i++)
-		if (group->keys[i] == rnl__job_key(job))
+		if (group->keys[i] == job->key)
 			return true;
 	return false;
 }
@@ -57,7 +57,7 @@ bool rnl__group_join(struct rnl__worker *w, struct rnl_job *job)
 		group->since = w->inflight.now;
 	}
 	if (job->flags & RNL__JOB_KEYED)
-		group->keys[group->nr_keys++] = rnl__job_key(job);
+		group->keys[group->nr_keys++] = job->key;
 	group->nr++;
 	rnl__gather_begin(&w->gather);
 	return true;

@@ -312,6 +312,33 @@ TEST(what_cannot_tell_of_a_barrier_is_refused)
 	rnl_pool_destroy(pool);
 }
 
+TEST(a_refused_notice_has_no_device_error)
+{
+	enum { ROUNDS = 7 };
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_job job[ROUNDS + 1], after[ROUNDS], notice;
+	struct gate gate = GATE_INIT;
+	struct rnl_barrier barrier;
+	int ret, code;
+
+	ck_assert_int_ge(rnl_pool_cancel(pool), 0);
+	hold_barrier(pool, &barrier, &gate, &job[ROUNDS]);
+	for (int i = 0; i < ROUNDS; i++) {
+		job_of(&after[i], noop_fn, NULL);
+		must(rnl_job_after(&after[i], &barrier));
+		must(rnl_submit(pool, &after[i]));
+		submit_in(pool, &barrier, &job[i], noop_fn, NULL);
+	}
+	must(rnl_job_init(&notice, NULL));
+	ret = rnl_barrier_notify(&barrier, &notice);
+	code = rnl_job_device_error(&notice);
+	gate_open(&gate);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_pool_destroy(pool);
+	ck_assert_int_eq(ret, -EAGAIN);
+	ck_assert_int_eq(code, 0);
+}
+
 /* ---- exact joins -------------------------------------------------------------- */
 
 /* Jobs of every worker, more of them than the barrier has places for, write; one after reads. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Orders: jobs that come after different barriers and start in the order of their submits. */
+#include <sys/mman.h>
+
 #include "host_kernel.h"
 #include "record.h"
 
@@ -289,4 +291,44 @@ TEST(each_thread_finds_its_own_order_kept, .loops = 4, .timeout_s = 60)
 	}
 	rnl_pool_destroy(pool);
 	free(record);
+}
+
+/* ---- its end ----------------------------------------------------------------- */
+
+static int fill_one(struct rnl_job *job)
+{
+	return rnl_fill(job->user, 1, 1);
+}
+
+TEST(an_order_is_not_read_behind_its_end)
+{
+	enum { NR = 4 };
+	struct rnl_pool *pool = pool_of(1);
+	struct gate gate = GATE_INIT;
+	struct rnl_job plug, jobs[NR];
+	struct rnl_job_more more[NR];
+	struct rnl_order *order = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *mem;
+
+	ck_assert(order != MAP_FAILED);
+	must(rnl_device_alloc(pool, 0, 64, &mem));
+	must(rnl_order_init(order, pool, 7));
+	hold_workers(pool, &gate, &plug, 1);
+	for (int i = 0; i < NR; i++) {
+		job_of(&jobs[i], fill_one, mem);
+		must(rnl_job_gather(&jobs[i], 1));
+		more[i] = (struct rnl_job_more)RNL_JOB_MORE_INIT;
+		more[i].order = order;
+		must(rnl_job_set_more(&jobs[i], &more[i]));
+		must(rnl_submit(pool, &jobs[i]));
+	}
+	rnl_order_fini(order);
+	ck_assert_int_eq(munmap(order, 4096), 0);
+	gate_open(&gate);
+	for (int i = 0; i < NR; i++)
+		ck_assert_int_eq(result_of(&jobs[i]), 0);
+	must(rnl_pool_drain(pool, RNL_FOREVER));
+	rnl_device_free(pool, mem);
+	rnl_pool_destroy(pool);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Jobs that come after several barriers, as struct rnl_job_more says. */
 #include "heard.h"
+#include "host_kernel.h"
 #include "pool.h"
 
 #define NR 3
@@ -118,6 +119,47 @@ TEST(a_job_after_several_leads_a_chain, .loops = 2 * COUNT(turns))
 	ck_assert_int_eq(result_of(&s.job), 0);
 	several_end(&s);
 	rnl_pool_destroy(pool);
+}
+
+TEST(the_job_behind_one_after_a_barrier_is_done_after_it, .loops = 2)
+{
+	struct rnl_pool *pool;
+	struct rnl_barrier barrier;
+	struct rnl_after after = { .barrier = &barrier };
+	struct rnl_job_more more = RNL_JOB_MORE_INIT;
+	struct gate kernel = GATE_INIT, worker = GATE_INIT;
+	struct rnl_job before, plug, job, next;
+	_Atomic int ran = 0;
+	bool early;
+
+	skip_unless_host();
+	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
+	must(rnl_barrier_init(&barrier, pool));
+	job_in(&barrier, &before, gated_kernel_fn, &kernel);
+	must(submit_by_key(pool, &before, RNL_KEY_WORKER(0)));
+	job_of(&plug, gated_fn, &worker);
+	must(submit_by_key(pool, &plug, RNL_KEY_WORKER(0)));
+	gate_await(&worker, 1);		/* `before` is issued, and its worker does not see its end */
+	job_of(&job, noop_fn, NULL);
+	job_of(&next, count_fn, &ran);
+	must(rnl_job_then(&job, &next));
+	if (_i) {
+		more.after = &after;
+		more.nr_after = 1;
+		must(rnl_job_set_more(&job, &more));
+	} else {
+		must(rnl_job_after(&job, &barrier));
+	}
+	must(submit_by_key(pool, &job, RNL_KEY_WORKER(1)));
+	gate_open(&kernel);
+	(void)rnl_job_wait(&next, 200 * MS);
+	early = ran || rnl_job_test(&next);
+	ck_assert_int_eq(rnl_job_test(&job), 0);
+	gate_open(&worker);
+	ck_assert_int_eq(result_of(&job), 0);
+	ck_assert_int_eq(result_of(&next), 0);
+	rnl_pool_destroy(pool);
+	ck_assert_msg(!early, "the next job ran, and was done, before the first one was");
 }
 
 static int fail_fn(struct rnl_job *job)
@@ -329,4 +371,53 @@ TEST(what_cannot_be_a_barrier_of_several_is_refused_with_a_line)
 	ck_assert_int_eq(result_of(&job), 0);
 	rnl_pool_destroy(pool);
 	rnl_pool_destroy(other);
+}
+
+TEST(memory_that_begins_anew_while_its_job_names_it_is_refused)
+{
+	struct rnl_pool *pool = pool_of(2);
+	struct rnl_job_more more = RNL_JOB_MORE_INIT;
+	struct rnl_barrier barrier;
+	struct rnl_job job;
+
+	must(rnl_barrier_init(&barrier, pool));
+	job_of(&job, noop_fn, NULL);
+	must(rnl_job_set_more(&job, &more));
+	must(rnl_job_after(&job, &barrier));
+	must(rnl_job_set_more(&job, &more));
+	ck_assert_ptr_eq(more.first, &barrier);
+	/* Its barrier would be lost. */
+	more = (struct rnl_job_more)RNL_JOB_MORE_INIT;
+	ck_assert_int_eq(rnl_job_set_more(&job, &more), -EINVAL);
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	must(rnl_job_set_more(&job, NULL));
+	must(rnl_job_set_more(&job, &more));
+	must(rnl_submit(pool, &job));
+	ck_assert_int_eq(result_of(&job), 0);
+	rnl_pool_destroy(pool);
+}
+
+/* Each would write the round that it waits for there. */
+TEST(two_jobs_do_not_share_a_list_of_barriers)
+{
+	struct rnl_pool *pool = pool_of(NR + 1);
+	struct rnl_job_more more = RNL_JOB_MORE_INIT;
+	struct several s;
+	struct rnl_job job;
+
+	several_make(&s, pool, false);
+	several_begin(&s);
+	must(rnl_submit(pool, &s.job));
+	job_of(&job, noop_fn, NULL);
+	more.after = s.after;
+	more.nr_after = NR;
+	must(rnl_job_set_more(&job, &more));
+	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
+	for (int i = 0; i < NR; i++)
+		gate_open(&s.gates[i]);
+	ck_assert_int_eq(result_of(&s.job), 0);
+	must(rnl_submit(pool, &job));
+	ck_assert_int_eq(result_of(&job), 0);
+	several_end(&s);
+	rnl_pool_destroy(pool);
 }
