@@ -377,6 +377,7 @@ TEST(a_notice_that_was_cancelled_completes_though_its_time_does_not_come)
 	enum { NR = 6 };
 	struct tank tank = { .pool = pool_of(2, .max_queued = MAX) };
 	struct gate other = GATE_INIT;
+	struct rnl_job_more *more;
 	struct rnl_job held;
 	struct noted notices[NR];
 
@@ -396,6 +397,8 @@ TEST(a_notice_that_was_cancelled_completes_though_its_time_does_not_come)
 		must(rnl_job_cancel(&notices[i].job));
 		ck_assert_int_eq(result_of(&notices[i].job), -ECANCELED);
 		ck_assert_int_eq(rnl_job_cancel(&notices[i].job), -EALREADY);
+		/* It is no longer on the keeper's list. */
+		must(more_anew(&notices[i].job, &more));
 	}
 	ck_eventually(nr_calls == NR / 2 * 1000);
 	/* The other notices still wait. */
