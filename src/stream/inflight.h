@@ -171,8 +171,9 @@ static inline void rnl__inflight_fetch(const struct rnl__inflight *f)
 
 static inline void rnl__inflight_fetch_event(struct rnl__inflight *f, bool place)
 {
-	/* relaxed, both: guesses at where the join will look */
+	/* relaxed: a guess at where the join will look */
 	uint64_t nr = atomic_load_explicit(&f->nr_recorded, memory_order_relaxed);
+	/* relaxed: the same */
 	uint64_t reached = atomic_load_explicit(&f->reached, memory_order_relaxed);
 
 	__builtin_prefetch(&f->recorded[nr % f->limit]);

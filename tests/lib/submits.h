@@ -6,7 +6,9 @@
 #ifndef __cplusplus
 #include <stdatomic.h>
 #endif
+#include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <runnel.h>
 
@@ -31,7 +33,7 @@ static inline int submit_by_key_wait(struct rnl_pool *pool, struct rnl_job *job,
 
 struct submits_more {
 	_Atomic(struct rnl_job *) job;
-	struct rnl_job_more more;
+	_Atomic(struct rnl_job_more *) more;
 };
 
 /* Gives a job an empty one, in @morep.  0, or the error of rnl_job_set_more(). */
@@ -39,24 +41,23 @@ static inline int more_anew(struct rnl_job *job, struct rnl_job_more **morep)
 {
 	static struct submits_more all[1u << SUBMITS_BITS];
 	uint64_t i = (uintptr_t)job / 8 * 0x9e3779b97f4a7c15u >> (64 - SUBMITS_BITS);
+	struct rnl_job_more *made = calloc(1, sizeof(*made));
 	struct rnl_job *owner = NULL;
-	struct rnl_barrier *first;
-	int ret;
+	int ret = made ? rnl_job_set_more(job, made) : -ENOMEM;
 
-	/* Relaxed: a test is not to be ordered by it. */
+	if (ret) {
+		free(made);
+		return ret;
+	}
+	/* Relaxed, both: a test is not to be ordered by it. */
 	while (!atomic_compare_exchange_strong_explicit(&all[i].job, &owner, job, memory_order_relaxed,
 							memory_order_relaxed) && owner != job) {
 		i = (i + 1) % (1u << SUBMITS_BITS);
 		owner = NULL;
 	}
-	ret = rnl_job_set_more(job, &all[i].more);
-	if (ret)
-		return ret;
-	first = all[i].more.first;
-	all[i].more = (struct rnl_job_more)RNL_JOB_MORE_INIT;
-	all[i].more.job = job;
-	all[i].more.first = first;
-	*morep = &all[i].more;
+	/* The job is not under way, so nothing uses its last one. */
+	free(atomic_exchange_explicit(&all[i].more, made, memory_order_relaxed));
+	*morep = made;
 	return 0;
 }
 
