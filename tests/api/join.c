@@ -219,7 +219,7 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 	struct storing jobs[MANY], behind[MANY], after;
 	struct rnl_barrier barrier, other;
 	int words[2 * MANY + 1] = { 0 };
-	struct rnl_job probe;
+	struct rnl_job probes[MANY + 1];
 	struct rnl_pool *pool;
 
 	skip_unless_host();
@@ -236,10 +236,10 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 		must(submit_by_key(pool, &behind[i].job, RNL_KEY_WORKER(i)));
 		/* The first workers take the places. */
 		if (i < PLACES)
-			await_issued(pool, &probe, RNL_KEY_WORKER(i));
+			await_issued(pool, &probes[i], RNL_KEY_WORKER(i));
 	}
 	for (int i = PLACES; i < MANY; i++)
-		await_issued(pool, &probe, RNL_KEY_WORKER(i));
+		await_issued(pool, &probes[i], RNL_KEY_WORKER(i));
 	after = (struct storing){ .word = &words[2 * MANY], .value = 2 };
 	if (_i) {
 		must(rnl_barrier_join(&barrier));
@@ -248,7 +248,7 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 		job_of(&after.job, storing_fn, NULL);
 		must(rnl_job_after(&after.job, &barrier));
 		must(submit_by_key(pool, &after.job, RNL_KEY_WORKER(MANY)));
-		await_issued(pool, &probe, RNL_KEY_WORKER(MANY));
+		await_issued(pool, &probes[MANY], RNL_KEY_WORKER(MANY));
 	}
 	gate_open(&kernel);
 	ck_assert_int_eq(_i ? rnl_stream_wait(20 * MS) : rnl_job_wait(&after.job, 20 * MS),
