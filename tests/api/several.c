@@ -162,6 +162,29 @@ TEST(the_job_behind_one_after_a_barrier_is_done_after_it, .loops = 2)
 	ck_assert_msg(!early, "the next job ran, and was done, before the first one was");
 }
 
+/* Its function issues nothing, and has run: it is held back until the last of the kernels has ended. */
+TEST(a_job_after_several_is_done_after_the_last_of_their_jobs, .loops = COUNT(turns))
+{
+	struct rnl_pool *pool;
+	struct several s;
+
+	skip_unless_host();
+	pool = pool_of(NR + 1, .in_flight_ns = UINT64_MAX);
+	several_make(&s, pool, false);
+	for (int i = 0; i < NR; i++)
+		submit_in(pool, &s.barriers[i], &s.jobs[i], gated_kernel_fn, &s.gates[i]);
+	must(rnl_submit(pool, &s.job));
+	ck_eventually(s.ran == 1);
+	for (int i = 0; i < NR; i++) {
+		ck_assert_int_eq(rnl_job_wait(&s.job, 10 * MS), -ETIMEDOUT);
+		gate_open(&s.gates[turns[_i][i]]);
+		must(rnl_job_wait(&s.jobs[turns[_i][i]], RNL_FOREVER));
+	}
+	ck_assert_int_eq(result_of(&s.job), 0);
+	several_end(&s);
+	rnl_pool_destroy(pool);
+}
+
 static int fail_fn(struct rnl_job *job)
 {
 	(void)job;
