@@ -17,7 +17,7 @@
 #include "sys/tsan.h"
 #include "job/waits.h"
 
-static int result_of(const struct rnl_barrier *b)
+static int barrier_result(const struct rnl_barrier *b)
 {
 	/* relaxed: see rnl__barrier_note() */
 	return atomic_load_explicit(rnl__atomic((int32_t *)&b->result), memory_order_relaxed);
@@ -194,7 +194,7 @@ int rnl__barrier_follow(const struct rnl_job *job)
 
 	for (unsigned i = 0; (b = barrier_before(job, i)) != NULL; i++) {
 		rnl__tsan_acquire(b);
-		if (result_of(b))
+		if (barrier_result(b))
 			return -ECANCELED;
 	}
 	for (unsigned i = 0; !ret && (b = barrier_before(job, i)) != NULL; i++)
@@ -282,7 +282,7 @@ int rnl__barrier_tell(struct rnl_barrier *b, struct rnl_job *job)
 }
 
 /* Gives back the rounds of the first @nr barriers. */
-static void forget(struct rnl_job *job, unsigned nr)
+static void forget_rounds(struct rnl_job *job, unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++) {
 		const unsigned round = round_before(job, i);
@@ -303,7 +303,7 @@ int rnl__barrier_snapshot(struct rnl_job *job)
 
 		go_on(&let_go);
 		if (round < 0) {
-			forget(job, i);
+			forget_rounds(job, i);
 			return round;
 		}
 		set_round_before(job, i, (unsigned)round);
@@ -313,7 +313,7 @@ int rnl__barrier_snapshot(struct rnl_job *job)
 
 void rnl__barrier_forget(struct rnl_job *job)
 {
-	forget(job, rnl__job_nr_more_after(job) + (rnl__job_first_after(job) != NULL));
+	forget_rounds(job, rnl__job_nr_more_after(job) + (rnl__job_first_after(job) != NULL));
 }
 
 bool rnl__barrier_ready(const struct rnl_job *job)
@@ -476,5 +476,5 @@ int rnl_barrier_result(const struct rnl_barrier *b)
 {
 	int ret = rnl__barrier_given(b, "rnl_barrier_result()");
 
-	return ret ? ret : result_of(b);
+	return ret ? ret : barrier_result(b);
 }

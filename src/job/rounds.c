@@ -233,7 +233,7 @@ static void rounds_let_go(struct rnl__let_go *out, struct rnl_job *job, bool def
 	}
 }
 
-static int result_of(struct rnl_barrier *b)
+static int rounds_result(struct rnl_barrier *b)
 {
 	/* relaxed: the counts have published it, see rnl__barrier_note() */
 	return atomic_load_explicit(rnl__atomic(&b->result), memory_order_relaxed);
@@ -265,7 +265,7 @@ static void let_issued_go(struct rnl_barrier *b, unsigned slot, struct rnl_job *
 			rounds_add(&out->issued, job);
 		} else if (!push(b, slot, job, 0)) {
 			rnl__tsan_acquire(b);
-			job->result = result_of(b);
+			job->result = rounds_result(b);
 			rounds_add(&out->ended, job);
 		}
 	}
@@ -320,7 +320,7 @@ static void end(struct rnl_barrier *b, unsigned slot, struct rnl__let_go *out)
 {
 	uint64_t waiting = waiting_now(b, slot);
 	_Atomic uint32_t *watched = half_of(waiting_of(b, slot), false);
-	const int result = result_of(b);
+	const int result = rounds_result(b);
 
 	rnl__tsan_acquire(b);
 	while (!exchange_waiting(b, slot, &waiting, ENDED_LIST | ISSUED | (waiting & FOLLOWED)))
@@ -576,7 +576,7 @@ int rnl__rounds_notify(struct rnl_barrier *b, struct rnl_job *job, struct rnl__l
 
 	if (!keep(b, &own, &nr_issued)) {
 		rnl__tsan_acquire(b);
-		job->result = result_of(b);
+		job->result = rounds_result(b);
 		rounds_add(&out->ended, job);
 		return 0;
 	}

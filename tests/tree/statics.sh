@@ -3,13 +3,10 @@
 # The name of a static function is in one file of src/: so a debugger, cscope and perf find one function.
 . "$(dirname "$0")/../lib/harness.sh"
 cd "$srcdir" || exit
-# Rooms with namesakes among their own files: to be emptied.
-left='src/(job|worker)/'
 
-# twice FOLDER...: "NAME: FILE FILE" of each static function that is defined in several files, unless
-# all of them are left.
+# twice FOLDER...: "NAME: FILE FILE" of each static function that is defined in several files.
 twice() {
-	find "$@" -name '*.[ch]' -o -name '*.cu' | sort | xargs awk -v left="$left" '
+	find "$@" -name '*.[ch]' -o -name '*.cu' | sort | xargs awk '
 		FNR == 1 { text = "" }
 		/^#/ { next }
 		{ sub(/\/\*.*/, ""); gsub(/__attribute__ *\([^)]*\)+ */, "") }
@@ -28,17 +25,16 @@ twice() {
 			seen[name, FILENAME]
 			nr[name]++
 			where[name] = where[name] " " FILENAME
-			checked[name] += FILENAME !~ left
 		}
-		END { for (name in nr) if (nr[name] > 1 && checked[name]) print name ":" where[name] }' | sort
+		END { for (name in nr) if (nr[name] > 1) print name ":" where[name] }' | sort
 }
 
 : >"$dir/none"
 twice src >"$dir/twice"
 same 'a static function has a name of its own' none twice
 
-# A copy with one more definition of each form; and what is none, or is left.
-mkdir -p "$dir/src/device" "$dir/src/job" "$dir/src/worker"
+# A copy with one more definition of each form; and what is none.
+mkdir -p "$dir/src/device"
 cd "$dir" || exit
 cat >src/device/a.c <<'END'
 static int one_line(void) { return 0; }
@@ -64,11 +60,8 @@ static int once(void)
 END
 sed 's/once/once_too/; s/^static \(.*\)(/static __device__ \1(/' src/device/a.c >src/device/b.cu
 cp src/device/a.c src/device/c.h
-printf 'static void left(void)\n{\n}\nstatic void caught(void)\n{\n}\n' >src/job/d.c
-cp src/job/d.c src/worker/e.c
-printf 'void declared(void);\nstatic void caught(void)\n{\n}\n' >src/device/f.c
 twice src >out
-printf '%s\n' 'at_start: src/device/a.c src/device/b.cu src/device/c.h' 'caught: src/device/f.c src/job/d.c src/worker/e.c' \
+printf '%s\n' 'at_start: src/device/a.c src/device/b.cu src/device/c.h' \
 	'in_a_header: src/device/a.c src/device/b.cu src/device/c.h' 'once: src/device/a.c src/device/c.h' \
 	'one_line: src/device/a.c src/device/b.cu src/device/c.h' 'two_lines: src/device/a.c src/device/b.cu src/device/c.h' >want
 same 'a second function of each form is reported, and nothing else' want out
