@@ -155,7 +155,7 @@ TEST(a_notice_waits_for_a_delayed_job_that_the_close_cancels, .timeout_s = 60)
 	enum { NR = 6 };
 	struct told jobs[NR], delayed, notice;
 
-	for (unsigned nr = rounds_of(6000); nr; nr--) {
+	for (unsigned nr = rounds_of(2500); nr; nr--) {
 		struct rnl_pool *pool = pool_of(1);
 
 		told_of(&delayed);
@@ -188,7 +188,7 @@ TEST(a_drain_waits_for_a_notice_that_the_last_job_submits, .timeout_s = 60)
 {
 	struct rnl_job job;
 
-	for (unsigned nr = rounds_of(6000); nr; nr--) {
+	for (unsigned nr = rounds_of(2500); nr; nr--) {
 		struct rnl_pool *pool = pool_of(1);
 
 		told_of(&last_notice);
