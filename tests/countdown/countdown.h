@@ -102,6 +102,7 @@ enum watched_end { BY_WAIT, BY_CALLBACK, BY_QUEUE };
 
 struct watched {
 	struct rnl_job job;
+	struct rnl_job_more more;
 	enum watched_end end;
 	bool accepted;
 	bool twice;			/* with guard its function may run twice */
@@ -111,6 +112,15 @@ struct watched {
 	int word;
 	char from[WATCHED_BYTES], to[WATCHED_BYTES];	/* pageable */
 };
+
+/* What the job has more, as it begins. */
+static inline struct rnl_job_more *watched_more(struct watched *w)
+{
+	w->more = (struct rnl_job_more)RNL_JOB_MORE_INIT;
+	if (rnl_job_set_more(&w->job, &w->more))
+		abort();
+	return &w->more;
+}
 
 /* The next watched job. It copies, fills, launches, and has scratch. */
 struct watched *watched_next(enum watched_end end);

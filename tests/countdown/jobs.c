@@ -73,8 +73,10 @@ static int submit_keyed_wait(struct rnl_pool **pool)
 static int submit_notice(struct rnl_pool **pool)
 {
 	struct watched *w = watched_next(BY_CALLBACK);
-	int ret = watched_submitted(w, submit_when(*pool, &w->job, RNL_SPACE));
+	int ret;
 
+	watched_more(w)->when = RNL_SPACE;
+	ret = watched_submitted(w, rnl_submit(*pool, &w->job));
 	if (!ret)
 		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
 	return drained(*pool, ret);
@@ -83,13 +85,16 @@ static int submit_notice(struct rnl_pool **pool)
 static int submit_at_times(struct rnl_pool **pool)
 {
 	struct watched *w = watched_next(BY_CALLBACK);
-	int ret = watched_submitted(w, submit_at(*pool, &w->job, rnl_clock()));
+	int ret;
 
+	watched_more(w)->start_ns = rnl_clock();
+	ret = watched_submitted(w, rnl_submit(*pool, &w->job));
 	if (!ret)
 		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
 	w = watched_next(BY_WAIT);
+	watched_more(w)->start_ns = 0;
 	if (!ret)
-		ret = watched_submitted(w, submit_by_key_at(*pool, &w->job, 5, 0));
+		ret = watched_submitted(w, submit_by_key(*pool, &w->job, 5));
 	if (!ret)
 		expect(!rnl_job_wait(&w->job, RNL_FOREVER));
 	return drained(*pool, ret);

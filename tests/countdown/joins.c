@@ -220,8 +220,9 @@ static int submit_ordered(struct rnl_pool **pool)
 
 		w->late = i != 1;
 		expect(!rnl_job_after(&w->job, w->late ? &barrier : NULL));
-		ret = watched_submitted(w, i ? submit_in_order(&order, &w->job) :
-					submit_in_order_wait(&order, &w->job, RNL_FOREVER));
+		watched_more(w)->order = &order;
+		ret = watched_submitted(w, i ? rnl_submit(*pool, &w->job) :
+					rnl_submit_wait(*pool, &w->job, RNL_FOREVER));
 	}
 	rnl_order_fini(&order);
 	expect(!rnl_barrier_wait(&barrier, RNL_FOREVER));
