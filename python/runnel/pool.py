@@ -25,7 +25,7 @@ from .errors import Closed, check, check_start, log, nanoseconds, on_worker, ref
 from .job import Job, is_stream_of, wait_elsewhere
 from .queue import Queue, chosen, loop_queue, sweep
 
-SPACE, EMPTY = 0, 1	# Pool.submit(when=)
+SPACE, EMPTY = lib.RNL_SPACE, lib.RNL_EMPTY	# Pool.submit(when=)
 MASK = 2**64 - 1
 HELD_BY = ("function", "device", "hold")
 HEALTH = ("ok", "overloaded", "stuck", "failed")
@@ -296,7 +296,7 @@ class Pool:
              after: Union[None, Barrier, Iterable[Barrier]], deadline: Optional[float]) -> None:
         c = job._c
         job._prepare()
-        befores = [] if after is None else [after] if isinstance(after, Barrier) else list(after)
+        befores = list(after) if isinstance(after, (list, tuple)) else [] if after is None else [after]
         for name, given in (("barrier", barrier), *(("after", before) for before in befores)):
             if not isinstance(given, Barrier) and not (given is None and name == "barrier"):
                 raise TypeError(f"Pool.submit(): {name} is {given!r}; it must be a runnel.Barrier")
