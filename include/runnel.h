@@ -846,11 +846,11 @@ RNL_API int64_t rnl_clock(void);
  * -ECANCELED. A deadline counts from the submit, and is checked only when the notice starts. A notice
  * may start some milliseconds late.
  *
- * A job behind another one has none of these but a trace id. A job with a time comes after no barrier and
- * is in no order; a notice, besides, is in no barrier, leads to no job and has no key; a job in an order
- * is not urgent, and has no other key than the order's.
- * @more: NULL: the job has none of these. What rnl_job_after() has set stays. What the job named before
- *	stays valid until this call.
+ * A submit refuses these combinations: a later job of a chain with anything but a trace id; a time with a
+ * barrier to come after, or with an order; a notice with a barrier, a next job in its chain, a key, an
+ * order or a time; an order with urgency, or with a key other than the order's.
+ * @more: NULL removes them. The barrier that rnl_job_after() set stays. The struct that the job named
+ *	until now must be valid until this call returns.
  * Return: 0; -EINVAL job is NULL or was not initialised, or `more` has begun anew while the job named it,
  *	which is logged; -EBUSY the job was submitted and is not done; -EOWNERDEAD.
  * Since: 0.2

@@ -101,7 +101,7 @@ int rnl__cuda_reached(struct rnl__device *device, cudaError_t code)
 
 /* ---- the context --------------------------------------------------------- */
 
-/* The codes of these calls are equal in the driver and the runtime. */
+/* The driver and the runtime use the same codes for these errors. */
 cudaError_t rnl__cuda_enter(struct rnl__device *base)
 {
 	struct rnl__cuda_device *device = (struct rnl__cuda_device *)base;

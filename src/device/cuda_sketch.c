@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a graph of gathered work is to be; cuda_sketch.h has the design. */
+/* Plans a graph of gathered work; cuda_sketch.h has the design. */
 #include "config.h"
 
 #include "device/cuda_copies.h"

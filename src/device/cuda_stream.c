@@ -150,7 +150,7 @@ int rnl__cuda_stream_wait(uint64_t deadline)
 	return ret < 0 ? ret : 0;
 }
 
-/* ---- work beside a private stream ------------------------------------------ */
+/* ---- work outside the private stream --------------------------------------- */
 
 /* One stream waits, on the device, for what another has now. */
 static cudaError_t cuda_stream_join(struct cuda_stream *stream, cudaStream_t waits,

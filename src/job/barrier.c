@@ -225,10 +225,10 @@ void rnl__barrier_issued(struct rnl_job *job)
 }
 
 /*
- * The job's round has ended: this thread's worker tells, or else the keeper.  A worker that is in its
- * hooks comes to no more jobs.
+ * Has a job of rnl_barrier_notify() completed by this thread's worker or, on any other thread, by the
+ * keeper.  A worker in its hooks completes no more jobs.
  */
-static void tell(struct rnl_job *job)
+static void return_notice(struct rnl_job *job)
 {
 	struct rnl_pool *pool = job->pool;
 	const bool own = rnl__pool_worker(pool) && rnl__thread.worker->serves;
@@ -249,7 +249,7 @@ static void go_on(const struct rnl__let_go *let_go)
 	for (job = let_go->ended.first; job; job = next) {
 		next = job->link;
 		if (job->flags & RNL__JOB_TELLS)
-			tell(job);
+			return_notice(job);
 		else
 			rnl__worker_return(&job->pool->workers[job->worker], job);
 	}

@@ -18,8 +18,8 @@ static inline bool rnl__refusal_belongs(const struct rnl_pool *pool, const struc
 }
 
 /*
- * What a job with a key or with more has that cannot be together, in words; NULL: nothing.  Not
- * inline: most jobs have neither.
+ * Returns which settings of the job exclude each other, in words; NULL: none do.  Called only for jobs
+ * with a key or with `more`, which are few: so it is out of line.
  */
 const char *rnl__refusal_clash(const struct rnl_job *job, unsigned lane);
 

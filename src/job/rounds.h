@@ -50,8 +50,8 @@ struct rnl__jobs {
 
 /* Jobs that a round lets go, in their order: the caller goes on with them.  It begins as zero. */
 struct rnl__let_go {
-	struct rnl__jobs issued;	/* deferred, and their round is issued */
-	struct rnl__jobs ended;		/* held back, or to tell of it with their result, and it has ended */
+	struct rnl__jobs issued;	/* deferred jobs whose round is issued */
+	struct rnl__jobs ended;		/* jobs held back, and notices with their result, whose round ended */
 };
 
 /* Counts a job; its round. */
