@@ -171,9 +171,12 @@ TEST(a_job_after_several_is_done_after_the_last_of_their_jobs, .loops = COUNT(tu
 	skip_unless_host();
 	pool = pool_of(NR + 1, .in_flight_ns = UINT64_MAX);
 	several_make(&s, pool, false);
-	for (int i = 0; i < NR; i++)
-		submit_in(pool, &s.barriers[i], &s.jobs[i], gated_kernel_fn, &s.gates[i]);
-	must(rnl_submit(pool, &s.job));
+	/* On a stream each: on one, a kernel would wait for the gate of the one before. */
+	for (int i = 0; i < NR; i++) {
+		job_in(&s.barriers[i], &s.jobs[i], gated_kernel_fn, &s.gates[i]);
+		must(submit_by_key(pool, &s.jobs[i], RNL_KEY_WORKER(i)));
+	}
+	must(submit_by_key(pool, &s.job, RNL_KEY_WORKER(NR)));
 	ck_eventually(s.ran == 1);
 	for (int i = 0; i < NR; i++) {
 		ck_assert_int_eq(rnl_job_wait(&s.job, 10 * MS), -ETIMEDOUT);
