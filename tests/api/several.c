@@ -162,10 +162,12 @@ TEST(the_job_behind_one_after_a_barrier_is_done_after_it, .loops = 2)
 	ck_assert_msg(!early, "the next job ran, and was done, before the first one was");
 }
 
-/* Its function issues nothing, and has run: it is held back until the last of the kernels has ended. */
-TEST(a_job_after_several_is_done_after_the_last_of_their_jobs, .loops = COUNT(turns))
+/* All kernels are issued, so its worker has it: it is held back by one barrier after the other. */
+TEST(a_cancelled_job_is_held_back_until_the_last_of_the_jobs_before_it_has_ended, .loops = COUNT(turns))
 {
+	struct gate plug = GATE_INIT;
 	struct rnl_pool *pool;
+	struct rnl_job plugged;
 	struct several s;
 
 	skip_unless_host();
@@ -176,14 +178,19 @@ TEST(a_job_after_several_is_done_after_the_last_of_their_jobs, .loops = COUNT(tu
 		job_in(&s.barriers[i], &s.jobs[i], gated_kernel_fn, &s.gates[i]);
 		must(submit_by_key(pool, &s.jobs[i], RNL_KEY_WORKER(i)));
 	}
+	job_of(&plugged, gated_fn, &plug);
+	must(submit_by_key(pool, &plugged, RNL_KEY_WORKER(NR)));
 	must(submit_by_key(pool, &s.job, RNL_KEY_WORKER(NR)));
-	ck_eventually(s.ran == 1);
+	must(rnl_job_cancel(&s.job));
+	gate_open(&plug);
+	must(rnl_job_wait(&plugged, RNL_FOREVER));
 	for (int i = 0; i < NR; i++) {
 		ck_assert_int_eq(rnl_job_wait(&s.job, 10 * MS), -ETIMEDOUT);
 		gate_open(&s.gates[turns[_i][i]]);
 		must(rnl_job_wait(&s.jobs[turns[_i][i]], RNL_FOREVER));
 	}
-	ck_assert_int_eq(result_of(&s.job), 0);
+	ck_assert_int_eq(result_of(&s.job), -ECANCELED);
+	ck_assert_int_eq(s.ran, 0);
 	several_end(&s);
 	rnl_pool_destroy(pool);
 }
