@@ -5,143 +5,15 @@
 #include <errno.h>
 
 #include "job/job.h"
+#include "job/round_words.h"
 #include "job/rounds.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/fence.h"
 #include "sys/futex.h"
-#include "sys/spin.h"
-#include "sys/thread_state.h"
 #include "sys/tsan.h"
 
 #define NAP_NS 20000u
-
-#define NR_SLOTS 8u
-
-/*
- * `open`: in its low half jobs that are not done << 1 | SLEEPER, in its high half the slot, the
- * next slot, JOINER, and jobs that are not issued.  Until the round is sealed, the next slot is the
- * slot itself.  A half is the word of a futex.
- */
-#define SLEEPER UINT64_C(1)		/* a thread sleeps until all is done */
-#define UNDONE UINT64_C(2)
-#define UNISSUED (UINT64_C(1) << 32)
-#define NR_UNISSUED ((UINT64_C(1) << 25) - 1)
-#define JOINER (UINT64_C(1) << 57)	/* a thread sleeps until all is issued */
-#define NEXT_SHIFT 58
-#define SLOT_SHIFT 61
-
-/* Half of what the count has bits for: submits that run meanwhile count more. */
-#define ROOM (UINT64_C(1) << 24)
-#define ROOM_UNDONE (UINT64_C(1) << 30)
-#define FULL (ROOM * UNISSUED | ROOM_UNDONE * UNDONE)	/* bits that are set if there is none */
-
-/* `waiting`: a pointer to a job | these.  All of it is ENDED_LIST | bits when the round is over. */
-#define ISSUED UINT64_C(1)
-#define FOLLOWED UINT64_C(2)		/* the next round is open, and counts this one */
-#define WATCHED UINT64_C(4)		/* a thread sleeps until the round has ended */
-#define BITS (ISSUED | FOLLOWED | WATCHED)
-#define ENDED_LIST UINT64_C(8)
-
-/* `users`: how many use the slot, and the slot of the round that came next. */
-#define NR_USERS ((1u << NEXT_OF_USERS) - 1)
-#define NEXT_OF_USERS 29
-
-_Static_assert(sizeof(((struct rnl_barrier *)NULL)->waiting) == NR_SLOTS * sizeof(uint64_t),
-	       "a slot has three bits");
-_Static_assert(_Alignof(struct rnl_job) >= 8, "a pointer to a job has three bits to spare");
-
-static uint64_t nr_undone(uint64_t open)
-{
-	return (uint32_t)open / UNDONE;
-}
-
-static uint64_t nr_unissued(uint64_t open)
-{
-	return open >> 32 & NR_UNISSUED;
-}
-
-static unsigned slot_of(uint64_t open)
-{
-	return (unsigned)(open >> SLOT_SHIFT);
-}
-
-static unsigned next_of(uint64_t open)
-{
-	return open >> NEXT_SHIFT & (NR_SLOTS - 1);
-}
-
-static bool is_sealed(uint64_t open)
-{
-	return slot_of(open) != next_of(open);
-}
-
-static uint64_t with_slots(uint64_t open, uint64_t slot, uint64_t next)
-{
-	return (open & ((UINT64_C(1) << NEXT_SHIFT) - 1)) | slot << SLOT_SHIFT | next << NEXT_SHIFT;
-}
-
-static _Atomic uint64_t *open_of(struct rnl_barrier *b)
-{
-	return rnl__atomic(&b->open);
-}
-
-static _Atomic uint64_t *waiting_of(struct rnl_barrier *b, unsigned slot)
-{
-	return rnl__atomic(&b->waiting[slot]);
-}
-
-/* The half of a word that a futex compares. */
-static _Atomic uint32_t *half_of(_Atomic uint64_t *word, bool high)
-{
-	const bool second = high == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-
-	return (_Atomic uint32_t *)(void *)word + second;
-}
-
-static uint64_t open_now(struct rnl_barrier *b)
-{
-	/* [rounds.O2] acquire: what the jobs did that were dropped; pairs with [rounds.O1] */
-	return atomic_load_explicit(open_of(b), memory_order_acquire);
-}
-
-static bool exchange_open(struct rnl_barrier *b, uint64_t *open, uint64_t now)
-{
-	/*
-	 * [rounds.O1] acq_rel: what the dropped jobs did, to the thread that finds no more of
-	 * them; and a user of a slot is counted before another thread finds the slot no longer
-	 * open; pairs with [rounds.O1], [rounds.O2].
-	 */
-	return atomic_compare_exchange_weak_explicit(open_of(b), open, now, memory_order_acq_rel,
-						     memory_order_acquire);
-}
-
-static uint64_t waiting_now(struct rnl_barrier *b, unsigned slot)
-{
-	/* [rounds.W2] acquire: what was done before the round's state changed; pairs with [rounds.W1] */
-	return atomic_load_explicit(waiting_of(b, slot), memory_order_acquire);
-}
-
-static bool exchange_waiting(struct rnl_barrier *b, unsigned slot, uint64_t *waiting, uint64_t now)
-{
-	/*
-	 * [rounds.W1] acq_rel: the jobs on the list, to the thread that takes them, and what
-	 * the round's jobs did, to a thread that finds it issued, or ended; pairs with
-	 * [rounds.W1], [rounds.W2].
-	 */
-	return atomic_compare_exchange_weak_explicit(waiting_of(b, slot), waiting, now,
-						     memory_order_acq_rel, memory_order_acquire);
-}
-
-static bool is_ended(uint64_t waiting)
-{
-	return (waiting & ~BITS) == ENDED_LIST;
-}
-
-static struct rnl_job *first_of(uint64_t waiting)
-{
-	return is_ended(waiting) ? NULL : (struct rnl_job *)(uintptr_t)(waiting & ~BITS);
-}
 
 /* ---- slots --------------------------------------------------------------- */
 
@@ -169,21 +41,6 @@ static int take_slot(struct rnl_barrier *b)
 	/* relaxed: [rounds.O1] publishes it; nothing else changes 0 users */
 	atomic_store_explicit(rnl__atomic(&b->users[slot]), 1, memory_order_relaxed);
 	return (int)slot;
-}
-
-/* One more user of a slot; false: it had none, so the caller's view is old. */
-static bool use_slot(struct rnl_barrier *b, unsigned slot)
-{
-	_Atomic uint32_t *users = rnl__atomic(&b->users[slot]);
-	uint32_t nr = rnl__peek(users);
-
-	do {
-		if (!(nr & NR_USERS))
-			return false;
-		/* relaxed: [rounds.O1] follows */
-	} while (!atomic_compare_exchange_weak_explicit(users, &nr, nr + 1, memory_order_relaxed,
-							memory_order_relaxed));
-	return true;
 }
 
 /* One user less; the last one frees the slot. */
@@ -587,101 +444,4 @@ int rnl__rounds_notify(struct rnl_barrier *b, struct rnl_job *job, struct rnl__l
 	}
 	rnl__rounds_drop(b, own, nr_issued, 1, out);
 	return slot < 0 ? slot : 0;
-}
-
-/* ---- threads that wait --------------------------------------------------- */
-
-bool rnl__rounds_all_issued(struct rnl_barrier *b)
-{
-	if (nr_unissued(open_now(b)))
-		return false;
-	rnl__tsan_acquire(b);
-	return true;
-}
-
-bool rnl__rounds_all_done(struct rnl_barrier *b)
-{
-	uint64_t open = open_now(b);
-
-	if (nr_undone(open) || (is_sealed(open) && !rnl__rounds_ended(b, slot_of(open))))
-		return false;
-	rnl__tsan_acquire(b);
-	return true;
-}
-
-static bool all_issued(void *b)
-{
-	return rnl__rounds_all_issued(b);
-}
-
-static bool all_done(void *b)
-{
-	return rnl__rounds_all_done(b);
-}
-
-/* Sleeps until the word's count may have become 0, with the bit set; 0 or -ETIMEDOUT. */
-static int sleep_open(struct rnl_barrier *b, uint64_t open, uint64_t bit, uint64_t deadline)
-{
-	const bool high = bit == JOINER;
-
-	/*
-	 * The bit is on one word with the count: the last drop sees the bit, or we see the last
-	 * drop.
-	 */
-	if (!(open & bit) && !exchange_open(b, &open, open | bit))
-		return 0;
-	open |= bit;
-	return rnl__futex_wait(half_of(open_of(b), high), (uint32_t)(high ? open >> 32 : open),
-			       deadline);
-}
-
-/*
- * All is done, but for the end of the last round, which another thread is about to note.  The slot
- * is used meanwhile, as in seal(): of one that is free, or another round's, nobody would wake us.
- */
-static int sleep_ended(struct rnl_barrier *b, uint64_t open, uint64_t deadline)
-{
-	const unsigned slot = slot_of(open);
-	uint64_t waiting;
-	int ret = 0;
-
-	if (!use_slot(b, slot))
-		return 0;
-	if (exchange_open(b, &open, open)) {
-		waiting = waiting_now(b, slot);
-		if (!is_ended(waiting) && exchange_waiting(b, slot, &waiting, waiting | WATCHED))
-			ret = rnl__futex_wait(half_of(waiting_of(b, slot), false),
-					      (uint32_t)(waiting | WATCHED), deadline);
-	}
-	rnl__rounds_leave(b, slot);
-	return ret;
-}
-
-int rnl__rounds_await_issued(struct rnl_barrier *b, uint64_t spin_ns)
-{
-	uint64_t open;
-
-	if (rnl__spin(all_issued, b, spin_ns, RNL__NEVER))
-		return 0;
-	while (nr_unissued(open = open_now(b)))
-		(void)sleep_open(b, open, JOINER, RNL__NEVER);
-	rnl__tsan_acquire(b);
-	return 0;
-}
-
-int rnl__rounds_await_done(struct rnl_barrier *b, uint64_t spin_ns, uint64_t deadline)
-{
-	int ret = 0;
-
-	if (rnl__spin(all_done, b, spin_ns, deadline))
-		return 0;
-	while (!rnl__rounds_all_done(b)) {
-		uint64_t open = open_now(b);
-
-		if (ret || rnl__now() >= deadline)
-			return -ETIMEDOUT;
-		ret = nr_undone(open) ? sleep_open(b, open, SLEEPER, deadline) :
-		      is_sealed(open) ? sleep_ended(b, open, deadline) : 0;
-	}
-	return 0;
 }

@@ -23,6 +23,7 @@
 /* for busy_for() */
 #include "stats/stats.c"
 #include "job/rounds.c"
+#include "job/rounds_await.c"
 
 #define TIMES 20000
 #define right(what) ((what) ? (void)0 : weak_wrong(#what))
