@@ -35,9 +35,27 @@
 #define ROW_MAX 65536u	/* jobs that are claimed before the first of them is counted */
 
 /*
- * Claims a job, and sets its lane, or what it is beside; jobs that tell of an end are accepted though
- * the device has failed.
+ * Whether the pool can accept a claimed job: 0, or the error.  Notices are accepted even if the device
+ * has failed.
  */
+static int check_claimed(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
+{
+	int ret = 0;
+
+	if (job->flags & RNL__JOB_MORE) {
+		job->flags |= rnl__more_flags(job);
+		ret = rnl__more_check(pool, job);
+	}
+	if (ret)
+		return ret;
+	if (!rnl__refusal_fits(pool, job, lane))
+		return rnl__refusal_say(pool, job, lane);
+	if (!((lane | job->flags) & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__pool_failed(pool))
+		return -EIO;
+	return job->barrier && !rnl__rounds_have_room(job->barrier) ? -EAGAIN : 0;
+}
+
+/* Claims a job for a submit and sets its lane flags. */
 int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 {
 	int ret = rnl__pool_given(pool, "submit");
@@ -56,18 +74,7 @@ int rnl__submit_claim(struct rnl_pool *pool, struct rnl_job *job, unsigned lane)
 		return ret;
 	job->flags &= RNL__JOB_LASTING;
 	rnl__job_set_after_round(job, RNL__NO_ROUND);
-	if (job->flags & RNL__JOB_MORE) {
-		job->flags |= rnl__more_flags(job);
-		ret = rnl__more_check(pool, job);
-	}
-	if (ret)
-		;
-	else if (!rnl__refusal_fits(pool, job, lane))
-		ret = rnl__refusal_say(pool, job, lane);
-	else if (!((lane | job->flags) & (RNL__JOB_LAST | RNL__JOB_TELLS)) && rnl__pool_failed(pool))
-		ret = -EIO;
-	else if (job->barrier && !rnl__rounds_have_room(job->barrier))
-		ret = -EAGAIN;
+	ret = check_claimed(pool, job, lane);
 	if (ret) {
 		rnl__job_drop(job);
 		return ret;
