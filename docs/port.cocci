@@ -29,3 +29,25 @@
 @@ @@
 - RNL_LOW_WATER
 + RNL_SPACE
+
+// A wait for memory is a timeout of the same function; 0 refuses at once, as the function without it did.
+
+@@ expression batcher, request, bytes; @@
+- rnl_batcher_reserve(batcher, request, bytes)
++ rnl_batcher_reserve(batcher, request, bytes, 0)
+
+@@ @@
+- rnl_batcher_reserve_wait
++ rnl_batcher_reserve
+
+@@ expression pool, bytes, bufp; @@
+- rnl_pinned_get(pool, bytes, bufp)
++ rnl_pinned_get(pool, bytes, bufp, 0)
+
+@@ @@
+- rnl_pinned_get_wait
++ rnl_pinned_get
+
+@@ @@
+- rnl_request_cancel
++ rnl_request_release

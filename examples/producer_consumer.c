@@ -82,7 +82,7 @@ int main(void)
 	attr.device = "host";
 	must(rnl_pool_create(&pool, &attr), "rnl_pool_create");
 	must(rnl_barrier_init(&all_done, pool), "rnl_barrier_init");
-	must(rnl_pinned_get(pool, PRODUCERS * REQUESTS * sizeof(*requests), &pinned), "pinned");
+	must(rnl_pinned_get(pool, PRODUCERS * REQUESTS * sizeof(*requests), &pinned, 0), "pinned");
 	requests = (struct request *)pinned;
 	for (int i = 0; i < PRODUCERS; i++)
 		must(-pthread_create(&producers[i], NULL, produce, requests + i * REQUESTS), "thread");

@@ -233,7 +233,8 @@ static void begin(void)
 	attr.scratch_keep = bench.max + 256;	/* no job needs more */
 	bench.pool = program_pool(&attr);
 	program_must(rnl_cq_create(&bench.cq), "a completion queue");
-	program_must(rnl_pinned_get(bench.pool, SLOTS * ALLOCATOR_REPLY, &replies), "pinned memory");
+	program_must(rnl_pinned_get(bench.pool, SLOTS * ALLOCATOR_REPLY, &replies, 0),
+		     "pinned memory");
 	for (int i = 0; i < SLOTS; i++)
 		bench.slots[i].reply = (unsigned char *)replies + i * ALLOCATOR_REPLY;
 	if (!bench.info.cuda) {

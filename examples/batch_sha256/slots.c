@@ -112,7 +112,7 @@ void sha256_slot_init(struct sha256_slots *slots, struct sha256_slot *slot)
 
 static int get_request(struct sha256_slots *slots, struct sha256_slot *slot)
 {
-	const int ret = rnl_batcher_reserve(slots->batcher, &slot->request, slot->bytes);
+	const int ret = rnl_batcher_reserve(slots->batcher, &slot->request, slot->bytes, 0);
 
 	if (!ret)
 		slot->part = slot->request.in;
@@ -122,7 +122,8 @@ static int get_request(struct sha256_slots *slots, struct sha256_slot *slot)
 static int get_buffer(struct sha256_slots *slots, struct sha256_slot *slot)
 {
 	void *buf = NULL;
-	const int ret = rnl_pinned_get(slots->pool, slot->bytes + sizeof(struct sha256_state), &buf);
+	const size_t bytes = slot->bytes + sizeof(struct sha256_state);
+	const int ret = rnl_pinned_get(slots->pool, bytes, &buf, 0);
 
 	slot->part = buf;
 	return ret == -ENOMEM && slots->under_way ? -EAGAIN : ret;

@@ -151,7 +151,7 @@ static void fill(struct chunk *chunk)
 	if (!chunk->text) {	/* kept until the end, because page-locking takes time */
 		void *text = NULL;
 
-		program_must(rnl_pinned_get(chunk->pipe->pool, chunk->pipe->buffer_bytes, &text),
+		program_must(rnl_pinned_get(chunk->pipe->pool, chunk->pipe->buffer_bytes, &text, 0),
 			     "page-locking memory (a smaller --chunk needs less)");
 		chunk->text = text;
 	}

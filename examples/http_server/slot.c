@@ -34,7 +34,7 @@ static int get_memory(const struct server *server, size_t bytes, struct slot *sl
 	for (int i = 0; !ret && i < (server->opt.handler == ASYNC ? 2 : 4); i++) {
 		void *mem = NULL;
 
-		ret = i < 2 ? rnl_pinned_get(server->pool, bytes, &mem) :
+		ret = i < 2 ? rnl_pinned_get(server->pool, bytes, &mem, 0) :
 			      rnl_device_alloc(server->pool, 0, bytes, &mem);
 		*to[i] = mem;
 	}

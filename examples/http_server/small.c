@@ -78,7 +78,7 @@ int small_begin(struct slot *slot)
 		ret = rnl_job_cq(&slot->request.job, loop->cq);
 	if (!ret)
 		ret = rnl_batcher_reserve(loop->server->batcher, &slot->request,
-					  offsetof(struct small_picture, pixels) + pixels);
+					  offsetof(struct small_picture, pixels) + pixels, 0);
 	if (ret)
 		return ret;
 	picture = slot->request.in;
@@ -88,7 +88,7 @@ int small_begin(struct slot *slot)
 	slot->step = STEP_BATCH;
 	ret = rnl_request_commit(&slot->request);
 	if (ret)
-		rnl_request_cancel(&slot->request);
+		rnl_request_release(&slot->request);
 	return ret;
 }
 

@@ -391,7 +391,7 @@ static void *get(const struct loader *l, enum memory kind, size_t bytes, const c
 	void *mem;
 
 	snprintf(text, sizeof(text), "%.1f MB of %s", (double)bytes / 1e6, what);
-	program_must(kind == PINNED ? rnl_pinned_get(l->pool, bytes, &mem) :
+	program_must(kind == PINNED ? rnl_pinned_get(l->pool, bytes, &mem, 0) :
 				      rnl_device_alloc(l->pool, 0, bytes, &mem), text);
 	return mem;
 }

@@ -57,7 +57,7 @@ static void *get_array(const struct overlap *o)
 	int ret = 0;
 
 	if (!o->pageable)
-		ret = rnl_pinned_get(o->pool, bytes, &array);
+		ret = rnl_pinned_get(o->pool, bytes, &array, 0);
 	else if (!(array = malloc(bytes)))
 		ret = -ENOMEM;
 	if (!ret)

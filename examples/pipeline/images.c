@@ -51,7 +51,7 @@ static struct image *add_image(struct pipeline *p, uint32_t width, uint32_t heig
 	*image = (struct image){ .view = { .width = width, .height = height } };
 	image->view.across = across;
 	image->view.nr = across * down;
-	program_must(rnl_pinned_get(p->pool, (size_t)width * height * 3, (void **)&image->rgb),
+	program_must(rnl_pinned_get(p->pool, (size_t)width * height * 3, (void **)&image->rgb, 0),
 		     "memory for the images");
 	return image;
 }

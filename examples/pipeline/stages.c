@@ -126,7 +126,7 @@ static void get_device(void **memp, size_t bytes)
 
 static void get_pinned(void **memp, size_t bytes)
 {
-	program_must(rnl_pinned_get(pool, bytes, memp), LOWER);
+	program_must(rnl_pinned_get(pool, bytes, memp, 0), LOWER);
 }
 
 static void slot_begin(struct slot *slot, const struct view *largest)

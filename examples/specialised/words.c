@@ -77,7 +77,7 @@ static uint32_t made(uint64_t seed, uint64_t i)
 static void *get_pinned(const struct specialised *s, uint64_t bytes)
 {
 	void *mem = NULL;
-	const int ret = rnl_pinned_get(s->many, bytes, &mem);
+	const int ret = rnl_pinned_get(s->many, bytes, &mem, 0);
 
 	if (ret)
 		program_die("%" PRIu64 " bytes, page-locked: %s", bytes, rnl_strerror(ret));

@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 	attr.nr_workers = 1;
 	pool = program_pool(&attr);
 	bytes = sizeof(struct kinds_span) * (opt.repeat + 1) * opt.threads * opt.kernels;
-	program_must(rnl_pinned_get(pool, nr * bytes, &mem), "page-locked memory");
+	program_must(rnl_pinned_get(pool, nr * bytes, &mem, 0), "page-locked memory");
 	memset(mem, 0, nr * bytes);
 	for (unsigned i = 0; i < nr; i++)
 		ways[i].spans = (struct kinds_span *)((char *)mem + i * bytes);

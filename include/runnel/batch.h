@@ -23,7 +23,7 @@ extern "C" {
  *	rnl_request_init(&r->request);
  *	rnl_job_cq(&r->request.job, cq);		or a callback, a barrier, a wait
  *
- *	rnl_batcher_reserve(batcher, &r->request, bytes);
+ *	rnl_batcher_reserve(batcher, &r->request, bytes, 0);
  *	fill(r->request.in, bytes);
  *	rnl_request_commit(&r->request);
  *	... rnl_cq_reap() ...
@@ -162,37 +162,28 @@ RNL_API int rnl_request_init(struct rnl_request *request);
 
 /*
  * Reserves a slot for a request. The request's `in` points to the slot then.
- * The slot belongs to the caller until a commit or a cancel, however long that takes. Other
+ * The slot belongs to the caller until a commit or a release, however long that takes. Other
  * producers do not wait for it, but the input of its slab is not reused meanwhile. If a producer
  * never commits, that memory is lost; the batcher replaces the slab, up to max_slabs.
+ * A slab is in use until all its requests are done; an output, until its own request is released.
+ * So threads may wait for space while they hold done requests, as long as they hold fewer than
+ * there are outputs. A thread that waits should hold no slot that is not committed: it keeps a
+ * whole slab.
  * @request: initialised and not in use.
  * @bytes: the attribute in_bytes; with RNL_BATCHER_VARIABLE any number from 1 to in_bytes.
- * Context: lock-free; allocates nothing.
+ * @timeout_ns: how long to wait while there is no space on any device; 0: not at all.
+ * Context: lock-free, and allocates nothing; blocks with a timeout, except on a worker of the pool.
  * Ordering: the slot's content is undefined, and no other thread uses the slot.
- * Return: 0, and the request must be committed or cancelled; -EAGAIN all slabs, or all outputs, are
- *	in use: try again when a request was done and released; -ESHUTDOWN the batcher or the pool
- *	is closed;
- *	-EIO the device has failed; -EBUSY the request is reserved, under way or not released;
- *	-EINVAL an argument is NULL, bytes is out of its range, or the request was not
+ * Return: 0, and the request must be committed or released; -EAGAIN all slabs, or all outputs, are
+ *	in use, and the timeout is 0 or a worker of the pool calls: try again when a request was
+ *	done and released; -ETIMEDOUT there was no space in time; -ESHUTDOWN the batcher or the
+ *	pool is closed; -EIO the device has failed; -EBUSY the request is reserved, under way or not
+ *	released; -EINVAL an argument is NULL, bytes is out of its range, or the request was not
  *	initialised; -EOWNERDEAD. On failure the request is unchanged.
  * Since: 0.1
  */
 RNL_API int rnl_batcher_reserve(struct rnl_batcher *batcher, struct rnl_request *request,
-				size_t bytes);
-
-/*
- * Reserves a slot as rnl_batcher_reserve() does; while there is no space on any device, it waits.
- * A slab is in use until all its requests are done; an output, until its own request is released.
- * So threads may wait while they hold done requests, as long as they hold fewer than there are
- * outputs. A thread that waits should hold no slot that is not committed: it keeps a whole slab.
- * Context: blocks, except on a worker of the pool and with a timeout of 0.
- * Return: as rnl_batcher_reserve(); -ETIMEDOUT there was no space in time; -EAGAIN called on a
- *	worker of the pool, and there is no space; -ESHUTDOWN, -EIO also if the pool was closed or
- *	the device failed during the wait.
- * Since: 0.1
- */
-RNL_API int rnl_batcher_reserve_wait(struct rnl_batcher *batcher, struct rnl_request *request,
-				     size_t bytes, int64_t timeout_ns);
+				size_t bytes, int64_t timeout_ns);
 
 /*
  * Commits a request that was reserved and filled: the workers have it then. The request is under
@@ -214,22 +205,13 @@ RNL_API int rnl_batcher_reserve_wait(struct rnl_batcher *batcher, struct rnl_req
 RNL_API int rnl_request_commit(struct rnl_request *request);
 
 /*
- * Gives back the slot of a request that was reserved and not committed. The request may be reserved
- * again.
- * Context: as rnl_request_commit().
- * Return: 0; -EBUSY the request was committed and is not released; -EINVAL request is NULL or not
- *	reserved; -EOWNERDEAD.
- * Since: 0.1
- */
-RNL_API int rnl_request_cancel(struct rnl_request *request);
-
-/*
- * Gives back the memory of a request that is done, whatever its result. Its `out` is gone, and the
- * request may be reserved again. rnl_job_result() keeps its result until then.
+ * Gives back the memory of a request that is done, whatever its result, or that was reserved and
+ * not committed. Its `in` and `out` are gone, and it may be reserved again. rnl_job_result() keeps
+ * its result until then.
  * @request: used by one thread at a time.
- * Context: lock-free.
- * Return: 0; -EBUSY the request is not done; -EINVAL request is NULL, was not committed, or was
- *	released before; -EOWNERDEAD.
+ * Context: as rnl_request_commit().
+ * Return: 0; -EBUSY the request was committed and is not done; -EINVAL request is NULL, or has no
+ *	memory: not reserved, or released before; -EOWNERDEAD.
  * Since: 0.1
  */
 RNL_API int rnl_request_release(struct rnl_request *request);
@@ -243,7 +225,7 @@ struct rnl_batcher_stats {
 	uint64_t copies;	/* copies of input, none of a small batch; a slot that is not
 				 * committed divides a batch's input into two copies */
 	uint64_t late;		/* requests committed after a batch had gone without them */
-	uint64_t cancelled;	/* requests cancelled by rnl_request_cancel() */
+	uint64_t cancelled;	/* requests released without a commit */
 	uint64_t refused;	/* reserves refused because all slabs, or all outputs, were in use */
 	uint32_t largest;	/* requests in the largest batch up to now */
 	uint32_t reserved;

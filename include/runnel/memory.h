@@ -18,24 +18,16 @@ extern "C" {
  * @bytes: rounded up; above 256 by less than a quarter. A buffer needs 64 bytes more than that, or
  *	a page more from 64 KiB on.
  * @bufp: receives the buffer. rnl_pinned_put() gives it back, or the pool's end does.
- * Context: lock-free. It blocks to page-lock more memory, which takes a millisecond for each
- *	megabyte (attribute pinned_preload).
+ * @timeout_ns: how long to wait for other threads to put buffers back, while the pool would exceed
+ *	pinned_max; 0, and on a worker of the pool: not at all.
+ * Context: lock-free without a wait. It blocks to page-lock more memory, which takes a millisecond
+ *	for each megabyte (attribute pinned_preload).
  * Return: 0; -EINVAL an argument is NULL or bytes is 0; -ENOMEM the pool would have page-locked
- *	more than pinned_max, or the system has no more; -EIO; -EOWNERDEAD.
+ *	more than pinned_max, after a wait only if it can never have a buffer of this size; or the
+ *	system has no more; -ETIMEDOUT not enough buffers were put back in time; -EIO; -EOWNERDEAD.
  * Since: 0.1
  */
-RNL_API int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp);
-
-/*
- * Gets a pinned buffer as rnl_pinned_get() does; while that would exceed pinned_max, it waits for
- * other threads to put buffers back.
- * Context: blocks; not on a worker of the pool, where it is rnl_pinned_get().
- * Return: as rnl_pinned_get(); -ETIMEDOUT not enough buffers were put back in time; -ENOMEM only if
- *	the pool can never have a buffer of this size.
- * Since: 0.1
- */
-RNL_API int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp,
-				int64_t timeout_ns);
+RNL_API int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp, int64_t timeout_ns);
 
 /*
  * Puts a pinned buffer back. Nothing may use it any more.

@@ -140,10 +140,8 @@ def pinned(pool: "Pool", shape: Any, dtype: Any, timeout: Optional[float]) -> np
     bufp = ffi.new("void **")
     with pool._use(what) as c:
         ret = wait(lambda ns: -errno.ESHUTDOWN if pool._closed else
-                   lib.rnl_pinned_get_wait(c, nbytes, bufp, ns),
+                   lib.rnl_pinned_get(c, nbytes, bufp, ns),
                    0 if is_stream_of(pool) else timeout, what)
-        if ret == -errno.ETIMEDOUT and is_stream_of(pool):
-            ret = -errno.ENOMEM		# as on a worker
         if ret == -errno.ETIMEDOUT:
             raise TimeoutError(f"{what}: {nbytes} bytes were not put back in {timeout} s")
         check(ret, f"{what} of {nbytes} bytes")

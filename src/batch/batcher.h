@@ -46,12 +46,12 @@
  *	slab.c		slabs: reserving, closing, opening: the states of a slab
  *	cells.c		cells: promising, picking, giving back
  *
- *			reserve	commit	cancel	release	take	destroy
- *	reserve		-	-	-	-	-	X
- *	commit, cancel	-	-	-	-	-	X
- *	release		-	-	-	-	-	X
- *	take		-	-	-	-	X	-
- *	destroy		X	X	X	X	-	X
+ *			reserve	commit	release	take	destroy
+ *	reserve		-	-	-	-	X
+ *	commit		-	-	-	-	X
+ *	release		-	-	-	-	X
+ *	take		-	-	-	X	-
+ *	destroy		X	X	X	-	X
  *	X: needs outside synchronisation.  One thread at a time uses a request, from its reserve to
  *	its commit.
  */

@@ -47,8 +47,8 @@ static int check_request(const char *call, const struct rnl_request *request)
 			       "was not initialised: call rnl_request_init()");
 }
 
-/* Return: 0 the slot can still be filled; -EINVAL there is no slot; -EBUSY it was committed. */
-static int check_reserved(const char *call, const struct rnl_request *request)
+/* Return: 0 the request has a slot, or a result; -EINVAL it has neither. */
+static int check_in_use(const char *call, const struct rnl_request *request)
 {
 	int ret = check_request(call, request);
 
@@ -57,11 +57,7 @@ static int check_reserved(const char *call, const struct rnl_request *request)
 	if (request->state == IDLE)
 		return request_refused(NULL, -EINVAL, call, request,
 				       "has no slot: call rnl_batcher_reserve() first");
-	if (rnl__pool_check(request->batcher->pool))
-		return -EOWNERDEAD;
-	return request->state == RESERVED ? 0 :
-	       request_refused(request->batcher, -EBUSY, call, request,
-			       "was committed: wait until it is done, and release it");
+	return rnl__pool_check(request->batcher->pool) ? -EOWNERDEAD : 0;
 }
 
 /* Return: 0 the batcher takes requests; -ESHUTDOWN; -EIO. */
@@ -91,7 +87,7 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 	if (request->state == IDLE)
 		return check_open(b);
 	return request_refused(b, -EBUSY, RESERVE, request, request->state == RESERVED ?
-			       "has a slot: commit or cancel it first" :
+			       "has a slot: commit or release it first" :
 			       "is under way, or was not released: wait until it is done, and "
 			       "release it");
 }
@@ -209,19 +205,14 @@ static int request_reserve(struct rnl_batcher *all, struct rnl_request *request,
 	return -EAGAIN;
 }
 
-int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes)
-{
-	return request_reserve(b, request, bytes);
-}
-
-int rnl_batcher_reserve_wait(struct rnl_batcher *b, struct rnl_request *request, size_t bytes,
-			     int64_t timeout_ns)
+int rnl_batcher_reserve(struct rnl_batcher *b, struct rnl_request *request, size_t bytes,
+			int64_t timeout_ns)
 {
 	int ret = request_reserve(b, request, bytes);
 	uint64_t deadline;
 	bool late = false;
 
-	if (ret != -EAGAIN || rnl__pool_worker(b->pool))
+	if (ret != -EAGAIN || !timeout_ns || rnl__pool_worker(b->pool))
 		return ret;
 	deadline = rnl__deadline(timeout_ns);
 	for (;;) {
@@ -274,12 +265,15 @@ static bool set_slot(struct rnl_batcher *b, const struct rnl_request *request, u
 
 int rnl_request_commit(struct rnl_request *request)
 {
-	int ret = check_reserved(COMMIT, request);
+	int ret = check_in_use(COMMIT, request);
 	struct rnl_batcher *b;
 
 	if (ret)
 		return ret;
 	b = request->batcher;
+	if (request->state == COMMITTED)
+		return request_refused(b, -EBUSY, COMMIT, request,
+				       "was committed: wait until it is done, and release it");
 	ret = check_open(b);
 	if (!ret)
 		ret = check_job(b, &request->job);
@@ -299,16 +293,9 @@ int rnl_request_commit(struct rnl_request *request)
 	return 0;
 }
 
-int rnl_request_cancel(struct rnl_request *request)
+/* Gives back the slot of a request that was not committed. */
+static void give_slot(struct rnl_batcher *b, const struct rnl_request *request)
 {
-	int ret = check_reserved("rnl_request_cancel()", request);
-	struct rnl_batcher *b;
-
-	if (ret)
-		return ret;
-	b = request->batcher;
-	request->in = NULL;
-	request->state = IDLE;
 	rnl__figure_add_any(&b->figures.cancelled, 1);
 	/* Otherwise a taker releases the slot when it comes to it. */
 	if (set_slot(b, request, RNL__SLOT_CANCELLED))
@@ -316,27 +303,26 @@ int rnl_request_cancel(struct rnl_request *request)
 	else
 		rnl__schedule_ask(b);
 	rnl__cells_settle(b, 1);
-	return 0;
 }
 
 int rnl_request_release(struct rnl_request *request)
 {
-	int ret = check_request(RELEASE, request);
+	int ret = check_in_use(RELEASE, request);
 	struct rnl_batcher *b;
+	bool committed;
 
 	if (ret)
 		return ret;
-	if (request->state != COMMITTED)
-		return request_refused(NULL, -EINVAL, RELEASE, request, request->state == IDLE ?
-				       "has no memory: it was released, or never committed" :
-				       "was not committed: rnl_request_cancel() gives its slot back");
 	b = request->batcher;
-	if (rnl__pool_check(b->pool))
-		return -EOWNERDEAD;
-	if (!rnl__latch_open(rnl__job_latch(&request->job)))
+	committed = request->state == COMMITTED;
+	if (committed && !rnl__latch_open(rnl__job_latch(&request->job)))
 		return -EBUSY;
+	request->in = NULL;
 	request->out = NULL;
 	request->state = IDLE;
-	rnl__cell_release(b, request->cell);
+	if (committed)
+		rnl__cell_release(b, request->cell);
+	else
+		give_slot(b, request);
 	return 0;
 }

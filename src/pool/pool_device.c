@@ -44,20 +44,13 @@ static int check_ask(struct rnl_pool *pool, const char *call, size_t bytes, void
 	return rnl__pool_failed(pool) ? -EIO : 0;
 }
 
-int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp)
+int rnl_pinned_get(struct rnl_pool *pool, size_t bytes, void **bufp, int64_t timeout_ns)
 {
 	int ret = check_ask(pool, "rnl_pinned_get()", bytes, bufp);
 
-	return ret ? ret : rnl__pinned_get(pool->pinned, bytes, bufp);
-}
-
-int rnl_pinned_get_wait(struct rnl_pool *pool, size_t bytes, void **bufp, int64_t timeout_ns)
-{
-	int ret = check_ask(pool, "rnl_pinned_get_wait()", bytes, bufp);
-
 	if (ret)
 		return ret;
-	if (rnl__pool_worker(pool))
+	if (!timeout_ns || rnl__pool_worker(pool))
 		return rnl__pinned_get(pool->pinned, bytes, bufp);
 	return rnl__pinned_get_wait(pool->pinned, bytes, bufp, rnl__deadline(timeout_ns));
 }

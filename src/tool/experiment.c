@@ -61,7 +61,7 @@ void *tool_pinned(struct rnl_pool *pool, size_t bytes)
 {
 	void *mem = NULL;
 
-	tool_must(rnl_pinned_get(pool, bytes, &mem), "page-locked memory");
+	tool_must(rnl_pinned_get(pool, bytes, &mem, 0), "page-locked memory");
 	return memset(mem, 0, bytes);
 }
 

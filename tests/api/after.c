@@ -176,7 +176,7 @@ TEST(its_stream_waits_for_theirs_and_no_thread_does)
 	skip_unless_done_on_return();
 	pool = pool_of(2, .in_flight_ns = UINT64_MAX);
 	/* The device itself copies from @from to @to. */
-	must(rnl_pinned_get(pool, 2 * sizeof(*words), &mem));
+	must(rnl_pinned_get(pool, 2 * sizeof(*words), &mem, 0));
 	words = mem;
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
@@ -266,7 +266,7 @@ TEST(a_full_stream_does_not_hold_what_comes_after)
 
 	skip_unless_done_on_return();
 	pool = pool_of(2, .max_in_flight = 1);
-	must(rnl_pinned_get(pool, sizeof(int), &word));
+	must(rnl_pinned_get(pool, sizeof(int), &word, 0));
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
 	must(rnl_barrier_init(&barrier, pool));
@@ -306,7 +306,7 @@ TEST(a_chain_of_barriers_hands_data_on)
 		must(rnl_device_alloc(pool, 0, BYTES, &mem));
 		buffers[i] = mem;
 	}
-	must(rnl_pinned_get(pool, BYTES, &mem));
+	must(rnl_pinned_get(pool, BYTES, &mem, 0));
 	host = mem;
 	for (int round = 0; round < 5; round++) {
 		memset(host, 0, BYTES);

@@ -302,9 +302,9 @@ TEST(a_dead_producer_costs_one_slab)
 	request_of(&request, NULL);
 	for (unsigned i = 0; i < COUNT(dead); i++) {
 		request_of(&dead[i], NULL);
-		must(rnl_batcher_reserve_wait(batcher, &dead[i], 64, RNL_FOREVER));
+		must(rnl_batcher_reserve(batcher, &dead[i], 64, RNL_FOREVER));
 		for (unsigned k = 0; k < 100; k++) {
-			must(rnl_batcher_reserve_wait(batcher, &request, 64, RNL_FOREVER));
+			must(rnl_batcher_reserve(batcher, &request, 64, RNL_FOREVER));
 			request_fill(&request, k);
 			must(rnl_request_commit(&request));
 			receive(&request, k, 64);
@@ -333,13 +333,13 @@ TEST(slots_that_are_cancelled_after_they_were_passed_over_are_used_again)
 	request_of(&slow, NULL);
 	request_of(&request, NULL);
 	for (unsigned i = 0; i < 2 * SLABS * SLOTS; i++) {
-		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &slow, 64, patience_ns()), 0);
-		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &request, 64, patience_ns()), 0);
+		ck_assert_int_eq(rnl_batcher_reserve(batcher, &slow, 64, patience_ns()), 0);
+		ck_assert_int_eq(rnl_batcher_reserve(batcher, &request, 64, patience_ns()), 0);
 		request_fill(&request, i);
 		ck_assert_int_eq(rnl_request_commit(&request), 0);
 		/* A worker takes this request, so the slow one before it is passed over. */
 		receive(&request, i, 64);
-		ck_assert_int_eq(rnl_request_cancel(&slow), 0);
+		ck_assert_int_eq(rnl_request_release(&slow), 0);
 	}
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);
@@ -382,14 +382,13 @@ TEST(without_room_a_reservation_is_refused)
 	struct rnl_batcher *batcher = full_batcher(pool, &kind, requests);
 
 	request_of(&another, NULL);
-	ck_assert_int_eq(rnl_batcher_reserve(batcher, &another, 64), -EAGAIN);
-	ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &another, 64, 0), -ETIMEDOUT);
-	ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &another, 64, 2 * MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &another, 64, 0), -EAGAIN);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &another, 64, 2 * MS), -ETIMEDOUT);
 	send_full(requests);
 	for (unsigned i = 0; i < FULL; i++)
 		ck_assert_int_eq(result_of(&requests[i].job), 0);
 	/* A done request is not released. */
-	ck_assert_int_eq(rnl_batcher_reserve(batcher, &another, 64), -EAGAIN);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &another, 64, 0), -EAGAIN);
 	ck_assert_uint_ge(counts_of(batcher).refused, 4);
 	for (unsigned i = 0; i < FULL / 2; i++)
 		receive(&requests[i], i, 64);
@@ -408,7 +407,7 @@ static int reserve_waiting(void *arg)
 {
 	struct reserving *r = arg;
 
-	return rnl_batcher_reserve_wait(r->batcher, &r->request, 64, RNL_FOREVER);
+	return rnl_batcher_reserve(r->batcher, &r->request, 64, RNL_FOREVER);
 }
 
 TEST(who_waits_for_room_gets_what_is_released)
@@ -457,12 +456,12 @@ TEST(who_waits_for_room_gets_what_is_cancelled)
 	/* The worker is held, so no request is passed over. */
 	hold_workers(pool, &gate, &job, 1);
 	for (unsigned i = 0; i < FULL; i++)
-		must(rnl_request_cancel(&requests[i]));
+		must(rnl_request_release(&requests[i]));
 	gate_open(&gate);
 	ck_assert_int_eq(call_end(&call), 0);
 	for (unsigned i = 1; i < FULL; i++)
-		must(rnl_batcher_reserve_wait(batcher, &requests[i], 64, RNL_FOREVER));
-	must(rnl_request_cancel(&r.request));
+		must(rnl_batcher_reserve(batcher, &requests[i], 64, RNL_FOREVER));
+	must(rnl_request_release(&r.request));
 	ck_assert_uint_eq(counts_of(batcher).cancelled, FULL + 1);
 	ck_assert_uint_eq(counts_of(batcher).requests, 0);
 	ck_assert_uint_eq(kind.nr_calls, 0);
@@ -502,11 +501,11 @@ TEST(slabs_are_made_up_to_the_most)
 	batcher = batcher_of(pool, &kind);
 	for (unsigned i = 0; i < 8; i++) {
 		request_of(&requests[i], NULL);
-		must(rnl_batcher_reserve_wait(batcher, &requests[i], 64, RNL_FOREVER));
+		must(rnl_batcher_reserve(batcher, &requests[i], 64, RNL_FOREVER));
 	}
 	ck_assert_uint_eq(counts_of(batcher).nr_slabs, 4);
 	request_of(&requests[8], NULL);
-	ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &requests[8], 64, MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &requests[8], 64, MS), -ETIMEDOUT);
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);
 }

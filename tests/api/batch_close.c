@@ -73,10 +73,9 @@ TEST(a_pool_that_is_closed_finishes_what_is_committed)
 	reserve(all.batcher, &all.requests[0], ALL_BYTES);
 	must(rnl_pool_close(all.pool));
 	ck_assert_int_eq(rnl_request_commit(&all.requests[0]), -ESHUTDOWN);
-	must(rnl_request_cancel(&all.requests[0]));
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, &all.requests[0], ALL_BYTES), -ESHUTDOWN);
-	ck_assert_int_eq(rnl_batcher_reserve_wait(all.batcher, &all.requests[0], ALL_BYTES,
-						  RNL_FOREVER), -ESHUTDOWN);
+	must(rnl_request_release(&all.requests[0]));
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, &all.requests[0], ALL_BYTES, RNL_FOREVER),
+			 -ESHUTDOWN);
 	ck_assert_int_eq(rnl_batcher_create(&batcher, all.pool, &all.kind.attr), -ESHUTDOWN);
 	gate_open(&gate);
 	must(rnl_pool_drain(all.pool, RNL_FOREVER));
@@ -95,8 +94,8 @@ static void destroy_on_done(struct rnl_job *job)
 	rnl_batcher_destroy(all->batcher);
 	all->nr_wrong += rnl_request_release(request) != 0;
 	all->nr_wrong += rnl_request_init(&another) != 0;
-	all->nr_wrong += rnl_batcher_reserve_wait(all->batcher, &another, ALL_BYTES,
-						  RNL_FOREVER) != -ESHUTDOWN;
+	all->nr_wrong += rnl_batcher_reserve(all->batcher, &another, ALL_BYTES, RNL_FOREVER) !=
+			 -ESHUTDOWN;
 	all->nr_called++;
 }
 
@@ -123,8 +122,8 @@ static int reserve_all_fn(struct rnl_job *job)
 
 	for (unsigned i = 0; i <= NR_ALL; i++) {
 		(void)rnl_request_init(&requests[i]);
-		ret_on_worker = rnl_batcher_reserve_wait(all->batcher, &requests[i], ALL_BYTES,
-							 RNL_FOREVER);
+		ret_on_worker = rnl_batcher_reserve(all->batcher, &requests[i], ALL_BYTES,
+						    RNL_FOREVER);
 	}
 	return 0;
 }
@@ -163,10 +162,9 @@ TEST(a_forked_child_is_told_that_they_are_the_parents)
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
-		if (rnl_batcher_reserve(all.batcher, &another, ALL_BYTES) != -EOWNERDEAD ||
-		    rnl_batcher_reserve_wait(all.batcher, &another, ALL_BYTES, 0) != -EOWNERDEAD ||
+		if (rnl_batcher_reserve(all.batcher, &another, ALL_BYTES, 0) != -EOWNERDEAD ||
 		    rnl_request_commit(&all.requests[0]) != -EOWNERDEAD ||
-		    rnl_request_cancel(&all.requests[0]) != -EOWNERDEAD ||
+		    rnl_request_release(&all.requests[0]) != -EOWNERDEAD ||
 		    rnl_request_release(&all.requests[1]) != -EOWNERDEAD ||
 		    rnl_batcher_read_stats(all.batcher, &stats) != -EOWNERDEAD)
 			_exit(1);

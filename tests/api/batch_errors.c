@@ -131,8 +131,8 @@ TEST(a_device_that_fails_fails_all_that_is_committed)
 	}
 	/* A worker learned of the failure. */
 	ck_assert_int_eq(rnl_request_commit(&all.requests[0]), -EIO);
-	must(rnl_request_cancel(&all.requests[0]));
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, &all.requests[0], ALL_BYTES), -EIO);
+	must(rnl_request_release(&all.requests[0]));
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, &all.requests[0], ALL_BYTES, 0), -EIO);
 	all_end(&all);
 }
 
@@ -145,7 +145,7 @@ static int reserve_waiting(void *arg)
 {
 	struct reserving *r = arg;
 
-	return rnl_batcher_reserve_wait(r->batcher, &r->request, ALL_BYTES, RNL_FOREVER);
+	return rnl_batcher_reserve(r->batcher, &r->request, ALL_BYTES, RNL_FOREVER);
 }
 
 TEST(who_waits_for_room_is_told_of_a_device_that_fails)
@@ -193,24 +193,20 @@ TEST(wrong_use_of_a_request_is_named)
 	must(rnl_barrier_init(&barrier, all.pool));
 	must(rnl_barrier_init(&other, pool));
 	ck_assert_int_eq(rnl_request_init(NULL), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(NULL, request, ALL_BYTES), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, NULL, ALL_BYTES), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, &never, ALL_BYTES), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, 0), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES + 1), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES - 1), -EINVAL);
-	ck_assert_int_eq(rnl_batcher_reserve_wait(all.batcher, request, 0, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_batcher_reserve(NULL, request, ALL_BYTES, 0), -EINVAL);
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, NULL, ALL_BYTES, 0), -EINVAL);
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, &never, ALL_BYTES, 0), -EINVAL);
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, 0, 0), -EINVAL);
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES + 1, 0), -EINVAL);
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES - 1, 0), -EINVAL);
 	ck_assert_int_eq(rnl_request_commit(NULL), -EINVAL);
 	ck_assert_int_eq(rnl_request_commit(&never), -EINVAL);
 	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	ck_assert_int_eq(rnl_request_cancel(NULL), -EINVAL);
-	ck_assert_int_eq(rnl_request_cancel(request), -EINVAL);
 	ck_assert_int_eq(rnl_request_release(NULL), -EINVAL);
 	ck_assert_int_eq(rnl_request_release(request), -EINVAL);
 	reserve(all.batcher, request, ALL_BYTES);
 	request_fill(request, 3);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES), -EBUSY);
-	ck_assert_int_eq(rnl_request_release(request), -EINVAL);
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES, 0), -EBUSY);
 	/* Calls for jobs only. */
 	must(rnl_job_after(&request->job, &barrier));
 	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
@@ -227,8 +223,7 @@ TEST(wrong_use_of_a_request_is_named)
 	must(rnl_request_commit(request));
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	ck_assert_int_eq(rnl_request_commit(request), -EBUSY);
-	ck_assert_int_eq(rnl_request_cancel(request), -EBUSY);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES), -EBUSY);
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES, 0), -EBUSY);
 	receive(request, 3, ALL_BYTES);
 	ck_assert_int_eq(rnl_request_release(request), -EINVAL);
 	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
@@ -248,9 +243,8 @@ TEST(committed_twice_or_released_too_early_is_named)
 	send(all.batcher, request, ALL_BYTES, 1);
 	gate_await(&gate, 1);
 	ck_assert_int_eq(rnl_request_commit(request), -EBUSY);
-	ck_assert_int_eq(rnl_request_cancel(request), -EBUSY);
 	ck_assert_int_eq(rnl_request_release(request), -EBUSY);
-	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES), -EBUSY);
+	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES, 0), -EBUSY);
 	ck_assert_int_eq(rnl_submit(all.pool, &request->job), -EBUSY);
 	gate_open(&gate);
 	receive(request, 1, ALL_BYTES);

@@ -39,7 +39,7 @@ TEST(space_in_any_part_is_found, .timeout_s = 120)
 		reserve(batcher, &all[i], BYTES);
 	}
 	request_of(&more, NULL);
-	ck_assert_int_eq(rnl_batcher_reserve(batcher, &more, BYTES), -EAGAIN);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &more, BYTES, 0), -EAGAIN);
 	ck_assert_uint_eq(counts_of(batcher).refused, 1);
 	/* The same slab each time, while the thread's own part changes. */
 	for (unsigned round = 0; round < 8; round++) {
@@ -47,17 +47,17 @@ TEST(space_in_any_part_is_found, .timeout_s = 120)
 
 		for (unsigned i = 1; i < 2 * SLOTS; i++)
 			if (same_slab(&all[i], &all[0])) {
-				must(rnl_request_cancel(&all[i]));
+				must(rnl_request_release(&all[i]));
 				nr++;
 			}
-		must(rnl_request_cancel(&all[0]));
+		must(rnl_request_release(&all[0]));
 		ck_assert_uint_eq(nr + 1, SLOTS);
 		for (unsigned i = 0; i < 2 * SLOTS; i++)
 			if (!all[i].in)
-				must(rnl_batcher_reserve_wait(batcher, &all[i], BYTES, patience_ns()));
+				must(rnl_batcher_reserve(batcher, &all[i], BYTES, patience_ns()));
 	}
 	for (unsigned i = 0; i < 2 * SLOTS; i++)
-		must(rnl_request_cancel(&all[i]));
+		must(rnl_request_release(&all[i]));
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);
 }
@@ -126,11 +126,11 @@ static void send_next(struct rnl_job *job)
 	struct rnl_request *r = &chain.requests[next];
 
 	chain.done += job != NULL;
-	if (next == CHAIN || rnl_batcher_reserve(chain.batcher, r, BYTES))
+	if (next == CHAIN || rnl_batcher_reserve(chain.batcher, r, BYTES, 0))
 		return;
 	request_fill(r, next);
 	if (rnl_request_commit(r))
-		must(rnl_request_cancel(r));
+		must(rnl_request_release(r));
 	else
 		chain.committed++;
 }

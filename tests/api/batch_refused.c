@@ -40,21 +40,23 @@ TEST(a_reserve_that_is_refused_says_why, .timeout_s = 60)
 	struct rnl_request request, never = { .in = NULL };
 
 	request_of(&request, NULL);
-	REFUSED(rnl_batcher_reserve(NULL, &request, BYTES), -EINVAL, "batcher is NULL");
-	REFUSED(rnl_batcher_reserve(batcher, NULL, BYTES), -EINVAL, "request is NULL");
-	REFUSED(rnl_batcher_reserve(batcher, &never, BYTES), -EINVAL, "rnl_request_init()");
-	REFUSED(rnl_batcher_reserve(batcher, &request, 63), -EINVAL,
+	REFUSED(rnl_batcher_reserve(NULL, &request, BYTES, 0), -EINVAL, "batcher is NULL");
+	REFUSED(rnl_batcher_reserve(batcher, NULL, BYTES, 0), -EINVAL, "request is NULL");
+	REFUSED(rnl_batcher_reserve(batcher, &never, BYTES, 0), -EINVAL, "rnl_request_init()");
+	REFUSED(rnl_batcher_reserve(batcher, &request, 63, 0), -EINVAL,
 		"bytes is 63; without RNL_BATCHER_VARIABLE it must be in_bytes, which is 64");
-	REFUSED(rnl_batcher_reserve_wait(batcher, &request, 65, RNL_FOREVER), -EINVAL,
+	REFUSED(rnl_batcher_reserve(batcher, &request, 65, RNL_FOREVER), -EINVAL,
 		"bytes is 65; without RNL_BATCHER_VARIABLE it must be");
-	REFUSED(rnl_batcher_reserve(other, &request, 65), -EINVAL,
+	REFUSED(rnl_batcher_reserve(other, &request, 65, 0), -EINVAL,
 		"bytes is 65; it must be 1 to 64");
-	REFUSED(rnl_batcher_reserve(other, &request, 0), -EINVAL, "bytes is 0; it must be 1 to 64");
+	REFUSED(rnl_batcher_reserve(other, &request, 0, 0), -EINVAL,
+		"bytes is 0; it must be 1 to 64");
 	reserve(batcher, &request, BYTES);
-	REFUSED(rnl_batcher_reserve(batcher, &request, BYTES), -EBUSY, "commit or cancel it first");
+	REFUSED(rnl_batcher_reserve(batcher, &request, BYTES, 0), -EBUSY,
+		"commit or release it first");
 	must(rnl_request_commit(&request));
 	ck_assert_int_eq(result_of(&request.job), 0);
-	REFUSED(rnl_batcher_reserve(batcher, &request, BYTES), -EBUSY, "release it");
+	REFUSED(rnl_batcher_reserve(batcher, &request, BYTES, 0), -EBUSY, "release it");
 	rnl_batcher_destroy(other);
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);
@@ -72,19 +74,16 @@ TEST(other_calls_on_requests_say_why, .timeout_s = 60)
 	REFUSED(rnl_request_init(NULL), -EINVAL, "request is NULL");
 	request_of(&request, NULL);
 	REFUSED(rnl_request_commit(&request), -EINVAL, "rnl_batcher_reserve() first");
-	REFUSED(rnl_request_cancel(&request), -EINVAL, "rnl_batcher_reserve() first");
-	REFUSED(rnl_request_release(&request), -EINVAL, "never committed");
+	REFUSED(rnl_request_release(&request), -EINVAL, "rnl_batcher_reserve() first");
 	REFUSED(rnl_request_commit(NULL), -EINVAL, "request is NULL");
 	must(rnl_barrier_init(&barrier, pools));
 	must(rnl_barrier_init(&own, pool));
 	must(rnl_barrier_add(&barrier, &request.job));
 	reserve(batcher, &request, BYTES);
-	REFUSED(rnl_request_release(&request), -EINVAL, "rnl_request_cancel()");
 	REFUSED(rnl_request_commit(&request), -EINVAL, "is of another pool");
 	must(rnl_barrier_add(&own, &request.job));
 	must(rnl_request_commit(&request));
 	REFUSED(rnl_request_commit(&request), -EBUSY, "was committed");
-	REFUSED(rnl_request_cancel(&request), -EBUSY, "was committed");
 	ck_assert_int_eq(result_of(&request.job), 0);
 	REFUSED(rnl_batcher_read_stats(NULL, &stats), -EINVAL, "batcher is NULL");
 	REFUSED(rnl_batcher_read_stats(batcher, NULL), -EINVAL, "stats is NULL");

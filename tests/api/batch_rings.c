@@ -37,7 +37,7 @@ static int go_round(void *arg)
 		}
 		if (ret || i >= TURNS * RING)
 			continue;
-		ret = rnl_batcher_reserve_wait(ring->batcher, r, BYTES, patience_ns());
+		ret = rnl_batcher_reserve(ring->batcher, r, BYTES, patience_ns());
 		if (ret)
 			break;
 		request_fill(r, ring->first + i);
@@ -123,13 +123,13 @@ static void send_the_rest(struct rnl_batcher *batcher, const struct kind *kind,
 		if (all[i].out)
 			continue;
 		seeds[i] = ++*seed;
-		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &all[i], size_of(kind, seeds[i]),
-							  patience_ns()), 0);
+		ck_assert_int_eq(rnl_batcher_reserve(batcher, &all[i], size_of(kind, seeds[i]),
+						     patience_ns()), 0);
 		request_fill(&all[i], seeds[i]);
 		must(rnl_request_commit(&all[i]));
 	}
 	request_of(&more, NULL);
-	ck_assert_int_eq(rnl_batcher_reserve(batcher, &more, BYTES), -EAGAIN);
+	ck_assert_int_eq(rnl_batcher_reserve(batcher, &more, BYTES, 0), -EAGAIN);
 	for (unsigned i = 0; i < ALL; i++) {
 		ck_assert_int_eq(result_of(&all[i].job), 0);
 		ck_assert_int_eq(wrong_byte(&all[i], seeds[i], BYTES), -1);
@@ -239,9 +239,8 @@ TEST(slots_are_reserved_one_by_one_as_outputs_are_released, .timeout_s = 60)
 	send_the_rest(batcher, &kind, all, seeds, &seed);
 	for (unsigned i = 0; i < ALL; i++) {
 		must(rnl_request_release(&all[i]));
-		ck_assert_int_eq(rnl_batcher_reserve_wait(batcher, &more[i], BYTES, patience_ns()),
-				 0);
-		ck_assert_int_eq(rnl_batcher_reserve(batcher, &all[i], BYTES), -EAGAIN);
+		ck_assert_int_eq(rnl_batcher_reserve(batcher, &more[i], BYTES, patience_ns()), 0);
+		ck_assert_int_eq(rnl_batcher_reserve(batcher, &all[i], BYTES, 0), -EAGAIN);
 	}
 	for (unsigned i = 0; i < ALL; i++) {
 		request_fill(&more[i], i);
@@ -268,7 +267,7 @@ static int wait_for_space(void *arg)
 {
 	struct waiter *w = arg;
 
-	return rnl_batcher_reserve_wait(w->batcher, &w->request, BYTES, RNL_FOREVER);
+	return rnl_batcher_reserve(w->batcher, &w->request, BYTES, RNL_FOREVER);
 }
 
 /* All requests are done, so only a release can wake. */
@@ -296,7 +295,7 @@ TEST(each_release_wakes_a_thread_that_waits, .timeout_s = 60)
 		must(rnl_request_release(&all[i * SLOTS]));
 	for (unsigned i = 0; i < WAITERS; i++) {
 		ck_assert_int_eq(call_end(&calls[i]), 0);
-		must(rnl_request_cancel(&waiters[i].request));
+		must(rnl_request_release(&waiters[i].request));
 	}
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);

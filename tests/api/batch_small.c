@@ -151,7 +151,7 @@ TEST(batches_of_any_size_come_out_right)
 			request_fill(&requests[at], at);
 		}
 		for (at = 0; at < nr; at++)
-			must(at % 5 == 3 ? rnl_request_cancel(&requests[at]) :
+			must(at % 5 == 3 ? rnl_request_release(&requests[at]) :
 					   rnl_request_commit(&requests[at]));
 		gate_open(&gate);
 		for (at = 0; at < nr; at++) {
@@ -186,7 +186,7 @@ static uint64_t copies_of(struct seen *seen, uint32_t flags, const char *takes)
 	}
 	for (unsigned i = 0; takes[i]; i++)
 		must(takes[i] == '1' ? rnl_request_commit(&requests[i]) :
-				       rnl_request_cancel(&requests[i]));
+				       rnl_request_release(&requests[i]));
 	gate_open(&gate);
 	for (unsigned i = 0; takes[i]; i++) {
 		if (takes[i] == '1')

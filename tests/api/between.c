@@ -34,7 +34,7 @@ static bool side_init(struct side *s, const char *device, uint32_t stream)
 		return false;
 	must(ret);
 	must(rnl_device_alloc(s->pool, 0, BYTES, &mem));
-	must(rnl_pinned_get(s->pool, BYTES, &pinned));
+	must(rnl_pinned_get(s->pool, BYTES, &pinned, 0));
 	*s = (struct side){ s->pool, mem, pinned };
 	return true;
 }

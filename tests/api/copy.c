@@ -464,7 +464,7 @@ TEST(the_caller_may_have_all_of_it, .timeout_s = 60)
 
 	bench_init(&b, pool, 2 * MB);
 	for (size_t bytes = MB; bytes >= 256; bytes /= 2) {
-		while (nr < MOST && !rnl_pinned_get(pool, bytes, &bufs[nr])) {
+		while (nr < MOST && !rnl_pinned_get(pool, bytes, &bufs[nr], 0)) {
 			memset(bufs[nr], 0x5a, bytes);
 			nr++;
 		}

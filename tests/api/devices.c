@@ -557,7 +557,7 @@ TEST(copies_between_devices_arrive, .loops = 4)
 	skip_if_alone(pool);
 	must(rnl_device_alloc(pool, 0, BYTES, &mem[0]));
 	must(rnl_device_alloc(pool, 1, BYTES, &mem[1]));
-	must(rnl_pinned_get(pool, BYTES, &mem_pinned));
+	must(rnl_pinned_get(pool, BYTES, &mem_pinned, 0));
 	pinned = mem_pinned;
 	for (unsigned i = 0; i < 16; i++) {
 		const int from = i % 2, to = !from, by = i / 2 % 2;
@@ -682,7 +682,7 @@ TEST(barriers_join_devices, .loops = 2)
 
 	skip_if_alone(pool);
 	nr = rnl_pool_nr_devices(pool);
-	must(rnl_pinned_get(pool, 12 * BYTES, &pinned));
+	must(rnl_pinned_get(pool, 12 * BYTES, &pinned, 0));
 	after.pinned = pinned;
 	after.mems = mems;
 	for (int i = 0; i < 12; i++) {
@@ -932,7 +932,7 @@ TEST(a_batcher_uses_all_devices_or_those_it_is_told, .loops = 3)
 	for (uint32_t i = 0; i < 8; i++) {
 		echoes[i].value = 77 * i;
 		must(rnl_request_init(&echoes[i].request));
-		must(rnl_batcher_reserve(batcher, &echoes[i].request, sizeof(uint32_t)));
+		must(rnl_batcher_reserve(batcher, &echoes[i].request, sizeof(uint32_t), 0));
 		memcpy(echoes[i].request.in, &echoes[i].value, sizeof(uint32_t));
 		must(rnl_request_commit(&echoes[i].request));
 	}

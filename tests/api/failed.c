@@ -33,9 +33,9 @@ static void prepare(struct rnl_pool *pool, struct before *b)
 	b->attr.nr_slabs = 2;
 	must(rnl_batcher_create(&b->batcher, pool, &b->attr));
 	must(rnl_request_init(&b->request));
-	must(rnl_batcher_reserve(b->batcher, &b->request, 64));
+	must(rnl_batcher_reserve(b->batcher, &b->request, 64, 0));
 	for (unsigned i = 0; i < COUNT(mem); i++)
-		must(rnl_pinned_get(pool, 64, &mem[i]));
+		must(rnl_pinned_get(pool, 64, &mem[i], 0));
 	rnl_pinned_put(pool, mem[1]);
 	b->array = mem[0];
 	must(rnl_thread_attach(pool));
@@ -71,8 +71,8 @@ static void refused(struct rnl_pool *pool, const struct before *b)
 	ck_assert_int_eq(rnl_submit_many(pool, jobs, 1), -EIO);
 	submit_anew(&job);
 	ck_assert_int_eq(submit_when(pool, &job, RNL_SPACE), -EIO);
-	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem), -EIO);
-	ck_assert_int_eq(rnl_pinned_get_wait(pool, 64, &mem, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem, 0), -EIO);
+	ck_assert_int_eq(rnl_pinned_get(pool, 64, &mem, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_device_alloc(pool, 0, 64, &mem), -EIO);
 	ck_assert_ptr_null(mem);
 	must(rnl_barrier_init(&barrier, pool));
@@ -94,10 +94,10 @@ static void requests_refused(struct before *b)
 	struct rnl_request request;
 
 	must(rnl_request_init(&request));
-	ck_assert_int_eq(rnl_batcher_reserve(b->batcher, &request, 64), -EIO);
-	ck_assert_int_eq(rnl_batcher_reserve_wait(b->batcher, &request, 64, RNL_FOREVER), -EIO);
+	ck_assert_int_eq(rnl_batcher_reserve(b->batcher, &request, 64, 0), -EIO);
+	ck_assert_int_eq(rnl_batcher_reserve(b->batcher, &request, 64, RNL_FOREVER), -EIO);
 	ck_assert_int_eq(rnl_request_commit(&b->request), -EIO);
-	must(rnl_request_cancel(&b->request));
+	must(rnl_request_release(&b->request));
 	rnl_batcher_destroy(b->batcher);
 }
 

@@ -116,7 +116,7 @@ static void parents_setup(struct parents *p)
 	submit_in(p->pool, &p->barrier, &p->running, gated_fn, &p->gate);
 	gate_await(&p->gate, 1);
 	job_of(&p->fresh, noop_fn, NULL);
-	must(rnl_pinned_get(p->pool, 64, &p->pinned));
+	must(rnl_pinned_get(p->pool, 64, &p->pinned, 0));
 	must(rnl_device_alloc(p->pool, 0, 64, &p->on_device));
 }
 
@@ -171,7 +171,7 @@ static void check_all_owner_dead(struct parents *p)
 	CHILD_ASSERT(launch_store(NULL, NULL, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_stream_wait(RNL_FOREVER) == -EOWNERDEAD);
 	mem = p;
-	CHILD_ASSERT(rnl_pinned_get(p->pool, 64, &mem) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pinned_get(p->pool, 64, &mem, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_device_alloc(p->pool, 0, 64, &mem) == -EOWNERDEAD);
 	CHILD_ASSERT(mem == p);
 	rnl_pinned_put(p->pool, p->pinned);

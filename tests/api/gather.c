@@ -242,7 +242,7 @@ static void begin(int (*fn)(struct rnl_job *job))
 	all.pool = pool_of(1, .in_flight_ns = UINT64_MAX, .stream = all.stream);
 	must(rnl_device_alloc(all.pool, 0, (size_t)JOBS * 2 * BYTES, &mem));
 	all.device = mem;
-	must(rnl_pinned_get(all.pool, (size_t)JOBS * 2 * BYTES, &mem));
+	must(rnl_pinned_get(all.pool, (size_t)JOBS * 2 * BYTES, &mem, 0));
 	all.pinned = mem;
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct program *p = &all.programs[i];

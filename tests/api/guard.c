@@ -21,8 +21,8 @@ static void ground_init(struct ground *g, struct rnl_pool *pool)
 {
 	void *mem[4];
 
-	must(rnl_pinned_get(pool, BYTES, &mem[0]));
-	must(rnl_pinned_get(pool, BYTES, &mem[1]));
+	must(rnl_pinned_get(pool, BYTES, &mem[0], 0));
+	must(rnl_pinned_get(pool, BYTES, &mem[1], 0));
 	must(rnl_device_alloc(pool, 0, BYTES, &mem[2]));
 	must(rnl_device_alloc(pool, 0, BYTES, &mem[3]));
 	*g = (struct ground){ mem[0], mem[1], mem[2], mem[3], 0 };
@@ -113,7 +113,7 @@ END
 JOB(gets_a_buffer)
 	struct rnl_pool *pool = job->pool;
 	void *buf;
-	int ret = rnl_pinned_get(pool, 64, &buf);
+	int ret = rnl_pinned_get(pool, 64, &buf, 0);
 
 	if (!ret)
 		rnl_pinned_put(pool, buf);
@@ -247,7 +247,7 @@ END
 BAD_JOB(bad_locks_memory)
 	struct rnl_pool *pool = job->pool;
 	void *buf;
-	int ret = rnl_pinned_get(pool, 16 << 20, &buf);
+	int ret = rnl_pinned_get(pool, 16 << 20, &buf, 0);
 
 	if (!ret)
 		rnl_pinned_put(pool, buf);

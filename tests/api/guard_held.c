@@ -59,7 +59,7 @@ TEST(who_is_cancelled_is_told_beside_a_watched_function_that_runs_on, .timeout_s
 	if (on_host())
 		test_skip("who_is_cancelled...: the host device has nothing to watch");
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 1);
-	must(rnl_pinned_get(pool, 128, &mem));
+	must(rnl_pinned_get(pool, 128, &mem, 0));
 	w.mem = mem;
 	job_of(&w.job, wait_and_fill, NULL);
 	must(rnl_submit(pool, &w.job));
@@ -90,7 +90,7 @@ TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 	if (on_host())
 		test_skip("what_another_has_spoilt...: the host device has no legacy stream");
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PER_THREAD, 2);
-	must(rnl_pinned_get(pool, 128, &mem));
+	must(rnl_pinned_get(pool, 128, &mem, 0));
 	w.mem = mem;
 	memset(mem, 0, 128);
 	job_of(&w.job, wait_and_fill, NULL);

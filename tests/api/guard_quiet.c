@@ -39,7 +39,7 @@ static unsigned char *pinned_of(struct rnl_pool *pool, size_t bytes)
 {
 	void *mem;
 
-	must(rnl_pinned_get(pool, bytes, &mem));
+	must(rnl_pinned_get(pool, bytes, &mem, 0));
 	memset(mem, 0, bytes);
 	return mem;
 }
@@ -361,7 +361,7 @@ TEST(a_batchers_function_is_watched_and_its_requests_come_out)
 	must(rnl_batcher_create(&batcher, pool, &attr));
 	for (unsigned i = 0; i < 10; i++) {
 		must(rnl_request_init(&request));
-		must(rnl_batcher_reserve(batcher, &request, 64));
+		must(rnl_batcher_reserve(batcher, &request, 64, 0));
 		memset(request.in, (int)i + 1, 64);
 		must(rnl_request_commit(&request));
 		ck_assert_int_eq(result_of(&request.job), 0);

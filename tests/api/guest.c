@@ -75,7 +75,7 @@ static void describe_none(void)
 static void get_memory(void)
 {
 	must(rnl_device_alloc(state.pool, 0, BYTES, &state.device_mem));
-	must(rnl_pinned_get(state.pool, 8 << 20, &state.pinned));
+	must(rnl_pinned_get(state.pool, 8 << 20, &state.pinned, 0));
 }
 
 static void run_one(void)

@@ -55,7 +55,7 @@ TEST(a_stream_that_joins_gets_what_the_jobs_made)
 
 	must(rnl_device_alloc(pool, 0, NR * BYTES, &mem));
 	from = mem;
-	must(rnl_pinned_get(pool, NR * BYTES, &mem));
+	must(rnl_pinned_get(pool, NR * BYTES, &mem, 0));
 	to = mem;
 	for (int round = 0; round < 3; round++) {
 		must(rnl_thread_attach(pool));
@@ -471,7 +471,7 @@ TEST(a_worker_of_another_pool_joins)
 	void *from, *mem;
 
 	must(rnl_device_alloc(pool, 0, BYTES, &from));
-	must(rnl_pinned_get(other, BYTES, &mem));
+	must(rnl_pinned_get(other, BYTES, &mem, 0));
 	to = mem;
 	must(rnl_barrier_init(&barrier, pool));
 	submit_in(pool, &barrier, &held, gated_fn, &gate);

@@ -57,8 +57,8 @@ TEST(null_is_refused_by_every_function)
 	ck_assert_int_eq(rnl_barrier_result(NULL), -EINVAL);
 
 	ck_assert_int_eq(rnl_thread_attach(NULL), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get(NULL, 1, &mem), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get(pool, 1, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get(NULL, 1, &mem, 0), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get(pool, 1, NULL, 0), -EINVAL);
 	rnl_pinned_put(NULL, NULL);
 	rnl_pinned_put(pool, NULL);
 	ck_assert_int_eq(rnl_device_alloc(NULL, 0, 1, &mem), -EINVAL);

@@ -423,12 +423,12 @@ static int send_some(struct rnl_batcher *batcher, struct rnl_request *requests)
 	int nr = 0;
 
 	for (int i = 0; i < REQUESTS; i++) {
-		if (rnl_batcher_reserve(batcher, &requests[i], 64))
+		if (rnl_batcher_reserve(batcher, &requests[i], 64, 0))
 			break;
 		if (i % 8)
 			nr += !rnl_request_commit(&requests[i]);
 		else
-			(void)rnl_request_cancel(&requests[i]);
+			(void)rnl_request_release(&requests[i]);
 	}
 	return nr;
 }

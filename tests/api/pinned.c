@@ -23,7 +23,7 @@ static void setup(void)
 	nr_said = 0;
 	pool = pool_of(1, .pinned_max = 2u << 20, .log = hear);
 	for (nr = 0; nr < MOST && !ret; nr += !ret)
-		ret = rnl_pinned_get(pool, BYTES, &buffers[nr]);
+		ret = rnl_pinned_get(pool, BYTES, &buffers[nr], 0);
 	ck_assert_int_eq(ret, -ENOMEM);
 	ck_assert_uint_ge(nr, 2);
 }
@@ -39,22 +39,19 @@ TEST(what_makes_no_sense_is_refused, .setup = setup, .teardown = teardown)
 {
 	void *buf = &nr;
 
-	ck_assert_int_eq(rnl_pinned_get(pool, 0, &buf), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get(pool, 1, NULL), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get(NULL, 1, &buf), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get_wait(pool, 0, &buf, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get_wait(pool, 1, NULL, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_pinned_get_wait(NULL, 1, &buf, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get(pool, 0, &buf, 0), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get(pool, 1, NULL, 0), -EINVAL);
+	ck_assert_int_eq(rnl_pinned_get(NULL, 1, &buf, 0), -EINVAL);
 	/* More than the pool's bound. */
-	ck_assert_int_eq(rnl_pinned_get_wait(pool, 3u << 20, &buf, RNL_FOREVER), -ENOMEM);
-	ck_assert_int_eq(rnl_pinned_get(pool, SIZE_MAX, &buf), -ENOMEM);
+	ck_assert_int_eq(rnl_pinned_get(pool, 3u << 20, &buf, RNL_FOREVER), -ENOMEM);
+	ck_assert_int_eq(rnl_pinned_get(pool, SIZE_MAX, &buf, 0), -ENOMEM);
 	ck_assert_int_eq(rnl_device_alloc(pool, 0, SIZE_MAX, &buf), -ENOMEM);
 	ck_assert_ptr_eq(buf, &nr);
 }
 
 static int get_waiting(void *arg)
 {
-	return rnl_pinned_get_wait(pool, BYTES, arg, RNL_FOREVER);
+	return rnl_pinned_get(pool, BYTES, arg, RNL_FOREVER);
 }
 
 TEST(who_waits_gets_what_is_put_back, .setup = setup, .teardown = teardown)
@@ -62,8 +59,8 @@ TEST(who_waits_gets_what_is_put_back, .setup = setup, .teardown = teardown)
 	struct call call;
 	void *buf = NULL;
 
-	ck_assert_int_eq(rnl_pinned_get_wait(pool, BYTES, &buf, 0), -ETIMEDOUT);
-	ck_assert_int_eq(rnl_pinned_get_wait(pool, BYTES, &buf, MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf, 0), -ENOMEM);
+	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf, MS), -ETIMEDOUT);
 	ck_assert_ptr_null(buf);
 	call_start(&call, get_waiting, &buf);
 	ck_waits(call.tid);
@@ -75,7 +72,7 @@ TEST(who_waits_gets_what_is_put_back, .setup = setup, .teardown = teardown)
 
 static int get_fn(struct rnl_job *job)
 {
-	return rnl_pinned_get_wait(pool, BYTES, job->user, RNL_FOREVER);
+	return rnl_pinned_get(pool, BYTES, job->user, RNL_FOREVER);
 }
 
 /* A job behind this one might be the one that puts a buffer back. */
@@ -99,7 +96,7 @@ TEST(a_buffer_is_put_back_by_who_does_not_know_its_pool, .setup = setup, .teardo
 	void *one = buffers[--nr];
 
 	rnl_pinned_put(NULL, one);
-	must(rnl_pinned_get(pool, BYTES, &buffers[nr++]));
+	must(rnl_pinned_get(pool, BYTES, &buffers[nr++], 0));
 	ck_assert_ptr_eq(buffers[nr - 1], one);
 	rnl_set_log(hear, NULL);
 	rnl_pinned_put(NULL, other + 64);
@@ -127,16 +124,16 @@ TEST(what_is_none_is_left_alone_and_logged, .setup = setup, .teardown = teardown
 	memset((char *)buffers[0] - 64, 0xee, 64);
 	rnl_pinned_put(pool, buffers[0]);
 	ck_assert_uint_eq(nr_said, 4);
-	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf), -ENOMEM);
+	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf, 0), -ENOMEM);
 	memcpy((char *)buffers[0] - 64, before, 64);
 	/* The second put is refused, so the buffer is not given twice. */
 	one = buffers[--nr];
 	rnl_pinned_put(pool, one);
 	rnl_pinned_put(pool, one);
 	ck_assert_uint_eq(nr_said, 5);
-	must(rnl_pinned_get(pool, BYTES, &buffers[nr++]));
+	must(rnl_pinned_get(pool, BYTES, &buffers[nr++], 0));
 	ck_assert_ptr_eq(buffers[nr - 1], one);
-	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf), -ENOMEM);
+	ck_assert_int_eq(rnl_pinned_get(pool, BYTES, &buf, 0), -ENOMEM);
 }
 
 TEST(more_in_advance_than_there_is_is_refused, .loops = 2)

@@ -14,8 +14,7 @@
  * In api/pinned and api/devices: rnl_pinned_put rnl_device_free
  * In api/log: rnl_map_start rnl_trace_start rnl_top_start
  * In api/batch_errors and api/log: rnl_batcher_create rnl_batcher_destroy rnl_batcher_read_stats
- * rnl_batcher_reserve rnl_batcher_reserve_wait rnl_request_init rnl_request_commit
- * rnl_request_cancel rnl_request_release
+ * rnl_batcher_reserve rnl_request_init rnl_request_commit rnl_request_release
  */
 #include <limits.h>
 #include <runnel/unit.h>
@@ -96,9 +95,7 @@ TEST(a_call_without_its_pool_is_logged)
 	refused(rnl_barrier_init(&barrier, NULL), -EINVAL, "rnl_barrier_init(): pool is NULL");
 	refused(rnl_order_init(&order, NULL, 1), -EINVAL, "rnl_order_init(): pool is NULL");
 	refused(rnl_thread_attach(NULL), -EINVAL, "rnl_thread_attach(): pool is NULL");
-	refused(rnl_pinned_get(NULL, 1, &mem), -EINVAL, "rnl_pinned_get(): pool is NULL");
-	refused(rnl_pinned_get_wait(NULL, 1, &mem, 0), -EINVAL,
-		"rnl_pinned_get_wait(): pool is NULL");
+	refused(rnl_pinned_get(NULL, 1, &mem, 0), -EINVAL, "rnl_pinned_get(): pool is NULL");
 	refused(rnl_device_alloc(NULL, 0, 1, &mem), -EINVAL, "rnl_device_alloc(): pool is NULL");
 	end_hearing(pool);
 }
@@ -156,9 +153,9 @@ TEST(memory_that_is_not_asked_for_rightly_is_logged)
 	struct rnl_pool *pool = hearing_pool(1);
 	void *mem;
 
-	refused(rnl_pinned_get(pool, 0, &mem), -EINVAL, "rnl_pinned_get(): bytes is 0");
-	refused(rnl_pinned_get(pool, 1, NULL), -EINVAL, "rnl_pinned_get(): no place for the memory");
-	refused(rnl_pinned_get_wait(pool, 0, &mem, 0), -EINVAL, "rnl_pinned_get_wait(): bytes is 0");
+	refused(rnl_pinned_get(pool, 0, &mem, 0), -EINVAL, "rnl_pinned_get(): bytes is 0");
+	refused(rnl_pinned_get(pool, 1, NULL, 0), -EINVAL,
+		"rnl_pinned_get(): no place for the memory");
 	refused(rnl_device_alloc(pool, 0, 0, &mem), -EINVAL, "rnl_device_alloc(): bytes is 0");
 	refused(rnl_device_alloc(pool, 0, 1, NULL), -EINVAL,
 		"rnl_device_alloc(): no place for the memory");

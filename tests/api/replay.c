@@ -126,7 +126,7 @@ static void begin_workers(unsigned workers)
 			   .scratch_keep = keep);
 	must(rnl_device_alloc(all.pool, 0, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
 	all.device = mem;
-	must(rnl_pinned_get(all.pool, (size_t)JOBS * BYTES + 2 * LARGE, &mem));
+	must(rnl_pinned_get(all.pool, (size_t)JOBS * BYTES + 2 * LARGE, &mem, 0));
 	all.pinned = mem;
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct task *t = &all.tasks[i];

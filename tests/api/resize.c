@@ -201,7 +201,7 @@ TEST(a_barrier_joins_jobs_of_workers_that_have_gone, .timeout_s = 60)
 	void *mem, *copy;
 
 	must(rnl_device_alloc(pool, 0, BYTES, &mem));
-	must(rnl_pinned_get(pool, BYTES, &copy));
+	must(rnl_pinned_get(pool, BYTES, &copy, 0));
 	must(rnl_thread_attach(pool));
 	for (unsigned round = 0; round < 10; round++) {
 		struct rnl_barrier barrier;

@@ -253,7 +253,7 @@ TEST(memory_is_free_when_the_job_after_is_reaped, .timeout_s = 120)
 		void *pinned;
 
 		must(rnl_device_alloc(pool, 0, PARTS * BYTES, &items[i].memory));
-		must(rnl_pinned_get(pool, (size_t)2 * PARTS * BYTES, &pinned));
+		must(rnl_pinned_get(pool, (size_t)2 * PARTS * BYTES, &pinned, 0));
 		items[i].to = pinned;
 		items[i].from = items[i].to + PARTS;
 		submit_item(pool, cq, &items[i], submitted++);

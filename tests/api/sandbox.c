@@ -154,7 +154,7 @@ static int create_without_sysinfo(void)
 	void *mem;
 
 	child_assert(!rnl_pool_create(&own, &attr));
-	child_assert(!rnl_pinned_get(own, 1 << 20, &mem));
+	child_assert(!rnl_pinned_get(own, 1 << 20, &mem, 0));
 	rnl_pinned_put(own, mem);
 	child_assert(works(own));
 	child_assert(!rnl_device_describe("host", &info));

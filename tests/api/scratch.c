@@ -71,7 +71,7 @@ static void use(struct rnl_pool *pool, struct using *u)
 {
 	void *out;
 
-	must(rnl_pinned_get(pool, bytes_of(u), &out));
+	must(rnl_pinned_get(pool, bytes_of(u), &out, 0));
 	u->out = out;
 	submit_job(pool, &u->job, using_fn, NULL);
 	ck_assert_int_eq(result_of(&u->job), u->ret);
@@ -207,7 +207,7 @@ static void row_init(struct row *row, struct rnl_pool *pool, unsigned nr, bool k
 	void *mem;
 
 	*row = (struct row){ .pool = pool, .nr = nr, .jobs = calloc(nr, sizeof(*row->jobs)) };
-	must(rnl_pinned_get(pool, (size_t)nr * ROW_BYTES, &mem));
+	must(rnl_pinned_get(pool, (size_t)nr * ROW_BYTES, &mem, 0));
 	row->out = mem;
 	for (unsigned i = 0; i < nr; i++) {
 		struct using *u = &row->jobs[i];
@@ -465,7 +465,7 @@ static int steady_fn(struct rnl_job *job)
 {
 	struct steady *s = rnl_container_of(job, struct steady, job);
 	void *a, *b;
-	int ret = rnl_pinned_get(s->pool, s->bytes, &s->buf);
+	int ret = rnl_pinned_get(s->pool, s->bytes, &s->buf, 0);
 
 	ret = ret ? ret : rnl_scratch(s->bytes, &a);
 	ret = ret ? ret : rnl_scratch(STEADY_BYTES, &b);

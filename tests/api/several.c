@@ -312,7 +312,7 @@ TEST(a_stream_waits_for_the_jobs_of_several_barriers, .loops = 2)
 
 	must(rnl_device_alloc(pool, 0, NR * BYTES, &mem));
 	m.device = mem;
-	must(rnl_pinned_get(pool, NR * BYTES, &mem));
+	must(rnl_pinned_get(pool, NR * BYTES, &mem, 0));
 	m.host = mem;
 	memset(m.host, 0, NR * BYTES);
 	several_make(&m.several, pool, _i);

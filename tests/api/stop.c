@@ -101,7 +101,7 @@ TEST(a_request_that_was_committed_goes_on)
 	attr.in_bytes = 8;
 	must(rnl_batcher_create(&batcher, pool, &attr));
 	must(rnl_request_init(&request));
-	must(rnl_batcher_reserve(batcher, &request, 8));
+	must(rnl_batcher_reserve(batcher, &request, 8, 0));
 	hold_workers(pool, &gate, &held, 1);
 	must(rnl_request_commit(&request));
 	ck_assert_int_eq(rnl_pool_stop(pool, 0), -ETIMEDOUT);

@@ -38,7 +38,7 @@ TEST(a_thread_attaches_with_work_of_its_own_under_way)
 	if (!test_fake())
 		test_skip("a_thread_attaches_with_work...: a gate holds the kernels of the double");
 	pool = pool_of(1);
-	must(rnl_pinned_get(pool, 64, &mem));
+	must(rnl_pinned_get(pool, 64, &mem, 0));
 	word = memset(mem, 0, 64);
 	args = (struct gated_store){ &gate, word, 5 };
 	ck_assert_int_eq(fake_launch(gated_store_host, one, one, &args, sizeof(args), per_thread), 0);
@@ -150,7 +150,7 @@ TEST(a_thread_that_detaches_or_ends_waits_for_what_it_issued)
 
 	must(rnl_device_alloc(pool, 0, BYTES, &mem));
 	leaving.from = mem;
-	must(rnl_pinned_get(pool, BYTES, &mem));
+	must(rnl_pinned_get(pool, BYTES, &mem, 0));
 	leaving.to = mem;
 	for (int i = 0; i < 4; i++) {
 		pthread_t thread;
@@ -217,7 +217,7 @@ TEST(a_stream_does_its_work_in_order)
 	must(rnl_device_alloc(pool, 0, BYTES, &mem));
 	on_device = mem;
 	for (int i = 0; i < 2; i++) {
-		must(rnl_pinned_get(pool, BYTES, &mem));
+		must(rnl_pinned_get(pool, BYTES, &mem, 0));
 		host[i] = mem;
 		memset(host[i], 0xff, BYTES);
 	}
@@ -272,7 +272,7 @@ TEST(work_is_issued_and_done_later)
 	skip_on_cuda("a copy of pageable memory holds a thread that is no worker");
 	pool = pool_of(1);
 	must(rnl_thread_attach(pool));
-	must(rnl_pinned_get(pool, sizeof(*word), &mem));
+	must(rnl_pinned_get(pool, sizeof(*word), &mem, 0));
 	word = mem;
 	*word = 0;
 	/* None of these calls waits for the kernel: its gate would never open. */

@@ -35,7 +35,7 @@ TEST(a_job_is_done_when_its_data_is_there)
 		fill[i] = (struct working){ .to = mem, .bytes = BYTES };
 		job_of(&fill[i].job, working_fn, NULL);
 		copy[i] = (struct working){ .from = mem, .bytes = BYTES };
-		must(rnl_pinned_get(pool, BYTES, &mem));
+		must(rnl_pinned_get(pool, BYTES, &mem, 0));
 		memset(mem, 0, BYTES);
 		copy[i].to = mem;
 		job_of(&copy[i].job, working_fn, NULL);
@@ -202,7 +202,8 @@ TEST(a_worker_has_its_index)
 
 static int get(struct rnl_pool *pool, bool pinned, size_t bytes, void **memp)
 {
-	return pinned ? rnl_pinned_get(pool, bytes, memp) : rnl_device_alloc(pool, 0, bytes, memp);
+	return pinned ? rnl_pinned_get(pool, bytes, memp, 0) :
+			rnl_device_alloc(pool, 0, bytes, memp);
 }
 
 static void put(struct rnl_pool *pool, bool pinned, void *mem)
@@ -220,7 +221,7 @@ TEST(memory_is_aligned_and_the_callers)
 	void *mem[COUNT(sizes)], *check;
 
 	must(rnl_thread_attach(pool));
-	must(rnl_pinned_get(pool, 8 << 20, &check));
+	must(rnl_pinned_get(pool, 8 << 20, &check, 0));
 	for (int pinned = 0; pinned < 2; pinned++) {
 		for (unsigned i = 0; i < COUNT(sizes); i++) {
 			ck_assert_int_eq(get(pool, pinned, sizes[i], &mem[i]), 0);

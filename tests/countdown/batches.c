@@ -86,12 +86,12 @@ static void request_done(struct rnl_job *job)
 /* A worker makes a slab after a request has found none. */
 static int reserve_twice(struct rnl_pool *pool, struct rnl_request *r)
 {
-	int ret = rnl_batcher_reserve(batcher, r, BYTES);
+	int ret = rnl_batcher_reserve(batcher, r, BYTES, 0);
 
 	if (ret != -EAGAIN)
 		return ret;
 	expect(!rnl_pool_drain(pool, RNL_FOREVER));
-	return rnl_batcher_reserve(batcher, r, BYTES);
+	return rnl_batcher_reserve(batcher, r, BYTES, 0);
 }
 
 /* A worker may get no CPU for a while. */
@@ -101,7 +101,7 @@ static int reserve_patiently(struct rnl_request *r)
 	int ret;
 
 	do
-		ret = rnl_batcher_reserve_wait(batcher, r, BYTES, 1000 * MS);
+		ret = rnl_batcher_reserve(batcher, r, BYTES, 1000 * MS);
 	while (ret == -ETIMEDOUT && !fault() && seconds_now() < until);
 	return ret;
 }
@@ -119,7 +119,7 @@ static int send_some(struct rnl_pool *pool, bool waits)
 		expect(!rnl_job_on_done(&r->job, request_done));
 		ret = rnl_request_commit(r);
 		if (ret) {
-			expect(!rnl_request_cancel(r));
+			expect(!rnl_request_release(r));
 			return ret;
 		}
 	}
@@ -181,9 +181,9 @@ static int reserve_and_cancel(struct rnl_pool **pool)
 
 	(void)pool;
 	if (!ret)
-		ret = rnl_batcher_reserve(batcher, &requests[0], BYTES);
+		ret = rnl_batcher_reserve(batcher, &requests[0], BYTES, 0);
 	if (!ret)
-		ret = rnl_request_cancel(&requests[0]);
+		ret = rnl_request_release(&requests[0]);
 	return ret ? ret : rnl_batcher_read_stats(batcher, &stats);
 }
 
@@ -223,11 +223,11 @@ const struct operation batch_operations[] = {
 	{ .name = "rnl_request_commit, always copied", .functions = "rnl_request_commit",
 	  .attr = two_small_workers, .before = make_copying, .run = send_and_receive,
 	  .after = after_requests, .errnos = { -EAGAIN, -EIO }, .instead = { -EAGAIN } },
-	{ .name = "rnl_batcher_reserve_wait", .functions = "rnl_batcher_reserve_wait",
+	{ .name = "rnl_batcher_reserve, with a timeout", .functions = "rnl_batcher_reserve",
 	  .attr = two_small_workers, .before = make, .run = wait_and_receive,
 	  .after = after_requests, .errnos = { -ETIMEDOUT, -EIO }, .instead = { -ETIMEDOUT } },
-	{ .name = "rnl_request_init, _cancel, rnl_batcher_read_stats",
-	  .functions = "rnl_request_init rnl_request_cancel rnl_batcher_read_stats", .before = make,
-	  .run = reserve_and_cancel, .after = after_destroy },
+	{ .name = "rnl_request_init, _release, rnl_batcher_read_stats",
+	  .functions = "rnl_request_init rnl_request_release rnl_batcher_read_stats",
+	  .before = make, .run = reserve_and_cancel, .after = after_destroy },
 	{ 0 }
 };

@@ -19,7 +19,7 @@ static void bounded(struct rnl_pool_attr *attr)
 /* Only the pool's own memory is page-locked so far. */
 static int get(struct rnl_pool **pool)
 {
-	int ret = rnl_pinned_get(*pool, BYTES, &mem);
+	int ret = rnl_pinned_get(*pool, BYTES, &mem, 0);
 
 	expect(!ret == (mem != NULL));
 	return ret;
@@ -28,7 +28,7 @@ static int get(struct rnl_pool **pool)
 /* A small buffer exists; this one does not fit into its region. */
 static int get_large(struct rnl_pool **pool)
 {
-	int ret = rnl_pinned_get(*pool, LARGE_BYTES, &mem);
+	int ret = rnl_pinned_get(*pool, LARGE_BYTES, &mem, 0);
 
 	expect(!ret == (mem != NULL));
 	return ret;
@@ -45,7 +45,7 @@ static void use_and_put(struct rnl_pool *pool, int ret)
 	expect(!rnl_pool_read_stats(pool, &stats) && !stats.pinned_used);
 	if (fault_lasts())
 		return;
-	expect(!rnl_pinned_get(pool, LARGE_BYTES, &again));
+	expect(!rnl_pinned_get(pool, LARGE_BYTES, &again, 0));
 	rnl_pinned_put(pool, again);
 }
 
@@ -53,7 +53,7 @@ static void get_small(struct rnl_pool *pool)
 {
 	void *small = NULL;
 
-	expect(!rnl_pinned_get(pool, 100, &small));
+	expect(!rnl_pinned_get(pool, 100, &small, 0));
 	rnl_pinned_put(pool, small);
 }
 
@@ -61,14 +61,14 @@ static void *taken;
 
 static void take_most(struct rnl_pool *pool)
 {
-	expect(!rnl_pinned_get(pool, LARGE_BYTES, &taken));
+	expect(!rnl_pinned_get(pool, LARGE_BYTES, &taken, 0));
 }
 
 static struct call call;
 
 static int get_waiting(void *pool)
 {
-	return rnl_pinned_get_wait(pool, LARGE_BYTES, &mem, RNL_FOREVER);
+	return rnl_pinned_get(pool, LARGE_BYTES, &mem, RNL_FOREVER);
 }
 
 /* Another thread waits already. */
@@ -127,7 +127,7 @@ const struct operation memory_operations[] = {
 	  .after = use_and_put, .errnos = { -ENOMEM, -EIO } },
 	{ .name = "rnl_pinned_get, large", .functions = "rnl_pinned_get", .before = get_small,
 	  .run = get_large, .after = use_and_put, .errnos = { -ENOMEM, -EIO } },
-	{ .name = "rnl_pinned_get_wait", .functions = "rnl_pinned_get_wait", .attr = bounded,
+	{ .name = "rnl_pinned_get, with a timeout", .functions = "rnl_pinned_get", .attr = bounded,
 	  .before = take_most_and_wait, .run = get_wait, .after = use_and_put,
 	  .errnos = { -ENOMEM, -EIO } },
 	{ .name = "rnl_pinned_put", .functions = "rnl_pinned_put", .before = take_most,

@@ -69,7 +69,7 @@ static void make(struct rnl_pool *pool)
 	void *mem[2];
 
 	expect(!rnl_device_alloc(pool, 0, BYTES, &mem[0]));
-	expect(!rnl_pinned_get(pool, 4096, &mem[1]));
+	expect(!rnl_pinned_get(pool, 4096, &mem[1], 0));
 	device = mem[0];
 	pinned = mem[1];
 	memset(pinned, 9, 4096);

@@ -33,7 +33,7 @@ static void side_init(int i, enum rnl_stream_kind stream, enum rnl_guard guard)
 	attr.guard = guard;
 	must(rnl_pool_create(&s->pool, &attr));
 	must(rnl_device_alloc(s->pool, 0, BYTES, (void **)&s->mem));
-	must(rnl_pinned_get(s->pool, BYTES, (void **)&s->pinned));
+	must(rnl_pinned_get(s->pool, BYTES, (void **)&s->pinned, 0));
 	ck_assert_int_eq(cudaSetDevice(i), cudaSuccess);
 	ck_assert_int_eq(cudaMalloc((void **)&s->plain, BYTES), cudaSuccess);
 }

@@ -57,7 +57,7 @@ static void begin(enum rnl_stream_kind stream)
 	attr.device = "cuda";
 	attr.stream = stream;
 	must(rnl_pool_create(&pool, &attr));
-	must(rnl_pinned_get(pool, NR * 4, (void **)&pinned));
+	must(rnl_pinned_get(pool, NR * 4, (void **)&pinned, 0));
 	must(rnl_device_alloc(pool, 0, NR * 4, (void **)&on_device));
 	for (uint32_t i = 0; i < NR; i++)
 		pinned[i] = i;
@@ -220,7 +220,7 @@ TEST(a_job_is_done_when_its_kernel_is)
 	struct rnl_job job;
 
 	begin(RNL_STREAM_PER_THREAD);
-	must(rnl_pinned_get(pool, 64, (void **)&flag));
+	must(rnl_pinned_get(pool, 64, (void **)&flag, 0));
 	for (int i = 0; i < 10; i++) {
 		*(volatile uint32_t *)flag = 0;
 		run_fn(&job, slow_brackets);

@@ -110,7 +110,7 @@ static uint32_t *words(struct rnl_pool *pool, unsigned nr)
 {
 	void *mem = NULL;
 
-	must(rnl_pinned_get(pool, nr * sizeof(uint32_t), &mem));
+	must(rnl_pinned_get(pool, nr * sizeof(uint32_t), &mem, 0));
 	memset(mem, 0, nr * sizeof(uint32_t));
 	return (uint32_t *)mem;
 }

@@ -266,8 +266,8 @@ static void ground_init(struct ground *g, struct rnl_pool *pool)
 	void *mem[4];
 
 	memset((void *)g, 0, sizeof(*g));
-	must(rnl_pinned_get(pool, BYTES, &mem[0]));
-	must(rnl_pinned_get(pool, BYTES, &mem[1]));
+	must(rnl_pinned_get(pool, BYTES, &mem[0], 0));
+	must(rnl_pinned_get(pool, BYTES, &mem[1], 0));
 	must(rnl_device_alloc(pool, 0, BYTES, &mem[2]));
 	must(rnl_device_alloc(pool, 0, BYTES, &mem[3]));
 	g->in = (int *)mem[0];

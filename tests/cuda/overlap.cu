@@ -140,7 +140,7 @@ static void first_kernels_meet(unsigned nr, unsigned least, enum rnl_stream_kind
 	attr.device = "cuda";
 	attr.stream = stream;
 	must(rnl_pool_create(&pool, &attr));
-	must(rnl_pinned_get(pool, (nr + 1) * sizeof(*words), &mem));
+	must(rnl_pinned_get(pool, (nr + 1) * sizeof(*words), &mem, 0));
 	words = (uint32_t *)mem;
 	memset(words, 0, (nr + 1) * sizeof(*words));
 	for (unsigned i = 0; i < nr; i++) {

@@ -84,7 +84,7 @@ static struct area area_of(struct rnl_pool *pool, size_t bytes)
 
 	for (unsigned i = 0; i < 2; i++)
 		must(rnl_device_alloc(pool, i, bytes, (void **)&area.mem[i]));
-	must(rnl_pinned_get(pool, bytes, (void **)&area.pinned));
+	must(rnl_pinned_get(pool, bytes, (void **)&area.pinned, 0));
 	return area;
 }
 
@@ -311,7 +311,7 @@ TEST(a_pool_on_the_second_gpu_makes_no_context_on_the_first, .timeout_s = 60, .l
 	must(rnl_pool_create(&pool, &attr));
 	ck_assert(!has_context(0));
 	must(rnl_device_alloc(pool, 0, BYTES, &mem));
-	must(rnl_pinned_get(pool, BYTES, &pinned));
+	must(rnl_pinned_get(pool, BYTES, &pinned, 0));
 	ck_assert(!has_context(0));
 	must(rnl_job_init(&job, touch_all));
 	job.user = pinned;
@@ -381,7 +381,7 @@ TEST(a_wrong_address_on_one_gpu_ends_the_jobs_of_both, .timeout_s = 60, .loops =
 	if (!two_gpus())
 		test_skip("there is one GPU");
 	pool = pool_of_kind(_i % 2);
-	must(rnl_pinned_get(pool, 2 * NR * sizeof(*pinned), (void **)&pinned));
+	must(rnl_pinned_get(pool, 2 * NR * sizeof(*pinned), (void **)&pinned, 0));
 	memset(pinned, 0, 2 * NR * sizeof(*pinned));
 	for (uint32_t i = 0; i < NR; i++) {
 		/* From a word of 0 to one of its own. */

@@ -173,7 +173,8 @@ TEST(other_threads_use_cuda_while_jobs_are_recorded, .timeout_s = 120, .loops = 
 	attr.stream = _i;
 	must(rnl_pool_create(&pool, &attr));
 	must(rnl_device_alloc(pool, 0, NR_FUNCTIONS * WORDS * sizeof(uint32_t), (void **)&device_words));
-	must(rnl_pinned_get(pool, NR_FUNCTIONS * WORDS * sizeof(uint32_t), (void **)&pinned_words));
+	must(rnl_pinned_get(pool, NR_FUNCTIONS * WORDS * sizeof(uint32_t), (void **)&pinned_words,
+			    0));
 	for (int i = 0; i < NR_OTHERS; i++)
 		must(pthread_create(&threads[i], NULL, others[i], NULL));
 	until = time(NULL) + SECONDS;

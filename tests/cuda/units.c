@@ -44,7 +44,7 @@ TEST(a_pool_on_the_host_device_waits_for_what_such_a_job_left_on_the_gpu, .timeo
 
 	attr.device = "host";
 	must(rnl_pool_create(&pool, &attr));
-	must(rnl_pinned_get(gpu, sizeof(int), &word));
+	must(rnl_pinned_get(gpu, sizeof(int), &word, 0));
 	for (int i = 0; i < 3; i++) {
 		*(int *)word = 0;
 		job_of(&job, late_fn, word);

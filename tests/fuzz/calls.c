@@ -209,7 +209,7 @@ static void begin(unsigned on, unsigned attrs)
 	attr.max_in_flight = attrs & 8 ? 2 : 0;
 	attr.stuck_ms = END_NS / MS;
 	must(!rnl_pool_create(&s.pool, &attr) && !rnl_cq_create(&s.cq));
-	must(!rnl_pinned_get(s.pool, sizeof(s.pageable), (void **)&s.pinned));
+	must(!rnl_pinned_get(s.pool, sizeof(s.pageable), (void **)&s.pinned, 0));
 	for (int i = 0; i < BARRIERS; i++)
 		must(!rnl_barrier_init(&s.barriers[i], s.pool));
 	for (unsigned i = 0; i < ORDERS; i++)

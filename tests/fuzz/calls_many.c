@@ -291,7 +291,7 @@ static bool batch_begin(unsigned how)
 
 static void reserve(struct request *r, uint32_t word)
 {
-	int ret = rnl_batcher_reserve(b.batcher, &r->request, b.varies ? 4 + word % 13 : 16);
+	int ret = rnl_batcher_reserve(b.batcher, &r->request, b.varies ? 4 + word % 13 : 16, 0);
 
 	if (r->state != FREE) {
 		must(ret == -EBUSY || ret == -ESHUTDOWN || ret == -EIO);
@@ -316,17 +316,6 @@ static void commit(struct request *r)
 		must(ret == (r->state == FREE ? -EINVAL : -EBUSY));
 	if (!ret)
 		r->state = COMMITTED;
-}
-
-static void cancel(struct request *r)
-{
-	int ret = rnl_request_cancel(&r->request);
-
-	must(ret == (r->state == RESERVED ? 0 : r->state == FREE ? -EINVAL : -EBUSY));
-	if (!ret) {
-		r->state = FREE;
-		b.nr_cancelled++;
-	}
 }
 
 static void request_ended(struct request *r)
@@ -360,9 +349,9 @@ static void release(struct request *r)
 {
 	if (r->state == COMMITTED)
 		return;		/* it may be done meanwhile */
-	must(rnl_request_release(&r->request) == (r->state == DONE ? 0 : -EINVAL));
-	if (r->state == DONE)
-		r->state = FREE;
+	must(rnl_request_release(&r->request) == (r->state == FREE ? -EINVAL : 0));
+	b.nr_cancelled += r->state == RESERVED;
+	r->state = FREE;
 }
 
 void batch_call(unsigned which, unsigned how)
@@ -378,11 +367,9 @@ void batch_call(unsigned which, unsigned how)
 	case 1:
 		commit(r);
 		break;
-	case 2:
-		cancel(r);
-		break;
 	default:
-		look();
+		if (which % 4 == 3)
+			look();
 		release(r);
 	}
 }

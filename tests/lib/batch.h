@@ -169,7 +169,7 @@ static inline long wrong_byte(const struct rnl_request *request, uint64_t seed, 
 
 static inline void reserve(struct rnl_batcher *batcher, struct rnl_request *request, size_t bytes)
 {
-	must(rnl_batcher_reserve(batcher, request, bytes));
+	must(rnl_batcher_reserve(batcher, request, bytes, 0));
 	ck_assert_ptr_nonnull(request->in);
 	ck_assert_uint_eq(request->in_bytes, bytes);
 }

@@ -159,7 +159,7 @@ MUCH_DATA static inline void bench_init(struct bench *b, struct rnl_pool *pool, 
 	*b = (struct bench){ .pool = pool, .bytes = bytes };
 	must(rnl_device_alloc(pool, 0, BUSY_BYTES, &mem));
 	b->busy = mem;
-	must(rnl_pinned_get(pool, bytes, &mem));
+	must(rnl_pinned_get(pool, bytes, &mem, 0));
 	b->look = mem;
 	for (int i = 0; i < NR_MEMORIES; i++) {
 		b->shadow[i] = malloc(bytes);
@@ -168,7 +168,7 @@ MUCH_DATA static inline void bench_init(struct bench *b, struct rnl_pool *pool, 
 		if (i <= D1)
 			must(rnl_device_alloc(pool, 0, bytes, &mem));
 		else if (i <= Q1)
-			must(rnl_pinned_get(pool, bytes, &mem));
+			must(rnl_pinned_get(pool, bytes, &mem, 0));
 		else
 			mem = (char *)malloc(bytes + 1) + 1;
 		b->mem[i] = mem;

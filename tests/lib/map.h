@@ -227,7 +227,7 @@ static inline unsigned char *array_get(struct rnl_pool *pool, enum where where, 
 	void *mem;
 
 	if (where == PINNED)
-		must(rnl_pinned_get(pool, whole, &mem));
+		must(rnl_pinned_get(pool, whole, &mem, 0));
 	else
 		mem = malloc(whole);
 	ck_assert_ptr_nonnull(mem);

@@ -424,7 +424,7 @@ again:		slab_reserve();
 			:: keeps && r == end - 1
 			:: else -> cell_release()
 			fi
-		:: atomic { cancels && p == 0 -> set_slot(cancelled) };	/* _cancel() */
+		:: atomic { cancels && p == 0 -> set_slot(cancelled) };	/* or here */
 			if
 			:: last -> last = false; slab_release(mine / 2, 1)
 			:: else -> ask()

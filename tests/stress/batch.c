@@ -95,10 +95,7 @@ static void reserve_item(struct producer *p, struct item *item)
 	int ret;
 
 	set_means(item, draw(&p->random, NR_MEANS));
-	if (draw(&p->random, 32))
-		ret = rnl_batcher_reserve(p->batcher, &item->request, bytes);
-	else
-		ret = rnl_batcher_reserve_wait(p->batcher, &item->request, bytes, MS);
+	ret = rnl_batcher_reserve(p->batcher, &item->request, bytes, draw(&p->random, 32) ? 0 : MS);
 	if (ret == -EAGAIN || ret == -ETIMEDOUT)
 		return;
 	if (ret) {
@@ -113,7 +110,7 @@ static void reserve_item(struct producer *p, struct item *item)
 static void commit_item(struct producer *p, struct item *item)
 {
 	if (!draw(&p->random, 10)) {
-		if (rnl_request_cancel(&item->request))
+		if (rnl_request_release(&item->request))
 			say(p, "not cancelled");
 		item->stage = FREE;
 		nr_cancelled++;
@@ -295,7 +292,7 @@ static void *send_lone(void *arg)
 
 	(void)rnl_request_init(&request);
 	for (unsigned i = 1; i <= nr && !l->wrong; i++) {
-		l->wrong = rnl_batcher_reserve(l->batcher, &request, 64);
+		l->wrong = rnl_batcher_reserve(l->batcher, &request, 64, 0);
 		++*l->nr_there;
 		while (*l->nr_there < PAIR * i)
 			sched_yield();

@@ -202,7 +202,7 @@ static void run_graphs(unsigned nr, enum rnl_stream_kind stream)
 	must(rnl_pool_create(&pool, &attr));
 	must(rnl_thread_attach(pool));
 	must(rnl_device_alloc(pool, 0, sizeof(graph->expected), &values));
-	must(rnl_pinned_get(pool, sizeof(graph->expected), &copy));
+	must(rnl_pinned_get(pool, sizeof(graph->expected), &copy, 0));
 	for (unsigned i = 0; i < nr; i++) {
 		/* Values of an earlier graph must not look right in this one. */
 		must(rnl_fill(values, 0xa5, sizeof(graph->expected)));

@@ -143,7 +143,7 @@ static int copy_to_pinned(struct slot *s)
 
 	if (s->pinned)
 		return 0;
-	ret = rnl_pinned_get(pool, bytes, &buf);
+	ret = rnl_pinned_get(pool, bytes, &buf, 0);
 	if (ret == -ENOMEM) {
 		nr_no_pinned++;
 		return draw(&s->random, 4) ? 0 : -ENOMEM;
@@ -310,8 +310,7 @@ static int hold_pinned(void *arg)
 		ending = over;
 		if (!held[i].buf) {
 			held[i].bytes = 1 + draw(&random, draw(&random, 4) ? 3000 : HELD_BYTES);
-			ret = draw(&random, 2) ? rnl_pinned_get(pool, held[i].bytes, &buf) :
-			      rnl_pinned_get_wait(pool, held[i].bytes, &buf, MS);
+			ret = rnl_pinned_get(pool, held[i].bytes, &buf, draw(&random, 2) ? 0 : MS);
 			if (ret) {
 				ck_assert(ret == -ENOMEM || ret == -ETIMEDOUT);
 				continue;

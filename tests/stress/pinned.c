@@ -97,8 +97,7 @@ static int turn(struct held held[NR_HELD], uint64_t *random, uint64_t value)
 	for (int i = 0; i < NR_HELD; i++)
 		waits = waits && !held[i].buf;
 	waits = waits && draw(random, 4);
-	ret = waits ? rnl_pinned_get_wait(load.pool, bytes, &buf, patience_ns()) :
-		      rnl_pinned_get(load.pool, bytes, &buf);
+	ret = rnl_pinned_get(load.pool, bytes, &buf, waits ? patience_ns() : 0);
 	load.nr_waited += waits;
 	load.nr_refused += !!ret;
 	load.nr_got += !ret;
@@ -110,7 +109,7 @@ static int turn(struct held held[NR_HELD], uint64_t *random, uint64_t value)
 static int get_and_put(void *arg)
 {
 	void *buf;
-	int ret = rnl_pinned_get_wait(load.pool, load.least, &buf, patience_ns());
+	int ret = rnl_pinned_get(load.pool, load.least, &buf, patience_ns());
 
 	(void)arg;
 	if (!ret)
@@ -221,13 +220,13 @@ TEST(a_buffer_of_few_on_one_stack_is_one_threads_alone, .timeout_s = 60)
 	/* Few buffers are used again and again, so a halted pop meets its node again. */
 	begin(2 * MIB, 400000, 128 * KIB, 128 * KIB);
 	load.nr_held = 2;
-	while (nr < COUNT(bufs) && !rnl_pinned_get(load.pool, load.least, &bufs[nr]))
+	while (nr < COUNT(bufs) && !rnl_pinned_get(load.pool, load.least, &bufs[nr], 0))
 		nr++;
 	for (unsigned i = 0; i < nr; i++)
 		rnl_pinned_put(load.pool, bufs[i]);
 	run(true);
 	/* No buffer was lost. */
-	while (again < COUNT(bufs) && !rnl_pinned_get(load.pool, load.least, &bufs[again]))
+	while (again < COUNT(bufs) && !rnl_pinned_get(load.pool, load.least, &bufs[again], 0))
 		again++;
 	ck_assert_uint_eq(again, nr);
 	for (unsigned i = 0; i < again; i++)
@@ -265,7 +264,7 @@ static int produce(void *arg)
 
 		while (ring->put - ring->taken == NR_RING)
 			sched_yield();
-		ret = rnl_pinned_get_wait(load.pool, bytes, &buf, patience_ns());
+		ret = rnl_pinned_get(load.pool, bytes, &buf, patience_ns());
 		if (!ret) {
 			mark(&ring->held[i % NR_RING], buf, bytes,
 			     (uint64_t)ring->number << 32 | i);

@@ -181,7 +181,7 @@ static void order_is_kept(int32_t spin_us, uint32_t max_queued)
 	struct test *test;
 	void *buf;
 
-	must(rnl_pinned_get(pool, sizeof(*test), &buf));
+	must(rnl_pinned_get(pool, sizeof(*test), &buf, 0));
 	test = memset(buf, 0, sizeof(*test));
 	test->pool = pool;
 	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {

@@ -140,16 +140,14 @@ static void reserve(struct sender *s, struct item *item)
 	const size_t bytes = s->batch->attr.flags & RNL_BATCHER_VARIABLE ?
 			     1 + draw(random, (unsigned)most) : most;
 	unsigned char *in;
+	bool waits;
 	int ret;
 
 	set_means(item, (enum means)draw(random, NR_MEANS));
 	at(s->seat, "rnl_batcher_reserve");
-	if (draw(random, 32))
-		ret = said(s->round, rnl_batcher_reserve(batcher, &item->request, bytes),
-			   MAY_AGAIN | MAY_SHUT, "rnl_batcher_reserve");
-	else
-		ret = said(s->round, rnl_batcher_reserve_wait(batcher, &item->request, bytes, MS),
-			   MAY_TIME_OUT | MAY_SHUT, "rnl_batcher_reserve_wait");
+	waits = !draw(random, 32);
+	ret = said(s->round, rnl_batcher_reserve(batcher, &item->request, bytes, waits ? MS : 0),
+		   MAY_SHUT | (waits ? MAY_TIME_OUT : MAY_AGAIN), "rnl_batcher_reserve");
 	if (ret)
 		return;
 	item->seed = s->number << 32 | s->nr_sent++;
@@ -174,7 +172,7 @@ static void commit(struct sender *s, struct item *item)
 			return;
 	}
 	item->stage = FREE;
-	(void)said(s->round, rnl_request_cancel(&item->request), 0, "rnl_request_cancel");
+	(void)said(s->round, rnl_request_release(&item->request), 0, "rnl_request_release");
 }
 
 /* ---- ends ------------------------------------------------------------------------- */

@@ -110,7 +110,7 @@ static void sit(struct seat *seat)
 
 	e->seat = seat;
 	at(seat, "echoes");
-	if (!said(r, rnl_pinned_get(r->pool, NR_ECHOES * sizeof(*e->words), &words), MAY_LACK,
+	if (!said(r, rnl_pinned_get(r->pool, NR_ECHOES * sizeof(*e->words), &words, 0), MAY_LACK,
 		  "rnl_pinned_get")) {
 		e->words = words;
 		while (!r->stop) {

@@ -110,7 +110,7 @@ void groups_begin(struct producer *p)
 		 "rnl_device_alloc") ||
 	    clear(r, p->words))
 		return;
-	if (said(r, rnl_pinned_get(r->pool, NR_GROUPS * SEEN_BYTES, &p->seen), MAY_LACK,
+	if (said(r, rnl_pinned_get(r->pool, NR_GROUPS * SEEN_BYTES, &p->seen, 0), MAY_LACK,
 		 "rnl_pinned_get"))
 		return;
 	for (unsigned i = 0; i < NR_GROUPS; i++) {

@@ -226,8 +226,9 @@ static void get_memory(struct chain *c, uint64_t *random)
 	    said(c->round, rnl_device_alloc(c->round->pool, draw(random, c->round->nr_devices),
 					    bytes, &words), MAY_LACK, "rnl_device_alloc"))
 		return;
-	c->pinned = draw(random, 2) && !said(c->round, rnl_pinned_get(c->round->pool, bytes, &seen),
-					     MAY_LACK, "rnl_pinned_get");
+	c->pinned = draw(random, 2) &&
+		    !said(c->round, rnl_pinned_get(c->round->pool, bytes, &seen, 0), MAY_LACK,
+			  "rnl_pinned_get");
 	if (!c->pinned)
 		seen = malloc(bytes);
 	if (!seen)

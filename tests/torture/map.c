@@ -104,7 +104,7 @@ static unsigned char *array_get(struct round *r, enum where *where, size_t bytes
 	void *mem = NULL;
 
 	if (*where == PINNED &&
-	    said(r, rnl_pinned_get(r->pool, bytes, &mem), MAY_LACK, "rnl_pinned_get"))
+	    said(r, rnl_pinned_get(r->pool, bytes, &mem, 0), MAY_LACK, "rnl_pinned_get"))
 		*where = PAGEABLE;
 	if (*where != PINNED)
 		mem = malloc(bytes);

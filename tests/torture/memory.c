@@ -41,15 +41,14 @@ static void get(struct seat *seat, struct held *h)
 {
 	struct round *r = seat->round;
 	void *buf = NULL;
+	bool waits;
 	int ret;
 
 	h->bytes = 1 + draw(&seat->random, draw(&seat->random, 4) ? 5000 : BYTES_MAX);
 	at(seat, "rnl_pinned_get");
-	if (draw(&seat->random, 4))
-		ret = said(r, rnl_pinned_get(r->pool, h->bytes, &buf), MAY_LACK, "rnl_pinned_get");
-	else
-		ret = said(r, rnl_pinned_get_wait(r->pool, h->bytes, &buf, MS / 4),
-			   MAY_LACK | MAY_TIME_OUT, "rnl_pinned_get_wait");
+	waits = !draw(&seat->random, 4);
+	ret = said(r, rnl_pinned_get(r->pool, h->bytes, &buf, waits ? MS / 4 : 0),
+		   waits ? MAY_LACK | MAY_TIME_OUT : MAY_LACK, "rnl_pinned_get");
 	if (ret)
 		return;
 	tally_add(NR_BUFFERS, 1);

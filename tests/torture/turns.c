@@ -223,7 +223,7 @@ static void get_memory(struct turns *t)
 			      "rnl_device_alloc"))
 		return;
 	t->pinned = draw(&t->seat->random, 2) &&
-		    !said(r, rnl_pinned_get(r->pool, bytes, &seen), MAY_LACK, "rnl_pinned_get");
+		    !said(r, rnl_pinned_get(r->pool, bytes, &seen, 0), MAY_LACK, "rnl_pinned_get");
 	if (!t->pinned)
 		seen = malloc(bytes);
 	if (!seen)

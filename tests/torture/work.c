@@ -25,7 +25,7 @@ static unsigned char *buffer_get(struct round *r, uint32_t bytes, bool *pinned)
 	void *buf = NULL;
 
 	if (*pinned)
-		*pinned = !said(r, rnl_pinned_get(r->pool, bytes, &buf), MAY_LACK,
+		*pinned = !said(r, rnl_pinned_get(r->pool, bytes, &buf, 0), MAY_LACK,
 				"rnl_pinned_get");
 	if (!*pinned)
 		buf = malloc(bytes);

@@ -32,7 +32,7 @@ static void reserve_all(struct rnl_batcher *b, struct rnl_request requests[SLOTS
 {
 	for (unsigned i = 0; i < SLOTS; i++) {
 		must(rnl_request_init(&requests[i]));
-		must(rnl_batcher_reserve(b, &requests[i], bytes));
+		must(rnl_batcher_reserve(b, &requests[i], bytes, 0));
 		ck_assert_uint_eq(held_promises(b), SLOTS);
 	}
 }
@@ -69,7 +69,7 @@ TEST(a_cancel_gives_its_promise_back)
 
 	reserve_all(b, requests, BYTES);
 	for (unsigned i = 0; i < SLOTS; i++) {
-		must(rnl_request_cancel(&requests[i]));
+		must(rnl_request_release(&requests[i]));
 		ck_assert_uint_eq(held_promises(b), SLOTS - 1 - i);
 	}
 	rnl_batcher_destroy(b);
@@ -86,12 +86,12 @@ TEST(a_slab_that_is_closed_gives_back_the_promises_for_its_other_slots)
 
 	do {
 		must(rnl_request_init(&requests[nr]));
-		must(rnl_batcher_reserve(b, &requests[nr], BYTES - 1));
+		must(rnl_batcher_reserve(b, &requests[nr], BYTES - 1, 0));
 		nr++;
 	} while (requests[nr - 1].slab == requests[0].slab);
 	ck_assert_uint_eq(held_promises(b), nr - 1 + b->nr_slots);
 	while (nr--)
-		must(rnl_request_cancel(&requests[nr]));
+		must(rnl_request_release(&requests[nr]));
 	rnl_batcher_destroy(b);
 	rnl_pool_destroy(pool);
 }

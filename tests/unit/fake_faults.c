@@ -44,7 +44,7 @@ TEST(what_the_guard_cannot_destroy_is_nobodys_error, .loops = 2)
 static int optional_fn(struct rnl_job *job)
 {
 	void *mem = NULL;
-	int ret = rnl_pinned_get(job->pool, BYTES, &mem);
+	int ret = rnl_pinned_get(job->pool, BYTES, &mem, 0);
 
 	rnl_pinned_put(job->pool, mem);
 	return job->user ? ret : 0;
@@ -88,7 +88,7 @@ TEST(a_copy_that_the_device_refuses_is_logged_with_what_was_to_be_copied, .loops
 	void *mem;
 
 	must(rnl_device_alloc(pool, 0, 128, &c.dst));
-	must(rnl_pinned_get(pool, 128, &mem));
+	must(rnl_pinned_get(pool, 128, &mem, 0));
 	c.src = mem;
 	snprintf(line, sizeof(line), "%s: the device refused %d bytes from %p to %p",
 		 pitched ? "rnl_copy_2d()" : "rnl_copy()", pitched ? 32 : 64, mem, c.dst);

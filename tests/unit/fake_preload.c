@@ -29,7 +29,7 @@ static void use(struct rnl_pool *pool)
 	struct rnl_job job;
 	void *mem;
 
-	must(rnl_pinned_get(pool, 2 * BUFFER, &mem));
+	must(rnl_pinned_get(pool, 2 * BUFFER, &mem, 0));
 	for (size_t i = 0; i < BUFFER; i += 512)
 		((unsigned char *)mem)[i] = (unsigned char)(i / 512 + 1);
 	job_of(&job, copying_fn, mem);
@@ -90,7 +90,7 @@ TEST(a_forked_child_has_no_registered_memory, .timeout_s = 60)
 	pid_t child;
 	int status;
 
-	must(rnl_pinned_get(pool, BUFFER, &mem));
+	must(rnl_pinned_get(pool, BUFFER, &mem, 0));
 	mapping = (char *)((uintptr_t)mem & ~(uintptr_t)4095);
 	ck_assert_int_eq(mincore(mapping, 4096, &in_core), 0);
 	child = fork();

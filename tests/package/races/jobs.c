@@ -246,7 +246,7 @@ void joins(void)
 	void *buf;
 
 	must(rnl_barrier_init(&all, pool), "init");
-	must(rnl_pinned_get(pool, JOBS * sizeof(*out), &buf), "pinned");
+	must(rnl_pinned_get(pool, JOBS * sizeof(*out), &buf, 0), "pinned");
 	out = buf;
 	for (unsigned i = 0; i < JOBS; i++) {
 		r[i] = request_new(i, work);

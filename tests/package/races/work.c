@@ -9,7 +9,7 @@ static void *pinned_user(void *arg)
 	for (unsigned i = 0; i < 50 * ROUNDS; i++) {
 		void *buf;
 
-		must(rnl_pinned_get_wait(pool, 4096, &buf, RNL_FOREVER), "pinned");
+		must(rnl_pinned_get(pool, 4096, &buf, RNL_FOREVER), "pinned");
 		for (unsigned j = 0; j < 4096 / sizeof(unsigned); j += 64)
 			((unsigned *)buf)[j] = i;
 		rnl_pinned_put(pool, buf);
@@ -84,7 +84,7 @@ void memory(void)
 		pthread_join(threads[i], NULL);
 	/* This thread's own stream. */
 	must(rnl_device_alloc(pool, 0, NUMBERS * sizeof(unsigned), &mem), "rnl_device_alloc");
-	must(rnl_pinned_get(pool, NUMBERS * sizeof(unsigned), &buf), "rnl_pinned_get");
+	must(rnl_pinned_get(pool, NUMBERS * sizeof(unsigned), &buf, 0), "rnl_pinned_get");
 	numbers = buf;
 	numbers[0] = 5;
 	must(rnl_thread_attach(pool), "rnl_thread_attach");
@@ -146,7 +146,7 @@ void streams(void)
 	struct stage s;
 	void *mem;
 
-	must(rnl_pinned_get(pool, NUMBERS * sizeof(unsigned), &mem), "pinned");
+	must(rnl_pinned_get(pool, NUMBERS * sizeof(unsigned), &mem, 0), "pinned");
 	s.pinned = mem;
 	must(rnl_device_alloc(pool, 0, NUMBERS * sizeof(unsigned), &mem), "rnl_device_alloc");
 	s.device = mem;
@@ -275,11 +275,11 @@ static void *producer(void *arg)
 	for (unsigned n = 0; n < ROUNDS * 4; n++) {
 		for (unsigned i = 0; i < BATCH; i++) {
 			must(rnl_request_init(&requests[i]), "init");
-			must(rnl_batcher_reserve_wait(arg, &requests[i], sizeof(uint32_t),
-						      RNL_FOREVER), "reserve");
+			must(rnl_batcher_reserve(arg, &requests[i], sizeof(uint32_t), RNL_FOREVER),
+			     "reserve");
 			*(uint32_t *)requests[i].in = n + i;
 			if (i == 7)
-				must(rnl_request_cancel(&requests[i]), "cancel");
+				must(rnl_request_release(&requests[i]), "cancel");
 			else
 				must(rnl_request_commit(&requests[i]), "commit");
 		}

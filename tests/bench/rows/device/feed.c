@@ -96,7 +96,7 @@ static void *begin(struct bench_run *run)
 	bench_rnl(rnl_thread_attach(f->pool), "a stream");
 	bench_rnl(rnl_device_alloc(f->pool, 0, PIECE, &f->mem), "device memory");
 	for (unsigned i = 0; i < BUFFERS; i++)
-		bench_rnl(rnl_pinned_get(f->pool, PIECE, &f->bufs[i]), "rnl_pinned_get");
+		bench_rnl(rnl_pinned_get(f->pool, PIECE, &f->bufs[i], 0), "rnl_pinned_get");
 	read_all(f);
 	return f;
 }

@@ -62,12 +62,12 @@ static void *get_and_put(void *arg)
 	void *buf;
 
 	/* Its own buffer is there before the time counts. */
-	bench_rnl(rnl_pinned_get(p->pool, p->bytes, &buf), "rnl_pinned_get");
+	bench_rnl(rnl_pinned_get(p->pool, p->bytes, &buf, 0), "rnl_pinned_get");
 	rnl_pinned_put(p->pool, buf);
 	pthread_barrier_wait(&p->start);
 	start = bench_now();
 	for (unsigned i = 0; i < p->nr; i++) {
-		bench_rnl(rnl_pinned_get(p->pool, p->bytes, &buf), "rnl_pinned_get");
+		bench_rnl(rnl_pinned_get(p->pool, p->bytes, &buf, 0), "rnl_pinned_get");
 		rnl_pinned_put(p->pool, buf);
 	}
 	atomic_fetch_add(&p->ns, bench_now() - start);

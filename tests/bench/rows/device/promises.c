@@ -235,7 +235,7 @@ static void *begin_row(struct bench_run *run)
 	b->late = bench_alloc(DELAYED * sizeof(*b->late));
 	b->pool = make_pool(run, WORKERS);
 	b->one = make_pool(run, 1);
-	bench_rnl(rnl_pinned_get(b->one, BYTES, &b->host), "rnl_pinned_get");
+	bench_rnl(rnl_pinned_get(b->one, BYTES, &b->host, 0), "rnl_pinned_get");
 	bench_rnl(rnl_device_alloc(b->one, 0, BYTES, &b->device), "rnl_device_alloc");
 	return b;
 }

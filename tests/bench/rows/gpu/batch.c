@@ -96,7 +96,7 @@ static void look_at(const struct request *r)
 /* False: there is no space now. */
 static bool try_send(struct bench *b, struct request *r)
 {
-	const int ret = rnl_batcher_reserve(b->batcher, &r->request, BYTES);
+	const int ret = rnl_batcher_reserve(b->batcher, &r->request, BYTES, 0);
 
 	if (ret == -EAGAIN)
 		return false;

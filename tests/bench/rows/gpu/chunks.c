@@ -233,9 +233,9 @@ static struct bench *begin(const struct bench_run *run)
 	b->bytes = b->opt->quick ? QUICK_CHUNK_BYTES : CHUNK_BYTES;
 	b->words = b->bytes / sizeof(uint32_t);
 	b->pool = b->mapper = gpu_pool(b->opt->device, RNL_STREAM_PER_THREAD, STREAMS, NULL);
-	bench_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem), "rnl_pinned_get");
+	bench_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem, 0), "rnl_pinned_get");
 	b->in = mem;
-	bench_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem), "rnl_pinned_get");
+	bench_rnl(rnl_pinned_get(b->pool, b->nr_chunks * b->bytes, &mem, 0), "rnl_pinned_get");
 	b->out = mem;
 	for (uint64_t i = 0; i < b->nr_chunks * b->words; i++)
 		b->in[i] = (uint32_t)i * 2654435761u;

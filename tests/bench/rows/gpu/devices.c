@@ -70,7 +70,7 @@ static void make_pool(struct bench *b, unsigned nr_gpus)
 	drop_pool(b);
 	b->nr_of_pool = nr_gpus;
 	b->pool = gpu_pool(gpu_names(b->opt, nr_gpus), b->kind, nr_gpus * b->threads, NULL);
-	bench_rnl(rnl_pinned_get(b->pool, 2 * bytes, &b->pinned), "rnl_pinned_get");
+	bench_rnl(rnl_pinned_get(b->pool, 2 * bytes, &b->pinned, 0), "rnl_pinned_get");
 	for (unsigned i = 0; i < nr_gpus; i++)
 		bench_rnl(rnl_device_alloc(b->pool, i, bytes, &b->devs[i]), "rnl_device_alloc");
 	gpu_slots_in(&b->requests->slot, nr, sizeof(*b->requests), &j, b->pinned, b->devs[0]);

@@ -130,7 +130,7 @@ static void begin(struct bench *b, const struct bench_run *run)
 	b->team_pinned = gpu_pinned(team_nr * 2 * bytes);
 	b->team_dev = gpu_memory(team_nr * bytes);
 	b->pool = gpu_pool(run->opt->device, run->kind, run->threads, NULL);
-	bench_rnl(rnl_pinned_get(b->pool, nr * 2 * bytes, &mem), "rnl_pinned_get");
+	bench_rnl(rnl_pinned_get(b->pool, nr * 2 * bytes, &mem, 0), "rnl_pinned_get");
 	b->pinned = mem;
 	bench_rnl(rnl_device_alloc(b->pool, 0, nr * bytes, &mem), "rnl_device_alloc");
 	b->dev = mem;

@@ -91,7 +91,7 @@ static uint64_t by_batcher(struct bench *b, struct rnl_batcher *batcher, size_t 
 {
 	uint64_t start = bench_now();
 
-	bench_rnl(rnl_batcher_reserve(batcher, &b->request, bytes), "rnl_batcher_reserve");
+	bench_rnl(rnl_batcher_reserve(batcher, &b->request, bytes, 0), "rnl_batcher_reserve");
 	fill(b, b->request.in, bytes);
 	bench_rnl(rnl_request_commit(&b->request), "rnl_request_commit");
 	bench_rnl(rnl_job_wait(&b->request.job, RNL_FOREVER), "rnl_job_wait");

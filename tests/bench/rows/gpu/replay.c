@@ -124,7 +124,7 @@ static void run_row(struct bench_run *run)
 	gpu_team_shape(b.team, &shape, DEPTH, gpu_pinned(2 * words * sizeof(uint32_t)),
 		       gpu_memory(words * sizeof(uint32_t)));
 	b.pool = gpu_pool(run->opt->device, run->kind, run->threads, NULL);
-	bench_rnl(rnl_pinned_get(b.pool, 2 * words * sizeof(uint32_t), &mem), "rnl_pinned_get");
+	bench_rnl(rnl_pinned_get(b.pool, 2 * words * sizeof(uint32_t), &mem, 0), "rnl_pinned_get");
 	b.pinned = mem;
 	bench_rnl(rnl_device_alloc(b.pool, 0, words * sizeof(uint32_t), &mem), "rnl_device_alloc");
 	b.dev = mem;
