@@ -198,7 +198,7 @@ enum rnl_stream_kind {
 	 * siblings, or pass rnl_stream() to CUDA: work on stream 0 would not be waited for. So the
 	 * pool refuses jobs, maps and batchers of units that include runnel/cuda.h and do not say
 	 * that they pass it: RNL_NAMES_STREAM. Which unit a function is in is known by the place of
-	 * its code, whichever unit makes the job: rnl_cuda_unit_add(). For units that say so, and
+	 * its code, whichever unit makes the job: runnel/cuda.h. For units that say so, and
 	 * for units that do not include the header, it looks at the first runs of each function,
 	 * and then at one call in some sixty, whether work was left on stream 0. If so, it logs the function, and from then
 	 * on the function's calls are made with the per-thread stream as rnl_stream(), in order
@@ -1385,6 +1385,5 @@ RNL_API void rnl_thread_detach(void);
 #include <runnel/memory.h>
 #include <runnel/stats.h>
 #include <runnel/trace.h>
-#include <runnel/unit.h>
 
 #endif /* RUNNEL_H */

@@ -19,6 +19,7 @@
 
 #include <cuda_runtime_api.h>
 #include <runnel.h>
+#include <runnel/unit.h>
 
 /*
  * Without per-thread default streams, stream 0 is the legacy default stream, and one call on it
@@ -61,18 +62,6 @@
 #ifndef RNL_NEEDS_CUDA
 #define RNL_NEEDS_CUDA (-1)	/* 1: the unit's functions need a GPU; 0: they call CUDA on one alone */
 #endif
-#if RNL_NEEDS_CUDA > 0
-#define RNL__CUDA_NEEDS RNL_CUDA_UNIT_NEEDS_CUDA
-#elif RNL_NEEDS_CUDA == 0
-#define RNL__CUDA_NEEDS RNL_CUDA_UNIT_RUNS_WITHOUT
-#else
-#define RNL__CUDA_NEEDS 0u
-#endif
-#if RNL_NAMES_STREAM
-#define RNL__CUDA_FLAGS (RNL_CUDA_UNIT_NAMES_STREAM | RNL__CUDA_NEEDS)
-#else
-#define RNL__CUDA_FLAGS RNL__CUDA_NEEDS
-#endif
 
 /* ---- the unit, registered while its module is loaded ----------------------------- */
 
@@ -83,7 +72,7 @@
 #endif
 
 /* Returns and clears the last CUDA error of the calling thread in this unit's runtime. */
-static int rnl_cuda_last_error(void)
+static int rnl__cuda_last_error(void)
 {
 #ifdef __cplusplus
 	return static_cast<int>(cudaGetLastError());
@@ -92,15 +81,19 @@ static int rnl_cuda_last_error(void)
 #endif
 }
 
-static struct rnl_cuda_unit rnl_cuda_this_unit = {
-	sizeof(struct rnl_cuda_unit), RNL__CUDA_FLAGS, rnl_cuda_last_error, 0, 0, 0
+static struct rnl__cuda_unit rnl__cuda_this_unit = {
+	sizeof(struct rnl__cuda_unit),
+	RNL__CUDA_UNIT_NAMES_STREAM * (RNL_NAMES_STREAM != 0) |
+	RNL__CUDA_UNIT_NEEDS_CUDA * (RNL_NEEDS_CUDA > 0) |
+	RNL__CUDA_UNIT_RUNS_WITHOUT * (RNL_NEEDS_CUDA == 0),
+	rnl__cuda_last_error, 0, 0, 0
 };
 
 /*
  * The unit's .text: the assembler's section is the unit's own part of it, and its last subsection
  * the end of that. Not known to other machines, and with -ffunction-sections.
  */
-static void rnl_cuda_find_text(struct rnl_cuda_unit *unit)
+static void rnl__cuda_find_text(struct rnl__cuda_unit *unit)
 {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 	__asm__("leaq .text(%%rip), %0" : "=r"(unit->text));
@@ -115,16 +108,16 @@ static void rnl_cuda_find_text(struct rnl_cuda_unit *unit)
 #endif
 }
 
-__attribute__((constructor)) static void rnl_cuda_register(void)
+__attribute__((constructor)) static void rnl__cuda_register(void)
 {
-	rnl_cuda_this_unit.runtime = RNL__CUDA_AS(const void *, &cudaGetLastError);
-	rnl_cuda_find_text(&rnl_cuda_this_unit);
-	(void)rnl_cuda_unit_add(&rnl_cuda_this_unit);
+	rnl__cuda_this_unit.runtime = RNL__CUDA_AS(const void *, &cudaGetLastError);
+	rnl__cuda_find_text(&rnl__cuda_this_unit);
+	(void)rnl__cuda_unit_add(&rnl__cuda_this_unit);
 }
 
-__attribute__((destructor)) static void rnl_cuda_unregister(void)
+__attribute__((destructor)) static void rnl__cuda_unregister(void)
 {
-	rnl_cuda_unit_remove(&rnl_cuda_this_unit);
+	rnl__cuda_unit_remove(&rnl__cuda_this_unit);
 }
 
 #ifdef __CUDACC__
@@ -155,7 +148,7 @@ __attribute__((destructor)) static void rnl_cuda_unregister(void)
 	/* Before the unit is registered. */ \
 	__attribute__((constructor(1000))) static void kernel_name##__note(void) \
 	{ \
-		rnl_cuda_this_unit.flags |= RNL_CUDA_UNIT_KERNELS; \
+		rnl__cuda_this_unit.flags |= RNL__CUDA_UNIT_KERNELS; \
 	} \
 	extern "C" __attribute__((visibility("hidden"))) const struct rnl_kernel kernel_name; \
 	const struct rnl_kernel kernel_name = { \

@@ -24,7 +24,7 @@
 typedef int units_ask_fn(void);
 
 struct unit {
-	const struct rnl_cuda_unit *id;	/* NULL: free; under the lock */
+	const struct rnl__cuda_unit *id;	/* NULL: free; under the lock */
 	uint32_t given;			/* its flags; under the lock */
 	_Atomic(uintptr_t) text, end;	/* end 0: free, or changing */
 	_Atomic uint32_t flags;
@@ -320,15 +320,15 @@ static void sum_up(void)
 		if (!u->id)
 			continue;
 		have |= RNL__UNITS_ANY;
-		have |= u->given & RNL_CUDA_UNIT_NAMES_STREAM ? 0 : RNL__UNITS_SILENT;
-		have |= u->given & RNL_CUDA_UNIT_NEEDS_CUDA ? RNL__UNITS_NEED_CUDA : 0;
+		have |= u->given & RNL__CUDA_UNIT_NAMES_STREAM ? 0 : RNL__UNITS_SILENT;
+		have |= u->given & RNL__CUDA_UNIT_NEEDS_CUDA ? RNL__UNITS_NEED_CUDA : 0;
 		have |= rnl__unit_is_raw(u->given) ? RNL__UNITS_RAW : 0;
 	}
 	/* relaxed: see rnl__units_have() */
 	atomic_store_explicit(&rnl__units_have, have, memory_order_relaxed);
 }
 
-static void set_unit(struct unit *u, const struct rnl_cuda_unit *unit)
+static void set_unit(struct unit *u, const struct rnl__cuda_unit *unit)
 {
 	struct module module = { .inside = (uintptr_t)unit->last_error };
 	uintptr_t text = (uintptr_t)unit->text, end = (uintptr_t)unit->text_end;
@@ -351,7 +351,7 @@ static void set_unit(struct unit *u, const struct rnl_cuda_unit *unit)
 }
 
 /* The runtime is asked through this unit from now on. */
-static void set_runtime(struct runtime *r, const struct rnl_cuda_unit *unit)
+static void set_runtime(struct runtime *r, const struct rnl__cuda_unit *unit)
 {
 	/* relaxed: under the lock */
 	const uint32_t serial = atomic_load_explicit(&units.serial, memory_order_relaxed) + 1;
@@ -376,7 +376,7 @@ static struct runtime *runtime_of(const void *id)
 	return NULL;
 }
 
-static struct unit *unit_of(const struct rnl_cuda_unit *id)
+static struct unit *unit_of(const struct rnl__cuda_unit *id)
 {
 	for (unsigned i = 0; i < UNITS_MAX; i++) {
 		if (units.units[i].id == id)
@@ -392,7 +392,7 @@ static void count_place(_Atomic uint32_t *nr, ptrdiff_t place)
 		atomic_store_explicit(nr, (uint32_t)place + 1, memory_order_relaxed);
 }
 
-static int units_add(const struct rnl_cuda_unit *unit)
+static int units_add(const struct rnl__cuda_unit *unit)
 {
 	struct runtime *r = runtime_of(unit->runtime);
 	struct unit *u = unit_of(NULL);
@@ -412,27 +412,28 @@ static int units_add(const struct rnl_cuda_unit *unit)
 	return 0;
 }
 
-int rnl_cuda_unit_add(const struct rnl_cuda_unit *unit)
+int rnl__cuda_unit_add(const struct rnl__cuda_unit *unit)
 {
 	int ret;
 
 	if (!unit)
-		return rnl__invalid(NULL, "rnl_cuda_unit_add(): unit is NULL");
+		return rnl__invalid(NULL, "rnl__cuda_unit_add(): unit is NULL");
 	if (unit->size < sizeof(*unit) || !unit->last_error || !unit->runtime)
-		return rnl__invalid(NULL, "rnl_cuda_unit_add(): size is %u, not %zu, or last_error or "
-				    "runtime is NULL", (unsigned)unit->size, sizeof(*unit));
+		return rnl__invalid(NULL, "rnl__cuda_unit_add(): size is %u, not %zu, or "
+				    "last_error or runtime is NULL", (unsigned)unit->size, sizeof(*unit));
 	units_lock();
 	ret = units_add(unit);
 	units_unlock();
 	if (ret)
-		rnl__log(NULL, RNL_LOG_ERROR, "rnl_cuda_unit_add(): %u units or %u copies of the CUDA "
-			 "runtime are registered: errors of another unit's CUDA calls may be missed",
+		rnl__log(NULL, RNL_LOG_ERROR, "rnl__cuda_unit_add(): %u units or %u copies of the "
+			 "CUDA runtime are registered: errors of another unit's CUDA calls may be "
+			 "missed",
 			 UNITS_MAX, RUNTIMES_MAX);
 	return ret;
 }
 
 /* A unit that uses a runtime; NULL: none does. */
-static const struct rnl_cuda_unit *user_of(const void *runtime)
+static const struct rnl__cuda_unit *user_of(const void *runtime)
 {
 	for (unsigned i = 0; i < UNITS_MAX; i++) {
 		if (units.units[i].id && units.units[i].id->runtime == runtime)
@@ -441,9 +442,9 @@ static const struct rnl_cuda_unit *user_of(const void *runtime)
 	return NULL;
 }
 
-void rnl_cuda_unit_remove(const struct rnl_cuda_unit *unit)
+void rnl__cuda_unit_remove(const struct rnl__cuda_unit *unit)
 {
-	const struct rnl_cuda_unit *other;
+	const struct rnl__cuda_unit *other;
 	struct runtime *r;
 	struct unit *u;
 

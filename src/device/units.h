@@ -27,7 +27,7 @@
 
 #include <runnel/unit.h>
 
-/* Beside enum rnl_cuda_unit_flags: what is known of a function's unit. */
+/* Beside enum rnl__cuda_unit_flags: what is known of a function's unit. */
 enum {
 	RNL__UNIT_KNOWN = 1u << 16,	/* a unit was found */
 	RNL__UNIT_MODULE = 1u << 17	/* its text is not known: another unit of its module is possible */
@@ -64,8 +64,8 @@ uint32_t rnl__units_find(const void *fn);
 /* Whether the functions of a unit with these flags may make CUDA calls on the host device. */
 static inline bool rnl__unit_is_raw(uint32_t flags)
 {
-	return flags & RNL_CUDA_UNIT_NEEDS_CUDA ||
-	       !(flags & (RNL_CUDA_UNIT_RUNS_WITHOUT | RNL_CUDA_UNIT_KERNELS));
+	return flags & RNL__CUDA_UNIT_NEEDS_CUDA ||
+	       !(flags & (RNL__CUDA_UNIT_RUNS_WITHOUT | RNL__CUDA_UNIT_KERNELS));
 }
 
 #endif

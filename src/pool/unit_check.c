@@ -25,18 +25,18 @@ bool rnl__unit_is_silent(rnl__function *fn)
 {
 	const uint32_t flags = rnl__units_find((const void *)(uintptr_t)fn);
 
-	return flags & RNL__UNIT_KNOWN && !(flags & RNL_CUDA_UNIT_NAMES_STREAM);
+	return flags & RNL__UNIT_KNOWN && !(flags & RNL__CUDA_UNIT_NAMES_STREAM);
 }
 
 static bool unit_is_refused(const struct rnl_pool *pool, uint32_t flags)
 {
 	return pool->refuses & RNL__UNITS_SILENT && flags & RNL__UNIT_KNOWN &&
-	       !(flags & (RNL_CUDA_UNIT_NAMES_STREAM | RNL__UNIT_MODULE));
+	       !(flags & (RNL__CUDA_UNIT_NAMES_STREAM | RNL__UNIT_MODULE));
 }
 
 static bool unit_lacks_cuda(const struct rnl_pool *pool, uint32_t flags)
 {
-	return pool->refuses & RNL__UNITS_NEED_CUDA && flags & RNL_CUDA_UNIT_NEEDS_CUDA;
+	return pool->refuses & RNL__UNITS_NEED_CUDA && flags & RNL__CUDA_UNIT_NEEDS_CUDA;
 }
 
 bool rnl__unit_looks_fit(const struct rnl_pool *pool, rnl__function *fn)
@@ -101,7 +101,7 @@ int rnl__unit_check_host(struct rnl__worker *w, rnl__function *fn, int ret)
 	bool lasting;
 	int code;
 
-	if (flags & RNL_CUDA_UNIT_RUNS_WITHOUT)
+	if (flags & RNL__CUDA_UNIT_RUNS_WITHOUT)
 		return ret;
 	code = rnl__units_error();
 	lasting = code && rnl__units_error() == code;

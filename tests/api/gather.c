@@ -4,6 +4,8 @@
  *
  * tests/cuda/gather.c compiles this file again, for a kernel that runs on the GPU.
  */
+#include <runnel/unit.h>
+
 #include "change.h"
 #include "host_kernel.h"
 #include "pool.h"
@@ -778,7 +780,7 @@ static int unit_last_error(void)
 	return error;
 }
 
-static const struct rnl_cuda_unit unit = {
+static const struct rnl__cuda_unit unit = {
 	.size = sizeof(unit), .last_error = unit_last_error, .runtime = &unit,
 };
 
@@ -814,7 +816,7 @@ TEST(a_launch_that_fails_is_not_another_jobs_error)
 
 	if (!test_fake())
 		test_skip("a unit's launches are CUDA's");
-	must(rnl_cuda_unit_add(&unit));
+	must(rnl__cuda_unit_add(&unit));
 	begin(of_unit_fn);
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {

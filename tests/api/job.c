@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One job: its result, the waits for it, its next run, and the end of its memory. */
 #include <limits.h>
+#include <runnel/unit.h>
 
 #include "pool.h"
 
@@ -305,7 +306,7 @@ static void launch_badly_at_the_end(struct rnl_job *job)
 	last_error = INVALID_FUNCTION;
 }
 
-static struct rnl_cuda_unit unit = {
+static struct rnl__cuda_unit unit = {
 	.size = sizeof(unit), .last_error = last_error_fn, .runtime = &last_error_fn,
 };
 
@@ -315,8 +316,8 @@ TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
 	struct rnl_job job;
 	int returns = 5;
 
-	must(rnl_cuda_unit_add(&unit));
-	must(rnl_cuda_unit_add(&unit));		/* twice is once */
+	must(rnl__cuda_unit_add(&unit));
+	must(rnl__cuda_unit_add(&unit));		/* twice is once */
 	pool = pool_of(1);
 	job_of(&job, launch_badly_fn, &returns);
 	ck_assert_int_lt(submit_and_wait(pool, &job), 0);
@@ -333,7 +334,7 @@ TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
 		ck_assert_int_eq(rnl_job_device_error(&job), 0);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	}
-	rnl_cuda_unit_remove(&unit);
+	rnl__cuda_unit_remove(&unit);
 	/* Nobody asks any more. */
 	returns = 5;
 	job_of(&job, launch_badly_fn, &returns);
@@ -343,14 +344,14 @@ TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
 
 TEST(a_unit_without_its_fields_is_refused)
 {
-	struct rnl_cuda_unit bad = unit;
+	struct rnl__cuda_unit bad = unit;
 
-	ck_assert_int_eq(rnl_cuda_unit_add(NULL), -EINVAL);
+	ck_assert_int_eq(rnl__cuda_unit_add(NULL), -EINVAL);
 	bad.size = 0;
-	ck_assert_int_eq(rnl_cuda_unit_add(&bad), -EINVAL);
+	ck_assert_int_eq(rnl__cuda_unit_add(&bad), -EINVAL);
 	bad = unit;
 	bad.last_error = NULL;
-	ck_assert_int_eq(rnl_cuda_unit_add(&bad), -EINVAL);
-	rnl_cuda_unit_remove(NULL);
-	rnl_cuda_unit_remove(&bad);
+	ck_assert_int_eq(rnl__cuda_unit_add(&bad), -EINVAL);
+	rnl__cuda_unit_remove(NULL);
+	rnl__cuda_unit_remove(&bad);
 }

@@ -10,7 +10,7 @@
  *
  * Refuse nothing: rnl_version rnl_strerror rnl_set_log rnl_log_stderr rnl_pool_destroy
  * rnl_cq_destroy rnl_order_fini rnl_thread_detach rnl_clock rnl_stream rnl_worker_index
- * rnl_worker_device rnl_worker_data rnl_job_device_error rnl_cuda_unit_remove
+ * rnl_worker_device rnl_worker_data rnl_job_device_error rnl__cuda_unit_remove
  * In api/pinned and api/devices: rnl_pinned_put rnl_device_free
  * In api/log: rnl_map_start rnl_trace_start rnl_top_start
  * In api/batch_errors and api/log: rnl_batcher_create rnl_batcher_destroy rnl_batcher_read_stats
@@ -74,7 +74,7 @@ TEST(a_call_without_its_pool_is_logged)
 	void *mem;
 
 	refused(rnl_pool_create(NULL, NULL), -EINVAL, "rnl_pool_create(): poolp is NULL");
-	refused(rnl_cuda_unit_add(NULL), -EINVAL, "rnl_cuda_unit_add(): unit is NULL");
+	refused(rnl__cuda_unit_add(NULL), -EINVAL, "rnl__cuda_unit_add(): unit is NULL");
 	refused(rnl_pool_resize(NULL, 1), -EINVAL, "rnl_pool_resize(): pool is NULL");
 	refused(rnl_pool_close(NULL), -EINVAL, "rnl_pool_close(): pool is NULL");
 	refused(rnl_pool_cancel(NULL), -EINVAL, "rnl_pool_cancel(): pool is NULL");

@@ -422,12 +422,12 @@ static int no_error(void)
 TEST(a_unit_that_may_use_stream_0_by_itself_is_called_each_time)
 {
 	const char *text = (const char *)(uintptr_t)slow_fn;
-	const struct rnl_cuda_unit unit = { sizeof(unit), 0, no_error, &unit, text, text + 1 };
+	const struct rnl__cuda_unit unit = { sizeof(unit), 0, no_error, &unit, text, text + 1 };
 	struct rnl_job job;
 
 	if (HOW == RNL_REPLAY_CAPTURE)
 		test_skip("a capture has what goes to the stream");
-	must(rnl_cuda_unit_add(&unit));
+	must(rnl__cuda_unit_add(&unit));
 	begin();
 	for (int round = 0; round < 10; round++) {
 		job_of(&job, slow_fn, NULL);
@@ -438,7 +438,7 @@ TEST(a_unit_that_may_use_stream_0_by_itself_is_called_each_time)
 	ck_assert_uint_eq(nr_replayed(), on_host() ? 8 : 0);
 	ck_assert_uint_eq(nr_told, on_host() ? 0 : 1);
 	end();
-	rnl_cuda_unit_remove(&unit);
+	rnl__cuda_unit_remove(&unit);
 }
 
 TEST(one_function_recorded_both_ways_by_turns)

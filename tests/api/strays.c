@@ -18,12 +18,13 @@ static int no_error(void)
 /* Registers a unit with these flags that is one function; it stays. */
 static void unit_of(void (*fn)(void), uint32_t flags)
 {
-	static struct rnl_cuda_unit units[8];
+	static struct rnl__cuda_unit units[8];
 	static unsigned nr;
 	const char *text = (const char *)(uintptr_t)fn;
 
-	units[nr] = (struct rnl_cuda_unit){ sizeof(units[0]), flags, no_error, &units, text, text + 1 };
-	must(rnl_cuda_unit_add(&units[nr++]));
+	units[nr] = (struct rnl__cuda_unit){ sizeof(units[0]), flags, no_error, &units, text,
+					     text + 1 };
+	must(rnl__cuda_unit_add(&units[nr++]));
 }
 
 #define UNIT_OF(fn, flags) unit_of((void (*)(void))(fn), flags)
@@ -102,8 +103,8 @@ static void make_units(void)
 	UNIT_OF(silent_fn, 0);
 	UNIT_OF(silent_chunk, 0);
 	UNIT_OF(silent_batch, 0);
-	UNIT_OF(count_fn, RNL_CUDA_UNIT_NAMES_STREAM);
-	UNIT_OF(noop_chunk, RNL_CUDA_UNIT_NAMES_STREAM);
+	UNIT_OF(count_fn, RNL__CUDA_UNIT_NAMES_STREAM);
+	UNIT_OF(noop_chunk, RNL__CUDA_UNIT_NAMES_STREAM);
 }
 
 TEST(a_private_pool_refuses_a_unit_that_does_not_say_that_it_names_the_stream)
@@ -177,9 +178,9 @@ TEST(a_host_pool_refuses_a_unit_that_needs_cuda)
 	_Atomic int calls = 0;
 	struct rnl_job job;
 
-	UNIT_OF(silent_fn, RNL_CUDA_UNIT_NEEDS_CUDA);
-	UNIT_OF(silent_chunk, RNL_CUDA_UNIT_NEEDS_CUDA);
-	UNIT_OF(silent_batch, RNL_CUDA_UNIT_NEEDS_CUDA);
+	UNIT_OF(silent_fn, RNL__CUDA_UNIT_NEEDS_CUDA);
+	UNIT_OF(silent_chunk, RNL__CUDA_UNIT_NEEDS_CUDA);
+	UNIT_OF(silent_batch, RNL__CUDA_UNIT_NEEDS_CUDA);
 	pool = pool_of(1, .log = hear, .log_arg = &heard);
 	job_of(&job, silent_fn, &calls);
 	if (!on_host()) {
@@ -198,7 +199,7 @@ TEST(a_host_pool_refuses_a_unit_that_needs_cuda)
 
 TEST(without_a_driver_functions_of_a_cuda_unit_fail_on_the_host_device)
 {
-	const struct rnl_cuda_unit cuda = {
+	const struct rnl__cuda_unit cuda = {
 		.size = sizeof(cuda), .last_error = lasting_error, .runtime = &cuda,
 		.text = (const char *)(uintptr_t)silent_chunk,
 		.text_end = (const char *)(uintptr_t)silent_chunk + 1,
@@ -212,7 +213,7 @@ TEST(without_a_driver_functions_of_a_cuda_unit_fail_on_the_host_device)
 	if (!on_host())
 		test_skip("without_a_driver_functions...: a pool on the host device");
 	pool = pool_of(1, .log = hear, .log_arg = &heard);
-	must(rnl_cuda_unit_add(&cuda));
+	must(rnl__cuda_unit_add(&cuda));
 	must(rnl_barrier_init(&barrier, pool));
 	map.fn = silent_chunk;
 	map.nr = sizeof(array);
@@ -223,7 +224,7 @@ TEST(without_a_driver_functions_of_a_cuda_unit_fail_on_the_host_device)
 	ck_assert_int_eq(result_of_barrier(&barrier), -ENODEV);
 	ck_assert_int_eq(heard.nr, 1);
 	ck_assert_ptr_nonnull(strstr(heard.line, "its job fails"));
-	rnl_cuda_unit_remove(&cuda);
+	rnl__cuda_unit_remove(&cuda);
 	rnl_pool_destroy(pool);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pools: created, resized, destroyed, read; and the first calls of a process. */
 #define _GNU_SOURCE
+#include <runnel/unit.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,14 +65,14 @@ static int no_error(void)
 
 static int add_unit(struct rnl_pool **pool)
 {
-	struct rnl_cuda_unit unit = {
+	struct rnl__cuda_unit unit = {
 		.size = sizeof(unit), .last_error = no_error, .runtime = &unit,
 	};
 	int ret;
 
 	(void)pool;
-	ret = rnl_cuda_unit_add(&unit);
-	rnl_cuda_unit_remove(&unit);
+	ret = rnl__cuda_unit_add(&unit);
+	rnl__cuda_unit_remove(&unit);
 	return ret;
 }
 
@@ -272,8 +273,8 @@ const struct operation pool_operations[] = {
 	  .first = true, .bare = true, .run = say },
 	{ .name = "rnl_set_log, rnl_log_stderr", .functions = "rnl_set_log rnl_log_stderr",
 	  .first = true, .bare = true, .run = set_log },
-	{ .name = "rnl_cuda_unit_add, _remove",
-	  .functions = "rnl_cuda_unit_add rnl_cuda_unit_remove",
+	{ .name = "rnl__cuda_unit_add, _remove",
+	  .functions = "rnl__cuda_unit_add rnl__cuda_unit_remove",
 	  .first = true, .bare = true, .run = add_unit },
 	{ .name = "rnl_device_describe, the first",
 	  .functions = "rnl_device_describe", .first = true,

@@ -4,6 +4,7 @@
 #define GUARD_H
 
 #include <dlfcn.h>
+#include <runnel/unit.h>
 
 #include "pool.h"
 
@@ -25,14 +26,14 @@ typedef int free_fn(void *mem);
 /* Registers a unit that has CUDA calls, as runnel/cuda.h does; none on the host device. */
 static inline void add_cuda_unit(void)
 {
-	static struct rnl_cuda_unit unit = {
-		.size = sizeof(unit), .flags = RNL_CUDA_UNIT_NAMES_STREAM | RNL_CUDA_UNIT_KERNELS,
+	static struct rnl__cuda_unit unit = {
+		.size = sizeof(unit), .flags = RNL__CUDA_UNIT_NAMES_STREAM | RNL__CUDA_UNIT_KERNELS,
 		.runtime = &unit,
 	};
 
 	unit.last_error = CUDA(no_args_fn *, "cudaGetLastError");
 	if (unit.last_error)
-		must(rnl_cuda_unit_add(&unit));
+		must(rnl__cuda_unit_add(&unit));
 }
 
 /* The guard's messages. */

@@ -261,16 +261,16 @@ static int last_error(void)
 	return code;
 }
 
-static struct rnl_cuda_unit unit = { sizeof(unit), 0, last_error, &unit, NULL, NULL };
+static struct rnl__cuda_unit unit = { sizeof(unit), 0, last_error, &unit, NULL, NULL };
 
 __attribute__((constructor)) static void load(void)
 {
-	(void)rnl_cuda_unit_add(&unit);
+	(void)rnl__cuda_unit_add(&unit);
 }
 
 __attribute__((destructor)) static void unload(void)
 {
-	rnl_cuda_unit_remove(&unit);
+	rnl__cuda_unit_remove(&unit);
 }
 
 void fail_here(int code);

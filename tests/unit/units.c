@@ -34,10 +34,10 @@ static int no_error(void)
 	return 0;
 }
 
-static struct rnl_cuda_unit unit_of(int (*last_error)(void), unsigned from, unsigned to)
+static struct rnl__cuda_unit unit_of(int (*last_error)(void), unsigned from, unsigned to)
 {
-	return (struct rnl_cuda_unit){
-		.size = sizeof(struct rnl_cuda_unit), .last_error = last_error,
+	return (struct rnl__cuda_unit){
+		.size = sizeof(struct rnl__cuda_unit), .last_error = last_error,
 		.runtime = &text[from], .text = text + from, .text_end = text + to,
 	};
 }
@@ -54,7 +54,7 @@ static void *ask_twice(void *unused)
 
 static void *remove_unit(void *unit)
 {
-	rnl_cuda_unit_remove(unit);
+	rnl__cuda_unit_remove(unit);
 	removed = true;
 	return NULL;
 }
@@ -62,10 +62,10 @@ static void *remove_unit(void *unit)
 TEST(a_removal_waits_for_a_thread_that_asks)
 {
 	const struct timespec moment = { .tv_nsec = 20000000 };
-	struct rnl_cuda_unit unit = unit_of(waits_at_the_gate, 0, 1);
+	struct rnl__cuda_unit unit = unit_of(waits_at_the_gate, 0, 1);
 	pthread_t asks, removes;
 
-	must(rnl_cuda_unit_add(&unit));
+	must(rnl__cuda_unit_add(&unit));
 	ck_assert_int_eq(pthread_create(&asks, NULL, ask_twice, NULL), 0);
 	gate_await(&gate, 1);
 	ck_assert_int_eq(pthread_create(&removes, NULL, remove_unit, &unit), 0);
@@ -79,12 +79,12 @@ TEST(a_removal_waits_for_a_thread_that_asks)
 
 TEST(each_runtime_is_asked_once_though_units_come_and_go)
 {
-	struct rnl_cuda_unit units[3];
+	struct rnl__cuda_unit units[3];
 
 	for (unsigned i = 0; i < 3; i++) {
 		units[i] = unit_of(no_error, i, i + 1);
 		units[i].runtime = &units;
-		must(rnl_cuda_unit_add(&units[i]));
+		must(rnl__cuda_unit_add(&units[i]));
 	}
 	ck_assert_int_eq(rnl__units_join(), 0);
 	ck_assert_int_eq(rnl__units_error(), 0);
@@ -92,13 +92,13 @@ TEST(each_runtime_is_asked_once_though_units_come_and_go)
 	ck_assert_int_eq(rnl__units_error(), 0);
 	ck_assert_uint_eq(nr_calls, 1);
 	/* Another unit of the runtime takes the place of the one that was asked. */
-	rnl_cuda_unit_remove(&units[0]);
+	rnl__cuda_unit_remove(&units[0]);
 	ck_assert_int_eq(rnl__units_error(), 0);
 	nr_calls = 0;
 	ck_assert_int_eq(rnl__units_error(), 0);
 	ck_assert_uint_eq(nr_calls, 1);
-	rnl_cuda_unit_remove(&units[1]);
-	rnl_cuda_unit_remove(&units[2]);
+	rnl__cuda_unit_remove(&units[1]);
+	rnl__cuda_unit_remove(&units[2]);
 	nr_calls = 0;
 	ck_assert_int_eq(rnl__units_error(), 0);
 	ck_assert_uint_eq(nr_calls, 0);
@@ -107,25 +107,25 @@ TEST(each_runtime_is_asked_once_though_units_come_and_go)
 
 TEST(the_first_error_is_returned_and_all_are_asked)
 {
-	struct rnl_cuda_unit first = unit_of(error_7, 0, 1), second = unit_of(no_error, 1, 2);
+	struct rnl__cuda_unit first = unit_of(error_7, 0, 1), second = unit_of(no_error, 1, 2);
 
-	must(rnl_cuda_unit_add(&first));
-	must(rnl_cuda_unit_add(&second));
+	must(rnl__cuda_unit_add(&first));
+	must(rnl__cuda_unit_add(&second));
 	ck_assert_int_eq(rnl__units_join(), 0);
 	ck_assert_int_eq(rnl__units_error(), 7);
 	nr_calls = 0;
 	ck_assert_int_eq(rnl__units_error(), 7);
 	ck_assert_uint_eq(nr_calls, 1);
 	rnl__units_leave();
-	rnl_cuda_unit_remove(&second);
-	rnl_cuda_unit_remove(&first);
+	rnl__cuda_unit_remove(&second);
+	rnl__cuda_unit_remove(&first);
 }
 
 TEST(a_thread_that_has_not_joined_asks_nobody)
 {
-	struct rnl_cuda_unit unit = unit_of(no_error, 0, 1);
+	struct rnl__cuda_unit unit = unit_of(no_error, 0, 1);
 
-	must(rnl_cuda_unit_add(&unit));
+	must(rnl__cuda_unit_add(&unit));
 	ck_assert_int_eq(rnl__units_error(), 0);
 	ck_assert_uint_eq(nr_calls, 0);
 	ck_assert_int_eq(rnl__units_join(), 0);
@@ -135,7 +135,7 @@ TEST(a_thread_that_has_not_joined_asks_nobody)
 	nr_calls = 0;
 	ck_assert_int_eq(rnl__units_error(), 0);
 	ck_assert_uint_eq(nr_calls, 0);
-	rnl_cuda_unit_remove(&unit);
+	rnl__cuda_unit_remove(&unit);
 }
 
 /* As a compiler at run time makes one: there is no module to hold while it is asked. */
@@ -145,16 +145,16 @@ TEST(a_runtime_whose_function_is_in_no_file_is_asked)
 	/* mov $7, %eax; ret */
 	static const unsigned char code[] = { 0xb8, 7, 0, 0, 0, 0xc3 };
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct rnl_cuda_unit unit = unit_of((int (*)(void))(uintptr_t)page, 0, 1);
+	struct rnl__cuda_unit unit = unit_of((int (*)(void))(uintptr_t)page, 0, 1);
 
 	ck_assert(page != MAP_FAILED);
 	memcpy(page, code, sizeof(code));
 	ck_assert_int_eq(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
-	must(rnl_cuda_unit_add(&unit));
+	must(rnl__cuda_unit_add(&unit));
 	ck_assert_int_eq(rnl__units_join(), 0);
 	ck_assert_int_eq(rnl__units_error(), 7);
 	ck_assert_int_eq(rnl__units_error(), 7);
-	rnl_cuda_unit_remove(&unit);
+	rnl__cuda_unit_remove(&unit);
 	ck_assert_int_eq(rnl__units_error(), 0);
 	rnl__units_leave();
 	munmap(page, 4096);
@@ -165,51 +165,52 @@ TEST(a_runtime_whose_function_is_in_no_file_is_asked)
 
 TEST(a_function_is_found_by_its_units_text)
 {
-	struct rnl_cuda_unit a = unit_of(no_error, 0, 16), b = unit_of(no_error, 16, 32);
-	struct rnl_cuda_unit unknown = unit_of(no_error, 0, 0);
+	struct rnl__cuda_unit a = unit_of(no_error, 0, 16), b = unit_of(no_error, 16, 32);
+	struct rnl__cuda_unit unknown = unit_of(no_error, 0, 0);
 
-	a.flags = RNL_CUDA_UNIT_NEEDS_CUDA;
-	b.flags = RNL_CUDA_UNIT_NAMES_STREAM;
-	must(rnl_cuda_unit_add(&a));
-	must(rnl_cuda_unit_add(&b));
-	ck_assert_uint_eq(rnl__units_find(text + 15), RNL__UNIT_KNOWN | RNL_CUDA_UNIT_NEEDS_CUDA);
-	ck_assert_uint_eq(rnl__units_find(text + 16), RNL__UNIT_KNOWN | RNL_CUDA_UNIT_NAMES_STREAM);
+	a.flags = RNL__CUDA_UNIT_NEEDS_CUDA;
+	b.flags = RNL__CUDA_UNIT_NAMES_STREAM;
+	must(rnl__cuda_unit_add(&a));
+	must(rnl__cuda_unit_add(&b));
+	ck_assert_uint_eq(rnl__units_find(text + 15), RNL__UNIT_KNOWN | RNL__CUDA_UNIT_NEEDS_CUDA);
+	ck_assert_uint_eq(rnl__units_find(text + 16),
+			  RNL__UNIT_KNOWN | RNL__CUDA_UNIT_NAMES_STREAM);
 	ck_assert_uint_eq(rnl__units_find(text + 32), 0);
 	ck_assert_uint_eq(rnl__units_find((const void *)(uintptr_t)error_7), 0);
 	/* A unit whose text is not known takes the functions of its module. */
-	must(rnl_cuda_unit_add(&unknown));
+	must(rnl__cuda_unit_add(&unknown));
 	ck_assert_uint_eq(rnl__units_find((const void *)(uintptr_t)error_7),
 			  RNL__UNIT_KNOWN | RNL__UNIT_MODULE);
 	ck_assert_uint_eq(rnl__units_find(&a), 0);
 	ck_assert(rnl__units_have(RNL__UNITS_NEED_CUDA));
-	rnl_cuda_unit_remove(&a);
-	rnl_cuda_unit_remove(&b);
-	rnl_cuda_unit_remove(&unknown);
+	rnl__cuda_unit_remove(&a);
+	rnl__cuda_unit_remove(&b);
+	rnl__cuda_unit_remove(&unknown);
 	ck_assert_uint_eq(rnl__units_find(text + 15), 0);
 	ck_assert_uint_eq(rnl__units_have(~0u), 0);
 }
 
 TEST(what_has_no_place_is_refused)
 {
-	static struct rnl_cuda_unit units[65];
+	static struct rnl__cuda_unit units[65];
 
 	for (unsigned i = 0; i < 65; i++) {
 		units[i] = unit_of(no_error, 0, 1);
 		units[i].runtime = &units[i];
-		ck_assert_int_eq(rnl_cuda_unit_add(&units[i]), i < 64 ? 0 : -EAGAIN);
+		ck_assert_int_eq(rnl__cuda_unit_add(&units[i]), i < 64 ? 0 : -EAGAIN);
 	}
-	rnl_cuda_unit_remove(&units[3]);
-	must(rnl_cuda_unit_add(&units[64]));
+	rnl__cuda_unit_remove(&units[3]);
+	must(rnl__cuda_unit_add(&units[64]));
 }
 
 static void *come_and_go(void *seen)
 {
 	for (int i = 0; i < 2000; i++) {
-		struct rnl_cuda_unit unit = unit_of(no_error, 0, 16);
+		struct rnl__cuda_unit unit = unit_of(no_error, 0, 16);
 
-		unit.flags = RNL_CUDA_UNIT_NAMES_STREAM;
-		must(rnl_cuda_unit_add(&unit));
-		rnl_cuda_unit_remove(&unit);
+		unit.flags = RNL__CUDA_UNIT_NAMES_STREAM;
+		must(rnl__cuda_unit_add(&unit));
+		rnl__cuda_unit_remove(&unit);
 	}
 	*(_Atomic bool *)seen = true;
 	return NULL;
@@ -225,7 +226,7 @@ TEST(units_come_and_go_while_threads_ask_and_find)
 	while (!ended) {
 		const uint32_t found = rnl__units_find(text + 8);
 
-		ck_assert(!found || found == (RNL__UNIT_KNOWN | RNL_CUDA_UNIT_NAMES_STREAM));
+		ck_assert(!found || found == (RNL__UNIT_KNOWN | RNL__CUDA_UNIT_NAMES_STREAM));
 		ck_assert_int_eq(rnl__units_error(), 0);
 	}
 	pthread_join(thread, NULL);
