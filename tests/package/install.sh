@@ -21,7 +21,7 @@ for page in 1/runnel.1 7/runnel.7 3/rnl_submit.3; do
 	cmp -s "$made/${page#*/}" "$man/man$page" || complain "$page differs"
 done
 ends 'the manual'
-for f in $(find "$srcdir/include" -name '*.h' -exec sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' {} +); do
+for f in $(find "$srcdir/include" -name '*.h' ! -name unit.h -exec sed -n 's/^RNL_API .*[ *]\(rnl_[a-z0-9_]*\)(.*/\1/p' {} +); do
 	grep -q "^\.Nm $f\( ,\)*$" "$man/man3/$f.3" || complain "man does not find $f"
 done
 ends 'man finds each function'
