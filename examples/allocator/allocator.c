@@ -201,7 +201,8 @@ static uint64_t device_calls(void)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	program_must(rnl_pool_read_stats(bench.pool, &stats), "the pool's figures");
+	program_must(rnl_pool_read_stats(bench.pool, RNL_ALL_WORKERS, &stats),
+		     "the pool's figures");
 	return stats.device_calls;
 }
 

@@ -186,7 +186,7 @@ struct rnl_pool_stats program_print_pool(struct rnl_pool *pool)
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 
 	program_must(rnl_pool_device(pool, 0, &info), "the pool's device");
-	program_must(rnl_pool_read_stats(pool, &stats), "the pool's figures");
+	program_must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), "the pool's figures");
 	program_flush();
 	fprintf(stderr, "device:   %s, %u workers\n", program_device_name(&info), stats.nr_workers);
 	return stats;

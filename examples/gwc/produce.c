@@ -275,7 +275,7 @@ void gwc_count_all(struct rnl_pool *pool, struct gwc_inputs *inputs, const struc
 	struct chunk *chunks, *chunk;
 	unsigned nr;
 
-	program_must(rnl_pool_read_stats(pool, &stats), "the pool's figures");
+	program_must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), "the pool's figures");
 	/* Four chunks for each worker and producer, and eight at least for each producer. */
 	nr = 4 * (stats.nr_workers + opt->producers);
 	nr = nr < 8 * opt->producers ? 8 * opt->producers : nr;

@@ -26,7 +26,7 @@ void bound_print(const struct server *server, bool cuda)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	uint64_t slots, workers, connections, bodies;
 
-	rnl_pool_read_stats(server->pool, &stats);
+	rnl_pool_read_stats(server->pool, RNL_ALL_WORKERS, &stats);
 	slots = stats.pinned_locked + (uint64_t)opt->slots * sizeof(struct slot);
 	/* Scratch grows from none: for a moment there is the old and the new one. */
 	workers = stats.nr_workers *

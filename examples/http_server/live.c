@@ -88,7 +88,7 @@ json_t *live_own(const struct server *server)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
 
-	rnl_pool_read_stats(server->pool, &stats);
+	rnl_pool_read_stats(server->pool, RNL_ALL_WORKERS, &stats);
 	rnl_pool_health(server->pool, &health);
 	return json_pack("{s:I, s:i, s:s, s:o, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o}",
 			 "now_us", (json_int_t)now_ns / 1000, "pid", (int)getpid(),

@@ -240,7 +240,7 @@ static void announce(struct server *server)
 	char address[NI_MAXHOST + NI_MAXSERV], ordinal[16] = "";
 
 	rnl_pool_device(server->pool, 0, &device);
-	rnl_pool_read_stats(server->pool, &stats);
+	rnl_pool_read_stats(server->pool, RNL_ALL_WORKERS, &stats);
 	if (device.cuda)
 		snprintf(ordinal, sizeof(ordinal), "cuda:%d, ", device.ordinal);
 	print_address(&server->opt, address, sizeof(address));

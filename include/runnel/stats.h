@@ -21,6 +21,25 @@ struct rnl_latency {
 };
 #define RNL_LATENCY_INIT { 0, 0, 0, 0, 0, 0 }
 
+/* What the guard found: enum rnl_guard. */
+struct rnl_guard_stats {
+	uint64_t functions;	/* functions that the guard has watched */
+	uint64_t legacy;	/* of them, those that used the legacy default stream */
+	uint64_t waits;		/* ... that waited for a stream or the device */
+	uint64_t memory;	/* ... that allocated or freed memory out of stream order */
+	uint64_t waits_or_memory; /* ... that waited or allocated: CUDA did not tell which */
+	uint64_t pageable;	/* ... that copied pageable memory */
+	uint64_t unclear;	/* findings with an unclear cause: the function did one of the
+				 * above, or another thread used the legacy stream */
+	uint64_t twice;		/* second calls of watched functions */
+	uint64_t postponed;	/* runs of functions that the guard could not watch yet: the other
+				 * workers had not stopped */
+	uint64_t beyond;	/* runs of functions that the guard never watches: it knows 256 */
+	uint64_t strays;	/* functions that used stream 0 on private streams, with a guard and
+				 * without: RNL_STREAM_PRIVATE */
+};
+#define RNL_GUARD_STATS_INIT { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
 /*
  * Figures of a pool, or of one worker. Each accepted job is queued, running, in flight, held or done.
  * A deferred job, a job behind another one, and one that waits for the end of a barrier's round
@@ -51,22 +70,7 @@ struct rnl_pool_stats {
 	uint64_t pinned_used;	/* bytes of pinned buffers in use now */
 	uint64_t device_calls;	/* slow calls of the process, ever: the device allocated or freed
 				 * memory, scratch not counted, or created an event */
-	uint64_t guard_functions; /* functions that the guard has watched: enum rnl_guard */
-	uint64_t guard_legacy;	/* watched functions that used the legacy default stream */
-	uint64_t guard_waits;	/* watched functions that waited for a stream or the device */
-	uint64_t guard_memory;	/* watched functions that allocated or freed memory out of stream
-				 * order */
-	uint64_t guard_waits_or_memory; /* watched functions that waited or allocated: CUDA did not
-				 * tell which */
-	uint64_t guard_pageable; /* watched functions that copied pageable memory */
-	uint64_t guard_unclear;	/* findings with an unclear cause: the function did one of the
-				 * above, or another thread used the legacy stream */
-	uint64_t guard_twice;	/* second calls of watched functions */
-	uint64_t guard_postponed; /* runs of functions that the guard could not watch yet: the other
-				 * workers had not stopped */
-	uint64_t guard_beyond;	/* runs of functions that the guard never watches: it knows 256 */
-	uint64_t guard_strays;	/* functions that used stream 0 on private streams, with a guard and
-				 * without: RNL_STREAM_PRIVATE */
+	struct rnl_guard_stats guard;
 	/* Of a pool, or of one worker: */
 	uint64_t held;		/* now: jobs that wait for nothing but their holds: rnl_job_hold() */
 	uint64_t gathered;	/* jobs whose work was issued with that of others: rnl_job_gather() */
@@ -75,30 +79,23 @@ struct rnl_pool_stats {
 };
 #define RNL_POOL_STATS_INIT \
 	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0, \
-	  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	  RNL_LATENCY_INIT, RNL_LATENCY_INIT, RNL_LATENCY_INIT, 0, 0, 0, 0, 0, \
+	  RNL_GUARD_STATS_INIT, 0, 0, 0, 0 }
+
+#define RNL_ALL_WORKERS (-1)	/* the pool in place of one worker */
 
 /*
- * Reads the figures of a pool. It reads each worker's counters and histograms once, and stops no
- * worker.
+ * Reads the figures of a pool, or of one worker. It reads counters and histograms once, and stops no
+ * worker. Jobs that the keeper completed, since they were cancelled or late, are in no worker's
+ * figures. A worker that has left the pool keeps its counts, and has nr_workers 0.
+ * @worker: its index, from rnl_worker_index(); RNL_ALL_WORKERS: the pool's figures.
  * @stats: filled in; its size must be set.
  * Ordering: each figure is right for some moment during the call. Together they are no snapshot.
- * Return: 0; -EINVAL pool or stats is NULL, or stats has a wrong size; -EOWNERDEAD.
+ * Return: 0; -EINVAL pool or stats is NULL, stats has a wrong size, or no worker ever had this
+ *	index; -EOWNERDEAD.
  * Since: 0.1
  */
-RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats);
-
-/*
- * Reads the figures of one worker. Jobs that the keeper completed, since they were cancelled or
- * late, are in no worker's figures. A worker that has left the pool keeps its counts, and has
- * nr_workers 0.
- * @worker: its index, from rnl_worker_index().
- * @stats: filled in; its size must be set.
- * Return: as rnl_pool_read_stats(); -EINVAL also if no worker ever had this index.
- * Since: 0.1
- */
-RNL_API int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker,
-				  struct rnl_pool_stats *stats);
+RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_pool_stats *stats);
 
 /*
  * Writes the figures of a pool and of its workers as text for Prometheus (exposition format 0.0.4).

@@ -411,8 +411,8 @@ class Pool:
         stats = ffi.new("struct rnl_pool_stats *")
         stats.size = ffi.sizeof(stats[0])
         with self._use("Pool.stats()") as c:
-            check(lib.rnl_pool_read_stats(c, stats) if worker is None else
-                  lib.rnl_worker_read_stats(c, operator.index(worker), stats), "Pool.stats()")
+            one = lib.RNL_ALL_WORKERS if worker is None else operator.index(worker)
+            check(lib.rnl_pool_read_stats(c, one, stats), "Pool.stats()")
         return _as_dict(stats[0])
 
     def health(self) -> Dict[str, Any]:

@@ -70,19 +70,19 @@ void rnl__guard_destroy(struct rnl__guard *g)
 	free(g);
 }
 
-void rnl__guard_figures(struct rnl__guard *g, struct rnl_pool_stats *stats)
+void rnl__guard_figures(struct rnl__guard *g, struct rnl_guard_stats *stats)
 {
-	stats->guard_functions += rnl__figure_read(&g->functions);
-	stats->guard_legacy += rnl__figure_read(&g->found[0]);
-	stats->guard_waits += rnl__figure_read(&g->found[1]);
-	stats->guard_memory += rnl__figure_read(&g->found[2]);
-	stats->guard_waits_or_memory += rnl__figure_read(&g->found[3]);
-	stats->guard_pageable += rnl__figure_read(&g->found[4]);
-	stats->guard_unclear += rnl__figure_read(&g->found[5]);
-	stats->guard_strays += rnl__figure_read(&g->found[6]);
-	stats->guard_twice += rnl__figure_read(&g->twice);
-	stats->guard_postponed += rnl__figure_read(&g->postponed);
-	stats->guard_beyond += rnl__figure_read(&g->beyond);
+	stats->functions += rnl__figure_read(&g->functions);
+	stats->legacy += rnl__figure_read(&g->found[0]);
+	stats->waits += rnl__figure_read(&g->found[1]);
+	stats->memory += rnl__figure_read(&g->found[2]);
+	stats->waits_or_memory += rnl__figure_read(&g->found[3]);
+	stats->pageable += rnl__figure_read(&g->found[4]);
+	stats->unclear += rnl__figure_read(&g->found[5]);
+	stats->strays += rnl__figure_read(&g->found[6]);
+	stats->twice += rnl__figure_read(&g->twice);
+	stats->postponed += rnl__figure_read(&g->postponed);
+	stats->beyond += rnl__figure_read(&g->beyond);
 }
 
 /* ---- the gate ------------------------------------------------------------ */

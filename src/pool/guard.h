@@ -80,7 +80,7 @@ void rnl__guard_tell(struct rnl_pool *pool, rnl__function *fn, const char *what)
 bool rnl__guard_knows(struct rnl__guard *guard, rnl__function *fn);
 
 /* Adds the guard's figures. */
-void rnl__guard_figures(struct rnl__guard *guard, struct rnl_pool_stats *stats);
+void rnl__guard_figures(struct rnl__guard *guard, struct rnl_guard_stats *stats);
 
 /* Logs what was found of a function; guard_report.c. */
 void rnl__guard_report(struct rnl_pool *pool, rnl__function *fn,

@@ -158,32 +158,32 @@ static const struct {
 /* Written only if there is a guard: it is on, or the pool has private streams on CUDA. */
 static void put_guard(const struct page *p)
 {
-	const struct rnl_pool_stats *stats = &p->all.stats;
+	const struct rnl_guard_stats *guard = &p->all.stats.guard;
 	const struct {
 		const char *kind;
 		uint64_t nr;
 	} found[] = {
-		{ "legacy_stream", stats->guard_legacy },
-		{ "wait", stats->guard_waits },
-		{ "memory", stats->guard_memory },
-		{ "wait_or_memory", stats->guard_waits_or_memory },
-		{ "pageable_copy", stats->guard_pageable },
-		{ "unclear", stats->guard_unclear },
-		{ "stray", stats->guard_strays },
+		{ "legacy_stream", guard->legacy },
+		{ "wait", guard->waits },
+		{ "memory", guard->memory },
+		{ "wait_or_memory", guard->waits_or_memory },
+		{ "pageable_copy", guard->pageable },
+		{ "unclear", guard->unclear },
+		{ "stray", guard->strays },
 	};
 
 	put_one(p, "guard_functions_total", "counter",
-		"Functions of jobs that guard has watched.", stats->guard_functions);
+		"Functions of jobs that guard has watched.", guard->functions);
 	put_head(p, "guard_findings_total", "counter",
 		 "Functions in which guard has found something.");
 	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
 		metrics_put(p, "guard_findings_total", "", "kind", found[i].kind, found[i].nr);
 	put_one(p, "guard_called_again_total", "counter", "Calls that guard had to make twice.",
-		stats->guard_twice);
+		guard->twice);
 	put_head(p, "guard_unwatched_total", "counter", "Runs of functions not watched yet: "
 		 "the pool was not quiet, or they are too many.");
-	metrics_put(p, "guard_unwatched_total", "", "reason", "not_quiet", stats->guard_postponed);
-	metrics_put(p, "guard_unwatched_total", "", "reason", "too_many", stats->guard_beyond);
+	metrics_put(p, "guard_unwatched_total", "", "reason", "not_quiet", guard->postponed);
+	metrics_put(p, "guard_unwatched_total", "", "reason", "too_many", guard->beyond);
 }
 
 static void put_all(const struct page *p, struct rnl_pool *pool)

@@ -61,7 +61,7 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 	sum->stats.pinned_locked = pinned.locked;
 	sum->stats.pinned_used = pinned.used;
 	if (pool->guard)
-		rnl__guard_figures(pool->guard, &sum->stats);
+		rnl__guard_figures(pool->guard, &sum->stats.guard);
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		sum->stats.device_calls += rnl__figure_read(&pool->devices.list[i]->nr_slow);
 }
@@ -75,35 +75,25 @@ static void write_out(struct rnl__figures *sum, struct rnl_pool_stats *stats)
 	rnl__copy_out(stats, &sum->stats, sizeof(sum->stats));
 }
 
-int rnl_pool_read_stats(struct rnl_pool *pool, struct rnl_pool_stats *stats)
+int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_pool_stats *stats)
 {
 	struct rnl__figures sum = { 0 };
 	int ret = rnl__pool_given(pool, "rnl_pool_read_stats()");
+	int nr;
 
 	if (!ret)
 		ret = rnl__check_given(&pool->log, "rnl_pool_read_stats()", "stats", stats,
 				       RNL__FIRST_POOL_STATS);
 	if (ret)
 		return ret;
-	rnl__stats_add_all(&sum, pool);
-	write_out(&sum, stats);
-	return 0;
-}
-
-int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker, struct rnl_pool_stats *stats)
-{
-	struct rnl__figures sum = { 0 };
-	int ret = rnl__pool_given(pool, "rnl_worker_read_stats()");
-
-	if (!ret)
-		ret = rnl__check_given(&pool->log, "rnl_worker_read_stats()", "stats", stats,
-				       RNL__FIRST_POOL_STATS);
-	if (!ret && worker >= rnl__pool_nr_workers(pool))
-		ret = rnl__invalid(&pool->log, "rnl_worker_read_stats(): worker is %u; the pool has "
-				   "had workers 0 to %u", worker, rnl__pool_nr_workers(pool) - 1);
-	if (ret)
-		return ret;
-	rnl__stats_add(&sum, &pool->workers[worker]);
+	nr = (int)rnl__pool_nr_workers(pool);
+	if (worker < RNL_ALL_WORKERS || worker >= nr)
+		return rnl__invalid(&pool->log, "rnl_pool_read_stats(): worker is %d; the pool has "
+				    "had workers 0 to %d", worker, nr - 1);
+	if (worker == RNL_ALL_WORKERS)
+		rnl__stats_add_all(&sum, pool);
+	else
+		rnl__stats_add(&sum, &pool->workers[worker]);
 	write_out(&sum, stats);
 	return 0;
 }

@@ -77,7 +77,7 @@ struct rnl_pool_stats tool_stats(struct rnl_pool *pool)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	tool_must(rnl_pool_read_stats(pool, &stats), "the pool's counters");
+	tool_must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), "the pool's counters");
 	return stats;
 }
 

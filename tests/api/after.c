@@ -373,7 +373,7 @@ TEST(a_failure_cancels_all_that_comes_after_and_their_functions_do_not_run)
 	counted_of(&late, NULL, &barriers[0]);
 	ck_assert_int_eq(submit_and_wait(pool, &late.job), -ECANCELED);
 	ck_assert_int_eq(runs, 1);
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.failed, LINKS + 1);
 	ck_assert_uint_eq(stats.done, LINKS + 2);
 	must(rnl_barrier_init(&barriers[0], pool));

@@ -231,7 +231,7 @@ TEST(a_submit_beside_a_close_is_accepted_in_full_or_refused)
 		}
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		ck_assert_int_eq(runs, accepted);
-		must(rnl_pool_read_stats(pool, &stats));
+		must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 		ck_assert_uint_eq(stats.accepted, (uint64_t)accepted);
 		rnl_pool_destroy(pool);
 	}
@@ -276,7 +276,7 @@ TEST(a_drain_is_not_held_by_submits_that_are_refused)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	must(rnl_pool_drain(pool, 0));
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.accepted, 0);
 	rnl_pool_destroy(pool);
 }

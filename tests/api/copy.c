@@ -385,7 +385,7 @@ TEST(staged_bytes_are_the_pageable_ones, .timeout_s = 60)
 	for (unsigned i = 0; i < WORKERS; i++) {
 		struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-		must(rnl_worker_read_stats(pool, i, &stats));
+		must(rnl_pool_read_stats(pool, i, &stats));
 		ck_assert_uint_eq(stats.pinned_used + stats.pinned_locked + stats.device_calls, 0);
 		sum += stats.staged_bytes;
 	}

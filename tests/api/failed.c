@@ -125,7 +125,7 @@ TEST(every_call_says_that_the_device_has_failed)
 	ck_assert_int_eq(health.device_error, ILLEGAL_ADDRESS);
 	refused(pool, &before);
 	stream_refused(pool, &before);
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.done, 1);
 	ck_assert_uint_eq(stats.failed, 1);
 	ck_assert_uint_eq(stats.queued + stats.in_flight, 0);

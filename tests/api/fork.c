@@ -147,7 +147,7 @@ static void check_all_owner_dead(struct parents *p)
 	CHILD_ASSERT(rnl_pool_close(p->pool) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_drain(p->pool, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_device(p->pool, 0, &info) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_pool_read_stats(p->pool, &stats) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_read_stats(p->pool, RNL_ALL_WORKERS, &stats) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit(p->pool, &p->fresh) == -EOWNERDEAD);
 	CHILD_ASSERT(submit_by_key(p->pool, &p->fresh, 1) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_submit_many(p->pool, list, 1) == -EOWNERDEAD);
@@ -426,7 +426,7 @@ static void check_more_owner_dead(struct more *m)
 	char text[10] = "untouched";
 
 	CHILD_ASSERT(rnl_pool_resize(m->pool, 1) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_worker_read_stats(m->pool, 0, &stats) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_pool_read_stats(m->pool, 0, &stats) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_health(m->pool, &health) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_stats_text(m->pool, NULL, text, sizeof(text)) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_pool_stats_text(m->pool, NULL, NULL, 0) == -EOWNERDEAD);

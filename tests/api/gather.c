@@ -318,7 +318,7 @@ static uint64_t nr_gathered(void)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	must(rnl_pool_read_stats(all.pool, &stats));
+	must(rnl_pool_read_stats(all.pool, RNL_ALL_WORKERS, &stats));
 	return stats.gathered;
 }
 
@@ -408,7 +408,7 @@ static uint64_t nr_graphs(void)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	must(rnl_pool_read_stats(all.pool, &stats));
+	must(rnl_pool_read_stats(all.pool, RNL_ALL_WORKERS, &stats));
 	return stats.graphs;
 }
 

@@ -145,7 +145,7 @@ JOB(writes_twice)
 END
 JOB(asks_about_the_pool)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
-	int ret = rnl_pool_read_stats(job->pool, &stats);
+	int ret = rnl_pool_read_stats(job->pool, RNL_ALL_WORKERS, &stats);
 
 	return ret ? ret : rnl_fill(g->out + 1720, 3, 16);
 END
@@ -172,7 +172,7 @@ static void compare_with_unguarded(uint32_t guard, uint32_t stream)
 
 	ground_init(&g, pool);
 	run_correct(pool, &g, plain);
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 0);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 0);
 	rnl_pool_drain(pool, RNL_FOREVER);
 
 	{
@@ -182,9 +182,9 @@ static void compare_with_unguarded(uint32_t guard, uint32_t stream)
 		run_correct(guarded, &h, watched);
 		ck_assert_msg(!said.nr, "said: %s", said.lines[0]);
 		ck_assert_uint_eq(findings_of(guarded), 0);
-		ck_assert_uint_eq(figures_of(guarded).guard_functions, COUNT(correct));
-		ck_assert_uint_eq(figures_of(guarded).guard_twice, 0);
-		ck_assert_uint_eq(figures_of(guarded).guard_postponed, 0);
+		ck_assert_uint_eq(figures_of(guarded).guard.functions, COUNT(correct));
+		ck_assert_uint_eq(figures_of(guarded).guard.twice, 0);
+		ck_assert_uint_eq(figures_of(guarded).guard.postponed, 0);
 		/* Each function was called once a run. */
 		ck_assert_uint_eq(h.nr_calls, 2 * COUNT(correct));
 		ck_assert_int_eq(memcmp(plain, watched, sizeof(plain)), 0);
@@ -307,18 +307,18 @@ static const struct {
 	bool cuda;
 } bad_jobs[] = {
 #define AT(field) offsetof(struct rnl_pool_stats, field)
-	{ bad_waits, "bad_waits()", "waits", AT(guard_waits), 2, false },
-	{ bad_copies_pageable, "bad_copies_pageable()", "pageable", AT(guard_pageable), 3, false },
-	{ bad_copies_to_pageable, "bad_copies_to_pageable()", "pageable", AT(guard_pageable), 3, false },
-	{ bad_locks_memory, "bad_locks_memory()", "memory", AT(guard_memory), 2, false },
-	{ bad_uses_legacy, "bad_uses_legacy()", "legacy", AT(guard_legacy), 3, true },
-	{ bad_uses_legacy_and_goes_on, "bad_uses_legacy_and_goes_on()", "legacy", AT(guard_legacy), 3, true },
+	{ bad_waits, "bad_waits()", "waits", AT(guard.waits), 2, false },
+	{ bad_copies_pageable, "bad_copies_pageable()", "pageable", AT(guard.pageable), 3, false },
+	{ bad_copies_to_pageable, "bad_copies_to_pageable()", "pageable", AT(guard.pageable), 3, false },
+	{ bad_locks_memory, "bad_locks_memory()", "memory", AT(guard.memory), 2, false },
+	{ bad_uses_legacy, "bad_uses_legacy()", "legacy", AT(guard.legacy), 3, true },
+	{ bad_uses_legacy_and_goes_on, "bad_uses_legacy_and_goes_on()", "legacy", AT(guard.legacy), 3, true },
 	{ bad_uses_legacy_and_forgets_why_not, "bad_uses_legacy_and_forgets_why_not()", "legacy",
-	  AT(guard_unclear), 3, true },
-	{ bad_waits_for_the_device, "bad_waits_for_the_device()", "waits", AT(guard_waits_or_memory), 3, true },
-	{ bad_waits_for_its_stream, "bad_waits_for_its_stream()", "waits", AT(guard_waits_or_memory), 3, true },
-	{ bad_allocates, "bad_allocates()", "memory", AT(guard_waits_or_memory), 3, true },
-	{ bad_copies_raw_pageable, "bad_copies_raw_pageable()", "pageable", AT(guard_pageable), 3, true },
+	  AT(guard.unclear), 3, true },
+	{ bad_waits_for_the_device, "bad_waits_for_the_device()", "waits", AT(guard.waits_or_memory), 3, true },
+	{ bad_waits_for_its_stream, "bad_waits_for_its_stream()", "waits", AT(guard.waits_or_memory), 3, true },
+	{ bad_allocates, "bad_allocates()", "memory", AT(guard.waits_or_memory), 3, true },
+	{ bad_copies_raw_pageable, "bad_copies_raw_pageable()", "pageable", AT(guard.pageable), 3, true },
 };
 
 static int run_bad(struct rnl_pool *pool, unsigned i, struct bad *b)
@@ -370,7 +370,7 @@ TEST(what_a_job_should_not_do_is_found_named_counted_and_done, .loops = COUNT(ba
 			if (!is_cuda || test_fake())
 				ck_assert_uint_eq(counted, 1);
 			ck_assert_uint_eq(bad.nr_calls, bad_jobs[_i].calls);
-			ck_assert_uint_eq(stats.guard_twice, bad_jobs[_i].calls - 2);
+			ck_assert_uint_eq(stats.guard.twice, bad_jobs[_i].calls - 2);
 		} else {
 			ck_assert_uint_eq(bad.nr_calls, 2);
 			ck_assert_uint_eq(said.nr, 0);
@@ -392,10 +392,10 @@ TEST(what_the_drivers_log_names_is_told_apart)
 		size_t figure;
 	} told[] = {
 		{ bad_waits_for_the_device, "bad_waits_for_the_device()", "[cudaDeviceSynchronize]",
-		  AT(guard_waits) },
+		  AT(guard.waits) },
 		{ bad_waits_for_its_stream, "bad_waits_for_its_stream()", "[cudaStreamSynchronize]",
-		  AT(guard_waits) },
-		{ bad_allocates, "bad_allocates()", "[cudaMalloc]", AT(guard_memory) },
+		  AT(guard.waits) },
+		{ bad_allocates, "bad_allocates()", "[cudaMalloc]", AT(guard.memory) },
 	};
 	struct rnl_pool *pool;
 
@@ -463,7 +463,7 @@ TEST(on_a_private_stream_the_legacy_one_is_found_too)
 	add_cuda_unit();
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	ck_assert(has_said(&said, "bad_uses_legacy_alone()", "no order"));
-	ck_assert_uint_eq(figures_of(pool).guard_legacy, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.legacy, 1);
 	ground_fini(&bad.ground, pool);
 	rnl_pool_destroy(pool);
 }

@@ -103,8 +103,8 @@ TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 	/* Its work was done once, by the second call. */
 	ck_assert_uint_eq(w.nr_calls, 2);
 	ck_assert_bytes((unsigned char *)mem, 64, 7);
-	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 0);
+	ck_assert_uint_eq(figures_of(pool).guard.twice, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 0);
 	ck_assert_uint_eq(said.nr, 0);
 	/* Alone it is checked, and there is no finding. */
 	for (unsigned i = 0; i < 8; i++) {
@@ -112,7 +112,7 @@ TEST(what_another_has_spoilt_is_called_again_not_blamed_and_watched_later)
 	}
 	ck_assert_uint_eq(w.nr_calls, 10);
 	ck_assert_uint_eq(said.nr, 0);
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 1);
 	rnl_pinned_put(pool, mem);
 	rnl_pool_destroy(pool);
 }
@@ -207,8 +207,8 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_runs_unwatched)
 	ck_assert_int_eq(submit_and_wait(pool, &opens), 4);
 	ck_assert_int_eq(result_of(&holds), 0);
 	ck_assert_bytes(owing.pageable, sizeof(owing.pageable), 7);
-	ck_assert_uint_eq(figures_of(pool).guard_postponed, 1);
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.postponed, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 1);
 	rnl_device_free(pool, owing.mem);
 	rnl_pool_destroy(pool);
 }

@@ -57,17 +57,17 @@ TEST(beside_a_function_that_does_not_return_a_new_one_runs_unwatched_and_is_watc
 	gate_await(&gate, 1);
 	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
 	ck_assert_bytes(step.mem, 64, 1);
-	ck_assert_uint_eq(figures_of(pool).guard_postponed, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.postponed, 1);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 1);
 	/* step_a was alone when it began. */
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 1);
 
 	step.value = 2;
 	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
 	ck_assert_bytes(step.mem, 64, 2);
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 2);
-	ck_assert_uint_eq(figures_of(pool).guard_postponed, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 2);
+	ck_assert_uint_eq(figures_of(pool).guard.postponed, 1);
 	ck_assert_uint_eq(findings_of(pool), 0);
 	ck_assert_uint_eq(step.nr_calls, 2);
 	rnl_pool_destroy(pool);
@@ -116,12 +116,12 @@ TEST(a_callback_is_callers_code_too)
 	must(rnl_submit(pool, &first.job));
 	gate_await(&first.gate, 1);
 	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
-	ck_assert_uint_eq(figures_of(pool).guard_postponed, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.postponed, 1);
 	gate_open(&first.gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 2);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 2);
 	rnl_pool_destroy(pool);
 }
 
@@ -189,7 +189,7 @@ static bool legacy_calls_go_on(void)
 	if (longest <= 0.1) {
 		ck_assert_int_eq(call.ret, 0);
 		ck_assert_uint_eq(findings_of(pool), 1);
-		ck_assert_uint_ge(figures_of(pool).guard_functions, 100);
+		ck_assert_uint_ge(figures_of(pool).guard.functions, 100);
 	}
 	rnl_device_free(pool, legacy.mem);
 	rnl_pool_destroy(pool);
@@ -267,7 +267,7 @@ TEST(a_function_that_joins_a_barrier_is_called_again_and_joins_it)
 	skip_unless_host();
 	pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
 	join_beside(pool, &j, &stores, &joins, false);
-	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.twice, 1);
 	ck_assert(has_said(&said, "cannot be captured", "called again"));
 	rnl_pool_destroy(pool);
 }
@@ -281,7 +281,7 @@ TEST(a_function_that_joins_what_its_job_comes_after_is_called_once)
 	skip_unless_host();
 	pool = guarded_pool(&said, RNL_GUARD_STRICT, RNL_STREAM_PER_THREAD, 2);
 	join_beside(pool, &j, &stores, &joins, true);
-	ck_assert_uint_eq(figures_of(pool).guard_twice, 0);
+	ck_assert_uint_eq(figures_of(pool).guard.twice, 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -322,7 +322,7 @@ static bool watches_a_map(unsigned char *in, unsigned char *out)
 		ck_assert_uint_eq(out[i], i % CHUNK ? in[i] : 9);
 	ck_assert_uint_eq(nr_calls, NR / CHUNK);
 	/* The library's own functions have no findings. */
-	nr_functions = figures_of(pool).guard_functions;
+	nr_functions = figures_of(pool).guard.functions;
 	ck_assert_uint_le(nr_functions, 1);
 	ck_assert_uint_eq(findings_of(pool), 0);
 	rnl_pool_destroy(pool);
@@ -369,7 +369,7 @@ TEST(a_batchers_function_is_watched_and_its_requests_come_out)
 		must(rnl_request_release(&request));
 	}
 	ck_assert_uint_eq(nr_calls, 10);
-	ck_assert_uint_eq(figures_of(pool).guard_functions, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.functions, 1);
 	ck_assert_uint_eq(findings_of(pool), 0);
 	rnl_batcher_destroy(batcher);
 	rnl_pool_destroy(pool);
@@ -398,8 +398,8 @@ TEST(staged_copies_of_jobs_before_come_before)
 	for (unsigned i = 0; i < 64; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
 	ck_assert_int_eq(memcmp(mem[64], mem[0], 4096), 0);
-	ck_assert_uint_eq(figures_of(pool).guard_pageable, 1);
-	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.pageable, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.twice, 1);
 	rnl_pool_destroy(pool);
 }
 
@@ -429,10 +429,10 @@ TEST(of_more_functions_than_it_can_keep_the_first_are_watched_and_all_run)
 	for (unsigned i = 0; i < COUNT(many); i++)
 		ck_assert_int_eq(run_job(pool, many[i], NULL), (int)i);
 	stats = figures_of(pool);
-	ck_assert_uint_eq(stats.guard_functions, 256);
-	ck_assert_uint_eq(stats.guard_beyond, 16);
+	ck_assert_uint_eq(stats.guard.functions, 256);
+	ck_assert_uint_eq(stats.guard.beyond, 16);
 	ck_assert_int_eq(run_job(pool, many[0], NULL), 0);
-	ck_assert_uint_eq(figures_of(pool).guard_beyond, 16);
+	ck_assert_uint_eq(figures_of(pool).guard.beyond, 16);
 	rnl_pool_destroy(pool);
 }
 
@@ -516,8 +516,8 @@ TEST(many_threads_submit_while_the_pool_is_resized)
 		}
 	}
 	ck_assert_uint_eq(findings_of(pool), 0);
-	ck_assert_uint_eq(figures_of(pool).guard_twice, 0);
-	ck_assert_uint_ge(figures_of(pool).guard_functions, 3);
+	ck_assert_uint_eq(figures_of(pool).guard.twice, 0);
+	ck_assert_uint_ge(figures_of(pool).guard.functions, 3);
 	rnl_pool_destroy(pool);
 	free(storms);
 }

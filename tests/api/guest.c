@@ -111,7 +111,7 @@ static void look(void)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
 
-	must(rnl_pool_read_stats(state.pool, &stats));
+	must(rnl_pool_read_stats(state.pool, RNL_ALL_WORKERS, &stats));
 	must(rnl_pool_health(state.pool, &health));
 }
 

@@ -230,7 +230,7 @@ TEST(a_job_under_way_is_not_submitted_again)
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.accepted, 1);
 	ck_assert_uint_eq(stats.done, 1);
 	rnl_pool_destroy(other);

@@ -258,7 +258,7 @@ TEST(each_worker_has_its_own_times_and_the_pool_those_of_all)
 	for (int i = 0; i < 2; i++)
 		keys[i] = key_on(pool, i);
 	for (unsigned i = 0; i < 2; i++) {
-		must(rnl_worker_read_stats(pool, i, &one));
+		must(rnl_pool_read_stats(pool, i, &one));
 		before[i] = one.host.nr;
 	}
 	for (int i = 0; i < 5; i++) {
@@ -269,7 +269,7 @@ TEST(each_worker_has_its_own_times_and_the_pool_those_of_all)
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	all = figures_of(pool);
 	for (unsigned i = 0; i < 2; i++) {
-		must(rnl_worker_read_stats(pool, i, &one));
+		must(rnl_pool_read_stats(pool, i, &one));
 		check_order(&one.host);
 		ck_assert_uint_eq(one.host.nr - before[i], i ? 3 : 2);
 		ck_assert_uint_ge(one.host.max_ns, i ? MS : 2 * MS);

@@ -357,7 +357,7 @@ TEST(the_figures_of_an_idle_pool_are_those_of_its_stats)
 	ck_assert_double_eq(value_of(page, "rnl_jobs_unfinished", "", ""), 0);
 	ck_assert_double_eq(value_of(page, "rnl_workers", "", ""), 3);
 	ck_assert_double_eq(value_of(page, "rnl_health", "", ""), RNL_HEALTH_OK);
-	for (unsigned i = 0; !rnl_worker_read_stats(pool, i, &one); i++) {
+	for (unsigned i = 0; !rnl_pool_read_stats(pool, i, &one); i++) {
 		check_worker(page, i, &one);
 		sum.done += one.done;
 		sum.failed += one.failed;

@@ -28,8 +28,8 @@ TEST(null_is_refused_by_every_function)
 	rnl_pool_destroy(NULL);
 	ck_assert_int_eq(rnl_pool_device(NULL, 0, &info), -EINVAL);
 	ck_assert_int_eq(rnl_pool_device(pool, 0, NULL), -EINVAL);
-	ck_assert_int_eq(rnl_pool_read_stats(NULL, &stats), -EINVAL);
-	ck_assert_int_eq(rnl_pool_read_stats(pool, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_pool_read_stats(NULL, RNL_ALL_WORKERS, &stats), -EINVAL);
+	ck_assert_int_eq(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, NULL), -EINVAL);
 
 	ck_assert_int_eq(rnl_job_init(NULL, noop_fn), -EINVAL);
 	/* A job without a function cannot be submitted. */
@@ -294,7 +294,7 @@ static int ask(struct rnl_pool *pool, int which, union sized *out)
 	case 1:
 		return rnl_pool_device(pool, 0, &out->info);
 	default:
-		return rnl_pool_read_stats(pool, &out->stats);
+		return rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &out->stats);
 	}
 }
 

@@ -37,7 +37,7 @@ TEST(a_pool_of_defaults_runs_a_job)
 	struct rnl_job job;
 
 	must(rnl_pool_create(&pool, NULL));
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_ge(stats.nr_workers, 1);
 	ck_assert_uint_le(stats.nr_workers, 8);
 	submit_job(pool, &job, noop_fn, NULL);
@@ -55,7 +55,7 @@ TEST(a_pool_has_the_workers_it_was_asked_for)
 		struct rnl_job jobs[RNL_WORKERS_MAX];
 		struct gate gate = GATE_INIT;
 
-		must(rnl_pool_read_stats(pool, &stats));
+		must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 		ck_assert_uint_eq(stats.nr_workers, counts[i]);
 		hold_workers(pool, &gate, jobs, counts[i]);
 		gate_open(&gate);
@@ -208,7 +208,7 @@ TEST(an_idle_pool_uses_no_cpu)
 	hold_workers(pool, &gate, jobs, 8);
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_eventually(!rnl_pool_read_stats(pool, &stats) && stats.slept >= 8);
+	ck_eventually(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats) && stats.slept >= 8);
 	used = cpu_used_in(2);
 	printf("8 idle workers: %.1f ms of CPU in 2 s\n", used * 1e3);
 	ck_assert_msg(used < 0.040 * test_scale(), "%.1f ms", used * 1e3);

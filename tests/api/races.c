@@ -159,13 +159,13 @@ TEST(what_a_pool_could_not_grow_to_leaves_its_counts_right, .timeout_s = 60)
 	ck_assert_int_eq(rnl_pool_resize(pool, 3), -ENOSPC);
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.nr_workers, 1);
 	ck_assert_uint_eq(stats.done, COUNT(jobs) + 1);
 	ck_assert_uint_eq(stats.accepted, stats.done);
 	refuse_to_start = false;
 	must(rnl_pool_resize(pool, 3));
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.nr_workers, 3);
 	rnl_pool_destroy(pool);
 }
@@ -253,9 +253,9 @@ TEST(each_pool_times_as_many_jobs_as_it_was_told_to, .timeout_s = 60)
 	for (int i = 0; i < 20; i++) {
 		ck_assert_int_eq(submit_and_wait(i % 2 ? always : seldom, &job), 0);
 	}
-	must(rnl_pool_read_stats(always, &stats));
+	must(rnl_pool_read_stats(always, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.host.nr, 10);
-	must(rnl_pool_read_stats(seldom, &stats));
+	must(rnl_pool_read_stats(seldom, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_le(stats.host.nr, 1);
 	rnl_pool_destroy(always);
 	rnl_pool_destroy(seldom);

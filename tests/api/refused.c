@@ -82,9 +82,8 @@ TEST(a_call_without_its_pool_is_logged)
 	refused(rnl_pool_stop(NULL, 0), -EINVAL, "rnl_pool_stop(): pool is NULL");
 	refused(rnl_pool_nr_devices(NULL), -EINVAL, "rnl_pool_nr_devices(): pool is NULL");
 	refused(rnl_pool_device(NULL, 0, &info), -EINVAL, "rnl_pool_device(): pool is NULL");
-	refused(rnl_pool_read_stats(NULL, &stats), -EINVAL, "rnl_pool_read_stats(): pool is NULL");
-	refused(rnl_worker_read_stats(NULL, 0, &stats), -EINVAL,
-		"rnl_worker_read_stats(): pool is NULL");
+	refused(rnl_pool_read_stats(NULL, RNL_ALL_WORKERS, &stats), -EINVAL,
+		"rnl_pool_read_stats(): pool is NULL");
 	refused(rnl_pool_stats_text(NULL, NULL, NULL, 0), -EINVAL,
 		"rnl_pool_stats_text(): pool is NULL");
 	refused(rnl_pool_health(NULL, &health), -EINVAL, "rnl_pool_health(): pool is NULL");
@@ -114,9 +113,9 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 	refused(rnl_device_describe("host", NULL), -EINVAL, "rnl_device_describe(): info is NULL");
 	refused(rnl_pool_device(pool, 0, &info), -EINVAL, sized);
 	refused(rnl_pool_device(pool, 0, NULL), -EINVAL, "rnl_pool_device(): info is NULL");
-	refused(rnl_pool_read_stats(pool, &stats), -EINVAL, sized);
-	refused(rnl_pool_read_stats(pool, NULL), -EINVAL, "rnl_pool_read_stats(): stats is NULL");
-	refused(rnl_worker_read_stats(pool, 0, &stats), -EINVAL, sized);
+	refused(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), -EINVAL, sized);
+	refused(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, NULL), -EINVAL,
+		"rnl_pool_read_stats(): stats is NULL");
 	refused(rnl_pool_health(pool, &health), -EINVAL, "rnl_pool_health(): the size of health is 0");
 	refused(rnl_pool_health(pool, NULL), -EINVAL, "rnl_pool_health(): health is NULL");
 	refused(rnl_trace_overlap(pool, &overlap), -EINVAL, sized);
@@ -124,8 +123,9 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 	overlap.size = sizeof(overlap);
 	refused(rnl_overlap_find(NULL, 1, &overlap), -EINVAL, "spans is NULL, and nr is 1");
 	stats.size = sizeof(stats);
-	refused(rnl_worker_read_stats(pool, 1, &stats), -EINVAL,
+	refused(rnl_pool_read_stats(pool, 1, &stats), -EINVAL,
 		"worker is 1; the pool has had workers 0 to 0");
+	refused(rnl_pool_read_stats(pool, -2, &stats), -EINVAL, "worker is -2; the pool");
 	refused(rnl_pool_stats_text(pool, NULL, NULL, 9), -EINVAL, "buf is NULL, and bytes is 9");
 	refused(rnl_pool_held(pool, NULL, 1), -EINVAL, "held is NULL, and max is 1");
 	answered(rnl_pool_held(pool, &held, 1), 0);

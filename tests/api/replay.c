@@ -86,7 +86,7 @@ static uint64_t nr_replayed(void)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	must(rnl_pool_read_stats(all.pool, &stats));
+	must(rnl_pool_read_stats(all.pool, RNL_ALL_WORKERS, &stats));
 	return stats.replayed;
 }
 
@@ -699,7 +699,7 @@ TEST(a_job_that_gathers_and_is_alone_is_a_graph)
 	}
 	for (unsigned i = 0; i < JOBS; i++)
 		ck_assert_mem_eq(all.pinned + i * BYTES, all.shadow[i], BYTES);
-	must(rnl_pool_read_stats(all.pool, &stats));
+	must(rnl_pool_read_stats(all.pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.replayed, 0);
 	if (!on_host())
 		ck_assert_uint_gt(stats.graphs, 3 * JOBS - 20);

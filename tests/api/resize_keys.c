@@ -107,7 +107,7 @@ static void check_sums(struct rnl_pool *pool, uint64_t accepted)
 	ck_assert_uint_eq(all.accepted, accepted);
 	ck_assert_uint_eq(all.done, accepted);
 	ck_assert_uint_eq(all.failed + all.queued + all.in_flight, 0);
-	for (unsigned i = 0; !rnl_worker_read_stats(pool, i, &one); i++) {
+	for (unsigned i = 0; !rnl_pool_read_stats(pool, i, &one); i++) {
 		done += one.done;
 		nr_workers += one.nr_workers;
 		ck_assert_uint_eq(one.nr_workers, i < all.nr_workers);

@@ -301,7 +301,7 @@ TEST(a_job_is_not_done_before_its_work_on_stream_0_is, .loops = 2)
 	for (int i = 0; i < 3 * LOOKED; i++)
 		held_until_open(pool, stray_fn, &s);
 	/* It is counted and logged once. */
-	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.strays, 1);
 	ck_assert(has_said(&said, "", "uses stream 0 in a pool of private streams"));
 	ck_assert_uint_eq(said.nr, 1);
 	/* The guard calls a function twice in whose first run it finds something. */
@@ -321,13 +321,13 @@ TEST(what_a_run_and_then_a_watch_find_is_counted_once)
 	pool = guarded_pool(&said, RNL_GUARD_REPORT, RNL_STREAM_PRIVATE, 2);
 	hold_workers(pool, &gate, &held, 1);
 	held_until_open(pool, stray_fn, &s);
-	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.strays, 1);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&held), 0);
 	for (int i = 0; i < 100; i++)
 		ck_assert_int_eq(run_job(pool, stray_fn, &s), 7);
-	ck_assert_uint_eq(figures_of(pool).guard_twice, 1);
-	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.twice, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.strays, 1);
 	ck_assert_uint_eq(said.nr, 1);
 	rnl_pool_destroy(pool);
 }
@@ -344,9 +344,9 @@ TEST(what_strays_later_is_found_later)
 	job_of(&job, stray_fn, &s);
 	do {
 		must(rnl_submit(pool, &job));
-		while (rnl_job_wait(&job, 20 * MS) && !figures_of(pool).guard_strays)
+		while (rnl_job_wait(&job, 20 * MS) && !figures_of(pool).guard.strays)
 			;
-	} while (!figures_of(pool).guard_strays);
+	} while (!figures_of(pool).guard.strays);
 	ck_assert_uint_gt(s.nr_calls, s.from);
 	ck_assert_uint_le(s.nr_calls, s.from + 64);
 	gate_open(&gate);
@@ -401,7 +401,7 @@ TEST(a_function_that_strays_in_a_later_run_is_not_replayed)
 		must(rnl_submit(pool, &job));
 		/* The first that strays is found by what is still on stream 0. */
 		if (i == 1) {
-			ck_eventually(figures_of(pool).guard_strays);
+			ck_eventually(figures_of(pool).guard.strays);
 			gate_open(&gate);
 		}
 		ck_assert_int_eq(result_of(&job), 0);
@@ -410,7 +410,7 @@ TEST(a_function_that_strays_in_a_later_run_is_not_replayed)
 	}
 	ck_assert_uint_eq(s.nr_calls, NR);
 	ck_assert_uint_eq(figures_of(pool).replayed, 0);
-	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.strays, 1);
 	rnl_pool_destroy(pool);
 }
 
@@ -467,7 +467,7 @@ TEST(the_strict_guard_refuses_it)
 		ck_assert_int_eq(run_job(pool, stray_fn, &s), -ENOTSUP);
 	ck_assert_uint_eq(s.nr_calls, 1);
 	ck_assert_int_eq(s.word, 0);
-	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.strays, 1);
 	rnl_pool_destroy(pool);
 }
 
@@ -494,7 +494,7 @@ TEST(a_maps_function_that_strays_is_joined)
 	gate_open(&gate);
 	ck_assert_int_eq(result_of_barrier(&barrier), 0);
 	ck_assert_int_eq(s.word, 3);
-	ck_assert_uint_eq(figures_of(pool).guard_strays, 1);
+	ck_assert_uint_eq(figures_of(pool).guard.strays, 1);
 	rnl_pool_destroy(pool);
 }
 
@@ -511,7 +511,7 @@ TEST(a_function_that_names_its_stream_is_never_accused)
 	must(rnl_pinned_get(pool, 64, &mem, 0));
 	for (int i = 0; i < 500; i++)
 		ck_assert_int_eq(run_job(pool, correct_fn, mem), 0);
-	ck_assert_uint_eq(figures_of(pool).guard_strays, 0);
+	ck_assert_uint_eq(figures_of(pool).guard.strays, 0);
 	ck_assert_uint_eq(said.nr, 0);
 	rnl_pool_destroy(pool);
 }

@@ -328,7 +328,7 @@ static unsigned nr_asleep(struct rnl_pool *pool, unsigned nr_workers)
 	for (unsigned i = 0; i < nr_workers; i++) {
 		struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-		must(rnl_worker_read_stats(pool, i, &stats));
+		must(rnl_pool_read_stats(pool, i, &stats));
 		nr += stats.slept != 0;
 	}
 	return nr;

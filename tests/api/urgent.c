@@ -296,12 +296,12 @@ TEST(urgent_workers_are_counted_first_and_with_the_others)
 	gate_open(&gates[1]);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (unsigned i = 0; i < NR; i++) {
-		must(rnl_worker_read_stats(pool, i, &stats));
+		must(rnl_pool_read_stats(pool, i, &stats));
 		ck_assert_uint_eq(stats.nr_workers, 1);
 		ck_assert_uint_eq(stats.done, 1);
 	}
-	ck_assert_int_eq(rnl_worker_read_stats(pool, NR, &stats), -EINVAL);
-	ck_assert_int_eq(rnl_worker_read_stats(pool, UINT32_MAX, &stats), -EINVAL);
+	ck_assert_int_eq(rnl_pool_read_stats(pool, NR, &stats), -EINVAL);
+	ck_assert_int_eq(rnl_pool_read_stats(pool, -2, &stats), -EINVAL);
 	urgent_of(&refused, noop_fn, NULL);
 	ck_assert_int_eq(submit_by_key(pool, &refused, 1), -EINVAL);
 	rnl_pool_destroy(pool);

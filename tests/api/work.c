@@ -153,7 +153,7 @@ TEST(the_first_error_of_an_operation_fails_the_job_whatever_it_returns)
 		submit_job(pool, &job, noop_fn, NULL);
 		ck_assert_int_eq(result_of(&job), 0);
 	}
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.failed, COUNT(returned));
 	rnl_pool_destroy(pool);
 }

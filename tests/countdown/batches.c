@@ -46,7 +46,7 @@ static void check_pinned(struct rnl_pool *pool)
 
 	rnl_batcher_destroy(batcher);
 	batcher = NULL;
-	expect(!rnl_pool_read_stats(pool, &stats) && !stats.pinned_used);
+	expect(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats) && !stats.pinned_used);
 }
 
 static void after_create(struct rnl_pool *pool, int ret)

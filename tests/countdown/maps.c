@@ -63,7 +63,7 @@ static void after(struct rnl_pool *pool, int ret)
 	if (!result)
 		task_verify(&t);
 	task_end(&t);
-	expect(!rnl_pool_drain(pool, RNL_FOREVER) && !rnl_pool_read_stats(pool, &stats));
+	expect(!rnl_pool_drain(pool, RNL_FOREVER) && !rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	expect(!stats.pinned_used && stats.accepted == stats.done);
 }
 

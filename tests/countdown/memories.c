@@ -42,7 +42,7 @@ static void use_and_put(struct rnl_pool *pool, int ret)
 	if (!ret)
 		memset(mem, 1, BYTES);
 	rnl_pinned_put(pool, mem);
-	expect(!rnl_pool_read_stats(pool, &stats) && !stats.pinned_used);
+	expect(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats) && !stats.pinned_used);
 	if (fault_lasts())
 		return;
 	expect(!rnl_pinned_get(pool, LARGE_BYTES, &again, 0));

@@ -37,7 +37,7 @@ static void after_grow(struct rnl_pool *pool, int ret)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	expect(!rnl_pool_read_stats(pool, &stats) && stats.nr_workers == (ret ? 2 : 4));
+	expect(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats) && stats.nr_workers == (ret ? 2 : 4));
 	if (!fault_lasts())
 		expect(!rnl_pool_resize(pool, 3) && !rnl_pool_resize(pool, 2));
 	/* Each device has one. */

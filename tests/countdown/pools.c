@@ -187,7 +187,7 @@ static void expect_workers(struct rnl_pool *pool, unsigned nr)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	expect(!rnl_pool_read_stats(pool, &stats));
+	expect(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	expect_msg(stats.nr_workers == nr, "%u workers, not %u", stats.nr_workers, nr);
 }
 
@@ -246,9 +246,9 @@ static int look(struct rnl_pool **pool)
 	int ret = rnl_pool_device(*pool, 0, &info);
 
 	if (!ret)
-		ret = rnl_pool_read_stats(*pool, &stats);
+		ret = rnl_pool_read_stats(*pool, RNL_ALL_WORKERS, &stats);
 	if (!ret)
-		ret = rnl_worker_read_stats(*pool, 0, &stats);
+		ret = rnl_pool_read_stats(*pool, 0, &stats);
 	if (!ret)
 		ret = rnl_pool_health(*pool, &health);
 	if (!ret)
@@ -301,9 +301,8 @@ const struct operation pool_operations[] = {
 	{ .name = "rnl_pool_close, rnl_pool_drain", .functions = "rnl_pool_close rnl_pool_drain",
 	  .closes = true, .run = close_and_drain },
 	{ .name = "rnl_pool_destroy", .functions = "rnl_pool_destroy", .run = destroy },
-	{ .name = "rnl_pool_device, _stats, _health, _held, rnl_worker_read_stats",
-	  .functions = "rnl_pool_device rnl_pool_read_stats rnl_pool_health rnl_pool_held "
-		       "rnl_worker_read_stats",
+	{ .name = "rnl_pool_device, _stats, _health, _held",
+	  .functions = "rnl_pool_device rnl_pool_read_stats rnl_pool_health rnl_pool_held",
 	  .run = look },
 	{ .name = "rnl_pool_stats_text", .functions = "rnl_pool_stats_text", .run = write_text,
 	  .errnos = { -ENOMEM } },

@@ -64,7 +64,7 @@ static struct rnl_pool_stats figures_of(struct rnl_pool *pool)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	return stats;
 }
 
@@ -72,9 +72,9 @@ static uint64_t findings_of(struct rnl_pool *pool)
 {
 	struct rnl_pool_stats stats = figures_of(pool);
 
-	return stats.guard_legacy + stats.guard_waits + stats.guard_memory +
-	       stats.guard_waits_or_memory + stats.guard_pageable + stats.guard_unclear +
-	       stats.guard_strays;
+	return stats.guard.legacy + stats.guard.waits + stats.guard.memory +
+	       stats.guard.waits_or_memory + stats.guard.pageable + stats.guard.unclear +
+	       stats.guard.strays;
 }
 
 struct ground {
@@ -324,8 +324,8 @@ static void run_correct(uint32_t guard, uint32_t stream, int *out, int *results)
 	if (guard) {
 		print_said();
 		ck_assert_uint_eq(findings_of(pool), 0);
-		ck_assert_uint_eq(figures_of(pool).guard_twice, 0);
-		ck_assert_uint_eq(figures_of(pool).guard_functions, COUNT(correct));
+		ck_assert_uint_eq(figures_of(pool).guard.twice, 0);
+		ck_assert_uint_eq(figures_of(pool).guard.functions, COUNT(correct));
 		ck_assert_uint_eq(said.nr, 0);
 		ck_assert_uint_eq(g.nr_calls, 2 * COUNT(correct));
 	}

@@ -187,7 +187,7 @@ TEST(other_threads_use_cuda_while_jobs_are_recorded, .timeout_s = 120, .loops = 
 	ends = true;
 	for (int i = 0; i < NR_OTHERS; i++)
 		must(pthread_join(threads[i], NULL));
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	printf("# %lu jobs, %lu replayed; %lu calls of other threads\n", (unsigned long)by,
 	       (unsigned long)stats.replayed, nr_calls.load());
 	fflush(stdout);

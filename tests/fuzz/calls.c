@@ -62,7 +62,8 @@ static void read_figures(void)
 	struct rnl_health health = RNL_HEALTH_INIT;
 	struct rnl_held held[JOBS];
 
-	must(!rnl_pool_read_stats(s.pool, &stats) && (s.others || stats.done <= s.nr_accepted));
+	must(!rnl_pool_read_stats(s.pool, RNL_ALL_WORKERS, &stats) &&
+	     (s.others || stats.done <= s.nr_accepted));
 	must(!rnl_pool_health(s.pool, &health) && health.state != RNL_HEALTH_STUCK);
 	must(health.state != RNL_HEALTH_FAILED || s.lost);
 	must(rnl_pool_held(s.pool, held, JOBS) <= JOBS);
@@ -233,7 +234,7 @@ static void check_figures(void)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	must(!rnl_pool_read_stats(s.pool, &stats) && stats.accepted == stats.done);
+	must(!rnl_pool_read_stats(s.pool, RNL_ALL_WORKERS, &stats) && stats.accepted == stats.done);
 	must(!stats.queued && !stats.in_flight && !stats.held);
 	if (s.others) {
 		must(stats.done >= s.nr_accepted && stats.failed >= s.nr_failed);

@@ -86,9 +86,9 @@ static inline uint64_t findings_of(struct rnl_pool *pool)
 {
 	struct rnl_pool_stats stats = figures_of(pool);
 
-	return stats.guard_legacy + stats.guard_waits + stats.guard_memory +
-	       stats.guard_waits_or_memory + stats.guard_pageable + stats.guard_unclear +
-	       stats.guard_strays;
+	return stats.guard.legacy + stats.guard.waits + stats.guard.memory +
+	       stats.guard.waits_or_memory + stats.guard.pageable + stats.guard.unclear +
+	       stats.guard.strays;
 }
 
 static inline int run_job(struct rnl_pool *pool, int (*fn)(struct rnl_job *job), void *user)

@@ -167,7 +167,7 @@ static inline struct rnl_pool_stats figures_of(struct rnl_pool *pool)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(stats.size, sizeof(stats));
 	return stats;
 }

@@ -151,7 +151,7 @@ static void run_questions(void)
 	}
 	for (uint32_t i = 0; i < 200; i++)
 		check(out[i] == in[i] + 29 * 30 / 2, "replay");
-	check(!rnl_pool_read_stats(pool, &stats) && stats.replayed > 0, "replay");
+	check(!rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats) && stats.replayed > 0, "replay");
 }
 
 static void run_grouped(void)

@@ -274,11 +274,11 @@ class Memory(unittest.TestCase):
 
         def is_noticed():	# not if the worker looks when the device has passed the work
             self.assertEqual(self.run_job(stray), 0)
-            return self.pool.stats()["guard_strays"]
+            return self.pool.stats()["guard"]["strays"]
 
         with self.assertLogs("runnel", "WARNING"):
             self.assertTrue(comes_true(is_noticed))
-        self.assertEqual(self.pool.stats()["guard_strays"], 1)
+        self.assertEqual(self.pool.stats()["guard"]["strays"], 1)
         error = self.pool.submit(runnel.stream).exception(LONG)
         self.assertIsInstance(error, runnel.Error)
         self.assertIn("per-thread default stream", str(error))

@@ -188,7 +188,7 @@ static void every_job_once(int spin_us)
 	uint64_t accepted = join_producers(all);
 
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	must(rnl_pool_read_stats(pool, &stats));
+	must(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats));
 	ck_assert_uint_eq(accepted, nr_jobs() / NR_PRODUCERS * NR_PRODUCERS);
 	ck_assert_uint_eq(stats.accepted, accepted);
 	ck_assert_uint_eq(stats.done, accepted);

@@ -86,15 +86,15 @@ static void check_stats(struct round *r)
 {
 	struct rnl_pool_stats before = RNL_POOL_STATS_INIT, after = RNL_POOL_STATS_INIT;
 
-	if (said(r, rnl_pool_read_stats(r->pool, &before), 0, "rnl_pool_read_stats") ||
-	    said(r, rnl_pool_read_stats(r->pool, &after), 0, "rnl_pool_read_stats"))
+	if (said(r, rnl_pool_read_stats(r->pool, RNL_ALL_WORKERS, &before), 0, "rnl_pool_read_stats") ||
+	    said(r, rnl_pool_read_stats(r->pool, RNL_ALL_WORKERS, &after), 0, "rnl_pool_read_stats"))
 		return;
 	if (before.done > after.accepted || before.done > after.done ||
 	    before.failed > after.done || after.cancelled > after.done)
 		tally_wrong(COUNTS, "of %llu jobs %llu are done, then of %llu %llu",
 			    (unsigned long long)before.accepted, (unsigned long long)before.done,
 			    (unsigned long long)after.accepted, (unsigned long long)after.done);
-	(void)said(r, rnl_worker_read_stats(r->pool, 0, &before), 0, "rnl_worker_read_stats");
+	(void)said(r, rnl_pool_read_stats(r->pool, 0, &before), 0, "rnl_pool_read_stats");
 }
 
 static void look_on(struct seat *seat)

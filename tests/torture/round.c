@@ -295,7 +295,7 @@ static void check_figures(struct round *r)
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	const uint64_t accepted = r->accepted, ended = r->ended;
 
-	(void)said(r, rnl_pool_read_stats(r->pool, &stats), 0, "rnl_pool_read_stats");
+	(void)said(r, rnl_pool_read_stats(r->pool, RNL_ALL_WORKERS, &stats), 0, "rnl_pool_read_stats");
 	if (accepted != ended)
 		tally_wrong(COUNTS, "%llu jobs were accepted, %llu ended",
 			    (unsigned long long)accepted, (unsigned long long)ended);

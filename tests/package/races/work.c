@@ -363,7 +363,7 @@ void lives(void)
 	for (unsigned i = 0; i < WORKERS; i++)
 		sum += served[i];
 	check(sum == JOBS, "drain");
-	must(rnl_pool_read_stats(own, &stats), "stats");
+	must(rnl_pool_read_stats(own, RNL_ALL_WORKERS, &stats), "stats");
 	must(rnl_pool_resize(own, 1), "resize");
 	for (unsigned i = 1; i < WORKERS; i++)
 		served[i]++;

@@ -35,7 +35,7 @@ static uint64_t device_calls(struct rnl_pool *pool)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	bench_rnl(rnl_pool_read_stats(pool, &stats), "rnl_pool_read_stats");
+	bench_rnl(rnl_pool_read_stats(pool, RNL_ALL_WORKERS, &stats), "rnl_pool_read_stats");
 	return stats.device_calls;
 }
 

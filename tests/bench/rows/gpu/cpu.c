@@ -107,7 +107,7 @@ static bool wait_once(struct bench *b, double *found)
 	}
 	bench_must(!pthread_create(&waiter, NULL, await, &barrier), "pthread_create");
 	*found = percent(b);
-	bench_rnl(rnl_pool_read_stats(b->pool, &stats), "rnl_pool_read_stats");
+	bench_rnl(rnl_pool_read_stats(b->pool, RNL_ALL_WORKERS, &stats), "rnl_pool_read_stats");
 	pthread_join(waiter, NULL);
 	bench_rnl(rnl_barrier_result(&barrier), "a kernel");
 	return stats.in_flight == NR;

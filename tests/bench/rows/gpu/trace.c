@@ -35,7 +35,7 @@ static uint64_t untraced(const struct bench *b)
 {
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 
-	bench_rnl(rnl_pool_read_stats(b->pool, &stats), "rnl_pool_read_stats");
+	bench_rnl(rnl_pool_read_stats(b->pool, RNL_ALL_WORKERS, &stats), "rnl_pool_read_stats");
 	return stats.untraced;
 }
 
