@@ -389,7 +389,7 @@ RNL_API int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns);
  *	freed before.
  * Context: blocks until all jobs are done: a hold that nobody releases keeps it waiting for ever. It
  *	logs a warning after stuck_ms with holds. rnl_pool_stop() waits for a time, and then
- *	rnl_pool_held() tells of them; a deadline of the job ends its holds. On a worker of the pool
+ *	rnl_pool_health() tells of them; a deadline of the job ends its holds. On a worker of the pool
  *	it only closes the pool and logs an error, because a thread cannot wait for its own end.
  * Since: 0.1
  */

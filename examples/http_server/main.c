@@ -294,9 +294,12 @@ static void end_threads(struct server *server)
 static void log_held(const struct server *server)
 {
 	struct rnl_held held[RNL_WORKERS_MAX + 1];
-	const int nr = rnl_pool_held(server->pool, held, RNL_WORKERS_MAX + 1);
+	struct rnl_health health = RNL_HEALTH_INIT;
 
-	for (int i = 0; i < nr && i <= RNL_WORKERS_MAX; i++) {
+	health.held = held;
+	health.max_held = RNL_WORKERS_MAX + 1;
+	rnl_pool_health(server->pool, &health);
+	for (unsigned i = 0; i < health.nr_held && i < health.max_held; i++) {
 		const struct slot *slot = slot_find(server, held[i].job);
 
 		program_warn("%s is held by %s for %.1f s, on worker %u",
@@ -305,8 +308,8 @@ static void log_held(const struct server *server)
 			     held[i].by == RNL_HELD_BY_HOLD ? "a hold" : "its function",
 			     (double)held[i].held_ns / 1e9, held[i].worker);
 	}
-	if (nr > RNL_WORKERS_MAX + 1)
-		program_warn("and %d more", nr - RNL_WORKERS_MAX - 1);
+	if (health.nr_held > health.max_held)
+		program_warn("and %u more", health.nr_held - health.max_held);
 }
 
 /*

@@ -144,31 +144,6 @@ enum rnl_health_state {
 	RNL_HEALTH_FAILED = 3		/* the device has failed: a new process is needed */
 };
 
-struct rnl_health {
-	uint32_t size;			/* sizeof(struct rnl_health) */
-	uint32_t state;			/* enum rnl_health_state: the worst that is true */
-	int32_t device_error;		/* CUDA's code, if the device has failed; -1: no code */
-	uint32_t nr_stuck;		/* workers that are stuck */
-	uint32_t stuck_worker;		/* the worker that has been stuck for the longest time;
-					 * RNL_WORKERS_MAX: the keeper, in a callback */
-	uint32_t on_device;		/* 1: it waits for the device; 0: it is in the function */
-	uint64_t stuck_ms;		/* how long it has been stuck, to some milliseconds */
-	const struct rnl_job *stuck_job; /* its job; only to be compared: it may be done by now */
-	uint64_t queued;		/* in the workers' queues */
-	uint64_t held;			/* as in struct rnl_pool_stats; a held job is not stuck */
-	uint64_t held_ms;		/* how long the one that waits longest has, to some ms */
-};
-#define RNL_HEALTH_INIT { sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0 }
-
-/*
- * Reads the health of a pool, for a server's health check.
- * @health: filled in; its size must be set.
- * Context: cheaper than rnl_pool_read_stats().
- * Return: 0; -EINVAL pool or health is NULL, or health has a wrong size; -EOWNERDEAD.
- * Since: 0.1
- */
-RNL_API int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *health);
-
 /* What keeps a job that has started from being done. */
 enum rnl_held_by {
 	RNL_HELD_BY_FUNCTION = 0,	/* its function, or its callback, runs */
@@ -184,17 +159,39 @@ struct rnl_held {
 	uint64_t held_ns;		/* since that began; to some ms */
 };
 
+struct rnl_health {
+	uint32_t size;			/* sizeof(struct rnl_health) */
+	uint32_t state;			/* enum rnl_health_state: the worst that is true */
+	int32_t device_error;		/* CUDA's code, if the device has failed; -1: no code */
+	uint32_t nr_stuck;		/* workers that are stuck */
+	uint32_t stuck_worker;		/* the worker that has been stuck for the longest time;
+					 * RNL_WORKERS_MAX: the keeper, in a callback */
+	uint32_t on_device;		/* 1: it waits for the device; 0: it is in the function */
+	uint64_t stuck_ms;		/* how long it has been stuck, to some milliseconds */
+	const struct rnl_job *stuck_job; /* its job; only to be compared: it may be done by now */
+	uint64_t queued;		/* in the workers' queues */
+	uint64_t on_hold;		/* jobs that wait for nothing but holds; these are not stuck */
+	uint64_t on_hold_ms;		/* how long the one that waits longest has, to some ms */
+	struct rnl_held *held;		/* the caller's array of max_held entries; NULL: none */
+	uint32_t max_held;		/* 0: held jobs are not searched for */
+	uint32_t nr_held;		/* jobs that have started and are not done; those from max_held
+					 * on are not in the array; 0 if max_held is 0 */
+};
+#define RNL_HEALTH_INIT \
+	{ sizeof(struct rnl_health), 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0 }
+
 /*
- * Says which jobs have started and are not done: after an rnl_pool_stop() that ran out of time,
- * what the pool waits for. Also jobs of maps and batchers are among them.
- * @held: array of @max entries, which receives as many; may be NULL if max is 0.
- * Context: any thread, also while workers are stuck. A job that goes on meanwhile may be missing;
- *	one that waits only for its barrier is not held.
- * Return: how many jobs there are; more than max: those beyond are not in the array; -EINVAL pool
- *	is NULL, or held is NULL and max is not 0; -EOWNERDEAD.
+ * Reads the health of a pool, for a server's health check; with an array also which jobs have
+ * started and are not done: what the pool waits for after an rnl_pool_stop() that ran out of time.
+ * These include jobs of maps and batchers, but no job that waits only for its barrier.
+ * @health: filled in; its size, held and max_held must be set.
+ * Context: any thread, also while workers are stuck. Without an array it is cheaper than
+ *	rnl_pool_read_stats(). A job that changes its state meanwhile may be missing in the array.
+ * Return: 0; -EINVAL pool or health is NULL, health has a wrong size, or held is NULL and max_held
+ *	is not 0; -EOWNERDEAD.
  * Since: 0.1
  */
-RNL_API int rnl_pool_held(struct rnl_pool *pool, struct rnl_held *held, unsigned max);
+RNL_API int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *health);
 
 #ifdef __cplusplus
 }

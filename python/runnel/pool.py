@@ -417,11 +417,17 @@ class Pool:
 
     def health(self) -> Dict[str, Any]:
         """The figures of struct rnl_health; `state` is "ok", "overloaded", "stuck" or "failed"."""
-        health = ffi.new("struct rnl_health *")
+        health = self._health("Pool.health()", ())
+        figures = dict(_as_dict(health[0]), state=HEALTH[health.state])
+        del figures["max_held"], figures["nr_held"]
+        return figures
+
+    def _health(self, what: str, held: Any) -> Any:
+        health = ffi.new("struct rnl_health *", {"held": held or ffi.NULL, "max_held": len(held)})
         health.size = ffi.sizeof(health[0])
-        with self._use("Pool.health()") as c:
-            check(lib.rnl_pool_health(c, health), "Pool.health()")
-        return dict(_as_dict(health[0]), state=HEALTH[health.state])
+        with self._use(what) as c:
+            check(lib.rnl_pool_health(c, health), what)
+        return health
 
     def metrics(self) -> str:
         """All figures as text for Prometheus."""
@@ -438,10 +444,9 @@ class Pool:
         """The jobs that have started and are not done: worker, seconds, and what they wait for:
         "function", "device" or "hold"."""
         held = ffi.new("struct rnl_held[]", 1024)
-        with self._use("Pool.held()") as c:
-            nr = check(lib.rnl_pool_held(c, held, len(held)), "Pool.held()")
+        health = self._health("Pool.held()", held)
         return [{"worker": h.worker, "seconds": h.held_ns / 1e9, "by": HELD_BY[h.by]}
-                for h in held[0:min(nr, len(held))]]
+                for h in held[0:min(health.nr_held, len(held))]]
 
     @contextlib.contextmanager
     def trace(self, path: str) -> Iterator[None]:

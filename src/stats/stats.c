@@ -119,90 +119,38 @@ static uint64_t busy_for(struct rnl__worker *w, uint64_t now, const struct rnl_j
 	return *job && now > since ? now - since : 0;
 }
 
-static void stats_look_at(struct rnl__worker *w, uint64_t now, struct rnl_health *health)
-{
-	const struct rnl_job *job;
-	bool on_device;
-	uint64_t busy_ns = busy_for(w, now, &job, &on_device);
-
-	if (busy_ns < w->pool->stuck_ns)
-		return;
-	if (!health->nr_stuck++ || busy_ns / 1000000 > health->stuck_ms) {
-		health->stuck_worker = w->index;
-		health->on_device = on_device;
-		health->stuck_ms = busy_ns / 1000000;
-		health->stuck_job = job;
-	}
-}
-
-/* The jobs that wait for holds, and the one that has for the longest time. */
-struct waits {
-	uint64_t nr, since;
+/* What rnl_pool_health() finds. */
+struct stats_look {
+	struct rnl_health health;
+	uint64_t now, held_since;
 };
 
-static void add_wait(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since)
-{
-	struct waits *waits = arg;
-
-	(void)job;
-	(void)worker;
-	waits->nr++;
-	waits->since = rnl__smaller(waits->since, since);
-}
-
-int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
-{
-	struct rnl_health health = { .size = sizeof(health) };
-	struct waits waits = { .since = RNL__NEVER };
-	int ret = rnl__pool_given(pool, "rnl_pool_health()");
-	uint64_t now = rnl__now_coarse();
-	unsigned nr;
-
-	if (!ret)
-		ret = rnl__check_given(&pool->log, "rnl_pool_health()", "health", out,
-				       RNL__FIRST_HEALTH);
-	if (ret)
-		return ret;
-	nr = rnl__pool_nr_workers(pool);
-	for (unsigned i = 0; i < nr; i++)
-		stats_look_at(&pool->workers[i], now, &health);
-	stats_look_at(&pool->keeper.self, now, &health);
-	health.queued = rnl__pool_queued(pool);
-	rnl__holds_list(pool, add_wait, &waits);
-	health.held = waits.nr;
-	health.held_ms = waits.since < now ? (now - waits.since) / 1000000 : 0;
-	health.device_error = rnl__figure_read(rnl__pool_any_device(pool)->failed);
-	if (health.device_error)
-		health.state = RNL_HEALTH_FAILED;
-	else if (health.nr_stuck)
-		health.state = RNL_HEALTH_STUCK;
-	else if (health.queued >= pool->max_queued - pool->max_queued / 4)
-		health.state = RNL_HEALTH_OVERLOADED;
-	rnl__copy_out(out, &health, sizeof(health));
-	return 0;
-}
-
-/* ---- held ---------------------------------------------------------------- */
-
-struct held_list {
-	struct rnl_held *held;
-	unsigned nr, max;
-	uint64_t now;
-};
-
-static void add_held(struct held_list *list, unsigned worker, const struct rnl_job *job,
+static void add_held(struct stats_look *look, unsigned worker, const struct rnl_job *job,
 		     enum rnl_held_by by, uint64_t since)
 {
-	if (list->nr < list->max)
-		list->held[list->nr] = (struct rnl_held){
+	struct rnl_health *health = &look->health;
+
+	if (!health->max_held)
+		return;
+	if (health->nr_held < health->max_held)
+		health->held[health->nr_held] = (struct rnl_held){
 			.job = job, .worker = worker, .by = by,
-			.held_ns = list->now > since ? list->now - since : 0,
+			.held_ns = look->now > since ? look->now - since : 0,
 		};
-	list->nr++;
+	health->nr_held++;
+}
+
+static void add_on_hold(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since)
+{
+	struct stats_look *look = arg;
+
+	look->health.on_hold++;
+	look->held_since = rnl__smaller(look->held_since, since);
+	add_held(look, worker, job, RNL_HELD_BY_HOLD, since);
 }
 
 /* The stream first: a job that leaves its function for the stream meanwhile is not there twice. */
-static void add_worker(struct held_list *list, struct rnl__worker *w)
+static void add_held_of(struct stats_look *look, struct rnl__worker *w)
 {
 	struct rnl__inflight *f = &w->inflight;
 	const struct rnl_job *job;
@@ -213,35 +161,67 @@ static void add_worker(struct held_list *list, struct rnl__worker *w)
 		/* [stats.H3] acquire: as [stats.H2]; pairs with [inflight.H3] */
 		job = atomic_load_explicit(&place->job, memory_order_acquire);
 		if (job)
-			add_held(list, w->index, job, RNL_HELD_BY_DEVICE,
+			add_held(look, w->index, job, RNL_HELD_BY_DEVICE,
 				 rnl__figure_read(&place->since));
 	}
 	/* [stats.H4] acquire: as [stats.H1]; pairs with [worker.H1] */
 	job = atomic_load_explicit(&w->running, memory_order_acquire);
 	if (job)
-		add_held(list, w->index, job, RNL_HELD_BY_FUNCTION,
+		add_held(look, w->index, job, RNL_HELD_BY_FUNCTION,
 			 rnl__figure_read(&w->running_since));
 }
 
-static void add_waiting(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since)
+static void stats_look_at(struct stats_look *look, struct rnl__worker *w)
 {
-	add_held(arg, worker, job, RNL_HELD_BY_HOLD, since);
+	struct rnl_health *health = &look->health;
+	const struct rnl_job *job;
+	bool on_device;
+	uint64_t busy_ns = busy_for(w, look->now, &job, &on_device);
+
+	if (health->max_held)
+		add_held_of(look, w);
+	if (busy_ns < w->pool->stuck_ns)
+		return;
+	if (!health->nr_stuck++ || busy_ns / 1000000 > health->stuck_ms) {
+		health->stuck_worker = w->index;
+		health->on_device = on_device;
+		health->stuck_ms = busy_ns / 1000000;
+		health->stuck_job = job;
+	}
 }
 
-int rnl_pool_held(struct rnl_pool *pool, struct rnl_held *held, unsigned max)
+int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 {
-	struct held_list list = { .held = held, .max = max, .now = rnl__now_coarse() };
-	int ret = rnl__pool_given(pool, "rnl_pool_held()");
+	struct stats_look look = { .now = rnl__now_coarse(), .held_since = RNL__NEVER };
+	struct rnl_health *health = &look.health;
+	int ret = rnl__pool_given(pool, "rnl_pool_health()");
 	unsigned nr;
 
+	if (!ret)
+		ret = rnl__check_given(&pool->log, "rnl_pool_health()", "health", out,
+				       RNL__FIRST_HEALTH);
 	if (ret)
 		return ret;
-	if (!held && max)
-		return rnl__invalid(&pool->log, "rnl_pool_held(): held is NULL, and max is %u", max);
-	rnl__holds_list(pool, add_waiting, &list);
+	if (!out->held && out->max_held)
+		return rnl__invalid(&pool->log, "rnl_pool_health(): held is NULL, and max_held is %u",
+				    out->max_held);
+	health->held = out->held;
+	health->max_held = out->max_held;
+	rnl__holds_list(pool, add_on_hold, &look);
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
-		add_worker(&list, &pool->workers[i]);
-	add_worker(&list, &pool->keeper.self);
-	return (int)list.nr;
+		stats_look_at(&look, &pool->workers[i]);
+	stats_look_at(&look, &pool->keeper.self);
+	health->queued = rnl__pool_queued(pool);
+	health->on_hold_ms = look.held_since < look.now ?
+			     (look.now - look.held_since) / 1000000 : 0;
+	health->device_error = rnl__figure_read(rnl__pool_any_device(pool)->failed);
+	if (health->device_error)
+		health->state = RNL_HEALTH_FAILED;
+	else if (health->nr_stuck)
+		health->state = RNL_HEALTH_STUCK;
+	else if (health->queued >= pool->max_queued - pool->max_queued / 4)
+		health->state = RNL_HEALTH_OVERLOADED;
+	rnl__copy_out(out, health, sizeof(*health));
+	return 0;
 }

@@ -3,10 +3,20 @@
 #include "host_kernel.h"
 #include "pool.h"
 
-static int held_of(struct rnl_pool *pool, struct rnl_held *held, unsigned max)
+static struct rnl_held held[5];
+
+/* How many there are; of them @max in `held`. */
+static unsigned held_of(struct rnl_pool *pool, unsigned max)
 {
-	memset(held, 0xff, max * sizeof(*held));
-	return rnl_pool_held(pool, held, max);
+	struct rnl_health health = RNL_HEALTH_INIT;
+
+	health.held = held;
+	health.max_held = max;
+	memset(held, 0xff, sizeof(held));
+	must(rnl_pool_health(pool, &health));
+	ck_assert_ptr_eq(health.held, held);
+	ck_assert_uint_eq(health.max_held, max);
+	return health.nr_held;
 }
 
 TEST(a_function_that_runs_holds_its_job)
@@ -14,15 +24,12 @@ TEST(a_function_that_runs_holds_its_job)
 	struct rnl_pool *pool = pool_of(2);
 	struct gate gate = GATE_INIT;
 	struct rnl_job jobs[3];
-	struct rnl_held held[3];
 
-	ck_assert_int_eq(rnl_pool_held(NULL, held, 1), -EINVAL);
-	ck_assert_int_eq(rnl_pool_held(pool, NULL, 1), -EINVAL);
-	ck_assert_int_eq(held_of(pool, held, 3), 0);
+	ck_assert_uint_eq(held_of(pool, 3), 0);
 	hold_workers(pool, &gate, jobs, 2);
 	submit_job(pool, &jobs[2], noop_fn, NULL);
 	/* The queued job is not held. */
-	ck_assert_int_eq(held_of(pool, held, 3), 2);
+	ck_assert_uint_eq(held_of(pool, 3), 2);
 	for (int i = 0; i < 2; i++) {
 		ck_assert(held[i].job == &jobs[0] || held[i].job == &jobs[1]);
 		ck_assert_uint_eq(held[i].worker, (unsigned)i);
@@ -31,13 +38,13 @@ TEST(a_function_that_runs_holds_its_job)
 	}
 	ck_assert(held[0].job != held[1].job);
 	/* More than there is space for: they are counted. */
-	ck_assert_int_eq(rnl_pool_held(pool, NULL, 0), 2);
-	held[1].worker = 77;
-	ck_assert_int_eq(rnl_pool_held(pool, held, 1), 2);
-	ck_assert_uint_eq(held[1].worker, 77);
+	ck_assert_uint_eq(held_of(pool, 1), 2);
+	ck_assert_uint_eq(held[1].worker, UINT32_MAX);
+	/* Without an array they are not. */
+	ck_assert_uint_eq(held_of(pool, 0), 0);
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_eventually(rnl_pool_held(pool, NULL, 0) == 0);
+	ck_eventually(held_of(pool, 1) == 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -47,7 +54,6 @@ TEST(the_device_holds_the_jobs_on_a_stream_and_lets_each_go)
 	struct rnl_pool *pool;
 	struct gate gates[NR];
 	struct rnl_job jobs[NR];
-	struct rnl_held held[NR];
 
 	skip_unless_host();
 	for (int round = 0; round < 3; round++) {
@@ -61,8 +67,7 @@ TEST(the_device_holds_the_jobs_on_a_stream_and_lets_each_go)
 		for (int done = 0; done < NR; done++) {
 			unsigned seen = 0;
 
-			ck_eventually(rnl_pool_held(pool, NULL, 0) == NR - done);
-			ck_assert_int_eq(held_of(pool, held, NR), NR - done);
+			ck_eventually(held_of(pool, NR) == (unsigned)(NR - done));
 			for (int i = 0; i < NR - done; i++) {
 				ck_assert_uint_eq(held[i].by, RNL_HELD_BY_DEVICE);
 				seen |= 1u << (held[i].job - jobs);
@@ -85,7 +90,6 @@ TEST(a_callback_holds_its_job_also_on_the_keeper)
 	struct rnl_pool *pool = pool_of(1);
 	struct gate gate = GATE_INIT, callback = GATE_INIT;
 	struct rnl_job first, job;
-	struct rnl_held held[2];
 
 	hold_workers(pool, &gate, &first, 1);
 	job_of(&job, noop_fn, &callback);
@@ -93,7 +97,7 @@ TEST(a_callback_holds_its_job_also_on_the_keeper)
 	must(rnl_submit(pool, &job));
 	must(rnl_job_cancel(&job));
 	gate_await(&callback, 1);
-	ck_assert_int_eq(held_of(pool, held, 2), 2);
+	ck_assert_uint_eq(held_of(pool, 2), 2);
 	ck_assert_ptr_eq(held[1].job, &job);
 	ck_assert_uint_eq(held[1].worker, RNL_WORKERS_MAX);
 	gate_open(&callback);

@@ -87,7 +87,6 @@ TEST(a_call_without_its_pool_is_logged)
 	refused(rnl_pool_stats_text(NULL, NULL, NULL, 0), -EINVAL,
 		"rnl_pool_stats_text(): pool is NULL");
 	refused(rnl_pool_health(NULL, &health), -EINVAL, "rnl_pool_health(): pool is NULL");
-	refused(rnl_pool_held(NULL, NULL, 0), -EINVAL, "rnl_pool_held(): pool is NULL");
 	refused(rnl_top_stop(NULL), -EINVAL, "rnl_top_stop(): pool is NULL");
 	refused(rnl_trace_stop(NULL), -EINVAL, "rnl_trace_stop(): pool is NULL");
 	refused(rnl_trace_overlap(NULL, &overlap), -EINVAL, "rnl_trace_overlap(): pool is NULL");
@@ -127,8 +126,11 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 		"worker is 1; the pool has had workers 0 to 0");
 	refused(rnl_pool_read_stats(pool, -2, &stats), -EINVAL, "worker is -2; the pool");
 	refused(rnl_pool_stats_text(pool, NULL, NULL, 9), -EINVAL, "buf is NULL, and bytes is 9");
-	refused(rnl_pool_held(pool, NULL, 1), -EINVAL, "held is NULL, and max is 1");
-	answered(rnl_pool_held(pool, &held, 1), 0);
+	health.size = sizeof(health);
+	health.max_held = 1;
+	refused(rnl_pool_health(pool, &health), -EINVAL, "held is NULL, and max_held is 1");
+	health.held = &held;
+	answered(rnl_pool_health(pool, &health), 0);
 	answered(rnl_trace_stop(pool), -EALREADY);
 	answered(rnl_top_stop(pool), -EALREADY);
 	end_hearing(pool);

@@ -249,10 +249,11 @@ static int look(struct rnl_pool **pool)
 		ret = rnl_pool_read_stats(*pool, RNL_ALL_WORKERS, &stats);
 	if (!ret)
 		ret = rnl_pool_read_stats(*pool, 0, &stats);
+	health.held = &held;
+	health.max_held = 1;
 	if (!ret)
 		ret = rnl_pool_health(*pool, &health);
-	if (!ret)
-		expect(rnl_pool_held(*pool, &held, 1) == 0);
+	expect(health.nr_held == 0);
 	return ret;
 }
 
@@ -301,8 +302,8 @@ const struct operation pool_operations[] = {
 	{ .name = "rnl_pool_close, rnl_pool_drain", .functions = "rnl_pool_close rnl_pool_drain",
 	  .closes = true, .run = close_and_drain },
 	{ .name = "rnl_pool_destroy", .functions = "rnl_pool_destroy", .run = destroy },
-	{ .name = "rnl_pool_device, _stats, _health, _held",
-	  .functions = "rnl_pool_device rnl_pool_read_stats rnl_pool_health rnl_pool_held",
+	{ .name = "rnl_pool_device, _stats, _health",
+	  .functions = "rnl_pool_device rnl_pool_read_stats rnl_pool_health",
 	  .run = look },
 	{ .name = "rnl_pool_stats_text", .functions = "rnl_pool_stats_text", .run = write_text,
 	  .errnos = { -ENOMEM } },
