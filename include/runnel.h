@@ -279,10 +279,15 @@ struct rnl_pool_attr {
 				 * if those there keep the device busy for less than this, by what
 				 * jobs with their functions took before; 0: 1000000, a ms;
 				 * UINT64_MAX: only max_in_flight bounds them */
+	const char *top;	/* path of a local socket that shows the pool's figures as long as
+				 * the pool exists: `runnel top PATH` reads them. At most 107 bytes;
+				 * only the process's user, and root, can connect. A socket that a
+				 * killed program left is replaced, anything else of that name is
+				 * not. No directory where others may create files. NULL: none */
 };
 #define RNL_POOL_ATTR_INIT \
 	{ sizeof(struct rnl_pool_attr), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, \
-	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
+	  NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL }
 
 /*
  * Creates a pool and starts its workers, and one more thread, the keeper, which sleeps until a
@@ -293,8 +298,8 @@ struct rnl_pool_attr {
  *	signals but SIGPROF and the synchronous ones (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
  *	SIGSYS), whatever the caller's mask is. So the application's handler is called for a fault
  *	in a job, on the worker.
- * Return: 0, and rnl_pool_destroy() must be called for the pool later; the error of on_start, which
- *	is logged; -EINVAL on_start returned more than 0, poolp is NULL, an attribute is out of its
+ * Return: 0, and rnl_pool_destroy() must be called for the pool later; the error of on_start,
+ *	or of socket(2), bind(2) or listen(2) for top (-EADDRINUSE, -EACCES, ...), which is logged; -EINVAL on_start returned more than 0, poolp is NULL, an attribute is out of its
  *	range, attr is too short or its size was not set, the device's name is unknown, or the
  *	process may not run on one of the CPUs; -E2BIG attr is newer than the library and has a
  *	field set that the library does not know; -ENODEV no such device; -ENOMEM; -EAGAIN the

@@ -145,33 +145,27 @@ static void log_message(void *all, enum rnl_log_level level, const char *text)
 	put(shown);
 }
 
-/* The first pool of the process: a path is one socket. */
-static void show_top(struct rnl_pool *pool)
-{
-	static bool shown;
-	const char *path = getenv("RUNNEL_TOP");
-	const int ret = path && *path && !shown ? rnl_top_start(pool, path) : 0;
-
-	shown = true;
-	if (ret)
-		program_warn("RUNNEL_TOP is '%s': %s", path, ret == -EINVAL ?
-			     "this is too long for a socket's name" : rnl_strerror(ret));
-}
-
 struct rnl_pool *program_pool(struct rnl_pool_attr *attr)
 {
+	static bool shown;	/* a path is one socket: the first pool's */
 	struct rnl_pool *pool = NULL;
+	const char *top = getenv("RUNNEL_TOP");
 	int ret;
 
+	attr->top = top && *top && !shown ? top : NULL;
+	shown = true;
 	attr->guard = wanted_guard();
 	guarded = attr->guard;
 	if (!attr->log)
 		attr->log = log_message;
 	ret = rnl_pool_create(&pool, attr);
+	if (ret == -EADDRINUSE) {	/* another process has the socket: this one is not shown */
+		attr->top = NULL;
+		ret = rnl_pool_create(&pool, attr);
+	}
 	check_device(ret, attr->device);
 	program_must(ret, ret == -EAGAIN ? "starting a thread for each worker (try --workers=1)" :
 					   "creating the workers");
-	show_top(pool);
 	return pool;
 }
 

@@ -111,32 +111,6 @@ RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_po
  */
 RNL_API int rnl_pool_stats_text(struct rnl_pool *pool, const char *name, char *buf, size_t bytes);
 
-/*
- * Shows the figures of a pool on a local socket, where the program runnel reads them while the
- * process runs: `runnel top PATH`. Each connection gets the text of rnl_pool_stats_text() and a
- * last line, "# EOF"; then it is closed. Nothing is read from it. The socket has mode 0600: only
- * the process's user, and root, can connect.
- * @path: the socket's name, 107 bytes at most; copied. A socket of that name that nothing listens
- *	to, as a program leaves one behind that was killed, is replaced; anything else of that name
- *	stays. Not a directory where others may create files.
- * Context: starts a thread, which ends with rnl_top_stop() or with the pool. A forked child that
- *	does not exec holds the socket open, and does not answer.
- * Return: 0; the error of socket(2), bind(2) or listen(2) (-EACCES, -ENOENT, -ENOSPC, -EMFILE,
- *	...): -EADDRINUSE another process listens to path, or it is no socket; -EALREADY the pool
- *	has one; -EINVAL pool or path is NULL, path is empty or too long; -ENOMEM; -EAGAIN the
- *	system started no more threads; -ENOTSUP it refuses threads; -EOWNERDEAD.
- * Since: 0.2
- */
-RNL_API int rnl_top_start(struct rnl_pool *pool, const char *path);
-
-/*
- * Ends the socket, and removes its name.
- * Context: may wait for a reader that is being answered, a second at most.
- * Return: 0; -EALREADY there is none; -EINVAL pool is NULL; -EOWNERDEAD.
- * Since: 0.2
- */
-RNL_API int rnl_top_stop(struct rnl_pool *pool);
-
 enum rnl_health_state {
 	RNL_HEALTH_OK = 0,
 	RNL_HEALTH_OVERLOADED = 1,	/* at least 3/4 of max_queued jobs are queued */

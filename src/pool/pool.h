@@ -98,9 +98,7 @@ struct rnl_pool {
 	pthread_mutex_t tracing;	/* a thread has it that starts, ends or reads a trace */
 	struct rnl__trace *trace;	/* the one that runs, or NULL; under `tracing` */
 	void (*end_trace)(struct rnl_pool *pool); /* ends one that runs; NULL: none ever ran */
-	pthread_mutex_t topping;	/* a thread has it that starts or ends the socket of figures */
-	struct rnl__top *top;		/* the one there is, or NULL; under `topping` */
-	void (*end_top)(struct rnl_pool *pool); /* ends it; NULL: there never was one */
+	struct rnl__top *top;		/* the socket of figures, or NULL */
 	pthread_mutex_t waiting;	/* a thread has it that notes a wait */
 	struct rnl__waits *waits;	/* the trace's list, or NULL; under `waiting` */
 

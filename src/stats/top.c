@@ -8,7 +8,7 @@
  *	is cut off sees that.  The thread reads nothing, and waits for a slow reader for a second.
  *	The socket gets its mode before it has a name, so nobody else can ever connect.  A socket
  *	that a dead program left behind refuses connections: then its name is taken over.
- *	A stop shuts the socket down, which ends the accept.
+ *	The end shuts the socket down, which ends the accept.
  */
 #include "config.h"
 
@@ -23,9 +23,10 @@
 
 #include "pool/pool.h"
 #include "stats/stats.h"
+#include "stats/top.h"
 #include "sys/thread.h"
 
-#define START "rnl_top_start()"
+#define CREATE "rnl_pool_create()"
 #define BACKLOG 8
 #define SEND_S 1
 #define NAP_NS 100000000	/* without descriptors or memory for a connection */
@@ -139,82 +140,53 @@ static int open_socket(struct rnl__top *t)
 	return ret;
 }
 
-/* ---- start and stop ------------------------------------------------------ */
+/* ---- start and end ------------------------------------------------------- */
 
-static int top_end_running(struct rnl_pool *pool)
+static int top_refused(struct rnl_pool *pool, const char *path, int ret)
+{
+	rnl__pool_log(pool, RNL_LOG_ERROR, CREATE ": top is \"%s\": %s", path,
+		      ret == -ENAMETOOLONG ? "at most 107 bytes name a socket" : rnl_strerror(ret));
+	return ret == -ENAMETOOLONG ? -EINVAL : ret;
+}
+
+int rnl__top_start(struct rnl_pool *pool, const char *path)
 {
 	struct rnl__top *t;
-
-	pthread_mutex_lock(&pool->topping);
-	t = pool->top;
-	pool->top = NULL;
-	if (t) {
-		take_name_away(t);
-		shutdown(t->fd, SHUT_RDWR);
-		pthread_join(t->thread, NULL);
-		close(t->fd);
-		free(t);
-	}
-	pthread_mutex_unlock(&pool->topping);
-	return t ? 0 : -EALREADY;
-}
-
-/* For a pool that is destroyed. */
-static void top_end_if_any(struct rnl_pool *pool)
-{
-	(void)top_end_running(pool);
-}
-
-static int top_start(struct rnl_pool *pool, const char *path)
-{
-	struct rnl__top *t = pool->top ? NULL : calloc(1, sizeof(*t));
 	int ret;
 
+	if (strlen(path) >= sizeof(t->name.sun_path))
+		return top_refused(pool, path, -ENAMETOOLONG);
+	t = calloc(1, sizeof(*t));
 	if (!t)
-		return pool->top ? -EALREADY : -ENOMEM;
+		return -ENOMEM;
 	t->pool = pool;
 	t->name.sun_family = AF_UNIX;
 	strcpy(t->name.sun_path, path);
-	ret = open_socket(t);
-	if (!ret) {
-		ret = rnl__pool_no_thread(pool, START, rnl__thread_create(&t->thread, top_main, t));
-		if (ret) {
-			take_name_away(t);
-			close(t->fd);
-		}
-	}
+	ret = *path ? open_socket(t) : -EINVAL;
 	if (ret) {
 		free(t);
-		return ret;
+		return top_refused(pool, path, ret);
+	}
+	ret = rnl__thread_create(&t->thread, top_main, t);
+	if (ret) {
+		take_name_away(t);
+		close(t->fd);
+		free(t);
+		return rnl__pool_no_thread(pool, CREATE, ret);
 	}
 	pool->top = t;
-	pool->end_top = top_end_if_any;
 	return 0;
 }
 
-int rnl_top_start(struct rnl_pool *pool, const char *path)
+void rnl__top_end(struct rnl_pool *pool)
 {
-	RNL__UNCANCELLED();
-	const size_t most = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
-	int ret = rnl__pool_given(pool, START);
+	struct rnl__top *t = pool->top;
 
-	if (ret)
-		return ret;
-	if (!path || !*path)
-		return rnl__invalid(&pool->log, START ": path is %s", path ? "empty" : "NULL");
-	if (strlen(path) > most)
-		return rnl__invalid(&pool->log, START ": path has %zu bytes, and %zu at most name a "
-				    "socket", strlen(path), most);
-	pthread_mutex_lock(&pool->topping);
-	ret = top_start(pool, path);
-	pthread_mutex_unlock(&pool->topping);
-	return ret;
-}
-
-int rnl_top_stop(struct rnl_pool *pool)
-{
-	RNL__UNCANCELLED();
-	const int ret = rnl__pool_given(pool, "rnl_top_stop()");
-
-	return ret ? ret : top_end_running(pool);
+	if (!t)
+		return;
+	take_name_away(t);
+	shutdown(t->fd, SHUT_RDWR);
+	pthread_join(t->thread, NULL);
+	close(t->fd);
+	free(t);
 }

@@ -3,7 +3,7 @@
  * runnel top: the figures of a pool while its program runs.
  *
  * DESIGN
- * Each second it connects to the socket that rnl_top_start() made, and reads it to its end.  So
+ * Each second it connects to the socket of a pool with the attribute top, and reads it to its end.  So
  * it never holds the program up, and sees by itself when the program has ended.  Figures are
  * what was done between two looks; with --once there is one look, at all that was done so far.
  */
@@ -35,8 +35,8 @@
 static const char doc[] =
 "Shows what a pool does while its program runs: its health, jobs done per second, how long they "
 "take, and each worker's share; every second, until the program ends.\v"
-"SOCKET is the path that the program has given to rnl_top_start(); the examples take it from the "
-"variable RUNNEL_TOP.  The exit status is 0; 1 if the program has ended; 2 if there is no such "
+"SOCKET is the attribute top of the program's pool; the examples take it from the variable "
+"RUNNEL_TOP.  The exit status is 0; 1 if the program has ended; 2 if there is no such "
 "socket, or it does not answer.";
 
 /* ---- reading ------------------------------------------------------------- */
@@ -51,8 +51,8 @@ static int connect_to(const char *path, int *fd)
 	if (stat(path, &st))
 		return errno == ENOENT ? GONE : tool_trouble("%s: %s", path, strerror(errno));
 	if (!S_ISSOCK(st.st_mode))
-		return tool_trouble("%s: is no socket: give the path that the program gave to "
-				    "rnl_top_start()", path);
+		return tool_trouble("%s: is no socket: give the attribute top of the "
+				    "program's pool", path);
 	strcpy(name.sun_path, path);
 	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (*fd < 0)
@@ -266,8 +266,8 @@ static void top_json(const struct top_figures *f)
 
 static int nobody(const char *path)
 {
-	return tool_trouble("%s: nothing listens there: the program has ended, or has not called "
-			    "rnl_top_start() yet", path);
+	return tool_trouble("%s: nothing listens there: the program has ended, or has no "
+			    "pool yet whose attribute top this is", path);
 }
 
 static int top_watch(const char *path)

@@ -24,6 +24,7 @@
 #include "pool/holds.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
+#include "stats/top.h"
 #include "watch/nvtx.h"
 #include "worker/keep.h"
 #include "worker/staff.h"
@@ -216,7 +217,6 @@ static void init_parts(struct rnl_pool *pool)
 	pthread_mutex_init(&pool->resizing, NULL);
 	rnl__line_init(&pool->line);
 	pthread_mutex_init(&pool->tracing, NULL);
-	pthread_mutex_init(&pool->topping, NULL);
 	pthread_mutex_init(&pool->waiting, NULL);
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		rnl__event_cache_init(&pool->timers[i], pool->devices.list[i]);
@@ -249,11 +249,14 @@ static int life_make_parts(struct rnl_pool *pool, const struct rnl_pool_attr *at
 					 attr->pinned_preload);
 	if (!ret)
 		ret = rnl__keep_start(pool);
+	if (!ret && attr->top)
+		ret = rnl__top_start(pool, attr->top);
 	return ret ? ret : rnl__staff_start(pool, attr->nr_workers);
 }
 
 static void free_pool(struct rnl_pool *pool)
 {
+	rnl__top_end(pool);
 	rnl__keep_end(pool);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		rnl__inflight_fini(&pool->workers[i].inflight);
@@ -271,7 +274,6 @@ static void free_pool(struct rnl_pool *pool)
 		pool->devices.list[i]->ops->trim(pool->devices.list[i]);
 	pthread_mutex_destroy(&pool->resizing);
 	pthread_mutex_destroy(&pool->tracing);
-	pthread_mutex_destroy(&pool->topping);
 	pthread_mutex_destroy(&pool->waiting);
 	free(pool->cpus);
 	free(pool);
@@ -446,8 +448,6 @@ void rnl_pool_destroy(struct rnl_pool *pool)
 	rnl__directory_leave(pool->known_as);
 	if (pool->end_trace)
 		pool->end_trace(pool);
-	if (pool->end_top)
-		pool->end_top(pool);
 	rnl__staff_dismiss(pool);
 	free_pool(pool);
 }

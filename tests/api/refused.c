@@ -12,7 +12,7 @@
  * rnl_cq_destroy rnl_order_fini rnl_thread_detach rnl_clock rnl_stream rnl_worker_index
  * rnl_worker_device rnl_worker_data rnl_job_device_error rnl__cuda_unit_remove
  * In api/pinned and api/devices: rnl_pinned_put rnl_device_free
- * In api/log: rnl_map_start rnl_trace_start rnl_top_start
+ * In api/log: rnl_map_start rnl_trace_start
  * In api/batch_errors and api/log: rnl_batcher_create rnl_batcher_destroy rnl_batcher_read_stats
  * rnl_batcher_reserve rnl_request_init rnl_request_commit rnl_request_release
  */
@@ -87,7 +87,6 @@ TEST(a_call_without_its_pool_is_logged)
 	refused(rnl_pool_stats_text(NULL, NULL, NULL, 0), -EINVAL,
 		"rnl_pool_stats_text(): pool is NULL");
 	refused(rnl_pool_health(NULL, &health), -EINVAL, "rnl_pool_health(): pool is NULL");
-	refused(rnl_top_stop(NULL), -EINVAL, "rnl_top_stop(): pool is NULL");
 	refused(rnl_trace_stop(NULL), -EINVAL, "rnl_trace_stop(): pool is NULL");
 	refused(rnl_trace_overlap(NULL, &overlap), -EINVAL, "rnl_trace_overlap(): pool is NULL");
 	refused(rnl_barrier_init(&barrier, NULL), -EINVAL, "rnl_barrier_init(): pool is NULL");
@@ -132,7 +131,6 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 	health.held = &held;
 	answered(rnl_pool_health(pool, &health), 0);
 	answered(rnl_trace_stop(pool), -EALREADY);
-	answered(rnl_top_stop(pool), -EALREADY);
 	end_hearing(pool);
 }
 

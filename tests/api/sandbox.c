@@ -92,11 +92,6 @@ static int use_pool_without_threads(void)
 	heard.bytes = 0;
 	heard.text[0] = '\0';
 	unlink(path);
-	child_assert(rnl_top_start(pool, path) == -ENOTSUP);
-	child_assert(has_heard(&heard, "thread"));
-	child_assert(access(path, F_OK));
-	heard.bytes = 0;
-	heard.text[0] = '\0';
 	if (on_host()) {
 		child_assert(rnl_thread_attach(pool) == -ENOTSUP);
 		child_assert(has_heard(&heard, "thread"));

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "heard.h"
 #include "pool.h"
 
 static char path[64];
@@ -53,14 +54,14 @@ static bool exists(void)
 	return !lstat(path, &st);
 }
 
-TEST(test_a_reader_gets_the_figures_and_an_end, .setup = set_path, .teardown = remove_path,
-     .not_simulated = "sockets")
+#define SOCKETS .setup = set_path, .teardown = remove_path, .not_simulated = "sockets"
+
+TEST(test_a_reader_gets_the_figures_and_an_end, SOCKETS)
 {
 	static char text[1 << 20];
-	struct rnl_pool *pool = pool_of(2, .name = "shown");
+	struct rnl_pool *pool = pool_of(2, .name = "shown", .top = path);
 	struct rnl_job job;
 
-	must(rnl_top_start(pool, path));
 	for (int i = 0; i < 3; i++) {
 		submit_job(pool, &job, noop_fn, NULL);
 		(void)result_of(&job);
@@ -69,19 +70,15 @@ TEST(test_a_reader_gets_the_figures_and_an_end, .setup = set_path, .teardown = r
 		ck_assert_ptr_nonnull(strstr(text, "rnl_jobs_done_total{pool=\"shown\",worker=\"0\""));
 		ck_assert_str_eq(text + strlen(text) - 6, "# EOF\n");
 	}
-	must(rnl_top_stop(pool));
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_nobody_else_can_connect_whatever_the_umask, .setup = set_path, .teardown = remove_path,
-     .not_simulated = "sockets")
+TEST(test_nobody_else_can_connect_whatever_the_umask, SOCKETS)
 {
-	struct rnl_pool *pool = pool_of(1);
+	const mode_t before = umask(0);
+	struct rnl_pool *pool = pool_of(1, .top = path);
 	struct stat st;
-	mode_t before;
 
-	before = umask(0);
-	must(rnl_top_start(pool, path));
 	umask(before);
 	ck_assert_int_eq(lstat(path, &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0600);
@@ -89,97 +86,93 @@ TEST(test_nobody_else_can_connect_whatever_the_umask, .setup = set_path, .teardo
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_the_name_goes_with_the_stop_and_with_the_pool, .setup = set_path, .teardown = remove_path,
-     .not_simulated = "sockets")
+TEST(test_the_name_goes_with_the_pool, SOCKETS)
 {
-	struct rnl_pool *pool = pool_of(1);
-
 	for (int i = 0; i < 2; i++) {
-		must(rnl_top_start(pool, path));
+		struct rnl_pool *pool = pool_of(1, .top = path);
+
 		ck_assert(exists());
-		must(rnl_top_stop(pool));
+		rnl_pool_destroy(pool);
 		ck_assert(!exists());
-		ck_assert_int_eq(rnl_top_stop(pool), -EALREADY);
 	}
-	must(rnl_top_start(pool, path));
-	rnl_pool_destroy(pool);
-	ck_assert(!exists());
 }
 
-TEST(test_what_another_program_put_there_stays, .setup = set_path, .teardown = remove_path,
-     .not_simulated = "sockets")
+/* A pool that is refused leaves nothing, and the log names the path and the cause. */
+static void check_refused(const char *top, int expected, const char *cause)
 {
-	struct rnl_pool *pool = pool_of(1);
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = NULL;
+	struct heard heard;
+
+	attr.device = test_device();
+	attr.nr_workers = 1;
+	attr.top = top;
+	hear(&heard, &attr);
+	ck_assert_int_eq(rnl_pool_create(&pool, &attr), expected);
+	ck_assert_ptr_null(pool);
+	ck_assert(has_heard(&heard, "rnl_pool_create(): top is "));
+	ck_assert(has_heard(&heard, top));
+	ck_assert(has_heard(&heard, cause));
+}
+
+TEST(test_what_another_program_put_there_stays, SOCKETS)
+{
+	struct rnl_pool *pool = pool_of(1, .top = path);
 	int fd;
 
-	must(rnl_top_start(pool, path));
 	ck_assert_int_eq(unlink(path), 0);
 	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	ck_assert_int_ge(fd, 0);
 	close(fd);
-	must(rnl_top_stop(pool));
-	ck_assert(exists());
-	ck_assert_int_eq(rnl_top_start(pool, path), -EADDRINUSE);
-	ck_assert(exists());
 	rnl_pool_destroy(pool);
+	ck_assert(exists());
+	check_refused(path, -EADDRINUSE, rnl_strerror(-EADDRINUSE));
+	ck_assert(exists());
 }
 
-TEST(test_a_dead_programs_socket_is_replaced_and_a_living_ones_is_not, .setup = set_path, .teardown = remove_path,
-     .not_simulated = "sockets")
+TEST(test_a_dead_programs_socket_is_replaced_and_a_living_ones_is_not, SOCKETS)
 {
-	struct rnl_pool *pool = pool_of(1), *other = pool_of(1);
 	static char text[1 << 20];
+	struct rnl_pool *pool;
 
 	close(socket_at(true));
 	ck_assert(exists());
-	must(rnl_top_start(pool, path));
-	ck_assert_int_eq(rnl_top_start(pool, path), -EALREADY);
-	ck_assert_int_eq(rnl_top_start(other, path), -EADDRINUSE);
+	pool = pool_of(1, .top = path);
+	check_refused(path, -EADDRINUSE, rnl_strerror(-EADDRINUSE));
 	read_all(text, sizeof(text));
 	ck_assert_str_eq(text + strlen(text) - 6, "# EOF\n");
-	rnl_pool_destroy(other);
-	ck_assert(exists());
 	rnl_pool_destroy(pool);
+	ck_assert(!exists());
 }
 
-TEST(test_refuses_what_is_no_name_of_a_socket, .setup = set_path, .teardown = remove_path,
-     .not_simulated = "sockets")
+TEST(test_refuses_what_is_no_name_of_a_socket, SOCKETS)
 {
-	struct rnl_pool *pool = pool_of(1);
 	char longest[109];
 
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
-	ck_assert_int_eq(rnl_top_start(NULL, path), -EINVAL);
-	ck_assert_int_eq(rnl_top_stop(NULL), -EINVAL);
-	ck_assert_int_eq(rnl_top_start(pool, NULL), -EINVAL);
-	ck_assert_int_eq(rnl_top_start(pool, ""), -EINVAL);
-	ck_assert_int_eq(rnl_top_start(pool, longest), -EINVAL);
-	ck_assert_int_eq(rnl_top_start(pool, "/no/such/directory/top"), -ENOENT);
-	ck_assert_int_eq(rnl_top_start(pool, "/dev/null/top"), -ENOTDIR);
-	ck_assert_int_eq(rnl_top_stop(pool), -EALREADY);
+	check_refused("", -EINVAL, "");
+	check_refused(longest, -EINVAL, "at most 107 bytes");
+	check_refused("/no/such/directory/top", -ENOENT, rnl_strerror(-ENOENT));
+	check_refused("/dev/null/top", -ENOTDIR, rnl_strerror(-ENOTDIR));
 	/* After all that it works. */
-	must(rnl_top_start(pool, path));
-	rnl_pool_destroy(pool);
+	rnl_pool_destroy(pool_of(1, .top = path));
 }
 
 /* They read nothing, and hang up at once: a write gets EPIPE, and no signal. */
-TEST(test_readers_that_read_nothing_do_no_harm, .setup = set_path, .teardown = remove_path,
-     .not_simulated = "sockets")
+TEST(test_readers_that_read_nothing_do_no_harm, SOCKETS)
 {
 	static char text[1 << 20];
-	struct rnl_pool *pool = pool_of(2);
+	struct rnl_pool *pool = pool_of(2, .top = path);
 	int idle[4];
 
-	must(rnl_top_start(pool, path));
 	for (int i = 0; i < 50; i++)
 		close(socket_at(false));
 	for (int i = 0; i < 4; i++)
 		idle[i] = socket_at(false);
 	read_all(text, sizeof(text));
 	ck_assert_str_eq(text + strlen(text) - 6, "# EOF\n");
-	must(rnl_top_stop(pool));
+	rnl_pool_destroy(pool);
 	for (int i = 0; i < 4; i++)
 		close(idle[i]);
-	rnl_pool_destroy(pool);
 }

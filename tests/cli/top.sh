@@ -62,7 +62,7 @@ ends 'looks again and again, until the program ends'
 begin
 gives 0 top --once "$top"
 RUNNEL_TOP=$top "$GWC" --device=host "$srcdir/README.md" >"$dir/out" 2>"$dir/err" || complain 'the second fails'
-grep -qF "RUNNEL_TOP is '$top': " "$dir/err" || complain 'no message that the socket is in use'
+grep -qF "top is \"$top\": " "$dir/err" || complain 'no message that the socket is in use'
 kill -9 $pid
 wait $pid 2>/dev/null
 exec 9>&-

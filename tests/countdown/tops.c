@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "await.h"
 #include "countdown.h"
 
 static struct sockaddr_un name = { .sun_family = AF_UNIX };
@@ -21,36 +22,32 @@ static void leave_socket(struct rnl_pool *pool)
 	own_call(close(fd));
 }
 
-static int start(struct rnl_pool **pool)
+static int create(struct rnl_pool **pool)
 {
-	return rnl_top_start(*pool, name.sun_path);
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+
+	attr.device = test_device();
+	attr.nr_workers = 1;
+	attr.top = name.sun_path;
+	return rnl_pool_create(pool, &attr);
 }
 
-static void after_start(struct rnl_pool *pool, int ret)
+/* A failure leaves the name free, or with the dead program: the next pool gets it. */
+static void after_create(struct rnl_pool *pool, int ret)
 {
 	struct stat st;
 
-	expect(rnl_top_stop(pool) == (ret ? -EALREADY : 0));
-	/* After an error another one starts. */
-	expect(!rnl_top_start(pool, name.sun_path) && !rnl_top_stop(pool));
+	if (!ret || fault_lasts())
+		return;
+	expect(!create(&pool));
+	rnl_pool_destroy(pool);
 	expect(lstat(name.sun_path, &st));
 }
 
-static void begin(struct rnl_pool *pool)
-{
-	leave_socket(pool);
-	expect(!start(&pool));
-}
-
-static int stop(struct rnl_pool **pool)
-{
-	return rnl_top_stop(*pool);
-}
-
 const struct operation top_operations[] = {
-	{ .name = "rnl_top_start", .functions = "rnl_top_start", .before = leave_socket,
-	  .run = start, .after = after_start,
-	  .errnos = { -ENOMEM, -EAGAIN, -EMFILE, -ENOSPC } },
-	{ .name = "rnl_top_stop", .functions = "rnl_top_stop", .before = begin, .run = stop },
+	{ .name = "rnl_pool_create, top", .functions = "rnl_pool_create", .bare = true,
+	  .before = leave_socket, .run = create, .after = after_create,
+	  .errnos = { -ENOMEM, -EAGAIN, -EIO, -ENODEV, -EMFILE, -ENOSPC },
+	  .instead = { -ENODEV } },
 	{ 0 }
 };
