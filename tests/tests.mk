@@ -99,6 +99,7 @@ tests/api/guard: WRAP = -rdynamic
 $(foreach t,gather replay replay_calls units,$(eval $(ways:%=tests/cuda/$t_%): tests/cuda/$t.o))
 $(ways:%=tests/cuda/guard_%): NVWRAP = -Xlinker --export-dynamic
 tests/api/noalloc: WRAP = -ldl
+tests/unit/overlap: src/tool/overlap.o
 tests/unit/trace_faults: WRAP = -Wl,--wrap=pwrite
 tests/unit/cpus: WRAP = -Wl,--wrap=sched_getaffinity -Wl,--wrap=pthread_setaffinity_np
 tests/unit/countdown: $(patsubst $(srcdir)/%.c,%.o,$(wildcard $(srcdir)/tests/countdown/*.c))
@@ -196,8 +197,9 @@ fuzz_image := examples/http_server/image examples/http_server/sift examples/pipe
 fuzz_request := examples/http_server/head examples/http_server/chunks
 fuzz_lint := src/tool/lint_calls src/tool/lint_elf
 fuzz_options := src/tool/options
-fuzz_report := $(patsubst $(srcdir)/%.c,%,$(wildcard $(srcdir)/src/tool/report*.c)) src/tool/json src/tool/text
+fuzz_report := $(patsubst $(srcdir)/%.c,%,$(wildcard $(srcdir)/src/tool/report*.c)) src/tool/json src/tool/overlap src/tool/text
 fuzz_top := src/tool/top_read src/tool/text
+fuzz_trace := src/tool/overlap
 fuzz_objs = $(patsubst %,tests/fuzz/objects/%.o,tests/fuzz/$1 $(fuzz_$1))
 fuzz_lib := tests/fuzz/objects/librunnel.a
 fuzz_dirs := $(sort $(dir $(foreach f,$(FUZZES),$(call fuzz_objs,$f)) $(SRCS:%=tests/fuzz/objects/src/%)))

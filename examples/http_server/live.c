@@ -72,14 +72,13 @@ static json_t *devices_json(const struct server *server)
 
 static json_t *overlap_json(const struct server *server, int64_t now_ns)
 {
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
+	struct spans_overlap overlap = { 0 };
 
 	if (spans_overlap(server, now_ns, &overlap))
 		return NULL;
-	return json_pack("{s:I, s:I, s:I, s:i}", "jobs", (json_int_t)overlap.nr_jobs,
+	return json_pack("{s:I, s:I, s:I}", "jobs", (json_int_t)overlap.nr_jobs,
 			 "busy_us", (json_int_t)overlap.busy_ns / 1000,
-			 "sum_us", (json_int_t)overlap.sum_ns / 1000,
-			 "speedup_percent", (int)overlap.speedup_percent);
+			 "sum_us", (json_int_t)overlap.sum_ns / 1000);
 }
 
 json_t *live_own(const struct server *server)

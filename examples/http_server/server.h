@@ -549,8 +549,13 @@ void spans_note(struct spans *spans, unsigned worker, enum span_kind kind, int64
 /* Return: the columns of @nr_workers, as JSON; NULL: no memory. */
 struct json_t *spans_json(const struct server *server, unsigned nr_workers, int64_t now_ns);
 
-/* How much of the latest spans overlapped.  Return: 0 or a negative errno. */
-int spans_overlap(const struct server *server, int64_t now_ns, struct rnl_overlap *overlap);
+/* How much of the latest jobs overlapped. */
+struct spans_overlap {
+	uint64_t nr_jobs, busy_ns, sum_ns;	/* busy: with at least one job */
+};
+
+/* Adds to @overlap, which is 0.  Returns 0 or -ENOMEM. */
+int spans_overlap(const struct server *server, int64_t now_ns, struct spans_overlap *overlap);
 
 /* ---- metrics.c ----------------------------------------------------------- */
 

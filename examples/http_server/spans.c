@@ -9,7 +9,7 @@
  *
  *	columns		how much of each 20 ms a worker had jobs of each kind.  A job that waits
  *			for others on its stream counts from the end of the job before it.
- *	latest		the last spans one by one, for rnl_overlap_find().  Under load these are
+ *	latest		the last spans one by one, to find what overlapped.  Under load these are
  *			of less than 6 s, and only a time is looked at of which all loops tell.
  *
  * Each is an array of words that the loop alone writes and that are right by themselves, so that
@@ -167,20 +167,46 @@ struct json_t *spans_json(const struct server *server, unsigned nr_workers, int6
 
 /* ---- overlap ------------------------------------------------------------- */
 
-static struct rnl_overlap_span read_span(const struct spans *spans, unsigned long long i,
-					 int64_t now_ns)
+struct span_time {
+	uint64_t begin_ns, end_ns;
+};
+
+static struct span_time read_span(const struct spans *spans, unsigned long long i, int64_t now_ns)
 {
 	const unsigned long long word =
 		atomic_load_explicit(&spans->latest[i % SPANS_LATEST], memory_order_relaxed);
 	const uint64_t now = (uint64_t)now_ns >> TICK_SHIFT;
 	const uint64_t begin = now - ((now - (word >> 28)) & BEGIN_MASK);
 
-	return (struct rnl_overlap_span){
+	return (struct span_time){
 		.begin_ns = begin << TICK_SHIFT,
 		.end_ns = (begin + (word >> 6 & LENGTH_MASK)) << TICK_SHIFT,
-		.worker = word & WORKER_MASK,
-		.kind = RNL_OVERLAP_JOB,
 	};
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct span_time *x = a, *y = b;
+
+	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+}
+
+/* What lies in several spans is busy once. */
+static void add_up(struct span_time *all, size_t nr, struct spans_overlap *overlap)
+{
+	uint64_t end = 0;
+
+	qsort(all, nr, sizeof(*all), by_begin);
+	for (size_t i = 0; i < nr; i++) {
+		const uint64_t from = all[i].begin_ns > end ? all[i].begin_ns : end;
+
+		overlap->sum_ns += all[i].end_ns - all[i].begin_ns;
+		if (all[i].end_ns <= from)
+			continue;
+		overlap->busy_ns += all[i].end_ns - from;
+		end = all[i].end_ns;
+	}
+	overlap->nr_jobs = nr;
 }
 
 /* From when on the latest spans of all loops are known. */
@@ -199,12 +225,11 @@ static uint64_t known_since(const struct server *server, int64_t now_ns)
 	return since;
 }
 
-int spans_overlap(const struct server *server, int64_t now_ns, struct rnl_overlap *overlap)
+int spans_overlap(const struct server *server, int64_t now_ns, struct spans_overlap *overlap)
 {
-	struct rnl_overlap_span *all = malloc(server->opt.loops * SPANS_LATEST * sizeof(*all));
+	struct span_time *all = malloc(server->opt.loops * SPANS_LATEST * sizeof(*all));
 	const uint64_t since = known_since(server, now_ns);
 	size_t nr = 0;
-	int ret;
 
 	if (!all)
 		return -ENOMEM;
@@ -217,7 +242,7 @@ int spans_overlap(const struct server *server, int64_t now_ns, struct rnl_overla
 			nr += all[nr].begin_ns >= since;
 		}
 	}
-	ret = rnl_overlap_find(all, nr, overlap);
+	add_up(all, nr, overlap);
 	free(all);
-	return ret;
+	return 0;
 }

@@ -163,7 +163,6 @@ static void trace_stages(const struct overlap *o)
 	const struct overlap_way *way = &ways[ways[BY_CHUNK].run ? BY_CHUNK : COPIES_FIRST];
 	struct rnl_map_report own = RNL_MAP_REPORT_INIT;
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
-	struct rnl_overlap seen = RNL_OVERLAP_INIT;
 	int ret;
 
 	attr.timing = RNL_TRACE_EVERY;
@@ -174,9 +173,8 @@ static void trace_stages(const struct overlap *o)
 	program_must(way->run(o, way->how | RNL_MAP_TIMED, &own), way->name);
 	/* The barrier is reached before the worker has written its last job. */
 	program_must(rnl_pool_drain(o->pool, RNL_FOREVER), "waiting for the workers");
-	program_must(rnl_trace_overlap(o->pool, &seen), "the trace's overlap");
 	program_must(rnl_trace_stop(o->pool), file);
-	overlap_print_trace(o, way, &own, &seen);
+	overlap_print_trace(o, way, &own);
 }
 
 static void measure_all(const struct overlap *o)

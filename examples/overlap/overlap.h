@@ -142,7 +142,7 @@ struct overlap_way {
 void overlap_print_work(const struct overlap *o);
 void overlap_print_all(const struct overlap *o, const struct overlap_way *ways);
 void overlap_print_trace(const struct overlap *o, const struct overlap_way *way,
-			 const struct rnl_map_report *own, const struct rnl_overlap *seen);
+			 const struct rnl_map_report *own);
 
 /* ---- device.cu, device.c -------------------------------------------------- */
 

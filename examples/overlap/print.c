@@ -79,20 +79,12 @@ void overlap_print_all(const struct overlap *o, const struct overlap_way *ways)
 		     "lose, and several threads may pass the limit, which is that of one.");
 }
 
-static void print_stages(const char *by, uint64_t in_ns, uint64_t kernel_ns, uint64_t out_ns,
-			 uint64_t wall_ns)
-{
-	printf("    by %s: in %.2f ms, kernels %.2f ms, out %.2f ms: together %.1f %% of the time\n",
-	       by, (double)in_ns / 1e6, (double)kernel_ns / 1e6, (double)out_ns / 1e6,
-	       100 * (double)(in_ns + kernel_ns + out_ns) / (double)wall_ns);
-}
-
 void overlap_print_trace(const struct overlap *o, const struct overlap_way *way,
-			 const struct rnl_map_report *own, const struct rnl_overlap *seen)
+			 const struct rnl_map_report *own)
 {
-	printf("\n%s, traced to %s:\n", way->name, o->trace);
-	print_stages("its report", own->in_ns, own->kernel_ns, own->out_ns, own->wall_ns);
-	print_stages("the trace", seen->in_ns, seen->kernel_ns, seen->out_ns, own->wall_ns);
-	printf("    all three at once for %.2f ms, %.2f times as fast as one job after another\n",
-	       (double)seen->all_ns / 1e6, seen->speedup_percent / 100.0);
+	printf("\n%s, traced to %s:\n    in %.2f ms, kernels %.2f ms, out %.2f ms: together %.1f %% of "
+	       "the time; `runnel report %s` says what was at once\n", way->name, o->trace,
+	       (double)own->in_ns / 1e6, (double)own->kernel_ns / 1e6, (double)own->out_ns / 1e6,
+	       100 * (double)(own->in_ns + own->kernel_ns + own->out_ns) / (double)own->wall_ns,
+	       o->trace);
 }

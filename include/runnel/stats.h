@@ -101,6 +101,8 @@ RNL_API int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_po
  * Writes the figures of a pool and of its workers as text for Prometheus (exposition format 0.0.4).
  * Each sample has the label pool="NAME", those of a worker worker="3" and device="cuda:1". The keeper,
  * which completes jobs that were cancelled or are late, has worker="keeper" and no device.
+ * A connection to the socket of the attribute top gets this text and a last line, "# EOF"; then it
+ * is closed. A forked child that does not exec holds that socket open, and does not answer.
  * @name: NULL is the attribute's name, or "rnl-worker".
  * @buf: receives the text and a NUL; may be NULL if bytes is 0.
  * @bytes: size of buf.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces: a file with what each job did, and when; and how much of it overlapped. */
+/* Traces: a file with what each job did, and when. */
 #ifndef RUNNEL_TRACE_H
 #define RUNNEL_TRACE_H
 
@@ -64,85 +64,6 @@ RNL_API int rnl_trace_start(struct rnl_pool *pool, const char *path,
  * Since: 0.1
  */
 RNL_API int rnl_trace_stop(struct rnl_pool *pool);
-
-#define RNL_OVERLAP_DEPTH 16	/* struct rnl_overlap counts up to this number of jobs at once */
-#define RNL_OVERLAP_GAPS 5	/* struct rnl_overlap has this number of gaps */
-
-/* A time without a job on the device. */
-struct rnl_overlap_gap {
-	uint64_t begin_ns, end_ns;
-};
-
-/*
- * What was on the device at once. rnl_trace_overlap() computes it from the jobs that were
- * timed there: from the latest 65536 spans, each of which is a job or an operation of a job.
- */
-struct rnl_overlap {
-	uint32_t size;		/* sizeof(struct rnl_overlap) */
-	uint32_t nr_workers;	/* workers that had timed jobs on the device */
-	uint64_t nr_jobs;	/* jobs that the figures are computed from */
-	uint64_t nr_untimed;	/* jobs of the whole trace that went to the device without timing */
-	uint64_t elapsed_ns;	/* from the first span's begin to the last span's end */
-	uint64_t busy_ns;	/* time with at least one job on the device */
-	uint64_t sum_ns;	/* time that the jobs take one after another */
-	uint64_t in_ns, kernel_ns, out_ns; /* time with at least one copy in, kernel, copy out */
-	uint64_t copies_ns;	/* time with copies in and copies out at once */
-	uint64_t all_ns;	/* time with copies in, kernels and copies out at once */
-	uint64_t longest_gap_ns; /* longest time without a job */
-	uint32_t speedup_percent; /* sum_ns to busy_ns; 100: one job after another */
-	uint32_t nr_apart;	/* pairs of workers that never had jobs on the device at once */
-	uint64_t at_once_ns[RNL_OVERLAP_DEPTH + 1]; /* [i]: time with i jobs; the last: or more */
-	uint64_t in_kernel_ns;	/* time with copies in and kernels at once */
-	uint64_t out_kernel_ns;	/* time with copies out and kernels at once */
-	struct rnl_overlap_gap gaps[RNL_OVERLAP_GAPS]; /* the longest first; the rest: 0 to 0 */
-	uint64_t workers;	/* bits: workers that had timed jobs on the device */
-	uint64_t worker_jobs[RNL_WORKERS_MAX]; /* [i]: jobs of worker i */
-	uint64_t worker_ns[RNL_WORKERS_MAX]; /* [i]: time with at least one job of worker i */
-	uint64_t apart[RNL_WORKERS_MAX]; /* [i]: bits: workers that never had jobs on the device at
-				 * once with worker i, while both had some */
-};
-#define RNL_OVERLAP_INIT \
-	{ sizeof(struct rnl_overlap), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 }, 0, 0, \
-	  { { 0, 0 } }, 0, { 0 }, { 0 }, { 0 } }
-
-/*
- * Computes from the running trace how much of the jobs' device work ran at once.
- * @overlap: filled in; its size must be set.
- * Context: may wait for the trace's writer, and for a start or a stop of the trace. Not on a worker
- *	of the pool.
- * Return: 0; -EALREADY no trace runs; -EINVAL pool or overlap is NULL, or overlap has a wrong
- *	size; -ENOMEM; -EBUSY called on a worker of the pool; -EOWNERDEAD.
- * Since: 0.1
- */
-RNL_API int rnl_trace_overlap(struct rnl_pool *pool, struct rnl_overlap *overlap);
-
-enum rnl_overlap_kind {
-	RNL_OVERLAP_JOB = 0,	/* everything that a job has on the device */
-	RNL_OVERLAP_IN = 1,	/* a copy to the device */
-	RNL_OVERLAP_KERNEL = 2,	/* a kernel */
-	RNL_OVERLAP_OUT = 3	/* a copy from the device */
-};
-
-/* Something that was on the device. */
-struct rnl_overlap_span {
-	uint64_t begin_ns, end_ns; /* of any clock; the span is empty if it ends before its begin */
-	uint32_t worker;	/* less than RNL_WORKERS_MAX */
-	uint32_t kind;		/* enum rnl_overlap_kind */
-};
-
-/*
- * Computes from spans how much of them was at the same time: what rnl_trace_overlap() tells of the
- * running trace, for spans that a program has read from a trace's file. Spans of one worker that
- * overlap count once. A span with an unknown worker or kind is left out.
- * @spans: @nr spans, in any order; may be NULL if @nr is 0.
- * @overlap: filled in; its size must be set; nr_untimed is 0.
- * Context: any thread; no pool is needed. Takes as long as sorting the spans.
- * Return: 0; -EINVAL spans is NULL and nr is not 0, or overlap is NULL or has a wrong size;
- *	-ENOMEM.
- * Since: 0.1
- */
-RNL_API int rnl_overlap_find(const struct rnl_overlap_span *spans, size_t nr,
-			     struct rnl_overlap *overlap);
 
 #ifdef __cplusplus
 }

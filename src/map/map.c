@@ -179,8 +179,7 @@ static int make_spans(struct rnl__map *map)
 	if (!map->spec.report || !(map->spec.flags & RNL_MAP_TIMED))
 		return 0;
 	map->spans = calloc(map->nr_chunks, RNL__MAP_STAGES * sizeof(*map->spans));
-	map->work = rnl__overlap_work(RNL__MAP_STAGES * map->nr_chunks);
-	if (!map->spans || !map->work)
+	if (!map->spans)
 		return -ENOMEM;
 	for (unsigned i = 0; !ret && i < map->used.nr; i++) {
 		const unsigned device = map->used.list[i];

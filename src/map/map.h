@@ -30,7 +30,6 @@
 
 #include "device/device.h"
 #include "pool/pool.h"
-#include "trace/overlap.h"
 
 #define RNL__MAP_SLOTS 2	/* chunks of one job, at most */
 
@@ -69,6 +68,11 @@ struct rnl__map_base {
 	uint64_t ns;			/* when it was recorded, since the map's start */
 };
 
+/* When the device did a stage of a chunk. */
+struct rnl__map_span {
+	uint64_t begin_ns, end_ns;
+};
+
 struct rnl__map {
 	struct rnl_map spec;		/* the caller's; `chunk` is found */
 	struct rnl_pool *pool;
@@ -95,8 +99,8 @@ struct rnl__map {
 	uint64_t start;
 	_Atomic uint64_t chunks, bytes_in, bytes_out, read_ns, write_ns;
 	struct rnl__map_base bases[RNL_DEVICES_MAX]; /* of each device; under `lock` */
-	struct rnl_overlap_span *spans;	/* the stages of each chunk; NULL: not measured */
-	struct rnl__overlap_work *work;	/* to find figures of the spans */
+	/* When each chunk was at its first stage, then at the second ...; NULL: not measured. */
+	struct rnl__map_span *spans;
 
 	unsigned nr_jobs;
 	struct rnl__map_job jobs[];
@@ -110,6 +114,9 @@ int rnl__map_issue(struct rnl__map *map, struct rnl__map_job *job);
 
 /* Notes when the device did the stages of a chunk. */
 void rnl__map_measure(struct rnl__map *map, struct rnl__map_slot *slot, unsigned device);
+
+/* The time that is in at least one of the spans, which it sorts. */
+uint64_t rnl__map_cover(struct rnl__map_span *spans, uint64_t nr);
 
 /* Writes a chunk's result to the array, or by the callback. */
 int rnl__map_write(struct rnl__map *map, struct rnl__map_slot *slot);

@@ -264,19 +264,15 @@ static struct rnl__map_base base_of(struct rnl__map *map, struct rnl__map_slot *
 
 void rnl__map_measure(struct rnl__map *map, struct rnl__map_slot *slot, unsigned device)
 {
-	static const uint32_t kinds[] = {
-		[RNL__MAP_IN] = RNL_OVERLAP_IN, [RNL__MAP_KERNEL] = RNL_OVERLAP_KERNEL,
-		[RNL__MAP_OUT] = RNL_OVERLAP_OUT,
-	};
 	const bool copies_first = map->spec.flags & RNL_MAP_COPIES_FIRST;
-	struct rnl_overlap_span *span = &map->spans[RNL__MAP_STAGES * slot->chunk.index];
+	struct rnl__map_span *span = &map->spans[slot->chunk.index];
 	struct rnl__event *begin[RNL__MAP_STAGES];
 	struct rnl__map_base base;
 
 	for (int i = 0; i < RNL__MAP_STAGES; i++)
 		begin[i] = i && !copies_first ? slot->end[i - 1] : slot->begin[i];
 	base = base_of(map, slot, device);
-	for (int i = 0; i < RNL__MAP_STAGES; i++, span++) {
+	for (int i = 0; i < RNL__MAP_STAGES; i++, span += map->nr_chunks) {
 		int64_t from, to;	/* negative: before the base */
 
 		if (chunk_ops(map)->event_elapsed(base.event, begin[i], &from) ||
@@ -284,7 +280,6 @@ void rnl__map_measure(struct rnl__map *map, struct rnl__map_slot *slot, unsigned
 			continue;
 		span->begin_ns = BASE_NS + base.ns + (uint64_t)from;
 		span->end_ns = BASE_NS + base.ns + (uint64_t)to;
-		span->kind = kinds[i];
 	}
 }
 

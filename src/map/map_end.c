@@ -41,7 +41,6 @@ void rnl__map_free(struct rnl__map *map)
 	for (unsigned i = 0; i < map->nr_jobs; i++)
 		rnl__map_free_job(&map->jobs[i]);
 	free(map->spans);
-	free(map->work);
 	for (unsigned i = 0; i < RNL_DEVICES_MAX; i++)
 		rnl__event_cache_put(&map->pool->timers[i], map->bases[i].event);
 	if (map->borders_pinned)
@@ -54,17 +53,39 @@ void rnl__map_free(struct rnl__map *map)
 
 /* ---- the end ------------------------------------------------------------- */
 
+static int map_by_begin(const void *a, const void *b)
+{
+	const struct rnl__map_span *x = a, *y = b;
+
+	return (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+}
+
+uint64_t rnl__map_cover(struct rnl__map_span *spans, uint64_t nr)
+{
+	uint64_t covered = 0, end = 0;
+
+	qsort(spans, nr, sizeof(*spans), map_by_begin);
+	for (uint64_t i = 0; i < nr; i++) {
+		const uint64_t begin = rnl__larger(spans[i].begin_ns, end);
+
+		if (spans[i].end_ns <= begin)
+			continue;
+		covered += spans[i].end_ns - begin;
+		end = spans[i].end_ns;
+	}
+	return covered;
+}
+
 static void report_stages(struct rnl__map *map, struct rnl_map_report *r)
 {
-	struct rnl_overlap o;
+	const uint64_t nr = map->nr_chunks;
 	uint64_t longest;
 
-	rnl__overlap_find(map->spans, RNL__MAP_STAGES * map->nr_chunks, map->work, &o);
-	r->in_ns = o.in_ns;
-	r->kernel_ns = o.kernel_ns;
-	r->out_ns = o.out_ns;
-	r->overlap_percent = (uint32_t)(100 * (o.in_ns + o.kernel_ns + o.out_ns) / r->wall_ns);
-	longest = rnl__larger(o.in_ns, rnl__larger(o.kernel_ns, o.out_ns));
+	r->in_ns = rnl__map_cover(map->spans + RNL__MAP_IN * nr, nr);
+	r->kernel_ns = rnl__map_cover(map->spans + RNL__MAP_KERNEL * nr, nr);
+	r->out_ns = rnl__map_cover(map->spans + RNL__MAP_OUT * nr, nr);
+	longest = rnl__larger(r->in_ns, rnl__larger(r->kernel_ns, r->out_ns));
+	r->overlap_percent = (uint32_t)(100 * (r->in_ns + r->kernel_ns + r->out_ns) / r->wall_ns);
 	r->limit_percent = (uint32_t)(100 * longest / r->wall_ns);
 }
 

@@ -95,7 +95,7 @@ struct rnl_pool {
 
 	struct rnl__event_cache timers[RNL_DEVICES_MAX]; /* of maps */
 
-	pthread_mutex_t tracing;	/* a thread has it that starts, ends or reads a trace */
+	pthread_mutex_t tracing;	/* a thread has it that starts or ends a trace */
 	struct rnl__trace *trace;	/* the one that runs, or NULL; under `tracing` */
 	void (*end_trace)(struct rnl_pool *pool); /* ends one that runs; NULL: none ever ran */
 	struct rnl__top *top;		/* the socket of figures, or NULL */

@@ -19,7 +19,6 @@ GROWS(rnl_device_info, RNL__FIRST_DEVICE_INFO);
 GROWS(rnl_health, RNL__FIRST_HEALTH);
 GROWS(rnl_map, RNL__FIRST_MAP);
 GROWS(rnl_map_report, RNL__FIRST_MAP_REPORT);
-GROWS(rnl_overlap, RNL__FIRST_OVERLAP);
 GROWS(rnl_pool_attr, RNL__FIRST_POOL_ATTR);
 GROWS(rnl_pool_stats, RNL__FIRST_POOL_STATS);
 GROWS(rnl_trace_attr, RNL__FIRST_TRACE_ATTR);

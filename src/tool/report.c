@@ -3,7 +3,7 @@
  * runnel report: tells from a trace what overlapped.
  *
  * DESIGN
- * The figures are rnl_overlap_find()'s, as for a trace that runs.  Text is for people,
+ * The figures are overlap_find()'s.  Text is for people,
  * JSON tells programs what the text tells, and the picture shows it.
  */
 #include "report.h"
@@ -63,11 +63,11 @@ static void print_line(const char *what, enum known known, uint64_t least, uint6
 }
 
 /* How long this number of jobs, or more, were on the device at once. */
-static uint64_t at_once(const struct rnl_overlap *o, int nr)
+static uint64_t at_once(const struct overlap_figures *o, int nr)
 {
 	uint64_t ns = 0;
 
-	for (int i = nr; i <= RNL_OVERLAP_DEPTH; i++)
+	for (int i = nr; i <= OVERLAP_DEPTH; i++)
 		ns += o->at_once_ns[i];
 	return ns;
 }
@@ -76,8 +76,8 @@ static uint64_t at_once(const struct rnl_overlap *o, int nr)
 static void print_depth(const struct report *r)
 {
 	const bool bounded = report_is_bounded(r);
-	const struct rnl_overlap *o = &r->overlap, *most = &r->most;
-	int last = RNL_OVERLAP_DEPTH;
+	const struct overlap_figures *o = &r->overlap, *most = &r->most;
+	int last = OVERLAP_DEPTH;
 
 	while (last && !most->at_once_ns[last])
 		last--;
@@ -86,7 +86,7 @@ static void print_depth(const struct report *r)
 		char what[32];
 
 		snprintf(what, sizeof(what), "%d%s", i,
-			 bounded || i == RNL_OVERLAP_DEPTH ? " or more" : "");
+			 bounded || i == OVERLAP_DEPTH ? " or more" : "");
 		print_line(what, bounded ? BOTH : ALL, bounded ? at_once(o, i) : o->at_once_ns[i],
 			   at_once(most, i), o->elapsed_ns);
 	}
@@ -94,7 +94,7 @@ static void print_depth(const struct report *r)
 
 static void print_overlap(const struct report *r)
 {
-	const struct rnl_overlap *o = &r->overlap;
+	const struct overlap_figures *o = &r->overlap;
 	const bool bounded = report_is_bounded(r);
 	const enum known known = bounded ? LEAST : ALL;
 	const uint64_t elapsed = o->elapsed_ns, busy = o->busy_ns;
@@ -141,7 +141,7 @@ static void print_devices(const struct report *r)
 		return;
 	printf("\nDevices%30s %12s %8s\n", "jobs timed", "busy", "");
 	for (unsigned i = 0; i < r->nr_devices; i++) {
-		const struct rnl_overlap *o = &r->of_device[i];
+		const struct overlap_figures *o = &r->of_device[i];
 
 		if (!r->device_names[i][0])
 			continue;
@@ -155,14 +155,14 @@ static void print_devices(const struct report *r)
 }
 
 /* Gaps that are certain. */
-static void print_gaps(const struct rnl_overlap *most)
+static void print_gaps(const struct overlap_figures *most)
 {
 	char length[32], at[32];
 
 	if (most->gaps[0].end_ns == most->gaps[0].begin_ns)
 		return;
 	printf("\nLongest gaps on the device\n");
-	for (int i = 0; i < RNL_OVERLAP_GAPS && most->gaps[i].end_ns > most->gaps[i].begin_ns; i++)
+	for (int i = 0; i < OVERLAP_GAPS && most->gaps[i].end_ns > most->gaps[i].begin_ns; i++)
 		printf("  %12s at %s\n",
 		       report_time(length, most->gaps[i].end_ns - most->gaps[i].begin_ns),
 		       report_time(at, most->gaps[i].begin_ns));

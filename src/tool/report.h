@@ -20,6 +20,8 @@
 
 #include <runnel.h>
 
+#include "overlap.h"
+
 #define REPORT_NAMES 256	/* of job functions; others share the last */
 #define REPORT_THREADS 64	/* that submit or wait; others are not shown */
 #define REPORT_CAUSES 32
@@ -28,10 +30,10 @@
 enum report_lane { REPORT_DEVICE, REPORT_HOST, REPORT_THREAD };
 
 enum report_kind {
-	REPORT_JOB = RNL_OVERLAP_JOB, /* on the device */
-	REPORT_IN = RNL_OVERLAP_IN,
-	REPORT_KERNEL = RNL_OVERLAP_KERNEL,
-	REPORT_OUT = RNL_OVERLAP_OUT,
+	REPORT_JOB = OVERLAP_JOB, /* on the device */
+	REPORT_IN = OVERLAP_IN,
+	REPORT_KERNEL = OVERLAP_KERNEL,
+	REPORT_OUT = OVERLAP_OUT,
 	REPORT_CALL,		/* a job's function */
 	REPORT_BACK,		/* its callback */
 	REPORT_SUBMIT,
@@ -86,8 +88,8 @@ struct report {
 	/* Results. */
 	uint64_t begin, end;
 	uint64_t nr_calls, nr_flights; /* jobs; jobs with device work */
-	struct rnl_overlap overlap, most; /* of the timed jobs; of all that may have been */
-	struct rnl_overlap of_device[RNL_DEVICES_MAX], most_of_device[RNL_DEVICES_MAX];
+	struct overlap_figures overlap, most; /* of the timed jobs; of all that may have been */
+	struct overlap_figures of_device[RNL_DEVICES_MAX], most_of_device[RNL_DEVICES_MAX];
 	struct report_cause causes[REPORT_CAUSES];
 	unsigned nr_causes;
 };

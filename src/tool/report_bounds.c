@@ -81,7 +81,7 @@ static bool find_windows(struct report *r)
  * jobs.
  */
 static int bounds_find(const struct report *r, int device, bool most,
-		       struct rnl_overlap_span *spans, struct rnl_overlap *overlap)
+		       struct overlap_span *spans, struct overlap_figures *overlap)
 {
 	size_t nr = 0;
 
@@ -91,33 +91,32 @@ static int bounds_find(const struct report *r, int device, bool most,
 
 		if (device >= 0 && r->device_of[s->of % RNL_WORKERS_MAX] != device)
 			continue;
-		/* The kinds of the device have the numbers of enum rnl_overlap_kind. */
+		/* The kinds of the device have the numbers of enum overlap_kind. */
 		if (s->kind <= REPORT_OUT || (most && window))
-			spans[nr++] = (struct rnl_overlap_span){
+			spans[nr++] = (struct overlap_span){
 				s->begin, s->end, s->of, window ? REPORT_JOB : s->kind,
 			};
 	}
-	*overlap = (struct rnl_overlap)RNL_OVERLAP_INIT;
-	return rnl_overlap_find(spans, nr, overlap);
+	return overlap_find(spans, nr, overlap);
 }
 
 /* Gives both bounds one elapsed time, that of the most. */
-static void level(struct rnl_overlap *least, struct rnl_overlap *most, bool missing)
+static void level(struct overlap_figures *least, struct overlap_figures *most, bool missing)
 {
 	least->at_once_ns[0] += most->elapsed_ns - least->elapsed_ns;
 	least->elapsed_ns = most->elapsed_ns;
 	if (!missing)
 		return;
 	memset(most->at_once_ns, 0, sizeof(most->at_once_ns));
-	most->at_once_ns[RNL_OVERLAP_DEPTH] = most->elapsed_ns;
+	most->at_once_ns[OVERLAP_DEPTH] = most->elapsed_ns;
 	most->busy_ns = most->elapsed_ns;
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		most->worker_ns[i] = most->elapsed_ns;
 	memset(most->gaps, 0, sizeof(most->gaps));
 }
 
-static int find_both(struct report *r, int device, struct rnl_overlap_span *spans,
-		     struct rnl_overlap *least, struct rnl_overlap *most)
+static int find_both(struct report *r, int device, struct overlap_span *spans,
+		     struct overlap_figures *least, struct overlap_figures *most)
 {
 	int ret = bounds_find(r, device, false, spans, least);
 
@@ -129,7 +128,7 @@ static int find_both(struct report *r, int device, struct rnl_overlap_span *span
 
 int report_find_bounds(struct report *r)
 {
-	struct rnl_overlap_span *spans = malloc((r->nr + 1) * sizeof(*spans));
+	struct overlap_span *spans = malloc((r->nr + 1) * sizeof(*spans));
 	int ret = spans && find_windows(r) ? 0 : -ENOMEM;
 
 	if (!ret)

@@ -184,7 +184,7 @@ static void look_at_shares(struct report *r)
 /* ---- gaps ---------------------------------------------------------------- */
 
 /* What the host did while the device had nothing to do. */
-static void look_at_gap(struct report *r, const struct rnl_overlap_gap *gap)
+static void look_at_gap(struct report *r, const struct overlap_gap *gap)
 {
 	const uint64_t ns = gap->end_ns - gap->begin_ns, middle = gap->begin_ns + ns / 2;
 	const struct report_span *runs = NULL;
@@ -218,8 +218,8 @@ static void look_at_gaps(struct report *r)
 {
 	const uint64_t elapsed = r->most.elapsed_ns;
 
-	for (int i = 0; i < RNL_OVERLAP_GAPS; i++) {
-		const struct rnl_overlap_gap *gap = &r->most.gaps[i];
+	for (int i = 0; i < OVERLAP_GAPS; i++) {
+		const struct overlap_gap *gap = &r->most.gaps[i];
 
 		if (gap->end_ns > gap->begin_ns && gap->end_ns - gap->begin_ns > elapsed / 50)
 			look_at_gap(r, gap);

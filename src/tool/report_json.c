@@ -22,16 +22,16 @@ static void put_trace(const struct report *r)
 	tool_json_close();
 }
 
-static void report_json_put_depth(const char *name, const struct rnl_overlap *o)
+static void report_json_put_depth(const char *name, const struct overlap_figures *o)
 {
 	tool_json_array(name);
-	for (int i = 0; i <= RNL_OVERLAP_DEPTH; i++)
+	for (int i = 0; i <= OVERLAP_DEPTH; i++)
 		tool_json_integer(NULL, (int64_t)o->at_once_ns[i]);
 	tool_json_close();
 }
 
 /* "most": with all that jobs which were not timed may have done. */
-static void put_overlap(const struct rnl_overlap *o, const struct rnl_overlap *most)
+static void put_overlap(const struct overlap_figures *o, const struct overlap_figures *most)
 {
 	const uint64_t busy = o->busy_ns;
 
@@ -75,8 +75,8 @@ static void put_devices(const struct report *r)
 {
 	tool_json_array("devices");
 	for (unsigned i = 0; i < r->nr_devices; i++) {
-		const struct rnl_overlap *o = r->nr_devices > 1 ? &r->of_device[i] : &r->overlap;
-		const struct rnl_overlap *most =
+		const struct overlap_figures *o = r->nr_devices > 1 ? &r->of_device[i] : &r->overlap;
+		const struct overlap_figures *most =
 			r->nr_devices > 1 ? &r->most_of_device[i] : &r->most;
 
 		tool_json_object(NULL);
@@ -91,10 +91,10 @@ static void put_devices(const struct report *r)
 	tool_json_close();
 }
 
-static void put_gaps(const struct rnl_overlap *o)
+static void put_gaps(const struct overlap_figures *o)
 {
 	tool_json_array("gaps");
-	for (int i = 0; i < RNL_OVERLAP_GAPS && o->gaps[i].end_ns > o->gaps[i].begin_ns; i++) {
+	for (int i = 0; i < OVERLAP_GAPS && o->gaps[i].end_ns > o->gaps[i].begin_ns; i++) {
 		tool_json_object(NULL);
 		tool_json_integer("begin_ns", (int64_t)o->gaps[i].begin_ns);
 		tool_json_integer("end_ns", (int64_t)o->gaps[i].end_ns);
@@ -103,7 +103,7 @@ static void put_gaps(const struct rnl_overlap *o)
 	tool_json_close();
 }
 
-static void put_pairs(const struct rnl_overlap *o)
+static void put_pairs(const struct overlap_figures *o)
 {
 	tool_json_array("pairs_apart");
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {

@@ -61,7 +61,7 @@ static const char style[] =
 
 static void put_summary(FILE *to, const struct report *r)
 {
-	const struct rnl_overlap *o = &r->overlap;
+	const struct overlap_figures *o = &r->overlap;
 	const uint64_t busy = o->busy_ns;
 	char time[32];
 

@@ -33,49 +33,19 @@ enum { GOES_ON = 0, ENDS = 1, HANDS_OVER = 2 };
 
 /* ---- the writer ---------------------------------------------------------- */
 
-void rnl__trace_count(struct rnl__trace *t)
-{
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		struct rnl__track *track = &t->tracks[i];
-
-		/* A ring has two rows. Not more: busy workers note more meanwhile, and more again. */
-		for (int row = 0; row < 2; row++) {
-			uint64_t nr;
-			const struct rnl__track_record *records = rnl__track_count(track, &nr);
-
-			for (uint64_t n = 0; n < nr; n++)
-				rnl__trace_figure(t, track, &records[n]);
-		}
-	}
-}
-
-/* Counts what the workers have noted; the writer writes that, up to @counted, of each track. */
-static void trace_count_for_writer(struct rnl__trace *t, uint64_t *counted)
-{
-	pthread_mutex_lock(&t->lock);
-	rnl__trace_count(t);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		counted[i] = t->tracks[i].counted;
-	pthread_mutex_unlock(&t->lock);
-}
-
 /* Takes records out of the tracks and writes them.  True: there were many. */
 static bool trace_drain(struct rnl__trace *t)
 {
-	uint64_t counted[RNL_WORKERS_MAX];
 	bool much = false;
 
-	trace_count_for_writer(t, counted);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		struct rnl__track *track = &t->tracks[i];
-		uint64_t left = counted[i] - rnl__own_read(&track->tail), nr;
-		const struct rnl__track_record *records = rnl__track_peek(track, &nr);
+		uint64_t seen, nr;
+		const struct rnl__track_record *records = rnl__track_peek(track, &seen);
 
-		nr = rnl__smaller(rnl__smaller(nr, left), DRAIN_MAX);
-		/* The rest may be in the ring's other row. */
-		much = much || nr < left;
-		if (!nr)
+		if (!seen)
 			continue;
+		nr = rnl__smaller(seen, DRAIN_MAX);
 		if (!(t->named >> i & 1))
 			rnl__trace_name_track(t, track);
 		t->named |= 1ull << i;
@@ -87,7 +57,9 @@ static bool trace_drain(struct rnl__trace *t)
 				rnl__trace_note(t, track, &records[n]);
 		}
 		rnl__track_skip(track, nr);
-		much = much || nr >= track->nr_records / 8;
+		/* From the ring's end records go on at its begin. */
+		much = much || nr < seen || nr >= track->nr_records / 8 ||
+		       !(rnl__own_read(&track->tail) % track->nr_records);
 	}
 	return much;
 }
@@ -199,8 +171,6 @@ static void trace_destroy(struct rnl__trace *t)
 		rnl__track_free(&t->tracks[i]);
 	if (t->records && t->records != MAP_FAILED)
 		munmap(t->records, t->records_bytes);
-	free(t->spans);
-	pthread_mutex_destroy(&t->lock);
 	free(t);
 }
 
@@ -213,9 +183,7 @@ static int create(struct rnl_pool *pool, const struct rnl_trace_attr *attr,
 	if (!t)
 		return -ENOMEM;
 	*t = (struct rnl__trace){ .pool = pool, .timing = attr->timing };
-	pthread_mutex_init(&t->lock, NULL);
-	t->spans = calloc(RNL__TRACE_SPANS, sizeof(*t->spans));
-	ret = t->spans ? make_records(t, attr->buffer_bytes) : -ENOMEM;
+	ret = make_records(t, attr->buffer_bytes);
 	if (ret)
 		trace_destroy(t);
 	else

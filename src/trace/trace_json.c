@@ -276,43 +276,16 @@ static void put_op(struct rnl__trace *t, const struct rnl__track *track,
 	rnl__trace_mark(&t->file);
 }
 
-static void keep_span(struct rnl__trace *t, const struct rnl__track *track, uint32_t kind,
-		      uint64_t begin, uint64_t end)
-{
-	t->spans[t->nr_spans++ % RNL__TRACE_SPANS] = (struct rnl_overlap_span){
-		.begin_ns = begin, .end_ns = end, .worker = track->index, .kind = kind,
-	};
-}
-
-void rnl__trace_figure(struct rnl__trace *t, const struct rnl__track *track,
-		       const struct rnl__track_record *r)
-{
-	static const uint32_t kinds[] = {
-		[RNL__TRACK_IN] = RNL_OVERLAP_IN, [RNL__TRACK_KERNEL] = RNL_OVERLAP_KERNEL,
-		[RNL__TRACK_OUT] = RNL_OVERLAP_OUT,
-	};
-
-	if (r->kind == RNL__TRACK_CALL) {
-		t->nr_jobs++;
-		t->nr_flown += r->call.in_flight;
-	} else if (r->kind == RNL__TRACK_CUT) {
-		t->nr_cut++;
-	} else if (r->kind == RNL__TRACK_BACK || r->kind == RNL__TRACK_FOUND ||
-		   r->kind == RNL__TRACK_HELD || r->kind == RNL__TRACK_AFTER) {
-		return;
-	} else if (r->kind != RNL__TRACK_DONE) {
-		keep_span(t, track, kinds[r->kind], r->op.begin, r->op.end);
-	} else if (r->done.end) {
-		t->nr_timed++;
-		keep_span(t, track, RNL_OVERLAP_JOB, r->done.begin, r->done.end);
-	}
-}
-
 bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		       const struct rnl__track_record *r)
 {
 	const bool call = r->kind == RNL__TRACK_CALL;
 
+	/* Counted whether or not the file has space. */
+	t->nr_jobs += call;
+	t->nr_flown += call && r->call.in_flight;
+	t->nr_cut += r->kind == RNL__TRACK_CUT;
+	t->nr_timed += r->kind == RNL__TRACK_DONE && r->done.end;
 	if (!rnl__trace_fits(&t->file, (r->kind == RNL__TRACK_FOUND ? 8 :
 					call || r->kind == RNL__TRACK_HELD ? 2 : 1) *
 					RNL__TRACE_EVENT_MAX)) {

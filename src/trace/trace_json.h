@@ -38,10 +38,6 @@ void rnl__trace_name_thread(struct rnl__trace *t, uint32_t tid);
 void rnl__trace_begin_span(struct rnl__trace *t, const char *name, const char *category,
 			   uint32_t tid, uint64_t begin, uint64_t end);
 
-/* Counts a record, and keeps its spans for the figures, whether or not the file has space. */
-void rnl__trace_figure(struct rnl__trace *t, const struct rnl__track *track,
-		       const struct rnl__track_record *record);
-
 /* True: the record is a job's, the file has it now, and has space for the job's arrow. */
 bool rnl__trace_record(struct rnl__trace *t, const struct rnl__track *track,
 		       const struct rnl__track_record *record);

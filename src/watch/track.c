@@ -32,28 +32,14 @@ static void track_put(struct rnl__track *t, const struct rnl__track_record *reco
 	atomic_store_explicit(&t->head, head + 1, memory_order_release);
 }
 
-/* The records from the @from-th on, @nr in a row. */
-static const struct rnl__track_record *peek_from(struct rnl__track *t, uint64_t from, uint64_t *nr)
+const struct rnl__track_record *rnl__track_peek(struct rnl__track *t, uint64_t *nr)
 {
 	/* [track.H2] acquire: the records that the count has; pairs with [track.H1] */
 	uint64_t head = atomic_load_explicit(&t->head, memory_order_acquire);
-	uint64_t at = from & (t->nr_records - 1), row = t->nr_records - at;
+	uint64_t from = rnl__own_read(&t->tail), at = from & (t->nr_records - 1), row = t->nr_records - at;
 
 	*nr = head - from < row ? head - from : row;
 	return &t->records[at];
-}
-
-const struct rnl__track_record *rnl__track_peek(struct rnl__track *t, uint64_t *nr)
-{
-	return peek_from(t, rnl__own_read(&t->tail), nr);
-}
-
-const struct rnl__track_record *rnl__track_count(struct rnl__track *t, uint64_t *nr)
-{
-	const struct rnl__track_record *records = peek_from(t, t->counted, nr);
-
-	t->counted += *nr;
-	return records;
 }
 
 void rnl__track_skip(struct rnl__track *t, uint64_t nr)

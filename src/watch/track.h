@@ -125,7 +125,6 @@ struct rnl__track {
 	/* The ring. */
 	struct rnl__track_record *records;
 	uint64_t nr_records;		/* a power of two */
-	uint64_t counted;		/* records that the trace's figures have; under its lock */
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t head;
 	_Atomic uint64_t dropped;
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t tail;
@@ -182,12 +181,6 @@ void rnl__track_copy(struct rnl__track *t, const struct rnl__copy *copy);
 /* For the trace's writer: the next records, @nr in a row. */
 const struct rnl__track_record *rnl__track_peek(struct rnl__track *t, uint64_t *nr);
 void rnl__track_skip(struct rnl__track *t, uint64_t nr);
-
-/*
- * For the trace's figures: the next records that they do not have yet, @nr in a row.  The writer
- * skips no record before.
- */
-const struct rnl__track_record *rnl__track_count(struct rnl__track *t, uint64_t *nr);
 
 /* Frees what the track has; no thread uses it any more. */
 void rnl__track_free(struct rnl__track *t);

@@ -67,7 +67,6 @@ TEST(a_call_without_its_pool_is_logged)
 	struct rnl_pool *pool = hearing_pool(1);
 	struct rnl_pool_stats stats = RNL_POOL_STATS_INIT;
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 	struct rnl_health health = RNL_HEALTH_INIT;
 	struct rnl_barrier barrier;
 	struct rnl_order order;
@@ -88,7 +87,6 @@ TEST(a_call_without_its_pool_is_logged)
 		"rnl_pool_stats_text(): pool is NULL");
 	refused(rnl_pool_health(NULL, &health), -EINVAL, "rnl_pool_health(): pool is NULL");
 	refused(rnl_trace_stop(NULL), -EINVAL, "rnl_trace_stop(): pool is NULL");
-	refused(rnl_trace_overlap(NULL, &overlap), -EINVAL, "rnl_trace_overlap(): pool is NULL");
 	refused(rnl_barrier_init(&barrier, NULL), -EINVAL, "rnl_barrier_init(): pool is NULL");
 	refused(rnl_order_init(&order, NULL, 1), -EINVAL, "rnl_order_init(): pool is NULL");
 	refused(rnl_thread_attach(NULL), -EINVAL, "rnl_thread_attach(): pool is NULL");
@@ -104,7 +102,6 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 	struct rnl_device_info info = { 0 };
 	struct rnl_pool_stats stats = { 0 };
 	struct rnl_health health = { 0 };
-	struct rnl_overlap overlap = { 0 };
 	struct rnl_held held;
 
 	refused(rnl_device_describe("host", &info), -EINVAL, sized);
@@ -116,10 +113,6 @@ TEST(a_struct_that_cannot_be_filled_in_is_logged)
 		"rnl_pool_read_stats(): stats is NULL");
 	refused(rnl_pool_health(pool, &health), -EINVAL, "rnl_pool_health(): the size of health is 0");
 	refused(rnl_pool_health(pool, NULL), -EINVAL, "rnl_pool_health(): health is NULL");
-	refused(rnl_trace_overlap(pool, &overlap), -EINVAL, sized);
-	refused(rnl_overlap_find(NULL, 0, &overlap), -EINVAL, sized);
-	overlap.size = sizeof(overlap);
-	refused(rnl_overlap_find(NULL, 1, &overlap), -EINVAL, "spans is NULL, and nr is 1");
 	stats.size = sizeof(stats);
 	refused(rnl_pool_read_stats(pool, 1, &stats), -EINVAL,
 		"worker is 1; the pool has had workers 0 to 0");
@@ -588,7 +581,6 @@ struct inside {
 	struct rnl_pool *pool;
 	struct rnl_barrier unissued;
 	struct gate gate;
-	struct rnl_overlap overlap;
 };
 
 static int inside_fn(struct rnl_job *job)
@@ -604,7 +596,6 @@ static int inside_fn(struct rnl_job *job)
 	refused(rnl_pool_resize(in->pool, 1), -EBUSY, itself);
 	refused(rnl_trace_start(in->pool, "/dev/null", NULL), -EBUSY, itself);
 	refused(rnl_trace_stop(in->pool), -EBUSY, itself);
-	refused(rnl_trace_overlap(in->pool, &in->overlap), -EBUSY, itself);
 	refused(rnl_stream_wait(MS), -EBUSY, "rnl_stream_wait(): called in a job's function");
 	refused(rnl_job_args(1, &mem), -EINVAL, "rnl_job_args(): the job's user is NULL");
 	refused(rnl_scratch(0, &mem), -EINVAL, "rnl_scratch(): bytes is 0");
@@ -617,7 +608,7 @@ static int inside_fn(struct rnl_job *job)
 
 TEST(a_call_that_a_job_may_not_make_is_logged)
 {
-	struct inside in = { .gate = GATE_INIT, .overlap = RNL_OVERLAP_INIT };
+	struct inside in = { .gate = GATE_INIT };
 
 	in.pool = hearing_pool(2);
 	hold_barrier(in.pool, &in.unissued, &in.gate, &in.waiting);

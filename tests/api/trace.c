@@ -234,11 +234,9 @@ TEST(test_a_job_in_flight_at_the_end_is_unfinished, .setup = set_path, .teardown
 TEST(test_starts_and_stops_in_turn, .setup = set_path, .teardown = remove_file)
 {
 	struct rnl_pool *pool = pool_of(2);
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 	char *text;
 
 	ck_assert_int_eq(rnl_trace_stop(pool), -EALREADY);
-	ck_assert_int_eq(rnl_trace_overlap(pool, &overlap), -EALREADY);
 	for (int i = 0; i < 5; i++) {
 		must(rnl_trace_start(pool, path, NULL));
 		ck_assert_int_eq(rnl_trace_start(pool, "/dev/null/no", NULL), -EALREADY);
@@ -284,16 +282,11 @@ TEST(test_refuses_what_is_wrong, .setup = set_path, .teardown = remove_file)
 {
 	struct rnl_pool *pool = pool_of(1);
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 	char fifo[80];
 
 	ck_assert_int_eq(rnl_trace_start(NULL, path, NULL), -EINVAL);
 	ck_assert_int_eq(rnl_trace_start(pool, NULL, NULL), -EINVAL);
 	ck_assert_int_eq(rnl_trace_stop(NULL), -EINVAL);
-	ck_assert_int_eq(rnl_trace_overlap(NULL, &overlap), -EINVAL);
-	ck_assert_int_eq(rnl_trace_overlap(pool, NULL), -EINVAL);
-	overlap.size = 8;
-	ck_assert_int_eq(rnl_trace_overlap(pool, &overlap), -EINVAL);
 	attr.size = 4;
 	ck_assert_int_eq(rnl_trace_start(pool, path, &attr), -EINVAL);
 	attr = (struct rnl_trace_attr)RNL_TRACE_ATTR_INIT;
@@ -322,14 +315,11 @@ TEST(test_refuses_what_is_wrong, .setup = set_path, .teardown = remove_file)
 
 static int trace_fn(struct rnl_job *job)
 {
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 	struct rnl_pool *pool = job->user;
 
 	if (rnl_trace_start(pool, path, NULL) != -EBUSY)
 		return 1;
-	if (rnl_trace_overlap(pool, &overlap) != -EBUSY)
-		return 2;
-	return rnl_trace_stop(pool) == -EBUSY ? 0 : 3;
+	return rnl_trace_stop(pool) == -EBUSY ? 0 : 2;
 }
 
 TEST(test_is_not_for_the_pools_own_workers, .setup = set_path, .teardown = remove_file)
@@ -344,7 +334,6 @@ TEST(test_is_not_for_the_pools_own_workers, .setup = set_path, .teardown = remov
 
 TEST(test_is_none_of_a_forked_childs, .setup = set_path, .teardown = remove_file)
 {
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 	struct rnl_pool *pool;
 	int status;
 	pid_t pid;
@@ -356,7 +345,6 @@ TEST(test_is_none_of_a_forked_childs, .setup = set_path, .teardown = remove_file
 	pid = fork();
 	if (!pid)
 		_exit(rnl_trace_start(pool, path, NULL) == -EOWNERDEAD &&
-		      rnl_trace_overlap(pool, &overlap) == -EOWNERDEAD &&
 		      rnl_trace_stop(pool) == -EOWNERDEAD ? 0 : 1);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
@@ -481,39 +469,6 @@ TEST(test_a_limit_of_the_files_size_is_told_without_a_signal, .loops = 5,
 	rnl_pool_destroy(pool);
 }
 
-TEST(test_overlap_of_a_running_trace_adds_up, .setup = set_path, .teardown = remove_file)
-{
-	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
-	struct rnl_overlap o = RNL_OVERLAP_INIT;
-	struct rnl_pool *pool = pool_of(3);
-	char *memory = device_memory(pool);
-	uint64_t sum = 0, weighted = 0;
-
-	attr.timing = RNL_TRACE_EVERY;
-	must(rnl_trace_start(pool, path, &attr));
-	must(rnl_trace_overlap(pool, &o));
-	ck_assert_uint_eq(o.nr_jobs, 0);
-	run_jobs(pool, NR, memory);
-	must(rnl_trace_overlap(pool, &o));
-	ck_assert_uint_eq(o.nr_jobs, on_host() ? NR / 2 : NR);
-	ck_assert_uint_eq(o.nr_untimed, 0);
-	ck_assert_uint_ge(o.nr_workers, 1);
-	ck_assert_uint_le(o.nr_workers, 3);
-	for (unsigned i = 0; i <= RNL_OVERLAP_DEPTH; i++) {
-		sum += o.at_once_ns[i];
-		weighted += i * o.at_once_ns[i];
-	}
-	ck_assert_uint_eq(sum, o.elapsed_ns);
-	ck_assert_uint_eq(sum - o.at_once_ns[0], o.busy_ns);
-	ck_assert_uint_eq(weighted, o.sum_ns);
-	ck_assert_uint_le(o.kernel_ns, o.busy_ns);
-	ck_assert_uint_eq(o.in_ns + o.out_ns + o.copies_ns + o.all_ns, 0);
-	ck_assert_uint_le(o.longest_gap_ns, o.at_once_ns[0]);
-	must(rnl_trace_stop(pool));
-	rnl_device_free(pool, memory);
-	rnl_pool_destroy(pool);
-}
-
 /* The guard reports this pageable memory. */
 static int copy_pageable_fn(struct rnl_job *job)
 {
@@ -552,39 +507,6 @@ TEST(test_has_what_the_guard_found_and_times_what_it_has_watched,
 	rnl_pool_destroy(pool);
 }
 
-/* ---- overlap of a pool that never rests ---------------------------------------------- */
-
-static _Atomic bool rests;
-
-static void again(struct rnl_job *job)
-{
-	if (!rests)
-		(void)rnl_submit(job->user, job);
-}
-
-TEST(the_overlap_of_workers_that_never_rest_is_told, .setup = set_path, .teardown = remove_file)
-{
-	struct rnl_pool *pool = pool_of(2, .max_queued = 64);
-	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
-	struct rnl_job jobs[32];
-
-	/* What they note is more than a drain of the buffers takes in the same time. */
-	attr.buffer_bytes = 64 << 10;
-	must(rnl_trace_start(pool, path, &attr));
-	for (unsigned i = 0; i < COUNT(jobs); i++) {
-		job_of(&jobs[i], noop_fn, pool);
-		must(rnl_job_on_done(&jobs[i], again));
-		must(rnl_submit(pool, &jobs[i]));
-	}
-	/* A drain until nothing is left takes a tenth of a second and more. */
-	for (unsigned i = 0; i < 200; i++)
-		must(rnl_trace_overlap(pool, &overlap));
-	must(rnl_trace_stop(pool));
-	rests = true;
-	rnl_pool_destroy(pool);
-}
-
 /* ---- a disk that is slow ------------------------------------------------- */
 
 static struct gate disk = GATE_INIT;
@@ -601,11 +523,9 @@ ssize_t pwrite(int fd, const void *buf, size_t bytes, off_t at)
 	return syscall(SYS_pwrite64, fd, buf, bytes, at);
 }
 
-TEST(the_overlap_of_a_trace_is_told_while_its_writer_waits_for_the_disk, .setup = set_path,
-     .teardown = remove_file)
+TEST(jobs_run_while_a_traces_writer_waits_for_the_disk, .setup = set_path, .teardown = remove_file)
 {
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 	struct rnl_pool *pool = pool_of(2);
 	char *memory = device_memory(pool), *text;
 
@@ -615,8 +535,6 @@ TEST(the_overlap_of_a_trace_is_told_while_its_writer_waits_for_the_disk, .setup 
 	run_jobs(pool, NR, memory);
 	gate_await(&disk, 1);
 	run_jobs(pool, NR, memory);
-	must(rnl_trace_overlap(pool, &overlap));
-	ck_assert_uint_eq(overlap.nr_jobs + overlap.nr_untimed, on_host() ? NR : 2 * NR);
 	disk_is_slow = false;
 	gate_open(&disk);
 	must(rnl_trace_stop(pool));

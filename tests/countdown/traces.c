@@ -89,38 +89,11 @@ static void after_whole(struct rnl_pool *pool, int ret)
 	unlink(path);
 }
 
-static void before_overlap(struct rnl_pool *pool)
+static void before_stop(struct rnl_pool *pool)
 {
 	name_file(pool);
 	expect(!begin(pool));
 	submit_some(pool);
-}
-
-static int overlap(struct rnl_pool **pool)
-{
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
-
-	return rnl_trace_overlap(*pool, &overlap);
-}
-
-/* The trace's thread writes meanwhile. The stop reports a full disk. */
-static void after_overlap(struct rnl_pool *pool, int ret)
-{
-	(void)ret;
-	ret = stop(pool);
-	expect(!ret || fault_lasts() || (ret == -ENOSPC && fault() == ret));
-	unlink(path);
-}
-
-static int find_overlap(struct rnl_pool **pool)
-{
-	static const struct rnl_overlap_span span = { 10, 30, 0, RNL_OVERLAP_JOB };
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
-	int ret = rnl_overlap_find(&span, 1, &overlap);
-
-	(void)pool;
-	expect(overlap.busy_ns == (ret ? 0 : 20));
-	return ret;
 }
 
 static int only_stop(struct rnl_pool **pool)
@@ -143,12 +116,7 @@ const struct operation trace_operations[] = {
 	  .before = name_file, .run = whole, .after = after_whole,
 	  .errnos = { -ENOMEM, -EAGAIN, -EIO, DISK_ERRNOS } },
 	{ .name = "rnl_trace_stop", .functions = "rnl_trace_stop", .attr = two_small_workers,
-	  .before = before_overlap, .run = only_stop, .after = after_stop,
+	  .before = before_stop, .run = only_stop, .after = after_stop,
 	  .errnos = { DISK_ERRNOS } },
-	{ .name = "rnl_trace_overlap", .functions = "rnl_trace_overlap", .attr = two_small_workers,
-	  .before = before_overlap, .run = overlap, .after = after_overlap,
-	  .errnos = { -ENOMEM } },
-	{ .name = "rnl_overlap_find", .functions = "rnl_overlap_find", .attr = two_small_workers,
-	  .run = find_overlap, .errnos = { -ENOMEM } },
 	{ 0 }
 };

@@ -76,7 +76,6 @@ static void trace(void)
 {
 	static char path[32];
 	struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
-	struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 
 	if (!*path)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d",
@@ -84,7 +83,7 @@ static void trace(void)
 	attr.timing = RNL_TRACE_EVERY;
 	attr.buffer_bytes = attr.file_max = 64 << 10;
 	if (s.traced) {
-		must(!rnl_trace_overlap(s.pool, &overlap) && !rnl_trace_stop(s.pool));
+		must(!rnl_trace_stop(s.pool));
 		s.traced = false;
 	} else {
 		const int ret = rnl_trace_start(s.pool, path, &attr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Spans of a trace: what rnl_overlap_find() computes, beside an oracle that looks at each moment.
+ * Spans of a trace: what overlap_find() computes, beside an oracle that looks at each moment.
  *
  * DESIGN
  * Four bytes are a span: its begin, its length, its worker, its kind.  Spans are few and short, so
@@ -15,6 +15,7 @@
 
 #include <runnel.h>
 
+#include "src/tool/overlap.h"
 #include "tests/fuzz/fuzz.h"
 
 #define SPANS_MAX 64
@@ -22,51 +23,51 @@
 #define WORKERS 8		/* and one that does not exist */
 #define KINDS 5			/* one of them does not exist */
 
-static bool counts(const struct rnl_overlap_span *s)
+static bool counts(const struct overlap_span *s)
 {
-	return s->worker < RNL_WORKERS_MAX && s->kind <= RNL_OVERLAP_OUT && s->end_ns >= s->begin_ns;
+	return s->worker < RNL_WORKERS_MAX && s->kind <= OVERLAP_OUT && s->end_ns >= s->begin_ns;
 }
 
 /* What is there from @at to @at + 1. */
-static void add_moment(const struct rnl_overlap_span *spans, unsigned nr, unsigned at,
-		       struct rnl_overlap *o)
+static void add_moment(const struct overlap_span *spans, unsigned nr, unsigned at,
+		       struct overlap_figures *o)
 {
 	uint64_t workers = 0;
 	unsigned kinds = 0, depth;
 
 	for (unsigned i = 0; i < nr; i++) {
-		const struct rnl_overlap_span *s = &spans[i];
+		const struct overlap_span *s = &spans[i];
 
 		if (!counts(s) || at < s->begin_ns || at >= s->end_ns)
 			continue;
 		kinds |= 1u << s->kind;
-		if (s->kind == RNL_OVERLAP_JOB)
+		if (s->kind == OVERLAP_JOB)
 			workers |= 1ull << s->worker;
 	}
 	depth = (unsigned)__builtin_popcountll(workers);
 	o->at_once_ns[depth]++;
 	o->busy_ns += depth > 0;
-	o->in_ns += kinds >> RNL_OVERLAP_IN & 1;
-	o->kernel_ns += kinds >> RNL_OVERLAP_KERNEL & 1;
-	o->out_ns += kinds >> RNL_OVERLAP_OUT & 1;
-	o->copies_ns += (kinds >> RNL_OVERLAP_IN & kinds >> RNL_OVERLAP_OUT) & 1;
-	o->in_kernel_ns += (kinds >> RNL_OVERLAP_IN & kinds >> RNL_OVERLAP_KERNEL) & 1;
-	o->out_kernel_ns += (kinds >> RNL_OVERLAP_OUT & kinds >> RNL_OVERLAP_KERNEL) & 1;
+	o->in_ns += kinds >> OVERLAP_IN & 1;
+	o->kernel_ns += kinds >> OVERLAP_KERNEL & 1;
+	o->out_ns += kinds >> OVERLAP_OUT & 1;
+	o->copies_ns += (kinds >> OVERLAP_IN & kinds >> OVERLAP_OUT) & 1;
+	o->in_kernel_ns += (kinds >> OVERLAP_IN & kinds >> OVERLAP_KERNEL) & 1;
+	o->out_kernel_ns += (kinds >> OVERLAP_OUT & kinds >> OVERLAP_KERNEL) & 1;
 	o->all_ns += (kinds >> 1 & 7) == 7;
 	for (unsigned w = 0; w < WORKERS; w++)
 		o->worker_ns[w] += workers >> w & 1;
 }
 
-static void look(const struct rnl_overlap_span *spans, unsigned nr, struct rnl_overlap *o)
+static void look(const struct overlap_span *spans, unsigned nr, struct overlap_figures *o)
 {
 	uint64_t begin = UINT64_MAX, end = 0;
 
 	for (unsigned i = 0; i < nr; i++) {
-		const struct rnl_overlap_span *s = &spans[i];
+		const struct overlap_span *s = &spans[i];
 
 		if (!counts(s))
 			continue;
-		if (s->kind == RNL_OVERLAP_JOB) {
+		if (s->kind == OVERLAP_JOB) {
 			o->nr_jobs++;
 			o->sum_ns += s->end_ns - s->begin_ns;
 			o->worker_jobs[s->worker]++;
@@ -83,23 +84,22 @@ static void look(const struct rnl_overlap_span *spans, unsigned nr, struct rnl_o
 }
 
 /* Gaps are empty, the longest come first, and none is longer than all that is empty. */
-static void check_gaps(const struct rnl_overlap *found)
+static void check_gaps(const struct overlap_figures *found)
 {
-	for (unsigned i = 0; i < RNL_OVERLAP_GAPS; i++) {
-		const struct rnl_overlap_gap *gap = &found->gaps[i];
+	for (unsigned i = 0; i < OVERLAP_GAPS; i++) {
+		const struct overlap_gap *gap = &found->gaps[i];
 		const uint64_t ns = gap->end_ns - gap->begin_ns;
 
 		must(gap->end_ns >= gap->begin_ns && ns <= found->at_once_ns[0]);
 		must(!i || ns <= found->gaps[i - 1].end_ns - found->gaps[i - 1].begin_ns);
 	}
-	must(found->longest_gap_ns == found->gaps[0].end_ns - found->gaps[0].begin_ns);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	const unsigned nr = bytes / 4 < SPANS_MAX ? (unsigned)(bytes / 4) : SPANS_MAX;
-	struct rnl_overlap_span *spans = calloc(nr ? nr : 1, sizeof(*spans));
-	struct rnl_overlap found = RNL_OVERLAP_INIT, seen = RNL_OVERLAP_INIT;
+	struct overlap_span *spans = calloc(nr ? nr : 1, sizeof(*spans));
+	struct overlap_figures found, seen = { 0 };
 
 	must(spans != NULL);
 	for (unsigned i = 0; i < nr; i++, data += 4) {
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			spans[i].worker = RNL_WORKERS_MAX;
 		spans[i].kind = data[3] % KINDS;
 	}
-	must(!rnl_overlap_find(spans, nr, &found));
+	must(!overlap_find(spans, nr, &found));
 	look(spans, nr, &seen);
 	must(found.nr_jobs == seen.nr_jobs && found.sum_ns == seen.sum_ns);
 	must(found.busy_ns == seen.busy_ns && found.elapsed_ns == seen.elapsed_ns);

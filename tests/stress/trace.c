@@ -109,7 +109,6 @@ static void *trace_main(void *arg)
 	snprintf(path, sizeof(path), "/tmp/stress_trace.%d.%u.json", (int)getpid(), t->number);
 	while (t->test->nr_traces < NR_TRACES && !t->wrong) {
 		struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
-		struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 		int ret;
 
 		attr.timing = draw(&t->random, 3);
@@ -123,9 +122,6 @@ static void *trace_main(void *arg)
 		t->test->nr_traces++;
 		if (draw(&t->random, 2))
 			usleep(draw(&t->random, 5000));
-		ret = rnl_trace_overlap(t->test->pool, &overlap);
-		if (ret && ret != -EALREADY)
-			t->wrong = "its overlap was refused";
 		ret = rnl_trace_stop(t->test->pool);
 		if (ret)
 			t->wrong = "it did not stop";

@@ -59,7 +59,6 @@ static void trace(struct seat *seat)
 	snprintf(path, sizeof(path), "%s/torture.%ld.json", dir ? dir : "/tmp", (long)getpid());
 	while (!r->over) {
 		struct rnl_trace_attr attr = RNL_TRACE_ATTR_INIT;
-		struct rnl_overlap overlap = RNL_OVERLAP_INIT;
 
 		attr.timing = draw(&seat->random, 3);
 		attr.buffer_bytes = 65536u << draw(&seat->random, 4);
@@ -68,8 +67,6 @@ static void trace(struct seat *seat)
 		if (said(r, rnl_trace_start(r->pool, path, &attr), MAY_LACK, "rnl_trace_start"))
 			break;
 		nap_us(draw(&seat->random, 20000));
-		at(seat, "rnl_trace_overlap");
-		(void)said(r, rnl_trace_overlap(r->pool, &overlap), MAY_LACK, "rnl_trace_overlap");
 		/* The end of the pool ends the trace. */
 		if (r->over)
 			break;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Known spans have known figures. */
+/* Known spans have known figures: those of the tool's report, and what a map's stages cover. */
 #include <stdint.h>
 
 #include "await.h"
+#include "map/map.h"
 #include "seed.h"
+#include "tool/overlap.h"
 
-static struct rnl_overlap found;
+static struct overlap_figures found;
 
-static void find(const struct rnl_overlap_span *spans, size_t nr)
+static void find(const struct overlap_span *spans, size_t nr)
 {
-	found = (struct rnl_overlap)RNL_OVERLAP_INIT;
-	ck_assert_int_eq(rnl_overlap_find(spans, nr, &found), 0);
+	ck_assert_int_eq(overlap_find(spans, nr, &found), 0);
 }
 
 static bool apart(unsigned i, unsigned j)
@@ -30,12 +31,10 @@ TEST(nothing_has_no_overlap)
 
 TEST(one_job_is_busy_and_no_more)
 {
-	static const struct rnl_overlap_span spans[] = { { 100, 350, 7, RNL_OVERLAP_JOB } };
+	static const struct overlap_span spans[] = { { 100, 350, 7, OVERLAP_JOB } };
 
 	find(spans, 1);
 	ck_assert_uint_eq(found.elapsed_ns, 250);
-	ck_assert_uint_eq(found.nr_workers, 1);
-	ck_assert_uint_eq(found.speedup_percent, 100);
 	ck_assert_uint_eq(found.sum_ns, 250);
 	ck_assert_uint_eq(found.busy_ns, 250);
 	ck_assert_uint_eq(found.at_once_ns[0], 0);
@@ -52,17 +51,17 @@ TEST(one_job_is_busy_and_no_more)
  */
 TEST(kinds_are_counted_where_they_meet)
 {
-	static const struct rnl_overlap_span spans[] = {
-		{ 0, 40, 0, RNL_OVERLAP_JOB },
-		{ 0, 10, 0, RNL_OVERLAP_IN },
-		{ 10, 30, 0, RNL_OVERLAP_KERNEL },
-		{ 30, 40, 0, RNL_OVERLAP_OUT },
-		{ 10, 45, 1, RNL_OVERLAP_JOB },
-		{ 10, 35, 1, RNL_OVERLAP_IN },
-		{ 35, 40, 1, RNL_OVERLAP_KERNEL },
-		{ 40, 45, 1, RNL_OVERLAP_OUT },
-		{ 50, 60, 2, RNL_OVERLAP_JOB },
-		{ 50, 60, 2, RNL_OVERLAP_KERNEL },
+	static const struct overlap_span spans[] = {
+		{ 0, 40, 0, OVERLAP_JOB },
+		{ 0, 10, 0, OVERLAP_IN },
+		{ 10, 30, 0, OVERLAP_KERNEL },
+		{ 30, 40, 0, OVERLAP_OUT },
+		{ 10, 45, 1, OVERLAP_JOB },
+		{ 10, 35, 1, OVERLAP_IN },
+		{ 35, 40, 1, OVERLAP_KERNEL },
+		{ 40, 45, 1, OVERLAP_OUT },
+		{ 50, 60, 2, OVERLAP_JOB },
+		{ 50, 60, 2, OVERLAP_KERNEL },
 	};
 
 	find(spans, COUNT(spans));
@@ -86,10 +85,10 @@ TEST(kinds_are_counted_where_they_meet)
 
 TEST(three_at_once_are_all_three)
 {
-	static const struct rnl_overlap_span spans[] = {
-		{ 0, 30, 0, RNL_OVERLAP_IN },
-		{ 10, 25, 1, RNL_OVERLAP_KERNEL },
-		{ 20, 40, 2, RNL_OVERLAP_OUT },
+	static const struct overlap_span spans[] = {
+		{ 0, 30, 0, OVERLAP_IN },
+		{ 10, 25, 1, OVERLAP_KERNEL },
+		{ 20, 40, 2, OVERLAP_OUT },
 	};
 
 	find(spans, COUNT(spans));
@@ -102,9 +101,9 @@ TEST(three_at_once_are_all_three)
 
 TEST(what_only_touches_does_not_overlap)
 {
-	static const struct rnl_overlap_span spans[] = {
-		{ 20, 30, 1, RNL_OVERLAP_JOB }, { 0, 10, 0, RNL_OVERLAP_JOB },
-		{ 10, 20, 1, RNL_OVERLAP_JOB }, { 30, 40, 0, RNL_OVERLAP_JOB },
+	static const struct overlap_span spans[] = {
+		{ 20, 30, 1, OVERLAP_JOB }, { 0, 10, 0, OVERLAP_JOB },
+		{ 10, 20, 1, OVERLAP_JOB }, { 30, 40, 0, OVERLAP_JOB },
 	};
 
 	find(spans, COUNT(spans));
@@ -119,9 +118,9 @@ TEST(what_only_touches_does_not_overlap)
 
 TEST(workers_at_different_times_are_not_apart)
 {
-	static const struct rnl_overlap_span spans[] = {
-		{ 0, 10, 0, RNL_OVERLAP_JOB }, { 20, 30, 0, RNL_OVERLAP_JOB },
-		{ 40, 50, 1, RNL_OVERLAP_JOB }, { 60, 70, 1, RNL_OVERLAP_JOB },
+	static const struct overlap_span spans[] = {
+		{ 0, 10, 0, OVERLAP_JOB }, { 20, 30, 0, OVERLAP_JOB },
+		{ 40, 50, 1, OVERLAP_JOB }, { 60, 70, 1, OVERLAP_JOB },
 	};
 
 	find(spans, COUNT(spans));
@@ -130,41 +129,41 @@ TEST(workers_at_different_times_are_not_apart)
 
 TEST(the_longest_gaps_come_first)
 {
-	struct rnl_overlap_span spans[8];
+	struct overlap_span spans[8];
 	static const uint64_t begins[8] = { 0, 13, 20, 40, 48, 60, 90, 95 };
 
 	for (unsigned i = 0; i < 8; i++)
-		spans[i] = (struct rnl_overlap_span){ begins[i], begins[i] + 2, i % 3,
-						       RNL_OVERLAP_JOB };
+		spans[i] = (struct overlap_span){ begins[i], begins[i] + 2, i % 3,
+						       OVERLAP_JOB };
 	find(spans, 8);
 	ck_assert_uint_eq(found.gaps[0].begin_ns, 62);
 	ck_assert_uint_eq(found.gaps[1].begin_ns, 22);
 	ck_assert_uint_eq(found.gaps[2].begin_ns, 2);
 	ck_assert_uint_eq(found.gaps[3].begin_ns, 50);
 	ck_assert_uint_eq(found.gaps[4].begin_ns, 42);
-	for (int i = 0; i + 1 < RNL_OVERLAP_GAPS; i++)
+	for (int i = 0; i + 1 < OVERLAP_GAPS; i++)
 		ck_assert_uint_ge(found.gaps[i].end_ns - found.gaps[i].begin_ns,
 				  found.gaps[i + 1].end_ns - found.gaps[i + 1].begin_ns);
 }
 
 TEST(more_than_the_depth_is_counted_as_the_last)
 {
-	struct rnl_overlap_span spans[RNL_WORKERS_MAX];
+	struct overlap_span spans[RNL_WORKERS_MAX];
 
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		spans[i] = (struct rnl_overlap_span){ i, 1000, i, RNL_OVERLAP_JOB };
+		spans[i] = (struct overlap_span){ i, 1000, i, OVERLAP_JOB };
 	find(spans, RNL_WORKERS_MAX);
 	ck_assert_uint_eq(found.workers, UINT64_MAX);
-	ck_assert_uint_eq(found.at_once_ns[RNL_OVERLAP_DEPTH - 1], 1);
-	ck_assert_uint_eq(found.at_once_ns[RNL_OVERLAP_DEPTH], 1000 - (RNL_OVERLAP_DEPTH - 1));
+	ck_assert_uint_eq(found.at_once_ns[OVERLAP_DEPTH - 1], 1);
+	ck_assert_uint_eq(found.at_once_ns[OVERLAP_DEPTH], 1000 - (OVERLAP_DEPTH - 1));
 }
 
 TEST(what_makes_no_sense_counts_for_nothing)
 {
-	static const struct rnl_overlap_span spans[] = {
-		{ 50, 10, 0, RNL_OVERLAP_JOB }, { 0, 10, RNL_WORKERS_MAX, RNL_OVERLAP_JOB },
-		{ 0, 10, 0, RNL_OVERLAP_OUT + 1 }, { 30, 30, 0, RNL_OVERLAP_JOB },
-		{ 20, 30, 0, RNL_OVERLAP_JOB },
+	static const struct overlap_span spans[] = {
+		{ 50, 10, 0, OVERLAP_JOB }, { 0, 10, RNL_WORKERS_MAX, OVERLAP_JOB },
+		{ 0, 10, 0, OVERLAP_OUT + 1 }, { 30, 30, 0, OVERLAP_JOB },
+		{ 20, 30, 0, OVERLAP_JOB },
 	};
 
 	find(spans, COUNT(spans));
@@ -175,8 +174,8 @@ TEST(what_makes_no_sense_counts_for_nothing)
 
 TEST(a_worker_that_overlaps_itself_counts_once)
 {
-	static const struct rnl_overlap_span spans[] = {
-		{ 0, 20, 3, RNL_OVERLAP_JOB }, { 10, 30, 3, RNL_OVERLAP_JOB },
+	static const struct overlap_span spans[] = {
+		{ 0, 20, 3, OVERLAP_JOB }, { 10, 30, 3, OVERLAP_JOB },
 	};
 
 	find(spans, COUNT(spans));
@@ -186,43 +185,38 @@ TEST(a_worker_that_overlaps_itself_counts_once)
 	ck_assert_uint_eq(found.sum_ns, 40);
 }
 
-TEST(a_call_that_is_wrong_is_refused)
+TEST(spans_that_no_memory_can_hold_are_refused)
 {
-	static const struct rnl_overlap_span span = { 0, 10, 0, RNL_OVERLAP_JOB };
-	struct rnl_overlap small = { .size = 200 };
+	static const struct overlap_span span = { 0, 10, 0, OVERLAP_JOB };
 
-	ck_assert_int_eq(rnl_overlap_find(NULL, 1, &found), -EINVAL);
-	ck_assert_int_eq(rnl_overlap_find(&span, 1, NULL), -EINVAL);
-	ck_assert_int_eq(rnl_overlap_find(&span, 1, &small), -EINVAL);
-	found.size = sizeof(found);
-	ck_assert_int_eq(rnl_overlap_find(&span, SIZE_MAX / 2, &found), -ENOMEM);
-}
-
-/* A program compiled for the first release gets only the fields that it knows. */
-TEST(an_older_struct_is_filled_as_far_as_it_goes)
-{
-	static const struct rnl_overlap_span span = { 0, 10, 0, RNL_OVERLAP_JOB };
-	struct rnl_overlap old = { .size = offsetof(struct rnl_overlap, workers), .workers = 7 };
-
-	ck_assert_int_eq(rnl_overlap_find(&span, 1, &old), 0);
-	ck_assert_uint_eq(old.busy_ns, 10);
-	ck_assert_uint_eq(old.workers, 7);
-	ck_assert_uint_eq(old.size, offsetof(struct rnl_overlap, workers));
+	ck_assert_int_eq(overlap_find(&span, SIZE_MAX / 2, &found), -ENOMEM);
 }
 
 /* ---- spans of one kind: what lies in several counts once ------------------- */
 
+static uint64_t map_cover(const struct overlap_span *spans, size_t nr)
+{
+	struct rnl__map_span own[64];
+
+	ck_assert_uint_le(nr, COUNT(own));
+	for (size_t i = 0; i < nr; i++)
+		own[i] = (struct rnl__map_span){ spans[i].begin_ns, spans[i].end_ns };
+	return rnl__map_cover(own, nr);
+}
+
 /* In any order. */
 static void check_cover(const uint64_t (*spans)[2], size_t nr, uint64_t cover)
 {
-	struct rnl_overlap_span forward[16], backward[16];
+	struct overlap_span forward[16], backward[16];
 
 	ck_assert_uint_le(nr, COUNT(forward));
 	for (size_t i = 0; i < nr; i++) {
-		forward[i] = (struct rnl_overlap_span){ spans[i][0], spans[i][1], i % 3,
-							RNL_OVERLAP_KERNEL };
+		forward[i] = (struct overlap_span){ spans[i][0], spans[i][1], i % 3,
+							OVERLAP_KERNEL };
 		backward[nr - 1 - i] = forward[i];
 	}
+	ck_assert_uint_eq(map_cover(forward, nr), cover);
+	ck_assert_uint_eq(map_cover(backward, nr), cover);
 	find(forward, nr);
 	ck_assert_uint_eq(found.kernel_ns, cover);
 	find(backward, nr);
@@ -269,7 +263,7 @@ TEST(the_whole_of_time_can_be_covered)
 
 enum { MOMENTS = 200 };
 
-static uint64_t covered(const struct rnl_overlap_span *spans, unsigned nr)
+static uint64_t covered(const struct overlap_span *spans, unsigned nr)
 {
 	bool in[MOMENTS] = { false };
 	uint64_t sum = 0;
@@ -290,7 +284,7 @@ TEST(any_spans_cover_what_a_bitmap_says)
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		unsigned nr = draw(&random, NR), longest = 1 + draw(&random, MOMENTS);
-		struct rnl_overlap_span spans[NR];
+		struct overlap_span spans[NR];
 		uint64_t expected;
 
 		for (unsigned i = 0; i < nr; i++) {
@@ -298,10 +292,11 @@ TEST(any_spans_cover_what_a_bitmap_says)
 
 			if (length > MOMENTS - begin)
 				length = MOMENTS - begin;
-			spans[i] = (struct rnl_overlap_span){ begin, begin + length, i % 5, RNL_OVERLAP_OUT };
+			spans[i] = (struct overlap_span){ begin, begin + length, i % 5, OVERLAP_OUT };
 		}
 		expected = covered(spans, nr);
 		find(spans, nr);
+		ck_assert_uint_eq(map_cover(spans, nr), expected);
 		ck_assert_msg(found.out_ns == expected, "round %u: %u spans should cover %llu", round, nr,
 			      (unsigned long long)expected);
 	}

@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/abi.h"
-#include "sys/log.h"
-#include "trace/overlap.h"
+#include "overlap.h"
 
-#define NR_KINDS (RNL_OVERLAP_OUT + 1)
+#define NR_KINDS (OVERLAP_OUT + 1)
 
 /* The begin or the end of a span. */
 struct edge {
@@ -22,7 +20,7 @@ struct edge {
 	int16_t step;		/* 1: begins, -1: ends */
 };
 
-struct rnl__overlap_work {
+struct overlap_work {
 	/* What goes on between two edges. */
 	unsigned spans[NR_KINDS], jobs[RNL_WORKERS_MAX];
 	uint64_t busy;		/* bits: workers that have jobs */
@@ -31,15 +29,6 @@ struct rnl__overlap_work {
 	uint64_t together[RNL_WORKERS_MAX]; /* bits: workers that had jobs beside that one's */
 	struct edge edges[];
 };
-
-struct rnl__overlap_work *rnl__overlap_work(size_t nr)
-{
-	struct rnl__overlap_work *work;
-
-	if (nr > (SIZE_MAX - sizeof(*work)) / 2 / sizeof(work->edges[0]))
-		return NULL;
-	return malloc(sizeof(*work) + 2 * nr * sizeof(work->edges[0]));
-}
 
 /* ---- edges --------------------------------------------------------------- */
 
@@ -53,8 +42,8 @@ static int by_time(const void *a, const void *b)
 	return x->step - y->step;
 }
 
-static void add_job(struct rnl__overlap_work *work, const struct rnl_overlap_span *span,
-		    struct rnl_overlap *o)
+static void add_job(struct overlap_work *work, const struct overlap_span *span,
+		    struct overlap_figures *o)
 {
 	const unsigned i = span->worker;
 
@@ -69,17 +58,17 @@ static void add_job(struct rnl__overlap_work *work, const struct rnl_overlap_spa
 }
 
 /* Makes the edges of all spans that are not empty.  Returns how many edges there are. */
-static size_t make_edges(struct rnl__overlap_work *work, const struct rnl_overlap_span *spans,
-			 size_t nr, struct rnl_overlap *o)
+static size_t make_edges(struct overlap_work *work, const struct overlap_span *spans,
+			 size_t nr, struct overlap_figures *o)
 {
 	struct edge *to = work->edges;
 
 	for (size_t i = 0; i < nr; i++) {
-		const struct rnl_overlap_span *s = &spans[i];
+		const struct overlap_span *s = &spans[i];
 
 		if (s->end_ns < s->begin_ns || s->worker >= RNL_WORKERS_MAX || s->kind >= NR_KINDS)
 			continue;
-		if (s->kind == RNL_OVERLAP_JOB)
+		if (s->kind == OVERLAP_JOB)
 			add_job(work, s, o);
 		if (s->end_ns == s->begin_ns)
 			continue;
@@ -89,10 +78,10 @@ static size_t make_edges(struct rnl__overlap_work *work, const struct rnl_overla
 	return (size_t)(to - work->edges);
 }
 
-static void pass_edge(struct rnl__overlap_work *work, const struct edge *e)
+static void pass_edge(struct overlap_work *work, const struct edge *e)
 {
 	work->spans[e->kind] += (unsigned)e->step;
-	if (e->kind != RNL_OVERLAP_JOB)
+	if (e->kind != OVERLAP_JOB)
 		return;
 	work->jobs[e->worker] += (unsigned)e->step;
 	if (work->jobs[e->worker])
@@ -103,12 +92,12 @@ static void pass_edge(struct rnl__overlap_work *work, const struct edge *e)
 
 /* ---- pieces -------------------------------------------------------------- */
 
-static void add_gap(struct rnl_overlap *o, uint64_t begin, uint64_t end)
+static void add_gap(struct overlap_figures *o, uint64_t begin, uint64_t end)
 {
-	struct rnl_overlap_gap gap = { begin, end };
+	struct overlap_gap gap = { begin, end };
 
-	for (int i = 0; i < RNL_OVERLAP_GAPS; i++) {
-		struct rnl_overlap_gap here = o->gaps[i];
+	for (int i = 0; i < OVERLAP_GAPS; i++) {
+		struct overlap_gap here = o->gaps[i];
 
 		if (gap.end_ns - gap.begin_ns <= here.end_ns - here.begin_ns)
 			continue;
@@ -117,13 +106,13 @@ static void add_gap(struct rnl_overlap *o, uint64_t begin, uint64_t end)
 	}
 }
 
-static void add_piece(struct rnl__overlap_work *work, uint64_t ns, struct rnl_overlap *o)
+static void add_piece(struct overlap_work *work, uint64_t ns, struct overlap_figures *o)
 {
 	const unsigned depth = (unsigned)__builtin_popcountll(work->busy);
-	const bool in = work->spans[RNL_OVERLAP_IN], out = work->spans[RNL_OVERLAP_OUT];
-	const bool kernel = work->spans[RNL_OVERLAP_KERNEL];
+	const bool in = work->spans[OVERLAP_IN], out = work->spans[OVERLAP_OUT];
+	const bool kernel = work->spans[OVERLAP_KERNEL];
 
-	o->at_once_ns[depth < RNL_OVERLAP_DEPTH ? depth : RNL_OVERLAP_DEPTH] += ns;
+	o->at_once_ns[depth < OVERLAP_DEPTH ? depth : OVERLAP_DEPTH] += ns;
 	o->busy_ns += work->busy ? ns : 0;
 	o->in_ns += in ? ns : 0;
 	o->kernel_ns += kernel ? ns : 0;
@@ -140,7 +129,7 @@ static void add_piece(struct rnl__overlap_work *work, uint64_t ns, struct rnl_ov
 	}
 }
 
-static void add_pieces(struct rnl__overlap_work *work, size_t nr, struct rnl_overlap *o)
+static void add_pieces(struct overlap_work *work, size_t nr, struct overlap_figures *o)
 {
 	uint64_t idle_since = 0;
 
@@ -164,7 +153,7 @@ static void add_pieces(struct rnl__overlap_work *work, size_t nr, struct rnl_ove
  * Whether two workers had jobs on the device during the same stretch of time, several each,
  * and never at once.  A worker that ended before the other began says nothing.
  */
-static bool apart(const struct rnl__overlap_work *work, const struct rnl_overlap *o, unsigned i,
+static bool apart(const struct overlap_work *work, const struct overlap_figures *o, unsigned i,
 		  unsigned j)
 {
 	const uint64_t begin = work->begin[i] > work->begin[j] ? work->begin[i] : work->begin[j];
@@ -174,7 +163,7 @@ static bool apart(const struct rnl__overlap_work *work, const struct rnl_overlap
 	       !(work->together[i] >> j & 1) && begin < end;
 }
 
-static void find_pairs_apart(const struct rnl__overlap_work *work, struct rnl_overlap *o)
+static void find_pairs_apart(const struct overlap_work *work, struct overlap_figures *o)
 {
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		for (unsigned j = 0; j < i; j++) {
@@ -182,48 +171,30 @@ static void find_pairs_apart(const struct rnl__overlap_work *work, struct rnl_ov
 				continue;
 			o->apart[i] |= 1ull << j;
 			o->apart[j] |= 1ull << i;
-			o->nr_apart++;
 		}
 	}
 }
 
 /* ---- all of it ----------------------------------------------------------- */
 
-void rnl__overlap_find(const struct rnl_overlap_span *spans, size_t nr,
-		       struct rnl__overlap_work *work, struct rnl_overlap *o)
+int overlap_find(const struct overlap_span *spans, size_t nr, struct overlap_figures *o)
 {
+	struct overlap_work *work;
 	size_t nr_edges;
 
+	memset(o, 0, sizeof(*o));
+	if (nr > (SIZE_MAX - sizeof(*work)) / 2 / sizeof(work->edges[0]))
+		return -ENOMEM;
+	work = malloc(sizeof(*work) + 2 * nr * sizeof(work->edges[0]));
+	if (!work)
+		return -ENOMEM;
 	memset(work, 0, sizeof(*work));
-	*o = (struct rnl_overlap)RNL_OVERLAP_INIT;
 	nr_edges = make_edges(work, spans, nr, o);
 	qsort(work->edges, nr_edges, sizeof(struct edge), by_time);
 	add_pieces(work, nr_edges, o);
 	find_pairs_apart(work, o);
 	if (nr_edges)
 		o->elapsed_ns = work->edges[nr_edges - 1].at - work->edges[0].at;
-	o->nr_workers = (uint32_t)__builtin_popcountll(o->workers);
-	o->longest_gap_ns = o->gaps[0].end_ns - o->gaps[0].begin_ns;
-	if (o->busy_ns)
-		o->speedup_percent = (uint32_t)((double)o->sum_ns / (double)o->busy_ns * 100 + 0.5);
-}
-
-int rnl_overlap_find(const struct rnl_overlap_span *spans, size_t nr, struct rnl_overlap *overlap)
-{
-	struct rnl__overlap_work *work;
-	struct rnl_overlap o;
-	int ret = rnl__check_given(NULL, "rnl_overlap_find()", "overlap", overlap,
-				   RNL__FIRST_OVERLAP);
-
-	if (ret)
-		return ret;
-	if (nr && !spans)
-		return rnl__invalid(NULL, "rnl_overlap_find(): spans is NULL, and nr is %zu", nr);
-	work = rnl__overlap_work(nr);
-	if (!work)
-		return -ENOMEM;
-	rnl__overlap_find(spans, nr, work, &o);
 	free(work);
-	rnl__copy_out(overlap, &o, sizeof(o));
 	return 0;
 }
