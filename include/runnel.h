@@ -60,7 +60,7 @@ extern "C" {
 #endif
 
 #define RNL_FOREVER	(-1)	/* timeout: wait as long as it takes */
-#define RNL_WORKERS_MAX 64	/* workers in one pool */
+#define RNL_WORKERS_MAX 1024	/* workers in one pool */
 #define RNL_DEVICES_MAX 16	/* devices in one pool */
 #define RNL_KERNEL_ARGS_MAX 4096 /* bytes of arguments of one kernel */
 

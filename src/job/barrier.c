@@ -121,7 +121,7 @@ static unsigned list_joined(struct rnl_barrier *b, unsigned *nextp, struct joine
 static int join(struct rnl_barrier *b, const struct joined *it, struct rnl__worker *own)
 {
 	const unsigned worker = it->worker;
-	struct rnl__inflight *f = &b->pool->workers[worker].inflight;
+	struct rnl__inflight *f = &rnl__worker_at(b->pool, worker)->inflight;
 	const uint64_t seq = it->place ? rnl__inflight_whole(f, it->place >> SEQ_SHIFT, 32 - SEQ_SHIFT) :
 					 rnl__inflight_last_of(f, b);
 	uint64_t *noted = own ? &own->joined[worker % RNL__JOINED] : NULL;
@@ -137,7 +137,6 @@ static int join(struct rnl_barrier *b, const struct joined *it, struct rnl__work
 static int join_streams(struct rnl_barrier *b)
 {
 	struct rnl__worker *own = rnl__pool_worker(b->pool) ? rnl__thread.worker : NULL;
-	struct rnl__worker *workers = b->pool->workers;
 	struct joined joined[32];
 	unsigned next = 0, nr;
 	int ret = 0;
@@ -145,9 +144,9 @@ static int join_streams(struct rnl_barrier *b)
 	do {
 		nr = list_joined(b, &next, joined, COUNT(joined));
 		for (unsigned i = 0; i < nr; i++)
-			rnl__inflight_fetch(&workers[joined[i].worker].inflight);
+			rnl__inflight_fetch(&rnl__worker_at(b->pool, joined[i].worker)->inflight);
 		for (unsigned i = 0; i < nr; i++)
-			rnl__inflight_fetch_event(&workers[joined[i].worker].inflight, !joined[i].place);
+			rnl__inflight_fetch_event(&rnl__worker_at(b->pool, joined[i].worker)->inflight, !joined[i].place);
 		for (unsigned i = 0; i < nr && !ret; i++)
 			ret = join(b, &joined[i], own);
 	} while (nr == COUNT(joined) && !ret);
@@ -251,7 +250,7 @@ static void go_on(const struct rnl__let_go *let_go)
 		if (job->flags & RNL__JOB_TELLS)
 			return_notice(job);
 		else
-			rnl__worker_return(&job->pool->workers[job->worker], job);
+			rnl__worker_return(rnl__worker_at(job->pool, job->worker), job);
 	}
 }
 

@@ -17,7 +17,7 @@
 
 static uint64_t load_of(struct rnl_pool *pool, unsigned worker)
 {
-	struct rnl__worker *w = &pool->workers[worker];
+	struct rnl__worker *w = rnl__worker_at(pool, worker);
 
 	return rnl__queue_length(&w->queue) + rnl__inflight_nr(&w->inflight);
 }
@@ -74,17 +74,19 @@ static struct rnl__crew crew_with_room(struct rnl_pool *pool, const struct rnl__
 				  const struct home *home)
 {
 	const unsigned nr = pool->devices.nr, usual = home_in(crew, home->index) % nr;
-	const uint64_t idle = rnl__lot_free(crew->lot);
-	unsigned best = usual;
+	unsigned best = usual, most;
 
-	if (!idle)
+	if (!rnl__lot_nr_free(crew->lot, RNL__ANY_WORKER))
 		return *crew;
+	most = rnl__lot_nr_free(crew->lot, pool->of_device[usual]);
 	for (unsigned i = 1; i < nr; i++) {
-		unsigned device = (usual + i) % nr;
+		const unsigned device = (usual + i) % nr;
+		const unsigned nr_free = rnl__lot_nr_free(crew->lot, pool->of_device[device]);
 
-		if (__builtin_popcountll(idle & pool->of_device[device]) >
-		    __builtin_popcountll(idle & pool->of_device[best]))
-			best = device;
+		if (nr_free <= most)
+			continue;
+		most = nr_free;
+		best = device;
 	}
 	return rnl__crew_on(pool, *crew, best);
 }
@@ -108,14 +110,14 @@ static unsigned choose_open(struct rnl_pool *pool, const struct rnl__crew *all)
 	if (crew.mixed)
 		crew = crew_with_room(pool, all, home);
 	first = home_in(&crew, home->index / crew.step);
-	w = &pool->workers[first];
+	w = rnl__worker_at(pool, first);
 	if (!rnl__queue_length(&w->queue) && rnl__park_awake(&w->park) && rnl__worker_attends(w)) {
 		rnl__park_claimed(&w->park);
 		return first;
 	}
-	index = rnl__lot_claim_spinning(crew.lot, crew.bits);
+	index = rnl__lot_claim_spinning(crew.lot, crew.among);
 	if (index < 0)
-		index = rnl__lot_claim(crew.lot, first, crew.bits);
+		index = rnl__lot_claim(crew.lot, first, crew.among);
 	return index >= 0 ? (unsigned)index : usual_worker(pool, all, home);
 }
 
@@ -128,7 +130,7 @@ static unsigned choose_open(struct rnl_pool *pool, const struct rnl__crew *all)
  */
 static void took_back(struct rnl_pool *pool, unsigned worker)
 {
-	struct rnl__worker *w = &pool->workers[worker];
+	struct rnl__worker *w = rnl__worker_at(pool, worker);
 
 	/*
 	 * [choose.D1] full barrier: taken back before the look for waiters;
@@ -143,7 +145,7 @@ static void took_back(struct rnl_pool *pool, unsigned worker)
 /* Space for a job that may be refused: 0, -EAGAIN, -ESHUTDOWN, -ESTALE the worker has left. */
 static int reserve_bounded(struct rnl_pool *pool, unsigned worker)
 {
-	int ret = rnl__queue_reserve(&pool->workers[worker].queue, 1);
+	int ret = rnl__queue_reserve(&rnl__worker_at(pool, worker)->queue, 1);
 
 	if (ret < 0)
 		took_back(pool, worker);
@@ -153,7 +155,7 @@ static int reserve_bounded(struct rnl_pool *pool, unsigned worker)
 /* Space for a job that is accepted already; false: the worker has left. */
 static bool reserve_accepted(struct rnl_pool *pool, unsigned worker)
 {
-	if (rnl__queue_reserve_accepted(&pool->workers[worker].queue))
+	if (rnl__queue_reserve_accepted(&rnl__worker_at(pool, worker)->queue))
 		return true;
 	took_back(pool, worker);
 	return false;
@@ -163,7 +165,7 @@ static bool reserve_accepted(struct rnl_pool *pool, unsigned worker)
 static bool promise(struct rnl_pool *pool, struct rnl_job *job, struct rnl__staff staff,
 		    unsigned worker)
 {
-	struct rnl__queue *q = &pool->workers[worker].queue;
+	struct rnl__queue *q = &rnl__worker_at(pool, worker)->queue;
 
 	if (rnl__queue_promise(q, staff.generation)) {
 		/*
@@ -247,7 +249,7 @@ int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker
 	int space;
 
 	*worker = choose_open(pool, &crew);
-	space = rnl__queue_reserve(&pool->workers[*worker].queue, nr);
+	space = rnl__queue_reserve(&rnl__worker_at(pool, *worker)->queue, nr);
 	if (space < (int)nr)
 		took_back(pool, *worker);
 	return space;
@@ -262,7 +264,7 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 				  usual_worker(pool, &crew, own_home());
 	int ret;
 
-	if (!rnl__queue_has_space(&pool->workers[worker].queue))
+	if (!rnl__queue_has_space(&rnl__worker_at(pool, worker)->queue))
 		return -EAGAIN;
 	ret = rnl__tally_enter(&pool->deferred);
 	if (!ret)
@@ -278,7 +280,7 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 
 void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job)
 {
-	struct rnl__queue *q = &pool->workers[job->worker].queue;
+	struct rnl__queue *q = &rnl__worker_at(pool, job->worker)->queue;
 
 	if (job->flags & RNL__JOB_KEYED)
 		rnl__queue_unpromise(q, job->staff);
@@ -301,8 +303,9 @@ static struct rnl__bell *bell_of(struct rnl_pool *pool, struct rnl__staff staff,
 				 const struct rnl__wish *wish)
 {
 	if (wish->keyed)
-		return &pool->workers[rnl__crew_keyed(pool, rnl__crew_of(pool, staff, wish->job),
-						      wish->key)].space;
+		return &rnl__worker_at(pool, rnl__crew_keyed(pool,
+							     rnl__crew_of(pool, staff, wish->job),
+							     wish->key))->space;
 	return &pool->space[wish->urgent && pool->nr_urgent];
 }
 
@@ -323,7 +326,8 @@ struct rnl__bell *rnl__choose_listen_for_space(struct rnl_pool *pool, const stru
 /* ---- putting ------------------------------------------------------------- */
 
 /* Wakes a worker for a job that was put on @w's queue, and that may be done by now. */
-static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed, uint64_t takers)
+static void choose_wake(struct rnl_pool *pool, struct rnl__worker *w, bool keyed,
+			const uint64_t *takers)
 {
 	struct rnl__lot *lot = w->urgent ? &pool->urgent_lot : &pool->lot;
 
@@ -347,11 +351,11 @@ RNL__FLAT
 void rnl__choose_put(struct rnl_job *job)
 {
 	struct rnl_pool *pool = job->pool;
-	struct rnl__worker *w = &pool->workers[job->worker];
+	struct rnl__worker *w = rnl__worker_at(pool, job->worker);
 	bool keyed = job->flags & RNL__JOB_KEYED;
 	/* The job may be done by the time of the wake. */
-	uint64_t takers = job->flags & RNL__JOB_PLACED ? pool->of_device[w->device_index] :
-							 RNL__ANY_WORKER;
+	const uint64_t *takers = job->flags & RNL__JOB_PLACED ? pool->of_device[w->device_index] :
+								RNL__ANY_WORKER;
 	uint64_t late_at = rnl__keeper_time(job);
 
 	rnl__queue_put(&w->queue, job);
@@ -363,7 +367,7 @@ void rnl__choose_put(struct rnl_job *job)
 void rnl__choose_put_row(struct rnl_pool *pool, unsigned worker, struct rnl_job *const *jobs,
 			  unsigned nr)
 {
-	struct rnl__worker *w = &pool->workers[worker];
+	struct rnl__worker *w = rnl__worker_at(pool, worker);
 	uint64_t late_at = RNL__NEVER;
 
 	for (unsigned i = 0; i < nr; i++)

@@ -25,7 +25,7 @@ struct rnl__crew {
 	struct rnl__lot *lot;
 	unsigned first, nr;
 	unsigned step;			/* from one of them to the next */
-	uint64_t bits;			/* a bit of each, and of others on their devices */
+	const uint64_t *among;		/* a bit of each, and of others on their devices */
 	bool mixed;			/* they have several devices */
 };
 
@@ -49,7 +49,7 @@ static inline struct rnl__crew rnl__crew_on(const struct rnl_pool *pool, struct 
 
 	return (struct rnl__crew){
 		.lot = crew.lot, .first = crew.first + skip, .nr = (crew.nr - skip + nr - 1) / nr,
-		.step = nr, .bits = pool->of_device[device],
+		.step = nr, .among = pool->of_device[device],
 	};
 }
 

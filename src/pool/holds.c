@@ -54,7 +54,7 @@ static struct rnl__hold_slot *chunk_of(struct rnl__holds *holds, unsigned chunk)
 
 static struct rnl__worker *holds_worker(struct rnl_pool *pool, uint32_t id)
 {
-	return &pool->workers[(id - 1) >> INDEX_BITS];
+	return rnl__worker_at(pool, (id - 1) >> INDEX_BITS);
 }
 
 /* NULL: no slot has the id, which may be any number. */
@@ -201,7 +201,7 @@ static void holds_drop(struct rnl_pool *pool, struct rnl_job *job)
 	/* [holds.D2] acquire: what the other releases did; pairs with [holds.D1] */
 	(void)atomic_load_explicit(count_of(job), memory_order_acquire);
 	/* The return of the job publishes it. */
-	rnl__worker_return(&pool->workers[job->worker], job);
+	rnl__worker_return(rnl__worker_at(pool, job->worker), job);
 }
 
 /*

@@ -5,24 +5,38 @@
 #include "sys/futex.h"
 #include "pool/park.h"
 
+void rnl__lot_init(struct rnl__lot *lot, struct rnl__park **park)
+{
+	*lot = (struct rnl__lot){ .park = park };
+}
+
 void rnl__park_init(struct rnl__park *park, struct rnl__lot *lot, unsigned index)
 {
 	atomic_init(&park->word, RNL__AWAKE);
 	park->lot = lot;
 	park->index = index;
 	lot->park[index] = park;
+	if (index / 64 >= rnl__lot_nr_words(lot))
+		/* relaxed: the worker's own full barrier [park.S1] comes later */
+		atomic_store_explicit(&lot->nr_words, index / 64 + 1, memory_order_relaxed);
+}
+
+static uint64_t bit_of(const struct rnl__park *park)
+{
+	return UINT64_C(1) << park->index % 64;
 }
 
 /* True: the bit was set. */
 static bool clear_bit(struct rnl__park *park)
 {
-	uint64_t bit = UINT64_C(1) << park->index;
+	const uint64_t bit = bit_of(park);
 
 	/*
 	 * [park.B3] acquire: a waker's exchange of the word comes after this, and sees
 	 * the ASLEEP that came before the bit; pairs with [park.B1].
 	 */
-	return atomic_fetch_and_explicit(&park->lot->idle, ~bit, memory_order_acquire) & bit;
+	return atomic_fetch_and_explicit(&park->lot->idle[park->index / 64], ~bit,
+					 memory_order_acquire) & bit;
 }
 
 void rnl__park_prepare(struct rnl__park *park, bool idle)
@@ -34,7 +48,7 @@ void rnl__park_prepare(struct rnl__park *park, bool idle)
 		 * [park.B1] release: a thread that sees the bit sees ASLEEP;
 		 * pairs with [park.B2], [park.B3]
 		 */
-		atomic_fetch_or_explicit(&park->lot->idle, UINT64_C(1) << park->index,
+		atomic_fetch_or_explicit(&park->lot->idle[park->index / 64], bit_of(park),
 					 memory_order_release);
 	/*
 	 * [park.S1] full barrier: ASLEEP and the bit are written before the worker looks
@@ -87,59 +101,118 @@ bool rnl__park_wake_asleep(struct rnl__park *park)
 	return true;
 }
 
-static uint64_t idle(struct rnl__lot *lot)
+static uint64_t idle(struct rnl__lot *lot, unsigned word)
 {
 	/* [park.B2] acquire: where a bit is set, ASLEEP is visible; pairs with [park.B1] */
-	return atomic_load_explicit(&lot->idle, memory_order_acquire);
+	return atomic_load_explicit(&lot->idle[word], memory_order_acquire);
 }
 
-bool rnl__lot_wake_idle(struct rnl__lot *lot, uint64_t among)
+bool rnl__lot_wake_idle(struct rnl__lot *lot, const uint64_t *among)
 {
-	for (uint64_t bits = idle(lot) & among; bits; bits &= bits - 1) {
-		if (rnl__park_wake(lot->park[__builtin_ctzll(bits)]))
+	const unsigned nr = rnl__lot_nr_words(lot);
+
+	for (unsigned word = 0; word < nr; word++) {
+		for (uint64_t bits = idle(lot, word) & rnl__among(among, word); bits; bits &= bits - 1) {
+			if (rnl__park_wake(lot->park[word * 64 + (unsigned)__builtin_ctzll(bits)]))
+				return true;
+		}
+	}
+	return false;
+}
+
+bool rnl__lot_others_idle(struct rnl__lot *lot)
+{
+	const unsigned nr = rnl__lot_nr_words(lot);
+
+	for (unsigned word = 1; word < nr; word++) {
+		/* relaxed: a hint */
+		if (atomic_load_explicit(&lot->idle[word], memory_order_relaxed))
 			return true;
 	}
 	return false;
 }
 
-int rnl__lot_claim(struct rnl__lot *lot, unsigned first, uint64_t among)
+int rnl__lot_claim(struct rnl__lot *lot, unsigned first, const uint64_t *among)
 {
-	uint64_t bits = idle(lot) & among;
+	const unsigned nr = rnl__lot_nr_words(lot);
 
-	if (bits >> first & 1 && clear_bit(lot->park[first]))
-		return (int)first;
-	for (; bits; bits &= bits - 1) {
-		int index = __builtin_ctzll(bits);
+	for (unsigned i = 0; i < nr; i++) {
+		const unsigned word = (first / 64 + i) % nr;
+		uint64_t bits = idle(lot, word) & rnl__among(among, word);
 
-		if (clear_bit(lot->park[index]))
-			return index;
+		if (!i && bits >> first % 64 & 1 && clear_bit(lot->park[first]))
+			return (int)first;
+		for (; bits; bits &= bits - 1) {
+			const unsigned index = word * 64 + (unsigned)__builtin_ctzll(bits);
+
+			if (clear_bit(lot->park[index]))
+				return (int)index;
+		}
 	}
 	return -1;
 }
 
 void rnl__park_spins(struct rnl__park *park, bool spins)
 {
-	uint64_t bit = UINT64_C(1) << park->index;
+	_Atomic uint64_t *word = &park->lot->spinning[park->index / 64];
 
 	if (spins)
-		/* relaxed: a hint */
-		atomic_fetch_or_explicit(&park->lot->spinning, bit, memory_order_relaxed);
+		/* [park.C1] release: the worker, as it was made; pairs with [park.C2] */
+		atomic_fetch_or_explicit(word, bit_of(park), memory_order_release);
 	else
 		/* relaxed: a hint */
-		atomic_fetch_and_explicit(&park->lot->spinning, ~bit, memory_order_relaxed);
+		atomic_fetch_and_explicit(word, ~bit_of(park), memory_order_relaxed);
 }
 
-int rnl__lot_claim_spinning(struct rnl__lot *lot, uint64_t among)
+int rnl__lot_claim_spinning(struct rnl__lot *lot, const uint64_t *among)
 {
-	/* relaxed: a hint */
-	uint64_t bits = atomic_load_explicit(&lot->spinning, memory_order_relaxed) & among;
+	unsigned word = 0;
 
-	for (; bits; bits &= bits - 1) {
-		uint64_t bit = bits & -bits;
+	/* The line of `nr_words` is not read if the first word has one. */
+	do {
+		/* relaxed: a hint */
+		uint64_t bits = atomic_load_explicit(&lot->spinning[word], memory_order_relaxed) &
+				rnl__among(among, word);
 
-		/* relaxed: a hint; one claim clears the bit */
-		if (atomic_fetch_and_explicit(&lot->spinning, ~bit, memory_order_relaxed) & bit)
-			return __builtin_ctzll(bit);
-	}
+		for (; bits; bits &= bits - 1) {
+			const uint64_t bit = bits & -bits;
+
+			/*
+			 * [park.C2] acquire: the worker, as it was made; pairs with [park.C1].
+			 * One claim clears the bit.
+			 */
+			if (atomic_fetch_and_explicit(&lot->spinning[word], ~bit,
+						      memory_order_acquire) & bit)
+				return (int)(word * 64 + (unsigned)__builtin_ctzll(bit));
+		}
+	} while (++word < rnl__lot_nr_words(lot));
 	return -1;
+}
+
+unsigned rnl__lot_nr(struct rnl__lot *lot)
+{
+	const unsigned nr_words = rnl__lot_nr_words(lot);
+	unsigned nr = 0;
+
+	for (unsigned word = 0; word < nr_words; word++)
+		/* relaxed: a hint */
+		nr += (unsigned)__builtin_popcountll(
+			atomic_load_explicit(&lot->idle[word], memory_order_relaxed));
+	return nr;
+}
+
+unsigned rnl__lot_nr_free(struct rnl__lot *lot, const uint64_t *among)
+{
+	const unsigned nr_words = rnl__lot_nr_words(lot);
+	unsigned nr = 0;
+
+	for (unsigned word = 0; word < nr_words; word++) {
+		/* relaxed: a hint */
+		uint64_t bits = atomic_load_explicit(&lot->idle[word], memory_order_relaxed) |
+				/* relaxed: a hint */
+				atomic_load_explicit(&lot->spinning[word], memory_order_relaxed);
+
+		nr += (unsigned)__builtin_popcountll(bits & rnl__among(among, word));
+	}
+	return nr;
 }

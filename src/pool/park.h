@@ -14,6 +14,10 @@
  *	The lot is the pool's.  It has a bit for each worker that sleeps idle, with nothing on its
  *	stream either, so that jobs find it.  A bit is set after ASLEEP and cleared before a wake:
  *	so a worker that sleeps idle has its bit set, or a waker is about to wake it.
+ *	The bits are in words.  A lot looks at the words that its workers need, so up to 64 workers
+ *	cost one load.  A worker's word is counted before its thread starts: a waker that does not
+ *	count the word yet published its work before the worker's last look.  So what holds for the
+ *	bits of one word holds for each.
  *	Models: tests/model/park.pml, and steal.pml.
  *
  *			prepare	sleep	leave	wake	wake_one claim
@@ -28,6 +32,7 @@
 #define RNL_PARK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <runnel.h>
@@ -45,14 +50,23 @@ struct rnl__park {
 	struct rnl__lot *lot;
 };
 
+#define RNL__LOT_WORDS (RNL_WORKERS_MAX / 64)
+
 struct rnl__lot {
-	_Atomic uint64_t idle;		/* bits of workers that sleep idle */
-	struct rnl__park *park[RNL_WORKERS_MAX];
-	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t spinning; /* of idle ones, awake: a hint */
+	/* One line has all that a pool of up to 64 workers needs for a look. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint32_t nr_words; /* up to the last that has a worker */
+	struct rnl__park **park;	/* the pool's; [i]: of worker i */
+	_Atomic uint64_t idle[RNL__LOT_WORDS]; /* bits of workers that sleep idle */
+	/* Of idle ones, awake: a hint. */
+	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t spinning[RNL__LOT_WORDS];
 };
 
-_Static_assert(RNL_WORKERS_MAX <= 64, "a lot has a bit for each worker");
+_Static_assert(RNL_WORKERS_MAX % 64 == 0, "a lot has a bit for each worker");
 
+/* @park: a table of RNL_WORKERS_MAX entries. */
+void rnl__lot_init(struct rnl__lot *lot, struct rnl__park **park);
+
+/* Before the worker's thread starts. */
 void rnl__park_init(struct rnl__park *park, struct rnl__lot *lot, unsigned index);
 
 /*
@@ -69,10 +83,17 @@ bool rnl__park_sleep(struct rnl__park *park, uint64_t deadline);
 
 /* What the next two functions do once they have seen a sleeper. */
 bool rnl__park_wake_asleep(struct rnl__park *park);
-bool rnl__lot_wake_idle(struct rnl__lot *lot, uint64_t among);
+bool rnl__lot_wake_idle(struct rnl__lot *lot, const uint64_t *among);
+bool rnl__lot_others_idle(struct rnl__lot *lot);
 
-/* Bits of workers, for a look at a lot. */
-#define RNL__ANY_WORKER UINT64_MAX
+/* Workers, for a look at a lot: a bit each, RNL__LOT_WORDS words; or all. */
+#define RNL__ANY_WORKER NULL
+
+/* The bits of one word. */
+static inline uint64_t rnl__among(const uint64_t *among, unsigned word)
+{
+	return among ? among[word] : UINT64_MAX;
+}
 
 /*
  * Wakes the worker, if it sleeps or is about to; or an idle one of these.  True: one was woken.  A
@@ -85,21 +106,26 @@ static inline bool rnl__park_wake(struct rnl__park *park)
 	       rnl__park_wake_asleep(park);
 }
 
-static inline bool rnl__lot_wake_one(struct rnl__lot *lot, uint64_t among)
+/* The words to look at.  For a wake, the caller's full barrier stands before this. */
+static inline unsigned rnl__lot_nr_words(struct rnl__lot *lot)
+{
+	/* relaxed: the caller's full barrier orders it, as [queue.E1]; or a hint */
+	return atomic_load_explicit(&lot->nr_words, memory_order_relaxed);
+}
+
+static inline bool rnl__lot_wake_one(struct rnl__lot *lot, const uint64_t *among)
 {
 	/* relaxed: a hint; rnl__lot_wake_idle() acquires */
-	return atomic_load_explicit(&lot->idle, memory_order_relaxed) & among &&
+	return (atomic_load_explicit(&lot->idle[0], memory_order_relaxed) & rnl__among(among, 0) ||
+		rnl__lot_nr_words(lot) > 1) &&
 	       rnl__lot_wake_idle(lot, among);
 }
 
 /* How many workers sleep idle; a hint. */
-static inline unsigned rnl__lot_nr(struct rnl__lot *lot)
-{
-	/* relaxed: a hint */
-	uint64_t bits = atomic_load_explicit(&lot->idle, memory_order_relaxed);
+unsigned rnl__lot_nr(struct rnl__lot *lot);
 
-	return (unsigned)__builtin_popcountll(bits);
-}
+/* How many of these have nothing to do, asleep or spinning; a hint. */
+unsigned rnl__lot_nr_free(struct rnl__lot *lot, const uint64_t *among);
 
 /* Whether the worker was awake a moment ago; a hint. */
 static inline bool rnl__park_awake(struct rnl__park *park)
@@ -112,7 +138,7 @@ static inline bool rnl__park_awake(struct rnl__park *park)
  * Claims one of these workers that sleeps idle, @first if it does; -1: there is none.  The caller
  * wakes the worker, with a job or without.
  */
-int rnl__lot_claim(struct rnl__lot *lot, unsigned first, uint64_t among);
+int rnl__lot_claim(struct rnl__lot *lot, unsigned first, const uint64_t *among);
 
 /* The worker spins with nothing to do, and can be claimed; or it does no more. */
 void rnl__park_spins(struct rnl__park *park, bool spins);
@@ -121,27 +147,20 @@ void rnl__park_spins(struct rnl__park *park, bool spins);
 static inline void rnl__park_claimed(struct rnl__park *park)
 {
 	/* relaxed: a hint */
-	if (atomic_load_explicit(&park->lot->spinning, memory_order_relaxed) >> park->index & 1)
+	if (atomic_load_explicit(&park->lot->spinning[park->index / 64], memory_order_relaxed) >>
+		    park->index % 64 & 1)
 		rnl__park_spins(park, false);
 }
 
 /* Claims one of these that spins, perhaps no more; -1: there is none.  It needs no wake. */
-int rnl__lot_claim_spinning(struct rnl__lot *lot, uint64_t among);
-
-/* The workers that have nothing to do, asleep or spinning; a hint. */
-static inline uint64_t rnl__lot_free(struct rnl__lot *lot)
-{
-	/* relaxed: a hint */
-	return atomic_load_explicit(&lot->idle, memory_order_relaxed) |
-	       /* relaxed: a hint */
-	       atomic_load_explicit(&lot->spinning, memory_order_relaxed);
-}
+int rnl__lot_claim_spinning(struct rnl__lot *lot, const uint64_t *among);
 
 /* Whether a worker sleeps idle; a hint. */
 static inline bool rnl__lot_idle(struct rnl__lot *lot)
 {
 	/* relaxed: a hint */
-	return atomic_load_explicit(&lot->idle, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&lot->idle[0], memory_order_relaxed) != 0 ||
+	       (rnl__lot_nr_words(lot) > 1 && rnl__lot_others_idle(lot));
 }
 
 #endif

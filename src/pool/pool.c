@@ -27,12 +27,14 @@ void rnl__pool_operation_end(struct rnl_pool *pool)
 
 void rnl__pool_ring_spaces(struct rnl_pool *pool)
 {
+	const unsigned nr = rnl__pool_nr_workers(pool);
+
 	rnl__bell_ring(&pool->space[0]);
 	rnl__bell_ring(&pool->space[1]);
 	rnl__line_wake(pool);
 	rnl__bell_ring(&pool->space_batch);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		rnl__bell_ring(&pool->workers[i].space);
+	for (unsigned i = 0; i < nr; i++)
+		rnl__bell_ring(&rnl__worker_at(pool, i)->space);
 }
 
 int rnl__pool_used(struct rnl_pool *pool, const char *call, uint64_t bits, struct rnl__used *used)
@@ -62,7 +64,7 @@ uint64_t rnl__pool_queued(struct rnl_pool *pool)
 	uint64_t queued = 0;
 
 	for (unsigned i = 0; i < nr; i++)
-		queued += rnl__queue_length(&pool->workers[i].queue);
+		queued += rnl__queue_length(&rnl__worker_at(pool, i)->queue);
 	return queued;
 }
 
@@ -107,20 +109,24 @@ static uint64_t released(struct rnl__worker *w)
 /* All counted jobs are handed over: as [pool.D1], for ThreadSanitizer. */
 static void show_released(struct rnl_pool *pool)
 {
+	const unsigned nr = rnl__pool_nr_workers(pool);
+
 	rnl__tsan_acquire(&pool->keeper.self.released);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		rnl__tsan_acquire(&pool->workers[i].released);
+	for (unsigned i = 0; i < nr; i++)
+		rnl__tsan_acquire(&rnl__worker_at(pool, i)->released);
 }
 
 bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 {
 	uint64_t accepted = 0, done = released(&pool->keeper.self), started;
+	unsigned nr;
 
 	/* The keeper has yet to queue them, to be completed with -ECANCELED. */
 	if (rnl__tally_closed(&pool->delayed) && rnl__tally_inside(&pool->delayed))
 		return false;
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		done += released(&pool->workers[i]);
+	nr = rnl__pool_nr_workers(pool);
+	for (unsigned i = 0; i < nr; i++)
+		done += released(rnl__worker_at(pool, i));
 	/*
 	 * Counted after the released jobs: a job that is accepted in between makes the sums differ.
 	 * A deferred job is counted in its worker's queue before it is no longer counted here.
@@ -128,8 +134,10 @@ bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 	started = rnl__tally_left(&pool->deferred) + rnl__tally_left(&pool->operations);
 	if (with_last)
 		started += rnl__tally_left(&pool->last);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		accepted += rnl__queue_accepted(&pool->workers[i].queue);
+	/* All that have accepted one of the jobs that were counted: a resize may bring some in. */
+	nr = rnl__pool_nr_workers(pool);
+	for (unsigned i = 0; i < nr; i++)
+		accepted += rnl__queue_accepted(&rnl__worker_at(pool, i)->queue);
 	accepted += rnl__tally_entered(&pool->deferred) + rnl__tally_entered(&pool->operations) +
 		    rnl__tally_entered(&pool->chained);
 	if (with_last)

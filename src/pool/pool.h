@@ -42,7 +42,7 @@ struct rnl__waits;
 struct rnl_pool {
 	/* Constant once created. */
 	struct rnl__devices devices;	/* worker i has the (i % devices.nr)-th */
-	uint64_t of_device[RNL_DEVICES_MAX]; /* its workers, a bit each */
+	uint64_t of_device[RNL_DEVICES_MAX][RNL__LOT_WORDS]; /* its workers, a bit each */
 	struct rnl__guard *guard;	/* NULL: off */
 	enum rnl_stream_kind stream;
 	uint32_t refuses;	/* bits of rnl__units_have: its jobs' units are looked at */
@@ -53,8 +53,8 @@ struct rnl_pool {
 	uint64_t enough_ns;		/* jobs that a worker issues keep its stream busy for this */
 	unsigned home_for;		/* submits to the usual worker in a row; 0: on a GPU */
 	uint32_t time_mask;		/* one job in this + 1 is timed */
-	/* One for each worker; staff.c alone changes the pointer; NULL: no trace runs. */
-	_Atomic(struct rnl__track *) tracks;
+	/* The workers'; staff.c alone changes the pointer; NULL: no trace runs. */
+	_Atomic(struct rnl__tracks *) tracks;
 	uint64_t max_queued;
 	uint64_t spin_ns;		/* before a sleep */
 	unsigned spin_cpus;		/* an idle worker's spin goes by these; 0: by the above */
@@ -92,6 +92,7 @@ struct rnl_pool {
 	_Alignas(RNL__CACHE_LINE) pthread_mutex_t resizing;
 	_Atomic uint32_t moving;	/* latch: workers that have yet to follow a command */
 	_Atomic int start_error;	/* of the first worker that could not start */
+	unsigned nr_made;		/* workers that there are; the first `nr_workers` have streams */
 
 	struct rnl__event_cache timers[RNL_DEVICES_MAX]; /* of maps */
 
@@ -111,8 +112,15 @@ struct rnl_pool {
 					 * barrier: counted as a queue counts; closed as the queues are */
 	struct rnl__name known_as;	/* to holds, which may be released when it is gone */
 	struct rnl__keeper keeper;
-	struct rnl__worker workers[RNL_WORKERS_MAX];
+	/* Of the workers that there are; a worker stays until the pool is freed. */
+	struct rnl__park *parks[RNL_WORKERS_MAX];
 };
+
+/* A worker; the caller knows by `staff`, `nr_workers` or a bit of a lot that it is there. */
+static inline struct rnl__worker *rnl__worker_at(const struct rnl_pool *pool, unsigned index)
+{
+	return rnl_container_of(pool->parks[index], struct rnl__worker, park);
+}
 
 /* 0; -EINVAL no pool; -EOWNERDEAD a parent's pool. */
 static inline int rnl__pool_check(const struct rnl_pool *pool)

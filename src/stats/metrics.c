@@ -96,7 +96,7 @@ static void put_each(const struct page *p, const struct rnl_pool *pool, const ch
 		uint64_t value;
 
 		memcpy(&value, (const char *)&p->workers[i].stats + field, sizeof(value));
-		put_of_worker(p, name, keeper ? &pool->keeper.self : &pool->workers[i], value);
+		put_of_worker(p, name, keeper ? &pool->keeper.self : rnl__worker_at(pool, i), value);
 	}
 }
 
@@ -228,7 +228,7 @@ char *rnl__metrics_text(struct rnl_pool *pool, const char *name, size_t *length)
 	p->out = p->workers ? open_memstream(&text, length) : NULL;
 	if (p->out) {
 		for (unsigned i = 0; i < p->nr - 1; i++)
-			rnl__stats_add(&p->workers[i], &pool->workers[i]);
+			rnl__stats_add(&p->workers[i], rnl__worker_at(pool, i));
 		rnl__stats_add(&p->workers[p->nr - 1], &pool->keeper.self);
 		rnl__stats_add_all(&p->all, pool);
 		put_all(p, pool);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -33,22 +32,57 @@ enum { GOES_ON = 0, ENDS = 1, HANDS_OVER = 2 };
 
 /* ---- the writer ---------------------------------------------------------- */
 
+void rnl__trace_count(struct rnl__trace *t)
+{
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		struct rnl__track *track = rnl__tracks_at(&t->tracks, i);
+
+		/* A ring has two rows. Not more: busy workers note more meanwhile, and more again. */
+		for (int row = 0; track && row < 2; row++) {
+			uint64_t nr;
+			const struct rnl__track_record *records = rnl__track_count(track, &nr);
+
+			for (uint64_t n = 0; n < nr; n++)
+				rnl__trace_figure(t, track, &records[n]);
+		}
+	}
+}
+
+/* Counts what the workers have noted; the writer writes that, up to @counted, of each track. */
+static void trace_count_for_writer(struct rnl__trace *t, uint64_t *counted)
+{
+	pthread_mutex_lock(&t->lock);
+	rnl__trace_count(t);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		const struct rnl__track *track = rnl__tracks_at(&t->tracks, i);
+
+		counted[i] = track ? track->counted : 0;
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
 /* Takes records out of the tracks and writes them.  True: there were many. */
 static bool trace_drain(struct rnl__trace *t)
 {
 	bool much = false;
 
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		struct rnl__track *track = &t->tracks[i];
-		uint64_t seen, nr;
-		const struct rnl__track_record *records = rnl__track_peek(track, &seen);
+		struct rnl__track *track = rnl__tracks_at(&t->tracks, i);
+		const struct rnl__track_record *records;
+		uint64_t left, nr;
 
-		if (!seen)
+		if (!counted[i])
 			continue;
-		nr = rnl__smaller(seen, DRAIN_MAX);
-		if (!(t->named >> i & 1))
+		left = counted[i] - rnl__own_read(&track->tail);
+		records = rnl__track_peek(track, &nr);
+		nr = rnl__smaller(rnl__smaller(nr, left), DRAIN_MAX);
+		/* The rest may be in the ring's other row. */
+		much = much || nr < left;
+		if (!nr)
+			continue;
+		if (!(t->named[i / 64] >> i % 64 & 1))
 			rnl__trace_name_track(t, track);
-		t->named |= 1ull << i;
+		t->named[i / 64] |= 1ull << i % 64;
 		for (uint64_t n = 0; n < nr; n++) {
 			if (records[n].kind == RNL__TRACK_AFTER)
 				rnl__trace_note_after(t, track, records[n].after.barrier,
@@ -131,64 +165,42 @@ static void stop_writer(struct rnl__trace *t)
 
 /* ---- memory -------------------------------------------------------------- */
 
-static void init_tracks(struct rnl__trace *t, uint64_t nr_records)
-{
-	struct rnl_pool *pool = t->pool;
-
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		struct rnl__track *track = &t->tracks[i];
-
-		track->device = pool->workers[i].device;
-		track->index = i;
-		track->urgent = i < pool->nr_urgent;
-		track->timing = t->timing;
-		track->limit = pool->max_in_flight;
-		track->dropped_ever = &pool->workers[i].untraced;
-		track->records = t->records + i * nr_records;
-		track->nr_records = nr_records;
-	}
-}
-
-/* Reserves buffers for every possible worker: a page takes memory once it is written. */
-static int make_records(struct rnl__trace *t, uint64_t buffer_bytes)
+static uint64_t records_in(uint64_t buffer_bytes)
 {
 	uint64_t nr = 1;
 
 	while (2 * nr * sizeof(struct rnl__track_record) <= buffer_bytes)
 		nr *= 2;
-	t->records_bytes = RNL_WORKERS_MAX * nr * sizeof(struct rnl__track_record);
-	t->records = mmap(NULL, t->records_bytes, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (t->records == MAP_FAILED)
-		return -ENOMEM;
-	init_tracks(t, nr);
-	return 0;
+	return nr;
 }
 
 static void trace_destroy(struct rnl__trace *t)
 {
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		rnl__track_free(&t->tracks[i]);
-	if (t->records && t->records != MAP_FAILED)
-		munmap(t->records, t->records_bytes);
+	rnl__tracks_free(&t->tracks);
+	free(t->spans);
+	pthread_mutex_destroy(&t->lock);
 	free(t);
 }
 
 static int create(struct rnl_pool *pool, const struct rnl_trace_attr *attr,
 		  struct rnl__trace **tracep)
 {
-	struct rnl__trace *t = aligned_alloc(RNL__CACHE_LINE, sizeof(*t));
-	int ret;
+	struct rnl__trace *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return -ENOMEM;
-	*t = (struct rnl__trace){ .pool = pool, .timing = attr->timing };
-	ret = make_records(t, attr->buffer_bytes);
-	if (ret)
+	t->pool = pool;
+	t->timing = t->tracks.timing = attr->timing;
+	t->tracks.limit = pool->max_in_flight;
+	t->tracks.nr_records = records_in(attr->buffer_bytes);
+	pthread_mutex_init(&t->lock, NULL);
+	t->spans = calloc(RNL__TRACE_SPANS, sizeof(*t->spans));
+	if (!t->spans) {
 		trace_destroy(t);
-	else
-		*tracep = t;
-	return ret;
+		return -ENOMEM;
+	}
+	*tracep = t;
+	return 0;
 }
 
 /* ---- start and stop ------------------------------------------------------ */
@@ -226,18 +238,6 @@ static void trace_end_if_any(struct rnl_pool *pool)
 	(void)trace_end_running(pool);
 }
 
-/* Under `resizing`: a worker that a resize brings in now begins its track itself. */
-static int tracks_error(struct rnl__trace *t)
-{
-	int error = 0;
-
-	pthread_mutex_lock(&t->pool->resizing);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX && !error; i++)
-		error = t->tracks[i].error;
-	pthread_mutex_unlock(&t->pool->resizing);
-	return error;
-}
-
 static int trace_start(struct rnl_pool *pool, const char *path, const struct rnl_trace_attr *attr)
 {
 	struct rnl__trace *t;
@@ -273,8 +273,9 @@ static int trace_start(struct rnl_pool *pool, const char *path, const struct rnl
 	pool->end_trace = trace_end_if_any;
 	t->arrows.waits.start = t->start;
 	rnl__waits_note_in(pool, &t->arrows.waits);
-	rnl__staff_set_tracks(pool, t->tracks);
-	ret = tracks_error(t);
+	rnl__staff_set_tracks(pool, &t->tracks);
+	/* relaxed: the commands' latch has published it */
+	ret = atomic_load_explicit(&t->tracks.error, memory_order_relaxed);
 	if (ret)
 		(void)trace_end(pool);
 	return ret;

@@ -45,13 +45,11 @@ struct rnl__trace {
 	struct rnl__trace_file file;
 	struct rnl__trace_arrows arrows;
 	struct rnl__trace_name names[64];
-	uint64_t named;			/* bits: tracks that the file has names of */
+	uint64_t named[RNL_WORKERS_MAX / 64]; /* bits: tracks that the file has names of */
 	uint64_t too_much;		/* jobs that the file had no space for */
 	uint64_t nr_jobs, nr_flown, nr_timed, nr_cut; /* flown: left work on the stream */
 
-	struct rnl__track_record *records;	/* of all tracks */
-	size_t records_bytes;
-	struct rnl__track tracks[RNL_WORKERS_MAX];
+	struct rnl__tracks tracks;
 };
 
 #endif

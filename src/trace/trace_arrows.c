@@ -20,7 +20,7 @@
 static bool is_worker(const struct rnl__trace *t, uint32_t tid)
 {
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (rnl__figure_read(rnl__atomic(&t->tracks[i].tid)) == tid)
+		if (rnl__figure_read(&t->tracks.tids[i]) == tid)
 			return true;
 	}
 	return false;

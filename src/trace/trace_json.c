@@ -129,8 +129,11 @@ void rnl__trace_footer(struct rnl__trace *t)
 {
 	uint64_t dropped = 0;
 
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		dropped += rnl__figure_read(&t->tracks[i].dropped);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		struct rnl__track *track = rnl__tracks_at(&t->tracks, i);
+
+		dropped += track ? rnl__figure_read(&track->dropped) : 0;
+	}
 	rnl__trace_print(&t->file, ",\n{\"name\":\"runnel_end\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
 			 "\"args\":{\"jobs\":%" PRIu64 ",\"flown\":%" PRIu64 ",\"timed\":%" PRIu64
 			 ",\"unfinished\":%" PRIu64 ",\"dropped\":%" PRIu64

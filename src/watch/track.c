@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "sys/clock.h"
 #include "stream/job_flags.h"
@@ -57,8 +58,7 @@ void rnl__track_skip(struct rnl__track *t, uint64_t nr)
 
 bool rnl__track_start(struct rnl__track *t)
 {
-	/* The trace's writer may look which threads are workers. */
-	rnl__figure_write(rnl__atomic(&t->tid), rnl__thread_tid());
+	t->tid = rnl__thread_tid();
 	t->jobs = calloc(t->limit, sizeof(*t->jobs));
 	if (!t->jobs)
 		t->error = -ENOMEM;
@@ -94,6 +94,70 @@ void rnl__track_free(struct rnl__track *t)
 	}
 	rnl__track_time_free(t);
 	free(t->jobs);
+}
+
+/* ---- the tracks of a trace ----------------------------------------------- */
+
+static void track_destroy(struct rnl__track *t)
+{
+	rnl__track_free(t);
+	munmap(t->records, t->nr_records * sizeof(*t->records));
+	free(t);
+}
+
+/* A page of the ring takes memory once it is written. */
+static struct rnl__track *track_create(struct rnl__tracks *tracks, const struct rnl__track *like)
+{
+	struct rnl__track *t = aligned_alloc(RNL__CACHE_LINE, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	*t = *like;
+	t->timing = tracks->timing;
+	t->limit = tracks->limit;
+	t->nr_records = tracks->nr_records;
+	t->records = mmap(NULL, t->nr_records * sizeof(*t->records), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (t->records == MAP_FAILED) {
+		free(t);
+		return NULL;
+	}
+	if (rnl__track_start(t))
+		return t;
+	track_destroy(t);
+	return NULL;
+}
+
+struct rnl__track *rnl__tracks_begin(struct rnl__tracks *tracks, const struct rnl__track *like)
+{
+	struct rnl__track *t;
+	int none = 0, error;
+
+	if (rnl__tracks_at(tracks, like->index))
+		return NULL;
+	t = track_create(tracks, like);
+	error = t ? t->error : -ENOMEM;
+	if (error)
+		/* relaxed: the command's latch publishes it */
+		atomic_compare_exchange_strong_explicit(&tracks->error, &none, error,
+							memory_order_relaxed, memory_order_relaxed);
+	if (!t)
+		return NULL;
+	/* The trace's writer may look which threads are workers. */
+	rnl__figure_write(&tracks->tids[t->index], t->tid);
+	/* [track.N1] release: the track, as it was made; pairs with [track.N2] */
+	atomic_store_explicit(&tracks->of[t->index], t, memory_order_release);
+	return t;
+}
+
+void rnl__tracks_free(struct rnl__tracks *tracks)
+{
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		struct rnl__track *t = rnl__tracks_at(tracks, i);
+
+		if (t)
+			track_destroy(t);
+	}
 }
 
 /* ---- jobs ---------------------------------------------------------------- */

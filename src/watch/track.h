@@ -100,7 +100,7 @@ struct rnl__track {
 	struct rnl__device *device;
 	unsigned index;			/* the worker's */
 	bool urgent;
-	uint32_t tid;			/* of its thread; 0: the thread has not come yet */
+	uint32_t tid;			/* of its thread */
 	enum rnl_trace_timing timing;
 	int error;			/* there are no events for that */
 	_Atomic uint64_t *dropped_ever;	/* the worker's own figure */
@@ -129,6 +129,33 @@ struct rnl__track {
 	_Atomic uint64_t dropped;
 	_Alignas(RNL__CACHE_LINE) _Atomic uint64_t tail;
 };
+
+/* The tracks of a trace: each worker makes its own. */
+struct rnl__tracks {
+	enum rnl_trace_timing timing;
+	unsigned limit;			/* jobs in flight at once */
+	uint64_t nr_records;		/* of each ring */
+	_Atomic int error;		/* the first one of a track */
+	_Atomic uint32_t tids[RNL_WORKERS_MAX];
+	_Atomic(struct rnl__track *) of[RNL_WORKERS_MAX]; /* NULL: the worker has none */
+};
+
+/* The track of a worker, or NULL. */
+static inline struct rnl__track *rnl__tracks_at(struct rnl__tracks *tracks, unsigned index)
+{
+	/* [track.N2] acquire: the track, as it was made; pairs with [track.N1] */
+	return atomic_load_explicit(&tracks->of[index], memory_order_acquire);
+}
+
+/*
+ * The calling worker begins its track, between jobs.  @like: its device, index, urgent, dropped_ever.
+ * NULL: there is no memory, or an earlier thread of the worker, which could not begin to serve, had
+ * the track.
+ */
+struct rnl__track *rnl__tracks_begin(struct rnl__tracks *tracks, const struct rnl__track *like);
+
+/* Frees the tracks' memory; no thread uses them any more. */
+void rnl__tracks_free(struct rnl__tracks *tracks);
 
 /*
  * Makes the events and finds the clock's base, between jobs; after an error nothing is timed.

@@ -41,13 +41,13 @@ void rnl__command_done(struct rnl__worker *w, uint32_t command, int error)
 void rnl__command_track(struct rnl__worker *w)
 {
 	/* relaxed: the command, or our thread's start, has published it */
-	struct rnl__track *tracks = atomic_load_explicit(&w->pool->tracks, memory_order_relaxed);
+	struct rnl__tracks *tracks = atomic_load_explicit(&w->pool->tracks, memory_order_relaxed);
 
 	if (tracks && !w->track) {
-		w->track = &tracks[w->index];
-		/* A thread that could not begin to serve may have had the track. */
-		if (w->track->tid || !rnl__track_start(w->track))
-			w->track = NULL;
+		w->track = rnl__tracks_begin(tracks, &(struct rnl__track){
+			.device = w->device, .index = w->index, .urgent = w->urgent,
+			.dropped_ever = &w->untraced,
+		});
 	} else if (!tracks && w->track) {
 		rnl__track_stop(w->track, w->inflight.first);
 		w->track = NULL;

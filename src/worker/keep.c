@@ -127,7 +127,7 @@ static uint64_t search_time(struct keep *keep)
 	if (rnl__keeper_cancels(pool) != keep->cancels)
 		due = 0;
 	for (unsigned i = 0; i < nr; i++)
-		due = rnl__smaller(due, rnl__queue_due(&pool->workers[i].queue));
+		due = rnl__smaller(due, rnl__queue_due(&rnl__worker_at(pool, i)->queue));
 	return due == RNL__NEVER ? due : rnl__larger(due, keep->rests_until);
 }
 
@@ -151,7 +151,7 @@ static void search(struct keep *keep)
 	keep->cancels = cancels;
 	keep->queued_cancelled = false;
 	for (unsigned i = 0; i < nr; i++) {
-		struct rnl__worker *w = &pool->workers[i];
+		struct rnl__worker *w = rnl__worker_at(pool, i);
 		uint64_t now = rnl__now();
 
 		if (all || rnl__queue_due(&w->queue) <= now)

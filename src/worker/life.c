@@ -3,7 +3,7 @@
  * A pool's life: creating, closing, draining, destroying.
  *
  * DESIGN
- *	A pool is one block of memory that contains all workers it can ever have: so no
+ *	A worker is made when it is first started, and stays until the pool is freed: so no
  *	pointer to a worker is ever stale.
  *	A drain compares how many jobs the queues accepted with how many the workers have
  *	released.  A worker that falls idle or leaves rings, and the drain looks again.
@@ -191,17 +191,6 @@ static void take_attr(struct rnl_pool *pool, const struct rnl_pool_attr *attr)
 	set_spins(pool, attr);
 }
 
-static void init_worker(struct rnl_pool *pool, struct rnl__worker *w, unsigned index)
-{
-	w->pool = pool;
-	w->index = index;
-	w->device_index = index % pool->devices.nr;
-	w->device = pool->devices.list[w->device_index];
-	w->urgent = index < pool->nr_urgent;
-	rnl__bell_init(&w->space);
-	rnl__queue_init(&w->queue, pool->devices.nr > 1);
-}
-
 static void init_parts(struct rnl_pool *pool)
 {
 	struct rnl__bell *bells[] = {
@@ -225,14 +214,11 @@ static void init_parts(struct rnl_pool *pool)
 	rnl__tally_init(&pool->last, UINT64_MAX);
 	rnl__tally_init(&pool->deferred, pool->max_queued);
 	rnl__tally_init(&pool->chained, pool->max_queued);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		struct rnl__worker *w = &pool->workers[i];
-
-		init_worker(pool, w, i);
-		pool->of_device[w->device_index] |= UINT64_C(1) << i;
-		rnl__park_init(&w->park, w->urgent ? &pool->urgent_lot : &pool->lot, i);
-	}
-	init_worker(pool, &pool->keeper.self, RNL__KEEPER);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
+		pool->of_device[i % pool->devices.nr][i / 64] |= UINT64_C(1) << i % 64;
+	rnl__lot_init(&pool->lot, pool->parks);
+	rnl__lot_init(&pool->urgent_lot, pool->parks);
+	rnl__worker_init(&pool->keeper.self, pool, RNL__KEEPER);
 }
 
 /* Makes what may fail, the workers last. */
@@ -258,14 +244,8 @@ static void free_pool(struct rnl_pool *pool)
 {
 	rnl__top_end(pool);
 	rnl__keep_end(pool);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		rnl__inflight_fini(&pool->workers[i].inflight);
-		rnl__staging_fini(&pool->workers[i].staging);
-		rnl__gather_fini(&pool->workers[i].gather);
-		rnl__holds_fini(&pool->workers[i].holds);
-		rnl__nvtx_destroy(pool->workers[i].ranges);
-		free(pool->workers[i].timing);
-	}
+	for (unsigned i = 0; i < pool->nr_made; i++)
+		rnl__worker_fini(rnl__worker_at(pool, i));
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		rnl__event_cache_fini(&pool->timers[i]);
 	rnl__pinned_destroy(pool->pinned);
@@ -275,6 +255,8 @@ static void free_pool(struct rnl_pool *pool)
 	pthread_mutex_destroy(&pool->resizing);
 	pthread_mutex_destroy(&pool->tracing);
 	pthread_mutex_destroy(&pool->waiting);
+	for (unsigned i = 0; i < pool->nr_made; i++)
+		free(rnl__worker_at(pool, i));
 	free(pool->cpus);
 	free(pool);
 }
@@ -337,10 +319,18 @@ int rnl_pool_create(struct rnl_pool **poolp, const struct rnl_pool_attr *user_at
 
 static void life_close(struct rnl_pool *pool)
 {
-	/* Also of workers that do not serve: a concurrent resize may bring them in. */
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
-		rnl__queue_close(&pool->workers[i].queue);
+	unsigned nr;
+
 	rnl__tally_close(&pool->chained);
+	/*
+	 * [pool.C2] full barrier: closed before the look how many workers there are; pairs with
+	 * [staff.C1]
+	 */
+	rnl__mb_after_rmw();
+	/* Also of workers that do not serve: a concurrent resize may bring them in. */
+	nr = rnl__pool_nr_workers(pool);
+	for (unsigned i = 0; i < nr; i++)
+		rnl__queue_close(&rnl__worker_at(pool, i)->queue);
 	rnl__tally_close(&pool->delayed);
 	/* The last one: see rnl__pool_closed(). */
 	rnl__tally_close(&pool->deferred);

@@ -34,7 +34,7 @@ static struct rnl_job *take_urgent(struct rnl__worker *w, struct rnl__worker **f
 		struct rnl_job *job = NULL;
 		bool placed;
 
-		*from = &pool->workers[i];
+		*from = rnl__worker_at(pool, i);
 		placed = rnl__worker_takes_placed(w, *from);
 		if (rnl__queue_holds_urgent(&(*from)->queue, placed))
 			job = rnl__queue_take_urgent(&(*from)->queue, placed);

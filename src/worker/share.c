@@ -37,7 +37,7 @@ static bool others_have(struct rnl__worker *w)
 	unsigned nr = rnl__pool_nr_workers(pool);
 
 	for (unsigned i = 0; i < nr; i++) {
-		struct rnl__worker *other = &pool->workers[i];
+		struct rnl__worker *other = rnl__worker_at(pool, i);
 
 		if (other != w && rnl__queue_stealable(&other->queue, false) &&
 		    serves_the_same(w, other) && !comes_for_it(other))
@@ -62,7 +62,7 @@ static bool share_one_idles(struct rnl__worker *w)
 	unsigned nr = rnl__pool_nr_workers(pool);
 
 	for (unsigned i = 0; i < nr; i++) {
-		struct rnl__worker *other = &pool->workers[i];
+		struct rnl__worker *other = rnl__worker_at(pool, i);
 
 		if (other != w && serves_the_same(other, w) && share_idles(other))
 			return true;
@@ -80,7 +80,7 @@ struct rnl__worker *rnl__share_victim(struct rnl__worker *w)
 	    rnl__inflight_enough(&w->inflight))
 		return NULL;
 	for (unsigned i = 1; i < nr; i++) {
-		struct rnl__worker *other = &pool->workers[(w->index + i) % nr];
+		struct rnl__worker *other = rnl__worker_at(pool, (w->index + i) % nr);
 
 		if (share_may_have(w, other) && (!load || rnl__queue_length(&other->queue) > load))
 			return rnl__inflight_one_long(&w->inflight) && share_one_idles(w) ?
@@ -96,7 +96,7 @@ bool rnl__share_leave(struct rnl__worker *w)
 }
 
 /* Wakes a worker of one lot, or else of the other one. */
-static void wake_one(struct rnl__lot *lot, struct rnl__lot *also, uint64_t among)
+static void wake_one(struct rnl__lot *lot, struct rnl__lot *also, const uint64_t *among)
 {
 	if (!rnl__lot_wake_one(lot, among) && also != lot)
 		rnl__lot_wake_one(also, among);
@@ -114,7 +114,7 @@ static void wake_for_placed(struct rnl__worker *w, struct rnl__lot *lot, struct 
 	uint64_t devices = 0;
 
 	for (unsigned i = 0; i < nr; i++) {
-		struct rnl__worker *other = &pool->workers[i];
+		struct rnl__worker *other = rnl__worker_at(pool, i);
 
 		if ((other == w || (woken && serves_the_same(w, other))) &&
 		    rnl__queue_holds_placed(&other->queue))

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sys/clock.h"
 #include "sys/counter.h"
@@ -68,8 +69,8 @@ static void end_thread(struct rnl__worker *w)
 static void send_away(struct rnl_pool *pool, unsigned from, unsigned to)
 {
 	for (unsigned i = from; i < to; i++) {
-		if (pool->workers[i].serves)
-			command(pool, &pool->workers[i], RNL__LEAVE);
+		if (rnl__worker_at(pool, i)->serves)
+			command(pool, rnl__worker_at(pool, i), RNL__LEAVE);
 	}
 	await_commands(pool);
 }
@@ -87,15 +88,47 @@ static void warn_of_connections(struct rnl_pool *pool)
 			      nr_workers, connections);
 }
 
+/* Makes the workers up to @to that there are not yet. */
+static int make_workers(struct rnl_pool *pool, unsigned to)
+{
+	for (; pool->nr_made < to; pool->nr_made++) {
+		struct rnl__worker *w = aligned_alloc(RNL__CACHE_LINE, sizeof(*w));
+
+		if (!w)
+			return -ENOMEM;
+		memset(w, 0, sizeof(*w));
+		rnl__worker_init(w, pool, pool->nr_made);
+		rnl__park_init(&w->park, w->urgent ? &pool->urgent_lot : &pool->lot, w->index);
+	}
+	return 0;
+}
+
+/* The pool counts workers [from, to) from now on. */
+static void count_workers(struct rnl_pool *pool, unsigned from, unsigned to)
+{
+	/* [pool.N2] release: their streams exist; pairs with [pool.N1] */
+	atomic_store_explicit(&pool->nr_workers, to, memory_order_release);
+	/*
+	 * [staff.C1] full barrier: they are counted before the look whether the pool is closed: a
+	 * close that does not see them is seen here; pairs with [pool.C2]
+	 */
+	rnl__full_barrier();
+	for (unsigned i = from; i < to && rnl__tally_closed(&pool->chained); i++)
+		rnl__queue_close(&rnl__worker_at(pool, i)->queue);
+}
+
 /* Has workers [from, to) serve.  0, or why one of them cannot: then none of them serves. */
 static int bring_in(struct rnl_pool *pool, unsigned from, unsigned to)
 {
-	int ret = 0;
+	int ret = make_workers(pool, to);
+
+	if (ret)
+		return ret;
 
 	/* relaxed: `resizing` is held */
 	atomic_store_explicit(&pool->start_error, 0, memory_order_relaxed);
 	for (unsigned i = from; i < to && !ret; i++) {
-		struct rnl__worker *w = &pool->workers[i];
+		struct rnl__worker *w = rnl__worker_at(pool, i);
 
 		command(pool, w, RNL__SERVE);
 		if (!w->started)
@@ -112,29 +145,28 @@ static int bring_in(struct rnl_pool *pool, unsigned from, unsigned to)
 		ret = atomic_load_explicit(&pool->start_error, memory_order_relaxed);
 	if (!ret) {
 		if (to > rnl__pool_nr_workers(pool))
-			/* [pool.N2] release: their streams exist; pairs with [pool.N1] */
-			atomic_store_explicit(&pool->nr_workers, to, memory_order_release);
+			count_workers(pool, rnl__pool_nr_workers(pool), to);
 		warn_of_connections(pool);
 		return 0;
 	}
 	send_away(pool, from, to);
 	for (unsigned i = from; i < to; i++) {
-		if (pool->workers[i].started)
-			end_thread(&pool->workers[i]);
+		if (rnl__worker_at(pool, i)->started)
+			end_thread(rnl__worker_at(pool, i));
 	}
 	return ret;
 }
 
 /* ---- the trace ----------------------------------------------------------- */
 
-void rnl__staff_set_tracks(struct rnl_pool *pool, struct rnl__track *tracks)
+void rnl__staff_set_tracks(struct rnl_pool *pool, struct rnl__tracks *tracks)
 {
 	pthread_mutex_lock(&pool->resizing);
 	/* relaxed: the commands publish it, and the start of a thread */
 	atomic_store_explicit(&pool->tracks, tracks, memory_order_relaxed);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (pool->workers[i].started)
-			command(pool, &pool->workers[i], RNL__TRACE);
+	for (unsigned i = 0; i < pool->nr_made; i++) {
+		if (rnl__worker_at(pool, i)->started)
+			command(pool, rnl__worker_at(pool, i), RNL__TRACE);
 	}
 	await_commands(pool);
 	pthread_mutex_unlock(&pool->resizing);
@@ -153,7 +185,7 @@ static void bound_queues(struct rnl_pool *pool, unsigned nr)
 	for (unsigned i = 0; i < pool->nr_urgent + nr; i++) {
 		bool urgent = i < pool->nr_urgent;
 
-		rnl__queue_bound(&pool->workers[i].queue,
+		rnl__queue_bound(&rnl__worker_at(pool, i)->queue,
 				 staff_part(pool->max_queued, urgent ? pool->nr_urgent : nr));
 	}
 }
@@ -174,7 +206,7 @@ static void serve_generation(struct rnl_pool *pool, struct rnl__staff staff)
 	/* [staff.S1] full barrier: the lane is open before the look; pairs with [park.S1] */
 	rnl__full_barrier();
 	for (unsigned i = 0; i < pool->nr_urgent + staff.nr; i++)
-		(void)rnl__park_wake(&pool->workers[i].park);
+		(void)rnl__park_wake(&rnl__worker_at(pool, i)->park);
 }
 
 int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
@@ -186,8 +218,8 @@ int rnl__staff_start(struct rnl_pool *pool, unsigned nr)
 		return ret;
 	bound_queues(pool, nr);
 	for (unsigned i = 0; i < pool->nr_urgent + nr; i++) {
-		rnl__queue_open_lane(&pool->workers[i].queue, staff.generation);
-		rnl__queue_serve(&pool->workers[i].queue);
+		rnl__queue_open_lane(&rnl__worker_at(pool, i)->queue, staff.generation);
+		rnl__queue_serve(&rnl__worker_at(pool, i)->queue);
 	}
 	staff_publish(pool, staff);
 	serve_generation(pool, staff);
@@ -208,14 +240,14 @@ static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned 
 
 	bound_queues(pool, nr);
 	for (unsigned i = first; i < first + nr; i++) {
-		rnl__queue_open_lane(&pool->workers[i].queue, staff.generation);
-		rnl__queue_serve(&pool->workers[i].queue);
+		rnl__queue_open_lane(&rnl__worker_at(pool, i)->queue, staff.generation);
+		rnl__queue_serve(&rnl__worker_at(pool, i)->queue);
 	}
 	staff_publish(pool, staff);
 	for (unsigned i = first + nr; i < first + old.nr; i++)
-		rnl__queue_leave(&pool->workers[i].queue);
+		rnl__queue_leave(&rnl__worker_at(pool, i)->queue);
 	for (unsigned i = first; i < first + old.nr; i++)
-		rnl__queue_shut_lane(&pool->workers[i].queue, old.generation);
+		rnl__queue_shut_lane(&rnl__worker_at(pool, i)->queue, old.generation);
 	/*
 	 * [staff.R1] full barrier: the staff is published before the look for submits that
 	 * wait for space, which other workers may have now; pairs with [bell.L2], [line.W1].
@@ -224,10 +256,10 @@ static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned 
 	rnl__pool_ring_spaces(pool);
 	/* The new workers are asleep, and no submit has seen them idle yet. */
 	for (unsigned i = first + old.nr; i < first + nr; i++)
-		(void)rnl__park_wake(&pool->workers[i].park);
+		(void)rnl__park_wake(&rnl__worker_at(pool, i)->park);
 	for (unsigned i = first; i < first + old.nr; i++) {
-		if (!rnl__queue_lane_done(&pool->workers[i].queue, old.generation))
-			command(pool, &pool->workers[i], RNL__HAND_OVER);
+		if (!rnl__queue_lane_done(&rnl__worker_at(pool, i)->queue, old.generation))
+			command(pool, rnl__worker_at(pool, i), RNL__HAND_OVER);
 	}
 	await_commands(pool);
 	serve_generation(pool, staff);
@@ -273,12 +305,12 @@ int rnl_pool_resize(struct rnl_pool *pool, unsigned nr_workers)
 void rnl__staff_dismiss(struct rnl_pool *pool)
 {
 	/* The thread of a worker that was sent away still exists. */
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (pool->workers[i].started)
-			rnl__worker_command(&pool->workers[i], RNL__END);
+	for (unsigned i = 0; i < pool->nr_made; i++) {
+		if (rnl__worker_at(pool, i)->started)
+			rnl__worker_command(rnl__worker_at(pool, i), RNL__END);
 	}
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (pool->workers[i].started)
-			await_end(&pool->workers[i]);
+	for (unsigned i = 0; i < pool->nr_made; i++) {
+		if (rnl__worker_at(pool, i)->started)
+			await_end(rnl__worker_at(pool, i));
 	}
 }

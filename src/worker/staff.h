@@ -21,7 +21,7 @@
 
 #include <runnel.h>
 
-struct rnl__track;
+struct rnl__tracks;
 
 /* Starts the workers of a new pool; 0, or why one could not start: then none serves. */
 int rnl__staff_start(struct rnl_pool *pool, unsigned nr_workers);
@@ -30,7 +30,7 @@ int rnl__staff_start(struct rnl_pool *pool, unsigned nr_workers);
  * Has each worker note its jobs in its track of @tracks, or, NULL, cease to; workers that
  * start later, too.  Blocks until each worker has done so.  Not called on a worker.
  */
-void rnl__staff_set_tracks(struct rnl_pool *pool, struct rnl__track *tracks);
+void rnl__staff_set_tracks(struct rnl_pool *pool, struct rnl__tracks *tracks);
 
 /* Ends the threads of all workers, which have no jobs. */
 void rnl__staff_dismiss(struct rnl_pool *pool);

@@ -31,7 +31,7 @@ TEST(a_worker_does_not_spin_on_a_job_that_is_half_put)
 	if (SANITIZED)
 		test_skip("a_worker_does_not_spin...: a sanitizer does not know what a put's halves order");
 	pool = pool_of(1);
-	w = &pool->workers[0];
+	w = rnl__worker_at(pool, 0);
 	/* As rnl_submit() does it, up to the exchange of the lane's tail. */
 	job_of(&job, noop_fn, NULL);
 	must(rnl__job_claim(&job));

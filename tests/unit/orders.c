@@ -37,6 +37,7 @@ struct work {
 
 static struct {
 	struct rnl__lot lot;
+	struct rnl__park *parks[RNL_WORKERS_MAX];
 	struct rnl__worker worker;
 	struct rnl__tally deferred, delayed;
 	struct rnl__inbox inbox;
@@ -73,6 +74,7 @@ static void nothing(void)
 
 static void begin_worker(void)
 {
+	rnl__lot_init(&all.lot, all.parks);
 	rnl__park_init(&all.worker.park, &all.lot, 0);
 	rnl__queue_init(&all.worker.queue, false);
 	all.worker.inflight.marks = all.marks;

@@ -16,19 +16,23 @@ static uint64_t too_late(void)
 	return rnl__now() + (uint64_t)patience_ns();
 }
 
-static uint64_t idle_bits(struct rnl__lot *lot)
+/* One test has one lot at a time. */
+static void init_lot(struct rnl__lot *lot)
 {
-	return atomic_load(&lot->idle);
+	static struct rnl__park *table[RNL_WORKERS_MAX];
+
+	rnl__lot_init(lot, table);
 }
 
 TEST(nobody_is_woken_who_is_awake, .timeout_s = 60)
 {
-	struct rnl__lot lot = { 0 };
+	struct rnl__lot lot;
 	struct rnl__park parks[2];
 
+	init_lot(&lot);
 	rnl__park_init(&parks[0], &lot, 0);
 	rnl__park_init(&parks[1], &lot, RNL_WORKERS_MAX - 1);
-	ck_assert_uint_eq(idle_bits(&lot), 0);
+	ck_assert_uint_eq(rnl__lot_nr(&lot), 0);
 	for (int i = 0; i < 2; i++)
 		ck_assert(!rnl__park_wake(&parks[i]));
 	ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
@@ -36,9 +40,10 @@ TEST(nobody_is_woken_who_is_awake, .timeout_s = 60)
 
 TEST(only_an_idle_worker_is_found_by_who_looks_for_one, .timeout_s = 60)
 {
-	struct rnl__lot lot = { .idle = 0 };
+	struct rnl__lot lot;
 	struct rnl__park parks[2];
 
+	init_lot(&lot);
 	for (unsigned i = 0; i < 2; i++)
 		rnl__park_init(&parks[i], &lot, i);
 	rnl__park_prepare(&parks[0], false);
@@ -60,17 +65,19 @@ TEST(only_an_idle_worker_is_found_by_who_looks_for_one, .timeout_s = 60)
 
 TEST(from_prepare_on_one_wake_finds_the_worker, .timeout_s = 60)
 {
-	struct rnl__lot lot = { 0 };
+	struct rnl__lot lot;
 	struct rnl__park parks[RNL_WORKERS_MAX];
 
+	init_lot(&lot);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		rnl__park_init(&parks[i], &lot, i);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		for (int by_lot = 0; by_lot < 2; by_lot++) {
 			rnl__park_prepare(&parks[i], true);
-			ck_assert_uint_eq(idle_bits(&lot), UINT64_C(1) << i);
+			ck_assert(atomic_load(&lot.idle[i / 64]) == UINT64_C(1) << i % 64);
+			ck_assert_uint_eq(rnl__lot_nr(&lot), 1);
 			ck_assert(by_lot ? rnl__lot_wake_one(&lot, RNL__ANY_WORKER) : rnl__park_wake(&parks[i]));
-			ck_assert_uint_eq(idle_bits(&lot), 0);
+			ck_assert_uint_eq(rnl__lot_nr(&lot), 0);
 			ck_assert(!rnl__park_wake(&parks[i]));
 			ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
 			/* Woken before it slept, so it does not sleep. */
@@ -81,14 +88,15 @@ TEST(from_prepare_on_one_wake_finds_the_worker, .timeout_s = 60)
 
 TEST(who_leaves_or_sleeps_too_long_is_awake_again, .timeout_s = 60)
 {
-	struct rnl__lot lot = { 0 };
+	struct rnl__lot lot;
 	struct rnl__park park;
 	double start;
 
+	init_lot(&lot);
 	rnl__park_init(&park, &lot, 5);
 	rnl__park_prepare(&park, true);
 	rnl__park_leave(&park);
-	ck_assert_uint_eq(idle_bits(&lot), 0);
+	ck_assert_uint_eq(rnl__lot_nr(&lot), 0);
 	ck_assert(!rnl__park_wake(&park));
 
 	for (unsigned ms = 0; ms <= 20; ms += 10) {
@@ -96,7 +104,7 @@ TEST(who_leaves_or_sleeps_too_long_is_awake_again, .timeout_s = 60)
 		start = seconds_now();
 		rnl__park_sleep(&park, in_ms(ms));
 		ck_assert_double_ge(seconds_now() - start, ms * 0.001);
-		ck_assert_uint_eq(idle_bits(&lot), 0);
+		ck_assert_uint_eq(rnl__lot_nr(&lot), 0);
 		ck_assert(!rnl__park_wake(&park));
 		ck_assert(!rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
 	}
@@ -130,24 +138,25 @@ static void *sleeper_thread(void *arg)
 
 TEST(a_lot_wakes_as_many_as_it_is_asked_and_only_who_sleeps, .timeout_s = 60)
 {
-	struct rnl__lot lot = { 0 };
+	struct rnl__lot lot;
 	struct sleeper sleepers[SLEEPERS], awake;
 
+	init_lot(&lot);
 	rnl__park_init(&awake.park, &lot, 0);
 	for (int round = 0; round < 100; round++) {
 		pthread_t threads[SLEEPERS];
 
 		for (unsigned i = 0; i < SLEEPERS; i++) {
 			sleepers[i].nr_woken = 0;
-			rnl__park_init(&sleepers[i].park, &lot, i * 15 + 3);
+			rnl__park_init(&sleepers[i].park, &lot, i * 250 + 3);
 			must(pthread_create(&threads[i], NULL, sleeper_thread, &sleepers[i]));
 		}
-		ck_eventually(__builtin_popcountll(idle_bits(&lot)) == SLEEPERS);
+		ck_eventually(rnl__lot_nr(&lot) == SLEEPERS);
 		for (int nr = 1; nr <= SLEEPERS; nr++) {
 			int woken = 0;
 
 			ck_assert(rnl__lot_wake_one(&lot, RNL__ANY_WORKER));
-			ck_assert_int_eq(__builtin_popcountll(idle_bits(&lot)),
+			ck_assert_int_eq(rnl__lot_nr(&lot),
 					 SLEEPERS - nr);
 			for (int i = 0; i < SLEEPERS; i++)
 				woken += sleepers[i].nr_woken;
@@ -163,6 +172,36 @@ TEST(a_lot_wakes_as_many_as_it_is_asked_and_only_who_sleeps, .timeout_s = 60)
 			ck_assert_int_eq(sleepers[i].nr_woken, 1);
 			ck_assert(!sleepers[i].late);
 		}
+	}
+}
+
+TEST(each_worker_of_a_large_lot_is_found_and_no_other, .timeout_s = 60)
+{
+	struct rnl__lot lot;
+	struct rnl__park parks[RNL_WORKERS_MAX];
+
+	init_lot(&lot);
+	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+		uint64_t own[RNL__LOT_WORDS] = { 0 }, others[RNL__LOT_WORDS];
+
+		rnl__park_init(&parks[i], &lot, i);
+		own[i / 64] = UINT64_C(1) << i % 64;
+		for (unsigned word = 0; word < RNL__LOT_WORDS; word++)
+			others[word] = ~own[word];
+		rnl__park_prepare(&parks[i], true);
+		ck_assert(rnl__lot_idle(&lot));
+		ck_assert_uint_eq(rnl__lot_nr_free(&lot, own), 1);
+		ck_assert_uint_eq(rnl__lot_nr_free(&lot, others), 0);
+		ck_assert(!rnl__lot_wake_one(&lot, others));
+		ck_assert_int_eq(rnl__lot_claim(&lot, i, others), -1);
+		ck_assert_int_eq(rnl__lot_claim(&lot, i ? i - 1 : 0, own), (int)i);
+		ck_assert(!rnl__lot_idle(&lot));
+		ck_assert(rnl__park_wake(&parks[i]));
+		rnl__park_spins(&parks[i], true);
+		ck_assert_uint_eq(rnl__lot_nr_free(&lot, RNL__ANY_WORKER), 1);
+		ck_assert_int_eq(rnl__lot_claim_spinning(&lot, others), -1);
+		ck_assert_int_eq(rnl__lot_claim_spinning(&lot, own), (int)i);
+		ck_assert_uint_eq(rnl__lot_nr_free(&lot, RNL__ANY_WORKER), 0);
 	}
 }
 
@@ -204,7 +243,7 @@ static void *waker_thread(void *arg)
 	}
 }
 
-static long play(bool through_the_lot, long nr_rounds)
+static long play(bool through_the_lot, unsigned index, long nr_rounds)
 {
 	static struct table t;
 	struct waker wakers[WAKERS];
@@ -214,7 +253,8 @@ static long play(bool through_the_lot, long nr_rounds)
 
 	memset(&t, 0, sizeof(t));
 	t.through_the_lot = through_the_lot;
-	rnl__park_init(&t.park, &t.lot, 2);
+	init_lot(&t.lot);
+	rnl__park_init(&t.park, &t.lot, index);
 	for (int i = 0; i < WAKERS; i++) {
 		wakers[i] = (struct waker){ &t, i };
 		must(pthread_create(&threads[i], NULL, waker_thread, &wakers[i]));
@@ -249,6 +289,7 @@ TEST(no_wake_is_lost_between_many_wakers_and_a_sleeper, .timeout_s = 60)
 {
 	long nr = rounds_of(200000);
 
-	ck_assert_int_gt(play(false, nr), 0);
-	ck_assert_int_gt(play(true, nr / 4), 0);
+	ck_assert_int_gt(play(false, 2, nr), 0);
+	ck_assert_int_gt(play(true, 2, nr / 4), 0);
+	ck_assert_int_gt(play(true, RNL_WORKERS_MAX - 1, nr / 4), 0);
 }
