@@ -258,7 +258,8 @@ struct rnl_pool_attr {
 				 * rnl_pool_read_stats(); rounded up to a power of two; 0: 64 */
 	const char *name;	/* workers are called NAME-0, ..., their host streams NAME:0, ..., the
 				 * keeper NAME-keep, a trace's writer NAME-trace; the UTF-8 characters
-				 * in the first 12 (10, 9) bytes are used; NULL: "rnl-worker" */
+				 * in the first 12 (10, 9) bytes are used, or 11 from worker 100 on, 10
+				 * from 1000 on; NULL: "rnl-worker" */
 	const uint16_t *cpus;	/* worker i runs on CPU cpus[i % nr_cpus] only, and so does the
 				 * thread of its host stream; NULL: on any CPU */
 	uint32_t nr_cpus;	/* 0 if cpus is NULL */

@@ -196,17 +196,3 @@ TEST(a_deadline_of_next_year_passes_then)
 	ck_assert_int_le(rnl_clock() - at, 10 * MS);
 	busy_end(&b);
 }
-
-TEST(as_many_workers_as_a_pool_may_have_each_run_a_job)
-{
-	struct gate gate = GATE_INIT;
-	struct rnl_job jobs[RNL_WORKERS_MAX];
-	struct rnl_pool *pool = pool_of(RNL_WORKERS_MAX);
-
-	/* Each waits until all have come. */
-	hold_workers(pool, &gate, jobs, RNL_WORKERS_MAX);
-	gate_open(&gate);
-	for (int i = 0; i < RNL_WORKERS_MAX; i++)
-		ck_assert_int_eq(result_of(&jobs[i]), 0);
-	rnl_pool_destroy(pool);
-}

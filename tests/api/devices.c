@@ -90,7 +90,7 @@ TEST(each_device_needs_a_worker)
 		const char *says;
 	} wrongs[] = {
 		{ 1, 0, "nr_workers is 1; " }, { 2, 1, "nr_urgent is 1; " },
-		{ 63, 2, "nr_workers is 63; it must be" },
+		{ RNL_WORKERS_MAX - 1, 2, "nr_workers is 1023; it must be" },
 	};
 	struct rnl_pool *pool = pool_over_of(2, 2, .nr_urgent = 2);
 

@@ -32,7 +32,7 @@ static int naming_fn(struct rnl_job *job)
 static void check_names(struct rnl_pool *pool, const char *prefix, unsigned nr)
 {
 	struct gate gate = GATE_INIT;
-	struct naming naming[RNL_WORKERS_MAX];
+	struct naming naming[64];
 	char name[64];
 
 	for (unsigned i = 0; i < nr; i++) {
@@ -73,7 +73,7 @@ TEST(threads_have_the_pools_name_of_which_twelve_bytes_are_used)
 		{ "a\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9", "a\u00e9\u00e9\u00e9\u00e9\u00e9", 2 },
 		{ "caf\xe9 \U0001f600", "caf? \U0001f600", 2 },	/* it is no UTF-8 */
 		{ "a name that is much longer than any thread's may be, and than 64 bytes, too",
-		  "a name that ", RNL_WORKERS_MAX },
+		  "a name that ", 64 },
 	};
 
 	for (unsigned i = 0; i < COUNT(rows); i++) {

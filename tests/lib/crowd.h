@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Pools of as many workers as there may be, where the system starts so many threads. */
+#ifndef CROWD_H
+#define CROWD_H
+
+#include "pool.h"
+
+/* RNL_WORKERS_MAX workers; NULL: the system starts fewer threads, or has no memory for them. */
+static inline struct rnl_pool *crowd_of(unsigned nr_urgent)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool = NULL;
+	int ret;
+
+	attr.device = test_device();
+	attr.nr_urgent = nr_urgent;
+	attr.nr_workers = RNL_WORKERS_MAX - nr_urgent;
+	ret = rnl_pool_create(&pool, &attr);
+	ck_assert_msg(!ret || ret == -EAGAIN || ret == -ENOMEM, "a pool: %s", rnl_strerror(ret));
+	return pool;
+}
+
+#define skip_without(crowd) \
+	do { \
+		if (!(crowd)) \
+			test_skip("%.*s: the system does not start %u threads", \
+				  (int)strlen(__func__) - 3, __func__, RNL_WORKERS_MAX); \
+	} while (0)
+
+#endif /* CROWD_H */
