@@ -121,6 +121,13 @@ static inline bool rnl__lot_wake_one(struct rnl__lot *lot, const uint64_t *among
 	       rnl__lot_wake_idle(lot, among);
 }
 
+/* The bits of 64 workers that sleep idle; a hint. */
+static inline uint64_t rnl__lot_word(struct rnl__lot *lot, unsigned word)
+{
+	/* relaxed: a hint */
+	return atomic_load_explicit(&lot->idle[word], memory_order_relaxed);
+}
+
 /* How many workers sleep idle; a hint. */
 unsigned rnl__lot_nr(struct rnl__lot *lot);
 

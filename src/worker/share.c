@@ -30,13 +30,34 @@ static bool share_may_have(struct rnl__worker *w, struct rnl__worker *other)
 	       serves_the_same(w, other) && !comes_for_it(other);
 }
 
+/*
+ * The next of the first @nr workers, from @i on, where a thief has to look.  Of more than 64 it passes over
+ * those that sleep idle: a worker sets its bit with an empty queue, and a thread that puts a job there
+ * clears it and wakes the worker.  The full barriers of share.h cover an old bit as they cover the queue.
+ */
+static unsigned share_next(struct rnl_pool *pool, unsigned i, unsigned nr)
+{
+	if (nr <= 64)
+		return i;
+	while (i < nr) {
+		const uint64_t idle = rnl__lot_word(&pool->lot, i / 64) |
+				      rnl__lot_word(&pool->urgent_lot, i / 64);
+		const uint64_t awake = ~idle >> i % 64;
+
+		if (awake)
+			return i + (unsigned)__builtin_ctzll(awake);
+		i = (i / 64 + 1) * 64;
+	}
+	return nr;
+}
+
 /* Whether another worker has a job that is not placed. */
 static bool others_have(struct rnl__worker *w)
 {
 	struct rnl_pool *pool = w->pool;
 	unsigned nr = rnl__pool_nr_workers(pool);
 
-	for (unsigned i = 0; i < nr; i++) {
+	for (unsigned i = share_next(pool, 0, nr); i < nr; i = share_next(pool, i + 1, nr)) {
 		struct rnl__worker *other = rnl__worker_at(pool, i);
 
 		if (other != w && rnl__queue_stealable(&other->queue, false) &&
@@ -70,23 +91,33 @@ static bool share_one_idles(struct rnl__worker *w)
 	return false;
 }
 
-struct rnl__worker *rnl__share_victim(struct rnl__worker *w)
+/* The first of workers [from, to) to steal from, or NULL. */
+static struct rnl__worker *share_victim_in(struct rnl__worker *w, unsigned from, unsigned to)
 {
 	struct rnl_pool *pool = w->pool;
-	unsigned nr = rnl__pool_nr_workers(pool), load = rnl__inflight_nr(&w->inflight);
+	const unsigned load = rnl__inflight_nr(&w->inflight);
+
+	for (unsigned i = share_next(pool, from, to); i < to; i = share_next(pool, i + 1, to)) {
+		struct rnl__worker *other = rnl__worker_at(pool, i);
+
+		if (share_may_have(w, other) && (!load || rnl__queue_length(&other->queue) > load))
+			return other;
+	}
+	return NULL;
+}
+
+struct rnl__worker *rnl__share_victim(struct rnl__worker *w)
+{
+	struct rnl__worker *victim;
 
 	/* A worker that leaves does not steal. */
 	if (rnl__commands(w) & (RNL__LEAVE | RNL__END) || !rnl__share_counted(w) ||
 	    rnl__inflight_enough(&w->inflight))
 		return NULL;
-	for (unsigned i = 1; i < nr; i++) {
-		struct rnl__worker *other = rnl__worker_at(pool, (w->index + i) % nr);
-
-		if (share_may_have(w, other) && (!load || rnl__queue_length(&other->queue) > load))
-			return rnl__inflight_one_long(&w->inflight) && share_one_idles(w) ?
-			       NULL : other;
-	}
-	return NULL;
+	victim = share_victim_in(w, w->index + 1, rnl__pool_nr_workers(w->pool));
+	if (!victim)
+		victim = share_victim_in(w, 0, w->index);
+	return victim && rnl__inflight_one_long(&w->inflight) && share_one_idles(w) ? NULL : victim;
 }
 
 bool rnl__share_leave(struct rnl__worker *w)
@@ -113,7 +144,7 @@ static void wake_for_placed(struct rnl__worker *w, struct rnl__lot *lot, struct 
 	unsigned nr = rnl__pool_nr_workers(pool);
 	uint64_t devices = 0;
 
-	for (unsigned i = 0; i < nr; i++) {
+	for (unsigned i = share_next(pool, 0, nr); i < nr; i = share_next(pool, i + 1, nr)) {
 		struct rnl__worker *other = rnl__worker_at(pool, i);
 
 		if ((other == w || (woken && serves_the_same(w, other))) &&

@@ -97,6 +97,27 @@ TEST(a_pool_grows_to_the_most_workers_and_shrinks_to_one, .timeout_s = 60)
 	rnl_pool_destroy(pool);
 }
 
+TEST(one_free_worker_takes_what_is_queued_at_many_held_ones, .timeout_s = 60)
+{
+	enum { NR = 200, QUEUED = 300 };
+	struct rnl_pool *pool = pool_of(NR, .max_queued = 2 * NR);
+	struct gate own = GATE_INIT;
+	struct rnl_job last;
+
+	pthread_mutex_lock(&gate);
+	hold(pool, jobs, NR - 1, false);
+	submit_job(pool, &last, gated_fn, &own);
+	gate_await(&own, 1);
+	/* A queue has room for two. */
+	for (unsigned i = 0; i < QUEUED; i++)
+		submit_job(pool, &more[i], index_fn, NULL);
+	gate_open(&own);
+	for (unsigned i = 0; i < QUEUED; i++)
+		ck_assert_int_eq(result_of(&more[i]), result_of(&more[0]));
+	pthread_mutex_unlock(&gate);
+	rnl_pool_destroy(pool);
+}
+
 TEST(one_worker_more_is_refused_with_the_bound)
 {
 	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;

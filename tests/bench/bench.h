@@ -222,6 +222,7 @@ extern const struct bench_pool bench_pools[];	/* ends with a NULL name */
 extern const struct bench_work bench_throughput __attribute__((weak)),
 	bench_handoff __attribute__((weak)), bench_return __attribute__((weak)),
 	bench_burst __attribute__((weak)), bench_forkjoin __attribute__((weak)),
+	bench_workers __attribute__((weak)),
 	bench_jobs __attribute__((weak)), bench_gather __attribute__((weak)),
 	bench_replay __attribute__((weak)),
 	bench_batch __attribute__((weak)),

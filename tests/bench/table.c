@@ -69,6 +69,27 @@ const struct bench_row bench_rows[] = {
 			{ "the same, for each job", "ns", BENCH_NO_GOAL, 0, LESS },
 		},
 	},
+	{
+		.name = "workers", .work = &bench_workers,
+		.about = "the memory of a pool, beside as many threads that do nothing",
+		.patience_s = 300, .shift = 1, .apart = true,
+		.lines = {
+			{ "a pool of 4 workers, resident", "KB", BENCH_NO_GOAL, 0, LESS },
+			{ "a pool of 64 workers, resident", "KB", BENCH_NO_GOAL, 0, LESS },
+			{ "a pool of 1024 workers, resident", "KB", BENCH_NO_GOAL, 0, LESS },
+			{ "a pool of 4 workers, addresses", "MB", BENCH_NO_GOAL, 0, LESS },
+			{ "a pool of 64 workers, addresses", "MB", BENCH_NO_GOAL, 0, LESS },
+			{ "a pool of 1024 workers, addresses", "MB", BENCH_NO_GOAL, 0, LESS },
+		},
+		.ways = {
+			{ HAND, "4 threads", "03" },
+			{ HAND, "64 threads", "14" },
+			{ HAND, "1024 threads", "25" },
+			{ RUNNEL, "4 workers", "03" },
+			{ RUNNEL, "64 workers", "14" },
+			{ RUNNEL, "1024 workers", "25" },
+		},
+	},
 	/* ---- make bench-gpu ---- */
 	{
 		.name = "jobs", .work = &bench_jobs, .by = BENCH_BY_THREADS | BENCH_BY_KIND,

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The row workers: the memory of a pool, by its number of workers.
+ *
+ * DESIGN
+ *	Resident memory grows by the pool, its threads' stacks and what malloc() keeps for each
+ *	thread.  By hand: as many threads that do nothing.  Most of the address space is stacks.  Each measurement has a process of its own, so nothing is used again.
+ */
+#include "bench.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+static const unsigned sizes[] = { 4, 64, 1024 };
+
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+struct memory {
+	double resident, addresses;	/* KB */
+};
+
+static struct memory memory_now(void)
+{
+	const double kb_of_page = (double)sysconf(_SC_PAGESIZE) / 1024;
+	struct memory now;
+	FILE *statm = fopen("/proc/self/statm", "re");
+
+	bench_must(statm && fscanf(statm, "%lf %lf", &now.addresses, &now.resident) == 2,
+		   "/proc/self/statm");
+	fclose(statm);
+	now.addresses *= kb_of_page;
+	now.resident *= kb_of_page;
+	return now;
+}
+
+static void *wait_at(void *lock)
+{
+	pthread_mutex_lock(lock);
+	pthread_mutex_unlock(lock);
+	return NULL;
+}
+
+static void make_threads(unsigned nr)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t thread;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < nr; i++)
+		bench_must(!pthread_create(&thread, NULL, wait_at, &lock), "pthread_create");
+	/* Each has come so far that its stack is in use. */
+	usleep(200000);
+}
+
+static int nothing(struct rnl_job *job)
+{
+	(void)job;
+	return 0;
+}
+
+static void make_pool(unsigned nr)
+{
+	struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
+	struct rnl_pool *pool;
+	struct rnl_job job;
+
+	attr.device = "host";
+	attr.nr_workers = nr;
+	bench_rnl(rnl_pool_create(&pool, &attr), "rnl_pool_create");
+	for (unsigned i = 0; i < nr; i++) {
+		bench_rnl(rnl_job_init(&job, nothing), "rnl_job_init");
+		bench_rnl(rnl_job_key(&job, RNL_KEY_WORKER(i)), "rnl_job_key");
+		bench_rnl(rnl_submit(pool, &job), "rnl_submit");
+		bench_rnl(rnl_job_wait(&job, RNL_FOREVER), "rnl_job_wait");
+	}
+}
+
+/* The process ends with the pool, or the threads: what is left of them is not measured. */
+static void measure(void *arg, unsigned way, double *values)
+{
+	const unsigned nr = sizes[way % SIZES];
+	const struct memory before = memory_now();
+	struct memory after;
+
+	(void)arg;
+	if (way < SIZES)
+		make_threads(nr);
+	else
+		make_pool(nr);
+	after = memory_now();
+	values[0] = after.resident - before.resident;
+	values[1] = (after.addresses - before.addresses) / 1024;
+}
+
+static void *begin(struct bench_run *run)
+{
+	(void)run;
+	return bench_alloc(1);
+}
+
+static void end(void *arg, struct bench_line **lines)
+{
+	(void)arg;
+	(void)lines;
+}
+
+const struct bench_work bench_workers = { begin, measure, end, NULL };
