@@ -21,7 +21,7 @@ void rnl__park_init(struct rnl__park *park, struct rnl__lot *lot, unsigned index
 		atomic_store_explicit(&lot->nr_words, index / 64 + 1, memory_order_relaxed);
 }
 
-static uint64_t bit_of(const struct rnl__park *park)
+static uint64_t park_bit(const struct rnl__park *park)
 {
 	return UINT64_C(1) << park->index % 64;
 }
@@ -29,7 +29,7 @@ static uint64_t bit_of(const struct rnl__park *park)
 /* True: the bit was set. */
 static bool clear_bit(struct rnl__park *park)
 {
-	const uint64_t bit = bit_of(park);
+	const uint64_t bit = park_bit(park);
 
 	/*
 	 * [park.B3] acquire: a waker's exchange of the word comes after this, and sees
@@ -48,7 +48,7 @@ void rnl__park_prepare(struct rnl__park *park, bool idle)
 		 * [park.B1] release: a thread that sees the bit sees ASLEEP;
 		 * pairs with [park.B2], [park.B3]
 		 */
-		atomic_fetch_or_explicit(&park->lot->idle[park->index / 64], bit_of(park),
+		atomic_fetch_or_explicit(&park->lot->idle[park->index / 64], park_bit(park),
 					 memory_order_release);
 	/*
 	 * [park.S1] full barrier: ASLEEP and the bit are written before the worker looks
@@ -158,10 +158,10 @@ void rnl__park_spins(struct rnl__park *park, bool spins)
 
 	if (spins)
 		/* [park.C1] release: the worker, as it was made; pairs with [park.C2] */
-		atomic_fetch_or_explicit(word, bit_of(park), memory_order_release);
+		atomic_fetch_or_explicit(word, park_bit(park), memory_order_release);
 	else
 		/* relaxed: a hint */
-		atomic_fetch_and_explicit(word, ~bit_of(park), memory_order_relaxed);
+		atomic_fetch_and_explicit(word, ~park_bit(park), memory_order_relaxed);
 }
 
 int rnl__lot_claim_spinning(struct rnl__lot *lot, const uint64_t *among)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers: their beginning and end, commands, returned jobs, joins, and space in their queues. */
+/* Workers: their beginning, commands, returned jobs, joins, and space in their queues. */
 #include "config.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "pool/holds.h"
 #include "pool/pool.h"
 #include "pool/worker.h"
 #include "sys/fence.h"
 #include "sys/tsan.h"
-#include "watch/nvtx.h"
 
 void rnl__worker_init(struct rnl__worker *w, struct rnl_pool *pool, unsigned index)
 {
@@ -21,16 +18,6 @@ void rnl__worker_init(struct rnl__worker *w, struct rnl_pool *pool, unsigned ind
 	w->urgent = index < pool->nr_urgent;
 	rnl__bell_init(&w->space);
 	rnl__queue_init(&w->queue, pool->devices.nr > 1);
-}
-
-void rnl__worker_fini(struct rnl__worker *w)
-{
-	rnl__inflight_fini(&w->inflight);
-	rnl__staging_fini(&w->staging);
-	rnl__gather_fini(&w->gather);
-	rnl__holds_fini(&w->holds);
-	rnl__nvtx_destroy(w->ranges);
-	free(w->timing);
 }
 
 void rnl__worker_command(struct rnl__worker *w, uint32_t commands)

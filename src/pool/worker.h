@@ -155,9 +155,6 @@ struct rnl__worker {
 /* Of a worker that is all zero. */
 void rnl__worker_init(struct rnl__worker *w, struct rnl_pool *pool, unsigned index);
 
-/* Frees what the worker has; its thread has ended. */
-void rnl__worker_fini(struct rnl__worker *w);
-
 /* The worker's stream has waited for none; it need not wait for itself. */
 void rnl__worker_forget_joins(struct rnl__worker *w);
 

@@ -244,8 +244,16 @@ static void free_pool(struct rnl_pool *pool)
 {
 	rnl__top_end(pool);
 	rnl__keep_end(pool);
-	for (unsigned i = 0; i < pool->nr_made; i++)
-		rnl__worker_fini(rnl__worker_at(pool, i));
+	for (unsigned i = 0; i < pool->nr_made; i++) {
+		struct rnl__worker *w = rnl__worker_at(pool, i);
+
+		rnl__inflight_fini(&w->inflight);
+		rnl__staging_fini(&w->staging);
+		rnl__gather_fini(&w->gather);
+		rnl__holds_fini(&w->holds);
+		rnl__nvtx_destroy(w->ranges);
+		free(w->timing);
+	}
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		rnl__event_cache_fini(&pool->timers[i]);
 	rnl__pinned_destroy(pool->pinned);

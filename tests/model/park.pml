@@ -17,6 +17,11 @@
  * load may overtake it, though not on x86. A submitter's buffer holds the store of a job's link,
  * behind the exchange of the tail. A full barrier waits until the buffer is empty.
  *
+ * One word of the lot stands for all: a worker has one bit, in one word, and a waker reads each word that
+ * has workers after its full barrier. A word is counted before the thread of its first worker starts, so
+ * in the order of the barriers a waker that reads an older count comes before that worker's last look.
+ * A thief that passes over a worker whose bit is set (share_next(), more than 64 workers) is left out.
+ *
  * Left out: work in flight and naps, which end by themselves; a taker that finds another one at
  * the head (a take is one step): then a wake may be spent on a worker that leaves its sleep
  * anyway, see docs/models.md; bells; closing; the rest of resizing.
