@@ -21,8 +21,8 @@ enum {
 	RNL__FIRST_TRACE_ATTR	= 24,
 };
 
-/* No struct comes near this: a larger size was never set. */
-#define RNL__STRUCT_MAX 4096
+/* No struct comes near this: a larger size was never set.  The largest has figures of each worker. */
+#define RNL__STRUCT_MAX 65536
 
 /*
  * Reads a caller's struct of any size, @min (the first release's) or more, as the kernel's

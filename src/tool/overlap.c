@@ -10,7 +10,8 @@
 
 #include "overlap.h"
 
-#define NR_KINDS (OVERLAP_OUT + 1)
+#define NR_KINDS (RNL_OVERLAP_OUT + 1)
+#define WORDS (RNL_WORKERS_MAX / 64)
 
 /* The begin or the end of a span. */
 struct edge {
@@ -23,10 +24,12 @@ struct edge {
 struct overlap_work {
 	/* What goes on between two edges. */
 	unsigned spans[NR_KINDS], jobs[RNL_WORKERS_MAX];
-	uint64_t busy;		/* bits: workers that have jobs */
+	unsigned nr_busy;
+	uint64_t busy[WORDS];	/* bits: workers that have jobs */
 
 	uint64_t begin[RNL_WORKERS_MAX], end[RNL_WORKERS_MAX]; /* of each worker's jobs */
-	uint64_t together[RNL_WORKERS_MAX]; /* bits: workers that had jobs beside that one's */
+	/* Bits, of the first 64: workers that had jobs at the same time as that one. */
+	uint64_t together[RNL__OVERLAP_PAIRS];
 	struct edge edges[];
 };
 
@@ -47,11 +50,13 @@ static void add_job(struct overlap_work *work, const struct overlap_span *span,
 {
 	const unsigned i = span->worker;
 
-	if (!(o->workers >> i & 1) || span->begin_ns < work->begin[i])
+	if (!o->worker_jobs[i] || span->begin_ns < work->begin[i])
 		work->begin[i] = span->begin_ns;
 	if (span->end_ns > work->end[i])
 		work->end[i] = span->end_ns;
-	o->workers |= 1ull << i;
+	if (i < RNL__OVERLAP_PAIRS)
+		o->workers |= 1ull << i;
+	o->nr_workers += !o->worker_jobs[i];
 	o->worker_jobs[i]++;
 	o->nr_jobs++;
 	o->sum_ns += span->end_ns - span->begin_ns;
@@ -83,11 +88,13 @@ static void pass_edge(struct overlap_work *work, const struct edge *e)
 	work->spans[e->kind] += (unsigned)e->step;
 	if (e->kind != OVERLAP_JOB)
 		return;
+	work->nr_busy -= work->jobs[e->worker] != 0;
 	work->jobs[e->worker] += (unsigned)e->step;
+	work->nr_busy += work->jobs[e->worker] != 0;
 	if (work->jobs[e->worker])
-		work->busy |= 1ull << e->worker;
+		work->busy[e->worker / 64] |= 1ull << e->worker % 64;
 	else
-		work->busy &= ~(1ull << e->worker);
+		work->busy[e->worker / 64] &= ~(1ull << e->worker % 64);
 }
 
 /* ---- pieces -------------------------------------------------------------- */
@@ -108,12 +115,12 @@ static void add_gap(struct overlap_figures *o, uint64_t begin, uint64_t end)
 
 static void add_piece(struct overlap_work *work, uint64_t ns, struct overlap_figures *o)
 {
-	const unsigned depth = (unsigned)__builtin_popcountll(work->busy);
-	const bool in = work->spans[OVERLAP_IN], out = work->spans[OVERLAP_OUT];
-	const bool kernel = work->spans[OVERLAP_KERNEL];
+	const unsigned depth = work->nr_busy;
+	const bool in = work->spans[RNL_OVERLAP_IN], out = work->spans[RNL_OVERLAP_OUT];
+	const bool kernel = work->spans[RNL_OVERLAP_KERNEL];
 
-	o->at_once_ns[depth < OVERLAP_DEPTH ? depth : OVERLAP_DEPTH] += ns;
-	o->busy_ns += work->busy ? ns : 0;
+	o->at_once_ns[depth < RNL_OVERLAP_DEPTH ? depth : RNL_OVERLAP_DEPTH] += ns;
+	o->busy_ns += depth ? ns : 0;
 	o->in_ns += in ? ns : 0;
 	o->kernel_ns += kernel ? ns : 0;
 	o->out_ns += out ? ns : 0;
@@ -121,11 +128,14 @@ static void add_piece(struct overlap_work *work, uint64_t ns, struct overlap_fig
 	o->in_kernel_ns += in && kernel ? ns : 0;
 	o->out_kernel_ns += out && kernel ? ns : 0;
 	o->all_ns += in && out && kernel ? ns : 0;
-	for (uint64_t left = work->busy; left; left &= left - 1) {
-		const unsigned i = (unsigned)__builtin_ctzll(left);
+	for (unsigned word = 0; word < WORDS; word++) {
+		for (uint64_t left = work->busy[word]; left; left &= left - 1) {
+			const unsigned i = word * 64 + (unsigned)__builtin_ctzll(left);
 
-		o->worker_ns[i] += ns;
-		work->together[i] |= work->busy;
+			o->worker_ns[i] += ns;
+			if (i < RNL__OVERLAP_PAIRS)
+				work->together[i] |= work->busy[0];
+		}
 	}
 }
 
@@ -135,14 +145,14 @@ static void add_pieces(struct overlap_work *work, size_t nr, struct overlap_figu
 
 	for (size_t i = 0; i < nr; i++) {
 		const struct edge *e = &work->edges[i];
-		const bool was_busy = work->busy;
+		const bool was_busy = work->nr_busy;
 
 		if (i && e->at > e[-1].at)
 			add_piece(work, e->at - e[-1].at, o);
 		pass_edge(work, e);
-		if (was_busy && !work->busy)
+		if (was_busy && !work->nr_busy)
 			idle_since = e->at;
-		else if (!was_busy && work->busy && idle_since && e->at > idle_since)
+		else if (!was_busy && work->nr_busy && idle_since && e->at > idle_since)
 			add_gap(o, idle_since, e->at);
 	}
 }
@@ -165,7 +175,7 @@ static bool apart(const struct overlap_work *work, const struct overlap_figures 
 
 static void find_pairs_apart(const struct overlap_work *work, struct overlap_figures *o)
 {
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
+	for (unsigned i = 0; i < RNL__OVERLAP_PAIRS; i++) {
 		for (unsigned j = 0; j < i; j++) {
 			if (!apart(work, o, i, j))
 				continue;
@@ -195,6 +205,26 @@ int overlap_find(const struct overlap_span *spans, size_t nr, struct overlap_fig
 	find_pairs_apart(work, o);
 	if (nr_edges)
 		o->elapsed_ns = work->edges[nr_edges - 1].at - work->edges[0].at;
+	o->longest_gap_ns = o->gaps[0].end_ns - o->gaps[0].begin_ns;
+	if (o->busy_ns)
+		o->speedup_percent = (uint32_t)((double)o->sum_ns / (double)o->busy_ns * 100 + 0.5);
+}
+
+int rnl_overlap_find(const struct rnl_overlap_span *spans, size_t nr, struct rnl_overlap *overlap)
+{
+	struct rnl__overlap_work *work;
+	struct rnl_overlap o;
+	int ret = rnl__check_given(NULL, "rnl_overlap_find()", "overlap", overlap,
+				   RNL__FIRST_OVERLAP);
+
+	if (ret)
+		return ret;
+	if (nr && !spans)
+		return rnl__invalid(NULL, "rnl_overlap_find(): spans is NULL, and nr is %zu", nr);
+	work = rnl__overlap_work(nr);
+	if (!work)
+		return -ENOMEM;
+	rnl__overlap_find(spans, nr, work, &o);
 	free(work);
 	return 0;
 }

@@ -123,7 +123,7 @@ static void print_workers(const struct report *r)
 {
 	printf("\nWorkers%30s %12s %8s\n", "jobs timed", "busy", "");
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (!(r->workers >> i & 1))
+		if (!r->has_worker[i])
 			continue;
 		printf("  %-24s %10" PRIu64 " ", r->worker_names[i].text,
 		       r->overlap.worker_jobs[i]);
@@ -189,7 +189,7 @@ static void report_print_text(const struct report *r)
 		snprintf(devices, sizeof(devices), "%u times ", r->nr_devices);
 	tool_put_text(stdout, r->path);
 	printf(": %s on %s%s, %d workers, %" PRIu64 " jobs (%" PRIu64 " timed on the device), %s\n",
-	       r->program, devices, r->device, __builtin_popcountll(r->workers), r->nr_calls,
+	       r->program, devices, r->device, r->nr_workers, r->nr_calls,
 	       r->overlap.nr_jobs, report_time(time, r->end - r->begin));
 	if (*report_sampling(r, sampling))
 		printf("%s.\n", sampling);

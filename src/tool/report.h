@@ -61,6 +61,8 @@ struct report_cause {
 	char text[500];
 };
 
+#define REPORT_PAIRS 64		/* of the first workers it is known which were apart */
+
 struct report {
 	const char *path;
 
@@ -74,7 +76,8 @@ struct report {
 	size_t nr, room;
 	struct report_name names[REPORT_NAMES];
 	unsigned nr_names;
-	uint64_t workers;		/* bits */
+	bool has_worker[RNL_WORKERS_MAX];
+	int nr_workers;
 	struct report_name worker_names[RNL_WORKERS_MAX];
 	unsigned nr_devices;		/* of the pool */
 	char device_names[RNL_DEVICES_MAX][24]; /* "cuda:1"; "": it has no worker here */

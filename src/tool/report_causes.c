@@ -50,7 +50,7 @@ static void look_at_guard(struct report *r)
 
 static void look_at_connections(struct report *r)
 {
-	int nr = __builtin_popcountll(r->workers);
+	int nr = r->nr_workers;
 
 	if (r->cuda && nr > r->connections)
 		add(r, "%d workers share %" PRId64 " hardware queues, and streams that share one "
@@ -159,7 +159,7 @@ static void look_at_shares(struct report *r)
 {
 	uint64_t jobs[RNL_WORKERS_MAX] = { 0 };
 	double ns[RNL_WORKERS_MAX] = { 0 }, all_ns = 0;
-	int nr = __builtin_popcountll(r->workers);
+	int nr = r->nr_workers;
 
 	for (size_t i = 0; i < r->nr; i++) {
 		const struct report_span *s = &r->spans[i];
@@ -171,7 +171,7 @@ static void look_at_shares(struct report *r)
 		all_ns += (double)(s->end - s->begin);
 	}
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (r->workers >> i & 1 && nr > 1 && r->nr_calls > 16u * (unsigned)nr &&
+		if (r->has_worker[i] && nr > 1 && r->nr_calls > 16u * (unsigned)nr &&
 		    jobs[i] * STARVED * (uint64_t)nr < r->nr_calls &&
 		    ns[i] * STARVED * nr < all_ns)
 			add(r, "%s starved: it had %" PRIu64 " of %" PRIu64 " jobs, %d workers share "
@@ -233,8 +233,8 @@ static void look_at_pairs(struct report *r)
 	unsigned nr = 0, of = 0, first = 0, second = 0;
 	int workers = __builtin_popcountll(r->overlap.workers);
 
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		for (unsigned j = i + 1; j < RNL_WORKERS_MAX; j++) {
+	for (unsigned i = 0; i < REPORT_PAIRS; i++) {
+		for (unsigned j = i + 1; j < REPORT_PAIRS; j++) {
 			if (!(r->overlap.apart[i] >> j & 1))
 				continue;
 			if (!nr++) {

@@ -12,7 +12,7 @@ static void put_trace(const struct report *r)
 	tool_json_text("device", r->device);
 	tool_json_integer("devices", r->nr_devices);
 	tool_json_bool("whole", r->whole);
-	tool_json_integer("workers", __builtin_popcountll(r->workers));
+	tool_json_integer("workers", r->nr_workers);
 	tool_json_integer("jobs", (int64_t)r->nr_calls);
 	tool_json_integer("on_device", (int64_t)r->nr_flights);
 	tool_json_integer("timed", (int64_t)r->overlap.nr_jobs);
@@ -57,7 +57,7 @@ static void put_workers(const struct report *r)
 {
 	tool_json_array("workers");
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (!(r->workers >> i & 1))
+		if (!r->has_worker[i])
 			continue;
 		tool_json_object(NULL);
 		tool_json_integer("worker", i);
@@ -106,8 +106,8 @@ static void put_gaps(const struct overlap_figures *o)
 static void put_pairs(const struct overlap_figures *o)
 {
 	tool_json_array("pairs_apart");
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		for (unsigned j = i + 1; j < RNL_WORKERS_MAX; j++) {
+	for (unsigned i = 0; i < REPORT_PAIRS; i++) {
+		for (unsigned j = i + 1; j < REPORT_PAIRS; j++) {
 			if (!(o->apart[i] >> j & 1))
 				continue;
 			tool_json_array(NULL);

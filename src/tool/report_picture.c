@@ -71,7 +71,7 @@ static void put_summary(FILE *to, const struct report *r)
 	report_escape(to, r->device);
 	fputs("</tspan></text>\n<text class=\"dim\" x=\"20\" y=\"50\">", to);
 	fprintf(to, "%d workers, %" PRIu64 " jobs, %" PRIu64 " timed on the device, %s",
-		__builtin_popcountll(r->workers), r->nr_calls, o->nr_jobs,
+		r->nr_workers, r->nr_calls, o->nr_jobs,
 		report_time(time, r->end - r->begin));
 	if (r->most.busy_ns)
 		fprintf(to, "; device busy for %s", report_time(time, busy));
@@ -177,7 +177,7 @@ static unsigned threads_shown(const struct report *r)
 static void put_picture(FILE *to, const struct report *r, double least)
 {
 	const struct report_scale scale = { r->begin, r->end, LEFT, WIDTH - LEFT - RIGHT, least };
-	const double bottom = ROWS_TOP + WORKER_HEIGHT * __builtin_popcountll(r->workers) +
+	const double bottom = ROWS_TOP + WORKER_HEIGHT * r->nr_workers +
 			      THREAD_HEIGHT * threads_shown(r);
 	double y = ROWS_TOP;
 
@@ -190,7 +190,7 @@ static void put_picture(FILE *to, const struct report *r, double least)
 	put_axis(to, &scale, bottom);
 	picture_put_depth(to, r, &scale);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		if (!(r->workers >> i & 1))
+		if (!r->has_worker[i])
 			continue;
 		picture_put_label(to, r->worker_names[i].text, y + DEVICE_HEIGHT - 4);
 		put_row(to, r, &scale, REPORT_DEVICE, i, y, DEVICE_HEIGHT);

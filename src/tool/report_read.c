@@ -162,6 +162,12 @@ static int report_worker_of(const struct reader *in, int64_t tid)
 	return -1;
 }
 
+static void note_worker(struct report *r, unsigned worker)
+{
+	r->nr_workers += !r->has_worker[worker];
+	r->has_worker[worker] = true;
+}
+
 /* The track of a worker's stream: "NAME device cuda:1". */
 static int read_stream_name(struct reader *in, unsigned worker, const char *name)
 {
@@ -183,7 +189,7 @@ static int read_stream_name(struct reader *in, unsigned worker, const char *name
 	tool_text(r->worker_names[worker].text, sizeof(r->worker_names[0].text), shown);
 	free(shown);
 	r->device_of[worker] = (uint8_t)device;
-	r->workers |= 1ull << worker;
+	note_worker(r, worker);
 	return 0;
 }
 
@@ -342,7 +348,7 @@ static int read_span(struct reader *in, const json_t *event, const char *name, i
 	s.of = (uint16_t)of;
 	s.name = report_name_of(in->r, name);
 	if (s.kind <= REPORT_CALL)
-		in->r->workers |= 1ull << of;
+		note_worker(in->r, (unsigned)of);
 	in->r->nr_calls += s.kind == REPORT_CALL;
 	return add_span(in->r, &s);
 }

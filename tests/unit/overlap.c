@@ -158,6 +158,22 @@ TEST(more_than_the_depth_is_counted_as_the_last)
 	ck_assert_uint_eq(found.at_once_ns[OVERLAP_DEPTH], 1000 - (OVERLAP_DEPTH - 1));
 }
 
+TEST(the_last_workers_count_as_the_first)
+{
+	static const struct rnl_overlap_span spans[] = {
+		{ 0, 10, 64, RNL_OVERLAP_JOB }, { 5, 20, RNL_WORKERS_MAX - 1, RNL_OVERLAP_JOB },
+		{ 30, 40, 0, RNL_OVERLAP_JOB },
+	};
+
+	find(spans, COUNT(spans));
+	ck_assert_uint_eq(found.nr_workers, 3);
+	ck_assert_uint_eq(found.busy_ns, 30);
+	ck_assert_uint_eq(found.at_once_ns[2], 5);
+	ck_assert_uint_eq(found.worker_ns[0], 10);
+	ck_assert_uint_eq(found.worker_ns[64], 10);
+	ck_assert_uint_eq(found.worker_ns[RNL_WORKERS_MAX - 1], 15);
+}
+
 TEST(what_makes_no_sense_counts_for_nothing)
 {
 	static const struct overlap_span spans[] = {
