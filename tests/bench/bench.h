@@ -48,7 +48,7 @@ extern "C" {
 #define BENCH_WAYS 9		/* variants of a row at most, that are in the table */
 #define BENCH_THREADS_MAX 64
 #define BENCH_LIST_MAX 16	/* values of a list option */
-#define BENCH_ROWS_MAX 32
+#define BENCH_ROWS_MAX 40
 #define BENCH_PEERS_MAX 8
 #define BENCH_GPUS_MAX 8
 
