@@ -62,10 +62,10 @@ static void submit(struct rnl_pool *pool, struct item *item, struct rnl_job *job
 {
 	must(rnl_job_init(job, fn), "rnl_job_init");
 	job->user = item;
-	must(rnl_job_after(job, after), "rnl_job_after");
+	must(rnl_job_set_after(job, after), "rnl_job_set_after");
 	if (in)
 		must(rnl_barrier_add(in, job), "rnl_barrier_add");
-	must(rnl_job_cq(job, cq), "rnl_job_cq");
+	must(rnl_job_set_cq(job, cq), "rnl_job_set_cq");
 	must(rnl_submit(pool, job), "rnl_submit");
 }
 
@@ -97,9 +97,9 @@ int main(void)
 	for (; started < AT_ONCE; started++)
 		start(pool, cq, &items[started], started);
 	while (ended < ITEMS) {
-		int nr = rnl_cq_wait(cq, jobs, AT_ONCE, RNL_FOREVER);
+		int nr = rnl_cq_reap(cq, jobs, AT_ONCE, RNL_FOREVER);
 
-		must(nr, "rnl_cq_wait");
+		must(nr, "rnl_cq_reap");
 		for (int i = 0; i < nr; i++, ended++) {
 			struct item *item = jobs[i]->user;
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <runnel.h>
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
 
 enum { PRODUCERS = 2, WORKERS = 4, REQUESTS = 1000, NUMBERS = 256 };
 
@@ -89,7 +91,7 @@ int main(void)
 	for (int i = 0; i < PRODUCERS; i++)
 		must(-pthread_join(producers[i], NULL), "join");
 	must(rnl_barrier_wait(&all_done, RNL_FOREVER), "rnl_barrier_wait");
-	must(rnl_barrier_result(&all_done), "a job");
+	must(all_done.result, "a job");
 	for (uint32_t r = 0; r < PRODUCERS * REQUESTS; r++)
 		for (uint32_t i = 0; i < NUMBERS; i++)
 			wrong += requests[r].numbers[i] != (i + r) * (i + r);

@@ -3,7 +3,7 @@
  * runnel.h for C++17: jobs of lambdas, exceptions, and objects that destroy themselves. Since 0.2.
  *
  * Each class converts to the pointer that the functions of runnel.h take, so all of them work on it:
- * rnl_pool_drain(pool, RNL_FOREVER), rnl_job_deadline(job, 1000000), rnl_job_after(job, barrier).
+ * rnl_pool_drain(pool, RNL_FOREVER), rnl_job_set_deadline(job, 1000000), rnl_job_set_after(job, barrier).
  *
  * Objects end in the order opposite to that of their declarations. So declare a queue first, then
  * its pools, then their barriers and jobs. rnl_cpp(3) says more, and has an example.
@@ -93,7 +93,7 @@ public:
 	void wait()
 	{
 		check(rnl_barrier_wait(&ours, RNL_FOREVER), "rnl_barrier_wait");
-		check(rnl_barrier_result(&ours), "a job of the barrier");
+		check(ours.result, "a job of the barrier");
 	}
 	operator rnl_barrier *() noexcept { return &ours; }
 };
@@ -184,7 +184,7 @@ protected:
 };
 
 /* Refused: neither get() nor a job's end would wait for the callback. A queue tells, too. */
-int rnl_job_on_done(any_job &, void (*)(rnl_job *)) = delete;
+int rnl_job_set_on_done(any_job &, void (*)(rnl_job *)) = delete;
 
 /*
  * A job whose function is a lambda, or another object that takes nothing, or its rnl_job *.
@@ -213,7 +213,7 @@ public:
 	}
 	~job() override
 	{
-		if (rnl_job_test(&ours.job) == 0)
+		if (rnl_job_wait(&ours.job, 0) != 0)
 			end::waited(rnl_job_wait(&ours.job, RNL_FOREVER), "rnl::job");
 	}
 	/* Waits; moves out what the function returned, once for each submit; throws as wait(). */
@@ -285,7 +285,7 @@ public:
 			if (got < 64)
 				return static_cast<unsigned>(nr);
 			told = there = 0;
-			got = check(rnl_cq_reap(*this, jobs, 64), "rnl_cq_reap");
+			got = check(rnl_cq_reap(*this, jobs, 64, 0), "rnl_cq_reap");
 		}
 	} catch (...) {
 		if (told < there)

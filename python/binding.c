@@ -4,6 +4,15 @@
 #include <stdlib.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
+#include <runnel/guard.h>
+#include <runnel/hold.h>
+#include <runnel/kernel.h>
+#include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/more.h>
+#include <runnel/stats.h>
+#include <runnel/trace.h>
 
 /* These take the interpreter's lock: cffi makes them, and their bodies are Python. */
 extern int py_run(struct rnl_job *job);		/* a job's function */
@@ -144,7 +153,7 @@ int py_prepare(struct rnl_job *job, int runs, void *user, struct rnl_cq *cq)
 	if (ret)
 		return ret;
 	job->user = user;
-	return cq ? rnl_job_cq(job, cq) : rnl_job_on_done(job, job_done);
+	return cq ? rnl_job_set_cq(job, cq) : rnl_job_set_on_done(job, job_done);
 }
 
 /* Submits a job that runs; @prepared: py_prepare() has made it. */
@@ -155,7 +164,7 @@ int py_submit(struct rnl_pool *pool, struct rnl_job *job, int prepared, void *us
 
 	if (ret)
 		return ret;
-	ret = keyed ? rnl_job_key(job, key) : 0;
+	ret = keyed ? rnl_job_set_key(job, key) : 0;
 	return ret ? ret : rnl_submit(pool, job);
 }
 

@@ -30,6 +30,8 @@ function keep(name, what) {
 	shared[name] = owner
 	since[name] = version
 	shape[name] = what
+	header[name] = FILENAME
+	sub(/.*include\//, "", header[name])
 	comment = ""
 }
 

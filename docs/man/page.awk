@@ -221,7 +221,7 @@ function expand(text,   n, word, rest) {
 # ---- the page ---------------------------------------------------------------------
 
 # @page: all before the DESCRIPTION.
-function head(text,   i, page_name, date) {
+function head(text,   i, page_name, date, last) {
 	date = text
 	sub(/:.*/, "", date)
 	sub(/^[^:]*: */, "", text)
@@ -242,9 +242,11 @@ function head(text,   i, page_name, date) {
 	print "runnel"
 	print ".Pq librunnel , Fl lrunnel"
 	print ".Sh SYNOPSIS"
-	print ".In runnel.h"
-	for (i = 1; i <= nr_names; i++)
+	for (i = 1; i <= nr_names; i++) {
+		if (header[names[i]] != last)
+			print ".In " (last = header[names[i]])
 		prototype(names[i])
+	}
 }
 
 # Since when there is what the page is about.

@@ -23,6 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/device.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+
 #define SLOTS 64		/* requests under way */
 #define BYTES_MAX (1 << 30)
 #define REPEAT_MAX 1000
@@ -62,7 +66,7 @@ static void parse_options(int argc, char **argv)
 		{ "requests", 0, "N", "requests in each run; 4000",
 		  OPTION_NUMBER(&bench.requests, 1, 1000000000) },
 		{ "workers", 0, "N", "threads, each with a stream; 4",
-		  OPTION_NUMBER(&bench.workers, 1, RNL_WORKERS_MAX) },
+		  OPTION_NUMBER(&bench.workers, 1, PROGRAM_WORKERS_MAX) },
 		{ "min", 0, "SIZE", "the least bytes of device memory for a request; 4K",
 		  OPTION_SIZE(&bench.min, 1, BYTES_MAX) },
 		{ "max", 0, "SIZE", "the most; 4M", OPTION_SIZE(&bench.max, 1, BYTES_MAX) },
@@ -161,7 +165,7 @@ static void finish(struct allocator_request *r, const char *name)
 	r->mem = NULL;
 	if (result < 0)
 		program_die("%s: a request for %zu bytes: %s (CUDA's error %d)", name, r->bytes,
-			    rnl_strerror(result), rnl_job_device_error(&r->job));
+			    rnl_strerror(result), r->job.device_error);
 	if (r->reply[0] != r->value || memcmp(r->reply, r->reply + 1, r->reply_bytes - 1))
 		program_die("%s: the reply to a request is wrong", name);
 }
@@ -175,7 +179,7 @@ static double run(const struct way *way)
 
 	for (int i = 0; i < SLOTS; i++) {
 		program_must(way->init(&bench.slots[i].job), way->name);
-		program_must(rnl_job_cq(&bench.slots[i].job, bench.cq), way->name);
+		program_must(rnl_job_set_cq(&bench.slots[i].job, bench.cq), way->name);
 	}
 	begin = program_now_ns();
 	while (started < nr && started < SLOTS) {
@@ -184,7 +188,7 @@ static double run(const struct way *way)
 	}
 	while (finished < nr) {
 		struct rnl_job *jobs[SLOTS];
-		const int reaped = rnl_cq_wait(bench.cq, jobs, SLOTS, RNL_FOREVER);
+		const int reaped = rnl_cq_reap(bench.cq, jobs, SLOTS, RNL_FOREVER);
 
 		program_must(reaped, "waiting for requests");
 		for (int i = 0; i < reaped; i++) {

@@ -25,6 +25,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <runnel/batch.h>
+#include <runnel/device.h>
+
 #define RING (1u << 14)		/* messages */
 #define BURST 256u		/* messages that begin before the loop reaps again */
 
@@ -59,7 +62,7 @@ static void parse_options(struct sha256_options *opt, struct program_operands *f
 		  "64K", OPTION_SIZE(&opt->part, SHA256_BLOCK, 1 << 20) },
 		OPTION_DEVICE(&opt->device),
 		{ "workers", 0, "N", "threads that run batches, each with a stream",
-		  OPTION_NUMBER(&opt->workers, 1, RNL_WORKERS_MAX) },
+		  OPTION_NUMBER(&opt->workers, 1, PROGRAM_WORKERS_MAX) },
 		{ "stats", 0, NULL, "at the end, print figures on standard error",
 		  OPTION_FLAG(&opt->stats) },
 		{ .name = NULL }

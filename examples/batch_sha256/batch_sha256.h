@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include <runnel.h>
+#include <runnel/batch.h>
 
 #include "hash.h"
 

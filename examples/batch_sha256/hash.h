@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/batch.h>
+#include <runnel/kernel.h>
 
 #include "../common/shared.h"
 

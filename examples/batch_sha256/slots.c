@@ -16,6 +16,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include <runnel/batch.h>
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 #define MAX_BATCH 4096
 #define MAX_IN_FLIGHT 8		/* batches */
 #define NR_SLABS 2		/* of 16 MiB, to begin with */
@@ -107,7 +111,7 @@ void sha256_slot_init(struct sha256_slots *slots, struct sha256_slot *slot)
 {
 	must(slots->batcher ? rnl_request_init(&slot->request) :
 			      rnl_job_init(&slot->job, hash_one));
-	must(rnl_job_cq(&slot->job, slots->cq));
+	must(rnl_job_set_cq(&slot->job, slots->cq));
 }
 
 static int get_request(struct sha256_slots *slots, struct sha256_slot *slot)
@@ -152,8 +156,8 @@ unsigned sha256_slots_reap(struct sha256_slots *slots, struct sha256_slot *done[
 			   bool wait)
 {
 	struct rnl_job *jobs[SHA256_REAP_MAX];
-	const int nr = wait ? rnl_cq_wait(slots->cq, jobs, SHA256_REAP_MAX, RNL_FOREVER) :
-			      rnl_cq_reap(slots->cq, jobs, SHA256_REAP_MAX);
+	const int nr = wait ? rnl_cq_reap(slots->cq, jobs, SHA256_REAP_MAX, RNL_FOREVER) :
+			      rnl_cq_reap(slots->cq, jobs, SHA256_REAP_MAX, 0);
 
 	must(nr);
 	for (int i = 0; i < nr; i++) {

@@ -5,6 +5,8 @@
  */
 #include "config.h"
 
+#include <runnel/kernel.h>
+
 #include "buckets.h"
 
 struct add_args {

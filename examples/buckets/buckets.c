@@ -21,6 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/device.h>
+#include <runnel/memory.h>
+
 #define ROUNDS_MAX (1u << 20)
 #define MIB (1 << 20)
 

@@ -23,6 +23,9 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
+#include <runnel/hold.h>
+#include <runnel/kernel.h>
 
 #include "../common/shared.h"
 

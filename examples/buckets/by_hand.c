@@ -15,6 +15,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <runnel/kernel.h>
+
 static struct hand {
 	struct buckets *b;
 	unsigned device;

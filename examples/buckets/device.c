@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* buckets without nvcc: the host function of its kernel alone. */
+#include <runnel/kernel.h>
+
 #include "../common/clock.h"
 #include "buckets.h"
 

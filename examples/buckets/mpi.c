@@ -22,6 +22,9 @@
 #include <string.h>
 #include <time.h>
 
+#include <runnel/hold.h>
+#include <runnel/kernel.h>
+
 #define LOOK_NS 50000000		/* for a job that has failed */
 
 static bool started;
@@ -165,7 +168,7 @@ static bool is_full(struct reduce *r)
 		until.tv_nsec %= 1000000000;
 		if (!sem_timedwait(&full, &until))
 			return true;
-		if (rnl_job_test(&r->job))
+		if (!rnl_job_wait(&r->job, 0))
 			return false;
 	}
 }

@@ -20,6 +20,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include <runnel/device.h>
+
 static struct comms reducers;
 static _Atomic(const char *) refused;	/* why; NULL: no call was */
 

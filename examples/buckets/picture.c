@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <runnel/memory.h>
+
 enum { COMPUTE, REDUCE, NR_COLOURS };
 
 void picture_spans(struct buckets *b, struct spans *spans)

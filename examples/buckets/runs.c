@@ -26,6 +26,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <runnel/kernel.h>
+
 const char *const way_names[NR_WAYS] = {
 	"computing", "reducing", "naive", "overlapped", "by hand"
 };
@@ -84,7 +86,7 @@ static int reduce(struct rnl_job *job)
 static void job_begin(struct rnl_job *job, int (*fn)(struct rnl_job *job), unsigned device)
 {
 	program_must(rnl_job_init(job, fn), "a job");
-	program_must(rnl_job_device(job, (int)device), "a job's device");
+	program_must(rnl_job_set_device(job, (int)device), "a job's device");
 }
 
 void runs_begin(struct buckets *b)
@@ -115,9 +117,9 @@ void runs_begin(struct buckets *b)
 			r->device = l;
 			r->bucket = i;
 			job_begin(&r->job, reduce, l);
-			program_must(rnl_job_urgent(&r->job, 1), "an urgent job");
+			program_must(rnl_job_set_flags(&r->job, RNL_URGENT), "an urgent job");
 			program_must(rnl_barrier_init(&r->before, b->pool), "a barrier");
-			program_must(rnl_job_after(&r->job, before), "a job after");
+			program_must(rnl_job_set_after(&r->job, before), "a job after");
 			if (i)
 				program_must(rnl_barrier_add(before, &reduce_of(l, i - 1)->job),
 					     "a barrier's job");
@@ -139,7 +141,7 @@ static void submit_compute(struct buckets *b, enum way way, unsigned device, uns
 
 	/* Each time anew: the run before may have been of another way. */
 	program_must(rnl_barrier_add(&r->before, &c->job), "a barrier's job");
-	program_must(rnl_job_key(&c->job, RNL_KEY_WORKER(0)), "the computing's key");
+	program_must(rnl_job_set_key(&c->job, RNL_KEY_WORKER(0)), "the computing's key");
 	program_must(rnl_submit_wait(b->pool, &c->job, RNL_FOREVER), "submitting the computing");
 }
 

@@ -14,6 +14,9 @@
 
 #include <stdlib.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 static float *sums;		/* of a bucket without a shift */
 static float *copied;		/* pinned: a bucket, as the device has it */
 
@@ -88,7 +91,7 @@ static void check_bucket(const struct buckets *b, unsigned device, unsigned buck
 	struct copy copy = { .from = bucket_of(b, device, bucket), .bytes = b->set.bytes };
 
 	program_must(rnl_job_init(&copy.job, copy_bucket), "a job");
-	program_must(rnl_job_device(&copy.job, (int)device), "a job's device");
+	program_must(rnl_job_set_device(&copy.job, (int)device), "a job's device");
 	program_must(rnl_submit_wait(b->pool, &copy.job, RNL_FOREVER), "copying a bucket");
 	program_must(rnl_job_wait(&copy.job, RNL_FOREVER), "copying a bucket");
 	program_must(rnl_job_result(&copy.job), "copying a bucket");

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/kernel.h>
 
 #include "shared.h"
 

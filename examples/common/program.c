@@ -18,6 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <runnel/device.h>
+#include <runnel/guard.h>
+#include <runnel/stats.h>
+
 static atomic_bool output_failed;
 
 void program_flush(void)

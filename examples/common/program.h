@@ -7,6 +7,10 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
+#include <runnel/stats.h>
+
+#include "shared.h"
 
 /*
  * The first call of main().  From then on the exit status is 1 if standard output could

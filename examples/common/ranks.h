@@ -14,6 +14,7 @@
 
 #include <mpi.h>
 #include <runnel.h>
+#include <runnel/device.h>
 
 #include "program.h"
 

@@ -3,6 +3,8 @@
 #ifndef EXAMPLES_SHARED_H
 #define EXAMPLES_SHARED_H
 
+#define PROGRAM_WORKERS_MAX 64	/* of an example; a pool may have RNL_WORKERS_MAX */
+
 #ifdef __cplusplus
 #define SHARED_BEGIN extern "C" {
 #define SHARED_END }

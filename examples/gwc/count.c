@@ -18,6 +18,8 @@
 
 #ifdef __SSE2__
 #include <emmintrin.h>
+
+#include <runnel/kernel.h>
 #endif
 
 #define BLOCK 32

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/kernel.h>
 
 #include "../common/shared.h"
 

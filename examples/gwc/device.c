@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* gwc without nvcc: the host function of its kernel alone. */
+#include <runnel/kernel.h>
+
 #include "count.h"
 
 RNL_HOST_KERNEL(gwc_kernel, gwc_count_grid, struct gwc_args);

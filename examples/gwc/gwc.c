@@ -23,6 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <runnel/stats.h>
+
 static _Noreturn void become_gwc_mpi(char **argv)
 {
 	char path[4096];

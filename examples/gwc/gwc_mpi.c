@@ -31,6 +31,9 @@
 #include <string.h>
 #include <time.h>
 
+#include <runnel/device.h>
+#include <runnel/stats.h>
+
 #define MIB (UINT64_C(1) << 20)
 #define SHARDS_EACH 16		/* for each rank, without --shard */
 #define SHARD_MAX (256 * MIB)

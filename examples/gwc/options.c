@@ -8,6 +8,8 @@
 
 #include <unistd.h>
 
+#include <runnel/device.h>
+
 #define CHUNK_MAX (1 << 30)
 #define GPU_WORKERS 4		/* more streams would take turns at the GPU's copy engine */
 
@@ -30,7 +32,7 @@ void gwc_options_parse(struct gwc_options *opt, struct program_operands *files, 
 		  OPTION_TEXT(&opt->files0_from) },
 		OPTION_DEVICES(&opt->device),
 		{ "workers", 0, "N", "threads that run jobs, each with a stream; 4 with a GPU, else "
-		  "as many as CPUs, up to 8", OPTION_NUMBER(&opt->workers, 1, RNL_WORKERS_MAX) },
+		  "as many as CPUs, up to 8", OPTION_NUMBER(&opt->workers, 1, PROGRAM_WORKERS_MAX) },
 		{ "producers", 0, "N", "threads that read files; half as many as CPUs, 2 to 8",
 		  OPTION_NUMBER(&opt->producers, 1, GWC_PRODUCERS_MAX) },
 		{ "chunk", 0, "SIZE", "bytes that one job counts; 1M",

@@ -23,6 +23,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+
 #define PARTS_MAX 512		/* in a chunk */
 
 /* A request: a job, a pinned buffer of text, and the summaries that the job puts there. */

@@ -15,6 +15,8 @@
 
 #include <stdio.h>
 
+#include <runnel/stats.h>
+
 #define BASE (48u << 20)		/* the program, its threads, allocators */
 #define WORKER_BYTES (4u << 20)		/* of libpng and zlib */
 #define CONNECTION_BYTES (64u << 10)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* http_server without nvcc: the host functions of its kernels alone. */
+#include <runnel/kernel.h>
+
 #include "kernels.h"
 
 RNL_HOST_KERNEL(sobel_kernel, sobel_grid, struct sobel_args);

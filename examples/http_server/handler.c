@@ -33,13 +33,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #define THREADS_REAPED 64	/* at a time */
 
 /* ---- async --------------------------------------------------------------- */
 
 static void begin_span(struct slot *slot)
 {
-	slot->worker = (unsigned)rnl_worker_index();
+	slot->worker = (unsigned)rnl_worker().index;
 	slot->began_ns = rnl_clock();
 }
 
@@ -93,11 +96,11 @@ static int submit(struct slot *slot, int (*fn)(struct rnl_job *job))
 	slot->began_ns = 0;
 	ret = rnl_job_init(&slot->job, fn);
 	if (!ret)
-		ret = rnl_job_cq(&slot->job, loop->cq);
+		ret = rnl_job_set_cq(&slot->job, loop->cq);
 	if (!ret && slot->step == STEP_FINISH)
-		ret = rnl_job_urgent(&slot->job, 1);
+		ret = rnl_job_set_flags(&slot->job, RNL_URGENT);
 	if (!ret && slot->step == STEP_ISSUE && deadline_ns)
-		ret = rnl_job_deadline(&slot->job, deadline_ns);
+		ret = rnl_job_set_deadline(&slot->job, deadline_ns);
 	return ret ? ret : rnl_submit(server->pool, &slot->job);
 }
 

@@ -7,6 +7,7 @@
 
 #include <runnel.h>
 #include <runnel/batch.h>
+#include <runnel/kernel.h>
 
 #include "../common/shared.h"
 

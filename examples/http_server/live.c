@@ -16,6 +16,10 @@
 
 #include <jansson.h>
 
+#include <runnel/device.h>
+#include <runnel/stats.h>
+#include <runnel/trace.h>
+
 /* { "/wc": { "200": 12 } }: no zeros. */
 static json_t *answers_json(const struct server *server)
 {
@@ -58,15 +62,12 @@ static json_t *times_json(const struct server *server)
 
 static json_t *devices_json(const struct server *server)
 {
-	const int nr = rnl_pool_nr_devices(server->pool);
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
 	json_t *names = json_array();
 
-	for (int i = 0; i < nr; i++) {
-		struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
-
-		if (!rnl_pool_device(server->pool, (unsigned)i, &info))
-			json_array_append_new(names, json_string(info.name));
-	}
+	info.nr_devices = 1;
+	for (unsigned i = 0; i < info.nr_devices && !rnl_pool_device(server->pool, i, &info); i++)
+		json_array_append_new(names, json_string(info.name));
 	return names;
 }
 

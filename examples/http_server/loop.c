@@ -34,6 +34,9 @@
 
 #include <event2/listener.h>
 
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+
 #define REAP_MAX 64
 #define PAUSE_MS 100		/* until a loop looks again whether it can accept */
 
@@ -43,7 +46,7 @@ static void on_finished(evutil_socket_t fd, short what, void *arg)
 {
 	struct rnl_job *jobs[REAP_MAX];
 	struct loop *loop = arg;
-	const int nr = rnl_cq_reap(loop->cq, jobs, REAP_MAX);
+	const int nr = rnl_cq_reap(loop->cq, jobs, REAP_MAX, 0);
 
 	(void)fd;
 	(void)what;

@@ -32,6 +32,10 @@
 
 #include <jansson.h>
 
+#include <runnel/batch.h>
+#include <runnel/device.h>
+#include <runnel/stats.h>
+
 #define PINNED_SPARE (64u << 20)	/* bytes: for few slots regions are large */
 #define SCRATCH_SPARE (64u << 10)	/* bytes by which it is rounded up */
 #define STOP_PART 4u			/* of the grace, in which the pool is stopped */
@@ -293,11 +297,11 @@ static void end_threads(struct server *server)
 /* Says which requests are held, and by what. */
 static void log_held(const struct server *server)
 {
-	struct rnl_held held[RNL_WORKERS_MAX + 1];
+	struct rnl_held held[PROGRAM_WORKERS_MAX + 1];
 	struct rnl_health health = RNL_HEALTH_INIT;
 
 	health.held = held;
-	health.max_held = RNL_WORKERS_MAX + 1;
+	health.max_held = PROGRAM_WORKERS_MAX + 1;
 	rnl_pool_health(server->pool, &health);
 	for (unsigned i = 0; i < health.nr_held && i < health.max_held; i++) {
 		const struct slot *slot = slot_find(server, held[i].job);

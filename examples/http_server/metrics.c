@@ -14,6 +14,9 @@
 
 #include <event2/buffer.h>
 
+#include <runnel/batch.h>
+#include <runnel/stats.h>
+
 /* ---- counting ------------------------------------------------------------ */
 
 void metrics_count_answer(struct metrics *metrics, int route, int code)

@@ -177,7 +177,7 @@ void options_parse(struct options *opt, int argc, char **argv)
 		{ "loops", 0, "N", "threads that run an event loop; 2",
 		  OPTION_NUMBER(&opt->loops, 1, LOOPS_MAX) },
 		{ "workers", 0, "N", "threads that run jobs, each with a stream",
-		  OPTION_NUMBER(&opt->workers, 1, RNL_WORKERS_MAX) },
+		  OPTION_NUMBER(&opt->workers, 1, PROGRAM_WORKERS_MAX) },
 		{ "slots", 0, "N", "requests at a time; more are answered 503; 128",
 		  OPTION_NUMBER(&opt->slots, 1, 65536) },
 		{ "queue", 0, "N", "queued jobs; more are answered 503",

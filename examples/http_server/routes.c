@@ -31,6 +31,8 @@
 #include <event2/buffer.h>
 #include <jansson.h>
 
+#include <runnel/stats.h>
+
 #define GET_OR_HEAD (EVHTTP_REQ_GET | EVHTTP_REQ_HEAD)
 
 /* ---- answers ------------------------------------------------------------- */

@@ -42,7 +42,9 @@
 
 #include <runnel.h>
 #include <runnel/batch.h>
+#include <runnel/trace.h>
 
+#include "common/program.h"
 #include "posted.h"
 
 struct json_t;
@@ -107,10 +109,10 @@ enum span_kind { SPAN_NONE, SPAN_WORDS, SPAN_EDGES, SPAN_PNG, NR_SPAN_KINDS };
 
 /* Of one loop: its thread writes them, and the loop that answers GET /live reads them. */
 struct spans {
-	atomic_ullong columns[RNL_WORKERS_MAX][SPAN_COLUMNS];
+	atomic_ullong columns[PROGRAM_WORKERS_MAX][SPAN_COLUMNS];
 	atomic_ullong latest[SPANS_LATEST];
 	atomic_ullong nr;			/* spans that there ever were */
-	int64_t ended_ns[RNL_WORKERS_MAX];	/* the loop's own */
+	int64_t ended_ns[PROGRAM_WORKERS_MAX];	/* the loop's own */
 };
 
 /* A route in one loop. */
@@ -159,7 +161,7 @@ struct server {
 	int leave_fd;			/* an eventfd: the parent orders this process to leave */
 	struct rnl_pool *pool;
 	struct rnl_batcher *batcher;	/* of small pictures; NULL: there is none */
-	atomic_llong batch_noted[RNL_WORKERS_MAX]; /* begin of a worker's last batch with a span */
+	atomic_llong batch_noted[PROGRAM_WORKERS_MAX]; /* begin of a worker's last batch with a span */
 	struct loop loops[LOOPS_MAX];
 	int64_t began_ns;
 	atomic_uint nr_connections;

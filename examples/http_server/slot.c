@@ -18,6 +18,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <runnel/memory.h>
+
 size_t slot_buffer_bytes(const struct options *opt)
 {
 	const size_t wc = wc_buffer_bytes(opt);

@@ -19,6 +19,10 @@
 
 #include <string.h>
 
+#include <runnel/batch.h>
+#include <runnel/device.h>
+#include <runnel/kernel.h>
+
 #include "kernels.h"
 
 #define SLABS 4
@@ -27,7 +31,7 @@
 static int batch_issue(const struct rnl_batch *batch)
 {
 	const struct pictures_args args = {
-		batch->in, batch->out, batch->spans, rnl_clock(), (uint32_t)rnl_worker_index(),
+		batch->in, batch->out, batch->spans, rnl_clock(), (uint32_t)rnl_worker().index,
 		batch->nr,
 	};
 	const struct rnl_dim grid = { batch->nr, 1, 1 };
@@ -75,7 +79,7 @@ int small_begin(struct slot *slot)
 	int ret = rnl_request_init(&slot->request);
 
 	if (!ret)
-		ret = rnl_job_cq(&slot->request.job, loop->cq);
+		ret = rnl_job_set_cq(&slot->request.job, loop->cq);
 	if (!ret)
 		ret = rnl_batcher_reserve(loop->server->batcher, &slot->request,
 					  offsetof(struct small_picture, pixels) + pixels, 0);

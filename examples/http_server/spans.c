@@ -29,6 +29,8 @@
 
 #include <jansson.h>
 
+#include <runnel/trace.h>
+
 #define COLUMN_NS INT64_C(20000000)
 #define UNIT_NS 2000		/* of a column */
 #define UNITS_MAX 0x3fffu	/* more than a column has */

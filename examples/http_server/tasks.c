@@ -34,6 +34,8 @@
 #include <event2/buffer.h>
 #include <jansson.h>
 
+#include <runnel/kernel.h>
+
 #include "gwc/count.h"
 #include "kernels.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* loader without nvcc: the host functions of its kernels alone. */
+#include <runnel/kernel.h>
+
 #include "../common/clock.h"
 #include "loader.h"
 

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/device.h>
+
 #define ROUNDS_MAX (1 << 20)
 #define DRAWN 64u		/* batches in the picture */
 

@@ -38,6 +38,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <runnel/hold.h>
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/more.h>
+#include <runnel/thread.h>
+
 #define NAP_NS 100000000
 #define EXIT_INTERRUPTED 130
 
@@ -140,7 +146,7 @@ static void take_pinned(struct slot *slot, uint64_t batch)
 	atomic_store(&slot->batch, batch);
 	pthread_cond_broadcast(&ring.opened);
 	pthread_mutex_unlock(&ring.lock);
-	program_must(rnl_job_key(&slot->read, RNL_KEY_WORKER(0)), "a batch's key");
+	program_must(rnl_job_set_key(&slot->read, RNL_KEY_WORKER(0)), "a batch's key");
 	program_must(rnl_submit(ring.l->pool, &slot->read), "submitting a batch");
 }
 
@@ -408,14 +414,14 @@ static void slot_begin(struct slot *slot, const struct loader *l)
 	program_must(rnl_job_init(&slot->read, run_read), "a job");
 	program_must(rnl_job_init(&slot->copy, run_copy), "a job");
 	program_must(rnl_job_init(&slot->compute, run_compute), "a job");
-	program_must(rnl_job_then(&slot->read, &slot->copy), "a chain");
+	program_must(rnl_job_set_then(&slot->read, &slot->copy), "a chain");
 	program_must(rnl_barrier_add(&slot->copied, &slot->copy), "a barrier's job");
 	slot->in_order = (struct rnl_job_more)RNL_JOB_MORE_INIT;
 	slot->in_order.order = &ring.computing;
 	program_must(rnl_job_set_more(&slot->compute, &slot->in_order), "a batch's order");
-	program_must(rnl_job_after(&slot->compute, &slot->copied), "a job after");
-	program_must(rnl_job_on_done(&slot->copy, end_copy), "a callback");
-	program_must(rnl_job_on_done(&slot->compute, end_compute), "a callback");
+	program_must(rnl_job_set_after(&slot->compute, &slot->copied), "a job after");
+	program_must(rnl_job_set_on_done(&slot->copy, end_copy), "a callback");
+	program_must(rnl_job_set_on_done(&slot->compute, end_compute), "a callback");
 }
 
 void ring_begin(struct loader *l)

@@ -16,6 +16,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include <runnel/memory.h>
+
 static uint32_t input(uint64_t i)
 {
 	return (uint32_t)i * 2654435761u;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* overlap without nvcc: the host function of its kernel alone. */
+#include <runnel/kernel.h>
+
 #include "overlap.h"
 
 RNL_HOST_KERNEL(overlap_kernel, overlap_on_host, struct overlap_args);

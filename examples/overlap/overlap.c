@@ -27,6 +27,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <runnel/device.h>
+#include <runnel/map.h>
+#include <runnel/thread.h>
+#include <runnel/trace.h>
+
 #define ROUNDS_MAX (1 << 24)
 #define CHUNK_MAX (1 << 30)
 #define SPARSE 1024
@@ -64,7 +69,7 @@ static void parse_options(struct overlap *o, int argc, char **argv)
 		{ "chunk", 0, "SIZE", "bytes of a chunk, a multiple of 4; 8M, on the host device 512K",
 		  OPTION_SIZE(&o->chunk_bytes, sizeof(uint32_t), CHUNK_MAX) },
 		{ "workers", 0, "N", "threads, each with a stream; 4",
-		  OPTION_NUMBER(&o->workers, 1, RNL_WORKERS_MAX) },
+		  OPTION_NUMBER(&o->workers, 1, PROGRAM_WORKERS_MAX) },
 		{ "stream", 0, "S", "the workers' streams: per-thread (the default), or private",
 		  OPTION_CHOICE(&o->stream, "per-thread|private") },
 		OPTION_DEVICES(&o->device),

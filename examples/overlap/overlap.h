@@ -17,6 +17,10 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
+#include <runnel/kernel.h>
+#include <runnel/map.h>
+#include <runnel/trace.h>
 
 #include "../common/shared.h"
 
@@ -53,7 +57,7 @@ struct overlap {
 	struct rnl_pool *pool;
 	uint64_t chunk;			/* words */
 	uint32_t *in, *out;		/* one array if the work is done in place */
-	struct overlap_buffer buffers[RNL_WORKERS_MAX]; /* of each thread */
+	struct overlap_buffer buffers[PROGRAM_WORKERS_MAX]; /* of each thread */
 	uint32_t *beside, *beside_buffer;	/* for copies out during copies in */
 };
 

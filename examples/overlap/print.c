@@ -8,6 +8,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include <runnel/map.h>
+#include <runnel/trace.h>
+
 void overlap_print_work(const struct overlap *o)
 {
 	const unsigned shift = o->chunk_bytes % (1 << 20) == 0 ? 20 :

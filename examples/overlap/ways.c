@@ -15,6 +15,10 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include <runnel/kernel.h>
+#include <runnel/map.h>
+#include <runnel/thread.h>
+
 static int launch(const uint32_t *in, uint32_t *out, uint64_t nr, uint32_t rounds)
 {
 	const struct overlap_args args = { in, out, nr, rounds, 0 };
@@ -91,7 +95,7 @@ static void *do_share(void *arg)
 
 int overlap_legacy(const struct overlap *o, unsigned unused, struct rnl_map_report *report)
 {
-	struct thread threads[RNL_WORKERS_MAX];
+	struct thread threads[PROGRAM_WORKERS_MAX];
 	unsigned nr = 0;
 	int ret = 0;
 
@@ -163,5 +167,5 @@ int overlap_map(const struct overlap *o, unsigned flags, struct rnl_map_report *
 		ret = rnl_map_start(o->pool, &map, &done);
 	if (!ret)
 		ret = rnl_barrier_wait(&done, RNL_FOREVER);
-	return ret ? ret : rnl_barrier_result(&done);
+	return ret ? ret : done.result;
 }

@@ -23,6 +23,8 @@
 
 #include <png.h>
 
+#include <runnel/memory.h>
+
 #define PIXELS_MAX (64u << 20)
 #define NR_GENERATED 8u
 #define TOKENS_USUAL 144u		/* of a patch, on average */

@@ -24,6 +24,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <runnel/device.h>
+#include <runnel/memory.h>
+
 #define REPEAT_MAX 99
 #define TIMES 3			/* as many images of a run as of the input */
 

@@ -22,6 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 struct slot {
 	struct stage {
 		struct rnl_job job;
@@ -151,7 +155,7 @@ static void slot_begin(struct slot *slot, const struct view *largest)
 				     "a barrier's job");
 		}
 		if (i)
-			program_must(rnl_job_after(&stage->job, &slot->between[i - 1]),
+			program_must(rnl_job_set_after(&stage->job, &slot->between[i - 1]),
 				     "a job after");
 	}
 }
@@ -254,7 +258,7 @@ static void submit(const struct pipeline *p, int serial, unsigned n, struct span
 		const unsigned worker = serial ? 0 : i * p->stages / NR_STAGES;
 
 		slot->stages[i].span = &spans[i];
-		program_must(rnl_job_key(&slot->stages[i].job, RNL_KEY_WORKER(worker)),
+		program_must(rnl_job_set_key(&slot->stages[i].job, RNL_KEY_WORKER(worker)),
 			     "a stage's key");
 		program_must(rnl_submit_wait(pool, &slot->stages[i].job, RNL_FOREVER),
 			     "submitting a stage");

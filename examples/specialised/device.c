@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* specialised without nvcc: the host function of its plain kernel alone. */
+#include <runnel/device.h>
+#include <runnel/kernel.h>
+
 #include "specialised.h"
 
 RNL_HOST_KERNEL(specialised_plain, specialised_on_host, struct specialised_args);

@@ -31,6 +31,7 @@
  * before the other, whose memory it reaches.
  */
 #include <runnel/cuda.h>
+#include <runnel/device.h>
 
 #include "specialised.h"
 #include "bulk.cuh"

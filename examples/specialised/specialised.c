@@ -32,6 +32,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/device.h>
+#include <runnel/thread.h>
+
 #define JOBS_MAX (1 << 20)
 #define WINDOW_MIN 4
 #define WINDOW_TRIED 64		/* to find how long computing takes */
@@ -102,7 +105,7 @@ static void parse_options(struct specialised *s, int argc, char **argv)
 		{ "copies", 0, NULL, "each job copies its slice from the host, and the result back",
 		  OPTION_FLAG(&s->copies) },
 		{ "workers", 0, "N", "threads, each with a stream; 4",
-		  OPTION_NUMBER(&s->workers, 1, RNL_WORKERS_MAX) },
+		  OPTION_NUMBER(&s->workers, 1, PROGRAM_WORKERS_MAX) },
 		{ "stream", 0, "S", "the workers' streams: per-thread (the default), or private",
 		  OPTION_CHOICE(&s->stream, "per-thread|private") },
 		OPTION_DEVICE(&s->device),

@@ -16,6 +16,8 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
+#include <runnel/kernel.h>
 
 #include "../common/shared.h"
 

@@ -18,6 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #define CACHED_TILES 64		/* a power of two; of a slice, to compute without its memory */
 
 struct slice {
@@ -60,7 +64,7 @@ static int run_slice(struct rnl_job *job)
 	void *in = s->in + p->first, *out = s->out + p->first;
 	int ret = 0;
 
-	p->worker = rnl_worker_index();
+	p->worker = rnl_worker().index;
 	if (p->way->copies) {
 		ret = rnl_scratch(in_bytes, &in);
 		if (!ret)
@@ -107,11 +111,11 @@ static void submit_all(struct specialised *s, struct specialised_way *way, struc
 	program_must(rnl_barrier_init(&done, pool), way->name);
 	for (unsigned i = 0; i < s->nr_jobs; i++) {
 		program_must(rnl_barrier_add(&done, &slices[i].job), way->name);
-		program_must(rnl_job_key(&slices[i].job, key_of(s, i)), way->name);
+		program_must(rnl_job_set_key(&slices[i].job, key_of(s, i)), way->name);
 		program_must(rnl_submit_wait(pool, &slices[i].job, RNL_FOREVER), way->name);
 	}
 	program_must(rnl_barrier_wait(&done, RNL_FOREVER), way->name);
-	program_must(rnl_barrier_result(&done), way->name);
+	program_must(done.result, way->name);
 }
 
 double specialised_run(struct specialised *s, struct specialised_way *way, bool times)

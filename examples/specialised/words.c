@@ -21,6 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #define FIRST_BYTES (1 << 20)
 
 /* Reads a file to the end of what s->source holds. */

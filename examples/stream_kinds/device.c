@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stream_kinds without nvcc: the host function of its kernel alone. */
+#include <runnel/kernel.h>
+
 #include "stream_kinds.h"
 
 RNL_HOST_KERNEL(kinds_kernel, kinds_on_host, struct kinds_args);

@@ -19,6 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/device.h>
+#include <runnel/memory.h>
+
 #define REPEAT_MAX 99
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

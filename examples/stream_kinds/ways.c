@@ -20,6 +20,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include <runnel/kernel.h>
+
 #define NAP_NS 50000
 
 static uint64_t nr_done;		/* runs: counted by the first thread, then by the main one */
@@ -214,11 +216,11 @@ static void run_by_pool(const struct kinds_options *opt, struct rnl_pool *pool,
 	}
 	/* A key for each, as each thread has a stream of its own: else a worker may take two. */
 	for (unsigned i = 0; i < opt->threads; i++) {
-		program_must(rnl_job_key(&requests[i].job, RNL_KEY_WORKER(i)), "a job's key");
+		program_must(rnl_job_set_key(&requests[i].job, RNL_KEY_WORKER(i)), "a job's key");
 		program_must(rnl_submit(pool, &requests[i].job), "submitting a job");
 	}
 	program_must(rnl_barrier_wait(&done, RNL_FOREVER), "waiting for the jobs");
-	program_must(rnl_barrier_result(&done), "the jobs");
+	program_must(done.result, "the jobs");
 }
 
 static void run_pool(const struct kinds_options *opt, const struct kinds_way *way)

@@ -21,7 +21,7 @@ extern "C" {
  * holds the memory of its output until it is released, and holds up nothing else.
  *
  *	rnl_request_init(&r->request);
- *	rnl_job_cq(&r->request.job, cq);		or a callback, a barrier, a wait
+ *	rnl_job_set_cq(&r->request.job, cq);		or a callback, a barrier, a wait
  *
  *	rnl_batcher_reserve(batcher, &r->request, bytes, 0);
  *	fill(r->request.in, bytes);
@@ -100,7 +100,7 @@ struct rnl_batcher_attr {
 
 /*
  * A request. It lives in the program's memory, and its end is told as a job's is: by
- * rnl_job_wait(), rnl_job_on_done(), rnl_job_cq() or rnl_barrier_add() of its `job`, and by
+ * rnl_job_wait(), rnl_job_set_on_done(), rnl_job_set_cq() or rnl_barrier_add() of its `job`, and by
  * rnl_job_result(). `job.user` belongs to the program from rnl_request_init() on; all else belongs
  * to the library.
  */

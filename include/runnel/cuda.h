@@ -12,13 +12,13 @@
  * of runnel.h, so the order of includes, and which unit makes a job, do not matter: if a CUDA call
  * or a <<<...>>> in a function of a job, map or batcher fails, its job or request fails, or the map
  * ends, even if the function returns 0. The result is the errno for CUDA's code, and
- * rnl_job_device_error() has the code. Modules may be loaded and unloaded while workers run.
+ * device_error has the code. Modules may be loaded and unloaded while workers run.
  */
 #ifndef RUNNEL_CUDA_H
 #define RUNNEL_CUDA_H
 
 #include <cuda_runtime_api.h>
-#include <runnel.h>
+#include <runnel/kernel.h>
 #include <runnel/unit.h>
 
 /*

@@ -73,9 +73,9 @@ struct rnl_pool_stats {
 	struct rnl_guard_stats guard;
 	/* Of a pool, or of one worker: */
 	uint64_t held;		/* now: jobs that wait for nothing but their holds: rnl_job_hold() */
-	uint64_t gathered;	/* jobs whose work was issued with that of others: rnl_job_gather() */
-	uint64_t graphs;	/* graphs launched for jobs that gather: rnl_job_gather() */
-	uint64_t replayed;	/* jobs whose function was not called: rnl_job_replay() */
+	uint64_t gathered;	/* jobs whose work was issued with that of others: RNL_GATHER */
+	uint64_t graphs;	/* graphs launched for jobs that gather: RNL_GATHER */
+	uint64_t replayed;	/* jobs whose function was not called: RNL_REPLAY */
 };
 #define RNL_POOL_STATS_INIT \
 	{ sizeof(struct rnl_pool_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
@@ -88,7 +88,7 @@ struct rnl_pool_stats {
  * Reads the figures of a pool, or of one worker. It reads counters and histograms once, and stops no
  * worker. Jobs that the keeper completed, since they were cancelled or late, are in no worker's
  * figures. A worker that has left the pool keeps its counts, and has nr_workers 0.
- * @worker: its index, from rnl_worker_index(); RNL_ALL_WORKERS: the pool's figures.
+ * @worker: its index, from rnl_worker().index; RNL_ALL_WORKERS: the pool's figures.
  * @stats: filled in; its size must be set.
  * Ordering: each figure is right for some moment during the call. Together they are no snapshot.
  * Return: 0; -EINVAL pool or stats is NULL, stats has a wrong size, or no worker ever had this

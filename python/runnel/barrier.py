@@ -59,7 +59,7 @@ class Barrier:
         if ret == -errno.EBUSY:
             raise on_worker("Barrier.wait()", ". Submit a job after the barrier")
         check(ret, "Barrier.wait()")
-        ret = lib.rnl_barrier_result(self._c)
+        ret = self._c.result
         if ret < 0:
             if self._error is not None and code_of(self._error) == ret:
                 raise failed_by(ret, self._error)
@@ -85,7 +85,7 @@ class Barrier:
     def join(self) -> None:
         """In a job: its stream waits, on the device, for all counted jobs. No thread waits; the
         jobs must be issued."""
-        if lib.rnl_worker_index() < 0:
+        if lib.rnl_worker().index < 0:
             raise RuntimeError("Barrier.join() is for jobs; other threads wait()")
         ret = lib.rnl_barrier_join(self._c)
         if ret == -errno.EBUSY:

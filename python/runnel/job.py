@@ -84,7 +84,7 @@ class Job:
 
     def _interrupted(self) -> None:
         """As _end(), of a submit that may have been accepted, as Ctrl-C came behind it."""
-        if lib.rnl_job_test(self._c) == -errno.EINVAL:
+        if lib.rnl_job_wait(self._c, 0) == -errno.EINVAL:
             self._end()
 
     def _fail(self, error: BaseException) -> None:
@@ -121,7 +121,8 @@ class Job:
     def done(self) -> bool:
         """Whether the job is done. One that goes to a queue is done when it was reaped."""
         self._is_left()
-        return bool(check(lib.rnl_job_test(self._c), "Job.done()"))
+        ret = lib.rnl_job_wait(self._c, 0)
+        return ret not in (-errno.ETIMEDOUT, -errno.EBUSY) and not check(ret, "Job.done()")
 
     def _is_left(self) -> bool:
         """Whether the job's loop was closed: then who asks for the job finishes it."""
@@ -156,7 +157,7 @@ class Job:
                 code in (-errno.ECANCELED, code_of(cause)):
             return failed_by(code, cause)
         error = error_of(code, "the job")
-        device = lib.rnl_job_device_error(self._c)
+        device = self._c.device_error
         if device:
             error.strerror += f"; CUDA's error {device}"
         return error

@@ -54,7 +54,7 @@ class Chunk:
     __slots__ = ("index", "first", "nr", "before", "after", "input", "out")
 
     def __init__(self, c: Any, rows: Rows):
-        device = lib.rnl_worker_device()
+        device = lib.rnl_worker().device
         self.index = c.index				# of the chunk, from 0
         self.first, self.nr = c.first, c.nr		# its first row in the array, and its rows
         self.before, self.after = c.before, c.after	# rows of its halos

@@ -167,4 +167,4 @@ def scratch(shape: Any, dtype: Any = "uint8") -> Any:
     pool = running_job("scratch()")._pool
     memp = ffi.new("void **")
     check(lib.rnl_scratch(nbytes, memp), f"scratch() of {nbytes} bytes")
-    return array_on(pool, lib.rnl_worker_device(), memp[0], shape, dtype)
+    return array_on(pool, lib.rnl_worker().device, memp[0], shape, dtype)

@@ -55,7 +55,7 @@ def _as_dict(struct: Any) -> Dict[str, Any]:
             value = _as_dict(value)
         elif field.type.kind == "array":
             value = ffi.string(value).decode()
-        if name != "size" and field.type.kind != "pointer":
+        if name not in ("size", "reserved") and field.type.kind != "pointer":
             out[name] = value
     return out
 
@@ -142,7 +142,8 @@ class Pool:
         self._lent: List[None] = []
         self._holds: weakref.WeakSet = weakref.WeakSet()
         with self._use("Pool()") as c:
-            self.devices = [self._describe(c, i) for i in range(lib.rnl_pool_nr_devices(c))]
+            first = self._describe(c, 0)
+            self.devices = [first, *(self._describe(c, i) for i in range(1, first["nr_devices"]))]
         self.on_host = not self.devices[0]["cuda"]
         _pools.add(self)
 
@@ -301,16 +302,16 @@ class Pool:
             if not isinstance(given, Barrier) and not (given is None and name == "barrier"):
                 raise TypeError(f"Pool.submit(): {name} is {given!r}; it must be a runnel.Barrier")
         job._barrier, job._after = barrier, befores
-        ret = lib.rnl_job_urgent(c, 1) if urgent else 0
+        ret = lib.rnl_job_set_flags(c, lib.RNL_URGENT) if urgent else 0
         if not ret and device is not None:
             if not isinstance(device, int) or not 0 <= device < len(self.devices):
                 raise ValueError(f"Pool.submit(): device is {device!r}; the pool has 0 to "
                                  f"{len(self.devices) - 1}")
-            ret = lib.rnl_job_device(c, device)
+            ret = lib.rnl_job_set_device(c, device)
         if not ret and barrier is not None:
             ret = lib.rnl_barrier_add(barrier._c, c)
         if not ret and len(befores) == 1:
-            ret = lib.rnl_job_after(c, befores[0]._c)
+            ret = lib.rnl_job_set_after(c, befores[0]._c)
         elif befores:
             more = job._more()
             job._kept.append(array := ffi.new("struct rnl_after[]", len(befores)))
@@ -318,7 +319,7 @@ class Pool:
                 array[i].barrier = before._c
             more.after, more.nr_after = array, len(befores)
         if not ret and deadline is not None:
-            ret = lib.rnl_job_deadline(c, nanoseconds(deadline, "Pool.submit(): deadline"))
+            ret = lib.rnl_job_set_deadline(c, nanoseconds(deadline, "Pool.submit(): deadline"))
         check(ret, "Pool.submit()")
 
     def _submit(self, job: Job, plain: bool, key: Optional[Hashable], at: Optional[float],
@@ -339,7 +340,7 @@ class Pool:
             if seconds > now + YEAR:
                 raise ValueError(f"Pool.submit(): at is {seconds!r}, more than a year from now; it "
                                  f"must be a time of time.monotonic(), which is {now:.1f} now")
-            ret = 0 if key is None else lib.rnl_job_key(c, key)
+            ret = 0 if key is None else lib.rnl_job_set_key(c, key)
             job._more().start_ns = at
             return ret or lib.rnl_submit(pool, c)
         ret = job._submit(pool, key, not plain)

@@ -51,12 +51,15 @@ class Queue:
 
     def reap(self, most: int = 64) -> List[Job]:
         """The jobs that are done, `most` of them at most; it does not wait."""
-        return self._take(lambda jobs, nr: lib.rnl_cq_reap(self._c, jobs, nr), most, "Queue.reap()")
+        return self._take(lambda jobs, nr: lib.rnl_cq_reap(self._c, jobs, nr, 0), most, "Queue.reap()")
 
     def wait(self, most: int = 64, timeout: Optional[float] = None) -> List[Job]:
         """As reap(), but waits for one job at least; none: `timeout` seconds have passed."""
-        return self._take(lambda jobs, nr: wait(lambda ns: lib.rnl_cq_wait(self._c, jobs, nr, ns),
-                                                timeout, "Queue.wait()"), most, "Queue.wait()")
+        def reap(jobs: Any, nr: int) -> int:
+            return wait(lambda ns: lib.rnl_cq_reap(self._c, jobs, nr, ns) or -errno.ETIMEDOUT,
+                        timeout, "Queue.wait()")
+
+        return self._take(reap, most, "Queue.wait()")
 
     # Ctrl-C may come between any two steps here, and a callback may reap, or exit. So the library
     # gives jobs to an array that is the queue's, and they are in it, or in _left, until they are
@@ -101,7 +104,7 @@ class Queue:
                     raise refusal(-errno.EBUSY, what)
             self._settle()
             array = self._given = ffi.new("struct rnl_job *[]", most)
-            nr = lib.rnl_cq_reap(self._c, array, most) if self._left else call(array, most)
+            nr = lib.rnl_cq_reap(self._c, array, most, 0) if self._left else call(array, most)
             self._settle()
             return nr
         finally:

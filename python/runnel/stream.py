@@ -19,7 +19,7 @@ SHARED = (1, 2)		# cudaStreamLegacy, cudaStreamPerThread: handles that all threa
 
 def worker() -> Optional[int]:
     """The index of the worker that this thread is; None: it is no worker."""
-    index = lib.rnl_worker_index()
+    index = lib.rnl_worker().index
     return index if index >= 0 else None
 
 

@@ -15,6 +15,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include <runnel/batch.h>
+#include <runnel/memory.h>
+
 #include "job/barrier.h"
 #include "batch/batcher.h"
 #include "job/cq.h"

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/batch.h>
+
 #include "sys/abi.h"
 #include "sys/counter.h"
 #include "batch/batcher.h"
@@ -168,7 +170,7 @@ static int make_batches(struct rnl_batcher *b)
 		struct rnl__batch *batch = &b->batches[i];
 
 		(void)rnl_job_init(&batch->job, rnl__batch_run);
-		(void)rnl_job_on_done(&batch->job, rnl__batch_done);
+		(void)rnl_job_set_on_done(&batch->job, rnl__batch_done);
 		batch->job.flags |= RNL__JOB_INTERNAL;
 		batch->home = rnl__pool_place(b->pool, &b->used, i * b->nr_parts + b->part,
 					      &batch->job);

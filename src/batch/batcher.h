@@ -63,6 +63,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/batch.h>
 
 #include "sys/atomic.h"
 #include "sys/inbox.h"

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <runnel/batch.h>
+
 #include "job/barrier.h"
 #include "batch/batcher.h"
 #include "sys/bell.h"
@@ -96,12 +98,12 @@ static int check_reserve(struct rnl_batcher *b, const struct rnl_request *reques
 static const char *not_for_requests(const struct rnl_job *job)
 {
 	static const struct { uint32_t flag; const char *why; } flags[] = {
-		{ RNL__JOB_LEADS, "has a job behind it, by rnl_job_then()" },
-		{ RNL__JOB_URGENT, "is urgent, by rnl_job_urgent()" },
-		{ RNL__JOB_DEADLINE, "has a deadline, by rnl_job_deadline()" },
-		{ RNL__JOB_PLACED, "is placed, by rnl_job_device()" },
-		{ RNL__JOB_GATHERS, "is gathered, by rnl_job_gather()" },
-		{ RNL__JOB_REPLAYS, "is replayed, by rnl_job_replay()" },
+		{ RNL__JOB_LEADS, "has a job behind it, by rnl_job_set_then()" },
+		{ RNL__JOB_URGENT, "is urgent, by RNL_URGENT" },
+		{ RNL__JOB_DEADLINE, "has a deadline, by rnl_job_set_deadline()" },
+		{ RNL__JOB_PLACED, "is placed, by rnl_job_set_device()" },
+		{ RNL__JOB_GATHERS, "is gathered, by RNL_GATHER" },
+		{ RNL__JOB_REPLAYS, "is replayed, by RNL_REPLAY" },
 	};
 
 	if (job->flags & RNL__JOB_MORE)

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/batch.h>
+
 #include "batch/batcher.h"
 #include "sys/bell.h"
 #include "sys/sizes.h"

@@ -17,6 +17,8 @@
  */
 #include "config.h"
 
+#include <runnel/batch.h>
+
 #include "batch/batcher.h"
 #include "sys/clock.h"
 #include "sys/tsan.h"

@@ -15,6 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <runnel/device.h>
+#include <runnel/kernel.h>
+
 #include "device/backends.h"
 #include "device/cuda_calls.h"
 #include "device/cuda_copies.h"

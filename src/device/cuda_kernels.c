@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <runnel/kernel.h>
+
 #include "device/cuda_calls.h"
 #include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"

@@ -15,6 +15,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <runnel/kernel.h>
+
 #include "device/device.h"
 
 #if CUDART_VERSION >= 13000

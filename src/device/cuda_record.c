@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+#include <runnel/replay.h>
+
 #include "device/cuda_calls.h"
 #include "device/cuda_copies.h"
 #include "device/cuda_driver.h"

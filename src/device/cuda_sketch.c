@@ -2,6 +2,8 @@
 /* Plans a graph of gathered work; cuda_sketch.h has the design. */
 #include "config.h"
 
+#include <runnel/kernel.h>
+
 #include "device/cuda_copies.h"
 #include "device/cuda_sketch.h"
 #include "device/units.h"

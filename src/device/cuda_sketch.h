@@ -13,6 +13,8 @@
 
 #include <cuda.h>
 
+#include <runnel/kernel.h>
+
 #include "device/cuda_kernels.h"
 #include "device/gather.h"
 

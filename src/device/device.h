@@ -79,6 +79,9 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
+#include <runnel/kernel.h>
+#include <runnel/replay.h>
 
 #include "device/areas.h"
 #include "sys/atomic.h"

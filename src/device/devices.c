@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/device.h>
+
 #include "sys/abi.h"
 #include "sys/log.h"
 #include "sys/thread.h"
@@ -165,6 +167,7 @@ uint64_t rnl__devices_host_memory(void)
 int rnl_device_describe(const char *name, struct rnl_device_info *info)
 {
 	RNL__UNCANCELLED();
+	struct rnl_device_info found;
 	struct rnl__devices devices;
 	char why[RNL__WHY_BYTES];
 	int ret;
@@ -176,6 +179,8 @@ int rnl_device_describe(const char *name, struct rnl_device_info *info)
 	if (ret)
 		return rnl__refused(NULL, ret, DESCRIBE ": device is \"%s\": %s",
 				    name ? name : "auto", why);
-	rnl__copy_out(info, &devices.list[0]->info, sizeof(*info));
+	found = devices.list[0]->info;
+	found.nr_devices = devices.nr;
+	rnl__copy_out(info, &found, sizeof(found));
 	return 0;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+
 #include "device/gather.h"
 #include "device/units.h"
 #include "sys/sizes.h"

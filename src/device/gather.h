@@ -22,6 +22,8 @@
 #ifndef RNL_GATHER_H
 #define RNL_GATHER_H
 
+#include <runnel/kernel.h>
+
 #include "device/device.h"
 #include "device/notes.h"
 

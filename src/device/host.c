@@ -12,6 +12,9 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <runnel/device.h>
+#include <runnel/kernel.h>
+
 #include "device/backends.h"
 #include "device/host_memory.h"
 #include "device/host_stream.h"

@@ -15,6 +15,8 @@
 #ifndef RNL_HOST_STREAM_H
 #define RNL_HOST_STREAM_H
 
+#include <runnel/kernel.h>
+
 #include "device/device.h"
 
 struct rnl__host_stream;

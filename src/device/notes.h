@@ -14,6 +14,8 @@
 #ifndef RNL_NOTES_H
 #define RNL_NOTES_H
 
+#include <runnel/kernel.h>
+
 #include "device/device.h"
 
 enum rnl__noted_kind {

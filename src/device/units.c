@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/unit.h>
+
 #include "device/units.h"
 #include "sys/abi.h"
 #include "sys/clock.h"

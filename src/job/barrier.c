@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <runnel/more.h>
+
 #include "job/barrier.h"
 #include "job/job.h"
 #include "job/order.h"
@@ -420,14 +422,14 @@ int rnl_barrier_add(struct rnl_barrier *b, struct rnl_job *job)
 	return 0;
 }
 
-int rnl_job_after(struct rnl_job *job, struct rnl_barrier *b)
+int rnl_job_set_after(struct rnl_job *job, struct rnl_barrier *b)
 {
-	int ret = check_both("rnl_job_after()", b, job);
+	int ret = check_both("rnl_job_set_after()", b, job);
 
 	if (ret)
 		return ret;
 	if (b && job->barrier == b)
-		return rnl__invalid(NULL, "rnl_job_after(): the job is in this barrier");
+		return rnl__invalid(NULL, "rnl_job_set_after(): the job is in this barrier");
 	*(job->flags & RNL__JOB_MORE ? &job->more->first : &job->after) = b;
 	return 0;
 }
@@ -469,11 +471,4 @@ int rnl_barrier_join(struct rnl_barrier *b)
 	if (rnl__pool_failed(b->pool))
 		return -EIO;
 	return join_streams(b);
-}
-
-int rnl_barrier_result(const struct rnl_barrier *b)
-{
-	int ret = rnl__barrier_given(b, "rnl_barrier_result()");
-
-	return ret ? ret : barrier_result(b);
 }

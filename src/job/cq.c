@@ -162,17 +162,6 @@ static void cq_leave(struct rnl_cq *cq)
 	atomic_store_explicit(&cq->reaping, 0, memory_order_release);
 }
 
-int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max)
-{
-	int ret = cq_enter(cq, jobs, max);
-
-	if (ret)
-		return ret;
-	ret = (int)reap(cq, jobs, max < INT_MAX ? max : INT_MAX);
-	cq_leave(cq);
-	return ret;
-}
-
 /* Waits until the descriptor is readable; false: the deadline has passed. */
 static bool wait_readable(struct rnl_cq *cq, uint64_t deadline)
 {
@@ -191,21 +180,19 @@ static bool wait_readable(struct rnl_cq *cq, uint64_t deadline)
 	return true;
 }
 
-int rnl_cq_wait(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max, int64_t timeout_ns)
+int rnl_cq_reap(struct rnl_cq *cq, struct rnl_job **jobs, unsigned max, int64_t timeout_ns)
 {
 	int ret = cq_enter(cq, jobs, max);
-	uint64_t deadline;
+	uint64_t deadline = 0;
 
 	if (ret)
 		return ret;
-	deadline = rnl__deadline(timeout_ns);
 	max = max < INT_MAX ? max : INT_MAX;
-	while (!(ret = (int)reap(cq, jobs, max))) {
-		if (!wait_readable(cq, deadline)) {
-			ret = -ETIMEDOUT;
-			break;
-		}
-	}
+	ret = (int)reap(cq, jobs, max);
+	if (!ret && timeout_ns)
+		deadline = rnl__deadline(timeout_ns);
+	while (!ret && deadline && wait_readable(cq, deadline))
+		ret = (int)reap(cq, jobs, max);
 	cq_leave(cq);
 	return ret;
 }
@@ -261,16 +248,16 @@ void rnl_cq_destroy(struct rnl_cq *cq)
 	free(cq);
 }
 
-int rnl_job_cq(struct rnl_job *job, struct rnl_cq *cq)
+int rnl_job_set_cq(struct rnl_job *job, struct rnl_cq *cq)
 {
-	int ret = cq ? cq_check_given(cq, "rnl_job_cq()") : 0;
+	int ret = cq ? cq_check_given(cq, "rnl_job_set_cq()") : 0;
 
 	if (!ret)
-		ret = rnl__job_settable(job, "rnl_job_cq()");
+		ret = rnl__job_settable(job, "rnl_job_set_cq()");
 	if (ret)
 		return ret;
 	if (rnl__job_callback_of(job))
-		return cq ? rnl__invalid(NULL, "rnl_job_cq(): job %p has a callback, and so no completion "
+		return cq ? rnl__invalid(NULL, "rnl_job_set_cq(): job %p has a callback, and so no completion "
 					 "queue", (void *)job) : 0;
 	job->cq = cq;
 	job->flags = cq ? job->flags | RNL__JOB_REAPED : job->flags & ~RNL__JOB_REAPED;

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include <runnel/more.h>
+
 #include "job/delayed.h"
 #include "job/job.h"
 #include "pool/choose.h"

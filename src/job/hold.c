@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include <runnel/hold.h>
+
 #include "job/job.h"
 #include "pool/holds.h"
 #include "sys/log.h"

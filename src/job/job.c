@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <runnel/replay.h>
+
 #include "job/job.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
@@ -105,31 +107,31 @@ static int set_flag(struct rnl_job *job, const char *call, unsigned flag, bool o
 	return ret;
 }
 
-int rnl_job_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job))
+int rnl_job_set_on_done(struct rnl_job *job, void (*fn)(struct rnl_job *job))
 {
-	int ret = rnl__job_settable(job, "rnl_job_on_done()");
+	int ret = rnl__job_settable(job, "rnl_job_set_on_done()");
 
 	if (ret)
 		return ret;
 	if (rnl__job_cq_of(job))
-		return fn ? rnl__invalid(NULL, "rnl_job_on_done(): job %p has a completion queue, and so no "
+		return fn ? rnl__invalid(NULL, "rnl_job_set_on_done(): job %p has a completion queue, and so no "
 					 "callback", (void *)job) : 0;
 	job->on_done = fn;
-	return set_flag(job, "rnl_job_on_done()", RNL__JOB_CALLS, fn != NULL);
+	return set_flag(job, "rnl_job_set_on_done()", RNL__JOB_CALLS, fn != NULL);
 }
 
-int rnl_job_deadline(struct rnl_job *job, int64_t timeout_ns)
+int rnl_job_set_deadline(struct rnl_job *job, int64_t timeout_ns)
 {
-	int ret = set_flag(job, "rnl_job_deadline()", RNL__JOB_DEADLINE, timeout_ns >= 0);
+	int ret = set_flag(job, "rnl_job_set_deadline()", RNL__JOB_DEADLINE, timeout_ns >= 0);
 
 	if (!ret)
 		job->deadline_ns = (uint64_t)timeout_ns;
 	return ret;
 }
 
-int rnl_job_key(struct rnl_job *job, uint64_t key)
+int rnl_job_set_key(struct rnl_job *job, uint64_t key)
 {
-	int ret = set_flag(job, "rnl_job_key()", RNL__JOB_KEY, key != RNL_KEY_NONE);
+	int ret = set_flag(job, "rnl_job_set_key()", RNL__JOB_KEY, key != RNL_KEY_NONE);
 
 	if (!ret)
 		job->key = key;
@@ -141,57 +143,60 @@ int64_t rnl_clock(void)
 	return (int64_t)rnl__now();
 }
 
-int rnl_job_urgent(struct rnl_job *job, int urgent)
+int rnl_job_set_flags(struct rnl_job *job, unsigned flags)
 {
-	return set_flag(job, "rnl_job_urgent()", RNL__JOB_URGENT, urgent);
+	const unsigned all = RNL_URGENT | RNL_GATHER | RNL_REPLAY | RNL_REPLAY_CAPTURE;
+	int ret = rnl__job_settable(job, "rnl_job_set_flags()");
+
+	if (ret)
+		return ret;
+	if (flags & ~all)
+		return rnl__invalid(NULL, "rnl_job_set_flags(): flags are %#x, and %#x is none of RNL_URGENT, "
+				    "RNL_GATHER, RNL_REPLAY and RNL_REPLAY_CAPTURE", flags, flags & ~all);
+	if (flags & RNL_REPLAY && flags & RNL_REPLAY_CAPTURE)
+		return rnl__invalid(NULL, "rnl_job_set_flags(): RNL_REPLAY and RNL_REPLAY_CAPTURE: a job is "
+				    "recorded in one way");
+	job->flags &= ~(RNL__JOB_URGENT | RNL__JOB_GATHERS | RNL__JOB_REPLAYS | RNL__JOB_CAPTURED);
+	if (flags & RNL_URGENT)
+		job->flags |= RNL__JOB_URGENT;
+	if (flags & RNL_GATHER)
+		job->flags |= RNL__JOB_GATHERS;
+	if (flags & RNL_REPLAY)
+		job->flags |= RNL__JOB_REPLAYS;
+	if (flags & RNL_REPLAY_CAPTURE)
+		job->flags |= RNL__JOB_REPLAYS | RNL__JOB_CAPTURED;
+	return 0;
 }
 
-int rnl_job_device(struct rnl_job *job, int device)
+int rnl_job_set_device(struct rnl_job *job, int device)
 {
 	int ret;
 
 	if (device < -1 || device >= RNL_DEVICES_MAX)
-		return rnl__invalid(NULL, "rnl_job_device(): device is %d; it must be -1 to %d",
+		return rnl__invalid(NULL, "rnl_job_set_device(): device is %d; it must be -1 to %d",
 				    device, RNL_DEVICES_MAX - 1);
-	ret = set_flag(job, "rnl_job_device()", RNL__JOB_PLACED, device >= 0);
+	ret = set_flag(job, "rnl_job_set_device()", RNL__JOB_PLACED, device >= 0);
 	if (!ret && device >= 0)
 		rnl__job_set_device(job, (unsigned)device);
 	return ret;
 }
 
-int rnl_job_gather(struct rnl_job *job, int gather)
+int rnl_job_set_then(struct rnl_job *job, struct rnl_job *next)
 {
-	return set_flag(job, "rnl_job_gather()", RNL__JOB_GATHERS, gather);
-}
-
-int rnl_job_replay(struct rnl_job *job, int replay)
-{
-	int ret;
-
-	if (replay < RNL_REPLAY_OFF || replay > RNL_REPLAY_CAPTURE)
-		return rnl__invalid(NULL, "rnl_job_replay(): replay is %d; it must be RNL_REPLAY_OFF, "
-				    "_CALLS or _CAPTURE (0 to 2)", replay);
-	ret = set_flag(job, "rnl_job_replay()", RNL__JOB_REPLAYS, replay != RNL_REPLAY_OFF);
-	return ret ? ret : set_flag(job, "rnl_job_replay()", RNL__JOB_CAPTURED,
-				    replay == RNL_REPLAY_CAPTURE);
-}
-
-int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
-{
-	int ret = rnl__job_settable(job, "rnl_job_then()");
+	int ret = rnl__job_settable(job, "rnl_job_set_then()");
 
 	if (!ret && next)
-		ret = rnl__job_settable(next, "rnl_job_then()");
+		ret = rnl__job_settable(next, "rnl_job_set_then()");
 	if (ret)
 		return ret;
 	if (next && next->flags & RNL__JOB_REQUEST)
-		return rnl__invalid(NULL, "rnl_job_then(): job %p is of a batcher's request, which "
+		return rnl__invalid(NULL, "rnl_job_set_then(): job %p is of a batcher's request, which "
 				    "comes after no job; commit it in the job's callback", (void *)next);
 	if (next == job)
-		return rnl__invalid(NULL, "rnl_job_then(): job %p would come after itself",
+		return rnl__invalid(NULL, "rnl_job_set_then(): job %p would come after itself",
 				    (void *)job);
 	job->then = next;
-	return set_flag(job, "rnl_job_then()", RNL__JOB_LEADS, next != NULL);
+	return set_flag(job, "rnl_job_set_then()", RNL__JOB_LEADS, next != NULL);
 }
 
 /* ---- public: whether it is done ------------------------------------------ */
@@ -200,7 +205,7 @@ int rnl_job_then(struct rnl_job *job, struct rnl_job *next)
 static int job_refuse_wait(const struct rnl_job *job)
 {
 	return rnl__refused(NULL, -EBUSY, "rnl_job_wait(): job %p goes to a completion queue, and is "
-			    "done when it is reaped: reap it by rnl_cq_wait(), or, if another thread "
+			    "done when it is reaped: reap it by rnl_cq_reap(), or, if another thread "
 			    "reaps, wait with a timeout", (const void *)job);
 }
 
@@ -228,13 +233,6 @@ int rnl_job_wait(struct rnl_job *job, int64_t timeout_ns)
 	return ret;
 }
 
-int rnl_job_test(struct rnl_job *job)
-{
-	int ret = rnl__job_submitted(job, "rnl_job_test()");
-
-	return ret ? ret : rnl__latch_open(rnl__job_latch(job));
-}
-
 int rnl_job_result(const struct rnl_job *job)
 {
 	int ret = rnl__job_submitted(job, "rnl_job_result()");
@@ -242,12 +240,4 @@ int rnl_job_result(const struct rnl_job *job)
 	if (ret)
 		return ret;
 	return rnl__latch_open(rnl__job_latch(job)) ? job->result : -EBUSY;
-}
-
-int rnl_job_device_error(const struct rnl_job *job)
-{
-	if (!job || !rnl__latch_open(rnl__job_latch(job)))
-		return 0;
-	/* A job that succeeded has handled the CUDA errors in its function. */
-	return job->result < 0 ? job->device_error : 0;
 }

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include <runnel/more.h>
+
 #include "job/job.h"
 #include "job/more.h"
 #include "pool/pool.h"

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <runnel/more.h>
+
 #include "job/barrier.h"
 #include "job/job.h"
 #include "job/order.h"

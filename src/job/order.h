@@ -31,6 +31,7 @@
 #include <stdbool.h>
 
 #include <runnel.h>
+#include <runnel/more.h>
 
 /* A job that has its snapshot, and a reservation as one that is deferred: gets its place. */
 void rnl__order_enter(struct rnl_order *order, struct rnl_job *job);

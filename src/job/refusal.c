@@ -13,7 +13,7 @@ const char *rnl__refusal_clash(const struct rnl_job *job, unsigned lane)
 
 	if (lane & RNL__JOB_CHAINED && (keyed || has & (RNL__JOB_AT | RNL__JOB_MARKED)))
 		return "has a key, an order or a time, or is a notice, and is behind a job by "
-		       "rnl_job_then(): only the first job of a chain can";
+		       "rnl_job_set_then(): only the first job of a chain can";
 	if (lane & RNL__JOB_TELLS && (keyed || has & (RNL__JOB_AT | RNL__JOB_MARKED)))
 		return "has a key, an order or a time, or is a notice: rnl_barrier_notify() takes no "
 		       "such job";
@@ -60,7 +60,7 @@ int rnl__refusal_say(struct rnl_pool *pool, const struct rnl_job *job, unsigned 
 		return rnl__invalid(&pool->log, "submit: job %p %s", (const void *)job, clash);
 	if (rnl__refusal_belongs(pool, job))
 		return rnl__invalid(&pool->log, "submit: job %p comes after a barrier, and after a "
-				    "job by rnl_job_then(): only the first job of a chain can come "
+				    "job by rnl_job_set_then(): only the first job of a chain can come "
 				    "after a barrier", (const void *)job);
 	return rnl__invalid(&pool->log, "submit: the barrier that job %p %s is of another pool, or "
 			    "was not initialised", (const void *)job,
@@ -76,7 +76,7 @@ int rnl__refusal_busy(struct rnl_pool *pool, const struct rnl_job *first, unsign
 	for (unsigned i = 0; i <= nr; i++, job = rnl__job_then(job)) {
 		if (job == met)
 			return rnl__invalid(&pool->log, "submit: the chain of job %p comes back to job "
-					    "%p: rnl_job_then() has made a circle",
+					    "%p: rnl_job_set_then() has made a circle",
 					    (const void *)first, (const void *)met);
 	}
 	return rnl__refused(&pool->log, -EBUSY, "submit: job %p, in the chain of job %p, was "

@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <limits.h>
 
+#include <runnel/more.h>
+
 #include "job/barrier.h"
 #include "job/delayed.h"
 #include "sys/clock.h"

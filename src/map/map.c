@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/map.h>
+
 #include "sys/abi.h"
 #include "job/barrier.h"
 #include "sys/clock.h"
@@ -147,7 +149,7 @@ static int make_job(struct rnl__map *map, struct rnl__map_job *job, unsigned ind
 
 	job->map = map;
 	if (!ret)
-		ret = rnl_job_on_done(&job->job, rnl__map_job_done);
+		ret = rnl_job_set_on_done(&job->job, rnl__map_job_done);
 	/* LARGE: the worker's other job is queued behind this one, which must not wait for it. */
 	job->job.flags |= RNL__JOB_LARGE | RNL__JOB_INTERNAL;
 	job->home = rnl__pool_place(map->pool, &map->used, index, &job->job);

@@ -27,6 +27,8 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/map.h>
+#include <runnel/trace.h>
 
 #include "device/device.h"
 #include "pool/pool.h"

@@ -7,6 +7,10 @@
 
 #include <errno.h>
 
+#include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/trace.h>
+
 #include "map/map.h"
 #include "pool/guard.h"
 #include "pool/pool.h"

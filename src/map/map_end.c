@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+#include <runnel/map.h>
+#include <runnel/trace.h>
+
 #include "sys/abi.h"
 #include "job/barrier.h"
 #include "job/rounds.h"

@@ -20,6 +20,8 @@
 
 #include <errno.h>
 
+#include <runnel/map.h>
+
 #include "job/submit.h"
 #include "map/map.h"
 #include "pool/pool.h"

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include <runnel/thread.h>
+
 #include "device/gather.h"
 #include "pool/attach.h"
 #include "pool/pool.h"
@@ -103,19 +105,11 @@ void *rnl_stream(void)
 	return stream->native;
 }
 
-int rnl_worker_device(void)
-{
-	return rnl_worker_index() < 0 ? -1 : (int)rnl__thread.worker->device_index;
-}
-
-void *rnl_worker_data(void)
-{
-	return rnl__thread.worker ? rnl__thread.worker->data : NULL;
-}
-
-int rnl_worker_index(void)
+struct rnl_worker_info rnl_worker(void)
 {
 	const struct rnl__worker *w = rnl__thread.worker;
 
-	return w && w->index != RNL__KEEPER ? (int)w->index : -1;
+	if (!w || w->index == RNL__KEEPER)
+		return (struct rnl_worker_info){ -1, -1, NULL };
+	return (struct rnl_worker_info){ (int)w->index, (int)w->device_index, w->data };
 }

@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <runnel/guard.h>
+#include <runnel/stats.h>
+
 #include "sys/clock.h"
 #include "sys/futex.h"
 #include "device/gather.h"

@@ -36,6 +36,7 @@
 #define RNL_GUARD_H
 
 #include <runnel.h>
+#include <runnel/stats.h>
 
 #include "device/device.h"
 

@@ -40,7 +40,7 @@ static const char *guard_text(const struct rnl_pool *pool, unsigned finding)
 	case RNL__WAITED:
 		return "waits for a stream or the device: its own stream is empty meanwhile (some "
 		       "60000 small jobs a second, not 91000), and a wait for the device waits for "
-		       "all workers. Return instead, and continue in rnl_job_on_done() or in a job "
+		       "all workers. Return instead, and continue in rnl_job_set_on_done() or in a job "
 		       "after a barrier";
 	case RNL__MADE_MEMORY:
 		return "makes or frees memory: cudaMalloc and cudaFree of 64 MB take 163 us, "

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/hold.h>
+
 #include "pool/directory.h"
 #include "pool/holds.h"
 #include "stream/job_flags.h"

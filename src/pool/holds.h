@@ -34,6 +34,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/hold.h>
 
 #include "pool/worker.h"
 #include "sys/atomic.h"

@@ -15,6 +15,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/replay.h>
+#include <runnel/thread.h>
+
 #include "device/device.h"
 #include "device/gather.h"
 #include "device/units.h"

@@ -4,31 +4,31 @@
 
 #include <errno.h>
 
+#include <runnel/device.h>
+#include <runnel/memory.h>
+
 #include "device/device.h"
 #include "memory/pinned.h"
 #include "pool/pool.h"
 #include "sys/abi.h"
 #include "sys/clock.h"
 
-int rnl_pool_nr_devices(struct rnl_pool *pool)
-{
-	int ret = rnl__pool_given(pool, "rnl_pool_nr_devices()");
-
-	return ret ? ret : (int)pool->devices.nr;
-}
-
 int rnl_pool_device(struct rnl_pool *pool, unsigned device, struct rnl_device_info *info)
 {
 	int ret = rnl__pool_given(pool, "rnl_pool_device()");
+	struct rnl_device_info found;
 
 	if (!ret)
 		ret = rnl__check_given(&pool->log, "rnl_pool_device()", "info", info,
 				       RNL__FIRST_DEVICE_INFO);
 	if (!ret && rnl__pool_lacks(pool, "rnl_pool_device()", device))
 		ret = -EINVAL;
-	if (!ret)
-		rnl__copy_out(info, &pool->devices.list[device]->info, sizeof(*info));
-	return ret;
+	if (ret)
+		return ret;
+	found = pool->devices.list[device]->info;
+	found.nr_devices = pool->devices.nr;
+	rnl__copy_out(info, &found, sizeof(found));
+	return 0;
 }
 
 /* Whether the pool can be asked for memory. */

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/stats.h>
+
 #include "pool/pool.h"
 #include "stats/stats.h"
 #include "sys/thread.h"

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include <runnel/stats.h>
+
 #include "sys/abi.h"
 #include "sys/clock.h"
 #include "sys/sizes.h"
@@ -86,25 +88,14 @@ int rnl_pool_read_stats(struct rnl_pool *pool, int worker, struct rnl_pool_stats
 				       RNL__FIRST_POOL_STATS);
 	if (ret)
 		return ret;
-	rnl__stats_add_all(&sum, pool);
-	write_out(&sum, stats);
-	return 0;
-}
-
-int rnl_worker_read_stats(struct rnl_pool *pool, unsigned worker, struct rnl_pool_stats *stats)
-{
-	struct rnl__figures sum = { 0 };
-	int ret = rnl__pool_given(pool, "rnl_worker_read_stats()");
-
-	if (!ret)
-		ret = rnl__check_given(&pool->log, "rnl_worker_read_stats()", "stats", stats,
-				       RNL__FIRST_POOL_STATS);
-	if (!ret && worker >= rnl__pool_nr_workers(pool))
-		ret = rnl__invalid(&pool->log, "rnl_worker_read_stats(): worker is %u; the pool has "
-				   "had workers 0 to %u", worker, rnl__pool_nr_workers(pool) - 1);
-	if (ret)
-		return ret;
-	rnl__stats_add(&sum, rnl__worker_at(pool, worker));
+	nr = (int)rnl__pool_nr_workers(pool);
+	if (worker < RNL_ALL_WORKERS || worker >= nr)
+		return rnl__invalid(&pool->log, "rnl_pool_read_stats(): worker is %d; the pool has "
+				    "had workers 0 to %d", worker, nr - 1);
+	if (worker == RNL_ALL_WORKERS)
+		rnl__stats_add_all(&sum, pool);
+	else
+		rnl__stats_add(&sum, rnl__worker_at(pool, worker));
 	write_out(&sum, stats);
 	return 0;
 }
@@ -136,57 +127,7 @@ struct stats_look {
 	uint64_t now, held_since;
 };
 
-static void add_wait(void *arg, const struct rnl_job *job, unsigned worker, uint64_t since)
-{
-	struct waits *waits = arg;
-
-	(void)job;
-	(void)worker;
-	waits->nr++;
-	waits->since = rnl__smaller(waits->since, since);
-}
-
-int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
-{
-	struct rnl_health health = { .size = sizeof(health) };
-	struct waits waits = { .since = RNL__NEVER };
-	int ret = rnl__pool_given(pool, "rnl_pool_health()");
-	uint64_t now = rnl__now_coarse();
-	unsigned nr;
-
-	if (!ret)
-		ret = rnl__check_given(&pool->log, "rnl_pool_health()", "health", out,
-				       RNL__FIRST_HEALTH);
-	if (ret)
-		return ret;
-	nr = rnl__pool_nr_workers(pool);
-	for (unsigned i = 0; i < nr; i++)
-		stats_look_at(rnl__worker_at(pool, i), now, &health);
-	stats_look_at(&pool->keeper.self, now, &health);
-	health.queued = rnl__pool_queued(pool);
-	rnl__holds_list(pool, add_wait, &waits);
-	health.held = waits.nr;
-	health.held_ms = waits.since < now ? (now - waits.since) / 1000000 : 0;
-	health.device_error = rnl__figure_read(rnl__pool_any_device(pool)->failed);
-	if (health.device_error)
-		health.state = RNL_HEALTH_FAILED;
-	else if (health.nr_stuck)
-		health.state = RNL_HEALTH_STUCK;
-	else if (health.queued >= pool->max_queued - pool->max_queued / 4)
-		health.state = RNL_HEALTH_OVERLOADED;
-	rnl__copy_out(out, &health, sizeof(health));
-	return 0;
-}
-
-/* ---- held ---------------------------------------------------------------- */
-
-struct held_list {
-	struct rnl_held *held;
-	unsigned nr, max;
-	uint64_t now;
-};
-
-static void add_held(struct held_list *list, unsigned worker, const struct rnl_job *job,
+static void add_held(struct stats_look *look, unsigned worker, const struct rnl_job *job,
 		     enum rnl_held_by by, uint64_t since)
 {
 	struct rnl_health *health = &look->health;
@@ -271,7 +212,18 @@ int rnl_pool_health(struct rnl_pool *pool, struct rnl_health *out)
 	rnl__holds_list(pool, add_on_hold, &look);
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
-		add_worker(&list, rnl__worker_at(pool, i));
-	add_worker(&list, &pool->keeper.self);
-	return (int)list.nr;
+		stats_look_at(&look, rnl__worker_at(pool, i));
+	stats_look_at(&look, &pool->keeper.self);
+	health->queued = rnl__pool_queued(pool);
+	health->on_hold_ms = look.held_since < look.now ?
+			     (look.now - look.held_since) / 1000000 : 0;
+	health->device_error = rnl__figure_read(rnl__pool_any_device(pool)->failed);
+	if (health->device_error)
+		health->state = RNL_HEALTH_FAILED;
+	else if (health->nr_stuck)
+		health->state = RNL_HEALTH_STUCK;
+	else if (health->queued >= pool->max_queued - pool->max_queued / 4)
+		health->state = RNL_HEALTH_OVERLOADED;
+	rnl__copy_out(out, health, sizeof(*health));
+	return 0;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <runnel.h>
+#include <runnel/stats.h>
 
 #include "sys/hist.h"
 

@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <runnel/stats.h>
+
 #include "pool/pool.h"
 #include "stats/stats.h"
 #include "stats/top.h"

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include <runnel.h>
+#include <runnel/more.h>
 
 _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__JOB_TO_REAP");
 
@@ -56,7 +56,7 @@ _Static_assert(RNL_DEVICES_MAX <= 128, "a device's number leaves a bit for RNL__
  */
 #define RNL__JOB_TO_REAP 128u	/* it has a completion queue */
 
-/* The barrier that rnl_job_after() has set; of others `more` knows. */
+/* The barrier that rnl_job_set_after() has set; of others `more` knows. */
 static inline struct rnl_barrier *rnl__job_first_after(const struct rnl_job *job)
 {
 	return job->flags & RNL__JOB_MORE ? job->more->first : job->after;

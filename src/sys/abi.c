@@ -8,6 +8,11 @@
 #include <string.h>
 
 #include <runnel.h>
+#include <runnel/batch.h>
+#include <runnel/device.h>
+#include <runnel/map.h>
+#include <runnel/stats.h>
+#include <runnel/trace.h>
 
 #include "sys/abi.h"
 

@@ -12,7 +12,7 @@
 enum {
 	RNL__FIRST_BATCHER_ATTR	= 80,
 	RNL__FIRST_BATCHER_STATS = 72,
-	RNL__FIRST_DEVICE_INFO	= 96,
+	RNL__FIRST_DEVICE_INFO	= 104,
 	RNL__FIRST_HEALTH	= 80,
 	RNL__FIRST_MAP		= 128,
 	RNL__FIRST_MAP_REPORT	= 88,
@@ -21,8 +21,8 @@ enum {
 	RNL__FIRST_TRACE_ATTR	= 24,
 };
 
-/* No struct comes near this: a larger size was never set.  The largest has figures of each worker. */
-#define RNL__STRUCT_MAX 65536
+/* No struct comes near this: a larger size was never set. */
+#define RNL__STRUCT_MAX 4096
 
 /*
  * Reads a caller's struct of any size, @min (the first release's) or more, as the kernel's

@@ -2,6 +2,8 @@
 /* Histograms of times; hist.h has the design. */
 #include "config.h"
 
+#include <runnel/stats.h>
+
 #include "sys/hist.h"
 
 static unsigned bucket_of(uint64_t ns)

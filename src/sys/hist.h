@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/stats.h>
 
 #include "sys/atomic.h"
 

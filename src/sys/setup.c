@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
 
 #include "sys/log.h"
 #include "sys/thread.h"

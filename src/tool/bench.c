@@ -69,7 +69,7 @@ static unsigned nr_levels(unsigned first, unsigned workers)
 static void bench_measure(const struct bench_machine *m, unsigned workers, struct figures *f)
 {
 	struct rnl_pool *pool = bench_make_pool(m, workers);
-	const unsigned nr_devices = (unsigned)rnl_pool_nr_devices(pool);
+	const unsigned nr_devices = tool_nr_devices(pool);
 
 	tool_progress_begin(BENCH_RUNS * (3 + nr_levels(nr_devices, workers)));
 	f->nr_devices = nr_devices;

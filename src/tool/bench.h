@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
 
 #include "facts.h"
 

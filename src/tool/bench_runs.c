@@ -16,6 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 #include "experiment.h"
 #include "kernels.h"
 #include "progress.h"
@@ -260,7 +263,7 @@ struct bench_spread bench_j(const struct bench_machine *m, struct rnl_pool *pool
 		.prepare = prepare_j, .look = look_j,
 	};
 	uint32_t *in = tool_pinned(pool, ring.nr * bytes), *out = tool_pinned(pool, ring.nr * bytes);
-	const unsigned nr_devices = (unsigned)rnl_pool_nr_devices(pool);
+	const unsigned nr_devices = tool_nr_devices(pool);
 	uint32_t *dev[RNL_DEVICES_MAX];
 	struct bench_spread rate;
 
@@ -272,7 +275,7 @@ struct bench_spread bench_j(const struct bench_machine *m, struct rnl_pool *pool
 
 		tool_must(rnl_job_init(&slot->job, do_j), "a job");
 		if (nr_devices > 1)
-			tool_must(rnl_job_device(&slot->job, (int)(i % nr_devices)), "a job");
+			tool_must(rnl_job_set_device(&slot->job, (int)(i % nr_devices)), "a job");
 		slot->in = in + (size_t)i * J_WORDS;
 		slot->out = out + (size_t)i * J_WORDS;
 		slot->dev = dev[i % nr_devices] + (size_t)(i / nr_devices) * J_WORDS;

@@ -181,7 +181,7 @@ int tool_check(int argc, char **argv)
 	const struct tool_usage usage = {
 		.doc = doc, .too_many = "all arguments are options", .nr_options = 3, .options = {
 			/* The pool of check_urgent() has two more. */
-			TOOL_NUMBER("workers", &m.nr_workers, 2, RNL_WORKERS_MAX - 2,
+			TOOL_NUMBER("workers", &m.nr_workers, 2, TOOL_WORKERS_MAX - 2,
 				    "threads with a stream each, 2 to 62; 8"),
 			TOOL_TEXT("device", "D", &m.device, TOOL_DEVICES),
 			TOOL_FLAG("json", &json, "print it as JSON"),

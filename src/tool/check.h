@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
 
 #include "experiment.h"
 #include "facts.h"
@@ -49,7 +50,7 @@ struct check_machine {
 	unsigned connections;		/* after rnl_setup() */
 	uint64_t patience_ns;		/* of kernels that wait */
 	struct rnl_pool *pool;		/* of all but check_urgent() and check_peers() */
-	struct check_stream streams[RNL_WORKERS_MAX]; /* of the pool's workers */
+	struct check_stream streams[TOOL_WORKERS_MAX]; /* of the pool's workers */
 };
 
 struct check {

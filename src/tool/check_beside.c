@@ -16,6 +16,9 @@
 
 #include <stdio.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 #define COPY_BYTES (16u << 20)
 #define START_NS 2000000000u	/* until a kernel must run: it is the first on its stream */
 

@@ -13,6 +13,9 @@
 
 #include <stdio.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 #define COPY_BYTES (16u << 20)
 #define COPIES 4
 #define GAIN 1.25		/* both directions at once have 1.7 on an H200 */

@@ -17,6 +17,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 #define TOGETHER 8		/* up to this number of workers, each kernel has the full patience */
 #define RUNS_MIN 3		/* of fewer, the median could be a run that had no CPU */
 #define BUDGET_NS 1500000000u	/* no more begins later: kernels one by one take long */
@@ -31,7 +34,7 @@ struct meeting {
 		struct rnl_job job;
 		struct meeting *meeting;
 		unsigned number;
-	} guests[RNL_WORKERS_MAX];
+	} guests[TOOL_WORKERS_MAX];
 };
 
 static const struct rnl_dim one = { 1, 1, 1 };

@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/device.h>
+#include <runnel/memory.h>
+
 #define BYTES (8u << 20)
 #define TURNS 4u		/* copies of a pair for its rate */
 
@@ -41,7 +44,7 @@ static uint64_t carry(struct rnl_pool *pool, unsigned device, void *to, const vo
 	const uint64_t begin = tool_now();
 
 	tool_must(rnl_job_init(&m.job, peers_move), "a job");
-	tool_must(rnl_job_device(&m.job, (int)device), "a job on a device");
+	tool_must(rnl_job_set_device(&m.job, (int)device), "a job on a device");
 	tool_submit(pool, &m.job);
 	tool_wait(&m.job, "a copy between devices");
 	return tool_now() - begin;
@@ -124,7 +127,7 @@ void check_peers(const struct check_machine *m, struct check *peers)
 	struct peers p = { .nr = 0 };
 
 	p.pool = tool_pool((struct rnl_pool_attr){ .device = devices_of(m) });
-	p.nr = (unsigned)rnl_pool_nr_devices(p.pool);
+	p.nr = tool_nr_devices(p.pool);
 	if (p.nr < 2) {
 		check_says(peers, CHECK_NOT_HERE, "there is one device");
 		rnl_pool_destroy(p.pool);

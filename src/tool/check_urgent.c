@@ -15,6 +15,9 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 #define FLOODERS 4
 #define FLOOD_KERNELS 32	/* of each */
 #define FLOOD_NS 100000		/* how long a block keeps its place */
@@ -86,7 +89,7 @@ static double sample(struct flood *flood, struct rnl_pool *pool, bool urgent)
 	flood->party = (struct check_party){ 0, FLOODERS + !urgent };
 	flood->probe.urgent = urgent;
 	tool_must(rnl_job_init(&flood->probe.job, do_probe), "a job");
-	tool_must(rnl_job_urgent(&flood->probe.job, urgent), "an urgent job");
+	tool_must(rnl_job_set_flags(&flood->probe.job, urgent ? RNL_URGENT : 0), "an urgent job");
 	flood->probe.job.user = flood;
 	tool_submit(pool, &flood->probe.job);
 	for (unsigned i = 0; i < FLOODERS; i++) {
@@ -169,7 +172,7 @@ static void queue_job(struct rnl_pool *pool, struct queue *queue, struct rnl_job
 		      int (*fn)(struct rnl_job *job))
 {
 	tool_must(rnl_job_init(job, fn), "a job");
-	tool_must(rnl_job_urgent(job, job == &queue->urgent), "an urgent job");
+	tool_must(rnl_job_set_flags(job, job == &queue->urgent ? RNL_URGENT : 0), "an urgent job");
 	job->user = queue;
 	tool_submit(pool, job);
 }

@@ -6,6 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include <runnel/device.h>
+#include <runnel/guard.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+
 #include "tool.h"
 
 static uint32_t guard;		/* enum rnl_guard, of all pools */
@@ -55,6 +60,14 @@ void tool_wait(struct rnl_job *job, const char *what)
 {
 	tool_must(rnl_job_wait(job, TOOL_WAIT_NS), what);
 	tool_must(rnl_job_result(job), what);
+}
+
+unsigned tool_nr_devices(struct rnl_pool *pool)
+{
+	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
+
+	tool_must(rnl_pool_device(pool, 0, &info), "the pool's device");
+	return info.nr_devices;
 }
 
 void *tool_pinned(struct rnl_pool *pool, size_t bytes)

@@ -12,6 +12,9 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/stats.h>
+
+#define TOOL_WORKERS_MAX 64	/* of its pools; a pool may have RNL_WORKERS_MAX */
 
 #define TOOL_WAIT_NS 120000000000	/* nothing here takes this long */
 
@@ -30,6 +33,8 @@ struct rnl_pool *tool_pool(struct rnl_pool_attr attr);
 /* Submit a job; wait until it is done, without an error. */
 void tool_submit(struct rnl_pool *pool, struct rnl_job *job);
 void tool_wait(struct rnl_job *job, const char *what);
+
+unsigned tool_nr_devices(struct rnl_pool *pool);
 
 /* Pinned memory, zeroed; device memory. */
 void *tool_pinned(struct rnl_pool *pool, size_t bytes);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
 
 #include "facts.h"
 #include "json.h"

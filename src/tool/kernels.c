@@ -6,6 +6,8 @@
  * kernels.cu defines the same for the host device and for CUDA; a build links one of
  * the two.
  */
+#include <runnel/kernel.h>
+
 #include "kernels.h"
 
 RNL_HOST_KERNEL(tool_hold, tool_hold_host, struct tool_hold_args);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/kernel.h>
 
 #ifdef __cplusplus
 extern "C" {

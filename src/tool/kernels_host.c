@@ -9,6 +9,8 @@
 
 #include <time.h>
 
+#include <runnel/kernel.h>
+
 #include "experiment.h"
 
 #define NAP_NS 20000

@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <runnel/device.h>
+
 #include "experiment.h"
 #include "facts.h"
 #include "kernels.h"

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
 
 struct tool_option {
 	const char *name, *arg, *doc;	/* as in a struct argp_option; arg NULL: takes none */

@@ -10,7 +10,7 @@
 
 #include "overlap.h"
 
-#define NR_KINDS (RNL_OVERLAP_OUT + 1)
+#define NR_KINDS (OVERLAP_OUT + 1)
 #define WORDS (RNL_WORKERS_MAX / 64)
 
 /* The begin or the end of a span. */
@@ -28,8 +28,7 @@ struct overlap_work {
 	uint64_t busy[WORDS];	/* bits: workers that have jobs */
 
 	uint64_t begin[RNL_WORKERS_MAX], end[RNL_WORKERS_MAX]; /* of each worker's jobs */
-	/* Bits, of the first 64: workers that had jobs at the same time as that one. */
-	uint64_t together[RNL__OVERLAP_PAIRS];
+	uint64_t together[OVERLAP_PAIRS]; /* bits: workers that had jobs at the same time as that one */
 	struct edge edges[];
 };
 
@@ -54,9 +53,8 @@ static void add_job(struct overlap_work *work, const struct overlap_span *span,
 		work->begin[i] = span->begin_ns;
 	if (span->end_ns > work->end[i])
 		work->end[i] = span->end_ns;
-	if (i < RNL__OVERLAP_PAIRS)
+	if (i < OVERLAP_PAIRS)
 		o->workers |= 1ull << i;
-	o->nr_workers += !o->worker_jobs[i];
 	o->worker_jobs[i]++;
 	o->nr_jobs++;
 	o->sum_ns += span->end_ns - span->begin_ns;
@@ -116,10 +114,10 @@ static void add_gap(struct overlap_figures *o, uint64_t begin, uint64_t end)
 static void add_piece(struct overlap_work *work, uint64_t ns, struct overlap_figures *o)
 {
 	const unsigned depth = work->nr_busy;
-	const bool in = work->spans[RNL_OVERLAP_IN], out = work->spans[RNL_OVERLAP_OUT];
-	const bool kernel = work->spans[RNL_OVERLAP_KERNEL];
+	const bool in = work->spans[OVERLAP_IN], out = work->spans[OVERLAP_OUT];
+	const bool kernel = work->spans[OVERLAP_KERNEL];
 
-	o->at_once_ns[depth < RNL_OVERLAP_DEPTH ? depth : RNL_OVERLAP_DEPTH] += ns;
+	o->at_once_ns[depth < OVERLAP_DEPTH ? depth : OVERLAP_DEPTH] += ns;
 	o->busy_ns += depth ? ns : 0;
 	o->in_ns += in ? ns : 0;
 	o->kernel_ns += kernel ? ns : 0;
@@ -133,7 +131,7 @@ static void add_piece(struct overlap_work *work, uint64_t ns, struct overlap_fig
 			const unsigned i = word * 64 + (unsigned)__builtin_ctzll(left);
 
 			o->worker_ns[i] += ns;
-			if (i < RNL__OVERLAP_PAIRS)
+			if (i < OVERLAP_PAIRS)
 				work->together[i] |= work->busy[0];
 		}
 	}
@@ -175,7 +173,7 @@ static bool apart(const struct overlap_work *work, const struct overlap_figures 
 
 static void find_pairs_apart(const struct overlap_work *work, struct overlap_figures *o)
 {
-	for (unsigned i = 0; i < RNL__OVERLAP_PAIRS; i++) {
+	for (unsigned i = 0; i < OVERLAP_PAIRS; i++) {
 		for (unsigned j = 0; j < i; j++) {
 			if (!apart(work, o, i, j))
 				continue;
@@ -205,26 +203,6 @@ int overlap_find(const struct overlap_span *spans, size_t nr, struct overlap_fig
 	find_pairs_apart(work, o);
 	if (nr_edges)
 		o->elapsed_ns = work->edges[nr_edges - 1].at - work->edges[0].at;
-	o->longest_gap_ns = o->gaps[0].end_ns - o->gaps[0].begin_ns;
-	if (o->busy_ns)
-		o->speedup_percent = (uint32_t)((double)o->sum_ns / (double)o->busy_ns * 100 + 0.5);
-}
-
-int rnl_overlap_find(const struct rnl_overlap_span *spans, size_t nr, struct rnl_overlap *overlap)
-{
-	struct rnl__overlap_work *work;
-	struct rnl_overlap o;
-	int ret = rnl__check_given(NULL, "rnl_overlap_find()", "overlap", overlap,
-				   RNL__FIRST_OVERLAP);
-
-	if (ret)
-		return ret;
-	if (nr && !spans)
-		return rnl__invalid(NULL, "rnl_overlap_find(): spans is NULL, and nr is %zu", nr);
-	work = rnl__overlap_work(nr);
-	if (!work)
-		return -ENOMEM;
-	rnl__overlap_find(spans, nr, work, &o);
 	free(work);
 	return 0;
 }

@@ -18,6 +18,7 @@
 
 #define OVERLAP_DEPTH 16	/* jobs at once are counted up to this number */
 #define OVERLAP_GAPS 5
+#define OVERLAP_PAIRS 64	/* of the first workers it is known which had jobs, and were apart */
 
 enum overlap_kind {
 	OVERLAP_JOB = 0,	/* everything that a job has on the device */
@@ -50,10 +51,10 @@ struct overlap_figures {
 	uint64_t all_ns;	/* time with copies in, kernels and copies out at once */
 	uint64_t at_once_ns[OVERLAP_DEPTH + 1]; /* [i]: time with i jobs; the last: or more */
 	struct overlap_gap gaps[OVERLAP_GAPS]; /* the longest first; the rest: 0 to 0 */
-	uint64_t workers;	/* bits: workers that had timed jobs on the device */
+	uint64_t workers;	/* bits: of the first workers, those that had timed jobs on the device */
 	uint64_t worker_jobs[RNL_WORKERS_MAX]; /* [i]: jobs of worker i */
 	uint64_t worker_ns[RNL_WORKERS_MAX]; /* [i]: time with at least one job of worker i */
-	uint64_t apart[RNL_WORKERS_MAX]; /* [i]: bits: workers that never had jobs on the device at
+	uint64_t apart[OVERLAP_PAIRS]; /* [i]: bits: workers that never had jobs on the device at
 				 * once with worker i, while both had some */
 };
 

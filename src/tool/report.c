@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <runnel/trace.h>
+
 #include "options.h"
 #include "text.h"
 #include "tool.h"

@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include <runnel.h>
+#include <runnel/trace.h>
 
 #include "overlap.h"
 
@@ -60,8 +61,6 @@ struct report_name {
 struct report_cause {
 	char text[500];
 };
-
-#define REPORT_PAIRS 64		/* of the first workers it is known which were apart */
 
 struct report {
 	const char *path;

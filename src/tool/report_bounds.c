@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/trace.h>
+
 #include "tool.h"
 
 /* By job; its call first, then its device times, then its flight. */

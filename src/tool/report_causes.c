@@ -12,6 +12,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include <runnel/trace.h>
+
 #include "experiment.h"
 #include "text.h"
 
@@ -232,9 +234,10 @@ static void look_at_pairs(struct report *r)
 {
 	unsigned nr = 0, of = 0, first = 0, second = 0;
 	int workers = __builtin_popcountll(r->overlap.workers);
+	bool others = false;
 
-	for (unsigned i = 0; i < REPORT_PAIRS; i++) {
-		for (unsigned j = i + 1; j < REPORT_PAIRS; j++) {
+	for (unsigned i = 0; i < OVERLAP_PAIRS; i++) {
+		for (unsigned j = i + 1; j < OVERLAP_PAIRS; j++) {
 			if (!(r->overlap.apart[i] >> j & 1))
 				continue;
 			if (!nr++) {
@@ -244,17 +247,19 @@ static void look_at_pairs(struct report *r)
 		}
 	}
 	of = (unsigned)(workers * (workers - 1) / 2);
+	for (unsigned i = OVERLAP_PAIRS; i < RNL_WORKERS_MAX; i++)
+		others = others || r->overlap.worker_jobs[i];
 	if (!nr)
 		return;
-	if (nr == of)
+	if (nr == of && !others)
 		add(r, "no two workers ever had jobs on the device at once: %s", r->nr_causes ?
 		    "see above" : r->overlap.at_once_ns[0] > r->overlap.busy_ns ?
 		    "there was little for them to do: submit more before you wait" :
 		    "does something use the legacy default stream? runnel lint and the guard tell");
 	else
-		add(r, "%u of %u pairs of workers never had jobs on the device at once, such as %s and "
+		add(r, "%u of %u pairs of %sworkers never had jobs on the device at once, such as %s and "
 		    "%s: they may share a hardware queue, or had too few jobs to meet", nr, of,
-		    r->worker_names[first].text, r->worker_names[second].text);
+		    others ? "the first 64 " : "", r->worker_names[first].text, r->worker_names[second].text);
 }
 
 /* ---- the trace itself ---------------------------------------------------- */

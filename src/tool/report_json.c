@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* runnel report: figures for programs.  Times are in nanoseconds. */
+#include <runnel/trace.h>
+
 #include "report.h"
 
 #include "json.h"
@@ -106,8 +108,8 @@ static void put_gaps(const struct overlap_figures *o)
 static void put_pairs(const struct overlap_figures *o)
 {
 	tool_json_array("pairs_apart");
-	for (unsigned i = 0; i < REPORT_PAIRS; i++) {
-		for (unsigned j = i + 1; j < REPORT_PAIRS; j++) {
+	for (unsigned i = 0; i < OVERLAP_PAIRS; i++) {
+		for (unsigned j = i + 1; j < OVERLAP_PAIRS; j++) {
 			if (!(o->apart[i] >> j & 1))
 				continue;
 			tool_json_array(NULL);

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/trace.h>
+
 #include "text.h"
 #include "tool.h"
 

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <runnel/trace.h>
+
 #include "sys/abi.h"
 #include "sys/clock.h"
 #include "sys/futex.h"
@@ -32,35 +34,6 @@ enum { GOES_ON = 0, ENDS = 1, HANDS_OVER = 2 };
 
 /* ---- the writer ---------------------------------------------------------- */
 
-void rnl__trace_count(struct rnl__trace *t)
-{
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		struct rnl__track *track = rnl__tracks_at(&t->tracks, i);
-
-		/* A ring has two rows. Not more: busy workers note more meanwhile, and more again. */
-		for (int row = 0; track && row < 2; row++) {
-			uint64_t nr;
-			const struct rnl__track_record *records = rnl__track_count(track, &nr);
-
-			for (uint64_t n = 0; n < nr; n++)
-				rnl__trace_figure(t, track, &records[n]);
-		}
-	}
-}
-
-/* Counts what the workers have noted; the writer writes that, up to @counted, of each track. */
-static void trace_count_for_writer(struct rnl__trace *t, uint64_t *counted)
-{
-	pthread_mutex_lock(&t->lock);
-	rnl__trace_count(t);
-	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
-		const struct rnl__track *track = rnl__tracks_at(&t->tracks, i);
-
-		counted[i] = track ? track->counted : 0;
-	}
-	pthread_mutex_unlock(&t->lock);
-}
-
 /* Takes records out of the tracks and writes them.  True: there were many. */
 static bool trace_drain(struct rnl__trace *t)
 {
@@ -69,17 +42,13 @@ static bool trace_drain(struct rnl__trace *t)
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++) {
 		struct rnl__track *track = rnl__tracks_at(&t->tracks, i);
 		const struct rnl__track_record *records;
-		uint64_t left, nr;
+		uint64_t seen = 0, nr;
 
-		if (!counted[i])
+		if (track)
+			records = rnl__track_peek(track, &seen);
+		if (!seen)
 			continue;
-		left = counted[i] - rnl__own_read(&track->tail);
-		records = rnl__track_peek(track, &nr);
-		nr = rnl__smaller(rnl__smaller(nr, left), DRAIN_MAX);
-		/* The rest may be in the ring's other row. */
-		much = much || nr < left;
-		if (!nr)
-			continue;
+		nr = rnl__smaller(seen, DRAIN_MAX);
 		if (!(t->named[i / 64] >> i % 64 & 1))
 			rnl__trace_name_track(t, track);
 		t->named[i / 64] |= 1ull << i % 64;
@@ -177,8 +146,6 @@ static uint64_t records_in(uint64_t buffer_bytes)
 static void trace_destroy(struct rnl__trace *t)
 {
 	rnl__tracks_free(&t->tracks);
-	free(t->spans);
-	pthread_mutex_destroy(&t->lock);
 	free(t);
 }
 
@@ -193,12 +160,6 @@ static int create(struct rnl_pool *pool, const struct rnl_trace_attr *attr,
 	t->timing = t->tracks.timing = attr->timing;
 	t->tracks.limit = pool->max_in_flight;
 	t->tracks.nr_records = records_in(attr->buffer_bytes);
-	pthread_mutex_init(&t->lock, NULL);
-	t->spans = calloc(RNL__TRACE_SPANS, sizeof(*t->spans));
-	if (!t->spans) {
-		trace_destroy(t);
-		return -ENOMEM;
-	}
 	*tracep = t;
 	return 0;
 }

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/trace.h>
 
 #include "watch/track.h"
 #include "trace/trace_arrows.h"

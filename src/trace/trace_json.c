@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/device.h>
+#include <runnel/trace.h>
+
 #include "pool/pool.h"
 #include "sys/symbol.h"
 #include "sys/text.h"

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <runnel/trace.h>
+
 #include "sys/clock.h"
 #include "stream/job_flags.h"
 #include "sys/sizes.h"

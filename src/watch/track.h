@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include <runnel.h>
+#include <runnel/trace.h>
 
 #include "sys/atomic.h"
 #include "device/device.h"

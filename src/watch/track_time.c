@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <runnel/trace.h>
+
 #include "sys/clock.h"
 #include "sys/sizes.h"
 #include "watch/track_time.h"

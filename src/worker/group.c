@@ -75,7 +75,7 @@ void rnl__group_failed(struct rnl_job *job, int error)
 	if (error == -EINVAL || error == -ENOTSUP)
 		rnl__log_limited(&rnl__thread.worker->pool->log, RNL_LOG_ERROR, "the device refused a "
 				 "copy, fill or launch of job %p, which gathers (%s): without "
-				 "rnl_job_gather() the log names the call", (void *)job,
+				 "RNL_GATHER the log names the call", (void *)job,
 				 rnl_strerror(error));
 	if (job != rnl__thread.job)
 		rnl__holds_note(job, error);

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/guard.h>
+
 #include "sys/abi.h"
 #include "sys/clock.h"
 #include "sys/counter.h"

@@ -79,11 +79,14 @@ static int call(struct rnl__worker *w, struct rnl_job *job)
 		job->device_error = code;
 		code = device->ops->errno_of(device, code);
 	}
-	if (ret < 0)
-		return ret;
-	if (rnl__thread.error)
-		return rnl__thread.error;
-	return code ? code : ret;
+	if (ret >= 0 && rnl__thread.error)
+		ret = rnl__thread.error;
+	else if (ret >= 0 && code)
+		ret = code;
+	/* A job that succeeded has handled the CUDA errors in its function. */
+	if (ret >= 0)
+		job->device_error = 0;
+	return ret;
 }
 
 /*

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Barriers that a host waits on: what they count, their rounds, results and memory. */
+#include <runnel/memory.h>
+
 #include "pool.h"
 
 TEST(an_empty_barrier_holds_nobody)
@@ -132,7 +134,7 @@ TEST(a_barrier_serves_round_after_round)
 		for (unsigned i = 0; i < nr; i++)
 			ck_assert_int_eq(rnl_job_result(&jobs[i]), (int)i);
 	}
-	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_int_eq(barrier.result, 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -214,10 +216,10 @@ TEST(a_barrier_has_the_result_of_the_first_job_that_failed)
 		submit_in(pool, &barrier, &job, result_fn, (void *)(intptr_t)results[i]);
 		must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 		ck_assert_int_eq(rnl_job_result(&job), results[i]);
-		ck_assert_int_eq(rnl_barrier_result(&barrier), i < 2 ? 0 : -EPROTO);
+		ck_assert_int_eq(barrier.result, i < 2 ? 0 : -EPROTO);
 	}
 	must(rnl_barrier_init(&barrier, pool));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_int_eq(barrier.result, 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -280,7 +282,7 @@ TEST(the_memory_of_a_barrier_is_the_callers_after_what_comes_after_it)
 		must(rnl_barrier_init(barrier, pool));
 		job_in(barrier, before, noop_fn, NULL);
 		job_of(after, noop_fn, NULL);
-		must(rnl_job_after(after, barrier));
+		must(rnl_job_set_after(after, barrier));
 		must(rnl_submit(pool, before));
 		must(rnl_submit(pool, after));
 		must(rnl_job_wait(after, RNL_FOREVER));
@@ -305,7 +307,7 @@ TEST(a_refused_submit_leaves_no_count_behind)
 	gate_await(&gate, 1);
 	/* Deferred jobs are counted apart, but refused while the queue is full. */
 	job_of(&deferred, noop_fn, NULL);
-	must(rnl_job_after(&deferred, &busy));
+	must(rnl_job_set_after(&deferred, &busy));
 	must(rnl_submit(pool, &deferred));
 	submit_job(pool, &queued, noop_fn, NULL);
 
@@ -314,17 +316,17 @@ TEST(a_refused_submit_leaves_no_count_behind)
 		struct rnl_barrier empty, *const barriers[] = { NULL, &busy, &empty };
 
 		must(rnl_barrier_init(&empty, pool));
-		must(rnl_job_after(&job, barriers[after]));
+		must(rnl_job_set_after(&job, barriers[after]));
 		ck_assert_int_eq(rnl_submit(pool, &job), -EAGAIN);
 		ck_assert_int_eq(submit_by_key(pool, &job, 1), -EAGAIN);
 		ck_assert_int_eq(rnl_submit_many(pool, list, 1), -EAGAIN);
 		must(rnl_barrier_wait(&barrier, 0));
 		must(rnl_barrier_join(&barrier));
 	}
-	must(rnl_job_after(&job, NULL));
+	must(rnl_job_set_after(&job, NULL));
 	rnl_pool_close(pool);
 	ck_assert_int_eq(rnl_submit(pool, &job), -ESHUTDOWN);
-	must(rnl_job_after(&job, &busy));
+	must(rnl_job_set_after(&job, &busy));
 	ck_assert_int_eq(rnl_submit(pool, &job), -ESHUTDOWN);
 	must(rnl_barrier_wait(&barrier, 0));
 	gate_open(&gate);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests of every size go in, together or alone; a slow producer holds up no other. */
+#include <runnel/batch.h>
+
 #include "batch.h"
 
 #define NR 300

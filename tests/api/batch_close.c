@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Batchers and pools that end with requests under way: committed requests are done. */
+#include <runnel/batch.h>
+
 #include "batch.h"
 
 /* ---- the end --------------------------------------------------------------- */
@@ -12,7 +14,7 @@ TEST(destroy_waits_for_what_is_committed)
 
 	all_begin(&all, 1, 0);
 	for (unsigned i = 0; i < NR_ALL; i++)
-		must(rnl_job_on_done(&all.requests[i].job, all_on_done));
+		must(rnl_job_set_on_done(&all.requests[i].job, all_on_done));
 	hold_workers(all.pool, &gate, &job, 1);
 	send_all(&all);
 	gate_open(&gate);
@@ -54,7 +56,7 @@ TEST(a_drain_waits_for_what_is_committed)
 	gate_open(&gate);
 	ck_assert_int_eq(call_end(&call), 0);
 	for (unsigned i = 0; i < NR_ALL; i++)
-		ck_assert_int_eq(rnl_job_test(&all.requests[i].job), 1);
+		ck_assert_int_eq(rnl_job_wait(&all.requests[i].job, 0), 0);
 	receive_all(&all);
 	all_end(&all);
 }
@@ -104,7 +106,7 @@ TEST(on_a_worker_destroy_only_closes)
 	struct all all;
 
 	all_begin(&all, 1, 0);
-	must(rnl_job_on_done(&all.requests[0].job, destroy_on_done));
+	must(rnl_job_set_on_done(&all.requests[0].job, destroy_on_done));
 	reserve(all.batcher, &all.requests[1], ALL_BYTES);
 	send(all.batcher, &all.requests[0], ALL_BYTES, 0);
 	ck_eventually(all.nr_called == 1);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests end as jobs do, once, by every means that jobs have. */
+#include <runnel/batch.h>
+
 #include "batch.h"
 #include "cq.h"
 
@@ -16,14 +18,14 @@ TEST(a_request_is_done_when_its_output_is_there)
 	all.kind.gate = &gate;
 	reserve(all.batcher, request, ALL_BYTES);
 	request_fill(request, 5);
-	ck_assert_int_eq(rnl_job_test(&request->job), -EINVAL);
+	ck_assert_int_eq(rnl_job_wait(&request->job, 0), -EINVAL);
 	must(rnl_request_commit(request));
 	gate_await(&gate, 1);
-	ck_assert_int_eq(rnl_job_test(&request->job), 0);
+	ck_assert_int_ne(rnl_job_wait(&request->job, 0), 0);
 	ck_assert_int_eq(rnl_job_result(&request->job), -EBUSY);
 	ck_assert_int_eq(rnl_job_wait(&request->job, MS), -ETIMEDOUT);
 	ck_assert_int_eq(rnl_job_cancel(&request->job), -EBUSY);
-	ck_assert_int_eq(rnl_job_on_done(&request->job, NULL), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_on_done(&request->job, NULL), -EBUSY);
 	gate_open(&gate);
 	receive(request, 5, ALL_BYTES);
 	ck_assert_int_eq(rnl_job_cancel(&request->job), -EALREADY);
@@ -39,7 +41,7 @@ TEST(callbacks_are_called_once_for_each_on_a_worker)
 
 	all_begin(&all, 2, 0);
 	for (unsigned i = 0; i < NR_ALL; i++)
-		must(rnl_job_on_done(&all.requests[i].job, all_on_done));
+		must(rnl_job_set_on_done(&all.requests[i].job, all_on_done));
 	for (unsigned round = 1; round <= 3; round++) {
 		send_all(&all);
 		ck_eventually(all.nr_called == round * NR_ALL);
@@ -73,7 +75,7 @@ TEST(a_callback_may_send_the_request_again)
 
 	all_begin(&all, 2, 0);
 	for (unsigned i = 0; i < NR_ALL; i++)
-		must(rnl_job_on_done(&all.requests[i].job, again));
+		must(rnl_job_set_on_done(&all.requests[i].job, again));
 	send_all(&all);
 	/* Requests that are under way then end, too. */
 	ck_eventually(all.nr_called == ROUNDS * NR_ALL + NR_ALL || all.nr_wrong);
@@ -91,7 +93,7 @@ TEST(completion_queues_get_each_once)
 	for (unsigned i = 0; i < COUNT(cqs); i++)
 		cqs[i] = cq_of();
 	for (unsigned i = 0; i < NR_ALL; i++)
-		must(rnl_job_cq(&all.requests[i].job, cqs[i % COUNT(cqs)]));
+		must(rnl_job_set_cq(&all.requests[i].job, cqs[i % COUNT(cqs)]));
 	for (unsigned round = 0; round < 3; round++) {
 		send_all(&all);
 		for (unsigned i = 0; i < COUNT(cqs); i++) {
@@ -109,7 +111,7 @@ TEST(completion_queues_get_each_once)
 				last = number;
 				receive(request, number, ALL_BYTES);
 			}
-			ck_assert_int_eq(rnl_cq_reap(cqs[i], jobs, NR_ALL), 0);
+			ck_assert_int_eq(rnl_cq_reap(cqs[i], jobs, NR_ALL, 0), 0);
 		}
 	}
 	for (unsigned i = 0; i < COUNT(cqs); i++)
@@ -126,10 +128,10 @@ TEST(a_request_that_is_done_waits_in_its_queue)
 
 	all_begin(&all, 1, 0);
 	request = &all.requests[0];
-	must(rnl_job_cq(&request->job, cq));
+	must(rnl_job_set_cq(&request->job, cq));
 	send(all.batcher, request, ALL_BYTES, 1);
 	ck_eventually(readable(rnl_cq_fd(cq)));
-	ck_assert_int_eq(rnl_job_test(&request->job), 0);
+	ck_assert_int_ne(rnl_job_wait(&request->job, 0), 0);
 	ck_assert_int_eq(rnl_request_release(request), -EBUSY);
 	reap_all(cq, &job, 1);
 	ck_assert_ptr_eq(job, &request->job);
@@ -152,7 +154,7 @@ TEST(a_barrier_counts_from_the_commit)
 	for (unsigned i = 0; i < NR_ALL; i++) {
 		must(rnl_barrier_add(&barrier, &all.requests[i].job));
 		if (i % 2)
-			must(rnl_job_cq(&all.requests[i].job, cq));
+			must(rnl_job_set_cq(&all.requests[i].job, cq));
 		reserve(all.batcher, &all.requests[i], ALL_BYTES);
 		request_fill(&all.requests[i], i);
 	}
@@ -161,7 +163,7 @@ TEST(a_barrier_counts_from_the_commit)
 		must(rnl_request_commit(&all.requests[i]));
 	ck_assert_int_eq(rnl_barrier_wait(&barrier, MS), -ETIMEDOUT);
 	job_of(&after, noop_fn, NULL);
-	must(rnl_job_after(&after, &barrier));
+	must(rnl_job_set_after(&after, &barrier));
 	must(rnl_submit(all.pool, &after));
 	ck_assert_int_eq(rnl_job_wait(&after, MS), -ETIMEDOUT);
 	gate_open(&gate);

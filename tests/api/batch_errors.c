@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Errors of a batcher's function, of its kernel, of the device; and misuse. */
+#include <runnel/batch.h>
+
 #include "batch.h"
 
 SUITE_FORKS
@@ -208,15 +210,15 @@ TEST(wrong_use_of_a_request_is_named)
 	request_fill(request, 3);
 	ck_assert_int_eq(rnl_batcher_reserve(all.batcher, request, ALL_BYTES, 0), -EBUSY);
 	/* Calls for jobs only. */
-	must(rnl_job_after(&request->job, &barrier));
+	must(rnl_job_set_after(&request->job, &barrier));
 	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	must(rnl_job_after(&request->job, NULL));
-	must(rnl_job_deadline(&request->job, 0));
+	must(rnl_job_set_after(&request->job, NULL));
+	must(rnl_job_set_deadline(&request->job, 0));
 	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	must(rnl_job_deadline(&request->job, -1));
-	must(rnl_job_urgent(&request->job, 1));
+	must(rnl_job_set_deadline(&request->job, -1));
+	must(rnl_job_set_flags(&request->job, RNL_URGENT));
 	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
-	must(rnl_job_urgent(&request->job, 0));
+	must(rnl_job_set_flags(&request->job, 0));
 	must(rnl_barrier_add(&other, &request->job));
 	ck_assert_int_eq(rnl_request_commit(request), -EINVAL);
 	must(rnl_barrier_add(&barrier, &request->job));

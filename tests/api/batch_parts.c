@@ -2,6 +2,8 @@
 /* A batcher over several devices: a request that one device's part cannot take goes to another. */
 #include <stdlib.h>
 
+#include <runnel/batch.h>
+
 #include "batch.h"
 #include "places.h"
 
@@ -83,7 +85,7 @@ TEST(requests_that_would_wait_go_to_different_devices, .loops = 2, .timeout_s = 
 	batcher = batcher_of(pool, &kind);
 	for (unsigned i = 0; i < 2; i++) {
 		job_of(&holds[i], held_fn, &gates[i]);
-		must(rnl_job_device(&holds[i], (int)i));
+		must(rnl_job_set_device(&holds[i], (int)i));
 		must(rnl_submit(pool, &holds[i]));
 		gate_await(&gates[i], 1);
 	}
@@ -146,7 +148,7 @@ TEST(a_destroy_waits_for_what_callbacks_send_to_any_part, .loops = 20, .timeout_
 	chain.batcher = batcher_of(pool, &kind);
 	for (unsigned i = 0; i < CHAIN; i++) {
 		request_of(&chain.requests[i], (void *)(uintptr_t)i);
-		must(rnl_job_on_done(&chain.requests[i].job, send_next));
+		must(rnl_job_set_on_done(&chain.requests[i].job, send_next));
 	}
 	send_next(NULL);
 	while (chain.done < 5u * (unsigned)_i)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What a batcher refuses has an errno and a line; a request is no job for a pool. */
+#include <runnel/batch.h>
+#include <runnel/more.h>
+#include <runnel/replay.h>
+
 #include "batch.h"
 
 #define BYTES 64u
@@ -120,7 +124,7 @@ TEST(a_request_that_is_submitted_is_refused, .timeout_s = 60)
 		heard.nr = 0;
 		ck_assert_int_eq(rnl_submit_many(pool, both, 2), 1);
 		ck_assert_int_eq(result_of(&job), 0);
-		REFUSED(rnl_job_then(&job, &request.job), -EINVAL, "of a batcher's request");
+		REFUSED(rnl_job_set_then(&job, &request.job), -EINVAL, "of a batcher's request");
 		if (!reserved)
 			reserve(batcher, &request, BYTES);
 	}
@@ -144,24 +148,24 @@ TEST(a_commit_refuses_what_is_for_jobs_that_are_submitted, .timeout_s = 60)
 	job_of(&next, noop_fn, NULL);
 	reserve(batcher, &request, BYTES);
 	request_fill(&request, 1);
-	must(rnl_job_device(job, 0));
-	REFUSED(rnl_request_commit(&request), -EINVAL, "is placed, by rnl_job_device()");
-	must(rnl_job_device(job, -1));
-	must(rnl_job_then(job, &next));
-	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_then()");
-	must(rnl_job_then(job, NULL));
-	must(rnl_job_urgent(job, 1));
-	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_urgent()");
-	must(rnl_job_urgent(job, 0));
-	must(rnl_job_deadline(job, MS));
-	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_deadline()");
-	must(rnl_job_deadline(job, -1));
-	must(rnl_job_gather(job, 1));
-	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_gather()");
-	must(rnl_job_gather(job, 0));
-	must(rnl_job_replay(job, 1));
-	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_replay()");
-	must(rnl_job_replay(job, 0));
+	must(rnl_job_set_device(job, 0));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "is placed, by rnl_job_set_device()");
+	must(rnl_job_set_device(job, -1));
+	must(rnl_job_set_then(job, &next));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_set_then()");
+	must(rnl_job_set_then(job, NULL));
+	must(rnl_job_set_flags(job, RNL_URGENT));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by RNL_URGENT");
+	must(rnl_job_set_flags(job, 0));
+	must(rnl_job_set_deadline(job, MS));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by rnl_job_set_deadline()");
+	must(rnl_job_set_deadline(job, -1));
+	must(rnl_job_set_flags(job, RNL_GATHER));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by RNL_GATHER");
+	must(rnl_job_set_flags(job, 0));
+	must(rnl_job_set_flags(job, RNL_REPLAY));
+	REFUSED(rnl_request_commit(&request), -EINVAL, "by RNL_REPLAY");
+	must(rnl_job_set_flags(job, 0));
 	must(rnl_request_commit(&request));
 	receive(&request, 1, BYTES);
 	rnl_batcher_destroy(batcher);

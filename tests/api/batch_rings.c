@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Producers that hold done requests until their turn comes find space as long as there is any. */
+#include <runnel/batch.h>
+
 #include "batch.h"
 #include "places.h"
 #include "seed.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A small batch goes to its function where it lies, a larger one by copies: both come out right. */
+#include <runnel/batch.h>
+
 #include "batch.h"
 
 #define SMALL 65536u		/* bytes of the inputs, and of the outputs, of a small batch */

@@ -5,6 +5,8 @@
  */
 #include <dlfcn.h>
 
+#include <runnel/memory.h>
+
 #include "move.h"
 #include "pool.h"
 

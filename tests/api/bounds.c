@@ -62,7 +62,7 @@ TEST(a_cancelled_job_in_a_queue_is_done_within_10_ms, .loops = 2)
 		int64_t cancelled;
 
 		job_of(&job, noop_fn, (void *)&done);
-		must(rnl_job_on_done(&job, note_time));
+		must(rnl_job_set_on_done(&job, note_time));
 		must(_i ? submit_by_key(b.pool, &job, 7) : rnl_submit(b.pool, &job));
 		cancelled = rnl_clock();
 		must(rnl_job_cancel(&job));
@@ -85,8 +85,8 @@ TEST(a_job_whose_deadline_passes_in_a_queue_is_done_within_10_ms)
 		int64_t submitted;
 
 		job_of(&job, noop_fn, (void *)&done);
-		must(rnl_job_on_done(&job, note_time));
-		must(rnl_job_deadline(&job, deadline));
+		must(rnl_job_set_on_done(&job, note_time));
+		must(rnl_job_set_deadline(&job, deadline));
 		submitted = rnl_clock();
 		must(rnl_submit(b.pool, &job));
 		ck_assert_int_eq(result_of(&job), -ETIMEDOUT);
@@ -107,7 +107,7 @@ TEST(a_cancelled_delayed_job_is_done_within_10_ms)
 	busy_of(&b);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], noop_fn, (void *)&done);
-		must(rnl_job_on_done(&jobs[i], note_time));
+		must(rnl_job_set_on_done(&jobs[i], note_time));
 		must(submit_at(b.pool, &jobs[i], rnl_clock() + DAY + i));
 	}
 	for (int i = 0; i < NR; i += NR / 20) {
@@ -188,7 +188,7 @@ TEST(a_deadline_of_next_year_passes_then)
 		test_skip("a_deadline_of_next_year...: it is awaited on the simulated machine");
 	busy_of(&b);
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_deadline(&job, 365 * DAY));
+	must(rnl_job_set_deadline(&job, 365 * DAY));
 	at = rnl_clock() + 365 * DAY;
 	must(rnl_submit(b.pool, &job));
 	ck_assert_int_eq(result_of(&job), -ETIMEDOUT);

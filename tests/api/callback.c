@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Callbacks: once for each run of a job, on a worker, after the device; and what they may do. */
+#include <runnel/memory.h>
+
+#include "asks.h"
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -22,8 +25,8 @@ static void callback(struct rnl_job *job)
 	struct called *c = rnl_container_of(job, struct called, job);
 
 	c->result = rnl_job_result(job);
-	c->test = rnl_job_test(job);
-	c->worker = rnl_worker_index();
+	c->test = is_done(job);
+	c->worker = rnl_worker().index;
 	if (c->in_call)
 		gate_wait(c->in_call);
 	c->calls++;
@@ -33,7 +36,7 @@ static void called_of(struct called *c, int ret)
 {
 	*c = (struct called){ .ret = ret, .worker = -2 };
 	job_of(&c->job, ret_fn, NULL);
-	must(rnl_job_on_done(&c->job, callback));
+	must(rnl_job_set_on_done(&c->job, callback));
 }
 
 static void check_called(const struct called *c, int nr, int result)
@@ -62,7 +65,7 @@ TEST(a_callback_is_called_once_for_each_run_on_a_worker)
 			ck_assert_int_lt(called.worker, 2);
 		}
 		/* Without a callback. */
-		must(rnl_job_on_done(&called.job, NULL));
+		must(rnl_job_set_on_done(&called.job, NULL));
 		ck_assert_int_eq(submit_and_wait(pool, &called.job), results[i]);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		ck_assert_int_eq(called.calls, 100);
@@ -104,8 +107,8 @@ TEST(jobs_that_never_ran_have_their_callbacks_called)
 	for (int i = 0; i < NR; i++)
 		called_of(&called[i], i == FAILS ? -EPROTO : 1);
 	must(rnl_barrier_add(&barrier, &called[FAILS].job));
-	must(rnl_job_after(&called[AFTER].job, &barrier));
-	must(rnl_job_deadline(&called[LATE].job, 0));
+	must(rnl_job_set_after(&called[AFTER].job, &barrier));
+	must(rnl_job_set_deadline(&called[LATE].job, 0));
 	for (int i = 0; i < NR; i++)
 		must(rnl_submit(pool, &called[i].job));
 	must(rnl_job_cancel(&called[CANCELLED].job));
@@ -145,7 +148,7 @@ TEST(a_callback_is_called_after_the_device_has_passed_the_job)
 	skip_unless_host();
 	pool = pool_of(1);
 	job_of(&stored.job, stored_fn, NULL);
-	must(rnl_job_on_done(&stored.job, see_word));
+	must(rnl_job_set_on_done(&stored.job, see_word));
 	must(rnl_submit(pool, &stored.job));
 	gate_await(&kernel, 1);
 	ck_assert_int_eq(rnl_pool_drain(pool, 10 * MS), -ETIMEDOUT);
@@ -270,7 +273,7 @@ TEST(a_callback_submits_its_job_again_ten_thousand_times)
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < 2; i++) {
 			job_of(&chains[i].job, chain_fn, NULL);
-			must(rnl_job_on_done(&chains[i].job, submit_again));
+			must(rnl_job_set_on_done(&chains[i].job, submit_again));
 		}
 		must(rnl_barrier_add(&barrier, &chains[1].job));
 		for (int i = 0; i < 2; i++)
@@ -308,7 +311,7 @@ TEST(a_callback_frees_its_job)
 		struct rnl_job *job = malloc(sizeof(*job));
 
 		job_of(job, i % 3 ? noop_fn : fill_own_fn, mem);
-		must(rnl_job_on_done(job, free_it));
+		must(rnl_job_set_on_done(job, free_it));
 		if (i % 2)
 			must(rnl_barrier_add(&barrier, job));
 		ck_assert_int_eq(i % 5 ? rnl_submit(pool, job) :
@@ -370,7 +373,7 @@ TEST(a_callback_does_not_wait_for_its_own_pool)
 	ck_assert_int_eq(result_of(&nosy.done), 0);
 	job_of(&nosy.fresh, noop_fn, NULL);
 	job_of(&nosy.job, gated_fn, &gate);
-	must(rnl_job_on_done(&nosy.job, be_nosy));
+	must(rnl_job_set_on_done(&nosy.job, be_nosy));
 	must(rnl_submit(nosy.pool, &nosy.job));
 	gate_await(&gate, 1);
 	submit_in(nosy.pool, &nosy.held, &nosy.running, noop_fn, NULL);
@@ -399,7 +402,7 @@ TEST(what_a_callback_issues_is_on_the_stream_before_the_next_job)
 	skip_unless_host();
 	pool = pool_of(1);
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_on_done(&job, issue_store));
+	must(rnl_job_set_on_done(&job, issue_store));
 	must(rnl_submit(pool, &job));
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq((int)(intptr_t)job.user, 0);
@@ -419,17 +422,17 @@ TEST(misuse_gets_an_errno)
 	struct rnl_job held, zero = { 0 };
 	struct called queued;
 
-	ck_assert_int_eq(rnl_job_on_done(NULL, callback), -EINVAL);
-	ck_assert_int_eq(rnl_job_on_done(&zero, callback), -EINVAL);
-	ck_assert_int_eq(rnl_job_on_done(&zero, NULL), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_on_done(NULL, callback), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_on_done(&zero, callback), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_on_done(&zero, NULL), -EINVAL);
 	hold_workers(pool, &gate, &held, 1);
 	called_of(&queued, 0);
 	must(rnl_submit(pool, &queued.job));
-	ck_assert_int_eq(rnl_job_on_done(&held, callback), -EBUSY);
-	ck_assert_int_eq(rnl_job_on_done(&queued.job, NULL), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_on_done(&held, callback), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_on_done(&queued.job, NULL), -EBUSY);
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	check_called(&queued, 1, 0);
-	must(rnl_job_on_done(&queued.job, NULL));
+	must(rnl_job_set_on_done(&queued.job, NULL));
 	rnl_pool_destroy(pool);
 }

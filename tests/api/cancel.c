@@ -7,7 +7,7 @@
 static void check_cancelled(struct told *t)
 {
 	ck_assert_int_eq(result_of(&t->job), -ECANCELED);
-	ck_assert_int_eq(rnl_job_device_error(&t->job), 0);
+	ck_assert_int_eq(t->job.device_error, 0);
 	ck_assert_int_eq(t->runs, 0);
 	ck_assert_int_eq(rnl_job_cancel(&t->job), -EALREADY);
 }
@@ -43,7 +43,7 @@ TEST(a_queued_job_is_cancelled_and_can_be_submitted_again)
 	for (int i = 0; i < 3; i++) {
 		told_of(&told[i]);
 		/* The keeper leaves such a job to its worker, which is held. */
-		must(rnl_job_after(&told[i].job, i == 1 ? &empty : NULL));
+		must(rnl_job_set_after(&told[i].job, i == 1 ? &empty : NULL));
 		must(rnl_submit(pool, &told[i].job));
 	}
 	for (int i = 0; i < 3; i++) {	/* a cancel may be repeated */
@@ -158,7 +158,7 @@ TEST(a_job_that_is_deferred_is_cancelled)
 	hold_barrier(pool, &barrier, &gate, &held);
 	for (int i = 0; i < 4; i++) {
 		told_of(&told[i]);
-		must(rnl_job_after(&told[i].job, &barrier));
+		must(rnl_job_set_after(&told[i].job, &barrier));
 		ck_assert_int_eq(i < 2 ? rnl_submit(pool, &told[i].job) :
 					 submit_by_key(pool, &told[i].job, 1), 0);
 	}
@@ -172,7 +172,7 @@ TEST(a_job_that_is_deferred_is_cancelled)
 			check_cancelled(&told[i]);
 		ck_assert_int_eq(told[i].runs, i % 2);
 	}
-	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_int_eq(barrier.result, 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
 }
@@ -221,7 +221,7 @@ TEST(a_barrier_of_which_a_job_was_cancelled_has_failed)
 		must(rnl_submit(pool, &in[i].job));
 	}
 	told_of(&after);
-	must(rnl_job_after(&after.job, &barrier));
+	must(rnl_job_set_after(&after.job, &barrier));
 	must(rnl_submit(pool, &after.job));
 	must(rnl_job_cancel(&in[1].job));
 	gate_open(&gate);
@@ -251,7 +251,7 @@ TEST(a_cancelled_job_has_its_callback_called_once)
 
 	hold_workers(pool, &gate, &held, 1);
 	told_of(&told);
-	must(rnl_job_on_done(&told.job, callback));
+	must(rnl_job_set_on_done(&told.job, callback));
 	must(rnl_submit(pool, &told.job));
 	must(rnl_job_cancel(&told.job));
 	gate_open(&gate);
@@ -275,15 +275,15 @@ TEST(a_cancelled_job_comes_out_of_its_completion_queue)
 	told_of(&told);
 	/* As above: the worker puts it into the queue, not the keeper. */
 	must(rnl_barrier_init(&empty, pool));
-	must(rnl_job_after(&told.job, &empty));
-	must(rnl_job_cq(&told.job, cq));
+	must(rnl_job_set_after(&told.job, &empty));
+	must(rnl_job_set_cq(&told.job, cq));
 	must(rnl_submit(pool, &told.job));
 	must(rnl_job_cancel(&told.job));
-	ck_assert_int_eq(rnl_cq_reap(cq, list, 2), 0);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 2, 0), 0);
 	gate_open(&gate);
 	fence(pool);
 	ck_assert_int_eq(rnl_job_cancel(&told.job), -EALREADY);	/* it waits in the queue */
-	ck_assert_int_eq(rnl_cq_reap(cq, list, 2), 1);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 2, 0), 1);
 	ck_assert_ptr_eq(list[0], &told.job);
 	check_cancelled(&told);
 	rnl_cq_destroy(cq);
@@ -300,12 +300,12 @@ TEST(an_urgent_job_is_cancelled_as_any_other)
 
 		for (unsigned i = 0; i <= nr_urgent; i++) {
 			job_of(&held[i], gated_fn, &gate);
-			must(rnl_job_urgent(&held[i], i == 1));
+			must(rnl_job_set_flags(&held[i], i == 1 ? RNL_URGENT : 0));
 			must(rnl_submit(pool, &held[i]));
 			gate_await(&gate, i + 1);
 		}
 		told_of(&told);
-		must(rnl_job_urgent(&told.job, 1));
+		must(rnl_job_set_flags(&told.job, RNL_URGENT));
 		must(rnl_submit(pool, &told.job));
 		must(rnl_job_cancel(&told.job));
 		gate_open(&gate);

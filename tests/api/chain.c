@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Chains: jobs that run right behind another one, on its worker. */
+#include <runnel/hold.h>
+#include <runnel/memory.h>
+#include <runnel/more.h>
+
 #include "cq.h"
 #include "host_kernel.h"
 #include "record.h"
@@ -20,7 +24,7 @@ static int ring_fn(struct rnl_job *job)
 {
 	struct ring *l = rnl_container_of(job, struct ring, job);
 
-	l->worker = rnl_worker_index();
+	l->worker = rnl_worker().index;
 	note(l->record, l->id);
 	if (l->hold) {
 		must(rnl_job_hold(job, l->hold));
@@ -37,7 +41,7 @@ static void chain_of(struct ring *rings, int nr, struct record *record)
 		rings[i] = (struct ring){ .record = record, .id = i, .worker = -1 };
 		job_of(&rings[i].job, ring_fn, NULL);
 		if (i)
-			must(rnl_job_then(&rings[i - 1].job, &rings[i].job));
+			must(rnl_job_set_then(&rings[i - 1].job, &rings[i].job));
 	}
 }
 
@@ -64,7 +68,7 @@ TEST(a_chain_runs_in_order_on_one_worker_and_is_submitted_with_its_first_job)
 		ck_assert_int_eq(result_of(&rings[LENGTH - 1].job), 0);
 		check_order(&record, LENGTH);
 		for (int i = 0; i < LENGTH; i++) {
-			ck_assert_int_eq(rnl_job_test(&rings[i].job), 1);
+			ck_assert_int_eq(rnl_job_wait(&rings[i].job, 0), 0);
 			ck_assert_int_eq(rings[i].worker, rings[0].worker);
 		}
 	}
@@ -85,7 +89,7 @@ TEST(a_chain_may_be_submitted_again_or_cut)
 		ck_assert_int_eq(result_of(&rings[1].job), 0);
 	}
 	ck_assert_uint_eq(record.nr, 6);
-	must(rnl_job_then(&rings[0].job, NULL));
+	must(rnl_job_set_then(&rings[0].job, NULL));
 	ck_assert_int_eq(submit_and_wait(pool, &rings[0].job), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_uint_eq(record.nr, 7);
@@ -103,8 +107,8 @@ TEST(the_next_job_is_issued_while_the_device_works_and_is_done_after_the_first, 
 	pool = pool_of(2);
 	job_of(&first, gated_kernel_fn, &kernel);
 	job_of(&second, count_fn, &ran);
-	must(rnl_job_urgent(&second, _i));	/* which says nothing of its place */
-	must(rnl_job_then(&first, &second));
+	must(rnl_job_set_flags(&second, _i ? RNL_URGENT : 0));	/* which says nothing of its place */
+	must(rnl_job_set_then(&first, &second));
 	must(rnl_submit(pool, &first));
 	gate_await(&kernel, 1);
 	ck_eventually(ran == 1);
@@ -112,7 +116,7 @@ TEST(the_next_job_is_issued_while_the_device_works_and_is_done_after_the_first, 
 	ck_assert_int_eq(rnl_job_wait(&second, MS), -ETIMEDOUT);
 	gate_open(&kernel);
 	ck_assert_int_eq(result_of(&second), 0);
-	ck_assert_int_eq(rnl_job_test(&first), 1);
+	ck_assert_int_eq(rnl_job_wait(&first, 0), 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -130,17 +134,17 @@ TEST(a_job_of_a_chain_that_does_not_run_is_told_after_the_one_before_it, .loops 
 	job_of(&first, gated_kernel_fn, &kernel);
 	job_of(&second, count_fn, &ran);
 	job_of(&third, count_fn, &ran);
-	must(rnl_job_then(&first, &second));
-	must(rnl_job_then(&second, &third));
+	must(rnl_job_set_then(&first, &second));
+	must(rnl_job_set_then(&second, &third));
 	if (_i)
-		must(rnl_job_deadline(&second, 1));
+		must(rnl_job_set_deadline(&second, 1));
 	must(rnl_submit(pool, &first));
 	if (!_i)
 		must(rnl_job_cancel(&second));
 	gate_open(&plug);
 	gate_await(&kernel, 1);
 	ck_assert_int_eq(rnl_job_wait(&second, 20 * MS), -ETIMEDOUT);
-	ck_assert_int_eq(rnl_job_test(&third), 0);
+	ck_assert_int_ne(rnl_job_wait(&third, 0), 0);
 	gate_open(&kernel);
 	ck_assert_int_eq(result_of(&third), -ECANCELED);
 	ck_assert_int_eq(rnl_job_result(&second), _i ? -ETIMEDOUT : -ECANCELED);
@@ -270,7 +274,7 @@ TEST(the_next_job_starts_after_a_copy_to_pageable_memory_is_written)
 	hold_workers(pool, &plug, &busy, 1);
 	job_of(&s.job, staged_fn, &s);
 	job_of(&s.next, read_fn, &s);
-	must(rnl_job_then(&s.job, &s.next));
+	must(rnl_job_set_then(&s.job, &s.next));
 	must(rnl_submit(pool, &s.job));
 	submit_job(pool, &other, count_fn, &ran);
 	gate_open(&plug);
@@ -299,9 +303,9 @@ TEST(the_next_job_starts_after_the_barriers_jobs_are_done_that_the_first_one_fol
 	must(submit_by_key(pool, &before, RNL_KEY_WORKER(0)));
 	gate_await(&kernel, 1);
 	job_of(&first, gated_fn, &came);
-	must(rnl_job_after(&first, &barrier));
+	must(rnl_job_set_after(&first, &barrier));
 	job_of(&next, noop_fn, NULL);
-	must(rnl_job_then(&first, &next));
+	must(rnl_job_set_then(&first, &next));
 	must(submit_by_key(pool, &first, RNL_KEY_WORKER(1)));
 	gate_await(&came, 1);
 	job_of(&other, count_fn, &ran);
@@ -309,10 +313,10 @@ TEST(the_next_job_starts_after_the_barriers_jobs_are_done_that_the_first_one_fol
 	gate_open(&came);
 	ck_eventually(ran == 1);
 	ck_assert_uint_eq(figures_of(pool).queued, 1);
-	ck_assert_int_eq(rnl_job_test(&first), 0);
+	ck_assert_int_ne(rnl_job_wait(&first, 0), 0);
 	gate_open(&kernel);
 	ck_assert_int_eq(result_of(&next), 0);
-	ck_assert_int_eq(rnl_job_test(&before), 1);
+	ck_assert_int_eq(rnl_job_wait(&before, 0), 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -328,7 +332,7 @@ TEST(a_chain_comes_after_a_barrier_and_each_job_may_be_in_one)
 	hold_barrier(pool, &first, &plug, &before);
 	must(rnl_barrier_init(&all, pool));
 	chain_of(rings, LENGTH, &record);
-	must(rnl_job_after(&rings[0].job, &first));
+	must(rnl_job_set_after(&rings[0].job, &first));
 	for (int i = 0; i < LENGTH; i++)
 		must(rnl_barrier_add(&all, &rings[i].job));
 	must(rnl_submit(pool, &rings[0].job));
@@ -352,7 +356,7 @@ TEST(chains_are_delayed_wait_for_marks_and_end_in_queues)
 		record.nr = 0;
 		chain_of(rings, LENGTH, &record);
 		for (int j = 0; j < LENGTH; j++)
-			must(rnl_job_cq(&rings[j].job, cq));
+			must(rnl_job_set_cq(&rings[j].job, cq));
 		must(submit_at(pool, &rings[0].job, rnl_clock() + i * MS));
 		reap_all(cq, reaped, LENGTH);
 		for (int j = 0; j < LENGTH; j++)
@@ -407,7 +411,7 @@ static void fill_rounds(struct rnl_pool *pool, struct full_barrier *full)
 	submit_in(pool, &full->barrier, &full->before[0], gated_fn, &full->plug);
 	for (int i = 0; i < 7; i++) {
 		job_of(&full->after[i], noop_fn, NULL);
-		must(rnl_job_after(&full->after[i], &full->barrier));
+		must(rnl_job_set_after(&full->after[i], &full->barrier));
 		must(rnl_submit(pool, &full->after[i]));
 		submit_in(pool, &full->barrier, &full->before[1 + i], noop_fn, NULL);
 	}
@@ -423,7 +427,7 @@ TEST(a_chain_after_a_barrier_with_all_rounds_under_way_is_refused)
 
 	fill_rounds(pool, &full);
 	chain_of(rings, 2, &record);
-	must(rnl_job_after(&rings[0].job, &full.barrier));
+	must(rnl_job_set_after(&rings[0].job, &full.barrier));
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EAGAIN);
 	/* So is a notice. */
 	must(rnl_job_init(&notice, NULL));
@@ -444,7 +448,7 @@ TEST(a_submit_that_waits_for_a_round_ends_when_the_pool_is_closed)
 
 	fill_rounds(pool, &full);
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_after(&job, &full.barrier));
+	must(rnl_job_set_after(&job, &full.barrier));
 	submitting = (struct submitting){ pool, &job, RNL_FOREVER, 0, false };
 	call_start(&call, submit_waiting, &submitting);
 	ck_waits(call.tid);
@@ -473,9 +477,9 @@ TEST(a_circle_is_refused_and_no_job_of_it_is_accepted, .loops = 2)
 
 	rnl_set_log(note_line, NULL);
 	chain_of(rings, LENGTH, &record);
-	ck_assert_int_eq(rnl_job_then(&rings[0].job, &rings[0].job), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_then(&rings[0].job, &rings[0].job), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(last_line, "after itself"));
-	must(rnl_job_then(&rings[LENGTH - 1].job, &rings[_i ? 2 : 0].job));
+	must(rnl_job_set_then(&rings[LENGTH - 1].job, &rings[_i ? 2 : 0].job));
 	for (int i = 0; i < 2; i++) {
 		last_line[0] = 0;
 		ck_assert_int_eq(i ? submit_at(pool, &rings[0].job, 0) :
@@ -484,7 +488,7 @@ TEST(a_circle_is_refused_and_no_job_of_it_is_accepted, .loops = 2)
 	}
 	ck_assert_uint_eq(figures_of(pool).accepted, 0);
 	/* Nothing runs behind a notice. */
-	must(rnl_job_then(&rings[LENGTH - 1].job, NULL));
+	must(rnl_job_set_then(&rings[LENGTH - 1].job, NULL));
 	for (int when = RNL_SPACE; when <= RNL_EMPTY; when++) {
 		last_line[0] = 0;
 		ck_assert_int_eq(submit_when(pool, &rings[0].job, (enum rnl_when)when), -EINVAL);
@@ -528,7 +532,7 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	/* With a first job that would be deferred. */
 	must(rnl_barrier_add(&barrier, &counted));
 	must(rnl_submit(pool, &counted));
-	must(rnl_job_after(&others[0].job, &barrier));
+	must(rnl_job_set_after(&others[0].job, &barrier));
 	ck_assert_int_eq(rnl_submit(pool, &others[0].job), -EAGAIN);
 	ck_assert_uint_eq(figures_of(pool).queued, 5);
 	gate_open(&plug);
@@ -538,16 +542,16 @@ TEST(a_chain_that_cannot_be_accepted_whole_is_refused_whole)
 	hold_workers(pool, &plug, &busy, 1);
 	chain_of(rings, 3, &record);
 	/* One comes after a barrier; is in one of another pool; is not done. */
-	must(rnl_job_after(&rings[2].job, &barrier));
+	must(rnl_job_set_after(&rings[2].job, &barrier));
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(last_line, "only the first job of a chain"));
-	must(rnl_job_after(&rings[2].job, NULL));
+	must(rnl_job_set_after(&rings[2].job, NULL));
 	must(rnl_barrier_add(&elsewhere, &rings[2].job));
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EINVAL);
 	chain_of(rings, 3, &record);
 	must(rnl_submit(pool, &rings[2].job));
-	ck_assert_int_eq(rnl_job_then(&busy, &rings[0].job), -EBUSY);
-	ck_assert_int_eq(rnl_job_then(&rings[0].job, &busy), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_then(&busy, &rings[0].job), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_then(&rings[0].job, &busy), -EBUSY);
 	ck_assert_int_eq(rnl_submit(pool, &rings[0].job), -EBUSY);
 	ck_assert_int_eq(rnl_job_result(&rings[1].job), -EINVAL);
 	ck_assert_uint_eq(figures_of(pool).accepted, 8);
@@ -566,9 +570,9 @@ TEST(what_is_no_job_is_put_behind_none)
 	struct rnl_job job, zero = { 0 };
 
 	job_of(&job, noop_fn, NULL);
-	ck_assert_int_eq(rnl_job_then(NULL, &job), -EINVAL);
-	ck_assert_int_eq(rnl_job_then(&zero, &job), -EINVAL);
-	ck_assert_int_eq(rnl_job_then(&job, &zero), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_then(NULL, &job), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_then(&zero, &job), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_then(&job, &zero), -EINVAL);
 }
 
 TEST(chains_wait_for_space_as_jobs_do)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies of rectangles: right to the byte, and nothing beside them is touched. */
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #include "copies.h"
 #include "seed.h"
 

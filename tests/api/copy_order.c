@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies are in order, whatever memory they use: in a job, within a key, after a barrier. */
+#include <runnel/thread.h>
+
 #include "copies.h"
 #include "seed.h"
 
@@ -258,7 +260,7 @@ static void check_after(const struct move *first, const struct move *then)
 
 	joined_init(&j, first);
 	moving_of(&second, &j.bench, then, 1);
-	must(rnl_job_after(&second.job, &j.barrier));
+	must(rnl_job_set_after(&second.job, &j.barrier));
 	must(submit_by_key(j.bench.pool, &second.job, j.keys[1]));
 	/* As in the test before. */
 	(void)rnl_job_wait(&second.job, (int64_t)(100 * test_scale()) * MS);
@@ -308,7 +310,7 @@ static void check_chain(struct rnl_pool *pool, size_t bytes)
 		must(rnl_barrier_init(&barriers[i], pool));
 		must(rnl_barrier_add(&barriers[i], job));
 		if (i)
-			must(rnl_job_after(job, &barriers[i - 1]));
+			must(rnl_job_set_after(job, &barriers[i - 1]));
 		/* The first job takes a while, so the others are deferred. */
 		jobs[i].busy = !i;
 		must(submit_by_key(pool, job, keys[i % 2]));

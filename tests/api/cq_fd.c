@@ -109,7 +109,7 @@ TEST(a_burst_is_told_by_one_write, .timeout_s = 60)
 		burst(pool, jobs, BURST);
 		ck_assert(readable(fd));
 		ck_assert_uint_eq(nr_writes, round);
-		ck_assert_int_eq(rnl_cq_reap(cq, list, BURST + 1), BURST);
+		ck_assert_int_eq(rnl_cq_reap(cq, list, BURST + 1, 0), BURST);
 		ck_assert_uint_eq(nr_writes, round);
 	}
 	ck_assert(!readable(fd));
@@ -131,15 +131,15 @@ TEST(the_descriptor_is_readable_until_a_reap_has_seen_the_queue_empty, .timeout_
 	burst(pool, jobs, 30);
 	for (int i = 0; i < 3; i++) {
 		ck_assert(readable(fd));
-		ck_assert_int_eq(rnl_cq_reap(cq, list, 10), 10);
+		ck_assert_int_eq(rnl_cq_reap(cq, list, 10, 0), 10);
 	}
 	/* No reap saw the queue empty, so it is not armed, and a push writes nothing. */
 	ck_assert(readable(fd));
 	burst(pool, jobs, 5);
 	ck_assert_uint_eq(nr_writes, 1);
-	ck_assert_int_eq(rnl_cq_reap(cq, list, 5), 5);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 5, 0), 5);
 	ck_assert(readable(fd));
-	ck_assert_int_eq(rnl_cq_reap(cq, list, 5), 0);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 5, 0), 0);
 	ck_assert(!readable(fd));
 	/* Armed: the first push writes. */
 	burst(pool, jobs, 1);
@@ -147,7 +147,7 @@ TEST(the_descriptor_is_readable_until_a_reap_has_seen_the_queue_empty, .timeout_
 	ck_assert_uint_eq(nr_writes, 2);
 	burst(pool, jobs + 1, BURST - 1);
 	ck_assert_uint_eq(nr_writes, 2);
-	ck_assert_int_eq(rnl_cq_reap(cq, list, BURST), BURST);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, BURST, 0), BURST);
 	ck_assert(readable(fd));
 	ck_assert_uint_eq(nr_may_block, 0);
 	rnl_cq_destroy(cq);
@@ -163,18 +163,18 @@ TEST(a_wait_leaves_the_descriptor_as_a_reap_does, .timeout_s = 60)
 
 	for (int i = 0; i < 3; i++)
 		cq_job(&jobs[i], noop_fn, NULL, cq);
-	ck_assert_int_eq(rnl_cq_wait(cq, list, 4, MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 4, MS), 0);
 	ck_assert(!readable(fd));
 	burst(pool, jobs, 3);
 	ck_assert(readable(fd));
-	ck_assert_int_eq(rnl_cq_wait(cq, list, 2, RNL_FOREVER), 2);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 2, RNL_FOREVER), 2);
 	ck_assert(readable(fd));
-	ck_assert_int_eq(rnl_cq_wait(cq, list, 2, RNL_FOREVER), 1);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 2, RNL_FOREVER), 1);
 	ck_assert(!readable(fd));
 	burst(pool, jobs, 1);
 	ck_assert(readable(fd));
 	ck_assert_uint_eq(nr_writes, 2);
-	ck_assert_int_eq(rnl_cq_wait(cq, list, 4, 0), 1);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 4, 0), 1);
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
 }
@@ -210,7 +210,7 @@ static void loop_end(struct loop *loop)
 
 	ck_assert_uint_eq(loop->reaped, loop->nr);
 	ck_assert_uint_eq(loop->submitted, loop->nr);
-	ck_assert_int_eq(rnl_cq_reap(loop->cq, list, WINDOW), 0);
+	ck_assert_int_eq(rnl_cq_reap(loop->cq, list, WINDOW, 0), 0);
 	printf("%u jobs: %u reaps, %u of them empty; %u writes, %u reads\n", loop->nr,
 	       loop->nr_reaps, loop->nr_empty, nr_writes, nr_reads);
 	/* There is at most one write for each arming, and one arming for each reap. */
@@ -225,7 +225,7 @@ static void loop_end(struct loop *loop)
 static unsigned loop_reap(struct loop *loop, unsigned max)
 {
 	struct rnl_job *list[WINDOW];
-	int ret = rnl_cq_reap(loop->cq, list, max);
+	int ret = rnl_cq_reap(loop->cq, list, max, 0);
 
 	ck_assert_int_ge(ret, 0);
 	loop->nr_reaps++;

@@ -23,14 +23,14 @@ TEST(without_a_limit_of_descriptors_to_poll_a_wait_sleeps_all_the_same,
 	none = (struct rlimit){ .rlim_max = limit.rlim_max };
 	must(setrlimit(RLIMIT_NOFILE, &none));
 	must(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before));
-	ck_assert_int_eq(rnl_cq_wait(cq, list, 1, 500 * MS), -ETIMEDOUT);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 1, 500 * MS), 0);
 	must(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after));
 	took = (double)(after.tv_sec - before.tv_sec) +
 	       (double)(after.tv_nsec - before.tv_nsec) * 1e-9;
 	/* A tenth of the time at most. */
 	ck_assert_double_lt(took, 0.05 * test_scale());
 	must(rnl_submit(pool, &job));
-	ck_assert_int_eq(rnl_cq_wait(cq, list, 1, RNL_FOREVER), 1);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 1, RNL_FOREVER), 1);
 	must(setrlimit(RLIMIT_NOFILE, &limit));
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
@@ -46,7 +46,7 @@ TEST(a_wait_takes_as_long_as_its_timeout)
 	for (unsigned i = 0; i < COUNT(timeouts); i++) {
 		double start = seconds_now();
 
-		ck_assert_int_eq(rnl_cq_wait(cq, list, 1, timeouts[i]), -ETIMEDOUT);
+		ck_assert_int_eq(rnl_cq_reap(cq, list, 1, timeouts[i]), 0);
 		ck_assert_double_ge(seconds_now() - start, (double)timeouts[i] * 1e-9);
 		ck_assert_double_lt(seconds_now() - start, PATIENCE_S);
 	}
@@ -54,7 +54,7 @@ TEST(a_wait_takes_as_long_as_its_timeout)
 	for (int i = 0; i < 2; i++) {
 		must(rnl_submit(pool, &job));
 		fence(pool);
-		ck_assert_int_eq(rnl_cq_wait(cq, list, 1, i ? INT64_MAX : 0), 1);
+		ck_assert_int_eq(rnl_cq_reap(cq, list, 1, i ? INT64_MAX : 0), 1);
 	}
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
@@ -70,7 +70,7 @@ static int wait_for_cq(void *arg)
 {
 	struct wait *w = arg;
 
-	return rnl_cq_wait(w->cq, w->list, COUNT(w->list), w->timeout_ns);
+	return rnl_cq_reap(w->cq, w->list, COUNT(w->list), w->timeout_ns);
 }
 
 TEST(a_wait_ends_when_a_job_comes_and_not_by_a_second_reader)
@@ -87,13 +87,13 @@ TEST(a_wait_ends_when_a_job_comes_and_not_by_a_second_reader)
 		must(rnl_submit(pool, &job));
 		call_start(&call, wait_for_cq, &wait);
 		ck_waits(call.tid);
-		ck_assert_int_eq(rnl_cq_reap(wait.cq, list, 1), -EBUSY);
-		ck_assert_int_eq(rnl_cq_wait(wait.cq, list, 1, RNL_FOREVER), -EBUSY);
+		ck_assert_int_eq(rnl_cq_reap(wait.cq, list, 1, 0), -EBUSY);
+		ck_assert_int_eq(rnl_cq_reap(wait.cq, list, 1, RNL_FOREVER), -EBUSY);
 		ck_assert(!call.returned);
 		gate_open(&gate);
 		ck_assert_int_eq(call_end(&call), 1);
 		ck_assert_ptr_eq(wait.list[0], &job);
-		ck_assert_int_eq(rnl_cq_reap(wait.cq, list, 1), 0);
+		ck_assert_int_eq(rnl_cq_reap(wait.cq, list, 1, 0), 0);
 		rnl_cq_destroy(wait.cq);
 	}
 	rnl_pool_destroy(pool);
@@ -108,7 +108,7 @@ struct one_reader {
 static int reap_one(void *arg)
 {
 	struct one_reader *r = arg;
-	int nr = rnl_cq_reap(r->cq, &r->job, 1);
+	int nr = rnl_cq_reap(r->cq, &r->job, 1, 0);
 
 	/* relaxed: only the queue orders the two readers, which ThreadSanitizer tells */
 	atomic_store_explicit(&r->over, true, memory_order_relaxed);
@@ -130,7 +130,7 @@ TEST(the_next_reader_finds_the_queue_as_the_last_one_left_it)
 	call_start(&call, reap_one, &reader);
 	while (!atomic_load_explicit(&reader.over, memory_order_relaxed))
 		sched_yield();
-	ck_assert_int_eq(rnl_cq_reap(reader.cq, &next, 1), 1);
+	ck_assert_int_eq(rnl_cq_reap(reader.cq, &next, 1, 0), 1);
 	ck_assert_int_eq(call_end(&call), 1);
 	ck_assert_ptr_eq(reader.job, &jobs[0]);
 	ck_assert_ptr_eq(next, &jobs[1]);
@@ -186,7 +186,7 @@ static int read_all(void *arg)
 	struct rnl_job *list[5];
 
 	while (*r->nr_left > 0) {
-		int ret = rnl_cq_reap(r->cq, list, COUNT(list));
+		int ret = rnl_cq_reap(r->cq, list, COUNT(list), 0);
 
 		r->bad += ret < 0 && ret != -EBUSY;
 		for (int i = 0; i < ret; i++) {
@@ -222,7 +222,7 @@ TEST(of_several_readers_one_gets_each_job_and_the_others_ebusy)
 	}
 	ck_assert_int_eq(nr_left, 0);
 	for (int i = 0; i < NR; i++)
-		ck_assert_int_eq(rnl_job_test(&jobs[i]), 1);
+		ck_assert_int_eq(rnl_job_wait(&jobs[i], 0), 0);
 	rnl_cq_destroy(cq);
 	rnl_pool_destroy(pool);
 	free(jobs);
@@ -244,22 +244,22 @@ TEST(misuse_gets_an_errno)
 	ck_assert_int_eq(rnl_cq_create(NULL), -EINVAL);
 	rnl_cq_destroy(NULL);
 	ck_assert_int_eq(rnl_cq_fd(NULL), -EINVAL);
-	ck_assert_int_eq(rnl_cq_reap(NULL, list, 1), -EINVAL);
-	ck_assert_int_eq(rnl_cq_reap(cq, NULL, 1), -EINVAL);
-	ck_assert_int_eq(rnl_cq_reap(cq, list, 0), -EINVAL);
-	ck_assert_int_eq(rnl_cq_wait(NULL, list, 1, 0), -EINVAL);
-	ck_assert_int_eq(rnl_cq_wait(cq, NULL, 1, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_cq_wait(cq, list, 0, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_cq_reap(NULL, list, 1, 0), -EINVAL);
+	ck_assert_int_eq(rnl_cq_reap(cq, NULL, 1, 0), -EINVAL);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 0, 0), -EINVAL);
+	ck_assert_int_eq(rnl_cq_reap(NULL, list, 1, 0), -EINVAL);
+	ck_assert_int_eq(rnl_cq_reap(cq, NULL, 1, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, 0, RNL_FOREVER), -EINVAL);
 
 	job_of(&job, noop_fn, NULL);
-	ck_assert_int_eq(rnl_job_cq(NULL, cq), -EINVAL);
-	ck_assert_int_eq(rnl_job_cq(&zero, cq), -EINVAL);
-	ck_assert_int_eq(rnl_job_cq(&zero, NULL), -EINVAL);
-	must(rnl_job_on_done(&job, callback));
-	ck_assert_int_eq(rnl_job_cq(&job, cq), -EINVAL);
-	must(rnl_job_on_done(&job, NULL));
-	must(rnl_job_cq(&job, cq));
-	ck_assert_int_eq(rnl_job_on_done(&job, callback), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_cq(NULL, cq), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_cq(&zero, cq), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_cq(&zero, NULL), -EINVAL);
+	must(rnl_job_set_on_done(&job, callback));
+	ck_assert_int_eq(rnl_job_set_cq(&job, cq), -EINVAL);
+	must(rnl_job_set_on_done(&job, NULL));
+	must(rnl_job_set_cq(&job, cq));
+	ck_assert_int_eq(rnl_job_set_on_done(&job, callback), -EINVAL);
 	/* The refused calls changed nothing. */
 	must(rnl_submit(pool, &job));
 	reap_all(cq, list, 1);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A pool of as many workers as there may be: each is found, and each is counted. */
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+#include <runnel/trace.h>
+
 #include "crowd.h"
 #include "heard.h"
 #include "trace.h"
@@ -27,7 +32,7 @@ static void hold(struct rnl_pool *pool, struct rnl_job *held, unsigned nr, bool 
 
 	for (unsigned i = 0; i < nr; i++) {
 		job_of(&held[i], held_fn, NULL);
-		must(rnl_job_urgent(&held[i], urgent));
+		must(rnl_job_set_flags(&held[i], urgent ? RNL_URGENT : 0));
 		must(rnl_submit(pool, &held[i]));
 	}
 	ck_eventually(nr_held == before + nr);

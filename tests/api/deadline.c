@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Deadlines: a job that has not started in time does not run; a started job runs to its end. */
+#include "asks.h"
 #include "host_kernel.h"
 #include "record.h"
 
@@ -8,7 +9,7 @@
 static void timed_of(struct told *t, int64_t timeout_ns)
 {
 	told_of(t);
-	must(rnl_job_deadline(&t->job, timeout_ns));
+	must(rnl_job_set_deadline(&t->job, timeout_ns));
 }
 
 /* Returns when a deadline of @ns that began before has passed. */
@@ -114,7 +115,7 @@ TEST(a_deadline_is_taken_back_by_a_negative_one)
 
 		hold_workers(pool, &gate, &held, 1);
 		timed_of(&told, 0);
-		must(rnl_job_deadline(&told.job, none[i]));
+		must(rnl_job_set_deadline(&told.job, none[i]));
 		must(rnl_submit(pool, &told.job));
 		let_pass(MS);
 		gate_open(&gate);
@@ -184,9 +185,9 @@ static int64_t start_in_time(struct rnl_pool *pool, struct rnl_job *job, struct 
 {
 	for (int64_t time = time_to_start();; time *= 2) {
 		ck_assert_int_lt(time, patience_ns());
-		must(rnl_job_deadline(job, time));
+		must(rnl_job_set_deadline(job, time));
 		must(rnl_submit(pool, job));
-		ck_eventually(gate_nr(gate) || rnl_job_test(job));
+		ck_eventually(gate_nr(gate) || is_done(job));
 		if (gate_nr(gate))
 			return time;
 		ck_assert_int_eq(result_of(job), -ETIMEDOUT);
@@ -219,7 +220,7 @@ TEST(a_job_that_the_device_has_is_not_taken_from_it)
 	pool = pool_of(1);
 	job_of(&job, gated_kernel_fn, &kernel);
 	let_pass(start_in_time(pool, &job, &kernel));
-	ck_assert_int_eq(rnl_job_test(&job), 0);
+	ck_assert_int_ne(rnl_job_wait(&job, 0), 0);
 	gate_open(&kernel);
 	ck_assert_int_eq(result_of(&job), 0);
 	rnl_pool_destroy(pool);
@@ -239,7 +240,7 @@ TEST(a_key_keeps_its_order_without_the_jobs_that_were_late)
 	hold_workers(pool, &gate, held, 2);
 	for (int i = 0; i < NR; i++) {
 		noted_of(&noted[i], &record, i);
-		must(rnl_job_deadline(&noted[i].job, i % 3 ? LONG : 0));
+		must(rnl_job_set_deadline(&noted[i].job, i % 3 ? LONG : 0));
 		must(submit_by_key(pool, &noted[i].job, 7));
 	}
 	let_pass(0);
@@ -264,9 +265,9 @@ TEST(the_time_that_a_job_is_deferred_counts)
 	timed_of(&late[0], MS);
 	timed_of(&late[1], MS);
 	timed_of(&in_time, LONG);
-	must(rnl_job_after(&late[0].job, &barrier));
-	must(rnl_job_after(&late[1].job, &barrier));
-	must(rnl_job_after(&in_time.job, &barrier));
+	must(rnl_job_set_after(&late[0].job, &barrier));
+	must(rnl_job_set_after(&late[1].job, &barrier));
+	must(rnl_job_set_after(&in_time.job, &barrier));
 	must(rnl_submit(pool, &late[0].job));
 	must(submit_by_key(pool, &late[1].job, 3));
 	must(rnl_submit(pool, &in_time.job));
@@ -292,7 +293,7 @@ TEST(a_barrier_of_which_a_job_was_late_has_failed)
 	timed_of(&late, 0);
 	timed_of(&after, RNL_FOREVER);
 	must(rnl_barrier_add(&barrier, &late.job));
-	must(rnl_job_after(&after.job, &barrier));
+	must(rnl_job_set_after(&after.job, &barrier));
 	must(rnl_submit(pool, &late.job));
 	must(rnl_submit(pool, &after.job));
 	let_pass(0);
@@ -344,8 +345,8 @@ TEST(urgent_jobs_are_late_as_any_other)
 	hold_workers(pool, &gate, &held, 1);
 	timed_of(&late, MS);
 	timed_of(&in_time, LONG);
-	must(rnl_job_urgent(&late.job, 1));
-	must(rnl_job_urgent(&in_time.job, 1));
+	must(rnl_job_set_flags(&late.job, RNL_URGENT));
+	must(rnl_job_set_flags(&in_time.job, RNL_URGENT));
 	must(rnl_submit(pool, &late.job));
 	must(rnl_submit(pool, &in_time.job));
 	let_pass(MS);
@@ -362,16 +363,16 @@ TEST(misuse_gets_an_errno)
 	struct rnl_job held, zero = { 0 };
 	struct told queued;
 
-	ck_assert_int_eq(rnl_job_deadline(NULL, 1), -EINVAL);
-	ck_assert_int_eq(rnl_job_deadline(&zero, 1), -EINVAL);
-	ck_assert_int_eq(rnl_job_deadline(&zero, RNL_FOREVER), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_deadline(NULL, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_deadline(&zero, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_deadline(&zero, RNL_FOREVER), -EINVAL);
 	hold_workers(pool, &gate, &held, 1);
 	timed_of(&queued, LONG);
 	must(rnl_submit(pool, &queued.job));
-	ck_assert_int_eq(rnl_job_deadline(&queued.job, 0), -EBUSY);
-	ck_assert_int_eq(rnl_job_deadline(&held, 0), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_deadline(&queued.job, 0), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_deadline(&held, 0), -EBUSY);
 	gate_open(&gate);
 	check_ran(&queued);
-	must(rnl_job_deadline(&queued.job, 0));
+	must(rnl_job_set_deadline(&queued.job, 0));
 	rnl_pool_destroy(pool);
 }

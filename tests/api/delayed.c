@@ -3,6 +3,8 @@
 #define _GNU_SOURCE		/* cpu_set_t */
 #include <sched.h>
 
+#include <runnel/more.h>
+
 #include "cq.h"
 #include "keeper.h"
 #include "record.h"
@@ -127,7 +129,7 @@ TEST(a_callback_makes_a_job_periodic)
 	struct period period = { .pool = pool, .at = rnl_clock() };
 
 	job_of(&period.job, period_fn, NULL);
-	must(rnl_job_on_done(&period.job, next_period));
+	must(rnl_job_set_on_done(&period.job, next_period));
 	must(submit_at(pool, &period.job, period.at));
 	ck_eventually(period.nr == 20);
 	ck_assert_int_eq(period.ret, 0);
@@ -179,7 +181,7 @@ TEST(delayed_jobs_are_cancelled_while_the_workers_are_busy, .timeout_s = 60)
 	for (int i = 0; i < NR; i += 3)
 		ck_assert_int_eq(result_of(&jobs[i]), -ECANCELED);
 	for (int i = 1; i < NR; i += 3)
-		ck_assert_int_eq(rnl_job_test(&jobs[i]), 0);
+		ck_assert_int_ne(rnl_job_wait(&jobs[i], 0), 0);
 	must(rnl_pool_close(pool));
 	for (int i = 0; i < NR; i++)
 		ck_assert_int_eq(result_of(&jobs[i]), -ECANCELED);
@@ -298,7 +300,7 @@ TEST(a_job_that_is_cancelled_beside_its_time_ends_once, .timeout_s = 60, .loops 
 
 			b.jobs[i] = (struct owned){ .b = &b, .job = job };
 			job_of(job, noop_fn, &b.jobs[i]);
-			must(rnl_job_on_done(job, count_and_free));
+			must(rnl_job_set_on_done(job, count_and_free));
 			must(_i == 1 ? submit_by_key_at(pool, job, i % 3, at) : submit_at(pool, job, at));
 			b.nr_submitted++;
 		}
@@ -374,8 +376,8 @@ TEST(a_deadline_counts_from_the_jobs_time)
 
 	told_of(&late);
 	told_of(&in_time);
-	must(rnl_job_deadline(&in_time.job, LONG));
-	must(rnl_job_deadline(&late.job, MS));
+	must(rnl_job_set_deadline(&in_time.job, LONG));
+	must(rnl_job_set_deadline(&late.job, MS));
 	must(submit_at(pool, &in_time.job, rnl_clock() + 5 * MS));
 	ck_assert_int_eq(result_of(&in_time.job), 0);
 	hold_workers(pool, &gate, &held, 1);
@@ -392,7 +394,7 @@ TEST(a_time_in_the_past_is_now_for_a_deadline_too)
 	struct rnl_job job;
 
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_deadline(&job, LONG));
+	must(rnl_job_set_deadline(&job, LONG));
 	for (unsigned i = 0; i < COUNT(past); i++) {
 		must(submit_at(pool, &job, past[i]));
 		ck_assert_int_eq(result_of(&job), 0);
@@ -493,7 +495,7 @@ TEST(a_pool_is_destroyed_beside_its_delayed_jobs)
 		}
 		rnl_pool_destroy(pool);
 		for (int i = 0; i < 4; i++)
-			ck_assert_int_eq(rnl_job_test(&jobs[i]), 1);
+			ck_assert_int_eq(rnl_job_wait(&jobs[i], 0), 0);
 	}
 }
 
@@ -509,12 +511,12 @@ TEST(misuse_gets_an_errno)
 	ck_assert_int_eq(submit_at(pool, NULL, 1), -EINVAL);
 	ck_assert_int_eq(submit_at(pool, &zero, 1), -EINVAL);
 	ck_assert_int_eq(submit_by_key_at(NULL, &job, 0, 1), -EINVAL);
-	must(rnl_job_urgent(&job, 1));
+	must(rnl_job_set_flags(&job, RNL_URGENT));
 	ck_assert_int_eq(submit_by_key_at(pool, &job, 0, 1), -EINVAL);
-	must(rnl_job_urgent(&job, 0));
-	must(rnl_job_after(&job, &barrier));
+	must(rnl_job_set_flags(&job, 0));
+	must(rnl_job_set_after(&job, &barrier));
 	ck_assert_int_eq(submit_at(pool, &job, 1), -EINVAL);
-	must(rnl_job_after(&job, NULL));
+	must(rnl_job_set_after(&job, NULL));
 	submit_anew(&job);
 	must(submit_at(pool, &job, 1));
 	ck_assert_int_eq(result_of(&job), 0);
@@ -524,7 +526,7 @@ TEST(misuse_gets_an_errno)
 	must(rnl_submit(pool, &job));
 	ck_assert_int_eq(result_of(&job), 0);
 	must(set_time(&job, rnl_clock() + LONG));
-	must(rnl_job_key(&job, 1));
+	must(rnl_job_set_key(&job, 1));
 	must(rnl_submit(pool, &job));
 	must(rnl_job_cancel(&job));
 	ck_assert_int_eq(result_of(&job), -ECANCELED);

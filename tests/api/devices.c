@@ -3,6 +3,16 @@
  * One pool over several devices: host devices, devices of the double, or all GPUs.
  * tests/cuda/peers.cu has more, for machines with two GPUs.
  */
+#include <runnel/batch.h>
+#include <runnel/device.h>
+#include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/replay.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+#include <runnel/trace.h>
+
+#include "asks.h"
 #include "heard.h"
 #include "host_kernel.h"
 #include "move.h"
@@ -15,13 +25,13 @@
 static int device_fn(struct rnl_job *job)
 {
 	(void)job;
-	return rnl_worker_device();
+	return rnl_worker().device;
 }
 
 static void placed_job(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user, int device)
 {
 	job_of(job, fn, user);
-	must(rnl_job_device(job, device));
+	must(rnl_job_set_device(job, device));
 }
 
 /* ---- names --------------------------------------------------------------- */
@@ -96,7 +106,7 @@ TEST(each_device_needs_a_worker)
 
 	skip_if_alone(pool);
 	ck_assert_int_eq(rnl_pool_resize(pool, 1), -EINVAL);
-	must(rnl_pool_resize(pool, (unsigned)rnl_pool_nr_devices(pool)));
+	must(rnl_pool_resize(pool, nr_devices_of(pool)));
 	rnl_pool_destroy(pool);
 	for (unsigned i = 0; i < COUNT(wrongs); i++) {
 		struct rnl_pool_attr attr = RNL_POOL_ATTR_INIT;
@@ -116,7 +126,7 @@ static int start_hook(void *arg, unsigned worker, void **datap)
 	_Atomic int *devices = arg;
 
 	*datap = NULL;
-	devices[worker] = rnl_worker_device();
+	devices[worker] = rnl_worker().device;
 	return 0;
 }
 
@@ -127,9 +137,9 @@ TEST(workers_have_the_devices_in_turn)
 	struct rnl_pool *pool = pool_over_of(3, 2, .on_start = start_hook, .hook_arg = devices);
 	int nr;
 
-	ck_assert_int_eq(rnl_worker_device(), -1);
+	ck_assert_int_eq(rnl_worker().device, -1);
 	skip_if_alone(pool);
-	nr = rnl_pool_nr_devices(pool);
+	nr = (int)nr_devices_of(pool);
 	for (int i = 0; i < nr; i++) {
 		must(rnl_pool_device(pool, (unsigned)i, &info));
 		ck_assert_int_eq(info.ordinal, i);
@@ -155,7 +165,7 @@ static int trip_fn(struct rnl_job *job)
 
 	ret = ret ? ret : rnl_copy(mem, t->in, sizeof(t->in));
 	ret = ret ? ret : rnl_copy(t->out, mem, sizeof(t->out));
-	return ret ? ret : rnl_worker_device();
+	return ret ? ret : rnl_worker().device;
 }
 
 TEST(a_pool_has_as_many_devices_as_a_pool_may)
@@ -165,7 +175,7 @@ TEST(a_pool_has_as_many_devices_as_a_pool_may)
 	int nr;
 
 	skip_if_alone(pool);
-	nr = rnl_pool_nr_devices(pool);
+	nr = (int)nr_devices_of(pool);
 	ck_assert(nr == RNL_DEVICES_MAX || (!on_host() && !test_fake()));
 	for (int i = 0; i < nr; i++) {
 		memset(trips[i].in, i + 1, sizeof(trips[i].in));
@@ -188,10 +198,10 @@ TEST(a_placed_job_runs_on_its_device, .loops = 3)
 	int nr;
 
 	skip_if_alone(pool);
-	nr = rnl_pool_nr_devices(pool);
+	nr = (int)nr_devices_of(pool);
 	for (int i = 0; i < (int)COUNT(jobs); i++) {
 		placed_job(&jobs[i], device_fn, NULL, i % nr);
-		must(rnl_job_urgent(&jobs[i], _i == 2));
+		must(rnl_job_set_flags(&jobs[i], _i == 2 ? RNL_URGENT : 0));
 		if (_i == 1)
 			must(submit_by_key(pool, &jobs[i], (uint64_t)i));
 		else
@@ -234,7 +244,7 @@ TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
 	struct rnl_job holding[6], jobs[40];
 
 	skip_if_alone(pool);
-	if (rnl_pool_nr_devices(pool) != 2)
+	if (nr_devices_of(pool) != 2)
 		test_skip("for two devices");
 	/* Worker 0 of device 1 waits at its own gate; the others at one gate. */
 	for (unsigned i = 0; i < 4; i++) {
@@ -245,7 +255,7 @@ TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
 	gate_await(&gates[1], 1);
 	for (int i = 0; _i && i < 2; i++) {
 		placed_job(&holding[4 + i], gated_fn, &gates[0], i);
-		must(rnl_job_urgent(&holding[4 + i], 1));
+		must(rnl_job_set_flags(&holding[4 + i], RNL_URGENT));
 		must(rnl_submit(pool, &holding[4 + i]));
 		gate_await(&gates[0], 4 + (unsigned)i);
 	}
@@ -258,7 +268,7 @@ TEST(a_worker_steals_what_is_not_placed_elsewhere, .loops = 2)
 		if (i % 4)
 			ck_assert_int_eq(result_of(&jobs[i]), 1);
 	for (int i = 0; i < (int)COUNT(jobs); i += 4)
-		ck_assert_int_eq(rnl_job_test(&jobs[i]), 0);
+		ck_assert_int_ne(rnl_job_wait(&jobs[i], 0), 0);
 	gate_open(&gates[0]);
 	for (int i = 0; i < (int)COUNT(jobs); i += 4)
 		ck_assert_int_eq(result_of(&jobs[i]), 0);
@@ -276,7 +286,7 @@ TEST(placed_jobs_wake_the_workers_of_their_device, .loops = 4)
 	/* As many as the device has workers: each needs one of its own. */
 	for (unsigned round = 0; round < 20; round++) {
 		struct gate here = GATE_INIT;
-		const unsigned nr = 8 / (unsigned)rnl_pool_nr_devices(pool);
+		const unsigned nr = 8 / nr_devices_of(pool);
 
 		for (unsigned i = 0; i < nr; i++) {
 			placed_job(&jobs[i], gated_fn, &here, (int)round % 2);
@@ -302,18 +312,18 @@ TEST(what_cannot_be_placed_is_refused)
 	hear(&heard, &attr);
 	pool = pool_over(2, 1, attr);
 	skip_if_alone(pool);
-	ck_assert_int_eq(rnl_job_device(NULL, 0), -EINVAL);
-	ck_assert_int_eq(rnl_job_device(&job, 0), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_device(NULL, 0), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_device(&job, 0), -EINVAL);
 	job_of(&job, device_fn, NULL);
-	ck_assert_int_eq(rnl_job_device(&job, -2), -EINVAL);
-	ck_assert_int_eq(rnl_job_device(&job, RNL_DEVICES_MAX), -EINVAL);
-	must(rnl_job_device(&job, RNL_DEVICES_MAX - 1));
+	ck_assert_int_eq(rnl_job_set_device(&job, -2), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_device(&job, RNL_DEVICES_MAX), -EINVAL);
+	must(rnl_job_set_device(&job, RNL_DEVICES_MAX - 1));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	ck_assert_msg(has_heard(&heard, "submit: device is 15; the pool has devices 0 to "), "%s",
 		      heard.text);
-	must(rnl_job_device(&job, 1));
+	must(rnl_job_set_device(&job, 1));
 	ck_assert_int_eq(submit_and_wait(pool, &job), 1);
-	must(rnl_job_device(&job, -1));
+	must(rnl_job_set_device(&job, -1));
 	ck_assert_int_ge(submit_and_wait(pool, &job), 0);
 	rnl_pool_destroy(pool);
 }
@@ -326,7 +336,7 @@ TEST(in_a_pool_of_one_device_that_is_0)
 	placed_job(&job, device_fn, NULL, 0);
 	for (unsigned i = 0; i < 10; i++)
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
-	must(rnl_job_device(&job, 1));
+	must(rnl_job_set_device(&job, 1));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	rnl_pool_destroy(pool);
 }
@@ -361,7 +371,7 @@ TEST(a_placed_submit_waits_for_room_on_its_device)
 	struct call call;
 
 	skip_if_alone(pool);
-	if (rnl_pool_nr_devices(pool) != 2)
+	if (nr_devices_of(pool) != 2)
 		test_skip("for two devices");
 	hold_workers(pool, &gate, holding, 2);
 	placed_job(&queued[0], device_fn, NULL, 1);
@@ -394,7 +404,7 @@ static int in_order_fn(struct rnl_job *job)
 
 	if (atomic_exchange(o->last, o->nr) != o->nr - 1)
 		return -EPROTO;
-	return rnl_worker_device();
+	return rnl_worker().device;
 }
 
 /* Keys lead to all devices; each to one, the same in pools of any size, and while it is resized. */
@@ -407,7 +417,7 @@ TEST(a_key_has_a_device_and_an_order, .timeout_s = 60)
 	int devices[KEYS], nr;
 
 	skip_if_alone(pool);
-	nr = rnl_pool_nr_devices(pool);
+	nr = (int)nr_devices_of(pool);
 	other = pool_over_of(3, 1);
 	for (int key = 0; key < KEYS; key++) {
 		struct rnl_job job;
@@ -451,7 +461,7 @@ static unsigned note_keys(struct rnl_pool *pool, int *ordinals)
 {
 	unsigned all = 0;
 
-	for (int i = 0; i < rnl_pool_nr_devices(pool); i++)
+	for (int i = 0; i < (int)nr_devices_of(pool); i++)
 		all |= 1u << ordinal_of(pool, i);
 	for (int key = 0; key < KEYS; key++) {
 		struct rnl_job job;
@@ -481,7 +491,7 @@ TEST(a_key_has_its_device_in_each_pool_that_has_the_device)
 	int nr, in_all[KEYS], in_other[KEYS], nr_same = 0;
 
 	skip_if_alone(pool);
-	nr = rnl_pool_nr_devices(pool);
+	nr = (int)nr_devices_of(pool);
 	(void)note_keys(pool, in_all);
 	rnl_pool_destroy(pool);
 	for (int left_out = 0; left_out < nr; left_out++) {
@@ -512,7 +522,7 @@ TEST(a_key_that_names_a_worker_leads_to_as_many)
 
 	skip_if_alone(pool);
 	/* Of a placed job it counts the workers of its device. */
-	for (unsigned i = 0; i < 6 / (unsigned)rnl_pool_nr_devices(pool); i++) {
+	for (unsigned i = 0; i < 6 / nr_devices_of(pool); i++) {
 		placed_job(&jobs[i], gated_fn, &gate, 1);
 		must(submit_by_key(pool, &jobs[i], RNL_KEY_WORKER(i)));
 		gate_await(&gate, i + 1);
@@ -535,7 +545,7 @@ static void move(struct rnl_pool *pool, void *dst, const void *src, size_t pitch
 	struct move m = { .dst = dst, .src = src, .bytes = BYTES, .pitch = pitch };
 
 	placed_job(&m.job, move_fn, NULL, device);
-	must(rnl_job_gather(&m.job, gathers));
+	must(rnl_job_set_flags(&m.job, gathers ? RNL_GATHER : 0));
 	ck_assert_int_eq(submit_and_wait(pool, &m.job), 0);
 }
 
@@ -681,7 +691,7 @@ TEST(barriers_join_devices, .loops = 2)
 	int nr;
 
 	skip_if_alone(pool);
-	nr = rnl_pool_nr_devices(pool);
+	nr = (int)nr_devices_of(pool);
 	must(rnl_pinned_get(pool, 12 * BYTES, &pinned, 0));
 	after.pinned = pinned;
 	after.mems = mems;
@@ -696,7 +706,7 @@ TEST(barriers_join_devices, .loops = 2)
 		for (int i = 0; i < 12; i++) {
 			stages[i].value = (uint8_t)(16 * i + round);
 			job_in(&barrier, &stages[i].job, stage_fn, NULL);
-			must(rnl_job_device(&stages[i].job, i % nr));
+			must(rnl_job_set_device(&stages[i].job, i % nr));
 			must(rnl_submit(pool, &stages[i].job));
 		}
 		if (_i) {
@@ -706,7 +716,7 @@ TEST(barriers_join_devices, .loops = 2)
 			must(rnl_stream_wait(RNL_FOREVER));
 		} else {
 			placed_job(&after.job, gathers_fn, NULL, round % nr);
-			must(rnl_job_after(&after.job, &barrier));
+			must(rnl_job_set_after(&after.job, &barrier));
 			ck_assert_int_eq(submit_and_wait(pool, &after.job), 0);
 		}
 		for (int i = 0; i < 12; i++)
@@ -730,7 +740,7 @@ TEST(a_chain_runs_where_its_first_job_does)
 	for (int i = 0; i < 10; i++) {
 		placed_job(&first, device_fn, NULL, i % 2);
 		placed_job(&second, device_fn, NULL, !(i % 2));
-		must(rnl_job_then(&first, &second));
+		must(rnl_job_set_then(&first, &second));
 		must(rnl_submit(pool, &first));
 		ck_assert_int_eq(result_of(&first), i % 2);
 		ck_assert_int_eq(result_of(&second), i % 2);
@@ -748,13 +758,13 @@ TEST(queued_placed_jobs_are_cancelled_and_late_in_time)
 	unsigned nr;
 
 	skip_if_alone(pool);
-	nr = (unsigned)rnl_pool_nr_devices(pool);
+	nr = nr_devices_of(pool);
 	hold_workers(pool, &gate, holding, nr);
 	for (int i = 0; i < 8; i++) {
 		placed_job(&jobs[i], device_fn, NULL, i % 2);
-		must(rnl_job_urgent(&jobs[i], i % 4 >= 2));
+		must(rnl_job_set_flags(&jobs[i], i % 4 >= 2 ? RNL_URGENT : 0));
 		if (i < 4)
-			must(rnl_job_deadline(&jobs[i], MS));
+			must(rnl_job_set_deadline(&jobs[i], MS));
 		must(rnl_submit(pool, &jobs[i]));
 	}
 	for (int i = 4; i < 8; i++)
@@ -810,7 +820,7 @@ TEST(a_device_that_fails_takes_the_others_along)
 		placed_job(&s.job, stage_fn, NULL, 1);
 		ck_assert_int_eq(submit_and_wait(pool, &s.job), -EIO);
 	}
-	must(rnl_job_device(&job, 0));
+	must(rnl_job_set_device(&job, 0));
 	ck_eventually(rnl_submit(pool, &job) == -EIO);
 	ck_assert_int_eq(submit_by_key(pool, &job, 7), -EIO);
 	must(rnl_pool_health(pool, &health));
@@ -825,14 +835,14 @@ static _Atomic unsigned on[RNL_DEVICES_MAX];
 
 static int chunk_fn(const struct rnl_chunk *chunk)
 {
-	on[rnl_worker_device()]++;
+	on[rnl_worker().device]++;
 	return rnl_copy(chunk->out, chunk->in, chunk->nr);
 }
 
 static bool is_told(const struct rnl_map *map, struct rnl_pool *pool, unsigned device)
 {
 	return map->devices ? map->devices >> device & 1 :
-	       device < (unsigned)rnl_pool_nr_devices(pool);
+	       device < nr_devices_of(pool);
 }
 
 /* Not after each map: the workers of a device may get no CPU for so long, on a busy machine. */
@@ -901,7 +911,7 @@ struct echo {
 
 static int echo_fn(const struct rnl_batch *batch)
 {
-	on[rnl_worker_device()]++;
+	on[rnl_worker().device]++;
 	if (batch->arg)
 		gate_wait(batch->arg);
 	return rnl_copy(batch->out, batch->in, batch->nr * sizeof(uint32_t));
@@ -966,7 +976,7 @@ TEST(labels_name_the_device)
 
 	skip_if_alone(pool);
 	ck_assert_int_gt(rnl_pool_stats_text(pool, "p", text, sizeof(text)), 0);
-	for (int i = 0; i < rnl_pool_nr_devices(pool); i++) {
+	for (int i = 0; i < (int)nr_devices_of(pool); i++) {
 		snprintf(label, sizeof(label), "{pool=\"p\",worker=\"%d\",device=\"%s:%d\"} ", i,
 			 on_host() ? "host" : "cuda", i);
 		ck_assert_msg(strstr(text, label) != NULL, "no %s in %s", label, text);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Notices for the end of a closed pool. */
+#include <runnel/more.h>
+
+#include "asks.h"
 #include "cq.h"
 #include "record.h"
 
@@ -25,7 +28,7 @@ TEST(a_notice_starts_once_the_pool_is_closed_and_all_other_jobs_are_done, .timeo
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(result_of(&notices[i].job), 0);
 	ck_assert_int_eq(queued.runs, 1);
-	ck_assert_int_eq(rnl_job_test(&held[0]) + rnl_job_test(&held[1]), 2);
+	ck_assert(is_done(&held[0]) && is_done(&held[1]));
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	/* An empty pool notifies at once. */
 	must(submit_when(pool, &notices[0].job, RNL_EMPTY));
@@ -43,7 +46,7 @@ TEST(a_notice_needs_no_function)
 
 	job_of(&space, NULL, NULL);
 	job_of(&end, NULL, NULL);
-	must(rnl_job_cq(&end, cq));
+	must(rnl_job_set_cq(&end, cq));
 	must(submit_when(pool, &space, RNL_SPACE));
 	ck_assert_int_eq(result_of(&space), 0);
 	must(submit_when(pool, &end, RNL_EMPTY));
@@ -82,12 +85,12 @@ TEST(an_open_pool_that_is_empty_does_not_notify, .timeout_s = 60)
 	submit_job(pool, &job, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&job), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_int_eq(rnl_job_test(&notice.job), 0);
+	ck_assert_int_ne(rnl_job_wait(&notice.job, 0), 0);
 	/* A cancel of all leaves it there, and one of its own does not. */
 	ck_assert_int_eq(rnl_pool_cancel(pool), 0);
 	submit_job(pool, &job, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&job), 0);
-	ck_assert_int_eq(rnl_job_test(&notice.job), 0);
+	ck_assert_int_ne(rnl_job_wait(&notice.job, 0), 0);
 	must(rnl_job_cancel(&notice.job));
 	ck_assert_int_eq(result_of(&notice.job), -ECANCELED);
 	/* A destroy waits for it. */
@@ -108,15 +111,15 @@ TEST(after_a_stop_an_event_loop_learns_of_the_end_by_its_queue, .timeout_s = 60)
 	must(rnl_cq_create(&cq));
 	hold_workers(pool, &gate, &held, 1);
 	told_of(&notice);
-	must(rnl_job_cq(&notice.job, cq));
+	must(rnl_job_set_cq(&notice.job, cq));
 	must(submit_when(pool, &notice.job, RNL_EMPTY));
 	ck_assert_int_eq(rnl_pool_stop(pool, 0), -ETIMEDOUT);
-	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1), 0);
+	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, 0), 0);
 	gate_open(&gate);
-	ck_assert_int_eq(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER), 1);
+	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER), 1);
 	ck_assert_ptr_eq(reaped, &notice.job);
 	ck_assert_int_eq(rnl_job_result(reaped), 0);
-	ck_assert_int_eq(rnl_job_test(&held), 1);
+	ck_assert_int_eq(rnl_job_wait(&held, 0), 0);
 	must(rnl_pool_stop(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
 	rnl_cq_destroy(cq);
@@ -144,7 +147,7 @@ TEST(no_notice_is_lost_or_early, .timeout_s = 120)
 			must(submit_when(pool, &notice.job, RNL_EMPTY));
 		ck_assert_int_eq(result_of(&notice.job), 0);
 		for (int i = 0; i < NR; i++)
-			ck_assert_int_eq(rnl_job_test(&jobs[i].job), 1);
+			ck_assert_int_eq(rnl_job_wait(&jobs[i].job, 0), 0);
 		rnl_pool_destroy(pool);
 	}
 }
@@ -168,10 +171,10 @@ TEST(a_notice_waits_for_a_delayed_job_that_the_close_cancels, .timeout_s = 60)
 		}
 		must(rnl_pool_close(pool));
 		ck_assert_int_eq(result_of(&notice.job), 0);
-		ck_assert_int_eq(rnl_job_test(&delayed.job), 1);
+		ck_assert_int_eq(rnl_job_wait(&delayed.job, 0), 0);
 		ck_assert_int_eq(rnl_job_result(&delayed.job), -ECANCELED);
 		for (int i = 0; i < NR; i++)
-			ck_assert_int_eq(rnl_job_test(&jobs[i].job), 1);
+			ck_assert_int_eq(rnl_job_wait(&jobs[i].job, 0), 0);
 		rnl_pool_destroy(pool);
 	}
 }
@@ -196,7 +199,7 @@ TEST(a_drain_waits_for_a_notice_that_the_last_job_submits, .timeout_s = 60)
 		must(rnl_pool_close(pool));
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 		ck_assert_int_eq(rnl_job_result(&job), 0);
-		ck_assert_int_eq(rnl_job_test(&last_notice.job), 1);
+		ck_assert_int_eq(rnl_job_wait(&last_notice.job, 0), 0);
 		ck_assert_int_eq(last_notice.runs, 1);
 		rnl_pool_destroy(pool);
 	}

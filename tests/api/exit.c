@@ -83,7 +83,7 @@ static int while_jobs_run(void)
 	create(0);
 	for (int i = 0; i < NR; i++) {
 		OR_END(!rnl_job_init(&jobs[i], noop_fn));
-		OR_END(!rnl_job_on_done(&jobs[i], again));
+		OR_END(!rnl_job_set_on_done(&jobs[i], again));
 		OR_END(!rnl_submit(pool, &jobs[i]));
 	}
 	while (!going)
@@ -97,7 +97,7 @@ static int wait_for_cq(void *arg)
 	struct rnl_job *list[1];
 
 	(void)arg;
-	return rnl_cq_wait(cq, list, 1, RNL_FOREVER);
+	return rnl_cq_reap(cq, list, 1, RNL_FOREVER);
 }
 
 static int wait_for_job(void *arg)
@@ -157,7 +157,7 @@ static int while_threads_wait(void)
 	OR_END(gate_came(&gate, WORKERS));
 	for (int i = 0; i < WORKERS; i++) {
 		OR_END(!rnl_job_init(&jobs[i], noop_fn));
-		OR_END(!rnl_job_cq(&jobs[i], cq));
+		OR_END(!rnl_job_set_cq(&jobs[i], cq));
 		OR_END(!rnl_submit(pool, &jobs[i]));
 	}
 	OR_END(!rnl_job_init(&jobs[NR - 1], noop_fn));
@@ -215,7 +215,7 @@ static int with_jobs_left_in_a_queue(void)
 	OR_END(!rnl_cq_create(&cq));
 	for (int i = 0; i < NR; i++) {
 		OR_END(!rnl_job_init(&jobs[i], noop_fn));
-		OR_END(!rnl_job_cq(&jobs[i], cq));
+		OR_END(!rnl_job_set_cq(&jobs[i], cq));
 		OR_END(!rnl_submit(pool, &jobs[i]));
 	}
 	rnl_pool_destroy(pool);

@@ -2,6 +2,13 @@
 /* Calls on a parent's objects fail in a forked child, and new objects work. */
 #include <fcntl.h>
 
+#include <runnel/device.h>
+#include <runnel/hold.h>
+#include <runnel/memory.h>
+#include <runnel/more.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 #include "sanitizers.h"
@@ -122,7 +129,7 @@ static void parents_setup(struct parents *p)
 
 static void parents_goes_on(struct parents *p)
 {
-	ck_assert_int_eq(rnl_job_test(&p->running), 0);
+	ck_assert_int_ne(rnl_job_wait(&p->running, 0), 0);
 	gate_open(&p->gate);
 	must(rnl_barrier_wait(&p->barrier, RNL_FOREVER));
 	ck_assert_int_eq(submit_and_wait(p->pool, &p->fresh), 0);
@@ -154,16 +161,14 @@ static void check_all_owner_dead(struct parents *p)
 	CHILD_ASSERT(rnl_submit(p->pool, &p->running) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_wait(&p->running, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_wait(&p->done, 0) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_test(&p->running) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_test(&p->done) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_wait(&p->running, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_result(&p->running) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_result(&p->done) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_after(&p->fresh, &p->barrier) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_after(&p->fresh, &p->barrier) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_barrier_init(&barrier, p->pool) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_barrier_add(&p->barrier, &p->fresh) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_barrier_wait(&p->barrier, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_barrier_join(&p->barrier) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_barrier_result(&p->barrier) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_thread_attach(p->pool) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_fill(p->on_device, 2, 64) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_copy(p->pinned, p->on_device, 64) == -EOWNERDEAD);
@@ -247,7 +252,7 @@ static int forking_fn(struct rnl_job *job)
 	if (f->pid)
 		return 0;
 	/* The child's only thread was a worker. */
-	CHILD_ASSERT(rnl_worker_index() == -1);
+	CHILD_ASSERT(rnl_worker().index == -1);
 	check_all_owner_dead(f->parents);
 	use_own_pool();
 	_exit(0);
@@ -405,7 +410,7 @@ static void more_setup(struct more *m)
 	submit_job(m->pool, &m->done, noop_fn, NULL);
 	ck_assert_int_eq(result_of(&m->done), 0);
 	job_of(&m->finished, index_fn, NULL);
-	must(rnl_job_cq(&m->finished, m->cq));
+	must(rnl_job_set_cq(&m->finished, m->cq));
 	must(rnl_submit(m->pool, &m->finished));
 	must(rnl_pool_drain(m->pool, RNL_FOREVER));
 	submit_job(m->pool, &m->held, take_hold_fn, NULL);
@@ -435,23 +440,23 @@ static void check_more_owner_dead(struct more *m)
 	CHILD_ASSERT(submit_when(m->pool, &m->fresh, RNL_SPACE) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_hold(&m->held, &m->hold) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_hold_release(&m->hold, 0) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_then(&m->held, &m->fresh) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_then(&m->held, &m->fresh) == -EOWNERDEAD);
 	CHILD_ASSERT(submit_in_order(&m->order, &m->fresh) == -EOWNERDEAD);
 	CHILD_ASSERT(submit_in_order_wait(&m->order, &m->fresh, 0) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_barrier_notify(&m->barrier, &m->notice) == -EOWNERDEAD);
 	rnl_order_fini(&m->order);
 	CHILD_ASSERT(rnl_cq_fd(m->cq) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_cq_reap(m->cq, list, 1) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_cq_wait(m->cq, list, 1, RNL_FOREVER) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_cq_reap(m->cq, list, 1, 0) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_cq_reap(m->cq, list, 1, RNL_FOREVER) == -EOWNERDEAD);
 	CHILD_ASSERT(!list[0]);
-	CHILD_ASSERT(rnl_job_cq(&m->fresh, m->cq) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_cq(&m->fresh, m->cq) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_cancel(&m->running) == -EOWNERDEAD);
 	CHILD_ASSERT(rnl_job_cancel(&m->done) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_cq(&m->done, NULL) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_on_done(&m->done, never) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_deadline(&m->done, 1) == -EOWNERDEAD);
-	CHILD_ASSERT(rnl_job_urgent(&m->done, 1) == -EOWNERDEAD);
-	CHILD_ASSERT(!rnl_worker_data());
+	CHILD_ASSERT(rnl_job_set_cq(&m->done, NULL) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_on_done(&m->done, never) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_deadline(&m->done, 1) == -EOWNERDEAD);
+	CHILD_ASSERT(rnl_job_set_flags(&m->done, RNL_URGENT) == -EOWNERDEAD);
+	CHILD_ASSERT(!rnl_worker().data);
 	/* It gives the child's descriptor back, and the child's memory. */
 	CHILD_ASSERT(fcntl(m->fd, F_GETFD) >= 0);
 	rnl_cq_destroy(m->cq);
@@ -474,11 +479,11 @@ static void use_own_queue(void)
 	CHILD_ASSERT(!rnl_pool_resize(pool, 3));
 	for (unsigned i = 0; i < COUNT(jobs); i++) {
 		CHILD_ASSERT(!rnl_job_init(&jobs[i], noop_fn));
-		CHILD_ASSERT(!rnl_job_cq(&jobs[i], cq));
+		CHILD_ASSERT(!rnl_job_set_cq(&jobs[i], cq));
 		CHILD_ASSERT(!rnl_submit_wait(pool, &jobs[i], RNL_FOREVER));
 	}
 	for (int left = COUNT(jobs), ret; left; left -= ret) {
-		ret = rnl_cq_wait(cq, list, COUNT(list), RNL_FOREVER);
+		ret = rnl_cq_reap(cq, list, COUNT(list), RNL_FOREVER);
 		CHILD_ASSERT(ret > 0);
 	}
 	rnl_cq_destroy(cq);
@@ -500,10 +505,10 @@ TEST(in_a_child_the_parents_queues_and_jobs_are_left_alone)
 	await_child(pid);
 	/* The child has not reaped, and not read the descriptor that both share. */
 	ck_assert_int_eq(rnl_cq_fd(m.cq), m.fd);
-	ck_assert_int_eq(rnl_cq_reap(m.cq, list, 2), 1);
+	ck_assert_int_eq(rnl_cq_reap(m.cq, list, 2, 0), 1);
 	ck_assert_ptr_eq(list[0], &m.finished);
 	must(rnl_submit(m.pool, &m.finished));
-	ck_assert_int_eq(rnl_cq_wait(m.cq, list, 2, RNL_FOREVER), 1);
+	ck_assert_int_eq(rnl_cq_reap(m.cq, list, 2, RNL_FOREVER), 1);
 	gate_open(&m.gate);
 	must(rnl_hold_release(&m.hold, 0));
 	ck_assert_int_eq(result_of(&m.running), 0);

@@ -4,6 +4,11 @@
  *
  * tests/cuda/gather.c compiles this file again, for a kernel that runs on the GPU.
  */
+#include <runnel/hold.h>
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/replay.h>
+#include <runnel/stats.h>
 #include <runnel/unit.h>
 
 #include "change.h"
@@ -227,7 +232,7 @@ static void run_all(int (*fn)(struct rnl_job *job), bool gather)
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
 		job_of(&all.programs[i].job, fn, NULL);
-		must(rnl_job_gather(&all.programs[i].job, gather));
+		must(rnl_job_set_flags(&all.programs[i].job, gather ? RNL_GATHER : 0));
 		must(rnl_submit(all.pool, &all.programs[i].job));
 	}
 	gate_open(&gate);
@@ -543,15 +548,15 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
 		job_of(&jobs[i], shared_fn, (void *)(uintptr_t)i);
-		must(rnl_job_gather(&jobs[i], 1));
+		must(rnl_job_set_flags(&jobs[i], RNL_GATHER));
 		if (_i == BY_BARRIERS) {
 			must(rnl_barrier_init(&barriers[i], all.pool));
 			must(rnl_barrier_add(&barriers[i], &jobs[i]));
 			if (i)
-				must(rnl_job_after(&jobs[i], &barriers[i - 1]));
+				must(rnl_job_set_after(&jobs[i], &barriers[i - 1]));
 		}
 		if (_i == BY_CHAIN && i)
-			must(rnl_job_then(&jobs[i - 1], &jobs[i]));
+			must(rnl_job_set_then(&jobs[i - 1], &jobs[i]));
 		if (_i == BY_KEY)
 			must(submit_by_key(all.pool, &jobs[i], 7));
 		else if (_i == BY_BARRIERS)
@@ -561,7 +566,7 @@ TEST(what_orders_jobs_orders_jobs_that_gather, .loops = ORDERS)
 		must(rnl_submit(all.pool, &jobs[0]));
 	/* So that there is a backlog behind a chain, too. */
 	must(rnl_job_init(&other->job, j_fn));
-	must(rnl_job_gather(&other->job, 1));
+	must(rnl_job_set_flags(&other->job, RNL_GATHER));
 	must(rnl_submit(all.pool, &other->job));
 	gate_open(&gate);
 	for (int i = 0; i < JOBS; i++)
@@ -591,12 +596,12 @@ TEST(a_job_after_their_barrier_finds_what_they_issued)
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < JOBS; i++) {
 		job_in(&barrier, &all.programs[i].job, program_fn, NULL);
-		must(rnl_job_gather(&all.programs[i].job, 1));
+		must(rnl_job_set_flags(&all.programs[i].job, RNL_GATHER));
 		must(rnl_submit(all.pool, &all.programs[i].job));
 	}
 	job_of(&last, shared_fn, (void *)(uintptr_t)9);
-	must(rnl_job_gather(&last, 1));
-	must(rnl_job_after(&last, &barrier));
+	must(rnl_job_set_flags(&last, RNL_GATHER));
+	must(rnl_job_set_after(&last, &barrier));
 	must(rnl_submit(all.pool, &last));
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&last), 0);
@@ -621,11 +626,11 @@ TEST(a_job_after_their_barrier_starts_when_they_are_issued)
 	hold_workers(all.pool, &gate, &held, 1);
 	for (int i = 0; i < 2; i++) {
 		job_in(&barrier, &first[i], gated_kernel_fn, &kernel);
-		must(rnl_job_gather(&first[i], 1));
+		must(rnl_job_set_flags(&first[i], RNL_GATHER));
 		must(rnl_submit(all.pool, &first[i]));
 	}
 	job_of(&last, gated_fn, &function);
-	must(rnl_job_after(&last, &barrier));
+	must(rnl_job_set_after(&last, &barrier));
 	must(rnl_submit(all.pool, &last));
 	gate_open(&gate);
 	gate_await(&kernel, 1);
@@ -680,7 +685,7 @@ TEST(an_error_is_its_own_jobs)
 
 		must(rnl_barrier_init(&barriers[i], all.pool));
 		job_in(&barriers[i], &p->job, refused_fn, i % 5 ? NULL : p);
-		must(rnl_job_gather(&p->job, 1));
+		must(rnl_job_set_flags(&p->job, RNL_GATHER));
 		must(rnl_submit(all.pool, &p->job));
 	}
 	gate_open(&gate);
@@ -689,7 +694,7 @@ TEST(an_error_is_its_own_jobs)
 
 		ck_assert_int_eq(result_of(&all.programs[i].job), ret);
 		ck_assert_int_eq(result_of_barrier(&barriers[i]), ret);
-		ck_assert_int_eq(!rnl_job_device_error(&all.programs[i].job), on_host() || !ret);
+		ck_assert_int_eq(!all.programs[i].job.device_error, on_host() || !ret);
 		if (!ret)
 			shadow_j(&all.programs[i]);
 	}
@@ -712,8 +717,8 @@ TEST(an_error_of_what_was_gathered_ends_its_chain)
 	hold_workers(all.pool, &gate, &held, 1);
 	job_of(&first->job, refused_fn, first);
 	job_of(&next->job, called_fn, NULL);
-	must(rnl_job_gather(&first->job, 1));
-	must(rnl_job_then(&first->job, &next->job));
+	must(rnl_job_set_flags(&first->job, RNL_GATHER));
+	must(rnl_job_set_then(&first->job, &next->job));
 	must(rnl_submit(all.pool, &first->job));
 	/* So that there is a backlog behind it. */
 	submit_job(all.pool, &all.programs[2].job, noop_fn, NULL);
@@ -756,7 +761,7 @@ TEST(nothing_of_a_job_comes_behind_its_error, .loops = ENDINGS - LEAVES_OUT)
 		struct program *p = &all.programs[i];
 
 		job_of(&p->job, goes_on_fn, (void *)(uintptr_t)(i % 5 ? 0 : LEAVES_OUT + _i));
-		must(rnl_job_gather(&p->job, 1));
+		must(rnl_job_set_flags(&p->job, RNL_GATHER));
 		must(rnl_submit(all.pool, &p->job));
 	}
 	gate_open(&gate);
@@ -823,7 +828,7 @@ TEST(a_launch_that_fails_is_not_another_jobs_error)
 		struct program *p = &all.programs[i];
 
 		job_of(&p->job, of_unit_fn, i % 2 ? (void *)p : (void *)(uintptr_t)&refused);
-		must(rnl_job_gather(&p->job, 1));
+		must(rnl_job_set_flags(&p->job, RNL_GATHER));
 		must(rnl_submit(all.pool, &p->job));
 	}
 	gate_open(&gate);
@@ -842,7 +847,7 @@ TEST(a_job_that_is_alone_is_issued_at_once)
 	refused_at_once = 0;
 	gathered = nr_gathered();
 	job_of(&p->job, refused_fn, p);
-	must(rnl_job_gather(&p->job, 1));
+	must(rnl_job_set_flags(&p->job, RNL_GATHER));
 	ck_assert_int_eq(submit_and_wait(all.pool, &p->job), -EINVAL);
 	ck_assert_int_eq(refused_at_once, 1);
 	ck_assert_uint_eq(nr_gathered(), gathered);
@@ -908,11 +913,11 @@ TEST(holds_callbacks_and_deadlines_are_as_ever)
 		struct rnl_job *job = &all.programs[i].job;
 
 		job_of(job, i == 3 ? held_fn : j_fn, NULL);
-		must(rnl_job_gather(job, 1));
+		must(rnl_job_set_flags(job, RNL_GATHER));
 		if (i % 2)
-			must(rnl_job_on_done(job, call));
+			must(rnl_job_set_on_done(job, call));
 		if (i % 7 == 5)
-			must(rnl_job_deadline(job, 1));
+			must(rnl_job_set_deadline(job, 1));
 		must(rnl_submit(all.pool, job));
 		if (i % 7 == 6)
 			ck_assert_int_eq(rnl_job_cancel(job), 0);
@@ -923,7 +928,7 @@ TEST(holds_callbacks_and_deadlines_are_as_ever)
 			ck_assert_int_eq(result_of(&all.programs[i].job),
 					 i % 7 == 5 ? -ETIMEDOUT : i % 7 == 6 ? -ECANCELED : 0);
 	}
-	ck_assert_int_eq(rnl_job_test(&all.programs[3].job), 0);
+	ck_assert_int_ne(rnl_job_wait(&all.programs[3].job, 0), 0);
 	must(rnl_hold_release(&hold, -EDOM));
 	ck_assert_int_eq(result_of(&all.programs[3].job), -EDOM);
 	ck_eventually(called == JOBS / 2);
@@ -940,11 +945,11 @@ TEST(jobs_that_are_not_taken_yet_can_be_stolen)
 
 	hold_workers(pool, &queued, held, 2);
 	job_of(&first, gated_fn, &function);
-	must(rnl_job_gather(&first, 1));
+	must(rnl_job_set_flags(&first, RNL_GATHER));
 	must(rnl_submit(pool, &first));
 	for (int i = 0; i < JOBS; i++) {
 		job_of(&rest[i], count_fn, (void *)&nr);
-		must(rnl_job_gather(&rest[i], 1));
+		must(rnl_job_set_flags(&rest[i], RNL_GATHER));
 		must(rnl_submit(pool, &rest[i]));
 	}
 	gate_open(&queued);
@@ -961,13 +966,13 @@ TEST(a_job_says_so_while_it_is_not_under_way)
 	struct gate gate = GATE_INIT;
 	struct rnl_pool *pool = pool_of(1);
 
-	ck_assert_int_eq(rnl_job_gather(NULL, 1), -EINVAL);
-	ck_assert_int_eq(rnl_job_gather(&zero, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_flags(NULL, RNL_GATHER), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_flags(&zero, RNL_GATHER), -EINVAL);
 	submit_job(pool, &job, gated_fn, &gate);
-	ck_assert_int_eq(rnl_job_gather(&job, 1), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_flags(&job, RNL_GATHER), -EBUSY);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 0);
-	must(rnl_job_gather(&job, 1));
-	must(rnl_job_gather(&job, 0));
+	must(rnl_job_set_flags(&job, RNL_GATHER));
+	must(rnl_job_set_flags(&job, 0));
 	rnl_pool_destroy(pool);
 }

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What a guard checks, when, how often it calls a function; results stay the same. */
+#include <runnel/guard.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+
 #include "guard.h"
 
 SUITE_FORKS
@@ -121,7 +126,7 @@ JOB(gets_a_buffer)
 END
 JOB(asks_for_its_stream)
 	(void)g;
-	return rnl_worker_index() < 0 || (!on_host() && !rnl_stream());
+	return rnl_worker().index < 0 || (!on_host() && !rnl_stream());
 END
 JOB(fails_by_itself)
 	int ret = rnl_fill(g->out + 1472, 0x42, 32);

@@ -2,6 +2,11 @@
 /* What a guard holds up, calls a second time, or cannot check. */
 #include <sys/mman.h>
 
+#include <runnel/guard.h>
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/replay.h>
+
 #include "guard.h"
 #include "host_kernel.h"
 
@@ -67,7 +72,7 @@ TEST(who_is_cancelled_is_told_beside_a_watched_function_that_runs_on, .timeout_s
 	start = seconds_now();
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], noop_fn, (void *)&told);
-		must(rnl_job_on_done(&jobs[i], count_told));
+		must(rnl_job_set_on_done(&jobs[i], count_told));
 		must(rnl_submit(pool, &jobs[i]));
 		must(rnl_job_cancel(&jobs[i]));
 	}
@@ -242,7 +247,7 @@ TEST(behind_a_copy_that_a_cpu_owes_a_function_is_not_recorded, .loops = 2)
 		memset(owing.pageable, 0, sizeof(owing.pageable));
 		job_of(&holds, hold_and_copy_out, &owing);
 		job_of(&opens, open_fn, &owing);
-		must(rnl_job_replay(&opens, RNL_REPLAY_CAPTURE));
+		must(rnl_job_set_flags(&opens, RNL_REPLAY_CAPTURE));
 		must(rnl_submit(pool, &holds));
 		gate_await(&owing.gate, 1);
 		ck_assert_int_eq(submit_and_wait(pool, &opens), 4);

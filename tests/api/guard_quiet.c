@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Guard beside everything else: busy pools, jobs that wait for each other, resizes. */
+#include <runnel/batch.h>
+#include <runnel/guard.h>
+#include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+
 #include "guard.h"
 #include "host_kernel.h"
 
@@ -112,7 +119,7 @@ TEST(a_callback_is_callers_code_too)
 	struct step step = { 0 };
 
 	job_of(&first.job, step_a, &first.step);
-	must(rnl_job_on_done(&first.job, wait_at_gate));
+	must(rnl_job_set_on_done(&first.job, wait_at_gate));
 	must(rnl_submit(pool, &first.job));
 	gate_await(&first.gate, 1);
 	ck_assert_int_eq(run_job(pool, step_b, &step), 2);
@@ -245,7 +252,7 @@ static void join_beside(struct rnl_pool *pool, struct joining *j, struct rnl_job
 	must(submit_by_key(pool, stores, keys[0]));
 	must(rnl_barrier_join(&j->barrier));
 	job_of(joins, join_and_copy, j);
-	must(rnl_job_after(joins, after ? &j->barrier : NULL));
+	must(rnl_job_set_after(joins, after ? &j->barrier : NULL));
 	must(submit_by_key(pool, joins, keys[1]));
 	ck_eventually(j->nr_calls == (after ? 1 : 2));
 	ck_assert_int_eq(*j->copy, 0);

@@ -9,7 +9,12 @@
 #include "skip.h"
 #include "trace.h"
 
+#include <runnel/device.h>
 #include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+#include <runnel/trace.h>
 
 /* Defined by the double: tests/fake_cudart/fake_cudart.h. */
 __attribute__((weak)) bool fake_has_context(int device);

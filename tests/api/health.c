@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Health: well, overloaded, stuck, on what and for how long, and well again. */
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 #include "sanitizers.h"
@@ -105,7 +108,7 @@ TEST(jobs_that_are_deferred_are_no_load)
 	hold_barrier(pool, &barrier, &gate, &held);
 	for (int i = 0; i < 5; i++) {
 		job_of(&deferred[i], noop_fn, NULL);
-		must(rnl_job_after(&deferred[i], &barrier));
+		must(rnl_job_set_after(&deferred[i], &barrier));
 		must(rnl_submit(pool, &deferred[i]));
 	}
 	for (int i = 0; i < 2; i++) {
@@ -219,7 +222,7 @@ TEST(a_worker_is_stuck_in_a_callback_as_in_a_function)
 	double since = seconds_now();
 
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_on_done(&job, gated_callback));
+	must(rnl_job_set_on_done(&job, gated_callback));
 	must(submit_by_key(pool, &job, key));
 	gate_await(&in_callback, 1);
 	await_stuck(pool, 1, 1, &job, false, STUCK_MS, since);
@@ -294,7 +297,7 @@ TEST(a_worker_whose_job_ended_its_thread_is_stuck)
 	ck_eventually((health = health_of(pool)).state == RNL_HEALTH_STUCK);
 	ck_assert_ptr_eq(health.stuck_job, &job);
 	ck_assert_uint_eq(health.on_device, 0);
-	ck_assert_int_eq(rnl_job_test(&job), 0);
+	ck_assert_int_ne(rnl_job_wait(&job, 0), 0);
 }
 
 static int cancel_fn(struct rnl_job *job)

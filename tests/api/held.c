@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which jobs are held, and whether by their function or by the device. */
+#include <runnel/stats.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -93,7 +95,7 @@ TEST(a_callback_holds_its_job_also_on_the_keeper)
 
 	hold_workers(pool, &gate, &first, 1);
 	job_of(&job, noop_fn, &callback);
-	must(rnl_job_on_done(&job, gated_done));
+	must(rnl_job_set_on_done(&job, gated_done));
 	must(rnl_submit(pool, &job));
 	must(rnl_job_cancel(&job));
 	gate_await(&callback, 1);

@@ -3,6 +3,14 @@
 #define _GNU_SOURCE		/* cpu_set_t */
 #include <sched.h>
 
+#include <runnel/guard.h>
+#include <runnel/hold.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+#include <runnel/trace.h>
+
+#include "asks.h"
 #include "cq.h"
 #include "guard.h"
 #include "heap.h"
@@ -64,7 +72,7 @@ TEST(a_job_is_done_when_its_last_hold_is_released)
 		submit_held(pool, &h);
 		must(rnl_hold_release(&h.holds[1], 0));
 		must(rnl_hold_release(&h.holds[0], 5));
-		ck_assert_int_eq(rnl_job_test(&h.job), 0);
+		ck_assert_int_ne(rnl_job_wait(&h.job, 0), 0);
 		ck_assert_int_eq(rnl_job_wait(&h.job, MS), -ETIMEDOUT);
 		must(rnl_hold_release(&h.holds[2], 0));
 		ck_assert_int_eq(result_of(&h.job), 7);
@@ -192,15 +200,15 @@ TEST(queues_and_callbacks_are_told_after_the_last_release)
 	called = 0;
 	for (int i = 0; i < 2; i++)
 		holder_of(&h[i], 1);
-	must(rnl_job_cq(&h[0].job, cq));
-	must(rnl_job_on_done(&h[1].job, note_called));
+	must(rnl_job_set_cq(&h[0].job, cq));
+	must(rnl_job_set_on_done(&h[1].job, note_called));
 	for (int i = 0; i < 2; i++)
 		submit_held(pool, &h[i]);
-	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1), 0);
+	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, 0), 0);
 	ck_assert_int_eq(called, 0);
 	for (int i = 0; i < 2; i++)
 		must(rnl_hold_release(&h[i].holds[0], -EPROTO));
-	ck_assert_int_eq(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER), 1);
+	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER), 1);
 	ck_assert_ptr_eq(reaped, &h[0].job);
 	ck_assert_int_eq(rnl_job_result(reaped), -EPROTO);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -237,7 +245,7 @@ TEST(jobs_after_a_barrier_and_joins_wait_for_holds, .loops = 2)
 	must(rnl_barrier_add(&barrier, &h.job));
 	must(rnl_submit(pool, &h.job));
 	job_of(&after, count_fn, &ran);
-	must(rnl_job_after(&after, &barrier));
+	must(rnl_job_set_after(&after, &barrier));
 	must(rnl_submit(pool, &after));
 	call_start(&call, join_fn, &barrier);
 	ck_waits(call.tid);
@@ -267,7 +275,7 @@ TEST(a_job_after_a_barrier_may_have_holds_of_its_own)
 	hold_barrier(pool, &first, &plug, &before);
 	holder_of(&h, 1);
 	must(rnl_barrier_add(&second, &h.job));
-	must(rnl_job_after(&h.job, &first));
+	must(rnl_job_set_after(&h.job, &first));
 	must(rnl_submit(pool, &h.job));
 	gate_open(&plug);
 	ck_eventually(h.has_holds && figures_of(pool).held == 1);
@@ -289,7 +297,7 @@ TEST(the_next_job_of_a_key_starts_while_one_is_held)
 	job_of(&next, noop_fn, NULL);
 	must(submit_by_key(pool, &next, 9));
 	ck_assert_int_eq(result_of(&next), 0);
-	ck_assert_int_eq(rnl_job_test(&h.job), 0);
+	ck_assert_int_ne(rnl_job_wait(&h.job, 0), 0);
 	ck_eventually(h.has_holds && figures_of(pool).held == 1);
 	must(rnl_hold_release(&h.holds[0], 0));
 	ck_assert_int_eq(result_of(&h.job), 0);
@@ -370,8 +378,8 @@ static bool released_in_time(struct rnl_pool *pool, struct holder *h)
 {
 	h->has_holds = false;
 	must(rnl_submit(pool, &h->job));
-	ck_eventually((h->has_holds && figures_of(pool).held) || rnl_job_test(&h->job));
-	return !rnl_job_test(&h->job) && !rnl_hold_release(&h->holds[0], 0);
+	ck_eventually((h->has_holds && figures_of(pool).held) || is_done(&h->job));
+	return rnl_job_wait(&h->job, 0) && !rnl_hold_release(&h->holds[0], 0);
 }
 
 TEST(a_deadline_ends_the_holds_of_a_job_even_if_every_worker_is_busy)
@@ -385,7 +393,7 @@ TEST(a_deadline_ends_the_holds_of_a_job_even_if_every_worker_is_busy)
 
 	do {	/* a busy machine may be late */
 		holder_of(&h, 2);
-		must(rnl_job_deadline(&h.job, deadline));
+		must(rnl_job_set_deadline(&h.job, deadline));
 		in_time = released_in_time(pool, &h);
 		ck_assert_int_eq(result_of(&h.job), -ETIMEDOUT);
 		deadline *= 2;
@@ -411,7 +419,7 @@ TEST(each_deadline_ends_its_own_jobs_holds)
 
 	for (int i = 0; i < 3; i++) {
 		holder_of(&h[i], 1);
-		must(rnl_job_deadline(&h[i].job, i < 2 ? (1 + i) * 200 * MS : 3600 * (int64_t)1000 * MS));
+		must(rnl_job_set_deadline(&h[i].job, i < 2 ? (1 + i) * 200 * MS : 3600 * (int64_t)1000 * MS));
 		must(rnl_submit(pool, &h[i].job));
 	}
 	for (int i = 0; i < 2; i++)
@@ -428,7 +436,7 @@ TEST(a_hold_that_is_released_in_time_meets_no_deadline)
 	struct holder h;
 
 	holder_of(&h, 1);
-	must(rnl_job_deadline(&h.job, 3600 * (int64_t)1000 * MS));
+	must(rnl_job_set_deadline(&h.job, 3600 * (int64_t)1000 * MS));
 	for (int i = 0; i < 20; i++) {
 		submit_held(pool, &h);
 		must(rnl_hold_release(&h.holds[0], 0));
@@ -680,7 +688,7 @@ TEST(holds_that_are_forged_end_nothing)
 		ck_assert_int_lt(rnl_hold_release(&forged, -EPROTO), 0);
 	}
 	rnl_set_log(NULL, NULL);
-	ck_assert_int_eq(rnl_job_test(&h.job), 0);
+	ck_assert_int_ne(rnl_job_wait(&h.job, 0), 0);
 	for (unsigned i = 0; i < 2; i++)
 		must(rnl_hold_release(&h.holds[i], 0));
 	ck_assert_int_eq(result_of(&h.job), 0);
@@ -861,7 +869,7 @@ TEST(a_hold_that_is_late_when_it_is_taken_is_a_hold, .timeout_s = 60)
 
 		for (int i = 0; i < 2; i++) {
 			job_of(&jobs[i], hold_late_fn, &until);
-			must(rnl_job_deadline(&jobs[i], 20 * MS));
+			must(rnl_job_set_deadline(&jobs[i], 20 * MS));
 		}
 		until = rnl_clock() + 25 * MS;
 		for (int i = 0; i < 2; i++)
@@ -896,7 +904,7 @@ TEST(thousands_of_holds_at_once_end_in_any_order)
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	for (int i = 0; i < NR; i++)
-		ck_assert_int_eq(rnl_job_test(&held[i].job), 1);
+		ck_assert_int_eq(rnl_job_wait(&held[i].job, 0), 0);
 	rnl_pool_destroy(pool);
 	free(held);
 }
@@ -939,7 +947,7 @@ static void end_late_ones(void *arg)
 		struct holder h;
 
 		holder_of(&h, 1);
-		must(rnl_job_deadline(&h.job, deadline));
+		must(rnl_job_set_deadline(&h.job, deadline));
 		must(rnl_submit(arg, &h.job));
 		ck_assert_int_eq(result_of(&h.job), -ETIMEDOUT);
 		if (h.ran)
@@ -996,7 +1004,7 @@ TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_sim
 			struct rnl_job job;
 
 			job_of(&job, hold_many_fn, NULL);
-			must(rnl_job_deadline(&job, 3600 * (int64_t)1000 * MS));
+			must(rnl_job_set_deadline(&job, 3600 * (int64_t)1000 * MS));
 			must(rnl_submit(pool, &job));
 			ck_assert_int_eq(result_of(&job), 0);
 		}
@@ -1016,7 +1024,7 @@ static void have_the_keeper_look(struct rnl_pool *pool, int64_t ns)
 	struct holder h;
 
 	holder_of(&h, 1);
-	must(rnl_job_deadline(&h.job, ns));
+	must(rnl_job_set_deadline(&h.job, ns));
 	must(rnl_submit(pool, &h.job));
 	ck_assert_int_eq(result_of(&h.job), -ETIMEDOUT);
 }
@@ -1029,13 +1037,13 @@ TEST(a_slot_is_used_again_before_its_old_deadline, .timeout_s = 20)
 		struct holder h;
 
 		holder_of(&h, 1);
-		must(rnl_job_deadline(&h.job, 50 * MS));
+		must(rnl_job_set_deadline(&h.job, 50 * MS));
 		h.has_holds = false;
 		must(rnl_submit(pool, &h.job));
-		ck_eventually(h.has_holds || rnl_job_test(&h.job));
+		ck_eventually(h.has_holds || is_done(&h.job));
 		have_the_keeper_look(pool, 2 * MS);
 		/* A busy machine may be late. */
-		if (!rnl_job_test(&h.job))
+		if (rnl_job_wait(&h.job, 0))
 			(void)rnl_hold_release(&h.holds[0], 0);
 		ck_assert(result_of(&h.job) == 0 || rnl_job_result(&h.job) == -ETIMEDOUT);
 		have_the_keeper_look(pool, 2 * MS);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Hooks: functions that are called when workers begin and end to serve, and their data. */
+#include <runnel/guard.h>
+
 #include "pool.h"
 
 /* What the hooks saw for each worker. The worker's thread writes it until it ends. */
 struct seen {
 	_Atomic unsigned starts, started, stops;	/* calls; those that returned 0; calls */
 	pid_t start_tid, stop_tid;
-	int index;		/* rnl_worker_index() in on_start */
+	int index;		/* rnl_worker().index in on_start */
 	int copy;		/* rnl_copy() in on_start */
 	void *data_in_stop;
 	unsigned char own[64];
@@ -41,7 +43,7 @@ static int on_start(void *arg, unsigned worker, void **datap)
 	/* No second start without a stop. */
 	h->bad += s->started != s->stops;
 	s->start_tid = own_tid();
-	s->index = rnl_worker_index();
+	s->index = rnl_worker().index;
 	if (on_host())
 		s->copy = rnl_copy(s->own, sevens, sizeof(s->own));
 	*datap = &s->token;
@@ -110,10 +112,10 @@ static int asking_fn(struct rnl_job *job)
 {
 	struct asking *a = rnl_container_of(job, struct asking, job);
 
-	a->data = rnl_worker_data();
+	a->data = rnl_worker().data;
 	a->tid = own_tid();
 	gate_wait(a->gate);
-	return rnl_worker_index();
+	return rnl_worker().index;
 }
 
 /* Runs a job on each of @nr workers at once. */
@@ -148,7 +150,7 @@ TEST(each_worker_has_its_hooks_called_once_in_its_own_thread)
 
 	check_seen(h, NR, 1, NR);
 	ask_all(pool, h, NR);
-	ck_assert_ptr_null(rnl_worker_data());
+	ck_assert_ptr_null(rnl_worker().data);
 	rnl_pool_destroy(pool);
 	check_seen(h, 0, 1, NR);
 	/* Its work was done before its worker's end. */
@@ -178,7 +180,7 @@ TEST(without_on_start_there_is_no_data)
 
 	ask_all(pool, NULL, 2);
 	rnl_pool_destroy(pool);
-	ck_assert_ptr_null(rnl_worker_data());
+	ck_assert_ptr_null(rnl_worker().data);
 }
 
 static int start_only(void *arg, unsigned worker, void **datap)

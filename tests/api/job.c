@@ -3,6 +3,11 @@
 #include <limits.h>
 #include <runnel/unit.h>
 
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+#include <runnel/unit.h>
+
+#include "asks.h"
 #include "pool.h"
 
 TEST(a_job_has_the_result_that_its_function_returned)
@@ -14,7 +19,7 @@ TEST(a_job_has_the_result_that_its_function_returned)
 	for (unsigned i = 0; i < COUNT(results); i++) {
 		submit_job(pool, &job, result_fn, (void *)(intptr_t)results[i]);
 		ck_assert_int_eq(result_of(&job), results[i]);
-		ck_assert_int_eq(rnl_job_device_error(&job), 0);
+		ck_assert_int_eq(job.device_error, 0);
 	}
 	rnl_pool_destroy(pool);
 }
@@ -28,13 +33,13 @@ TEST(a_job_is_unknown_then_under_way_then_done)
 	job_of(&job, gated_fn, &gate);
 	ck_assert_int_eq(rnl_job_wait(&job, 0), -EINVAL);
 	ck_assert_int_eq(rnl_job_wait(&job, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_job_test(&job), -EINVAL);
+	ck_assert_int_eq(rnl_job_wait(&job, 0), -EINVAL);
 	ck_assert_int_eq(rnl_job_result(&job), -EINVAL);
-	ck_assert_int_eq(rnl_job_device_error(&job), 0);
+	ck_assert_int_eq(job.device_error, 0);
 
 	must(rnl_submit(pool, &job));
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(rnl_job_test(&job), 0);
+		ck_assert_int_ne(rnl_job_wait(&job, 0), 0);
 		ck_assert_int_eq(rnl_job_result(&job), -EBUSY);
 		ck_assert_int_eq(rnl_job_wait(&job, 0), -ETIMEDOUT);
 		gate_await(&gate, 1);	/* queued before, running now */
@@ -42,7 +47,7 @@ TEST(a_job_is_unknown_then_under_way_then_done)
 	gate_open(&gate);
 	must(rnl_job_wait(&job, RNL_FOREVER));
 	for (int i = 0; i < 2; i++) {
-		ck_assert_int_eq(rnl_job_test(&job), 1);
+		ck_assert_int_eq(rnl_job_wait(&job, 0), 0);
 		ck_assert_int_eq(rnl_job_result(&job), 0);
 		must(rnl_job_wait(&job, 0));
 		must(rnl_job_wait(&job, RNL_FOREVER));
@@ -260,7 +265,7 @@ TEST(the_memory_of_a_job_is_the_callers_as_soon_as_a_wait_returns)
 		if (i % 5)
 			must(rnl_job_wait(job, RNL_FOREVER));
 		else
-			spin_until(rnl_job_test(job));
+			spin_until(is_done(job));
 		end_of(job, sizeof(*job));
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -321,17 +326,17 @@ TEST(a_cuda_call_that_failed_in_its_function_fails_the_job)
 	pool = pool_of(1);
 	job_of(&job, launch_badly_fn, &returns);
 	ck_assert_int_lt(submit_and_wait(pool, &job), 0);
-	ck_assert_int_eq(rnl_job_device_error(&job), INVALID_FUNCTION);
+	ck_assert_int_eq(job.device_error, INVALID_FUNCTION);
 	/* The function's own error counts more. */
 	returns = -EPROTO;
 	ck_assert_int_eq(submit_and_wait(pool, &job), -EPROTO);
-	ck_assert_int_eq(rnl_job_device_error(&job), INVALID_FUNCTION);
+	ck_assert_int_eq(job.device_error, INVALID_FUNCTION);
 	/* An error from before the job is not the job's. */
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_on_done(&job, launch_badly_at_the_end));
+	must(rnl_job_set_on_done(&job, launch_badly_at_the_end));
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);
-		ck_assert_int_eq(rnl_job_device_error(&job), 0);
+		ck_assert_int_eq(job.device_error, 0);
 		must(rnl_pool_drain(pool, RNL_FOREVER));
 	}
 	rnl__cuda_unit_remove(&unit);

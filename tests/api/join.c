@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Barriers that a stream joins: the host goes on, and the stream has the data. */
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -195,7 +198,7 @@ TEST(a_join_waits_for_the_jobs_and_not_for_later_ones_of_their_workers, .loops =
 		ck_assert_int_eq(rnl_stream_wait(0), -ETIMEDOUT);
 	} else {
 		job_of(&after.job, storing_fn, NULL);
-		must(rnl_job_after(&after.job, &barriers[0]));
+		must(rnl_job_set_after(&after.job, &barriers[0]));
 		must(submit_by_key(pool, &after.job, other));
 		await_issued(pool, &probes[1], other);
 	}
@@ -246,7 +249,7 @@ TEST(a_join_of_many_workers_waits_for_no_later_job_of_one, .loops = 2)
 		must(launch_store(NULL, &words[2 * MANY], 2));
 	} else {
 		job_of(&after.job, storing_fn, NULL);
-		must(rnl_job_after(&after.job, &barrier));
+		must(rnl_job_set_after(&after.job, &barrier));
 		must(submit_by_key(pool, &after.job, RNL_KEY_WORKER(MANY)));
 		await_issued(pool, &probes[MANY], RNL_KEY_WORKER(MANY));
 	}

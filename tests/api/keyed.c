@@ -14,10 +14,10 @@ static int ordered_fn(struct rnl_job *job)
 {
 	struct ordered *o = rnl_container_of(job, struct ordered, job);
 	bool in_order = *o->last == o->nr - 1;
-	bool at_home = *o->worker == -1 || *o->worker == rnl_worker_index();
+	bool at_home = *o->worker == -1 || *o->worker == rnl_worker().index;
 
 	*o->last = o->nr;
-	*o->worker = rnl_worker_index();
+	*o->worker = rnl_worker().index;
 	return !in_order ? -EPROTO : !at_home ? -EXDEV : 0;
 }
 
@@ -98,7 +98,7 @@ TEST(a_key_is_kept_by_a_submit_of_many_and_from_submit_to_submit)
 			list[i] = &jobs[i].job;
 			if (!round) {
 				job_of(&jobs[i].job, ordered_fn, NULL);
-				must(rnl_job_key(&jobs[i].job, 7));
+				must(rnl_job_set_key(&jobs[i].job, 7));
 			}
 		}
 		ck_assert_int_eq(rnl_submit_many(pool, list, NR), NR);
@@ -153,7 +153,7 @@ TEST(keyed_jobs_are_not_stolen_from_a_held_worker)
 		ck_assert_int_eq(result_of(&unkeyed), 0);
 	}
 	for (int i = 0; i < 8; i++)
-		ck_assert_int_eq(rnl_job_test(&behind[i]), 0);
+		ck_assert_int_ne(rnl_job_wait(&behind[i], 0), 0);
 	gate_open(&gate);
 	for (int i = 0; i < 8; i++)
 		ck_assert_int_eq(result_of(&behind[i]), 0);

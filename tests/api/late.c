@@ -3,6 +3,9 @@
  * Jobs that were cancelled or are late are told while every worker is busy: the gate that holds
  * the workers is closed until they were.
  */
+#include <runnel/more.h>
+#include <runnel/thread.h>
+
 #include "cq.h"
 #include "full.h"
 #include "keeper.h"
@@ -36,7 +39,7 @@ enum way { OPEN, KEYED, URGENT, MANY, WAYS };
 
 static void submit_by(struct rnl_pool *pool, struct rnl_job *job, enum way way)
 {
-	must(rnl_job_urgent(job, way == URGENT));
+	must(rnl_job_set_flags(job, way == URGENT ? RNL_URGENT : 0));
 	if (way == MANY)
 		ck_assert_int_eq(rnl_submit_many(pool, &job, 1), 1);
 	else
@@ -53,7 +56,7 @@ static const struct why whys[] = { { true, -ECANCELED }, { false, -ETIMEDOUT } }
 static void submit_for(struct rnl_pool *pool, struct rnl_job *job, enum way way,
 		       const struct why *why)
 {
-	must(rnl_job_deadline(job, why->cancel ? RNL_FOREVER : 20 * MS));
+	must(rnl_job_set_deadline(job, why->cancel ? RNL_FOREVER : 20 * MS));
 	submit_by(pool, job, way);
 	if (why->cancel)
 		must(rnl_job_cancel(job));
@@ -93,7 +96,7 @@ static void callback(struct rnl_job *job)
 	result_in_call = rnl_job_result(job);
 	waits_in_call = rnl_job_wait(other, RNL_FOREVER);
 	drain_in_call = rnl_pool_drain(job->user, RNL_FOREVER);
-	index_in_call = rnl_worker_index();
+	index_in_call = rnl_worker().index;
 	copy_in_call = rnl_copy(to, from, sizeof(to));
 	calls++;
 }
@@ -108,7 +111,7 @@ TEST(a_callback_is_called_while_the_workers_are_busy_and_cannot_wait)
 	other = &jam.held[0];
 	for_each_way(way, why) {
 		job_of(&job, noop_fn, jam.pool);
-		must(rnl_job_on_done(&job, callback));
+		must(rnl_job_set_on_done(&job, callback));
 		submit_for(jam.pool, &job, way, why);
 		expected++;
 		ck_eventually(calls == expected);
@@ -213,7 +216,7 @@ TEST(a_callback_cannot_cancel_the_thread_that_calls_it)
 
 	jam_of(&jam, 1);
 	job_of(&first, noop_fn, NULL);
-	must(rnl_job_on_done(&first, cancel_this_thread));
+	must(rnl_job_set_on_done(&first, cancel_this_thread));
 	job_of(&second, noop_fn, NULL);
 	for (int i = 0; i < 3; i++) {
 		struct rnl_job *job = i ? &second : &first;
@@ -239,7 +242,7 @@ TEST(a_callback_on_the_keeper_has_no_stream)
 
 	jam_of(&jam, 1);
 	job_of(&job, noop_fn, jam.pool);
-	must(rnl_job_on_done(&job, attach));
+	must(rnl_job_set_on_done(&job, attach));
 	attached = 1;
 	must(rnl_submit(jam.pool, &job));
 	must(rnl_job_cancel(&job));
@@ -262,7 +265,7 @@ TEST(the_jobs_that_stay_keep_their_order, .timeout_s = 60)
 	jam_of(&jam, 2);
 	for (int i = 0; i < NR; i++) {
 		noted_of(&noted[i], &record, i);
-		must(rnl_job_deadline(&noted[i].job, times[i % 8]));
+		must(rnl_job_set_deadline(&noted[i].job, times[i % 8]));
 		must(i & 8 ? submit_by_key(jam.pool, &noted[i].job, (uint64_t)(i & 3)) :
 			     rnl_submit(jam.pool, &noted[i].job));
 		/* Of those that would stay some are cancelled. */
@@ -274,7 +277,7 @@ TEST(the_jobs_that_stay_keep_their_order, .timeout_s = 60)
 			ck_assert_int_eq(result_of(&noted[i].job),
 					 i % 8 == 6 ? -ECANCELED : -ETIMEDOUT);
 		else
-			ck_assert_int_eq(rnl_job_test(&noted[i].job), 0);
+			ck_assert_int_ne(rnl_job_wait(&noted[i].job, 0), 0);
 	}
 	ck_assert_uint_eq(figures_of(jam.pool).queued, NR / 2);
 	ck_assert_uint_eq(figures_of(jam.pool).timed_out, NR / 2 - NR / 8);
@@ -364,7 +367,7 @@ TEST(a_drain_ends_when_the_last_job_has_left)
 		must(rnl_job_cancel(&job));
 		gate_open(&gate);
 		ck_assert_int_eq(call_end(&call), 0);
-		ck_assert_int_eq(rnl_job_test(&job), 1);
+		ck_assert_int_eq(rnl_job_wait(&job, 0), 0);
 	}
 	rnl_pool_destroy(pool);
 }
@@ -423,10 +426,10 @@ static int storm(void *arg)
 
 		end_entry(s, e);
 		job_of(&e->job, run_fn, s);
-		must(rnl_job_on_done(&e->job, told));
+		must(rnl_job_set_on_done(&e->job, told));
 		if (r >> 32 & 1)
-			must(rnl_job_deadline(&e->job, (int64_t)(r >> 33 & 0xfffff)));
-		must(rnl_job_urgent(&e->job, (r >> 58) == 1));
+			must(rnl_job_set_deadline(&e->job, (int64_t)(r >> 33 & 0xfffff)));
+		must(rnl_job_set_flags(&e->job, (r >> 58) == 1 ? RNL_URGENT : 0));
 		do {
 			ret = r >> 58 != 1 && r >> 57 & 1 ?
 			      submit_by_key(s->pool, &e->job, r >> 50 & 3) :
@@ -541,7 +544,7 @@ TEST(a_cancelled_job_is_told_before_many_delayed_jobs_are_queued, .timeout_s = 1
 	all_delayed = rnl_clock() < at;
 	ck_eventually(rnl_clock() > at);
 	job_of(&job, noop_fn, jam.pool);
-	must(rnl_job_on_done(&job, note_queued));
+	must(rnl_job_set_on_done(&job, note_queued));
 	must(rnl_submit(jam.pool, &job));
 	must(rnl_job_cancel(&job));
 	gate_open(&keeper);

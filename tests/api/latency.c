@@ -2,6 +2,8 @@
 /* How long jobs waited, ran, and were on the device, as rnl_pool_read_stats() tells it. */
 #include <math.h>
 
+#include <runnel/stats.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 

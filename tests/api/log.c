@@ -2,6 +2,11 @@
 /* What the library logs: to the log of the pool, or of the process. */
 #include <sys/resource.h>
 
+#include <runnel/batch.h>
+#include <runnel/map.h>
+#include <runnel/more.h>
+#include <runnel/trace.h>
+
 #include "pool.h"
 
 struct heard {
@@ -88,9 +93,9 @@ TEST(a_pool_that_is_refused_says_which_attribute_and_its_value)
 {
 	const uint16_t cpus[] = { 0, 65000 };
 
-	REFUSED("nr_urgent is 64; it must be 0 to 63", .nr_urgent = 64);
-	REFUSED("nr_workers is 65; it must be 1 to 64", .nr_workers = 65);
-	REFUSED("nr_workers is 63; it must be 1 to 62", .nr_workers = 63, .nr_urgent = 2);
+	REFUSED("nr_urgent is 1024; it must be 0 to 1023", .nr_urgent = 1024);
+	REFUSED("nr_workers is 1025; it must be 1 to 1024", .nr_workers = 1025);
+	REFUSED("nr_workers is 1023; it must be 1 to 1022", .nr_workers = 1023, .nr_urgent = 2);
 	REFUSED("stream is 2; it must be 0 to 1", .stream = 2);
 	REFUSED("max_in_flight is 1001; it must be 1 to 1000", .max_in_flight = 1001);
 	REFUSED("spin_us is -2; it must be -1 or more", .spin_us = -2);
@@ -141,7 +146,7 @@ TEST(the_log_of_the_process_is_for_calls_without_a_pool_and_pools_without_a_log)
 	rnl_pool_destroy(pool);
 	pool = pool_of(1);
 	ck_assert_int_eq(rnl_pool_resize(pool, 0), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(heard.line, "nr_workers is 0; it must be 1 to 64"));
+	ck_assert_ptr_nonnull(strstr(heard.line, "nr_workers is 0; it must be 1 to 1024"));
 	rnl_pool_destroy(pool);
 	rnl_set_log(NULL, NULL);
 }
@@ -165,11 +170,11 @@ TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	said("was added to is of another pool");
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_after(&job, &barrier));
+	must(rnl_job_set_after(&job, &barrier));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	said("comes after is of another pool");
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_urgent(&job, 1));
+	must(rnl_job_set_flags(&job, RNL_URGENT));
 	ck_assert_int_eq(submit_by_key(pool, &job, 1), -EINVAL);
 	said("is urgent, and so cannot have a key");
 	ck_assert_int_eq(submit_when(pool, &job, (enum rnl_when)7), -EINVAL);
@@ -334,21 +339,21 @@ TEST(a_barrier_or_a_job_that_is_refused_says_why)
 	must(rnl_barrier_init(&barrier, pool));
 	job_of(&job, noop_fn, NULL);
 	rnl_set_log(hear, &heard);
-	ck_assert_int_eq(rnl_job_after(&job, &none), -EINVAL);
-	said("rnl_job_after(): the barrier was not initialised");
+	ck_assert_int_eq(rnl_job_set_after(&job, &none), -EINVAL);
+	said("rnl_job_set_after(): the barrier was not initialised");
 	ck_assert_int_eq(rnl_barrier_add(&none, &job), -EINVAL);
 	said("rnl_barrier_add(): the barrier was not initialised");
 	ck_assert_int_eq(rnl_barrier_add(NULL, &job), -EINVAL);
 	said("rnl_barrier_add(): the barrier is NULL");
 	ck_assert_int_eq(rnl_barrier_add(&barrier, NULL), -EINVAL);
 	said("rnl_barrier_add(): the job is NULL");
-	ck_assert_int_eq(rnl_job_after(&raw, &barrier), -EINVAL);
-	said("rnl_job_after(): the job was not initialised");
+	ck_assert_int_eq(rnl_job_set_after(&raw, &barrier), -EINVAL);
+	said("rnl_job_set_after(): the job was not initialised");
 	must(rnl_barrier_add(&barrier, &job));
-	ck_assert_int_eq(rnl_job_after(&job, &barrier), -EINVAL);
-	said("rnl_job_after(): the job is in this barrier");
+	ck_assert_int_eq(rnl_job_set_after(&job, &barrier), -EINVAL);
+	said("rnl_job_set_after(): the job is in this barrier");
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_after(&job, &barrier));
+	must(rnl_job_set_after(&job, &barrier));
 	ck_assert_int_eq(rnl_barrier_add(&barrier, &job), -EINVAL);
 	said("rnl_barrier_add(): the job comes after this barrier");
 	ck_assert_int_eq(heard.messages, 7);

@@ -48,7 +48,7 @@ static void served_end(struct served *s)
 static int served_reap(struct served *s)
 {
 	struct rnl_job *list[WINDOW];
-	int ret = rnl_cq_reap(s->cq, list, s->max);
+	int ret = rnl_cq_reap(s->cq, list, s->max, 0);
 
 	if (ret < 0) {
 		s->error = ret;

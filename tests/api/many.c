@@ -127,7 +127,7 @@ TEST(it_stops_at_a_job_whose_barrier_is_of_another_pool)
 	for (int after = 0; after < 2; after++) {
 		setup(&m, 2);
 		must(rnl_barrier_init(&barrier, other));
-		ck_assert_int_eq(after ? rnl_job_after(m.list[9], &barrier) :
+		ck_assert_int_eq(after ? rnl_job_set_after(m.list[9], &barrier) :
 					 rnl_barrier_add(&barrier, m.list[9]), 0);
 		ck_assert_int_eq(rnl_submit_many(m.pool, m.list, NR), 9);
 		ck_assert_int_eq(rnl_submit_many(m.pool, m.list + 9, NR - 9), -EINVAL);
@@ -147,7 +147,7 @@ TEST(jobs_that_come_after_a_barrier_are_taken_among_others)
 	setup(&m, 3);
 	hold_barrier(m.pool, &barrier, &gate, &first);
 	for (int i = 0; i < NR; i += 3)
-		must(rnl_job_after(m.list[i], &barrier));
+		must(rnl_job_set_after(m.list[i], &barrier));
 	ck_assert_int_eq(rnl_submit_many(m.pool, m.list, NR), NR);
 	for (int i = 0; i < NR; i++) {
 		if (i % 3)

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Maps: every element goes in, through the function and out, for all sizes and memories. */
+#include <runnel/device.h>
+#include <runnel/kernel.h>
+#include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+
 #include "host_kernel.h"
 #include "map.h"
 #include "pool.h"
@@ -235,7 +241,7 @@ TEST(arrays_may_lie_side_by_side, .timeout_s = 60)
 		ck_assert_mem_eq(both, t.original, NR * 4);
 		ck_assert_mem_eq(both + NR * 4, t.original, NR * 4);
 	}
-	ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+	ck_assert_int_eq(barrier.result, 0);
 	array_put(pool, PINNED, both, 2 * NR * 4);
 	task_end(&t);
 	rnl_pool_destroy(pool);

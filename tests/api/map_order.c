@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Maps beside other things: their order, barriers and errors, and the pool's life. */
+#include <runnel/map.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+
 #include "map.h"
 #include "pool.h"
 
@@ -147,9 +151,9 @@ static int slow_write(void *arg, const void *buf, uint64_t first, uint64_t nr)
 		return ret;
 	/* A job that wrote all chunks would also write those that others begin. */
 	if (s->worker >= 0) {
-		s->nr_late += rnl_worker_index() == s->worker && !rnl_job_test(s->keyed);
+		s->nr_late += rnl_worker().index == s->worker && rnl_job_wait(s->keyed, 0);
 	} else if (first) {
-		s->worker = rnl_worker_index();
+		s->worker = rnl_worker().index;
 		ret = submit_by_key(s->pool, s->keyed, s->keys[s->worker]);
 	}
 	for (double until = seconds_now() + 5; s->t.nr_fn < first / s->t.chunk + 4 && !ret &&
@@ -215,9 +219,9 @@ TEST(jobs_after_a_map_start_when_all_of_it_is_out, .timeout_s = 60)
 		t.at_fn = (struct event){ .wanted = true, .element = i * 7 % t.nr, .gate = &gate };
 		job_of(&after.job, after_fn, NULL);
 		start(&t, pool, &barrier);
-		must(rnl_job_after(&after.job, &barrier));
+		must(rnl_job_set_after(&after.job, &barrier));
 		must(rnl_submit(pool, &after.job));
-		ck_assert_int_eq(rnl_job_test(&after.job), 0);
+		ck_assert_int_ne(rnl_job_wait(&after.job, 0), 0);
 		gate_open(&gate);
 		ck_assert_int_eq(result_of(&after.job), 0);
 		if (t.out == CALLED)
@@ -354,7 +358,7 @@ TEST(a_close_lets_a_map_go_on_and_who_ends_the_pool_waits_for_it, .timeout_s = 6
 		gate_open(&gate);
 		ck_assert_int_eq(call_end(&call), 0);
 		must(rnl_barrier_wait(&barrier, 0));
-		ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+		ck_assert_int_eq(barrier.result, 0);
 		task_verify(&t);
 		task_end(&t);
 		if (!(i / 4))
@@ -407,7 +411,7 @@ TEST(a_map_that_a_full_pool_refuses_leaves_nothing_behind, .timeout_s = 60)
 		for (int i = 0; i < 3; i++)
 			ck_assert_int_eq(rnl_map_start(pool, &t.map, &barrier), -EAGAIN);
 		must(rnl_barrier_wait(&barrier, 0));
-		ck_assert_int_eq(rnl_barrier_result(&barrier), 0);
+		ck_assert_int_eq(barrier.result, 0);
 		ck_assert_uint_eq(figures_of(pool).pinned_used, used);
 		ck_assert_uint_eq(figures_of(pool).queued, max_queued);
 		ck_assert_uint_eq(t.report.wall_ns, 0);
@@ -439,7 +443,7 @@ TEST(a_map_takes_no_room_but_that_of_its_jobs, .timeout_s = 60)
 	ck_assert_uint_eq(stats.accepted, 1);
 	ck_assert_uint_eq(stats.queued, 0);
 	job_of(&after, noop_fn, NULL);
-	must(rnl_job_after(&after, &barrier));
+	must(rnl_job_set_after(&after, &barrier));
 	must(rnl_submit(pool, &after));
 	ck_assert_uint_eq(figures_of(pool).queued, 1);
 	gate_open(&gate);
@@ -489,7 +493,7 @@ static void run_to_error(struct rnl_pool *pool, struct task *t, int expected)
 
 	start(t, pool, &barrier);
 	job_of(&after, noop_fn, NULL);
-	must(rnl_job_after(&after, &barrier));
+	must(rnl_job_set_after(&after, &barrier));
 	must(rnl_submit(pool, &after));
 	ck_assert_int_eq(result_of_barrier(&barrier), expected);
 	ck_assert_int_eq(result_of(&after), -ECANCELED);
@@ -649,7 +653,7 @@ TEST(a_worker_may_start_a_map, .timeout_s = 60)
 
 		job_of(&s.job, i / 4 % 2 ? noop_fn : start_fn, NULL);
 		if (i / 4 % 2)
-			must(rnl_job_on_done(&s.job, start_done));
+			must(rnl_job_set_on_done(&s.job, start_done));
 		task_prepare(&s.t, pool);
 		must(rnl_barrier_init(&s.barrier, pool));
 		must(rnl_submit(pool, &s.job));

@@ -2,6 +2,8 @@
 /* The statistics as text, parsed as Prometheus does, and compared with rnl_pool_read_stats(). */
 #include <ctype.h>
 
+#include <runnel/stats.h>
+
 #include "pool.h"
 
 /* ---- a reader of the format ---------------------------------------------- */
@@ -224,7 +226,7 @@ static struct rnl_pool *busy_pool(void)
 	hold_workers(pool, &gate, held, 3);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], result_fn, (void *)(intptr_t)(i % 7 ? 0 : -EPROTO));
-		must(rnl_job_deadline(&jobs[i], i % 10 == 9 ? 0 : RNL_FOREVER));
+		must(rnl_job_set_deadline(&jobs[i], i % 10 == 9 ? 0 : RNL_FOREVER));
 		ck_assert_int_eq(i % 2 ? rnl_submit(pool, &jobs[i]) :
 					 submit_by_key(pool, &jobs[i], (uint64_t)i), 0);
 	}
@@ -448,7 +450,7 @@ TEST(counters_never_fall_while_jobs_run)
 
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], noop_fn, pool);
-		must(rnl_job_on_done(&jobs[i], again));
+		must(rnl_job_set_on_done(&jobs[i], again));
 		must(rnl_submit(pool, &jobs[i]));
 	}
 	for (int round = 0; round < 30; round++, before = page) {

@@ -4,6 +4,10 @@
 #include <dlfcn.h>
 #include <stdint.h>
 
+#include <runnel/batch.h>
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #include "pool.h"
 #include "sanitizers.h"
 
@@ -230,15 +234,15 @@ static int set_kind(struct rnl_job *job, enum kind kind)
 {
 	switch (kind) {
 	case CALLED:
-		return rnl_job_on_done(job, callback);
+		return rnl_job_set_on_done(job, callback);
 	case QUEUED:
-		return rnl_job_cq(job, cq);
+		return rnl_job_set_cq(job, cq);
 	case URGENT:
-		return rnl_job_urgent(job, 1);
+		return rnl_job_set_flags(job, RNL_URGENT);
 	case LATE:
-		return rnl_job_deadline(job, 3600000 * MS);
+		return rnl_job_set_deadline(job, 3600000 * MS);
 	case AFTER:
-		return rnl_barrier_add(&barrier, job) || rnl_job_after(job, &before);
+		return rnl_barrier_add(&barrier, job) || rnl_job_set_after(job, &before);
 	case IN_BARRIER:
 		return rnl_barrier_add(&barrier, job);
 	default:
@@ -267,7 +271,7 @@ static bool reap_batch(void)
 	int nr = 0, ret;
 
 	while (nr < BATCH) {
-		ret = rnl_cq_reap(cq, reaped, BATCH);
+		ret = rnl_cq_reap(cq, reaped, BATCH, 0);
 		if (ret < 0)
 			return false;
 		nr += ret;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Barriers that notify, into a queue or by a callback; and joins of many workers. */
+#include <runnel/kernel.h>
+
 #include "cq.h"
 #include "host_kernel.h"
 #include "record.h"
@@ -8,7 +10,7 @@ static void notice_of(struct rnl_job *job, struct rnl_cq *cq)
 {
 	job_of(job, NULL, NULL);
 	if (cq)
-		must(rnl_job_cq(job, cq));
+		must(rnl_job_set_cq(job, cq));
 }
 
 TEST(a_queue_hears_of_a_fan_in_once_for_each_call)
@@ -28,17 +30,17 @@ TEST(a_queue_hears_of_a_fan_in_once_for_each_call)
 			submit_in(pool, &barrier, &jobs[i], i ? noop_fn : gated_fn, &plug);
 		must(rnl_barrier_notify(&barrier, &notice));
 		ck_assert_int_eq(rnl_barrier_notify(&barrier, &notice), -EBUSY);
-		ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1), 0);
+		ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, 0), 0);
 		ck_assert_int_eq(rnl_job_cancel(&notice), -EBUSY);
 		gate_open(&plug);
 		reap_all(cq, &reaped, 1);
 		ck_assert_ptr_eq(reaped, &notice);
 		ck_assert_int_eq(rnl_job_result(&notice), 0);
 		for (int i = 0; i < NR; i++)
-			ck_assert_int_eq(rnl_job_test(&jobs[i]), 1);
+			ck_assert_int_eq(rnl_job_wait(&jobs[i], 0), 0);
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
-	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1), 0);
+	ck_assert_int_eq(rnl_cq_reap(cq, &reaped, 1, 0), 0);
 	ck_assert_uint_eq(figures_of(pool).done, 20 * (NR + 1));
 	ck_assert_uint_eq(figures_of(pool).accepted, 20 * (NR + 1));
 	ck_assert_uint_eq(figures_of(pool).queued, 0);
@@ -92,7 +94,7 @@ static void free_item(struct rnl_job *job)
 	struct item *item = rnl_container_of(job, struct item, notice);
 
 	for (int i = 0; i < 3; i++)
-		ck_assert_int_eq(rnl_job_test(&item->jobs[i]), 1);
+		ck_assert_int_eq(rnl_job_wait(&item->jobs[i], 0), 0);
 	(*item->freed)++;
 	free(item);
 }
@@ -114,7 +116,7 @@ TEST(a_callback_may_free_the_barrier_and_its_jobs, .timeout_s = 60)
 			must(rnl_submit_wait(pool, &item->jobs[i], RNL_FOREVER));
 		}
 		job_of(&item->notice, NULL, NULL);
-		must(rnl_job_on_done(&item->notice, free_item));
+		must(rnl_job_set_on_done(&item->notice, free_item));
 		must(rnl_barrier_notify(&item->barrier, &item->notice));
 	}
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -137,7 +139,7 @@ TEST(a_notice_seals_its_round_and_later_jobs_do_not_delay_it)
 	must(rnl_barrier_notify(&barrier, &notices[0]));
 	/* A job after and a second notice of the same round. */
 	job_of(&after, count_fn, &ran);
-	must(rnl_job_after(&after, &barrier));
+	must(rnl_job_set_after(&after, &barrier));
 	must(rnl_submit(pool, &after));
 	submit_in(pool, &barrier, &jobs[1], gated_fn, &later);
 	must(rnl_barrier_notify(&barrier, &notices[1]));
@@ -145,7 +147,7 @@ TEST(a_notice_seals_its_round_and_later_jobs_do_not_delay_it)
 	gate_open(&first);
 	ck_assert_int_eq(result_of(&notices[0]), 0);
 	ck_assert_int_eq(result_of(&after), 0);
-	ck_assert_int_eq(rnl_job_test(&notices[1]), 0);
+	ck_assert_int_ne(rnl_job_wait(&notices[1], 0), 0);
 	gate_open(&later);
 	ck_assert_int_eq(result_of(&notices[1]), 0);
 	rnl_pool_destroy(pool);
@@ -235,7 +237,7 @@ TEST(a_notice_that_is_given_again_and_again_holds_up_no_delayed_job)
 
 	must(rnl_barrier_init(&again.barrier, pool));
 	notice_of(&again.notice, NULL);
-	must(rnl_job_on_done(&again.notice, notify_again));
+	must(rnl_job_set_on_done(&again.notice, notify_again));
 	job_of(&again.delayed, count_fn, (void *)&again.ran);
 	must(rnl_barrier_notify(&again.barrier, &again.notice));
 	must(submit_at(pool, &again.delayed, rnl_clock() + 5 * MS));
@@ -257,7 +259,7 @@ TEST(a_notice_has_no_device_error)
 	submit_in(pool, &barrier, &job, result_fn, (void *)(intptr_t)-EPROTO);
 	must(rnl_barrier_notify(&barrier, &notice));
 	ck_assert_int_eq(result_of(&notice), -EPROTO);
-	ck_assert_int_eq(rnl_job_device_error(&notice), 0);
+	ck_assert_int_eq(notice.device_error, 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -278,7 +280,7 @@ TEST(a_notice_waits_for_the_device_and_for_holds)
 	ck_assert_int_eq(rnl_job_wait(&notice, MS), -ETIMEDOUT);
 	gate_open(&kernel);
 	ck_assert_int_eq(result_of(&notice), 0);
-	ck_assert_int_eq(rnl_job_test(&job), 1);
+	ck_assert_int_eq(rnl_job_wait(&job, 0), 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -299,7 +301,7 @@ TEST(what_cannot_tell_of_a_barrier_is_refused)
 	must(rnl_barrier_add(&barrier, &job));
 	ck_assert_int_eq(rnl_barrier_notify(&barrier, &job), -EINVAL);
 	job_of(&job, NULL, NULL);
-	must(rnl_job_after(&job, &barrier));
+	must(rnl_job_set_after(&job, &barrier));
 	ck_assert_int_eq(rnl_barrier_notify(&barrier, &job), -EINVAL);
 	for (int i = 0; i < 3; i++) {
 		notice_of(&notices[i], NULL);
@@ -325,13 +327,13 @@ TEST(a_refused_notice_has_no_device_error)
 	hold_barrier(pool, &barrier, &gate, &job[ROUNDS]);
 	for (int i = 0; i < ROUNDS; i++) {
 		job_of(&after[i], noop_fn, NULL);
-		must(rnl_job_after(&after[i], &barrier));
+		must(rnl_job_set_after(&after[i], &barrier));
 		must(rnl_submit(pool, &after[i]));
 		submit_in(pool, &barrier, &job[i], noop_fn, NULL);
 	}
 	must(rnl_job_init(&notice, NULL));
 	ret = rnl_barrier_notify(&barrier, &notice);
-	code = rnl_job_device_error(&notice);
+	code = notice.device_error;
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	rnl_pool_destroy(pool);
@@ -349,7 +351,7 @@ struct sums {
 
 static int add_fn(struct rnl_job *job)
 {
-	return launch_store(NULL, &((int *)job->user)[rnl_worker_index()], 1);
+	return launch_store(NULL, &((int *)job->user)[rnl_worker().index], 1);
 }
 
 static void sum_host(struct rnl_dim grid, struct rnl_dim block, const void *args)
@@ -390,7 +392,7 @@ TEST(a_stream_joins_more_workers_than_a_barrier_has_places_for)
 			must(submit_by_key(pool, &jobs[i], RNL_KEY_WORKER(i)));
 		}
 		job_of(&after, sum_fn, &sums);
-		must(rnl_job_after(&after, &barrier));
+		must(rnl_job_set_after(&after, &barrier));
 		must(rnl_submit(pool, &after));
 		ck_assert_int_eq(result_of(&after), 0);
 		ck_assert_int_eq(sums.total, NR);

@@ -2,6 +2,10 @@
 /* Orders: jobs that come after different barriers and start in the order of their submits. */
 #include <sys/mman.h>
 
+#include <runnel/memory.h>
+#include <runnel/more.h>
+#include <runnel/replay.h>
+
 #include "host_kernel.h"
 #include "record.h"
 
@@ -28,7 +32,7 @@ TEST(jobs_after_barriers_start_in_the_order_of_their_submits)
 		for (int i = 0; i < 3; i++)
 			submit_in(pool, &barriers[2 * i], &before[i], gated_fn, &plug[i]);
 		for (int i = 0; i < NR; i++) {
-			must(rnl_job_after(&noted[i].job, i % 2 ? NULL : &barriers[i]));
+			must(rnl_job_set_after(&noted[i].job, i % 2 ? NULL : &barriers[i]));
 			must(submit_in_order(&order, &noted[i].job));
 		}
 		ck_assert_uint_eq(record.nr, 0);
@@ -63,14 +67,14 @@ TEST(a_job_that_waits_holds_up_no_job_of_its_worker)
 	hold_barrier(pool, &first, &plug, &before[0]);
 	for (int i = 0; i < 2; i++)
 		noted_of(&noted[i], &record, i);
-	must(rnl_job_after(&noted[0].job, &first));
+	must(rnl_job_set_after(&noted[0].job, &first));
 	must(submit_in_order(&order, &noted[0].job));
 	/* The second job's barrier counts jobs with the order's key. */
 	for (int i = 1; i < 3; i++) {
 		job_in(&second, &before[i], noop_fn, NULL);
 		must(submit_by_key(pool, &before[i], 1));
 	}
-	must(rnl_job_after(&noted[1].job, &second));
+	must(rnl_job_set_after(&noted[1].job, &second));
 	must(submit_in_order(&order, &noted[1].job));
 	ck_assert_uint_eq(figures_of(pool).queued, 4);
 	gate_open(&plug);
@@ -125,7 +129,7 @@ static void noted_behind(struct rnl_pool *pool, struct noted *noted, struct reco
 	hold_barrier(pool, barrier, plug, before);
 	for (int i = 0; i < 3; i++) {
 		noted_of(&noted[i], record, i);
-		must(rnl_job_after(&noted[i].job, i ? NULL : barrier));
+		must(rnl_job_set_after(&noted[i].job, i ? NULL : barrier));
 	}
 }
 
@@ -202,16 +206,16 @@ TEST(a_submit_to_what_is_no_order_is_refused)
 	job.more->when = RNL_SPACE;
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
 	job.more->when = RNL_NOW;
-	must(rnl_job_key(&job, 1));
+	must(rnl_job_set_key(&job, 1));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	must(rnl_job_key(&job, RNL_KEY_NONE));
-	must(rnl_job_urgent(&job, 1));
+	must(rnl_job_set_key(&job, RNL_KEY_NONE));
+	must(rnl_job_set_flags(&job, RNL_URGENT));
 	ck_assert_int_eq(rnl_submit(pool, &job), -EINVAL);
-	must(rnl_job_urgent(&job, 0));
+	must(rnl_job_set_flags(&job, 0));
 	must(rnl_submit(pool, &job));
 	ck_assert_int_eq(result_of(&job), 0);
 	must(rnl_job_init(&first, noop_fn));
-	must(rnl_job_then(&first, &job));
+	must(rnl_job_set_then(&first, &job));
 	ck_assert_int_eq(rnl_submit(pool, &first), -EINVAL);
 	must(set_order(&job, NULL));
 	must(rnl_submit(pool, &first));
@@ -251,7 +255,7 @@ static int submit_all(void *arg)
 		if (i % 3) {
 			job_in(barrier, &s->before[i], noop_fn, NULL);
 			must(rnl_submit_wait(s->pool, &s->before[i], RNL_FOREVER));
-			must(rnl_job_after(&s->noted[i].job, barrier));
+			must(rnl_job_set_after(&s->noted[i].job, barrier));
 		}
 		must(submit_in_order_wait(s->order, &s->noted[i].job, RNL_FOREVER));
 	}
@@ -317,7 +321,7 @@ TEST(an_order_is_not_read_behind_its_end)
 	hold_workers(pool, &gate, &plug, 1);
 	for (int i = 0; i < NR; i++) {
 		job_of(&jobs[i], fill_one, mem);
-		must(rnl_job_gather(&jobs[i], 1));
+		must(rnl_job_set_flags(&jobs[i], RNL_GATHER));
 		more[i] = (struct rnl_job_more)RNL_JOB_MORE_INIT;
 		more[i].order = order;
 		must(rnl_job_set_more(&jobs[i], &more[i]));

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pinned buffers: refused sizes, which threads wait, and puts of what is not a buffer. */
+#include <runnel/memory.h>
+
 #include "pool.h"
 
 #define BYTES 65536u

@@ -7,6 +7,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <runnel/kernel.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 #include "threads.h"
@@ -25,7 +27,7 @@ static int naming_fn(struct rnl_job *job)
 
 	prctl(PR_GET_NAME, n->name);
 	gate_wait(n->gate);
-	return rnl_worker_index();
+	return rnl_worker().index;
 }
 
 /* A pool with @nr workers: they are called @prefix-INDEX, and no other thread is. */
@@ -147,7 +149,7 @@ static int placed_fn(struct rnl_job *job)
 
 	p->of_worker = only_cpu();
 	gate_wait(p->gate);
-	return ret ? ret : rnl_worker_index();
+	return ret ? ret : rnl_worker().index;
 }
 
 static void check_placed(struct rnl_pool *pool, unsigned nr, const uint16_t *cpus, unsigned nr_cpus)
@@ -297,7 +299,7 @@ TEST(signals_to_the_process_are_blocked_in_jobs_callbacks_and_hooks)
 		masks = (struct masks){ .worker = round };
 		pool = pool_with(&attr, 1);
 		job_of(&job, mask_fn, NULL);
-		must(rnl_job_on_done(&job, callback));
+		must(rnl_job_set_on_done(&job, callback));
 		/* Workers that a resize starts are placed, too. */
 		if (round) {
 			must(rnl_pool_resize(pool, 2));

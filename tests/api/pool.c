@@ -2,6 +2,10 @@
 /* Creating a pool: its attributes, its device, and its threads. */
 #include <sys/resource.h>
 
+#include <runnel/device.h>
+#include <runnel/guard.h>
+#include <runnel/stats.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 

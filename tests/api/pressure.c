@@ -92,7 +92,7 @@ TEST(a_submit_waits_as_long_as_its_timeout_and_leaves_the_job_to_its_caller)
 		ck_assert_int_eq(submit_waiting(&s), -ETIMEDOUT);
 		ck_assert_double_ge(seconds_now() - start, (double)s.timeout_ns * 1e-9);
 		ck_assert_double_lt(seconds_now() - start, PATIENCE_S);
-		ck_assert_int_eq(rnl_job_test(&job), -EINVAL);	/* never submitted */
+		ck_assert_int_eq(rnl_job_wait(&job, 0), -EINVAL);	/* never submitted */
 	}
 	ck_assert_uint_eq(figures_of(full.pool).accepted, 3);
 	gate_open(&full.gate);
@@ -145,7 +145,7 @@ TEST(a_submit_that_waits_is_told_when_the_pool_is_closed)
 	must(rnl_pool_close(full.pool));
 	for (int i = 0; i < WAITERS; i++) {
 		ck_assert_int_eq(call_end(&calls[i]), -ESHUTDOWN);
-		ck_assert_int_eq(rnl_job_test(&jobs[i]), -EINVAL);
+		ck_assert_int_eq(rnl_job_wait(&jobs[i], 0), -EINVAL);
 	}
 	ck_assert_int_eq(rnl_submit_wait(full.pool, &jobs[0], 0), -ESHUTDOWN);
 	full_end(&full);
@@ -231,7 +231,7 @@ TEST(misuse_gets_an_errno)
 	ck_assert_int_eq(submit_by_key_wait(full.pool, NULL, 1, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(submit_by_key_wait(full.pool, &zero, 1, RNL_FOREVER), -EINVAL);
 	ck_assert_int_eq(submit_by_key_wait(full.pool, full.queued, 1, RNL_FOREVER), -EBUSY);
-	must(rnl_job_urgent(&job, 1));
+	must(rnl_job_set_flags(&job, RNL_URGENT));
 	ck_assert_int_eq(submit_by_key_wait(full.pool, &job, 1, RNL_FOREVER), -EINVAL);
 	full_end(&full);
 }

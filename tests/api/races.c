@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls that meet each other in ways that were wrong once. */
+#include <runnel/stats.h>
+
 #include "cq.h"
 
 /* ---- a job that comes after a barrier is its owner's, once it is done ---- */
@@ -16,13 +18,13 @@ static int reap_and_free(void *arg)
 
 	for (int got = 0; got < r->nr;) {
 		struct rnl_job *jobs[16];
-		int ret = rnl_cq_wait(r->cq, jobs, 16, patience_ns());
+		int ret = rnl_cq_reap(r->cq, jobs, 16, patience_ns());
 
 		if (ret < 0)
 			return ret;
 		got += ret;
 		for (int i = 0; i < ret; i++) {
-			r->not_done += rnl_job_test(jobs[i]) != 1 || rnl_job_result(jobs[i]);
+			r->not_done += rnl_job_wait(jobs[i], 0) || rnl_job_result(jobs[i]);
 			free(jobs[i]);
 		}
 	}
@@ -33,7 +35,7 @@ static _Atomic int nr_called, nr_busy;
 
 static void look_and_free(struct rnl_job *job)
 {
-	nr_busy += rnl_job_test(job) != 1;
+	nr_busy += rnl_job_wait(job, 0) != 0;
 	free(job);
 	nr_called++;
 }
@@ -63,11 +65,11 @@ TEST(a_job_after_a_barrier_is_its_owners_at_once, .timeout_s = 60)
 				must(rnl_submit_wait(pool, before, RNL_FOREVER));
 			}
 			job_of(job, noop_fn, NULL);
-			must(rnl_job_after(job, barrier));
+			must(rnl_job_set_after(job, barrier));
 			if (i % 2)
-				must(rnl_job_cq(job, reaper.cq));
+				must(rnl_job_set_cq(job, reaper.cq));
 			else
-				must(rnl_job_on_done(job, look_and_free));
+				must(rnl_job_set_on_done(job, look_and_free));
 			ret = rnl_submit_wait(pool, job, RNL_FOREVER);
 			ck_assert_int_eq(ret, 0);
 		}
@@ -101,7 +103,7 @@ static int held_fn(struct rnl_job *job)
 {
 	struct held *h = rnl_container_of(job, struct held, job);
 
-	h->worker = rnl_worker_index();
+	h->worker = rnl_worker().index;
 	gate_wait(&h->gate);
 	return 0;
 }

@@ -5,6 +5,14 @@
  * api/replay_capture.c compiles this file again, for runs that are captured; tests/cuda/replay.c and
  * replay_calls.c do, for kernels that run on the GPU.
  */
+#include <runnel/guard.h>
+#include <runnel/hold.h>
+#include <runnel/kernel.h>
+#include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/replay.h>
+#include <runnel/stats.h>
+#include <runnel/trace.h>
 #include <runnel/unit.h>
 
 #include "apply.h"
@@ -17,7 +25,7 @@
 __attribute__((weak)) int fake_plan(const char *text);
 
 #ifndef HOW
-#define HOW RNL_REPLAY_CALLS
+#define HOW RNL_REPLAY
 #endif
 
 enum { BYTES = 256, LARGE = 40960, JOBS = 40 };
@@ -164,7 +172,7 @@ static void shadow_apply(unsigned i)
 static void submit_replay(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
 {
 	job_of(job, fn, user);
-	must(rnl_job_replay(job, HOW));
+	must(rnl_job_set_flags(job, HOW));
 	must(rnl_submit(all.pool, job));
 }
 
@@ -431,7 +439,7 @@ TEST(a_unit_that_may_use_stream_0_by_itself_is_called_each_time)
 	begin();
 	for (int round = 0; round < 10; round++) {
 		job_of(&job, slow_fn, NULL);
-		must(rnl_job_replay(&job, HOW));
+		must(rnl_job_set_flags(&job, HOW));
 		must(rnl_submit(all.pool, &job));
 		ck_assert_int_eq(result_of(&job), 0);
 	}
@@ -449,7 +457,7 @@ TEST(one_function_recorded_both_ways_by_turns)
 	begin();
 	for (int round = 0; round < 60; round++) {
 		job_of(&t->job, apply_fn, &t->facts);
-		must(rnl_job_replay(&t->job, round / 5 % 2 ? RNL_REPLAY_CAPTURE : RNL_REPLAY_CALLS));
+		must(rnl_job_set_flags(&t->job, round / 5 % 2 ? RNL_REPLAY_CAPTURE : RNL_REPLAY));
 		must(rnl_submit(all.pool, &t->job));
 		ck_assert_int_eq(result_of(&t->job), 0);
 		shadow_apply(0);
@@ -609,7 +617,7 @@ TEST(a_maps_function_has_no_arguments)
 	must(rnl_map_start(all.pool, &map, &barrier));
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER));
 	/* The call's error is the chunk's, and the map's. */
-	ck_assert_int_eq(rnl_barrier_result(&barrier), -EINVAL);
+	ck_assert_int_eq(barrier.result, -EINVAL);
 	end();
 }
 
@@ -689,8 +697,7 @@ TEST(a_job_that_gathers_and_is_alone_is_a_graph)
 			struct task *t = &all.tasks[i];
 
 			job_of(&t->job, with_copies_fn, &t->facts);
-			must(rnl_job_replay(&t->job, HOW));
-			must(rnl_job_gather(&t->job, 1));
+			must(rnl_job_set_flags(&t->job, HOW | RNL_GATHER));
 			must(rnl_submit(all.pool, &t->job));
 			ck_assert_int_eq(result_of(&t->job), 0);
 			shadow_apply(i);
@@ -766,16 +773,17 @@ TEST(a_job_says_so_while_it_is_not_under_way)
 	struct gate gate = GATE_INIT;
 	struct rnl_pool *pool = pool_of(1);
 
-	ck_assert_int_eq(rnl_job_replay(NULL, 1), -EINVAL);
-	ck_assert_int_eq(rnl_job_replay(&zero, 1), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_flags(NULL, RNL_REPLAY), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_flags(&zero, RNL_REPLAY), -EINVAL);
 	submit_job(pool, &job, gated_fn, &gate);
-	ck_assert_int_eq(rnl_job_replay(&job, 1), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_flags(&job, RNL_REPLAY), -EBUSY);
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&job), 0);
-	ck_assert_int_eq(rnl_job_replay(&job, RNL_REPLAY_CAPTURE + 1), -EINVAL);
-	ck_assert_int_eq(rnl_job_replay(&job, -1), -EINVAL);
-	must(rnl_job_replay(&job, RNL_REPLAY_CAPTURE));
-	must(rnl_job_replay(&job, RNL_REPLAY_OFF));
+	ck_assert_int_eq(rnl_job_set_flags(&job, 16), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_flags(&job, ~0u), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_flags(&job, RNL_REPLAY | RNL_REPLAY_CAPTURE), -EINVAL);
+	must(rnl_job_set_flags(&job, RNL_REPLAY_CAPTURE));
+	must(rnl_job_set_flags(&job, 0));
 	rnl_pool_destroy(pool);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A pool grows and shrinks: how many workers serve, jobs and barriers meanwhile, refusals. */
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -51,7 +54,7 @@ TEST(urgent_workers_are_not_counted_and_stay, .timeout_s = 60)
 		ck_assert_uint_eq(figures_of(pool).nr_workers, URGENT + nr);
 		hold_workers(pool, &gate, held, nr);
 		job_of(&urgent, index_fn, NULL);
-		must(rnl_job_urgent(&urgent, 1));
+		must(rnl_job_set_flags(&urgent, RNL_URGENT));
 		must(rnl_submit(pool, &urgent));
 		ck_assert_int_lt(result_of(&urgent), URGENT);
 		gate_open(&gate);
@@ -155,7 +158,7 @@ TEST(unkeyed_jobs_of_workers_that_stay_keep_no_resize_waiting, .timeout_s = 60)
 		call_start(&call, resize_fn, &resize);
 		ck_eventually(call.returned);
 		ck_assert_int_eq(call_end(&call), 0);
-		ck_assert_int_eq(rnl_job_test(&held), 0);
+		ck_assert_int_ne(rnl_job_wait(&held, 0), 0);
 	}
 	gate_open(&gate);
 	rnl_pool_destroy(pool);
@@ -218,7 +221,7 @@ TEST(a_barrier_joins_jobs_of_workers_that_have_gone, .timeout_s = 60)
 			must(submit_by_key(pool, &fills[i], key));
 		}
 		job_of(&after, index_fn, NULL);
-		must(rnl_job_after(&after, &barrier));
+		must(rnl_job_set_after(&after, &barrier));
 		must(rnl_submit(pool, &after));
 		must(rnl_pool_resize(pool, 1 + round % 2));
 		must(rnl_barrier_join(&barrier));

@@ -3,6 +3,9 @@
 #define _GNU_SOURCE	/* RUSAGE_THREAD */
 #include <sys/resource.h>
 
+#include <runnel/hold.h>
+#include <runnel/more.h>
+
 #include "record.h"
 
 struct pusher {
@@ -148,15 +151,15 @@ TEST(jobs_after_a_barrier_and_urgent_ones_wait_for_room_of_their_own)
 		must(rnl_barrier_init(&barrier, pool));
 		for (int i = 0; i < 2; i++) {	/* one for the worker, one for the urgent worker */
 			job_of(&held[i], gated_fn, &gate);
-			must(rnl_job_urgent(&held[i], i));
+			must(rnl_job_set_flags(&held[i], i ? RNL_URGENT : 0));
 			must(rnl_barrier_add(&barrier, &held[i]));
 			must(rnl_submit(pool, &held[i]));
 			gate_await(&gate, (unsigned)i + 1);
 		}
 		for (int i = 0; i <= MAX; i++) {
 			job_of(&jobs[i], noop_fn, NULL);
-			ck_assert_int_eq(kind == URGENT ? rnl_job_urgent(&jobs[i], 1) :
-							  rnl_job_after(&jobs[i], &barrier), 0);
+			ck_assert_int_eq(kind == URGENT ? rnl_job_set_flags(&jobs[i], RNL_URGENT) :
+							  rnl_job_set_after(&jobs[i], &barrier), 0);
 			ck_assert_int_eq(rnl_submit(pool, &jobs[i]), i < MAX ? 0 : -EAGAIN);
 		}
 		ck_assert_int_eq(rnl_submit_wait(pool, &jobs[MAX], 5 * MS), -ETIMEDOUT);
@@ -252,7 +255,7 @@ TEST(a_worker_that_comes_is_room_for_those_that_wait)
 		ck_assert_int_eq(call_end(&calls[i]), 0);
 	}
 	ck_assert_int_eq(result_of(&jobs[0]), 1);	/* the other may be behind older jobs */
-	ck_assert_int_eq(rnl_job_test(&held), 0);
+	ck_assert_int_ne(rnl_job_wait(&held, 0), 0);
 	gate_open(&gate);
 	ck_assert_int_eq(call_end(&resize), 0);
 	ck_assert_int_eq(result_of(&jobs[1]), 1);
@@ -282,11 +285,11 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	}
 	for (int i = 0; i < DEFERRED; i++) {
 		job_of(&deferred[i], noop_fn, NULL);
-		must(rnl_job_after(&deferred[i], &barriers[i ? 0 : 1]));
+		must(rnl_job_set_after(&deferred[i], &barriers[i ? 0 : 1]));
 		must(submit_by_key(pool, &deferred[i], keys[0]));
 	}
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_after(&job, &barriers[0]));
+	must(rnl_job_set_after(&job, &barriers[0]));
 	s = (struct submitting){ pool, &job, RNL_FOREVER, keys[0], 1 };
 	call_start(&call, submit_waiting, &s);
 	ck_waits(call.tid);
@@ -295,7 +298,7 @@ TEST(a_job_that_its_barrier_lets_go_makes_room_for_another)
 	gate_open(&gates[1]);
 	ck_eventually(call.returned);
 	ck_assert_int_eq(call_end(&call), 0);
-	ck_assert_int_eq(rnl_job_test(&held[0]), 0);
+	ck_assert_int_ne(rnl_job_wait(&held[0], 0), 0);
 	gate_open(&gates[0]);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
 	ck_assert_int_eq(rnl_job_result(&job), 0);
@@ -343,14 +346,14 @@ static void entrant_of(struct entrants *all, int id, bool chain)
 	if (chain) {
 		job_of(&e->first, gated_fn, &e->gate);
 		job_of(&e->next, noop_fn, NULL);
-		must(rnl_job_then(&e->first, &e->next));
+		must(rnl_job_set_then(&e->first, &e->next));
 		return;
 	}
 	must(rnl_barrier_init(&e->barrier, all->pool));
 	submit_in(all->pool, &e->barrier, &e->before, held_fn, e);
 	ck_eventually(figures_of(all->pool).held == (unsigned)id + 1);
 	job_of(&e->first, noop_fn, NULL);
-	must(rnl_job_after(&e->first, &e->barrier));
+	must(rnl_job_set_after(&e->first, &e->barrier));
 }
 
 /* Has the job of an entrant leave the only place, for the next one. */
@@ -417,7 +420,7 @@ TEST(a_long_chain_gets_in_beside_short_ones)
 	for (int i = 0; i < LONG; i++) {
 		job_of(&chain[i], noop_fn, NULL);
 		if (i)
-			must(rnl_job_then(&chain[i - 1], &chain[i]));
+			must(rnl_job_set_then(&chain[i - 1], &chain[i]));
 	}
 	s.job = chain;
 	for (; nr < NR; nr++) {
@@ -426,7 +429,7 @@ TEST(a_long_chain_gets_in_beside_short_ones)
 		it->gate = (struct gate)GATE_INIT;
 		job_of(&it->jobs[0], gated_fn, &it->gate);
 		job_of(&it->jobs[1], noop_fn, NULL);
-		must(rnl_job_then(&it->jobs[0], &it->jobs[1]));
+		must(rnl_job_set_then(&it->jobs[0], &it->jobs[1]));
 		ret = rnl_submit_wait(pool, &it->jobs[0], 0);
 		if (ret)	/* it is the long one's turn */
 			break;
@@ -504,8 +507,8 @@ TEST(a_full_queue_stops_nobody_who_wants_another_one)
 	}
 	for (int i = 0; i < 2; i++) {
 		job_of(&after[i], noop_fn, NULL);
-		must(rnl_job_after(&after[i], &barrier));
-		must(rnl_job_key(&after[i], keys[i]));
+		must(rnl_job_set_after(&after[i], &barrier));
+		must(rnl_job_set_key(&after[i], keys[i]));
 	}
 	call_start(&call, submit_wait_fn, &waits);
 	ck_waits(call.tid);
@@ -529,12 +532,12 @@ TEST(a_barriers_notice_passes_those_in_line)
 
 	job_of(&pair[0], gated_fn, &gate);
 	job_of(&pair[1], noop_fn, NULL);
-	must(rnl_job_then(&pair[0], &pair[1]));
+	must(rnl_job_set_then(&pair[0], &pair[1]));
 	must(rnl_submit(pool, &pair[0]));
 	for (int i = 0; i < 5; i++) {
 		job_of(&chain[i], noop_fn, NULL);
 		if (i)
-			must(rnl_job_then(&chain[i - 1], &chain[i]));
+			must(rnl_job_set_then(&chain[i - 1], &chain[i]));
 	}
 	call_start(&call, submit_wait_fn, &waits);
 	ck_waits(call.tid);

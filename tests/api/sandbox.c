@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A sandbox refuses system calls: a call fails with an errno of the list, and the log has the reason. */
+#include <runnel/device.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+#include <runnel/trace.h>
+
 #include "heard.h"
 #include "refuse.h"
 #include "sanitizers.h"

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Device memory for a running job: its own while it runs, and gone afterwards. */
+#include <runnel/device.h>
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #include "heap.h"
 #include "pool.h"
 
@@ -304,7 +308,7 @@ TEST(outside_of_a_job_there_is_none, .timeout_s = 60)
 	rnl_thread_detach();
 	ck_assert_ptr_eq(mem, &attr);
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_on_done(&job, callback));
+	must(rnl_job_set_on_done(&job, callback));
 	must(rnl_submit(pool, &job));
 	gate_await(&called, 1);
 	ck_assert_int_eq(callback_ret, -EINVAL);
@@ -433,7 +437,7 @@ TEST(whatever_becomes_of_a_job_nothing_stays_behind, .timeout_s = 60)
 					  .ret = results[i % 3] };
 		job_of(&jobs[i].job, using_fn, NULL);
 		if (i % 5 == 1)
-			must(rnl_job_deadline(&jobs[i].job, 0));
+			must(rnl_job_set_deadline(&jobs[i].job, 0));
 		must(rnl_submit(pool, &jobs[i].job));
 		if (i % 5 == 2)
 			must(rnl_job_cancel(&jobs[i].job));

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Jobs that come after several barriers, as struct rnl_job_more says. */
+#include <runnel/memory.h>
+#include <runnel/more.h>
+
+#include "asks.h"
 #include "heard.h"
 #include "host_kernel.h"
 #include "pool.h"
@@ -17,7 +21,7 @@ struct several {
 	_Atomic int ran;
 };
 
-/* @by_setter: the first barrier is set by rnl_job_after(). */
+/* @by_setter: the first barrier is set by rnl_job_set_after(). */
 static void several_make(struct several *s, struct rnl_pool *pool, bool by_setter)
 {
 	memset(s, 0, sizeof(*s));
@@ -32,7 +36,7 @@ static void several_make(struct several *s, struct rnl_pool *pool, bool by_sette
 	s->more.nr_after = NR - by_setter;
 	job_of(&s->job, count_fn, &s->ran);
 	if (by_setter)
-		must(rnl_job_after(&s->job, &s->barriers[0]));
+		must(rnl_job_set_after(&s->job, &s->barriers[0]));
 	must(rnl_job_set_more(&s->job, &s->more));
 }
 
@@ -63,7 +67,7 @@ TEST(a_job_after_several_runs_after_the_last_of_their_jobs, .loops = 2 * COUNT(t
 		must(rnl_submit(pool, &s.job));
 		for (int i = 0; i < NR; i++) {
 			ck_assert_int_eq(s.ran, round);
-			ck_assert_int_eq(rnl_job_test(&s.job), 0);
+			ck_assert_int_ne(rnl_job_wait(&s.job, 0), 0);
 			gate_open(&s.gates[turn[i]]);
 			must(rnl_job_wait(&s.jobs[turn[i]], RNL_FOREVER));
 		}
@@ -86,7 +90,7 @@ TEST(a_cancelled_job_after_several_is_done_when_their_jobs_are, .loops = COUNT(t
 	must(rnl_submit(pool, &s.job));
 	must(rnl_job_cancel(&s.job));
 	for (int i = 0; i < NR; i++) {
-		ck_assert_int_eq(rnl_job_test(&s.job), 0);
+		ck_assert_int_ne(rnl_job_wait(&s.job, 0), 0);
 		gate_open(&s.gates[turns[_i][i]]);
 		must(rnl_job_wait(&s.jobs[turns[_i][i]], RNL_FOREVER));
 	}
@@ -106,12 +110,12 @@ TEST(a_job_after_several_leads_a_chain, .loops = 2 * COUNT(turns))
 
 	several_make(&s, pool, _i % 2);
 	job_of(&next, count_fn, &s.ran);
-	must(rnl_job_then(&s.job, &next));
+	must(rnl_job_set_then(&s.job, &next));
 	several_begin(&s);
 	must(rnl_submit(pool, &s.job));
 	for (int i = 0; i < NR; i++) {
 		ck_assert_int_eq(s.ran, 0);
-		ck_assert_int_eq(rnl_job_test(&next), 0);
+		ck_assert_int_ne(rnl_job_wait(&next, 0), 0);
 		gate_open(&s.gates[turn[i]]);
 	}
 	ck_assert_int_eq(result_of(&next), 0);
@@ -142,19 +146,19 @@ TEST(the_job_behind_one_after_a_barrier_is_done_after_it, .loops = 2)
 	gate_await(&worker, 1);		/* `before` is issued, and its worker does not see its end */
 	job_of(&job, noop_fn, NULL);
 	job_of(&next, count_fn, &ran);
-	must(rnl_job_then(&job, &next));
+	must(rnl_job_set_then(&job, &next));
 	if (_i) {
 		more.after = &after;
 		more.nr_after = 1;
 		must(rnl_job_set_more(&job, &more));
 	} else {
-		must(rnl_job_after(&job, &barrier));
+		must(rnl_job_set_after(&job, &barrier));
 	}
 	must(submit_by_key(pool, &job, RNL_KEY_WORKER(1)));
 	gate_open(&kernel);
 	(void)rnl_job_wait(&next, 200 * MS);
-	early = ran || rnl_job_test(&next);
-	ck_assert_int_eq(rnl_job_test(&job), 0);
+	early = ran || is_done(&next);
+	ck_assert_int_ne(rnl_job_wait(&job, 0), 0);
 	gate_open(&worker);
 	ck_assert_int_eq(result_of(&job), 0);
 	ck_assert_int_eq(result_of(&next), 0);
@@ -321,7 +325,7 @@ TEST(a_stream_waits_for_the_jobs_of_several_barriers, .loops = 2)
 			  m.device + i * BYTES);
 	job_of(&m.several.job, fetch_fn, &m);
 	if (_i)
-		must(rnl_job_after(&m.several.job, &m.several.barriers[0]));
+		must(rnl_job_set_after(&m.several.job, &m.several.barriers[0]));
 	must(rnl_job_set_more(&m.several.job, &m.several.more));
 	must(rnl_submit(pool, &m.several.job));
 	ck_assert_int_eq(result_of(&m.several.job), 0);
@@ -345,7 +349,7 @@ TEST(a_job_after_several_is_refused_as_long_as_one_has_all_rounds_under_way)
 	several_begin(&s);
 	for (int i = 0; i < ROUNDS; i++) {
 		job_of(&after[i], noop_fn, NULL);
-		must(rnl_job_after(&after[i], &s.barriers[NR - 1]));
+		must(rnl_job_set_after(&after[i], &s.barriers[NR - 1]));
 		must(rnl_submit(pool, &after[i]));
 		submit_in(pool, &s.barriers[NR - 1], &before[i], noop_fn, NULL);
 	}
@@ -416,7 +420,7 @@ TEST(memory_that_begins_anew_while_its_job_names_it_is_refused)
 	must(rnl_barrier_init(&barrier, pool));
 	job_of(&job, noop_fn, NULL);
 	must(rnl_job_set_more(&job, &more));
-	must(rnl_job_after(&job, &barrier));
+	must(rnl_job_set_after(&job, &barrier));
 	must(rnl_job_set_more(&job, &more));
 	ck_assert_ptr_eq(more.first, &barrier);
 	/* Its barrier would be lost. */

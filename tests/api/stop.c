@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Stopping a pool: its work ends within a time, and what remains is told to end. */
+#include <runnel/batch.h>
+#include <runnel/map.h>
+#include <runnel/more.h>
+
 #include "map.h"
 #include "record.h"
 
@@ -130,7 +134,7 @@ TEST(a_map_issues_no_more_chunks, .timeout_s = 60)
 	ck_assert_int_eq(rnl_pool_stop(pool, 0), -ETIMEDOUT);
 	gate_open(&gate);
 	must(rnl_pool_stop(pool, RNL_FOREVER));
-	ck_assert_int_eq(rnl_barrier_result(&barrier), -ECANCELED);
+	ck_assert_int_eq(barrier.result, -ECANCELED);
 	ck_assert_uint_lt(t.nr_fn, CHUNKS);
 	task_end(&t);
 	rnl_pool_destroy(pool);
@@ -156,12 +160,12 @@ TEST(jobs_that_submit_themselves_end_with_a_stop, .timeout_s = 120)
 
 		for (int i = 0; i < NR; i++) {
 			job_of(&jobs[i], noop_fn, pool);
-			must(rnl_job_on_done(&jobs[i], again));
+			must(rnl_job_set_on_done(&jobs[i], again));
 			must(rnl_submit(pool, &jobs[i]));
 		}
 		must(rnl_pool_stop(pool, RNL_FOREVER));
 		for (int i = 0; i < NR; i++)
-			ck_assert_int_eq(rnl_job_test(&jobs[i]), 1);
+			ck_assert_int_eq(rnl_job_wait(&jobs[i], 0), 0);
 		rnl_pool_destroy(pool);
 	}
 }

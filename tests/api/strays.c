@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Work on stream 0 in a pool of private streams: refused, or found and joined, never lost. */
+#include <runnel/batch.h>
+#include <runnel/guard.h>
+#include <runnel/kernel.h>
+#include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/more.h>
+#include <runnel/replay.h>
+#include <runnel/unit.h>
+
 #include "guard.h"
 #include "host_kernel.h"
 
@@ -395,7 +404,7 @@ TEST(a_function_that_strays_in_a_later_run_is_not_replayed)
 	skip_unless_double();
 	pool = private_pool(RNL_GUARD_OFF);
 	job_of(&job, store_and_stray_fn, &s);
-	must(rnl_job_replay(&job, RNL_REPLAY_CALLS));
+	must(rnl_job_set_flags(&job, RNL_REPLAY));
 	for (int i = 0; i < NR; i++) {
 		s.word = 0;
 		must(rnl_submit(pool, &job));

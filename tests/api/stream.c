@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Work on the calling thread's implicit stream: copies, fills, launches, and the wait for them. */
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -22,7 +26,7 @@ static void check_detached(void)
 	ck_assert_int_eq(launch_store(NULL, NULL, 0), -ENODEV);
 	ck_assert_int_eq(rnl_stream_wait(0), -ENODEV);
 	ck_assert_ptr_null(rnl_stream());
-	ck_assert_int_eq(rnl_worker_index(), -1);
+	ck_assert_int_eq(rnl_worker().index, -1);
 }
 
 /* The thread has used its per-thread default stream before. */
@@ -71,7 +75,7 @@ TEST(a_thread_has_a_stream_between_attach_and_detach)
 		must(rnl_fill(mem, 1, 64));
 		must(rnl_stream_wait(RNL_FOREVER));
 		ck_assert_int_eq(!rnl_stream(), on_host());
-		ck_assert_int_eq(rnl_worker_index(), -1);
+		ck_assert_int_eq(rnl_worker().index, -1);
 		rnl_thread_detach();
 		rnl_thread_detach();
 		check_detached();

@@ -52,7 +52,7 @@ TEST(a_job_is_told_done_beside_jobs_that_go_on_for_ever, .loops = 3)
 		balls[i] = (struct ball){ .pool = pool, .next = &balls[_i ? i : !i],
 					  .keyed = _i != 1, .over = &over, .in_play = &in_play };
 		job_of(&balls[i].job, noop_fn, NULL);
-		must(rnl_job_on_done(&balls[i].job, pass_on));
+		must(rnl_job_set_on_done(&balls[i].job, pass_on));
 	}
 	must(pass_ball(&balls[0]));
 	gate_open(&kernel);
@@ -106,7 +106,7 @@ static int functions_until_told(struct rnl_pool *pool)
 	backlog.gate = (struct gate)GATE_INIT;
 	backlog.begun = backlog.told_at = 0;
 	job_of(&backlog.kernel, kernel_fn, NULL);
-	must(rnl_job_on_done(&backlog.kernel, note_begun));
+	must(rnl_job_set_on_done(&backlog.kernel, note_begun));
 	must(rnl_submit(pool, &backlog.kernel));
 	for (int i = 0; i < SLOW; i++)
 		submit_job(pool, &backlog.slow[i], slow_fn, NULL);
@@ -217,7 +217,7 @@ TEST(a_job_does_not_wait_for_the_barrier_of_the_next_one)
 	job_of(&before, gated_kernel_fn, &function);
 	must(submit_by_key(pool, &before, key));
 	job_of(&after, noop_fn, NULL);
-	must(rnl_job_after(&after, &barrier));
+	must(rnl_job_set_after(&after, &barrier));
 	must(submit_by_key(pool, &after, key));
 	gate_open(&function);
 	ck_assert_int_eq(rnl_job_wait(&before, patience), 0);

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <runnel/stats.h>
+
 #include "heard.h"
 #include "pool.h"
 

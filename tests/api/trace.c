@@ -5,6 +5,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <runnel/guard.h>
+#include <runnel/memory.h>
+#include <runnel/trace.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 #include "trace.h"
@@ -105,9 +109,9 @@ TEST(test_knows_jobs_that_did_not_run, .setup = set_path, .teardown = remove_fil
 	job_of(&late, noop_fn, NULL);
 	/* The keeper, which has no track, leaves jobs after a barrier to their worker. */
 	must(rnl_barrier_init(&empty, pool));
-	must(rnl_job_after(&cancelled, &empty));
-	must(rnl_job_after(&late, &empty));
-	must(rnl_job_deadline(&late, 0));
+	must(rnl_job_set_after(&cancelled, &empty));
+	must(rnl_job_set_after(&late, &empty));
+	must(rnl_job_set_deadline(&late, 0));
 	must(rnl_submit(pool, &cancelled));
 	must(rnl_submit(pool, &late));
 	must(rnl_job_cancel(&cancelled));
@@ -145,7 +149,7 @@ TEST(test_arrows_lead_to_who_waits_for_a_barrier, .setup = set_path, .teardown =
 		submit_in(pool, &barrier, &jobs[i], i ? noop_fn : gated_fn, &gate);
 	}
 	job_of(&after, noop_fn, NULL);
-	must(rnl_job_after(&after, &barrier));
+	must(rnl_job_set_after(&after, &barrier));
 	must(rnl_submit(pool, &after));
 	gate_await(&gate, 1);
 	call_start(&wait, wait_for, &jobs[0]);
@@ -211,7 +215,7 @@ TEST(test_a_job_in_flight_at_the_end_is_unfinished, .setup = set_path, .teardown
 	must(rnl_submit(pool, job));
 	gate_await(&gate, 1);
 	must(rnl_trace_stop(pool));
-	ck_assert_int_eq(rnl_job_test(job), 0);
+	ck_assert_int_ne(rnl_job_wait(job, 0), 0);
 	text = text_of(path);
 	assert_whole(text);
 	ck_assert_int_eq(figure(text, "unfinished"), 1);
@@ -506,6 +510,8 @@ TEST(test_has_what_the_guard_found_and_times_what_it_has_watched,
 	rnl_device_free(pool, memory);
 	rnl_pool_destroy(pool);
 }
+
+/* ---- overlap of a pool that never rests ---------------------------------------------- */
 
 /* ---- a disk that is slow ------------------------------------------------- */
 

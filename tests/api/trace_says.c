@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Texts in a trace: the guard's findings, and names of all kinds. */
+#include <runnel/guard.h>
+#include <runnel/memory.h>
+#include <runnel/more.h>
+#include <runnel/trace.h>
+
 #include "guard.h"
 #include "trace.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Urgent jobs go before others, in pools with urgent workers and in pools without. */
+#include <runnel/stats.h>
+
 #include "record.h"
 
 static struct rnl_pool *pool_with_urgent(unsigned nr_urgent, unsigned nr_workers)
@@ -10,7 +12,7 @@ static struct rnl_pool *pool_with_urgent(unsigned nr_urgent, unsigned nr_workers
 static void urgent_of(struct rnl_job *job, int (*fn)(struct rnl_job *job), void *user)
 {
 	job_of(job, fn, user);
-	must(rnl_job_urgent(job, 1));
+	must(rnl_job_set_flags(job, RNL_URGENT));
 }
 
 /*
@@ -50,7 +52,7 @@ TEST(without_urgent_workers_an_urgent_job_goes_before_what_is_queued)
 			/* It stays urgent in each run. */
 			if (!round) {
 				noted_of(&urgent[i], &record, 100 + i);
-				must(rnl_job_urgent(&urgent[i].job, 1));
+				must(rnl_job_set_flags(&urgent[i].job, RNL_URGENT));
 			}
 			must(rnl_submit(pool, &urgent[i].job));
 		}
@@ -74,8 +76,8 @@ TEST(a_job_that_is_urgent_no_more_waits_for_its_turn)
 	hold_workers(pool, &gate, &held, 1);
 	noted_of(&first, &record, 1);
 	noted_of(&second, &record, 2);
-	must(rnl_job_urgent(&second.job, 1));
-	must(rnl_job_urgent(&second.job, 0));
+	must(rnl_job_set_flags(&second.job, RNL_URGENT));
+	must(rnl_job_set_flags(&second.job, 0));
 	must(rnl_submit(pool, &first.job));
 	must(rnl_submit(pool, &second.job));
 	gate_open(&gate);
@@ -100,8 +102,8 @@ TEST(an_urgent_job_that_was_deferred_goes_before_others_once_it_may)
 		must(rnl_submit(pool, &noted[i].job));
 	}
 	noted_of(&urgent, &record, 100);
-	must(rnl_job_urgent(&urgent.job, 1));
-	must(rnl_job_after(&urgent.job, &barrier));
+	must(rnl_job_set_flags(&urgent.job, RNL_URGENT));
+	must(rnl_job_set_after(&urgent.job, &barrier));
 	must(rnl_submit(pool, &urgent.job));
 	gate_open(&gate);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -141,7 +143,7 @@ TEST(urgent_workers_run_urgent_jobs_while_all_others_are_held)
 		ck_assert_int_lt(worker, URGENT);
 	}
 	for (int i = 0; i < 3; i++)
-		ck_assert_int_eq(rnl_job_test(&queued[i]), 0);
+		ck_assert_int_ne(rnl_job_wait(&queued[i], 0), 0);
 	gate_open(&gate);
 	rnl_pool_destroy(pool);
 }
@@ -219,7 +221,7 @@ TEST(on_the_host_device_every_worker_takes_urgent_jobs_first)
 		must(rnl_submit(pool, &noted[i].job));
 	}
 	noted_of(&urgent, &record, 100);
-	must(rnl_job_urgent(&urgent.job, 1));
+	must(rnl_job_set_flags(&urgent.job, RNL_URGENT));
 	must(rnl_submit(pool, &urgent.job));
 	gate_open(&gates[0]);
 	ck_assert_int_eq(result_of(&urgent.job), 0);
@@ -336,23 +338,23 @@ TEST(misuse_gets_an_errno)
 	struct gate gate = GATE_INIT;
 	struct rnl_job held, queued, urgent, zero = { 0 };
 
-	ck_assert_int_eq(rnl_job_urgent(NULL, 1), -EINVAL);
-	ck_assert_int_eq(rnl_job_urgent(&zero, 1), -EINVAL);
-	ck_assert_int_eq(rnl_job_urgent(&zero, 0), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_flags(NULL, RNL_URGENT), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_flags(&zero, RNL_URGENT), -EINVAL);
+	ck_assert_int_eq(rnl_job_set_flags(&zero, 0), -EINVAL);
 	hold_workers(pool, &gate, &held, 1);
 	submit_job(pool, &queued, noop_fn, NULL);
-	ck_assert_int_eq(rnl_job_urgent(&queued, 1), -EBUSY);
-	ck_assert_int_eq(rnl_job_urgent(&held, 0), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_flags(&queued, RNL_URGENT), -EBUSY);
+	ck_assert_int_eq(rnl_job_set_flags(&held, 0), -EBUSY);
 	urgent_of(&urgent, noop_fn, NULL);
 	ck_assert_int_eq(submit_by_key(pool, &urgent, 0), -EINVAL);
 	ck_assert_int_eq(submit_by_key_wait(pool, &urgent, 0, RNL_FOREVER), -EINVAL);
-	ck_assert_int_eq(rnl_job_test(&urgent), -EINVAL);	/* never submitted */
-	must(rnl_job_key(&urgent, RNL_KEY_NONE));
+	ck_assert_int_eq(rnl_job_wait(&urgent, 0), -EINVAL);	/* never submitted */
+	must(rnl_job_set_key(&urgent, RNL_KEY_NONE));
 	must(rnl_submit(pool, &urgent));
 	gate_open(&gate);
 	ck_assert_int_eq(result_of(&urgent), 0);
 	ck_assert_int_eq(result_of(&queued), 0);
-	must(rnl_job_urgent(&urgent, 0));
+	must(rnl_job_set_flags(&urgent, 0));
 	must(submit_by_key(pool, &urgent, 0));
 	ck_assert_int_eq(result_of(&urgent), 0);
 	rnl_pool_destroy(pool);

@@ -32,6 +32,7 @@
 #include <time.h>
 
 #include <runnel.h>
+#include <runnel/device.h>
 
 #include "submits.h"
 

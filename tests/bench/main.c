@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <runnel/device.h>
+
 #define TABLE_LINES_MAX 256
 
 struct table {

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/device.h>
+
 enum {
 	KEY_ROWS = 256,
 	KEY_ONLY,

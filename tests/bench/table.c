@@ -218,7 +218,7 @@ const struct bench_row bench_rows[] = {
 		.ways = {
 			{ HAND, "without priority", "21" },
 			{ HAND, "priority", "01" },
-			{ RUNNEL, "rnl_job_urgent()", "01" },
+			{ RUNNEL, "RNL_URGENT", "01" },
 		},
 	},
 	{
@@ -244,7 +244,7 @@ const struct bench_row bench_rows[] = {
 		},
 		.ways = {
 			{ HAND, "an event for each stage", "0" },
-			{ RUNNEL, "rnl_job_after()", "0" },
+			{ RUNNEL, "rnl_job_set_after()", "0" },
 		},
 	},
 	{
@@ -297,8 +297,8 @@ const struct bench_row bench_rows[] = {
 			{ RUNNEL, "small barriers, callbacks", "0" },
 			{ HAND, "streams, 4 threads", "1" },
 			{ HAND, "streams, 8 threads", "1" },
-			{ RUNNEL, "rnl_job_then(), cq", "1" },
-			{ RUNNEL, "rnl_job_then(), callbacks", "1" },
+			{ RUNNEL, "rnl_job_set_then(), cq", "1" },
+			{ RUNNEL, "rnl_job_set_then(), callbacks", "1" },
 		},
 	},
 	{

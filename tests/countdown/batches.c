@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Batchers, and requests that go through one. */
+#include <runnel/batch.h>
+#include <runnel/stats.h>
+
+#include "asks.h"
 #include "asserts.h"
 
 #include "batch.h"
@@ -24,7 +28,7 @@ static int create_with(struct rnl_pool *pool, uint32_t flags)
 	kind.attr.slab_bytes = NR / 2 * BYTES;
 	kind.attr.max_batch = NR / 2;
 	/* A part for each device. */
-	kind.attr.nr_slabs = rnl_pool_nr_devices(pool) > 1 ? 2 : 1;
+	kind.attr.nr_slabs = nr_devices_of(pool) > 1 ? 2 : 1;
 	kind.attr.max_slabs = 2 * kind.attr.nr_slabs;
 	kind.attr.max_in_flight = 2;
 	batcher = untouched;
@@ -116,7 +120,7 @@ static int send_some(struct rnl_pool *pool, bool waits)
 		if (ret)
 			return ret;
 		request_fill(r, nr_committed);
-		expect(!rnl_job_on_done(&r->job, request_done));
+		expect(!rnl_job_set_on_done(&r->job, request_done));
 		ret = rnl_request_commit(r);
 		if (ret) {
 			expect(!rnl_request_release(r));

@@ -24,6 +24,7 @@
 #include <stdnoreturn.h>
 
 #include <runnel.h>
+#include <runnel/more.h>
 
 #include "submits.h"
 

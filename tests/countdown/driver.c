@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <runnel/thread.h>
+
 #include "fake_cudart/fake_cudart.h"
 #include "await.h"
 #include "calls.h"

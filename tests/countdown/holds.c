@@ -9,6 +9,8 @@
  */
 #include <sched.h>
 
+#include <runnel/hold.h>
+
 #include "countdown.h"
 
 #define FEW 2u
@@ -42,11 +44,11 @@ static void release(struct rnl_job *job)
 {
 	int ret;
 
-	while (!called && rnl_job_test(job) != 1)
+	while (!called && rnl_job_wait(job, 0))
 		sched_yield();
 	if (!called)
 		return;
-	expect(!nr_held || !rnl_job_test(job));
+	expect(!nr_held || rnl_job_wait(job, 0));
 	for (unsigned i = 0; i < nr_held; i++) {
 		expect(!rnl_hold_release(&holds[i], 0));
 		ret = rnl_hold_release(&holds[i], 0);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Jobs: every way to submit one, and all calls about one. */
+#include <runnel/guard.h>
+#include <runnel/more.h>
+#include <runnel/replay.h>
+
 #include "fake_cudart/fake_cudart.h"
 #include "countdown.h"
 #include "pool.h"
@@ -109,7 +113,7 @@ static int submit_all(struct rnl_pool **pool, bool gather)
 	for (unsigned i = 0; i < NR_WATCHED; i++) {
 		all[i] = watched_next(i % 2 ? BY_WAIT : BY_CALLBACK);
 		jobs[i] = &all[i]->job;
-		expect(!rnl_job_gather(jobs[i], gather));
+		expect(!rnl_job_set_flags(jobs[i], gather ? RNL_GATHER : 0));
 	}
 	ret = rnl_submit_many(*pool, jobs, NR_WATCHED);
 	for (int i = 0; i < NR_WATCHED; i++)
@@ -136,7 +140,7 @@ static void urgent(struct rnl_pool_attr *attr)
 static int submit_urgent(struct rnl_pool **pool)
 {
 	struct watched *w = watched_next(BY_CALLBACK);
-	int ret = rnl_job_urgent(&w->job, 1);
+	int ret = rnl_job_set_flags(&w->job, RNL_URGENT);
 
 	if (!ret)
 		ret = watched_submitted(w, rnl_submit(*pool, &w->job));
@@ -186,16 +190,16 @@ static int describe(struct rnl_pool **pool)
 	if (!ret)
 		ret = rnl_job_init(&w->job, noop_fn);
 	if (!ret)
-		ret = rnl_job_after(&w->job, &barrier);
+		ret = rnl_job_set_after(&w->job, &barrier);
 	if (!ret)
-		ret = rnl_job_after(&w->job, NULL);
+		ret = rnl_job_set_after(&w->job, NULL);
 	if (!ret)
-		ret = rnl_job_on_done(&w->job, NULL);
+		ret = rnl_job_set_on_done(&w->job, NULL);
 	if (!ret)
-		ret = rnl_job_cq(&w->job, NULL);
+		ret = rnl_job_set_cq(&w->job, NULL);
 	if (!ret)
-		ret = rnl_job_deadline(&w->job, 1000 * MS);
-	return ret ? ret : rnl_job_urgent(&w->job, 0);
+		ret = rnl_job_set_deadline(&w->job, 1000 * MS);
+	return ret ? ret : rnl_job_set_flags(&w->job, 0);
 }
 
 static int ask(struct rnl_pool **pool)
@@ -206,12 +210,12 @@ static int ask(struct rnl_pool **pool)
 	if (!ret)
 		ret = rnl_job_wait(&w->job, RNL_FOREVER);
 	if (!ret)
-		ret = rnl_job_test(&w->job) == 1 ? 0 : -EPROTO;
+		ret = !rnl_job_wait(&w->job, 0) ? 0 : -EPROTO;
 	if (ret)
 		return drained(*pool, ret);
 	result = rnl_job_result(&w->job);
 	/* CUDA's code belongs to a failure, and to nothing else. */
-	expect(result || !rnl_job_device_error(&w->job));
+	expect(result || !w->job.device_error);
 	return drained(*pool, 0);
 }
 
@@ -289,7 +293,7 @@ static int after_barrier(struct rnl_pool **pool)
 		w->late = i >= 2;
 		ret = rnl_barrier_add(&barriers[i / 2], &w->job);
 		if (!ret && i >= 2)
-			ret = rnl_job_after(&w->job, &barriers[0]);
+			ret = rnl_job_set_after(&w->job, &barriers[0]);
 		if (!ret)
 			ret = watched_submitted(w, rnl_submit(*pool, &w->job));
 	}
@@ -315,7 +319,7 @@ static int chain(struct rnl_pool **pool)
 		all[i]->late = i;
 		expect(!rnl_barrier_add(&barrier, &all[i]->job));
 		if (i)
-			expect(!rnl_job_then(&all[i - 1]->job, &all[i]->job));
+			expect(!rnl_job_set_then(&all[i - 1]->job, &all[i]->job));
 	}
 	ret = rnl_submit(*pool, &all[0]->job);
 	for (unsigned i = 0; i < 3; i++)
@@ -336,36 +340,36 @@ const struct operation job_operations[] = {
 	  .run = submit, .errnos = { -EIO } },
 	{ .name = "rnl_submit, guarded, private streams", .functions = "rnl_submit",
 	  .attr = guarded_private, .run = submit, .errnos = { -EIO } },
-	{ .name = "rnl_submit, after a barrier", .functions = "rnl_submit rnl_job_after",
+	{ .name = "rnl_submit, after a barrier", .functions = "rnl_submit rnl_job_set_after",
 	  .attr = two_workers, .run = after_barrier, .errnos = { -EIO } },
 	{ .name = "rnl_submit, where streams write no words", .functions = "rnl_submit",
 	  .first = true, .attr = without_words, .run = submit, .errnos = { -EIO } },
 	{ .name = "rnl_submit, after a barrier, no words", .functions = "rnl_submit",
 	  .first = true, .attr = without_words, .run = after_barrier, .errnos = { -EIO } },
-	{ .name = "rnl_submit, of a chain", .functions = "rnl_submit rnl_job_then",
+	{ .name = "rnl_submit, of a chain", .functions = "rnl_submit rnl_job_set_then",
 	  .attr = two_workers, .run = chain, .errnos = { -EIO } },
-	{ .name = "rnl_submit, by a key", .functions = "rnl_submit rnl_job_key", .attr = two_workers,
+	{ .name = "rnl_submit, by a key", .functions = "rnl_submit rnl_job_set_key", .attr = two_workers,
 	  .run = submit_keyed, .errnos = { -EIO } },
 	{ .name = "rnl_submit_wait", .functions = "rnl_submit_wait", .attr = room_for_one,
 	  .run = submit_wait, .errnos = { -EIO } },
-	{ .name = "rnl_submit_wait, by a key", .functions = "rnl_submit_wait rnl_job_key",
+	{ .name = "rnl_submit_wait, by a key", .functions = "rnl_submit_wait rnl_job_set_key",
 	  .attr = room_for_one, .run = submit_keyed_wait, .errnos = { -EIO } },
 	{ .name = "rnl_submit, of a notice", .functions = "rnl_submit rnl_job_set_more", .run = submit_notice,
 	  .errnos = { -EIO } },
 	{ .name = "rnl_submit, at a time, rnl_clock",
-	  .functions = "rnl_job_set_more rnl_job_key rnl_submit rnl_clock", .run = submit_at_times,
+	  .functions = "rnl_job_set_more rnl_job_set_key rnl_submit rnl_clock", .run = submit_at_times,
 	  .errnos = { -EIO } },
 	{ .name = "rnl_submit_many", .functions = "rnl_submit_many", .attr = two_workers,
 	  .run = submit_many, .errnos = { -EIO } },
-	{ .name = "rnl_job_gather", .functions = "rnl_job_gather", .attr = groups_of_two,
+	{ .name = "rnl_job_set_flags, gathered", .functions = "rnl_job_set_flags", .attr = groups_of_two,
 	  .run = submit_gathered, .errnos = { -EIO } },
-	{ .name = "rnl_job_urgent", .functions = "rnl_job_urgent", .attr = urgent,
+	{ .name = "rnl_job_set_flags", .functions = "rnl_job_set_flags", .attr = urgent,
 	  .run = submit_urgent, .errnos = { -EIO } },
 	{ .name = "rnl_job_init, _after, _on_done, _cq, _deadline",
-	  .functions = "rnl_job_init rnl_job_after rnl_job_on_done rnl_job_cq rnl_job_deadline",
+	  .functions = "rnl_job_init rnl_job_set_after rnl_job_set_on_done rnl_job_set_cq rnl_job_set_deadline",
 	  .run = describe },
 	{ .name = "rnl_job_wait, _test, _result, _device_error",
-	  .functions = "rnl_job_wait rnl_job_test rnl_job_result rnl_job_device_error",
+	  .functions = "rnl_job_wait rnl_job_result",
 	  .run = ask, .errnos = { -EIO } },
 	{ .name = "rnl_job_cancel, _is_cancelled",
 	  .functions = "rnl_job_cancel rnl_job_is_cancelled", .before = hold, .run = cancel,

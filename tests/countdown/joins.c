@@ -2,6 +2,9 @@
 /* Completion queues, barriers of both sizes, what a barrier notifies, and orders. */
 #include <poll.h>
 
+#include <runnel/more.h>
+#include <runnel/thread.h>
+
 #include "await.h"
 #include "countdown.h"
 
@@ -42,7 +45,7 @@ static unsigned submit_to_queue(struct rnl_pool *pool)
 
 	for (unsigned i = 0; i < 3; i++) {
 		struct watched *w = watched_next(BY_QUEUE);
-		int ret = rnl_job_cq(&w->job, cq);
+		int ret = rnl_job_set_cq(&w->job, cq);
 
 		expect(!ret);
 		expect_accepted(ret = watched_submitted(w, rnl_submit(pool, &w->job)));
@@ -61,7 +64,7 @@ static int reap(struct rnl_pool **pool)
 		int ret;
 
 		own_call(expect(fd.fd >= 0 && poll(&fd, 1, -1) == 1));
-		ret = rnl_cq_reap(cq, jobs, COUNT(jobs));
+		ret = rnl_cq_reap(cq, jobs, COUNT(jobs), 0);
 		if (ret < 0)
 			return ret;
 		expect((unsigned)ret <= nr);
@@ -78,14 +81,14 @@ static int wait_for_queue(struct rnl_pool **pool)
 	struct rnl_job *job;
 
 	while (nr--) {
-		int ret = rnl_cq_wait(cq, &job, 1, RNL_FOREVER);
+		int ret = rnl_cq_reap(cq, &job, 1, RNL_FOREVER);
 
 		if (ret < 0)
 			return ret;
 		expect(ret == 1);
 		watched_reaped(job);
 	}
-	return rnl_cq_wait(cq, &job, 1, 0) == -ETIMEDOUT ? 0 : -EPROTO;
+	return rnl_cq_reap(cq, &job, 1, 0) == 0 ? 0 : -EPROTO;
 }
 
 /* With jobs in the queue. */
@@ -122,7 +125,7 @@ static int wait_for_barrier(struct rnl_pool **pool)
 	ret = rnl_barrier_wait(&barrier, RNL_FOREVER);
 	if (ret)
 		return ret;
-	result = rnl_barrier_result(&barrier);
+	result = barrier.result;
 	expect(!result || result == fault());
 	return 0;
 }
@@ -178,7 +181,7 @@ static void expect_told(struct rnl_job *notice)
 {
 	int result = rnl_job_result(notice);
 
-	expect(rnl_job_test(notice) == 1 && result == rnl_barrier_result(&barrier));
+	expect(!rnl_job_wait(notice, 0) && result == barrier.result);
 	expect(!result || result == fault());
 }
 
@@ -192,13 +195,13 @@ static int notify(struct rnl_pool **pool)
 	nr_notified = 0;
 	for (unsigned i = 0; i < 2; i++)
 		expect(!rnl_job_init(&notices[i], NULL));
-	expect(!rnl_job_on_done(&notices[0], notified) && !rnl_job_cq(&notices[1], cq));
+	expect(!rnl_job_set_on_done(&notices[0], notified) && !rnl_job_set_cq(&notices[1], cq));
 	submit_to_barrier(*pool);
 	for (unsigned i = 0; i < 2 && !ret; i++)
 		ret = rnl_barrier_notify(&barrier, &notices[i]);
 	if (ret)
 		return ret;
-	expect(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &notices[1]);
+	expect(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &notices[1]);
 	expect(!rnl_pool_drain(*pool, RNL_FOREVER) && nr_notified == 1);
 	for (unsigned i = 0; i < 2; i++)
 		expect_told(&notices[i]);
@@ -219,7 +222,7 @@ static int submit_ordered(struct rnl_pool **pool)
 		struct watched *w = watched_next(BY_CALLBACK);
 
 		w->late = i != 1;
-		expect(!rnl_job_after(&w->job, w->late ? &barrier : NULL));
+		expect(!rnl_job_set_after(&w->job, w->late ? &barrier : NULL));
 		watched_more(w)->order = &order;
 		ret = watched_submitted(w, i ? rnl_submit(*pool, &w->job) :
 					rnl_submit_wait(*pool, &w->job, RNL_FOREVER));
@@ -240,12 +243,12 @@ const struct operation join_operations[] = {
 	  .errnos = { -ENOMEM, -EMFILE, -ENFILE } },
 	{ .name = "rnl_cq_reap, rnl_cq_fd", .functions = "rnl_cq_reap rnl_cq_fd", .before = make,
 	  .run = reap, .after = end },
-	{ .name = "rnl_cq_wait", .functions = "rnl_cq_wait", .before = make,
+	{ .name = "rnl_cq_reap", .functions = "rnl_cq_reap", .before = make,
 	  .run = wait_for_queue, .after = end },
 	{ .name = "rnl_cq_destroy", .functions = "rnl_cq_destroy", .before = make,
 	  .run = destroy },
-	{ .name = "rnl_barrier_init, _add, _wait, _result",
-	  .functions = "rnl_barrier_init rnl_barrier_add rnl_barrier_wait rnl_barrier_result",
+	{ .name = "rnl_barrier_init, _add, _wait",
+	  .functions = "rnl_barrier_init rnl_barrier_add rnl_barrier_wait",
 	  .attr = two_workers, .run = wait_for_barrier },
 	{ .name = "rnl_barrier_join", .functions = "rnl_barrier_join", .attr = two_workers,
 	  .run = join, .after = detach, .errnos = { -ENOMEM, -EAGAIN, -EIO } },

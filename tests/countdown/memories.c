@@ -2,6 +2,9 @@
 /* Memory of the pool and of its device. */
 #include <string.h>
 
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+
 #include "await.h"
 #include "countdown.h"
 

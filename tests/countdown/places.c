@@ -2,6 +2,13 @@
 /* Pools over two devices, and what is placed on one of them. */
 #include <string.h>
 
+#include <runnel/device.h>
+#include <runnel/guard.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+
+#include "asks.h"
 #include "await.h"
 #include "countdown.h"
 
@@ -47,12 +54,12 @@ static void after_grow(struct rnl_pool *pool, int ret)
 static int look(struct rnl_pool **pool)
 {
 	struct rnl_device_info info = RNL_DEVICE_INFO_INIT;
-	int nr = rnl_pool_nr_devices(*pool), ret = 0;
+	int nr = (int)nr_devices_of(*pool), ret = 0;
 
 	for (int i = 0; i < nr && !ret; i++)
 		ret = rnl_pool_device(*pool, (unsigned)i, &info);
 	expect(nr == 2 || !test_fake());
-	expect(rnl_worker_device() == -1);
+	expect(rnl_worker().device == -1);
 	return ret;
 }
 
@@ -65,7 +72,7 @@ static void done(struct rnl_job *job)
 	struct watched *w = rnl_container_of(job, struct watched, job);
 
 	/* The keeper may tell of a job that did not run. */
-	nr_misplaced += w->ran && rnl_worker_device() != (int)(intptr_t)job->user;
+	nr_misplaced += w->ran && rnl_worker().device != (int)(intptr_t)job->user;
 	w->ended++;
 }
 
@@ -73,8 +80,8 @@ static struct watched *placed(unsigned device)
 {
 	struct watched *w = watched_next(BY_CALLBACK);
 
-	expect(!rnl_job_device(&w->job, (int)device));
-	expect(!rnl_job_on_done(&w->job, done));
+	expect(!rnl_job_set_device(&w->job, (int)device));
+	expect(!rnl_job_set_on_done(&w->job, done));
 	w->job.user = (void *)(uintptr_t)device;
 	return w;
 }
@@ -82,14 +89,14 @@ static struct watched *placed(unsigned device)
 /* An unkeyed job, a keyed one and an urgent one for each device. */
 static int submit(struct rnl_pool **pool)
 {
-	const unsigned nr = (unsigned)rnl_pool_nr_devices(*pool);
+	const unsigned nr = nr_devices_of(*pool);
 
 	for (unsigned i = 0; i < 6; i++) {
 		struct watched *w = placed(i % nr);
 		int ret;
 
 		if (i / 2 == 2)
-			expect(!rnl_job_urgent(&w->job, 1));
+			expect(!rnl_job_set_flags(&w->job, RNL_URGENT));
 		if (i / 2 == 1)
 			ret = submit_by_key(*pool, &w->job, i);
 		else
@@ -110,7 +117,7 @@ static void after_submit(struct rnl_pool *pool, int ret)
 /* A job on one device after jobs on both; a stream joins all of them. */
 static int meet(struct rnl_pool **pool)
 {
-	const unsigned nr = (unsigned)rnl_pool_nr_devices(*pool);
+	const unsigned nr = nr_devices_of(*pool);
 	struct rnl_barrier barrier, tail;
 	int ret;
 
@@ -119,7 +126,7 @@ static int meet(struct rnl_pool **pool)
 		struct watched *w = placed(i % nr);
 
 		if (i >= 2)
-			expect(!rnl_job_after(&w->job, &barrier));
+			expect(!rnl_job_set_after(&w->job, &barrier));
 		expect(!rnl_barrier_add(i < 2 ? &barrier : &tail, &w->job));
 		w->late = i >= 2;
 		expect_accepted(watched_submitted(w, rnl_submit(*pool, &w->job)));
@@ -136,7 +143,7 @@ static int meet(struct rnl_pool **pool)
 
 static int alloc(struct rnl_pool **pool)
 {
-	const unsigned nr = (unsigned)rnl_pool_nr_devices(*pool);
+	const unsigned nr = nr_devices_of(*pool);
 	int ret = 0;
 
 	for (unsigned i = 0; i < 2 && !ret; i++)
@@ -177,14 +184,14 @@ static int copy(struct rnl_job *job)
 /* From one device to the other, by a job on each. */
 static int copy_between(struct rnl_pool **pool)
 {
-	const unsigned nr = (unsigned)rnl_pool_nr_devices(*pool);
+	const unsigned nr = nr_devices_of(*pool);
 
 	for (unsigned i = 0; i < 2; i++) {
 		struct watched *w = watched_with(BY_WAIT, copy);
 		int ret;
 
 		memset(from, 5 + (int)i, BYTES);
-		expect(!rnl_job_device(&w->job, (int)(i % nr)));
+		expect(!rnl_job_set_device(&w->job, (int)(i % nr)));
 		expect_accepted(ret = watched_submitted(w, rnl_submit(*pool, &w->job)));
 		if (ret)
 			continue;
@@ -200,13 +207,13 @@ const struct operation place_operations[] = {
 	  .instead = { -ENODEV } },
 	{ .name = "rnl_pool_resize, over devices", .functions = "rnl_pool_resize", .several = true,
 	  .run = grow, .after = after_grow, .errnos = { -ENOMEM, -EAGAIN, -EIO } },
-	{ .name = "rnl_pool_nr_devices, rnl_pool_device, rnl_worker_device",
-	  .functions = "rnl_pool_nr_devices rnl_pool_device rnl_worker_device", .several = true,
+	{ .name = "rnl_pool_device, rnl_worker",
+	  .functions = "rnl_pool_device rnl_worker", .several = true,
 	  .run = look },
-	{ .name = "rnl_job_device", .functions = "rnl_job_device rnl_worker_device", .several = true,
+	{ .name = "rnl_job_set_device", .functions = "rnl_job_set_device rnl_worker", .several = true,
 	  .run = submit, .after = after_submit },
-	{ .name = "rnl_job_after, rnl_barrier_join, over devices",
-	  .functions = "rnl_job_after rnl_barrier_join", .several = true, .run = meet,
+	{ .name = "rnl_job_set_after, rnl_barrier_join, over devices",
+	  .functions = "rnl_job_set_after rnl_barrier_join", .several = true, .run = meet,
 	  .after = after_submit, .errnos = { -EIO, -EAGAIN, -ENOMEM } },
 	{ .name = "rnl_device_alloc, over devices", .functions = "rnl_device_alloc",
 	  .several = true, .run = alloc, .after = free_both, .errnos = { -ENOMEM, -EIO } },

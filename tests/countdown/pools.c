@@ -7,6 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <runnel/device.h>
+#include <runnel/guard.h>
+#include <runnel/stats.h>
+#include <runnel/unit.h>
+
 #include "await.h"
 #include "countdown.h"
 

@@ -6,6 +6,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <runnel/stats.h>
+
 #include "await.h"
 #include "countdown.h"
 

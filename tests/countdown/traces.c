@@ -3,6 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <runnel/trace.h>
+
 #include "await.h"
 #include "countdown.h"
 

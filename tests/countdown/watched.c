@@ -2,6 +2,9 @@
 /* Jobs that use everything a job can, and what must have become of them. */
 #include <string.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 #include "countdown.h"
 #include "host_kernel.h"
 
@@ -80,7 +83,7 @@ static void prepare(struct watched *t, enum watched_end end, int (*fn)(struct rn
 	memset(t->from, 3, sizeof(t->from));
 	expect(!rnl_job_init(&t->job, fn));
 	if (end == BY_CALLBACK)
-		expect(!rnl_job_on_done(&t->job, watched_done));
+		expect(!rnl_job_set_on_done(&t->job, watched_done));
 }
 
 struct watched *watched_with(enum watched_end end, int (*fn)(struct rnl_job *job))
@@ -139,7 +142,7 @@ static void verify(const struct watched *t)
 		return;
 	}
 	expect_msg(t->end == BY_WAIT || t->ended == 1, "a job ended %u times", t->ended);
-	expect_msg(rnl_job_test((struct rnl_job *)&t->job) == 1, "an accepted job is not done");
+	expect_msg(!rnl_job_wait((struct rnl_job *)&t->job, 0), "an accepted job is not done");
 	result = rnl_job_result(&t->job);
 	expect_msg(!result || (fault() && result == fault()) || (t->late && result == -ECANCELED),
 		   "a job has %d, %s", result, rnl_strerror(result));

@@ -2,6 +2,10 @@
 /* Work on the implicit stream: each call alone, in a job, and by an attached thread. */
 #include <string.h>
 
+#include <runnel/memory.h>
+#include <runnel/replay.h>
+#include <runnel/thread.h>
+
 #include "await.h"
 #include "countdown.h"
 #include "skip.h"
@@ -165,7 +169,7 @@ static int replay(struct rnl_pool **pool)
 	int ret = 0;
 
 	for (int i = 0; i < 6 && !ret; i++) {
-		expect(!rnl_job_init(&job, replayed_fn) && !rnl_job_replay(&job, 1));
+		expect(!rnl_job_init(&job, replayed_fn) && !rnl_job_set_flags(&job, RNL_REPLAY));
 		memset(user, i, sizeof(user));
 		job.user = user;
 		ret = rnl_submit(*pool, &job);
@@ -244,7 +248,7 @@ static void wait_and_end(struct rnl_pool *pool, int ret)
 static int look(struct rnl_pool **pool)
 {
 	(void)pool;
-	expect(rnl_worker_index() == -1 && !rnl_worker_data());
+	expect(rnl_worker().index == -1 && !rnl_worker().data);
 	expect(!rnl_stream() == on_host());
 	return 0;
 }
@@ -264,7 +268,7 @@ const struct operation work_operations[] = {
 	  .after = after_launch, .errnos = WORK_ERRNOS },
 	{ .name = "rnl_scratch", .functions = "rnl_scratch", .before = make, .run = job_scratch,
 	  .after = end, .errnos = WORK_ERRNOS },
-	{ .name = "rnl_job_replay, _args", .functions = "rnl_job_replay rnl_job_args",
+	{ .name = "rnl_job_set_flags, replay; rnl_job_args", .functions = "rnl_job_set_flags rnl_job_args",
 	  .before = make, .run = replay, .after = end, .errnos = WORK_ERRNOS },
 	{ .name = "rnl_copy, ..., rnl_stream_wait, attached",
 	  .functions = "rnl_copy rnl_copy_2d rnl_fill rnl_launch rnl_stream_wait",
@@ -277,8 +281,8 @@ const struct operation work_operations[] = {
 	  .errnos = { -ENOMEM, -EAGAIN, -EIO } },
 	{ .name = "rnl_thread_detach", .functions = "rnl_thread_detach",
 	  .before = make_and_attach, .run = detach, .after = wait_and_end },
-	{ .name = "rnl_stream, rnl_worker_index, _data",
-	  .functions = "rnl_stream rnl_worker_index rnl_worker_data",
+	{ .name = "rnl_stream, rnl_worker",
+	  .functions = "rnl_stream rnl_worker",
 	  .before = make_and_attach, .run = look, .after = detach_and_end },
 	{ 0 }
 };

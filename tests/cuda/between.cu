@@ -9,6 +9,8 @@
 
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+#include <runnel/guard.h>
+#include <runnel/memory.h>
 
 SUITE_FORKS
 
@@ -76,7 +78,7 @@ static void move(struct rnl_pool *pool, void *dst, const void *src, bool rows)
 	must(rnl_submit(pool, &m.job));
 	must(rnl_job_wait(&m.job, RNL_FOREVER));
 	ck_assert_msg(!rnl_job_result(&m.job), "%s: CUDA's code is %d",
-		      rnl_strerror(rnl_job_result(&m.job)), rnl_job_device_error(&m.job));
+		      rnl_strerror(rnl_job_result(&m.job)), m.job.device_error);
 }
 
 /* From one GPU to the other; bits of @how: rows, by the target's worker, plain from, plain to. */

@@ -12,6 +12,7 @@
 
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+#include <runnel/memory.h>
 
 #define NR 4096
 #define NR_WORKERS 4
@@ -166,14 +167,14 @@ static void fails_alone(int (*fn)(struct rnl_job *job))
 	must(rnl_job_wait(&job, RNL_FOREVER));
 	ck_assert_int_eq(rnl_job_result(&job), -EINVAL);
 	/* CUDA 12 returns the first, CUDA 13 the second. */
-	ck_assert(rnl_job_device_error(&job) == cudaErrorInvalidConfiguration ||
-		  rnl_job_device_error(&job) == cudaErrorInvalidValue);
+	ck_assert(job.device_error == cudaErrorInvalidConfiguration ||
+		  job.device_error == cudaErrorInvalidValue);
 	/* The next job on the same worker has no error. */
 	must(rnl_job_init(&after, nothing));
 	must(submit_by_key(pool, &after, 1));
 	must(rnl_job_wait(&after, RNL_FOREVER));
 	ck_assert_int_eq(rnl_job_result(&after), 0);
-	ck_assert_int_eq(rnl_job_device_error(&after), 0);
+	ck_assert_int_eq(after.device_error, 0);
 	run_fn(&after, add_through_brackets);
 	ck_assert_int_eq(rnl_job_result(&after), 0);
 	end();
@@ -234,7 +235,7 @@ static unsigned long long ids[NR_WORKERS][2];
 
 static int note_stream(struct rnl_job *job)
 {
-	int index = rnl_worker_index();
+	int index = rnl_worker().index;
 	unsigned long long id;
 
 	(void)job;

@@ -14,6 +14,9 @@
 
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+#include <runnel/device.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
 
 SUITE_FORKS
 

@@ -4,6 +4,7 @@
  * a mover takes.
  */
 #include <runnel.h>
+#include <runnel/kernel.h>
 
 #define CHANGE_ON_GPU 1
 #define BYTES 40960u

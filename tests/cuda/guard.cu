@@ -6,6 +6,9 @@
 
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+#include <runnel/guard.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
 
 SUITE_FORKS
 

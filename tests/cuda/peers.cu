@@ -14,6 +14,9 @@
 
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+#include <runnel/device.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
 
 #include <cuda.h>
 
@@ -118,7 +121,7 @@ static void task_init(struct task *t, int device, enum act act, struct sum s)
 	t->act = act;
 	t->s = s;
 	must(rnl_job_init(&t->job, run));
-	must(rnl_job_device(&t->job, device));
+	must(rnl_job_set_device(&t->job, device));
 }
 
 static void do_task(struct rnl_pool *pool, int device, enum act act, struct sum s)
@@ -129,7 +132,7 @@ static void do_task(struct rnl_pool *pool, int device, enum act act, struct sum 
 	must(rnl_submit(pool, &t.job));
 	must(rnl_job_wait(&t.job, RNL_FOREVER));
 	ck_assert_msg(!rnl_job_result(&t.job), "%s: CUDA's code is %d",
-		      rnl_strerror(rnl_job_result(&t.job)), rnl_job_device_error(&t.job));
+		      rnl_strerror(rnl_job_result(&t.job)), t.job.device_error);
 }
 
 static void copy_all(struct rnl_pool *pool, uint32_t *to, const uint32_t *from)
@@ -244,8 +247,8 @@ TEST(stages_go_from_one_gpu_to_the_other_by_barriers, .timeout_s = 60, .loops = 
 								mine, PART, 0, 0 });
 			task_init(add, on, RAW, (struct sum){ mine, mine, PART, 1, STAGE_NS });
 			if (stage)
-				must(rnl_job_after(&copy->job, &done[!on]));
-			must(rnl_job_then(&copy->job, &add->job));
+				must(rnl_job_set_after(&copy->job, &done[!on]));
+			must(rnl_job_set_then(&copy->job, &add->job));
 			must(rnl_barrier_add(&done[on], &copy->job));
 			must(rnl_barrier_add(&done[on], &add->job));
 			must(rnl_submit_wait(pool, &copy->job, RNL_FOREVER));
@@ -253,7 +256,7 @@ TEST(stages_go_from_one_gpu_to_the_other_by_barriers, .timeout_s = 60, .loops = 
 	}
 	for (int i = 0; i < 2; i++) {
 		must(rnl_barrier_wait(&done[i], RNL_FOREVER));
-		must(rnl_barrier_result(&done[i]));
+		must(done[i].result);
 	}
 	copy_all(pool, a.pinned, a.mem[!(STAGES % 2)]);
 	for (uint32_t i = 0; i < PARTS * PART; i++) {

@@ -4,6 +4,8 @@
  * themselves, with <<<...>>>.
  */
 #include <runnel.h>
+#include <runnel/kernel.h>
+#include <runnel/replay.h>
 
 #include "apply.h"
 

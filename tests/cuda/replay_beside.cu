@@ -14,6 +14,10 @@
 
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+#include <runnel/device.h>
+#include <runnel/memory.h>
+#include <runnel/replay.h>
+#include <runnel/stats.h>
 
 SUITE_FORKS
 
@@ -147,11 +151,11 @@ static void run_task(struct rnl_pool *pool, int (*fn)(struct rnl_job *job), unsi
 
 	must(rnl_job_init(&job, fn));
 	job.user = &user;
-	must(rnl_job_replay(&job, RNL_REPLAY_CALLS));
+	must(rnl_job_set_flags(&job, RNL_REPLAY));
 	must(rnl_submit(pool, &job));
 	must(rnl_job_wait(&job, RNL_FOREVER));
 	ck_assert_msg(!rnl_job_result(&job), "%s: CUDA's code is %d",
-		      rnl_strerror(rnl_job_result(&job)), rnl_job_device_error(&job));
+		      rnl_strerror(rnl_job_result(&job)), job.device_error);
 	for (unsigned i = 0; i < WORDS; i++)
 		ck_assert_uint_eq(pinned_words[nr * WORDS + i], KERNELS * (by + nr));
 }

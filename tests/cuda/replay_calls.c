@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The jobs of api/replay.c on a GPU, recorded by their calls of the library. */
 #include <runnel.h>
+#include <runnel/kernel.h>
 
 #include "apply.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A unit of C makes the jobs of functions in a unit of CUDA, which has a runtime of its own. */
+#include <runnel/memory.h>
+
 #include "pool.h"
 
 /* units.cu */
@@ -15,7 +17,7 @@ TEST(a_failed_launch_fails_its_job_though_another_unit_made_it, .timeout_s = 60)
 		job_of(&job, bad_launch_fn, NULL);
 		ck_assert_int_eq(submit_and_wait(pool, &job), -EINVAL);
 		/* Drivers give cudaErrorInvalidValue or cudaErrorInvalidConfiguration. */
-		ck_assert_int_ne(rnl_job_device_error(&job), 0);
+		ck_assert_int_ne(job.device_error, 0);
 		/* It is no other job's error. */
 		job_of(&job, noop_fn, NULL);
 		ck_assert_int_eq(submit_and_wait(pool, &job), 0);

@@ -9,6 +9,7 @@
 
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+#include <runnel/device.h>
 
 #define NR_FLOODS 512		/* jobs that are queued or on the device at any time */
 #define NR_WORKERS 8
@@ -69,7 +70,7 @@ static double median_us(const char *what, int urgent)
 	struct rnl_job job;
 
 	must(rnl_job_init(&job, run_urgent));
-	must(rnl_job_urgent(&job, urgent));
+	must(rnl_job_set_flags(&job, urgent ? RNL_URGENT : 0));
 	for (int i = 0; i < RUNS; i++) {
 		const struct timespec gap = { 0, 1000000 };
 		double start;
@@ -107,7 +108,7 @@ TEST(an_urgent_kernel_overtakes_a_flood, .timeout_s = 60, .loops = 2)
 	(void)median_us("idle pool, urgent", 1);
 	for (int i = 0; i < NR_FLOODS; i++) {
 		must(rnl_job_init(&floods[i], run_flood));
-		must(rnl_job_on_done(&floods[i], flood_again));
+		must(rnl_job_set_on_done(&floods[i], flood_again));
 		must(rnl_submit(pool, &floods[i]));
 	}
 	/*

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+
 #include "doubles/clock.h"
 #include "examples/buckets/buckets.h"
 #include "examples/buckets/comms.h"

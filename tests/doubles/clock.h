@@ -3,6 +3,8 @@
 #ifndef DOUBLES_CLOCK_H
 #define DOUBLES_CLOCK_H
 
+#include <runnel/kernel.h>
+
 #include "examples/common/clock.h"
 #include "fake_cudart/fake_cudart.h"
 

@@ -5,6 +5,8 @@
  */
 #include <cuda_runtime_api.h>
 
+#include <runnel/kernel.h>
+
 #include "examples/gwc/count.h"
 #include "examples/http_server/kernels.h"
 #include "double_kernel.h"

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include <runnel/kernel.h>
+
 #include "examples/stream_kinds/stream_kinds.h"
 #include "fake_cudart/fake_cudart.h"
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+
 #include "internal.h"
 
 /* Limits of every GPU that CUDA 13 supports. */

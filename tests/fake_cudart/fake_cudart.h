@@ -47,6 +47,7 @@
 #include <stdio.h>
 
 #include <runnel.h>
+#include <runnel/kernel.h>
 
 #define FAKE_ENV "FAKE_CUDART"
 

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+
 #include "internal.h"
 
 #if CUDART_VERSION >= 13000

@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <runnel/kernel.h>
+
 #include "fake_cudart.h"
 
 /* ---- calls (call.c) ------------------------------------------------------ */

@@ -16,6 +16,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <runnel/memory.h>
+#include <runnel/more.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+#include <runnel/trace.h>
+
 #include "tests/fuzz/calls.h"
 
 #define CALLS_MAX 400
@@ -109,7 +115,7 @@ static void renew(int in)
 		if (s.works[i].owned && (s.works[i].in == in || s.works[i].after == in))
 			return;
 	must(rnl_barrier_wait(barrier(in), END_NS) == 0);
-	must((rnl_barrier_result(barrier(in)) != 0) == s.told_failed[in]);
+	must((barrier(in)->result != 0) == s.told_failed[in]);
 	must(!rnl_barrier_init(barrier(in), s.pool));
 	s.told_failed[in] = s.told_first[in] = false;
 }

@@ -18,6 +18,9 @@
 #include <string.h>
 
 #include <runnel.h>
+#include <runnel/hold.h>
+#include <runnel/kernel.h>
+#include <runnel/more.h>
 
 #include "tests/lib/submits.h"
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Submits of all kinds, chains, cancels, holds, and looks at what is done. */
+#include "tests/lib/asks.h"
 #include "config.h"
+
+#include <runnel/hold.h>
+#include <runnel/more.h>
+#include <runnel/replay.h>
 
 #include "tests/fuzz/calls.h"
 
@@ -52,9 +57,9 @@ static void set_told(struct work *w, unsigned how)
 
 	w->told = tolds[how >> 3 & 3];
 	if (w->told == BY_QUEUE)
-		must(!rnl_job_cq(&w->job, s.cq));
+		must(!rnl_job_set_cq(&w->job, s.cq));
 	else if (w->told == BY_CALLBACK)
-		must(!rnl_job_on_done(&w->job, work_told));
+		must(!rnl_job_set_on_done(&w->job, work_told));
 }
 
 /* Notes the jobs that the barrier counts now. */
@@ -76,7 +81,7 @@ static void set_barriers(struct work *w, unsigned how)
 	}
 	if (after >= 4 && (int)after - 4 != w->in && (w->way <= ORDERED) && !w->before) {
 		w->after = (int)after - 4;
-		must(!rnl_job_after(&w->job, barrier(w->after)));
+		must(!rnl_job_set_after(&w->job, barrier(w->after)));
 		set_waits(w);
 	}
 }
@@ -93,6 +98,7 @@ static void prepare(struct work *w, enum way way, unsigned how, struct work *bef
 {
 	static const enum act acts[] = { ACT_NOTHING, ACT_COPY, ACT_KERNEL, ACT_HOLD, ACT_POSITIVE,
 					 ACT_FAIL, ACT_COPY, ACT_KERNEL };
+	unsigned flags = 0;
 
 	*w = (struct work){ .way = way, .act = acts[how & 7], .in = -1, .after = -1,
 			    .place = -1, .before = before, .released_with = NOT_RELEASED,
@@ -108,21 +114,22 @@ static void prepare(struct work *w, enum way way, unsigned how, struct work *bef
 	set_barriers(w, how);
 	w->late = how >> 5 & how & 1;
 	if (w->late)
-		must(!rnl_job_deadline(&w->job, DEADLINE_NS));
-	must(!rnl_job_gather(&w->job, how >> 6 & 1));
-	must(!rnl_job_replay(&w->job, how >> 6 & how >> 4 & 1));	/* a group of its own */
+		must(!rnl_job_set_deadline(&w->job, DEADLINE_NS));
+	if (how >> 6 & 1)
+		flags |= how >> 4 & 1 ? RNL_GATHER | RNL_REPLAY : RNL_GATHER;	/* with both: a group of its own */
 	if (how >> 7 & 1 && (way == PLAIN || way == DELAYED || way == FOR_SPACE))
-		must(!rnl_job_urgent(&w->job, 1));
+		flags |= RNL_URGENT;
+	must(!rnl_job_set_flags(&w->job, flags));
 	if (how >> 13 & 3 && way != ORDERED && !before) {
 		w->place = (int)((how >> 13 & 3) - 1) % (int)s.nr_devices;
-		must(!rnl_job_device(&w->job, w->place));
+		must(!rnl_job_set_device(&w->job, w->place));
 	}
 }
 
 static void make_chain(struct work *const *chain, unsigned nr)
 {
 	for (unsigned i = 1; i < nr; i++) {
-		must(!rnl_job_then(&chain[i - 1]->job, &chain[i]->job));
+		must(!rnl_job_set_then(&chain[i - 1]->job, &chain[i]->job));
 		chain[i]->waits[chain[i - 1] - s.works] = true;
 	}
 }
@@ -305,7 +312,7 @@ void jobs_look(struct work *w)
 
 	if (!w->owned || w->told == BY_QUEUE)
 		return;		/* a job of a queue is the caller's when it is reaped */
-	done = w->told == BY_CALLBACK ? (int)atomic_load(&w->nr_told) : rnl_job_test(&w->job);
+	done = w->told == BY_CALLBACK ? (int)atomic_load(&w->nr_told) : is_done(&w->job);
 	must(done == 0 || done == 1);
 	if (done)
 		work_ended(w);
@@ -317,7 +324,7 @@ void jobs_reap(void)
 	int nr;
 
 	do {
-		nr = rnl_cq_reap(s.cq, jobs, 8);
+		nr = rnl_cq_reap(s.cq, jobs, 8, 0);
 		must(nr >= 0);
 		for (int i = 0; i < nr; i++) {
 			struct work *w = rnl_container_of(jobs[i], struct work, job);

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Maps and batchers in sequences of calls: each chunk once, each request its own result. */
+#include "tests/lib/asks.h"
 #include "config.h"
+
+#include <runnel/batch.h>
+#include <runnel/kernel.h>
+#include <runnel/map.h>
 
 #include "tests/fuzz/calls.h"
 
@@ -181,7 +186,7 @@ void map_look(unsigned which)
 	if (ret)
 		return;
 	m->number = 0;
-	ret = rnl_barrier_result(barrier_of(which));
+	ret = barrier_of(which)->result;
 	if (!ret) {
 		must(m->fails_at >= m->report.chunks);
 		check_output(m);
@@ -283,7 +288,7 @@ static bool batch_begin(unsigned how)
 	for (unsigned i = 0; i < REQUESTS; i++) {
 		must(!rnl_request_init(&b.requests[i].request));
 		if (i & 1)
-			must(!rnl_job_cq(&b.requests[i].request.job, b.cq));
+			must(!rnl_job_set_cq(&b.requests[i].request.job, b.cq));
 	}
 	s.others = true;
 	return true;
@@ -322,7 +327,7 @@ static void request_ended(struct request *r)
 {
 	const int result = rnl_job_result(&r->request.job);
 
-	must(r->state == COMMITTED && rnl_job_test(&r->request.job) == 1);
+	must(r->state == COMMITTED && !rnl_job_wait(&r->request.job, 0));
 	r->state = DONE;
 	b.nr_done++;
 	b.nr_failed += result < 0;
@@ -335,13 +340,13 @@ static void request_ended(struct request *r)
 static void look(void)
 {
 	struct rnl_job *jobs[REQUESTS];
-	int nr = rnl_cq_reap(b.cq, jobs, REQUESTS);
+	int nr = rnl_cq_reap(b.cq, jobs, REQUESTS, 0);
 
 	must(nr >= 0);
 	for (int i = 0; i < nr; i++)
 		request_ended(rnl_container_of(jobs[i], struct request, request.job));
 	for (unsigned i = 0; i < REQUESTS; i += 2)
-		if (b.requests[i].state == COMMITTED && rnl_job_test(&b.requests[i].request.job))
+		if (b.requests[i].state == COMMITTED && is_done(&b.requests[i].request.job))
 			request_ended(&b.requests[i]);
 }
 

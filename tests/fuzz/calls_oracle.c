@@ -9,6 +9,10 @@
  */
 #include "config.h"
 
+#include <runnel/hold.h>
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 #include "tests/fuzz/calls.h"
 
 /* ---- kernels ----------------------------------------------------------------------- */
@@ -105,8 +109,8 @@ int work_fn(struct rnl_job *job)
 	struct work *w = rnl_container_of(job, struct work, job);
 
 	must(atomic_fetch_add(&w->nr_run, 1) == 0 && w->way != TELLS_BARRIER);
-	w->worker = rnl_worker_index();
-	must(w->worker >= 0 && (w->place < 0 || rnl_worker_device() == w->place));
+	w->worker = rnl_worker().index;
+	must(w->worker >= 0 && (w->place < 0 || rnl_worker().device == w->place));
 	if (w->before)
 		check_before(w);
 	if (w->last)
@@ -151,14 +155,14 @@ void work_told(struct rnl_job *job)
 {
 	struct work *w = rnl_container_of(job, struct work, job);
 
-	must(rnl_job_test(job) == 1 && atomic_load(&w->nr_told) == 0);
+	must(!rnl_job_wait(job, 0) && atomic_load(&w->nr_told) == 0);
 	if (!comes_again(w))
 		must(atomic_fetch_add(&w->nr_told, 1) == 0);
 }
 
 /* ---- what it came to -------------------------------------------------------------- */
 
-static bool is_done(const struct work *w)
+static bool work_is_done(const struct work *w)
 {
 	return rnl_job_cancel((struct rnl_job *)&w->job) == -EALREADY;
 }
@@ -173,7 +177,7 @@ static bool check_waits(const struct work *w)
 
 		if (!w->waits[i])
 			continue;
-		must(is_done(o));
+		must(work_is_done(o));
 		failed |= !o->owned && rnl_job_result(&o->job) < 0;
 	}
 	if (w->map)
@@ -184,7 +188,7 @@ static bool check_waits(const struct work *w)
 /* It was cancelled without a call for it. */
 static bool was_in_vain(const struct work *w)
 {
-	if (w->after >= 0 && rnl_barrier_result(barrier(w->after)) < 0)
+	if (w->after >= 0 && barrier(w->after)->result < 0)
 		return true;
 	return w->before && (w->before->owned || rnl_job_result(&w->before->job) < 0);
 }
@@ -192,7 +196,7 @@ static bool was_in_vain(const struct work *w)
 static void check_notice_of_barrier(const struct work *w, int result, bool failed)
 {
 	must(!atomic_load(&w->nr_run) && (!failed || result < 0));
-	must(!result || result == rnl_barrier_result(barrier(w->after)) || is_fault(result));
+	must(!result || result == barrier(w->after)->result || is_fault(result));
 }
 
 /* Its function was called. */
@@ -244,7 +248,7 @@ static void count(const struct work *w, int result)
 	}
 	if (w->in >= 0 && result < 0) {
 		s.told_failed[w->in] = true;
-		s.told_first[w->in] |= result == rnl_barrier_result(barrier(w->in));
+		s.told_first[w->in] |= result == barrier(w->in)->result;
 	}
 }
 
@@ -253,7 +257,7 @@ void work_ended(struct work *w)
 	const int result = rnl_job_result(&w->job);
 	bool failed;
 
-	must(w->owned && rnl_job_test(&w->job) == 1 && is_done(w));
+	must(w->owned && !rnl_job_wait(&w->job, 0) && work_is_done(w));
 	must(atomic_load(&w->nr_told) == (w->told == BY_CALLBACK));
 	w->owned = false;
 	failed = check_waits(w);
@@ -269,7 +273,7 @@ void work_ended(struct work *w)
 void barriers_check(void)
 {
 	for (int i = 0; i < BARRIERS - MAPS; i++) {
-		must((rnl_barrier_result(barrier(i)) != 0) == s.told_failed[i]);
+		must((barrier(i)->result != 0) == s.told_failed[i]);
 		must(s.told_first[i] == s.told_failed[i]);
 	}
 }

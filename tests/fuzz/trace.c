@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <runnel.h>
+#include <runnel/trace.h>
 
 #include "src/tool/overlap.h"
 #include "tests/fuzz/fuzz.h"

@@ -11,6 +11,9 @@
 #ifndef BATCH_H
 #define BATCH_H
 
+#include <runnel/batch.h>
+#include <runnel/kernel.h>
+
 #include "host_kernel.h"
 #include "pool.h"
 
@@ -239,7 +242,7 @@ static inline void all_on_done(struct rnl_job *job)
 	struct rnl_request *request = rnl_container_of(job, struct rnl_request, job);
 	struct all *all = job->user;
 
-	all->nr_wrong += rnl_worker_index() < 0;
+	all->nr_wrong += rnl_worker().index < 0;
 	all->nr_wrong += rnl_job_result(job) != 0;
 	all->nr_wrong += wrong_byte(request, (uint64_t)(request - all->requests), ALL_BYTES) >= 0;
 	all->nr_wrong += rnl_request_release(request) != 0;

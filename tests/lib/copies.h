@@ -6,6 +6,8 @@
 #ifndef COPIES_H
 #define COPIES_H
 
+#include <runnel/memory.h>
+
 #include "pool.h"
 
 #define KB ((size_t)1 << 10)

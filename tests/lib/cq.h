@@ -20,7 +20,7 @@ static inline void cq_job(struct rnl_job *job, int (*fn)(struct rnl_job *job), v
 		   struct rnl_cq *cq)
 {
 	job_of(job, fn, user);
-	must(rnl_job_cq(job, cq));
+	must(rnl_job_set_cq(job, cq));
 }
 
 /* Waits until all earlier jobs of a pool of one worker are done: its jobs end in order. */
@@ -38,7 +38,7 @@ static inline void reap_all(struct rnl_cq *cq, struct rnl_job **jobs, unsigned n
 	int ret;
 
 	for (unsigned got = 0; got < nr; got += (unsigned)ret) {
-		ret = rnl_cq_wait(cq, jobs + got, nr - got, patience_ns());
+		ret = rnl_cq_reap(cq, jobs + got, nr - got, patience_ns());
 		ck_assert_int_gt(ret, 0);
 		ck_assert_int_le(ret, (int)(nr - got));
 	}

@@ -3,6 +3,8 @@
 #ifndef DOUBLE_KERNEL_H
 #define DOUBLE_KERNEL_H
 
+#include <runnel/kernel.h>
+
 #include "fake_cudart/fake_cudart.h"
 
 /* Like RNL_KERNEL(), but the double's streams call a host function in the kernel's place. */

@@ -6,6 +6,8 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <runnel/kernel.h>
+
 #include "fake_cudart/fake_cudart.h"
 #include "host_kernel.h"
 

@@ -6,6 +6,9 @@
 #include <dlfcn.h>
 #include <runnel/unit.h>
 
+#include <runnel/stats.h>
+#include <runnel/unit.h>
+
 #include "pool.h"
 
 enum { MOST_LINES = 64 };

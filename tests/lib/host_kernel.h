@@ -3,6 +3,8 @@
 #ifndef HOST_KERNEL_H
 #define HOST_KERNEL_H
 
+#include <runnel/kernel.h>
+
 #include "gate.h"
 #include "skip.h"
 

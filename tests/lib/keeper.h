@@ -11,7 +11,7 @@ static _Atomic bool keeper_seen;
 static inline void note_keeper(struct rnl_job *job)
 {
 	(void)job;
-	ck_assert_int_eq(rnl_worker_index(), -1);
+	ck_assert_int_eq(rnl_worker().index, -1);
 	must(pthread_getcpuclockid(pthread_self(), &keeper_clock));
 	keeper_seen = true;
 }
@@ -25,7 +25,7 @@ static inline void find_keeper(struct rnl_pool *pool)
 	keeper_seen = false;
 	hold_workers(pool, &plug, &busy, 1);
 	job_of(&job, noop_fn, NULL);
-	must(rnl_job_on_done(&job, note_keeper));
+	must(rnl_job_set_on_done(&job, note_keeper));
 	must(rnl_submit(pool, &job));
 	must(rnl_job_cancel(&job));
 	ck_eventually(keeper_seen);
@@ -42,7 +42,7 @@ static inline void gated_callback(struct rnl_job *job)
 static inline void hold_keeper(struct rnl_pool *pool, struct gate *gate, struct rnl_job *job)
 {
 	job_of(job, noop_fn, gate);
-	must(rnl_job_on_done(job, gated_callback));
+	must(rnl_job_set_on_done(job, gated_callback));
 	must(rnl_submit(pool, job));
 	must(rnl_job_cancel(job));
 	gate_await(gate, 1);

@@ -3,6 +3,10 @@
 #ifndef POOL_H
 #define POOL_H
 
+#include <runnel/batch.h>
+#include <runnel/map.h>
+#include <runnel/stats.h>
+
 #include "gate.h"
 #include "skip.h"
 #include "submits.h"
@@ -86,7 +90,7 @@ static inline void hold_workers(struct rnl_pool *pool, struct gate *gate, struct
 static inline int result_of(struct rnl_job *job)
 {
 	must(rnl_job_wait(job, RNL_FOREVER));
-	ck_assert_int_eq(rnl_job_test(job), 1);
+	ck_assert_int_eq(rnl_job_wait(job, 0), 0);
 	return rnl_job_result(job);
 }
 
@@ -126,7 +130,7 @@ static inline void hold_barrier(struct rnl_pool *pool, struct rnl_barrier *barri
 static inline int result_of_barrier(struct rnl_barrier *barrier)
 {
 	must(rnl_barrier_wait(barrier, RNL_FOREVER));
-	return rnl_barrier_result(barrier);
+	return barrier->result;
 }
 
 /* Submits a job and waits for it; its result. */
@@ -139,13 +143,13 @@ static inline int submit_and_wait(struct rnl_pool *pool, struct rnl_job *job)
 /* Fills the worker's own 64 bytes of what `user` points to. */
 static inline int fill_own_fn(struct rnl_job *job)
 {
-	return rnl_fill((char *)job->user + 64 * rnl_worker_index(), 1, 64);
+	return rnl_fill((char *)job->user + 64 * rnl_worker().index, 1, 64);
 }
 
 static inline int index_fn(struct rnl_job *job)
 {
 	(void)job;
-	return rnl_worker_index();
+	return rnl_worker().index;
 }
 
 /* A key whose jobs run on that worker. */

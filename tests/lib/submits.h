@@ -11,10 +11,11 @@
 #include <stdlib.h>
 
 #include <runnel.h>
+#include <runnel/more.h>
 
 static inline int submit_by_key(struct rnl_pool *pool, struct rnl_job *job, uint64_t key)
 {
-	int ret = rnl_job_key(job, key);
+	int ret = rnl_job_set_key(job, key);
 
 	return ret ? ret : rnl_submit(pool, job);
 }
@@ -22,7 +23,7 @@ static inline int submit_by_key(struct rnl_pool *pool, struct rnl_job *job, uint
 static inline int submit_by_key_wait(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
 				     int64_t timeout_ns)
 {
-	int ret = rnl_job_key(job, key);
+	int ret = rnl_job_set_key(job, key);
 
 	return ret ? ret : rnl_submit_wait(pool, job, timeout_ns);
 }
@@ -84,7 +85,7 @@ static inline int set_order(struct rnl_job *job, struct rnl_order *order)
 /* Takes the key, the order and the time of an earlier submit from a job. */
 static inline void submit_anew(struct rnl_job *job)
 {
-	(void)rnl_job_key(job, RNL_KEY_NONE);
+	(void)rnl_job_set_key(job, RNL_KEY_NONE);
 	(void)rnl_job_set_more(job, NULL);
 }
 
@@ -98,7 +99,7 @@ static inline int submit_at(struct rnl_pool *pool, struct rnl_job *job, int64_t 
 static inline int submit_by_key_at(struct rnl_pool *pool, struct rnl_job *job, uint64_t key,
 				   int64_t start_ns)
 {
-	int ret = rnl_job_key(job, key);
+	int ret = rnl_job_set_key(job, key);
 
 	return ret ? ret : submit_at(pool, job, start_ns);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The main() of every test program: runs the tests that declared themselves. */
+#include <runnel/device.h>
+
 #include "suite.h"
 
 #define TESTS_MAX 256

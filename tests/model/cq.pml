@@ -11,7 +11,7 @@
  *
  * Left out: store buffers. Both sides read-modify-write `head`, and the read and write of the
  * descriptor are system calls that take its lock, so no thread reads a plain store of another.
- * The descriptor's count is a flag. rnl_cq_wait() is the same loop, but reaps before it sleeps;
+ * The descriptor's count is a flag. rnl_cq_reap() is the same loop, but reaps before it sleeps;
  * that order is tried, too.
  *
  * Asserted: each push is reaped once; a job is not touched after it is its caller's again, nor

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <runnel.hpp>
+#include <runnel/hold.h>
 
 static void expect(bool right, const char *what)
 {
@@ -101,7 +102,7 @@ static void holds(rnl_pool *pool)
 
 	while (!held)
 		std::this_thread::yield();
-	expect(rnl_job_test(*job) == 0, "a held job is not done");
+	expect(rnl_job_wait(*job, 0) != 0, "a held job is not done");
 	expect(rnl_hold_release(&hold, 0) == 0 && job->get() == 6, "a released one is");
 
 	std::function<void(rnl_job *)> fails = [&](rnl_job *self) {
@@ -171,7 +172,7 @@ static void texts()
 		expect(e.code() == std::errc::timed_out && e.code().category() == rnl::category(), "a code");
 	}
 	expect(text_of<std::system_error>([&] { late.get(); }) == "rnl_job_wait: invalid argument", "never submitted");
-	rnl::check(rnl_job_deadline(late, 0));
+	rnl::check(rnl_job_set_deadline(late, 0));
 	late.submit(pool);
 	expect(text_of<std::system_error>([&] { late.get(); }) == "the job's result: timed out", "a result");
 	rnl_pool_close(pool);
@@ -267,7 +268,7 @@ static void queues(rnl_pool *pool)
 		};
 		auto job = std::make_unique<rnl::job<decltype(fn)>>(fn);
 
-		expect(!rnl_job_cq(*job, queue), "rnl_job_cq");
+		expect(!rnl_job_set_cq(*job, queue), "rnl_job_set_cq");
 		job->submit(pool);
 		expect(thrown([&] { job->get(); }) == EBUSY, "a job that is not reaped is not waited for");
 		jobs.push_back(std::move(job));
@@ -313,7 +314,7 @@ static void exceptions_of_reap()
 
 	for (rnl_job *job : { static_cast<rnl_job *>(first), static_cast<rnl_job *>(second),
 			      static_cast<rnl_job *>(third) }) {
-		rnl::check(rnl_job_cq(job, queue));
+		rnl::check(rnl_job_set_cq(job, queue));
 		rnl::check(rnl_submit(pool, job));
 	}
 	rnl::check(rnl_pool_drain(pool, RNL_FOREVER));
@@ -339,7 +340,7 @@ static void plain_jobs()
 	rnl::check(rnl_job_init(plain.get(), [](rnl_job *) { return 0; }));
 	auto submit = [&] {
 		for (rnl_job *each : { static_cast<rnl_job *>(job), plain.get() }) {
-			rnl::check(rnl_job_cq(each, queue));
+			rnl::check(rnl_job_set_cq(each, queue));
 			rnl::check(rnl_submit(pool, each));
 		}
 		rnl::check(rnl_pool_drain(pool, RNL_FOREVER));
@@ -371,19 +372,19 @@ static void order_of_ends()
 				return 0;
 			}));
 			job.user = &done;
-			rnl::check(rnl_job_cq(&job, queue));
+			rnl::check(rnl_job_set_cq(&job, queue));
 			rnl::check(rnl_submit(pool, &job));
 		}
 		throw own_error{ 1 };
 	} catch (const own_error &) {
 	}
-	expect(done == 20 && rnl_job_test(&jobs[19]) == 1, "all jobs are done at the queue's end");
+	expect(done == 20 && !rnl_job_wait(&jobs[19], 0), "all jobs are done at the queue's end");
 }
 
 /* A callback on an rnl::job does not compile, and on another job it does. */
 template <class J, class = void> struct takes_callback : std::false_type {};
 template <class J>
-struct takes_callback<J, std::void_t<decltype(rnl_job_on_done(std::declval<J>(), nullptr))>> : std::true_type {};
+struct takes_callback<J, std::void_t<decltype(rnl_job_set_on_done(std::declval<J>(), nullptr))>> : std::true_type {};
 static_assert(takes_callback<rnl_job *>::value && !takes_callback<rnl::job<int (*)()> &>::value &&
 	      !takes_callback<rnl::any_job &>::value, "callbacks");
 

@@ -37,7 +37,7 @@ static inline int run_as(char **argv, int (*fn)(struct rnl_job *job))
 		printf("submit %d\n", ret);
 	} else {
 		(void)rnl_job_wait(&job, RNL_FOREVER);
-		printf("result %d error %d\n", rnl_job_result(&job), rnl_job_device_error(&job));
+		printf("result %d error %d\n", rnl_job_result(&job), job.device_error);
 	}
 	rnl_pool_destroy(pool);
 	return 0;
@@ -341,7 +341,7 @@ int main(int argc, char **argv)
 	for (int turn = 0; turn < 300; turn++) {
 		module = load(argv[1 + turn % 2]);
 		for (int i = 0; i < JOBS; i++) {
-			if (rnl_job_test(&jobs[i]) != 1)
+			if (rnl_job_wait(&jobs[i], 0))
 				continue;
 			if (rnl_job_result(&jobs[i]))
 				return 13;

@@ -76,7 +76,7 @@ done
 	done
 	cat <<-'END'
 		request.number = rnl_job_init(&request.job, job_fn);
-		request.number += rnl_job_key(&request.job, RNL_KEY_WORKER(1));
+		request.number += rnl_job_set_key(&request.job, RNL_KEY_WORKER(1));
 		request.number += rnl_map_start(pool, &map, barrier);
 		request.number += rnl_batcher_create(batcher, pool, &batcher_attr);
 	}
@@ -85,11 +85,12 @@ done
 	#endif
 	END
 } >"$dir/uses"
-{ echo '#include <runnel.h>'; cat "$dir/uses"; } >"$dir/macros.unit"
-{ echo '#include <runnel/cuda.h>'; cat "$dir/uses"; } >"$dir/macros_cuda.unit"
+echo "$headers" | grep -vx runnel/cuda.h | sed 's/.*/#include <&>/' >"$dir/all"
+cat "$dir/all" "$dir/uses" >"$dir/macros.unit"
+{ echo '#include <runnel/cuda.h>'; cat "$dir/all" "$dir/uses"; } >"$dir/macros_cuda.unit"
 {
 	printf '#define RNL_NAMES_STREAM 1\n#define RNL_NEEDS_CUDA 0\n#include <runnel/cuda.h>\n'
-	cat "$dir/uses"
+	cat "$dir/all" "$dir/uses"
 	cat <<-'END'
 	static __global__ void thrice_cuda(numbers a) { (void)a; }
 	RNL_KERNEL(thrice, twice_host, thrice_cuda, numbers);

@@ -41,7 +41,7 @@ same_names 'runnel(7) lists each page' pages listed
 # ---- declarations, errors ------------------------------------------------------
 # The compiler compares a synopsis with what the headers declare.
 {
-	echo '#include <runnel.h>'
+	(cd "$srcdir/include" && ls runnel.h runnel/*.h) | grep -vx runnel/cuda.h | sed 's/.*/#include <&>/'
 	awk '/^\.Ft / { gsub(/^\.Ft |"/, ""); type = $0 }
 	     /^\.Fo / { text = type " " $2 "("; type = ""; sep = "" }
 	     /^\.Fa / && text { gsub(/^\.Fa |"/, ""); text = text sep $0; sep = ", " }

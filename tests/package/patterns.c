@@ -11,6 +11,15 @@
 #include <unistd.h>
 
 #include <runnel.h>
+#include <runnel/batch.h>
+#include <runnel/hold.h>
+#include <runnel/kernel.h>
+#include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/more.h>
+#include <runnel/replay.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
 
 enum { NR = 1000, FEATURES = 16, REQUESTS = 100, FRAMES = 20, BATCH_BYTES = 4096 };
 
@@ -161,7 +170,7 @@ static void run_grouped(void)
 	begin();
 	rnl_barrier_init(&barrier, pool);
 	check(!start_grouped(in, out, NR, &barrier), "grouped");
-	check(!rnl_barrier_wait(&barrier, RNL_FOREVER) && !rnl_barrier_result(&barrier), "grouped");
+	check(!rnl_barrier_wait(&barrier, RNL_FOREVER) && !barrier.result, "grouped");
 	all_worked(NR, "grouped");
 }
 
@@ -259,8 +268,8 @@ static void run_told(void)
 	job.user = &turn;
 	rnl_barrier_add(&batch, &job);
 	check(!rnl_submit(pool, &job) && !tell_end(&batch, &end, cq), "told");
-	check(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &end, "told");
-	check(rnl_job_test(&job) == 1 && !rnl_job_result(&end), "told");
+	check(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &end, "told");
+	check(!rnl_job_wait(&job, 0) && !rnl_job_result(&end), "told");
 	rnl_cq_destroy(cq);
 }
 
@@ -298,7 +307,7 @@ static void run_message(void)
 	rnl_job_init(&m.job, send_out);
 	check(!rnl_submit(pool, &m.job), "hold");
 	sem_wait(&m.sending);
-	check(!rnl_job_test(&m.job), "hold");
+	check(rnl_job_wait(&m.job, 0), "hold");
 	was_sent(&m, 0);
 	done(&m.job, "hold");
 	sem_destroy(&m.sending);

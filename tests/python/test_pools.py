@@ -15,7 +15,7 @@ from shared import DEVICE, LONG, ON_HOST, Gate, comes_true, pool
 
 class Pools(unittest.TestCase):
     def test_a_wrong_attribute_is_named(self):
-        for what, attributes in (("nr_workers", {"nr_workers": 65}),
+        for what, attributes in (("nr_workers", {"nr_workers": 1025}),
                                  ("nr_workers", {"nr_workers": "x"}),
                                  ("max_queued", {"max_queued": -1}),
                                  ("max_in_flight", {"max_in_flight": 1001}),
@@ -154,7 +154,7 @@ class Pools(unittest.TestCase):
             self.assertEqual(p.stats()["nr_workers"], 3)
             self.assertEqual([job.result(LONG) for job in jobs], [0] * 100)
             with self.assertRaisesRegex(runnel.Error, "nr_workers"):
-                p.resize(1000)
+                p.resize(1025)
 
     def test_figures_count_what_happened(self):
         with pool(1) as p:

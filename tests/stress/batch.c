@@ -5,6 +5,8 @@
  *
  * env: RNL_TEST_SEED repeats the draws; RNL_STRESS_SECONDS is how long it lasts.
  */
+#include <runnel/batch.h>
+
 #include "batch.h"
 #include "seed.h"
 
@@ -53,7 +55,7 @@ static void verify(struct item *item)
 	struct producer *p = item->producer;
 	struct rnl_request *request = &item->request;
 
-	if (rnl_job_test(&request->job) != 1)
+	if (rnl_job_wait(&request->job, 0))
 		say(p, "an end, and not done");
 	if (rnl_job_result(&request->job))
 		say(p, "a result that is none");
@@ -79,9 +81,9 @@ static void set_means(struct item *item, enum means means)
 	(void)rnl_request_init(&item->request);
 	item->means = means;
 	item->nr_ends = 0;
-	if (means == CALL && rnl_job_on_done(job, on_done))
+	if (means == CALL && rnl_job_set_on_done(job, on_done))
 		say(p, "no callback");
-	if (means == QUEUE && rnl_job_cq(job, p->cq))
+	if (means == QUEUE && rnl_job_set_cq(job, p->cq))
 		say(p, "no queue");
 	if (means == BARRIER && rnl_barrier_add(&p->barrier, job))
 		say(p, "no barrier");
@@ -127,7 +129,7 @@ static void commit_item(struct producer *p, struct item *item)
 static void reap(struct producer *p)
 {
 	struct rnl_job *jobs[NR_EACH];
-	int nr = rnl_cq_reap(p->cq, jobs, NR_EACH);
+	int nr = rnl_cq_reap(p->cq, jobs, NR_EACH, 0);
 
 	if (nr < 0)
 		say(p, "not reaped");
@@ -157,7 +159,7 @@ static void look_at(struct producer *p, struct item *item, bool wait)
 			say(p, "called twice");
 		if (!item->nr_ends)
 			return;
-	} else if (!rnl_job_test(&item->request.job)) {
+	} else if (rnl_job_wait(&item->request.job, 0)) {
 		return;
 	}
 	verify(item);

@@ -171,7 +171,7 @@ static bool got(struct load *load, struct rnl_job **jobs, int nr)
 	for (int i = 0; i < nr; i++) {
 		struct item *item = rnl_container_of(jobs[i], struct item, job);
 
-		if (item->runs != ++item->reaps || rnl_job_test(jobs[i]) != 1)
+		if (item->runs != ++item->reaps || rnl_job_wait(jobs[i], 0))
 			ck_abort_msg("a job came %u times and ran %u times", item->reaps,
 				     item->runs);
 		give_back(load, item);
@@ -185,7 +185,7 @@ static bool reap(struct load *load)
 {
 	struct rnl_job *jobs[NR_ITEMS];
 
-	return got(load, jobs, rnl_cq_reap(load->cq, jobs, load->max));
+	return got(load, jobs, rnl_cq_reap(load->cq, jobs, load->max, 0));
 }
 
 static bool all_finished(struct load *load, int64_t timeout_ns)
@@ -244,13 +244,13 @@ static void serve_by_wait(struct load *load)
 	while (load->reaped < load->nr) {
 		int64_t timeout = timeouts[draw(&load->random, COUNT(timeouts))];
 		double since = seconds_now();
-		int ret = rnl_cq_wait(load->cq, jobs, load->max, timeout);
+		int ret = rnl_cq_reap(load->cq, jobs, load->max, timeout);
 
 		/* A wait that times out looks again, and returns jobs whose wake was lost. */
 		if (timeout > MS && seconds_now() - since >= patience_ms() * 1e-3 &&
 		    all_finished(load, 0))
 			ck_abort_msg("a wake-up was lost: a wait returned %d at its end", ret);
-		(void)got(load, jobs, ret == -ETIMEDOUT ? 0 : ret);
+		(void)got(load, jobs, ret);
 	}
 }
 
@@ -300,7 +300,7 @@ static void end(struct load *load)
 		must(pthread_join(load->feeders[i].thread, NULL));
 	ck_assert_uint_eq(load->reaped, load->nr);
 	ck_assert_uint_eq(load->submitted, load->nr);
-	ck_assert_int_eq(rnl_cq_reap(load->cq, jobs, 1), 0);
+	ck_assert_int_eq(rnl_cq_reap(load->cq, jobs, 1, 0), 0);
 	printf("%llu jobs: %u reaps, %u of them empty; %u writes, %u reads, %u polls\n",
 	       (unsigned long long)load->nr, load->nr_reaps, load->nr_empty, nr_writes, nr_reads,
 	       nr_polls);
@@ -399,7 +399,7 @@ TEST(a_queue_outlives_the_last_write_to_it, .timeout_s = 60)
 		watched = rnl_cq_fd(cq);
 		cq_job(&item.job, run, NULL, cq);
 		must(rnl_submit(pool, &item.job));
-		while (rnl_cq_reap(cq, jobs, 1) < 1)
+		while (rnl_cq_reap(cq, jobs, 1, 0) < 1)
 			sched_yield();
 		rnl_cq_destroy(cq);
 		watched = -1;

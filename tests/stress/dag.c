@@ -11,6 +11,10 @@
 #include <stdint.h>
 #include <time.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #include "seed.h"
 #include "suite.h"
 #include "submits.h"
@@ -57,6 +61,8 @@ static void mix_host(struct rnl_dim grid, struct rnl_dim block, const void *data
 #ifdef __CUDACC__
 #define RNL_NAMES_STREAM 1
 #include <runnel/cuda.h>
+#include <runnel/memory.h>
+#include <runnel/thread.h>
 
 static __global__ void mix_cuda(struct mix_args args)
 {
@@ -124,7 +130,7 @@ static void draw_graph(struct graph *graph, struct rnl_pool *pool, uint64_t *val
 			node->args.nr_before = 0;
 			if (group->before < 0)
 				continue;
-			must(rnl_job_after(&node->job, &graph->groups[group->before].barrier));
+			must(rnl_job_set_after(&node->job, &graph->groups[group->before].barrier));
 			node->args.before = values + group->before * MAX_JOBS;
 			node->args.nr_before = graph->groups[group->before].nr;
 		}
@@ -177,7 +183,7 @@ static void collect(struct graph *graph, const uint64_t *values, uint64_t *copy)
 		struct group *group = &graph->groups[g];
 
 		must(rnl_barrier_wait(&group->barrier, RNL_FOREVER));
-		ck_assert_int_eq(rnl_barrier_result(&group->barrier), 0);
+		ck_assert_int_eq(group->barrier.result, 0);
 		for (unsigned j = 0; j < group->nr; j++) {
 			unsigned at = g * MAX_JOBS + j;
 

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include <runnel/stats.h>
+
 #include "seed.h"
 #include "suite.h"
 #include "submits.h"
@@ -61,9 +63,9 @@ static int run(struct rnl_job *job)
 		if (p->seen[item->key] + 1 != item->number)
 			p->wrong = "a key's jobs ran out of order";
 		p->seen[item->key] = item->number;
-		if (p->worker[item->key] >= 0 && p->worker[item->key] != rnl_worker_index())
+		if (p->worker[item->key] >= 0 && p->worker[item->key] != rnl_worker().index)
 			p->wrong = "a key's jobs ran on two workers";
-		p->worker[item->key] = rnl_worker_index();
+		p->worker[item->key] = rnl_worker().index;
 	}
 	atomic_fetch_add_explicit(&p->ran, 1, memory_order_relaxed);
 	return (int)(item->number & 0x7fff);

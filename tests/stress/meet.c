@@ -98,7 +98,7 @@ static void make(bool callbacks)
 	for (unsigned i = 0; i < NR; i++) {
 		job_of(&jobs[i], meeting_fn, NULL);
 		if (callbacks)
-			must(rnl_job_on_done(&jobs[i], meeting_done));
+			must(rnl_job_set_on_done(&jobs[i], meeting_done));
 	}
 	job_of(&starts, noop_fn, NULL);
 }

@@ -6,6 +6,10 @@
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
+#include <runnel/device.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+
 #include "heap.h"
 #include "pool.h"
 #include "seed.h"
@@ -221,7 +225,7 @@ static void begin(struct slot *s)
 	memset(s->out_should, 0x11, s->bytes);
 	job_of(&s->job, slot_fn, NULL);
 	if (s->late)
-		must(rnl_job_deadline(&s->job, late));
+		must(rnl_job_set_deadline(&s->job, late));
 	ret = keyed ? submit_by_key_wait(pool, &s->job, key, RNL_FOREVER) :
 		      rnl_submit_wait(pool, &s->job, RNL_FOREVER);
 	ck_assert_int_eq(ret, 0);

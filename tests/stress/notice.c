@@ -5,6 +5,8 @@
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
+#include <runnel/more.h>
+
 #include "effort.h"
 #include "full.h"
 #include "halts.h"

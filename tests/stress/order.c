@@ -7,6 +7,8 @@
  * meet at every place. The job of the barrier has another one behind it, which is in the barrier,
  * too.
  */
+#include <runnel/more.h>
+
 #include "pool.h"
 #include "seed.h"
 
@@ -46,8 +48,8 @@ TEST(a_job_and_one_after_its_barrier_enter_an_order_at_once, .timeout_s = 300)
 	job_of(&m.after, noop_fn, NULL);
 	must(rnl_barrier_add(&barrier, &m.first));
 	must(rnl_barrier_add(&barrier, &m.behind));
-	must(rnl_job_then(&m.first, &m.behind));
-	must(rnl_job_after(&m.after, &barrier));
+	must(rnl_job_set_then(&m.first, &m.behind));
+	must(rnl_job_set_after(&m.after, &barrier));
 	call_start(&submitter, submit_first, &m);
 	for (unsigned round = 1; round <= m.nr; round++) {
 		const unsigned turns = draw(&random, 600);

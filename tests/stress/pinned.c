@@ -8,6 +8,9 @@
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+
 #include "halts.h"
 #include "pool.h"
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <semaphore.h>
 
+#include "asks.h"
 #include "halts.h"
 #include "places.h"
 
@@ -53,7 +54,7 @@ static int meeting_fn(struct rnl_job *job)
 {
 	struct item *item = rnl_container_of(job, struct item, job);
 
-	item->ran_on = rnl_worker_device();
+	item->ran_on = rnl_worker().device;
 	return item->meets ? meet() : 0;
 }
 
@@ -104,8 +105,8 @@ static void draw_places(uint64_t *random, bool urgent)
 		item->meets = how < 2 || of == device;
 		item->place = how && item->meets ? (int)of : -1;
 		must(rnl_job_init(&item->job, meeting_fn));
-		must(rnl_job_device(&item->job, item->place));
-		must(rnl_job_urgent(&item->job, urgent && draw(random, 2)));
+		must(rnl_job_set_device(&item->job, item->place));
+		must(rnl_job_set_flags(&item->job, urgent && draw(random, 2) ? RNL_URGENT : 0));
 	}
 }
 
@@ -128,7 +129,7 @@ static void jobs_meet(bool urgent)
 
 	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1);
 	skip_if_alone(pool);
-	if (rnl_pool_nr_devices(pool) != NR_DEVICES)
+	if (nr_devices_of(pool) != NR_DEVICES)
 		test_skip("there are more than two GPUs");
 	pthread_barrier_init(&both, NULL, NR);
 	for (unsigned i = 1; i < NR; i++)
@@ -181,13 +182,13 @@ TEST(a_busy_workers_placed_jobs_are_taken_by_the_others_of_its_device, .timeout_
 		held_at = &gate;
 		for (int d = 0; d < NR_DEVICES; d++) {
 			must(rnl_job_init(&holders[d], hold_fn));
-			must(rnl_job_device(&holders[d], d));
+			must(rnl_job_set_device(&holders[d], d));
 			must(rnl_submit(pool, &holders[d]));
 		}
 		gate_await(&gate, NR_DEVICES);
 		for (unsigned i = 0; i < nr; i++) {
 			must(rnl_job_init(&jobs[i], noop_fn));
-			must(rnl_job_device(&jobs[i], (int)draw(&random, NR_DEVICES + 1) - 1));
+			must(rnl_job_set_device(&jobs[i], (int)draw(&random, NR_DEVICES + 1) - 1));
 			must(rnl_submit(pool, &jobs[i]));
 			let_pass(&random);
 		}
@@ -209,20 +210,20 @@ TEST(a_busy_workers_placed_jobs_are_taken_by_the_others_of_its_device, .timeout_
  * wake another one of its device.
  */
 static struct rnl_job start, placed_one;
-static sem_t is_done;
+static sem_t over;
 static int started_on;
 
 static int start_fn(struct rnl_job *job)
 {
 	(void)job;
-	started_on = rnl_worker_index();
+	started_on = rnl_worker().index;
 	return 0;
 }
 
 static int done_fn(struct rnl_job *job)
 {
 	(void)job;
-	return sem_post(&is_done);
+	return sem_post(&over);
 }
 
 static int await_fn(struct rnl_job *job)
@@ -232,7 +233,7 @@ static int await_fn(struct rnl_job *job)
 	(void)job;
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += (time_t)PATIENCE_S;
-	while (sem_timedwait(&is_done, &until))
+	while (sem_timedwait(&over, &until))
 		if (errno != EINTR)
 			return -ETIME;
 	return 0;
@@ -245,15 +246,15 @@ TEST(a_placed_job_does_not_wait_behind_one_that_keeps_its_worker, .timeout_s = 1
 
 	pool = pool_over_of(NR_DEVICES, EACH);
 	skip_if_alone(pool);
-	must(sem_init(&is_done, 0, 0));
+	must(sem_init(&over, 0, 0));
 	job_of(&start, start_fn, NULL);
 	job_of(&placed_one, done_fn, NULL);
 	job_of(&keeper, await_fn, NULL);
 	for (unsigned round = 0; round < nr_rounds(); round++) {
 		const int device = (int)draw(&random, NR_DEVICES);
 
-		must(rnl_job_device(&start, device));
-		must(rnl_job_device(&placed_one, device));
+		must(rnl_job_set_device(&start, device));
+		must(rnl_job_set_device(&placed_one, device));
 		/* Its worker is awake, and is the submitter's usual one. */
 		must(rnl_submit(pool, &start));
 		must(rnl_job_wait(&start, RNL_FOREVER));
@@ -302,7 +303,7 @@ static _Atomic bool stop;
 static int placed_fn(struct rnl_job *job)
 {
 	struct placed *p = rnl_container_of(job, struct placed, job);
-	const int device = rnl_worker_device();
+	const int device = rnl_worker().device;
 
 	if (p->place >= 0 && device != p->place)
 		p->wrong = "a job ran on a device that is not its own";
@@ -326,8 +327,8 @@ static int submit(struct submitter *s, struct placed *p)
 	p->key = key;
 	p->place = key ? key->place : (int)draw(&s->random, 1 + NR_DEVICES) - 1;
 	p->number = key ? ++key->submitted : 0;
-	must(rnl_job_device(&p->job, p->place));
-	must(rnl_job_urgent(&p->job, !key && !draw(&s->random, 4)));
+	must(rnl_job_set_device(&p->job, p->place));
+	must(rnl_job_set_flags(&p->job, !key && !draw(&s->random, 4) ? RNL_URGENT : 0));
 	do {
 		ret = key ? submit_by_key(pool, &p->job, (uintptr_t)key) :
 			    rnl_submit(pool, &p->job);
@@ -374,7 +375,7 @@ static void through_resizes(uint32_t nr_urgent)
 	pool = pool_over_of(NR_DEVICES, EACH, .spin_us = -1, .nr_urgent = nr_urgent,
 			    .max_queued = 64);
 	skip_if_alone(pool);
-	nr_devices = (unsigned)rnl_pool_nr_devices(pool);
+	nr_devices = nr_devices_of(pool);
 	for (unsigned i = 0; i < NR_SUBMITTERS; i++) {
 		struct submitter *s = &submitters[i];
 

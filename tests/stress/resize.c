@@ -10,6 +10,10 @@
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/more.h>
+
 #include "halts.h"
 #include "host_kernel.h"
 #include "pool.h"
@@ -274,7 +278,7 @@ static int submit_in_a_way(struct rnl_job *job, unsigned way)
 	case 2:
 		return submit_when(lone.pool, job, RNL_SPACE);
 	case 3:
-		return rnl_job_after(job, &lone.done) ? -EIO : rnl_submit(lone.pool, job);
+		return rnl_job_set_after(job, &lone.done) ? -EIO : rnl_submit(lone.pool, job);
 	default:
 		return rnl_submit(lone.pool, job);
 	}

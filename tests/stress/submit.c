@@ -6,6 +6,8 @@
  * env: RNL_STEP_STRIDE=1 stops after each instruction.
  */
 #define _GNU_SOURCE		/* REG_EFL */
+#include <runnel/more.h>
+
 #include "cq.h"
 #include "steps.h"
 
@@ -23,9 +25,9 @@ static void prepare_way(struct told *t)
 {
 	told_of(t);
 	if (way == URGENT)
-		must(rnl_job_urgent(&t->job, 1));
+		must(rnl_job_set_flags(&t->job, RNL_URGENT));
 	if (way >= AFTER)
-		must(rnl_job_after(&t->job, &barrier));
+		must(rnl_job_set_after(&t->job, &barrier));
 }
 
 static int submit_way(struct told *t)
@@ -280,20 +282,20 @@ static void prepare_inherited(void)
 	make_barrier();
 	gate_await(&gate, 1);
 	told_of(&a);
-	must(rnl_job_after(&a.job, &barrier));
+	must(rnl_job_set_after(&a.job, &barrier));
 	if (how == BY_CQ)
-		must(rnl_job_cq(&a.job, cq));
+		must(rnl_job_set_cq(&a.job, cq));
 	if (how == BY_CALLBACK)
-		must(rnl_job_on_done(&a.job, inherit_called));
+		must(rnl_job_set_on_done(&a.job, inherit_called));
 }
 
 static bool inherit_if_done(void)
 {
 	struct rnl_job *job;
 
-	if (how == BY_TEST && rnl_job_test(&a.job) == 1)
+	if (how == BY_TEST && !rnl_job_wait(&a.job, 0))
 		inherit(&a.job);
-	if (how == BY_CQ && rnl_cq_reap(cq, &job, 1) == 1)
+	if (how == BY_CQ && rnl_cq_reap(cq, &job, 1, 0) == 1)
 		inherit(job);
 	inherited = inherited || called;
 	return inherited;

@@ -5,6 +5,9 @@
  *
  * env: RNL_TEST_SEED repeats the draws.
  */
+#include <runnel/memory.h>
+#include <runnel/trace.h>
+
 #include "pool.h"
 #include "seed.h"
 
@@ -48,7 +51,7 @@ static int run(struct rnl_job *job)
 	struct item *item = rnl_container_of(job, struct item, job);
 
 	item->ran++;
-	return item->fills ? rnl_fill(item->test->memory + 64 * rnl_worker_index(), 1, 64) : 0;
+	return item->fills ? rnl_fill(item->test->memory + 64 * rnl_worker().index, 1, 64) : 0;
 }
 
 static void *submit_main(void *arg)

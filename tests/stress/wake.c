@@ -43,7 +43,7 @@ static void prepare_reaped(void)
 
 static void call_reap(void)
 {
-	ret = waits ? rnl_cq_wait(cq, list, max, patience_ns()) : rnl_cq_reap(cq, list, max);
+	ret = waits ? rnl_cq_reap(cq, list, max, patience_ns()) : rnl_cq_reap(cq, list, max, 0);
 }
 
 static void other_complete(void)
@@ -62,11 +62,11 @@ static void check_reaped(void)
 	for (; left; left -= ret) {
 		ck_assert_msg(readable(rnl_cq_fd(cq)), "%d jobs are in the queue, and it is not "
 			      "readable (instruction %u)", left, steps.nr);
-		ret = rnl_cq_reap(cq, list, max);
+		ret = rnl_cq_reap(cq, list, max, 0);
 		ck_assert_int_gt(ret, 0);
 	}
 	/* Some rounds have no event. */
-	ck_assert_int_eq(rnl_cq_reap(cq, list, max), 0);
+	ck_assert_int_eq(rnl_cq_reap(cq, list, max, 0), 0);
 	ck_assert(!readable(rnl_cq_fd(cq)));
 }
 

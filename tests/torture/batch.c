@@ -7,9 +7,13 @@
  *	kernel.h says what a request's output is. The function of some batchers fails
  *	now and then.
  */
+#include "asks.h"
 #include "torture.h"
 
 #include <stdlib.h>
+
+#include <runnel/batch.h>
+#include <runnel/kernel.h>
 
 #define NR_SENDERS_MAX 3
 #define NR_EACH 24		/* requests of a sender */
@@ -98,9 +102,9 @@ static void verify(struct item *item)
 	struct sender *s = item->sender;
 	const int result = rnl_job_result(&request->job);
 
-	if (rnl_job_test(&request->job) != 1 || item->stage != COMMITTED)
+	if (rnl_job_wait(&request->job, 0) || item->stage != COMMITTED)
 		tally_wrong(REQUEST_ENDS, "an end, stage %d, test %d", item->stage,
-			    rnl_job_test(&request->job));
+			    is_done(&request->job));
 	if (!result_allowed(item, result))
 		tally_wrong(REQUEST_WRONG, "result %d", result);
 	else if (result >= 0 && s->batch->attr.out_bytes && !request->out)
@@ -126,8 +130,8 @@ static void set_means(struct item *item, enum means means)
 	item->means = means;
 	item->nr_ends = 0;
 	if (rnl_request_init(&item->request) ||
-	    (means == CALL && rnl_job_on_done(job, on_done)) ||
-	    (means == QUEUE && rnl_job_cq(job, s->cq)) ||
+	    (means == CALL && rnl_job_set_on_done(job, on_done)) ||
+	    (means == QUEUE && rnl_job_set_cq(job, s->cq)) ||
 	    (means == BARRIER && rnl_barrier_add(&s->barrier, job)))
 		tally_wrong(UNDOCUMENTED, "a request could not be made");
 }
@@ -180,7 +184,7 @@ static void commit(struct sender *s, struct item *item)
 static void reap(struct sender *s)
 {
 	struct rnl_job *jobs[NR_EACH];
-	int nr = said(s->round, rnl_cq_reap(s->cq, jobs, NR_EACH), 0, "rnl_cq_reap");
+	int nr = said(s->round, rnl_cq_reap(s->cq, jobs, NR_EACH, 0), 0, "rnl_cq_reap");
 
 	for (int i = 0; i < nr; i++) {
 		struct item *item = rnl_container_of(jobs[i], struct item, request.job);
@@ -203,10 +207,10 @@ static bool has_ended(struct sender *s, struct item *item, bool wait)
 	if (item->means == BARRIER && wait)
 		(void)said(s->round, rnl_barrier_wait(&s->barrier, RNL_FOREVER), 0,
 			   "rnl_barrier_wait");
-	if (item->means == BARRIER && wait && !rnl_job_test(&item->request.job))
+	if (item->means == BARRIER && wait && rnl_job_wait(&item->request.job, 0))
 		tally_wrong(BARRIER_EARLY, "a wait for it ended before a request of it");
 	if (item->means != CALL)
-		return rnl_job_test(&item->request.job) != 0;
+		return is_done(&item->request.job) != 0;
 	if (item->nr_ends > 1)
 		tally_wrong(REQUEST_ENDS, "called %u times", item->nr_ends);
 	return item->nr_ends;

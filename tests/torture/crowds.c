@@ -119,7 +119,7 @@ static void check_barrier(struct crowd *c, unsigned nr)
 
 	if (said(c->seat->round, rnl_barrier_wait(&c->barrier, long_ns()), 0, "rnl_barrier_wait"))
 		give_up(c->seat->round, "the barrier of a crowd was not done");
-	result = rnl_barrier_result(&c->barrier);
+	result = c->barrier.result;
 	for (unsigned i = 0; i < nr; i++) {
 		failed = failed || c->all[i].result < 0;
 		has_it = has_it || c->all[i].result == result;

@@ -7,6 +7,10 @@
  *	whose arguments a replay had.  Now and then a function asks for more scratch, or fails; its
  *	jobs are no echoes, but they have the worker's scratch, and its records, change.
  */
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/replay.h>
+
 #include "kernel.h"
 #include "torture.h"
 
@@ -51,7 +55,7 @@ static bool submit(struct echoes *e, struct rnl_job *job, int (*fn)(struct rnl_j
 {
 	struct round *r = e->seat->round;
 
-	if (rnl_job_init(job, fn) || rnl_job_replay(job, draw(&e->seat->random, 16) != 0)) {
+	if (rnl_job_init(job, fn) || rnl_job_set_flags(job, draw(&e->seat->random, 16) ? RNL_REPLAY : 0)) {
 		tally_wrong(UNDOCUMENTED, "an echo could not be made");
 		return false;
 	}
@@ -74,7 +78,7 @@ static void check(struct echoes *e, struct echo *echo)
 			    (unsigned long long)echo->facts.value);
 	if (result && result != -ECANCELED && !may_end_so(r, result))
 		tally_wrong(WRONG_END, "an echo has result %d, the device's error is %d", result,
-			    rnl_job_device_error(&echo->job));
+			    echo->job.device_error);
 }
 
 static void come(struct echoes *e)

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/more.h>
+
 #define NR_LANES 2
 #define NR_FANS 9		/* of a lane, three of each kind */
 #define NR_BLADES 4
@@ -173,7 +175,7 @@ static void told(struct life *life, int result)
 	struct fan *f = life->arg;
 
 	for (unsigned i = 0; i < f->nr; i++) {
-		if (rnl_job_test(&f->jobs[i]->job) != 1)
+		if (rnl_job_wait(&f->jobs[i]->job, 0))
 			tally_wrong(TOLD_EARLY, "%s, before job %u of %u, result %d",
 				    f->notifies[life->number] ? "a notice" : "a job after", i,
 				    f->nr, result);
@@ -256,7 +258,7 @@ static void prepare(struct fan *f)
 		f->was_told[i] = false;
 	}
 	if (!f->notifies[0])
-		ret = ret ? ret : rnl_job_after(&f->tellers[0]->job, f->barrier);
+		ret = ret ? ret : rnl_job_set_after(&f->tellers[0]->job, f->barrier);
 	if (ret)
 		tally_wrong(UNDOCUMENTED, "a fan could not be made: %d", ret);
 }

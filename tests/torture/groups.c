@@ -12,6 +12,9 @@
 
 #include <string.h>
 
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #define WORDS_BYTES (IN_GROUP * sizeof(uint64_t))
 #define SEEN_BYTES ((IN_GROUP + 1) * WORDS_BYTES)	/* the last one is the join's */
 
@@ -49,7 +52,7 @@ static bool is_told(struct slot *slot, enum end teller)
 	state = slot->state;
 	switch (slot->end) {
 	case BY_WAIT:
-		told = phase_of(state) >= ENDING || rnl_job_test(&slot->shot->job) == 1;
+		told = phase_of(state) >= ENDING || !rnl_job_wait(&slot->shot->job, 0);
 		break;
 	case BY_CQ:
 		told = phase_of(state) == ENDED || teller != BY_CQ;
@@ -186,7 +189,7 @@ static void wait_for_barrier(struct producer *p, struct rnl_barrier *barrier,
 	if (timeout_ns && now_ns() - since >= (uint64_t)timeout_ns)
 		tally_wrong(TOO_LATE, "a wait for a barrier was not woken");
 	for (unsigned i = 0; i < nr; i++) {
-		if (is_waited_for(slots[i]->state) && rnl_job_test(&slots[i]->shot->job) != 1)
+		if (is_waited_for(slots[i]->state) && rnl_job_wait(&slots[i]->shot->job, 0))
 			tally_wrong(BARRIER_EARLY, "a wait for it ended before a job of it");
 	}
 }
@@ -198,7 +201,7 @@ static int check_result(struct producer *p, struct rnl_barrier *barrier,
 	int result, failed = 0;
 
 	wait_for_barrier(p, barrier, slots, nr, long_ns());
-	result = rnl_barrier_result(barrier);
+	result = barrier->result;
 	for (unsigned i = 0; i < nr; i++) {
 		if (slots[i]->result < 0 && (!failed || slots[i]->result == result))
 			failed = slots[i]->result;

@@ -11,6 +11,8 @@
 
 #include <sched.h>
 
+#include <runnel/hold.h>
+
 #define TAKEN 4
 #define IN_JOB 3
 #define CALLS 2
@@ -249,7 +251,7 @@ static void begin(struct holder *h, struct round *r, uint64_t *random)
 	h->nr_taken[0] = h->nr_taken[1] = 0;
 	life->deadline = deadlines[draw(random, COUNT(deadlines))];
 	h->may_leave = life->deadline >= 0 && life->deadline < SECOND;
-	if (rnl_job_deadline(&life->job, life->deadline))
+	if (rnl_job_set_deadline(&life->job, life->deadline))
 		tally_wrong(UNDOCUMENTED, "a deadline");
 	h->worked = true;
 	work_begin(&h->work, r, random);

@@ -13,6 +13,8 @@
 #ifndef TORTURE_HOLDS_H
 #define TORTURE_HOLDS_H
 
+#include <runnel/hold.h>
+
 #include "life.h"
 
 struct ticket {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Producers of jobs of every kind, the reaper of the completion queue, and cancellers. */
+#include "asks.h"
 #include "life.h"
 
 #include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+
+#include <runnel/thread.h>
 
 /* ---- producers --------------------------------------------------------------- */
 
@@ -96,7 +99,7 @@ static void tell_lost(struct slot *slot)
 	if (phase_of(slot->state) == FREE || phase_of(slot->state) == ENDED)
 		return;
 	if (tally_wrong(slot->end == BY_CQ ? CQ_WRONG : NEVER_ENDED, "its test is %d",
-			rnl_job_test(&slot->shot->job)))
+			is_done(&slot->shot->job)))
 		slot_print(slot);
 }
 
@@ -166,12 +169,12 @@ static int reap(struct seat *seat, int epoll)
 	int ret = 0;
 
 	if (epoll < 0) {
-		at(seat, "rnl_cq_wait");
-		ret = said(r, rnl_cq_wait(r->cq, jobs, max, 20 * MS), MAY_TIME_OUT, "rnl_cq_wait");
+		at(seat, "rnl_cq_reap");
+		ret = said(r, rnl_cq_reap(r->cq, jobs, max, 20 * MS), 0, "rnl_cq_reap");
 	} else {
 		at(seat, "epoll_wait");
 		if (epoll_wait(epoll, &event, 1, 20) > 0)
-			ret = said(r, rnl_cq_reap(r->cq, jobs, max), 0, "rnl_cq_reap");
+			ret = said(r, rnl_cq_reap(r->cq, jobs, max, 0), 0, "rnl_cq_reap");
 	}
 	for (int i = 0; i < ret; i++) {
 		if (jobs[i]->user)
@@ -276,7 +279,7 @@ void jobs_begin(struct round *r)
 void jobs_end(struct round *r)
 {
 	EACH_SLOT(r, slot) {
-		if (is_waited_for(slot->state) && rnl_job_test(&slot->shot->job) == 1)
+		if (is_waited_for(slot->state) && !rnl_job_wait(&slot->shot->job, 0))
 			slot_end(slot);
 		tell_lost(slot);
 		work_forget(&slot->work);

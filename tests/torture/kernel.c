@@ -3,6 +3,8 @@
  * The kernels: host functions for the host device and the double. A GPU runs those of
  * kernel.cu, where nvcc has built it.
  */
+#include <runnel/kernel.h>
+
 #include "torture.h"
 
 #include "fake_cudart/fake_cudart.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernels for a GPU. They do what the host functions in kernel.c do. */
+#include <runnel/batch.h>
 #include <runnel/cuda.h>
 
 #include "kernel.h"

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 #include <runnel.h>
+#include <runnel/batch.h>
+#include <runnel/kernel.h>
 
 #ifdef __cplusplus
 extern "C" {

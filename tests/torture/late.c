@@ -63,7 +63,7 @@ static void submit(struct late *l, struct life *life)
 	uint64_t *random = &l->seat->random;
 
 	life->deadline = draw(random, 2) ? -1 : (int64_t)draw(random, 3000000);
-	if (rnl_job_deadline(&life->job, life->deadline))
+	if (rnl_job_set_deadline(&life->job, life->deadline))
 		tally_wrong(UNDOCUMENTED, "a deadline");
 	l->nr_left++;
 	if (life_submit(life, HAS_KEY, l->key)) {

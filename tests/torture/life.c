@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/replay.h>
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define POISONS 1
@@ -16,6 +18,8 @@
 #endif
 #ifdef POISONS
 #include <sanitizer/asan_interface.h>
+
+#include <runnel/replay.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
@@ -118,7 +122,7 @@ static void callback(struct rnl_job *job)
 {
 	struct life *life = job->user;
 
-	if (rnl_worker_index() < 0 && life->nr_run)
+	if (rnl_worker().index < 0 && life->nr_run)
 		tally_wrong(UNDOCUMENTED, "a callback was called by a thread that is no worker");
 	end(life);
 }
@@ -162,8 +166,8 @@ void life_renew(struct life *life)
 {
 	ASAN_UNPOISON_MEMORY_REGION(&life->job, sizeof(life->job));
 	if (rnl_job_init(&life->job, life->run ? run : NULL) ||
-	    (life->end == BY_CQ && rnl_job_cq(&life->job, life->round->cq)) ||
-	    (life->end == BY_CALLBACK && rnl_job_on_done(&life->job, callback)))
+	    (life->end == BY_CQ && rnl_job_set_cq(&life->job, life->round->cq)) ||
+	    (life->end == BY_CALLBACK && rnl_job_set_on_done(&life->job, callback)))
 		tally_wrong(UNDOCUMENTED, "a job could not be made");
 	life->job.user = life;
 }
@@ -199,7 +203,7 @@ static void set_gather(struct life *life)
 	if (!life->run || life->waits_for_jobs)
 		return;
 	life->gathers = draw_gather(life->round, &life->random);
-	if (rnl_job_gather(&life->job, life->gathers))
+	if (rnl_job_set_flags(&life->job, life->gathers ? RNL_GATHER : 0))
 		tally_wrong(UNDOCUMENTED, "a job that is done could not be changed");
 }
 
@@ -323,7 +327,7 @@ void lives_end(struct round *r)
 {
 	/* The end of one may be that of others. */
 	for (struct life *life = r->lives; life; life = life->next) {
-		if (life->end == BY_WAIT && !life_is_free(life) && rnl_job_test(&life->job) == 1)
+		if (life->end == BY_WAIT && !life_is_free(life) && !rnl_job_wait(&life->job, 0))
 			end(life);
 	}
 	for (struct life *life = r->lives, *next; life; life = next) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chains that rnl_job_then() makes, with failures, cancels, deadlines and holds inside.
+ * Chains that rnl_job_set_then() makes, with failures, cancels, deadlines and holds inside.
  *
  * DESIGN
  *	Each link writes the chain's byte into a word of its own on the device, and copies the
@@ -12,6 +12,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+#include <runnel/memory.h>
 
 #define NR_CHAINS 8
 #define NR_LINKS_MAX 6
@@ -61,10 +63,10 @@ static int run(struct life *life)
 		tally_wrong(CHAIN_WRONG, "link %u ran, and %u was next", i, c->nr_ran);
 	c->nr_ran = i + 1;
 	if (i == c->first)
-		c->ran_on = rnl_worker_device();
+		c->ran_on = rnl_worker().device;
 	place_check(life->round, i == c->first ? life->place : c->ran_on, "a link");
 	if (i > c->first && c->held[i - 1]) {
-		if (c->silent && rnl_job_test(&c->links[i - 1]->job) != 1)
+		if (c->silent && rnl_job_wait(&c->links[i - 1]->job, 0))
 			tally_wrong(CHAIN_WRONG, "link %u ran, and the one before has a hold", i);
 		if (c->links[i - 1]->deadline < 0 && !c->tickets[i - 1]->raced &&
 		    !c->tickets[i - 1]->wrote)
@@ -127,7 +129,7 @@ static void told(struct life *life, int result)
 	const unsigned i = life->number, last = NR_LINKS_MAX - 1;
 
 	for (unsigned k = c->first; c->silent && i == last && k < last; k++) {
-		if (rnl_job_test(&c->links[k]->job) != 1)
+		if (rnl_job_wait(&c->links[k]->job, 0))
 			tally_wrong(TOLD_EARLY, "the last link, before link %u", k);
 		life_over(c->links[k]);
 	}
@@ -172,8 +174,8 @@ static void prepare(struct chain *c, unsigned i, uint64_t *random)
 	life->waits = false;
 	life->deadline = draw(random, 16) ? -1 : (int64_t)draw(random, 3000000);
 	c->held[i] = false;
-	if (rnl_job_deadline(&life->job, life->deadline) ||
-	    (i > c->first && rnl_job_then(&c->links[i - 1]->job, &life->job)))
+	if (rnl_job_set_deadline(&life->job, life->deadline) ||
+	    (i > c->first && rnl_job_set_then(&c->links[i - 1]->job, &life->job)))
 		tally_wrong(UNDOCUMENTED, "a link could not be made");
 }
 

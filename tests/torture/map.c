@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+#include <runnel/map.h>
+#include <runnel/memory.h>
+
 #define ARRAY_MAX 60000		/* bytes */
 #define CHUNKS_MAX 60
 #define FAILURE (-ENOSPC)
@@ -200,7 +204,7 @@ static void map_one(struct seat *seat, struct task *t)
 		at(seat, "waiting for a map");
 		if (said(r, rnl_barrier_wait(&barrier, long_ns()), 0, "rnl_barrier_wait"))
 			give_up(r, "a map has not ended");
-		check_map(t, rnl_barrier_result(&barrier));
+		check_map(t, barrier.result);
 	}
 	array_put(r, t->in, t->from);
 	array_put(r, t->out, t->to);

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <runnel/stats.h>
+#include <runnel/trace.h>
+
 static void resize(struct seat *seat)
 {
 	struct round *r = seat->round;

@@ -11,6 +11,10 @@
 
 #include <string.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #define NR_HELD 6
 #define BYTES_MAX 150000
 

@@ -16,6 +16,8 @@
 
 #include <stdlib.h>
 
+#include <runnel/kernel.h>
+
 #define MARKS 8			/* jobs that share a mark, at most */
 #define SLACK 4			/* functions */
 #define SLOW_US 1100		/* a function that is no faster than a look at the stream is due */
@@ -65,10 +67,10 @@ static int crowd_run(struct life *life)
 {
 	struct passing *p = life->arg;
 	const unsigned i = index_of(p, life);
-	struct seen *seen = &p->seen[rnl_worker_index()];
+	struct seen *seen = &p->seen[rnl_worker().index];
 	int ret;
 
-	p->workers[i] = rnl_worker_index();
+	p->workers[i] = rnl_worker().index;
 	p->numbers[i] = ++seen->begun;
 	ret = note(&seen->at[p->numbers[i] % COUNT(seen->at)], &seen->begun);
 	nap_us(SLOW_US);

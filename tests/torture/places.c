@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <runnel/device.h>
+
 /* How many devices a pool can have. */
 static unsigned nr_there(void)
 {
@@ -86,13 +88,13 @@ uint64_t places_draw_some(const struct round *r, uint64_t *random)
 
 void place_set(struct rnl_job *job, int place)
 {
-	if (rnl_job_device(job, place))
+	if (rnl_job_set_device(job, place))
 		tally_wrong(UNDOCUMENTED, "a job that is done could not be placed");
 }
 
 void place_check(const struct round *r, int place, const char *what)
 {
-	const int device = rnl_worker_device();
+	const int device = rnl_worker().device;
 
 	if (device < 0 || device >= (int)r->nr_devices || (place >= 0 && device != place))
 		tally_wrong(MISPLACED, "%s ran on device %d of %u, and was placed on %d", what,
@@ -101,7 +103,7 @@ void place_check(const struct round *r, int place, const char *what)
 
 void places_check(const struct round *r, uint64_t devices, const char *what)
 {
-	const int device = rnl_worker_device();
+	const int device = rnl_worker().device;
 
 	if (device < 0 || device >= (int)r->nr_devices || (devices && !(devices >> device & 1)))
 		tally_wrong(MISPLACED, "%s ran on device %d of %u, and has devices 0x%llx", what,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A round: a pool, its makers and its meddlers, and what must hold at its end. */
 #define _GNU_SOURCE	/* sched_setaffinity() */
+#include "asks.h"
 #include "life.h"
 
 #include <sched.h>
@@ -8,6 +9,10 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <runnel/guard.h>
+#include <runnel/memory.h>
+#include <runnel/stats.h>
 
 #define LOST_S 2		/* the watchdog's 100 ms, and time for a busy machine */
 
@@ -360,7 +365,7 @@ static void finish(struct round *r)
 	crowds_end(r);
 	if (r->nr_hooked)
 		tally_wrong(LEAKED, "on_stop was not called for %d workers", r->nr_hooked);
-	if (rnl_cq_reap(r->cq, &job, 1))
+	if (rnl_cq_reap(r->cq, &job, 1, 0))
 		tally_wrong(CQ_WRONG, "it has a job when all are reaped");
 	rnl_cq_destroy(r->cq);
 }
@@ -416,9 +421,9 @@ bool round_run(uint64_t number)
 	faults_begin(r);
 	r->cq = cq_make(r);
 	if (!said(r, create_pool(r), MAY_LACK, "rnl_pool_create")) {
-		if (rnl_pool_nr_devices(r->pool) != (int)r->nr_devices)
+		if ((int)nr_devices_of(r->pool) != (int)r->nr_devices)
 			tally_wrong(UNDOCUMENTED, "a pool over \"%s\" has %d devices", r->device,
-				    rnl_pool_nr_devices(r->pool));
+				    (int)nr_devices_of(r->pool));
 		begin(r);
 		/*
 		 * A signal makes a waiter look again, which would hide a lost wake. So only

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* A job's life, from its draw to its end. slots.h has the DESIGN. */
+#include "asks.h"
 #include "slots.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <runnel/kernel.h>
+#include <runnel/more.h>
+#include <runnel/replay.h>
 
 /* ---- what a job does ------------------------------------------------------- */
 
@@ -50,7 +55,7 @@ static uint64_t key_of(const struct key *key)
 /* A resize changes the device of a key only if the key names a worker. */
 static void check_device_of_key(struct key *key)
 {
-	const unsigned device = 1 + (unsigned)rnl_worker_device();
+	const unsigned device = 1 + (unsigned)rnl_worker().device;
 
 	if (key->ran_on && device != key->ran_on && !names_worker(key))
 		tally_wrong(MISPLACED, "a key's job ran on device %u, the one before on %u",
@@ -188,9 +193,9 @@ static bool end(struct slot *slot)
 	while (slot->pins)
 		sched_yield();
 	slot->result = rnl_job_result(job);
-	if (rnl_job_test(job) != 1 || rnl_job_cancel(job) != -EALREADY)
+	if (rnl_job_wait(job, 0) || rnl_job_cancel(job) != -EALREADY)
 		tally_wrong(WRONG_END, "a job has ended and is not done: test %d, cancel %d, "
-			    "result %d; end %d", rnl_job_test(job), rnl_job_cancel(job),
+			    "result %d; end %d", is_done(job), rnl_job_cancel(job),
 			    slot->result, slot->end);
 	check_end(slot, now);
 	if (slot->after)
@@ -219,7 +224,7 @@ static void callback(struct rnl_job *job)
 	bool again = !slot->group && !slot->after && !r->stop && draw(&slot->random, 2);
 
 	/* The keeper calls it only if the function was not called. */
-	if (rnl_worker_index() < 0 && slot->runs)
+	if (rnl_worker().index < 0 && slot->runs)
 		tally_wrong(UNDOCUMENTED, "a callback was called by a thread that is no worker");
 	dawdle(&slot->random);
 	if (!draw(&slot->random, 4))
@@ -268,6 +273,7 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 		unsigned place)
 {
 	struct rnl_job *job;
+	unsigned flags;
 	uint64_t state;
 
 	if (!slot->shot) {
@@ -281,13 +287,14 @@ void slot_begin(struct slot *slot, struct key *keys, struct group *group, struct
 	slot->after = after;
 	slot->place = place;
 	draw_job(slot, keys, !group && !after);
-	if (rnl_job_on_done(job, NULL) ||
-	    rnl_job_cq(job, slot->end == BY_CQ ? slot->round->cq : NULL) ||
-	    rnl_job_on_done(job, slot->end == BY_CALLBACK ? callback : NULL) ||
-	    rnl_job_deadline(job, slot->deadline) || rnl_job_urgent(job, slot->urgent) ||
-	    rnl_job_gather(job, slot->gathers) ||
-	    rnl_job_replay(job, slot->gathers && slot->place % 2) ||
-	    rnl_job_after(job, after ? &after->barrier : NULL) ||
+	flags = slot->urgent ? RNL_URGENT : 0;
+	if (slot->gathers)
+		flags |= slot->place % 2 ? RNL_GATHER | RNL_REPLAY : RNL_GATHER;
+	if (rnl_job_set_on_done(job, NULL) ||
+	    rnl_job_set_cq(job, slot->end == BY_CQ ? slot->round->cq : NULL) ||
+	    rnl_job_set_on_done(job, slot->end == BY_CALLBACK ? callback : NULL) ||
+	    rnl_job_set_deadline(job, slot->deadline) || rnl_job_set_flags(job, flags) ||
+	    rnl_job_set_after(job, after ? &after->barrier : NULL) ||
 	    (group && rnl_barrier_add(&group->barrier, job)) ||
 	    (after && rnl_barrier_add(&after->tail, job)))
 		tally_wrong(UNDOCUMENTED, "a job that is done could not be changed");

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <runnel/device.h>
+
 #define CHILD_ROUNDS 12
 
 static void interrupt(int signo)

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <runnel.h>
+#include <runnel/kernel.h>
 
 #include "submits.h"
 

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/memory.h>
+
 #define NR_TURNS 20
 #define IN_TURN 4
 #define NR_BARRIERS NR_TURNS	/* at most: then none is used again */
@@ -129,10 +131,10 @@ static void submit(struct turns *t, struct place at)
 	uint64_t *random = &t->seat->random;
 	int ret;
 
-	ret = rnl_job_after(&life->job, NULL);
+	ret = rnl_job_set_after(&life->job, NULL);
 	ret = ret ? ret : rnl_barrier_add(barrier, &life->job);
 	if (!ret && at.turn)
-		ret = rnl_job_after(&life->job, &t->barriers[(at.turn - 1) % t->nr_barriers]);
+		ret = rnl_job_set_after(&life->job, &t->barriers[(at.turn - 1) % t->nr_barriers]);
 	if (ret)
 		tally_wrong(UNDOCUMENTED, "a job of a turn: %d", ret);
 	if (!life_submit(life, draw(random, 2) ? HAS_KEY : 0, draw(random, 4)))

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/kernel.h>
+#include <runnel/memory.h>
+
 #define LEFT 0x5a
 
 /* Most are small; some need several pieces of the pool's page-locked memory. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How cells are promised: what all producers share is changed for a slab, not for a request. */
+#include <runnel/batch.h>
+
 #include "batch.h"
 
 #include "batch/batcher.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A batcher whose rounds have come far: slots that were never used, or not for long. */
+#include <runnel/batch.h>
+
 #include "batch.h"
 
 #include "batch/batcher.h"

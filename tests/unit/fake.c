@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include <runnel/kernel.h>
+
 #include "fake.h"
 
 /* ---- streams --------------------------------------------------------------- */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a failing call of the CUDA runtime leaves behind; unit/countdown fails all of them. */
+#include <runnel/guard.h>
+#include <runnel/memory.h>
+
 #include "fake.h"
 #include "heard.h"
 
@@ -31,7 +34,7 @@ TEST(what_the_guard_cannot_destroy_is_nobodys_error, .loops = 2)
 	struct rnl_job job;
 
 	job_of(&job, filling_fn, NULL);
-	must(rnl_job_on_done(&job, note_left));
+	must(rnl_job_set_on_done(&job, note_left));
 	ck_assert_int_eq(fake_fail(ends[_i], 1, cudaErrorMemoryAllocation, false), 0);
 	ck_assert_int_eq(submit_and_wait(pool, &job), 0);
 	must(rnl_pool_drain(pool, RNL_FOREVER));
@@ -58,7 +61,7 @@ TEST(a_code_of_cudas_stands_behind_a_failure_alone, .loops = 2)
 	job_of(&job, optional_fn, _i ? pool : NULL);
 	ck_assert_int_eq(fake_fail("cudaHostAlloc", 1, cudaErrorNotSupported, false), 0);
 	ck_assert_int_eq(submit_and_wait(pool, &job), _i ? -ENOTSUP : 0);
-	ck_assert_int_eq(rnl_job_device_error(&job), _i ? cudaErrorNotSupported : 0);
+	ck_assert_int_eq(job.device_error, _i ? cudaErrorNotSupported : 0);
 	rnl_pool_destroy(pool);
 }
 
@@ -97,7 +100,7 @@ TEST(a_copy_that_the_device_refuses_is_logged_with_what_was_to_be_copied, .loops
 	if (_i == 2)
 		ck_assert_int_eq(fake_fail("cudaPointerGetAttributes", 1, cudaErrorInvalidValue, false), 0);
 	ck_assert_int_eq(submit_and_wait(pool, &c.job), -EINVAL);
-	ck_assert_int_eq(rnl_job_device_error(&c.job), cudaErrorInvalidValue);
+	ck_assert_int_eq(c.job.device_error, cudaErrorInvalidValue);
 	ck_assert_msg(has_heard(&heard, line), "not \"%s\": %s", line, heard.text);
 	ck_assert_int_eq(submit_and_wait(pool, &c.job), 0);
 	rnl_pinned_put(pool, mem);

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <runnel/memory.h>
+
 #include "fake.h"
 #include "pool.h"
 

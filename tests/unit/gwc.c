@@ -4,6 +4,8 @@
  * share, and the code for machines without SSE2, which cli/gwc does not run on x86.
  */
 #undef __SSE2__
+#include <runnel/kernel.h>
+
 #include "examples/gwc/count.c"
 
 #include "suite.h"

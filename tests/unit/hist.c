@@ -2,6 +2,8 @@
 /* Histograms of times are right to the width of a bucket. */
 #include <stdint.h>
 
+#include <runnel/stats.h>
+
 #include "sys/hist.h"
 #include "suite.h"
 

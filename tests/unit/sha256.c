@@ -3,6 +3,9 @@
  * What examples/batch_sha256 hashes with: the arithmetic that its host function and its CUDA
  * kernel share, compared with the standard's own algorithm.
  */
+#include <runnel/batch.h>
+#include <runnel/kernel.h>
+
 #include "examples/batch_sha256/hash.h"
 
 #include "seed.h"

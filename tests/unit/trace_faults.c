@@ -2,6 +2,8 @@
 /* A trace meets a full disk at its n-th write, for n = 1, 2, ..., until no write fails. */
 #include <sys/types.h>
 
+#include <runnel/trace.h>
+
 #include "pool.h"
 #include "trace.h"
 

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <runnel/trace.h>
+
 #include "device/devices.h"
 #include "sys/clock.h"
 #include "sys/thread_state.h"

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include <runnel/unit.h>
+
 #include "device/units.h"
 #include "gate.h"
 #include "suite.h"

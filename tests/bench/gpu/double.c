@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <runnel/kernel.h>
+
 #include "double_kernel.h"
 
 struct spin_args {

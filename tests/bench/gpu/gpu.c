@@ -7,6 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <runnel/device.h>
+#include <runnel/kernel.h>
+#include <runnel/thread.h>
+
 #define WRITE_VALUE_VERSION 11070	/* the cuStreamWriteValue32 that all GPUs have */
 
 typedef CUresult write_value_fn(CUstream stream, CUdeviceptr addr, cuuint32_t value,

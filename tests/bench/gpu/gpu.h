@@ -15,6 +15,8 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <runnel/kernel.h>
+
 #include "bench.h"
 
 #ifdef __CUDACC__

@@ -11,6 +11,9 @@
 
 #include <errno.h>
 
+#include <runnel/kernel.h>
+#include <runnel/replay.h>
+
 #define REAP 64
 
 /* The request's slot, with memory of the worker's device. */
@@ -20,7 +23,7 @@ static struct gpu_slot slot_of(struct rnl_job *job)
 	struct gpu_slot slot = r->slot;
 
 	if (r->devs)
-		slot.dev = (uint32_t *)r->devs[rnl_worker_device()] +
+		slot.dev = (uint32_t *)r->devs[rnl_worker().device] +
 			   (slot.dev - (uint32_t *)r->devs[0]);
 	return slot;
 }
@@ -74,7 +77,7 @@ static int run_own(struct rnl_job *job)
 #define RECORDED(nr) \
 	static int run_##nr(struct rnl_job *job) \
 	{ \
-		return run_kernels(job, &gpu_worker_requests[rnl_worker_index()].slot); \
+		return run_kernels(job, &gpu_worker_requests[rnl_worker().index].slot); \
 	}
 RECORDED(1)
 RECORDED(10)
@@ -143,10 +146,10 @@ static void reap_and_submit(struct gpu_producer *p, bool many)
 		submit(p, &p->requests[i]);
 	}
 	while (under_way) {
-		const int nr = rnl_cq_wait(p->cq, jobs, REAP, RNL_FOREVER);
+		const int nr = rnl_cq_reap(p->cq, jobs, REAP, RNL_FOREVER);
 		const bool stop = gpu_feed_stops(p->feed);
 
-		bench_rnl(nr, "rnl_cq_wait");
+		bench_rnl(nr, "rnl_cq_reap");
 		for (int i = 0; i < nr; i++) {
 			struct gpu_request *r = rnl_container_of(jobs[i], struct gpu_request, job);
 
@@ -177,12 +180,12 @@ static void produce(struct gpu_producer *p)
 		struct rnl_job *job = &p->requests[i].job;
 
 		bench_rnl(gpu_job_init(job, function_of(done)), "rnl_job_init");
-		bench_rnl(rnl_job_device(job, (int)p->requests[i].place - 1), "rnl_job_device");
-		bench_rnl(rnl_job_gather(job, done == GPU_CQ_GATHER || done == GPU_CQ_REPLAY),
-			  "rnl_job_gather");
-		bench_rnl(rnl_job_replay(job, done >= GPU_CQ_RECORD), "rnl_job_replay");
+		bench_rnl(rnl_job_set_device(job, (int)p->requests[i].place - 1), "rnl_job_set_device");
+		bench_rnl(rnl_job_set_flags(job, (done == GPU_CQ_GATHER || done == GPU_CQ_REPLAY ?
+						  RNL_GATHER : 0) | (done >= GPU_CQ_RECORD ? RNL_REPLAY : 0)),
+			  "rnl_job_set_flags");
 		if (p->cq)
-			bench_rnl(rnl_job_cq(job, p->cq), "rnl_job_cq");
+			bench_rnl(rnl_job_set_cq(job, p->cq), "rnl_job_set_cq");
 	}
 	if (done == GPU_WAIT)
 		gpu_produce_ring(p);

@@ -117,7 +117,7 @@ static void runnel_wait(void *arg, unsigned producer, void *jobs, size_t nr)
 	if (pool->join > 1) {
 		struct rnl_barrier *barrier = &pool->producers[producer].barrier;
 
-		bench_must(!rnl_barrier_wait(barrier, RNL_FOREVER) && !rnl_barrier_result(barrier),
+		bench_must(!rnl_barrier_wait(barrier, RNL_FOREVER) && !barrier->result,
 			   "rnl_barrier_wait");
 		return;
 	}

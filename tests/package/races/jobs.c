@@ -2,6 +2,11 @@
 /* Plain memory that goes with jobs, from their submits to all the ways in which their ends are told. */
 #include <poll.h>
 
+#include <runnel/hold.h>
+#include <runnel/memory.h>
+#include <runnel/more.h>
+#include <runnel/thread.h>
+
 #include "races.h"
 
 /* ---- submit, wait ---------------------------------------------------------- */
@@ -18,7 +23,7 @@ void waits(void)
 		if (i % 3 == 0)
 			must(rnl_job_wait(&r[i]->job, RNL_FOREVER), "wait");
 		else if (i % 3 == 1)
-			while (!rnl_job_test(&r[i]->job))
+			while (rnl_job_wait(&r[i]->job, 0))
 				;
 		else
 			while (rnl_job_result(&r[i]->job) == -EBUSY)
@@ -63,7 +68,7 @@ static void *reaper(void *arg)
 		struct pollfd fd = { rnl_cq_fd(cq), POLLIN, 0 };
 
 		poll(&fd, 1, -1);
-		ret = rnl_cq_reap(cq, jobs, BATCH);
+		ret = rnl_cq_reap(cq, jobs, BATCH, 0);
 		must(ret, "rnl_cq_reap");
 		for (int i = 0; i < ret; i++)
 			request_end(rnl_container_of(jobs[i], struct request, job), "queue");
@@ -84,20 +89,20 @@ void queues(void)
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct request *r = request_new(i, work);
 
-		rnl_job_cq(&r->job, cq);
+		rnl_job_set_cq(&r->job, cq);
 		must(rnl_submit_wait(pool, &r->job, RNL_FOREVER), "submit");
 	}
 	pthread_join(thread, NULL);
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct request *r = request_new(i, work);
 
-		rnl_job_cq(&r->job, cq);
+		rnl_job_set_cq(&r->job, cq);
 		must(rnl_submit_wait(pool, &r->job, RNL_FOREVER), "submit");
 	}
 	while (nr < JOBS) {
-		int ret = rnl_cq_wait(cq, jobs, BATCH, RNL_FOREVER);
+		int ret = rnl_cq_reap(cq, jobs, BATCH, RNL_FOREVER);
 
-		must(ret, "rnl_cq_wait");
+		must(ret, "rnl_cq_reap");
 		for (int i = 0; i < ret; i++)
 			request_end(rnl_container_of(jobs[i], struct request, job), "queue");
 		nr += (unsigned)ret;
@@ -137,12 +142,12 @@ void callbacks(void)
 	for (unsigned i = 0; i < JOBS; i++) {
 		struct request *r = request_new(i, work);
 
-		rnl_job_on_done(&r->job, end_in_callback);
+		rnl_job_set_on_done(&r->job, end_in_callback);
 		must(rnl_submit_wait(pool, &r->job, RNL_FOREVER), "submit");
 		memset(&told[i], 0, sizeof(told[i]));
 		told[i].in = i;
 		must(rnl_job_init(&told[i].job, work), "init");
-		rnl_job_on_done(&told[i].job, i % 2 ? tell_in_callback : again);
+		rnl_job_set_on_done(&told[i].job, i % 2 ? tell_in_callback : again);
 		rnl_barrier_add(&barrier, &told[i].job);
 		must(rnl_submit_wait(pool, &told[i].job, RNL_FOREVER), "submit");
 	}
@@ -195,7 +200,7 @@ void barriers(void)
 			must(rnl_job_init(&n->job, add_up), "init");
 			must(rnl_barrier_add(in, &n->job), "add");
 			if (s)
-				must(rnl_job_after(&n->job, after), "after");
+				must(rnl_job_set_after(&n->job, after), "after");
 			must(rnl_submit_wait(pool, &n->job, RNL_FOREVER), "submit");
 		}
 	}
@@ -223,9 +228,9 @@ static void notified(int late)
 	for (int i = 0; i < late; i++)
 		nap();
 	must(rnl_job_init(&told, NULL), "init");
-	rnl_job_cq(&told, cq);
+	rnl_job_set_cq(&told, cq);
 	must(rnl_barrier_notify(&all, &told), "rnl_barrier_notify");
-	check(rnl_cq_wait(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &told, "notified");
+	check(rnl_cq_reap(cq, &reaped, 1, RNL_FOREVER) == 1 && reaped == &told, "notified");
 	for (unsigned i = 0; i < JOBS; i++)
 		request_end(r[i], "notify");
 	rnl_cq_destroy(cq);
@@ -284,7 +289,7 @@ void cancelled_after(void)
 		rnl_barrier_add(&all, &r[i]->job);
 		must(rnl_submit_wait(pool, &r[i]->job, RNL_FOREVER), "submit");
 	}
-	rnl_job_after(after, &all);
+	rnl_job_set_after(after, &all);
 	must(rnl_submit(pool, after), "submit");
 	must(rnl_job_cancel(after), "cancel");
 	goes_on = 1;
@@ -325,8 +330,8 @@ void keyed(void)
 			struct request *r = request_new(key, work);
 
 			r->shared = &counters[key];
-			rnl_job_on_done(&r->job, end_in_callback);
-			must((rnl_job_key(&r->job, key), rnl_submit_wait(pool, &r->job, RNL_FOREVER)),
+			rnl_job_set_on_done(&r->job, end_in_callback);
+			must((rnl_job_set_key(&r->job, key), rnl_submit_wait(pool, &r->job, RNL_FOREVER)),
 			     "submit");
 		}
 		if (++nr % 64 == 0)
@@ -348,7 +353,7 @@ void chains(void)
 			r[i] = request_new(i, work);
 			r[i]->shared = &counter;
 			if (i)
-				rnl_job_then(&r[i - 1]->job, &r[i]->job);
+				rnl_job_set_then(&r[i - 1]->job, &r[i]->job);
 		}
 		must(rnl_submit(pool, &r[0]->job), "submit");
 		must(rnl_job_wait(&r[3]->job, RNL_FOREVER), "wait");
@@ -380,7 +385,7 @@ void orders(void)
 		}
 		b->send.shared = &sent;
 		rnl_job_init(&b->send.job, work);
-		rnl_job_after(&b->send.job, &b->ready);
+		rnl_job_set_after(&b->send.job, &b->ready);
 		b->send.more = (struct rnl_job_more)RNL_JOB_MORE_INIT;
 		b->send.more.order = &order;
 		must(rnl_job_set_more(&b->send.job, &b->send.more), "more");
@@ -482,7 +487,7 @@ static void free_in_callback(struct rnl_job *job)
 	struct request *r = rnl_container_of(job, struct request, job);
 
 	check(rnl_job_result(job) == -ECANCELED || rnl_job_result(job) == -ETIMEDOUT, "unrun");
-	check(r->in == r->told && rnl_worker_index() == -1, "unrun");
+	check(r->in == r->told && rnl_worker().index == -1, "unrun");
 	nr_unrun++;
 	free(r);
 }
@@ -499,7 +504,7 @@ void unrun(void)
 	must(rnl_cq_create(&cq), "rnl_cq_create");
 	for (unsigned i = 0; i < WORKERS; i++) {
 		rnl_job_init(&blockers[i], block);
-		must((rnl_job_key(&blockers[i], RNL_KEY_WORKER(i)), rnl_submit(pool, &blockers[i])),
+		must((rnl_job_set_key(&blockers[i], RNL_KEY_WORKER(i)), rnl_submit(pool, &blockers[i])),
 		     "submit");
 	}
 	while (blocked < WORKERS)
@@ -508,20 +513,20 @@ void unrun(void)
 		r = request_new(i, work);
 		if (i % 2) {
 			r->told = i;
-			rnl_job_on_done(&r->job, free_in_callback);
+			rnl_job_set_on_done(&r->job, free_in_callback);
 		} else {
-			rnl_job_cq(&r->job, cq);
+			rnl_job_set_cq(&r->job, cq);
 		}
 		if (i % 4 > 1)
-			rnl_job_deadline(&r->job, 1000000);
+			rnl_job_set_deadline(&r->job, 1000000);
 		must(rnl_submit_wait(pool, &r->job, RNL_FOREVER), "submit");
 		/* The keeper may have told a late one, whose memory is gone then. */
 		if (i % 4 <= 1)
 			must(rnl_job_cancel(&r->job), "cancel");
 	}
 	while (nr < JOBS / 2) {
-		ret = rnl_cq_wait(cq, jobs, BATCH, RNL_FOREVER);
-		must(ret, "rnl_cq_wait");
+		ret = rnl_cq_reap(cq, jobs, BATCH, RNL_FOREVER);
+		must(ret, "rnl_cq_reap");
 		for (int i = 0; i < ret; i++) {
 			r = rnl_container_of(jobs[i], struct request, job);
 			check(rnl_job_result(jobs[i]) < 0 && !r->out, "unrun");

@@ -10,6 +10,9 @@
  *	There threads meet by relaxed atomics alone, which order nothing, so that both sides run on
  *	any machine.
  */
+#include <runnel/map.h>
+#include <runnel/trace.h>
+
 #include "races.h"
 
 struct rnl_pool *pool;
@@ -62,7 +65,7 @@ static void two_jobs_in(struct rnl_barrier *barrier)
 		rnl_job_init(&jobs[i], write_victim);
 		if (barrier)
 			rnl_barrier_add(barrier, &jobs[i]);
-		must((rnl_job_key(&jobs[i], RNL_KEY_WORKER(i)), rnl_submit(pool, &jobs[i])),
+		must((rnl_job_set_key(&jobs[i], RNL_KEY_WORKER(i)), rnl_submit(pool, &jobs[i])),
 		     "submit");
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -103,10 +106,10 @@ static void race_other(void)
 	rnl_job_init(&writer, write_victim);
 	rnl_job_init(&other, block);
 	goes_on = 1;
-	must((rnl_job_key(&writer, RNL_KEY_WORKER(0)), rnl_submit(pool, &writer)),
+	must((rnl_job_set_key(&writer, RNL_KEY_WORKER(0)), rnl_submit(pool, &writer)),
 	     "submit");
 	meet();
-	must((rnl_job_key(&other, RNL_KEY_WORKER(1)), rnl_submit(pool, &other)),
+	must((rnl_job_set_key(&other, RNL_KEY_WORKER(1)), rnl_submit(pool, &other)),
 	     "submit");
 	must(rnl_job_wait(&other, RNL_FOREVER), "wait");
 	write_often();
@@ -124,7 +127,7 @@ static void race_callback(void)
 	struct rnl_job job;
 
 	rnl_job_init(&job, block);
-	rnl_job_on_done(&job, write_in_callback);
+	rnl_job_set_on_done(&job, write_in_callback);
 	goes_on = 1;
 	must(rnl_submit(pool, &job), "submit");
 	must(rnl_job_wait(&job, RNL_FOREVER), "wait");

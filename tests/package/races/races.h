@@ -12,6 +12,8 @@
 #include <time.h>
 
 #include <runnel.h>
+#include <runnel/hold.h>
+#include <runnel/more.h>
 
 enum { WORKERS = 4, JOBS = 64, ROUNDS = 8, NUMBERS = 256, BATCH = 16 };
 

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory that the library hands out and copies, maps, batchers, and a pool's life. */
+#include <runnel/batch.h>
+#include <runnel/kernel.h>
+#include <runnel/map.h>
+#include <runnel/memory.h>
+#include <runnel/replay.h>
+#include <runnel/stats.h>
+#include <runnel/thread.h>
+
 #include "races.h"
 
 /* ---- memory ----------------------------------------------------------------------- */
@@ -70,9 +78,9 @@ void memory(void)
 			c[i]->in[j] = i + j;
 		rnl_job_init(&c[i]->job, copies_fn);
 		if (i % 4 == 1)
-			rnl_job_gather(&c[i]->job, 1);
+			rnl_job_set_flags(&c[i]->job, RNL_GATHER);
 		if (i % 4 == 2)
-			rnl_job_urgent(&c[i]->job, 1);
+			rnl_job_set_flags(&c[i]->job, RNL_URGENT);
 		must(rnl_submit_wait(pool, &c[i]->job, RNL_FOREVER), "submit");
 	}
 	for (unsigned i = 0; i < JOBS; i++) {
@@ -154,16 +162,16 @@ void streams(void)
 		s.pinned[0] = n;
 		must(rnl_barrier_init(&s.copied, pool), "init");
 		rnl_job_init(&s.copy, run_copy);
-		rnl_job_on_done(&s.copy, end_copy);
+		rnl_job_set_on_done(&s.copy, end_copy);
 		rnl_job_init(&s.busy, run_busy);
 		rnl_job_init(&s.compute, run_compute);
 		rnl_barrier_add(&s.copied, &s.copy);
-		rnl_job_after(&s.compute, &s.copied);
-		must((rnl_job_key(&s.busy, RNL_KEY_WORKER(1)), rnl_submit(pool, &s.busy)),
+		rnl_job_set_after(&s.compute, &s.copied);
+		must((rnl_job_set_key(&s.busy, RNL_KEY_WORKER(1)), rnl_submit(pool, &s.busy)),
 		     "submit");
-		must((rnl_job_key(&s.copy, RNL_KEY_WORKER(0)), rnl_submit(pool, &s.copy)),
+		must((rnl_job_set_key(&s.copy, RNL_KEY_WORKER(0)), rnl_submit(pool, &s.copy)),
 		     "submit");
-		must((rnl_job_key(&s.compute, RNL_KEY_WORKER(1)), rnl_submit(pool, &s.compute)),
+		must((rnl_job_set_key(&s.compute, RNL_KEY_WORKER(1)), rnl_submit(pool, &s.compute)),
 		     "submit");
 		must(rnl_job_wait(&s.compute, RNL_FOREVER), "wait");
 		check(s.device[0] == n + 1, "two streams");	/* the host device's memory */
@@ -227,7 +235,7 @@ void maps(void)
 	map.flags = RNL_MAP_TIMED;
 	must(rnl_map_start(pool, &map, &barrier), "rnl_map_start");
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER), "wait");
-	check(!rnl_barrier_result(&barrier) && report.chunks == JOBS, "map");
+	check(!barrier.result && report.chunks == JOBS, "map");
 	for (unsigned i = 0; i < JOBS * NUMBERS; i++)
 		check(numbers[i] == i + 1, "map");
 	free(numbers);
@@ -238,7 +246,7 @@ void maps(void)
 	map.flags = RNL_MAP_IN_ORDER;
 	must(rnl_map_start(pool, &map, &barrier), "rnl_map_start");
 	must(rnl_barrier_wait(&barrier, RNL_FOREVER), "wait");
-	check(!rnl_barrier_result(&barrier) && ends.nr_written == map.nr, "map in order");
+	check(!barrier.result && ends.nr_written == map.nr, "map in order");
 }
 
 /* ---- batchers ------------------------------------------------------------------------ */
@@ -335,7 +343,7 @@ static void on_stop(void *arg, unsigned worker, void *data)
 static int serve(struct rnl_job *job)
 {
 	(void)job;
-	++*(unsigned *)rnl_worker_data();
+	++*(unsigned *)rnl_worker().data;
 	return 0;
 }
 

@@ -128,7 +128,7 @@ static int submit(struct work_job *wj, unsigned nr)
 	int ret;
 
 	rnl_job_init(&wj->job, run);
-	rnl_job_on_done(&wj->job, told);
+	rnl_job_set_on_done(&wj->job, told);
 	wj->worker = first % nr;
 	for (i = 1; i < nr; i++) {
 		worker = (first + i) % nr;
@@ -137,7 +137,7 @@ static int submit(struct work_job *wj, unsigned nr)
 	}
 	worker = wj->worker;
 	atomic_fetch_add(&loads[worker], 1);
-	rnl_job_key(&wj->job, RNL_KEY_WORKER(worker));
+	rnl_job_set_key(&wj->job, RNL_KEY_WORKER(worker));
 	ret = rnl_submit_wait(pool, &wj->job, RNL_FOREVER);
 	if (ret)
 		atomic_fetch_sub(&loads[worker], 1);

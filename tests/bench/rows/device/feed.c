@@ -15,6 +15,9 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include <runnel/memory.h>
+#include <runnel/thread.h>
+
 #define PIECE (1u << 20)
 #define COPIES 20000
 #define QUICK_COPIES 100

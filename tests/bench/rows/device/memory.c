@@ -11,6 +11,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <runnel/memory.h>
+#include <runnel/stats.h>
+
 #define PAIRS 200000		/* get and put, of each thread in a run */
 #define QUICK_PART 100
 #define THREADS_MAX 16

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <runnel/memory.h>
+
 #define WORKERS 2
 #define BYTES 4096
 #define SLOW_MS 5
@@ -76,7 +78,7 @@ static void submit_sleeps(struct rnl_pool *pool, struct rnl_job *jobs, unsigned 
 static struct event *event_of(struct event *e, int (*fn)(struct rnl_job *job))
 {
 	bench_rnl(rnl_job_init(&e->job, fn), "rnl_job_init");
-	bench_rnl(rnl_job_on_done(&e->job, note), "rnl_job_on_done");
+	bench_rnl(rnl_job_set_on_done(&e->job, note), "rnl_job_set_on_done");
 	atomic_init(&e->at, 0);
 	return e;
 }
@@ -141,7 +143,7 @@ static double ended_late(struct bench *b, bool cancel, bool keyed)
 	while (begun < WORKERS)
 		bench_sleep_ms(1);
 	if (!cancel)
-		bench_rnl(rnl_job_deadline(&e->job, timeout_ns), "rnl_job_deadline");
+		bench_rnl(rnl_job_set_deadline(&e->job, timeout_ns), "rnl_job_set_deadline");
 	due = bench_now() + (uint64_t)timeout_ns;
 	bench_rnl(keyed ? submit_by_key(b->pool, &e->job, 1) : rnl_submit(b->pool, &e->job),
 		  "a submit");

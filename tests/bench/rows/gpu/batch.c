@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <runnel/batch.h>
+
 #define BYTES (GPU_WORDS * sizeof(uint32_t))
 #define UNDER_WAY 128		/* requests of a producer */
 #define WORKERS 4
@@ -130,9 +132,9 @@ static void *produce(void *arg)
 	do {
 		while (nr_idle && !stop && try_send(p->bench, idle[nr_idle - 1]))
 			nr_idle--;
-		const int nr = rnl_cq_wait(p->cq, jobs, REAP, nr_idle < UNDER_WAY ? RNL_FOREVER : 0);
+		const int nr = rnl_cq_reap(p->cq, jobs, REAP, nr_idle < UNDER_WAY ? RNL_FOREVER : 0);
 
-		bench_must(nr >= 0 || nr_idle == UNDER_WAY, "rnl_cq_wait");
+		bench_must(nr >= 0 || nr_idle == UNDER_WAY, "rnl_cq_reap");
 		for (int i = 0; i < nr; i++) {
 			idle[nr_idle] = rnl_container_of(jobs[i], struct request, request.job);
 			take_back(idle[nr_idle++]);
@@ -151,7 +153,7 @@ static void begin(struct producer *p, struct bench *b)
 	bench_rnl(rnl_cq_create(&p->cq), "rnl_cq_create");
 	for (unsigned i = 0; i < UNDER_WAY; i++) {
 		bench_rnl(rnl_request_init(&p->requests[i].request), "rnl_request_init");
-		bench_rnl(rnl_job_cq(&p->requests[i].request.job, p->cq), "rnl_job_cq");
+		bench_rnl(rnl_job_set_cq(&p->requests[i].request.job, p->cq), "rnl_job_set_cq");
 	}
 	bench_must(!pthread_create(&p->thread, NULL, produce, p), "pthread_create");
 }

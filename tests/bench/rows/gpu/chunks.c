@@ -16,6 +16,9 @@
 
 #include <string.h>
 
+#include <runnel/map.h>
+#include <runnel/memory.h>
+
 #define CHUNKS 96
 #define CHUNK_BYTES (8u << 20)
 #define QUICK_CHUNKS 12
@@ -167,7 +170,7 @@ static void map(struct bench *b)
 	bench_rnl(rnl_barrier_init(&done, b->mapper), "rnl_barrier_init");
 	bench_rnl(rnl_map_start(b->mapper, &map, &done), "rnl_map_start");
 	bench_rnl(rnl_barrier_wait(&done, RNL_FOREVER), "rnl_barrier_wait");
-	bench_rnl(rnl_barrier_result(&done), "rnl_map_start");
+	bench_rnl(done.result, "rnl_map_start");
 }
 
 /* ---- the line ------------------------------------------------------------ */

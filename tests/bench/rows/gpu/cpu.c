@@ -14,6 +14,8 @@
 
 #include <time.h>
 
+#include <runnel/stats.h>
+
 #define NR 8
 #define WINDOW_MS 600
 #define SETTLE_MS 100		/* until all that will sleep does */
@@ -109,7 +111,7 @@ static bool wait_once(struct bench *b, double *found)
 	*found = percent(b);
 	bench_rnl(rnl_pool_read_stats(b->pool, RNL_ALL_WORKERS, &stats), "rnl_pool_read_stats");
 	pthread_join(waiter, NULL);
-	bench_rnl(rnl_barrier_result(&barrier), "a kernel");
+	bench_rnl(barrier.result, "a kernel");
 	return stats.in_flight == NR;
 }
 

@@ -19,6 +19,8 @@
 
 #include <stdlib.h>
 
+#include <runnel/memory.h>
+
 #define REQUESTS_MAX 128		/* for each worker */
 #define PRODUCERS_MAX 8			/* for each GPU */
 #define CANDIDATES_MAX 64

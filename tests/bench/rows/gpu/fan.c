@@ -139,17 +139,17 @@ static void start(struct bench *b, struct pool_item *item)
 		bench_rnl(gpu_job_init(job, run_job), "rnl_job_init");
 		job->user = item;
 		if (i == JOBS - 1)
-			bench_rnl(b->by_callback ? rnl_job_on_done(job, end_item) :
-						   rnl_job_cq(job, b->cq), "the end of an item");
+			bench_rnl(b->by_callback ? rnl_job_set_on_done(job, end_item) :
+						   rnl_job_set_cq(job, b->cq), "the end of an item");
 		if (b->chained && i) {
-			bench_rnl(rnl_job_then(job - 1, job), "rnl_job_then");
+			bench_rnl(rnl_job_set_then(job - 1, job), "rnl_job_set_then");
 		} else if (!b->chained) {
 			if (i < JOBS - 1)
 				bench_rnl(rnl_barrier_add(i < PARTS ? &item->made : &item->mixed,
 							  job), "rnl_barrier_add");
 			if (i >= PARTS)
-				bench_rnl(rnl_job_after(job, i < JOBS - 1 ? &item->made :
-								       &item->mixed), "rnl_job_after");
+				bench_rnl(rnl_job_set_after(job, i < JOBS - 1 ? &item->made :
+								       &item->mixed), "rnl_job_set_after");
 			bench_rnl(rnl_submit(b->pool, job), "rnl_submit");
 		}
 	}
@@ -186,9 +186,9 @@ static void by_queue(struct bench *b)
 	for (started = 0; started < AT_ONCE && started < b->nr; started++)
 		start(b, &b->items[started]);
 	while (done < b->nr) {
-		int nr = rnl_cq_wait(b->cq, jobs, AT_ONCE, RNL_FOREVER);
+		int nr = rnl_cq_reap(b->cq, jobs, AT_ONCE, RNL_FOREVER);
 
-		bench_rnl(nr < 0 ? nr : 0, "rnl_cq_wait");
+		bench_rnl(nr < 0 ? nr : 0, "rnl_cq_reap");
 		for (int i = 0; i < nr; i++, done++) {
 			bench_rnl(rnl_job_result(jobs[i]), "an item");
 			if (started < b->nr) {

@@ -15,6 +15,8 @@
 
 #include <stdlib.h>
 
+#include <runnel/memory.h>
+
 #define KB (1024 / sizeof(uint32_t))	/* in words */
 #define REQUESTS 128			/* for each worker */
 #define PRODUCERS_MAX 8

@@ -10,6 +10,8 @@
  *	submitted after as long a pause, to a worker that sleeps; and one by one, as the row latency
  *	has it.
  */
+#include <runnel/hold.h>
+
 #include "gpu/work.h"
 
 #define WARM_UPS 50

@@ -17,6 +17,8 @@
  *	the join has.  Both take a moment, whoever issues them.  Kernels of the second GPU end
  *	last: what is measured is the wait for another GPU.
  */
+#include <runnel/thread.h>
+
 #include "gpu/work.h"
 
 #define NR 16
@@ -142,7 +144,7 @@ static double join_by_hand(struct bench *b)
 static int run_item(struct rnl_job *job)
 {
 	struct item *item = rnl_container_of(job, struct item, job);
-	const uint64_t ns = KERNEL_NS + (unsigned)rnl_worker_device() * LATER_NS;
+	const uint64_t ns = KERNEL_NS + (unsigned)rnl_worker().device * LATER_NS;
 	const cudaError_t code = gpu_issue_spin(1, 1, ns, item->stamps,
 						(cudaStream_t)rnl_stream());
 
@@ -153,7 +155,7 @@ static int run_item(struct rnl_job *job)
 
 static int tell_worker(struct rnl_job *job)
 {
-	rnl_container_of(job, struct item, job)->worker = rnl_worker_index();
+	rnl_container_of(job, struct item, job)->worker = rnl_worker().index;
 	return 0;
 }
 
@@ -204,7 +206,7 @@ static double join_by_pool(struct bench *b, unsigned first)
 	issue_behind(b, (cudaStream_t)rnl_stream());
 	bench_rnl(rnl_stream_wait(RNL_FOREVER), "rnl_stream_wait");
 	bench_rnl(rnl_barrier_wait(&barrier, RNL_FOREVER), "rnl_barrier_wait");
-	bench_rnl(rnl_barrier_result(&barrier), "a kernel");
+	bench_rnl(barrier.result, "a kernel");
 	return us;
 }
 

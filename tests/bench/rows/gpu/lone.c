@@ -14,6 +14,8 @@
 
 #include <stdlib.h>
 
+#include <runnel/batch.h>
+
 #define WARM_UPS 50
 #define WORKERS 4
 

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <runnel/memory.h>
+
 #define COPY_BYTES ((size_t)64 << 20)
 #define QUICK_COPY_BYTES ((size_t)1 << 20)
 #define COPIES 64
@@ -106,12 +108,12 @@ static void by_pool(struct bench *b, uint32_t *const *mem, unsigned from)
 		copy->src = mem[from];
 		copy->bytes = b->bytes;
 		bench_rnl(gpu_job_init(&copy->job, run_copy), "rnl_job_init");
-		bench_rnl(rnl_job_device(&copy->job, (int)from), "rnl_job_device");
+		bench_rnl(rnl_job_set_device(&copy->job, (int)from), "rnl_job_set_device");
 		bench_rnl(rnl_barrier_add(&all, &copy->job), "rnl_barrier_add");
 		bench_rnl(rnl_submit(b->pool, &copy->job), "rnl_submit");
 	}
 	bench_rnl(rnl_barrier_wait(&all, RNL_FOREVER), "rnl_barrier_wait");
-	bench_rnl(rnl_barrier_result(&all), "rnl_copy");
+	bench_rnl(all.result, "rnl_copy");
 }
 
 /* Return: GB a second. */

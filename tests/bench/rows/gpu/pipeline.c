@@ -140,15 +140,15 @@ static void run_by_pool(struct bench *b)
 			}
 			bench_rnl(rnl_barrier_add(own, job), "rnl_barrier_add");
 			if (s)
-				bench_rnl(rnl_job_after(job, &b->passed[s - 1][i]),
-					  "rnl_job_after");
+				bench_rnl(rnl_job_set_after(job, &b->passed[s - 1][i]),
+					  "rnl_job_set_after");
 			bench_rnl(submit_by_key(b->pool, job, RNL_KEY_WORKER(s)),
 				  "rnl_submit");
 		}
 	}
 	/* The last stages are done after the others. */
 	bench_rnl(rnl_barrier_wait(&b->all, RNL_FOREVER), "rnl_barrier_wait");
-	bench_rnl(rnl_barrier_result(&b->all), "a stage");
+	bench_rnl(b->all.result, "a stage");
 }
 
 /* ---- the row ------------------------------------------------------------- */

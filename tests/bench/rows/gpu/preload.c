@@ -6,6 +6,8 @@
  *	By hand one call of cudaHostAlloc().  By runnel a pool of one worker is made, with so much
  *	to be locked in advance.  What it takes to give the memory back is not measured.
  */
+#include <runnel/memory.h>
+
 #include "gpu/work.h"
 
 #define BYTES ((size_t)4 << 30)

@@ -14,6 +14,8 @@
 
 #include <stdlib.h>
 
+#include <runnel/memory.h>
+
 #define REQUESTS 32		/* for each worker */
 #define PRODUCERS_MAX 8
 #define DEPTH 32		/* of a hand-written thread */

@@ -79,13 +79,13 @@ static void run_by_pool(struct bench *b)
 
 		bench_rnl(rnl_barrier_init(&b->barriers[i], b->pool), "rnl_barrier_init");
 		bench_rnl(rnl_barrier_add(&b->barriers[i], first), "rnl_barrier_add");
-		bench_rnl(rnl_job_after(second, &b->barriers[i]), "rnl_job_after");
+		bench_rnl(rnl_job_set_after(second, &b->barriers[i]), "rnl_job_set_after");
 		bench_rnl(rnl_barrier_add(&b->all, second), "rnl_barrier_add");
 		bench_rnl(submit_by_key(b->pool, first, RNL_KEY_WORKER(0)), "rnl_submit");
 		bench_rnl(submit_by_key(b->pool, second, RNL_KEY_WORKER(1)), "rnl_submit");
 	}
 	bench_rnl(rnl_barrier_wait(&b->all, RNL_FOREVER), "rnl_barrier_wait");
-	bench_rnl(rnl_barrier_result(&b->all), "a stage");
+	bench_rnl(b->all.result, "a stage");
 	for (unsigned i = 0; i < NR; i++)
 		bench_rnl(rnl_barrier_wait(&b->barriers[i], RNL_FOREVER), "rnl_barrier_wait");
 }

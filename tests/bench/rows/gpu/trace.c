@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <runnel/stats.h>
+#include <runnel/trace.h>
+
 #define REQUESTS 128		/* for each worker */
 
 enum { UNTRACED, HOST, SOME, EVERY, WAYS };

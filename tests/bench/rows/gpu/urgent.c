@@ -104,12 +104,12 @@ static void by_pool(struct bench *b)
 	atomic_store(&stopping, false);
 	for (unsigned i = 0; i < NR_FLOODS; i++) {
 		bench_rnl(gpu_job_init(&floods[i], run_flood), "rnl_job_init");
-		bench_rnl(rnl_job_on_done(&floods[i], flood_again), "rnl_job_on_done");
+		bench_rnl(rnl_job_set_on_done(&floods[i], flood_again), "rnl_job_set_on_done");
 		bench_rnl(rnl_submit(b->pool, &floods[i]), "rnl_submit");
 	}
 	bench_sleep_ms(RAMP_MS);
 	bench_rnl(gpu_job_init(&job, run_urgent), "rnl_job_init");
-	bench_rnl(rnl_job_urgent(&job, 1), "rnl_job_urgent");
+	bench_rnl(rnl_job_set_flags(&job, RNL_URGENT), "rnl_job_set_flags");
 	for (unsigned i = 0; i < b->nr; i++) {
 		uint64_t start;
 

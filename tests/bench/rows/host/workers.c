@@ -69,7 +69,7 @@ static void make_pool(unsigned nr)
 	bench_rnl(rnl_pool_create(&pool, &attr), "rnl_pool_create");
 	for (unsigned i = 0; i < nr; i++) {
 		bench_rnl(rnl_job_init(&job, nothing), "rnl_job_init");
-		bench_rnl(rnl_job_key(&job, RNL_KEY_WORKER(i)), "rnl_job_key");
+		bench_rnl(rnl_job_set_key(&job, RNL_KEY_WORKER(i)), "rnl_job_set_key");
 		bench_rnl(rnl_submit(pool, &job), "rnl_submit");
 		bench_rnl(rnl_job_wait(&job, RNL_FOREVER), "rnl_job_wait");
 	}
