@@ -991,28 +991,21 @@ TEST(the_memory_of_holds_goes_with_their_pool, .left_out = THREAD_SANITIZED,
 }
 
 /* Their slots are in the keeper's heap until it looks: for an hour, if nothing made it look. */
-TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_simulated = "the heap")
+/* More than the four million that a worker can have at once: if none came back, one would be refused. */
+TEST(holds_with_a_far_deadline_come_back, .left_out = THREAD_SANITIZED, .not_simulated = "it is long")
 {
 	struct rnl_pool *pool = pool_of(1);
-	size_t bytes[2];
 
-	if (!on_host() && !test_fake())
-		test_skip("the heap is CUDA's, too");
 	nr_at_once = 1000;
-	for (int i = 0; i < 2; i++) {
-		for (int nr = i ? 10000 : 500; nr; nr--) {
-			struct rnl_job job;
+	for (int nr = 0; nr < 10000; nr++) {
+		struct rnl_job job;
 
-			job_of(&job, hold_many_fn, NULL);
-			must(rnl_job_set_deadline(&job, 3600 * (int64_t)1000 * MS));
-			must(rnl_submit(pool, &job));
-			ck_assert_int_eq(result_of(&job), 0);
-		}
-		bytes[i] = live_bytes();
+		job_of(&job, hold_many_fn, NULL);
+		must(rnl_job_set_deadline(&job, 3600 * (int64_t)1000 * MS));
+		must(rnl_submit(pool, &job));
+		ck_assert_int_eq(result_of(&job), 0);
 	}
 	rnl_pool_destroy(pool);
-	/* 20 times as many, or more than there can be, if none came back. */
-	ck_assert_msg(bytes[1] < 5 * bytes[0] + (16 << 20), "%zu bytes, then %zu", bytes[0], bytes[1]);
 }
 
 /*

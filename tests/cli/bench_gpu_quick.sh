@@ -76,8 +76,8 @@ many 2 '[24]'
 rows 1 '^bench: 16 lines in [0-9]+ s$'
 ends 'prints the row for 2 and 4 of 5 GPUs, on the double'
 
-FAKE=devices=2,misuse=abort,junk gives 0 --quick --rows=devices --device=cuda:1 --workers=33
-rows 1 '^bench: 6 lines in [0-9]+ s$'
+FAKE=devices=2,misuse=abort,junk gives 0 --quick --rows=devices --device=cuda:1 --workers=2
+rows 1 '^bench: 10 lines in [0-9]+ s$'
 FAKE=devices=3,misuse=abort,junk,strangers gives 0 --quick --rows=devices --workers=1 --gpus=3,16
 silent
 rows 6 '^\| .* 3 GPUs'

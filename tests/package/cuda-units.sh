@@ -12,7 +12,7 @@ library="./librunnel.so.$VERSION -Wl,-rpath,$dir/build -pthread -ldl"
 # ---- what the programs share: one job, made by main.c or by the unit ------------------------
 cat >"$dir/shared.h" <<'END'
 #include <stdio.h>
-#include <runnel.h>
+#include <runnel/kernel.h>
 
 /* Runs a job in a pool, of private streams if there is a second argument; prints how it ended. */
 static inline int run_as(char **argv, int (*fn)(struct rnl_job *job))

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/../lib/harness.sh"
 cat >"$dir/module.h" <<'END'
 #include <runnel.h>
+#include <runnel/kernel.h>
 
 struct args { int *value; };
 

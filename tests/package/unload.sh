@@ -8,6 +8,7 @@ cat >"$dir/unload.c" <<'END'
 #include <pthread.h>
 #include <stdio.h>
 #include <runnel.h>
+#include <runnel/thread.h>
 
 static struct rnl_pool *pool;
 static int (*attach)(struct rnl_pool *pool);

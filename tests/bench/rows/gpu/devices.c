@@ -224,8 +224,6 @@ static void run_row(struct bench_run *run)
 	const unsigned nr = run->nr_gpus * run->opt->workers;
 	struct bench *b;
 
-	if (nr > RNL_WORKERS_MAX)
-		return;		/* no pool has so many */
 	b = bench_alloc(sizeof(*b));
 	b->opt = run->opt;
 	b->threads = run->opt->workers;
