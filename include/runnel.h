@@ -338,9 +338,9 @@ RNL_API int rnl_pool_stop(struct rnl_pool *pool, int64_t timeout_ns);
  * Closes the pool, drains it, ends its workers, and frees it. If the device has failed, the
  * workers' threads remain, asleep: CUDA may not return from the end of such a thread.
  * @pool: may be NULL. No other call on the pool, and no wait for its jobs or cancel of its jobs,
- *	may run beside this call. After it, jobs that are done may be asked about, cancelled, and
- *	submitted to another pool, and those in a completion queue may be reaped. Pinned buffers are
- *	gone. Memory of rnl_device_alloc() has to be freed before.
+ *	may run at the same time. Afterwards a job that is done may still be passed to rnl_job_wait(),
+ *	_result(), _cancel() and _is_cancelled(), and to a submit of another pool; a job in a completion
+ *	queue may be reaped. Pinned buffers are gone. Free memory of rnl_device_alloc() first.
  * Context: blocks until all jobs are done: a hold that is never released keeps it waiting for ever.
  *	It logs a warning after stuck_ms with holds. rnl_pool_stop() waits for a time, and then
  *	rnl_pool_health() lists them; a deadline of the job ends its holds. On a worker of the pool

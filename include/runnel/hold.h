@@ -33,9 +33,9 @@ struct rnl_hold {
  * jobs that come after its barrier, and rnl_barrier_join(): to them it is not issued before. The next
  * jobs of its key do not wait.
  * A deadline of the job bounds its holds, too: some ms after it the pool ends those that are not
- * released, with -ETIMEDOUT as a result. A cancel does not: rnl_job_is_cancelled() tells the thread
- * that has the hold. With a guard, a function that is called a second time starts with no hold: what
- * the first call took has ended.
+ * released, with -ETIMEDOUT as a result. A cancel does not: the thread that has the hold asks
+ * rnl_job_is_cancelled(). With a guard, a function that is called a second time starts with no hold:
+ * those of the first call have ended.
  * @job: the job whose function runs on this thread.
  * @hold: receives the hold; unchanged on failure. rnl_hold_release() is due for it, once.
  * Context: in the job's function. When its worker has no free hold, it allocates memory for 64 of
@@ -52,9 +52,9 @@ RNL_API int rnl_job_hold(struct rnl_job *job, struct rnl_hold *hold);
  * @hold: the hold, or a copy of it; not used after the call.
  * @result: a negative errno fails the job, unless it has failed already. 0, or a positive number,
  *	changes nothing: then the function's return value is the job's result.
- * Context: any thread; it may run beside the function. It takes no lock, and wakes the job's worker.
- *	It may run beside rnl_pool_destroy(), which waits for the job.
- * Ordering: what the caller wrote before is visible to each thread that is told that the job is
+ * Context: any thread, also while the function runs, or while rnl_pool_destroy() waits for the job. It
+ *	takes no lock, and wakes the job's worker.
+ * Ordering: what the caller wrote before is visible to each thread that learns that the job is
  *	done, and to jobs that come after its barrier.
  * Return: 0; -EALREADY the hold was released before; -ESTALE the hold was released before, and
  *	another one has its place in the library now, or the job's deadline has ended it, or a

@@ -75,7 +75,7 @@ RNL_API int rnl_order_init(struct rnl_order *order, struct rnl_pool *pool, uint6
 
 /*
  * Ends the use of an order, whose memory may be reused then.
- * @order: may be NULL. No submit to it runs beside this call, and none follows.
+ * @order: may be NULL. No submit to it may run at the same time or later.
  * Context: blocks until all its jobs were queued: until their barriers' jobs are issued. So not on a
  *	worker of the pool, which may be the one that has to issue them.
  * Since: 0.1

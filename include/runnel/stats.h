@@ -27,7 +27,7 @@ struct rnl_guard_stats {
 	uint64_t legacy;	/* of them, those that used the legacy default stream */
 	uint64_t waits;		/* ... that waited for a stream or the device */
 	uint64_t memory;	/* ... that allocated or freed memory out of stream order */
-	uint64_t waits_or_memory; /* ... that waited or allocated: CUDA did not tell which */
+	uint64_t waits_or_memory; /* ... that waited or allocated: CUDA reports both alike */
 	uint64_t pageable;	/* ... that copied pageable memory */
 	uint64_t unclear;	/* findings with an unclear cause: the function did one of the
 				 * above, or another thread used the legacy stream */

@@ -49,7 +49,7 @@ static int check_request(const char *call, const struct rnl_request *request)
 			       "was not initialised: call rnl_request_init()");
 }
 
-/* Return: 0 the request has a slot, or a result; -EINVAL it has neither. */
+/* Return: 0 the request has a slot or a result to give back; -EINVAL it has nothing. */
 static int check_in_use(const char *call, const struct rnl_request *request)
 {
 	int ret = check_request(call, request);

@@ -33,8 +33,11 @@ static struct memory memory_now(void)
 	return now;
 }
 
+static pthread_barrier_t all_run;
+
 static void *wait_at(void *lock)
 {
+	pthread_barrier_wait(&all_run);
 	pthread_mutex_lock(lock);
 	pthread_mutex_unlock(lock);
 	return NULL;
@@ -46,10 +49,11 @@ static void make_threads(unsigned nr)
 	pthread_t thread;
 
 	pthread_mutex_lock(&lock);
+	bench_must(!pthread_barrier_init(&all_run, NULL, nr + 1), "pthread_barrier_init");
 	for (unsigned i = 0; i < nr; i++)
 		bench_must(!pthread_create(&thread, NULL, wait_at, &lock), "pthread_create");
-	/* Each has come so far that its stack is in use. */
-	usleep(200000);
+	/* The stack of each is in use then. */
+	pthread_barrier_wait(&all_run);
 }
 
 static int nothing(struct rnl_job *job)
