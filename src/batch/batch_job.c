@@ -469,14 +469,6 @@ static void batch_fail_all(struct rnl__batch *batch, int error)
 	rnl__schedule_taken(batch->batcher, false);
 }
 
-/* Wakes threads that wait for a slab: there will be none. */
-static void tell_failed(struct rnl_pool *pool)
-{
-	/* [batch.B4] full barrier: failed before we look for waiters; pairs with [bell.L2] */
-	rnl__full_barrier();
-	rnl__bell_ring(&pool->space_batch);
-}
-
 void rnl__batch_done(struct rnl_job *job)
 {
 	struct rnl__batch *batch = rnl_container_of(job, struct rnl__batch, job);
@@ -487,7 +479,7 @@ void rnl__batch_done(struct rnl_job *job)
 	else
 		batch_fail_all(batch, error);
 	if (rnl__pool_failed(batch->batcher->pool))
-		tell_failed(batch->batcher->pool);
+		rnl__pool_ring_batches(batch->batcher->pool);
 	batch->ran = false;
 	rnl__schedule_ended(batch);
 }

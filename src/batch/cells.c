@@ -22,7 +22,6 @@
 #include "config.h"
 
 #include "batch/batcher.h"
-#include "sys/bell.h"
 #include "sys/fence.h"
 #include "sys/sizes.h"
 #include "sys/tsan.h"
@@ -75,7 +74,7 @@ uint32_t rnl__cells_promise(struct rnl_batcher *b, uint32_t most)
 		said = true;
 		/* relaxed: the barrier orders it */
 		atomic_store_explicit(&b->lacks_cells, true, memory_order_relaxed);
-		/* [batch.B6] full barrier: we say so, then look again; pairs with [batch.B5] */
+		/* [batch.B6] full barrier: we say so, then look again; pairs with [pool.R2] */
 		rnl__full_barrier();
 	}
 }
@@ -87,9 +86,7 @@ void rnl__cells_ring(struct rnl_batcher *b)
 		return;
 	/* relaxed: who says so again meanwhile has seen the cell, or is rung for */
 	atomic_store_explicit(&b->lacks_cells, false, memory_order_relaxed);
-	/* [batch.B5] full barrier: said before we look for waiters; pairs with [bell.L2] */
-	rnl__full_barrier();
-	rnl__bell_ring(&b->pool->space_batch);
+	rnl__pool_ring_batches(b->pool);
 }
 
 void rnl__cells_settle(struct rnl_batcher *b, uint32_t nr)

@@ -25,6 +25,7 @@
 #include "batch/batcher.h"
 #include "sys/fence.h"
 #include "sys/latch.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "job/submit.h"
 
@@ -72,7 +73,7 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 	 * Before ASKED: other commits rely on us then.  A drain has to wait until the job
 	 * counts, and a destroy until the batch has ended.
 	 */
-	rnl__pool_operation_begin(pool);
+	(void)rnl__outside_enter(pool, RNL__OPERATION, 1);
 	rnl__latch_add(rnl__batcher_busy(b), 1);
 	do {
 		batch = NULL;
@@ -89,7 +90,7 @@ void rnl__schedule_ask(struct rnl_batcher *b)
 	} while (!atomic_compare_exchange_weak_explicit(&b->word, &word, next, memory_order_acq_rel,
 							memory_order_relaxed));
 	schedule_submit(b, batch);
-	rnl__pool_operation_end(pool);
+	rnl__outside_leave(pool, RNL__OPERATION);
 }
 
 void rnl__schedule_begin(struct rnl_batcher *b)

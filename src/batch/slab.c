@@ -23,7 +23,6 @@
 #include <runnel/batch.h>
 
 #include "batch/batcher.h"
-#include "sys/bell.h"
 #include "sys/sizes.h"
 #include "sys/tsan.h"
 #include "pool/pool.h"
@@ -89,9 +88,7 @@ int rnl__slab_make(struct rnl_batcher *b)
 	rnl__tsan_release(&slab->word);
 	/* [batch.S1] release: its memory, to the thread that opens it; pairs with [batch.S2] */
 	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
-	/* [batch.B1] full barrier: it is free before we look for waiters; pairs with [bell.L2] */
-	rnl__full_barrier();
-	rnl__bell_ring(&b->pool->space_batch);
+	rnl__pool_ring_batches(b->pool);
 	return 0;
 }
 
@@ -116,9 +113,7 @@ static void recycle(struct rnl_batcher *b, struct rnl__slab *slab)
 	rnl__tsan_release(&slab->word);
 	/* [batch.S3] release: what was done in this round, to the next; pairs with [batch.S2] */
 	atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
-	/* [batch.B2] full barrier: it is free before we look for waiters; pairs with [bell.L2] */
-	rnl__full_barrier();
-	rnl__bell_ring(&b->pool->space_batch);
+	rnl__pool_ring_batches(b->pool);
 }
 
 void rnl__slab_release(struct rnl_batcher *b, struct rnl__slab *slab, uint32_t nr)
@@ -190,9 +185,7 @@ static int open_next(struct rnl_batcher *b, uint64_t round)
 			/* [batch.S4] release: as we found it; pairs with [batch.S2] */
 			atomic_store_explicit(&slab->word, free_word(b), memory_order_release);
 		/* Another thread may have found no slab free meanwhile, and waits. */
-		/* [batch.B3] full barrier: opened before the ring; pairs with [bell.L2] */
-		rnl__full_barrier();
-		rnl__bell_ring(&b->pool->space_batch);
+		rnl__pool_ring_batches(b->pool);
 		return 0;
 	}
 	return open_round(b) == round ? -EAGAIN : 0;

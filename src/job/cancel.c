@@ -15,6 +15,7 @@
 
 #include "job/delayed.h"
 #include "job/job.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 
 int rnl_job_cancel(struct rnl_job *job)
@@ -64,8 +65,8 @@ int rnl_pool_cancel(struct rnl_pool *pool)
 
 	if (ret)
 		return ret;
-	nr = rnl__pool_queued(pool) + rnl__tally_inside(&pool->deferred) +
-	     rnl__tally_inside(&pool->chained) + rnl__tally_inside(&pool->delayed);
+	nr = rnl__pool_queued(pool) + rnl__outside_nr(pool, RNL__DEFERRED) +
+	     rnl__outside_nr(pool, RNL__CHAINED) + rnl__outside_nr(pool, RNL__DELAYED);
 	/* relaxed: see rnl__job_cancelled_with_all() */
 	atomic_fetch_add_explicit(&pool->cancels, RNL__POOL_CANCEL, memory_order_relaxed);
 	rnl__keeper_cancelled(pool, true);

@@ -9,9 +9,9 @@
 #include "job/delayed.h"
 #include "job/job.h"
 #include "pool/choose.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
-#include "sys/fence.h"
 #include "sys/sizes.h"
 
 #define LOOK_NS 1000000u	/* from one look for space to the next */
@@ -73,7 +73,7 @@ static bool delayed_has_space(struct rnl_pool *pool)
 /* Whether a notice on the list waits for the pool's end, and this is it. */
 static bool has_ended(struct rnl_pool *pool)
 {
-	return pool->keeper.notices && rnl__tally_inside(&pool->last) && rnl__pool_closed(pool) &&
+	return pool->keeper.notices && rnl__outside_nr(pool, RNL__LAST) && rnl__pool_closed(pool) &&
 	       rnl__pool_all_done(pool, false);
 }
 
@@ -83,9 +83,7 @@ static bool has_ended(struct rnl_pool *pool)
 static void give(struct rnl_pool *pool, struct rnl__inbox *inbox, struct rnl_job *job, void **link)
 {
 	(void)rnl__inbox_put(inbox, job, link);
-	/* [delayed.W1] full barrier: put before the look; pairs with [bell.L2] */
-	rnl__mb_after_rmw();
-	rnl__bell_ring(&pool->keeper.bell);
+	rnl__keeper_ring(pool);
 }
 
 void rnl__delayed_push(struct rnl_job *job)
@@ -111,14 +109,12 @@ bool rnl__delayed_came(struct rnl_pool *pool)
 /* Queues a job that is in no heap and no list any more. */
 static void delayed_queue(struct rnl_pool *pool, struct rnl_job *job)
 {
-	bool cancelled = rnl__job_cancelled(job), last = job->flags & RNL__JOB_LAST;
+	const bool cancelled = rnl__job_cancelled(job);
+	const enum rnl__outside why = job->flags & RNL__JOB_LAST ? RNL__LAST : RNL__DELAYED;
 
 	job->more->before = NULL;
 	rnl__choose_start(job);
-	rnl__tally_leave(last ? &pool->last : &pool->delayed);
-	/* [delayed.W2] full barrier: left before the look for drains; pairs with [bell.L2] */
-	rnl__mb_after_rmw();
-	rnl__pool_ring_drained(pool);
+	rnl__outside_leave(pool, why);
 	/* It is to be found in its queue. */
 	if (cancelled)
 		rnl__keeper_cancelled(pool, false);
@@ -192,7 +188,7 @@ static void take_in(struct rnl_pool *pool, struct rnl__keeper_break *brk)
 /* Queues a job of which nothing leads to others, if it was cancelled, or else puts it in again. */
 static void sift(struct rnl_pool *pool, struct rnl_job *job)
 {
-	bool closed = rnl__tally_closed(&pool->delayed) && !(job->flags & RNL__JOB_LAST);
+	bool closed = rnl__tally_closed(&pool->outside[RNL__DELAYED]) && !(job->flags & RNL__JOB_LAST);
 
 	if (closed && rnl__job_cancel(job) == RNL__JOB_DELAYED)
 		delayed_queue(pool, job);
@@ -245,7 +241,7 @@ void rnl__delayed_look(struct rnl_pool *pool, uint64_t now, bool all,
 
 	take_in(pool, brk);
 	take_cancelled(pool, brk);
-	if (all || rnl__tally_closed(&pool->delayed))
+	if (all || rnl__tally_closed(&pool->outside[RNL__DELAYED]))
 		sweep(pool, brk);
 	while (rnl__heap_time(&pool->keeper.delayed) <= now && (more = pool->keeper.delayed.top) != NULL) {
 		rnl__keeper_step(brk);

@@ -8,6 +8,7 @@
 #include "job/job.h"
 #include "job/rounds.h"
 #include "job/submit.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 
 static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *job)
@@ -34,8 +35,7 @@ static int notify(struct rnl_pool *pool, struct rnl_barrier *b, struct rnl_job *
 		job->device_error = 0;
 		rnl__job_set_result(job, ret);
 		rnl__job_drop(job);
-		rnl__tally_retract(&pool->chained);
-		rnl__submit_taken_back(pool);
+		rnl__outside_take_back(pool, RNL__CHAINED, 1);
 	}
 	return ret;
 }

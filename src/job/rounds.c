@@ -254,14 +254,8 @@ static uint64_t less(uint64_t open, uint64_t nr_issued, uint64_t nr_done)
  */
 static void wake(struct rnl_pool *pool, _Atomic uint64_t *word, uint64_t old, uint64_t now)
 {
-	if (old & ~now & FULL) {
-		/*
-		 * [rounds.R1] full barrier: room before the look for waiters; pairs with [bell.L2],
-		 * [line.W1]
-		 */
-		rnl__mb_after_rmw();
+	if (old & ~now & FULL)
 		rnl__pool_ring_spaces(pool);
-	}
 	if (old & ~now & JOINER)
 		(void)rnl__futex_wake(half_of(word, true), INT_MAX);
 	if (old & ~now & SLEEPER)

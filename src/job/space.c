@@ -8,6 +8,7 @@
 #include "job/submit.h"
 #include "pool/choose.h"
 #include "pool/line.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "sys/clock.h"
 #include "sys/sizes.h"
@@ -42,8 +43,8 @@ static bool waits_outside(const struct rnl_job *job)
 static int submit_from_line(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w)
 {
 	w->found = RNL__LACKS_OTHER;
-	if (w->nr_behind && w->nr_behind <= pool->max_queued && !rnl__tally_closed(&pool->chained) &&
-	    rnl__tally_inside(&pool->chained) + w->nr_behind > pool->max_queued) {
+	if (w->nr_behind && w->nr_behind <= pool->max_queued && !rnl__tally_closed(&pool->outside[RNL__CHAINED]) &&
+	    rnl__outside_nr(pool, RNL__CHAINED) + w->nr_behind > pool->max_queued) {
 		w->found = RNL__LACKS_CHAIN;
 		return -EAGAIN;
 	}

@@ -20,7 +20,6 @@
 #include "job/barrier.h"
 #include "job/delayed.h"
 #include "sys/clock.h"
-#include "sys/fence.h"
 #include "sys/flat.h"
 #include "sys/sizes.h"
 #include "sys/thread.h"
@@ -31,6 +30,7 @@
 #include "job/refusal.h"
 #include "job/rounds.h"
 #include "pool/choose.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "job/submit.h"
 
@@ -237,7 +237,7 @@ int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter 
 		return 0;
 	if (is_left_to_others(pool, w, RNL__LACKS_CHAIN))
 		return -EAGAIN;
-	ret = rnl__tally_enter_many(&pool->chained, (unsigned)nr);
+	ret = rnl__outside_enter(pool, RNL__CHAINED, (unsigned)nr);
 	if (ret == -EAGAIN)
 		lacks_now(w, RNL__LACKS_CHAIN);
 	return ret;
@@ -254,13 +254,13 @@ static int reserve(struct rnl_pool *pool, struct rnl_job *job, int nr, bool defe
 	ret = defer ? rnl__choose_reserve_deferred(pool, job) : rnl__choose_reserve(pool, job);
 	if (ret) {
 		/* What a queue lacks is its own: it stops nobody who wants another one. */
-		lacks_now(w, defer && !rnl__tally_has_space(&pool->deferred) ? RNL__LACKS_PLACE :
+		lacks_now(w, defer && !rnl__outside_has_space(pool, RNL__DEFERRED) ? RNL__LACKS_PLACE :
 									RNL__LACKS_OTHER);
 		return ret;
 	}
 	ret = rnl__submit_enter_chained(pool, nr, w);
 	if (ret && defer)
-		rnl__choose_unreserve_deferred(pool);
+		rnl__outside_take_back(pool, RNL__DEFERRED, 1);
 	else if (ret)
 		rnl__choose_unreserve(pool, job);
 	return ret;
@@ -292,40 +292,26 @@ static int submit_now(struct rnl_pool *pool, struct rnl_job *job, struct rnl__wa
 
 /* ---- at a time ----------------------------------------------------------- */
 
-/* Rings what may have counted the job that is no longer counted. */
-void rnl__submit_taken_back(struct rnl_pool *pool)
-{
-	/*
-	 * [submit.D1] full barrier: the job is no longer counted before the look for drains and
-	 * submits that wait, which may have found it counted; pairs with [bell.L2], [line.W1]
-	 */
-	rnl__full_barrier();
-	rnl__pool_ring_drained(pool);
-	rnl__line_wake(pool);
-}
-
 /* Counts a delayed job, and @nr behind it: 0, -EAGAIN, -ESHUTDOWN. */
 static int enter_delayed(struct rnl_pool *pool, int nr, struct rnl__waiter *w)
 {
-	int ret = rnl__tally_enter(&pool->delayed);
+	int ret = rnl__outside_enter(pool, RNL__DELAYED, 1);
 
-	if (!ret) {
-		ret = rnl__submit_enter_chained(pool, nr, w);
-		if (ret)
-			rnl__tally_retract(&pool->delayed);
-	}
 	if (ret)
-		rnl__submit_taken_back(pool);
+		return ret;
+	ret = rnl__submit_enter_chained(pool, nr, w);
+	if (ret)
+		rnl__outside_take_back(pool, RNL__DELAYED, 1);
 	return ret;
 }
 
 /* Submits a claimed notice, or gives it back. */
 static int submit_notice(struct rnl_pool *pool, struct rnl_job *job)
 {
-	int ret = rnl__tally_enter(job->flags & RNL__JOB_LAST ? &pool->last : &pool->delayed);
+	const bool last = job->flags & RNL__JOB_LAST;
+	int ret = rnl__outside_enter(pool, last ? RNL__LAST : RNL__DELAYED, 1);
 
 	if (ret) {
-		rnl__submit_taken_back(pool);
 		rnl__job_drop(job);
 		return ret;
 	}

@@ -26,9 +26,6 @@ void rnl__submit_accept(struct rnl_pool *pool, struct rnl_job *job, uint8_t phas
  */
 int rnl__submit_enter_chained(struct rnl_pool *pool, int nr, struct rnl__waiter *w);
 
-/* Rings what may have counted a job that is no longer counted. */
-void rnl__submit_taken_back(struct rnl_pool *pool);
-
 /* Submits a job; @w: as above. */
 int rnl__submit_try(struct rnl_pool *pool, struct rnl_job *job, struct rnl__waiter *w);
 
@@ -40,7 +37,7 @@ static inline int rnl__submit_answer(struct rnl_pool *pool, int ret)
 
 /*
  * Submits a job of a map or a batch that was accepted before, and keeps the pool from being
- * drained (rnl__pool_operation_begin()): the job is accepted even if the pool is full or closed.
+ * drained (pool/outside.h): the job is accepted even if the pool is full or closed.
  * @home: the worker that gets the job, counted around the workers that serve.  0, -EIO.
  */
 int rnl__submit_internal(struct rnl_pool *pool, struct rnl_job *job, unsigned home);

@@ -15,6 +15,7 @@
 #include "sys/thread.h"
 #include "job/job.h"
 #include "map/map.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 #include "job/submit.h"
@@ -324,12 +325,12 @@ static int begin_map(struct rnl__map *map)
 
 	/* relaxed: the submits publish it.  Each job counts until it leaves, submitted or not. */
 	atomic_store_explicit(&map->nr_running, nr, memory_order_relaxed);
-	rnl__pool_operation_begin(map->pool);
+	(void)rnl__outside_enter(map->pool, RNL__OPERATION, 1);
 	map->round = rnl__barrier_count(map->barrier);
 	ret = rnl_submit(map->pool, &map->jobs[0].job);
 	if (ret) {
 		rnl__barrier_drop(map->barrier, map->round, 1, 1);
-		rnl__pool_operation_end(map->pool);
+		rnl__outside_leave(map->pool, RNL__OPERATION);
 		rnl__map_free(map);
 		return ret;
 	}

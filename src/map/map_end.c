@@ -14,6 +14,7 @@
 #include "sys/sizes.h"
 #include "sys/tsan.h"
 #include "map/map.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 
 /* ---- memory -------------------------------------------------------------- */
@@ -121,7 +122,7 @@ static void map_end(struct rnl__map *map)
 	rnl__map_free(map);
 	rnl__barrier_note(barrier, error);
 	rnl__barrier_drop(barrier, round, 1, 1);
-	rnl__pool_operation_end(pool);
+	rnl__outside_leave(pool, RNL__OPERATION);
 }
 
 void rnl__map_leave(struct rnl__map *map)

@@ -8,6 +8,7 @@
 #include "pool/crew.h"
 #include "stream/job_flags.h"
 #include "pool/park.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "pool/queue.h"
 #include "sys/flat.h"
@@ -132,12 +133,8 @@ static void took_back(struct rnl_pool *pool, unsigned worker)
 {
 	struct rnl__worker *w = rnl__worker_at(pool, worker);
 
-	/*
-	 * [choose.D1] full barrier: taken back before the look for waiters;
-	 * pairs with [bell.L2], [line.W1], [park.S1]
-	 */
-	rnl__full_barrier();
-	rnl__pool_ring_drained(pool);
+	rnl__pool_ring_counts(pool);
+	/* Its barrier stands before these two, also. */
 	rnl__worker_made_space(w);
 	rnl__park_wake(&w->park);
 }
@@ -262,20 +259,10 @@ int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job)
 	unsigned worker = job->flags & RNL__JOB_KEYED ?
 				  rnl__crew_keyed(pool, crew, job->key) :
 				  usual_worker(pool, &crew, own_home());
-	int ret;
 
 	if (!rnl__queue_has_space(&rnl__worker_at(pool, worker)->queue))
 		return -EAGAIN;
-	ret = rnl__tally_enter(&pool->deferred);
-	if (!ret)
-		return 0;
-	/* [choose.D2] full barrier: as [choose.D1]; pairs with [bell.L2], [line.W1] */
-	rnl__full_barrier();
-	rnl__pool_ring_drained(pool);
-	/* For a moment it was counted.  If there is no space, this submit may be the one in line. */
-	if (rnl__tally_has_space(&pool->deferred))
-		rnl__line_wake(pool);
-	return ret;
+	return rnl__outside_enter(pool, RNL__DEFERRED, 1);
 }
 
 void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job)
@@ -286,15 +273,6 @@ void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job)
 		rnl__queue_unpromise(q, job->staff);
 	rnl__queue_unreserve(q, 1);
 	took_back(pool, job->worker);
-}
-
-void rnl__choose_unreserve_deferred(struct rnl_pool *pool)
-{
-	rnl__tally_retract(&pool->deferred);
-	/* [choose.D3] full barrier: as [choose.D1]; pairs with [bell.L2], [line.W1] */
-	rnl__full_barrier();
-	rnl__pool_ring_drained(pool);
-	rnl__line_wake(pool);
 }
 
 /* ---- waiting for space --------------------------------------------------- */
@@ -389,12 +367,7 @@ void rnl__choose_start_deferred(struct rnl_job *job)
 	struct rnl_pool *pool = job->pool;
 
 	reserve_always(pool, job);
-	rnl__tally_leave(&pool->deferred);
-	/*
-	 * [choose.B1] full barrier: space is made before the look for waiters; pairs with [line.W1]
-	 */
-	rnl__mb_after_rmw();
-	rnl__line_wake(pool);
+	rnl__outside_leave(pool, RNL__DEFERRED);
 	rnl__choose_put(job);
 }
 

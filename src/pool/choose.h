@@ -38,9 +38,8 @@ int rnl__choose_reserve_row(struct rnl_pool *pool, unsigned nr, unsigned *worker
 /* Reserves for a job that comes after a barrier: 0, -EAGAIN, -ESHUTDOWN. */
 int rnl__choose_reserve_deferred(struct rnl_pool *pool, struct rnl_job *job);
 
-/* Take a reservation back. */
+/* Takes a reservation in a queue back. */
 void rnl__choose_unreserve(struct rnl_pool *pool, struct rnl_job *job);
-void rnl__choose_unreserve_deferred(struct rnl_pool *pool);
 
 /* Puts a job that has a reservation, and wakes a worker for it. */
 void rnl__choose_put(struct rnl_job *job);

@@ -6,13 +6,17 @@
 #include "pool/walk.h"
 #include "sys/fence.h"
 
+void rnl__keeper_ring(struct rnl_pool *pool)
+{
+	/* [keeper.R1] full barrier: the change is written before the look; pairs with [bell.L2] */
+	rnl__full_barrier();
+	rnl__bell_ring(&pool->keeper.bell);
+}
+
 void rnl__keeper_expect(struct rnl__worker *w, uint64_t at)
 {
-	if (!rnl__queue_expect(&w->queue, at))
-		return;
-	/* [keeper.D1] full barrier: the time is set before the look; pairs with [bell.L2] */
-	rnl__full_barrier();
-	rnl__bell_ring(&w->pool->keeper.bell);
+	if (rnl__queue_expect(&w->queue, at))
+		rnl__keeper_ring(w->pool);
 }
 
 void rnl__keeper_cancelled(struct rnl_pool *pool, bool outside)
@@ -22,9 +26,7 @@ void rnl__keeper_cancelled(struct rnl_pool *pool, bool outside)
 		atomic_fetch_add_explicit(&pool->keeper.outside, 1, memory_order_release);
 	/* [keeper.C1] release: cancelled before it is counted; pairs with [keeper.C2] */
 	atomic_fetch_add_explicit(&pool->keeper.cancels, 1, memory_order_release);
-	/* [keeper.C3] full barrier: counted before the look; pairs with [bell.L2] */
-	rnl__full_barrier();
-	rnl__bell_ring(&pool->keeper.bell);
+	rnl__keeper_ring(pool);
 	rnl__bell_ring(&pool->keeper.cancelled);
 }
 

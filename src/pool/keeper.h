@@ -84,6 +84,9 @@ static inline uint64_t rnl__keeper_time(const struct rnl_job *job)
 	return job->submit_ns + job->deadline_ns + 1;
 }
 
+/* There is something for the keeper: wakes it.  A full barrier stands between. */
+void rnl__keeper_ring(struct rnl_pool *pool);
+
 /* A job was put on the worker's queue, and is late from @at on.  A full barrier stands before. */
 void rnl__keeper_expect(struct rnl__worker *w, uint64_t at);
 

@@ -57,9 +57,8 @@ void rnl__line_look(struct rnl__line *line, struct rnl__waiter *w)
 	atomic_store_explicit(&w->rung, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&line->lock);
 	/*
-	 * [line.W1] full barrier: in line before the try; pairs with [choose.B1], [choose.D1],
-	 * [choose.D2], [choose.D3], [job.P1], [pool.C1], [pool.U1], [rounds.R1], [rounds.S3],
-	 * [staff.R1], [submit.D1]
+	 * [line.W1] full barrier: in line before the try; pairs with [job.P1], [outside.L1],
+	 * [pool.R1], [pool.R3], [rounds.S3]
 	 */
 	rnl__full_barrier();
 }
@@ -77,7 +76,7 @@ static void line_wake(struct rnl__waiter *w)
 static bool line_may_have(struct rnl_pool *pool, const struct rnl__waiter *w)
 {
 	return w->lacks != RNL__LACKS_CHAIN || rnl__pool_closed(pool) ||
-	       rnl__tally_inside(&pool->chained) + w->nr_behind <= pool->max_queued;
+	       rnl__tally_inside(&pool->outside[RNL__CHAINED]) + w->nr_behind <= pool->max_queued;
 }
 
 static void wake_some(struct rnl_pool *pool)

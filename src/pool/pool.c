@@ -1,34 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* What a pool's workers and callers share: its operations, its queues together, its log. */
+/* What a pool's workers and callers share: its queues and counts together, its log. */
 #include "config.h"
 
 #include <errno.h>
 
 #include "stream/job_flags.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "sys/fence.h"
 #include "sys/tsan.h"
 
-void rnl__pool_operation_begin(struct rnl_pool *pool)
+void rnl__pool_ring_counts(struct rnl_pool *pool)
 {
-	(void)rnl__tally_enter_always(&pool->operations);
+	/*
+	 * [pool.R1] full barrier: the counts are written before the look for drains, notices,
+	 * submits that wait for space, and a worker that waits for its queue to be empty; pairs with
+	 * [bell.L2], [line.W1], [park.S1]
+	 */
+	rnl__full_barrier();
+	rnl__pool_ring_drained(pool);
 }
 
-void rnl__pool_operation_end(struct rnl_pool *pool)
+void rnl__pool_ring_batches(struct rnl_pool *pool)
 {
-	rnl__tally_leave(&pool->operations);
 	/*
-	 * [pool.H1] full barrier: the end is counted before the look for drains;
-	 * pairs with [bell.L2]
+	 * [pool.R2] full barrier: the change is written before the look for reservations that wait;
+	 * pairs with [bell.L2], [batch.B6]
 	 */
-	rnl__mb_after_rmw();
-	rnl__pool_ring_drained(pool);
+	rnl__full_barrier();
+	rnl__bell_ring(&pool->space_batch);
 }
 
 void rnl__pool_ring_spaces(struct rnl_pool *pool)
 {
 	const unsigned nr = rnl__pool_nr_workers(pool);
 
+	/* [pool.R3] full barrier: as [pool.R1]; pairs with [bell.L2], [line.W1], [park.S1] */
+	rnl__full_barrier();
 	rnl__bell_ring(&pool->space[0]);
 	rnl__bell_ring(&pool->space[1]);
 	rnl__line_wake(pool);
@@ -72,8 +80,8 @@ bool rnl__pool_has_room(struct rnl_pool *pool)
 {
 	const uint64_t half = pool->max_queued / 2;
 
-	return rnl__pool_queued(pool) <= half && rnl__tally_inside(&pool->deferred) <= half &&
-	       rnl__tally_inside(&pool->chained) <= half && !rnl__line_lacks(&pool->line);
+	return rnl__pool_queued(pool) <= half && rnl__outside_nr(pool, RNL__DEFERRED) <= half &&
+	       rnl__outside_nr(pool, RNL__CHAINED) <= half && !rnl__line_lacks(&pool->line);
 }
 
 int rnl__pool_missing(const char *call)
@@ -118,11 +126,12 @@ static void show_released(struct rnl_pool *pool)
 
 bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 {
+	struct rnl__tally *of = pool->outside;
 	uint64_t accepted = 0, done = released(&pool->keeper.self), started;
 	unsigned nr;
 
 	/* The keeper has yet to queue them, to be completed with -ECANCELED. */
-	if (rnl__tally_closed(&pool->delayed) && rnl__tally_inside(&pool->delayed))
+	if (rnl__tally_closed(&of[RNL__DELAYED]) && rnl__tally_inside(&of[RNL__DELAYED]))
 		return false;
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
@@ -131,17 +140,17 @@ bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last)
 	 * Counted after the released jobs: a job that is accepted in between makes the sums differ.
 	 * A deferred job is counted in its worker's queue before it is no longer counted here.
 	 */
-	started = rnl__tally_left(&pool->deferred) + rnl__tally_left(&pool->operations);
+	started = rnl__tally_left(&of[RNL__DEFERRED]) + rnl__tally_left(&of[RNL__OPERATION]);
 	if (with_last)
-		started += rnl__tally_left(&pool->last);
+		started += rnl__tally_left(&of[RNL__LAST]);
 	/* All that have accepted one of the jobs that were counted: a resize may bring some in. */
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
 		accepted += rnl__queue_accepted(&rnl__worker_at(pool, i)->queue);
-	accepted += rnl__tally_entered(&pool->deferred) + rnl__tally_entered(&pool->operations) +
-		    rnl__tally_entered(&pool->chained);
+	accepted += rnl__tally_entered(&of[RNL__DEFERRED]) + rnl__tally_entered(&of[RNL__OPERATION]) +
+		    rnl__tally_entered(&of[RNL__CHAINED]);
 	if (with_last)
-		accepted += rnl__tally_entered(&pool->last);
+		accepted += rnl__tally_entered(&of[RNL__LAST]);
 	if (accepted - started != done)
 		return false;
 	show_released(pool);

@@ -11,7 +11,6 @@
 #include <runnel.h>
 
 #include "sys/bell.h"
-#include "sys/fence.h"
 #include "sys/log.h"
 #include "device/devices.h"
 #include "memory/pinned.h"
@@ -29,6 +28,16 @@
 struct rnl__staff {
 	uint32_t generation;
 	uint32_t nr;
+};
+
+/* Why an accepted job is in no queue: outside.h. */
+enum rnl__outside {
+	RNL__DEFERRED,	/* it waits for a barrier's round, or for its place in an order */
+	RNL__CHAINED,	/* it runs after another job, or reports the end of a barrier's round */
+	RNL__DELAYED,	/* the keeper has it: it waits for its time, or for space */
+	RNL__LAST,	/* the keeper has it: it waits for the pool's end */
+	RNL__OPERATION,	/* no job: a map, or a moment in which the library has a job of its own */
+	RNL__OUTSIDE_NR
 };
 
 /* In `cancels`. */
@@ -103,13 +112,7 @@ struct rnl_pool {
 	pthread_mutex_t waiting;	/* a thread has it that notes a wait */
 	struct rnl__waits *waits;	/* the trace's list, or NULL; under `waiting` */
 
-	struct rnl__tally operations;	/* that a drain waits for: rnl__pool_operation_begin() */
-	struct rnl__tally delayed;	/* jobs that wait for their time, notices for space; closed as
-					 * the queues are */
-	struct rnl__tally last;		/* notices for the pool's end */
-	struct rnl__tally deferred;	/* jobs that wait for barriers; closed as the queues are */
-	struct rnl__tally chained;	/* jobs in no queue but on a worker's chain, or that tell of a
-					 * barrier: counted as a queue counts; closed as the queues are */
+	struct rnl__tally outside[RNL__OUTSIDE_NR]; /* by reason: outside.h */
 	struct rnl__name known_as;	/* to holds, which may be released when it is gone */
 	struct rnl__keeper keeper;
 	/* Of the workers that there are; a worker stays until the pool is freed. */
@@ -203,10 +206,10 @@ static inline bool rnl__pool_traced(struct rnl_pool *pool)
 	return atomic_load_explicit(&pool->tracks, memory_order_relaxed) != NULL;
 }
 
-/* Whether rnl_pool_close() has closed all ways in: `deferred` is the last one. */
+/* Whether rnl_pool_close() has closed all ways in: DEFERRED is the last one. */
 static inline bool rnl__pool_closed(struct rnl_pool *pool)
 {
-	return rnl__tally_closed(&pool->deferred);
+	return rnl__tally_closed(&pool->outside[RNL__DEFERRED]);
 }
 
 /* Whether rnl_pool_stop() was called. */
@@ -237,20 +240,25 @@ static inline bool rnl__pool_worker(const struct rnl_pool *pool)
 }
 
 /*
- * An operation of the library's own uses the pool: until its end no drain returns.  A map is
- * one, and so is each moment in which the library has a job that no queue counts.
- */
-void rnl__pool_operation_begin(struct rnl_pool *pool);
-void rnl__pool_operation_end(struct rnl_pool *pool);
-
-/*
  * True if at some moment during the call all accepted jobs were released, and, @with_last, the notices
  * for the pool's end.  It may be false for a reservation that is being taken back: that submit rings
  * afterwards.
  */
 bool rnl__pool_all_done(struct rnl_pool *pool, bool with_last);
 
-/* Rings for all submits that wait for space. */
+/*
+ * Counts of jobs were written: rings for drains and for the keeper.  A full barrier stands between,
+ * which also orders what the caller looks for next.
+ */
+void rnl__pool_ring_counts(struct rnl_pool *pool);
+
+/*
+ * A batcher may have space, or will have none: rings for reservations that wait.  A full barrier stands
+ * between.
+ */
+void rnl__pool_ring_batches(struct rnl_pool *pool);
+
+/* There may be space, or a pool is closed: rings for all that wait for space.  As the first one. */
 void rnl__pool_ring_spaces(struct rnl_pool *pool);
 
 /* Jobs on all queues, about. */
@@ -309,20 +317,14 @@ static inline void rnl__line_wake(struct rnl_pool *pool)
 		rnl__line_wake_some(pool);
 }
 
-/* A job is no longer on a chain, or has told of a barrier: others have space. */
-static inline void rnl__pool_unchained(struct rnl_pool *pool)
-{
-	rnl__tally_leave(&pool->chained);
-	/* [pool.U1] full barrier: space is made before the look for waiters; pairs with [line.W1] */
-	rnl__mb_after_rmw();
-	rnl__line_wake(pool);
-}
-
-/* Jobs are done: rings for drains and, if notices wait, for the keeper. */
+/*
+ * Jobs are done or counted elsewhere: rings for drains and, if notices wait, for the keeper.  A full
+ * barrier stands before the call.
+ */
 static inline void rnl__pool_ring_drained(struct rnl_pool *pool)
 {
 	rnl__bell_ring(&pool->drained);
-	if (rnl__tally_inside(&pool->last) || rnl__peek(&pool->nr_for_space))
+	if (rnl__tally_inside(&pool->outside[RNL__LAST]) || rnl__peek(&pool->nr_for_space))
 		rnl__bell_ring(&pool->keeper.bell);
 }
 

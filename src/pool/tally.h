@@ -38,18 +38,11 @@ static inline void rnl__tally_init(struct rnl__tally *t, uint64_t limit)
 	t->limit = limit;
 }
 
-/* Enters, even if full or closed.  Return: what `entered` was. */
-static inline uint64_t rnl__tally_enter_always(struct rnl__tally *t)
+/* Takes @nr entries back. */
+static inline void rnl__tally_retract(struct rnl__tally *t, uint64_t nr)
 {
-	/* [tally.E1] acq_rel: on one word with the close; pairs with [tally.C1] */
-	return atomic_fetch_add_explicit(&t->entered, 1, memory_order_acq_rel);
-}
-
-/* Takes an entry back. */
-static inline void rnl__tally_retract(struct rnl__tally *t)
-{
-	/* relaxed: nothing was done for that entry */
-	atomic_fetch_sub_explicit(&t->entered, 1, memory_order_relaxed);
+	/* relaxed: nothing was done for these entries */
+	atomic_fetch_sub_explicit(&t->entered, nr, memory_order_relaxed);
 }
 
 /* How many ever left. */
@@ -74,47 +67,28 @@ static inline uint64_t rnl__tally_inside(struct rnl__tally *t)
 	return entered > left ? entered - left : 0;
 }
 
-/* Enters: 0, -EAGAIN full, -ESHUTDOWN closed. */
-static inline int rnl__tally_enter(struct rnl__tally *t)
-{
-	uint64_t old = rnl__tally_enter_always(t), inside;
-
-	if (old & RNL__TALLY_CLOSED) {
-		rnl__tally_retract(t);
-		return -ESHUTDOWN;
-	}
-	/* relaxed: an old value makes the tally look fuller, and `left` is read then */
-	inside = old - atomic_load_explicit(&t->left_seen, memory_order_relaxed);
-	if (inside >= t->limit) {
-		uint64_t now = rnl__tally_left(t);
-
-		/* relaxed: another thread's older value does no harm */
-		atomic_store_explicit(&t->left_seen, now, memory_order_relaxed);
-		/* Entries that were retracted since may have been counted. */
-		inside = old > now ? old - now : 0;
-	}
-	if (inside < t->limit)
-		return 0;
-	rnl__tally_retract(t);
-	return -EAGAIN;
-}
-
 /*
- * Enters @nr at once, or none; an entry that is refused is at no moment seen by others.  0, -EAGAIN
- * full, -ESHUTDOWN closed.
+ * Enters @nr at once, or none: 0, -EAGAIN full, -ESHUTDOWN closed.  Other threads never count an entry
+ * that is refused.
  */
-static inline int rnl__tally_enter_many(struct rnl__tally *t, uint64_t nr)
+static inline int rnl__tally_enter(struct rnl__tally *t, uint64_t nr)
 {
-	uint64_t old = rnl__peek(&t->entered), left;
+	/* relaxed: an old value makes the tally look fuller, and `left` is read then */
+	uint64_t left = atomic_load_explicit(&t->left_seen, memory_order_relaxed);
+	uint64_t old = rnl__peek(&t->entered);
 
 	do {
 		if (old & RNL__TALLY_CLOSED)
 			return -ESHUTDOWN;
-		left = rnl__tally_left(t);
-		/* More have left than `old` counts: it is out of date, and not exchanged. */
-		if ((left <= old ? old - left : 0) + nr > t->limit)
-			return -EAGAIN;
-		/* [tally.E2] acq_rel: on one word with the close; pairs with [tally.C1] */
+		if (old - left + nr > t->limit) {
+			left = rnl__tally_left(t);
+			/* relaxed: another thread's older value does no harm */
+			atomic_store_explicit(&t->left_seen, left, memory_order_relaxed);
+			/* If more have left than `old` counts, it is out of date, and not exchanged. */
+			if ((left <= old ? old - left : 0) + nr > t->limit)
+				return -EAGAIN;
+		}
+		/* [tally.E1] acq_rel: on one word with the close; pairs with [tally.C1] */
 	} while (!atomic_compare_exchange_weak_explicit(&t->entered, &old, old + nr,
 							memory_order_acq_rel,
 							memory_order_relaxed));

@@ -11,6 +11,7 @@
 #include "sys/sizes.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "stats/stats.h"
 
@@ -56,9 +57,9 @@ void rnl__stats_add_all(struct rnl__figures *sum, struct rnl_pool *pool)
 		rnl__stats_add(sum, rnl__worker_at(pool, i));
 	rnl__stats_add(sum, &pool->keeper.self);
 	/* Jobs that were released to a queue since are counted by their workers. */
-	deferred = rnl__tally_inside(&pool->deferred);
-	sum->stats.accepted += deferred + rnl__tally_entered(&pool->chained);
-	sum->stats.queued += deferred + rnl__tally_inside(&pool->chained);
+	deferred = rnl__outside_nr(pool, RNL__DEFERRED);
+	sum->stats.accepted += deferred + rnl__tally_entered(&pool->outside[RNL__CHAINED]);
+	sum->stats.queued += deferred + rnl__outside_nr(pool, RNL__CHAINED);
 	rnl__pinned_figures(pool->pinned, &pinned);
 	sum->stats.pinned_locked = pinned.locked;
 	sum->stats.pinned_used = pinned.used;

@@ -4,7 +4,7 @@
 
 #include "job/barrier.h"
 #include "job/job.h"
-#include "pool/pool.h"
+#include "pool/outside.h"
 #include "worker/chain.h"
 
 bool rnl__chain_leads(struct rnl__worker *w, struct rnl_job *job)
@@ -36,6 +36,6 @@ struct rnl_job *rnl__chain_take(struct rnl__worker *w)
 	if (!job)
 		return NULL;
 	w->next = job->link;
-	rnl__pool_unchained(w->pool);
+	rnl__outside_leave(w->pool, RNL__CHAINED);
 	return job;
 }

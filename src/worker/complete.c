@@ -10,6 +10,7 @@
 #include "job/rounds.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 #include "sys/clock.h"
@@ -221,7 +222,7 @@ void rnl__complete_returned(struct rnl__worker *w)
 		next = job->link;
 		rnl__tsan_acquire(job);
 		if (job->flags & RNL__JOB_TELLS) {
-			rnl__pool_unchained(w->pool);
+			rnl__outside_leave(w->pool, RNL__CHAINED);
 			finish(w, job, job->result, true);
 			continue;
 		}

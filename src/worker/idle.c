@@ -6,7 +6,6 @@
 
 #include "pool/pool.h"
 #include "sys/clock.h"
-#include "sys/fence.h"
 #include "sys/sizes.h"
 #include "worker/command.h"
 #include "worker/complete.h"
@@ -102,16 +101,6 @@ static bool idle_spin_until(struct rnl__worker *w, uint64_t until)
 	return false;
 }
 
-void rnl__idle_ring(struct rnl__worker *w)
-{
-	/*
-	 * [worker.D2] full barrier: our counts are written before we look for drains and
-	 * notices; pairs with [bell.L2].
-	 */
-	rnl__full_barrier();
-	rnl__pool_ring_drained(w->pool);
-}
-
 /* A wait begins: tells those that wait for an idle worker, and spins; true if that was enough. */
 static bool begin_wait(struct rnl__worker *w, uint64_t now)
 {
@@ -121,7 +110,7 @@ static bool begin_wait(struct rnl__worker *w, uint64_t now)
 	bool tell, found;
 
 	w->wait_since = w->last_check = now;
-	rnl__idle_ring(w);
+	rnl__pool_ring_counts(w->pool);
 	if (w->track && !f->first)
 		rnl__track_idle(w->track, now);
 	spin_ns = f->first ? pool->spin_ns : idle_spin(pool);

@@ -36,7 +36,4 @@ bool rnl__idle_full(struct rnl__worker *w);
  */
 void rnl__idle_await_space(struct rnl__worker *w);
 
-/* This worker may have completed the last job that a drain waits for. */
-void rnl__idle_ring(struct rnl__worker *w);
-
 #endif

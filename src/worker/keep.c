@@ -12,7 +12,6 @@
 #include "pool/pool.h"
 #include "pool/walk.h"
 #include "sys/clock.h"
-#include "sys/fence.h"
 #include "sys/sizes.h"
 #include "sys/thread.h"
 #include "sys/thread_state.h"
@@ -81,12 +80,8 @@ static void keep_complete(struct rnl__worker *self, struct rnl__worker *from, st
 static void keep_tell(struct rnl_pool *pool, struct rnl__worker *from)
 {
 	rnl__owed_tell(&pool->keeper.self);
-	/*
-	 * [keep.D1] full barrier: our counts are written before the look for drains, and for the
-	 * worker, which may wait to leave, or to hand over; pairs with [bell.L2], [park.S1].
-	 */
-	rnl__full_barrier();
-	rnl__pool_ring_drained(pool);
+	rnl__pool_ring_counts(pool);
+	/* It may wait to leave, or to hand over. */
 	(void)rnl__park_wake(&from->park);
 }
 
@@ -224,9 +219,7 @@ static bool ends(struct rnl_pool *pool)
 static void keep_tell_barriers(struct rnl_pool *pool)
 {
 	rnl__complete_returned(&pool->keeper.self);
-	/* [keep.D2] full barrier: our counts are written before the look; pairs with [bell.L2] */
-	rnl__full_barrier();
-	rnl__pool_ring_drained(pool);
+	rnl__pool_ring_counts(pool);
 }
 
 /*
@@ -304,8 +297,6 @@ void rnl__keep_end(struct rnl_pool *pool)
 		return;
 	/* [keep.E1] release: what used the pool is over; pairs with [keep.E2] */
 	atomic_store_explicit(&keeper->ends, true, memory_order_release);
-	/* [keep.E3] full barrier: the end is set before the look; pairs with [bell.L2] */
-	rnl__full_barrier();
-	rnl__bell_ring(&keeper->bell);
+	rnl__keeper_ring(pool);
 	pthread_join(keeper->thread, NULL);
 }

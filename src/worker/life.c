@@ -24,6 +24,7 @@
 #include "sys/text.h"
 #include "pool/guard.h"
 #include "pool/holds.h"
+#include "pool/outside.h"
 #include "pool/pool.h"
 #include "pool/unit_check.h"
 #include "stats/top.h"
@@ -211,11 +212,7 @@ static void init_parts(struct rnl_pool *pool)
 	pthread_mutex_init(&pool->waiting, NULL);
 	for (unsigned i = 0; i < pool->devices.nr; i++)
 		rnl__event_cache_init(&pool->timers[i], pool->devices.list[i]);
-	rnl__tally_init(&pool->operations, UINT64_MAX);
-	rnl__tally_init(&pool->delayed, UINT64_MAX);
-	rnl__tally_init(&pool->last, UINT64_MAX);
-	rnl__tally_init(&pool->deferred, pool->max_queued);
-	rnl__tally_init(&pool->chained, pool->max_queued);
+	rnl__outside_init(pool);
 	for (unsigned i = 0; i < RNL_WORKERS_MAX; i++)
 		pool->of_device[i % pool->devices.nr][i / 64] |= UINT64_C(1) << i % 64;
 	rnl__lot_init(&pool->lot, pool->parks);
@@ -331,7 +328,7 @@ static void life_close(struct rnl_pool *pool)
 {
 	unsigned nr;
 
-	rnl__tally_close(&pool->chained);
+	rnl__tally_close(&pool->outside[RNL__CHAINED]);
 	/*
 	 * [pool.C2] full barrier: closed before the look how many workers there are; pairs with
 	 * [staff.C1]
@@ -341,11 +338,10 @@ static void life_close(struct rnl_pool *pool)
 	nr = rnl__pool_nr_workers(pool);
 	for (unsigned i = 0; i < nr; i++)
 		rnl__queue_close(&rnl__worker_at(pool, i)->queue);
-	rnl__tally_close(&pool->delayed);
+	rnl__tally_close(&pool->outside[RNL__DELAYED]);
 	/* The last one: see rnl__pool_closed(). */
-	rnl__tally_close(&pool->deferred);
+	rnl__tally_close(&pool->outside[RNL__DEFERRED]);
 	rnl__keeper_cancelled(pool, true);
-	/* [pool.C1] that is a full barrier: closed before the ring; pairs with [bell.L2], [line.W1] */
 	rnl__pool_ring_spaces(pool);
 }
 
@@ -376,7 +372,7 @@ int rnl_pool_drain(struct rnl_pool *pool, int64_t timeout_ns)
 	for (;;) {
 		/*
 		 * Workers that fall idle, and submits that take back a reservation,
-		 * change the counts, then ring: [worker.D2], [choose.D1].
+		 * change the counts, then ring: [pool.R1].
 		 */
 		uint32_t listened = rnl__bell_listen(&pool->drained);
 

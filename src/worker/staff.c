@@ -113,7 +113,7 @@ static void count_workers(struct rnl_pool *pool, unsigned from, unsigned to)
 	 * close that does not see them is seen here; pairs with [pool.C2]
 	 */
 	rnl__full_barrier();
-	for (unsigned i = from; i < to && rnl__tally_closed(&pool->chained); i++)
+	for (unsigned i = from; i < to && rnl__tally_closed(&pool->outside[RNL__CHAINED]); i++)
 		rnl__queue_close(&rnl__worker_at(pool, i)->queue);
 }
 
@@ -248,11 +248,7 @@ static void change_staff(struct rnl_pool *pool, struct rnl__staff old, unsigned 
 		rnl__queue_leave(&rnl__worker_at(pool, i)->queue);
 	for (unsigned i = first; i < first + old.nr; i++)
 		rnl__queue_shut_lane(&rnl__worker_at(pool, i)->queue, old.generation);
-	/*
-	 * [staff.R1] full barrier: the staff is published before the look for submits that
-	 * wait for space, which other workers may have now; pairs with [bell.L2], [line.W1].
-	 */
-	rnl__full_barrier();
+	/* Other workers may have space now. */
 	rnl__pool_ring_spaces(pool);
 	/* The new workers are asleep, and no submit has seen them idle yet. */
 	for (unsigned i = first + old.nr; i < first + nr; i++)

@@ -438,6 +438,40 @@ TEST(a_drain_returns_beside_submits_that_are_refused, .timeout_s = 60)
 	rnl_pool_destroy(refused.pool);
 }
 
+static void *submit_chains(void *arg)
+{
+	struct refused *r = arg;
+	struct rnl_job first, second;
+	int ret;
+
+	job_of(&first, noop_fn, NULL);
+	job_of(&second, noop_fn, NULL);
+	must(rnl_job_set_then(&first, &second));
+	do {
+		ret = submit_at(r->pool, &first, 1);
+		if (!ret)
+			(void)rnl_job_wait(&second, RNL_FOREVER);
+	} while (!ret);
+	r->nr_wrong += ret != -ESHUTDOWN;
+	return NULL;
+}
+
+/* A close may refuse the second job when the first one is counted already. */
+TEST(a_drain_returns_beside_a_chain_that_a_close_refuses, .timeout_s = 60)
+{
+	for (int i = 0; i < (sim_begin ? 3 : 300); i++) {
+		struct refused refused = { .pool = pool_of(1) };
+		pthread_t thread;
+
+		must(pthread_create(&thread, NULL, submit_chains, &refused));
+		must(rnl_pool_close(refused.pool));
+		must(rnl_pool_drain(refused.pool, 10000 * MS));
+		must(pthread_join(thread, NULL));
+		ck_assert_int_eq(refused.nr_wrong, 0);
+		rnl_pool_destroy(refused.pool);
+	}
+}
+
 struct closing {
 	struct rnl_pool *pool;
 	_Atomic int closes;

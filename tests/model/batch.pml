@@ -33,7 +33,7 @@
  * after it looked at the slab ([batch.O3]); BREAK_GIVE it does not give back a cancelled slot;
  * BREAK_CLEAR a taker settles before it clears bits ([batch.P3]); BREAK_SETTLED bits are counted
  * before the settled promises are read ([batch.P4]); BREAK_SPARE a release rings no bell
- * ([batch.B5]); BREAK_WANTED a thread does not look again once it said that it found no cell
+ * ([pool.R2]); BREAK_WANTED a thread does not look again once it said that it found no cell
  * ([batch.B6]); BREAK_RAISED a limit that is raised rings no bell; BREAK_AGAIN a thread that found
  * no cell does not look whether the limit was raised; BREAK_PROMISE a cancel keeps the promise;
  * BREAK_UNUSED a slab that is closed keeps the promises for slots that were not given out.
@@ -164,7 +164,7 @@ inline open_next()
 inline cells_ring()
 {
 	if
-	:: wanted -> wanted = false; ring()		/* [batch.B5] */
+	:: wanted -> wanted = false; ring()		/* [pool.R2] */
 	:: else
 	fi
 }

@@ -14,8 +14,8 @@ static struct rnl__waiter in_line[NR];
 static void line_of(const unsigned lacks[NR])
 {
 	pool.max_queued = MAX;
-	rnl__tally_init(&pool.deferred, MAX);
-	rnl__tally_init(&pool.chained, MAX);
+	rnl__tally_init(&pool.outside[RNL__DEFERRED], MAX);
+	rnl__tally_init(&pool.outside[RNL__CHAINED], MAX);
 	rnl__line_init(&pool.line);
 	for (int i = 0; i < NR; i++) {
 		in_line[i] = (struct rnl__waiter){ .found = lacks[i], .nr_behind = 1 };
@@ -62,14 +62,14 @@ TEST(a_chain_is_woken_once_there_are_places_for_all_of_it)
 {
 	line_of((const unsigned[]){ CHAIN, CHAIN, PLACE, CHAIN, PLACE });
 	in_line[0].nr_behind = 3;
-	must(rnl__tally_enter_many(&pool.chained, 2));
+	must(rnl__tally_enter(&pool.outside[RNL__CHAINED], 2));
 	ck_assert_uint_eq(woken_by_space(), 4);		/* no chain passes the first one */
-	rnl__tally_leave(&pool.chained);
+	rnl__tally_leave(&pool.outside[RNL__CHAINED]);
 	ck_assert_uint_eq(woken_by_space(), 1 | 4);
-	must(rnl__tally_enter_many(&pool.chained, 3));
+	must(rnl__tally_enter(&pool.outside[RNL__CHAINED], 3));
 	ck_assert_uint_eq(woken_by_space(), 4);
 	/* It learns of a close. */
-	rnl__tally_close(&pool.deferred);
+	rnl__tally_close(&pool.outside[RNL__DEFERRED]);
 	ck_assert_uint_eq(woken_by_space(), 1 | 4);
 }
 

@@ -235,7 +235,7 @@ static void begin_moving(void)
 {
 	begin_worker();
 	rnl__tally_init(&all.deferred, 1);
-	(void)rnl__tally_enter(&all.deferred);
+	(void)rnl__tally_enter(&all.deferred, 1);
 	rnl__queue_serve(&all.worker.queue);
 }
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Outside: accepted jobs that are in no worker's queue, and operations of the library's own.
+ *
+ * DESIGN
+ *	Each has one reason to be outside, and is counted in that reason's tally from the submit until
+ *	it leaves.  A job leaves to a queue, where it was counted before, or to its worker, which
+ *	counts it as released later; so a drain that compares the sums finds it in one of them.
+ *	There is one way out: rnl__outside_leave() counts, and rings for those that the change
+ *	concerns.  A submit that cannot enter elsewhere takes its entry back, which rings for all.
+ *	So no caller rings.
+ *
+ *	reason		bound		leaves when			concerns
+ *	DEFERRED	max_queued	it is in a queue		submits in line
+ *	CHAINED		max_queued	its worker has it		submits in line
+ *	DELAYED		-		it is in a queue		drains, the keeper
+ *	LAST		-		it is in a queue		drains, the keeper
+ *	OPERATION	-		it ends				drains, the keeper
+ *
+ *	rnl_pool_close() closes CHAINED first, DELAYED after the queues, and DEFERRED last.
+ */
+#ifndef RNL_OUTSIDE_H
+#define RNL_OUTSIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/pool.h"
+#include "pool/tally.h"
+#include "sys/fence.h"
+
+void rnl__outside_init(struct rnl_pool *pool);
+
+/* Enters @nr, or none: 0, -EAGAIN no space, -ESHUTDOWN closed. */
+static inline int rnl__outside_enter(struct rnl_pool *pool, enum rnl__outside why, unsigned nr)
+{
+	return nr ? rnl__tally_enter(&pool->outside[why], nr) : 0;
+}
+
+/* Takes @nr entries back, and rings: a drain or a submit may have counted them. */
+void rnl__outside_take_back(struct rnl_pool *pool, enum rnl__outside why, unsigned nr);
+
+/* The one way out. */
+static inline void rnl__outside_leave(struct rnl_pool *pool, enum rnl__outside why)
+{
+	rnl__tally_leave(&pool->outside[why]);
+	/*
+	 * [outside.L1] full barrier: it has left before the look for waiters; pairs with [line.W1],
+	 * [bell.L2]
+	 */
+	rnl__mb_after_rmw();
+	if (why == RNL__DEFERRED || why == RNL__CHAINED)
+		rnl__line_wake(pool);
+	else
+		rnl__pool_ring_drained(pool);
+}
+
+/* How many are outside for this reason, about. */
+static inline uint64_t rnl__outside_nr(struct rnl_pool *pool, enum rnl__outside why)
+{
+	return rnl__tally_inside(&pool->outside[why]);
+}
+
+static inline bool rnl__outside_has_space(struct rnl_pool *pool, enum rnl__outside why)
+{
+	return rnl__tally_has_space(&pool->outside[why]);
+}
+
+#endif
