@@ -457,7 +457,7 @@ int rnl_barrier_join(struct rnl_barrier *b)
 	int ret = rnl__barrier_given(b, "rnl_barrier_join()");
 
 	if (!ret)
-		ret = rnl__stream_attach_caller(b->pool, "rnl_barrier_join()", -ENODEV);
+		ret = rnl__attach_caller(b->pool, "rnl_barrier_join()", -ENODEV);
 	if (ret)
 		return ret;
 	rnl__notes_spoil("joins a barrier");

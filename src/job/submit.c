@@ -394,14 +394,18 @@ static bool in_a_row(const struct rnl_job *job)
 			       RNL__JOB_MORE)) && !job->after;
 }
 
-/* Submits a row to one worker.  Return: how many were accepted, or why none was; -EAGAIN: no row. */
-static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr)
+/*
+ * Submits a row to one worker.  Return: how many were accepted, or why none was; -EAGAIN: no row.
+ * @refused: set to true if the job after them was refused, which is logged.
+ */
+static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr, bool *refused)
 {
 	unsigned worker, nr_claimed = 0;
 	int ret = 0, space;
 
 	while (nr_claimed < nr && !ret) {
 		ret = rnl__submit_claim(pool, jobs[nr_claimed], 0);
+		*refused = ret && ret != -EAGAIN;
 		if (!ret && !in_a_row(jobs[nr_claimed])) {
 			rnl__job_drop(jobs[nr_claimed]);
 			ret = -EAGAIN;
@@ -420,12 +424,14 @@ static int submit_row(struct rnl_pool *pool, struct rnl_job *const *jobs, unsign
 		rnl__submit_accept(pool, jobs[i], RNL__JOB_QUEUED);
 	}
 	rnl__choose_put_row(pool, worker, jobs, (unsigned)space);
+	*refused &= (unsigned)space == nr_claimed;
 	return space;
 }
 
 int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned nr)
 {
 	unsigned share, done = 0, nr_workers;
+	bool refused = false;
 	int ret = rnl__pool_given(pool, "rnl_submit_many()");
 
 	if (ret)
@@ -437,8 +443,8 @@ int rnl_submit_many(struct rnl_pool *pool, struct rnl_job *const *jobs, unsigned
 		nr = INT_MAX;
 	nr_workers = rnl__pool_staff(pool).nr;
 	share = (unsigned)rnl__smaller((nr + nr_workers - 1) / nr_workers, ROW_MAX);
-	while (done < nr) {
-		ret = submit_row(pool, jobs + done, share < nr - done ? share : nr - done);
+	while (done < nr && !refused) {
+		ret = submit_row(pool, jobs + done, share < nr - done ? share : nr - done, &refused);
 		/* A job that a row cannot take is submitted alone, which may tell why. */
 		if (ret == -EAGAIN || ret == -ESTALE) {
 			ret = rnl_submit(pool, jobs[done]);

@@ -30,7 +30,7 @@ static void make_key(void)
 	key_result = -pthread_key_create(&at_exit, detach_at_exit);
 }
 
-int rnl__stream_attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
+int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
 			  const char *what)
 {
 	const int ret = rnl__stream_attach(device, pool->stream, urgent);
@@ -53,7 +53,7 @@ static int attach_stay(const struct rnl_pool *pool, const char *call, int refuse
 			    name);
 }
 
-int rnl__stream_attach_caller(struct rnl_pool *pool, const char *call, int refused)
+int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused)
 {
 	int ret;
 
@@ -65,7 +65,7 @@ int rnl__stream_attach_caller(struct rnl_pool *pool, const char *call, int refus
 	pthread_once(&key_once, make_key);
 	if (key_result)
 		return -ENOMEM;
-	ret = rnl__stream_attach_to(pool, rnl__pool_any_device(pool), false, call);
+	ret = rnl__attach_to(pool, rnl__pool_any_device(pool), false, call);
 	if (ret)
 		return ret;
 	/* The destructor runs for any value but NULL. */
@@ -81,7 +81,7 @@ int rnl_thread_attach(struct rnl_pool *pool)
 	RNL__UNCANCELLED();
 	int ret = rnl__pool_given(pool, "rnl_thread_attach()");
 
-	return ret ? ret : rnl__stream_attach_caller(pool, "rnl_thread_attach()", -EBUSY);
+	return ret ? ret : rnl__attach_caller(pool, "rnl_thread_attach()", -EBUSY);
 }
 
 void rnl_thread_detach(void)

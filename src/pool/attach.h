@@ -21,13 +21,13 @@ struct rnl__device;
  * Attaches as rnl__stream_attach() does, to a device of the pool, whose log says why a thread did
  * not start.
  */
-int rnl__stream_attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
+int rnl__attach_to(const struct rnl_pool *pool, struct rnl__device *device, bool urgent,
 			  const char *what);
 
 /*
  * Attaches the calling thread to the pool for a public @call.  Return: as rnl_thread_attach(), but
  * @refused if the thread is attached to another device.
  */
-int rnl__stream_attach_caller(struct rnl_pool *pool, const char *call, int refused);
+int rnl__attach_caller(struct rnl_pool *pool, const char *call, int refused);
 
 #endif

@@ -222,6 +222,23 @@ TEST(a_submit_a_map_a_batcher_and_a_trace_that_are_refused_say_why)
 	rnl_pool_destroy(other);
 }
 
+TEST(a_job_that_a_row_stops_at_is_logged_once)
+{
+	struct heard heard = { 0 };
+	struct rnl_job jobs[3];
+	struct rnl_job *list[] = { &jobs[0], &jobs[1], &jobs[2] };
+	struct rnl_pool *pool = pool_of(1, .log = hear, .log_arg = &heard);
+
+	for (int i = 0; i < 3; i++)
+		job_of(&jobs[i], noop_fn, NULL);
+	memset(&jobs[1], 0, sizeof(jobs[1]));
+	ck_assert_int_eq(rnl_submit_many(pool, list, 3), 1);
+	ck_assert_int_eq(result_of(&jobs[0]), 0);
+	said("job was not initialised");
+	ck_assert_int_eq(heard.messages, 1);
+	rnl_pool_destroy(pool);
+}
+
 TEST(a_call_without_a_pool_or_a_queue_says_so)
 {
 	struct rnl_batcher_attr batch = RNL_BATCHER_ATTR_INIT;
